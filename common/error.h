@@ -1,0 +1,55 @@
+/*
+ * error: the sentence that a person will read, filled where most is known.
+ *
+ * Functions take `struct error *err` as their last parameter (NULL is fine) and
+ * return what error_set() returns: a negative errno. On the way up context is put
+ * in front: "dataset imagenet: write train/0.tar: No space left on device".
+ */
+#pragma once
+
+#include <stdarg.h>
+#include <stdbool.h>
+
+#define ERROR_MAX_SIZE 1024
+
+/* Exit statuses of stagectl (stagectl(1)), also carried in messages as `code`. */
+enum stage_exit {
+	STAGE_EXIT_OK = 0,
+	STAGE_EXIT_FAILED = 1,
+	STAGE_EXIT_USAGE = 2,
+	STAGE_EXIT_NOT_READY = 3,
+	STAGE_EXIT_NO_ITEM = 4,
+	STAGE_EXIT_NO_STAGING = 5,
+	STAGE_EXIT_REFUSED = 6,
+	STAGE_EXIT_NO_SPACE = 7,
+	STAGE_EXIT_TIMEOUT = 124,
+	STAGE_EXIT_INTERRUPTED = 130,
+};
+
+struct error {
+	int code;                   /* negative errno; 0: nothing set */
+	enum stage_exit exit_code;  /* what stagectl exits with for it; 0: by code */
+	char text[ERROR_MAX_SIZE];  /* one line, no newline; control bytes are escaped */
+};
+
+#define ERROR_INIT { 0 }
+
+/* Sets the text, returns -errnum (errnum > 0). Long texts are cut with "...". */
+int error_set(struct error *err, int errnum, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+int error_setv(struct error *err, int errnum, const char *fmt, va_list ap);
+
+/* As error_set(), with ": strerror(errnum)" behind. */
+int error_errno(struct error *err, int errnum, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+
+/* As error_set(), and fixes the exit status. */
+int error_exit(struct error *err, enum stage_exit exit_code, int errnum, const char *fmt, ...)
+	__attribute__((format(printf, 4, 5)));
+
+/* Puts "context: " in front of what is there. */
+void error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* The exit status that belongs to err: exit_code if set, else ENOSPC/EDQUOT/ENOMEM -> 7,
+ * EPERM -> 6, ETIMEDOUT -> 124, else 1. */
+enum stage_exit error_to_exit(const struct error *err);

@@ -1,0 +1,35 @@
+/*
+ * fd: descriptors and what is read and written through them, whole or not at all.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* All of size, or -errno (-EPIPE at an early end for fd_read_all). */
+int fd_write_all(int fd, const void *data, size_t size);
+int fd_read_all(int fd, void *data, size_t size);
+
+/* The rest of fd, at most max bytes (-EFBIG beyond), NUL-terminated for convenience.
+ * Caller frees *datap. */
+int fd_read_file(int fd, size_t max, char **datap, size_t *sizep);
+
+int fd_set_nonblock(int fd, bool on);
+int fd_set_cloexec(int fd, bool on);
+
+/* Closes every fd >= from: close_range(2), else /proc/self/fd, else up to the limit. */
+void fd_close_from(int from);
+
+/* openat2() with RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS|RESOLVE_NO_MAGICLINKS where the kernel
+ * has it (5.6), else component by component with O_NOFOLLOW ("..": -EXDEV).
+ * Returns an fd (O_CLOEXEC is added) or -errno. */
+int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
+
+/* pidfd_open (5.3) / pidfd_send_signal (5.1) or -ENOSYS. */
+int fd_pidfd_open(pid_t pid);
+int fd_pidfd_kill(int pidfd, int sig);
+
+/* Milliseconds of CLOCK_BOOTTIME, the only clock used for waiting and ages. */
+uint64_t clock_ms(void);

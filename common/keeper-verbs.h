@@ -1,0 +1,55 @@
+/*
+ * keeper-verbs: what stagingd may ask of stage-keeper, and what it is told: integers only.
+ *
+ * One fixed-size packet on a SOCK_SEQPACKET pair; descriptors travel beside it. Root parses
+ * nothing here: a packet of the wrong size or an unknown verb ends the conversation.
+ * In common/ because both programs need it and programs do not include each other.
+ */
+#pragma once
+
+#include <stdint.h>
+
+enum keeper_verb {
+	/* stagingd -> keeper; each is answered by KEEPER_REPLY with the same id */
+	KEEPER_SPAWN = 1, /* id: chosen by stagingd, unique; arg0: enum keeper_class; one fd beside
+			   * it: the worker's end of a conn_pair(), its fd 3. reply arg0: 0 or -errno,
+			   * arg1: pid */
+	KEEPER_KILL,      /* id: of a SPAWN; arg0: SIGTERM or SIGKILL. reply arg0 */
+	KEEPER_MOUNT,     /* id: request; arg0: slot 0..63; arg1: number of fuse fds wanted (1..16).
+			   * reply arg0: 0 or -errno, with the fds beside it (the first is the
+			   * session's, the others are clones of it). Mounted at m/<slot>. */
+	KEEPER_UNMOUNT,   /* id: request; arg0: slot. reply arg0 */
+	KEEPER_TIER,      /* id: request; arg0: index in conf->tiers of a Kind=disk tier. Makes and
+			   * records the job's 0700 directory there: <Path>/stage-data-<job>, the
+			   * user's. reply arg0: 0 or -errno */
+	KEEPER_END,       /* everything is released: unmount, remove, exit. No reply. */
+
+	/* keeper -> stagingd */
+	KEEPER_REPLY = 64,
+	KEEPER_EXITED,    /* id: of a SPAWN; arg0: wait status as of waitpid(2) */
+	KEEPER_MEMORY,    /* arg0: limit of the job's memory in bytes, -1: no cgroup found (not
+			   * charged); arg1: bytes in use by the job; sent once after start, when known,
+			   * at the latest 5 s after it */
+	KEEPER_CANCEL,    /* the job is over: stop staging; kill follows */
+};
+
+enum keeper_class {
+	KEEPER_CLASS_WRITER, /* writes to memory: into the job's memory cgroup, oom_score_adj 1000 */
+	KEEPER_CLASS_SERVER, /* serves a mount: outside of the job's cgroups, bounded by CacheSize */
+	KEEPER_N_CLASSES,
+};
+
+struct keeper_msg {
+	uint32_t verb;
+	uint32_t id;
+	int64_t arg0;
+	int64_t arg1;
+};
+
+/* Descriptors that stagingd is started with: */
+#define KEEPER_FD_SPEC 3   /* the spec, a kv (common/spec.h), a sealed memfd */
+#define KEEPER_FD_SOCKET 4 /* SOCK_SEQPACKET to keeper */
+#define KEEPER_FD_LISTEN 5 /* bound to <rundir>/sock, the user's; stagingd calls listen() */
+
+/* Descriptor a worker is started with: */
+#define WORKER_FD_SOCKET 3

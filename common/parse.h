@@ -1,0 +1,33 @@
+/*
+ * parse: text from outside to numbers and back. Rest, sign and overflow are refused.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+/* Decimal digits only, no sign, no rest. 0, -EINVAL or -ERANGE. */
+int parse_uint64(const char *s, uint64_t *valuep);
+int parse_uint32(const char *s, uint32_t *valuep);
+
+/* Number with an optional K, M, G, T (powers of 1024; also KiB, KB, kb …). "1.5G" is fine. */
+int parse_size(const char *s, uint64_t *bytesp);
+
+/* 90 (seconds), 90s, 5m, 2h, 1d, 500ms, 1h30m. Milliseconds out. */
+int parse_duration(const char *s, uint64_t *msp);
+
+/* yes/no/true/false/on/off/1/0, without case. */
+int parse_bool(const char *s, bool *valuep);
+
+/* "12.3 GiB", "910 B"; for people. Returns buf. */
+#define PARSE_SIZE_TEXT 32
+char *size_to_string(uint64_t bytes, char buf[static PARSE_SIZE_TEXT]);
+
+/* "1:10", "2:03:04", "0:07". Returns buf. */
+#define PARSE_DURATION_TEXT 32
+char *duration_to_string(uint64_t ms, char buf[static PARSE_DURATION_TEXT]);
+
+/* Copies src to dst so that a terminal can't be harmed: control bytes and invalid UTF-8
+ * become \xNN. Always terminated; returns the length written (cut if need be). */
+size_t text_escape(char *dst, size_t dst_size, const void *src, size_t src_size);

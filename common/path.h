@@ -1,0 +1,27 @@
+/*
+ * path: paths as text. Nothing here touches a file system.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* Writes the lexically normal form of an absolute path to buf: no "//", "." or trailing "/",
+ * ".." resolved as text. -EINVAL if not absolute or climbing above "/", -ENAMETOOLONG. */
+int path_normalize(const char *path, char *buf, size_t size);
+
+/* Is path equal to dir or beneath it, by whole components? Both absolute and normal. */
+bool path_is_beneath(const char *path, const char *dir);
+
+/* "a", dir "/b" -> "/b/a"; absolute paths are kept. Caller frees; NULL: no memory. */
+char *path_join(const char *dir, const char *path);
+
+/* The part behind the last "/" ("/a/b" -> "b"). Points into path. */
+const char *path_base(const char *path);
+
+/* Has the text a pattern byte: * ? [ or { … } ? */
+bool path_is_pattern(const char *path);
+
+/* Match of Match= rules by components: "*" and "?" stay inside one, "**" spans any number, also
+ * none, so that a rule for everything below a directory matches the directory too. Both normal. */
+bool path_match(const char *pattern, const char *path);

@@ -1,0 +1,42 @@
+/*
+ * rundir: the names in a job's run directory, and who owns what.
+ *
+ *   STAGE_RUN_DIR/<job>/        root 0711
+ *     lock                      root 0600  flock held by the keeper as long as it lives
+ *     state                     root 0600  keeper's record (kv); what must be taken away
+ *     sock                      user 0600  bound by the keeper, listened on by stagingd
+ *     m/<k>/                    root 0755  mount points of FUSE slots, k = 0, 1, …
+ *     t/                        user 0700  the job's tmpfs
+ *       .stage/                 user 0700  env, manifest, tmp/ (what is not ready yet)
+ *       data/                   user 0700  STAGE_DATA_DIR: one entry a dataset
+ *
+ * Without a keeper (`stagectl run`) the same below /dev/shm/stage-data-<uid>/<key>/, all the
+ * user's, t/ a plain directory.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stage-build.h"
+
+#define RUNDIR_LOCK "lock"
+#define RUNDIR_STATE "state"
+#define RUNDIR_SOCK "sock"
+#define RUNDIR_MOUNTS "m"
+#define RUNDIR_MEMORY "t"
+#define RUNDIR_PRIVATE "t/.stage"
+#define RUNDIR_ENV "t/.stage/env"
+#define RUNDIR_MANIFEST "t/.stage/manifest"
+#define RUNDIR_TMP "t/.stage/tmp"
+#define RUNDIR_DATA "t/data"
+#define RUNDIR_TRASH ".trash"
+
+#define RUNDIR_MAX_SLOTS 64
+
+/* STAGE_RUN_DIR/<job>[/<name>]; returns the length, -ENAMETOOLONG if it does not fit. */
+int rundir_path(char *buf, size_t size, uint32_t job_id, const char *name);
+
+/* Directory of a run without keeper: /dev/shm/stage-data-<uid>/<key>. key: [A-Za-z0-9._-]. */
+int rundir_user_path(char *buf, size_t size, uid_t uid, const char *key);

@@ -1,0 +1,25 @@
+/*
+ * stage-state: the states a dataset passes through, as daemon, clients and manual name them.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+enum stage_state {
+	STAGE_QUEUED,
+	STAGE_PROBING,
+	STAGE_PREPARING,
+	STAGE_STAGING,
+	STAGE_READY,
+	STAGE_RELEASING,
+	STAGE_UNDOING,
+	STAGE_RELEASED,
+	STAGE_FAILED,
+	STAGE_N_STATES,
+};
+
+const char *stage_state_to_string(enum stage_state s);
+int stage_state_from_string(const char *s, enum stage_state *sp);
+
+/* ready, released or failed: a waiter is answered now. */
+bool stage_state_is_final(enum stage_state s);
