@@ -1,0 +1,157 @@
+/*
+ * The file is appended to with one write() a line, before the thing exists; a torn last line (a
+ * crash in the middle of the write) names something that was not made yet, and is passed over.
+ * Paths are escaped so that a newline in a name stays inside its line.
+ */
+#include "common/manifest.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/path.h"
+#include "common/rmtree.h"
+
+#define MANIFEST_MAX_SIZE (4 * 1024 * 1024)
+
+struct manifest {
+	int fd;
+};
+
+static const char *const kinds[] = { [MANIFEST_TREE] = "tree", [MANIFEST_MOUNT] = "mount" };
+
+int manifest_open(struct manifest **mp, const char *path, struct error *err)
+{
+	_cleanup_(freep) struct manifest *m = malloc(sizeof(*m));
+
+	if (!m)
+		return error_set(err, ENOMEM, "out of memory");
+	m->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (m->fd < 0)
+		return error_errno(err, errno, "open %s", path);
+	*mp = steal_ptr(m);
+	return 0;
+}
+
+void manifest_close(struct manifest *m)
+{
+	if (!m)
+		return;
+	close(m->fd);
+	free(m);
+}
+
+/* "\n" -> "\\n", "\\" -> "\\\\". */
+static char *escape_path(const char *path)
+{
+	char *out = malloc(2 * strlen(path) + 1), *o = out;
+
+	if (!out)
+		return NULL;
+	for (; *path; path++) {
+		if (*path == '\\' || *path == '\n')
+			*o++ = '\\';
+		*o++ = *path == '\n' ? 'n' : *path;
+	}
+	*o = '\0';
+	return out;
+}
+
+static void unescape_path(char *path)
+{
+	char *o = path;
+
+	for (; *path; path++) {
+		if (*path == '\\' && path[1]) {
+			path++;
+			*o++ = *path == 'n' ? '\n' : *path;
+		} else {
+			*o++ = *path;
+		}
+	}
+	*o = '\0';
+}
+
+int manifest_add(struct manifest *m, enum manifest_kind kind, const char *path, struct error *err)
+{
+	_cleanup_(freep) char *escaped = NULL, *line = NULL;
+	int n, r;
+
+	escaped = path[0] == '/' ? escape_path(path) : NULL;
+	if (!escaped)
+		return error_set(err, EINVAL, "manifest: '%s' is not an absolute path", path);
+	n = asprintf(&line, "%s %s\n", kinds[kind], escaped);
+	if (n < 0) {
+		line = NULL;
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	r = fd_write_all(m->fd, line, (size_t)n);
+	if (r < 0)
+		return error_errno(err, -r, "write manifest");
+	return 0;
+}
+
+static int remove_tree(const char *path, struct error *err)
+{
+	_cleanup_(freep) char *parent = strdup(path);
+	_cleanup_(fd_closep) int fd = -1;
+	char *slash = parent ? strrchr(parent, '/') : NULL;
+
+	if (!slash || !slash[1])
+		return error_set(err, EINVAL, "manifest: refuse to remove '%s'", path);
+	*slash = '\0';
+	fd = open(slash == parent ? "/" : parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", parent);
+	return rmtree_at(fd, slash + 1, NULL, err);
+}
+
+static int release_line(char *line, int (*unmount)(const char *target, struct error *err),
+			struct error *err)
+{
+	char *path = strchr(line, ' ');
+
+	if (!path || path[1] != '/')
+		return 0;
+	*path++ = '\0';
+	unescape_path(path);
+	if (!strcmp(line, kinds[MANIFEST_MOUNT]))
+		return unmount ? unmount(path, err) : 0;
+	if (!strcmp(line, kinds[MANIFEST_TREE]))
+		return remove_tree(path, err);
+	return error_set(err, EINVAL, "manifest: unknown kind '%s'", line);
+}
+
+int manifest_release(const char *path, int (*unmount)(const char *target, struct error *err),
+		     struct error *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(freep) char *data = NULL;
+	int first = 0, r;
+	size_t size;
+	char *end, *line;
+
+	fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", path);
+	r = fd_read_file(fd, MANIFEST_MAX_SIZE, &data, &size);
+	if (r < 0)
+		return error_errno(err, -r, "read %s", path);
+	end = strrchr(data, '\n'); /* what stands behind it is a torn line */
+	while (end) {
+		*end = '\0';
+		line = strrchr(data, '\n');
+		r = release_line(line ? line + 1 : data, unmount, first ? NULL : err);
+		if (r < 0 && !first)
+			first = r;
+		end = line;
+	}
+	if (first == 0 && ftruncate(fd, 0) < 0)
+		return error_errno(err, errno, "empty %s", path);
+	return first;
+}

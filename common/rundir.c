@@ -1,0 +1,19 @@
+#include "common/rundir.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+int rundir_path(char *buf, size_t size, uint32_t job_id, const char *name)
+{
+	int n = snprintf(buf, size, "%s/%u%s%s", STAGE_RUN_DIR, job_id, name ? "/" : "",
+			 name ? name : "");
+
+	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : n;
+}
+
+int rundir_user_path(char *buf, size_t size, uid_t uid, const char *key)
+{
+	int n = snprintf(buf, size, "/dev/shm/stage-data-%u/%s", (unsigned)uid, key);
+
+	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : n;
+}
