@@ -1,0 +1,108 @@
+/*
+ * ctx: everything a stager needs from the world: what to do (dataset, policy), where (directories by
+ * fd), and the conversation with stagingd (progress, reservations, directories in tiers, mounts).
+ *
+ * One thread of its own (in link.c) reads the socket and sends progress; the calls below may be made
+ * from any thread, those marked "asks" from one at a time. When stagingd cancels or goes away
+ * ctx_is_cancelled() turns true; whoever then does not come back within CTX_GRACE_MS is not waited
+ * for: what the manifest records is taken away and the process ends.
+ *
+ * Fields are written by ctx.c alone.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/cleanup.h"
+#include "common/dataset.h"
+#include "common/manifest.h"
+#include "daemon/worker/facts.h"
+#include "daemon/worker/policy.h"
+
+struct error;
+struct plan;
+
+#define CTX_GRACE_MS 1500
+#define CTX_MAX_MOUNT_FDS 16
+
+struct ctx {
+	const struct dataset *ds;
+	struct policy policy;
+	const char *job, *node, *rundir;
+	uint32_t slot;                      /* of the FUSE mount */
+	bool plan_only;
+	bool link_only;                     /* mode=source: only the link that onfail=source asks for */
+
+	const char *data_path, *tmp_path;   /* final entries; what is not ready */
+	int data_fd, tmp_fd;
+	char *manifest_path;
+
+	struct ctx_private *priv;
+};
+
+/* Receives the task on sock (which becomes ctx's), reads it, opens the directories, starts the
+ * thread. -EPROTO: not a task. */
+int ctx_new(struct ctx **ctxp, int sock, struct error *err);
+void ctx_free(struct ctx *ctx);
+DEFINE_FREEP(struct ctx, ctx_free)
+
+/* Stop now? Cheap; asked in every loop that copies. */
+bool ctx_is_cancelled(const struct ctx *ctx);
+/* The same as an error: 0 or -ECANCELED. */
+int ctx_check(const struct ctx *ctx, struct error *err);
+
+/* Progress, in bytes of the source and files made. Cheap, any thread. */
+void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files);
+
+/* What is written counts here, before it is written: against the limits of policy and, beyond what
+ * was reserved, by further reservations. Cheap while within both, any thread. -ENOSPC, -EDQUOT. */
+int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, struct error *err);
+
+/* Sum of what was charged so far. */
+void ctx_get_charged(const struct ctx *ctx, uint64_t *bytesp, uint64_t *filesp);
+
+/* Asks. -ENOSPC: not granted, *havep is what is left there. What is granted is added up; after
+ * ctx_reset_charges() nothing is charged, what was granted stays. */
+int ctx_reserve(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files,
+		uint64_t *havep, struct error *err);
+void ctx_reset_charges(struct ctx *ctx);
+
+/* Asks for the job's directory in a tier (or in the absolute DEST). Caller frees *pathp. */
+int ctx_get_tier_dir(struct ctx *ctx, const char *tier, char **pathp, struct error *err);
+
+/* Asks the keeper for the mount of ctx->slot with n_threads fds of /dev/fuse. For keeper=1 alone;
+ * without, the stager mounts by fusermount3 on <rundir>/m/<slot> and records it before. The fds and
+ * the path are the caller's. */
+struct ctx_mount {
+	char *path;
+	int fds[CTX_MAX_MOUNT_FDS];
+	size_t n_fds;
+};
+int ctx_mount(struct ctx *ctx, unsigned n_threads, struct ctx_mount *m, struct error *err);
+void ctx_mount_deinit(struct ctx_mount *m);
+
+/* Records in the manifest what is going to exist; before it does. path is absolute. */
+int ctx_record(struct ctx *ctx, enum manifest_kind kind, const char *path, struct error *err);
+
+/* Takes away all that was recorded. */
+int ctx_undo(struct ctx *ctx, struct error *err);
+
+/* A line that stagectl shows. Control bytes are escaped. */
+void ctx_warn(struct ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Messages of the life of a dataset, sent by stage.c. */
+int ctx_send_facts(struct ctx *ctx, const struct facts *facts, const struct plan *plan);
+struct ctx_ready {
+	uint64_t bytes, files;
+	enum source_kind kind;
+	bool stays;
+	const char *list; /* file with a staged path a line, or NULL */
+};
+int ctx_send_ready(struct ctx *ctx, const struct ctx_ready *ready);
+int ctx_send_error(struct ctx *ctx, const struct error *err);
+
+/* After ready of a mount: no stall and no time limit any more; cancel and the end of the socket call
+ * stop(arg) from the thread (once) instead of undoing behind the stager's back. */
+void ctx_set_serving(struct ctx *ctx, void (*stop)(void *arg), void *arg);

@@ -1,0 +1,56 @@
+/*
+ * facts: what is known about a source before anything is made. Plain data: probe.c fills it, plan.c
+ * decides by it, stagers read it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+/* What stands at the source. */
+enum source_kind {
+	SOURCE_FILE,
+	SOURCE_DIR,
+	SOURCE_SET, /* a pattern, braces or a list: many files, staged into one directory */
+};
+
+/* What a file holds, by its first bytes and never by its name. */
+enum facts_format {
+	FORMAT_PLAIN, /* nothing we know how to open: a file */
+	FORMAT_TAR,
+	FORMAT_ZIP,
+	FORMAT_SQUASHFS,
+};
+
+/* What is wrapped around it. */
+enum facts_filter {
+	FILTER_NONE,
+	FILTER_GZIP,
+	FILTER_ZSTD,
+	FILTER_LZ4,
+	FILTER_XZ,
+	FILTER_BZIP2,
+};
+
+struct facts {
+	enum source_kind kind;
+	enum facts_format format;
+	enum facts_filter filter;
+
+	uint64_t bytes;   /* of the source: the measure of progress */
+	uint64_t n_files; /* of the source; for an archive 0: not known */
+
+	/* What it takes to hold: as it is (copy), and opened (extract). */
+	uint64_t copy_bytes, copy_files;
+	uint64_t extract_bytes, extract_files; /* estimates; files 0: not known */
+	bool extract_exact;                    /* read from the archive's own index */
+
+	bool counted;     /* bytes and n_files of a directory are complete, not cut by the limit */
+};
+
+const char *facts_format_to_string(enum facts_format f); /* "plain", "tar", "zip", "squashfs" */
+const char *facts_filter_to_string(enum facts_filter f); /* "", "gzip", "zstd", … */
+const char *facts_kind_to_string(enum source_kind k);    /* "file" or "dir", as in messages */
+
+/* An archive that `extract` can open into a directory. */
+bool facts_is_archive(const struct facts *f);

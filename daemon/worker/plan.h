@@ -1,0 +1,69 @@
+/*
+ * plan: from what is known (facts, what the user asked, what the site allows, what is free) to what
+ * is done. A pure function: no file, no clock, no message.
+ *
+ * A fallback never changes the shape: a directory that was promised is not replaced by a file.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/dataset.h"
+#include "daemon/worker/facts.h"
+#include "daemon/worker/policy.h"
+
+struct error;
+
+#define PLAN_TIER_MEMORY "shm"
+#define PLAN_TIER_DISK "ssd"
+#define PLAN_TIER_SHARED "scratch"
+#define PLAN_TIER_SOURCE "source" /* nothing is moved: mounted in place, or a link */
+
+#define PLAN_MAX_TIERS 8
+#define PLAN_WHY_SIZE 2048
+
+/* What is free for a dataset in one tier. */
+struct plan_space {
+	const char *tier;       /* a name, or the absolute path the user gave as DEST */
+	bool present;           /* there is such a tier here */
+	bool known;             /* free_bytes and free_files were measured */
+	uint64_t free_bytes;
+	uint64_t free_files;
+	char limit[128];        /* who says so: "the job has 62.0 GiB left of --mem" */
+};
+
+/* What the code can do, by the table of stagers. */
+struct plan_ability {
+	bool can_copy, can_extract, can_mount, can_link;
+};
+
+struct plan_input {
+	const struct dataset *ds;
+	const struct facts *facts;
+	const struct policy *policy;
+	struct plan_ability able;
+	struct plan_space spaces[PLAN_MAX_TIERS];
+	size_t n_spaces;
+};
+
+struct plan {
+	enum dataset_method method;  /* never auto */
+	char tier[DATASET_MAX_ITEM]; /* PLAN_TIER_*, or the absolute DEST */
+	enum source_kind kind;       /* shape of what appears: SOURCE_FILE or SOURCE_DIR */
+	bool copy_first;             /* mount: the image goes to the tier, is mounted from there */
+	uint64_t need_bytes, need_files; /* to be reserved in the tier; 0: nothing */
+	char line[256];              /* "extract to memory, about 148 GiB" */
+	char why[PLAN_WHY_SIZE];     /* a line a reason */
+};
+
+/*
+ * 0, or the sentence and: -ENOSPC (fits nowhere that may be used), -EPERM (the rule forbids what
+ * was asked), -EINVAL (what was asked can't be done with such a source).
+ * plan->why is filled in any case.
+ */
+int plan_make(struct plan *plan, const struct plan_input *in, struct error *err);
+
+/* The entry for a tier; NULL if there is none. */
+struct plan_space *plan_get_space(struct plan_input *in, const char *tier);

@@ -1,0 +1,28 @@
+/*
+ * policy: what the site and the job allow one dataset, as the task message says it. Plain data.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct policy {
+	const char *rule;         /* name of the site's section, for sentences */
+	const char *rule_match;   /* its pattern: the resolved source must fit it too */
+	const char *methods;      /* "*" or a list with commas */
+	const char *tiers;        /* list with commas, in order of preference; "": all */
+	uint64_t max_bytes;       /* of one dataset, 0: none; the lower of site's and user's */
+	uint64_t max_files;
+	uint32_t mem_percent;     /* of the job's memory (or the node's) that datasets may take */
+	uint64_t keep_free;       /* bytes of the node's memory left alone */
+	uint64_t mem_limit;       /* the job's memory, 0: not charged to the job */
+	uint64_t mem_used;        /* by the job, when the task was sent */
+	bool ssd;                 /* there is a disk tier */
+	bool fuse;                /* mounts may be made */
+	bool keeper;              /* … by the keeper; else by fusermount3 */
+	uint64_t cache_size;      /* of an image server */
+	uint32_t threads;         /* already decided: at least 1 */
+	bool threads_given;       /* by user or site: don't grow */
+	uint64_t stall_ms;        /* 0: none */
+	uint32_t n_nodes, node_index;
+};

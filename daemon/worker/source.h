@@ -1,0 +1,61 @@
+/*
+ * source: where a dataset's bytes come from, opened as the user and checked again by the site's rule
+ * after every symbolic link is resolved.
+ *
+ * A scheme (schemes/<word>.c) fills it. A file and a directory are open already; the members of a
+ * set are opened one by one, each checked the same way.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "common/cleanup.h"
+#include "common/dataset.h"
+#include "daemon/worker/facts.h"
+
+struct ctx;
+struct error;
+
+struct source_member {
+	char *path;       /* absolute, as expanded */
+	const char *name; /* its last component: the name in the staged directory */
+};
+
+struct source {
+	enum source_kind kind;
+	char *path;     /* absolute, as the user named it (after expansion) */
+	char *real;     /* where it really is: all links resolved; NULL for a set */
+	int fd;         /* FILE: O_RDONLY at offset 0; DIR: O_RDONLY|O_DIRECTORY; SET: -1 */
+	struct stat st; /* of fd, when it was opened */
+
+	struct source_member *members; /* SET: sorted by bytes, after shard= */
+	size_t n_members;
+	size_t n_members_all;          /* before shard= */
+};
+
+struct scheme {
+	const char *name;            /* the word in meson's list */
+	enum dataset_scheme scheme;
+	int (*open)(struct ctx *ctx, struct source *src, struct error *err);
+};
+
+/* Written by meson from the list of schemes; ends with NULL. */
+extern const struct scheme *const schemes[];
+
+/* Opens the dataset's source by the scheme that knows it. -ENOENT, -EACCES, -EPERM (outside of
+ * what the rule allows), each with the sentence. */
+int source_open(struct ctx *ctx, struct source **srcp, struct error *err);
+void source_close(struct source *src);
+DEFINE_FREEP(struct source, source_close)
+
+/* Opens member i of a set: a regular file or a directory, checked by the rule. The fd is the
+ * caller's. */
+int source_open_member(struct ctx *ctx, const struct source *src, size_t i, int *fdp,
+		       struct stat *st, struct error *err);
+
+/* Is the file still what it was when it was opened (size, mtime, and the path still names it)?
+ * 0, or -ESTALE "changed while it was read". */
+int source_check_unchanged(const struct source *src, struct error *err);

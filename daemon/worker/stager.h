@@ -1,0 +1,54 @@
+/*
+ * stager: the code behind a method. A new one is a file stagers/<word>.c that defines
+ * `const struct stager stager_<word>` and the word in the list in meson.build.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/dataset.h"
+#include "daemon/worker/facts.h"
+
+struct ctx;
+struct error;
+struct plan;
+struct source;
+struct target;
+
+/* What stage() made. */
+struct stager_result {
+	uint64_t bytes, files; /* that lie there now */
+	char *link_to;         /* absolute: the entry becomes a symbolic link to it, target is not
+				* published. NULL: target is renamed into place. Freed by stage.c. */
+	bool stays;            /* serve() is called after ready */
+	void *state;           /* for serve() */
+};
+
+struct stager {
+	const char *name;
+
+	/* Is this the code for such a method and source? Pure: plan asks it too. method is never
+	 * auto. Of several the first in the list is taken. */
+	bool (*accepts)(enum dataset_method method, const struct facts *facts);
+
+	/*
+	 * Does the work. target is open where plan->tier is not "source" (else NULL): make
+	 * target->name beneath target->dirfd, as a file or a directory; all of it is recorded in the
+	 * manifest already. On failure what was made under target is left for stage.c to take away;
+	 * threads are joined and fds closed. -ECANCELED when ctx_is_cancelled().
+	 */
+	int (*stage)(struct ctx *ctx, struct source *src, const struct facts *facts,
+		     const struct plan *plan, struct target *target, struct stager_result *result,
+		     struct error *err);
+
+	/* For what stays: returns when the mount is gone or stop was called (ctx_set_serving()).
+	 * Frees state. NULL for others. */
+	int (*serve)(struct ctx *ctx, void *state, struct error *err);
+};
+
+/* Written by meson from the list of stagers; ends with NULL. */
+extern const struct stager *const stagers[];
+
+/* The first that accepts; NULL: none. */
+const struct stager *stager_find(enum dataset_method method, const struct facts *facts);
