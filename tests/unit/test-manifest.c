@@ -1,0 +1,90 @@
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "common/manifest.h"
+
+static char unmounted[256];
+
+static int fake_unmount(const char *target, struct error *err)
+{
+	snprintf(unmounted + strlen(unmounted), sizeof(unmounted) - strlen(unmounted), "%s;",
+		 target);
+	return 0;
+}
+
+static char *in(void **state, const char *name)
+{
+	char *path;
+
+	assert_true(asprintf(&path, "%s/%s", (char *)*state, name) > 0);
+	return path;
+}
+
+static void test_release_walks_backwards_and_may_be_repeated(void **state)
+{
+	_cleanup_(freep) char *file = in(state, "manifest"), *a = in(state, "a"),
+			      *odd = in(state, "odd\nname\\"), *never = in(state, "never");
+	_cleanup_(manifest_closep) struct manifest *m = NULL;
+
+	assert_int_equal(manifest_open(&m, file, NULL), 0);
+	assert_int_equal(manifest_add(m, MANIFEST_MOUNT, "/first", NULL), 0);
+	assert_int_equal(manifest_add(m, MANIFEST_TREE, a, NULL), 0);
+	assert_int_equal(manifest_add(m, MANIFEST_TREE, odd, NULL), 0);
+	assert_int_equal(manifest_add(m, MANIFEST_TREE, never, NULL), 0);
+	assert_int_equal(manifest_add(m, MANIFEST_MOUNT, "/last", NULL), 0);
+	assert_int_equal(mkdir(a, 0700), 0);
+	assert_int_equal(mkdir(odd, 0700), 0);
+	unmounted[0] = '\0';
+	assert_int_equal(manifest_release(file, fake_unmount, NULL), 0);
+	assert_string_equal(unmounted, "/last;/first;");
+	assert_int_equal(access(a, F_OK), -1);
+	assert_int_equal(access(odd, F_OK), -1);
+	assert_int_equal(manifest_release(file, fake_unmount, NULL), 0);
+	assert_string_equal(unmounted, "/last;/first;"); /* not again */
+}
+
+static void test_a_torn_line_is_passed_over(void **state)
+{
+	_cleanup_(freep) char *file = in(state, "manifest"), *a = in(state, "a");
+	_cleanup_(manifest_closep) struct manifest *m = NULL;
+	int fd;
+
+	assert_int_equal(manifest_open(&m, file, NULL), 0);
+	assert_int_equal(manifest_add(m, MANIFEST_TREE, a, NULL), 0);
+	fd = open(file, O_WRONLY | O_APPEND);
+	assert_int_equal(write(fd, "tree /", 6), 6);
+	close(fd);
+	assert_int_equal(mkdir(a, 0700), 0);
+	assert_int_equal(manifest_release(file, NULL, NULL), 0);
+	assert_int_equal(access(a, F_OK), -1);
+}
+
+static void test_what_is_no_record_is_refused(void **state)
+{
+	_cleanup_(freep) char *file = in(state, "manifest");
+	_cleanup_(manifest_closep) struct manifest *m = NULL;
+	FILE *f;
+
+	assert_int_equal(manifest_open(&m, file, NULL), 0);
+	assert_int_equal(manifest_add(m, MANIFEST_TREE, "relative", NULL), -EINVAL);
+	f = fopen(file, "w");
+	fputs("tree /\nother /x\ngarbage\n\n", f);
+	fclose(f);
+	assert_int_equal(manifest_release(file, NULL, NULL), -EINVAL);
+	assert_int_equal(manifest_release("/nowhere/manifest", NULL, NULL), 0);
+}
+
+int main(void)
+{
+#define SCRATCH(f) cmocka_unit_test_setup_teardown(f, unit_scratch_setup, unit_scratch_teardown)
+	const struct CMUnitTest tests[] = {
+		SCRATCH(test_release_walks_backwards_and_may_be_repeated),
+		SCRATCH(test_a_torn_line_is_passed_over),
+		SCRATCH(test_what_is_no_record_is_refused),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,97 @@
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+
+#include "common/path.h"
+
+static void test_normal_form(void **state)
+{
+	static const struct {
+		const char *in, *out;
+		int expect;
+	} cases[] = {
+		{ "/", "/", 0 },
+		{ "//a///b/", "/a/b", 0 },
+		{ "/a/./b/.", "/a/b", 0 },
+		{ "/a/../b", "/b", 0 },
+		{ "/a/b/../..", "/", 0 },
+		{ "/..", NULL, -EINVAL },
+		{ "/a/../../b", NULL, -EINVAL },
+		{ "a/b", NULL, -EINVAL },
+		{ "", NULL, -EINVAL },
+		{ "/...", "/...", 0 },
+		{ "/a/..b", "/a/..b", 0 },
+		{ "/0123456789012345678901234567890", NULL, -ENAMETOOLONG },
+	};
+	char buf[32];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_int_equal(path_normalize(cases[i].in, buf, sizeof(buf)), cases[i].expect);
+		if (cases[i].out)
+			assert_string_equal(buf, cases[i].out);
+	}
+}
+
+static void test_beneath_is_by_component(void **state)
+{
+	assert_true(path_is_beneath("/data", "/data"));
+	assert_true(path_is_beneath("/data/x", "/data"));
+	assert_false(path_is_beneath("/data2", "/data"));
+	assert_false(path_is_beneath("/dat", "/data"));
+	assert_true(path_is_beneath("/data", "/"));
+}
+
+static void test_rules(void **state)
+{
+	static const struct {
+		const char *pattern, *path;
+		bool expect;
+	} cases[] = {
+		{ "/p/scratch/**", "/p/scratch/a/b", true },
+		{ "/p/scratch/**", "/p/scratch", true },
+		{ "/p/scratch/**", "/p/scratch2/a", false }, /* component boundary */
+		{ "/p/scratch/*", "/p/scratch/a", true },
+		{ "/p/scratch/*", "/p/scratch/a/b", false },
+		{ "/p/*/data/**", "/p/proj/data/x", true },
+		{ "/p/*/data/**", "/p/proj/sub/data/x", false },
+		{ "/p/**/data/*", "/p/proj/sub/data/x", true },
+		{ "/p/**/data/*", "/p/data/x", true },
+		{ "/p/**/data/*", "/p/proj/sub/dat/x", false },
+		{ "/p/x?z", "/p/xyz", true },
+		{ "/p/x", "/p/x", true },
+		{ "/p/x", "/p/x/y", false },
+		{ "/p/*", "/p/.hidden", true },
+		{ "p/x", "p/x", false }, /* absolute only */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		if (path_match(cases[i].pattern, cases[i].path) != cases[i].expect)
+			fail_msg("%s against %s", cases[i].pattern, cases[i].path);
+}
+
+static void test_small_ones(void **state)
+{
+	_cleanup_(freep) char *a = path_join("/b", "a"), *b = path_join("/b", "/a"),
+			      *c = path_join("/", "a");
+
+	assert_string_equal(a, "/b/a");
+	assert_string_equal(b, "/a");
+	assert_string_equal(c, "/a");
+	assert_string_equal(path_base("/a/b"), "b");
+	assert_string_equal(path_base("b"), "b");
+	assert_true(path_is_pattern("/a/{1..3}"));
+	assert_true(path_is_pattern("/a/x*"));
+	assert_false(path_is_pattern("/a/x"));
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_normal_form),
+		cmocka_unit_test(test_beneath_is_by_component),
+		cmocka_unit_test(test_rules),
+		cmocka_unit_test(test_small_ones),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

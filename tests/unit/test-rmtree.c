@@ -1,0 +1,119 @@
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+
+#include "common/fd.h"
+#include "common/rmtree.h"
+
+static int scratch_fd(void **state)
+{
+	int fd = open(*state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static void run(const char *fmt, const char *dir)
+{
+	_cleanup_(freep) char *cmd = NULL;
+
+	assert_true(asprintf(&cmd, fmt, dir) > 0);
+	assert_int_equal(system(cmd), 0);
+}
+
+static void test_names_that_are_refused(void **state)
+{
+	static const char *const names[] = { "", ".", "..", "a/b", "/", "/etc" };
+	_cleanup_(fd_closep) int fd = scratch_fd(state);
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		assert_int_equal(rmtree_at(fd, names[i], NULL, NULL), -EINVAL);
+	assert_int_equal(rmtree_at(fd, "absent", NULL, NULL), 0);
+}
+
+static void test_links_are_not_followed(void **state)
+{
+	_cleanup_(fd_closep) int fd = scratch_fd(state);
+
+	run("cd '%s' && mkdir keep t && touch keep/x && ln -s ../keep t/l && ln -s keep top",
+	    *state);
+	assert_int_equal(rmtree_at(fd, "t", NULL, NULL), 0);
+	assert_int_equal(rmtree_at(fd, "top", NULL, NULL), 0);
+	assert_int_equal(faccessat(fd, "keep/x", F_OK, 0), 0);
+	assert_int_equal(faccessat(fd, "t", F_OK, AT_SYMLINK_NOFOLLOW), -1);
+}
+
+static void test_modes_do_not_stop_it(void **state)
+{
+	_cleanup_(fd_closep) int fd = scratch_fd(state);
+
+	run("cd '%s' && mkdir -p t/a/b/c && touch t/a/b/c/f t/a/f && chmod 0 t/a/b/c && "
+	    "chmod 0500 t/a/b && chmod 0 t/a", *state);
+	assert_int_equal(rmtree_at(fd, "t", NULL, NULL), 0);
+}
+
+static void test_depth_needs_no_descriptors(void **state)
+{
+	struct rlimit old, few = { 32, 32 };
+	int fd = scratch_fd(state), here = -1, next;
+	const int depth = 20000;
+
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &old), 0);
+	few.rlim_max = old.rlim_max;
+	assert_int_equal(mkdirat(fd, "t", 0700), 0);
+	here = openat(fd, "t", O_RDONLY | O_DIRECTORY);
+	for (int i = 0; i < depth; i++) {
+		assert_int_equal(mkdirat(here, "d", 0700), 0);
+		next = openat(here, "d", O_RDONLY | O_DIRECTORY);
+		assert_true(next >= 0);
+		close(here);
+		here = next;
+	}
+	close(here);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &few), 0);
+	assert_int_equal(rmtree_at(fd, "t", NULL, NULL), 0);
+	setrlimit(RLIMIT_NOFILE, &old);
+	close(fd);
+}
+
+static void test_names_of_the_hoisting_may_be_taken(void **state)
+{
+	_cleanup_(fd_closep) int fd = scratch_fd(state);
+
+	run("cd '%s' && mkdir -p t/.rm-0/x/y t/.rm-1 t/a/b/c/d && touch t/.rm-2 t/.rm-0/x/y/f", *state);
+	assert_int_equal(rmtree_at(fd, "t", NULL, NULL), 0);
+}
+
+static void test_keep_root_and_deadline(void **state)
+{
+	_cleanup_(fd_closep) int fd = scratch_fd(state);
+	struct rmtree_limits keep = { .keep_root = true }, late = { .deadline_ms = 1 };
+
+	run("cd '%s' && mkdir -p t/a/b && touch t/f", *state);
+	assert_int_equal(rmtree_at(fd, "t", &keep, NULL), 0);
+	assert_int_equal(faccessat(fd, "t", F_OK, 0), 0);
+	run("cd '%s' && mkdir -p t/a/b && cd t/a/b && seq 600 | xargs touch", *state);
+	assert_int_equal(rmtree_at(fd, "t", &late, NULL), -ETIMEDOUT);
+	assert_int_equal(rmtree_at(fd, "t", NULL, NULL), 0);
+}
+
+int main(void)
+{
+#define SCRATCH(f) cmocka_unit_test_setup_teardown(f, unit_scratch_setup, unit_scratch_teardown)
+	const struct CMUnitTest tests[] = {
+		SCRATCH(test_names_that_are_refused),
+		SCRATCH(test_links_are_not_followed),
+		SCRATCH(test_modes_do_not_stop_it),
+		SCRATCH(test_depth_needs_no_descriptors),
+		SCRATCH(test_names_of_the_hoisting_may_be_taken),
+		SCRATCH(test_keep_root_and_deadline),
+	};
+
+	/* What root may do proves nothing about modes. */
+	if (geteuid() == 0 && (setgid(65534) < 0 || setuid(65534) < 0))
+		return 1;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

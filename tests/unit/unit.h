@@ -1,0 +1,42 @@
+/*
+ * unit: what every unit test includes: cmocka in the order that it wants, and a scratch directory.
+ */
+#pragma once
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include <cmocka.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+
+/* A fresh directory below $TMPDIR or /tmp; *state gets its path. */
+static inline int unit_scratch_setup(void **state)
+{
+	const char *base = getenv("TMPDIR");
+	char *path;
+
+	if (asprintf(&path, "%s/stage-unit-XXXXXX", base ? base : "/tmp") < 0 || !mkdtemp(path))
+		return -1;
+	*state = path;
+	return 0;
+}
+
+static inline int unit_scratch_teardown(void **state)
+{
+	_cleanup_(freep) char *cmd = NULL;
+	int r = -1;
+
+	if (asprintf(&cmd, "chmod -R u+rwx '%s' 2>/dev/null; rm -rf '%s'", (char *)*state,
+		     (char *)*state) >= 0)
+		r = system(cmd);
+	free(*state);
+	return r;
+}
