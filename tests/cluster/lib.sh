@@ -1,0 +1,326 @@
+# What the tests of the cluster suite may call. Sourced by tests/cluster/run, which starts each
+# test_* function in a subshell of its own with `set -e`: a command that fails ends the test, and
+# so does an assertion. What a test breaks (configuration, PrologFlags) the runner mends.
+#
+# From the runner: $cluster (tests/lib/cluster), $base (its base directory), $prefix (where
+# stage-data is installed), $work (a directory of this test's own on the host).
+# shellcheck shell=bash
+
+readonly pfs=$base/pfs      # /srv/pfs as the host sees it
+readonly data=/srv/pfs/data # the test data as the nodes see it
+readonly n1=n1 n2=n2 n3=n3
+
+# --- where commands run ---------------------------------------------------------------------------
+
+on() {
+	"$cluster" in "$@"
+}
+
+# as USER CMD...: on the login node
+as() {
+	local user=$1
+
+	shift
+	"$cluster" as "$user" ctl "$@"
+}
+
+# as_on USER NODE CMD...
+as_on() {
+	"$cluster" as "$@"
+}
+
+# --- verdicts -------------------------------------------------------------------------------------
+
+# What a test calls at its end, last first, also when it fails
+at_end_commands=()
+
+at_end() {
+	at_end_commands=("$*" "${at_end_commands[@]}")
+}
+
+run_at_end() {
+	local command
+
+	for command in "${at_end_commands[@]}"; do
+		eval "$command" || true
+	done
+}
+
+fail() {
+	local i
+
+	echo "FAIL: $*"
+	for ((i = 1; i < ${#FUNCNAME[@]} - 1; i++)); do
+		[[ ${BASH_SOURCE[i]} == */lib.sh || ${BASH_SOURCE[i]} == */run ]] ||
+			echo "  at ${BASH_SOURCE[i]##*/}:${BASH_LINENO[i - 1]} ${FUNCNAME[i]}"
+	done
+	for ((i = 1; i < ${#FUNCNAME[@]} - 1; i++)); do
+		[[ ${BASH_SOURCE[i]} != */lib.sh || ${BASH_SOURCE[i + 1]} == */lib.sh ]] ||
+			echo "  at ${BASH_SOURCE[i + 1]##*/}:${BASH_LINENO[i]} ${FUNCNAME[i + 1]}"
+	done
+	exit 1
+}
+
+# skip FEATURE WHY: a failure where STAGE_TEST_MUST lists the feature (or says "all")
+skip() {
+	case ,${STAGE_TEST_MUST:-}, in
+	*,"$1",* | *,all,*) fail "$1 must be there (STAGE_TEST_MUST): $2" ;;
+	esac
+	echo "SKIP: $1: $2"
+	exit "$skip_status"
+}
+
+need_fuse() {
+	on n1 test -c /dev/fuse || skip fuse "no /dev/fuse"
+}
+
+need_cgroup() {
+	on n1 test -d /sys/fs/cgroup/memory || skip cgroup "no cgroup v1 memory controller"
+}
+
+assert() {
+	"$@" || fail "not so: $*"
+}
+
+assert_not() {
+	! "$@" || fail "should not be so: $*"
+}
+
+assert_eq() {
+	[[ $2 == "$1" ]] || fail "${3:-value}: expected '$1', got '$2'"
+}
+
+assert_contains() {
+	[[ $1 == *"$2"* ]] || fail "'$2' is not in: $1"
+}
+
+assert_lacks() {
+	[[ $1 != *"$2"* ]] || fail "'$2' should not be in: $1"
+}
+
+# assert_match TEXT REGEX
+assert_match() {
+	[[ $1 =~ $2 ]] || fail "'$2' does not match: $1"
+}
+
+# assert_le VALUE LIMIT WHAT: whole numbers
+assert_le() {
+	(($1 <= $2)) || fail "${3:-value}: $1 is more than $2"
+}
+
+# assert_one_sentence TEXT: one line of ours that ends the matter, no trace of a program's insides
+assert_one_sentence() {
+	local n
+
+	n=$(grep -cE '(stage-data|stagectl|stagingd): ' <<<"$1") || true
+	assert_eq 1 "$n" "number of our messages in: $1"
+	[[ ! $1 =~ (Assertion|Segmentation|backtrace|\(null\)|core dumped) ]] ||
+		fail "a program's insides show: $1"
+}
+
+# --- time -----------------------------------------------------------------------------------------
+
+now_ms() {
+	local t=${EPOCHREALTIME/[.,]/}
+
+	echo $((t / 1000))
+}
+
+# wait_until SECONDS CMD...: fails the test when CMD is not true in time
+wait_until() {
+	local end=$(($(now_ms) + $1 * 1000)) seconds=$1
+
+	shift
+	until "$@"; do
+		(($(now_ms) < end)) || fail "not within $seconds s: $*"
+		sleep 0.05
+	done
+}
+
+# --- jobs -----------------------------------------------------------------------------------------
+
+# job_submit USER [SBATCH OPTION...] <SCRIPT: prints the job's id. `#!/bin/bash` may be left out.
+job_submit() {
+	local user=$1 script id
+
+	shift
+	script=$(cat)
+	[[ $script == '#!'* ]] || script=$'#!/bin/bash\n'$script
+	id=$(as "$user" sbatch --parsable --no-requeue "$@" <<<"$script" 2>"$work/sbatch.err") || {
+		cat "$work/sbatch.err"
+		fail "sbatch refused the job"
+	}
+	cat "$work/sbatch.err" >&2
+	id=${id%%;*}
+	echo "$id" >>"$work/jobs"
+	echo "$id"
+}
+
+# job_refused USER [SBATCH OPTION...] <SCRIPT: prints what sbatch says; fails if the job is taken
+job_refused() {
+	local user=$1 script out id
+
+	shift
+	script=$(cat)
+	[[ $script == '#!'* ]] || script=$'#!/bin/bash\n'$script
+	if out=$(as "$user" sbatch --parsable "$@" <<<"$script" 2>&1); then
+		id=${out##*$'\n'}
+		echo "$id" >>"$work/jobs"
+		fail "sbatch took the job: $out"
+	fi
+	echo "$out"
+}
+
+# job_field ID NAME: one value of `scontrol show job`
+job_field() {
+	on ctl scontrol show job -o "$1" 2>/dev/null | grep -oE "(^| )$2=[^ ]*" | head -n 1 | cut -d= -f2-
+}
+
+job_state() {
+	job_field "$1" JobState
+}
+
+job_exit() {
+	job_field "$1" ExitCode
+}
+
+job_is() {
+	local state
+
+	state=$(job_state "$1")
+	shift
+	[[ " $* " == *" $state "* ]]
+}
+
+job_is_over() {
+	job_is "$1" COMPLETED FAILED CANCELLED TIMEOUT NODE_FAIL OUT_OF_MEMORY PREEMPTED BOOT_FAIL
+}
+
+job_wait() {
+	wait_until "${2:-60}" job_is_over "$1"
+}
+
+job_wait_running() {
+	wait_until "${2:-20}" job_is "$1" RUNNING
+}
+
+# What the job has written so far
+job_output() {
+	local path
+
+	path=$(job_field "$1" StdOut)
+	path=${path/#\/srv\/pfs/$pfs}
+	cat "${path//%[Aj]/$1}" 2>/dev/null || true
+}
+
+job_says() {
+	[[ $(job_output "$1") == *"$2"* ]]
+}
+
+job_wait_says() {
+	wait_until "${3:-20}" job_says "$1" "$2"
+}
+
+# job_done ID [SECONDS]: waits for a job that must succeed
+job_done() {
+	job_wait "$@"
+	assert_eq "COMPLETED 0:0" "$(job_state "$1") $(job_exit "$1")" "end of job $1"
+}
+
+# job_failed ID [SECONDS]: waits for a job that must fail as a user's mistake does
+job_failed() {
+	job_wait "$@"
+	assert_eq "FAILED 1:0" "$(job_state "$1") $(job_exit "$1")" "end of job $1"
+}
+
+# job_run USER [SBATCH OPTION...] <SCRIPT: runs a job that must succeed, prints its output
+job_run() {
+	local id
+
+	id=$(job_submit "$@")
+	job_done "$id"
+	job_output "$id"
+}
+
+# job_nodes_clean ID: nothing of this job is left on any node
+job_nodes_clean() {
+	local node
+
+	for node in n1 n2 n3; do
+		! on $node test -e "/run/stage-data/$1" || return 1
+		! on $node find /sys/fs/cgroup -type d -name "job_$1" | grep -q . || return 1
+	done
+}
+
+# --- the site -------------------------------------------------------------------------------------
+
+# site_conf <LINES: more configuration, on all nodes, for this test
+site_conf() {
+	cat >"$base/etc/stage-data/conf.d/50-test.conf"
+}
+
+# node_conf NODE <LINES: the same on one node only
+node_conf() {
+	local dir=$base/node/$1/stage-data
+
+	rm -rf "$dir"
+	cp -a "$base/etc/stage-data" "$dir"
+	cat >"$dir/conf.d/60-node.conf"
+	"$cluster" override "$1" "$dir"
+}
+
+# prolog_flags none|Alloc|Contain: for this test
+prolog_flags() {
+	"$cluster" restart --prolog-flags "$1"
+}
+
+# The node is changed in ways that nobody undoes: the runner makes a new cluster after this test.
+spoil_cluster() {
+	touch "$base/spoiled"
+}
+
+nodes_are_fine() {
+	local bad
+
+	bad=$(on ctl sinfo -h -N -p main -o '%N %T %E' | grep -vE ' (idle|mixed|allocated|completing) ') || true
+	[[ -z $bad ]] || {
+		echo "nodes: $bad"
+		return 1
+	}
+}
+
+assert_nodes_fine() {
+	nodes_are_fine || fail "a node is drained or down"
+}
+
+# --- a source that hangs until it is told to go on ------------------------------------------------
+#
+# On one node, /srv/pfs/gate (elsewhere a plain directory) becomes a FUSE mount whose server is
+# stopped: every look into it waits. That is a hung parallel file system, or a very slow node.
+
+gate_prepare() {
+	[[ -e $pfs/.gate.sqsh ]] || {
+		mksquashfs "$pfs/gate" "$pfs/.gate.sqsh" -noappend -no-progress -quiet -noI -noD -noF \
+			-processors 1
+	}
+}
+
+gate_close() {
+	local node=$1 pid
+
+	gate_prepare
+	on "$node" squashfuse_ll -o allow_other,ro /srv/pfs/.gate.sqsh /srv/pfs/gate
+	pid=$(on "$node" pgrep -f '^squashfuse_ll .*gate')
+	echo "$pid" >"$work/gate.$node"
+	on "$node" kill -STOP "$pid"
+	at_end "gate_remove $node"
+}
+
+gate_open() {
+	on "$1" kill -CONT "$(cat "$work/gate.$1")"
+}
+
+gate_remove() {
+	gate_open "$1" 2>/dev/null || true
+	on "$1" umount -l /srv/pfs/gate
+}
