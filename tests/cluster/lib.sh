@@ -54,10 +54,6 @@ fail() {
 		[[ ${BASH_SOURCE[i]} == */lib.sh || ${BASH_SOURCE[i]} == */run ]] ||
 			echo "  at ${BASH_SOURCE[i]##*/}:${BASH_LINENO[i - 1]} ${FUNCNAME[i]}"
 	done
-	for ((i = 1; i < ${#FUNCNAME[@]} - 1; i++)); do
-		[[ ${BASH_SOURCE[i]} != */lib.sh || ${BASH_SOURCE[i + 1]} == */lib.sh ]] ||
-			echo "  at ${BASH_SOURCE[i + 1]##*/}:${BASH_LINENO[i]} ${FUNCNAME[i + 1]}"
-	done
 	exit 1
 }
 
