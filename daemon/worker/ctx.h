@@ -86,6 +86,11 @@ void ctx_mount_deinit(struct ctx_mount *m);
 /* Records in the manifest what is going to exist; before it does. path is absolute. */
 int ctx_record(struct ctx *ctx, enum manifest_kind kind, const char *path, struct error *err);
 
+/* Whoever runs a stager says when it came back: from then on the thread takes nothing away behind
+ * its back. Does not return when it is at it already. */
+void ctx_come_back(struct ctx *ctx);
+void ctx_go_off(struct ctx *ctx);
+
 /* Takes away all that was recorded. */
 int ctx_undo(struct ctx *ctx, struct error *err);
 

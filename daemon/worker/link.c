@@ -1,0 +1,372 @@
+/*
+ * The thread polls the socket with a timeout of LINK_TICK_MS. Answers are handed to the one who asked
+ * through a mailbox; everything else that comes is `cancel` or the end.
+ *
+ * Once the end is called for, the copying threads see the flag and come back, and whoever called
+ * stage() takes away what was made. A thread that hangs in a read of a dead file system does not come
+ * back: after the grace the link's thread takes away what the manifest records itself, and _exit()s;
+ * the kernel deals with the reader when it can. `claimed` says who of the two does it.
+ */
+#include "daemon/worker/link.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/eventfd.h>
+#include <unistd.h>
+
+#include "common/conn.h"
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/proto.h"
+
+#define LINK_TICK_MS 120
+#define LINK_MAX_FDS CONN_MAX_FDS
+
+struct link {
+	int sock, wake;
+	struct link_limits limits;
+	void (*undo)(void *arg);
+	void *undo_arg;
+	pthread_t thread;
+
+	_Atomic uint64_t bytes, files;
+	atomic_bool cancelled;
+
+	pthread_mutex_t lock; /* what is below */
+	pthread_cond_t changed;
+	bool ending;          /* link_free() */
+	bool claimed;         /* undo is somebody's */
+	const char *wanted;   /* op that is waited for */
+	struct kv *answer;
+	int fds[LINK_MAX_FDS];
+	size_t n_fds;
+	int reason;
+	char reason_text[128];
+	void (*stop)(void *arg);
+	void *stop_arg;
+	bool serving;
+
+	/* the thread's own */
+	uint64_t sent_bytes, sent_files, moved_ms, started_ms, ended_ms;
+};
+
+static void call_end(struct link *l, int reason, const char *text)
+{
+	void (*stop)(void *arg) = NULL;
+
+	pthread_mutex_lock(&l->lock);
+	if (!l->reason) {
+		l->reason = reason;
+		strncpy(l->reason_text, text, sizeof(l->reason_text) - 1);
+		l->ended_ms = clock_ms();
+		atomic_store(&l->cancelled, true);
+		stop = l->serving ? l->stop : NULL;
+	}
+	pthread_cond_broadcast(&l->changed);
+	pthread_mutex_unlock(&l->lock);
+	if (stop)
+		stop(l->stop_arg);
+}
+
+static void send_progress(struct link *l)
+{
+	_cleanup_(kv_freep) struct kv *kv = NULL;
+	uint64_t bytes = atomic_load(&l->bytes), files = atomic_load(&l->files);
+
+	if (bytes == l->sent_bytes && files == l->sent_files)
+		return;
+	l->sent_bytes = bytes;
+	l->sent_files = files;
+	l->moved_ms = clock_ms();
+	kv = proto_new(PROTO_OP_PROGRESS);
+	if (!kv)
+		return;
+	kv_set_u64(kv, "bytes", bytes);
+	kv_set_u64(kv, "files", files);
+	conn_send(l->sock, kv); /* an end of the connection is seen by the next poll */
+}
+
+static void take_answer(struct link *l, struct kv *kv, const int *fds, size_t n_fds)
+{
+	pthread_mutex_lock(&l->lock);
+	if (l->wanted && !strcmp(proto_get_op(kv), l->wanted)) {
+		l->wanted = NULL;
+		l->answer = kv;
+		memcpy(l->fds, fds, n_fds * sizeof(*fds));
+		l->n_fds = n_fds;
+		pthread_cond_broadcast(&l->changed);
+	} else {
+		for (size_t i = 0; i < n_fds; i++)
+			close(fds[i]);
+		kv_free(kv);
+	}
+	pthread_mutex_unlock(&l->lock);
+}
+
+/* False: nothing more will come. */
+static bool receive(struct link *l)
+{
+	struct kv *kv = NULL;
+	int fds[LINK_MAX_FDS], r;
+	size_t n_fds = 0;
+
+	r = conn_recv_fds(l->sock, &kv, fds, LINK_MAX_FDS, &n_fds);
+	if (r == -EAGAIN)
+		return true;
+	if (r <= 0 || !proto_get_op(kv)) {
+		for (size_t i = 0; r > 0 && i < n_fds; i++)
+			close(fds[i]);
+		kv_free(kv);
+		call_end(l, -ECANCELED, "stagingd is gone");
+		return false;
+	}
+	if (!strcmp(proto_get_op(kv), PROTO_OP_CANCEL)) {
+		kv_free(kv);
+		call_end(l, -ECANCELED, "cancelled");
+		return true;
+	}
+	take_answer(l, kv, fds, n_fds);
+	return true;
+}
+
+static void check_clock(struct link *l)
+{
+	uint64_t now = clock_ms();
+
+	pthread_mutex_lock(&l->lock);
+	if (l->wanted) /* waiting for stagingd is not a stall */
+		l->moved_ms = now;
+	pthread_mutex_unlock(&l->lock);
+	if (l->limits.timeout_ms && now - l->started_ms > l->limits.timeout_ms)
+		call_end(l, -ETIMEDOUT, "not ready within timeout=");
+	else if (l->limits.stall_ms && now - l->moved_ms > l->limits.stall_ms)
+		call_end(l, -ETIMEDOUT, "stalled: the source gave nothing for the whole stall time");
+}
+
+static void tell_reason(struct link *l)
+{
+	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_ERROR);
+	struct error err = ERROR_INIT;
+
+	if (!kv)
+		return;
+	link_get_reason(l, &err);
+	kv_setf(kv, "code", "%d", (int)error_to_exit(&err));
+	kv_set(kv, "text", err.text);
+	conn_send(l->sock, kv);
+}
+
+/* Nobody came back in time. */
+static void end_alone(struct link *l)
+{
+	bool mine;
+
+	pthread_mutex_lock(&l->lock);
+	mine = !l->claimed && !l->serving;
+	l->claimed = l->claimed || mine;
+	pthread_mutex_unlock(&l->lock);
+	if (!mine)
+		return;
+	l->undo(l->undo_arg);
+	tell_reason(l);
+	_exit(1);
+}
+
+static void drain_wake(struct link *l)
+{
+	uint64_t count;
+
+	if (read(l->wake, &count, sizeof(count)) < 0)
+		return; /* nobody woke us */
+}
+
+static void *run(void *arg)
+{
+	struct link *l = arg;
+	struct pollfd p[2] = { { .fd = l->sock, .events = POLLIN },
+			       { .fd = l->wake, .events = POLLIN } };
+	bool ending = false, serving = false, late;
+
+	l->started_ms = l->moved_ms = clock_ms();
+	while (!ending) {
+		if (poll(p, 2, serving && !l->ended_ms ? -1 : LINK_TICK_MS) < 0 && errno != EINTR)
+			break;
+		if (p[0].fd >= 0 && p[0].revents && !receive(l))
+			p[0].fd = -1;
+		drain_wake(l);
+		pthread_mutex_lock(&l->lock);
+		ending = l->ending;
+		serving = l->serving;
+		pthread_mutex_unlock(&l->lock);
+		if (ending || serving)
+			continue;
+		send_progress(l);
+		if (!l->ended_ms)
+			check_clock(l);
+		late = l->ended_ms && clock_ms() - l->ended_ms >= l->limits.grace_ms;
+		if (late)
+			end_alone(l);
+	}
+	return NULL;
+}
+
+static void wake_thread(struct link *l)
+{
+	uint64_t one = 1;
+
+	if (write(l->wake, &one, sizeof(one)) < 0)
+		return; /* the counter is full: it is awake */
+}
+
+int link_new(struct link **linkp, int sock, const struct link_limits *limits,
+	     void (*undo)(void *arg), void *arg, struct error *err)
+{
+	struct link *l = calloc(1, sizeof(*l));
+	int r;
+
+	if (!l)
+		return error_set(err, ENOMEM, "out of memory");
+	*l = (struct link){ .sock = sock, .limits = *limits, .undo = undo, .undo_arg = arg };
+	pthread_mutex_init(&l->lock, NULL);
+	pthread_cond_init(&l->changed, NULL);
+	l->wake = eventfd(0, EFD_CLOEXEC | EFD_NONBLOCK);
+	r = l->wake < 0 ? errno : pthread_create(&l->thread, NULL, run, l);
+	if (r) {
+		if (l->wake >= 0)
+			close(l->wake);
+		free(l);
+		return error_errno(err, r, "start thread");
+	}
+	*linkp = l;
+	return 0;
+}
+
+void link_free(struct link *l)
+{
+	if (!l)
+		return;
+	pthread_mutex_lock(&l->lock);
+	l->ending = true;
+	pthread_mutex_unlock(&l->lock);
+	wake_thread(l);
+	pthread_join(l->thread, NULL);
+	close(l->wake);
+	close(l->sock);
+	kv_free(l->answer);
+	pthread_cond_destroy(&l->changed);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+int link_send(struct link *l, const struct kv *kv)
+{
+	return conn_send(l->sock, kv);
+}
+
+/* Waits under the lock. */
+static int wait_answer(struct link *l, struct kv **answerp, int *fds, size_t max_fds,
+		       size_t *n_fdsp)
+{
+	size_t n;
+
+	while (!l->answer && !l->reason)
+		pthread_cond_wait(&l->changed, &l->lock);
+	l->wanted = NULL;
+	if (!l->answer)
+		return l->reason;
+	n = l->n_fds < max_fds ? l->n_fds : max_fds;
+	if (n > 0)
+		memcpy(fds, l->fds, n * sizeof(*fds));
+	for (size_t i = n; i < l->n_fds; i++)
+		close(l->fds[i]);
+	l->n_fds = 0;
+	if (n_fdsp)
+		*n_fdsp = n;
+	*answerp = steal_ptr(l->answer);
+	return 0;
+}
+
+int link_ask(struct link *l, const struct kv *request, const char *answer_op,
+	     struct kv **answerp, int *fds, size_t max_fds, size_t *n_fdsp, struct error *err)
+{
+	int r;
+
+	pthread_mutex_lock(&l->lock);
+	l->wanted = answer_op;
+	pthread_mutex_unlock(&l->lock);
+	r = link_send(l, request);
+	pthread_mutex_lock(&l->lock);
+	if (r < 0)
+		l->wanted = NULL;
+	else
+		r = wait_answer(l, answerp, fds, max_fds, n_fdsp);
+	pthread_mutex_unlock(&l->lock);
+	if (r < 0 && link_is_cancelled(l))
+		return link_get_reason(l, err);
+	if (r < 0)
+		return error_errno(err, -r, "ask stagingd");
+	return 0;
+}
+
+void link_add_progress(struct link *l, uint64_t bytes, uint64_t files)
+{
+	if (bytes)
+		atomic_fetch_add_explicit(&l->bytes, bytes, memory_order_relaxed);
+	if (files)
+		atomic_fetch_add_explicit(&l->files, files, memory_order_relaxed);
+}
+
+bool link_is_cancelled(const struct link *l)
+{
+	return atomic_load_explicit(&l->cancelled, memory_order_relaxed);
+}
+
+int link_get_reason(struct link *l, struct error *err)
+{
+	int r;
+
+	pthread_mutex_lock(&l->lock);
+	r = l->reason;
+	if (r)
+		error_set(err, -r, "%s", l->reason_text);
+	pthread_mutex_unlock(&l->lock);
+	return r;
+}
+
+void link_come_back(struct link *l)
+{
+	bool theirs;
+
+	pthread_mutex_lock(&l->lock);
+	theirs = l->claimed;
+	l->claimed = true;
+	pthread_mutex_unlock(&l->lock);
+	while (theirs)
+		pause(); /* until the thread has called _exit() */
+}
+
+void link_go_off(struct link *l)
+{
+	pthread_mutex_lock(&l->lock);
+	l->claimed = false;
+	pthread_mutex_unlock(&l->lock);
+}
+
+void link_set_serving(struct link *l, void (*stop)(void *arg), void *arg)
+{
+	bool now;
+
+	pthread_mutex_lock(&l->lock);
+	l->stop = stop;
+	l->stop_arg = arg;
+	l->serving = true;
+	now = l->reason != 0;
+	pthread_mutex_unlock(&l->lock);
+	wake_thread(l);
+	if (now && stop)
+		stop(arg);
+}
