@@ -46,13 +46,14 @@ run_at_end() {
 	done
 }
 
+# Says where in the test it was called; on stderr, since it may happen inside $( ).
 fail() {
 	local i
 
-	echo "FAIL: $*"
+	echo "FAIL: $*" >&2
 	for ((i = 1; i < ${#FUNCNAME[@]} - 1; i++)); do
 		[[ ${BASH_SOURCE[i]} == */lib.sh || ${BASH_SOURCE[i]} == */run ]] ||
-			echo "  at ${BASH_SOURCE[i]##*/}:${BASH_LINENO[i - 1]} ${FUNCNAME[i]}"
+			echo "  at ${BASH_SOURCE[i]##*/}:${BASH_LINENO[i - 1]} ${FUNCNAME[i]}" >&2
 	done
 	exit 1
 }
@@ -143,7 +144,7 @@ job_submit() {
 	script=$(cat)
 	[[ $script == '#!'* ]] || script=$'#!/bin/bash\n'$script
 	id=$(as "$user" sbatch --parsable --no-requeue "$@" <<<"$script" 2>"$work/sbatch.err") || {
-		cat "$work/sbatch.err"
+		cat "$work/sbatch.err" >&2
 		fail "sbatch refused the job"
 	}
 	cat "$work/sbatch.err" >&2

@@ -1,0 +1,116 @@
+# Ready means complete: nobody sees a part, and whoever waits is woken at once.
+# shellcheck shell=bash
+
+test_64_waiters_return_together() {
+	local out spread late
+
+	gate_close n1
+	install -m 0755 "$here/../lib/waiters" "$pfs/waiters"
+	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=/srv/pfs/gate/many.tar" \
+		<<<'/srv/pfs/waiters 64 stagectl wait -q t')
+	job_wait_says "$id" waiting
+	gate_open n1
+	job_done "$id"
+	out=$(job_output "$id")
+	echo "$out"
+	spread=$(sed -n 's/^spread_us //p' <<<"$out")
+	assert_contains "$out" "returned 64 status 0"
+	assert_le "$spread" 10000 "us between the first and the last of 64 waiters"
+}
+
+test_no_path_shows_a_part() {
+	local out
+
+	# The watcher starts before the data can be there and looks as fast as it can.
+	gate_close n1
+	id=$(job_submit alice -w n1 --stage-wait=no \
+		--stage-data="tar=/srv/pfs/gate/many.tar,dir=/srv/pfs/gate" <<-'EOS'
+	python3 - <<-'PY'
+	import os, time
+	want = {"TAR": 20, "DIR": 12}
+	seen = {name: set() for name in want}
+	end = time.monotonic() + 30
+	print("watching", flush=True)
+	while time.monotonic() < end and any(want[n] not in seen[n] for n in want):
+	    for name in want:
+	        path = os.environ["STAGE_DATA_PATH_" + name]
+	        try:
+	            n = len(os.listdir(path))
+	            if name == "TAR":
+	                files = [len(os.listdir(f"{path}/{d}")) for d in os.listdir(path)]
+	                n = n if files == [100] * 20 else -sum(files)
+	            seen[name].add(n)
+	        except FileNotFoundError:
+	            seen[name].add("absent")
+	for name in want:
+	    print(name, sorted(map(str, seen[name])))
+	PY
+	EOS
+	)
+	job_wait_says "$id" watching
+	gate_open n1
+	job_done "$id"
+	out=$(job_output "$id")
+	assert_contains "$out" "TAR ['20', 'absent']"
+	assert_contains "$out" "DIR ['12', 'absent']"
+}
+
+test_wait_prints_paths_and_tells_by_its_status() {
+	local out
+
+	gate_close n1
+	id=$(job_submit alice -w n1 --stage-wait=no \
+		--stage-data="slow=/srv/pfs/gate/many.tar,fast=$data/flat" <<-'EOS'
+	stagectl wait -q fast; echo "fast $?"
+	[[ $(stagectl path fast) == "$STAGE_DATA_PATH_FAST" ]] && echo "path right"
+	stagectl path slow; echo "path $?"
+	stagectl wait -q slow --timeout 1s; echo "timeout $?"
+	stagectl wait -q none; echo "unknown $?"
+	stagectl wait -q --any slow fast; echo "any $?"
+	stagectl wait -q --nonsense; echo "usage $?"
+	echo open
+	stagectl wait -q; echo "all $?"
+	EOS
+	)
+	job_wait_says "$id" open
+	gate_open n1
+	job_done "$id"
+	out=$(job_output "$id")
+	assert_contains "$out" "fast 0"
+	assert_contains "$out" "path right"
+	assert_contains "$out" "path 3"
+	assert_contains "$out" "timeout 124"
+	assert_contains "$out" "unknown 4"
+	assert_contains "$out" "any 0"
+	assert_contains "$out" "usage 2"
+	assert_contains "$out" "all 0"
+}
+
+test_status_is_json_and_answers_while_the_source_hangs() {
+	local out
+
+	gate_close n1
+	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=/srv/pfs/gate/many.tar" <<-'EOS'
+	sleep 1
+	start=${EPOCHREALTIME/./}
+	stagectl status --json >status.$SLURM_JOB_ID; echo "status $?"
+	echo "took_us $((${EPOCHREALTIME/./} - start))"
+	python3 -m json.tool <status.$SLURM_JOB_ID >/dev/null && echo valid
+	stagectl status
+	rm status.$SLURM_JOB_ID
+	EOS
+	)
+	job_done "$id"
+	out=$(job_output "$id")
+	assert_contains "$out" "valid"
+	assert_contains "$out" "status 0"
+	assert_le "$(sed -n 's/^took_us //p' <<<"$out")" 1000000 "us for a status"
+}
+
+test_outside_of_a_job_wait_says_so() {
+	local status=0
+
+	as alice stagectl wait 2>"$work/err" || status=$?
+	assert_eq 5 "$status" "exit status"
+	assert_one_sentence "$(cat "$work/err")"
+}

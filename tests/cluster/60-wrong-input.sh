@@ -1,0 +1,155 @@
+# A mistake is told in one clear sentence, where the user looks: by sbatch where it can be seen there,
+# else in the job's output. It never makes a node look broken.
+# shellcheck shell=bash
+
+# refused ITEM REGEX [SBATCH OPTION...]: sbatch refuses it with one sentence that matches
+refused() {
+	local item=$1 regex=$2 out
+
+	shift 2
+	out=$(job_refused alice "--stage-data=$item" "$@" <<<true)
+	assert_match "$out" "$regex"
+	assert_one_sentence "$out"
+}
+
+# fails ITEM REGEX [SBATCH OPTION...]: the job fails before its script begins
+fails() {
+	local item=$1 regex=$2 id out
+
+	shift 2
+	id=$(job_submit alice "--stage-data=$item" "$@" <<<'echo begun')
+	job_failed "$id" 40
+	out=$(job_output "$id")
+	assert_lacks "$out" begun
+	assert_match "$out" "$regex"
+	assert_nodes_fine
+}
+
+test_a_missing_source_is_refused() { refused "t=$data/no-such.tar" 'no-such\.tar'; }
+test_an_unreadable_source_is_refused_or_fails() {
+	local id out
+
+	if out=$(as alice sbatch --parsable --stage-data="t=$data/bad/unreadable.tar" --wrap 'echo begun' 2>&1); then
+		id=${out##*$'\n'}
+		echo "$id" >>"$work/jobs"
+		job_failed "$id"
+		out=$(job_output "$id")
+	fi
+	assert_match "$out" 'unreadable\.tar.*Permission denied'
+}
+test_a_source_that_no_rule_allows_is_refused() { refused "t=/etc/hostname" '/etc/hostname.*(source|rule|allow)'; }
+test_an_unknown_option_is_refused() { refused "t=$data/tree.tar::metod=copy" metod; }
+test_an_unknown_method_is_refused() { refused "t=$data/tree.tar::method=magic" magic; }
+test_an_unknown_tier_is_refused() { refused "t=$data/tree.tar:ramdisk" ramdisk; }
+test_a_tier_that_the_rule_does_not_allow_is_refused() {
+	site_conf <<<$'[source only]\nMatch=/srv/pfs/gate/**\nTiers=shm'
+	sed -i 's|^Match=/srv/pfs/\*\*|Match=/srv/pfs/data/**|' "$base/etc/stage-data/stage-data.conf"
+	refused "t=/srv/pfs/gate/many.tar:ssd" ssd
+}
+test_a_colon_in_a_path_is_refused_with_the_mend() { refused "/p/run:12/x.tar" '%3A'; }
+test_a_url_with_a_colon_in_its_query_is_refused_with_the_mend() { refused 'https://h/a.tar?sig=a%2Bb&t=1:2' '%3A'; }
+test_a_url_without_a_path_is_refused() { refused 'https://h:shm' 'path'; }
+test_a_name_that_is_none_is_refused_with_another() { refused "my-set=$data/flat" my_set; }
+test_two_names_for_one_variable_are_refused() { refused "Train=$data/flat,train=$data/many" '[Tt]rain'; }
+test_an_equal_sign_before_the_slash_is_explained() { refused "year=2020/p.parquet" '\./year='; }
+test_a_comma_in_a_pattern_is_explained() { refused "$data/*.{tar,zip}::include=*.a,*.b" 'include=\*\.\{a,b\}|\*\.b'; }
+test_a_bucket_without_key_is_refused() { refused 's3://b' 's3://b'; }
+test_plus_none_is_refused() { refused '+none' 'none'; }
+test_an_undefined_variable_is_refused() { refused 't=$STAGE_NO_SUCH/x.tar' STAGE_NO_SUCH; }
+test_a_value_of_40000_bytes_is_refused() { refused "t=$data/$(printf '%040000d' 0)" 'long|bytes|K'; }
+test_too_many_items_are_refused() {
+	site_conf <<<$'[limits]\nMaxItems=2'
+	sed -i 's/^\[limits\]/&/' "$base/etc/stage-data/stage-data.conf"
+	refused "$data/flat/00.bin,$data/flat/01.bin,$data/flat/02.bin" '2'
+}
+test_an_unknown_wait_is_refused() {
+	local out
+
+	out=$(job_refused alice --stage-wait=perhaps --stage-data="$data/flat" <<<true)
+	assert_contains "$out" perhaps
+}
+
+test_a_missing_source_of_a_job_that_waits_is_a_warning() {
+	local id
+
+	id=$(job_submit alice --begin=now+1hour --stage-data="t=$data/comes-later.tar" <<<true 2>"$work/warning")
+	assert_contains "$(cat "$work/warning")" comes-later.tar
+	job_is "$id" PENDING || fail "not pending"
+}
+
+test_half_a_tar() { fails "t=$data/bad/half.tar" 't:.*half\.tar|half\.tar.*(truncated|end|damaged)'; }
+test_half_a_tar_gz() { fails "t=$data/bad/half.tar.gz" half.tar.gz; }
+test_half_a_tar_xz() { fails "t=$data/bad/half.tar.xz" half.tar.xz; }
+test_half_a_tar_zst() { fails "t=$data/bad/half.tar.zst" half.tar.zst; }
+test_half_an_image() { need_fuse; fails "t=$data/bad/half.gzip.sqsh" half.gzip.sqsh; }
+test_flipped_bytes_in_a_tar_gz() { fails "t=$data/bad/flipped.tar.gz" flipped.tar.gz; }
+test_flipped_bytes_in_a_tar_xz() { fails "t=$data/bad/flipped.tar.xz" flipped.tar.xz; }
+test_an_empty_archive_file() { fails "t=$data/bad/empty.tar.gz" empty.tar.gz; }
+test_an_empty_image() { fails "t=$data/bad/empty.sqsh" empty.sqsh; }
+test_noise_named_tar() { fails "t=$data/bad/noise.tar" noise.tar; }
+test_noise_named_image() { fails "t=$data/bad/noise.sqsh" noise.sqsh; }
+test_text_named_tar_zst() { fails "t=$data/bad/text.tar.zst" text.tar.zst; }
+
+# stays_inside NAME: whatever becomes of the job, nothing is written outside of the dataset
+stays_inside() {
+	local id
+
+	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=$data/bad/$1.tar" <<-'EOS'
+	stagectl wait -q; echo "status $?"
+	find "$STAGE_DATA_DIR" -type f -exec grep -l root: {} + && echo passwd
+	EOS
+	)
+	job_done "$id"
+	assert_not on n1 bash -c 'find / -xdev -name escaped; find /run /tmp /dev/shm -name escaped' \
+		'|' grep -q .
+	assert_lacks "$(job_output "$id")" passwd
+	assert_eq "" "$(on n1 bash -c 'find /run /tmp /dev/shm /srv -name escaped')" "escaped files"
+}
+
+test_members_with_dotdot_stay_inside() { stays_inside dotdot; }
+test_absolute_members_stay_inside() { stays_inside absolute; }
+test_members_through_links_stay_inside() { stays_inside through-link; }
+test_hard_links_to_the_outside_are_not_made() { stays_inside hard-link-out; }
+test_devices_are_not_made() {
+	local id
+
+	id=$(job_submit alice --stage-wait=no --stage-data="t=$data/bad/device.tar" \
+		<<<'stagectl wait -q; [[ ! -c $STAGE_DATA_PATH_T/zero ]] && echo none')
+	job_done "$id"
+	assert_contains "$(job_output "$id")" none
+}
+
+big_file() {
+	[[ -e $pfs/data/big.bin ]] || head -c 200M /dev/urandom >"$pfs/data/big.bin"
+}
+
+test_too_big_for_the_memory_of_the_job() {
+	need_cgroup
+	big_file
+	fails "t=$data/big.bin:shm" 'big|memory|--mem' --mem=100
+	assert_eq "" "$(grep -hi 'oom' "$base"/node/n*/log/slurmd.log)" "out of memory"
+}
+
+test_too_big_for_the_limit_of_the_item() {
+	big_file
+	fails "t=$data/big.bin:shm:max=10M" '10( M|M)'
+}
+
+test_a_source_that_hangs_is_no_trap_for_sbatch() {
+	local t0
+
+	gate_close ctl
+	t0=$(now_ms)
+	as alice sbatch --parsable --hold --stage-data="t=/srv/pfs/gate/many.tar" --wrap true >>"$work/jobs" || true
+	assert_le $(($(now_ms) - t0)) 5000 "ms of sbatch"
+}
+
+test_a_stalled_source_ends_at_its_limit() {
+	gate_close n1
+	fails "t=/srv/pfs/gate/many.tar::stall=2s" 't:' -w n1
+}
+
+test_a_timeout_ends_a_slow_source() {
+	gate_close n1
+	fails "t=/srv/pfs/gate/many.tar::timeout=2s" 't:' -w n1
+}

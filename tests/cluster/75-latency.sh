@@ -1,0 +1,35 @@
+# What staging costs a job that only mounts.
+# shellcheck shell=bash
+
+# Ready is when the link appears in the directory; the lock is the first file of the run directory.
+readonly tell_latency='
+born=$(stat -c %.W /run/stage-data/$SLURM_JOB_ID/lock)
+[[ $born != 0* ]] || born=$(stat -c %.Y /run/stage-data/$SLURM_JOB_ID/lock)
+echo "ready_ms $(bc <<<"($(stat -c %.Z $STAGE_DATA_DIR/m) - $born) * 1000 / 1")"'
+
+test_an_image_of_1_gb_is_ready_within_100_ms() {
+	local i ms best=1000000
+
+	need_fuse
+	"$here/../lib/data" big "$base.data/big.sqsh" 1024
+	ln -f "$base.data/big.sqsh" "$pfs/data/big.sqsh"
+	for i in 1 2 3 4 5; do
+		ms=$(job_run alice --stage-data="m=$data/big.sqsh" <<<"$tell_latency" |
+			sed -n 's/^ready_ms //p')
+		echo "run $i: $ms ms"
+		((ms >= best)) || best=$ms
+	done
+	assert_le "$best" 100 "ms from the start of the keeper to ready, best of 5"
+}
+
+test_the_option_adds_less_than_a_second_to_a_short_job() {
+	local t0 without with
+
+	t0=$(now_ms)
+	job_run alice <<<true
+	without=$(($(now_ms) - t0))
+	t0=$(now_ms)
+	job_run alice --stage-data="m=$data/many.zstd.sqsh" <<<true
+	with=$(($(now_ms) - t0))
+	assert_le "$with" $((without + 1000)) "ms of a job with a mount"
+}

@@ -1,0 +1,138 @@
+# A broken installation: jobs without the option run as before, jobs with it fail with one sentence,
+# and no node is drained.
+# shellcheck shell=bash
+
+# broken_on_n1 REGEX: what every kind of breakage must look like
+broken_on_n1() {
+	local id out
+
+	assert_eq fine "$(job_run alice -w n1 <<<'echo fine')" "a job without the option"
+	id=$(job_submit alice -w n1 --stage-data="t=$data/many.tar" <<<'echo begun')
+	job_failed "$id" 30
+	out=$(job_output "$id")
+	assert_lacks "$out" begun
+	assert_match "$out" "$1"
+	assert_one_sentence "$out"
+	assert_nodes_fine
+	wait_until 10 job_nodes_clean "$id"
+	id=$(job_submit alice -w n1 --stage-wait=tasks --stage-data="t=$data/many.tar" \
+		<<<'srun bash -c "echo begun" && echo went on')
+	job_wait "$id" 30
+	assert_lacks "$(job_output "$id")" "begun"
+	assert_nodes_fine
+	assert_eq fine "$(job_run alice -w n1 <<<'echo fine')" "a job without the option"
+}
+
+libexec() {
+	dirname "$(find "$prefix" -name stage-keeper -type f -print -quit)"
+}
+
+# replace_on_n1 PROGRAM <SCRIPT
+replace_on_n1() {
+	local path
+
+	path=$(libexec)/$1
+	cat >"$base/node/n1/local/$1"
+	chmod 0755 "$base/node/n1/local/$1"
+	on n1 mount --bind "/srv/local/$1" "$path"
+	at_end "on n1 umount '$path'; rm -f '$base/node/n1/local/$1'"
+}
+
+test_all_helpers_are_missing() {
+	local path
+
+	path=$(libexec)
+	on n1 mount -t tmpfs -o ro tmpfs "$path"
+	at_end "on n1 umount '$path'"
+	broken_on_n1 'stage-keeper|install'
+}
+
+test_the_worker_is_missing() {
+	replace_on_n1 stage-worker </dev/null
+	broken_on_n1 'stage-worker|install|worker'
+}
+
+test_the_daemon_is_missing() {
+	replace_on_n1 stagingd </dev/null
+	broken_on_n1 'stagingd|install|daemon|staging'
+}
+
+test_the_keeper_crashes() {
+	replace_on_n1 stage-keeper <<<$'#!/bin/bash\nkill -SEGV $$'
+	broken_on_n1 'keeper|staging'
+}
+
+test_the_daemon_crashes() {
+	replace_on_n1 stagingd <<<$'#!/bin/bash\nkill -SEGV $$'
+	broken_on_n1 'daemon|stagingd|staging'
+}
+
+test_the_worker_crashes() {
+	replace_on_n1 stage-worker <<<$'#!/bin/bash\nkill -SEGV $$'
+	broken_on_n1 't:|worker'
+}
+
+test_the_keeper_hangs() {
+	replace_on_n1 stage-keeper <<<$'#!/bin/bash\nexec sleep 20'
+	broken_on_n1 'keeper|staging'
+	on n1 pkill -x sleep || true
+}
+
+test_the_configuration_has_an_unknown_key() {
+	node_conf n1 <<<$'[daemon]\nNoSuchKey=yes'
+	broken_on_n1 'NoSuchKey|configuration'
+}
+
+test_the_configuration_is_noise() {
+	node_conf n1 < <(head -c 4000 /dev/urandom)
+	broken_on_n1 'configuration|conf'
+}
+
+test_the_configuration_belongs_to_a_user() {
+	node_conf n1 <<<$'[daemon]\nEnabled=yes'
+	chown 4001 "$base/node/n1/stage-data/stage-data.conf"
+	broken_on_n1 'stage-data.conf|configuration'
+}
+
+test_the_run_directory_can_not_be_written() {
+	on n1 mkdir -p /run/stage-data
+	on n1 mount -t tmpfs -o ro tmpfs /run/stage-data
+	at_end "on n1 umount /run/stage-data"
+	broken_on_n1 '/run/stage-data|staging'
+}
+
+test_no_fuse_device() {
+	local id
+
+	on n1 mount --bind /dev/null /dev/fuse
+	at_end "on n1 umount /dev/fuse"
+	id=$(job_submit alice -w n1 --stage-data="m=$data/many.zstd.sqsh" <<<'echo begun')
+	job_failed "$id" 30
+	assert_lacks "$(job_output "$id")" begun
+	assert_match "$(job_output "$id")" 'fuse'
+	job_run alice -w n1 --stage-data="t=$data/many.tar" <<<'ls $STAGE_DATA_PATH_T/00/000'
+}
+
+test_no_fusectl() {
+	local id
+
+	on n1 umount /sys/fs/fuse/connections
+	at_end "on n1 mount -t fusectl fusectl /sys/fs/fuse/connections"
+	id=$(job_submit alice -w n1 --stage-data="m=$data/many.zstd.sqsh" <<<'echo begun; cat $STAGE_DATA_PATH_M/00/*')
+	job_wait_says "$id" begun
+	job_done "$id"
+}
+
+test_leftovers_of_an_old_job_with_the_same_id_are_not_adopted() {
+	local id next
+
+	id=$(job_submit alice <<<true)
+	next=$((id + 1))
+	on n1 bash -c "mkdir -p /run/stage-data/$next/t/data /run/stage-data/$next/m/0
+		echo old >/run/stage-data/$next/t/data/t
+		echo garbage >/run/stage-data/$next/state"
+	job_done "$id"
+	assert_contains "$(job_run alice -w n1 --stage-data="t=$data/flat" \
+		<<<'echo $SLURM_JOB_ID; cmp $STAGE_DATA_PATH_T/00.bin /srv/pfs/data/flat/00.bin && echo right')" right
+	spoil_cluster
+}

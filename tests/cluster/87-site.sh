@@ -1,0 +1,104 @@
+# What the site says holds, at once and without a restart.
+# shellcheck shell=bash
+
+switched_off() {
+	local out
+
+	out=$(job_refused alice --stage-data="t=$data/flat" <<<true)
+	assert_match "$out" "$1"
+	assert_one_sentence "$out"
+	assert_eq fine "$(job_run alice <<<'echo fine')" "a job without the option"
+}
+
+set_key() {
+	sed -i "s/^\[daemon\]/&\n$1/" "$base/etc/stage-data/stage-data.conf"
+}
+
+test_enabled_no() { set_key Enabled=no; switched_off 'disabled|off|switched|not enabled'; }
+
+test_the_file_disabled_tells_its_text() {
+	echo "broken switch, back on Monday" >"$base/etc/stage-data/disabled"
+	switched_off "back on Monday"
+}
+
+test_switched_off_on_the_node_the_job_fails_with_a_sentence() {
+	local id
+
+	node_conf n1 <<<$'[daemon]\nEnabled=no'
+	id=$(job_submit alice -w n1 --stage-data="t=$data/flat" <<<'echo begun')
+	job_failed "$id"
+	assert_lacks "$(job_output "$id")" begun
+	assert_one_sentence "$(job_output "$id")"
+	assert_nodes_fine
+}
+
+test_switched_off_while_a_job_runs_it_finishes_and_is_cleaned() {
+	local id
+
+	id=$(job_submit alice -N2 --stage-data="t=$data/many.tar,m=$data/many.zstd.sqsh" \
+		<<<'echo begun; sleep 2; srun -N2 ls $STAGE_DATA_PATH_T $STAGE_DATA_PATH_M >/dev/null && echo read')
+	job_wait_says "$id" begun
+	set_key Enabled=no
+	job_done "$id"
+	assert_contains "$(job_output "$id")" read
+	wait_until 10 job_nodes_clean "$id"
+}
+
+test_only_allowed_users() {
+	set_key AllowUsers=bob
+	switched_off alice
+	assert_contains "$(job_run bob --stage-data="t=$data/many.tar" <<<'ls $STAGE_DATA_PATH_T | wc -l')" 20
+}
+
+test_only_in_the_partitions() {
+	local out
+
+	set_key Partitions=other
+	out=$(job_refused alice -p main --stage-data="t=$data/flat" <<<true)
+	assert_match "$out" 'partition'
+	assert_contains "$(job_run alice -p other --stage-data="t=$data/many.tar" <<<'ls $STAGE_DATA_PATH_T | wc -l')" 20
+}
+
+test_a_source_for_some_users_only() {
+	local out
+
+	cat >"$base/etc/stage-data/stage-data.conf" <<-'CONF'
+	[limits]
+	KeepFreeMemory=64M
+	[source bobs]
+	Match=/srv/pfs/data/**
+	AllowUsers=bob
+	CONF
+	out=$(job_refused alice --stage-data="t=$data/flat" <<<true)
+	assert_contains "$out" bobs
+	job_run bob --stage-data="t=$data/flat" <<<'ls $STAGE_DATA_PATH_T/00.bin'
+}
+
+test_default_wait_is_the_sites() {
+	local id
+
+	set_key DefaultWait=no
+	gate_close n1
+	id=$(job_submit alice -w n1 --stage-data="t=/srv/pfs/gate/many.tar" <<<'echo begun; stagectl wait -q')
+	job_wait_says "$id" begun
+	gate_open n1
+	job_done "$id"
+}
+
+test_check_config_finds_the_mistake() {
+	local out status=0
+
+	assert on ctl "$prefix/bin/stagectl" check-config
+	site_conf <<<$'[daemon]\nEnabled=perhaps\nNoSuchKey=1'
+	out=$(on ctl "$prefix/bin/stagectl" check-config 2>&1) || status=$?
+	((status != 0)) || fail "check-config says that this is fine"
+	assert_contains "$out" 50-test.conf
+	assert_contains "$out" NoSuchKey
+	assert_contains "$out" perhaps
+}
+
+test_doctor_is_content_with_this_cluster() {
+	local out
+
+	out=$(on n1 "$prefix/bin/stagectl" doctor 2>&1) || fail "doctor: $out"
+}

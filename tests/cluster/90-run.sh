@@ -1,0 +1,97 @@
+# `stagectl run`: no plugin, no root, no keeper.
+# shellcheck shell=bash
+
+without_plugin() {
+	sed -i 's/^optional/#&/' "$base/etc/slurm/plugstack.conf"
+	at_end "sed -i 's/^#optional/optional/' '$base/etc/slurm/plugstack.conf'"
+}
+
+test_run_stages_runs_and_cleans_up() {
+	local out status=0
+
+	out=$(as_on alice n1 stagectl run --stage-data="t=$data/many.tar,d=$data/flat" -- \
+		bash -c 'cat $STAGE_DATA_PATH_T/*/* | cksum; ls $STAGE_DATA_PATH_D | wc -l; exit 7') || status=$?
+	assert_eq 7 "$status" "exit status of the command"
+	assert_contains "$out" " 4063000"
+	assert_contains "$out" 10
+	wait_until 5 no_run_is_left
+}
+
+no_run_is_left() {
+	[[ -z $(on n1 find /dev/shm -mindepth 1; on n1 pgrep -x 'stagingd|stage-worker') ]]
+}
+
+test_run_mounts_an_image() {
+	local out
+
+	need_fuse
+	out=$(as_on alice n1 stagectl run --stage-data="m=$data/many.zstd.sqsh" -- \
+		bash -c 'cat $STAGE_DATA_PATH_M/*/* | cksum')
+	assert_contains "$out" " 4063000"
+	wait_until 5 no_run_is_left
+}
+
+test_run_under_srun_stages_once_per_node() {
+	local out
+
+	without_plugin
+	out=$(as alice srun -N2 --ntasks-per-node=2 stagectl run --stage-data="t=$data/many.tar" -- \
+		bash -c 'echo "$(hostname) $(stat -c %i $STAGE_DATA_PATH_T) $(cat $STAGE_DATA_PATH_T/*/* | cksum)"')
+	assert_eq 4 "$(wc -l <<<"$out")" "tasks"
+	assert_eq 2 "$(sort -u <<<"$out" | wc -l)" "different copies"
+}
+
+test_run_in_a_job_with_a_failing_source() {
+	local status=0
+
+	as_on alice n1 stagectl run --stage-data="t=$data/bad/half.tar.gz" -- echo begun \
+		>"$work/out" 2>"$work/err" || status=$?
+	assert_eq 1 "$status" "exit status"
+	assert_not grep -q begun "$work/out"
+	assert_contains "$(cat "$work/err")" half.tar.gz
+	wait_until 5 no_run_is_left
+}
+
+test_run_interrupted_cleans_up() {
+	local pid
+
+	gate_close n1
+	as_on alice n1 stagectl run --stage-data="t=/srv/pfs/gate/many.tar" -- echo begun >"$work/out" 2>&1 &
+	wait_until 10 on n1 pgrep -x stagingd
+	on n1 pkill -INT -x stagectl
+	gate_open n1
+	wait_until 10 no_run_is_left
+	assert_not grep -q begun "$work/out"
+}
+
+test_run_killed_cleans_up() {
+	as_on alice n1 stagectl run --stage-data="t=$data/many.tar" -- bash -c 'echo begun; sleep 30' >"$work/out" 2>&1 &
+	wait_until 10 grep -q begun "$work/out"
+	on n1 pkill -KILL -x stagectl
+	on n1 pkill -x sleep
+	wait_until 10 no_run_is_left
+}
+
+test_pack_makes_an_image_of_the_tree() {
+	local out
+
+	need_fuse
+	out=$(job_run alice <<-'EOS'
+	stagectl pack /srv/pfs/data/many ~/packed.sqsh && stagectl pack --if-missing /srv/pfs/data/many ~/packed.sqsh
+	unsquashfs -q -n -d /tmp/unpacked.$SLURM_JOB_ID ~/packed.sqsh && diff -r /tmp/unpacked.$SLURM_JOB_ID /srv/pfs/data/many && echo identical
+	rm -rf /tmp/unpacked.$SLURM_JOB_ID
+	EOS
+	)
+	assert_contains "$out" identical
+}
+
+test_pack_makes_shards_that_keep_keys_together() {
+	local out
+
+	out=$(job_run alice <<-'EOS'
+	stagectl pack --shards 1M /srv/pfs/data/many ~/shards.tar && ls ~/shards*.tar | wc -l
+	for t in ~/shards*.tar; do tar -tf $t | grep -v '/$'; done | wc -l
+	EOS
+	)
+	assert_contains "$out" 2000
+}
