@@ -61,7 +61,8 @@ struct dataset {
 	char name[DATASET_NAME_SIZE]; /* unique in its list without regard to case */
 	bool name_given;              /* by the user, else made from the source */
 	enum dataset_scheme scheme;
-	char *source;                 /* decoded; as written, or expanded by dataset_list_expand() */
+	char *source;                 /* decoded, as written or expanded by dataset_list_expand();
+				       * without the "@" of a catalog, the "@@" of a list */
 	bool is_set;                  /* a pattern, braces or a list: many files */
 	char *dest;                   /* "auto", "shm", "ssd", "scratch", "source" or an absolute path */
 
@@ -98,15 +99,17 @@ void dataset_list_deinit(struct dataset_list *list);
  */
 int dataset_list_from_string(struct dataset_list *list, const char *value, struct error *err);
 
-/* Writes the canonical form, which reads back to the same list. Caller frees. */
+/* Writes the canonical form, which reads back to the same list; a name that the reader would
+ * not make by itself (a number added) is written out. Caller frees. */
 int dataset_to_string(const struct dataset *d, char **textp);
 int dataset_list_to_string(const struct dataset_list *list, char **textp);
 
 /*
- * Expands $VAR, ${VAR}, ~ and relative paths (against cwd) in sources, DEST and subdir of file
- * and list items; the result is never split again. get_env: as getenv(3), with arg.
- * A variable that is not set is refused by name. Derived names are made anew where a variable
- * stood in the last component.
+ * Expands $VAR, ${VAR} and ~ in the sources of file and list items and in every DEST and subdir,
+ * makes those sources absolute (against cwd) and normal. The result is never split or expanded
+ * again. get_env: as getenv(3), with arg. home: NULL if not known. A variable that is not set is
+ * refused by name. Derived names are made anew. On failure the list is half expanded: throw it
+ * away.
  */
 int dataset_list_expand(struct dataset_list *list, const char *cwd, const char *home,
 			const char *(*get_env)(void *arg, const char *name), void *arg,
@@ -124,6 +127,9 @@ int dataset_merge(char **valuep, const char *const *script, size_t n_script,
 /* Name of the environment variable: STAGE_DATA_PATH_<NAME in capitals>. prefix as
  * "STAGE_DATA_PATH_"; buf has at least strlen(prefix) + DATASET_NAME_SIZE bytes. */
 void dataset_env_name(const struct dataset *d, const char *prefix, char *buf, size_t size);
+
+/* The source for people and logs: with its "@", a query string cut to "?...". Returns buf. */
+char *dataset_show_source(const struct dataset *d, char *buf, size_t size);
 
 const char *dataset_method_to_string(enum dataset_method m);
 int dataset_method_from_string(const char *s, enum dataset_method *mp);

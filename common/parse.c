@@ -250,3 +250,20 @@ size_t text_escape(char *dst, size_t dst_size, const void *src, size_t src_size)
 	dst[n] = '\0';
 	return n;
 }
+
+bool text_is_clean(const void *src, size_t size, size_t *badp)
+{
+	const unsigned char *s = src;
+	size_t i = 0, len;
+
+	while (i < size) {
+		len = utf8_length(s + i, size - i);
+		if (len == 0 || is_control(s + i, len)) {
+			if (badp)
+				*badp = i;
+			return false;
+		}
+		i += len;
+	}
+	return true;
+}

@@ -1,0 +1,244 @@
+/*
+ * What the shell would do to a path in double quotes, and "~": no more, because the result is
+ * one path however many blanks, commas or stars a variable holds. Braces and stars in a value are
+ * a pattern like those that were written, as the reader on the node can't tell them apart.
+ */
+#include "common/dataset-internal.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "common/parse.h"
+#include "common/path.h"
+#include "common/words.h"
+
+struct env {
+	const char *cwd, *home;
+	const char *(*get)(void *arg, const char *name);
+	void *arg;
+};
+
+static bool is_name_start(char c)
+{
+	return words_is_alpha(c) || c == '_';
+}
+
+/* The variable at "$NAME" or "${NAME}": its name to buf; *lengthp: with "$" and braces. */
+static int read_variable(const char *p, char *buf, size_t size, size_t *lengthp, struct error *err)
+{
+	bool braced = p[1] == '{';
+	const char *name = p + 1 + braced;
+	size_t n = 0;
+
+	while (is_name_start(name[n]) || (n > 0 && words_is_digit(name[n])))
+		n++;
+	if (n == 0 || (braced && name[n] != '}'))
+		return dataset_refuse(err, "\"%.20s\" is no variable; write $VAR or ${VAR}, and a real $ "
+					   "by a variable that holds it", p);
+	if (n >= size)
+		return dataset_refuse(err, "variable $%.20s... has too long a name", name);
+	memcpy(buf, name, n);
+	buf[n] = '\0';
+	*lengthp = 1 + braced + n + braced;
+	return 0;
+}
+
+static int expand_variable(FILE *f, const char **pp, const struct env *env, struct error *err)
+{
+	char name[256];
+	const char *value;
+	size_t length = 0;
+	int r;
+
+	r = read_variable(*pp, name, sizeof(name), &length, err);
+	if (r < 0)
+		return r;
+	value = env->get(env->arg, name);
+	if (!value)
+		return dataset_refuse(err, "variable %s is not set here, where the job is submitted; set "
+					   "and export it, or write the path", name);
+	if (!text_is_clean(value, strlen(value), NULL))
+		return dataset_refuse(err, "variable %s has a control byte or is no UTF-8; set it anew",
+				      name);
+	fputs(value, f);
+	*pp += length;
+	return 0;
+}
+
+static int expand_home(FILE *f, const char **pp, const struct env *env, struct error *err)
+{
+	const char *p = *pp;
+
+	if (p[1] != '\0' && p[1] != '/')
+		return dataset_refuse(err, "~USER is not expanded; write the path of that directory, or "
+					   "./ in front of a file that begins with ~");
+	if (!env->home || *env->home != '/' || !text_is_clean(env->home, strlen(env->home), NULL))
+		return dataset_refuse(err, "~ can't be expanded as HOME is not set to a path; write the "
+					   "path");
+	fputs(env->home, f);
+	*pp = p + 1;
+	return 0;
+}
+
+/* Replaces *textp by what it expands to. */
+static int expand(char **textp, const struct env *env, struct error *err)
+{
+	const char *p = *textp;
+	char *out = NULL;
+	size_t size;
+	FILE *f;
+	int r = 0;
+
+	if (*p != '~' && !strchr(p, '$'))
+		return 0;
+	f = open_memstream(&out, &size);
+	if (!f)
+		return error_errno(err, ENOMEM, "expand");
+	if (*p == '~')
+		r = expand_home(f, &p, env, err);
+	while (r == 0 && *p) {
+		if (*p == '$')
+			r = expand_variable(f, &p, env, err);
+		else
+			fputc(*p++, f);
+	}
+	if ((ferror(f) | fclose(f)) && r == 0)
+		r = error_errno(err, ENOMEM, "expand");
+	if (r < 0) {
+		free(out);
+		return r;
+	}
+	free(*textp);
+	*textp = out;
+	return 0;
+}
+
+static int make_absolute(char **textp, const char *cwd, struct error *err)
+{
+	_cleanup_(freep) char *joined = path_join(cwd, *textp);
+	char normal[PATH_MAX], *copy;
+	int r;
+
+	if (!joined)
+		return error_errno(err, ENOMEM, "expand");
+	r = path_normalize(joined, normal, sizeof(normal));
+	if (r == -ENAMETOOLONG)
+		return dataset_refuse(err, "the path has %zu bytes when expanded and may have %d; make it "
+					   "shorter", strlen(joined), PATH_MAX - 1);
+	if (r < 0)
+		return dataset_refuse(err, "the path climbs above /; write it without the \"..\"");
+	copy = strdup(normal);
+	if (!copy)
+		return error_errno(err, ENOMEM, "expand");
+	free(*textp);
+	*textp = copy;
+	return 0;
+}
+
+static int expand_source(struct dataset *d, const struct env *env, struct error *err)
+{
+	const char *brace;
+	int r;
+
+	if (d->scheme != DATASET_SCHEME_FILE && d->scheme != DATASET_SCHEME_LIST)
+		return 0;
+	r = expand(&d->source, env, err);
+	if (r < 0)
+		return r;
+	if (!*d->source)
+		return dataset_refuse(err, "nothing is left when the variables are expanded; set them");
+	/* before ".." is resolved, which must not take a brace away */
+	r = dataset_item_check(d, err);
+	if (r < 0)
+		return r;
+	r = make_absolute(&d->source, env->cwd, err);
+	brace = strchr(env->cwd, '{');
+	if (r == 0 && brace)
+		return dataset_refuse(err, "the directory that you are in has a { in its name; submit "
+					   "from another");
+	return r;
+}
+
+static int expand_dest(struct dataset *d, const struct env *env, struct error *err)
+{
+	_cleanup_(freep) char *dest = NULL;
+	int r;
+
+	if (*d->dest != '$' && *d->dest != '~' && *d->dest != '/')
+		return 0;
+	r = expand(&d->dest, env, err);
+	if (r < 0)
+		return r;
+	if (*d->dest == '$' || *d->dest == '~')
+		return dataset_refuse(err, "DEST \"%.64s\" is not an absolute path when expanded; write "
+					   "one", d->dest);
+	dest = strdup(d->dest);
+	return dest ? dataset_dest_read(d, dest, err) : error_errno(err, ENOMEM, "expand");
+}
+
+static int expand_subdir(struct dataset *d, const struct env *env, struct error *err)
+{
+	int r;
+
+	if (!d->subdir)
+		return 0;
+	r = expand(&d->subdir, env, err);
+	return r < 0 ? r : dataset_subdir_check(d->subdir, err);
+}
+
+static int check_size(const struct dataset *d, struct error *err)
+{
+	_cleanup_(freep) char *text = NULL;
+
+	if (dataset_to_string(d, &text) < 0)
+		return error_errno(err, ENOMEM, "expand");
+	if (strlen(text) > DATASET_MAX_ITEM)
+		return dataset_refuse(err, "has %zu bytes when expanded and may have %d; write the paths "
+					   "to a file, one a line, and @@FILE", strlen(text),
+				      DATASET_MAX_ITEM);
+	return 0;
+}
+
+static int expand_item(struct dataset *d, const struct env *env, struct error *err)
+{
+	int r;
+
+	r = expand_source(d, env, err);
+	if (r == 0)
+		r = expand_dest(d, env, err);
+	if (r == 0)
+		r = expand_subdir(d, env, err);
+	if (r == 0)
+		r = dataset_item_check(d, err);
+	return r < 0 ? r : check_size(d, err);
+}
+
+int dataset_list_expand(struct dataset_list *list, const char *cwd, const char *home,
+			const char *(*get_env)(void *arg, const char *name), void *arg,
+			struct error *err)
+{
+	const struct env env = { cwd, home, get_env, arg };
+	_cleanup_(freep) char *text = NULL;
+	char shown[DATASET_SHOW_SIZE];
+	int r;
+
+	for (size_t i = 0; i < list->n_items; i++) {
+		dataset_show_source(&list->items[i], shown, sizeof(shown));
+		r = expand_item(&list->items[i], &env, err);
+		if (r < 0) {
+			error_prefix(err, "item \"%s\"", shown);
+			return r;
+		}
+	}
+	r = dataset_names_make(list, err);
+	if (r < 0)
+		return r;
+	if (dataset_list_to_string(list, &text) < 0)
+		return error_errno(err, ENOMEM, "expand");
+	if (strlen(text) > DATASET_MAX_VALUE)
+		return dataset_refuse(err, "the value has %zu bytes when expanded and may have %d; write "
+					   "the paths to a file, one a line, and @@FILE", strlen(text),
+				      DATASET_MAX_VALUE);
+	return 0;
+}

@@ -1,0 +1,50 @@
+/*
+ * dataset-internal: what the files dataset*.c share. Nobody else includes it.
+ */
+#pragma once
+
+#include <stdio.h>
+
+#include "common/dataset.h"
+#include "common/error.h"
+
+/* A user's mistake: exit status 2 where a command ends with it. */
+#define dataset_refuse(err, ...) error_exit(err, STAGE_EXIT_USAGE, EINVAL, __VA_ARGS__)
+
+#define DATASET_SHOW_SIZE 128
+
+/* A text of the user's for a message: query strings cut, long texts cut. Returns buf. */
+char *dataset_show(const char *text, char *buf, size_t size);
+
+void dataset_deinit(struct dataset *d);
+
+/* Reads one item (consumed: it is cut up). d is zeroed; on failure it still needs
+ * dataset_deinit(). */
+int dataset_item_read(struct dataset *d, char *item, struct error *err);
+/* Is what was read (or expanded) possible at all? Sets is_set. */
+int dataset_item_check(struct dataset *d, struct error *err);
+/* Reads DEST, decoded. */
+int dataset_dest_read(struct dataset *d, const char *dest, struct error *err);
+
+/* "a+b=c+d=e" (consumed). */
+int dataset_options_read(struct dataset *d, char *text, struct error *err);
+/* Writes what is not default; the first with first in front, the others with "+". */
+void dataset_options_print(FILE *f, const struct dataset *d, const char *first);
+/* Is it the name of an option? *flagp: one without a value. */
+bool dataset_option_is_known(const char *name, size_t n, bool *flagp);
+/* Checks subdir, which expansion may have changed; takes trailing slashes away. */
+int dataset_subdir_check(char *subdir, struct error *err);
+
+/* Decodes %2C %3A %2B %25 in place. */
+void dataset_decode(char *text);
+/* Writes text so that decoding gives it back; commas inside {} stay. */
+void dataset_encode(FILE *f, const char *text);
+/* Does every { have its } ? */
+bool dataset_braces_are_closed(const char *text);
+
+/* NAME made from the source alone. */
+void dataset_name_derive(const struct dataset *d, char name[static DATASET_NAME_SIZE]);
+/* Takes text[0..n) as NAME or refuses it with one that would be legal. */
+int dataset_name_read(struct dataset *d, const char *text, size_t n, struct error *err);
+/* Gives a unique name to all that have none given; refuses the same given twice. */
+int dataset_names_make(struct dataset_list *list, struct error *err);

@@ -1,0 +1,215 @@
+/*
+ * A value is cut at the commas outside {} and each item read by itself (dataset-item.c); what only
+ * the list can tell is looked for here: two items that were meant to be one, numbers, names.
+ */
+#include "common/dataset-internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/parse.h"
+#include "common/path.h"
+
+void dataset_deinit(struct dataset *d)
+{
+	free(d->source);
+	free(d->dest);
+	free(d->subdir);
+	for (size_t i = 0; i < d->n_include; i++)
+		free(d->include[i]);
+	for (size_t i = 0; i < d->n_exclude; i++)
+		free(d->exclude[i]);
+	memset(d, 0, sizeof(*d));
+}
+
+void dataset_list_deinit(struct dataset_list *list)
+{
+	for (size_t i = 0; i < list->n_items; i++)
+		dataset_deinit(&list->items[i]);
+	free(list->items);
+	list->items = NULL;
+	list->n_items = 0;
+}
+
+struct piece {
+	const char *text;
+	size_t n;
+};
+
+/* The item at text: up to the next comma outside {}. */
+static struct piece piece_at(const char *text)
+{
+	unsigned depth = 0;
+	size_t n;
+
+	for (n = 0; text[n] && (text[n] != ',' || depth > 0); n++) {
+		if (text[n] == '{')
+			depth++;
+		else if (text[n] == '}' && depth > 0)
+			depth--;
+	}
+	return (struct piece){ text, n };
+}
+
+static void show_piece(struct piece p, char buf[static DATASET_SHOW_SIZE])
+{
+	char copy[DATASET_SHOW_SIZE * 2];
+
+	snprintf(copy, sizeof(copy), "%.*s", (int)p.n, p.text);
+	dataset_show(copy, buf, DATASET_SHOW_SIZE);
+}
+
+/* The last option of an item, n = 0 if it has none. */
+static struct piece last_option(struct piece item)
+{
+	const char *colon = memchr(item.text, ':', item.n), *plus;
+	struct piece p = { item.text, 0 };
+	bool flag;
+
+	if (!colon)
+		return p;
+	plus = memrchr(colon, '+', (size_t)(item.text + item.n - colon));
+	colon = memrchr(colon, ':', (size_t)(item.text + item.n - colon));
+	p.text = (plus && plus > colon ? plus : colon) + 1;
+	p.n = (size_t)(item.text + item.n - p.text);
+	if (!dataset_option_is_known(p.text, strcspn(p.text, "=+,"), &flag))
+		p.n = 0;
+	return p;
+}
+
+/* "::include=*.a,*.b" and "::strip=1,nested": the comma ended the item. */
+static int check_meant_as_one(struct piece last, struct piece item, struct error *err)
+{
+	char text[DATASET_SHOW_SIZE];
+	size_t n, key;
+	bool flag;
+
+	if (last.n == 0 || item.n >= sizeof(text) || last.n >= sizeof(text))
+		return 0;
+	snprintf(text, sizeof(text), "%.*s", (int)item.n, item.text);
+	n = strcspn(text, "=/:");
+	if (dataset_option_is_known(text, n, &flag) && !strchr(text + n, '/') &&
+	    (flag ? !text[n] : text[n] == '='))
+		return dataset_refuse(err, "is an option, and options are joined by +; write %.*s+%s",
+				      (int)last.n, last.text, text);
+	key = strcspn(last.text, "=") + 1;
+	if ((strncmp(last.text, "include=", 8) && strncmp(last.text, "exclude=", 8)) ||
+	    text[n] || !path_is_pattern(text))
+		return 0;
+	if (!strncmp(text, "*.", 2) && !strncmp(last.text + key, "*.", 2))
+		return dataset_refuse(err, "would be an item of its own; write %.*s*.{%.*s,%s}, or ./%s "
+					   "if it is one", (int)key, last.text, (int)(last.n - key - 2),
+				      last.text + key + 2, text + 2, text);
+	return dataset_refuse(err, "would be an item of its own; write %.*s{%.*s,%s}, or ./%s if it is "
+				   "one", (int)key, last.text, (int)(last.n - key), last.text + key, text,
+			      text);
+}
+
+static int check_value(const char *value, struct error *err)
+{
+	char shown[DATASET_SHOW_SIZE];
+	size_t size = strlen(value), bad;
+	struct piece piece;
+
+	if (size > DATASET_MAX_VALUE)
+		return dataset_refuse(err, "the value has %zu bytes and may have %d; write the paths to a "
+					   "file, one a line, and @@FILE here", size, DATASET_MAX_VALUE);
+	if (!text_is_clean(value, size, &bad)) {
+		for (piece = piece_at(value); piece.text + piece.n <= value + bad;)
+			piece = piece_at(piece.text + piece.n + 1);
+		show_piece(piece, shown);
+		return dataset_refuse(err, "item \"%s\": byte %zu (0x%02x) is a control byte or no UTF-8; "
+					   "take it away", shown, bad - (size_t)(piece.text - value) + 1,
+				      (unsigned char)value[bad]);
+	}
+	if (!*value)
+		return dataset_refuse(err, "the value is empty; name a dataset, or write none");
+	return 0;
+}
+
+/* One more at the end, zeroed. */
+static struct dataset *list_append(struct dataset_list *list)
+{
+	struct dataset *items;
+
+	items = realloc(list->items, (list->n_items + 1) * sizeof(*items));
+	if (!items)
+		return NULL;
+	list->items = items;
+	memset(&items[list->n_items], 0, sizeof(*items));
+	return &items[list->n_items++];
+}
+
+static int read_piece(struct dataset_list *list, struct piece last, struct piece piece,
+		      struct error *err)
+{
+	char shown[DATASET_SHOW_SIZE];
+	_cleanup_(freep) char *copy = NULL;
+	struct dataset *d;
+	int r;
+
+	show_piece(piece, shown);
+	if (piece.n > DATASET_MAX_ITEM)
+		return dataset_refuse(err, "item \"%s\" has %zu bytes and may have %d; write the paths to "
+					   "a file, one a line, and @@FILE here", shown, piece.n,
+				      DATASET_MAX_ITEM);
+	copy = strndup(piece.text, piece.n);
+	d = copy ? list_append(list) : NULL;
+	if (!d)
+		return error_errno(err, ENOMEM, "item \"%s\"", shown);
+	r = check_meant_as_one(last, piece, err);
+	if (r == 0)
+		r = dataset_item_read(d, copy, err);
+	if (r == -ENOMEM)
+		return error_errno(err, ENOMEM, "item \"%s\"", shown);
+	if (r < 0)
+		error_prefix(err, "item \"%s\"", shown);
+	return r;
+}
+
+static size_t count_pieces(const char *value)
+{
+	size_t n = 1;
+
+	for (struct piece p = piece_at(value); p.text[p.n]; p = piece_at(p.text + p.n + 1))
+		n++;
+	return n;
+}
+
+int dataset_list_from_string(struct dataset_list *list, const char *value, struct error *err)
+{
+	_cleanup_(dataset_list_deinit) struct dataset_list new = { 0 };
+	struct piece last = { value, 0 }, piece;
+	size_t n;
+	int r;
+
+	r = check_value(value, err);
+	if (r < 0)
+		return r;
+	n = count_pieces(value);
+	if (n > DATASET_MAX_ITEMS)
+		return dataset_refuse(err, "%zu items are given and %d are possible; write a set as one "
+					   "quoted item, '/p/s-{000..146}.tar', or a list, @@FILE", n,
+				      DATASET_MAX_ITEMS);
+	for (piece = piece_at(value); strcmp(value, "none"); piece = piece_at(piece.text + piece.n + 1)) {
+		r = read_piece(&new, last, piece, err);
+		if (r < 0)
+			return r;
+		if (!piece.text[piece.n])
+			break;
+		last = last_option(piece);
+	}
+	r = dataset_names_make(&new, err);
+	if (r < 0)
+		return r;
+	*list = new;
+	new = (struct dataset_list){ 0 };
+	return 0;
+}
+
+const char *dataset_scheme_to_string(enum dataset_scheme s)
+{
+	static const char *const names[] = { "file", "http", "s3", "catalog", "list" };
+
+	return names[s];
+}
