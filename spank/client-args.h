@@ -1,0 +1,27 @@
+/*
+ * client-args: what the command line of sbatch, srun or salloc says that SPANK does not tell.
+ *
+ * Whether the job starts later (then a missing source is a warning only), and the partition. It
+ * is a reading aid, not a second parser of Slurm's options: what it can't see it reports as not
+ * given.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+struct client_args {
+	bool starts_later;       /* --dependency or --begin */
+	char partition[256];     /* as given, maybe a list; "" if not */
+	const char *script;      /* first word that is not an option; lent, or NULL */
+};
+
+/* Reads words, NUL-separated and NUL-terminated, as in /proc/PID/cmdline (the first one, the
+ * program's name, is skipped). What is set in *args already stays when the words don't say. */
+void client_args_read(struct client_args *args, const char *words, size_t size);
+
+/* Reads the #SBATCH lines at the top of a script's text; the command line's words win. */
+void client_args_read_script(struct client_args *args, const char *text);
+
+/* All there is: our own command line, the script it names, and Slurm's input variables. */
+void client_args_get(struct client_args *args);

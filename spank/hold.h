@@ -1,0 +1,52 @@
+/*
+ * hold: tasks that wait for the job's datasets, and what they say when those don't come.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/conf.h"
+#include "spank/slurm-compat.h"
+
+struct step;
+
+/* Set in the batch step whose script was held, seen by the steps started from it. */
+#define HOLD_ENV_HELD "SLURM_SPANK_STAGE_HELD"
+/* --stage-wait given to an srun inside the job. */
+#define HOLD_ENV_WAIT "SLURM_SPANK_STAGE_WAIT"
+
+enum hold {
+	HOLD_NONE,
+	HOLD_NODE, /* until this node is ready */
+	HOLD_JOB,  /* until all nodes of the job are */
+};
+
+struct hold_facts {
+	enum conf_wait wait;
+	bool wait_given;       /* to this step's own srun */
+	uint32_t step_id;
+	uint32_t n_nodes;      /* of the job */
+	bool script_held;      /* the batch script that started this step was */
+	bool terminal;         /* the task's input is one: srun --pty */
+	const char *command;   /* argv[0], NULL: not known */
+};
+
+/* Who is held. */
+enum hold hold_decide(const struct hold_facts *facts);
+
+/*
+ * For task_init, as the user, in the task's own process: holds it as hold_decide() says. Ends the
+ * process with status 1, after a sentence on its stderr, if the datasets don't come. Returns when
+ * the task may begin. TERM and INT end the wait and the task at once.
+ */
+void hold_task(spank_t sp);
+
+/* Is this the batch step of a job whose script is held? */
+bool hold_is_script_held(const struct step *step);
+
+/* script, tasks or no. 0 or -EINVAL. */
+int hold_wait_from_string(const char *text, enum conf_wait *waitp);
+
+/* The program that waits; a test may set another one. */
+extern const char *hold_program;

@@ -1,0 +1,41 @@
+/*
+ * launch: starts stage-keeper from inside Slurm's daemons, as root, and waits a little for it.
+ *
+ * The keeper is no child of the caller: it has a session of its own, is adopted by init, and
+ * holds none of the caller's descriptors, signals or variables.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct error;
+
+#define LAUNCH_RUN_WAIT_MS 500
+#define LAUNCH_CLEAN_WAIT_MS 8000
+
+struct launch_job {
+	uint32_t job_id, restart;
+	uid_t uid;
+	gid_t gid;
+	bool in_step;           /* started in a job step: leave its cgroups */
+	/* Of the job, as they stand in Slurm's environment; NULL: unknown. Opaque. */
+	const char *spec, *node, *nodelist, *n_nodes, *partition;
+};
+
+/*
+ * `stage-keeper run`. 0: the job's directory is there. -ETIMEDOUT: not within
+ * LAUNCH_RUN_WAIT_MS, it goes on by itself. Other failures: err has the sentence.
+ * conf_path: NULL for the default.
+ */
+int launch_run(const struct launch_job *job, const char *conf_path, struct error *err);
+
+/* `stage-keeper clean`: 0: it has ended. -ETIMEDOUT: not within LAUNCH_CLEAN_WAIT_MS, goes on. */
+int launch_clean(uint32_t job_id, const char *conf_path, struct error *err);
+
+/* `stage-keeper reap`, without waiting. */
+int launch_reap(const char *conf_path, struct error *err);
+
+/* The program that is started; a test may set another one. */
+extern const char *launch_program;

@@ -1,0 +1,33 @@
+/*
+ * node: what the plugin does in slurmd and its step daemons, but for holding tasks.
+ *
+ * No function fails, and none takes longer than is said: what goes wrong is told to the job's
+ * tasks (hold.h). conf_path: NULL for the default.
+ */
+#pragma once
+
+#include "spank/slurm-compat.h"
+
+struct step;
+
+/* job_prolog, root, before the job's first step: starts the keeper; 500 ms. */
+void node_prolog(spank_t sp, const char *conf_path);
+
+/* job_epilog, root: takes away what is there; 8 s, past that the keeper goes on by itself. */
+void node_epilog(spank_t sp, const char *conf_path);
+
+/* slurmd's start, root: leftovers of a crash are taken away in the background. */
+void node_boot(const char *conf_path);
+
+/* init_post_opt of a step, root: starts the keeper where no prolog has done so; 500 ms. */
+void node_step_start(spank_t sp, const char *conf_path);
+
+/* exit of the extern step, root: where Slurm runs no epilog for plugins, as node_epilog(). */
+void node_extern_exit(spank_t sp, const char *conf_path);
+
+/* user_init of a step, effective user: the job's variables into the step's environment; 2 s,
+ * when the daemon is slow. */
+void node_step_env(spank_t sp);
+
+/* Why the keeper could not be started in this step, or "". */
+const char *node_get_start_error(void);

@@ -1,0 +1,57 @@
+/*
+ * options: --stage-data and --stage-wait as Slurm hands them to us, one call an occurrence.
+ *
+ * Slurm forwards only the last of several values and does not say where one came from; here
+ * they are kept apart by origin until init_post_opt takes them. The callbacks never refuse:
+ * a refusal there could not carry a sentence, and is said in init_post_opt instead.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "spank/slurm-compat.h"
+
+#define OPTIONS_MAX_VALUES 1024 /* kept of one origin; the rest is counted only */
+
+enum options_origin {
+	OPTIONS_INHERITED,    /* from the job we are in, by the environment */
+	OPTIONS_SCRIPT,       /* an #SBATCH line */
+	OPTIONS_COMMAND_LINE,
+};
+
+struct options_values {
+	const char **values;
+	size_t n_values;
+	size_t n_given;       /* n_values and those that were not kept */
+};
+
+struct options {
+	struct options_values script, command_line; /* of --stage-data */
+	const char *wait_script, *wait_command_line; /* of --stage-wait, NULL: not given */
+	bool no_memory;
+};
+
+/* Registers both options; for slurm_spank_init in every context that has options. */
+void options_register(spank_t sp);
+
+/* What has been given since the last options_reset(); lent. */
+const struct options *options_get(void);
+
+/* Forgets it: the next component of a heterogeneous job begins anew. */
+void options_reset(void);
+
+/* Where optarg came from. inherited: what getenv() gives for the inherited value; cmdline_start
+ * and _end: of our memory that holds the command line; can_have_script: this client reads
+ * scripts. For tests; the callbacks use it. */
+enum options_origin options_find_origin(const char *optarg, const char *inherited,
+					uintptr_t cmdline_start, uintptr_t cmdline_end,
+					bool can_have_script);
+
+/* Reads arg_start and arg_end from a text as in /proc/PID/stat. 0 or -EINVAL. */
+int options_parse_stat(const char *stat, uintptr_t *startp, uintptr_t *endp);
+
+/* Name of the environment variable by which a job passes an option on to what it starts. */
+#define OPTIONS_ENV_DATA "SLURM_SPANK__SLURM_SPANK_OPTION_stage_data_stage_data"
+#define OPTIONS_ENV_WAIT "SLURM_SPANK__SLURM_SPANK_OPTION_stage_data_stage_wait"

@@ -1,0 +1,151 @@
+#include "spank/source-check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/dataset.h"
+#include "common/fd.h"
+#include "common/path.h"
+
+/*
+ * The child says by fixed records which item it begins and how it went, so that the parent can
+ * name the one that hangs. A child that hangs in the kernel can't even be killed: it is left to
+ * init, and the kill acts when the file system comes back.
+ */
+#define BEGUN (-1)
+
+struct record {
+	uint32_t index;
+	int32_t errnum; /* BEGUN, 0 or an errno */
+};
+
+void source_check_path(const struct dataset *d, char *buf, size_t size)
+{
+	char *p, *slash = buf;
+
+	buf[0] = '\0';
+	if (d->scheme != DATASET_SCHEME_FILE && d->scheme != DATASET_SCHEME_LIST)
+		return;
+	if (snprintf(buf, size, "%s", d->source) >= (int)size || buf[0] != '/') {
+		buf[0] = '\0';
+		return;
+	}
+	if (d->scheme == DATASET_SCHEME_LIST || !path_is_pattern(buf))
+		return;
+	for (p = buf; *p && !strchr("*?[{", *p); p++)
+		if (*p == '/')
+			slash = p;
+	slash[slash == buf] = '\0'; /* "/" itself stays */
+}
+
+static int look(const char *path)
+{
+	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return errno;
+	if (S_ISDIR(st.st_mode))
+		return access(path, R_OK | X_OK) < 0 ? errno : 0;
+	if (!S_ISREG(st.st_mode))
+		return EMEDIUMTYPE; /* said as "not a file or directory" */
+	return access(path, R_OK) < 0 ? errno : 0;
+}
+
+static void child_main(const struct dataset_list *list, int fd)
+{
+	char path[PATH_MAX];
+
+	for (size_t i = 0; i < list->n_items; i++) {
+		struct record r = { (uint32_t)i, BEGUN };
+
+		source_check_path(&list->items[i], path, sizeof(path));
+		if (!path[0])
+			continue;
+		if (fd_write_all(fd, &r, sizeof(r)) < 0)
+			_exit(1);
+		r.errnum = look(path);
+		if (fd_write_all(fd, &r, sizeof(r)) < 0)
+			_exit(1);
+	}
+	_exit(0);
+}
+
+/* 1: a record; 0: the end; -ETIMEDOUT; -errno. A record is shorter than PIPE_BUF: never split. */
+static int next_record(int fd, uint64_t deadline_ms, struct record *r)
+{
+	struct pollfd pfd = { .fd = fd, .events = POLLIN };
+	uint64_t now = clock_ms();
+	ssize_t n;
+	int k;
+
+	k = poll(&pfd, 1, now < deadline_ms ? (int)(deadline_ms - now) : 0);
+	if (k < 0)
+		return errno == EINTR ? next_record(fd, deadline_ms, r) : -errno;
+	if (k == 0)
+		return -ETIMEDOUT;
+	n = read(fd, r, sizeof(*r));
+	if (n < 0)
+		return -errno;
+	return n == 0 ? 0 : n == sizeof(*r) ? 1 : -EIO;
+}
+
+static void end_child(pid_t pid, int r)
+{
+	if (r != 0)
+		kill(pid, SIGKILL);
+	for (int i = 0; i < 20; i++) {
+		if (waitpid(pid, NULL, WNOHANG) != 0)
+			return;
+		usleep(5000);
+	}
+}
+
+static int watch(const struct dataset_list *list, int fd, unsigned limit_ms, size_t *indexp,
+		 source_check_report report, void *arg)
+{
+	uint64_t deadline_ms = clock_ms() + limit_ms;
+	char path[PATH_MAX];
+	struct record rec;
+	int r;
+
+	while ((r = next_record(fd, deadline_ms, &rec)) == 1) {
+		*indexp = rec.index;
+		if (rec.errnum == BEGUN || rec.errnum == 0 || rec.index >= list->n_items)
+			continue;
+		source_check_path(&list->items[rec.index], path, sizeof(path));
+		report(arg, rec.index, path, rec.errnum);
+	}
+	return r;
+}
+
+int source_check(const struct dataset_list *list, unsigned limit_ms, size_t *indexp,
+		 source_check_report report, void *arg)
+{
+	_cleanup_(fd_closep) int rd = -1, wr = -1;
+	int fds[2], r;
+	pid_t pid;
+
+	*indexp = 0;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	rd = fds[0];
+	wr = fds[1];
+	pid = fork();
+	if (pid < 0)
+		return -errno;
+	if (pid == 0)
+		child_main(list, wr);
+	close(steal_fd(&wr));
+	r = watch(list, rd, limit_ms, indexp, report, arg);
+	end_child(pid, r);
+	return r == -ETIMEDOUT ? SOURCE_CHECK_HANGS : r;
+}

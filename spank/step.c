@@ -1,0 +1,81 @@
+#include "spank/step.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/dataset.h"
+#include "common/rundir.h"
+#include "common/spec.h"
+
+#define MAX_ENV (DATASET_MAX_VALUE + 256)
+
+void step_free(struct step *step)
+{
+	if (!step)
+		return;
+	free(step->spec);
+	free(step);
+}
+
+char *step_get_env(spank_t sp, const char *name)
+{
+	_cleanup_(freep) char *value = NULL;
+	char probe[1];
+	spank_err_t e;
+
+	/* Most jobs have nothing for us: no memory is taken before it is known that they do. */
+	e = spank_getenv(sp, name, probe, sizeof(probe));
+	if (e != ESPANK_SUCCESS && e != ESPANK_NOSPACE)
+		return NULL;
+	value = malloc(MAX_ENV);
+	if (!value || spank_getenv(sp, name, value, MAX_ENV) != ESPANK_SUCCESS)
+		return NULL;
+	return steal_ptr(value);
+}
+
+bool step_has_file(const struct step *step, const char *name)
+{
+	char path[PATH_MAX];
+
+	return rundir_path(path, sizeof(path), step->job_id, name) > 0 &&
+	       faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) == 0;
+}
+
+/*
+ * The components of a heterogeneous job are jobs of their own, but share the first one's batch
+ * script and with it the environment. SLURM_JOB_ID there is the first component's.
+ */
+static bool is_later_component(const struct step *step, spank_t sp)
+{
+	_cleanup_(freep) char *size = step_get_env(sp, "SLURM_HET_SIZE");
+	_cleanup_(freep) char *first = size ? step_get_env(sp, "SLURM_JOB_ID") : NULL;
+
+	return first && strtoul(first, NULL, 10) != step->job_id;
+}
+
+int step_new(struct step **stepp, spank_t sp)
+{
+	_cleanup_(step_freep) struct step *step = NULL;
+	_cleanup_(freep) char *spec = step_get_env(sp, SPEC_ENV_JOB);
+
+	if (!spec)
+		return -ENOENT;
+	step = calloc(1, sizeof(*step));
+	if (!step)
+		return -ENOMEM;
+	step->spec = steal_ptr(spec);
+	if (spank_get_item(sp, S_JOB_ID, &step->job_id) != ESPANK_SUCCESS ||
+	    spank_get_item(sp, S_JOB_STEPID, &step->step_id) != ESPANK_SUCCESS ||
+	    spank_get_item(sp, S_JOB_UID, &step->uid) != ESPANK_SUCCESS ||
+	    spank_get_item(sp, S_JOB_GID, &step->gid) != ESPANK_SUCCESS)
+		return -EINVAL;
+	(void)spank_get_item(sp, S_SLURM_RESTART_COUNT, &step->restart);
+	if (is_later_component(step, sp) && !step_has_file(step, NULL))
+		return -ENOENT;
+	*stepp = steal_ptr(step);
+	return 0;
+}

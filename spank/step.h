@@ -1,0 +1,34 @@
+/*
+ * step: what a job step on a node knows of itself.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/cleanup.h"
+#include "spank/slurm-compat.h"
+
+struct step {
+	uint32_t job_id, step_id;
+	uid_t uid;
+	gid_t gid;
+	uint32_t restart;
+	char *spec;             /* as published at submission (common/spec.h); opaque to root */
+};
+
+/*
+ * 0: the job asked for datasets and *stepp tells. -ENOENT: it did not, which is found by one
+ * look into the environment. Also -ENOENT for the second and later components of a
+ * heterogeneous job that have nothing staged here: what the environment says is the first one's.
+ */
+int step_new(struct step **stepp, spank_t sp);
+void step_free(struct step *step);
+DEFINE_FREEP(struct step, step_free)
+
+/* Is name in the job's run directory? Asks as the effective user. */
+bool step_has_file(const struct step *step, const char *name);
+
+/* A variable of the step's environment; caller frees; NULL: not set. */
+char *step_get_env(spank_t sp, const char *name);

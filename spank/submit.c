@@ -1,0 +1,391 @@
+#include "spank/submit.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/conf.h"
+#include "common/dataset.h"
+#include "common/error.h"
+#include "common/path.h"
+#include "common/spec.h"
+#include "spank/client-args.h"
+#include "spank/hold.h"
+#include "spank/options.h"
+#include "spank/source-check.h"
+
+/*
+ * The plugin is listed as `optional`, so Slurm ignores what init_post_opt returns, and the
+ * option callbacks can refuse only with Slurm's own text. So a refusal prints and exits here.
+ *
+ * What is published is one text under a name of our own, because Slurm itself forwards only the
+ * last of several values, and not to all steps of all releases. Slurm's own forwarding goes on
+ * beside it and is not used, save for telling an inherited value from a given one.
+ *
+ * A job's environment reaches whatever is submitted inside it. Its traces of ours are taken out
+ * of the client's environment before Slurm copies it, so that the new job is not taken for one
+ * that asked.
+ */
+#define MAX_GROUPS 1024
+
+static char *env_data, *env_wait; /* what submit_init() took */
+
+struct user {
+	char name[256];
+	char home[4096];
+	const char *groups[MAX_GROUPS];
+	size_t n_groups;
+};
+
+static void refuse(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+static void refuse(const char *fmt, ...)
+{
+	char text[ERROR_MAX_SIZE + 512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	slurm_error("stage-data: %s", text);
+	exit(1);
+}
+
+static void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+static void warn(const char *fmt, ...)
+{
+	char text[ERROR_MAX_SIZE + 512];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	slurm_spank_log("stage-data: warning: %s", text);
+}
+
+/* --- what was given ------------------------------------------------------------------------ */
+
+static char *take_env(const char *name)
+{
+	const char *value = getenv(name);
+	char *copy = value && *value ? strdup(value) : NULL;
+
+	unsetenv(name);
+	return copy;
+}
+
+void submit_init(void)
+{
+	/* Inside a job both may stand in the environment of the submission; srun leaves them. */
+	if (spank_context() == S_CTX_LOCAL && getenv("SLURM_JOB_ID"))
+		return;
+	free(env_data);
+	free(env_wait);
+	env_data = take_env("STAGE_DATA");
+	env_wait = take_env("STAGE_WAIT");
+}
+
+/* The environment replaces the script, the command line replaces both; "+" adds. */
+static char *merge_given(const struct options *o)
+{
+	const struct options_values *cmd = &o->command_line, *script = &o->script;
+	_cleanup_(freep) char *base = NULL;
+	struct error err = ERROR_INIT;
+	const char *env = env_data;
+	char *value = NULL;
+	int r;
+
+	if (o->no_memory)
+		refuse("no memory for the option's value");
+	if (cmd->n_given > OPTIONS_MAX_VALUES || script->n_given > OPTIONS_MAX_VALUES)
+		refuse("--stage-data was given %zu times; did the shell expand braces? Put the "
+		       "value in quotes: --stage-data='/path/x-{000..146}.tar'",
+		       cmd->n_given > script->n_given ? cmd->n_given : script->n_given);
+	r = dataset_merge(&base, script->values, script->n_values, &env, !!env, &err);
+	if (r == 0)
+		r = dataset_merge(&value, (const char *const *)&base, !!base, cmd->values,
+				  cmd->n_values, &err);
+	if (r < 0)
+		refuse("%s", err.text);
+	return value;
+}
+
+static enum conf_wait get_wait(const struct options *o, const struct conf *conf)
+{
+	const char *text = o->wait_command_line ? o->wait_command_line :
+			   env_wait ? env_wait : o->wait_script;
+	enum conf_wait wait = conf->default_wait;
+
+	if (text && hold_wait_from_string(text, &wait) < 0)
+		refuse("--stage-wait=%s is not known; use script, tasks or no", text);
+	return wait;
+}
+
+/* --- who asks ------------------------------------------------------------------------------ */
+
+static void get_user(struct user *u)
+{
+	const struct passwd *pw = getpwuid(getuid());
+	const char *home = getenv("HOME");
+	gid_t gids[MAX_GROUPS];
+	int n;
+
+	*u = (struct user){ 0 };
+	snprintf(u->name, sizeof(u->name), "%s", pw ? pw->pw_name : "");
+	if (!pw)
+		snprintf(u->name, sizeof(u->name), "%u", (unsigned)getuid());
+	snprintf(u->home, sizeof(u->home), "%s", home ? home : pw ? pw->pw_dir : "");
+	n = getgroups(MAX_GROUPS, gids);
+	for (int i = 0; i < n; i++) {
+		const struct group *gr = getgrgid(gids[i]);
+		char *name = gr ? strdup(gr->gr_name) : NULL;
+
+		if (name)
+			u->groups[u->n_groups++] = name;
+	}
+}
+
+static void user_deinit(struct user *u)
+{
+	for (size_t i = 0; i < u->n_groups; i++)
+		free((char *)u->groups[i]);
+}
+
+/* --- checks -------------------------------------------------------------------------------- */
+
+/* A job may name several partitions, of which one will do. */
+static void check_admitted(const struct conf *conf, const char *user, const char *partitions)
+{
+	_cleanup_(freep) char *list = strdup(partitions);
+	struct error err = ERROR_INIT;
+	char *save = NULL;
+	int r = -EPERM;
+
+	if (!list)
+		refuse("no memory");
+	if (!*list)
+		r = conf_admit(conf, user, NULL, &err);
+	for (char *p = strtok_r(list, ",", &save); p && r < 0; p = strtok_r(NULL, ",", &save))
+		r = conf_admit(conf, user, p, &err);
+	if (r < 0)
+		refuse("%s", err.text);
+}
+
+static void check_rules(const struct conf *conf, const struct dataset_list *list,
+			const struct user *u)
+{
+	struct error err = ERROR_INIT;
+
+	if (list->n_items > conf->max_items)
+		refuse("%zu datasets, this site allows %u in a job; use a pattern, a list "
+		       "(@@FILE) or an archive", list->n_items, (unsigned)conf->max_items);
+	for (size_t i = 0; i < list->n_items; i++) {
+		const struct dataset *d = &list->items[i];
+		const struct conf_source *rule;
+		char name[DATASET_MAX_ITEM];
+
+		if (d->scheme == DATASET_SCHEME_LIST)
+			continue; /* what it names is known on the node */
+		if (d->scheme == DATASET_SCHEME_CATALOG) {
+			snprintf(name, sizeof(name), "%.*s", (int)strcspn(d->source, "/"), d->source);
+			if (!conf_get_dataset(conf, name))
+				refuse("%s: this site has no dataset @%s; `stagectl list --site` "
+				       "names those it has", d->name, name);
+			continue;
+		}
+		if (conf_match(conf, d->source, u->name, u->groups, u->n_groups, false, &rule,
+			       &err) < 0)
+			refuse("%s: %s", d->name, err.text);
+	}
+}
+
+struct looked {
+	const struct dataset_list *list;
+	bool starts_later;
+};
+
+static void report_source(void *arg, size_t index, const char *path, int errnum)
+{
+	const struct looked *l = arg;
+	const char *name = l->list->items[index].name;
+	const char *text = errnum == EMEDIUMTYPE ? "neither a file nor a directory" :
+						   strerror(errnum);
+
+	if (l->starts_later)
+		warn("%s: %s: %s; it has to be there when the job starts", name, path, text);
+	else
+		refuse("%s: %s: %s; check the path, and that it can be seen from here", name, path,
+		       text);
+}
+
+static void check_sources(const struct dataset_list *list, const struct client_args *args)
+{
+	struct looked l = { list, args->starts_later };
+	size_t index;
+	int r;
+
+	r = source_check(list, SOURCE_CHECK_LIMIT_MS, &index, report_source, &l);
+	if (r == SOURCE_CHECK_HANGS)
+		warn("%s: %s does not answer; submitted without a look at it",
+		     list->items[index].name, list->items[index].source);
+	else if (r < 0)
+		warn("submitted without a look at the sources: %s", strerror(-r));
+}
+
+/* --- reading and publishing ---------------------------------------------------------------- */
+
+static const char *get_env(void *arg, const char *name)
+{
+	return getenv(name);
+}
+
+static void read_list(struct dataset_list *list, const char *value, const char *home)
+{
+	_cleanup_(freep) char *cwd = getcwd(NULL, 0);
+	struct error err = ERROR_INIT;
+
+	if (dataset_list_from_string(list, value, &err) < 0 ||
+	    dataset_list_expand(list, cwd ? cwd : "/", home, get_env, NULL, &err) < 0)
+		refuse("%s", err.text);
+}
+
+static void publish(spank_t sp, const struct dataset_list *list, const struct conf *conf,
+		    enum conf_wait wait)
+{
+	struct spec spec = { .wait = wait };
+	_cleanup_(freep) char *value = NULL, *text = NULL;
+	spank_err_t e;
+
+	if (dataset_list_to_string(list, &value) < 0)
+		refuse("no memory");
+	snprintf(spec.conf_hash, sizeof(spec.conf_hash), "%s", conf->hash);
+	spec.value = value;
+	if (spec_to_string(&spec, &text) < 0)
+		refuse("no memory");
+	/* More than 128 KiB would make Slurm drain nodes. */
+	if (strlen(text) > DATASET_MAX_VALUE)
+		refuse("the expanded value has %zu bytes, at most %d can travel with a job; put "
+		       "the paths into a file and give @@FILE", strlen(text), DATASET_MAX_VALUE);
+	e = spank_job_control_setenv(sp, SPEC_ENV, text, 1);
+	if (e != ESPANK_SUCCESS)
+		refuse("cannot pass the value on to the job: %s", spank_strerror(e));
+	if (wait != CONF_WAIT_NO && !strcmp(program_invocation_short_name, "salloc"))
+		slurm_spank_log("stage-data: the shell of salloc is not held; `srun stagectl wait` "
+				"returns when the datasets are ready");
+}
+
+static void submit_request(spank_t sp, const struct options *o, const char *value,
+			   const char *conf_path)
+{
+	_cleanup_(conf_freep) struct conf *conf = NULL;
+	struct dataset_list list = { 0 };
+	struct error err = ERROR_INIT;
+	struct client_args args;
+	struct user user;
+
+	get_user(&user);
+	read_list(&list, value, user.home);
+	if (list.n_items > 0) {
+		if (conf_load(&conf, conf_path, &err) < 0)
+			refuse("%s; no dataset can be staged until the site has mended its "
+			       "configuration", err.text);
+		client_args_get(&args);
+		check_admitted(conf, user.name, args.partition);
+		check_rules(conf, &list, &user);
+		check_sources(&list, &args);
+		publish(sp, &list, conf, get_wait(o, conf));
+	}
+	dataset_list_deinit(&list);
+	user_deinit(&user);
+}
+
+/* --- inside a job -------------------------------------------------------------------------- */
+
+/* srun in a job: the same value again is fine, another one is not staged by a step. */
+static void check_inner_value(const char *value)
+{
+	_cleanup_(freep) char *text = NULL;
+	struct dataset_list list = { 0 };
+	struct error err = ERROR_INIT;
+	const char *job_text = getenv(SPEC_ENV_JOB);
+	struct spec spec = { 0 };
+	struct user user;
+
+	get_user(&user);
+	read_list(&list, value, user.home);
+	if (list.n_items > 0 && !job_text)
+		refuse("this job was submitted without --stage-data; use srun stagectl run "
+		       "--stage-data=... -- COMMAND");
+	if (job_text && spec_from_string(&spec, job_text, &err) < 0)
+		refuse("%s: %s", SPEC_ENV_JOB, err.text);
+	if (dataset_list_to_string(&list, &text) < 0)
+		refuse("no memory");
+	if (list.n_items > 0 && strcmp(text, spec.value))
+		refuse("the datasets of a running job are not changed by srun; inside the job use "
+		       "stagectl add '%s'", text);
+	spec_deinit(&spec);
+	dataset_list_deinit(&list);
+	user_deinit(&user);
+}
+
+static void submit_step(const struct options *o)
+{
+	_cleanup_(freep) char *value = NULL;
+	enum conf_wait wait;
+
+	if (o->command_line.n_given || o->no_memory)
+		value = merge_given(o);
+	if (value)
+		check_inner_value(value);
+	if (!o->wait_command_line)
+		return;
+	if (hold_wait_from_string(o->wait_command_line, &wait) < 0)
+		refuse("--stage-wait=%s is not known; use script, tasks or no",
+		       o->wait_command_line);
+	setenv(HOLD_ENV_WAIT, o->wait_command_line, 1);
+}
+
+static void forget_outer_job(void)
+{
+	static const char prefix[] = "STAGE_DATA_";
+	extern char **environ;
+
+	unsetenv(SPEC_ENV_JOB);
+	unsetenv(HOLD_ENV_HELD);
+	unsetenv(HOLD_ENV_WAIT);
+	if (!getenv("SLURM_JOB_ID"))
+		return;
+	for (char **e = environ; e && *e;) {
+		char name[256];
+		size_t n = strcspn(*e, "=");
+
+		if (strncmp(*e, prefix, sizeof(prefix) - 1) || n >= sizeof(name)) {
+			e++;
+			continue;
+		}
+		memcpy(name, *e, n);
+		name[n] = '\0';
+		unsetenv(name); /* moves the rest up */
+	}
+}
+
+void submit_post_opt(spank_t sp, const char *conf_path)
+{
+	const struct options *o = options_get();
+	_cleanup_(freep) char *value = NULL;
+
+	if (spank_context() == S_CTX_LOCAL && getenv("SLURM_JOB_ID")) {
+		submit_step(o);
+	} else {
+		forget_outer_job();
+		if (o->script.n_given || o->command_line.n_given || env_data || o->no_memory)
+			value = merge_given(o);
+		if (value)
+			submit_request(sp, o, value, conf_path);
+	}
+	options_reset();
+}

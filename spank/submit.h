@@ -1,0 +1,18 @@
+/*
+ * submit: what sbatch, srun and salloc do with the options, as the user.
+ */
+#pragma once
+
+#include "spank/slurm-compat.h"
+
+/*
+ * For init_post_opt of the clients, once a component of a heterogeneous job: reads what was
+ * given, refuses what can't work (prints one sentence and ends the client with status 1), and
+ * publishes the rest to the job. Without the option nothing is read or opened.
+ * conf_path: NULL for the default.
+ */
+void submit_post_opt(spank_t sp, const char *conf_path);
+
+/* For slurm_spank_init of the clients: takes STAGE_DATA and STAGE_WAIT out of the environment,
+ * so that a job does not ask again for what was meant for its submission. */
+void submit_init(void);
