@@ -4,6 +4,7 @@
  *   STAGE_RUN_DIR/<job>/        root 0711
  *     lock                      root 0600  flock held by the keeper as long as it lives
  *     state                     root 0600  keeper's record (kv); what must be taken away
+ *     failed                    root 0644  the sentence why nothing is staged here, if so
  *     sock                      user 0600  bound by the keeper, listened on by stagingd
  *     m/<k>/                    root 0755  mount points of FUSE slots, k = 0, 1, …
  *     t/                        user 0700  the job's tmpfs
@@ -23,6 +24,7 @@
 
 #define RUNDIR_LOCK "lock"
 #define RUNDIR_STATE "state"
+#define RUNDIR_FAILED "failed"
 #define RUNDIR_SOCK "sock"
 #define RUNDIR_MOUNTS "m"
 #define RUNDIR_MEMORY "t"
