@@ -1,0 +1,16 @@
+/*
+ * sqfs-channel: what each server thread reads requests from and writes answers to.
+ *
+ * Each thread may have a descriptor of its own, a clone of the session's; the kernel wants the answer
+ * on the one that the request came from.
+ */
+#pragma once
+
+struct fuse_session;
+
+/* Makes the session, which has fd, use the threads' own. 0 or -errno. */
+int sqfs_channel_attach(struct fuse_session *se, int fd);
+/* Sets what the calling thread reads and writes. */
+void sqfs_channel_use(int fd);
+/* Another descriptor for the same mount, O_CLOEXEC, or -errno: then threads share the first. */
+int sqfs_channel_clone(int fd);

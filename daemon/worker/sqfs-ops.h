@@ -1,0 +1,27 @@
+/*
+ * sqfs-ops: the answers to what the kernel asks of a mounted image.
+ *
+ * Everything belongs to one user; setuid, setgid and sticky bits are not shown, nor are devices,
+ * FIFOs and sockets, nor extended attributes.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <sys/types.h>
+
+struct fuse_lowlevel_ops;
+struct sqfs_image;
+
+struct sqfs_view {
+	struct sqfs_image *img;
+	uid_t uid;
+	gid_t gid;
+	bool no_open, no_opendir; /* the kernel takes ENOSYS for "never ask again" */
+	atomic_bool failed;       /* an error of the image has been reported */
+	void (*report)(void *arg, const char *text); /* called once at most, by any thread */
+	void *report_arg;
+};
+
+/* userdata of the session is a struct sqfs_view. */
+extern const struct fuse_lowlevel_ops sqfs_ops;

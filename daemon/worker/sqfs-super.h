@@ -1,0 +1,71 @@
+/*
+ * sqfs-super: the superblock of a squashfs 4.0 image, and the numbers of the format.
+ */
+#pragma once
+
+#include <endian.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <string.h>
+
+struct error;
+
+#define SQFS_SUPER_SIZE 96
+#define SQFS_META_SIZE 8192         /* decompressed bytes of a metadata block */
+#define SQFS_MIN_BLOCK_SIZE 4096u
+#define SQFS_MAX_BLOCK_SIZE (1u << 20)
+#define SQFS_NO_TABLE UINT64_MAX
+#define SQFS_NO_FRAGMENT UINT32_MAX
+
+/* The "size" of a data block or fragment: compressed bytes, and whether they are. */
+#define SQFS_BLOCK_STORED (1u << 24)
+#define SQFS_BLOCK_SIZE(word) ((word) & (SQFS_BLOCK_STORED - 1))
+
+struct sqfs_super {
+	uint32_t n_inodes;
+	uint32_t mkfs_time;
+	uint32_t block_size;
+	uint32_t block_log;
+	uint32_t n_fragments;
+	uint32_t compressor;
+	uint64_t root_ref;
+	uint64_t bytes_used;
+	uint64_t id_table;
+	uint64_t inode_table;
+	uint64_t directory_table;
+	uint64_t fragment_table; /* SQFS_NO_TABLE: none */
+};
+
+/*
+ * Reads the first bytes of a file of file_size bytes. Everything that later code relies on is
+ * checked: version, block size, tables in order and inside bytes_used, bytes_used inside the file,
+ * counts that the tables can hold, a compressor that exists. -EINVAL for what is no squashfs,
+ * -EOPNOTSUPP for one that is not ours to read, -EIO for a damaged one; err has the sentence.
+ */
+int sqfs_super_from_data(struct sqfs_super *super, const void *data, size_t size,
+			 uint64_t file_size, struct error *err);
+
+/* Little endian numbers at any address. */
+static inline uint16_t sqfs_get_u16(const void *p)
+{
+	uint16_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return le16toh(v);
+}
+
+static inline uint32_t sqfs_get_u32(const void *p)
+{
+	uint32_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return le32toh(v);
+}
+
+static inline uint64_t sqfs_get_u64(const void *p)
+{
+	uint64_t v;
+
+	memcpy(&v, p, sizeof(v));
+	return le64toh(v);
+}
