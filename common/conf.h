@@ -13,6 +13,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <sys/types.h>
 
 #include "common/cleanup.h"
@@ -95,8 +96,10 @@ struct conf {
 	struct conf_dataset *datasets;
 	size_t n_datasets;
 
+	char *path;                 /* of the main file, there or not; for messages */
 	char hash[17];              /* of the bytes read, hex */
 	bool from_file;             /* a file was there */
+	struct conf_source own;     /* the built-in rule "own" of conf_match(permissive) */
 };
 
 int conf_new(struct conf **confp);    /* defaults */
@@ -111,7 +114,8 @@ DEFINE_FREEP(struct conf, conf_free)
  */
 int conf_load(struct conf **confp, const char *path, struct error *err);
 
-/* As conf_load(), but goes on after an error and calls report for each; the number found. */
+/* As conf_load(), but goes on after an error and calls report for each (line 0: the file as a
+ * whole); the number found. */
 int conf_check(const char *path, void (*report)(void *arg, const char *file, unsigned line,
 						const char *text, const char *mend), void *arg);
 
@@ -140,7 +144,8 @@ const struct conf_dataset *conf_get_dataset(const struct conf *conf, const char 
 /* Is word in a comma separated list? */
 bool conf_list_has(const char *list, const char *word);
 
-/* Replaces %u (user) %g (group) %j (job) %a (array task) %N (node) %%. Caller frees. */
+/* Replaces %u (user) %g (group) %j (job) %a (array task, "0" if NULL) %N (node) %%. What is put in
+ * must be one component of a path. Caller frees. */
 struct conf_expand {
 	const char *user, *group, *node, *array_task;
 	uint32_t job_id;
@@ -148,16 +153,27 @@ struct conf_expand {
 int conf_expand_path(const char *path, const struct conf_expand *e, char **outp,
 		     struct error *err);
 
-/* Writes every key with its default and its line of documentation, as an INI file. */
-#include <stdio.h>
+/* Writes every key with its default and its line of documentation, as a file that loads. */
 void conf_print_defaults(FILE *f);
+
+/* Puts what [dataset NAME] says in the place of an @name item (source, scheme, is_set, and method
+ * and sha256 where the item leaves them open); other items are left alone. -ENOENT with the
+ * sentence if there is no such dataset. */
+int conf_resolve_dataset(const struct conf *conf, struct dataset *d, struct error *err);
+
+struct conf_report;
 
 /* The table of keys, for tests and documents. */
 struct conf_key {
 	const char *section;  /* "daemon", …, "source", "tier", "dataset" for the named ones */
 	const char *name;     /* CamelCase */
 	const char *type;     /* "bool", "size", "duration", "int", "words", "text", "a|b|c" */
-	const char *dflt;     /* as written in a file */
+	const char *dflt;     /* as written in a file; "KEY=" with nothing behind it means this */
 	const char *doc;
+
+	/* For conf-keys.c alone: where the value goes and what it may be. */
+	size_t offset, size;
+	uint64_t min, max;
+	int (*check)(char **valuep, struct conf_report *report);
 };
 const struct conf_key *conf_get_keys(size_t *n_keysp);

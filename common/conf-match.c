@@ -1,0 +1,208 @@
+/*
+ * Rules only ever allow, so a comparison may err on the narrow side: a path is compared in its
+ * normal form by components, a pattern of the user's as the text it is, and an address that could
+ * be read in two ways ("..", "%2e%2e") is refused.
+ */
+#include "common/conf-internal.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <string.h>
+
+#include "common/path.h"
+#include "common/url.h"
+#include "common/words.h"
+
+#define MAX_SHOWN 6 /* rules named in a refusal */
+
+bool conf_list_has(const char *list, const char *word)
+{
+	size_t len = strlen(word), n;
+
+	for (; *list; list += n + (list[n] == ',')) {
+		n = strcspn(list, ",");
+		if (n == len && n > 0 && !memcmp(list, word, n))
+			return true;
+	}
+	return false;
+}
+
+static bool shares_word(const char *list, const char *other)
+{
+	char word[256];
+	size_t n;
+
+	for (; *other; other += n + (other[n] == ',')) {
+		n = strcspn(other, ",");
+		snprintf(word, sizeof(word), "%.*s", (int)n, other);
+		if (conf_list_has(list, word))
+			return true;
+	}
+	return false;
+}
+
+int conf_admit(const struct conf *conf, const char *user, const char *partition,
+	       struct error *err)
+{
+	if (conf->disabled_text)
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "staging is switched off by the site%s%s",
+				  *conf->disabled_text ? ": " : "; ask its administrators",
+				  conf->disabled_text);
+	if (!conf->enabled)
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "staging is switched off by the site (Enabled=no in %s); ask its "
+				  "administrators", conf->path);
+	if (*conf->allow_users && !conf_list_has(conf->allow_users, user))
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "user %s may not stage here (AllowUsers in %s); ask the site's "
+				  "administrators", user, conf->path);
+	if (partition && *partition && *conf->partitions &&
+	    !shares_word(conf->partitions, partition))
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "partition %s has no staging; use one of %s", partition,
+				  conf->partitions);
+	return 0;
+}
+
+static bool match_path(const char *pattern, const char *source)
+{
+	char normal[PATH_MAX];
+
+	return path_normalize(source, normal, sizeof(normal)) == 0 && path_match(pattern, normal);
+}
+
+/* "/" and the path in normal form; s3 keys have no "/" of their own in front. */
+static int url_path(const struct url *url, char *buf, size_t size)
+{
+	char path[PATH_MAX];
+	int n;
+
+	n = snprintf(path, sizeof(path), "/%.*s", (int)url->n_path, url->path);
+	if (n < 0 || (size_t)n >= sizeof(path) || url_climbs(path, (size_t)n, true))
+		return -EINVAL;
+	return path_normalize(path, buf, size);
+}
+
+static bool match_url(const char *pattern, const char *source)
+{
+	char a[PATH_MAX], b[PATH_MAX];
+	struct url rule, url;
+
+	if (url_parse(&rule, pattern, NULL) < 0 || url_parse(&url, source, NULL) < 0)
+		return false;
+	if (rule.scheme != url.scheme || rule.port != url.port || rule.n_host != url.n_host)
+		return false;
+	for (size_t i = 0; i < url.n_host; i++)
+		if (words_lower(rule.host[i]) != words_lower(url.host[i]))
+			return false;
+	return url_path(&rule, a, sizeof(a)) == 0 && url_path(&url, b, sizeof(b)) == 0 &&
+	       path_match(a, b);
+}
+
+static bool match(const struct conf_source *s, const char *source)
+{
+	bool is_url = url_scheme_of(source) != URL_NONE;
+
+	if (is_url != (url_scheme_of(s->match) != URL_NONE))
+		return false;
+	return is_url ? match_url(s->match, source) : match_path(s->match, source);
+}
+
+static bool lets_in(const struct conf_source *s, const char *user, const char *const *groups,
+		    size_t n_groups)
+{
+	if (conf_list_has(s->deny_users, user))
+		return false;
+	if (!*s->allow_users && !*s->allow_groups)
+		return true;
+	if (conf_list_has(s->allow_users, user))
+		return true;
+	for (size_t i = 0; i < n_groups; i++)
+		if (conf_list_has(s->allow_groups, groups[i]))
+			return true;
+	return false;
+}
+
+/* What a refusal may show of a source: no query string. */
+static int shown_length(const char *source)
+{
+	size_t n = url_scheme_of(source) ? strcspn(source, "?") : strlen(source);
+
+	return n > 200 ? 200 : (int)n;
+}
+
+static int refuse_user(const struct conf_source *s, const char *source, const char *user,
+		       struct error *err)
+{
+	if (conf_list_has(s->deny_users, user))
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "%.*s: rule %s of the site does not admit user %s (DenyUsers); ask "
+				  "the site's administrators", shown_length(source), source, s->name,
+				  user);
+	return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+			  "%.*s: rule %s of the site does not admit user %s; it is for %s%s%s%s%s, so "
+			  "ask to become one of them", shown_length(source), source, s->name, user,
+			  *s->allow_users ? "users " : "", s->allow_users,
+			  *s->allow_users && *s->allow_groups ? " and " : "",
+			  *s->allow_groups ? "members of " : "", s->allow_groups);
+}
+
+static int refuse_unmatched(const struct conf *conf, const char *source, struct error *err)
+{
+	_cleanup_(freep) char *allowed = NULL;
+	size_t size;
+	FILE *f;
+
+	if (conf->n_sources == 0)
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "%.*s: this site allows no source; an administrator has to add a "
+				  "[source] section to %s", shown_length(source), source, conf->path);
+	f = open_memstream(&allowed, &size);
+	if (!f)
+		return error_errno(err, ENOMEM, "rules");
+	for (size_t i = 0; i < conf->n_sources && i < MAX_SHOWN; i++)
+		fprintf(f, "%s%.80s", i ? ", " : "", conf->sources[i].match);
+	if (conf->n_sources > MAX_SHOWN)
+		fprintf(f, " and %zu more", conf->n_sources - MAX_SHOWN);
+	if (ferror(f) | fclose(f))
+		return error_errno(err, ENOMEM, "rules");
+	return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+			  "%.*s: no rule of the site matches; allowed are: %s; move the data there or ask "
+			  "the site's administrators for a rule", shown_length(source), source, allowed);
+}
+
+int conf_match(const struct conf *conf, const char *source, const char *user,
+	       const char *const *groups, size_t n_groups, bool permissive,
+	       const struct conf_source **sourcep, struct error *err)
+{
+	const struct conf_source *refused = NULL, *s;
+
+	if (permissive) {
+		*sourcep = &conf->own;
+		return 0;
+	}
+	for (size_t i = 0; i < conf->n_sources; i++) {
+		s = &conf->sources[i];
+		if (!match(s, source))
+			continue;
+		if (lets_in(s, user, groups, n_groups)) {
+			*sourcep = s;
+			return 0;
+		}
+		if (!refused)
+			refused = s;
+	}
+	return refused ? refuse_user(refused, source, user, err)
+		       : refuse_unmatched(conf, source, err);
+}
+
+bool conf_source_allows_tier(const struct conf_source *s, const char *tier)
+{
+	return !*s->tiers || !strcmp(tier, "source") || conf_list_has(s->tiers, tier);
+}
+
+bool conf_source_allows_method(const struct conf_source *s, const char *method)
+{
+	return !strcmp(s->methods, "*") || conf_list_has(s->methods, method);
+}
