@@ -34,6 +34,8 @@
 const char *hold_program = STAGE_BIN_DIR "/stagectl";
 
 #define MAX_REASON 1024
+#define START_WAIT_MS 5000
+#define START_POLL_US 20000
 
 int hold_wait_from_string(const char *text, enum conf_wait *waitp)
 {
@@ -73,11 +75,15 @@ enum hold hold_decide(const struct hold_facts *f)
 	return HOLD_NODE;
 }
 
-/* The mode asked for; false: not readable, which only a forged value is. */
+/* The mode asked for; false: not readable, which only a forged value is. A later component of a
+ * heterogeneous job is not told its mode, and nobody has waited for its nodes. */
 static bool get_wait(const struct step *step, enum conf_wait *waitp)
 {
 	struct spec spec = { 0 };
 
+	*waitp = CONF_WAIT_TASKS;
+	if (!step->spec)
+		return true;
 	if (spec_from_string(&spec, step->spec, NULL) < 0)
 		return false;
 	*waitp = spec.wait;
@@ -147,12 +153,24 @@ static void read_reason(const struct step *step, char *buf, size_t size)
 	buf[strcspn(buf, "\n")] = '\0';
 }
 
+/* The hooks of root don't wait for a slow keeper; a task that is held anyway can. */
+static void wait_for_start(const struct step *step)
+{
+	uint64_t deadline_ms = clock_ms() + START_WAIT_MS;
+
+	while (!step_has_file(step, RUNDIR_SOCK) && !step_has_file(step, RUNDIR_FAILED) &&
+	       clock_ms() < deadline_ms)
+		usleep(START_POLL_US);
+}
+
 /* False: there is nothing on this node that could be waited for, and the task has said why. */
 static bool is_started(spank_t sp, const struct step *step)
 {
 	const char *why = node_get_start_error();
 	char reason[MAX_REASON];
 
+	if (!*why)
+		wait_for_start(step);
 	if (step_has_file(step, RUNDIR_FAILED)) {
 		read_reason(step, reason, sizeof(reason));
 		say(sp, "staging failed", reason);
@@ -231,4 +249,5 @@ void hold_task(spank_t sp)
 		return;
 	if (run_stagectl(hold, envp) != 0)
 		_exit(1);
+	node_copy_env(sp, step); /* the daemon was slow, or there is more of it now */
 }

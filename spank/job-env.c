@@ -13,6 +13,7 @@
 #include "spank/step.h"
 
 #define MAX_FILE (256 * 1024)
+#define PREFIX "STAGE_DATA_"
 
 /* Lists of bind mounts, joined by commas. */
 static const char *const joined[] = {
@@ -57,7 +58,7 @@ static void set_line(spank_t sp, char *line)
 	*eq = '\0';
 	if (is_joined(line))
 		set_joined(sp, line, eq + 1);
-	else if (!strncmp(line, "STAGE_DATA_", 11) || !strncmp(line, "PYXIS_", 6))
+	else if (!strncmp(line, PREFIX, strlen(PREFIX)) || !strncmp(line, "PYXIS_", 6))
 		(void)spank_setenv(sp, line, eq + 1, 1);
 }
 
@@ -81,4 +82,30 @@ int job_env_copy(spank_t sp, const char *path)
 	for (line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
 		set_line(sp, line);
 	return 0;
+}
+
+static bool drop_one(spank_t sp, char **env)
+{
+	for (; *env; env++) {
+		char name[256];
+		size_t n = strcspn(*env, "=");
+
+		if (strncmp(*env, PREFIX, strlen(PREFIX)) || n >= sizeof(name))
+			continue;
+		memcpy(name, *env, n);
+		name[n] = '\0';
+		return spank_unsetenv(sp, name) == ESPANK_SUCCESS;
+	}
+	return false;
+}
+
+void job_env_drop(spank_t sp)
+{
+	char **env = NULL;
+
+	/* Slurm moves its array with each removal. The bound is for a Slurm that doesn't remove. */
+	for (int i = 0; i < 1024; i++)
+		if (spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS || !env ||
+		    !drop_one(sp, env))
+			return;
 }

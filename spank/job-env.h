@@ -11,3 +11,6 @@
  * file is the user's; called as the user. 0 or -errno.
  */
 int job_env_copy(spank_t sp, const char *path);
+
+/* Takes STAGE_DATA_* out of the step's environment: another job's, inherited. */
+void job_env_drop(spank_t sp);

@@ -114,18 +114,29 @@ void node_boot(const char *conf_path)
 
 /* --- root, in a step ----------------------------------------------------------------------- */
 
+/* SLURMD_NODENAME is that of the node the step was started from until its tasks are made. */
+static void get_node_name(char *buf, size_t size)
+{
+	buf[0] = '\0';
+	(void)gethostname(buf, size);
+	buf[size - 1] = '\0';
+	buf[strcspn(buf, ".")] = '\0';
+}
+
 void node_step_start(spank_t sp, const char *conf_path)
 {
-	_cleanup_(freep) char *node = NULL, *nodelist = NULL, *n_nodes = NULL, *partition = NULL;
+	_cleanup_(freep) char *nodelist = NULL, *n_nodes = NULL, *partition = NULL;
 	_cleanup_(step_freep) struct step *step = NULL;
 	struct error err = ERROR_INIT;
+	char node[HOST_NAME_MAX + 1];
 	struct launch_job job;
+	int r;
 
-	if (step_new(&step, sp) < 0 || step->step_id == SLURM_EXTERN_CONT)
+	if (step_new(&step, sp) < 0 || !step->spec || step->step_id == SLURM_EXTERN_CONT)
 		return;
 	if (step_has_file(step, RUNDIR_SOCK) || step_has_file(step, RUNDIR_FAILED))
 		return;
-	node = step_get_env(sp, "SLURMD_NODENAME");
+	get_node_name(node, sizeof(node));
 	nodelist = step_get_env(sp, "SLURM_JOB_NODELIST");
 	n_nodes = step_get_env(sp, "SLURM_JOB_NUM_NODES");
 	partition = step_get_env(sp, "SLURM_JOB_PARTITION");
@@ -134,10 +145,11 @@ void node_step_start(spank_t sp, const char *conf_path)
 		.gid = step->gid, .in_step = true, .spec = step->spec, .node = node,
 		.nodelist = nodelist, .n_nodes = n_nodes, .partition = partition,
 	};
-	if (launch_run(&job, conf_path, &err) < 0) {
+	r = launch_run(&job, conf_path, &err);
+	if (r < 0)
 		slurm_error("stage-data: job=%u: %s", (unsigned)job.job_id, err.text);
+	if (r < 0 && r != -ETIMEDOUT)
 		snprintf(start_error, sizeof(start_error), "%s", err.text);
-	}
 }
 
 /* --- the user, in a step ------------------------------------------------------------------- */
@@ -166,19 +178,27 @@ static bool wait_for_env(const struct step *step)
 	return true;
 }
 
+void node_copy_env(spank_t sp, const struct step *step)
+{
+	char path[PATH_MAX];
+
+	if (rundir_path(path, sizeof(path), step->job_id, RUNDIR_ENV) > 0)
+		(void)job_env_copy(sp, path);
+}
+
 void node_step_env(spank_t sp)
 {
 	_cleanup_(step_freep) struct step *step = NULL;
-	char path[PATH_MAX];
+	int r;
 
-	if (step_new(&step, sp) < 0)
+	r = step_new(&step, sp);
+	if (r == -EXDEV || (r == 0 && !step->spec))
+		job_env_drop(sp);
+	if (r < 0)
 		return;
 	if (hold_is_script_held(step))
 		(void)spank_setenv(sp, HOLD_ENV_HELD, "1", 1);
-	if (!step_has_file(step, NULL))
-		return;
 	set_fixed(sp, step);
-	if (wait_for_env(step) &&
-	    rundir_path(path, sizeof(path), step->job_id, RUNDIR_ENV) > 0)
-		(void)job_env_copy(sp, path);
+	if (wait_for_env(step))
+		node_copy_env(sp, step);
 }

@@ -29,5 +29,9 @@ void node_extern_exit(spank_t sp, const char *conf_path);
  * when the daemon is slow. */
 void node_step_env(spank_t sp);
 
-/* Why the keeper could not be started in this step, or "". */
+/* The daemon's variables as they stand now into the environment of the step, or in task_init of
+ * the task. */
+void node_copy_env(spank_t sp, const struct step *step);
+
+/* Why the keeper could not be started in this step; "": it could, or is slow. */
 const char *node_get_start_error(void);

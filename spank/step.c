@@ -45,10 +45,7 @@ bool step_has_file(const struct step *step, const char *name)
 	       faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) == 0;
 }
 
-/*
- * The components of a heterogeneous job are jobs of their own, but share the first one's batch
- * script and with it the environment. SLURM_JOB_ID there is the first component's.
- */
+/* SLURM_JOB_ID is the first component's. */
 static bool is_later_component(const struct step *step, spank_t sp)
 {
 	_cleanup_(freep) char *size = step_get_env(sp, "SLURM_HET_SIZE");
@@ -59,23 +56,26 @@ static bool is_later_component(const struct step *step, spank_t sp)
 
 int step_new(struct step **stepp, spank_t sp)
 {
-	_cleanup_(step_freep) struct step *step = NULL;
 	_cleanup_(freep) char *spec = step_get_env(sp, SPEC_ENV_JOB);
+	_cleanup_(step_freep) struct step *step = NULL;
+	struct step s = { 0 };
+	bool foreign;
 
-	if (!spec)
-		return -ENOENT;
-	step = calloc(1, sizeof(*step));
+	if (spank_get_item(sp, S_JOB_ID, &s.job_id) != ESPANK_SUCCESS)
+		return -EINVAL;
+	foreign = spec && is_later_component(&s, sp);
+	if ((!spec || foreign) && !step_has_file(&s, NULL))
+		return foreign ? -EXDEV : -ENOENT;
+	if (spank_get_item(sp, S_JOB_STEPID, &s.step_id) != ESPANK_SUCCESS ||
+	    spank_get_item(sp, S_JOB_UID, &s.uid) != ESPANK_SUCCESS ||
+	    spank_get_item(sp, S_JOB_GID, &s.gid) != ESPANK_SUCCESS)
+		return -EINVAL;
+	(void)spank_get_item(sp, S_SLURM_RESTART_COUNT, &s.restart);
+	step = malloc(sizeof(*step));
 	if (!step)
 		return -ENOMEM;
-	step->spec = steal_ptr(spec);
-	if (spank_get_item(sp, S_JOB_ID, &step->job_id) != ESPANK_SUCCESS ||
-	    spank_get_item(sp, S_JOB_STEPID, &step->step_id) != ESPANK_SUCCESS ||
-	    spank_get_item(sp, S_JOB_UID, &step->uid) != ESPANK_SUCCESS ||
-	    spank_get_item(sp, S_JOB_GID, &step->gid) != ESPANK_SUCCESS)
-		return -EINVAL;
-	(void)spank_get_item(sp, S_SLURM_RESTART_COUNT, &step->restart);
-	if (is_later_component(step, sp) && !step_has_file(step, NULL))
-		return -ENOENT;
+	*step = s;
+	step->spec = foreign ? NULL : steal_ptr(spec);
 	*stepp = steal_ptr(step);
 	return 0;
 }

@@ -15,13 +15,18 @@ struct step {
 	uid_t uid;
 	gid_t gid;
 	uint32_t restart;
-	char *spec;             /* as published at submission (common/spec.h); opaque to root */
+	char *spec;             /* as published at submission (common/spec.h); opaque to root.
+				 * NULL: staged here, but this step was not told what */
 };
 
 /*
  * 0: the job asked for datasets and *stepp tells. -ENOENT: it did not, which is found by one
- * look into the environment. Also -ENOENT for the second and later components of a
- * heterogeneous job that have nothing staged here: what the environment says is the first one's.
+ * look into the environment and one for the run directory. -EXDEV: what the environment says
+ * is another job's, see below.
+ *
+ * The components of a heterogeneous job are jobs of their own, but share the first one's
+ * environment. What that says of datasets is not theirs: spec is NULL in the later ones, and the
+ * run directory tells whether they asked.
  */
 int step_new(struct step **stepp, spank_t sp);
 void step_free(struct step *step);

@@ -34,6 +34,7 @@
 #define MAX_GROUPS 1024
 
 static char *env_data, *env_wait; /* what submit_init() took */
+static bool published;            /* for this or an earlier component */
 
 struct user {
 	char name[256];
@@ -273,6 +274,10 @@ static void publish(spank_t sp, const struct dataset_list *list, const struct co
 	e = spank_job_control_setenv(sp, SPEC_ENV, text, 1);
 	if (e != ESPANK_SUCCESS)
 		refuse("cannot pass the value on to the job: %s", spank_strerror(e));
+	published = true;
+	/* The step of an srun of its own gets it by srun's environment, and in no other way. */
+	if (spank_context() == S_CTX_LOCAL && setenv(SPEC_ENV_JOB, text, 1) < 0)
+		refuse("no memory");
 	if (wait != CONF_WAIT_NO && !strcmp(program_invocation_short_name, "salloc"))
 		slurm_spank_log("stage-data: the shell of salloc is not held; `srun stagectl wait` "
 				"returns when the datasets are ready");
@@ -382,6 +387,8 @@ void submit_post_opt(spank_t sp, const char *conf_path)
 		submit_step(o);
 	} else {
 		forget_outer_job();
+		if (published) /* the next component would get it too */
+			(void)spank_job_control_unsetenv(sp, SPEC_ENV);
 		if (o->script.n_given || o->command_line.n_given || env_data || o->no_memory)
 			value = merge_given(o);
 		if (value)

@@ -1,0 +1,128 @@
+#include "tests/unit/unit.h"
+
+#include "spank/client-args.h"
+
+/* Words as a shell would split them, to NULs. */
+static void read_line(struct client_args *args, const char *line, char *buf)
+{
+	size_t n = strlen(line) + 1;
+
+	memcpy(buf, line, n);
+	for (size_t i = 0; i < n; i++)
+		if (buf[i] == ' ')
+			buf[i] = '\0';
+	*args = (struct client_args){ 0 };
+	client_args_read(args, buf, n);
+}
+
+static void test_command_lines(void **state)
+{
+	static const struct {
+		const char *line;
+		bool starts_later;
+		const char *partition, *script;
+	} cases[] = {
+		{ "sbatch job.sh", false, "", "job.sh" },
+		{ "sbatch -d afterok:1 job.sh", true, "", "job.sh" },
+		{ "sbatch -dafterok:1 job.sh", true, "", "job.sh" },
+		{ "sbatch --dependency=afterok:1 job.sh", true, "", "job.sh" },
+		{ "sbatch --dependency afterok:1 job.sh", true, "", "job.sh" },
+		{ "sbatch -b now+1hour job.sh", true, "", "job.sh" },
+		{ "sbatch --begin=now job.sh", false, "", "job.sh" },
+		{ "sbatch --begin=16:00 job.sh", true, "", "job.sh" },
+		{ "sbatch -H -p gpu job.sh", false, "gpu", "job.sh" },
+		{ "sbatch -Hp gpu job.sh", false, "gpu", "job.sh" },
+		{ "sbatch -pgpu,cpu job.sh -p other", false, "gpu,cpu", "job.sh" },
+		{ "sbatch -p a --partition=b job.sh", false, "a", "job.sh" },
+		{ "srun -n 4 prog -d x -b y", false, "", "prog" },         /* the program's own */
+		{ "srun --pty --overlap bash -b", false, "", "bash" },
+		{ "srun --time 10 -p gpu prog", false, "gpu", "prog" },
+		{ "srun --exclusive -p gpu prog", false, "gpu", "prog" },  /* value only with '=' */
+		{ "sbatch -- -d", false, "", "-d" },
+		{ "sbatch -d", false, "", NULL },
+		{ "sbatch --dependency", false, "", NULL },
+		{ "sbatch --wrap=hostname --begin=tomorrow", true, "", NULL },
+		{ "sbatch", false, "", NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct client_args args;
+		char buf[256];
+
+		read_line(&args, cases[i].line, buf);
+		if (args.starts_later != cases[i].starts_later ||
+		    strcmp(args.partition, cases[i].partition) ||
+		    strcmp(args.script ? args.script : "", cases[i].script ? cases[i].script : ""))
+			fail_msg("%s: later %d, partition %s, script %s", cases[i].line,
+				 args.starts_later, args.partition,
+				 args.script ? args.script : "none");
+	}
+}
+
+static void test_script_lines(void **state)
+{
+	static const struct {
+		const char *text;
+		bool starts_later;
+		const char *partition;
+	} cases[] = {
+		{ "#!/bin/sh\n#SBATCH -d afterok:1\n", true, "" },
+		{ "#!/bin/sh\n\n# a remark\n#SBATCH\t--begin=16:00 -p gpu\ntrue\n", true, "gpu" },
+		{ "#!/bin/sh\ntrue\n#SBATCH -d afterok:1\n", false, "" },  /* too late */
+		{ "#!/bin/sh\n#SBATCHx -d afterok:1\n", false, "" },
+		{ "#!/bin/sh\n#SBATCH -p 'gpu' # -d 1\n", false, "gpu" },
+		{ "#!/bin/sh\n#SBATCH --partition=\"a,b\"\n#SBATCH -p c\n", false, "a,b" },
+		{ "#SBATCH -p gpu", false, "gpu" },                        /* no newline */
+		{ "", false, "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct client_args args = { .script = "job.sh" };
+
+		client_args_read_script(&args, cases[i].text);
+		if (args.starts_later != cases[i].starts_later ||
+		    strcmp(args.partition, cases[i].partition))
+			fail_msg("case %zu: later %d, partition %s", i, args.starts_later,
+				 args.partition);
+		assert_string_equal(args.script, "job.sh");
+	}
+}
+
+static void test_the_command_line_wins_over_the_script(void **state)
+{
+	struct client_args args;
+	char buf[64];
+
+	read_line(&args, "sbatch -p a job.sh", buf);
+	client_args_read_script(&args, "#SBATCH -p b\n");
+	assert_string_equal(args.partition, "a");
+}
+
+static void test_long_lines_and_bytes_without_end_are_survived(void **state)
+{
+	_cleanup_(freep) char *text = malloc(100000);
+	struct client_args args = { 0 };
+
+	assert_non_null(text);
+	memset(text, 'x', 99999);
+	memcpy(text, "#SBATCH -p ", 11);
+	text[99999] = '\0';
+	client_args_read_script(&args, text);
+	assert_int_equal(strlen(args.partition), sizeof(args.partition) - 1);
+	args = (struct client_args){ 0 };
+	client_args_read(&args, "sbatch\0-dx", 9); /* cut before the end */
+	assert_false(args.starts_later);
+	client_args_read(&args, "", 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_command_lines),
+		cmocka_unit_test(test_script_lines),
+		cmocka_unit_test(test_the_command_line_wins_over_the_script),
+		cmocka_unit_test(test_long_lines_and_bytes_without_end_are_survived),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

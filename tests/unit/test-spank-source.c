@@ -1,0 +1,150 @@
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+
+#include "common/dataset.h"
+#include "common/fd.h"
+#include "spank/source-check.h"
+
+/* The program is linked with --wrap=access: a path that ends in "hang" never answers. */
+int __real_access(const char *path, int mode);
+int __wrap_access(const char *path, int mode);
+int __wrap_access(const char *path, int mode)
+{
+	size_t n = strlen(path);
+
+	if (n > 4 && !strcmp(path + n - 4, "hang"))
+		for (;;)
+			pause();
+	return __real_access(path, mode);
+}
+
+static void test_what_is_looked_at(void **state)
+{
+	static const struct {
+		enum dataset_scheme scheme;
+		const char *source, *expect;
+	} cases[] = {
+		{ DATASET_SCHEME_FILE, "/p/a.tar", "/p/a.tar" },
+		{ DATASET_SCHEME_FILE, "/p/s-{000..146}.tar", "/p" },
+		{ DATASET_SCHEME_FILE, "/p/run-*/x/y.tar", "/p" },
+		{ DATASET_SCHEME_FILE, "/p/q/[ab]", "/p/q" },
+		{ DATASET_SCHEME_FILE, "/*", "/" },
+		{ DATASET_SCHEME_LIST, "/p/list[1].txt", "/p/list[1].txt" },
+		{ DATASET_SCHEME_HTTP, "https://h/x", "" },
+		{ DATASET_SCHEME_S3, "s3://b/k", "" },
+		{ DATASET_SCHEME_CATALOG, "imagenet", "" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct dataset d = { .scheme = cases[i].scheme,
+				     .source = (char *)cases[i].source };
+		char buf[4096];
+
+		source_check_path(&d, buf, sizeof(buf));
+		assert_string_equal(buf, cases[i].expect);
+	}
+}
+
+struct seen {
+	size_t n;
+	size_t index[8];
+	int errnum[8];
+};
+
+static void report(void *arg, size_t index, const char *path, int errnum)
+{
+	struct seen *s = arg;
+
+	assert_true(s->n < 8);
+	s->index[s->n] = index;
+	s->errnum[s->n++] = errnum;
+}
+
+/* One list of files below the scratch directory. */
+static int check(void **state, const char *const *names, size_t n, unsigned limit_ms,
+		 struct seen *seen, size_t *indexp)
+{
+	struct dataset items[8] = { 0 };
+	struct dataset_list list = { items, n };
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		items[i].scheme = DATASET_SCHEME_FILE;
+		assert_true(asprintf(&items[i].source, "%s/%s", (char *)*state, names[i]) > 0);
+	}
+	*seen = (struct seen){ 0 };
+	r = source_check(&list, limit_ms, indexp, report, seen);
+	for (size_t i = 0; i < n; i++)
+		free(items[i].source);
+	return r;
+}
+
+static void make(void **state, const char *name, mode_t mode)
+{
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", (char *)*state, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fclose(f);
+	assert_int_equal(chmod(path, mode), 0);
+}
+
+static void test_each_missing_source_is_reported(void **state)
+{
+	static const char *const names[] = { "there", "missing", "there/x", "also-missing" };
+	struct seen seen;
+	size_t index;
+
+	make(state, "there", 0644);
+	assert_int_equal(check(state, names, 4, 3000, &seen, &index), SOURCE_CHECK_OK);
+	assert_int_equal(seen.n, 3);
+	assert_int_equal(seen.index[0], 1);
+	assert_int_equal(seen.errnum[0], ENOENT);
+	assert_int_equal(seen.errnum[1], ENOTDIR);
+	assert_int_equal(seen.index[2], 3);
+}
+
+static void test_unreadable_and_odd_sources_are_reported(void **state)
+{
+	static const char *const names[] = { "fifo", "closed" };
+	struct seen seen;
+	char path[4096];
+	size_t index;
+
+	make(state, "closed", 0000);
+	snprintf(path, sizeof(path), "%s/fifo", (char *)*state);
+	assert_int_equal(mkfifo(path, 0600), 0);
+	assert_int_equal(check(state, names, 2, 3000, &seen, &index), SOURCE_CHECK_OK);
+	assert_int_equal(seen.errnum[0], EMEDIUMTYPE);
+	assert_int_equal(seen.n, geteuid() == 0 ? 1 : 2); /* root may read everything */
+}
+
+static void test_a_source_that_hangs_is_named_in_time(void **state)
+{
+	static const char *const names[] = { "there", "hang", "there" };
+	uint64_t start = clock_ms();
+	struct seen seen;
+	size_t index;
+
+	make(state, "hang", 0644);
+	assert_int_equal(check(state, names, 3, 200, &seen, &index), SOURCE_CHECK_HANGS);
+	assert_int_equal(index, 1);
+	assert_int_equal(seen.n, 0);
+	assert_in_range(clock_ms() - start, 200, 1000);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_is_looked_at),
+		cmocka_unit_test(test_each_missing_source_is_reported),
+		cmocka_unit_test(test_unreadable_and_odd_sources_are_reported),
+		cmocka_unit_test(test_a_source_that_hangs_is_named_in_time),
+	};
+
+	return cmocka_run_group_tests(tests, unit_scratch_setup, unit_scratch_teardown);
+}
