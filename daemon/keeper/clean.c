@@ -1,0 +1,289 @@
+/*
+ * The order, and why:
+ *  1. processes, so that nothing is made behind our back; a worker stuck in a reader's D state
+ *     needs
+ *  2. the FUSE connections aborted, which also frees the job's own stuck readers;
+ *  3. the tmpfs emptied, as the user: a container's private mount namespace keeps a copy of the
+ *     mount, and with it the memory, after
+ *  4. the unmounting, lazily and without following links;
+ *  5. tier directories; 6. the directory's entries, by name, never recursively; 7. cgroups, empty
+ *     now; 8. the record, the lock and the directory, when nothing is left that they would tell of.
+ */
+#include "daemon/keeper/clean.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/log.h"
+#include "common/rmtree.h"
+#include "common/rundir.h"
+#include "daemon/keeper/abort.h"
+#include "daemon/keeper/breaker.h"
+#include "daemon/keeper/jobdir.h"
+#include "daemon/keeper/jobmem.h"
+#include "daemon/keeper/launch.h"
+#include "daemon/keeper/mounts.h"
+#include "daemon/keeper/state.h"
+#include "daemon/keeper/tier.h"
+
+#define TERM_GRACE_MS 1000
+#define KILL_GRACE_MS 500
+#define POLL_MS 5
+
+struct clean {
+	struct jobdir *dir;
+	struct state *st;
+	bool job_over;
+	uint64_t deadline_ms;
+};
+
+static uint64_t soon(const struct clean *c, uint64_t ms)
+{
+	uint64_t t = clock_ms() + ms;
+
+	return t < c->deadline_ms ? t : c->deadline_ms;
+}
+
+static unsigned count_alive(const struct state *st, int sig)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < STATE_MAX_PROCS; i++) {
+		if (!st->procs[i].pid || !proc_is_alive(&st->procs[i]))
+			continue;
+		if (sig)
+			proc_kill(&st->procs[i], sig);
+		n++;
+	}
+	return n;
+}
+
+static unsigned signal_and_wait(const struct clean *c, int sig, uint64_t ms)
+{
+	uint64_t deadline = soon(c, ms);
+	unsigned n = count_alive(c->st, sig);
+
+	while (n && clock_ms() < deadline) {
+		proc_sleep_ms(POLL_MS);
+		n = count_alive(c->st, 0);
+	}
+	return n;
+}
+
+/* Mounted slots are found by their directories: a torn record must not hide one. */
+static int for_each_slot(int dirfd, int (*fn)(int dirfd, const char *name, struct error *err),
+			 struct error *err)
+{
+	int fd = openat(dirfd, RUNDIR_MOUNTS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	char name[300];
+	struct dirent *e;
+	int r, result = 0;
+
+	while (dir && (e = readdir(dir))) {
+		if (e->d_name[0] == '.')
+			continue;
+		snprintf(name, sizeof(name), "%s/%s", RUNDIR_MOUNTS, e->d_name);
+		r = fn(dirfd, name, result == 0 ? err : NULL);
+		if (r < 0 && result == 0)
+			result = r;
+	}
+	return result;
+}
+
+static int abort_one(int dirfd, const char *name, struct error *err)
+{
+	abort_slot(dirfd, (unsigned)strtoul(strchr(name, '/') + 1, NULL, 10));
+	return 0;
+}
+
+static int end_processes(struct clean *c, struct error *err)
+{
+	/* Pids of an earlier boot are somebody else's. */
+	bool ours = state_is_current(c->st);
+
+	if (ours && signal_and_wait(c, SIGTERM, TERM_GRACE_MS))
+		signal_and_wait(c, SIGKILL, KILL_GRACE_MS);
+	for_each_slot(c->dir->fd, abort_one, err);
+	proc_kill_children(soon(c, KILL_GRACE_MS));
+	if (ours && signal_and_wait(c, SIGKILL, KILL_GRACE_MS))
+		return error_set(err, EBUSY, "a process of ours can't be killed (it waits for a "
+				 "file system)");
+	return 0;
+}
+
+static int empty_memory(void *arg)
+{
+	const struct clean *c = arg;
+	const struct rmtree_limits limits = { .deadline_ms = c->deadline_ms, .keep_root = true };
+	int r = launch_become(c->st->uid, c->st->gid, &c->st->gid, 1);
+
+	return r < 0 ? r : rmtree_at(c->dir->fd, RUNDIR_MEMORY, &limits, NULL);
+}
+
+static int delete_content(struct clean *c, struct error *err)
+{
+	struct stat st;
+	uint64_t mnt_id;
+	uint32_t minor;
+	int r;
+
+	if (mounts_lookup(c->dir->fd, RUNDIR_MEMORY, &mnt_id, &minor) < 0)
+		return 0;
+	/* The tmpfs itself knows whose it is, where the record is lost. */
+	if (fstatat(c->dir->fd, RUNDIR_MEMORY, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return error_errno(err, errno, "look at the job's tmpfs");
+	if (!c->st->uid) {
+		c->st->uid = st.st_uid;
+		c->st->gid = st.st_gid;
+	}
+	if (st.st_uid == 0)
+		return 0; /* it was never handed over */
+	r = proc_run(empty_memory, c, c->deadline_ms + 200);
+	return r < 0 && r != -EXDEV ? error_errno(err, -r, "empty the job's tmpfs") : 0;
+}
+
+static int unmount(struct clean *c, struct error *err)
+{
+	int r = for_each_slot(c->dir->fd, mounts_detach, err);
+	int r2 = mounts_detach(c->dir->fd, RUNDIR_MEMORY, r < 0 ? NULL : err);
+
+	return r < 0 ? r : r2;
+}
+
+static int remove_tiers(struct clean *c, struct error *err)
+{
+	int r, result = 0;
+
+	for (size_t i = 0; i < STATE_MAX_TIERS; i++) {
+		struct state_tier *t = &c->st->tiers[i];
+
+		if (!t->path[0] || !c->st->uid)
+			continue;
+		r = tier_remove(t, c->st->uid, c->st->gid, c->deadline_ms,
+				result == 0 ? err : NULL);
+		if (r == 0)
+			t->path[0] = '\0';
+		else if (result == 0)
+			result = r;
+	}
+	return result;
+}
+
+static int remove_name(int dirfd, const char *name, struct error *err)
+{
+	if (unlinkat(dirfd, name, 0) == 0 || errno == ENOENT)
+		return 0;
+	if (errno == EISDIR && (unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT))
+		return 0;
+	return error_errno(err, errno, "remove %s", name);
+}
+
+static int remove_entries(struct clean *c, struct error *err)
+{
+	static const char *const names[] = { RUNDIR_SOCK, RUNDIR_FAILED, RUNDIR_STATE ".tmp",
+					     RUNDIR_MOUNTS, RUNDIR_MEMORY };
+	int r = for_each_slot(c->dir->fd, remove_name, err);
+
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++)
+		r = remove_name(c->dir->fd, names[i], err);
+	return r;
+}
+
+static int remove_group(struct clean *c, struct error *err)
+{
+	int r = c->st->cgroup[0] ? jobmem_remove_group(c->st->cgroup, c->job_over,
+						       soon(c, KILL_GRACE_MS))
+				 : 0;
+
+	return r < 0 ? error_errno(err, -r, "remove %s", c->st->cgroup) : 0;
+}
+
+static int remove_record(struct clean *c, struct error *err)
+{
+	int r = remove_name(c->dir->fd, RUNDIR_STATE, err);
+
+	if (r == 0)
+		r = remove_name(c->dir->fd, RUNDIR_LOCK, err);
+	if (r == 0 && unlinkat(c->dir->base_fd, c->dir->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		r = error_errno(err, errno, "remove %s", c->dir->name);
+	return r;
+}
+
+int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,
+		  struct error *err)
+{
+	static int (*const steps[])(struct clean *c, struct error *err) = {
+		end_processes, delete_content, unmount, remove_tiers, remove_entries, remove_group,
+	};
+	struct clean c = { d, st, job_over, deadline_ms };
+	int r, result = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		r = steps[i](&c, result == 0 ? err : NULL);
+		if (r < 0 && result == 0)
+			result = r;
+	}
+	return result == 0 ? remove_record(&c, err) : result;
+}
+
+/* Asks the keeper to end until the lock is free. */
+static int end_keeper(struct jobdir *d, uint64_t deadline_ms, struct error *err)
+{
+	struct state st;
+	int r, sig = SIGTERM;
+
+	for (;;) {
+		if (state_read(d->fd, &st) == 0 && state_is_current(&st))
+			proc_kill(&st.keeper, sig);
+		r = jobdir_lock(d, clock_ms() + 200, err);
+		if (r != -EBUSY || sig == SIGKILL)
+			return r;
+		if (clock_ms() >= deadline_ms)
+			sig = SIGKILL;
+	}
+}
+
+static void note_crash(const struct state *st)
+{
+	_cleanup_(fd_closep) int base = -1;
+
+	if (st->ending || st->failed || !st->keeper.pid || !state_is_current(st))
+		return;
+	log_error("the keeper of job %u died without cleaning up", st->job_id);
+	base = jobdir_open_base(NULL, NULL);
+	if (base >= 0)
+		breaker_count(base);
+}
+
+int clean_job(int base_fd, const char *name, const struct clean_options *o, struct error *err)
+{
+	struct jobdir d = JOBDIR_INIT;
+	struct state st;
+	int r;
+
+	r = jobdir_open(&d, base_fd, name, err);
+	if (r == 0)
+		r = jobdir_lock(&d, 0, err);
+	if (r == -EBUSY && o->end_keeper)
+		r = end_keeper(&d, clock_ms() + o->timeout_ms, err);
+	if (r == 0) {
+		if (state_read(d.fd, &st) == 0) {
+			note_crash(&st);
+			st.ending = true;
+			state_write(d.fd, &st);
+		}
+		r = clean_release(&d, &st, true, clock_ms() + o->timeout_ms, err);
+	}
+	jobdir_deinit(&d);
+	return r == JOBDIR_E_GONE ? 0 : r;
+}

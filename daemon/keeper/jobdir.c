@@ -1,0 +1,145 @@
+#include "daemon/keeper/jobdir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/rundir.h"
+#include "daemon/keeper/proc.h"
+
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+void jobdir_unlock(struct jobdir *d)
+{
+	if (d->lock_fd < 0)
+		return;
+	proc_set_private_fd(-1);
+	fd_closep(&d->lock_fd);
+	d->lock_fd = -1;
+}
+
+void jobdir_deinit(struct jobdir *d)
+{
+	jobdir_unlock(d);
+	fd_closep(&d->fd);
+	fd_closep(&d->base_fd);
+	d->base_fd = d->fd = -1;
+}
+
+static int open_checked(int dirfd, const char *path, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = openat(dirfd, path, DIR_FLAGS);
+	struct stat st;
+
+	if (fd < 0)
+		return error_errno(err, errno, "open %s", path);
+	if (fstat(fd, &st) < 0)
+		return error_errno(err, errno, "look at %s", path);
+	if (st.st_uid != 0 || st.st_mode & 022)
+		return error_set(err, EPERM, "%s: must belong to root and be writable by nobody "
+				 "else", path);
+	return steal_fd(&fd);
+}
+
+int jobdir_open_base(const char *sub, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+
+	if (mkdir(STAGE_RUN_DIR, 0755) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "make %s", STAGE_RUN_DIR);
+	fd = open_checked(AT_FDCWD, STAGE_RUN_DIR, err);
+	if (fd < 0 || !sub)
+		return steal_fd(&fd);
+	if (mkdirat(fd, sub, 0700) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "make %s/%s", STAGE_RUN_DIR, sub);
+	return open_checked(fd, sub, err);
+}
+
+int jobdir_create(struct jobdir *d, int base_fd, const char *name, struct error *err)
+{
+	if (mkdirat(base_fd, name, 0711) < 0)
+		return error_errno(err, errno, "make %s/%s", STAGE_RUN_DIR, name);
+	return jobdir_open(d, base_fd, name, err);
+}
+
+int jobdir_open(struct jobdir *d, int base_fd, const char *name, struct error *err)
+{
+	struct jobdir new = JOBDIR_INIT;
+
+	new.fd = openat(base_fd, name, DIR_FLAGS);
+	if (new.fd < 0 && errno == ENOENT)
+		return JOBDIR_E_GONE;
+	if (new.fd < 0)
+		return error_errno(err, errno, "open %s/%s", STAGE_RUN_DIR, name);
+	new.base_fd = fcntl(base_fd, F_DUPFD_CLOEXEC, 3);
+	snprintf(new.name, sizeof(new.name), "%s", name);
+	*d = new;
+	return 0;
+}
+
+int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err)
+{
+	struct stat st;
+
+	if (d->lock_fd < 0)
+		d->lock_fd = openat(d->fd, RUNDIR_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
+				    0600);
+	if (d->lock_fd < 0)
+		return errno == ENOENT ? JOBDIR_E_GONE : error_errno(err, errno, "open lock");
+	while (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK)
+			return error_errno(err, errno, "lock %s", d->name);
+		if (clock_ms() >= deadline_ms)
+			return error_set(err, EBUSY, "job %s: its keeper lives", d->name);
+		proc_sleep_ms(10);
+	}
+	proc_set_private_fd(d->lock_fd);
+	if (fstat(d->lock_fd, &st) < 0 || st.st_nlink == 0)
+		return JOBDIR_E_GONE;
+	return 0;
+}
+
+int jobdir_trash(struct jobdir *d, struct error *err)
+{
+	_cleanup_(fd_closep) int trash = jobdir_open_base(RUNDIR_TRASH, err);
+	char name[sizeof(d->name)];
+
+	if (trash < 0)
+		return trash;
+	snprintf(name, sizeof(name), "%.20s.%llu", d->name, (unsigned long long)clock_ms());
+	if (renameat(d->base_fd, d->name, trash, name) < 0)
+		return error_errno(err, errno, "move %s to %s", d->name, RUNDIR_TRASH);
+	return 0;
+}
+
+static int for_each_in(const char *sub, int (*fn)(void *arg, int base_fd, const char *name),
+		       void *arg, struct error *err)
+{
+	_cleanup_(dir_closep) DIR *dir = NULL;
+	struct dirent *e;
+	int r = 0, fd = jobdir_open_base(sub, err);
+
+	if (fd < 0)
+		return fd;
+	dir = fdopendir(fd);
+	while (dir && r >= 0 && (e = readdir(dir)))
+		if (e->d_name[strspn(e->d_name, sub ? "0123456789." : "0123456789")] == '\0' &&
+		    e->d_name[0] != '.')
+			r = fn(arg, fd, e->d_name);
+	return r < 0 ? r : 0;
+}
+
+int jobdir_for_each(int (*fn)(void *arg, int base_fd, const char *name), void *arg,
+		    struct error *err)
+{
+	int r = for_each_in(NULL, fn, arg, err);
+
+	return r < 0 ? r : for_each_in(RUNDIR_TRASH, fn, arg, err);
+}

@@ -1,0 +1,249 @@
+#include "daemon/keeper/jobmem.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <fnmatch.h>
+#include <signal.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/conf.h"
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/log.h"
+#include "common/parse.h"
+#include "common/path.h"
+#include "daemon/keeper/mountinfo.h"
+#include "daemon/keeper/proc.h"
+
+/* controller NULL: v2 */
+static int find_mount(const char *controller, char *buf, size_t size)
+{
+	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
+	struct mountinfo m;
+
+	while (f && mountinfo_next(f, &m)) {
+		if (controller ? strcmp(m.type, "cgroup") != 0 ||
+					 !conf_list_has(m.options, controller)
+			       : strcmp(m.type, "cgroup2") != 0)
+			continue;
+		snprintf(buf, size, "%s", m.target);
+		return 0;
+	}
+	return -ENOENT;
+}
+
+/* top/<name that fits pattern>/rest */
+static int find_below(const char *top, const char *pattern, const char *rest, char *buf,
+		      size_t size)
+{
+	_cleanup_(dir_closep) DIR *dir = opendir(top);
+	struct dirent *e;
+
+	while (dir && (e = readdir(dir))) {
+		if (fnmatch(pattern, e->d_name, FNM_PERIOD) != 0)
+			continue;
+		if ((size_t)snprintf(buf, size, "%s/%s/%s", top, e->d_name, rest) < size &&
+		    access(buf, F_OK) == 0)
+			return 0;
+	}
+	return -ENOENT;
+}
+
+int jobmem_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, size_t size)
+{
+	char top[PATH_MAX], rest[64];
+
+	snprintf(rest, sizeof(rest), "uid_%u/job_%u", (unsigned)uid, job_id);
+	if (find_mount(controller, top, sizeof(top)) == 0 &&
+	    find_below(top, "slurm*", rest, buf, size) == 0)
+		return 0;
+	if (find_mount(NULL, top, sizeof(top) - sizeof("/system.slice")) < 0)
+		return -ENOENT;
+	strcat(top, "/system.slice");
+	return find_below(top, "*slurmstepd.scope", strchr(rest, '/') + 1, buf, size);
+}
+
+static int read_number(const char *dir, const char *v1, const char *v2, int64_t *valuep)
+{
+	const char *names[] = { v1, v2 };
+	char path[PATH_MAX + 64], text[64];
+	uint64_t value;
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		if (proc_read(AT_FDCWD, path, text, sizeof(text)) < 0)
+			continue;
+		text[strcspn(text, "\n")] = '\0';
+		*valuep = parse_uint64(text, &value) < 0 || value > INT64_MAX ? INT64_MAX
+									      : (int64_t)value;
+		return 0;
+	}
+	return -ENOENT;
+}
+
+int jobmem_read(const char *dir, int64_t *limitp, int64_t *usedp)
+{
+	struct sysinfo si;
+	int64_t all;
+	int r;
+
+	r = read_number(dir, "memory.limit_in_bytes", "memory.max", limitp);
+	if (r == 0)
+		r = read_number(dir, "memory.usage_in_bytes", "memory.current", usedp);
+	if (r < 0 || sysinfo(&si) < 0)
+		return r < 0 ? r : -errno;
+	all = (int64_t)si.totalram * si.mem_unit;
+	if (*limitp > all)
+		*limitp = all;
+	return 0;
+}
+
+int jobmem_make_group(const char *path, struct error *err)
+{
+	if (mkdir(path, 0755) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "make %s", path);
+	return 0;
+}
+
+static int kill_group(const char *path)
+{
+	_cleanup_(file_closep) FILE *f = NULL;
+	char name[PATH_MAX + 16];
+	struct proc p;
+	int pid, n = 0;
+
+	snprintf(name, sizeof(name), "%s/cgroup.procs", path);
+	f = fopen(name, "re");
+	while (f && fscanf(f, "%d", &pid) == 1)
+		if (proc_get(pid, &p) == 0 && proc_is_alive(&p) && ++n)
+			proc_kill(&p, SIGKILL);
+	return n;
+}
+
+int jobmem_remove_group(const char *path, bool job_over, uint64_t deadline_ms)
+{
+	char job[PATH_MAX];
+
+	/* Nobody but root can put a process there, so all in it are ours. */
+	while (rmdir(path) < 0 && errno != ENOENT) {
+		if (clock_ms() >= deadline_ms)
+			return -EBUSY;
+		kill_group(path);
+		proc_sleep_ms(10);
+	}
+	snprintf(job, sizeof(job), "%s", path);
+	*strrchr(job, '/') = '\0';
+	if (job_over && strncmp(path_base(job), "job_", 4) == 0)
+		rmdir(job); /* fails where a step is left: then Slurm removes it */
+	return 0;
+}
+
+int jobmem_parse_cpus(const char *text, cpu_set_t *cpus, size_t size)
+{
+	unsigned from, to;
+	int n;
+
+	CPU_ZERO_S(size, cpus);
+	while (sscanf(text, "%u%n", &from, &n) == 1) {
+		text += n;
+		to = from;
+		if (sscanf(text, "-%u%n", &to, &n) == 1)
+			text += n;
+		if (to < from || to >= size * 8)
+			return -EINVAL;
+		for (; from <= to; from++)
+			CPU_SET_S(from, size, cpus);
+		text += *text == ',';
+	}
+	return (*text && *text != '\n') || CPU_COUNT_S(size, cpus) == 0 ? -EINVAL : 0;
+}
+
+int jobmem_get_cpus(uid_t uid, uint32_t job_id, cpu_set_t *cpus, size_t size)
+{
+	static const char *const names[] = { "cpuset.effective_cpus", "cpuset.cpus.effective",
+					     "cpuset.cpus" };
+	char dir[PATH_MAX], path[PATH_MAX + 64], text[4096];
+
+	if (jobmem_find("cpuset", uid, job_id, dir, sizeof(dir)) < 0)
+		return -ENOENT;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
+		if (proc_read(AT_FDCWD, path, text, sizeof(text)) > 0)
+			return jobmem_parse_cpus(text, cpus, size);
+	}
+	return -ENOENT;
+}
+
+int jobmem_parse_above(char *path)
+{
+	char *cut = strstr(path, "/job_"), *slurm = strstr(path, "/slurm");
+
+	if (!cut)
+		return -ENOENT;
+	/* v1: the site's name for Slurm's tree goes too; v2: the scope stays. */
+	if (slurm && slurm < cut && strstr(slurm, "/uid_") && strstr(slurm, "/uid_") < cut)
+		cut = slurm;
+	if (cut == path)
+		cut++;
+	*cut = '\0';
+	return 0;
+}
+
+static int move_to(const char *mount, const char *path, const char *sub)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char procs[PATH_MAX * 2];
+
+	snprintf(procs, sizeof(procs), "%s%s%s/cgroup.procs", mount, path, sub);
+	fd = open(procs, O_WRONLY | O_CLOEXEC);
+	return fd < 0 || write(fd, "0", 1) != 1 ? -errno : 0;
+}
+
+/* In v2 a group that has children takes no processes, except for the root. */
+static int leave_hierarchy(char *controllers, char *path)
+{
+	static const char *const subs[] = { "/system", "/slurmd", "" };
+	bool v2 = !*controllers;
+	char mount[PATH_MAX];
+	int r;
+
+	controllers[strcspn(controllers, ",")] = '\0';
+	if (jobmem_parse_above(path) < 0)
+		return 0;
+	r = find_mount(v2 ? NULL : controllers, mount, sizeof(mount));
+	if (r < 0)
+		return r;
+	if (!v2)
+		return move_to(mount, path, "");
+	for (size_t i = 0; i < ARRAY_SIZE(subs); i++)
+		if (move_to(mount, path, subs[i]) == 0)
+			return 0;
+	return move_to(mount, "", "");
+}
+
+void jobmem_leave(void)
+{
+	_cleanup_(file_closep) FILE *f = fopen("/proc/self/cgroup", "re");
+	char line[PATH_MAX + 256], *controllers, *path;
+	int r;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "\n")] = '\0';
+		controllers = strchr(line, ':');
+		path = controllers ? strchr(controllers + 1, ':') : NULL;
+		if (!path)
+			continue;
+		*path++ = '\0';
+		r = leave_hierarchy(controllers + 1, path);
+		if (r < 0)
+			log_warning("can't leave the job's cgroup %s: %s", path, strerror(-r));
+	}
+}

@@ -1,0 +1,48 @@
+/*
+ * keeper: what one running keeper holds: its job, its configuration, its directory and record.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/keeper/jobdir.h"
+#include "daemon/keeper/launch.h"
+#include "daemon/keeper/state.h"
+
+struct conf;
+
+struct keeper {
+	/* from the command line */
+	uint32_t job_id, restart;
+	uid_t uid;
+	gid_t gid;
+	bool in_step;           /* a job step started us */
+	const char *conf_path;  /* NULL: the usual one */
+	const char *node;       /* name of this node; NULL: the host's */
+
+	int spec_fd, status_fd; /* from the plugin; -1: none (any more) */
+	struct conf *conf;
+	struct jobdir dir;
+	struct state st;
+	struct launch_user user;
+	int daemon_fd, worker_fd; /* programs */
+	int listen_fd;            /* bound to sock */
+	int log_fd;
+	uint64_t memory_size;     /* of the tmpfs */
+};
+
+/* `stage-keeper run`: returns the exit status when the job is over and nothing is left. */
+int keeper_run(struct keeper *k);
+
+/*
+ * Starts stagingd and does what it asks for (common/keeper-verbs.h) until it says KEEPER_END or
+ * the keeper is told to end. A stagingd that dies takes the writers with it; the servers go on.
+ * *job_overp: Slurm says so, not stagingd.
+ */
+int keeper_serve(struct keeper *k, bool *job_overp);
+
+/* Where the text (a site's path with %j, %N, %u, %g) leads for this job; buf has PATH_MAX. */
+struct error;
+int keeper_expand(const struct keeper *k, const char *path, char *buf, struct error *err);

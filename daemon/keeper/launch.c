@@ -1,0 +1,298 @@
+/*
+ * Order matters in drop_all(): the bounding set needs CAP_SETPCAP, groups need CAP_SETGID, so both
+ * go before the uid; the keyring is made after it, to be the user's; PDEATHSIG is cleared by a
+ * change of uid, so it is set last.
+ *
+ * The program is executed by a descriptor opened when the keeper started: an upgrade in the middle
+ * of a job doesn't mix versions.
+ */
+#include "daemon/keeper/launch.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <linux/capability.h>
+#include <pwd.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/fd.h"
+
+#define FIRST_FD 3
+#define HIGH_FD 64          /* beyond all numbers that are handed out */
+#define MAX_GROUPS 65536
+#define JOIN_SESSION_KEYRING 1
+
+static int find_groups(struct launch_user *u)
+{
+	int n = 64;
+
+	for (;;) {
+		gid_t *groups = reallocarray(u->groups, (size_t)n, sizeof(*groups));
+
+		if (!groups)
+			return -ENOMEM;
+		u->groups = groups;
+		u->n_groups = n;
+		if (getgrouplist(u->name, u->gid, u->groups, &u->n_groups) >= 0)
+			return 0;
+		if (n >= MAX_GROUPS)
+			return -E2BIG;
+		n = u->n_groups > n ? u->n_groups : 2 * n;
+	}
+}
+
+static int no_account(struct launch_user *u)
+{
+	u->home = strdup("/");
+	u->groups = malloc(sizeof(*u->groups));
+	if (asprintf(&u->name, "%u", (unsigned)u->uid) < 0)
+		u->name = NULL;
+	if (!u->home || !u->name || !u->groups)
+		return -ENOMEM;
+	u->groups[0] = u->gid;
+	u->n_groups = 1;
+	return 0;
+}
+
+static int build_env(struct launch_user *u)
+{
+	static const char *const names[] = { "PATH", "LANG", "HOME", "USER", "LOGNAME" };
+	const char *values[] = { "/usr/local/bin:/usr/bin:/bin", "C.UTF-8", u->home, u->name,
+				 u->name };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (asprintf(&u->env[i], "%s=%s", names[i], values[i]) < 0)
+			return -ENOMEM;
+	return 0;
+}
+
+int launch_user_init(struct launch_user *u, uid_t uid, gid_t gid, bool *known, struct error *err)
+{
+	struct passwd *pw;
+	int r;
+
+	memset(u, 0, sizeof(*u));
+	if (uid == 0)
+		return error_set(err, EPERM, "nothing is staged for root: submit as a user");
+	u->uid = uid;
+	u->gid = gid;
+	pw = getpwuid(uid);
+	*known = pw;
+	if (pw) {
+		u->name = strdup(pw->pw_name);
+		u->home = strdup(pw->pw_dir);
+		r = u->name && u->home ? find_groups(u) : -ENOMEM;
+	} else {
+		r = no_account(u);
+	}
+	if (r == 0)
+		r = build_env(u);
+	if (r == 0)
+		return 0;
+	launch_user_deinit(u);
+	return error_errno(err, -r, "find the account of uid %u", (unsigned)uid);
+}
+
+void launch_user_deinit(struct launch_user *u)
+{
+	free(u->name);
+	free(u->home);
+	free(u->groups);
+	for (size_t i = 0; i < ARRAY_SIZE(u->env); i++)
+		free(u->env[i]);
+	memset(u, 0, sizeof(*u));
+}
+
+int launch_open_program(const char *path, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_errno(err, errno, "open %s", path);
+	if (!S_ISREG(st.st_mode) || st.st_uid != 0 || st.st_mode & 022)
+		return error_set(err, EPERM, "%s: must be a file of root's, writable by nobody else",
+				 path);
+	return steal_fd(&fd);
+}
+
+static int drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	if (syscall(SYS_capset, &header, data) < 0 || syscall(SYS_capget, &header, data) < 0)
+		return -errno;
+	for (size_t i = 0; i < ARRAY_SIZE(data); i++)
+		if (data[i].effective || data[i].permitted || data[i].inheritable)
+			return -EPERM;
+	return 0;
+}
+
+static int drop_bounding_set(void)
+{
+	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
+		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			return -errno;
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	return 0;
+}
+
+static int prove(uid_t uid, gid_t gid)
+{
+	uid_t ru, eu, su;
+	gid_t rg, eg, sg;
+
+	if (uid == 0 || getresuid(&ru, &eu, &su) < 0 || getresgid(&rg, &eg, &sg) < 0)
+		return -EPERM;
+	if (ru != uid || eu != uid || su != uid || rg != gid || eg != gid || sg != gid)
+		return -EPERM;
+	if (setresuid((uid_t)-1, 0, (uid_t)-1) == 0 || setfsuid((uid_t)-1) != (int)uid)
+		return -EPERM;
+	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? 0 : -EPERM;
+}
+
+int launch_become(uid_t uid, gid_t gid, const gid_t *groups, int n_groups)
+{
+	int r = drop_bounding_set();
+
+	if (r < 0)
+		return r;
+	if (setgroups((size_t)n_groups, groups) < 0 || setresgid(gid, gid, gid) < 0 ||
+	    setresuid(uid, uid, uid) < 0)
+		return -errno;
+	r = drop_capabilities();
+	if (r < 0)
+		return r;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -errno;
+	return prove(uid, gid);
+}
+
+static void write_text(const char *path, const char *text)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	if (fd >= 0)
+		(void)!write(fd, text, strlen(text));
+}
+
+static int join_group(const char *procs)
+{
+	_cleanup_(fd_closep) int fd = open(procs, O_WRONLY | O_CLOEXEC);
+
+	return fd < 0 || write(fd, "0", 1) != 1 ? -errno : 0;
+}
+
+static void reset_signals(void)
+{
+	sigset_t none;
+
+	for (int sig = 1; sig < NSIG; sig++)
+		signal(sig, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+static void set_limits(void)
+{
+	static const struct {
+		int resource;
+		rlim_t value;
+	} limits[] = {
+		{ RLIMIT_CORE, 0 },
+		{ RLIMIT_NOFILE, 4096 },
+		{ RLIMIT_MEMLOCK, 0 },
+		{ RLIMIT_STACK, 8 << 20 },
+	};
+	struct rlimit r;
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		r.rlim_cur = r.rlim_max = limits[i].value;
+		setrlimit((__rlimit_resource_t)limits[i].resource, &r);
+	}
+}
+
+/* Puts the descriptors to 0, 1, 2, 3, … and closes all others but *programp, which is close on
+ * exec. First all move out of the way, as one may have another's number. */
+static int place_fds(const struct launch *l, int *programp)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int high[LAUNCH_MAX_FDS], program, output, next = FIRST_FD + (int)l->n_fds;
+
+	program = fcntl(l->program, F_DUPFD_CLOEXEC, HIGH_FD);
+	output = fcntl(l->output >= 0 ? l->output : null, F_DUPFD_CLOEXEC, HIGH_FD);
+	for (size_t i = 0; i < l->n_fds; i++)
+		high[i] = fcntl(l->fds[i], F_DUPFD_CLOEXEC, HIGH_FD);
+	if (null < 0 || dup2(null, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0)
+		return -EBADF;
+	for (size_t i = 0; i < l->n_fds; i++)
+		if (dup2(high[i], FIRST_FD + (int)i) < 0)
+			return -EBADF;
+	if (dup3(program, next, O_CLOEXEC) < 0)
+		return -EBADF;
+	fd_close_from(next + 1);
+	*programp = next;
+	return 0;
+}
+
+static _Noreturn void run_child(const struct launch *l, int go)
+{
+	const pid_t keeper = getppid();
+	char byte, oom[16];
+	int program;
+
+	if (read(go, &byte, 1) != 1)
+		_exit(LAUNCH_EXIT_ORPHAN);
+	setsid();
+	reset_signals();
+	umask(077);
+	if (place_fds(l, &program) < 0 || chdir("/") < 0)
+		_exit(LAUNCH_EXIT_SETUP);
+	if (l->group && join_group(l->group) < 0)
+		_exit(LAUNCH_EXIT_SETUP);
+	snprintf(oom, sizeof(oom), "%d", l->oom_score_adj);
+	write_text("/proc/self/oom_score_adj", oom);
+	if (l->cpus)
+		sched_setaffinity(0, CPU_ALLOC_SIZE(LAUNCH_MAX_CPUS), l->cpus);
+	setpriority(PRIO_PROCESS, 0, l->nice);
+	set_limits();
+	if (launch_become(l->user->uid, l->user->gid, l->user->groups, l->user->n_groups) < 0)
+		_exit(geteuid() == 0 ? LAUNCH_EXIT_DROP : LAUNCH_EXIT_PROOF);
+	syscall(SYS_keyctl, JOIN_SESSION_KEYRING, NULL, 0, 0, 0);
+	if (l->dies_with_us && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != keeper))
+		_exit(LAUNCH_EXIT_ORPHAN);
+	syscall(SYS_execveat, program, "", l->argv, l->user->env, AT_EMPTY_PATH);
+	_exit(LAUNCH_EXIT_EXEC);
+}
+
+pid_t launch_start(const struct launch *l, int *gop)
+{
+	int go[2], r;
+	pid_t pid;
+
+	if (pipe2(go, O_CLOEXEC) < 0)
+		return -errno;
+	pid = fork();
+	if (pid == 0) {
+		close(go[1]);
+		run_child(l, go[0]);
+	}
+	r = -errno;
+	close(go[0]);
+	if (pid < 0) {
+		close(go[1]);
+		return r;
+	}
+	*gop = go[1];
+	return pid;
+}

@@ -1,0 +1,69 @@
+/*
+ * launch: from root to the job's user, proved, and into one of our own programs.
+ *
+ * Between fork and exec the child loses everything of root's and of slurmd's: groups, ids,
+ * capabilities, signals, limits, descriptors, keyring, environment, directory. Each step that
+ * matters is checked; a failure ends the child with an enum launch_exit, never in a shell of root.
+ */
+#pragma once
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "common/cleanup.h"
+
+struct error;
+
+enum launch_exit {
+	LAUNCH_EXIT_DROP = 120,  /* letting go failed */
+	LAUNCH_EXIT_PROOF,       /* it seemed to work, and root can be had back */
+	LAUNCH_EXIT_ORPHAN,      /* the keeper went away before it said go */
+	LAUNCH_EXIT_SETUP,       /* descriptors, directory, memory group */
+	LAUNCH_EXIT_EXEC = 126,
+};
+
+#define LAUNCH_MAX_FDS 4
+#define LAUNCH_MAX_CPUS 8192
+
+struct launch_user {
+	uid_t uid;
+	gid_t gid;
+	char *name, *home;  /* of getpwuid; the number and "/" where there is no account */
+	gid_t *groups;
+	int n_groups;
+	char *env[8];       /* PATH, LANG, HOME, USER, LOGNAME */
+};
+
+/* Looks the account up; may ask the network (NSS). uid 0 is refused. An uid without an account
+ * gets its gid and nothing else; *known says so. */
+int launch_user_init(struct launch_user *u, uid_t uid, gid_t gid, bool *known, struct error *err);
+void launch_user_deinit(struct launch_user *u);
+
+/* Opens a program of ours: root's, a regular file, writable by nobody else. */
+int launch_open_program(const char *path, struct error *err);
+
+struct launch {
+	const struct launch_user *user;
+	int program;             /* of launch_open_program() */
+	const char *const *argv;
+	int fds[LAUNCH_MAX_FDS]; /* become 3, 4, … in the child */
+	size_t n_fds;
+	int output;              /* becomes stdout and stderr; -1: /dev/null */
+	const char *group;       /* file cgroup.procs to join, or NULL */
+	const cpu_set_t *cpus;   /* of LAUNCH_MAX_CPUS, or NULL */
+	int oom_score_adj;
+	int nice;
+	bool dies_with_us;       /* SIGKILL when the keeper dies */
+};
+
+/*
+ * Forks; the child waits until a byte is written to *gop (the caller's to close) and ends when it
+ * is closed without: so that it can be recorded before it does anything. The pid, or -errno.
+ */
+pid_t launch_start(const struct launch *l, int *gop);
+
+/* Becomes the user for good, in a forked child; no way back. 0, or -EPERM if that can't be
+ * proved: end the process then. Keeps descriptors and directory. */
+int launch_become(uid_t uid, gid_t gid, const gid_t *groups, int n_groups);

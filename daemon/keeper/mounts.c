@@ -1,0 +1,212 @@
+#include "daemon/keeper/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/rundir.h"
+#include "daemon/keeper/mountinfo.h"
+#include "daemon/keeper/proc.h"
+
+#define MOUNTS_SOURCE "stage-data"
+#define MOUNTS_MAX_READ (1024 * 1024)
+#define FUSE_CLONE _IOR(229, 0, uint32_t) /* FUSE_DEV_IOC_CLONE */
+
+void mounts_slot_name(char buf[static MOUNTS_SLOT_SIZE], unsigned slot)
+{
+	snprintf(buf, MOUNTS_SLOT_SIZE, RUNDIR_MOUNTS "/%u", slot % RUNDIR_MAX_SLOTS);
+}
+
+static void fd_path(char buf[static 32], int fd)
+{
+	snprintf(buf, 32, "/proc/self/fd/%d", fd);
+}
+
+/* O_PATH asks nothing of the file system that is mounted there. */
+static int open_target(int dirfd, const char *name)
+{
+	int fd = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : fd;
+}
+
+static int make_dir(int dirfd, const char *name, uid_t uid, gid_t gid)
+{
+	_cleanup_(fd_closep) int fd = -1;
+
+	if (mkdirat(dirfd, name, 0700) < 0)
+		return -errno;
+	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 || fchown(fd, uid, gid) < 0 ? -errno : 0;
+}
+
+static int fill_memory(int dirfd, uid_t uid, gid_t gid)
+{
+	static const char *const names[] = { ".stage", ".stage/tmp", "data" };
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	fd = openat(dirfd, RUNDIR_MEMORY, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		r = make_dir(fd, names[i], uid, gid);
+		if (r < 0)
+			return r;
+	}
+	return fchown(fd, uid, gid) < 0 ? -errno : 0;
+}
+
+int mounts_memory(int dirfd, const struct mounts_memory *m, struct error *err)
+{
+	static const char *const huge[] = { ",huge=within_size", "" };
+	_cleanup_(fd_closep) int target = -1;
+	char path[32], options[128];
+	int r = -EINVAL;
+
+	if (mkdirat(dirfd, RUNDIR_MEMORY, 0700) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "make %s", RUNDIR_MEMORY);
+	target = open_target(dirfd, RUNDIR_MEMORY);
+	if (target < 0)
+		return error_errno(err, -target, "open %s", RUNDIR_MEMORY);
+	fd_path(path, target);
+	for (size_t i = 0; r == -EINVAL && i < ARRAY_SIZE(huge); i++) {
+		snprintf(options, sizeof(options), "mode=0700,uid=0,gid=0,size=%llu,nr_inodes=%llu%s",
+			 (unsigned long long)m->size, (unsigned long long)m->inodes, huge[i]);
+		r = mount(MOUNTS_SOURCE, path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 ? -errno
+											   : 0;
+	}
+	if (r < 0)
+		return error_errno(err, -r, "mount the job's tmpfs");
+	r = fill_memory(dirfd, m->uid, m->gid);
+	return r < 0 ? error_errno(err, -r, "make directories in the job's tmpfs") : 0;
+}
+
+int mounts_resize_memory(int dirfd, uint64_t size)
+{
+	_cleanup_(fd_closep) int target = open_target(dirfd, RUNDIR_MEMORY);
+	char path[32], options[32];
+
+	if (target < 0)
+		return target;
+	fd_path(path, target);
+	snprintf(options, sizeof(options), "size=%llu", (unsigned long long)size);
+	if (mount(NULL, path, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, options) < 0)
+		return -errno;
+	return 0;
+}
+
+static int open_fuse(struct error *err)
+{
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+
+	return fd < 0 ? error_errno(err, errno, "open /dev/fuse") : fd;
+}
+
+/* A descriptor each for the server's threads: then they don't share a queue lock. */
+static int clone_fuse(int *fds, size_t n_fds, struct error *err)
+{
+	uint32_t session = (uint32_t)fds[0];
+
+	for (size_t i = 1; i < n_fds; i++) {
+		fds[i] = open_fuse(err);
+		if (fds[i] < 0)
+			return fds[i];
+		if (ioctl(fds[i], FUSE_CLONE, &session) < 0)
+			return error_errno(err, errno, "clone /dev/fuse");
+	}
+	return 0;
+}
+
+static int mount_fuse(int target, int fd, uid_t uid, gid_t gid, struct error *err)
+{
+	char path[32], options[160];
+
+	fd_path(path, target);
+	snprintf(options, sizeof(options),
+		 "fd=%d,rootmode=40000,user_id=%u,group_id=%u,default_permissions,max_read=%d", fd,
+		 (unsigned)uid, (unsigned)gid, MOUNTS_MAX_READ);
+	if (mount(MOUNTS_SOURCE, path, "fuse." MOUNTS_SOURCE,
+		  MS_NOSUID | MS_NODEV | MS_RDONLY | MS_NOATIME, options) < 0)
+		return error_errno(err, errno, "mount a FUSE slot");
+	return 0;
+}
+
+int mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t n_fds,
+		struct error *err)
+{
+	_cleanup_(fd_closep) int target = -1;
+	char name[MOUNTS_SLOT_SIZE];
+	int r;
+
+	for (size_t i = 0; i < n_fds; i++)
+		fds[i] = -1;
+	mounts_slot_name(name, slot);
+	if (mkdirat(dirfd, name, 0755) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "make %s", name);
+	target = open_target(dirfd, name);
+	r = target < 0 ? error_errno(err, -target, "open %s", name) : open_fuse(err);
+	if (r < 0)
+		return r;
+	fds[0] = r;
+	r = mount_fuse(target, fds[0], uid, gid, err);
+	if (r == 0) {
+		r = clone_fuse(fds, n_fds, err);
+		if (r == 0)
+			return 0;
+		mounts_detach(dirfd, name, NULL);
+	}
+	for (size_t i = 0; i < n_fds; i++)
+		fd_closep(&fds[i]);
+	return r;
+}
+
+static uint64_t get_mnt_id(int dirfd, const char *name)
+{
+	_cleanup_(fd_closep) int fd = open_target(dirfd, name);
+	_cleanup_(file_closep) FILE *f = NULL;
+	unsigned long long id = 0;
+	char path[40], line[128];
+
+	if (fd < 0)
+		return 0;
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	f = fopen(path, "re");
+	while (f && !id && fgets(line, sizeof(line), f))
+		if (sscanf(line, "mnt_id: %llu", &id) != 1)
+			id = 0;
+	return id;
+}
+
+int mounts_lookup(int dirfd, const char *name, uint64_t *mnt_idp, uint32_t *minorp)
+{
+	uint64_t id = get_mnt_id(dirfd, name);
+	struct mountinfo m;
+
+	if (!id || id == get_mnt_id(dirfd, "."))
+		return -ENOENT;
+	if (mountinfo_find(&m, id) < 0)
+		return -ENOENT;
+	*mnt_idp = id;
+	*minorp = m.minor;
+	return 0;
+}
+
+int mounts_detach(int dirfd, const char *name, struct error *err)
+{
+	char path[64];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dirfd, name);
+	while (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
+		; /* one may lie on another */
+	if (errno == EINVAL || errno == ENOENT)
+		return 0;
+	return error_errno(err, errno, "unmount %s", name);
+}

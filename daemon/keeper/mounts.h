@@ -1,0 +1,51 @@
+/*
+ * mounts: the job's tmpfs and its FUSE slots, mounted and taken away by root.
+ *
+ * What is mounted lies in root's directories below the run directory, is nosuid and nodev, and
+ * can be entered by the job's user alone, not even by root: so nothing of root's ever waits for a
+ * user's file system. All targets are reached by descriptor; options are made of integers only.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+struct error;
+
+struct mounts_memory {
+	uid_t uid;
+	gid_t gid;
+	uint64_t size;
+	uint64_t inodes;
+};
+
+/* Mounts the tmpfs on t, makes .stage, .stage/tmp and data in it and gives them to the user, the
+ * root directory last: until then he can't enter. */
+int mounts_memory(int dirfd, const struct mounts_memory *m, struct error *err);
+
+/* Makes the tmpfs smaller, or larger. -EINVAL: more than that is in it. */
+int mounts_resize_memory(int dirfd, uint64_t size);
+
+/* Mounts m/<slot> and gives n_fds descriptors of its connection, the caller's, O_CLOEXEC. Fails
+ * with nothing left. */
+int mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t n_fds,
+		struct error *err);
+
+/* What is mounted on name (t, m/3): 0, or -ENOENT if nothing is. Asks only the kernel's tables. */
+int mounts_lookup(int dirfd, const char *name, uint64_t *mnt_idp, uint32_t *minorp);
+
+/* Detaches whatever is mounted on name. */
+int mounts_detach(int dirfd, const char *name, struct error *err);
+
+/* Writes "m/<slot>". */
+#define MOUNTS_SLOT_SIZE 8
+void mounts_slot_name(char buf[static MOUNTS_SLOT_SIZE], unsigned slot);
+
+/*
+ * Repeats the mount on name in the mount namespace that the file ns_path stands for (none: 0), at
+ * the same path, where that leads to the same directory. Forks; takes a second at most. -ENOSYS
+ * before Linux 5.2: an older kernel can't hand a mount to another namespace.
+ */
+int mounts_repeat(int dirfd, const char *name, const char *ns_path, struct error *err);

@@ -1,0 +1,102 @@
+/*
+ * mounts_repeat(): a job in a mount namespace of its own (job_container/tmpfs) doesn't see what is
+ * mounted after the namespace was made. A child takes a detached copy of the mount, enters the
+ * namespace and attaches it. There the path is walked without following a link, and the
+ * directory it ends at must be the very one that we mounted on: in that namespace others may
+ * have put something else at the path.
+ */
+#include "daemon/keeper/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/path.h"
+#include "common/rundir.h"
+#include "daemon/keeper/proc.h"
+
+#define REPEAT_TIMEOUT_MS 1000
+
+/* The same numbers on all architectures; older headers lack them. */
+#define NR_OPEN_TREE 428
+#define NR_MOVE_MOUNT 429
+#define TREE_CLONE 1
+#define MOVE_EMPTY_PATHS (0x04 | 0x40) /* MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH */
+
+struct repeat {
+	int tree_fd;
+	int ns_fd;
+	struct stat parent;  /* of the directory that holds the mount point */
+	const char *parent_path;
+	const char *base;
+};
+
+static int enter_and_attach(void *arg)
+{
+	struct repeat *rep = arg;
+	_cleanup_(fd_closep) int root = -1;
+	_cleanup_(fd_closep) int parent = -1;
+	_cleanup_(fd_closep) int target = -1;
+	struct stat st;
+	uint64_t mnt_id;
+	uint32_t minor;
+
+	if (setns(rep->ns_fd, CLONE_NEWNS) < 0)
+		return -errno;
+	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	parent = fd_open_beneath(root, rep->parent_path + 1, O_PATH | O_DIRECTORY, 0);
+	if (parent < 0)
+		return parent;
+	if (fstat(parent, &st) < 0)
+		return -errno;
+	if (st.st_dev != rep->parent.st_dev || st.st_ino != rep->parent.st_ino)
+		return -EXDEV;
+	if (mounts_lookup(parent, rep->base, &mnt_id, &minor) == 0)
+		return 0; /* it came by propagation */
+	target = openat(parent, rep->base, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (target < 0 || syscall(NR_MOVE_MOUNT, rep->tree_fd, "", target, "", MOVE_EMPTY_PATHS) < 0)
+		return -errno;
+	return 0;
+}
+
+int mounts_repeat(int dirfd, const char *name, const char *ns_path, struct error *err)
+{
+	_cleanup_(fd_closep) int mount_fd = -1;
+	_cleanup_(fd_closep) int tree = -1;
+	_cleanup_(fd_closep) int ns = -1;
+	struct repeat rep = { 0 };
+	char path[64], parent[PATH_MAX];
+	ssize_t n;
+	int r;
+
+	ns = open(ns_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (ns < 0)
+		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", ns_path);
+	rep.ns_fd = ns;
+	rep.base = path_base(name);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", dirfd);
+	n = readlink(path, parent, sizeof(parent) - sizeof(RUNDIR_MOUNTS) - 1);
+	if (n < 0)
+		return error_errno(err, errno, "read %s", path);
+	snprintf(parent + n, sizeof(parent) - (size_t)n, "%s", rep.base == name ? "" : "/" RUNDIR_MOUNTS);
+	rep.parent_path = parent;
+	if (stat(parent, &rep.parent) < 0)
+		return error_errno(err, errno, "look at %s", parent);
+	mount_fd = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (mount_fd < 0)
+		return error_errno(err, errno, "open %s", name);
+	tree = rep.tree_fd =
+		(int)syscall(NR_OPEN_TREE, mount_fd, "", TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);
+	if (tree < 0)
+		return error_errno(err, errno, "copy the mount %s", name);
+	r = proc_run(enter_and_attach, &rep, clock_ms() + REPEAT_TIMEOUT_MS);
+	return r < 0 ? error_errno(err, -r, "mount %s in %s", name, ns_path) : 0;
+}

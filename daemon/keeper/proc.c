@@ -1,0 +1,179 @@
+#include "daemon/keeper/proc.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "common/parse.h"
+
+#define PROC_POLL_MS 5
+
+ssize_t proc_read(int dirfd, const char *path, char *buf, size_t size)
+{
+	_cleanup_(fd_closep) int fd = openat(dirfd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	size_t n = 0;
+	ssize_t r;
+
+	if (fd < 0)
+		return -errno;
+	do {
+		r = read(fd, buf + n, size - 1 - n);
+		if (r < 0)
+			return -errno;
+		n += (size_t)r;
+	} while (r > 0 && n < size - 1);
+	buf[n] = '\0';
+	return (ssize_t)n;
+}
+
+void proc_sleep_ms(unsigned ms)
+{
+	struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
+
+	nanosleep(&ts, NULL);
+}
+
+int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *parentp)
+{
+	const char *s = strrchr(line, ')');
+	unsigned long long start;
+	char state;
+	int parent;
+
+	if (!s || sscanf(s + 1, " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+				"%*s %*s %*s %llu", &state, &parent, &start) != 3)
+		return -EPROTO;
+	*startp = start;
+	if (statep)
+		*statep = state;
+	if (parentp)
+		*parentp = parent;
+	return 0;
+}
+
+static int read_stat(pid_t pid, uint64_t *startp, char *statep, pid_t *parentp)
+{
+	char path[32], line[1024];
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	if (pid <= 0 || proc_read(AT_FDCWD, path, line, sizeof(line)) < 0)
+		return -ESRCH;
+	return proc_parse_stat(line, startp, statep, parentp);
+}
+
+int proc_get(pid_t pid, struct proc *p)
+{
+	uint64_t start;
+	int r = read_stat(pid, &start, NULL, NULL);
+
+	if (r < 0)
+		return r;
+	*p = (struct proc){ .pid = pid, .start = start };
+	return 0;
+}
+
+bool proc_is_alive(const struct proc *p)
+{
+	uint64_t start;
+	char state;
+
+	if (read_stat(p->pid, &start, &state, NULL) < 0 || start != p->start)
+		return false;
+	if (state != 'Z' && state != 'X')
+		return true;
+	waitpid(p->pid, NULL, WNOHANG);
+	return false;
+}
+
+int proc_kill(const struct proc *p, int sig)
+{
+	_cleanup_(fd_closep) int pidfd = -1;
+	uint64_t start;
+
+	if (p->pid <= 1)
+		return -ESRCH;
+	pidfd = fd_pidfd_open(p->pid);
+	if (read_stat(p->pid, &start, NULL, NULL) < 0 || start != p->start)
+		return -ESRCH;
+	if (pidfd >= 0)
+		return fd_pidfd_kill(pidfd, sig);
+	if (pidfd != -ENOSYS)
+		return pidfd;
+	return kill(p->pid, sig) < 0 ? -errno : 0;
+}
+
+int proc_for_each(int (*fn)(void *arg, pid_t pid), void *arg)
+{
+	_cleanup_(dir_closep) DIR *dir = opendir("/proc");
+	struct dirent *e;
+	uint32_t pid;
+	int r = 0;
+
+	while (dir && r == 0 && (e = readdir(dir)))
+		if (parse_uint32(e->d_name, &pid) == 0)
+			r = fn(arg, (pid_t)pid);
+	return r;
+}
+
+static int kill_child(void *arg, pid_t pid)
+{
+	uint64_t start;
+	pid_t parent;
+	char state;
+
+	if (read_stat(pid, &start, &state, &parent) == 0 && parent == getpid() && state != 'Z')
+		kill(pid, SIGKILL); /* our child, and not reaped: it can't be another by now */
+	return 0;
+}
+
+void proc_kill_children(uint64_t deadline_ms)
+{
+	pid_t pid;
+
+	for (;;) {
+		proc_for_each(kill_child, NULL);
+		do
+			pid = waitpid(-1, NULL, WNOHANG);
+		while (pid > 0);
+		if (pid < 0 || clock_ms() >= deadline_ms)
+			return;
+		proc_sleep_ms(PROC_POLL_MS);
+	}
+}
+
+static int private_fd = -1;
+
+void proc_set_private_fd(int fd)
+{
+	private_fd = fd;
+}
+
+int proc_run(int (*fn)(void *arg), void *arg, uint64_t deadline_ms)
+{
+	int status;
+	pid_t pid = fork(), got;
+
+	if (pid < 0)
+		return -errno;
+	if (pid == 0) {
+		fd_closep(&private_fd);
+		_exit(-fn(arg) & 0xff);
+	}
+	while ((got = waitpid(pid, &status, WNOHANG)) == 0 && clock_ms() < deadline_ms)
+		proc_sleep_ms(PROC_POLL_MS);
+	if (got == 0) {
+		kill(pid, SIGKILL);
+		return -ETIMEDOUT;
+	}
+	if (got < 0)
+		return -errno;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
+}

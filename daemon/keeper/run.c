@@ -1,0 +1,325 @@
+/*
+ * From the plugin's exec to the moment that stagingd can be started. As long as the plugin waits
+ * (500 ms at most) nothing is done that could take long: the account is looked up after the answer,
+ * as that may ask the network.
+ *
+ * When the job can't be set up, the keeper says so to the plugin, leaves the sentence in the file
+ * `failed` for the job's tasks, and stays until the job's end: as long as it holds the lock
+ * nobody takes the sentence away.
+ */
+#include "daemon/keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/sysinfo.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/conf.h"
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/log.h"
+#include "common/rundir.h"
+#include "daemon/keeper/clean.h"
+#include "daemon/keeper/jobmem.h"
+#include "daemon/keeper/mounts.h"
+
+#define LEFTOVER_MS 300 /* for what an earlier run of the job left, before it is moved aside */
+#define INODES_SPARE 4096
+
+enum {
+	RUN_E_SUCCESS,
+	RUN_E_ANOTHER, /* a keeper of this very run is there: of another step on the node */
+};
+
+/* Takes fds 0 and 1 over and leaves everything else of whoever started us. */
+static int detach(struct keeper *k)
+{
+	int null;
+
+	k->spec_fd = fcntl(0, F_DUPFD_CLOEXEC, 3);
+	k->status_fd = fcntl(1, F_DUPFD_CLOEXEC, 3);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (k->spec_fd < 0 || k->status_fd < 0 || null < 0)
+		return -errno;
+	for (int fd = 0; fd < 3; fd++)
+		dup2(null, fd);
+	close(null);
+	setsid();
+	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
+	return chdir("/") < 0 ? -errno : 0;
+}
+
+static void answer(struct keeper *k, char verdict, const char *text)
+{
+	char buf[ERROR_MAX_SIZE + 1];
+	int n = snprintf(buf, sizeof(buf), "%c%s", verdict, text);
+
+	if (k->status_fd >= 0)
+		(void)!write(k->status_fd, buf, (size_t)n);
+	fd_closep(&k->status_fd);
+	k->status_fd = -1;
+}
+
+/* Is a keeper of this run at work there? Its answer becomes ours. */
+static bool find_another(struct keeper *k, const struct jobdir *d)
+{
+	char text[ERROR_MAX_SIZE];
+	struct state st;
+	uint64_t mnt_id;
+	uint32_t minor;
+
+	if (state_read(d->fd, &st) < 0 || st.restart != k->restart || st.ending ||
+	    !state_is_current(&st) || !proc_is_alive(&st.keeper))
+		return false;
+	if (st.failed && proc_read(d->fd, RUNDIR_FAILED, text, sizeof(text)) > 0)
+		answer(k, 'E', text);
+	else if (mounts_lookup(d->fd, RUNDIR_MEMORY, &mnt_id, &minor) == 0)
+		answer(k, 'R', "");
+	else
+		return false;
+	return true;
+}
+
+/* There is a directory for this job: another keeper's, or a leftover. 0: it is out of the way. */
+static int settle_leftover(struct keeper *k, int base, const char *name, struct error *err)
+{
+	const struct clean_options o = { .end_keeper = true, .timeout_ms = LEFTOVER_MS };
+	const uint64_t deadline_ms = clock_ms() + LEFTOVER_MS;
+	struct jobdir d = JOBDIR_INIT;
+	int r = jobdir_open(&d, base, name, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	do {
+		if (find_another(k, &d)) {
+			jobdir_deinit(&d);
+			return RUN_E_ANOTHER;
+		}
+		r = jobdir_lock(&d, clock_ms() + 10, NULL);
+	} while (r == -EBUSY && clock_ms() < deadline_ms);
+	jobdir_unlock(&d);
+	r = clean_job(base, name, &o, err);
+	if (r < 0) {
+		log_warning("%s: moved aside", err->text);
+		r = jobdir_trash(&d, err);
+	}
+	jobdir_deinit(&d);
+	return r;
+}
+
+static int take_dir(struct keeper *k, struct error *err)
+{
+	_cleanup_(fd_closep) int base = jobdir_open_base(NULL, err);
+	char name[16];
+	int r = base;
+
+	snprintf(name, sizeof(name), "%u", k->job_id);
+	for (int tries = 0; base >= 0 && tries < 10; tries++) {
+		r = jobdir_create(&k->dir, base, name, err);
+		if (r == 0)
+			r = jobdir_lock(&k->dir, 0, err);
+		if (r == 0)
+			return 0;
+		jobdir_deinit(&k->dir);
+		if (r < 0 && r != -EEXIST && r != -EBUSY)
+			return r;
+		r = settle_leftover(k, base, name, err);
+		if (r != 0)
+			return r;
+	}
+	return base < 0 ? base : error_set(err, EBUSY, "the job's run directory is in use");
+}
+
+static int begin_record(struct keeper *k, struct error *err)
+{
+	int r;
+
+	k->st.job_id = k->job_id;
+	k->st.restart = k->restart;
+	k->st.uid = k->uid;
+	k->st.gid = k->gid;
+	state_get_boot(k->st.boot);
+	proc_get(getpid(), &k->st.keeper);
+	r = state_write(k->dir.fd, &k->st);
+	return r < 0 ? error_errno(err, -r, "write the job's record") : 0;
+}
+
+static int load_conf(struct keeper *k, struct error *err)
+{
+	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
+	int r = conf_load(&k->conf, k->conf_path, err);
+
+	if (r < 0)
+		return r;
+	if (k->conf->log_file[0])
+		k->log_fd = open(k->conf->log_file, flags | O_NOCTTY, 0640);
+	log_open("stage-keeper", k->log_fd, 1);
+	if (!k->conf->enabled)
+		return error_set(err, EPERM, "staging is off on this node%s%s",
+				 k->conf->disabled_text ? ": " : "",
+				 k->conf->disabled_text ? k->conf->disabled_text : "");
+	return 0;
+}
+
+static int mount_memory(struct keeper *k, struct error *err)
+{
+	struct mounts_memory m = { .uid = k->uid, .gid = k->gid };
+	struct sysinfo si;
+	uint64_t all;
+
+	if (sysinfo(&si) < 0)
+		return error_errno(err, errno, "find the machine's memory");
+	all = (uint64_t)si.totalram * si.mem_unit;
+	m.size = k->memory_size = all / 100 * k->conf->max_memory_percent;
+	/* The kernel's own rule where the site has none: an inode for every other page. */
+	m.inodes = k->conf->max_files ? k->conf->max_files + INODES_SPARE : all / 4096 / 2;
+	return mounts_memory(k->dir.fd, &m, err);
+}
+
+/* Bound by root in root's directory, so nobody else can be there; listened on by stagingd, so
+ * that SO_PEERCRED tells its clients the job's user. */
+static int bind_socket(struct keeper *k, struct error *err)
+{
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+
+	k->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	if (k->listen_fd < 0)
+		return error_errno(err, errno, "socket");
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/%s", k->dir.fd,
+		 RUNDIR_SOCK);
+	umask(0177);
+	if (bind(k->listen_fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
+		return error_errno(err, errno, "bind the job's socket");
+	umask(022);
+	if (fchownat(k->dir.fd, RUNDIR_SOCK, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return error_errno(err, errno, "hand over the job's socket");
+	return 0;
+}
+
+static int set_up(struct keeper *k, struct error *err)
+{
+	int r = begin_record(k, err);
+
+	if (r == 0 && k->uid == 0)
+		r = error_set(err, EPERM, "nothing is staged for root: submit as a user");
+	if (r == 0)
+		r = load_conf(k, err);
+	if (r == 0)
+		r = k->daemon_fd = launch_open_program(STAGE_LIBEXEC_DIR "/stagingd", err);
+	if (r >= 0)
+		r = k->worker_fd = launch_open_program(STAGE_LIBEXEC_DIR "/stage-worker", err);
+	if (r >= 0)
+		r = mount_memory(k, err);
+	if (r >= 0 && mkdirat(k->dir.fd, RUNDIR_MOUNTS, 0755) < 0)
+		r = error_errno(err, errno, "make %s", RUNDIR_MOUNTS);
+	return r < 0 ? r : bind_socket(k, err);
+}
+
+static void wait_for_end(void)
+{
+	sigset_t set;
+	int sig;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGINT);
+	while (sigwait(&set, &sig) != 0)
+		;
+}
+
+static void fail(struct keeper *k, const struct error *err)
+{
+	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
+	_cleanup_(fd_closep) int fd = openat(k->dir.fd, RUNDIR_FAILED, flags, 0644);
+
+	log_error("%s", err->text);
+	if (fd >= 0) {
+		fd_write_all(fd, err->text, strlen(err->text));
+		fd_write_all(fd, "\n", 1);
+	}
+	k->st.failed = true;
+	state_write(k->dir.fd, &k->st);
+	answer(k, 'E', err->text);
+}
+
+int keeper_expand(const struct keeper *k, const char *path, char *buf, struct error *err)
+{
+	_cleanup_(freep) char *out = NULL;
+	struct conf_expand e = { .user = k->user.name, .array_task = "", .job_id = k->job_id };
+	struct group *gr = strstr(path, "%g") ? getgrgid(k->gid) : NULL;
+	char host[256] = "", group[16];
+	int r;
+
+	gethostname(host, sizeof(host) - 1);
+	host[strcspn(host, ".")] = '\0';
+	snprintf(group, sizeof(group), "%u", (unsigned)k->gid);
+	e.node = k->node ? k->node : host;
+	e.group = gr ? gr->gr_name : group;
+	r = conf_expand_path(path, &e, &out, err);
+	if (r == 0 && snprintf(buf, PATH_MAX, "%s", out) >= PATH_MAX)
+		r = error_set(err, ENAMETOOLONG, "%s is too long", path);
+	return r;
+}
+
+static int serve(struct keeper *k, bool *job_overp, struct error *err)
+{
+	bool known;
+	int r = launch_user_init(&k->user, k->uid, k->gid, &known, err);
+
+	if (r < 0)
+		return r;
+	if (!known)
+		log_warning("uid %u has no account here: it is staged with gid %u alone",
+			    (unsigned)k->uid, (unsigned)k->gid);
+	r = keeper_serve(k, job_overp);
+	return r < 0 ? error_errno(err, -r, "start stagingd") : 0;
+}
+
+int keeper_run(struct keeper *k)
+{
+	struct error err = ERROR_INIT;
+	uint64_t timeout_ms = 10000;
+	bool job_over = true;
+	int r = detach(k);
+
+	log_open("stage-keeper", -1, 1);
+	log_set_job(k->job_id);
+	if (r < 0)
+		return 1;
+	if (k->in_step)
+		jobmem_leave();
+	r = take_dir(k, &err);
+	if (r == RUN_E_ANOTHER)
+		return 0;
+	if (r < 0) {
+		log_error("%s", err.text);
+		answer(k, 'E', err.text);
+		return 1;
+	}
+	r = set_up(k, &err);
+	if (r == 0) {
+		answer(k, 'R', "");
+		r = serve(k, &job_over, &err);
+	}
+	if (r < 0) {
+		fail(k, &err);
+		wait_for_end();
+	}
+	if (k->conf)
+		timeout_ms = k->conf->cleanup_timeout_ms;
+	k->st.ending = true;
+	state_write(k->dir.fd, &k->st);
+	r = clean_release(&k->dir, &k->st, job_over, clock_ms() + timeout_ms, &err);
+	if (r < 0)
+		log_error("clean up: %s", err.text);
+	return r < 0;
+}

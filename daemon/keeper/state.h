@@ -1,0 +1,63 @@
+/*
+ * state: the keeper's record of what must be taken away, the file `state` in the job's run
+ * directory (a kv). Whatever it names was written there before it was made.
+ *
+ * Only root writes it. One that can't be read counts as empty: clean then takes away what stands at
+ * the fixed names of the run directory, which is ours in any case.
+ */
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/rundir.h"
+#include "daemon/keeper/proc.h"
+
+#define STATE_MAX_PROCS 256
+#define STATE_MAX_TIERS 16
+#define STATE_BOOT_SIZE 37
+
+struct state_slot {
+	bool used;
+	uint32_t minor;  /* of the FUSE connection; 0: not known (yet) */
+	uint64_t mnt_id;
+};
+
+struct state_tier {
+	char path[PATH_MAX]; /* the job's own directory in the tier */
+	uint64_t inode;      /* 0: not known (yet) */
+	bool by_root;        /* its parent is root's: the directory itself is made and removed by root */
+};
+
+struct state {
+	uint32_t job_id;
+	uint32_t restart;
+	uid_t uid;           /* 0: not known */
+	gid_t gid;
+	char boot[STATE_BOOT_SIZE];
+	struct proc keeper;
+	bool ending;         /* a clean-up has begun: the keeper did not crash */
+	bool failed;         /* the keeper could not set the job up and waits for its end */
+	char cgroup[PATH_MAX]; /* our group below the job's, "" if there is none */
+	struct state_slot slots[RUNDIR_MAX_SLOTS];
+	struct proc procs[STATE_MAX_PROCS];
+	struct state_tier tiers[STATE_MAX_TIERS];
+};
+
+/* Reads the record of the run directory dirfd; *st is overwritten, zeroed on failure. */
+int state_read(int dirfd, struct state *st);
+
+/* Replaces the record by rename. */
+int state_write(int dirfd, const struct state *st);
+
+/* A free place, or NULL. */
+struct proc *state_add_proc(struct state *st, const struct proc *p);
+void state_remove_proc(struct state *st, pid_t pid);
+struct state_tier *state_add_tier(struct state *st);
+
+/* Id of the running kernel's boot; buf has STATE_BOOT_SIZE bytes. "" if not known. */
+void state_get_boot(char *buf);
+/* Was it written in this boot? */
+bool state_is_current(const struct state *st);

@@ -1,0 +1,33 @@
+/*
+ * tier: the job's own directory in a disk tier, <Path>/stage-data-<job>, mode 0700, the user's.
+ *
+ * Where the tier's path is root's alone, link by link, root makes and removes the directory; where
+ * it isn't (a site's own per-job directory, /tmp) that is done as the user, who may do there what
+ * he wants. The content is always deleted as the user.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct conf;
+struct error;
+struct state;
+struct state_tier;
+
+/*
+ * Makes the directory at path (an expanded tier path) and records it in st first; what stands
+ * there already is moved aside and recorded too. Takes a second at most where it acts as the user.
+ */
+int tier_make(int dirfd, struct state *st, const char *path, struct error *err);
+
+/* Takes t away: 0, or -ETIMEDOUT and the like if something is left. */
+int tier_remove(const struct state_tier *t, uid_t uid, gid_t gid, uint64_t deadline_ms,
+		struct error *err);
+
+/* Removes what jobs without a run directory have left in the disk tiers of the configuration
+ * whose paths are the same for all jobs: after a reboot no state file tells of it. */
+void tier_sweep(const struct conf *conf, int base_fd, uint64_t deadline_ms);
+
+/* The job of a name "stage-data-<job>[.<n>]": 0 or -EINVAL. */
+int tier_parse_name(const char *name, uint32_t *job_idp);

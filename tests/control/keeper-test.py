@@ -1,0 +1,875 @@
+#!/usr/bin/env python3
+"""Runs the real stage-keeper, as root, in mount and pid namespaces of its own.
+
+usage: keeper-test.py KEEPER FAKE RUNDIR LIBEXECDIR [TEST...]
+
+KEEPER is the program as built with these directories; FAKE stands in for stagingd and stage-worker
+(keeper-fake.c). Exit 77: this machine can't run it.
+"""
+import contextlib
+import ctypes
+import fcntl
+import os
+import re
+import shutil
+import signal
+import socket
+import subprocess
+import sys
+import time
+
+USER, UID, GID = 'nobody', 65534, 65534
+OTHER = 1
+MEMORY = '/sys/fs/cgroup/memory'
+LIMIT = 64 << 20
+PRIVATE = 'STAGE_KEEPER_TEST_PRIVATE'
+SCRATCH = '/run/keeper-test'
+CONF = SCRATCH + '/stage-data.conf'
+DISK = SCRATCH + '/disk'
+LOG = SCRATCH + '/log'
+
+libc = ctypes.CDLL(None, use_errno=True)
+KEEPER, FAKE, RUNDIR, LIBEXEC = sys.argv[1:5]
+next_job = 100
+
+
+def skip(why):
+    print('skipped:', why)
+    sys.exit(77)
+
+
+def run(*argv, check=True, **kwargs):
+    return subprocess.run(argv, check=check, **kwargs)
+
+
+def existing_above(path):
+    while not os.path.isdir(path):
+        path = os.path.dirname(path)
+    return path
+
+
+def set_up_namespace():
+    """The directories the keeper was built with, empty and ours alone."""
+    run('mount', '--make-rprivate', '/')
+    run('mount', '-t', 'tmpfs', '-o', 'mode=0755', 'tmpfs', '/run')
+    os.makedirs(SCRATCH)
+    if not RUNDIR.startswith('/run/'):
+        cover(existing_above(os.path.dirname(RUNDIR)), 'run')
+    cover(existing_above(LIBEXEC), 'libexec')
+    os.makedirs(LIBEXEC, exist_ok=True)
+    for name in 'stagingd', 'stage-worker':
+        shutil.copyfile(FAKE, f'{LIBEXEC}/{name}')
+        os.chmod(f'{LIBEXEC}/{name}', 0o755)
+    shutil.copyfile(KEEPER, f'{LIBEXEC}/stage-keeper')
+    os.chmod(f'{LIBEXEC}/stage-keeper', 0o755)
+    os.makedirs(DISK)
+    os.makedirs(SCRATCH + '/sticky')
+    os.chmod(SCRATCH + '/sticky', 0o1777)
+
+
+def cover(directory, name):
+    for sub in 'upper', 'work':
+        os.makedirs(f'{SCRATCH}/{name}/{sub}')
+    r = run('mount', '-t', 'overlay', 'overlay', '-o',
+            f'lowerdir={directory},upperdir={SCRATCH}/{name}/upper,workdir={SCRATCH}/{name}/work',
+            directory, check=False)
+    if r.returncode:
+        skip('no overlay file system to put test programs in place with')
+
+
+def write_conf(text=''):
+    with open(CONF, 'w') as f:
+        f.write(f'[limits]\nCleanupTimeout=5s\nMaxMemoryPercent=10\n{text}\n'
+                f'[tier shm]\nKind=memory\n[tier ssd]\nKind=disk\nPath={DISK}\n'
+                f'[tier own]\nKind=disk\nPath={SCRATCH}/sticky\n')
+    os.chmod(CONF, 0o644)
+
+
+def wait_for(condition, seconds=10, what='condition'):
+    deadline = time.monotonic() + seconds
+    while True:
+        reap_orphans()
+        value = condition()
+        if value:
+            return value
+        if time.monotonic() > deadline:
+            raise AssertionError('waited in vain for ' + what)
+        time.sleep(0.01)
+
+
+def reap_orphans():
+    """We are init here."""
+    for pid in [int(p) for p in os.listdir('/proc') if p.isdigit()]:
+        with contextlib.suppress(OSError):
+            if open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1].split()[:2] == ['Z', '1'] \
+                    and pid not in popened():
+                os.waitpid(pid, os.WNOHANG)
+
+
+jobs = []
+
+
+def popened():
+    return {job.process.pid for job in jobs if job.process.returncode is None}
+
+
+def keeper(*argv, **kwargs):
+    return run(f'{LIBEXEC}/stage-keeper', *argv, check=False, capture_output=True, text=True,
+               timeout=60, **kwargs)
+
+
+def mounts(pid='self'):
+    lines = [line.split() for line in open(f'/proc/{pid}/mountinfo')]
+    return [line[4] for line in lines if line[4].startswith(RUNDIR)]
+
+
+def processes(name):
+    found = []
+    for pid in [int(p) for p in os.listdir('/proc') if p.isdigit()]:
+        with contextlib.suppress(OSError):
+            if open(f'/proc/{pid}/cmdline').read().split('\0')[0] == name and \
+                    open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1].split()[0] != 'Z':
+                found.append(pid)
+    return found
+
+
+def as_user(fn, uid=UID):
+    """Runs fn in a child with the user's ids; its exit status (errno of an OSError)."""
+    pid = os.fork()
+    if pid == 0:
+        try:
+            os.setgroups([])
+            os.setresgid(GID, GID, GID)
+            os.setresuid(uid, uid, uid)
+            fn()
+            os._exit(0)
+        except OSError as e:
+            os._exit(e.errno)
+        except BaseException:
+            os._exit(255)
+    return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
+
+
+class Job:
+    """A keeper, with the fake stagingd below it."""
+
+    def __init__(self, *args, job=None, restart=0, expect='R', uid=UID, spec=b'the spec'):
+        global next_job
+        if job is None:
+            next_job += 1
+            job = next_job
+        self.id, self.dir = job, f'{RUNDIR}/{job}'
+        self.memory = f'{MEMORY}/slurm_kt/uid_{UID}/job_{job}'
+        self.sock = None
+        memfd = os.memfd_create('spec')
+        os.write(memfd, spec)
+        os.lseek(memfd, 0, os.SEEK_SET)
+        r, w = os.pipe()
+        self.process = subprocess.Popen(
+            [f'{LIBEXEC}/stage-keeper', 'run', '--job', str(job), '--uid', str(uid), '--gid',
+             str(GID), '--restart', str(restart), '--conf', CONF, *args],
+            stdin=memfd, stdout=w, env={'LD_PRELOAD': '', 'EVIL': '1'})
+        jobs.append(self)
+        os.close(memfd)
+        os.close(w)
+        self.answer = b''.join(iter(lambda: os.read(r, 4096), b'')).decode()
+        os.close(r)
+        assert self.answer[:1] == expect, self.answer
+
+    def connect(self):
+        def try_it():
+            s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+            try:
+                s.connect(self.dir + '/sock')
+            except OSError:
+                return None
+            return s
+        self.sock = self.sock or wait_for(try_it, what='stagingd to listen')
+        self.sock.settimeout(20)
+        return self.sock
+
+    def do(self, text):
+        self.connect().send(text.encode())
+        return self.sock.recv(65536).decode()
+
+    def numbers(self, text):
+        m = re.match(r'(-?\d+) (-?\d+) fds=(\d+)$', self.do(text))
+        return [int(g) for g in m.groups()]
+
+    def spawn(self, ident, writer=True):
+        r, pid, _ = self.numbers(f'spawn {ident} {0 if writer else 1}')
+        assert r == 0 and pid > 1, r
+        return pid
+
+    def event(self, pattern, seconds=10):
+        return wait_for(lambda: re.search(pattern, self.do('events')), seconds, pattern)
+
+    def mount(self, slot, ident, mode='ok'):
+        pid = self.spawn(ident, writer=False)
+        r, _, fds = self.numbers(f'mount {slot} 3')
+        assert (r, fds) == (0, 3), (r, fds)
+        assert self.do(f'worker {ident} fuse {mode}') == 'ok'
+        return pid
+
+    def clean(self, timeout=10000):
+        return keeper('clean', '--job', str(self.id), '--timeout', str(timeout))
+
+    def make_memory(self):
+        os.makedirs(self.memory)
+        with open(self.memory + '/memory.limit_in_bytes', 'w') as f:
+            f.write(str(LIMIT))
+
+    def state(self):
+        fields = open(self.dir + '/state', 'rb').read().split(b'\0')[:-1]
+        return dict(f.decode().split('=', 1) for f in fields)
+
+    def status_of(self, pid):
+        return open(f'/proc/{pid}/status').read()
+
+    def assert_gone(self):
+        assert not os.path.exists(self.dir), os.listdir(self.dir)
+        assert not [m for m in mounts() if m.startswith(self.dir + '/')], mounts()
+        assert not processes('stagingd') and not processes('stage-worker')
+
+    def ended(self, seconds=10):
+        wait_for(lambda: self.process.poll() is not None, seconds, 'the keeper to end')
+        return self.process.returncode
+
+
+def test_run_then_clean_leaves_nothing():
+    j = Job()
+    assert j.answer == 'R'
+    st = os.stat(j.dir)
+    assert (st.st_uid, st.st_mode & 0o7777) == (0, 0o711)
+    modes = {'lock': (0, 0o600), 'state': (0, 0o600), 'sock': (UID, 0o600), 'm': (0, 0o755),
+             't': (UID, 0o700), 't/data': (UID, 0o700), 't/.stage': (UID, 0o700),
+             't/.stage/tmp': (UID, 0o700)}
+    for name, (uid, mode) in modes.items():
+        st = os.lstat(f'{j.dir}/{name}')
+        assert (st.st_uid, st.st_mode & 0o7777) == (uid, mode), name
+    line = [line for line in open('/proc/self/mountinfo') if f'{j.dir}/t ' in line][0]
+    assert 'nosuid,nodev' in line and 'uid=' not in line.split(' - ')[0], line
+    assert 'huge=within_size' in line, line
+    assert j.do('events') == 'ok' or True
+    assert j.clean().returncode == 0
+    assert j.ended() == 0
+    j.assert_gone()
+    assert j.clean().returncode == 0
+
+
+def test_children_have_let_go_of_everything():
+    j = Job()
+    pid = j.spawn(1)
+    for who, text in ('stagingd', j.do('proof')), ('stage-worker', j.do('worker 1 proof')):
+        def field(name, text=text):
+            return re.search(rf'^{name}:\t(.*)$', text, re.M).group(1)
+        assert field('Uid').split() == [str(UID)] * 4
+        assert field('Gid').split() == [str(GID)] * 4
+        assert field('Groups').split() == [str(GID)], field('Groups')
+        for cap in 'CapInh', 'CapPrm', 'CapEff', 'CapBnd', 'CapAmb':
+            assert int(field(cap), 16) == 0, cap
+        assert field('NoNewPrivs') == '1'
+        assert int(field('SigBlk'), 16) == 0
+        ignored = int(field('SigIgn'), 16) & ~(1 << signal.SIGPIPE - 1)
+        assert ignored == 0, field('SigIgn')
+        assert field('Umask') == '0077' and field('Cwd') == '/'
+        assert field('Sid') == field('Pid')
+        env = dict(e.split('=', 1) for e in field('Env').split(';') if e)
+        assert sorted(env) == ['HOME', 'LANG', 'LOGNAME', 'PATH', 'USER'], env
+        assert env['USER'] == USER
+        fds = dict(line[4:].split(' ', 1) for line in text.split('\n') if line.startswith('Fd:'))
+        expected = ['0', '1', '2', '3'] + (['4', '5'] if who == 'stagingd' else [])
+        accepted = {fd for fd, to in fds.items() if int(fd) > 5 and to.startswith('socket:')}
+        assert set(fds) - (accepted if who == 'stagingd' else set()) == set(expected), fds
+        assert fds['0'] == '/dev/null'
+        assert re.search(r'Max core file size +0 +0', text)
+        assert re.search(r'Max open files +4096 +4096', text)
+        assert re.search(r'Max locked memory +0 +0', text)
+        assert field('Args').startswith(who + ';')
+    assert 'Oom:\t0' in j.do('proof') and 'Oom:\t1000' in j.do('worker 1 proof')
+    assert '/memfd:spec' in j.do('proof')
+    assert re.search(f'pid|{pid}', j.state()['procs'])
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
+def test_spawn_and_kill_are_reported():
+    j = Job()
+    j.spawn(1)
+    j.spawn(2, writer=False)
+    assert j.numbers('spawn 1 0')[0] == -22     # an id in use
+    assert j.numbers('spawn 3 7')[0] == -22     # no such class
+    assert j.numbers('kill 9 15')[0] == -3
+    assert j.numbers('kill 1 10')[0] == -22     # no such signal for it
+    assert j.numbers('kill 1 15')[0] == 0
+    j.event(r'exited 1 15\n')
+    assert j.numbers('kill 2 9')[0] == 0
+    j.event(r'exited 2 9\n')
+    j.spawn(1)                                  # the id is free again
+    j.do('worker 1 exit 3') if False else j.sock.send(b'worker 1 exit 3')
+    j.sock.recv(100)
+    j.event(r'exited 1 768\n')
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
+def test_mounts_are_the_users_alone():
+    j = Job()
+    j.mount(0, 1)
+    path = f'{j.dir}/m/0/f'
+
+    def read():
+        assert open(path).read() == 'hello'
+    assert as_user(read) == 0
+    assert as_user(read, OTHER) == 13
+    try:
+        open(path)
+        raise AssertionError('root can read it')
+    except PermissionError:
+        pass
+    assert j.numbers('mount 0 1')[0] == -16
+    assert j.numbers('mount 64 1')[0] == -22
+    assert j.numbers('mount 1 17')[0] == -22
+    line = [line for line in open('/proc/self/mountinfo') if f'{j.dir}/m/0 ' in line][0]
+    assert re.search(r' ro,nosuid,nodev', line), line
+    minor = line.split()[2].split(':')[1]
+    assert j.state()['slots'] == f'0:{minor}:{line.split()[0]},', j.state()['slots']
+    listed = keeper('list').stdout
+    assert re.search(rf'^job={j.id} uid={UID} keeper=alive bytes=\d+ mounts=1 workers=2', listed), listed
+    assert j.numbers('unmount 0')[0] == 0
+    assert j.numbers('unmount 0')[0] == -22
+    j.event(r'exited 1 0\n')                    # the server sees the end
+    assert f'{j.dir}/m/0' not in mounts()
+    j.mount(0, 2)
+    assert as_user(read) == 0
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
+def test_tier_directories():
+    j = Job()
+    os.mkdir(f'{DISK}/stage-data-{j.id}')       # of an earlier run
+    os.chown(f'{DISK}/stage-data-{j.id}', UID, GID)
+    open(f'{DISK}/stage-data-{j.id}/old', 'w').close()
+    assert j.numbers('tier 0')[0] == -22        # memory
+    assert j.numbers('tier 1')[0] == 0
+    assert j.numbers('tier 1')[0] == 0          # again
+    assert j.numbers('tier 2')[0] == 0
+    assert j.numbers('tier 9')[0] == -22
+    for top in DISK, SCRATCH + '/sticky':
+        st = os.stat(f'{top}/stage-data-{j.id}')
+        assert (st.st_uid, st.st_gid, st.st_mode & 0o7777) == (UID, GID, 0o700)
+
+    def fill():
+        for top in DISK, SCRATCH + '/sticky':
+            os.makedirs(f'{top}/stage-data-{j.id}/a/b/c')
+            open(f'{top}/stage-data-{j.id}/a/b/c/file', 'w').close()
+            os.chmod(f'{top}/stage-data-{j.id}/a/b', 0)
+    assert as_user(fill) == 0
+    assert len(os.listdir(DISK)) == 2
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    assert os.listdir(DISK) == [] and os.listdir(SCRATCH + '/sticky') == []
+
+
+def test_tier_of_a_link_of_the_users_is_refused():
+    os.mkdir(SCRATCH + '/users')
+    os.chown(SCRATCH + '/users', UID, GID)
+    as_user(lambda: os.symlink(DISK, SCRATCH + '/users/link'))
+    write_conf()
+    with open(CONF, 'a') as f:
+        f.write(f'[tier zz]\nKind=disk\nPath={SCRATCH}/users/link\n')
+    j = Job()
+    assert j.numbers('tier 3')[0] == -13        # as the user, who may not write there
+    assert os.listdir(DISK) == []
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
+def test_end_removes_everything():
+    j = Job()
+    j.mount(3, 1)
+    j.spawn(2)
+    j.connect().send(b'end')
+    assert j.ended() == 0
+    j.assert_gone()
+
+
+def test_garbage_ends_the_conversation():
+    for text in 'verb', 'short':
+        j = Job()
+        j.spawn(1)
+        server = j.mount(0, 2)
+        j.connect().send(text.encode())
+        wait_for(lambda: not processes('stagingd'), what='stagingd to be ended')
+        wait_for(lambda: processes('stage-worker') == [server], what='the writer to be ended')
+        assert j.process.poll() is None
+        assert j.clean().returncode == 0
+        j.assert_gone()
+
+
+def test_stagingd_dies_and_mounts_go_on():
+    j = Job()
+    j.spawn(1)
+    server = j.mount(0, 2)
+    os.kill(processes('stagingd')[0], signal.SIGKILL)
+    wait_for(lambda: processes('stage-worker') == [server], what='the writer to end')
+
+    def read():
+        assert open(f'{j.dir}/m/0/f').read() == 'hello'
+    assert as_user(read) == 0
+    start = time.monotonic()
+    assert j.clean().returncode == 0
+    assert time.monotonic() - start < 3
+    j.assert_gone()
+
+
+def test_killed_keeper_is_cleaned_up_after():
+    j = Job()
+    server = j.mount(0, 1)
+    j.spawn(2)
+    assert j.numbers('tier 1')[0] == 0
+    j.do('worker 2 ignore-term')
+    j.process.kill()
+    j.process.wait()
+    wait_for(lambda: processes('stage-worker') == [server], what='the writer to die with it')
+    assert as_user(lambda: open(f'{j.dir}/m/0/f').read()) == 0
+    assert 'keeper=dead' in keeper('list').stdout
+    cleans = [subprocess.Popen([f'{LIBEXEC}/stage-keeper', 'clean', '--job', str(j.id)])
+              for _ in range(4)]
+    assert [c.wait(30) for c in cleans] == [0] * 4
+    j.assert_gone()
+    assert os.listdir(DISK) == []
+
+
+def test_stopped_keeper_is_killed():
+    j = Job()
+    j.spawn(1)
+    j.process.send_signal(signal.SIGSTOP)
+    start = time.monotonic()
+    assert j.clean(timeout=1000).returncode == 0
+    assert time.monotonic() - start < 6
+    j.assert_gone()
+
+
+def test_content_goes_though_a_namespace_pins_it():
+    j = Job()
+    pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '1000'])
+    wait_for(lambda: os.readlink(f'/proc/{pin.pid}/ns/mnt') != os.readlink('/proc/self/ns/mnt'))
+
+    def fill():
+        os.makedirs(f'{j.dir}/t/data/x/y')
+        with open(f'{j.dir}/t/data/x/y/big', 'wb') as f:
+            f.write(b'x' * (8 << 20))
+        os.chmod(f'{j.dir}/t/data/x/y', 0)
+        os.chmod(f'{j.dir}/t', 0)
+    assert as_user(fill) == 0
+    inside = f'/proc/{pin.pid}/root{j.dir}/t'
+    assert os.statvfs(inside).f_blocks - os.statvfs(inside).f_bfree >= (8 << 20) // 4096
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    used = os.statvfs(inside).f_blocks - os.statvfs(inside).f_bfree
+    assert used < 16, used
+    pin.kill()
+    pin.wait()
+
+
+def test_open_files_and_directories_do_not_hold_it_up():
+    j = Job()
+    j.mount(0, 1)
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        os.setresgid(GID, GID, GID)
+        os.setresuid(UID, UID, UID)
+        os.chdir(f'{j.dir}/t/data')
+        held = [open('mine', 'w'), open(f'{j.dir}/m/0/f')]
+        os.write(w, b'x')
+        signal.pause()
+        del held
+    os.read(r, 1)
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    os.kill(pid, signal.SIGKILL)
+    os.waitpid(pid, 0)
+
+
+def hung_reader(path):
+    pid = os.fork()
+    if pid == 0:
+        os.setresgid(GID, GID, GID)
+        os.setresuid(UID, UID, UID)
+        with contextlib.suppress(OSError):
+            open(path).read()
+        os._exit(0)
+    wait_for(lambda: open(f'/proc/{pid}/wchan').read() not in ('0', '') or
+             'D (disk' in open(f'/proc/{pid}/status').read(), what='the reader to wait')
+    return pid
+
+
+def gone(pid):
+    return os.waitpid(pid, os.WNOHANG)[0] == pid
+
+
+def test_a_hung_server_is_aborted():
+    j = Job()
+    server = j.mount(0, 1, 'hang')
+    reader = hung_reader(f'{j.dir}/m/0/f')
+    time.sleep(0.3)
+    os.kill(reader, signal.SIGKILL)
+    start = time.monotonic()
+    wait_for(lambda: gone(reader), 10, 'the reader to be freed')
+    taken = time.monotonic() - start
+    assert 1 < taken < 6, taken
+    j.event(r'exited 1 0\n')
+    assert not os.path.exists(f'/proc/{server}') or True
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
+def test_a_stopped_server_does_not_hold_clean_up():
+    j = Job()
+    server = j.mount(0, 1, 'hang')
+    reader = hung_reader(f'{j.dir}/m/0/f')
+    os.kill(server, signal.SIGSTOP)
+    os.kill(reader, signal.SIGKILL)
+    start = time.monotonic()
+    assert j.clean().returncode == 0
+    assert time.monotonic() - start < 5
+    wait_for(lambda: gone(reader), 5, 'the reader to be freed')
+    j.assert_gone()
+
+
+def test_unmount_frees_readers():
+    j = Job()
+    j.mount(0, 1, 'hang')
+    reader = hung_reader(f'{j.dir}/m/0/f')
+    assert j.numbers('unmount 0')[0] == 0
+    wait_for(lambda: gone(reader), 3, 'the reader to be freed')
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
+def test_orphans_of_workers_are_ended():
+    j = Job()
+    j.spawn(1, writer=False)
+    j.do('worker 1 orphan')
+    wait_for(lambda: len(processes('stage-worker')) == 2, what='the orphan')
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
+def test_memory_is_charged_to_the_job():
+    if not os.path.exists(MEMORY + '/memory.limit_in_bytes'):
+        print('  (no memory controller v1 here: left out)')
+        return
+    j = Job(job=900)
+    j.connect()
+    time.sleep(0.3)
+    j.make_memory()
+    try:
+        m = j.event(r'memory (\d+) (\d+)')
+        assert int(m.group(1)) == LIMIT
+        size = [line for line in open('/proc/self/mountinfo') if f'{j.dir}/t ' in line][0]
+        assert f'size={LIMIT // 1024}k' in size, size
+        j.spawn(1)
+        assert 'job_900/stage-data' in j.do('worker 1 proof')
+        assert j.do(f'worker 1 chdir {j.dir}/t/data') == '0'
+        assert j.do('worker 1 write 20') == ' written'
+        used = int(open(j.memory + '/memory.usage_in_bytes').read())
+        assert used > 20 << 20, used
+        j.spawn(2, writer=False)
+        assert 'job_900' not in j.do('worker 2 proof')
+        # more than the job may have: the writer alone is killed
+        j.connect().send(b'worker 1 write 100')
+        j.sock.recv(65536)
+        j.event(r'exited 1 9\n', 20) if 'exited 1' in j.do('events') else None
+        assert processes('stagingd')
+        assert j.clean().returncode == 0
+        j.assert_gone()
+        assert not os.path.exists(j.memory)
+    finally:
+        for path in j.memory + '/stage-data', j.memory, os.path.dirname(j.memory), \
+                f'{MEMORY}/slurm_kt':
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+
+
+def test_no_memory_cgroup_is_said():
+    j = Job()
+    m = j.event(r'memory (-?\d+) (\d+)', 8)
+    assert m.group(1) == '-1'
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
+def test_step_leaves_the_jobs_cgroups():
+    if not os.path.exists(MEMORY + '/memory.limit_in_bytes'):
+        print('  (no memory controller v1 here: left out)')
+        return
+    step = f'{MEMORY}/slurm_kt/uid_{UID}/job_901/step_0'
+    os.makedirs(step)
+    before = open('/proc/self/cgroup').read()
+    was = re.search(r'^\d+:memory:(.*)$', before, re.M).group(1)
+    with open(step + '/cgroup.procs', 'w') as f:
+        f.write('0')
+    try:
+        j = Job('--step', job=901)
+        with open(f'{MEMORY}{was}/cgroup.procs', 'w') as f:
+            f.write('0')
+        assert 'job_901' not in open(f'/proc/{j.process.pid}/cgroup').read()
+        assert j.clean().returncode == 0
+        j.assert_gone()
+    finally:
+        with contextlib.suppress(OSError):
+            with open(f'{MEMORY}{was}/cgroup.procs', 'w') as f:
+                f.write('0')
+        for path in step, os.path.dirname(step), f'{MEMORY}/slurm_kt/uid_{UID}', \
+                f'{MEMORY}/slurm_kt':
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+
+
+def test_a_second_keeper_of_the_run_says_ready_and_goes():
+    j = Job()
+    k = Job('--step', job=j.id)
+    assert k.ended() == 0
+    assert j.process.poll() is None and j.do('events')
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
+def test_a_requeued_job_starts_fresh():
+    j = Job()
+    j.mount(0, 1)
+    assert j.numbers('tier 1')[0] == 0
+    k = Job(job=j.id, restart=1)
+    assert k.answer == 'R'
+    assert k.state()['restart'] == '1'
+    assert f'{j.dir}/m/0' not in mounts()
+    assert k.numbers('tier 1')[0] == 0
+    assert k.clean().returncode == 0
+    j.ended()
+    assert keeper('reap', '--conf', CONF).returncode == 0
+    k.assert_gone()
+    assert os.listdir(DISK) == []
+
+
+def test_a_broken_configuration_is_told():
+    with open(CONF, 'w') as f:
+        f.write('[limits]\nNoSuchKey=1\n')
+    j = Job(expect='E')
+    assert 'NoSuchKey' in j.answer, j.answer
+    assert open(j.dir + '/failed').read().strip() == j.answer[1:]
+    assert os.stat(j.dir + '/failed').st_mode & 0o777 == 0o644
+    k = Job(job=j.id, expect='E')               # of a later step
+    assert k.answer.strip() == j.answer and k.ended() == 0
+    assert keeper('reap').returncode == 0
+    assert os.path.exists(j.dir + '/failed')    # as long as the job lives
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
+def test_root_is_refused():
+    j = Job(uid=0, expect='E')
+    assert 'root' in j.answer
+    assert not processes('stagingd')
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
+def test_a_foreign_run_directory_is_refused():
+    os.rmdir(RUNDIR + '/.trash') if os.path.exists(RUNDIR + '/.trash') else None
+    os.chmod(RUNDIR, 0o777)
+    try:
+        assert 'must belong to root' in Job(expect='E').answer
+    finally:
+        os.chmod(RUNDIR, 0o755)
+
+
+def test_programs_of_others_are_not_started():
+    os.chmod(f'{LIBEXEC}/stage-worker', 0o777)
+    try:
+        j = Job(expect='E')
+        assert 'stage-worker' in j.answer
+        assert j.clean().returncode == 0
+        j.assert_gone()
+    finally:
+        os.chmod(f'{LIBEXEC}/stage-worker', 0o755)
+
+
+def test_reap_takes_dead_keepers_only_and_counts_them():
+    with contextlib.suppress(OSError):
+        os.unlink(RUNDIR + '/.crashes')
+    with contextlib.suppress(OSError):
+        os.unlink(RUNDIR + '/.breaker')
+    alive = Job()
+    for i in range(3):
+        assert not os.path.exists(RUNDIR + '/.breaker')
+        j = Job()
+        j.mount(0, 1)
+        j.process.kill()
+        j.process.wait()
+        assert keeper('reap', '--conf', CONF).returncode == 0
+        assert not os.path.exists(j.dir)
+    assert alive.process.poll() is None and alive.do('proof')
+    assert 'several times' in open(RUNDIR + '/.breaker').read()
+    assert keeper('reap').returncode == 0
+    assert os.path.exists(RUNDIR + '/.breaker')
+    with open(RUNDIR + '/.crashes', 'wb') as f:
+        f.write((1).to_bytes(8, sys.byteorder) * 3)     # an hour ago, or it is young: the machine
+    up = float(open('/proc/uptime').read().split()[0])
+    assert keeper('reap').returncode == 0
+    assert os.path.exists(RUNDIR + '/.breaker') == (up < 3600)
+    for name in '.crashes', '.breaker':
+        with contextlib.suppress(OSError):
+            os.unlink(f'{RUNDIR}/{name}')
+    assert alive.clean().returncode == 0
+    alive.assert_gone()
+
+
+def test_leftovers_of_another_boot():
+    j = Job()
+    j.mount(0, 1)
+    j.process.kill()
+    j.process.wait()
+    text = open(j.dir + '/state', 'rb').read()
+    bystander = subprocess.Popen(['sleep', '1000'])
+    start = open(f'/proc/{bystander.pid}/stat').read().rsplit(')', 1)[1].split()[19]
+    text = re.sub(rb'boot=[^\0]*', b'boot=another', text)
+    text = re.sub(rb'procs=[^\0]*', f'procs={bystander.pid}:{start},'.encode(), text)
+    with open(j.dir + '/state', 'wb') as f:
+        f.write(text)
+    assert keeper('reap', '--conf', CONF).returncode == 0
+    assert bystander.poll() is None             # a pid of another boot is nobody of ours
+    bystander.kill()
+    bystander.wait()
+    assert not os.path.exists(j.dir)
+    for pid in processes('stage-worker'):
+        os.kill(pid, signal.SIGKILL)
+
+
+def test_torn_state():
+    for damage in b'', b'garbage', b'version=9\0', None:
+        j = Job()
+        j.mount(0, 1)
+        as_user(lambda: open(f'{j.dir}/t/data/x', 'w').close())
+        j.process.kill()
+        j.process.wait()
+        if damage is None:
+            os.unlink(j.dir + '/state')
+        else:
+            with open(j.dir + '/state', 'wb') as f:
+                f.write(damage)
+        assert j.clean().returncode == 0
+        assert not os.path.exists(j.dir)
+        for pid in processes('stage-worker') + processes('stagingd'):
+            os.kill(pid, signal.SIGKILL)        # nothing tells of them any more
+        wait_for(lambda: not processes('stage-worker'))
+
+
+def test_sweep_of_disk_tiers():
+    for name in 'stage-data-77', 'stage-data-78.123', 'stage-data-x', 'other':
+        os.makedirs(f'{DISK}/{name}/deep/er')
+        run('chown', '-R', f'{UID}:{GID}', f'{DISK}/{name}')
+    j = Job()
+    assert j.numbers('tier 1')[0] == 0
+    assert keeper('reap', '--conf', CONF).returncode == 0
+    assert sorted(os.listdir(DISK)) == sorted(['other', f'stage-data-{j.id}', 'stage-data-x'])
+    assert j.clean().returncode == 0
+    for name in 'stage-data-x', 'other':
+        shutil.rmtree(f'{DISK}/{name}')
+    j.assert_gone()
+
+
+def test_repeated_in_the_jobs_namespace():
+    ns = SCRATCH + '/ns'
+    write_conf(f'[mount]\nJobNamespace={ns}/%j/.ns')
+    pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '1000'])
+    wait_for(lambda: os.readlink(f'/proc/{pin.pid}/ns/mnt') != os.readlink('/proc/self/ns/mnt'))
+    j = Job('--step')
+    os.makedirs(f'{ns}/{j.id}')
+    os.symlink(f'/proc/{pin.pid}/ns/mnt', f'{ns}/{j.id}/.ns')
+    j.mount(0, 1)
+    wait_for(lambda: f'{j.dir}/m/0' in mounts(pin.pid), 3, 'the mount in the namespace')
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    pin.kill()
+    pin.wait()
+    write_conf()
+
+
+def test_output_goes_to_the_log_escaped():
+    write_conf()
+    text = open(CONF).read()
+    with open(CONF, 'w') as f:
+        f.write(text + f'[daemon]\nLogFile={LOG}\n')
+    j = Job()
+    j.do('say')
+    wait_for(lambda: "of the user's" in open(LOG).read(), what='the line')
+    log = open(LOG).read()
+    assert f'job={j.id} user: a line' in log and '\x1b' not in log, log
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    write_conf()
+
+
+def test_usage():
+    assert keeper('run', '--job', '1').returncode == 2
+    assert keeper('run', '--job', '-1', '--uid', '5', '--gid', '5').returncode == 2
+    assert keeper('clean', '--job', '1x').returncode == 2
+    assert keeper('explode').returncode == 2
+    assert keeper('clean', '--job', '424242').returncode == 0
+    assert as_user(lambda: os.execv(f'{LIBEXEC}/stage-keeper', ['stage-keeper', 'reap'])) == 1
+
+
+def clear():
+    """A test that failed must not fail the next one."""
+    for j in jobs:
+        if j.sock:
+            j.sock.close()
+        if j.process.poll() is None:
+            j.process.send_signal(signal.SIGCONT)
+            j.process.kill()
+            j.process.wait()
+    jobs.clear()
+    for name in 'stagingd', 'stage-worker':
+        for pid in processes(name):
+            os.kill(pid, signal.SIGKILL)
+    for path in sorted(mounts(), reverse=True):
+        run('umount', '-l', path, check=False)
+    shutil.rmtree(RUNDIR, ignore_errors=True)
+
+
+def main():
+    chosen = sys.argv[5:]
+    failed = []
+    set_up_namespace()
+    for name, test in list(globals().items()):
+        if not name.startswith('test_') or chosen and name not in chosen:
+            continue
+        write_conf()
+        start = time.monotonic()
+        try:
+            test()
+            print(f'ok {name} {time.monotonic() - start:.2f}s', flush=True)
+        except Exception as e:
+            import traceback
+            traceback.print_exc()
+            print(f'NOT OK {name}: {e!r}', flush=True)
+            failed.append(name)
+        clear()
+    if failed:
+        print('failed:', *failed)
+    sys.exit(1 if failed else 0)
+
+
+if os.geteuid() != 0:
+    skip('must be root')
+if PRIVATE not in os.environ:
+    if run('unshare', '-m', '-p', '--fork', '--mount-proc', 'true', check=False).returncode:
+        skip('no namespaces of our own')
+    os.environ[PRIVATE] = '1'
+    os.execvp('unshare', ['unshare', '-m', '-p', '--fork', '--kill-child', '--mount-proc',
+                          sys.executable, *sys.argv])
+main()
