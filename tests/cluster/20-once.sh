@@ -9,7 +9,7 @@ test_once_for_24_tasks_and_three_steps() {
 		srun -n24 -N3 --overcommit bash -c 'echo "task $(hostname) $(stat -c %d:%i "$STAGE_DATA_PATH_T") \
 			$(cat "$STAGE_DATA_PATH_T"/*/* | cksum)"'
 	done
-	srun -N3 -n3 --ntasks-per-node=1 bash -c 'echo "daemons $(hostname) $(pgrep -cx stagingd)"'
+	srun -N3 -n3 bash -c 'echo "daemons $(hostname) $(pgrep -cx stagingd)"'
 	EOS
 	)
 	assert_eq 72 "$(grep -c ^task <<<"$out")" "tasks that read it"
@@ -22,10 +22,10 @@ test_once_for_24_tasks_and_three_steps() {
 test_the_same_variables_in_every_task() {
 	local out
 
-	out=$(job_run alice -N2 --stage-data="t=$data/flat" <<-'EOS'
+	out=$(job_run alice -N2 --ntasks-per-node=2 --stage-data="t=$data/flat" <<-'EOS'
 	echo "$STAGE_DATA_DIR $STAGE_DATA_PATH_T $STAGE_DATA_NAMES $STAGE_DATA_SOCKET"
-	srun -N2 --ntasks-per-node=2 bash -c 'echo "$STAGE_DATA_DIR $STAGE_DATA_PATH_T $STAGE_DATA_NAMES $STAGE_DATA_SOCKET"'
-	srun -N2 --export=NONE bash -c 'echo "$STAGE_DATA_DIR $STAGE_DATA_PATH_T $STAGE_DATA_NAMES $STAGE_DATA_SOCKET"'
+	srun bash -c 'echo "$STAGE_DATA_DIR $STAGE_DATA_PATH_T $STAGE_DATA_NAMES $STAGE_DATA_SOCKET"'
+	srun --export=NONE bash -c 'echo "$STAGE_DATA_DIR $STAGE_DATA_PATH_T $STAGE_DATA_NAMES $STAGE_DATA_SOCKET"'
 	EOS
 	)
 	assert_eq 1 "$(sort -u <<<"$out" | wc -l)" "different values in: $out"

@@ -5,13 +5,13 @@ works_with() {
 	local out id
 
 	prolog_flags "$1"
-	out=$(job_run alice -N3 --stage-data="t=$data/many.tar,m=$data/many.zstd.sqsh" <<-'EOS'
+	out=$(job_run alice -N3 --ntasks-per-node=2 --stage-data="t=$data/many.tar,m=$data/many.zstd.sqsh" <<-'EOS'
 	cat $STAGE_DATA_PATH_T/*/* | cksum
 	for step in 1 2; do
-		srun -N3 --ntasks-per-node=2 bash -c 'cat $STAGE_DATA_PATH_T/*/* | cksum'
-		srun -N3 --ntasks-per-node=2 bash -c 'cat $STAGE_DATA_PATH_M/*/* | cksum'
+		srun bash -c 'cat $STAGE_DATA_PATH_T/*/* | cksum'
+		srun bash -c 'cat $STAGE_DATA_PATH_M/*/* | cksum'
 	done
-	srun -N3 --ntasks-per-node=1 bash -c 'echo "daemons $(pgrep -cx stagingd)"'
+	srun -N3 -n3 bash -c 'echo "daemons $(pgrep -cx stagingd)"'
 	EOS
 	)
 	assert_eq 25 "$(grep -c '^[0-9]' <<<"$out")" "checksums"
