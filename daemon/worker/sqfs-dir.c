@@ -249,3 +249,33 @@ int sqfs_dir_find(struct sqfs_image *img, const struct sqfs_inode *inode, const 
 	sqfs_dir_end(&d);
 	return r;
 }
+
+int sqfs_dir_resolve(struct sqfs_image *img, const char *path, struct sqfs_inode *inode)
+{
+	struct sqfs_inode at;
+	struct sqfs_dirent ent;
+	char name[SQFS_MAX_NAME + 1];
+	int r;
+
+	r = sqfs_inode_load(img, sqfs_inode_get_root(img), &at);
+	while (r == 0 && *path) {
+		size_t size = strcspn(path, "/");
+
+		if (size > SQFS_MAX_NAME || at.type != SQFS_TYPE_DIR)
+			return 0;
+		memcpy(name, path, size);
+		name[size] = '\0';
+		path += size + (path[size] == '/');
+		if (size == 0 || !strcmp(name, "."))
+			continue;
+		r = sqfs_dir_find(img, &at, name, &ent);
+		if (r == 0)
+			return 0;
+		if (r == 1)
+			r = sqfs_inode_load(img, ent.ref, &at);
+	}
+	if (r < 0)
+		return r;
+	*inode = at;
+	return 1;
+}

@@ -45,3 +45,7 @@ void sqfs_dir_end(struct sqfs_dir *d);
 /* 1: found; 0: not there; -errno. */
 int sqfs_dir_find(struct sqfs_image *img, const struct sqfs_inode *inode, const char *name,
 		  struct sqfs_dirent *ent);
+
+/* The inode at a relative path of plain names; links are not followed. "" is the root. 1, 0 or
+ * -errno as above; 0 also where a component is no directory. */
+int sqfs_dir_resolve(struct sqfs_image *img, const char *path, struct sqfs_inode *inode);

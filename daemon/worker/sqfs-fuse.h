@@ -41,5 +41,5 @@ int sqfs_server_mount(struct sqfs_server *s, const char *path, struct error *err
 
 /* Serves until the mount is gone or sqfs_server_stop(). Its threads are joined. */
 int sqfs_server_run(struct sqfs_server *s, struct error *err);
-/* Any thread, any time, also before run. */
+/* Any thread or signal handler, any time, also before run. */
 void sqfs_server_stop(struct sqfs_server *s);

@@ -33,6 +33,7 @@ static const unsigned jail_calls[] = {
 	__NR_brk,        __NR_mmap,         __NR_munmap,        __NR_mremap,
 	__NR_madvise,    __NR_mprotect,     __NR_futex,         __NR_exit,
 	__NR_exit_group, __NR_rt_sigreturn, __NR_clock_gettime, __NR_getrandom,
+	__NR_sigaltstack,
 #ifdef __NR_restart_syscall
 	__NR_restart_syscall,
 #endif
