@@ -221,12 +221,12 @@ static void check_tier(const struct conf_tier *t, struct conf_report *r)
 	if (!strcmp(t->name, "shm") && t->kind != CONF_TIER_MEMORY)
 		conf_report(r, EINVAL, "write Kind=memory or give it another name",
 			    "[tier shm] is the node's memory");
-	if (t->kind == CONF_TIER_MEMORY && *t->path)
+	else if (t->kind == CONF_TIER_MEMORY && *t->path)
 		conf_report(r, EINVAL, "leave it out", "[tier %s]: Kind=memory has no Path", t->name);
-	if (t->kind != CONF_TIER_MEMORY && !*t->path)
+	else if (t->kind != CONF_TIER_MEMORY && !*t->path)
 		conf_report(r, EINVAL, "write Path=/DIRECTORY, or Kind=memory",
 			    "[tier %s] has no Path", t->name);
-	if (t->kind == CONF_TIER_MEMORY && t->provided_by_site)
+	else if (t->kind == CONF_TIER_MEMORY && t->provided_by_site)
 		conf_report(r, EINVAL, "leave it out", "[tier %s]: Kind=memory can't be Provided=site",
 			    t->name);
 }
@@ -273,6 +273,8 @@ void conf_check_whole(const struct conf *conf, const struct conf_places *places,
 	for (size_t i = 0; i < places->n_items; i++) {
 		const struct conf_place *p = &places->items[i];
 
+		if (p->bad)
+			continue;
 		r->file = p->file;
 		r->line = p->line;
 		if (!strcmp(p->section->name, "source"))

@@ -60,6 +60,7 @@ struct conf_place {
 	size_t index;
 	char *file;
 	unsigned line;
+	bool bad; /* a value was refused: what is missing then is no news */
 };
 
 struct conf_places {

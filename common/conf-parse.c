@@ -61,7 +61,7 @@ static int add_place(struct parser *ps)
 	ps->places->items = items;
 	item = &items[ps->places->n_items];
 	*item = (struct conf_place){ ps->section, ps->index, strdup(ps->report->file),
-				     ps->report->line };
+				     ps->report->line, false };
 	if (!item->file)
 		return -ENOMEM;
 	ps->places->n_items++;
@@ -314,6 +314,8 @@ static int take_key(void *user, const char *section, const char *name, const cha
 				   ps->report);
 	if (r == -ENOMEM)
 		ps->failure = r;
+	if (r < 0 && ps->section->named)
+		ps->places->items[ps->places->n_items - 1].bad = true;
 	return 1;
 }
 

@@ -30,6 +30,7 @@ int dataset_dest_read(struct dataset *d, const char *dest, struct error *err);
 int dataset_options_read(struct dataset *d, char *text, struct error *err);
 /* Writes what is not default; the first with first in front, the others with "+". */
 void dataset_options_print(FILE *f, const struct dataset *d, const char *first);
+bool dataset_options_are_default(const struct dataset *d);
 /* Is it the name of an option? *flagp: one without a value. */
 bool dataset_option_is_known(const char *name, size_t n, bool *flagp);
 /* Checks subdir, which expansion may have changed; takes trailing slashes away. */

@@ -134,11 +134,8 @@ static bool is_pattern(const char *path)
 
 static int check_path(struct dataset *d, struct error *err)
 {
-	const char *p = strstr(d->source, "${"), *brace;
+	const char *brace;
 
-	if (p && !strchr(p, '}'))
-		return dataset_refuse(err, "${ has no }; write $VAR or ${VAR}, other forms of the shell "
-					   "are not known");
 	if (strstr(d->source, "$(") || strchr(d->source, '`'))
 		return dataset_refuse(err, "commands are not run here; put the result in a variable and "
 					   "write $VAR");
@@ -276,11 +273,18 @@ static int check_start(const char *item, struct error *err)
 	return 0;
 }
 
-/* "http:/x" and "host:/path" would be a file and a DEST otherwise. */
-static int check_colon(const struct dataset *d, const char *source, const char *dest,
-		       struct error *err)
+/* "http:/x", "host:/path" and "${X:-y}" would be a file and a DEST otherwise. */
+static int check_cut(const struct dataset *d, const char *source, const char *dest,
+		     struct error *err)
 {
-	if (d->scheme != DATASET_SCHEME_FILE || !dest)
+	const char *variable = strstr(source, "${");
+
+	if (d->scheme != DATASET_SCHEME_FILE && d->scheme != DATASET_SCHEME_LIST)
+		return 0;
+	if (variable && !strchr(variable, '}'))
+		return dataset_refuse(err, "${ has no } before the end or a colon; write $VAR or ${VAR}, "
+					   "other forms of the shell are not known");
+	if (d->scheme == DATASET_SCHEME_LIST || !dest)
 		return 0;
 	if (words_equal(source, "http") || words_equal(source, "https") || words_equal(source, "s3"))
 		return dataset_refuse(err, "an address has two slashes; write %s://...", source);
@@ -307,7 +311,7 @@ int dataset_item_read(struct dataset *d, char *item, struct error *err)
 	dest = cut_at(find_source_end(d->scheme, source));
 	if (dest)
 		options = cut_at(dest + strcspn(dest, ":"));
-	r = check_colon(d, source, dest, err);
+	r = check_cut(d, source, dest, err);
 	if (r < 0)
 		return r;
 

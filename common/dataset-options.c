@@ -414,6 +414,16 @@ int dataset_options_read(struct dataset *d, char *text, struct error *err)
 	return 0;
 }
 
+bool dataset_options_are_default(const struct dataset *d)
+{
+	char buf[80];
+
+	for (size_t i = 0; i < N_OPTIONS; i++)
+		if (options[i].word && options[i].word(d, buf))
+			return false;
+	return d->n_include == 0 && d->n_exclude == 0;
+}
+
 static void print_one(FILE *f, const char **joinp, const struct option *o, const char *value)
 {
 	if (!value)

@@ -59,50 +59,46 @@ static void show_piece(struct piece p, char buf[static DATASET_SHOW_SIZE])
 	dataset_show(copy, buf, DATASET_SHOW_SIZE);
 }
 
-/* The last option of an item, n = 0 if it has none. */
-static struct piece last_option(struct piece item)
+/* "::include=*.a,*.b": is the second pattern an item? */
+static int check_pattern(const struct dataset *last, const char *pattern, struct error *err)
 {
-	const char *colon = memchr(item.text, ':', item.n), *plus;
-	struct piece p = { item.text, 0 };
-	bool flag;
+	const char *key = last->n_exclude ? "exclude" : "include";
+	const char *glob = last->n_exclude ? last->exclude[last->n_exclude - 1]
+			   : last->n_include ? last->include[last->n_include - 1] : NULL;
 
-	if (!colon)
-		return p;
-	plus = memrchr(colon, '+', (size_t)(item.text + item.n - colon));
-	colon = memrchr(colon, ':', (size_t)(item.text + item.n - colon));
-	p.text = (plus && plus > colon ? plus : colon) + 1;
-	p.n = (size_t)(item.text + item.n - p.text);
-	if (!dataset_option_is_known(p.text, strcspn(p.text, "=+,"), &flag))
-		p.n = 0;
-	return p;
+	if (!glob || !path_is_pattern(pattern) || strchr(pattern, '/'))
+		return 0;
+	if (!strncmp(pattern, "*.", 2) && !strncmp(glob, "*.", 2))
+		return dataset_refuse(err, "would be an item of its own; write %s=*.{%.100s,%.100s}, or "
+					   "./%.100s if it is one", key, glob + 2, pattern + 2, pattern);
+	return dataset_refuse(err, "would be an item of its own; write %s={%.100s,%.100s}, or ./%.100s if "
+				   "it is one", key, glob, pattern, pattern);
 }
 
-/* "::include=*.a,*.b" and "::strip=1,nested": the comma ended the item. */
-static int check_meant_as_one(struct piece last, struct piece item, struct error *err)
+/*
+ * A comma where a "+" was meant: "::strip=1,nested". What is asked here is asked of what was read
+ * and not of the text, so that the canonical text is never refused where this one is taken.
+ */
+static int check_meant_as_one(const struct dataset *last, const struct dataset *d,
+			      struct error *err)
 {
-	char text[DATASET_SHOW_SIZE];
-	size_t n, key;
-	bool flag;
+	bool flag, known;
 
-	if (last.n == 0 || item.n >= sizeof(text) || last.n >= sizeof(text))
+	if (d->scheme != DATASET_SCHEME_FILE || strcmp(d->dest, "auto") ||
+	    !dataset_options_are_default(d) || dataset_options_are_default(last))
 		return 0;
-	snprintf(text, sizeof(text), "%.*s", (int)item.n, item.text);
-	n = strcspn(text, "=/:");
-	if (dataset_option_is_known(text, n, &flag) && !strchr(text + n, '/') &&
-	    (flag ? !text[n] : text[n] == '='))
-		return dataset_refuse(err, "is an option, and options are joined by +; write %.*s+%s",
-				      (int)last.n, last.text, text);
-	key = strcspn(last.text, "=") + 1;
-	if ((strncmp(last.text, "include=", 8) && strncmp(last.text, "exclude=", 8)) ||
-	    text[n] || !path_is_pattern(text))
+	if (d->name_given) {
+		known = dataset_option_is_known(d->name, strlen(d->name), &flag);
+		if (known && !flag && !strchr(d->source, '/'))
+			return dataset_refuse(err, "is an option, and options are joined by +; write "
+						   "+%s=%.100s, or %s=./%.100s if it is an item", d->name,
+					      d->source, d->name, d->source);
 		return 0;
-	if (!strncmp(text, "*.", 2) && !strncmp(last.text + key, "*.", 2))
-		return dataset_refuse(err, "would be an item of its own; write %.*s*.{%.*s,%s}, or ./%s "
-					   "if it is one", (int)key, last.text, (int)(last.n - key - 2),
-				      last.text + key + 2, text + 2, text);
-	return dataset_refuse(err, "would be an item of its own; write %.*s{%.*s,%s}, or ./%s if it is "
-				   "one", (int)key, last.text, (int)(last.n - key), last.text + key, text,
-			      text);
+	}
+	if (dataset_option_is_known(d->source, strlen(d->source), &flag) && flag)
+		return dataset_refuse(err, "is an option, and options are joined by +; write +%s, or ./%s "
+					   "if it is an item", d->source, d->source);
+	return check_pattern(last, d->source, err);
 }
 
 static int check_value(const char *value, struct error *err)
@@ -140,8 +136,7 @@ static struct dataset *list_append(struct dataset_list *list)
 	return &items[list->n_items++];
 }
 
-static int read_piece(struct dataset_list *list, struct piece last, struct piece piece,
-		      struct error *err)
+static int read_piece(struct dataset_list *list, struct piece piece, struct error *err)
 {
 	char shown[DATASET_SHOW_SIZE];
 	_cleanup_(freep) char *copy = NULL;
@@ -157,9 +152,9 @@ static int read_piece(struct dataset_list *list, struct piece last, struct piece
 	d = copy ? list_append(list) : NULL;
 	if (!d)
 		return error_errno(err, ENOMEM, "item \"%s\"", shown);
-	r = check_meant_as_one(last, piece, err);
-	if (r == 0)
-		r = dataset_item_read(d, copy, err);
+	r = dataset_item_read(d, copy, err);
+	if (r == 0 && list->n_items > 1)
+		r = check_meant_as_one(d - 1, d, err);
 	if (r == -ENOMEM)
 		return error_errno(err, ENOMEM, "item \"%s\"", shown);
 	if (r < 0)
@@ -179,7 +174,7 @@ static size_t count_pieces(const char *value)
 int dataset_list_from_string(struct dataset_list *list, const char *value, struct error *err)
 {
 	_cleanup_(dataset_list_deinit) struct dataset_list new = { 0 };
-	struct piece last = { value, 0 }, piece;
+	struct piece piece;
 	size_t n;
 	int r;
 
@@ -192,12 +187,11 @@ int dataset_list_from_string(struct dataset_list *list, const char *value, struc
 					   "quoted item, '/p/s-{000..146}.tar', or a list, @@FILE", n,
 				      DATASET_MAX_ITEMS);
 	for (piece = piece_at(value); strcmp(value, "none"); piece = piece_at(piece.text + piece.n + 1)) {
-		r = read_piece(&new, last, piece, err);
+		r = read_piece(&new, piece, err);
 		if (r < 0)
 			return r;
 		if (!piece.text[piece.n])
 			break;
-		last = last_option(piece);
 	}
 	r = dataset_names_make(&new, err);
 	if (r < 0)
