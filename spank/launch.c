@@ -229,6 +229,10 @@ int launch_run(const struct launch_job *job, const char *conf_path, struct error
 	snprintf(restart, sizeof(restart), "%u", (unsigned)job->restart);
 	if (job->in_step)
 		argv[n++] = "--step";
+	if (job->node) {
+		argv[n++] = "--node";
+		argv[n++] = job->node;
+	}
 	add_conf(argv, n, conf_path);
 	r = make_spec(job, &spec, err);
 	if (r < 0)

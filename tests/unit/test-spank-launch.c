@@ -112,12 +112,12 @@ static void test_arguments(void **state)
 	write_program(*state, "echo \"$@\" >$out; printf R");
 	assert_int_equal(launch_run(&j, NULL, &err), 0);
 	a = read_out();
-	assert_string_equal(a, "run --job 4711 --uid 1001 --gid 1002 --restart 2\n");
+	assert_string_equal(a, "run --job 4711 --uid 1001 --gid 1002 --restart 2 --node n1\n");
 	j.in_step = true;
 	assert_int_equal(launch_run(&j, "/x.conf", &err), 0);
 	b = read_out();
 	assert_string_equal(b, "run --job 4711 --uid 1001 --gid 1002 --restart 2 --step "
-			       "--conf /x.conf\n");
+			       "--node n1 --conf /x.conf\n");
 	assert_int_equal(launch_clean(4711, NULL, &err), 0);
 	c = read_out();
 	assert_string_equal(c, "clean --job 4711 --timeout 7000\n");

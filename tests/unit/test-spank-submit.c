@@ -1,0 +1,335 @@
+#include "tests/unit/test-spank-fake.h"
+
+#include <errno.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "common/conf.h"
+#include "common/spec.h"
+#include "spank/hold.h"
+#include "spank/options.h"
+#include "spank/submit.h"
+
+/*
+ * Each case is a client of its own: a child that gives the options, calls the hook and shows what was
+ * published. sbatch is told from the others by the name of the program, and scripts' lines by where
+ * their text lies: what is in this file's data is a script's.
+ */
+struct client {
+	const char *program;
+	spank_context_t context;
+	const char *const *script, *const *command_line; /* NULL-terminated, may be NULL */
+	const char *wait;
+	const char *env[8];           /* NAME, VALUE, ... */
+};
+
+static char conf_path[4096], dir[4096];
+
+static int call(const char *name, const char *value)
+{
+	for (size_t i = 0; i < fake.n_options; i++)
+		if (!strcmp(fake.options[i].name, name))
+			return fake.options[i].cb(fake.options[i].val, value, 0);
+	return -1;
+}
+
+/* Values given as srun or salloc would, where all is the command line. */
+static void give(const struct client *c)
+{
+	fake.context = S_CTX_ALLOCATOR;
+	program_invocation_short_name = (char *)"sbatch";
+	for (const char *const *v = c->script; v && *v; v++)
+		assert_int_equal(call("stage-data", *v), 0);
+	fake.context = S_CTX_LOCAL;
+	for (const char *const *v = c->command_line; v && *v; v++)
+		assert_int_equal(call("stage-data", *v), 0);
+	if (c->wait)
+		assert_int_equal(call("stage-wait", c->wait), 0);
+	program_invocation_short_name = (char *)c->program;
+	fake.context = c->context;
+}
+
+static void client_main(const struct client *c, FILE *out) __attribute__((noreturn));
+static void client_main(const struct client *c, FILE *out)
+{
+	fake_reset(c->context);
+	assert_int_equal(chdir(dir), 0);
+	for (size_t i = 0; i + 1 < ARRAY_SIZE(c->env) && c->env[i]; i += 2)
+		setenv(c->env[i], c->env[i + 1], 1);
+	submit_init();
+	options_register(NULL);
+	give(c);
+	submit_post_opt(NULL, conf_path);
+	fprintf(out, "%s%s", fake.control ? fake.control : "nothing", fake.log[0] ? "\n" : "");
+	fputs(fake.log, out);
+	if (getenv("STAGE_DATA") || getenv("STAGE_DATA_DIR") || getenv(HOLD_ENV_HELD))
+		fputs("\nleft in the environment", out);
+	if (getenv(HOLD_ENV_WAIT))
+		fprintf(out, "\nwait=%s", getenv(HOLD_ENV_WAIT));
+	fflush(out);
+	_exit(0);
+}
+
+/* Exit status; text: what was published and said, or the refusal. */
+static int run_client(const struct client *c, char *text, size_t size)
+{
+	FILE *out = tmpfile();
+	int status;
+	size_t n;
+	pid_t pid;
+
+	assert_non_null(out);
+	fflush(NULL);
+	pid = fork();
+	if (pid == 0) {
+		dup2(fileno(out), STDERR_FILENO);
+		client_main(c, out);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	rewind(out);
+	n = fread(text, 1, size - 1, out);
+	text[n] = '\0';
+	fclose(out);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* VALUE out of "1:WAIT:HASH:VALUE", with the scratch directory as D. */
+static void check_published(const struct client *c, const char *wait, const char *value)
+{
+	char text[8192], expect[8192], *p;
+
+	if (run_client(c, text, sizeof(text)) != 0)
+		fail_msg("refused: %s", text);
+	if (!value) {
+		assert_string_equal(text, "nothing");
+		return;
+	}
+	snprintf(expect, sizeof(expect), "1:%s:", wait);
+	if (strncmp(text, expect, strlen(expect)))
+		fail_msg("%s is not %s…", text, expect);
+	p = strchr(text + strlen(expect), ':');
+	assert_non_null(p);
+	while (strstr(p, dir)) {
+		char *d = strstr(p, dir);
+
+		*d = 'D';
+		memmove(d + 1, d + strlen(dir), strlen(d + strlen(dir)) + 1);
+	}
+	assert_string_equal(p + 1, value);
+}
+
+static void test_what_replaces_what(void **state)
+{
+	static const char *const a[] = { "a=a.tar", NULL }, *const ab[] = { "a=a.tar", "b=a.tar", NULL },
+				 *const c[] = { "c=a.tar", NULL }, *const plus[] = { "+c=a.tar", NULL },
+				 *const cd[] = { "c=a.tar", "d=a.tar", NULL },
+				 *const none[] = { "none", NULL };
+	static const struct {
+		const char *const *script;
+		const char *env;
+		const char *const *command_line;
+		const char *expect;
+	} cases[] = {
+		{ NULL, NULL, NULL, NULL },
+		{ a, NULL, NULL, "a=D/a.tar" },
+		{ ab, NULL, NULL, "a=D/a.tar,b=D/a.tar" },
+		{ ab, NULL, c, "c=D/a.tar" },
+		{ ab, NULL, cd, "c=D/a.tar,d=D/a.tar" },
+		{ ab, NULL, plus, "a=D/a.tar,b=D/a.tar,c=D/a.tar" },
+		{ NULL, NULL, plus, "c=D/a.tar" },
+		{ ab, NULL, none, NULL },
+		{ ab, "e=a.tar", NULL, "e=D/a.tar" },
+		{ ab, "+e=a.tar", NULL, "a=D/a.tar,b=D/a.tar,e=D/a.tar" },
+		{ a, "e=a.tar", c, "c=D/a.tar" },
+		{ a, "e=a.tar", plus, "e=D/a.tar,c=D/a.tar" },
+		{ a, "none", NULL, NULL },
+		{ NULL, "", NULL, NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct client cl = { "sbatch", S_CTX_ALLOCATOR, cases[i].script,
+				     cases[i].command_line, NULL, { NULL } };
+
+		if (cases[i].env) {
+			cl.env[0] = "STAGE_DATA";
+			cl.env[1] = cases[i].env;
+		}
+		check_published(&cl, "script", cases[i].expect);
+	}
+}
+
+static void test_who_waits(void **state)
+{
+	static const char *const a[] = { "a=a.tar", NULL };
+	struct client c = { "sbatch", S_CTX_ALLOCATOR, a, NULL, "tasks", { NULL } };
+	char text[8192];
+
+	check_published(&c, "tasks", "a=D/a.tar");
+	c.env[0] = "STAGE_WAIT";
+	c.env[1] = "no";
+	check_published(&c, "tasks", "a=D/a.tar"); /* the command line wins */
+	c.wait = NULL;
+	check_published(&c, "no", "a=D/a.tar");
+	c.wait = "later";
+	assert_int_equal(run_client(&c, text, sizeof(text)), 1);
+	assert_string_equal(text, "stage-data: --stage-wait=later is not known; use script, tasks "
+				  "or no\n");
+}
+
+static void test_refusals_name_the_item_and_end_the_client(void **state)
+{
+	static const struct {
+		const char *value, *expect;
+	} cases[] = {
+		{ "a.tar:nowhere", "DEST" },
+		{ "missing.tar", "missing.tar: No such file or directory" },
+		{ "$STAGE_NO_SUCH/a", "STAGE_NO_SUCH" },
+		{ "/etc/passwd", "/etc/passwd" },       /* no rule */
+		{ "@catalogue", "@catalogue" },
+		{ "a.tar,+none", "none" },
+		{ "a=a.tar,b=a.tar,c=a.tar,d=a.tar", "4 datasets, this site allows 3" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *const values[] = { cases[i].value, NULL };
+		const struct client c = { "sbatch", S_CTX_ALLOCATOR, values, NULL, NULL, { NULL } };
+		char text[8192];
+		int r = run_client(&c, text, sizeof(text));
+
+		if (r != 1 || !strstr(text, cases[i].expect) || strncmp(text, "stage-data: ", 12) ||
+		    !strchr(text, '\n') || strchr(text, '\n')[1])
+			fail_msg("%s: %d, %s", cases[i].value, r, text);
+	}
+}
+
+static void test_too_long_is_refused(void **state)
+{
+	static char names[60][1024];
+	const char *values[61] = { NULL };
+	const struct client c = { "sbatch", S_CTX_ALLOCATOR, values, NULL, NULL, { NULL } };
+	char text[8192];
+
+	for (int i = 0; i < 60; i++) {
+		int n = snprintf(names[i], sizeof(names[i]), "n%d=s3://", i);
+
+		memset(names[i] + n, 'x', 700);
+		memcpy(names[i] + n + 50, "/k", 2);
+		values[i] = names[i];
+	}
+	assert_int_equal(run_client(&c, text, sizeof(text)), 1);
+	assert_non_null(strstr(text, "bytes"));
+}
+
+static void test_a_broken_configuration_closes_the_option_only(void **state)
+{
+	static const char *const a[] = { "a=a.tar", NULL };
+	struct client c = { "sbatch", S_CTX_ALLOCATOR, a, NULL, NULL, { NULL } };
+	char text[8192], keep[4096];
+
+	memcpy(keep, conf_path, sizeof(keep));
+	snprintf(conf_path, sizeof(conf_path), "%.4000s/broken.conf", dir);
+	assert_int_equal(run_client(&c, text, sizeof(text)), 1);
+	assert_non_null(strstr(text, "broken.conf:2"));
+	c.script = NULL;
+	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
+	assert_string_equal(text, "nothing");
+	memcpy(conf_path, keep, sizeof(keep));
+}
+
+static void test_inside_a_job(void **state)
+{
+	static const char *const same[] = { "a=a.tar", NULL }, *const other[] = { "b=a.tar", NULL };
+	struct client c = { "srun", S_CTX_LOCAL, NULL, same, NULL,
+			    { "SLURM_JOB_ID", "17", SPEC_ENV_JOB, NULL } };
+	char text[8192], spec[4200];
+
+	snprintf(spec, sizeof(spec), "1:script:0123456789abcdef:a=%.4000s/a.tar", dir);
+	c.env[3] = spec;
+	assert_int_equal(run_client(&c, text, sizeof(text)), 0); /* the same again */
+	assert_string_equal(text, "nothing");
+	c.command_line = other;
+	assert_int_equal(run_client(&c, text, sizeof(text)), 1);
+	assert_non_null(strstr(text, "stagectl add 'b="));
+	c.command_line = NULL;
+	c.wait = "tasks";
+	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
+	assert_string_equal(text, "nothing\nwait=tasks");
+	c.wait = NULL;
+	c.command_line = other;
+	c.env[2] = "X";
+	assert_int_equal(run_client(&c, text, sizeof(text)), 1);
+	assert_non_null(strstr(text, "stagectl run"));
+}
+
+static void test_a_job_submitted_from_a_job_asks_for_itself(void **state)
+{
+	static const char spec[] = "1:script:0123456789abcdef:/p/a";
+	const struct client c = { "sbatch", S_CTX_ALLOCATOR, NULL, NULL, NULL,
+				  { "SLURM_JOB_ID", "17", SPEC_ENV_JOB, spec, "STAGE_DATA_DIR", "/x",
+				    HOLD_ENV_HELD, "1" } };
+	char text[8192];
+
+	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
+	assert_string_equal(text, "nothing");
+}
+
+static void test_salloc_says_that_its_shell_is_not_held(void **state)
+{
+	static const char *const a[] = { "a=a.tar", NULL };
+	struct client c = { "salloc", S_CTX_ALLOCATOR, NULL, a, NULL, { NULL } };
+	char text[8192];
+
+	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "stagectl wait"));
+	c.wait = "no";
+	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
+	assert_null(strstr(text, "stagectl wait"));
+}
+
+static void write_file(const char *name, const char *text)
+{
+	char path[8192];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fchmod(fileno(f), 0644), 0);
+	fclose(f);
+}
+
+static int setup(void **state)
+{
+	char text[5000];
+
+	if (unit_scratch_setup(state) < 0)
+		return -1;
+	snprintf(dir, sizeof(dir), "%s", (char *)*state);
+	snprintf(conf_path, sizeof(conf_path), "%.4000s/stage-data.conf", dir);
+	snprintf(text, sizeof(text), "[limits]\nMaxItems=%s\n[source own]\nMatch=%s/**\n",
+		 "3", dir);
+	write_file("stage-data.conf", text);
+	write_file("broken.conf", "[daemon]\nNoSuchKey=1\n");
+	write_file("a.tar", "x");
+	for (const char *const *n = (const char *const[]){ "STAGE_DATA", "STAGE_WAIT",
+	     "SLURM_JOB_ID", NULL }; *n; n++)
+		unsetenv(*n);
+	return 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_replaces_what),
+		cmocka_unit_test(test_who_waits),
+		cmocka_unit_test(test_refusals_name_the_item_and_end_the_client),
+		cmocka_unit_test(test_too_long_is_refused),
+		cmocka_unit_test(test_a_broken_configuration_closes_the_option_only),
+		cmocka_unit_test(test_inside_a_job),
+		cmocka_unit_test(test_a_job_submitted_from_a_job_asks_for_itself),
+		cmocka_unit_test(test_salloc_says_that_its_shell_is_not_held),
+	};
+
+	return cmocka_run_group_tests(tests, setup, unit_scratch_teardown);
+}
