@@ -1,0 +1,105 @@
+#include "client/capture.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/fd.h"
+
+#define NOT_FOUND 127
+
+int capture_find(const char *name, char *buf, size_t size)
+{
+	const char *path = getenv("PATH") ?: "/usr/bin:/bin";
+	struct stat st;
+
+	while (*path) {
+		size_t n = strcspn(path, ":");
+		int len = snprintf(buf, size, "%.*s/%s", (int)n, path, name);
+
+		if (n > 0 && len > 0 && (size_t)len < size && stat(buf, &st) == 0 &&
+		    S_ISREG(st.st_mode) && access(buf, X_OK) == 0)
+			return 0;
+		path += n + (path[n] == ':');
+	}
+	return -ENOENT;
+}
+
+static void exec_program(const char *const *argv, int out)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0)
+		_exit(126);
+	execvp(argv[0], (char *const *)argv);
+	_exit(NOT_FOUND);
+}
+
+/* Reads to the end or the deadline. */
+static int read_output(int fd, uint64_t deadline_ms, char *text)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char waste[4096];
+	size_t size = 0;
+	uint64_t now;
+	ssize_t n;
+
+	for (;;) {
+		now = clock_ms();
+		if (now >= deadline_ms)
+			return -ETIMEDOUT;
+		if (poll(&p, 1, (int)(deadline_ms - now)) <= 0)
+			continue;
+		if (size < CAPTURE_MAX_SIZE)
+			n = read(fd, text + size, CAPTURE_MAX_SIZE - size);
+		else
+			n = read(fd, waste, sizeof(waste));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			break;
+		size += size < CAPTURE_MAX_SIZE ? (size_t)n : 0;
+	}
+	text[size] = '\0';
+	return 0;
+}
+
+int capture_run(const char *const *argv, uint64_t timeout_ms, char **textp)
+{
+	_cleanup_(freep) char *text = malloc(CAPTURE_MAX_SIZE + 1);
+	_cleanup_(fd_closep) int in = -1;
+	int fds[2], status, r;
+	char path[4096];
+	pid_t pid;
+
+	if (!text)
+		return -ENOMEM;
+	if (!strchr(argv[0], '/') && capture_find(argv[0], path, sizeof(path)) < 0)
+		return -ENOENT;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	in = fds[0];
+	pid = fork();
+	if (pid == 0)
+		exec_program(argv, fds[1]);
+	close(fds[1]);
+	if (pid < 0)
+		return -EAGAIN;
+	r = read_output(in, clock_ms() + timeout_ms, text);
+	if (r < 0)
+		kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (r < 0)
+		return r;
+	*textp = steal_ptr(text);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}

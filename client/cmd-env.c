@@ -1,0 +1,160 @@
+/*
+ * The environment of the job as text: for a shell, or as what a container must have bound so
+ * that the paths in it are good inside too.
+ *
+ * What is staged stands below the run directory; an entry that is a link (a mount is below the
+ * run directory too, a disk or the source is not) needs its target as well. Targets are read by
+ * readlink only: nothing here touches the data.
+ */
+#include "client/cmd.h"
+
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/output.h"
+#include "client/rpc.h"
+#include "client/snapshot.h"
+#include "common/error.h"
+#include "common/path.h"
+#include "common/proto.h"
+#include "common/rundir.h"
+
+enum format { FORMAT_SH, FORMAT_APPTAINER, FORMAT_PYXIS };
+
+static const struct option options[] = {
+	{ "sh", no_argument, NULL, FORMAT_SH + 256 },
+	{ "apptainer", no_argument, NULL, FORMAT_APPTAINER + 256 },
+	{ "pyxis", no_argument, NULL, FORMAT_PYXIS + 256 },
+	{ 0 },
+};
+
+/* export NAME='value', with ' as '\'' . */
+static void print_export(const char *line)
+{
+	const char *eq = strchr(line, '=');
+
+	if (!eq)
+		return;
+	printf("export %.*s='", (int)(eq - line), line);
+	for (const char *p = eq + 1; *p; p++) {
+		if (*p == '\'')
+			fputs("'\\''", stdout);
+		else
+			putchar(*p);
+	}
+	puts("'");
+}
+
+static void on_line(void *arg, const char *op, struct kv **kvp)
+{
+	if (!strcmp(op, PROTO_OP_LINE))
+		print_export(kv_get_or_empty(*kvp, "text"));
+}
+
+static void on_dataset(void *arg, const char *op, struct kv **kvp)
+{
+	if (!strcmp(op, PROTO_OP_DATASET))
+		snapshot_list_update(arg, kvp, NULL);
+}
+
+/* <rundir>/t/data/NAME -> <rundir> */
+static bool get_rundir(const char *path, char *buf, size_t size)
+{
+	char middle[] = "/" RUNDIR_DATA "/";
+	const char *at = strstr(path, middle);
+
+	if (!at || (size_t)(at - path) >= size)
+		return false;
+	memcpy(buf, path, (size_t)(at - path));
+	buf[at - path] = '\0';
+	return buf[0] == '/';
+}
+
+static int print_bind(const char *path, enum format format, bool first)
+{
+	if (strpbrk(path, ",:")) {
+		output_error("%s can't be bound: it has a comma or a colon in its name", path);
+		return STAGE_EXIT_FAILED;
+	}
+	printf("%s%s:%s", first ? "" : ",", path, path);
+	return 0;
+}
+
+static int print_binds(const struct snapshot_list *l, enum format format)
+{
+	char rundir[PATH_MAX], target[PATH_MAX];
+	ssize_t n;
+	int code;
+
+	if (l->n_items == 0)
+		return STAGE_EXIT_OK;
+	if (!get_rundir(l->items[0].path, rundir, sizeof(rundir))) {
+		output_error("%s does not look like a path of ours", l->items[0].path);
+		return STAGE_EXIT_FAILED;
+	}
+	code = print_bind(rundir, format, true);
+	for (size_t i = 0; i < l->n_items && code == 0; i++) {
+		if (l->items[i].state != STAGE_READY)
+			output_error("%s is not ready: if it ends up as a link to somewhere else, "
+				     "the container won't see that", l->items[i].name);
+		n = readlink(l->items[i].path, target, sizeof(target) - 1);
+		if (n <= 0)
+			continue;
+		target[n] = '\0';
+		if (target[0] == '/' && !path_is_beneath(target, rundir))
+			code = print_bind(target, format, false);
+	}
+	putchar('\n');
+	return code;
+}
+
+static int run(int argc, char **argv)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list list = { 0 };
+	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
+	_cleanup_(kv_freep) struct kv *request = NULL;
+	enum format format = FORMAT_SH;
+	struct rpc_handler h = { 0 };
+	struct error err = ERROR_INIT;
+	int c, code;
+
+	while ((c = cmd_next_option(argc, argv, "", options)) != -1) {
+		if (c == '?')
+			return STAGE_EXIT_USAGE;
+		format = (enum format)(c - 256);
+	}
+	if (optind < argc)
+		return output_usage(argv[0], "it takes no names");
+	if (rpc_open(&rpc, false, &err) < 0)
+		return output_fail(&err);
+	request = rpc_new_request(format == FORMAT_SH ? PROTO_OP_ENV : PROTO_OP_STATUS, NULL, 0);
+	h.on_message = format == FORMAT_SH ? on_line : on_dataset;
+	h.arg = &list;
+	code = rpc_call(rpc, request, &h, &err);
+	if (code) {
+		output_fail(&err);
+		return code;
+	}
+	return format == FORMAT_SH ? STAGE_EXIT_OK : print_binds(&list, format);
+}
+
+const struct cmd cmd_env = {
+	.name = "env",
+	.args = "[--sh | --apptainer | --pyxis]",
+	.summary = "print the job's variables, or what a container must have bound",
+	.help =
+	"  --sh          export lines for a shell (the default)\n"
+	"  --apptainer   what belongs behind apptainer's --bind\n"
+	"  --pyxis       what belongs behind srun's --container-mounts\n"
+	"\n"
+	"Inside of the container the paths are the same as outside.\n"
+	"\n"
+	"Examples:\n"
+	"  eval \"$(stagectl env)\"\n"
+	"  apptainer exec --bind \"$(stagectl env --apptainer)\" image.sif python train.py\n"
+	"  srun --container-image=pytorch --container-mounts=\"$(stagectl env --pyxis)\" ...\n",
+	.run = run,
+};

@@ -1,0 +1,148 @@
+#include "client/cmd.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/output.h"
+#include "client/rpc.h"
+#include "client/snapshot.h"
+#include "client/table.h"
+#include "common/conf.h"
+#include "common/error.h"
+#include "common/proto.h"
+
+enum { OPT_SITE = 256, OPT_NODE, OPT_NAMES };
+
+static const struct option options[] = {
+	{ "site", no_argument, NULL, OPT_SITE },
+	{ "node", no_argument, NULL, OPT_NODE },
+	{ "names", no_argument, NULL, OPT_NAMES },
+	{ 0 },
+};
+
+/* The catalogue of the site: what may be written as @NAME. */
+static int list_site(bool names_only)
+{
+	static const struct table_column columns[] = { { "NAME" }, { "SOURCE" }, { "DESCRIPTION" } };
+	_cleanup_(conf_freep) struct conf *conf = NULL;
+	_cleanup_(table_freep) struct table *t = NULL;
+	struct error err = ERROR_INIT;
+
+	if (conf_load(&conf, NULL, &err) < 0)
+		return output_fail(&err);
+	if (table_new(&t, columns, ARRAY_SIZE(columns)) < 0)
+		return STAGE_EXIT_FAILED;
+	for (size_t i = 0; i < conf->n_datasets; i++) {
+		const struct conf_dataset *d = &conf->datasets[i];
+		char name[128];
+
+		snprintf(name, sizeof(name), "@%s", d->name);
+		if (names_only)
+			puts(name);
+		else if (table_add_row(t, (const char *[]){ name, d->source, d->description }) < 0)
+			return STAGE_EXIT_FAILED;
+	}
+	table_print(t, stdout);
+	if (conf->n_datasets == 0 && !names_only)
+		fprintf(stderr, "This site has no catalogue of datasets ([dataset NAME] in its "
+				"configuration).\n");
+	return STAGE_EXIT_OK;
+}
+
+/* What root has to say about this node is the keeper's: it reads the state files. */
+static int list_node(void)
+{
+	char path[PATH_MAX];
+
+	if (geteuid() != 0) {
+		output_error("list --node reads what belongs to root; run it as root");
+		return STAGE_EXIT_REFUSED;
+	}
+	if (cmd_get_helper(path, sizeof(path), "stage-keeper") < 0)
+		return STAGE_EXIT_FAILED;
+	execl(path, "stage-keeper", "list", (char *)NULL);
+	output_error("run %s: %s", path, strerror(errno));
+	return STAGE_EXIT_FAILED;
+}
+
+static void on_message(void *arg, const char *op, struct kv **kvp)
+{
+	if (!strcmp(op, PROTO_OP_DATASET))
+		snapshot_list_update(arg, kvp, NULL);
+}
+
+static int list_job(bool names_only)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list list = { 0 };
+	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
+	_cleanup_(kv_freep) struct kv *request = NULL;
+	struct rpc_handler h = { .on_message = on_message, .arg = &list };
+	struct error err = ERROR_INIT;
+	int code;
+
+	if (rpc_open(&rpc, false, &err) < 0)
+		return output_fail(&err);
+	request = rpc_new_request(PROTO_OP_STATUS, NULL, 0);
+	code = rpc_call(rpc, request, &h, &err);
+	if (code) {
+		output_fail(&err);
+		return code;
+	}
+	for (size_t i = 0; i < list.n_items; i++) {
+		output_text(stdout, list.items[i].name);
+		if (!names_only) {
+			putchar('\t');
+			output_text(stdout, list.items[i].path);
+		}
+		putchar('\n');
+	}
+	return STAGE_EXIT_OK;
+}
+
+static int run(int argc, char **argv)
+{
+	bool site = false, node = false, names_only = false;
+	int c;
+
+	while ((c = cmd_next_option(argc, argv, "", options)) != -1) {
+		switch (c) {
+		case OPT_SITE:
+			site = true;
+			break;
+		case OPT_NODE:
+			node = true;
+			break;
+		case OPT_NAMES:
+			names_only = true;
+			break;
+		default:
+			return STAGE_EXIT_USAGE;
+		}
+	}
+	if (optind < argc)
+		return output_usage(argv[0], "it takes no names");
+	if (site && node)
+		return output_usage(argv[0], "--site or --node, not both");
+	if (node)
+		return list_node();
+	return site ? list_site(names_only) : list_job(names_only);
+}
+
+const struct cmd cmd_list = {
+	.name = "list",
+	.args = "[--names] | --site | --node",
+	.summary = "list the datasets of this job, of the site's catalogue, or of this node",
+	.help =
+	"Without options: the datasets of this job, a name, a tab and a path on each line.\n"
+	"\n"
+	"  --names   names only\n"
+	"  --site    what the site offers as --stage-data=@NAME\n"
+	"  --node    for root: jobs, bytes, mounts and leftovers on this node\n"
+	"\n"
+	"Example:\n"
+	"  stagectl list | while read -r name path; do du -sh \"$path\"; done\n",
+	.run = run,
+};

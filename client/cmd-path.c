@@ -1,0 +1,64 @@
+#include "client/cmd.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/output.h"
+#include "client/rpc.h"
+#include "client/snapshot.h"
+#include "common/error.h"
+#include "common/proto.h"
+
+static const struct option options[] = { { 0 } };
+
+static void on_message(void *arg, const char *op, struct kv **kvp)
+{
+	if (!strcmp(op, PROTO_OP_DATASET))
+		snapshot_list_update(arg, kvp, NULL);
+}
+
+static int run(int argc, char **argv)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list list = { 0 };
+	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
+	_cleanup_(kv_freep) struct kv *request = NULL;
+	struct rpc_handler h = { .on_message = on_message, .arg = &list };
+	struct error err = ERROR_INIT;
+	int code;
+
+	if (cmd_next_option(argc, argv, "", options) != -1)
+		return STAGE_EXIT_USAGE;
+	if (argc - optind != 1)
+		return output_usage(argv[0], "it takes one name");
+	if (!cmd_check_names(argv[0], argv + optind, 1))
+		return STAGE_EXIT_USAGE;
+	if (rpc_open(&rpc, false, &err) < 0)
+		return output_fail(&err);
+	request = rpc_new_request(PROTO_OP_STATUS, argv + optind, 1);
+	code = rpc_call(rpc, request, &h, &err);
+	if (code) {
+		output_fail(&err);
+		return code;
+	}
+	if (list.n_items != 1)
+		return STAGE_EXIT_NO_ITEM;
+	output_text(stdout, list.items[0].path);
+	putchar('\n');
+	return snapshot_list_get_exit(&list);
+}
+
+const struct cmd cmd_path = {
+	.name = "path",
+	.args = "NAME",
+	.summary = "print the path of a dataset",
+	.help =
+	"Prints where the dataset is, or will be: the path is fixed before the data is there.\n"
+	"The same stands in $STAGE_DATA_PATH_<NAME>.\n"
+	"\n"
+	"Example:\n"
+	"  ls \"$(stagectl path imagenet)\"\n"
+	"\n"
+	"Exit status: 0 it is ready; 3 not yet; 1, 6 or 7 it has failed; 4 no such dataset;\n"
+	"5 no staging here.\n",
+	.run = run,
+};

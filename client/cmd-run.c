@@ -1,0 +1,232 @@
+#include "client/cmd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/items.h"
+#include "client/output.h"
+#include "client/progress.h"
+#include "client/run-command.h"
+#include "client/run-session.h"
+#include "client/snapshot.h"
+#include "common/conf.h"
+#include "common/error.h"
+#include "common/proto.h"
+#include "common/spec.h"
+
+#define MAX_VALUES 64
+
+struct run {
+	const char *values[MAX_VALUES];
+	size_t n_values;
+	uint64_t timeout_ms;
+	bool quiet, keep_going;
+	char **command;
+	struct run_place place;
+	struct snapshot_list list;
+	struct progress *progress;
+};
+
+enum { OPT_STAGE_DATA = 256, OPT_KEEP_GOING };
+
+static const struct option options[] = {
+	{ "stage-data", required_argument, NULL, OPT_STAGE_DATA },
+	{ "timeout", required_argument, NULL, 't' },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "keep-going", no_argument, NULL, OPT_KEEP_GOING },
+	{ 0 },
+};
+
+static int parse(struct run *run, int argc, char **argv)
+{
+	int c;
+
+	while ((c = cmd_next_option(argc, argv, "+qt:", options)) != -1) {
+		switch (c) {
+		case OPT_STAGE_DATA:
+			if (run->n_values == MAX_VALUES)
+				return output_usage(argv[0], "too many --stage-data");
+			run->values[run->n_values++] = optarg;
+			break;
+		case 't':
+			if (cmd_get_duration(argv[0], "--timeout", optarg, &run->timeout_ms) < 0)
+				return STAGE_EXIT_USAGE;
+			break;
+		case 'q':
+			run->quiet = true;
+			break;
+		case OPT_KEEP_GOING:
+			run->keep_going = true;
+			break;
+		default:
+			return STAGE_EXIT_USAGE;
+		}
+	}
+	run->command = argv + optind;
+	if (optind == argc)
+		return output_usage(argv[0], "which command is to be run?");
+	if (run->n_values == 0 && getenv("STAGE_DATA"))
+		run->values[run->n_values++] = getenv("STAGE_DATA");
+	if (run->n_values == 0)
+		return output_usage(argv[0], "--stage-data=... says what to stage");
+	return 0;
+}
+
+/* The site may have switched staging off, or not let this user; without a file it has not. */
+static int check_site(char hash[static 17], struct error *err)
+{
+	_cleanup_(conf_freep) struct conf *conf = NULL;
+	int r;
+
+	r = conf_load(&conf, NULL, err);
+	if (r < 0)
+		return r;
+	memcpy(hash, conf->hash, sizeof(conf->hash));
+	if (!conf->from_file)
+		return 0; /* as the daemon: a machine without our configuration is its user's own */
+	return conf_admit(conf, items_get_user(), getenv("SLURM_JOB_PARTITION"), err);
+}
+
+static int make_spec(struct run *run, char **textp, struct error *err)
+{
+	_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };
+	_cleanup_(spec_deinit) struct spec spec = { .wait = CONF_WAIT_NO };
+	int r;
+
+	r = items_read(&list, run->values, run->n_values, err);
+	if (r < 0)
+		return r;
+	r = check_site(spec.conf_hash, err);
+	if (r < 0)
+		return r;
+	if (dataset_list_to_string(&list, &spec.value) < 0 || spec_to_string(&spec, textp) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	run_place_get(&run->place, spec.value, (const char *(*)(const char *))getenv);
+	return 0;
+}
+
+static void on_dataset(void *arg, const char *op, struct kv **kvp)
+{
+	struct run *run = arg;
+
+	if (strcmp(op, PROTO_OP_DATASET) || snapshot_list_update(&run->list, kvp, NULL) < 0)
+		return;
+	if (run->progress)
+		progress_update(run->progress, &run->list);
+}
+
+static int wait_ready(struct run *run, struct run_session *s, struct error *err)
+{
+	struct rpc_handler h = { .on_message = on_dataset, .arg = run,
+				 .timeout_ms = run->timeout_ms };
+	_cleanup_(kv_freep) struct kv *request = rpc_new_request(PROTO_OP_WAIT, NULL, 0);
+	char text[512];
+	int code;
+
+	if (!run->quiet && run->place.local_id == 0)
+		progress_new(&run->progress, stderr, PROGRESS_AUTO);
+	if (request)
+		kv_set(request, "progress", run->progress ? "1" : "0");
+	code = rpc_call(s->rpc, request, &h, err);
+	progress_free(run->progress);
+	run->progress = NULL;
+	progress_hold_text(&run->list, text, sizeof(text));
+	if (code == STAGE_EXIT_TIMEOUT && text[0])
+		error_exit(err, STAGE_EXIT_TIMEOUT, ETIMEDOUT, "timed out, still to come: %s", text);
+	if (code == STAGE_EXIT_NO_STAGING)
+		run_session_explain(s, err);
+	return code;
+}
+
+/* NAME=VALUE into our environment, which the command inherits. */
+static void on_line(void *arg, const char *op, struct kv **kvp)
+{
+	_cleanup_(freep) char *line = NULL;
+	char *eq;
+
+	if (strcmp(op, PROTO_OP_LINE))
+		return;
+	line = strdup(kv_get_or_empty(*kvp, "text"));
+	eq = line ? strchr(line, '=') : NULL;
+	if (!eq || eq == line)
+		return;
+	*eq = '\0';
+	setenv(line, eq + 1, 1);
+}
+
+static int get_environment(struct run_session *s, struct error *err)
+{
+	struct rpc_handler h = { .on_message = on_line };
+	_cleanup_(kv_freep) struct kv *request = rpc_new_request(PROTO_OP_ENV, NULL, 0);
+
+	return rpc_call(s->rpc, request, &h, err);
+}
+
+static int run_in_session(struct run *run, struct run_session *s)
+{
+	struct error err = ERROR_INIT;
+	int code;
+
+	code = wait_ready(run, s, &err);
+	if (code && run->place.local_id == 0)
+		output_error("%s", err.text);
+	if (code == STAGE_EXIT_INTERRUPTED || (code && !run->keep_going))
+		return code;
+	err = (struct error)ERROR_INIT;
+	code = get_environment(s, &err);
+	if (code && !run->keep_going) {
+		output_error("%s", err.text);
+		return code;
+	}
+	return run_command(run->command, &s->old_mask);
+}
+
+static int run(int argc, char **argv)
+{
+	struct run_session session = RUN_SESSION_NONE;
+	_cleanup_(freep) char *spec = NULL;
+	struct error err = ERROR_INIT;
+	struct run run = { 0 };
+	int code;
+
+	code = parse(&run, argc, argv);
+	if (code)
+		return code;
+	if (make_spec(&run, &spec, &err) < 0)
+		return output_fail(&err);
+	if (run_session_open(&session, &run.place, spec, &err) < 0)
+		code = run.keep_going ? (output_fail(&err), run_command(run.command, NULL))
+				      : output_fail(&err);
+	else
+		code = run_in_session(&run, &session);
+	run_session_close(&session);
+	snapshot_list_deinit(&run.list);
+	return code;
+}
+
+const struct cmd cmd_run = {
+	.name = "run",
+	.args = "--stage-data=VALUE [--timeout DURATION] [--keep-going] [-q] [--] COMMAND [ARG...]",
+	.summary = "stage, run a command, clean up: without plugin, root or Slurm",
+	.help =
+	"Stages what VALUE asks for (as the option of sbatch, see stage-data(7)), runs COMMAND\n"
+	"with STAGE_DATA_DIR, STAGE_DATA_PATH_<NAME> and the rest in its environment, takes\n"
+	"everything away again and exits with COMMAND's status (128 + n for a signal). INT, TERM,\n"
+	"HUP, USR1 and USR2 are passed on to COMMAND. When staging fails COMMAND is not started.\n"
+	"\n"
+	"Under srun the first task of each node stages for its node, the others wait for it and\n"
+	"share it, and the last one to leave cleans up.\n"
+	"\n"
+	"  --stage-data=VALUE   may be given several times; default: $STAGE_DATA\n"
+	"  --timeout DURATION   give up staging after this time, exit status 124\n"
+	"  --keep-going         run COMMAND even when staging has failed\n"
+	"  -q, --quiet          no progress\n"
+	"\n"
+	"Examples:\n"
+	"  stagectl run --stage-data=train.tar -- sh -c 'ls $STAGE_DATA_PATH_TRAIN'\n"
+	"  srun -N4 --ntasks-per-node=4 stagectl run --stage-data=/p/data/imagenet.sqsh:shm -- \\\n"
+	"       python train.py\n",
+	.run = run,
+};

@@ -1,0 +1,260 @@
+#include "client/cmd.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/json.h"
+#include "client/output.h"
+#include "client/rpc.h"
+#include "client/snapshot.h"
+#include "client/srun.h"
+#include "client/table.h"
+#include "common/error.h"
+#include "common/parse.h"
+#include "common/proto.h"
+#include "stage-build.h"
+
+struct status {
+	char **names;
+	size_t n_names;
+	bool json, watch, all_nodes, node_report;
+	struct snapshot_list list;
+};
+
+enum { OPT_ALL_NODES = 256, OPT_NODE_REPORT };
+
+static const struct option options[] = {
+	{ "json", no_argument, NULL, 'j' },
+	{ "watch", no_argument, NULL, 'w' },
+	{ "all-nodes", no_argument, NULL, OPT_ALL_NODES },
+	{ "node-report", no_argument, NULL, OPT_NODE_REPORT },
+	{ 0 },
+};
+
+static int parse(struct status *s, int argc, char **argv)
+{
+	int c;
+
+	while ((c = cmd_next_option(argc, argv, "jw", options)) != -1) {
+		switch (c) {
+		case 'j':
+			s->json = true;
+			break;
+		case 'w':
+			s->watch = true;
+			break;
+		case OPT_ALL_NODES:
+			s->all_nodes = true;
+			break;
+		case OPT_NODE_REPORT:
+			s->node_report = true;
+			break;
+		default:
+			return STAGE_EXIT_USAGE;
+		}
+	}
+	s->names = argv + optind;
+	s->n_names = (size_t)(argc - optind);
+	return cmd_check_names(argv[0], s->names, s->n_names) ? 0 : STAGE_EXIT_USAGE;
+}
+
+static struct kv *new_request(const struct status *s)
+{
+	struct kv *kv = rpc_new_request(PROTO_OP_STATUS, s->names, s->n_names);
+
+	if (kv)
+		kv_set(kv, "watch", s->watch ? "1" : "0");
+	return kv;
+}
+
+static void on_message(void *arg, const char *op, struct kv **kvp)
+{
+	const struct snapshot *snapshot;
+	struct status *s = arg;
+	struct json j;
+
+	if (strcmp(op, PROTO_OP_DATASET) || snapshot_list_update(&s->list, kvp, &snapshot) < 0)
+		return;
+	if (!s->watch)
+		return;
+	json_init(&j, stdout);
+	json_open_object(&j, NULL);
+	snapshot_to_json(snapshot, &j);
+	json_close_object(&j);
+	putchar('\n');
+	fflush(stdout);
+}
+
+static const char *get_overall(const struct snapshot_list *l)
+{
+	switch (snapshot_list_get_exit(l)) {
+	case STAGE_EXIT_OK:
+		return "ready";
+	case STAGE_EXIT_NOT_READY:
+		return "staging";
+	default:
+		return "failed";
+	}
+}
+
+static void print_json(const struct status *s)
+{
+	struct json j;
+
+	json_init(&j, stdout);
+	json_open_object(&j, NULL);
+	json_put_text(&j, "version", STAGE_VERSION);
+	json_put_text(&j, "state", get_overall(&s->list));
+	json_open_array(&j, "datasets");
+	for (size_t i = 0; i < s->list.n_items; i++) {
+		json_open_object(&j, NULL);
+		snapshot_to_json(&s->list.items[i], &j);
+		json_close_object(&j);
+	}
+	json_close_array(&j);
+	json_close_object(&j);
+	putchar('\n');
+}
+
+/* clang-format off */
+static const struct table_column columns[] = {
+	{ "NODE",   false },
+	{ "NAME",   false },
+	{ "STATE",  false },
+	{ "METHOD", false },
+	{ "TIER",   false },
+	{ "SIZE",   true },
+	{ "DONE",   true },
+	{ "RATE",   true },
+	{ "ETA",    true },
+	{ "PATH",   false },
+};
+/* clang-format on */
+
+static int add_row(struct table *t, const struct snapshot *s, bool with_node)
+{
+	char size[PARSE_SIZE_TEXT] = "", rate[OUTPUT_RATE_TEXT] = "", eta[PARSE_DURATION_TEXT] = "";
+	char done[PARSE_SIZE_TEXT] = "";
+	int percent = snapshot_get_percent(s), r;
+
+	if (s->total)
+		size_to_string(s->total, size);
+	if (percent >= 0 && (s->total || s->state == STAGE_READY))
+		snprintf(done, sizeof(done), "%d %%", percent);
+	else if (s->bytes)
+		size_to_string(s->bytes, done);
+	if (s->rate && !stage_state_is_final(s->state))
+		rate_to_string(s->rate, rate);
+	if (s->eta_ms && !stage_state_is_final(s->state))
+		duration_to_string(s->eta_ms, eta);
+	const char *cells[] = { s->node, s->name, stage_state_to_string(s->state), s->method,
+				s->tier, size, done, rate, eta, s->path };
+
+	r = table_add_row(t, cells + !with_node);
+	if (r == 0 && s->reason[0])
+		r = table_add_note(t, s->reason);
+	if (r == 0 && s->warning[0])
+		r = table_add_note(t, s->warning);
+	return r;
+}
+
+static int print_table(const struct status *s)
+{
+	_cleanup_(table_freep) struct table *t = NULL;
+	size_t skip = s->all_nodes ? 0 : 1;
+
+	if (table_new(&t, columns + skip, ARRAY_SIZE(columns) - skip) < 0)
+		return -1;
+	for (size_t i = 0; i < s->list.n_items; i++)
+		if (add_row(t, &s->list.items[i], s->all_nodes) < 0)
+			return -1;
+	table_print(t, stdout);
+	if (s->list.n_items == 0)
+		puts("This job has no datasets.");
+	return 0;
+}
+
+static int by_node(const void *a, const void *b)
+{
+	const struct snapshot *x = a, *y = b;
+	int r = strverscmp(x->node, y->node);
+
+	return r ? r : strcmp(x->name, y->name);
+}
+
+static int ask(struct status *s, struct error *err)
+{
+	struct rpc_handler h = { .on_message = on_message, .arg = s };
+	struct srun_request request = { .verb = "status", .keep_going = true };
+	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
+	_cleanup_(kv_freep) struct kv *kv = new_request(s);
+	_cleanup_(freep) char **args = calloc(s->n_names + 2, sizeof(*args));
+	char watch[] = "--watch";
+	int r;
+
+	if (!s->all_nodes || srun_get_n_nodes() <= 1) {
+		if (rpc_open(&rpc, false, err) < 0)
+			return (int)error_to_exit(err);
+		return rpc_call(rpc, kv, &h, err);
+	}
+	if (!args)
+		return STAGE_EXIT_FAILED;
+	if (s->watch)
+		args[request.n_args++] = watch;
+	for (size_t i = 0; i < s->n_names; i++)
+		args[request.n_args++] = s->names[i];
+	request.args = args;
+	r = srun_each_node(&request, &h, err);
+	if (s->list.n_items)
+		qsort(s->list.items, s->list.n_items, sizeof(*s->list.items), by_node);
+	return r;
+}
+
+static int run(int argc, char **argv)
+{
+	struct status s = { 0 };
+	_cleanup_(kv_freep) struct kv *request = NULL;
+	struct error err = ERROR_INIT;
+	int code;
+
+	code = parse(&s, argc, argv);
+	if (code)
+		return code;
+	if (s.node_report) {
+		request = new_request(&s);
+		return srun_report(request);
+	}
+	code = ask(&s, &err);
+	if (!s.watch && s.json && (code == STAGE_EXIT_OK || s.list.n_items))
+		print_json(&s);
+	else if (!s.watch && (code == STAGE_EXIT_OK || s.list.n_items))
+		print_table(&s);
+	if (code)
+		output_fail(&err);
+	else
+		code = snapshot_list_get_exit(&s.list);
+	snapshot_list_deinit(&s.list);
+	return code;
+}
+
+const struct cmd cmd_status = {
+	.name = "status",
+	.args = "[NAME...] [--json] [--watch] [--all-nodes]",
+	.summary = "show how far the datasets are",
+	.help =
+	"Prints a table of the datasets of this job on this node; the reason of a failure\n"
+	"stands below its dataset.\n"
+	"\n"
+	"  -j, --json     one JSON object: {\"version\", \"state\", \"datasets\": [...]}\n"
+	"  -w, --watch    a line of JSON at each change, until all are ready or failed\n"
+	"  --all-nodes    every node of the job (by an srun step)\n"
+	"\n"
+	"Examples:\n"
+	"  stagectl status\n"
+	"  stagectl status --json | jq -r '.datasets[] | select(.state == \"failed\") | .reason'\n"
+	"\n"
+	"Exit status: 0 all are ready; 3 some are not yet; 1, 6 or 7 one has failed;\n"
+	"4 no such dataset; 5 no staging here.\n",
+	.run = run,
+};

@@ -1,0 +1,240 @@
+/*
+ * Waiting is one request that the daemon answers when it is time: nothing is polled. With
+ * --all-nodes every node of the job does that, and the first one that fails ends it.
+ *
+ * --hold is for the plugin, which holds a batch script or a task: silent at first, then rarely a
+ * line, because hundreds of tasks share one terminal; of the tasks of a node one speaks.
+ */
+#include "client/cmd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/output.h"
+#include "client/progress.h"
+#include "client/rpc.h"
+#include "client/snapshot.h"
+#include "client/srun.h"
+#include "common/error.h"
+#include "common/proto.h"
+
+#define HOLD_SILENT_MS 5000
+#define HOLD_EVERY_MS 60000
+
+struct wait {
+	char **names;
+	size_t n_names;
+	uint64_t timeout_ms;
+	bool any, all_nodes, quiet, hold, node_report, none_ok;
+	bool mute; /* a held task that is not the first of its node */
+	struct snapshot_list list;
+	struct progress *progress;
+};
+
+enum { OPT_ANY = 256, OPT_ALL_NODES, OPT_HOLD, OPT_NODE_REPORT, OPT_NONE_OK };
+
+static const struct option options[] = {
+	{ "timeout", required_argument, NULL, 't' },
+	{ "any", no_argument, NULL, OPT_ANY },
+	{ "all-nodes", no_argument, NULL, OPT_ALL_NODES },
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "hold", no_argument, NULL, OPT_HOLD },
+	{ "node-report", no_argument, NULL, OPT_NODE_REPORT },
+	{ "none-ok", no_argument, NULL, OPT_NONE_OK },
+	{ 0 },
+};
+
+static int parse(struct wait *w, int argc, char **argv)
+{
+	const char *local_id = getenv("SLURM_LOCALID");
+	int c;
+
+	while ((c = cmd_next_option(argc, argv, "qt:", options)) != -1) {
+		switch (c) {
+		case 't':
+			if (cmd_get_duration(argv[0], "--timeout", optarg, &w->timeout_ms) < 0)
+				return STAGE_EXIT_USAGE;
+			break;
+		case 'q':
+			w->quiet = true;
+			break;
+		case OPT_ANY:
+			w->any = true;
+			break;
+		case OPT_ALL_NODES:
+			w->all_nodes = true;
+			break;
+		case OPT_HOLD:
+			w->hold = true;
+			break;
+		case OPT_NODE_REPORT:
+			w->node_report = true;
+			break;
+		case OPT_NONE_OK:
+			w->none_ok = true;
+			break;
+		default:
+			return STAGE_EXIT_USAGE;
+		}
+	}
+	w->names = argv + optind;
+	w->n_names = (size_t)(argc - optind);
+	w->mute = w->hold && local_id && strcmp(local_id, "0");
+	return cmd_check_names(argv[0], w->names, w->n_names) ? 0 : STAGE_EXIT_USAGE;
+}
+
+static struct kv *new_request(const struct wait *w)
+{
+	struct kv *kv = rpc_new_request(PROTO_OP_WAIT, w->names, w->n_names);
+
+	if (kv) {
+		kv_set(kv, "any", w->any ? "1" : "0");
+		kv_set(kv, "progress", w->quiet && !w->node_report ? "0" : "1");
+	}
+	return kv;
+}
+
+static void on_message(void *arg, const char *op, struct kv **kvp)
+{
+	struct wait *w = arg;
+
+	if (strcmp(op, PROTO_OP_DATASET) || snapshot_list_update(&w->list, kvp, NULL) < 0)
+		return;
+	if (w->progress)
+		progress_update(w->progress, &w->list);
+}
+
+static uint64_t on_hold_tick(void *arg)
+{
+	struct wait *w = arg;
+	char text[512];
+
+	progress_hold_text(&w->list, text, sizeof(text));
+	if (text[0])
+		fprintf(stderr, "stage-data: %s\n", text);
+	else
+		fprintf(stderr, "stage-data: waiting for the datasets of this job\n");
+	return HOLD_EVERY_MS;
+}
+
+/* One step asks each node; the arguments are ours without those of this side. */
+static int wait_all_nodes(struct wait *w, const struct rpc_handler *h, struct error *err)
+{
+	struct srun_request request = { .verb = "wait", .none_ok = w->none_ok };
+	_cleanup_(freep) char **args = calloc(w->n_names + 2, sizeof(*args));
+	char any[] = "--any";
+
+	if (!args)
+		return STAGE_EXIT_FAILED;
+	if (w->any)
+		args[request.n_args++] = any;
+	for (size_t i = 0; i < w->n_names; i++)
+		args[request.n_args++] = w->names[i];
+	request.args = args;
+	return srun_each_node(&request, h, err);
+}
+
+static int wait_here(struct wait *w, const struct rpc_handler *h, struct error *err)
+{
+	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
+	_cleanup_(kv_freep) struct kv *request = new_request(w);
+
+	if (rpc_open(&rpc, false, err) < 0)
+		return (int)error_to_exit(err);
+	return rpc_call(rpc, request, h, err);
+}
+
+/* In the order of the list, each path once: on all nodes it is the same. */
+static void print_paths(const struct wait *w)
+{
+	const struct snapshot_list *l = &w->list;
+
+	for (size_t i = 0; i < l->n_items; i++) {
+		bool seen = false;
+
+		for (size_t k = 0; k < i && !seen; k++)
+			seen = !strcmp(l->items[k].name, l->items[i].name);
+		if (seen || l->items[i].state != STAGE_READY)
+			continue;
+		output_text(stdout, l->items[i].path);
+		putchar('\n');
+	}
+}
+
+/* "timed out; imagenet is staging, 41 %": what it was that did not come. */
+static void explain_timeout(const struct wait *w, struct error *err)
+{
+	char text[512];
+
+	progress_hold_text(&w->list, text, sizeof(text));
+	if (text[0])
+		error_exit(err, STAGE_EXIT_TIMEOUT, ETIMEDOUT, "timed out, still to come: %s", text);
+}
+
+static int run(int argc, char **argv)
+{
+	struct wait w = { 0 };
+	struct rpc_handler h = { .on_message = on_message, .arg = &w };
+	_cleanup_(kv_freep) struct kv *request = NULL;
+	struct error err = ERROR_INIT;
+	int code;
+
+	code = parse(&w, argc, argv);
+	if (code)
+		return code;
+	if (w.node_report) {
+		request = new_request(&w);
+		return srun_report(request);
+	}
+	h.timeout_ms = w.timeout_ms;
+	if (w.hold && !w.quiet && !w.mute) {
+		h.on_tick = on_hold_tick;
+		h.first_tick_ms = HOLD_SILENT_MS;
+	}
+	if (!w.hold && !w.quiet)
+		progress_new(&w.progress, stderr, PROGRESS_AUTO);
+	if (w.progress)
+		progress_set_nodes(w.progress, w.all_nodes && srun_get_n_nodes() > 1);
+	if (w.all_nodes && srun_get_n_nodes() > 1)
+		code = wait_all_nodes(&w, &h, &err);
+	else
+		code = wait_here(&w, &h, &err);
+	progress_free(w.progress);
+	if (code == STAGE_EXIT_NO_STAGING && w.none_ok && srun_get_n_nodes() <= 1)
+		code = STAGE_EXIT_OK;
+	if (code == STAGE_EXIT_TIMEOUT)
+		explain_timeout(&w, &err);
+	if (code && !w.mute)
+		output_error("%s", err.text);
+	if (!w.hold && (code == STAGE_EXIT_OK || w.any))
+		print_paths(&w);
+	snapshot_list_deinit(&w.list);
+	return code;
+}
+
+const struct cmd cmd_wait = {
+	.name = "wait",
+	.args = "[NAME...] [--timeout DURATION] [--any] [--all-nodes] [-q]",
+	.summary = "wait until datasets are ready, and print their paths",
+	.help =
+	"Blocks until the datasets named (without names: all of this job) are ready on this\n"
+	"node, then prints their paths, one a line. Progress goes to stderr: a bar on a\n"
+	"terminal, else a line every 10 %.\n"
+	"\n"
+	"  --timeout DURATION   give up after this time (90, 5m, 1h30m), exit status 124\n"
+	"  --any                until one of them is ready\n"
+	"  --all-nodes          until they are ready on every node of the job; one failed node\n"
+	"                       ends the wait with its name and the reason\n"
+	"  -q, --quiet          no progress\n"
+	"\n"
+	"Examples:\n"
+	"  stagectl wait && srun python train.py\n"
+	"  DATA=$(stagectl wait -q imagenet) || exit\n"
+	"  stagectl wait --all-nodes --timeout 20m\n"
+	"\n"
+	"Exit status: 0 ready; 1 staging failed; 4 no such dataset; 5 no staging here;\n"
+	"6 refused by the site; 7 no space or memory; 124 timed out; 130 interrupted.\n",
+	.run = run,
+};

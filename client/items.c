@@ -1,0 +1,86 @@
+#include "client/items.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+
+static const char *get_env(void *arg, const char *name)
+{
+	return getenv(name);
+}
+
+int items_read(struct dataset_list *list, const char *const *values, size_t n_values,
+	       struct error *err)
+{
+	_cleanup_(dataset_list_deinit) struct dataset_list l = { 0 };
+	_cleanup_(freep) char *value = NULL;
+	_cleanup_(freep) char *cwd = NULL;
+	const struct passwd *pw = getpwuid(geteuid());
+	int r;
+
+	r = dataset_merge(&value, values, n_values, NULL, 0, err);
+	if (r < 0)
+		goto usage;
+	if (!value)
+		return error_exit(err, STAGE_EXIT_USAGE, EINVAL, "nothing was asked for");
+	r = dataset_list_from_string(&l, value, err);
+	if (r < 0)
+		goto usage;
+	cwd = getcwd(NULL, 0);
+	r = dataset_list_expand(&l, cwd ? cwd : "/", pw ? pw->pw_dir : getenv("HOME"), get_env,
+				NULL, err);
+	if (r < 0)
+		goto usage;
+	*list = l;
+	l = (struct dataset_list){ 0 };
+	return 0;
+usage:
+	if (err && err->exit_code == 0)
+		err->exit_code = STAGE_EXIT_USAGE;
+	return r;
+}
+
+int items_get_groups(char ***groupsp, size_t *n_groupsp)
+{
+	int n = getgroups(0, NULL);
+	_cleanup_(freep) gid_t *gids = calloc((size_t)(n < 0 ? 0 : n) + 1, sizeof(*gids));
+	char **groups = calloc((size_t)(n < 0 ? 0 : n) + 1, sizeof(*groups));
+	const struct group *gr;
+	size_t n_groups = 0;
+
+	if (!gids || !groups) {
+		free(groups);
+		return -ENOMEM;
+	}
+	n = n > 0 ? getgroups(n, gids) : 0;
+	if (n < 0)
+		n = 0;
+	gids[n++] = getegid();
+	for (int i = 0; i < n; i++) {
+		gr = getgrgid(gids[i]);
+		if (gr && (groups[n_groups] = strdup(gr->gr_name)))
+			n_groups++;
+	}
+	*groupsp = groups;
+	*n_groupsp = n_groups;
+	return 0;
+}
+
+void items_free_groups(char **groups, size_t n_groups)
+{
+	for (size_t i = 0; i < n_groups; i++)
+		free(groups[i]);
+	free(groups);
+}
+
+const char *items_get_user(void)
+{
+	const struct passwd *pw = getpwuid(geteuid());
+
+	return pw ? pw->pw_name : "";
+}

@@ -1,0 +1,129 @@
+/*
+ * stagectl: the user's program. Here is the table of commands and the help that teaches them.
+ */
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "client/cmd.h"
+#include "client/output.h"
+#include "common/error.h"
+#include "common/words.h"
+#include "stage-build.h"
+
+static const struct cmd *const commands[] = {
+	&cmd_wait, &cmd_status,  &cmd_path, &cmd_list, &cmd_env,    &cmd_explain, &cmd_add,
+	&cmd_release, &cmd_log, &cmd_run,  &cmd_pack, &cmd_submit, &cmd_check_config,
+	&cmd_doctor,
+};
+
+static const char head[] =
+	"stagectl: datasets on the nodes of your Slurm job\n"
+	"\n"
+	"Usage: stagectl COMMAND [OPTIONS] [ARGUMENTS]\n"
+	"\n";
+
+static const char tail[] =
+	"\n"
+	"Examples:\n"
+	"  In a job script:\n"
+	"    #SBATCH --stage-data=/p/scratch/proj/imagenet.sqsh\n"
+	"    stagectl wait                         # until every dataset is ready here\n"
+	"    python train.py \"$STAGE_DATA_PATH_IMAGENET\"\n"
+	"\n"
+	"  What would happen to this source, and why:\n"
+	"    stagectl explain /p/scratch/proj/train.tar\n"
+	"\n"
+	"  Without the plugin, or on your own machine:\n"
+	"    srun stagectl run --stage-data=train.tar -- python train.py\n"
+	"\n"
+	"Exit status: 0 ok, 1 staging failed, 2 usage, 3 not ready yet, 4 no such dataset,\n"
+	"5 no staging here, 6 refused by the site, 7 no space or memory, 124 timed out,\n"
+	"130 interrupted.\n"
+	"\n"
+	"'stagectl help COMMAND' has more; stagectl(1) and stage-data(7) have everything.\n";
+
+static const struct cmd *find_command(const char *name)
+{
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		if (!strcmp(commands[i]->name, name))
+			return commands[i];
+	return NULL;
+}
+
+static int unknown_command(const char *name)
+{
+	const char *names[sizeof(commands) / sizeof(commands[0]) + 1] = { NULL };
+	const char *near;
+
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		names[i] = commands[i]->name;
+	near = words_nearest(name, names);
+	if (near)
+		return output_usage("", "there is no command '%s'; is '%s' meant?", name, near);
+	return output_usage("", "there is no command '%s'", name);
+}
+
+static int print_help(void)
+{
+	fputs(head, stdout);
+	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
+		printf("  %-13s %s\n", commands[i]->name, commands[i]->summary);
+	fputs(tail, stdout);
+	return STAGE_EXIT_OK;
+}
+
+static int print_help_of(const char *name)
+{
+	const struct cmd *cmd = find_command(name);
+
+	if (!cmd)
+		return unknown_command(name);
+	printf("stagectl %s: %s\n\nUsage: stagectl %s %s\n\n%s", cmd->name, cmd->summary, cmd->name,
+	       cmd->args, cmd->help);
+	return STAGE_EXIT_OK;
+}
+
+/* Is --help among the command's own options, that is, before "--" and before the first word? */
+static bool wants_help(int argc, char **argv)
+{
+	for (int i = 1; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--"); i++)
+		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
+			return true;
+	return false;
+}
+
+static int dispatch(int argc, char **argv)
+{
+	const struct cmd *cmd;
+
+	if (argc < 2)
+		return output_usage("", "which command?");
+	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
+		return print_help();
+	if (!strcmp(argv[1], "help"))
+		return argc > 2 ? print_help_of(argv[2]) : print_help();
+	if (!strcmp(argv[1], "--version")) {
+		printf("stagectl %s\n", STAGE_VERSION);
+		return STAGE_EXIT_OK;
+	}
+	cmd = find_command(argv[1]);
+	if (!cmd)
+		return unknown_command(argv[1]);
+	if (wants_help(argc - 1, argv + 1))
+		return print_help_of(cmd->name);
+	return cmd->run(argc - 1, argv + 1);
+}
+
+int main(int argc, char **argv)
+{
+	int code = dispatch(argc, argv);
+
+	/* A script that reads our output must hear of it when the output is not whole. */
+	if ((fflush(stdout) || ferror(stdout)) && code == STAGE_EXIT_OK) {
+		output_error("write output: %s", strerror(errno));
+		code = STAGE_EXIT_FAILED;
+	}
+	return code;
+}

@@ -1,0 +1,103 @@
+/*
+ * Sentences are built in a buffer and escaped as a whole, the arguments included: one place,
+ * no format that forgets it. A sentence longer than the buffer is cut.
+ */
+#include "client/output.h"
+
+#include <stdarg.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/parse.h"
+
+#define LINE_MAX_SIZE (4 * ERROR_MAX_SIZE)
+
+static void say(const char *prefix, const char *fmt, va_list ap)
+{
+	char text[LINE_MAX_SIZE], line[LINE_MAX_SIZE];
+
+	vsnprintf(text, sizeof(text), fmt, ap);
+	text_escape(line, sizeof(line), text, strlen(text));
+	fprintf(stderr, "%s: %s\n", prefix, line);
+}
+
+void output_error(const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	say("stagectl", fmt, ap);
+	va_end(ap);
+}
+
+int output_fail(const struct error *err)
+{
+	output_error("%s", err->text[0] ? err->text : "failed");
+	return (int)error_to_exit(err);
+}
+
+int output_usage(const char *verb, const char *fmt, ...)
+{
+	char prefix[64];
+	va_list ap;
+
+	snprintf(prefix, sizeof(prefix), "stagectl %s", verb);
+	va_start(ap, fmt);
+	say(verb[0] ? prefix : "stagectl", fmt, ap);
+	va_end(ap);
+	if (verb[0])
+		fprintf(stderr, "'stagectl help %s' shows what it takes.\n", verb);
+	else
+		fprintf(stderr, "'stagectl --help' lists the commands.\n");
+	return STAGE_EXIT_USAGE;
+}
+
+/* As text_escape(), into memory of its own; the caller frees. */
+static char *escape_dup(const char *text, size_t size)
+{
+	char *buf = malloc(4 * size + 8);
+
+	if (buf)
+		text_escape(buf, 4 * size + 8, text, size);
+	return buf;
+}
+
+void output_text(FILE *f, const char *text)
+{
+	_cleanup_(freep) char *escaped = NULL;
+
+	if (!isatty(fileno(f))) {
+		fputs(text, f);
+		return;
+	}
+	escaped = escape_dup(text, strlen(text));
+	fputs(escaped ? escaped : "?", f);
+}
+
+void output_lines(FILE *f, const char *indent, const char *text)
+{
+	while (*text) {
+		size_t n = strcspn(text, "\n");
+		_cleanup_(freep) char *escaped = escape_dup(text, n);
+
+		fprintf(f, "%s%s\n", indent, escaped ? escaped : "?");
+		text += n + (text[n] == '\n');
+	}
+}
+
+char *rate_to_string(uint64_t bytes_per_second, char buf[static OUTPUT_RATE_TEXT])
+{
+	static const char *const units[] = { "B/s", "kB/s", "MB/s", "GB/s", "TB/s" };
+	double v = (double)bytes_per_second;
+	size_t u = 0;
+
+	while (v >= 999.95 && u < ARRAY_SIZE(units) - 1) {
+		v /= 1000;
+		u++;
+	}
+	snprintf(buf, OUTPUT_RATE_TEXT, "%.*f %s", u > 0 && v < 99.95 ? 1 : 0, v, units[u]);
+	return buf;
+}

@@ -1,0 +1,33 @@
+/*
+ * output: what stagectl says to people: sentences on stderr, texts on stdout.
+ *
+ * Everything that came from outside (names, paths, reasons) goes through here on its way to a
+ * terminal, so that control bytes in it can't act on the terminal.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+
+struct error;
+
+/* "stagectl: <text>" on stderr, escaped. */
+void output_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
+/* Says err and returns the exit status that belongs to it. Nothing set: "failed". */
+int output_fail(const struct error *err);
+
+/* A mistake on the command line: says it, points to the help of verb; STAGE_EXIT_USAGE. */
+int output_usage(const char *verb, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Text without a newline of its own: escaped if f is a terminal, else byte for byte, so that
+ * scripts get the path that is meant. */
+void output_text(FILE *f, const char *text);
+
+/* Escaped in any case, with each line of text (split at newlines) behind indent. */
+void output_lines(FILE *f, const char *indent, const char *text);
+
+/* "2.1 GB/s", powers of 1000 as networks and file systems are sold. Returns buf. */
+#define OUTPUT_RATE_TEXT 32
+char *rate_to_string(uint64_t bytes_per_second, char buf[static OUTPUT_RATE_TEXT]);

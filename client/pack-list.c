@@ -1,0 +1,158 @@
+/*
+ * Samples of a webdataset are the files that share a key: the path up to the first dot of the
+ * last part ("train/0001.jpg", "train/0001.json"). Sorting by the plain name would tear them
+ * apart where another byte sorts before the dot ("a", "a-1.jpg", "a.jpg"), so the key goes first.
+ */
+#include "client/pack.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#define MAX_DEPTH 256
+
+void pack_list_deinit(struct pack_list *l)
+{
+	for (size_t i = 0; i < l->n_files; i++)
+		free(l->files[i].path);
+	free(l->files);
+	*l = (struct pack_list){ 0 };
+}
+
+static size_t get_key_size(const char *path)
+{
+	const char *base = strrchr(path, '/'), *dot;
+
+	base = base ? base + 1 : path;
+	dot = base[0] == '.' ? NULL : strchr(base, '.');
+	return dot ? (size_t)(dot - path) : strlen(path);
+}
+
+static int add(struct pack_list *l, const char *path, const struct stat *st, struct error *err)
+{
+	struct pack_file *f;
+
+	if (l->n_files == l->n_allocated) {
+		size_t n = l->n_allocated ? 2 * l->n_allocated : 1024;
+
+		f = realloc(l->files, n * sizeof(*f));
+		if (!f)
+			return error_set(err, ENOMEM, "out of memory after %zu files", l->n_files);
+		l->files = f;
+		l->n_allocated = n;
+	}
+	f = &l->files[l->n_files];
+	*f = (struct pack_file){ .path = strdup(path), .n_key = get_key_size(path),
+				 .size = (uint64_t)st->st_size, .mtime = st->st_mtime,
+				 .mode = st->st_mode & 0777 };
+	if (!f->path)
+		return error_set(err, ENOMEM, "out of memory after %zu files", l->n_files);
+	l->n_files++;
+	l->size += f->size;
+	return 0;
+}
+
+static int walk(struct pack_list *l, int dirfd, const char *prefix, unsigned depth,
+		struct error *err);
+
+static int walk_entry(struct pack_list *l, int dirfd, const char *name, const char *path,
+		      unsigned depth, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat st;
+	bool is_link;
+
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return error_errno(err, errno, "look at %s", path);
+	is_link = S_ISLNK(st.st_mode);
+	if (is_link && fstatat(dirfd, name, &st, 0) < 0) {
+		l->n_skipped++;
+		return 0;
+	}
+	if (S_ISREG(st.st_mode))
+		return add(l, path, &st, err);
+	if (!S_ISDIR(st.st_mode) || is_link) {
+		l->n_skipped++;
+		return 0;
+	}
+	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, errno, "open %s", path);
+	return walk(l, steal_fd(&fd), path, depth + 1, err);
+}
+
+/* Consumes dirfd. */
+static int walk(struct pack_list *l, int dirfd, const char *prefix, unsigned depth,
+		struct error *err)
+{
+	_cleanup_(dir_closep) DIR *dir = fdopendir(dirfd);
+	const struct dirent *e;
+	int r;
+
+	if (!dir) {
+		close(dirfd);
+		return error_errno(err, ENOMEM, "read %s", prefix);
+	}
+	if (depth > MAX_DEPTH)
+		return error_set(err, ELOOP, "%s is nested too deeply", prefix);
+	while (errno = 0, (e = readdir(dir))) {
+		_cleanup_(freep) char *path = NULL;
+
+		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
+			continue;
+		if (asprintf(&path, "%s%s%s", prefix, prefix[0] ? "/" : "", e->d_name) < 0) {
+			path = NULL;
+			return error_set(err, ENOMEM, "out of memory");
+		}
+		r = walk_entry(l, dirfd, e->d_name, path, depth, err);
+		if (r < 0)
+			return r;
+	}
+	return errno ? error_errno(err, errno, "read %s", prefix) : 0;
+}
+
+static int by_key(const void *a, const void *b)
+{
+	const struct pack_file *x = a, *y = b;
+	size_t n = x->n_key < y->n_key ? x->n_key : y->n_key;
+	int r = memcmp(x->path, y->path, n);
+
+	if (r)
+		return r;
+	if (x->n_key != y->n_key)
+		return x->n_key < y->n_key ? -1 : 1;
+	return strcmp(x->path, y->path);
+}
+
+int pack_list_read(struct pack_list *l, int dirfd, struct error *err)
+{
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+
+	if (fd < 0)
+		return error_errno(err, errno, "open the directory");
+	r = walk(l, fd, "", 0, err);
+	if (r < 0)
+		return r;
+	if (l->n_files)
+		qsort(l->files, l->n_files, sizeof(*l->files), by_key);
+	return 0;
+}
+
+size_t pack_list_get_group(const struct pack_list *l, size_t i)
+{
+	const struct pack_file *first = &l->files[i];
+	size_t n = 1;
+
+	while (i + n < l->n_files && l->files[i + n].n_key == first->n_key &&
+	       !memcmp(l->files[i + n].path, first->path, first->n_key))
+		n++;
+	return n;
+}

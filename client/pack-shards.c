@@ -1,0 +1,199 @@
+/*
+ * Shards OUT-000000.tar, OUT-000001.tar, … of at most the size asked for (a sample that is bigger
+ * gets a shard of its own). All are written as *.tmp first and renamed when the last one is
+ * complete, the first one last: where OUT-000000.tar is, all are.
+ */
+#include "client/pack.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/output.h"
+#include "client/progress.h"
+#include "client/tar-writer.h"
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#define READ_SIZE (1024 * 1024)
+#define MAX_SHARDS 1000000
+
+struct shards {
+	const struct pack *pack;
+	const struct pack_list *list;
+	int dirfd;
+	unsigned n_shards; /* begun */
+	uint64_t done;     /* bytes read */
+	char *buffer;
+};
+
+static volatile sig_atomic_t interrupted;
+
+static void on_signal(int sig)
+{
+	interrupted = 1;
+}
+
+static int make_name(char *buf, size_t size, const char *out, unsigned i, const char *suffix)
+{
+	int n = snprintf(buf, size, "%s-%06u.tar%s", out, i, suffix);
+
+	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+}
+
+bool pack_shards_exist(const char *out)
+{
+	char path[PATH_MAX];
+
+	return make_name(path, sizeof(path), out, 0, "") == 0 && access(path, F_OK) == 0;
+}
+
+static int copy_file(struct shards *s, struct tar_writer *w, const struct pack_file *f,
+		     struct error *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	uint64_t left = f->size;
+	ssize_t n;
+	int r;
+
+	fd = openat(s->dirfd, f->path, O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, errno, "open %s", f->path);
+	r = tar_writer_begin(w, f->path, f->mode, f->size, f->mtime);
+	while (r == 0 && left > 0) {
+		if (interrupted)
+			return error_exit(err, STAGE_EXIT_INTERRUPTED, EINTR, "interrupted");
+		n = read(fd, s->buffer, left < READ_SIZE ? (size_t)left : READ_SIZE);
+		if (n < 0)
+			return error_errno(err, errno, "read %s", f->path);
+		if (n == 0)
+			return error_set(err, EIO, "%s became shorter while it was read", f->path);
+		r = tar_writer_put(w, s->buffer, (size_t)n);
+		left -= (uint64_t)n;
+		s->done += (uint64_t)n;
+		progress_set(s->pack->progress, "pack", s->done,
+			     s->list->size ? (int)((__uint128_t)s->done * 100 / s->list->size) : -1);
+	}
+	return r < 0 ? error_errno(err, -r, "write shard %u", s->n_shards - 1) : 0;
+}
+
+/* How many files from first on go into one shard: whole groups, at least one. */
+static size_t get_n_files(const struct shards *s, size_t first)
+{
+	const struct pack_list *l = s->list;
+	uint64_t size = 2 * TAR_BLOCK;
+	size_t i = first, n;
+
+	while (i < l->n_files) {
+		n = pack_list_get_group(l, i);
+		for (size_t k = i; k < i + n; k++)
+			size += tar_writer_get_cost(l->files[k].path, l->files[k].size);
+		if (i > first && size > s->pack->shard_size)
+			break;
+		i += n;
+	}
+	return i - first;
+}
+
+static int write_shard(struct shards *s, size_t first, size_t n_files, struct error *err)
+{
+	_cleanup_(tar_writer_freep) struct tar_writer *w = NULL;
+	_cleanup_(fd_closep) int fd = -1;
+	char path[PATH_MAX];
+	int r;
+
+	if (s->n_shards == MAX_SHARDS)
+		return error_set(err, E2BIG, "more than %d shards; take a bigger size", MAX_SHARDS);
+	if (make_name(path, sizeof(path), s->pack->out, s->n_shards, ".tmp") < 0)
+		return error_set(err, ENAMETOOLONG, "%s is too long a name", s->pack->out);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
+	if (fd < 0)
+		return error_errno(err, errno, "create %s", path);
+	s->n_shards++;
+	r = tar_writer_new(&w, fd);
+	for (size_t i = first; i < first + n_files && r == 0; i++)
+		r = copy_file(s, w, &s->list->files[i], err);
+	if (r < 0)
+		return r;
+	r = tar_writer_end(w);
+	if (r == 0 && fsync(fd) < 0)
+		r = -errno;
+	return r < 0 ? error_errno(err, -r, "write %s", path) : 0;
+}
+
+static void remove_shards(const struct shards *s)
+{
+	char path[PATH_MAX];
+
+	for (unsigned i = 0; i < s->n_shards; i++)
+		if (make_name(path, sizeof(path), s->pack->out, i, ".tmp") == 0)
+			unlink(path);
+}
+
+static int rename_shards(const struct shards *s, struct error *err)
+{
+	char from[PATH_MAX], to[PATH_MAX];
+
+	for (unsigned i = s->n_shards; i-- > 0;) {
+		make_name(from, sizeof(from), s->pack->out, i, ".tmp");
+		make_name(to, sizeof(to), s->pack->out, i, "");
+		if (rename(from, to) < 0)
+			return error_errno(err, errno, "rename %s", from);
+	}
+	return 0;
+}
+
+static int write_all(struct shards *s, struct error *err)
+{
+	size_t n;
+	int r;
+
+	for (size_t i = 0; i < s->list->n_files; i += n) {
+		n = get_n_files(s, i);
+		r = write_shard(s, i, n, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+int pack_shards(const struct pack *p, struct error *err)
+{
+	struct sigaction act = { .sa_handler = on_signal }, old_int, old_term;
+	_cleanup_(pack_list_deinit) struct pack_list list = { 0 };
+	_cleanup_(freep) char *buffer = malloc(READ_SIZE);
+	_cleanup_(fd_closep) int dirfd = -1;
+	struct shards s = { .pack = p, .list = &list, .buffer = buffer };
+	int r;
+
+	s.dirfd = dirfd = open(p->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dirfd < 0)
+		return error_errno(err, errno, "open %s", p->dir);
+	if (!buffer)
+		return error_set(err, ENOMEM, "out of memory");
+	r = pack_list_read(&list, dirfd, err);
+	if (r < 0)
+		return r;
+	if (list.n_files == 0)
+		return error_set(err, ENOENT, "%s has no files", p->dir);
+	if (list.n_skipped)
+		output_error("%llu entries are left out: dangling links, links to directories, "
+			     "and what is no file", (unsigned long long)list.n_skipped);
+	interrupted = 0;
+	sigaction(SIGINT, &act, &old_int);
+	sigaction(SIGTERM, &act, &old_term);
+	r = write_all(&s, err);
+	if (r == 0)
+		r = rename_shards(&s, err);
+	if (r < 0)
+		remove_shards(&s);
+	sigaction(SIGINT, &old_int, NULL);
+	sigaction(SIGTERM, &old_term, NULL);
+	return r;
+}

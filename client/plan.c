@@ -1,0 +1,254 @@
+/*
+ * The worker is the one that plans, so that what is explained is what would be done. It gets the
+ * same task that stagingd would send, with mode=plan; it looks at the source as the user and
+ * answers with `facts`, or with `error` where nothing can be done.
+ */
+#include "client/plan.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/cmd.h"
+#include "client/items.h"
+#include "client/waitloop.h"
+#include "common/conf.h"
+#include "common/conn.h"
+#include "common/dataset.h"
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/keeper-verbs.h"
+#include "common/path.h"
+#include "common/proto.h"
+
+void plan_answer_deinit(struct plan_answer *a)
+{
+	kv_free(a->facts);
+	free(a->rule);
+	free(a->match);
+	free(a->tiers);
+	*a = (struct plan_answer){ 0 };
+}
+
+static int find_rule(const struct conf *conf, const struct dataset *d,
+		     const struct conf_source **rulep, struct error *err)
+{
+	char normal[PATH_MAX], **groups = NULL;
+	const char *source = d->source;
+	size_t n_groups = 0;
+	int r;
+
+	if (source[0] == '/') {
+		r = path_normalize(source, normal, sizeof(normal));
+		if (r < 0)
+			return error_errno(err, -r, "%s", source);
+		source = normal;
+	}
+	r = items_get_groups(&groups, &n_groups);
+	if (r < 0)
+		return error_errno(err, -r, "groups of this user");
+	r = conf_match(conf, source, items_get_user(), (const char *const *)groups, n_groups,
+		       !conf->from_file, rulep, err);
+	items_free_groups(groups, n_groups);
+	return r;
+}
+
+/* Tiers in the order of the rule, else of the file; one that is named is the only one. */
+static char *list_tiers(const struct conf *conf, const struct conf_source *rule,
+			const struct dataset *d)
+{
+	char *list = NULL;
+	size_t size = 0;
+	FILE *f;
+
+	if (d->dest && strcmp(d->dest, "auto"))
+		return strdup(d->dest);
+	if (rule->tiers && rule->tiers[0])
+		return strdup(rule->tiers);
+	f = open_memstream(&list, &size);
+	if (!f)
+		return NULL;
+	for (size_t i = 0; i < conf->n_tiers; i++)
+		if (conf->tiers[i].kind != CONF_TIER_SHARED)
+			fprintf(f, "%s%s", ftell(f) > 0 ? "," : "", conf->tiers[i].name);
+	fclose(f);
+	return list;
+}
+
+static bool has_disk_tier(const struct conf *conf)
+{
+	for (size_t i = 0; i < conf->n_tiers; i++)
+		if (conf->tiers[i].kind == CONF_TIER_DISK)
+			return true;
+	return false;
+}
+
+static struct kv *make_task(const struct conf *conf, const struct conf_source *rule,
+			    const struct dataset *d, const char *tiers, uint64_t memory)
+{
+	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_TASK);
+	_cleanup_(freep) char *item = NULL;
+	char host[256] = "";
+
+	if (!kv || dataset_to_string(d, &item) < 0)
+		return NULL;
+	gethostname(host, sizeof(host) - 1);
+	kv_set(kv, "mode", "plan");
+	kv_set(kv, "name", d->name);
+	kv_set(kv, "item", item);
+	kv_set(kv, "job", "0");
+	kv_set(kv, "node", host);
+	kv_set(kv, "user", items_get_user());
+	kv_set(kv, "rundir", "/dev/shm");
+	kv_set(kv, "data", "/dev/shm");
+	kv_set(kv, "tmp", "/dev/shm");
+	kv_set_u64(kv, "slot", 0);
+	kv_set_u64(kv, "keeper", 0);
+	kv_set_u64(kv, "nodes", 1);
+	kv_set_u64(kv, "nodeindex", 0);
+	kv_set_u64(kv, "memlimit", memory);
+	kv_set_u64(kv, "memused", 0);
+	kv_set(kv, "rule", rule->name);
+	kv_set(kv, "rulematch", rule->match ? rule->match : "");
+	kv_set(kv, "methods", rule->methods ? rule->methods : "*");
+	kv_set(kv, "tiers", tiers);
+	kv_set_u64(kv, "maxbytes", rule->max_bytes ? rule->max_bytes : conf->max_bytes);
+	kv_set_u64(kv, "maxfiles", conf->max_files);
+	kv_set_u64(kv, "mempercent", conf->max_memory_percent);
+	kv_set_u64(kv, "keepfree", conf->keep_free_memory);
+	kv_set_u64(kv, "stall", conf->stall_timeout_ms);
+	kv_set_u64(kv, "cachesize", conf->cache_size);
+	kv_set_u64(kv, "fuse", conf->mount_fuse);
+	kv_set_u64(kv, "ssd", has_disk_tier(conf));
+	kv_set_u64(kv, "threads", conf->threads);
+	return steal_ptr(kv);
+}
+
+static int start_worker(int *fdp, pid_t *pidp, const struct waitloop *loop, struct error *err)
+{
+	char path[PATH_MAX];
+	int fds[2], r, fd;
+
+	if (cmd_get_helper(path, sizeof(path), "stage-worker") < 0 || access(path, X_OK) < 0)
+		return error_errno(err, errno, "%s", path);
+	r = conn_pair(fds);
+	if (r < 0)
+		return error_errno(err, -r, "socketpair");
+	*pidp = fork();
+	if (*pidp == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sigprocmask(SIG_SETMASK, waitloop_get_mask(loop), NULL);
+		fd = fds[1] == WORKER_FD_SOCKET ? fds[1] : dup2(fds[1], WORKER_FD_SOCKET);
+		if (fd < 0 || fd_set_cloexec(WORKER_FD_SOCKET, false) < 0 ||
+		    !freopen("/dev/null", "w", stderr))
+			_exit(126);
+		fd_close_from(WORKER_FD_SOCKET + 1);
+		execl(path, "stage-worker", (char *)NULL);
+		_exit(127);
+	}
+	close(fds[1]);
+	*fdp = fds[0];
+	return *pidp < 0 ? error_set(err, EAGAIN, "fork") : 0;
+}
+
+/* 1: it has said its last word. */
+static int handle_packet(struct plan_answer *a, int fd, struct error *err)
+{
+	_cleanup_(kv_freep) struct kv *kv = NULL;
+	const char *op;
+	int r;
+
+	r = conn_recv(fd, &kv);
+	if (r == 0 || r == -ECONNRESET)
+		return a->facts || a->code ? 1
+					   : error_set(err, EPIPE, "stage-worker ended without an "
+						       "answer");
+	if (r < 0)
+		return error_errno(err, -r, "receive from stage-worker");
+	op = proto_get_op(kv);
+	if (op && !strcmp(op, PROTO_OP_FACTS)) {
+		kv_free(a->facts);
+		a->facts = steal_ptr(kv);
+	} else if (op && !strcmp(op, PROTO_OP_ERROR)) {
+		a->code = (int)kv_get_u64(kv, "code", STAGE_EXIT_FAILED) & 0xff;
+		snprintf(a->text, sizeof(a->text), "%s", kv_get_or_empty(kv, "text"));
+	}
+	return 0;
+}
+
+static int talk(struct plan_answer *a, int fd, const struct kv *task, struct waitloop *loop,
+		struct error *err)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int r;
+
+	r = conn_send(fd, task);
+	if (r < 0)
+		return error_errno(err, -r, "send to stage-worker");
+	for (;;) {
+		r = waitloop_wait(loop, &p, 1);
+		if (r == WAITLOOP_SIGNAL)
+			return error_exit(err, STAGE_EXIT_INTERRUPTED, EINTR, "interrupted");
+		if (r == WAITLOOP_TIMEOUT)
+			return error_exit(err, STAGE_EXIT_TIMEOUT, ETIMEDOUT,
+					  "the source does not answer");
+		r = r == WAITLOOP_READY ? handle_packet(a, fd, err) : r;
+		if (r != 0)
+			return r > 0 ? 0 : r;
+	}
+}
+
+static int ask_worker(struct plan_answer *a, const struct kv *task, uint64_t timeout_ms,
+		      struct error *err)
+{
+	_cleanup_(waitloop_close) struct waitloop loop = WAITLOOP_CLOSED;
+	_cleanup_(fd_closep) int fd = -1;
+	pid_t pid = -1;
+	int r;
+
+	r = waitloop_open(&loop, NULL, timeout_ms);
+	if (r < 0)
+		return error_errno(err, -r, "signalfd");
+	r = start_worker(&fd, &pid, &loop, err);
+	if (r == 0)
+		r = talk(a, fd, task, &loop, err);
+	if (pid > 0) {
+		/* it may hang in the file system: then nobody waits for it */
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, r < 0 ? WNOHANG : 0);
+	}
+	return r;
+}
+
+int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request *request,
+	     struct error *err)
+{
+	_cleanup_(conf_freep) struct conf *conf = NULL;
+	_cleanup_(kv_freep) struct kv *task = NULL;
+	const struct conf_source *rule;
+	int r;
+
+	r = conf_load(&conf, NULL, err);
+	if (r == 0 && conf->from_file)
+		r = conf_admit(conf, items_get_user(), getenv("SLURM_JOB_PARTITION"), err);
+	if (r == 0)
+		r = conf_resolve_dataset(conf, d, err);
+	if (r == 0)
+		r = find_rule(conf, d, &rule, err);
+	if (r < 0)
+		return r;
+	a->rule = strdup(rule->name);
+	a->match = strdup(rule->match ? rule->match : "");
+	a->tiers = list_tiers(conf, rule, d);
+	task = a->rule && a->match && a->tiers
+		       ? make_task(conf, rule, d, a->tiers, request->memory) : NULL;
+	if (!task)
+		return error_set(err, ENOMEM, "out of memory");
+	return ask_worker(a, task, request->timeout_ms, err);
+}

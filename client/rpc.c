@@ -1,0 +1,263 @@
+/*
+ * The connection is nonblocking and sits in a waitloop, so that a signal or the user's --timeout
+ * ends a wait at once, whatever the daemon does. There is no reconnect: a daemon that has gone
+ * has taken its workers with it, and the user must know.
+ */
+#include "client/rpc.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/waitloop.h"
+#include "common/conn.h"
+#include "common/fd.h"
+#include "common/parse.h"
+#include "common/proto.h"
+#include "common/rundir.h"
+
+struct rpc {
+	int fd;
+	uint32_t last_id;
+};
+
+static int no_staging(struct error *err, const char *text)
+{
+	return error_exit(err, STAGE_EXIT_NO_STAGING, ENOENT, "%s", text);
+}
+
+static int socket_of_job(const char *job, char *buf, size_t size)
+{
+	uint32_t job_id;
+
+	if (!job || parse_uint32(job, &job_id) < 0)
+		return -EINVAL;
+	return rundir_path(buf, size, job_id, RUNDIR_SOCK) < 0 ? -ENAMETOOLONG : 0;
+}
+
+int rpc_find_socket(char *buf, size_t size, struct error *err)
+{
+	const char *path = getenv("STAGE_DATA_SOCKET");
+
+	if (path && path[0]) {
+		if (strlen(path) >= size)
+			return no_staging(err, "STAGE_DATA_SOCKET is too long");
+		strcpy(buf, path);
+		return 0;
+	}
+	if (socket_of_job(getenv("SLURM_JOB_ID"), buf, size) == 0)
+		return 0;
+	return no_staging(err, "no staging here: this is no job (SLURM_JOB_ID and "
+			       "STAGE_DATA_SOCKET are not set)");
+}
+
+int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct error cause = ERROR_INIT;
+	struct rpc *rpc;
+
+	fd = conn_connect(path, &cause);
+	if (fd == -ENOENT || fd == -ENOTDIR)
+		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd,
+				  "no staging here: %s is not there (did the job ask with "
+				  "--stage-data?)", path);
+	if (fd == -ECONNREFUSED)
+		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd,
+				  "no staging here: nobody answers at %s; stagingd has ended", path);
+	if (fd < 0)
+		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd, "%s", cause.text);
+	fd_set_nonblock(fd, true);
+	rpc = calloc(1, sizeof(*rpc));
+	if (!rpc)
+		return error_set(err, ENOMEM, "out of memory");
+	rpc->fd = steal_fd(&fd);
+	*rpcp = rpc;
+	return 0;
+}
+
+/* The components of a heterogeneous job have ids and run directories of their own, while the
+ * environment may be that of the first. */
+static int open_component(struct rpc **rpcp, struct error *err)
+{
+	char name[64], path[256];
+	uint32_t n = 0;
+	int r;
+
+	if (socket_of_job(getenv("SLURM_JOB_ID"), path, sizeof(path)) == 0) {
+		r = rpc_open_path(rpcp, path, err);
+		if (r == 0)
+			return 0;
+	}
+	if (parse_uint32(getenv("SLURM_HET_SIZE") ?: "", &n) < 0)
+		return -ENOENT;
+	for (uint32_t i = 0; i < n && i < 1024; i++) {
+		snprintf(name, sizeof(name), "SLURM_JOB_ID_HET_GROUP_%u", i);
+		if (socket_of_job(getenv(name), path, sizeof(path)) < 0)
+			continue;
+		r = rpc_open_path(rpcp, path, NULL);
+		if (r == 0)
+			return 0;
+	}
+	return -ENOENT;
+}
+
+int rpc_open(struct rpc **rpcp, bool any_component, struct error *err)
+{
+	char path[256];
+	int r;
+
+	r = rpc_find_socket(path, sizeof(path), err);
+	if (r < 0)
+		return r;
+	r = rpc_open_path(rpcp, path, err);
+	if (r < 0 && any_component && open_component(rpcp, NULL) == 0)
+		return 0;
+	return r;
+}
+
+void rpc_close(struct rpc *rpc)
+{
+	if (!rpc)
+		return;
+	close(rpc->fd);
+	free(rpc);
+}
+
+struct kv *rpc_new_request(const char *op, char *const *names, size_t n_names)
+{
+	_cleanup_(kv_freep) struct kv *kv = proto_new(op);
+	_cleanup_(freep) char *list = NULL;
+	size_t size = 1;
+
+	if (!kv)
+		return NULL;
+	for (size_t i = 0; i < n_names; i++)
+		size += strlen(names[i]) + 1;
+	list = calloc(1, size);
+	if (!list)
+		return NULL;
+	for (size_t i = 0; i < n_names; i++) {
+		if (i > 0)
+			strcat(list, ",");
+		strcat(list, names[i]);
+	}
+	kv_set(kv, "names", list);
+	return steal_ptr(kv);
+}
+
+static int gone(struct error *err)
+{
+	return error_exit(err, STAGE_EXIT_NO_STAGING, EPIPE,
+			  "stagingd has ended before it answered; see 'stagectl doctor' and the "
+			  "system's log on this node");
+}
+
+/* One packet: 1: it was `done`, *codep is set; 0: go on; -EAGAIN; -errno with err. */
+static int handle_packet(struct rpc *rpc, const struct rpc_handler *h, int *codep,
+			 struct error *err)
+{
+	_cleanup_(kv_freep) struct kv *kv = NULL;
+	const char *op;
+	int r;
+
+	r = conn_recv(rpc->fd, &kv);
+	if (r == -EAGAIN)
+		return r;
+	if (r == 0 || r == -ECONNRESET)
+		return gone(err);
+	if (r < 0)
+		return error_exit(err, STAGE_EXIT_NO_STAGING, -r,
+				  "what answers at the job's socket is not stagingd");
+	op = proto_get_op(kv);
+	if (!op)
+		return error_exit(err, STAGE_EXIT_NO_STAGING, EPROTO,
+				  "stagingd speaks another version of the protocol");
+	if (kv_get_u64(kv, "id", 0) != rpc->last_id)
+		return 0; /* the rest of an earlier answer */
+	if (strcmp(op, PROTO_OP_DONE)) {
+		if (h && h->on_message)
+			h->on_message(h->arg, op, &kv);
+		return 0;
+	}
+	*codep = (int)kv_get_u64(kv, "code", STAGE_EXIT_FAILED);
+	if (*codep > 255)
+		*codep = STAGE_EXIT_FAILED;
+	if (*codep)
+		error_exit(err, (enum stage_exit)*codep, EIO, "%s",
+			   kv_get_or_empty(kv, "text")[0] ? kv_get(kv, "text") : "failed");
+	return 1;
+}
+
+static int send_request(struct rpc *rpc, struct kv *request, struct error *err)
+{
+	int r;
+
+	if (!request)
+		return error_set(err, ENOMEM, "out of memory");
+	kv_set_u64(request, "id", ++rpc->last_id);
+	r = conn_send(rpc->fd, request);
+	if (r == -EPIPE || r == -ECONNRESET)
+		return gone(err);
+	if (r < 0)
+		return error_errno(err, -r, "send to stagingd");
+	return 0;
+}
+
+static int read_answer(struct rpc *rpc, struct waitloop *loop, const struct rpc_handler *h,
+		       struct error *err)
+{
+	struct pollfd fd = { .fd = rpc->fd, .events = POLLIN };
+	uint64_t next_ms;
+	int code = STAGE_EXIT_FAILED, r;
+
+	for (;;) {
+		r = waitloop_wait(loop, &fd, 1);
+		switch (r) {
+		case WAITLOOP_READY:
+			r = handle_packet(rpc, h, &code, err);
+			if (r < 0 && r != -EAGAIN)
+				return (int)error_to_exit(err);
+			if (r > 0)
+				return code;
+			break;
+		case WAITLOOP_TICK:
+			next_ms = h->on_tick(h->arg);
+			loop->next_tick_ms = next_ms ? clock_ms() + next_ms : 0;
+			break;
+		case WAITLOOP_TIMEOUT:
+			error_exit(err, STAGE_EXIT_TIMEOUT, ETIMEDOUT, "timed out");
+			return STAGE_EXIT_TIMEOUT;
+		case WAITLOOP_SIGNAL:
+			error_exit(err, STAGE_EXIT_INTERRUPTED, EINTR, "interrupted");
+			return STAGE_EXIT_INTERRUPTED;
+		default:
+			error_errno(err, -r, "poll");
+			return STAGE_EXIT_FAILED;
+		}
+	}
+}
+
+int rpc_call(struct rpc *rpc, struct kv *request, const struct rpc_handler *h, struct error *err)
+{
+	_cleanup_(waitloop_close) struct waitloop loop = WAITLOOP_CLOSED;
+	static const int no_signals[] = { 0 };
+	struct error local = ERROR_INIT;
+	int r;
+
+	if (!err)
+		err = &local;
+	r = waitloop_open(&loop, h && h->deaf ? no_signals : NULL, h ? h->timeout_ms : 0);
+	if (r < 0) {
+		error_errno(err, -r, "signalfd");
+		return STAGE_EXIT_FAILED;
+	}
+	if (h && h->on_tick && h->first_tick_ms)
+		loop.next_tick_ms = clock_ms() + h->first_tick_ms;
+	r = send_request(rpc, request, err);
+	if (r < 0)
+		return (int)error_to_exit(err);
+	return read_answer(rpc, &loop, h, err);
+}

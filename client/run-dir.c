@@ -1,0 +1,288 @@
+/*
+ * Everything hangs on two descriptors: that of /dev/shm/stage-data-<uid>, which is looked at
+ * closely once (/dev/shm is everybody's: the name may have been taken by another), and that of
+ * the key below it. Names in /dev/shm itself are not used again after that.
+ *
+ * A directory can be removed between the moment it is made or found and the moment its lock is
+ * taken, by its owner or by somebody's sweep; so who gets a lock looks whether the directory is
+ * still the one of that name.
+ */
+#include "client/run-dir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/inotify.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/fusermount.h"
+#include "common/manifest.h"
+#include "common/rmtree.h"
+#include "common/rundir.h"
+
+#define USERS "users"
+#define MAX_TRIES 100
+
+/* A directory that is ours alone, not a link. Returns an fd or -errno. */
+static int open_own_dir(int parent_fd, const char *name, const char *shown, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat st;
+
+	if (mkdirat(parent_fd, name, 0700) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "make %s", shown);
+	fd = openat(parent_fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT)
+		return -ENOENT; /* removed in between */
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_errno(err, errno, "%s is there and no directory of ours", shown);
+	if (st.st_uid != geteuid() || (st.st_mode & 077))
+		return error_exit(err, STAGE_EXIT_FAILED, EPERM,
+				  "%s is there and not yours alone (uid %u, mode %03o); ask for its "
+				  "removal", shown, (unsigned)st.st_uid,
+				  (unsigned)(st.st_mode & 0777));
+	return steal_fd(&fd);
+}
+
+/* The lock of a directory: its fd, -EAGAIN: held; -ESTALE: it is no longer the one of its name. */
+static int lock_dir(int base_fd, const char *key, int dir_fd)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat mine, there;
+
+	fd = openat(dir_fd, RUNDIR_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return errno == ENOENT ? -ESTALE : -errno;
+	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
+		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+	if (fstat(dir_fd, &mine) < 0 || fstatat(base_fd, key, &there, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    mine.st_ino != there.st_ino || mine.st_dev != there.st_dev)
+		return -ESTALE;
+	return steal_fd(&fd);
+}
+
+static int release(const char *path, struct error *err)
+{
+	char manifest[PATH_MAX];
+
+	if (snprintf(manifest, sizeof(manifest), "%s/" RUNDIR_MANIFEST, path) >=
+	    (int)sizeof(manifest))
+		return -ENAMETOOLONG;
+	return manifest_release(manifest, fusermount_unmount, err);
+}
+
+/* Takes a leftover away; its lock is held by the caller. Keeps the first error. */
+static int remove_dir(int base_fd, const char *key, const char *path, struct error *err)
+{
+	int r = release(path, err), q;
+
+	q = rmtree_at(base_fd, key, NULL, r < 0 ? NULL : err);
+	return r < 0 ? r : q;
+}
+
+/* Directories beside ours whose lock nobody holds. */
+static void sweep(const struct run_dir *d)
+{
+	_cleanup_(dir_closep) DIR *dir = NULL;
+	const struct dirent *e;
+	char path[PATH_MAX];
+	int fd = openat(d->base_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	dir = fd >= 0 ? fdopendir(fd) : NULL;
+	while (dir && (e = readdir(dir))) {
+		_cleanup_(fd_closep) int dir_fd = -1;
+		_cleanup_(fd_closep) int lock_fd = -1;
+
+		if (e->d_name[0] == '.' || !strcmp(e->d_name, d->key))
+			continue;
+		dir_fd = openat(d->base_fd, e->d_name,
+				O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (dir_fd < 0)
+			continue;
+		lock_fd = lock_dir(d->base_fd, e->d_name, dir_fd);
+		if (lock_fd >= 0 &&
+		    rundir_user_path(path, sizeof(path), geteuid(), e->d_name) > 0)
+			remove_dir(d->base_fd, e->d_name, path, NULL);
+	}
+}
+
+int run_dir_open(struct run_dir *d, const char *key, struct error *err)
+{
+	char base[64], name[32];
+	_cleanup_(fd_closep) int shm = open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+
+	if (shm < 0)
+		return error_errno(err, errno, "open /dev/shm");
+	snprintf(name, sizeof(name), "stage-data-%u", (unsigned)geteuid());
+	snprintf(base, sizeof(base), "/dev/shm/%s", name);
+	snprintf(d->key, sizeof(d->key), "%s", key);
+	if (rundir_user_path(d->path, sizeof(d->path), geteuid(), key) < 0)
+		return error_set(err, ENAMETOOLONG, "%s is too long", key);
+	for (int i = 0; i < MAX_TRIES; i++) {
+		d->base_fd = open_own_dir(shm, name, base, err);
+		if (d->base_fd >= 0)
+			d->fd = open_own_dir(d->base_fd, key, d->path, err);
+		if (d->base_fd >= 0 && d->fd >= 0) {
+			sweep(d);
+			return 0;
+		}
+		if (d->base_fd != -ENOENT && d->fd != -ENOENT)
+			return d->base_fd < 0 ? d->base_fd : d->fd;
+		run_dir_close(d);
+	}
+	return error_set(err, EBUSY, "%s is removed again and again", d->path);
+}
+
+void run_dir_close(struct run_dir *d)
+{
+	int *fds[] = { &d->users_fd, &d->lock_fd, &d->fd, &d->base_fd };
+
+	for (size_t i = 0; i < ARRAY_SIZE(fds); i++) {
+		if (*fds[i] >= 0)
+			close(*fds[i]);
+		*fds[i] = -1;
+	}
+}
+
+/* Everything but the lock. */
+static int empty(struct run_dir *d, struct error *err)
+{
+	static const char *const names[] = { RUNDIR_SOCK, USERS, RUNDIR_MEMORY, RUNDIR_MOUNTS };
+	_cleanup_(dir_closep) DIR *dir = NULL;
+	const struct dirent *e;
+	int fd, r;
+
+	r = release(d->path, err);
+	for (size_t i = 0; i < ARRAY_SIZE(names) && r == 0; i++)
+		r = rmtree_at(d->fd, names[i], NULL, err);
+	fd = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd >= 0 ? fdopendir(fd) : NULL;
+	while (r == 0 && dir && (e = readdir(dir)))
+		if (!strncmp(e->d_name, "in.", 3))
+			unlinkat(d->fd, e->d_name, 0);
+	return r;
+}
+
+int run_dir_try_own(struct run_dir *d, struct error *err)
+{
+	int r = lock_dir(d->base_fd, d->key, d->fd);
+
+	if (r == -EAGAIN || r == -ESTALE)
+		return 0;
+	if (r < 0)
+		return error_errno(err, -r, "lock %s", d->path);
+	d->lock_fd = r;
+	r = empty(d, err);
+	if (r < 0) {
+		error_prefix(err, "take away what an earlier run left");
+		return r;
+	}
+	return 1;
+}
+
+int run_dir_remove(struct run_dir *d, struct error *err)
+{
+	char base[64];
+	int r = remove_dir(d->base_fd, d->key, d->path, err);
+
+	snprintf(base, sizeof(base), "/dev/shm/stage-data-%u", (unsigned)geteuid());
+	rmdir(base); /* only when it is empty */
+	return r;
+}
+
+int run_dir_join(struct run_dir *d)
+{
+	_cleanup_(fd_closep) int fd = -1;
+
+	fd = openat(d->fd, USERS, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0 || flock(fd, LOCK_SH | LOCK_NB) < 0)
+		return -EAGAIN;
+	d->users_fd = steal_fd(&fd);
+	return 0;
+}
+
+/* Changing a lock from shared to exclusive gives it up in between; of two that try at the same
+ * time at least one finds itself alone, and that is enough. */
+bool run_dir_leave(struct run_dir *d)
+{
+	bool last;
+
+	if (d->users_fd < 0)
+		return false;
+	last = flock(d->users_fd, LOCK_EX | LOCK_NB) == 0;
+	if (!last) {
+		close(d->users_fd);
+		d->users_fd = -1;
+	}
+	return last;
+}
+
+static void on_alarm(int sig)
+{
+}
+
+bool run_dir_wait_gone(const struct run_dir *d, unsigned timeout_s)
+{
+	struct sigaction act = { .sa_handler = on_alarm }, old;
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	fd = openat(d->fd, RUNDIR_LOCK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return true;
+	sigaction(SIGALRM, &act, &old);
+	alarm(timeout_s);
+	r = flock(fd, LOCK_EX);
+	alarm(0);
+	sigaction(SIGALRM, &old, NULL);
+	return r == 0;
+}
+
+void run_dir_check_in(const struct run_dir *d, uint32_t local_id)
+{
+	char name[32];
+	int fd;
+
+	snprintf(name, sizeof(name), "in.%u", local_id);
+	fd = openat(d->fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		close(fd);
+}
+
+static uint32_t count_checked_in(const struct run_dir *d)
+{
+	int fd = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_(dir_closep) DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	const struct dirent *e;
+	uint32_t n = 0;
+
+	while (dir && (e = readdir(dir)))
+		n += !strncmp(e->d_name, "in.", 3);
+	return n;
+}
+
+void run_dir_wait_checked_in(const struct run_dir *d, uint32_t n, uint64_t timeout_ms)
+{
+	_cleanup_(fd_closep) int fd = inotify_init1(IN_CLOEXEC);
+	uint64_t until = clock_ms() + timeout_ms, now;
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	char events[4096];
+
+	if (fd < 0 || inotify_add_watch(fd, d->path, IN_CREATE) < 0)
+		return;
+	while (count_checked_in(d) < n && (now = clock_ms()) < until) {
+		if (poll(&p, 1, (int)(until - now)) <= 0)
+			return;
+		if (read(fd, events, sizeof(events)) < 0)
+			return;
+	}
+}

@@ -1,0 +1,140 @@
+/*
+ * What the tasks of one launch have in common is the launcher's own number of it (job and step
+ * in Slurm). Launchers that tell none have one parent for all tasks of a node, so its pid serves.
+ * A step that runs two different values, one after the other or at once, must not mix them up:
+ * a hash of the value is part of the key.
+ */
+#include "client/run-place.h"
+
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/parse.h"
+
+/* clang-format off */
+static const struct {
+	const char *rank, *size;
+	const char *launch[3]; /* the first one that is set names the launch; all, for Slurm */
+} launchers[] = {
+	{ "SLURM_LOCALID", NULL, { "SLURM_JOB_ID", "SLURM_STEP_ID", NULL } },
+	{ "PALS_LOCAL_RANKID", NULL, { "PALS_APID", "PBS_JOBID", NULL } },
+	{ "OMPI_COMM_WORLD_LOCAL_RANK", "OMPI_COMM_WORLD_LOCAL_SIZE",
+	  { "PMIX_NAMESPACE", "OMPI_MCA_ess_base_jobid", NULL } },
+	{ "MPI_LOCALRANKID", "MPI_LOCALNRANKS", { NULL, NULL, NULL } },
+};
+/* clang-format on */
+
+uint32_t run_place_parse_tasks(const char *text, uint32_t i)
+{
+	unsigned tasks, times;
+	int n;
+
+	while (*text) {
+		n = 0;
+		times = 1;
+		if (sscanf(text, "%u%n", &tasks, &n) != 1)
+			return 0;
+		text += n;
+		n = 0;
+		if (text[0] == '(') {
+			if (sscanf(text, "(x%u)%n", &times, &n) != 1 || n == 0)
+				return 0;
+			text += n;
+		}
+		if (i < times)
+			return tasks;
+		i -= times;
+		if (*text && *text++ != ',')
+			return 0;
+	}
+	return 0;
+}
+
+static uint64_t hash(const char *text)
+{
+	uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
+
+	for (; *text; text++)
+		h = (h ^ (unsigned char)*text) * 0x100000001b3;
+	return h;
+}
+
+static void make_key(struct run_place *p, const char *launch, const char *value)
+{
+	char text[64];
+	size_t n = 0;
+
+	for (const char *c = launch; *c && n < sizeof(text) - 1; c++) {
+		bool plain = (*c >= 'a' && *c <= 'z') || (*c >= 'A' && *c <= 'Z') ||
+			     (*c >= '0' && *c <= '9') || *c == '.' || *c == '-';
+
+		text[n++] = plain ? *c : '_';
+	}
+	text[n] = '\0';
+	snprintf(p->key, sizeof(p->key), "%s-%016llx", text,
+		 (unsigned long long)(hash(launch) * 31 + hash(value)));
+}
+
+/* SLURM_LOCALID is also set where no step is: in a batch script, and in what it starts. */
+static bool is_launcher(size_t i, const char *(*get_env)(const char *name))
+{
+	uint32_t rank;
+
+	if (!get_env(launchers[i].rank) || parse_uint32(get_env(launchers[i].rank), &rank) < 0)
+		return false;
+	return i > 0 || (get_env("SLURM_JOB_ID") && get_env("SLURM_STEP_ID"));
+}
+
+static uint32_t get_number(const char *text)
+{
+	uint32_t n;
+
+	return text && parse_uint32(text, &n) == 0 ? n : 0;
+}
+
+static void place_by_launcher(struct run_place *p, size_t i, const char *value,
+			      const char *(*get_env)(const char *name))
+{
+	char launch[512];
+	const char *name = NULL, *tasks;
+
+	p->shared = true;
+	p->local_id = get_number(get_env(launchers[i].rank));
+	if (i == 0) {
+		tasks = get_env("SLURM_STEP_TASKS_PER_NODE");
+		p->n_local = tasks ? run_place_parse_tasks(tasks,
+							   get_number(get_env("SLURM_NODEID"))) : 0;
+		snprintf(launch, sizeof(launch), "j%s.%s", get_env("SLURM_JOB_ID"),
+			 get_env("SLURM_STEP_ID"));
+		make_key(p, launch, value);
+		return;
+	}
+	if (launchers[i].size)
+		p->n_local = get_number(get_env(launchers[i].size));
+	for (size_t k = 0; k < 3 && launchers[i].launch[k] && !name; k++)
+		name = get_env(launchers[i].launch[k]);
+	if (name)
+		snprintf(launch, sizeof(launch), "l%s", name);
+	else
+		snprintf(launch, sizeof(launch), "pp%d", (int)getppid());
+	make_key(p, launch, value);
+}
+
+void run_place_get(struct run_place *p, const char *value, const char *(*get_env)(const char *name))
+{
+	char launch[32];
+
+	*p = (struct run_place){ .job_id = get_number(get_env("SLURM_JOB_ID")) };
+	if (!p->job_id)
+		p->job_id = (uint32_t)getpid();
+	for (size_t i = 0; i < ARRAY_SIZE(launchers); i++)
+		if (is_launcher(i, get_env)) {
+			place_by_launcher(p, i, value, get_env);
+			return;
+		}
+	snprintf(launch, sizeof(launch), "p%d", (int)getpid());
+	make_key(p, launch, value);
+}

@@ -1,0 +1,192 @@
+/*
+ * There is no master beyond the lock: when the task with local id 0 does not come (it may have
+ * ended before this one began, or not run stagectl at all), another one takes its place after
+ * PATIENCE_MS. So nobody waits for somebody who is not there.
+ *
+ * Before the starter gives its lease back it waits for the other tasks of the node, as many as
+ * the launcher says there are: a command that is through at once must not take the data away from
+ * under a task that is still being started.
+ *
+ * INT, TERM and HUP are blocked while a daemon is being started: killed between that and the lease
+ * we would leave a daemon that nobody ends. They are seen by the first wait that follows.
+ */
+#include "client/run-session.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/inotify.h>
+#include <unistd.h>
+
+#include "client/output.h"
+#include "client/run-minder.h"
+#include "common/fd.h"
+#include "common/proto.h"
+#include "common/rundir.h"
+
+#define PATIENCE_MS 10000
+#define OPEN_MS 30000
+#define CHECK_IN_MS 10000
+#define LEASE_MS 10000
+#define CLEANUP_S 90
+#define LOOK_MS 200 /* a socket that is there and does not answer is looked at again */
+
+/* Joins a daemon that is there. 0; -EAGAIN: there is none, or it is just ending. */
+static int join(struct run_session *s)
+{
+	static const struct rpc_handler h = { .deaf = true, .timeout_ms = LEASE_MS };
+	_cleanup_(kv_freep) struct kv *request = NULL;
+	char path[PATH_MAX];
+
+	if (snprintf(path, sizeof(path), "%s/" RUNDIR_SOCK, s->dir.path) >= (int)sizeof(path) ||
+	    run_dir_join(&s->dir) < 0)
+		return -EAGAIN;
+	request = proto_new(PROTO_OP_LEASE);
+	if (rpc_open_path(&s->lease, path, NULL) == 0 &&
+	    rpc_call(s->lease, request, &h, NULL) == 0 &&
+	    rpc_open_path(&s->rpc, path, NULL) == 0) {
+		run_dir_check_in(&s->dir, s->place->local_id);
+		return 0;
+	}
+	rpc_close(s->lease);
+	s->lease = NULL;
+	run_dir_leave(&s->dir);
+	if (s->dir.users_fd >= 0)
+		close(steal_fd(&s->dir.users_fd));
+	return -EAGAIN;
+}
+
+/* Sleeps until something happens in the run directory, or a look is due. */
+static void wait_for_change(int inotify_fd)
+{
+	struct pollfd p = { .fd = inotify_fd, .events = POLLIN };
+	char events[4096];
+
+	if (poll(&p, 1, LOOK_MS) > 0 && read(inotify_fd, events, sizeof(events)) < 0)
+		return;
+}
+
+/* Until the socket is there, or it is our turn to start. */
+static int join_or_wait(struct run_session *s, bool patient, uint64_t until_ms)
+{
+	_cleanup_(fd_closep) int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
+	uint64_t patience_ms = clock_ms() + (patient ? PATIENCE_MS : 0);
+	int r;
+
+	if (fd < 0 || inotify_add_watch(fd, s->dir.path, IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF |
+					IN_DELETE | IN_CLOSE) < 0)
+		return -EAGAIN;
+	do {
+		r = join(s);
+		if (r == 0)
+			return 0;
+		wait_for_change(fd);
+	} while (clock_ms() < patience_ms && clock_ms() < until_ms &&
+		 access(s->dir.path, F_OK) == 0);
+	return -EAGAIN;
+}
+
+static int start(struct run_session *s, const char *spec, struct error *err)
+{
+	int r;
+
+	r = run_minder_start(&s->dir, s->place->job_id, spec, &s->report_fd, err);
+	if (r < 0) {
+		run_dir_remove(&s->dir, NULL);
+		return r;
+	}
+	r = join(s);
+	if (r < 0) {
+		error_exit(err, STAGE_EXIT_NO_STAGING, EPIPE, "stagingd does not start");
+		run_session_explain(s, err);
+	}
+	return r;
+}
+
+static int open_blocked(struct run_session *s, const struct run_place *place, const char *spec,
+			struct error *err)
+{
+	uint64_t until_ms = clock_ms() + OPEN_MS;
+	bool patient = place->shared && place->local_id > 0;
+	int r;
+
+	s->place = place;
+	while (clock_ms() < until_ms) {
+		r = run_dir_open(&s->dir, place->key, err);
+		if (r < 0)
+			return r;
+		r = patient ? 0 : run_dir_try_own(&s->dir, err);
+		if (r < 0)
+			return r;
+		if (r > 0)
+			return start(s, spec, err);
+		if (join_or_wait(s, patient, until_ms) == 0)
+			return 0;
+		patient = patient && access(s->dir.path, F_OK) < 0;
+		run_dir_close(&s->dir);
+	}
+	return error_exit(err, STAGE_EXIT_NO_STAGING, ETIMEDOUT,
+			  "another 'stagectl run' of this step holds %s and does not answer",
+			  s->dir.path);
+}
+
+int run_session_open(struct run_session *s, const struct run_place *place, const char *spec,
+		     struct error *err)
+{
+	sigset_t set;
+	int r;
+
+	sigemptyset(&set);
+	sigaddset(&set, SIGINT);
+	sigaddset(&set, SIGTERM);
+	sigaddset(&set, SIGHUP);
+	sigprocmask(SIG_BLOCK, &set, &s->old_mask);
+	r = open_blocked(s, place, spec, err);
+	if (r < 0)
+		sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+	return r;
+}
+
+void run_session_close(struct run_session *s)
+{
+	bool last;
+
+	if (!s->lease)
+		goto out;
+	if (s->place->shared && s->place->local_id == 0 && s->place->n_local > 1)
+		run_dir_wait_checked_in(&s->dir, s->place->n_local, CHECK_IN_MS);
+	rpc_close(s->rpc);
+	s->rpc = NULL;
+	last = run_dir_leave(&s->dir);
+	rpc_close(s->lease);
+	s->lease = NULL;
+	if (last && !run_dir_wait_gone(&s->dir, CLEANUP_S))
+		output_error("%s is not gone after %d s; the next 'stagectl run' takes it away",
+			     s->dir.path, CLEANUP_S);
+	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
+out:
+	run_dir_close(&s->dir);
+	fd_closep(&s->report_fd);
+	s->report_fd = -1;
+}
+
+void run_session_explain(const struct run_session *s, struct error *err)
+{
+	struct pollfd p = { .fd = s->report_fd, .events = POLLIN };
+	char text[512], *line;
+	ssize_t n;
+
+	if (s->report_fd < 0 || poll(&p, 1, 2000) <= 0)
+		return;
+	n = read(s->report_fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return;
+	text[n] = '\0';
+	while (n > 0 && text[n - 1] == '\n')
+		text[--n] = '\0';
+	line = strrchr(text, '\n');
+	error_exit(err, STAGE_EXIT_NO_STAGING, EPIPE, "stagingd has ended: %s",
+		   line ? line + 1 : text);
+}

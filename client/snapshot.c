@@ -1,0 +1,167 @@
+#include "client/snapshot.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/json.h"
+#include "common/error.h"
+
+int snapshot_from_kv(struct snapshot *s, struct kv **kvp)
+{
+	struct kv *kv = *kvp;
+	enum stage_state state;
+
+	if (!kv_get_or_empty(kv, "name")[0] ||
+	    stage_state_from_string(kv_get_or_empty(kv, "state"), &state) < 0)
+		return -EPROTO;
+	*s = (struct snapshot){
+		.kv = kv,
+		.name = kv_get(kv, "name"),
+		.source = kv_get_or_empty(kv, "source"),
+		.dest = kv_get_or_empty(kv, "dest"),
+		.method = kv_get_or_empty(kv, "method"),
+		.tier = kv_get_or_empty(kv, "tier"),
+		.path = kv_get_or_empty(kv, "path"),
+		.kind = kv_get_or_empty(kv, "kind"),
+		.reason = kv_get_or_empty(kv, "reason"),
+		.rule = kv_get_or_empty(kv, "rule"),
+		.format = kv_get_or_empty(kv, "format"),
+		.plan = kv_get_or_empty(kv, "plan"),
+		.why = kv_get_or_empty(kv, "why"),
+		.warning = kv_get_or_empty(kv, "warning"),
+		.node = kv_get_or_empty(kv, "node"),
+		.state = state,
+		.bytes = kv_get_u64(kv, "bytes", 0),
+		.total = kv_get_u64(kv, "total", 0),
+		.files = kv_get_u64(kv, "files", 0),
+		.n_files = kv_get_u64(kv, "nfiles", 0),
+		.rate = kv_get_u64(kv, "rate", 0),
+		.eta_ms = kv_get_u64(kv, "eta", 0),
+		.elapsed_ms = kv_get_u64(kv, "elapsed", 0),
+		.pid = kv_get_u64(kv, "pid", 0),
+		.code = (int)(kv_get_u64(kv, "code", 0) & 0xff),
+	};
+	*kvp = NULL;
+	return 0;
+}
+
+void snapshot_deinit(struct snapshot *s)
+{
+	kv_free(s->kv);
+	*s = (struct snapshot){ 0 };
+}
+
+int snapshot_get_percent(const struct snapshot *s)
+{
+	uint64_t percent;
+
+	if (s->state == STAGE_READY)
+		return 100;
+	if (s->total == 0)
+		return -1;
+	percent = (uint64_t)((__uint128_t)s->bytes * 100 / s->total);
+	return percent > 99 ? 99 : (int)percent;
+}
+
+void snapshot_to_json(const struct snapshot *s, struct json *j)
+{
+	json_put_text(j, "name", s->name);
+	json_put_text(j, "node", s->node);
+	json_put_text(j, "state", stage_state_to_string(s->state));
+	json_put_text(j, "source", s->source);
+	json_put_text(j, "dest", s->dest);
+	json_put_text(j, "method", s->method);
+	json_put_text(j, "tier", s->tier);
+	json_put_text(j, "path", s->path);
+	json_put_text(j, "kind", s->kind);
+	json_put_text(j, "format", s->format);
+	json_put_u64(j, "bytes", s->bytes);
+	json_put_known(j, "total", s->total);
+	json_put_u64(j, "files", s->files);
+	json_put_known(j, "nfiles", s->n_files);
+	json_put_u64(j, "rate", s->rate);
+	json_put_known(j, "eta_ms", s->eta_ms);
+	json_put_u64(j, "elapsed_ms", s->elapsed_ms);
+	json_put_u64(j, "code", (uint64_t)s->code);
+	json_put_text(j, "reason", s->reason);
+	json_put_text(j, "rule", s->rule);
+	json_put_text(j, "plan", s->plan);
+	json_put_text(j, "why", s->why);
+	json_put_text(j, "warning", s->warning);
+	json_put_known(j, "pid", s->pid);
+}
+
+int snapshot_list_update(struct snapshot_list *l, struct kv **kvp, const struct snapshot **sp)
+{
+	struct snapshot s, *items;
+	size_t i;
+	int r;
+
+	r = snapshot_from_kv(&s, kvp);
+	if (r < 0)
+		return r;
+	for (i = 0; i < l->n_items; i++)
+		if (!strcmp(l->items[i].name, s.name) && !strcmp(l->items[i].node, s.node))
+			break;
+	if (i == l->n_items) {
+		items = realloc(l->items, (i + 1) * sizeof(*items));
+		if (!items) {
+			*kvp = s.kv;
+			return -ENOMEM;
+		}
+		l->items = items;
+		l->n_items++;
+	} else {
+		snapshot_deinit(&l->items[i]);
+	}
+	l->items[i] = s;
+	if (sp)
+		*sp = &l->items[i];
+	return 0;
+}
+
+void snapshot_list_deinit(struct snapshot_list *l)
+{
+	for (size_t i = 0; i < l->n_items; i++)
+		snapshot_deinit(&l->items[i]);
+	free(l->items);
+	*l = (struct snapshot_list){ 0 };
+}
+
+int snapshot_list_get_exit(const struct snapshot_list *l)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < l->n_items; i++) {
+		if (l->items[i].state == STAGE_FAILED)
+			return l->items[i].code ? l->items[i].code : STAGE_EXIT_FAILED;
+		all = all && l->items[i].state == STAGE_READY;
+	}
+	return all ? STAGE_EXIT_OK : STAGE_EXIT_NOT_READY;
+}
+
+/* With equal or no ETA the lower percentage loses. */
+static bool is_slower(const struct snapshot *a, const struct snapshot *b)
+{
+	if (a->eta_ms != b->eta_ms)
+		return a->eta_ms > b->eta_ms;
+	return snapshot_get_percent(a) < snapshot_get_percent(b);
+}
+
+const struct snapshot *snapshot_list_get_slowest(const struct snapshot_list *l, size_t *n_behindp)
+{
+	const struct snapshot *slowest = NULL;
+	size_t n = 0;
+
+	for (size_t i = 0; i < l->n_items; i++) {
+		if (stage_state_is_final(l->items[i].state))
+			continue;
+		n++;
+		if (!slowest || is_slower(&l->items[i], slowest))
+			slowest = &l->items[i];
+	}
+	if (n_behindp)
+		*n_behindp = n;
+	return slowest;
+}

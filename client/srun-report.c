@@ -1,0 +1,89 @@
+/*
+ * The node's side of --all-nodes. Progress is thinned out by the number of nodes that talk at
+ * the same time to one srun: each says something every 20 ms × nodes, and not oftener than once
+ * a second.
+ */
+#include "client/srun.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/report.h"
+#include "client/snapshot.h"
+#include "common/fd.h"
+#include "common/proto.h"
+
+struct reporter {
+	const char *node;
+	struct snapshot_list seen;
+	uint64_t interval_ms, last_ms;
+};
+
+/* A new state is always told, progress when it is time. */
+static bool is_worth_telling(struct reporter *r, struct kv *kv)
+{
+	const char *name = kv_get_or_empty(kv, "name"), *state = kv_get_or_empty(kv, "state");
+	uint64_t now = clock_ms();
+
+	for (size_t i = 0; i < r->seen.n_items; i++)
+		if (!strcmp(r->seen.items[i].name, name) &&
+		    !strcmp(stage_state_to_string(r->seen.items[i].state), state)) {
+			if (now - r->last_ms < r->interval_ms)
+				return false;
+			r->last_ms = now;
+			return true;
+		}
+	return true;
+}
+
+static void on_message(void *arg, const char *op, struct kv **kvp)
+{
+	struct reporter *r = arg;
+
+	if (!strcmp(op, PROTO_OP_DATASET)) {
+		if (!is_worth_telling(r, *kvp))
+			return;
+		report_write(stdout, r->node, *kvp);
+		snapshot_list_update(&r->seen, kvp, NULL);
+		return;
+	}
+	report_write(stdout, r->node, *kvp);
+}
+
+static const char *get_node(char *buf, size_t size)
+{
+	const char *node = getenv("SLURMD_NODENAME");
+
+	if (node && node[0])
+		return node;
+	if (gethostname(buf, size) < 0)
+		return "unknown";
+	buf[size - 1] = '\0';
+	return buf;
+}
+
+int srun_report(struct kv *request)
+{
+	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
+	_cleanup_(kv_freep) struct kv *done = proto_new(PROTO_OP_DONE);
+	struct error err = ERROR_INIT;
+	struct reporter r = { 0 };
+	struct rpc_handler h = { .on_message = on_message, .arg = &r };
+	uint64_t n_nodes = srun_get_n_nodes();
+	char host[256];
+	int code;
+
+	r.node = get_node(host, sizeof(host));
+	r.interval_ms = n_nodes * 20 > 1000 ? n_nodes * 20 : 1000;
+	code = rpc_open(&rpc, true, &err) < 0 ? (int)error_to_exit(&err)
+					      : rpc_call(rpc, request, &h, &err);
+	snapshot_list_deinit(&r.seen);
+	if (!done)
+		return STAGE_EXIT_FAILED;
+	kv_set_u64(done, "code", (uint64_t)code);
+	kv_set(done, "text", code ? err.text : "");
+	return report_write(stdout, r.node, done) < 0 ? STAGE_EXIT_FAILED : STAGE_EXIT_OK;
+}

@@ -1,0 +1,409 @@
+/*
+ * The parent reads reports from the steps' output and decides; the steps' own exit statuses
+ * matter only where a node gave no last word (a crash, a step that could not be made).
+ *
+ * srun's stderr is read too and passed on as it comes, so that "step creation temporarily
+ * disabled" is seen; what it says once we have ended it ourselves is noise and dropped.
+ */
+#include "client/srun.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/output.h"
+#include "client/report.h"
+#include "client/waitloop.h"
+#include "common/conn.h"
+#include "common/fd.h"
+#include "common/parse.h"
+#include "common/proto.h"
+
+#define SRUN_MAX_STEPS 120
+#define SRUN_MAX_ARGS 64
+#define SRUN_END_MS 5000
+
+extern char **environ;
+
+struct stream {
+	int fd; /* -1: at its end */
+	char buf[2048];
+	size_t size;
+};
+
+struct step {
+	pid_t pid; /* 0: gone */
+	int status;
+	struct stream out, err;
+};
+
+struct srun {
+	const struct srun_request *request;
+	const struct rpc_handler *h;
+	struct error *err;
+	struct report_reader *reader;
+	struct step *steps;
+	size_t n_steps;
+	uint32_t n_nodes, n_done, n_none;
+	int code;        /* of the first failure */
+	bool ending;
+};
+
+static uint32_t get_number(const char *name)
+{
+	uint32_t n;
+
+	return parse_uint32(getenv(name) ?: "", &n) == 0 ? n : 0;
+}
+
+static uint32_t get_n_components(void)
+{
+	uint32_t n = get_number("SLURM_HET_SIZE");
+
+	return n > 1 ? n : 1;
+}
+
+/* component: of n; 1 component has no number in its variables. */
+static uint32_t get_component_nodes(uint32_t component, uint32_t n)
+{
+	char name[64];
+	uint32_t nodes;
+
+	if (n > 1) {
+		snprintf(name, sizeof(name), "SLURM_JOB_NUM_NODES_HET_GROUP_%u", component);
+		nodes = get_number(name);
+		if (nodes)
+			return nodes;
+	}
+	nodes = get_number("SLURM_JOB_NUM_NODES");
+	return nodes ? nodes : get_number("SLURM_NNODES");
+}
+
+uint32_t srun_get_n_nodes(void)
+{
+	uint32_t n = get_n_components(), sum = 0;
+
+	if (!get_number("SLURM_JOB_ID"))
+		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		sum += get_component_nodes(i, n);
+	return sum ? sum : 1;
+}
+
+static void exec_srun(const struct srun_request *q, uint32_t component, uint32_t n_components,
+		      int out_fd, int err_fd)
+{
+	char self[PATH_MAX], nodes[32], tasks[32], group[32];
+	const char *argv[SRUN_MAX_ARGS];
+	size_t n = 0, n_env = 0;
+	ssize_t len;
+
+	len = readlink("/proc/self/exe", self, sizeof(self) - 1);
+	if (len < 0)
+		_exit(127);
+	self[len] = '\0';
+	snprintf(nodes, sizeof(nodes), "--nodes=%u", get_component_nodes(component, n_components));
+	snprintf(tasks, sizeof(tasks), "--ntasks=%u",
+		 get_component_nodes(component, n_components));
+	snprintf(group, sizeof(group), "--het-group=%u", component);
+	argv[n++] = "srun";
+	argv[n++] = "--overlap";
+	argv[n++] = "--mem=0";
+	argv[n++] = nodes;
+	argv[n++] = tasks;
+	argv[n++] = "--ntasks-per-node=1";
+	argv[n++] = "--cpus-per-task=1";
+	argv[n++] = "--cpu-bind=none";
+	argv[n++] = "--gres=none";
+	argv[n++] = "--mpi=none";
+	argv[n++] = "--input=none";
+	argv[n++] = "--kill-on-bad-exit=1";
+	argv[n++] = "--export=ALL";
+	argv[n++] = "--chdir=/";
+	argv[n++] = "--job-name=stagectl";
+	argv[n++] = "--quiet";
+	if (n_components > 1)
+		argv[n++] = group;
+	argv[n++] = self;
+	argv[n++] = q->verb;
+	argv[n++] = "--node-report";
+	for (size_t i = 0; i < q->n_args && n < SRUN_MAX_ARGS - 1; i++)
+		argv[n++] = q->args[i];
+	argv[n] = NULL;
+	for (char **e = environ; *e; e++)
+		if (srun_keeps_variable(*e))
+			environ[n_env++] = *e;
+	environ[n_env] = NULL;
+	if (dup2(out_fd, STDOUT_FILENO) < 0 || dup2(err_fd, STDERR_FILENO) < 0)
+		_exit(127);
+	execvp("srun", (char *const *)argv);
+	fprintf(stderr, "srun: %s\n", strerror(errno));
+	_exit(127);
+}
+
+static int start_step(struct srun *s, uint32_t component, uint32_t n_components,
+		      const struct waitloop *loop)
+{
+	struct step *step = &s->steps[s->n_steps];
+	_cleanup_(fd_closep) int out_w = -1;
+	_cleanup_(fd_closep) int err_w = -1;
+	int out[2], err[2];
+
+	if (pipe2(out, O_CLOEXEC) < 0)
+		return error_errno(s->err, errno, "pipe");
+	step->out.fd = out[0];
+	out_w = out[1];
+	step->err.fd = -1;
+	s->n_steps++;
+	if (pipe2(err, O_CLOEXEC) < 0)
+		return error_errno(s->err, errno, "pipe");
+	step->err.fd = err[0];
+	err_w = err[1];
+	step->pid = fork();
+	if (step->pid < 0) {
+		step->pid = 0;
+		return error_errno(s->err, errno, "fork");
+	}
+	if (step->pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		sigprocmask(SIG_SETMASK, waitloop_get_mask(loop), NULL);
+		exec_srun(s->request, component, n_components, out_w, err_w);
+	}
+	return 0;
+}
+
+static void fail(struct srun *s, int code)
+{
+	if (s->code == 0)
+		s->code = code;
+	if (!s->request->keep_going)
+		s->ending = true;
+}
+
+static void handle_done(struct srun *s, const char *node, const struct kv *kv)
+{
+	int code = (int)kv_get_u64(kv, "code", STAGE_EXIT_FAILED) & 0xff;
+
+	s->n_done++;
+	if (code == STAGE_EXIT_NO_STAGING && s->request->none_ok) {
+		s->n_none++;
+		return;
+	}
+	if (code == 0)
+		return;
+	if (s->code == 0)
+		error_exit(s->err, (enum stage_exit)code, EIO, "%s: %s", node,
+			   kv_get_or_empty(kv, "text"));
+	fail(s, code);
+}
+
+static void handle_report(struct srun *s, const char *line)
+{
+	_cleanup_(kv_freep) struct kv *kv = NULL;
+	const char *node, *op;
+
+	if (report_reader_feed(s->reader, line, &node, &kv) != 1)
+		return;
+	op = proto_get_op(kv);
+	if (!op)
+		return;
+	if (!strcmp(op, PROTO_OP_DONE)) {
+		handle_done(s, node, kv);
+		return;
+	}
+	kv_set(kv, "node", node);
+	if (s->h->on_message)
+		s->h->on_message(s->h->arg, op, &kv);
+}
+
+static void handle_noise(struct srun *s, const char *line)
+{
+	if (!s->ending)
+		output_lines(stderr, "", line);
+}
+
+/* Reads what is there and hands out whole lines; a line longer than the buffer is cut. */
+static void read_stream(struct srun *s, struct stream *t,
+			void (*handle)(struct srun *s, const char *line))
+{
+	char *start = t->buf, *end;
+	ssize_t n;
+
+	n = read(t->fd, t->buf + t->size, sizeof(t->buf) - 1 - t->size);
+	if (n <= 0) {
+		if (n < 0 && (errno == EINTR || errno == EAGAIN))
+			return;
+		close(t->fd);
+		t->fd = -1;
+		return;
+	}
+	t->size += (size_t)n;
+	t->buf[t->size] = '\0';
+	while ((end = strchr(start, '\n'))) {
+		*end = '\0';
+		handle(s, start);
+		start = end + 1;
+	}
+	t->size -= (size_t)(start - t->buf);
+	memmove(t->buf, start, t->size);
+	if (t->size == sizeof(t->buf) - 1)
+		t->size = 0;
+}
+
+/* Waits for steps whose output has ended. true: all are gone. */
+static bool reap_steps(struct srun *s)
+{
+	bool all = true;
+
+	for (size_t i = 0; i < s->n_steps; i++) {
+		struct step *step = &s->steps[i];
+
+		if (step->pid == 0)
+			continue;
+		if (step->out.fd >= 0 || step->err.fd >= 0 ||
+		    waitpid(step->pid, &step->status, 0) != step->pid) {
+			all = false;
+			continue;
+		}
+		step->pid = 0;
+	}
+	return all;
+}
+
+static int pump(struct srun *s, struct waitloop *loop)
+{
+	struct pollfd fds[2 * SRUN_MAX_STEPS];
+	int r;
+
+	for (size_t i = 0; i < s->n_steps; i++) {
+		fds[2 * i] = (struct pollfd){ .fd = s->steps[i].out.fd, .events = POLLIN };
+		fds[2 * i + 1] = (struct pollfd){ .fd = s->steps[i].err.fd, .events = POLLIN };
+	}
+	r = waitloop_wait(loop, fds, 2 * s->n_steps);
+	if (r != WAITLOOP_READY)
+		return r;
+	for (size_t i = 0; i < s->n_steps; i++) {
+		if (fds[2 * i].fd >= 0 && fds[2 * i].revents)
+			read_stream(s, &s->steps[i].out, handle_report);
+		if (fds[2 * i + 1].fd >= 0 && fds[2 * i + 1].revents)
+			read_stream(s, &s->steps[i].err, handle_noise);
+	}
+	return r;
+}
+
+/* TERM, and KILL for who does not go. Slurm ends the step's tasks when its srun is gone. */
+static void end_steps(struct srun *s)
+{
+	uint64_t until = clock_ms() + SRUN_END_MS;
+	bool kill_now = false;
+
+	s->ending = true;
+	for (size_t i = 0; i < s->n_steps; i++) {
+		struct step *step = &s->steps[i];
+
+		if (step->pid)
+			kill(step->pid, SIGTERM);
+		if (step->out.fd >= 0)
+			close(step->out.fd);
+		if (step->err.fd >= 0)
+			close(step->err.fd);
+		step->out.fd = step->err.fd = -1;
+	}
+	for (size_t i = 0; i < s->n_steps; i++) {
+		struct step *step = &s->steps[i];
+
+		while (step->pid && waitpid(step->pid, &step->status, WNOHANG) == 0) {
+			if (!kill_now && clock_ms() < until) {
+				usleep(10000);
+				continue;
+			}
+			kill_now = true;
+			kill(step->pid, SIGKILL);
+			waitpid(step->pid, &step->status, 0);
+			break;
+		}
+		step->pid = 0;
+	}
+}
+
+static int run_loop(struct srun *s, struct waitloop *loop)
+{
+	uint64_t next_ms;
+	int r;
+
+	while (!s->ending && s->n_done < s->n_nodes && !reap_steps(s)) {
+		r = pump(s, loop);
+		if (r == WAITLOOP_TICK) {
+			next_ms = s->h->on_tick(s->h->arg);
+			loop->next_tick_ms = next_ms ? clock_ms() + next_ms : 0;
+		} else if (r == WAITLOOP_TIMEOUT) {
+			error_exit(s->err, STAGE_EXIT_TIMEOUT, ETIMEDOUT, "timed out");
+			return STAGE_EXIT_TIMEOUT;
+		} else if (r == WAITLOOP_SIGNAL) {
+			error_exit(s->err, STAGE_EXIT_INTERRUPTED, EINTR, "interrupted");
+			return STAGE_EXIT_INTERRUPTED;
+		} else if (r < 0) {
+			error_errno(s->err, -r, "poll");
+			return STAGE_EXIT_FAILED;
+		}
+	}
+	if (s->code)
+		return s->code;
+	if (s->n_done < s->n_nodes) {
+		error_exit(s->err, STAGE_EXIT_FAILED, EIO,
+			   "srun ended before %u of %u nodes had answered",
+			   s->n_nodes - s->n_done, s->n_nodes);
+		return STAGE_EXIT_FAILED;
+	}
+	if (s->n_none == s->n_nodes) {
+		error_exit(s->err, STAGE_EXIT_NO_STAGING, ENOENT, "no staging on any node");
+		return STAGE_EXIT_NO_STAGING;
+	}
+	return STAGE_EXIT_OK;
+}
+
+static int refuse(struct error *err, enum stage_exit code, const char *text)
+{
+	error_exit(err, code, EINVAL, "%s", text);
+	return (int)code;
+}
+
+int srun_each_node(const struct srun_request *request, const struct rpc_handler *h,
+		   struct error *err)
+{
+	_cleanup_(waitloop_close) struct waitloop loop = WAITLOOP_CLOSED;
+	_cleanup_(report_reader_freep) struct report_reader *reader = NULL;
+	_cleanup_(freep) struct step *steps = NULL;
+	struct srun s = { .request = request, .h = h, .err = err };
+	uint32_t n_components = get_n_components();
+	int r = 0;
+
+	s.n_nodes = srun_get_n_nodes();
+	if (!s.n_nodes)
+		return refuse(err, STAGE_EXIT_USAGE, "--all-nodes asks the nodes by srun, and this "
+						     "is no Slurm job");
+	if (n_components > SRUN_MAX_STEPS || request->n_args > SRUN_MAX_ARGS / 2)
+		return refuse(err, STAGE_EXIT_USAGE, "too many components or names");
+	s.steps = steps = calloc(n_components, sizeof(*steps));
+	if (!steps || report_reader_new(&reader) < 0)
+		return refuse(err, STAGE_EXIT_FAILED, "out of memory");
+	s.reader = reader;
+	if (waitloop_open(&loop, NULL, h->timeout_ms) < 0)
+		return refuse(err, STAGE_EXIT_FAILED, "no signalfd");
+	if (h->on_tick && h->first_tick_ms)
+		loop.next_tick_ms = clock_ms() + h->first_tick_ms;
+	for (uint32_t i = 0; i < n_components && r == 0; i++)
+		r = start_step(&s, i, n_components, &loop);
+	r = r < 0 ? STAGE_EXIT_FAILED : run_loop(&s, &loop);
+	/* All have spoken: they leave by themselves, and are given the time to. */
+	while (r == STAGE_EXIT_OK && !reap_steps(&s) && pump(&s, &loop) == WAITLOOP_READY)
+		;
+	end_steps(&s);
+	return r;
+}

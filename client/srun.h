@@ -1,0 +1,40 @@
+/*
+ * srun: asks every node of the job, by one small overlapping step (one per component of a
+ * heterogeneous job) that runs this program again with --node-report.
+ *
+ * The daemons of different nodes do not talk to each other; what speaks of the whole job goes
+ * through Slurm's own step launch, as the user.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "client/rpc.h"
+
+struct srun_request {
+	const char *verb;        /* wait, status */
+	char *const *args;       /* what stands behind it */
+	size_t n_args;
+	bool none_ok;            /* a node without staging is fine, if there is another one */
+	bool keep_going;         /* a failed node does not end the others */
+};
+
+/* Nodes of all components of this job by the environment; 0: this is no Slurm job. */
+uint32_t srun_get_n_nodes(void);
+
+/*
+ * Runs it and hands each message to h->on_message, with node= set to the node's name. Ends at
+ * the first node that fails, whatever the others do. Returns 0, or the exit status with
+ * err = "node: reason". Blocks; INT, TERM and h->timeout_ms end it, and the step with it.
+ */
+int srun_each_node(const struct srun_request *request, const struct rpc_handler *h,
+		   struct error *err);
+
+/* The node's side: answers request from the local daemon to stdout as reports (client/report.h).
+ * Returns what the process exits with: 0, the report tells the rest. */
+int srun_report(struct kv *request);
+
+/* May this variable go to the step? Most of Slurm's would change how the step looks. */
+bool srun_keeps_variable(const char *variable);

@@ -1,0 +1,140 @@
+#include "client/table.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/parse.h"
+
+struct row {
+	char *cells[TABLE_MAX_COLUMNS]; /* a note: text in the first, the others NULL */
+	bool note;
+};
+
+struct table {
+	const struct table_column *columns;
+	size_t n_columns;
+	struct row *rows;
+	size_t n_rows;
+};
+
+int table_new(struct table **tp, const struct table_column *columns, size_t n_columns)
+{
+	struct table *t;
+
+	if (n_columns > TABLE_MAX_COLUMNS)
+		return -EINVAL;
+	t = calloc(1, sizeof(*t));
+	if (!t)
+		return -ENOMEM;
+	t->columns = columns;
+	t->n_columns = n_columns;
+	*tp = t;
+	return 0;
+}
+
+void table_free(struct table *t)
+{
+	if (!t)
+		return;
+	for (size_t i = 0; i < t->n_rows; i++)
+		for (size_t c = 0; c < TABLE_MAX_COLUMNS; c++)
+			free(t->rows[i].cells[c]);
+	free(t->rows);
+	free(t);
+}
+
+static char *escape_dup(const char *text)
+{
+	size_t size = strlen(text);
+	char *buf = malloc(4 * size + 8);
+
+	if (buf)
+		text_escape(buf, 4 * size + 8, text, size);
+	return buf;
+}
+
+static int add(struct table *t, const char *const *cells, size_t n_cells, bool note)
+{
+	struct row *rows = realloc(t->rows, (t->n_rows + 1) * sizeof(*rows));
+	struct row *row;
+
+	if (!rows)
+		return -ENOMEM;
+	t->rows = rows;
+	row = &rows[t->n_rows++];
+	*row = (struct row){ .note = note };
+	for (size_t c = 0; c < n_cells; c++) {
+		row->cells[c] = escape_dup(cells[c] && cells[c][0] ? cells[c] : "-");
+		if (!row->cells[c])
+			return -ENOMEM;
+	}
+	return 0;
+}
+
+int table_add_row(struct table *t, const char *const *cells)
+{
+	return add(t, cells, t->n_columns, false);
+}
+
+int table_add_note(struct table *t, const char *text)
+{
+	return add(t, &text, 1, true);
+}
+
+/* Characters, not bytes: names and paths are UTF-8. */
+static size_t text_width(const char *s)
+{
+	size_t n = 0;
+
+	for (; *s; s++)
+		n += ((unsigned char)*s & 0xc0) != 0x80;
+	return n;
+}
+
+static size_t column_width(const struct table *t, size_t c)
+{
+	size_t width = text_width(t->columns[c].head), w;
+
+	for (size_t i = 0; i < t->n_rows; i++) {
+		if (t->rows[i].note)
+			continue;
+		w = text_width(t->rows[i].cells[c]);
+		if (w > width)
+			width = w;
+	}
+	return width;
+}
+
+static void print_cell(const struct table *t, size_t c, const char *text, size_t width, FILE *f)
+{
+	size_t pad = width - text_width(text);
+
+	if (t->columns[c].right)
+		fprintf(f, "%*s%s", (int)pad, "", text);
+	else if (c + 1 < t->n_columns)
+		fprintf(f, "%s%*s", text, (int)pad, "");
+	else
+		fputs(text, f);
+	fputs(c + 1 < t->n_columns ? "  " : "\n", f);
+}
+
+void table_print(const struct table *t, FILE *f)
+{
+	size_t widths[TABLE_MAX_COLUMNS];
+
+	if (t->n_rows == 0)
+		return;
+	for (size_t c = 0; c < t->n_columns; c++)
+		widths[c] = column_width(t, c);
+	for (size_t c = 0; c < t->n_columns; c++)
+		print_cell(t, c, t->columns[c].head, widths[c], f);
+	for (size_t i = 0; i < t->n_rows; i++) {
+		if (t->rows[i].note) {
+			fprintf(f, "    %s\n", t->rows[i].cells[0]);
+			continue;
+		}
+		for (size_t c = 0; c < t->n_columns; c++)
+			print_cell(t, c, t->rows[i].cells[c], widths[c], f);
+	}
+}

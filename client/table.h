@@ -1,0 +1,33 @@
+/*
+ * table: lines of cells in columns as wide as what stands in them.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdio.h>
+
+#include "common/cleanup.h"
+
+#define TABLE_MAX_COLUMNS 12
+
+struct table;
+
+struct table_column {
+	const char *head;
+	bool right; /* numbers: flush right */
+};
+
+/* columns is kept, not copied. */
+int table_new(struct table **tp, const struct table_column *columns, size_t n_columns);
+void table_free(struct table *t);
+DEFINE_FREEP(struct table, table_free)
+
+/* n_columns cells, copied and escaped; NULL and "" show as "-". */
+int table_add_row(struct table *t, const char *const *cells);
+
+/* A text below the row added last, indented. */
+int table_add_note(struct table *t, const char *text);
+
+/* Heads first; no blanks at the ends of lines. A table without rows prints nothing. */
+void table_print(const struct table *t, FILE *f);

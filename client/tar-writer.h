@@ -1,0 +1,36 @@
+/*
+ * tar-writer: an archive (POSIX pax) of regular files to a descriptor. What does not fit into a
+ * ustar header (long names, 8 GiB and more) is written as a pax record.
+ *
+ * Owners are left out and nothing depends on the machine: the same files give the same bytes.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <time.h>
+
+#include "common/cleanup.h"
+
+struct tar_writer;
+
+#define TAR_BLOCK 512
+
+/* fd stays the caller's. 0 or -ENOMEM. */
+int tar_writer_new(struct tar_writer **wp, int fd);
+void tar_writer_free(struct tar_writer *w);
+DEFINE_FREEP(struct tar_writer, tar_writer_free)
+
+/* Begins a file of exactly size bytes; the one before must be complete (-EINVAL). path is
+ * relative. mode: permission bits. */
+int tar_writer_begin(struct tar_writer *w, const char *path, unsigned mode, uint64_t size,
+		     time_t mtime);
+
+/* Its next bytes; more than it has are -EFBIG. */
+int tar_writer_put(struct tar_writer *w, const void *data, size_t size);
+
+/* The end of the archive; flushes. -EINVAL in the middle of a file. */
+int tar_writer_end(struct tar_writer *w);
+
+/* What a file takes in the archive, headers and padding included. */
+uint64_t tar_writer_get_cost(const char *path, uint64_t size);

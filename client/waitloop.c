@@ -1,0 +1,95 @@
+#include "client/waitloop.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/fd.h"
+
+#define WAITLOOP_MAX_FDS 256
+
+static const int default_signals[] = { SIGINT, SIGTERM, 0 };
+
+int waitloop_open(struct waitloop *l, const int *signals, uint64_t timeout_ms)
+{
+	sigset_t set;
+
+	*l = (struct waitloop)WAITLOOP_CLOSED;
+	sigemptyset(&set);
+	for (const int *s = signals ? signals : default_signals; *s; s++)
+		sigaddset(&set, *s);
+	l->signal_fd = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	if (l->signal_fd < 0)
+		return -errno;
+	sigprocmask(SIG_BLOCK, &set, &l->old_mask);
+	l->deadline_ms = timeout_ms ? clock_ms() + timeout_ms : 0;
+	return 0;
+}
+
+void waitloop_close(struct waitloop *l)
+{
+	if (l->signal_fd < 0)
+		return;
+	close(l->signal_fd);
+	l->signal_fd = -1;
+	sigprocmask(SIG_SETMASK, &l->old_mask, NULL);
+}
+
+const sigset_t *waitloop_get_mask(const struct waitloop *l)
+{
+	return &l->old_mask;
+}
+
+static int remaining_ms(const struct waitloop *l)
+{
+	uint64_t now = clock_ms(), until = UINT64_MAX;
+
+	if (l->deadline_ms)
+		until = l->deadline_ms;
+	if (l->next_tick_ms && l->next_tick_ms < until)
+		until = l->next_tick_ms;
+	if (until == UINT64_MAX)
+		return -1;
+	if (until <= now)
+		return 0;
+	return until - now > INT_MAX ? INT_MAX : (int)(until - now);
+}
+
+int waitloop_wait(struct waitloop *l, struct pollfd *fds, size_t n_fds)
+{
+	struct pollfd all[WAITLOOP_MAX_FDS + 1];
+	bool ready = false;
+	ssize_t n;
+	int r;
+
+	if (n_fds > WAITLOOP_MAX_FDS)
+		return -EINVAL;
+	for (;;) {
+		if (n_fds)
+			memcpy(all, fds, n_fds * sizeof(*fds));
+		all[n_fds] = (struct pollfd){ .fd = l->signal_fd, .events = POLLIN };
+		r = poll(all, n_fds + 1, remaining_ms(l));
+		if (r < 0 && errno == EINTR)
+			continue;
+		if (r < 0)
+			return -errno;
+		for (size_t i = 0; i < n_fds; i++) {
+			fds[i].revents = all[i].revents;
+			ready = ready || all[i].revents;
+		}
+		/* Signals and times are seen even when messages never stop coming. */
+		n = all[n_fds].revents ? read(l->signal_fd, &l->signal, sizeof(l->signal)) : 0;
+		if (n == (ssize_t)sizeof(l->signal))
+			return WAITLOOP_SIGNAL;
+		if (l->deadline_ms && clock_ms() >= l->deadline_ms)
+			return WAITLOOP_TIMEOUT;
+		if (l->next_tick_ms && clock_ms() >= l->next_tick_ms) {
+			l->next_tick_ms = 0;
+			return WAITLOOP_TICK;
+		}
+		if (ready)
+			return WAITLOOP_READY;
+	}
+}
