@@ -2,24 +2,35 @@
  * method=mount of squashfs images, and method=extract of them by the same reader.
  *
  * The image is walked in a confined child before anything is made of it; a damaged one fails here,
- * with a sentence.
+ * with a sentence. With a DEST it is copied there first and mounted from the copy.
  */
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/error.h"
+#include "common/fd.h"
+#include "daemon/worker/copy-file.h"
 #include "daemon/worker/ctx.h"
+#include "daemon/worker/hash.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/sqfs-check.h"
+#include "daemon/worker/sqfs-extract.h"
+#include "daemon/worker/sqfs-image.h"
 #include "daemon/worker/sqfs-mount.h"
 #include "daemon/worker/stager.h"
+#include "daemon/worker/stream.h"
+#include "daemon/worker/target.h"
 
 static bool squashfs_accepts(enum dataset_method method, const struct facts *facts)
 {
 	return facts->kind == SOURCE_FILE && facts->format == FORMAT_SQUASHFS &&
-	       facts->filter == FILTER_NONE && method == DATASET_METHOD_MOUNT;
+	       facts->filter == FILTER_NONE &&
+	       (method == DATASET_METHOD_MOUNT || method == DATASET_METHOD_EXTRACT);
 }
 
 static bool squashfs_is_cancelled(void *arg)
@@ -27,15 +38,70 @@ static bool squashfs_is_cancelled(void *arg)
 	return ctx_is_cancelled(arg);
 }
 
-/* A mount shows the image as it is. */
-static int squashfs_check_options(const struct dataset *ds, struct error *err)
+static int squashfs_check(struct ctx *ctx, int fd, struct sqfs_counts *counts, struct error *err)
 {
-	const char *option = ds->strip ? "strip=" : ds->n_include ? "include=" :
-			     ds->n_exclude ? "exclude=" : ds->nested ? "nested" : NULL;
+	int r;
 
-	if (option)
-		return error_set(err, EINVAL, "%s can't be had with method=mount; "
-				 "add method=extract", option);
+	r = sqfs_check_run(fd, counts, squashfs_is_cancelled, ctx, err);
+	if (r == -ECANCELED)
+		return ctx_check(ctx, err);
+	if (r == 0 && counts->n_hidden > 0)
+		ctx_warn(ctx, "devices, FIFOs and sockets of the image are left out: %llu",
+			 (unsigned long long)counts->n_hidden);
+	return r;
+}
+
+/* Reads the image where it is for its checksum. */
+static int squashfs_verify(struct ctx *ctx, struct source *src, struct error *err)
+{
+	_cleanup_(stream_closep) struct stream *in = NULL;
+	_cleanup_(hash_freep) struct hash *hash = NULL;
+	int r;
+
+	if (ctx->ds->verify != DATASET_VERIFY_SHA256)
+		return 0;
+	if (hash_new(&hash) < 0)
+		return error_set(err, ENOMEM, "no memory to verify the image");
+	r = stream_new_file(&in, ctx, src->fd, hash, err);
+	if (r == 0)
+		r = stream_drain(in, err);
+	return r < 0 ? r : hash_check(hash, ctx->ds->sha256, src->path, err);
+}
+
+static int squashfs_copy_data(struct ctx *ctx, struct source *src, int out, struct error *err)
+{
+	_cleanup_(hash_freep) struct hash *hash = NULL;
+	int r;
+
+	if (ctx->ds->verify == DATASET_VERIFY_SHA256 && hash_new(&hash) < 0)
+		return error_set(err, ENOMEM, "no memory to verify the image");
+	r = copy_file_range_data(ctx, src->fd, out, 0, (uint64_t)src->st.st_size,
+				 copy_file_is_sparse(&src->st), hash, err);
+	if (r == 0)
+		r = copy_file_finish(src->fd, out, &src->st, err);
+	return r < 0 || !hash ? r : hash_check(hash, ctx->ds->sha256, src->path, err);
+}
+
+/* Copies the image to target; *fdp is the copy, open for reading. */
+static int squashfs_copy(struct ctx *ctx, struct source *src, struct target *target, int *fdp,
+			 struct error *err)
+{
+	struct stat st = src->st;
+	_cleanup_(fd_closep) int out = -1;
+	int r, fd;
+
+	st.st_mode = S_IFREG | 0600; /* nobody sees it but this process */
+	r = ctx_charge(ctx, copy_file_charge(&st), 1, err);
+	if (r == 0)
+		r = copy_file_create(target->dirfd, target->name, &st, &out, err);
+	if (r == 0)
+		r = squashfs_copy_data(ctx, src, out, err);
+	if (r < 0)
+		return r;
+	fd = openat(target->dirfd, target->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, errno, "open %s", target->path);
+	*fdp = fd;
 	return 0;
 }
 
@@ -56,24 +122,74 @@ static int squashfs_mount(struct ctx *ctx, int fd, struct stager_result *result,
 	return 0;
 }
 
+static int squashfs_stage_mount(struct ctx *ctx, struct source *src, struct target *target,
+				struct stager_result *result, struct error *err)
+{
+	_cleanup_(fd_closep) int copy = -1;
+	struct sqfs_counts counts;
+	int r;
+
+	r = target ? squashfs_copy(ctx, src, target, &copy, err) : squashfs_verify(ctx, src, err);
+	if (r == 0)
+		r = squashfs_check(ctx, target ? copy : src->fd, &counts, err);
+	if (r < 0)
+		return r;
+	result->bytes = counts.bytes;
+	result->files = counts.n_files + counts.n_symlinks;
+	return squashfs_mount(ctx, target ? copy : src->fd, result, err);
+}
+
+static int squashfs_make_root(struct target *target, int *fdp, struct error *err)
+{
+	int fd;
+
+	if (mkdirat(target->dirfd, target->name, 0700) < 0)
+		return error_errno(err, errno, "make directory %s", target->path);
+	fd = openat(target->dirfd, target->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, errno, "open %s", target->path);
+	*fdp = fd;
+	return 0;
+}
+
+static int squashfs_stage_extract(struct ctx *ctx, struct source *src, struct target *target,
+				  struct stager_result *result, struct error *err)
+{
+	_cleanup_(sqfs_image_closep) struct sqfs_image *img = NULL;
+	_cleanup_(fd_closep) int root = -1;
+	struct sqfs_extract_result done;
+	struct sqfs_counts counts;
+	int r;
+
+	r = squashfs_verify(ctx, src, err);
+	if (r == 0)
+		r = squashfs_check(ctx, src->fd, &counts, err);
+	if (r == 0)
+		r = sqfs_image_open(&img, src->fd, ctx->policy.cache_size, err);
+	if (r == 0)
+		r = squashfs_make_root(target, &root, err);
+	if (r == 0)
+		r = sqfs_extract(ctx, img, root, (uint64_t)src->st.st_size, counts.bytes, &done,
+				 err);
+	if (r == 0)
+		r = source_check_unchanged(src, err);
+	if (r < 0)
+		return r;
+	if (done.n_files == 0 && counts.n_files > 0)
+		return error_set(err, ENOENT, "nothing in the image fits what was selected");
+	target->root_mode = done.root_mode;
+	result->bytes = done.bytes;
+	result->files = done.n_files;
+	return 0;
+}
+
 static int squashfs_stage(struct ctx *ctx, struct source *src, const struct facts *facts,
 			  const struct plan *plan, struct target *target,
 			  struct stager_result *result, struct error *err)
 {
-	struct sqfs_counts counts;
-	int r;
-
-	r = squashfs_check_options(ctx->ds, err);
-	if (r == 0)
-		r = sqfs_check_run(src->fd, &counts, squashfs_is_cancelled, ctx, err);
-	if (r < 0)
-		return r == -ECANCELED ? ctx_check(ctx, err) : r;
-	if (counts.n_hidden > 0)
-		ctx_warn(ctx, "%llu devices, FIFOs and sockets of the image are not shown",
-			 (unsigned long long)counts.n_hidden);
-	result->bytes = counts.bytes;
-	result->files = counts.n_files;
-	return squashfs_mount(ctx, src->fd, result, err);
+	if (plan->method == DATASET_METHOD_EXTRACT)
+		return squashfs_stage_extract(ctx, src, target, result, err);
+	return squashfs_stage_mount(ctx, src, target, result, err);
 }
 
 static int squashfs_serve(struct ctx *ctx, void *state, struct error *err)

@@ -1,0 +1,26 @@
+/*
+ * sqfs-extract: writes what an image holds into a directory, as unsquashfs does, less setuid and
+ * less devices, FIFOs and sockets.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+struct ctx;
+struct error;
+struct sqfs_image;
+
+struct sqfs_extract_result {
+	uint64_t n_files;  /* and links */
+	uint64_t bytes;    /* of the files' content */
+	uint64_t n_hidden; /* left out: devices, FIFOs and sockets */
+	mode_t root_mode;  /* of the directory itself, for target->root_mode */
+};
+
+/*
+ * root: an open, empty directory. By the dataset's strip=, subdir=, include= and exclude=. size: of
+ * the image, spread over the content as progress.
+ */
+int sqfs_extract(struct ctx *ctx, struct sqfs_image *img, int root, uint64_t size, uint64_t content,
+		 struct sqfs_extract_result *result, struct error *err);
