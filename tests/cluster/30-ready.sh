@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 
 test_64_waiters_return_together() {
-	local out spread late
+	local id out spread
 
 	gate_close n1
 	install -m 0755 "$here/../lib/waiters" "$pfs/waiters"

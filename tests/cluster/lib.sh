@@ -8,7 +8,6 @@
 
 readonly pfs=$base/pfs      # /srv/pfs as the host sees it
 readonly data=/srv/pfs/data # the test data as the nodes see it
-readonly n1=n1 n2=n2 n3=n3
 
 # --- where commands run ---------------------------------------------------------------------------
 
