@@ -1,0 +1,209 @@
+/*
+ * The order of the questions is that of the answers people need: which dataset is meant (catalog),
+ * which rule covers it, whether what was asked (method, checksum, DEST) is within that rule.
+ *
+ * Shared tiers are used when named, never by auto. A tier with RequireGres is offered to jobs that
+ * were given such a gres; whoever starts us says so in the spec.
+ */
+#include "daemon/admit.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/path.h"
+
+void admit_deinit(struct admit *a)
+{
+	free(a->rule);
+	free(a->rule_match);
+	free(a->methods);
+	free(a->tiers);
+	*a = (struct admit){ 0 };
+}
+
+static int resolve_catalog(const struct conf *conf, struct dataset *d, struct error *err)
+{
+	int r = conf_resolve_dataset(conf, d, err);
+
+	if (r < 0 && err && !err->exit_code)
+		err->exit_code = STAGE_EXIT_REFUSED;
+	return r;
+}
+
+static int match_rule(const struct admit_input *in, const struct dataset *d,
+		      const struct conf_source **rulep, struct error *err)
+{
+	char normal[PATH_MAX];
+	const char *source = d->source;
+	int r;
+
+	if (d->scheme == DATASET_SCHEME_FILE || d->scheme == DATASET_SCHEME_LIST) {
+		if (path_normalize(d->source, normal, sizeof(normal)) < 0)
+			return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+					  "'%s' is no absolute path", d->source);
+		source = normal;
+	}
+	r = conf_match(in->conf, source, in->user, in->groups, in->n_groups, in->permissive, rulep,
+		       err);
+	if (r < 0 && err && !err->exit_code)
+		err->exit_code = STAGE_EXIT_REFUSED;
+	return r;
+}
+
+static int check_rule(const struct conf_source *rule, const struct dataset *d, struct error *err)
+{
+	if (rule->visible_on == CONF_VISIBLE_MOVER)
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "rule %s: compute nodes can't see %s; use stagectl submit",
+				  rule->name, d->source);
+	if (d->method != DATASET_METHOD_AUTO &&
+	    !conf_source_allows_method(rule, dataset_method_to_string(d->method)))
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "rule %s does not allow method=%s; it allows %s", rule->name,
+				  dataset_method_to_string(d->method), rule->methods);
+	if (rule->checksum_required && d->verify != DATASET_VERIFY_SHA256)
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "rule %s wants a checksum; add verify=sha256:HEX", rule->name);
+	return 0;
+}
+
+const struct conf_tier *admit_find_tier(const struct conf *conf, const struct conf_expand *e,
+					const char *dest)
+{
+	for (size_t i = 0; i < conf->n_tiers; i++) {
+		_cleanup_(freep) char *path = NULL;
+
+		if (conf->tiers[i].kind == CONF_TIER_MEMORY || !conf->tiers[i].path ||
+		    conf_expand_path(conf->tiers[i].path, e, &path, NULL) < 0)
+			continue;
+		if (path_is_beneath(dest, path))
+			return &conf->tiers[i];
+	}
+	return NULL;
+}
+
+static bool tier_has_gres(const struct admit_input *in, const struct conf_tier *t)
+{
+	return !t->require_gres || !*t->require_gres ||
+	       (in->gres && strstr(in->gres, t->require_gres));
+}
+
+static void add_word(char *list, size_t size, const char *word)
+{
+	size_t n = strlen(list);
+
+	snprintf(list + n, size - n, "%s%s", n ? "," : "", word);
+}
+
+static bool auto_may_use(const struct admit_input *in, const struct conf_source *rule,
+			 const struct conf_tier *t)
+{
+	return t && t->kind != CONF_TIER_SHARED && conf_source_allows_tier(rule, t->name) &&
+	       tier_has_gres(in, t);
+}
+
+/* In the order of the rule, else in that of the configuration. */
+static void list_auto_tiers(const struct admit_input *in, const struct conf_source *rule,
+			    char *list, size_t size)
+{
+	_cleanup_(freep) char *order = rule->tiers && *rule->tiers ? strdup(rule->tiers) : NULL;
+	char *save = NULL;
+
+	if (order) {
+		for (char *w = strtok_r(order, ",", &save); w; w = strtok_r(NULL, ",", &save))
+			if (auto_may_use(in, rule, conf_get_tier(in->conf, w)))
+				add_word(list, size, w);
+	} else {
+		for (size_t i = 0; i < in->conf->n_tiers; i++)
+			if (auto_may_use(in, rule, &in->conf->tiers[i]))
+				add_word(list, size, in->conf->tiers[i].name);
+	}
+	if (!*list)
+		add_word(list, size, "source");
+}
+
+static int check_named_tier(const struct admit_input *in, const struct conf_source *rule,
+			    const struct conf_tier *t, const char *dest, struct error *err)
+{
+	if (!t)
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  dest[0] == '/' ? "%s is below no tier of this site"
+						 : "this site has no tier %s",
+				  dest);
+	if (!conf_source_allows_tier(rule, t->name))
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "rule %s does not allow tier %s; it allows %s", rule->name,
+				  t->name, rule->tiers);
+	if (!tier_has_gres(in, t))
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "tier %s needs a job with --gres=%s", t->name, t->require_gres);
+	return 0;
+}
+
+static int list_tiers(const struct admit_input *in, const struct conf_source *rule,
+		      const struct dataset *d, char *list, size_t size, struct error *err)
+{
+	const char *dest = d->dest ? d->dest : "auto";
+	const struct conf_tier *t;
+	int r;
+
+	if (!strcmp(dest, "auto")) {
+		list_auto_tiers(in, rule, list, size);
+		return 0;
+	}
+	if (!strcmp(dest, "source")) {
+		add_word(list, size, dest);
+		return 0;
+	}
+	t = dest[0] == '/' ? admit_find_tier(in->conf, &in->expand, dest)
+			   : conf_get_tier(in->conf, dest);
+	if (t || dest[0] != '/' || !in->permissive) {
+		r = check_named_tier(in, rule, t, dest, err);
+		if (r < 0)
+			return r;
+		add_word(list, size, t->name);
+	}
+	if (dest[0] == '/')
+		add_word(list, size, dest);
+	return 0;
+}
+
+static uint64_t lower_limit(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+int admit_dataset(struct admit *a, const struct admit_input *in, struct dataset *d,
+		  struct error *err)
+{
+	char tiers[DATASET_MAX_ITEM + 512] = "";
+	const struct conf_source *rule;
+	int r = 0;
+
+	if (d->scheme == DATASET_SCHEME_CATALOG)
+		r = resolve_catalog(in->conf, d, err);
+	if (r == 0)
+		r = match_rule(in, d, &rule, err);
+	if (r == 0)
+		r = check_rule(rule, d, err);
+	if (r == 0)
+		r = list_tiers(in, rule, d, tiers, sizeof(tiers), err);
+	if (r < 0)
+		return r;
+	*a = (struct admit){
+		.rule = strdup(rule->name),
+		.rule_match = strdup(rule->match ? rule->match : ""),
+		.methods = strdup(rule->methods ? rule->methods : "*"),
+		.tiers = strdup(tiers),
+		.max_bytes = lower_limit(rule->max_bytes, in->conf->max_bytes),
+	};
+	if (a->rule && a->rule_match && a->methods && a->tiers)
+		return 0;
+	admit_deinit(a);
+	return error_set(err, ENOMEM, "out of memory");
+}

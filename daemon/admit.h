@@ -1,0 +1,46 @@
+/*
+ * admit: may this dataset be staged here, and where to? What the site's configuration says about one
+ * item of the user's, by text alone: nothing is opened. The worker checks the source again when it
+ * has opened it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/conf.h"
+#include "common/dataset.h"
+
+struct error;
+
+struct admit_input {
+	const struct conf *conf;
+	const char *user;
+	const char *const *groups;
+	size_t n_groups;
+	bool permissive;              /* no file: everything of one's own is allowed */
+	struct conf_expand expand;    /* for the paths of tiers */
+	const char *gres;             /* of the job, "" if not known */
+};
+
+struct admit {
+	char *rule;        /* name of the section */
+	char *rule_match;  /* its pattern */
+	char *methods;     /* as the section has them */
+	char *tiers;       /* those that may be used, in order of preference */
+	uint64_t max_bytes;
+};
+
+void admit_deinit(struct admit *a);
+
+/*
+ * 0, or the code and the sentence of the refusal. A name of the catalog is resolved: source,
+ * scheme, method and checksum in *d are replaced by those of the site.
+ */
+int admit_dataset(struct admit *a, const struct admit_input *in, struct dataset *d,
+		  struct error *err);
+
+/* The tier whose path holds an absolute DEST; NULL if none. */
+const struct conf_tier *admit_find_tier(const struct conf *conf, const struct conf_expand *e,
+					const char *dest);

@@ -1,0 +1,237 @@
+/*
+ * What was granted and is not written yet is invisible to the node's MemAvailable and to the file
+ * system's free blocks; so it is taken off those two by hand. What is granted and written is seen by
+ * them, and must not be taken off twice.
+ */
+#include "daemon/budget.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/list.h"
+
+struct grant {
+	struct list node;
+	uint32_t owner;
+	char *tier;
+	uint64_t bytes, files, written;
+};
+
+struct budget {
+	struct list grants;
+};
+
+const char *budget_limit_to_string(enum budget_limit limit)
+{
+	static const char *const names[] = {
+		[BUDGET_LIMIT_NONE] = "no limit",
+		[BUDGET_LIMIT_JOB] = "the job's memory (--mem)",
+		[BUDGET_LIMIT_PERCENT] = "MaxMemoryPercent of this node",
+		[BUDGET_LIMIT_KEEP_FREE] = "KeepFreeMemory of this node",
+		[BUDGET_LIMIT_FILESYSTEM] = "the room in the job's tmpfs",
+		[BUDGET_LIMIT_MAX_BYTES] = "MaxBytes of this site",
+		[BUDGET_LIMIT_QUOTA] = "the tier's Quota",
+	};
+
+	return names[limit];
+}
+
+static uint64_t subtract(uint64_t a, uint64_t b)
+{
+	return a > b ? a - b : 0;
+}
+
+/* a * percent / 100 without overflow. */
+static uint64_t take_percent(uint64_t a, uint32_t percent)
+{
+	return a / 100 * percent + a % 100 * percent / 100;
+}
+
+struct tightest {
+	uint64_t have;
+	enum budget_limit limit;
+};
+
+static void tighten(struct tightest *t, uint64_t have, enum budget_limit limit)
+{
+	if (have >= t->have)
+		return;
+	t->have = have;
+	t->limit = limit;
+}
+
+static void tighten_memory(struct tightest *t, const struct budget_facts *f)
+{
+	if (f->job_limit)
+		tighten(t,
+			subtract(subtract(take_percent(f->job_limit, BUDGET_JOB_SHARE), f->job_used),
+				 f->tier_reserved),
+			BUDGET_LIMIT_JOB);
+	if (f->max_percent && f->node_total)
+		tighten(t, subtract(take_percent(f->node_total, f->max_percent), f->tier_reserved),
+			BUDGET_LIMIT_PERCENT);
+	if (f->node_total)
+		tighten(t, subtract(subtract(f->node_available, f->keep_free), f->unwritten),
+			BUDGET_LIMIT_KEEP_FREE);
+	if (f->fs_free != BUDGET_UNLIMITED)
+		tighten(t, subtract(f->fs_free, f->unwritten), BUDGET_LIMIT_FILESYSTEM);
+}
+
+uint64_t budget_get_have(const struct budget_facts *f, enum budget_limit *limitp)
+{
+	struct tightest t = { .have = BUDGET_UNLIMITED, .limit = BUDGET_LIMIT_NONE };
+
+	if (f->memory)
+		tighten_memory(&t, f);
+	if (f->max_bytes)
+		tighten(&t, subtract(f->max_bytes, f->all_reserved), BUDGET_LIMIT_MAX_BYTES);
+	if (f->tier_quota)
+		tighten(&t, subtract(f->tier_quota, f->tier_reserved), BUDGET_LIMIT_QUOTA);
+	if (limitp)
+		*limitp = t.limit;
+	return t.have;
+}
+
+int budget_new(struct budget **bp)
+{
+	struct budget *b = calloc(1, sizeof(*b));
+
+	if (!b)
+		return -ENOMEM;
+	list_init(&b->grants);
+	*bp = b;
+	return 0;
+}
+
+static void grant_free(struct grant *g)
+{
+	list_remove(&g->node);
+	free(g->tier);
+	free(g);
+}
+
+void budget_free(struct budget *b)
+{
+	struct list *pos, *tmp;
+
+	if (!b)
+		return;
+	list_for_each_safe(pos, tmp, &b->grants)
+		grant_free(list_entry(pos, struct grant, node));
+	free(b);
+}
+
+static struct grant *find(const struct budget *b, uint32_t owner, const char *tier)
+{
+	struct list *pos;
+
+	list_for_each(pos, &b->grants) {
+		struct grant *g = list_entry(pos, struct grant, node);
+
+		if (g->owner == owner && !strcmp(g->tier, tier))
+			return g;
+	}
+	return NULL;
+}
+
+/* The one that owner was granted last: what it writes goes there. */
+static struct grant *find_last(const struct budget *b, uint32_t owner)
+{
+	struct grant *last = NULL;
+	struct list *pos;
+
+	list_for_each(pos, &b->grants) {
+		struct grant *g = list_entry(pos, struct grant, node);
+
+		if (g->owner == owner)
+			last = g;
+	}
+	return last;
+}
+
+static uint64_t add(uint64_t a, uint64_t b)
+{
+	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
+}
+
+int budget_grant(struct budget *b, uint32_t owner, const char *tier, uint64_t bytes,
+		 uint64_t files)
+{
+	struct grant *g = find(b, owner, tier);
+
+	if (!g) {
+		g = calloc(1, sizeof(*g));
+		if (!g)
+			return -ENOMEM;
+		list_init(&g->node);
+		g->owner = owner;
+		g->tier = strdup(tier);
+		if (!g->tier) {
+			grant_free(g);
+			return -ENOMEM;
+		}
+	}
+	list_remove(&g->node);
+	list_append(&b->grants, &g->node);
+	g->bytes = add(g->bytes, bytes);
+	g->files = add(g->files, files);
+	return 0;
+}
+
+void budget_set_written(struct budget *b, uint32_t owner, uint64_t bytes)
+{
+	struct grant *g = find_last(b, owner);
+
+	if (g)
+		g->written = bytes < g->bytes ? bytes : g->bytes;
+}
+
+void budget_return(struct budget *b, uint32_t owner)
+{
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &b->grants) {
+		struct grant *g = list_entry(pos, struct grant, node);
+
+		if (g->owner == owner)
+			grant_free(g);
+	}
+}
+
+uint64_t budget_get_reserved(const struct budget *b, const char *tier)
+{
+	const struct list *pos;
+	uint64_t sum = 0;
+
+	list_for_each(pos, &b->grants) {
+		const struct grant *g = list_entry(pos, struct grant, node);
+
+		if (!tier || !strcmp(g->tier, tier))
+			sum = add(sum, g->bytes);
+	}
+	return sum;
+}
+
+uint64_t budget_get_unwritten(const struct budget *b, const char *tier)
+{
+	const struct list *pos;
+	uint64_t sum = 0;
+
+	list_for_each(pos, &b->grants) {
+		const struct grant *g = list_entry(pos, struct grant, node);
+
+		if (!tier || !strcmp(g->tier, tier))
+			sum = add(sum, g->bytes - g->written);
+	}
+	return sum;
+}
+
+uint64_t budget_get_files(const struct budget *b)
+{
+	const struct list *pos;
+	uint64_t sum = 0;
+
+	list_for_each(pos, &b->grants)
+		sum = add(sum, list_entry(pos, struct grant, node)->files);
+	return sum;
+}

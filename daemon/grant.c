@@ -1,0 +1,94 @@
+#include "daemon/grant.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/conf.h"
+#include "common/log.h"
+#include "common/parse.h"
+#include "common/proto.h"
+#include "common/rundir.h"
+#include "daemon/admit.h"
+#include "daemon/budget.h"
+#include "daemon/job.h"
+#include "daemon/memory.h"
+#include "daemon/stage.h"
+
+static const struct conf_tier *find_tier(const struct job *job, const char *tier)
+{
+	const struct conf_expand e = job_get_expand(job);
+
+	return tier[0] == '/' ? admit_find_tier(job->conf, &e, tier)
+			      : conf_get_tier(job->conf, tier);
+}
+
+static void fill_memory(struct budget_facts *f, const struct job *job, const char *tier)
+{
+	_cleanup_(freep) char *place = NULL;
+
+	f->memory = true;
+	f->job_limit = job->mem_limit;
+	f->job_used = job->mem_used;
+	f->max_percent = job->conf->max_memory_percent;
+	f->keep_free = job->conf->keep_free_memory;
+	f->fs_free = BUDGET_UNLIMITED;
+	f->unwritten = budget_get_unwritten(job->budget, tier);
+	if (memory_read_node(&f->node_total, &f->node_available) < 0)
+		f->node_total = f->node_available = 0;
+	if (asprintf(&place, "%s/" RUNDIR_MEMORY, job->rundir) < 0)
+		place = NULL;
+	else if (memory_read_fs(place, &f->fs_free) < 0)
+		f->fs_free = BUDGET_UNLIMITED;
+}
+
+static uint64_t get_have(const struct job *job, const char *tier, enum budget_limit *limitp)
+{
+	const struct conf_tier *t = find_tier(job, tier);
+	struct budget_facts f = {
+		.tier_reserved = budget_get_reserved(job->budget, tier),
+		.tier_quota = t ? t->quota : 0,
+		.all_reserved = budget_get_reserved(job->budget, NULL),
+		.max_bytes = job->conf->max_bytes,
+	};
+
+	if (t && t->kind == CONF_TIER_MEMORY)
+		fill_memory(&f, job, tier);
+	return budget_get_have(&f, limitp);
+}
+
+static bool has_room_for_files(const struct job *job, uint64_t files)
+{
+	uint64_t max = job->conf->max_files, used = budget_get_files(job->budget);
+
+	return max == 0 || (used <= max && files <= max - used);
+}
+
+struct kv *grant_ask(struct job *job, const struct stage *stage, const char *tier, uint64_t bytes,
+		     uint64_t files)
+{
+	struct kv *kv = proto_new(PROTO_OP_GRANT);
+	char need[PARSE_SIZE_TEXT], left[PARSE_SIZE_TEXT];
+	enum budget_limit limit;
+	uint64_t have;
+	bool ok;
+
+	if (!kv)
+		return NULL;
+	have = get_have(job, tier, &limit);
+	ok = bytes <= have && has_room_for_files(job, files) &&
+	     budget_grant(job->budget, stage->id, tier, bytes, files) == 0;
+	kv_set_u64(kv, "ok", ok);
+	kv_set_u64(kv, "have", ok ? have - bytes : have);
+	if (ok)
+		return kv;
+	size_to_string(bytes, need);
+	size_to_string(have, left);
+	if (bytes > have)
+		kv_setf(kv, "why", "needs %s in %s, %s leaves %s", need, tier,
+			budget_limit_to_string(limit), left);
+	else
+		kv_setf(kv, "why", "%llu files are more than MaxFiles of this site",
+			(unsigned long long)files);
+	log_print(LOG_LEVEL_INFO, stage->dataset->name, "not granted: %s", kv_get(kv, "why"));
+	return kv;
+}

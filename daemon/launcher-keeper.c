@@ -1,0 +1,314 @@
+/*
+ * The verbs of common/keeper-verbs.h. Requests are numbered by us: a spawn by the id of its worker,
+ * mounts, unmounts and tiers by numbers with a tag of their own in the upper bits, so that a reply
+ * says by itself what it is the reply to and no table of requests is kept.
+ *
+ * The socket never blocks us: what it does not take waits in a list, in order.
+ */
+#include "daemon/launcher.h"
+
+#include <errno.h>
+#include <signal.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/list.h"
+#include "common/log.h"
+#include "daemon/loop.h"
+
+#define MAX_FUSE_FDS 16
+
+enum request_tag {
+	REQUEST_SPAWN = 0, /* the id itself; ids of workers stay below 2^28 */
+	REQUEST_MOUNT = 1,
+	REQUEST_UNMOUNT = 2,
+	REQUEST_TIER = 3,
+};
+
+#define REQUEST_ID(tag, n) ((uint32_t)(tag) << 28 | ((uint32_t)(n) & 0x0fffffff))
+#define REQUEST_TAG(id) ((id) >> 28)
+#define REQUEST_NUMBER(id) ((id) & 0x0fffffff)
+
+struct launcher_keeper {
+	struct launcher base;
+	struct loop *loop;
+	struct loop_source source;
+	int fd;
+	struct list waiting; /* struct parcel */
+};
+
+struct parcel {
+	struct list node;
+	struct keeper_msg msg;
+	int fd; /* -1: none */
+};
+
+static struct launcher_keeper *get_self(struct launcher *l)
+{
+	return (struct launcher_keeper *)l;
+}
+
+static int send_msg(int sock, const struct keeper_msg *msg, int fd)
+{
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int))];
+	} control = { 0 };
+	struct iovec iov = { .iov_base = (void *)msg, .iov_len = sizeof(*msg) };
+	struct msghdr hdr = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	if (fd >= 0) {
+		hdr.msg_control = control.buf;
+		hdr.msg_controllen = sizeof(control.buf);
+		CMSG_FIRSTHDR(&hdr)->cmsg_level = SOL_SOCKET;
+		CMSG_FIRSTHDR(&hdr)->cmsg_type = SCM_RIGHTS;
+		CMSG_FIRSTHDR(&hdr)->cmsg_len = CMSG_LEN(sizeof(int));
+		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&hdr)), &fd, sizeof(int));
+	}
+	return sendmsg(sock, &hdr, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
+}
+
+static void parcel_free(struct parcel *p)
+{
+	list_remove(&p->node);
+	fd_closep(&p->fd);
+	free(p);
+}
+
+static void flush(struct launcher_keeper *k)
+{
+	while (!list_is_empty(&k->waiting)) {
+		struct parcel *p = list_entry(k->waiting.next, struct parcel, node);
+		int r = send_msg(k->fd, &p->msg, p->fd);
+
+		if (r == -EAGAIN)
+			break;
+		if (r < 0)
+			log_error("send verb %u to the keeper: %s", p->msg.verb, strerror(-r));
+		parcel_free(p);
+	}
+	loop_set_events(k->loop, &k->source,
+			list_is_empty(&k->waiting) ? EPOLLIN : EPOLLIN | EPOLLOUT);
+}
+
+/* Takes fd. */
+static void post(struct launcher_keeper *k, const struct keeper_msg *msg, int fd)
+{
+	struct parcel *p = malloc(sizeof(*p));
+
+	if (!p) {
+		log_error("out of memory: verb %u to the keeper is lost", msg->verb);
+		fd_closep(&fd);
+		return;
+	}
+	list_init(&p->node);
+	p->msg = *msg;
+	p->fd = fd;
+	list_append(&k->waiting, &p->node);
+	flush(k);
+}
+
+static void keeper_spawn(struct launcher *l, uint32_t id, enum keeper_class class, int fd)
+{
+	const struct keeper_msg msg = {
+		.verb = KEEPER_SPAWN, .id = REQUEST_ID(REQUEST_SPAWN, id), .arg0 = class
+	};
+
+	post(get_self(l), &msg, fd);
+}
+
+/* The verb wants the id of the spawn; its reply is told from that of the spawn by being the second. */
+static void keeper_kill(struct launcher *l, uint32_t id, int sig)
+{
+	const struct keeper_msg msg = {
+		.verb = KEEPER_KILL, .id = REQUEST_ID(REQUEST_SPAWN, id), .arg0 = sig
+	};
+
+	post(get_self(l), &msg, -1);
+}
+
+static void keeper_mount(struct launcher *l, uint32_t slot, unsigned n_fds)
+{
+	const struct keeper_msg msg = {
+		.verb = KEEPER_MOUNT,
+		.id = REQUEST_ID(REQUEST_MOUNT, slot),
+		.arg0 = slot,
+		.arg1 = n_fds < 1 ? 1 : n_fds > MAX_FUSE_FDS ? MAX_FUSE_FDS : n_fds,
+	};
+
+	post(get_self(l), &msg, -1);
+}
+
+static void keeper_unmount(struct launcher *l, uint32_t slot)
+{
+	const struct keeper_msg msg = {
+		.verb = KEEPER_UNMOUNT, .id = REQUEST_ID(REQUEST_UNMOUNT, slot), .arg0 = slot
+	};
+
+	post(get_self(l), &msg, -1);
+}
+
+static void keeper_make_tier(struct launcher *l, uint32_t index)
+{
+	const struct keeper_msg msg = {
+		.verb = KEEPER_TIER, .id = REQUEST_ID(REQUEST_TIER, index), .arg0 = index
+	};
+
+	post(get_self(l), &msg, -1);
+}
+
+static void on_reply(struct launcher_keeper *k, const struct keeper_msg *msg, const int *fds,
+		     size_t n_fds)
+{
+	const struct launcher_events *ev = k->base.events;
+	uint32_t n = REQUEST_NUMBER(msg->id);
+	int r = msg->arg0 > 0 || msg->arg0 < -4095 ? -EPROTO : (int)msg->arg0;
+
+	switch ((enum request_tag)REQUEST_TAG(msg->id)) {
+	case REQUEST_SPAWN:
+		/* the owner knows whether it waits for this or whether it is a kill's */
+		ev->spawned(k->base.arg, n, r, (pid_t)msg->arg1);
+		break;
+	case REQUEST_MOUNT:
+		ev->mounted(k->base.arg, n, r == 0 && n_fds == 0 ? -EPROTO : r, fds, n_fds);
+		break;
+	case REQUEST_UNMOUNT:
+		ev->unmounted(k->base.arg, n, r);
+		break;
+	case REQUEST_TIER:
+		ev->tier_made(k->base.arg, n, r);
+		break;
+	default:
+		log_error("bug: the keeper answers request %u that was not made", msg->id);
+	}
+}
+
+static void on_memory(struct launcher_keeper *k, const struct keeper_msg *msg)
+{
+	k->base.events->memory(k->base.arg, msg->arg0 > 0 ? (uint64_t)msg->arg0 : 0,
+			       msg->arg1 > 0 ? (uint64_t)msg->arg1 : 0);
+}
+
+static void dispatch(struct launcher_keeper *k, const struct keeper_msg *msg, const int *fds,
+		     size_t n_fds)
+{
+	switch ((enum keeper_verb)msg->verb) {
+	case KEEPER_REPLY:
+		on_reply(k, msg, fds, n_fds);
+		break;
+	case KEEPER_EXITED:
+		k->base.events->exited(k->base.arg, REQUEST_NUMBER(msg->id), (int)msg->arg0);
+		break;
+	case KEEPER_MEMORY:
+		on_memory(k, msg);
+		break;
+	case KEEPER_CANCEL:
+		k->base.events->cancel(k->base.arg);
+		break;
+	default:
+		log_error("bug: verb %u from the keeper", msg->verb);
+	}
+}
+
+/* 1: *msg is one; 0: the end; -errno. */
+static int receive(int sock, struct keeper_msg *msg, int *fds, size_t *n_fdsp)
+{
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int) * MAX_FUSE_FDS)];
+	} control;
+	struct iovec iov = { .iov_base = msg, .iov_len = sizeof(*msg) };
+	struct msghdr hdr = {
+		.msg_iov = &iov,
+		.msg_iovlen = 1,
+		.msg_control = control.buf,
+		.msg_controllen = sizeof(control.buf),
+	};
+	struct cmsghdr *c;
+	ssize_t n;
+
+	n = recvmsg(sock, &hdr, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
+	if (n < 0)
+		return errno == ECONNRESET ? 0 : -errno;
+	*n_fdsp = 0;
+	c = CMSG_FIRSTHDR(&hdr);
+	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
+		*n_fdsp = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
+		memcpy(fds, CMSG_DATA(c), *n_fdsp * sizeof(int));
+	}
+	if (n == 0)
+		return 0;
+	return n == sizeof(*msg) ? 1 : -EPROTO;
+}
+
+static void on_socket(void *arg, uint32_t events)
+{
+	struct launcher_keeper *k = arg;
+	struct keeper_msg msg;
+	int fds[MAX_FUSE_FDS], r;
+	size_t n_fds = 0;
+
+	if (events & EPOLLOUT)
+		flush(k);
+	while ((r = receive(k->fd, &msg, fds, &n_fds)) == 1) {
+		dispatch(k, &msg, fds, n_fds);
+		for (size_t i = 0; i < n_fds; i++)
+			close(fds[i]);
+	}
+	if (r == -EAGAIN || r == -EINTR)
+		return;
+	if (r < 0)
+		log_error("receive from the keeper: %s", strerror(-r));
+	loop_remove(k->loop, &k->source);
+	k->base.events->gone(k->base.arg);
+}
+
+static void keeper_free(struct launcher *l)
+{
+	struct launcher_keeper *k = get_self(l);
+	struct list *pos, *tmp;
+
+	list_for_each_safe(pos, tmp, &k->waiting)
+		parcel_free(list_entry(pos, struct parcel, node));
+	loop_remove(k->loop, &k->source);
+	fd_closep(&k->fd);
+	free(k);
+}
+
+static const struct launcher_ops keeper_ops = {
+	.free = keeper_free,
+	.spawn = keeper_spawn,
+	.kill = keeper_kill,
+	.mount = keeper_mount,
+	.unmount = keeper_unmount,
+	.make_tier = keeper_make_tier,
+};
+
+int launcher_keeper_new(struct launcher **lp, struct loop *loop, int fd,
+			const struct launcher_events *events, void *arg, struct error *err)
+{
+	struct launcher_keeper *k = calloc(1, sizeof(*k));
+	int r;
+
+	if (!k) {
+		fd_closep(&fd);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	k->base = (struct launcher){
+		.ops = &keeper_ops, .events = events, .arg = arg, .mounts = true, .keeper = true
+	};
+	k->loop = loop;
+	k->fd = fd;
+	k->source.fd = -1;
+	list_init(&k->waiting);
+	r = loop_add(loop, &k->source, fd, EPOLLIN, on_socket, k);
+	if (r < 0) {
+		keeper_free(&k->base);
+		return error_errno(err, -r, "socket of the keeper (fd %d)", fd);
+	}
+	*lp = &k->base;
+	return 0;
+}

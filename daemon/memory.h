@@ -1,0 +1,23 @@
+/*
+ * memory: what the node and, without a keeper, the caller's memory cgroup have. Read from /proc and
+ * /sys only.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/types.h>
+
+/* MemTotal and MemAvailable in bytes; -errno. */
+int memory_read_node(uint64_t *totalp, uint64_t *availablep);
+
+/*
+ * The tightest limit on the way from the caller's memory cgroup (v1 or v2) to the root, and what is
+ * in use there. -ENOENT: no limit.
+ */
+int memory_read_cgroup(uint64_t *limitp, uint64_t *usedp);
+
+/* Room in the file system that holds path, which is one of ours (tmpfs). */
+int memory_read_fs(const char *path, uint64_t *bytesp);
+
+/* CPUs this process may run on, at least 1. */
+unsigned memory_count_cpus(void);

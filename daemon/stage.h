@@ -1,0 +1,97 @@
+/*
+ * stage: one dataset as the daemon knows it: its state, the table that states change by, and what
+ * its worker has said about it. Nothing here does anything; daemon/stage-run.h drives it.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/cleanup.h"
+#include "common/dataset.h"
+#include "common/error.h"
+#include "common/stage-state.h"
+
+struct kv;
+
+enum stage_event {
+	STAGE_EV_START,      /* its worker is being started */
+	STAGE_EV_RESTART,    /* the worker found that it is of the wrong class: again */
+	STAGE_EV_FACTS,
+	STAGE_EV_PROGRESS,
+	STAGE_EV_READY,
+	STAGE_EV_REFUSED,    /* by a rule, before anything was begun */
+	STAGE_EV_ERROR,      /* the worker gave up, with a reason */
+	STAGE_EV_DIED,       /* the worker is gone without a word, or spoke nonsense */
+	STAGE_EV_TIMEOUT,
+	STAGE_EV_CANCEL,     /* release, or the end of the job */
+	STAGE_EV_GONE,       /* all that the manifest says is taken away */
+	STAGE_EV_STUCK,      /* it could not be taken away */
+	STAGE_EV_FALLBACK,   /* onfail=source: the entry is a link to the source now */
+	STAGE_N_EVENTS,
+};
+
+const char *stage_event_to_string(enum stage_event ev);
+
+/* The table. 0, or -EINVAL for a pair that is not in it. */
+int stage_get_next(enum stage_state from, enum stage_event ev, enum stage_state *top);
+
+#define STAGE_TEXT_PLAN 1024
+#define STAGE_TEXT_WHY 16384
+#define STAGE_TEXT_WARNING 1024
+#define STAGE_TEXT_WORD 32
+
+struct stage {
+	uint32_t id;                 /* unique in the life of the daemon */
+	struct dataset_list owned;   /* of one item */
+	struct dataset *dataset;     /* = owned.items */
+	enum stage_state state;
+	uint64_t seq;                /* changes with everything below */
+	uint64_t start_ms, end_ms;   /* 0: not yet */
+
+	/* By the rules of the site: */
+	char *rule;                  /* name of the section, or NULL */
+	char *rule_match;
+	char *methods, *tiers;       /* as the task says them */
+	uint64_t max_bytes;          /* 0: none */
+
+	/* Said by the worker: */
+	char kind[STAGE_TEXT_WORD], format[STAGE_TEXT_WORD];
+	char method[STAGE_TEXT_WORD], tier[STAGE_TEXT_WORD];
+	char *plan, *why, *warning;
+	uint64_t bytes, total, files, nfiles;
+	uint64_t rate;               /* bytes a second, smoothed */
+	pid_t pid;
+
+	/* What it came to: */
+	enum stage_exit code;
+	char *reason;
+
+	uint64_t rate_bytes, rate_ms; /* where the last reading of rate was taken */
+	struct kv *message;           /* built for message_seq at message_ms */
+	uint64_t message_seq, message_ms;
+};
+
+/* Takes over what is in *d, which is zeroed. */
+int stage_new(struct stage **stagep, uint32_t id, struct dataset *d);
+void stage_free(struct stage *s);
+DEFINE_FREEP(struct stage, stage_free)
+
+/*
+ * Changes the state by the table and logs it. detail: what stands behind the colon in the log, or
+ * NULL. A pair that is not in the table is logged as a bug: false, and nothing changes.
+ */
+bool stage_apply(struct stage *s, enum stage_event ev, uint64_t now_ms, const char *detail);
+
+/* The first failure counts: later ones are ignored. */
+void stage_set_failure(struct stage *s, enum stage_exit code, const char *reason);
+void stage_set_warning(struct stage *s, const char *text);
+void stage_set_facts(struct stage *s, const struct kv *facts);
+void stage_set_progress(struct stage *s, uint64_t bytes, uint64_t files, uint64_t now_ms);
+
+/* What the dataset message says of it; lent until the next call for the same dataset. NULL
+ * without memory. */
+struct kv *stage_get_message(struct stage *s, const char *data_dir, const char *node,
+			     uint64_t now_ms);

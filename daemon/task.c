@@ -1,0 +1,68 @@
+#include "daemon/task.h"
+
+#include <stdlib.h>
+
+#include "common/conf.h"
+#include "common/proto.h"
+#include "common/rundir.h"
+#include "daemon/job.h"
+#include "daemon/launcher.h"
+#include "daemon/stage.h"
+
+static bool has_disk_tier(const struct conf *conf)
+{
+	for (size_t i = 0; i < conf->n_tiers; i++)
+		if (conf->tiers[i].kind == CONF_TIER_DISK)
+			return true;
+	return false;
+}
+
+static void fill_rules(struct kv *kv, const struct job *job, const struct stage *s)
+{
+	const struct conf *conf = job->conf;
+
+	kv_set(kv, "rule", s->rule);
+	kv_set(kv, "rulematch", s->rule_match);
+	kv_set(kv, "methods", s->methods);
+	kv_set(kv, "tiers", s->tiers);
+	kv_set_u64(kv, "maxbytes", s->max_bytes);
+	kv_set_u64(kv, "maxfiles", conf->max_files);
+	kv_set_u64(kv, "mempercent", conf->max_memory_percent);
+	kv_set_u64(kv, "keepfree", conf->keep_free_memory);
+	kv_set_u64(kv, "stall", conf->stall_timeout_ms);
+	kv_set_u64(kv, "cachesize", conf->cache_size);
+	kv_set_u64(kv, "fuse", conf->mount_fuse);
+	kv_set_u64(kv, "ssd", has_disk_tier(conf));
+	kv_set_u64(kv, "threads", conf->threads);
+}
+
+static void fill_place(struct kv *kv, const struct job *job, unsigned slot)
+{
+	kv_set_u64(kv, "job", job->job_id);
+	kv_set(kv, "node", job->node);
+	kv_set(kv, "user", job->identity.user);
+	kv_set(kv, "rundir", job->rundir);
+	kv_setf(kv, "data", "%s/" RUNDIR_DATA, job->rundir);
+	kv_setf(kv, "tmp", "%s/" RUNDIR_TMP, job->rundir);
+	kv_set_u64(kv, "slot", slot);
+	kv_set_u64(kv, "keeper", job->launcher->mounts);
+	kv_set_u64(kv, "nodes", job->n_nodes);
+	kv_set_u64(kv, "nodeindex", job->node_index);
+	kv_set_u64(kv, "memlimit", job->mem_limit);
+	kv_set_u64(kv, "memused", job->mem_used);
+}
+
+struct kv *task_new(const struct job *job, const struct stage *s, const char *mode, unsigned slot)
+{
+	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_TASK);
+	_cleanup_(freep) char *item = NULL;
+
+	if (!kv || dataset_to_string(s->dataset, &item) < 0)
+		return NULL;
+	kv_set(kv, "mode", mode);
+	kv_set(kv, "name", s->dataset->name);
+	kv_set(kv, "item", item);
+	fill_place(kv, job, slot);
+	fill_rules(kv, job, s);
+	return steal_ptr(kv);
+}

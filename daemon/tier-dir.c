@@ -1,0 +1,92 @@
+/*
+ * On a tier that several nodes see the directory's name has the node in it: each node stages its own
+ * copy, and none takes away another's.
+ */
+#include "daemon/tier-dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/conf.h"
+#include "common/error.h"
+#include "common/manifest.h"
+#include "common/path.h"
+#include "common/rundir.h"
+#include "daemon/admit.h"
+#include "daemon/job.h"
+#include "daemon/launcher.h"
+
+static int join(char **pathp, const struct job *job, const char *base, bool per_node,
+		struct error *err)
+{
+	if (asprintf(pathp, "%s/stage-data-%s%s%s", base, path_base(job->rundir),
+		     per_node ? "-" : "", per_node ? job->node : "") < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir,
+		  struct error *err)
+{
+	const struct conf_expand e = job_get_expand(job);
+	bool absolute = tier[0] == '/';
+	const struct conf_tier *t = absolute ? admit_find_tier(job->conf, &e, tier)
+					     : conf_get_tier(job->conf, tier);
+	_cleanup_(freep) char *base = NULL;
+	int r;
+
+	*dir = (struct tier_dir){ 0 };
+	if (!t && !(absolute && job->permissive))
+		return error_set(err, ENODEV, "there is no tier %s here", tier);
+	if (t && t->kind == CONF_TIER_MEMORY)
+		return error_set(err, EINVAL, "tier %s is memory, it has no directory", tier);
+	if (t) {
+		r = conf_expand_path(t->path, &e, &base, err);
+		if (r < 0)
+			return r;
+		dir->by_keeper = t->kind == CONF_TIER_DISK && job->launcher->keeper &&
+				 (!absolute || !strcmp(base, tier));
+		dir->index = (uint32_t)(t - job->conf->tiers);
+	}
+	return join(&dir->path, job, absolute ? tier : base, !t || t->kind == CONF_TIER_SHARED,
+		    err);
+}
+
+static int check_own(const char *path, struct error *err)
+{
+	struct stat st;
+
+	if (lstat(path, &st) < 0)
+		return error_errno(err, errno, "look at %s", path);
+	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+		return error_set(err, EPERM, "%s is there and is not a directory of ours", path);
+	return 0;
+}
+
+int tier_dir_make(void *arg, struct error *err)
+{
+	const struct tier_dir_order *order = arg;
+	_cleanup_(manifest_closep) struct manifest *m = NULL;
+	_cleanup_(freep) char *manifest = NULL;
+	int r;
+
+	if (asprintf(&manifest, "%s/" RUNDIR_MANIFEST, order->rundir) < 0) {
+		manifest = NULL;
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	r = manifest_open(&m, manifest, err);
+	if (r == 0)
+		r = manifest_add(m, MANIFEST_TREE, order->path, err);
+	if (r < 0)
+		return r;
+	if (mkdir(order->path, 0700) == 0)
+		return 0;
+	if (errno != EEXIST)
+		return error_errno(err, errno, "make %s", order->path);
+	return check_own(order->path, err);
+}
