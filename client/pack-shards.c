@@ -183,8 +183,8 @@ int pack_shards(const struct pack *p, struct error *err)
 	if (list.n_files == 0)
 		return error_set(err, ENOENT, "%s has no files", p->dir);
 	if (list.n_skipped)
-		output_error("%llu entries are left out: dangling links, links to directories, "
-			     "and what is no file", (unsigned long long)list.n_skipped);
+		output_error("left out: %llu dangling links, links to directories or what is no file",
+			     (unsigned long long)list.n_skipped);
 	interrupted = 0;
 	sigaction(SIGINT, &act, &old_int);
 	sigaction(SIGTERM, &act, &old_term);

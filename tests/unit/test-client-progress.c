@@ -1,0 +1,169 @@
+#include "client/progress.h"
+
+#include <setjmp.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <cmocka.h>
+
+#include "client/output.h"
+#include "client/snapshot.h"
+
+static void update(struct snapshot_list *l, const char *name, const char *state, uint64_t bytes,
+		   uint64_t total)
+{
+	struct kv *kv;
+
+	assert_int_equal(kv_new(&kv), 0);
+	kv_set(kv, "name", name);
+	kv_set(kv, "state", state);
+	kv_set(kv, "node", "n3");
+	kv_set_u64(kv, "bytes", bytes);
+	kv_set_u64(kv, "total", total);
+	kv_set_u64(kv, "rate", 2100000000);
+	kv_set_u64(kv, "eta", 70000);
+	kv_set_u64(kv, "elapsed", 42000);
+	assert_int_equal(snapshot_list_update(l, &kv, NULL), 0);
+}
+
+static size_t count_lines(const char *text)
+{
+	size_t n = 0;
+
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
+static void test_a_line_every_ten_per_cent_elsewhere(void **state)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+	struct progress *p;
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_int_equal(progress_new(&p, f, PROGRESS_LINES), 0);
+	for (uint64_t i = 0; i <= 1000; i++) {
+		update(&l, "imagenet", "staging", i << 20, 1000 << 20);
+		progress_update(p, &l);
+	}
+	update(&l, "imagenet", "ready", 1000 << 20, 1000 << 20);
+	progress_update(p, &l);
+	progress_update(p, &l);
+	progress_free(p);
+	fclose(f);
+	assert_int_equal(count_lines(text), 10);
+	assert_non_null(strstr(text, "imagenet: 10 %  100 MiB of 1000 MiB  2.1 GB/s  ETA 1:10\n"));
+	assert_non_null(strstr(text, "imagenet: ready, 1000 MiB in 0:42\n"));
+	assert_null(strstr(text, "\033"));
+	free(text);
+}
+
+static void test_several_datasets_have_lines_of_their_own(void **state)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+	struct progress *p;
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_int_equal(progress_new(&p, f, PROGRESS_LINES), 0);
+	progress_set_nodes(p, true);
+	update(&l, "a", "staging", 50, 100);
+	update(&l, "b", "staging", 20, 100);
+	progress_update(p, &l);
+	progress_free(p);
+	fclose(f);
+	assert_non_null(strstr(text, "n3: a: 50 %"));
+	assert_non_null(strstr(text, "n3: b: 20 %"));
+	free(text);
+}
+
+static void test_the_bar_is_one_line_and_goes_away(void **state)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+	struct progress *p;
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_int_equal(progress_new(&p, f, PROGRESS_BAR), 0);
+	update(&l, "\033[2Jx", "staging", 50, 100); /* a name that the daemon would not let pass */
+	progress_update(p, &l);
+	progress_free(p);
+	fclose(f);
+	assert_int_equal(count_lines(text), 0);
+	assert_null(strstr(text, "\033[2J"));
+	assert_non_null(strstr(text, "##########.........."));
+	assert_string_equal(text + strlen(text) - 4, "\r\033[K");
+	free(text);
+}
+
+static void test_no_style_no_output(void **state)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+	struct progress *p;
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_int_equal(progress_new(&p, f, PROGRESS_NONE), 0);
+	update(&l, "a", "staging", 50, 100);
+	progress_update(p, &l);
+	progress_set(p, "pack", 50, 50);
+	progress_free(p);
+	fclose(f);
+	assert_string_equal(text, "");
+	free(text);
+}
+
+static void test_the_line_of_a_held_job(void **state)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+	char text[512];
+
+	progress_hold_text(&l, text, sizeof(text));
+	assert_string_equal(text, "");
+	update(&l, "imagenet", "staging", 41, 100);
+	progress_hold_text(&l, text, sizeof(text));
+	assert_string_equal(text, "imagenet 41 % 2.1 GB/s ETA 1:10 (n3)");
+	update(&l, "val", "staging", 50, 100);
+	progress_hold_text(&l, text, sizeof(text));
+	assert_string_equal(text, "imagenet 41 % 2.1 GB/s ETA 1:10 (n3) and 1 more");
+	update(&l, "imagenet", "ready", 100, 100);
+	update(&l, "val", "failed", 50, 100);
+	progress_hold_text(&l, text, sizeof(text));
+	assert_string_equal(text, "");
+}
+
+static void test_rates_are_decimal(void **state)
+{
+	static const struct { uint64_t rate; const char *text; } cases[] = {
+		{ 0, "0 B/s" }, { 999, "999 B/s" }, { 1000, "1.0 kB/s" }, { 2100000000, "2.1 GB/s" },
+		{ 123456789, "123 MB/s" }, { 99960, "100 kB/s" }, { 999999, "1.0 MB/s" },
+	};
+	char buf[OUTPUT_RATE_TEXT];
+
+	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
+		assert_string_equal(rate_to_string(cases[i].rate, buf), cases[i].text);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_a_line_every_ten_per_cent_elsewhere),
+		cmocka_unit_test(test_several_datasets_have_lines_of_their_own),
+		cmocka_unit_test(test_the_bar_is_one_line_and_goes_away),
+		cmocka_unit_test(test_no_style_no_output),
+		cmocka_unit_test(test_the_line_of_a_held_job),
+		cmocka_unit_test(test_rates_are_decimal),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
