@@ -79,7 +79,7 @@ test_export_none() {
 	out=$(job_run alice --export=NONE -N2 --stage-data="t=$data/many.tar" <<-'EOS'
 	echo "batch $(ls $STAGE_DATA_PATH_T | wc -l)"
 	srun -N2 bash -c 'echo "step $(ls $STAGE_DATA_PATH_T | wc -l)"'
-	srun -N2 --export=NONE bash -c 'echo "step $(ls $STAGE_DATA_PATH_T | wc -l)"'
+	srun -N2 --export=NONE /bin/bash -c 'echo "step $(ls $STAGE_DATA_PATH_T | wc -l)"'
 	EOS
 	)
 	assert_contains "$out" "batch 20"

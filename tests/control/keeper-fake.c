@@ -175,7 +175,8 @@ static void fuse_reply(int fd, const struct fuse_in_header *in, const void *body
 		break;
 	case FUSE_READ:
 		if (!hang)
-			fuse_answer(fd, in, 0, "hello", 5);
+			fuse_answer(fd, in, 0, "hello",
+				    ((const struct fuse_read_in *)body)->offset ? 0 : 5);
 		break;
 	case FUSE_FORGET:
 	case FUSE_BATCH_FORGET:

@@ -153,7 +153,7 @@ def as_user(fn, uid=UID):
 class Job:
     """A keeper, with the fake stagingd below it."""
 
-    def __init__(self, *args, job=None, restart=0, expect='R', uid=UID, spec=b'the spec'):
+    def __init__(self, *args, job=None, restart=0, expect='R', uid=UID, spec=b'the spec', under=()):
         global next_job
         if job is None:
             next_job += 1
@@ -166,7 +166,7 @@ class Job:
         os.lseek(memfd, 0, os.SEEK_SET)
         r, w = os.pipe()
         self.process = subprocess.Popen(
-            [f'{LIBEXEC}/stage-keeper', 'run', '--job', str(job), '--uid', str(uid), '--gid',
+            [*under, f'{LIBEXEC}/stage-keeper', 'run', '--job', str(job), '--uid', str(uid), '--gid',
              str(GID), '--restart', str(restart), '--conf', CONF, *args],
             stdin=memfd, stdout=w, env={'LD_PRELOAD': '', 'EVIL': '1'})
         jobs.append(self)
@@ -250,7 +250,6 @@ def test_run_then_clean_leaves_nothing():
     line = [line for line in open('/proc/self/mountinfo') if f'{j.dir}/t ' in line][0]
     assert 'nosuid,nodev' in line and 'uid=' not in line.split(' - ')[0], line
     assert 'huge=within_size' in line, line
-    assert j.do('events') == 'ok' or True
     assert j.clean().returncode == 0
     assert j.ended() == 0
     j.assert_gone()
@@ -288,7 +287,7 @@ def test_children_have_let_go_of_everything():
         assert field('Args').startswith(who + ';')
     assert 'Oom:\t0' in j.do('proof') and 'Oom:\t1000' in j.do('worker 1 proof')
     assert '/memfd:spec' in j.do('proof')
-    assert re.search(f'pid|{pid}', j.state()['procs'])
+    assert f'{pid}:' in j.state()['procs']
     assert j.clean().returncode == 0
     j.assert_gone()
 
@@ -306,7 +305,7 @@ def test_spawn_and_kill_are_reported():
     assert j.numbers('kill 2 9')[0] == 0
     j.event(r'exited 2 9\n')
     j.spawn(1)                                  # the id is free again
-    j.do('worker 1 exit 3') if False else j.sock.send(b'worker 1 exit 3')
+    j.sock.send(b'worker 1 exit 3')
     j.sock.recv(100)
     j.event(r'exited 1 768\n')
     assert j.clean().returncode == 0
@@ -464,12 +463,13 @@ def test_content_goes_though_a_namespace_pins_it():
         os.chmod(f'{j.dir}/t/data/x/y', 0)
         os.chmod(f'{j.dir}/t', 0)
     assert as_user(fill) == 0
-    inside = f'/proc/{pin.pid}/root{j.dir}/t'
+    inside = os.open(f'/proc/{pin.pid}/root{j.dir}/t', os.O_RDONLY)
     assert os.statvfs(inside).f_blocks - os.statvfs(inside).f_bfree >= (8 << 20) // 4096
     assert j.clean().returncode == 0
     j.assert_gone()
     used = os.statvfs(inside).f_blocks - os.statvfs(inside).f_bfree
     assert used < 16, used
+    os.close(inside)
     pin.kill()
     pin.wait()
 
@@ -508,7 +508,9 @@ def hung_reader(path):
 
 
 def gone(pid):
-    return os.waitpid(pid, os.WNOHANG)[0] == pid
+    with contextlib.suppress(OSError):
+        return os.waitpid(pid, os.WNOHANG)[0] == pid
+    return True
 
 
 def test_a_hung_server_is_aborted():
@@ -522,7 +524,7 @@ def test_a_hung_server_is_aborted():
     taken = time.monotonic() - start
     assert 1 < taken < 6, taken
     j.event(r'exited 1 0\n')
-    assert not os.path.exists(f'/proc/{server}') or True
+    assert server not in processes('stage-worker')
     assert j.clean().returncode == 0
     j.assert_gone()
 
@@ -583,7 +585,7 @@ def test_memory_is_charged_to_the_job():
         # more than the job may have: the writer alone is killed
         j.connect().send(b'worker 1 write 100')
         j.sock.recv(65536)
-        j.event(r'exited 1 9\n', 20) if 'exited 1' in j.do('events') else None
+        j.event(r'exited 1 9\n', 20)
         assert processes('stagingd')
         assert j.clean().returncode == 0
         j.assert_gone()
@@ -679,7 +681,7 @@ def test_root_is_refused():
 
 
 def test_a_foreign_run_directory_is_refused():
-    os.rmdir(RUNDIR + '/.trash') if os.path.exists(RUNDIR + '/.trash') else None
+    os.makedirs(RUNDIR, exist_ok=True)
     os.chmod(RUNDIR, 0o777)
     try:
         assert 'must belong to root' in Job(expect='E').answer
@@ -812,6 +814,60 @@ def test_output_goes_to_the_log_escaped():
     assert j.clean().returncode == 0
     j.assert_gone()
     write_conf()
+
+
+def test_what_lies_on_the_tmpfs_is_taken_off_first():
+    j = Job()
+
+    def fill():
+        with open(f'{j.dir}/t/data/x', 'wb') as f:
+            f.write(b'x' * 4096)
+    assert as_user(fill) == 0
+    beneath = os.open(f'{j.dir}/t', os.O_RDONLY)
+    run('mount', '-t', 'ramfs', 'ramfs', f'{j.dir}/t')      # as a user can with fusermount3
+    assert 'bytes=0 ' in keeper('list').stdout
+    assert j.clean().returncode == 0
+    assert os.listdir(beneath) == []
+    os.close(beneath)
+    j.assert_gone()
+
+
+def test_old_kernels():
+    """Without the calls of Linux 5.1 to 5.9: RHEL 8 has none of them."""
+    if not shutil.which('strace'):
+        print('  (no strace here: left out)')
+        return
+    calls = 'pidfd_open,pidfd_send_signal,close_range,openat2,fsopen,fsmount,open_tree,move_mount'
+    if not os.path.ismount('/sys/fs/fuse/connections'):
+        run('mount', '-t', 'fusectl', 'fusectl', '/sys/fs/fuse/connections')
+    under = ['strace', '-f', '-qqq', '-o', '/dev/null', '-e', 'trace=' + calls,
+             '-e', 'signal=none', '-e', f'inject={calls}:error=ENOSYS']
+    if run(*under, 'true', check=False).returncode:
+        print('  (strace can not inject here: left out)')
+        return
+    j = Job(under=under)
+    j.mount(0, 1, 'hang')
+    j.spawn(2)
+    assert j.numbers('tier 1')[0] == 0
+    text = j.do('worker 2 proof')
+    assert len(re.findall('^Fd:', text, re.M)) == 4, text
+    reader = hung_reader(f'{j.dir}/m/0/f')
+    os.kill(reader, signal.SIGKILL)
+    wait_for(lambda: gone(reader), 10, 'the reader to be freed')
+    assert run(*under, f'{LIBEXEC}/stage-keeper', 'clean', '--job', str(j.id),
+               check=False).returncode == 0
+    j.assert_gone()
+    j.ended()
+    # and after a crash
+    j = Job(under=under)
+    j.mount(0, 1)
+    j.spawn(2)
+    j.do('worker 2 ignore-term')
+    os.kill(int(j.state()['keeper'].split(':')[0]), signal.SIGKILL)
+    assert run(*under, f'{LIBEXEC}/stage-keeper', 'clean', '--job', str(j.id),
+               check=False).returncode == 0
+    j.assert_gone()
+    assert os.listdir(DISK) == []
 
 
 def test_usage():

@@ -1,0 +1,834 @@
+#!/usr/bin/env python3
+"""A real stagingd with workers that obey a script (fake-worker), and clients that misbehave."""
+import errno
+import os
+import select
+import signal
+import socket
+import subprocess
+import sys
+import threading
+import time
+import unittest
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from stagingd import (CONF, Client, Daemon, Keeper, OTHER_UID, decode, encode,  # noqa: E402
+                      wait_for)
+
+GOOD = "facts.reserve.progress.touch.link.ready"
+
+
+def path_of(daemon, name):
+    return f"{daemon.rundir}/t/data/{name}"
+
+
+def exists(path):
+    return os.path.lexists(path)
+
+
+class Staging(unittest.TestCase):
+    def test_ready_is_told_with_all_states_before_it(self):
+        with Daemon(f"a=/fake/sleep50.facts.sleep50.progress.sleep300.progress900.ready") as d:
+            answer = d.ask("wait", names="a", progress=1)
+            states = [m["state"] for m in answer if m["op"] == "dataset"]
+            self.assertEqual(answer[-1]["code"], "0")
+            self.assertEqual([s for i, s in enumerate(states) if i == 0 or s != states[i - 1]],
+                             ["probing", "preparing", "staging", "ready"])
+
+    def test_wait_for_all_and_for_any(self):
+        with Daemon("a=/fake/facts.ready,b=/fake/sleep300.facts.ready") as d:
+            begun = time.monotonic()
+            self.assertEqual(d.wait(any=1)["code"], "0")
+            self.assertLess(time.monotonic() - begun, 0.3)
+            answer = d.ask("wait")
+            self.assertEqual([m["name"] for m in answer if m["op"] == "dataset"], ["a", "b"])
+            self.assertEqual([m["state"] for m in answer if m["op"] == "dataset"], ["ready"] * 2)
+
+    def test_unknown_name_is_4_at_once_and_names_the_others(self):
+        with Daemon("a=/fake/silent") as d:
+            done = d.wait(names="a,b")
+            self.assertEqual(done["code"], "4")
+            self.assertIn("it has a", done["text"])
+
+    def test_names_are_compared_without_case(self):
+        with Daemon("Train=/fake/facts.ready") as d:
+            self.assertEqual(d.wait(names="TRAIN")["code"], "0")
+
+    def test_nothing_to_stage_is_ready(self):
+        with Daemon("none") as d:
+            self.assertEqual(d.wait()["code"], "0")
+
+    def test_environment_file_and_op_agree(self):
+        with Daemon("a=/fake/silent,b=/fake/s-{0..3}.silent") as d:
+            lines = [m["text"] for m in d.ask("env") if m["op"] == "line"]
+            with open(f"{d.rundir}/t/.stage/env") as f:
+                self.assertEqual(f.read().splitlines(), lines)
+            self.assertIn(f"STAGE_DATA_PATH_A={path_of(d, 'a')}", lines)
+            self.assertIn("STAGE_DATA_NAMES=a b", lines)
+            self.assertIn(f"STAGE_DATA_LIST_B={d.rundir}/t/.stage/list.b", lines)
+
+    def test_containers_get_their_variables(self):
+        with Daemon("a=/fake/silent", conf=CONF + "[containers]\nExport=apptainer,pyxis\n") as d:
+            lines = [m["text"] for m in d.ask("env") if m["op"] == "line"]
+            self.assertIn(f"APPTAINER_BIND={d.rundir}", lines)
+            self.assertIn(f"PYXIS_CONTAINER_MOUNTS={d.rundir}:{d.rundir}", lines)
+
+    def test_writers_wait_for_a_place_and_links_do_not(self):
+        items = [f"w{i}=/fake/facts.sleep400.ready" for i in range(12)]
+        with Daemon(",".join(items + ["l=/fake/facts.ready::method=link"])) as d:
+            self.assertEqual(d.wait(names="l")["code"], "0")
+            states = [m["state"] for m in d.ask("status") if m["op"] == "dataset"]
+            self.assertIn("queued", states)
+            self.assertEqual(d.wait()["code"], "0")
+
+    def test_add_is_judged_by_the_same_rules(self):
+        with Daemon("a=/fake/facts.ready") as d:
+            done = d.ask("add", item="b=/fake/facts.ready")[-1]
+            self.assertEqual((done["code"], done["text"]), ("0", "b"))
+            self.assertEqual(d.wait(names="b")["code"], "0")
+            self.assertEqual(d.ask("add", item="c=/elsewhere/x")[-1]["code"], "6")
+            self.assertEqual(d.ask("add", item="a=/fake/x")[-1]["code"], "2")
+            self.assertEqual(d.ask("add", item="x=/fake/x,y=/fake/y")[-1]["code"], "2")
+            self.assertEqual(d.ask("add", item="::::")[-1]["code"], "2")
+            with open(f"{d.rundir}/t/.stage/env") as f:
+                self.assertIn("STAGE_DATA_PATH_B=", f.read())
+
+    def test_names_made_from_the_source_are_made_unique(self):
+        with Daemon("/fake/facts.ready") as d:
+            self.assertEqual(d.ask("add", item="/fake/facts.ready")[-1]["text"], "facts_2")
+
+    def test_grants_end_where_the_limit_is(self):
+        conf = CONF.replace("MaxItems=30", "MaxItems=30\nMaxBytes=3000")
+        with Daemon("a=/fake/facts.reserve2000.silent", conf=conf) as d:
+            wait_for(lambda: d.status("a")["state"] == "preparing")
+            d.ask("add", item="b=/fake/facts.reserve2000.ready")
+            done = d.wait(names="b")
+            self.assertEqual(done["code"], "7")
+            self.assertIn("1000 left", done["text"])
+            self.assertIn("MaxBytes", done["text"])
+            d.ask("release", names="a")
+            d.ask("add", item="c=/fake/facts.reserve2000.ready")
+            self.assertEqual(d.wait(names="c")["code"], "0")
+
+    def test_quota_of_a_tier(self):
+        conf = CONF.replace("Path={top}/ssd", "Path={top}/ssd\nQuota=5000")
+        with Daemon("a=/fake/facts.reserve4000_ssd.ready,b=/fake/facts.sleep200.reserve4000_ssd",
+                    conf=conf) as d:
+            self.assertEqual(d.wait(names="a")["code"], "0")
+            self.assertIn("Quota", d.wait(names="b")["text"])
+
+    def test_directory_in_a_tier(self):
+        with Daemon("a=/fake/facts.tierssd.ready,b=/fake/facts.tierscratch.ready:scratch,"
+                    "c=/fake/facts.tiernowhere.ready") as d:
+            d.wait()
+            ssd, scratch = f"{d.top}/ssd/stage-data-4711", f"{d.top}/scratch/stage-data-4711-n1"
+            self.assertEqual(d.status("a")["warning"], ssd)
+            self.assertEqual(d.status("b")["warning"], scratch)
+            self.assertIn("no tier", d.status("c")["warning"])
+            for path in (ssd, scratch):
+                self.assertEqual(os.stat(path).st_mode & 0o777, 0o700)
+            self.assertEqual(d.end(), 0)
+            self.assertEqual((exists(ssd), exists(scratch)), (False, False))
+
+    def test_absolute_dest(self):
+        with Daemon("none") as d:
+            dest = f"{d.top}/scratch"
+            d.ask("add", item=f"a=/fake/facts.tierscratch.ready:{dest}")
+            self.assertEqual(d.wait(names="a")["code"], "0")
+            done = d.ask("add", item="b=/fake/facts.ready:/elsewhere")[-1]
+            self.assertEqual(done["code"], "6")
+            self.assertIn("below no tier", done["text"])
+
+    def test_log_is_kept_for_each_dataset(self):
+        with Daemon("a=/fake/facts.warning.ready,b=/fake/facts.ready") as d:
+            d.wait()
+            lines = [m["text"] for m in d.ask("log", names="a") if m["op"] == "line"]
+            self.assertIn("job=4711 ds=a mind the gap", lines)
+            self.assertFalse([x for x in lines if "ds=b" in x])
+            self.assertTrue([m for m in d.ask("log") if "ds=b" in m.get("text", "")])
+
+    def test_watch_tells_each_change_until_all_are_final(self):
+        with Daemon("a=/fake/sleep200.facts.sleep100.ready") as d:
+            answer = d.ask("status", watch=1)
+            states = [m["state"] for m in answer if m["op"] == "dataset"]
+            self.assertEqual((states[0], states[-1]), ("probing", "ready"))
+            self.assertEqual(answer[-1]["op"], "done")
+
+    def test_query_strings_are_not_shown(self):
+        conf = CONF + "[source web]\nMatch=https://h.example/**\n"
+        with Daemon("a=https://h.example/x.tar?sig=geheim", conf=conf) as d:
+            self.assertNotIn("geheim", str(d.ask("status")))
+            self.assertNotIn("geheim", d.log())
+
+
+class Failing(unittest.TestCase):
+    def fails(self, script, code="1", text="", options="", timeout=10, **kw):
+        with Daemon(f"a=/fake/{script}{options}", **kw) as d:
+            begun = time.monotonic()
+            done = d.wait(names="a")
+            self.assertLess(time.monotonic() - begun, timeout)
+            self.assertEqual(done["code"], code, done)
+            self.assertIn(text, done["text"])
+            self.assertEqual(d.status("a")["state"], "failed")
+            self.assertFalse(exists(path_of(d, "a")))
+            self.assertFalse(exists(f"{d.rundir}/t/.stage/tmp/a"))
+            return d.status("a")
+
+    def test_death_at_each_step(self):
+        steps = "touch.facts.reserve.touch.progress.link"
+        words = steps.split(".")
+        for i in range(len(words) + 1):
+            with self.subTest(after=words[:i]):
+                self.fails(".".join(words[:i] + ["kill9"]), text="signal 9")
+
+    def test_end_without_a_word(self):
+        self.fails("facts.touch.exit0", text="no reason")
+        self.fails("facts.touch.exit3", text="status 3")
+        self.fails("kill11", text="signal 11")
+
+    def test_error_keeps_code_and_text(self):
+        self.fails("facts.touch.error7", "7", "the script says so")
+
+    def test_nonsense_is_the_end_of_a_worker(self):
+        for script in ("facts.touch.garbage.silent", "empty.silent", "facts.oversize.silent",
+                       "unknown.silent", "version.silent", "ready.silent", "reserve",
+                       "facts.touch.link.nofd"):
+            with self.subTest(script):
+                self.fails(script, text="worker")
+
+    def test_worker_program_is_missing(self):
+        self.fails("ready", text="could not be started", worker="/nonexistent/worker")
+
+    def test_timeout(self):
+        self.fails("facts.touch.silent", "124", "timeout=", "::timeout=200ms")
+
+    def test_timeout_of_a_worker_that_ignores_cancel(self):
+        self.fails("facts.touch.hang", "124", "timeout=", "::timeout=200ms")
+
+    def test_stall_is_counted_from_the_last_byte(self):
+        status = self.fails("facts.progress100.sleep700.progress200.sleep700.progress300.silent",
+                            "124", "no progress", "::stall=300ms")
+        self.assertEqual(status["bytes"], "300")
+
+    def test_progress_without_a_byte_is_a_stall(self):
+        beat = ".".join(["progress100.sleep250"] * 12)
+        self.fails(f"facts.{beat}.ready", "124", "no progress", "::stall=500ms")
+
+    def test_server_that_dies_later(self):
+        with Daemon("a=/fake/facts.link.stays") as d:
+            self.assertEqual(d.wait(names="a")["code"], "0")
+            os.kill(int(d.status("a")["pid"]), signal.SIGKILL)
+            wait_for(lambda: d.status("a")["state"] == "failed")
+            self.assertEqual(d.wait(names="a")["code"], "1")
+            self.assertFalse(exists(path_of(d, "a")))
+
+    def test_others_go_on(self):
+        with Daemon("a=/fake/kill9,b=/fake/facts.sleep300.ready") as d:
+            self.assertEqual(d.wait()["code"], "1")
+            self.assertEqual(d.wait(names="b")["code"], "0")
+            self.assertEqual(d.wait(any=1)["code"], "0")
+
+    def test_any_fails_when_the_last_has_failed(self):
+        with Daemon("a=/fake/kill9,b=/fake/sleep300.kill9") as d:
+            self.assertEqual(d.wait(any=1)["code"], "1")
+
+    def test_onfail_ignore(self):
+        with Daemon("a=/fake/kill9::onfail=ignore,b=/fake/facts.ready") as d:
+            self.assertEqual(d.wait()["code"], "0")
+            self.assertEqual(d.wait(names="a")["code"], "1")
+
+    def test_onfail_source_leaves_a_link(self):
+        for script in ("facts.touch.kill9", "facts.error", "touch.silent"):
+            with self.subTest(script), \
+                    Daemon(f"a=/fake/{script}::method=copy+onfail=source+timeout=300ms") as d:
+                self.assertEqual(d.wait(names="a")["code"], "0")
+                status = d.status("a")
+                self.assertEqual((status["state"], status["method"]), ("ready", "link"))
+                self.assertIn("staging failed", status["warning"])
+                self.assertEqual(os.readlink(path_of(d, "a")), f"/fake/{script}")
+                self.assertEqual(d.ask("release", names="a")[-1]["code"], "0")
+                self.assertFalse(exists(path_of(d, "a")))
+
+    def test_onfail_source_never_changes_the_shape(self):
+        status = self.fails("factsextract_shm.kill9", options="::onfail=source")
+        self.assertNotIn("used at its source", status.get("warning", ""))
+
+    def test_onfail_source_without_source_fails_with_the_first_reason(self):
+        self.fails("facts.nolink.kill9", text="signal 9", options="::onfail=source")
+
+    def test_refused_by_the_rules(self):
+        for item, text in (("a=/elsewhere/x", ""), ("a=/fakes/x", ""),
+                           ("a=/copyonly/x::method=mount", "method=mount"),
+                           ("a=/fake/x:ssd9", ""), ("a=@nothing", "nothing")):
+            with self.subTest(item), Daemon("b=/fake/facts.ready") as d:
+                done = d.ask("add", item=item)[-1]
+                self.assertIn(done["code"], ("2", "6") if "ssd9" in item else ("6",))
+                self.assertIn(text, done["text"])
+        with Daemon("a=/elsewhere/x,b=/fake/facts.ready") as d:
+            self.assertEqual(d.wait(names="b")["code"], "0")
+            self.assertEqual(d.wait()["code"], "6")
+            self.assertEqual(d.status("a")["state"], "failed")
+
+    def test_more_than_max_items(self):
+        conf = CONF.replace("MaxItems=30", "MaxItems=2")
+        with Daemon(",".join(f"d{i}=/fake/facts.ready" for i in range(3)), conf=conf) as d:
+            self.assertEqual(d.wait(names="d1")["code"], "0")
+            self.assertEqual(d.wait(names="d2")["code"], "6")
+            d.ask("release", names="d0")
+            self.assertEqual(d.ask("add", item="e=/fake/facts.ready")[-1]["code"], "0")
+
+    def test_catalog(self):
+        conf = CONF + "[dataset imagenet]\nSource=/fake/facts.ready\nDescription=x\n"
+        with Daemon("@imagenet,@nothing", conf=conf) as d:
+            self.assertEqual(d.wait(names="imagenet")["code"], "0")
+            done = d.wait(names="nothing")
+            self.assertEqual(done["code"], "6")
+            self.assertIn("imagenet", done["text"])
+
+    def test_value_that_does_not_parse(self):
+        with Daemon("a=/fake/x:::,,") as d:
+            for fields in ({}, {"any": 1}):
+                done = d.wait(**fields)
+                self.assertEqual(done["code"], "2")
+                self.assertIn("--stage-data", done["text"])
+            self.assertEqual(d.ask("status")[-1]["code"], "2")
+
+    def test_spec_that_is_no_spec(self):
+        for spec in (b"", b"\xff\xff", encode(spec="nonsense"), encode(node="n1")):
+            with self.subTest(spec), Daemon("", spec=spec) as d:
+                self.assertEqual(d.wait()["code"], "2")
+
+    def test_broken_configuration_closes_the_feature(self):
+        with Daemon("a=/fake/facts.ready", conf="[limits]\nMaxItms=3\n") as d:
+            done = d.wait()
+            self.assertEqual(done["code"], "6")
+            self.assertIn("MaxItms", done["text"])
+            self.assertEqual(d.status("a")["state"], "failed")
+
+    def test_without_a_file_a_run_without_keeper_may_all(self):
+        with Daemon("a=/elsewhere/facts.ready", conf=None) as d:
+            self.assertEqual(d.wait()["code"], "0")
+
+    def test_shard_needs_a_place_among_the_nodes(self):
+        spec = {"spec": f"1:no:{'0' * 16}:a=/fake/facts.ready::shard=node", "node": "x9",
+                "nodelist": "n[1-3]"}
+        with Daemon("", spec=spec) as d:
+            self.assertIn("place of node x9", d.wait()["text"])
+
+    def test_flood_of_progress_does_not_starve_others(self):
+        with Daemon("a=/fake/facts.flood50000.silent,b=/fake/facts.ready") as d:
+            wait_for(lambda: d.status("a")["state"] == "staging")
+            for _ in range(20):
+                begun = time.monotonic()
+                d.ask("status")
+                self.assertLess(time.monotonic() - begun, 0.5)
+
+
+class Releasing(unittest.TestCase):
+    def test_ready_is_taken_away(self):
+        with Daemon(f"a=/fake/{GOOD}") as d:
+            d.wait()
+            self.assertTrue(exists(path_of(d, "a")))
+            self.assertEqual(d.ask("release", names="a")[-1]["code"], "0")
+            self.assertFalse(exists(path_of(d, "a")))
+            self.assertEqual(d.status("a")["state"], "released")
+            self.assertEqual(d.ask("release", names="a")[-1]["code"], "0")
+
+    def test_in_each_state(self):
+        for script in ("silent", "facts.touch.silent", "facts.progress.touch.silent",
+                       "facts.link.stays", "facts.touch.hang", "kill9"):
+            with self.subTest(script), Daemon(f"a=/fake/{script}") as d:
+                time.sleep(0.15)
+                begun = time.monotonic()
+                self.assertEqual(d.ask("release", names="a")[-1]["code"], "0")
+                self.assertLess(time.monotonic() - begun, 4)
+                self.assertIn(d.status("a")["state"], ("released", "failed"))
+                self.assertFalse(exists(path_of(d, "a")))
+                self.assertFalse(exists(f"{d.rundir}/t/.stage/tmp/a"))
+
+    def test_queued(self):
+        items = [f"w{i}=/fake/silent" for i in range(10)]
+        with Daemon(",".join(items)) as d:
+            wait_for(lambda: d.status("w0")["state"] == "probing")
+            self.assertEqual(d.status("w9")["state"], "queued")
+            self.assertEqual(d.ask("release", names="w9")[-1]["code"], "0")
+            self.assertEqual(d.status("w9")["state"], "released")
+            d.ask("release", names="w0")
+            wait_for(lambda: d.status("w8")["state"] == "probing", what="the free place is taken")
+
+    def test_those_who_wait_are_told(self):
+        with Daemon("a=/fake/facts.silent") as d:
+            c = d.client()
+            c.send("wait", names="a")
+            time.sleep(0.2)
+            d.ask("release", names="a")
+            done = c.answer()[-1]
+            self.assertEqual(done["code"], "1")
+            self.assertIn("released", done["text"])
+
+    def test_a_name_is_free_again(self):
+        with Daemon("a=/fake/facts.ready") as d:
+            d.wait()
+            d.ask("release", names="a")
+            self.assertEqual(d.ask("add", item="a=/fake/facts.link.ready")[-1]["code"], "0")
+            self.assertEqual(d.wait(names="a")["code"], "0")
+
+    def test_many_in_a_row(self):
+        with Daemon("none", conf=CONF.replace("MaxItems=30", "MaxItems=4")) as d:
+            for i in range(150):
+                done = d.ask("add", item=f"d{i}=/fake/x::method=link")[-1]
+                self.assertEqual(done["code"], "0", done)
+                self.assertEqual(d.ask("release", names=f"d{i}")[-1]["code"], "0")
+
+    def test_what_cannot_be_taken_away_is_said(self):
+        with Daemon("a=/fake/facts.ready") as d:
+            d.wait()
+            with open(f"{d.rundir}/t/.stage/manifest.a", "a") as f:
+                f.write("tree /proc/self\n")
+            self.assertEqual(d.ask("release", names="a")[-1]["code"], "1")
+            self.assertIn("could not be taken away", d.status("a")["warning"])
+
+
+class Clients(unittest.TestCase):
+    """Nothing that one client does keeps another from its answer."""
+
+    def answers(self, d):
+        begun = time.monotonic()
+        self.assertEqual(d.ask("status")[-1]["code"], "0")
+        self.assertLess(time.monotonic() - begun, 0.5)
+
+    def hung_up(self, c):
+        try:
+            return c.sock.recv(65536) == b""
+        except ConnectionResetError:
+            return True
+
+    def test_what_is_no_message_is_hung_up_on(self):
+        with Daemon("a=/fake/silent") as d:
+            for packet in (b"x", b"\0", b"proto=1", b"proto=2\0op=wait\0", b"op=wait\0",
+                           b"proto=1\0", b"proto=1\0op=wait\0op=wait\0", b"proto=1\0OP=wait\0",
+                           b"proto=1\0op=wait\0id=" + b"1" * 100 + b"\0",
+                           b"".join(b"k%d=\0" % i for i in range(200)), b"\xff" * 65000):
+                with self.subTest(packet[:40]):
+                    c = d.client()
+                    c.sock.send(packet)
+                    self.assertTrue(self.hung_up(c))
+            self.answers(d)
+
+    def test_a_packet_that_is_too_big(self):
+        with Daemon("a=/fake/silent") as d:
+            c = d.client()
+            c.sock.send(b"proto=1\0op=wait\0names=" + b"x" * 70000 + b"\0")
+            self.assertTrue(self.hung_up(c))
+            self.answers(d)
+
+    def test_unknown_request_is_usage(self):
+        with Daemon("a=/fake/silent") as d:
+            self.assertEqual(d.ask("dance")[-1]["code"], "2")
+
+    def test_descriptors_that_nobody_asked_for_are_closed(self):
+        with Daemon("a=/fake/silent") as d:
+            count = lambda: len(os.listdir(f"/proc/{d.process.pid}/fd"))  # noqa: E731
+            before = count()
+            for n in (1, 30, 200):
+                c = d.client()
+                socket.send_fds(c.sock, [encode(proto=1, op="status")], [0] * n)
+                self.assertTrue(self.hung_up(c))
+                c.close()
+            wait_for(lambda: count() <= before, what="descriptors are closed")
+            self.answers(d)
+
+    def test_silence_ends_after_ten_seconds(self):
+        with Daemon("a=/fake/silent") as d:
+            silent, talker = d.client(), d.client()
+            talker.ask("status")
+            begun = time.monotonic()
+            self.assertTrue(self.hung_up(silent))
+            self.assertTrue(9 < time.monotonic() - begun < 13)
+            self.assertEqual(talker.ask("status")[-1]["code"], "0")
+
+    def test_a_client_that_leaves(self):
+        with Daemon("a=/fake/facts.sleep800.progress.ready") as d:
+            for op in ("wait", "status", "log", "env"):
+                for _ in range(20):
+                    c = d.client()
+                    c.send(op, progress=1, watch=1)
+                    c.close()
+            self.assertEqual(d.wait()["code"], "0")
+
+    def test_a_client_that_never_reads(self):
+        with Daemon("a=/fake/facts.flood300000.ready") as d:
+            deaf = [d.client() for _ in range(10)]
+            for c in deaf:
+                c.send("wait", progress=1)
+            greedy = d.client()
+            greedy.sock.setblocking(False)
+            sent = 0
+            try:
+                for sent in range(100000):
+                    greedy.sock.send(encode(proto=1, op="status", id=sent))
+            except BlockingIOError:
+                pass
+            self.answers(d)
+            self.assertEqual(d.wait()["code"], "0")
+            for c in deaf:
+                self.assertEqual(c.answer()[-1]["code"], "0")
+            greedy.sock.setblocking(True)
+            for _ in range(sent):
+                while greedy.receive()["op"] != "done":
+                    pass
+
+    def test_several_requests_on_one_connection(self):
+        with Daemon("a=/fake/facts.sleep200.ready") as d:
+            c = d.client()
+            c.send("wait", id="7")
+            c.send("status", id="7")
+            self.assertEqual(c.answer()[-1]["code"], "0")
+            self.assertEqual(c.answer()[-1]["code"], "0")
+            self.assertEqual(c.ask("env")[-1]["code"], "0")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to be somebody else")
+    def test_other_users_are_hung_up_on(self):
+        with Daemon("a=/fake/silent", keeper=True) as d:
+            os.chmod(d.top, 0o755)
+            os.chmod(d.rundir, 0o755)
+            os.chmod(d.socket_path, 0o666)
+            code = ("import socket,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\n"
+                    f"s.connect('{d.socket_path}')\n"
+                    "try:\n s.send(b'proto=1\\0op=status\\0id=1\\0'); r=s.recv(9999)\n"
+                    "except OSError: r=b''\nsys.exit(10 if r==b'' else 11)")
+            for uid, want in ((1, 10), (OTHER_UID, 11), (0, 11)):
+                p = subprocess.run([sys.executable, "-c", code], user=uid, group=uid,
+                                   extra_groups=[], timeout=20)
+                self.assertEqual(p.returncode, want, f"uid {uid}")
+            self.assertIn("refused a connection of uid 1", d.log())
+
+
+class Crowds(unittest.TestCase):
+    def waiters(self, n):
+        with Daemon("a=/fake/facts.sleep60000") as d:
+            clients = [d.client() for _ in range(n)]
+            for c in clients:
+                c.send("wait", names="a")
+            d.ask("status")  # all those requests were read before this one
+            poll = select.epoll()
+            for c in clients:
+                poll.register(c.sock, select.EPOLLIN)
+            begun = time.monotonic()
+            d.ask("release", names="a")
+            waiting = {c.sock.fileno(): c for c in clients}
+            while waiting:
+                for fd, _ in poll.poll(10, 256):
+                    m = waiting[fd].receive()
+                    if m["op"] == "done":
+                        del waiting[fd]
+                        poll.unregister(fd)
+            took = time.monotonic() - begun
+            for c in clients:
+                c.close()
+            return took
+
+    def spread(self, n):
+        """From the moment the daemon says ready to the last waiter's done, in the daemon's view
+        told by a first waiter; the receiving side is this slow script's own."""
+        with Daemon("a=/fake/facts.sleep1500.ready") as d:
+            clients = [d.client() for _ in range(n)]
+            for c in clients:
+                c.send("wait", names="a")
+            first, last = None, None
+            for c in clients:
+                c.sock.settimeout(20)
+            select.select([clients[0].sock], [], [])
+            first = time.monotonic()
+            # the packets lie in the sockets; that they all are there is what counts
+            pending = set(c.sock.fileno() for c in clients)
+            poll = select.poll()
+            for fd in pending:
+                poll.register(fd, select.POLLIN)
+            while pending:
+                for fd, _ in poll.poll(20000):
+                    pending.discard(fd)
+                    poll.unregister(fd)
+            last = time.monotonic()
+            for c in clients:
+                self.assertEqual(c.answer()[-1]["code"], "0")
+                c.close()
+            return last - first
+
+    def test_64_waiters_are_answered_at_once(self):
+        took = min(self.spread(64) for _ in range(3))
+        print(f"64 waiters: {took * 1000:.1f} ms")
+        self.assertLess(took, 0.010)
+
+    def test_1000_waiters_are_answered_at_once(self):
+        took = min(self.spread(1000) for _ in range(3))
+        print(f"1000 waiters: {took * 1000:.1f} ms")
+        self.assertLess(took, 0.030)
+
+    def test_more_connections_than_places(self):
+        with Daemon("a=/fake/facts.sleep3000.ready") as d:
+            idle = [d.client() for _ in range(100)]
+            waiters = [d.client() for _ in range(1190)]
+            for c in waiters:
+                c.send("wait")
+            self.assertEqual(d.ask("status")[-1]["code"], "0")
+            gone = sum(1 for c in idle if select.select([c.sock], [], [], 0)[0])
+            self.assertGreater(gone, 50)  # the idle made room
+            more = [d.client() for _ in range(40)]
+            for c in more:
+                try:
+                    c.send("wait")
+                except OSError:
+                    pass
+            codes = []
+            for c in more:
+                try:
+                    codes.append(c.answer()[-1]["code"])
+                except (EOFError, OSError):
+                    codes.append("gone")
+            self.assertIn("5", codes)  # a polite refusal
+            for c in waiters:
+                self.assertEqual(c.answer()[-1]["code"], "0")
+
+    def test_no_descriptor_left(self):
+        import resource
+
+        def few():
+            resource.setrlimit(resource.RLIMIT_NOFILE, (120, 120))
+
+        with Daemon("a=/fake/facts.sleep2000.ready", preexec=few) as d:
+            waiter = d.client()
+            waiter.send("wait")
+            crowd = []
+            for _ in range(300):
+                try:
+                    c = d.client(timeout=2)
+                    c.send("wait")
+                    crowd.append(c)
+                except OSError:
+                    pass
+            before = self.cpu(d)
+            time.sleep(0.5)
+            self.assertLess(self.cpu(d) - before, 0.2)  # it does not spin
+            self.assertEqual(waiter.answer()[-1]["code"], "0")
+            for c in crowd:
+                c.close()
+            self.assertEqual(d.ask("status")[-1]["code"], "0")
+
+    @staticmethod
+    def cpu(d):
+        with open(f"/proc/{d.process.pid}/stat") as f:
+            fields = f.read().rsplit(")", 1)[1].split()
+        return (int(fields[11]) + int(fields[12])) / os.sysconf("SC_CLK_TCK")
+
+
+class Keeping(unittest.TestCase):
+    """With a keeper that this test plays."""
+
+    def test_stages(self):
+        with Daemon(f"a=/fake/{GOOD}", keeper=True) as d:
+            self.assertEqual(d.wait()["code"], "0")
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root")
+    def test_refuses_to_be_root(self):
+        p = subprocess.run([os.environ["STAGINGD"], "--keeper", "--job", "1", "--rundir", "/tmp"],
+                           stderr=subprocess.PIPE, timeout=10)
+        self.assertEqual(p.returncode, 1)
+        self.assertIn(b"root", p.stderr)
+
+    def spawned(self, d):
+        return [m for m in d.keeper.log if m[0] == Keeper.SPAWN]
+
+    def test_what_may_go_to_memory_waits_for_its_size(self):
+        with Daemon("a=/fake/facts.ready,m=/fake/factsmount_source.mount.stays::method=mount,"
+                    "s=/fake/facts_ssd.ready:ssd", keeper=True, memory=None) as d:
+            self.assertEqual(d.wait(names="m,s")["code"], "0")
+            self.assertEqual(d.status("a")["state"], "queued")
+            d.keeper.say(Keeper.MEMORY, 0, 1 << 30, 1 << 20)
+            self.assertEqual(d.wait(names="a")["code"], "0")
+
+    def test_but_no_longer_than_five_seconds(self):
+        with Daemon("a=/fake/facts.ready", keeper=True, memory=None) as d:
+            begun = time.monotonic()
+            self.assertEqual(d.wait()["code"], "0")
+            self.assertTrue(4 < time.monotonic() - begun < 7)
+
+    def test_the_jobs_memory_is_the_limit(self):
+        mib = 1 << 20
+        with Daemon(f"a=/fake/facts.reserve{60 * mib}.ready", keeper=True,
+                    memory=(100 * mib, 40 * mib)) as d:
+            done = d.wait()
+            self.assertEqual(done["code"], "7")
+            self.assertIn(f"{50 * mib} left", done["text"])
+            self.assertIn("--mem", done["text"])
+
+    def test_mount_gives_descriptors_and_is_taken_away(self):
+        with Daemon("a=/fake/factsmount_source.mount4.link.stays::method=mount", keeper=True) as d:
+            self.assertEqual(d.wait()["code"], "0")
+            self.assertIn(f"mounted {d.rundir}/m/0 fds=4", d.status("a")["warning"])
+            self.assertEqual([m[2] for m in self.spawned(d)], [1])  # class: server
+            fds = [os.readlink(f"/proc/{d.process.pid}/fd/{n}")
+                   for n in os.listdir(f"/proc/{d.process.pid}/fd")]
+            self.assertLessEqual(fds.count("/dev/null"), 2)  # stdin and the reserve: no copy kept
+            self.assertEqual(d.ask("release", names="a")[-1]["code"], "0")
+            self.assertIn(Keeper.UNMOUNT, [m[0] for m in d.keeper.log])
+
+    def test_mount_that_fails(self):
+        with Daemon("a=/fake/factsmount_source.mount.error::method=mount", keeper=True) as d:
+            d.keeper.fail[Keeper.MOUNT] = errno.ENODEV
+            self.assertEqual(d.wait()["code"], "1")
+            self.assertIn("fds=0", d.status("a")["warning"])
+
+    def test_dead_server_is_unmounted(self):
+        with Daemon("a=/fake/factsmount_source.mount.link.stays::method=mount", keeper=True) as d:
+            self.assertEqual(d.wait()["code"], "0")
+            os.kill(int(d.status("a")["pid"]), signal.SIGKILL)
+            wait_for(lambda: d.status("a")["state"] == "failed")
+            self.assertIn(Keeper.UNMOUNT, [m[0] for m in d.keeper.log])
+            self.assertFalse(exists(path_of(d, "a")))
+
+    def test_class_is_by_what_the_worker_finds(self):
+        with Daemon("a=/fake/factsmount_source.mount.stays,b=/fake/facts.ready.sqsh",
+                    keeper=True) as d:
+            self.assertEqual(d.wait()["code"], "0")
+            classes = [m[2] for m in self.spawned(d)]
+            self.assertEqual(sorted(classes), [0, 0, 1, 1])  # each started twice
+
+    def test_tier_directory_is_the_keepers(self):
+        with Daemon("a=/fake/facts_ssd.tierssd.ready:ssd", keeper=True) as d:
+            self.assertEqual(d.wait()["code"], "0")
+            self.assertEqual(d.status("a")["warning"], f"{d.top}/ssd/stage-data-4711")
+            self.assertIn(Keeper.TIER, [m[0] for m in d.keeper.log])
+
+    def test_spawn_that_fails(self):
+        with Daemon("a=/fake/facts.ready::onfail=source", keeper=True, memory=None) as d:
+            d.keeper.fail[Keeper.SPAWN] = errno.EAGAIN
+            d.keeper.say(Keeper.MEMORY, 0, 0, 0)
+            self.assertIn("could not be started", d.wait()["text"])
+
+    def test_keeper_that_is_deaf(self):
+        with Daemon("a=/fake/facts.ready::timeout=300ms", keeper=True, memory=None) as d:
+            d.keeper.deaf.add(Keeper.SPAWN)
+            d.keeper.say(Keeper.MEMORY, 0, 0, 0)
+            self.assertEqual(d.wait()["code"], "124")
+
+    def test_unmount_that_is_not_answered(self):
+        with Daemon("a=/fake/factsmount_source.mount.stays::method=mount", keeper=True,
+                    conf=CONF.replace("CleanupTimeout=5s", "CleanupTimeout=1s")) as d:
+            d.wait()
+            d.keeper.deaf.add(Keeper.UNMOUNT)
+            self.assertEqual(d.ask("release", names="a")[-1]["code"], "1")
+            self.assertEqual(d.status("a")["state"], "failed")
+
+    def test_cancel_ends_staging_and_leaves_what_is_ready(self):
+        with Daemon("a=/fake/facts.link.ready,m=/fake/factsmount_source.mount.link.stays::method=mount,"
+                    "s=/fake/facts.touch.silent,h=/fake/facts.touch.hang", keeper=True) as d:
+            d.wait(names="a,m")
+            wait_for(lambda: exists(f"{d.rundir}/t/.stage/tmp/h"))
+            c = d.client()
+            c.send("wait")
+            d.ask("status")
+            d.keeper.say(Keeper.CANCEL)
+            done = c.answer()[-1]
+            self.assertEqual(done["code"], "130")
+            self.assertEqual(d.process.wait(6), 0)
+            self.assertTrue(exists(path_of(d, "a")))
+            self.assertTrue(exists(path_of(d, "m")))
+            self.assertFalse(exists(f"{d.rundir}/t/.stage/tmp/s"))
+            self.assertNotIn(Keeper.UNMOUNT, [m[0] for m in d.keeper.log])
+
+    def test_dead_keeper_is_the_end(self):
+        with Daemon("a=/fake/facts.silent", keeper=True) as d:
+            wait_for(lambda: d.status("a")["state"] == "preparing")
+            d.keeper.sock.shutdown(socket.SHUT_RDWR)
+            self.assertEqual(d.process.wait(6), 0)
+
+
+class Ending(unittest.TestCase):
+    def test_term_releases_all(self):
+        with Daemon(f"a=/fake/{GOOD},b=/fake/facts.link.stays,c=/fake/facts.touch.silent,"
+                    "d=/fake/facts.touch.hang") as d:
+            d.wait(names="a,b")
+            c = d.client()
+            c.send("wait", names="c")
+            d.ask("status")
+            self.assertEqual(d.end(), 0)
+            self.assertEqual(c.answer()[-1]["code"], "130")
+            self.assertFalse(exists(d.rundir))
+
+    def test_last_lease(self):
+        with Daemon("a=/fake/facts.link.ready") as d:
+            second = d.client()
+            second.ask("lease")
+            d.lease.close()
+            d.lease = None
+            time.sleep(0.2)
+            self.assertEqual(d.wait()["code"], "0")
+            second.close()
+            self.assertEqual(d.process.wait(10), 0)
+            self.assertFalse(exists(d.rundir))
+
+    def test_workers_die_with_it(self):
+        with Daemon("a=/fake/facts.silent,b=/fake/facts.link.stays") as d:
+            d.wait(names="b")
+            pids = [int(d.status(n)["pid"]) for n in "ab"]
+            d.process.kill()
+            d.process.wait()
+            for pid in pids:
+                wait_for(lambda: not os.path.exists(f"/proc/{pid}"), what="worker is gone")
+
+    def test_what_a_kill_leaves_is_taken_away_by_the_next(self):
+        with Daemon("a=/fake/facts.touch.link.ready,b=/fake/facts.tierssd.ready") as d:
+            d.wait()
+            d.process.kill()
+            d.process.wait()
+            ssd = f"{d.top}/ssd/stage-data-4711"
+            self.assertTrue(exists(ssd) and exists(path_of(d, "a")))
+            with Daemon("c=/fake/facts.ready", job=4712, top=d.top) as other:
+                self.assertEqual(other.wait()["code"], "0")
+                wait_for(lambda: not exists(d.rundir), what="the neighbour is swept")
+            self.assertFalse(exists(ssd))
+
+    def test_what_a_kill_leaves_in_the_same_directory(self):
+        with Daemon("a=/fake/facts.touch.link.ready") as d:
+            d.wait()
+            d.process.kill()
+            d.process.wait()
+            os.unlink(d.socket_path)
+            with Daemon("b=/fake/facts.ready", top=d.top) as again:
+                self.assertEqual(again.wait()["code"], "0")
+                self.assertFalse(exists(path_of(again, "a")))
+
+    def test_a_living_neighbour_is_left_alone(self):
+        with Daemon("a=/fake/facts.link.ready") as d:
+            d.wait()
+            with Daemon("c=/fake/facts.ready", job=4712, top=d.top) as other:
+                other.wait()
+                time.sleep(0.5)
+            self.assertTrue(exists(path_of(d, "a")))
+            self.assertEqual(d.wait()["code"], "0")
+
+    def test_a_second_one_in_the_same_directory_is_refused(self):
+        with Daemon("a=/fake/facts.ready") as d:
+            p = subprocess.run([os.environ["STAGINGD"], "--local", "--rundir", d.rundir],
+                               stderr=subprocess.PIPE, timeout=10)
+            self.assertEqual(p.returncode, 1)
+            self.assertIn(b"another stagingd", p.stderr)
+
+    def test_socket_that_is_removed(self):
+        with Daemon("a=/fake/facts.sleep500.link.ready") as d:
+            c = d.client()
+            os.unlink(d.socket_path)
+            self.assertEqual(c.ask("wait")[-1]["code"], "0")
+
+    def test_arguments(self):
+        for args in ([], ["--local"], ["--keeper", "--rundir", "/x"], ["--local", "--rundir", "x"],
+                     ["--local", "--keeper", "--rundir", "/x", "--job", "1"],
+                     ["--local", "--rundir", "/x", "--job", "-1"], ["--what"]):
+            p = subprocess.run([os.environ["STAGINGD"], *args], stderr=subprocess.DEVNULL,
+                               timeout=10)
+            self.assertEqual(p.returncode, 2, args)
+
+
+if __name__ == "__main__":
+    unittest.main(verbosity=2)

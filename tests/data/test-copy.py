@@ -1,0 +1,469 @@
+#!/usr/bin/env python3
+"""Files, directories and sets, copied by a real worker: equal to what `cp -a` makes, less setuid."""
+import hashlib
+import os
+import socket
+import stat
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import *  # noqa: E402
+
+
+def write(path, data=b"x", mode=None, mtime=None):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as f:
+        f.write(data)
+    if mode is not None:
+        os.chmod(path, mode)
+    if mtime is not None:
+        os.utime(path, (mtime, mtime))
+
+
+def make_tree(top):
+    for i in range(5):
+        for j in range(20):
+            write(f"{top}/d{i}/sub/f{j}", os.urandom(j * 997), 0o640, 1e9 + i * 100 + j)
+    write(f"{top}/big", os.urandom(3 << 20), 0o444)
+    write(f"{top}/empty", b"")
+    write(f"{top}/setuid", b"#!", 0o6755)
+    write(f"{top}/none", b"secret", 0o000)
+    os.link(f"{top}/big", f"{top}/d0/hard")
+    os.link(f"{top}/d1/sub/f3", f"{top}/d2/hard3")
+    os.symlink("../nowhere", f"{top}/dangling")
+    os.symlink("/etc/passwd", f"{top}/d3/absolute")
+    os.symlink("d0", f"{top}/todir")
+    write(os.fsencode(top) + b"/name \xff\n\x1b[31m*", b"odd")
+    os.mkdir(f"{top}/emptydir")
+    os.mkdir(f"{top}/readonly")
+    write(f"{top}/readonly/f", b"1")
+    os.chmod(f"{top}/readonly", 0o555)
+    for d in ("d0/sub", "emptydir", "readonly", "."):
+        os.utime(f"{top}/{d}", (1.1e9, 1.1e9))
+    with open(f"{top}/sparse", "wb") as f:
+        f.truncate(64 << 20)
+        f.seek(32 << 20)
+        f.write(b"island")
+
+
+def test_a_directory_equals_cp_a():
+    src = scratch()
+    make_tree(src)
+    subprocess.check_call(["cp", "-a", src, src + ".cp"])
+    with Worker(f"x={src}") as w:
+        m = w.ready()
+        same_trees(src + ".cp", w.path)
+        assert m["kind"] == "dir" and int(m["files"]) > 100, m
+        assert not os.stat(f"{w.path}/setuid").st_mode & 0o6000
+        assert os.stat(f"{w.path}/sparse").st_blocks * 512 < 1 << 20, "holes were filled"
+        assert os.stat(f"{w.path}/big").st_ino == os.stat(f"{w.path}/d0/hard").st_ino
+        progress = w.get("progress")
+        facts = w.get("facts")[0]
+        assert facts["method"] == "copy" and facts["tier"] == "shm", facts
+        assert not progress or int(progress[-1]["bytes"]) <= int(facts["total"])
+    remove(src)
+    remove(src + ".cp")
+
+
+def test_a_file_keeps_bytes_mode_and_time():
+    src = scratch()
+    write(f"{src}/f.bin", os.urandom(5 << 20), 0o751, 1.2e9)
+    with Worker(f"x={src}/f.bin") as w:
+        m = w.ready()
+        assert m["kind"] == "file" and m["files"] == "1"
+        st = os.stat(w.path)
+        assert open(w.path, "rb").read() == open(f"{src}/f.bin", "rb").read()
+        assert stat.S_IMODE(st.st_mode) == 0o751 and st.st_mtime == 1.2e9
+    remove(src)
+
+
+def test_a_big_file_is_copied_in_ranges():
+    src = scratch()
+    block = os.urandom(1 << 20)
+    with open(f"{src}/f", "wb") as f:
+        for i in range(150):
+            f.write(i.to_bytes(8, "big") + block[8:])
+    for item in (f"x={src}/f", f"x={src}"):
+        with Worker(item) as w:
+            w.ready()
+            path = w.path if os.path.isfile(w.path) else f"{w.path}/f"
+            assert subprocess.call(["cmp", path, f"{src}/f"]) == 0
+    remove(src)
+
+
+def test_sha256_is_checked_while_reading():
+    src = scratch()
+    data = os.urandom(3 << 20)
+    write(f"{src}/f", data)
+    good = hashlib.sha256(data).hexdigest()
+    with Worker(f"x={src}/f::verify=sha256:{good}") as w:
+        w.ready()
+    bad = hashlib.sha256(b"other").hexdigest()
+    with Worker(f"x={src}/f::verify=sha256:{bad}") as w:
+        assert good in w.error()["text"]
+    remove(src)
+
+
+def test_include_and_exclude():
+    src = scratch()
+    for p in ("train/a.jpg", "train/b.png", "train/deep/c.jpg", "val/d.jpg", "val/e.txt", "f.jpg"):
+        write(f"{src}/{p}")
+
+    def staged(options):
+        with Worker(f"x={src}::{options}") as w:
+            w.ready()
+            return sorted(k for k, v in describe(w.path).items() if v[:1] == ("file",)), \
+                sorted(k for k, v in describe(w.path).items() if v[:1] == ("dir",) and k != ".")
+
+    assert staged("include=*.jpg")[0] == ["f.jpg", "train/a.jpg", "train/deep/c.jpg", "val/d.jpg"]
+    files, dirs = staged("include=*.txt")
+    assert files == ["val/e.txt"] and dirs == ["val"], "directories come with what is in them"
+    assert staged("include=train")[0] == ["train/a.jpg", "train/b.png", "train/deep/c.jpg"]
+    assert staged("include=*.{png,txt}")[0] == ["train/b.png", "val/e.txt"]
+    assert staged("exclude=val+exclude=*.png")[0] == ["f.jpg", "train/a.jpg", "train/deep/c.jpg"]
+    assert staged("include=train/*")[0] == ["train/a.jpg", "train/b.png", "train/deep/c.jpg"]
+    assert staged("include=*.jpg+exclude=train/deep")[0] == ["f.jpg", "train/a.jpg", "val/d.jpg"]
+    assert staged("subdir=train")[0] == ["a.jpg", "b.png", "deep/c.jpg"]
+    remove(src)
+
+
+def test_special_files_are_left_out_and_counted():
+    src = scratch()
+    write(f"{src}/f")
+    os.mkfifo(f"{src}/fifo")
+    s = socket.socket(socket.AF_UNIX)
+    s.bind(f"{src}/sock")
+    with Worker(f"x={src}") as w:
+        w.ready()
+        assert os.listdir(w.path) == ["f"]
+        assert any(t.startswith("2 sockets") for t in w.warnings()), w.warnings()
+    remove(src)
+
+
+def test_what_is_no_file_is_refused_at_once():
+    src = scratch()
+    os.mkfifo(f"{src}/fifo")
+    os.symlink("loop", f"{src}/loop")
+    for path, word in ((f"{src}/fifo", "FIFO"), ("/dev/zero", "character device"),
+                       (f"{src}/loop", "symbolic links"), (f"{src}/gone", "No such file")):
+        with Worker(f"x={path}") as w:
+            assert word in w.error()["text"], w.messages
+    remove(src)
+
+
+def test_a_link_cannot_leave_the_rule():
+    src = scratch()
+    write(f"{src}/allowed/f", b"1")
+    write(f"{src}/secret/f", b"2")
+    write(f"{src}/allowed2/f", b"2")
+    os.symlink("../secret", f"{src}/allowed/out")
+    os.symlink("f", f"{src}/allowed/in")
+    match = f"{src}/allowed/**"
+    with Worker(f"x={src}/allowed/in", rulematch=match) as w:
+        w.ready()
+    for path in ("allowed/out/f", "allowed/out", "allowed2/f", "secret/f"):
+        with Worker(f"x={src}/{path}", rulematch=match) as w:
+            m = w.error()
+            assert m["code"] == "6" and "rule" in m["text"], m
+    with Worker(f"x={src}/allowed/f", rulematch="") as w:
+        w.error()
+    # a set whose member leads out
+    os.symlink("../secret/f", f"{src}/allowed/g")
+    with Worker(f"x={src}/allowed/{{f,g}}", rulematch=match) as w:
+        assert "outside" in w.error()["text"]
+    # a link as rule: root's is followed, as administrators mount things that way
+    os.symlink("allowed", f"{src}/current")
+    with Worker(f"x={src}/current/f", rulematch=f"{src}/current/**") as w:
+        if os.geteuid() == 0:
+            w.ready()
+        else:
+            w.error()
+    remove(src)
+
+
+def test_links_in_a_tree_are_copied_as_links():
+    src = scratch()
+    write(f"{src}/secret")
+    os.makedirs(f"{src}/tree")
+    os.symlink("../secret", f"{src}/tree/out")
+    with Worker(f"x={src}/tree", rulematch=f"{src}/tree/**") as w:
+        w.ready()
+        assert os.readlink(f"{w.path}/out") == "../secret"
+    remove(src)
+
+
+def test_sets_patterns_braces_lists():
+    src = scratch()
+    for i in range(12):
+        write(f"{src}/s-{i:03d}.tar", b"%d" % i)
+    write(f"{src}/other.txt")
+
+    def staged(item, **task):
+        with Worker(item, **task) as w:
+            m = w.ready()
+            names = sorted(os.listdir(w.path))
+            lines = open(m["list"]).read().splitlines()
+            assert sorted(lines) == [f"{w.path}/{n}" for n in names]
+            return names
+
+    all_tars = [f"s-{i:03d}.tar" for i in range(12)]
+    assert staged(f"x={src}/s-{{000..011}}.tar") == all_tars
+    assert staged(f"x={src}/s-*.tar") == all_tars
+    assert staged(f"x={src}/s-00[0-3].tar") == all_tars[:4]
+    assert staged(f"x={src}/{{s-000.tar,other.txt}}") == ["other.txt", "s-000.tar"]
+    assert staged(f"x={src}/*.{{txt,nothing}}") == ["other.txt"]
+    write(f"{src}/list", f"s-001.tar\n\n{src}/s-002.tar\r\n".encode())
+    assert staged(f"x=@@{src}/list") == ["s-001.tar", "s-002.tar"]
+    with Worker(f"x={src}/s-{{010..013}}.tar") as w:
+        assert "s-012.tar" in w.error()["text"]
+    with Worker(f"x={src}/nothing*") as w:
+        assert "no file fits" in w.error()["text"]
+    os.makedirs(f"{src}/d")
+    write(f"{src}/d/s-001.tar")
+    write(f"{src}/list2", b"s-001.tar\nd/s-001.tar\n")
+    with Worker(f"x=@@{src}/list2") as w:
+        assert "same name" in w.error()["text"]
+    remove(src)
+
+
+def test_a_set_may_hold_directories():
+    src = scratch()
+    write(f"{src}/a/b/c")
+    write(f"{src}/f")
+    with Worker(f"x={src}/*") as w:
+        w.ready()
+        same_trees(f"{src}/a", f"{w.path}/a")
+        assert os.path.isfile(f"{w.path}/f")
+    remove(src)
+
+
+def test_shards_deal_out_everything_once():
+    src = scratch()
+    for i in range(10):
+        write(f"{src}/s{i}")
+        write(f"{src}/tree/{i % 3}/t{i}")
+    for item, names in ((f"x={src}/s*", [f"s{i}" for i in range(10)]),
+                        (f"x={src}/tree", [f"{i % 3}/t{i}" for i in range(10)])):
+        for even in ("node", "node-even"):
+            parts = []
+            for node in range(3):
+                with Worker(f"{item}::shard={even}", nodes=3, nodeindex=node) as w:
+                    w.ready()
+                    parts.append([k for k, v in describe(w.path).items() if v[:1] == ("file",)])
+                    assert any("nodes" in t or "node" in t for t in w.warnings()), w.warnings()
+            union = sorted(sum(parts, []))
+            if even == "node":
+                assert union == sorted(names)
+            else:
+                assert len(set(union)) == 9 and {len(p) for p in parts} == {3}, parts
+    remove(src)
+
+
+def test_a_tier_on_disk_is_reached_by_a_link():
+    src = scratch()
+    write(f"{src}/t/f", b"1")
+    with Worker(f"x={src}/t:ssd") as w:
+        w.ready()
+        assert os.readlink(w.path) == f"{w.tiers}/ssd/x"
+        same_trees(f"{src}/t", f"{w.tiers}/ssd/x")
+        assert os.listdir(f"{w.tiers}/ssd") == ["x"]
+    remove(src)
+
+
+def test_auto_goes_to_disk_and_then_to_a_link():
+    src = scratch()
+    write(f"{src}/t/f", b"1" * 100000)
+
+    def no_memory(m):
+        return dict(op="grant", ok=0, have=5) if m["tier"] == "shm" else \
+            dict(op="grant", ok=1, have=1)
+
+    with Worker(f"x={src}/t", answers={"reserve": no_memory}) as w:
+        w.ready()
+        assert os.readlink(w.path) == f"{w.tiers}/ssd/x"
+    with Worker(f"x={src}/t", answers={"reserve": lambda m: dict(op="grant", ok=0, have=5)}) as w:
+        w.ready()
+        assert os.readlink(w.path) == f"{src}/t"
+        assert w.get("facts")[-1]["method"] == "link"
+    with Worker(f"x={src}/t:shm", answers={"reserve": no_memory}) as w:
+        m = w.error()
+        assert m["code"] == "7" and ":ssd" in m["text"], m
+    with Worker(f"x={src}/t", memlimit=60000, ssd=0, methods="copy") as w:
+        m = w.error()
+        assert m["code"] == "7" and "--mem" in m["text"], m
+    remove(src)
+
+
+def test_a_full_tier_takes_its_part_away():
+    if os.geteuid() != 0:
+        return "needs root for a small tmpfs"
+    src, tier = scratch(), scratch()
+    subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=2m", "none", tier])
+    try:
+        for i in range(40):
+            write(f"{src}/d/f{i}", os.urandom(100000))
+
+        def lie(m):  # so that it is the file system that refuses
+            return dict(op="grant", ok=1, have=GIB)
+
+        for n, word in ((40, "free"), (15, None)):
+            answers = {"reserve": lie, "tier": lambda m: dict(op="tierdir", path=tier)}
+            with Worker(f"x={src}/d:ssd", answers=answers) as w:
+                if n == 40:
+                    m = w.error()
+                    assert m["code"] == "7", m
+                    assert os.listdir(tier) == []
+        # known to fit by its size, and then it does not: somebody else took the room
+        write(f"{tier}/other", b"1" * 1000000)
+        for i in range(30):
+            os.unlink(f"{src}/d/f{i}")
+
+        def take_room(m):
+            write(f"{tier}/other2", b"1" * 400000)
+            return dict(op="grant", ok=1, have=GIB)
+
+        answers = {"reserve": take_room, "tier": lambda m: dict(op="tierdir", path=tier)}
+        with Worker(f"x={src}/d:ssd", answers=answers) as w:
+            m = w.error()
+            assert m["code"] == "7" and "MiB" in m["text"], m
+            assert sorted(os.listdir(tier)) == ["other", "other2"]
+    finally:
+        subprocess.check_call(["umount", tier])
+    remove(src)
+    os.rmdir(tier)
+
+
+def test_limits_of_bytes_and_files():
+    src = scratch()
+    for i in range(50):
+        write(f"{src}/d/f{i}", b"1" * 5000)
+    with Worker(f"x={src}/d", maxbytes=100000) as w:
+        assert w.error()["code"] == "7"
+    with Worker(f"x={src}/d", maxfiles=10) as w:
+        assert "10" in w.error()["text"]
+    with Worker(f"x={src}/d::max=1M", maxbytes=0) as w:
+        w.ready()
+    remove(src)
+
+
+def test_onfail_source_links_to_the_source():
+    src = scratch()
+    write(f"{src}/d/f", b"1" * 5000)
+    refuse = {"reserve": lambda m: dict(op="grant", ok=0, have=1)}
+    with Worker(f"x={src}/d:shm:onfail=source", answers=refuse) as w:
+        w.ready()
+        assert os.readlink(w.path) == f"{src}/d"
+        assert any("staging failed" in t for t in w.warnings())
+    with Worker(f"x={src}/d/*:shm:onfail=source", answers=refuse) as w:
+        w.ready()
+        assert os.readlink(f"{w.path}/f") == f"{src}/d/f", "the same shape: a directory"
+    with Worker(f"x={src}/d", mode="source") as w:
+        w.ready()
+        assert os.readlink(w.path) == f"{src}/d"
+    remove(src)
+
+
+def test_unreadable_files_are_named():
+    if os.geteuid() == 0:
+        return run_as_nobody("test_unreadable_files_are_named")
+    src = scratch()
+    for i in range(20):
+        write(f"{src}/f{i}", b"1", 0)
+    write(f"{src}/good")
+    os.makedirs(f"{src}/closed/below")
+    os.chmod(f"{src}/closed", 0)
+    with Worker(f"x={src}") as w:
+        text = w.error()["text"]
+        assert "may not be read" in text and text.count("f1") >= 1, text
+    remove(src)
+
+
+def run_as_nobody(name):
+    base = tempfile.mkdtemp(prefix="stage-nobody-", dir=os.environ.get("TMPDIR"))
+    os.chown(base, 65534, 65534)
+    worker = os.path.join(base, "stage-worker")
+    shutil.copy(WORKER, worker)
+    os.chmod(worker, 0o755)
+    here = os.path.join(base, "t")
+    shutil.copytree(os.path.dirname(os.path.abspath(__file__)), here)
+
+    def drop():
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+
+    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+    r = subprocess.run([python, f"{here}/{os.path.basename(sys.argv[0])}", name],
+                       preexec_fn=drop, env=dict(os.environ, TMPDIR=base, STAGE_WORKER=worker),
+                       capture_output=True, text=True, cwd="/")
+    remove(base)
+    assert r.returncode == 0, r.stdout + r.stderr
+
+
+def test_a_file_that_changes_is_noticed():
+    src = scratch()
+    write(f"{src}/f", os.urandom(1 << 20))
+
+    def touch(m):
+        write(f"{src}/f", os.urandom(1 << 20))
+        return dict(op="grant", ok=1, have=GIB)
+
+    with Worker(f"x={src}/f", answers={"reserve": touch}) as w:
+        assert "changed" in w.error()["text"]
+    remove(src)
+
+
+def test_a_source_is_not_copied_into_itself():
+    base = scratch()
+    with Worker(f"x={base}", base=base) as w:
+        assert "into itself" in w.error()["text"]
+    remove(base)
+
+
+def test_mounts_inside_are_not_crossed():
+    if os.geteuid() != 0:
+        return "needs root to mount"
+    src = scratch()
+    write(f"{src}/f")
+    os.mkdir(f"{src}/m")
+    subprocess.check_call(["mount", "-t", "tmpfs", "none", f"{src}/m"])
+    try:
+        write(f"{src}/m/inside")
+        with Worker(f"x={src}") as w:
+            w.ready()
+            assert sorted(os.listdir(w.path)) == ["f", "m"]
+            assert os.listdir(f"{w.path}/m") == []
+            assert any("mounted" in t for t in w.warnings())
+    finally:
+        subprocess.check_call(["umount", f"{src}/m"])
+    remove(src)
+
+
+def test_deep_trees_are_refused_with_a_sentence():
+    src = scratch()
+    path = src
+    fd = os.open(src, os.O_RDONLY)
+    for i in range(300):
+        os.mkdir("d", dir_fd=fd)
+        new = os.open("d", os.O_RDONLY, dir_fd=fd)
+        os.close(fd)
+        fd = new
+    os.close(fd)
+    with Worker(f"x={src}") as w:
+        assert "deeper than" in w.error()["text"]
+    subprocess.check_call(["rm", "-rf", src])
+
+
+def test_options_that_select_nothing_are_refused():
+    src = scratch()
+    write(f"{src}/f")
+    for options in ("strip=1", "subdir=a", "include=*.x", "nested", "shard=node",
+                    "method=extract", "method=mount"):
+        with Worker(f"x={src}/f::{options}") as w:
+            w.error()
+    remove(src)
+
+
+if __name__ == "__main__":
+    main(globals())

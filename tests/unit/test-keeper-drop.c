@@ -1,0 +1,143 @@
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+
+#include "common/fd.h"
+#include "daemon/keeper/launch.h"
+#include "daemon/keeper/proc.h"
+
+#define SOMEBODY 65534
+
+/* Runs fn in a child; what it returned. */
+static int in_child(int (*fn)(void))
+{
+	int status;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(fn());
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 255;
+}
+
+static int drop_for_good(void)
+{
+	gid_t gid = SOMEBODY;
+
+	if (launch_become(SOMEBODY, SOMEBODY, &gid, 1) < 0)
+		return 1;
+	if (setuid(0) == 0 || setgid(0) == 0 || seteuid(0) == 0 || setgroups(0, NULL) == 0)
+		return 2;
+	if (getuid() != SOMEBODY || getegid() != SOMEBODY || getgroups(0, NULL) != 1)
+		return 3;
+	if (prctl(PR_CAPBSET_READ, 0, 0, 0, 0) != 0 || prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) != 1)
+		return 4;
+	return open("/proc/1/mem", O_RDONLY | O_CLOEXEC) >= 0 ? 5 : 0;
+}
+
+static int drop_to_root(void)
+{
+	gid_t gid = SOMEBODY;
+
+	return launch_become(0, SOMEBODY, &gid, 1) == 0;
+}
+
+static void test_drop_is_for_good_or_fails(void **state)
+{
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(in_child(drop_for_good), 0);
+	assert_int_equal(in_child(drop_to_root), 0);
+}
+
+static void test_root_is_refused(void **state)
+{
+	struct launch_user u;
+	struct error err = ERROR_INIT;
+	bool known;
+
+	assert_int_equal(launch_user_init(&u, 0, 0, &known, &err), -EPERM);
+	assert_non_null(strstr(err.text, "root"));
+}
+
+static void test_accounts(void **state)
+{
+	struct launch_user u;
+	bool known;
+
+	assert_int_equal(launch_user_init(&u, 4242424, 4343434, &known, NULL), 0);
+	assert_false(known);
+	assert_int_equal(u.n_groups, 1);
+	assert_int_equal(u.groups[0], 4343434);
+	assert_string_equal(u.env[2], "HOME=/");
+	assert_string_equal(u.env[3], "USER=4242424");
+	assert_null(u.env[5]);
+	launch_user_deinit(&u);
+	launch_user_deinit(&u);
+}
+
+static void test_programs_of_others_are_refused(void **state)
+{
+	char path[256], link[256];
+	int fd;
+
+	if (geteuid() != 0)
+		skip();
+	snprintf(path, sizeof(path), "%s/program", (char *)*state);
+	snprintf(link, sizeof(link), "%s/link", (char *)*state);
+	close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0755));
+	assert_int_equal(symlink(path, link), 0);
+	fd = launch_open_program(path, NULL);
+	assert_true(fd >= 0);
+	close(fd);
+	assert_int_equal(launch_open_program(link, NULL), -EPERM);
+	assert_int_equal(launch_open_program(*state, NULL), -EPERM);
+	assert_int_equal(launch_open_program("/nonexistent", NULL), -ENOENT);
+	chmod(path, 0775);
+	assert_int_equal(launch_open_program(path, NULL), -EPERM);
+	chmod(path, 0755);
+	assert_int_equal(chown(path, SOMEBODY, 0), 0);
+	assert_int_equal(launch_open_program(path, NULL), -EPERM);
+}
+
+static int sleep_long(void *arg)
+{
+	proc_sleep_ms(60000);
+	return 0;
+}
+
+static int fail_with_enospc(void *arg)
+{
+	return -ENOSPC;
+}
+
+static void test_a_child_that_hangs_is_left_behind(void **state)
+{
+	uint64_t start = clock_ms();
+
+	assert_int_equal(proc_run(sleep_long, NULL, clock_ms() + 50), -ETIMEDOUT);
+	assert_true(clock_ms() - start < 5000);
+	assert_int_equal(proc_run(fail_with_enospc, NULL, clock_ms() + 5000), -ENOSPC);
+	proc_kill_children(clock_ms() + 5000);
+	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_drop_is_for_good_or_fails),
+		cmocka_unit_test(test_root_is_refused),
+		cmocka_unit_test(test_accounts),
+		cmocka_unit_test_setup_teardown(test_programs_of_others_are_refused,
+						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test(test_a_child_that_hangs_is_left_behind),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

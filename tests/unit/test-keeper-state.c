@@ -1,0 +1,164 @@
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+
+#include "common/fd.h"
+#include "daemon/keeper/breaker.h"
+#include "daemon/keeper/state.h"
+
+static int open_scratch(void **state)
+{
+	return open(*state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+static void write_file(int dirfd, const char *name, const void *data, size_t size)
+{
+	_cleanup_(fd_closep) int fd =
+		openat(dirfd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	assert_int_equal(fd_write_all(fd, data, size), 0);
+}
+
+/* The greatest record there is still fits. */
+static void fill(struct state *st)
+{
+	memset(st, 0, sizeof(*st));
+	st->job_id = 4294967294U;
+	st->restart = 3;
+	st->uid = 4001;
+	st->gid = 4002;
+	st->ending = true;
+	st->keeper = (struct proc){ 4194303, UINT64_MAX };
+	state_get_boot(st->boot);
+	strcpy(st->cgroup, "/sys/fs/cgroup/memory/slurm/uid_4001/job_7/stage-data");
+	for (size_t i = 0; i < RUNDIR_MAX_SLOTS; i++)
+		st->slots[i] = (struct state_slot){ i % 3 != 0, i % 3 ? 1048575 : 0,
+						    i % 3 ? UINT64_MAX - i : 0 };
+	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
+		assert_non_null(state_add_proc(st, &(struct proc){ 4194303 - (int)i, UINT64_MAX }));
+	for (size_t i = 0; i < STATE_MAX_TIERS; i++) {
+		struct state_tier *t = state_add_tier(st);
+
+		assert_non_null(t);
+		snprintf(t->path, sizeof(t->path), "/local disk/a:b,%zu/stage-data-7", i);
+		t->inode = i * 1000;
+		t->by_root = i % 2;
+	}
+}
+
+static void test_write_then_read_is_the_same(void **state)
+{
+	static struct state a, b;
+	static char first[65536], second[65536];
+	_cleanup_(fd_closep) int dirfd = open_scratch(state);
+	ssize_t n;
+
+	fill(&a);
+	assert_null(state_add_proc(&a, &(struct proc){ 9, 9 }));
+	assert_null(state_add_tier(&a));
+	assert_int_equal(state_write(dirfd, &a), 0);
+	assert_int_equal(state_read(dirfd, &b), 0);
+	assert_memory_equal(a.tiers, b.tiers, sizeof(a.tiers));
+	assert_string_equal(a.cgroup, b.cgroup);
+	assert_int_equal(b.uid, 4001);
+	n = proc_read(dirfd, "state", first, sizeof(first));
+	assert_int_equal(state_write(dirfd, &b), 0);
+	assert_int_equal(proc_read(dirfd, "state", second, sizeof(second)), n);
+	assert_memory_equal(first, second, n);
+	assert_true(state_is_current(&b));
+	strcpy(b.boot, "another");
+	assert_false(state_is_current(&b));
+	state_remove_proc(&b, 4194303);
+	assert_non_null(state_add_proc(&b, &(struct proc){ 9, 9 }));
+}
+
+static void test_damage_reads_as_nothing(void **state)
+{
+	static const struct {
+		const char *data;
+		size_t size;
+	} cases[] = {
+		{ "", 0 },
+		{ "version=1", 9 },             /* torn */
+		{ "version=2\0job=1", 16 },     /* of the future */
+		{ "job=1", 6 },                 /* no version */
+		{ "version=1\0version=1", 20 },
+		{ "\xff\xfe", 3 },
+	};
+	static struct state st, zero;
+	_cleanup_(fd_closep) int dirfd = open_scratch(state);
+
+	assert_int_equal(state_read(dirfd, &st), -ENOENT);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		memset(&st, 'x', sizeof(st));
+		write_file(dirfd, "state", cases[i].data, cases[i].size);
+		assert_int_equal(state_read(dirfd, &st), -EPROTO);
+		assert_memory_equal(&st, &zero, sizeof(st));
+	}
+}
+
+static void test_nonsense_in_a_record_is_left_out(void **state)
+{
+	static const char data[] = "version=1\0uid=-5\0keeper=x\0procs=1:1,-2:3,0:1,7:8,x\0"
+				   "slots=64:1:1,63:5:6,\0tier.0=1:2:relative\0tier.1=1:2:/ok\0"
+				   "tier.x=1:2:/no";
+	static struct state st;
+	_cleanup_(fd_closep) int dirfd = open_scratch(state);
+	size_t n = 0;
+
+	write_file(dirfd, "state", data, sizeof(data));
+	assert_int_equal(state_read(dirfd, &st), 0);
+	assert_int_equal(st.uid, 0);
+	assert_int_equal(st.keeper.pid, 0);
+	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
+		if (st.procs[i].pid) {
+			assert_int_equal(st.procs[i].pid, 7);
+			n++;
+		}
+	assert_int_equal(n, 1);
+	assert_true(st.slots[63].used);
+	assert_int_equal(st.slots[63].minor, 5);
+	assert_string_equal(st.tiers[0].path, "");
+	assert_string_equal(st.tiers[1].path, "/ok");
+}
+
+static bool is_open(int dirfd)
+{
+	return faccessat(dirfd, BREAKER_FILE, F_OK, 0) == 0;
+}
+
+static void test_breaker_opens_at_the_third_recent_crash(void **state)
+{
+	_cleanup_(fd_closep) int dirfd = open_scratch(state);
+	uint64_t later = clock_ms() + 1000000;
+
+	write_file(dirfd, BREAKER_COUNT_FILE, &later, sizeof(later)); /* an earlier boot's */
+	for (int i = 0; i < BREAKER_LIMIT; i++) {
+		assert_false(is_open(dirfd));
+		breaker_count(dirfd);
+	}
+	assert_true(is_open(dirfd));
+	breaker_reset(dirfd);
+	assert_true(is_open(dirfd));
+	write_file(dirfd, BREAKER_COUNT_FILE, &later, sizeof(later));
+	breaker_reset(dirfd);
+	assert_false(is_open(dirfd));
+	breaker_reset(dirfd);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test_setup_teardown(test_write_then_read_is_the_same,
+						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_damage_reads_as_nothing, unit_scratch_setup,
+						unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_nonsense_in_a_record_is_left_out,
+						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_breaker_opens_at_the_third_recent_crash,
+						unit_scratch_setup, unit_scratch_teardown),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,181 @@
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+
+#include "daemon/keeper/abort.h"
+#include "daemon/keeper/jobmem.h"
+#include "daemon/keeper/mountinfo.h"
+#include "daemon/keeper/proc.h"
+#include "daemon/keeper/tier.h"
+
+static void test_stat_lines(void **state)
+{
+	static const char rest[] = " 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 19 20";
+	static const struct {
+		const char *name;
+		int expect;
+	} cases[] = {
+		{ "5 (cat) S", 0 },
+		{ "5 (a) R 9 (b c) S", 0 },   /* the name is the user's */
+		{ "5 ()) Z) S", 0 },
+		{ "5 (a\n) S) S", 0 },
+		{ "5 (cat", -EPROTO },
+		{ "", -EPROTO },
+	};
+	uint64_t start;
+	char line[256], s;
+	pid_t parent;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		snprintf(line, sizeof(line), "%s%s", cases[i].name, cases[i].expect ? "" : rest);
+		start = 0;
+		assert_int_equal(proc_parse_stat(line, &start, &s, &parent), cases[i].expect);
+		if (cases[i].expect)
+			continue;
+		assert_int_equal(start, 777);
+		assert_int_equal(s, 'S');
+		assert_int_equal(parent, 1);
+	}
+}
+
+static void test_own_process_is_alive_and_a_reused_pid_is_not(void **state)
+{
+	struct proc p;
+
+	assert_int_equal(proc_get(getpid(), &p), 0);
+	assert_true(proc_is_alive(&p));
+	assert_int_equal(proc_kill(&p, 0), 0);
+	p.start++;
+	assert_false(proc_is_alive(&p));
+	assert_int_equal(proc_kill(&p, 0), -ESRCH);
+	assert_int_equal(proc_kill(&(struct proc){ 0 }, 0), -ESRCH);
+	assert_int_equal(proc_kill(&(struct proc){ 1, 0 }, 0), -ESRCH);
+}
+
+static void test_mountinfo_lines(void **state)
+{
+	struct mountinfo m;
+
+	assert_int_equal(mountinfo_parse(&m, "36 35 0:52 / /run/stage\\040data/7/t rw,nosuid "
+					     "shared:1 master:2 - tmpfs stage-data rw,size=5k"), 0);
+	assert_int_equal(m.mnt_id, 36);
+	assert_int_equal(m.minor, 52);
+	assert_string_equal(m.target, "/run/stage data/7/t");
+	assert_string_equal(m.type, "tmpfs");
+	assert_string_equal(m.options, "rw,size=5k");
+	assert_int_equal(mountinfo_parse(&m, "36 35 0:52 / /a\\134b\\0 rw - fuse.x y rw"), 0);
+	assert_string_equal(m.target, "/a\\b\\0");
+	assert_int_equal(mountinfo_parse(&m, "36 35 0:52 / /a rw"), -EPROTO);
+	assert_int_equal(mountinfo_parse(&m, "x 35 0:52 / /a rw - a b c"), -EPROTO);
+	assert_int_equal(mountinfo_parse(&m, ""), -EPROTO);
+	assert_int_equal(mountinfo_find(&m, UINT64_MAX), -ENOENT);
+}
+
+static void test_cpu_lists(void **state)
+{
+	static const struct {
+		const char *text;
+		int n; /* -1: refused */
+	} cases[] = {
+		{ "0\n", 1 }, { "0-3,8\n", 5 }, { "1023", 1 }, { "0-1023", 1024 },
+		{ "", -1 },   { "\n", -1 },     { "1024", -1 }, { "3-1", -1 },
+		{ "a", -1 },  { "0;1", -1 },    { "0-", -1 },
+	};
+	cpu_set_t set;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		int r = jobmem_parse_cpus(cases[i].text, &set, sizeof(set));
+
+		assert_int_equal(r == 0 ? CPU_COUNT(&set) : -1, cases[i].n);
+	}
+}
+
+static void test_what_is_above_a_job(void **state)
+{
+	static const struct {
+		const char *path, *above; /* NULL: not in a job */
+	} cases[] = {
+		{ "/slurm/uid_1/job_2/step_0", "/" },
+		{ "/slurm_n1/uid_1/job_2", "/" },
+		{ "/site/slurm/uid_1/job_2/step_batch/task_0", "/site" },
+		{ "/system.slice/slurmstepd.scope/job_2/step_0/slurm",
+		  "/system.slice/slurmstepd.scope" },
+		{ "/system.slice/n1_slurmstepd.scope/job_2", "/system.slice/n1_slurmstepd.scope" },
+		{ "/system.slice/slurmd.service", NULL },
+		{ "/", NULL },
+	};
+	char path[256];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		strcpy(path, cases[i].path);
+		assert_int_equal(jobmem_parse_above(path), cases[i].above ? 0 : -ENOENT);
+		assert_string_equal(path, cases[i].above ? cases[i].above : cases[i].path);
+	}
+}
+
+static void test_who_is_stuck(void **state)
+{
+	static const struct {
+		const char *state, *own, *shared;
+		unsigned uid;
+		int expect;
+	} cases[] = {
+		{ "D (disk sleep)", "0000000000000100", "0000000000000000", 5, 1 },
+		{ "D (disk sleep)", "0000000000000000", "0000000000000100", 5, 1 },
+		{ "D (disk sleep)", "0000000000004000", "0000000000000000", 5, 0 }, /* TERM */
+		{ "S (sleeping)", "0000000000000100", "0000000000000000", 5, 0 },
+		{ "D (disk sleep)", "0000000000000100", "0000000000000000", 6, -1 },
+	};
+	char text[512];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		snprintf(text, sizeof(text), "Name:\tState: D\nState:\t%s\nUid:\t%u\t0\t0\t0\n"
+			 "SigPnd:\t%s\nShdPnd:\t%s\n", cases[i].state, cases[i].uid, cases[i].own,
+			 cases[i].shared);
+		assert_int_equal(abort_parse_stuck(text, 5), cases[i].expect);
+	}
+	assert_int_equal(abort_parse_stuck("", 5), -1);
+}
+
+static void test_names_in_a_tier(void **state)
+{
+	static const struct {
+		const char *name;
+		int expect;
+		uint32_t job_id;
+	} cases[] = {
+		{ "stage-data-7", 0, 7 },
+		{ "stage-data-4294967295", 0, 4294967295U },
+		{ "stage-data-7.1234", 0, 7 },
+		{ "stage-data-4294967296", -EINVAL, 0 },
+		{ "stage-data-", -EINVAL, 0 },
+		{ "stage-data-7.", -EINVAL, 0 },
+		{ "stage-data-7.x", -EINVAL, 0 },
+		{ "stage-data-7x", -EINVAL, 0 },
+		{ "stage-data--7", -EINVAL, 0 },
+		{ "other", -EINVAL, 0 },
+		{ "", -EINVAL, 0 },
+	};
+	uint32_t job_id;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		job_id = 0;
+		assert_int_equal(tier_parse_name(cases[i].name, &job_id), cases[i].expect);
+		assert_int_equal(job_id, cases[i].job_id);
+	}
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_stat_lines),
+		cmocka_unit_test(test_own_process_is_alive_and_a_reused_pid_is_not),
+		cmocka_unit_test(test_mountinfo_lines),
+		cmocka_unit_test(test_cpu_lists),
+		cmocka_unit_test(test_what_is_above_a_job),
+		cmocka_unit_test(test_who_is_stuck),
+		cmocka_unit_test(test_names_in_a_tier),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
