@@ -21,6 +21,7 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "common/log.h"
+#include "daemon/keeper/mountinfo.h"
 #include "daemon/keeper/mounts.h"
 #include "daemon/keeper/state.h"
 
@@ -49,17 +50,16 @@ static int open_control(int dirfd, unsigned slot, const char *file, int flags)
 {
 	_cleanup_(fd_closep) int control = -1;
 	char name[MOUNTS_SLOT_SIZE], path[32];
-	uint64_t mnt_id;
-	uint32_t minor;
+	struct mountinfo m;
 	int fd;
 
 	mounts_slot_name(name, slot);
-	if (mounts_lookup(dirfd, name, &mnt_id, &minor) < 0)
+	if (mounts_lookup(dirfd, name, &m) < 0)
 		return -ENOENT;
 	control = open_fusectl();
 	if (control < 0)
 		return control;
-	snprintf(path, sizeof(path), "%u/%s", minor, file);
+	snprintf(path, sizeof(path), "%u/%s", m.minor, file);
 	fd = openat(control, path, flags | O_CLOEXEC);
 	return fd < 0 ? -errno : fd;
 }

@@ -133,12 +133,10 @@ static int empty_memory(void *arg)
 static int delete_content(struct clean *c, struct error *err)
 {
 	struct stat st;
-	uint64_t mnt_id;
-	uint32_t minor;
-	int r;
+	int r = mounts_uncover_memory(c->dir->fd);
 
-	if (mounts_lookup(c->dir->fd, RUNDIR_MEMORY, &mnt_id, &minor) < 0)
-		return 0;
+	if (r < 0)
+		return r == -ENOENT ? 0 : error_errno(err, -r, "find the job's tmpfs");
 	/* The tmpfs itself knows whose it is, where the record is lost. */
 	if (fstatat(c->dir->fd, RUNDIR_MEMORY, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return error_errno(err, errno, "look at the job's tmpfs");

@@ -140,8 +140,10 @@ static int drop_capabilities(void)
 
 static int drop_bounding_set(void)
 {
-	for (int cap = 0; prctl(PR_CAPBSET_READ, cap, 0, 0, 0) >= 0; cap++)
-		if (prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+	int has;
+
+	for (int cap = 0; (has = prctl(PR_CAPBSET_READ, cap, 0, 0, 0)) >= 0; cap++)
+		if (has && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
 			return -errno;
 	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
 	return 0;

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -185,28 +186,44 @@ static uint64_t get_mnt_id(int dirfd, const char *name)
 	return id;
 }
 
-int mounts_lookup(int dirfd, const char *name, uint64_t *mnt_idp, uint32_t *minorp)
+int mounts_lookup(int dirfd, const char *name, struct mountinfo *m)
 {
 	uint64_t id = get_mnt_id(dirfd, name);
-	struct mountinfo m;
 
 	if (!id || id == get_mnt_id(dirfd, "."))
 		return -ENOENT;
-	if (mountinfo_find(&m, id) < 0)
-		return -ENOENT;
-	*mnt_idp = id;
-	*minorp = m.minor;
-	return 0;
+	return mountinfo_find(m, id);
 }
 
-int mounts_detach(int dirfd, const char *name, struct error *err)
+static int detach_topmost(int dirfd, const char *name)
 {
 	char path[64];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dirfd, name);
-	while (umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) == 0)
-		; /* one may lie on another */
-	if (errno == EINVAL || errno == ENOENT)
-		return 0;
-	return error_errno(err, errno, "unmount %s", name);
+	return umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+int mounts_detach(int dirfd, const char *name, struct error *err)
+{
+	int r;
+
+	do
+		r = detach_topmost(dirfd, name);
+	while (r == 0);
+	return r == -EINVAL || r == -ENOENT ? 0 : error_errno(err, -r, "unmount %s", name);
+}
+
+int mounts_uncover_memory(int dirfd)
+{
+	struct mountinfo m;
+	int r;
+
+	for (;;) {
+		r = mounts_lookup(dirfd, RUNDIR_MEMORY, &m);
+		if (r < 0 || strcmp(m.type, "tmpfs") == 0)
+			return r;
+		r = detach_topmost(dirfd, RUNDIR_MEMORY);
+		if (r < 0)
+			return r;
+	}
 }

@@ -33,11 +33,17 @@ int mounts_resize_memory(int dirfd, uint64_t size);
 int mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t n_fds,
 		struct error *err);
 
-/* What is mounted on name (t, m/3): 0, or -ENOENT if nothing is. Asks only the kernel's tables. */
-int mounts_lookup(int dirfd, const char *name, uint64_t *mnt_idp, uint32_t *minorp);
+/* What is mounted on name (t, m/3), topmost: 0, or -ENOENT if nothing is. Asks only the kernel's
+ * tables. */
+struct mountinfo;
+int mounts_lookup(int dirfd, const char *name, struct mountinfo *m);
 
 /* Detaches whatever is mounted on name. */
 int mounts_detach(int dirfd, const char *name, struct error *err);
+
+/* Detaches what the user may have mounted on top of the job's tmpfs, so that root can ask about
+ * the tmpfs without asking a file system of the user's. -ENOENT: there is no tmpfs. */
+int mounts_uncover_memory(int dirfd);
 
 /* Writes "m/<slot>". */
 #define MOUNTS_SLOT_SIZE 8

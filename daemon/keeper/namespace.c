@@ -21,6 +21,7 @@
 #include "common/fd.h"
 #include "common/path.h"
 #include "common/rundir.h"
+#include "daemon/keeper/mountinfo.h"
 #include "daemon/keeper/proc.h"
 
 #define REPEAT_TIMEOUT_MS 1000
@@ -45,9 +46,8 @@ static int enter_and_attach(void *arg)
 	_cleanup_(fd_closep) int root = -1;
 	_cleanup_(fd_closep) int parent = -1;
 	_cleanup_(fd_closep) int target = -1;
+	struct mountinfo m;
 	struct stat st;
-	uint64_t mnt_id;
-	uint32_t minor;
 
 	if (setns(rep->ns_fd, CLONE_NEWNS) < 0)
 		return -errno;
@@ -59,7 +59,7 @@ static int enter_and_attach(void *arg)
 		return -errno;
 	if (st.st_dev != rep->parent.st_dev || st.st_ino != rep->parent.st_ino)
 		return -EXDEV;
-	if (mounts_lookup(parent, rep->base, &mnt_id, &minor) == 0)
+	if (mounts_lookup(parent, rep->base, &m) == 0)
 		return 0; /* it came by propagation */
 	target = openat(parent, rep->base, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (target < 0 || syscall(NR_MOVE_MOUNT, rep->tree_fd, "", target, "", MOVE_EMPTY_PATHS) < 0)

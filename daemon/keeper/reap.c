@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/statfs.h>
 
 #include "common/cleanup.h"
@@ -14,6 +15,7 @@
 #include "daemon/keeper/breaker.h"
 #include "daemon/keeper/clean.h"
 #include "daemon/keeper/jobdir.h"
+#include "daemon/keeper/mountinfo.h"
 #include "daemon/keeper/mounts.h"
 #include "daemon/keeper/state.h"
 #include "daemon/keeper/tier.h"
@@ -55,11 +57,10 @@ int reap_all(const char *conf_path, struct error *err)
 static unsigned long long get_bytes(int dirfd)
 {
 	_cleanup_(fd_closep) int fd = -1;
+	struct mountinfo m;
 	struct statfs fs;
-	uint64_t mnt_id;
-	uint32_t minor;
 
-	if (mounts_lookup(dirfd, RUNDIR_MEMORY, &mnt_id, &minor) < 0)
+	if (mounts_lookup(dirfd, RUNDIR_MEMORY, &m) < 0 || strcmp(m.type, "tmpfs") != 0)
 		return 0;
 	fd = openat(dirfd, RUNDIR_MEMORY, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0 || fstatfs(fd, &fs) < 0)

@@ -30,6 +30,7 @@
 #include "common/rundir.h"
 #include "daemon/keeper/clean.h"
 #include "daemon/keeper/jobmem.h"
+#include "daemon/keeper/mountinfo.h"
 #include "daemon/keeper/mounts.h"
 
 #define LEFTOVER_MS 300 /* for what an earlier run of the job left, before it is moved aside */
@@ -73,16 +74,15 @@ static void answer(struct keeper *k, char verdict, const char *text)
 static bool find_another(struct keeper *k, const struct jobdir *d)
 {
 	char text[ERROR_MAX_SIZE];
+	struct mountinfo m;
 	struct state st;
-	uint64_t mnt_id;
-	uint32_t minor;
 
 	if (state_read(d->fd, &st) < 0 || st.restart != k->restart || st.ending ||
 	    !state_is_current(&st) || !proc_is_alive(&st.keeper))
 		return false;
 	if (st.failed && proc_read(d->fd, RUNDIR_FAILED, text, sizeof(text)) > 0)
 		answer(k, 'E', text);
-	else if (mounts_lookup(d->fd, RUNDIR_MEMORY, &mnt_id, &minor) == 0)
+	else if (mounts_lookup(d->fd, RUNDIR_MEMORY, &m) == 0)
 		answer(k, 'R', "");
 	else
 		return false;

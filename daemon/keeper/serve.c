@@ -29,7 +29,7 @@
 #include "daemon/keeper/abort.h"
 #include "daemon/keeper/jobmem.h"
 #include "daemon/keeper/mounts.h"
-#include "daemon/keeper/tier.h"
+#include "daemon/keeper/serve.h"
 #include "daemon/keeper/verbs.h"
 
 #define MEMORY_WAIT_MS 5000
@@ -37,29 +37,8 @@
 #define WATCH_TICK_MS 1000
 #define STUCK_MS 2000       /* a process that has been killed and is still there */
 #define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
-#define MAX_WORKERS 128
 
-struct worker {
-	pid_t pid; /* 0: free */
-	uint32_t id;
-	enum keeper_class class;
-};
-
-struct serve {
-	struct keeper *k;
-	int sock, signal_fd, timer_fd;
-	int log_rd, log_wr;
-	pid_t daemon;             /* 0: dead */
-	struct worker workers[MAX_WORKERS];
-	bool memory_known;        /* and told */
-	char memory_group[PATH_MAX]; /* its cgroup.procs, or "" */
-	uint64_t memory_deadline_ms;
-	uint64_t end_ms;          /* when to end, 0: not yet */
-	struct abort_watch watch;
-	bool ended, job_over;
-};
-
-static void set_timer(struct serve *s)
+void serve_set_timer(struct serve *s)
 {
 	unsigned ms = !s->memory_known || s->end_ms ? MEMORY_TICK_MS : 0;
 	struct itimerspec its = { 0 };
@@ -72,16 +51,7 @@ static void set_timer(struct serve *s)
 	timerfd_settime(s->timer_fd, 0, &its, NULL);
 }
 
-static struct worker *find_worker(struct serve *s, uint32_t id)
-{
-	for (size_t i = 0; i < MAX_WORKERS; i++)
-		if (s->workers[i].pid && s->workers[i].id == id)
-			return &s->workers[i];
-	return NULL;
-}
-
-/* stagingd is gone, or what it says makes no sense. */
-static void lose_daemon(struct serve *s, const char *why)
+void serve_lose_daemon(struct serve *s, const char *why)
 {
 	if (s->sock < 0)
 		return;
@@ -90,22 +60,21 @@ static void lose_daemon(struct serve *s, const char *why)
 	s->sock = -1;
 	if (s->daemon)
 		kill(s->daemon, SIGKILL);
-	for (size_t i = 0; i < MAX_WORKERS; i++)
+	for (size_t i = 0; i < SERVE_MAX_WORKERS; i++)
 		if (s->workers[i].pid && s->workers[i].class == KEEPER_CLASS_WRITER)
 			kill(s->workers[i].pid, SIGKILL);
 }
 
-static void tell(struct serve *s, uint32_t verb, uint32_t id, int64_t arg0, int64_t arg1)
+void serve_tell(struct serve *s, uint32_t verb, uint32_t id, int64_t arg0, int64_t arg1)
 {
 	const struct keeper_msg msg = { verb, id, arg0, arg1 };
 	int r = s->sock < 0 ? 0 : verbs_send(s->sock, &msg, NULL, 0);
 
 	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
-		lose_daemon(s, "does not listen");
+		serve_lose_daemon(s, "does not listen");
 }
 
-/* Records a child and lets it go; one that can't be recorded ends. */
-static int start(struct serve *s, const struct launch *l, pid_t *pidp)
+int serve_start(struct serve *s, const struct launch *l, pid_t *pidp)
 {
 	_cleanup_(fd_closep) int go = -1;
 	pid_t pid = launch_start(l, &go);
@@ -150,66 +119,14 @@ static int start_daemon(struct serve *s)
 	l.fds[KEEPER_FD_SPEC - 3] = k->spec_fd;
 	l.fds[KEEPER_FD_SOCKET - 3] = theirs;
 	l.fds[KEEPER_FD_LISTEN - 3] = k->listen_fd;
-	r = start(s, &l, &s->daemon);
+	r = serve_start(s, &l, &s->daemon);
 	fd_closep(&k->spec_fd);
 	fd_closep(&k->listen_fd);
 	k->spec_fd = k->listen_fd = -1;
 	return r;
 }
 
-static int spawn(struct serve *s, const struct keeper_msg *m, int fd, pid_t *pidp)
-{
-	static const char *const argv[] = { "stage-worker", NULL };
-	const struct keeper *k = s->k;
-	const bool writer = m->arg0 == KEEPER_CLASS_WRITER;
-	struct launch l = { .user = &k->user, .program = k->worker_fd, .argv = argv, .n_fds = 1,
-			    .output = s->log_wr, .nice = k->conf->nice, .dies_with_us = writer,
-			    .oom_score_adj = writer ? 1000 : 0 };
-	cpu_set_t cpus[LAUNCH_MAX_CPUS / CPU_SETSIZE];
-	struct worker *w = s->workers;
-	int r;
-
-	if (fd < 0 || m->arg0 < 0 || m->arg0 >= KEEPER_N_CLASSES || find_worker(s, m->id))
-		return -EINVAL;
-	while (w < s->workers + MAX_WORKERS && w->pid)
-		w++;
-	if (w == s->workers + MAX_WORKERS)
-		return -EAGAIN;
-	l.fds[0] = fd;
-	if (writer && s->memory_group[0])
-		l.group = s->memory_group;
-	if (jobmem_get_cpus(k->uid, k->job_id, cpus, sizeof(cpus)) == 0)
-		l.cpus = cpus;
-	r = start(s, &l, pidp);
-	if (r == 0)
-		*w = (struct worker){ *pidp, m->id, (enum keeper_class)m->arg0 };
-	return r;
-}
-
-static void on_spawn(struct serve *s, const struct keeper_msg *m, int fd)
-{
-	pid_t pid = 0;
-	int r = spawn(s, m, fd, &pid);
-
-	tell(s, KEEPER_REPLY, m->id, r, pid);
-}
-
-static void on_kill(struct serve *s, const struct keeper_msg *m, int fd)
-{
-	struct worker *w = find_worker(s, m->id);
-	int r = 0;
-
-	if (m->arg0 != SIGTERM && m->arg0 != SIGKILL)
-		r = -EINVAL;
-	else if (!w)
-		r = -ESRCH;
-	else if (kill(w->pid, (int)m->arg0) < 0)
-		r = -errno;
-	tell(s, KEEPER_REPLY, m->id, r, 0);
-}
-
-/* The job may be in a mount namespace that was made before this mount. */
-static void repeat_in_job(struct keeper *k, const char *name)
+void serve_repeat_in_job(struct keeper *k, const char *name)
 {
 	struct error err = ERROR_INIT;
 	char ns[PATH_MAX];
@@ -221,142 +138,19 @@ static void repeat_in_job(struct keeper *k, const char *name)
 		log_warning("%s", err.text);
 }
 
-static int mount_slot(struct serve *s, const struct keeper_msg *m, int *fds, struct error *err)
-{
-	struct keeper *k = s->k;
-	struct state_slot *slot;
-	char name[MOUNTS_SLOT_SIZE];
-	int r;
-
-	if (m->arg0 < 0 || m->arg0 >= RUNDIR_MAX_SLOTS || m->arg1 < 1 || m->arg1 > VERBS_MAX_FDS)
-		return error_set(err, EINVAL, "a slot that does not exist");
-	slot = &k->st.slots[m->arg0];
-	if (!k->conf->mount_fuse || slot->used)
-		return error_set(err, slot->used ? EBUSY : EOPNOTSUPP, "no mount %d",
-				 (int)m->arg0);
-	slot->used = true;
-	r = state_write(k->dir.fd, &k->st);
-	if (r == 0)
-		r = mounts_slot(k->dir.fd, (unsigned)m->arg0, k->uid, k->gid, fds,
-				(size_t)m->arg1, err);
-	if (r < 0) {
-		*slot = (struct state_slot){ 0 };
-		return r;
-	}
-	mounts_slot_name(name, (unsigned)m->arg0);
-	mounts_lookup(k->dir.fd, name, &slot->mnt_id, &slot->minor);
-	state_write(k->dir.fd, &k->st);
-	return 0;
-}
-
-static void on_mount(struct serve *s, const struct keeper_msg *m, int fd)
-{
-	struct error err = ERROR_INIT;
-	int fds[VERBS_MAX_FDS], r = mount_slot(s, m, fds, &err);
-	char name[MOUNTS_SLOT_SIZE];
-	struct keeper_msg reply = { KEEPER_REPLY, m->id, r, 0 };
-
-	if (r < 0) {
-		log_warning("%s", err.text);
-		tell(s, KEEPER_REPLY, m->id, r, 0);
-		return;
-	}
-	/* No copy of the descriptors stays here: it would keep readers waiting for a dead server. */
-	r = verbs_send(s->sock, &reply, fds, (size_t)m->arg1);
-	for (int i = 0; i < m->arg1; i++)
-		close(fds[i]);
-	if (r < 0)
-		lose_daemon(s, "does not listen");
-	mounts_slot_name(name, (unsigned)m->arg0);
-	repeat_in_job(s->k, name);
-	set_timer(s);
-}
-
-/* The connection is aborted as well: a server that hangs, or a copy of the mount in another
- * namespace, must not keep readers waiting. */
-static void on_unmount(struct serve *s, const struct keeper_msg *m, int fd)
-{
-	struct keeper *k = s->k;
-	char name[MOUNTS_SLOT_SIZE];
-	int r = -EINVAL;
-
-	if (m->arg0 >= 0 && m->arg0 < RUNDIR_MAX_SLOTS && k->st.slots[m->arg0].used) {
-		mounts_slot_name(name, (unsigned)m->arg0);
-		abort_slot(k->dir.fd, (unsigned)m->arg0);
-		r = mounts_detach(k->dir.fd, name, NULL);
-		if (r == 0) {
-			k->st.slots[m->arg0] = (struct state_slot){ 0 };
-			state_write(k->dir.fd, &k->st);
-		}
-		set_timer(s);
-	}
-	tell(s, KEEPER_REPLY, m->id, r, 0);
-}
-
-static void on_tier(struct serve *s, const struct keeper_msg *m, int fd)
-{
-	const struct conf *conf = s->k->conf;
-	struct error err = ERROR_INIT;
-	char path[PATH_MAX];
-	int r = -EINVAL;
-
-	if (m->arg0 >= 0 && (size_t)m->arg0 < conf->n_tiers &&
-	    conf->tiers[m->arg0].kind == CONF_TIER_DISK) {
-		r = keeper_expand(s->k, conf->tiers[m->arg0].path, path, &err);
-		if (r == 0)
-			r = tier_make(s->k->dir.fd, &s->k->st, path, &err);
-		if (r < 0)
-			log_warning("%s", err.text);
-	}
-	tell(s, KEEPER_REPLY, m->id, r, 0);
-}
-
-static void on_end(struct serve *s, const struct keeper_msg *m, int fd)
-{
-	s->ended = true;
-}
-
-static void on_socket(struct serve *s)
-{
-	static const struct {
-		enum keeper_verb verb;
-		void (*fn)(struct serve *s, const struct keeper_msg *m, int fd);
-	} verbs[] = {
-		{ KEEPER_SPAWN, on_spawn },     { KEEPER_KILL, on_kill }, { KEEPER_MOUNT, on_mount },
-		{ KEEPER_UNMOUNT, on_unmount }, { KEEPER_TIER, on_tier }, { KEEPER_END, on_end },
-	};
-	_cleanup_(fd_closep) int fd = -1;
-	struct keeper_msg m;
-	size_t i = 0;
-	int r = verbs_receive(s->sock, &m, &fd);
-
-	if (r == -EAGAIN)
-		return;
-	while (r == 1 && i < ARRAY_SIZE(verbs) && verbs[i].verb != m.verb)
-		i++;
-	if (r == 1 && i < ARRAY_SIZE(verbs))
-		verbs[i].fn(s, &m, fd);
-	else if (r == 0 && s->end_ms)
-		s->ended = true;
-	else if (r == 0)
-		lose_daemon(s, "has closed its end");
-	else
-		lose_daemon(s, "sent something that is none of our verbs");
-}
-
 static void on_exit_of(struct serve *s, const siginfo_t *info)
 {
 	struct keeper_msg msg = { .verb = KEEPER_EXITED };
 	struct worker *w = NULL;
 	int status;
 
-	for (size_t i = 0; i < MAX_WORKERS && !w; i++)
+	for (size_t i = 0; i < SERVE_MAX_WORKERS && !w; i++)
 		if (s->workers[i].pid == info->si_pid)
 			w = &s->workers[i];
 	msg.arg0 = info->si_code == CLD_EXITED ? W_EXITCODE(info->si_status, 0)
 					       : W_EXITCODE(0, info->si_status);
 	if (w) {
-		tell(s, KEEPER_EXITED, w->id, msg.arg0, 0);
+		serve_tell(s, KEEPER_EXITED, w->id, msg.arg0, 0);
 		w->pid = 0;
 	}
 	waitpid(info->si_pid, &status, 0);
@@ -368,7 +162,7 @@ static void on_exit_of(struct serve *s, const siginfo_t *info)
 	if (s->end_ms)
 		s->ended = true;
 	else
-		lose_daemon(s, "has died");
+		serve_lose_daemon(s, "has died");
 }
 
 static void reap_children(struct serve *s)
@@ -392,8 +186,8 @@ static void on_signal(struct serve *s)
 		s->end_ms = clock_ms() + CANCEL_GRACE_MS;
 		if (s->sock < 0)
 			s->ended = true;
-		tell(s, KEEPER_CANCEL, 0, 0, 0);
-		set_timer(s);
+		serve_tell(s, KEEPER_CANCEL, 0, 0, 0);
+		serve_set_timer(s);
 	}
 	reap_children(s);
 }
@@ -439,8 +233,8 @@ static void look_for_memory(struct serve *s)
 	    mounts_resize_memory(k->dir.fd, (uint64_t)limit) < 0)
 		log_warning("the job's tmpfs can't be made as small as its memory");
 	s->memory_known = true;
-	tell(s, KEEPER_MEMORY, 0, limit, used);
-	set_timer(s);
+	serve_tell(s, KEEPER_MEMORY, 0, limit, used);
+	serve_set_timer(s);
 }
 
 static void on_timer(struct serve *s)
@@ -508,7 +302,7 @@ static void loop(struct serve *s)
 		if (poll(fds, ARRAY_SIZE(fds), -1) < 0)
 			continue;
 		if (fds[1].revents && s->sock >= 0)
-			on_socket(s);
+			serve_verb(s);
 		if (fds[0].revents)
 			on_signal(s);
 		if (fds[2].revents)
@@ -529,8 +323,8 @@ int keeper_serve(struct keeper *k, bool *job_overp)
 	if (r < 0)
 		return r;
 	if (k->in_step)
-		repeat_in_job(k, RUNDIR_MEMORY);
-	set_timer(&s);
+		serve_repeat_in_job(k, RUNDIR_MEMORY);
+	serve_set_timer(&s);
 	loop(&s);
 	fd_closep(&s.sock);
 	*job_overp = s.job_over;
