@@ -202,12 +202,31 @@ static int check_line(struct parser *ps, const char *line, size_t n)
 	return 0;
 }
 
+/* What stands at the beginning of a file or at the end of its lines and is no part of them. */
+static void cut_ends(struct parser *ps, const char **startp, size_t *np)
+{
+	static const char mark[] = "\xef\xbb\xbf";
+
+	if (ps->report->line == 1 && *np >= 3 && !memcmp(*startp, mark, 3)) {
+		conf_report(ps->report, EINVAL, "save the file as UTF-8 without it",
+			    "the file begins with a byte order mark");
+		*startp += 3;
+		*np -= 3;
+	}
+	if (*np > 0 && (*startp)[*np - 1] == '\r') {
+		if (!ps->crlf)
+			conf_report(ps->report, EINVAL, "save the file with Unix line ends (dos2unix)",
+				    "the line ends with a carriage return");
+		ps->crlf = true;
+		(*np)--;
+	}
+}
+
 /* Takes the next line: to buf, clean or empty. 0: the end. */
 static int next_line(struct parser *ps, char *buf, size_t size)
 {
-	static const char mark[] = "\xef\xbb\xbf";
-	const char *start = ps->p, *stop;
 	_cleanup_(freep) char *line = NULL;
+	const char *start = ps->p, *stop;
 	size_t n;
 
 	if (start == ps->end || ps->failure)
@@ -217,19 +236,7 @@ static int next_line(struct parser *ps, char *buf, size_t size)
 	n = (size_t)((stop ? stop : ps->end) - start);
 	ps->report->line++;
 	buf[0] = '\0';
-	if (ps->report->line == 1 && n >= 3 && !memcmp(start, mark, 3)) {
-		conf_report(ps->report, EINVAL, "save the file as UTF-8 without it",
-			    "the file begins with a byte order mark");
-		start += 3;
-		n -= 3;
-	}
-	if (n > 0 && start[n - 1] == '\r') {
-		if (!ps->crlf)
-			conf_report(ps->report, EINVAL, "save the file with Unix line ends (dos2unix)",
-				    "the line ends with a carriage return");
-		ps->crlf = true;
-		n--;
-	}
+	cut_ends(ps, &start, &n);
 	line = malloc(n + 1);
 	if (!line) {
 		ps->failure = -ENOMEM;
@@ -299,6 +306,8 @@ static int take_key(void *user, const char *section, const char *name, const cha
 	const struct conf_key *key;
 	int r;
 
+	if (!name || !value)
+		return 1; /* a new section, where inih was built to tell */
 	if (!ps->section) {
 		if (!ps->any_section)
 			conf_report(ps->report, EINVAL, "write [daemon] or another section before it",
