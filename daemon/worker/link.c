@@ -5,7 +5,7 @@
  * Once the end is called for, the copying threads see the flag and come back, and whoever called
  * stage() takes away what was made. A thread that hangs in a read of a dead file system does not come
  * back: after the grace the link's thread takes away what the manifest records itself, and _exit()s;
- * the kernel deals with the reader when it can. `claimed` says who of the two does it.
+ * the kernel deals with the reader when it can. `claim` says who of the two does it.
  */
 #include "daemon/worker/link.h"
 
@@ -26,6 +26,13 @@
 #define LINK_TICK_MS 120
 #define LINK_MAX_FDS CONN_MAX_FDS
 
+/* Whose business it is to take away what was made. */
+enum claim {
+	CLAIM_NONE, /* all are off copying */
+	CLAIM_MAIN, /* they are back */
+	CLAIM_LINK, /* they did not come back: the link's thread */
+};
+
 struct link {
 	int sock, wake;
 	struct link_limits limits;
@@ -39,7 +46,7 @@ struct link {
 	pthread_mutex_t lock; /* what is below */
 	pthread_cond_t changed;
 	bool ending;          /* link_free() */
-	bool claimed;         /* undo is somebody's */
+	enum claim claim;
 	const char *wanted;   /* op that is waited for */
 	struct kv *answer;
 	int fds[LINK_MAX_FDS];
@@ -166,8 +173,9 @@ static void end_alone(struct link *l)
 	bool mine;
 
 	pthread_mutex_lock(&l->lock);
-	mine = !l->claimed && !l->serving;
-	l->claimed = l->claimed || mine;
+	mine = l->claim == CLAIM_NONE && !l->serving;
+	if (mine)
+		l->claim = CLAIM_LINK;
 	pthread_mutex_unlock(&l->lock);
 	if (!mine)
 		return;
@@ -342,8 +350,9 @@ void link_come_back(struct link *l)
 	bool theirs;
 
 	pthread_mutex_lock(&l->lock);
-	theirs = l->claimed;
-	l->claimed = true;
+	theirs = l->claim == CLAIM_LINK;
+	if (!theirs)
+		l->claim = CLAIM_MAIN;
 	pthread_mutex_unlock(&l->lock);
 	while (theirs)
 		pause(); /* until the thread has called _exit() */
@@ -352,7 +361,7 @@ void link_come_back(struct link *l)
 void link_go_off(struct link *l)
 {
 	pthread_mutex_lock(&l->lock);
-	l->claimed = false;
+	l->claim = CLAIM_NONE;
 	pthread_mutex_unlock(&l->lock);
 }
 

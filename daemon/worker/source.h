@@ -34,6 +34,12 @@ struct source {
 	struct source_member *members; /* SET: sorted by bytes, after shard= */
 	size_t n_members;
 	size_t n_members_all;          /* before shard= */
+
+	char **taken;                  /* DIR with shard=: sorted relative paths of the files that
+					* are this node's, found by probe; NULL: all */
+	size_t n_taken;
+
+	char **rules;                  /* patterns that a resolved path has to fit, ends with NULL */
 };
 
 struct scheme {
@@ -55,6 +61,17 @@ DEFINE_FREEP(struct source, source_close)
  * caller's. */
 int source_open_member(struct ctx *ctx, const struct source *src, size_t i, int *fdp,
 		       struct stat *st, struct error *err);
+
+/*
+ * For schemes: opens path as the user, links followed, and holds what it really is against the
+ * rules. Regular files and directories alone; never waits for a FIFO or wakes a device. realp may be
+ * NULL.
+ */
+int source_open_path(const struct source *src, const char *path, int *fdp, struct stat *st,
+		     char **realp, struct error *err);
+
+/* With taken: is path among them? */
+bool source_takes(const struct source *src, const char *path);
 
 /* Is the file still what it was when it was opened (size, mtime, and the path still names it)?
  * 0, or -ESTALE "changed while it was read". */

@@ -1,0 +1,163 @@
+/*
+ * copy_file_range() and sendfile() between a network or disk file system and a tmpfs fail or are no
+ * faster than reading and writing, so there is one way. Buffers of small files are on the stack.
+ */
+#include "daemon/worker/copy-file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/hash.h"
+
+#define COPY_PAGE 4096
+#define COPY_SMALL_SIZE (128u << 10)
+#define COPY_READ_SIZE (8u << 20)
+#define COPY_TRUNCATE_FROM (1 << 20)
+
+bool copy_file_is_sparse(const struct stat *st)
+{
+	return (uint64_t)st->st_blocks * 512 + COPY_PAGE < (uint64_t)st->st_size;
+}
+
+uint64_t copy_file_charge(const struct stat *st)
+{
+	uint64_t size = copy_file_is_sparse(st) ? (uint64_t)st->st_blocks * 512
+						: (uint64_t)st->st_size;
+
+	return (size + COPY_PAGE - 1) / COPY_PAGE * COPY_PAGE;
+}
+
+int copy_file_create(int dirfd, const char *name, const struct stat *st, int *fdp,
+		     struct error *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+
+	fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		    st->st_mode & 0777);
+	if (fd < 0)
+		return error_errno(err, errno, "create %s", name);
+	if ((st->st_size >= COPY_TRUNCATE_FROM || copy_file_is_sparse(st)) &&
+	    ftruncate(fd, st->st_size) < 0)
+		return error_errno(err, errno, "make %s its size", name);
+	*fdp = steal_fd(&fd);
+	return 0;
+}
+
+static int write_at(int fd, const char *p, size_t size, uint64_t offset, struct error *err)
+{
+	ssize_t n;
+
+	while (size > 0) {
+		n = pwrite(fd, p, size, (off_t)offset);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_errno(err, errno, "write");
+		p += n;
+		size -= (size_t)n;
+		offset += (uint64_t)n;
+	}
+	return 0;
+}
+
+static int copy_extent(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, char *buf,
+		       size_t buf_size, struct hash *hash, struct error *err)
+{
+	ssize_t n;
+	int r;
+
+	while (from < to) {
+		r = ctx_check(ctx, err);
+		if (r < 0)
+			return r;
+		n = pread(in, buf, to - from < buf_size ? to - from : buf_size, (off_t)from);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_errno(err, errno, "read");
+		if (n == 0)
+			return error_set(err, ESTALE, "became shorter while it was read");
+		if (hash)
+			hash_add(hash, buf, (size_t)n);
+		r = write_at(out, buf, (size_t)n, from, err);
+		if (r < 0)
+			return r;
+		from += (uint64_t)n;
+		ctx_add_progress(ctx, (uint64_t)n, 0);
+	}
+	return 0;
+}
+
+/* The next data at or behind *fromp; false: none before to. A file system without SEEK_DATA: all of
+ * it is data. */
+static bool next_extent(int in, uint64_t *fromp, uint64_t to, uint64_t *endp)
+{
+	off_t data = lseek(in, (off_t)*fromp, SEEK_DATA), hole;
+
+	if (data < 0 && errno == ENXIO)
+		return false;
+	*endp = to;
+	if (data < 0)
+		return true;
+	if ((uint64_t)data >= to)
+		return false;
+	*fromp = (uint64_t)data;
+	hole = lseek(in, data, SEEK_HOLE);
+	if (hole >= 0 && (uint64_t)hole < to)
+		*endp = (uint64_t)hole;
+	return true;
+}
+
+static int copy_sparse(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, char *buf,
+		       size_t buf_size, struct error *err)
+{
+	uint64_t end;
+	int r;
+
+	while (from < to && next_extent(in, &from, to, &end)) {
+		r = copy_extent(ctx, in, out, from, end, buf, buf_size, NULL, err);
+		if (r < 0)
+			return r;
+		from = end;
+	}
+	return 0;
+}
+
+int copy_file_range_data(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
+			 struct hash *hash, struct error *err)
+{
+	_cleanup_(freep) char *big = NULL;
+	char small[COPY_SMALL_SIZE], *buf = small;
+	size_t size = sizeof(small);
+
+	if (to - from > sizeof(small)) {
+		size = to - from < COPY_READ_SIZE ? to - from : COPY_READ_SIZE;
+		buf = big = malloc(size);
+		if (!big)
+			return error_set(err, ENOMEM, "out of memory");
+	}
+	if (sparse && !hash)
+		return copy_sparse(ctx, in, out, from, to, buf, size, err);
+	return copy_extent(ctx, in, out, from, to, buf, size, hash, err);
+}
+
+int copy_file_finish(int in, int out, const struct stat *st, struct error *err)
+{
+	struct timespec times[2] = { st->st_atim, st->st_mtim };
+	struct stat now;
+
+	if (fstat(in, &now) < 0)
+		return error_errno(err, errno, "look at it again");
+	if (now.st_size != st->st_size || now.st_mtim.tv_sec != st->st_mtim.tv_sec ||
+	    now.st_mtim.tv_nsec != st->st_mtim.tv_nsec)
+		return error_set(err, ESTALE, "changed while it was copied");
+	if (futimens(out, times) < 0)
+		return error_errno(err, errno, "set its time");
+	return 0;
+}

@@ -1,0 +1,35 @@
+#include "daemon/worker/facts.h"
+
+#include "common/cleanup.h"
+
+const char *facts_format_to_string(enum facts_format f)
+{
+	static const char *const words[] = {
+		[FORMAT_PLAIN] = "plain",
+		[FORMAT_TAR] = "tar",
+		[FORMAT_ZIP] = "zip",
+		[FORMAT_SQUASHFS] = "squashfs",
+	};
+
+	return f < ARRAY_SIZE(words) ? words[f] : "plain";
+}
+
+const char *facts_filter_to_string(enum facts_filter f)
+{
+	static const char *const words[] = {
+		[FILTER_NONE] = "",  [FILTER_GZIP] = "gzip", [FILTER_ZSTD] = "zstd",
+		[FILTER_LZ4] = "lz4", [FILTER_XZ] = "xz",    [FILTER_BZIP2] = "bzip2",
+	};
+
+	return f < ARRAY_SIZE(words) ? words[f] : "";
+}
+
+const char *facts_kind_to_string(enum source_kind k)
+{
+	return k == SOURCE_FILE ? "file" : "dir";
+}
+
+bool facts_is_archive(const struct facts *f)
+{
+	return f->format == FORMAT_TAR || f->format == FORMAT_ZIP;
+}

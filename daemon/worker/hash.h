@@ -1,0 +1,24 @@
+/*
+ * hash: SHA-256 of what is read, for verify=sha256. hash.c is the one file that knows nettle.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "common/cleanup.h"
+
+struct error;
+struct hash;
+
+#define HASH_TEXT_SIZE 65
+
+int hash_new(struct hash **hp);
+void hash_free(struct hash *h);
+DEFINE_FREEP(struct hash, hash_free)
+
+void hash_add(struct hash *h, const void *data, size_t size);
+/* Lower case hex; the hash is at its beginning again. */
+void hash_get(struct hash *h, char text[static HASH_TEXT_SIZE]);
+
+/* 0, or -EBADMSG with both sums. what: for the sentence. */
+int hash_check(struct hash *h, const char *expected, const char *what, struct error *err);

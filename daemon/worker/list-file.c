@@ -1,0 +1,53 @@
+#include "daemon/worker/list-file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/rundir.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/source.h"
+
+static int write_paths(FILE *f, const struct ctx *ctx, const struct source *src)
+{
+	for (size_t i = 0; i < src->n_members; i++) {
+		if (fprintf(f, "%s/%s/%s\n", ctx->data_path, ctx->ds->name, src->members[i].name) < 0)
+			return -errno;
+	}
+	return fflush(f) == EOF ? -errno : 0;
+}
+
+int list_file_write(struct ctx *ctx, const struct source *src, char **pathp, struct error *err)
+{
+	_cleanup_(freep) char *path = NULL, *tmp = NULL;
+	_cleanup_(file_closep) FILE *f = NULL;
+	int fd, r;
+
+	if (asprintf(&path, "%s/" RUNDIR_PRIVATE "/list.%s", ctx->rundir, ctx->ds->name) < 0)
+		path = NULL;
+	if (!path || asprintf(&tmp, "%s.tmp", path) < 0) {
+		tmp = NULL;
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	r = ctx_record(ctx, MANIFEST_TREE, path, err);
+	if (r == 0)
+		r = ctx_record(ctx, MANIFEST_TREE, tmp, err);
+	if (r < 0)
+		return r;
+	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	f = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!f)
+		return error_errno(err, errno, "create %s", tmp);
+	r = write_paths(f, ctx, src);
+	if (r < 0)
+		return error_errno(err, -r, "write %s", tmp);
+	if (rename(tmp, path) < 0)
+		return error_errno(err, errno, "rename %s", tmp);
+	*pathp = steal_ptr(path);
+	return 0;
+}

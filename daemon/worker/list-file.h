@@ -1,0 +1,11 @@
+/*
+ * list-file: the file that STAGE_DATA_LIST_<NAME> names: one staged path of a set a line.
+ */
+#pragma once
+
+struct ctx;
+struct error;
+struct source;
+
+/* Writes <rundir>/t/.stage/list.<name>, whole or not at all. Caller frees *pathp. */
+int list_file_write(struct ctx *ctx, const struct source *src, char **pathp, struct error *err);

@@ -1,0 +1,20 @@
+/*
+ * magic: what a file is by its first bytes. Pure; never by name.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "daemon/worker/facts.h"
+
+#define MAGIC_SIZE 512 /* bytes that are enough to tell */
+
+enum facts_filter magic_get_filter(const void *data, size_t size);
+
+/* Of unfiltered bytes. A tar is told by the checksum of its first header (v7, ustar, GNU, pax). */
+enum facts_format magic_get_format(const void *data, size_t size);
+
+/* An archive a reader of ours could open, wrapped or not, for members of archives: of what is
+ * wrapped in a filter the name has to say whether it is a tar. */
+bool magic_is_archive(const void *data, size_t size, const char *name);

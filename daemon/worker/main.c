@@ -1,0 +1,56 @@
+/*
+ * stage-worker: one dataset, as the user. Takes its orders on fd 3 (docs/protocol.md).
+ */
+#include <locale.h>
+#include <signal.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/keeper-verbs.h"
+#include "common/log.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/stage.h"
+
+/* Directories being copied stay open, a few for each level and thread. */
+static void raise_nofile(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < lim.rlim_max) {
+		lim.rlim_cur = lim.rlim_max < 65536 ? lim.rlim_max : 65536;
+		setrlimit(RLIMIT_NOFILE, &lim);
+	}
+}
+
+int main(int argc, char **argv)
+{
+	_cleanup_(ctx_freep) struct ctx *ctx = NULL;
+	struct error err = ERROR_INIT;
+
+	if (argc > 1) {
+		dprintf(STDERR_FILENO, "stage-worker is started by stagingd and takes no arguments\n");
+		return STAGE_EXIT_USAGE;
+	}
+	signal(SIGPIPE, SIG_IGN);
+	prctl(PR_SET_DUMPABLE, 0);
+	/* modes are those of the source; all of it lies below a directory of the user's, 0700 */
+	umask(0);
+	/* names are bytes; libarchive converts them between character sets in a plain "C" */
+	if (!setlocale(LC_CTYPE, "C.UTF-8"))
+		setlocale(LC_CTYPE, "en_US.UTF-8");
+	raise_nofile();
+	fd_set_cloexec(WORKER_FD_SOCKET, true);
+	log_open("stage-worker", STDERR_FILENO, 0);
+	if (ctx_new(&ctx, WORKER_FD_SOCKET, &err) < 0) {
+		log_error("%s", err.text);
+		return 1;
+	}
+	log_set_job((uint32_t)strtoul(ctx->job, NULL, 10));
+	return stage_run(ctx);
+}

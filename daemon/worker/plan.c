@@ -1,0 +1,406 @@
+/*
+ * Three questions, one after the other: by which method (choose_method), what does it take
+ * (set_need), and where to (choose_place). Each answer leaves a line in `why`, so that explain can
+ * print how it came about.
+ *
+ * The size of what is compressed may be a guess. A guess that does not fit is no reason to refuse: a
+ * second round takes what the archive needs at least, and the writer reserves more as it goes.
+ */
+#include "daemon/worker/plan.h"
+
+#include <errno.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/conf.h"
+#include "common/error.h"
+#include "common/parse.h"
+
+struct planner {
+	const struct plan_input *in;
+	const struct dataset *ds;
+	const struct facts *facts;
+	struct plan *plan;
+	size_t why_size;
+};
+
+__attribute__((format(printf, 2, 3))) static void why(struct planner *p, const char *fmt, ...)
+{
+	size_t left = sizeof(p->plan->why) - p->why_size;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vsnprintf(p->plan->why + p->why_size, left, fmt, ap);
+	va_end(ap);
+	if (n < 0 || (size_t)n + 2 > left)
+		p->plan->why[p->why_size] = '\0'; /* whole lines or none */
+	else
+		p->why_size += (size_t)n, strcpy(p->plan->why + p->why_size++, "\n");
+}
+
+struct plan_space *plan_get_space(struct plan_input *in, const char *tier)
+{
+	for (size_t i = 0; i < in->n_spaces; i++) {
+		if (!strcmp(in->spaces[i].tier, tier))
+			return &in->spaces[i];
+	}
+	return NULL;
+}
+
+static const struct plan_space *get_space(const struct planner *p, const char *tier)
+{
+	return plan_get_space((struct plan_input *)p->in, tier);
+}
+
+static bool allows(const struct planner *p, enum dataset_method m)
+{
+	const char *methods = p->in->policy->methods;
+
+	return !*methods || !strcmp(methods, "*") ||
+	       conf_list_has(methods, dataset_method_to_string(m));
+}
+
+static bool is_dest(const struct planner *p, const char *word)
+{
+	const char *dest = p->ds->dest ? p->ds->dest : "auto";
+
+	return !strcmp(dest, word);
+}
+
+/* "needs", for words about what a source is. */
+static const char *describe(const struct facts *f, char buf[static 64])
+{
+	const char *filter = facts_filter_to_string(f->filter);
+
+	if (f->kind == SOURCE_DIR)
+		return "a directory";
+	if (f->kind == SOURCE_SET)
+		return "a set of files";
+	if (f->format == FORMAT_PLAIN)
+		snprintf(buf, 64, "%s%s", *filter ? "a file in " : "a file", filter);
+	else
+		snprintf(buf, 64, "a %s%s%s", facts_format_to_string(f->format),
+			 *filter ? " in " : f->format == FORMAT_SQUASHFS ? " image" : " archive", filter);
+	return buf;
+}
+
+/* ---- which method ---- */
+
+static bool can_mount(const struct planner *p)
+{
+	return p->in->able.can_mount && p->in->policy->fuse && allows(p, DATASET_METHOD_MOUNT);
+}
+
+static enum dataset_method auto_for_image(struct planner *p)
+{
+	if (can_mount(p))
+		return DATASET_METHOD_MOUNT;
+	why(p, "images can't be mounted here%s", p->in->able.can_extract ? ": it is unpacked" : "");
+	return p->in->able.can_extract ? DATASET_METHOD_EXTRACT : DATASET_METHOD_MOUNT;
+}
+
+static enum dataset_method auto_method(struct planner *p)
+{
+	const struct facts *f = p->facts;
+
+	if (f->kind == SOURCE_FILE && f->format == FORMAT_SQUASHFS)
+		return auto_for_image(p);
+	if (is_dest(p, PLAN_TIER_SOURCE))
+		return DATASET_METHOD_LINK;
+	if (f->kind == SOURCE_FILE && facts_is_archive(f))
+		return DATASET_METHOD_EXTRACT;
+	if (!allows(p, DATASET_METHOD_COPY) && allows(p, DATASET_METHOD_LINK))
+		return DATASET_METHOD_LINK;
+	return DATASET_METHOD_COPY;
+}
+
+static int check_able(const struct planner *p, struct error *err)
+{
+	const struct plan_ability *a = &p->in->able;
+	enum dataset_method m = p->plan->method;
+	char buf[64];
+
+	if (!allows(p, m))
+		return error_set(err, EPERM, "the site's rule %s does not allow method=%s (allowed: %s)",
+				 p->in->policy->rule, dataset_method_to_string(m),
+				 p->in->policy->methods);
+	if (m == DATASET_METHOD_EXTRACT && !a->can_extract)
+		return error_set(err, EINVAL, "can't be extracted: it is %s", describe(p->facts, buf));
+	if (m == DATASET_METHOD_MOUNT && p->facts->format != FORMAT_SQUASHFS)
+		return error_set(err, EINVAL, "can't be mounted: it is %s, not a squashfs image "
+				 "(stagectl pack makes one)", describe(p->facts, buf));
+	if (m == DATASET_METHOD_MOUNT && !can_mount(p))
+		return error_set(err, EOPNOTSUPP, "images can't be mounted on this node");
+	return 0;
+}
+
+/* What selects files has to have something to select from. */
+static int check_options(const struct planner *p, struct error *err)
+{
+	const struct dataset *ds = p->ds;
+	bool one = p->facts->kind == SOURCE_FILE, extract = p->plan->method == DATASET_METHOD_EXTRACT;
+	bool selects = ds->n_include || ds->n_exclude;
+
+	if ((ds->strip || ds->nested) && !extract)
+		return error_set(err, EINVAL, "%s is for archives that are extracted",
+				 ds->nested ? "nested" : "strip=");
+	if (ds->subdir && !(extract || p->facts->kind == SOURCE_DIR))
+		return error_set(err, EINVAL, "subdir= needs a directory or an archive");
+	if (selects && one && !extract)
+		return error_set(err, EINVAL, "include= and exclude= need a directory, a set or an "
+				 "archive");
+	if (selects && p->plan->method == DATASET_METHOD_LINK)
+		return error_set(err, EINVAL, "a link shows all of the source: include= and exclude= "
+				 "need a copy");
+	if (ds->verify == DATASET_VERIFY_SHA256 && !one)
+		return error_set(err, EINVAL, "verify=sha256 is for one file or archive");
+	if (ds->verify == DATASET_VERIFY_SHA256 && p->plan->method == DATASET_METHOD_LINK)
+		return error_set(err, EINVAL, "a link can't be verified: what it shows may change");
+	return 0;
+}
+
+static int choose_method(struct planner *p, struct error *err)
+{
+	struct plan *plan = p->plan;
+	char buf[64];
+	int r;
+
+	plan->method = p->ds->method;
+	if (plan->method == DATASET_METHOD_AUTO)
+		plan->method = auto_method(p);
+	why(p, "the source is %s: %s", describe(p->facts, buf),
+	    dataset_method_to_string(plan->method));
+	plan->kind = p->facts->kind == SOURCE_FILE && (plan->method == DATASET_METHOD_COPY ||
+						       plan->method == DATASET_METHOD_LINK)
+			     ? SOURCE_FILE : SOURCE_DIR;
+	r = check_able(p, err);
+	return r < 0 ? r : check_options(p, err);
+}
+
+/* ---- how much ---- */
+
+static int set_need(struct planner *p, struct error *err)
+{
+	const struct facts *f = p->facts;
+	struct plan *plan = p->plan;
+	bool extract = plan->method == DATASET_METHOD_EXTRACT;
+	const struct policy *pol = p->in->policy;
+	char need[PARSE_SIZE_TEXT], max[PARSE_SIZE_TEXT];
+
+	plan->need_bytes = extract ? f->extract_bytes : f->copy_bytes;
+	plan->need_files = extract ? f->extract_files : f->copy_files;
+	if (extract && !f->extract_exact)
+		why(p, "its unpacked size is not written in it, about %s is a guess",
+		    size_to_string(plan->need_bytes, need));
+	if (extract && !f->extract_exact)
+		return 0;
+	if (pol->max_bytes && plan->need_bytes > pol->max_bytes)
+		return error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
+				  "takes %s, the limit for one dataset is %s",
+				  size_to_string(plan->need_bytes, need),
+				  size_to_string(pol->max_bytes, max));
+	if (pol->max_files && plan->need_files > pol->max_files)
+		return error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
+				  "has %llu files, the limit for one dataset is %llu",
+				  (unsigned long long)plan->need_files,
+				  (unsigned long long)pol->max_files);
+	return 0;
+}
+
+/* ---- where to ---- */
+
+static const char *tier_text(const char *tier)
+{
+	return !strcmp(tier, PLAN_TIER_MEMORY) ? "memory" : tier;
+}
+
+/* Takes the tier if it fits. say: put a line into why. */
+static bool try_tier(struct planner *p, const char *tier, bool say)
+{
+	const struct plan_space *s = get_space(p, tier);
+	struct plan *plan = p->plan;
+	char need[PARSE_SIZE_TEXT];
+
+	if (!s || !s->present) {
+		if (say)
+			why(p, "%s: not here, or not for this source", tier_text(tier));
+		return false;
+	}
+	if (s->known && s->free_bytes < plan->need_bytes) {
+		if (say)
+			why(p, "%s: needs %s, %s", tier_text(tier),
+			    size_to_string(plan->need_bytes, need), s->limit);
+		return false;
+	}
+	if (s->known && s->free_files < plan->need_files) {
+		if (say)
+			why(p, "%s: needs %llu files, %llu can be made", tier_text(tier),
+			    (unsigned long long)plan->need_files, (unsigned long long)s->free_files);
+		return false;
+	}
+	snprintf(plan->tier, sizeof(plan->tier), "%s", tier);
+	why(p, "%s: %s%s%s", tier_text(tier), s->known ? "fits, " : "free space not known yet",
+	    s->known ? s->limit : "", "");
+	return true;
+}
+
+/* The n-th tier that auto looks at: those of the rule in its order, never the shared one. */
+static const char *auto_tier(const struct planner *p, size_t n)
+{
+	static const char *const tiers[] = { PLAN_TIER_MEMORY, PLAN_TIER_DISK };
+	const char *list = p->in->policy->tiers;
+	const char *shm = strstr(list, PLAN_TIER_MEMORY), *ssd = strstr(list, PLAN_TIER_DISK);
+	bool disk_first = conf_list_has(list, PLAN_TIER_DISK) &&
+			  (!conf_list_has(list, PLAN_TIER_MEMORY) || (shm && ssd && ssd < shm));
+
+	return n < 2 ? tiers[disk_first ? 1 - n : n] : NULL;
+}
+
+static bool try_tiers(struct planner *p, bool say)
+{
+	const char *tier;
+
+	if (!is_dest(p, "auto"))
+		return try_tier(p, p->ds->dest, say);
+	for (size_t i = 0; (tier = auto_tier(p, i)); i++) {
+		if (try_tier(p, tier, say))
+			return true;
+	}
+	return false;
+}
+
+/* What an archive takes at least: it does not shrink when it is opened. */
+static bool try_again_at_least(struct planner *p)
+{
+	struct plan *plan = p->plan;
+
+	if (plan->method != DATASET_METHOD_EXTRACT || p->facts->extract_exact ||
+	    plan->need_bytes <= p->facts->bytes)
+		return false;
+	plan->need_bytes = p->facts->bytes;
+	if (!try_tiers(p, false))
+		return false;
+	why(p, "tried all the same: the size is a guess");
+	return true;
+}
+
+/* Copies alone, and where the link shows the same. */
+static bool may_become_link(const struct planner *p)
+{
+	const struct dataset *ds = p->ds;
+
+	return ds->method == DATASET_METHOD_AUTO && p->plan->method == DATASET_METHOD_COPY &&
+	       is_dest(p, "auto") && p->in->able.can_link && allows(p, DATASET_METHOD_LINK) &&
+	       ds->n_include == 0 && ds->n_exclude == 0 && ds->verify != DATASET_VERIFY_SHA256 &&
+	       (ds->shard == DATASET_SHARD_ALL || p->facts->kind == SOURCE_SET);
+}
+
+/* "needs 148 GiB, the job has 62 GiB left of --mem; try :ssd or a squashfs image" */
+static int refuse_space(const struct planner *p, struct error *err)
+{
+	const char *tier = is_dest(p, "auto") ? auto_tier(p, 0) : p->ds->dest;
+	const struct plan_space *s = get_space(p, tier), *ssd = get_space(p, PLAN_TIER_DISK);
+	bool try_ssd = ssd && ssd->present && strcmp(tier, PLAN_TIER_DISK) && !is_dest(p, "auto");
+	bool archive = p->plan->method == DATASET_METHOD_EXTRACT;
+	char need[PARSE_SIZE_TEXT];
+
+	if (!s || !s->present)
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "%s is not here, or the site's rule %s does not let this source go "
+				  "there", tier_text(tier), p->in->policy->rule);
+	if (s->known && s->free_bytes >= p->plan->need_bytes)
+		return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC,
+				  "needs %llu files, %s has room for %llu; try a squashfs image",
+				  (unsigned long long)p->plan->need_files, tier_text(tier),
+				  (unsigned long long)s->free_files);
+	return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "needs %s, %s; try %s%s%s",
+			  size_to_string(p->plan->need_bytes, need), s->limit,
+			  try_ssd ? ":ssd" : "", try_ssd ? " or " : "",
+			  archive || p->facts->kind != SOURCE_FILE ? "a squashfs image"
+								   : "a job with more --mem");
+}
+
+static int choose_tier(struct planner *p, struct error *err)
+{
+	if (try_tiers(p, true) || try_again_at_least(p))
+		return 0;
+	if (!may_become_link(p))
+		return refuse_space(p, err);
+	why(p, "fits nowhere: a link to the source");
+	p->plan->method = DATASET_METHOD_LINK;
+	strcpy(p->plan->tier, PLAN_TIER_SOURCE);
+	return 0;
+}
+
+/* In place, unless a DEST is named; behind a mount that is there already with hydrate=copy. */
+static int place_image(struct planner *p, struct error *err)
+{
+	bool named = !is_dest(p, "auto") && !is_dest(p, PLAN_TIER_SOURCE);
+
+	strcpy(p->plan->tier, PLAN_TIER_SOURCE);
+	if (p->ds->hydrate && !named && try_tiers(p, true))
+		return 0;
+	if (named) {
+		p->plan->copy_first = !p->ds->hydrate;
+		return choose_tier(p, err);
+	}
+	why(p, "mounted where it is");
+	return 0;
+}
+
+static int choose_place(struct planner *p, struct error *err)
+{
+	struct plan *plan = p->plan;
+
+	if (plan->method == DATASET_METHOD_MOUNT)
+		return place_image(p, err);
+	if (plan->method == DATASET_METHOD_LINK) {
+		strcpy(plan->tier, PLAN_TIER_SOURCE);
+		return 0;
+	}
+	if (is_dest(p, PLAN_TIER_SOURCE))
+		return error_set(err, EINVAL, "DEST source and method=%s exclude each other",
+				 dataset_method_to_string(plan->method));
+	return choose_tier(p, err);
+}
+
+static void write_line(struct planner *p)
+{
+	struct plan *plan = p->plan;
+	const char *tier = tier_text(plan->tier);
+	bool guess = plan->method == DATASET_METHOD_EXTRACT && !p->facts->extract_exact;
+	char need[PARSE_SIZE_TEXT];
+
+	if (!strcmp(plan->tier, PLAN_TIER_SOURCE)) {
+		plan->need_bytes = plan->need_files = 0;
+		snprintf(plan->line, sizeof(plan->line), "%s",
+			 plan->method == DATASET_METHOD_MOUNT ? "mount in place"
+							      : "link to the source");
+		return;
+	}
+	size_to_string(plan->need_bytes, need);
+	snprintf(plan->line, sizeof(plan->line), "%s%s to %.120s, %s%s%s",
+		 plan->copy_first ? "copy, then " : "",
+		 plan->method == DATASET_METHOD_MOUNT && !plan->copy_first
+			 ? "mount in place, copy behind" : dataset_method_to_string(plan->method),
+		 tier, guess ? "about " : "", need, "");
+}
+
+int plan_make(struct plan *plan, const struct plan_input *in, struct error *err)
+{
+	struct planner p = { .in = in, .ds = in->ds, .facts = in->facts, .plan = plan };
+	int r;
+
+	*plan = (struct plan){ 0 };
+	strcpy(plan->tier, PLAN_TIER_SOURCE);
+	r = choose_method(&p, err);
+	if (r == 0)
+		r = set_need(&p, err);
+	if (r == 0)
+		r = choose_place(&p, err);
+	if (r == 0)
+		write_line(&p);
+	return r;
+}

@@ -1,0 +1,173 @@
+/*
+ * Files, directories, patterns and lists on file systems that this node sees.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/path.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/expand.h"
+#include "daemon/worker/shard.h"
+#include "daemon/worker/source.h"
+
+#define LIST_MAX_SIZE (512 * 1024 * 1024)
+
+static int expand_from_list(const struct source *src, const char *path, struct names *names,
+			    struct error *err)
+{
+	_cleanup_(freep) char *data = NULL, *dir = strdup(path);
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat st;
+	size_t size;
+	int r;
+
+	if (!dir)
+		return error_set(err, ENOMEM, "out of memory");
+	r = source_open_path(src, path, &fd, &st, NULL, err);
+	if (r < 0)
+		return r;
+	if (!S_ISREG(st.st_mode))
+		return error_set(err, EINVAL, "%s is a directory, not a list of files", path);
+	r = fd_read_file(fd, LIST_MAX_SIZE, &data, &size);
+	if (r < 0)
+		return error_errno(err, -r, "read %s", path);
+	*strrchr(dir, '/') = '\0';
+	return expand_list(data, size, dir, names, err);
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	const struct source_member *x = a, *y = b;
+	int r = strcmp(x->name, y->name);
+
+	return r ? r : strcmp(x->path, y->path);
+}
+
+/* They all go into one directory. */
+static int check_names_unique(const struct source *src, struct error *err)
+{
+	_cleanup_(freep) struct source_member *m = NULL;
+
+	m = malloc((src->n_members + 1) * sizeof(*m));
+	if (!m)
+		return error_set(err, ENOMEM, "out of memory");
+	if (src->n_members > 0)
+		memcpy(m, src->members, src->n_members * sizeof(*m));
+	qsort(m, src->n_members, sizeof(*m), compare_names);
+	for (size_t i = 1; i < src->n_members; i++) {
+		if (!strcmp(m[i - 1].name, m[i].name))
+			return error_set(err, EEXIST,
+					 "%s and %s have the same name; a set is staged into one "
+					 "directory", m[i - 1].path, m[i].path);
+	}
+	return 0;
+}
+
+/* names are sorted; those of this node become members. */
+static int take_members(struct ctx *ctx, struct source *src, const struct names *names,
+			struct error *err)
+{
+	struct shard shard;
+	int r;
+
+	r = shard_init(&shard, ctx, names->n, err);
+	if (r < 0)
+		return r;
+	src->members = calloc(names->n + 1, sizeof(*src->members));
+	if (!src->members)
+		return error_set(err, ENOMEM, "out of memory");
+	src->n_members_all = names->n;
+	for (size_t i = 0; i < names->n; i++) {
+		struct source_member *m = &src->members[src->n_members];
+		char path[PATH_MAX];
+
+		if (!shard_takes(&shard, i))
+			continue;
+		if (path_normalize(names->v[i], path, sizeof(path)) < 0 || !path[1])
+			return error_set(err, EINVAL, "%s can't be in a set", names->v[i]);
+		m->path = strdup(path);
+		if (!m->path)
+			return error_set(err, ENOMEM, "out of memory");
+		m->name = path_base(m->path);
+		src->n_members++;
+	}
+	return check_names_unique(src, err);
+}
+
+static int open_set(struct ctx *ctx, struct source *src, struct error *err)
+{
+	_cleanup_(names_deinit) struct names names = { 0 };
+	int r;
+
+	src->kind = SOURCE_SET;
+	if (ctx->ds->scheme == DATASET_SCHEME_LIST)
+		r = expand_from_list(src, src->path, &names, err);
+	else
+		r = expand_pattern(src->path, &names, err);
+	if (r < 0)
+		return r;
+	if (names.n == 0)
+		return error_set(err, ENOENT, "%s%s: no file fits", src->path,
+				 ctx->ds->scheme == DATASET_SCHEME_LIST ? " is empty" : "");
+	names_sort(&names);
+	return take_members(ctx, src, &names, err);
+}
+
+/* subdir= of a directory: beneath it, no link on the way. */
+static int enter_subdir(struct source *src, const char *subdir, struct error *err)
+{
+	char *path = path_join(src->path, subdir), *real = path_join(src->real, subdir);
+	int fd = fd_open_beneath(src->fd, subdir, O_RDONLY | O_DIRECTORY, 0);
+
+	if (!path || !real || fd < 0 || fstat(fd, &src->st) < 0) {
+		free(path);
+		free(real);
+		if (fd >= 0)
+			close(fd);
+		return error_errno(err, fd < 0 ? -fd : ENOMEM, "%s/%s", src->path, subdir);
+	}
+	free(src->path);
+	free(src->real);
+	src->path = path;
+	src->real = real;
+	close(src->fd);
+	src->fd = fd;
+	return 0;
+}
+
+static int file_open(struct ctx *ctx, struct source *src, struct error *err)
+{
+	char path[PATH_MAX];
+	int r;
+
+	r = path_normalize(ctx->ds->source, path, sizeof(path));
+	if (r < 0)
+		return error_set(err, -r, "'%s' is not an absolute path", ctx->ds->source);
+	src->path = strdup(path);
+	if (!src->path)
+		return error_set(err, ENOMEM, "out of memory");
+	if (ctx->ds->is_set || ctx->ds->scheme == DATASET_SCHEME_LIST)
+		return open_set(ctx, src, err);
+	r = source_open_path(src, path, &src->fd, &src->st, &src->real, err);
+	if (r < 0)
+		return r;
+	src->kind = S_ISDIR(src->st.st_mode) ? SOURCE_DIR : SOURCE_FILE;
+	if (src->kind == SOURCE_FILE && ctx->ds->shard != DATASET_SHARD_ALL)
+		return error_set(err, EINVAL,
+				 "shard= divides a directory or a set, %s is one file", path);
+	if (src->kind == SOURCE_DIR && ctx->ds->subdir)
+		return enter_subdir(src, ctx->ds->subdir, err);
+	return 0;
+}
+
+const struct scheme scheme_file = {
+	.name = "file",
+	.scheme = DATASET_SCHEME_FILE,
+	.open = file_open,
+};

@@ -1,0 +1,185 @@
+/*
+ * A path is opened twice: with O_PATH, which neither waits for a FIFO nor wakes a device, to see what
+ * and where it is; then that very inode, by /proc/self/fd, to read. So what was checked is what is
+ * read, whatever happens to the path meanwhile.
+ */
+#include "daemon/worker/source.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/rules.h"
+
+static int refuse_type(const char *path, mode_t mode, struct error *err)
+{
+	const char *what = S_ISFIFO(mode)   ? "a FIFO"
+			   : S_ISSOCK(mode) ? "a socket"
+			   : S_ISCHR(mode)  ? "a character device"
+			   : S_ISBLK(mode)  ? "a block device"
+					    : "neither a file nor a directory";
+
+	return error_set(err, EINVAL, "%s is %s; a file or a directory can be staged", path, what);
+}
+
+static int read_real(int fd, char **realp)
+{
+	char name[64], real[PATH_MAX];
+	ssize_t n;
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	n = readlink(name, real, sizeof(real));
+	if (n < 0)
+		return -errno;
+	if ((size_t)n >= sizeof(real))
+		return -ENAMETOOLONG;
+	if (real[0] != '/')
+		return -ENOENT; /* "(unreachable)…" */
+	*realp = strndup(real, (size_t)n);
+	return *realp ? 0 : -ENOMEM;
+}
+
+/* A directory is opened as one, so that an automounter mounts it. */
+static int open_to_look(const char *path, struct stat *st, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_PATH | O_CLOEXEC);
+	int dir;
+
+	if (fd < 0 || fstat(fd, st) < 0)
+		return error_errno(err, errno, "%s", path);
+	if (!S_ISDIR(st->st_mode))
+		return steal_fd(&fd);
+	dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0)
+		return error_errno(err, errno, "%s", path);
+	close(steal_fd(&fd));
+	fd = dir;
+	if (fstat(fd, st) < 0)
+		return error_errno(err, errno, "%s", path);
+	return steal_fd(&fd);
+}
+
+static int reopen(int look, const struct stat *st)
+{
+	char name[64];
+	int fd;
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", look);
+	fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | (S_ISDIR(st->st_mode) ? O_DIRECTORY : 0));
+	return fd < 0 ? -errno : fd;
+}
+
+int source_open_path(const struct source *src, const char *path, int *fdp, struct stat *st,
+		     char **realp, struct error *err)
+{
+	_cleanup_(freep) char *real = NULL;
+	_cleanup_(fd_closep) int look = -1;
+	int fd, r;
+
+	look = open_to_look(path, st, err);
+	if (look < 0)
+		return look;
+	if (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode))
+		return refuse_type(path, st->st_mode, err);
+	r = read_real(look, &real);
+	if (r < 0)
+		return error_errno(err, -r, "resolve %s", path);
+	if (!rules_allow(src->rules, real))
+		return error_set(err, EPERM, "%s%s%s is outside of what the site's rule allows",
+				 path, strcmp(path, real) ? ", which is " : "",
+				 strcmp(path, real) ? real : "");
+	fd = reopen(look, st);
+	if (fd < 0)
+		return error_errno(err, -fd, "open %s", path);
+	*fdp = fd;
+	if (realp)
+		*realp = steal_ptr(real);
+	return 0;
+}
+
+static const struct scheme *find_scheme(enum dataset_scheme scheme)
+{
+	for (size_t i = 0; schemes[i]; i++) {
+		if (schemes[i]->scheme == scheme)
+			return schemes[i];
+	}
+	return NULL;
+}
+
+int source_open(struct ctx *ctx, struct source **srcp, struct error *err)
+{
+	_cleanup_(source_closep) struct source *src = calloc(1, sizeof(*src));
+	const struct dataset *ds = ctx->ds;
+	const struct scheme *scheme;
+	int r;
+
+	if (!src)
+		return error_set(err, ENOMEM, "out of memory");
+	src->fd = -1;
+	/* a list names files for the scheme of files */
+	scheme = find_scheme(ds->scheme == DATASET_SCHEME_LIST ? DATASET_SCHEME_FILE : ds->scheme);
+	if (!scheme)
+		return error_set(err, EOPNOTSUPP, "%s sources can't be staged by this stage-worker",
+				 dataset_scheme_to_string(ds->scheme));
+	r = rules_new(&src->rules, ctx->policy.rule_match, err);
+	if (r < 0)
+		return r;
+	r = scheme->open(ctx, src, err);
+	if (r < 0)
+		return r;
+	*srcp = steal_ptr(src);
+	return 0;
+}
+
+void source_close(struct source *src)
+{
+	if (!src)
+		return;
+	fd_closep(&src->fd);
+	for (size_t i = 0; i < src->n_members; i++)
+		free(src->members[i].path);
+	free(src->members);
+	for (size_t i = 0; i < src->n_taken; i++)
+		free(src->taken[i]);
+	free(src->taken);
+	rules_free(src->rules);
+	free(src->path);
+	free(src->real);
+	free(src);
+}
+
+int source_open_member(struct ctx *ctx, const struct source *src, size_t i, int *fdp,
+		       struct stat *st, struct error *err)
+{
+	return source_open_path(src, src->members[i].path, fdp, st, NULL, err);
+}
+
+static int compare_path(const void *path, const void *element)
+{
+	return strcmp(path, *(char *const *)element);
+}
+
+bool source_takes(const struct source *src, const char *path)
+{
+	return !src->taken ||
+	       bsearch(path, src->taken, src->n_taken, sizeof(*src->taken), compare_path);
+}
+
+int source_check_unchanged(const struct source *src, struct error *err)
+{
+	struct stat now, named;
+
+	if (fstat(src->fd, &now) < 0)
+		return error_errno(err, errno, "%s", src->path);
+	if (now.st_size != src->st.st_size || now.st_mtim.tv_sec != src->st.st_mtim.tv_sec ||
+	    now.st_mtim.tv_nsec != src->st.st_mtim.tv_nsec || stat(src->path, &named) < 0 ||
+	    named.st_ino != src->st.st_ino || named.st_dev != src->st.st_dev)
+		return error_set(err, ESTALE, "%s changed while it was read", src->path);
+	return 0;
+}

@@ -1,0 +1,290 @@
+/*
+ * The planner is asked again whenever the world says no: a tier that is not here, a reservation that
+ * is not granted, a tier that turned out full while an archive of unknown size went in. Each time the
+ * entry of that tier gets the number that is known now, so the loop ends: a tier is refused once.
+ */
+#include "daemon/worker/stage.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "common/error.h"
+#include "common/log.h"
+#include "common/parse.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/list-file.h"
+#include "daemon/worker/plan.h"
+#include "daemon/worker/probe.h"
+#include "daemon/worker/source.h"
+#include "daemon/worker/space.h"
+#include "daemon/worker/stager.h"
+#include "daemon/worker/target.h"
+
+struct stage {
+	struct ctx *ctx;
+	struct source *src;
+	struct facts facts;
+	struct plan_input in;
+	struct plan plan;
+	struct target *target;
+	struct stager_result result;
+	const struct stager *stager;
+	char *list;
+};
+
+static void stage_deinit(struct stage *s)
+{
+	target_close(s->target);
+	source_close(s->src);
+	free(s->result.link_to);
+	free(s->list);
+}
+
+static struct plan_ability ability(const struct facts *f)
+{
+	return (struct plan_ability){
+		.can_copy = stager_find(DATASET_METHOD_COPY, f) != NULL,
+		.can_extract = stager_find(DATASET_METHOD_EXTRACT, f) != NULL,
+		.can_mount = stager_find(DATASET_METHOD_MOUNT, f) != NULL,
+		.can_link = stager_find(DATASET_METHOD_LINK, f) != NULL,
+	};
+}
+
+static int prepare(struct stage *s, struct error *err)
+{
+	int r;
+
+	r = source_open(s->ctx, &s->src, err);
+	if (r < 0)
+		return r;
+	r = probe_source(s->ctx, s->src, &s->facts, err);
+	if (r < 0)
+		return r;
+	s->in = (struct plan_input){
+		.ds = s->ctx->ds,
+		.facts = &s->facts,
+		.policy = &s->ctx->policy,
+		.able = ability(&s->facts),
+	};
+	space_measure(s->ctx, &s->in);
+	return 0;
+}
+
+/* What is known now about the tier that said no. Nothing known: nothing changes, -err stands. */
+static bool learn(struct stage *s, int r, uint64_t have)
+{
+	struct plan_space *space = plan_get_space(&s->in, s->plan.tier);
+
+	if (!space || (r != -ENOSPC && r != -ENODEV && r != -EDQUOT))
+		return false;
+	if (r == -ENODEV)
+		space->present = false;
+	if (space->known && space->free_bytes <= have)
+		return false;
+	space->known = true;
+	space->free_bytes = have;
+	return true;
+}
+
+/* Opens the place that the plan names and reserves. */
+static int take_place(struct stage *s, uint64_t *havep, struct error *err)
+{
+	const struct plan *plan = &s->plan;
+	struct plan_space *space = plan_get_space(&s->in, plan->tier);
+	int r;
+
+	*havep = 0;
+	if (!strcmp(plan->tier, PLAN_TIER_SOURCE))
+		return 0;
+	r = target_open(s->ctx, plan->tier, &s->target, err);
+	if (r < 0)
+		return r;
+	if (space && !space->known) {
+		space_measure_dir(s->target->dirfd, space);
+		if (space->known && space->free_bytes < plan->need_bytes) {
+			*havep = space->free_bytes;
+			space->known = false; /* so that learn() sees something new */
+			return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "%s", space->limit);
+		}
+	}
+	return ctx_reserve(s->ctx, plan->tier, plan->need_bytes, plan->need_files, havep, err);
+}
+
+/* "No space left on device" gets the numbers. What was refused by a limit has them already. */
+static void say_how_full(struct stage *s, struct error *err)
+{
+	char used[PARSE_SIZE_TEXT], size[PARSE_SIZE_TEXT], first[512];
+	struct statvfs v;
+
+	if (err->exit_code || !s->target || fstatvfs(s->target->dirfd, &v) < 0)
+		return;
+	snprintf(first, sizeof(first), "%.500s", err->text);
+	error_exit(err, STAGE_EXIT_NO_SPACE, -err->code, "%s (%s: %s of %s used%s)", first,
+		   s->target->memory ? "memory" : s->plan.tier,
+		   size_to_string((uint64_t)(v.f_blocks - v.f_bfree) * v.f_frsize, used),
+		   size_to_string((uint64_t)v.f_blocks * v.f_frsize, size),
+		   v.f_files > 0 && v.f_ffree == 0 ? ", no file more can be made" : "");
+}
+
+static int make(struct stage *s, struct error *err)
+{
+	struct ctx *ctx = s->ctx;
+	int r;
+
+	s->stager = stager_find(s->plan.method, &s->facts);
+	if (!s->stager)
+		return error_set(err, EOPNOTSUPP, "this stage-worker was built without method=%s",
+				 dataset_method_to_string(s->plan.method));
+	ctx_reset_charges(ctx);
+	ctx_go_off(ctx);
+	r = s->stager->stage(ctx, s->src, &s->facts, &s->plan, s->target, &s->result, err);
+	ctx_come_back(ctx);
+	if (ctx_is_cancelled(ctx))
+		return ctx_check(ctx, err); /* whatever it said itself */
+	if (r == -ENOSPC || r == -EDQUOT)
+		say_how_full(s, err);
+	return r;
+}
+
+static void forget_attempt(struct stage *s)
+{
+	target_close(s->target);
+	s->target = NULL;
+	free(s->result.link_to);
+	s->result = (struct stager_result){ 0 };
+	ctx_undo(s->ctx, NULL);
+}
+
+/* Until it is made or the planner has no way left. */
+static int plan_and_make(struct stage *s, struct error *err)
+{
+	uint64_t have = 0;
+	int r;
+
+	for (;;) {
+		r = plan_make(&s->plan, &s->in, err);
+		if (r < 0)
+			return r;
+		ctx_send_facts(s->ctx, &s->facts, &s->plan);
+		r = take_place(s, &have, err);
+		if (r == 0) {
+			have = 0;
+			r = make(s, err);
+		}
+		if (r == 0)
+			return 0;
+		if (ctx_is_cancelled(s->ctx) || !learn(s, r, have))
+			return r;
+		log_print(LOG_LEVEL_INFO, s->ctx->ds->name, "%s: %s; planning again", s->plan.tier,
+			  err->text);
+		forget_attempt(s);
+	}
+}
+
+static int publish(struct stage *s, struct error *err)
+{
+	int r;
+
+	if (s->facts.kind == SOURCE_SET) {
+		r = list_file_write(s->ctx, s->src, &s->list, err);
+		if (r < 0)
+			return r;
+	}
+	if (s->result.link_to)
+		return target_publish_link(s->ctx, s->result.link_to, err);
+	return target_publish(s->ctx, s->target, err);
+}
+
+/* onfail=source: the data where it is, in the same shape. The failure (NULL: another worker's) becomes
+ * a warning. */
+static int fall_back_to_source(struct stage *s, const struct error *why, struct error *err)
+{
+	int r;
+
+	if (why)
+		ctx_warn(s->ctx, "used where it is, staging failed: %s", why->text);
+	s->plan = (struct plan){ .method = DATASET_METHOD_LINK, .tier = PLAN_TIER_SOURCE };
+	s->plan.kind = s->facts.kind == SOURCE_FILE ? SOURCE_FILE : SOURCE_DIR;
+	strcpy(s->plan.line, "link to the source, as onfail=source says");
+	ctx_send_facts(s->ctx, &s->facts, &s->plan);
+	r = make(s, err);
+	return r < 0 ? r : publish(s, err);
+}
+
+static bool may_fall_back(const struct stage *s)
+{
+	return s->ctx->ds->onfail == DATASET_ONFAIL_SOURCE && s->src &&
+	       !ctx_is_cancelled(s->ctx) &&
+	       (s->plan.method == DATASET_METHOD_COPY || s->plan.method == DATASET_METHOD_LINK);
+}
+
+static int ready(struct stage *s, struct error *err)
+{
+	struct ctx_ready msg = {
+		.bytes = s->result.bytes,
+		.files = s->result.files,
+		.kind = s->plan.kind,
+		.stays = s->result.stays,
+		.list = s->list,
+	};
+	int r;
+
+	r = ctx_send_ready(s->ctx, &msg);
+	if (r < 0)
+		return error_errno(err, -r, "tell stagingd");
+	if (!s->result.stays)
+		return 0;
+	return s->stager->serve(s->ctx, s->result.state, err);
+}
+
+static int run(struct stage *s, struct error *err)
+{
+	struct error first;
+	int r;
+
+	r = prepare(s, err);
+	if (r < 0)
+		return r;
+	if (s->ctx->plan_only) {
+		r = plan_make(&s->plan, &s->in, err);
+		ctx_send_facts(s->ctx, &s->facts, &s->plan);
+		return r;
+	}
+	if (s->ctx->link_only) {
+		r = fall_back_to_source(s, NULL, err);
+		return r < 0 ? r : ready(s, err);
+	}
+	r = plan_and_make(s, err);
+	if (r == 0)
+		r = publish(s, err);
+	if (r < 0 && may_fall_back(s)) {
+		first = *err;
+		forget_attempt(s);
+		r = fall_back_to_source(s, &first, err);
+	}
+	return r < 0 ? r : ready(s, err);
+}
+
+int stage_run(struct ctx *ctx)
+{
+	struct stage s = { .ctx = ctx };
+	struct error err = ERROR_INIT;
+	int r;
+
+	ctx_go_off(ctx); /* looking at a source may hang, too */
+	r = run(&s, &err);
+	ctx_come_back(ctx);
+	if (r < 0) {
+		target_close(s.target);
+		s.target = NULL;
+		if (!ctx->plan_only)
+			ctx_undo(ctx, NULL);
+		ctx_send_error(ctx, &err);
+		log_print(LOG_LEVEL_ERROR, ctx->ds->name, "%s", err.text);
+	}
+	stage_deinit(&s);
+	return r < 0 ? 1 : 0;
+}

@@ -1,0 +1,169 @@
+/*
+ * The source as it is: one file, or by copy-engine a directory or a set.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/path.h"
+#include "daemon/worker/copy-engine.h"
+#include "daemon/worker/copy-file.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/hash.h"
+#include "daemon/worker/source.h"
+#include "daemon/worker/stager.h"
+#include "daemon/worker/target.h"
+#include "daemon/worker/workq.h"
+
+/* ---- one file ---- */
+
+struct file_copy {
+	struct ctx *ctx;
+	int in, out;
+	struct stat st;
+	struct error errors[1]; /* the first */
+	_Atomic int failed;
+};
+
+struct range {
+	struct work work;
+	uint64_t from, to;
+};
+
+static void run_range(struct work *work, void *arg)
+{
+	struct range *r = (struct range *)work;
+	struct file_copy *f = arg;
+	struct error err = ERROR_INIT;
+
+	if (!f->failed && copy_file_range_data(f->ctx, f->in, f->out, r->from, r->to,
+					       copy_file_is_sparse(&f->st), NULL, &err) < 0 &&
+	    !__atomic_exchange_n(&f->failed, 1, __ATOMIC_SEQ_CST))
+		f->errors[0] = err;
+	free(r);
+}
+
+/* Several threads, each a range: a file system of many servers gives more that way. Last in, first
+ * out: the ranges are queued backwards, to be read from the beginning. */
+static int copy_in_ranges(struct file_copy *f, struct error *err)
+{
+	_cleanup_(workq_freep) struct workq *q = NULL;
+	uint64_t size = (uint64_t)f->st.st_size;
+	uint64_t n = (size + COPY_RANGE_SIZE - 1) / COPY_RANGE_SIZE;
+	struct range *r;
+
+	if (workq_new(&q, f) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	while (n-- > 0) {
+		r = calloc(1, sizeof(*r));
+		if (!r) {
+			f->failed = 1;
+			error_set(f->errors, ENOMEM, "out of memory");
+			break;
+		}
+		r->work.run = run_range;
+		r->from = n * COPY_RANGE_SIZE;
+		r->to = size - r->from < COPY_RANGE_SIZE ? size : r->from + COPY_RANGE_SIZE;
+		workq_push(q, &r->work);
+	}
+	workq_run(q, f->ctx->policy.threads);
+	if (f->failed && err)
+		*err = f->errors[0];
+	return f->failed ? f->errors[0].code : 0;
+}
+
+static int copy_hashed(struct file_copy *f, const struct source *src, struct error *err)
+{
+	_cleanup_(hash_freep) struct hash *hash = NULL;
+	int r;
+
+	if (hash_new(&hash) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = copy_file_range_data(f->ctx, f->in, f->out, 0, (uint64_t)f->st.st_size, false, hash,
+				 err);
+	return r < 0 ? r : hash_check(hash, f->ctx->ds->sha256, src->path, err);
+}
+
+static int check_size(const struct file_copy *f, struct error *err)
+{
+	struct stat st;
+
+	if (fstat(f->out, &st) < 0 || st.st_size != f->st.st_size)
+		return error_set(err, EIO, "the copy has not the size of the source");
+	return 0;
+}
+
+static int copy_file(struct ctx *ctx, struct source *src, struct target *target, struct error *err)
+{
+	struct file_copy f = { .ctx = ctx, .in = src->fd, .out = -1, .st = src->st };
+	int r;
+
+	r = ctx_charge(ctx, copy_file_charge(&src->st), 1, err);
+	if (r == 0)
+		r = copy_file_create(target->dirfd, target->name, &src->st, &f.out, err);
+	if (r == 0 && ctx->ds->verify == DATASET_VERIFY_SHA256)
+		r = copy_hashed(&f, src, err);
+	else if (r == 0)
+		r = copy_in_ranges(&f, err);
+	if (r == 0 && ctx->ds->verify != DATASET_VERIFY_NONE)
+		r = check_size(&f, err);
+	if (r == 0)
+		r = copy_file_finish(f.in, f.out, &src->st, err);
+	if (r == 0)
+		r = source_check_unchanged(src, err);
+	else if (r != -ECANCELED)
+		error_prefix(err, "%s", src->path);
+	ctx_add_progress(ctx, 0, r == 0);
+	fd_closep(&f.out);
+	return r;
+}
+
+/* ---- directories and sets ---- */
+
+static int copy_dir(struct ctx *ctx, struct source *src, struct target *target,
+		    struct copy_result *result, struct error *err)
+{
+	_cleanup_(fd_closep) int root = -1;
+
+	if (src->real && path_is_beneath(target->path, src->real))
+		return error_set(err, EINVAL, "%s would be copied into itself (%s)", src->path,
+				 target->path);
+	if (mkdirat(target->dirfd, target->name, 0700) < 0)
+		return error_errno(err, errno, "make directory %s", target->path);
+	root = openat(target->dirfd, target->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (root < 0)
+		return error_errno(err, errno, "open %s", target->path);
+	target->root_mode = src->kind == SOURCE_DIR ? src->st.st_mode & 0777 : 0755;
+	return copy_tree(ctx, src, root, result, err);
+}
+
+static int copy_stage(struct ctx *ctx, struct source *src, const struct facts *facts,
+		      const struct plan *plan, struct target *target, struct stager_result *result,
+		      struct error *err)
+{
+	struct copy_result copied = { .files = 1 };
+	uint64_t charged;
+	int r;
+
+	if (src->kind == SOURCE_FILE)
+		r = copy_file(ctx, src, target, err);
+	else
+		r = copy_dir(ctx, src, target, &copied, err);
+	ctx_get_charged(ctx, &result->bytes, &charged);
+	result->files = copied.files;
+	return r;
+}
+
+static bool copy_accepts(enum dataset_method method, const struct facts *facts)
+{
+	return method == DATASET_METHOD_COPY;
+}
+
+const struct stager stager_copy = {
+	.name = "copy",
+	.accepts = copy_accepts,
+	.stage = copy_stage,
+};

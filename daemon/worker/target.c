@@ -1,0 +1,184 @@
+/*
+ * renameat2(RENAME_NOREPLACE) is what makes "appears whole or not at all" true and keeps a name that
+ * somebody else took. File systems that don't know the flag (some network file systems of the shared
+ * tier) get a look before a plain rename: the directory is the job's own.
+ */
+#include "daemon/worker/target.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/path.h"
+#include "common/rmtree.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/plan.h"
+
+static int rename_new(int from_fd, const char *from, int to_fd, const char *to)
+{
+	struct stat st;
+
+	if (renameat2(from_fd, from, to_fd, to, RENAME_NOREPLACE) == 0)
+		return 0;
+	if (errno != EINVAL && errno != ENOSYS && errno != EOPNOTSUPP)
+		return -errno;
+	if (fstatat(to_fd, to, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return -EEXIST;
+	return renameat(from_fd, from, to_fd, to) < 0 ? -errno : 0;
+}
+
+static int set_place(struct ctx *ctx, struct target *t, struct error *err)
+{
+	int r = 0;
+
+	if (t->memory) {
+		t->dir = strdup(ctx->tmp_path);
+		t->name = strdup(ctx->ds->name);
+	} else {
+		r = ctx_get_tier_dir(ctx, t->tier, &t->dir, err);
+		if (r < 0)
+			return r;
+		if (asprintf(&t->name, ".%s.partial", ctx->ds->name) < 0)
+			t->name = NULL;
+	}
+	t->path = t->dir && t->name ? path_join(t->dir, t->name) : NULL;
+	return t->path ? 0 : error_set(err, ENOMEM, "out of memory");
+}
+
+/* The entry itself and, on disk, its final name: recorded before either is there. */
+static int record(struct ctx *ctx, const struct target *t, struct error *err)
+{
+	_cleanup_(freep) char *final = NULL;
+	struct stat st;
+	int r;
+
+	r = ctx_record(ctx, MANIFEST_TREE, t->path, err);
+	if (r < 0 || t->memory)
+		return r;
+	if (fstatat(t->dirfd, ctx->ds->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return error_set(err, EEXIST, "%s/%s is there already", t->dir, ctx->ds->name);
+	final = path_join(t->dir, ctx->ds->name);
+	if (!final)
+		return error_set(err, ENOMEM, "out of memory");
+	return ctx_record(ctx, MANIFEST_TREE, final, err);
+}
+
+int target_open(struct ctx *ctx, const char *tier, struct target **targetp, struct error *err)
+{
+	_cleanup_(target_closep) struct target *t = calloc(1, sizeof(*t));
+	int r;
+
+	if (!t || !(t->tier = strdup(tier))) {
+		if (t)
+			t->dirfd = -1;
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	t->dirfd = -1;
+	t->memory = !strcmp(tier, PLAN_TIER_MEMORY);
+	r = set_place(ctx, t, err);
+	if (r < 0)
+		return r;
+	t->dirfd = open(t->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (t->dirfd < 0)
+		return error_errno(err, errno, "open %s", t->dir);
+	r = record(ctx, t, err);
+	if (r < 0)
+		return r;
+	r = rmtree_at(t->dirfd, t->name, NULL, err); /* of a worker that died */
+	if (r < 0)
+		return r;
+	*targetp = steal_ptr(t);
+	return 0;
+}
+
+void target_close(struct target *t)
+{
+	if (!t)
+		return;
+	fd_closep(&t->dirfd);
+	free(t->tier);
+	free(t->dir);
+	free(t->name);
+	free(t->path);
+	free(t);
+}
+
+/* Records data/<name>, but only where nothing of that name is there. */
+static int record_entry(struct ctx *ctx, struct error *err)
+{
+	_cleanup_(freep) char *path = path_join(ctx->data_path, ctx->ds->name);
+	struct stat st;
+
+	if (!path)
+		return error_set(err, ENOMEM, "out of memory");
+	if (fstatat(ctx->data_fd, ctx->ds->name, &st, AT_SYMLINK_NOFOLLOW) == 0)
+		return error_set(err, EEXIST, "%s is there already", path);
+	return ctx_record(ctx, MANIFEST_TREE, path, err);
+}
+
+int target_publish_link(struct ctx *ctx, const char *to, struct error *err)
+{
+	/* a name has no dot: never another dataset's */
+	char name[DATASET_NAME_SIZE + 8];
+	_cleanup_(freep) char *path = NULL;
+	int r;
+
+	snprintf(name, sizeof(name), "%s.link", ctx->ds->name);
+	path = path_join(ctx->tmp_path, name);
+	if (!path)
+		return error_set(err, ENOMEM, "out of memory");
+	r = record_entry(ctx, err);
+	if (r == 0)
+		r = ctx_record(ctx, MANIFEST_TREE, path, err);
+	if (r < 0)
+		return r;
+	if (unlinkat(ctx->tmp_fd, name, 0) < 0 && errno != ENOENT)
+		return error_errno(err, errno, "remove %s", path);
+	if (symlinkat(to, ctx->tmp_fd, name) < 0)
+		return error_errno(err, errno, "link %s", path);
+	r = rename_new(ctx->tmp_fd, name, ctx->data_fd, ctx->ds->name);
+	if (r < 0)
+		return error_errno(err, -r, "rename %s to %s/%s", path, ctx->data_path,
+				   ctx->ds->name);
+	return 0;
+}
+
+/* The directory under its final name gets its own mode. */
+static int set_root_mode(const struct target *t, int dirfd, const char *name, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+
+	if (!t->root_mode)
+		return 0;
+	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fchmod(fd, t->root_mode & 0777) < 0)
+		return error_errno(err, errno, "set mode of %s", name);
+	return 0;
+}
+
+int target_publish(struct ctx *ctx, struct target *t, struct error *err)
+{
+	_cleanup_(freep) char *final = NULL;
+	int to_fd = t->memory ? ctx->data_fd : t->dirfd;
+	int r;
+
+	if (t->memory) {
+		r = record_entry(ctx, err);
+		if (r < 0)
+			return r;
+	}
+	r = rename_new(t->dirfd, t->name, to_fd, ctx->ds->name);
+	if (r < 0)
+		return error_errno(err, -r, "rename %s into place", t->path);
+	r = set_root_mode(t, to_fd, ctx->ds->name, err);
+	if (r < 0 || t->memory)
+		return r;
+	final = path_join(t->dir, ctx->ds->name);
+	if (!final)
+		return error_set(err, ENOMEM, "out of memory");
+	return target_publish_link(ctx, final, err);
+}
