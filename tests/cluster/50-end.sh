@@ -166,6 +166,7 @@ test_a_process_that_left_the_job_does_not_keep_the_data() {
 test_daemons_killed_while_staging_leave_nothing() {
 	local id name
 
+	forgive_crashes n1
 	for name in stage-worker stagingd stage-keeper; do
 		gate_close n1
 		id=$(job_submit alice -N1 -w n1 --stage-wait=no --stage-data="t=/srv/pfs/gate/many.tar" \

@@ -6,6 +6,7 @@
 broken_on_n1() {
 	local id out
 
+	forgive_crashes n1
 	assert_eq fine "$(job_run alice -w n1 <<<'echo fine')" "a job without the option"
 	id=$(job_submit alice -w n1 --stage-data="t=$data/many.tar" <<<'echo begun')
 	job_failed "$id" 30
