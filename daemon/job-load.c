@@ -165,9 +165,12 @@ static size_t count_before(const struct job *job, const struct stage_run *run)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < job->n_runs && job->runs[i] != run; i++)
-		if (job_get_stage(job, i)->state != STAGE_RELEASED)
+	for (size_t i = 0; i < job->n_runs && job->runs[i] != run; i++) {
+		enum stage_state state = job_get_stage(job, i)->state;
+
+		if (state != STAGE_RELEASED && state != STAGE_FAILED)
 			n++;
+	}
 	return n;
 }
 

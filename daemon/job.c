@@ -92,7 +92,7 @@ static size_t count_writers(const struct job *job)
 	size_t n = 0;
 
 	for (size_t i = 0; i < job->n_runs; i++)
-		if (stage_run_get_worker(job->runs[i]) && stage_run_is_writer(job->runs[i]))
+		if (stage_run_is_busy(job->runs[i]) && stage_run_is_writer(job->runs[i]))
 			n++;
 	return n;
 }

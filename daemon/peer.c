@@ -15,6 +15,7 @@
 
 #define FIRST_REQUEST_MS 10000
 #define IDLE_MS 300000
+#define MIN_IDLE_MS 1000
 
 struct peer {
 	struct list node;
@@ -168,6 +169,11 @@ void peer_close(struct peer *p)
 bool peer_is_idle(const struct peer *p)
 {
 	return !p->request && !p->pending && !p->lease;
+}
+
+bool peer_may_make_room(const struct peer *p, uint64_t now_ms)
+{
+	return peer_is_idle(p) && now_ms - p->since_ms >= MIN_IDLE_MS;
 }
 
 bool peer_is_lease(const struct peer *p)

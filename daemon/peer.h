@@ -34,6 +34,8 @@ void peer_close(struct peer *peer);
 void peer_pump(struct peer *peer);
 
 bool peer_is_idle(const struct peer *peer);  /* nothing asked, no lease */
+/* Idle, and not just because its request was not read yet. */
+bool peer_may_make_room(const struct peer *peer, uint64_t now_ms);
 bool peer_is_lease(const struct peer *peer);
 /* It never asked anything, or it was answered, so long ago. */
 bool peer_is_overdue(const struct peer *peer, uint64_t now_ms);

@@ -104,7 +104,7 @@ static bool make_room(struct server *s)
 	list_for_each(pos, &s->peers) {
 		struct peer *peer = peer_from_node(pos);
 
-		if (!peer_is_idle(peer))
+		if (!peer_may_make_room(peer, loop_get_time(s->o.loop)))
 			continue;
 		peer_close(peer);
 		return true;
@@ -112,11 +112,14 @@ static bool make_room(struct server *s)
 	return false;
 }
 
+/* The request is taken off first: closing with it unread would tell the client of a reset before it
+ * reads why. */
 static void refuse_full(int fd)
 {
 	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_DONE);
+	char byte;
 
-	if (!kv)
+	if (!kv || recv(fd, &byte, 1, MSG_DONTWAIT) == 0)
 		return;
 	kv_set_u64(kv, "code", STAGE_EXIT_NO_STAGING);
 	kv_set(kv, "text", "stagingd has too many connections; try again");

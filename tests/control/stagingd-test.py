@@ -262,7 +262,8 @@ class Failing(unittest.TestCase):
                            ("a=/fake/x:ssd9", ""), ("a=@nothing", "nothing")):
             with self.subTest(item), Daemon("b=/fake/facts.ready") as d:
                 done = d.ask("add", item=item)[-1]
-                self.assertIn(done["code"], ("2", "6") if "ssd9" in item else ("6",))
+                self.assertEqual(done["code"], "2" if "ssd9" in item else
+                                 "4" if "@" in item else "6")
                 self.assertIn(text, done["text"])
         with Daemon("a=/elsewhere/x,b=/fake/facts.ready") as d:
             self.assertEqual(d.wait(names="b")["code"], "0")
@@ -282,8 +283,8 @@ class Failing(unittest.TestCase):
         with Daemon("@imagenet,@nothing", conf=conf) as d:
             self.assertEqual(d.wait(names="imagenet")["code"], "0")
             done = d.wait(names="nothing")
-            self.assertEqual(done["code"], "6")
-            self.assertIn("imagenet", done["text"])
+            self.assertEqual(done["code"], "4")
+            self.assertIn("no dataset of that name", done["text"])
 
     def test_value_that_does_not_parse(self):
         with Daemon("a=/fake/x:::,,") as d:
@@ -354,7 +355,10 @@ class Releasing(unittest.TestCase):
             self.assertEqual(d.ask("release", names="w9")[-1]["code"], "0")
             self.assertEqual(d.status("w9")["state"], "released")
             d.ask("release", names="w0")
-            wait_for(lambda: d.status("w8")["state"] == "probing", what="the free place is taken")
+            queued = [m["name"] for m in d.ask("status") if m.get("state") == "queued"]
+            d.ask("release", names="w1")
+            if queued:
+                wait_for(lambda: d.status(queued[0])["state"] == "probing", what="place taken")
 
     def test_those_who_wait_are_told(self):
         with Daemon("a=/fake/facts.silent") as d:
@@ -487,60 +491,51 @@ class Clients(unittest.TestCase):
             self.assertEqual(c.answer()[-1]["code"], "0")
             self.assertEqual(c.ask("env")[-1]["code"], "0")
 
+    @staticmethod
+    def talk_as(uid, path):
+        """What a process of that uid is answered."""
+        theirs, ours = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                os.setgroups([])
+                os.setgid(uid)
+                os.setuid(uid)
+                s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+                s.settimeout(10)
+                s.connect(path)
+                s.send(encode(proto=1, op="status", id=1))
+                os.write(ours, s.recv(9999))
+            except OSError as e:
+                if e.errno not in (errno.EPIPE, errno.ECONNRESET):
+                    os.write(ours, repr(e).encode())
+            finally:
+                os._exit(0)
+        os.close(ours)
+        os.waitpid(pid, 0)
+        with os.fdopen(theirs, "rb") as f:
+            return f.read()
+
     @unittest.skipUnless(os.geteuid() == 0, "needs root to be somebody else")
     def test_other_users_are_hung_up_on(self):
         with Daemon("a=/fake/silent", keeper=True) as d:
             os.chmod(d.top, 0o755)
             os.chmod(d.rundir, 0o755)
             os.chmod(d.socket_path, 0o666)
-            code = ("import socket,sys\ns=socket.socket(socket.AF_UNIX,socket.SOCK_SEQPACKET)\n"
-                    f"s.connect('{d.socket_path}')\n"
-                    "try:\n s.send(b'proto=1\\0op=status\\0id=1\\0'); r=s.recv(9999)\n"
-                    "except OSError: r=b''\nsys.exit(10 if r==b'' else 11)")
-            for uid, want in ((1, 10), (OTHER_UID, 11), (0, 11)):
-                p = subprocess.run([sys.executable, "-c", code], user=uid, group=uid,
-                                   extra_groups=[], timeout=20)
-                self.assertEqual(p.returncode, want, f"uid {uid}")
+            for uid, want in ((1, b""), (OTHER_UID, b"proto"), (0, b"proto")):
+                self.assertEqual(self.talk_as(uid, d.socket_path)[:5], want, f"uid {uid}")
             self.assertIn("refused a connection of uid 1", d.log())
 
 
 class Crowds(unittest.TestCase):
-    def waiters(self, n):
-        with Daemon("a=/fake/facts.sleep60000") as d:
-            clients = [d.client() for _ in range(n)]
-            for c in clients:
-                c.send("wait", names="a")
-            d.ask("status")  # all those requests were read before this one
-            poll = select.epoll()
-            for c in clients:
-                poll.register(c.sock, select.EPOLLIN)
-            begun = time.monotonic()
-            d.ask("release", names="a")
-            waiting = {c.sock.fileno(): c for c in clients}
-            while waiting:
-                for fd, _ in poll.poll(10, 256):
-                    m = waiting[fd].receive()
-                    if m["op"] == "done":
-                        del waiting[fd]
-                        poll.unregister(fd)
-            took = time.monotonic() - begun
-            for c in clients:
-                c.close()
-            return took
-
     def spread(self, n):
-        """From the moment the daemon says ready to the last waiter's done, in the daemon's view
-        told by a first waiter; the receiving side is this slow script's own."""
+        """From the moment the first of n waiters has something to read to when all have."""
         with Daemon("a=/fake/facts.sleep1500.ready") as d:
             clients = [d.client() for _ in range(n)]
             for c in clients:
                 c.send("wait", names="a")
-            first, last = None, None
-            for c in clients:
-                c.sock.settimeout(20)
             select.select([clients[0].sock], [], [])
             first = time.monotonic()
-            # the packets lie in the sockets; that they all are there is what counts
             pending = set(c.sock.fileno() for c in clients)
             poll = select.poll()
             for fd in pending:
@@ -556,18 +551,19 @@ class Crowds(unittest.TestCase):
             return last - first
 
     def test_64_waiters_are_answered_at_once(self):
-        took = min(self.spread(64) for _ in range(3))
+        took = min(self.spread(64) for _ in range(5))
         print(f"64 waiters: {took * 1000:.1f} ms")
         self.assertLess(took, 0.010)
 
     def test_1000_waiters_are_answered_at_once(self):
-        took = min(self.spread(1000) for _ in range(3))
+        took = min(self.spread(1000) for _ in range(5))
         print(f"1000 waiters: {took * 1000:.1f} ms")
-        self.assertLess(took, 0.030)
+        self.assertLess(took, 0.010)
 
     def test_more_connections_than_places(self):
-        with Daemon("a=/fake/facts.sleep3000.ready") as d:
+        with Daemon("a=/fake/facts.sleep6000.ready") as d:
             idle = [d.client() for _ in range(100)]
+            time.sleep(1.2)
             waiters = [d.client() for _ in range(1190)]
             for c in waiters:
                 c.send("wait")
@@ -831,4 +827,4 @@ class Ending(unittest.TestCase):
 
 
 if __name__ == "__main__":
-    unittest.main(verbosity=2)
+    unittest.main(verbosity=2, warnings="ignore")

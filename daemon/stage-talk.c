@@ -1,0 +1,280 @@
+/*
+ * The messages of docs/protocol.md, worker to stagingd: a row each, with the states in which it may
+ * be said. What comes in another state, or is no row, is nonsense, and its sender is killed.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/conf.h"
+#include "common/log.h"
+#include "common/proto.h"
+#include "common/rundir.h"
+#include "daemon/budget.h"
+#include "daemon/chore.h"
+#include "daemon/grant.h"
+#include "daemon/job.h"
+#include "daemon/launcher.h"
+#include "daemon/stage-run-internal.h"
+#include "daemon/stage-run.h"
+#include "daemon/worker-proc.h"
+
+static bool on_facts(struct stage_run *run, const struct kv *kv)
+{
+	struct stage *s = run->stage;
+	enum keeper_class class;
+
+	stage_set_facts(s, kv);
+	class = !strcmp(s->method, "mount") && !strcmp(s->tier, "source") ? KEEPER_CLASS_SERVER
+									  : KEEPER_CLASS_WRITER;
+	if (s->state == STAGE_PROBING && run->job->launcher->keeper && !run->class_fixed &&
+	    s->dataset->method != DATASET_METHOD_LINK && strcmp(s->method, "link") &&
+	    class != run->class) {
+		run->class = class;
+		run->class_fixed = run->restarting = true;
+		worker_proc_cancel(run->worker);
+		return true;
+	}
+	stage_run_set_stall(run);
+	stage_apply(s, STAGE_EV_FACTS, stage_run_get_now(run), s->plan);
+	job_changed(run->job, true);
+	return true;
+}
+
+static bool on_reserve(struct stage_run *run, const struct kv *kv)
+{
+	const char *tier = kv_get_or_empty(kv, "tier");
+	_cleanup_(kv_freep) struct kv *answer = NULL;
+
+	answer = grant_ask(run->job, run->stage, tier, kv_get_u64(kv, "bytes", 0),
+			   kv_get_u64(kv, "files", 0));
+	worker_proc_send(run->worker, answer, NULL, 0);
+	return true;
+}
+
+static void answer_tier(struct stage_run *run, const char *path, const char *text)
+{
+	_cleanup_(kv_freep) struct kv *answer = proto_new(PROTO_OP_TIERDIR);
+
+	free(run->tier.path);
+	run->tier.path = NULL;
+	if (!run->worker)
+		return;
+	if (answer && path)
+		kv_set(answer, "path", path);
+	else if (answer)
+		kv_set(answer, "text", text);
+	worker_proc_send(run->worker, answer, NULL, 0);
+}
+
+static void on_tier_made(struct stage_run *run, int r, const char *text)
+{
+	_cleanup_(freep) char *path = steal_ptr(run->tier.path);
+
+	if (path)
+		answer_tier(run, r < 0 ? NULL : path, text);
+}
+
+static void on_tier_chore(void *arg, int r, const struct error *err)
+{
+	struct stage_run *run = arg;
+
+	run->tier_chore = NULL;
+	on_tier_made(run, r, err->text);
+}
+
+void stage_run_on_tier(struct stage_run *run, uint32_t index, int r)
+{
+	if (run->tier.path && run->tier.by_keeper && run->tier.index == index)
+		on_tier_made(run, r, r < 0 ? strerror(-r) : "");
+}
+
+static bool on_tier(struct stage_run *run, const struct kv *kv)
+{
+	struct job *job = run->job;
+	struct tier_dir_order order = { .rundir = job->rundir };
+	struct error err = ERROR_INIT;
+	int r;
+
+	if (run->tier.path || run->tier_chore)
+		return false; /* one at a time */
+	if (tier_dir_find(job, kv_get_or_empty(kv, "tier"), &run->tier, &err) < 0) {
+		answer_tier(run, NULL, err.text);
+		return true;
+	}
+	if (run->tier.by_keeper) {
+		job->launcher->ops->make_tier(job->launcher, run->tier.index);
+		return true;
+	}
+	order.path = run->tier.path;
+	r = chore_start(&run->tier_chore, job->loop, tier_dir_make, &order,
+			job->conf->cleanup_timeout_ms, on_tier_chore, run);
+	if (r < 0)
+		answer_tier(run, NULL, strerror(-r));
+	return true;
+}
+
+static void answer_mount(struct stage_run *run, const char *text, const int *fds, size_t n_fds)
+{
+	_cleanup_(kv_freep) struct kv *answer = proto_new(PROTO_OP_MOUNTED);
+
+	if (answer) {
+		kv_set_u64(answer, "slot", (uint64_t)run->slot);
+		kv_set_u64(answer, "fds", n_fds);
+		if (text)
+			kv_set(answer, "text", text);
+		else
+			kv_setf(answer, "path", "%s/" RUNDIR_MOUNTS "/%d", run->job->rundir,
+				run->slot);
+	}
+	worker_proc_send(run->worker, answer, fds, n_fds);
+}
+
+static bool on_mount(struct stage_run *run, const struct kv *kv)
+{
+	struct launcher *l = run->job->launcher;
+
+	if (!l->mounts)
+		answer_mount(run, "there is no keeper; mount by fusermount3", NULL, 0);
+	else if (!run->job->conf->mount_fuse)
+		answer_mount(run, "this site has switched mounts off (Backend=none)", NULL, 0);
+	else if (run->mounted)
+		return false; /* a dataset has one */
+	else {
+		run->mounted = true; /* it is to be taken away from here on */
+		l->ops->mount(l, (uint32_t)run->slot, (unsigned)kv_get_u64(kv, "threads", 1));
+	}
+	return true;
+}
+
+void stage_run_on_mounted(struct stage_run *run, int r, const int *fds, size_t n_fds)
+{
+	if (!run->worker || run->ending)
+		return; /* advance() takes it away */
+	if (r < 0)
+		run->mounted = false;
+	answer_mount(run, r < 0 ? strerror(-r) : NULL, fds, r < 0 ? 0 : n_fds);
+}
+
+static bool on_progress(struct stage_run *run, const struct kv *kv)
+{
+	struct stage *s = run->stage;
+	uint64_t bytes = kv_get_u64(kv, "bytes", 0), files = kv_get_u64(kv, "files", 0);
+	bool first = s->state == STAGE_PREPARING;
+
+	if (bytes != run->moved_bytes || files != run->moved_files) {
+		run->moved_bytes = bytes;
+		run->moved_files = files;
+		stage_run_set_stall(run);
+	}
+	stage_set_progress(s, bytes, files, stage_run_get_now(run));
+	budget_set_written(run->job->budget, s->id, bytes);
+	if (s->state != STAGE_PROBING)
+		stage_apply(s, STAGE_EV_PROGRESS, stage_run_get_now(run), NULL);
+	job_changed(run->job, first);
+	return true;
+}
+
+static bool on_warning(struct stage_run *run, const struct kv *kv)
+{
+	const char *text = kv_get_or_empty(kv, "text");
+
+	log_print(LOG_LEVEL_WARNING, run->stage->dataset->name, "%s", text);
+	stage_set_warning(run->stage, text);
+	job_changed(run->job, false);
+	return true;
+}
+
+static bool on_ready(struct stage_run *run, const struct kv *kv)
+{
+	struct stage *s = run->stage;
+	struct job *job = run->job;
+
+	stage_run_stop_clock(run);
+	stage_set_facts(s, kv); /* kind */
+	stage_set_progress(s, kv_get_u64(kv, "bytes", s->bytes), kv_get_u64(kv, "files", s->files),
+			   stage_run_get_now(run));
+	run->stays = kv_get_u64(kv, "stays", 0) == 1;
+	budget_set_written(job->budget, s->id, BUDGET_UNLIMITED);
+	stage_apply(s, STAGE_EV_READY, stage_run_get_now(run), NULL);
+	job_changed(job, true);
+	job_schedule(job);
+	return true;
+}
+
+static bool on_error(struct stage_run *run, const struct kv *kv)
+{
+	uint64_t code = kv_get_u64(kv, "code", STAGE_EXIT_FAILED);
+	const char *text = kv_get_or_empty(kv, "text");
+
+	if (run->stage->state == STAGE_READY && !run->stays) {
+		log_print(LOG_LEVEL_WARNING, run->stage->dataset->name, "after ready: %s", text);
+		return true; /* the data is there, whole */
+	}
+	if (code == 0 || code > 255)
+		code = STAGE_EXIT_FAILED;
+	stage_run_fail(run, STAGE_EV_ERROR, (enum stage_exit)code,
+		       *text ? text : "the worker gave no reason");
+	return true;
+}
+
+#define IN(state) (1u << (state))
+#define IN_WORK (IN(STAGE_PREPARING) | IN(STAGE_STAGING))
+#define IN_LIFE (IN(STAGE_PROBING) | IN_WORK | IN(STAGE_READY))
+
+/* clang-format off */
+static const struct message {
+	const char *op;
+	bool (*fn)(struct stage_run *run, const struct kv *kv);
+	unsigned states; /* where the worker may say it */
+} messages[] = {
+	{ PROTO_OP_FACTS,    on_facts,    IN_LIFE },
+	{ PROTO_OP_RESERVE,  on_reserve,  IN_WORK | IN(STAGE_READY) },
+	{ PROTO_OP_TIER,     on_tier,     IN_WORK | IN(STAGE_READY) },
+	{ PROTO_OP_MOUNT,    on_mount,    IN_WORK | IN(STAGE_READY) },
+	{ PROTO_OP_PROGRESS, on_progress, IN_LIFE },
+	{ PROTO_OP_WARNING,  on_warning,  IN_LIFE },
+	{ PROTO_OP_READY,    on_ready,    IN_WORK | IN(STAGE_READY) },
+	{ PROTO_OP_ERROR,    on_error,    IN_LIFE },
+};
+/* clang-format on */
+
+/* The worker of onfail=source says the same words, but only its end counts. */
+static bool on_link_message(struct stage_run *run, const char *op, const struct kv *kv)
+{
+	struct stage *s = run->stage;
+	char text[STAGE_TEXT_WARNING];
+
+	if (strcmp(op, PROTO_OP_READY))
+		return true;
+	if (s->state != STAGE_UNDOING)
+		return true; /* released meanwhile */
+	snprintf(text, sizeof(text), "used at its source, staging failed: %.900s",
+		 s->reason ? s->reason : "");
+	stage_set_warning(s, text);
+	stage_set_facts(s, kv);
+	snprintf(s->method, sizeof(s->method), "link");
+	snprintf(s->tier, sizeof(s->tier), "source");
+	s->code = STAGE_EXIT_OK;
+	free(s->reason);
+	s->reason = NULL;
+	stage_run_finish(run, STAGE_EV_FALLBACK, text);
+	return true;
+}
+
+bool stage_talk(void *arg, const char *op, const struct kv *kv)
+{
+	struct stage_run *run = arg;
+
+	if (run->linking)
+		return on_link_message(run, op, kv);
+	for (size_t i = 0; i < ARRAY_SIZE(messages); i++) {
+		if (strcmp(messages[i].op, op))
+			continue;
+		if (run->ending || run->restarting)
+			return true; /* said before it heard of the end */
+		return (messages[i].states & IN(run->stage->state)) && messages[i].fn(run, kv);
+	}
+	return false;
+}
