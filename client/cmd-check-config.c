@@ -27,7 +27,7 @@ static void report(void *arg, const char *file, unsigned line, const char *text,
 
 static int run(int argc, char **argv)
 {
-	const char *path = STAGE_CONF_DIR "/stage-data.conf";
+	const char *path = cmd_get_conf() ?: STAGE_CONF_DIR "/stage-data.conf";
 	unsigned n_errors = 0;
 	int c, r;
 

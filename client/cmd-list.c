@@ -31,7 +31,7 @@ static int list_site(bool names_only)
 	_cleanup_(table_freep) struct table *t = NULL;
 	struct error err = ERROR_INIT;
 
-	if (conf_load(&conf, NULL, &err) < 0)
+	if (conf_load(&conf, cmd_get_conf(), &err) < 0)
 		return output_fail(&err);
 	if (table_new(&t, columns, ARRAY_SIZE(columns)) < 0)
 		return STAGE_EXIT_FAILED;

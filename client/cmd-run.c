@@ -80,7 +80,7 @@ static int check_site(char hash[static 17], struct error *err)
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	int r;
 
-	r = conf_load(&conf, NULL, err);
+	r = conf_load(&conf, cmd_get_conf(), err);
 	if (r < 0)
 		return r;
 	memcpy(hash, conf->hash, sizeof(conf->hash));
@@ -208,7 +208,7 @@ static int run(int argc, char **argv)
 
 const struct cmd cmd_run = {
 	.name = "run",
-	.args = "--stage-data=VALUE [--timeout DURATION] [--keep-going] [-q] [--] COMMAND [ARG...]",
+	.args = "--stage-data=VALUE [--timeout DURATION] [--keep-going] [-q] [--] COMMAND...",
 	.summary = "stage, run a command, clean up: without plugin, root or Slurm",
 	.help =
 	"Stages what VALUE asks for (as the option of sbatch, see stage-data(7)), runs COMMAND\n"

@@ -91,7 +91,7 @@ static struct kv *new_request(const struct wait *w)
 
 	if (kv) {
 		kv_set(kv, "any", w->any ? "1" : "0");
-		kv_set(kv, "progress", w->quiet && !w->node_report ? "0" : "1");
+		kv_set(kv, "progress", (w->quiet || w->mute) && !w->node_report ? "0" : "1");
 	}
 	return kv;
 }
@@ -119,10 +119,12 @@ static uint64_t on_hold_tick(void *arg)
 	return HOLD_EVERY_MS;
 }
 
-/* One step asks each node; the arguments are ours without those of this side. */
+/* One step asks each node; the arguments are ours without those of this side. A component of a
+ * heterogeneous job that asked for nothing has nothing to wait for. */
 static int wait_all_nodes(struct wait *w, const struct rpc_handler *h, struct error *err)
 {
-	struct srun_request request = { .verb = "wait", .none_ok = w->none_ok };
+	struct srun_request request = { .verb = "wait",
+					.none_ok = w->none_ok || getenv("SLURM_HET_SIZE") };
 	_cleanup_(freep) char **args = calloc(w->n_names + 2, sizeof(*args));
 	char any[] = "--any";
 

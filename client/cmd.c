@@ -75,3 +75,10 @@ int cmd_get_helper(char *buf, size_t size, const char *name)
 
 	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
 }
+
+const char *cmd_get_conf(void)
+{
+	const char *path = getenv("STAGE_CONF");
+
+	return path && path[0] ? path : NULL;
+}

@@ -36,3 +36,7 @@ bool cmd_check_names(const char *verb, char *const *names, size_t n_names);
 /* A helper in libexec, or where STAGE_LIBEXEC_DIR of the environment says (for a build tree).
  * 0 or -ENAMETOOLONG. */
 int cmd_get_helper(char *buf, size_t size, const char *name);
+
+/* The configuration: NULL for the installed one, or what STAGE_CONF of the environment names, to try
+ * a file before it is installed. It binds only what runs as this user. Lent. */
+const char *cmd_get_conf(void);

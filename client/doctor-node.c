@@ -105,7 +105,7 @@ static void check_conf(struct doctor *d)
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	struct error err = ERROR_INIT;
 
-	if (conf_load(&conf, NULL, &err) < 0) {
+	if (conf_load(&conf, cmd_get_conf(), &err) < 0) {
 		doctor_tell(d, DOCTOR_FAIL, "'stagectl check-config' shows every error", "%s",
 			    err.text);
 		return;

@@ -115,7 +115,7 @@ static struct kv *make_task(const struct conf *conf, const struct conf_source *r
 	kv_set_u64(kv, "memlimit", memory);
 	kv_set_u64(kv, "memused", 0);
 	kv_set(kv, "rule", rule->name);
-	kv_set(kv, "rulematch", rule->match ? rule->match : "");
+	kv_set(kv, "rulematch", rule->match && rule->match[0] ? rule->match : "/**");
 	kv_set(kv, "methods", rule->methods ? rule->methods : "*");
 	kv_set(kv, "tiers", tiers);
 	kv_set_u64(kv, "maxbytes", rule->max_bytes ? rule->max_bytes : conf->max_bytes);
@@ -234,7 +234,7 @@ int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request
 	const struct conf_source *rule;
 	int r;
 
-	r = conf_load(&conf, NULL, err);
+	r = conf_load(&conf, cmd_get_conf(), err);
 	if (r == 0 && conf->from_file)
 		r = conf_admit(conf, items_get_user(), getenv("SLURM_JOB_PARTITION"), err);
 	if (r == 0)

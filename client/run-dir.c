@@ -3,9 +3,9 @@
  * closely once (/dev/shm is everybody's: the name may have been taken by another), and that of
  * the key below it. Names in /dev/shm itself are not used again after that.
  *
- * A directory can be removed between the moment it is made or found and the moment its lock is
- * taken, by its owner or by somebody's sweep; so who gets a lock looks whether the directory is
- * still the one of that name.
+ * A directory can be removed between the moment it is made or found and the moment it is owned, by
+ * its owner or by somebody's sweep; so who gets the lock looks whether the directory is still the
+ * one of that name.
  */
 #include "client/run-dir.h"
 
@@ -30,6 +30,7 @@
 #include "common/rundir.h"
 
 #define USERS "users"
+#define OWNER "owner"
 #define MAX_TRIES 100
 
 /* A directory that is ours alone, not a link. Returns an fd or -errno. */
@@ -53,17 +54,29 @@ static int open_own_dir(int parent_fd, const char *name, const char *shown, stru
 	return steal_fd(&fd);
 }
 
-/* The lock of a directory: its fd, -EAGAIN: held; -ESTALE: it is no longer the one of its name. */
+/* Is a stagingd at work there? One whose minder was killed is just ending, and must not be
+ * disturbed. */
+static bool has_daemon(int dir_fd)
+{
+	_cleanup_(fd_closep) int fd = openat(dir_fd, RUNDIR_LOCK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) < 0;
+}
+
+/* Becomes the owner of a directory: an fd; -EAGAIN: there is another one; -ESTALE: it is no longer
+ * the directory of its name. */
 static int lock_dir(int base_fd, const char *key, int dir_fd)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat mine, there;
 
-	fd = openat(dir_fd, RUNDIR_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	fd = openat(dir_fd, OWNER, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (fd < 0)
 		return errno == ENOENT ? -ESTALE : -errno;
 	if (flock(fd, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? -EAGAIN : -errno;
+	if (has_daemon(dir_fd))
+		return -EAGAIN;
 	if (fstat(dir_fd, &mine) < 0 || fstatat(base_fd, key, &there, AT_SYMLINK_NOFOLLOW) < 0 ||
 	    mine.st_ino != there.st_ino || mine.st_dev != there.st_dev)
 		return -ESTALE;
@@ -80,7 +93,7 @@ static int release(const char *path, struct error *err)
 	return manifest_release(manifest, fusermount_unmount, err);
 }
 
-/* Takes a leftover away; its lock is held by the caller. Keeps the first error. */
+/* Takes a directory away that the caller owns. Keeps the first error. */
 static int remove_dir(int base_fd, const char *key, const char *path, struct error *err)
 {
 	int r = release(path, err), q;
@@ -89,7 +102,7 @@ static int remove_dir(int base_fd, const char *key, const char *path, struct err
 	return r < 0 ? r : q;
 }
 
-/* Directories beside ours whose lock nobody holds. */
+/* Directories beside ours that nobody owns. */
 static void sweep(const struct run_dir *d)
 {
 	_cleanup_(dir_closep) DIR *dir = NULL;
@@ -153,10 +166,12 @@ void run_dir_close(struct run_dir *d)
 	}
 }
 
-/* Everything but the lock. */
+/* Everything but the owner's file. The old daemon's lock goes too: a sweep would take it for a sign
+ * that the directory is dead. */
 static int empty(struct run_dir *d, struct error *err)
 {
-	static const char *const names[] = { RUNDIR_SOCK, USERS, RUNDIR_MEMORY, RUNDIR_MOUNTS };
+	static const char *const names[] = { RUNDIR_LOCK, RUNDIR_SOCK, USERS, RUNDIR_MEMORY,
+					     RUNDIR_MOUNTS };
 	_cleanup_(dir_closep) DIR *dir = NULL;
 	const struct dirent *e;
 	int fd, r;
@@ -236,7 +251,7 @@ bool run_dir_wait_gone(const struct run_dir *d, unsigned timeout_s)
 	_cleanup_(fd_closep) int fd = -1;
 	int r;
 
-	fd = openat(d->fd, RUNDIR_LOCK, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	fd = openat(d->fd, OWNER, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
 		return true;
 	sigaction(SIGALRM, &act, &old);

@@ -2,9 +2,10 @@
  * run-dir: the run directory of `stagectl run`, /dev/shm/stage-data-<uid>/<key> (common/rundir.h),
  * who owns it, who uses it, and that nothing of it stays.
  *
- * Three files in it carry flocks or presence:
- *   lock    held by the minder (client/run-minder.h) while the datasets exist; a directory whose
- *           lock nobody holds is a leftover
+ * Files in it carry flocks or presence:
+ *   owner   held by the minder (client/run-minder.h) from before the daemon to the very end
+ *   lock    held by stagingd as long as it lives; a directory where nobody holds either is a
+ *           leftover
  *   users   held shared by each run that uses them; who can have it alone is the last one
  *   in.<n>  task n of this node has come
  */
@@ -34,7 +35,7 @@ int run_dir_open(struct run_dir *d, const char *key, struct error *err);
 /* Closes what is open; locks go with it. Twice is fine. */
 void run_dir_close(struct run_dir *d);
 
-/* 1: the lock is ours (lock_fd), and what an earlier owner left is gone; 0: it is held, or the
+/* 1: the directory is ours (lock_fd), and what an earlier owner left is gone; 0: it is held, or the
  * directory was removed in between (open it again); -errno. */
 int run_dir_try_own(struct run_dir *d, struct error *err);
 

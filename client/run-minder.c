@@ -48,6 +48,7 @@ static struct kv *make_spec(const char *spec)
 	kv_set(kv, SPEC_KEY_N_NODES, in_step ? n_nodes : "1");
 	kv_set(kv, SPEC_KEY_PARTITION, getenv("SLURM_JOB_PARTITION") ?: "");
 	kv_set(kv, SPEC_KEY_RESTART, getenv("SLURM_RESTART_COUNT") ?: "0");
+	kv_set(kv, "arraytask", getenv("SLURM_ARRAY_TASK_ID") ?: "0");
 	return kv;
 }
 
@@ -92,7 +93,12 @@ static void exec_daemon(const char *daemon, const struct run_dir *d, uint32_t jo
 		_exit(126);
 	close(KEEPER_FD_SOCKET);
 	fd_close_from(KEEPER_FD_LISTEN + 1);
-	execl(daemon, "stagingd", "--local", "--job", job, "--rundir", d->path, (char *)NULL);
+	if (cmd_get_conf())
+		execl(daemon, "stagingd", "--local", "--job", job, "--rundir", d->path, "--conf",
+		      cmd_get_conf(), (char *)NULL);
+	else
+		execl(daemon, "stagingd", "--local", "--job", job, "--rundir", d->path,
+		      (char *)NULL);
 	fprintf(stderr, "%s: %s\n", daemon, strerror(errno));
 	_exit(127);
 }

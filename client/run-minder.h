@@ -2,7 +2,7 @@
  * run-minder: the process that stands between `stagectl run` and its stagingd.
  *
  * It outlives the task that started it (another task of the node may be the last to leave),
- * holds the run directory's lock, waits for the daemon and removes what there was. Its stdin,
+ * owns the run directory, waits for the daemon and removes what there was. Its stdin,
  * stdout and stderr are not the task's, so nobody waits for them.
  */
 #pragma once

@@ -75,8 +75,7 @@ static int join_or_wait(struct run_session *s, bool patient, uint64_t until_ms)
 	uint64_t patience_ms = clock_ms() + (patient ? PATIENCE_MS : 0);
 	int r;
 
-	if (fd < 0 || inotify_add_watch(fd, s->dir.path, IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF |
-					IN_DELETE | IN_CLOSE) < 0)
+	if (fd < 0 || inotify_add_watch(fd, s->dir.path, IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF) < 0)
 		return -EAGAIN;
 	do {
 		r = join(s);

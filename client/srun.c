@@ -210,15 +210,11 @@ static void handle_report(struct srun *s, const char *line)
 
 	if (report_reader_feed(s->reader, line, &node, &kv) != 1)
 		return;
+	kv_set(kv, "node", node); /* first: it moves what is lent */
 	op = proto_get_op(kv);
-	if (!op)
-		return;
-	if (!strcmp(op, PROTO_OP_DONE)) {
+	if (op && !strcmp(op, PROTO_OP_DONE))
 		handle_done(s, node, kv);
-		return;
-	}
-	kv_set(kv, "node", node);
-	if (s->h->on_message)
+	else if (op && s->h->on_message)
 		s->h->on_message(s->h->arg, op, &kv);
 }
 

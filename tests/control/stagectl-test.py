@@ -1,0 +1,878 @@
+#!/usr/bin/env python3
+"""stagectl from outside: against a daemon that a test plays, and `run` with the real stagingd and a
+worker that obeys a script. Arguments: a class and names of its tests, as unittest takes them.
+Environment: STAGECTL, STAGINGD."""
+import fcntl
+import glob
+import hashlib
+import json
+import os
+import pty
+import select
+import shutil
+import signal
+import subprocess
+import sys
+import tarfile
+import tempfile
+import threading
+import time
+import unittest
+
+from stagectl_daemon import FakeDaemon, dataset, done
+
+STAGECTL = os.environ["STAGECTL"]
+HERE = os.path.dirname(os.path.abspath(__file__))
+USER_DIR = f"/dev/shm/stage-data-{os.geteuid()}"
+
+
+def environment(**variables):
+    env = {k: v for k, v in os.environ.items()
+           if not k.startswith(("SLURM", "STAGE_", "PALS_", "OMPI_", "PMIX_", "MPI_"))}
+    env.update({k: str(v) for k, v in variables.items()})
+    return env
+
+
+def stagectl(*args, timeout=30, **variables):
+    return subprocess.run([STAGECTL, *args], env=environment(**variables), timeout=timeout,
+                          stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                          errors="surrogateescape", stdin=subprocess.DEVNULL)
+
+
+def start(*args, **variables):
+    return subprocess.Popen([STAGECTL, *args], env=environment(**variables), text=True,
+                            stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                            stdin=subprocess.DEVNULL)
+
+
+def wait_for(condition, timeout=20, what="condition"):
+    end = time.monotonic() + timeout
+    while time.monotonic() < end:
+        value = condition()
+        if value:
+            return value
+        time.sleep(0.01)
+    raise AssertionError(f"{what}: not within {timeout} s")
+
+
+def answer(*messages):
+    return lambda request: iter(messages)
+
+
+class Waiting(unittest.TestCase):
+    def ask(self, daemon, *args, **kw):
+        return stagectl(*args, STAGE_DATA_SOCKET=daemon.path, **kw)
+
+    def test_prints_the_paths_when_ready(self):
+        ready = [dataset("a", "ready", bytes=5, total=5), dataset("b", "ready")]
+        with FakeDaemon(wait=answer(*ready, done())) as d:
+            r = self.ask(d, "wait")
+            self.assertEqual((r.returncode, r.stdout),
+                             (0, "/run/x/t/data/a\n/run/x/t/data/b\n"))
+            self.assertEqual(len(d.requests), 1, "one request: nothing is polled")
+            self.assertEqual(d.requests[0]["names"], "")
+
+    def test_names_are_asked_for(self):
+        with FakeDaemon(wait=answer(dataset("b", "ready"), done())) as d:
+            r = self.ask(d, "wait", "--any", "b", "c")
+            self.assertEqual((r.returncode, r.stdout), (0, "/run/x/t/data/b\n"))
+            self.assertEqual(d.requests[0]["names"], "b,c")
+            self.assertEqual(d.requests[0]["any"], "1")
+
+    def test_a_failure_has_its_sentence_and_its_code(self):
+        text = "a: needs 148 GiB, /dev/shm has 62 GiB free"
+        with FakeDaemon(wait=answer(dataset("a", "failed", code=7), done(7, text))) as d:
+            r = self.ask(d, "wait", "a")
+            self.assertEqual((r.returncode, r.stdout, r.stderr), (7, "", f"stagectl: {text}\n"))
+
+    def test_progress_is_a_line_every_tenth(self):
+        steps = [dataset("a", "staging", bytes=i, total=100, rate=10) for i in range(101)]
+        with FakeDaemon(wait=answer(*steps, dataset("a", "ready", total=100), done())) as d:
+            r = self.ask(d, "wait")
+            lines = r.stderr.splitlines()
+            self.assertEqual(len(lines), 10, r.stderr)
+            self.assertTrue(lines[0].startswith("a: 10 %"), r.stderr)
+            r = self.ask(d, "wait", "-q")
+            self.assertEqual(r.stderr, "")
+            self.assertEqual(d.requests[1]["progress"], "0")
+
+    def test_a_terminal_gets_a_bar_and_no_control_bytes(self):
+        evil = "a: \x1b]0;owned\x07 \x9b2J"
+        never = threading.Event()
+        step = dataset("a", "staging", bytes=41, total=100, rate=2100000000, eta=70000)
+        with FakeDaemon(wait=answer(step, done(1, evil))) as d:
+            out, err = pty.openpty()
+            p = subprocess.Popen([STAGECTL, "wait"], stdout=err, stderr=err, stdin=err,
+                                 env=environment(STAGE_DATA_SOCKET=d.path))
+            os.close(err)
+            text = b""
+            try:
+                while chunk := os.read(out, 4096):
+                    text += chunk
+            except OSError:
+                pass
+            os.close(out)
+            self.assertEqual(p.wait(), 1)
+            self.assertIn(b"41 %", text)
+            self.assertIn(b"ETA 1:10", text)
+            self.assertIn(b"\r\x1b[K", text)
+            self.assertNotIn(b"\x1b]", text)
+            self.assertNotIn(b"\x07", text)
+            self.assertNotIn(b"\x9b", text.replace(b"\xc2\x9b", b"\x9b"))
+        never.set()
+
+    def test_times_out_and_says_what_is_to_come(self):
+        never = threading.Event()
+        with FakeDaemon(wait=answer(dataset("a", "staging", bytes=41, total=100), never)) as d:
+            begin = time.monotonic()
+            r = self.ask(d, "wait", "-q", "--timeout", "300ms")
+            self.assertEqual(r.returncode, 124)
+            self.assertIn("a 41 %", r.stderr)
+            self.assertLess(time.monotonic() - begin, 5)
+
+    def test_signals_end_it_at_once(self):
+        never = threading.Event()
+        with FakeDaemon(wait=answer(never)) as d:
+            for sig in signal.SIGINT, signal.SIGTERM:
+                for args in ["wait"], ["wait", "--hold"]:
+                    n = len(d.requests)
+                    p = start(*args, STAGE_DATA_SOCKET=d.path)
+                    wait_for(lambda: len(d.requests) > n, what="the request")
+                    p.send_signal(sig)
+                    self.assertEqual(p.wait(10), 130)
+                    p.communicate()
+
+    def test_a_dead_daemon_ends_it(self):
+        with FakeDaemon(wait=answer(dataset("a", "staging"), None)) as d:
+            r = self.ask(d, "wait")
+            self.assertEqual(r.returncode, 5)
+            self.assertIn("stagingd has ended", r.stderr)
+        r = stagectl("wait", STAGE_DATA_SOCKET="/nonexistent/sock")
+        self.assertEqual(r.returncode, 5)
+        self.assertIn("/nonexistent/sock", r.stderr)
+        self.assertEqual(stagectl("wait").returncode, 5)
+        self.assertEqual(stagectl("wait", SLURM_JOB_ID="4294967295").returncode, 5)
+
+    def test_who_is_no_stagingd_is_told(self):
+        for packet in b"rubbish", b"proto=2\0op=done\0id=1\0code=0\0", b"op=done\0\0":
+            with FakeDaemon(wait=answer(packet)) as d:
+                r = self.ask(d, "wait")
+                self.assertEqual(r.returncode, 5, packet)
+                self.assertEqual(r.stdout, "")
+
+    def test_answers_to_others_are_passed_over(self):
+        with FakeDaemon(wait=answer({"op": "done", "id": "99", "code": 1}, dataset("a", "ready"),
+                                    done())) as d:
+            self.assertEqual(self.ask(d, "wait").returncode, 0)
+
+    def test_held_is_silent_then_says_it_once(self):
+        go = threading.Event()
+        step = dataset("imagenet", "staging", bytes=41, total=100, rate=2100000000, eta=70000,
+                       node="n3")
+        with FakeDaemon(wait=answer(step, go, dataset("imagenet", "ready"), done())) as d:
+            begin = time.monotonic()
+            first = start("wait", "--hold", STAGE_DATA_SOCKET=d.path, SLURM_LOCALID="0")
+            second = start("wait", "--hold", STAGE_DATA_SOCKET=d.path, SLURM_LOCALID="1")
+            os.set_blocking(first.stderr.fileno(), False)
+            select.select([first.stderr], [], [], 20)
+            self.assertGreater(time.monotonic() - begin, 4.5)
+            line = first.stderr.readline()
+            self.assertEqual(line, "stage-data: imagenet 41 % 2.1 GB/s ETA 1:10 (n3)\n")
+            go.set()
+            os.set_blocking(first.stderr.fileno(), True)
+            self.assertEqual(first.communicate(timeout=10), ("", ""))
+            self.assertEqual(second.communicate(timeout=10), ("", ""))
+            self.assertEqual((first.returncode, second.returncode), (0, 0))
+
+    def test_held_ready_says_nothing(self):
+        with FakeDaemon(wait=answer(dataset("a", "ready"), done())) as d:
+            r = self.ask(d, "wait", "--hold")
+            self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
+
+    def test_a_crowd_waits_at_once(self):
+        go = threading.Event()
+        with FakeDaemon(wait=answer(go, dataset("a", "ready"), done())) as d:
+            crowd = [start("wait", "-q", STAGE_DATA_SOCKET=d.path) for _ in range(40)]
+            wait_for(lambda: len(d.requests) == 40, what="all requests")
+            go.set()
+            for p in crowd:
+                self.assertEqual(p.communicate(timeout=20)[0], "/run/x/t/data/a\n")
+
+
+class Showing(unittest.TestCase):
+    def ask(self, daemon, *args, **kw):
+        return stagectl(*args, STAGE_DATA_SOCKET=daemon.path, **kw)
+
+    def test_status_is_a_table_with_reasons_below(self):
+        rows = [dataset("imagenet", "staging", method="extract", tier="shm", bytes=41 << 30,
+                        total=100 << 30, rate=2100000000, eta=70000),
+                dataset("val", "failed", reason="the source is gone \x1b[2J", code=1)]
+        with FakeDaemon(status=answer(*rows, done())) as d:
+            r = self.ask(d, "status")
+        self.assertEqual(r.returncode, 1)
+        head, first, second, reason = r.stdout.splitlines()
+        self.assertEqual(head.split(), "NAME STATE METHOD TIER SIZE DONE RATE ETA PATH".split())
+        self.assertEqual(first.split(), ["imagenet", "staging", "extract", "shm", "100", "GiB",
+                                         "41", "%", "2.1", "GB/s", "1:10",
+                                         "/run/x/t/data/imagenet"])
+        self.assertEqual(second.split()[:3], ["val", "failed", "-"])
+        self.assertEqual(reason, "    the source is gone \\x1b[2J")
+
+    def test_status_exits_as_systemctl(self):
+        for state, code in ("ready", 0), ("staging", 3), ("queued", 3), ("failed", 1):
+            with FakeDaemon(status=answer(dataset("a", state), done())) as d:
+                self.assertEqual(self.ask(d, "status").returncode, code, state)
+                self.assertEqual(self.ask(d, "path", "a").returncode, code, state)
+        with FakeDaemon(status=answer(done(4, "no dataset b in this job; it has a"))) as d:
+            r = self.ask(d, "status", "b")
+            self.assertEqual((r.returncode, r.stdout), (4, ""))
+
+    def test_json_is_one_object_whatever_the_bytes(self):
+        with FakeDaemon(status=answer(
+                dataset("a", "ready", source="/p/\udcff\n\"q\"", bytes=7, total=7, eta=0),
+                done())) as d:
+            r = self.ask(d, "status", "--json")
+        got = json.loads(r.stdout)
+        self.assertEqual(got["state"], "ready")
+        a = got["datasets"][0]
+        self.assertEqual((a["name"], a["bytes"], a["total"], a["eta_ms"]), ("a", 7, 7, None))
+        self.assertEqual(os.fsencode(a["source"]), b"/p/\xff\n\"q\"")
+        self.assertTrue(r.stdout.isascii() and r.stdout.count("\n") == 1)
+
+    def test_watch_writes_a_line_a_change(self):
+        go = threading.Event()
+        with FakeDaemon(status=answer(dataset("a", "staging"), go, dataset("a", "ready"),
+                                      done())) as d:
+            p = start("status", "--watch", STAGE_DATA_SOCKET=d.path)
+            self.assertEqual(json.loads(p.stdout.readline())["state"], "staging")
+            go.set()
+            self.assertEqual(json.loads(p.stdout.readline())["state"], "ready")
+            self.assertEqual(p.communicate(timeout=10), ("", ""))
+            self.assertEqual(p.returncode, 0)
+            self.assertEqual(d.requests[0]["watch"], "1")
+
+    def test_path_and_list(self):
+        with FakeDaemon(status=answer(dataset("a", "ready"), dataset("b", "ready"), done())) as d:
+            self.assertEqual(self.ask(d, "list").stdout,
+                             "a\t/run/x/t/data/a\nb\t/run/x/t/data/b\n")
+            self.assertEqual(self.ask(d, "list", "--names").stdout, "a\nb\n")
+        with FakeDaemon(status=answer(dataset("a", "ready"), done())) as d:
+            self.assertEqual(self.ask(d, "path", "a").stdout, "/run/x/t/data/a\n")
+            self.assertEqual(self.ask(d, "path").returncode, 2)
+            self.assertEqual(self.ask(d, "path", "a/b").returncode, 2)
+
+    def test_env_can_be_evaluated(self):
+        value = "/a b/$HOME'\"`;c"
+        with FakeDaemon(env=answer({"op": "line", "text": f"STAGE_DATA_DIR={value}"}, done())) as d:
+            text = self.ask(d, "env").stdout
+        got = subprocess.run(["sh", "-c", f'{text}\nprintf %s "$STAGE_DATA_DIR"'], check=True,
+                             stdout=subprocess.PIPE, text=True).stdout
+        self.assertEqual(got, value)
+
+    def test_env_for_containers_binds_what_entries_lead_to(self):
+        top = tempfile.mkdtemp(prefix="stagectl-")
+        data = f"{top}/t/data"
+        os.makedirs(f"{data}/mem")
+        os.makedirs(f"{top}/m/0")
+        os.symlink(f"{top}/m/0", f"{data}/img")
+        os.symlink("/p/scratch/x", f"{data}/far")
+        rows = [dataset(n, "ready", path=f"{data}/{n}") for n in ("mem", "img", "far")]
+        with FakeDaemon(status=answer(*rows, done())) as d:
+            for option in "--apptainer", "--pyxis":
+                self.assertEqual(self.ask(d, "env", option).stdout,
+                                 f"{top}:{top},/p/scratch/x:/p/scratch/x\n")
+        shutil.rmtree(top)
+
+    def test_explain_of_a_name(self):
+        row = dataset("a", "staging", source="/p/a.tar", dest="auto", rule="scratch",
+                      format="tar+gzip", total=5 << 30, method="extract", tier="shm",
+                      plan="extract to memory", why="the source is a tar archive\nmemory: fits")
+        with FakeDaemon(status=answer(row, done())) as d:
+            r = self.ask(d, "explain", "a")
+        self.assertEqual(r.returncode, 0)
+        for text in ("/p/a.tar", "scratch", "5.0 GiB", "extract to memory", "memory: fits",
+                     "gzip is decompressed by one thread"):
+            self.assertIn(text, r.stdout)
+
+    def test_log_release_and_add(self):
+        with FakeDaemon(log=answer({"op": "line", "text": "job=1 ds=a queued -> probing"}, done()),
+                        release=answer(done()), add=answer(done(0, "x"))) as d:
+            self.assertEqual(self.ask(d, "log", "a").stdout, "job=1 ds=a queued -> probing\n")
+            self.assertEqual(self.ask(d, "release", "a", "b").returncode, 0)
+            self.assertEqual(d.requests[-1]["names"], "a,b")
+            self.assertEqual(self.ask(d, "add", "x=$WHERE/f.tar:shm", WHERE="/p").returncode, 0)
+            self.assertIn("x=/p/f.tar:shm", d.requests[-1]["item"])
+            self.assertEqual(self.ask(d, "add", "f.tar").returncode, 0)
+            self.assertIn(f"{os.getcwd()}/f.tar", d.requests[-1]["item"])
+            r = self.ask(d, "add", "x=$UNSET_VARIABLE/f.tar")
+            self.assertEqual(r.returncode, 2)
+            self.assertIn("UNSET_VARIABLE", r.stderr)
+            self.assertEqual(self.ask(d, "add", "/a,/b").returncode, 2)
+
+    def test_a_full_disk_is_not_ok(self):
+        with FakeDaemon(status=answer(dataset("a", "ready"), done())) as d, \
+                open("/dev/full", "w") as full:
+            r = subprocess.run([STAGECTL, "status"], stdout=full, stderr=subprocess.PIPE,
+                               env=environment(STAGE_DATA_SOCKET=d.path))
+            self.assertEqual(r.returncode, 1)
+
+
+FAKE_SRUN = """#!/usr/bin/env python3
+# Runs the command once for each node, with the socket that FAKE_NODES has for it.
+import json, os, subprocess, sys
+args = sys.argv[1:]
+options = []
+while args and args[0].startswith("-"):
+    options.append(args.pop(0))
+with open(os.environ["FAKE_LOG"], "a") as f:
+    f.write(json.dumps({"options": options, "command": args, "pid": os.getpid(),
+                        "env": sorted(os.environ)}) + "\\n")
+group = next((o.split("=")[1] for o in options if o.startswith("--het-group")), "0")
+nodes = json.loads(os.environ["FAKE_NODES"])[int(group)]
+children = [subprocess.Popen(args, env={**os.environ, "SLURMD_NODENAME": n, "STAGE_DATA_SOCKET": s})
+            for n, s in nodes.items()]
+sys.exit(max([c.wait() for c in children] + [int(os.environ.get("FAKE_EXIT", 0))]))
+"""
+
+
+class WholeJob(unittest.TestCase):
+    def setUp(self):
+        self.top = tempfile.mkdtemp(prefix="stagectl-")
+        self.log = f"{self.top}/log"
+        with open(f"{self.top}/srun", "w") as f:
+            f.write(FAKE_SRUN)
+        os.chmod(f"{self.top}/srun", 0o755)
+
+    def tearDown(self):
+        shutil.rmtree(self.top)
+
+    def variables(self, *components, **more):
+        n = [len(c) for c in components]
+        v = {"PATH": f"{self.top}:{os.environ['PATH']}", "FAKE_LOG": self.log,
+             "FAKE_NODES": json.dumps(components), "SLURM_JOB_ID": 7, "SLURM_JOB_NUM_NODES": n[0],
+             "STAGE_DATA_SOCKET": "/nonexistent", **more}
+        if len(n) > 1:
+            v["SLURM_HET_SIZE"] = len(n)
+            v.update({f"SLURM_JOB_NUM_NODES_HET_GROUP_{i}": k for i, k in enumerate(n)})
+        return v
+
+    def calls(self):
+        with open(self.log) as f:
+            return [json.loads(line) for line in f]
+
+    def test_ready_on_every_node(self):
+        with FakeDaemon(wait=answer(dataset("a", "staging", bytes=50, total=100),
+                                    dataset("a", "ready", why="x" * 5000), done())) as d:
+            r = stagectl("wait", "--all-nodes", "a",
+                         **self.variables({"n1": d.path, "n2": d.path, "n3": d.path},
+                                          SLURM_CPUS_PER_TASK=8, SLURM_MEM_PER_CPU=1))
+            self.assertEqual((r.returncode, r.stdout), (0, "/run/x/t/data/a\n"), r.stderr)
+            self.assertEqual(len(d.requests), 3)
+            for node in "n1", "n2", "n3":
+                self.assertIn(f"{node}: a: 50 %", r.stderr)
+        call, = self.calls()
+        for option in ("--overlap", "--mem=0", "--nodes=3", "--ntasks=3", "--ntasks-per-node=1",
+                       "--input=none"):
+            self.assertIn(option, call["options"])
+        self.assertNotIn("SLURM_CPUS_PER_TASK", call["env"])
+        self.assertNotIn("SLURM_MEM_PER_CPU", call["env"])
+        self.assertIn("SLURM_JOB_ID", call["env"])
+
+    def test_one_failed_node_ends_it_with_its_name(self):
+        never = threading.Event()
+        with FakeDaemon(wait=answer(never)) as slow, \
+                FakeDaemon(wait=answer(dataset("a", "failed"), done(7, "a: no space"))) as bad:
+            begin = time.monotonic()
+            r = stagectl("wait", "--all-nodes",
+                         **self.variables({"n1": slow.path, "n2": bad.path, "n3": slow.path}))
+            self.assertEqual((r.returncode, r.stdout), (7, ""))
+            self.assertEqual(r.stderr, "stagectl: n2: a: no space\n")
+            self.assertLess(time.monotonic() - begin, 10)
+            srun = self.calls()[0]["pid"]
+            self.assertFalse(os.path.exists(f"/proc/{srun}"), "the step is ended")
+            never.set()
+
+    def test_a_node_without_staging_fails_a_job_of_one_component(self):
+        with FakeDaemon(wait=answer(dataset("a", "ready"), done())) as d:
+            nodes = {"n1": d.path, "n2": "/nonexistent"}
+            r = stagectl("wait", "--all-nodes", "-q", **self.variables(nodes))
+            self.assertEqual(r.returncode, 5)
+            self.assertIn("n2: no staging here", r.stderr)
+            r = stagectl("wait", "--all-nodes", "--none-ok", "-q", **self.variables(nodes))
+            self.assertEqual((r.returncode, r.stdout), (0, "/run/x/t/data/a\n"), r.stderr)
+
+    def test_components_have_a_step_each_and_may_have_nothing(self):
+        with FakeDaemon(wait=answer(dataset("a", "ready"), done())) as d:
+            r = stagectl("wait", "--all-nodes", "-q",
+                         **self.variables({"n1": d.path, "n2": d.path}, {"n3": "/nonexistent"}))
+            self.assertEqual((r.returncode, r.stdout), (0, "/run/x/t/data/a\n"), r.stderr)
+            groups = sorted(o for c in self.calls() for o in c["options"] if "het" in o)
+            self.assertEqual(groups, ["--het-group=0", "--het-group=1"])
+
+    def test_a_step_that_does_not_come_to_be(self):
+        r = stagectl("wait", "--all-nodes", **self.variables({}, SLURM_JOB_NUM_NODES=2,
+                                                             FAKE_EXIT=1))
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("srun ended before 2 of 2 nodes had answered", r.stderr)
+
+    def test_interrupted(self):
+        never = threading.Event()
+        with FakeDaemon(wait=answer(never)) as d:
+            p = start("wait", "--all-nodes", **self.variables({"n1": d.path, "n2": d.path}))
+            wait_for(lambda: len(d.requests) == 2, what="both requests")
+            p.send_signal(signal.SIGTERM)
+            self.assertEqual(p.wait(15), 130)
+            p.communicate()
+            never.set()
+
+    def test_status_of_all_nodes_in_order(self):
+        with FakeDaemon(status=answer(dataset("a", "ready"), done())) as good, \
+                FakeDaemon(status=answer(dataset("a", "staging"), done())) as slow:
+            nodes = {"n10": good.path, "n2": slow.path, "n1": good.path}
+            r = stagectl("status", "--all-nodes", **self.variables(nodes))
+            self.assertEqual(r.returncode, 3, r.stderr)
+            lines = [line.split()[:3] for line in r.stdout.splitlines()]
+            self.assertEqual(lines, [["NODE", "NAME", "STATE"], ["n1", "a", "ready"],
+                                     ["n2", "a", "staging"], ["n10", "a", "ready"]])
+            r = stagectl("status", "--all-nodes", "--json", **self.variables(nodes))
+            self.assertEqual([x["node"] for x in json.loads(r.stdout)["datasets"]],
+                             ["n1", "n2", "n10"])
+
+    def test_one_node_needs_no_step(self):
+        with FakeDaemon(wait=answer(dataset("a", "ready"), done())) as d:
+            r = stagectl("wait", "--all-nodes", "-q", STAGE_DATA_SOCKET=d.path, SLURM_JOB_ID=7,
+                         SLURM_JOB_NUM_NODES=1, PATH="/nonexistent")
+            self.assertEqual(r.returncode, 0, r.stderr)
+
+
+class Running(unittest.TestCase):
+    """The real stagingd, and a worker that obeys a script in the name of its source."""
+    READY = "facts.reserve1000.progress1000.link.ready"
+    SLOW = "facts.reserve1000.progress410.silent"
+
+    def setUp(self):
+        self.libexec = tempfile.mkdtemp(prefix="stagectl-")
+        os.symlink(os.environ["STAGINGD"], f"{self.libexec}/stagingd")
+        # beside the real stagingd there is a real worker: ours is named by the configuration's
+        # own way, a directory of helpers
+        shutil.copy(os.environ["STAGINGD"], f"{self.libexec}/stagingd.copy")
+        os.replace(f"{self.libexec}/stagingd.copy", f"{self.libexec}/stagingd")
+        shutil.copy(f"{HERE}/fake-worker", f"{self.libexec}/stage-worker")
+        self.before = set(os.listdir(USER_DIR)) if os.path.isdir(USER_DIR) else set()
+
+    def tearDown(self):
+        shutil.rmtree(self.libexec)
+        self.assertEqual(self.left(), set(), "nothing of a run stays")
+
+    def left(self):
+        return (set(os.listdir(USER_DIR)) if os.path.isdir(USER_DIR) else set()) - self.before
+
+    def variables(self, **more):
+        return {"STAGE_LIBEXEC_DIR": self.libexec, "STAGE_CONF": f"{self.libexec}/none.conf", **more}
+
+    def run_(self, *args, **more):
+        return stagectl("run", *args, **self.variables(**more))
+
+    def item(self, script=None, name="x"):
+        return f"--stage-data={name}=/fake/{script or self.READY}"
+
+    def start(self, *args, **more):
+        return start("run", *args, **self.variables(**more))
+
+    def daemons(self):
+        """pids of stagingds of ours"""
+        found = []
+        for path in glob.glob("/proc/[0-9]*/exe"):
+            try:
+                if os.readlink(path) == f"{self.libexec}/stagingd":
+                    found.append(int(path.split("/")[2]))
+            except OSError:
+                pass
+        return found
+
+    def test_the_command_has_the_environment_and_nothing_stays(self):
+        r = self.run_(self.item(), self.item(name="y"), "--", "sh", "-c",
+                      'echo "$STAGE_DATA_NAMES"; test -L "$STAGE_DATA_PATH_X" && '
+                      'test -S "$STAGE_DATA_SOCKET" && test -d "$STAGE_DATA_DIR" && '
+                      'echo "$STAGE_DATA_DIR"')
+        self.assertEqual(r.returncode, 0, r.stderr)
+        names, path = r.stdout.splitlines()
+        self.assertEqual(names, "x y")
+        self.assertFalse(os.path.exists(path))
+        self.assertEqual(self.left(), set())
+        self.assertEqual(self.daemons(), [])
+
+    def test_exit_statuses_are_the_commands(self):
+        for command, code in ((["sh", "-c", "exit 42"], 42), (["sh", "-c", "kill -9 $$"], 137),
+                              (["/nonexistent"], 127), ([self.libexec], 126), (["true"], 0)):
+            self.assertEqual(self.run_("-q", self.item(), "--", *command).returncode, code)
+
+    def test_the_value_may_come_by_the_environment(self):
+        r = self.run_("-q", "--", "printenv", "STAGE_DATA_NAMES",
+                      STAGE_DATA=f"x=/fake/{self.READY}")
+        self.assertEqual((r.returncode, r.stdout), (0, "x\n"), r.stderr)
+
+    def test_failed_staging_starts_no_command(self):
+        r = self.run_("-q", self.item("facts.error7"), "--", "echo", "started")
+        self.assertEqual((r.returncode, r.stdout), (7, ""))
+        self.assertTrue(r.stderr.startswith("stagectl: x: "), r.stderr)
+        r = self.run_("-q", "--keep-going", self.item("facts.error7"), "--", "echo", "started")
+        self.assertEqual((r.returncode, r.stdout), (0, "started\n"))
+        r = self.run_("-q", self.item("facts.kill9"), "--", "echo", "started")
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+
+    def test_mistakes_are_told_before_anything_starts(self):
+        r = self.run_("--stage-data=my-set=/x", "--", "true")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("my_set", r.stderr)
+        self.assertEqual(self.run_("--", "true").returncode, 2)
+        self.assertEqual(self.run_(self.item()).returncode, 2)
+
+    def test_the_site_may_refuse(self):
+        with open(f"{self.libexec}/site.conf", "w") as f:
+            f.write("[source a]\nMatch=/allowed/**\n")
+        r = self.run_("-q", self.item(), "--", "true", STAGE_CONF=f"{self.libexec}/site.conf")
+        self.assertEqual(r.returncode, 6, r.stderr)
+        with open(f"{self.libexec}/site.conf", "w") as f:
+            f.write("[daemon]\nEnabled=no\n")
+        r = self.run_("-q", self.item(), "--", "true", STAGE_CONF=f"{self.libexec}/site.conf")
+        self.assertEqual(r.returncode, 6, r.stderr)
+
+    def test_a_timeout_of_staging(self):
+        r = self.run_("--timeout", "1s", self.item(self.SLOW), "--", "echo", "started")
+        self.assertEqual((r.returncode, r.stdout), (124, ""))
+        self.assertIn("still to come: x", r.stderr)
+
+    def test_signals_while_staging_end_it(self):
+        for sig in signal.SIGINT, signal.SIGTERM:
+            p = self.start(self.item(self.SLOW), "--", "echo", "started")
+            self.assertIn("x: 41 %", p.stderr.readline())
+            p.send_signal(sig)
+            out, _ = p.communicate(timeout=30)
+            self.assertEqual((p.returncode, out), (130, ""))
+            self.assertEqual(self.left(), set())
+
+    def test_signals_are_passed_on(self):
+        script = "trap 'echo got; exit 9' {}; echo up; while :; do sleep 0.05; done"
+        for name in "INT", "TERM", "HUP", "USR1", "USR2":
+            p = self.start("-q", self.item(), "--", "sh", "-c", script.format(name))
+            self.assertEqual(p.stdout.readline(), "up\n")
+            p.send_signal(getattr(signal, f"SIG{name}"))
+            self.assertEqual(p.communicate(timeout=30)[0], "got\n")
+            self.assertEqual(p.returncode, 9)
+
+    def tasks(self, n, *args, step="0", **more):
+        return [self.start(*args, SLURM_JOB_ID=77, SLURM_STEP_ID=step, SLURM_LOCALID=i,
+                           SLURM_NODEID=0, SLURM_STEP_TASKS_PER_NODE=n, **more) for i in range(n)]
+
+    def test_tasks_of_a_node_share_and_the_last_cleans_up(self):
+        go = f"{self.libexec}/go"
+        os.mkfifo(go)
+        wait = f'echo up; test "$SLURM_LOCALID" = 2 && read x < {go}; test -L "$STAGE_DATA_PATH_X"'
+        ps = self.tasks(4, "-q", self.item(), "--", "sh", "-c", wait)
+        for p in ps:
+            self.assertEqual(p.stdout.readline(), "up\n")
+        for i in 0, 1, 3:
+            self.assertEqual(ps[i].wait(30), 0)
+        self.assertEqual(len(self.daemons()), 1)
+        self.assertEqual(len(self.left()), 1)
+        with open(go, "w") as f:
+            f.write("\n")
+        self.assertEqual(ps[2].wait(30), 0)
+        self.assertEqual(self.left(), set())
+        for p in ps:
+            p.communicate()
+
+    def test_a_quick_first_task_waits_for_the_others(self):
+        first = self.start("-q", self.item(), "--", "true", SLURM_JOB_ID=77, SLURM_STEP_ID=0,
+                           SLURM_LOCALID=0, SLURM_NODEID=0, SLURM_STEP_TASKS_PER_NODE=2)
+        wait_for(self.daemons, what="the daemon of the first")
+        second = self.run_("-q", self.item(), "--", "sh", "-c", 'test -L "$STAGE_DATA_PATH_X"',
+                           SLURM_JOB_ID=77, SLURM_STEP_ID=0, SLURM_LOCALID=1, SLURM_NODEID=0,
+                           SLURM_STEP_TASKS_PER_NODE=2)
+        self.assertEqual(second.returncode, 0, second.stderr)
+        self.assertEqual(first.wait(30), 0)
+        first.communicate()
+
+    def test_a_failure_is_told_once_a_node(self):
+        ps = self.tasks(3, self.item("facts.error1"), "--", "echo", "started")
+        outs = [p.communicate(timeout=30) for p in ps]
+        self.assertEqual([p.returncode for p in ps], [1, 1, 1])
+        self.assertEqual([o for o, _ in outs], ["", "", ""])
+        self.assertEqual(sum("stagectl: x:" in e for _, e in outs), 1)
+
+    def test_what_a_killed_run_left_goes_with_the_next(self):
+        p = self.start("-q", self.item(), "--", "sh", "-c", "echo up; exec sleep 60")
+        self.assertEqual(p.stdout.readline(), "up\n")
+        daemon, = self.daemons()
+        with open(f"/proc/{daemon}/stat") as f:
+            minder = int(f.read().rsplit(")", 1)[1].split()[1])
+        with open(f"/proc/{p.pid}/task/{p.pid}/children") as f:
+            children = [int(c) for c in f.read().split()]
+        command = [c for c in children if c != minder]
+        for pid in p.pid, minder, daemon, *command:
+            os.kill(pid, signal.SIGKILL)
+        p.communicate()
+        wait_for(lambda: not self.daemons(), what="the end of stagingd")
+        self.assertEqual(len(self.left()), 1)
+        self.assertEqual(self.run_("-q", self.item(), "--", "true").returncode, 0)
+        self.assertEqual(self.left(), set())
+
+    def test_a_killed_run_alone_is_cleaned_by_its_minder(self):
+        p = self.start("-q", self.item(), "--", "sh", "-c", "echo $$; exec sleep 60")
+        command = int(p.stdout.readline())
+        p.kill()
+        wait_for(lambda: not self.left(), what="the end of the run directory")
+        os.kill(command, signal.SIGKILL)
+        p.communicate()
+
+    def test_a_daemon_that_does_not_start_says_why(self):
+        with open(f"{self.libexec}/stagingd", "w") as f:
+            f.write("#!/bin/sh\necho 'no such luck' >&2\nexit 1\n")
+        r = self.run_("-q", self.item(), "--", "echo", "started")
+        self.assertEqual((r.returncode, r.stdout), (5, ""))
+        self.assertIn("no such luck", r.stderr)
+        os.unlink(f"{self.libexec}/stagingd")
+        r = self.run_("-q", self.item(), "--", "echo", "started")
+        self.assertNotEqual(r.returncode, 0)
+        self.assertIn("No such file", r.stderr)
+
+    def test_inside_a_run_the_other_commands_work(self):
+        r = self.run_("-q", self.item(), "--", "sh", "-c",
+                      f'{STAGECTL} wait -q && {STAGECTL} status && {STAGECTL} log x')
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("ready", r.stdout)
+        self.assertIn("ds=x", r.stdout)
+
+
+class Packing(unittest.TestCase):
+    def setUp(self):
+        self.top = tempfile.mkdtemp(prefix="stagectl-")
+        self.src = f"{self.top}/src"
+        os.makedirs(f"{self.src}/train")
+        for i in range(50):
+            for ext in "jpg", "json":
+                with open(f"{self.src}/train/{i:04}.{ext}", "wb") as f:
+                    f.write(os.urandom(2000))
+        self.out = f"{self.top}/out"
+
+    def tearDown(self):
+        shutil.rmtree(self.top)
+
+    def others(self):
+        return sorted(set(os.listdir(self.top)) - {"src", "out"})
+
+    @unittest.skipUnless(shutil.which("mksquashfs"), "no mksquashfs")
+    def test_an_image_is_whole_and_the_same_again(self):
+        def digest():
+            with open(self.out, "rb") as f:
+                return hashlib.sha256(f.read()).hexdigest()
+        r = stagectl("pack", self.src, self.out)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        first = digest()
+        self.assertEqual(self.others(), [])
+        self.assertEqual(stagectl("pack", "-q", self.src + "/", self.out).stderr, "")
+        self.assertEqual(digest(), first)
+
+    @unittest.skipUnless(shutil.which("mksquashfs"), "no mksquashfs")
+    def test_if_missing_does_nothing_twice(self):
+        with open(self.out, "w") as f:
+            f.write("precious")
+        self.assertEqual(stagectl("pack", "--if-missing", self.src, self.out).returncode, 0)
+        with open(self.out) as f:
+            self.assertEqual(f.read(), "precious")
+
+    def test_several_make_it_once(self):
+        marks = f"{self.top}/marks"
+        os.mkdir(f"{self.top}/bin")
+        with open(f"{self.top}/bin/mksquashfs", "w") as f:
+            f.write(f"#!/bin/sh\necho x >> {marks}\nsleep 0.3\necho image > $2\n")
+        os.chmod(f"{self.top}/bin/mksquashfs", 0o755)
+        ps = [start("pack", "--if-missing", self.src, self.out,
+                    PATH=f"{self.top}/bin:{os.environ['PATH']}") for _ in range(5)]
+        for p in ps:
+            p.communicate(timeout=30)
+            self.assertEqual(p.returncode, 0)
+        with open(marks) as f:
+            self.assertEqual(f.read(), "x\n")
+        self.assertEqual(self.others(), ["bin", "marks"])
+
+    def test_failures_and_signals_leave_nothing(self):
+        os.mkdir(f"{self.top}/bin")
+        tool = f"{self.top}/bin/mksquashfs"
+        path = {"PATH": f"{self.top}/bin:/usr/bin:/bin"}
+        with open(tool, "w") as f:
+            f.write("#!/bin/sh\necho part > $2\necho 'Write failed' >&2\nexit 1\n")
+        os.chmod(tool, 0o755)
+        r = stagectl("pack", self.src, self.out, **path)
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("Write failed", r.stderr)
+        self.assertEqual(self.others(), ["bin"])
+        with open(tool, "w") as f:
+            f.write("#!/bin/sh\necho part > $2\nexec sleep 60\n")
+        p = start("pack", self.src, self.out, **path)
+        wait_for(lambda: os.path.exists(f"{self.out}.tmp"), what="the work")
+        p.send_signal(signal.SIGTERM)
+        p.communicate(timeout=20)
+        self.assertEqual(p.returncode, 130)
+        self.assertEqual(self.others(), ["bin"])
+
+    def test_an_old_mksquashfs_serves_too(self):
+        os.mkdir(f"{self.top}/bin")
+        with open(f"{self.top}/bin/mksquashfs", "w") as f:
+            f.write('#!/bin/sh\ncase "$*" in *zstd*) echo "Compressor \\"zstd\\" is not '
+                    'supported!" >&2; exit 1;; esac\necho image > $2\n')
+        os.chmod(f"{self.top}/bin/mksquashfs", 0o755)
+        r = stagectl("pack", self.src, self.out, PATH=f"{self.top}/bin:/usr/bin:/bin")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        r = stagectl("pack", self.src, self.out, PATH="/nonexistent")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("--shards", r.stderr)
+
+    def test_shards_hold_whole_samples_in_order(self):
+        r = stagectl("pack", "--shards", "40K", self.src, self.out)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        shards = sorted(glob.glob(f"{self.out}-*.tar"))
+        self.assertEqual([os.path.basename(s) for s in shards],
+                         [f"out-{i:06}.tar" for i in range(len(shards))])
+        self.assertGreater(len(shards), 3)
+        names = []
+        for shard in shards:
+            self.assertLessEqual(os.path.getsize(shard), 40 << 10)
+            with tarfile.open(shard) as t:
+                members = t.getnames()
+                for m in t.getmembers():
+                    with open(f"{self.src}/{m.name}", "rb") as f:
+                        self.assertEqual(t.extractfile(m).read(), f.read())
+            self.assertEqual(len(members) % 2, 0)
+            names += members
+        self.assertEqual(names, sorted(names))
+        self.assertEqual(len(names), 100)
+        self.assertEqual([n for n in self.others() if not n.endswith(".tar")], [])
+        self.assertEqual(stagectl("pack", "--shards", "40K", self.src, self.out).returncode, 1)
+        self.assertEqual(stagectl("pack", "--if-missing", "--shards", "40K", self.src,
+                                  self.out).returncode, 0)
+
+    def test_out_is_not_inside_of_the_directory(self):
+        r = stagectl("pack", self.src, f"{self.src}/train/x.sqsh")
+        self.assertEqual(r.returncode, 2)
+        self.assertEqual(stagectl("pack", self.src, f"{self.out}/").returncode, 2)
+        self.assertEqual(stagectl("pack", f"{self.src}/train/0001.jpg", self.out).returncode, 2)
+
+    def test_a_killed_packers_lock_does_not_hold(self):
+        with open(f"{self.out}.lock", "w"), open(f"{self.out}.tmp", "w"):
+            pass
+        r = stagectl("pack", "--shards", "1M", self.src, self.out)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertFalse(os.path.exists(f"{self.out}.lock"))
+
+
+class Helping(unittest.TestCase):
+    COMMANDS = ("wait status path list env explain add release log run pack submit "
+                "check-config doctor").split()
+
+    def test_every_command_has_its_help(self):
+        overview = stagectl("--help")
+        self.assertEqual(overview.returncode, 0)
+        for c in self.COMMANDS:
+            self.assertIn(f"\n  {c} ", overview.stdout)
+            for args in ["help", c], [c, "--help"], [c, "-h"]:
+                r = stagectl(*args)
+                self.assertEqual(r.returncode, 0)
+                self.assertIn(f"Usage: stagectl {c}", r.stdout)
+                self.assertLess(max(map(len, r.stdout.splitlines())), 101)
+
+    def test_mistakes_exit_with_2_and_lead_on(self):
+        for args in ([], ["wiat"], ["wait", "--bogus"], ["wait", "-z"], ["wait", "--timeout"],
+                     ["wait", "--timeout", "soon"], ["status", "a-b"], ["path"], ["release"],
+                     ["pack", "x"], ["pack", "--shards", "0", "a", "b"], ["doctor", "x"],
+                     ["list", "--site", "--node"], ["submit", "x.sh"], ["help", "nothing"]):
+            r = stagectl(*args)
+            self.assertEqual((r.returncode, r.stdout), (2, ""), args)
+            self.assertTrue(r.stderr, args)
+        self.assertIn("is 'wait' meant", stagectl("wiat").stderr)
+
+    def test_help_of_a_command_to_run_is_its_own(self):
+        r = stagectl("run", "--stage-data=x=/y", "--", "true", "--help",
+                     STAGE_LIBEXEC_DIR="/nonexistent")
+        self.assertNotIn("Usage: stagectl", r.stdout)
+
+    def test_doctor_tells_what_is_missing_and_the_mend(self):
+        r = stagectl("doctor", STAGE_LIBEXEC_DIR="/nonexistent")
+        self.assertEqual(r.returncode, 1)
+        lines = r.stdout.splitlines()
+        bad = [i for i, line in enumerate(lines) if line.startswith(("FAIL", "warn"))]
+        self.assertTrue(any("/nonexistent/stagingd" in lines[i] for i in bad))
+        for i in bad:
+            self.assertTrue(lines[i + 1].lstrip().startswith("->"), lines[i])
+        quiet = stagectl("doctor", "--quiet", STAGE_LIBEXEC_DIR="/nonexistent").stdout
+        self.assertNotIn("ok  ", quiet)
+        self.assertIn("FAIL", quiet)
+
+    def test_doctor_reads_slurms_configuration(self):
+        top = tempfile.mkdtemp(prefix="stagectl-")
+        with open(f"{top}/scontrol", "w") as f:
+            f.write(f"#!/bin/sh\ncat {top}/config\n")
+        os.chmod(f"{top}/scontrol", 0o755)
+        open(f"{top}/stage_data.so", "w").close()
+
+        def doctor(flags, plugstack):
+            with open(f"{top}/config", "w") as f:
+                f.write(f"PluginDir               = {top}\nPlugStackConfig         = {top}/ps\n"
+                        f"PrologFlags             = {flags}\n")
+            with open(f"{top}/ps", "w") as f:
+                f.write(plugstack)
+            return stagectl("doctor", PATH=f"{top}:/usr/bin:/bin").stdout
+        good = doctor("Alloc,Contain", "optional stage_data.so\n")
+        self.assertIn("ok    slurm          PrologFlags=Alloc,Contain", good)
+        self.assertIn(f"ok    slurm          {top}/stage_data.so", good)
+        self.assertIn("PrologFlags has neither", doctor("(null)", "optional stage_data.so\n"))
+        self.assertIn("calls no SPANK prolog", doctor("RunInJob", "optional stage_data.so\n"))
+        self.assertIn("does not name stage_data.so", doctor("Alloc", "# optional stage_data.so\n"))
+        self.assertIn("is 'required'", doctor("Alloc", "required stage_data.so\n"))
+        with open(f"{top}/more.conf", "w") as f:
+            f.write(f"optional {top}/stage_data.so conf=/x\n")
+        self.assertIn(f"ok    slurm          {top}/stage_data.so", doctor("Alloc", "include *.conf\n"))
+        shutil.rmtree(top)
+
+    def test_check_config_shows_every_error_with_its_line(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
+            f.write("[limits]\nMaxItems=many\n\n[source a]\nMatsch=/x/**\n")
+            f.flush()
+            r = stagectl("check-config", f.name)
+            self.assertEqual(r.returncode, 1)
+            self.assertIn(f"{f.name}:2:", r.stdout)
+            self.assertIn(f"{f.name}:5:", r.stdout)
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
+            f.write("[source a]\nMatch=/x/**\n")
+            f.flush()
+            r = stagectl("check-config", f.name)
+            self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+        self.assertEqual(stagectl("check-config", "/nonexistent").returncode, 1)
+
+    def test_the_defaults_are_a_configuration(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
+            f.write(stagectl("check-config", "--print-defaults").stdout)
+            f.flush()
+            r = stagectl("check-config", f.name)
+            self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
+
+    def test_the_catalogue_of_the_site(self):
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
+            f.write("[dataset imagenet]\nSource=/p/i.sqsh\nDescription=ILSVRC 2012\n")
+            f.flush()
+            r = stagectl("list", "--site", STAGE_CONF=f.name)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertEqual(r.stdout.splitlines()[1].split(),
+                             ["@imagenet", "/p/i.sqsh", "ILSVRC", "2012"])
+
+    def test_completion_knows_every_command(self):
+        path = os.path.join(HERE, "../../client/bash-completion/stagectl")
+        script = (f'. {path}; COMP_WORDS=(stagectl ""); COMP_CWORD=1; _stagectl; '
+                  'echo "${COMPREPLY[@]}"')
+        r = subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE, text=True, check=True)
+        self.assertLessEqual({c for c in self.COMMANDS if c != "submit"}, set(r.stdout.split()))
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[1:], verbosity=2)

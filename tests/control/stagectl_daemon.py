@@ -1,0 +1,87 @@
+"""What plays stagingd for tests of stagectl: a thread that answers requests as the test says."""
+import os
+import socket
+import tempfile
+import threading
+
+
+def encode(**fields):
+    return b"".join(f"{k}={v}".encode("utf-8", "surrogateescape") + b"\0"
+                    for k, v in fields.items())
+
+
+def decode(packet):
+    return dict(f.decode("utf-8", "surrogateescape").split("=", 1)
+                for f in packet.split(b"\0")[:-1])
+
+
+def dataset(name, state, **fields):
+    return {"op": "dataset", "name": name, "state": state, "node": "n1",
+            "path": f"/run/x/t/data/{name}", **fields}
+
+
+def done(code=0, text=""):
+    return {"op": "done", "code": code, "text": text}
+
+
+class FakeDaemon:
+    """answers: op -> function(request) that yields messages; bytes are sent as they are, None hangs
+    up, a threading.Event is waited for."""
+
+    def __init__(self, **answers):
+        self.top = tempfile.mkdtemp(prefix="stagectl-", dir="/dev/shm")
+        self.path = f"{self.top}/sock"
+        self.answers = answers
+        self.requests = []
+        self.stopped = threading.Event()
+        self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        self.sock.bind(self.path)
+        self.sock.listen(64)
+        self.threads = [threading.Thread(target=self.accept, daemon=True)]
+        self.threads[0].start()
+
+    def accept(self):
+        while True:
+            try:
+                conn, _ = self.sock.accept()
+            except OSError:
+                return
+            t = threading.Thread(target=self.serve, args=(conn,), daemon=True)
+            self.threads.append(t)
+            t.start()
+
+    def serve(self, conn):
+        with conn:
+            try:
+                while packet := conn.recv(65536):
+                    if not self.answer(conn, decode(packet)):
+                        return
+            except OSError:
+                pass
+
+    def answer(self, conn, request):
+        self.requests.append(request)
+        for m in self.answers[request["op"]](request):
+            if m is None:
+                return False
+            if isinstance(m, threading.Event):
+                while not m.wait(0.02):
+                    if self.stopped.is_set():
+                        return False
+                continue
+            conn.send(m if isinstance(m, bytes)
+                      else encode(**{"proto": 1, "id": request["id"], **m}))
+        return True
+
+    def close(self):
+        self.stopped.set()
+        self.sock.shutdown(socket.SHUT_RDWR)
+        self.sock.close()
+        os.unlink(self.path)
+        os.rmdir(self.top)
+
+    def __enter__(self):
+        return self
+
+    def __exit__(self, *exc):
+        self.close()
