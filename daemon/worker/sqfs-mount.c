@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -146,6 +147,24 @@ static int mount_open(struct sqfs_mount *m, int fd, unsigned n_threads, struct e
 	return r;
 }
 
+/* For the signal's handler. A process serves one mount. */
+static struct sqfs_server *serving;
+
+static void mount_on_term(int sig)
+{
+	sqfs_server_stop(serving);
+}
+
+/* Set before anybody is told that the mount is there. */
+static void mount_set_signals(struct sqfs_mount *m)
+{
+	struct sigaction term = { .sa_handler = m->ctx->policy.keeper ? SIG_IGN : mount_on_term };
+
+	serving = m->server;
+	sigemptyset(&term.sa_mask);
+	sigaction(SIGTERM, &term, NULL);
+}
+
 int sqfs_mount_new(struct sqfs_mount **mp, struct ctx *ctx, int fd, struct error *err)
 {
 	_cleanup_(sqfs_mount_freep) struct sqfs_mount *m = calloc(1, sizeof(*m));
@@ -162,9 +181,10 @@ int sqfs_mount_new(struct sqfs_mount **mp, struct ctx *ctx, int fd, struct error
 				       : mount_by_helper(m, err);
 	if (r < 0)
 		return r;
-	m->entry = path_join(m->path, ctx->ds->subdir ? ctx->ds->subdir : "");
+	m->entry = ctx->ds->subdir ? path_join(m->path, ctx->ds->subdir) : strdup(m->path);
 	if (!m->entry)
 		return error_set(err, ENOMEM, "no memory to mount the image");
+	mount_set_signals(m);
 	*mp = steal_ptr(m);
 	return 0;
 }
@@ -199,21 +219,8 @@ static void mount_stop(void *arg)
 	sqfs_server_stop(m->server);
 }
 
-/* For the signal's handler. A process serves one mount. */
-static struct sqfs_server *serving;
-
-static void mount_on_term(int sig)
-{
-	sqfs_server_stop(serving);
-}
-
 int sqfs_mount_serve(struct sqfs_mount *m, struct error *err)
 {
-	struct sigaction term = { .sa_handler = m->ctx->policy.keeper ? SIG_IGN : mount_on_term };
-
-	serving = m->server;
-	sigemptyset(&term.sa_mask);
-	sigaction(SIGTERM, &term, NULL);
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
 		return error_errno(err, errno, "give up privileges");
 	ctx_set_serving(m->ctx, mount_stop, m);
