@@ -11,6 +11,7 @@
 #include "daemon/worker/decode.h"
 
 #include <errno.h>
+#include <locale.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -23,6 +24,13 @@
 #define TAR_BLOCK 512
 #define TAR_END_SIZE (2 * TAR_BLOCK)
 #define ZIP_READ_SIZE (1u << 20)
+
+/*
+ * Names are bytes. The tar reader hands them out as they are in the plain "C" locale, where it can't
+ * convert them; in a UTF-8 locale it composes characters, and two files become one. The zip reader has
+ * to convert what is marked as UTF-8 and gives up where it can't: it gets a UTF-8 locale.
+ */
+static locale_t zip_locale;
 
 struct decode {
 	struct archive *a;
@@ -108,7 +116,7 @@ static struct archive *new_unfilter_archive(void)
 
 	if (!a)
 		return NULL;
-	archive_read_support_filter_gzip(a);
+	archive_read_support_filter_gzip(a); /* to look inside; gunzip.c extracts */
 	archive_read_support_filter_zstd(a);
 	archive_read_support_filter_lz4(a);
 	archive_read_support_filter_xz(a);
@@ -224,12 +232,19 @@ int decode_open_tar(struct decode **dp, struct stream *in, struct error *err)
 	return finish_open(d, archive_read_open(d->a, d, NULL, tar_read, NULL), dp, err);
 }
 
+static void make_zip_locale(void)
+{
+	if (!zip_locale)
+		zip_locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+}
+
 int decode_open_zip_file(struct decode **dp, int fd, struct error *err)
 {
 	struct decode *d = decode_new(NULL, err);
 
 	if (!d)
 		return -ENOMEM;
+	make_zip_locale();
 	archive_read_support_format_zip_seekable(d->a);
 	return finish_open(d, archive_read_open_fd(d->a, fd, ZIP_READ_SIZE), dp, err);
 }
@@ -240,6 +255,7 @@ int decode_open_zip_stream(struct decode **dp, struct stream *in, struct error *
 
 	if (!d)
 		return -ENOMEM;
+	make_zip_locale();
 	archive_read_support_format_zip_streamable(d->a);
 	return finish_open(d, archive_read_open(d->a, d, NULL, tar_read, NULL), dp, err);
 }
@@ -290,10 +306,15 @@ static void take_member(struct member *m, struct archive_entry *e)
 
 int decode_next(struct decode *d, struct member *m, struct error *err)
 {
+	locale_t old = (locale_t)0;
 	struct archive_entry *e;
 	int r;
 
+	if (!d->is_tar && zip_locale)
+		old = uselocale(zip_locale);
 	r = archive_read_next_header(d->a, &e);
+	if (old)
+		uselocale(old);
 	if (r == ARCHIVE_EOF)
 		return 0;
 	/* warnings are about what is left out in any case: owners, attributes, ACLs */

@@ -1,7 +1,6 @@
 /*
  * stage-worker: one dataset, as the user. Takes its orders on fd 3 (docs/protocol.md).
  */
-#include <locale.h>
 #include <signal.h>
 #include <stdlib.h>
 #include <string.h>
@@ -41,9 +40,6 @@ int main(int argc, char **argv)
 	prctl(PR_SET_DUMPABLE, 0);
 	/* modes are those of the source; all of it lies below a directory of the user's, 0700 */
 	umask(0);
-	/* names are bytes; libarchive converts them between character sets in a plain "C" */
-	if (!setlocale(LC_CTYPE, "C.UTF-8"))
-		setlocale(LC_CTYPE, "en_US.UTF-8");
 	raise_nofile();
 	fd_set_cloexec(WORKER_FD_SOCKET, true);
 	log_open("stage-worker", STDERR_FILENO, 0);

@@ -77,6 +77,7 @@ static int prepare(struct stage *s, struct error *err)
 static bool learn(struct stage *s, int r, uint64_t have)
 {
 	struct plan_space *space = plan_get_space(&s->in, s->plan.tier);
+	char text[PARSE_SIZE_TEXT];
 
 	if (!space || (r != -ENOSPC && r != -ENODEV && r != -EDQUOT))
 		return false;
@@ -86,6 +87,8 @@ static bool learn(struct stage *s, int r, uint64_t have)
 		return false;
 	space->known = true;
 	space->free_bytes = have;
+	snprintf(space->limit, sizeof(space->limit), "%s has %s left", space->tier,
+		 size_to_string(have, text));
 	return true;
 }
 
@@ -161,11 +164,16 @@ static void forget_attempt(struct stage *s)
 /* Until it is made or the planner has no way left. */
 static int plan_and_make(struct stage *s, struct error *err)
 {
+	struct error full = ERROR_INIT;
 	uint64_t have = 0;
 	int r;
 
 	for (;;) {
 		r = plan_make(&s->plan, &s->in, err);
+		if (r < 0 && full.code) {
+			*err = full; /* what really happened says more */
+			return full.code;
+		}
 		if (r < 0)
 			return r;
 		ctx_send_facts(s->ctx, &s->facts, &s->plan);
@@ -173,6 +181,7 @@ static int plan_and_make(struct stage *s, struct error *err)
 		if (r == 0) {
 			have = 0;
 			r = make(s, err);
+			full = *err;
 		}
 		if (r == 0)
 			return 0;

@@ -21,6 +21,7 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/decode.h"
 #include "daemon/worker/filter.h"
+#include "daemon/worker/gunzip.h"
 #include "daemon/worker/hash.h"
 #include "daemon/worker/magic.h"
 #include "daemon/worker/member-path.h"
@@ -206,13 +207,16 @@ static int open_nested(struct decode **dp, struct level *l, const struct piece *
 {
 	_cleanup_(stream_closep) struct stream *in = NULL;
 	struct stream *plain = NULL;
+	enum facts_filter filter;
 	int r;
 
 	r = new_member_stream(&in, l, first, err);
 	if (r < 0)
 		return r;
-	if (magic_get_filter(first->data, first->size) != FILTER_NONE) {
-		r = decode_unfilter(&plain, in, err);
+	filter = magic_get_filter(first->data, first->size);
+	if (filter != FILTER_NONE) {
+		r = filter == FILTER_GZIP ? gunzip_new(&plain, in, err)
+					  : decode_unfilter(&plain, in, err);
 		if (r < 0)
 			return r;
 		in = plain;
@@ -458,7 +462,8 @@ static int open_tar(struct extract *x, struct source *src, const struct facts *f
 	if (r == 0)
 		r = put_ahead(&in, err);
 	if (r == 0 && facts->filter != FILTER_NONE) {
-		r = new_checked_unfilter(&plain, in, src->fd, err);
+		r = facts->filter == FILTER_GZIP ? gunzip_new(&plain, in, err)
+						 : new_checked_unfilter(&plain, in, src->fd, err);
 		if (r < 0)
 			return r;
 		in = plain;

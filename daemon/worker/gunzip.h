@@ -1,0 +1,14 @@
+/*
+ * gunzip: a stream of what a gzip stream holds, several members one after the other as well, with
+ * checksum and length of each verified. gunzip.c is the one file that knows zlib.
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct error;
+struct stream;
+
+/* in is consumed on success. -EBADMSG from the stream: damaged, cut off. Zeros behind the last member
+ * (padding) are passed over, anything else is an error. */
+int gunzip_new(struct stream **sp, struct stream *in, struct error *err);

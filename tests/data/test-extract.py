@@ -1,0 +1,552 @@
+#!/usr/bin/env python3
+"""Archives, opened by a real worker: equal to what `tar -x` makes, and never what an archive wants."""
+import gzip
+import hashlib
+import io
+import os
+import random
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import *  # noqa: E402
+
+BLOCK = 512
+
+
+def write(path, data=b"x", mode=0o644, mtime=1.3e9):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as f:
+        f.write(data)
+    os.chmod(path, mode)
+    os.utime(path, (mtime, mtime))
+
+
+def make_tree(top):
+    for i in range(3):
+        for j in range(30):
+            write(f"{top}/d{i}/sub/f{j}", os.urandom(j * 331), 0o640 if j % 2 else 0o755,
+                  1.2e9 + j)
+    write(f"{top}/big", os.urandom(3 << 20), 0o444)
+    write(f"{top}/empty", b"")
+    write(f"{top}/setuid", b"#!", 0o6755)
+    write(f"{top}/none", b"secret", 0)
+    write(f"{top}/" + "l" * 150 + "/" + "n" * 200, b"long")
+    write(f"{top}/gr\u00fc\u00dfe/e\u0301", b"decomposed")
+    write(f"{top}/gr\u00fc\u00dfe/\u00e9", b"composed")
+    write(os.fsencode(top) + b"/latin-\xe9\n\x1b", b"bytes")
+    os.link(f"{top}/big", f"{top}/d0/hard")
+    os.link(f"{top}/d1/sub/f3", f"{top}/d2/hard3")
+    os.symlink("../nowhere", f"{top}/dangling")
+    os.symlink("/etc/passwd", f"{top}/d0/absolute")
+    os.mkdir(f"{top}/emptydir")
+    os.mkdir(f"{top}/readonly")
+    write(f"{top}/readonly/f", b"1")
+    os.chmod(f"{top}/readonly", 0o555)
+    for d in ("d0/sub", "emptydir", "readonly"):
+        os.utime(f"{top}/{d}", (1.1e9, 1.1e9))
+    with open(f"{top}/sparse", "wb") as f:
+        f.truncate(8 << 20)
+        f.seek(4 << 20)
+        f.write(b"island")
+        f.truncate(8 << 20)
+
+
+def pack(src, out, *options):
+    subprocess.check_call(["tar", "-C", src, "-cf", out, *options, "."])
+
+
+def unpack(archive):
+    out = scratch()
+    subprocess.check_call(["tar", "-C", out, "-xpf", archive])
+    return out
+
+
+def test_equals_tar_x_in_every_dialect():
+    src, base = scratch(), scratch()
+    make_tree(src)
+    for fmt in ("gnu", "posix", "oldgnu"):
+        out = f"{base}/{fmt}.tar"
+        pack(src, out, f"--format={fmt}", "--sparse")
+        expected = unpack(out)
+        with Worker(f"x={out}") as w:
+            m = w.ready()
+            same_trees(expected, w.path)
+            assert m["kind"] == "dir" and int(m["files"]) > 90, m
+            assert os.stat(f"{w.path}/sparse").st_blocks * 512 < 1 << 20, "holes were filled"
+            assert os.stat(f"{w.path}/setuid").st_mode & 0o7000 == 0
+            facts = w.get("facts")[0]
+            assert (facts["format"], facts["method"]) == ("tar", "extract"), facts
+        remove(expected)
+    remove(src)
+    remove(base)
+
+
+def test_every_wrapping_and_never_by_name():
+    src, base = scratch(), scratch()
+    make_tree(src)
+    pack(src, f"{base}/a.tar")
+    tools = {"gzip": ["gzip", "-c"], "zstd": ["zstd", "-qc"], "lz4": ["lz4", "-qc"],
+             "xz": ["xz", "-0c"], "bzip2": ["bzip2", "-c"]}
+    expected = unpack(f"{base}/a.tar")
+    for name, tool in tools.items():
+        if not shutil.which(tool[0]):
+            continue
+        with open(f"{base}/misnamed.jpg", "wb") as f:
+            subprocess.check_call([*tool, f"{base}/a.tar"], stdout=f)
+        with Worker(f"x={base}/misnamed.jpg") as w:
+            w.ready()
+            same_trees(expected, w.path)
+            assert w.get("facts")[0]["format"] == f"tar+{name}", w.get("facts")
+            # the measure of progress is the source's bytes
+            size = os.path.getsize(f"{base}/misnamed.jpg")
+            assert w.get("facts")[0]["total"] == str(size)
+    for d in (src, base, expected):
+        remove(d)
+
+
+def test_several_frames_and_members_are_all_read():
+    src, base = scratch(), scratch()
+    make_tree(src)
+    pack(src, f"{base}/a.tar")
+    data = open(f"{base}/a.tar", "rb").read()
+    half = len(data) // 3
+    with open(f"{base}/two.gz", "wb") as f:
+        f.write(gzip.compress(data[:half]) + gzip.compress(data[half:]))
+    names = ["two.gz"]
+    for tool in (["zstd", "-qc"], ["xz", "-0c"], ["lz4", "-qc"], ["bzip2", "-c"]):
+        with open(f"{base}/two.{tool[0]}", "wb") as f:
+            for part in (data[:half], data[half:]):
+                f.write(subprocess.run(tool, input=part, stdout=subprocess.PIPE).stdout)
+        names.append(f"two.{tool[0]}")
+    expected = unpack(f"{base}/a.tar")
+    for n in names:
+        with Worker(f"x={base}/{n}") as w:
+            w.ready()
+            same_trees(expected, w.path)
+    for d in (src, base, expected):
+        remove(d)
+
+
+def test_zip():
+    src, base = scratch(), scratch()
+    for i in range(20):
+        write(f"{src}/d{i % 4}/f{i}", os.urandom(i * 1000), 0o600 + i)
+    os.symlink("d0", f"{src}/link")
+    for n in ("gr\u00fc\u00dfe", "e\u0301", "\u00e9"):
+        write(f"{src}/{n}", n.encode())
+    subprocess.check_call(["zip", "-qry", f"{base}/a.zip", "."], cwd=src)
+    data = open(f"{base}/a.zip", "rb").read()
+    with Worker(f"x={base}/a.zip") as w:
+        w.ready()
+        same_trees(src, w.path, times=False)
+    with Worker(f"x={base}/a.zip::verify=sha256:{hashlib.sha256(data).hexdigest()}") as w:
+        w.ready()
+    for cut in (len(data) - 1, len(data) - 30, len(data) // 2):
+        write(f"{base}/cut.zip", data[:cut])
+        with Worker(f"x={base}/cut.zip") as w:
+            w.error()
+    remove(src)
+    remove(base)
+
+
+def test_strip_subdir_include_exclude():
+    base = scratch()
+    with tarfile.open(f"{base}/a.tar", "w") as t:
+        for n in ("top/train/a.jpg", "top/train/b.png", "top/val/c.jpg", "top/readme"):
+            add(t, n, b"1")
+        hard = tarfile.TarInfo("top/train/hard.jpg")
+        hard.type, hard.linkname = tarfile.LNKTYPE, "top/train/a.jpg"
+        t.addfile(hard)
+
+    def staged(options):
+        with Worker(f"x={base}/a.tar::{options}") as w:
+            w.ready()
+            return sorted(k for k, v in describe(w.path).items() if v[:1] == ("file",))
+
+    assert staged("strip=1") == ["readme", "train/a.jpg", "train/b.png", "train/hard.jpg",
+                                 "val/c.jpg"]
+    assert staged("strip=2") == ["a.jpg", "b.png", "c.jpg", "hard.jpg"]
+    assert staged("subdir=top/train") == ["a.jpg", "b.png", "hard.jpg"]
+    assert staged("subdir=top+strip=1") == ["a.jpg", "b.png", "c.jpg", "hard.jpg"]
+    assert staged("include=*.png") == ["top/train/b.png"]
+    assert staged("exclude=train") == ["top/readme", "top/val/c.jpg"]
+    assert staged("include=top/val") == ["top/val/c.jpg"]
+    for options, word in (("include=nothing", "fits"), ("include=hard.jpg", "not selected")):
+        with Worker(f"x={base}/a.tar::{options}") as w:
+            assert word in w.error()["text"], w.messages
+    remove(base)
+
+
+def add(t, name, data=b"", **fields):
+    info = tarfile.TarInfo(name)
+    info.size = len(data)
+    info.mtime = 1000000000
+    for k, v in fields.items():
+        setattr(info, k, v)
+    t.addfile(info, io.BytesIO(data) if data else None)
+
+
+def make_tar(members, fmt=tarfile.PAX_FORMAT):
+    """members: (name, data, fields)"""
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=fmt) as t:
+        for name, data, fields in members:
+            add(t, name, data, **fields)
+    return out.getvalue()
+
+
+LINK = dict(type=tarfile.SYMTYPE)
+HARD = dict(type=tarfile.LNKTYPE)
+DIR = dict(type=tarfile.DIRTYPE, mode=0o755)
+F = {}
+
+
+def hostile_archives():
+    good = [("good", b"1", F)]
+    pax = tarfile.PAX_FORMAT
+    deep = "/".join(["d"] * 200) + "/f"
+    yield "absolute", make_tar([("/tmp/evil", b"1", F)])
+    yield "dotdot", make_tar([("a/../../evil", b"1", F)])
+    yield "leading dotdot", make_tar([("../../../evil", b"1", F)])
+    yield "through link", make_tar([("l", b"", dict(LINK, linkname="/tmp")), ("l/evil", b"1", F)])
+    yield "through link chain", make_tar([
+        ("a", b"", dict(LINK, linkname="b")), ("b", b"", dict(LINK, linkname="..")),
+        ("a/evil", b"1", F)])
+    yield "dir through link", make_tar([("l", b"", dict(LINK, linkname="/tmp")), ("l", b"", DIR)])
+    yield "hard absolute", make_tar([("h", b"", dict(HARD, linkname="/etc/passwd"))])
+    yield "hard dotdot", make_tar([("h", b"", dict(HARD, linkname="../victim"))])
+    yield "hard through link", make_tar([("l", b"", dict(LINK, linkname="/etc")),
+                                         ("h", b"", dict(HARD, linkname="l/passwd"))])
+    yield "hard to missing", make_tar([("h", b"", dict(HARD, linkname="missing"))])
+    yield "hard to dir", make_tar([("d", b"", DIR), ("h", b"", dict(HARD, linkname="d"))])
+    yield "pax path", make_tar([("fine", b"1", dict(pax_headers={"path": "/tmp/evil"}))], pax)
+    yield "pax linkpath", make_tar([
+        ("h", b"", dict(HARD, linkname="good", pax_headers={"linkpath": "../victim"}))], pax)
+    yield "char device", make_tar(good + [("c", b"", dict(type=tarfile.CHRTYPE, devmajor=1))])
+    yield "block device", make_tar(good + [("b", b"", dict(type=tarfile.BLKTYPE))])
+    yield "fifo", make_tar(good + [("p", b"", dict(type=tarfile.FIFOTYPE))])
+    yield "too deep", make_tar([(deep, b"1", F)])
+    yield "name too long", make_tar([("n" * 256, b"1", F)])
+    yield "path too long", make_tar([("/".join(["p" * 200] * 25), b"1", F)])
+    yield "top as link", make_tar([(".", b"", dict(LINK, linkname="/tmp"))])
+    yield "top as file", make_tar([("./", b"1", F)])
+    yield "file then dir", make_tar([("a", b"1", F), ("a", b"", DIR)])
+    yield "file then below", make_tar([("a", b"1", F), ("a/b", b"1", F)])
+    yield "dir then file", make_tar([("a/b", b"1", F), ("a", b"1", F)])
+    yield "dir then link", make_tar([("a", b"", DIR), ("a", b"", dict(LINK, linkname="/tmp"))])
+    yield "only zeros", bytes(10240)
+    yield "pax header of 3 MiB", make_tar(
+        [("f", b"1", dict(pax_headers={"comment": "c" * (3 << 20)}))], pax)
+
+    whole = make_tar([(f"f{i}", bytes([i]) * 1000, F) for i in range(10)], tarfile.USTAR_FORMAT)
+    one = BLOCK + 1024
+    yield "cut between members", whole[:5 * one]
+    yield "cut in a member", whole[:5 * one + 700]
+    yield "cut in a header", whole[:5 * one + 100]
+    yield "no end blocks", whole[:10 * one]
+    yield "one end block", whole[:10 * one + BLOCK]
+    yield "two in one file", whole + whole
+    yield "two, end cut", whole[:10 * one + 2 * BLOCK] + whole
+    yield "rubbish behind", whole + b"rubbish" * 100
+    yield "rubbish in the padding", whole[:10 * one + 2 * BLOCK + 100] + b"x"
+    bad = bytearray(whole)
+    bad[3 * one + 150] ^= 1
+    yield "bad checksum", bytes(bad)
+    for name, size in (("negative size", b"\xff" * 12),
+                       ("size of 2^63", b"\x80" + bytes(3) + b"\x80" + bytes(7)),
+                       ("size of everything", b"\x80" + bytes(3) + b"\x7f" + b"\xff" * 7)):
+        h = bytearray(whole[:BLOCK])
+        h[124:136] = size
+        h[148:156] = b" " * 8
+        h[148:156] = b"%06o\0 " % sum(h)
+        yield name, bytes(h) + whole[BLOCK:]
+
+
+def test_hostile_archives_fail_and_touch_nothing():
+    base = scratch()
+    write(f"{base}/run/t/.stage/victim", b"victim")
+    write(f"{base}/run/t/victim", b"victim")
+    before = os.listdir("/tmp")
+    names = 0
+    for name, data in hostile_archives():
+        names += 1
+        write(f"{base}/a.tar", data)
+        with Worker(f"x={base}/a.tar::method=extract", base=base) as w:
+            try:
+                m = w.error()
+            except AssertionError as e:
+                raise AssertionError(f"{name}: {e}")
+            assert m["code"] in ("1", "6", "7"), (name, m)
+            assert "\x1b" not in m["text"] and "\n" not in m["text"]
+        for victim in ("run/t/.stage/victim", "run/t/victim"):
+            st = os.stat(f"{base}/{victim}")
+            assert open(f"{base}/{victim}", "rb").read() == b"victim" and st.st_nlink == 1, name
+    assert "evil" not in os.listdir("/tmp") and names > 35
+    assert set(os.listdir("/tmp")) - set(before) <= {n for n in os.listdir("/tmp")
+                                                     if n != "evil"}
+    remove(base)
+
+
+def test_unusual_but_sound_archives():
+    base = scratch()
+    # a link is replaced by the file of the same name, nothing is written through it
+    target = f"{base}/target"
+    write(target, b"untouched")
+    cases = [
+        ("link then file", [("l", b"", dict(LINK, linkname=target)), ("l", b"new", F)],
+         {"l": b"new"}),
+        ("twice", [("a", b"1", F), ("b", b"x", F), ("a", b"22", F)], {"a": b"22", "b": b"x"}),
+        ("dots", [("./a//b/./c", b"1", F)], {"a/b/c": b"1"}),
+        ("mode 0 dir", [("d", b"", dict(DIR, mode=0)), ("d/f", b"1", F)], None),
+        ("hard to link", [("l", b"", dict(LINK, linkname="x")), ("h", b"", dict(HARD, linkname="l"))],
+         None),
+        ("hard to itself", [("a", b"1", F), ("a", b"", dict(HARD, linkname="a"))], {"a": b"1"}),
+        ("odd names", [("-rf", b"1", F), ("*", b"2", F), ("a b\n", b"3", F)],
+         {"-rf": b"1", "*": b"2", "a b\n": b"3"}),
+        ("twins", [("A", b"1", F), ("a", b"2", F)], {"A": b"1", "a": b"2"}),
+        ("far times", [("old", b"1", dict(mtime=-1e9)), ("new", b"1", dict(mtime=2**40))], None),
+    ]
+    for name, members, content in cases:
+        write(f"{base}/a.tar", make_tar(members))
+        with Worker(f"x={base}/a.tar") as w:
+            try:
+                w.ready()
+            except AssertionError as e:
+                raise AssertionError(f"{name}: {e}")
+            for path, data in (content or {}).items():
+                assert open(f"{w.path}/{path}", "rb").read() == data, name
+            if name == "twice":
+                assert any("more than once" in t for t in w.warnings()), w.warnings()
+    assert open(target, "rb").read() == b"untouched"
+    remove(base)
+
+
+def test_cut_streams_are_errors():
+    src, base = scratch(), scratch()
+    make_tree(src)
+    pack(src, f"{base}/a.tar")
+    for tool in (["gzip", "-c"], ["zstd", "-qc"], ["xz", "-0c"], ["lz4", "-qc"], ["bzip2", "-c"]):
+        if not shutil.which(tool[0]):
+            continue
+        data = subprocess.run([*tool, f"{base}/a.tar"], stdout=subprocess.PIPE).stdout
+        for what, bad in (("cut", data[:-5]), ("half", data[:len(data) // 2]),
+                          ("rubbish", data + b"rubbish behind it, as much as you like"),
+                          ("flipped", data[:len(data) // 2] +
+                           bytes([data[len(data) // 2] ^ 0x55]) + data[len(data) // 2 + 1:])):
+            write(f"{base}/bad", bad)
+            with Worker(f"x={base}/bad::method=extract") as w:
+                try:
+                    w.error()
+                except AssertionError as e:
+                    raise AssertionError(f"{tool[0]} {what}: {e}")
+        # padding with zeros, as on tapes, is none
+        if tool[0] == "gzip":
+            write(f"{base}/padded", data + bytes(5000))
+            digest = hashlib.sha256(data + bytes(5000)).hexdigest()
+            with Worker(f"x={base}/padded::verify=sha256:{digest}") as w:
+                w.ready()
+    remove(src)
+    remove(base)
+
+
+def test_sha256_covers_the_whole_file():
+    src, base = scratch(), scratch()
+    make_tree(src)
+    pack(src, f"{base}/a.tar")
+    subprocess.check_call(["zstd", "-q", f"{base}/a.tar", "-o", f"{base}/a.zst"])
+    for n in ("a.tar", "a.zst"):
+        digest = hashlib.sha256(open(f"{base}/{n}", "rb").read()).hexdigest()
+        with Worker(f"x={base}/{n}::verify=sha256:{digest}") as w:
+            w.ready()
+        other = digest[:-1] + ("0" if digest[-1] != "0" else "1")
+        with Worker(f"x={base}/{n}::verify=sha256:{other}") as w:
+            assert digest in w.error()["text"]
+    remove(src)
+    remove(base)
+
+
+def test_what_is_no_archive():
+    base = scratch()
+    write(f"{base}/random", os.urandom(100000))
+    write(f"{base}/empty", b"")
+    write(f"{base}/text.tar", b"this is no tar\n" * 100)
+    write(f"{base}/csv.gz", gzip.compress(b"a,b,c\n" * 1000))
+    for n in ("random", "empty", "text.tar", "csv.gz"):
+        with Worker(f"x={base}/{n}::method=extract") as w:
+            assert "can't be extracted" in w.error()["text"], w.messages
+        with Worker(f"x={base}/{n}") as w:  # auto: a file is copied
+            w.ready()
+            assert os.path.isfile(w.path)
+    with Worker(f"x={base}/csv.gz::method=copy") as w:
+        w.ready()
+    write(f"{base}/a.tar", make_tar([("f", b"1", F)]))
+    with Worker(f"x={base}/a.tar::method=copy") as w:
+        assert w.ready()["kind"] == "file"
+    with Worker(f"x={base}/a*.tar") as w:  # shards stay tars
+        w.ready()
+        assert os.listdir(w.path) == ["a.tar"]
+    remove(base)
+
+
+def test_nested():
+    base = scratch()
+    inner = make_tar([(f"img{i}.jpg", bytes([i]) * 5000, F) for i in range(20)])
+    gz = gzip.compress(make_tar([("deep/x", b"1", F)]))
+    zipped = io.BytesIO()
+    with zipfile.ZipFile(zipped, "w", zipfile.ZIP_DEFLATED) as z:
+        z.writestr("in/zip", b"z" * 1000)
+    members = [("n01.tar", inner, F), ("sub/n02.tar", inner, F), ("n03.tar.gz", gz, F),
+               ("n04.zip", zipped.getvalue(), F), ("plain.txt", b"text", F)]
+    write(f"{base}/a.tar", make_tar(members))
+    with Worker(f"x={base}/a.tar") as w:
+        w.ready()
+        assert sorted(os.listdir(w.path)) == ["n01.tar", "n03.tar.gz", "n04.zip", "plain.txt", "sub"]
+        assert any("nested" in t for t in w.warnings()), w.warnings()
+    with Worker(f"x={base}/a.tar::nested") as w:
+        w.ready()
+        assert sorted(os.listdir(w.path)) == ["n01", "n03", "n04", "plain.txt", "sub"]
+        assert len(os.listdir(f"{w.path}/sub/n02")) == 20
+        assert open(f"{w.path}/n01/img3.jpg", "rb").read() == bytes([3]) * 5000
+        assert open(f"{w.path}/n03/deep/x", "rb").read() == b"1"
+        assert open(f"{w.path}/n04/in/zip", "rb").read() == b"z" * 1000
+    with Worker(f"x={base}/a.tar::nested+include=img1*.jpg") as w:
+        w.ready()
+        assert len(os.listdir(f"{w.path}/n01")) == 11
+    for bad in (inner[:20 * 5632 + 600], inner + b"x", make_tar([("../e", b"1", F)])):
+        write(f"{base}/b.tar", make_tar([("n.tar", bad, F)]))
+        with Worker(f"x={base}/b.tar::nested") as w:
+            assert "n.tar" in w.error()["text"]
+    remove(base)
+
+
+def test_bombs_stop_at_the_limit():
+    base = scratch()
+    with gzip.open(f"{base}/bomb.gz", "wb", 1) as g:
+        h = tarfile.TarInfo("zeros")
+        h.size = 400 << 20
+        g.write(h.tobuf())
+        for _ in range(400):
+            g.write(bytes(1 << 20))
+        g.write(bytes(1024))
+    with Worker(f"x={base}/bomb.gz", maxbytes=20 << 20) as w:
+        assert w.error()["code"] == "7"
+    granted = []
+
+    def some(m):
+        granted.append(int(m["bytes"]))
+        return dict(op="grant", ok=int(sum(granted) < 100 << 20), have=1 << 20)
+
+    with Worker(f"x={base}/bomb.gz:shm", answers={"reserve": some}) as w:
+        assert w.error()["code"] == "7"
+    write(f"{base}/many.tar", make_tar([(f"f{i}", b"", F) for i in range(3000)]))
+    with Worker(f"x={base}/many.tar", maxfiles=1000) as w:
+        assert "1000" in w.error()["text"], w.messages
+    # a hole of a TiB costs nothing, and is no reason to refuse
+    src = scratch()
+    with open(f"{src}/hole", "wb") as f:
+        f.truncate(1 << 40)
+        f.write(b"start")
+    pack(src, f"{base}/sparse.tar", "--sparse")
+    with Worker(f"x={base}/sparse.tar", maxbytes=20 << 20) as w:
+        w.ready()
+        assert os.path.getsize(f"{w.path}/hole") == 1 << 40
+    remove(src)
+    remove(base)
+
+
+def test_a_small_tmpfs_gets_full():
+    if os.geteuid() != 0:
+        return "needs root for a small tmpfs"
+    base, tier = scratch(), scratch()
+    write(f"{base}/a.tar", make_tar([(f"f{i}", os.urandom(100000), F) for i in range(40)]))
+    lie = {"reserve": lambda m: dict(op="grant", ok=1, have=GIB),
+           "tier": lambda m: dict(op="tierdir", path=tier)}
+    for option, expect in (("size=2m", "MiB"), ("size=100m,nr_inodes=20", "file")):
+        subprocess.check_call(["mount", "-t", "tmpfs", "-o", option, "none", tier])
+        try:
+            write(f"{base}/a.tar.gz", gzip.compress(open(f"{base}/a.tar", "rb").read()))
+            with Worker(f"x={base}/a.tar.gz:ssd", answers=lie) as w:
+                m = w.error()
+                assert m["code"] == "7" and expect in m["text"], m
+                assert os.listdir(tier) == []
+        finally:
+            subprocess.check_call(["umount", tier])
+    os.rmdir(tier)
+    remove(base)
+
+
+def test_a_guess_that_was_wrong_goes_to_the_next_tier():
+    base = scratch()
+    # highly compressible, streamed: the guess is three times the file, the truth much more
+    plain = make_tar([(f"f{i}", b"z" * 200000, F) for i in range(50)])
+    data = subprocess.run(["zstd", "-qc"], input=plain, stdout=subprocess.PIPE).stdout
+    write(f"{base}/a.tar.zst", data)
+
+    def small_memory(m):
+        ok = m["tier"] != "shm" or int(m["bytes"]) < 100000
+        return dict(op="grant", ok=int(ok), have=1000)
+
+    with Worker(f"x={base}/a.tar.zst", answers={"reserve": small_memory}) as w:
+        w.ready()
+        assert os.readlink(w.path) == f"{w.tiers}/ssd/x"
+        assert [m["tier"] for m in w.get("facts")] == ["shm", "ssd"]
+        assert len(os.listdir(w.path)) == 50
+    remove(base)
+
+
+def random_member(rng):
+    parts = ["a", "b", "..", ".", "", "/", "l", "h", "d", "x" * 300, "\u00e9", "l/l"]
+    name = "/".join(rng.choice(parts) for _ in range(rng.randint(1, 4))) or "n"
+    kind = rng.choice([tarfile.REGTYPE] * 4 + [tarfile.SYMTYPE] * 2 + [tarfile.LNKTYPE] * 2 +
+                      [tarfile.DIRTYPE, tarfile.CHRTYPE, tarfile.FIFOTYPE])
+    fields = dict(type=kind, mode=rng.choice([0o644, 0o7777, 0, 0o755]))
+    if kind in (tarfile.SYMTYPE, tarfile.LNKTYPE):
+        fields["linkname"] = rng.choice(["..", "../..", "/tmp", "a", "l", "../victim", "l/../..",
+                                         "b/a", "../../victim"])
+    data = os.urandom(rng.randint(0, 2000)) if kind == tarfile.REGTYPE else b""
+    return name, data, fields
+
+
+def test_random_archives_never_escape():
+    base = scratch()
+    seed = int(os.environ.get("STAGE_TEST_SEED", "1"))
+    rng = random.Random(seed)
+    for rel in ("run/t/.stage/victim", "run/t/victim", "run/victim", "victim"):
+        write(f"{base}/{rel}", b"victim")
+    outside = describe(base)
+    outcomes = {"ready": 0, "error": 0}
+    for i in range(int(os.environ.get("STAGE_TEST_ROUNDS", "150"))):
+        data = make_tar([random_member(rng) for _ in range(rng.randint(1, 8))],
+                        rng.choice([tarfile.PAX_FORMAT, tarfile.GNU_FORMAT]))
+        if rng.random() < 0.3:
+            b = bytearray(data)
+            for _ in range(rng.randint(1, 20)):
+                b[rng.randrange(len(b))] = rng.randrange(256)
+            data = bytes(b)
+        archive = scratch()
+        write(f"{archive}/a.tar", data)
+        with Worker(f"x={archive}/a.tar::method=extract", base=base) as w:
+            m = w.run_until("ready", "error")
+            assert m is not None, f"seed {seed} round {i}: the worker died: {w.stderr()}"
+            outcomes[m["op"]] += 1
+            w.end()
+            remove(w.path)
+            if os.path.lexists(w.path):
+                os.unlink(w.path)
+            shutil.rmtree(os.path.join(base, "tiers"))
+        now = {k: v for k, v in describe(base).items()
+               if "manifest" not in k and (v[:1] != ("dir",))}
+        then = {k: v for k, v in outside.items() if v[:1] != ("dir",)}
+        now.pop("hard links"), then.pop("hard links")
+        assert now == then, f"seed {seed} round {i}: {set(now) ^ set(then)}"
+        assert os.stat(f"{base}/victim").st_nlink == 1
+        remove(archive)
+    assert outcomes["ready"] and outcomes["error"], outcomes
+    remove(base)
+
+
+if __name__ == "__main__":
+    main(globals())
