@@ -5,6 +5,7 @@
  */
 #include "common/manifest.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -16,6 +17,7 @@
 #include "common/fd.h"
 #include "common/path.h"
 #include "common/rmtree.h"
+#include "common/rundir.h"
 
 #define MANIFEST_MAX_SIZE (4 * 1024 * 1024)
 
@@ -154,4 +156,33 @@ int manifest_release(const char *path, int (*unmount)(const char *target, struct
 	if (first == 0 && ftruncate(fd, 0) < 0)
 		return error_errno(err, errno, "empty %s", path);
 	return first;
+}
+
+static int release_in(const char *dir, const char *name,
+		      int (*unmount)(const char *target, struct error *err), struct error *err)
+{
+	_cleanup_(freep) char *path = path_join(dir, name);
+
+	return path ? manifest_release(path, unmount, err) : error_set(err, ENOMEM, "out of memory");
+}
+
+int manifest_release_all(const char *dir, int (*unmount)(const char *target, struct error *err),
+			 struct error *err)
+{
+	const char *own = path_base(RUNDIR_MANIFEST);
+	_cleanup_(dir_closep) DIR *d = opendir(dir);
+	size_t n = strlen(own);
+	struct dirent *entry;
+	int first = 0, r;
+
+	if (!d)
+		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", dir);
+	while ((entry = readdir(d))) {
+		if (strncmp(entry->d_name, own, n) || entry->d_name[n] != '.')
+			continue;
+		r = release_in(dir, entry->d_name, unmount, first ? NULL : err);
+		first = first ? first : r;
+	}
+	r = release_in(dir, own, unmount, first ? NULL : err);
+	return first ? first : r;
 }

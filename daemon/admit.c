@@ -197,7 +197,7 @@ int admit_dataset(struct admit *a, const struct admit_input *in, struct dataset 
 		return r;
 	*a = (struct admit){
 		.rule = strdup(rule->name),
-		.rule_match = strdup(rule->match ? rule->match : ""),
+		.rule_match = strdup(rule->match && *rule->match ? rule->match : "/**"),
 		.methods = strdup(rule->methods ? rule->methods : "*"),
 		.tiers = strdup(tiers),
 		.max_bytes = lower_limit(rule->max_bytes, in->conf->max_bytes),

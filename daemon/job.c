@@ -228,9 +228,9 @@ static void finish(struct job *job)
 	job->on_end(job->arg);
 }
 
-static int remove_rundir(void *rundir, struct error *err)
+static int empty_rundir(void *rundir, struct error *err)
 {
-	return takedown_remove_rundir(rundir, err);
+	return takedown_empty_rundir(rundir, err);
 }
 
 static void on_removed(void *arg, int r, const struct error *err)
@@ -254,7 +254,7 @@ static void check_end(struct job *job)
 		return;
 	}
 	job->removing = true;
-	if (chore_start(&chore, job->loop, remove_rundir, job->rundir,
+	if (chore_start(&chore, job->loop, empty_rundir, job->rundir,
 			job->conf->cleanup_timeout_ms, on_removed, job) < 0)
 		finish(job);
 }

@@ -1,19 +1,14 @@
 /*
  * SIGKILL leaves a directory with a free lock and manifests that say what exists. Workers and image
  * servers end by themselves with their socket; dead mounts, trees on disk and the directory remain.
- * The next stagingd of the same user on this node finds them here.
- *
- * A directory whose `lock` is missing or empty is just being set up by somebody and left alone: the
- * holder writes its pid only when it has the lock.
+ * Whoever starts the next stagingd of this user removes them (`stagectl run` looks at all of the
+ * user's run directories); a stagingd that is started in the same directory does so here.
  */
 #include "daemon/local.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
-#include <stdlib.h>
-#include <string.h>
 #include <sys/file.h>
 #include <sys/stat.h>
 #include <time.h>
@@ -23,13 +18,10 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/log.h"
-#include "common/path.h"
 #include "common/rundir.h"
-#include "daemon/chore.h"
 #include "daemon/takedown.h"
 
-#define LOCK_WAIT_MS 2000 /* a sweeper holds it for a moment */
-#define SWEEP_MS 60000
+#define LOCK_WAIT_MS 2000 /* who looks whether we live holds it for a moment */
 
 static int check_rundir(const char *rundir, struct error *err)
 {
@@ -102,58 +94,4 @@ int local_prepare(const char *rundir, int *lock_fdp, struct error *err)
 	if (takedown_release_all(rundir, &left) < 0)
 		log_warning("left by an earlier run: %s", left.text);
 	return 0;
-}
-
-/* Locked by nobody, and once by somebody? */
-static bool is_dead(const char *rundir)
-{
-	_cleanup_(fd_closep) int fd = open_lock(rundir, 0);
-	struct stat st;
-
-	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0 && fstat(fd, &st) == 0 &&
-	       st.st_size > 0;
-}
-
-/* A chore: rundir's neighbours. The lock is let go of before the removal; whoever comes between
- * finds no directory and makes one. */
-static int sweep(void *arg, struct error *err)
-{
-	const char *rundir = arg;
-	_cleanup_(freep) char *parent = strdup(rundir);
-	_cleanup_(dir_closep) DIR *dir = NULL;
-	struct dirent *entry;
-
-	if (!parent || !strrchr(parent, '/') || strrchr(parent, '/') == parent)
-		return 0;
-	*strrchr(parent, '/') = '\0';
-	dir = opendir(parent);
-	if (!dir)
-		return error_errno(err, errno, "open %s", parent);
-	while ((entry = readdir(dir))) {
-		_cleanup_(freep) char *path = NULL;
-
-		if (entry->d_name[0] == '.' || !strcmp(entry->d_name, path_base(rundir)))
-			continue;
-		path = path_join(parent, entry->d_name);
-		if (!path || check_rundir(path, NULL) < 0 || !is_dead(path))
-			continue;
-		if (takedown_remove_rundir(path, err) == 0)
-			log_info("removed %s, whose stagingd was killed", path);
-	}
-	return 0;
-}
-
-static void on_swept(void *arg, int r, const struct error *err)
-{
-	if (r < 0)
-		log_warning("sweep: %s", err->text);
-}
-
-void local_sweep(struct loop *loop, const char *rundir)
-{
-	struct chore *chore;
-	int r = chore_start(&chore, loop, sweep, (void *)rundir, SWEEP_MS, on_swept, NULL);
-
-	if (r < 0)
-		log_warning("sweep: %s", strerror(-r));
 }

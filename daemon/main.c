@@ -156,8 +156,6 @@ static int serve(struct daemon *d, const struct job_options *o, struct error *er
 		r = server_new(&d->server, &so, err);
 	if (r < 0)
 		return r;
-	if (o->local)
-		local_sweep(d->loop, o->rundir);
 	r = loop_run(d->loop);
 	server_flush(d->server);
 	return r < 0 ? error_errno(err, -r, "wait for events") : 0;

@@ -1,11 +1,8 @@
 #include "daemon/takedown.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
-#include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -30,51 +27,30 @@ int takedown_start(struct chore **cp, struct loop *loop, const char *path, uint6
 
 int takedown_release_all(const char *rundir, struct error *err)
 {
-	_cleanup_(freep) char *dir_path = NULL, *own = NULL;
-	_cleanup_(dir_closep) DIR *dir = NULL;
-	struct dirent *entry;
-	int first = 0, r;
+	_cleanup_(freep) char *dir = path_join(rundir, RUNDIR_PRIVATE);
 
-	if (asprintf(&dir_path, "%s/" RUNDIR_PRIVATE, rundir) < 0)
-		dir_path = NULL;
-	if (!dir_path || asprintf(&own, "%s/" RUNDIR_MANIFEST, rundir) < 0) {
-		own = NULL;
-		return error_set(err, ENOMEM, "out of memory");
-	}
-	dir = opendir(dir_path);
 	if (!dir)
-		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", dir_path);
-	while ((entry = readdir(dir))) {
-		_cleanup_(freep) char *path = NULL;
-
-		if (strncmp(entry->d_name, "manifest.", strlen("manifest.")))
-			continue;
-		if (asprintf(&path, "%s/%s", dir_path, entry->d_name) < 0) {
-			path = NULL;
-			continue;
-		}
-		r = release(path, first ? NULL : err);
-		first = first ? first : r;
-	}
-	r = release(own, first ? NULL : err);
-	return first ? first : r;
+		return error_set(err, ENOMEM, "out of memory");
+	return manifest_release_all(dir, fusermount_unmount, err);
 }
 
-int takedown_remove_rundir(const char *rundir, struct error *err)
+int takedown_empty_rundir(const char *rundir, struct error *err)
 {
-	_cleanup_(freep) char *parent = strdup(rundir);
+	/* the lock goes last: who sees none may take the directory for free */
+	static const char *const names[] = { RUNDIR_MEMORY, RUNDIR_MOUNTS, RUNDIR_SOCK,
+					     RUNDIR_LOCK };
 	_cleanup_(fd_closep) int fd = -1;
-	char *slash = parent ? strrchr(parent, '/') : NULL;
 	int first, r;
 
-	if (!slash || slash == parent || !slash[1])
-		return error_set(err, EINVAL, "'%s' is no run directory", rundir);
-	first = takedown_release_all(rundir, err);
-	*slash = '\0';
-	fd = open(parent, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	fd = open(rundir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (fd < 0)
-		return first ? first
-			     : errno == ENOENT ? 0 : error_errno(err, errno, "open %s", parent);
-	r = rmtree_at(fd, slash + 1, NULL, first ? NULL : err);
-	return first ? first : r;
+		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", rundir);
+	first = takedown_release_all(rundir, err);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		r = rmtree_at(fd, names[i], NULL, first ? NULL : err);
+		first = first ? first : r;
+	}
+	if (rmdir(rundir) < 0 && errno != ENOTEMPTY && errno != ENOENT && !first)
+		first = error_errno(err, errno, "remove %s", rundir);
+	return first;
 }

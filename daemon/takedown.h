@@ -1,5 +1,5 @@
 /*
- * takedown: taking away what a manifest says, in a process of its own (daemon/chore.h).
+ * takedown: taking away what manifests say, in a process of its own (daemon/chore.h).
  */
 #pragma once
 
@@ -13,9 +13,12 @@ struct loop;
 int takedown_start(struct chore **cp, struct loop *loop, const char *path, uint64_t timeout_ms,
 		   void (*done)(void *arg, int r, const struct error *err), void *arg);
 
-/* All manifests below <rundir>/t/.stage, those of datasets first. Blocks: for a chore, or before
- * the loop runs. Keeps the first error and goes on. */
+/* All manifests of the run directory. Blocks: for a chore, or before the loop runs. */
 int takedown_release_all(const char *rundir, struct error *err);
 
-/* The same, then the whole of rundir. Blocks. rundir: absolute, of a run without keeper. */
-int takedown_remove_rundir(const char *rundir, struct error *err);
+/*
+ * The end of a run without keeper: all manifests, then what stagingd has in rundir, and rundir
+ * itself when nothing of anybody else's is in it (whoever started us may have files there, and
+ * removes it then). Blocks. Keeps the first error and goes on.
+ */
+int takedown_empty_rundir(const char *rundir, struct error *err);

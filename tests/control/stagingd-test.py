@@ -773,36 +773,25 @@ class Ending(unittest.TestCase):
             for pid in pids:
                 wait_for(lambda: not os.path.exists(f"/proc/{pid}"), what="worker is gone")
 
-    def test_what_a_kill_leaves_is_taken_away_by_the_next(self):
+    def test_what_a_kill_leaves_in_the_same_directory(self):
         with Daemon("a=/fake/facts.touch.link.ready,b=/fake/facts.tierssd.ready") as d:
             d.wait()
-            d.process.kill()
-            d.process.wait()
             ssd = f"{d.top}/ssd/stage-data-4711"
-            self.assertTrue(exists(ssd) and exists(path_of(d, "a")))
-            with Daemon("c=/fake/facts.ready", job=4712, top=d.top) as other:
-                self.assertEqual(other.wait()["code"], "0")
-                wait_for(lambda: not exists(d.rundir), what="the neighbour is swept")
-            self.assertFalse(exists(ssd))
-
-    def test_what_a_kill_leaves_in_the_same_directory(self):
-        with Daemon("a=/fake/facts.touch.link.ready") as d:
-            d.wait()
             d.process.kill()
             d.process.wait()
             os.unlink(d.socket_path)
+            self.assertTrue(exists(ssd) and exists(path_of(d, "a")))
             with Daemon("b=/fake/facts.ready", top=d.top) as again:
                 self.assertEqual(again.wait()["code"], "0")
-                self.assertFalse(exists(path_of(again, "a")))
+                self.assertFalse(exists(ssd) or exists(path_of(again, "a")))
 
-    def test_a_living_neighbour_is_left_alone(self):
+    def test_files_of_others_in_the_directory_stay(self):
         with Daemon("a=/fake/facts.link.ready") as d:
             d.wait()
-            with Daemon("c=/fake/facts.ready", job=4712, top=d.top) as other:
-                other.wait()
-                time.sleep(0.5)
-            self.assertTrue(exists(path_of(d, "a")))
-            self.assertEqual(d.wait()["code"], "0")
+            with open(f"{d.rundir}/owner", "w"):
+                pass
+            self.assertEqual(d.end(), 0)
+            self.assertEqual(os.listdir(d.rundir), ["owner"])
 
     def test_a_second_one_in_the_same_directory_is_refused(self):
         with Daemon("a=/fake/facts.ready") as d:

@@ -77,6 +77,29 @@ static void test_what_is_no_record_is_refused(void **state)
 	assert_int_equal(manifest_release("/nowhere/manifest", NULL, NULL), 0);
 }
 
+static void test_all_of_a_directory_the_common_one_last(void **state)
+{
+	static const char *const names[] = { "manifest", "manifest.b", "manifest.a", "manifested" };
+	_cleanup_(freep) char *nowhere = in(state, "nowhere");
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
+		_cleanup_(freep) char *file = in(state, names[i]);
+		_cleanup_(manifest_closep) struct manifest *m = NULL;
+		char target[64];
+
+		snprintf(target, sizeof(target), "/%s", names[i]);
+		assert_int_equal(manifest_open(&m, file, NULL), 0);
+		assert_int_equal(manifest_add(m, MANIFEST_MOUNT, target, NULL), 0);
+	}
+	unmounted[0] = '\0';
+	assert_int_equal(manifest_release_all(*state, fake_unmount, NULL), 0);
+	assert_non_null(strstr(unmounted, "/manifest.a;"));
+	assert_non_null(strstr(unmounted, "/manifest.b;"));
+	assert_null(strstr(unmounted, "manifested"));
+	assert_string_equal(unmounted + strlen(unmounted) - 10, "/manifest;");
+	assert_int_equal(manifest_release_all(nowhere, fake_unmount, NULL), 0);
+}
+
 int main(void)
 {
 #define SCRATCH(f) cmocka_unit_test_setup_teardown(f, unit_scratch_setup, unit_scratch_teardown)
@@ -84,6 +107,7 @@ int main(void)
 		SCRATCH(test_release_walks_backwards_and_may_be_repeated),
 		SCRATCH(test_a_torn_line_is_passed_over),
 		SCRATCH(test_what_is_no_record_is_refused),
+		SCRATCH(test_all_of_a_directory_the_common_one_last),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
