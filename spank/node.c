@@ -49,12 +49,22 @@ static bool rundir_exists(uint32_t job_id)
 
 /* --- root, in slurmd's children ------------------------------------------------------------ */
 
+static void leave_mark(void)
+{
+	int fd;
+
+	if (!COMPAT_HAVE_RUN_IN_JOB)
+		return;
+	fd = open(MARK, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
+	if (fd >= 0)
+		close(fd);
+}
+
 void node_prolog(spank_t sp, const char *conf_path)
 {
 	struct launch_job job = { .spec = getenv(SPEC_ENV_PROLOG) };
 	const char *restart = getenv("SLURM_JOB_RESTART_COUNT");
 	struct error err = ERROR_INIT;
-	int fd;
 
 	if (!job.spec)
 		return;
@@ -70,9 +80,7 @@ void node_prolog(spank_t sp, const char *conf_path)
 	job.partition = getenv("SLURM_JOB_PARTITION");
 	if (launch_run(&job, conf_path, &err) < 0)
 		slurm_error("stage-data: job=%u: %s", (unsigned)job.job_id, err.text);
-	fd = open(MARK, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-	if (fd >= 0)
-		close(fd);
+	leave_mark();
 }
 
 static void clean(uint32_t job_id, const char *conf_path)

@@ -176,6 +176,26 @@ static void check_admitted(const struct conf *conf, const char *user, const char
 		refuse("%s", err.text);
 }
 
+/* The login node's configuration has the say here, the node's has it in the end. A DEST that is a
+ * path is held against the tiers there, where their paths are known. */
+static void check_dest_and_method(const struct conf *conf, const struct dataset *d,
+				  const struct conf_source *rule)
+{
+	const char *method = dataset_method_to_string(d->method);
+
+	if (d->method != DATASET_METHOD_AUTO && !conf_source_allows_method(rule, method))
+		refuse("%s: method=%s is not allowed for %s by [source %s], which has Methods=%s",
+		       d->name, method, d->source, rule->name, rule->methods);
+	if (!strcmp(d->dest, "auto") || !strcmp(d->dest, "source") || d->dest[0] == '/')
+		return;
+	if (!conf_get_tier(conf, d->dest))
+		refuse("%s: this site has no [tier %s]; leave DEST out, or write auto", d->name,
+		       d->dest);
+	if (!conf_source_allows_tier(rule, d->dest))
+		refuse("%s: %s may not go to %s by [source %s], which has Tiers=%s", d->name,
+		       d->source, d->dest, rule->name, rule->tiers);
+}
+
 static void check_rules(const struct conf *conf, const struct dataset_list *list,
 			const struct user *u)
 {
@@ -201,17 +221,38 @@ static void check_rules(const struct conf *conf, const struct dataset_list *list
 		if (conf_match(conf, d->source, u->name, u->groups, u->n_groups, false, &rule,
 			       &err) < 0)
 			refuse("%s: %s", d->name, err.text);
+		check_dest_and_method(conf, d, rule);
 	}
 }
 
 struct looked {
 	const struct dataset_list *list;
+	const char *value;      /* as given */
 	bool starts_later;
 };
+
+/* "year=2020/x" names the dataset year; who meant a directory of that name gets a hint. */
+static const char *get_hint(const struct looked *l, const struct dataset *d, char *buf, size_t size)
+{
+	_cleanup_(freep) char *cwd = getcwd(NULL, 0);
+	size_t n = cwd ? strlen(cwd) : 0;
+
+	buf[0] = '\0';
+	if (!d->name_given || !n || strncmp(d->source, cwd, n) || d->source[n] != '/')
+		return buf;
+	snprintf(buf, size, "%s=%s", d->name, d->source + n + 1);
+	if (strstr(l->value, buf))
+		snprintf(buf, size, "; if %s= is a part of the path, write ./%s=%s", d->name,
+			 d->name, d->source + n + 1);
+	else
+		buf[0] = '\0';
+	return buf;
+}
 
 static void report_source(void *arg, size_t index, const char *path, int errnum)
 {
 	const struct looked *l = arg;
+	char hint[512];
 	const char *name = l->list->items[index].name;
 	const char *text = errnum == EMEDIUMTYPE ? "neither a file nor a directory" :
 						   strerror(errnum);
@@ -219,13 +260,14 @@ static void report_source(void *arg, size_t index, const char *path, int errnum)
 	if (l->starts_later)
 		warn("%s: %s: %s; it has to be there when the job starts", name, path, text);
 	else
-		refuse("%s: %s: %s; check the path, and that it can be seen from here", name, path,
-		       text);
+		refuse("%s: %s: %s; check the path, and that it can be seen from here%s", name,
+		       path, text, get_hint(l, &l->list->items[index], hint, sizeof(hint)));
 }
 
-static void check_sources(const struct dataset_list *list, const struct client_args *args)
+static void check_sources(const struct dataset_list *list, const char *value,
+			  const struct client_args *args)
 {
-	struct looked l = { list, args->starts_later };
+	struct looked l = { list, value, args->starts_later };
 	size_t index;
 	int r;
 
@@ -301,7 +343,7 @@ static void submit_request(spank_t sp, const struct options *o, const char *valu
 		client_args_get(&args);
 		check_admitted(conf, user.name, args.partition);
 		check_rules(conf, &list, &user);
-		check_sources(&list, &args);
+		check_sources(&list, value, &args);
 		publish(sp, &list, conf, get_wait(o, conf));
 	}
 	dataset_list_deinit(&list);

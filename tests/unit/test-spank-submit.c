@@ -183,6 +183,10 @@ static void test_refusals_name_the_item_and_end_the_client(void **state)
 	} cases[] = {
 		{ "a.tar:nowhere", "DEST" },
 		{ "missing.tar", "missing.tar: No such file or directory" },
+		{ "year=2020/p", "write ./year=2020/p" },
+		{ "a.tar:scratch", "no [tier scratch]" },
+		{ "tight/a.tar:ssd", "[source tight], which has Tiers=shm" },
+		{ "tight/a.tar::method=mount", "[source tight], which has Methods=copy" },
 		{ "$STAGE_NO_SUCH/a", "STAGE_NO_SUCH" },
 		{ "/etc/passwd", "/etc/passwd" },       /* no rule */
 		{ "@catalogue", "@catalogue" },
@@ -301,14 +305,16 @@ static void write_file(const char *name, const char *text)
 
 static int setup(void **state)
 {
-	char text[5000];
+	char text[9000];
 
 	if (unit_scratch_setup(state) < 0)
 		return -1;
 	snprintf(dir, sizeof(dir), "%s", (char *)*state);
 	snprintf(conf_path, sizeof(conf_path), "%.4000s/stage-data.conf", dir);
-	snprintf(text, sizeof(text), "[limits]\nMaxItems=%s\n[source own]\nMatch=%s/**\n",
-		 "3", dir);
+	snprintf(text, sizeof(text), "[limits]\nMaxItems=3\n[tier shm]\nKind=memory\n"
+		 "[tier ssd]\nKind=disk\nPath=/tmp\n"
+		 "[source tight]\nMatch=%s/tight/**\nTiers=shm\nMethods=copy\n"
+		 "[source own]\nMatch=%s/**\n", dir, dir);
 	write_file("stage-data.conf", text);
 	write_file("broken.conf", "[daemon]\nNoSuchKey=1\n");
 	write_file("a.tar", "x");
