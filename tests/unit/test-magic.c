@@ -1,0 +1,83 @@
+#include "tests/unit/unit.h"
+
+#include "daemon/worker/magic.h"
+
+static void test_filters(void **state)
+{
+	static const struct {
+		const char *data;
+		size_t size;
+		enum facts_filter expect;
+	} cases[] = {
+		{ "\x1f\x8b\x08\0", 4, FILTER_GZIP },
+		{ "\x1f\x8b", 2, FILTER_NONE },
+		{ "\x1f\x8b\x07\0", 4, FILTER_NONE },
+		{ "\x28\xb5\x2f\xfd", 4, FILTER_ZSTD },
+		{ "\x50\x2a\x4d\x18", 4, FILTER_ZSTD }, /* a skippable frame */
+		{ "\x5f\x2a\x4d\x18", 4, FILTER_ZSTD },
+		{ "\x04\x22\x4d\x18", 4, FILTER_LZ4 },
+		{ "\xfd" "7zXZ\0", 6, FILTER_XZ },
+		{ "BZh91AY&SY", 10, FILTER_BZIP2 },
+		{ "BZh9 is a text", 14, FILTER_NONE },
+		{ "", 0, FILTER_NONE },
+		{ "text", 4, FILTER_NONE },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(magic_get_filter(cases[i].data, cases[i].size), cases[i].expect);
+}
+
+static void make_header(char h[512], bool ustar)
+{
+	unsigned sum = 0;
+
+	memset(h, 0, 512);
+	strcpy(h, "name");
+	if (ustar)
+		memcpy(h + 257, "ustar\00000", 8);
+	memset(h + 148, ' ', 8);
+	for (int i = 0; i < 512; i++)
+		sum += (unsigned char)h[i];
+	snprintf(h + 148, 8, "%06o", sum);
+}
+
+static void test_formats(void **state)
+{
+	char h[512], zeros[512] = { 0 };
+
+	make_header(h, true);
+	assert_int_equal(magic_get_format(h, sizeof(h)), FORMAT_TAR);
+	make_header(h, false); /* v7 has no magic, only the checksum */
+	assert_int_equal(magic_get_format(h, sizeof(h)), FORMAT_TAR);
+	assert_int_equal(magic_get_format(h, 511), FORMAT_PLAIN);
+	h[0] ^= 1;
+	assert_int_equal(magic_get_format(h, sizeof(h)), FORMAT_PLAIN);
+	assert_int_equal(magic_get_format(zeros, sizeof(zeros)), FORMAT_PLAIN);
+	assert_int_equal(magic_get_format("hsqs", 4), FORMAT_SQUASHFS);
+	assert_int_equal(magic_get_format("PK\3\4", 4), FORMAT_ZIP);
+	assert_int_equal(magic_get_format("PK\3", 3), FORMAT_PLAIN);
+	assert_int_equal(magic_get_format("", 0), FORMAT_PLAIN);
+}
+
+static void test_members(void **state)
+{
+	char h[512];
+
+	make_header(h, true);
+	assert_true(magic_is_archive(h, sizeof(h), "any.name"));
+	assert_true(magic_is_archive("\x1f\x8b\x08\0", 4, "a.tar.gz"));
+	assert_true(magic_is_archive("\x1f\x8b\x08\0", 4, "a.TGZ"));
+	assert_false(magic_is_archive("\x1f\x8b\x08\0", 4, "scan.nii.gz"));
+	assert_false(magic_is_archive("text", 4, "a.tar.gz"));
+}
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_filters),
+		cmocka_unit_test(test_formats),
+		cmocka_unit_test(test_members),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
