@@ -95,11 +95,11 @@ stays_inside() {
 
 	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=$data/bad/$1.tar" <<-'EOS'
 	stagectl wait -q; echo "status $?"
-	! grep -rqs ^root: "$STAGE_DATA_DIR" || echo passwd
+	! grep -rqs ^root: "$STAGE_DATA_DIR" || echo "a file of the system is inside"
 	EOS
 	)
 	job_done "$id"
-	assert_lacks "$(job_output "$id")" passwd
+	assert_lacks "$(job_output "$id")" "is inside"
 	assert_eq "" "$(on n1 bash -c 'find /run /tmp /dev/shm /srv -name escaped')" "escaped files"
 }
 
@@ -124,12 +124,12 @@ test_too_big_for_the_memory_of_the_job() {
 	need_cgroup
 	big_file
 	fails "t=$data/big.bin:shm" 'big|memory|--mem' --mem=100
-	assert_eq "" "$(grep -hi 'oom' "$base"/node/n*/log/slurmd.log)" "out of memory"
+	assert_not grep -qi oom "$base"/node/n1/log/slurmd.log
 }
 
 test_too_big_for_the_limit_of_the_item() {
 	big_file
-	fails "t=$data/big.bin:shm:max=10M" '10( M|M)'
+	fails "t=$data/big.bin:shm:max=10M" '10(\.0)? ?M'
 }
 
 test_a_source_that_hangs_is_no_trap_for_sbatch() {

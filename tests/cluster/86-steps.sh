@@ -78,7 +78,7 @@ test_export_none() {
 
 	out=$(job_run alice --export=NONE -N2 --stage-data="t=$data/many.tar" <<-'EOS'
 	echo "batch $(ls $STAGE_DATA_PATH_T | wc -l)"
-	srun -N2 bash -c 'echo "step $(ls $STAGE_DATA_PATH_T | wc -l)"'
+	srun -N2 /bin/bash -c 'echo "step $(ls $STAGE_DATA_PATH_T | wc -l)"'
 	srun -N2 --export=NONE /bin/bash -c 'echo "step $(ls $STAGE_DATA_PATH_T | wc -l)"'
 	EOS
 	)
@@ -111,7 +111,7 @@ test_a_job_in_a_job_inherits_nothing() {
 	local out id
 
 	out=$(job_run alice --stage-data="t=$data/many.tar" \
-		<<<'sbatch --parsable -o inner.out --wrap "echo names \$STAGE_DATA_NAMES; ls -d /run/stage-data/\$SLURM_JOB_ID"')
+		<<<'sbatch --parsable -o inner.out --wrap "echo names \$STAGE_DATA_NAMES; ls -d /run/stage-data/\$SLURM_JOB_ID; true"')
 	id=$(tail -n 1 <<<"$out")
 	job_done "$id"
 	assert_lacks "$(cat "$pfs/home/alice/inner.out")" "/run/stage-data/$id"

@@ -67,7 +67,7 @@ skip() {
 }
 
 need_fuse() {
-	on n1 test -c /dev/fuse || skip fuse "no /dev/fuse"
+	on n1 bash -c ": <>/dev/fuse" 2>/dev/null || skip fuse "/dev/fuse cannot be opened"
 }
 
 need_cgroup() {
