@@ -3,6 +3,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -24,8 +25,8 @@ struct file_copy {
 	struct ctx *ctx;
 	int in, out;
 	struct stat st;
-	struct error errors[1]; /* the first */
-	_Atomic int failed;
+	atomic_bool failed;
+	struct error error; /* of the first that failed */
 };
 
 struct range {
@@ -41,8 +42,8 @@ static void run_range(struct work *work, void *arg)
 
 	if (!f->failed && copy_file_range_data(f->ctx, f->in, f->out, r->from, r->to,
 					       copy_file_is_sparse(&f->st), NULL, &err) < 0 &&
-	    !__atomic_exchange_n(&f->failed, 1, __ATOMIC_SEQ_CST))
-		f->errors[0] = err;
+	    !atomic_exchange(&f->failed, true))
+		f->error = err;
 	free(r);
 }
 
@@ -60,8 +61,8 @@ static int copy_in_ranges(struct file_copy *f, struct error *err)
 	while (n-- > 0) {
 		r = calloc(1, sizeof(*r));
 		if (!r) {
-			f->failed = 1;
-			error_set(f->errors, ENOMEM, "out of memory");
+			f->failed = true;
+			error_set(&f->error, ENOMEM, "out of memory");
 			break;
 		}
 		r->work.run = run_range;
@@ -71,8 +72,8 @@ static int copy_in_ranges(struct file_copy *f, struct error *err)
 	}
 	workq_run(q, f->ctx->policy.threads);
 	if (f->failed && err)
-		*err = f->errors[0];
-	return f->failed ? f->errors[0].code : 0;
+		*err = f->error;
+	return f->failed ? f->error.code : 0;
 }
 
 static int copy_hashed(struct file_copy *f, const struct source *src, struct error *err)
