@@ -127,5 +127,5 @@ test_a_right_checksum_passes_and_a_wrong_one_fails() {
 	id=$(job_submit alice --stage-data="t=$data/many.tar::verify=sha256:$sum" <<<'echo begun')
 	job_failed "$id"
 	assert_lacks "$(job_output "$id")" begun
-	assert_match "$(job_output "$id")" 't:.*(sha256|checksum)'
+	assert_match "$(job_output "$id")" 't:.*(sha256|SHA-256|checksum)'
 }

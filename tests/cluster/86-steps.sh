@@ -111,7 +111,7 @@ test_a_job_in_a_job_inherits_nothing() {
 	local out id
 
 	out=$(job_run alice --stage-data="t=$data/many.tar" \
-		<<<'sbatch --parsable -o inner.out --wrap "echo names \$STAGE_DATA_NAMES; ls -d /run/stage-data/\$SLURM_JOB_ID; true"')
+		<<<'sbatch --parsable -o inner.out --wrap "echo names \$STAGE_DATA_NAMES; ls -d /run/stage-data/\$SLURM_JOB_ID 2>/dev/null; true"')
 	id=$(tail -n 1 <<<"$out")
 	job_done "$id"
 	assert_lacks "$(cat "$pfs/home/alice/inner.out")" "/run/stage-data/$id"
