@@ -47,6 +47,7 @@ static bool on_reserve(struct stage_run *run, const struct kv *kv)
 	const char *tier = kv_get_or_empty(kv, "tier");
 	_cleanup_(kv_freep) struct kv *answer = NULL;
 
+	budget_set_written(run->job->budget, run->stage->id, kv_get_u64(kv, "written", 0));
 	answer = grant_ask(run->job, run->stage, tier, kv_get_u64(kv, "bytes", 0),
 			   kv_get_u64(kv, "files", 0));
 	worker_proc_send(run->worker, answer, NULL, 0);
@@ -143,6 +144,7 @@ static bool on_mount(struct stage_run *run, const struct kv *kv)
 		return false; /* a dataset has one */
 	else {
 		run->mounted = true; /* it is to be taken away from here on */
+		stage_run_set_mount(run);
 		l->ops->mount(l, (uint32_t)run->slot, (unsigned)kv_get_u64(kv, "threads", 1));
 	}
 	return true;
@@ -169,7 +171,7 @@ static bool on_progress(struct stage_run *run, const struct kv *kv)
 		stage_run_set_stall(run);
 	}
 	stage_set_progress(s, bytes, files, stage_run_get_now(run));
-	budget_set_written(run->job->budget, s->id, bytes);
+	budget_set_written(run->job->budget, s->id, kv_get_u64(kv, "written", 0));
 	if (s->state != STAGE_PROBING)
 		stage_apply(s, STAGE_EV_PROGRESS, stage_run_get_now(run), NULL);
 	job_changed(run->job, first);

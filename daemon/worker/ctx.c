@@ -279,6 +279,7 @@ static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, uint6
 	kv_set(kv, "tier", p->tier);
 	kv_set_u64(kv, "bytes", bytes);
 	kv_set_u64(kv, "files", files);
+	kv_set_u64(kv, "written", atomic_load(&p->granted_bytes));
 	r = link_ask(p->link, kv, PROTO_OP_GRANT, &answer, NULL, 0, NULL, err);
 	if (r < 0)
 		return r;
@@ -367,6 +368,7 @@ int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, struct error *er
 	uint64_t b = atomic_fetch_add(&p->charged_bytes, bytes) + bytes;
 	uint64_t f = atomic_fetch_add(&p->charged_files, files) + files;
 
+	link_set_written(p->link, b);
 	if ((pol->max_bytes && b > pol->max_bytes) || (pol->max_files && f > pol->max_files))
 		return refuse_limit(ctx, b, f, err);
 	if (!p->tier[0] || (b <= atomic_load(&p->granted_bytes) &&

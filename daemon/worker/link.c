@@ -40,7 +40,7 @@ struct link {
 	void *undo_arg;
 	pthread_t thread;
 
-	_Atomic uint64_t bytes, files;
+	_Atomic uint64_t bytes, files, written;
 	atomic_bool cancelled;
 
 	pthread_mutex_t lock; /* what is below */
@@ -94,6 +94,7 @@ static void send_progress(struct link *l)
 		return;
 	kv_set_u64(kv, "bytes", bytes);
 	kv_set_u64(kv, "files", files);
+	kv_set_u64(kv, "written", atomic_load(&l->written));
 	conn_send(l->sock, kv); /* an end of the connection is seen by the next poll */
 }
 
@@ -326,6 +327,11 @@ void link_add_progress(struct link *l, uint64_t bytes, uint64_t files)
 		atomic_fetch_add_explicit(&l->bytes, bytes, memory_order_relaxed);
 	if (files)
 		atomic_fetch_add_explicit(&l->files, files, memory_order_relaxed);
+}
+
+void link_set_written(struct link *l, uint64_t bytes)
+{
+	atomic_store(&l->written, bytes);
 }
 
 bool link_is_cancelled(const struct link *l)

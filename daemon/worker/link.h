@@ -39,6 +39,8 @@ int link_ask(struct link *link, const struct kv *request, const char *answer_op,
 	     struct kv **answerp, int *fds, size_t max_fds, size_t *n_fdsp, struct error *err);
 
 void link_add_progress(struct link *link, uint64_t bytes, uint64_t files);
+/* So much of what was granted is taken; goes along with the progress. */
+void link_set_written(struct link *link, uint64_t bytes);
 
 bool link_is_cancelled(const struct link *link);
 /* 0, or why it is to end: -ECANCELED, -ETIMEDOUT. */
