@@ -21,9 +21,9 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "common/log.h"
+#include "common/rundir.h"
 #include "daemon/keeper/mountinfo.h"
 #include "daemon/keeper/mounts.h"
-#include "daemon/keeper/state.h"
 
 /* The same numbers on all architectures; older headers lack them. */
 #define NR_FSOPEN 430
@@ -138,13 +138,13 @@ static int look_at(void *arg, pid_t pid)
 	return p.pid == s->known->pid && p.start == s->known->start;
 }
 
-int abort_look(struct abort_watch *w, int dirfd, const struct state *st, uint64_t limit_ms)
+int abort_look(struct abort_watch *w, int dirfd, const bool *slots, uid_t uid, uint64_t limit_ms)
 {
-	struct search s = { .uid = st->uid, .known = &w->stuck };
+	struct search s = { .uid = uid, .known = &w->stuck };
 	unsigned waiting[RUNDIR_MAX_SLOTS] = { 0 }, n = 0;
 
 	for (unsigned i = 0; i < RUNDIR_MAX_SLOTS; i++)
-		if (st->slots[i].used)
+		if (slots[i])
 			n += waiting[i] = abort_get_waiting(dirfd, i);
 	if (n)
 		proc_for_each(look_at, &s);

@@ -7,12 +7,12 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 #include "daemon/keeper/proc.h"
 
-struct state;
 
 /* Aborts the connection mounted on m/<slot>; 0, -ENOENT if nothing is mounted there. */
 int abort_slot(int dirfd, unsigned slot);
@@ -27,11 +27,11 @@ struct abort_watch {
 };
 
 /*
- * Looks once at the slots in use and, where requests wait, at the user's processes. When one has
- * been stuck for limit_ms, aborts every connection that has requests waiting and returns how
- * many. To be called about once a second.
+ * Looks once at the slots (RUNDIR_MAX_SLOTS, true: in use) and, where requests wait, at the
+ * processes of uid. When one has been stuck for limit_ms, aborts every connection that has requests
+ * waiting and returns how many. To be called about once a second.
  */
-int abort_look(struct abort_watch *w, int dirfd, const struct state *st, uint64_t limit_ms);
+int abort_look(struct abort_watch *w, int dirfd, const bool *slots, uid_t uid, uint64_t limit_ms);
 
 /* A text of /proc/<pid>/status: 1: in D state with SIGKILL pending; 0: not; -1: not the user's. */
 int abort_parse_stuck(const char *status, uid_t uid);

@@ -158,21 +158,28 @@ static int unmount(struct clean *c, struct error *err)
 	return r < 0 ? r : r2;
 }
 
+/* A directory in .trash whose job is here again: what is in the tiers may be that run's. */
+static bool has_later_run(const struct clean *c)
+{
+	char path[32];
+
+	snprintf(path, sizeof(path), "../%u", c->st->job_id);
+	return strchr(c->dir->name, '.') && faccessat(c->dir->base_fd, path, F_OK, 0) == 0;
+}
+
 static int remove_tiers(struct clean *c, struct error *err)
 {
+	const struct state *st = c->st;
 	int r, result = 0;
 
 	for (size_t i = 0; i < STATE_MAX_TIERS; i++) {
-		struct state_tier *t = &c->st->tiers[i];
-
-		if (!t->path[0] || !c->st->uid)
+		if (!st->tiers[i].path[0] || !st->uid)
 			continue;
-		r = tier_remove(t, c->st->uid, c->st->gid, c->deadline_ms,
+		if (has_later_run(c))
+			return error_set(err, EBUSY, "the job runs again");
+		r = tier_remove(&st->tiers[i], st->job_id, st->uid, st->gid, c->deadline_ms,
 				result == 0 ? err : NULL);
-		if (r == 0)
-			t->path[0] = '\0';
-		else if (result == 0)
-			result = r;
+		result = result ? result : r;
 	}
 	return result;
 }

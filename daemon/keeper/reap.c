@@ -72,13 +72,17 @@ static int list_one(void *arg, int base_fd, const char *name)
 {
 	struct jobdir d = JOBDIR_INIT;
 	unsigned mounts = 0, workers = 0, tiers = 0;
+	char slot[MOUNTS_SLOT_SIZE];
+	struct mountinfo m;
 	struct state st;
 
 	if (jobdir_open(&d, base_fd, name, NULL) != 0)
 		return 0;
 	state_read(d.fd, &st);
-	for (size_t i = 0; i < RUNDIR_MAX_SLOTS; i++)
-		mounts += st.slots[i].used;
+	for (unsigned i = 0; i < RUNDIR_MAX_SLOTS; i++) {
+		mounts_slot_name(slot, i);
+		mounts += mounts_lookup(d.fd, slot, &m) == 0;
+	}
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
 		workers += st.procs[i].pid && proc_is_alive(&st.procs[i]);
 	for (size_t i = 0; i < STATE_MAX_TIERS; i++)

@@ -15,7 +15,6 @@
 #include "daemon/keeper/abort.h"
 #include "daemon/keeper/jobmem.h"
 #include "daemon/keeper/keeper.h"
-#include "daemon/keeper/mountinfo.h"
 #include "daemon/keeper/mounts.h"
 #include "daemon/keeper/tier.h"
 #include "daemon/keeper/verbs.h"
@@ -81,34 +80,17 @@ static void on_kill(struct serve *s, const struct keeper_msg *m, int fd)
 
 static int mount_slot(struct serve *s, const struct keeper_msg *m, int *fds, struct error *err)
 {
-	struct keeper *k = s->k;
-	struct state_slot *slot;
-	struct mountinfo mounted;
-	char name[MOUNTS_SLOT_SIZE];
+	const struct keeper *k = s->k;
 	int r;
 
 	if (m->arg0 < 0 || m->arg0 >= RUNDIR_MAX_SLOTS || m->arg1 < 1 || m->arg1 > VERBS_MAX_FDS)
 		return error_set(err, EINVAL, "a slot that does not exist");
-	slot = &k->st.slots[m->arg0];
-	if (!k->conf->mount_fuse || slot->used)
-		return error_set(err, slot->used ? EBUSY : EOPNOTSUPP, "no mount %d",
+	if (!k->conf->mount_fuse || s->slots[m->arg0])
+		return error_set(err, k->conf->mount_fuse ? EBUSY : EOPNOTSUPP, "no mount %d",
 				 (int)m->arg0);
-	slot->used = true;
-	r = state_write(k->dir.fd, &k->st);
-	if (r == 0)
-		r = mounts_slot(k->dir.fd, (unsigned)m->arg0, k->uid, k->gid, fds,
-				(size_t)m->arg1, err);
-	if (r < 0) {
-		*slot = (struct state_slot){ 0 };
-		return r;
-	}
-	mounts_slot_name(name, (unsigned)m->arg0);
-	if (mounts_lookup(k->dir.fd, name, &mounted) == 0) {
-		slot->mnt_id = mounted.mnt_id;
-		slot->minor = mounted.minor;
-	}
-	state_write(k->dir.fd, &k->st);
-	return 0;
+	r = mounts_slot(k->dir.fd, (unsigned)m->arg0, k->uid, k->gid, fds, (size_t)m->arg1, err);
+	s->slots[m->arg0] = r == 0;
+	return r;
 }
 
 static void on_mount(struct serve *s, const struct keeper_msg *m, int fd)
@@ -142,14 +124,11 @@ static void on_unmount(struct serve *s, const struct keeper_msg *m, int fd)
 	char name[MOUNTS_SLOT_SIZE];
 	int r = -EINVAL;
 
-	if (m->arg0 >= 0 && m->arg0 < RUNDIR_MAX_SLOTS && k->st.slots[m->arg0].used) {
+	if (m->arg0 >= 0 && m->arg0 < RUNDIR_MAX_SLOTS && s->slots[m->arg0]) {
 		mounts_slot_name(name, (unsigned)m->arg0);
 		abort_slot(k->dir.fd, (unsigned)m->arg0);
 		r = mounts_detach(k->dir.fd, name, NULL);
-		if (r == 0) {
-			k->st.slots[m->arg0] = (struct state_slot){ 0 };
-			state_write(k->dir.fd, &k->st);
-		}
+		s->slots[m->arg0] = r < 0;
 		serve_set_timer(s);
 	}
 	serve_tell(s, KEEPER_REPLY, m->id, r, 0);
@@ -166,7 +145,8 @@ static void on_tier(struct serve *s, const struct keeper_msg *m, int fd)
 	    conf->tiers[m->arg0].kind == CONF_TIER_DISK) {
 		r = keeper_expand(s->k, conf->tiers[m->arg0].path, path, &err);
 		if (r == 0)
-			r = tier_make(s->k->dir.fd, &s->k->st, path, &err);
+			r = tier_make(s->k->dir.fd, &s->k->st, path,
+				      conf->tiers[m->arg0].provided_by_site, &err);
 		if (r < 0)
 			log_warning("%s", err.text);
 	}

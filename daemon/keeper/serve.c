@@ -44,7 +44,7 @@ void serve_set_timer(struct serve *s)
 	struct itimerspec its = { 0 };
 
 	for (size_t i = 0; !ms && i < RUNDIR_MAX_SLOTS; i++)
-		if (s->k->st.slots[i].used)
+		if (s->slots[i])
 			ms = WATCH_TICK_MS;
 	its.it_value.tv_sec = its.it_interval.tv_sec = ms / 1000;
 	its.it_value.tv_nsec = its.it_interval.tv_nsec = ms % 1000 * 1000000L;
@@ -78,22 +78,20 @@ int serve_start(struct serve *s, const struct launch *l, pid_t *pidp)
 {
 	_cleanup_(fd_closep) int go = -1;
 	pid_t pid = launch_start(l, &go);
-	struct proc p;
+	struct proc *p = state_find_proc(&s->k->st, 0);
 	int r;
 
 	if (pid < 0)
 		return pid;
-	r = proc_get(pid, &p);
-	if (r == 0 && !state_add_proc(&s->k->st, &p))
-		r = -EAGAIN;
+	r = p ? proc_get(pid, p) : -EAGAIN;
 	if (r == 0)
 		r = state_write(s->k->dir.fd, &s->k->st);
 	if (r == 0)
 		r = fd_write_all(go, "g", 1);
 	if (r == 0)
 		*pidp = pid;
-	else
-		state_remove_proc(&s->k->st, pid);
+	else if (p)
+		p->pid = 0;
 	return r;
 }
 
@@ -142,6 +140,7 @@ static void on_exit_of(struct serve *s, const siginfo_t *info)
 {
 	struct keeper_msg msg = { .verb = KEEPER_EXITED };
 	struct worker *w = NULL;
+	struct proc *p;
 	int status;
 
 	for (size_t i = 0; i < SERVE_MAX_WORKERS && !w; i++)
@@ -154,7 +153,9 @@ static void on_exit_of(struct serve *s, const siginfo_t *info)
 		w->pid = 0;
 	}
 	waitpid(info->si_pid, &status, 0);
-	state_remove_proc(&s->k->st, info->si_pid);
+	p = state_find_proc(&s->k->st, info->si_pid);
+	if (p)
+		p->pid = 0;
 	state_write(s->k->dir.fd, &s->k->st);
 	if (info->si_pid != s->daemon)
 		return;
@@ -248,7 +249,7 @@ static void on_timer(struct serve *s)
 		look_for_memory(s);
 	if (s->end_ms && clock_ms() >= s->end_ms)
 		s->ended = true;
-	abort_look(&s->watch, s->k->dir.fd, &s->k->st, cap && cap < STUCK_MS ? cap : STUCK_MS);
+	abort_look(&s->watch, s->k->dir.fd, s->slots, s->k->uid, cap < STUCK_MS ? cap : STUCK_MS);
 }
 
 /* What the children say goes to the log file, a line at a time and escaped: with the file itself a

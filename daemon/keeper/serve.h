@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "common/keeper-verbs.h"
+#include "common/rundir.h"
 #include "daemon/keeper/abort.h"
 
 struct keeper;
@@ -33,6 +34,7 @@ struct serve {
 	char memory_group[PATH_MAX]; /* its cgroup.procs, or "" */
 	uint64_t memory_deadline_ms;
 	uint64_t end_ms;          /* when to end, 0: not yet */
+	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
 	struct abort_watch watch;
 	bool ended, job_over;
 };

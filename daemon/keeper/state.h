@@ -1,6 +1,7 @@
 /*
  * state: the keeper's record of what must be taken away, the file `state` in the job's run
- * directory (a kv). Whatever it names was written there before it was made.
+ * directory, lines of key=value. Whatever it names was written there before it was made. Mounts are
+ * not in it: the directories m/<k> tell of them.
  *
  * Only root writes it. One that can't be read counts as empty: clean then takes away what stands at
  * the fixed names of the run directory, which is ours in any case.
@@ -19,16 +20,10 @@
 #define STATE_MAX_TIERS 16
 #define STATE_BOOT_SIZE 37
 
-struct state_slot {
-	bool used;
-	uint32_t minor;  /* of the FUSE connection; 0: not known (yet) */
-	uint64_t mnt_id;
-};
-
 struct state_tier {
-	char path[PATH_MAX]; /* the job's own directory in the tier */
-	uint64_t inode;      /* 0: not known (yet) */
-	bool by_root;        /* its parent is root's: the directory itself is made and removed by root */
+	char path[PATH_MAX]; /* of the tier, expanded; "": free */
+	bool as_user;        /* the job's directory in it is made and removed by the user */
+	bool made;           /* by this keeper; not in the record */
 };
 
 struct state {
@@ -41,7 +36,6 @@ struct state {
 	bool ending;         /* a clean-up has begun: the keeper did not crash */
 	bool failed;         /* the keeper could not set the job up and waits for its end */
 	char cgroup[PATH_MAX]; /* our group below the job's, "" if there is none */
-	struct state_slot slots[RUNDIR_MAX_SLOTS];
 	struct proc procs[STATE_MAX_PROCS];
 	struct state_tier tiers[STATE_MAX_TIERS];
 };
@@ -52,12 +46,12 @@ int state_read(int dirfd, struct state *st);
 /* Replaces the record by rename. */
 int state_write(int dirfd, const struct state *st);
 
-/* A free place, or NULL. */
-struct proc *state_add_proc(struct state *st, const struct proc *p);
-void state_remove_proc(struct state *st, pid_t pid);
-struct state_tier *state_add_tier(struct state *st);
+/* The place of that pid (0: a free one), or NULL. */
+struct proc *state_find_proc(struct state *st, pid_t pid);
+/* The place of that path ("": a free one), or NULL. */
+struct state_tier *state_find_tier(struct state *st, const char *path);
 
-/* Id of the running kernel's boot; buf has STATE_BOOT_SIZE bytes. "" if not known. */
+/* Id of the running kernel's boot; buf has STATE_BOOT_SIZE bytes. "-" if not known. */
 void state_get_boot(char *buf);
 /* Was it written in this boot? */
 bool state_is_current(const struct state *st);

@@ -1,3 +1,7 @@
+/*
+ * All that a job has in a tier is named stage-data-<job>, what an earlier run has left with a number
+ * behind it: so a tier's path is record enough, and one walk serves clean-up and sweep.
+ */
 #include "daemon/keeper/tier.h"
 
 #include <dirent.h>
@@ -14,7 +18,6 @@
 #include "common/fd.h"
 #include "common/log.h"
 #include "common/parse.h"
-#include "common/path.h"
 #include "common/rmtree.h"
 #include "daemon/keeper/launch.h"
 #include "daemon/keeper/proc.h"
@@ -61,210 +64,174 @@ static int open_roots(const char *dir)
 	return is_roots_way(real) ? steal_fd(&fd) : -EPERM;
 }
 
-/* What is done beneath a tier, as root or in a child as the user. */
+int tier_parse_name(const char *name, uint32_t *job_idp)
+{
+	char digits[11] = "";
+	int n = 0;
+
+	if (sscanf(name, TIER_PREFIX "%10[0-9]%n.%*[0-9]%n", digits, &n, &n) != 1 || name[n])
+		return -EINVAL;
+	return parse_uint32(digits, job_idp) < 0 ? -EINVAL : 0;
+}
+
+/* What is done in a tier, by root or in a child as the user. */
 struct act {
 	const struct state_tier *tier;
+	uint32_t job_id;
 	uid_t uid;
 	gid_t gid;
-	int parent;      /* of the tier's directory; -1: opened as the user */
+	int dir; /* of the tier, opened by root; -1: to be opened as the user */
 	uint64_t deadline_ms;
-	const char *aside; /* to rename to, or NULL */
 };
-
-static int open_parent(const struct act *a)
-{
-	char dir[PATH_MAX];
-
-	snprintf(dir, sizeof(dir), "%s", a->tier->path);
-	*strrchr(dir, '/') = '\0';
-	return a->parent >= 0 ? a->parent : open(*dir ? dir : "/", DIR_FLAGS);
-}
-
-static int become(const struct act *a)
-{
-	return launch_become(a->uid, a->gid, &a->gid, 1);
-}
 
 static int make(const struct act *a)
 {
-	int parent = open_parent(a);
 	_cleanup_(fd_closep) int fd = -1;
-	const char *name = path_base(a->tier->path);
+	char name[32], aside[64];
 
-	if (parent < 0)
+	snprintf(name, sizeof(name), TIER_PREFIX "%u", a->job_id);
+	snprintf(aside, sizeof(aside), "%s.%llu", name, (unsigned long long)clock_ms());
+	if (renameat(a->dir, name, a->dir, aside) < 0 && errno != ENOENT)
 		return -errno;
-	if (a->aside && renameat(parent, name, parent, a->aside) < 0 && errno != ENOENT)
+	if (mkdirat(a->dir, name, 0700) < 0)
 		return -errno;
-	if (mkdirat(parent, name, 0700) < 0)
-		return -errno;
-	fd = openat(parent, name, DIR_FLAGS | O_NOFOLLOW);
+	fd = openat(a->dir, name, DIR_FLAGS | O_NOFOLLOW);
 	return fd < 0 || fchown(fd, a->uid, a->gid) < 0 ? -errno : 0;
+}
+
+/* Becomes the user, for whom the tier is opened where root didn't. */
+static int enter_as_user(struct act *a)
+{
+	int r = launch_become(a->uid, a->gid, &a->gid, 1);
+
+	if (r < 0 || a->dir >= 0)
+		return r;
+	a->dir = open(a->tier->path, DIR_FLAGS);
+	return a->dir < 0 ? -errno : 0;
 }
 
 static int make_as_user(void *arg)
 {
-	int r = become(arg);
+	int r = enter_as_user(arg);
 
 	return r < 0 ? r : make(arg);
 }
 
+/* Calls fn for each name of the job's and keeps the first error. */
+static int for_each_name(const struct act *a, int (*fn)(const struct act *a, const char *name))
+{
+	int fd = fcntl(a->dir, F_DUPFD_CLOEXEC, 3), r, result = 0;
+	_cleanup_(dir_closep) DIR *dir = fdopendir(fd);
+	struct dirent *e;
+	uint32_t job_id;
+
+	if (!dir)
+		return -errno;
+	rewinddir(dir);
+	while ((e = readdir(dir))) {
+		if (tier_parse_name(e->d_name, &job_id) < 0 || job_id != a->job_id)
+			continue;
+		r = fn(a, e->d_name);
+		result = result ? result : r;
+	}
+	return result;
+}
+
+static int empty(const struct act *a, const char *name)
+{
+	const struct rmtree_limits limits = { a->deadline_ms, .keep_root = !a->tier->as_user };
+	struct stat st;
+
+	if (fstatat(a->dir, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != a->uid)
+		return 0;
+	return rmtree_at(a->dir, name, &limits, NULL);
+}
+
 static int empty_as_user(void *arg)
 {
-	const struct act *a = arg;
-	const struct rmtree_limits limits = { a->deadline_ms, .keep_root = a->tier->by_root };
-	const char *name = path_base(a->tier->path);
-	struct stat st;
-	int parent, r = become(a);
+	int r = enter_as_user(arg);
 
-	if (r < 0)
-		return r;
-	parent = open_parent(a);
-	if (parent < 0)
-		return errno == ENOENT ? 0 : -errno;
-	if (fstatat(parent, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
-		return errno == ENOENT ? 0 : -errno;
-	/* Another run's by now? */
-	if (st.st_uid != a->uid || (a->tier->inode && st.st_ino != a->tier->inode))
-		return 0;
-	return rmtree_at(parent, name, &limits, NULL);
+	return r == -ENOENT ? 0 : r < 0 ? r : for_each_name(arg, empty);
 }
 
-/* Records in *st a directory that is about to be there. */
-static struct state_tier *record(struct state *st, const char *dir, const char *name, bool by_root)
+/* What is not empty is another user's, of an earlier job with the same id. */
+static int remove_empty(const struct act *a, const char *name)
 {
-	struct state_tier *t = state_add_tier(st);
-
-	if (!t || (size_t)snprintf(t->path, sizeof(t->path), "%s/%s", strcmp(dir, "/") ? dir : "",
-				   name) >= sizeof(t->path)) {
-		if (t)
-			t->path[0] = '\0';
-		return NULL;
-	}
-	t->by_root = by_root;
-	t->inode = 0;
-	return t;
+	return unlinkat(a->dir, name, AT_REMOVEDIR) == 0 || errno == ENOENT || errno == ENOTEMPTY
+		       ? 0
+		       : -errno;
 }
 
-static bool is_recorded(const struct state *st, const char *dir, const char *name)
+int tier_make(int dirfd, struct state *st, const char *path, bool by_site, struct error *err)
 {
-	const size_t n = strlen(dir);
-
-	for (size_t i = 0; i < STATE_MAX_TIERS; i++)
-		if (strncmp(st->tiers[i].path, dir, n) == 0 && st->tiers[i].path[n] == '/' &&
-		    strcmp(st->tiers[i].path + n + 1, name) == 0)
-			return true;
-	return false;
-}
-
-int tier_make(int dirfd, struct state *st, const char *path, struct error *err)
-{
-	_cleanup_(fd_closep) int parent = open_roots(path);
-	char name[64], aside[96];
-	struct state_tier *old, *t;
-	struct act a = { .uid = st->uid, .gid = st->gid, .parent = parent, .aside = aside };
-	struct stat sb;
+	_cleanup_(fd_closep) int dir = by_site ? -EPERM : open_roots(path);
+	struct state_tier *t = state_find_tier(st, path) ?: state_find_tier(st, "");
+	struct act a = { .tier = t, .job_id = st->job_id, .uid = st->uid, .gid = st->gid, .dir = dir };
 	int r;
 
-	if (parent < 0 && parent != -EPERM)
-		return error_errno(err, -parent, "open %s", path);
-	snprintf(name, sizeof(name), TIER_PREFIX "%u", st->job_id);
-	snprintf(aside, sizeof(aside), "%s.%llu", name, (unsigned long long)clock_ms());
-	if (is_recorded(st, path, name))
+	if (t && t->made)
 		return 0;
-	old = record(st, path, aside, parent >= 0);
-	t = old ? record(st, path, name, parent >= 0) : NULL;
-	if (!t)
+	if (dir < 0 && dir != -EPERM)
+		return error_errno(err, -dir, "open %s", path);
+	if (!t || strchr(path, '\n') || strlen(path) >= sizeof(t->path))
 		return error_set(err, ENOSPC, "too many disk tiers");
+	strcpy(t->path, path);
+	t->as_user = dir < 0;
 	r = state_write(dirfd, st);
-	if (r < 0)
-		return error_errno(err, -r, "record %s", t->path);
-	a.tier = t;
-	r = parent >= 0 ? make(&a) : proc_run(make_as_user, &a, clock_ms() + TIER_MAKE_MS);
-	if (r < 0)
-		return error_errno(err, -r, "make %s", t->path);
-	if (parent >= 0 && fstatat(parent, name, &sb, AT_SYMLINK_NOFOLLOW) == 0) {
-		t->inode = sb.st_ino;
-		r = state_write(dirfd, st);
-	}
-	return r < 0 ? error_errno(err, -r, "record %s", t->path) : 0;
+	if (r == 0)
+		r = t->as_user ? proc_run(make_as_user, &a, clock_ms() + TIER_MAKE_MS) : make(&a);
+	t->made = r == 0;
+	if (by_site && r == -ENOENT)
+		return error_set(err, ENOENT, "%s is not there: the site makes it (Provided=site)",
+				 path);
+	return r < 0 ? error_errno(err, -r, "make the job's directory in %s", path) : 0;
 }
 
-static int remove_at(int parent, const struct state_tier *t, uid_t uid, gid_t gid,
-		     uint64_t deadline_ms, struct error *err)
+int tier_remove(const struct state_tier *t, uint32_t job_id, uid_t uid, gid_t gid,
+		uint64_t deadline_ms, struct error *err)
 {
-	struct act a = { .tier = t, .uid = uid, .gid = gid, .parent = parent,
-			 .deadline_ms = deadline_ms };
-	int r = proc_run(empty_as_user, &a, deadline_ms + 200);
+	_cleanup_(fd_closep) int dir = t->as_user ? -1 : open_roots(t->path);
+	struct act a = { t, job_id, uid, gid, dir, deadline_ms };
+	int r;
 
-	if (r < 0)
-		return error_errno(err, -r, "empty %s", t->path);
-	if (parent >= 0 && unlinkat(parent, path_base(t->path), AT_REMOVEDIR) < 0 &&
-	    errno != ENOENT && errno != ENOTEMPTY)
-		return error_errno(err, errno, "remove %s", t->path);
-	return 0;
+	if (dir < 0 && !t->as_user)
+		return dir == -ENOENT ? 0 : error_errno(err, -dir, "open %s", t->path);
+	r = proc_run(empty_as_user, &a, deadline_ms + 200);
+	if (r == 0 && !t->as_user)
+		r = for_each_name(&a, remove_empty);
+	return r < 0 ? error_errno(err, -r, "remove what the job has in %s", t->path) : 0;
 }
 
-int tier_remove(const struct state_tier *t, uid_t uid, gid_t gid, uint64_t deadline_ms,
-		struct error *err)
+static void sweep_one(const struct conf_tier *tier, int base_fd, uint64_t deadline_ms)
 {
-	_cleanup_(fd_closep) int parent = -1;
-	char dir[PATH_MAX];
-
-	if (!t->by_root)
-		return remove_at(-1, t, uid, gid, deadline_ms, err);
-	snprintf(dir, sizeof(dir), "%s", t->path);
-	*strrchr(dir, '/') = '\0';
-	parent = open_roots(*dir ? dir : "/");
-	if (parent < 0)
-		return parent == -ENOENT ? 0 : error_errno(err, -parent, "open %s", dir);
-	return remove_at(parent, t, uid, gid, deadline_ms, err);
-}
-
-int tier_parse_name(const char *name, uint32_t *job_idp)
-{
-	char digits[11];
-	size_t n;
-
-	if (strncmp(name, TIER_PREFIX, strlen(TIER_PREFIX)) != 0)
-		return -EINVAL;
-	name += strlen(TIER_PREFIX);
-	n = strcspn(name, ".");
-	if (n >= sizeof(digits) || (name[n] && (!name[n + 1] || name[n + 1 + strspn(name + n + 1, "0123456789")])))
-		return -EINVAL;
-	snprintf(digits, sizeof(digits), "%.*s", (int)n, name);
-	return parse_uint32(digits, job_idp) < 0 ? -EINVAL : 0;
-}
-
-static void sweep_one(const char *path, int base_fd, uint64_t deadline_ms)
-{
-	int parent = open_roots(path), fd = parent < 0 ? -1 : fcntl(parent, F_DUPFD_CLOEXEC, 3);
+	struct state_tier t = { .as_user = false };
+	int fd = open_roots(tier->path);
 	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct state_tier t = { .by_root = true };
 	struct error err = ERROR_INIT;
 	struct dirent *e;
 	struct stat st;
 	uint32_t job_id;
 	char job[16];
 
+	snprintf(t.path, sizeof(t.path), "%s", tier->path);
 	while (dir && (e = readdir(dir))) {
 		if (tier_parse_name(e->d_name, &job_id) < 0)
 			continue;
 		snprintf(job, sizeof(job), "%u", job_id);
 		if (faccessat(base_fd, job, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
-		    fstatat(parent, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid == 0)
+		    fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid == 0)
 			continue;
-		snprintf(t.path, sizeof(t.path), "%s/%s", path, e->d_name);
-		if (remove_at(parent, &t, st.st_uid, st.st_gid, deadline_ms, &err) == 0)
-			log_info("removed %s, which job %u left", t.path, job_id);
+		if (tier_remove(&t, job_id, st.st_uid, st.st_gid, deadline_ms, &err) == 0)
+			log_info("removed what job %u left in %s", job_id, t.path);
 		else
 			log_warning("%s", err.text);
 	}
-	fd_closep(&parent);
 }
 
 void tier_sweep(const struct conf *conf, int base_fd, uint64_t deadline_ms)
 {
 	for (size_t i = 0; i < conf->n_tiers; i++)
-		if (conf->tiers[i].kind == CONF_TIER_DISK && !strchr(conf->tiers[i].path, '%'))
-			sweep_one(conf->tiers[i].path, base_fd, deadline_ms);
+		if (conf->tiers[i].kind == CONF_TIER_DISK && !conf->tiers[i].provided_by_site &&
+		    !strchr(conf->tiers[i].path, '%'))
+			sweep_one(&conf->tiers[i], base_fd, deadline_ms);
 }

@@ -2,11 +2,12 @@
  * tier: the job's own directory in a disk tier, <Path>/stage-data-<job>, mode 0700, the user's.
  *
  * Where the tier's path is root's alone, link by link, root makes and removes the directory; where
- * it isn't (a site's own per-job directory, /tmp) that is done as the user, who may do there what
- * he wants. The content is always deleted as the user.
+ * it isn't (/tmp) or the site makes Path for each job (Provided=site) that is done as the user, who
+ * may do there what he wants. The content is always deleted as the user.
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -16,14 +17,14 @@ struct state;
 struct state_tier;
 
 /*
- * Makes the directory at path (an expanded tier path) and records it in st first; what stands
- * there already is moved aside and recorded too. Takes a second at most where it acts as the user.
+ * Makes the directory in path (an expanded tier path), which is recorded in st first; what stands
+ * there already is moved aside, to go with it. Takes a second at most where it acts as the user.
  */
-int tier_make(int dirfd, struct state *st, const char *path, struct error *err);
+int tier_make(int dirfd, struct state *st, const char *path, bool by_site, struct error *err);
 
-/* Takes t away: 0, or -ETIMEDOUT and the like if something is left. */
-int tier_remove(const struct state_tier *t, uid_t uid, gid_t gid, uint64_t deadline_ms,
-		struct error *err);
+/* Takes away what the job has in t: 0, or -ETIMEDOUT and the like if something is left. */
+int tier_remove(const struct state_tier *t, uint32_t job_id, uid_t uid, gid_t gid,
+		uint64_t deadline_ms, struct error *err);
 
 /* Removes what jobs without a run directory have left in the disk tiers of the configuration
  * whose paths are the same for all jobs: after a reboot no state file tells of it. */

@@ -216,6 +216,17 @@ static void write_mib(unsigned mib)
 	close(fd);
 }
 
+static void leave_orphan(void)
+{
+	if (fork() != 0)
+		return;
+	setsid();
+	if (fork() != 0)
+		_exit(0);
+	for (;;)
+		pause();
+}
+
 static void run_worker(void)
 {
 	char text[4096];
@@ -234,9 +245,8 @@ static void run_worker(void)
 			write_mib((unsigned)atoi(text + 6));
 		else if (strcmp(text, "ignore-term") == 0)
 			signal(SIGTERM, SIG_IGN);
-		else if (strcmp(text, "orphan") == 0 && fork() == 0 && setsid() > 0 && fork() == 0)
-			for (;;)
-				pause();
+		else if (strcmp(text, "orphan") == 0)
+			leave_orphan();
 		else if (strncmp(text, "exit ", 5) == 0)
 			_exit(atoi(text + 5));
 		send_with_fds(3, reply[0] ? reply : "ok", reply[0] ? strlen(reply) : 2, NULL, 0);

@@ -220,8 +220,12 @@ class Job:
             f.write(str(LIMIT))
 
     def state(self):
-        fields = open(self.dir + '/state', 'rb').read().split(b'\0')[:-1]
-        return dict(f.decode().split('=', 1) for f in fields)
+        """Lines of key=value; those that may repeat as one text."""
+        fields = {}
+        for line in open(self.dir + '/state').read().splitlines()[:-1]:
+            key, value = line.split('=', 1)
+            fields[key] = fields.get(key, '') + value + ('\n' if key in ('proc', 'tier') else '')
+        return fields
 
     def status_of(self, pid):
         return open(f'/proc/{pid}/status').read()
@@ -287,7 +291,7 @@ def test_children_have_let_go_of_everything():
         assert field('Args').startswith(who + ';')
     assert 'Oom:\t0' in j.do('proof') and 'Oom:\t1000' in j.do('worker 1 proof')
     assert '/memfd:spec' in j.do('proof')
-    assert f'{pid}:' in j.state()['procs']
+    assert f'{pid}:' in j.state()['proc']
     assert j.clean().returncode == 0
     j.assert_gone()
 
@@ -331,8 +335,6 @@ def test_mounts_are_the_users_alone():
     assert j.numbers('mount 1 17')[0] == -22
     line = [line for line in open('/proc/self/mountinfo') if f'{j.dir}/m/0 ' in line][0]
     assert re.search(r' ro,nosuid,nodev', line), line
-    minor = line.split()[2].split(':')[1]
-    assert j.state()['slots'] == f'0:{minor}:{line.split()[0]},', j.state()['slots']
     listed = keeper('list').stdout
     assert re.search(rf'^job={j.id} uid={UID} keeper=alive bytes=\d+ mounts=1 workers=2', listed), listed
     assert j.numbers('unmount 0')[0] == 0
@@ -383,6 +385,32 @@ def test_tier_of_a_link_of_the_users_is_refused():
     assert os.listdir(DISK) == []
     assert j.clean().returncode == 0
     j.assert_gone()
+
+
+def test_provided_tiers_are_the_sites():
+    site = SCRATCH + '/site'
+    write_conf()
+    with open(CONF, 'a') as f:
+        f.write(f'[tier site]\nKind=disk\nPath={site}/%j\nProvided=site\n')
+    j = Job()
+    assert j.numbers('tier 3')[0] == -2         # the site's prolog has not been there
+    os.makedirs(f'{site}/{j.id}', mode=0o755)
+    assert j.numbers('tier 3')[0] == -13        # it is the site's still: root makes nothing there
+    os.chown(f'{site}/{j.id}', UID, GID)
+    os.chmod(f'{site}/{j.id}', 0o700)
+    assert j.numbers('tier 3')[0] == 0
+    st = os.stat(f'{site}/{j.id}/stage-data-{j.id}')
+    assert (st.st_uid, st.st_gid, st.st_mode & 0o7777) == (UID, GID, 0o700)
+
+    def fill():
+        for path in f'{site}/{j.id}/stage-data-{j.id}/file', f'{site}/{j.id}/users':
+            open(path, 'w').close()
+    assert as_user(fill) == 0
+    assert keeper('reap', '--conf', CONF).returncode == 0
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    assert os.listdir(f'{site}/{j.id}') == ['users']
+    shutil.rmtree(site)
 
 
 def test_end_removes_everything():
@@ -738,8 +766,9 @@ def test_leftovers_of_another_boot():
     text = open(j.dir + '/state', 'rb').read()
     bystander = subprocess.Popen(['sleep', '1000'])
     start = open(f'/proc/{bystander.pid}/stat').read().rsplit(')', 1)[1].split()[19]
-    text = re.sub(rb'boot=[^\0]*', b'boot=another', text)
-    text = re.sub(rb'procs=[^\0]*', f'procs={bystander.pid}:{start},'.encode(), text)
+    text = re.sub(rb'boot=.*', b'boot=another', text)
+    text = re.sub(rb'proc=.*\n', b'', text)
+    text = text.replace(b'cgroup=', f'proc={bystander.pid}:{start}\ncgroup='.encode())
     with open(j.dir + '/state', 'wb') as f:
         f.write(text)
     assert keeper('reap', '--conf', CONF).returncode == 0
@@ -752,7 +781,7 @@ def test_leftovers_of_another_boot():
 
 
 def test_torn_state():
-    for damage in b'', b'garbage', b'version=9\0', None:
+    for damage in b'', b'garbage', b'version=9\n', 'half', None:
         j = Job()
         j.mount(0, 1)
         as_user(lambda: open(f'{j.dir}/t/data/x', 'w').close())
@@ -761,6 +790,8 @@ def test_torn_state():
         if damage is None:
             os.unlink(j.dir + '/state')
         else:
+            if damage == 'half':
+                damage = open(j.dir + '/state', 'rb').read()[:-4]
             with open(j.dir + '/state', 'wb') as f:
                 f.write(damage)
         assert j.clean().returncode == 0

@@ -32,18 +32,18 @@ static void fill(struct state *st)
 	st->keeper = (struct proc){ 4194303, UINT64_MAX };
 	state_get_boot(st->boot);
 	strcpy(st->cgroup, "/sys/fs/cgroup/memory/slurm/uid_4001/job_7/stage-data");
-	for (size_t i = 0; i < RUNDIR_MAX_SLOTS; i++)
-		st->slots[i] = (struct state_slot){ i % 3 != 0, i % 3 ? 1048575 : 0,
-						    i % 3 ? UINT64_MAX - i : 0 };
-	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
-		assert_non_null(state_add_proc(st, &(struct proc){ 4194303 - (int)i, UINT64_MAX }));
+	for (size_t i = 0; i < STATE_MAX_PROCS; i++) {
+		struct proc *p = state_find_proc(st, 0);
+
+		assert_non_null(p);
+		*p = (struct proc){ 4194303 - (int)i, UINT64_MAX };
+	}
 	for (size_t i = 0; i < STATE_MAX_TIERS; i++) {
-		struct state_tier *t = state_add_tier(st);
+		struct state_tier *t = state_find_tier(st, "");
 
 		assert_non_null(t);
-		snprintf(t->path, sizeof(t->path), "/local disk/a:b,%zu/stage-data-7", i);
-		t->inode = i * 1000;
-		t->by_root = i % 2;
+		snprintf(t->path, sizeof(t->path), "/local disk/a:b,%zu", i);
+		t->as_user = i % 2;
 	}
 }
 
@@ -55,13 +55,11 @@ static void test_write_then_read_is_the_same(void **state)
 	ssize_t n;
 
 	fill(&a);
-	assert_null(state_add_proc(&a, &(struct proc){ 9, 9 }));
-	assert_null(state_add_tier(&a));
+	assert_null(state_find_proc(&a, 0));
+	assert_null(state_find_tier(&a, ""));
 	assert_int_equal(state_write(dirfd, &a), 0);
 	assert_int_equal(state_read(dirfd, &b), 0);
-	assert_memory_equal(a.tiers, b.tiers, sizeof(a.tiers));
-	assert_string_equal(a.cgroup, b.cgroup);
-	assert_int_equal(b.uid, 4001);
+	assert_memory_equal(&a, &b, sizeof(a));
 	n = proc_read(dirfd, "state", first, sizeof(first));
 	assert_int_equal(state_write(dirfd, &b), 0);
 	assert_int_equal(proc_read(dirfd, "state", second, sizeof(second)), n);
@@ -69,9 +67,11 @@ static void test_write_then_read_is_the_same(void **state)
 	assert_true(state_is_current(&b));
 	strcpy(b.boot, "another");
 	assert_false(state_is_current(&b));
-	state_remove_proc(&b, 4194303);
-	assert_non_null(state_add_proc(&b, &(struct proc){ 9, 9 }));
+	state_find_proc(&b, 4194303)->pid = 0;
+	assert_ptr_equal(state_find_proc(&b, 0), &b.procs[0]);
 }
+
+#define HEAD "version=2\njob=1\nrestart=0\nuid=5\ngid=6\nboot=-\nkeeper=0:0\nending=0\nfailed=0\n"
 
 static void test_damage_reads_as_nothing(void **state)
 {
@@ -80,10 +80,10 @@ static void test_damage_reads_as_nothing(void **state)
 		size_t size;
 	} cases[] = {
 		{ "", 0 },
-		{ "version=1", 9 },             /* torn */
-		{ "version=2\0job=1", 16 },     /* of the future */
-		{ "job=1", 6 },                 /* no version */
-		{ "version=1\0version=1", 20 },
+		{ "version=2", 9 },             /* torn */
+		{ "version=3\njob=1\n", 16 },   /* of the future */
+		{ "job=1\n", 6 },                /* no version */
+		{ HEAD, sizeof(HEAD) - 1 },     /* no end */
 		{ "\xff\xfe", 3 },
 	};
 	static struct state st, zero;
@@ -100,27 +100,24 @@ static void test_damage_reads_as_nothing(void **state)
 
 static void test_nonsense_in_a_record_is_left_out(void **state)
 {
-	static const char data[] = "version=1\0uid=-5\0keeper=x\0procs=1:1,-2:3,0:1,7:8,x\0"
-				   "slots=64:1:1,63:5:6,\0tier.0=1:2:relative\0tier.1=1:2:/ok\0"
-				   "tier.x=1:2:/no";
+	static const char data[] = HEAD "proc=1:1\nproc=-2:3\nproc=0:1\nproc=7:8\nproc=9\nx\n"
+				   "tier=1:relative\ntier=1:/o k\ntier=/no\ncgroup=/c d\nend\n";
 	static struct state st;
 	_cleanup_(fd_closep) int dirfd = open_scratch(state);
 	size_t n = 0;
 
-	write_file(dirfd, "state", data, sizeof(data));
+	write_file(dirfd, "state", data, sizeof(data) - 1);
 	assert_int_equal(state_read(dirfd, &st), 0);
-	assert_int_equal(st.uid, 0);
-	assert_int_equal(st.keeper.pid, 0);
+	assert_int_equal(st.uid, 5);
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
 		if (st.procs[i].pid) {
 			assert_int_equal(st.procs[i].pid, 7);
 			n++;
 		}
 	assert_int_equal(n, 1);
-	assert_true(st.slots[63].used);
-	assert_int_equal(st.slots[63].minor, 5);
-	assert_string_equal(st.tiers[0].path, "");
-	assert_string_equal(st.tiers[1].path, "/ok");
+	assert_string_equal(st.tiers[0].path, "/o k");
+	assert_string_equal(st.tiers[1].path, "");
+	assert_string_equal(st.cgroup, "/c d");
 }
 
 static bool is_open(int dirfd)
