@@ -1,8 +1,8 @@
 /*
  * sqfs-channel: what each server thread reads requests from and writes answers to.
  *
- * Each thread may have a descriptor of its own, a clone of the session's; the kernel wants the answer
- * on the one that the request came from.
+ * Each thread may have a descriptor of its own, a clone of the session's; the kernel wants the
+ * answer on the one that the request came from.
  */
 #pragma once
 

@@ -44,7 +44,7 @@ static void check_child(int fd, int out)
 	record.code = sqfs_image_open(&img, fd, CHECK_CACHE, &err);
 	if (record.code == 0) {
 		s = sqfs_image_get_super(img);
-		/* The stack of directories takes 16 bytes an inode at most, doubled while it grows. */
+		/* The stack of directories: 16 bytes an inode, doubled while it grows. */
 		sqfs_jail_enter(CHECK_MEMORY + s->n_inodes * UINT64_C(50),
 				(uint32_t)((s->bytes_used - s->inode_table) /
 					   CHECK_BYTES_PER_SECOND) + CHECK_MIN_SECONDS);

@@ -1,8 +1,8 @@
 /*
  * sqfs-codec: the compressors of squashfs images, by the number the superblock has.
  *
- * Safe to use from many threads at once: each call borrows a context (decoder state and a buffer for
- * compressed bytes) from the codec's pool.
+ * Safe to use from many threads at once: each call borrows a context (decoder state and a buffer
+ * for compressed bytes) from the codec's pool.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * A listing is a sequence of runs: a header, then up to 256 entries whose inodes lie in one block of
- * the inode table. A cookie is the position of a run and the number of entries of it that are done,
- * so that a read of a directory can go on anywhere without anything kept between the calls.
+ * A listing is a sequence of runs: a header, then up to 256 entries whose inodes lie in one block
+ * of the inode table. A cookie is the position of a run and the number of entries of it that are
+ * done, so that a read of a directory can go on anywhere without anything kept between the calls.
  *
  * Entries are sorted by name, and directories longer than a metadata block have an index: the first
  * name of each block. It is used to skip, both for a name and for a cookie; without it, as in a

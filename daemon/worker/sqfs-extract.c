@@ -1,7 +1,7 @@
 /*
- * The tree is walked in the order of the listings, which is nearly that of the data in the image, so
- * that a block or fragment is decompressed once while its files are written. Directories still to come
- * wait on a list; a path is made anew for each, so depth costs no stack.
+ * The tree is walked in the order of the listings, which is nearly that of the data in the image,
+ * so that a block or fragment is decompressed once while its files are written. Directories still
+ * to come wait on a list; a path is made anew for each, so depth costs no stack.
  *
  * A file with several names is written under the first that is taken, and linked under the others.
  */
@@ -75,10 +75,12 @@ static int compare_links(const void *a, const void *b)
 /* Content as a part of the image, so that progress ends at what facts call the total. */
 static void extract_progress(struct extract *x, uint64_t bytes)
 {
+	double part;
 	uint64_t at;
 
 	x->done += bytes;
-	at = x->content > 0 ? (uint64_t)((double)x->done / (double)x->content * (double)x->size) : 0;
+	part = x->content > 0 ? (double)x->done / (double)x->content : 0;
+	at = (uint64_t)(part * (double)x->size);
 	if (at > x->size)
 		at = x->size;
 	if (at <= x->shown)
@@ -244,8 +246,7 @@ static int push_dir(struct extract *x, uint64_t ref, const char *path, struct er
 	return 0;
 }
 
-/* path: what subdir= and strip= leave of full; taken: false: they leave nothing, but perhaps of what
- * is below. */
+/* path: what subdir= and strip= leave of full. Not taken: nothing, but perhaps of what is below. */
 static int extract_dir(struct extract *x, const struct sqfs_inode *inode, const char *full,
 		       const char *path, bool taken, struct error *err)
 {
@@ -297,7 +298,8 @@ static int extract_entry(struct extract *x, const char *dir, const struct sqfs_d
 
 	r = snprintf(full, sizeof(full), "%s%s%s", dir, *dir ? "/" : "", ent->name);
 	if (r >= (int)sizeof(full) || ent->name_size > MEMBER_MAX_NAME)
-		return error_set(err, ENAMETOOLONG, "the image has too long a name: %.200s…", full);
+		return error_set(err, ENAMETOOLONG, "the image has too long a name: %.200s…",
+				 full);
 	r = ctx_check(x->ctx, err);
 	if (r < 0)
 		return r;

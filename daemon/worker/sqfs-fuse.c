@@ -1,7 +1,7 @@
 /*
- * Each thread receives a request, answers it, and takes the next. They wait in read(2), so a stop is
- * a flag and a signal that makes the read return; as the signal may come just before the read, it
- * is repeated until the thread has gone.
+ * Each thread receives a request, answers it, and takes the next. They wait in read(2), so a stop
+ * is a flag and a signal that makes the read return; as the signal may come just before the read,
+ * it is repeated until the thread has gone.
  */
 #define FUSE_USE_VERSION 312
 #include "daemon/worker/sqfs-fuse.h"
@@ -85,6 +85,7 @@ int sqfs_server_new(struct sqfs_server **sp, struct sqfs_image *img,
 	};
 	fuse_set_log_func(server_log);
 	s->se = fuse_session_new(&args, &sqfs_ops, sizeof(sqfs_ops), &s->view);
+	fuse_opt_free_args(&args);
 	if (!s->se)
 		return error_set(err, EINVAL, "libfuse: %s", fuse_words);
 	*sp = steal_ptr(s);

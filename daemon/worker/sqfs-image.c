@@ -1,8 +1,8 @@
 /*
  * Two caches, so that reading through a large file does not push out the inodes: a quarter for
- * metadata, the rest for data and fragments. Both know a block by its offset in the file. Two inodes
- * of a damaged image may give one offset with different sizes; then the first comer's content
- * stands, and sqfs-file.c refuses it where it is too short.
+ * metadata, the rest for data and fragments. Both know a block by its offset in the file. Two
+ * inodes of a damaged image may give one offset with different sizes; then the first comer's
+ * content stands, and sqfs-file.c refuses it where it is too short.
  */
 #include "daemon/worker/sqfs-image.h"
 
@@ -64,7 +64,8 @@ static int image_load_fragment_index(struct sqfs_image *img, struct error *err)
 	n = ((uint64_t)s->n_fragments + IMAGE_FRAGMENTS_PER_BLOCK - 1) / IMAGE_FRAGMENTS_PER_BLOCK;
 	size = n * sizeof(uint64_t);
 	if (size > s->bytes_used - s->fragment_table)
-		return error_set(err, EIO, "image is damaged: its fragment table lies outside of it");
+		return error_set(err, EIO, "image is damaged: its fragment table lies "
+				 "outside of it");
 	img->fragment_blocks = malloc(size);
 	if (!img->fragment_blocks)
 		return error_set(err, ENOMEM, "no memory for the fragment table");

@@ -16,8 +16,8 @@
 struct error;
 struct sqfs_image;
 
-/* Reads superblock and fragment index of a regular file. fd is not taken over and stays open as long
- * as the image. cache_size: bytes of decompressed blocks to keep. */
+/* Reads superblock and fragment index of a regular file. fd is not taken over and stays open as
+ * long as the image. cache_size: bytes of decompressed blocks to keep. */
 int sqfs_image_open(struct sqfs_image **imgp, int fd, size_t cache_size, struct error *err);
 /* Nothing is borrowed any more. */
 void sqfs_image_close(struct sqfs_image *img);

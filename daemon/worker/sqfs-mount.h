@@ -10,9 +10,9 @@ struct error;
 struct sqfs_mount;
 
 /*
- * Mounts the image open as fd (dup'ed) where the keeper says or, without one, at
- * <rundir>/m/<slot> by fusermount3, recorded before. Nothing answers there until sqfs_mount_serve().
- * -EINVAL where subdir= is not a directory of the image; -ENODEV where mounts can't be made.
+ * Mounts the image open as fd (dup'ed) where the keeper says or, without one, at <rundir>/m/<slot>
+ * by fusermount3, recorded before. Nothing answers there until sqfs_mount_serve(). -EINVAL where
+ * subdir= is not a directory of the image; -ENODEV where mounts can't be made.
  */
 int sqfs_mount_new(struct sqfs_mount **mp, struct ctx *ctx, int fd, struct error *err);
 /* Takes the mount away if it was made without keeper. */

@@ -1,10 +1,11 @@
 /*
  * The kernel's node id is the inode's reference plus two, with 1 for the root: nothing has to be
- * remembered for it or forgotten. Nothing ever changes, so the kernel may keep all that it is told for
- * a day: attributes, names that are there and names that are not, directories and pages. It is not asked
- * to open anything where it can do without.
+ * remembered for it or forgotten. Nothing ever changes, so the kernel may keep all that it is told
+ * for a day: attributes, names that are there and names that are not, directories and pages. It is
+ * not asked to open anything where it can do without.
  *
- * The offset of a directory entry is the cookie of sqfs-dir.h plus two: 1 is behind ".", 2 behind "..".
+ * The offset of a directory entry is the cookie of sqfs-dir.h plus two: 1 is behind ".", 2 behind
+ * "..".
  */
 #define FUSE_USE_VERSION 312
 #include "daemon/worker/sqfs-ops.h"
@@ -30,7 +31,7 @@
 
 enum {
 	OPS_MAX_READ = 1 << 20,
-	OPS_MAX_EXTENTS = OPS_MAX_READ / 4096 + 2,
+	OPS_MAX_EXTENTS = OPS_MAX_READ / SQFS_MIN_BLOCK_SIZE + 2,
 	OPS_BACKGROUND = 64,
 	OPS_NODE_SHIFT = 2,
 	OPS_OFF_DOT = 1,
@@ -67,7 +68,8 @@ static void reply_failure(fuse_req_t req, int r)
 
 	if (errnum != ENOMEM && errnum != ENOTDIR && errnum != EINVAL) {
 		if (v->report && !atomic_exchange(&v->failed, true)) {
-			snprintf(text, sizeof(text), "reading the image failed: %s", strerror(errnum));
+			snprintf(text, sizeof(text), "reading the image failed: %s",
+				 strerror(errnum));
 			v->report(v->report_arg, text);
 		}
 		errnum = EIO;
@@ -127,10 +129,12 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	v->no_open = conn->capable & FUSE_CAP_NO_OPEN_SUPPORT;
 	v->no_opendir = conn->capable & FUSE_CAP_NO_OPENDIR_SUPPORT;
 	conn->want |= conn->capable & (FUSE_CAP_ASYNC_READ | FUSE_CAP_PARALLEL_DIROPS |
-				       FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_READDIRPLUS |
-				       FUSE_CAP_READDIRPLUS_AUTO);
-	conn->want &= ~(unsigned)(FUSE_CAP_AUTO_INVAL_DATA | FUSE_CAP_SPLICE_READ |
-				  FUSE_CAP_SPLICE_WRITE | FUSE_CAP_SPLICE_MOVE);
+				       FUSE_CAP_CACHE_SYMLINKS | FUSE_CAP_READDIRPLUS);
+	/* Not "auto": who lists a directory opens what is in it next, and an inode costs next to
+	 * nothing here, a look-up of its own a round trip. */
+	conn->want &= ~(unsigned)(FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_AUTO_INVAL_DATA |
+				  FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
+				  FUSE_CAP_SPLICE_MOVE);
 	conn->max_background = OPS_BACKGROUND;
 	conn->congestion_threshold = OPS_BACKGROUND * 3 / 4;
 }

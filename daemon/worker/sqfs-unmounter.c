@@ -1,7 +1,7 @@
 /*
- * The helper waits for the end of a pipe of which we hold the other side. A session of its own keeps
- * it out of reach of signals meant for a group of processes. It holds no descriptor of /dev/fuse:
- * one that outlives the server keeps its readers waiting for ever.
+ * The helper waits for the end of a pipe of which we hold the other side. A session of its own
+ * keeps it out of reach of signals meant for a group of processes. It holds no descriptor of
+ * /dev/fuse: one that outlives the server keeps its readers waiting for ever.
  */
 #include "daemon/worker/sqfs-unmounter.h"
 

@@ -11,8 +11,8 @@
 struct error;
 struct sqfs_unmounter;
 
-/* Starts the helper; path is copied. Call before giving up new privileges. It holds no descriptor of
- * ours. */
+/* Starts the helper; path is copied. Call before giving up new privileges. It holds no descriptor
+ * of ours. */
 int sqfs_unmounter_new(struct sqfs_unmounter **up, const char *path, struct error *err);
 /* Has the mount taken away now and waits until that is done. */
 void sqfs_unmounter_free(struct sqfs_unmounter *u);

@@ -1,6 +1,6 @@
 /*
- * sqfs-unit: what the tests of the squashfs reader share: a tree with everything in it, images of it
- * by mksquashfs, and a comparison of the two through the reader.
+ * sqfs-unit: what the tests of the squashfs reader share: a tree with everything in it, images of
+ * it by mksquashfs, and a comparison of the two through the reader.
  */
 #pragma once
 
@@ -37,8 +37,8 @@ static inline void sqfs_unit_dir(char *buf, const char *dir, const char *name)
 	assert_true(mkdir(buf, 0755) == 0 || errno == EEXIST);
 }
 
-/* Makes root/tree: sizes around block borders, holes, hard and symbolic links, odd names and modes, a
- * deep path, many entries in one directory, empty things, a FIFO. */
+/* Makes root/tree: sizes around block borders, holes, hard and symbolic links, odd names and modes,
+ * a deep path, many entries in one directory, empty things, a FIFO. */
 static inline void sqfs_unit_tree(const char *root, unsigned n_many)
 {
 	static const size_t sizes[] = { 0, 1, 4095, 4096, 4097, 8192, 131071, 131072, 131073,

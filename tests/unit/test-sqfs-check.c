@@ -1,6 +1,6 @@
 /*
- * Damaged images: 500 with changed bytes, and each kind of damage by hand. The reader is run in this
- * process as well as in the check's child: nothing may crash it, whatever the check would say.
+ * Damaged images: 500 with changed bytes, and each kind of damage by hand. The reader is run in
+ * this process as well as in the check's child: nothing may crash it, whatever the check would say.
  */
 #include "tests/unit/sqfs-unit.h"
 
