@@ -156,10 +156,13 @@ static int begin_record(struct keeper *k, struct error *err)
 static int load_conf(struct keeper *k, struct error *err)
 {
 	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
-	int r = conf_load(&k->conf, k->conf_path, err);
+	int r = k->conf ? 0 : conf_load(&k->conf, k->conf_path, err);
 
 	if (r < 0)
 		return r;
+	if (k->conf->launch == CONF_LAUNCH_PROLOG && k->in_step)
+		return error_set(err, EPERM, "Launch=prolog, and no prolog has started staging on "
+				 "this node: check PrologFlags in slurm.conf");
 	if (k->conf->log_file[0])
 		k->log_fd = open(k->conf->log_file, flags | O_NOCTTY, 0640);
 	log_open("stage-keeper", k->log_fd, 1);
@@ -295,6 +298,12 @@ int keeper_run(struct keeper *k)
 	log_set_job(k->job_id);
 	if (r < 0)
 		return 1;
+	/* What is wrong with it is told when there is a place to leave the sentence in. */
+	if (conf_load(&k->conf, k->conf_path, NULL) == 0 && k->conf->launch == CONF_LAUNCH_STEP &&
+	    !k->in_step) {
+		answer(k, 'S', "");
+		return 0;
+	}
 	if (k->in_step)
 		jobmem_leave();
 	r = take_dir(k, &err);

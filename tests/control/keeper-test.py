@@ -700,6 +700,28 @@ def test_a_broken_configuration_is_told():
     j.assert_gone()
 
 
+def test_launch_says_where_staging_starts():
+    write_conf('[daemon]\nLaunch=step')
+    j = Job(expect='S')
+    assert j.answer == 'S' and j.ended() == 0
+    assert not os.path.exists(j.dir)
+    k = Job('--step', job=j.id)
+    assert k.answer == 'R' and k.do('events')
+    assert k.clean().returncode == 0
+    k.assert_gone()
+    write_conf('[daemon]\nLaunch=prolog')
+    j = Job('--step', expect='E')
+    assert 'PrologFlags' in j.answer
+    assert 'PrologFlags' in open(j.dir + '/failed').read()
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    j = Job()
+    k = Job('--step', job=j.id)                 # the prolog's is there
+    assert k.answer == 'R' and k.ended() == 0
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
 def test_root_is_refused():
     j = Job(uid=0, expect='E')
     assert 'root' in j.answer
