@@ -21,7 +21,7 @@ struct stage_run {
 	bool class_fixed, restarting;
 	int slot;
 
-	struct loop_timer limit, stall;
+	struct loop_timer limit, stall, mount;
 	uint64_t moved_bytes, moved_files; /* where the stall timer was set last */
 
 	bool ending;      /* releasing or undoing */
@@ -40,6 +40,8 @@ uint64_t stage_run_get_now(const struct stage_run *run);
 
 /* The source gave something: the stall limit starts anew. */
 void stage_run_set_stall(struct stage_run *run);
+/* Something is to be mounted: ready has to come within MountTimeout. */
+void stage_run_set_mount(struct stage_run *run);
 void stage_run_stop_clock(struct stage_run *run);
 
 /* The dataset has failed, unless it is ending already: taking away begins. */

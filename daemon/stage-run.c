@@ -122,10 +122,16 @@ void stage_run_set_stall(struct stage_run *run)
 		loop_timer_set(run->job->loop, &run->stall, stall + SLACK_MS);
 }
 
+void stage_run_set_mount(struct stage_run *run)
+{
+	loop_timer_set(run->job->loop, &run->mount, run->job->conf->mount_timeout_ms);
+}
+
 void stage_run_stop_clock(struct stage_run *run)
 {
 	loop_timer_cancel(&run->limit);
 	loop_timer_cancel(&run->stall);
+	loop_timer_cancel(&run->mount);
 }
 
 /* --- the ways to an end --- */
@@ -170,6 +176,16 @@ static void on_stall(void *arg)
 
 	snprintf(text, sizeof(text), "no progress for %s, the source may hang",
 		 duration_to_string(get_stall_ms(run), ms));
+	stage_run_fail(run, STAGE_EV_TIMEOUT, STAGE_EXIT_TIMEOUT, text);
+}
+
+static void on_mount_late(void *arg)
+{
+	struct stage_run *run = arg;
+	char text[128], ms[PARSE_DURATION_TEXT];
+
+	snprintf(text, sizeof(text), "the mount has not answered within %s (MountTimeout)",
+		 duration_to_string(run->job->conf->mount_timeout_ms, ms));
 	stage_run_fail(run, STAGE_EV_TIMEOUT, STAGE_EXIT_TIMEOUT, text);
 }
 
@@ -411,6 +427,7 @@ int stage_run_new(struct stage_run **runp, struct job *job, struct stage *stage)
 	run->class = guess_class(stage->dataset);
 	loop_timer_init(&run->limit, on_limit, run);
 	loop_timer_init(&run->stall, on_stall, run);
+	loop_timer_init(&run->mount, on_mount_late, run);
 	loop_timer_init(&run->cleanup, on_cleanup_late, run);
 	*runp = run;
 	return 0;
