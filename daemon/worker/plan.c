@@ -37,7 +37,7 @@ __attribute__((format(printf, 2, 3))) static void why(struct planner *p, const c
 	if (n < 0 || (size_t)n + 2 > left)
 		p->plan->why[p->why_size] = '\0'; /* whole lines or none */
 	else
-		p->why_size += (size_t)n, strcpy(p->plan->why + p->why_size++, "\n");
+		p->why_size += (size_t)snprintf(p->plan->why + p->why_size + n, 2, "\n") + (size_t)n;
 }
 
 struct plan_space *plan_get_space(struct plan_input *in, const char *tier)
@@ -69,7 +69,7 @@ static bool is_dest(const struct planner *p, const char *word)
 	return !strcmp(dest, word);
 }
 
-/* "needs", for words about what a source is. */
+/* What a source is, in words. */
 static const char *describe(const struct facts *f, char buf[static 64])
 {
 	const char *filter = facts_filter_to_string(f->filter);
@@ -241,8 +241,8 @@ static bool try_tier(struct planner *p, const char *tier, bool say)
 		return false;
 	}
 	snprintf(plan->tier, sizeof(plan->tier), "%s", tier);
-	why(p, "%s: %s%s%s", tier_text(tier), s->known ? "fits, " : "free space not known yet",
-	    s->known ? s->limit : "", "");
+	why(p, "%s: %s%s", tier_text(tier), s->known ? "fits, " : "free space not known yet",
+	    s->known ? s->limit : "");
 	return true;
 }
 
@@ -381,11 +381,11 @@ static void write_line(struct planner *p)
 		return;
 	}
 	size_to_string(plan->need_bytes, need);
-	snprintf(plan->line, sizeof(plan->line), "%s%s to %.120s, %s%s%s",
+	snprintf(plan->line, sizeof(plan->line), "%s%s to %.120s, %s%s",
 		 plan->copy_first ? "copy, then " : "",
 		 plan->method == DATASET_METHOD_MOUNT && !plan->copy_first
 			 ? "mount in place, copy behind" : dataset_method_to_string(plan->method),
-		 tier, guess ? "about " : "", need, "");
+		 tier, guess ? "about " : "", need);
 }
 
 int plan_make(struct plan *plan, const struct plan_input *in, struct error *err)
