@@ -32,8 +32,11 @@ static bool key_is_valid(const char *key, size_t n)
 /* Lends the field "key=value" with that key. */
 static char *find(const struct kv *kv, const char *key, size_t n)
 {
-	char *p = kv->data, *end = kv->data + kv->size;
+	char *p = kv->data, *end;
 
+	if (kv->size == 0)
+		return NULL; /* nor any data */
+	end = kv->data + kv->size;
 	for (; p < end; p += strlen(p) + 1)
 		if (!strncmp(p, key, n) && p[n] == '=')
 			return p;
@@ -214,10 +217,13 @@ bool kv_get_field(const struct kv *kv, size_t i, const char **keyp, const char *
 {
 	static __thread char keys[4][KV_MAX_KEY + 1];
 	static __thread unsigned turn;
-	const char *p = kv->data, *end = kv->data + kv->size;
+	const char *p = kv->data, *end;
 	char *key;
 	size_t k;
 
+	if (kv->size == 0)
+		return false;
+	end = p + kv->size;
 	for (; p < end && i > 0; i--)
 		p += strlen(p) + 1;
 	if (p >= end)

@@ -15,6 +15,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from stagingd import (CONF, Client, Daemon, Keeper, OTHER_UID, decode, encode,  # noqa: E402
                       wait_for)
 
+SLOWNESS = int(os.environ.get("STAGE_TEST_SLOWNESS", "1"))  # of a build with sanitizers
 GOOD = "facts.reserve.progress.touch.link.ready"
 
 
@@ -519,6 +520,7 @@ class Clients(unittest.TestCase):
     @unittest.skipUnless(os.geteuid() == 0, "needs root to be somebody else")
     def test_other_users_are_hung_up_on(self):
         with Daemon("a=/fake/silent", keeper=True) as d:
+            d.ask("status")  # it listens
             os.chmod(d.top, 0o755)
             os.chmod(d.rundir, 0o755)
             os.chmod(d.socket_path, 0o666)
@@ -553,12 +555,12 @@ class Crowds(unittest.TestCase):
     def test_64_waiters_are_answered_at_once(self):
         took = min(self.spread(64) for _ in range(5))
         print(f"64 waiters: {took * 1000:.1f} ms")
-        self.assertLess(took, 0.010)
+        self.assertLess(took, 0.010 * SLOWNESS)
 
     def test_1000_waiters_are_answered_at_once(self):
         took = min(self.spread(1000) for _ in range(5))
         print(f"1000 waiters: {took * 1000:.1f} ms")
-        self.assertLess(took, 0.010)
+        self.assertLess(took, 0.010 * SLOWNESS)
 
     def test_more_connections_than_places(self):
         with Daemon("a=/fake/facts.sleep6000.ready") as d:

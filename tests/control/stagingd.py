@@ -301,16 +301,16 @@ class Daemon:
                 raise AssertionError("stagingd did not end: " + self.log())
         if self.keeper:
             self.keeper.stop()
+        log = self.log()
         if self.own_top:
             shutil.rmtree(self.top, ignore_errors=True)
-        if "bug:" in (log := getattr(self, "kept_log", "")):
+        if any(word in log for word in ("bug:", "Sanitizer", "runtime error")):
             raise AssertionError(log)
 
     def __enter__(self):
         return self
 
     def __exit__(self, kind, value, traceback):
-        self.kept_log = self.log()
         if kind:
-            print("--- log of stagingd:\n" + self.kept_log)
+            print("--- log of stagingd:\n" + self.log())
         self.close()
