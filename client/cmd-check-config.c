@@ -25,6 +25,28 @@ static void report(void *arg, const char *file, unsigned line, const char *text,
 		output_lines(stdout, "    ", mend);
 }
 
+static void warn(void *arg, const char *text)
+{
+	unsigned *n_warnings = arg;
+
+	(*n_warnings)++;
+	output_lines(stdout, "    warning: ", text);
+}
+
+/* Of a file without errors. */
+static void warn_of_idle_keys(const char *path)
+{
+	_cleanup_(conf_freep) struct conf *conf = NULL;
+	unsigned n_warnings = 0;
+
+	if (conf_load(&conf, path, NULL) == 0)
+		conf_for_each_idle(conf, warn, &n_warnings);
+	if (n_warnings == 0)
+		puts("    no errors");
+	else
+		printf("    no errors, %u warning%s\n", n_warnings, n_warnings == 1 ? "" : "s");
+}
+
 static int run(int argc, char **argv)
 {
 	const char *path = cmd_get_conf() ?: STAGE_CONF_DIR "/stage-data.conf";
@@ -57,7 +79,7 @@ static int run(int argc, char **argv)
 		return STAGE_EXIT_FAILED;
 	}
 	output_lines(stdout, "", path);
-	puts("    no errors");
+	warn_of_idle_keys(path);
 	return STAGE_EXIT_OK;
 }
 
@@ -68,7 +90,8 @@ const struct cmd cmd_check_config = {
 	.help =
 	"Reads FILE (default: " STAGE_CONF_DIR "/stage-data.conf) and, beside it,\n"
 	"conf.d/*.conf, and goes on after an error. Any error closes the feature for jobs that\n"
-	"ask for it, so check before you install.\n"
+	"ask for it, so check before you install. A warning names what has no effect in this\n"
+	"version.\n"
 	"\n"
 	"  --print-defaults   every key with its default and what it means\n"
 	"\n"

@@ -100,6 +100,11 @@ static void check_tiers(struct doctor *d, const struct conf *conf)
 	}
 }
 
+static void tell_idle(void *arg, const char *text)
+{
+	doctor_tell(arg, DOCTOR_WARN, "take it out, so that nobody relies on it", "%s", text);
+}
+
 static void check_conf(struct doctor *d)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
@@ -125,6 +130,7 @@ static void check_conf(struct doctor *d)
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "%zu source rules, %zu tiers", conf->n_sources,
 			    conf->n_tiers);
+	conf_for_each_idle(conf, tell_idle, d);
 	check_tiers(d, conf);
 }
 
