@@ -39,7 +39,7 @@ static int run(int argc, char **argv)
 		return STAGE_EXIT_USAGE;
 	if (argc - optind != 1)
 		return output_usage(argv[0], "it takes one item, as --stage-data does");
-	if (read_item(argv[optind], &item, &err) < 0 || rpc_open(&rpc, false, &err) < 0)
+	if (read_item(argv[optind], &item, &err) < 0 || rpc_open(&rpc, &err) < 0)
 		return output_fail(&err);
 	request = proto_new(PROTO_OP_ADD);
 	if (request)

@@ -128,7 +128,7 @@ static int run(int argc, char **argv)
 	}
 	if (optind < argc)
 		return output_usage(argv[0], "it takes no names");
-	if (rpc_open(&rpc, false, &err) < 0)
+	if (rpc_open(&rpc, &err) < 0)
 		return output_fail(&err);
 	request = rpc_new_request(format == FORMAT_SH ? PROTO_OP_ENV : PROTO_OP_STATUS, NULL, 0);
 	h.on_message = format == FORMAT_SH ? on_line : on_dataset;

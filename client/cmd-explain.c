@@ -111,7 +111,7 @@ static int explain_names(char *const *names, size_t n_names, struct error *err)
 	struct rpc_handler h = { .on_message = on_message, .arg = &list };
 	int code;
 
-	if (rpc_open(&rpc, false, err) < 0)
+	if (rpc_open(&rpc, err) < 0)
 		return (int)error_to_exit(err);
 	request = rpc_new_request(PROTO_OP_STATUS, names, n_names);
 	code = rpc_call(rpc, request, &h, err);

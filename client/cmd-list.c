@@ -83,7 +83,7 @@ static int list_job(bool names_only)
 	struct error err = ERROR_INIT;
 	int code;
 
-	if (rpc_open(&rpc, false, &err) < 0)
+	if (rpc_open(&rpc, &err) < 0)
 		return output_fail(&err);
 	request = rpc_new_request(PROTO_OP_STATUS, NULL, 0);
 	code = rpc_call(rpc, request, &h, &err);

@@ -32,7 +32,7 @@ static int run(int argc, char **argv)
 		return output_usage(argv[0], "it takes one name");
 	if (!cmd_check_names(argv[0], argv + optind, 1))
 		return STAGE_EXIT_USAGE;
-	if (rpc_open(&rpc, false, &err) < 0)
+	if (rpc_open(&rpc, &err) < 0)
 		return output_fail(&err);
 	request = rpc_new_request(PROTO_OP_STATUS, argv + optind, 1);
 	code = rpc_call(rpc, request, &h, &err);

@@ -20,7 +20,7 @@ static int run(int argc, char **argv)
 		return output_usage(argv[0], "which one?");
 	if (!cmd_check_names(argv[0], argv + optind, (size_t)(argc - optind)))
 		return STAGE_EXIT_USAGE;
-	if (rpc_open(&rpc, false, &err) < 0)
+	if (rpc_open(&rpc, &err) < 0)
 		return output_fail(&err);
 	request = rpc_new_request(PROTO_OP_RELEASE, argv + optind, (size_t)(argc - optind));
 	code = rpc_call(rpc, request, NULL, &err);

@@ -127,6 +127,8 @@ static int wait_ready(struct run *run, struct run_session *s, struct error *err)
 
 	if (!run->quiet && run->place.local_id == 0)
 		progress_new(&run->progress, stderr, PROGRESS_AUTO);
+	if (run->progress) /* the output of several nodes comes together */
+		progress_set_nodes(run->progress, run->place.n_nodes > 1);
 	if (request)
 		kv_set(request, "progress", run->progress ? "1" : "0");
 	code = rpc_call(s->rpc, request, &h, err);

@@ -140,7 +140,9 @@ static int add_row(struct table *t, const struct snapshot *s, bool with_node)
 
 	if (s->total)
 		size_to_string(s->total, size);
-	if (percent >= 0 && (s->total || s->state == STAGE_READY))
+	if (s->state == STAGE_RELEASED)
+		done[0] = '\0';
+	else if (percent >= 0 && (s->total || s->state == STAGE_READY))
 		snprintf(done, sizeof(done), "%d %%", percent);
 	else if (s->bytes)
 		size_to_string(s->bytes, done);
@@ -152,7 +154,7 @@ static int add_row(struct table *t, const struct snapshot *s, bool with_node)
 				s->tier, size, done, rate, eta, s->path };
 
 	r = table_add_row(t, cells + !with_node);
-	if (r == 0 && s->reason[0])
+	if (r == 0 && s->reason[0] && strcmp(s->reason, stage_state_to_string(s->state)))
 		r = table_add_note(t, s->reason);
 	if (r == 0 && s->warning[0])
 		r = table_add_note(t, s->warning);
@@ -186,7 +188,8 @@ static int by_node(const void *a, const void *b)
 static int ask(struct status *s, struct error *err)
 {
 	struct rpc_handler h = { .on_message = on_message, .arg = s };
-	struct srun_request request = { .verb = "status", .keep_going = true };
+	struct srun_request request = { .verb = "status", .keep_going = true,
+					.none_ok = getenv("SLURM_HET_SIZE") };
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *kv = new_request(s);
 	_cleanup_(freep) char **args = calloc(s->n_names + 2, sizeof(*args));
@@ -194,7 +197,7 @@ static int ask(struct status *s, struct error *err)
 	int r;
 
 	if (!s->all_nodes || srun_get_n_nodes() <= 1) {
-		if (rpc_open(&rpc, false, err) < 0)
+		if (rpc_open(&rpc, err) < 0)
 			return (int)error_to_exit(err);
 		return rpc_call(rpc, kv, &h, err);
 	}
@@ -223,7 +226,7 @@ static int run(int argc, char **argv)
 		return code;
 	if (s.node_report) {
 		request = new_request(&s);
-		return srun_report(request);
+		return srun_report(request, 0);
 	}
 	code = ask(&s, &err);
 	if (!s.watch && s.json && (code == STAGE_EXIT_OK || s.list.n_items))

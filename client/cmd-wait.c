@@ -22,6 +22,7 @@
 
 #define HOLD_SILENT_MS 5000
 #define HOLD_EVERY_MS 60000
+#define HOLD_PATIENCE_MS 5000
 
 struct wait {
 	char **names;
@@ -125,11 +126,13 @@ static int wait_all_nodes(struct wait *w, const struct rpc_handler *h, struct er
 {
 	struct srun_request request = { .verb = "wait",
 					.none_ok = w->none_ok || getenv("SLURM_HET_SIZE") };
-	_cleanup_(freep) char **args = calloc(w->n_names + 2, sizeof(*args));
-	char any[] = "--any";
+	_cleanup_(freep) char **args = calloc(w->n_names + 3, sizeof(*args));
+	char any[] = "--any", hold[] = "--hold";
 
 	if (!args)
 		return STAGE_EXIT_FAILED;
+	if (w->hold)
+		args[request.n_args++] = hold;
 	if (w->any)
 		args[request.n_args++] = any;
 	for (size_t i = 0; i < w->n_names; i++)
@@ -143,7 +146,7 @@ static int wait_here(struct wait *w, const struct rpc_handler *h, struct error *
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *request = new_request(w);
 
-	if (rpc_open(&rpc, false, err) < 0)
+	if ((w->hold ? rpc_open_early(&rpc, HOLD_PATIENCE_MS, err) : rpc_open(&rpc, err)) < 0)
 		return (int)error_to_exit(err);
 	return rpc_call(rpc, request, h, err);
 }
@@ -188,7 +191,7 @@ static int run(int argc, char **argv)
 		return code;
 	if (w.node_report) {
 		request = new_request(&w);
-		return srun_report(request);
+		return srun_report(request, w.hold ? HOLD_PATIENCE_MS : 0);
 	}
 	h.timeout_ms = w.timeout_ms;
 	if (w.hold && !w.quiet && !w.mute) {

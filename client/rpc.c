@@ -1,11 +1,13 @@
 /*
  * The connection is nonblocking and sits in a waitloop, so that a signal or the user's --timeout
  * ends a wait at once, whatever the daemon does. There is no reconnect: a daemon that has gone
- * has taken its workers with it, and the user must know.
+ * has taken its workers with it, and the user must know. Only at the very start of a job may a
+ * socket that is not there yet be looked for again (rpc_open_early()).
  */
 #include "client/rpc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -17,6 +19,8 @@
 #include "common/parse.h"
 #include "common/proto.h"
 #include "common/rundir.h"
+
+#define LOOK_US 50000
 
 struct rpc {
 	int fd;
@@ -104,7 +108,30 @@ static int open_component(struct rpc **rpcp, struct error *err)
 	return -ENOENT;
 }
 
-int rpc_open(struct rpc **rpcp, bool any_component, struct error *err)
+/* The keeper could not start and said why, in a file beside the socket that is not there. */
+static bool read_reason(const char *path, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(freep) char *file = NULL;
+	const char *slash = strrchr(path, '/');
+	char text[512];
+	ssize_t n;
+
+	if (!slash || asprintf(&file, "%.*s/" RUNDIR_FAILED, (int)(slash - path), path) < 0) {
+		file = NULL;
+		return false;
+	}
+	fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return false;
+	text[n] = '\0';
+	text[strcspn(text, "\n")] = '\0';
+	error_exit(err, STAGE_EXIT_FAILED, EIO, "staging could not begin: %s", text);
+	return true;
+}
+
+static int open_once(struct rpc **rpcp, bool any_component, struct error *err)
 {
 	char path[256];
 	int r;
@@ -113,8 +140,23 @@ int rpc_open(struct rpc **rpcp, bool any_component, struct error *err)
 	if (r < 0)
 		return r;
 	r = rpc_open_path(rpcp, path, err);
-	if (r < 0 && any_component && open_component(rpcp, NULL) == 0)
+	if (r == 0 || (any_component && open_component(rpcp, NULL) == 0))
 		return 0;
+	return read_reason(path, err) ? -EIO : r;
+}
+
+int rpc_open(struct rpc **rpcp, struct error *err)
+{
+	return open_once(rpcp, false, err);
+}
+
+int rpc_open_early(struct rpc **rpcp, uint64_t patience_ms, struct error *err)
+{
+	uint64_t until_ms = clock_ms() + patience_ms;
+	int r;
+
+	while ((r = open_once(rpcp, true, err)) < 0 && r != -EIO && clock_ms() < until_ms)
+		usleep(LOOK_US);
 	return r;
 }
 

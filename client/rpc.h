@@ -21,9 +21,16 @@ struct rpc;
  */
 int rpc_find_socket(char *buf, size_t size, struct error *err);
 
-/* Connects there. No daemon: -errno with STAGE_EXIT_NO_STAGING. any_component: where the socket
- * of the environment is not on this node, those of the job's heterogeneous components are tried. */
-int rpc_open(struct rpc **rpcp, bool any_component, struct error *err);
+/* Connects there. No daemon: -errno with STAGE_EXIT_NO_STAGING, or STAGE_EXIT_FAILED where the
+ * keeper left the reason. */
+int rpc_open(struct rpc **rpcp, struct error *err);
+
+/*
+ * For the plugin's sake, at the start of a job: where the socket of the environment is not on this
+ * node those of the job's heterogeneous components are tried, and for patience_ms it may still
+ * come, because the hook that starts the keeper does not wait for a slow one.
+ */
+int rpc_open_early(struct rpc **rpcp, uint64_t patience_ms, struct error *err);
 int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err);
 void rpc_close(struct rpc *rpc);
 DEFINE_FREEP(struct rpc, rpc_close)

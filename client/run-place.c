@@ -105,6 +105,7 @@ static void place_by_launcher(struct run_place *p, size_t i, const char *value,
 	p->local_id = get_number(get_env(launchers[i].rank));
 	if (i == 0) {
 		tasks = get_env("SLURM_STEP_TASKS_PER_NODE");
+		p->n_nodes = get_number(get_env("SLURM_STEP_NUM_NODES"));
 		p->n_local = tasks ? run_place_parse_tasks(tasks,
 							   get_number(get_env("SLURM_NODEID"))) : 0;
 		snprintf(launch, sizeof(launch), "j%s.%s", get_env("SLURM_JOB_ID"),

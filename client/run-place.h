@@ -13,6 +13,7 @@ struct run_place {
 	bool shared;        /* by a launcher that gave the tasks of a node numbers */
 	uint32_t local_id;  /* 0: stages for the node */
 	uint32_t n_local;   /* tasks on this node, 0: not known */
+	uint32_t n_nodes;   /* of the step, 0: not known */
 	uint32_t job_id;    /* for messages: of Slurm, or the process's */
 	char key[RUN_KEY_SIZE]; /* the same for all tasks of this step that ask for the same value,
 				 * and for no others of this user on this node */

@@ -131,14 +131,17 @@ void snapshot_list_deinit(struct snapshot_list *l)
 
 int snapshot_list_get_exit(const struct snapshot_list *l)
 {
-	bool all = true;
+	size_t n_ready = 0, n_released = 0;
 
 	for (size_t i = 0; i < l->n_items; i++) {
 		if (l->items[i].state == STAGE_FAILED)
 			return l->items[i].code ? l->items[i].code : STAGE_EXIT_FAILED;
-		all = all && l->items[i].state == STAGE_READY;
+		n_ready += l->items[i].state == STAGE_READY;
+		n_released += l->items[i].state == STAGE_RELEASED;
 	}
-	return all ? STAGE_EXIT_OK : STAGE_EXIT_NOT_READY;
+	if (n_ready + n_released == l->n_items && (n_ready || !l->n_items))
+		return STAGE_EXIT_OK;
+	return STAGE_EXIT_NOT_READY;
 }
 
 /* With equal or no ETA the lower percentage loses. */

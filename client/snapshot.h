@@ -45,7 +45,8 @@ struct snapshot_list {
 int snapshot_list_update(struct snapshot_list *l, struct kv **kvp, const struct snapshot **sp);
 void snapshot_list_deinit(struct snapshot_list *l);
 
-/* Exit status for all of them: 0, the code of the first failure, or STAGE_EXIT_NOT_READY. */
+/* Exit status for all of them: 0, the code of the first failure, or STAGE_EXIT_NOT_READY. What was
+ * released does not count, unless there is nothing else. */
 int snapshot_list_get_exit(const struct snapshot_list *l);
 
 /* The one that holds the others up: not ready, with the longest time to go. NULL: none. */

@@ -65,7 +65,7 @@ static const char *get_node(char *buf, size_t size)
 	return buf;
 }
 
-int srun_report(struct kv *request)
+int srun_report(struct kv *request, uint64_t patience_ms)
 {
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *done = proto_new(PROTO_OP_DONE);
@@ -78,7 +78,7 @@ int srun_report(struct kv *request)
 
 	r.node = get_node(host, sizeof(host));
 	r.interval_ms = n_nodes * 20 > 1000 ? n_nodes * 20 : 1000;
-	code = rpc_open(&rpc, true, &err) < 0 ? (int)error_to_exit(&err)
+	code = rpc_open_early(&rpc, patience_ms, &err) < 0 ? (int)error_to_exit(&err)
 					      : rpc_call(rpc, request, &h, &err);
 	snapshot_list_deinit(&r.seen);
 	if (!done)

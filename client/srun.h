@@ -33,8 +33,9 @@ int srun_each_node(const struct srun_request *request, const struct rpc_handler 
 		   struct error *err);
 
 /* The node's side: answers request from the local daemon to stdout as reports (client/report.h).
- * Returns what the process exits with: 0, the report tells the rest. */
-int srun_report(struct kv *request);
+ * patience_ms: as for rpc_open_early(). Returns what the process exits with: 0, the report tells
+ * the rest. */
+int srun_report(struct kv *request, uint64_t patience_ms);
 
 /* May this variable go to the step? Most of Slurm's would change how the step looks. */
 bool srun_keeps_variable(const char *variable);

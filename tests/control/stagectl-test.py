@@ -153,6 +153,25 @@ class Waiting(unittest.TestCase):
         self.assertEqual(stagectl("wait").returncode, 5)
         self.assertEqual(stagectl("wait", SLURM_JOB_ID="4294967295").returncode, 5)
 
+    def test_what_the_keeper_left_is_told(self):
+        top = tempfile.mkdtemp(prefix="stagectl-")
+        with open(f"{top}/failed", "w") as f:
+            f.write("no tmpfs for this job\nmore\n")
+        for args in ["wait"], ["wait", "--hold"]:
+            r = stagectl(*args, STAGE_DATA_SOCKET=f"{top}/sock")
+            self.assertEqual((r.returncode, r.stderr),
+                             (1, "stagectl: staging could not begin: no tmpfs for this job\n"))
+        shutil.rmtree(top)
+
+    def test_held_a_socket_that_comes_late_is_found(self):
+        with FakeDaemon(wait=answer(dataset("a", "ready"), done())) as d:
+            os.rename(d.path, f"{d.top}/hidden")
+            p = start("wait", "--hold", STAGE_DATA_SOCKET=d.path)
+            self.assertEqual(stagectl("wait", STAGE_DATA_SOCKET=d.path).returncode, 5)
+            os.rename(f"{d.top}/hidden", d.path)
+            self.assertEqual(p.communicate(timeout=20), ("", ""))
+            self.assertEqual(p.returncode, 0)
+
     def test_who_is_no_stagingd_is_told(self):
         for packet in b"rubbish", b"proto=2\0op=done\0id=1\0code=0\0", b"op=done\0\0":
             with FakeDaemon(wait=answer(packet)) as d:

@@ -94,6 +94,8 @@ static void test_exit_status_of_a_list(void **state)
 	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
 
 	assert_int_equal(snapshot_list_get_exit(&l), STAGE_EXIT_OK);
+	update(&l, "name=r state=released");
+	assert_int_equal(snapshot_list_get_exit(&l), STAGE_EXIT_NOT_READY);
 	update(&l, "name=a state=ready");
 	assert_int_equal(snapshot_list_get_exit(&l), STAGE_EXIT_OK);
 	update(&l, "name=b state=staging");
