@@ -117,13 +117,19 @@ static void exec_keeper(const char *const *argv, int in, int out)
 	_exit(127);
 }
 
-/* in, out: become fds 0 and 1, -1: /dev/null. */
-static int spawn(const char *const *argv, int in, int out, struct error *err)
+/* in, out: become fds 0 and 1, -1: /dev/null. The pid of the program, or -errno. */
+static pid_t spawn(const char *const *argv, int in, int out, struct error *err)
 {
-	pid_t pid;
+	_cleanup_(fd_closep) int rd = -1, wr = -1;
+	pid_t pid, program = 0;
+	int fds[2];
 
 	if (access(argv[0], X_OK) < 0)
 		return error_errno(err, errno, "%s", argv[0]);
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "pipe");
+	rd = fds[0];
+	wr = fds[1];
 	pid = fork();
 	if (pid < 0)
 		return error_errno(err, errno, "fork");
@@ -132,19 +138,23 @@ static int spawn(const char *const *argv, int in, int out, struct error *err)
 			_exit(1);
 		pid = fork();
 		if (pid != 0)
-			_exit(pid < 0);
+			_exit(pid < 0 || fd_write_all(wr, &pid, sizeof(pid)) < 0);
 		exec_keeper(argv, in, out);
 	}
+	close(steal_fd(&wr)); /* the program's copy goes at its exec, so the read always ends */
+	if (fd_read_all(rd, &program, sizeof(program)) < 0)
+		program = 0;
 	while (waitpid(pid, NULL, 0) < 0 && errno == EINTR)
 		;
-	return 0;
+	return program > 0 ? program : error_set(err, EAGAIN, "stage-keeper: fork failed");
 }
 
 /* As spawn(), *rdp: where to read what it writes to fd 1. */
-static int spawn_reading(const char *const *argv, int in, int *rdp, struct error *err)
+static pid_t spawn_reading(const char *const *argv, int in, int *rdp, struct error *err)
 {
 	_cleanup_(fd_closep) int rd = -1, wr = -1;
-	int fds[2], r;
+	int fds[2];
+	pid_t pid;
 
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "pipe");
@@ -152,11 +162,11 @@ static int spawn_reading(const char *const *argv, int in, int *rdp, struct error
 	wr = fds[1];
 	if (move_up(&wr) < 0)
 		return error_errno(err, errno, "pipe");
-	r = spawn(argv, in, wr, err);
-	if (r < 0)
-		return r;
+	pid = spawn(argv, in, wr, err);
+	if (pid < 0)
+		return pid;
 	*rdp = steal_fd(&rd);
-	return 0;
+	return pid;
 }
 
 /* Reads what comes until the end, or until the deadline (-ETIMEDOUT), or until *enough bytes.
@@ -214,13 +224,15 @@ static size_t add_conf(const char **argv, size_t n, const char *conf_path)
 	return n;
 }
 
-int launch_run(const struct launch_job *job, const char *conf_path, struct error *err)
+int launch_run(const struct launch_job *job, const char *conf_path, int *pidfdp,
+	       struct error *err)
 {
 	_cleanup_(fd_closep) int spec = -1, out = -1;
 	char id[16], uid[16], gid[16], restart[16];
 	const char *argv[MAX_ARGS] = { launch_program, "run", "--job", id, "--uid", uid, "--gid",
 				       gid, "--restart", restart };
 	size_t n = 10;
+	pid_t pid;
 	int r;
 
 	snprintf(id, sizeof(id), "%u", (unsigned)job->job_id);
@@ -239,10 +251,15 @@ int launch_run(const struct launch_job *job, const char *conf_path, struct error
 		return r;
 	if (move_up(&spec) < 0)
 		return error_errno(err, errno, "memfd");
-	r = spawn_reading(argv, spec, &out, err);
-	if (r < 0)
-		return r;
-	return wait_answer(out, err);
+	pid = spawn_reading(argv, spec, &out, err);
+	if (pid < 0)
+		return pid;
+	r = wait_answer(out, err);
+	if (r == -ETIMEDOUT && pidfdp) {
+		*pidfdp = fd_pidfd_open(pid);
+		*pidfdp = *pidfdp < 0 ? -1 : *pidfdp;
+	}
+	return r;
 }
 
 int launch_clean(uint32_t job_id, const char *conf_path, struct error *err)
@@ -252,14 +269,14 @@ int launch_clean(uint32_t job_id, const char *conf_path, struct error *err)
 	const char *argv[MAX_ARGS] = { launch_program, "clean", "--job", id, "--timeout", timeout };
 	uint64_t deadline_ms = clock_ms() + LAUNCH_CLEAN_WAIT_MS;
 	ssize_t n;
-	int r;
+	pid_t pid;
 
 	snprintf(id, sizeof(id), "%u", (unsigned)job_id);
 	snprintf(timeout, sizeof(timeout), "%d", LAUNCH_CLEAN_WAIT_MS - 1000);
 	add_conf(argv, 6, conf_path);
-	r = spawn_reading(argv, -1, &out, err);
-	if (r < 0)
-		return r;
+	pid = spawn_reading(argv, -1, &out, err);
+	if (pid < 0)
+		return pid;
 	do {
 		n = read_until(out, deadline_ms, buf, sizeof(buf));
 	} while (n > 0);
@@ -272,6 +289,9 @@ int launch_reap(const char *conf_path, struct error *err)
 {
 	const char *argv[MAX_ARGS] = { launch_program, "reap" };
 
+	pid_t pid;
+
 	add_conf(argv, 2, conf_path);
-	return spawn(argv, -1, -1, err);
+	pid = spawn(argv, -1, -1, err);
+	return pid < 0 ? pid : 0;
 }

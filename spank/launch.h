@@ -26,10 +26,12 @@ struct launch_job {
 
 /*
  * `stage-keeper run`. 0: the job's directory is there. -ETIMEDOUT: not within
- * LAUNCH_RUN_WAIT_MS, it goes on by itself. Other failures: err has the sentence.
- * conf_path: NULL for the default.
+ * LAUNCH_RUN_WAIT_MS, it goes on by itself, and *pidfdp (if not NULL) is its pidfd, the caller's,
+ * or -1 where the kernel has none. Other failures: err has the sentence. conf_path: NULL for the
+ * default.
  */
-int launch_run(const struct launch_job *job, const char *conf_path, struct error *err);
+int launch_run(const struct launch_job *job, const char *conf_path, int *pidfdp,
+	       struct error *err);
 
 /* `stage-keeper clean`: 0: it has ended. -ETIMEDOUT: not within LAUNCH_CLEAN_WAIT_MS, goes on. */
 int launch_clean(uint32_t job_id, const char *conf_path, struct error *err);

@@ -3,12 +3,14 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/rundir.h"
@@ -34,6 +36,7 @@
 #define ENV_POLL_US 5000
 
 static char start_error[ERROR_MAX_SIZE];
+static int slow_keeper = -1; /* pidfd of one that this step has started and that doesn't answer */
 
 const char *node_get_start_error(void)
 {
@@ -78,7 +81,7 @@ void node_prolog(spank_t sp, const char *conf_path)
 	job.nodelist = job.nodelist ? job.nodelist : getenv("SLURM_NODELIST");
 	job.n_nodes = getenv("SLURM_JOB_NUM_NODES");
 	job.partition = getenv("SLURM_JOB_PARTITION");
-	if (launch_run(&job, conf_path, &err) < 0)
+	if (launch_run(&job, conf_path, NULL, &err) < 0)
 		slurm_error("stage-data: job=%u: %s", (unsigned)job.job_id, err.text);
 	leave_mark();
 }
@@ -153,11 +156,23 @@ void node_step_start(spank_t sp, const char *conf_path)
 		.gid = step->gid, .in_step = true, .spec = step->spec, .node = node,
 		.nodelist = nodelist, .n_nodes = n_nodes, .partition = partition,
 	};
-	r = launch_run(&job, conf_path, &err);
+	r = launch_run(&job, conf_path, &slow_keeper, &err);
 	if (r < 0)
 		slurm_error("stage-data: job=%u: %s", (unsigned)job.job_id, err.text);
 	if (r < 0 && r != -ETIMEDOUT)
 		snprintf(start_error, sizeof(start_error), "%s", err.text);
+}
+
+void node_step_exit(spank_t sp)
+{
+	uint32_t job_id;
+
+	/* With a run directory it has left the job's cgroups, and the clean-up will find it. */
+	if (slow_keeper >= 0 && spank_get_item(sp, S_JOB_ID, &job_id) == ESPANK_SUCCESS &&
+	    !rundir_exists(job_id))
+		(void)fd_pidfd_kill(slow_keeper, SIGKILL);
+	fd_closep(&slow_keeper);
+	slow_keeper = -1;
 }
 
 /* --- the user, in a step ------------------------------------------------------------------- */

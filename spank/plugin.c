@@ -99,7 +99,9 @@ int slurm_spank_job_epilog(spank_t sp, int ac, char **av)
 
 int slurm_spank_exit(spank_t sp, int ac, char **av)
 {
-	if (spank_context() == S_CTX_REMOTE && geteuid() == 0)
+	if (spank_context() == S_CTX_REMOTE && geteuid() == 0) {
+		node_step_exit(sp);
 		node_extern_exit(sp, get_conf_path(ac, av));
+	}
 	return 0;
 }

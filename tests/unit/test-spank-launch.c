@@ -68,7 +68,7 @@ static void test_answers(void **state)
 		int r;
 
 		write_program(*state, cases[i].body);
-		r = launch_run(&job, NULL, &err);
+		r = launch_run(&job, NULL, NULL, &err);
 		if (r != cases[i].expect || strcmp(err.text, cases[i].text))
 			fail_msg("%s: %d, %s", cases[i].body, r, err.text);
 	}
@@ -81,10 +81,25 @@ static void test_a_slow_keeper_goes_on_and_a_late_answer_does_not_kill_it(void *
 	uint64_t start = clock_ms();
 
 	write_program(*state, "sleep 0.7; printf R 2>/dev/null; echo lives >$out.new; mv $out.new $out");
-	assert_int_equal(launch_run(&job, NULL, &err), -ETIMEDOUT);
+	assert_int_equal(launch_run(&job, NULL, NULL, &err), -ETIMEDOUT);
 	assert_in_range(clock_ms() - start, LAUNCH_RUN_WAIT_MS, LAUNCH_RUN_WAIT_MS + 150);
 	text = read_out();
 	assert_string_equal(text, "lives\n");
+}
+
+static void test_a_keeper_that_hangs_can_be_ended(void **state)
+{
+	_cleanup_(fd_closep) int pidfd = -1;
+	struct error err = ERROR_INIT;
+
+	write_program(*state, "exec sleep 60");
+	assert_int_equal(launch_run(&job, NULL, &pidfd, &err), -ETIMEDOUT);
+	if (pidfd < 0)
+		skip(); /* no pidfds here */
+	assert_int_equal(fd_pidfd_kill(pidfd, SIGKILL), 0);
+	for (int i = 0; i < 400 && fd_pidfd_kill(pidfd, 0) == 0; i++)
+		usleep(5000);
+	assert_int_equal(fd_pidfd_kill(pidfd, 0), -ESRCH);
 }
 
 static void test_missing_and_broken_programs_are_named(void **state)
@@ -93,12 +108,12 @@ static void test_missing_and_broken_programs_are_named(void **state)
 
 	write_program(*state, "");
 	unlink(program);
-	assert_int_equal(launch_run(&job, NULL, &err), -ENOENT);
+	assert_int_equal(launch_run(&job, NULL, NULL, &err), -ENOENT);
 	assert_non_null(strstr(err.text, program));
 	write_program(*state, "");
 	assert_int_equal(truncate(program, 0), 0);
 	assert_int_equal(truncate(program, 4), 0); /* neither script nor ELF */
-	assert_int_equal(launch_run(&job, NULL, &err), -EIO);
+	assert_int_equal(launch_run(&job, NULL, NULL, &err), -EIO);
 	assert_string_equal(err.text, "cannot be executed");
 	assert_int_equal(launch_clean(1, NULL, &err), 0); /* ended at once */
 }
@@ -110,11 +125,11 @@ static void test_arguments(void **state)
 	_cleanup_(freep) char *a = NULL, *b = NULL, *c = NULL;
 
 	write_program(*state, "echo \"$@\" >$out; printf R");
-	assert_int_equal(launch_run(&j, NULL, &err), 0);
+	assert_int_equal(launch_run(&j, NULL, NULL, &err), 0);
 	a = read_out();
 	assert_string_equal(a, "run --job 4711 --uid 1001 --gid 1002 --restart 2 --node n1\n");
 	j.in_step = true;
-	assert_int_equal(launch_run(&j, "/x.conf", &err), 0);
+	assert_int_equal(launch_run(&j, "/x.conf", NULL, &err), 0);
 	b = read_out();
 	assert_string_equal(b, "run --job 4711 --uid 1001 --gid 1002 --restart 2 --step "
 			       "--node n1 --conf /x.conf\n");
@@ -141,7 +156,7 @@ static void test_nothing_of_the_host_is_inherited(void **state)
 		      "for f in /proc/$$/fd/*; do n=${f##*/}; [ $n -gt 9 ] || printf %s, $n; done; echo\n"
 		      "read -r s </proc/$$/stat; set -- ${s##*)}; echo \"ppid=$2 session=$4\"; } >$out\n"
 		      "printf R");
-	assert_int_equal(launch_run(&job, NULL, &err), 0);
+	assert_int_equal(launch_run(&job, NULL, NULL, &err), 0);
 	signal(SIGUSR1, SIG_DFL);
 	sigprocmask(SIG_SETMASK, &old, NULL);
 	text = read_out();
@@ -172,7 +187,7 @@ static void test_the_spec_arrives_sealed_and_unread(void **state)
 
 	write_program(*state, "cat >$out; echo x 2>/dev/null >>/proc/$$/fd/0 && echo writable >>$out;"
 			      "printf R");
-	assert_int_equal(launch_run(&job, NULL, &err), 0);
+	assert_int_equal(launch_run(&job, NULL, NULL, &err), 0);
 	fd = open(out, O_RDONLY | O_CLOEXEC);
 	n = read(fd, data, sizeof(data));
 	assert_true(n > 0);
@@ -196,7 +211,7 @@ static void test_too_long_a_value_is_said(void **state)
 	value[69999] = '\0';
 	j.spec = value;
 	write_program(*state, "printf R");
-	assert_int_equal(launch_run(&j, NULL, &err), -E2BIG);
+	assert_int_equal(launch_run(&j, NULL, NULL, &err), -E2BIG);
 }
 
 int main(void)
@@ -204,6 +219,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_answers),
 		cmocka_unit_test(test_a_slow_keeper_goes_on_and_a_late_answer_does_not_kill_it),
+		cmocka_unit_test(test_a_keeper_that_hangs_can_be_ended),
 		cmocka_unit_test(test_missing_and_broken_programs_are_named),
 		cmocka_unit_test(test_arguments),
 		cmocka_unit_test(test_nothing_of_the_host_is_inherited),
