@@ -69,7 +69,7 @@ enum hold hold_decide(const struct hold_facts *f)
 		return HOLD_NONE;
 	if (batch)
 		return f->n_nodes > 1 ? HOLD_JOB : HOLD_NODE;
-	/* Without a batch script, or with one that ran ahead, the tasks are all there is to hold. */
+	/* Without a batch script, or with one that ran ahead, only the tasks can be held. */
 	if (f->wait == CONF_WAIT_SCRIPT && f->script_held && !f->wait_given)
 		return HOLD_NONE;
 	return HOLD_NODE;

@@ -108,8 +108,8 @@ static void exec_keeper(const char *const *argv, int in, int out)
 
 	reset_signals();
 	umask(077);
-	if (null < 0 || chdir("/") < 0 || dup2(in < 0 ? null : in, 0) < 0 || dup2(out < 0 ? null : out, 1) < 0 ||
-	    dup2(null, 2) < 0)
+	if (null < 0 || chdir("/") < 0 || dup2(in < 0 ? null : in, 0) < 0 ||
+	    dup2(out < 0 ? null : out, 1) < 0 || dup2(null, 2) < 0)
 		_exit(127);
 	fd_close_from(3);
 	execve(argv[0], (char *const *)argv, (char *const *)envp);

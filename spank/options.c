@@ -23,7 +23,8 @@ static struct options given;
 
 static bool client_reads_scripts(void)
 {
-	return spank_context() == S_CTX_ALLOCATOR && strcmp(program_invocation_short_name, "salloc");
+	return spank_context() == S_CTX_ALLOCATOR &&
+	       strcmp(program_invocation_short_name, "salloc");
 }
 
 int options_parse_stat(const char *stat, uintptr_t *startp, uintptr_t *endp)
@@ -57,25 +58,25 @@ static void find_cmdline(uintptr_t *startp, uintptr_t *endp)
 	(void)options_parse_stat(buf, startp, endp);
 }
 
-enum options_origin options_find_origin(const char *optarg, const char *inherited,
+enum options_origin options_find_origin(const char *value, const char *inherited,
 					uintptr_t cmdline_start, uintptr_t cmdline_end,
 					bool can_have_script)
 {
-	uintptr_t p = (uintptr_t)optarg;
+	uintptr_t p = (uintptr_t)value;
 
-	if (optarg == inherited)
+	if (value == inherited)
 		return OPTIONS_INHERITED;
 	if (!can_have_script || (p >= cmdline_start && p < cmdline_end))
 		return OPTIONS_COMMAND_LINE;
 	return OPTIONS_SCRIPT;
 }
 
-static enum options_origin get_origin(const char *optarg, const char *env_name)
+static enum options_origin get_origin(const char *value, const char *env_name)
 {
 	uintptr_t start, end;
 
 	find_cmdline(&start, &end);
-	return options_find_origin(optarg, getenv(env_name), start, end, client_reads_scripts());
+	return options_find_origin(value, getenv(env_name), start, end, client_reads_scripts());
 }
 
 static int values_add(struct options_values *v, const char *value)
@@ -116,42 +117,42 @@ static int replace(const char **textp, const char *text)
 	return 0;
 }
 
-static int data_cb(int val, const char *optarg, int remote)
+static int data_cb(int val, const char *value, int remote)
 {
 	int r = 0;
 
 	if (remote)
 		return 0; /* the nodes go by STAGE_SPEC */
-	optarg = optarg ? optarg : "";
-	switch (get_origin(optarg, OPTIONS_ENV_DATA)) {
+	value = value ? value : "";
+	switch (get_origin(value, OPTIONS_ENV_DATA)) {
 	case OPTIONS_INHERITED:
 		break;
 	case OPTIONS_SCRIPT:
-		r = values_add(&given.script, optarg);
+		r = values_add(&given.script, value);
 		break;
 	case OPTIONS_COMMAND_LINE:
-		r = values_add(&given.command_line, optarg);
+		r = values_add(&given.command_line, value);
 		break;
 	}
 	given.no_memory |= r < 0;
 	return 0;
 }
 
-static int wait_cb(int val, const char *optarg, int remote)
+static int wait_cb(int val, const char *value, int remote)
 {
 	int r = 0;
 
 	if (remote)
 		return 0;
-	optarg = optarg ? optarg : "";
-	switch (get_origin(optarg, OPTIONS_ENV_WAIT)) {
+	value = value ? value : "";
+	switch (get_origin(value, OPTIONS_ENV_WAIT)) {
 	case OPTIONS_INHERITED:
 		break;
 	case OPTIONS_SCRIPT:
-		r = replace(&given.wait_script, optarg);
+		r = replace(&given.wait_script, value);
 		break;
 	case OPTIONS_COMMAND_LINE:
-		r = replace(&given.wait_command_line, optarg);
+		r = replace(&given.wait_command_line, value);
 		break;
 	}
 	given.no_memory |= r < 0;

@@ -42,10 +42,10 @@ const struct options *options_get(void);
 /* Forgets it: the next component of a heterogeneous job begins anew. */
 void options_reset(void);
 
-/* Where optarg came from. inherited: what getenv() gives for the inherited value; cmdline_start
+/* Where value came from. inherited: what getenv() gives for the inherited value; cmdline_start
  * and _end: of our memory that holds the command line; can_have_script: this client reads
  * scripts. For tests; the callbacks use it. */
-enum options_origin options_find_origin(const char *optarg, const char *inherited,
+enum options_origin options_find_origin(const char *value, const char *inherited,
 					uintptr_t cmdline_start, uintptr_t cmdline_end,
 					bool can_have_script);
 

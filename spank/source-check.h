@@ -11,7 +11,7 @@ struct dataset_list;
 
 enum {
 	SOURCE_CHECK_OK,
-	SOURCE_CHECK_HANGS,   /* *indexp did not answer in time; what is behind it was not looked at */
+	SOURCE_CHECK_HANGS,   /* *indexp did not answer; what is behind it was not looked at */
 };
 
 /* Called for each source that is missing or can't be read. path: what was looked at. */

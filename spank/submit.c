@@ -1,9 +1,6 @@
 #include "spank/submit.h"
 
 #include <errno.h>
-#include <grp.h>
-#include <pwd.h>
-#include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -12,12 +9,11 @@
 #include "common/conf.h"
 #include "common/dataset.h"
 #include "common/error.h"
-#include "common/path.h"
 #include "common/spec.h"
-#include "spank/client-args.h"
+#include "spank/checks.h"
 #include "spank/hold.h"
 #include "spank/options.h"
-#include "spank/source-check.h"
+#include "spank/say.h"
 
 /*
  * The plugin is listed as `optional`, so Slurm ignores what init_post_opt returns, and the
@@ -31,42 +27,8 @@
  * of the client's environment before Slurm copies it, so that the new job is not taken for one
  * that asked.
  */
-#define MAX_GROUPS 1024
-
 static char *env_data, *env_wait; /* what submit_init() took */
 static bool published;            /* for this or an earlier component */
-
-struct user {
-	char name[256];
-	char home[4096];
-	const char *groups[MAX_GROUPS];
-	size_t n_groups;
-};
-
-static void refuse(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
-static void refuse(const char *fmt, ...)
-{
-	char text[ERROR_MAX_SIZE + 512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	slurm_error("stage-data: %s", text);
-	exit(1);
-}
-
-static void warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
-static void warn(const char *fmt, ...)
-{
-	char text[ERROR_MAX_SIZE + 512];
-	va_list ap;
-
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	slurm_spank_log("stage-data: warning: %s", text);
-}
 
 /* --- what was given ------------------------------------------------------------------------ */
 
@@ -101,17 +63,17 @@ static char *merge_given(const struct options *o)
 	int r;
 
 	if (o->no_memory)
-		refuse("no memory for the option's value");
+		say_refuse("no memory for the option's value");
 	if (cmd->n_given > OPTIONS_MAX_VALUES || script->n_given > OPTIONS_MAX_VALUES)
-		refuse("--stage-data was given %zu times; did the shell expand braces? Put the "
-		       "value in quotes: --stage-data='/path/x-{000..146}.tar'",
-		       cmd->n_given > script->n_given ? cmd->n_given : script->n_given);
+		say_refuse("--stage-data was given %zu times; did the shell expand braces? Put the "
+			   "value in quotes: --stage-data='/path/x-{000..146}.tar'",
+			   cmd->n_given > script->n_given ? cmd->n_given : script->n_given);
 	r = dataset_merge(&base, script->values, script->n_values, &env, !!env, &err);
 	if (r == 0)
 		r = dataset_merge(&value, (const char *const *)&base, !!base, cmd->values,
 				  cmd->n_values, &err);
 	if (r < 0)
-		refuse("%s", err.text);
+		say_refuse("%s", err.text);
 	return value;
 }
 
@@ -122,161 +84,8 @@ static enum conf_wait get_wait(const struct options *o, const struct conf *conf)
 	enum conf_wait wait = conf->default_wait;
 
 	if (text && hold_wait_from_string(text, &wait) < 0)
-		refuse("--stage-wait=%s is not known; use script, tasks or no", text);
+		say_refuse("--stage-wait=%s is not known; use script, tasks or no", text);
 	return wait;
-}
-
-/* --- who asks ------------------------------------------------------------------------------ */
-
-static void get_user(struct user *u)
-{
-	const struct passwd *pw = getpwuid(getuid());
-	const char *home = getenv("HOME");
-	gid_t gids[MAX_GROUPS];
-	int n;
-
-	*u = (struct user){ 0 };
-	snprintf(u->name, sizeof(u->name), "%s", pw ? pw->pw_name : "");
-	if (!pw)
-		snprintf(u->name, sizeof(u->name), "%u", (unsigned)getuid());
-	snprintf(u->home, sizeof(u->home), "%s", home ? home : pw ? pw->pw_dir : "");
-	n = getgroups(MAX_GROUPS, gids);
-	for (int i = 0; i < n; i++) {
-		const struct group *gr = getgrgid(gids[i]);
-		char *name = gr ? strdup(gr->gr_name) : NULL;
-
-		if (name)
-			u->groups[u->n_groups++] = name;
-	}
-}
-
-static void user_deinit(struct user *u)
-{
-	for (size_t i = 0; i < u->n_groups; i++)
-		free((char *)u->groups[i]);
-}
-
-/* --- checks -------------------------------------------------------------------------------- */
-
-/* A job may name several partitions, of which one will do. */
-static void check_admitted(const struct conf *conf, const char *user, const char *partitions)
-{
-	_cleanup_(freep) char *list = strdup(partitions);
-	struct error err = ERROR_INIT;
-	char *save = NULL;
-	int r = -EPERM;
-
-	if (!list)
-		refuse("no memory");
-	if (!*list)
-		r = conf_admit(conf, user, NULL, &err);
-	for (char *p = strtok_r(list, ",", &save); p && r < 0; p = strtok_r(NULL, ",", &save))
-		r = conf_admit(conf, user, p, &err);
-	if (r < 0)
-		refuse("%s", err.text);
-}
-
-/* The login node's configuration has the say here, the node's has it in the end. A DEST that is a
- * path is held against the tiers there, where their paths are known. */
-static void check_dest_and_method(const struct conf *conf, const struct dataset *d,
-				  const struct conf_source *rule)
-{
-	const char *method = dataset_method_to_string(d->method);
-
-	if (d->method != DATASET_METHOD_AUTO && !conf_source_allows_method(rule, method))
-		refuse("%s: method=%s is not allowed for %s by [source %s], which has Methods=%s",
-		       d->name, method, d->source, rule->name, rule->methods);
-	if (!strcmp(d->dest, "auto") || !strcmp(d->dest, "source") || d->dest[0] == '/')
-		return;
-	if (!conf_get_tier(conf, d->dest))
-		refuse("%s: this site has no [tier %s]; leave DEST out, or write auto", d->name,
-		       d->dest);
-	if (!conf_source_allows_tier(rule, d->dest))
-		refuse("%s: %s may not go to %s by [source %s], which has Tiers=%s", d->name,
-		       d->source, d->dest, rule->name, rule->tiers);
-}
-
-static void check_rules(const struct conf *conf, const struct dataset_list *list,
-			const struct user *u)
-{
-	struct error err = ERROR_INIT;
-
-	if (list->n_items > conf->max_items)
-		refuse("%zu datasets, this site allows %u in a job; use a pattern, a list "
-		       "(@@FILE) or an archive", list->n_items, (unsigned)conf->max_items);
-	for (size_t i = 0; i < list->n_items; i++) {
-		const struct dataset *d = &list->items[i];
-		const struct conf_source *rule;
-		char name[DATASET_MAX_ITEM];
-
-		if (d->scheme == DATASET_SCHEME_LIST)
-			continue; /* what it names is known on the node */
-		if (d->scheme == DATASET_SCHEME_CATALOG) {
-			snprintf(name, sizeof(name), "%.*s", (int)strcspn(d->source, "/"), d->source);
-			if (!conf_get_dataset(conf, name))
-				refuse("%s: this site has no dataset @%s; `stagectl list --site` "
-				       "names those it has", d->name, name);
-			continue;
-		}
-		if (conf_match(conf, d->source, u->name, u->groups, u->n_groups, false, &rule,
-			       &err) < 0)
-			refuse("%s: %s", d->name, err.text);
-		check_dest_and_method(conf, d, rule);
-	}
-}
-
-struct looked {
-	const struct dataset_list *list;
-	const char *value;      /* as given */
-	bool starts_later;
-};
-
-/* "year=2020/x" names the dataset year; who meant a directory of that name gets a hint. */
-static const char *get_hint(const struct looked *l, const struct dataset *d, char *buf, size_t size)
-{
-	_cleanup_(freep) char *cwd = getcwd(NULL, 0);
-	size_t n = cwd ? strlen(cwd) : 0;
-
-	buf[0] = '\0';
-	if (!d->name_given || !n || strncmp(d->source, cwd, n) || d->source[n] != '/')
-		return buf;
-	snprintf(buf, size, "%s=%s", d->name, d->source + n + 1);
-	if (strstr(l->value, buf))
-		snprintf(buf, size, "; if %s= is a part of the path, write ./%s=%s", d->name,
-			 d->name, d->source + n + 1);
-	else
-		buf[0] = '\0';
-	return buf;
-}
-
-static void report_source(void *arg, size_t index, const char *path, int errnum)
-{
-	const struct looked *l = arg;
-	char hint[512];
-	const char *name = l->list->items[index].name;
-	const char *text = errnum == EMEDIUMTYPE ? "neither a file nor a directory" :
-						   strerror(errnum);
-
-	if (l->starts_later)
-		warn("%s: %s: %s; it has to be there when the job starts", name, path, text);
-	else
-		refuse("%s: %s: %s; check the path, and that it can be seen from here%s", name,
-		       path, text, get_hint(l, &l->list->items[index], hint, sizeof(hint)));
-}
-
-static void check_sources(const struct dataset_list *list, const char *value,
-			  const struct client_args *args)
-{
-	struct looked l = { list, value, args->starts_later };
-	size_t index;
-	int r;
-
-	r = source_check(list, SOURCE_CHECK_LIMIT_MS, &index, report_source, &l);
-	if (r == SOURCE_CHECK_HANGS)
-		warn("%s: %s does not answer; submitted without a look at it",
-		     list->items[index].name, list->items[index].source);
-	else if (r < 0)
-		warn("submitted without a look at the sources: %s", strerror(-r));
 }
 
 /* --- reading and publishing ---------------------------------------------------------------- */
@@ -293,7 +102,7 @@ static void read_list(struct dataset_list *list, const char *value, const char *
 
 	if (dataset_list_from_string(list, value, &err) < 0 ||
 	    dataset_list_expand(list, cwd ? cwd : "/", home, get_env, NULL, &err) < 0)
-		refuse("%s", err.text);
+		say_refuse("%s", err.text);
 }
 
 static void publish(spank_t sp, const struct dataset_list *list, const struct conf *conf,
@@ -304,22 +113,23 @@ static void publish(spank_t sp, const struct dataset_list *list, const struct co
 	spank_err_t e;
 
 	if (dataset_list_to_string(list, &value) < 0)
-		refuse("no memory");
+		say_refuse("no memory");
 	snprintf(spec.conf_hash, sizeof(spec.conf_hash), "%s", conf->hash);
 	spec.value = value;
 	if (spec_to_string(&spec, &text) < 0)
-		refuse("no memory");
+		say_refuse("no memory");
 	/* More than 128 KiB would make Slurm drain nodes. */
 	if (strlen(text) > DATASET_MAX_VALUE)
-		refuse("the expanded value has %zu bytes, at most %d can travel with a job; put "
-		       "the paths into a file and give @@FILE", strlen(text), DATASET_MAX_VALUE);
+		say_refuse("the expanded value has %zu bytes, at most %d can travel with a job; "
+			   "put the paths into a file and give @@FILE", strlen(text),
+			   DATASET_MAX_VALUE);
 	e = spank_job_control_setenv(sp, SPEC_ENV, text, 1);
 	if (e != ESPANK_SUCCESS)
-		refuse("cannot pass the value on to the job: %s", spank_strerror(e));
+		say_refuse("cannot pass the value on to the job: %s", spank_strerror(e));
 	published = true;
 	/* The step of an srun of its own gets it by srun's environment, and in no other way. */
 	if (spank_context() == S_CTX_LOCAL && setenv(SPEC_ENV_JOB, text, 1) < 0)
-		refuse("no memory");
+		say_refuse("no memory");
 	if (wait != CONF_WAIT_NO && !strcmp(program_invocation_short_name, "salloc"))
 		slurm_spank_log("stage-data: the shell of salloc is not held; `srun stagectl wait` "
 				"returns when the datasets are ready");
@@ -331,23 +141,19 @@ static void submit_request(spank_t sp, const struct options *o, const char *valu
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	struct dataset_list list = { 0 };
 	struct error err = ERROR_INIT;
-	struct client_args args;
-	struct user user;
+	struct checks_user user;
 
-	get_user(&user);
+	checks_get_user(&user);
 	read_list(&list, value, user.home);
 	if (list.n_items > 0) {
 		if (conf_load(&conf, conf_path, &err) < 0)
-			refuse("%s; no dataset can be staged until the site has mended its "
-			       "configuration", err.text);
-		client_args_get(&args);
-		check_admitted(conf, user.name, args.partition);
-		check_rules(conf, &list, &user);
-		check_sources(&list, value, &args);
+			say_refuse("%s; no dataset can be staged until the site has mended its "
+				   "configuration", err.text);
+		checks_run(conf, &list, value, &user);
 		publish(sp, &list, conf, get_wait(o, conf));
 	}
 	dataset_list_deinit(&list);
-	user_deinit(&user);
+	checks_user_deinit(&user);
 }
 
 /* --- inside a job -------------------------------------------------------------------------- */
@@ -360,23 +166,23 @@ static void check_inner_value(const char *value)
 	struct error err = ERROR_INIT;
 	const char *job_text = getenv(SPEC_ENV_JOB);
 	struct spec spec = { 0 };
-	struct user user;
+	struct checks_user user;
 
-	get_user(&user);
+	checks_get_user(&user);
 	read_list(&list, value, user.home);
 	if (list.n_items > 0 && !job_text)
-		refuse("this job was submitted without --stage-data; use srun stagectl run "
-		       "--stage-data=... -- COMMAND");
+		say_refuse("this job was submitted without --stage-data; use srun stagectl run "
+			   "--stage-data=... -- COMMAND");
 	if (job_text && spec_from_string(&spec, job_text, &err) < 0)
-		refuse("%s: %s", SPEC_ENV_JOB, err.text);
+		say_refuse("%s: %s", SPEC_ENV_JOB, err.text);
 	if (dataset_list_to_string(&list, &text) < 0)
-		refuse("no memory");
+		say_refuse("no memory");
 	if (list.n_items > 0 && strcmp(text, spec.value))
-		refuse("the datasets of a running job are not changed by srun; inside the job use "
-		       "stagectl add '%s'", text);
+		say_refuse("the datasets of a running job are not changed by srun; inside the job "
+			   "use stagectl add '%s'", text);
 	spec_deinit(&spec);
 	dataset_list_deinit(&list);
-	user_deinit(&user);
+	checks_user_deinit(&user);
 }
 
 static void submit_step(const struct options *o)
@@ -391,8 +197,8 @@ static void submit_step(const struct options *o)
 	if (!o->wait_command_line)
 		return;
 	if (hold_wait_from_string(o->wait_command_line, &wait) < 0)
-		refuse("--stage-wait=%s is not known; use script, tasks or no",
-		       o->wait_command_line);
+		say_refuse("--stage-wait=%s is not known; use script, tasks or no",
+			   o->wait_command_line);
 	setenv(HOLD_ENV_WAIT, o->wait_command_line, 1);
 }
 

@@ -1,0 +1,182 @@
+#include "spank/checks.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/conf.h"
+#include "common/dataset.h"
+#include "common/error.h"
+#include "spank/client-args.h"
+#include "spank/say.h"
+#include "spank/source-check.h"
+
+/* --- who asks ------------------------------------------------------------------------------ */
+
+void checks_get_user(struct checks_user *u)
+{
+	const struct passwd *pw = getpwuid(getuid());
+	const char *home = getenv("HOME");
+	gid_t gids[CHECKS_MAX_GROUPS];
+	int n;
+
+	*u = (struct checks_user){ 0 };
+	snprintf(u->name, sizeof(u->name), "%s", pw ? pw->pw_name : "");
+	if (!pw)
+		snprintf(u->name, sizeof(u->name), "%u", (unsigned)getuid());
+	snprintf(u->home, sizeof(u->home), "%s", home ? home : pw ? pw->pw_dir : "");
+	n = getgroups(CHECKS_MAX_GROUPS, gids);
+	for (int i = 0; i < n; i++) {
+		const struct group *gr = getgrgid(gids[i]);
+		char *name = gr ? strdup(gr->gr_name) : NULL;
+
+		if (name)
+			u->groups[u->n_groups++] = name;
+	}
+}
+
+void checks_user_deinit(struct checks_user *u)
+{
+	for (size_t i = 0; i < u->n_groups; i++)
+		free((char *)u->groups[i]);
+}
+
+/* --- checks -------------------------------------------------------------------------------- */
+
+/* A job may name several partitions, of which one will do. */
+static void check_admitted(const struct conf *conf, const char *user, const char *partitions)
+{
+	_cleanup_(freep) char *list = strdup(partitions);
+	struct error err = ERROR_INIT;
+	char *save = NULL;
+	int r = -EPERM;
+
+	if (!list)
+		say_refuse("no memory");
+	if (!*list)
+		r = conf_admit(conf, user, NULL, &err);
+	for (char *p = strtok_r(list, ",", &save); p && r < 0; p = strtok_r(NULL, ",", &save))
+		r = conf_admit(conf, user, p, &err);
+	if (r < 0)
+		say_refuse("%s", err.text);
+}
+
+/* The login node's configuration has the say here, the node's has it in the end. A DEST that is a
+ * path is held against the tiers there, where their paths are known. */
+static void check_dest_and_method(const struct conf *conf, const struct dataset *d,
+				  const struct conf_source *rule)
+{
+	const char *method = dataset_method_to_string(d->method);
+
+	if (d->method != DATASET_METHOD_AUTO && !conf_source_allows_method(rule, method))
+		say_refuse("%s: method=%s is not allowed for %s by [source %s], which has "
+			   "Methods=%s", d->name, method, d->source, rule->name, rule->methods);
+	if (!strcmp(d->dest, "auto") || !strcmp(d->dest, "source") || d->dest[0] == '/')
+		return;
+	if (!conf_get_tier(conf, d->dest))
+		say_refuse("%s: this site has no [tier %s]; leave DEST out, or write auto", d->name,
+			   d->dest);
+	if (!conf_source_allows_tier(rule, d->dest))
+		say_refuse("%s: %s may not go to %s by [source %s], which has Tiers=%s", d->name,
+			   d->source, d->dest, rule->name, rule->tiers);
+}
+
+static void check_rules(const struct conf *conf, const struct dataset_list *list,
+			const struct checks_user *u)
+{
+	struct error err = ERROR_INIT;
+
+	if (list->n_items > conf->max_items)
+		say_refuse("%zu datasets, this site allows %u in a job; use a pattern, a list "
+			   "(@@FILE) or an archive", list->n_items, (unsigned)conf->max_items);
+	for (size_t i = 0; i < list->n_items; i++) {
+		const struct dataset *d = &list->items[i];
+		const struct conf_source *rule;
+		char name[DATASET_MAX_ITEM];
+
+		if (d->scheme == DATASET_SCHEME_LIST)
+			continue; /* what it names is known on the node */
+		if (d->scheme == DATASET_SCHEME_CATALOG) {
+			snprintf(name, sizeof(name), "%.*s", (int)strcspn(d->source, "/"),
+				 d->source);
+			if (!conf_get_dataset(conf, name))
+				say_refuse("%s: this site has no dataset @%s; `stagectl list "
+					   "--site` names those it has", d->name, name);
+			continue;
+		}
+		if (conf_match(conf, d->source, u->name, u->groups, u->n_groups, false, &rule,
+			       &err) < 0)
+			say_refuse("%s: %s", d->name, err.text);
+		check_dest_and_method(conf, d, rule);
+	}
+}
+
+struct looked {
+	const struct dataset_list *list;
+	const char *value;      /* as given */
+	bool starts_later;
+};
+
+/* "year=2020/x" names the dataset year; who meant a directory of that name gets a hint. */
+static const char *get_hint(const struct looked *l, const struct dataset *d, char *buf, size_t size)
+{
+	_cleanup_(freep) char *cwd = getcwd(NULL, 0);
+	size_t n = cwd ? strlen(cwd) : 0;
+
+	buf[0] = '\0';
+	if (!d->name_given || !n || strncmp(d->source, cwd, n) || d->source[n] != '/')
+		return buf;
+	snprintf(buf, size, "%s=%s", d->name, d->source + n + 1);
+	if (strstr(l->value, buf))
+		snprintf(buf, size, "; if %s= is a part of the path, write ./%s=%s", d->name,
+			 d->name, d->source + n + 1);
+	else
+		buf[0] = '\0';
+	return buf;
+}
+
+static void report_source(void *arg, size_t index, const char *path, int errnum)
+{
+	const struct looked *l = arg;
+	char hint[512];
+	const char *name = l->list->items[index].name;
+	const char *text = errnum == EMEDIUMTYPE ? "neither a file nor a directory" :
+						   strerror(errnum);
+
+	if (l->starts_later)
+		say_warn("%s: %s: %s; it has to be there when the job starts", name, path, text);
+	else
+		say_refuse("%s: %s: %s; check the path, and that it can be seen from here%s", name,
+			   path, text, get_hint(l, &l->list->items[index], hint, sizeof(hint)));
+}
+
+static void check_sources(const struct dataset_list *list, const char *value,
+			  const struct client_args *args)
+{
+	struct looked l = { list, value, args->starts_later };
+	size_t index;
+	int r;
+
+	r = source_check(list, SOURCE_CHECK_LIMIT_MS, &index, report_source, &l);
+	if (r == SOURCE_CHECK_HANGS)
+		say_warn("%s: %s does not answer; submitted without a look at it",
+			 list->items[index].name, list->items[index].source);
+	else if (r < 0)
+		say_warn("submitted without a look at the sources: %s", strerror(-r));
+}
+
+void checks_run(const struct conf *conf, const struct dataset_list *list, const char *value,
+		const struct checks_user *u)
+{
+	struct client_args args;
+
+	client_args_get(&args);
+	check_admitted(conf, u->name, args.partition);
+	check_rules(conf, list, u);
+	check_sources(list, value, &args);
+}

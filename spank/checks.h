@@ -1,0 +1,29 @@
+/*
+ * checks: what sbatch, srun and salloc refuse before a job exists. A refusal ends the client.
+ */
+#pragma once
+
+#include <stddef.h>
+
+struct conf;
+struct dataset_list;
+
+#define CHECKS_MAX_GROUPS 1024
+
+struct checks_user {
+	char name[256];
+	char home[4096];
+	const char *groups[CHECKS_MAX_GROUPS];
+	size_t n_groups;
+};
+
+/* The caller's names; what can't be looked up stays a number, or empty. */
+void checks_get_user(struct checks_user *u);
+void checks_user_deinit(struct checks_user *u);
+
+/*
+ * Holds the list, expanded, against the configuration and looks at the sources: refuses or warns.
+ * value: as the user gave it. Up to 3 s where a file system hangs.
+ */
+void checks_run(const struct conf *conf, const struct dataset_list *list, const char *value,
+		const struct checks_user *u);

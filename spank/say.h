@@ -1,0 +1,10 @@
+/*
+ * say: one sentence to whoever calls sbatch, srun or salloc.
+ */
+#pragma once
+
+/* Prints it as an error and ends the client with status 1. */
+void say_refuse(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
+
+/* Prints it and goes on. */
+void say_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
