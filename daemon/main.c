@@ -7,6 +7,7 @@
 #include <getopt.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -190,6 +191,8 @@ int main(int argc, char **argv)
 		dprintf(STDERR_FILENO, "stagingd does not work as root for a job\n");
 		return 1;
 	}
+	prctl(PR_SET_NAME, "stagingd"); /* execveat() by a descriptor names it by a number */
+	prctl(PR_SET_DUMPABLE, 0);
 	prepare_process(&o);
 	r = daemon_init(&d, &o, &err);
 	if (r == 0)

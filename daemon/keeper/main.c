@@ -10,6 +10,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -170,6 +171,7 @@ int main(int argc, char **argv)
 	struct args a = { 0 };
 	size_t i = 0;
 
+	prctl(PR_SET_DUMPABLE, 0);
 	clearenv();
 	setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1);
 	umask(022);

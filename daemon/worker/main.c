@@ -37,6 +37,7 @@ int main(int argc, char **argv)
 		return STAGE_EXIT_USAGE;
 	}
 	signal(SIGPIPE, SIG_IGN);
+	prctl(PR_SET_NAME, "stage-worker"); /* execveat() by a descriptor names it by a number */
 	prctl(PR_SET_DUMPABLE, 0);
 	/* modes are those of the source; all of it lies below a directory of the user's, 0700 */
 	umask(0);
