@@ -677,6 +677,15 @@ class Keeping(unittest.TestCase):
             self.assertEqual(d.wait()["code"], "1")
             self.assertIn("fds=0", d.status("a")["warning"])
 
+    def test_mount_that_does_not_answer(self):
+        with Daemon("a=/fake/factsmount_source.mount.silent::method=mount", keeper=True,
+                    conf=CONF + "[mount]\nMountTimeout=300ms\n") as d:
+            done = d.wait()
+            self.assertEqual(done["code"], "124")
+            self.assertIn("MountTimeout", done["text"])
+            wait_for(lambda: d.status("a")["state"] == "failed")
+            self.assertIn(Keeper.UNMOUNT, [m[0] for m in d.keeper.log])
+
     def test_dead_server_is_unmounted(self):
         with Daemon("a=/fake/factsmount_source.mount.link.stays::method=mount", keeper=True) as d:
             self.assertEqual(d.wait()["code"], "0")
