@@ -16,6 +16,7 @@ int error_setv(struct error *err, int errnum, const char *fmt, va_list ap)
 	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
 		text[0] = '\0';
 	err->code = -errnum;
+	err->mended = false;
 	n = text_escape(err->text, sizeof(err->text), text, strlen(text));
 	if (n == sizeof(err->text) - 1)
 		memcpy(err->text + n - 3, "...", 3);
@@ -64,6 +65,7 @@ void error_prefix(struct error *err, const char *fmt, ...)
 {
 	char prefix[ERROR_MAX_SIZE], old[ERROR_MAX_SIZE];
 	enum stage_exit exit_code;
+	bool mended;
 	va_list ap;
 
 	if (!err)
@@ -76,8 +78,31 @@ void error_prefix(struct error *err, const char *fmt, ...)
 	 * backslashes are left alone. */
 	memcpy(old, err->text, sizeof(old));
 	exit_code = err->exit_code;
+	mended = err->mended;
 	error_set(err, -err->code, "%s: %s", prefix, old);
 	err->exit_code = exit_code;
+	err->mended = mended;
+}
+
+int error_mend(struct error *err, const char *fmt, ...)
+{
+	char mend[ERROR_MAX_SIZE / 2], clean[ERROR_MAX_SIZE / 2];
+	size_t n, room;
+	va_list ap;
+
+	if (!err || err->mended)
+		return err ? err->code : 0;
+	va_start(ap, fmt);
+	if (vsnprintf(mend, sizeof(mend), fmt, ap) < 0)
+		mend[0] = '\0';
+	va_end(ap);
+	n = text_escape(clean, sizeof(clean), mend, strlen(mend));
+	room = sizeof(err->text) - n - sizeof("; ");
+	if (strlen(err->text) > room)
+		memcpy(err->text + room - 3, "...", sizeof("..."));
+	strcat(strcat(err->text, "; "), clean);
+	err->mended = true;
+	return err->code;
 }
 
 enum stage_exit error_to_exit(const struct error *err)

@@ -29,6 +29,7 @@ enum stage_exit {
 struct error {
 	int code;                   /* negative errno; 0: nothing set */
 	enum stage_exit exit_code;  /* what stagectl exits with for it; 0: by code */
+	bool mended;                /* the text ends with what to do */
 	char text[ERROR_MAX_SIZE];  /* one line, no newline; control bytes are escaped */
 };
 
@@ -49,6 +50,10 @@ int error_exit(struct error *err, enum stage_exit exit_code, int errnum, const c
 
 /* Puts "context: " in front of what is there. */
 void error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+
+/* Puts "; mend" behind what is there, unless a mend is there: who is nearest to the cause knows best.
+ * A long text is cut to make room. Returns err's code (0 for NULL). */
+int error_mend(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* The exit status that belongs to err: exit_code if set, else ENOSPC/EDQUOT/ENOMEM -> 7,
  * EPERM -> 6, ETIMEDOUT -> 124, else 1. */
