@@ -86,6 +86,25 @@ static bool ends_with(const char *s, const char *end)
 	return n > m && !strcasecmp(s + n - m, end);
 }
 
+enum facts_format magic_get_promise(const char *name)
+{
+	static const struct {
+		const char *end;
+		enum facts_format format;
+	} ends[] = {
+		{ ".tar", FORMAT_TAR },       { ".tgz", FORMAT_TAR },       { ".tzst", FORMAT_TAR },
+		{ ".txz", FORMAT_TAR },       { ".tbz2", FORMAT_TAR },      { ".tbz", FORMAT_TAR },
+		{ ".tar.gz", FORMAT_TAR },    { ".tar.zst", FORMAT_TAR },   { ".tar.xz", FORMAT_TAR },
+		{ ".tar.lz4", FORMAT_TAR },   { ".tar.bz2", FORMAT_TAR },   { ".zip", FORMAT_ZIP },
+		{ ".sqsh", FORMAT_SQUASHFS }, { ".sqfs", FORMAT_SQUASHFS }, { ".squashfs", FORMAT_SQUASHFS },
+	};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (ends_with(name, ends[i].end))
+			return ends[i].format;
+	return FORMAT_PLAIN;
+}
+
 bool magic_is_archive(const void *data, size_t size, const char *name)
 {
 	enum facts_format format = magic_get_format(data, size);
@@ -94,6 +113,5 @@ bool magic_is_archive(const void *data, size_t size, const char *name)
 		return true;
 	if (magic_get_filter(data, size) == FILTER_NONE)
 		return false;
-	return strcasestr(name, ".tar.") || ends_with(name, ".tgz") || ends_with(name, ".tzst") ||
-	       ends_with(name, ".txz") || ends_with(name, ".tbz2") || ends_with(name, ".tbz");
+	return strcasestr(name, ".tar.") || magic_get_promise(name) == FORMAT_TAR;
 }

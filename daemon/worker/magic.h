@@ -15,6 +15,10 @@ enum facts_filter magic_get_filter(const void *data, size_t size);
 /* Of unfiltered bytes. A tar is told by the checksum of its first header (v7, ustar, GNU, pax). */
 enum facts_format magic_get_format(const void *data, size_t size);
 
+/* What a file's name promises to hold: "x.tar.zst", "x.tgz" FORMAT_TAR; "x.sqsh" FORMAT_SQUASHFS;
+ * FORMAT_PLAIN where it promises nothing. For doubts about the content, never to tell it. */
+enum facts_format magic_get_promise(const char *name);
+
 /* An archive a reader of ours could open, wrapped or not, for members of archives: of what is
  * wrapped in a filter the name has to say whether it is a tar. */
 bool magic_is_archive(const void *data, size_t size, const char *name);

@@ -16,6 +16,7 @@
 #include "common/conf.h"
 #include "common/error.h"
 #include "common/parse.h"
+#include "daemon/worker/magic.h"
 
 struct planner {
 	const struct plan_input *in;
@@ -116,6 +117,22 @@ static enum dataset_method auto_method(struct planner *p)
 	return DATASET_METHOD_COPY;
 }
 
+/* A file that is named like an archive and isn't one is damaged more often than meant. */
+static int check_promise(const struct planner *p, struct error *err)
+{
+	const struct facts *f = p->facts;
+	enum facts_format promise = magic_get_promise(p->ds->source);
+	char buf[64];
+
+	if (p->ds->method != DATASET_METHOD_AUTO || f->kind != SOURCE_FILE ||
+	    f->format != FORMAT_PLAIN || promise == FORMAT_PLAIN)
+		return 0;
+	return error_set(err, EINVAL, "%s is %s and not the %s%s its name promises: make or copy it "
+			 "again, or stage it as it is by method=copy", p->ds->source,
+			 f->bytes == 0 ? "empty" : describe(f, buf), facts_format_to_string(promise),
+			 promise == FORMAT_SQUASHFS ? " image" : " archive");
+}
+
 static int check_able(const struct planner *p, struct error *err)
 {
 	const struct plan_ability *a = &p->in->able;
@@ -175,7 +192,9 @@ static int choose_method(struct planner *p, struct error *err)
 	plan->kind = p->facts->kind == SOURCE_FILE && (plan->method == DATASET_METHOD_COPY ||
 						       plan->method == DATASET_METHOD_LINK)
 			     ? SOURCE_FILE : SOURCE_DIR;
-	r = check_able(p, err);
+	r = check_promise(p, err);
+	if (r == 0)
+		r = check_able(p, err);
 	return r < 0 ? r : check_options(p, err);
 }
 

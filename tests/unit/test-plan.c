@@ -32,6 +32,7 @@ struct given {
 	enum dataset_method method;
 	const char *dest;
 	const char *methods, *tiers;
+	const char *path;          /* NULL: one that promises nothing */
 	uint64_t memory, disk;     /* GiB free; 0: plenty. 1: as good as nothing */
 	bool no_disk, no_fuse, no_unpack, hydrate, select, sha256, shard;
 	/* expected */
@@ -60,6 +61,13 @@ static const struct given cases[] = {
 	{ .word = "image with a DEST is copied first", .source = F_IMAGE, .dest = "shm", .got = MOUNT, .tier = "shm", .kind = SOURCE_DIR, .copy_first = true },
 	{ .word = "image, hydrate: mounted at once", .source = F_IMAGE, .hydrate = true, .got = MOUNT, .tier = "shm", .kind = SOURCE_DIR },
 	{ .word = "image, hydrate, no room: mounted all the same", .source = F_IMAGE, .hydrate = true, .memory = 1, .disk = 1, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR },
+	/* a name that promises more than there is */
+	{ .word = "noise named tar", .source = F_FILE, .path = "/p/x.tar", .r = -EINVAL, .got = COPY, .says = "/p/x.tar is a file and not the tar archive its name promises" },
+	{ .word = "noise named image", .source = F_FILE, .path = "/p/x.SQSH", .r = -EINVAL, .got = COPY, .says = "squashfs image" },
+	{ .word = "noise named tgz", .source = F_FILE, .path = "/p/x.tgz", .r = -EINVAL, .got = COPY, .says = "method=copy" },
+	{ .word = "meant as it is", .source = F_FILE, .path = "/p/x.tar", .method = COPY, .got = COPY, .tier = "shm", .kind = SOURCE_FILE },
+	{ .word = "a directory may have any name", .source = F_DIR, .path = "/p/x.tar", .got = COPY, .tier = "shm", .kind = SOURCE_DIR },
+	{ .word = "a tar may have any name", .source = F_TAR, .path = "/p/x.zip", .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
 	/* fallbacks never change the shape */
 	{ .word = "file to disk", .source = F_FILE, .memory = 62, .got = COPY, .tier = "ssd", .kind = SOURCE_FILE },
 	{ .word = "file to a link", .source = F_FILE, .memory = 62, .no_disk = true, .got = LINK, .tier = "source", .kind = SOURCE_FILE },
@@ -130,6 +138,7 @@ static void set_up(const struct given *g, struct dataset *ds, struct policy *pol
 {
 	*ds = (struct dataset){
 		.name = "x",
+		.source = (char *)(g->path ? g->path : "/p/x"),
 		.dest = (char *)(g->dest ? g->dest : "auto"),
 		.method = g->method,
 		.hydrate = g->hydrate,
