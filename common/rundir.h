@@ -35,6 +35,9 @@
 #define RUNDIR_DATA "t/data"
 #define RUNDIR_TRASH ".trash"
 
+/* In STAGE_RUN_DIR: where it is, no keeper is started (daemon/keeper/breaker.h). */
+#define RUNDIR_BREAKER ".breaker"
+
 #define RUNDIR_MAX_SLOTS 64
 
 /* STAGE_RUN_DIR/<job>[/<name>]; returns the length, -ENAMETOOLONG if it does not fit. */

@@ -103,8 +103,11 @@ static uint32_t get_n_nodes(spank_t sp)
 {
 	/* S_JOB_NNODES counts the step's nodes, of which the batch step has one. */
 	_cleanup_(freep) char *text = step_get_env(sp, "SLURM_JOB_NUM_NODES");
+	_cleanup_(freep) char *het = step_get_env(sp, "SLURM_HET_SIZE");
+	uint32_t n_nodes = text ? (uint32_t)strtoul(text, NULL, 10) : 1;
 
-	return text ? (uint32_t)strtoul(text, NULL, 10) : 1;
+	/* Each component of a heterogeneous job has at least a node of its own. */
+	return n_nodes + (het ? 1 : 0);
 }
 
 static enum hold get_hold(spank_t sp, const struct step *step)

@@ -15,6 +15,7 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/kv.h"
+#include "common/rundir.h"
 #include "common/spec.h"
 
 #include "stage-build.h"
@@ -205,8 +206,8 @@ static int wait_answer(int fd, struct error *err)
 	if (n == -ETIMEDOUT)
 		return error_set(err, ETIMEDOUT, "stage-keeper has not answered within %d ms",
 				 LAUNCH_RUN_WAIT_MS);
-	if (n > 0 && buf[0] == 'R')
-		return 0;
+	if (n > 0 && (buf[0] == 'R' || buf[0] == 'S'))
+		return 0; /* running, or left to a step by the configuration */
 	if (n > 1 && buf[0] == 'E') {
 		buf[1 + strcspn(buf + 1, "\n")] = '\0';
 		return error_set(err, EIO, "%s", buf + 1);
@@ -235,6 +236,9 @@ int launch_run(const struct launch_job *job, const char *conf_path, int *pidfdp,
 	pid_t pid;
 	int r;
 
+	if (access(STAGE_RUN_DIR "/" RUNDIR_BREAKER, F_OK) == 0)
+		return error_set(err, EAGAIN, "staging is off on this node after several crashes of "
+				 "stage-keeper; tell the site's administrators");
 	snprintf(id, sizeof(id), "%u", (unsigned)job->job_id);
 	snprintf(uid, sizeof(uid), "%u", (unsigned)job->uid);
 	snprintf(gid, sizeof(gid), "%u", (unsigned)job->gid);

@@ -7,7 +7,9 @@
  */
 #pragma once
 
-#define BREAKER_FILE ".breaker"
+#include "common/rundir.h"
+
+#define BREAKER_FILE RUNDIR_BREAKER
 #define BREAKER_COUNT_FILE ".crashes" /* eight bytes a crash: clock_ms() in host order */
 #define BREAKER_LIMIT 3
 #define BREAKER_WINDOW_MS (60 * 60 * 1000)

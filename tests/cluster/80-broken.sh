@@ -73,6 +73,12 @@ test_the_worker_crashes() {
 	broken_on_n1 't:|worker'
 }
 
+test_crashes_of_keepers_turn_staging_off() {
+	on n1 bash -c 'mkdir -p /run/stage-data && echo off >/run/stage-data/.breaker'
+	at_end "on n1 rm -f /run/stage-data/.breaker"
+	broken_on_n1 'off on this node after several crashes'
+}
+
 test_the_keeper_hangs() {
 	replace_on_n1 stage-keeper <<<$'#!/bin/bash\nexec sleep 20'
 	broken_on_n1 'keeper|staging'
