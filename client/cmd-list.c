@@ -1,11 +1,10 @@
 #include "client/cmd.h"
 
-#include <errno.h>
-#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "client/node-list.h"
 #include "client/output.h"
 #include "client/rpc.h"
 #include "client/snapshot.h"
@@ -52,20 +51,15 @@ static int list_site(bool names_only)
 	return STAGE_EXIT_OK;
 }
 
-/* What root has to say about this node is the keeper's: it reads the state files. */
 static int list_node(void)
 {
-	char path[PATH_MAX];
+	struct error err = ERROR_INIT;
 
 	if (geteuid() != 0) {
 		output_error("list --node reads what belongs to root; run it as root");
 		return STAGE_EXIT_REFUSED;
 	}
-	if (cmd_get_helper(path, sizeof(path), "stage-keeper") < 0)
-		return STAGE_EXIT_FAILED;
-	execl(path, "stage-keeper", "list", (char *)NULL);
-	output_error("run %s: %s", path, strerror(errno));
-	return STAGE_EXIT_FAILED;
+	return node_list_print(&err) < 0 ? output_fail(&err) : STAGE_EXIT_OK;
 }
 
 static void on_message(void *arg, const char *op, struct kv **kvp)

@@ -100,7 +100,6 @@ int abort_parse_stuck(const char *status, uid_t uid)
 
 struct search {
 	uid_t uid;
-	const struct proc *known; /* one to prefer */
 	struct proc found;
 };
 
@@ -135,12 +134,12 @@ static int look_at(void *arg, pid_t pid)
 	if (!stuck)
 		return 0;
 	s->found = p;
-	return p.pid == s->known->pid && p.start == s->known->start;
+	return 1;
 }
 
 int abort_look(struct abort_watch *w, int dirfd, const bool *slots, uid_t uid, uint64_t limit_ms)
 {
-	struct search s = { .uid = uid, .known = &w->stuck };
+	struct search s = { .uid = uid };
 	unsigned waiting[RUNDIR_MAX_SLOTS] = { 0 }, n = 0;
 
 	for (unsigned i = 0; i < RUNDIR_MAX_SLOTS; i++)

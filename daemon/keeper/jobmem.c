@@ -1,9 +1,8 @@
 #include "daemon/keeper/jobmem.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <fnmatch.h>
+#include <glob.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -14,7 +13,6 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/conf.h"
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/log.h"
@@ -23,52 +21,30 @@
 #include "daemon/keeper/mountinfo.h"
 #include "daemon/keeper/proc.h"
 
-/* controller NULL: v2 */
-static int find_mount(const char *controller, char *buf, size_t size)
+static int find_one(const char *pattern, char *buf, size_t size)
 {
-	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
-	struct mountinfo m;
+	glob_t g;
+	int r = glob(pattern, 0, NULL, &g);
 
-	while (f && mountinfo_next(f, &m)) {
-		if (controller ? strcmp(m.type, "cgroup") != 0 ||
-					 !conf_list_has(m.options, controller)
-			       : strcmp(m.type, "cgroup2") != 0)
-			continue;
-		snprintf(buf, size, "%s", m.target);
-		return 0;
-	}
-	return -ENOENT;
-}
-
-/* top/<name that fits pattern>/rest */
-static int find_below(const char *top, const char *pattern, const char *rest, char *buf,
-		      size_t size)
-{
-	_cleanup_(dir_closep) DIR *dir = opendir(top);
-	struct dirent *e;
-
-	while (dir && (e = readdir(dir))) {
-		if (fnmatch(pattern, e->d_name, FNM_PERIOD) != 0)
-			continue;
-		if ((size_t)snprintf(buf, size, "%s/%s/%s", top, e->d_name, rest) < size &&
-		    access(buf, F_OK) == 0)
-			return 0;
-	}
-	return -ENOENT;
+	if (r == 0)
+		snprintf(buf, size, "%s", g.gl_pathv[0]);
+	globfree(&g);
+	return r == 0 ? 0 : -ENOENT;
 }
 
 int jobmem_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, size_t size)
 {
-	char top[PATH_MAX], rest[64];
+	char pattern[PATH_MAX + 64] = "";
+	struct mountinfo m;
 
-	snprintf(rest, sizeof(rest), "uid_%u/job_%u", (unsigned)uid, job_id);
-	if (find_mount(controller, top, sizeof(top)) == 0 &&
-	    find_below(top, "slurm*", rest, buf, size) == 0)
+	if (mountinfo_find(&m, NULL, "cgroup", controller) == 0)
+		snprintf(pattern, sizeof(pattern), "%s/slurm*/uid_%u/job_%u", m.target, uid, job_id);
+	if (find_one(pattern, buf, size) == 0)
 		return 0;
-	if (find_mount(NULL, top, sizeof(top) - sizeof("/system.slice")) < 0)
+	if (mountinfo_find(&m, NULL, "cgroup2", NULL) < 0)
 		return -ENOENT;
-	strcat(top, "/system.slice");
-	return find_below(top, "*slurmstepd.scope", strchr(rest, '/') + 1, buf, size);
+	snprintf(pattern, sizeof(pattern), "%s/system.slice/*slurmstepd.scope/job_%u", m.target, job_id);
+	return find_one(pattern, buf, size);
 }
 
 static int read_number(const char *dir, const char *v1, const char *v2, int64_t *valuep)
@@ -113,19 +89,18 @@ int jobmem_make_group(const char *path, struct error *err)
 	return 0;
 }
 
-static int kill_group(const char *path)
+static void kill_group(const char *path)
 {
 	_cleanup_(file_closep) FILE *f = NULL;
 	char name[PATH_MAX + 16];
 	struct proc p;
-	int pid, n = 0;
+	int pid;
 
 	snprintf(name, sizeof(name), "%s/cgroup.procs", path);
 	f = fopen(name, "re");
 	while (f && fscanf(f, "%d", &pid) == 1)
-		if (proc_get(pid, &p) == 0 && proc_is_alive(&p) && ++n)
+		if (proc_get(pid, &p) == 0)
 			proc_kill(&p, SIGKILL);
-	return n;
 }
 
 int jobmem_remove_group(const char *path, bool job_over, uint64_t deadline_ms)
@@ -199,34 +174,27 @@ int jobmem_parse_above(char *path)
 
 static int move_to(const char *mount, const char *path, const char *sub)
 {
-	_cleanup_(fd_closep) int fd = -1;
-	char procs[PATH_MAX * 2];
+	char dir[PATH_MAX * 2];
 
-	snprintf(procs, sizeof(procs), "%s%s%s/cgroup.procs", mount, path, sub);
-	fd = open(procs, O_WRONLY | O_CLOEXEC);
-	return fd < 0 || write(fd, "0", 1) != 1 ? -errno : 0;
+	snprintf(dir, sizeof(dir), "%s%s%s/cgroup.procs", mount, path, sub);
+	return proc_write(dir, "0");
 }
 
 /* In v2 a group that has children takes no processes, except for the root. */
 static int leave_hierarchy(char *controllers, char *path)
 {
-	static const char *const subs[] = { "/system", "/slurmd", "" };
-	bool v2 = !*controllers;
-	char mount[PATH_MAX];
-	int r;
+	struct mountinfo m;
 
 	controllers[strcspn(controllers, ",")] = '\0';
 	if (jobmem_parse_above(path) < 0)
 		return 0;
-	r = find_mount(v2 ? NULL : controllers, mount, sizeof(mount));
-	if (r < 0)
-		return r;
-	if (!v2)
-		return move_to(mount, path, "");
-	for (size_t i = 0; i < ARRAY_SIZE(subs); i++)
-		if (move_to(mount, path, subs[i]) == 0)
-			return 0;
-	return move_to(mount, "", "");
+	if (mountinfo_find(&m, NULL, *controllers ? "cgroup" : "cgroup2",
+			   *controllers ? controllers : NULL) < 0)
+		return -ENOENT;
+	if (move_to(m.target, path, "/system") == 0 || move_to(m.target, path, "/slurmd") == 0 ||
+	    move_to(m.target, path, "") == 0)
+		return 0;
+	return move_to(m.target, "", "");
 }
 
 void jobmem_leave(void)

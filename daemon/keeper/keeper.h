@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <signal.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -32,6 +33,9 @@ struct keeper {
 	int log_fd;
 	uint64_t memory_size;     /* of the tmpfs */
 };
+
+/* SIGTERM, SIGINT (the job is over) and SIGCHLD: blocked in a keeper, and waited for. */
+void keeper_get_signals(sigset_t *set);
 
 /* `stage-keeper run`: returns the exit status when the job is over and nothing is left. */
 int keeper_run(struct keeper *k);

@@ -25,90 +25,59 @@
 
 #include "common/error.h"
 #include "common/fd.h"
+#include "daemon/keeper/proc.h"
 
 #define FIRST_FD 3
 #define HIGH_FD 64          /* beyond all numbers that are handed out */
 #define MAX_GROUPS 65536
 #define JOIN_SESSION_KEYRING 1
 
-static int find_groups(struct launch_user *u)
+/* Without an account: its gid alone. */
+static int find_groups(struct launch_user *u, const char *name)
 {
-	int n = 64;
-
-	for (;;) {
-		gid_t *groups = reallocarray(u->groups, (size_t)n, sizeof(*groups));
-
-		if (!groups)
-			return -ENOMEM;
-		u->groups = groups;
-		u->n_groups = n;
-		if (getgrouplist(u->name, u->gid, u->groups, &u->n_groups) >= 0)
-			return 0;
-		if (n >= MAX_GROUPS)
-			return -E2BIG;
-		n = u->n_groups > n ? u->n_groups : 2 * n;
-	}
-}
-
-static int no_account(struct launch_user *u)
-{
-	u->home = strdup("/");
-	u->groups = malloc(sizeof(*u->groups));
-	if (asprintf(&u->name, "%u", (unsigned)u->uid) < 0)
-		u->name = NULL;
-	if (!u->home || !u->name || !u->groups)
+	u->n_groups = 1;
+	if (name)
+		getgrouplist(name, u->gid, &u->gid, &u->n_groups); /* says how many */
+	if (u->n_groups < 1 || u->n_groups > MAX_GROUPS)
+		return -E2BIG;
+	u->groups = calloc((size_t)u->n_groups, sizeof(*u->groups));
+	if (!u->groups)
 		return -ENOMEM;
 	u->groups[0] = u->gid;
-	u->n_groups = 1;
-	return 0;
-}
-
-static int build_env(struct launch_user *u)
-{
-	static const char *const names[] = { "PATH", "LANG", "HOME", "USER", "LOGNAME" };
-	const char *values[] = { "/usr/local/bin:/usr/bin:/bin", "C.UTF-8", u->home, u->name,
-				 u->name };
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (asprintf(&u->env[i], "%s=%s", names[i], values[i]) < 0)
-			return -ENOMEM;
-	return 0;
+	return name && getgrouplist(name, u->gid, u->groups, &u->n_groups) < 0 ? -E2BIG : 0;
 }
 
 int launch_user_init(struct launch_user *u, uid_t uid, gid_t gid, bool *known, struct error *err)
 {
-	struct passwd *pw;
-	int r;
+	struct passwd *pw = getpwuid(uid);
+	char number[16];
+	int r, n;
 
 	memset(u, 0, sizeof(*u));
 	if (uid == 0)
 		return error_set(err, EPERM, "nothing is staged for root: submit as a user");
 	u->uid = uid;
 	u->gid = gid;
-	pw = getpwuid(uid);
 	*known = pw;
-	if (pw) {
-		u->name = strdup(pw->pw_name);
-		u->home = strdup(pw->pw_dir);
-		r = u->name && u->home ? find_groups(u) : -ENOMEM;
-	} else {
-		r = no_account(u);
-	}
-	if (r == 0)
-		r = build_env(u);
+	snprintf(number, sizeof(number), "%u", uid);
+	u->name = strdup(pw ? pw->pw_name : number);
+	n = asprintf(&u->env_text,
+		     "PATH=/usr/local/bin:/usr/bin:/bin%cLANG=C.UTF-8%cHOME=%s%cUSER=%s%cLOGNAME=%s", 0,
+		     0, pw ? pw->pw_dir : "/", 0, u->name, 0, u->name);
+	r = n < 0 || !u->name ? -ENOMEM : find_groups(u, pw ? u->name : NULL);
+	for (int i = 0, at = 0; r == 0 && at < n; i++, at += (int)strlen(u->env_text + at) + 1)
+		u->env[i] = u->env_text + at;
 	if (r == 0)
 		return 0;
 	launch_user_deinit(u);
-	return error_errno(err, -r, "find the account of uid %u", (unsigned)uid);
+	return error_errno(err, -r, "find the account of uid %u", uid);
 }
 
 void launch_user_deinit(struct launch_user *u)
 {
 	free(u->name);
-	free(u->home);
 	free(u->groups);
-	for (size_t i = 0; i < ARRAY_SIZE(u->env); i++)
-		free(u->env[i]);
+	free(u->env_text);
 	memset(u, 0, sizeof(*u));
 }
 
@@ -180,21 +149,6 @@ int launch_become(uid_t uid, gid_t gid, const gid_t *groups, int n_groups)
 	return prove(uid, gid);
 }
 
-static void write_text(const char *path, const char *text)
-{
-	_cleanup_(fd_closep) int fd = open(path, O_WRONLY | O_CLOEXEC);
-
-	if (fd >= 0)
-		(void)!write(fd, text, strlen(text));
-}
-
-static int join_group(const char *procs)
-{
-	_cleanup_(fd_closep) int fd = open(procs, O_WRONLY | O_CLOEXEC);
-
-	return fd < 0 || write(fd, "0", 1) != 1 ? -errno : 0;
-}
-
 static void reset_signals(void)
 {
 	sigset_t none;
@@ -260,10 +214,10 @@ static _Noreturn void run_child(const struct launch *l, int go)
 	umask(077);
 	if (place_fds(l, &program) < 0 || chdir("/") < 0)
 		_exit(LAUNCH_EXIT_SETUP);
-	if (l->group && join_group(l->group) < 0)
+	if (l->group && proc_write(l->group, "0") < 0)
 		_exit(LAUNCH_EXIT_SETUP);
 	snprintf(oom, sizeof(oom), "%d", l->oom_score_adj);
-	write_text("/proc/self/oom_score_adj", oom);
+	proc_write("/proc/self/oom_score_adj", oom);
 	if (l->cpus)
 		sched_setaffinity(0, CPU_ALLOC_SIZE(LAUNCH_MAX_CPUS), l->cpus);
 	setpriority(PRIO_PROCESS, 0, l->nice);

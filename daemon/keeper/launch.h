@@ -30,10 +30,11 @@ enum launch_exit {
 struct launch_user {
 	uid_t uid;
 	gid_t gid;
-	char *name, *home;  /* of getpwuid; the number and "/" where there is no account */
+	char *name;         /* of getpwuid; the number where there is no account */
 	gid_t *groups;
 	int n_groups;
-	char *env[8];       /* PATH, LANG, HOME, USER, LOGNAME */
+	char *env[8];       /* PATH, LANG, HOME, USER, LOGNAME; parts of env_text */
+	char *env_text;
 };
 
 /* Looks the account up; may ask the network (NSS). uid 0 is refused. An uid without an account

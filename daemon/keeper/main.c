@@ -5,8 +5,9 @@
  *
  * It parses integers, its own record and the site's configuration; nothing of the user's.
  */
+#include <errno.h>
+#include <getopt.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,58 +30,40 @@
 #define EXIT_USAGE 2
 #define CLEAN_TIMEOUT_MS 10000
 
+enum { JOB, UID, GID, RESTART, TIMEOUT, N_NUMBERS, CONF = N_NUMBERS, NODE, STEP };
+
 struct args {
-	uint32_t job, uid, gid, restart, timeout_ms;
+	uint32_t numbers[N_NUMBERS];
+	uint32_t given; /* bits of the enum */
 	const char *conf, *node;
-	uint32_t given; /* bits of the table below */
-	bool step;
 };
 
-enum arg_type { ARG_NUMBER, ARG_TEXT, ARG_FLAG };
-
-/* clang-format off */
-static const struct {
-	const char *name;
-	enum arg_type type;
-	size_t offset;
-} arg_table[] = {
-	{ "--job",     ARG_NUMBER, offsetof(struct args, job) },
-	{ "--uid",     ARG_NUMBER, offsetof(struct args, uid) },
-	{ "--gid",     ARG_NUMBER, offsetof(struct args, gid) },
-	{ "--restart", ARG_NUMBER, offsetof(struct args, restart) },
-	{ "--timeout", ARG_NUMBER, offsetof(struct args, timeout_ms) },
-	{ "--conf",    ARG_TEXT,   offsetof(struct args, conf) },
-	{ "--node",    ARG_TEXT,   offsetof(struct args, node) },
-	{ "--step",    ARG_FLAG,   offsetof(struct args, step) },
-};
-#define GIVEN_JOB 1
-#define GIVEN_UID 2
-#define GIVEN_GID 4
-/* clang-format on */
-
-static int read_args(struct args *a, char *const *argv)
+static int read_args(struct args *a, int argc, char **argv)
 {
-	for (size_t i; *argv; argv++) {
-		void *to;
+	static const struct option options[] = {
+		{ "job", required_argument, NULL, JOB },
+		{ "uid", required_argument, NULL, UID },
+		{ "gid", required_argument, NULL, GID },
+		{ "restart", required_argument, NULL, RESTART },
+		{ "timeout", required_argument, NULL, TIMEOUT },
+		{ "conf", required_argument, NULL, CONF },
+		{ "node", required_argument, NULL, NODE },
+		{ "step", no_argument, NULL, STEP },
+		{ 0 },
+	};
+	int c;
 
-		for (i = 0; i < ARRAY_SIZE(arg_table) && strcmp(*argv, arg_table[i].name); i++)
-			;
-		if (i == ARRAY_SIZE(arg_table))
-			return -1;
-		to = (char *)a + arg_table[i].offset;
-		a->given |= 1U << i;
-		if (arg_table[i].type == ARG_FLAG) {
-			*(bool *)to = true;
-			continue;
-		}
-		if (!*++argv)
-			return -1;
-		if (arg_table[i].type == ARG_TEXT)
-			*(const char **)to = *argv;
-		else if (parse_uint32(*argv, to) < 0)
-			return -1;
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+		if (c == '?' || (c < N_NUMBERS && parse_uint32(optarg, &a->numbers[c]) < 0))
+			return -EINVAL;
+		if (c == CONF)
+			a->conf = optarg;
+		if (c == NODE)
+			a->node = optarg;
+		a->given |= 1U << c;
 	}
-	return 0;
+	return optind == argc ? 0 : -EINVAL;
 }
 
 /* Goes into a path: no dots, no slashes. */
@@ -93,20 +76,14 @@ static int cmd_run(const struct args *a)
 {
 	static struct keeper k = { .spec_fd = -1, .status_fd = -1, .dir = JOBDIR_INIT,
 				   .daemon_fd = -1, .worker_fd = -1, .listen_fd = -1, .log_fd = -1 };
-	sigset_t set;
 
-	k.job_id = a->job;
-	k.restart = a->restart;
-	k.uid = a->uid;
-	k.gid = a->gid;
-	k.in_step = a->step;
+	k.job_id = a->numbers[JOB];
+	k.restart = a->numbers[RESTART];
+	k.uid = a->numbers[UID];
+	k.gid = a->numbers[GID];
+	k.in_step = a->given & 1U << STEP;
 	k.conf_path = a->conf;
 	k.node = a->node && is_name(a->node) ? a->node : NULL;
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	sigaddset(&set, SIGCHLD);
-	sigprocmask(SIG_SETMASK, &set, NULL);
 	return keeper_run(&k);
 }
 
@@ -121,17 +98,15 @@ static int report(int r, const struct error *err)
 
 static int cmd_clean(const struct args *a)
 {
-	const struct clean_options o = { .end_keeper = true,
-					 .timeout_ms = a->timeout_ms ? a->timeout_ms
-								     : CLEAN_TIMEOUT_MS };
+	const struct clean_options o = { true, a->numbers[TIMEOUT] ?: CLEAN_TIMEOUT_MS };
 	struct error err = ERROR_INIT;
 	_cleanup_(fd_closep) int base = -1;
 	char name[16];
 	int r;
 
 	log_open("stage-keeper", -1, 1);
-	log_set_job(a->job);
-	snprintf(name, sizeof(name), "%u", a->job);
+	log_set_job(a->numbers[JOB]);
+	snprintf(name, sizeof(name), "%u", a->numbers[JOB]);
 	r = base = jobdir_open_base(NULL, &err);
 	if (r >= 0)
 		r = clean_job(base, name, &o, &err);
@@ -146,23 +121,15 @@ static int cmd_reap(const struct args *a)
 	return report(reap_all(a->conf, &err), &err);
 }
 
-static int cmd_list(const struct args *a)
-{
-	struct error err = ERROR_INIT;
-
-	return report(reap_list(&err), &err);
-}
-
 /* clang-format off */
 static const struct {
 	const char *name;
 	int (*fn)(const struct args *a);
 	uint32_t needs;
 } commands[] = {
-	{ "run",   cmd_run,   GIVEN_JOB | GIVEN_UID | GIVEN_GID },
-	{ "clean", cmd_clean, GIVEN_JOB },
+	{ "run",   cmd_run,   1U << JOB | 1U << UID | 1U << GID },
+	{ "clean", cmd_clean, 1U << JOB },
 	{ "reap",  cmd_reap,  0 },
-	{ "list",  cmd_list,  0 },
 };
 /* clang-format on */
 
@@ -180,11 +147,11 @@ int main(int argc, char **argv)
 		return puts("stage-keeper " STAGE_VERSION) < 0;
 	while (argc > 1 && i < ARRAY_SIZE(commands) && strcmp(argv[1], commands[i].name))
 		i++;
-	if (argc < 2 || i == ARRAY_SIZE(commands) || read_args(&a, argv + 2) < 0 ||
+	if (argc < 2 || i == ARRAY_SIZE(commands) || read_args(&a, argc - 1, argv + 1) < 0 ||
 	    (a.given & commands[i].needs) != commands[i].needs) {
 		fputs("usage: stage-keeper run --job N --uid U --gid G [--restart R] [--step]\n"
 		      "       stage-keeper clean --job N [--timeout MS]\n"
-		      "       stage-keeper reap | list | --version\n"
+		      "       stage-keeper reap | --version\n"
 		      "       each: [--conf FILE] [--node NAME]\n", stderr);
 		return EXIT_USAGE;
 	}

@@ -1,9 +1,11 @@
 #include "daemon/keeper/mountinfo.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/cleanup.h"
+#include "common/conf.h"
 
 /* Blank, tab, newline and backslash stand as \ooo. */
 static void unescape(char *s)
@@ -11,13 +13,13 @@ static void unescape(char *s)
 	char *to = s;
 	unsigned c;
 
-	while (*s) {
-		if (s[0] == '\\' && sscanf(s + 1, "%3o", &c) == 1 && strspn(s + 1, "01234567") >= 3) {
-			*to++ = (char)c;
-			s += 4;
-		} else {
-			*to++ = *s++;
+	for (int n; *s; s += n) {
+		n = 0;
+		if (sscanf(s, "\\%3o%n", &c, &n) != 1 || n != 4) {
+			c = (unsigned char)*s;
+			n = 1;
 		}
+		*to++ = (char)c;
 	}
 	*to = '\0';
 }
@@ -25,36 +27,30 @@ static void unescape(char *s)
 int mountinfo_parse(struct mountinfo *m, const char *line)
 {
 	const char *rest = strstr(line, " - ");
-	unsigned long long id;
 
-	if (!rest || sscanf(line, "%llu %*u %u:%u %*s %4095s", &id, &m->major, &m->minor,
-			    m->target) != 4)
-		return -EPROTO;
 	m->options[0] = '\0';
-	if (sscanf(rest, " - %63s %*s %1023s", m->type, m->options) < 1)
+	if (!rest ||
+	    sscanf(line, "%*[0-9] %*u %*u:%u %*s %4095s", &m->minor, m->target) != 2 ||
+	    sscanf(rest, " - %63s %*s %1023s", m->type, m->options) < 1)
 		return -EPROTO;
-	m->mnt_id = id;
 	unescape(m->target);
 	return 0;
 }
 
-int mountinfo_next(FILE *f, struct mountinfo *m)
-{
-	_cleanup_(freep) char *line = NULL;
-	size_t size = 0;
-
-	while (getline(&line, &size, f) > 0)
-		if (mountinfo_parse(m, line) == 0)
-			return 1;
-	return 0;
-}
-
-int mountinfo_find(struct mountinfo *m, uint64_t mnt_id)
+int mountinfo_find(struct mountinfo *m, const char *target, const char *type, const char *option)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
+	_cleanup_(freep) char *line = NULL;
+	struct mountinfo next;
+	size_t size = 0;
+	int r = -ENOENT;
 
-	while (f && mountinfo_next(f, m))
-		if (m->mnt_id == mnt_id)
-			return 0;
-	return -ENOENT;
+	while (f && getline(&line, &size, f) > 0) {
+		if (mountinfo_parse(&next, line) < 0 || (target && strcmp(next.target, target)) ||
+		    (type && strcmp(next.type, type)) || (option && !conf_list_has(next.options, option)))
+			continue;
+		*m = next;
+		r = 0;
+	}
+	return r;
 }

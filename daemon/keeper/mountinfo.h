@@ -4,12 +4,9 @@
 #pragma once
 
 #include <limits.h>
-#include <stdint.h>
-#include <stdio.h>
 
 struct mountinfo {
-	uint64_t mnt_id;
-	unsigned major, minor;
+	unsigned minor;
 	char target[PATH_MAX]; /* unescaped */
 	char type[64];
 	char options[1024];    /* of the superblock */
@@ -18,8 +15,5 @@ struct mountinfo {
 /* One line of /proc/self/mountinfo; -EPROTO if it is none. */
 int mountinfo_parse(struct mountinfo *m, const char *line);
 
-/* The next entry of an open mountinfo file: 1, or 0 at its end. */
-int mountinfo_next(FILE *f, struct mountinfo *m);
-
-/* The entry with this id: 0 or -ENOENT. */
-int mountinfo_find(struct mountinfo *m, uint64_t mnt_id);
+/* The last (topmost) entry with that target, type and superblock option; NULL: any. 0, -ENOENT. */
+int mountinfo_find(struct mountinfo *m, const char *target, const char *type, const char *option);

@@ -13,10 +13,12 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/rundir.h"
+#include "daemon/keeper/launch.h"
 #include "daemon/keeper/mountinfo.h"
 #include "daemon/keeper/proc.h"
 
 #define MOUNTS_SOURCE "stage-data"
+#define FILL_MS 1000
 #define MOUNTS_MAX_READ (1024 * 1024)
 #define FUSE_CLONE _IOR(229, 0, uint32_t) /* FUSE_DEV_IOC_CLONE */
 
@@ -38,37 +40,27 @@ static int open_target(int dirfd, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-static int make_dir(int dirfd, const char *name, uid_t uid, gid_t gid)
+struct fill {
+	int dirfd;
+	const struct mounts_memory *m;
+};
+
+static int fill_as_user(void *arg)
 {
-	_cleanup_(fd_closep) int fd = -1;
+	static const char *const names[] = { RUNDIR_PRIVATE, RUNDIR_TMP, RUNDIR_DATA };
+	const struct fill *f = arg;
+	int r = launch_become(f->m->uid, f->m->gid, &f->m->gid, 1);
 
-	if (mkdirat(dirfd, name, 0700) < 0)
-		return -errno;
-	fd = openat(dirfd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 || fchown(fd, uid, gid) < 0 ? -errno : 0;
-}
-
-static int fill_memory(int dirfd, uid_t uid, gid_t gid)
-{
-	static const char *const names[] = { ".stage", ".stage/tmp", "data" };
-	_cleanup_(fd_closep) int fd = -1;
-	int r;
-
-	fd = openat(dirfd, RUNDIR_MEMORY, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		r = make_dir(fd, names[i], uid, gid);
-		if (r < 0)
-			return r;
-	}
-	return fchown(fd, uid, gid) < 0 ? -errno : 0;
+	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++)
+		r = mkdirat(f->dirfd, names[i], 0700) < 0 ? -errno : 0;
+	return r;
 }
 
 int mounts_memory(int dirfd, const struct mounts_memory *m, struct error *err)
 {
 	static const char *const huge[] = { ",huge=within_size", "" };
 	_cleanup_(fd_closep) int target = -1;
+	struct fill fill = { dirfd, m };
 	char path[32], options[128];
 	int r = -EINVAL;
 
@@ -79,14 +71,15 @@ int mounts_memory(int dirfd, const struct mounts_memory *m, struct error *err)
 		return error_errno(err, -target, "open %s", RUNDIR_MEMORY);
 	fd_path(path, target);
 	for (size_t i = 0; r == -EINVAL && i < ARRAY_SIZE(huge); i++) {
-		snprintf(options, sizeof(options), "mode=0700,uid=0,gid=0,size=%llu,nr_inodes=%llu%s",
-			 (unsigned long long)m->size, (unsigned long long)m->inodes, huge[i]);
+		snprintf(options, sizeof(options), "mode=0700,uid=%u,gid=%u,size=%llu,nr_inodes=%llu%s",
+			 m->uid, m->gid, (unsigned long long)m->size,
+			 (unsigned long long)m->inodes, huge[i]);
 		r = mount(MOUNTS_SOURCE, path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 ? -errno
 											   : 0;
 	}
 	if (r < 0)
 		return error_errno(err, -r, "mount the job's tmpfs");
-	r = fill_memory(dirfd, m->uid, m->gid);
+	r = proc_run(fill_as_user, &fill, clock_ms() + FILL_MS);
 	return r < 0 ? error_errno(err, -r, "make directories in the job's tmpfs") : 0;
 }
 
@@ -169,30 +162,18 @@ int mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t
 	return r;
 }
 
-static uint64_t get_mnt_id(int dirfd, const char *name)
-{
-	_cleanup_(fd_closep) int fd = open_target(dirfd, name);
-	_cleanup_(file_closep) FILE *f = NULL;
-	unsigned long long id = 0;
-	char path[40], line[128];
-
-	if (fd < 0)
-		return 0;
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	f = fopen(path, "re");
-	while (f && !id && fgets(line, sizeof(line), f))
-		if (sscanf(line, "mnt_id: %llu", &id) != 1)
-			id = 0;
-	return id;
-}
-
+/* All our paths lead through root's directories: a path is as good as a mount id. */
 int mounts_lookup(int dirfd, const char *name, struct mountinfo *m)
 {
-	uint64_t id = get_mnt_id(dirfd, name);
+	char link[32], path[PATH_MAX];
+	ssize_t n;
 
-	if (!id || id == get_mnt_id(dirfd, "."))
+	fd_path(link, dirfd);
+	n = readlink(link, path, sizeof(path) - 64);
+	if (n < 0)
 		return -ENOENT;
-	return mountinfo_find(m, id);
+	snprintf(path + n, 64, "/%.60s", name);
+	return mountinfo_find(m, path, NULL, NULL);
 }
 
 static int detach_topmost(int dirfd, const char *name)

@@ -21,8 +21,7 @@ struct mounts_memory {
 	uint64_t inodes;
 };
 
-/* Mounts the tmpfs on t, makes .stage, .stage/tmp and data in it and gives them to the user, the
- * root directory last: until then he can't enter. */
+/* Mounts the tmpfs on t, the user's, and makes .stage, .stage/tmp and data in it as the user. */
 int mounts_memory(int dirfd, const struct mounts_memory *m, struct error *err);
 
 /* Makes the tmpfs smaller, or larger. -EINVAL: more than that is in it. */

@@ -34,6 +34,13 @@ ssize_t proc_read(int dirfd, const char *path, char *buf, size_t size)
 	return (ssize_t)n;
 }
 
+int proc_write(const char *path, const char *text)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_WRONLY | O_CLOEXEC);
+
+	return fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
+}
+
 void proc_sleep_ms(unsigned ms)
 {
 	struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };

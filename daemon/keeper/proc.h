@@ -44,4 +44,7 @@ int proc_for_each(int (*fn)(void *arg, pid_t pid), void *arg);
 /* Reads a small file of proc, sys or our own whole, NUL-terminated; the length or -errno. */
 ssize_t proc_read(int dirfd, const char *path, char *buf, size_t size);
 
+/* Writes to a file of proc or a cgroup. 0 or -errno. */
+int proc_write(const char *path, const char *text);
+
 void proc_sleep_ms(unsigned ms);

@@ -12,9 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
-#include <signal.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
 #include <sys/socket.h>
@@ -34,6 +32,7 @@
 #include "daemon/keeper/mounts.h"
 
 #define LEFTOVER_MS 300 /* for what an earlier run of the job left, before it is moved aside */
+#define CLEANUP_MS 10000 /* where no configuration could be loaded */
 #define INODES_SPARE 4096
 
 enum {
@@ -41,19 +40,28 @@ enum {
 	RUN_E_ANOTHER, /* a keeper of this very run is there: of another step on the node */
 };
 
+void keeper_get_signals(sigset_t *set)
+{
+	sigemptyset(set);
+	sigaddset(set, SIGTERM);
+	sigaddset(set, SIGINT);
+	sigaddset(set, SIGCHLD);
+}
+
 /* Takes fds 0 and 1 over and leaves everything else of whoever started us. */
 static int detach(struct keeper *k)
 {
-	int null;
+	_cleanup_(fd_closep) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	sigset_t set;
 
 	k->spec_fd = fcntl(0, F_DUPFD_CLOEXEC, 3);
 	k->status_fd = fcntl(1, F_DUPFD_CLOEXEC, 3);
-	null = open("/dev/null", O_RDWR | O_CLOEXEC);
 	if (k->spec_fd < 0 || k->status_fd < 0 || null < 0)
 		return -errno;
 	for (int fd = 0; fd < 3; fd++)
 		dup2(null, fd);
-	close(null);
+	keeper_get_signals(&set);
+	sigprocmask(SIG_SETMASK, &set, NULL);
 	setsid();
 	prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0);
 	return chdir("/") < 0 ? -errno : 0;
@@ -61,11 +69,7 @@ static int detach(struct keeper *k)
 
 static void answer(struct keeper *k, char verdict, const char *text)
 {
-	char buf[ERROR_MAX_SIZE + 1];
-	int n = snprintf(buf, sizeof(buf), "%c%s", verdict, text);
-
-	if (k->status_fd >= 0)
-		(void)!write(k->status_fd, buf, (size_t)n);
+	dprintf(k->status_fd, "%c%s", verdict, text);
 	fd_closep(&k->status_fd);
 	k->status_fd = -1;
 }
@@ -90,30 +94,23 @@ static bool find_another(struct keeper *k, const struct jobdir *d)
 }
 
 /* There is a directory for this job: another keeper's, or a leftover. 0: it is out of the way. */
-static int settle_leftover(struct keeper *k, int base, const char *name, struct error *err)
+static int settle_leftover(struct keeper *k, struct jobdir *d, struct error *err)
 {
 	const struct clean_options o = { .end_keeper = true, .timeout_ms = LEFTOVER_MS };
 	const uint64_t deadline_ms = clock_ms() + LEFTOVER_MS;
-	struct jobdir d = JOBDIR_INIT;
-	int r = jobdir_open(&d, base, name, err);
+	int r;
 
-	if (r != 0)
-		return r < 0 ? r : 0;
 	do {
-		if (find_another(k, &d)) {
-			jobdir_deinit(&d);
+		if (find_another(k, d))
 			return RUN_E_ANOTHER;
-		}
-		r = jobdir_lock(&d, clock_ms() + 10, NULL);
+		r = jobdir_lock(d, clock_ms() + 10, NULL);
 	} while (r == -EBUSY && clock_ms() < deadline_ms);
-	jobdir_unlock(&d);
-	r = clean_job(base, name, &o, err);
-	if (r < 0) {
-		log_warning("%s: moved aside", err->text);
-		r = jobdir_trash(&d, err);
-	}
-	jobdir_deinit(&d);
-	return r;
+	jobdir_unlock(d);
+	r = clean_job(d->base_fd, d->name, &o, err);
+	if (r == 0)
+		return 0;
+	log_warning("%s: moved aside", err->text);
+	return jobdir_trash(d, err);
 }
 
 static int take_dir(struct keeper *k, struct error *err)
@@ -123,7 +120,9 @@ static int take_dir(struct keeper *k, struct error *err)
 	int r = base;
 
 	snprintf(name, sizeof(name), "%u", k->job_id);
-	for (int tries = 0; base >= 0 && tries < 10; tries++) {
+	for (int tries = 0; r >= 0 && tries < 10; tries++) {
+		_cleanup_(jobdir_deinit) struct jobdir left = JOBDIR_INIT;
+
 		r = jobdir_create(&k->dir, base, name, err);
 		if (r == 0)
 			r = jobdir_lock(&k->dir, 0, err);
@@ -132,11 +131,13 @@ static int take_dir(struct keeper *k, struct error *err)
 		jobdir_deinit(&k->dir);
 		if (r < 0 && r != -EEXIST && r != -EBUSY)
 			return r;
-		r = settle_leftover(k, base, name, err);
-		if (r != 0)
+		r = jobdir_open(&left, base, name, err);
+		if (r == 0)
+			r = settle_leftover(k, &left, err);
+		if (r == RUN_E_ANOTHER && left.fd >= 0)
 			return r;
 	}
-	return base < 0 ? base : error_set(err, EBUSY, "the job's run directory is in use");
+	return r < 0 ? r : error_set(err, EBUSY, "the job's run directory is in use");
 }
 
 static int begin_record(struct keeper *k, struct error *err)
@@ -193,18 +194,15 @@ static int mount_memory(struct keeper *k, struct error *err)
 static int bind_socket(struct keeper *k, struct error *err)
 {
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int r;
 
 	k->listen_fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
-	if (k->listen_fd < 0)
-		return error_errno(err, errno, "socket");
-	snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/%s", k->dir.fd,
-		 RUNDIR_SOCK);
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/" RUNDIR_SOCK, k->dir.fd);
 	umask(0177);
-	if (bind(k->listen_fd, (struct sockaddr *)&addr, sizeof(addr)) < 0)
-		return error_errno(err, errno, "bind the job's socket");
+	r = bind(k->listen_fd, (struct sockaddr *)&addr, sizeof(addr));
 	umask(022);
-	if (fchownat(k->dir.fd, RUNDIR_SOCK, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0)
-		return error_errno(err, errno, "hand over the job's socket");
+	if (r < 0 || fchownat(k->dir.fd, RUNDIR_SOCK, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return error_errno(err, errno, "make the job's socket");
 	return 0;
 }
 
@@ -227,31 +225,22 @@ static int set_up(struct keeper *k, struct error *err)
 	return r < 0 ? r : bind_socket(k, err);
 }
 
-static void wait_for_end(void)
-{
-	sigset_t set;
-	int sig;
-
-	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
-	while (sigwait(&set, &sig) != 0)
-		;
-}
-
+/* Leaves the sentence and waits for the job's end. */
 static void fail(struct keeper *k, const struct error *err)
 {
 	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
 	_cleanup_(fd_closep) int fd = openat(k->dir.fd, RUNDIR_FAILED, flags, 0644);
+	sigset_t set;
+	int sig;
 
 	log_error("%s", err->text);
-	if (fd >= 0) {
-		fd_write_all(fd, err->text, strlen(err->text));
-		fd_write_all(fd, "\n", 1);
-	}
+	dprintf(fd, "%s\n", err->text);
 	k->st.failed = true;
 	state_write(k->dir.fd, &k->st);
 	answer(k, 'E', err->text);
+	keeper_get_signals(&set);
+	while (sigwait(&set, &sig) != 0 || sig == SIGCHLD)
+		;
 }
 
 int keeper_expand(const struct keeper *k, const char *path, char *buf, struct error *err)
@@ -264,7 +253,7 @@ int keeper_expand(const struct keeper *k, const char *path, char *buf, struct er
 
 	gethostname(host, sizeof(host) - 1);
 	host[strcspn(host, ".")] = '\0';
-	snprintf(group, sizeof(group), "%u", (unsigned)k->gid);
+	snprintf(group, sizeof(group), "%u", k->gid);
 	e.node = k->node ? k->node : host;
 	e.group = gr ? gr->gr_name : group;
 	r = conf_expand_path(path, &e, &out, err);
@@ -281,17 +270,32 @@ static int serve(struct keeper *k, bool *job_overp, struct error *err)
 	if (r < 0)
 		return r;
 	if (!known)
-		log_warning("uid %u has no account here: it is staged with gid %u alone",
-			    (unsigned)k->uid, (unsigned)k->gid);
+		log_warning("uid %u has no account here: it is staged with gid %u alone", k->uid,
+			    k->gid);
 	r = keeper_serve(k, job_overp);
 	return r < 0 ? error_errno(err, -r, "start stagingd") : 0;
+}
+
+static int live(struct keeper *k, struct error *err)
+{
+	bool job_over = true;
+	int r = set_up(k, err);
+
+	if (r == 0) {
+		answer(k, 'R', "");
+		r = serve(k, &job_over, err);
+	}
+	if (r < 0)
+		fail(k, err);
+	k->st.ending = true;
+	state_write(k->dir.fd, &k->st);
+	return clean_release(&k->dir, &k->st, job_over,
+			     clock_ms() + (k->conf ? k->conf->cleanup_timeout_ms : CLEANUP_MS), err);
 }
 
 int keeper_run(struct keeper *k)
 {
 	struct error err = ERROR_INIT;
-	uint64_t timeout_ms = 10000;
-	bool job_over = true;
 	int r = detach(k);
 
 	log_open("stage-keeper", -1, 1);
@@ -307,28 +311,11 @@ int keeper_run(struct keeper *k)
 	if (k->in_step)
 		jobmem_leave();
 	r = take_dir(k, &err);
-	if (r == RUN_E_ANOTHER)
-		return 0;
-	if (r < 0) {
-		log_error("%s", err.text);
-		answer(k, 'E', err.text);
-		return 1;
-	}
-	r = set_up(k, &err);
-	if (r == 0) {
-		answer(k, 'R', "");
-		r = serve(k, &job_over, &err);
-	}
-	if (r < 0) {
-		fail(k, &err);
-		wait_for_end();
-	}
-	if (k->conf)
-		timeout_ms = k->conf->cleanup_timeout_ms;
-	k->st.ending = true;
-	state_write(k->dir.fd, &k->st);
-	r = clean_release(&k->dir, &k->st, job_over, clock_ms() + timeout_ms, &err);
+	if (r == 0)
+		r = live(k, &err);
 	if (r < 0)
-		log_error("clean up: %s", err.text);
+		log_error("%s", err.text);
+	if (r < 0 && k->status_fd >= 0)
+		answer(k, 'E', err.text);
 	return r < 0;
 }

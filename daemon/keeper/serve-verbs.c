@@ -1,6 +1,6 @@
 /*
- * Each handler answers with KEEPER_REPLY and the id it was asked with. Numbers are checked here; the
- * rest is the kernel's tables and our own record.
+ * Each handler returns what the KEEPER_REPLY says, with the id it was asked with. Numbers are
+ * checked here; the rest is the kernel's tables and our own record.
  */
 #include "daemon/keeper/serve.h"
 
@@ -12,177 +12,163 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/log.h"
-#include "daemon/keeper/abort.h"
 #include "daemon/keeper/jobmem.h"
 #include "daemon/keeper/keeper.h"
 #include "daemon/keeper/mounts.h"
 #include "daemon/keeper/tier.h"
 #include "daemon/keeper/verbs.h"
 
-static struct worker *find_worker(struct serve *s, uint32_t id)
+/* What a verb came with, and what goes back. */
+struct call {
+	const struct keeper_msg *m;
+	int fd;                  /* that came beside it, or -1 */
+	struct keeper_msg reply; /* verb 0: none */
+	int fds[VERBS_MAX_FDS];
+	size_t n_fds;
+	struct error err;
+};
+
+static pid_t find_worker(const struct serve *s, uint32_t id)
 {
-	for (size_t i = 0; i < SERVE_MAX_WORKERS; i++)
-		if (s->workers[i].pid && s->workers[i].id == id)
-			return &s->workers[i];
-	return NULL;
+	const struct proc *procs = s->k->st.procs;
+
+	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
+		if (procs[i].pid && s->children[i].id == id &&
+		    s->children[i].class != SERVE_CLASS_DAEMON)
+			return procs[i].pid;
+	return 0;
 }
 
-static int spawn(struct serve *s, const struct keeper_msg *m, int fd, pid_t *pidp)
+static int on_spawn(struct serve *s, struct call *c)
 {
 	static const char *const argv[] = { "stage-worker", NULL };
 	const struct keeper *k = s->k;
-	const bool writer = m->arg0 == KEEPER_CLASS_WRITER;
-	struct launch l = { .user = &k->user, .program = k->worker_fd, .argv = argv, .n_fds = 1,
-			    .output = s->log_wr, .nice = k->conf->nice, .dies_with_us = writer,
+	const bool writer = c->m->arg0 == KEEPER_CLASS_WRITER;
+	struct launch l = { .user = &k->user, .program = k->worker_fd, .argv = argv,
+			    .fds = { c->fd }, .n_fds = 1, .output = s->log_wr,
+			    .nice = k->conf->nice, .dies_with_us = writer,
 			    .oom_score_adj = writer ? 1000 : 0 };
 	cpu_set_t cpus[LAUNCH_MAX_CPUS / CPU_SETSIZE];
-	struct worker *w = s->workers;
-	int r;
 
-	if (fd < 0 || m->arg0 < 0 || m->arg0 >= KEEPER_N_CLASSES || find_worker(s, m->id))
+	if (c->fd < 0 || c->m->arg0 < 0 || c->m->arg0 >= KEEPER_N_CLASSES || find_worker(s, c->m->id))
 		return -EINVAL;
-	while (w < s->workers + SERVE_MAX_WORKERS && w->pid)
-		w++;
-	if (w == s->workers + SERVE_MAX_WORKERS)
-		return -EAGAIN;
-	l.fds[0] = fd;
 	if (writer && s->memory_group[0])
 		l.group = s->memory_group;
 	if (jobmem_get_cpus(k->uid, k->job_id, cpus, sizeof(cpus)) == 0)
 		l.cpus = cpus;
-	r = serve_start(s, &l, pidp);
-	if (r == 0)
-		*w = (struct worker){ *pidp, m->id, (enum keeper_class)m->arg0 };
-	return r;
+	c->reply.arg1 = serve_start(s, &l, c->m->id, (int)c->m->arg0);
+	return c->reply.arg1 < 0 ? (int)c->reply.arg1 : 0;
 }
 
-static void on_spawn(struct serve *s, const struct keeper_msg *m, int fd)
+static int on_kill(struct serve *s, struct call *c)
 {
-	pid_t pid = 0;
-	int r = spawn(s, m, fd, &pid);
+	pid_t pid = find_worker(s, c->m->id);
 
-	serve_tell(s, KEEPER_REPLY, m->id, r, pid);
+	if (c->m->arg0 != SIGTERM && c->m->arg0 != SIGKILL)
+		return -EINVAL;
+	return !pid ? -ESRCH : kill(pid, (int)c->m->arg0) < 0 ? -errno : 0;
 }
 
-static void on_kill(struct serve *s, const struct keeper_msg *m, int fd)
+static bool is_slot(const struct keeper_msg *m)
 {
-	struct worker *w = find_worker(s, m->id);
-	int r = 0;
-
-	if (m->arg0 != SIGTERM && m->arg0 != SIGKILL)
-		r = -EINVAL;
-	else if (!w)
-		r = -ESRCH;
-	else if (kill(w->pid, (int)m->arg0) < 0)
-		r = -errno;
-	serve_tell(s, KEEPER_REPLY, m->id, r, 0);
+	return m->arg0 >= 0 && m->arg0 < RUNDIR_MAX_SLOTS;
 }
 
-static int mount_slot(struct serve *s, const struct keeper_msg *m, int *fds, struct error *err)
+static int on_mount(struct serve *s, struct call *c)
 {
 	const struct keeper *k = s->k;
+	const struct keeper_msg *m = c->m;
 	int r;
 
-	if (m->arg0 < 0 || m->arg0 >= RUNDIR_MAX_SLOTS || m->arg1 < 1 || m->arg1 > VERBS_MAX_FDS)
-		return error_set(err, EINVAL, "a slot that does not exist");
+	if (!is_slot(m) || m->arg1 < 1 || m->arg1 > VERBS_MAX_FDS)
+		return error_set(&c->err, EINVAL, "a slot that does not exist");
 	if (!k->conf->mount_fuse || s->slots[m->arg0])
-		return error_set(err, k->conf->mount_fuse ? EBUSY : EOPNOTSUPP, "no mount %d",
+		return error_set(&c->err, k->conf->mount_fuse ? EBUSY : EOPNOTSUPP, "no mount %d",
 				 (int)m->arg0);
-	r = mounts_slot(k->dir.fd, (unsigned)m->arg0, k->uid, k->gid, fds, (size_t)m->arg1, err);
+	r = mounts_slot(k->dir.fd, (unsigned)m->arg0, k->uid, k->gid, c->fds, (size_t)m->arg1,
+			&c->err);
+	if (r == 0)
+		c->n_fds = (size_t)m->arg1;
 	s->slots[m->arg0] = r == 0;
 	return r;
 }
 
-static void on_mount(struct serve *s, const struct keeper_msg *m, int fd)
-{
-	struct error err = ERROR_INIT;
-	int fds[VERBS_MAX_FDS], r = mount_slot(s, m, fds, &err);
-	char name[MOUNTS_SLOT_SIZE];
-	struct keeper_msg reply = { KEEPER_REPLY, m->id, r, 0 };
-
-	if (r < 0) {
-		log_warning("%s", err.text);
-		serve_tell(s, KEEPER_REPLY, m->id, r, 0);
-		return;
-	}
-	/* No copy of the descriptors stays here: it would keep readers waiting for a dead server. */
-	r = verbs_send(s->sock, &reply, fds, (size_t)m->arg1);
-	for (int i = 0; i < m->arg1; i++)
-		close(fds[i]);
-	if (r < 0)
-		serve_lose_daemon(s, "does not listen");
-	mounts_slot_name(name, (unsigned)m->arg0);
-	serve_repeat_in_job(s->k, name);
-	serve_set_timer(s);
-}
-
 /* The connection is aborted as well: a server that hangs, or a copy of the mount in another
  * namespace, must not keep readers waiting. */
-static void on_unmount(struct serve *s, const struct keeper_msg *m, int fd)
+static int on_unmount(struct serve *s, struct call *c)
 {
-	struct keeper *k = s->k;
 	char name[MOUNTS_SLOT_SIZE];
-	int r = -EINVAL;
+	int r;
 
-	if (m->arg0 >= 0 && m->arg0 < RUNDIR_MAX_SLOTS && s->slots[m->arg0]) {
-		mounts_slot_name(name, (unsigned)m->arg0);
-		abort_slot(k->dir.fd, (unsigned)m->arg0);
-		r = mounts_detach(k->dir.fd, name, NULL);
-		s->slots[m->arg0] = r < 0;
-		serve_set_timer(s);
-	}
-	serve_tell(s, KEEPER_REPLY, m->id, r, 0);
+	if (!is_slot(c->m) || !s->slots[c->m->arg0])
+		return -EINVAL;
+	mounts_slot_name(name, (unsigned)c->m->arg0);
+	abort_slot(s->k->dir.fd, (unsigned)c->m->arg0);
+	r = mounts_detach(s->k->dir.fd, name, &c->err);
+	s->slots[c->m->arg0] = r < 0;
+	return r;
 }
 
-static void on_tier(struct serve *s, const struct keeper_msg *m, int fd)
+static int on_tier(struct serve *s, struct call *c)
 {
 	const struct conf *conf = s->k->conf;
-	struct error err = ERROR_INIT;
+	const struct conf_tier *tier = conf->tiers + c->m->arg0;
 	char path[PATH_MAX];
-	int r = -EINVAL;
+	int r;
 
-	if (m->arg0 >= 0 && (size_t)m->arg0 < conf->n_tiers &&
-	    conf->tiers[m->arg0].kind == CONF_TIER_DISK) {
-		r = keeper_expand(s->k, conf->tiers[m->arg0].path, path, &err);
-		if (r == 0)
-			r = tier_make(s->k->dir.fd, &s->k->st, path,
-				      conf->tiers[m->arg0].provided_by_site, &err);
-		if (r < 0)
-			log_warning("%s", err.text);
-	}
-	serve_tell(s, KEEPER_REPLY, m->id, r, 0);
+	if (c->m->arg0 < 0 || (size_t)c->m->arg0 >= conf->n_tiers || tier->kind != CONF_TIER_DISK)
+		return -EINVAL;
+	r = keeper_expand(s->k, tier->path, path, &c->err);
+	return r < 0 ? r : tier_make(s->k->dir.fd, &s->k->st, path, tier->provided_by_site, &c->err);
 }
 
-static void on_end(struct serve *s, const struct keeper_msg *m, int fd)
+static int on_end(struct serve *s, struct call *c)
 {
 	s->ended = true;
+	c->reply.verb = 0;
+	return 0;
+}
+
+static void answer(struct serve *s, struct call *c, int r)
+{
+	char name[MOUNTS_SLOT_SIZE];
+
+	if (c->err.code)
+		log_warning("%s", c->err.text);
+	c->reply.arg0 = r;
+	if (c->reply.verb)
+		serve_tell(s, &c->reply, c->fds, c->n_fds);
+	if (!c->n_fds)
+		return;
+	/* No copy of the descriptors stays here: it would keep readers waiting for a dead server. */
+	for (size_t i = 0; i < c->n_fds; i++)
+		close(c->fds[i]);
+	mounts_slot_name(name, (unsigned)c->m->arg0);
+	serve_repeat_in_job(s->k, name);
 }
 
 void serve_verb(struct serve *s)
 {
-	static const struct {
-		enum keeper_verb verb;
-		void (*fn)(struct serve *s, const struct keeper_msg *m, int fd);
-	} verbs[] = {
-		{ KEEPER_SPAWN, on_spawn },     { KEEPER_KILL, on_kill }, { KEEPER_MOUNT, on_mount },
-		{ KEEPER_UNMOUNT, on_unmount }, { KEEPER_TIER, on_tier }, { KEEPER_END, on_end },
+	static int (*const verbs[])(struct serve *s, struct call *c) = {
+		[KEEPER_SPAWN] = on_spawn, [KEEPER_KILL] = on_kill,
+		[KEEPER_MOUNT] = on_mount, [KEEPER_UNMOUNT] = on_unmount,
+		[KEEPER_TIER] = on_tier,   [KEEPER_END] = on_end,
 	};
 	_cleanup_(fd_closep) int fd = -1;
 	struct keeper_msg m;
-	size_t i = 0;
+	struct call c = { .m = &m };
 	int r = verbs_receive(s->sock, &m, &fd);
 
 	if (r == -EAGAIN)
 		return;
-	while (r == 1 && i < ARRAY_SIZE(verbs) && verbs[i].verb != m.verb)
-		i++;
-	if (r == 1 && i < ARRAY_SIZE(verbs))
-		verbs[i].fn(s, &m, fd);
-	else if (r == 0 && s->end_ms)
+	if (r == 1 && m.verb < ARRAY_SIZE(verbs) && verbs[m.verb]) {
+		c.fd = fd;
+		c.reply = (struct keeper_msg){ .verb = KEEPER_REPLY, .id = m.id };
+		answer(s, &c, verbs[m.verb](s, &c));
+	} else if (r == 0 && s->end_ms) {
 		s->ended = true;
-	else if (r == 0)
-		serve_lose_daemon(s, "has closed its end");
-	else
-		serve_lose_daemon(s, "sent something that is none of our verbs");
+	} else {
+		serve_lose_daemon(s, r == 0 ? "has closed its end"
+					    : "sent something that is none of our verbs");
+	}
 }
-

@@ -12,31 +12,27 @@
 #include "common/keeper-verbs.h"
 #include "common/rundir.h"
 #include "daemon/keeper/abort.h"
+#include "daemon/keeper/state.h"
 
 struct keeper;
 struct launch;
 
-#define SERVE_MAX_WORKERS 128
-
-struct worker {
-	pid_t pid; /* 0: free */
-	uint32_t id;
-	enum keeper_class class;
-};
+#define SERVE_CLASS_DAEMON KEEPER_N_CLASSES
 
 struct serve {
 	struct keeper *k;
-	int sock, signal_fd, timer_fd;
+	int sock, signal_fd;
 	int log_rd, log_wr;
-	pid_t daemon;             /* 0: dead */
-	struct worker workers[SERVE_MAX_WORKERS];
-	bool memory_known;        /* and told */
+	/* What the processes on record are, by their index there. */
+	struct { uint32_t id; int class; } children[STATE_MAX_PROCS];
+	bool memory_known;           /* and told */
 	char memory_group[PATH_MAX]; /* its cgroup.procs, or "" */
 	uint64_t memory_deadline_ms;
-	uint64_t end_ms;          /* when to end, 0: not yet */
 	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
 	struct abort_watch watch;
-	bool ended, job_over;
+	uint64_t next_look_ms;
+	uint64_t end_ms;             /* when to end, 0: not yet */
+	bool ended;
 };
 
 /* Takes one packet from stagingd and does what it asks for. */
@@ -44,13 +40,11 @@ void serve_verb(struct serve *s);
 
 /* What the loop does for it: */
 
-/* Tells stagingd, if there is one; one that doesn't listen is lost. */
-void serve_tell(struct serve *s, uint32_t verb, uint32_t id, int64_t arg0, int64_t arg1);
+/* Tells stagingd, if there is one; one that doesn't listen is lost. n_fds descriptors go along. */
+void serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds);
 /* stagingd is gone, or what it says makes no sense: it and the writers are ended. */
 void serve_lose_daemon(struct serve *s, const char *why);
-/* Starts a child, recorded before it does anything. */
-int serve_start(struct serve *s, const struct launch *l, pid_t *pidp);
-/* Sets the timer by what there is to wait for and to watch. */
-void serve_set_timer(struct serve *s);
+/* Starts a child, recorded before it does anything. Its pid, or -errno. */
+pid_t serve_start(struct serve *s, const struct launch *l, uint32_t id, int class);
 /* The job may be in a mount namespace that was made before this mount. */
 void serve_repeat_in_job(struct keeper *k, const char *name);

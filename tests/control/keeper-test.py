@@ -118,6 +118,10 @@ def keeper(*argv, **kwargs):
                timeout=60, **kwargs)
 
 
+def listing():
+    return run(os.environ['STAGECTL'], 'list', '--node', capture_output=True, text=True).stdout
+
+
 def mounts(pid='self'):
     lines = [line.split() for line in open(f'/proc/{pid}/mountinfo')]
     return [line[4] for line in lines if line[4].startswith(RUNDIR)]
@@ -335,7 +339,7 @@ def test_mounts_are_the_users_alone():
     assert j.numbers('mount 1 17')[0] == -22
     line = [line for line in open('/proc/self/mountinfo') if f'{j.dir}/m/0 ' in line][0]
     assert re.search(r' ro,nosuid,nodev', line), line
-    listed = keeper('list').stdout
+    listed = listing()
     assert re.search(rf'^job={j.id} uid={UID} keeper=alive bytes=\d+ mounts=1 workers=2', listed), listed
     assert j.numbers('unmount 0')[0] == 0
     assert j.numbers('unmount 0')[0] == -22
@@ -461,7 +465,7 @@ def test_killed_keeper_is_cleaned_up_after():
     j.process.wait()
     wait_for(lambda: processes('stage-worker') == [server], what='the writer to die with it')
     assert as_user(lambda: open(f'{j.dir}/m/0/f').read()) == 0
-    assert 'keeper=dead' in keeper('list').stdout
+    assert 'keeper=dead' in listing()
     cleans = [subprocess.Popen([f'{LIBEXEC}/stage-keeper', 'clean', '--job', str(j.id)])
               for _ in range(4)]
     assert [c.wait(30) for c in cleans] == [0] * 4
@@ -947,7 +951,7 @@ def test_what_lies_on_the_tmpfs_is_taken_off_first():
     assert as_user(fill) == 0
     beneath = os.open(f'{j.dir}/t', os.O_RDONLY)
     run('mount', '-t', 'ramfs', 'ramfs', f'{j.dir}/t')      # as a user can with fusermount3
-    assert 'bytes=0 ' in keeper('list').stdout
+    assert 'bytes=0 ' in listing()
     assert j.clean().returncode == 0
     assert os.listdir(beneath) == []
     os.close(beneath)

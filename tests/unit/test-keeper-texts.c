@@ -58,7 +58,6 @@ static void test_mountinfo_lines(void **state)
 
 	assert_int_equal(mountinfo_parse(&m, "36 35 0:52 / /run/stage\\040data/7/t rw,nosuid "
 					     "shared:1 master:2 - tmpfs stage-data rw,size=5k"), 0);
-	assert_int_equal(m.mnt_id, 36);
 	assert_int_equal(m.minor, 52);
 	assert_string_equal(m.target, "/run/stage data/7/t");
 	assert_string_equal(m.type, "tmpfs");
@@ -68,7 +67,9 @@ static void test_mountinfo_lines(void **state)
 	assert_int_equal(mountinfo_parse(&m, "36 35 0:52 / /a rw"), -EPROTO);
 	assert_int_equal(mountinfo_parse(&m, "x 35 0:52 / /a rw - a b c"), -EPROTO);
 	assert_int_equal(mountinfo_parse(&m, ""), -EPROTO);
-	assert_int_equal(mountinfo_find(&m, UINT64_MAX), -ENOENT);
+	assert_int_equal(mountinfo_find(&m, "/nowhere", NULL, NULL), -ENOENT);
+	assert_int_equal(mountinfo_find(&m, "/proc", "proc", "rw"), 0);
+	assert_int_equal(mountinfo_find(&m, "/proc", "tmpfs", NULL), -ENOENT);
 }
 
 static void test_cpu_lists(void **state)

@@ -1,0 +1,121 @@
+#include "client/node-list.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/statvfs.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/rundir.h"
+
+/*
+ * A process is known by pid and start time. What is mounted is looked up in the kernel's tables
+ * alone: asking a user's file system could hang. A record that can't be read leaves zeros.
+ */
+struct node_job {
+	unsigned uid, mounts, workers, tiers, failed;
+	bool keeper_lives;
+	unsigned long long bytes;
+};
+
+static bool is_alive(int pid, unsigned long long start)
+{
+	_cleanup_(file_closep) FILE *f = NULL;
+	char path[32], line[1024];
+	unsigned long long now;
+	const char *rest;
+	char state;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f || !fgets(line, sizeof(line), f))
+		return false;
+	rest = strrchr(line, ')');
+	return rest &&
+	       sscanf(rest + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+				"%*s %*s %*s %llu", &state, &now) == 2 &&
+	       now == start && state != 'Z';
+}
+
+static void read_record(const char *dir, struct node_job *job)
+{
+	_cleanup_(file_closep) FILE *f = NULL;
+	_cleanup_(freep) char *line = NULL;
+	char path[PATH_MAX + 8];
+	unsigned long long start;
+	size_t size = 0;
+	int pid;
+
+	snprintf(path, sizeof(path), "%s/" RUNDIR_STATE, dir);
+	f = fopen(path, "re");
+	while (f && getline(&line, &size, f) > 0) {
+		if (sscanf(line, "keeper=%d:%llu", &pid, &start) == 2)
+			job->keeper_lives = is_alive(pid, start);
+		else if (sscanf(line, "proc=%d:%llu", &pid, &start) == 2)
+			job->workers += is_alive(pid, start);
+		else if (!strncmp(line, "tier=", 5))
+			job->tiers++;
+		else if (sscanf(line, "uid=%u", &job->uid) != 1)
+			sscanf(line, "failed=%u", &job->failed);
+	}
+}
+
+static void read_mounts(const char *dir, struct node_job *job)
+{
+	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
+	_cleanup_(freep) char *line = NULL;
+	char memory[PATH_MAX + 4], slots[PATH_MAX + 4], target[PATH_MAX], type[64];
+	bool is_tmpfs = false;
+	struct statvfs fs;
+	size_t size = 0;
+
+	snprintf(memory, sizeof(memory), "%s/" RUNDIR_MEMORY, dir);
+	snprintf(slots, sizeof(slots), "%s/" RUNDIR_MOUNTS "/", dir);
+	while (f && getline(&line, &size, f) > 0) {
+		const char *rest = strstr(line, " - ");
+
+		if (!rest || sscanf(line, "%*s %*s %*s %*s %4095s", target) != 1 ||
+		    sscanf(rest, " - %63s", type) != 1)
+			continue;
+		job->mounts += !strncmp(target, slots, strlen(slots));
+		if (!strcmp(target, memory))
+			is_tmpfs = !strcmp(type, "tmpfs"); /* the last one lies on top */
+	}
+	if (is_tmpfs && statvfs(memory, &fs) == 0)
+		job->bytes = (unsigned long long)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
+}
+
+static int print_below(const char *top, const char *letters, struct error *err)
+{
+	_cleanup_(dir_closep) DIR *dir = opendir(top);
+	char path[PATH_MAX];
+	struct dirent *e;
+
+	if (!dir)
+		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", top);
+	while ((e = readdir(dir))) {
+		struct node_job job = { 0 };
+
+		if (e->d_name[0] == '.' || e->d_name[strspn(e->d_name, letters)])
+			continue;
+		snprintf(path, sizeof(path), "%s/%s", top, e->d_name);
+		read_record(path, &job);
+		read_mounts(path, &job);
+		printf("job=%s uid=%u keeper=%s bytes=%llu mounts=%u workers=%u tiers=%u%s\n",
+		       e->d_name, job.uid, job.keeper_lives ? "alive" : "dead", job.bytes,
+		       job.mounts, job.workers, job.tiers, job.failed ? " failed=1" : "");
+	}
+	return 0;
+}
+
+int node_list_print(struct error *err)
+{
+	int r = print_below(STAGE_RUN_DIR, "0123456789", err);
+
+	return r < 0 ? r : print_below(STAGE_RUN_DIR "/" RUNDIR_TRASH, "0123456789.", err);
+}
