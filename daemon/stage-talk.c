@@ -152,11 +152,14 @@ static bool on_mount(struct stage_run *run, const struct kv *kv)
 
 void stage_run_on_mounted(struct stage_run *run, int r, const int *fds, size_t n_fds)
 {
+	char text[128];
+
 	if (!run->worker || run->ending)
 		return; /* advance() takes it away */
 	if (r < 0)
 		run->mounted = false;
-	answer_mount(run, r < 0 ? strerror(-r) : NULL, fds, r < 0 ? 0 : n_fds);
+	snprintf(text, sizeof(text), "no fuse mount on this node: %s", strerror(-r));
+	answer_mount(run, r < 0 ? text : NULL, fds, r < 0 ? 0 : n_fds);
 }
 
 static bool on_progress(struct stage_run *run, const struct kv *kv)
