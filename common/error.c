@@ -84,14 +84,14 @@ void error_prefix(struct error *err, const char *fmt, ...)
 	err->mended = mended;
 }
 
-int error_mend(struct error *err, const char *fmt, ...)
+int error_mend(struct error *err, int r, const char *fmt, ...)
 {
 	char mend[ERROR_MAX_SIZE / 2], clean[ERROR_MAX_SIZE / 2];
 	size_t n, room;
 	va_list ap;
 
 	if (!err || err->mended)
-		return err ? err->code : 0;
+		return r;
 	va_start(ap, fmt);
 	if (vsnprintf(mend, sizeof(mend), fmt, ap) < 0)
 		mend[0] = '\0';
@@ -102,7 +102,7 @@ int error_mend(struct error *err, const char *fmt, ...)
 		memcpy(err->text + room - 3, "...", sizeof("..."));
 	strcat(strcat(err->text, "; "), clean);
 	err->mended = true;
-	return err->code;
+	return r;
 }
 
 enum stage_exit error_to_exit(const struct error *err)

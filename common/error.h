@@ -52,8 +52,9 @@ int error_exit(struct error *err, enum stage_exit exit_code, int errnum, const c
 void error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Puts "; mend" behind what is there, unless a mend is there: who is nearest to the cause knows best.
- * A long text is cut to make room. Returns err's code (0 for NULL). */
-int error_mend(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+ * A long text is cut to make room. Returns r, so that it can go around error_set(). */
+int error_mend(struct error *err, int r, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
 
 /* The exit status that belongs to err: exit_code if set, else ENOSPC/EDQUOT/ENOMEM -> 7,
  * EPERM -> 6, ETIMEDOUT -> 124, else 1. */

@@ -132,8 +132,8 @@ static int check_named_tier(const struct admit_input *in, const struct conf_sour
 {
 	if (!t)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  dest[0] == '/' ? "%s is below no tier of this site"
-						 : "this site has no tier %s",
+				  dest[0] == '/' ? "%s is below no tier of this site; leave DEST out"
+						 : "this site has no tier %s; leave DEST out",
 				  dest);
 	if (!conf_source_allows_tier(rule, t->name))
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,

@@ -162,9 +162,9 @@ void stage_run_fail(struct stage_run *run, enum stage_event ev, enum stage_exit 
 static void on_limit(void *arg)
 {
 	struct stage_run *run = arg;
-	char text[128], ms[PARSE_DURATION_TEXT];
+	char text[160], ms[PARSE_DURATION_TEXT];
 
-	snprintf(text, sizeof(text), "not ready within timeout=%s",
+	snprintf(text, sizeof(text), "not ready within timeout=%s; raise it, or stage less",
 		 duration_to_string(run->stage->dataset->timeout_ms, ms));
 	stage_run_fail(run, STAGE_EV_TIMEOUT, STAGE_EXIT_TIMEOUT, text);
 }
@@ -172,9 +172,10 @@ static void on_limit(void *arg)
 static void on_stall(void *arg)
 {
 	struct stage_run *run = arg;
-	char text[128], ms[PARSE_DURATION_TEXT];
+	char text[160], ms[PARSE_DURATION_TEXT];
 
-	snprintf(text, sizeof(text), "no progress for %s, the source may hang",
+	snprintf(text, sizeof(text), "no progress for %s, the source may hang; raise stall= if it is "
+		 "only slow, else ask the site about that file system",
 		 duration_to_string(get_stall_ms(run), ms));
 	stage_run_fail(run, STAGE_EV_TIMEOUT, STAGE_EXIT_TIMEOUT, text);
 }
@@ -182,9 +183,10 @@ static void on_stall(void *arg)
 static void on_mount_late(void *arg)
 {
 	struct stage_run *run = arg;
-	char text[128], ms[PARSE_DURATION_TEXT];
+	char text[160], ms[PARSE_DURATION_TEXT];
 
-	snprintf(text, sizeof(text), "the mount has not answered within %s (MountTimeout)",
+	snprintf(text, sizeof(text), "the mount has not answered within %s (MountTimeout); try again, "
+		 "or method=extract",
 		 duration_to_string(run->job->conf->mount_timeout_ms, ms));
 	stage_run_fail(run, STAGE_EV_TIMEOUT, STAGE_EXIT_TIMEOUT, text);
 }

@@ -42,9 +42,9 @@ int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir,
 
 	*dir = (struct tier_dir){ 0 };
 	if (!t && !(absolute && job->permissive))
-		return error_set(err, ENODEV, "there is no tier %s here", tier);
+		return error_set(err, ENODEV, "there is no tier %s here; leave DEST out", tier);
 	if (t && t->kind == CONF_TIER_MEMORY)
-		return error_set(err, EINVAL, "tier %s is memory, it has no directory", tier);
+		return error_set(err, EINVAL, "tier %s is memory, it has no directory; leave DEST out", tier);
 	if (t) {
 		r = conf_expand_path(t->path, &e, &base, err);
 		if (r < 0)
@@ -64,7 +64,7 @@ static int check_own(const char *path, struct error *err)
 	if (lstat(path, &st) < 0)
 		return error_errno(err, errno, "look at %s", path);
 	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
-		return error_set(err, EPERM, "%s is there and is not a directory of ours", path);
+		return error_set(err, EPERM, "%s is there and is not a directory of ours; take it away", path);
 	return 0;
 }
 

@@ -71,11 +71,11 @@ static void describe_end(const struct worker_proc *w, int status, char *buf, siz
 	else if (WIFSIGNALED(status))
 		snprintf(buf, size, "the worker was killed by signal %d (%s)%s", WTERMSIG(status),
 			 strsignal(WTERMSIG(status)),
-			 WTERMSIG(status) == SIGKILL && !w->killed ? ", out of memory perhaps" : "");
+			 WTERMSIG(status) == SIGKILL && !w->killed ? ", out of memory perhaps; ask for more --mem" : "");
 	else if (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127)
 		snprintf(buf, size, "the worker could not be started");
 	else
-		snprintf(buf, size, "the worker ended with status %d and no reason",
+		snprintf(buf, size, "the worker ended with status %d and no reason; tell the site",
 			 WEXITSTATUS(status));
 }
 

@@ -290,8 +290,9 @@ static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, uint6
 		return 0;
 	}
 	size_to_string(atomic_load(&p->granted_bytes) + bytes, need);
-	return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "needs %s in %s, which has %s left",
-			  need, p->tier, size_to_string(*havep, have));
+	return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "needs %s, %s has %s left for it", need,
+			  !strcmp(p->tier, PLAN_TIER_MEMORY) ? "memory" : p->tier,
+			  size_to_string(*havep, have));
 }
 
 int ctx_reserve(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files,
@@ -353,12 +354,16 @@ static int refuse_limit(struct ctx *ctx, uint64_t bytes, uint64_t files, struct 
 	char text[PARSE_SIZE_TEXT];
 
 	if (ctx->policy.max_bytes && bytes > ctx->policy.max_bytes)
-		return error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
-				  "is larger than the limit of %s for one dataset",
-				  size_to_string(ctx->policy.max_bytes, text));
-	return error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
-			  "has more than the %llu files allowed in one dataset",
-			  (unsigned long long)ctx->policy.max_files);
+		error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
+			   "is larger than the limit of %s for one dataset",
+			   size_to_string(ctx->policy.max_bytes, text));
+	else
+		error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
+			   "has more than the %llu files allowed in one dataset",
+			   (unsigned long long)ctx->policy.max_files);
+	if (ctx->ds->max_size && ctx->ds->max_size == ctx->policy.max_bytes)
+		return error_mend(err, -EDQUOT, "raise max=, or stage less (subdir=, include=)");
+	return -EDQUOT;
 }
 
 int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, struct error *err)

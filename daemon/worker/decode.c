@@ -19,6 +19,7 @@
 #include <archive_entry.h>
 
 #include "common/error.h"
+#include "common/words.h"
 #include "daemon/worker/stream.h"
 
 #define TAR_BLOCK 512
@@ -49,9 +50,25 @@ bool decode_is_available(void)
 	return true;
 }
 
+/* Does the input end before it is complete? libarchive has one code for it and for damage. */
+static bool is_cut_off(const char *text)
+{
+	static const char *const words[] = { "truncated", "premature", "unexpected end", "incomplete",
+					     "no progress" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		for (const char *s = text; *s; s++) {
+			if (words_begin(s, words[i]))
+				return true;
+		}
+	}
+	return false;
+}
+
 /* What libarchive says, as our error; what the stream below said, if that was the cause. */
 static int take_error(struct archive *a, const struct error *in_error, struct error *err)
 {
+	const char *text = archive_error_string(a);
 	int e = archive_errno(a);
 
 	if (in_error && in_error->code) {
@@ -61,8 +78,12 @@ static int take_error(struct archive *a, const struct error *in_error, struct er
 	}
 	if (e == ENOMEM)
 		return error_set(err, ENOMEM, "out of memory");
-	return error_set(err, EBADMSG, "%s", archive_error_string(a) ? archive_error_string(a)
-								     : "damaged archive");
+	if (!text)
+		return error_set(err, EBADMSG, "no sound archive");
+	/* "Truncated" inside of a sentence, but "ZIP" */
+	return error_set(err, is_cut_off(text) ? ENODATA : EBADMSG, "%c%s",
+			 text[0] && words_lower(text[1]) == text[1] ? words_lower(text[0]) : text[0],
+			 text[0] ? text + 1 : "");
 }
 
 /* ---- what is compressed ---- */
@@ -304,6 +325,19 @@ static void take_member(struct member *m, struct archive_entry *e)
 		m->link = archive_entry_symlink(e);
 }
 
+static int refuse_encrypted(const char *path, struct error *err)
+{
+	error_set(err, EINVAL, "%s is encrypted", path);
+	return error_mend(err, -EINVAL, "make the archive without a password");
+}
+
+static int refuse_more(struct error *err)
+{
+	error_set(err, EINVAL, "there is more behind the end of the archive: several archives in one "
+		  "file, or rubbish");
+	return error_mend(err, -EINVAL, "join archives by tar --concatenate, or make it again");
+}
+
 int decode_next(struct decode *d, struct member *m, struct error *err)
 {
 	locale_t old = (locale_t)0;
@@ -326,7 +360,7 @@ int decode_next(struct decode *d, struct member *m, struct error *err)
 	if (archive_entry_size_is_set(e) && archive_entry_size(e) < 0)
 		return error_set(err, EBADMSG, "%s has a negative size", m->path);
 	if (archive_entry_is_encrypted(e))
-		return error_set(err, EBADMSG, "%s is encrypted", m->path);
+		return refuse_encrypted(m->path, err);
 	return 1;
 }
 
@@ -372,18 +406,16 @@ int decode_finish(struct decode *d, struct error *err)
 	if (!d->is_tar || !d->in)
 		return 0;
 	if (consumed > d->lent || d->lent - consumed > d->block_size)
-		return error_set(err, EBADMSG, "the archive is cut off: it has no end");
+		return error_set(err, ENODATA, "the archive has no end");
 	of_block = d->block_size - (size_t)(d->lent - consumed);
 	if (!ends_in_zeros(d, of_block))
-		return error_set(err, EBADMSG,
-				 "the archive is cut off: the two blocks of zeros at its end are missing");
+		return error_set(err, ENODATA, "the two blocks of zeros at its end are missing");
 	if (!is_zero(d->block + of_block, d->block_size - of_block))
 		n = 1;
 	else
 		while ((n = stream_next(d->in, &data, err)) > 0 && is_zero(data, (size_t)n))
 			;
 	if (n > 0)
-		return error_set(err, EBADMSG, "there is more behind the end of the archive: several "
-				 "archives in one file, or rubbish");
+		return refuse_more(err);
 	return (int)n;
 }

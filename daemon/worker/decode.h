@@ -61,7 +61,10 @@ int decode_open_zip_stream(struct decode **dp, struct stream *in, struct error *
 void decode_close(struct decode *d);
 DEFINE_FREEP(struct decode, decode_close)
 
-/* The next member. 1, 0 at the end, or -errno: -EBADMSG for what is no sound archive. */
+/* Of all below: -ENODATA for what ends too early, -EBADMSG for what is damaged; the text says how, for
+ * mend_damage(). */
+
+/* The next member. 1, 0 at the end, or -errno. */
 int decode_next(struct decode *d, struct member *m, struct error *err);
 
 /* The next piece of the member's data, lent until the next call; holes are passed over. 1, 0, -errno. */
@@ -70,6 +73,6 @@ int decode_read(struct decode *d, const void **datap, size_t *sizep, uint64_t *o
 
 /*
  * After the end of a tar: were there two blocks of zeros, and is there nothing but zeros behind them?
- * Reads the stream to its end. -EBADMSG: cut off, or more behind the end.
+ * Reads the stream to its end. -EINVAL: there is more.
  */
 int decode_finish(struct decode *d, struct error *err);

@@ -107,7 +107,7 @@ static int put_word(const struct braces *b, const char *text, size_t at, const c
 	int len = snprintf(buf, sizeof(buf), "%.*s%.*s%s", (int)at, text, (int)n, word, rest);
 
 	if (len < 0 || (size_t)len >= sizeof(buf))
-		return error_set(b->err, ENAMETOOLONG, "a pattern expands to more than %d bytes",
+		return error_set(b->err, ENAMETOOLONG, "the pattern expands to more than %d bytes",
 				 EXPAND_MAX_TEXT);
 	return expand_text(b, buf, at, groups + 1);
 }
@@ -119,9 +119,11 @@ static int put_range(const struct braces *b, const char *text, size_t at, const 
 	char number[32];
 	int r = 0;
 
-	if (n > EXPAND_MAX_NAMES)
-		return error_set(b->err, E2BIG, "a range of %llu numbers is too long",
-				 (unsigned long long)n);
+	if (n > EXPAND_MAX_NAMES) {
+		error_set(b->err, E2BIG, "a range of %llu numbers is too long",
+			  (unsigned long long)n);
+		return error_mend(b->err, -E2BIG, "use * or a list (@@FILE)");
+	}
 	for (uint64_t i = 0; i < n && r == 0; i++) {
 		snprintf(number, sizeof(number), "%0*llu", width,
 			 (unsigned long long)(from < to ? from + i : from - i));
@@ -156,9 +158,11 @@ static int expand_text(const struct braces *b, const char *text, size_t from, in
 	bool comma;
 	int width, r;
 
-	if (groups > EXPAND_MAX_GROUPS)
-		return error_set(b->err, E2BIG, "a pattern has more than %d groups of braces",
-				 EXPAND_MAX_GROUPS);
+	if (groups > EXPAND_MAX_GROUPS) {
+		error_set(b->err, E2BIG, "the pattern has more than %d groups of braces",
+			  EXPAND_MAX_GROUPS);
+		return error_mend(b->err, -E2BIG, "use * or a list (@@FILE)");
+	}
 	for (size_t at = from; text[at]; at++) {
 		if (text[at] != '{')
 			continue;
@@ -226,8 +230,10 @@ static int add_line(const char *line, size_t n, const char *dir, struct names *o
 	path = copy ? path_join(dir, copy) : NULL;
 	if (!path)
 		return error_set(err, ENOMEM, "out of memory");
-	if (strstr(copy, "://"))
-		return error_set(err, EINVAL, "a list holds paths, '%s' is a URL", copy);
+	if (strstr(copy, "://")) {
+		error_set(err, EINVAL, "a list holds paths, '%s' is a URL", copy);
+		return error_mend(err, -EINVAL, "stage URLs as items of their own");
+	}
 	r = names_add(out, path, strlen(path));
 	return r < 0 ? error_errno(err, -r, "read the list") : 0;
 }
@@ -239,8 +245,10 @@ int expand_list(const char *data, size_t size, const char *dir, struct names *ou
 	size_t n;
 	int r = 0;
 
-	if (memchr(data, '\0', size))
-		return error_set(err, EINVAL, "the list is not a text of paths");
+	if (memchr(data, '\0', size)) {
+		error_set(err, EINVAL, "the list is not a text of paths");
+		return error_mend(err, -EINVAL, "write a path a line, or leave the @@ out");
+	}
 	for (; data < end && r == 0; data = next) {
 		const char *nl = memchr(data, '\n', (size_t)(end - data));
 

@@ -25,11 +25,6 @@ struct gunzip {
 	unsigned char out[GUNZIP_OUT_SIZE];
 };
 
-static int damaged(struct error *err, const char *what)
-{
-	return error_set(err, EBADMSG, "the gzip data is %s", what);
-}
-
 /* More to inflate. 1, 0 at the end of in, -errno. */
 static int refill(struct gunzip *g, struct error *err)
 {
@@ -59,7 +54,7 @@ static int next_member(struct gunzip *g, struct error *err)
 			continue;
 		}
 		if (g->in_padding || *g->z.next_in != 0x1f)
-			return error_set(err, EBADMSG, "there is rubbish behind the gzip data");
+			return error_set(err, EBADMSG, "rubbish behind the gzip data");
 		if (inflateReset(&g->z) != Z_OK)
 			return error_set(err, ENOMEM, "out of memory");
 		g->in_member = true;
@@ -76,7 +71,7 @@ static int inflate_some(struct gunzip *g, struct error *err)
 	if (r < 0)
 		return r;
 	if (r == 0)
-		return damaged(err, "cut off");
+		return error_set(err, ENODATA, "gzip data without its end");
 	switch (inflate(&g->z, Z_NO_FLUSH)) {
 	case Z_OK:
 	case Z_BUF_ERROR: /* no progress: more input is needed */
@@ -87,7 +82,7 @@ static int inflate_some(struct gunzip *g, struct error *err)
 	case Z_MEM_ERROR:
 		return error_set(err, ENOMEM, "out of memory");
 	default:
-		return damaged(err, g->z.msg ? g->z.msg : "damaged");
+		return error_set(err, EBADMSG, "gzip: %s", g->z.msg ? g->z.msg : "bad data");
 	}
 }
 

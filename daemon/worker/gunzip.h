@@ -9,6 +9,6 @@
 struct error;
 struct stream;
 
-/* in is consumed on success. -EBADMSG from the stream: damaged, cut off. Zeros behind the last member
+/* in is consumed on success. The stream's -ENODATA: cut off; -EBADMSG: damaged. Zeros behind the last member
  * (padding) are passed over, anything else is an error. */
 int gunzip_new(struct stream **sp, struct stream *in, struct error *err);

@@ -50,5 +50,6 @@ int hash_check(struct hash *h, const char *expected, const char *what, struct er
 	hash_get(h, text);
 	if (!strcmp(text, expected))
 		return 0;
-	return error_set(err, EBADMSG, "%s: its SHA-256 is %s, not %s", what, text, expected);
+	error_set(err, EBADMSG, "%s: its SHA-256 is %s, not %s", what, text, expected);
+	return error_mend(err, -EBADMSG, "check the sum in verify=, or make or copy it again");
 }

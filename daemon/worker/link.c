@@ -152,7 +152,7 @@ static void check_clock(struct link *l)
 	if (l->limits.timeout_ms && now - l->started_ms > l->limits.timeout_ms)
 		call_end(l, -ETIMEDOUT, "not ready within timeout=");
 	else if (l->limits.stall_ms && now - l->moved_ms > l->limits.stall_ms)
-		call_end(l, -ETIMEDOUT, "stalled: the source gave nothing for the whole stall time");
+		call_end(l, -ETIMEDOUT, "stalled: the source gave nothing for the time of stall=");
 }
 
 static void tell_reason(struct link *l)
@@ -347,6 +347,9 @@ int link_get_reason(struct link *l, struct error *err)
 	r = l->reason;
 	if (r)
 		error_set(err, -r, "%s", l->reason_text);
+	if (r == -ETIMEDOUT)
+		error_mend(err, r, "raise timeout= or stall= if it is only slow, else ask the site about "
+			   "that file system");
 	pthread_mutex_unlock(&l->lock);
 	return r;
 }

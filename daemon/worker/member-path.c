@@ -23,7 +23,7 @@ int member_path_clean(const char *path, char buf[static MEMBER_PATH_SIZE], struc
 		if (len > MEMBER_MAX_NAME || n + len + 2 > MEMBER_PATH_SIZE)
 			return error_set(err, ENAMETOOLONG, "member %.200s… has too long a name", path);
 		if (++components > MEMBER_MAX_COMPONENTS)
-			return error_set(err, EINVAL, "member %.200s… is deeper than %d directories",
+			return error_set(err, EINVAL, "member %.200s… lies deeper than %d directories",
 					 path, MEMBER_MAX_COMPONENTS);
 		if (n > 0)
 			buf[n++] = '/';

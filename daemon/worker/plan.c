@@ -13,6 +13,7 @@
 #include <stdio.h>
 #include <string.h>
 
+#include "common/cleanup.h"
 #include "common/conf.h"
 #include "common/error.h"
 #include "common/parse.h"
@@ -127,10 +128,19 @@ static int check_promise(const struct planner *p, struct error *err)
 	if (p->ds->method != DATASET_METHOD_AUTO || f->kind != SOURCE_FILE ||
 	    f->format != FORMAT_PLAIN || promise == FORMAT_PLAIN)
 		return 0;
-	return error_set(err, EINVAL, "%s is %s and not the %s%s its name promises: make or copy it "
-			 "again, or stage it as it is by method=copy", p->ds->source,
-			 f->bytes == 0 ? "empty" : describe(f, buf), facts_format_to_string(promise),
-			 promise == FORMAT_SQUASHFS ? " image" : " archive");
+	error_set(err, EINVAL, "%s is %s and not the %s%s its name promises", p->ds->source,
+		  f->bytes == 0 ? "empty" : describe(f, buf), facts_format_to_string(promise),
+		  promise == FORMAT_SQUASHFS ? " image" : " archive");
+	return error_mend(err, -EINVAL, "make or copy it again, or stage it as it is by method=copy");
+}
+
+static int refuse_method(const struct planner *p, struct error *err)
+{
+	const struct policy *pol = p->in->policy;
+
+	error_set(err, EPERM, "the site's rule %s does not allow method=%s", pol->rule,
+		  dataset_method_to_string(p->plan->method));
+	return error_mend(err, -EPERM, "it allows method=%s", pol->methods);
 }
 
 static int check_able(const struct planner *p, struct error *err)
@@ -140,16 +150,21 @@ static int check_able(const struct planner *p, struct error *err)
 	char buf[64];
 
 	if (!allows(p, m))
-		return error_set(err, EPERM, "the site's rule %s does not allow method=%s (allowed: %s)",
-				 p->in->policy->rule, dataset_method_to_string(m),
-				 p->in->policy->methods);
-	if (m == DATASET_METHOD_EXTRACT && !a->can_extract)
-		return error_set(err, EINVAL, "can't be extracted: it is %s", describe(p->facts, buf));
-	if (m == DATASET_METHOD_MOUNT && p->facts->format != FORMAT_SQUASHFS)
-		return error_set(err, EINVAL, "can't be mounted: it is %s, not a squashfs image "
-				 "(stagectl pack makes one)", describe(p->facts, buf));
-	if (m == DATASET_METHOD_MOUNT && !can_mount(p))
-		return error_set(err, EOPNOTSUPP, "images can't be mounted on this node");
+		return refuse_method(p, err);
+	if (m == DATASET_METHOD_EXTRACT && !a->can_extract) {
+		error_set(err, EINVAL, "can't be extracted: it is %s", describe(p->facts, buf));
+		return error_mend(err, -EINVAL, "leave method= out, or name an archive");
+	}
+	if (m == DATASET_METHOD_MOUNT && p->facts->format != FORMAT_SQUASHFS) {
+		error_set(err, EINVAL, "can't be mounted: it is %s, not a squashfs image",
+			  describe(p->facts, buf));
+		return error_mend(err, -EINVAL, "leave method= out, or make an image (stagectl pack)");
+	}
+	if (m == DATASET_METHOD_MOUNT && !can_mount(p)) {
+		error_set(err, EOPNOTSUPP, "images can't be mounted on this node");
+		return error_mend(err, -EOPNOTSUPP, a->can_extract ? "method=extract unpacks it"
+								   : "ask the site");
+	}
 	return 0;
 }
 
@@ -157,24 +172,33 @@ static int check_able(const struct planner *p, struct error *err)
 static int check_options(const struct planner *p, struct error *err)
 {
 	const struct dataset *ds = p->ds;
-	bool one = p->facts->kind == SOURCE_FILE, extract = p->plan->method == DATASET_METHOD_EXTRACT;
-	bool selects = ds->n_include || ds->n_exclude;
+	enum dataset_method m = p->plan->method;
+	bool one = p->facts->kind == SOURCE_FILE, extract = m == DATASET_METHOD_EXTRACT;
+	bool link = m == DATASET_METHOD_LINK, selects = ds->n_include || ds->n_exclude;
+	bool sha256 = ds->verify == DATASET_VERIFY_SHA256;
+	/* clang-format off */
+	const struct { bool wrong; const char *what, *mend; } rules[] = {
+		{ ds->strip && !extract, "strip= is for archives that are extracted", "leave it out" },
+		{ ds->nested && !extract, "nested is for archives that are extracted", "leave it out" },
+		{ ds->subdir && p->facts->kind != SOURCE_DIR && !extract && m != DATASET_METHOD_MOUNT,
+		  "subdir= needs a directory, an archive or an image", "leave it out" },
+		{ selects && m == DATASET_METHOD_MOUNT, "a mount shows all of the image: include= and "
+		  "exclude= have no effect", "method=extract selects, subdir= shows a part" },
+		{ selects && one && !extract, "include= and exclude= need a directory, a set or an archive",
+		  "leave them out" },
+		{ selects && link, "a link shows all of the source: include= and exclude= have no effect",
+		  "method=copy selects" },
+		{ sha256 && !one, "verify=sha256 is for one file or archive", "leave it out" },
+		{ sha256 && link, "a link can't be verified: what it shows may change",
+		  "method=copy verifies" },
+	};
+	/* clang-format on */
 
-	if ((ds->strip || ds->nested) && !extract)
-		return error_set(err, EINVAL, "%s is for archives that are extracted",
-				 ds->nested ? "nested" : "strip=");
-	if (ds->subdir && !(extract || p->facts->kind == SOURCE_DIR))
-		return error_set(err, EINVAL, "subdir= needs a directory or an archive");
-	if (selects && one && !extract)
-		return error_set(err, EINVAL, "include= and exclude= need a directory, a set or an "
-				 "archive");
-	if (selects && p->plan->method == DATASET_METHOD_LINK)
-		return error_set(err, EINVAL, "a link shows all of the source: include= and exclude= "
-				 "need a copy");
-	if (ds->verify == DATASET_VERIFY_SHA256 && !one)
-		return error_set(err, EINVAL, "verify=sha256 is for one file or archive");
-	if (ds->verify == DATASET_VERIFY_SHA256 && p->plan->method == DATASET_METHOD_LINK)
-		return error_set(err, EINVAL, "a link can't be verified: what it shows may change");
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		if (rules[i].wrong)
+			return error_mend(err, error_set(err, EINVAL, "%s", rules[i].what), "%s",
+					  rules[i].mend);
+	}
 	return 0;
 }
 
@@ -216,16 +240,17 @@ static int set_need(struct planner *p, struct error *err)
 	if (extract && !f->extract_exact)
 		return 0;
 	if (pol->max_bytes && plan->need_bytes > pol->max_bytes)
-		return error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
-				  "takes %s, the limit for one dataset is %s",
-				  size_to_string(plan->need_bytes, need),
-				  size_to_string(pol->max_bytes, max));
-	if (pol->max_files && plan->need_files > pol->max_files)
-		return error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
-				  "has %llu files, the limit for one dataset is %llu",
-				  (unsigned long long)plan->need_files,
-				  (unsigned long long)pol->max_files);
-	return 0;
+		error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT, "takes %s, the limit for one dataset is %s",
+			   size_to_string(plan->need_bytes, need), size_to_string(pol->max_bytes, max));
+	else if (pol->max_files && plan->need_files > pol->max_files)
+		error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
+			   "has %llu files, the limit for one dataset is %llu",
+			   (unsigned long long)plan->need_files, (unsigned long long)pol->max_files);
+	else
+		return 0;
+	return error_mend(err, -EDQUOT, p->ds->max_size && p->ds->max_size == pol->max_bytes
+			  ? "raise max=, or stage less (subdir=, include=)"
+			  : "stage less (subdir=, include=), pack it (stagectl pack), or ask the site");
 }
 
 /* ---- where to ---- */
@@ -316,29 +341,71 @@ static bool may_become_link(const struct planner *p)
 	       (ds->shard == DATASET_SHARD_ALL || p->facts->kind == SOURCE_SET);
 }
 
-/* "needs 148 GiB, the job has 62 GiB left of --mem; try :ssd or a squashfs image" */
+/* Could an image of it be mounted instead, which takes no room? */
+static bool may_be_image(const struct planner *p)
+{
+	const struct facts *f = p->facts;
+
+	return p->in->policy->fuse && allows(p, DATASET_METHOD_MOUNT) &&
+	       (f->kind != SOURCE_FILE || p->plan->method == DATASET_METHOD_EXTRACT);
+}
+
+/* "try more --mem, :ssd or a squashfs image", of what could help with this tier. */
+static int mend_space(const struct planner *p, const char *tier, int r, struct error *err)
+{
+	const struct plan_space *ssd = get_space(p, PLAN_TIER_DISK);
+	bool memory = !strcmp(tier, PLAN_TIER_MEMORY);
+	const char *ways[3];
+	size_t n = 0;
+
+	if (memory && p->in->policy->mem_limit)
+		ways[n++] = "more --mem";
+	if (memory && !is_dest(p, "auto") && ssd && ssd->present)
+		ways[n++] = ":ssd";
+	if (may_be_image(p))
+		ways[n++] = p->facts->format == FORMAT_SQUASHFS ? "method=mount" : "a squashfs image";
+	if (n == 0)
+		ways[n++] = memory ? "a node with more memory" : "another DEST";
+	return error_mend(err, r, "try %s%s%s%s%s", ways[0], n > 2 ? ", " : "", n > 2 ? ways[1] : "",
+			  n > 1 ? " or " : "", n > 1 ? ways[n - 1] : "");
+}
+
+int plan_mend_space(const struct plan *plan, const struct plan_input *in, int r, struct error *err)
+{
+	struct planner p = { .in = in, .ds = in->ds, .facts = in->facts, .plan = (struct plan *)plan };
+
+	return mend_space(&p, plan->tier, r, err);
+}
+
+static int refuse_tier(const struct planner *p, const char *tier, struct error *err)
+{
+	const char *allowed = p->in->policy->tiers;
+
+	error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+		   "%s is not here, or the site's rule %s does not let this source go there",
+		   tier_text(tier), p->in->policy->rule);
+	if (*allowed)
+		return error_mend(err, -EPERM, "it allows %s", allowed);
+	return error_mend(err, -EPERM, "leave DEST out");
+}
+
+/* "needs 148 GiB, the job has 62 GiB left of --mem; try more --mem, :ssd or a squashfs image" */
 static int refuse_space(const struct planner *p, struct error *err)
 {
 	const char *tier = is_dest(p, "auto") ? auto_tier(p, 0) : p->ds->dest;
-	const struct plan_space *s = get_space(p, tier), *ssd = get_space(p, PLAN_TIER_DISK);
-	bool try_ssd = ssd && ssd->present && strcmp(tier, PLAN_TIER_DISK) && !is_dest(p, "auto");
-	bool archive = p->plan->method == DATASET_METHOD_EXTRACT;
+	const struct plan_space *s = get_space(p, tier);
 	char need[PARSE_SIZE_TEXT];
 
 	if (!s || !s->present)
-		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "%s is not here, or the site's rule %s does not let this source go "
-				  "there", tier_text(tier), p->in->policy->rule);
+		return refuse_tier(p, tier, err);
 	if (s->known && s->free_bytes >= p->plan->need_bytes)
-		return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC,
-				  "needs %llu files, %s has room for %llu; try a squashfs image",
-				  (unsigned long long)p->plan->need_files, tier_text(tier),
-				  (unsigned long long)s->free_files);
-	return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "needs %s, %s; try %s%s%s",
-			  size_to_string(p->plan->need_bytes, need), s->limit,
-			  try_ssd ? ":ssd" : "", try_ssd ? " or " : "",
-			  archive || p->facts->kind != SOURCE_FILE ? "a squashfs image"
-								   : "a job with more --mem");
+		error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "needs %llu files, %s has room for %llu",
+			   (unsigned long long)p->plan->need_files, tier_text(tier),
+			   (unsigned long long)s->free_files);
+	else
+		error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "needs %s, %s",
+			   size_to_string(p->plan->need_bytes, need), s->limit);
+	return mend_space(p, tier, -ENOSPC, err);
 }
 
 static int choose_tier(struct planner *p, struct error *err)
@@ -380,8 +447,9 @@ static int choose_place(struct planner *p, struct error *err)
 		return 0;
 	}
 	if (is_dest(p, PLAN_TIER_SOURCE))
-		return error_set(err, EINVAL, "DEST source and method=%s exclude each other",
-				 dataset_method_to_string(plan->method));
+		return error_mend(err, error_set(err, EINVAL, "DEST source and method=%s exclude each "
+						 "other", dataset_method_to_string(plan->method)),
+				  "leave one of them out");
 	return choose_tier(p, err);
 }
 

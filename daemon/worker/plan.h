@@ -65,5 +65,8 @@ struct plan {
  */
 int plan_make(struct plan *plan, const struct plan_input *in, struct error *err);
 
+/* Adds to a failure for want of room in plan->tier what could help. Returns r. */
+int plan_mend_space(const struct plan *plan, const struct plan_input *in, int r, struct error *err);
+
 /* The entry for a tier; NULL if there is none. */
 struct plan_space *plan_get_space(struct plan_input *in, const char *tier);

@@ -24,6 +24,7 @@
 #include "daemon/worker/facts.h"
 #include "daemon/worker/filter.h"
 #include "daemon/worker/magic.h"
+#include "daemon/worker/mend.h"
 #include "daemon/worker/shard.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/stream.h"
@@ -67,7 +68,7 @@ static enum facts_format peek_format(int fd)
 }
 
 /* The central directory says it all. */
-static int probe_zip(int fd, struct facts *facts, struct error *err)
+static int probe_zip(const struct source *src, struct facts *facts, struct error *err)
 {
 	_cleanup_(decode_closep) struct decode *d = NULL;
 	struct member m;
@@ -75,9 +76,9 @@ static int probe_zip(int fd, struct facts *facts, struct error *err)
 
 	if (!decode_is_available())
 		return 0;
-	if (lseek(fd, 0, SEEK_SET) < 0)
-		return error_errno(err, errno, "read the source");
-	r = decode_open_zip_file(&d, fd, err);
+	if (lseek(src->fd, 0, SEEK_SET) < 0)
+		return error_errno(err, errno, "read %s", src->path);
+	r = decode_open_zip_file(&d, src->fd, err);
 	facts->extract_bytes = facts->extract_files = 0;
 	while (r == 0 && (r = decode_next(d, &m, err)) > 0) {
 		facts->extract_bytes += round_up(m.size);
@@ -85,9 +86,9 @@ static int probe_zip(int fd, struct facts *facts, struct error *err)
 		r = 0;
 	}
 	facts->extract_exact = r == 0;
-	if (r == -EBADMSG)
-		return error_set(err, EBADMSG, "is a zip without a sound central directory: cut off?");
-	return r;
+	if (r == -EBADMSG) /* it stands at the end, where copies are cut */
+		r = error_set(err, ENODATA, "zip without a sound list of its files at the end");
+	return r < 0 ? mend_damage(err, r, src->path, (uint64_t)src->st.st_size) : 0;
 }
 
 static int probe_file(struct source *src, struct facts *facts, struct error *err)
@@ -114,7 +115,7 @@ static int probe_file(struct source *src, struct facts *facts, struct error *err
 	facts->extract_exact = e.exact && facts->format == FORMAT_TAR;
 	if (facts->format == FORMAT_SQUASHFS)
 		facts->extract_bytes = 3 * facts->bytes;
-	return facts->format == FORMAT_ZIP ? probe_zip(src->fd, facts, err) : 0;
+	return facts->format == FORMAT_ZIP ? probe_zip(src, facts, err) : 0;
 }
 
 /* ---- a tree, a set ---- */
@@ -260,6 +261,12 @@ static int count_source(struct counting *c, struct error *err)
 	return r;
 }
 
+static int refuse_to_deal(struct error *err)
+{
+	error_set(err, E2BIG, "shard=: the directory has too many files to deal out");
+	return error_mend(err, -E2BIG, "pack it into shards (stagectl pack --shards)");
+}
+
 /* The sorted files of this node. Their sizes are taken to be this node's part of the whole. */
 static int take_share(struct counting *c, struct facts *facts, struct error *err)
 {
@@ -269,7 +276,7 @@ static int take_share(struct counting *c, struct facts *facts, struct error *err
 	int r;
 
 	if (!facts->counted)
-		return error_set(err, E2BIG, "shard=: the directory has too many files to deal out");
+		return refuse_to_deal(err);
 	names_sort(names);
 	r = shard_init(&shard, c->ctx, names->n, err);
 	if (r < 0)

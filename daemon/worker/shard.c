@@ -12,9 +12,11 @@ int shard_init(struct shard *shard, struct ctx *ctx, size_t n_all, struct error 
 	*shard = (struct shard){ .n = n_all, .n_nodes = 1 };
 	if (ctx->ds->shard == DATASET_SHARD_ALL || n_nodes <= 1)
 		return 0;
-	if (ctx->policy.node_index >= n_nodes)
-		return error_set(err, EINVAL, "node %u of %zu nodes has no share",
-				 ctx->policy.node_index, n_nodes);
+	if (ctx->policy.node_index >= n_nodes) {
+		error_set(err, EINVAL, "node %u of %zu nodes has no share", ctx->policy.node_index,
+			  n_nodes);
+		return error_mend(err, -EINVAL, "leave shard= out and tell the site");
+	}
 	shard->n_nodes = n_nodes;
 	shard->index = ctx->policy.node_index;
 	rest = n_all % n_nodes;
@@ -26,9 +28,12 @@ int shard_init(struct shard *shard, struct ctx *ctx, size_t n_all, struct error 
 		return 0;
 	}
 	shard->n = n_all - rest;
-	if (shard->n == 0)
-		return error_set(err, EINVAL, "shard=node-even: %zu files are fewer than %zu nodes",
-				 n_all, n_nodes);
+	if (shard->n == 0) {
+		error_set(err, EINVAL, "shard=node-even: %zu files are fewer than %zu nodes", n_all,
+			  n_nodes);
+		return error_mend(err, -EINVAL, "make more shards (stagectl pack --shards), or ask for fewer "
+				  "nodes");
+	}
 	ctx_warn(ctx, "shard=node-even: %zu of %zu files are on no node", rest, n_all);
 	return 0;
 }

@@ -25,7 +25,8 @@ static int refuse_type(const char *path, mode_t mode, struct error *err)
 			   : S_ISBLK(mode)  ? "a block device"
 					    : "neither a file nor a directory";
 
-	return error_set(err, EINVAL, "%s is %s; a file or a directory can be staged", path, what);
+	error_set(err, EINVAL, "%s is %s", path, what);
+	return error_mend(err, -EINVAL, "name a file or a directory");
 }
 
 static int read_real(int fd, char **realp)
@@ -90,10 +91,13 @@ int source_open_path(const struct source *src, const char *path, int *fdp, struc
 	r = read_real(look, &real);
 	if (r < 0)
 		return error_errno(err, -r, "resolve %s", path);
-	if (!rules_allow(src->rules, real))
-		return error_set(err, EPERM, "%s%s%s is outside of what the site's rule allows",
-				 path, strcmp(path, real) ? ", which is " : "",
-				 strcmp(path, real) ? real : "");
+	if (!rules_allow(src->rules, real)) {
+		error_set(err, EPERM, "%s%s%s is outside of what the site's rule allows", path,
+			  strcmp(path, real) ? ", which is " : "",
+			  strcmp(path, real) ? real : "");
+		return error_mend(err, -EPERM, "%sstagectl list --site shows what may be staged",
+				  strcmp(path, real) ? "copy it there instead of a link; " : "");
+	}
 	fd = reopen(look, st);
 	if (fd < 0)
 		return error_errno(err, -fd, "open %s", path);

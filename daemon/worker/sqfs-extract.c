@@ -92,7 +92,8 @@ static void extract_progress(struct extract *x, uint64_t bytes)
 static int fail_read(int r, const char *path, struct error *err)
 {
 	if (r == -EIO)
-		return error_set(err, EIO, "image is damaged: %s can't be read", path);
+		return error_mend(err, error_set(err, EIO, "image is damaged: %s can't be read", path),
+				  "make or copy it again");
 	return error_errno(err, -r, "read %s in the image", path);
 }
 
@@ -277,7 +278,9 @@ static int extract_inode(struct extract *x, const struct sqfs_inode *inode, cons
 	if (!taken || !filter_takes(x->filter, path))
 		return 0;
 	if (!*path)
-		return error_set(err, EINVAL, "subdir=%s is no directory of the image", ds->subdir);
+		return error_mend(err, error_set(err, EINVAL, "the image has no directory %s (subdir=)",
+						 ds->subdir),
+				  "unsquashfs -l shows what it has");
 	if (inode->type == SQFS_TYPE_FILE)
 		r = extract_file(x, inode, path, err);
 	else if (inode->type == SQFS_TYPE_SYMLINK)

@@ -129,14 +129,16 @@ int sqfs_server_attach(struct sqfs_server *s, const int *fds, size_t n_fds, stru
 /* What is missing on this machine, as a sentence. */
 static int server_explain(const char *path, struct error *err)
 {
+	int r;
+
 	if (access("/dev/fuse", F_OK) < 0)
-		return error_set(err, ENODEV, "can't mount: this machine has no /dev/fuse; "
-				 "try method=extract");
-	if (access("/dev/fuse", R_OK | W_OK) < 0)
-		return error_set(err, ENODEV, "can't mount: /dev/fuse may not be opened; "
-				 "try method=extract");
-	return error_set(err, ENODEV, "can't mount at %s: %s; try method=extract", path,
-			 fuse_words[0] ? fuse_words : "is fusermount3 installed?");
+		r = error_set(err, ENODEV, "can't be mounted: this node has no /dev/fuse");
+	else if (access("/dev/fuse", R_OK | W_OK) < 0)
+		r = error_set(err, ENODEV, "can't be mounted: /dev/fuse may not be opened");
+	else
+		r = error_set(err, ENODEV, "can't be mounted at %s: %s", path,
+			      fuse_words[0] ? fuse_words : "is fusermount3 installed?");
+	return error_mend(err, r, "method=extract unpacks it");
 }
 
 int sqfs_server_mount(struct sqfs_server *s, const char *path, struct error *err)

@@ -70,7 +70,9 @@ static int mount_check_subdir(struct sqfs_mount *m, struct error *err)
 	if (r < 0)
 		return error_errno(err, -r, "look for %s in the image", subdir);
 	if (r == 0 || inode.type != SQFS_TYPE_DIR)
-		return error_set(err, EINVAL, "the image has no directory %s (subdir=)", subdir);
+		return error_mend(err, error_set(err, EINVAL, "the image has no directory %s (subdir=)",
+						 subdir),
+				  "unsquashfs -l shows what it has");
 	return 0;
 }
 

@@ -16,6 +16,7 @@
 #include "common/parse.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/list-file.h"
+#include "daemon/worker/mend.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/probe.h"
 #include "daemon/worker/source.h"
@@ -87,7 +88,8 @@ static bool learn(struct stage *s, int r, uint64_t have)
 		return false;
 	space->known = true;
 	space->free_bytes = have;
-	snprintf(space->limit, sizeof(space->limit), "%s has %s left", space->tier,
+	snprintf(space->limit, sizeof(space->limit), "%s has %s left",
+		 !strcmp(space->tier, PLAN_TIER_MEMORY) ? "memory" : space->tier,
 		 size_to_string(have, text));
 	return true;
 }
@@ -166,6 +168,7 @@ static int plan_and_make(struct stage *s, struct error *err)
 {
 	struct error full = ERROR_INIT;
 	uint64_t have = 0;
+	bool tried = false;
 	int r;
 
 	for (;;) {
@@ -181,10 +184,14 @@ static int plan_and_make(struct stage *s, struct error *err)
 		if (r == 0) {
 			have = 0;
 			r = make(s, err);
-			full = *err;
+			tried = true;
 		}
 		if (r == 0)
 			return 0;
+		if (r == -ENOSPC)
+			plan_mend_space(&s->plan, &s->in, r, err);
+		if (tried)
+			full = *err;
 		if (ctx_is_cancelled(s->ctx) || !learn(s, r, have))
 			return r;
 		log_print(LOG_LEVEL_INFO, s->ctx->ds->name, "%s: %s; planning again", s->plan.tier,
@@ -291,6 +298,7 @@ int stage_run(struct ctx *ctx)
 		s.target = NULL;
 		if (!ctx->plan_only)
 			ctx_undo(ctx, NULL);
+		mend_error(ctx, s.src, &err);
 		ctx_send_error(ctx, &err);
 		log_print(LOG_LEVEL_ERROR, ctx->ds->name, "%s", err.text);
 	}

@@ -356,9 +356,10 @@ static int push_dir(struct walk *w, struct walk_dir *parent, const char *name, s
 	struct dir_work *d;
 
 	walk_path(parent, name, path);
-	if (parent->depth + 1 > WALK_MAX_DEPTH)
-		return error_set(err, ELOOP, "%.200s… is deeper than %d directories", path,
-				 WALK_MAX_DEPTH);
+	if (parent->depth + 1 > WALK_MAX_DEPTH) {
+		error_set(err, ELOOP, "%.200s… is deeper than %d directories", path, WALK_MAX_DEPTH);
+		return error_mend(err, -ELOOP, "stage what is below, or pack it (stagectl pack)");
+	}
 	if (w->filter && filter_prunes(w->filter, path))
 		return 0;
 	d = calloc(1, sizeof(*d) + strlen(name) + 1);

@@ -377,9 +377,12 @@ def test_what_is_no_archive():
     for n in ("random", "empty", "text.tar", "csv.gz"):
         with Worker(f"x={base}/{n}::method=extract") as w:
             assert "can't be extracted" in w.error()["text"], w.messages
-        with Worker(f"x={base}/{n}") as w:  # auto: a file is copied
-            w.ready()
-            assert os.path.isfile(w.path)
+        with Worker(f"x={base}/{n}") as w:
+            if n == "text.tar":  # named like an archive: damaged more often than meant
+                assert "its name promises" in w.error()["text"]
+            else:  # auto: a file is copied
+                w.ready()
+                assert os.path.isfile(w.path)
     with Worker(f"x={base}/csv.gz::method=copy") as w:
         w.ready()
     write(f"{base}/a.tar", make_tar([("f", b"1", F)]))

@@ -41,19 +41,20 @@ static void test_a_mend_stands_at_the_end_once(void **state)
 	struct error err = ERROR_INIT;
 	char big[4000];
 
-	error_exit(&err, STAGE_EXIT_NO_SPACE, EDQUOT, "takes 3 GiB");
-	assert_int_equal(error_mend(&err, "raise max=%s", "4G\n"), -EDQUOT);
+	assert_int_equal(error_mend(&err, error_exit(&err, STAGE_EXIT_NO_SPACE, EDQUOT,
+						     "takes 3 GiB"), "raise max=%s", "4G\n"),
+			 -EDQUOT);
 	error_prefix(&err, "/p/x");
-	error_mend(&err, "do something else");
+	error_mend(&err, err.code, "do something else");
 	assert_string_equal(err.text, "/p/x: takes 3 GiB; raise max=4G\\x0a");
 	assert_int_equal(err.exit_code, STAGE_EXIT_NO_SPACE);
 	memset(big, 'x', sizeof(big) - 1);
 	big[sizeof(big) - 1] = '\0';
 	error_set(&err, EIO, "%s", big);
-	error_mend(&err, "shorten it");
+	error_mend(&err, err.code, "shorten it");
 	assert_int_equal(strlen(err.text), ERROR_MAX_SIZE - 1);
 	assert_non_null(strstr(err.text, "xxx...; shorten it"));
-	assert_int_equal(error_mend(NULL, "x"), 0);
+	assert_int_equal(error_mend(NULL, -EIO, "x"), -EIO);
 }
 
 int main(void)

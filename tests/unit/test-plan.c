@@ -34,7 +34,7 @@ struct given {
 	const char *methods, *tiers;
 	const char *path;          /* NULL: one that promises nothing */
 	uint64_t memory, disk;     /* GiB free; 0: plenty. 1: as good as nothing */
-	bool no_disk, no_fuse, no_unpack, hydrate, select, sha256, shard;
+	bool no_disk, no_fuse, no_unpack, hydrate, select, sha256, shard, subdir;
 	/* expected */
 	int r;
 	enum dataset_method got;
@@ -73,7 +73,7 @@ static const struct given cases[] = {
 	{ .word = "file to a link", .source = F_FILE, .memory = 62, .no_disk = true, .got = LINK, .tier = "source", .kind = SOURCE_FILE },
 	{ .word = "dir to a link", .source = F_DIR, .memory = 1, .disk = 1, .got = LINK, .tier = "source", .kind = SOURCE_DIR },
 	{ .word = "set to links", .source = F_SET, .memory = 1, .disk = 1, .got = LINK, .tier = "source", .kind = SOURCE_DIR },
-	{ .word = "tar is never a link", .source = F_TAR, .memory = 62, .no_disk = true, .r = -ENOSPC, .got = EXTRACT, .says = "needs 100 GiB, the job has 62 GiB left of --mem; try a squashfs image" },
+	{ .word = "tar is never a link", .source = F_TAR, .memory = 62, .no_disk = true, .r = -ENOSPC, .got = EXTRACT, .says = "needs 100 GiB, the job has 62 GiB left of --mem; try more --mem or a squashfs image" },
 	{ .word = "tar to disk", .source = F_TAR, .memory = 62, .got = EXTRACT, .tier = "ssd", .kind = SOURCE_DIR },
 	{ .word = "what was selected is no link", .source = F_DIR, .memory = 1, .disk = 1, .select = true, .r = -ENOSPC, .got = COPY },
 	{ .word = "a share of a tree is no link", .source = F_DIR, .memory = 1, .disk = 1, .shard = true, .r = -ENOSPC, .got = COPY },
@@ -83,7 +83,10 @@ static const struct given cases[] = {
 	{ .word = "image without fuse is unpacked", .source = F_IMAGE, .no_fuse = true, .disk = 1000, .memory = 1000, .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
 	{ .word = "image without anything", .source = F_IMAGE, .no_fuse = true, .no_unpack = true, .r = -EOPNOTSUPP, .got = MOUNT },
 	/* DEST */
-	{ .word = "DEST shm does not fit", .source = F_FILE, .dest = "shm", .memory = 62, .r = -ENOSPC, .got = COPY, .says = "try :ssd" },
+	{ .word = "DEST shm does not fit", .source = F_FILE, .dest = "shm", .memory = 62, .r = -ENOSPC, .got = COPY, .says = "try more --mem or :ssd" },
+	{ .word = "tar to shm does not fit", .source = F_TAR, .dest = "shm", .memory = 62, .r = -ENOSPC, .got = EXTRACT, .says = "; try more --mem, :ssd or a squashfs image" },
+	{ .word = "tar to shm, no disk in the rule, no mounts", .source = F_TAR, .dest = "shm", .tiers = "shm", .no_fuse = true, .memory = 62, .r = -ENOSPC, .got = EXTRACT, .says = "; try more --mem" },
+	{ .word = "image in a DEST that is full", .source = F_IMAGE, .dest = "ssd", .disk = 62, .r = -ENOSPC, .got = MOUNT, .says = "; try another DEST" },
 	{ .word = "DEST ssd", .source = F_DIR, .dest = "ssd", .got = COPY, .tier = "ssd", .kind = SOURCE_DIR },
 	{ .word = "DEST ssd that is not here", .source = F_DIR, .dest = "ssd", .no_disk = true, .r = -EPERM, .got = COPY },
 	{ .word = "DEST scratch", .source = F_DIR, .dest = "scratch", .got = COPY, .tier = "scratch", .kind = SOURCE_DIR },
@@ -99,6 +102,10 @@ static const struct given cases[] = {
 	{ .word = "copy a tar: a file", .source = F_TAR, .method = COPY, .got = COPY, .tier = "shm", .kind = SOURCE_FILE },
 	{ .word = "copy an image: a file", .source = F_IMAGE, .method = COPY, .got = COPY, .tier = "shm", .kind = SOURCE_FILE },
 	{ .word = "link", .source = F_DIR, .method = LINK, .got = LINK, .tier = "source", .kind = SOURCE_DIR },
+	{ .word = "subdir= of a mounted image", .source = F_IMAGE, .subdir = true, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR },
+	{ .word = "subdir= of a file", .source = F_FILE, .subdir = true, .r = -EINVAL, .got = COPY, .says = "; leave it out" },
+	{ .word = "subdir= of a copied image", .source = F_IMAGE, .method = COPY, .subdir = true, .r = -EINVAL, .got = COPY },
+	{ .word = "select from a mount", .source = F_IMAGE, .select = true, .r = -EINVAL, .got = MOUNT, .says = "; method=extract selects" },
 	{ .word = "select a file", .source = F_FILE, .select = true, .r = -EINVAL, .got = COPY },
 	{ .word = "verify a dir", .source = F_DIR, .sha256 = true, .r = -EINVAL, .got = COPY },
 	/* the site's rule */
@@ -143,6 +150,7 @@ static void set_up(const struct given *g, struct dataset *ds, struct policy *pol
 		.method = g->method,
 		.hydrate = g->hydrate,
 		.n_include = g->select,
+		.subdir = (char *)(g->subdir ? "train" : NULL),
 		.verify = g->sha256 ? DATASET_VERIFY_SHA256 : DATASET_VERIFY_SIZE,
 		.shard = g->shard ? DATASET_SHARD_NODE : DATASET_SHARD_ALL,
 	};
@@ -152,6 +160,7 @@ static void set_up(const struct given *g, struct dataset *ds, struct policy *pol
 		.tiers = g->tiers ? g->tiers : "",
 		.fuse = !g->no_fuse,
 		.ssd = !g->no_disk,
+		.mem_limit = 128 * GIB,
 	};
 	*in = (struct plan_input){ .ds = ds, .facts = &sources[g->source], .policy = policy };
 	in->able.can_copy = in->able.can_link = true;

@@ -32,8 +32,10 @@ static int expand_from_list(const struct source *src, const char *path, struct n
 	r = source_open_path(src, path, &fd, &st, NULL, err);
 	if (r < 0)
 		return r;
-	if (!S_ISREG(st.st_mode))
-		return error_set(err, EINVAL, "%s is a directory, not a list of files", path);
+	if (!S_ISREG(st.st_mode)) {
+		error_set(err, EINVAL, "%s is a directory, not a list of files", path);
+		return error_mend(err, -EINVAL, "leave the @@ out to stage it");
+	}
 	r = fd_read_file(fd, LIST_MAX_SIZE, &data, &size);
 	if (r < 0)
 		return error_errno(err, -r, "read %s", path);
@@ -61,10 +63,11 @@ static int check_names_unique(const struct source *src, struct error *err)
 		memcpy(m, src->members, src->n_members * sizeof(*m));
 	qsort(m, src->n_members, sizeof(*m), compare_names);
 	for (size_t i = 1; i < src->n_members; i++) {
-		if (!strcmp(m[i - 1].name, m[i].name))
-			return error_set(err, EEXIST,
-					 "%s and %s have the same name; a set is staged into one "
-					 "directory", m[i - 1].path, m[i].path);
+		if (strcmp(m[i - 1].name, m[i].name))
+			continue;
+		error_set(err, EEXIST, "%s and %s have the same name, and a set is staged into one "
+			  "directory", m[i - 1].path, m[i].path);
+		return error_mend(err, -EEXIST, "stage them as two items, or their directories");
 	}
 	return 0;
 }
@@ -90,7 +93,7 @@ static int take_members(struct ctx *ctx, struct source *src, const struct names 
 		if (!shard_takes(&shard, i))
 			continue;
 		if (path_normalize(names->v[i], path, sizeof(path)) < 0 || !path[1])
-			return error_set(err, EINVAL, "%s can't be in a set", names->v[i]);
+			return error_set(err, ENOENT, "%s can't be in a set", names->v[i]);
 		m->path = strdup(path);
 		if (!m->path)
 			return error_set(err, ENOMEM, "out of memory");
@@ -98,6 +101,16 @@ static int take_members(struct ctx *ctx, struct source *src, const struct names 
 		src->n_members++;
 	}
 	return check_names_unique(src, err);
+}
+
+static int refuse_empty(struct ctx *ctx, const struct source *src, struct error *err)
+{
+	if (ctx->ds->scheme == DATASET_SCHEME_LIST) {
+		error_set(err, ENOENT, "%s is empty", src->path);
+		return error_mend(err, -ENOENT, "write a path a line into it");
+	}
+	error_set(err, ENOENT, "%s: no file fits the pattern", src->path);
+	return error_mend(err, -ENOENT, "check it with ls on node %s", ctx->node);
 }
 
 static int open_set(struct ctx *ctx, struct source *src, struct error *err)
@@ -113,8 +126,7 @@ static int open_set(struct ctx *ctx, struct source *src, struct error *err)
 	if (r < 0)
 		return r;
 	if (names.n == 0)
-		return error_set(err, ENOENT, "%s%s: no file fits", src->path,
-				 ctx->ds->scheme == DATASET_SCHEME_LIST ? " is empty" : "");
+		return refuse_empty(ctx, src, err);
 	names_sort(&names);
 	return take_members(ctx, src, &names, err);
 }
@@ -141,6 +153,12 @@ static int enter_subdir(struct source *src, const char *subdir, struct error *er
 	return 0;
 }
 
+static int refuse_shard(const char *path, struct error *err)
+{
+	error_set(err, EINVAL, "shard= divides a directory or a set, %s is one file", path);
+	return error_mend(err, -EINVAL, "leave shard= out, or name the shards by a pattern");
+}
+
 static int file_open(struct ctx *ctx, struct source *src, struct error *err)
 {
 	char path[PATH_MAX];
@@ -159,8 +177,7 @@ static int file_open(struct ctx *ctx, struct source *src, struct error *err)
 		return r;
 	src->kind = S_ISDIR(src->st.st_mode) ? SOURCE_DIR : SOURCE_FILE;
 	if (src->kind == SOURCE_FILE && ctx->ds->shard != DATASET_SHARD_ALL)
-		return error_set(err, EINVAL,
-				 "shard= divides a directory or a set, %s is one file", path);
+		return refuse_shard(path, err);
 	if (src->kind == SOURCE_DIR && ctx->ds->subdir)
 		return enter_subdir(src, ctx->ds->subdir, err);
 	return 0;

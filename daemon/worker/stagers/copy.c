@@ -124,14 +124,20 @@ static int copy_file(struct ctx *ctx, struct source *src, struct target *target,
 
 /* ---- directories and sets ---- */
 
+static int refuse_itself(const struct source *src, const struct target *target,
+			 struct error *err)
+{
+	error_set(err, EINVAL, "%s would be copied into itself (%s)", src->path, target->path);
+	return error_mend(err, -EINVAL, "name what is to be staged below it, or another DEST");
+}
+
 static int copy_dir(struct ctx *ctx, struct source *src, struct target *target,
 		    struct copy_result *result, struct error *err)
 {
 	_cleanup_(fd_closep) int root = -1;
 
 	if (src->real && path_is_beneath(target->path, src->real))
-		return error_set(err, EINVAL, "%s would be copied into itself (%s)", src->path,
-				 target->path);
+		return refuse_itself(src, target, err);
 	if (mkdirat(target->dirfd, target->name, 0700) < 0)
 		return error_errno(err, errno, "make directory %s", target->path);
 	root = openat(target->dirfd, target->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);

@@ -25,6 +25,7 @@
 #include "daemon/worker/hash.h"
 #include "daemon/worker/magic.h"
 #include "daemon/worker/member-path.h"
+#include "daemon/worker/mend.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/stager.h"
@@ -135,7 +136,7 @@ static int write_pieces(struct level *l, struct piece *p, int fd, const char *pa
 			r = next_piece(l, p, err) < 0 ? p->more : 0;
 	}
 	if (r == 0 && !m->sparse && written < m->size)
-		return error_set(err, EBADMSG, "%s is cut off: %llu of %llu bytes", path,
+		return error_set(err, ENODATA, "%s has %llu of %llu bytes", path,
 				 (unsigned long long)written, (unsigned long long)m->size);
 	return r;
 }
@@ -248,8 +249,10 @@ static int extract_nested(struct level *l, const char *path, const struct member
 	inner.decode = decode;
 	if (r == 0)
 		r = extract_members(&inner, err);
+	if (r == -ENODATA || r == -EBADMSG)
+		return mend_damage(err, r, path, 0);
 	if (r < 0)
-		error_prefix(err, "%s in the archive", path);
+		error_prefix(err, "%s", path);
 	return r;
 }
 
@@ -289,13 +292,15 @@ static int extract_hardlink(struct level *l, const char *path, const struct memb
 	int r;
 
 	if (m->size > 0)
-		return error_set(err, EBADMSG, "%s is a hard link that brings data along", path);
+		return error_set(err, EINVAL, "%s is a hard link that brings data along", path);
 	r = get_path(l, m->link, to, err);
 	if (r < 0)
 		return r;
-	if (r == 0 || !*to)
-		return error_set(err, ENOENT, "%s is a hard link to %s, which was not selected", path,
-				 m->link);
+	if (r == 0 || !*to) {
+		error_set(err, ENOENT, "%s is a hard link to %s, which was not selected", path,
+			  m->link);
+		return error_mend(err, -ENOENT, "select both, or neither");
+	}
 	r = tree_add_hardlink(l->x->tree, path, to, err);
 	if (r == 0)
 		ctx_add_progress(l->x->ctx, 0, 1);
@@ -350,8 +355,8 @@ static int extract_member(struct level *l, const struct member *m, struct error 
 	case MEMBER_HARDLINK:
 		return extract_hardlink(l, path, m, err);
 	default:
-		return error_set(err, EINVAL, "%s is a device, FIFO or socket; archives of files and "
-				 "links alone can be staged", path);
+		error_set(err, EINVAL, "%s is a device, FIFO or socket", path);
+		return error_mend(err, -EINVAL, "exclude= leaves it out");
 	}
 }
 
@@ -370,8 +375,10 @@ static int extract_members(struct level *l, struct error *err)
 	}
 	if (r < 0)
 		return r;
-	if (l->n_members == 0)
-		return error_set(err, EBADMSG, "the archive is empty");
+	if (l->n_members == 0) {
+		error_set(err, EINVAL, "the archive is empty");
+		return error_mend(err, -EINVAL, "put files into it, or method=copy stages it as it is");
+	}
 	return decode_finish(l->decode, err);
 }
 
@@ -387,7 +394,7 @@ static int check_rest(int fd, uint64_t from, struct error *err)
 		for (ssize_t i = 0; i < n; i++) {
 			if (buf[i])
 				return error_set(err, EBADMSG,
-						 "there is rubbish behind the compressed data");
+						 "rubbish behind the compressed data");
 		}
 		from += (uint64_t)n;
 	}
@@ -506,6 +513,15 @@ static void report(struct extract *x)
 			 "extracts them too", (unsigned long long)x->n_archives, x->first_archive);
 }
 
+/* What is wrong with the archive itself is mended by making it again. */
+static int refuse_archive(const struct source *src, int r, struct error *err)
+{
+	r = mend_damage(err, r, src->path, (uint64_t)src->st.st_size);
+	if (r == -EINVAL || r == -EEXIST || r == -EISDIR || r == -ENOENT || r == -ENAMETOOLONG)
+		error_mend(err, r, "make the archive again, by tar -C DIR -cf FILE .");
+	return r;
+}
+
 static int extract_all(struct extract *x, struct source *src, const struct facts *facts,
 		       struct target *target, struct error *err)
 {
@@ -521,10 +537,11 @@ static int extract_all(struct extract *x, struct source *src, const struct facts
 		r = open_zip(x, src, hash, &decode, err);
 	else
 		r = open_tar(x, src, facts, hash, &decode, err);
-	if (r < 0)
-		return r;
 	top.decode = decode;
-	r = extract_members(&top, err);
+	if (r == 0)
+		r = extract_members(&top, err);
+	if (r < 0)
+		return refuse_archive(src, r, err);
 	if (r == 0)
 		r = tree_finish(x->tree, &target->root_mode, err);
 	if (r == 0)
@@ -561,8 +578,10 @@ static int extract_stage(struct ctx *ctx, struct source *src, const struct facts
 		ctx_get_charged(ctx, &result->bytes, &result->files);
 		result->files = counts.files;
 	}
-	if (r == 0 && counts.files == 0)
-		r = error_set(err, ENOENT, "nothing in the archive fits what was selected");
+	if (r == 0 && counts.files == 0) {
+		error_set(err, ENOENT, "nothing in the archive fits what was selected");
+		r = error_mend(err, -ENOENT, "compare subdir=, include= and exclude= with tar -t");
+	}
 	tree_free(x.tree);
 	filter_free(x.filter);
 	return r;

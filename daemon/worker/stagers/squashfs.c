@@ -45,6 +45,10 @@ static int squashfs_check(struct ctx *ctx, int fd, struct sqfs_counts *counts, s
 	r = sqfs_check_run(fd, counts, squashfs_is_cancelled, ctx, err);
 	if (r == -ECANCELED)
 		return ctx_check(ctx, err);
+	if (r == -EIO)
+		error_mend(err, r, "make or copy it again");
+	else if (r == -EOPNOTSUPP || r == -EINVAL)
+		error_mend(err, r, "make it again (stagectl pack)");
 	if (r == 0 && counts->n_hidden > 0)
 		ctx_warn(ctx, "devices, FIFOs and sockets of the image are left out: %llu",
 			 (unsigned long long)counts->n_hidden);
@@ -175,8 +179,11 @@ static int squashfs_stage_extract(struct ctx *ctx, struct source *src, struct ta
 		r = source_check_unchanged(src, err);
 	if (r < 0)
 		return r;
-	if (done.n_files == 0 && counts.n_files > 0)
-		return error_set(err, ENOENT, "nothing in the image fits what was selected");
+	if (done.n_files == 0 && counts.n_files > 0) {
+		error_set(err, ENOENT, "nothing in the image fits what was selected");
+		return error_mend(err, -ENOENT, "compare subdir=, include= and exclude= with "
+				  "unsquashfs -l");
+	}
 	target->root_mode = done.root_mode;
 	result->bytes = done.bytes;
 	result->files = done.n_files;

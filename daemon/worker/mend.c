@@ -1,0 +1,89 @@
+/*
+ * Who finds a failure adds its mend where it depends on what was done (error_mend()). What is the same
+ * wherever it happens, a file that may not be read or a file system that fails, stands here once, by
+ * the code.
+ *
+ * Text of a library is told apart by its words: what ends too early is cut off, all else is damaged.
+ */
+#include "daemon/worker/mend.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "common/parse.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/source.h"
+
+#define MEND_AGAIN "make or copy it again"
+
+/* clang-format off */
+static const struct {
+	int errnum;
+	const char *mend;
+} mends[] = {
+	{ ENOENT,       "check the name, and that this node sees that file system" },
+	{ ENOTDIR,      "check the name: a part of it is a file" },
+	{ EACCES,       "make it readable for you (ls -l shows the modes), or ask its owner" },
+	{ EPERM,        "stagectl list --site shows what may be staged" },
+	{ ESTALE,       "stage it when nobody writes to it" },
+	{ EIO,          "read it once by hand (cat FILE >/dev/null); if that fails too, ask the site" },
+	{ EBADMSG,      MEND_AGAIN },
+	{ ENODATA,      MEND_AGAIN },
+	{ E2BIG,        "stage less at once" },
+	{ ELOOP,        "mend the link, or name the file it should lead to" },
+	{ ENAMETOOLONG, "use shorter names" },
+	{ ENOMEM,       "ask for more --mem" },
+	{ ENOSPC,       "ask for more --mem, or another place (:ssd)" },
+	{ EDQUOT,       "stage less (subdir=, include=), or ask the site" },
+	{ EMFILE,       "ask the site to raise the number of open files" },
+	{ ENFILE,       "ask the site to raise the number of open files" },
+	{ ETIMEDOUT,    "try again; if it stays, ask the site about that file system" },
+	{ EOPNOTSUPP,   "ask the site" },
+	{ EEXIST,       "take it away, or give another NAME" },
+	{ EINVAL,       "see stage-data(7)" },
+};
+/* clang-format on */
+
+int mend_damage(struct error *err, int r, const char *what, uint64_t size)
+{
+	char how[ERROR_MAX_SIZE / 2], text[PARSE_SIZE_TEXT];
+
+	if (r != -ENODATA && r != -EBADMSG)
+		return r;
+	snprintf(how, sizeof(how), "%.500s", err ? err->text : "");
+	if (r == -EBADMSG)
+		error_set(err, EIO, "%.400s is damaged (%s)", what, how);
+	else if (size)
+		error_set(err, EIO, "%.400s is cut off after %s (%s)", what,
+			  size_to_string(size, text), how);
+	else
+		error_set(err, EIO, "%.400s is cut off (%s)", what, how);
+	return error_mend(err, -EIO, MEND_AGAIN);
+}
+
+static bool names_source(const char *text, const char *path)
+{
+	struct error escaped = ERROR_INIT;
+
+	error_set(&escaped, EINVAL, "%s", path);
+	return strstr(text, escaped.text);
+}
+
+void mend_error(const struct ctx *ctx, const struct source *src, struct error *err)
+{
+	const char *path = src && src->path ? src->path : ctx->ds->source;
+
+	if (err->code == -ECANCELED || err->code == -EPROTO)
+		return;
+	if (path && !names_source(err->text, path))
+		error_prefix(err, "%.700s", path);
+	for (size_t i = 0; i < ARRAY_SIZE(mends); i++) {
+		if (mends[i].errnum == -err->code) {
+			error_mend(err, err->code, "%s", mends[i].mend);
+			return;
+		}
+	}
+	error_mend(err, err->code, "try again; if it stays, ask the site");
+}
