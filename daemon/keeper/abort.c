@@ -108,33 +108,25 @@ static int is_stuck(pid_t pid, const char *task, uid_t uid)
 	char path[64], status[4096];
 
 	snprintf(path, sizeof(path), "/proc/%d/task/%s/status", pid, task);
-	return proc_read(AT_FDCWD, path, status, sizeof(status)) < 0
-		       ? -1
-		       : abort_parse_stuck(status, uid);
+	if (proc_read(AT_FDCWD, path, status, sizeof(status)) < 0)
+		return -1;
+	return abort_parse_stuck(status, uid);
 }
 
-/* The first thread of a killed process is a zombie while another one is stuck. */
+/* All threads: the first one of a killed process is a zombie while another is stuck. */
 static int look_at(void *arg, pid_t pid)
 {
 	struct search *s = arg;
 	_cleanup_(dir_closep) DIR *dir = NULL;
 	struct dirent *e;
 	char path[32];
-	struct proc p;
-	int stuck;
+	int stuck = 0;
 
-	snprintf(path, sizeof(path), "%d", pid);
-	stuck = is_stuck(pid, path, s->uid);
-	if (stuck < 0 || proc_get(pid, &p) < 0)
-		return 0;
 	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	dir = stuck ? NULL : opendir(path);
+	dir = opendir(path);
 	while (!stuck && dir && (e = readdir(dir)))
-		stuck = e->d_name[0] != '.' && is_stuck(pid, e->d_name, s->uid) > 0;
-	if (!stuck)
-		return 0;
-	s->found = p;
-	return 1;
+		stuck = e->d_name[0] == '.' ? 0 : is_stuck(pid, e->d_name, s->uid);
+	return stuck > 0 && proc_get(pid, &s->found) == 0;
 }
 
 int abort_look(struct abort_watch *w, int dirfd, const bool *slots, uid_t uid, uint64_t limit_ms)

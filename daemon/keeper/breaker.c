@@ -17,21 +17,14 @@
 #define BREAKER_TEXT                                                                               \
 	"stage-keeper has crashed several times on this node; staging is off here for an hour\n"
 
-static bool is_recent(uint64_t then)
-{
-	uint64_t now = clock_ms();
-
-	return then <= now && now - then < BREAKER_WINDOW_MS;
-}
-
 static int count_recent(int base_fd)
 {
-	uint64_t record[64];
+	uint64_t record[64], now = clock_ms();
 	ssize_t n = proc_read(base_fd, BREAKER_COUNT_FILE, (char *)record, sizeof(record));
 	int count = 0;
 
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof(*record); i++)
-		count += is_recent(record[i]);
+		count += record[i] <= now && now - record[i] < BREAKER_WINDOW_MS;
 	return count;
 }
 

@@ -53,30 +53,24 @@ static uint64_t soon(const struct clean *c, uint64_t ms)
 	return t < c->deadline_ms ? t : c->deadline_ms;
 }
 
-static unsigned count_alive(const struct state *st, int sig)
-{
-	unsigned n = 0;
-
-	for (size_t i = 0; i < STATE_MAX_PROCS; i++) {
-		if (!st->procs[i].pid || !proc_is_alive(&st->procs[i]))
-			continue;
-		if (sig)
-			proc_kill(&st->procs[i], sig);
-		n++;
-	}
-	return n;
-}
-
+/* How many are left. */
 static unsigned signal_and_wait(const struct clean *c, int sig, uint64_t ms)
 {
-	uint64_t deadline = soon(c, ms);
-	unsigned n = count_alive(c->st, sig);
+	const uint64_t deadline = soon(c, ms);
+	unsigned n;
 
-	while (n && clock_ms() < deadline) {
-		proc_sleep_ms(POLL_MS);
-		n = count_alive(c->st, 0);
+	for (;; sig = 0, proc_sleep_ms(POLL_MS)) {
+		n = 0;
+		for (const struct proc *p = c->st->procs; p < c->st->procs + STATE_MAX_PROCS; p++) {
+			if (!p->pid || !proc_is_alive(p))
+				continue;
+			if (sig)
+				proc_kill(p, sig);
+			n++;
+		}
+		if (!n || clock_ms() >= deadline)
+			return n;
 	}
-	return n;
 }
 
 /* Mounted slots are found by their directories: a torn record must not hide one. */
@@ -193,15 +187,22 @@ static int remove_name(int dirfd, const char *name, struct error *err)
 	return error_errno(err, errno, "remove %s", name);
 }
 
+static int remove_names(int dirfd, const char *const *names, struct error *err)
+{
+	int r = 0;
+
+	for (; r == 0 && *names; names++)
+		r = remove_name(dirfd, *names, err);
+	return r;
+}
+
 static int remove_entries(struct clean *c, struct error *err)
 {
 	static const char *const names[] = { RUNDIR_SOCK, RUNDIR_FAILED, RUNDIR_STATE ".tmp",
-					     RUNDIR_MOUNTS, RUNDIR_MEMORY };
+					     RUNDIR_MOUNTS, RUNDIR_MEMORY, NULL };
 	int r = for_each_slot(c->dir->fd, remove_name, err);
 
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++)
-		r = remove_name(c->dir->fd, names[i], err);
-	return r;
+	return r < 0 ? r : remove_names(c->dir->fd, names, err);
 }
 
 static int remove_group(struct clean *c, struct error *err)
@@ -215,13 +216,10 @@ static int remove_group(struct clean *c, struct error *err)
 
 static int remove_record(struct clean *c, struct error *err)
 {
-	int r = remove_name(c->dir->fd, RUNDIR_STATE, err);
+	static const char *const names[] = { RUNDIR_STATE, RUNDIR_LOCK, NULL };
+	int r = remove_names(c->dir->fd, names, err);
 
-	if (r == 0)
-		r = remove_name(c->dir->fd, RUNDIR_LOCK, err);
-	if (r == 0 && unlinkat(c->dir->base_fd, c->dir->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		r = error_errno(err, errno, "remove %s", c->dir->name);
-	return r;
+	return r < 0 ? r : remove_name(c->dir->base_fd, c->dir->name, err);
 }
 
 int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,
@@ -272,11 +270,10 @@ static void note_crash(const struct state *st)
 
 int clean_job(int base_fd, const char *name, const struct clean_options *o, struct error *err)
 {
-	struct jobdir d = JOBDIR_INIT;
+	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
 	struct state st;
-	int r;
+	int r = jobdir_open(&d, base_fd, name, err);
 
-	r = jobdir_open(&d, base_fd, name, err);
 	if (r == 0)
 		r = jobdir_lock(&d, 0, err);
 	if (r == -EBUSY && o->end_keeper)
@@ -289,6 +286,5 @@ int clean_job(int base_fd, const char *name, const struct clean_options *o, stru
 		}
 		r = clean_release(&d, &st, true, clock_ms() + o->timeout_ms, err);
 	}
-	jobdir_deinit(&d);
 	return r == JOBDIR_E_GONE ? 0 : r;
 }

@@ -3,6 +3,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -33,33 +34,22 @@ void jobdir_deinit(struct jobdir *d)
 	d->base_fd = d->fd = -1;
 }
 
-static int open_checked(int dirfd, const char *path, struct error *err)
+int jobdir_open_base(const char *sub, struct error *err)
 {
-	_cleanup_(fd_closep) int fd = openat(dirfd, path, DIR_FLAGS);
+	_cleanup_(fd_closep) int fd = -1;
+	char path[PATH_MAX];
 	struct stat st;
 
-	if (fd < 0)
+	snprintf(path, sizeof(path), STAGE_RUN_DIR "%s%s", sub ? "/" : "", sub ? sub : "");
+	if (mkdir(path, sub ? 0700 : 0755) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "make %s", path);
+	fd = open(path, DIR_FLAGS);
+	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, errno, "open %s", path);
-	if (fstat(fd, &st) < 0)
-		return error_errno(err, errno, "look at %s", path);
 	if (st.st_uid != 0 || st.st_mode & 022)
 		return error_set(err, EPERM, "%s: must belong to root and be writable by nobody "
 				 "else", path);
 	return steal_fd(&fd);
-}
-
-int jobdir_open_base(const char *sub, struct error *err)
-{
-	_cleanup_(fd_closep) int fd = -1;
-
-	if (mkdir(STAGE_RUN_DIR, 0755) < 0 && errno != EEXIST)
-		return error_errno(err, errno, "make %s", STAGE_RUN_DIR);
-	fd = open_checked(AT_FDCWD, STAGE_RUN_DIR, err);
-	if (fd < 0 || !sub)
-		return steal_fd(&fd);
-	if (mkdirat(fd, sub, 0700) < 0 && errno != EEXIST)
-		return error_errno(err, errno, "make %s/%s", STAGE_RUN_DIR, sub);
-	return open_checked(fd, sub, err);
 }
 
 int jobdir_create(struct jobdir *d, int base_fd, const char *name, struct error *err)
@@ -71,16 +61,13 @@ int jobdir_create(struct jobdir *d, int base_fd, const char *name, struct error 
 
 int jobdir_open(struct jobdir *d, int base_fd, const char *name, struct error *err)
 {
-	struct jobdir new = JOBDIR_INIT;
+	int fd = openat(base_fd, name, DIR_FLAGS);
 
-	new.fd = openat(base_fd, name, DIR_FLAGS);
-	if (new.fd < 0 && errno == ENOENT)
-		return JOBDIR_E_GONE;
-	if (new.fd < 0)
-		return error_errno(err, errno, "open %s/%s", STAGE_RUN_DIR, name);
-	new.base_fd = fcntl(base_fd, F_DUPFD_CLOEXEC, 3);
-	snprintf(new.name, sizeof(new.name), "%s", name);
-	*d = new;
+	if (fd < 0)
+		return errno == ENOENT ? JOBDIR_E_GONE
+				       : error_errno(err, errno, "open %s/%s", STAGE_RUN_DIR, name);
+	*d = (struct jobdir){ fcntl(base_fd, F_DUPFD_CLOEXEC, 3), fd, .lock_fd = -1 };
+	snprintf(d->name, sizeof(d->name), "%s", name);
 	return 0;
 }
 
@@ -101,9 +88,7 @@ int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err)
 		proc_sleep_ms(10);
 	}
 	proc_set_private_fd(d->lock_fd);
-	if (fstat(d->lock_fd, &st) < 0 || st.st_nlink == 0)
-		return JOBDIR_E_GONE;
-	return 0;
+	return fstat(d->lock_fd, &st) < 0 || st.st_nlink == 0 ? JOBDIR_E_GONE : 0;
 }
 
 int jobdir_trash(struct jobdir *d, struct error *err)
@@ -119,27 +104,22 @@ int jobdir_trash(struct jobdir *d, struct error *err)
 	return 0;
 }
 
-static int for_each_in(const char *sub, int (*fn)(void *arg, int base_fd, const char *name),
-		       void *arg, struct error *err)
-{
-	_cleanup_(dir_closep) DIR *dir = NULL;
-	struct dirent *e;
-	int r = 0, fd = jobdir_open_base(sub, err);
-
-	if (fd < 0)
-		return fd;
-	dir = fdopendir(fd);
-	while (dir && r >= 0 && (e = readdir(dir)))
-		if (e->d_name[strspn(e->d_name, sub ? "0123456789." : "0123456789")] == '\0' &&
-		    e->d_name[0] != '.')
-			r = fn(arg, fd, e->d_name);
-	return r < 0 ? r : 0;
-}
-
 int jobdir_for_each(int (*fn)(void *arg, int base_fd, const char *name), void *arg,
 		    struct error *err)
 {
-	int r = for_each_in(NULL, fn, arg, err);
+	static const char *const subs[] = { NULL, RUNDIR_TRASH };
+	static const char *const letters[] = { "0123456789", "0123456789." };
+	struct dirent *e;
+	int r = 0;
 
-	return r < 0 ? r : for_each_in(RUNDIR_TRASH, fn, arg, err);
+	for (size_t i = 0; r >= 0 && i < ARRAY_SIZE(subs); i++) {
+		int fd = jobdir_open_base(subs[i], err);
+		_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+		r = fd;
+		while (dir && r >= 0 && (e = readdir(dir)))
+			if (e->d_name[0] != '.' && !e->d_name[strspn(e->d_name, letters[i])])
+				r = fn(arg, fd, e->d_name);
+	}
+	return r < 0 ? r : 0;
 }

@@ -47,39 +47,41 @@ int jobmem_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, s
 	return find_one(pattern, buf, size);
 }
 
-static int read_number(const char *dir, const char *v1, const char *v2, int64_t *valuep)
+/* The first of the files that is there. */
+static int read_first(const char *dir, const char *const *names, char *buf, size_t size)
 {
-	const char *names[] = { v1, v2 };
-	char path[PATH_MAX + 64], text[64];
-	uint64_t value;
+	char path[PATH_MAX + 64];
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
-		if (proc_read(AT_FDCWD, path, text, sizeof(text)) < 0)
-			continue;
-		text[strcspn(text, "\n")] = '\0';
-		*valuep = parse_uint64(text, &value) < 0 || value > INT64_MAX ? INT64_MAX
-									      : (int64_t)value;
-		return 0;
+	for (; *names; names++) {
+		snprintf(path, sizeof(path), "%s/%s", dir, *names);
+		if (proc_read(AT_FDCWD, path, buf, size) > 0)
+			return 0;
 	}
 	return -ENOENT;
 }
 
-int jobmem_read(const char *dir, int64_t *limitp, int64_t *usedp)
+/* "max", and what is more than there is, is all. */
+static int read_number(const char *dir, const char *const *names, int64_t *valuep)
 {
 	struct sysinfo si;
-	int64_t all;
-	int r;
+	char text[64];
+	uint64_t value, all;
 
-	r = read_number(dir, "memory.limit_in_bytes", "memory.max", limitp);
-	if (r == 0)
-		r = read_number(dir, "memory.usage_in_bytes", "memory.current", usedp);
-	if (r < 0 || sysinfo(&si) < 0)
-		return r < 0 ? r : -errno;
-	all = (int64_t)si.totalram * si.mem_unit;
-	if (*limitp > all)
-		*limitp = all;
+	if (read_first(dir, names, text, sizeof(text)) < 0 || sysinfo(&si) < 0)
+		return -ENOENT;
+	text[strcspn(text, "\n")] = '\0';
+	all = (uint64_t)si.totalram * si.mem_unit;
+	*valuep = (int64_t)(parse_uint64(text, &value) < 0 || value > all ? all : value);
 	return 0;
+}
+
+int jobmem_read(const char *dir, int64_t *limitp, int64_t *usedp)
+{
+	static const char *const limit[] = { "memory.limit_in_bytes", "memory.max", NULL };
+	static const char *const used[] = { "memory.usage_in_bytes", "memory.current", NULL };
+	int r = read_number(dir, limit, limitp);
+
+	return r < 0 ? r : read_number(dir, used, usedp);
 }
 
 int jobmem_make_group(const char *path, struct error *err)
@@ -144,17 +146,13 @@ int jobmem_parse_cpus(const char *text, cpu_set_t *cpus, size_t size)
 int jobmem_get_cpus(uid_t uid, uint32_t job_id, cpu_set_t *cpus, size_t size)
 {
 	static const char *const names[] = { "cpuset.effective_cpus", "cpuset.cpus.effective",
-					     "cpuset.cpus" };
-	char dir[PATH_MAX], path[PATH_MAX + 64], text[4096];
+					     "cpuset.cpus", NULL };
+	char dir[PATH_MAX], text[4096];
+	int r = jobmem_find("cpuset", uid, job_id, dir, sizeof(dir));
 
-	if (jobmem_find("cpuset", uid, job_id, dir, sizeof(dir)) < 0)
-		return -ENOENT;
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		snprintf(path, sizeof(path), "%s/%s", dir, names[i]);
-		if (proc_read(AT_FDCWD, path, text, sizeof(text)) > 0)
-			return jobmem_parse_cpus(text, cpus, size);
-	}
-	return -ENOENT;
+	if (r == 0)
+		r = read_first(dir, names, text, sizeof(text));
+	return r < 0 ? r : jobmem_parse_cpus(text, cpus, size);
 }
 
 int jobmem_parse_above(char *path)

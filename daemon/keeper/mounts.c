@@ -97,25 +97,24 @@ int mounts_resize_memory(int dirfd, uint64_t size)
 	return 0;
 }
 
-static int open_fuse(struct error *err)
+/* A descriptor each for the server's threads: then they don't share a queue lock. */
+static int open_fuse(int *fds, size_t n_fds, struct error *err)
 {
-	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
-
-	return fd < 0 ? error_errno(err, errno, "open /dev/fuse") : fd;
+	for (size_t i = 0; i < n_fds; i++) {
+		fds[i] = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+		if (fds[i] < 0)
+			return error_errno(err, errno, "open /dev/fuse");
+	}
+	return 0;
 }
 
-/* A descriptor each for the server's threads: then they don't share a queue lock. */
-static int clone_fuse(int *fds, size_t n_fds, struct error *err)
+static int clone_fuse(const int *fds, size_t n_fds, struct error *err)
 {
 	uint32_t session = (uint32_t)fds[0];
 
-	for (size_t i = 1; i < n_fds; i++) {
-		fds[i] = open_fuse(err);
-		if (fds[i] < 0)
-			return fds[i];
+	for (size_t i = 1; i < n_fds; i++)
 		if (ioctl(fds[i], FUSE_CLONE, &session) < 0)
 			return error_errno(err, errno, "clone /dev/fuse");
-	}
 	return 0;
 }
 
@@ -146,11 +145,9 @@ int mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t
 	if (mkdirat(dirfd, name, 0755) < 0 && errno != EEXIST)
 		return error_errno(err, errno, "make %s", name);
 	target = open_target(dirfd, name);
-	r = target < 0 ? error_errno(err, -target, "open %s", name) : open_fuse(err);
-	if (r < 0)
-		return r;
-	fds[0] = r;
-	r = mount_fuse(target, fds[0], uid, gid, err);
+	r = target < 0 ? error_errno(err, -target, "open %s", name) : open_fuse(fds, n_fds, err);
+	if (r == 0)
+		r = mount_fuse(target, fds[0], uid, gid, err);
 	if (r == 0) {
 		r = clone_fuse(fds, n_fds, err);
 		if (r == 0)

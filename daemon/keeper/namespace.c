@@ -33,19 +33,16 @@
 #define MOVE_EMPTY_PATHS (0x04 | 0x40) /* MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH */
 
 struct repeat {
-	int tree_fd;
-	int ns_fd;
+	int tree_fd, ns_fd;
 	struct stat parent;  /* of the directory that holds the mount point */
-	const char *parent_path;
+	char parent_path[PATH_MAX];
 	const char *base;
 };
 
 static int enter_and_attach(void *arg)
 {
 	struct repeat *rep = arg;
-	_cleanup_(fd_closep) int root = -1;
-	_cleanup_(fd_closep) int parent = -1;
-	_cleanup_(fd_closep) int target = -1;
+	_cleanup_(fd_closep) int root = -1, parent = -1, target = -1;
 	struct mountinfo m;
 	struct stat st;
 
@@ -55,9 +52,8 @@ static int enter_and_attach(void *arg)
 	parent = fd_open_beneath(root, rep->parent_path + 1, O_PATH | O_DIRECTORY, 0);
 	if (parent < 0)
 		return parent;
-	if (fstat(parent, &st) < 0)
-		return -errno;
-	if (st.st_dev != rep->parent.st_dev || st.st_ino != rep->parent.st_ino)
+	if (fstat(parent, &st) < 0 || st.st_dev != rep->parent.st_dev ||
+	    st.st_ino != rep->parent.st_ino)
 		return -EXDEV;
 	if (mounts_lookup(parent, rep->base, &m) == 0)
 		return 0; /* it came by propagation */
@@ -67,36 +63,35 @@ static int enter_and_attach(void *arg)
 	return 0;
 }
 
+static int copy_mount(struct repeat *rep, int dirfd, const char *name)
+{
+	_cleanup_(fd_closep) int parent = -1;
+	char link[32];
+	ssize_t n;
+
+	rep->base = path_base(name);
+	parent = openat(dirfd, rep->base == name ? "." : RUNDIR_MOUNTS, O_PATH | O_CLOEXEC);
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", parent);
+	n = readlink(link, rep->parent_path, sizeof(rep->parent_path) - 1);
+	if (n < 0 || fstat(parent, &rep->parent) < 0)
+		return -errno;
+	rep->parent_path[n] = '\0';
+	rep->tree_fd = (int)syscall(NR_OPEN_TREE, parent, rep->base, TREE_CLONE | O_CLOEXEC);
+	return rep->tree_fd < 0 ? -errno : 0;
+}
+
 int mounts_repeat(int dirfd, const char *name, const char *ns_path, struct error *err)
 {
-	_cleanup_(fd_closep) int mount_fd = -1;
-	_cleanup_(fd_closep) int tree = -1;
-	_cleanup_(fd_closep) int ns = -1;
-	struct repeat rep = { 0 };
-	char path[64], parent[PATH_MAX];
-	ssize_t n;
+	struct repeat rep = { .tree_fd = -1 };
 	int r;
 
-	ns = open(ns_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (ns < 0)
+	rep.ns_fd = open(ns_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	if (rep.ns_fd < 0)
 		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", ns_path);
-	rep.ns_fd = ns;
-	rep.base = path_base(name);
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", dirfd);
-	n = readlink(path, parent, sizeof(parent) - sizeof(RUNDIR_MOUNTS) - 1);
-	if (n < 0)
-		return error_errno(err, errno, "read %s", path);
-	snprintf(parent + n, sizeof(parent) - (size_t)n, "%s", rep.base == name ? "" : "/" RUNDIR_MOUNTS);
-	rep.parent_path = parent;
-	if (stat(parent, &rep.parent) < 0)
-		return error_errno(err, errno, "look at %s", parent);
-	mount_fd = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (mount_fd < 0)
-		return error_errno(err, errno, "open %s", name);
-	tree = rep.tree_fd =
-		(int)syscall(NR_OPEN_TREE, mount_fd, "", TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);
-	if (tree < 0)
-		return error_errno(err, errno, "copy the mount %s", name);
-	r = proc_run(enter_and_attach, &rep, clock_ms() + REPEAT_TIMEOUT_MS);
+	r = copy_mount(&rep, dirfd, name);
+	if (r == 0)
+		r = proc_run(enter_and_attach, &rep, clock_ms() + REPEAT_TIMEOUT_MS);
+	fd_closep(&rep.tree_fd);
+	fd_closep(&rep.ns_fd);
 	return r < 0 ? error_errno(err, -r, "mount %s in %s", name, ns_path) : 0;
 }

@@ -52,17 +52,11 @@ int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *par
 {
 	const char *s = strrchr(line, ')');
 	unsigned long long start;
-	char state;
-	int parent;
 
 	if (!s || sscanf(s + 1, " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-				"%*s %*s %*s %llu", &state, &parent, &start) != 3)
+				"%*s %*s %*s %llu", statep, parentp, &start) != 3)
 		return -EPROTO;
 	*startp = start;
-	if (statep)
-		*statep = state;
-	if (parentp)
-		*parentp = parent;
 	return 0;
 }
 
@@ -79,20 +73,22 @@ static int read_stat(pid_t pid, uint64_t *startp, char *statep, pid_t *parentp)
 int proc_get(pid_t pid, struct proc *p)
 {
 	uint64_t start;
-	int r = read_stat(pid, &start, NULL, NULL);
+	pid_t parent;
+	char state;
+	int r = read_stat(pid, &start, &state, &parent);
 
-	if (r < 0)
-		return r;
-	*p = (struct proc){ .pid = pid, .start = start };
-	return 0;
+	if (r == 0)
+		*p = (struct proc){ .pid = pid, .start = start };
+	return r;
 }
 
 bool proc_is_alive(const struct proc *p)
 {
 	uint64_t start;
+	pid_t parent;
 	char state;
 
-	if (read_stat(p->pid, &start, &state, NULL) < 0 || start != p->start)
+	if (read_stat(p->pid, &start, &state, &parent) < 0 || start != p->start)
 		return false;
 	if (state != 'Z' && state != 'X')
 		return true;
@@ -102,19 +98,15 @@ bool proc_is_alive(const struct proc *p)
 
 int proc_kill(const struct proc *p, int sig)
 {
-	_cleanup_(fd_closep) int pidfd = -1;
-	uint64_t start;
+	_cleanup_(fd_closep) int pidfd = p->pid > 1 ? fd_pidfd_open(p->pid) : -ESRCH;
+	struct proc now;
 
-	if (p->pid <= 1)
-		return -ESRCH;
-	pidfd = fd_pidfd_open(p->pid);
-	if (read_stat(p->pid, &start, NULL, NULL) < 0 || start != p->start)
+	/* Looked at behind the pidfd: what it stands for can't change any more. */
+	if (p->pid <= 1 || proc_get(p->pid, &now) < 0 || now.start != p->start)
 		return -ESRCH;
 	if (pidfd >= 0)
 		return fd_pidfd_kill(pidfd, sig);
-	if (pidfd != -ENOSYS)
-		return pidfd;
-	return kill(p->pid, sig) < 0 ? -errno : 0;
+	return pidfd != -ENOSYS ? pidfd : kill(p->pid, sig) < 0 ? -errno : 0;
 }
 
 int proc_for_each(int (*fn)(void *arg, pid_t pid), void *arg)

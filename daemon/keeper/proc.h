@@ -13,7 +13,7 @@ struct proc {
 };
 
 /* What a line of /proc/<pid>/stat says; -EPROTO if it is none. The name in it is the user's: it
- * may hold blanks and brackets. statep, parentp: may be NULL. */
+ * may hold blanks and brackets. */
 int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *parentp);
 
 /* Looks pid up; -ESRCH if there is none. */

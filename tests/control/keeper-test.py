@@ -23,6 +23,8 @@ OTHER = 1
 MEMORY = '/sys/fs/cgroup/memory'
 LIMIT = 64 << 20
 PRIVATE = 'STAGE_KEEPER_TEST_PRIVATE'
+# Cgroups are everybody's: two tests at once must not meet there.
+SLURM = 'slurm_kt' + os.environ.get(PRIVATE, '')
 SCRATCH = '/run/keeper-test'
 CONF = SCRATCH + '/stage-data.conf'
 DISK = SCRATCH + '/disk'
@@ -163,7 +165,7 @@ class Job:
             next_job += 1
             job = next_job
         self.id, self.dir = job, f'{RUNDIR}/{job}'
-        self.memory = f'{MEMORY}/slurm_kt/uid_{UID}/job_{job}'
+        self.memory = f'{MEMORY}/{SLURM}/uid_{UID}/job_{job}'
         self.sock = None
         memfd = os.memfd_create('spec')
         os.write(memfd, spec)
@@ -624,7 +626,7 @@ def test_memory_is_charged_to_the_job():
         assert not os.path.exists(j.memory)
     finally:
         for path in j.memory + '/stage-data', j.memory, os.path.dirname(j.memory), \
-                f'{MEMORY}/slurm_kt':
+                f'{MEMORY}/{SLURM}':
             with contextlib.suppress(OSError):
                 os.rmdir(path)
 
@@ -641,7 +643,7 @@ def test_step_leaves_the_jobs_cgroups():
     if not os.path.exists(MEMORY + '/memory.limit_in_bytes'):
         print('  (no memory controller v1 here: left out)')
         return
-    step = f'{MEMORY}/slurm_kt/uid_{UID}/job_901/step_0'
+    step = f'{MEMORY}/{SLURM}/uid_{UID}/job_901/step_0'
     os.makedirs(step)
     before = open('/proc/self/cgroup').read()
     was = re.search(r'^\d+:memory:(.*)$', before, re.M).group(1)
@@ -658,8 +660,8 @@ def test_step_leaves_the_jobs_cgroups():
         with contextlib.suppress(OSError):
             with open(f'{MEMORY}{was}/cgroup.procs', 'w') as f:
                 f.write('0')
-        for path in step, os.path.dirname(step), f'{MEMORY}/slurm_kt/uid_{UID}', \
-                f'{MEMORY}/slurm_kt':
+        for path in step, os.path.dirname(step), f'{MEMORY}/{SLURM}/uid_{UID}', \
+                f'{MEMORY}/{SLURM}':
             with contextlib.suppress(OSError):
                 os.rmdir(path)
 
@@ -829,7 +831,7 @@ def test_reap_has_power_enough():
     j.process.kill()
     j.process.wait()
     os.kill(reader, signal.SIGKILL)
-    group = f'{MEMORY}/slurm_kt/uid_{UID}/job_777/stage-data'
+    group = f'{MEMORY}/{SLURM}/uid_{UID}/job_777/stage-data'
     with contextlib.suppress(OSError):
         os.makedirs(group)
         text = open(j.dir + '/state').read()
@@ -848,7 +850,7 @@ def test_reap_has_power_enough():
     shutil.rmtree(SCRATCH + '/site')
     if held >= 0:
         os.close(held)
-    for path in os.path.dirname(group), f'{MEMORY}/slurm_kt/uid_{UID}', f'{MEMORY}/slurm_kt':
+    for path in os.path.dirname(group), f'{MEMORY}/{SLURM}/uid_{UID}', f'{MEMORY}/{SLURM}':
         with contextlib.suppress(OSError):
             os.rmdir(path)
 
@@ -1051,7 +1053,7 @@ if os.geteuid() != 0:
 if PRIVATE not in os.environ:
     if run('unshare', '-m', '-p', '--fork', '--mount-proc', 'true', check=False).returncode:
         skip('no namespaces of our own')
-    os.environ[PRIVATE] = '1'
+    os.environ[PRIVATE] = str(os.getpid())
     os.execvp('unshare', ['unshare', '-m', '-p', '--fork', '--kill-child', '--mount-proc',
                           sys.executable, *sys.argv])
 main()
