@@ -220,7 +220,7 @@ static int set_up(struct keeper *k, struct error *err)
 		r = k->worker_fd = launch_open_program(STAGE_LIBEXEC_DIR "/stage-worker", err);
 	if (r >= 0)
 		r = mount_memory(k, err);
-	if (r >= 0 && mkdirat(k->dir.fd, RUNDIR_MOUNTS, 0755) < 0)
+	if (r >= 0 && mkdirat(k->dir.fd, RUNDIR_MOUNTS, 0711) < 0)
 		r = error_errno(err, errno, "make %s", RUNDIR_MOUNTS);
 	return r < 0 ? r : bind_socket(k, err);
 }
