@@ -251,7 +251,7 @@ def test_run_then_clean_leaves_nothing():
     assert j.answer == 'R'
     st = os.stat(j.dir)
     assert (st.st_uid, st.st_mode & 0o7777) == (0, 0o711)
-    modes = {'lock': (0, 0o600), 'state': (0, 0o600), 'sock': (UID, 0o600), 'm': (0, 0o755),
+    modes = {'lock': (0, 0o600), 'state': (0, 0o600), 'sock': (UID, 0o600), 'm': (0, 0o711),
              't': (UID, 0o700), 't/data': (UID, 0o700), 't/.stage': (UID, 0o700),
              't/.stage/tmp': (UID, 0o700)}
     for name, (uid, mode) in modes.items():
