@@ -2,19 +2,24 @@
  * xz has an index at its end with the size of each block: exact, for each of its streams. zstd may
  * say the size in the first frame's header: exact if that frame is the whole file, which only the
  * reader finds out, so it is a hint. gzip's last four bytes are the size modulo 4 GiB of the last
- * member: a hint too. All else is a ratio. A wrong hint costs a reservation that grows while writing.
+ * member, or, of a file that is cut off, anything: they are believed as far as the beginning, which is
+ * unpacked for that, bears them out. All else is a ratio. A wrong hint costs a reservation that grows while writing.
  */
 #include "daemon/worker/estimate.h"
 
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
+#include "daemon/worker/gunzip.h"
+
 #define ESTIMATE_RATIO 3
+#define ESTIMATE_SAMPLE_SIZE (256 << 10)
+#define ESTIMATE_SAMPLE_MAX (64 << 20)
 #define XZ_FOOTER_SIZE 12
 #define XZ_MAX_INDEX (4 << 20)
 #define XZ_MAX_STREAMS 4096
-
-#include "common/cleanup.h"
 
 static bool read_at(int fd, void *buf, size_t size, uint64_t offset)
 {
@@ -131,16 +136,29 @@ static bool estimate_zstd(int fd, uint64_t size, struct estimate *e)
 	return e->exact;
 }
 
+/* What the whole file unpacks to if it goes on as it begins. */
+static uint64_t guess_gzip(int fd, uint64_t size)
+{
+	_cleanup_(freep) void *data = malloc(ESTIMATE_SAMPLE_SIZE);
+	ssize_t n = data ? pread(fd, data, ESTIMATE_SAMPLE_SIZE, 0) : -1;
+	uint64_t used, sum;
+
+	sum = n <= 0 ? 0 : gunzip_count(data, (size_t)n, ESTIMATE_SAMPLE_MAX, &used);
+	return sum == 0 || used == 0 ? 0 : (uint64_t)((double)sum / (double)used * (double)size);
+}
+
 static bool estimate_gzip(int fd, uint64_t size, struct estimate *e)
 {
+	uint64_t guess = size < 18 ? 0 : guess_gzip(fd, size), said;
 	unsigned char tail[4];
 
-	if (size < 18 || !read_at(fd, tail, 4, size - 4))
+	if (guess == 0 || !read_at(fd, tail, 4, size - 4))
 		return false;
-	e->bytes = le(tail, 4);
-	e->exact = size < (1ULL << 30) && e->bytes >= size;
-	while (e->bytes < size)
-		e->bytes += 1ULL << 32;
+	said = le(tail, 4);
+	while (said < guess / 4)
+		said += 1ULL << 32;
+	e->exact = said / 4 <= guess && said < 1ULL << 32;
+	e->bytes = said / 4 <= guess ? said : guess;
 	return true;
 }
 

@@ -10,6 +10,7 @@
 
 #include <zlib.h>
 
+#include "common/cleanup.h"
 #include "common/error.h"
 #include "daemon/worker/stream.h"
 
@@ -132,4 +133,25 @@ int gunzip_new(struct stream **sp, struct stream *in, struct error *err)
 	g->in_member = true;
 	*sp = &g->stream;
 	return 0;
+}
+
+uint64_t gunzip_count(const void *data, size_t size, uint64_t max, uint64_t *usedp)
+{
+	z_stream z = { .next_in = (unsigned char *)data, .avail_in = (uInt)size };
+	_cleanup_(freep) unsigned char *out = malloc(GUNZIP_OUT_SIZE);
+	uint64_t sum = 0;
+	int r = Z_OK;
+
+	*usedp = 0;
+	if (!out || inflateInit2(&z, GUNZIP_WINDOW) != Z_OK)
+		return 0;
+	while (r == Z_OK && sum < max) {
+		z.next_out = out;
+		z.avail_out = GUNZIP_OUT_SIZE;
+		r = inflate(&z, Z_NO_FLUSH);
+		sum += GUNZIP_OUT_SIZE - z.avail_out;
+	}
+	*usedp = size - z.avail_in;
+	inflateEnd(&z);
+	return sum;
 }

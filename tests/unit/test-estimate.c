@@ -26,6 +26,8 @@ static bool estimate(const char *dir, const char *tool, const char *command, str
 	return true;
 }
 
+#define NEARLY 1 /* less than ten times the file's size */
+
 static void test_what_formats_say(void **state)
 {
 	static const struct {
@@ -35,6 +37,9 @@ static void test_what_formats_say(void **state)
 		uint64_t bytes; /* 0: a ratio */
 	} cases[] = {
 		{ "gzip", "gzip -c in", FILTER_GZIP, true, 5000000 },
+		/* cut off before its end: the last bytes are no length */
+		{ "gzip", "gzip -c in | head -c 300000; printf '\\377\\377\\377\\377'",
+		  FILTER_GZIP, false, NEARLY },
 		{ "xz", "xz -0c in", FILTER_XZ, true, 5000000 },
 		{ "xz", "xz -0c in; xz -0c in", FILTER_XZ, true, 10000000 },
 		{ "xz", "xz -0c --block-size=500000 in; head -c 8 /dev/zero", FILTER_XZ, true, 5000000 },
@@ -52,6 +57,8 @@ static void test_what_formats_say(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		if (!estimate(*state, cases[i].tool, cases[i].command, &e, &size, cases[i].filter))
+			continue;
+		if (cases[i].bytes == NEARLY ? !e.exact && e.bytes < 10 * size : false)
 			continue;
 		if (e.exact != cases[i].exact ||
 		    e.bytes != (cases[i].bytes ? cases[i].bytes : 3 * size))
