@@ -429,8 +429,9 @@ int ctx_mount(struct ctx *ctx, unsigned n_threads, struct ctx_mount *m, struct e
 		got.path = strdup(kv_get(answer, "path"));
 	if (!got.path || got.n_fds == 0) {
 		ctx_mount_deinit(&got);
-		return error_set(err, ENODEV, "mount: %s", kv_get(answer, "text")
-				 ? kv_get(answer, "text") : "stagingd gave no descriptor");
+		error_set(err, ENODEV, "can't be mounted: %s", kv_get(answer, "text")
+			  ? kv_get(answer, "text") : "stagingd gave no descriptor");
+		return error_mend(err, -ENODEV, "method=extract unpacks it");
 	}
 	*m = got;
 	return 0;

@@ -95,6 +95,18 @@ static bool can_mount(const struct planner *p)
 	return p->in->able.can_mount && p->in->policy->fuse && allows(p, DATASET_METHOD_MOUNT);
 }
 
+static bool selects(const struct planner *p)
+{
+	return p->ds->n_include || p->ds->n_exclude || p->ds->subdir;
+}
+
+/* Is the size only about right? What is selected from an archive may be less than it holds. */
+static bool is_guess(const struct planner *p)
+{
+	return p->plan->method == DATASET_METHOD_EXTRACT &&
+	       (!p->facts->extract_exact || selects(p));
+}
+
 static enum dataset_method auto_for_image(struct planner *p)
 {
 	if (can_mount(p))
@@ -174,7 +186,7 @@ static int check_options(const struct planner *p, struct error *err)
 	const struct dataset *ds = p->ds;
 	enum dataset_method m = p->plan->method;
 	bool one = p->facts->kind == SOURCE_FILE, extract = m == DATASET_METHOD_EXTRACT;
-	bool link = m == DATASET_METHOD_LINK, selects = ds->n_include || ds->n_exclude;
+	bool link = m == DATASET_METHOD_LINK, some = ds->n_include || ds->n_exclude;
 	bool sha256 = ds->verify == DATASET_VERIFY_SHA256;
 	/* clang-format off */
 	const struct { bool wrong; const char *what, *mend; } rules[] = {
@@ -182,11 +194,11 @@ static int check_options(const struct planner *p, struct error *err)
 		{ ds->nested && !extract, "nested is for archives that are extracted", "leave it out" },
 		{ ds->subdir && p->facts->kind != SOURCE_DIR && !extract && m != DATASET_METHOD_MOUNT,
 		  "subdir= needs a directory, an archive or an image", "leave it out" },
-		{ selects && m == DATASET_METHOD_MOUNT, "a mount shows all of the image: include= and "
+		{ some && m == DATASET_METHOD_MOUNT, "a mount shows all of the image: include= and "
 		  "exclude= have no effect", "method=extract selects, subdir= shows a part" },
-		{ selects && one && !extract, "include= and exclude= need a directory, a set or an archive",
+		{ some && one && !extract, "include= and exclude= need a directory, a set or an archive",
 		  "leave them out" },
-		{ selects && link, "a link shows all of the source: include= and exclude= have no effect",
+		{ some && link, "a link shows all of the source: include= and exclude= have no effect",
 		  "method=copy selects" },
 		{ sha256 && !one, "verify=sha256 is for one file or archive", "leave it out" },
 		{ sha256 && link, "a link can't be verified: what it shows may change",
@@ -237,7 +249,9 @@ static int set_need(struct planner *p, struct error *err)
 	if (extract && !f->extract_exact)
 		why(p, "its unpacked size is not written in it, about %s is a guess",
 		    size_to_string(plan->need_bytes, need));
-	if (extract && !f->extract_exact)
+	else if (is_guess(p))
+		why(p, "what is selected takes %s at most", size_to_string(plan->need_bytes, need));
+	if (is_guess(p))
 		return 0;
 	if (pol->max_bytes && plan->need_bytes > pol->max_bytes)
 		error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT, "takes %s, the limit for one dataset is %s",
@@ -320,13 +334,15 @@ static bool try_again_at_least(struct planner *p)
 {
 	struct plan *plan = p->plan;
 
-	if (plan->method != DATASET_METHOD_EXTRACT || p->facts->extract_exact ||
-	    plan->need_bytes <= p->facts->bytes)
+	uint64_t least = selects(p) ? 0 : p->facts->bytes;
+
+	if (!is_guess(p) || plan->need_bytes <= least)
 		return false;
-	plan->need_bytes = p->facts->bytes;
+	plan->need_bytes = least;
 	if (!try_tiers(p, false))
 		return false;
-	why(p, "tried all the same: the size is a guess");
+	why(p, "tried all the same: %s", selects(p) ? "what is selected may be less"
+						    : "the size is a guess");
 	return true;
 }
 
@@ -347,7 +363,7 @@ static bool may_be_image(const struct planner *p)
 	const struct facts *f = p->facts;
 
 	return p->in->policy->fuse && allows(p, DATASET_METHOD_MOUNT) &&
-	       (f->kind != SOURCE_FILE || p->plan->method == DATASET_METHOD_EXTRACT);
+	       (f->format != FORMAT_SQUASHFS || p->in->able.can_mount) && (f->kind != SOURCE_FILE || p->plan->method == DATASET_METHOD_EXTRACT);
 }
 
 /* "try more --mem, :ssd or a squashfs image", of what could help with this tier. */
@@ -457,7 +473,7 @@ static void write_line(struct planner *p)
 {
 	struct plan *plan = p->plan;
 	const char *tier = tier_text(plan->tier);
-	bool guess = plan->method == DATASET_METHOD_EXTRACT && !p->facts->extract_exact;
+	bool guess = is_guess(p);
 	char need[PARSE_SIZE_TEXT];
 
 	if (!strcmp(plan->tier, PLAN_TIER_SOURCE)) {

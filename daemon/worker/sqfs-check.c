@@ -21,6 +21,8 @@
 #include "daemon/worker/sqfs-image.h"
 #include "daemon/worker/sqfs-inode.h"
 
+#define CHECK_PAGE 4096 /* of memory */
+
 struct check_dir {
 	uint64_t ref;
 	uint32_t depth;
@@ -102,6 +104,7 @@ static int check_file(struct check *c, const struct sqfs_inode *inode)
 
 	c->counts.n_files++;
 	c->counts.bytes += inode->size;
+	c->counts.charge += (inode->size + CHECK_PAGE - 1) / CHECK_PAGE * CHECK_PAGE;
 	r = check_blocks(c, inode);
 	if (r < 0)
 		return check_fail(c, r, "a file's blocks lie outside of it", inode->number);

@@ -22,6 +22,7 @@ struct sqfs_counts {
 	uint64_t n_hidden;   /* devices, FIFOs and sockets: never shown */
 	uint64_t n_entries;  /* names */
 	uint64_t bytes;      /* content of the regular files */
+	uint64_t charge;     /* the same in whole pages: what they take in memory, unpacked */
 };
 
 /* Walks in this process. -EIO: "image is damaged: …". */

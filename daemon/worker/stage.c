@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <unistd.h>
 
 #include "common/error.h"
 #include "common/log.h"
@@ -44,12 +45,18 @@ static void stage_deinit(struct stage *s)
 	free(s->list);
 }
 
-static struct plan_ability ability(const struct facts *f)
+/* With a keeper the mount is its own matter, but without the device there is none. */
+static bool node_can_mount(const struct ctx *ctx)
+{
+	return access("/dev/fuse", ctx->policy.keeper ? F_OK : R_OK | W_OK) == 0;
+}
+
+static struct plan_ability ability(const struct ctx *ctx, const struct facts *f)
 {
 	return (struct plan_ability){
 		.can_copy = stager_find(DATASET_METHOD_COPY, f) != NULL,
 		.can_extract = stager_find(DATASET_METHOD_EXTRACT, f) != NULL,
-		.can_mount = stager_find(DATASET_METHOD_MOUNT, f) != NULL,
+		.can_mount = stager_find(DATASET_METHOD_MOUNT, f) && node_can_mount(ctx),
 		.can_link = stager_find(DATASET_METHOD_LINK, f) != NULL,
 	};
 }
@@ -68,10 +75,23 @@ static int prepare(struct stage *s, struct error *err)
 		.ds = s->ctx->ds,
 		.facts = &s->facts,
 		.policy = &s->ctx->policy,
-		.able = ability(&s->facts),
+		.able = ability(s->ctx, &s->facts),
 	};
 	space_measure(s->ctx, &s->in);
 	return 0;
+}
+
+/* A mount that can't be made, where nobody asked for one: the image is unpacked, the same directory. */
+static bool learn_mount(struct stage *s, int r, const struct error *err)
+{
+	const struct dataset *ds = s->ctx->ds;
+
+	if (r != -ENODEV || s->plan.method != DATASET_METHOD_MOUNT || !s->in.able.can_mount ||
+	    ds->method != DATASET_METHOD_AUTO || (ds->dest && strcmp(ds->dest, "auto")))
+		return false;
+	s->in.able.can_mount = false;
+	ctx_warn(s->ctx, "it is unpacked: %s", err->text);
+	return true;
 }
 
 /* What is known now about the tier that said no. Nothing known: nothing changes, -err stands. */
@@ -163,6 +183,21 @@ static void forget_attempt(struct stage *s)
 	ctx_undo(s->ctx, NULL);
 }
 
+/* A guess is replaced by what is so, once it is known what for. */
+static int plan_exactly(struct stage *s, struct error *err)
+{
+	const struct stager *stager;
+	int r = plan_make(&s->plan, &s->in, err);
+
+	if (s->plan.method != DATASET_METHOD_EXTRACT || s->facts.extract_exact)
+		return r;
+	stager = stager_find(s->plan.method, &s->facts);
+	if (!stager || !stager->measure)
+		return r;
+	r = stager->measure(s->ctx, s->src, &s->facts, err);
+	return r < 0 ? r : plan_make(&s->plan, &s->in, err);
+}
+
 /* Until it is made or the planner has no way left. */
 static int plan_and_make(struct stage *s, struct error *err)
 {
@@ -172,7 +207,7 @@ static int plan_and_make(struct stage *s, struct error *err)
 	int r;
 
 	for (;;) {
-		r = plan_make(&s->plan, &s->in, err);
+		r = plan_exactly(s, err);
 		if (r < 0 && full.code) {
 			*err = full; /* what really happened says more */
 			return full.code;
@@ -190,10 +225,14 @@ static int plan_and_make(struct stage *s, struct error *err)
 			return 0;
 		if (r == -ENOSPC)
 			plan_mend_space(&s->plan, &s->in, r, err);
-		if (tried)
-			full = *err;
-		if (ctx_is_cancelled(s->ctx) || !learn(s, r, have))
+		if (ctx_is_cancelled(s->ctx))
 			return r;
+		if (!learn_mount(s, r, err)) {
+			if (tried)
+				full = *err;
+			if (!learn(s, r, have))
+				return r;
+		}
 		log_print(LOG_LEVEL_INFO, s->ctx->ds->name, "%s: %s; planning again", s->plan.tier,
 			  err->text);
 		forget_attempt(s);
@@ -265,7 +304,7 @@ static int run(struct stage *s, struct error *err)
 	if (r < 0)
 		return r;
 	if (s->ctx->plan_only) {
-		r = plan_make(&s->plan, &s->in, err);
+		r = plan_exactly(s, err);
 		ctx_send_facts(s->ctx, &s->facts, &s->plan);
 		return r;
 	}

@@ -42,6 +42,10 @@ struct stager {
 		     const struct plan *plan, struct target *target, struct stager_result *result,
 		     struct error *err);
 
+	/* Finds out what the plan's need was guessed for, by reading more of the source than a probe
+	 * may: extract_bytes and extract_files become exact. NULL: nothing to find out. */
+	int (*measure)(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err);
+
 	/* For what stays: returns when the mount is gone or stop was called (ctx_set_serving()).
 	 * Frees state. NULL for others. */
 	int (*serve)(struct ctx *ctx, void *state, struct error *err);

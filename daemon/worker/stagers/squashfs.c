@@ -26,6 +26,8 @@
 #include "daemon/worker/stream.h"
 #include "daemon/worker/target.h"
 
+#define SQUASHFS_PAGE 4096 /* of a directory or a link in memory */
+
 static bool squashfs_accepts(enum dataset_method method, const struct facts *facts)
 {
 	return facts->kind == SOURCE_FILE && facts->format == FORMAT_SQUASHFS &&
@@ -199,6 +201,22 @@ static int squashfs_stage(struct ctx *ctx, struct source *src, const struct fact
 	return squashfs_stage_mount(ctx, src, target, result, err);
 }
 
+/* The walk that tells a damaged image counts what is in it. */
+static int squashfs_measure(struct ctx *ctx, struct source *src, struct facts *facts,
+			    struct error *err)
+{
+	struct sqfs_counts counts;
+	int r;
+
+	r = squashfs_check(ctx, src->fd, &counts, err);
+	if (r < 0)
+		return r;
+	facts->extract_files = counts.n_files + counts.n_dirs + counts.n_symlinks;
+	facts->extract_bytes = counts.charge + SQUASHFS_PAGE * (counts.n_dirs + counts.n_symlinks);
+	facts->extract_exact = true;
+	return 0;
+}
+
 static int squashfs_serve(struct ctx *ctx, void *state, struct error *err)
 {
 	_cleanup_(sqfs_mount_freep) struct sqfs_mount *m = state;
@@ -210,5 +228,6 @@ const struct stager stager_squashfs = {
 	.name = "squashfs",
 	.accepts = squashfs_accepts,
 	.stage = squashfs_stage,
+	.measure = squashfs_measure,
 	.serve = squashfs_serve,
 };
