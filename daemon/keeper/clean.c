@@ -3,8 +3,9 @@
  *  1. processes, so that nothing is made behind our back; a worker stuck in a reader's D state
  *     needs
  *  2. the FUSE connections aborted, which also frees the job's own stuck readers;
- *  3. the tmpfs emptied, as the user: a container's private mount namespace keeps a copy of the
- *     mount, and with it the memory, after
+ *  3. what the manifests in the tmpfs name elsewhere (a shared tier), then the tmpfs emptied, both
+ *     as the user: a container's private mount namespace keeps a copy of the mount, and with it
+ *     the memory, after
  *  4. the unmounting, lazily and without following links;
  *  5. tier directories; 6. the directory's entries, by name, never recursively; 7. cgroups, empty
  *     now; 8. the record, the lock and the directory, when nothing is left that they would tell of.
@@ -24,6 +25,7 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/log.h"
+#include "common/manifest.h"
 #include "common/rmtree.h"
 #include "common/rundir.h"
 #include "daemon/keeper/abort.h"
@@ -38,6 +40,7 @@
 #define TERM_GRACE_MS 1000
 #define KILL_GRACE_MS 500
 #define POLL_MS 5
+#define ELSEWHERE_MS 5000 /* for what the manifests name: a shared file system may hang */
 
 struct clean {
 	struct jobdir *dir;
@@ -115,6 +118,18 @@ static int end_processes(struct clean *c, struct error *err)
 	return 0;
 }
 
+/* What workers have made outside of the tmpfs, as their manifests say. They are the user's, and so
+ * is this process. */
+static int release_elsewhere(void *arg)
+{
+	const struct clean *c = arg;
+	int r = launch_become(c->st->uid, c->st->gid, &c->st->gid, 1);
+
+	if (r == 0 && fchdir(c->dir->fd) < 0)
+		r = -errno;
+	return r < 0 ? r : manifest_release_all(RUNDIR_PRIVATE, NULL, NULL);
+}
+
 static int empty_memory(void *arg)
 {
 	const struct clean *c = arg;
@@ -140,6 +155,10 @@ static int delete_content(struct clean *c, struct error *err)
 	}
 	if (st.st_uid == 0)
 		return 0; /* it was never handed over */
+	r = proc_run(release_elsewhere, c, soon(c, ELSEWHERE_MS));
+	if (r < 0)
+		log_warning("what the manifests of job %u name is not all gone: %s", c->st->job_id,
+			    strerror(-r));
 	r = proc_run(empty_memory, c, c->deadline_ms + 200);
 	return r < 0 && r != -EXDEV ? error_errno(err, -r, "empty the job's tmpfs") : 0;
 }

@@ -102,3 +102,40 @@ test_doctor_is_content_with_this_cluster() {
 
 	out=$(on n1 "$prefix/bin/stagectl" doctor 2>&1) || fail "doctor: $out"
 }
+
+# The shared tier is not the node's: what a job has put there is only known from the manifests.
+test_a_shared_tier_is_used_when_named_and_left_empty() {
+	local id
+
+	mkdir -p "$pfs/scratch/alice"
+	chown 4001:4001 "$pfs/scratch/alice"
+	at_end "rm -rf '$pfs/scratch'"
+	site_conf <<-'CONF'
+	[tier scratch]
+	Kind=shared
+	Path=/srv/pfs/scratch/%u
+	CONF
+	id=$(job_submit alice -N2 --stage-data="t=$data/many.tar:scratch,/srv/pfs/data/flat" <<-'JOB'
+	srun bash -c 'find -L $STAGE_DATA_PATH_T -type f | wc -l; readlink $STAGE_DATA_PATH_T'
+	echo staged >/srv/pfs/home/alice/shared.staged
+	sleep 100
+	JOB
+	)
+	at_end "rm -f '$pfs/home/alice/shared.staged'"
+	wait_until 30 test -e "$pfs/home/alice/shared.staged"
+	assert_match "$(job_output "$id")" '/srv/pfs/scratch/alice/'
+	assert_not test -z "$(find "$pfs/scratch/alice" -type f)"
+	as_on alice ctl scancel "$id"
+	wait_until 20 job_nodes_clean "$id"
+	assert_eq "" "$(find "$pfs/scratch/alice" -mindepth 1)" "what is left in the shared tier"
+}
+
+test_launch_is_as_the_site_says() {
+	local out
+
+	set_key Launch=step
+	job_run alice --stage-data="t=$data/flat" <<<'ls $STAGE_DATA_PATH_T/00.bin'
+	sed -i 's/^Launch=step/Launch=prolog/' "$base/etc/stage-data/stage-data.conf"
+	out=$(job_run alice --stage-data="t=$data/flat" <<<'ls $STAGE_DATA_PATH_T/00.bin')
+	assert_contains "$out" 00.bin
+}
