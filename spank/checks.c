@@ -73,6 +73,9 @@ static void check_dest_and_method(const struct conf *conf, const struct dataset 
 {
 	const char *method = dataset_method_to_string(d->method);
 
+	if (rule->visible_on == CONF_VISIBLE_MOVER)
+		say_refuse("%s: compute nodes can't see %s ([source %s] has VisibleOn=mover); copy it "
+			   "to a file system that they see first", d->name, d->source, rule->name);
 	if (d->method != DATASET_METHOD_AUTO && !conf_source_allows_method(rule, method))
 		say_refuse("%s: method=%s is not allowed for %s by [source %s], which has "
 			   "Methods=%s", d->name, method, d->source, rule->name, rule->methods);

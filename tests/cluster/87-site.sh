@@ -74,6 +74,19 @@ test_a_source_for_some_users_only() {
 	job_run bob --stage-data="t=$data/flat" <<<'ls $STAGE_DATA_PATH_T/00.bin'
 }
 
+test_a_source_that_nodes_do_not_see_is_refused_at_submission() {
+	local out
+
+	site_conf <<-'CONF'
+	[source archive]
+	Match=/srv/archive/**
+	VisibleOn=mover
+	CONF
+	out=$(job_refused alice --stage-data=/srv/archive/x.tar <<<true)
+	assert_match "$out" "see /srv/archive/x.tar.*VisibleOn=mover"
+	assert_one_sentence "$out"
+}
+
 test_default_wait_is_the_sites() {
 	local id
 
