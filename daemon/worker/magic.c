@@ -40,8 +40,7 @@ enum facts_filter magic_get_filter(const void *data, size_t size)
 	return FILTER_NONE;
 }
 
-/* Octal digits with blanks around; -1: none. */
-static int64_t read_octal(const unsigned char *p, size_t n)
+int64_t magic_read_octal(const unsigned char *p, size_t n)
 {
 	int64_t v = 0;
 	size_t i = 0, digits = 0;
@@ -57,7 +56,7 @@ static int64_t read_octal(const unsigned char *p, size_t n)
 
 static bool is_tar_header(const unsigned char *h)
 {
-	int64_t want = read_octal(h + TAR_CHECKSUM_AT, TAR_CHECKSUM_SIZE), sum = 0, sum_signed = 0;
+	int64_t want = magic_read_octal(h + TAR_CHECKSUM_AT, TAR_CHECKSUM_SIZE), sum = 0, sum_signed = 0;
 
 	for (size_t i = 0; i < TAR_HEADER_SIZE; i++) {
 		bool blank = i >= TAR_CHECKSUM_AT && i < TAR_CHECKSUM_AT + TAR_CHECKSUM_SIZE;

@@ -5,6 +5,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "daemon/worker/facts.h"
 
@@ -14,6 +15,9 @@ enum facts_filter magic_get_filter(const void *data, size_t size);
 
 /* Of unfiltered bytes. A tar is told by the checksum of its first header (v7, ustar, GNU, pax). */
 enum facts_format magic_get_format(const void *data, size_t size);
+
+/* A number of a tar's header: octal digits with blanks around; -1: none. */
+int64_t magic_read_octal(const unsigned char *p, size_t n);
 
 /* What a file's name promises to hold: "x.tar.zst", "x.tgz" FORMAT_TAR; "x.sqsh" FORMAT_SQUASHFS;
  * FORMAT_PLAIN where it promises nothing. For doubts about the content, never to tell it. */

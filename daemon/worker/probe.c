@@ -28,11 +28,13 @@
 #include "daemon/worker/shard.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/stream.h"
+#include "daemon/worker/tar-sample.h"
 #include "daemon/worker/walk.h"
 
 #define PROBE_PAGE 4096
 #define PROBE_MEMBERS_AT_ONCE 32
-#define PROBE_PEEK_SIZE (1024 * 1024) /* of compressed bytes, for the first block of a tar */
+#define PROBE_PEEK_SIZE (1024 * 1024) /* of an archive, compressed or not, for its first headers */
+#define PROBE_MAX_JUMPS 64
 
 /* ---- a file ---- */
 
@@ -41,30 +43,51 @@ static uint64_t round_up(uint64_t n)
 	return (n + PROBE_PAGE - 1) / PROBE_PAGE * PROBE_PAGE;
 }
 
-/* What is in the wrapping. Bytes that can't be unwrapped are a plain file here. */
-static enum facts_format peek_format(int fd)
+/* What is in the wrapping, and what its beginning says of all. Bytes that can't be unwrapped are a
+ * plain file here. */
+static enum facts_format peek_format(int fd, struct tar_sample *sample)
 {
-	_cleanup_(freep) char *data = malloc(PROBE_PEEK_SIZE);
+	_cleanup_(freep) char *data = malloc(PROBE_PEEK_SIZE), *block = malloc(PROBE_PEEK_SIZE);
 	_cleanup_(stream_closep) struct stream *in = NULL;
 	struct stream *plain;
-	char block[MAGIC_SIZE];
 	size_t filled = 0, take;
 	const void *piece;
 	ssize_t n;
 
-	n = data ? pread(fd, data, PROBE_PEEK_SIZE, 0) : -1;
+	n = data && block ? pread(fd, data, PROBE_PEEK_SIZE, 0) : -1;
 	if (n <= 0 || stream_new_memory(&in, data, (size_t)n, 0) < 0)
 		return FORMAT_PLAIN;
 	if (decode_unfilter(&plain, in, NULL) < 0)
 		return FORMAT_PLAIN;
 	in = plain;
-	while (filled < sizeof(block) && (n = stream_next(in, &piece, NULL)) > 0) {
-		take = (size_t)n < sizeof(block) - filled ? (size_t)n : sizeof(block) - filled;
+	while (filled < PROBE_PEEK_SIZE && (n = stream_next(in, &piece, NULL)) > 0) {
+		take = (size_t)n < PROBE_PEEK_SIZE - filled ? (size_t)n : PROBE_PEEK_SIZE - filled;
 		memcpy(block + filled, piece, take);
 		filled += take;
 	}
+	tar_sample_add(sample, block, filled, 0);
 	/* a zip or an image that is compressed once more is a file */
-	return magic_get_format(block, filled) == FORMAT_TAR ? FORMAT_TAR : FORMAT_PLAIN;
+	return magic_get_format(block, filled < MAGIC_SIZE ? filled : MAGIC_SIZE) == FORMAT_TAR
+		       ? FORMAT_TAR : FORMAT_PLAIN;
+}
+
+/* The headers at the beginning in one read, then a few of those that are far apart. */
+static void sample_tar(int fd, struct tar_sample *sample)
+{
+	_cleanup_(freep) char *data = malloc(PROBE_PEEK_SIZE);
+	size_t size = PROBE_PEEK_SIZE;
+	uint64_t from;
+	ssize_t n;
+
+	for (int i = 0; data && i < PROBE_MAX_JUMPS && !sample->ended && !sample->broken; i++) {
+		from = sample->next;
+		n = pread(fd, data, size, (off_t)from);
+		if (n > 0)
+			tar_sample_add(sample, data, (size_t)n, from);
+		if (n <= 0 || sample->next == from)
+			return;
+		size = MAGIC_SIZE;
+	}
 }
 
 /* The central directory says it all. */
@@ -94,6 +117,7 @@ static int probe_zip(const struct source *src, struct facts *facts, struct error
 static int probe_file(struct source *src, struct facts *facts, struct error *err)
 {
 	unsigned char block[MAGIC_SIZE];
+	struct tar_sample sample = { 0 };
 	struct estimate e;
 	ssize_t n;
 
@@ -106,13 +130,17 @@ static int probe_file(struct source *src, struct facts *facts, struct error *err
 	if (n < 0)
 		return error_errno(err, errno, "read %s", src->path);
 	facts->filter = magic_get_filter(block, (size_t)n);
-	facts->format = facts->filter ? peek_format(src->fd) : magic_get_format(block, (size_t)n);
+	facts->format = facts->filter ? peek_format(src->fd, &sample) : magic_get_format(block, (size_t)n);
 	if (facts->format == FORMAT_PLAIN)
 		return 0;
 	facts->n_files = 0;
 	e = estimate_unpacked(src->fd, facts->bytes, facts->filter);
-	facts->extract_bytes = round_up(e.bytes);
-	facts->extract_exact = e.exact && facts->format == FORMAT_TAR;
+	if (facts->format == FORMAT_TAR && !facts->filter)
+		sample_tar(src->fd, &sample);
+	facts->extract_bytes = round_up(facts->format == FORMAT_TAR
+						? tar_sample_estimate(&sample, e.bytes) : e.bytes);
+	facts->extract_exact = facts->format == FORMAT_TAR && sample.ended;
+	facts->extract_files = sample.ended ? sample.n_files : 0;
 	if (facts->format == FORMAT_SQUASHFS)
 		facts->extract_bytes = 3 * facts->bytes;
 	return facts->format == FORMAT_ZIP ? probe_zip(src, facts, err) : 0;

@@ -324,6 +324,20 @@ def test_unusual_but_sound_archives():
     remove(base)
 
 
+def test_tiny_files_are_asked_for_in_pages():
+    base = scratch()
+    data = make_tar([(f"f{i}", b"x" * 100, F) for i in range(3000)])  # 1 KiB each, a page in memory
+    for name, content in (("a.tar", data), ("a.tar.gz", gzip.compress(data))):
+        write(f"{base}/{name}", content)
+        with Worker(f"x={base}/{name}") as w:
+            m = w.ready()
+            asked = int(w.get("reserve")[0]["bytes"])
+            assert 0.95 * 3000 * 4096 < asked < 1.3 * int(m["bytes"]), (name, asked, m)
+            if name == "a.tar":  # one that is read as it is says all it needs at once
+                assert all(r["bytes"] == "0" for r in w.get("reserve")[1:]), w.get("reserve")
+    remove(base)
+
+
 def test_cut_streams_are_errors():
     src, base = scratch(), scratch()
     make_tree(src)
