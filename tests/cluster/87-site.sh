@@ -81,6 +81,7 @@ test_a_source_that_nodes_do_not_see_is_refused_at_submission() {
 	[source archive]
 	Match=/srv/archive/**
 	VisibleOn=mover
+	MoverPartition=main
 	CONF
 	out=$(job_refused alice --stage-data=/srv/archive/x.tar <<<true)
 	assert_match "$out" "see /srv/archive/x.tar.*VisibleOn=mover"
