@@ -14,6 +14,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <unistd.h>
 
 #include "common/conn.h"
@@ -168,6 +169,20 @@ static void undo_behind(void *arg)
 		manifest_release(ctx->manifest_path, fusermount_unmount, NULL);
 }
 
+void ctx_renounce(void)
+{
+	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* fails for no kernel we run on */
+}
+
+/* Might fusermount3 be needed? */
+static bool may_mount_itself(const struct ctx *ctx)
+{
+	enum dataset_method m = ctx->ds->method;
+
+	return !ctx->policy.keeper && ctx->policy.fuse &&
+	       (m == DATASET_METHOD_AUTO || m == DATASET_METHOD_MOUNT);
+}
+
 static int receive_task(int sock, struct kv **taskp, struct error *err)
 {
 	const char *op;
@@ -210,6 +225,8 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 		limits.stall_ms = ctx->plan_only ? 0 : ctx->policy.stall_ms;
 		limits.timeout_ms = ctx->ds->timeout_ms;
 	}
+	if (refused < 0 || !may_mount_itself(ctx))
+		ctx_renounce(); /* the link's thread too */
 	r = link_new(&ctx->priv->link, steal_fd(&fd), &limits, undo_behind, ctx, err);
 	if (r < 0)
 		return r;

@@ -97,6 +97,11 @@ int ctx_undo(struct ctx *ctx, struct error *err);
 /* A line that stagectl shows. Control bytes are escaped. */
 void ctx_warn(struct ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
+/* No program that is started from now on (by this thread, or one it makes) gains a privilege. With
+ * fusermount3, which needs its own, mounts are made and unmounted where there is no keeper: such a
+ * worker keeps the way open, until its plan says that it won't mount. */
+void ctx_renounce(void);
+
 /* Messages of the life of a dataset, sent by stage.c. */
 int ctx_send_facts(struct ctx *ctx, const struct facts *facts, const struct plan *plan);
 struct ctx_ready {

@@ -16,6 +16,14 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/stage.h"
 
+/* Memory of a worker holds what a user may not want in a file. */
+static void forbid_core(void)
+{
+	struct rlimit none = { 0, 0 };
+
+	setrlimit(RLIMIT_CORE, &none);
+}
+
 /* Directories being copied stay open, a few for each level and thread. */
 static void raise_nofile(void)
 {
@@ -41,6 +49,7 @@ int main(int argc, char **argv)
 	prctl(PR_SET_DUMPABLE, 0);
 	/* modes are those of the source; all of it lies below a directory of the user's, 0700 */
 	umask(0);
+	forbid_core();
 	raise_nofile();
 	fd_set_cloexec(WORKER_FD_SOCKET, true);
 	log_open("stage-worker", STDERR_FILENO, 0);

@@ -163,6 +163,8 @@ static int make(struct stage *s, struct error *err)
 	if (!s->stager)
 		return error_set(err, EOPNOTSUPP, "this stage-worker was built without method=%s",
 				 dataset_method_to_string(s->plan.method));
+	if (s->plan.method != DATASET_METHOD_MOUNT)
+		ctx_renounce();
 	ctx_reset_charges(ctx);
 	ctx_go_off(ctx);
 	r = s->stager->stage(ctx, s->src, &s->facts, &s->plan, s->target, &s->result, err);

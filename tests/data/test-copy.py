@@ -401,6 +401,29 @@ def run_as_nobody(name):
     assert r.returncode == 0, r.stdout + r.stderr
 
 
+def test_a_worker_gains_no_privileges_and_leaves_no_core():
+    src = scratch()
+    write(f"{src}/f", b"1")
+    seen = []
+
+    def look(m):
+        for task in os.listdir(f"/proc/{w.proc.pid}/task"):
+            with open(f"/proc/{w.proc.pid}/task/{task}/status") as f:
+                seen.append("NoNewPrivs:\t1" in f.read())
+        with open(f"/proc/{w.proc.pid}/limits") as f:
+            core = next(line.split() for line in f if line.startswith("Max core"))
+        assert core[4:6] == ["0", "0"], core
+        return dict(op="grant", ok=1, have=GIB)
+
+    # keeper=0: what may still have to mount by fusermount3 keeps that way open till the plan is made
+    for options, fuse in (("::method=copy", 1), ("", 0), ("", 1)):
+        with Worker(f"x={src}/f{options}", answers={"reserve": look}, fuse=fuse) as w:
+            w.ready()
+            assert seen and (fuse and not options or all(seen)), (options, fuse, seen)
+            seen.clear()
+    remove(src)
+
+
 def test_a_file_that_changes_is_noticed():
     src = scratch()
     write(f"{src}/f", os.urandom(1 << 20))
