@@ -256,11 +256,15 @@ static int publish(struct stage *s, struct error *err)
 }
 
 /* onfail=source: the data where it is, in the same shape. The failure (NULL: another worker's) becomes
- * a warning. */
+ * a warning. What had to have a checksum is not shown without. */
 static int fall_back_to_source(struct stage *s, const struct error *why, struct error *err)
 {
 	int r;
 
+	if (s->ctx->ds->verify == DATASET_VERIFY_SHA256) {
+		error_set(err, EINVAL, "a link can't be verified: what it shows may change");
+		return error_mend(err, -EINVAL, "leave onfail=source or verify= out");
+	}
 	if (why)
 		ctx_warn(s->ctx, "used where it is, staging failed: %s", why->text);
 	s->plan = (struct plan){ .method = DATASET_METHOD_LINK, .tier = PLAN_TIER_SOURCE };
@@ -274,6 +278,7 @@ static int fall_back_to_source(struct stage *s, const struct error *why, struct 
 static bool may_fall_back(const struct stage *s)
 {
 	return s->ctx->ds->onfail == DATASET_ONFAIL_SOURCE && s->src &&
+	       s->ctx->ds->verify != DATASET_VERIFY_SHA256 &&
 	       !ctx_is_cancelled(s->ctx) &&
 	       (s->plan.method == DATASET_METHOD_COPY || s->plan.method == DATASET_METHOD_LINK);
 }
