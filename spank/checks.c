@@ -73,6 +73,9 @@ static void check_dest_and_method(const struct conf *conf, const struct dataset 
 {
 	const char *method = dataset_method_to_string(d->method);
 
+	if (d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3)
+		say_refuse("%s: %s sources are not in this version; copy it to a file system first",
+			   d->name, dataset_scheme_to_string(d->scheme));
 	if (rule->visible_on == CONF_VISIBLE_MOVER)
 		say_refuse("%s: compute nodes can't see %s ([source %s] has VisibleOn=mover); copy it "
 			   "to a file system that they see first", d->name, d->source, rule->name);

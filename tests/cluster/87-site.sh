@@ -88,6 +88,18 @@ test_a_source_that_nodes_do_not_see_is_refused_at_submission() {
 	assert_one_sentence "$out"
 }
 
+test_the_web_is_refused_at_submission() {
+	local out
+
+	site_conf <<-'CONF'
+	[source web]
+	Match=https://data.example.org/**
+	CONF
+	out=$(job_refused alice --stage-data=https://data.example.org/x.tar <<<true)
+	assert_contains "$out" "http sources are not in this version"
+	assert_one_sentence "$out"
+}
+
 test_default_wait_is_the_sites() {
 	local id
 
