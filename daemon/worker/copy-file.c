@@ -17,7 +17,7 @@
 
 #define COPY_PAGE 4096
 #define COPY_SMALL_SIZE (128u << 10)
-#define COPY_READ_SIZE (1u << 20) /* on a par with cp; 256 KiB and 8 MiB were 4 to 9 % slower, near noise */
+#define COPY_READ_SIZE (1u << 20) /* 256 KiB and 8 MiB: 4 to 9 % slower, near noise */
 #define COPY_TRUNCATE_FROM (1 << 20)
 
 bool copy_file_is_sparse(const struct stat *st)
