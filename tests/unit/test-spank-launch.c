@@ -146,6 +146,7 @@ static void test_nothing_of_the_host_is_inherited(void **state)
 	_cleanup_(freep) char *text = NULL;
 	sigset_t set, old;
 
+	assert_true(fd >= 0);
 	sigfillset(&set);
 	sigprocmask(SIG_BLOCK, &set, &old);
 	signal(SIGUSR1, SIG_IGN);
@@ -181,7 +182,6 @@ static void test_the_spec_arrives_sealed_and_unread(void **state)
 	_cleanup_(kv_freep) struct kv *kv = NULL;
 	_cleanup_(fd_closep) int fd = -1;
 	struct error err = ERROR_INIT;
-	_cleanup_(freep) char *text = NULL;
 	char data[65536];
 	ssize_t n;
 
