@@ -173,7 +173,9 @@ static int check_able(const struct planner *p, struct error *err)
 		return error_mend(err, -EINVAL, "leave method= out, or make an image (stagectl pack)");
 	}
 	if (m == DATASET_METHOD_MOUNT && !can_mount(p)) {
-		error_set(err, EOPNOTSUPP, "images can't be mounted on this node");
+		error_set(err, EOPNOTSUPP, "images can't be mounted on this node: %s",
+			  p->in->policy->fuse ? "it has no usable /dev/fuse" :
+						"the site has switched FUSE off ([mount] Backend=none)");
 		return error_mend(err, -EOPNOTSUPP, a->can_extract ? "method=extract unpacks it"
 								   : "ask the site");
 	}

@@ -22,24 +22,26 @@ test_an_image_of_1_gb_is_ready_within_100_ms() {
 	assert_le "$best" 100 "ms from the start of the keeper to ready, best of 5"
 }
 
-# best_of_3 COMMAND...: the least milliseconds it takes, with the input given
-best_of_3() {
-	local i t0 ms best=1000000 input
+# best_of_5 COMMAND...: the least milliseconds it takes
+best_of_5() {
+	local i t0 ms best=1000000
 
-	input=$(cat)
-	for i in 1 2 3; do
+	for i in 1 2 3 4 5; do
 		t0=$(now_ms)
-		"$@" <<<"$input" >/dev/null
+		"$@"
 		ms=$(($(now_ms) - t0))
 		((ms >= best)) || best=$ms
 	done
 	echo "$best"
 }
 
-test_the_option_adds_less_than_a_second_to_a_short_job() {
+# By srun, which is given its node at once: the turns of the scheduler, by which batch jobs begin, are
+# longer than what is measured here.
+test_the_option_adds_less_than_half_a_second_to_a_short_job() {
 	local without with
 
-	without=$(best_of_3 job_run alice <<<true)
-	with=$(best_of_3 job_run alice --stage-data="m=$data/many.zstd.sqsh" <<<true)
-	assert_le "$with" $((without + 1000)) "ms of a job with a mount"
+	without=$(best_of_5 as_on alice ctl srun -n1 true)
+	with=$(best_of_5 as_on alice ctl srun -n1 --stage-data="m=$data/many.zstd.sqsh" true)
+	echo "without $without ms, with a mount $with ms"
+	assert_le "$with" $((without + 500)) "ms of a job with a mount"
 }

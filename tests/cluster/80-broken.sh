@@ -113,11 +113,28 @@ test_no_fuse_device() {
 
 	on n1 rm /dev/fuse
 	at_end "on n1 mknod -m 0666 /dev/fuse c 10 229"
-	id=$(job_submit alice -w n1 --stage-data="m=$data/many.zstd.sqsh" <<<'echo begun')
+	id=$(job_submit alice -w n1 --stage-data="m=$data/many.zstd.sqsh::method=mount" <<<'echo begun')
 	job_failed "$id" 30
 	assert_lacks "$(job_output "$id")" begun
 	assert_match "$(job_output "$id")" 'fuse'
 	job_run alice -w n1 --stage-data="t=$data/many.tar" <<<'ls $STAGE_DATA_PATH_T/00/000'
+}
+
+test_without_fuse_an_image_is_unpacked() {
+	local out
+
+	on n1 rm /dev/fuse
+	at_end "on n1 mknod -m 0666 /dev/fuse c 10 229"
+	out=$(job_run alice -w n1 --stage-data="m=$data/many.zstd.sqsh" <<-'EOS'
+	stat -f -c %T $STAGE_DATA_PATH_M
+	cat $STAGE_DATA_PATH_M/*/* | cksum
+	stagectl explain m
+	EOS
+	)
+	assert_eq tmpfs "$(sed -n 1p <<<"$out")"
+	assert_eq "$(as_on alice ctl bash -c "tar -xOf $data/many.tar --wildcards '*/*' | cksum")" \
+		"$(sed -n 2p <<<"$out")" "checksum of all contents"
+	assert_contains "$out" "can't be mounted"
 }
 
 test_no_fusectl() {
