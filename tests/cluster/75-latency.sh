@@ -8,18 +8,16 @@ born=$(stat -c %.W /run/stage-data/$SLURM_JOB_ID/lock)
 echo "ready_ms $(bc <<<"($(stat -c %.Z $STAGE_DATA_DIR/m) - $born) * 1000 / 1")"'
 
 test_an_image_of_1_gb_is_ready_within_100_ms() {
-	local i ms best=1000000
+	local times
 
 	need_fuse
 	"$here/../lib/data" big "$base.data/big.sqsh" 1024
 	ln -f "$base.data/big.sqsh" "$pfs/data/big.sqsh"
-	for i in 1 2 3 4 5; do
-		ms=$(job_run alice --stage-data="m=$data/big.sqsh" <<<"$tell_latency" |
-			sed -n 's/^ready_ms //p')
-		echo "run $i: $ms ms"
-		((ms >= best)) || best=$ms
-	done
-	assert_le "$best" 100 "ms from the start of the keeper to ready, best of 5"
+	times=$(for _ in 1 2 3 4 5; do
+		job_run alice --stage-data="m=$data/big.sqsh" <<<"$tell_latency"
+	done | sed -n 's/^ready_ms //p' | sort -n)
+	assert_le "$(sed -n 3p <<<"$times")" 100 \
+		"ms from the start of the keeper to ready, median of $(paste -sd' ' <<<"$times")"
 }
 
 # best_of_5 COMMAND...: the least milliseconds it takes
