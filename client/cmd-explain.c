@@ -199,7 +199,8 @@ static int run(int argc, char **argv)
 		return code;
 	if (optind == argc || !strpbrk(argv[optind], "/:=@,.*{$~")) {
 		code = explain_names(argv + optind, (size_t)(argc - optind), &err);
-		if (optind == argc || (code != STAGE_EXIT_NO_ITEM && code != STAGE_EXIT_NO_STAGING)) {
+		if (optind == argc ||
+		    (code != STAGE_EXIT_NO_ITEM && code != STAGE_EXIT_NO_STAGING)) {
 			if (code)
 				output_fail(&err);
 			return code;
@@ -214,20 +215,22 @@ const struct cmd cmd_explain = {
 	.name = "explain",
 	.args = "[NAME | ITEM] [--mem SIZE]",
 	.summary = "say what is done with a dataset, or would be with an item, and why",
-	.help =
-	"With the NAME of a dataset of this job (or none: all of them): what was asked, which\n"
-	"rule of the site let it in, what was found, what was chosen and why. With an ITEM as\n"
-	"for --stage-data, anywhere: the same without staging anything.\n"
-	"\n"
-	"  --mem SIZE           plan for a job with that much memory (default: this machine)\n"
-	"  --timeout DURATION   how long the source may take to answer (default 2m)\n"
-	"\n"
-	"Examples:\n"
-	"  stagectl explain imagenet\n"
-	"  stagectl explain /p/scratch/proj/train.tar\n"
-	"  stagectl explain --mem 64G '/p/scratch/proj/shards/*.tar:shm'\n"
-	"\n"
-	"Exit status: 0 it can be staged; 2 a mistake in the item; 6 refused by the site;\n"
-	"7 no space or memory; 1 it can't be staged for another reason.\n",
+	.help = "With the NAME of a dataset of this job (or none: all of them): what was asked, "
+		"which\n"
+		"rule of the site let it in, what was found, what was chosen and why. With an ITEM "
+		"as\n"
+		"for --stage-data, anywhere: the same without staging anything.\n"
+		"\n"
+		"  --mem SIZE           plan for a job with that much memory (default: this "
+		"machine)\n"
+		"  --timeout DURATION   how long the source may take to answer (default 2m)\n"
+		"\n"
+		"Examples:\n"
+		"  stagectl explain imagenet\n"
+		"  stagectl explain /p/scratch/proj/train.tar\n"
+		"  stagectl explain --mem 64G '/p/scratch/proj/shards/*.tar:shm'\n"
+		"\n"
+		"Exit status: 0 it can be staged; 2 a mistake in the item; 6 refused by the site;\n"
+		"7 no space or memory; 1 it can't be staged for another reason.\n",
 	.run = run,
 };

@@ -25,7 +25,9 @@ static const struct option options[] = {
 /* The catalogue of the site: what may be written as @NAME. */
 static int list_site(bool names_only)
 {
-	static const struct table_column columns[] = { { "NAME" }, { "SOURCE" }, { "DESCRIPTION" } };
+	static const struct table_column columns[] = { { "NAME" },
+						       { "SOURCE" },
+						       { "DESCRIPTION" } };
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	_cleanup_(table_freep) struct table *t = NULL;
 	struct error err = ERROR_INIT;
@@ -129,14 +131,14 @@ const struct cmd cmd_list = {
 	.name = "list",
 	.args = "[--names] | --site | --node",
 	.summary = "list the datasets of this job, of the site's catalogue, or of this node",
-	.help =
-	"Without options: the datasets of this job, a name, a tab and a path on each line.\n"
-	"\n"
-	"  --names   names only\n"
-	"  --site    what the site offers as --stage-data=@NAME\n"
-	"  --node    for root: jobs, bytes, mounts and leftovers on this node\n"
-	"\n"
-	"Example:\n"
-	"  stagectl list | while read -r name path; do du -sh \"$path\"; done\n",
+	.help = "Without options: the datasets of this job, a name, a tab and a path on each "
+		"line.\n"
+		"\n"
+		"  --names   names only\n"
+		"  --site    what the site offers as --stage-data=@NAME\n"
+		"  --node    for root: jobs, bytes, mounts and leftovers on this node\n"
+		"\n"
+		"Example:\n"
+		"  stagectl list | while read -r name path; do du -sh \"$path\"; done\n",
 	.run = run,
 };

@@ -117,8 +117,10 @@ static int pack(struct pack *p, bool if_missing, struct error *err)
 	if (if_missing && is_there(p))
 		r = 0;
 	else if (p->shard_size && is_there(p))
-		r = error_set(err, EEXIST, "%s-000000.tar is there already; remove the old shards "
-			      "first, or take --if-missing", p->out);
+		r = error_set(err, EEXIST,
+			      "%s-000000.tar is there already; remove the old shards "
+			      "first, or take --if-missing",
+			      p->out);
 	else
 		r = p->shard_size ? pack_shards(p, err) : pack_squashfs(p, err);
 	lock_release(&lock);
@@ -174,20 +176,26 @@ const struct cmd cmd_pack = {
 	.name = "pack",
 	.args = "[--if-missing] [--shards SIZE] [-q] DIR OUT",
 	.summary = "pack a directory of small files into a squashfs image or tar shards",
-	.help =
-	"Makes a squashfs image OUT from the directory DIR, with settings that suit training\n"
-	"data (blocks of 128 KiB, zstd, files in the order of names). It needs mksquashfs.\n"
-	"\n"
-	"  --shards SIZE   instead: tar files OUT-000000.tar, OUT-000001.tar, ... of at most SIZE,\n"
-	"                  sorted by name, files of one sample (same name up to the first dot)\n"
-	"                  in the same shard, as webdataset wants them\n"
-	"  --if-missing    do nothing when the result is there already\n"
-	"  -q, --quiet     no progress\n"
-	"\n"
-	"The result appears when it is complete. Several that make the same OUT wait for the first.\n"
-	"\n"
-	"Examples:\n"
-	"  stagectl pack --if-missing /p/scratch/proj/imagenet /p/scratch/proj/imagenet.sqsh\n"
-	"  stagectl pack --shards 3G train /p/scratch/proj/train     # train-000000.tar ...\n",
+	.help = "Makes a squashfs image OUT from the directory DIR, with settings that suit "
+		"training\n"
+		"data (blocks of 128 KiB, zstd, files in the order of names). It needs "
+		"mksquashfs.\n"
+		"\n"
+		"  --shards SIZE   instead: tar files OUT-000000.tar, OUT-000001.tar, ... of at "
+		"most SIZE,\n"
+		"                  sorted by name, files of one sample (same name up to the first "
+		"dot)\n"
+		"                  in the same shard, as webdataset wants them\n"
+		"  --if-missing    do nothing when the result is there already\n"
+		"  -q, --quiet     no progress\n"
+		"\n"
+		"The result appears when it is complete. Several that make the same OUT wait for "
+		"the first.\n"
+		"\n"
+		"Examples:\n"
+		"  stagectl pack --if-missing /p/scratch/proj/imagenet "
+		"/p/scratch/proj/imagenet.sqsh\n"
+		"  stagectl pack --shards 3G train /p/scratch/proj/train     # train-000000.tar "
+		"...\n",
 	.run = run,
 };

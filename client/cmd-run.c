@@ -119,7 +119,8 @@ static void on_dataset(void *arg, const char *op, struct kv **kvp)
 
 static int wait_ready(struct run *run, struct run_session *s, struct error *err)
 {
-	struct rpc_handler h = { .on_message = on_dataset, .arg = run,
+	struct rpc_handler h = { .on_message = on_dataset,
+				 .arg = run,
 				 .timeout_ms = run->timeout_ms };
 	_cleanup_(kv_freep) struct kv *request = rpc_new_request(PROTO_OP_WAIT, NULL, 0);
 	char text[512];
@@ -136,7 +137,8 @@ static int wait_ready(struct run *run, struct run_session *s, struct error *err)
 	run->progress = NULL;
 	progress_hold_text(&run->list, text, sizeof(text));
 	if (code == STAGE_EXIT_TIMEOUT && text[0])
-		error_exit(err, STAGE_EXIT_TIMEOUT, ETIMEDOUT, "timed out, still to come: %s", text);
+		error_exit(err, STAGE_EXIT_TIMEOUT, ETIMEDOUT, "timed out, still to come: %s",
+			   text);
 	if (code == STAGE_EXIT_NO_STAGING)
 		run_session_explain(s, err);
 	return code;
@@ -212,23 +214,28 @@ const struct cmd cmd_run = {
 	.name = "run",
 	.args = "--stage-data=VALUE [--timeout DURATION] [--keep-going] [-q] [--] COMMAND...",
 	.summary = "stage, run a command, clean up: without plugin, root or Slurm",
-	.help =
-	"Stages what VALUE asks for (as the option of sbatch, see stage-data(7)), runs COMMAND\n"
-	"with STAGE_DATA_DIR, STAGE_DATA_PATH_<NAME> and the rest in its environment, takes\n"
-	"everything away again and exits with COMMAND's status (128 + n for a signal). INT, TERM,\n"
-	"HUP, USR1 and USR2 are passed on to COMMAND. When staging fails COMMAND is not started.\n"
-	"\n"
-	"Under srun the first task of each node stages for its node, the others wait for it and\n"
-	"share it, and the last one to leave cleans up.\n"
-	"\n"
-	"  --stage-data=VALUE   may be given several times; default: $STAGE_DATA\n"
-	"  --timeout DURATION   give up staging after this time, exit status 124\n"
-	"  --keep-going         run COMMAND even when staging has failed\n"
-	"  -q, --quiet          no progress\n"
-	"\n"
-	"Examples:\n"
-	"  stagectl run --stage-data=train.tar -- sh -c 'ls $STAGE_DATA_PATH_TRAIN'\n"
-	"  srun -N4 --ntasks-per-node=4 stagectl run --stage-data=/p/data/imagenet.sqsh:shm -- \\\n"
-	"       python train.py\n",
+	.help = "Stages what VALUE asks for (as the option of sbatch, see stage-data(7)), runs "
+		"COMMAND\n"
+		"with STAGE_DATA_DIR, STAGE_DATA_PATH_<NAME> and the rest in its environment, "
+		"takes\n"
+		"everything away again and exits with COMMAND's status (128 + n for a signal). "
+		"INT, TERM,\n"
+		"HUP, USR1 and USR2 are passed on to COMMAND. When staging fails COMMAND is not "
+		"started.\n"
+		"\n"
+		"Under srun the first task of each node stages for its node, the others wait for "
+		"it and\n"
+		"share it, and the last one to leave cleans up.\n"
+		"\n"
+		"  --stage-data=VALUE   may be given several times; default: $STAGE_DATA\n"
+		"  --timeout DURATION   give up staging after this time, exit status 124\n"
+		"  --keep-going         run COMMAND even when staging has failed\n"
+		"  -q, --quiet          no progress\n"
+		"\n"
+		"Examples:\n"
+		"  stagectl run --stage-data=train.tar -- sh -c 'ls $STAGE_DATA_PATH_TRAIN'\n"
+		"  srun -N4 --ntasks-per-node=4 stagectl run "
+		"--stage-data=/p/data/imagenet.sqsh:shm -- \\\n"
+		"       python train.py\n",
 	.run = run,
 };

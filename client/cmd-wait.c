@@ -175,7 +175,8 @@ static void explain_timeout(const struct wait *w, struct error *err)
 
 	progress_hold_text(&w->list, text, sizeof(text));
 	if (text[0])
-		error_exit(err, STAGE_EXIT_TIMEOUT, ETIMEDOUT, "timed out, still to come: %s", text);
+		error_exit(err, STAGE_EXIT_TIMEOUT, ETIMEDOUT, "timed out, still to come: %s",
+			   text);
 }
 
 static int run(int argc, char **argv)
@@ -223,23 +224,24 @@ const struct cmd cmd_wait = {
 	.name = "wait",
 	.args = "[NAME...] [--timeout DURATION] [--any] [--all-nodes] [-q]",
 	.summary = "wait until datasets are ready, and print their paths",
-	.help =
-	"Blocks until the datasets named (without names: all of this job) are ready on this\n"
-	"node, then prints their paths, one a line. Progress goes to stderr: a bar on a\n"
-	"terminal, else a line every 10 %.\n"
-	"\n"
-	"  --timeout DURATION   give up after this time (90, 5m, 1h30m), exit status 124\n"
-	"  --any                until one of them is ready\n"
-	"  --all-nodes          until they are ready on every node of the job; one failed node\n"
-	"                       ends the wait with its name and the reason\n"
-	"  -q, --quiet          no progress\n"
-	"\n"
-	"Examples:\n"
-	"  stagectl wait && srun python train.py\n"
-	"  DATA=$(stagectl wait -q imagenet) || exit\n"
-	"  stagectl wait --all-nodes --timeout 20m\n"
-	"\n"
-	"Exit status: 0 ready; 1 staging failed; 4 no such dataset; 5 no staging here;\n"
-	"6 refused by the site; 7 no space or memory; 124 timed out; 130 interrupted.\n",
+	.help = "Blocks until the datasets named (without names: all of this job) are ready on "
+		"this\n"
+		"node, then prints their paths, one a line. Progress goes to stderr: a bar on a\n"
+		"terminal, else a line every 10 %.\n"
+		"\n"
+		"  --timeout DURATION   give up after this time (90, 5m, 1h30m), exit status 124\n"
+		"  --any                until one of them is ready\n"
+		"  --all-nodes          until they are ready on every node of the job; one failed "
+		"node\n"
+		"                       ends the wait with its name and the reason\n"
+		"  -q, --quiet          no progress\n"
+		"\n"
+		"Examples:\n"
+		"  stagectl wait && srun python train.py\n"
+		"  DATA=$(stagectl wait -q imagenet) || exit\n"
+		"  stagectl wait --all-nodes --timeout 20m\n"
+		"\n"
+		"Exit status: 0 ready; 1 staging failed; 4 no such dataset; 5 no staging here;\n"
+		"6 refused by the site; 7 no space or memory; 124 timed out; 130 interrupted.\n",
 	.run = run,
 };

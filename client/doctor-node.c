@@ -44,9 +44,10 @@ static void check_fuse(struct doctor *d)
 			    "/dev/fuse is closed to this user: 'stagectl run' can't mount, "
 			    "images will be extracted");
 	else
-		doctor_tell(d, DOCTOR_FAIL, "modprobe fuse; and [mount] Backend=none where FUSE "
-			    "is not wanted", "/dev/fuse: %s; images can't be mounted",
-			    strerror(errno));
+		doctor_tell(d, DOCTOR_FAIL,
+			    "modprobe fuse; and [mount] Backend=none where FUSE "
+			    "is not wanted",
+			    "/dev/fuse: %s; images can't be mounted", strerror(errno));
 }
 
 static void check_fusermount(struct doctor *d)
@@ -74,8 +75,8 @@ static void check_helpers(struct doctor *d)
 		if (cmd_get_helper(path, sizeof(path), names[i]) == 0 && access(path, X_OK) == 0)
 			doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
 		else
-			doctor_tell(d, DOCTOR_FAIL, "install the package on this node",
-				    "%s: %s", path, strerror(errno));
+			doctor_tell(d, DOCTOR_FAIL, "install the package on this node", "%s: %s",
+				    path, strerror(errno));
 	}
 }
 
@@ -116,7 +117,8 @@ static void check_conf(struct doctor *d)
 		return;
 	}
 	if (!conf->from_file)
-		doctor_tell(d, DOCTOR_WARN, "copy the example and allow a source: [source NAME] "
+		doctor_tell(d, DOCTOR_WARN,
+			    "copy the example and allow a source: [source NAME] "
 			    "Match=/path/**",
 			    "%s/stage-data.conf is not there: no job may stage anything",
 			    STAGE_CONF_DIR);
@@ -170,7 +172,8 @@ static void check_memory(struct doctor *d)
 		    size_to_string((uint64_t)vfs.f_bavail * vfs.f_frsize, avail));
 	read_line("/sys/kernel/mm/transparent_hugepage/shmem_enabled", line, sizeof(line));
 	if (!line[0] || strstr(line, "[deny]"))
-		doctor_tell(d, DOCTOR_WARN, "echo never (or within_size) > /sys/kernel/mm/"
+		doctor_tell(d, DOCTOR_WARN,
+			    "echo never (or within_size) > /sys/kernel/mm/"
 			    "transparent_hugepage/shmem_enabled",
 			    "no huge pages in memory file systems: big files are written slower");
 	else
@@ -201,7 +204,8 @@ static void check_cgroup(struct doctor *d)
 	    access("/sys/fs/cgroup/memory/memory.usage_in_bytes", F_OK) == 0)
 		doctor_tell(d, DOCTOR_OK, NULL, "cgroup v1 with the memory controller");
 	else
-		doctor_tell(d, DOCTOR_WARN, "mount the memory controller, and ConstrainRAMSpace=yes "
+		doctor_tell(d, DOCTOR_WARN,
+			    "mount the memory controller, and ConstrainRAMSpace=yes "
 			    "in cgroup.conf",
 			    "no memory cgroup: staged data is not charged to the job");
 }

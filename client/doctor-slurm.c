@@ -47,16 +47,19 @@ static void check_prolog_flags(struct doctor *d, const char *config)
 
 	get_key(config, "PrologFlags", flags, sizeof(flags));
 	if (strcasestr(flags, "RunInJob"))
-		doctor_tell(d, DOCTOR_WARN, "enable the reaper's timer on all nodes, or drop "
+		doctor_tell(d, DOCTOR_WARN,
+			    "enable the reaper's timer on all nodes, or drop "
 			    "RunInJob",
 			    "PrologFlags=%s: Slurm calls no SPANK prolog or epilog; staging starts "
-			    "with the first step", flags);
+			    "with the first step",
+			    flags);
 	else if (strcasestr(flags, "Alloc") || strcasestr(flags, "Contain"))
 		doctor_tell(d, DOCTOR_OK, NULL, "PrologFlags=%s", flags);
 	else
-		doctor_tell(d, DOCTOR_WARN, "PrologFlags=Contain in slurm.conf",
-			    "PrologFlags has neither Alloc nor Contain: on each node staging starts "
-			    "with the first step there");
+		doctor_tell(
+			d, DOCTOR_WARN, "PrologFlags=Contain in slurm.conf",
+			"PrologFlags has neither Alloc nor Contain: on each node staging starts "
+			"with the first step there");
 }
 
 struct plugstack {
@@ -67,8 +70,7 @@ struct plugstack {
 
 static void read_plugstack(struct plugstack *p, const char *path, unsigned depth);
 
-static void read_include(struct plugstack *p, const char *pattern, const char *file,
-			 unsigned depth)
+static void read_include(struct plugstack *p, const char *pattern, const char *file, unsigned depth)
 {
 	char base[PATH_MAX], *slash;
 	_cleanup_(freep) char *full = NULL;
@@ -144,11 +146,13 @@ static void check_plugstack(struct doctor *d, const char *config)
 	get_key(config, "PlugStackConfig", path, sizeof(path));
 	read_plugstack(&p, path, 0);
 	if (p.n_files == 0)
-		doctor_tell(d, DOCTOR_FAIL, "make it, with the line 'optional " PLUGIN "', on all "
+		doctor_tell(d, DOCTOR_FAIL,
+			    "make it, with the line 'optional " PLUGIN "', on all "
 			    "nodes and login nodes, and restart slurmd",
 			    "%s can't be read", path);
 	else if (!p.found)
-		doctor_tell(d, DOCTOR_FAIL, "add 'optional " PLUGIN "' on all nodes and login "
+		doctor_tell(d, DOCTOR_FAIL,
+			    "add 'optional " PLUGIN "' on all nodes and login "
 			    "nodes, and restart slurmd",
 			    "%s does not name " PLUGIN, path);
 	else

@@ -29,7 +29,7 @@ struct shards {
 	const struct pack_list *list;
 	int dirfd;
 	unsigned n_shards; /* begun */
-	uint64_t done;     /* bytes read */
+	uint64_t done;	   /* bytes read */
 	char *buffer;
 };
 
@@ -78,7 +78,8 @@ static int copy_file(struct shards *s, struct tar_writer *w, const struct pack_f
 		left -= (uint64_t)n;
 		s->done += (uint64_t)n;
 		progress_set(s->pack->progress, "pack", s->done,
-			     s->list->size ? (int)((__uint128_t)s->done * 100 / s->list->size) : -1);
+			     s->list->size ? (int)((__uint128_t)s->done * 100 / s->list->size)
+					   : -1);
 	}
 	return r < 0 ? error_errno(err, -r, "write shard %u", s->n_shards - 1) : 0;
 }
@@ -183,8 +184,9 @@ int pack_shards(const struct pack *p, struct error *err)
 	if (list.n_files == 0)
 		return error_set(err, ENOENT, "%s has no files", p->dir);
 	if (list.n_skipped)
-		output_error("left out: %llu dangling links, links to directories or what is no file",
-			     (unsigned long long)list.n_skipped);
+		output_error(
+			"left out: %llu dangling links, links to directories or what is no file",
+			(unsigned long long)list.n_skipped);
 	interrupted = 0;
 	sigaction(SIGINT, &act, &old_int);
 	sigaction(SIGTERM, &act, &old_term);

@@ -23,7 +23,7 @@
 #define UNKNOWN_STEP (1ULL << 30) /* without a total: a line each GiB, doubling */
 
 struct tracked {
-	char *key;          /* node/name */
+	char *key; /* node/name */
 	int last_tenth;
 	uint64_t last_bytes;
 	bool ended;
@@ -182,15 +182,17 @@ static void print_line(struct progress *p, const char *node, const struct amount
 		return;
 	amount_to_string(a, text, sizeof(text));
 	text_escape(label, sizeof(label), a->label, strlen(a->label));
-	fprintf(p->f, "%s%s%s: %s\n", node, node[0] ? ": " : "", label,
-		text + strspn(text, " "));
+	fprintf(p->f, "%s%s%s: %s\n", node, node[0] ? ": " : "", label, text + strspn(text, " "));
 	fflush(p->f);
 }
 
 static void amount_of(const struct snapshot *s, struct amount *a)
 {
-	*a = (struct amount){ .done = s->bytes, .total = s->total, .rate = s->rate,
-			      .eta_ms = s->eta_ms, .percent = snapshot_get_percent(s) };
+	*a = (struct amount){ .done = s->bytes,
+			      .total = s->total,
+			      .rate = s->rate,
+			      .eta_ms = s->eta_ms,
+			      .percent = snapshot_get_percent(s) };
 	snprintf(a->label, sizeof(a->label), "%s", s->name);
 }
 
@@ -203,8 +205,7 @@ static void print_end(struct progress *p, const struct snapshot *s)
 		return;
 	t->ended = true;
 	fprintf(p->f, "%s%s%s: ready, %s in %s\n", p->nodes ? s->node : "", p->nodes ? ": " : "",
-		s->name,
-		size_to_string(s->total ? s->total : s->bytes, size),
+		s->name, size_to_string(s->total ? s->total : s->bytes, size),
 		duration_to_string(s->elapsed_ms, time));
 	fflush(p->f);
 }
@@ -235,7 +236,8 @@ static void sum_up(const struct snapshot_list *l, bool nodes, struct amount *a)
 	if (a->percent > 99)
 		a->percent = 99;
 	snprintf(a->label, sizeof(a->label), "%s%s%s (%zu of %zu ready)", slowest->name,
-		 nodes ? " on " : "", nodes ? slowest->node : "", l->n_items - n_behind, l->n_items);
+		 nodes ? " on " : "", nodes ? slowest->node : "", l->n_items - n_behind,
+		 l->n_items);
 }
 
 void progress_update(struct progress *p, const struct snapshot_list *l)

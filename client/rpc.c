@@ -67,10 +67,12 @@ int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
 	if (fd == -ENOENT || fd == -ENOTDIR)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd,
 				  "no staging here: %s is not there (did the job ask with "
-				  "--stage-data?)", path);
+				  "--stage-data?)",
+				  path);
 	if (fd == -ECONNREFUSED)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd,
-				  "no staging here: nobody answers at %s; stagingd has ended", path);
+				  "no staging here: nobody answers at %s; stagingd has ended",
+				  path);
 	if (fd < 0)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd, "%s", cause.text);
 	fd_set_nonblock(fd, true);
@@ -228,7 +230,7 @@ static int handle_packet(struct rpc *rpc, const struct rpc_handler *h, int *code
 	if (*codep > 255)
 		*codep = STAGE_EXIT_FAILED;
 	if (*codep)
-		error_exit(err, (enum stage_exit)*codep, EIO, "%s",
+		error_exit(err, (enum stage_exit) * codep, EIO, "%s",
 			   kv_get_or_empty(kv, "text")[0] ? kv_get(kv, "text") : "failed");
 	return 1;
 }

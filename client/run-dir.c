@@ -47,10 +47,11 @@ static int open_own_dir(int parent_fd, const char *name, const char *shown, stru
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, errno, "%s is there and no directory of ours", shown);
 	if (st.st_uid != geteuid() || (st.st_mode & 077))
-		return error_exit(err, STAGE_EXIT_FAILED, EPERM,
-				  "%s is there and not yours alone (uid %u, mode %03o); ask for its "
-				  "removal", shown, (unsigned)st.st_uid,
-				  (unsigned)(st.st_mode & 0777));
+		return error_exit(
+			err, STAGE_EXIT_FAILED, EPERM,
+			"%s is there and not yours alone (uid %u, mode %03o); ask for its "
+			"removal",
+			shown, (unsigned)st.st_uid, (unsigned)(st.st_mode & 0777));
 	return steal_fd(&fd);
 }
 
@@ -122,8 +123,7 @@ static void sweep(const struct run_dir *d)
 		if (dir_fd < 0)
 			continue;
 		lock_fd = lock_dir(d->base_fd, e->d_name, dir_fd);
-		if (lock_fd >= 0 &&
-		    rundir_user_path(path, sizeof(path), geteuid(), e->d_name) > 0)
+		if (lock_fd >= 0 && rundir_user_path(path, sizeof(path), geteuid(), e->d_name) > 0)
 			remove_dir(d->base_fd, e->d_name, path, NULL);
 	}
 }

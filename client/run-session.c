@@ -45,8 +45,7 @@ static int join(struct run_session *s)
 		return -EAGAIN;
 	request = proto_new(PROTO_OP_LEASE);
 	if (rpc_open_path(&s->lease, path, NULL) == 0 &&
-	    rpc_call(s->lease, request, &h, NULL) == 0 &&
-	    rpc_open_path(&s->rpc, path, NULL) == 0) {
+	    rpc_call(s->lease, request, &h, NULL) == 0 && rpc_open_path(&s->rpc, path, NULL) == 0) {
 		run_dir_check_in(&s->dir, s->place->local_id);
 		return 0;
 	}
@@ -75,7 +74,8 @@ static int join_or_wait(struct run_session *s, bool patient, uint64_t until_ms)
 	uint64_t patience_ms = clock_ms() + (patient ? PATIENCE_MS : 0);
 	int r;
 
-	if (fd < 0 || inotify_add_watch(fd, s->dir.path, IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF) < 0)
+	if (fd < 0 ||
+	    inotify_add_watch(fd, s->dir.path, IN_CREATE | IN_MOVED_TO | IN_DELETE_SELF) < 0)
 		return -EAGAIN;
 	do {
 		r = join(s);

@@ -38,7 +38,8 @@ static int check_match_url(char **valuep, struct conf_report *r)
 	if (url_parse(&url, *valuep, &err) < 0)
 		return conf_report(r, EINVAL, "", "Match: %s", err.text);
 	if (url.path[url.n_path])
-		return conf_report(r, EINVAL, "leave it out", "Match: a rule can't have a query (?)");
+		return conf_report(r, EINVAL, "leave it out",
+				   "Match: a rule can't have a query (?)");
 	if (url_climbs(url.path, url.n_path, true))
 		return conf_report(r, EINVAL, "write the path that is meant", "Match has \"..\"");
 	for (char *p = *valuep; p < url.host + url.n_host; p++)
@@ -57,7 +58,8 @@ int conf_check_match(char **valuep, struct conf_report *r)
 		return check_match_url(valuep, r);
 	if (**valuep != '/')
 		return conf_report(r, EINVAL, "begin it with / or http://, https://, s3://",
-				   "Match: \"%s\" is neither an absolute path nor an address", *valuep);
+				   "Match: \"%s\" is neither an absolute path nor an address",
+				   *valuep);
 	if (url_climbs(*valuep, strlen(*valuep), false))
 		return conf_report(r, EINVAL, "write the path that is meant", "Match has \"..\"");
 	if (path_normalize(*valuep, normal, sizeof(normal)) < 0)
@@ -79,14 +81,16 @@ static int check_words(const char *key, const char *list, const char *known, str
 		snprintf(word, sizeof(word), "%.*s", (int)n, list);
 		if (!conf_list_has(known, word))
 			return conf_report(r, EINVAL, "take it away or mend it",
-					   "%s: \"%s\" is not known; known are %s", key, word, known);
+					   "%s: \"%s\" is not known; known are %s", key, word,
+					   known);
 	}
 	return 0;
 }
 
 int conf_check_methods(char **valuep, struct conf_report *r)
 {
-	return strcmp(*valuep, "*") ? check_words("Methods", *valuep, "copy,extract,mount,link", r) : 0;
+	return strcmp(*valuep, "*") ? check_words("Methods", *valuep, "copy,extract,mount,link", r)
+				    : 0;
 }
 
 int conf_check_export(char **valuep, struct conf_report *r)
@@ -99,9 +103,9 @@ static int check_placeholders(const char *key, const char *value, const char *kn
 {
 	for (const char *p = strchr(value, '%'); p; p = strchr(p + 2, '%'))
 		if (!p[1] || !strchr(known, p[1]))
-			return conf_report(r, EINVAL, "write %% for a real one",
-					   "%s: \"%.2s\" is not known; known are %%u %%g %%j %%a %%N",
-					   key, p);
+			return conf_report(
+				r, EINVAL, "write %% for a real one",
+				"%s: \"%.2s\" is not known; known are %%u %%g %%j %%a %%N", key, p);
 	return 0;
 }
 
@@ -192,11 +196,13 @@ int conf_read_dataset_source(const char *source, struct dataset_list *list, stru
 	d = list->items;
 	if (list->n_items != 1 || d->name_given || strcmp(d->dest, "auto") || d->method ||
 	    d->subdir || d->n_include || d->n_exclude)
-		return error_set(err, EINVAL, "a path or an address alone is wanted, without NAME, DEST "
-					      "and options");
+		return error_set(err, EINVAL,
+				 "a path or an address alone is wanted, without NAME, DEST "
+				 "and options");
 	if (d->scheme == DATASET_SCHEME_CATALOG || d->scheme == DATASET_SCHEME_LIST ||
 	    (d->scheme == DATASET_SCHEME_FILE && (*d->source != '/' || strchr(d->source, '$'))))
-		return error_set(err, EINVAL, "an absolute path, http://, https:// or s3:// is wanted");
+		return error_set(err, EINVAL,
+				 "an absolute path, http://, https:// or s3:// is wanted");
 	return 0;
 }
 
@@ -222,13 +228,14 @@ static void check_tier(const struct conf_tier *t, struct conf_report *r)
 		conf_report(r, EINVAL, "write Kind=memory or give it another name",
 			    "[tier shm] is the node's memory");
 	else if (t->kind == CONF_TIER_MEMORY && *t->path)
-		conf_report(r, EINVAL, "leave it out", "[tier %s]: Kind=memory has no Path", t->name);
+		conf_report(r, EINVAL, "leave it out", "[tier %s]: Kind=memory has no Path",
+			    t->name);
 	else if (t->kind != CONF_TIER_MEMORY && !*t->path)
 		conf_report(r, EINVAL, "write Path=/DIRECTORY, or Kind=memory",
 			    "[tier %s] has no Path", t->name);
 	else if (t->kind == CONF_TIER_MEMORY && t->provided_by_site)
-		conf_report(r, EINVAL, "leave it out", "[tier %s]: Kind=memory can't be Provided=site",
-			    t->name);
+		conf_report(r, EINVAL, "leave it out",
+			    "[tier %s]: Kind=memory can't be Provided=site", t->name);
 }
 
 static void check_source_tiers(const struct conf *conf, const struct conf_source *s,
@@ -243,8 +250,8 @@ static void check_source_tiers(const struct conf *conf, const struct conf_source
 		snprintf(word, sizeof(word), "%.*s", (int)n, list);
 		if (strcmp(word, "source") && !conf_get_tier(conf, word))
 			conf_report(r, EINVAL, "add the section or mend the word",
-				    "[source %s]: Tiers names %s, and there is no [tier %s]", s->name,
-				    word, word);
+				    "[source %s]: Tiers names %s, and there is no [tier %s]",
+				    s->name, word, word);
 	}
 }
 

@@ -27,8 +27,8 @@ static int check_owner(int fd, const char *path, struct conf_report *r)
 				   "%s belongs to uid %u, who could change what is allowed", path,
 				   (unsigned)st.st_uid);
 	if ((st.st_mode & 022) && !(S_ISDIR(st.st_mode) && (st.st_mode & S_ISVTX)))
-		return conf_report(r, EPERM, "chmod go-w", "%s can be written by others than its owner",
-				   path);
+		return conf_report(r, EPERM, "chmod go-w",
+				   "%s can be written by others than its owner", path);
 	return 0;
 }
 
@@ -106,7 +106,8 @@ int conf_read(int fd, const char *path, size_t max, char **datap, size_t *sizep,
 		return conf_report(r, EINVAL, "put a file there", "%s is not a regular file", path);
 	ret = fd_read_file(fd, max, datap, sizep);
 	if (ret == -EFBIG)
-		return conf_report(r, EFBIG, "make it shorter", "%s has more than %zu bytes", path, max);
+		return conf_report(r, EFBIG, "make it shorter", "%s has more than %zu bytes", path,
+				   max);
 	if (ret < 0)
 		return conf_report(r, -ret, "", "%s: %s", path, strerror(-ret));
 	return 0;
@@ -124,8 +125,7 @@ static bool is_conf_name(const char *name)
 	return *name != '.' && n > 5 && !strcmp(name + n - 5, ".conf");
 }
 
-int conf_list_dir(int fd, const char *path, char ***namesp, size_t *n_namesp,
-		  struct conf_report *r)
+int conf_list_dir(int fd, const char *path, char ***namesp, size_t *n_namesp, struct conf_report *r)
 {
 	_cleanup_(dir_closep) DIR *dir = NULL;
 	char **names = NULL, **more;

@@ -53,17 +53,17 @@ static int put_placeholder(FILE *f, const char *path, char c, const struct conf_
 	const char *value = placeholder(e, c, number);
 
 	if (!value)
-		return error_set(err, EINVAL, "%s: %%%c is not known here; use %%u %%g %%j %%a %%N", path,
-				 c ? c : ' ');
+		return error_set(err, EINVAL, "%s: %%%c is not known here; use %%u %%g %%j %%a %%N",
+				 path, c ? c : ' ');
 	if (!*value || strchr(value, '/') || !strcmp(value, ".") || !strcmp(value, ".."))
-		return error_set(err, EINVAL, "%s: \"%s\", which %%%c stands for, can't be part of a path",
-				 path, value, c);
+		return error_set(err, EINVAL,
+				 "%s: \"%s\", which %%%c stands for, can't be part of a path", path,
+				 value, c);
 	fputs(value, f);
 	return 0;
 }
 
-int conf_expand_path(const char *path, const struct conf_expand *e, char **outp,
-		     struct error *err)
+int conf_expand_path(const char *path, const struct conf_expand *e, char **outp, struct error *err)
 {
 	char *out = NULL;
 	size_t size;
@@ -117,14 +117,16 @@ int conf_resolve_dataset(const struct conf *conf, struct dataset *d, struct erro
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(d->source, "/"), d->source);
 	c = conf_get_dataset(conf, name);
 	if (!c)
-		return error_exit(err, STAGE_EXIT_NO_ITEM, ENOENT,
-				  "@%s: this site has no dataset of that name; see stagectl list --site",
-				  name);
+		return error_exit(
+			err, STAGE_EXIT_NO_ITEM, ENOENT,
+			"@%s: this site has no dataset of that name; see stagectl list --site",
+			name);
 	r = conf_read_dataset_source(c->source, &list, err);
 	if (r < 0)
 		return r;
 	sub = sub ? sub + strspn(sub, "/") : "";
-	if (*sub && list.items[0].scheme == DATASET_SCHEME_HTTP && strchr(list.items[0].source, '?'))
+	if (*sub && list.items[0].scheme == DATASET_SCHEME_HTTP &&
+	    strchr(list.items[0].source, '?'))
 		return error_exit(err, STAGE_EXIT_NO_ITEM, ENOENT,
 				  "@%s has nothing below it; write @%s alone", name, name);
 	if (*sub && join_sub(&list.items[0].source, sub) < 0)

@@ -41,8 +41,7 @@ static bool shares_word(const char *list, const char *other)
 	return false;
 }
 
-int conf_admit(const struct conf *conf, const char *user, const char *partition,
-	       struct error *err)
+int conf_admit(const struct conf *conf, const char *user, const char *partition, struct error *err)
 {
 	if (conf->disabled_text)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
@@ -52,11 +51,13 @@ int conf_admit(const struct conf *conf, const char *user, const char *partition,
 	if (!conf->enabled)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
 				  "staging is switched off by the site (Enabled=no in %s); ask its "
-				  "administrators", conf->path);
+				  "administrators",
+				  conf->path);
 	if (*conf->allow_users && !conf_list_has(conf->allow_users, user))
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
 				  "user %s may not stage here (AllowUsers in %s); ask the site's "
-				  "administrators", user, conf->path);
+				  "administrators",
+				  user, conf->path);
 	if (partition && *partition && *conf->partitions &&
 	    !shares_word(conf->partitions, partition))
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
@@ -136,16 +137,18 @@ static int refuse_user(const struct conf_source *s, const char *source, const ch
 		       struct error *err)
 {
 	if (conf_list_has(s->deny_users, user))
-		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "%.*s: rule %s of the site does not admit user %s (DenyUsers); ask "
-				  "the site's administrators", shown_length(source), source, s->name,
-				  user);
-	return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-			  "%.*s: rule %s of the site does not admit user %s; it is for %s%s%s%s%s, so "
-			  "ask to become one of them", shown_length(source), source, s->name, user,
-			  *s->allow_users ? "users " : "", s->allow_users,
-			  *s->allow_users && *s->allow_groups ? " and " : "",
-			  *s->allow_groups ? "members of " : "", s->allow_groups);
+		return error_exit(
+			err, STAGE_EXIT_REFUSED, EPERM,
+			"%.*s: rule %s of the site does not admit user %s (DenyUsers); ask "
+			"the site's administrators",
+			shown_length(source), source, s->name, user);
+	return error_exit(
+		err, STAGE_EXIT_REFUSED, EPERM,
+		"%.*s: rule %s of the site does not admit user %s; it is for %s%s%s%s%s, so "
+		"ask to become one of them",
+		shown_length(source), source, s->name, user, *s->allow_users ? "users " : "",
+		s->allow_users, *s->allow_users && *s->allow_groups ? " and " : "",
+		*s->allow_groups ? "members of " : "", s->allow_groups);
 }
 
 static int refuse_unmatched(const struct conf *conf, const char *source, struct error *err)
@@ -157,7 +160,8 @@ static int refuse_unmatched(const struct conf *conf, const char *source, struct 
 	if (conf->n_sources == 0)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
 				  "%.*s: this site allows no source; an administrator has to add a "
-				  "[source] section to %s", shown_length(source), source, conf->path);
+				  "[source] section to %s",
+				  shown_length(source), source, conf->path);
 	f = open_memstream(&allowed, &size);
 	if (!f)
 		return error_errno(err, ENOMEM, "rules");
@@ -167,9 +171,11 @@ static int refuse_unmatched(const struct conf *conf, const char *source, struct 
 		fprintf(f, " and %zu more", conf->n_sources - MAX_SHOWN);
 	if (ferror(f) | fclose(f))
 		return error_errno(err, ENOMEM, "rules");
-	return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-			  "%.*s: no rule of the site matches; allowed are: %s; move the data there or ask "
-			  "the site's administrators for a rule", shown_length(source), source, allowed);
+	return error_exit(
+		err, STAGE_EXIT_REFUSED, EPERM,
+		"%.*s: no rule of the site matches; allowed are: %s; move the data there or ask "
+		"the site's administrators for a rule",
+		shown_length(source), source, allowed);
 }
 
 int conf_match(const struct conf *conf, const char *source, const char *user,

@@ -19,22 +19,23 @@
 #include "common/words.h"
 
 #define SECTIONS                                                                                   \
-	"known are daemon, limits, source NAME, tier NAME, mount, fanout, containers, metrics and " \
+	"known are daemon, limits, source NAME, tier NAME, mount, fanout, containers, metrics "    \
+	"and "                                                                                     \
 	"dataset NAME"
 
 struct parser {
 	struct conf *conf;
 	struct conf_places *places;
 	struct conf_report *report;
-	const char *p, *end;                /* what is not read yet */
+	const char *p, *end;		    /* what is not read yet */
 	const struct conf_section *section; /* NULL: none yet, or one that was refused */
 	bool any_section;
-	size_t index;                       /* of a named section */
+	size_t index;				/* of a named section */
 	const struct conf_section *singles[16]; /* seen in this file */
 	size_t n_singles;
-	const struct conf_key *keys[64];    /* seen in this section */
+	const struct conf_key *keys[64]; /* seen in this section */
 	size_t n_keys;
-	bool crlf;                          /* said once */
+	bool crlf; /* said once */
 	int failure;
 };
 
@@ -183,7 +184,8 @@ static int check_line(struct parser *ps, const char *line, size_t n)
 	size_t bad;
 
 	if (strlen(line) != n)
-		return conf_report(r, EINVAL, "take it away", "byte %zu is a NUL", strlen(line) + 1);
+		return conf_report(r, EINVAL, "take it away", "byte %zu is a NUL",
+				   strlen(line) + 1);
 	if (!text_is_clean(line, n, &bad))
 		return conf_report(r, EINVAL, "take it away or save the file as UTF-8",
 				   "byte %zu (0x%02x) is a control byte or no UTF-8", bad + 1,
@@ -192,7 +194,8 @@ static int check_line(struct parser *ps, const char *line, size_t n)
 		return conf_report(r, EINVAL, "make it shorter, or two rules of it",
 				   "the line has %zu bytes and may have %d", n, CONF_MAX_LINE);
 	if (*line == ' ')
-		return conf_report(r, EINVAL, "take the blanks in front away; a value ends with its line",
+		return conf_report(r, EINVAL,
+				   "take the blanks in front away; a value ends with its line",
 				   "the line begins with a blank");
 	if (*line == '[')
 		return open_section(ps, line);
@@ -215,7 +218,8 @@ static void cut_ends(struct parser *ps, const char **startp, size_t *np)
 	}
 	if (*np > 0 && (*startp)[*np - 1] == '\r') {
 		if (!ps->crlf)
-			conf_report(ps->report, EINVAL, "save the file with Unix line ends (dos2unix)",
+			conf_report(ps->report, EINVAL,
+				    "save the file with Unix line ends (dos2unix)",
 				    "the line ends with a carriage return");
 		ps->crlf = true;
 		(*np)--;
@@ -273,8 +277,9 @@ static int check_key(struct parser *ps, const char *name, const struct conf_key 
 
 	if (!key) {
 		nearest = conf_nearest_key(ps->section, name);
-		snprintf(mend, sizeof(mend), nearest ? "did you mean %s?"
-						     : "take it away; stage-data.conf(5) lists the keys%s",
+		snprintf(mend, sizeof(mend),
+			 nearest ? "did you mean %s?"
+				 : "take it away; stage-data.conf(5) lists the keys%s",
 			 nearest ? nearest : "");
 		return conf_report(ps->report, EINVAL, mend, "key %.40s is not known in [%s]", name,
 				   ps->section->name);
@@ -310,7 +315,8 @@ static int take_key(void *user, const char *section, const char *name, const cha
 		return 1; /* a new section, where inih was built to tell */
 	if (!ps->section) {
 		if (!ps->any_section)
-			conf_report(ps->report, EINVAL, "write [daemon] or another section before it",
+			conf_report(ps->report, EINVAL,
+				    "write [daemon] or another section before it",
 				    "key %.40s stands in no section", name);
 		return 1;
 	}
@@ -331,8 +337,9 @@ static int take_key(void *user, const char *section, const char *name, const cha
 int conf_parse(struct conf *conf, const char *data, size_t size, struct conf_places *places,
 	       struct conf_report *r)
 {
-	struct parser ps = { .conf = conf, .places = places, .report = r, .p = data,
-			     .end = data + size };
+	struct parser ps = {
+		.conf = conf, .places = places, .report = r, .p = data, .end = data + size
+	};
 	unsigned n_errors = r->n_errors;
 	int rc;
 

@@ -228,7 +228,8 @@ static int find_paths(struct load *l, const char *path, char dir[static PATH_MAX
 	if (!joined)
 		return -ENOMEM;
 	if (path_normalize(joined, normal, sizeof(normal)) < 0)
-		return conf_report(l->report, EINVAL, "name an absolute path", "%s is no path", path);
+		return conf_report(l->report, EINVAL, "name an absolute path", "%s is no path",
+				   path);
 	free(l->conf->path);
 	l->conf->path = strdup(normal);
 	if (!l->conf->path)
@@ -316,8 +317,10 @@ int conf_load(struct conf **confp, const char *path, struct error *err)
 	return error_set(err, -r, "%s", local.text);
 }
 
-int conf_check(const char *path, void (*report)(void *arg, const char *file, unsigned line,
-						const char *text, const char *mend), void *arg)
+int conf_check(const char *path,
+	       void (*report)(void *arg, const char *file, unsigned line, const char *text,
+			      const char *mend),
+	       void *arg)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	struct conf_report r = { .fn = report, .arg = arg };

@@ -34,8 +34,11 @@ static int read_variable(const char *p, char *buf, size_t size, size_t *lengthp,
 	while (is_name_start(name[n]) || (n > 0 && words_is_digit(name[n])))
 		n++;
 	if (n == 0 || (braced && name[n] != '}'))
-		return dataset_refuse(err, "\"%.20s\" is no variable; write $VAR or ${VAR}, and a real $ "
-					   "by a variable that holds it", p);
+		return dataset_refuse(
+			err,
+			"\"%.20s\" is no variable; write $VAR or ${VAR}, and a real $ "
+			"by a variable that holds it",
+			p);
 	if (n >= size)
 		return dataset_refuse(err, "variable $%.20s... has too long a name", name);
 	memcpy(buf, name, n);
@@ -56,11 +59,14 @@ static int expand_variable(FILE *f, const char **pp, const struct env *env, stru
 		return r;
 	value = env->get(env->arg, name);
 	if (!value)
-		return dataset_refuse(err, "variable %s is not set here, where the job is submitted; set "
-					   "and export it, or write the path", name);
+		return dataset_refuse(
+			err,
+			"variable %s is not set here, where the job is submitted; set "
+			"and export it, or write the path",
+			name);
 	if (!text_is_clean(value, strlen(value), NULL))
-		return dataset_refuse(err, "variable %s has a control byte or is no UTF-8; set it anew",
-				      name);
+		return dataset_refuse(
+			err, "variable %s has a control byte or is no UTF-8; set it anew", name);
 	fputs(value, f);
 	*pp += length;
 	return 0;
@@ -71,11 +77,13 @@ static int expand_home(FILE *f, const char **pp, const struct env *env, struct e
 	const char *p = *pp;
 
 	if (p[1] != '\0' && p[1] != '/')
-		return dataset_refuse(err, "~USER is not expanded; write the path of that directory, or "
-					   "./ in front of a file that begins with ~");
+		return dataset_refuse(err,
+				      "~USER is not expanded; write the path of that directory, or "
+				      "./ in front of a file that begins with ~");
 	if (!env->home || *env->home != '/' || !text_is_clean(env->home, strlen(env->home), NULL))
-		return dataset_refuse(err, "~ can't be expanded as HOME is not set to a path; write the "
-					   "path");
+		return dataset_refuse(err,
+				      "~ can't be expanded as HOME is not set to a path; write the "
+				      "path");
 	fputs(env->home, f);
 	*pp = p + 1;
 	return 0;
@@ -124,8 +132,11 @@ static int make_absolute(char **textp, const char *cwd, struct error *err)
 		return error_errno(err, ENOMEM, "expand");
 	r = path_normalize(joined, normal, sizeof(normal));
 	if (r == -ENAMETOOLONG)
-		return dataset_refuse(err, "the path has %zu bytes when expanded and may have %d; make it "
-					   "shorter", strlen(joined), PATH_MAX - 1);
+		return dataset_refuse(
+			err,
+			"the path has %zu bytes when expanded and may have %d; make it "
+			"shorter",
+			strlen(joined), PATH_MAX - 1);
 	if (r < 0)
 		return dataset_refuse(err, "the path climbs above /; write it without the \"..\"");
 	copy = strdup(normal);
@@ -147,7 +158,8 @@ static int expand_source(struct dataset *d, const struct env *env, struct error 
 	if (r < 0)
 		return r;
 	if (!*d->source)
-		return dataset_refuse(err, "nothing is left when the variables are expanded; set them");
+		return dataset_refuse(err,
+				      "nothing is left when the variables are expanded; set them");
 	/* before ".." is resolved, which must not take a brace away */
 	r = dataset_item_check(d, err);
 	if (r < 0)
@@ -155,8 +167,9 @@ static int expand_source(struct dataset *d, const struct env *env, struct error 
 	r = make_absolute(&d->source, env->cwd, err);
 	brace = strchr(env->cwd, '{');
 	if (r == 0 && brace)
-		return dataset_refuse(err, "the directory that you are in has a { in its name; submit "
-					   "from another");
+		return dataset_refuse(err,
+				      "the directory that you are in has a { in its name; submit "
+				      "from another");
 	return r;
 }
 
@@ -171,8 +184,10 @@ static int expand_dest(struct dataset *d, const struct env *env, struct error *e
 	if (r < 0)
 		return r;
 	if (*d->dest == '$' || *d->dest == '~')
-		return dataset_refuse(err, "DEST \"%.64s\" is not an absolute path when expanded; write "
-					   "one", d->dest);
+		return dataset_refuse(err,
+				      "DEST \"%.64s\" is not an absolute path when expanded; write "
+				      "one",
+				      d->dest);
 	dest = strdup(d->dest);
 	return dest ? dataset_dest_read(d, dest, err) : error_errno(err, ENOMEM, "expand");
 }
@@ -194,9 +209,11 @@ static int check_size(const struct dataset *d, struct error *err)
 	if (dataset_to_string(d, &text) < 0)
 		return error_errno(err, ENOMEM, "expand");
 	if (strlen(text) > DATASET_MAX_ITEM)
-		return dataset_refuse(err, "has %zu bytes when expanded and may have %d; write the paths "
-					   "to a file, one a line, and @@FILE", strlen(text),
-				      DATASET_MAX_ITEM);
+		return dataset_refuse(
+			err,
+			"has %zu bytes when expanded and may have %d; write the paths "
+			"to a file, one a line, and @@FILE",
+			strlen(text), DATASET_MAX_ITEM);
 	return 0;
 }
 
@@ -237,8 +254,10 @@ int dataset_list_expand(struct dataset_list *list, const char *cwd, const char *
 	if (dataset_list_to_string(list, &text) < 0)
 		return error_errno(err, ENOMEM, "expand");
 	if (strlen(text) > DATASET_MAX_VALUE)
-		return dataset_refuse(err, "the value has %zu bytes when expanded and may have %d; write "
-					   "the paths to a file, one a line, and @@FILE", strlen(text),
-				      DATASET_MAX_VALUE);
+		return dataset_refuse(
+			err,
+			"the value has %zu bytes when expanded and may have %d; write "
+			"the paths to a file, one a line, and @@FILE",
+			strlen(text), DATASET_MAX_VALUE);
 	return 0;
 }

@@ -40,9 +40,11 @@ static int refuse_scheme(const char *source, struct error *err)
 	if (words_equal(scheme, "file"))
 		return dataset_refuse(err, "file:// is not used here; write the path itself");
 	nearest = words_nearest(scheme, known);
-	return dataset_refuse(err, "%s:// is not known%s%s%s; known are http://, https://, s3:// and "
-				   "paths", scheme, nearest ? " (did you mean " : "",
-			      nearest ? nearest : "", nearest ? "?)" : "");
+	return dataset_refuse(err,
+			      "%s:// is not known%s%s%s; known are http://, https://, s3:// and "
+			      "paths",
+			      scheme, nearest ? " (did you mean " : "", nearest ? nearest : "",
+			      nearest ? "?)" : "");
 }
 
 /* The colon that ends the source, or the end of the text. */
@@ -61,7 +63,8 @@ static char *find_source_end(enum dataset_scheme scheme, char *source)
 static int read_scheme(struct dataset *d, char **sourcep, struct error *err)
 {
 	char *source = *sourcep;
-	size_t n = strspn(source, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
+	size_t n = strspn(source,
+			  "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789+.-");
 
 	switch (url_scheme_of(source)) {
 	case URL_HTTP:
@@ -75,9 +78,11 @@ static int read_scheme(struct dataset *d, char **sourcep, struct error *err)
 		if (n > 0 && !strncmp(source + n, "://", 3))
 			return refuse_scheme(source, err);
 		d->scheme = source[0] != '@'   ? DATASET_SCHEME_FILE
-			    : source[1] != '@' ? DATASET_SCHEME_CATALOG : DATASET_SCHEME_LIST;
+			    : source[1] != '@' ? DATASET_SCHEME_CATALOG
+					       : DATASET_SCHEME_LIST;
 		*sourcep += d->scheme == DATASET_SCHEME_CATALOG ? 1
-			    : d->scheme == DATASET_SCHEME_LIST	? 2 : 0;
+			    : d->scheme == DATASET_SCHEME_LIST	? 2
+								: 0;
 		return 0;
 	}
 	for (n = 0; source[n] != ':'; n++)
@@ -96,7 +101,8 @@ static int check_url(struct dataset *d, struct error *err)
 	if (strchr(d->source, ' ') && d->scheme == DATASET_SCHEME_HTTP)
 		return dataset_refuse(err, "an address can't have a blank; write %%20");
 	if (url_climbs(url.path, url.n_path, d->scheme == DATASET_SCHEME_HTTP))
-		return dataset_refuse(err, "an address can't have \"..\"; write the path that is meant");
+		return dataset_refuse(err,
+				      "an address can't have \"..\"; write the path that is meant");
 	d->is_set = memchr(url.path, '{', url.n_path) != NULL;
 	return 0;
 }
@@ -113,8 +119,9 @@ static int check_catalog(struct dataset *d, struct error *err)
 		return dataset_refuse(err, "behind @ stands no name of a dataset of this site; see "
 					   "stagectl list --site, or write ./ in front of a path");
 	if (url_climbs(d->source, strlen(d->source), false))
-		return dataset_refuse(err, "a path in a dataset of this site can't have \"..\"; write it "
-					   "from the top of the dataset");
+		return dataset_refuse(
+			err, "a path in a dataset of this site can't have \"..\"; write it "
+			     "from the top of the dataset");
 	d->is_set = path_is_pattern(d->source);
 	return 0;
 }
@@ -137,15 +144,17 @@ static int check_path(struct dataset *d, struct error *err)
 	const char *brace;
 
 	if (strstr(d->source, "$(") || strchr(d->source, '`'))
-		return dataset_refuse(err, "commands are not run here; put the result in a variable and "
-					   "write $VAR");
+		return dataset_refuse(err,
+				      "commands are not run here; put the result in a variable and "
+				      "write $VAR");
 	/* "/p/{a,../../etc}": what it comes to would not be below what it seems to be below */
 	brace = strchr(d->source, '{');
 	if (brace && brace > d->source && brace[-1] == '$')
 		brace = NULL; /* a variable; looked at again when it is expanded */
 	if (brace && url_climbs(brace, strlen(brace), false))
-		return dataset_refuse(err, "\"..\" can't stand in or behind braces; write the path that "
-					   "is meant");
+		return dataset_refuse(err,
+				      "\"..\" can't stand in or behind braces; write the path that "
+				      "is meant");
 	d->is_set = d->scheme == DATASET_SCHEME_LIST || is_pattern(d->source);
 	return 0;
 }
@@ -153,10 +162,12 @@ static int check_path(struct dataset *d, struct error *err)
 static int check_source(struct dataset *d, struct error *err)
 {
 	if (!*d->source)
-		return dataset_refuse(err, "SOURCE is missing; write [NAME=]SOURCE[:[DEST][:OPTIONS]]");
+		return dataset_refuse(err,
+				      "SOURCE is missing; write [NAME=]SOURCE[:[DEST][:OPTIONS]]");
 	if (!dataset_braces_are_closed(d->source))
-		return dataset_refuse(err, "there is a { without a }; close it, or write %s in its place",
-				      d->scheme == DATASET_SCHEME_HTTP ? "%7B" : "?");
+		return dataset_refuse(
+			err, "there is a { without a }; close it, or write %s in its place",
+			d->scheme == DATASET_SCHEME_HTTP ? "%7B" : "?");
 	switch (d->scheme) {
 	case DATASET_SCHEME_HTTP:
 	case DATASET_SCHEME_S3:
@@ -176,19 +187,26 @@ static int check_options(const struct dataset *d, struct error *err)
 
 	if (d->onfail == DATASET_ONFAIL_SOURCE &&
 	    (is_url || (d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_COPY)))
-		return dataset_refuse(err, "onfail=source is for copies of files and directories; leave "
-					   "it out or write onfail=ignore");
+		return dataset_refuse(err,
+				      "onfail=source is for copies of files and directories; leave "
+				      "it out or write onfail=ignore");
 	if (d->method == DATASET_METHOD_LINK && is_url)
-		return dataset_refuse(err, "method=link needs a path, not an address; leave it out");
+		return dataset_refuse(err,
+				      "method=link needs a path, not an address; leave it out");
 	if (d->hydrate && d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_MOUNT)
-		return dataset_refuse(err, "hydrate=copy mounts first, which method=%s rules out; leave "
-					   "one of them out", method);
+		return dataset_refuse(err,
+				      "hydrate=copy mounts first, which method=%s rules out; leave "
+				      "one of them out",
+				      method);
 	if (d->nested && d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_EXTRACT)
-		return dataset_refuse(err, "nested extracts, which method=%s rules out; leave one of "
-					   "them out", method);
+		return dataset_refuse(err,
+				      "nested extracts, which method=%s rules out; leave one of "
+				      "them out",
+				      method);
 	if (d->verify == DATASET_VERIFY_SHA256 && d->is_set)
-		return dataset_refuse(err, "one digest can't stand for many files; write verify=size or "
-					   "name one file");
+		return dataset_refuse(err,
+				      "one digest can't stand for many files; write verify=size or "
+				      "name one file");
 	return 0;
 }
 
@@ -209,13 +227,18 @@ static int refuse_dest(const struct dataset *d, const char *dest, struct error *
 
 	dataset_show(dest, shown, sizeof(shown));
 	if (n > 0 && dataset_option_is_known(dest, n, &flag) && (dest[n] == '=' || flag))
-		return dataset_refuse(err, "\"%s\" is an option, and options stand behind a second "
-					   "colon; write ::%s", shown, shown);
+		return dataset_refuse(err,
+				      "\"%s\" is an option, and options stand behind a second "
+				      "colon; write ::%s",
+				      shown, shown);
 	if (nearest)
-		return dataset_refuse(err, "DEST \"%s\" is not known; did you mean %s?", shown, nearest);
-	return dataset_refuse(err, "DEST \"%s\" is not known; it is auto, shm, ssd, scratch, source or an "
-				   "absolute path, and a colon that belongs to the %s is written %%3A",
-			      shown, d->scheme == DATASET_SCHEME_HTTP ? "address" : "path");
+		return dataset_refuse(err, "DEST \"%s\" is not known; did you mean %s?", shown,
+				      nearest);
+	return dataset_refuse(
+		err,
+		"DEST \"%s\" is not known; it is auto, shm, ssd, scratch, source or an "
+		"absolute path, and a colon that belongs to the %s is written %%3A",
+		shown, d->scheme == DATASET_SCHEME_HTTP ? "address" : "path");
 }
 
 int dataset_dest_read(struct dataset *d, const char *dest, struct error *err)
@@ -229,8 +252,10 @@ int dataset_dest_read(struct dataset *d, const char *dest, struct error *err)
 		known |= !strcmp(dests[i], dest);
 	if (*dest == '/') {
 		if (path_normalize(dest, normal, sizeof(normal)) < 0 || !normal[1])
-			return dataset_refuse(err, "DEST \"%.64s\" is no place for a dataset; write an "
-						   "absolute path below a tier of the site", dest);
+			return dataset_refuse(err,
+					      "DEST \"%.64s\" is no place for a dataset; write an "
+					      "absolute path below a tier of the site",
+					      dest);
 		dest = normal;
 	} else if (!known) {
 		return refuse_dest(d, dest, err);
@@ -259,17 +284,20 @@ static int check_start(const char *item, struct error *err)
 	if (!*item)
 		return dataset_refuse(err, "an item is empty; take the extra comma away");
 	if (*item == ' ')
-		return dataset_refuse(err, "begins with a blank; take it away, items are separated by "
-					   "commas alone");
+		return dataset_refuse(err,
+				      "begins with a blank; take it away, items are separated by "
+				      "commas alone");
 	if (!strcmp(item, "+none"))
 		return dataset_refuse(err, "none cancels and can't be added; write none alone");
 	if (*item == '+')
-		return dataset_refuse(err, "begins with +, which stands before a value on the command "
-					   "line and adds it to the script's; write ./%.64s for a file",
+		return dataset_refuse(err,
+				      "begins with +, which stands before a value on the command "
+				      "line and adds it to the script's; write ./%.64s for a file",
 				      item);
 	if (!strcmp(item, "none") || !strncmp(item, "none:", 5))
-		return dataset_refuse(err, "none stands alone and cancels; for a file of that name write "
-					   "./none");
+		return dataset_refuse(
+			err, "none stands alone and cancels; for a file of that name write "
+			     "./none");
 	return 0;
 }
 
@@ -282,15 +310,18 @@ static int check_cut(const struct dataset *d, const char *source, const char *de
 	if (d->scheme != DATASET_SCHEME_FILE && d->scheme != DATASET_SCHEME_LIST)
 		return 0;
 	if (variable && !strchr(variable, '}'))
-		return dataset_refuse(err, "${ has no } before the end or a colon; write $VAR or ${VAR}, "
-					   "other forms of the shell are not known");
+		return dataset_refuse(
+			err, "${ has no } before the end or a colon; write $VAR or ${VAR}, "
+			     "other forms of the shell are not known");
 	if (d->scheme == DATASET_SCHEME_LIST || !dest)
 		return 0;
-	if (words_equal(source, "http") || words_equal(source, "https") || words_equal(source, "s3"))
+	if (words_equal(source, "http") || words_equal(source, "https") ||
+	    words_equal(source, "s3"))
 		return dataset_refuse(err, "an address has two slashes; write %s://...", source);
 	if (*source != '/' && strchr(source, '@') && !strchr(source, '/') && *dest == '/')
-		return dataset_refuse(err, "files of other machines are not read by name; give a path, "
-					   "http://, https:// or s3://");
+		return dataset_refuse(err,
+				      "files of other machines are not read by name; give a path, "
+				      "http://, https:// or s3://");
 	return 0;
 }
 

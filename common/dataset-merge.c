@@ -54,8 +54,9 @@ static int check_expanded_by_shell(const char *const *values, size_t n_values, s
 		return 0;
 	dataset_show(values[0], first, sizeof(first));
 	dataset_show(values[n_values - 1], last, sizeof(last));
-	return dataset_refuse(err, "%zu options in a row, \"%s\" to \"%s\": the shell has expanded the "
-				   "braces; quote the value: '--stage-data=/p/s-{000..146}.tar'",
+	return dataset_refuse(err,
+			      "%zu options in a row, \"%s\" to \"%s\": the shell has expanded the "
+			      "braces; quote the value: '--stage-data=/p/s-{000..146}.tar'",
 			      n_values, first, last);
 }
 
@@ -78,11 +79,14 @@ static int check_added(const char *const *values, size_t n, struct error *err)
 {
 	for (size_t i = 0; i < n; i++) {
 		if (!strcmp(values[i], "+none"))
-			return dataset_refuse(err, "item \"+none\": none cancels and can't be added; write "
-						   "none alone");
+			return dataset_refuse(
+				err, "item \"+none\": none cancels and can't be added; write "
+				     "none alone");
 		if (!*values[i] || !strcmp(values[i], "+"))
-			return dataset_refuse(err, "--stage-data=%s is empty; name a dataset, or write "
-						   "none", values[i]);
+			return dataset_refuse(err,
+					      "--stage-data=%s is empty; name a dataset, or write "
+					      "none",
+					      values[i]);
 	}
 	return 0;
 }
@@ -116,9 +120,11 @@ int dataset_merge(char **valuep, const char *const *script, size_t n_script,
 	}
 	if (size > DATASET_MAX_VALUE) {
 		free(text);
-		return dataset_refuse(err, "the values have %zu bytes together and may have %d; write the "
-					   "paths to a file, one a line, and @@FILE", size,
-				      DATASET_MAX_VALUE);
+		return dataset_refuse(
+			err,
+			"the values have %zu bytes together and may have %d; write the "
+			"paths to a file, one a line, and @@FILE",
+			size, DATASET_MAX_VALUE);
 	}
 	if (!any) {
 		free(text);

@@ -85,8 +85,9 @@ int dataset_name_read(struct dataset *d, const char *text, size_t n, struct erro
 	memcpy(copy, text, n);
 	copy[n] = '\0';
 	dataset_show(copy, shown, sizeof(shown));
-	return dataset_refuse(err, "NAME \"%s\" must begin with a letter and have letters, digits and _ "
-				   "alone, 32 at most; write %s=, or ./ in front of a path with a =",
+	return dataset_refuse(err,
+			      "NAME \"%s\" must begin with a letter and have letters, digits and _ "
+			      "alone, 32 at most; write %s=, or ./ in front of a path with a =",
 			      shown, legal);
 }
 
@@ -114,7 +115,8 @@ int dataset_names_make(struct dataset_list *list, struct error *err)
 					dataset_show(list->items[i].source, shown, sizeof(shown)),
 					list->items[i].name,
 					strcmp(list->items[i].name, list->items[j].name)
-						? " in other letters" : "");
+						? " in other letters"
+						: "");
 
 	for (size_t i = 0; i < list->n_items; i++) {
 		struct dataset *d = &list->items[i];

@@ -60,11 +60,14 @@ static int read_verify(struct dataset *d, char *value, struct error *err)
 	value += strlen("sha256:");
 	n = strspn(value, "0123456789abcdefABCDEF");
 	if (value[n])
-		return dataset_refuse(err, "option verify: the digest has a byte that is no hex digit; "
-					   "write what sha256sum prints, 64 of 0-9 and a-f");
+		return dataset_refuse(err,
+				      "option verify: the digest has a byte that is no hex digit; "
+				      "write what sha256sum prints, 64 of 0-9 and a-f");
 	if (n != 64)
-		return dataset_refuse(err, "option verify: the digest has %zu digits and sha256 has 64; "
-					   "write what sha256sum prints", n);
+		return dataset_refuse(err,
+				      "option verify: the digest has %zu digits and sha256 has 64; "
+				      "write what sha256sum prints",
+				      n);
 	for (size_t i = 0; i <= n; i++)
 		d->sha256[i] = words_lower(value[i]);
 	d->verify = DATASET_VERIFY_SHA256;
@@ -98,17 +101,23 @@ int dataset_subdir_check(char *subdir, struct error *err)
 	size_t n = strlen(subdir);
 
 	if (*subdir == '/')
-		return dataset_refuse(err, "option subdir: \"%s\" begins with /, but it is a path "
-					   "inside the source; leave the / out", subdir);
+		return dataset_refuse(err,
+				      "option subdir: \"%s\" begins with /, but it is a path "
+				      "inside the source; leave the / out",
+				      subdir);
 	if (url_climbs(subdir, n, false))
-		return dataset_refuse(err, "option subdir: \"%s\" has \"..\"; write the path from the "
-					   "top of the source", subdir);
+		return dataset_refuse(err,
+				      "option subdir: \"%s\" has \"..\"; write the path from the "
+				      "top of the source",
+				      subdir);
 	if (!dataset_braces_are_closed(subdir))
-		return dataset_refuse(err, "option subdir: \"%s\" has a { without a }; close it", subdir);
+		return dataset_refuse(err, "option subdir: \"%s\" has a { without a }; close it",
+				      subdir);
 	while (n > 0 && subdir[n - 1] == '/')
 		subdir[--n] = '\0';
 	if (n == 0)
-		return dataset_refuse(err, "option subdir is empty; write subdir=PATH or leave it out");
+		return dataset_refuse(err,
+				      "option subdir is empty; write subdir=PATH or leave it out");
 	return 0;
 }
 
@@ -126,11 +135,15 @@ static int read_glob(const char *name, char **globs, size_t *n_globsp, const cha
 	if (!*value)
 		return -EINVAL;
 	if (!dataset_braces_are_closed(value))
-		return dataset_refuse(err, "option %s: \"%s\" has a { without a }; close it or write ? "
-					   "in its place", name, value);
+		return dataset_refuse(err,
+				      "option %s: \"%s\" has a { without a }; close it or write ? "
+				      "in its place",
+				      name, value);
 	if (*n_globsp == DATASET_MAX_GLOBS)
-		return dataset_refuse(err, "option %s is given more than %d times; write several "
-					   "patterns as one: %s=*.{a,b}", name, DATASET_MAX_GLOBS, name);
+		return dataset_refuse(err,
+				      "option %s is given more than %d times; write several "
+				      "patterns as one: %s=*.{a,b}",
+				      name, DATASET_MAX_GLOBS, name);
 	globs[*n_globsp] = strdup(value);
 	if (!globs[*n_globsp])
 		return -ENOMEM;
@@ -353,12 +366,13 @@ static int refuse_unknown(const char *name, struct error *err)
 		names[i] = options[i].name;
 	nearest = words_nearest(name, names);
 	dataset_show(name, shown, sizeof(shown));
-	return dataset_refuse(err,
-			      "option \"%s\" is not known%s%s%s; known are method, onfail, verify, strip, "
-			      "subdir, include, exclude, nested, shard, hydrate, keep, max, timeout, "
-			      "stall and threads, joined by +",
-			      shown, nearest ? " (did you mean " : "", nearest ? nearest : "",
-			      nearest ? "?)" : "");
+	return dataset_refuse(
+		err,
+		"option \"%s\" is not known%s%s%s; known are method, onfail, verify, strip, "
+		"subdir, include, exclude, nested, shard, hydrate, keep, max, timeout, "
+		"stall and threads, joined by +",
+		shown, nearest ? " (did you mean " : "", nearest ? nearest : "",
+		nearest ? "?)" : "");
 }
 
 static int read_option(struct dataset *d, char *text, unsigned *seen, struct error *err)
@@ -379,11 +393,12 @@ static int read_option(struct dataset *d, char *text, unsigned *seen, struct err
 		return dataset_refuse(err, "option %s is given twice; keep one", o->name);
 	*seen |= 1u << (o - options);
 	if (!o->values && value)
-		return dataset_refuse(err, "option %s takes no value; write %s alone or leave it out",
+		return dataset_refuse(err,
+				      "option %s takes no value; write %s alone or leave it out",
 				      o->name, o->name);
 	if (o->values && !value)
-		return dataset_refuse(err, "option %s needs a value; write %s= and %s", o->name, o->name,
-				      o->values);
+		return dataset_refuse(err, "option %s needs a value; write %s= and %s", o->name,
+				      o->name, o->values);
 	if (value)
 		dataset_decode(value);
 	if (err)

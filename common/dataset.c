@@ -63,16 +63,22 @@ static void show_piece(struct piece p, char buf[static DATASET_SHOW_SIZE])
 static int check_pattern(const struct dataset *last, const char *pattern, struct error *err)
 {
 	const char *key = last->n_exclude ? "exclude" : "include";
-	const char *glob = last->n_exclude ? last->exclude[last->n_exclude - 1]
-			   : last->n_include ? last->include[last->n_include - 1] : NULL;
+	const char *glob = last->n_exclude   ? last->exclude[last->n_exclude - 1]
+			   : last->n_include ? last->include[last->n_include - 1]
+					     : NULL;
 
 	if (!glob || !path_is_pattern(pattern) || strchr(pattern, '/'))
 		return 0;
 	if (!strncmp(pattern, "*.", 2) && !strncmp(glob, "*.", 2))
-		return dataset_refuse(err, "would be an item of its own; write %s=*.{%.100s,%.100s}, or "
-					   "./%.100s if it is one", key, glob + 2, pattern + 2, pattern);
-	return dataset_refuse(err, "would be an item of its own; write %s={%.100s,%.100s}, or ./%.100s if "
-				   "it is one", key, glob, pattern, pattern);
+		return dataset_refuse(err,
+				      "would be an item of its own; write %s=*.{%.100s,%.100s}, or "
+				      "./%.100s if it is one",
+				      key, glob + 2, pattern + 2, pattern);
+	return dataset_refuse(
+		err,
+		"would be an item of its own; write %s={%.100s,%.100s}, or ./%.100s if "
+		"it is one",
+		key, glob, pattern, pattern);
 }
 
 /*
@@ -90,14 +96,18 @@ static int check_meant_as_one(const struct dataset *last, const struct dataset *
 	if (d->name_given) {
 		known = dataset_option_is_known(d->name, strlen(d->name), &flag);
 		if (known && !flag && !strchr(d->source, '/'))
-			return dataset_refuse(err, "is an option, and options are joined by +; write "
-						   "+%s=%.100s, or %s=./%.100s if it is an item", d->name,
-					      d->source, d->name, d->source);
+			return dataset_refuse(err,
+					      "is an option, and options are joined by +; write "
+					      "+%s=%.100s, or %s=./%.100s if it is an item",
+					      d->name, d->source, d->name, d->source);
 		return 0;
 	}
 	if (dataset_option_is_known(d->source, strlen(d->source), &flag) && flag)
-		return dataset_refuse(err, "is an option, and options are joined by +; write +%s, or ./%s "
-					   "if it is an item", d->source, d->source);
+		return dataset_refuse(
+			err,
+			"is an option, and options are joined by +; write +%s, or ./%s "
+			"if it is an item",
+			d->source, d->source);
 	return check_pattern(last, d->source, err);
 }
 
@@ -108,15 +118,20 @@ static int check_value(const char *value, struct error *err)
 	struct piece piece;
 
 	if (size > DATASET_MAX_VALUE)
-		return dataset_refuse(err, "the value has %zu bytes and may have %d; write the paths to a "
-					   "file, one a line, and @@FILE here", size, DATASET_MAX_VALUE);
+		return dataset_refuse(
+			err,
+			"the value has %zu bytes and may have %d; write the paths to a "
+			"file, one a line, and @@FILE here",
+			size, DATASET_MAX_VALUE);
 	if (!text_is_clean(value, size, &bad)) {
 		for (piece = piece_at(value); piece.text + piece.n <= value + bad;)
 			piece = piece_at(piece.text + piece.n + 1);
 		show_piece(piece, shown);
-		return dataset_refuse(err, "item \"%s\": byte %zu (0x%02x) is a control byte or no UTF-8; "
-					   "take it away", shown, bad - (size_t)(piece.text - value) + 1,
-				      (unsigned char)value[bad]);
+		return dataset_refuse(
+			err,
+			"item \"%s\": byte %zu (0x%02x) is a control byte or no UTF-8; "
+			"take it away",
+			shown, bad - (size_t)(piece.text - value) + 1, (unsigned char)value[bad]);
 	}
 	if (!*value)
 		return dataset_refuse(err, "the value is empty; name a dataset, or write none");
@@ -145,9 +160,11 @@ static int read_piece(struct dataset_list *list, struct piece piece, struct erro
 
 	show_piece(piece, shown);
 	if (piece.n > DATASET_MAX_ITEM)
-		return dataset_refuse(err, "item \"%s\" has %zu bytes and may have %d; write the paths to "
-					   "a file, one a line, and @@FILE here", shown, piece.n,
-				      DATASET_MAX_ITEM);
+		return dataset_refuse(
+			err,
+			"item \"%s\" has %zu bytes and may have %d; write the paths to "
+			"a file, one a line, and @@FILE here",
+			shown, piece.n, DATASET_MAX_ITEM);
 	copy = strndup(piece.text, piece.n);
 	d = copy ? list_append(list) : NULL;
 	if (!d)
@@ -183,10 +200,12 @@ int dataset_list_from_string(struct dataset_list *list, const char *value, struc
 		return r;
 	n = count_pieces(value);
 	if (n > DATASET_MAX_ITEMS)
-		return dataset_refuse(err, "%zu items are given and %d are possible; write a set as one "
-					   "quoted item, '/p/s-{000..146}.tar', or a list, @@FILE", n,
-				      DATASET_MAX_ITEMS);
-	for (piece = piece_at(value); strcmp(value, "none"); piece = piece_at(piece.text + piece.n + 1)) {
+		return dataset_refuse(err,
+				      "%zu items are given and %d are possible; write a set as one "
+				      "quoted item, '/p/s-{000..146}.tar', or a list, @@FILE",
+				      n, DATASET_MAX_ITEMS);
+	for (piece = piece_at(value); strcmp(value, "none");
+	     piece = piece_at(piece.text + piece.n + 1)) {
 		r = read_piece(&new, piece, err);
 		if (r < 0)
 			return r;

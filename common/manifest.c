@@ -163,7 +163,8 @@ static int release_in(const char *dir, const char *name,
 {
 	_cleanup_(freep) char *path = path_join(dir, name);
 
-	return path ? manifest_release(path, unmount, err) : error_set(err, ENOMEM, "out of memory");
+	return path ? manifest_release(path, unmount, err)
+		    : error_set(err, ENOMEM, "out of memory");
 }
 
 int manifest_release_all(const char *dir, int (*unmount)(const char *target, struct error *err),

@@ -101,8 +101,7 @@ int parse_duration(const char *s, uint64_t *msp)
 		const char *name;
 		uint64_t ms;
 	} units[] = {
-		{ "ms", 1 },     { "s", 1000 },     { "m", 60000 },
-		{ "h", 3600000 }, { "d", 86400000 },
+		{ "ms", 1 }, { "s", 1000 }, { "m", 60000 }, { "h", 3600000 }, { "d", 86400000 },
 	};
 	uint64_t sum = 0, unit, v;
 	size_t i, n;
@@ -117,7 +116,8 @@ int parse_duration(const char *s, uint64_t *msp)
 		n = 0;
 		for (i = 0; *end && i < sizeof(units) / sizeof(units[0]); i++) {
 			n = strlen(units[i].name);
-			if (!strncasecmp(end, units[i].name, n) && !isalpha((unsigned char)end[n])) {
+			if (!strncasecmp(end, units[i].name, n) &&
+			    !isalpha((unsigned char)end[n])) {
 				unit = units[i].ms;
 				break;
 			}
@@ -176,9 +176,8 @@ char *duration_to_string(uint64_t ms, char buf[static PARSE_DURATION_TEXT])
 	uint64_t s = (ms + 500) / 1000;
 
 	if (s >= 3600)
-		snprintf(buf, PARSE_DURATION_TEXT, "%llu:%02u:%02u",
-			 (unsigned long long)(s / 3600), (unsigned)(s / 60 % 60),
-			 (unsigned)(s % 60));
+		snprintf(buf, PARSE_DURATION_TEXT, "%llu:%02u:%02u", (unsigned long long)(s / 3600),
+			 (unsigned)(s / 60 % 60), (unsigned)(s % 60));
 	else
 		snprintf(buf, PARSE_DURATION_TEXT, "%u:%02u", (unsigned)(s / 60),
 			 (unsigned)(s % 60));

@@ -46,12 +46,14 @@ static int parse_port(struct url *url, const char *p, const char *end, struct er
 
 	for (; p < end && port <= 65535; p++) {
 		if (!words_is_digit(*p))
-			return refuse(err, "the port is not a number; write https://HOST:PORT/PATH");
+			return refuse(err,
+				      "the port is not a number; write https://HOST:PORT/PATH");
 		port = port * 10 + (unsigned)(*p - '0');
 	}
 	if (port == 0 || port > 65535)
-		return refuse(err, "the port is not between 1 and 65535; leave it out with its colon "
-				   "or mend it");
+		return refuse(err,
+			      "the port is not between 1 and 65535; leave it out with its colon "
+			      "or mend it");
 	url->port = port;
 	return 0;
 }
@@ -75,8 +77,9 @@ static int parse_host(struct url *url, const char *end, struct error *err)
 	if (v6) {
 		for (p++; p < close; p++)
 			if (!is_host_byte(*p, true))
-				return refuse(err, "what stands between [ and ] is no IPv6 address; "
-						   "mend it");
+				return refuse(err,
+					      "what stands between [ and ] is no IPv6 address; "
+					      "mend it");
 		p++;
 	} else {
 		while (p < end && is_host_byte(*p, false))
@@ -91,10 +94,12 @@ static int parse_host(struct url *url, const char *end, struct error *err)
 		return 0;
 	if (*p == ':' && url->scheme != URL_S3)
 		return parse_port(url, p + 1, end, err);
-	return refuse(err, url->scheme == URL_S3
-				   ? "the bucket has a byte that buckets can't have; write s3://BUCKET/KEY"
-				   : "the host has a byte that hosts can't have; write "
-				     "https://HOST[:PORT]/PATH");
+	return refuse(
+		err,
+		url->scheme == URL_S3
+			? "the bucket has a byte that buckets can't have; write s3://BUCKET/KEY"
+			: "the host has a byte that hosts can't have; write "
+			  "https://HOST[:PORT]/PATH");
 }
 
 const char *url_find_path(const char *text)
@@ -115,7 +120,8 @@ int url_parse(struct url *url, const char *text, struct error *err)
 	const char *path, *end;
 
 	if (u.scheme == URL_NONE)
-		return refuse(err, "is no address that is known; begin with http://, https:// or s3://");
+		return refuse(err,
+			      "is no address that is known; begin with http://, https:// or s3://");
 	for (size_t i = 0; i < N_SCHEMES; i++)
 		if (schemes[i].scheme == u.scheme)
 			u.port = schemes[i].port;
@@ -123,8 +129,9 @@ int url_parse(struct url *url, const char *text, struct error *err)
 	path = url_find_path(text);
 	end = path ? path : u.host + strcspn(u.host, "/?#");
 	if (memchr(u.host, '@', (size_t)(end - u.host)))
-		return refuse(err, "a user or password in an address can be read by everybody on the "
-				   "cluster; leave out what stands before the @");
+		return refuse(err,
+			      "a user or password in an address can be read by everybody on the "
+			      "cluster; leave out what stands before the @");
 	if (!path)
 		return refuse(err, u.scheme == URL_S3 ? "names a bucket and nothing in it; write "
 							"s3://BUCKET/KEY or s3://BUCKET/PREFIX/"
@@ -135,8 +142,9 @@ int url_parse(struct url *url, const char *text, struct error *err)
 		u.path++;
 		u.n_path = strlen(u.path);
 		if (u.n_path == 0)
-			return refuse(err, "names a bucket and nothing in it; write s3://BUCKET/KEY or "
-					   "s3://BUCKET/PREFIX/");
+			return refuse(err,
+				      "names a bucket and nothing in it; write s3://BUCKET/KEY or "
+				      "s3://BUCKET/PREFIX/");
 	} else {
 		u.n_path = strcspn(u.path, "?#");
 	}

@@ -35,7 +35,8 @@ static unsigned least(unsigned a, unsigned b, unsigned c)
 
 static unsigned distance(const char *a, size_t n, const char *b, size_t m)
 {
-	unsigned rows[3][WORDS_MAX + 1], *before = rows[0], *last = rows[1], *row = rows[2], *free_row;
+	unsigned rows[3][WORDS_MAX + 1], *before = rows[0], *last = rows[1], *row = rows[2],
+					 *free_row;
 
 	for (size_t j = 0; j <= m; j++)
 		last[j] = before[j] = (unsigned)j;

@@ -59,7 +59,8 @@ static int check_rule(const struct conf_source *rule, const struct dataset *d, s
 {
 	if (rule->visible_on == CONF_VISIBLE_MOVER)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "rule %s: compute nodes can't see %s; copy it to a file system that they see first",
+				  "rule %s: compute nodes can't see %s; copy it to a file system "
+				  "that they see first",
 				  rule->name, d->source);
 	if (d->method != DATASET_METHOD_AUTO &&
 	    !conf_source_allows_method(rule, dataset_method_to_string(d->method)))
@@ -132,8 +133,9 @@ static int check_named_tier(const struct admit_input *in, const struct conf_sour
 {
 	if (!t)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  dest[0] == '/' ? "%s is below no tier of this site; leave DEST out"
-						 : "this site has no tier %s; leave DEST out",
+				  dest[0] == '/'
+					  ? "%s is below no tier of this site; leave DEST out"
+					  : "this site has no tier %s; leave DEST out",
 				  dest);
 	if (!conf_source_allows_tier(rule, t->name))
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,

@@ -1,7 +1,7 @@
 /*
  * What was granted and is not written yet is invisible to the node's MemAvailable and to the file
- * system's free blocks; so it is taken off those two by hand. What is granted and written is seen by
- * them, and must not be taken off twice.
+ * system's free blocks; so it is taken off those two by hand. What is granted and written is seen
+ * by them, and must not be taken off twice.
  */
 #include "daemon/budget.h"
 
@@ -64,8 +64,9 @@ static void tighten_memory(struct tightest *t, const struct budget_facts *f)
 {
 	if (f->job_limit)
 		tighten(t,
-			subtract(subtract(take_percent(f->job_limit, BUDGET_JOB_SHARE), f->job_used),
-				 f->tier_reserved),
+			subtract(
+				subtract(take_percent(f->job_limit, BUDGET_JOB_SHARE), f->job_used),
+				f->tier_reserved),
 			BUDGET_LIMIT_JOB);
 	if (f->max_percent && f->node_total)
 		tighten(t, subtract(take_percent(f->node_total, f->max_percent), f->tier_reserved),
@@ -116,7 +117,7 @@ void budget_free(struct budget *b)
 
 	if (!b)
 		return;
-	list_for_each_safe(pos, tmp, &b->grants)
+	list_for_each_safe (pos, tmp, &b->grants)
 		grant_free(list_entry(pos, struct grant, node));
 	free(b);
 }
@@ -125,7 +126,7 @@ static struct grant *find(const struct budget *b, uint32_t owner, const char *ti
 {
 	struct list *pos;
 
-	list_for_each(pos, &b->grants) {
+	list_for_each (pos, &b->grants) {
 		struct grant *g = list_entry(pos, struct grant, node);
 
 		if (g->owner == owner && !strcmp(g->tier, tier))
@@ -140,7 +141,7 @@ static struct grant *find_last(const struct budget *b, uint32_t owner)
 	struct grant *last = NULL;
 	struct list *pos;
 
-	list_for_each(pos, &b->grants) {
+	list_for_each (pos, &b->grants) {
 		struct grant *g = list_entry(pos, struct grant, node);
 
 		if (g->owner == owner)
@@ -154,8 +155,7 @@ static uint64_t add(uint64_t a, uint64_t b)
 	return a > UINT64_MAX - b ? UINT64_MAX : a + b;
 }
 
-int budget_grant(struct budget *b, uint32_t owner, const char *tier, uint64_t bytes,
-		 uint64_t files)
+int budget_grant(struct budget *b, uint32_t owner, const char *tier, uint64_t bytes, uint64_t files)
 {
 	struct grant *g = find(b, owner, tier);
 
@@ -190,7 +190,7 @@ void budget_return(struct budget *b, uint32_t owner)
 {
 	struct list *pos, *tmp;
 
-	list_for_each_safe(pos, tmp, &b->grants) {
+	list_for_each_safe (pos, tmp, &b->grants) {
 		struct grant *g = list_entry(pos, struct grant, node);
 
 		if (g->owner == owner)
@@ -203,7 +203,7 @@ uint64_t budget_get_reserved(const struct budget *b, const char *tier)
 	const struct list *pos;
 	uint64_t sum = 0;
 
-	list_for_each(pos, &b->grants) {
+	list_for_each (pos, &b->grants) {
 		const struct grant *g = list_entry(pos, struct grant, node);
 
 		if (!tier || !strcmp(g->tier, tier))
@@ -217,7 +217,7 @@ uint64_t budget_get_unwritten(const struct budget *b, const char *tier)
 	const struct list *pos;
 	uint64_t sum = 0;
 
-	list_for_each(pos, &b->grants) {
+	list_for_each (pos, &b->grants) {
 		const struct grant *g = list_entry(pos, struct grant, node);
 
 		if (!tier || !strcmp(g->tier, tier))
@@ -231,7 +231,7 @@ uint64_t budget_get_files(const struct budget *b)
 	const struct list *pos;
 	uint64_t sum = 0;
 
-	list_for_each(pos, &b->grants)
+	list_for_each (pos, &b->grants)
 		sum = add(sum, list_entry(pos, struct grant, node)->files);
 	return sum;
 }

@@ -1,7 +1,7 @@
 /*
- * The child hands its struct error through a pipe, which it fits in whole. A child that hangs in the
- * kernel does not even die of SIGKILL: done() is called at the deadline all the same, and the chore
- * stays as a husk that waits for the child.
+ * The child hands its struct error through a pipe, which it fits in whole. A child that hangs in
+ * the kernel does not even die of SIGKILL: done() is called at the deadline all the same, and the
+ * chore stays as a husk that waits for the child.
  */
 #include "daemon/chore.h"
 

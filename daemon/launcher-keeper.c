@@ -28,9 +28,9 @@ enum request_tag {
 	REQUEST_TIER = 3,
 };
 
-#define REQUEST_ID(tag, n) ((uint32_t)(tag) << 28 | ((uint32_t)(n) & 0x0fffffff))
+#define REQUEST_ID(tag, n) ((uint32_t)(tag) << 28 | ((uint32_t)(n)&0x0fffffff))
 #define REQUEST_TAG(id) ((id) >> 28)
-#define REQUEST_NUMBER(id) ((id) & 0x0fffffff)
+#define REQUEST_NUMBER(id) ((id)&0x0fffffff)
 
 struct launcher_keeper {
 	struct launcher base;
@@ -113,19 +113,20 @@ static void post(struct launcher_keeper *k, const struct keeper_msg *msg, int fd
 
 static void keeper_spawn(struct launcher *l, uint32_t id, enum keeper_class class, int fd)
 {
-	const struct keeper_msg msg = {
-		.verb = KEEPER_SPAWN, .id = REQUEST_ID(REQUEST_SPAWN, id), .arg0 = class
-	};
+	const struct keeper_msg msg = { .verb = KEEPER_SPAWN,
+					.id = REQUEST_ID(REQUEST_SPAWN, id),
+					.arg0 = class };
 
 	post(get_self(l), &msg, fd);
 }
 
-/* The verb wants the id of the spawn; its reply is told from that of the spawn by being the second. */
+/* The verb wants the id of the spawn; its reply is told from that of the spawn by being the second.
+ */
 static void keeper_kill(struct launcher *l, uint32_t id, int sig)
 {
-	const struct keeper_msg msg = {
-		.verb = KEEPER_KILL, .id = REQUEST_ID(REQUEST_SPAWN, id), .arg0 = sig
-	};
+	const struct keeper_msg msg = { .verb = KEEPER_KILL,
+					.id = REQUEST_ID(REQUEST_SPAWN, id),
+					.arg0 = sig };
 
 	post(get_self(l), &msg, -1);
 }
@@ -136,7 +137,9 @@ static void keeper_mount(struct launcher *l, uint32_t slot, unsigned n_fds)
 		.verb = KEEPER_MOUNT,
 		.id = REQUEST_ID(REQUEST_MOUNT, slot),
 		.arg0 = slot,
-		.arg1 = n_fds < 1 ? 1 : n_fds > MAX_FUSE_FDS ? MAX_FUSE_FDS : n_fds,
+		.arg1 = n_fds < 1	       ? 1
+			: n_fds > MAX_FUSE_FDS ? MAX_FUSE_FDS
+					       : n_fds,
 	};
 
 	post(get_self(l), &msg, -1);
@@ -144,18 +147,18 @@ static void keeper_mount(struct launcher *l, uint32_t slot, unsigned n_fds)
 
 static void keeper_unmount(struct launcher *l, uint32_t slot)
 {
-	const struct keeper_msg msg = {
-		.verb = KEEPER_UNMOUNT, .id = REQUEST_ID(REQUEST_UNMOUNT, slot), .arg0 = slot
-	};
+	const struct keeper_msg msg = { .verb = KEEPER_UNMOUNT,
+					.id = REQUEST_ID(REQUEST_UNMOUNT, slot),
+					.arg0 = slot };
 
 	post(get_self(l), &msg, -1);
 }
 
 static void keeper_make_tier(struct launcher *l, uint32_t index)
 {
-	const struct keeper_msg msg = {
-		.verb = KEEPER_TIER, .id = REQUEST_ID(REQUEST_TIER, index), .arg0 = index
-	};
+	const struct keeper_msg msg = { .verb = KEEPER_TIER,
+					.id = REQUEST_ID(REQUEST_TIER, index),
+					.arg0 = index };
 
 	post(get_self(l), &msg, -1);
 }
@@ -271,7 +274,7 @@ static void keeper_free(struct launcher *l)
 	struct launcher_keeper *k = get_self(l);
 	struct list *pos, *tmp;
 
-	list_for_each_safe(pos, tmp, &k->waiting)
+	list_for_each_safe (pos, tmp, &k->waiting)
 		parcel_free(list_entry(pos, struct parcel, node));
 	loop_remove(k->loop, &k->source);
 	fd_closep(&k->fd);

@@ -3,8 +3,8 @@
  * runs as. Mounts are the workers' own affair (fusermount3), directories in tiers are made by
  * daemon/tier-dir.c.
  *
- * No PR_SET_PDEATHSIG: a worker learns of our death by the end of its socket, and takes away what it
- * has made, which SIGKILL would not let it do.
+ * No PR_SET_PDEATHSIG: a worker learns of our death by the end of its socket, and takes away what
+ * it has made, which SIGKILL would not let it do.
  *
  * A worker gets its socket as fd 3 and nothing else that is open; stdout goes to stderr, so that a
  * library that prints something does not print into the output of the user's command.
@@ -129,7 +129,7 @@ static void local_kill(struct launcher *base, uint32_t id, int sig)
 {
 	struct list *pos;
 
-	list_for_each(pos, &get_self(base)->procs) {
+	list_for_each (pos, &get_self(base)->procs) {
 		struct proc *p = list_entry(pos, struct proc, node);
 
 		/* not waited for yet, so the pid is still its own */
@@ -143,7 +143,7 @@ static void local_free(struct launcher *base)
 	struct launcher_local *l = get_self(base);
 	struct list *pos, *tmp;
 
-	list_for_each_safe(pos, tmp, &l->procs)
+	list_for_each_safe (pos, tmp, &l->procs)
 		proc_free(list_entry(pos, struct proc, node));
 	free(l->worker);
 	free(l);

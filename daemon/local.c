@@ -30,7 +30,8 @@ static int check_rundir(const char *rundir, struct error *err)
 	if (lstat(rundir, &st) < 0)
 		return error_errno(err, errno, "%s", rundir);
 	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
-		return error_set(err, EPERM, "%s is not a directory of ours with mode 0700", rundir);
+		return error_set(err, EPERM, "%s is not a directory of ours with mode 0700",
+				 rundir);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /*
  * Each item is a sequence of plain pieces and bracketed lists of ranges; nodes are the product of
- * the brackets, the last one running fastest, which is Slurm's order. Expanding writes one name at a
- * time into a buffer and compares it; nothing is kept.
+ * the brackets, the last one running fastest, which is Slurm's order. Expanding writes one name at
+ * a time into a buffer and compares it; nothing is kept.
  */
 #include "daemon/nodelist.h"
 
@@ -85,8 +85,8 @@ static int expand_bracket(struct search *s, const char *p, size_t n, size_t len)
 		const char *comma = memchr(q, ',', (size_t)(end - q));
 		const char *stop = comma ? comma : end;
 
-		r = expand_range(s, q, (size_t)(stop - q), close + 1,
-				 n - (size_t)(close + 1 - p), len);
+		r = expand_range(s, q, (size_t)(stop - q), close + 1, n - (size_t)(close + 1 - p),
+				 len);
 		if (r < 0)
 			return r;
 		q = stop + 1;

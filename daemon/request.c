@@ -1,7 +1,7 @@
 /*
  * An operation is a row: begin() reads the fields and does what is to be done, verdict() says when
- * the answer is due, and three flags say what the answer is made of. The parts come in one order for
- * all: changes while waiting, lines, a dataset each, done.
+ * the answer is due, and three flags say what the answer is made of. The parts come in one order
+ * for all: changes while waiting, lines, a dataset each, done.
  */
 #include "daemon/request.h"
 
@@ -41,10 +41,10 @@ struct request {
 	size_t n_subjects;
 
 	enum part part;
-	size_t cursor;         /* of subjects or env */
+	size_t cursor; /* of subjects or env */
 	uint64_t log_offset;
-	char *env;             /* lines */
-	struct kv *message;    /* what was made last, if it is ours */
+	char *env;	    /* lines */
+	struct kv *message; /* what was made last, if it is ours */
 	int code;
 	char text[ERROR_MAX_SIZE];
 };
@@ -134,8 +134,7 @@ static void decide_by_stage(struct request *req, const struct stage *s)
 
 static bool counts_not(const struct request *req, const struct stage *s)
 {
-	return req->all && s->state == STAGE_FAILED &&
-	       s->dataset->onfail == DATASET_ONFAIL_IGNORE;
+	return req->all && s->state == STAGE_FAILED && s->dataset->onfail == DATASET_ONFAIL_IGNORE;
 }
 
 /* Undoing ends in failed, or with onfail=source in ready: not known yet. */

@@ -1,7 +1,7 @@
 /*
- * Whoever connects is asked for by SO_PEERCRED before a byte is read; others are hung up on. When all
- * places are taken the longest idle connection makes room; when nobody is idle the newcomer gets a
- * `done` that says so.
+ * Whoever connects is asked for by SO_PEERCRED before a byte is read; others are hung up on. When
+ * all places are taken the longest idle connection makes room; when nobody is idle the newcomer
+ * gets a `done` that says so.
  *
  * One descriptor is kept in reserve: with none left, accept() fails and the listening socket stays
  * readable for ever, so the reserve is spent to take the connection and hang up.
@@ -101,7 +101,7 @@ static bool make_room(struct server *s)
 {
 	struct list *pos;
 
-	list_for_each(pos, &s->peers) {
+	list_for_each (pos, &s->peers) {
 		struct peer *peer = peer_from_node(pos);
 
 		if (!peer_may_make_room(peer, loop_get_time(s->o.loop)))
@@ -200,7 +200,7 @@ void server_flush(struct server *s)
 
 	loop_timer_cancel(&s->soon);
 	loop_timer_cancel(&s->later);
-	list_for_each_safe(pos, tmp, &s->peers) {
+	list_for_each_safe (pos, tmp, &s->peers) {
 		struct peer *peer = peer_from_node(pos);
 
 		if (!peer_is_idle(peer))
@@ -227,7 +227,7 @@ static void on_sweep(void *arg)
 	uint64_t now = loop_get_time(s->o.loop);
 	struct list *pos, *tmp;
 
-	list_for_each_safe(pos, tmp, &s->peers) {
+	list_for_each_safe (pos, tmp, &s->peers) {
 		struct peer *peer = peer_from_node(pos);
 
 		if (peer_is_overdue(peer, now))
@@ -248,8 +248,13 @@ static void init(struct server *s)
 	loop_timer_init(&s->grace, on_no_lease, s);
 	s->source.fd = -1;
 	s->owner = (struct peer_owner){
-		.loop = s->o.loop, .job = s->o.job, .log = s->o.log, .on_close = on_peer_close,
-		.on_lease = on_peer_lease, .on_later = on_peer_later, .arg = s,
+		.loop = s->o.loop,
+		.job = s->o.job,
+		.log = s->o.log,
+		.on_close = on_peer_close,
+		.on_lease = on_peer_lease,
+		.on_later = on_peer_later,
+		.arg = s,
 	};
 	s->max_peers = choose_max_peers();
 	s->reserve_fd = open_reserve();
@@ -284,7 +289,7 @@ void server_free(struct server *s)
 	if (!s)
 		return;
 	s->freeing = true;
-	list_for_each_safe(pos, tmp, &s->peers)
+	list_for_each_safe (pos, tmp, &s->peers)
 		peer_close(peer_from_node(pos));
 	loop_timer_cancel(&s->soon);
 	loop_timer_cancel(&s->later);

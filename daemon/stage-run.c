@@ -30,7 +30,7 @@
 #include "daemon/task.h"
 #include "daemon/worker-proc.h"
 
-#define SLACK_MS 1000 /* workers keep the same limits and may say it first, and better */
+#define SLACK_MS 1000	 /* workers keep the same limits and may say it first, and better */
 #define CLEANUP_MS 60000 /* where no configuration could be loaded */
 
 static void advance(struct stage_run *run);
@@ -150,7 +150,7 @@ static void begin_end(struct stage_run *run)
 }
 
 void stage_run_fail(struct stage_run *run, enum stage_event ev, enum stage_exit code,
-		 const char *reason)
+		    const char *reason)
 {
 	if (run->ending)
 		return;
@@ -174,7 +174,8 @@ static void on_stall(void *arg)
 	struct stage_run *run = arg;
 	char text[160], ms[PARSE_DURATION_TEXT];
 
-	snprintf(text, sizeof(text), "no progress for %s, the source may hang; raise stall= if it is "
+	snprintf(text, sizeof(text),
+		 "no progress for %s, the source may hang; raise stall= if it is "
 		 "only slow, else ask the site about that file system",
 		 duration_to_string(get_stall_ms(run), ms));
 	stage_run_fail(run, STAGE_EV_TIMEOUT, STAGE_EXIT_TIMEOUT, text);
@@ -185,7 +186,8 @@ static void on_mount_late(void *arg)
 	struct stage_run *run = arg;
 	char text[160], ms[PARSE_DURATION_TEXT];
 
-	snprintf(text, sizeof(text), "the mount has not answered within %s (MountTimeout); try again, "
+	snprintf(text, sizeof(text),
+		 "the mount has not answered within %s (MountTimeout); try again, "
 		 "or method=extract",
 		 duration_to_string(run->job->conf->mount_timeout_ms, ms));
 	stage_run_fail(run, STAGE_EV_TIMEOUT, STAGE_EXIT_TIMEOUT, text);
@@ -229,8 +231,7 @@ static const struct worker_events worker_events;
 static int launch(struct stage_run *run, const char *mode, struct error *err)
 {
 	struct job *job = run->job;
-	_cleanup_(kv_freep) struct kv *task =
-		task_new(job, run->stage, mode, (unsigned)run->slot);
+	_cleanup_(kv_freep) struct kv *task = task_new(job, run->stage, mode, (unsigned)run->slot);
 
 	if (!task)
 		return error_set(err, ENOMEM, "out of memory");
@@ -408,7 +409,10 @@ static void on_stuck(void *arg, pid_t pid)
 }
 
 static const struct worker_events worker_events = {
-	.started = on_started, .message = stage_talk, .ended = on_ended, .stuck = on_stuck,
+	.started = on_started,
+	.message = stage_talk,
+	.ended = on_ended,
+	.stuck = on_stuck,
 };
 
 /* --- life of the run --- */

@@ -217,7 +217,8 @@ static void update_rate(struct stage *s, uint64_t now_ms)
 	}
 	if (now_ms - s->rate_ms < 500)
 		return;
-	rate = (uint64_t)((double)(s->bytes - s->rate_bytes) * 1000 / (double)(now_ms - s->rate_ms));
+	rate = (uint64_t)((double)(s->bytes - s->rate_bytes) * 1000 /
+			  (double)(now_ms - s->rate_ms));
 	s->rate = s->rate ? s->rate - s->rate / 4 + rate / 4 : rate;
 	s->rate_ms = now_ms;
 	s->rate_bytes = s->bytes;
@@ -254,8 +255,8 @@ static void fill_progress(struct kv *kv, const struct stage *s, uint64_t now_ms)
 	kv_set_u64(kv, "nfiles", s->nfiles);
 	kv_set_u64(kv, "rate", s->rate);
 	if (moving && s->rate && s->total > s->bytes)
-		kv_set_u64(kv, "eta", (uint64_t)((double)(s->total - s->bytes) * 1000 /
-						  (double)s->rate));
+		kv_set_u64(kv, "eta",
+			   (uint64_t)((double)(s->total - s->bytes) * 1000 / (double)s->rate));
 	kv_set_u64(kv, "elapsed", get_elapsed(s, now_ms));
 }
 

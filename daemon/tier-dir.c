@@ -1,6 +1,6 @@
 /*
- * On a tier that several nodes see the directory's name has the node in it: each node stages its own
- * copy, and none takes away another's.
+ * On a tier that several nodes see the directory's name has the node in it: each node stages its
+ * own copy, and none takes away another's.
  */
 #include "daemon/tier-dir.h"
 
@@ -30,8 +30,7 @@ static int join(char **pathp, const struct job *job, const char *base, bool per_
 	return 0;
 }
 
-int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir,
-		  struct error *err)
+int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir, struct error *err)
 {
 	const struct conf_expand e = job_get_expand(job);
 	bool absolute = tier[0] == '/';
@@ -44,7 +43,8 @@ int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir,
 	if (!t && !(absolute && job->permissive))
 		return error_set(err, ENODEV, "there is no tier %s here; leave DEST out", tier);
 	if (t && t->kind == CONF_TIER_MEMORY)
-		return error_set(err, EINVAL, "tier %s is memory, it has no directory; leave DEST out", tier);
+		return error_set(err, EINVAL,
+				 "tier %s is memory, it has no directory; leave DEST out", tier);
 	if (t) {
 		r = conf_expand_path(t->path, &e, &base, err);
 		if (r < 0)
@@ -64,7 +64,8 @@ static int check_own(const char *path, struct error *err)
 	if (lstat(path, &st) < 0)
 		return error_errno(err, errno, "look at %s", path);
 	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
-		return error_set(err, EPERM, "%s is there and is not a directory of ours; take it away", path);
+		return error_set(err, EPERM,
+				 "%s is there and is not a directory of ours; take it away", path);
 	return 0;
 }
 

@@ -1,7 +1,7 @@
 /*
- * The end of a worker has two signs, the end of its socket and its exit, in either order. The exit is
- * the one that counts; what still lies in the socket then is read first, because `ready` and the exit
- * of a worker that has nothing more to do come together.
+ * The end of a worker has two signs, the end of its socket and its exit, in either order. The exit
+ * is the one that counts; what still lies in the socket then is read first, because `ready` and the
+ * exit of a worker that has nothing more to do come together.
  *
  * Ending it goes cancel, after WORKER_GRACE_MS SIGKILL, after WORKER_STUCK_MS given up. One timer
  * does both steps.
@@ -32,9 +32,9 @@ struct worker_proc {
 	int fd;
 	struct loop_source source;
 	struct loop_timer end; /* the next step of ending it */
-	pid_t pid;             /* 0: not spawned yet */
+	pid_t pid;	       /* 0: not spawned yet */
 	bool cancelled, killed;
-	char broken[160];      /* why we killed it; "": we did not */
+	char broken[160]; /* why we killed it; "": we did not */
 	const struct worker_events *events;
 	void *arg;
 };
@@ -71,7 +71,9 @@ static void describe_end(const struct worker_proc *w, int status, char *buf, siz
 	else if (WIFSIGNALED(status))
 		snprintf(buf, size, "the worker was killed by signal %d (%s)%s", WTERMSIG(status),
 			 strsignal(WTERMSIG(status)),
-			 WTERMSIG(status) == SIGKILL && !w->killed ? ", out of memory perhaps; ask for more --mem" : "");
+			 WTERMSIG(status) == SIGKILL && !w->killed
+				 ? ", out of memory perhaps; ask for more --mem"
+				 : "");
 	else if (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127)
 		snprintf(buf, size, "the worker could not be started");
 	else
@@ -220,8 +222,14 @@ int worker_proc_new(struct worker_proc **wp, struct loop *loop, struct launcher 
 	if (!w)
 		return error_set(err, ENOMEM, "out of memory");
 	*w = (struct worker_proc){
-		.loop = loop, .launcher = launcher, .id = id, .class = class, .fd = -1,
-		.source.fd = -1, .events = events, .arg = arg,
+		.loop = loop,
+		.launcher = launcher,
+		.id = id,
+		.class = class,
+		.fd = -1,
+		.source.fd = -1,
+		.events = events,
+		.arg = arg,
 	};
 	loop_timer_init(&w->end, on_end_timer, w);
 	r = conn_pair(fds);

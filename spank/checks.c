@@ -77,11 +77,14 @@ static void check_dest_and_method(const struct conf *conf, const struct dataset 
 		say_refuse("%s: %s sources are not in this version; copy it to a file system first",
 			   d->name, dataset_scheme_to_string(d->scheme));
 	if (rule->visible_on == CONF_VISIBLE_MOVER)
-		say_refuse("%s: compute nodes can't see %s ([source %s] has VisibleOn=mover); copy it "
-			   "to a file system that they see first", d->name, d->source, rule->name);
+		say_refuse(
+			"%s: compute nodes can't see %s ([source %s] has VisibleOn=mover); copy it "
+			"to a file system that they see first",
+			d->name, d->source, rule->name);
 	if (d->method != DATASET_METHOD_AUTO && !conf_source_allows_method(rule, method))
 		say_refuse("%s: method=%s is not allowed for %s by [source %s], which has "
-			   "Methods=%s", d->name, method, d->source, rule->name, rule->methods);
+			   "Methods=%s",
+			   d->name, method, d->source, rule->name, rule->methods);
 	if (!strcmp(d->dest, "auto") || !strcmp(d->dest, "source") || d->dest[0] == '/')
 		return;
 	if (!conf_get_tier(conf, d->dest))
@@ -99,7 +102,8 @@ static void check_rules(const struct conf *conf, const struct dataset_list *list
 
 	if (list->n_items > conf->max_items)
 		say_refuse("%zu datasets, this site allows %u in a job; use a pattern, a list "
-			   "(@@FILE) or an archive", list->n_items, (unsigned)conf->max_items);
+			   "(@@FILE) or an archive",
+			   list->n_items, (unsigned)conf->max_items);
 	for (size_t i = 0; i < list->n_items; i++) {
 		const struct dataset *d = &list->items[i];
 		const struct conf_source *rule;
@@ -112,7 +116,8 @@ static void check_rules(const struct conf *conf, const struct dataset_list *list
 				 d->source);
 			if (!conf_get_dataset(conf, name))
 				say_refuse("%s: this site has no dataset @%s; `stagectl list "
-					   "--site` names those it has", d->name, name);
+					   "--site` names those it has",
+					   d->name, name);
 			continue;
 		}
 		if (conf_match(conf, d->source, u->name, u->groups, u->n_groups, false, &rule,
@@ -124,7 +129,7 @@ static void check_rules(const struct conf *conf, const struct dataset_list *list
 
 struct looked {
 	const struct dataset_list *list;
-	const char *value;      /* as given */
+	const char *value; /* as given */
 	bool starts_later;
 };
 
@@ -151,8 +156,8 @@ static void report_source(void *arg, size_t index, const char *path, int errnum)
 	const struct looked *l = arg;
 	char hint[512];
 	const char *name = l->list->items[index].name;
-	const char *text = errnum == EMEDIUMTYPE ? "neither a file nor a directory" :
-						   strerror(errnum);
+	const char *text = errnum == EMEDIUMTYPE ? "neither a file nor a directory"
+						 : strerror(errnum);
 
 	if (l->starts_later)
 		say_warn("%s: %s: %s; it has to be there when the job starts", name, path, text);

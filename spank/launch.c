@@ -225,19 +225,19 @@ static size_t add_conf(const char **argv, size_t n, const char *conf_path)
 	return n;
 }
 
-int launch_run(const struct launch_job *job, const char *conf_path, int *pidfdp,
-	       struct error *err)
+int launch_run(const struct launch_job *job, const char *conf_path, int *pidfdp, struct error *err)
 {
 	_cleanup_(fd_closep) int spec = -1, out = -1;
 	char id[16], uid[16], gid[16], restart[16];
-	const char *argv[MAX_ARGS] = { launch_program, "run", "--job", id, "--uid", uid, "--gid",
-				       gid, "--restart", restart };
+	const char *argv[MAX_ARGS] = { launch_program, "run", "--job",	   id,	   "--uid", uid,
+				       "--gid",	       gid,   "--restart", restart };
 	size_t n = 10;
 	pid_t pid;
 	int r;
 
 	if (access(STAGE_RUN_DIR "/" RUNDIR_BREAKER, F_OK) == 0)
-		return error_set(err, EAGAIN, "staging is off on this node after several crashes of "
+		return error_set(err, EAGAIN,
+				 "staging is off on this node after several crashes of "
 				 "stage-keeper; tell the site's administrators");
 	snprintf(id, sizeof(id), "%u", (unsigned)job->job_id);
 	snprintf(uid, sizeof(uid), "%u", (unsigned)job->uid);

@@ -38,12 +38,14 @@ int jobmem_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, s
 	struct mountinfo m;
 
 	if (mountinfo_find(&m, NULL, "cgroup", controller) == 0)
-		snprintf(pattern, sizeof(pattern), "%s/slurm*/uid_%u/job_%u", m.target, uid, job_id);
+		snprintf(pattern, sizeof(pattern), "%s/slurm*/uid_%u/job_%u", m.target, uid,
+			 job_id);
 	if (find_one(pattern, buf, size) == 0)
 		return 0;
 	if (mountinfo_find(&m, NULL, "cgroup2", NULL) < 0)
 		return -ENOENT;
-	snprintf(pattern, sizeof(pattern), "%s/system.slice/*slurmstepd.scope/job_%u", m.target, job_id);
+	snprintf(pattern, sizeof(pattern), "%s/system.slice/*slurmstepd.scope/job_%u", m.target,
+		 job_id);
 	return find_one(pattern, buf, size);
 }
 

@@ -28,7 +28,7 @@
 #include "daemon/keeper/proc.h"
 
 #define FIRST_FD 3
-#define HIGH_FD 64          /* beyond all numbers that are handed out */
+#define HIGH_FD 64 /* beyond all numbers that are handed out */
 #define MAX_GROUPS 65536
 #define JOIN_SESSION_KEYRING 1
 
@@ -61,9 +61,10 @@ int launch_user_init(struct launch_user *u, uid_t uid, gid_t gid, bool *known, s
 	*known = pw;
 	snprintf(number, sizeof(number), "%u", uid);
 	u->name = strdup(pw ? pw->pw_name : number);
-	n = asprintf(&u->env_text,
-		     "PATH=/usr/local/bin:/usr/bin:/bin%cLANG=C.UTF-8%cHOME=%s%cUSER=%s%cLOGNAME=%s", 0,
-		     0, pw ? pw->pw_dir : "/", 0, u->name, 0, u->name);
+	n = asprintf(
+		&u->env_text,
+		"PATH=/usr/local/bin:/usr/bin:/bin%cLANG=C.UTF-8%cHOME=%s%cUSER=%s%cLOGNAME=%s", 0,
+		0, pw ? pw->pw_dir : "/", 0, u->name, 0, u->name);
 	r = n < 0 || !u->name ? -ENOMEM : find_groups(u, pw ? u->name : NULL);
 	for (int i = 0, at = 0; r == 0 && at < n; i++, at += (int)strlen(u->env_text + at) + 1)
 		u->env[i] = u->env_text + at;
@@ -89,8 +90,8 @@ int launch_open_program(const char *path, struct error *err)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, errno, "open %s", path);
 	if (!S_ISREG(st.st_mode) || st.st_uid != 0 || st.st_mode & 022)
-		return error_set(err, EPERM, "%s: must be a file of root's, writable by nobody else",
-				 path);
+		return error_set(err, EPERM,
+				 "%s: must be a file of root's, writable by nobody else", path);
 	return steal_fd(&fd);
 }
 
@@ -225,7 +226,8 @@ static _Noreturn void run_child(const struct launch *l, int go)
 	if (launch_become(l->user->uid, l->user->gid, l->user->groups, l->user->n_groups) < 0)
 		_exit(geteuid() == 0 ? LAUNCH_EXIT_DROP : LAUNCH_EXIT_PROOF);
 	syscall(SYS_keyctl, JOIN_SESSION_KEYRING, NULL, 0, 0, 0);
-	if (l->dies_with_us && (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != keeper))
+	if (l->dies_with_us &&
+	    (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != keeper))
 		_exit(LAUNCH_EXIT_ORPHAN);
 	syscall(SYS_execveat, program, "", l->argv, l->user->env, AT_EMPTY_PATH);
 	_exit(LAUNCH_EXIT_EXEC);

@@ -69,13 +69,20 @@ static int read_args(struct args *a, int argc, char **argv)
 /* Goes into a path: no dots, no slashes. */
 static bool is_name(const char *s)
 {
-	return *s && s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")] == '\0';
+	return *s &&
+	       s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")] ==
+		       '\0';
 }
 
 static int cmd_run(const struct args *a)
 {
-	static struct keeper k = { .spec_fd = -1, .status_fd = -1, .dir = JOBDIR_INIT,
-				   .daemon_fd = -1, .worker_fd = -1, .listen_fd = -1, .log_fd = -1 };
+	static struct keeper k = { .spec_fd = -1,
+				   .status_fd = -1,
+				   .dir = JOBDIR_INIT,
+				   .daemon_fd = -1,
+				   .worker_fd = -1,
+				   .listen_fd = -1,
+				   .log_fd = -1 };
 
 	k.job_id = a->numbers[JOB];
 	k.restart = a->numbers[RESTART];
@@ -152,7 +159,8 @@ int main(int argc, char **argv)
 		fputs("usage: stage-keeper run --job N --uid U --gid G [--restart R] [--step]\n"
 		      "       stage-keeper clean --job N [--timeout MS]\n"
 		      "       stage-keeper reap | --version\n"
-		      "       each: [--conf FILE] [--node NAME]\n", stderr);
+		      "       each: [--conf FILE] [--node NAME]\n",
+		      stderr);
 		return EXIT_USAGE;
 	}
 	if (geteuid() != 0) {

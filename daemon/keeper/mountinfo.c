@@ -29,8 +29,7 @@ int mountinfo_parse(struct mountinfo *m, const char *line)
 	const char *rest = strstr(line, " - ");
 
 	m->options[0] = '\0';
-	if (!rest ||
-	    sscanf(line, "%*[0-9] %*u %*u:%u %*s %4095s", &m->minor, m->target) != 2 ||
+	if (!rest || sscanf(line, "%*[0-9] %*u %*u:%u %*s %4095s", &m->minor, m->target) != 2 ||
 	    sscanf(rest, " - %63s %*s %1023s", m->type, m->options) < 1)
 		return -EPROTO;
 	unescape(m->target);
@@ -47,7 +46,8 @@ int mountinfo_find(struct mountinfo *m, const char *target, const char *type, co
 
 	while (f && getline(&line, &size, f) > 0) {
 		if (mountinfo_parse(&next, line) < 0 || (target && strcmp(next.target, target)) ||
-		    (type && strcmp(next.type, type)) || (option && !conf_list_has(next.options, option)))
+		    (type && strcmp(next.type, type)) ||
+		    (option && !conf_list_has(next.options, option)))
 			continue;
 		*m = next;
 		r = 0;

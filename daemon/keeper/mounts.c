@@ -71,9 +71,9 @@ int mounts_memory(int dirfd, const struct mounts_memory *m, struct error *err)
 		return error_errno(err, -target, "open %s", RUNDIR_MEMORY);
 	fd_path(path, target);
 	for (size_t i = 0; r == -EINVAL && i < ARRAY_SIZE(huge); i++) {
-		snprintf(options, sizeof(options), "mode=0700,uid=%u,gid=%u,size=%llu,nr_inodes=%llu%s",
-			 m->uid, m->gid, (unsigned long long)m->size,
-			 (unsigned long long)m->inodes, huge[i]);
+		snprintf(options, sizeof(options),
+			 "mode=0700,uid=%u,gid=%u,size=%llu,nr_inodes=%llu%s", m->uid, m->gid,
+			 (unsigned long long)m->size, (unsigned long long)m->inodes, huge[i]);
 		r = mount(MOUNTS_SOURCE, path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 ? -errno
 											   : 0;
 	}

@@ -34,7 +34,7 @@
 
 struct repeat {
 	int tree_fd, ns_fd;
-	struct stat parent;  /* of the directory that holds the mount point */
+	struct stat parent; /* of the directory that holds the mount point */
 	char parent_path[PATH_MAX];
 	const char *base;
 };
@@ -58,7 +58,8 @@ static int enter_and_attach(void *arg)
 	if (mounts_lookup(parent, rep->base, &m) == 0)
 		return 0; /* it came by propagation */
 	target = openat(parent, rep->base, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (target < 0 || syscall(NR_MOVE_MOUNT, rep->tree_fd, "", target, "", MOVE_EMPTY_PATHS) < 0)
+	if (target < 0 ||
+	    syscall(NR_MOVE_MOUNT, rep->tree_fd, "", target, "", MOVE_EMPTY_PATHS) < 0)
 		return -errno;
 	return 0;
 }

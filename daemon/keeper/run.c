@@ -31,7 +31,7 @@
 #include "daemon/keeper/mountinfo.h"
 #include "daemon/keeper/mounts.h"
 
-#define LEFTOVER_MS 300 /* for what an earlier run of the job left, before it is moved aside */
+#define LEFTOVER_MS 300	 /* for what an earlier run of the job left, before it is moved aside */
 #define CLEANUP_MS 10000 /* where no configuration could be loaded */
 #define INODES_SPARE 4096
 
@@ -162,7 +162,8 @@ static int load_conf(struct keeper *k, struct error *err)
 	if (r < 0)
 		return r;
 	if (k->conf->launch == CONF_LAUNCH_PROLOG && k->in_step)
-		return error_set(err, EPERM, "Launch=prolog, and no prolog has started staging on "
+		return error_set(err, EPERM,
+				 "Launch=prolog, and no prolog has started staging on "
 				 "this node: check PrologFlags in slurm.conf");
 	if (k->conf->log_file[0])
 		k->log_fd = open(k->conf->log_file, flags | O_NOCTTY, 0640);
@@ -290,7 +291,8 @@ static int live(struct keeper *k, struct error *err)
 	k->st.ending = true;
 	state_write(k->dir.fd, &k->st);
 	return clean_release(&k->dir, &k->st, job_over,
-			     clock_ms() + (k->conf ? k->conf->cleanup_timeout_ms : CLEANUP_MS), err);
+			     clock_ms() + (k->conf ? k->conf->cleanup_timeout_ms : CLEANUP_MS),
+			     err);
 }
 
 int keeper_run(struct keeper *k)

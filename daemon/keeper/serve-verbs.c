@@ -21,7 +21,7 @@
 /* What a verb came with, and what goes back. */
 struct call {
 	const struct keeper_msg *m;
-	int fd;                  /* that came beside it, or -1 */
+	int fd;			 /* that came beside it, or -1 */
 	struct keeper_msg reply; /* verb 0: none */
 	int fds[VERBS_MAX_FDS];
 	size_t n_fds;
@@ -44,13 +44,19 @@ static int on_spawn(struct serve *s, struct call *c)
 	static const char *const argv[] = { "stage-worker", NULL };
 	const struct keeper *k = s->k;
 	const bool writer = c->m->arg0 == KEEPER_CLASS_WRITER;
-	struct launch l = { .user = &k->user, .program = k->worker_fd, .argv = argv,
-			    .fds = { c->fd }, .n_fds = 1, .output = s->log_wr,
-			    .nice = k->conf->nice, .dies_with_us = writer,
+	struct launch l = { .user = &k->user,
+			    .program = k->worker_fd,
+			    .argv = argv,
+			    .fds = { c->fd },
+			    .n_fds = 1,
+			    .output = s->log_wr,
+			    .nice = k->conf->nice,
+			    .dies_with_us = writer,
 			    .oom_score_adj = writer ? 1000 : 0 };
 	cpu_set_t cpus[LAUNCH_MAX_CPUS / CPU_SETSIZE];
 
-	if (c->fd < 0 || c->m->arg0 < 0 || c->m->arg0 >= KEEPER_N_CLASSES || find_worker(s, c->m->id))
+	if (c->fd < 0 || c->m->arg0 < 0 || c->m->arg0 >= KEEPER_N_CLASSES ||
+	    find_worker(s, c->m->id))
 		return -EINVAL;
 	if (writer && s->memory_group[0])
 		l.group = s->memory_group;
@@ -119,7 +125,8 @@ static int on_tier(struct serve *s, struct call *c)
 	if (c->m->arg0 < 0 || (size_t)c->m->arg0 >= conf->n_tiers || tier->kind != CONF_TIER_DISK)
 		return -EINVAL;
 	r = keeper_expand(s->k, tier->path, path, &c->err);
-	return r < 0 ? r : tier_make(s->k->dir.fd, &s->k->st, path, tier->provided_by_site, &c->err);
+	return r < 0 ? r
+		     : tier_make(s->k->dir.fd, &s->k->st, path, tier->provided_by_site, &c->err);
 }
 
 static int on_end(struct serve *s, struct call *c)
@@ -140,7 +147,8 @@ static void answer(struct serve *s, struct call *c, int r)
 		serve_tell(s, &c->reply, c->fds, c->n_fds);
 	if (!c->n_fds)
 		return;
-	/* No copy of the descriptors stays here: it would keep readers waiting for a dead server. */
+	/* No copy of the descriptors stays here: it would keep readers waiting for a dead server.
+	 */
 	for (size_t i = 0; i < c->n_fds; i++)
 		close(c->fds[i]);
 	mounts_slot_name(name, (unsigned)c->m->arg0);
@@ -149,10 +157,9 @@ static void answer(struct serve *s, struct call *c, int r)
 
 void serve_verb(struct serve *s)
 {
-	static int (*const verbs[])(struct serve *s, struct call *c) = {
-		[KEEPER_SPAWN] = on_spawn, [KEEPER_KILL] = on_kill,
-		[KEEPER_MOUNT] = on_mount, [KEEPER_UNMOUNT] = on_unmount,
-		[KEEPER_TIER] = on_tier,   [KEEPER_END] = on_end,
+	static int (*const verbs[])(struct serve * s, struct call * c) = {
+		[KEEPER_SPAWN] = on_spawn,     [KEEPER_KILL] = on_kill, [KEEPER_MOUNT] = on_mount,
+		[KEEPER_UNMOUNT] = on_unmount, [KEEPER_TIER] = on_tier, [KEEPER_END] = on_end,
 	};
 	_cleanup_(fd_closep) int fd = -1;
 	struct keeper_msg m;

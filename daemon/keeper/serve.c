@@ -1,7 +1,7 @@
 /*
- * One thread and poll(2): the socket to stagingd, signals, and the pipe that the children's messages
- * come through. No callback waits: what may take long happens at the end, or in a child with a
- * deadline.
+ * One thread and poll(2): the socket to stagingd, signals, and the pipe that the children's
+ * messages come through. No callback waits: what may take long happens at the end, or in a child
+ * with a deadline.
  *
  * A child is reaped only after stagingd was told of its end, so a pid that stagingd knows can't be
  * somebody else's. poll() wakes up by itself while the job's memory is looked for and while
@@ -33,7 +33,7 @@
 #define MEMORY_WAIT_MS 5000
 #define MEMORY_TICK_MS 100
 #define WATCH_TICK_MS 1000
-#define STUCK_MS 2000       /* a process that has been killed and is still there */
+#define STUCK_MS 2000	     /* a process that has been killed and is still there */
 #define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
 
 void serve_lose_daemon(struct serve *s, const char *why)
@@ -84,10 +84,20 @@ static int start_daemon(struct serve *s)
 {
 	struct keeper *k = s->k;
 	char job[16], dir[PATH_MAX];
-	const char *argv[] = { "stagingd", "--keeper", "--job", job, "--rundir", dir,
-			       k->conf_path ? "--conf" : NULL, k->conf_path, NULL };
-	struct launch l = { .user = &k->user, .program = k->daemon_fd, .argv = argv,
-			    .fds = { k->spec_fd, -1, k->listen_fd }, .n_fds = 3,
+	const char *argv[] = { "stagingd",
+			       "--keeper",
+			       "--job",
+			       job,
+			       "--rundir",
+			       dir,
+			       k->conf_path ? "--conf" : NULL,
+			       k->conf_path,
+			       NULL };
+	struct launch l = { .user = &k->user,
+			    .program = k->daemon_fd,
+			    .argv = argv,
+			    .fds = { k->spec_fd, -1, k->listen_fd },
+			    .n_fds = 3,
 			    .output = s->log_wr };
 	_cleanup_(fd_closep) int theirs = -1;
 	int pair[2], r;
@@ -145,8 +155,9 @@ static void reap_children(struct serve *s)
 	siginfo_t i = { 0 };
 
 	while (waitid(P_ALL, 0, &i, WEXITED | WNOHANG | WNOWAIT) == 0 && i.si_pid) {
-		on_exit_of(s, i.si_pid, i.si_code == CLD_EXITED ? W_EXITCODE(i.si_status, 0)
-								: W_EXITCODE(0, i.si_status));
+		on_exit_of(s, i.si_pid,
+			   i.si_code == CLD_EXITED ? W_EXITCODE(i.si_status, 0)
+						   : W_EXITCODE(0, i.si_status));
 		i.si_pid = 0;
 	}
 }
@@ -283,7 +294,11 @@ static void loop(struct serve *s)
 
 int keeper_serve(struct keeper *k, bool *job_overp)
 {
-	struct serve s = { .k = k, .sock = -1, .signal_fd = -1, .log_rd = -1, .log_wr = -1,
+	struct serve s = { .k = k,
+			   .sock = -1,
+			   .signal_fd = -1,
+			   .log_rd = -1,
+			   .log_wr = -1,
 			   .memory_deadline_ms = clock_ms() + MEMORY_WAIT_MS };
 	int r = open_fds(&s);
 

@@ -1,6 +1,6 @@
 /*
- * A head whose lines have a fixed order, then a line for each process and tier, then "end": a record
- * without it was cut, and counts as none.
+ * A head whose lines have a fixed order, then a line for each process and tier, then "end": a
+ * record without it was cut, and counts as none.
  */
 #include "daemon/keeper/state.h"
 

@@ -1,6 +1,6 @@
 /*
- * All that a job has in a tier is named stage-data-<job>, what an earlier run has left with a number
- * behind it: so a tier's path is record enough, and one walk serves clean-up and sweep.
+ * All that a job has in a tier is named stage-data-<job>, what an earlier run has left with a
+ * number behind it: so a tier's path is record enough, and one walk serves clean-up and sweep.
  */
 #include "daemon/keeper/tier.h"
 
@@ -166,7 +166,9 @@ int tier_make(int dirfd, struct state *st, const char *path, bool by_site, struc
 {
 	_cleanup_(fd_closep) int dir = by_site ? -EPERM : open_roots(path);
 	struct state_tier *t = state_find_tier(st, path) ?: state_find_tier(st, "");
-	struct act a = { .tier = t, .job_id = st->job_id, .uid = st->uid, .gid = st->gid, .dir = dir };
+	struct act a = {
+		.tier = t, .job_id = st->job_id, .uid = st->uid, .gid = st->gid, .dir = dir
+	};
 	int r;
 
 	if (t && t->made)

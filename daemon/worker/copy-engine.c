@@ -1,8 +1,8 @@
 /*
  * The walk finds, this makes. A directory is made when it is entered, 0700, and gets its mode and
- * times when the last thing below it is done; with include= or a share of a tree it is made when the
- * first thing in it is. Small files are copied by the thread that found them, larger ones are work of
- * their own, the largest several works.
+ * times when the last thing below it is done; with include= or a share of a tree it is made when
+ * the first thing in it is. Small files are copied by the thread that found them, larger ones are
+ * work of their own, the largest several works.
  *
  * After the first thing that can't be read nothing more is copied, but the walk goes on for
  * UNREADABLE_MS, opening only, so that the user hears of more than one file at a time.
@@ -46,12 +46,12 @@ struct copy {
 	struct walk *walk;
 	struct filter *filter;
 	struct link_table *links;
-	bool lazy;                /* directories come with what is in them */
+	bool lazy; /* directories come with what is in them */
 	_Atomic uint64_t files;
-	pthread_mutex_t lock;     /* what is below; making of lazy directories */
+	pthread_mutex_t lock; /* what is below; making of lazy directories */
 	uint64_t n_special, n_mounts, n_unreadable;
 	char first_special[512], first_mount[512], unreadable[800];
-	uint64_t doomed_ms;       /* when the first unreadable thing was found; 0: none */
+	uint64_t doomed_ms; /* when the first unreadable thing was found; 0: none */
 };
 
 /* ---- what is left out ---- */
@@ -70,7 +70,8 @@ static bool is_doomed(struct copy *c)
 
 	pthread_mutex_lock(&c->lock);
 	doomed = c->doomed_ms != 0;
-	if (doomed && (c->n_unreadable >= UNREADABLE_MAX || clock_ms() > c->doomed_ms + UNREADABLE_MS))
+	if (doomed &&
+	    (c->n_unreadable >= UNREADABLE_MAX || clock_ms() > c->doomed_ms + UNREADABLE_MS))
 		walk_stop(c->walk);
 	pthread_mutex_unlock(&c->lock);
 	return doomed;
@@ -180,8 +181,8 @@ static void copy_leave(struct walk *w, struct walk_dir *dir, void *arg)
 	if (!cd)
 		return;
 	fd = *dir->path ? atomic_load(&cd->fd) : c->root;
-	if (fd >= 0 && ((*dir->path && fchmod(fd, dir->st.st_mode & 0777) < 0) ||
-			futimens(fd, times) < 0)) {
+	if (fd >= 0 &&
+	    ((*dir->path && fchmod(fd, dir->st.st_mode & 0777) < 0) || futimens(fd, times) < 0)) {
 		error_errno(&err, errno, "finish directory %s", dir->path);
 		walk_fail(w, &err);
 	}
@@ -302,7 +303,8 @@ static int push_ranges(struct copy *c, struct copying *f, struct error *err)
 	return 0;
 }
 
-/* A hard link to what is there already: *linkedp. Else f->out is made, and known for later links. */
+/* A hard link to what is there already: *linkedp. Else f->out is made, and known for later links.
+ */
 static int create_linked(struct copy *c, struct copying *f, int dirfd, bool *linkedp,
 			 struct error *err)
 {
@@ -454,8 +456,8 @@ static int copy_symlink(struct copy *c, struct walk_dir *dir, const char *name,
 	return 0;
 }
 
-static int copy_entry(struct walk *w, struct walk_dir *dir, const char *name,
-		      const struct stat *st, void *arg, struct error *err)
+static int copy_entry(struct walk *w, struct walk_dir *dir, const char *name, const struct stat *st,
+		      void *arg, struct error *err)
 {
 	char path[WALK_PATH_SIZE];
 	struct copy *c = arg;

@@ -153,8 +153,8 @@ static int open_dirs(struct ctx *ctx, struct error *err)
 		r = open_dir(ctx->tmp_path, &ctx->tmp_fd, err);
 	if (r < 0)
 		return r;
-	if (asprintf(&ctx->manifest_path, "%s/" RUNDIR_MANIFEST ".%s", ctx->rundir,
-		     ctx->ds->name) < 0) {
+	if (asprintf(&ctx->manifest_path, "%s/" RUNDIR_MANIFEST ".%s", ctx->rundir, ctx->ds->name) <
+	    0) {
 		ctx->manifest_path = NULL;
 		return error_set(err, ENOMEM, "out of memory");
 	}
@@ -312,8 +312,8 @@ static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, uint6
 			  size_to_string(*havep, have));
 }
 
-int ctx_reserve(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files,
-		uint64_t *havep, struct error *err)
+int ctx_reserve(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files, uint64_t *havep,
+		struct error *err)
 {
 	struct ctx_private *p = ctx->priv;
 	uint64_t have = 0;
@@ -353,8 +353,10 @@ static int reserve_more(struct ctx *ctx, struct error *err)
 	granted = atomic_load(&p->granted_files);
 	files = files > granted ? files - granted : 0;
 	if (bytes || files) {
-		uint64_t step_bytes = bytes && bytes < CHARGE_STEP_BYTES ? CHARGE_STEP_BYTES : bytes;
-		uint64_t step_files = files && files < CHARGE_STEP_FILES ? CHARGE_STEP_FILES : files;
+		uint64_t step_bytes = bytes && bytes < CHARGE_STEP_BYTES ? CHARGE_STEP_BYTES
+									 : bytes;
+		uint64_t step_files = files && files < CHARGE_STEP_FILES ? CHARGE_STEP_FILES
+									 : files;
 
 		r = reserve_locked(ctx, step_bytes, step_files, &have, NULL);
 		if (r == -ENOSPC)
@@ -393,8 +395,8 @@ int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, struct error *er
 	link_set_written(p->link, b);
 	if ((pol->max_bytes && b > pol->max_bytes) || (pol->max_files && f > pol->max_files))
 		return refuse_limit(ctx, b, f, err);
-	if (!p->tier[0] || (b <= atomic_load(&p->granted_bytes) &&
-			    f <= atomic_load(&p->granted_files)))
+	if (!p->tier[0] ||
+	    (b <= atomic_load(&p->granted_bytes) && f <= atomic_load(&p->granted_files)))
 		return 0;
 	return reserve_more(ctx, err);
 }
@@ -446,8 +448,9 @@ int ctx_mount(struct ctx *ctx, unsigned n_threads, struct ctx_mount *m, struct e
 		got.path = strdup(kv_get(answer, "path"));
 	if (!got.path || got.n_fds == 0) {
 		ctx_mount_deinit(&got);
-		error_set(err, ENODEV, "can't be mounted: %s", kv_get(answer, "text")
-			  ? kv_get(answer, "text") : "stagingd gave no descriptor");
+		error_set(err, ENODEV, "can't be mounted: %s",
+			  kv_get(answer, "text") ? kv_get(answer, "text")
+						 : "stagingd gave no descriptor");
 		return error_mend(err, -ENODEV, "method=extract unpacks it");
 	}
 	*m = got;
@@ -496,8 +499,8 @@ int ctx_send_facts(struct ctx *ctx, const struct facts *facts, const struct plan
 	if (!kv)
 		return -ENOMEM;
 	kv_set(kv, "kind", facts_kind_to_string(plan->kind));
-	kv_setf(kv, "format", "%s%s%s", facts_format_to_string(facts->format),
-		*filter ? "+" : "", filter);
+	kv_setf(kv, "format", "%s%s%s", facts_format_to_string(facts->format), *filter ? "+" : "",
+		filter);
 	kv_set_u64(kv, "total", facts->bytes);
 	kv_set_u64(kv, "nfiles", facts->n_files);
 	kv_set(kv, "method", dataset_method_to_string(plan->method));

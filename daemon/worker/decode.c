@@ -1,9 +1,9 @@
 /*
  * Two readers of libarchive, one behind the other: `raw` with all filters makes a plain stream of a
  * compressed one, and the tar reader gets that stream by a callback, without filters. So the bytes
- * behind the end of a tar pass through our hands: libarchive takes a tar that is cut off between two
- * members for a whole one and is silent about what follows the first end, which both have cost people
- * half a dataset.
+ * behind the end of a tar pass through our hands: libarchive takes a tar that is cut off between
+ * two members for a whole one and is silent about what follows the first end, which both have cost
+ * people half a dataset.
  *
  * The tar reader's position after its end is exact (it is what was consumed, not what was read
  * ahead), and tail keeps the bytes before it: they have to be the two blocks of zeros.
@@ -27,9 +27,10 @@
 #define ZIP_READ_SIZE (1u << 20)
 
 /*
- * Names are bytes. The tar reader hands them out as they are in the plain "C" locale, where it can't
- * convert them; in a UTF-8 locale it composes characters, and two files become one. The zip reader has
- * to convert what is marked as UTF-8 and gives up where it can't: it gets a UTF-8 locale.
+ * Names are bytes. The tar reader hands them out as they are in the plain "C" locale, where it
+ * can't convert them; in a UTF-8 locale it composes characters, and two files become one. The zip
+ * reader has to convert what is marked as UTF-8 and gives up where it can't: it gets a UTF-8
+ * locale.
  */
 static locale_t zip_locale;
 
@@ -53,8 +54,8 @@ bool decode_is_available(void)
 /* Does the input end before it is complete? libarchive has one code for it and for damage. */
 static bool is_cut_off(const char *text)
 {
-	static const char *const words[] = { "truncated", "premature", "unexpected end", "incomplete",
-					     "no progress" };
+	static const char *const words[] = { "truncated", "premature", "unexpected end",
+					     "incomplete", "no progress" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		for (const char *s = text; *s; s++) {
@@ -82,7 +83,8 @@ static int take_error(struct archive *a, const struct error *in_error, struct er
 		return error_set(err, EBADMSG, "no sound archive");
 	/* "Truncated" inside of a sentence, but "ZIP" */
 	return error_set(err, is_cut_off(text) ? ENODATA : EBADMSG, "%c%s",
-			 text[0] && words_lower(text[1]) == text[1] ? words_lower(text[0]) : text[0],
+			 text[0] && words_lower(text[1]) == text[1] ? words_lower(text[0])
+								    : text[0],
 			 text[0] ? text + 1 : "");
 }
 
@@ -316,7 +318,8 @@ static void take_member(struct member *m, struct archive_entry *e)
 		.mtime_ns = archive_entry_mtime_nsec(e),
 		.has_mtime = archive_entry_mtime_is_set(e),
 		.size = archive_entry_size_is_set(e) && archive_entry_size(e) > 0
-				? (uint64_t)archive_entry_size(e) : 0,
+				? (uint64_t)archive_entry_size(e)
+				: 0,
 		.sparse = archive_entry_sparse_count(e) > 0,
 	};
 	if (m->type == MEMBER_HARDLINK)
@@ -333,7 +336,8 @@ static int refuse_encrypted(const char *path, struct error *err)
 
 static int refuse_more(struct error *err)
 {
-	error_set(err, EINVAL, "there is more behind the end of the archive: several archives in one "
+	error_set(err, EINVAL,
+		  "there is more behind the end of the archive: several archives in one "
 		  "file, or rubbish");
 	return error_mend(err, -EINVAL, "join archives by tar --concatenate, or make it again");
 }

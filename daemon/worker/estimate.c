@@ -2,8 +2,9 @@
  * xz has an index at its end with the size of each block: exact, for each of its streams. zstd may
  * say the size in the first frame's header: exact if that frame is the whole file, which only the
  * reader finds out, so it is a hint. gzip's last four bytes are the size modulo 4 GiB of the last
- * member, or, of a file that is cut off, anything: they are believed as far as the beginning, which is
- * unpacked for that, bears them out. All else is a ratio. A wrong hint costs a reservation that grows while writing.
+ * member, or, of a file that is cut off, anything: they are believed as far as the beginning, which
+ * is unpacked for that, bears them out. All else is a ratio. A wrong hint costs a reservation that
+ * grows while writing.
  */
 #include "daemon/worker/estimate.h"
 
@@ -76,7 +77,8 @@ static bool read_xz_stream(int fd, uint64_t *endp, uint64_t *unpackedp)
 	_cleanup_(freep) unsigned char *index = NULL;
 	uint64_t size, packed = 0;
 
-	if (*endp < 2 * XZ_FOOTER_SIZE || !read_at(fd, footer, sizeof(footer), *endp - sizeof(footer)) ||
+	if (*endp < 2 * XZ_FOOTER_SIZE ||
+	    !read_at(fd, footer, sizeof(footer), *endp - sizeof(footer)) ||
 	    memcmp(footer + 10, "YZ", 2))
 		return false;
 	size = (le(footer + 4, 4) + 1) * 4;

@@ -1,7 +1,7 @@
 /*
  * Braces are expanded from the left: the first group that is one is replaced by each of its
- * alternatives, and the text that results is expanded again. The number of results is bounded, so is
- * the depth (a group a level); a text has at most EXPAND_MAX_TEXT bytes.
+ * alternatives, and the text that results is expanded again. The number of results is bounded, so
+ * is the depth (a group a level); a text has at most EXPAND_MAX_TEXT bytes.
  */
 #include "daemon/worker/expand.h"
 

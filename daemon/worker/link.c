@@ -1,11 +1,11 @@
 /*
- * The thread polls the socket with a timeout of LINK_TICK_MS. Answers are handed to the one who asked
- * through a mailbox; everything else that comes is `cancel` or the end.
+ * The thread polls the socket with a timeout of LINK_TICK_MS. Answers are handed to the one who
+ * asked through a mailbox; everything else that comes is `cancel` or the end.
  *
  * Once the end is called for, the copying threads see the flag and come back, and whoever called
- * stage() takes away what was made. A thread that hangs in a read of a dead file system does not come
- * back: after the grace the link's thread takes away what the manifest records itself, and _exit()s;
- * the kernel deals with the reader when it can. `claim` says who of the two does it.
+ * stage() takes away what was made. A thread that hangs in a read of a dead file system does not
+ * come back: after the grace the link's thread takes away what the manifest records itself, and
+ * _exit()s; the kernel deals with the reader when it can. `claim` says who of the two does it.
  */
 #include "daemon/worker/link.h"
 
@@ -45,9 +45,9 @@ struct link {
 
 	pthread_mutex_t lock; /* what is below */
 	pthread_cond_t changed;
-	bool ending;          /* link_free() */
+	bool ending; /* link_free() */
 	enum claim claim;
-	const char *wanted;   /* op that is waited for */
+	const char *wanted; /* op that is waited for */
 	struct kv *answer;
 	int fds[LINK_MAX_FDS];
 	size_t n_fds;
@@ -299,8 +299,8 @@ static int wait_answer(struct link *l, struct kv **answerp, int *fds, size_t max
 	return 0;
 }
 
-int link_ask(struct link *l, const struct kv *request, const char *answer_op,
-	     struct kv **answerp, int *fds, size_t max_fds, size_t *n_fdsp, struct error *err)
+int link_ask(struct link *l, const struct kv *request, const char *answer_op, struct kv **answerp,
+	     int *fds, size_t max_fds, size_t *n_fdsp, struct error *err)
 {
 	int r;
 
@@ -348,7 +348,8 @@ int link_get_reason(struct link *l, struct error *err)
 	if (r)
 		error_set(err, -r, "%s", l->reason_text);
 	if (r == -ETIMEDOUT)
-		error_mend(err, r, "raise timeout= or stall= if it is only slow, else ask the site about "
+		error_mend(err, r,
+			   "raise timeout= or stall= if it is only slow, else ask the site about "
 			   "that file system");
 	pthread_mutex_unlock(&l->lock);
 	return r;

@@ -16,7 +16,8 @@
 static int write_paths(FILE *f, const struct ctx *ctx, const struct source *src)
 {
 	for (size_t i = 0; i < src->n_members; i++) {
-		if (fprintf(f, "%s/%s/%s\n", ctx->data_path, ctx->ds->name, src->members[i].name) < 0)
+		if (fprintf(f, "%s/%s/%s\n", ctx->data_path, ctx->ds->name, src->members[i].name) <
+		    0)
 			return -errno;
 	}
 	return fflush(f) == EOF ? -errno : 0;

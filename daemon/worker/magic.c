@@ -16,7 +16,9 @@ static const struct {
 	{ "\x1f\x8b\x08", 3, FILTER_GZIP },
 	{ "\x28\xb5\x2f\xfd", 4, FILTER_ZSTD },
 	{ "\x04\x22\x4d\x18", 4, FILTER_LZ4 },
-	{ "\xfd" "7zXZ\0", 6, FILTER_XZ },
+	{ "\xfd"
+	  "7zXZ\0",
+	  6, FILTER_XZ },
 	{ "BZh", 3, FILTER_BZIP2 },
 };
 
@@ -56,7 +58,8 @@ int64_t magic_read_octal(const unsigned char *p, size_t n)
 
 static bool is_tar_header(const unsigned char *h)
 {
-	int64_t want = magic_read_octal(h + TAR_CHECKSUM_AT, TAR_CHECKSUM_SIZE), sum = 0, sum_signed = 0;
+	int64_t want = magic_read_octal(h + TAR_CHECKSUM_AT, TAR_CHECKSUM_SIZE), sum = 0,
+		sum_signed = 0;
 
 	for (size_t i = 0; i < TAR_HEADER_SIZE; i++) {
 		bool blank = i >= TAR_CHECKSUM_AT && i < TAR_CHECKSUM_AT + TAR_CHECKSUM_SIZE;
@@ -91,11 +94,14 @@ enum facts_format magic_get_promise(const char *name)
 		const char *end;
 		enum facts_format format;
 	} ends[] = {
-		{ ".tar", FORMAT_TAR },       { ".tgz", FORMAT_TAR },       { ".tzst", FORMAT_TAR },
-		{ ".txz", FORMAT_TAR },       { ".tbz2", FORMAT_TAR },      { ".tbz", FORMAT_TAR },
-		{ ".tar.gz", FORMAT_TAR },    { ".tar.zst", FORMAT_TAR },   { ".tar.xz", FORMAT_TAR },
-		{ ".tar.lz4", FORMAT_TAR },   { ".tar.bz2", FORMAT_TAR },   { ".zip", FORMAT_ZIP },
-		{ ".sqsh", FORMAT_SQUASHFS }, { ".sqfs", FORMAT_SQUASHFS }, { ".squashfs", FORMAT_SQUASHFS },
+		{ ".tar", FORMAT_TAR },		  { ".tgz", FORMAT_TAR },
+		{ ".tzst", FORMAT_TAR },	  { ".txz", FORMAT_TAR },
+		{ ".tbz2", FORMAT_TAR },	  { ".tbz", FORMAT_TAR },
+		{ ".tar.gz", FORMAT_TAR },	  { ".tar.zst", FORMAT_TAR },
+		{ ".tar.xz", FORMAT_TAR },	  { ".tar.lz4", FORMAT_TAR },
+		{ ".tar.bz2", FORMAT_TAR },	  { ".zip", FORMAT_ZIP },
+		{ ".sqsh", FORMAT_SQUASHFS },	  { ".sqfs", FORMAT_SQUASHFS },
+		{ ".squashfs", FORMAT_SQUASHFS },
 	};
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)

@@ -41,7 +41,8 @@ int main(int argc, char **argv)
 	struct error err = ERROR_INIT;
 
 	if (argc > 1) {
-		dprintf(STDERR_FILENO, "stage-worker is started by stagingd and takes no arguments\n");
+		dprintf(STDERR_FILENO,
+			"stage-worker is started by stagingd and takes no arguments\n");
 		return STAGE_EXIT_USAGE;
 	}
 	signal(SIGPIPE, SIG_IGN);

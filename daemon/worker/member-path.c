@@ -21,10 +21,12 @@ int member_path_clean(const char *path, char buf[static MEMBER_PATH_SIZE], struc
 		if (len == 2 && !memcmp(s, "..", 2))
 			return error_set(err, EINVAL, "member %.200s leads out by \"..\"", path);
 		if (len > MEMBER_MAX_NAME || n + len + 2 > MEMBER_PATH_SIZE)
-			return error_set(err, ENAMETOOLONG, "member %.200s… has too long a name", path);
+			return error_set(err, ENAMETOOLONG, "member %.200s… has too long a name",
+					 path);
 		if (++components > MEMBER_MAX_COMPONENTS)
-			return error_set(err, EINVAL, "member %.200s… lies deeper than %d directories",
-					 path, MEMBER_MAX_COMPONENTS);
+			return error_set(err, EINVAL,
+					 "member %.200s… lies deeper than %d directories", path,
+					 MEMBER_MAX_COMPONENTS);
 		if (n > 0)
 			buf[n++] = '/';
 		memcpy(buf + n, s, len);
@@ -59,8 +61,8 @@ bool member_path_cut(char *path, const char *subdir, uint32_t strip)
 void member_path_cut_suffix(char *path)
 {
 	static const char *const suffixes[] = { ".tar.gz",  ".tar.zst", ".tar.lz4", ".tar.xz",
-						".tar.bz2", ".tgz",     ".tzst",    ".txz",
-						".tbz2",    ".tbz",     ".tar",     ".zip" };
+						".tar.bz2", ".tgz",	".tzst",    ".txz",
+						".tbz2",    ".tbz",	".tar",	    ".zip" };
 	char *name = (char *)path_base(path);
 	size_t n = strlen(name);
 

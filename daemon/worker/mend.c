@@ -1,9 +1,10 @@
 /*
- * Who finds a failure adds its mend where it depends on what was done (error_mend()). What is the same
- * wherever it happens, a file that may not be read or a file system that fails, stands here once, by
- * the code.
+ * Who finds a failure adds its mend where it depends on what was done (error_mend()). What is the
+ * same wherever it happens, a file that may not be read or a file system that fails, stands here
+ * once, by the code.
  *
- * Text of a library is told apart by its words: what ends too early is cut off, all else is damaged.
+ * Text of a library is told apart by its words: what ends too early is cut off, all else is
+ * damaged.
  */
 #include "daemon/worker/mend.h"
 

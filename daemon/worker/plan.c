@@ -3,8 +3,8 @@
  * (set_need), and where to (choose_place). Each answer leaves a line in `why`, so that explain can
  * print how it came about.
  *
- * The size of what is compressed may be a guess. A guess that does not fit is no reason to refuse: a
- * second round takes what the archive needs at least, and the writer reserves more as it goes.
+ * The size of what is compressed may be a guess. A guess that does not fit is no reason to refuse:
+ * a second round takes what the archive needs at least, and the writer reserves more as it goes.
  */
 #include "daemon/worker/plan.h"
 
@@ -39,7 +39,8 @@ __attribute__((format(printf, 2, 3))) static void why(struct planner *p, const c
 	if (n < 0 || (size_t)n + 2 > left)
 		p->plan->why[p->why_size] = '\0'; /* whole lines or none */
 	else
-		p->why_size += (size_t)snprintf(p->plan->why + p->why_size + n, 2, "\n") + (size_t)n;
+		p->why_size += (size_t)snprintf(p->plan->why + p->why_size + n, 2, "\n") +
+			       (size_t)n;
 }
 
 struct plan_space *plan_get_space(struct plan_input *in, const char *tier)
@@ -84,7 +85,10 @@ static const char *describe(const struct facts *f, char buf[static 64])
 		snprintf(buf, 64, "%s%s", *filter ? "a file in " : "a file", filter);
 	else
 		snprintf(buf, 64, "a %s%s%s", facts_format_to_string(f->format),
-			 *filter ? " in " : f->format == FORMAT_SQUASHFS ? " image" : " archive", filter);
+			 *filter			? " in "
+			 : f->format == FORMAT_SQUASHFS ? " image"
+							: " archive",
+			 filter);
 	return buf;
 }
 
@@ -143,7 +147,8 @@ static int check_promise(const struct planner *p, struct error *err)
 	error_set(err, EINVAL, "%s is %s and not the %s%s its name promises", p->ds->source,
 		  f->bytes == 0 ? "empty" : describe(f, buf), facts_format_to_string(promise),
 		  promise == FORMAT_SQUASHFS ? " image" : " archive");
-	return error_mend(err, -EINVAL, "make or copy it again, or stage it as it is by method=copy");
+	return error_mend(err, -EINVAL,
+			  "make or copy it again, or stage it as it is by method=copy");
 }
 
 static int refuse_method(const struct planner *p, struct error *err)
@@ -170,14 +175,16 @@ static int check_able(const struct planner *p, struct error *err)
 	if (m == DATASET_METHOD_MOUNT && p->facts->format != FORMAT_SQUASHFS) {
 		error_set(err, EINVAL, "can't be mounted: it is %s, not a squashfs image",
 			  describe(p->facts, buf));
-		return error_mend(err, -EINVAL, "leave method= out, or make an image (stagectl pack)");
+		return error_mend(err, -EINVAL,
+				  "leave method= out, or make an image (stagectl pack)");
 	}
 	if (m == DATASET_METHOD_MOUNT && !can_mount(p)) {
 		error_set(err, EOPNOTSUPP, "images can't be mounted on this node: %s",
-			  p->in->policy->fuse ? "it has no usable /dev/fuse" :
-						"the site has switched FUSE off ([mount] Backend=none)");
-		return error_mend(err, -EOPNOTSUPP, a->can_extract ? "method=extract unpacks it"
-								   : "ask the site");
+			  p->in->policy->fuse
+				  ? "it has no usable /dev/fuse"
+				  : "the site has switched FUSE off ([mount] Backend=none)");
+		return error_mend(err, -EOPNOTSUPP,
+				  a->can_extract ? "method=extract unpacks it" : "ask the site");
 	}
 	return 0;
 }
@@ -229,7 +236,8 @@ static int choose_method(struct planner *p, struct error *err)
 	    dataset_method_to_string(plan->method));
 	plan->kind = p->facts->kind == SOURCE_FILE && (plan->method == DATASET_METHOD_COPY ||
 						       plan->method == DATASET_METHOD_LINK)
-			     ? SOURCE_FILE : SOURCE_DIR;
+			     ? SOURCE_FILE
+			     : SOURCE_DIR;
 	r = check_promise(p, err);
 	if (r == 0)
 		r = check_able(p, err);
@@ -256,17 +264,22 @@ static int set_need(struct planner *p, struct error *err)
 	if (is_guess(p))
 		return 0;
 	if (pol->max_bytes && plan->need_bytes > pol->max_bytes)
-		error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT, "takes %s, the limit for one dataset is %s",
-			   size_to_string(plan->need_bytes, need), size_to_string(pol->max_bytes, max));
+		error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
+			   "takes %s, the limit for one dataset is %s",
+			   size_to_string(plan->need_bytes, need),
+			   size_to_string(pol->max_bytes, max));
 	else if (pol->max_files && plan->need_files > pol->max_files)
 		error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
 			   "has %llu files, the limit for one dataset is %llu",
-			   (unsigned long long)plan->need_files, (unsigned long long)pol->max_files);
+			   (unsigned long long)plan->need_files,
+			   (unsigned long long)pol->max_files);
 	else
 		return 0;
-	return error_mend(err, -EDQUOT, p->ds->max_size && p->ds->max_size == pol->max_bytes
-			  ? "raise max=, or stage less (subdir=, include=)"
-			  : "stage less (subdir=, include=), pack it (stagectl pack), or ask the site");
+	return error_mend(err, -EDQUOT,
+			  p->ds->max_size && p->ds->max_size == pol->max_bytes
+				  ? "raise max=, or stage less (subdir=, include=)"
+				  : "stage less (subdir=, include=), pack it (stagectl pack), or "
+				    "ask the site");
 }
 
 /* ---- where to ---- */
@@ -297,7 +310,8 @@ static bool try_tier(struct planner *p, const char *tier, bool say)
 	if (s->known && s->free_files < plan->need_files) {
 		if (say)
 			why(p, "%s: needs %llu files, %llu can be made", tier_text(tier),
-			    (unsigned long long)plan->need_files, (unsigned long long)s->free_files);
+			    (unsigned long long)plan->need_files,
+			    (unsigned long long)s->free_files);
 		return false;
 	}
 	snprintf(plan->tier, sizeof(plan->tier), "%s", tier);
@@ -343,8 +357,8 @@ static bool try_again_at_least(struct planner *p)
 	plan->need_bytes = least;
 	if (!try_tiers(p, false))
 		return false;
-	why(p, "tried all the same: %s", selects(p) ? "what is selected may be less"
-						    : "the size is a guess");
+	why(p, "tried all the same: %s",
+	    selects(p) ? "what is selected may be less" : "the size is a guess");
 	return true;
 }
 
@@ -365,7 +379,8 @@ static bool may_be_image(const struct planner *p)
 	const struct facts *f = p->facts;
 
 	return p->in->policy->fuse && allows(p, DATASET_METHOD_MOUNT) &&
-	       (f->format != FORMAT_SQUASHFS || p->in->able.can_mount) && (f->kind != SOURCE_FILE || p->plan->method == DATASET_METHOD_EXTRACT);
+	       (f->format != FORMAT_SQUASHFS || p->in->able.can_mount) &&
+	       (f->kind != SOURCE_FILE || p->plan->method == DATASET_METHOD_EXTRACT);
 }
 
 /* "try more --mem, :ssd or a squashfs image", of what could help with this tier. */
@@ -381,16 +396,19 @@ static int mend_space(const struct planner *p, const char *tier, int r, struct e
 	if (memory && !is_dest(p, "auto") && ssd && ssd->present)
 		ways[n++] = ":ssd";
 	if (may_be_image(p))
-		ways[n++] = p->facts->format == FORMAT_SQUASHFS ? "method=mount" : "a squashfs image";
+		ways[n++] = p->facts->format == FORMAT_SQUASHFS ? "method=mount"
+								: "a squashfs image";
 	if (n == 0)
 		ways[n++] = memory ? "a node with more memory" : "another DEST";
-	return error_mend(err, r, "try %s%s%s%s%s", ways[0], n > 2 ? ", " : "", n > 2 ? ways[1] : "",
-			  n > 1 ? " or " : "", n > 1 ? ways[n - 1] : "");
+	return error_mend(err, r, "try %s%s%s%s%s", ways[0], n > 2 ? ", " : "",
+			  n > 2 ? ways[1] : "", n > 1 ? " or " : "", n > 1 ? ways[n - 1] : "");
 }
 
 int plan_mend_space(const struct plan *plan, const struct plan_input *in, int r, struct error *err)
 {
-	struct planner p = { .in = in, .ds = in->ds, .facts = in->facts, .plan = (struct plan *)plan };
+	struct planner p = {
+		.in = in, .ds = in->ds, .facts = in->facts, .plan = (struct plan *)plan
+	};
 
 	return mend_space(&p, plan->tier, r, err);
 }
@@ -417,7 +435,8 @@ static int refuse_space(const struct planner *p, struct error *err)
 	if (!s || !s->present)
 		return refuse_tier(p, tier, err);
 	if (s->known && s->free_bytes >= p->plan->need_bytes)
-		error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "needs %llu files, %s has room for %llu",
+		error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC,
+			   "needs %llu files, %s has room for %llu",
 			   (unsigned long long)p->plan->need_files, tier_text(tier),
 			   (unsigned long long)s->free_files);
 	else
@@ -465,8 +484,11 @@ static int choose_place(struct planner *p, struct error *err)
 		return 0;
 	}
 	if (is_dest(p, PLAN_TIER_SOURCE))
-		return error_mend(err, error_set(err, EINVAL, "DEST source and method=%s exclude each "
-						 "other", dataset_method_to_string(plan->method)),
+		return error_mend(err,
+				  error_set(err, EINVAL,
+					    "DEST source and method=%s exclude each "
+					    "other",
+					    dataset_method_to_string(plan->method)),
 				  "leave one of them out");
 	return choose_tier(p, err);
 }
@@ -489,7 +511,8 @@ static void write_line(struct planner *p)
 	snprintf(plan->line, sizeof(plan->line), "%s%s to %.120s, %s%s",
 		 plan->copy_first ? "copy, then " : "",
 		 plan->method == DATASET_METHOD_MOUNT && !plan->copy_first
-			 ? "mount in place, copy behind" : dataset_method_to_string(plan->method),
+			 ? "mount in place, copy behind"
+			 : dataset_method_to_string(plan->method),
 		 tier, guess ? "about " : "", need);
 }
 

@@ -1,6 +1,7 @@
 /*
- * A tree and the members of a set are counted by the same walk that copies them, so that a slow file
- * system is asked in parallel. What the walk finds unreadable is passed over here: the copy says so.
+ * A tree and the members of a set are counted by the same walk that copies them, so that a slow
+ * file system is asked in parallel. What the walk finds unreadable is passed over here: the copy
+ * says so.
  */
 #include "daemon/worker/probe.h"
 
@@ -33,7 +34,8 @@
 
 #define PROBE_PAGE 4096
 #define PROBE_MEMBERS_AT_ONCE 32
-#define PROBE_PEEK_SIZE (1024 * 1024) /* of an archive, compressed or not, for its first headers */
+#define PROBE_PEEK_SIZE (1024 * 1024) /* of an archive, compressed or not, for its first headers   \
+				       */
 #define PROBE_MAX_JUMPS 64
 
 /* ---- a file ---- */
@@ -68,7 +70,8 @@ static enum facts_format peek_format(int fd, struct tar_sample *sample)
 	tar_sample_add(sample, block, filled, 0);
 	/* a zip or an image that is compressed once more is a file */
 	return magic_get_format(block, filled < MAGIC_SIZE ? filled : MAGIC_SIZE) == FORMAT_TAR
-		       ? FORMAT_TAR : FORMAT_PLAIN;
+		       ? FORMAT_TAR
+		       : FORMAT_PLAIN;
 }
 
 /* The headers at the beginning in one read, then a few of those that are far apart. */
@@ -130,15 +133,16 @@ static int probe_file(struct source *src, struct facts *facts, struct error *err
 	if (n < 0)
 		return error_errno(err, errno, "read %s", src->path);
 	facts->filter = magic_get_filter(block, (size_t)n);
-	facts->format = facts->filter ? peek_format(src->fd, &sample) : magic_get_format(block, (size_t)n);
+	facts->format = facts->filter ? peek_format(src->fd, &sample)
+				      : magic_get_format(block, (size_t)n);
 	if (facts->format == FORMAT_PLAIN)
 		return 0;
 	facts->n_files = 0;
 	e = estimate_unpacked(src->fd, facts->bytes, facts->filter);
 	if (facts->format == FORMAT_TAR && !facts->filter)
 		sample_tar(src->fd, &sample);
-	facts->extract_bytes = round_up(facts->format == FORMAT_TAR
-						? tar_sample_estimate(&sample, e.bytes) : e.bytes);
+	facts->extract_bytes = round_up(
+		facts->format == FORMAT_TAR ? tar_sample_estimate(&sample, e.bytes) : e.bytes);
 	facts->extract_exact = facts->format == FORMAT_TAR && sample.ended;
 	facts->extract_files = sample.ended ? sample.n_files : 0;
 	if (facts->format == FORMAT_SQUASHFS)
@@ -154,10 +158,10 @@ struct counting {
 	struct walk *walk;
 	struct filter *filter;
 	uint64_t deadline_ms;
-	bool keep_names;       /* for shard= */
+	bool keep_names; /* for shard= */
 	_Atomic uint64_t bytes, charge, files, dirs;
 	atomic_bool cut;
-	pthread_mutex_t lock;  /* of names */
+	pthread_mutex_t lock; /* of names */
 	struct names names;
 };
 
@@ -184,7 +188,8 @@ static void add_file(struct counting *c, const struct stat *st)
 	if (S_ISREG(st->st_mode)) {
 		uint64_t charge = copy_file_charge(st);
 
-		atomic_fetch_add(&c->bytes, copy_file_is_sparse(st) ? charge : (uint64_t)st->st_size);
+		atomic_fetch_add(&c->bytes,
+				 copy_file_is_sparse(st) ? charge : (uint64_t)st->st_size);
 		atomic_fetch_add(&c->charge, charge);
 	} else {
 		atomic_fetch_add(&c->charge, PROBE_PAGE);

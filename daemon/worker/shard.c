@@ -23,15 +23,18 @@ int shard_init(struct shard *shard, struct ctx *ctx, size_t n_all, struct error 
 	if (rest == 0)
 		return 0;
 	if (ctx->ds->shard == DATASET_SHARD_NODE) {
-		ctx_warn(ctx, "%zu files on %zu nodes: some nodes have one file more; "
-			 "shard=node-even drops the rest", n_all, n_nodes);
+		ctx_warn(ctx,
+			 "%zu files on %zu nodes: some nodes have one file more; "
+			 "shard=node-even drops the rest",
+			 n_all, n_nodes);
 		return 0;
 	}
 	shard->n = n_all - rest;
 	if (shard->n == 0) {
 		error_set(err, EINVAL, "shard=node-even: %zu files are fewer than %zu nodes", n_all,
 			  n_nodes);
-		return error_mend(err, -EINVAL, "make more shards (stagectl pack --shards), or ask for fewer "
+		return error_mend(err, -EINVAL,
+				  "make more shards (stagectl pack --shards), or ask for fewer "
 				  "nodes");
 	}
 	ctx_warn(ctx, "shard=node-even: %zu of %zu files are on no node", rest, n_all);

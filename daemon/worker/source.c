@@ -1,7 +1,7 @@
 /*
- * A path is opened twice: with O_PATH, which neither waits for a FIFO nor wakes a device, to see what
- * and where it is; then that very inode, by /proc/self/fd, to read. So what was checked is what is
- * read, whatever happens to the path meanwhile.
+ * A path is opened twice: with O_PATH, which neither waits for a FIFO nor wakes a device, to see
+ * what and where it is; then that very inode, by /proc/self/fd, to read. So what was checked is
+ * what is read, whatever happens to the path meanwhile.
  */
 #include "daemon/worker/source.h"
 
@@ -93,8 +93,7 @@ int source_open_path(const struct source *src, const char *path, int *fdp, struc
 		return error_errno(err, -r, "resolve %s", path);
 	if (!rules_allow(src->rules, real)) {
 		error_set(err, EPERM, "%s%s%s is outside of what the site's rule allows", path,
-			  strcmp(path, real) ? ", which is " : "",
-			  strcmp(path, real) ? real : "");
+			  strcmp(path, real) ? ", which is " : "", strcmp(path, real) ? real : "");
 		return error_mend(err, -EPERM, "%sstagectl list --site shows what may be staged",
 				  strcmp(path, real) ? "copy it there instead of a link; " : "");
 	}

@@ -38,7 +38,7 @@ struct extract_dir {
 
 struct extract_link { /* of an inode with several names: the first */
 	uint32_t number;
-	char path[];  /* in the tree */
+	char path[]; /* in the tree */
 };
 
 struct extract {
@@ -47,7 +47,7 @@ struct extract {
 	struct tree *tree;
 	struct filter *filter;
 	struct extract_dir *dirs; /* last in, first out */
-	void *links;              /* tsearch(3), by number */
+	void *links;		  /* tsearch(3), by number */
 	uint64_t size, content, done, shown;
 	struct sqfs_extract_result result;
 };
@@ -92,7 +92,8 @@ static void extract_progress(struct extract *x, uint64_t bytes)
 static int fail_read(int r, const char *path, struct error *err)
 {
 	if (r == -EIO)
-		return error_mend(err, error_set(err, EIO, "image is damaged: %s can't be read", path),
+		return error_mend(err,
+				  error_set(err, EIO, "image is damaged: %s can't be read", path),
 				  "make or copy it again");
 	return error_errno(err, -r, "read %s in the image", path);
 }
@@ -278,8 +279,9 @@ static int extract_inode(struct extract *x, const struct sqfs_inode *inode, cons
 	if (!taken || !filter_takes(x->filter, path))
 		return 0;
 	if (!*path)
-		return error_mend(err, error_set(err, EINVAL, "the image has no directory %s (subdir=)",
-						 ds->subdir),
+		return error_mend(err,
+				  error_set(err, EINVAL, "the image has no directory %s (subdir=)",
+					    ds->subdir),
 				  "unsquashfs -l shows what it has");
 	if (inode->type == SQFS_TYPE_FILE)
 		r = extract_file(x, inode, path, err);
@@ -301,8 +303,7 @@ static int extract_entry(struct extract *x, const char *dir, const struct sqfs_d
 
 	r = snprintf(full, sizeof(full), "%s%s%s", dir, *dir ? "/" : "", ent->name);
 	if (r >= (int)sizeof(full) || ent->name_size > MEMBER_MAX_NAME)
-		return error_set(err, ENAMETOOLONG, "the image has too long a name: %.200s…",
-				 full);
+		return error_set(err, ENAMETOOLONG, "the image has too long a name: %.200s…", full);
 	r = ctx_check(x->ctx, err);
 	if (r < 0)
 		return r;

@@ -37,8 +37,8 @@ struct sqfs_mount {
 	struct sqfs_image *img;
 	struct sqfs_server *server;
 	struct sqfs_unmounter *unmounter; /* NULL: the keeper unmounts */
-	char *path;                       /* of the mount */
-	char *entry;                      /* path, or subdir= below it */
+	char *path;			  /* of the mount */
+	char *entry;			  /* path, or subdir= below it */
 };
 
 static void mount_report(void *arg, const char *text)
@@ -70,9 +70,10 @@ static int mount_check_subdir(struct sqfs_mount *m, struct error *err)
 	if (r < 0)
 		return error_errno(err, -r, "look for %s in the image", subdir);
 	if (r == 0 || inode.type != SQFS_TYPE_DIR)
-		return error_mend(err, error_set(err, EINVAL, "the image has no directory %s (subdir=)",
-						 subdir),
-				  "unsquashfs -l shows what it has");
+		return error_mend(
+			err,
+			error_set(err, EINVAL, "the image has no directory %s (subdir=)", subdir),
+			"unsquashfs -l shows what it has");
 	return 0;
 }
 

@@ -1,7 +1,8 @@
 /*
- * The planner is asked again whenever the world says no: a tier that is not here, a reservation that
- * is not granted, a tier that turned out full while an archive of unknown size went in. Each time the
- * entry of that tier gets the number that is known now, so the loop ends: a tier is refused once.
+ * The planner is asked again whenever the world says no: a tier that is not here, a reservation
+ * that is not granted, a tier that turned out full while an archive of unknown size went in. Each
+ * time the entry of that tier gets the number that is known now, so the loop ends: a tier is
+ * refused once.
  */
 #include "daemon/worker/stage.h"
 
@@ -81,7 +82,8 @@ static int prepare(struct stage *s, struct error *err)
 	return 0;
 }
 
-/* A mount that can't be made, where nobody asked for one: the image is unpacked, the same directory. */
+/* A mount that can't be made, where nobody asked for one: the image is unpacked, the same
+ * directory. */
 static bool learn_mount(struct stage *s, int r, const struct error *err)
 {
 	const struct dataset *ds = s->ctx->ds;
@@ -255,8 +257,8 @@ static int publish(struct stage *s, struct error *err)
 	return target_publish(s->ctx, s->target, err);
 }
 
-/* onfail=source: the data where it is, in the same shape. The failure (NULL: another worker's) becomes
- * a warning. What had to have a checksum is not shown without. */
+/* onfail=source: the data where it is, in the same shape. The failure (NULL: another worker's)
+ * becomes a warning. What had to have a checksum is not shown without. */
 static int fall_back_to_source(struct stage *s, const struct error *why, struct error *err)
 {
 	int r;
@@ -278,8 +280,7 @@ static int fall_back_to_source(struct stage *s, const struct error *why, struct 
 static bool may_fall_back(const struct stage *s)
 {
 	return s->ctx->ds->onfail == DATASET_ONFAIL_SOURCE && s->src &&
-	       s->ctx->ds->verify != DATASET_VERIFY_SHA256 &&
-	       !ctx_is_cancelled(s->ctx) &&
+	       s->ctx->ds->verify != DATASET_VERIFY_SHA256 && !ctx_is_cancelled(s->ctx) &&
 	       (s->plan.method == DATASET_METHOD_COPY || s->plan.method == DATASET_METHOD_LINK);
 }
 

@@ -1,7 +1,7 @@
 /*
- * Names too long for a header and pax records are members of their own kind that bring bytes along and
- * make no file. A size in pax records (more than 8 GiB) is not looked at: the chain breaks there, and
- * what was counted so far is the sample.
+ * Names too long for a header and pax records are members of their own kind that bring bytes along
+ * and make no file. A size in pax records (more than 8 GiB) is not looked at: the chain breaks
+ * there, and what was counted so far is the sample.
  */
 #include "daemon/worker/tar-sample.h"
 
@@ -90,5 +90,6 @@ uint64_t tar_sample_estimate(const struct tar_sample *s, uint64_t size)
 		return s->charge;
 	if (s->next == 0 || s->next > size)
 		return size; /* no tar, or cut off: what its headers claim is not there */
-	return s->charge + (uint64_t)((double)s->charge / (double)s->next * (double)(size - s->next));
+	return s->charge +
+	       (uint64_t)((double)s->charge / (double)s->next * (double)(size - s->next));
 }

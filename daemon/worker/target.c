@@ -1,7 +1,7 @@
 /*
- * renameat2(RENAME_NOREPLACE) is what makes "appears whole or not at all" true and keeps a name that
- * somebody else took. File systems that don't know the flag (some network file systems of the shared
- * tier) get a look before a plain rename: the directory is the job's own.
+ * renameat2(RENAME_NOREPLACE) is what makes "appears whole or not at all" true and keeps a name
+ * that somebody else took. File systems that don't know the flag (some network file systems of the
+ * shared tier) get a look before a plain rename: the directory is the job's own.
  */
 #include "daemon/worker/target.h"
 

@@ -1,8 +1,8 @@
 /*
- * Every directory of the tree is in a table, by path. A directory that is not in the table is made by
- * mkdirat(), and if something stands there already, it is a file or a link of the archive's, and that
- * is an error: so no link is ever stepped through, without looking at each component again for each
- * file. Directories never go away: a file does not replace one.
+ * Every directory of the tree is in a table, by path. A directory that is not in the table is made
+ * by mkdirat(), and if something stands there already, it is a file or a link of the archive's, and
+ * that is an error: so no link is ever stepped through, without looking at each component again for
+ * each file. Directories never go away: a file does not replace one.
  *
  * Some of the entries have their directory open; the last TREE_MAX_OPEN stay so.
  */
@@ -27,7 +27,7 @@
 struct dir {
 	struct dir *next; /* in its bucket */
 	uint32_t hash;
-	int fd;           /* -1: not open now */
+	int fd; /* -1: not open now */
 	bool has_meta, pinned;
 	struct tree_meta meta;
 	char path[];
@@ -191,8 +191,10 @@ static int make_dir(struct tree *t, int parent, const char *name, const char *pa
 	if (mkdirat(parent, name, 0700) == 0)
 		return 0;
 	if (errno == EEXIST)
-		return error_set(err, EEXIST, "%.*s is a file or a link in the archive, and a "
-				 "directory in another place of it", (int)n, path);
+		return error_set(err, EEXIST,
+				 "%.*s is a file or a link in the archive, and a "
+				 "directory in another place of it",
+				 (int)n, path);
 	return error_errno(err, errno, "make directory %.*s", (int)n, path);
 }
 
@@ -255,11 +257,14 @@ static int get_place(struct tree *t, const char *path, int *fdp, const char **ba
 		     struct error *err)
 {
 	if (!*path)
-		return error_set(err, EINVAL, "a member that is no directory stands for the top of the "
+		return error_set(err, EINVAL,
+				 "a member that is no directory stands for the top of the "
 				 "archive");
 	if (find_dir(t, path, strlen(path)))
-		return error_set(err, EISDIR, "%s is a directory in the archive, and something else in "
-				 "another place of it", path);
+		return error_set(err, EISDIR,
+				 "%s is a directory in the archive, and something else in "
+				 "another place of it",
+				 path);
 	return get_parent(t, path, strlen(path), true, fdp, basep, err);
 }
 
@@ -310,8 +315,10 @@ static int link_to(struct tree *t, int dirfd, const char *base, const char *path
 		/* its fd has to outlive the look-up of the other one */
 		r = get_dir(t, to, (size_t)(slash - to), false, &pinned, err);
 		if (r == -ENOENT)
-			return error_set(err, ENOENT, "%s is a hard link to %s, which is not in the "
-					 "archive before it", path, to);
+			return error_set(err, ENOENT,
+					 "%s is a hard link to %s, which is not in the "
+					 "archive before it",
+					 path, to);
 		if (r < 0)
 			return r;
 	}
@@ -320,8 +327,10 @@ static int link_to(struct tree *t, int dirfd, const char *base, const char *path
 	if (linkat(to_fd, to_base, dirfd, base, 0) == 0)
 		return 0;
 	if (errno == ENOENT)
-		return error_set(err, ENOENT, "%s is a hard link to %s, which is not in the archive "
-				 "before it, or was not selected", path, to);
+		return error_set(err, ENOENT,
+				 "%s is a hard link to %s, which is not in the archive "
+				 "before it, or was not selected",
+				 path, to);
 	return errno == EEXIST ? -EEXIST : error_errno(err, errno, "link %s to %s", path, to);
 }
 
@@ -358,8 +367,9 @@ int tree_add_hardlink(struct tree *t, const char *path, const char *to, struct e
 int tree_add_file(struct tree *t, const char *path, const struct tree_meta *meta, uint64_t size,
 		  bool sparse, int *fdp, struct error *err)
 {
-	uint64_t rounded = size > UINT64_MAX - TREE_PAGE ? size
-							 : (size + TREE_PAGE - 1) / TREE_PAGE * TREE_PAGE;
+	uint64_t rounded = size > UINT64_MAX - TREE_PAGE
+				   ? size
+				   : (size + TREE_PAGE - 1) / TREE_PAGE * TREE_PAGE;
 	_cleanup_(fd_closep) int fd = -1;
 	const char *base;
 	int dirfd, r;

@@ -1,6 +1,7 @@
 /*
- * Two kinds of work: a directory (open, read names) and a batch of up to BATCH names of one directory
- * (look at each, hand it to ops). The type that readdir gives saves looking at directories twice.
+ * Two kinds of work: a directory (open, read names) and a batch of up to BATCH names of one
+ * directory (look at each, hand it to ops). The type that readdir gives saves looking at
+ * directories twice.
  *
  * A file system where a look takes longer than SLOW_US gets more threads, up to SLOW_THREADS: they
  * wait for the server and use no CPU; more than that gained nothing.
@@ -159,8 +160,8 @@ static struct walk_dir *dir_new(struct walk_dir *parent, const char *name, int f
 	return dir;
 }
 
-/* Bind mounts have their parent's device: the kernel says it itself (5.8); before, the device has to
- * do. dir->fd is behind the mount, if there is one. */
+/* Bind mounts have their parent's device: the kernel says it itself (5.8); before, the device has
+ * to do. dir->fd is behind the mount, if there is one. */
 static bool is_mount_point(const struct walk_dir *dir)
 {
 	struct statx sx;
@@ -357,7 +358,8 @@ static int push_dir(struct walk *w, struct walk_dir *parent, const char *name, s
 
 	walk_path(parent, name, path);
 	if (parent->depth + 1 > WALK_MAX_DEPTH) {
-		error_set(err, ELOOP, "%.200s… is deeper than %d directories", path, WALK_MAX_DEPTH);
+		error_set(err, ELOOP, "%.200s… is deeper than %d directories", path,
+			  WALK_MAX_DEPTH);
 		return error_mend(err, -ELOOP, "stage what is below, or pack it (stagectl pack)");
 	}
 	if (w->filter && filter_prunes(w->filter, path))

@@ -3,8 +3,9 @@
  *
  *   file ─ thread that reads ─ decompressor ─ thread that reads ahead ─ tar reader ─ tree
  *
- * so that reading, decompressing and writing overlap. The source is read to its last byte also where
- * the archive ends before: for the checksum, and because what is behind the end has to be nothing.
+ * so that reading, decompressing and writing overlap. The source is read to its last byte also
+ * where the archive ends before: for the checksum, and because what is behind the end has to be
+ * nothing.
  *
  * With `nested` a member that is an archive itself becomes a directory named like it without its
  * suffix, streamed through the same code. Without, the first such member is remembered for a hint.
@@ -40,7 +41,7 @@ struct extract {
 	struct ctx *ctx;
 	struct filter *filter;
 	struct tree *tree;
-	uint64_t n_archives;  /* members that are archives and stay so */
+	uint64_t n_archives; /* members that are archives and stay so */
 	char first_archive[MEMBER_PATH_SIZE];
 };
 
@@ -48,7 +49,7 @@ struct extract {
 struct level {
 	struct extract *x;
 	struct decode *decode;
-	const char *prefix;   /* directory it goes to, "" for the outermost */
+	const char *prefix; /* directory it goes to, "" for the outermost */
 	unsigned depth;
 	uint64_t n_members;
 };
@@ -262,7 +263,8 @@ static void remember_archive(struct extract *x, const char *path)
 		strcpy(x->first_archive, path);
 }
 
-/* taken: fits include= and exclude=; if not, it may still be an archive with something that does. */
+/* taken: fits include= and exclude=; if not, it may still be an archive with something that does.
+ */
 static int extract_file(struct level *l, const char *path, const struct member *m, bool taken,
 			struct error *err)
 {
@@ -319,8 +321,7 @@ static int extract_symlink(struct level *l, const char *path, const struct membe
 }
 
 /* A directory that only comes along with what is selected below it is made when that comes. */
-static int extract_dir(struct level *l, const char *path, const struct member *m,
-		       struct error *err)
+static int extract_dir(struct level *l, const char *path, const struct member *m, struct error *err)
 {
 	const struct filter *f = l->x->filter;
 	struct tree_meta meta = get_meta(m);
@@ -344,8 +345,8 @@ static int extract_member(struct level *l, const struct member *m, struct error 
 	if (m->type == MEMBER_DIR)
 		return extract_dir(l, path, m, err);
 	taken = filter_takes(l->x->filter, path);
-	if (!taken && (m->type != MEMBER_FILE || !l->x->ctx->ds->nested ||
-		       filter_prunes(l->x->filter, path)))
+	if (!taken &&
+	    (m->type != MEMBER_FILE || !l->x->ctx->ds->nested || filter_prunes(l->x->filter, path)))
 		return 0;
 	switch (m->type) {
 	case MEMBER_FILE:
@@ -377,7 +378,8 @@ static int extract_members(struct level *l, struct error *err)
 		return r;
 	if (l->n_members == 0) {
 		error_set(err, EINVAL, "the archive is empty");
-		return error_mend(err, -EINVAL, "put files into it, or method=copy stages it as it is");
+		return error_mend(err, -EINVAL,
+				  "put files into it, or method=copy stages it as it is");
 	}
 	return decode_finish(l->decode, err);
 }
@@ -506,11 +508,14 @@ static void report(struct extract *x)
 
 	tree_get_counts(x->tree, &counts);
 	if (counts.replaced)
-		ctx_warn(x->ctx, "%llu names come more than once in the archive, the last ones count",
+		ctx_warn(x->ctx,
+			 "%llu names come more than once in the archive, the last ones count",
 			 (unsigned long long)counts.replaced);
 	if (x->n_archives && !x->ctx->ds->nested)
-		ctx_warn(x->ctx, "%llu members are archives themselves (%.200s); the option nested "
-			 "extracts them too", (unsigned long long)x->n_archives, x->first_archive);
+		ctx_warn(x->ctx,
+			 "%llu members are archives themselves (%.200s); the option nested "
+			 "extracts them too",
+			 (unsigned long long)x->n_archives, x->first_archive);
 }
 
 /* What is wrong with the archive itself is mended by making it again. */
