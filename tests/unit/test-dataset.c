@@ -128,6 +128,7 @@ static const struct {
 	{ "/p/x::include=*.a,/p/*.b", NULL, "x data" },
 	{ "/p/x::include=*.a,y.tar", NULL, "x y" },
 	{ "/p/x::max=18446744073709551615", NULL, "x" },
+	{ "2012.tar::verify=sha256:AB", "2012.tar::verify=sha256:ab", "d_2012" },
 	{ "2012.tar::verify=sha256:" HEX, "2012.tar::verify=sha256:"
 	  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "d_2012" },
 
@@ -276,7 +277,7 @@ static const struct {
 	{ "/p/x::subdir=..", "\"..\"", "top of the source" },
 	{ "/p/x::subdir=", "subdir is empty", "subdir=PATH" },
 	{ "/p/x::verify=md5:00", "md5:00", "sha256:DIGEST" },
-	{ "2012.tar::verify=sha256:AB", "2 digits", "sha256sum" },
+	{ "2012.tar::verify=sha256:", "0 digits", "sha256sum" },
 	{ "/p/x::verify=sha256:" HEX "0", "65 digits", "sha256sum" },
 	{ "/p/x::verify=sha256:" HEX32 "0123456789abcdef0123456789abcdeg", "hex digit", "sha256sum" },
 	{ "/p/x:shm:strip=1:nested", "\"1:nested\"", "number" },
