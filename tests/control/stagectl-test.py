@@ -55,6 +55,15 @@ def wait_for(condition, timeout=20, what="condition"):
     raise AssertionError(f"{what}: not within {timeout} s")
 
 
+def is_dead(pid):
+    """All of it is gone, files and locks too; a zombie may be left."""
+    try:
+        with open(f"/proc/{pid}/stat") as f:
+            return f.read().rsplit(")", 1)[1].split()[0] in "ZX"
+    except FileNotFoundError:
+        return True
+
+
 def answer(*messages):
     return lambda request: iter(messages)
 
@@ -632,7 +641,8 @@ class Running(unittest.TestCase):
         for pid in p.pid, minder, daemon, *command:
             os.kill(pid, signal.SIGKILL)
         p.communicate()
-        wait_for(lambda: not self.daemons(), what="the end of stagingd")
+        # a dying process has lost its program before it loses its locks
+        wait_for(lambda: all(map(is_dead, (minder, daemon))), what="the end of both")
         self.assertEqual(len(self.left()), 1)
         self.assertEqual(self.run_("-q", self.item(), "--", "true").returncode, 0)
         self.assertEqual(self.left(), set())
