@@ -110,6 +110,11 @@ static ssize_t gunzip_next(struct stream *s, const void **datap, struct error *e
 	return (ssize_t)(sizeof(g->out) - g->z.avail_out);
 }
 
+static void gunzip_stop(struct stream *s)
+{
+	stream_stop(((struct gunzip *)s)->in);
+}
+
 static void gunzip_close(struct stream *s)
 {
 	struct gunzip *g = (struct gunzip *)s;
@@ -121,7 +126,9 @@ static void gunzip_close(struct stream *s)
 
 int gunzip_new(struct stream **sp, struct stream *in, struct error *err)
 {
-	static const struct stream_ops ops = { gunzip_next, gunzip_close };
+	static const struct stream_ops ops = { .next = gunzip_next,
+					       .stop = gunzip_stop,
+					       .close = gunzip_close };
 	struct gunzip *g = calloc(1, sizeof(*g));
 
 	if (!g || inflateInit2(&g->z, GUNZIP_WINDOW) != Z_OK) {

@@ -10,8 +10,8 @@
 struct error;
 struct stream;
 
-/* in is consumed on success. The stream's -ENODATA: cut off; -EBADMSG: damaged. Zeros behind the last member
- * (padding) are passed over, anything else is an error. */
+/* in is consumed on success. The stream's -ENODATA: cut off; -EBADMSG: damaged. Zeros behind the
+ * last member (padding) are passed over, anything else is an error. */
 int gunzip_new(struct stream **sp, struct stream *in, struct error *err);
 
 /* How many bytes the first size bytes of a gzip file unpack to, as far as they do and at most about
