@@ -1,0 +1,38 @@
+/*
+ * slow-ops: a tree as a FUSE file system that only reads, each request at its pace.
+ *
+ * The session's user data is a struct slow_view.
+ */
+#pragma once
+
+#include <fuse_lowlevel.h>
+
+#include "tests/bench/slow-nodes.h"
+#include "tests/bench/slow-pace.h"
+
+enum { SLOW_MAX_READ = 1 << 20 };
+
+/* What the kernel keeps of a file's pages. */
+enum slow_cache {
+	SLOW_CACHE_NONE, /* nothing, no read-ahead: a request for each read(2) */
+	SLOW_CACHE_OPEN, /* until the file is opened again */
+	SLOW_CACHE_KEEP, /* for ever */
+};
+
+struct slow_buffer;
+
+struct slow_view {
+	int root; /* directory that is shown */
+	struct slow_nodes nodes;
+	struct slow_pace pace;
+	double dir_timeout, file_timeout; /* s that the kernel may know names and attributes for */
+	enum slow_cache cache;
+	pthread_mutex_t lock;
+	struct slow_buffer *buffers; /* free ones */
+};
+
+/* Everything but root, times and cache, which the caller sets. 0 or -errno. */
+int slow_view_init(struct slow_view *v);
+void slow_view_deinit(struct slow_view *v);
+
+extern const struct fuse_lowlevel_ops slow_ops;
