@@ -1,0 +1,197 @@
+#!/usr/bin/env python3
+"""Keeps what the benchmarks measured, and makes tables and plots of it.
+
+	benchreport.py merge DIR PROGRAM QUICK <LINES    puts a program's lines into DIR/performance.json
+	benchreport.py render DIR                        DIR/performance.json -> performance.md, *.svg
+
+In performance.md what stands between the lines `<!-- measured -->` and `<!-- end -->` is replaced; the rest
+is written by hand.
+"""
+import datetime
+import json
+import os
+import statistics
+import sys
+
+import benchmachine
+import benchplot
+
+BEGIN, END = "<!-- measured -->", "<!-- end -->"
+OURS = "stage-data"
+TITLES = {
+    "archives": "Archives into memory", "compressed": "Compressed archives into memory",
+    "images": "Images", "copies": "Trees and files from local disk into memory",
+}
+median = statistics.median
+
+
+def load(out):
+    try:
+        with open(out + "/performance.json") as f:
+            return json.load(f)
+    except FileNotFoundError:
+        return {}
+
+
+def merge(out, program, quick, lines, machine=None):
+    """Results of another machine are no longer worth anything."""
+    machine = machine or benchmachine.describe()
+    all_ = load(out)
+    if all_.get("machine") != machine["machine"]:
+        all_ = {}
+    rows = [json.loads(line) for line in lines if line.strip()]
+    all_.update(machine)
+    all_.setdefault("programs", {})[program] = {
+        "date": datetime.date.today().isoformat(), "quick": bool(quick), "lines": rows}
+    with open(out + "/performance.json.tmp", "w") as f:
+        f.write(to_text(all_))
+    os.rename(out + "/performance.json.tmp", out + "/performance.json")
+
+
+def to_text(all_):
+    """JSON with one line a row, so that changes can be read."""
+    text = json.dumps({**all_, "programs": None}, indent=1)
+    programs = ",\n".join(
+        f'  {json.dumps(name)}: {{"date": {json.dumps(p["date"])}, "quick": {json.dumps(p["quick"])}, '
+        '"lines": [\n' + ",\n".join("   " + json.dumps(row) for row in p["lines"]) + "\n  ]}"
+        for name, p in sorted(all_["programs"].items()))
+    return text.replace('"programs": null', '"programs": {\n' + programs + "\n }") + "\n"
+
+
+def rows_of(all_, key):
+    return [row for _, p in sorted(all_.get("programs", {}).items()) for row in p["lines"] if key in row]
+
+
+def number(x):
+    return f"{x:,.0f}" if abs(x) >= 100 else f"{x:.3g}"
+
+
+def spread(values, unit):
+    """median [least–most] unit"""
+    if not values:
+        return "–"
+    text = number(median(values))
+    if len(values) > 1:
+        text += f" [{number(min(values))}–{number(max(values))}]"
+    return f"{text} {unit}"
+
+
+def ratio_of(row):
+    if row.get("failed") or not row.get("ours") or not row.get("theirs"):
+        return None
+    return median(row["theirs"]) / median(row["ours"])
+
+
+def verdict(row):
+    """What was wanted, and whether it was met."""
+    if row.get("failed"):
+        return "failed"
+    if row.get("limit") is not None:
+        met = median(row["ours"]) <= row["limit"]
+        return f"≤ {number(row['limit'])} {row['unit']}: " + ("met" if met else "**missed**")
+    if row.get("target") is not None:
+        return f"≥ {number(row['target'])}×: " + (
+            "met" if ratio_of(row) >= row["target"] else "**missed**")
+    return ""
+
+
+def table(name, rows):
+    out = [f"### {TITLES.get(name, name[:1].upper() + name[1:])}", "",
+           f"| | {OURS} | peer | | ratio | target |", "|---|---|---|---|---|---|"]
+    notes = []
+    last = None
+    for row in rows:
+        what, ours = row["row"], spread(row.get("ours"), row["unit"])
+        if row.get("note") and row["note"] not in notes:
+            notes.append(row["note"])
+        if row.get("note"):
+            what += f" ({notes.index(row['note']) + 1})"
+        ratio = ratio_of(row)
+        if what == last:
+            what = ours = ""
+        else:
+            last = what
+        out.append(f"| {what} | {ours} | {row.get('peer', '')} | "
+                   f"{spread(row['theirs'], row['unit']) if row.get('theirs') else ''} | "
+                   f"{f'{number(ratio)}×' if ratio else ''} | {verdict(row)} |")
+    out += [""] + [f"({i + 1}) {note}  " for i, note in enumerate(notes)]
+    failures = {row["failed"]: row["row"] for row in rows if row.get("failed")}
+    out += [f"Failed: {row}: {why}  " for why, row in failures.items()]
+    return "\n".join(out).rstrip() + "\n"
+
+
+def curve_table(name, points):
+    """A line for each x: ours and each peer's of each series."""
+    columns, cells = [], {}
+    for p in points:
+        series = p.get("series", "")
+        for who, values in ((OURS, p.get("ours")), (p.get("peer"), p.get("theirs"))):
+            if who and values:
+                key = f"{series}: {who}" if series else who
+                if key not in columns:
+                    columns.append(key)
+                cells[p["x"], key] = number(median(values))
+    unit = points[0]["unit"]
+    out = [f"| {points[0].get('xlabel', name)} | " + " | ".join(f"{c}, {unit}" for c in columns) + " |",
+           "|---" * (len(columns) + 1) + "|"]
+    for x in sorted({p["x"] for p in points}):
+        out.append(f"| {x:,} | " + " | ".join(cells.get((x, c), "–") for c in columns) + " |")
+    notes = dict.fromkeys(p["note"] for p in points if p.get("note"))
+    return "\n".join(out + [""] + list(notes)).rstrip() + "\n"
+
+
+def grouped(rows, key):
+    groups = {}
+    for row in rows:
+        groups.setdefault(row[key], []).append(row)
+    return groups
+
+
+def measured(all_, plots):
+    out = [benchmachine.to_text(all_), ""]
+    dates = sorted({p["date"] for p in all_["programs"].values()})
+    out += [f"Measured {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "") + ". Medians "
+            "[least–most]; the ratio is the peer's median over ours.", ""]
+    if any(p["quick"] for p in all_["programs"].values()):
+        out += ["**A quick run**: less data, fewer runs; start-up weighs more than it does in full.", ""]
+    if "ratios" in plots:
+        out += ["![ratios](performance-ratios.svg)", ""]
+    order = list(TITLES)
+    for name, rows in sorted(grouped(rows_of(all_, "table"), "table").items(),
+                             key=lambda g: order.index(g[0]) if g[0] in order else len(order)):
+        out += [table(name, rows)]
+    curves = grouped(rows_of(all_, "curve"), "curve")
+    if curves:
+        out += ["### Curves", ""]
+        if "curves" in plots:
+            out += ["![curves](performance-curves.svg)", ""]
+    for name, points in curves.items():
+        out += [curve_table(name, points)]
+    return "\n".join(out).rstrip() + "\n"
+
+
+def render(out):
+    all_ = load(out)
+    if not all_:
+        sys.exit(f"nothing measured yet: no {out}/performance.json")
+    plots = benchplot.draw(out, rows_of(all_, "table"), grouped(rows_of(all_, "curve"), "curve"))
+    path = out + "/performance.md"
+    text = open(path).read() if os.path.exists(path) else f"# Performance\n\n{BEGIN}\n{END}\n"
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    with open(path, "w") as f:
+        f.write(f"{before}{BEGIN}\n\n{measured(all_, plots)}\n{END}{after}")
+
+
+def main():
+    match sys.argv[1:]:
+        case ["merge", out, program, quick]:
+            merge(out, program, int(quick), sys.stdin)
+        case ["render", out]:
+            render(out)
+        case _:
+            sys.exit(__doc__)
+
+
+if __name__ == "__main__":
+    main()
