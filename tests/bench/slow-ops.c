@@ -77,9 +77,9 @@ static void return_buffer(struct slow_view *v, struct slow_buffer *b)
 	pthread_mutex_unlock(&v->lock);
 }
 
-static double get_timeout(const struct slow_view *v, const struct stat *st)
+static double get_attr_timeout(const struct slow_view *v, const struct stat *st)
 {
-	return S_ISDIR(st->st_mode) ? v->dir_timeout : v->file_timeout;
+	return S_ISDIR(st->st_mode) ? v->dir_timeout : v->attr_timeout;
 }
 
 static void op_init(void *userdata, struct fuse_conn_info *conn)
@@ -112,7 +112,8 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 		return;
 	}
 	e.ino = (uintptr_t)node;
-	e.attr_timeout = e.entry_timeout = get_timeout(v, &e.attr);
+	e.entry_timeout = S_ISDIR(e.attr.st_mode) ? v->dir_timeout : v->name_timeout;
+	e.attr_timeout = get_attr_timeout(v, &e.attr);
 	if (fuse_reply_entry(req, &e) < 0)
 		slow_nodes_forget(&v->nodes, node, 1); /* interrupted: the kernel has not heard */
 }
@@ -145,7 +146,7 @@ static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 	if (!p || fstatat(v->root, p, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		fuse_reply_err(req, p ? errno : ENAMETOOLONG);
 	else
-		fuse_reply_attr(req, &st, get_timeout(v, &st));
+		fuse_reply_attr(req, &st, get_attr_timeout(v, &st));
 }
 
 static void op_readlink(fuse_req_t req, fuse_ino_t id)

@@ -25,7 +25,8 @@ struct slow_view {
 	int root; /* directory that is shown */
 	struct slow_nodes nodes;
 	struct slow_pace pace;
-	double dir_timeout, file_timeout; /* s that the kernel may know names and attributes for */
+	/* s that the kernel may know them for */
+	double dir_timeout, name_timeout, attr_timeout;
 	enum slow_cache cache;
 	pthread_mutex_t lock;
 	struct slow_buffer *buffers; /* free ones */

@@ -48,7 +48,17 @@ struct server {
 
 static struct server server;
 
-enum { META_MS, READ_MS, STREAM_MBPS, TOTAL_MBPS, DIR_TIMEOUT, FILE_TIMEOUT, THREADS, CACHE };
+enum {
+	META_MS,
+	READ_MS,
+	STREAM_MBPS,
+	TOTAL_MBPS,
+	DIR_TIMEOUT,
+	NAME_TIMEOUT,
+	ATTR_TIMEOUT,
+	THREADS,
+	CACHE
+};
 
 /* clang-format off */
 static const struct { const char *name, *value, *help; double preset, max; } options[] = {
@@ -57,7 +67,8 @@ static const struct { const char *name, *value, *help; double preset, max; } opt
 	[STREAM_MBPS]  = { "stream-mbps", "N", "10^6 bytes a second that a thread gets from an open file; 0: no limit", 0, 1e6 },
 	[TOTAL_MBPS]   = { "total-mbps", "N", "that all get together", 0, 1e6 },
 	[DIR_TIMEOUT]  = { "dir-timeout", "S", "the kernel may know a directory's name and attributes for so long", 1, 1e6 },
-	[FILE_TIMEOUT] = { "file-timeout", "S", "a file's", 0, 1e6 },
+	[NAME_TIMEOUT] = { "name-timeout", "S", "a file's name", 0, 1e6 },
+	[ATTR_TIMEOUT] = { "attr-timeout", "S", "a file's attributes, which come with its name", 1, 1e6 },
 	[THREADS]      = { "threads", "N", "requests in flight", DEFAULT_THREADS, MAX_THREADS },
 	[CACHE]        = { "cache", "open|none|keep", "pages are kept until the file is opened again, never (and no read-ahead), for ever", 0, 0 },
 };
@@ -125,7 +136,8 @@ static void set_up(struct server *s)
 {
 	s->n_threads = (unsigned)s->numbers[THREADS];
 	s->view.dir_timeout = s->numbers[DIR_TIMEOUT];
-	s->view.file_timeout = s->numbers[FILE_TIMEOUT];
+	s->view.name_timeout = s->numbers[NAME_TIMEOUT];
+	s->view.attr_timeout = s->numbers[ATTR_TIMEOUT];
 	s->view.pace.meta_ns = (int64_t)(s->numbers[META_MS] * 1e6);
 	s->view.pace.read_ns = (int64_t)(s->numbers[READ_MS] * 1e6);
 	s->view.pace.stream_rate = s->numbers[STREAM_MBPS] * 1e6;
