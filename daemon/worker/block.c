@@ -51,8 +51,13 @@ static void give_back(struct block_pool *p, struct block *b)
 	bool last;
 
 	pthread_mutex_lock(&p->lock);
-	b->next = p->free;
-	p->free = b;
+	if (p->n_made > p->max) {
+		p->n_made--;
+		destroy(b);
+	} else {
+		b->next = p->free;
+		p->free = b;
+	}
 	p->n_out--;
 	last = p->freed && p->n_out == 0;
 	pthread_cond_signal(&p->changed);
@@ -83,6 +88,21 @@ int block_pool_new(struct block_pool **pp, size_t n_blocks, size_t block_size)
 	pthread_cond_init(&p->changed, NULL);
 	*pp = p;
 	return 0;
+}
+
+void block_pool_set_max(struct block_pool *p, size_t n_blocks)
+{
+	struct block *b;
+
+	pthread_mutex_lock(&p->lock);
+	p->max = n_blocks;
+	while (p->n_made > p->max && (b = p->free)) {
+		p->free = b->next;
+		p->n_made--;
+		destroy(b);
+	}
+	pthread_cond_broadcast(&p->changed);
+	pthread_mutex_unlock(&p->lock);
 }
 
 void block_pool_stop(struct block_pool *p)
@@ -132,7 +152,7 @@ int block_pool_take(struct block_pool *p, struct block **bp)
 	int r = 0;
 
 	pthread_mutex_lock(&p->lock);
-	while (!p->stopped && !p->free && p->n_made == p->max)
+	while (!p->stopped && !p->free && p->n_made >= p->max)
 		pthread_cond_wait(&p->changed, &p->lock);
 	if (p->stopped) {
 		r = -ECANCELED;

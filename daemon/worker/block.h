@@ -35,6 +35,8 @@ DEFINE_FREEP(struct block, block_put)
 
 /* n_blocks of block_size bytes each, made when they are first taken. */
 int block_pool_new(struct block_pool **pp, size_t n_blocks, size_t block_size);
+/* Another number of blocks; those that are too many go when they are put. */
+void block_pool_set_max(struct block_pool *p, size_t n_blocks);
 /* Ends all waiting, from any thread: from now on nothing is to be had. */
 void block_pool_stop(struct block_pool *p);
 /* Stops it. Blocks that are still held stay good, the last of them takes the pool along. */

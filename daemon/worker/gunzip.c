@@ -1,100 +1,66 @@
 /*
  * libarchive reads gzip without looking at its checksum: a flipped bit in a picture would be staged
- * as it is. zlib looks.
+ * as it is. inflate.h looks.
  */
 #include "daemon/worker/gunzip.h"
 
 #include <errno.h>
 #include <stdbool.h>
-#include <stdlib.h>
-
-#include <zlib.h>
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "daemon/worker/feed.h"
+#include "daemon/worker/inflate.h"
 #include "daemon/worker/stream.h"
 
-#define GUNZIP_OUT_SIZE (1u << 20)
-#define GUNZIP_WINDOW (15 + 16) /* the largest, and a gzip header */
+#define GUNZIP_COUNT_SIZE (64u << 10)
 
 struct gunzip {
 	struct stream stream;
-	struct stream *in;
-	z_stream z;
+	struct feed feed;
+	struct inflate *inflate;
 	bool in_member; /* the end of the one that has begun has not come */
-	bool in_padding;
-	unsigned char out[GUNZIP_OUT_SIZE];
 };
-
-/* More to inflate. 1, 0 at the end of in, -errno. */
-static int refill(struct gunzip *g, struct error *err)
-{
-	const void *data;
-	ssize_t n;
-
-	if (g->z.avail_in > 0)
-		return 1;
-	n = stream_next(g->in, &data, err);
-	if (n <= 0)
-		return (int)n;
-	g->z.next_in = (unsigned char *)data; /* zlib does not write there */
-	g->z.avail_in = (uInt)n;
-	return 1;
-}
 
 /* Between members: 1 if another begins, 0 at the end. */
 static int next_member(struct gunzip *g, struct error *err)
 {
-	int r;
+	int r = feed_fill(&g->feed, err);
 
-	while ((r = refill(g, err)) > 0) {
-		if (*g->z.next_in == 0) {
-			g->in_padding = true;
-			g->z.next_in++;
-			g->z.avail_in--;
-			continue;
-		}
-		if (g->in_padding || *g->z.next_in != 0x1f)
-			return error_set(err, EBADMSG, "rubbish behind the gzip data");
-		if (inflateReset(&g->z) != Z_OK)
-			return error_set(err, ENOMEM, "out of memory");
-		g->in_member = true;
-		return 1;
-	}
+	if (r <= 0)
+		return r;
+	if (*g->feed.data != 0x1f)
+		return feed_finish(&g->feed, "gzip", err);
+	inflate_reset(g->inflate);
+	g->in_member = true;
+	return 1;
+}
+
+/* 1: goes on, 0: the member is complete, -errno. */
+static int inflate_some(struct gunzip *g, struct block *b, struct error *err)
+{
+	struct inflate_io io = { .out = b->buf + b->size, .out_size = b->capacity - b->size };
+	int more = feed_fill(&g->feed, err), r;
+
+	if (more < 0)
+		return more;
+	io.in = g->feed.data;
+	io.in_size = g->feed.size;
+	r = inflate_run(g->inflate, &io, err);
+	g->feed.data = io.in;
+	g->feed.size = io.in_size;
+	/* at the end of the input there may be something left inside */
+	if (r > 0 && !more && b->size == b->capacity - io.out_size)
+		return error_set(err, ENODATA, "gzip data without its end");
+	b->size = b->capacity - io.out_size;
 	return r;
 }
 
-/* Fills out. 1: goes on, 0: the member is complete, -errno. */
-static int inflate_some(struct gunzip *g, struct error *err)
+static int fill(struct gunzip *g, struct block *b, struct error *err)
 {
-	int r = refill(g, err);
-
-	if (r < 0)
-		return r;
-	if (r == 0)
-		return error_set(err, ENODATA, "gzip data without its end");
-	switch (inflate(&g->z, Z_NO_FLUSH)) {
-	case Z_OK:
-	case Z_BUF_ERROR: /* no progress: more input is needed */
-		return 1;
-	case Z_STREAM_END:
-		g->in_member = false;
-		return 0;
-	case Z_MEM_ERROR:
-		return error_set(err, ENOMEM, "out of memory");
-	default:
-		return error_set(err, EBADMSG, "gzip: %s", g->z.msg ? g->z.msg : "bad data");
-	}
-}
-
-static ssize_t gunzip_next(struct stream *s, const void **datap, struct error *err)
-{
-	struct gunzip *g = (struct gunzip *)s;
 	int r;
 
-	g->z.next_out = g->out;
-	g->z.avail_out = sizeof(g->out);
-	while (g->z.avail_out > 0) {
+	while (b->size < b->capacity) {
 		if (!g->in_member) {
 			r = next_member(g, err);
 			if (r < 0)
@@ -102,41 +68,68 @@ static ssize_t gunzip_next(struct stream *s, const void **datap, struct error *e
 			if (r == 0)
 				break;
 		}
-		r = inflate_some(g, err);
+		r = inflate_some(g, b, err);
 		if (r < 0)
 			return r;
+		g->in_member = r > 0;
 	}
-	*datap = g->out;
-	return (ssize_t)(sizeof(g->out) - g->z.avail_out);
+	return b->size > 0;
+}
+
+static int gunzip_next_block(struct stream *s, struct block **bp, struct error *err)
+{
+	struct gunzip *g = (struct gunzip *)s;
+	struct block *b;
+	int r = stream_take_block(s, &b, err);
+
+	if (r < 0)
+		return r;
+	r = fill(g, b, err);
+	if (r > 0)
+		*bp = b;
+	else
+		block_put(b);
+	return r;
 }
 
 static void gunzip_stop(struct stream *s)
 {
-	stream_stop(((struct gunzip *)s)->in);
+	stream_stop(((struct gunzip *)s)->feed.in);
+}
+
+static void gunzip_free(struct gunzip *g)
+{
+	if (g)
+		inflate_free(g->inflate);
+	free(g);
 }
 
 static void gunzip_close(struct stream *s)
 {
 	struct gunzip *g = (struct gunzip *)s;
 
-	inflateEnd(&g->z);
-	stream_close(g->in);
-	free(g);
+	stream_close(g->feed.in);
+	gunzip_free(g);
 }
 
 int gunzip_new(struct stream **sp, struct stream *in, struct error *err)
 {
-	static const struct stream_ops ops = { .next = gunzip_next,
-					       .stop = gunzip_stop,
-					       .close = gunzip_close };
+	static const struct stream_ops ops = {
+		.next_block = gunzip_next_block,
+		.stop = gunzip_stop,
+		.close = gunzip_close,
+	};
 	struct gunzip *g = calloc(1, sizeof(*g));
+	struct block_pool *pool;
 
-	if (!g || inflateInit2(&g->z, GUNZIP_WINDOW) != Z_OK) {
-		free(g);
+	if (!g || inflate_new(&g->inflate) < 0 ||
+	    block_pool_new(&pool, STREAM_UNPACKED_BLOCKS, BLOCK_SIZE) < 0) {
+		gunzip_free(g);
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	g->stream.ops = &ops;
-	g->in = in;
+	g->stream.pool = pool;
+	g->feed.in = in;
 	g->in_member = true;
 	*sp = &g->stream;
 	return 0;
@@ -144,21 +137,24 @@ int gunzip_new(struct stream **sp, struct stream *in, struct error *err)
 
 uint64_t gunzip_count(const void *data, size_t size, uint64_t max, uint64_t *usedp)
 {
-	z_stream z = { .next_in = (unsigned char *)data, .avail_in = (uInt)size };
-	_cleanup_(freep) unsigned char *out = malloc(GUNZIP_OUT_SIZE);
+	_cleanup_(freep) unsigned char *out = malloc(GUNZIP_COUNT_SIZE);
+	_cleanup_(inflate_freep) struct inflate *inflate = NULL;
+	struct inflate_io io = { .in = data, .in_size = size };
 	uint64_t sum = 0;
-	int r = Z_OK;
+	size_t made = 1;
+	int r = 1;
 
 	*usedp = 0;
-	if (!out || inflateInit2(&z, GUNZIP_WINDOW) != Z_OK)
+	if (!out || inflate_new(&inflate) < 0)
 		return 0;
-	while (r == Z_OK && sum < max) {
-		z.next_out = out;
-		z.avail_out = GUNZIP_OUT_SIZE;
-		r = inflate(&z, Z_NO_FLUSH);
-		sum += GUNZIP_OUT_SIZE - z.avail_out;
+	/* what is left inside when the input is used up comes with the next call */
+	while (r == 1 && sum < max && (io.in_size > 0 || made > 0)) {
+		io.out = out;
+		io.out_size = GUNZIP_COUNT_SIZE;
+		r = inflate_run(inflate, &io, NULL);
+		made = GUNZIP_COUNT_SIZE - io.out_size;
+		sum += made;
 	}
-	*usedp = size - z.avail_in;
-	inflateEnd(&z);
+	*usedp = size - io.in_size;
 	return sum;
 }

@@ -13,7 +13,6 @@ struct file_stream {
 	struct stream stream;
 	struct ctx *ctx;
 	struct hash *hash;
-	struct block_pool *pool;
 	int fd;
 	uint64_t offset;
 };
@@ -44,9 +43,9 @@ static int file_next_block(struct stream *s, struct block **bp, struct error *er
 	r = f->ctx ? ctx_check(f->ctx, err) : 0;
 	if (r < 0)
 		return r;
-	r = block_pool_take(f->pool, &b);
+	r = stream_take_block(s, &b, err);
 	if (r < 0)
-		return error_errno(err, -r, "read the source");
+		return r;
 	r = fill(f, b, err);
 	if (r <= 0)
 		return r;
@@ -58,17 +57,9 @@ static int file_next_block(struct stream *s, struct block **bp, struct error *er
 	return 1;
 }
 
-static void file_stop(struct stream *s)
-{
-	block_pool_stop(((struct file_stream *)s)->pool);
-}
-
 static void file_close(struct stream *s)
 {
-	struct file_stream *f = (struct file_stream *)s;
-
-	block_pool_free(f->pool);
-	free(f);
+	free(s);
 }
 
 int stream_new_file(struct stream **sp, struct ctx *ctx, int fd, struct hash *hash,
@@ -76,16 +67,17 @@ int stream_new_file(struct stream **sp, struct ctx *ctx, int fd, struct hash *ha
 {
 	static const struct stream_ops ops = {
 		.next_block = file_next_block,
-		.stop = file_stop,
 		.close = file_close,
 	};
 	struct file_stream *f = calloc(1, sizeof(*f));
+	struct block_pool *pool;
 
-	if (!f || block_pool_new(&f->pool, 24, BLOCK_SIZE) < 0) {
+	if (!f || block_pool_new(&pool, STREAM_READ_BLOCKS, BLOCK_SIZE) < 0) {
 		free(f);
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	f->stream.ops = &ops;
+	f->stream.pool = pool;
 	f->ctx = ctx;
 	f->fd = fd;
 	f->hash = hash;

@@ -60,6 +60,15 @@ static int copy_to_block(struct stream *s, struct block *b, struct error *err)
 	return r < 0 ? r : b->size > 0;
 }
 
+int stream_take_block(struct stream *s, struct block **bp, struct error *err)
+{
+	int r = block_pool_take(atomic_load(&s->pool), bp);
+
+	if (r == -ECANCELED)
+		return error_set(err, ECANCELED, "stopped");
+	return r < 0 ? error_set(err, -r, "out of memory") : 0;
+}
+
 int stream_next_block(struct stream *s, struct block **bp, struct error *err)
 {
 	struct block *b;
@@ -68,10 +77,11 @@ int stream_next_block(struct stream *s, struct block **bp, struct error *err)
 	if (s->ops->next_block)
 		return s->ops->next_block(s, bp, err);
 	r = ensure_pool(s);
-	if (r == 0)
-		r = block_pool_take(atomic_load(&s->pool), &b);
 	if (r < 0)
-		return error_errno(err, -r, "read");
+		return error_set(err, ENOMEM, "out of memory");
+	r = stream_take_block(s, &b, err);
+	if (r < 0)
+		return r;
 	r = copy_to_block(s, b, err);
 	if (r > 0)
 		*bp = b;
@@ -108,11 +118,14 @@ void stream_stop(struct stream *s)
 
 void stream_close(struct stream *s)
 {
+	struct block_pool *pool;
+
 	if (!s)
 		return;
+	pool = atomic_load(&s->pool);
 	block_put(s->lent);
-	block_pool_free(atomic_load(&s->pool));
-	s->ops->close(s);
+	s->ops->close(s); /* joins threads, which may use the pool */
+	block_pool_free(pool);
 }
 
 int stream_drain(struct stream *s, struct error *err)

@@ -26,15 +26,18 @@ struct stream_ops {
 	ssize_t (*next)(struct stream *s, const void **datap, struct error *err);
 	void (*close)(struct stream *s);
 	int (*next_block)(struct stream *s, struct block **bp, struct error *err);
-	/* Ends the waiting of next() and next_block(), from another thread; may be NULL. */
+	/* Ends the waiting of next() and next_block() for others than pool, from another thread;
+	 * may be NULL. */
 	void (*stop)(struct stream *s);
 };
 
 struct stream {
 	const struct stream_ops *ops;
+	/* Where its blocks come from: set when it is made, or by stream.c; stopped and freed there.
+	 */
+	_Atomic(struct block_pool *) pool;
 	/* stream.c's */
 	struct block *lent; /* by stream_next() */
-	_Atomic(struct block_pool *) pool;
 	atomic_bool stopped;
 	const unsigned char *rest; /* of what next() lent, not yet in a block */
 	size_t rest_size;
@@ -53,6 +56,8 @@ ssize_t stream_next(struct stream *s, const void **datap, struct error *err);
 #define STREAM_ALIGN 4096
 #define STREAM_MIN_BLOCKS 4
 #define STREAM_MAY_HOLD 2
+#define STREAM_READ_BLOCKS 16	  /* of a file */
+#define STREAM_UNPACKED_BLOCKS 16 /* of a decompressor */
 int stream_next_block(struct stream *s, struct block **bp, struct error *err);
 
 /* From any thread: whoever waits in s, or is going to, gets -ECANCELED. */
@@ -76,6 +81,13 @@ int stream_new_memory(struct stream **sp, const void *data, size_t size, size_t 
 
 /* A thread that reads `in` ahead and passes its blocks on. in is consumed on success. */
 int stream_new_ahead(struct stream **sp, struct stream *in, struct error *err);
+
+/* in, whose blocks may have any size, in blocks as stream_next_block() promises. in is consumed on
+ * success. */
+int stream_new_aligned(struct stream **sp, struct stream *in, struct error *err);
+
+/* For next_block(): an empty block of the stream's pool. 0, -ECANCELED, -ENOMEM. */
+int stream_take_block(struct stream *s, struct block **bp, struct error *err);
 
 /* Reads to the end. */
 int stream_drain(struct stream *s, struct error *err);

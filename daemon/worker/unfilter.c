@@ -10,6 +10,8 @@
 #include "daemon/worker/decode.h"
 #include "daemon/worker/gunzip.h"
 #include "daemon/worker/stream.h"
+#include "daemon/worker/unlz4.h"
+#include "daemon/worker/unzstd.h"
 
 /* Between the source and libarchive: remembers how much there was, and where the last byte was that
  * is not zero. */
@@ -142,10 +144,13 @@ static int checked_new(struct stream **sp, struct stream *in, struct error *err)
 
 int unfilter_new(struct stream **sp, struct stream *in, enum facts_filter filter, struct error *err)
 {
-	switch (filter) {
-	case FILTER_GZIP:
-		return gunzip_new(sp, in, err);
-	default:
-		return checked_new(sp, in, err);
-	}
+	int r = -ENOTSUP;
+
+	if (filter == FILTER_GZIP)
+		r = gunzip_new(sp, in, err);
+	else if (filter == FILTER_ZSTD)
+		r = unzstd_new(sp, in, err);
+	else if (filter == FILTER_LZ4)
+		r = unlz4_new(sp, in, err);
+	return r == -ENOTSUP ? checked_new(sp, in, err) : r;
 }
