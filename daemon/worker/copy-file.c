@@ -1,6 +1,6 @@
 /*
  * copy_file_range() and sendfile() between a network or disk file system and a tmpfs fail or are no
- * faster than reading and writing, so there is one way. Buffers of small files are on the stack.
+ * faster than reading and writing, so there is one way.
  */
 #include "daemon/worker/copy-file.h"
 
@@ -8,6 +8,7 @@
 #include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -16,8 +17,6 @@
 #include "daemon/worker/hash.h"
 
 #define COPY_PAGE 4096
-#define COPY_SMALL_SIZE (128u << 10)
-#define COPY_READ_SIZE (1u << 20) /* 256 KiB and 8 MiB: 4 to 9 % slower, near noise */
 #define COPY_TRUNCATE_FROM (1 << 20)
 
 bool copy_file_is_sparse(const struct stat *st)
@@ -66,30 +65,62 @@ static int write_at(int fd, const char *p, size_t size, uint64_t offset, struct 
 	return 0;
 }
 
-static int copy_extent(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, char *buf,
-		       size_t buf_size, struct hash *hash, struct error *err)
+int copy_file_write(int out, const char *buf, size_t size, struct error *err)
+{
+	return write_at(out, buf, size, 0, err);
+}
+
+static uint64_t now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* What all parts of a file's copying share. */
+struct piece {
+	struct ctx *ctx;
+	int in, out;
+	char *buf; /* of COPY_BUFFER_SIZE */
+	struct hash *hash;
+	uint64_t read_us;
+};
+
+static ssize_t read_at(struct piece *p, size_t size, uint64_t offset)
+{
+	uint64_t before = now_us();
+	ssize_t n;
+
+	do
+		n = pread(p->in, p->buf, size < COPY_BUFFER_SIZE ? size : COPY_BUFFER_SIZE,
+			  (off_t)offset);
+	while (n < 0 && errno == EINTR);
+	p->read_us += now_us() - before;
+	return n;
+}
+
+static int copy_extent(struct piece *p, uint64_t from, uint64_t to, struct error *err)
 {
 	ssize_t n;
 	int r;
 
 	while (from < to) {
-		r = ctx_check(ctx, err);
+		r = ctx_check(p->ctx, err);
 		if (r < 0)
 			return r;
-		n = pread(in, buf, to - from < buf_size ? to - from : buf_size, (off_t)from);
-		if (n < 0 && errno == EINTR)
-			continue;
+		n = read_at(p, to - from, from);
 		if (n < 0)
 			return error_errno(err, errno, "read");
 		if (n == 0)
 			return error_set(err, ESTALE, "became shorter while it was read");
-		if (hash)
-			hash_add(hash, buf, (size_t)n);
-		r = write_at(out, buf, (size_t)n, from, err);
+		if (p->hash)
+			hash_add(p->hash, p->buf, (size_t)n);
+		r = write_at(p->out, p->buf, (size_t)n, from, err);
 		if (r < 0)
 			return r;
 		from += (uint64_t)n;
-		ctx_add_progress(ctx, (uint64_t)n, 0);
+		ctx_add_progress(p->ctx, (uint64_t)n, 0);
 	}
 	return 0;
 }
@@ -114,14 +145,13 @@ static bool next_extent(int in, uint64_t *fromp, uint64_t to, uint64_t *endp)
 	return true;
 }
 
-static int copy_sparse(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, char *buf,
-		       size_t buf_size, struct error *err)
+static int copy_sparse(struct piece *p, uint64_t from, uint64_t to, struct error *err)
 {
 	uint64_t end;
 	int r;
 
-	while (from < to && next_extent(in, &from, to, &end)) {
-		r = copy_extent(ctx, in, out, from, end, buf, buf_size, NULL, err);
+	while (from < to && next_extent(p->in, &from, to, &end)) {
+		r = copy_extent(p, from, end, err);
 		if (r < 0)
 			return r;
 		from = end;
@@ -129,22 +159,32 @@ static int copy_sparse(struct ctx *ctx, int in, int out, uint64_t from, uint64_t
 	return 0;
 }
 
+int copy_file_part(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
+		   char *buf, uint64_t *read_usp, struct error *err)
+{
+	struct piece p = { .ctx = ctx, .in = in, .out = out, .buf = buf };
+	int r;
+
+	r = sparse ? copy_sparse(&p, from, to, err) : copy_extent(&p, from, to, err);
+	*read_usp = p.read_us;
+	return r;
+}
+
 int copy_file_range_data(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
 			 struct hash *hash, struct error *err)
 {
-	_cleanup_(freep) char *big = NULL;
-	char small[COPY_SMALL_SIZE], *buf = small;
-	size_t size = sizeof(small);
+	_cleanup_(freep) char *buf = malloc(COPY_BUFFER_SIZE);
+	struct piece p = { .ctx = ctx, .in = in, .out = out, .buf = buf, .hash = hash };
 
-	if (to - from > sizeof(small)) {
-		size = to - from < COPY_READ_SIZE ? to - from : COPY_READ_SIZE;
-		buf = big = malloc(size);
-		if (!big)
-			return error_set(err, ENOMEM, "out of memory");
-	}
-	if (sparse && !hash)
-		return copy_sparse(ctx, in, out, from, to, buf, size, err);
-	return copy_extent(ctx, in, out, from, to, buf, size, hash, err);
+	if (!buf)
+		return error_set(err, ENOMEM, "out of memory");
+	return sparse && !hash ? copy_sparse(&p, from, to, err) : copy_extent(&p, from, to, err);
+}
+
+bool copy_file_is_same(const struct stat *a, const struct stat *b)
+{
+	return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&
+	       a->st_mtim.tv_nsec == b->st_mtim.tv_nsec;
 }
 
 int copy_file_finish(int in, int out, const struct stat *st, struct error *err)
@@ -154,8 +194,7 @@ int copy_file_finish(int in, int out, const struct stat *st, struct error *err)
 
 	if (fstat(in, &now) < 0)
 		return error_errno(err, errno, "look at it again");
-	if (now.st_size != st->st_size || now.st_mtim.tv_sec != st->st_mtim.tv_sec ||
-	    now.st_mtim.tv_nsec != st->st_mtim.tv_nsec)
+	if (!copy_file_is_same(&now, st))
 		return error_set(err, ESTALE, "changed while it was copied");
 	if (futimens(out, times) < 0)
 		return error_errno(err, errno, "set its time");

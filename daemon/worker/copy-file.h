@@ -1,10 +1,11 @@
 /*
- * copy-file: the bytes of one file, as they are: holes stay holes, the size is there before the first
- * byte, and what changes under our hands is noticed.
+ * copy-file: the bytes of one file, as they are: holes stay holes, the size is there before the
+ * first byte, and what changes under our hands is noticed.
  */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
 
@@ -12,7 +13,8 @@ struct ctx;
 struct error;
 struct hash;
 
-#define COPY_RANGE_SIZE (64ULL << 20) /* of a big file, given to one thread */
+/* A buffer of this size stays in a CPU's own cache. */
+#define COPY_BUFFER_SIZE (512u << 10)
 
 /* What it will take in memory, for charging. */
 uint64_t copy_file_charge(const struct stat *st);
@@ -21,12 +23,21 @@ uint64_t copy_file_charge(const struct stat *st);
 int copy_file_create(int dirfd, const char *name, const struct stat *st, int *fdp,
 		     struct error *err);
 
-/* Bytes [from, to) of in to out. hash: from 0 on, in order, holes as zeros (NULL: none). -ESTALE: in is
- * shorter than it said. */
+/* Bytes [from, to) of in to out. hash: from 0 on, in order, holes as zeros (NULL: none). -ESTALE:
+ * in is shorter than it said. */
 int copy_file_range_data(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
 			 struct hash *hash, struct error *err);
+
+/* The same without a hash. buf: of COPY_BUFFER_SIZE. *read_usp: how long reading took. */
+int copy_file_part(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
+		   char *buf, uint64_t *read_usp, struct error *err);
+
+/* A small file that is in buf already. */
+int copy_file_write(int out, const char *buf, size_t size, struct error *err);
 
 /* Is in still as st says? Then out gets its times. */
 int copy_file_finish(int in, int out, const struct stat *st, struct error *err);
 
 bool copy_file_is_sparse(const struct stat *st);
+/* The same size and time of its content? */
+bool copy_file_is_same(const struct stat *a, const struct stat *b);

@@ -81,6 +81,8 @@ static void read_policy(struct ctx *ctx, const struct kv *t)
 		.cache_size = kv_get_u64(t, "cachesize", 64 << 20),
 		.threads = threads > 0 && threads <= 256 ? (uint32_t)threads : default_threads(),
 		.threads_given = threads > 0,
+		.max_readers = (uint32_t)kv_get_u64(t, "maxreaders", 0),
+		.max_rate = kv_get_u64(t, "maxrate", 0),
 		.stall_ms = ds->stall_ms ? ds->stall_ms : kv_get_u64(t, "stall", 0),
 		.n_nodes = (uint32_t)kv_get_u64(t, "nodes", 1),
 		.node_index = (uint32_t)kv_get_u64(t, "nodeindex", 0),

@@ -23,6 +23,8 @@ struct policy {
 	uint64_t cache_size;      /* of an image server */
 	uint32_t threads;         /* already decided: at least 1 */
 	bool threads_given;       /* by user or site: don't grow */
+	uint32_t max_readers;     /* operations on the source at once, 0: as many as help */
+	uint64_t max_rate;        /* bytes a second read from it, 0: no limit */
 	uint64_t stall_ms;        /* 0: none */
 	uint32_t n_nodes, node_index;
 };

@@ -16,6 +16,7 @@
 #include "common/error.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/rules.h"
+#include "daemon/worker/walk-kept.h"
 
 static int refuse_type(const char *path, mode_t mode, struct error *err)
 {
@@ -151,6 +152,7 @@ void source_close(struct source *src)
 	for (size_t i = 0; i < src->n_taken; i++)
 		free(src->taken[i]);
 	free(src->taken);
+	walk_kept_free(src->kept);
 	rules_free(src->rules);
 	free(src->path);
 	free(src->real);

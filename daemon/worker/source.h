@@ -18,6 +18,7 @@
 
 struct ctx;
 struct error;
+struct walk_kept;
 
 struct source_member {
 	char *path;       /* absolute, as expanded */
@@ -38,6 +39,9 @@ struct source {
 	char **taken;                  /* DIR with shard=: sorted relative paths of the files that
 					* are this node's, found by probe; NULL: all */
 	size_t n_taken;
+
+	struct walk_kept *kept;        /* DIR: what probe saw of it, for the copy; NULL: nothing */
+	size_t n_readers;              /* how many operations at once helped then; 0: not known */
 
 	char **rules;                  /* patterns that a resolved path has to fit, ends with NULL */
 };

@@ -1,63 +1,27 @@
 /*
- * Two kinds of work: a directory (open, read names) and a batch of up to BATCH names of one
- * directory (look at each, hand it to ops). The type that readdir gives saves looking at
- * directories twice.
+ * A walk, its directories and its end; walk-read.c reads them.
  *
- * A file system where a look takes longer than SLOW_US gets more threads, up to SLOW_THREADS: they
- * wait for the server and use no CPU; more than that gained nothing.
+ * A file system where operations take longer than SLOW_US gets more threads, step by step
+ * (copy-pace.h): they wait for the server and use no CPU.
  */
 #include "daemon/worker/walk.h"
 
-#include <dirent.h>
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
-#include <unistd.h>
 
-#include "common/error.h"
+#include "common/fd.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/filter.h"
+#include "daemon/worker/walk-internal.h"
+#include "daemon/worker/walk-kept.h"
 
-#define BATCH 64
 #define SLOW_US 150
-#define SLOW_MIN_SAMPLES 32
-#define SLOW_THREADS 32
+#define MEASURE_ONE_OF 8
 
-struct walk {
-	struct ctx *ctx;
-	const struct filter *filter;
-	const struct walk_ops *ops;
-	void *arg;
-	struct workq *q;
-	atomic_bool over, grown;
-	_Atomic uint64_t look_us, n_looks;
-	pthread_mutex_t lock;
-	struct error error;
-};
-
-struct dir_work {
-	struct work work;
-	struct walk_dir *parent; /* referenced; NULL: dir is a root */
-	struct walk_dir *dir;
-	char name[];
-};
-
-struct batch_work {
-	struct work work;
-	struct walk_dir *dir; /* referenced */
-	size_t n, size;
-	char *names[BATCH];
-};
-
-static const struct error *out_of_memory(struct error *err)
+int walk_out_of_memory(struct error *err)
 {
-	error_set(err, ENOMEM, "out of memory");
-	return err;
+	return error_set(err, ENOMEM, "out of memory");
 }
 
 int walk_new(struct walk **wp, struct ctx *ctx, const struct filter *filter,
@@ -67,13 +31,14 @@ int walk_new(struct walk **wp, struct ctx *ctx, const struct filter *filter,
 
 	if (!w || workq_new(&w->q, w) < 0) {
 		free(w);
-		return error_set(err, ENOMEM, "out of memory");
+		return walk_out_of_memory(err);
 	}
 	w->ctx = ctx;
 	w->filter = filter;
 	w->ops = ops;
 	w->arg = arg;
 	pthread_mutex_init(&w->lock, NULL);
+	copy_pace_init(&w->pace, 1, 0, SLOW_US);
 	*wp = w;
 	return 0;
 }
@@ -83,8 +48,21 @@ void walk_free(struct walk *w)
 	if (!w)
 		return;
 	workq_free(w->q);
+	copy_pace_deinit(&w->pace);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
+}
+
+void walk_set_keeping(struct walk *w, struct walk_kept *kept)
+{
+	w->kept = kept;
+	w->keeping = true;
+}
+
+void walk_set_kept(struct walk *w, struct walk_kept *kept)
+{
+	w->kept = kept;
+	w->keeping = false;
 }
 
 void walk_stop(struct walk *w)
@@ -118,6 +96,17 @@ char *walk_path(const struct walk_dir *dir, const char *name, char buf[static WA
 	return buf;
 }
 
+int walk_report_unreadable(struct walk *w, const char *path, int errnum, struct error *err)
+{
+	if (errnum == ENOENT)
+		return error_set(err, ESTALE, "%s vanished while the directory was read", path);
+	if (errnum != EACCES && errnum != EPERM)
+		return error_errno(err, errnum, "open %s", path);
+	return w->ops->unreadable ? w->ops->unreadable(w, path, errnum, w->arg, err) : 0;
+}
+
+/* ---- directories ---- */
+
 struct walk_dir *walk_dir_get(struct walk_dir *dir)
 {
 	atomic_fetch_add(&dir->n_refs, 1);
@@ -131,6 +120,8 @@ void walk_dir_put(struct walk *w, struct walk_dir *dir)
 
 		if (w->ops->leave)
 			w->ops->leave(w, dir, w->arg);
+		if (w->keeping && !walk_is_over(w))
+			walk_kept_complete(dir->kept);
 		fd_closep(&dir->fd);
 		free(dir->path);
 		free(dir);
@@ -138,8 +129,7 @@ void walk_dir_put(struct walk *w, struct walk_dir *dir)
 	}
 }
 
-/* fd is consumed. The caller's reference of parent goes over to the new one. */
-static struct walk_dir *dir_new(struct walk_dir *parent, const char *name, int fd)
+struct walk_dir *walk_dir_new(struct walk_dir *parent, const char *name, int fd)
 {
 	struct walk_dir *dir = calloc(1, sizeof(*dir));
 	char path[WALK_PATH_SIZE];
@@ -160,218 +150,58 @@ static struct walk_dir *dir_new(struct walk_dir *parent, const char *name, int f
 	return dir;
 }
 
-/* Bind mounts have their parent's device: the kernel says it itself (5.8); before, the device has
- * to do. dir->fd is behind the mount, if there is one. */
-static bool is_mount_point(const struct walk_dir *dir)
-{
-	struct statx sx;
+/* ---- how many at once ---- */
 
-	if (statx(dir->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &sx) == 0 &&
-	    (sx.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT))
-		return sx.stx_attributes & STATX_ATTR_MOUNT_ROOT;
-	return dir->st.st_dev != dir->parent->st.st_dev;
+bool walk_should_measure(struct walk *w)
+{
+	static _Thread_local unsigned n;
+
+	return atomic_load_explicit(&w->slow, memory_order_relaxed) || n++ % MEASURE_ONE_OF == 0;
 }
 
-static int report_unreadable(struct walk *w, const char *path, int errnum, struct error *err)
+void walk_note_wait(struct walk *w, uint64_t us)
 {
-	if (errnum == ENOENT)
-		return error_set(err, ESTALE, "%s vanished while the directory was read", path);
-	if (errnum != EACCES && errnum != EPERM)
-		return error_errno(err, errnum, "open %s", path);
-	return w->ops->unreadable ? w->ops->unreadable(w, path, errnum, w->arg, err) : 0;
+	size_t n = copy_pace_note(&w->pace, us);
+
+	if (n == 0)
+		return;
+	atomic_store(&w->slow, true);
+	workq_grow(w->q, n);
 }
 
-static void batch_free(struct walk *w, struct batch_work *b)
+size_t walk_get_threads(struct walk *w)
 {
-	for (size_t i = 0; i < b->n; i++)
-		free(b->names[i]);
-	walk_dir_put(w, b->dir);
-	free(b);
+	return copy_pace_get(&w->pace);
 }
 
-static int push_dir(struct walk *w, struct walk_dir *parent, const char *name, struct error *err);
-
-/* Counts how long a look takes and brings help where that is long. */
-static void measure_look(struct walk *w, const struct timespec *a, const struct timespec *b)
+size_t walk_get_max_threads(const struct walk *w)
 {
-	int64_t us = (b->tv_sec - a->tv_sec) * 1000000 + (b->tv_nsec - a->tv_nsec) / 1000;
-	uint64_t n, sum;
-
-	sum = atomic_fetch_add(&w->look_us, us > 0 ? (uint64_t)us : 0);
-	n = atomic_fetch_add(&w->n_looks, 1) + 1;
-	if (n >= SLOW_MIN_SAMPLES && sum / n > SLOW_US && w->ctx && !w->ctx->policy.threads_given &&
-	    !atomic_exchange(&w->grown, true))
-		workq_grow(w->q, SLOW_THREADS);
+	return w->pace.max;
 }
 
-static bool is_left_out(const struct walk *w, const struct walk_dir *dir, const char *name)
+/* As many as may be: those whom user or site have named, no more; others as MaxReaders says. */
+static void set_pace(struct walk *w, size_t n_threads)
 {
-	char path[WALK_PATH_SIZE];
+	const struct policy *p = w->ctx ? &w->ctx->policy : NULL;
+	size_t start = p ? p->threads : 1, max = p ? p->max_readers : 1;
 
-	return w->filter && !filter_takes(w->filter, walk_path(dir, name, path));
+	if (p && p->threads_given && (max == 0 || max > start))
+		max = start;
+	copy_pace_deinit(&w->pace);
+	copy_pace_init(&w->pace, n_threads > start ? n_threads : start, max, SLOW_US);
+	if (n_threads > start)
+		atomic_store(&w->slow, true);
 }
 
-static int do_entry(struct walk *w, struct walk_dir *dir, const char *name, struct error *err)
+int walk_run(struct walk *w, size_t n_threads, struct error *err)
 {
-	char path[WALK_PATH_SIZE];
-	struct timespec before, after;
-	struct stat st;
-
-	clock_gettime(CLOCK_MONOTONIC, &before);
-	if (fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
-		return report_unreadable(w, walk_path(dir, name, path), errno, err);
-	clock_gettime(CLOCK_MONOTONIC, &after);
-	measure_look(w, &before, &after);
-	if (S_ISDIR(st.st_mode))
-		return push_dir(w, dir, name, err);
-	if (is_left_out(w, dir, name))
-		return 0;
-	return w->ops->entry ? w->ops->entry(w, dir, name, &st, w->arg, err) : 0;
-}
-
-static void run_batch(struct work *work, void *arg)
-{
-	struct batch_work *b = (struct batch_work *)work;
-	struct error err = ERROR_INIT;
-	struct walk *w = arg;
-
-	for (size_t i = 0; i < b->n && !walk_is_over(w); i++) {
-		if (do_entry(w, b->dir, b->names[i], &err) < 0)
-			walk_fail(w, &err);
-	}
-	batch_free(w, b);
-}
-
-static int batch_add(struct walk *w, struct batch_work **bp, struct walk_dir *dir, const char *name)
-{
-	struct batch_work *b = *bp;
-
-	if (!b) {
-		b = *bp = calloc(1, sizeof(*b));
-		if (!b)
-			return -ENOMEM;
-		b->work.run = run_batch;
-		b->dir = walk_dir_get(dir);
-	}
-	b->names[b->n] = strdup(name);
-	if (!b->names[b->n])
-		return -ENOMEM;
-	if (++b->n == BATCH) {
-		walk_push(w, &b->work);
-		*bp = NULL;
-	}
-	return 0;
-}
-
-static int read_names(struct walk *w, struct walk_dir *dir, DIR *d, struct batch_work **bp,
-		      struct error *err)
-{
-	struct dirent *e;
-	int r = 0;
-
-	while (r == 0 && !walk_is_over(w)) {
-		errno = 0;
-		e = readdir(d);
-		if (!e)
-			return errno ? error_errno(err, errno, "read %s", dir->path) : 0;
-		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
-			continue;
-		if (e->d_type == DT_DIR)
-			r = push_dir(w, dir, e->d_name, err);
-		else if (e->d_type != DT_UNKNOWN && is_left_out(w, dir, e->d_name))
-			continue; /* without a look at it */
-		else if (batch_add(w, bp, dir, e->d_name) < 0)
-			r = out_of_memory(err)->code;
-	}
-	return r;
-}
-
-static int read_dir(struct walk *w, struct walk_dir *dir, struct error *err)
-{
-	_cleanup_(dir_closep) DIR *d = NULL;
-	struct batch_work *b = NULL;
-	int fd, r;
-
-	fd = openat(dir->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return report_unreadable(w, dir->path, errno, err);
-	d = fdopendir(fd);
-	if (!d) {
-		close(fd);
-		return out_of_memory(err)->code;
-	}
-	r = read_names(w, dir, d, &b, err);
-	if (b && r == 0)
-		walk_push(w, &b->work);
-	else if (b)
-		batch_free(w, b);
-	return r;
-}
-
-/* 0 with *dirp NULL: left out. The reference of parent goes to *dirp, else stays. */
-static int open_dir(struct walk *w, struct walk_dir *parent, const char *name,
-		    struct walk_dir **dirp, struct error *err)
-{
-	char path[WALK_PATH_SIZE];
-	int fd;
-
-	fd = openat(parent->fd, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return report_unreadable(w, walk_path(parent, name, path), errno, err);
-	*dirp = dir_new(parent, name, fd);
-	return *dirp ? 0 : out_of_memory(err)->code;
-}
-
-static int enter_dir(struct walk *w, struct walk_dir *dir, struct error *err)
-{
-	int r = w->ops->enter ? w->ops->enter(w, dir, w->arg, err) : 0;
-
-	if (r < 0)
-		return r;
-	if (dir->parent && is_mount_point(dir))
-		return w->ops->mount_point ? w->ops->mount_point(w, dir, w->arg, err) : 0;
-	return read_dir(w, dir, err);
-}
-
-static void run_dir(struct work *work, void *arg)
-{
-	struct dir_work *d = (struct dir_work *)work;
-	struct walk_dir *dir = d->dir;
-	struct error err = ERROR_INIT;
-	struct walk *w = arg;
-	int r = 0;
-
-	if (!dir && !walk_is_over(w))
-		r = open_dir(w, d->parent, d->name, &dir, &err);
-	if (r == 0 && dir && !walk_is_over(w))
-		r = enter_dir(w, dir, &err);
-	if (r < 0)
-		walk_fail(w, &err);
-	walk_dir_put(w, dir ? dir : d->parent);
-	free(d);
-}
-
-static int push_dir(struct walk *w, struct walk_dir *parent, const char *name, struct error *err)
-{
-	char path[WALK_PATH_SIZE];
-	struct dir_work *d;
-
-	walk_path(parent, name, path);
-	if (parent->depth + 1 > WALK_MAX_DEPTH) {
-		error_set(err, ELOOP, "%.200s… is deeper than %d directories", path,
-			  WALK_MAX_DEPTH);
-		return error_mend(err, -ELOOP, "stage what is below, or pack it (stagectl pack)");
-	}
-	if (w->filter && filter_prunes(w->filter, path))
-		return 0;
-	d = calloc(1, sizeof(*d) + strlen(name) + 1);
-	if (!d)
-		return out_of_memory(err)->code;
-	d->work.run = run_dir;
-	d->parent = walk_dir_get(parent);
-	strcpy(d->name, name);
-	walk_push(w, &d->work);
-	return 0;
+	set_pace(w, n_threads);
+	workq_run(w->q, copy_pace_get(&w->pace));
+	if (w->ctx && ctx_is_cancelled(w->ctx))
+		return ctx_check(w->ctx, err);
+	if (w->error.code && err)
+		*err = w->error;
+	return w->error.code;
 }
 
 int walk_add_root(struct walk *w, int fd, const char *path, struct error *err)
@@ -380,24 +210,16 @@ int walk_add_root(struct walk *w, int fd, const char *path, struct error *err)
 
 	if (!d) {
 		close(fd);
-		return out_of_memory(err)->code;
+		return walk_out_of_memory(err);
 	}
-	d->work.run = run_dir;
-	d->dir = dir_new(NULL, path, fd);
+	d->work.run = walk_run_dir;
+	d->dir = walk_dir_new(NULL, path, fd);
 	if (!d->dir) {
 		free(d);
-		return out_of_memory(err)->code;
+		return walk_out_of_memory(err);
 	}
+	if (w->kept && !*path)
+		d->kept = walk_kept_get_root(w->kept);
 	walk_push(w, &d->work);
 	return 0;
-}
-
-int walk_run(struct walk *w, struct error *err)
-{
-	workq_run(w->q, w->ctx ? w->ctx->policy.threads : 1);
-	if (w->ctx && ctx_is_cancelled(w->ctx))
-		return ctx_check(w->ctx, err);
-	if (w->error.code && err)
-		*err = w->error;
-	return w->error.code;
 }

@@ -3,13 +3,15 @@
  * metadata is paid in parallel. Used to count and to copy.
  *
  * Links are never followed and mount points not crossed. A directory's fd stays open as long as
- * something beneath it is not done; WALK_MAX_DEPTH bounds that.
+ * something beneath it is not done; WALK_MAX_DEPTH bounds that. What is found is worked on before
+ * more is read: a directory of any size is never held.
  */
 #pragma once
 
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 #include "daemon/worker/workq.h"
@@ -18,6 +20,8 @@ struct ctx;
 struct error;
 struct filter;
 struct walk;
+struct walk_kept;
+struct walk_kept_dir;
 
 #define WALK_MAX_DEPTH 256
 
@@ -28,6 +32,7 @@ struct walk_dir {
 	int fd;
 	struct stat st;
 	unsigned depth;
+	struct walk_kept_dir *kept;
 	_Atomic unsigned n_refs; /* the walk's own: see walk_dir_get() */
 	void *user;
 };
@@ -35,7 +40,8 @@ struct walk_dir {
 struct walk_ops {
 	/* A directory, before what is in it. May be called for several directories at once. */
 	int (*enter)(struct walk *w, struct walk_dir *dir, void *arg, struct error *err);
-	/* Anything that is not a directory. */
+	/* Anything that is not a directory. With what an earlier walk kept st is as old as that, and
+	 * has only what walk_kept_next() says. */
 	int (*entry)(struct walk *w, struct walk_dir *dir, const char *name, const struct stat *st,
 		     void *arg, struct error *err);
 	/* All below is done. Called also after a failure, and then for directories that enter() was
@@ -54,12 +60,25 @@ int walk_new(struct walk **wp, struct ctx *ctx, const struct filter *filter,
 void walk_free(struct walk *w);
 DEFINE_FREEP(struct walk, walk_free)
 
+/* Before the root "" is added: keep what is seen in it, or use what a walk with the same filter has
+ * kept. Lent for the walk's life. */
+void walk_set_keeping(struct walk *w, struct walk_kept *kept);
+void walk_set_kept(struct walk *w, struct walk_kept *kept);
+
 /* A root: an open directory (consumed, also on failure), called path in what ops get. */
 int walk_add_root(struct walk *w, int fd, const char *path, struct error *err);
 
-/* Walks with as many threads as policy says, and more where metadata is slow. The first failure,
- * -ECANCELED, or 0 (also after walk_stop()). */
-int walk_run(struct walk *w, struct error *err);
+/* Walks with n_threads (0: as many as policy says), and more where operations take long. The first
+ * failure, -ECANCELED, or 0 (also after walk_stop()). */
+int walk_run(struct walk *w, size_t n_threads, struct error *err);
+/* How many there are; how many there may be. */
+size_t walk_get_threads(struct walk *w);
+size_t walk_get_max_threads(const struct walk *w);
+
+/* An operation of an op on the source took us: counts like the walk's own. */
+void walk_note_wait(struct walk *w, uint64_t us);
+/* Is it worth measuring? Always while operations take long, else now and then. Any thread. */
+bool walk_should_measure(struct walk *w);
 
 /* Comes to an end soon, without a failure. */
 void walk_stop(struct walk *w);

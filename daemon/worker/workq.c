@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <pthread.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 
 #define WORKQ_MAX_THREADS 256
@@ -11,10 +12,12 @@ struct workq {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	struct work *top;
-	size_t n_running;   /* in run() now */
-	size_t n_waiting;   /* for work */
-	size_t n_threads;   /* made, without the caller of workq_run() */
+	size_t n_running; /* in run() now */
+	size_t n_threads; /* made, without the caller of workq_run() */
 	pthread_t threads[WORKQ_MAX_THREADS];
+
+	/* written with the lock held */
+	_Atomic size_t n_queued, n_waiting;
 };
 
 int workq_new(struct workq **qp, void *arg)
@@ -39,12 +42,28 @@ void workq_free(struct workq *q)
 	free(q);
 }
 
+static void add(_Atomic size_t *n, size_t by)
+{
+	atomic_fetch_add_explicit(n, by, memory_order_relaxed);
+}
+
+size_t workq_get_queued(const struct workq *q)
+{
+	return atomic_load_explicit(&q->n_queued, memory_order_relaxed);
+}
+
+size_t workq_get_waiting(const struct workq *q)
+{
+	return atomic_load_explicit(&q->n_waiting, memory_order_relaxed);
+}
+
 void workq_push(struct workq *q, struct work *work)
 {
 	pthread_mutex_lock(&q->lock);
 	work->next = q->top;
 	q->top = work;
-	if (q->n_waiting)
+	add(&q->n_queued, 1);
+	if (workq_get_waiting(q))
 		pthread_cond_signal(&q->changed);
 	pthread_mutex_unlock(&q->lock);
 }
@@ -60,6 +79,7 @@ static void *work_thread(void *arg)
 		work = q->top;
 		if (work) {
 			q->top = work->next;
+			add(&q->n_queued, -(size_t)1);
 			q->n_running++;
 			pthread_mutex_unlock(&q->lock);
 			work->run(work, q->arg);
@@ -68,9 +88,9 @@ static void *work_thread(void *arg)
 		} else if (q->n_running == 0) {
 			break;
 		} else {
-			q->n_waiting++;
+			add(&q->n_waiting, 1);
 			pthread_cond_wait(&q->changed, &q->lock);
-			q->n_waiting--;
+			add(&q->n_waiting, -(size_t)1);
 		}
 	}
 	pthread_cond_broadcast(&q->changed);

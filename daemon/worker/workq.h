@@ -30,3 +30,8 @@ void workq_run(struct workq *q, size_t n_threads);
 
 /* More threads while it runs, up to a total of n_threads; for when each waits and none computes. */
 void workq_grow(struct workq *q, size_t n_threads);
+
+/* Cheap looks that may be wrong a moment later: works that nobody has begun; threads that have
+ * nothing to do. */
+size_t workq_get_queued(const struct workq *q);
+size_t workq_get_waiting(const struct workq *q);

@@ -3,7 +3,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -12,12 +11,12 @@
 #include "common/path.h"
 #include "daemon/worker/copy-engine.h"
 #include "daemon/worker/copy-file.h"
+#include "daemon/worker/copy-ranges.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/hash.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
-#include "daemon/worker/workq.h"
 
 /* ---- one file ---- */
 
@@ -25,56 +24,7 @@ struct file_copy {
 	struct ctx *ctx;
 	int in, out;
 	struct stat st;
-	atomic_bool failed;
-	struct error error; /* of the first that failed */
 };
-
-struct range {
-	struct work work;
-	uint64_t from, to;
-};
-
-static void run_range(struct work *work, void *arg)
-{
-	struct range *r = (struct range *)work;
-	struct file_copy *f = arg;
-	struct error err = ERROR_INIT;
-
-	if (!f->failed && copy_file_range_data(f->ctx, f->in, f->out, r->from, r->to,
-					       copy_file_is_sparse(&f->st), NULL, &err) < 0 &&
-	    !atomic_exchange(&f->failed, true))
-		f->error = err;
-	free(r);
-}
-
-/* Several threads, each a range: a file system of many servers gives more that way. Last in, first
- * out: the ranges are queued backwards, to be read from the beginning. */
-static int copy_in_ranges(struct file_copy *f, struct error *err)
-{
-	_cleanup_(workq_freep) struct workq *q = NULL;
-	uint64_t size = (uint64_t)f->st.st_size;
-	uint64_t n = (size + COPY_RANGE_SIZE - 1) / COPY_RANGE_SIZE;
-	struct range *r;
-
-	if (workq_new(&q, f) < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	while (n-- > 0) {
-		r = calloc(1, sizeof(*r));
-		if (!r) {
-			f->failed = true;
-			error_set(&f->error, ENOMEM, "out of memory");
-			break;
-		}
-		r->work.run = run_range;
-		r->from = n * COPY_RANGE_SIZE;
-		r->to = size - r->from < COPY_RANGE_SIZE ? size : r->from + COPY_RANGE_SIZE;
-		workq_push(q, &r->work);
-	}
-	workq_run(q, f->ctx->policy.threads);
-	if (f->failed && err)
-		*err = f->error;
-	return f->failed ? f->error.code : 0;
-}
 
 static int copy_hashed(struct file_copy *f, const struct source *src, struct error *err)
 {
@@ -108,7 +58,7 @@ static int copy_file(struct ctx *ctx, struct source *src, struct target *target,
 	if (r == 0 && ctx->ds->verify == DATASET_VERIFY_SHA256)
 		r = copy_hashed(&f, src, err);
 	else if (r == 0)
-		r = copy_in_ranges(&f, err);
+		r = copy_ranges_of_file(ctx, f.in, f.out, &f.st, err);
 	if (r == 0 && ctx->ds->verify != DATASET_VERIFY_NONE)
 		r = check_size(&f, err);
 	if (r == 0)

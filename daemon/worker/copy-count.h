@@ -1,0 +1,17 @@
+/*
+ * copy-count: how much a tree or a set is, and what it takes to hold its copy. What can't be read
+ * is passed over: the copy says so. A tree at most COPY_COUNT_MAX_FILES and for COPY_COUNT_MAX_MS.
+ */
+#pragma once
+
+struct ctx;
+struct error;
+struct facts;
+struct source;
+
+#define COPY_COUNT_MAX_FILES 50000000ULL
+#define COPY_COUNT_MAX_MS 120000
+
+/* Of a directory or set. With shard= src->taken are the files of this node. What the walk saw stays
+ * with src for the copy, as far as there is room. */
+int copy_count(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err);

@@ -1,0 +1,75 @@
+/*
+ * A window of two samples an operation in flight, 32 at least, is one measurement. When the mean is
+ * more than half as long again as it was with the n before, the server is at its limit, and this is
+ * where it stays: more would only make the queue there longer, for other jobs too.
+ */
+#include "daemon/worker/copy-pace.h"
+
+#include <stdbool.h>
+
+#define PACE_MIN_SAMPLES 32
+#define PACE_FIRST_STEP 8
+
+void copy_pace_init(struct copy_pace *p, size_t n_start, size_t max, uint64_t slow_us)
+{
+	if (max == 0 || max > COPY_PACE_MAX)
+		max = COPY_PACE_MAX;
+	*p = (struct copy_pace){ .n = n_start < max ? n_start : max,
+				 .max = max,
+				 .slow_us = slow_us };
+	pthread_mutex_init(&p->lock, NULL);
+}
+
+void copy_pace_deinit(struct copy_pace *p)
+{
+	pthread_mutex_destroy(&p->lock);
+}
+
+size_t copy_pace_get(struct copy_pace *p)
+{
+	size_t n;
+
+	pthread_mutex_lock(&p->lock);
+	n = p->n;
+	pthread_mutex_unlock(&p->lock);
+	return n;
+}
+
+static bool is_window_full(const struct copy_pace *p)
+{
+	return p->n_samples >= PACE_MIN_SAMPLES && p->n_samples >= 2 * p->n;
+}
+
+static bool should_grow(const struct copy_pace *p, uint64_t mean_us)
+{
+	return mean_us > p->slow_us && p->n < p->max &&
+	       (p->last_us == 0 || mean_us < p->last_us + p->last_us / 2);
+}
+
+static size_t end_window(struct copy_pace *p)
+{
+	uint64_t mean_us = p->sum_us / p->n_samples;
+	bool grow = should_grow(p, mean_us);
+
+	p->n_samples = p->sum_us = 0;
+	if (!grow)
+		return 0;
+	p->last_us = mean_us;
+	p->n = p->n < PACE_FIRST_STEP ? PACE_FIRST_STEP : 2 * p->n;
+	if (p->n > p->max)
+		p->n = p->max;
+	return p->n;
+}
+
+size_t copy_pace_note(struct copy_pace *p, uint64_t us)
+{
+	size_t n = 0;
+
+	pthread_mutex_lock(&p->lock);
+	p->n_samples++;
+	p->sum_us += us;
+	if (is_window_full(p))
+		n = end_window(p);
+	pthread_mutex_unlock(&p->lock);
+	return n;
+}

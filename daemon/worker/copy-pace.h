@@ -1,0 +1,33 @@
+/*
+ * copy-pace: how many operations a source gets at once. Few while it answers at once; where each
+ * takes long, more step by step, as long as more of them do not make each take longer.
+ *
+ * Any thread.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define COPY_PACE_MAX 64 /* more gained nothing */
+
+struct copy_pace {
+	uint64_t slow_us; /* what takes longer is waited for and not computed */
+	size_t max;
+
+	pthread_mutex_t lock;
+	size_t n; /* at once, now */
+	uint64_t n_samples, sum_us;
+	uint64_t last_us; /* the mean with the n before this one; 0: there was none */
+};
+
+/* Begins with n_start, ends with max at most (0: COPY_PACE_MAX). */
+void copy_pace_init(struct copy_pace *p, size_t n_start, size_t max, uint64_t slow_us);
+void copy_pace_deinit(struct copy_pace *p);
+
+size_t copy_pace_get(struct copy_pace *p);
+
+/* One operation took us: what copy_pace_get() says from now on if that is more than before, else 0.
+ */
+size_t copy_pace_note(struct copy_pace *p, uint64_t us);

@@ -1,0 +1,185 @@
+/*
+ * The ranges of a file are taken one after the other, by the thread that opened it and by helpers
+ * that are queued for others. A helper who comes too late finds nothing and goes: the one who
+ * opened the file never runs ahead of the copying by more than the ranges in work, however many big
+ * files there are.
+ */
+#include "daemon/worker/copy-ranges.h"
+
+#include <errno.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "common/error.h"
+#include "daemon/worker/copy-file.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/walk.h"
+
+/* A read of a buffer that takes four times as long as a slow look is slow. */
+#define READ_IS_LOOKS 4
+
+struct ranges {
+	struct walk *walk;
+	struct ctx *ctx;
+	int in, out;
+	bool sparse;
+	uint64_t size;
+	_Atomic uint64_t next; /* begins here */
+	_Atomic uint64_t left; /* bytes not done yet */
+	_Atomic unsigned n_refs;
+	atomic_flag failed;
+	atomic_bool over;
+	struct error error; /* of who set failed, before over */
+	void (*done)(void *arg, const struct error *err);
+	void *arg;
+};
+
+struct help {
+	struct work work;
+	struct ranges *ranges;
+};
+
+static void ranges_put(struct ranges *r)
+{
+	if (atomic_fetch_sub(&r->n_refs, 1) == 1)
+		free(r);
+}
+
+static void copy_one(struct ranges *r, uint64_t from, uint64_t to, char *buf)
+{
+	struct error err = ERROR_INIT;
+	uint64_t us = 0, n_reads = (to - from + COPY_BUFFER_SIZE - 1) / COPY_BUFFER_SIZE;
+
+	if (atomic_load(&r->over) || walk_is_over(r->walk))
+		return;
+	if (copy_file_part(r->ctx, r->in, r->out, from, to, r->sparse, buf, &us, &err) < 0 &&
+	    !atomic_flag_test_and_set(&r->failed)) {
+		r->error = err;
+		atomic_store(&r->over, true);
+	}
+	for (uint64_t i = 0; i < n_reads; i++)
+		walk_note_wait(r->walk, us / n_reads / READ_IS_LOOKS);
+}
+
+static void work_on(struct ranges *r, char *buf)
+{
+	uint64_t from, to;
+
+	while ((from = atomic_fetch_add(&r->next, COPY_RANGE_SIZE)) < r->size) {
+		to = r->size - from < COPY_RANGE_SIZE ? r->size : from + COPY_RANGE_SIZE;
+		copy_one(r, from, to, buf);
+		if (atomic_fetch_sub(&r->left, to - from) == to - from)
+			r->done(r->arg, atomic_load(&r->over) ? &r->error : NULL);
+	}
+}
+
+static void run_help(struct work *work, void *arg)
+{
+	struct help *h = (struct help *)work;
+	char *buf = malloc(COPY_BUFFER_SIZE);
+
+	if (buf)
+		work_on(h->ranges, buf);
+	free(buf);
+	ranges_put(h->ranges);
+	free(h);
+}
+
+/* As many as can be of use, without those who are made while it is copied: they come by the next.
+ */
+static void call_help(struct ranges *r)
+{
+	uint64_t n_ranges = (r->size + COPY_RANGE_SIZE - 1) / COPY_RANGE_SIZE;
+	size_t n = walk_get_max_threads(r->walk);
+	struct help *h;
+
+	if (n > n_ranges)
+		n = n_ranges;
+	for (size_t i = 1; i < n; i++) {
+		h = calloc(1, sizeof(*h));
+		if (!h)
+			return;
+		h->work.run = run_help;
+		h->ranges = r;
+		atomic_fetch_add(&r->n_refs, 1);
+		walk_push(r->walk, &h->work);
+	}
+}
+
+int copy_ranges(struct walk *w, struct ctx *ctx, int in, int out, const struct stat *st,
+		void (*done)(void *arg, const struct error *err), void *arg)
+{
+	struct ranges *r = calloc(1, sizeof(*r));
+	char *buf = malloc(COPY_BUFFER_SIZE);
+
+	if (!r || !buf) {
+		free(r);
+		free(buf);
+		return -ENOMEM;
+	}
+	*r = (struct ranges){
+		.walk = w,
+		.ctx = ctx,
+		.in = in,
+		.out = out,
+		.sparse = copy_file_is_sparse(st),
+		.size = (uint64_t)st->st_size,
+		.left = (uint64_t)st->st_size,
+		.n_refs = 1,
+		.failed = ATOMIC_FLAG_INIT,
+		.done = done,
+		.arg = arg,
+	};
+	if (r->size == 0)
+		done(arg, NULL);
+	call_help(r);
+	work_on(r, buf);
+	ranges_put(r);
+	free(buf);
+	return 0;
+}
+
+/* ---- one file alone ---- */
+
+struct alone {
+	struct work work;
+	struct walk *walk;
+	struct ctx *ctx;
+	int in, out;
+	const struct stat *st;
+};
+
+static void end_alone(void *arg, const struct error *err)
+{
+	struct alone *a = arg;
+
+	if (err)
+		walk_fail(a->walk, err);
+}
+
+static void run_alone(struct work *work, void *arg)
+{
+	struct alone *a = (struct alone *)work;
+	struct error err = ERROR_INIT;
+
+	if (copy_ranges(a->walk, a->ctx, a->in, a->out, a->st, end_alone, a) < 0) {
+		error_set(&err, ENOMEM, "out of memory");
+		walk_fail(a->walk, &err);
+	}
+}
+
+int copy_ranges_of_file(struct ctx *ctx, int in, int out, const struct stat *st, struct error *err)
+{
+	static const struct walk_ops none = { 0 };
+	_cleanup_(walk_freep) struct walk *w = NULL;
+	struct alone a = { .work.run = run_alone, .ctx = ctx, .in = in, .out = out, .st = st };
+	int r;
+
+	r = walk_new(&w, ctx, NULL, &none, NULL, err);
+	if (r < 0)
+		return r;
+	a.walk = w;
+	walk_push(w, &a.work);
+	return walk_run(w, 0, err);
+}

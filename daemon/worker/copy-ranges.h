@@ -1,0 +1,25 @@
+/*
+ * copy-ranges: the bytes of a big file by several threads, a range each: a file system of many
+ * servers gives more that way.
+ */
+#pragma once
+
+#include <sys/stat.h>
+
+struct ctx;
+struct error;
+struct walk;
+
+#define COPY_RANGE_SIZE (16ULL << 20) /* whole huge pages */
+
+/*
+ * From a thread of w, with the help of the others: copies in to out, which has its size already.
+ * Returns when nothing is left to be begun. When all of it is there, or given up, done(arg) is
+ * called once, from any thread, with the first failure or NULL; in and out are used until then.
+ * -ENOMEM: done is not called.
+ */
+int copy_ranges(struct walk *w, struct ctx *ctx, int in, int out, const struct stat *st,
+		void (*done)(void *arg, const struct error *err), void *arg);
+
+/* One file alone, until it is there. */
+int copy_ranges_of_file(struct ctx *ctx, int in, int out, const struct stat *st, struct error *err);
