@@ -4,6 +4,8 @@
 	B   200,000 files of 1 to 4 KB of text in 200 directories
 	C   2 files of 1.1 GB
 	D   48 files of 16 MB of text, which compresses three times
+	E   one file of 400 MB of text
+	F   one file of a few bytes
 
 A quick run has less of each (SIZES). get("A"), get("B.tar.zst"), get("A.gzip.sqsh") return the path of a
 tree, an archive, an image, get("files-1000.tar") of the archive of a tree that data_files() makes.
@@ -15,8 +17,10 @@ import subprocess
 import sys
 
 SIZES = {
-    "full": {"A": (1000, 14), "B": (200, 1000), "C": (2, 1_100_000_000), "D": (48, 16_000_000)},
-    "quick": {"A": (100, 14), "B": (20, 1000), "C": (2, 110_000_000), "D": (6, 16_000_000)},
+    "full": {"A": (1000, 14), "B": (200, 1000), "C": (2, 1_100_000_000), "D": (48, 16_000_000),
+             "E": (1, 400_000_000), "F": (1, 10)},
+    "quick": {"A": (100, 14), "B": (20, 1000), "C": (2, 110_000_000), "D": (6, 16_000_000),
+              "E": (1, 80_000_000), "F": (1, 10)},
 }
 VERSION = "1"  # of what is made: another one makes everything again
 MTIME = 1_600_000_000
@@ -121,15 +125,21 @@ class Data:
         for i in range(n):
             self.make_big(f"{path}/big{i}.h5", size, i)
 
-    def make_D(self, path):
+    def make_D(self, path, name="D"):
         self.stuff()
-        n, size = self.size("D")
-        rng = random.Random(4)
+        n, size = self.size(name)
+        rng = random.Random(name)
         os.makedirs(path)
         for i in range(n):
             at = rng.randrange(len(self.text))
             with open(f"{path}/t{i:02}.csv", "wb") as f:
                 f.write((self.text[at:] + self.text * (size // len(self.text) + 1))[:size])
+
+    def make_E(self, path):
+        self.make_D(path, "E")
+
+    def make_F(self, path):
+        self.make_D(path, "F")
 
     def make_files(self, path, n):
         """n files of 1 to 4 KB, 1,000 in a directory."""

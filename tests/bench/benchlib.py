@@ -109,7 +109,7 @@ class Bench:
                 f"{s.name} {results[s].seconds[-1]:.3f}" for s in sides if results[s].seconds))
         return results
 
-    def compare(self, table, row, sides, targets=None, note=None, runs=None, unit="s"):
+    def compare(self, table, row, sides, targets=None, note=None, runs=None, unit="s", limit=None):
         """sides: a list, or a function that makes it; the first is ours. targets: {peer: ratio}."""
         if not self.wanted(row):
             return
@@ -119,7 +119,7 @@ class Bench:
         for side in sides[1:]:
             theirs = results[side]
             self.emit(table=table, row=row, unit=unit, peer=side.name,
-                      target=(targets or {}).get(side.name), note=note, info=side.info or None,
+                      target=(targets or {}).get(side.name), limit=limit, note=note, info=side.info or None,
                       failed=ours.failed or theirs.failed, **ours.as_fields("ours"),
                       **theirs.as_fields("theirs"))
 
