@@ -23,6 +23,7 @@
 #include "daemon/worker/sqfs-file.h"
 #include "daemon/worker/sqfs-image.h"
 #include "daemon/worker/sqfs-inode.h"
+#include "daemon/worker/sqfs-scratch.h"
 #include "daemon/worker/tree.h"
 
 enum {
@@ -132,7 +133,7 @@ static int write_extents(struct extract *x, int fd, const struct sqfs_inode *ino
 	for (size_t i = 0; i < n && r == 0; i++) {
 		const struct sqfs_extent *e = &extents[i];
 
-		if (e->block || !inode_is_sparse(inode)) {
+		if (!e->hole || !inode_is_sparse(inode)) {
 			if (inode_is_sparse(inode))
 				r = ctx_charge(x->ctx, e->size, 0, err);
 			if (r == 0)
@@ -150,8 +151,12 @@ static int write_content(struct extract *x, int fd, const struct sqfs_inode *ino
 	struct sqfs_extent extents[EXTRACT_MAX_EXTENTS];
 	uint64_t pos = 0;
 	size_t n;
+	void *buf;
 	int r;
 
+	buf = sqfs_scratch_get(inode->size < EXTRACT_READ ? inode->size : EXTRACT_READ);
+	if (!buf)
+		return error_set(err, ENOMEM, "no memory to extract the image");
 	while (pos < inode->size) {
 		r = ctx_check(x->ctx, err);
 		if (r < 0)
@@ -159,7 +164,9 @@ static int write_content(struct extract *x, int fd, const struct sqfs_inode *ino
 		r = sqfs_file_read(x->img, inode, pos, EXTRACT_READ, extents, &n);
 		if (r < 0)
 			return fail_read(r, path, err);
-		r = write_extents(x, fd, inode, extents, n, &pos, path, err);
+		r = sqfs_file_load(x->img, extents, n, buf);
+		r = r < 0 ? fail_read(r, path, err)
+			  : write_extents(x, fd, inode, extents, n, &pos, path, err);
 		sqfs_file_release(x->img, extents, n);
 		if (r < 0)
 			return r;

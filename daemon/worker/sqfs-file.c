@@ -65,16 +65,51 @@ void sqfs_file_release(struct sqfs_image *img, struct sqfs_extent *extents, size
 			sqfs_image_put_data(img, extents[i].block);
 }
 
+int sqfs_file_load(struct sqfs_image *img, struct sqfs_extent *extents, size_t n_extents, void *buf)
+{
+	uint8_t *p = buf;
+	int r = 0;
+
+	for (size_t i = 0; i < n_extents && r == 0; i++) {
+		if (extents[i].data)
+			continue;
+		r = sqfs_image_read(img, extents[i].offset, p, extents[i].size);
+		extents[i].data = p;
+		p += extents[i].size;
+	}
+	return r;
+}
+
+/* A cache would only hold a second copy of what is in the page cache already, and a fragment's
+ * neighbours would be read with it. */
+static int extent_find_stored(const struct sqfs_image *img, uint64_t offset, uint32_t word,
+			      size_t pos, size_t need, struct sqfs_extent *x)
+{
+	uint32_t size = SQFS_BLOCK_SIZE(word);
+	int r = sqfs_image_check_block(img, offset, word);
+
+	if (r < 0)
+		return r;
+	if (size < pos || size - pos < need)
+		return -EIO;
+	*x = (struct sqfs_extent){ .offset = offset + pos, .size = need };
+	return 0;
+}
+
 /* Lends need bytes of a block or fragment, from pos on; at least that much has to be in it. */
 static int extent_get(struct sqfs_image *img, uint64_t offset, uint32_t word, size_t pos,
 		      size_t need, struct sqfs_extent *x)
 {
 	int r;
 
+	*x = (struct sqfs_extent){ .size = need };
 	if (SQFS_BLOCK_SIZE(word) == 0) {
-		*x = (struct sqfs_extent){ sqfs_image_get_zeros(img), need, NULL };
+		x->data = sqfs_image_get_zeros(img);
+		x->hole = true;
 		return 0;
 	}
+	if (word & SQFS_BLOCK_STORED)
+		return extent_find_stored(img, offset, word, pos, need, x);
 	r = sqfs_image_get_data(img, offset, word, &x->block);
 	if (r < 0)
 		return r;
@@ -83,8 +118,16 @@ static int extent_get(struct sqfs_image *img, uint64_t offset, uint32_t word, si
 		return -EIO;
 	}
 	x->data = x->block->data + pos;
-	x->size = need;
 	return 0;
+}
+
+/* Takes the extent behind the last one into it, if they are neighbours in the image. */
+static bool extent_join(struct sqfs_extent *last, const struct sqfs_extent *x)
+{
+	if (last->data || x->data || last->offset + last->size != x->offset)
+		return false;
+	last->size += x->size;
+	return true;
 }
 
 static int extent_get_tail(struct sqfs_image *img, const struct sqfs_inode *inode, size_t pos,
@@ -133,7 +176,8 @@ int sqfs_file_read(struct sqfs_image *img, const struct sqfs_inode *inode, uint6
 		}
 		if (r < 0)
 			break;
-		n++;
+		if (n == 0 || !extent_join(&extents[n - 1], &extents[n]))
+			n++;
 		pos += need;
 		size -= need;
 	}

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -26,10 +27,13 @@ int sqfs_blocks_begin(struct sqfs_blocks *b, struct sqfs_image *img,
 int sqfs_blocks_next(struct sqfs_blocks *b, uint64_t *offsetp, uint32_t *wordp);
 void sqfs_blocks_end(struct sqfs_blocks *b);
 
+/* A piece of a file's content, in memory or, where it is not compressed, in the image. */
 struct sqfs_extent {
-	const uint8_t *data;
+	const uint8_t *data;            /* NULL: at offset in the image */
 	size_t size;
-	const struct sqfs_block *block; /* NULL: a hole, data is zeros */
+	const struct sqfs_block *block; /* lent by the cache, or NULL */
+	uint64_t offset;
+	bool hole;                      /* data is zeros */
 };
 
 /* Most extents that a read of size bytes can have. */
@@ -38,7 +42,11 @@ size_t sqfs_file_max_extents(const struct sqfs_image *img, size_t size);
 /*
  * Lends the bytes from pos on, size of them or up to the end of the file. extents has room for
  * sqfs_file_max_extents(size). To be given back by sqfs_file_release(). -EIO: damaged.
+ *
+ * What the image holds uncompressed is not read, only found: neighbours there are one extent.
  */
 int sqfs_file_read(struct sqfs_image *img, const struct sqfs_inode *inode, uint64_t pos,
 		   size_t size, struct sqfs_extent *extents, size_t *n_extentsp);
+/* Reads what is not in memory to buf, which has room for all of it; 0 or -errno. */
+int sqfs_file_load(struct sqfs_image *img, struct sqfs_extent *extents, size_t n_extents, void *buf);
 void sqfs_file_release(struct sqfs_image *img, struct sqfs_extent *extents, size_t n_extents);

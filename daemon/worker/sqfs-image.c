@@ -152,6 +152,18 @@ const struct sqfs_super *sqfs_image_get_super(const struct sqfs_image *img)
 	return &img->super;
 }
 
+int sqfs_image_get_fd(const struct sqfs_image *img)
+{
+	return img->fd;
+}
+
+int sqfs_image_read(const struct sqfs_image *img, uint64_t offset, void *buf, size_t size)
+{
+	if (offset > img->super.bytes_used || size > img->super.bytes_used - offset)
+		return -EIO;
+	return image_read(img, offset, buf, size);
+}
+
 const uint8_t *sqfs_image_get_zeros(const struct sqfs_image *img)
 {
 	return img->zeros;

@@ -35,6 +35,10 @@ int sqfs_image_get_data(struct sqfs_image *img, uint64_t offset, uint32_t word,
 			const struct sqfs_block **blockp);
 void sqfs_image_put_data(struct sqfs_image *img, const struct sqfs_block *block);
 
+/* size bytes at an offset, as they lie in the file. -EIO: beyond the image's end. */
+int sqfs_image_read(const struct sqfs_image *img, uint64_t offset, void *buf, size_t size);
+int sqfs_image_get_fd(const struct sqfs_image *img);
+
 /* Is that a place in the image, and a size that a block can have? */
 int sqfs_image_check_block(const struct sqfs_image *img, uint64_t offset, uint32_t word);
 

@@ -26,6 +26,7 @@
 #include "daemon/worker/sqfs-file.h"
 #include "daemon/worker/sqfs-image.h"
 #include "daemon/worker/sqfs-inode.h"
+#include "daemon/worker/sqfs-scratch.h"
 
 #define OPS_TIMEOUT 86400.0
 
@@ -215,6 +216,20 @@ static void op_opendir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *f
 	fuse_reply_open(req, fi);
 }
 
+/* Reads what the image holds uncompressed into the thread's buffer. */
+static int load_extents(struct sqfs_image *img, struct sqfs_extent *extents, size_t n)
+{
+	size_t size = 0;
+	void *buf;
+
+	for (size_t i = 0; i < n; i++)
+		size += extents[i].data ? 0 : extents[i].size;
+	if (size == 0)
+		return 0;
+	buf = sqfs_scratch_get(size);
+	return buf ? sqfs_file_load(img, extents, n, buf) : -ENOMEM;
+}
+
 static void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t off,
 		    struct fuse_file_info *fi)
 {
@@ -230,13 +245,14 @@ static void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t off,
 	r = off < 0 ? -EINVAL : load_node(v, node, &inode);
 	if (r == 0)
 		r = sqfs_file_read(v->img, &inode, (uint64_t)off, size, extents, &n);
-	if (r < 0) {
-		reply_failure(req, r);
-		return;
-	}
+	if (r == 0)
+		r = load_extents(v->img, extents, n);
 	for (size_t i = 0; i < n; i++)
 		iov[i] = (struct iovec){ (void *)extents[i].data, extents[i].size };
-	fuse_reply_iov(req, iov, (int)n);
+	if (r < 0)
+		reply_failure(req, r);
+	else
+		fuse_reply_iov(req, iov, (int)n);
 	sqfs_file_release(v->img, extents, n);
 }
 

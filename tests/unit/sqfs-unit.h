@@ -118,14 +118,17 @@ static inline char *sqfs_unit_read(struct sqfs_image *img, const struct sqfs_ino
 				   size_t step)
 {
 	char *data = malloc(inode->size + 1);
+	_cleanup_(freep) void *stored = malloc(step);
 	size_t max = sqfs_file_max_extents(img, step), n, pos = 0;
 	struct sqfs_extent *x = calloc(max, sizeof(*x));
 
 	assert_non_null(data);
+	assert_non_null(stored);
 	assert_non_null(x);
 	while (pos < inode->size) {
 		assert_int_equal(sqfs_file_read(img, inode, pos, step, x, &n), 0);
 		assert_true(n > 0 && n <= max);
+		assert_int_equal(sqfs_file_load(img, x, n, stored), 0);
 		for (size_t i = 0; i < n; i++) {
 			memcpy(data + pos, x[i].data, x[i].size);
 			pos += x[i].size;

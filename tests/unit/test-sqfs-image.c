@@ -166,12 +166,47 @@ static void test_reads_anywhere_in_a_file_of_many_blocks(void **state)
 
 		assert_int_equal(sqfs_file_read(img, &inode, block * 4096, 8, x, &n), 0);
 		assert_int_equal(n, 1);
-		memcpy(&value, x[0].data, 8);
+		assert_int_equal(sqfs_file_load(img, x, n, &value), 0);
+		memmove(&value, x[0].data, 8);
 		assert_int_equal(value, block % 3 ? block * 4096 : 0);
 		sqfs_file_release(img, x, n);
 	}
 	close(fd);
 	unlink(path);
+}
+
+/* Uncompressed content is found, not cached; blocks that are neighbours are one piece. */
+static void test_stored_content_takes_no_room_in_the_cache(void **state)
+{
+	const char *root = *state;
+	_cleanup_(sqfs_image_closep) struct sqfs_image *img = NULL;
+	_cleanup_(freep) char *data = NULL;
+	struct sqfs_cache_stats meta, cached;
+	struct sqfs_inode inode;
+	struct sqfs_extent x[70];
+	size_t n;
+	int fd;
+
+	if (!sqfs_unit_pack(root, "-noD -noF -b 4096"))
+		skip();
+	fd = sqfs_unit_open(root);
+	assert_int_equal(sqfs_image_open(&img, fd, 4 << 20, NULL), 0);
+	assert_int_equal(sqfs_dir_resolve(img, "sizes/size-400000", &inode), 1);
+	data = sqfs_unit_read(img, &inode, 4096);
+	assert_int_equal(sqfs_file_read(img, &inode, 5000, 260000, x, &n), 0);
+	assert_int_equal(n, 1);
+	assert_null(x[0].data);
+	assert_int_equal(x[0].size, 260000);
+	sqfs_file_release(img, x, n);
+	sqfs_image_get_stats(img, &meta, &cached);
+	assert_int_equal(cached.n_fills, 0);
+
+	/* cut below the reader's feet */
+	assert_int_equal(ftruncate(fd, (off_t)inode.file.start + 100000), 0);
+	assert_int_equal(sqfs_file_read(img, &inode, 5000, 260000, x, &n), 0);
+	assert_int_equal(sqfs_file_load(img, x, n, data), -EIO);
+	sqfs_file_release(img, x, n);
+	close(fd);
 }
 
 int main(void)
@@ -181,6 +216,7 @@ int main(void)
 		cmocka_unit_test(test_listing_goes_on_at_every_cookie),
 		cmocka_unit_test(test_names_that_are_not_there_are_not_found),
 		cmocka_unit_test(test_reads_anywhere_in_a_file_of_many_blocks),
+		cmocka_unit_test(test_stored_content_takes_no_room_in_the_cache),
 	};
 
 	return cmocka_run_group_tests(tests, unit_scratch_setup, unit_scratch_teardown);
