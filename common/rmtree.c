@@ -206,6 +206,19 @@ static int empty_root(struct rmtree *t)
 	}
 }
 
+int rmtree_empty(int dirfd, const struct rmtree_limits *limits, struct error *err)
+{
+	struct rmtree t = { .root_fd = dirfd, .limits = limits };
+	struct stat st;
+	int r;
+
+	if (fstat(dirfd, &st) < 0)
+		return error_errno(err, errno, "empty a directory");
+	t.dev = st.st_dev;
+	r = empty_root(&t);
+	return r < 0 ? error_errno(err, -r, "remove %s", t.failed[0] ? t.failed : ".") : 0;
+}
+
 int rmtree_at(int dirfd, const char *name, const struct rmtree_limits *limits, struct error *err)
 {
 	struct rmtree t = { .root_fd = -1, .limits = limits };

@@ -21,3 +21,7 @@ struct rmtree_limits {
  * Runs as whoever calls it: for a user's tree only after becoming that user.
  */
 int rmtree_at(int dirfd, const char *name, const struct rmtree_limits *limits, struct error *err);
+
+/* Removes what is in dirfd, which stays: of a directory that has no name any more, too. May be of
+ * O_PATH. The caller must be able to read and search it. */
+int rmtree_empty(int dirfd, const struct rmtree_limits *limits, struct error *err);

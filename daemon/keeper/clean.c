@@ -1,14 +1,18 @@
 /*
- * The order, and why:
+ * Two parts. What another job, Slurm or the user could see goes first, and takes no longer for much
+ * data than for little:
  *  1. processes, so that nothing is made behind our back; a worker stuck in a reader's D state
  *     needs
  *  2. the FUSE connections aborted, which also frees the job's own stuck readers;
- *  3. what the manifests in the tmpfs name elsewhere (a shared tier), then the tmpfs emptied, both
- *     as the user: a container's private mount namespace keeps a copy of the mount, and with it
- *     the memory, after
- *  4. the unmounting, lazily and without following links;
- *  5. tier directories; 6. the directory's entries, by name, never recursively; 7. cgroups, empty
- *     now; 8. the record, the lock and the directory, when nothing is left that they would tell of.
+ *  3. the unmounting, lazily and without following links, the tmpfs held by a descriptor;
+ *  4. the directories in tiers get another name, which no later run of the job uses;
+ *  5. what the manifests in the tmpfs name elsewhere yet (a shared tier), as the user;
+ *  6. the directory's entries, by name, never recursively; 7. cgroups, empty now; 8. the directory
+ *     itself moves to .trash: with that the job's end is over for everybody who waits for it.
+ * Then what takes time, as the user: 9. the tmpfs is emptied, because what a container's private
+ * mount namespace or an open file keeps of it would keep the memory, too. If this process is
+ * killed, the kernel frees a tmpfs that nobody else holds. 10. the content of the tiers; 11. the
+ * record, the lock and the directory, when nothing is left that they would tell of.
  */
 #include "daemon/keeper/clean.h"
 
@@ -18,6 +22,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -26,6 +31,7 @@
 #include "common/fd.h"
 #include "common/log.h"
 #include "common/manifest.h"
+#include "common/path.h"
 #include "common/rmtree.h"
 #include "common/rundir.h"
 #include "daemon/keeper/abort.h"
@@ -40,6 +46,7 @@
 #define TERM_GRACE_MS 1000
 #define KILL_GRACE_MS 500
 #define POLL_MS 5
+#define BEHIND_NICE 5
 #define ELSEWHERE_MS 5000 /* for what the manifests name: a shared file system may hang */
 
 struct clean {
@@ -47,6 +54,7 @@ struct clean {
 	struct state *st;
 	bool job_over;
 	uint64_t deadline_ms;
+	int memory_fd; /* of the job's tmpfs */
 };
 
 static uint64_t soon(const struct clean *c, uint64_t ms)
@@ -113,54 +121,49 @@ static int end_processes(struct clean *c, struct error *err)
 	for_each_slot(c->dir->fd, abort_one, err);
 	proc_kill_children(soon(c, KILL_GRACE_MS));
 	if (ours && signal_and_wait(c, SIGKILL, KILL_GRACE_MS))
-		return error_set(err, EBUSY, "a process of ours can't be killed (it waits for a "
+		return error_set(err, EBUSY,
+				 "a process of ours can't be killed (it waits for a "
 				 "file system)");
 	return 0;
 }
 
-/* What workers have made outside of the tmpfs, as their manifests say. They are the user's, and so
- * is this process. */
+/* The user may have closed the tmpfs to himself: once it has no name it can't be opened up. */
+static int open_up_memory(void *arg)
+{
+	const struct clean *c = arg;
+	int r = launch_become(c->st->uid, c->st->gid, &c->st->gid, 1);
+
+	return r < 0 ? r : fchmodat(c->dir->fd, RUNDIR_MEMORY, 0700, 0) < 0 ? -errno : 0;
+}
+
+/* What workers have made outside of the tmpfs, as their manifests say: what these name in it has no
+ * path any more. They are the user's, and so is this process. */
 static int release_elsewhere(void *arg)
 {
 	const struct clean *c = arg;
 	int r = launch_become(c->st->uid, c->st->gid, &c->st->gid, 1);
 
-	if (r == 0 && fchdir(c->dir->fd) < 0)
+	if (r == 0 && fchdir(c->memory_fd) < 0)
 		r = -errno;
-	return r < 0 ? r : manifest_release_all(RUNDIR_PRIVATE, NULL, NULL);
+	return r < 0 ? r : manifest_release_all(path_base(RUNDIR_PRIVATE), NULL, NULL);
 }
 
-static int empty_memory(void *arg)
-{
-	const struct clean *c = arg;
-	const struct rmtree_limits limits = { .deadline_ms = c->deadline_ms, .keep_root = true };
-	int r = launch_become(c->st->uid, c->st->gid, &c->st->gid, 1);
-
-	return r < 0 ? r : rmtree_at(c->dir->fd, RUNDIR_MEMORY, &limits, NULL);
-}
-
-static int delete_content(struct clean *c, struct error *err)
+static int hold_memory(struct clean *c, struct error *err)
 {
 	struct stat st;
-	int r = mounts_uncover_memory(c->dir->fd);
+	int r = c->memory_fd = mounts_open_memory(c->dir->fd);
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : error_errno(err, -r, "find the job's tmpfs");
 	/* The tmpfs itself knows whose it is, where the record is lost. */
-	if (fstatat(c->dir->fd, RUNDIR_MEMORY, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstat(c->memory_fd, &st) < 0)
 		return error_errno(err, errno, "look at the job's tmpfs");
 	if (!c->st->uid) {
 		c->st->uid = st.st_uid;
 		c->st->gid = st.st_gid;
 	}
-	if (st.st_uid == 0)
-		return 0; /* it was never handed over */
-	r = proc_run(release_elsewhere, c, soon(c, ELSEWHERE_MS));
-	if (r < 0)
-		log_warning("what the manifests of job %u name is not all gone: %s", c->st->job_id,
-			    strerror(-r));
-	r = proc_run(empty_memory, c, c->deadline_ms + 200);
-	return r < 0 && r != -EXDEV ? error_errno(err, -r, "empty the job's tmpfs") : 0;
+	r = st.st_uid ? proc_run(open_up_memory, c, soon(c, ELSEWHERE_MS)) : 0;
+	return r < 0 ? error_errno(err, -r, "open the job's tmpfs") : 0;
 }
 
 static int unmount(struct clean *c, struct error *err)
@@ -169,6 +172,19 @@ static int unmount(struct clean *c, struct error *err)
 	int r2 = mounts_detach(c->dir->fd, RUNDIR_MEMORY, r < 0 ? NULL : err);
 
 	return r < 0 ? r : r2;
+}
+
+static int release(struct clean *c, struct error *err)
+{
+	/* Without a user the tmpfs was never handed over. */
+	int r = c->memory_fd < 0 || !c->st->uid
+			? 0
+			: proc_run(release_elsewhere, c, soon(c, ELSEWHERE_MS));
+
+	if (r < 0 && r != -ENOENT)
+		log_warning("what the manifests of job %u name is not all gone: %s", c->st->job_id,
+			    strerror(-r));
+	return 0;
 }
 
 /* A directory in .trash whose job is here again: what is in the tiers may be that run's. */
@@ -180,7 +196,7 @@ static bool has_later_run(const struct clean *c)
 	return strchr(c->dir->name, '.') && faccessat(c->dir->base_fd, path, F_OK, 0) == 0;
 }
 
-static int remove_tiers(struct clean *c, struct error *err)
+static int for_each_tier(struct clean *c, tier_fn fn, struct error *err)
 {
 	const struct state *st = c->st;
 	int r, result = 0;
@@ -188,13 +204,21 @@ static int remove_tiers(struct clean *c, struct error *err)
 	for (size_t i = 0; i < STATE_MAX_TIERS; i++) {
 		if (!st->tiers[i].path[0] || !st->uid)
 			continue;
-		if (has_later_run(c))
-			return error_set(err, EBUSY, "the job runs again");
-		r = tier_remove(&st->tiers[i], st->job_id, st->uid, st->gid, c->deadline_ms,
-				result == 0 ? err : NULL);
+		r = fn(&st->tiers[i], st->job_id, st->uid, st->gid, c->deadline_ms,
+		       result == 0 ? err : NULL);
 		result = result ? result : r;
 	}
 	return result;
+}
+
+static int set_tiers_aside(struct clean *c, struct error *err)
+{
+	return has_later_run(c) ? 0 : for_each_tier(c, tier_set_aside, err);
+}
+
+static int remove_tiers(struct clean *c, struct error *err)
+{
+	return for_each_tier(c, tier_remove, err);
 }
 
 static int remove_name(int dirfd, const char *name, struct error *err)
@@ -218,7 +242,7 @@ static int remove_names(int dirfd, const char *const *names, struct error *err)
 static int remove_entries(struct clean *c, struct error *err)
 {
 	static const char *const names[] = { RUNDIR_SOCK, RUNDIR_FAILED, RUNDIR_STATE ".tmp",
-					     RUNDIR_MOUNTS, RUNDIR_MEMORY, NULL };
+					     RUNDIR_MOUNTS, NULL };
 	int r = for_each_slot(c->dir->fd, remove_name, err);
 
 	return r < 0 ? r : remove_names(c->dir->fd, names, err);
@@ -226,11 +250,51 @@ static int remove_entries(struct clean *c, struct error *err)
 
 static int remove_group(struct clean *c, struct error *err)
 {
-	int r = c->st->cgroup[0] ? jobmem_remove_group(c->st->cgroup, c->job_over,
-						       soon(c, KILL_GRACE_MS))
-				 : 0;
+	int r = c->st->cgroup[0]
+			? jobmem_remove_group(c->st->cgroup, c->job_over, soon(c, KILL_GRACE_MS))
+			: 0;
 
-	return r < 0 ? error_errno(err, -r, "remove %s", c->st->cgroup) : 0;
+	if (r < 0)
+		return error_errno(err, -r, "remove %s", c->st->cgroup);
+	c->st->cgroup[0] = '\0'; /* a later run of the job may have one of that name */
+	return 0;
+}
+
+/* From now on nobody waits for us. Whoever opens the directory by its old name sees none. */
+static int move_aside(struct clean *c, struct error *err)
+{
+	if (strchr(c->dir->name, '.'))
+		return 0;
+	proc_get(getpid(), &c->st->keeper);
+	state_write(c->dir->fd, c->st);
+	return jobdir_trash(c->dir, err);
+}
+
+static int empty_memory(void *arg)
+{
+	const struct clean *c = arg;
+	const struct rmtree_limits limits = { .deadline_ms = c->deadline_ms };
+	int r = launch_become(c->st->uid, c->st->gid, &c->st->gid, 1);
+
+	setpriority(PRIO_PROCESS, 0, BEHIND_NICE);
+	return r < 0 ? r : rmtree_empty(c->memory_fd, &limits, NULL);
+}
+
+static int free_memory(struct clean *c, struct error *err)
+{
+	int r = 0;
+
+	/* The user may kill it: his processes elsewhere don't keep the memory by that. */
+	for (int tries = 0; c->memory_fd >= 0 && c->st->uid && tries < 3; tries++) {
+		r = proc_run(empty_memory, c, c->deadline_ms + 200);
+		if (r != -EINTR)
+			break;
+	}
+	fd_closep(&c->memory_fd);
+	c->memory_fd = -1;
+	if (r < 0 && r != -EXDEV)
+		return error_errno(err, -r, "empty the job's tmpfs");
+	return remove_name(c->dir->fd, RUNDIR_MEMORY, err);
 }
 
 static int remove_record(struct clean *c, struct error *err)
@@ -242,18 +306,23 @@ static int remove_record(struct clean *c, struct error *err)
 }
 
 int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,
-		  struct error *err)
+		  uint64_t behind_ms, struct error *err)
 {
-	static int (*const steps[])(struct clean *c, struct error *err) = {
-		end_processes, delete_content, unmount, remove_tiers, remove_entries, remove_group,
+	static int (*const steps[])(struct clean * c, struct error * err) = {
+		end_processes,	hold_memory,  unmount,	  set_tiers_aside, release,
+		remove_entries, remove_group, move_aside, free_memory,	   remove_tiers,
 	};
-	struct clean c = { d, st, job_over, deadline_ms };
+	struct clean c = { d, st, job_over, deadline_ms, -1 };
 	int r, result = 0;
 
 	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		if (steps[i] == move_aside && result < 0)
+			continue; /* the epilog shall try again */
 		r = steps[i](&c, result == 0 ? err : NULL);
 		if (r < 0 && result == 0)
 			result = r;
+		if (steps[i] == move_aside)
+			c.deadline_ms += behind_ms;
 	}
 	return result == 0 ? remove_record(&c, err) : result;
 }
@@ -303,7 +372,7 @@ int clean_job(int base_fd, const char *name, const struct clean_options *o, stru
 			st.ending = true;
 			state_write(d.fd, &st);
 		}
-		r = clean_release(&d, &st, true, clock_ms() + o->timeout_ms, err);
+		r = clean_release(&d, &st, true, clock_ms() + o->timeout_ms, 0, err);
 	}
 	return r == JOBDIR_E_GONE ? 0 : r;
 }

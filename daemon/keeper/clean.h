@@ -14,12 +14,13 @@ struct state;
 
 /*
  * Takes away what st records and what stands in the run directory, whose lock the caller holds:
- * processes, FUSE connections, content (as the user), mounts, tier directories, the directory's
- * entries, cgroups, the record and the directory. job_over: the job itself has ended. 0, or the
- * first failure: then the record stays, and `reap` tries again.
+ * processes, FUSE connections, mounts, the directory's entries, cgroups; then moves it to .trash,
+ * which ends the wait of others for the lock, and removes content (as the user) with behind_ms more
+ * time, the record and the directory. job_over: the job itself has ended. 0, or the first failure:
+ * then the record stays, and `reap` tries again.
  */
 int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,
-		  struct error *err);
+		  uint64_t behind_ms, struct error *err);
 
 struct clean_options {
 	bool end_keeper;     /* ask a living keeper to end, kill it past timeout_ms; else -EBUSY */

@@ -47,8 +47,10 @@ int jobdir_open_base(const char *sub, struct error *err)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, errno, "open %s", path);
 	if (st.st_uid != 0 || st.st_mode & 022)
-		return error_set(err, EPERM, "%s: must belong to root and be writable by nobody "
-				 "else", path);
+		return error_set(err, EPERM,
+				 "%s: must belong to root and be writable by nobody "
+				 "else",
+				 path);
 	return steal_fd(&fd);
 }
 
@@ -71,10 +73,16 @@ int jobdir_open(struct jobdir *d, int base_fd, const char *name, struct error *e
 	return 0;
 }
 
+static bool is_in_place(const struct jobdir *d)
+{
+	struct stat a, b;
+
+	return fstat(d->fd, &a) == 0 &&
+	       fstatat(d->base_fd, d->name, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_ino == b.st_ino;
+}
+
 int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err)
 {
-	struct stat st;
-
 	if (d->lock_fd < 0)
 		d->lock_fd = openat(d->fd, RUNDIR_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
 				    0600);
@@ -83,12 +91,14 @@ int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err)
 	while (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK)
 			return error_errno(err, errno, "lock %s", d->name);
+		if (!is_in_place(d))
+			return JOBDIR_E_GONE;
 		if (clock_ms() >= deadline_ms)
 			return error_set(err, EBUSY, "job %s: its keeper lives", d->name);
 		proc_sleep_ms(10);
 	}
 	proc_set_private_fd(d->lock_fd);
-	return fstat(d->lock_fd, &st) < 0 || st.st_nlink == 0 ? JOBDIR_E_GONE : 0;
+	return is_in_place(d) ? 0 : JOBDIR_E_GONE;
 }
 
 int jobdir_trash(struct jobdir *d, struct error *err)
@@ -100,7 +110,12 @@ int jobdir_trash(struct jobdir *d, struct error *err)
 		return trash;
 	snprintf(name, sizeof(name), "%.20s.%llu", d->name, (unsigned long long)clock_ms());
 	if (renameat(d->base_fd, d->name, trash, name) < 0)
-		return error_errno(err, errno, "move %s to %s", d->name, RUNDIR_TRASH);
+		return errno == ENOENT
+			       ? 0
+			       : error_errno(err, errno, "move %s to %s", d->name, RUNDIR_TRASH);
+	fd_closep(&d->base_fd);
+	d->base_fd = steal_fd(&trash);
+	strcpy(d->name, name);
 	return 0;
 }
 
@@ -122,4 +137,23 @@ int jobdir_for_each(int (*fn)(void *arg, int base_fd, const char *name), void *a
 				r = fn(arg, fd, e->d_name);
 	}
 	return r < 0 ? r : 0;
+}
+
+/* It stands in .trash, has its t yet, and is locked. */
+static int look_for_memory(void *arg, int base_fd, const char *name)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char path[96];
+
+	snprintf(path, sizeof(path), "%.64s/" RUNDIR_MEMORY, name);
+	if (!strchr(name, '.') || faccessat(base_fd, path, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	snprintf(path, sizeof(path), "%.64s/" RUNDIR_LOCK, name);
+	fd = openat(base_fd, path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 ? -EBUSY : 0;
+}
+
+bool jobdir_is_freeing(void)
+{
+	return jobdir_for_each(look_for_memory, NULL, NULL) == -EBUSY;
 }

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 struct error;
@@ -21,7 +22,8 @@ struct jobdir {
 
 enum {
 	JOBDIR_E_SUCCESS,
-	JOBDIR_E_GONE, /* it was removed while we waited for the lock, or was not there */
+	JOBDIR_E_GONE, /* it was removed or moved aside while we waited for the lock, or was not
+			* there: whoever did that sees to the rest */
 };
 
 void jobdir_deinit(struct jobdir *d);
@@ -41,8 +43,11 @@ int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err);
 
 void jobdir_unlock(struct jobdir *d);
 
-/* Moves it to .trash/<name>.<ms>, mounts and all. */
+/* Moves it to .trash/<name>.<ms>, mounts, lock and all, and stays with it. 0 also if it is gone. */
 int jobdir_trash(struct jobdir *d, struct error *err);
+
+/* Is the memory of a job that is over still being freed on this node? */
+bool jobdir_is_freeing(void);
 
 /* Calls fn for each directory named by a job (and those in .trash), until it returns < 0. */
 int jobdir_for_each(int (*fn)(void *arg, int base_fd, const char *name), void *arg,

@@ -64,7 +64,8 @@ int mounts_memory(int dirfd, const struct mounts_memory *m, struct error *err)
 	char path[32], options[128];
 	int r = -EINVAL;
 
-	if (mkdirat(dirfd, RUNDIR_MEMORY, 0700) < 0 && errno != EEXIST)
+	/* What is looked for in it when the tmpfs is gone shall not be there, rather than refused. */
+	if (mkdirat(dirfd, RUNDIR_MEMORY, 0711) < 0 && errno != EEXIST)
 		return error_errno(err, errno, "make %s", RUNDIR_MEMORY);
 	target = open_target(dirfd, RUNDIR_MEMORY);
 	if (target < 0)
@@ -191,16 +192,17 @@ int mounts_detach(int dirfd, const char *name, struct error *err)
 	return r == -EINVAL || r == -ENOENT ? 0 : error_errno(err, -r, "unmount %s", name);
 }
 
-int mounts_uncover_memory(int dirfd)
+int mounts_open_memory(int dirfd)
 {
 	struct mountinfo m;
 	int r;
 
 	for (;;) {
 		r = mounts_lookup(dirfd, RUNDIR_MEMORY, &m);
-		if (r < 0 || strcmp(m.type, "tmpfs") == 0)
-			return r;
-		r = detach_topmost(dirfd, RUNDIR_MEMORY);
+		if (r == 0 && strcmp(m.type, "tmpfs") == 0)
+			return open_target(dirfd, RUNDIR_MEMORY);
+		if (r == 0)
+			r = detach_topmost(dirfd, RUNDIR_MEMORY);
 		if (r < 0)
 			return r;
 	}

@@ -40,9 +40,9 @@ int mounts_lookup(int dirfd, const char *name, struct mountinfo *m);
 /* Detaches whatever is mounted on name. */
 int mounts_detach(int dirfd, const char *name, struct error *err);
 
-/* Detaches what the user may have mounted on top of the job's tmpfs, so that root can ask about
- * the tmpfs without asking a file system of the user's. -ENOENT: there is no tmpfs. */
-int mounts_uncover_memory(int dirfd);
+/* Opens (O_PATH) the job's tmpfs, having detached what the user may have mounted on top of it: root
+ * asks about the tmpfs without asking a file system of the user's. -ENOENT: there is none. */
+int mounts_open_memory(int dirfd);
 
 /* Writes "m/<slot>". */
 #define MOUNTS_SLOT_SIZE 8

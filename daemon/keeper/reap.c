@@ -1,6 +1,7 @@
 #include "daemon/keeper/reap.h"
 
 #include <errno.h>
+#include <string.h>
 
 #include "common/cleanup.h"
 #include "common/conf.h"
@@ -27,6 +28,18 @@ static int reap_one(void *arg, int base_fd, const char *name)
 		*result = r;
 	}
 	return 0;
+}
+
+static int reap_one_aside(void *arg, int base_fd, const char *name)
+{
+	return strchr(name, '.') ? reap_one(arg, base_fd, name) : 0;
+}
+
+void reap_aside(void)
+{
+	int left;
+
+	(void)jobdir_for_each(reap_one_aside, &left, NULL);
 }
 
 int reap_all(const char *conf_path, struct error *err)

@@ -30,9 +30,11 @@
 #include "daemon/keeper/jobmem.h"
 #include "daemon/keeper/mountinfo.h"
 #include "daemon/keeper/mounts.h"
+#include "daemon/keeper/reap.h"
 
 #define LEFTOVER_MS 300	 /* for what an earlier run of the job left, before it is moved aside */
 #define CLEANUP_MS 10000 /* where no configuration could be loaded */
+#define BEHIND_MS 3600000 /* for content that nobody waits for: disks may be slow */
 #define INODES_SPARE 4096
 
 enum {
@@ -292,7 +294,7 @@ static int live(struct keeper *k, struct error *err)
 	state_write(k->dir.fd, &k->st);
 	return clean_release(&k->dir, &k->st, job_over,
 			     clock_ms() + (k->conf ? k->conf->cleanup_timeout_ms : CLEANUP_MS),
-			     err);
+			     BEHIND_MS, err);
 }
 
 int keeper_run(struct keeper *k)
@@ -319,5 +321,7 @@ int keeper_run(struct keeper *k)
 		log_error("%s", err.text);
 	if (r < 0 && k->status_fd >= 0)
 		answer(k, 'E', err.text);
+	jobdir_deinit(&k->dir);
+	reap_aside();
 	return r < 0;
 }

@@ -204,7 +204,8 @@ static void look_for_memory(struct serve *s)
 	char dir[PATH_MAX];
 	int r = jobmem_find("memory", k->uid, k->job_id, dir, sizeof(dir));
 
-	if (r < 0 && clock_ms() < s->memory_deadline_ms)
+	/* What the job before is about to give back counts as used until it has. */
+	if ((r < 0 || jobdir_is_freeing()) && clock_ms() < s->memory_deadline_ms)
 		return;
 	if (r == 0)
 		r = jobmem_read(dir, &msg.arg0, &msg.arg1);

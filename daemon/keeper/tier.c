@@ -84,15 +84,24 @@ struct act {
 	uint64_t deadline_ms;
 };
 
-static int make(const struct act *a)
+static int set_aside(const struct act *a)
 {
-	_cleanup_(fd_closep) int fd = -1;
 	char name[32], aside[64];
 
 	snprintf(name, sizeof(name), TIER_PREFIX "%u", a->job_id);
 	snprintf(aside, sizeof(aside), "%s.%llu", name, (unsigned long long)clock_ms());
-	if (renameat(a->dir, name, a->dir, aside) < 0 && errno != ENOENT)
-		return -errno;
+	return renameat(a->dir, name, a->dir, aside) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+static int make(const struct act *a)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char name[32];
+	int r = set_aside(a);
+
+	if (r < 0)
+		return r;
+	snprintf(name, sizeof(name), TIER_PREFIX "%u", a->job_id);
 	if (mkdirat(a->dir, name, 0700) < 0)
 		return -errno;
 	fd = openat(a->dir, name, DIR_FLAGS | O_NOFOLLOW);
@@ -117,7 +126,14 @@ static int make_as_user(void *arg)
 	return r < 0 ? r : make(arg);
 }
 
-/* Calls fn for each name of the job's and keeps the first error. */
+static int set_aside_as_user(void *arg)
+{
+	int r = enter_as_user(arg);
+
+	return r == -ENOENT ? 0 : r < 0 ? r : set_aside(arg);
+}
+
+/* Calls fn for each name of what was set aside and keeps the first error. */
 static int for_each_name(const struct act *a, int (*fn)(const struct act *a, const char *name))
 {
 	int fd = fcntl(a->dir, F_DUPFD_CLOEXEC, 3), r, result = 0;
@@ -129,7 +145,8 @@ static int for_each_name(const struct act *a, int (*fn)(const struct act *a, con
 		return -errno;
 	rewinddir(dir);
 	while ((e = readdir(dir))) {
-		if (tier_parse_name(e->d_name, &job_id) < 0 || job_id != a->job_id)
+		if (tier_parse_name(e->d_name, &job_id) < 0 || job_id != a->job_id ||
+		    !strchr(e->d_name, '.'))
 			continue;
 		r = fn(a, e->d_name);
 		result = result ? result : r;
@@ -189,6 +206,19 @@ int tier_make(int dirfd, struct state *st, const char *path, bool by_site, struc
 	return r < 0 ? error_errno(err, -r, "make the job's directory in %s", path) : 0;
 }
 
+int tier_set_aside(const struct state_tier *t, uint32_t job_id, uid_t uid, gid_t gid,
+		   uint64_t deadline_ms, struct error *err)
+{
+	_cleanup_(fd_closep) int dir = t->as_user ? -1 : open_roots(t->path);
+	struct act a = { t, job_id, uid, gid, dir, deadline_ms };
+	int r;
+
+	if (dir < 0 && !t->as_user)
+		return dir == -ENOENT ? 0 : error_errno(err, -dir, "open %s", t->path);
+	r = t->as_user ? proc_run(set_aside_as_user, &a, clock_ms() + TIER_MAKE_MS) : set_aside(&a);
+	return r < 0 ? error_errno(err, -r, "move what the job has in %s", t->path) : 0;
+}
+
 int tier_remove(const struct state_tier *t, uint32_t job_id, uid_t uid, gid_t gid,
 		uint64_t deadline_ms, struct error *err)
 {
@@ -223,7 +253,8 @@ static void sweep_one(const struct conf_tier *tier, int base_fd, uint64_t deadli
 		if (faccessat(base_fd, job, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
 		    fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid == 0)
 			continue;
-		if (tier_remove(&t, job_id, st.st_uid, st.st_gid, deadline_ms, &err) == 0)
+		if (tier_set_aside(&t, job_id, st.st_uid, st.st_gid, deadline_ms, &err) == 0 &&
+		    tier_remove(&t, job_id, st.st_uid, st.st_gid, deadline_ms, &err) == 0)
 			log_info("removed what job %u left in %s", job_id, t.path);
 		else
 			log_warning("%s", err.text);

@@ -22,7 +22,14 @@ struct state_tier;
  */
 int tier_make(int dirfd, struct state *st, const char *path, bool by_site, struct error *err);
 
-/* Takes away what the job has in t: 0, or -ETIMEDOUT and the like if something is left. */
+typedef int (*tier_fn)(const struct state_tier *t, uint32_t job_id, uid_t uid, gid_t gid,
+		       uint64_t deadline_ms, struct error *err);
+
+/* Gives the job's directory in t the name of a leftover, whatever is in it. */
+int tier_set_aside(const struct state_tier *t, uint32_t job_id, uid_t uid, gid_t gid,
+		   uint64_t deadline_ms, struct error *err);
+
+/* Takes away what was set aside in t: 0, or -ETIMEDOUT and the like if something is left. */
 int tier_remove(const struct state_tier *t, uint32_t job_id, uid_t uid, gid_t gid,
 		uint64_t deadline_ms, struct error *err);
 

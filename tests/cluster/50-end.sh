@@ -226,3 +226,122 @@ test_slurmd_killed_and_restarted_while_the_job_ends() {
 	wait_until 60 job_is_over "$id"
 	wait_until 40 job_nodes_clean "$id"
 }
+
+# --- much data ------------------------------------------------------------------------------------
+
+# many_files NAME COUNT: an archive of so many files of 500 bytes
+many_files() {
+	local store=$base.data/$1
+
+	[[ -e $store ]] || python3 - "$store" "$2" <<-'EOS'
+	import io, sys, tarfile
+	with tarfile.open(sys.argv[1] + ".new", "w", format=tarfile.USTAR_FORMAT) as tar:
+	    for i in range(int(sys.argv[2])):
+	        member = tarfile.TarInfo(f"{i // 1000:04}/{i:07}")
+	        member.size = 500
+	        tar.addfile(member, io.BytesIO(b"%0500d" % i))
+	EOS
+	[[ -e $store ]] || mv "$store.new" "$store"
+	ln -f "$store" "$pfs/data/$1"
+}
+
+# idle_after ID: milliseconds from the end of the job's script until its node is idle
+idle_after() {
+	local ended idle
+
+	job_wait "$1"
+	idle=$(on ctl bash -c 'until [[ $(scontrol show node n1) == *State=IDLE* ]]; do :; done; date +%s%3N')
+	ended=$(job_output "$1" | tail -n 1)
+	echo $((idle - ended))
+}
+
+# median_idle_after SBATCH-OPTION...: of three
+median_idle_after() {
+	local i id
+
+	for i in 1 2 3; do
+		id=$(job_submit alice -w n1 -n1 "$@" <<<'exec date +%s%3N')
+		idle_after "$id"
+	done | sort -n | sed -n 2p
+}
+
+test_the_end_takes_no_longer_with_200000_files() {
+	local with without
+
+	many_files 200k.tar 200000
+	without=$(median_idle_after)
+	with=$(median_idle_after --mem=2000 --stage-data="t=/srv/pfs/data/200k.tar")
+	echo "idle after $without ms without, $with ms with 200,000 files"
+	assert_le "$with" $((without + 1000)) "ms until the node is idle"
+}
+
+nothing_aside() {
+	! on n1 find /run/stage-data/.trash -mindepth 1 2>/dev/null | grep -q . || return 1
+	! on n1 find /srv/local -name 'stage-data-*' | grep -q .
+}
+
+memory_is_back() {
+	(($(shared_memory n1) <= $1 + 2))
+}
+
+# keeper_killed_behind ITEM: when the job is over and its keeper still frees what it had
+keeper_killed_behind() {
+	local before id
+
+	before=$(shared_memory n1)
+	id=$(job_submit alice -w n1 -n1 --mem=2000 --stage-data="$1" <<<'echo begun; sleep 60')
+	job_wait_says "$id" begun 60
+	as alice scancel "$id"
+	on n1 bash -c 'while [[ -e /run/stage-data/$1 ]]; do :; done; pkill -KILL -x stage-keeper' - "$id"
+	wait_until 2 memory_is_back "$before"
+	job_wait "$id"
+	assert_nodes_fine
+	assert_match "$(on n1 "$prefix/bin/stagectl" list --node)" "job=$id\\.[0-9]+ .*keeper=dead"
+}
+
+test_killed_while_memory_is_freed_gives_it_back_and_the_next_job_tidies_up() {
+	many_files 200k.tar 200000
+	keeper_killed_behind "t=/srv/pfs/data/200k.tar"
+	job_run alice -w n1 --stage-data="d=/srv/pfs/data/flat" <<<true
+	wait_until 10 nothing_aside
+}
+
+test_killed_while_a_disk_is_freed_and_reaped() {
+	many_files 20k.tar 20000
+	keeper_killed_behind "t=/srv/pfs/data/20k.tar:ssd"
+	on n1 "$prefix/libexec/stage-data/stage-keeper" reap
+	assert nothing_aside
+}
+
+test_a_private_mount_namespace_does_not_keep_the_memory() {
+	local before id
+
+	before=$(shared_memory n1)
+	id=$(job_submit alice -w n1 -n1 --stage-data="t=/srv/pfs/data/many.tar" <<<'
+		head -c 200M /dev/zero >$STAGE_DATA_DIR/more; echo begun; sleep 60')
+	job_wait_says "$id" begun
+	assert_le $((before + 190)) "$(shared_memory n1)" "MiB before and with the job"
+	on n1 unshare --mount --propagation private sleep 20 &
+	sleep 0.5
+	as alice scancel "$id"
+	job_wait "$id"
+	wait_until 5 memory_is_back "$before"
+	assert on n1 pgrep -x sleep
+	on n1 pkill -x sleep
+}
+
+test_the_next_job_has_the_memory_that_is_being_freed() {
+	local id
+
+	# The second job fits only when what the first one had is back.
+	many_files 200k.tar 200000
+	site_conf <<-EOS
+	[limits]
+	KeepFreeMemory=$(on n1 awk '/^MemAvailable/ { print int($2 / 1024) - 1400 }' /proc/meminfo)M
+	EOS
+	id=$(job_submit alice -w n1 -n1 --mem=2000 --stage-data="t=/srv/pfs/data/200k.tar:shm" <<<true)
+	job_submit alice -w n1 -n1 --mem=2000 --dependency="afterok:$id" \
+		--stage-data="t=/srv/pfs/data/200k.tar:shm" <<<true >"$work/second"
+	job_done "$id"
+	job_done "$(cat "$work/second")"
+}

@@ -55,6 +55,22 @@ static void test_modes_do_not_stop_it(void **state)
 	assert_int_equal(rmtree_at(fd, "t", NULL, NULL), 0);
 }
 
+static void test_what_has_no_name_is_emptied(void **state)
+{
+	_cleanup_(fd_closep) int fd = scratch_fd(state), t = -1;
+	struct stat st;
+
+	run("cd '%s' && mkdir -p keep t/a/b && touch keep/x t/f t/a/b/f && ln -s ../keep t/l", *state);
+	t = openat(fd, "t", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(rmtree_empty(t, NULL, NULL), 0);
+	assert_int_equal(rmtree_empty(t, NULL, NULL), 0);
+	assert_int_equal(fstat(t, &st), 0);
+	assert_int_equal(st.st_nlink, 2);
+	assert_int_equal(unlinkat(fd, "t", AT_REMOVEDIR), 0);
+	assert_int_equal(faccessat(fd, "keep/x", F_OK, 0), 0);
+	assert_int_equal(rmtree_empty(-1, NULL, NULL), -EBADF);
+}
+
 static void test_depth_needs_no_descriptors(void **state)
 {
 	struct rlimit old, few = { 32, 32 };
@@ -107,6 +123,7 @@ int main(void)
 		SCRATCH(test_names_that_are_refused),
 		SCRATCH(test_links_are_not_followed),
 		SCRATCH(test_modes_do_not_stop_it),
+		SCRATCH(test_what_has_no_name_is_emptied),
 		SCRATCH(test_depth_needs_no_descriptors),
 		SCRATCH(test_names_of_the_hoisting_may_be_taken),
 		SCRATCH(test_keep_root_and_deadline),
