@@ -2,7 +2,7 @@
  * Starting: the environment is written before anything slow happens (the name service is asked for
  * groups after it), because the first step of the job waits for it.
  *
- * Places: mounts and links start at once; what moves data takes one of max_writers places, and what
+ * Places: mounts and links start at once; what moves data takes a place for each CPU, and what
  * may go to memory waits until the keeper has found out how much of it the job has.
  *
  * Ending: with a keeper, what is ready stays, because tasks may read it to the last moment, and the
@@ -32,7 +32,6 @@
 
 #define MEMORY_WAIT_MS 5000
 #define KEEPER_END_MS 4000 /* the keeper waits for us */
-#define MIN_WRITERS 2
 #define MAX_WRITERS 8
 
 /* --- looking up --- */
@@ -97,9 +96,17 @@ static size_t count_writers(const struct job *job)
 	return n;
 }
 
+/* As many as we have CPUs: the keeper binds us to the job's as soon as it knows them. */
+static size_t choose_max_writers(void)
+{
+	size_t n = memory_count_cpus();
+
+	return n > MAX_WRITERS ? MAX_WRITERS : n;
+}
+
 void job_schedule(struct job *job)
 {
-	size_t writers = count_writers(job);
+	size_t writers = count_writers(job), max_writers = choose_max_writers();
 
 	if (job->ending || !job->launcher)
 		return;
@@ -110,7 +117,7 @@ void job_schedule(struct job *job)
 		    !stage_run_get_stage(run)->rule ||
 		    (stage_run_wants_memory(run) && !job->memory_known))
 			continue;
-		if (stage_run_is_writer(run) && writers++ >= job->max_writers)
+		if (stage_run_is_writer(run) && writers++ >= max_writers)
 			continue;
 		stage_run_start(run);
 	}
@@ -417,13 +424,6 @@ static char *find_worker_program(void)
 	return asprintf(&path, STAGE_LIBEXEC_DIR "/%s", name) < 0 ? NULL : path;
 }
 
-static size_t choose_max_writers(void)
-{
-	size_t n = 2 * (size_t)memory_count_cpus();
-
-	return n < MIN_WRITERS ? MIN_WRITERS : n > MAX_WRITERS ? MAX_WRITERS : n;
-}
-
 static int make_launcher(struct job *job, int keeper_fd, struct error *err)
 {
 	uint64_t limit = 0, used = 0;
@@ -454,7 +454,6 @@ int job_new(struct job **jobp, struct loop *loop, const struct job_options *opti
 	job->local = options->local;
 	job->job_id = options->job_id;
 	job->next_id = job->next_worker_id = 1;
-	job->max_writers = choose_max_writers();
 	loop_timer_init(&job->memory_timer, on_memory_late, job);
 	loop_timer_init(&job->end_timer, on_end_late, job);
 	job->rundir = strdup(options->rundir);

@@ -58,7 +58,6 @@ struct job {
 	size_t n_runs;
 	uint32_t next_id, next_worker_id;
 	uint64_t slots;       /* bit k: m/<k> is somebody's */
-	size_t max_writers;
 
 	struct error failure; /* code != 0: the answer to every wait */
 

@@ -219,8 +219,6 @@ static _Noreturn void run_child(const struct launch *l, int go)
 		_exit(LAUNCH_EXIT_SETUP);
 	snprintf(oom, sizeof(oom), "%d", l->oom_score_adj);
 	proc_write("/proc/self/oom_score_adj", oom);
-	if (l->cpus)
-		sched_setaffinity(0, CPU_ALLOC_SIZE(LAUNCH_MAX_CPUS), l->cpus);
 	setpriority(PRIO_PROCESS, 0, l->nice);
 	set_limits();
 	if (launch_become(l->user->uid, l->user->gid, l->user->groups, l->user->n_groups) < 0)

@@ -7,7 +7,6 @@
  */
 #pragma once
 
-#include <sched.h>
 #include <stdbool.h>
 #include <stddef.h>
 #include <sys/types.h>
@@ -25,7 +24,6 @@ enum launch_exit {
 };
 
 #define LAUNCH_MAX_FDS 4
-#define LAUNCH_MAX_CPUS 8192
 
 struct launch_user {
 	uid_t uid;
@@ -53,7 +51,6 @@ struct launch {
 	size_t n_fds;
 	int output;              /* becomes stdout and stderr; -1: /dev/null */
 	const char *group;       /* file cgroup.procs to join, or NULL */
-	const cpu_set_t *cpus;   /* of LAUNCH_MAX_CPUS, or NULL */
 	int oom_score_adj;
 	int nice;
 	bool dies_with_us;       /* SIGKILL when the keeper dies */

@@ -122,6 +122,23 @@ int proc_for_each(int (*fn)(void *arg, pid_t pid), void *arg)
 	return r;
 }
 
+void proc_bind(pid_t pid, const cpu_set_t *cpus, size_t size)
+{
+	char path[32];
+	struct dirent *e;
+	uint32_t tid;
+
+	snprintf(path, sizeof(path), "/proc/%d/task", pid);
+	/* Again, for those which one that was not bound yet has started meanwhile. */
+	for (int i = 0; i < 2; i++) {
+		_cleanup_(dir_closep) DIR *dir = opendir(path);
+
+		while (dir && (e = readdir(dir)))
+			if (parse_uint32(e->d_name, &tid) == 0)
+				sched_setaffinity((pid_t)tid, size, cpus);
+	}
+}
+
 static int kill_child(void *arg, pid_t pid)
 {
 	uint64_t start;

@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -46,5 +47,8 @@ ssize_t proc_read(int dirfd, const char *path, char *buf, size_t size);
 
 /* Writes to a file of proc or a cgroup. 0 or -errno. */
 int proc_write(const char *path, const char *text);
+
+/* Keeps the process, each thread of it, on those CPUs; cpus has size bytes. */
+void proc_bind(pid_t pid, const cpu_set_t *cpus, size_t size);
 
 void proc_sleep_ms(unsigned ms);

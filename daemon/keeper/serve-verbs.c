@@ -53,15 +53,13 @@ static int on_spawn(struct serve *s, struct call *c)
 			    .nice = k->conf->nice,
 			    .dies_with_us = writer,
 			    .oom_score_adj = writer ? 1000 : 0 };
-	cpu_set_t cpus[LAUNCH_MAX_CPUS / CPU_SETSIZE];
 
 	if (c->fd < 0 || c->m->arg0 < 0 || c->m->arg0 >= KEEPER_N_CLASSES ||
 	    find_worker(s, c->m->id))
 		return -EINVAL;
 	if (writer && s->memory_group[0])
 		l.group = s->memory_group;
-	if (jobmem_get_cpus(k->uid, k->job_id, cpus, sizeof(cpus)) == 0)
-		l.cpus = cpus;
+	serve_look_for_cpus(s);
 	c->reply.arg1 = serve_start(s, &l, c->m->id, (int)c->m->arg0);
 	return c->reply.arg1 < 0 ? (int)c->reply.arg1 : 0;
 }

@@ -30,6 +30,7 @@
 #include "daemon/keeper/mounts.h"
 #include "daemon/keeper/verbs.h"
 
+#define MAX_CPUS 8192
 #define MEMORY_WAIT_MS 5000
 #define MEMORY_TICK_MS 100
 #define WATCH_TICK_MS 1000
@@ -220,6 +221,20 @@ static void look_for_memory(struct serve *s)
 	serve_tell(s, &msg, NULL, 0);
 }
 
+void serve_look_for_cpus(struct serve *s)
+{
+	const struct keeper *k = s->k;
+	cpu_set_t cpus[MAX_CPUS / CPU_SETSIZE];
+
+	if (s->cpus_known || jobmem_get_cpus(k->uid, k->job_id, cpus, sizeof(cpus)) < 0)
+		return;
+	s->cpus_known = true;
+	proc_bind(getpid(), cpus, sizeof(cpus));
+	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
+		if (k->st.procs[i].pid)
+			proc_bind(k->st.procs[i].pid, cpus, sizeof(cpus));
+}
+
 /* Until the next look; -1: there is nothing to look at. */
 static int get_tick(const struct serve *s)
 {
@@ -234,6 +249,7 @@ static void look_around(struct serve *s)
 
 	if (get_tick(s) < 0 || clock_ms() < s->next_look_ms)
 		return;
+	serve_look_for_cpus(s);
 	if (!s->memory_known)
 		look_for_memory(s);
 	if (s->end_ms && clock_ms() >= s->end_ms)

@@ -26,6 +26,7 @@ struct serve {
 	/* What the processes on record are, by their index there. */
 	struct { uint32_t id; int class; } children[STATE_MAX_PROCS];
 	bool memory_known;           /* and told */
+	bool cpus_known;             /* and we are on them */
 	char memory_group[PATH_MAX]; /* its cgroup.procs, or "" */
 	uint64_t memory_deadline_ms;
 	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
@@ -46,5 +47,8 @@ void serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, s
 void serve_lose_daemon(struct serve *s, const char *why);
 /* Starts a child, recorded before it does anything. Its pid, or -errno. */
 pid_t serve_start(struct serve *s, const struct launch *l, uint32_t id, int class);
+/* Binds us, and with that all that we start, and what we have started to the job's CPUs, once they
+ * are known: the job's cgroup comes after us. */
+void serve_look_for_cpus(struct serve *s);
 /* The job may be in a mount namespace that was made before this mount. */
 void serve_repeat_in_job(struct keeper *k, const char *name);

@@ -96,3 +96,34 @@ test_no_program_of_a_user_runs_as_root() {
 	let_go alice "$id"
 	job_done "$id"
 }
+
+# CPUs of a process or of all its threads, each list once
+cpus_of() {
+	on n1 bash -c 'cat /proc/$1/task/*/status' - "$1" | sed -n 's/^Cpus_allowed_list:\t//p' | sort -u
+}
+
+test_all_of_a_job_stays_on_its_own_cores() {
+	local other id name pid want
+
+	# The other core is somebody's; the image server is started before the job has a cgroup.
+	other=$(job_submit bob -w n1 -n1 --mem=100 <<<'sleep 60')
+	job_wait_running "$other"
+	gate_close n1
+	id=$(job_submit alice -w n1 -n1 --mem=400 --stage-wait=no \
+		--stage-data="m=/srv/pfs/data/many.zstd.sqsh,g=/srv/pfs/gate/many.tar,h=/srv/pfs/gate" \
+		<<<'taskset -cp $$; echo begun; stagectl wait m; sleep 1; echo ready; stagectl wait; echo over; sleep 60')
+	job_wait_says "$id" ready
+	want=$(job_output "$id" | sed -n "s/.*affinity list: //p")
+	assert_match "$want" '^[0-9]+$'
+	for name in stage-keeper stagingd stage-worker; do
+		for pid in $(on n1 pgrep -x "$name"); do
+			assert_eq "$want" "$(cpus_of "$pid")" "CPUs of $name"
+		done
+	done
+	# The server and one writer: the second waits for the only core.
+	assert_eq 2 "$(on n1 pgrep -cx stage-worker)" "workers"
+	gate_open n1
+	job_wait_says "$id" over
+	as alice scancel "$id"
+	as bob scancel "$other"
+}
