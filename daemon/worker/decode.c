@@ -21,6 +21,7 @@
 #include "common/error.h"
 #include "common/words.h"
 #include "daemon/worker/stream.h"
+#include "daemon/worker/untar-reader.h"
 
 #define TAR_BLOCK 512
 #define TAR_END_SIZE (2 * TAR_BLOCK)
@@ -334,14 +335,6 @@ static int refuse_encrypted(const char *path, struct error *err)
 	return error_mend(err, -EINVAL, "make the archive without a password");
 }
 
-static int refuse_more(struct error *err)
-{
-	error_set(err, EINVAL,
-		  "there is more behind the end of the archive: several archives in one "
-		  "file, or rubbish");
-	return error_mend(err, -EINVAL, "join archives by tar --concatenate, or make it again");
-}
-
 int decode_next(struct decode *d, struct member *m, struct error *err)
 {
 	locale_t old = (locale_t)0;
@@ -420,6 +413,6 @@ int decode_finish(struct decode *d, struct error *err)
 		while ((n = stream_next(d->in, &data, err)) > 0 && is_zero(data, (size_t)n))
 			;
 	if (n > 0)
-		return refuse_more(err);
+		return untar_reader_refuse_more(err);
 	return (int)n;
 }
