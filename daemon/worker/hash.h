@@ -7,6 +7,7 @@
 
 #include "common/cleanup.h"
 
+struct block;
 struct error;
 struct hash;
 
@@ -17,7 +18,10 @@ void hash_free(struct hash *h);
 DEFINE_FREEP(struct hash, hash_free)
 
 void hash_add(struct hash *h, const void *data, size_t size);
-/* Lower case hex; the hash is at its beginning again. */
+/* The same by a thread of the hash, which holds b until it is done with it. Not together with
+ * hash_add(). */
+void hash_add_block(struct hash *h, struct block *b);
+/* Of all that was added. Lower case hex; the hash is at its beginning again. */
 void hash_get(struct hash *h, char text[static HASH_TEXT_SIZE]);
 
 /* 0, or -EBADMSG with both sums. what: for the sentence. */

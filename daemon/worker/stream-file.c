@@ -1,7 +1,14 @@
 /*
- * A file, block by block.
+ * A file, block by block, read in the calling thread or ahead by threads of its own.
+ *
+ * Where a single read is slow because the data is far away, several of them at consecutive offsets
+ * take the time of one. Each thread takes a block first and then the next offset, so that whoever
+ * has an offset never waits: else the blocks could all be at offsets behind the one that is waited
+ * for.
  */
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
 #include <unistd.h>
 
 #include "common/error.h"
@@ -9,30 +16,56 @@
 #include "daemon/worker/hash.h"
 #include "daemon/worker/stream.h"
 
+/* With a read that takes 5 ms and 200 MB/s, four in flight read 4 times as fast as one; with a warm
+ * file they cost nothing. */
+#define READ_THREADS 4
+
 struct file_stream {
 	struct stream stream;
 	struct ctx *ctx;
 	struct hash *hash;
 	int fd;
-	uint64_t offset;
+
+	/* of the threads */
+	pthread_t threads[READ_THREADS];
+	size_t n_threads;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uint64_t next, taken;			 /* numbers of blocks: to be read, handed out */
+	struct block *ready[STREAM_READ_BLOCKS]; /* by number */
+	uint64_t end;	/* first number that is not there, for which reason */
+	int end_reason; /* 0 or -errno */
+	struct error end_error;
+	bool stopped;
 };
 
 /* As much as fits, or until the end of the file. */
-static int fill(struct file_stream *f, struct block *b, struct error *err)
+static int fill(int fd, struct block *b, uint64_t offset, struct error *err)
 {
 	ssize_t n;
 
 	do {
-		n = pread(f->fd, b->buf + b->size, b->capacity - b->size, (off_t)f->offset);
+		n = pread(fd, b->buf + b->size, b->capacity - b->size, (off_t)(offset + b->size));
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return error_errno(err, errno, "read the source");
 		b->size += (size_t)n;
-		f->offset += (uint64_t)n;
 	} while (n != 0 && b->size < b->capacity);
-	return b->size > 0;
+	return 0;
 }
+
+/* In order, what all streams of a file do with a block. 1 or -errno. */
+static int pass_on(struct file_stream *f, struct block *b, struct error *err)
+{
+	if (f->hash)
+		hash_add_block(f->hash, b);
+	if (f->ctx)
+		ctx_add_progress(f->ctx, b->size, 0);
+	return 1;
+}
+
+/* ---- in the calling thread ---- */
 
 static int file_next_block(struct stream *s, struct block **bp, struct error *err)
 {
@@ -41,25 +74,151 @@ static int file_next_block(struct stream *s, struct block **bp, struct error *er
 	int r;
 
 	r = f->ctx ? ctx_check(f->ctx, err) : 0;
-	if (r < 0)
+	if (r == 0)
+		r = stream_take_block(s, &b, err);
+	if (r == 0)
+		r = fill(f->fd, b, f->next * BLOCK_SIZE, err);
+	if (r < 0 || b->size == 0)
 		return r;
-	r = stream_take_block(s, &b, err);
-	if (r < 0)
-		return r;
-	r = fill(f, b, err);
-	if (r <= 0)
-		return r;
-	if (f->hash)
-		hash_add(f->hash, b->data, b->size);
-	if (f->ctx)
-		ctx_add_progress(f->ctx, b->size, 0);
+	f->next++;
 	*bp = steal_ptr(b);
-	return 1;
+	return pass_on(f, *bp, err);
 }
 
 static void file_close(struct stream *s)
 {
 	free(s);
+}
+
+/* ---- ahead ---- */
+
+/* The stream has no block `number` and none behind it. */
+static void end_at(struct file_stream *f, uint64_t number, int reason, const struct error *err)
+{
+	if (number >= f->end)
+		return;
+	f->end = number;
+	f->end_reason = reason;
+	if (reason < 0)
+		f->end_error = *err;
+}
+
+static void deliver(struct file_stream *f, uint64_t number, struct block *b, int r,
+		    const struct error *err)
+{
+	pthread_mutex_lock(&f->lock);
+	if (r < 0 || b->size == 0)
+		end_at(f, number, r, err);
+	else if (b->size < b->capacity)
+		end_at(f, number + 1, 0, NULL);
+	if (number < f->end) {
+		f->ready[number % STREAM_READ_BLOCKS] = b;
+		b = NULL;
+	}
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->lock);
+	block_put(b);
+}
+
+/* False: there is nothing more to read. */
+static bool take_number(struct file_stream *f, uint64_t *numberp)
+{
+	bool goes_on;
+
+	pthread_mutex_lock(&f->lock);
+	goes_on = f->next < f->end && !f->stopped;
+	if (goes_on)
+		*numberp = f->next++;
+	pthread_mutex_unlock(&f->lock);
+	return goes_on;
+}
+
+static void *read_thread(void *arg)
+{
+	struct file_stream *f = arg;
+	struct error err = ERROR_INIT;
+	struct block *b;
+	uint64_t number;
+	int r;
+
+	while (block_pool_take(f->stream.pool, &b) == 0) {
+		if (!take_number(f, &number)) {
+			block_put(b);
+			break;
+		}
+		r = f->ctx ? ctx_check(f->ctx, &err) : 0;
+		if (r == 0)
+			r = fill(f->fd, b, number * BLOCK_SIZE, &err);
+		deliver(f, number, b, r, &err);
+	}
+	return NULL;
+}
+
+static int ahead_next_block(struct stream *s, struct block **bp, struct error *err)
+{
+	struct file_stream *f = (struct file_stream *)s;
+	struct block **slot = &f->ready[f->taken % STREAM_READ_BLOCKS];
+	int r = 1;
+
+	pthread_mutex_lock(&f->lock);
+	while (!*slot && f->taken < f->end && !f->stopped)
+		pthread_cond_wait(&f->changed, &f->lock);
+	if (f->stopped) {
+		r = error_set(err, ECANCELED, "stopped");
+	} else if (*slot) {
+		*bp = steal_ptr(*slot);
+		f->taken++;
+	} else {
+		r = f->end_reason;
+		if (r < 0 && err)
+			*err = f->end_error;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return r > 0 ? pass_on(f, *bp, err) : r;
+}
+
+static void ahead_stop(struct stream *s)
+{
+	struct file_stream *f = (struct file_stream *)s;
+
+	pthread_mutex_lock(&f->lock);
+	f->stopped = true;
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->lock);
+}
+
+static void ahead_close(struct stream *s)
+{
+	struct file_stream *f = (struct file_stream *)s;
+
+	stream_stop(s);
+	for (size_t i = 0; i < f->n_threads; i++)
+		pthread_join(f->threads[i], NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(f->ready); i++)
+		block_put(f->ready[i]);
+	pthread_cond_destroy(&f->changed);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+/* ---- making them ---- */
+
+static int file_new(struct file_stream **fp, struct ctx *ctx, int fd, struct hash *hash,
+		    struct error *err)
+{
+	struct file_stream *f = calloc(1, sizeof(*f));
+	struct block_pool *pool;
+
+	if (!f || block_pool_new(&pool, STREAM_READ_BLOCKS, BLOCK_SIZE) < 0) {
+		free(f);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	f->stream.pool = pool;
+	f->ctx = ctx;
+	f->fd = fd;
+	f->hash = hash;
+	*fp = f;
+	return 0;
 }
 
 int stream_new_file(struct stream **sp, struct ctx *ctx, int fd, struct hash *hash,
@@ -69,18 +228,12 @@ int stream_new_file(struct stream **sp, struct ctx *ctx, int fd, struct hash *ha
 		.next_block = file_next_block,
 		.close = file_close,
 	};
-	struct file_stream *f = calloc(1, sizeof(*f));
-	struct block_pool *pool;
+	struct file_stream *f;
+	int r = file_new(&f, ctx, fd, hash, err);
 
-	if (!f || block_pool_new(&pool, STREAM_READ_BLOCKS, BLOCK_SIZE) < 0) {
-		free(f);
-		return error_set(err, ENOMEM, "out of memory");
-	}
+	if (r < 0)
+		return r;
 	f->stream.ops = &ops;
-	f->stream.pool = pool;
-	f->ctx = ctx;
-	f->fd = fd;
-	f->hash = hash;
 	*sp = &f->stream;
 	return 0;
 }
@@ -88,13 +241,28 @@ int stream_new_file(struct stream **sp, struct ctx *ctx, int fd, struct hash *ha
 int stream_new_read_ahead(struct stream **sp, struct ctx *ctx, int fd, struct hash *hash,
 			  struct error *err)
 {
-	_cleanup_(stream_closep) struct stream *file = NULL;
-	int r;
+	static const struct stream_ops ops = {
+		.next_block = ahead_next_block,
+		.stop = ahead_stop,
+		.close = ahead_close,
+	};
+	struct file_stream *f;
+	int r = file_new(&f, ctx, fd, hash, err), e = 0;
 
-	r = stream_new_file(&file, ctx, fd, hash, err);
-	if (r == 0)
-		r = stream_new_ahead(sp, file, err);
-	if (r == 0)
-		steal_ptr(file);
-	return r;
+	if (r < 0)
+		return r;
+	f->stream.ops = &ops;
+	f->end = UINT64_MAX;
+	pthread_mutex_init(&f->lock, NULL);
+	pthread_cond_init(&f->changed, NULL);
+	posix_fadvise(fd, 0, 0, POSIX_FADV_SEQUENTIAL);
+	while (f->n_threads < READ_THREADS && e == 0) {
+		e = pthread_create(&f->threads[f->n_threads], NULL, read_thread, f);
+		f->n_threads += e == 0;
+	}
+	*sp = &f->stream;
+	if (f->n_threads > 0)
+		return 0;
+	stream_close(&f->stream);
+	return error_errno(err, e, "start thread");
 }
