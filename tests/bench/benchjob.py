@@ -18,6 +18,7 @@ import benchgroup
 
 INSIDE = "STAGE_BENCH_INSIDE"  # in the environment: number and /dev/shm's options from outside
 SHM = "/dev/shm"
+HUGE = "/run/huge"  # with huge pages where a job's tmpfs has them
 CONF = "/run/stage-bench.conf"
 USER = pwd.getpwnam("nobody")
 AS_USER = dict(user=USER.pw_uid, group=USER.pw_gid, extra_groups=[], umask=0o077)
@@ -69,6 +70,9 @@ def enter():
     sh("mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", "/run")
     sh("mount", "-t", "tmpfs", "-o", outside["shm"], "tmpfs", SHM)
     open_fuse()
+    os.mkdir(HUGE)
+    if subprocess.call(["mount", "-t", "tmpfs", "-o", "huge=within_size", "tmpfs", HUGE]):
+        sh("mount", "-t", "tmpfs", "tmpfs", HUGE)
 
 
 def open_fuse():

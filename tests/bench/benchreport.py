@@ -20,7 +20,9 @@ BEGIN, END = "<!-- measured -->", "<!-- end -->"
 OURS = "stage-data"
 TITLES = {
     "archives": "Archives into memory", "compressed": "Compressed archives into memory",
-    "images": "Images", "copies": "Trees and files from local disk into memory",
+    "images": "Images, mounted", "copies": "Trees and files from local disk into memory",
+    "slow source": "A source as slow as a loaded shared file system",
+    "course": "Training from pictures: one epoch", "end of job": "End of job",
 }
 median = statistics.median
 
@@ -153,7 +155,7 @@ def measured(all_, plots):
     out += [f"Measured {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "") + ". Medians "
             "[least–most]; the ratio is the peer's median over ours.", ""]
     if any(p["quick"] for p in all_["programs"].values()):
-        out += ["**A quick run**: less data, fewer runs; start-up weighs more than it does in full.", ""]
+        out += ["**A quick run**: less data, fewer runs; start-up weighs more, and the targets are not for it.", ""]
     if "ratios" in plots:
         out += ["![ratios](performance-ratios.svg)", ""]
     order = list(TITLES)

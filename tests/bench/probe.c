@@ -222,6 +222,8 @@ static int do_touch(int argc, char **argv)
 
 	if (fd < 0 || !buf)
 		err(1, "make a file in %s", argc > 1 ? argv[1] : "?");
+	if (ftruncate(fd, (off_t)left) < 0)
+		err(1, "make a file in %s", argv[1]);
 	while (left) {
 		ssize_t n = write(fd, buf, left < BUFFER_SIZE ? left : BUFFER_SIZE);
 
