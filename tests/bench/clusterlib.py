@@ -129,6 +129,26 @@ class Bench:
             subprocess.run(["cat", self.pfs + path.removeprefix("/srv/pfs")], check=True,
                            stdout=subprocess.DEVNULL)
 
+    @contextlib.contextmanager
+    def gate(self, node="n1"):
+        """/srv/pfs/gate/file on the node, which nobody can read until open() is called: a FUSE mount
+        whose server is stopped."""
+        image, mount = self.pfs + "/gate.sqsh", "/srv/pfs/gate"
+        os.makedirs(self.pfs + "/gate", exist_ok=True)
+        if not os.path.exists(image):
+            with open(self.pfs + "/gate/file", "w") as f:
+                f.write("data\n")
+            subprocess.run(["mksquashfs", self.pfs + "/gate", image, "-quiet", "-no-progress"],
+                           check=True, stdout=subprocess.DEVNULL)
+        self.on(node, "squashfuse_ll", "-o", "allow_other,ro", "/srv/pfs/gate.sqsh", mount)
+        server = self.on(node, "pgrep", "-f", "^squashfuse_ll .*gate").split()[0]
+        self.on(node, "kill", "-STOP", server)
+        try:
+            yield lambda: self.on(node, "kill", "-CONT", server)
+        finally:
+            self.on(node, "kill", "-CONT", server)
+            self.on(node, "umount", "-l", mount)
+
     def touch(self, mib):
         """Writes and frees memory: on virtual machines the first touch is slow."""
         path = "/dev/shm/stage-bench-touch"
