@@ -376,6 +376,7 @@ def test_tier_directories():
     assert len(os.listdir(DISK)) == 2
     assert j.clean().returncode == 0
     j.assert_gone()
+    j.ended()                                   # disks are emptied behind
     assert os.listdir(DISK) == [] and os.listdir(SCRATCH + '/sticky') == []
 
 
@@ -415,6 +416,7 @@ def test_provided_tiers_are_the_sites():
     assert keeper('reap', '--conf', CONF).returncode == 0
     assert j.clean().returncode == 0
     j.assert_gone()
+    j.ended()
     assert os.listdir(f'{site}/{j.id}') == ['users']
     shutil.rmtree(site)
 
@@ -995,7 +997,7 @@ def test_old_kernels():
     assert run(*under, f'{LIBEXEC}/stage-keeper', 'clean', '--job', str(j.id),
                check=False).returncode == 0
     j.assert_gone()
-    assert os.listdir(DISK) == []
+    wait_for(lambda: os.listdir(DISK) == [], 10, 'the disk to be emptied')
 
 
 def test_usage():
