@@ -4,8 +4,10 @@
 #include <errno.h>
 #include <string.h>
 
+#define XXH_INLINE_ALL
+#include <xxhash.h>
+
 #include "common/error.h"
-#include "daemon/worker/xxh32.h"
 
 /* of the first byte; the second has the code of the block size in bits 4 to 6 */
 #define FLAG_VERSION 0xc0
@@ -42,7 +44,7 @@ int lz4_frame_parse(struct lz4_frame *f, const unsigned char *header, size_t siz
 {
 	uint64_t content;
 
-	if ((xxh32_of(header, size - 1) >> 8 & 0xff) != header[size - 1])
+	if ((XXH32(header, size - 1, 0) >> 8 & 0xff) != header[size - 1])
 		return error_set(err, EBADMSG, "malformed lz4 frame header: bad checksum");
 	*f = (struct lz4_frame){
 		.max_block = (size_t)1 << (8 + 2 * get_size_code(header[1])),

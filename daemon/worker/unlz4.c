@@ -13,13 +13,14 @@
 #include <string.h>
 
 #include <lz4.h>
+#define XXH_INLINE_ALL
+#include <xxhash.h>
 
 #include "common/error.h"
 #include "daemon/worker/feed.h"
 #include "daemon/worker/lz4-frame.h"
 #include "daemon/worker/ordered.h"
 #include "daemon/worker/stream.h"
-#include "daemon/worker/xxh32.h"
 
 #define MAX_PARTS 16 /* of a job: BLOCK_SIZE in the smallest blocks */
 #define MAX_JOBS 6
@@ -56,7 +57,7 @@ struct unlz4 {
 	enum unlz4_state state;
 	bool begun; /* there was a frame */
 	struct lz4_frame frame;
-	struct xxh32 sum;
+	XXH32_state_t sum;
 	uint64_t size; /* of the frame's content so far */
 
 	size_t job_size; /* of what a job unpacks to; 0: nothing made yet */
@@ -111,7 +112,7 @@ static int unpack_part(struct unlz4 *u, struct job *job, const struct part *p,
 	struct block *out = job->out;
 	int n;
 
-	if (u->frame.block_sums && xxh32_of(in, p->size) != p->sum)
+	if (u->frame.block_sums && XXH32(in, p->size, 0) != p->sum)
 		return error_set(&job->error, EBADMSG, "lz4 block checksum error");
 	n = unpack(p, in, out->buf + out->size, u->frame.max_block, link, link_size, &job->error);
 	if (n > 0)
@@ -221,7 +222,7 @@ static int end_job(struct unlz4 *u, struct block **bp, struct error *err)
 	}
 	u->size += b->size;
 	if (u->frame.content_sum)
-		xxh32_add(&u->sum, b->data, b->size);
+		XXH32_update(&u->sum, b->data, b->size);
 	if (b->size == 0)
 		return 0;
 	*bp = steal_ptr(b);
@@ -287,7 +288,7 @@ static int begin_frame(struct unlz4 *u, struct error *err)
 		if (r < 0)
 			return r;
 	}
-	xxh32_init(&u->sum);
+	XXH32_reset(&u->sum, 0);
 	u->size = u->link_size = 0;
 	u->state = UNLZ4_BLOCKS;
 	return 1;
@@ -300,7 +301,7 @@ static int end_frame(struct unlz4 *u, struct error *err)
 
 	if (u->frame.content_sum) {
 		r = take_u32(u, &sum, err);
-		if (r == 0 && sum != xxh32_get(&u->sum))
+		if (r == 0 && sum != XXH32_digest(&u->sum))
 			r = error_set(err, EBADMSG, "lz4 stream checksum error");
 	}
 	if (r == 0 && u->frame.has_size && u->size != u->frame.size)

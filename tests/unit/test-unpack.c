@@ -12,7 +12,6 @@
 #include "common/error.h"
 #include "daemon/worker/stream.h"
 #include "daemon/worker/unfilter.h"
-#include "daemon/worker/xxh32.h"
 
 #define MAX_SIZE (9u << 20)
 #define MAX_PACKED (2 * MAX_SIZE)
@@ -444,33 +443,9 @@ static void test_held_blocks_are_no_deadlock(void **state)
 	}
 }
 
-static void test_xxh32_of_pieces(void **state)
-{
-	static const struct {
-		const char *text;
-		uint32_t sum;
-	} known[] = {
-		{ "", 0x02cc5d05 },
-		{ "a", 0x550d7456 },
-		{ "abc", 0x32d153ff },
-		{ "Nobody inspects the spammish repetition", 0xe2293b2f },
-	};
-	struct xxh32 x;
-
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
-		assert_int_equal(xxh32_of(known[i].text, strlen(known[i].text)), known[i].sum);
-	for (size_t step = 1; step < 70; step++) {
-		xxh32_init(&x);
-		for (size_t at = 0; at < 1000; at += step)
-			xxh32_add(&x, content + at, 1000 - at < step ? 1000 - at : step);
-		assert_int_equal(xxh32_get(&x), xxh32_of(content, 1000));
-	}
-}
-
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_xxh32_of_pieces),
 		cmocka_unit_test(test_round_trips_around_block_edges),
 		cmocka_unit_test(test_several_one_behind_the_other),
 		cmocka_unit_test(test_cut_off_at_every_byte),
