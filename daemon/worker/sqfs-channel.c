@@ -22,8 +22,11 @@
 #include <linux/fuse.h>
 
 #include "common/cleanup.h"
+#include "daemon/worker/sqfs-pipe.h"
 
+static int channel_session = -1; /* a process serves one mount */
 static _Thread_local int channel_fd = -1;
+static _Thread_local uint64_t channel_unique; /* of the request in hand */
 static _Thread_local uint64_t channel_init; /* unique of an INIT that offers parallel look-ups */
 
 static void channel_note_init(const void *buf, size_t size)
@@ -41,12 +44,20 @@ static void channel_note_init(const void *buf, size_t size)
 		channel_init = in.unique;
 }
 
+static int channel_get_fd(void)
+{
+	return channel_fd >= 0 ? channel_fd : channel_session;
+}
+
 static ssize_t channel_read(int fd, void *buf, size_t size, void *userdata)
 {
-	ssize_t n = read(channel_fd >= 0 ? channel_fd : fd, buf, size);
+	ssize_t n = read(channel_get_fd(), buf, size);
+	const struct fuse_in_header *in = buf;
 
-	if (n > 0 && (size_t)n >= sizeof(struct fuse_in_header) &&
-	    ((const struct fuse_in_header *)buf)->opcode == FUSE_INIT)
+	if (n < (ssize_t)sizeof(*in))
+		return n;
+	channel_unique = in->unique;
+	if (in->opcode == FUSE_INIT)
 		channel_note_init(buf, (size_t)n);
 	return n;
 }
@@ -69,13 +80,14 @@ static ssize_t channel_writev(int fd, struct iovec *iov, int count, void *userda
 {
 	if (channel_init != 0)
 		channel_add_flag(iov, count);
-	return writev(channel_fd >= 0 ? channel_fd : fd, iov, count);
+	return writev(channel_get_fd(), iov, count);
 }
 
 int sqfs_channel_attach(struct fuse_session *se, int fd)
 {
 	static const struct fuse_custom_io io = { .read = channel_read, .writev = channel_writev };
 
+	channel_session = fd;
 	return fuse_session_custom_io(se, &io, fd);
 }
 
@@ -94,4 +106,17 @@ int sqfs_channel_clone(int fd)
 	if (ioctl(clone, FUSE_DEV_IOC_CLONE, &master) < 0)
 		return -errno;
 	return steal_fd(&clone);
+}
+
+/* ENOENT: the reader was interrupted; ENODEV: the mount is gone. */
+int sqfs_channel_send_file(int fd, uint64_t offset, size_t size)
+{
+	struct fuse_out_header out = { .unique = channel_unique };
+	int r;
+
+	if (size > UINT32_MAX - sizeof(out))
+		return -EOPNOTSUPP;
+	out.len = (uint32_t)(sizeof(out) + size);
+	r = sqfs_pipe_send(channel_get_fd(), &out, sizeof(out), fd, offset, size);
+	return r == -ENOENT || r == -ENODEV ? 0 : r;
 }

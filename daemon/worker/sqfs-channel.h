@@ -6,6 +6,9 @@
  */
 #pragma once
 
+#include <stddef.h>
+#include <stdint.h>
+
 struct fuse_session;
 
 /* Makes the session, which has fd, use the threads' own. 0 or -errno. */
@@ -14,3 +17,10 @@ int sqfs_channel_attach(struct fuse_session *se, int fd);
 void sqfs_channel_use(int fd);
 /* Another descriptor for the same mount, O_CLOEXEC, or -errno: then threads share the first. */
 int sqfs_channel_clone(int fd);
+
+/*
+ * Answers the read that this thread has in hand with size bytes of file fd from offset on. 0: it is
+ * answered, or nobody waits for it any more. -EOPNOTSUPP: not possible here; -EIO: the file is
+ * shorter; then it is still to be answered.
+ */
+int sqfs_channel_send_file(int fd, uint64_t offset, size_t size);

@@ -22,6 +22,7 @@
 #include <fuse_lowlevel.h>
 
 #include "common/cleanup.h"
+#include "daemon/worker/sqfs-channel.h"
 #include "daemon/worker/sqfs-dir.h"
 #include "daemon/worker/sqfs-file.h"
 #include "daemon/worker/sqfs-image.h"
@@ -33,6 +34,7 @@
 enum {
 	OPS_MAX_READ = 1 << 20,
 	OPS_MAX_EXTENTS = OPS_MAX_READ / SQFS_MIN_BLOCK_SIZE + 2,
+	OPS_MIN_SPLICE = 16384, /* less is copied faster */
 	OPS_BACKGROUND = 64,
 	OPS_NODE_SHIFT = 2,
 	OPS_OFF_DOT = 1,
@@ -216,6 +218,20 @@ static void op_opendir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *f
 	fuse_reply_open(req, fi);
 }
 
+/* Has the kernel take uncompressed content straight from the image. */
+static int reply_stored(fuse_req_t req, const struct sqfs_extent *extents, size_t n)
+{
+	int fd = sqfs_image_get_fd(get_view(req)->img);
+	int r;
+
+	if (n != 1 || extents[0].data || extents[0].size < OPS_MIN_SPLICE)
+		return -EOPNOTSUPP;
+	r = sqfs_channel_send_file(fd, extents[0].offset, extents[0].size);
+	if (r == 0)
+		fuse_reply_none(req);
+	return r;
+}
+
 /* Reads what the image holds uncompressed into the thread's buffer. */
 static int load_extents(struct sqfs_image *img, struct sqfs_extent *extents, size_t n)
 {
@@ -245,6 +261,8 @@ static void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t off,
 	r = off < 0 ? -EINVAL : load_node(v, node, &inode);
 	if (r == 0)
 		r = sqfs_file_read(v->img, &inode, (uint64_t)off, size, extents, &n);
+	if (r == 0 && reply_stored(req, extents, n) == 0)
+		return;
 	if (r == 0)
 		r = load_extents(v->img, extents, n);
 	for (size_t i = 0; i < n; i++)

@@ -1,0 +1,66 @@
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "daemon/worker/sqfs-pipe.h"
+
+enum { SIZE = 3 << 20 };
+
+/* clang-format off */
+static const struct {
+	uint64_t offset;
+	size_t size;
+	int expect;
+} cases[] = {
+	{ 0,          4096,    0           },
+	{ 1,          131072,  0           },
+	{ 4095,       131074,  0           },
+	{ SIZE - 10,  11,      -EIO        }, /* and the next still works */
+	{ SIZE - 10,  10,      0           },
+	{ 77,         500000,  0           },
+	{ 5,          SIZE / 2, -EOPNOTSUPP }, /* no user may have such a pipe */
+	{ 5,          1,       0           },
+	{ UINT64_MAX, 1,       -EOPNOTSUPP },
+	{ SIZE,       1,       -EIO        },
+	{ 12345,      262144,  0           },
+};
+/* clang-format on */
+
+static void test_what_is_sent_is_head_and_content(void **state)
+{
+	static uint8_t data[SIZE], got[SIZE];
+	int in = memfd_create("in", MFD_CLOEXEC), out = memfd_create("out", MFD_CLOEXEC);
+
+	for (size_t i = 0; i < SIZE; i++)
+		data[i] = (uint8_t)(i * 2654435761u >> 16);
+	assert_int_equal(pwrite(in, data, SIZE, 0), SIZE);
+	if (geteuid() == 0)
+		assert_int_equal(seteuid(65534), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		size_t size = cases[i].expect == 0 ? cases[i].size + 4 : 0;
+		int r;
+
+		assert_int_equal(ftruncate(out, 0), 0);
+		assert_int_equal(lseek(out, 0, SEEK_SET), 0);
+		r = sqfs_pipe_send(out, "head", 4, in, cases[i].offset, cases[i].size);
+		if (r != cases[i].expect)
+			fail_msg("case %zu: %d", i, r);
+		assert_int_equal(pread(out, got, SIZE, 0), size);
+		if (size == 0)
+			continue;
+		assert_memory_equal(got, "head", 4);
+		assert_memory_equal(got + 4, data + cases[i].offset, cases[i].size);
+	}
+	close(in);
+	close(out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_is_sent_is_head_and_content),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
