@@ -203,6 +203,8 @@ int admit_dataset(struct admit *a, const struct admit_input *in, struct dataset 
 		.methods = strdup(rule->methods ? rule->methods : "*"),
 		.tiers = strdup(tiers),
 		.max_bytes = lower_limit(rule->max_bytes, in->conf->max_bytes),
+		.max_readers = rule->max_readers,
+		.max_rate = rule->max_rate,
 	};
 	if (a->rule && a->rule_match && a->methods && a->tiers)
 		return 0;

@@ -30,6 +30,7 @@ struct admit {
 	char *methods;     /* as the section has them */
 	char *tiers;       /* those that may be used, in order of preference */
 	uint64_t max_bytes;
+	uint64_t max_readers, max_rate;
 };
 
 void admit_deinit(struct admit *a);

@@ -217,5 +217,7 @@ int job_load_admit(struct job *job, struct stage_run *run, struct error *err)
 	s->methods = a.methods;
 	s->tiers = a.tiers;
 	s->max_bytes = a.max_bytes;
+	s->max_readers = a.max_readers;
+	s->max_rate = a.max_rate;
 	return 0;
 }

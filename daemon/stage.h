@@ -56,6 +56,7 @@ struct stage {
 	char *rule_match;
 	char *methods, *tiers;       /* as the task says them */
 	uint64_t max_bytes;          /* 0: none */
+	uint64_t max_readers, max_rate; /* of the rule, for all its datasets; 0: none */
 
 	/* Said by the worker: */
 	char kind[STAGE_TEXT_WORD], format[STAGE_TEXT_WORD];

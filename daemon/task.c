@@ -1,6 +1,7 @@
 #include "daemon/task.h"
 
 #include <stdlib.h>
+#include <string.h>
 
 #include "common/conf.h"
 #include "common/proto.h"
@@ -17,6 +18,26 @@ static bool has_disk_tier(const struct conf *conf)
 	return false;
 }
 
+/* Datasets under the same rule that read, or will: what the rule allows is for all together. */
+static uint64_t count_readers(const struct job *job, const struct stage *s)
+{
+	uint64_t n = 0;
+
+	for (size_t i = 0; i < job->n_runs; i++) {
+		const struct stage *other = job_get_stage(job, i);
+
+		if (other == s || (!stage_state_is_final(other->state) && other->rule && s->rule &&
+				   !strcmp(other->rule, s->rule)))
+			n++;
+	}
+	return n > 0 ? n : 1;
+}
+
+static uint64_t share(uint64_t max, uint64_t n)
+{
+	return max == 0 || max / n > 0 ? max / n : 1;
+}
+
 static void fill_rules(struct kv *kv, const struct job *job, const struct stage *s)
 {
 	const struct conf *conf = job->conf;
@@ -26,6 +47,8 @@ static void fill_rules(struct kv *kv, const struct job *job, const struct stage 
 	kv_set(kv, "methods", s->methods);
 	kv_set(kv, "tiers", s->tiers);
 	kv_set_u64(kv, "maxbytes", s->max_bytes);
+	kv_set_u64(kv, "maxreaders", share(s->max_readers, count_readers(job, s)));
+	kv_set_u64(kv, "maxrate", share(s->max_rate, count_readers(job, s)));
 	kv_set_u64(kv, "maxfiles", conf->max_files);
 	kv_set_u64(kv, "mempercent", conf->max_memory_percent);
 	kv_set_u64(kv, "keepfree", conf->keep_free_memory);

@@ -74,16 +74,16 @@ static void add_file(struct counting *c, const struct stat *st)
 		check_limits(c);
 }
 
-static int count_entry(struct walk *w, struct walk_dir *dir, const char *name,
-		       const struct stat *st, void *arg, struct error *err)
+static int count_entry(struct walk *w, struct walk_dir *dir, const struct walk_entry *e, void *arg,
+		       struct error *err)
 {
 	char path[WALK_PATH_SIZE];
 	struct counting *c = arg;
 
-	if (!S_ISREG(st->st_mode) && !S_ISLNK(st->st_mode))
+	if (!S_ISREG(e->st.st_mode) && !S_ISLNK(e->st.st_mode))
 		return 0;
-	add_file(c, st);
-	return c->keep_names ? keep_name(c, walk_path(dir, name, path), err) : 0;
+	add_file(c, &e->st);
+	return c->keep_names ? keep_name(c, walk_path(dir, e->name, path), err) : 0;
 }
 
 static int count_dir(struct walk *w, struct walk_dir *dir, void *arg, struct error *err)

@@ -9,7 +9,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/fd.h"
@@ -19,14 +18,7 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/link-table.h"
 #include "daemon/worker/source.h"
-
-static uint64_t now_us(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
+#include "daemon/worker/walk-internal.h"
 
 /* This thread's, of COPY_BUFFER_SIZE; lent. NULL: no memory. */
 static char *get_buffer(struct copy *c)
@@ -206,7 +198,7 @@ int copy_opened(struct copy *c, struct walk_dir *dir, const char *name, int fd,
 static int make_small(struct copy *c, struct walk_dir *dir, const char *name, const char *buf,
 		      const struct stat *st, struct error *err)
 {
-	struct timespec times[2] = { st->st_atim, st->st_mtim };
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, st->st_mtim };
 	_cleanup_(fd_closep) int out = -1;
 	int dirfd, r;
 
@@ -234,7 +226,7 @@ static int read_small(int fd, char *buf, const struct stat *seen, struct stat *s
 
 	if (size > 0 && read(fd, buf, size) != (ssize_t)size)
 		return 1;
-	return fstat(fd, st) < 0 || !S_ISREG(st->st_mode) || !copy_file_is_same(seen, st);
+	return copy_file_look(fd, st) < 0 || !S_ISREG(st->st_mode) || !copy_file_is_same(seen, st);
 }
 
 static bool is_small(const struct stat *st)
@@ -283,35 +275,62 @@ static int copy_carefully(struct copy *c, struct walk_dir *dir, const char *name
 	return r;
 }
 
-static int copy_file(struct copy *c, struct walk_dir *dir, const char *name,
-		     const struct stat *seen, struct error *err)
+/* 1: not this way. */
+static int copy_small(struct copy *c, struct walk_dir *dir, const struct walk_entry *e, int fd,
+		      struct error *err)
 {
-	bool measure = walk_should_measure(c->walk);
-	uint64_t before = measure ? now_us() : 0;
-	char *buf = get_buffer(c), path[WALK_PATH_SIZE];
-	_cleanup_(fd_closep) int fd = -1;
+	char *buf = is_small(&e->st) ? get_buffer(c) : NULL, path[WALK_PATH_SIZE];
 	struct stat st;
 	int r;
 
-	r = open_file(c, dir, name, &fd, err);
-	if (r != 0)
-		return r < 0 ? r : 0;
-	if (measure)
-		walk_note_wait(c->walk, now_us() - before);
-	if (!buf || !is_small(seen) || read_small(fd, buf, seen, &st) != 0)
-		return copy_carefully(c, dir, name, steal_fd(&fd), err);
+	if (!buf || read_small(fd, buf, &e->st, &st) != 0)
+		return 1;
 	if (copy_is_doomed(c))
 		return 0;
-	r = make_small(c, dir, name, buf, &st, err);
+	st.st_blocks = e->st.st_blocks;
+	r = make_small(c, dir, e->name, buf, &st, err);
 	if (r < 0)
-		error_prefix(err, "%s", walk_path(dir, name, path));
+		error_prefix(err, "%s", walk_path(dir, e->name, path));
 	return r;
 }
 
-static int copy_symlink(struct copy *c, struct walk_dir *dir, const char *name,
-			const struct stat *st, struct error *err)
+static int copy_file(struct copy *c, struct walk_dir *dir, const struct walk_entry *e,
+		     struct error *err)
 {
-	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, st->st_mtim };
+	bool measure = walk_should_measure(c->walk);
+	uint64_t before = measure ? walk_now_us() : 0;
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	r = open_file(c, dir, e->name, &fd, err);
+	if (r != 0)
+		return r < 0 ? r : 0;
+	if (measure)
+		walk_note_wait(c->walk, walk_now_us() - before);
+	r = copy_small(c, dir, e, fd, err);
+	return r <= 0 ? r : copy_carefully(c, dir, e->name, steal_fd(&fd), err);
+}
+
+/* It is in memory already. */
+static int copy_kept(struct copy *c, struct walk_dir *dir, const struct walk_entry *e,
+		     struct error *err)
+{
+	char path[WALK_PATH_SIZE];
+	int r;
+
+	if (copy_is_doomed(c))
+		return 0;
+	r = make_small(c, dir, e->name, e->data, &e->st, err);
+	if (r < 0)
+		error_prefix(err, "%s", walk_path(dir, e->name, path));
+	return r;
+}
+
+static int copy_symlink(struct copy *c, struct walk_dir *dir, const struct walk_entry *e,
+			struct error *err)
+{
+	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, e->st.st_mtim };
+	const char *name = e->name;
 	char to[4097], path[WALK_PATH_SIZE];
 	ssize_t n;
 	int dirfd, r;
@@ -335,18 +354,18 @@ static int copy_symlink(struct copy *c, struct walk_dir *dir, const char *name,
 	return 0;
 }
 
-int copy_entry(struct walk *w, struct walk_dir *dir, const char *name, const struct stat *st,
-	       void *arg, struct error *err)
+int copy_entry(struct walk *w, struct walk_dir *dir, const struct walk_entry *e, void *arg,
+	       struct error *err)
 {
 	char path[WALK_PATH_SIZE];
 	struct copy *c = arg;
 
-	if (c->src->taken && !source_takes(c->src, walk_path(dir, name, path)))
+	if (c->src->taken && !source_takes(c->src, walk_path(dir, e->name, path)))
 		return 0;
-	if (S_ISLNK(st->st_mode))
-		return copy_symlink(c, dir, name, st, err);
-	if (S_ISREG(st->st_mode))
-		return copy_file(c, dir, name, st, err);
-	copy_count_special(c, walk_path(dir, name, path));
+	if (S_ISLNK(e->st.st_mode))
+		return copy_symlink(c, dir, e, err);
+	if (S_ISREG(e->st.st_mode))
+		return e->data ? copy_kept(c, dir, e, err) : copy_file(c, dir, e, err);
+	copy_count_special(c, walk_path(dir, e->name, path));
 	return 0;
 }

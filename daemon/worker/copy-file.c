@@ -181,6 +181,19 @@ int copy_file_range_data(struct ctx *ctx, int in, int out, uint64_t from, uint64
 	return sparse && !hash ? copy_sparse(&p, from, to, err) : copy_extent(&p, from, to, err);
 }
 
+int copy_file_look(int fd, struct stat *st)
+{
+	const unsigned int mask = STATX_TYPE | STATX_MODE | STATX_SIZE | STATX_MTIME;
+	struct statx sx;
+
+	if (statx(fd, "", AT_EMPTY_PATH, mask, &sx) < 0 || (sx.stx_mask & mask) != mask)
+		return fstat(fd, st) < 0 ? -errno : 0;
+	*st = (struct stat){ .st_mode = sx.stx_mode, .st_size = (off_t)sx.stx_size };
+	st->st_mtim.tv_sec = sx.stx_mtime.tv_sec;
+	st->st_mtim.tv_nsec = sx.stx_mtime.tv_nsec;
+	return 0;
+}
+
 bool copy_file_is_same(const struct stat *a, const struct stat *b)
 {
 	return a->st_size == b->st_size && a->st_mtim.tv_sec == b->st_mtim.tv_sec &&

@@ -39,5 +39,8 @@ int copy_file_write(int out, const char *buf, size_t size, struct error *err);
 int copy_file_finish(int in, int out, const struct stat *st, struct error *err);
 
 bool copy_file_is_sparse(const struct stat *st);
+/* Type, mode, size and the content's time, and no more: whoever asks for the rest makes some file
+ * systems ask their server. -errno. */
+int copy_file_look(int fd, struct stat *st);
 /* The same size and time of its content? */
 bool copy_file_is_same(const struct stat *a, const struct stat *b);

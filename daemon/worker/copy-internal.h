@@ -56,8 +56,8 @@ int copy_get_dir(struct copy *c, struct walk_dir *dir, int *fdp, struct error *e
 /* ---- copy-entry.c: links and files ---- */
 
 /* Op of a walk. */
-int copy_entry(struct walk *w, struct walk_dir *dir, const char *name, const struct stat *st,
-	       void *arg, struct error *err);
+int copy_entry(struct walk *w, struct walk_dir *dir, const struct walk_entry *e, void *arg,
+	       struct error *err);
 /* Consumes fd, which is open for reading. dir NULL: of a set. */
 int copy_opened(struct copy *c, struct walk_dir *dir, const char *name, int fd,
 		const struct stat *st, struct error *err);

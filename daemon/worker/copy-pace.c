@@ -1,7 +1,8 @@
 /*
  * A window of two samples an operation in flight, 32 at least, is one measurement. When the mean is
  * more than half as long again as it was with the n before, the server is at its limit, and this is
- * where it stays: more would only make the queue there longer, for other jobs too.
+ * where it stays: more would only make the queue there longer, for other jobs too. The first step
+ * takes two windows that are alike, so that one which began with what was cached is no measure.
  */
 #include "daemon/worker/copy-pace.h"
 
@@ -40,10 +41,16 @@ static bool is_window_full(const struct copy_pace *p)
 	return p->n_samples >= PACE_MIN_SAMPLES && p->n_samples >= 2 * p->n;
 }
 
+static bool is_alike(uint64_t mean_us, uint64_t before_us)
+{
+	return mean_us < before_us + before_us / 2;
+}
+
 static bool should_grow(const struct copy_pace *p, uint64_t mean_us)
 {
-	return mean_us > p->slow_us && p->n < p->max &&
-	       (p->last_us == 0 || mean_us < p->last_us + p->last_us / 2);
+	if (mean_us <= p->slow_us || p->n >= p->max)
+		return false;
+	return is_alike(mean_us, p->last_us ? p->last_us : p->window_us);
 }
 
 static size_t end_window(struct copy_pace *p)
@@ -52,6 +59,7 @@ static size_t end_window(struct copy_pace *p)
 	bool grow = should_grow(p, mean_us);
 
 	p->n_samples = p->sum_us = 0;
+	p->window_us = mean_us;
 	if (!grow)
 		return 0;
 	p->last_us = mean_us;

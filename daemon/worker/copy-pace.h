@@ -19,7 +19,8 @@ struct copy_pace {
 	pthread_mutex_t lock;
 	size_t n; /* at once, now */
 	uint64_t n_samples, sum_us;
-	uint64_t last_us; /* the mean with the n before this one; 0: there was none */
+	uint64_t last_us;   /* the mean with the n before this one; 0: there was none */
+	uint64_t window_us; /* the mean of the window before, with the first n */
 };
 
 /* Begins with n_start, ends with max at most (0: COPY_PACE_MAX). */

@@ -15,6 +15,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/conn.h"
@@ -24,12 +25,14 @@
 #include "common/parse.h"
 #include "common/proto.h"
 #include "common/rundir.h"
+#include "daemon/worker/copy-rate.h"
 #include "daemon/worker/link.h"
 #include "daemon/worker/plan.h"
 
 #define CTX_DEFAULT_THREADS 4
 #define CHARGE_STEP_BYTES (64ULL << 20)
 #define CHARGE_STEP_FILES 4096
+#define RATE_STEP_US 100000
 
 struct ctx_private {
 	struct kv *task;
@@ -37,6 +40,8 @@ struct ctx_private {
 	char *data_path, *tmp_path;
 	struct link *link;
 	struct manifest *manifest;
+
+	struct copy_rate rate;
 
 	pthread_mutex_t ask_lock;
 	char tier[DATASET_MAX_ITEM]; /* of the reservation; "": none */
@@ -217,10 +222,12 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 	if (!ctx->priv)
 		return error_set(err, ENOMEM, "out of memory");
 	pthread_mutex_init(&ctx->priv->ask_lock, NULL);
+	copy_rate_init(&ctx->priv->rate, 0);
 	r = receive_task(sock, &ctx->priv->task, err);
 	if (r < 0)
 		return r;
 	refused = read_task(ctx, &refusal);
+	ctx->priv->rate.per_s = ctx->policy.max_rate;
 	if (refused == 0 && !ctx->plan_only)
 		refused = open_dirs(ctx, &refusal);
 	if (refused == 0) {
@@ -251,6 +258,7 @@ void ctx_free(struct ctx *ctx)
 		dataset_list_deinit(&ctx->priv->list);
 		kv_free(ctx->priv->task);
 		pthread_mutex_destroy(&ctx->priv->ask_lock);
+		copy_rate_deinit(&ctx->priv->rate);
 		free(ctx->priv);
 	}
 	fd_closep(&ctx->data_fd);
@@ -279,9 +287,28 @@ void ctx_go_off(struct ctx *ctx)
 	link_go_off(ctx->priv->link);
 }
 
+/* Not longer than until it is cancelled. */
+static void keep_rate(struct ctx *ctx, uint64_t bytes)
+{
+	struct timespec t;
+	uint64_t us;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	us = copy_rate_take(&ctx->priv->rate, bytes,
+			    (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000);
+	while (us > 0 && !ctx_is_cancelled(ctx)) {
+		uint64_t step = us < RATE_STEP_US ? us : RATE_STEP_US;
+
+		usleep((useconds_t)step);
+		us -= step;
+	}
+}
+
 void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files)
 {
 	link_add_progress(ctx->priv->link, bytes, files);
+	if (ctx->policy.max_rate && bytes)
+		keep_rate(ctx, bytes);
 }
 
 /* One exchange; ask_lock is held. */

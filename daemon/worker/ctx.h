@@ -53,7 +53,8 @@ bool ctx_is_cancelled(const struct ctx *ctx);
 /* The same as an error: 0 or -ECANCELED. */
 int ctx_check(const struct ctx *ctx, struct error *err);
 
-/* Progress, in bytes of the source and files made. Cheap, any thread. */
+/* Progress, in bytes of the source and files made. Cheap, any thread. Waits where the source may not
+ * be read faster (max_rate of policy). */
 void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files);
 
 /* What is written counts here, before it is written: against the limits of policy and, beyond what

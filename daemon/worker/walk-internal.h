@@ -39,5 +39,10 @@ void walk_run_dir(struct work *work, void *arg);
 /* fd is consumed. The caller's reference of parent goes over to the new one. NULL: no memory. */
 struct walk_dir *walk_dir_new(struct walk_dir *parent, const char *name, int fd);
 
+/* type: as readdir has it. *datap: the content, if it was read too; the caller's. -errno. */
+int walk_look(struct walk *w, struct walk_dir *dir, const char *name, unsigned char type,
+	      struct stat *st, char **datap);
+
+uint64_t walk_now_us(void);
 int walk_out_of_memory(struct error *err);
 int walk_report_unreadable(struct walk *w, const char *path, int errnum, struct error *err);

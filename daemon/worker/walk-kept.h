@@ -14,7 +14,11 @@
 #include "common/cleanup.h"
 
 #define WALK_KEPT_MAX (16 << 20)
+/* Content of small files, beside that. */
+#define WALK_KEPT_MAX_DATA (12 << 20)
+#define WALK_KEPT_SMALL (32 << 10)
 
+struct walk_entry;
 struct walk_kept;
 struct walk_kept_dir;
 
@@ -27,7 +31,11 @@ struct walk_kept_dir *walk_kept_get_root(struct walk_kept *k);
 /* What is in d (NULL: nothing is kept of it), as it was looked at. The child is NULL where there is
  * no room any more; it lives as long as k. */
 struct walk_kept_dir *walk_kept_add_dir(struct walk_kept_dir *d, const char *name);
-void walk_kept_add_entry(struct walk_kept_dir *d, const char *name, const struct stat *st);
+/* data (NULL: none) is consumed: the content of the file. */
+void walk_kept_add_entry(struct walk_kept_dir *d, const char *name, const struct stat *st,
+			 char *data);
+/* Is it likely that the next file is small, and is there room for what is in it? */
+bool walk_kept_wants_data(struct walk_kept_dir *d);
 
 /* d is about to be read; all that is in it was added. */
 void walk_kept_begin(struct walk_kept_dir *d, const struct stat *st);
@@ -39,9 +47,9 @@ void walk_kept_give_up(struct walk_kept_dir *d);
 /* Is it whole, and is the directory still what it was? false for NULL. */
 bool walk_kept_is_good(const struct walk_kept_dir *d, const struct stat *now);
 
-/* The entry at *posp (0: the first), which goes on to the next; false: none left. Of st are set the
- * type and mode, size, mtime, and st_nlink and st_blocks as far as they matter to a copy: is it one
- * of several links, has it holes? Of a directory (S_IFDIR) only *childp is set, which may be NULL.
- * name is lent. */
-bool walk_kept_next(const struct walk_kept_dir *d, size_t *posp, const char **namep,
-		    struct stat *st, struct walk_kept_dir **childp);
+/* The entry at *posp (0: the first), which goes on to the next; false: none left. Of e->st are set
+ * the type and mode, size, mtime, and st_nlink and st_blocks as far as they matter to a copy: is it
+ * one of several links, has it holes? Of a directory (S_IFDIR) only *childp is set, which may be
+ * NULL. What e points to is lent. */
+bool walk_kept_next(const struct walk_kept_dir *d, size_t *posp, struct walk_entry *e,
+		    struct walk_kept_dir **childp);

@@ -14,7 +14,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/syscall.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/fd.h"
@@ -43,7 +42,12 @@ struct batch_work {
 	struct work work;
 	struct walk_dir *dir; /* referenced */
 	size_t n, kept_pos, size;
-	char names[]; /* without kept: n of them, each with its NUL */
+	char names[]; /* without kept: n of them, each with its type before and its NUL */
+};
+
+struct name {
+	const char *name; /* lent */
+	unsigned char type;
 };
 
 /* Entries found, not worked on yet. */
@@ -51,7 +55,7 @@ struct reading {
 	struct walk *w;
 	struct dir_work *d;
 	struct walk_dir *dir;
-	const char *names[BATCH_MAX]; /* lent */
+	struct name names[BATCH_MAX];
 	size_t n_names, kept_pos, batch;
 	struct work *dirs; /* found, not queued yet */
 };
@@ -117,36 +121,27 @@ static int find_dir(struct reading *r, const char *name, struct walk_kept_dir *k
 
 /* ---- entries ---- */
 
-static uint64_t now_us(void)
+static int do_entry(struct walk *w, struct walk_dir *dir, const struct name *n, struct error *err)
 {
-	struct timespec t;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
-}
-
-static int do_entry(struct walk *w, struct walk_dir *dir, const char *name, struct error *err)
-{
-	bool measure = walk_should_measure(w);
-	uint64_t before = measure ? now_us() : 0;
+	struct walk_entry e = { .name = n->name };
 	char path[WALK_PATH_SIZE];
-	struct stat st;
+	char *data;
 	int r;
 
-	if (fstatat(dir->fd, name, &st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0) {
-		r = errno;
+	r = walk_look(w, dir, n->name, n->type, &e.st, &data);
+	if (r < 0) {
 		walk_kept_give_up(dir->kept); /* the next walk is to find it, too */
-		return walk_report_unreadable(w, walk_path(dir, name, path), r, err);
+		return walk_report_unreadable(w, walk_path(dir, n->name, path), -r, err);
 	}
-	if (measure)
-		walk_note_wait(w, now_us() - before);
-	if (S_ISDIR(st.st_mode))
-		return push_dir(w, dir, name, err);
-	if (is_left_out(w, dir, name))
+	if (S_ISDIR(e.st.st_mode))
+		return push_dir(w, dir, n->name, err);
+	if (is_left_out(w, dir, n->name)) {
+		free(data);
 		return 0;
+	}
 	if (w->keeping)
-		walk_kept_add_entry(dir->kept, name, &st);
-	return w->ops->entry ? w->ops->entry(w, dir, name, &st, w->arg, err) : 0;
+		walk_kept_add_entry(dir->kept, n->name, &e.st, data);
+	return w->ops->entry ? w->ops->entry(w, dir, &e, w->arg, err) : 0;
 }
 
 /* Directories among them are the business of who reads. */
@@ -154,24 +149,23 @@ static void do_kept(struct walk *w, struct walk_dir *dir, size_t pos, size_t n)
 {
 	struct error err = ERROR_INIT;
 	struct walk_kept_dir *child;
-	const char *name;
-	struct stat st;
+	struct walk_entry e;
 
-	while (n > 0 && !walk_is_over(w) && walk_kept_next(dir->kept, &pos, &name, &st, &child)) {
-		if (S_ISDIR(st.st_mode))
+	while (n > 0 && !walk_is_over(w) && walk_kept_next(dir->kept, &pos, &e, &child)) {
+		if (S_ISDIR(e.st.st_mode))
 			continue;
 		n--;
-		if (w->ops->entry && w->ops->entry(w, dir, name, &st, w->arg, &err) < 0)
+		if (w->ops->entry && w->ops->entry(w, dir, &e, w->arg, &err) < 0)
 			walk_fail(w, &err);
 	}
 }
 
-static void do_names(struct walk *w, struct walk_dir *dir, const char *const *names, size_t n)
+static void do_names(struct walk *w, struct walk_dir *dir, const struct name *names, size_t n)
 {
 	struct error err = ERROR_INIT;
 
 	for (size_t i = 0; i < n && !walk_is_over(w); i++) {
-		if (do_entry(w, dir, names[i], &err) < 0)
+		if (do_entry(w, dir, &names[i], &err) < 0)
 			walk_fail(w, &err);
 	}
 }
@@ -181,14 +175,17 @@ static void do_names(struct walk *w, struct walk_dir *dir, const char *const *na
 static void run_batch(struct work *work, void *arg)
 {
 	struct batch_work *b = (struct batch_work *)work;
-	const char *names[BATCH_MAX], *p = b->names;
+	struct name names[BATCH_MAX];
+	const char *p = b->names;
 	struct walk *w = arg;
 
 	if (b->size == 0) {
 		do_kept(w, b->dir, b->kept_pos, b->n);
 	} else {
-		for (size_t i = 0; i < b->n; i++, p += strlen(p) + 1)
-			names[i] = p;
+		for (size_t i = 0; i < b->n; i++, p += strlen(p) + 1) {
+			names[i].type = (unsigned char)*p++;
+			names[i].name = p;
+		}
 		do_names(w, b->dir, names, b->n);
 	}
 	walk_dir_put(w, b->dir);
@@ -206,8 +203,10 @@ static bool give_away(struct reading *r, size_t size)
 	b->kept_pos = r->kept_pos;
 	b->dir = walk_dir_get(r->dir);
 	p = b->names;
-	for (size_t i = 0; size && i < r->n_names; i++)
-		p = stpcpy(p, r->names[i]) + 1;
+	for (size_t i = 0; size && i < r->n_names; i++) {
+		*p++ = (char)r->names[i].type;
+		p = stpcpy(p, r->names[i].name) + 1;
+	}
 	walk_push(r->w, &b->work);
 	return true;
 }
@@ -228,7 +227,7 @@ static void flush(struct reading *r, bool seen)
 
 	if (r->n_names > 0 && is_wanted(r->w)) {
 		for (size_t i = 0; !seen && i < r->n_names; i++)
-			size += strlen(r->names[i]) + 1;
+			size += strlen(r->names[i].name) + 2;
 		if (give_away(r, size))
 			r->n_names = 0;
 	}
@@ -257,7 +256,7 @@ static int take_names(struct reading *r, const char *buf, size_t size, struct er
 		}
 		if (e->type != DT_UNKNOWN && is_left_out(r->w, r->dir, e->name))
 			continue; /* without a look at it */
-		r->names[r->n_names++] = e->name;
+		r->names[r->n_names++] = (struct name){ e->name, e->type };
 		if (r->n_names >= r->batch)
 			flush(r, false);
 	}
@@ -302,15 +301,13 @@ static int read_kept(struct reading *r, struct error *err)
 {
 	size_t pos = r->d->kept_pos, before = pos;
 	struct walk_kept_dir *child;
-	const char *name;
-	struct stat st;
+	struct walk_entry e;
 	int ret = 0;
 
 	r->kept_pos = pos;
-	while (ret == 0 && !walk_is_over(r->w) &&
-	       walk_kept_next(r->dir->kept, &pos, &name, &st, &child)) {
-		if (S_ISDIR(st.st_mode))
-			ret = find_dir(r, name, child, err);
+	while (ret == 0 && !walk_is_over(r->w) && walk_kept_next(r->dir->kept, &pos, &e, &child)) {
+		if (S_ISDIR(e.st.st_mode))
+			ret = find_dir(r, e.name, child, err);
 		else
 			r->n_names++;
 		if (r->n_names >= r->batch || pos - before >= READ_BUFFER) {

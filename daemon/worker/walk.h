@@ -37,13 +37,19 @@ struct walk_dir {
 	void *user;
 };
 
+/* Anything that is not a directory. With what an earlier walk kept it is as old as that, and st has
+ * only what walk_kept_next() says. */
+struct walk_entry {
+	const char *name;
+	struct stat st;
+	const char *data; /* the content of a small file, st_size bytes of it; NULL: not read yet */
+};
+
 struct walk_ops {
 	/* A directory, before what is in it. May be called for several directories at once. */
 	int (*enter)(struct walk *w, struct walk_dir *dir, void *arg, struct error *err);
-	/* Anything that is not a directory. With what an earlier walk kept st is as old as that, and
-	 * has only what walk_kept_next() says. */
-	int (*entry)(struct walk *w, struct walk_dir *dir, const char *name, const struct stat *st,
-		     void *arg, struct error *err);
+	int (*entry)(struct walk *w, struct walk_dir *dir, const struct walk_entry *e, void *arg,
+		     struct error *err);
 	/* All below is done. Called also after a failure, and then for directories that enter() was
 	 * not called for: their user is NULL. */
 	void (*leave)(struct walk *w, struct walk_dir *dir, void *arg);

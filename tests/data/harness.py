@@ -28,7 +28,8 @@ def decode(data):
 class Worker:
     """One worker and its run directory. answers: {op: function(message) -> fields or None}."""
 
-    def __init__(self, item, name="x", base=None, answers=None, start=True, limits=None, **task):
+    def __init__(self, item, name="x", base=None, answers=None, start=True, limits=None, env=None,
+                 **task):
         self.base = base or tempfile.mkdtemp(prefix="stage-data-", dir=os.environ.get("TMPDIR"))
         self.own_base = base is None
         self.rundir = os.path.join(self.base, "run")
@@ -43,6 +44,7 @@ class Worker:
         self.answers = {"reserve": self.grant, "tier": self.tierdir}
         self.answers.update(answers or {})
         self.limits = limits
+        self.environ = dict({"PATH": os.environ["PATH"]}, **(env or {}))
         self.task = dict(proto=1, op="task", job=1, node="n1", name=name, item=item,
                          rundir=self.rundir, slot=0, data=self.data, tmp=self.tmp, mode="stage",
                          keeper=0, rule="all", rulematch="/**", methods="*", tiers="",
@@ -75,7 +77,7 @@ class Worker:
         self.log = tempfile.TemporaryFile()
         self.proc = subprocess.Popen([WORKER], preexec_fn=child, pass_fds=(3,),
                                      stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
-                                     env={"PATH": os.environ["PATH"]})
+                                     env=self.environ)
         theirs.close()
         self.send(self.task)
 

@@ -1,13 +1,76 @@
 /*
  * Preloaded into a worker: reading a file with "slow" in its name takes SLOW_MS for each call, with
- * "hang" it takes for ever, as on a dead file system.
+ * "hang" it takes for ever, as on a dead file system. With SLOW_FLIGHT looking at and opening a file
+ * with "far" in its name take a millisecond, and the file SLOW_FLIGHT gets the largest number of
+ * these that were under way at once.
  */
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <limits.h>
+#include <stdarg.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
+
+static atomic_int n_flying, max_flying;
+
+static void note_max(const char *path, int n)
+{
+	int max = atomic_load(&max_flying);
+	char text[16];
+	int fd;
+
+	while (n > max && !atomic_compare_exchange_weak(&max_flying, &max, n))
+		;
+	if (n <= max)
+		return;
+	fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_CLOEXEC, 0600);
+	snprintf(text, sizeof(text), "%d\n", n);
+	if (fd < 0 || write(fd, text, strlen(text)) < 0)
+		abort();
+	close(fd);
+}
+
+static void fly(const char *name)
+{
+	const char *path = getenv("SLOW_FLIGHT");
+
+	if (!path || !strstr(name, "far"))
+		return;
+	note_max(path, atomic_fetch_add(&n_flying, 1) + 1);
+	usleep(1000);
+	atomic_fetch_sub(&n_flying, 1);
+}
+
+int fstatat64(int dirfd, const char *name, struct stat64 *st, int flags);
+
+int fstatat64(int dirfd, const char *name, struct stat64 *st, int flags)
+{
+	int (*next)(int, const char *, struct stat64 *, int) =
+		(int (*)(int, const char *, struct stat64 *, int))dlsym(RTLD_NEXT, "fstatat64");
+
+	fly(name);
+	return next(dirfd, name, st, flags);
+}
+
+int openat64(int dirfd, const char *name, int flags, ...)
+{
+	int (*next)(int, const char *, int, ...) =
+		(int (*)(int, const char *, int, ...))dlsym(RTLD_NEXT, "openat64");
+	mode_t mode = 0;
+	va_list ap;
+
+	va_start(ap, flags);
+	if (flags & O_CREAT)
+		mode = va_arg(ap, mode_t);
+	va_end(ap);
+	if (!(flags & O_CREAT))
+		fly(name);
+	return next(dirfd, name, flags, mode);
+}
 
 ssize_t pread64(int fd, void *buf, size_t size, off64_t offset);
 

@@ -488,5 +488,80 @@ def test_options_that_select_nothing_are_refused():
     remove(src)
 
 
+def test_as_many_at_once_as_may_be():
+    slow = os.environ.get("STAGE_TEST_SLOW", "")
+    if not os.path.exists(slow):
+        return "needs STAGE_TEST_SLOW"
+    src, other = scratch(), scratch()
+    for i in range(600):
+        write(f"{src}/{i % 2}/far{i}", b"%d" % i, 0o644, 1e9 + i)
+    for n in range(4):
+        write(f"{src}/big{n}far", os.urandom(40000 + n))
+
+    def at_once(**task):
+        flight = f"{other}/{len(os.listdir(other))}"
+        with Worker(f"x={src}", env={"LD_PRELOAD": slow, "SLOW_FLIGHT": flight}, **task) as w:
+            w.ready()
+            same_trees(src, w.path)
+            assert w.get("facts")[0]["nfiles"] == "604"
+        return max(int(line) for line in open(flight))
+
+    assert at_once(threads=0, maxreaders=0) > 32, "more where it takes long"
+    assert at_once(threads=0, maxreaders=3) == 3, "the site's cap"
+    assert at_once(threads=2, maxreaders=0) == 2, "the user's wish"
+    assert at_once(threads=4, maxreaders=1) == 1
+    remove(src)
+    remove(other)
+
+
+def test_the_rate_is_kept():
+    src = scratch()
+    write(f"{src}/f", os.urandom(3 << 20))
+    for item in (f"x={src}", f"x={src}/f"):
+        start = time.monotonic()
+        with Worker(item, maxrate=2 << 20) as w:
+            w.ready()
+        assert time.monotonic() - start > 1.3
+    with Worker(f"x={src}/f", maxrate=1000) as w:
+        assert w.run_until("progress")
+        w.send(dict(op="cancel"))
+        start = time.monotonic()
+        assert "cancelled" in w.error()["text"]
+        assert time.monotonic() - start < 2, "it slept on"
+    remove(src)
+
+
+def test_many_names_in_one_directory():
+    """More than is kept of the first look, and more directories than are queued."""
+    src = scratch()
+    for i in range(1500):
+        os.makedirs(f"{src}/wide/d{i}")
+        write(f"{src}/wide/d{i}/f", b"%d" % i)
+    for i in range(3000):
+        write(f"{src}/flat/{'x' * 100}{i}", b"%d" % i)
+    with Worker(f"x={src}") as w:
+        m = w.ready()
+        assert m["files"] == "4500", m
+        same_trees(src, w.path)
+    remove(src)
+
+
+def test_a_tree_that_changes_after_the_first_look_is_copied_as_it_is():
+    src = scratch()
+    for i in range(100):
+        write(f"{src}/d{i % 5}/f{i}", b"old", 0o644, 1e9)
+
+    def change(m):
+        write(f"{src}/d1/new", b"new", 0o600, 1.1e9)
+        os.unlink(f"{src}/d2/f2")
+        write(f"{src}/d3/f3", b"longer than it was", 0o600, 1.2e9)
+        return dict(op="grant", ok=1, have=GIB)
+
+    with Worker(f"x={src}", answers={"reserve": change}) as w:
+        w.ready()
+        same_trees(src, w.path)
+    remove(src)
+
+
 if __name__ == "__main__":
     main(globals())

@@ -880,8 +880,6 @@ static void test_idle_keys_are_told(void **state)
 			    "[source w] Match of an address has no effect in this version\n"
 			    "[fanout] Mode has no effect in this version\n"
 			    "[metrics] Textfile has no effect in this version\n"
-			    "[source a] MaxReaders has no effect in this version\n"
-			    "[source w] MaxRate has no effect in this version\n"
 			    "[source b] MoverPartition has no effect in this version\n");
 	assert_int_equal(conf->sources[0].max_readers, 4);
 	said[0] = '\0';
