@@ -2,8 +2,8 @@
  * Starting: the environment is written before anything slow happens (the name service is asked for
  * groups after it), because the first step of the job waits for it.
  *
- * Places: mounts and links start at once; what moves data takes a place for each CPU, and what
- * may go to memory waits until the keeper has found out how much of it the job has.
+ * Places: mounts and links start at once; what moves data takes a place for each CPU, two at least,
+ * and what may go to memory waits until the keeper has found out how much of it the job has.
  *
  * Ending: with a keeper, what is ready stays, because tasks may read it to the last moment, and the
  * keeper takes it away when they are gone. Without one everything is released here.
@@ -32,6 +32,7 @@
 
 #define MEMORY_WAIT_MS 5000
 #define KEEPER_END_MS 4000 /* the keeper waits for us */
+#define MIN_WRITERS 2 /* a source that hangs does not hold up the others */
 #define MAX_WRITERS 8
 
 /* --- looking up --- */
@@ -101,7 +102,7 @@ static size_t choose_max_writers(void)
 {
 	size_t n = memory_count_cpus();
 
-	return n > MAX_WRITERS ? MAX_WRITERS : n;
+	return n < MIN_WRITERS ? MIN_WRITERS : n > MAX_WRITERS ? MAX_WRITERS : n;
 }
 
 void job_schedule(struct job *job)

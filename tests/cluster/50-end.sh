@@ -315,7 +315,7 @@ test_killed_while_a_disk_is_freed_and_reaped() {
 
 # empty_there ID: the job's tmpfs as the process that has a copy of the mount sees it
 empty_there() {
-	! on n1 bash -c 'find "/proc/$(pgrep -nx sleep)/root/run/stage-data/$1/t" -mindepth 1' - "$1" |
+	! on n1 bash -c 'find "/proc/$(pgrep -fx "sleep 20.5")/root/run/stage-data/$1/t" -mindepth 1 -print -quit' - "$1" |
 		grep -q .
 }
 
@@ -325,13 +325,13 @@ test_a_private_mount_namespace_does_not_keep_the_memory() {
 	id=$(job_submit alice -w n1 -n1 --stage-data="t=/srv/pfs/data/many.tar" \
 		<<<'echo begun; while :; do :; done')
 	job_wait_says "$id" begun
-	on n1 unshare --mount --propagation private sleep 20 &
-	wait_until 5 on n1 pgrep -x sleep
+	on n1 unshare --mount --propagation private sleep 20.5 &
+	wait_until 5 on n1 pgrep -fx 'sleep 20.5'
 	assert_not empty_there "$id"
 	as alice scancel "$id"
 	job_wait "$id"
 	wait_until 5 empty_there "$id"
-	on n1 pkill -x sleep
+	on n1 pkill -fx 'sleep 20.5'
 }
 
 test_the_next_job_waits_for_the_memory_that_is_being_freed() {
