@@ -24,9 +24,9 @@
 #include "daemon/worker/tar-sample.h"
 
 #define PROBE_PAGE 4096
-#define PROBE_PEEK_SIZE                                                                            \
-	(1024 * 1024) /* of an archive, compressed or not, for its first headers                   \
-		       */
+#define PROBE_PEEK_SIZE (1 << 20) /* of an archive, for its first headers */
+/* A block of lz4 is unpacked whole or not at all, and may be 4 MiB. */
+#define PROBE_PEEK_LZ4_SIZE (PROBE_PEEK_SIZE + (4 << 20))
 #define PROBE_MAX_JUMPS 64
 
 /* ---- a file ---- */
@@ -38,16 +38,17 @@ static uint64_t round_up(uint64_t n)
 
 /* What is in the wrapping, and what its beginning says of all. Bytes that can't be unwrapped are a
  * plain file here. */
-static enum facts_format peek_format(int fd, struct tar_sample *sample)
+static enum facts_format peek_format(int fd, enum facts_filter filter, struct tar_sample *sample)
 {
-	_cleanup_(freep) char *data = malloc(PROBE_PEEK_SIZE), *block = malloc(PROBE_PEEK_SIZE);
+	const size_t size = filter == FILTER_LZ4 ? PROBE_PEEK_LZ4_SIZE : PROBE_PEEK_SIZE;
+	_cleanup_(freep) char *data = malloc(size), *block = malloc(PROBE_PEEK_SIZE);
 	_cleanup_(stream_closep) struct stream *in = NULL;
 	struct stream *plain;
 	size_t filled = 0, take;
 	const void *piece;
 	ssize_t n;
 
-	n = data && block ? pread(fd, data, PROBE_PEEK_SIZE, 0) : -1;
+	n = data && block ? pread(fd, data, size, 0) : -1;
 	if (n <= 0 || stream_new_memory(&in, data, (size_t)n, 0) < 0)
 		return FORMAT_PLAIN;
 	if (decode_unfilter(&plain, in, NULL) < 0)
@@ -124,7 +125,7 @@ static int probe_file(struct source *src, struct facts *facts, struct error *err
 	if (n < 0)
 		return error_errno(err, errno, "read %s", src->path);
 	facts->filter = magic_get_filter(block, (size_t)n);
-	facts->format = facts->filter ? peek_format(src->fd, &sample)
+	facts->format = facts->filter ? peek_format(src->fd, facts->filter, &sample)
 				      : magic_get_format(block, (size_t)n);
 	if (facts->format == FORMAT_PLAIN)
 		return 0;

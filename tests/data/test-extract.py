@@ -107,6 +107,25 @@ def test_every_wrapping_and_never_by_name():
         remove(d)
 
 
+def test_the_largest_blocks_and_windows_of_each_wrapping():
+    """What is seen of an archive at first may be less than a block of it."""
+    src, base = scratch(), scratch()
+    write(f"{src}/random", os.urandom(9 << 20))
+    pack(src, f"{base}/a.tar")
+    expected = unpack(f"{base}/a.tar")
+    for tool in (["gzip", "-9c"], ["zstd", "-q", "--ultra", "-22", "-c"], ["zstd", "-q", "--long=27", "-c"],
+                 ["lz4", "-q", "-B7", "-BD", "-c"], ["lz4", "-q", "-B7", "-BI", "-c"],
+                 ["xz", "-9c"], ["bzip2", "-9c"]):
+        with open(f"{base}/a.packed", "wb") as f:
+            subprocess.check_call([*tool, f"{base}/a.tar"], stdout=f)
+        with Worker(f"x={base}/a.packed") as w:
+            w.ready()
+            assert w.get("facts")[0]["format"] == f"tar+{tool[0]}", (tool, w.get("facts"))
+            same_trees(expected, w.path)
+    for d in (src, base, expected):
+        remove(d)
+
+
 def test_several_frames_and_members_are_all_read():
     src, base = scratch(), scratch()
     make_tree(src)
