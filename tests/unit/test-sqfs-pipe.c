@@ -35,7 +35,7 @@ static void test_what_is_sent_is_head_and_content(void **state)
 	for (size_t i = 0; i < SIZE; i++)
 		data[i] = (uint8_t)(i * 2654435761u >> 16);
 	assert_int_equal(pwrite(in, data, SIZE, 0), SIZE);
-	if (geteuid() == 0)
+	if (getuid() == 0)
 		assert_int_equal(seteuid(65534), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		size_t size = cases[i].expect == 0 ? cases[i].size + 4 : 0;
@@ -52,6 +52,7 @@ static void test_what_is_sent_is_head_and_content(void **state)
 		assert_memory_equal(got, "head", 4);
 		assert_memory_equal(got + 4, data + cases[i].offset, cases[i].size);
 	}
+	assert_int_equal(seteuid(getuid()), 0);
 	close(in);
 	close(out);
 }
