@@ -20,6 +20,7 @@
 
 #include "common/error.h"
 #include "common/words.h"
+#include "daemon/worker/archive-late.h"
 #include "daemon/worker/stream.h"
 #include "daemon/worker/untar-reader.h"
 
@@ -49,7 +50,7 @@ struct decode {
 
 bool decode_is_available(void)
 {
-	return true;
+	return archive_late_load();
 }
 
 /* Does the input end before it is complete? libarchive has one code for it and for damage. */

@@ -1,0 +1,13 @@
+/*
+ * archive-late: libarchive, loaded by whoever needs it first.
+ *
+ * It brings a dozen libraries along, which cost half of the time in which a worker starts; a mount
+ * and a copy need none of them. Its functions that decode.c calls are defined here under their own
+ * names and declared by its own headers.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+/* Loads it, once. False: it is not on this node, and archive_read_new() gives NULL. */
+bool archive_late_load(void);
