@@ -52,12 +52,14 @@ static int get_path(const struct level *l, const char *name, char buf[static MEM
 	char clean[MEMBER_PATH_SIZE];
 	int r;
 
+	/* strip= and subdir= are about the archive that the user named */
+	if (l->depth == 0) {
+		r = member_path_clean(name, buf, err);
+		return r < 0 ? r : member_path_cut(buf, ds->subdir, ds->strip);
+	}
 	r = member_path_clean(name, clean, err);
 	if (r < 0)
 		return r;
-	/* strip= and subdir= are about the archive that the user named */
-	if (l->depth == 0 && !member_path_cut(clean, ds->subdir, ds->strip))
-		return 0;
 	r = snprintf(buf, MEMBER_PATH_SIZE, "%s%s%s", l->prefix, *l->prefix && *clean ? "/" : "",
 		     clean);
 	if (r >= MEMBER_PATH_SIZE)
