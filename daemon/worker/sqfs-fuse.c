@@ -21,10 +21,16 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "daemon/worker/sqfs-ahead.h"
 #include "daemon/worker/sqfs-channel.h"
+#include "daemon/worker/sqfs-image.h"
 #include "daemon/worker/sqfs-ops.h"
 
-enum { FUSE_WAKE_SIGNAL = SIGUSR2, FUSE_WAKE_MS = 5 };
+enum {
+	FUSE_WAKE_SIGNAL = SIGUSR2,
+	FUSE_WAKE_MS = 5,
+	FUSE_AHEAD_PART = 8, /* of the cache */
+};
 
 struct server_thread {
 	struct sqfs_server *server;
@@ -36,6 +42,7 @@ struct server_thread {
 
 struct sqfs_server {
 	struct sqfs_view view;
+	atomic_uint n_idle; /* threads that wait for requests */
 	struct fuse_session *se;
 	struct server_thread threads[SQFS_SERVER_MAX_THREADS];
 	unsigned n_threads;
@@ -55,6 +62,15 @@ static void server_log(enum fuse_log_level level, const char *fmt, va_list ap)
 
 static void server_ignore_signal(int sig)
 {
+}
+
+/* Blocks to read ahead for one reader: work for each thread, in a small part of the cache. */
+static unsigned server_get_reach(const struct sqfs_server *s, const struct sqfs_image *img)
+{
+	unsigned most = (unsigned)(sqfs_image_get_cache_size(img) / FUSE_AHEAD_PART /
+				   sqfs_image_get_super(img)->block_size);
+
+	return s->n_threads < most ? s->n_threads + 1 : most;
 }
 
 int sqfs_server_new(struct sqfs_server **sp, struct sqfs_image *img,
@@ -83,6 +99,8 @@ int sqfs_server_new(struct sqfs_server **sp, struct sqfs_image *img,
 		.report = options->report,
 		.report_arg = options->report_arg,
 	};
+	if (sqfs_ahead_new(&s->view.ahead, img, &s->n_idle, server_get_reach(s, img)) < 0)
+		return error_set(err, ENOMEM, "no memory to serve the image");
 	fuse_set_log_func(server_log);
 	s->se = fuse_session_new(&args, &sqfs_ops, sizeof(sqfs_ops), &s->view);
 	fuse_opt_free_args(&args);
@@ -101,6 +119,7 @@ void sqfs_server_free(struct sqfs_server *s)
 	for (unsigned i = 0; i < SQFS_SERVER_MAX_THREADS; i++)
 		fd_closep(&s->threads[i].fd);
 	sem_destroy(&s->changed);
+	sqfs_ahead_free(s->view.ahead);
 	free(s);
 }
 
@@ -170,8 +189,11 @@ static void *thread_main(void *arg)
 
 	sqfs_channel_use(t->fd);
 	while (!fuse_session_exited(se)) {
-		int r = fuse_session_receive_buf(se, &buf);
+		int r;
 
+		atomic_fetch_add(&t->server->n_idle, 1);
+		r = fuse_session_receive_buf(se, &buf);
+		atomic_fetch_sub(&t->server->n_idle, 1);
 		if (r == -EINTR || r == -EAGAIN)
 			continue;
 		if (r <= 0)

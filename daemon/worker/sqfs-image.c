@@ -27,6 +27,7 @@ struct sqfs_image {
 	struct sqfs_super super;
 	struct sqfs_codec *codec;
 	struct sqfs_cache *meta, *data;
+	size_t cache_size;
 	struct sqfs_index *index;
 	uint64_t *fragment_blocks; /* offsets of the fragment table's metadata blocks */
 	uint8_t *zeros;
@@ -114,6 +115,7 @@ int sqfs_image_open(struct sqfs_image **imgp, int fd, size_t cache_size, struct 
 	if (!img)
 		return error_set(err, ENOMEM, "no memory to open the image");
 	img->fd = fd;
+	img->cache_size = cache_size;
 	if (fstat(fd, &st) < 0)
 		return error_errno(err, errno, "stat the image");
 	if (!S_ISREG(st.st_mode))
@@ -150,6 +152,11 @@ void sqfs_image_close(struct sqfs_image *img)
 const struct sqfs_super *sqfs_image_get_super(const struct sqfs_image *img)
 {
 	return &img->super;
+}
+
+size_t sqfs_image_get_cache_size(const struct sqfs_image *img)
+{
+	return img->cache_size;
 }
 
 int sqfs_image_get_fd(const struct sqfs_image *img)

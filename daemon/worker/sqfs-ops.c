@@ -22,6 +22,7 @@
 #include <fuse_lowlevel.h>
 
 #include "common/cleanup.h"
+#include "daemon/worker/sqfs-ahead.h"
 #include "daemon/worker/sqfs-channel.h"
 #include "daemon/worker/sqfs-dir.h"
 #include "daemon/worker/sqfs-file.h"
@@ -272,6 +273,8 @@ static void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t off,
 	else
 		fuse_reply_iov(req, iov, (int)n);
 	sqfs_file_release(v->img, extents, n);
+	if (r == 0)
+		sqfs_ahead_run(v->ahead, &inode, (uint64_t)off, size);
 }
 
 /* A page of a directory on its way to the kernel. */

@@ -11,10 +11,12 @@
 #include <sys/types.h>
 
 struct fuse_lowlevel_ops;
+struct sqfs_ahead;
 struct sqfs_image;
 
 struct sqfs_view {
 	struct sqfs_image *img;
+	struct sqfs_ahead *ahead;
 	uid_t uid;
 	gid_t gid;
 	bool no_open, no_opendir; /* the kernel takes ENOSYS for "never ask again" */
