@@ -61,13 +61,15 @@ static bool is_tar_header(const unsigned char *h)
 	int64_t want = magic_read_octal(h + TAR_CHECKSUM_AT, TAR_CHECKSUM_SIZE), sum = 0,
 		sum_signed = 0;
 
+	if (want < 0)
+		return false; /* as nearly always: each file of an archive is looked at */
 	for (size_t i = 0; i < TAR_HEADER_SIZE; i++) {
 		bool blank = i >= TAR_CHECKSUM_AT && i < TAR_CHECKSUM_AT + TAR_CHECKSUM_SIZE;
 
 		sum += blank ? ' ' : h[i];
 		sum_signed += blank ? ' ' : (signed char)h[i];
 	}
-	return want >= 0 && (want == sum || want == sum_signed);
+	return want == sum || want == sum_signed;
 }
 
 enum facts_format magic_get_format(const void *data, size_t size)
