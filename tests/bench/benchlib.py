@@ -115,6 +115,8 @@ class Bench:
         if not self.wanted(row):
             return
         sides = sides() if callable(sides) else sides
+        if not targets and limit is None:
+            runs = min(runs or self.runs, 3)
         results = self.measure(row, sides, runs)
         ours = results[sides[0]]
         for side in sides[1:]:

@@ -110,7 +110,7 @@ test_all_of_a_job_stays_on_its_own_cores() {
 	job_wait_running "$other"
 	gate_close n1
 	id=$(job_submit alice -w n1 -n1 --mem=400 --stage-wait=no \
-		--stage-data="m=/srv/pfs/data/many.zstd.sqsh,g=/srv/pfs/gate/many.tar,h=/srv/pfs/gate" \
+		--stage-data="m=/srv/pfs/data/many.zstd.sqsh,g=/srv/pfs/gate/many.tar,h=/srv/pfs/gate,i=/srv/pfs/gate" \
 		<<<'taskset -cp $$; echo begun; stagectl wait m; sleep 1; echo ready; stagectl wait; echo over; sleep 60')
 	job_wait_says "$id" ready
 	want=$(job_output "$id" | sed -n "s/.*affinity list: //p")
@@ -120,8 +120,8 @@ test_all_of_a_job_stays_on_its_own_cores() {
 			assert_eq "$want" "$(cpus_of "$pid")" "CPUs of $name"
 		done
 	done
-	# The server and one writer: the second waits for the only core.
-	assert_eq 2 "$(on n1 pgrep -cx stage-worker)" "workers"
+	# The server and two writers, so that one whose source hangs is not all there is; the third waits.
+	assert_eq 3 "$(on n1 pgrep -cx stage-worker)" "workers"
 	gate_open n1
 	job_wait_says "$id" over
 	as alice scancel "$id"
