@@ -50,6 +50,7 @@ int report_write(FILE *f, const char *node, const struct kv *kv)
 		}
 		if (n + 3 > MAX_PIECE && i + 1 < size) {
 			fprintf(f, PREFIX "%s 1 %.*s\n", node, (int)n, piece);
+			fflush(f); /* a line a write: others write to the same pipe */
 			n = 0;
 		}
 	}

@@ -17,7 +17,10 @@
 
 struct report_reader;
 
-/* Writes kv and flushes. 0 or -EIO, -EINVAL (node with a blank, empty or longer than 255). */
+/*
+ * Writes kv, each line by a write() of its own and at once. 0 or -EIO, -EINVAL (node with a blank,
+ * empty or longer than 255).
+ */
 int report_write(FILE *f, const char *node, const struct kv *kv);
 
 int report_reader_new(struct report_reader **rp);

@@ -1,5 +1,6 @@
 #include "client/report.h"
 
+#include <fcntl.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -8,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include <cmocka.h>
 
@@ -122,6 +124,30 @@ static void test_foreign_lines_are_told_apart(void **state)
 	assert_string_equal(kv_get(kv, "a"), "b");
 }
 
+/* Three nodes wrote to one pipe, and stdio cut a line where its buffer was full. */
+static void test_each_line_is_a_write_of_its_own(void **state)
+{
+	_cleanup_(kv_freep) struct kv *kv = new_message(5000);
+	char line[2 * REPORT_MAX_LINE];
+	int fds[2], n_lines = 0;
+	ssize_t n;
+	FILE *f;
+
+	/* A pipe of packets: a read gives what one write put in. */
+	assert_int_equal(pipe2(fds, O_DIRECT | O_CLOEXEC), 0);
+	f = fdopen(fds[1], "w");
+	assert_non_null(f);
+	assert_int_equal(report_write(f, "n1", kv), 0);
+	fclose(f);
+	while ((n = read(fds[0], line, sizeof(line))) > 0) {
+		assert_true(n <= REPORT_MAX_LINE + 1);
+		assert_ptr_equal(memchr(line, '\n', (size_t)n), line + n - 1);
+		n_lines++;
+	}
+	assert_true(n_lines > 5);
+	close(fds[0]);
+}
+
 static void test_node_names_that_break_lines_are_refused(void **state)
 {
 	_cleanup_(kv_freep) struct kv *kv = new_message(1);
@@ -137,6 +163,7 @@ int main(void)
 		cmocka_unit_test(test_messages_of_any_size_come_back_whole),
 		cmocka_unit_test(test_lines_of_nodes_may_be_mixed),
 		cmocka_unit_test(test_foreign_lines_are_told_apart),
+		cmocka_unit_test(test_each_line_is_a_write_of_its_own),
 		cmocka_unit_test(test_node_names_that_break_lines_are_refused),
 	};
 
