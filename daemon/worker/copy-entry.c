@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/fd.h"
+#include "daemon/worker/buffer.h"
 #include "daemon/worker/copy-file.h"
 #include "daemon/worker/copy-internal.h"
 #include "daemon/worker/copy-ranges.h"
@@ -20,13 +21,13 @@
 #include "daemon/worker/source.h"
 #include "daemon/worker/walk-internal.h"
 
-/* This thread's, of COPY_BUFFER_SIZE; lent. NULL: no memory. */
+/* This thread's, of COPY_SMALL_SIZE; lent. NULL: no memory. */
 static char *get_buffer(struct copy *c)
 {
 	char *buf = pthread_getspecific(c->buffer);
 
 	if (!buf) {
-		buf = malloc(COPY_BUFFER_SIZE);
+		buf = buffer_new(COPY_SMALL_SIZE);
 		pthread_setspecific(c->buffer, buf);
 	}
 	return buf;
@@ -162,7 +163,7 @@ static int copy_whole(struct copy *c, struct copying *f, struct error *err)
 	if (!buf)
 		return error_set(err, ENOMEM, "out of memory");
 	r = copy_file_part(c->ctx, f->in, f->out, 0, (uint64_t)f->st.st_size,
-			   copy_file_is_sparse(&f->st), buf, &us, err);
+			   copy_file_is_sparse(&f->st), buf, COPY_SMALL_SIZE, &us, err);
 	return r < 0 ? prefix_path(f, err) : finish(f, err);
 }
 
@@ -231,7 +232,7 @@ static int read_small(int fd, char *buf, const struct stat *seen, struct stat *s
 
 static bool is_small(const struct stat *st)
 {
-	return st->st_size <= COPY_BUFFER_SIZE && st->st_nlink == 1 && !copy_file_is_sparse(st);
+	return st->st_size <= COPY_SMALL_SIZE && st->st_nlink == 1 && !copy_file_is_sparse(st);
 }
 
 /* ---- entries of a directory ---- */

@@ -13,6 +13,7 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "daemon/worker/buffer.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/hash.h"
 
@@ -82,7 +83,8 @@ static uint64_t now_us(void)
 struct piece {
 	struct ctx *ctx;
 	int in, out;
-	char *buf; /* of COPY_BUFFER_SIZE */
+	char *buf;
+	size_t buf_size;
 	struct hash *hash;
 	uint64_t read_us;
 };
@@ -93,8 +95,7 @@ static ssize_t read_at(struct piece *p, size_t size, uint64_t offset)
 	ssize_t n;
 
 	do
-		n = pread(p->in, p->buf, size < COPY_BUFFER_SIZE ? size : COPY_BUFFER_SIZE,
-			  (off_t)offset);
+		n = pread(p->in, p->buf, size < p->buf_size ? size : p->buf_size, (off_t)offset);
 	while (n < 0 && errno == EINTR);
 	p->read_us += now_us() - before;
 	return n;
@@ -160,9 +161,15 @@ static int copy_sparse(struct piece *p, uint64_t from, uint64_t to, struct error
 }
 
 int copy_file_part(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
-		   char *buf, uint64_t *read_usp, struct error *err)
+		   char *buf, size_t buf_size, uint64_t *read_usp, struct error *err)
 {
-	struct piece p = { .ctx = ctx, .in = in, .out = out, .buf = buf };
+	struct piece p = {
+		.ctx = ctx,
+		.in = in,
+		.out = out,
+		.buf = buf,
+		.buf_size = buf_size,
+	};
 	int r;
 
 	r = sparse ? copy_sparse(&p, from, to, err) : copy_extent(&p, from, to, err);
@@ -173,8 +180,15 @@ int copy_file_part(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to,
 int copy_file_range_data(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
 			 struct hash *hash, struct error *err)
 {
-	_cleanup_(freep) char *buf = malloc(COPY_BUFFER_SIZE);
-	struct piece p = { .ctx = ctx, .in = in, .out = out, .buf = buf, .hash = hash };
+	_cleanup_(freep) char *buf = buffer_new(COPY_BUFFER_SIZE);
+	struct piece p = {
+		.ctx = ctx,
+		.in = in,
+		.out = out,
+		.buf = buf,
+		.buf_size = COPY_BUFFER_SIZE,
+		.hash = hash,
+	};
 
 	if (!buf)
 		return error_set(err, ENOMEM, "out of memory");

@@ -13,8 +13,10 @@ struct ctx;
 struct error;
 struct hash;
 
-/* A buffer of this size stays in a CPU's own cache. */
-#define COPY_BUFFER_SIZE (512u << 10)
+/* A huge page: one that is written whole isn't filled with zeros first. */
+#define COPY_BUFFER_SIZE (2u << 20)
+/* Where there are many buffers, and for what is no larger. */
+#define COPY_SMALL_SIZE (512u << 10)
 
 /* What it will take in memory, for charging. */
 uint64_t copy_file_charge(const struct stat *st);
@@ -28,9 +30,9 @@ int copy_file_create(int dirfd, const char *name, const struct stat *st, int *fd
 int copy_file_range_data(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
 			 struct hash *hash, struct error *err);
 
-/* The same without a hash. buf: of COPY_BUFFER_SIZE. *read_usp: how long reading took. */
+/* The same without a hash. buf: of buf_size. *read_usp: how long reading took. */
 int copy_file_part(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
-		   char *buf, uint64_t *read_usp, struct error *err);
+		   char *buf, size_t buf_size, uint64_t *read_usp, struct error *err);
 
 /* A small file that is in buf already. */
 int copy_file_write(int out, const char *buf, size_t size, struct error *err);

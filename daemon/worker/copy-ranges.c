@@ -12,12 +12,17 @@
 #include <stdlib.h>
 
 #include "common/error.h"
+#include "daemon/worker/buffer.h"
 #include "daemon/worker/copy-file.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/walk.h"
 
-/* A read of a buffer that takes four times as long as a slow look is slow. */
+/* A read of so much that takes four times as long as a slow look is slow. */
 #define READ_IS_LOOKS 4
+#define READ_UNIT (512u << 10)
+
+/* So many large buffers there may be. */
+#define FEW_THREADS 16
 
 struct ranges {
 	struct walk *walk;
@@ -40,35 +45,54 @@ struct help {
 	struct ranges *ranges;
 };
 
+/* Where one thread puts what it has read. */
+struct room {
+	char *buf; /* NULL: no memory */
+	size_t size;
+};
+
+static struct room new_room(struct walk *w)
+{
+	size_t size = walk_get_threads(w) <= FEW_THREADS ? COPY_BUFFER_SIZE : COPY_SMALL_SIZE;
+
+	return (struct room){ buffer_new(size), size };
+}
+
+static void room_deinit(struct room *room)
+{
+	free(room->buf);
+}
+
 static void ranges_put(struct ranges *r)
 {
 	if (atomic_fetch_sub(&r->n_refs, 1) == 1)
 		free(r);
 }
 
-static void copy_one(struct ranges *r, uint64_t from, uint64_t to, char *buf)
+static void copy_one(struct ranges *r, uint64_t from, uint64_t to, const struct room *room)
 {
 	struct error err = ERROR_INIT;
-	uint64_t us = 0, n_reads = (to - from + COPY_BUFFER_SIZE - 1) / COPY_BUFFER_SIZE;
+	uint64_t us = 0, n_units = (to - from + READ_UNIT - 1) / READ_UNIT;
 
 	if (atomic_load(&r->over) || walk_is_over(r->walk))
 		return;
-	if (copy_file_part(r->ctx, r->in, r->out, from, to, r->sparse, buf, &us, &err) < 0 &&
+	if (copy_file_part(r->ctx, r->in, r->out, from, to, r->sparse, room->buf, room->size, &us,
+			   &err) < 0 &&
 	    !atomic_flag_test_and_set(&r->failed)) {
 		r->error = err;
 		atomic_store(&r->over, true);
 	}
-	for (uint64_t i = 0; i < n_reads; i++)
-		walk_note_wait(r->walk, us / n_reads / READ_IS_LOOKS);
+	for (uint64_t i = 0; i < n_units; i++)
+		walk_note_wait(r->walk, us / n_units / READ_IS_LOOKS);
 }
 
-static void work_on(struct ranges *r, char *buf)
+static void work_on(struct ranges *r, const struct room *room)
 {
 	uint64_t from, to;
 
 	while ((from = atomic_fetch_add(&r->next, COPY_RANGE_SIZE)) < r->size) {
 		to = r->size - from < COPY_RANGE_SIZE ? r->size : from + COPY_RANGE_SIZE;
-		copy_one(r, from, to, buf);
+		copy_one(r, from, to, room);
 		if (atomic_fetch_sub(&r->left, to - from) == to - from)
 			r->done(r->arg, atomic_load(&r->over) ? &r->error : NULL);
 	}
@@ -77,11 +101,10 @@ static void work_on(struct ranges *r, char *buf)
 static void run_help(struct work *work, void *arg)
 {
 	struct help *h = (struct help *)work;
-	char *buf = malloc(COPY_BUFFER_SIZE);
+	_cleanup_(room_deinit) struct room room = new_room(h->ranges->walk);
 
-	if (buf)
-		work_on(h->ranges, buf);
-	free(buf);
+	if (room.buf)
+		work_on(h->ranges, &room);
 	ranges_put(h->ranges);
 	free(h);
 }
@@ -111,11 +134,10 @@ int copy_ranges(struct walk *w, struct ctx *ctx, int in, int out, const struct s
 		void (*done)(void *arg, const struct error *err), void *arg)
 {
 	struct ranges *r = calloc(1, sizeof(*r));
-	char *buf = malloc(COPY_BUFFER_SIZE);
+	_cleanup_(room_deinit) struct room room = new_room(w);
 
-	if (!r || !buf) {
+	if (!r || !room.buf) {
 		free(r);
-		free(buf);
 		return -ENOMEM;
 	}
 	*r = (struct ranges){
@@ -134,9 +156,8 @@ int copy_ranges(struct walk *w, struct ctx *ctx, int in, int out, const struct s
 	if (r->size == 0)
 		done(arg, NULL);
 	call_help(r);
-	work_on(r, buf);
+	work_on(r, &room);
 	ranges_put(r);
-	free(buf);
 	return 0;
 }
 

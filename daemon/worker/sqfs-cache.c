@@ -15,6 +15,7 @@
 #include <stdlib.h>
 
 #include "common/list.h"
+#include "daemon/worker/buffer.h"
 
 enum {
 	CACHE_MAX_SHARDS = 16,
@@ -168,7 +169,7 @@ static struct cache_slot *shard_take_slot(struct cache_shard *s, uint32_t unit)
 	slot = calloc(1, sizeof(*slot));
 	if (!slot)
 		return NULL;
-	slot->block.data = malloc(unit);
+	slot->block.data = buffer_new(unit);
 	if (!slot->block.data) {
 		free(slot);
 		return NULL;

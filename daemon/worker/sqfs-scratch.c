@@ -3,6 +3,8 @@
 #include <pthread.h>
 #include <stdlib.h>
 
+#include "daemon/worker/buffer.h"
+
 static pthread_once_t scratch_once = PTHREAD_ONCE_INIT;
 static pthread_key_t scratch_key;
 static _Thread_local size_t scratch_size;
@@ -22,7 +24,7 @@ void *sqfs_scratch_get(size_t size)
 	if (buf && size <= scratch_size)
 		return buf;
 	free(buf);
-	buf = malloc(size);
+	buf = buffer_new(size);
 	scratch_size = buf ? size : 0;
 	if (pthread_setspecific(scratch_key, buf) == 0)
 		return buf;
