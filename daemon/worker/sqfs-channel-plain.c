@@ -20,7 +20,7 @@ int sqfs_channel_clone(int fd)
 	return -EOPNOTSUPP;
 }
 
-int sqfs_channel_send_file(int fd, uint64_t offset, size_t size)
+int sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n_spans)
 {
 	return -EOPNOTSUPP;
 }

@@ -109,14 +109,18 @@ int sqfs_channel_clone(int fd)
 }
 
 /* ENOENT: the reader was interrupted; ENODEV: the mount is gone. */
-int sqfs_channel_send_file(int fd, uint64_t offset, size_t size)
+int sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n_spans)
 {
 	struct fuse_out_header out = { .unique = channel_unique };
+	size_t size = sizeof(out);
 	int r;
 
-	if (size > UINT32_MAX - sizeof(out))
-		return -EOPNOTSUPP;
-	out.len = (uint32_t)(sizeof(out) + size);
-	r = sqfs_pipe_send(channel_get_fd(), &out, sizeof(out), fd, offset, size);
+	for (size_t i = 0; i < n_spans; i++) {
+		if (spans[i].size > UINT32_MAX - size)
+			return -EOPNOTSUPP;
+		size += spans[i].size;
+	}
+	out.len = (uint32_t)size;
+	r = sqfs_pipe_send(channel_get_fd(), &out, sizeof(out), fd, spans, n_spans);
 	return r == -ENOENT || r == -ENODEV ? 0 : r;
 }

@@ -28,6 +28,7 @@
 #include "daemon/worker/sqfs-file.h"
 #include "daemon/worker/sqfs-image.h"
 #include "daemon/worker/sqfs-inode.h"
+#include "daemon/worker/sqfs-pipe.h"
 #include "daemon/worker/sqfs-scratch.h"
 
 #define OPS_TIMEOUT 86400.0
@@ -35,7 +36,8 @@
 enum {
 	OPS_MAX_READ = 1 << 20,
 	OPS_MAX_EXTENTS = OPS_MAX_READ / SQFS_MIN_BLOCK_SIZE + 2,
-	OPS_MIN_SPLICE = 16384, /* less is copied faster */
+	OPS_MIN_SPLICE = 16384, /* each; less is copied faster */
+	OPS_MAX_SPANS = 4,
 	OPS_BACKGROUND = 64,
 	OPS_NODE_SHIFT = 2,
 	OPS_OFF_DOT = 1,
@@ -223,11 +225,19 @@ static void op_opendir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *f
 static int reply_stored(fuse_req_t req, const struct sqfs_extent *extents, size_t n)
 {
 	int fd = sqfs_image_get_fd(get_view(req)->img);
+	struct sqfs_span spans[OPS_MAX_SPANS];
+	size_t size = 0;
 	int r;
 
-	if (n != 1 || extents[0].data || extents[0].size < OPS_MIN_SPLICE)
+	for (size_t i = 0; i < n; i++) {
+		if (i == OPS_MAX_SPANS || extents[i].data)
+			return -EOPNOTSUPP;
+		spans[i] = (struct sqfs_span){ extents[i].offset, extents[i].size };
+		size += extents[i].size;
+	}
+	if (size < n * OPS_MIN_SPLICE)
 		return -EOPNOTSUPP;
-	r = sqfs_channel_send_file(fd, extents[0].offset, extents[0].size);
+	r = sqfs_channel_send_file(fd, spans, n);
 	if (r == 0)
 		fuse_reply_none(req);
 	return r;

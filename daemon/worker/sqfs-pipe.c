@@ -20,6 +20,7 @@
 enum {
 	PIPE_PAGE = 4096, /* a larger page takes fewer slots */
 	PIPE_MIN_SLOTS = 64,
+	PIPE_MAX_SIZE = INT32_MAX / 4,
 };
 
 struct pipe {
@@ -124,27 +125,44 @@ static int pipe_drain(struct pipe *p, int out, size_t size)
 	return n < 0 ? -errno : (size_t)n < size ? -EIO : 0;
 }
 
-int sqfs_pipe_send(int out, const void *head, size_t head_size, int fd, uint64_t offset,
-		   size_t size)
+/* Each may begin and end within a page. False: there is no such pipe. */
+static bool count_slots(const struct sqfs_span *spans, size_t n_spans, size_t *n_slotsp,
+			size_t *sizep)
+{
+	*n_slotsp = 1;
+	*sizep = 0;
+	for (size_t i = 0; i < n_spans; i++) {
+		if (spans[i].size > PIPE_MAX_SIZE || spans[i].offset > INT64_MAX - spans[i].size ||
+		    *sizep > PIPE_MAX_SIZE)
+			return false;
+		*n_slotsp += spans[i].size / PIPE_PAGE + 2;
+		*sizep += spans[i].size;
+	}
+	return true;
+}
+
+int sqfs_pipe_send(int out, const void *head, size_t head_size, int fd,
+		   const struct sqfs_span *spans, size_t n_spans)
 {
 	_cleanup_(pipe_freep) struct pipe *p = NULL;
+	size_t n_slots, size;
 	int r;
 
-	if (size > INT32_MAX / 2 || offset > INT64_MAX - size || atomic_load(&pipe_useless))
+	if (!count_slots(spans, n_spans, &n_slots, &size) || atomic_load(&pipe_useless))
 		return -EOPNOTSUPP;
 	p = pipe_take();
 	if (!p) {
 		atomic_store(&pipe_useless, true);
 		return -EOPNOTSUPP;
 	}
-	r = pipe_grow(p, size / PIPE_PAGE + 3);
+	r = pipe_grow(p, n_slots);
 	if (r < 0) {
 		pipe_keep(steal_ptr(p));
 		return r;
 	}
 	r = write(p->fds[1], head, head_size) == (ssize_t)head_size ? 0 : -EOPNOTSUPP;
-	if (r == 0)
-		r = pipe_fill(p, fd, offset, size);
+	for (size_t i = 0; i < n_spans && r == 0; i++)
+		r = pipe_fill(p, fd, spans[i].offset, spans[i].size);
 	if (r == 0)
 		r = pipe_drain(p, out, head_size + size);
 	if (r == 0)

@@ -6,10 +6,16 @@
 #include <stddef.h>
 #include <stdint.h>
 
+/* A part of a file. */
+struct sqfs_span {
+	uint64_t offset;
+	size_t size;
+};
+
 /*
- * Sends a head and then size bytes of file fd from offset on to out, all in one splice(2), by a
- * pipe that each thread keeps. 0: sent. -EOPNOTSUPP: not possible here, or too large for a pipe;
- * -EIO: the file is shorter; then nothing was sent. Else -errno of the sending.
+ * Sends a head and then the spans of file fd to out, all in one splice(2), by a pipe that each
+ * thread keeps. 0: sent. -EOPNOTSUPP: not possible here, or too large for a pipe; -EIO: the file is
+ * shorter; then nothing was sent. Else -errno of the sending.
  */
-int sqfs_pipe_send(int out, const void *head, size_t head_size, int fd, uint64_t offset,
-		   size_t size);
+int sqfs_pipe_send(int out, const void *head, size_t head_size, int fd,
+		   const struct sqfs_span *spans, size_t n_spans);

@@ -9,23 +9,38 @@ enum { SIZE = 3 << 20 };
 
 /* clang-format off */
 static const struct {
-	uint64_t offset;
-	size_t size;
+	struct sqfs_span spans[3];
 	int expect;
 } cases[] = {
-	{ 0,          4096,    0           },
-	{ 1,          131072,  0           },
-	{ 4095,       131074,  0           },
-	{ SIZE - 10,  11,      -EIO        }, /* and the next still works */
-	{ SIZE - 10,  10,      0           },
-	{ 77,         500000,  0           },
-	{ 5,          SIZE / 2, -EOPNOTSUPP }, /* no user may have such a pipe */
-	{ 5,          1,       0           },
-	{ UINT64_MAX, 1,       -EOPNOTSUPP },
-	{ SIZE,       1,       -EIO        },
-	{ 12345,      262144,  0           },
+	{ { { 0,          4096 } },    0           },
+	{ { { 1,          131072 } },  0           },
+	{ { { 4095,       131074 } },  0           },
+	{ { { SIZE - 10,  11 } },      -EIO        }, /* and the next still works */
+	{ { { SIZE - 10,  10 } },      0           },
+	{ { { 77,         500000 } },  0           },
+	{ { { 5,          SIZE / 2 } }, -EOPNOTSUPP }, /* no user may have such a pipe */
+	{ { { 5,          1 } },       0           },
+	{ { { UINT64_MAX, 1 } },       -EOPNOTSUPP },
+	{ { { SIZE,       1 } },       -EIO        },
+	{ { { 12345,      262144 } },  0           },
+	/* a block and the end of a file in a fragment; pages begun and ended by each */
+	{ { { 4095, 131074 }, { 1, 70001 } },               0           },
+	{ { { 70000, 1 }, { 4095, 2 }, { 0, 250000 } },     0           },
+	{ { { 0, 4096 }, { SIZE - 1, 2 } },                 -EIO        },
+	{ { { 0, 4096 }, { UINT64_MAX, 1 } },               -EOPNOTSUPP },
+	{ { { 0, SIZE_MAX / 2 }, { 0, SIZE_MAX / 2 } },     -EOPNOTSUPP },
+	{ { { 9, 4096 }, { 8, 4096 }, { 7, 4096 } },        0           },
 };
 /* clang-format on */
+
+static size_t count_spans(const struct sqfs_span *spans)
+{
+	size_t n = 0;
+
+	while (n < 3 && spans[n].size > 0)
+		n++;
+	return n;
+}
 
 static void test_what_is_sent_is_head_and_content(void **state)
 {
@@ -38,19 +53,25 @@ static void test_what_is_sent_is_head_and_content(void **state)
 	if (getuid() == 0)
 		assert_int_equal(seteuid(65534), 0);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		size_t size = cases[i].expect == 0 ? cases[i].size + 4 : 0;
+		const struct sqfs_span *spans = cases[i].spans;
+		size_t n = count_spans(spans), at = 4;
+		ssize_t size;
 		int r;
 
 		assert_int_equal(ftruncate(out, 0), 0);
 		assert_int_equal(lseek(out, 0, SEEK_SET), 0);
-		r = sqfs_pipe_send(out, "head", 4, in, cases[i].offset, cases[i].size);
+		r = sqfs_pipe_send(out, "head", 4, in, spans, n);
 		if (r != cases[i].expect)
 			fail_msg("case %zu: %d", i, r);
-		assert_int_equal(pread(out, got, SIZE, 0), size);
-		if (size == 0)
+		size = pread(out, got, SIZE, 0);
+		if (r < 0) {
+			assert_int_equal(size, 0);
 			continue;
+		}
 		assert_memory_equal(got, "head", 4);
-		assert_memory_equal(got + 4, data + cases[i].offset, cases[i].size);
+		for (size_t k = 0; k < n; at += spans[k++].size)
+			assert_memory_equal(got + at, data + spans[k].offset, spans[k].size);
+		assert_int_equal(size, at);
 	}
 	assert_int_equal(seteuid(getuid()), 0);
 	close(in);
