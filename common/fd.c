@@ -185,6 +185,16 @@ static int open_beneath_walk(int dirfd, const char *path, int flags, mode_t mode
 	return fd < 0 ? -errno : fd;
 }
 
+int fd_reopen(int fd, int flags)
+{
+	char name[64];
+	int again;
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	again = open(name, flags | O_CLOEXEC | O_NOCTTY);
+	return again < 0 ? -errno : again;
+}
+
 int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode)
 {
 	struct open_how how = {

@@ -22,6 +22,10 @@ int fd_set_cloexec(int fd, bool on);
 /* Closes every fd >= from: close_range(2), else /proc/self/fd, else up to the limit. */
 void fd_close_from(int from);
 
+/* The same file or directory once more, with an offset, a mode of access and a read-ahead of its own
+ * (O_CLOEXEC is added). fd may be an O_PATH. -errno. */
+int fd_reopen(int fd, int flags);
+
 /* openat2() with RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS|RESOLVE_NO_MAGICLINKS where the kernel
  * has it (5.6), else component by component with O_NOFOLLOW ("..": -EXDEV).
  * Returns an fd (O_CLOEXEC is added) or -errno. */

@@ -7,11 +7,14 @@
 #include "daemon/worker/copy-ranges.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 
+#include "common/cleanup.h"
 #include "common/error.h"
+#include "common/fd.h"
 #include "daemon/worker/buffer.h"
 #include "daemon/worker/copy-file.h"
 #include "daemon/worker/ctx.h"
@@ -45,22 +48,25 @@ struct help {
 	struct ranges *ranges;
 };
 
-/* Where one thread puts what it has read. */
+/* Where one thread reads from, and to. */
 struct room {
 	char *buf; /* NULL: no memory */
 	size_t size;
+	int own;	/* the file once more, or -1 */
+	bool wants_own; /* to be opened */
 };
 
 static struct room new_room(struct walk *w)
 {
 	size_t size = walk_get_threads(w) <= FEW_THREADS ? COPY_BUFFER_SIZE : COPY_SMALL_SIZE;
 
-	return (struct room){ buffer_new(size), size };
+	return (struct room){ buffer_new(size), size, -1, false };
 }
 
 static void room_deinit(struct room *room)
 {
 	free(room->buf);
+	fd_closep(&room->own);
 }
 
 static void ranges_put(struct ranges *r)
@@ -76,8 +82,8 @@ static void copy_one(struct ranges *r, uint64_t from, uint64_t to, const struct 
 
 	if (atomic_load(&r->over) || walk_is_over(r->walk))
 		return;
-	if (copy_file_part(r->ctx, r->in, r->out, from, to, r->sparse, room->buf, room->size, &us,
-			   &err) < 0 &&
+	if (copy_file_part(r->ctx, room->own < 0 ? r->in : room->own, r->out, from, to, r->sparse,
+			   room->buf, room->size, &us, &err) < 0 &&
 	    !atomic_flag_test_and_set(&r->failed)) {
 		r->error = err;
 		atomic_store(&r->over, true);
@@ -86,12 +92,22 @@ static void copy_one(struct ranges *r, uint64_t from, uint64_t to, const struct 
 		walk_note_wait(r->walk, us / n_units / READ_IS_LOOKS);
 }
 
-static void work_on(struct ranges *r, const struct room *room)
+/* Some file systems read ahead, and limit, each open file alone. While a range is ours, in is open.
+ */
+static void open_own(struct ranges *r, struct room *room)
+{
+	if (room->wants_own)
+		room->own = fd_reopen(r->in, O_RDONLY);
+	room->wants_own = false;
+}
+
+static void work_on(struct ranges *r, struct room *room)
 {
 	uint64_t from, to;
 
 	while ((from = atomic_fetch_add(&r->next, COPY_RANGE_SIZE)) < r->size) {
 		to = r->size - from < COPY_RANGE_SIZE ? r->size : from + COPY_RANGE_SIZE;
+		open_own(r, room);
 		copy_one(r, from, to, room);
 		if (atomic_fetch_sub(&r->left, to - from) == to - from)
 			r->done(r->arg, atomic_load(&r->over) ? &r->error : NULL);
@@ -103,6 +119,7 @@ static void run_help(struct work *work, void *arg)
 	struct help *h = (struct help *)work;
 	_cleanup_(room_deinit) struct room room = new_room(h->ranges->walk);
 
+	room.wants_own = true;
 	if (room.buf)
 		work_on(h->ranges, &room);
 	ranges_put(h->ranges);

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/fd.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/rules.h"
 #include "daemon/worker/walk-kept.h"
@@ -67,16 +68,6 @@ static int open_to_look(const char *path, struct stat *st, struct error *err)
 	return steal_fd(&fd);
 }
 
-static int reopen(int look, const struct stat *st)
-{
-	char name[64];
-	int fd;
-
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", look);
-	fd = open(name, O_RDONLY | O_CLOEXEC | O_NOCTTY | (S_ISDIR(st->st_mode) ? O_DIRECTORY : 0));
-	return fd < 0 ? -errno : fd;
-}
-
 int source_open_path(const struct source *src, const char *path, int *fdp, struct stat *st,
 		     char **realp, struct error *err)
 {
@@ -98,7 +89,7 @@ int source_open_path(const struct source *src, const char *path, int *fdp, struc
 		return error_mend(err, -EPERM, "%sstagectl list --site shows what may be staged",
 				  strcmp(path, real) ? "copy it there instead of a link; " : "");
 	}
-	fd = reopen(look, st);
+	fd = fd_reopen(look, O_RDONLY | (S_ISDIR(st->st_mode) ? O_DIRECTORY : 0));
 	if (fd < 0)
 		return error_errno(err, -fd, "open %s", path);
 	*fdp = fd;
