@@ -14,7 +14,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <time.h>
 #include <unistd.h>
 
@@ -28,6 +27,7 @@
 #include "daemon/worker/copy-rate.h"
 #include "daemon/worker/link.h"
 #include "daemon/worker/plan.h"
+#include "daemon/worker/sandbox.h"
 
 #define CTX_DEFAULT_THREADS 4
 #define CHARGE_STEP_BYTES (64ULL << 20)
@@ -178,7 +178,7 @@ static void undo_behind(void *arg)
 
 void ctx_renounce(void)
 {
-	(void)prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0); /* fails for no kernel we run on */
+	sandbox_enter();
 }
 
 /* Might fusermount3 be needed? */

@@ -98,7 +98,7 @@ int ctx_undo(struct ctx *ctx, struct error *err);
 /* A line that stagectl shows. Control bytes are escaped. */
 void ctx_warn(struct ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* No program that is started from now on (by this thread, or one it makes) gains a privilege. With
+/* Enters the sandbox (sandbox.h), where no program is started and none gains a privilege. With
  * fusermount3, which needs its own, mounts are made and unmounted where there is no keeper: such a
  * worker keeps the way open, until its plan says that it won't mount. */
 void ctx_renounce(void);

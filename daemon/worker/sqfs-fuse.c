@@ -21,6 +21,7 @@
 
 #include "common/error.h"
 #include "common/log.h"
+#include "daemon/worker/sandbox.h"
 #include "daemon/worker/sqfs-ahead.h"
 #include "daemon/worker/sqfs-channel.h"
 #include "daemon/worker/sqfs-image.h"
@@ -188,6 +189,7 @@ static void *thread_main(void *arg)
 	struct fuse_buf buf = { .mem = NULL };
 
 	sqfs_channel_use(t->fd);
+	sandbox_enter_server_thread();
 	while (!fuse_session_exited(se)) {
 		int r;
 

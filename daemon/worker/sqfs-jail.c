@@ -1,15 +1,6 @@
-/*
- * The filter is written as classic BPF by hand: a table of a dozen numbers needs no library. The
- * architecture is checked first, since numbers mean other calls under another one.
- */
 #include "daemon/worker/sqfs-jail.h"
 
-#include <errno.h>
-#include <linux/audit.h>
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <signal.h>
-#include <stddef.h>
 #include <stdio.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
@@ -17,16 +8,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-
-#if defined(__x86_64__)
-#define JAIL_ARCH AUDIT_ARCH_X86_64
-#elif defined(__aarch64__)
-#define JAIL_ARCH AUDIT_ARCH_AARCH64
-#elif defined(__powerpc64__) && __BYTE_ORDER__ == __ORDER_LITTLE_ENDIAN__
-#define JAIL_ARCH AUDIT_ARCH_PPC64LE
-#else
-#define JAIL_ARCH 0
-#endif
+#include "daemon/worker/seccomp.h"
 
 static const unsigned jail_calls[] = {
 	__NR_read,       __NR_pread64,      __NR_write,         __NR_close,
@@ -38,30 +20,6 @@ static const unsigned jail_calls[] = {
 	__NR_restart_syscall,
 #endif
 };
-
-static void jail_filter(void)
-{
-	struct sock_filter code[ARRAY_SIZE(jail_calls) + 6];
-	struct sock_fprog prog = { .filter = code };
-	size_t n = 0;
-
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-						 offsetof(struct seccomp_data, arch));
-	code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, JAIL_ARCH, 1, 0);
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_KILL);
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_LD | BPF_W | BPF_ABS,
-						 offsetof(struct seccomp_data, nr));
-	for (size_t i = 0; i < ARRAY_SIZE(jail_calls); i++) {
-		uint8_t to_allow = (uint8_t)(ARRAY_SIZE(jail_calls) - i);
-
-		code[n++] = (struct sock_filter)BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, jail_calls[i],
-							 to_allow, 0);
-	}
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EPERM);
-	code[n++] = (struct sock_filter)BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW);
-	prog.len = (unsigned short)n;
-	(void)prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog);
-}
 
 static void jail_limit(int resource, uint64_t value)
 {
@@ -97,6 +55,6 @@ void sqfs_jail_enter(uint64_t more_memory, uint32_t cpu_seconds)
 	jail_limit(RLIMIT_CORE, 0);
 	jail_limit(RLIMIT_FSIZE, 0);
 	(void)prctl(PR_SET_DUMPABLE, 0);
-	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0 && JAIL_ARCH != 0)
-		jail_filter();
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0)
+		(void)seccomp_allow(jail_calls, ARRAY_SIZE(jail_calls));
 }

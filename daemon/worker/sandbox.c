@@ -1,0 +1,155 @@
+#include "daemon/worker/sandbox.h"
+
+#include <errno.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/log.h"
+#include "daemon/worker/seccomp.h"
+
+/* Calls of other kernels' headers are missing in some: each has its own #ifdef. */
+static const unsigned denied[] = {
+	/* programs */
+	__NR_execve,
+	__NR_execveat,
+	/* other processes */
+	__NR_ptrace,
+	__NR_process_vm_readv,
+	__NR_process_vm_writev,
+	__NR_kcmp,
+#ifdef __NR_pidfd_getfd
+	__NR_pidfd_getfd,
+#endif
+#ifdef __NR_process_madvise
+	__NR_process_madvise,
+#endif
+	/* sockets: what is open is all there is */
+	__NR_socket,
+	__NR_bind,
+	__NR_listen,
+	/* mounts and namespaces */
+	__NR_mount,
+	__NR_umount2,
+	__NR_pivot_root,
+	__NR_chroot,
+	__NR_setns,
+	__NR_unshare,
+#ifdef __NR_move_mount
+	__NR_move_mount,
+	__NR_open_tree,
+	__NR_fsopen,
+	__NR_fsconfig,
+	__NR_fsmount,
+	__NR_fspick,
+#endif
+#ifdef __NR_mount_setattr
+	__NR_mount_setattr,
+#endif
+	__NR_open_by_handle_at,
+	/* the inside of the kernel */
+	__NR_bpf,
+	__NR_perf_event_open,
+	__NR_userfaultfd,
+#ifdef __NR_io_uring_setup
+	__NR_io_uring_setup,
+	__NR_io_uring_enter,
+	__NR_io_uring_register,
+#endif
+	__NR_init_module,
+	__NR_finit_module,
+	__NR_delete_module,
+	__NR_kexec_load,
+#ifdef __NR_kexec_file_load
+	__NR_kexec_file_load,
+#endif
+	__NR_syslog,
+	__NR_acct,
+	__NR_quotactl,
+	__NR_personality,
+#ifdef __NR_modify_ldt
+	__NR_modify_ldt,
+#endif
+	/* keys */
+	__NR_keyctl,
+	__NR_add_key,
+	__NR_request_key,
+	/* what files have beyond mode and times */
+	__NR_mknodat,
+#ifdef __NR_mknod
+	__NR_mknod,
+#endif
+	__NR_setxattr,
+	__NR_lsetxattr,
+	__NR_fsetxattr,
+	/* the machine */
+	__NR_reboot,
+	__NR_swapon,
+	__NR_swapoff,
+	__NR_sethostname,
+	__NR_setdomainname,
+	__NR_settimeofday,
+	__NR_clock_settime,
+	__NR_clock_adjtime,
+	__NR_adjtimex,
+};
+
+/* Reading requests and the image, answering, memory, locks, one word to stagingd and the log. */
+static const unsigned server_calls[] = {
+	__NR_read,
+	__NR_pread64,
+	__NR_write,
+	__NR_writev,
+	__NR_splice,
+	__NR_pipe2,
+	__NR_fcntl,
+	__NR_close,
+	__NR_mmap,
+	__NR_munmap,
+	__NR_mremap,
+	__NR_mprotect,
+	__NR_madvise,
+	__NR_brk,
+	__NR_futex,
+	__NR_exit,
+	__NR_exit_group,
+	__NR_rt_sigreturn,
+	__NR_rt_sigprocmask,
+	__NR_clock_gettime,
+	__NR_getrandom,
+	__NR_sendmsg,
+	__NR_sendto,
+	__NR_gettid,
+	__NR_getpid,
+	__NR_sched_yield,
+	__NR_sigaltstack,
+	__NR_tgkill,
+#ifdef __NR_rseq
+	__NR_rseq,
+#endif
+#ifdef __NR_restart_syscall
+	__NR_restart_syscall,
+#endif
+};
+
+static void note(const char *what, int r)
+{
+	if (r < 0)
+		log_debug("%s: left out, errno %d", what, -r);
+}
+
+void sandbox_enter(void)
+{
+	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+
+	if (r == 0)
+		r = seccomp_deny(denied, ARRAY_SIZE(denied));
+	note("filter of system calls", r);
+}
+
+void sandbox_enter_server_thread(void)
+{
+	note("filter of the server's system calls",
+	     seccomp_allow(server_calls, ARRAY_SIZE(server_calls)));
+}

@@ -1,0 +1,18 @@
+/*
+ * sandbox: what a worker gives up before it reads what users have made, so that a mistake of ours
+ * in an archive, an image or a name has less to do harm with. The boundary is the user's uid; this
+ * is behind it.
+ *
+ * Best effort: what the kernel does not have is left out.
+ */
+#pragma once
+
+/*
+ * The process: programs that gain a privilege, starting programs at all, sockets, mounts,
+ * namespaces, other processes' memory, devices, attributes beyond mode and time, and what else no
+ * stager needs. All threads, for ever.
+ */
+void sandbox_enter(void);
+
+/* The calling thread: serves an image, with what is open. Nothing is opened, made or removed by name. */
+void sandbox_enter_server_thread(void);

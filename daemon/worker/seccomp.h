@@ -1,0 +1,16 @@
+/*
+ * seccomp: which system calls a process or a thread may still make; the rest fail with EPERM.
+ *
+ * The filters are classic BPF (seccomp(2), Documentation/userspace-api/seccomp_filter.rst of the
+ * kernel). They are for ever, add up, and are inherited by what is started later. Both need
+ * no_new_privs. 0, -ENOSYS where kernel or processor have no filters, else -errno.
+ */
+#pragma once
+
+#include <stddef.h>
+
+/* These and no others; the calling thread. */
+int seccomp_allow(const unsigned *calls, size_t n);
+
+/* All but these; all threads. */
+int seccomp_deny(const unsigned *calls, size_t n);

@@ -1,0 +1,146 @@
+#include "daemon/worker/sandbox.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/ptrace.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
+#include <sys/xattr.h>
+
+#include "tests/unit/unit.h"
+
+/* Each test is a child: what is given up is given up for ever. It ends with the number of the line
+ * that is wrong. */
+#define CHECK(condition)                                                                           \
+	do {                                                                                       \
+		if (!(condition))                                                                  \
+			_exit(__LINE__ % 250 + 1);                                                 \
+	} while (0)
+#define CHECK_DENIED(call) CHECK((errno = 0, (call) == -1) && errno == EPERM)
+
+static void in_child(void (*run)(const char *dir))
+{
+	char dir[] = "/tmp/test-sandbox-XXXXXX", command[64];
+	int status;
+	pid_t pid;
+
+	assert_non_null(mkdtemp(dir));
+	pid = fork();
+	assert_true(pid >= 0);
+	if (pid == 0) {
+		run(dir);
+		_exit(0);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	snprintf(command, sizeof(command), "rm -rf %s", dir);
+	assert_int_equal(system(command), 0);
+	if (status != 0)
+		fail_msg("signal %d, line %d (or 250 more)", WTERMSIG(status),
+			 WEXITSTATUS(status) - 1);
+}
+
+static int make(const char *dir, const char *name)
+{
+	char path[256];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (fd >= 0)
+		close(fd);
+	return fd < 0 ? -errno : 0;
+}
+
+static void *do_sockets(void *arg)
+{
+	CHECK_DENIED(socket(AF_INET, SOCK_STREAM, 0));
+	return NULL;
+}
+
+static void *wait_for_it(void *arg)
+{
+	pthread_barrier_wait(arg);
+	pthread_barrier_wait(arg);
+	return do_sockets(NULL);
+}
+
+static void give_up_calls(const char *dir)
+{
+	char *const argv[] = { (char *)"true", NULL };
+	pthread_barrier_t barrier;
+	pthread_t thread;
+
+	/* Root, where it runs: what is refused is refused by the filter. */
+	pthread_barrier_init(&barrier, NULL, 2);
+	CHECK(pthread_create(&thread, NULL, wait_for_it, &barrier) == 0);
+	pthread_barrier_wait(&barrier);
+	sandbox_enter();
+	CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+	CHECK(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2);
+	CHECK_DENIED(socket(AF_UNIX, SOCK_STREAM, 0));
+	CHECK_DENIED(execve("/bin/true", argv, argv));
+	CHECK_DENIED(ptrace(PTRACE_TRACEME, 0, 0, 0));
+	CHECK_DENIED(mount("none", dir, "tmpfs", 0, NULL));
+	CHECK_DENIED(mknodat(AT_FDCWD, "/dev/null2", S_IFCHR | 0666, 0x103));
+	CHECK_DENIED(setxattr(dir, "user.x", "y", 1, 0));
+	CHECK_DENIED((int)syscall(__NR_unshare, 0));
+#ifdef __x86_64__
+	CHECK_DENIED((int)syscall(0x40000000 | 20)); /* getpid of the x32 ABI */
+#endif
+	CHECK(make(dir, "file") == 0);
+	pthread_barrier_wait(&barrier); /* of the threads that were there before, too */
+	pthread_join(thread, NULL);
+	sandbox_enter(); /* a second time */
+	CHECK(make(dir, "file2") == 0);
+}
+
+static void test_calls_that_no_stager_needs_are_refused(void **state)
+{
+	in_child(give_up_calls);
+}
+
+static void *serve(void *arg)
+{
+	int *fds = arg;
+	char buf[4];
+
+	sandbox_enter_server_thread();
+	CHECK(write(fds[1], "abc", 4) == 4 && read(fds[0], buf, 4) == 4);
+	free(malloc(1 << 20));
+	CHECK_DENIED(open("/etc/passwd", O_RDONLY));
+	CHECK_DENIED(unlink("/nonexistent"));
+	CHECK_DENIED((int)syscall(__NR_kill, getpid(), 0));
+	return NULL;
+}
+
+static void serve_in_thread(const char *dir)
+{
+	pthread_t thread;
+	int fds[2];
+
+	CHECK(pipe(fds) == 0);
+	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	CHECK(pthread_create(&thread, NULL, serve, fds) == 0);
+	pthread_join(thread, NULL);
+	CHECK(make(dir, "others-may") == 0);
+}
+
+static void test_a_thread_that_serves_opens_nothing(void **state)
+{
+	in_child(serve_in_thread);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_calls_that_no_stager_needs_are_refused),
+		cmocka_unit_test(test_a_thread_that_serves_opens_nothing),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
