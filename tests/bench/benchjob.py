@@ -70,6 +70,10 @@ def enter():
     sh("mount", "-t", "tmpfs", "-o", "mode=0755", "tmpfs", "/run")
     sh("mount", "-t", "tmpfs", "-o", outside["shm"], "tmpfs", SHM)
     open_fuse()
+
+
+def mount_huge():
+    """After the programs are in place: what covers /run would cover it too."""
     os.mkdir(HUGE)
     if subprocess.call(["mount", "-t", "tmpfs", "-o", "huge=within_size", "tmpfs", HUGE]):
         sh("mount", "-t", "tmpfs", "tmpfs", HUGE)

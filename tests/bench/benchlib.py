@@ -35,7 +35,7 @@ import sys
 import time
 
 from benchdata import Data
-from benchjob import (AS_USER, ENV, HUGE, SHM, Failed, Installed, Job, enter, fresh_shm, sh, timed,
+from benchjob import (AS_USER, ENV, HUGE, SHM, Failed, Installed, Job, enter, fresh_shm, mount_huge, sh, timed,
                       write_conf)
 
 PAGE = 4096
@@ -62,6 +62,7 @@ class Bench:
             enter()
             write_conf(args.data)
             self.installed = Installed(args.prefix)
+            mount_huge()
         self.probe_path = shutil.which(args.probe) or sys.exit("no probe; say --probe")
         self.data = Data(args.data, args.quick, self.say)
         self.sums = {}
@@ -88,6 +89,10 @@ class Bench:
 
     def peer(self, name, argv, source, tree, sub="", out="", info=False):
         return Peer(self, name, argv, source, tree, sub, out, info)
+
+    def bare(self, filling, *argv):
+        """filling: the side of ours whose limit that is."""
+        return Bare(self, filling, *argv)
 
     def wanted(self, name):
         return not self.only or any(p in name for p in self.only)
@@ -219,6 +224,27 @@ class Staged(Filling):
 
     def clear(self):
         self.job.clean()
+
+
+class Bare(Side):
+    """Threads that do nothing but what any engine has to ask the kernel for: how fast it could be at
+    most. argv: of the probe; {to}: a fresh directory, as the job's tmpfs is."""
+    name = "bare loop"
+
+    def __init__(self, bench, filling, *argv):
+        self.bench, self.filling, self.argv = bench, filling, argv
+
+    def prepare(self):
+        self.filling.prepare()
+        self.to = HUGE + "/bare"
+        os.mkdir(self.to, 0o700)
+        os.chown(self.to, AS_USER["user"], AS_USER["group"])
+
+    def run(self):
+        return timed([self.bench.probe_path, *(str(a).replace("{to}", self.to) for a in self.argv)])
+
+    def clear(self):
+        shutil.rmtree(self.to)
 
 
 class Peer(Filling):

@@ -4,10 +4,12 @@
  *   probe sum PATH [SUB]    prints "FILES DIRS BYTES HASH" of the tree PATH/SUB; names count from
  *                           PATH on, their order does not; PATH may be a file
  *   probe warm PATH...      reads everything, so that it is cached
- *   probe touch BYTES DIR   writes so much memory into a file in DIR and frees it
- *   probe read N DIR <LIST  N threads read the files named in LIST whole, in its order; prints
- *                           "SECONDS FILES BYTES HASH"
- *   probe first DIR         prints the seconds that opendir and the first readdir take
+ *   probe copy N FROM TO    N threads do nothing but read and write the bytes of a file, into a new
+ * one: as fast as it can be probe files N DIR DIRS FILES SIZE N threads do nothing but make files,
+ * each in directories of its own: FILES of SIZE bytes in DIRS directories, with their times probe
+ * touch BYTES DIR   writes so much memory into a file in DIR and frees it probe read N DIR <LIST  N
+ * threads read the files named in LIST whole, in its order; prints "SECONDS FILES BYTES HASH" probe
+ * first DIR         prints the seconds that opendir and the first readdir take
  *
  * Any error ends it with status 1: a reader that passes over errors looks fast.
  */
@@ -244,6 +246,120 @@ static int do_touch(int argc, char **argv)
 	return 0;
 }
 
+/* ---- a bare loop ---- */
+
+#define COPY_STEP (2 << 20) /* a huge page */
+
+static struct copying {
+	int in, out;
+	off_t size;
+	_Atomic off_t next;
+} copying;
+
+static void *copier(void *arg)
+{
+	uint8_t *buf = aligned_alloc(BUFFER_ALIGN, COPY_STEP);
+	off_t at;
+
+	if (!buf)
+		err(1, "memory");
+	while ((at = atomic_fetch_add(&copying.next, COPY_STEP)) < copying.size) {
+		ssize_t n = pread(copying.in, buf, COPY_STEP, at);
+
+		if (n < 0 || pwrite(copying.out, buf, (size_t)n, at) != n)
+			err(1, "copy");
+	}
+	free(buf);
+	return arg;
+}
+
+static int do_copy(int argc, char **argv)
+{
+	int n_threads = atoi(argv[0]);
+	pthread_t threads[MAX_THREADS];
+	struct stat st;
+
+	if (argc < 3 || n_threads < 1 || n_threads > MAX_THREADS)
+		errx(2, "usage: probe copy N FROM TO");
+	copying.in = open(argv[1], O_RDONLY | O_CLOEXEC);
+	copying.out = open(argv[2], O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
+	if (copying.in < 0 || copying.out < 0 || fstat(copying.in, &st) < 0 ||
+	    ftruncate(copying.out, st.st_size) < 0)
+		err(1, "%s to %s", argv[1], argv[2]);
+	copying.size = st.st_size;
+	for (int i = 0; i < n_threads; i++)
+		if (pthread_create(&threads[i], NULL, copier, NULL))
+			errx(1, "no thread");
+	for (int i = 0; i < n_threads; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}
+
+static struct making {
+	int dirfd;
+	int n_dirs, n_files, size;
+	_Atomic int next;
+} making;
+
+static void make_files(int dirfd, const char *buf)
+{
+	const struct timespec times[2] = { { 1, 0 }, { 1, 0 } };
+	char name[32];
+
+	for (int i = 0; i < making.n_files / making.n_dirs; i++) {
+		int fd;
+
+		snprintf(name, sizeof(name), "file-%06d", i);
+		fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0644);
+		if (fd < 0 || write(fd, buf, (size_t)making.size) != making.size ||
+		    futimens(fd, times) < 0)
+			err(1, "make a file");
+		close(fd);
+	}
+}
+
+static void *maker(void *arg)
+{
+	char *buf = calloc(1, (size_t)making.size + 1), name[32];
+	int i;
+
+	if (!buf)
+		err(1, "memory");
+	while ((i = atomic_fetch_add(&making.next, 1)) < making.n_dirs) {
+		int fd;
+
+		snprintf(name, sizeof(name), "dir-%06d", i);
+		if (mkdirat(making.dirfd, name, 0755) < 0 ||
+		    (fd = openat(making.dirfd, name, O_RDONLY | O_DIRECTORY | O_CLOEXEC)) < 0)
+			err(1, "make a directory");
+		make_files(fd, buf);
+		close(fd);
+	}
+	free(buf);
+	return arg;
+}
+
+static int do_files(int argc, char **argv)
+{
+	int n_threads = atoi(argv[0]);
+	pthread_t threads[MAX_THREADS];
+
+	if (argc < 5 || n_threads < 1 || n_threads > MAX_THREADS)
+		errx(2, "usage: probe files N DIR DIRS FILES SIZE");
+	making.dirfd = open(argv[1], O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	making.n_dirs = atoi(argv[2]);
+	making.n_files = atoi(argv[3]);
+	making.size = atoi(argv[4]);
+	if (making.dirfd < 0 || making.n_dirs < 1)
+		err(1, "make files in %s", argv[1]);
+	for (int i = 0; i < n_threads; i++)
+		if (pthread_create(&threads[i], NULL, maker, NULL))
+			errx(1, "no thread");
+	for (int i = 0; i < n_threads; i++)
+		pthread_join(threads[i], NULL);
+	return 0;
+}
+
 static struct readers {
 	int dirfd;
 	char **names;
@@ -338,8 +454,8 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } verbs[] = {
-	{ "sum", do_sum },   { "warm", do_warm },   { "touch", do_touch },
-	{ "read", do_read }, { "first", do_first },
+	{ "sum", do_sum },     { "warm", do_warm }, { "copy", do_copy },   { "files", do_files },
+	{ "touch", do_touch }, { "read", do_read }, { "first", do_first },
 };
 
 int main(int argc, char **argv)
@@ -347,5 +463,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; argc > 2 && i < sizeof(verbs) / sizeof(*verbs); i++)
 		if (!strcmp(argv[1], verbs[i].name))
 			return verbs[i].run(argc - 2, argv + 2);
-	errx(2, "usage: probe sum|warm|touch|read|first ..., see the source");
+	errx(2, "usage: probe sum|warm|copy|files|touch|read|first ..., see the source");
 }

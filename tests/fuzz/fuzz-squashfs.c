@@ -1,0 +1,81 @@
+/* An image: its check, and then all that a server would read of it, whatever the check said. */
+#include "tests/fuzz/fuzz.h"
+
+#include "daemon/worker/sqfs-check.h"
+#include "daemon/worker/sqfs-dir.h"
+#include "daemon/worker/sqfs-file.h"
+#include "daemon/worker/sqfs-image.h"
+#include "daemon/worker/sqfs-inode.h"
+
+#define MAX_DEPTH 20
+#define MAX_ENTRIES 3000
+#define READ_SIZE (128 << 10)
+
+static unsigned n_seen;
+
+static void read_file(struct sqfs_image *img, const struct sqfs_inode *inode)
+{
+	static const uint64_t places[] = { 0, 1, 131071, UINT64_C(1) << 40, UINT64_MAX - 4096 };
+	struct sqfs_extent *x = calloc(sqfs_file_max_extents(img, READ_SIZE), sizeof(*x));
+	char *buf = malloc(READ_SIZE);
+	size_t n, size;
+
+	FUZZ_CHECK(x && buf);
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++) {
+		if (sqfs_file_read(img, inode, places[i], READ_SIZE, x, &n) < 0)
+			continue;
+		size = 0;
+		for (size_t k = 0; k < n; k++)
+			size += x[k].size;
+		FUZZ_CHECK(size <= READ_SIZE);
+		if (sqfs_file_load(img, x, n, buf) == 0)
+			for (size_t k = 0; k < n; k++)
+				if (x[k].size)
+					buf[0] ^= (char)(x[k].data[0] ^ x[k].data[x[k].size - 1]);
+		sqfs_file_release(img, x, n);
+	}
+	free(buf);
+	free(x);
+}
+
+static void look(struct sqfs_image *img, uint64_t ref, int depth)
+{
+	char target[SQFS_MAX_SYMLINK + 1];
+	struct sqfs_dirent ent;
+	struct sqfs_inode inode;
+	struct sqfs_dir d;
+
+	if (depth > MAX_DEPTH || n_seen++ > MAX_ENTRIES || sqfs_inode_load(img, ref, &inode) < 0)
+		return;
+	if (inode.type == SQFS_TYPE_FILE)
+		read_file(img, &inode);
+	if (inode.type == SQFS_TYPE_SYMLINK && sqfs_inode_read_link(img, &inode, target) == 0)
+		FUZZ_CHECK(strlen(target) <= SQFS_MAX_SYMLINK);
+	if (inode.type != SQFS_TYPE_DIR || sqfs_dir_begin(&d, img, &inode, 0) < 0)
+		return;
+	while (n_seen < MAX_ENTRIES && sqfs_dir_read(&d, &ent) == 1) {
+		FUZZ_CHECK(ent.name_size > 0 && strlen(ent.name) == ent.name_size);
+		FUZZ_CHECK(!strchr(ent.name, '/') && strcmp(ent.name, ".") &&
+			   strcmp(ent.name, ".."));
+		look(img, ent.ref, depth + 1);
+	}
+	sqfs_dir_end(&d);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	_cleanup_(sqfs_image_closep) struct sqfs_image *img = NULL;
+	struct error err = ERROR_INIT;
+	struct sqfs_counts counts;
+	int r;
+
+	r = sqfs_image_open(&img, fuzz_file(data, size), 1 << 20, &err);
+	fuzz_check_error(r, &err);
+	if (r < 0)
+		return 0;
+	r = sqfs_check_walk(img, &counts, &err);
+	fuzz_check_error(r, &err);
+	n_seen = 0;
+	look(img, sqfs_inode_get_root(img), 0);
+	return 0;
+}
