@@ -5,6 +5,7 @@
  * these that were under way at once.
  */
 #include <dlfcn.h>
+#include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <stdarg.h>
@@ -13,6 +14,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/uio.h>
 #include <unistd.h>
 
 static atomic_int n_flying, max_flying;
@@ -72,20 +74,45 @@ int openat64(int dirfd, const char *name, int flags, ...)
 	return next(dirfd, name, flags, mode);
 }
 
+/* path: of PATH_MAX */
+static void get_path(int fd, char *path)
+{
+	char link[64];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = readlink(link, path, PATH_MAX - 1);
+	path[n > 0 ? n : 0] = '\0';
+}
+
+/* Nothing of it is in memory. */
+ssize_t preadv64v2(int fd, const struct iovec *iov, int n, off64_t offset, int flags)
+{
+	static ssize_t (*next)(int, const struct iovec *, int, off64_t, int);
+	char path[PATH_MAX];
+
+	if (!next)
+		next = (ssize_t(*)(int, const struct iovec *, int, off64_t, int))dlsym(
+			RTLD_NEXT, "preadv64v2");
+	get_path(fd, path);
+	if (flags & RWF_NOWAIT && (strstr(path, "slow") || strstr(path, "hang"))) {
+		errno = EAGAIN;
+		return -1;
+	}
+	return next(fd, iov, n, offset, flags);
+}
+
 ssize_t pread64(int fd, void *buf, size_t size, off64_t offset);
 
 ssize_t pread64(int fd, void *buf, size_t size, off64_t offset)
 {
 	static ssize_t (*next)(int, void *, size_t, off64_t);
-	char link[64], path[PATH_MAX];
 	const char *ms = getenv("SLOW_MS");
-	ssize_t n;
+	char path[PATH_MAX];
 
 	if (!next)
 		next = (ssize_t(*)(int, void *, size_t, off64_t))dlsym(RTLD_NEXT, "pread64");
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = readlink(link, path, sizeof(path) - 1);
-	path[n > 0 ? n : 0] = '\0';
+	get_path(fd, path);
 	while (strstr(path, "hang") && size > 512) /* the first look at the magic goes through */
 		sleep(1000);
 	if (strstr(path, "slow") && size > 512) {
