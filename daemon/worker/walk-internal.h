@@ -18,6 +18,7 @@ struct walk {
 	atomic_bool over;
 	struct copy_pace pace;
 	atomic_bool slow; /* more threads than CPUs: they wait */
+	atomic_bool suspect; /* one operation took long: each is measured from now on */
 	pthread_mutex_t lock;
 	struct error error;
 };

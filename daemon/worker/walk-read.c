@@ -160,14 +160,24 @@ static void do_kept(struct walk *w, struct walk_dir *dir, size_t pos, size_t n)
 	}
 }
 
-static void do_names(struct walk *w, struct walk_dir *dir, const struct name *names, size_t n)
+static bool is_slow(const struct walk *w)
+{
+	return atomic_load_explicit(&w->slow, memory_order_relaxed);
+}
+
+/* How many are done: all, or as many as were when it turned out that others should have them. */
+static size_t do_names(struct walk *w, struct walk_dir *dir, const struct name *names, size_t n)
 {
 	struct error err = ERROR_INIT;
+	bool slow = is_slow(w);
 
 	for (size_t i = 0; i < n && !walk_is_over(w); i++) {
 		if (do_entry(w, dir, &names[i], &err) < 0)
 			walk_fail(w, &err);
+		if (!slow && is_slow(w))
+			return i + 1;
 	}
+	return n;
 }
 
 /* ---- batches ---- */
@@ -186,7 +196,8 @@ static void run_batch(struct work *work, void *arg)
 			names[i].type = (unsigned char)*p++;
 			names[i].name = p;
 		}
-		do_names(w, b->dir, names, b->n);
+		for (size_t i = 0; i < b->n;)
+			i += do_names(w, b->dir, names + i, b->n - i);
 	}
 	walk_dir_put(w, b->dir);
 	free(b);
@@ -216,27 +227,37 @@ static bool is_wanted(const struct walk *w)
 {
 	size_t queued = workq_get_queued(w->q);
 
-	if (!atomic_load_explicit(&w->slow, memory_order_relaxed))
+	if (!is_slow(w))
 		return queued < workq_get_waiting(w->q);
 	return queued < AHEAD_SLOW * copy_pace_get((struct copy_pace *)&w->pace);
 }
 
-static void flush(struct reading *r, bool seen)
+static bool was_given_away(struct reading *r, bool seen)
 {
 	size_t size = 0;
 
-	if (r->n_names > 0 && is_wanted(r->w)) {
-		for (size_t i = 0; !seen && i < r->n_names; i++)
-			size += strlen(r->names[i].name) + 2;
-		if (give_away(r, size))
-			r->n_names = 0;
+	if (!is_wanted(r->w))
+		return false;
+	for (size_t i = 0; !seen && i < r->n_names; i++)
+		size += strlen(r->names[i].name) + 2;
+	return give_away(r, size);
+}
+
+static void flush(struct reading *r, bool seen)
+{
+	size_t n;
+
+	while (r->n_names > 0 && !was_given_away(r, seen)) {
+		n = r->n_names;
+		if (seen)
+			do_kept(r->w, r->dir, r->kept_pos, n);
+		else
+			n = do_names(r->w, r->dir, r->names, n);
+		r->n_names -= n;
+		memmove(r->names, r->names + n, r->n_names * sizeof(*r->names));
 	}
-	if (r->n_names > 0 && seen)
-		do_kept(r->w, r->dir, r->kept_pos, r->n_names);
-	else if (r->n_names > 0)
-		do_names(r->w, r->dir, r->names, r->n_names);
 	r->n_names = 0;
-	r->batch = atomic_load_explicit(&r->w->slow, memory_order_relaxed) ? BATCH_SLOW : BATCH_MAX;
+	r->batch = is_slow(r->w) ? BATCH_SLOW : BATCH_MAX;
 }
 
 /* ---- reading ---- */

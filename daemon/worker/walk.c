@@ -156,13 +156,17 @@ bool walk_should_measure(struct walk *w)
 {
 	static _Thread_local unsigned n;
 
-	return atomic_load_explicit(&w->slow, memory_order_relaxed) || n++ % MEASURE_ONE_OF == 0;
+	return atomic_load_explicit(&w->suspect, memory_order_relaxed) || n++ % MEASURE_ONE_OF == 0;
 }
 
 void walk_note_wait(struct walk *w, uint64_t us)
 {
 	size_t n = copy_pace_note(&w->pace, us);
 
+	/* One in eight of a slow source's took a quarter of a second until there were more threads.
+	 */
+	if (us > SLOW_US)
+		atomic_store_explicit(&w->suspect, true, memory_order_relaxed);
 	if (n == 0)
 		return;
 	atomic_store(&w->slow, true);
