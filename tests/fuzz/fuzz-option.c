@@ -37,7 +37,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (r < 0)
 		return 0;
 	read_back(&list);
-	r = dataset_list_expand(&list, "/work/dir", "/home/user", get_env, NULL, &err);
+	r = dataset_list_expand(&list, "/some/dir", "/home/user", get_env, NULL, &err);
 	fuzz_check_error(r, &err);
 	for (size_t i = 0; i < list.n_items && r >= 0; i++)
 		FUZZ_CHECK(list.items[i].scheme != DATASET_SCHEME_FILE ||
