@@ -92,8 +92,7 @@ static void copy_one(struct ranges *r, uint64_t from, uint64_t to, const struct 
 		walk_note_wait(r->walk, us / n_units / READ_IS_LOOKS);
 }
 
-/* Some file systems read ahead, and limit, each open file alone. While a range is ours, in is open.
- */
+/* Some file systems read ahead, and limit, each open file alone. Who has a range may use in. */
 static void open_own(struct ranges *r, struct room *room)
 {
 	if (room->wants_own)

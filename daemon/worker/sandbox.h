@@ -14,5 +14,5 @@
  */
 void sandbox_enter(void);
 
-/* The calling thread: serves an image, with what is open. Nothing is opened, made or removed by name. */
+/* The calling thread: serves an image with what is open; it opens, makes and removes nothing. */
 void sandbox_enter_server_thread(void);

@@ -35,8 +35,8 @@ import sys
 import time
 
 from benchdata import Data
-from benchjob import (AS_USER, ENV, HUGE, SHM, Failed, Installed, Job, enter, fresh_shm, mount_huge, sh, timed,
-                      write_conf)
+from benchjob import (AS_USER, ENV, HUGE, SHM, Failed, Installed, Job, enter, fresh_shm, mount_huge,
+                      sh, timed, write_conf)
 
 PAGE = 4096
 BIG_FILE = 1 << 20  # on average, so that a good part lies in huge pages

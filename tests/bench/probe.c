@@ -1,3 +1,4 @@
+/* clang-format off */
 /*
  * What the benchmarks do with files, in C, so that Python isn't what is measured.
  *
@@ -5,14 +6,18 @@
  *                           PATH on, their order does not; PATH may be a file
  *   probe warm PATH...      reads everything, so that it is cached
  *   probe copy N FROM TO    N threads do nothing but read and write the bytes of a file, into a new
- * one: as fast as it can be probe files N DIR DIRS FILES SIZE N threads do nothing but make files,
- * each in directories of its own: FILES of SIZE bytes in DIRS directories, with their times probe
- * touch BYTES DIR   writes so much memory into a file in DIR and frees it probe read N DIR <LIST  N
- * threads read the files named in LIST whole, in its order; prints "SECONDS FILES BYTES HASH" probe
- * first DIR         prints the seconds that opendir and the first readdir take
+ *                           one: as fast as it can be
+ *   probe files N DIR DIRS FILES SIZE
+ *                           N threads do nothing but make files, each in directories of its own:
+ *                           FILES of SIZE bytes in DIRS directories, with their times
+ *   probe touch BYTES DIR   writes so much memory into a file in DIR and frees it
+ *   probe read N DIR <LIST  N threads read the files named in LIST whole, in its order; prints
+ *                           "SECONDS FILES BYTES HASH"
+ *   probe first DIR         prints the seconds that opendir and the first readdir take
  *
  * Any error ends it with status 1: a reader that passes over errors looks fast.
  */
+/* clang-format on */
 #include <dirent.h>
 #include <err.h>
 #include <errno.h>

@@ -93,7 +93,7 @@ test_no_program_of_a_user_runs_as_root() {
 		assert_match "$(cat "$work/status")" 'NoNewPrivs:.1'
 		assert_match "$(cat "$work/status")" 'Uid:.4001.4001.4001.4001'
 	done
-	# Seen red by a worker that does not enter its sandbox.
+	# A worker that does not enter its sandbox has 0 here.
 	assert_eq "Seccomp:	2" "$(for pid in $(on n1 pgrep -x stage-worker); do
 		on n1 bash -c 'cat /proc/$1/task/*/status' - "$pid" | grep ^Seccomp:
 	done | sort -u)" "filters of the threads of workers"

@@ -608,7 +608,7 @@ class Crowds(unittest.TestCase):
                     pass
             before = self.cpu(d)
             time.sleep(0.5)
-            self.assertLess(self.cpu(d) - before, 0.3)  # it does not spin
+            self.assertLess(self.cpu(d) - before, 0.2)  # it does not spin
             self.assertEqual(waiter.answer()[-1]["code"], "0")
             for c in crowd:
                 c.close()
