@@ -167,7 +167,7 @@ int launcher_local_new(struct launcher **lp, struct loop *loop, const char *work
 	list_init(&l->procs);
 	l->worker = strdup(worker);
 	if (!l->worker) {
-		local_free(&l->base);
+		free(l);
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	*lp = &l->base;

@@ -130,12 +130,19 @@ static size_t split_line(const char *line, char *words, size_t size)
 	return n;
 }
 
+static const char *next_line(const char *text)
+{
+	const char *end = strchr(text, '\n');
+
+	return end ? end + 1 : NULL;
+}
+
 void client_args_read_script(struct client_args *args, const char *text)
 {
 	const char *script = args->script;
 	char words[4096];
 
-	for (; text && *text; text = strchr(text, '\n'), text += !!text) {
+	for (; text && *text; text = next_line(text)) {
 		if (!strncmp(text, "#SBATCH", 7) && (text[7] == ' ' || text[7] == '\t'))
 			client_args_read(args, words, split_line(text + 8, words, sizeof(words)));
 		else if (*text != '#' && *text != '\n')

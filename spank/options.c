@@ -35,7 +35,7 @@ int options_parse_stat(const char *stat, uintptr_t *startp, uintptr_t *endp)
 
 	for (field = 2; p && field < 48; field++) {
 		p = strchr(p, ' ');
-		p += !!p;
+		p = p ? p + 1 : NULL;
 	}
 	if (!p || sscanf(p, "%lu %lu", &start, &end) != 2)
 		return -EINVAL;

@@ -364,8 +364,9 @@ void link_come_back(struct link *l)
 	if (!theirs)
 		l->claim = CLAIM_MAIN;
 	pthread_mutex_unlock(&l->lock);
-	while (theirs)
-		pause(); /* until the thread has called _exit() */
+	if (theirs)
+		for (;;)
+			pause(); /* until the thread has called _exit() */
 }
 
 void link_go_off(struct link *l)
