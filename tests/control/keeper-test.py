@@ -180,7 +180,7 @@ class Job:
         os.close(w)
         self.answer = b''.join(iter(lambda: os.read(r, 4096), b'')).decode()
         os.close(r)
-        assert self.answer[:1] == expect, self.answer
+        assert expect is None or self.answer[:1] == expect, self.answer
 
     def connect(self):
         def try_it():
@@ -970,7 +970,8 @@ def test_old_kernels():
     calls = 'pidfd_open,pidfd_send_signal,close_range,openat2,fsopen,fsmount,open_tree,move_mount'
     if not os.path.ismount('/sys/fs/fuse/connections'):
         run('mount', '-t', 'fusectl', 'fusectl', '/sys/fs/fuse/connections')
-    under = ['strace', '-f', '-qqq', '-o', '/dev/null', '-e', 'trace=' + calls,
+    under = ['env', 'ASAN_OPTIONS=detect_leaks=0',   # it can't look where strace does
+             'strace', '-f', '-qqq', '-o', '/dev/null', '-e', 'trace=' + calls,
              '-e', 'signal=none', '-e', f'inject={calls}:error=ENOSYS']
     if run(*under, 'true', check=False).returncode:
         print('  (strace can not inject here: left out)')
@@ -1055,12 +1056,17 @@ def main():
     sys.exit(1 if failed else 0)
 
 
-if os.geteuid() != 0:
-    skip('must be root')
-if PRIVATE not in os.environ:
-    if run('unshare', '-m', '-p', '--fork', '--mount-proc', 'true', check=False).returncode:
-        skip('no namespaces of our own')
-    os.environ[PRIVATE] = str(os.getpid())
-    os.execvp('unshare', ['unshare', '-m', '-p', '--fork', '--kill-child', '--mount-proc',
-                          sys.executable, *sys.argv])
-main()
+def start(run_all):
+    if os.geteuid() != 0:
+        skip('must be root')
+    if PRIVATE not in os.environ:
+        if run('unshare', '-m', '-p', '--fork', '--mount-proc', 'true', check=False).returncode:
+            skip('no namespaces of our own')
+        os.environ[PRIVATE] = str(os.getpid())
+        os.execvp('unshare', ['unshare', '-m', '-p', '--fork', '--kill-child', '--mount-proc',
+                              sys.executable, *sys.argv])
+    run_all()
+
+
+if __name__ == '__main__':
+    start(main)
