@@ -84,9 +84,11 @@ int manifest_add(struct manifest *m, enum manifest_kind kind, const char *path, 
 	_cleanup_(freep) char *escaped = NULL, *line = NULL;
 	int n, r;
 
-	escaped = path[0] == '/' ? escape_path(path) : NULL;
-	if (!escaped)
+	if (path[0] != '/')
 		return error_set(err, EINVAL, "manifest: '%s' is not an absolute path", path);
+	escaped = escape_path(path);
+	if (!escaped)
+		return error_set(err, ENOMEM, "out of memory");
 	n = asprintf(&line, "%s %s\n", kinds[kind], escaped);
 	if (n < 0) {
 		line = NULL;
@@ -104,6 +106,8 @@ static int remove_tree(const char *path, struct error *err)
 	_cleanup_(fd_closep) int fd = -1;
 	char *slash = parent ? strrchr(parent, '/') : NULL;
 
+	if (!parent)
+		return error_set(err, ENOMEM, "out of memory");
 	if (!slash || !slash[1])
 		return error_set(err, EINVAL, "manifest: refuse to remove '%s'", path);
 	*slash = '\0';
@@ -178,12 +182,14 @@ int manifest_release_all(const char *dir, int (*unmount)(const char *target, str
 
 	if (!d)
 		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", dir);
-	while ((entry = readdir(d))) {
+	while ((errno = 0, entry = readdir(d))) {
 		if (strncmp(entry->d_name, own, n) || entry->d_name[n] != '.')
 			continue;
 		r = release_in(dir, entry->d_name, unmount, first ? NULL : err);
 		first = first ? first : r;
 	}
+	if (errno && !first)
+		first = error_errno(err, errno, "read %s", dir);
 	r = release_in(dir, own, unmount, first ? NULL : err);
 	return first ? first : r;
 }

@@ -127,14 +127,14 @@ static int for_each_name(struct rmtree *t, int fd,
 		close(fd);
 		return r;
 	}
-	while ((e = readdir(dir))) {
+	while ((errno = 0, e = readdir(dir))) {
 		if (is_dots(e->d_name))
 			continue;
 		if (is_late(t))
 			return -ETIMEDOUT;
 		fn(t, dirfd(dir), e);
 	}
-	return 0;
+	return -errno;
 }
 
 /* A name in a directory of the first level: gone, or moved up. */
@@ -171,16 +171,19 @@ static int is_empty(int fd, bool *emptyp)
 {
 	_cleanup_(dir_closep) DIR *dir = NULL;
 	struct dirent *e;
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
 
 	dir = copy < 0 ? NULL : fdopendir(copy);
-	if (!dir)
-		return -errno;
+	if (!dir) {
+		r = -errno;
+		fd_closep(&copy);
+		return r;
+	}
 	*emptyp = true;
-	while ((e = readdir(dir)))
+	while ((errno = 0, e = readdir(dir)))
 		if (!is_dots(e->d_name))
 			*emptyp = false;
-	return 0;
+	return -errno;
 }
 
 /* Pass after pass, until nothing is left or nothing moves any more. */

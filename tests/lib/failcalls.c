@@ -1,0 +1,301 @@
+/*
+ * Calls are taken over by their names, as the compiler sees them behind 64-bit offsets; `syscall` is
+ * one of them. What libc calls inside of itself is out of reach, but for malloc().
+ */
+#include "tests/lib/failcalls.h"
+
+#include <malloc.h>
+#include <dirent.h>
+#include <dlfcn.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/types.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+enum { FREED = 0xdb };
+
+static __thread size_t until;
+static __thread const char *hit;
+static size_t n_blocks;
+static char *told;
+
+void failcalls_arm(size_t n)
+{
+	until = n;
+	hit = NULL;
+}
+
+const char *failcalls_disarm(void)
+{
+	until = 0;
+	return hit;
+}
+
+size_t failcalls_count_blocks(void)
+{
+	return __atomic_load_n(&n_blocks, __ATOMIC_SEQ_CST);
+}
+
+size_t failcalls_count_fds(void)
+{
+	size_t n = 0;
+
+	for (int fd = 0; fd < 256; fd++)
+		n += syscall(SYS_fcntl, fd, F_GETFD) >= 0;
+	return n;
+}
+
+__attribute__((constructor)) static void begin(void)
+{
+	const char *at = getenv("FAILCALLS_AT");
+
+	/* Programs may empty their environment. */
+	told = getenv("FAILCALLS_TOLD") ? strdup(getenv("FAILCALLS_TOLD")) : NULL;
+	until = at ? (size_t)atol(at) : 0;
+}
+
+/* By plain system calls, while nothing is counted. */
+static void tell(const char *name)
+{
+	long fd = told ? syscall(SYS_openat, AT_FDCWD, told, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
+
+	if (fd < 0)
+		return;
+	syscall(SYS_write, fd, name, strlen(name));
+	syscall(SYS_write, fd, "\n", 1);
+	syscall(SYS_close, fd);
+}
+
+static bool fails(const char *name)
+{
+	if (until == 0 || --until > 0)
+		return false;
+	hit = name;
+	tell(name);
+	errno = EIO;
+	return true;
+}
+
+#define REAL(name) ((__typeof__(&name))dlsym(RTLD_NEXT, #name))
+
+/* A call with fixed arguments: its type, name, parameters, what is passed on, what a failure is */
+#define CALL(type, name, parameters, arguments, failure)                                           \
+	type name parameters                                                                       \
+	{                                                                                          \
+		static __typeof__(&name) real;                                                     \
+                                                                                                   \
+		if (!real)                                                                         \
+			real = REAL(name);                                                         \
+		return fails(#name) ? (failure) : real arguments;                                  \
+	}
+
+/* open() and its kin have a mode at times */
+#define OPEN(name, parameters, arguments)                                                          \
+	int name parameters                                                                        \
+	{                                                                                          \
+		static __typeof__(&name) real;                                                     \
+		mode_t mode = 0;                                                                   \
+		va_list ap;                                                                        \
+                                                                                                   \
+		va_start(ap, flags);                                                               \
+		if (flags & (O_CREAT | __O_TMPFILE))                                               \
+			mode = va_arg(ap, mode_t);                                                 \
+		va_end(ap);                                                                        \
+		if (!real)                                                                         \
+			real = REAL(name);                                                         \
+		return fails(#name) ? -1 : real arguments;                                         \
+	}
+
+OPEN(open, (const char *path, int flags, ...), (path, flags, mode))
+OPEN(open64, (const char *path, int flags, ...), (path, flags, mode))
+OPEN(openat, (int fd, const char *path, int flags, ...), (fd, path, flags, mode))
+OPEN(openat64, (int fd, const char *path, int flags, ...), (fd, path, flags, mode))
+
+CALL(FILE *, fopen, (const char *path, const char *mode), (path, mode), NULL)
+CALL(FILE *, fopen64, (const char *path, const char *mode), (path, mode), NULL)
+CALL(FILE *, fdopen, (int fd, const char *mode), (fd, mode), NULL)
+CALL(DIR *, fdopendir, (int fd), (fd), NULL)
+CALL(DIR *, opendir, (const char *path), (path), NULL)
+CALL(struct dirent *, readdir, (DIR *dir), (dir), NULL)
+CALL(struct dirent64 *, readdir64, (DIR *dir), (dir), NULL)
+CALL(int, fstat, (int fd, struct stat *st), (fd, st), -1)
+CALL(int, fstat64, (int fd, struct stat64 *st), (fd, st), -1)
+CALL(int, fstatat, (int fd, const char *path, struct stat *st, int flags), (fd, path, st, flags), -1)
+CALL(int, fstatat64, (int fd, const char *path, struct stat64 *st, int flags), (fd, path, st, flags), -1)
+CALL(int, lstat64, (const char *path, struct stat64 *st), (path, st), -1)
+CALL(int, mkdir, (const char *path, mode_t mode), (path, mode), -1)
+CALL(int, mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode), -1)
+CALL(int, rmdir, (const char *path), (path), -1)
+CALL(int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags), -1)
+CALL(int, renameat, (int fd, const char *from, int to_fd, const char *to), (fd, from, to_fd, to), -1)
+CALL(int, fchmod, (int fd, mode_t mode), (fd, mode), -1)
+CALL(int, fchmodat, (int fd, const char *path, mode_t mode, int flags), (fd, path, mode, flags), -1)
+CALL(int, fchown, (int fd, uid_t uid, gid_t gid), (fd, uid, gid), -1)
+CALL(int, fchownat, (int fd, const char *path, uid_t uid, gid_t gid, int flags), (fd, path, uid, gid, flags), -1)
+CALL(int, ftruncate64, (int fd, off64_t size), (fd, size), -1)
+CALL(int, flock, (int fd, int operation), (fd, operation), -1)
+CALL(int, chdir, (const char *path), (path), -1)
+CALL(int, fchdir, (int fd), (fd), -1)
+CALL(int, mount, (const char *source, const char *target, const char *type, unsigned long flags, const void *data), (source, target, type, flags, data), -1)
+CALL(int, umount2, (const char *target, int flags), (target, flags), -1)
+CALL(int, setns, (int fd, int type), (fd, type), -1)
+CALL(ssize_t, read, (int fd, void *buf, size_t size), (fd, buf, size), -1)
+CALL(ssize_t, write, (int fd, const void *buf, size_t size), (fd, buf, size), -1)
+CALL(ssize_t, readlink, (const char *path, char *buf, size_t size), (path, buf, size), -1)
+CALL(int, pipe2, (int fds[2], int flags), (fds, flags), -1)
+CALL(int, dup2, (int from, int to), (from, to), -1)
+CALL(int, dup3, (int from, int to, int flags), (from, to, flags), -1)
+CALL(int, socket, (int domain, int type, int protocol), (domain, type, protocol), -1)
+CALL(int, socketpair, (int domain, int type, int protocol, int fds[2]), (domain, type, protocol, fds), -1)
+CALL(int, bind, (int fd, const struct sockaddr *address, socklen_t size), (fd, address, size), -1)
+CALL(ssize_t, sendmsg, (int fd, const struct msghdr *m, int flags), (fd, m, flags), -1)
+CALL(ssize_t, recvmsg, (int fd, struct msghdr *m, int flags), (fd, m, flags), -1)
+CALL(pid_t, fork, (void), (), -1)
+CALL(int, setgroups, (size_t n, const gid_t *gids), (n, gids), -1)
+CALL(int, setresgid, (gid_t r, gid_t e, gid_t s), (r, e, s), -1)
+CALL(int, setresuid, (uid_t r, uid_t e, uid_t s), (r, e, s), -1)
+CALL(int, getresuid, (uid_t *r, uid_t *e, uid_t *s), (r, e, s), -1)
+CALL(int, getresgid, (gid_t *r, gid_t *e, gid_t *s), (r, e, s), -1)
+CALL(pid_t, setsid, (void), (), -1)
+CALL(int, signalfd, (int fd, const sigset_t *mask, int flags), (fd, mask, flags), -1)
+CALL(int, sched_setaffinity, (pid_t pid, size_t size, const cpu_set_t *set), (pid, size, set), -1)
+CALL(int, sysinfo, (struct sysinfo *info), (info), -1)
+CALL(int, kill, (pid_t pid, int sig), (pid, sig), -1)
+
+int fcntl64(int fd, int cmd, ...)
+{
+	static int (*real)(int, int, ...);
+	va_list ap;
+	void *arg;
+
+	va_start(ap, cmd);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	if (!real)
+		real = (int (*)(int, int, ...))dlsym(RTLD_NEXT, "fcntl64");
+	return fails("fcntl") ? -1 : real(fd, cmd, arg);
+}
+
+int prctl(int option, ...)
+{
+	static int (*real)(int, ...);
+	unsigned long a[4];
+	va_list ap;
+
+	va_start(ap, option);
+	for (int i = 0; i < 4; i++)
+		a[i] = va_arg(ap, unsigned long);
+	va_end(ap);
+	if (!real)
+		real = (int (*)(int, ...))dlsym(RTLD_NEXT, "prctl");
+	return fails("prctl") ? -1 : real(option, a[0], a[1], a[2], a[3]);
+}
+
+long syscall(long number, ...)
+{
+	static long (*real)(long, ...);
+	long a[6];
+	va_list ap;
+
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (!real)
+		real = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	return fails("syscall") ? -1 : real(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+/* Memory */
+
+void *__libc_malloc(size_t size);
+void *__libc_calloc(size_t n, size_t size);
+void *__libc_realloc(void *p, size_t size);
+void *__libc_memalign(size_t alignment, size_t size);
+void __libc_free(void *p);
+
+static bool no_memory(const char *name)
+{
+	bool r = fails(name);
+
+	if (r)
+		errno = ENOMEM;
+	return r;
+}
+
+static void *counted(void *p)
+{
+	if (p)
+		__atomic_add_fetch(&n_blocks, 1, __ATOMIC_SEQ_CST);
+	return p;
+}
+
+void *malloc(size_t size)
+{
+	return no_memory("malloc") ? NULL : counted(__libc_malloc(size));
+}
+
+void *calloc(size_t n, size_t size)
+{
+	return no_memory("calloc") ? NULL : counted(__libc_calloc(n, size));
+}
+
+void *realloc(void *p, size_t size)
+{
+	if (!p)
+		return malloc(size);
+	/* glibc counts on it that what has room stays. */
+	return size > malloc_usable_size(p) && no_memory("realloc") ? NULL : __libc_realloc(p, size);
+}
+
+void *memalign(size_t alignment, size_t size)
+{
+	return no_memory("memalign") ? NULL : counted(__libc_memalign(alignment, size));
+}
+
+void *aligned_alloc(size_t alignment, size_t size)
+{
+	return memalign(alignment, size);
+}
+
+int posix_memalign(void **pp, size_t alignment, size_t size)
+{
+	void *p = memalign(alignment, size);
+
+	if (!p)
+		return ENOMEM;
+	*pp = p;
+	return 0;
+}
+
+/* What was freed is no longer what it was, so that use of it shows. */
+void free(void *p)
+{
+	int saved = errno;
+
+	if (!p)
+		return;
+	memset(p, FREED, malloc_usable_size(p));
+	__atomic_sub_fetch(&n_blocks, 1, __ATOMIC_SEQ_CST);
+	__libc_free(p);
+	errno = saved;
+}
