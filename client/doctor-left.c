@@ -48,7 +48,7 @@ static unsigned count_mounts(const char *dir)
 	char target[PATH_MAX];
 
 	while (f && getline(&line, &size, f) > 0)
-		if (sscanf(line, "%*s %*s %*s %*s %4095s", target) == 1)
+		if (sscanf(line, "%*s %*s %*s %*[^ ] %4095[^ ]", target) == 1)
 			n += path_is_beneath(target, dir);
 	return n;
 }

@@ -79,8 +79,8 @@ static void read_mounts(const char *dir, struct node_job *job)
 	while (f && getline(&line, &size, f) > 0) {
 		const char *rest = strstr(line, " - ");
 
-		if (!rest || sscanf(line, "%*s %*s %*s %*s %4095s", target) != 1 ||
-		    sscanf(rest, " - %63s", type) != 1)
+		if (!rest || sscanf(line, "%*s %*s %*s %*[^ ] %4095[^ ]", target) != 1 ||
+		    sscanf(rest, " - %63[^ ]", type) != 1)
 			continue;
 		job->mounts += !strncmp(target, slots, strlen(slots));
 		if (!strcmp(target, memory))

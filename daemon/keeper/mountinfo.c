@@ -29,8 +29,9 @@ int mountinfo_parse(struct mountinfo *m, const char *line)
 	const char *rest = strstr(line, " - ");
 
 	m->options[0] = '\0';
-	if (!rest || sscanf(line, "%*[0-9] %*u %*u:%u %*s %4095s", &m->minor, m->target) != 2 ||
-	    sscanf(rest, " - %63s %*s %1023s", m->type, m->options) < 1)
+	/* A blank alone ends a field: names may hold \r, \v and \f, which %s takes for blanks. */
+	if (!rest || sscanf(line, "%*[0-9] %*u %*u:%u %*[^ ] %4095[^ ]", &m->minor, m->target) != 2 ||
+	    sscanf(rest, " - %63[^ ] %*[^ ] %1023[^ \n]", m->type, m->options) < 1)
 		return -EPROTO;
 	unescape(m->target);
 	return 0;

@@ -65,6 +65,10 @@ static void test_mountinfo_lines(void **state)
 	assert_int_equal(mountinfo_parse(&m, "36 35 0:52 / /a\\134b\\0 rw - fuse.x y rw"), 0);
 	assert_string_equal(m.target, "/a\\b\\0");
 	assert_int_equal(mountinfo_parse(&m, "36 35 0:52 / /a rw"), -EPROTO);
+	/* blanks to isspace(3), bytes of a name to the kernel */
+	assert_int_equal(mountinfo_parse(&m, "36 35 0:52 /r\r/x /a\vb\f rw - fuse.x y\rz rw,z\n"), 0);
+	assert_string_equal(m.target, "/a\vb\f");
+	assert_string_equal(m.options, "rw,z");
 	assert_int_equal(mountinfo_parse(&m, "x 35 0:52 / /a rw - a b c"), -EPROTO);
 	assert_int_equal(mountinfo_parse(&m, ""), -EPROTO);
 	assert_int_equal(mountinfo_find(&m, "/nowhere", NULL, NULL), -ENOENT);
