@@ -97,7 +97,8 @@ static int read_all(FILE *f, struct state *st)
 	size_t size = 0;
 
 	if (fscanf(f, HEAD("36"), &st->job_id, &st->restart, &st->uid, &st->gid, st->boot,
-		   &st->keeper.pid, &start, &ending, &failed) != 9)
+		   &st->keeper.pid, &start, &ending, &failed) != 9 ||
+	    !st->boot[0]) /* %s takes a NUL for a letter */
 		return -EPROTO;
 	st->keeper.start = start;
 	st->ending = ending;

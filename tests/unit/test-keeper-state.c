@@ -73,6 +73,8 @@ static void test_write_then_read_is_the_same(void **state)
 
 #define HEAD "version=2\njob=1\nrestart=0\nuid=5\ngid=6\nboot=-\nkeeper=0:0\nending=0\nfailed=0\n"
 
+#define NUL_BOOT "version=2\njob=1\nrestart=0\nuid=5\ngid=6\nboot=\0-\nkeeper=0:0\nending=0\nfailed=0\nend\n"
+
 static void test_damage_reads_as_nothing(void **state)
 {
 	static const struct {
@@ -85,6 +87,7 @@ static void test_damage_reads_as_nothing(void **state)
 		{ "job=1\n", 6 },                /* no version */
 		{ HEAD, sizeof(HEAD) - 1 },     /* no end */
 		{ "\xff\xfe", 3 },
+		{ NUL_BOOT, sizeof(NUL_BOOT) - 1 },
 	};
 	static struct state st, zero;
 	_cleanup_(fd_closep) int dirfd = open_scratch(state);
