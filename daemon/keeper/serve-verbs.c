@@ -116,11 +116,14 @@ static int on_unmount(struct serve *s, struct call *c)
 static int on_tier(struct serve *s, struct call *c)
 {
 	const struct conf *conf = s->k->conf;
-	const struct conf_tier *tier = conf->tiers + c->m->arg0;
+	const struct conf_tier *tier;
 	char path[PATH_MAX];
 	int r;
 
-	if (c->m->arg0 < 0 || (size_t)c->m->arg0 >= conf->n_tiers || tier->kind != CONF_TIER_DISK)
+	if (c->m->arg0 < 0 || (size_t)c->m->arg0 >= conf->n_tiers)
+		return -EINVAL;
+	tier = conf->tiers + c->m->arg0;
+	if (tier->kind != CONF_TIER_DISK)
 		return -EINVAL;
 	r = keeper_expand(s->k, tier->path, path, &c->err);
 	return r < 0 ? r
