@@ -158,6 +158,17 @@ static struct tracked *get_tracked(struct progress *p, const char *node, const c
 	return t;
 }
 
+/* "n1: a: ", or "a: " without a node: texts of the daemon's, which may be another user's. */
+static void begin_line(FILE *f, const char *node, const char *name)
+{
+	char text[512];
+
+	text_escape(text, sizeof(text), node, strlen(node));
+	fprintf(f, "%s%s", text, node[0] ? ": " : "");
+	text_escape(text, sizeof(text), name, strlen(name));
+	fprintf(f, "%s: ", text);
+}
+
 /* Is it time for a line? Every tenth; without a total, at 1, 2, 4, … GiB. */
 static bool is_due(struct tracked *t, const struct amount *a)
 {
@@ -176,13 +187,13 @@ static bool is_due(struct tracked *t, const struct amount *a)
 static void print_line(struct progress *p, const char *node, const struct amount *a)
 {
 	struct tracked *t = get_tracked(p, node, a->label);
-	char text[256], label[512];
+	char text[256];
 
 	if (!t || !is_due(t, a))
 		return;
 	amount_to_string(a, text, sizeof(text));
-	text_escape(label, sizeof(label), a->label, strlen(a->label));
-	fprintf(p->f, "%s%s%s: %s\n", node, node[0] ? ": " : "", label, text + strspn(text, " "));
+	begin_line(p->f, node, a->label);
+	fprintf(p->f, "%s\n", text + strspn(text, " "));
 	fflush(p->f);
 }
 
@@ -204,8 +215,8 @@ static void print_end(struct progress *p, const struct snapshot *s)
 	if (!t || t->ended || s->state != STAGE_READY)
 		return;
 	t->ended = true;
-	fprintf(p->f, "%s%s%s: ready, %s in %s\n", p->nodes ? s->node : "", p->nodes ? ": " : "",
-		s->name, size_to_string(s->total ? s->total : s->bytes, size),
+	begin_line(p->f, p->nodes ? s->node : "", s->name);
+	fprintf(p->f, "ready, %s in %s\n", size_to_string(s->total ? s->total : s->bytes, size),
 		duration_to_string(s->elapsed_ms, time));
 	fflush(p->f);
 }

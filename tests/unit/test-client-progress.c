@@ -40,6 +40,32 @@ static size_t count_lines(const char *text)
 	return n;
 }
 
+/* Root may look at another user's job, whose daemon is that user's. */
+static void test_what_a_daemon_calls_things_does_not_act_on_a_terminal(void **state)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+	struct progress *p;
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_int_equal(progress_new(&p, f, PROGRESS_LINES), 0);
+	progress_set_nodes(p, true);
+	update(&l, "a\033[2J", "staging", 50, 100);
+	kv_set(l.items[0].kv, "node", "n\033]0;x\a");
+	l.items[0].node = kv_get(l.items[0].kv, "node");
+	l.items[0].name = kv_get(l.items[0].kv, "name");
+	progress_update(p, &l);
+	l.items[0].state = STAGE_READY;
+	progress_update(p, &l);
+	progress_free(p);
+	fclose(f);
+	assert_int_equal(count_lines(text), 2);
+	assert_null(strchr(text, '\033'));
+	assert_null(strchr(text, '\a'));
+	free(text);
+}
+
 static void test_a_line_every_ten_per_cent_elsewhere(void **state)
 {
 	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
@@ -158,6 +184,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_line_every_ten_per_cent_elsewhere),
+		cmocka_unit_test(test_what_a_daemon_calls_things_does_not_act_on_a_terminal),
 		cmocka_unit_test(test_several_datasets_have_lines_of_their_own),
 		cmocka_unit_test(test_the_bar_is_one_line_and_goes_away),
 		cmocka_unit_test(test_no_style_no_output),
