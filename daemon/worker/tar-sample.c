@@ -86,10 +86,13 @@ void tar_sample_add(struct tar_sample *s, const void *data, size_t size, uint64_
 
 uint64_t tar_sample_estimate(const struct tar_sample *s, uint64_t size)
 {
+	double more;
+
 	if (s->ended)
 		return s->charge;
 	if (s->next == 0 || s->next > size)
 		return size; /* no tar, or cut off: what its headers claim is not there */
-	return s->charge +
-	       (uint64_t)((double)s->charge / (double)s->next * (double)(size - s->next));
+	more = (double)s->charge / (double)s->next * (double)(size - s->next);
+	/* of a sparse file that calls itself exabytes long */
+	return more < (double)INT64_MAX ? s->charge + (uint64_t)more : INT64_MAX;
 }

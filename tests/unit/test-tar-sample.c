@@ -78,6 +78,9 @@ static void test_large_and_broken_ones_end_it(void **state)
 	assert_in_range(tar_sample_estimate(&s, n + 1024), 7ULL << 30, (7ULL << 30) + 4096);
 	assert_int_equal(tar_sample_estimate(&s, 5000), 5000); /* cut off */
 	s = (struct tar_sample){ 0 };
+	tar_sample_add(&s, tar, add(tar, 0, '0', 1), 0);
+	assert_int_equal(tar_sample_estimate(&s, INT64_MAX), INT64_MAX); /* was beyond all numbers */
+	s = (struct tar_sample){ 0 };
 	memset(tar + add(tar, 0, '0', 10), 'x', BLOCK);
 	tar_sample_add(&s, tar, sizeof(tar), 0);
 	assert_true(s.broken);
