@@ -13,7 +13,7 @@ struct sqfs_image;
 
 struct sqfs_extract_result {
 	uint64_t n_files;  /* and links */
-	uint64_t bytes;    /* of the files' content */
+	uint64_t bytes;	   /* of the files' content */
 	uint64_t n_hidden; /* left out: devices, FIFOs and sockets */
 	mode_t root_mode;  /* of the directory itself, for target->root_mode */
 };
