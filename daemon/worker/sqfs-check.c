@@ -77,8 +77,16 @@ static int check_push(struct check *c, uint64_t ref, uint32_t depth)
 	return 0;
 }
 
+/* What is stored as it is has a size that is known: as much as the file takes of it from pos on. */
+static bool is_enough(uint32_t word, uint64_t pos, uint64_t need)
+{
+	return !(word & SQFS_BLOCK_STORED) || SQFS_BLOCK_SIZE(word) >= pos + need;
+}
+
 static int check_blocks(struct check *c, const struct sqfs_inode *inode)
 {
+	uint32_t block_size = sqfs_image_get_super(c->img)->block_size;
+	uint64_t left = inode->size;
 	struct sqfs_blocks b;
 	uint64_t offset;
 	uint32_t word;
@@ -91,6 +99,9 @@ static int check_blocks(struct check *c, const struct sqfs_inode *inode)
 		r = sqfs_blocks_next(&b, &offset, &word);
 		if (r == 0 && word != 0)
 			r = sqfs_image_check_block(c->img, offset, word);
+		if (r == 0 && word != 0 && !is_enough(word, 0, left < block_size ? left : block_size))
+			r = -EIO;
+		left -= left < block_size ? left : block_size;
 	}
 	sqfs_blocks_end(&b);
 	return r;
@@ -98,7 +109,7 @@ static int check_blocks(struct check *c, const struct sqfs_inode *inode)
 
 static int check_file(struct check *c, const struct sqfs_inode *inode)
 {
-	uint64_t offset;
+	uint64_t offset, rest;
 	uint32_t word;
 	int r;
 
@@ -111,6 +122,9 @@ static int check_file(struct check *c, const struct sqfs_inode *inode)
 	if (inode->file.fragment == SQFS_NO_FRAGMENT)
 		return 0;
 	r = sqfs_image_get_fragment(c->img, inode->file.fragment, &offset, &word);
+	rest = inode->size & (sqfs_image_get_super(c->img)->block_size - 1);
+	if (r == 0 && !is_enough(word, inode->file.fragment_pos, rest))
+		r = -EIO;
 	return r < 0 ? check_fail(c, r, "a file's fragment", inode->number) : 0;
 }
 
@@ -163,6 +177,11 @@ static int check_dir(struct check *c, const struct check_dir *dir)
 
 	c->counts.n_dirs++;
 	r = sqfs_inode_load(c->img, dir->ref, &inode);
+	if (r == 0 && inode.type == SQFS_TYPE_DIR) {
+		r = sqfs_dir_check_index(c->img, &inode);
+		if (r < 0)
+			return check_fail(c, r, "a directory's index", inode.number);
+	}
 	if (r == 0)
 		r = sqfs_dir_begin(&d, c->img, &inode, SQFS_DIR_START);
 	if (r < 0)

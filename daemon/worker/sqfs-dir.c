@@ -37,6 +37,23 @@ static int name_compare(const char *a, size_t a_size, const char *b, size_t b_si
 	return r != 0 ? r : (a_size > b_size) - (a_size < b_size);
 }
 
+/* The next entry of an index, with the first name there. */
+static int dir_read_index(struct sqfs_meta *m, struct dir_skip *skip,
+			  char name[static SQFS_MAX_NAME], size_t *sizep)
+{
+	uint8_t p[DIR_INDEX_ENTRY];
+	int r = sqfs_meta_read(m, p, sizeof(p));
+
+	if (r < 0)
+		return r;
+	*sizep = (size_t)sqfs_get_u32(p + 8) + 1;
+	if (*sizep > SQFS_MAX_NAME)
+		return -EIO;
+	skip->pos = sqfs_get_u32(p);
+	skip->block = sqfs_get_u32(p + 4);
+	return sqfs_meta_read(m, name, *sizep);
+}
+
 /* name NULL: by position. */
 static int dir_find_skip(struct sqfs_image *img, const struct sqfs_inode *inode, const char *name,
 			 uint64_t pos, struct dir_skip *skip)
@@ -48,21 +65,16 @@ static int dir_find_skip(struct sqfs_image *img, const struct sqfs_inode *inode,
 	*skip = (struct dir_skip){ 0 };
 	sqfs_meta_init(&m, img, inode->body);
 	for (uint32_t i = 0; i < inode->dir.n_index; i++) {
-		uint8_t p[DIR_INDEX_ENTRY];
 		char first[SQFS_MAX_NAME];
+		struct dir_skip next;
 		size_t size;
 
-		r = sqfs_meta_read(&m, p, sizeof(p));
+		r = dir_read_index(&m, &next, first, &size);
 		if (r < 0)
 			break;
-		size = (size_t)sqfs_get_u32(p + 8) + 1;
-		r = size > sizeof(first) ? -EIO : sqfs_meta_read(&m, first, size);
-		if (r < 0)
+		if (name ? name_compare(first, size, name, name_size) > 0 : next.pos > pos)
 			break;
-		if (name ? name_compare(first, size, name, name_size) > 0 : sqfs_get_u32(p) > pos)
-			break;
-		skip->pos = sqfs_get_u32(p);
-		skip->block = sqfs_get_u32(p + 4);
+		*skip = next;
 	}
 	sqfs_meta_deinit(&m);
 	return r;
@@ -225,6 +237,48 @@ int sqfs_dir_read(struct sqfs_dir *d, struct sqfs_dirent *ent)
 				     : d->run_pos << DIR_COOKIE_BITS | d->n_read;
 	r = dirent_check(d, ent);
 	return r < 0 ? r : 1;
+}
+
+/* Does the listing have that name where the index says? */
+static int dir_check_skip(struct sqfs_image *img, const struct sqfs_inode *inode,
+			  const struct dir_skip *skip, const char *name, size_t size)
+{
+	struct sqfs_dir d = {
+		.size = inode->size,
+		.n_inodes = sqfs_image_get_super(img)->n_inodes,
+	};
+	struct sqfs_dirent ent;
+	int r = dir_apply_skip(&d, img, inode, skip);
+
+	if (r < 0)
+		return r;
+	r = sqfs_dir_read(&d, &ent);
+	sqfs_dir_end(&d);
+	if (r < 0)
+		return r;
+	return r == 1 && name_compare(ent.name, ent.name_size, name, size) == 0 ? 0 : -EIO;
+}
+
+int sqfs_dir_check_index(struct sqfs_image *img, const struct sqfs_inode *inode)
+{
+	char name[SQFS_MAX_NAME];
+	struct dir_skip skip = { 0 };
+	struct sqfs_meta m;
+	size_t size;
+	int r = 0;
+
+	sqfs_meta_init(&m, img, inode->body);
+	for (uint32_t i = 0; i < inode->dir.n_index && r == 0; i++) {
+		uint32_t before = skip.pos;
+
+		r = dir_read_index(&m, &skip, name, &size);
+		if (r == 0 && i > 0 && skip.pos <= before)
+			r = -EIO;
+		if (r == 0)
+			r = dir_check_skip(img, inode, &skip, name, size);
+	}
+	sqfs_meta_deinit(&m);
+	return r;
 }
 
 int sqfs_dir_find(struct sqfs_image *img, const struct sqfs_inode *inode, const char *name,

@@ -42,6 +42,9 @@ int sqfs_dir_begin(struct sqfs_dir *d, struct sqfs_image *img, const struct sqfs
 int sqfs_dir_read(struct sqfs_dir *d, struct sqfs_dirent *ent);
 void sqfs_dir_end(struct sqfs_dir *d);
 
+/* Does the index, if there is one, lead to the names that it says? 0, or -errno. */
+int sqfs_dir_check_index(struct sqfs_image *img, const struct sqfs_inode *inode);
+
 /* 1: found; 0: not there; -errno. */
 int sqfs_dir_find(struct sqfs_image *img, const struct sqfs_inode *inode, const char *name,
 		  struct sqfs_dirent *ent);

@@ -138,6 +138,8 @@ static int squashfs_stage_mount(struct ctx *ctx, struct source *src, struct targ
 	r = target ? squashfs_copy(ctx, src, target, &copy, err) : squashfs_verify(ctx, src, err);
 	if (r == 0)
 		r = squashfs_check(ctx, target ? copy : src->fd, &counts, err);
+	if (r == 0) /* what is served is what was looked at */
+		r = source_check_unchanged(src, err);
 	if (r < 0)
 		return r;
 	result->bytes = counts.bytes;
