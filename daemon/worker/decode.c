@@ -41,6 +41,8 @@ struct decode {
 	struct stream *in; /* NULL: reads an fd itself */
 	struct error in_error;
 	bool is_tar;
+	/* of the member at hand: where its next piece may begin, and where it ends */
+	uint64_t next, end;
 	/* the stream so far: bytes lent, the last block, and the end of what was before it */
 	uint64_t lent;
 	const unsigned char *block;
@@ -359,6 +361,8 @@ int decode_next(struct decode *d, struct member *m, struct error *err)
 		return error_set(err, EBADMSG, "%s has a negative size", m->path);
 	if (archive_entry_is_encrypted(e))
 		return refuse_encrypted(m->path, err);
+	d->next = 0;
+	d->end = archive_entry_size_is_set(e) ? m->size : INT64_MAX;
 	return 1;
 }
 
@@ -375,6 +379,12 @@ int decode_read(struct decode *d, const void **datap, size_t *sizep, uint64_t *o
 		return take_error(d->a, &d->in_error, err);
 	if (offset < 0)
 		return error_set(err, EBADMSG, "a piece of a file has a negative offset");
+	/* libarchive takes the map of a file with holes for what it says. */
+	if (*sizep > 0 && ((uint64_t)offset < d->next || (uint64_t)offset > d->end ||
+			   *sizep > d->end - (uint64_t)offset))
+		return error_set(err, EBADMSG, "the pieces of a file overlap or lie behind its end");
+	if (*sizep > 0)
+		d->next = (uint64_t)offset + *sizep;
 	*offsetp = (uint64_t)offset;
 	return 1;
 }

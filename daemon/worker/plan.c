@@ -81,6 +81,8 @@ static const char *describe(const struct facts *f, char buf[static 64])
 		return "a directory";
 	if (f->kind == SOURCE_SET)
 		return "a set of files";
+	if (f->format == FORMAT_PLAIN && f->counted && f->bytes == 0)
+		return "an empty file";
 	if (f->format == FORMAT_PLAIN)
 		snprintf(buf, 64, "%s%s", *filter ? "a file in " : "a file", filter);
 	else

@@ -36,9 +36,25 @@ static uint64_t round_up(uint64_t n)
 	return (n + PROBE_PAGE - 1) / PROBE_PAGE * PROBE_PAGE;
 }
 
-/* What is in the wrapping, and what its beginning says of all. Bytes that can't be unwrapped are a
- * plain file here. */
-static enum facts_format peek_format(int fd, enum facts_filter filter, struct tar_sample *sample)
+/* Does the user, or else the name, say that it is a tar? Then one that can't be read is a damaged
+ * one, and who extracts it says how. */
+static bool should_be_tar(const struct ctx *ctx, const struct source *src)
+{
+	return ctx->ds->method == DATASET_METHOD_EXTRACT ||
+	       (ctx->ds->method == DATASET_METHOD_AUTO &&
+		magic_get_promise(src->path) == FORMAT_TAR);
+}
+
+/* A tar without a member begins with its end. */
+static bool is_zero(const unsigned char *p, size_t n)
+{
+	return n == MAGIC_SIZE && p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
+}
+
+/* What is in the wrapping, and what its beginning says of all. Bytes that can't be unwrapped are
+ * what broken says. */
+static enum facts_format peek_format(int fd, enum facts_filter filter, struct tar_sample *sample,
+				     enum facts_format broken)
 {
 	const size_t size = filter == FILTER_LZ4 ? PROBE_PEEK_LZ4_SIZE : PROBE_PEEK_SIZE;
 	_cleanup_(freep) char *data = malloc(size), *block = malloc(PROBE_PEEK_SIZE);
@@ -52,7 +68,7 @@ static enum facts_format peek_format(int fd, enum facts_filter filter, struct ta
 	if (n <= 0 || stream_new_memory(&in, data, (size_t)n, 0) < 0)
 		return FORMAT_PLAIN;
 	if (decode_unfilter(&plain, in, NULL) < 0)
-		return FORMAT_PLAIN;
+		return decode_is_available() ? broken : FORMAT_PLAIN;
 	in = plain;
 	while (filled < PROBE_PEEK_SIZE && (n = stream_next(in, &piece, NULL)) > 0) {
 		take = (size_t)n < PROBE_PEEK_SIZE - filled ? (size_t)n : PROBE_PEEK_SIZE - filled;
@@ -60,6 +76,8 @@ static enum facts_format peek_format(int fd, enum facts_filter filter, struct ta
 		filled += take;
 	}
 	tar_sample_add(sample, block, filled, 0);
+	if (filled < MAGIC_SIZE && n < 0)
+		return broken;
 	/* a zip or an image that is compressed once more is a file */
 	return magic_get_format(block, filled < MAGIC_SIZE ? filled : MAGIC_SIZE) == FORMAT_TAR
 		       ? FORMAT_TAR
@@ -109,8 +127,9 @@ static int probe_zip(const struct source *src, struct facts *facts, struct error
 	return r < 0 ? mend_damage(err, r, src->path, (uint64_t)src->st.st_size) : 0;
 }
 
-static int probe_file(struct source *src, struct facts *facts, struct error *err)
+static int probe_file(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err)
 {
+	enum facts_format broken = should_be_tar(ctx, src) ? FORMAT_TAR : FORMAT_PLAIN;
 	unsigned char block[MAGIC_SIZE];
 	struct tar_sample sample = { 0 };
 	struct estimate e;
@@ -125,8 +144,10 @@ static int probe_file(struct source *src, struct facts *facts, struct error *err
 	if (n < 0)
 		return error_errno(err, errno, "read %s", src->path);
 	facts->filter = magic_get_filter(block, (size_t)n);
-	facts->format = facts->filter ? peek_format(src->fd, facts->filter, &sample)
+	facts->format = facts->filter ? peek_format(src->fd, facts->filter, &sample, broken)
 				      : magic_get_format(block, (size_t)n);
+	if (!facts->filter && is_zero(block, (size_t)n))
+		facts->format = broken;
 	if (facts->format == FORMAT_PLAIN)
 		return 0;
 	facts->n_files = 0;
@@ -145,6 +166,6 @@ static int probe_file(struct source *src, struct facts *facts, struct error *err
 int probe_source(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err)
 {
 	*facts = (struct facts){ .kind = src->kind };
-	return src->kind == SOURCE_FILE ? probe_file(src, facts, err)
+	return src->kind == SOURCE_FILE ? probe_file(ctx, src, facts, err)
 					: copy_count(ctx, src, facts, err);
 }

@@ -126,7 +126,7 @@ int tree_get_file_place(struct tree *t, const char *path, uint64_t size, bool sp
 				   : (size + TREE_PAGE - 1) / TREE_PAGE * TREE_PAGE;
 	int r = buy_place(t, path, sparse ? 0 : rounded, place, err);
 
-	if (r < 0)
+	if (r < 0 && *path)
 		error_prefix(err, "write %s", path);
 	return r;
 }
@@ -246,14 +246,22 @@ int tree_end_file(struct tree *t, int fd, const char *path, const struct tree_me
 static int link_to(const struct tree_place *place, const char *path, const struct tree_dir *from,
 		   const char *to, struct error *err)
 {
+	struct stat st;
+	int r;
+
 	if (linkat(from->fd, path_base(to), place->dir->fd, path_base(path), 0) == 0)
 		return 0;
-	if (errno == ENOENT)
+	r = errno;
+	if (r == ENOENT)
 		return error_set(err, ENOENT,
 				 "%s is a hard link to %s, which is not in the archive "
 				 "before it, or was not selected",
 				 path, to);
-	return errno == EEXIST ? -EEXIST : error_errno(err, errno, "link %s to %s", path, to);
+	if (r == EPERM && fstatat(from->fd, path_base(to), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    S_ISDIR(st.st_mode))
+		return error_set(err, EISDIR, "%s is a hard link to %s, which is a directory", path,
+				 to);
+	return r == EEXIST ? -EEXIST : error_errno(err, r, "link %s to %s", path, to);
 }
 
 static int make_hardlink(struct tree *t, const struct tree_place *place, const char *path,

@@ -24,6 +24,7 @@
 #include "daemon/worker/untar-writers.h"
 
 #define UNTAR_MAX_NESTED 4
+#define LAST_SIZE 160
 
 /* One archive of those that may lie in each other. */
 struct level {
@@ -32,6 +33,7 @@ struct level {
 	const char *prefix; /* directory it goes to, "" for the outermost */
 	unsigned depth;
 	uint64_t n_members;
+	char last[LAST_SIZE]; /* the member that was begun last, cut */
 };
 
 static int extract_members(struct level *l, struct error *err);
@@ -327,9 +329,29 @@ static int extract_member(struct level *l, const struct member *m, struct error 
 	case MEMBER_HARDLINK:
 		return extract_hardlink(l, path, m, err);
 	default:
-		error_set(err, EINVAL, "%s is a device, FIFO or socket", path);
+		error_set(err, EINVAL, "%s is a device, FIFO or socket, or a part of a file", path);
 		return error_mend(err, -EINVAL, "exclude= leaves it out");
 	}
+}
+
+static void remember_member(struct level *l, const char *path)
+{
+	size_t n = strnlen(path, LAST_SIZE - 1);
+
+	l->n_members++;
+	memcpy(l->last, path, n);
+	l->last[n] = '\0';
+}
+
+/* Damage is in the member that was begun last, or right behind it. */
+static int say_where(const struct level *l, int r, struct error *err)
+{
+	char how[ERROR_MAX_SIZE / 2];
+
+	if ((r != -ENODATA && r != -EBADMSG) || l->n_members == 0 || !err)
+		return r;
+	snprintf(how, sizeof(how), "%.500s", err->text);
+	return error_set(err, -r, "%s, last member %s", how, l->last);
 }
 
 static int extract_members(struct level *l, struct error *err)
@@ -338,15 +360,15 @@ static int extract_members(struct level *l, struct error *err)
 	int r;
 
 	while ((r = members_next(l->members, &m, err)) > 0) {
-		l->n_members++;
+		remember_member(l, m.path);
 		r = ctx_check(l->x->ctx, err);
 		if (r == 0)
 			r = extract_member(l, &m, err);
 		if (r < 0)
-			return r;
+			break;
 	}
 	if (r < 0)
-		return r;
+		return say_where(l, r, err);
 	if (l->n_members == 0) {
 		error_set(err, EINVAL, "the archive is empty");
 		return error_mend(err, -EINVAL,

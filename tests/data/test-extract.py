@@ -493,6 +493,69 @@ def test_bombs_stop_at_the_limit():
     remove(base)
 
 
+def zeros_in_gzip(size):
+    """A tar of one file of zeros, packed."""
+    h = tarfile.TarInfo("zeros")
+    h.size = size
+    out = io.BytesIO()
+    with gzip.GzipFile(fileobj=out, mode="wb", compresslevel=1) as g:
+        g.write(h.tobuf())
+        for _ in range(size >> 20):
+            g.write(bytes(1 << 20))
+        g.write(bytes(1024))
+    return out.getvalue()
+
+
+def test_a_bomb_writes_no_more_than_its_limit():
+    """A file system a MiB larger than the limit has room for all that is written. Red when charges come late."""
+    if os.geteuid() != 0:
+        return "needs root for a small tmpfs"
+    base, tier = scratch(), scratch()
+    write(f"{base}/bomb.gz", zeros_in_gzip(100 << 20))
+    write(f"{base}/in.tar", make_tar([("bomb.tar.gz", zeros_in_gzip(100 << 20), F)]))
+    subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=21m", "none", tier])
+    try:
+        for item in ("bomb.gz:ssd", "in.tar:ssd:nested"):
+            answers = {"reserve": lambda m: dict(op="grant", ok=1, have=GIB),
+                       "tier": lambda m: dict(op="tierdir", path=tier)}
+            with Worker(f"x={base}/{item}", answers=answers, maxbytes=20 << 20) as w:
+                m = w.error()
+                assert m["code"] == "7" and "limit" in m["text"] and "No space" not in m["text"], m
+                assert os.listdir(tier) == []
+    finally:
+        subprocess.check_call(["umount", tier])
+    os.rmdir(tier)
+    remove(base)
+
+
+def test_a_bomb_in_a_bomb_stops_at_the_limit():
+    base = scratch()
+    inner = make_tar([("bomb.tar.gz", zeros_in_gzip(100 << 20), F)])
+    write(f"{base}/a.tar.gz", gzip.compress(make_tar([("deep.tar", inner, F)])))
+    with Worker(f"x={base}/a.tar.gz") as w:
+        w.ready()
+        assert os.listdir(w.path) == ["deep.tar"], "unpacked without being asked"
+    with Worker(f"x={base}/a.tar.gz::nested", maxbytes=20 << 20) as w:
+        m = w.error()
+        assert m["code"] == "7" and "limit" in m["text"], m
+    remove(base)
+
+
+def test_a_zip_named_tar():
+    base = scratch()
+    zipped = io.BytesIO()
+    with zipfile.ZipFile(zipped, "w") as z:
+        z.writestr("in/zip", b"z" * 1000)
+    write(f"{base}/a.tar", zipped.getvalue())
+    write(f"{base}/b.zip", make_tar([("f", b"1", F)]))
+    write(f"{base}/c.sqsh", gzip.compress(make_tar([("f", b"1", F)])))
+    for name, path in (("a.tar", "in/zip"), ("b.zip", "f"), ("c.sqsh", "f")):
+        with Worker(f"x={base}/{name}") as w:
+            w.ready()
+            assert os.path.isfile(f"{w.path}/{path}"), (name, os.listdir(w.path))
+    remove(base)
+
+
 def test_a_small_tmpfs_gets_full():
     if os.geteuid() != 0:
         return "needs root for a small tmpfs"

@@ -115,8 +115,17 @@ static void report(struct untar *x)
 /* What is wrong with the archive itself is mended by making it again. */
 static int refuse_archive(const struct source *src, int r, struct error *err)
 {
+	struct error changed = ERROR_INIT;
+
+	/* What looks damaged while somebody writes to it is not. */
+	if ((r == -ENODATA || r == -EBADMSG || r == -EINVAL) &&
+	    source_check_unchanged(src, &changed) == -ESTALE) {
+		*err = changed;
+		return -ESTALE;
+	}
 	r = mend_damage(err, r, src->path, (uint64_t)src->st.st_size);
-	if (r == -EINVAL || r == -EEXIST || r == -EISDIR || r == -ENOENT || r == -ENAMETOOLONG)
+	if (r == -EINVAL || r == -EEXIST || r == -EISDIR || r == -ENOENT || r == -ENAMETOOLONG ||
+	    r == -EFBIG)
 		error_mend(err, r, "make the archive again, by tar -C DIR -cf FILE .");
 	return r;
 }

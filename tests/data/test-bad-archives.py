@@ -1,0 +1,306 @@
+#!/usr/bin/env python3
+"""Archives that are hostile, damaged or odd: a table of what comes in and what comes of it.
+
+A case that fails says member and cause in one line, leaves nothing, and nothing outside of its place is
+touched; a case that is ready has the tree that it should have. docs/bad-inputs.md is the same table for people.
+"""
+import bz2
+import gzip
+import io
+import lzma
+import os
+import re
+import stat
+import subprocess
+import sys
+import tarfile
+import zipfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import *  # noqa: E402
+from tarcraft import *  # noqa: E402
+
+LINK, HARD, DIR = b"2", b"1", b"5"
+GOOD = member(b"good", b"1")
+WHOLE = tar(*(member(b"f%d" % i, bytes([i]) * 1000) for i in range(10)))
+ONE = BLOCK + 1024
+VICTIMS = ("run/t/.stage/victim", "run/t/victim", "run/victim", "victim")
+
+
+class Fails:
+    """text: a regular expression of what is said; code: the exit status that it counts as."""
+
+    def __init__(self, text, code="1", **task):
+        self.text, self.code, self.task = text, code, task
+
+
+class Ready:
+    """tree: {name: content, "-> target" of a link, None for a directory}, compared whole; check: of the path."""
+
+    def __init__(self, tree=None, check=None, warns=None, **task):
+        self.tree, self.check, self.warns, self.task = tree, check, warns, task
+
+
+# ---- what wants out of its directory ----
+
+def escapes():
+    """Red when member_path_clean(), the O_NOFOLLOW of tree-dirs.c or MEMBER_OTHER's refusal is taken out."""
+    yield "absolute name", tar(member(b"/tmp/evil", b"1")), Fails("member /tmp/evil has an absolute name")
+    yield "name with .. inside", tar(member(b"a/../../evil", b"1")), Fails(r'member a/\.\./\.\./evil leads out by "\.\."')
+    yield "name that begins with ..", tar(member(b"../../../evil", b"1")), Fails(r"\.\./\.\./\.\./evil leads out")
+    yield ("control bytes in a name that is shown", tar(member(b"../\x1b[2J\n\xe2\x80\xae\xff", b"1")),
+           Fails(r"\.\./\\x1b\[2J\\x0a\\xe2\\x80\\xae\\xff leads out"))
+    yield ("through a symbolic link", tar(member(b"l", kind=LINK, link=b"/tmp"), member(b"l/evil", b"1")),
+           Fails("l/evil.*a link"))
+    yield ("symbolic link, then a file of its name",
+           tar(member(b"l", kind=LINK, link=b"../victim"), member(b"l", b"new")),
+           Ready({"l": b"new"}, warns="more than once"))
+    yield ("through a chain of links",
+           tar(member(b"a", kind=LINK, link=b"b"), member(b"b", kind=LINK, link=b".."), member(b"a/evil", b"1")),
+           Fails("a/evil.*a link"))
+    yield ("a directory in the place of a link", tar(member(b"l", kind=LINK, link=b"/tmp"), member(b"l", kind=DIR)),
+           Fails("l is a file or a link in the archive"))
+    yield "hard link, absolute", tar(member(b"h", kind=HARD, link=b"/etc/passwd")), Fails("/etc/passwd has an absolute")
+    yield "hard link by ..", tar(member(b"h", kind=HARD, link=b"../victim")), Fails(r"\.\./victim leads out")
+    yield ("hard link with data, which would be written",
+           tar(pax(linkpath="../victim"), posix(b"h", b"overwritten", HARD, link=b"x")),
+           Fails("h is a hard link that brings data along"))
+    yield ("hard link with data to a member",
+           tar(posix(b"a", b"first"), pax(comment="x"), posix(b"h", b"other", HARD, link=b"a")), Fails("h is a hard link that brings data along"))
+    yield ("hard link through a link",
+           tar(member(b"l", kind=LINK, link=b"/etc"), member(b"h", kind=HARD, link=b"l/passwd")),
+           Fails("h is a hard link to l/passwd"))
+    yield "hard link to nothing", tar(member(b"h", kind=HARD, link=b"missing")), Fails("h is a hard link to missing")
+    yield ("hard link to a later member", tar(member(b"h", kind=HARD, link=b"a"), member(b"a", b"1")),
+           Fails("h is a hard link to a, which is not in the archive before it"))
+    yield "hard link to a directory", tar(member(b"d", kind=DIR), member(b"h", kind=HARD, link=b"d")), Fails("h is a hard link to d, which is a directory")
+    yield ("hard link to a symbolic link",
+           tar(member(b"l", kind=LINK, link=b"/etc/passwd"), member(b"h", kind=HARD, link=b"l")),
+           Ready({"l": "-> /etc/passwd", "h": "-> /etc/passwd"}))
+    yield "pax path in place of the name", tar(pax(path="/tmp/evil"), posix(b"fine", b"1")), Fails("/tmp/evil has an absolute")
+    yield ("pax path in place of a bad name", tar(pax(path="fine"), posix(b"../evil", b"1")), Ready({"fine": b"1"}))
+    yield ("pax linkpath in place of the link",
+           tar(posix(b"good", b"1"), pax(linkpath="../victim"), posix(b"h", kind=HARD, link=b"good")),
+           Fails(r"\.\./victim leads out"))
+    yield "long name that leads out", tar(long_name(b"x/" * 60 + b"../" * 70 + b"evil"), member(b"fine", b"1")), Fails("leads out")
+    yield "pax path for all members", tar(pax(b"g", path="../evil"), posix(b"f", b"1")), Ready({"f": b"1"})
+    yield "the top as a link", tar(member(b".", kind=LINK, link=b"/tmp")), Fails("stands for the top of the archive")
+    yield "the top as a file", tar(member(b".", b"1")), Fails("stands for the top of the archive")
+
+
+# ---- what no dataset needs ----
+
+def kinds():
+    yield "character device", tar(GOOD, member(b"null", kind=b"3")), Fails("null is a device")
+    yield "block device", tar(GOOD, member(b"disk", kind=b"4")), Fails("disk is a device")
+    yield "FIFO", tar(GOOD, member(b"pipe", kind=b"6")), Fails("pipe is a device, FIFO or")
+    yield "unknown type Z", tar(GOOD, member(b"odd", b"1", b"Z")), Ready({"good": b"1", "odd": b"1"})
+    yield "the second part of a file (M)", tar(member(b"rest", b"1", b"M")), Fails("rest is .*a part of a file")
+    yield "the label of a tape", tar(member(b"label", kind=b"V"), GOOD), Ready({"good": b"1"})
+    yield "set-id and sticky bits", tar(member(b"f", b"1", mode=0o7755), member(b"d", kind=DIR, mode=0o7755)), \
+        Ready({"f": b"1", "d": None}, check=modes(f=0o755, d=0o755))
+    yield ("closed directory with files", tar(member(b"d", kind=DIR, mode=0), member(b"d/f", b"1")),
+           Ready(check=modes(d=0)))
+    yield "closed file", tar(member(b"f", b"1", mode=0)), Ready(check=modes(f=0))
+    yield ("owners and their names", tar(member(b"f", b"1", uid=12345, rest=b"nobody".ljust(32, b"\0") + b"nogroup")),
+           Ready({"f": b"1"}, check=lambda p: [equal((s.st_uid, s.st_gid), (os.geteuid(), os.getegid()))
+                                              for s in [os.stat(p + "/f")]]))
+    yield "attributes, capabilities, ACLs, flags", attributes(), \
+        Ready({"f": b"1"}, check=lambda p: equal([a for a in os.listxattr(p + "/f") if "selinux" not in a], []))
+    yield "time before 1970", tar(member(b"f", b"1", mtime=-10 ** 9)), Ready({"f": b"1"})
+    yield "time of 2^63", tar(member(b"f", b"1", mtime=(1 << 63) - 1)), Ready({"f": b"1"})
+    yield "names of all kinds", tar(*(member(n, n) for n in NAMES)), Ready({os.fsdecode(n): n for n in NAMES})
+    yield ("dots and slashes", tar(member(b"./", kind=DIR), member(b"a//b/./c", b"1"), member(b"./a/d", b"2")),
+           Ready({"a": None, "a/b": None, "a/b/c": b"1", "a/d": b"2"}))
+    yield "empty name", tar(member(b"", b"1")), Fails("stands for the top of the archive")
+    yield "twice the same name", tar(member(b"a", b"1"), member(b"b", b"x"), member(b"a", b"22")), \
+        Ready({"a": b"22", "b": b"x"}, warns="1 names come more than once")
+    yield "file, then a directory of its name", tar(member(b"a", b"1"), member(b"a", kind=DIR)), Fails(r"\ba is a file")
+    yield "file, then something below it", tar(member(b"a", b"1"), member(b"a/b", b"1")), Fails(r"\ba is a file")
+    yield "directory, then a file of its name", tar(member(b"a/b", b"1"), member(b"a", b"1")), Fails("a is a directory")
+    yield ("directory, then a link of its name", tar(member(b"a", kind=DIR), member(b"a", kind=LINK, link=b"/tmp")),
+           Fails("a is a directory"))
+    yield ("twins by case and by composition",
+           tar(member(b"A", b"1"), member(b"a", b"2"), member("\u00e9".encode(), b"3"), member("e\u0301".encode(), b"4")),
+           Ready({"A": b"1", "a": b"2", "\u00e9": b"3", "e\u0301": b"4"}))
+    yield "incremental dump", incremental(), Ready({"d": None, "d/f": b"1"})
+
+
+NAMES = [b"new\nline", b"\x1b[31mred", b"bad\xff\xfe", b"-rf", b"--", b"sp ace", b"*", b"$(id)", b"back\\slash",
+         "\u202egnp".encode(), b"tab\t", b"quote'\"", b"n" * 100]
+
+
+def modes(**expected):
+    def check(path):
+        for name, mode in expected.items():
+            equal((name, oct(stat.S_IMODE(os.lstat(f"{path}/{name}").st_mode))), (name, oct(mode)))
+    return check
+
+
+def equal(got, expected):
+    assert got == expected, f"{got} is not {expected}"
+
+
+def attributes():
+    fields = {"SCHILY.xattr.user.x": b"1", "SCHILY.xattr.security.capability": b"\1\0\0\2" + b"\xff" * 16,
+              "SCHILY.xattr.trusted.t": b"1", "LIBARCHIVE.xattr.user.y": b"MQ", "SCHILY.acl.access": b"user::rwx,user:0:rwx",
+              "SCHILY.fflags": b"immutable,uappnd", "RHT.security.selinux": b"x\0"}
+    return tar(pax(**fields), posix(b"f", b"1"))
+
+
+def incremental():
+    return tar(member(b"d/", b"Yf\0\0", b"D"), member(b"d/f", b"1"))
+
+
+# ---- numbers ----
+
+def numbers():
+    yield "negative size", tar(member(b"f", b"1" * 500, size=b"\xff" * 12)), Fails("is damaged .tar entry has negative size")
+    yield "size of 2^63", tar(member(b"f", b"1", size=b"\x80" + bytes(3) + b"\x80" + bytes(7))), Fails("is damaged .*size.* overflow")
+    yield "size of 2^63 by pax", tar(pax(size=1 << 63), posix(b"f", b"1")), Fails("is damaged .*size.* overflow")
+    yield "size of 2^62 by pax", tar(pax(size=1 << 62), posix(b"f", b"1")), Fails("is cut off after .*last member f")
+    yield "long name of 5 MiB", tar(long_name(b"n" * (5 << 20)), member(b"f", b"1")), Fails("is damaged .special header too large")
+    yield "long link of 5 MiB", tar(long_name(b"n" * (5 << 20), b"K"), member(b"f", kind=LINK)), Fails("is damaged .special header too large")
+    yield "pax records of 3 MiB", tar(pax(comment="c" * (3 << 20)), posix(b"f", b"1")), Fails("is damaged .special header too large")
+    yield "component of 256 bytes", tar(long_name(b"n" * 256), member(b"f", b"1")), Fails("n{200}.* has too long a name")
+    yield "path of 5000 bytes", tar(long_name(b"/".join([b"p" * 200] * 25)), member(b"f", b"1")), Fails("has too long a name")
+    yield "200 levels", tar(long_name(b"d/" * 200 + b"f"), member(b"f", b"1")), Fails(r"lies deeper than \d+ directories")
+    yield "20,000 levels", tar(pax(path="d/" * 20000 + "f"), posix(b"f", b"1")), Fails("lies deeper|too long a name")
+    yield "file with holes, 2^63 - 1 bytes", sparse([(0, 1)], b"1", (1 << 63) - 1), \
+        Fails("make holes its size: File too large; make the archive again")
+    yield "holes that overlap", sparse([(0, 512), (100, 512)], b"1" * 1024, 2000), Fails("is damaged .the pieces of a file overlap or lie behind its end, last member holes")
+    yield "holes in the wrong order", sparse([(4096, 512), (0, 512)], b"1" * 1024, 8192), Fails("is damaged .the pieces of a file overlap or lie behind its end, last member holes")
+    yield "data behind a file's end", sparse([(0, 512), (1 << 40, 512)], b"1" * 1024, 2000), Fails("is damaged .the pieces of a file overlap or lie behind its end, last member holes")
+    yield "20,000 holes", many_holes(20000), Ready(check=lambda p: equal(os.path.getsize(p + "/holes"), 4096 * 20000))
+    yield "more files than the limit", tar(*(member(b"f%d" % i) for i in range(1500))), \
+        Fails("has 1500 files, the limit for one dataset is 1000", code="7", maxfiles=1000)
+    yield "checksum of a header", WHOLE[:3 * ONE + 150] + b"7" + WHOLE[3 * ONE + 151:], Fails("is damaged .damaged tar archive, last member f2")
+
+
+def sparse(extents, data, real):
+    """GNU's type S; up to four extents."""
+    rest = bytes(121) + b"".join(number(a, 12) + number(n, 12) for a, n in extents).ljust(96, b"\0")
+    return tar(member(b"holes", data, b"S", rest=rest + b"\0" + number(real, 12)))
+
+
+def many_holes(n):
+    """pax's format 1.0: the map stands before the data, as text."""
+    text = b"%d\n" % n + b"".join(b"%d\n1\n" % (i * 4096) for i in range(n))
+    fields = {"GNU.sparse.major": 1, "GNU.sparse.minor": 0, "GNU.sparse.name": "holes", "GNU.sparse.realsize": n * 4096}
+    return tar(pax(**fields), posix(b"GNUSparseFile/holes", pad(text) + bytes(n)))
+
+
+# ---- the end of it ----
+
+def ends():
+    yield "cut in a member", WHOLE[:5 * ONE + 700], Fails("is cut off after 8.2 KiB .truncated tar archive, last member f5")
+    yield "cut in a header", WHOLE[:5 * ONE + 100], Fails("is cut off after")
+    yield "cut between members", WHOLE[:5 * ONE], Fails("is cut off after")
+    yield "no end", WHOLE[:10 * ONE], Fails("two blocks of zeros at its end are missing")
+    yield "half an end", WHOLE[:10 * ONE + BLOCK], Fails("two blocks of zeros at its end are missing")
+    yield "two archives", WHOLE + WHOLE, Fails("there is more behind the end.*several archives")
+    yield "rubbish behind", WHOLE + b"rubbish" * 100, Fails("there is more behind the end")
+    yield "rubbish in the padding", WHOLE + bytes(100) + b"x", Fails("there is more behind the end")
+    yield "padding of a tape", WHOLE + bytes(20 * BLOCK), Ready()
+    yield "a tar without a member", tar(end=bytes(20 * BLOCK)), Fails("the archive is empty")
+    yield "empty file", b"", Fails("can't be extracted: it is an empty file")
+    yield "a gzip of nothing", gzip.compress(b""), Fails("is cut off after 20 B")
+    yield "random bytes", os.urandom(100000), Fails("can't be extracted")
+    yield "cut gzip", gzip.compress(WHOLE)[:-6], Fails("is cut off")
+    yield "gzip of a cut tar", gzip.compress(WHOLE[:5 * ONE]), Fails("is cut off")
+    yield "two gzips", gzip.compress(WHOLE[:3000]) + gzip.compress(WHOLE[3000:]), Ready()
+    yield "cut xz", lzma.compress(WHOLE)[:-20], Fails("is cut off|is damaged")
+    yield "cut bzip2", bz2.compress(WHOLE)[:-20], Fails("is cut off|is damaged")
+    for name in ("zstd", "lz4"):
+        packed = subprocess.run([name, "-qc"], input=WHOLE, stdout=subprocess.PIPE).stdout
+        yield f"cut {name}", packed[:-6], Fails("is cut off")
+
+
+CASES = [escapes, kinds, numbers, ends]
+
+
+# ---- the runner ----
+
+def look_around(base):
+    """What no archive may change."""
+    return {v: (open(f"{base}/{v}", "rb").read(), os.stat(f"{base}/{v}").st_nlink) for v in VICTIMS}, \
+        os.path.lexists("/tmp/evil"), os.stat("/etc/passwd").st_mtime_ns
+
+
+def check_text(text, path, expect):
+    assert re.search(expect.text, text), f"no /{expect.text}/: {text}"
+    assert path in text, f"no path: {text}"
+    assert not re.search(r"[\x00-\x1f\x7f\u202e]", text), f"control bytes: {text!r}"
+    assert len(text) < 1024 and "(null)" not in text, text
+
+
+def check_tree(path, tree):
+    found = {}
+    for root, dirs, files in os.walk(path):
+        for name in dirs + files:
+            p = os.path.join(root, name)
+            found[os.path.relpath(p, path)] = "-> " + os.readlink(p) if os.path.islink(p) else \
+                None if os.path.isdir(p) else open(p, "rb").read()
+    equal(found, tree)
+
+
+def run_case(base, name, data, expect):
+    path = f"{base}/{re.sub('[^a-z0-9]+', '-', name.lower())}.bin"
+    with open(path, "wb") as f:
+        f.write(data)
+    before = look_around(base)
+    with Worker(f"x={path}::method=extract", base=base, **expect.task) as w:
+        if isinstance(expect, Fails):
+            m = w.error()
+            check_text(m["text"], path, expect)
+            equal(m["code"], expect.code)
+            if os.environ.get("V"):
+                print("#", name, "->", m["text"])
+        else:
+            w.ready()
+            if expect.tree is not None:
+                check_tree(w.path, expect.tree)
+            if expect.check:
+                expect.check(w.path)
+            assert not expect.warns or any(expect.warns in t for t in w.warnings()), w.warnings()
+    remove(f"{base}/run/t/data/x")
+    equal(look_around(base), before)
+    os.unlink(path)
+
+
+def run_cases(cases):
+    base, wrong = scratch(), []
+    for v in VICTIMS:
+        os.makedirs(os.path.dirname(f"{base}/{v}"), exist_ok=True)
+        with open(f"{base}/{v}", "wb") as f:
+            f.write(b"victim")
+    only = os.environ.get("CASE", "")
+    for name, data, expect in cases():
+        if only not in name:
+            continue
+        try:
+            run_case(base, name, data, expect)
+        except (AssertionError, TimeoutError, OSError) as e:
+            wrong.append(f"{name}: {e}")
+    remove(base)
+    assert not wrong, "\n".join(wrong)
+
+
+def test_what_wants_out_of_its_directory():
+    run_cases(escapes)
+
+
+def test_kinds_and_names():
+    run_cases(kinds)
+
+
+def test_numbers_that_can_not_be():
+    run_cases(numbers)
+
+
+def test_ends():
+    run_cases(ends)
+
+
+if __name__ == "__main__":
+    main(globals())
