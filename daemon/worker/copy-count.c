@@ -66,7 +66,8 @@ static void add_file(struct counting *c, const struct stat *st)
 
 		atomic_fetch_add(&c->bytes,
 				 copy_file_is_sparse(st) ? charge : (uint64_t)st->st_size);
-		atomic_fetch_add(&c->charge, charge);
+		/* once for all its names, as if they were all in the tree */
+		atomic_fetch_add(&c->charge, (charge + st->st_nlink - 1) / st->st_nlink);
 	} else {
 		atomic_fetch_add(&c->charge, COUNT_PAGE);
 	}

@@ -106,6 +106,8 @@ void copy_leave(struct walk *w, struct walk_dir *dir, void *arg)
 	if (!cd)
 		return;
 	fd = *dir->path ? atomic_load(&cd->fd) : c->root;
+	if (copy_recheck(c, dir, fd, &err) < 0)
+		walk_fail(w, &err);
 	if (fd >= 0 &&
 	    ((*dir->path && fchmod(fd, dir->st.st_mode & 0777) < 0) || futimens(fd, times) < 0)) {
 		error_errno(&err, errno, "finish directory %s", dir->path);

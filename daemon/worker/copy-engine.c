@@ -134,6 +134,7 @@ int copy_tree(struct ctx *ctx, struct source *src, int root, struct copy_result 
 	if (pthread_key_create(&c.buffer, free) != 0)
 		return error_set(err, ENOMEM, "out of memory");
 	pthread_mutex_init(&c.lock, NULL);
+	clock_gettime(CLOCK_REALTIME, &c.began);
 	r = copy_all(&c, err);
 	result->files = atomic_load(&c.files);
 	walk_free(c.walk);

@@ -6,6 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <time.h>
 
 #include "common/error.h"
 #include "daemon/worker/walk.h"
@@ -21,6 +22,7 @@ struct copy {
 	struct ctx *ctx;
 	struct source *src;
 	int root;
+	struct timespec began;
 	struct walk *walk;
 	struct filter *filter;
 	struct link_table *links;
@@ -52,6 +54,11 @@ int copy_enter(struct walk *w, struct walk_dir *dir, void *arg, struct error *er
 void copy_leave(struct walk *w, struct walk_dir *dir, void *arg);
 /* The staged directory, made if need be with those above. Lent. NULL: of a set, the top. */
 int copy_get_dir(struct copy *c, struct walk_dir *dir, int *fdp, struct error *err);
+
+/* ---- copy-recheck.c: directories that others write to ---- */
+
+/* All of dir is copied, to staged (-1: nothing of it). -ESTALE: what was in it meanwhile isn't all. */
+int copy_recheck(struct copy *c, struct walk_dir *dir, int staged, struct error *err);
 
 /* ---- copy-entry.c: links and files ---- */
 

@@ -11,6 +11,8 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <linux/magic.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/error.h"
@@ -28,6 +30,21 @@ static int refuse_type(const char *path, mode_t mode, struct error *err)
 					    : "neither a file nor a directory";
 
 	error_set(err, EINVAL, "%s is %s", path, what);
+	return error_mend(err, -EINVAL, "name a file or a directory");
+}
+
+/* Files that have a size of 0 and content all the same: what is copied would be empty. */
+static bool is_of_kernel(int fd, const struct stat *st)
+{
+	struct statfs fs;
+
+	return S_ISREG(st->st_mode) && st->st_size == 0 && fstatfs(fd, &fs) == 0 &&
+	       (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC);
+}
+
+static int refuse_kernel(const char *path, struct error *err)
+{
+	error_set(err, EINVAL, "%s is a file of the kernel's", path);
 	return error_mend(err, -EINVAL, "name a file or a directory");
 }
 
@@ -80,6 +97,8 @@ int source_open_path(const struct source *src, const char *path, int *fdp, struc
 		return look;
 	if (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode))
 		return refuse_type(path, st->st_mode, err);
+	if (is_of_kernel(look, st))
+		return refuse_kernel(path, err);
 	r = read_real(look, &real);
 	if (r < 0)
 		return error_errno(err, -r, "resolve %s", path);

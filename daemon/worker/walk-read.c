@@ -309,7 +309,7 @@ static int read_names(struct reading *r, struct error *err)
 	while (ret == 0 && n > 0 && !walk_is_over(r->w)) {
 		n = syscall(SYS_getdents64, r->dir->fd, buf, sizeof(buf));
 		if (n < 0)
-			return error_errno(err, errno, "read %s", r->dir->path);
+			return error_errno(err, errno, "read %s", *r->dir->path ? r->dir->path : ".");
 		ret = take_names(r, buf, (size_t)n, err);
 		flush(r, false); /* names are in buf */
 		if (push_found(r, ret == 0 && n > 0))

@@ -3,6 +3,10 @@
  * "hang" it takes for ever, as on a dead file system. With SLOW_FLIGHT looking at and opening a file
  * with "far" in its name take a millisecond, and the file SLOW_FLIGHT gets the largest number of
  * these that were under way at once.
+ *
+ * With SLOW_GATE whoever opens a file with "gate" in its name, or reads on in one with "mid" in it,
+ * makes SLOW_GATE.reached and waits for SLOW_GATE.go, once, from when SLOW_GATE.armed is there. With SLOW_ERROR reading a file or directory
+ * with "fail" in its name fails with that number.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -10,10 +14,12 @@
 #include <limits.h>
 #include <stdarg.h>
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -34,6 +40,36 @@ static void note_max(const char *path, int n)
 	if (fd < 0 || write(fd, text, strlen(text)) < 0)
 		abort();
 	close(fd);
+}
+
+static void wait_at_gate(const char *name, const char *word)
+{
+	static atomic_bool passed;
+	const char *gate = getenv("SLOW_GATE");
+	char path[PATH_MAX];
+	int fd;
+
+	if (!gate || !strstr(name, word))
+		return;
+	snprintf(path, sizeof(path), "%s.armed", gate);
+	if (access(path, F_OK) < 0 || atomic_exchange(&passed, true))
+		return;
+	snprintf(path, sizeof(path), "%s.reached", gate);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	close(fd);
+	snprintf(path, sizeof(path), "%s.go", gate);
+	for (int ms = 0; ms < 60000 && access(path, F_OK) < 0; ms++)
+		usleep(1000);
+}
+
+static bool is_to_fail(const char *name)
+{
+	const char *number = getenv("SLOW_ERROR");
+
+	if (!number || !strstr(name, "fail"))
+		return false;
+	errno = atoi(number);
+	return true;
 }
 
 static void fly(const char *name)
@@ -71,6 +107,8 @@ int openat64(int dirfd, const char *name, int flags, ...)
 	va_end(ap);
 	if (!(flags & O_CREAT))
 		fly(name);
+	if (!(flags & (O_CREAT | O_PATH)))
+		wait_at_gate(name, "gate");
 	return next(dirfd, name, flags, mode);
 }
 
@@ -95,7 +133,8 @@ ssize_t preadv64v2(int fd, const struct iovec *iov, int n, off64_t offset, int f
 		next = (ssize_t(*)(int, const struct iovec *, int, off64_t, int))dlsym(
 			RTLD_NEXT, "preadv64v2");
 	get_path(fd, path);
-	if (flags & RWF_NOWAIT && (strstr(path, "slow") || strstr(path, "hang"))) {
+	if (flags & RWF_NOWAIT && (strstr(path, "slow") || strstr(path, "hang") ||
+				   strstr(path, "mid") || strstr(path, "fail"))) {
 		errno = EAGAIN;
 		return -1;
 	}
@@ -113,6 +152,10 @@ ssize_t pread64(int fd, void *buf, size_t size, off64_t offset)
 	if (!next)
 		next = (ssize_t(*)(int, void *, size_t, off64_t))dlsym(RTLD_NEXT, "pread64");
 	get_path(fd, path);
+	if (is_to_fail(path))
+		return -1;
+	if (offset > 0)
+		wait_at_gate(path, "mid");
 	while (strstr(path, "hang") && size > 512) /* the first look at the magic goes through */
 		sleep(1000);
 	if (strstr(path, "slow") && size > 512) {
@@ -120,4 +163,37 @@ ssize_t pread64(int fd, void *buf, size_t size, off64_t offset)
 		size = size > 65536 ? 65536 : size;
 	}
 	return next(fd, buf, size, offset);
+}
+
+ssize_t read(int fd, void *buf, size_t size)
+{
+	static ssize_t (*next)(int, void *, size_t);
+	char path[PATH_MAX];
+
+	if (!next)
+		next = (ssize_t(*)(int, void *, size_t))dlsym(RTLD_NEXT, "read");
+	get_path(fd, path);
+	return is_to_fail(path) ? -1 : next(fd, buf, size);
+}
+
+/* Directories are read by it. */
+long syscall(long number, ...)
+{
+	static long (*next)(long, ...);
+	char path[PATH_MAX];
+	long a[6];
+	va_list ap;
+
+	if (!next)
+		next = (long (*)(long, ...))dlsym(RTLD_NEXT, "syscall");
+	va_start(ap, number);
+	for (int i = 0; i < 6; i++)
+		a[i] = va_arg(ap, long);
+	va_end(ap);
+	if (number == SYS_getdents64) {
+		get_path((int)a[0], path);
+		if (is_to_fail(path))
+			return -1;
+	}
+	return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
 }

@@ -1,0 +1,364 @@
+#!/usr/bin/env python3
+"""Sources that change, fail or are peculiar while they are staged: never ready with a wrong tree.
+
+The library of SLOW_GATE holds the worker at a known place while the source is changed.
+"""
+import errno
+import os
+import re
+import stat
+import sys
+import tarfile
+import threading
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import *  # noqa: E402
+from sqfs_writer import File, build  # noqa: E402
+
+SLOW = os.environ.get("STAGE_TEST_SLOW", "")
+OLD = 1e9
+
+
+def write(path, data=b"x", mtime=OLD):
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "wb") as f:
+        f.write(data)
+    if mtime:
+        os.utime(path, (mtime, mtime))
+
+
+def append(path, data):
+    with open(path, "ab") as f:
+        f.write(data)
+
+
+def in_memory():
+    """A scratch directory where making 10^5 files takes no time."""
+    return tempfile.mkdtemp(prefix="stage-src-", dir="/dev/shm" if os.path.isdir("/dev/shm") else os.environ.get("TMPDIR"))
+
+
+class Held(Worker):
+    """change() is called when the worker opens a file named *gate*, or is in the middle of one named *mid*."""
+
+    def __init__(self, item, change, early=False, **kw):
+        self.gate = os.path.join(scratch(), "g")
+        self.armed = False
+        env = {"LD_PRELOAD": SLOW, "SLOW_GATE": self.gate, "SLOW_MS": "0"}
+        super().__init__(item, env=env, start=False, **kw)
+        self.answers["reserve"] = lambda m: self.arm(change, m)
+        if early:  # while it is looked at already
+            self.arm(change, dict(tier="", bytes=0))
+        self.start()
+
+    def arm(self, change, m):
+        if not self.armed:
+            self.armed = True
+            open(self.gate + ".armed", "w").close()
+            threading.Thread(target=self.change_there, args=(change,), daemon=True).start()
+        return self.grant(m)
+
+    def change_there(self, change):
+        end = time.monotonic() + 30
+        while not os.path.exists(self.gate + ".reached") and time.monotonic() < end:
+            time.sleep(0.001)
+        try:
+            change()
+        finally:
+            open(self.gate + ".go", "w").close()
+
+    def close(self):
+        super().close()
+        remove(os.path.dirname(self.gate))
+
+
+BIG = 24 << 20
+
+
+def files():
+    """What happens to a file of a directory while it is copied, and what is said. Each is ready when the second look
+    at a file (copy_file_finish()) or the look after opening it (copy_carefully()) is taken out."""
+    yield "grows", "d/midfile", lambda p: append(p, b"more"), "d/midfile: changed while it was copied"
+    yield "shrinks", "d/midfile", lambda p: os.truncate(p, 5000), "d/midfile: (became shorter|changed)"
+    yield "is written to", "d/midfile", overwrite, "d/midfile: changed while it was copied"
+    yield "vanishes", "d/gate", os.unlink, "d/gate vanished while the directory was copied"
+    yield "is renamed", "d/gate", lambda p: os.rename(p, p[:-4] + "other"), "d/gate vanished"
+    yield "becomes a link", "d/gate", lambda p: (os.unlink(p), os.symlink("/etc/passwd", p)), "d/gate vanished"
+    yield "becomes a FIFO", "d/gate", lambda p: (os.unlink(p), os.mkfifo(p)), "d/gate is no file any more"
+    yield "becomes a directory", "d/gate", lambda p: (os.unlink(p), os.mkdir(p)), "d/gate is no file any more"
+
+
+def overwrite(path):
+    with open(path, "r+b") as f:
+        f.seek(BIG - 10)
+        f.write(b"other")
+
+
+def names():
+    """What happens to a directory's names. Ready without copy_recheck()."""
+    yield "comes from elsewhere", lambda s: os.rename(f"{s}/../old", f"{s}/d/came"), "d/came came while the directory"
+    yield "comes as a directory", lambda s: os.rename(f"{s}/../olddir", f"{s}/d/came"), "d/came came while the directory"
+    yield "is copied and gone", lambda s: os.unlink(f"{s}/d/a0"), "d/a0 (went away|vanished) while the directory"
+    yield "has another name", lambda s: os.rename(f"{s}/d/a0", f"{s}/d/zz"), "d/(a0|zz) (went away|vanished|came) while"
+    yield "is new", lambda s: write(f"{s}/d/slurm-1.out", b"new", None), None
+    yield "is a new FIFO", lambda s: os.mkfifo(f"{s}/d/fifo"), None
+
+
+def says(w, path, text):
+    m = w.error()
+    assert re.search(text, m["text"]) and path in m["text"], m
+    assert "stage it when nobody writes to it" in m["text"], m
+    return m
+
+
+def test_files_that_change_while_they_are_copied():
+    for word, name, change, text in files():
+        src = scratch()
+        for i in range(20):
+            write(f"{src}/d/a{i}")
+        write(f"{src}/{name}", os.urandom(BIG if "mid" in name else 100))
+        with Held(f"x={src}", lambda: change(f"{src}/{name}")) as w:
+            try:
+                says(w, src, text)
+            except AssertionError as e:
+                raise AssertionError(f"{word}: {e}")
+        remove(src)
+
+
+def test_names_that_come_and_go_while_a_directory_is_copied():
+    for word, change, text in names():
+        top = scratch()
+        src = f"{top}/src"
+        for i in range(20):
+            write(f"{src}/d/a{i}")
+        write(f"{src}/d/gate")
+        write(f"{top}/old")
+        write(f"{top}/olddir/f")
+        os.utime(f"{top}/olddir", (OLD, OLD))
+        with Held(f"x={src}", lambda: change(src)) as w:
+            try:
+                if text:
+                    says(w, src, text)
+                else:
+                    w.ready()
+                    assert len(os.listdir(f"{w.path}/d")) == 21, os.listdir(f"{w.path}/d")
+            except AssertionError as e:
+                raise AssertionError(f"{word}: {e}")
+        remove(top)
+
+
+def test_one_file_that_changes_while_it_is_read():
+    """Ready without source_check_unchanged()."""
+    changes = (("grows", lambda p: append(p, b"more")), ("shrinks", lambda p: os.truncate(p, 5 << 20)),
+               ("is replaced", lambda p: (write(p + ".new", os.urandom(BIG)), os.rename(p + ".new", p))),
+               ("is removed", os.unlink))
+    for word, change in changes:
+        src = scratch()
+        write(f"{src}/mid.bin", os.urandom(BIG))
+        with tarfile.open(f"{src}/mid.tar", "w") as t:
+            for i in range(12):
+                write(f"{src}/part", os.urandom(2 << 20))
+                t.add(f"{src}/part", f"part{i}")
+        for name in ("mid.bin", "mid.tar"):
+            with Held(f"x={src}/{name}", lambda: change(f"{src}/{name}")) as w:
+                try:
+                    says(w, f"{src}/{name}", "changed while it was|became shorter")
+                except AssertionError as e:
+                    raise AssertionError(f"{name} {word}: {e}")
+        remove(src)
+
+
+def test_an_image_that_changes_while_it_is_checked():
+    src = scratch()
+    for method in ("extract", "mount"):
+        if method == "mount" and not os.path.exists("/dev/fuse"):
+            continue
+        write(f"{src}/mid.sqsh", build({"d": {"f": File(b"1" * 9000, tail=True)}}))
+        with Held(f"x={src}/mid.sqsh::method={method}", lambda: append(f"{src}/mid.sqsh", b"1"), early=True, fuse=1) as w:
+            says(w, f"{src}/mid.sqsh", "changed while it was read")
+    remove(src)
+
+
+def test_a_file_system_that_fails_is_named():
+    for number in (errno.ESTALE, errno.EIO, errno.ETIMEDOUT):
+        src = scratch()
+        write(f"{src}/small/d/failed")
+        write(f"{src}/big/d/failed", os.urandom(3 << 20))
+        write(f"{src}/list/d/faildir/f")
+        write(f"{src}/one/fail.bin", os.urandom(3 << 20))
+        write(f"{src}/part", os.urandom(3 << 20))
+        with tarfile.open(f"{src}/one/fail.tar", "w") as t:
+            t.add(f"{src}/part", "part")
+        env = {"LD_PRELOAD": SLOW, "SLOW_ERROR": str(number)}
+        for item, name in (("small", "d/failed"), ("big", "d/failed"), ("list", "d/faildir"), ("one/fail.bin", ""),
+                           ("one/fail.tar", "")):
+            with Worker(f"x={src}/{item}", env=env) as w:
+                m = w.error()
+                assert os.strerror(number) in m["text"] and f"{src}/{item}" in m["text"] and name in m["text"], (item, m)
+                assert m["code"] == ("124" if number == errno.ETIMEDOUT else "1"), m
+        remove(src)
+
+
+def test_many_closed_files_are_named_up_to_ten():
+    if os.geteuid() == 0:
+        return as_nobody("test_many_closed_files_are_named_up_to_ten")
+    src = scratch()
+    for i in range(30):
+        write(f"{src}/closed{i:02d}")
+        os.chmod(f"{src}/closed{i:02d}", 0)
+    with Worker(f"x={src}") as w:
+        text = w.error()["text"]
+        named = re.findall(r"closed\d\d", text)
+        assert len(named) == len(set(named)) == 10 and "and more" in text and src in text, text
+    remove(src)
+
+
+def as_nobody(name):
+    base = tempfile.mkdtemp(prefix="stage-nobody-", dir=os.environ.get("TMPDIR"))
+    os.chown(base, 65534, 65534)
+    shutil.copy(WORKER, f"{base}/stage-worker")
+    os.chmod(f"{base}/stage-worker", 0o755)
+    shutil.copytree(os.path.dirname(os.path.abspath(__file__)), f"{base}/t")
+
+    def drop():
+        os.setgroups([])
+        os.setresgid(65534, 65534, 65534)
+        os.setresuid(65534, 65534, 65534)
+
+    r = subprocess.run(["/usr/bin/python3", f"{base}/t/{os.path.basename(__file__)}", name], preexec_fn=drop, cwd="/",
+                       env=dict(os.environ, TMPDIR=base, STAGE_WORKER=f"{base}/stage-worker"), capture_output=True, text=True)
+    remove(base)
+    assert r.returncode == 0, r.stdout + r.stderr
+
+
+def test_a_million_names_in_one_directory():
+    """A hundred thousand, or STAGE_TEST_NAMES. The worker holds no more than 64 MiB of them."""
+    n = int(os.environ.get("STAGE_TEST_NAMES", "100000"))
+    src, base = in_memory(), in_memory()
+    os.mkdir(f"{src}/d")
+    fd = os.open(f"{src}/d", os.O_RDONLY)
+    for i in range(n):
+        os.close(os.open(f"entry-of-a-long-name-{i:08d}", os.O_CREAT | os.O_WRONLY, 0o644, dir_fd=fd))
+    os.close(fd)
+    with Worker(f"x={src}", base=base) as w:
+        m = w.run_until("ready", "error", timeout=300)
+        assert m and m["op"] == "ready" and m["files"] == str(n), m
+        _, status, usage = os.wait4(w.proc.pid, 0)
+        w.proc.returncode = status
+        assert status == 0
+        print(f"# {n} names, {usage.ru_maxrss >> 10} MiB")
+        assert usage.ru_maxrss < 64 << 10, f"{usage.ru_maxrss >> 10} MiB"
+        assert len(os.listdir(f"{w.path}/d")) == n
+    subprocess.check_call(["rm", "-rf", src, base])
+
+
+def test_a_farm_of_hard_links_takes_the_room_of_its_files():
+    src = in_memory()
+    for i in range(3):
+        write(f"{src}/file{i}", os.urandom(200 << 10))
+        for j in range(400):
+            os.makedirs(f"{src}/farm{j % 20}", exist_ok=True)
+            os.link(f"{src}/file{i}", f"{src}/farm{j % 20}/l{i}-{j}")
+    with Worker(f"x={src}") as w:
+        m = w.ready()
+        same_trees(src, w.path)
+        inodes = {os.lstat(os.path.join(r, f)).st_ino for r, _, names in os.walk(w.path) for f in names}
+        assert len(inodes) == 3 and m["files"] == "1203", (len(inodes), m)
+        asked = sum(int(r["bytes"]) for r in w.get("reserve"))
+        assert asked < 900 << 10, f"{asked >> 10} KiB for 600"
+    remove(src)
+
+
+def test_holes_are_copied_as_holes_whatever_their_size():
+    src = scratch()
+    for name, size in (("mib", 1 << 20), ("tib", 1 << 40)):
+        with open(f"{src}/{name}", "wb") as f:
+            f.truncate(size)
+            f.seek(size // 2)
+            f.write(b"island")
+    with Worker(f"x={src}", maxbytes=1 << 20) as w:
+        w.ready()
+        for name in ("mib", "tib"):
+            a, b = os.stat(f"{src}/{name}"), os.stat(f"{w.path}/{name}")
+            assert a.st_size == b.st_size and b.st_blocks <= a.st_blocks + 16, (name, b.st_blocks)
+            with open(f"{w.path}/{name}", "rb") as f:
+                f.seek(a.st_size // 2)
+                assert f.read(6) == b"island"
+    remove(src)
+
+
+def test_a_bind_mount_inside_is_not_crossed():
+    """Its device is the directory's own: without the look at the mount itself it would be copied."""
+    if os.geteuid() != 0:
+        return "needs root to mount"
+    src, other = scratch(), scratch()
+    write(f"{src}/d/f")
+    os.mkdir(f"{src}/d/m")
+    write(f"{other}/inside")
+    subprocess.check_call(["mount", "--bind", other, f"{src}/d/m"])
+    try:
+        with Worker(f"x={src}") as w:
+            w.ready()
+            assert sorted(os.listdir(f"{w.path}/d")) == ["f", "m"] and os.listdir(f"{w.path}/d/m") == []
+            assert any("mounted" in t and "d/m" in t for t in w.warnings()), w.warnings()
+    finally:
+        subprocess.check_call(["umount", f"{src}/d/m"])
+    remove(src)
+    remove(other)
+
+
+def test_links_devices_and_sockets_are_never_opened():
+    src = scratch()
+    os.symlink("loop", f"{src}/loop")
+    os.symlink("gone", f"{src}/dangling")
+    os.symlink("/etc/passwd", f"{src}/absolute")
+    os.symlink("../" * 40 + "etc", f"{src}/out")
+    os.mkfifo(f"{src}/fifo")
+    expected = ["absolute", "dangling", "loop", "out"]
+    n = 1
+    if os.geteuid() == 0:
+        os.mknod(f"{src}/zero", 0o666 | stat.S_IFCHR, os.makedev(1, 5))
+        n = 2
+    with Worker(f"x={src}") as w:
+        w.ready()
+        assert sorted(os.listdir(w.path)) == expected
+        assert all(os.readlink(f"{w.path}/{n}") == os.readlink(f"{src}/{n}") for n in expected)
+        assert any(t.startswith(f"{n} sockets, FIFOs or devices were left out") for t in w.warnings()), w.warnings()
+    remove(src)
+
+
+def test_what_is_no_file_is_not_even_read():
+    src = scratch()
+    os.mkfifo(f"{src}/fifo.tar")
+    os.symlink("loop.tar", f"{src}/loop.tar")
+    os.mkdir(f"{src}/dir.tar")
+    for path, options, text in ((f"{src}/fifo.tar", "", "is a FIFO"), ("/dev/zero", "", "is a character device"),
+                                (f"{src}/loop.tar", "", "symbolic links"), (f"{src}/dir.tar", "::method=extract", "it is a directory"),
+                                ("/dev/stdin", "", "is a character device|is a FIFO"), ("/proc/self/mem", "", "is a file of the kernel's"),
+                                ("/proc/version", "", "is a file of the kernel's"), ("/proc/self/mem", "::method=extract", ".")):
+        with Worker(f"x={path}{options}") as w:
+            m = w.error()
+            assert re.search(text, m["text"]) and path in m["text"], m
+    remove(src)
+
+
+def test_a_rule_is_about_whole_components():
+    base = scratch()
+    for n in ("data/f", "data2/f", "secret/f"):
+        write(f"{base}/{n}")
+    os.symlink("../secret", f"{base}/data/way")
+    for path, ok in (("data/f", 1), ("data//f", 1), ("data/./f", 1), ("data2/f", 0), ("data/../secret/f", 0),
+                     ("data/way/f", 0), ("data/way", 0), ("data/../data/f", 1), ("data/..", 0)):
+        with Worker(f"x={base}/{path}", rulematch=f"{base}/data/**") as w:
+            if ok:
+                w.ready()
+            else:
+                m = w.error()
+                assert m["code"] == "6" and "outside of what the site's rule allows" in m["text"], (path, m)
+    remove(base)
+
+
+if __name__ == "__main__":
+    if not os.path.exists(SLOW):
+        print("1..0 # SKIP STAGE_TEST_SLOW does not name the library")
+        sys.exit(1 if os.environ.get("STAGE_TEST_MUST", "0") not in ("", "0") else 77)
+    main(globals())
