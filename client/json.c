@@ -32,6 +32,19 @@ static size_t utf8_length(const unsigned char *s)
 	return n;
 }
 
+/* Marks that reorder what a terminal shows: U+200E, U+200F, U+202A..U+202E, U+2066..U+2069. */
+static bool is_reordering(unsigned code)
+{
+	return code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
+	       (code >= 0x2066 && code <= 0x2069);
+}
+
+/* Of a sequence of three bytes. */
+static unsigned get_code(const unsigned char *s)
+{
+	return (s[0] & 0xfu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
+}
+
 static void put_quoted(FILE *f, const char *text)
 {
 	const unsigned char *s = (const unsigned char *)text;
@@ -53,6 +66,8 @@ static void put_quoted(FILE *f, const char *text)
 			fprintf(f, "\\u%04x", s[0]);
 		} else if (n == 2 && s[0] == 0xc2 && s[1] < 0xa0) {
 			fprintf(f, "\\u%04x", s[1]); /* C1: a terminal would act on it */
+		} else if (n == 3 && is_reordering(get_code(s))) {
+			fprintf(f, "\\u%04x", get_code(s));
 		} else {
 			fwrite(s, 1, n, f);
 		}

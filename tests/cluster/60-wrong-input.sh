@@ -154,3 +154,108 @@ test_a_timeout_ends_a_slow_source() {
 	gate_close n1
 	fails "t=/srv/pfs/gate/many.tar::timeout=2s" 't:' -w n1
 }
+
+# --- names that want to do something to a terminal ------------------------------------------------
+#
+# Red when text_escape() or the escapes of client/json.c let one of these through.
+
+# An escape that sets the title, one that clears, a new line that looks like ours, C1, right-to-left, no UTF-8
+readonly evil=$'\e]0;owned\a\e[2J\nstage-data: t: ready\t\xc2\x9b2J\xe2\x80\xaegnp\xff'
+
+# assert_no_control TEXT: nothing that a terminal would act on, and UTF-8
+assert_no_control() {
+	local found
+
+	found=$(LC_ALL=C grep -aP '[\x00-\x08\x0b-\x1f\x7f]|\xc2[\x80-\x9f]|\xe2\x80[\x8e\x8f\xaa-\xae]|\xe2\x81[\xa6-\xa9]' \
+		<<<"$1" | LC_ALL=C cat -v) || true
+	assert_eq "" "$found" "control bytes"
+	iconv -f UTF-8 -t UTF-8 <<<"$1" >/dev/null || fail "no UTF-8: $(LC_ALL=C cat -v <<<"$1")"
+}
+
+evil_data() {
+	[[ -e $pfs/data/evil ]] || python3 - "$pfs/data" "$evil" <<-'EOS'
+	import io, os, sys, tarfile
+	top, name = sys.argv[1], os.fsencode(sys.argv[2]).decode("utf-8", "surrogateescape")
+	def tar(path, names, data=b"1"):
+	    with tarfile.open(path, "w", format=tarfile.GNU_FORMAT, errors="surrogateescape") as t:
+	        for n in names:
+	            info = tarfile.TarInfo(n)
+	            info.size = len(data)
+	            t.addfile(info, io.BytesIO(data))
+	tar(f"{top}/evil-out.tar", ["../" + name])
+	tar(f"{top}/evil-twice.tar", [name + "/a", name])
+	tar(f"{top}/evil-good.tar", [name + ".tar"], open(f"{top}/evil-out.tar", "rb").read())
+	os.mkdir(f"{top}/evil")
+	os.mkdir(f"{top}/evil/{name}")
+	open(f"{top}/evil/{name}/closed{name}", "w").close()
+	os.chmod(f"{top}/evil/{name}/closed{name}", 0)
+	EOS
+}
+
+test_names_in_archives_do_nothing_to_a_terminal() {
+	local item id
+
+	evil_data
+	for item in evil-out.tar evil-twice.tar; do
+		id=$(job_submit alice --stage-data="t=$data/$item" <<<'echo begun')
+		job_failed "$id" 40
+		assert_no_control "$(job_output "$id")"
+		assert_match "$(job_output "$id")" "$item.*(leads out|in another place)"
+		assert_contains "$(job_output "$id")" '\x1b]0;owned\x07'
+		assert_eq 1 "$(job_output "$id" | grep -c 'stage-data: ')" "lines of ours"
+	done
+	assert_nodes_fine
+}
+
+test_names_of_files_do_nothing_to_a_terminal() {
+	local id
+
+	evil_data
+	id=$(job_submit alice --stage-data="t=$data/evil" <<<'echo begun')
+	job_failed "$id" 40
+	assert_no_control "$(job_output "$id")"
+	assert_match "$(job_output "$id")" 'may not be read: .*x1b.*closed'
+}
+
+test_stagectl_shows_no_control_bytes_and_sound_json() {
+	local id out
+
+	evil_data
+	id=$(job_submit alice --stage-wait=no --stage-data="t=$data/evil-out.tar,g=$data/evil-good.tar" <<-'EOS'
+	stagectl wait t; echo "wait $?"
+	stagectl wait g; echo "wait $?"
+	stagectl status
+	stagectl log
+	stagectl explain t
+	stagectl explain g
+	echo "json $(stagectl status --json | tr -d '\n')"
+	EOS
+	)
+	job_done "$id"
+	out=$(job_output "$id")
+	assert_no_control "$out"
+	assert_contains "$out" 'leads out'
+	assert_match "$out" 'members are archives themselves .*x1b.*owned'
+	sed -n 's/^json //p' <<<"$out" | python3 -c '
+import json, sys
+found = json.load(sys.stdin)
+assert [d["state"] for d in found["datasets"]] == ["failed", "ready"], found
+assert "owned" in found["datasets"][0]["reason"], found' || fail "json: $out"
+}
+
+test_values_with_control_bytes_are_refused_and_shown_escaped() {
+	local bytes out
+
+	for bytes in $'\e[31m' $'\n' $'\t' $'\r' $'\x7f' $'\xc2\x9b' $'\xe2\x80\xae' $'\xff' $'\xc0\xaf'; do
+		out=$(job_refused alice "--stage-data=t=$data/no$bytes.tar" <<<true)
+		assert_no_control "$out"
+		assert_match "$out" 'no\\x'
+		out=$(job_refused alice "--stage-data=t=$data/tree.tar::met${bytes}od=copy" <<<true)
+		assert_no_control "$out"
+		[[ $bytes == $'\n' || $bytes == $'\r' ]] ||
+			assert_no_control "$(job_refused alice <<<$'#!/bin/bash\n#SBATCH --stage-data=t=/p/no'"$bytes"$'.tar\ntrue')"
+		assert_no_control "$(as alice env STAGE_DATA="t=/p/no$bytes.tar" sbatch --parsable --wrap true 2>&1)"
+		assert_no_control "$(as alice stagectl explain "t=/p/no$bytes.tar" 2>&1)"
+		assert_no_control "$(as alice stagectl "no$bytes" 2>&1)"
+	done
+}

@@ -33,6 +33,8 @@ static void test_texts_are_valid_json_whatever_bytes_they_have(void **state)
 		{ "tab\tline\n", "\"tab\\tline\\n\"" },
 		{ "\x1b[2J", "\"\\u001b[2J\"" },
 		{ "\x7f", "\"\\u007f\"" },
+		{ "\xe2\x80\xaegnp", "\"\\u202egnp\"" }, /* right-to-left override */
+		{ "\xe2\x80\xa6", "\"\xe2\x80\xa6\"" },   /* an ellipsis stays */
 		{ "\xc2\x9b", "\"\\u009b\"" },          /* C1: CSI */
 		{ "gr\xc3\xbc\xc3\x9f", "\"gr\xc3\xbc\xc3\x9f\"" },
 		{ "\xff", "\"\\udcff\"" },              /* no UTF-8 at all */
