@@ -51,11 +51,19 @@ static struct piece piece_at(const char *text)
 	return (struct piece){ text, n };
 }
 
+/* What stands before the @ and behind the ? of an address may be a secret. */
 static void show_piece(struct piece p, char buf[static DATASET_SHOW_SIZE])
 {
+	const char *end = p.text + p.n, *host = memmem(p.text, p.n, "://", 3), *path, *at, *query;
 	char copy[DATASET_SHOW_SIZE * 2];
 
-	snprintf(copy, sizeof(copy), "%.*s", (int)p.n, p.text);
+	host = host ? host + 3 : end;
+	path = memchr(host, '/', (size_t)(end - host)) ?: end;
+	at = memrchr(host, '@', (size_t)(path - host));
+	query = memchr(host, '?', (size_t)(end - host)) ?: end;
+	path = at ? at : host;
+	snprintf(copy, sizeof(copy), "%.*s%s%.*s%s", (int)(host - p.text), p.text, at ? "..." : "",
+		 query > path ? (int)(query - path) : 0, path, query < end ? "?..." : "");
 	dataset_show(copy, buf, DATASET_SHOW_SIZE);
 }
 

@@ -199,8 +199,8 @@ static const struct {
 	{ "a23456789012345678901234567890123=/p/x", "32 at most", "a2345678901234567890123456789012=" },
 
 	/* addresses */
-	{ "https://u:p@h/x", "u:p@h", "leave out what stands before the @" },
-	{ "https://u@h:80/x", "u@h", "before the @" },
+	{ "https://u:p@h/x", "...@h", "leave out what stands before the @" },
+	{ "https://u@h:80/x", "...@h", "before the @" },
 	{ "https:///x", "host is missing", "https://HOST/PATH" },
 	{ "https://h:0/x", "port", "leave it out" },
 	{ "https://h:99999/x", "port", "leave it out" },
@@ -630,6 +630,28 @@ static void test_shown_source_keeps_secrets(void **state)
 	assert_string_equal(dataset_show_source(&d, small, 2), "");
 }
 
+static void test_refusals_keep_secrets(void **state)
+{
+	static const char *const values[] = {
+		"t=https://user:CANARY@h/x.tar",
+		"https://CANARY@h/x.tar",
+		"t=https://h/x.tar?sig=CANARY::metod=copy",
+		"t=https://h?sig=CANARY",
+		"t=s3://b/k?X-Amz-Signature=CANARY::method=magic",
+		"/p/x::metod=copy,t=https://user:CANARY@h/x.tar",
+		"t=https://user:CANARY@h/x?CANARY\x01",
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(values); i++) {
+		_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };
+		struct error err = ERROR_INIT;
+
+		assert_true(dataset_list_from_string(&list, values[i], &err) < 0);
+		if (strstr(err.text, "CANARY"))
+			fail_msg("%s: %s", values[i], err.text);
+	}
+}
+
 /* Properties, over lists made of pieces that mean something to the reader. */
 static uint32_t random_state = 1;
 
@@ -817,6 +839,7 @@ int main(void)
 		cmocka_unit_test(test_merge_is_bounded),
 		cmocka_unit_test(test_environment_name),
 		cmocka_unit_test(test_shown_source_keeps_secrets),
+		cmocka_unit_test(test_refusals_keep_secrets),
 		cmocka_unit_test(test_printed_values_read_back_the_same),
 		cmocka_unit_test(test_any_bytes_are_answered),
 	};
