@@ -45,7 +45,7 @@ static void set_joined(spank_t sp, const char *name, const char *value)
 
 	if (!old || !*old)
 		(void)spank_setenv(sp, name, value, 1);
-	else if (!has_word(old, value) && asprintf(&both, "%s,%s", old, value) >= 0)
+	else if (*value && !has_word(old, value) && asprintf(&both, "%s,%s", old, value) >= 0)
 		(void)spank_setenv(sp, name, both, 1);
 }
 

@@ -289,6 +289,19 @@ static void test_the_daemons_variables_are_copied(void **state)
 	assert_string_equal(fake_getenv("APPTAINER_BIND"), "/mine,/d");
 }
 
+/* It was looked for in the job's own value, for ever. */
+static void test_an_empty_list_of_mounts_adds_nothing(void **state)
+{
+	NEED_NODE();
+	node_setup(SPEC_SCRIPT, BATCH);
+	make_dir("t");
+	make_dir("t/.stage");
+	write_text(RUNDIR_ENV, "APPTAINER_BIND=\n");
+	fake_setenv("APPTAINER_BIND", "/mine");
+	node_step_env(NULL);
+	assert_string_equal(fake_getenv("APPTAINER_BIND"), "/mine");
+}
+
 static void test_only_a_held_script_is_marked(void **state)
 {
 	static const struct {
@@ -374,6 +387,7 @@ int main(void)
 		cmocka_unit_test(test_jobs_without_the_option_pass),
 		cmocka_unit_test(test_signals_end_the_wait_at_once),
 		cmocka_unit_test(test_the_daemons_variables_are_copied),
+		cmocka_unit_test(test_an_empty_list_of_mounts_adds_nothing),
 		cmocka_unit_test(test_only_a_held_script_is_marked),
 		cmocka_unit_test(test_a_slow_daemon_is_not_waited_for_long),
 		cmocka_unit_test(test_traps_in_place_of_the_file_are_left_alone),
