@@ -4,12 +4,15 @@
  */
 #pragma once
 
+#include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/socket.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -47,6 +50,47 @@ static inline int fuzz_file(const uint8_t *data, size_t size)
 	FUZZ_CHECK(fd >= 0 && ftruncate(fd, 0) == 0);
 	FUZZ_CHECK(size == 0 || pwrite(fd, data, size, 0) == (ssize_t)size);
 	return fd;
+}
+
+/* The input as a file with a name. */
+static inline void fuzz_write_file(const char *path, const void *data, size_t size)
+{
+	int fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	FUZZ_CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
+	close(fd);
+}
+
+/* The descriptor that the next open() gives: the same before and after, or one was lost. */
+static inline int fuzz_next_fd(void)
+{
+	int fd = open("/", O_PATH | O_CLOEXEC);
+
+	FUZZ_CHECK(fd >= 0);
+	close(fd);
+	return fd;
+}
+
+/* One packet with n_fds descriptors beside it. 0, or -1: the other end is gone or full. */
+static inline int fuzz_send(int sock, const void *data, size_t size, size_t n_fds)
+{
+	union {
+		struct cmsghdr align;
+		char buf[CMSG_SPACE(sizeof(int) * 64)];
+	} control = { 0 };
+	struct iovec iov = { .iov_base = (void *)data, .iov_len = size };
+	struct msghdr msg = { .msg_iov = &iov, .msg_iovlen = 1 };
+
+	for (size_t i = 0; i < n_fds; i++)
+		memcpy(CMSG_DATA(&control.align) + i * sizeof(int), &sock, sizeof(int));
+	if (n_fds > 0) {
+		msg.msg_control = control.buf;
+		msg.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);
+		control.align.cmsg_level = SOL_SOCKET;
+		control.align.cmsg_type = SCM_RIGHTS;
+		control.align.cmsg_len = CMSG_LEN(sizeof(int) * n_fds);
+	}
+	return sendmsg(sock, &msg, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -1 : 0;
 }
 
 /* A refusal says something, in one line. */

@@ -1,0 +1,403 @@
+/*
+ * A job's daemon between its keeper, its workers and two clients, each of which says what it likes:
+ * packets of a byte that says who speaks, two bytes of size, and what is said. The keeper keeps to
+ * its rules, clients and workers need not. Whatever comes, no state is left but by the table, each
+ * answer is a message, and nothing is lost at the end.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+
+#include "common/conf-internal.h"
+#include "common/conn.h"
+#include "common/fd.h"
+#include "common/keeper-verbs.h"
+#include "common/log.h"
+#include "common/proto.h"
+#include "common/spec.h"
+#include "daemon/chore.h"
+#include "daemon/job-load.h"
+#include "daemon/job.h"
+#include "daemon/log-ring.h"
+#include "daemon/loop.h"
+#include "daemon/peer.h"
+#include "daemon/takedown.h"
+
+#define MAX_PACKETS 40
+#define MAX_WORKERS 16
+#define MAX_CHORES 16
+#define N_CLIENTS 2
+
+enum speaker { CLIENT, CLIENT2, WORKER, WORKER2, KEEPER, EXIT, CHORE, TIME, N_SPEAKERS };
+
+struct chore {
+	void (*done)(void *arg, int r, const struct error *err);
+	void *arg;
+};
+
+static struct play {
+	const uint8_t *data, *end;
+	int n_packets;
+	struct loop *loop;
+	struct loop_timer timer;
+	struct job *job;
+	struct log_ring *log;
+	struct peer_owner owner;
+	struct peer *peers[N_CLIENTS];
+	int clients[N_CLIENTS];
+	bool changed;
+	int keeper;
+	struct { uint32_t id; int fd; } workers[MAX_WORKERS];
+	size_t n_workers;
+	struct keeper_msg asked[16]; /* of the keeper, not answered yet */
+	size_t n_asked;
+	struct chore chores[MAX_CHORES];
+	uint64_t now_ms;
+} play;
+
+uint64_t __wrap_clock_ms(void);
+int __wrap_env_file_write(const struct job *job, struct error *err);
+int __wrap_takedown_start(struct chore **cp, struct loop *loop, const char *path,
+			  uint64_t timeout_ms,
+			  void (*done)(void *arg, int r, const struct error *err), void *arg);
+int __wrap_chore_start(struct chore **cp, struct loop *l,
+		       int (*fn)(void *fn_arg, struct error *err), void *fn_arg,
+		       uint64_t timeout_ms,
+		       void (*done)(void *arg, int r, const struct error *err), void *arg);
+void __wrap_chore_abandon(struct chore *c);
+
+uint64_t __wrap_clock_ms(void)
+{
+	return play.now_ms;
+}
+
+int __wrap_env_file_write(const struct job *job, struct error *err)
+{
+	return 0;
+}
+
+/* Chores are done when the input says so. */
+int __wrap_takedown_start(struct chore **cp, struct loop *loop, const char *path,
+			  uint64_t timeout_ms,
+			  void (*done)(void *arg, int r, const struct error *err), void *arg)
+{
+	for (size_t i = 0; i < MAX_CHORES; i++)
+		if (!play.chores[i].done) {
+			play.chores[i] = (struct chore){ done, arg };
+			*cp = &play.chores[i];
+			return 0;
+		}
+	return -EAGAIN;
+}
+
+int __wrap_chore_start(struct chore **cp, struct loop *l,
+		       int (*fn)(void *fn_arg, struct error *err), void *fn_arg,
+		       uint64_t timeout_ms,
+		       void (*done)(void *arg, int r, const struct error *err), void *arg)
+{
+	return __wrap_takedown_start(cp, l, NULL, timeout_ms, done, arg);
+}
+
+void __wrap_chore_abandon(struct chore *c)
+{
+	if (c)
+		c->done = NULL;
+}
+
+static void on_log(void *arg, const char *line)
+{
+	FUZZ_CHECK(!strstr(line, "bug:") && !strchr(line, '\n'));
+	log_ring_add(play.log, line);
+}
+
+static void on_change(void *arg, bool urgent)
+{
+	play.changed = true;
+}
+
+static void on_end(void *arg)
+{
+	loop_stop(play.loop);
+}
+
+static void on_close(void *arg, struct peer *peer)
+{
+	for (size_t i = 0; i < N_CLIENTS; i++)
+		if (play.peers[i] == peer)
+			play.peers[i] = NULL;
+}
+
+static void on_lease(void *arg, struct peer *peer)
+{
+}
+
+static void on_later(void *arg)
+{
+	play.changed = true;
+}
+
+/* ---- what the daemon says ---- */
+
+static void read_answers(void)
+{
+	for (size_t i = 0; i < N_CLIENTS; i++) {
+		struct kv *kv;
+
+		while (play.clients[i] >= 0 && conn_recv(play.clients[i], &kv) == 1) {
+			FUZZ_CHECK(proto_get_op(kv) && kv_get(kv, "id"));
+			kv_free(kv);
+		}
+	}
+	for (size_t i = 0; i < play.n_workers; i++) {
+		struct kv *kv;
+
+		while (conn_recv(play.workers[i].fd, &kv) == 1) {
+			FUZZ_CHECK(proto_get_op(kv));
+			kv_free(kv);
+		}
+	}
+}
+
+static void read_verbs(void)
+{
+	struct keeper_msg m;
+	char control[CMSG_SPACE(sizeof(int))];
+	struct iovec iov = { &m, sizeof(m) };
+	struct msghdr h = { .msg_iov = &iov, .msg_iovlen = 1 };
+	int fd;
+
+	for (;;) {
+		h.msg_control = control;
+		h.msg_controllen = sizeof(control);
+		if (recvmsg(play.keeper, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof(m))
+			return;
+		FUZZ_CHECK(m.verb >= KEEPER_SPAWN && m.verb <= KEEPER_END);
+		FUZZ_CHECK((m.verb == KEEPER_SPAWN) == (h.msg_controllen > 0));
+		FUZZ_CHECK(m.verb != KEEPER_MOUNT || (m.arg0 >= 0 && m.arg0 < RUNDIR_MAX_SLOTS &&
+						      m.arg1 >= 1 && m.arg1 <= 16));
+		if (play.n_asked < ARRAY_SIZE(play.asked))
+			play.asked[play.n_asked++] = m;
+		if (m.verb != KEEPER_SPAWN)
+			continue;
+		memcpy(&fd, CMSG_DATA(CMSG_FIRSTHDR(&h)), sizeof(fd));
+		if (play.n_workers < MAX_WORKERS) {
+			fd_set_nonblock(fd, true);
+			play.workers[play.n_workers].id = m.id;
+			play.workers[play.n_workers++].fd = fd;
+		} else {
+			close(fd);
+		}
+	}
+}
+
+/* ---- what it is told ---- */
+
+static void tell_keepers(uint32_t verb, uint32_t id, int64_t arg0, int64_t arg1, size_t n_fds)
+{
+	const struct keeper_msg m = { .verb = verb, .id = id, .arg0 = arg0, .arg1 = arg1 };
+
+	fuzz_send(play.keeper, &m, sizeof(m), n_fds);
+}
+
+/* The oldest request is answered: well, or with an error. */
+static void answer_verb(uint8_t how)
+{
+	struct keeper_msg m;
+
+	if (how == 0xff)
+		tell_keepers(KEEPER_CANCEL, 0, 0, 0, 0);
+	if (play.n_asked == 0)
+		return;
+	m = play.asked[0];
+	memmove(play.asked, play.asked + 1, --play.n_asked * sizeof(m));
+	if (m.verb == KEEPER_END)
+		return;
+	tell_keepers(KEEPER_REPLY, m.id, how & 1 ? -(how >> 1) : 0, 1000,
+		     m.verb == KEEPER_MOUNT && !(how & 1) ? (size_t)m.arg1 : 0);
+}
+
+static void end_worker(uint8_t which, int status)
+{
+	size_t i = play.n_workers ? which % play.n_workers : 0;
+
+	if (!play.n_workers)
+		return;
+	tell_keepers(KEEPER_EXITED, play.workers[i].id, status, 0, 0);
+	close(play.workers[i].fd);
+	play.workers[i] = play.workers[--play.n_workers];
+}
+
+static void end_chore(uint8_t how)
+{
+	struct error err = ERROR_INIT;
+
+	for (size_t i = 0; i < MAX_CHORES; i++) {
+		struct chore c = play.chores[i];
+
+		if (!c.done)
+			continue;
+		play.chores[i].done = NULL;
+		c.done(c.arg, how & 1 ? error_set(&err, EBUSY, "it is busy") : 0, &err);
+		return;
+	}
+}
+
+static void say(enum speaker who, const uint8_t *data, size_t size)
+{
+	uint8_t first = size ? data[0] : 0;
+
+	switch (who) {
+	case CLIENT:
+	case CLIENT2:
+		if (play.clients[who] >= 0)
+			fuzz_send(play.clients[who], data, size, 0);
+		break;
+	case WORKER:
+	case WORKER2:
+		if (play.n_workers)
+			fuzz_send(play.workers[(who == WORKER ? play.n_workers : 1) - 1].fd, data,
+				  size, 0);
+		break;
+	case KEEPER:
+		answer_verb(first);
+		break;
+	case EXIT:
+		end_worker(first, size > 1 ? data[1] << (first & 8) : 0);
+		break;
+	case CHORE:
+		end_chore(first);
+		break;
+	case TIME:
+		play.now_ms += (uint64_t)first * first;
+		break;
+	case N_SPEAKERS:
+		break;
+	}
+}
+
+static void next_packet(void *arg)
+{
+	size_t n;
+
+	read_verbs();
+	read_answers();
+	for (size_t i = 0; i < N_CLIENTS && play.changed; i++)
+		if (play.peers[i])
+			peer_pump(play.peers[i]);
+	play.changed = false;
+	if (play.end - play.data < 3 || play.n_packets++ == MAX_PACKETS) {
+		loop_stop(play.loop);
+		return;
+	}
+	n = (size_t)play.data[1] << 8 | play.data[2];
+	play.data += 3;
+	n = n < (size_t)(play.end - play.data) ? n : (size_t)(play.end - play.data);
+	say(play.data[-3] % N_SPEAKERS, play.data, n);
+	play.data += n;
+	loop_timer_set(play.loop, &play.timer, 0);
+}
+
+/* ---- the job ---- */
+
+static const char conf_text[] =
+	"[limits]\nMaxItems=5\n[source data]\nMatch=/data/**\n[tier ssd]\nKind=disk\nPath=/ssd/%u\n";
+
+static const char spec_text[] =
+	"spec=1:script:0000000000000000:/data/a.tar,m=/data/b.sqsh:source:method=mount,"
+	"l=/data/c::onfail=source,i=/data/d:ssd:onfail=ignore\0node=n1\0nodelist=n[1-2]\0";
+
+static void load_conf(struct conf **confp)
+{
+	struct conf_report report = { .file = "conf" };
+	struct conf_places places = { 0 };
+
+	FUZZ_CHECK(conf_load(confp, "/nowhere/stage-data.conf", NULL) == 0);
+	FUZZ_CHECK(conf_parse(*confp, conf_text, sizeof(conf_text) - 1, &places, &report) == 0 &&
+		   (*confp)->n_sources == 1 && (*confp)->n_tiers == 2);
+	conf_places_deinit(&places);
+}
+
+static void start_job(void)
+{
+	const struct job_options options = { .job_id = 7, .rundir = "/nowhere", .worker = "/none" };
+	struct error err = ERROR_INIT;
+	static int spec_fd = -1;
+	struct job *job;
+	int pair[2];
+
+	if (spec_fd < 0) {
+		spec_fd = memfd_create("spec", MFD_CLOEXEC);
+		FUZZ_CHECK(write(spec_fd, spec_text, sizeof(spec_text) - 1) > 0);
+	}
+	FUZZ_CHECK(conn_pair(pair) == 0);
+	play.keeper = pair[0];
+	FUZZ_CHECK(job_new(&job, play.loop, &options, pair[1], &err) == 0);
+	play.job = job;
+	job->on_change = on_change;
+	job->on_end = on_end;
+	load_conf(&job->conf);
+	job_load_spec(job, spec_fd);
+	FUZZ_CHECK(!job->failure.code && job->n_runs == 4);
+	job->identity.user = strdup("user");
+	job->identity.group = strdup("group");
+	for (size_t i = 0; i < job->n_runs; i++)
+		FUZZ_CHECK(job_load_admit(job, job->runs[i], &err) == 0);
+	job_changed(job, true);
+	job_schedule(job);
+	tell_keepers(KEEPER_MEMORY, 0, 1 << 30, 1 << 20, 0);
+}
+
+static void start_clients(void)
+{
+	play.owner = (struct peer_owner){ .loop = play.loop, .job = play.job, .log = play.log,
+					  .on_close = on_close, .on_lease = on_lease,
+					  .on_later = on_later };
+	for (size_t i = 0; i < N_CLIENTS; i++) {
+		int pair[2];
+
+		FUZZ_CHECK(conn_pair(pair) == 0);
+		fd_set_nonblock(pair[0], true);
+		fd_set_nonblock(pair[1], true);
+		play.clients[i] = pair[0];
+		FUZZ_CHECK(peer_new(&play.peers[i], &play.owner, pair[1]) == 0);
+	}
+}
+
+static void finish(void)
+{
+	for (size_t i = 0; i < N_CLIENTS; i++) {
+		if (play.peers[i])
+			peer_close(play.peers[i]);
+		fd_closep(&play.clients[i]);
+	}
+	loop_timer_cancel(&play.timer);
+	read_verbs();
+	job_free(play.job);
+	loop_free(play.loop);
+	log_ring_free(play.log);
+	for (size_t i = 0; i < play.n_workers; i++)
+		close(play.workers[i].fd);
+	close(play.keeper);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	int before;
+
+	if (size > 8192)
+		return -1;
+	play = (struct play){ .data = data, .end = data + size, .now_ms = 1000 };
+	FUZZ_CHECK(loop_new(&play.loop) == 0 && log_ring_new(&play.log) == 0);
+	log_set_hook(on_log, NULL);
+	start_job();
+	start_clients();
+	before = fuzz_next_fd();
+	loop_timer_init(&play.timer, next_packet, NULL);
+	loop_timer_set(play.loop, &play.timer, 0);
+	FUZZ_CHECK(loop_run(play.loop) == 0);
+	finish();
+	FUZZ_CHECK(fuzz_next_fd() <= before);
+	return 0;
+}

@@ -1,0 +1,102 @@
+/*
+ * Texts of the kernel's, with names in them that users choose: the first byte says which. What a
+ * name holds must not change what is read beside it.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include <errno.h>
+
+#include "daemon/keeper/abort.h"
+#include "daemon/keeper/jobmem.h"
+#include "daemon/keeper/mountinfo.h"
+#include "daemon/keeper/proc.h"
+#include "daemon/keeper/tier.h"
+
+#define MAX_NAME 900
+
+/* As seq_path() writes it. */
+static void escape(const char *path, char *out)
+{
+	for (; *path; path++) {
+		if (strchr(" \t\n\\", *path))
+			out += sprintf(out, "\\%03o", (unsigned char)*path);
+		else
+			*out++ = *path;
+	}
+	*out = '\0';
+}
+
+static void read_mount(const char *name)
+{
+	char escaped[4 * MAX_NAME + 8], line[4 * MAX_NAME + 128], path[MAX_NAME + 2];
+	struct mountinfo m;
+
+	snprintf(path, sizeof(path), "/%.*s", MAX_NAME - 1, name);
+	escape(path, escaped);
+	snprintf(line, sizeof(line), "36 35 0:52 / %s rw,nosuid shared:1 - fuse.x y rw,z", escaped);
+	FUZZ_CHECK(mountinfo_parse(&m, line) == 0 && m.minor == 52 && !strcmp(m.target, path));
+	FUZZ_CHECK(!strcmp(m.type, "fuse.x") && !strcmp(m.options, "rw,z"));
+}
+
+static void read_stat(const char *name)
+{
+	char line[MAX_NAME + 128], state = 0;
+	uint64_t start = 0;
+	pid_t parent = 0;
+
+	snprintf(line, sizeof(line), "5 (%.*s) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 19",
+		 MAX_NAME, name);
+	FUZZ_CHECK(proc_parse_stat(line, &start, &state, &parent) == 0);
+	FUZZ_CHECK(start == 777 && state == 'S' && parent == 1);
+}
+
+/* A newline in a name is escaped there. */
+static void read_status(char *name)
+{
+	char text[MAX_NAME + 256];
+
+	name[strcspn(name, "\n")] = '\0';
+	snprintf(text, sizeof(text), "Name:\t%.*s\nUmask:\t0022\nState:\tD (disk sleep)\n"
+		 "Uid:\t5\t5\t5\t5\nSigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n",
+		 MAX_NAME, name);
+	FUZZ_CHECK(abort_parse_stuck(text, 5) == 1 && abort_parse_stuck(text, 6) == -1);
+}
+
+static void read_any(char *text)
+{
+	struct mountinfo m = { 0 };
+	uint64_t start;
+	uint32_t job;
+	cpu_set_t cpus;
+	pid_t parent;
+	char state;
+	int r;
+
+	if (mountinfo_parse(&m, text) == 0)
+		FUZZ_CHECK(memchr(m.target, '\0', sizeof(m.target)) && m.type[0]);
+	proc_parse_stat(text, &start, &state, &parent);
+	r = abort_parse_stuck(text, 0);
+	FUZZ_CHECK(r >= -1 && r <= 1);
+	r = jobmem_parse_cpus(text, &cpus, sizeof(cpus));
+	FUZZ_CHECK(r == -EINVAL || (r == 0 && CPU_COUNT(&cpus) > 0));
+	if (tier_parse_name(text, &job) == 0)
+		FUZZ_CHECK(!strncmp(text, "stage-data-", 11));
+	if (jobmem_parse_above(text) == 0)
+		FUZZ_CHECK(!strstr(text, "/job_"));
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	_cleanup_(freep) char *text = NULL;
+
+	if (size == 0)
+		return 0;
+	text = fuzz_text(data + 1, size - 1);
+	switch (data[0] % 4) {
+	case 0: read_mount(text); break;
+	case 1: read_stat(text); break;
+	case 2: read_status(text); break;
+	case 3: read_any(text); break;
+	}
+	return 0;
+}

@@ -1,0 +1,150 @@
+/*
+ * What stagingd, a process of the user's, may say to the keeper, which is root: packets of any size
+ * and number, descriptors beside them. What the verbs do is held against what they may do.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include <fcntl.h>
+#include <signal.h>
+#include <sys/socket.h>
+
+#include "common/conf.h"
+#include "common/conn.h"
+#include "common/error.h"
+#include "daemon/keeper/keeper.h"
+#include "daemon/keeper/mounts.h"
+#include "daemon/keeper/serve.h"
+#include "daemon/keeper/tier.h"
+#include "daemon/keeper/verbs.h"
+
+#define WORKER 4711
+#define DAEMON 4712
+#define MAX_PACKETS 16
+
+static struct conf_tier tiers[] = {
+	{ .kind = CONF_TIER_MEMORY, .path = (char *)"" },
+	{ .kind = CONF_TIER_DISK, .path = (char *)"/ssd" },
+	{ .kind = CONF_TIER_SHARED, .path = (char *)"/scratch" },
+};
+static struct serve *current;
+static unsigned n_started, n_mounted;
+
+int __wrap_kill(pid_t pid, int sig);
+int __wrap_mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t n_fds,
+		       struct error *err);
+int __wrap_mounts_detach(int dirfd, const char *name, struct error *err);
+int __wrap_abort_slot(int dirfd, unsigned slot);
+int __wrap_tier_make(int dirfd, struct state *st, const char *path, bool by_site,
+		     struct error *err);
+int __wrap_keeper_expand(const struct keeper *k, const char *path, char *buf, struct error *err);
+pid_t __wrap_serve_start(struct serve *s, const struct launch *l, uint32_t id, int class);
+void __wrap_serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds);
+void __wrap_serve_lose_daemon(struct serve *s, const char *why);
+void __wrap_serve_look_for_cpus(struct serve *s);
+void __wrap_serve_repeat_in_job(struct keeper *k, const char *name);
+
+/* No signal but these, and none but to a worker that is on record. */
+int __wrap_kill(pid_t pid, int sig)
+{
+	FUZZ_CHECK(pid == WORKER && (sig == SIGTERM || sig == SIGKILL));
+	return 0;
+}
+
+int __wrap_mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t n_fds,
+		       struct error *err)
+{
+	FUZZ_CHECK(slot < RUNDIR_MAX_SLOTS && !current->slots[slot] && n_fds >= 1 &&
+		   n_fds <= VERBS_MAX_FDS && uid == 1000 && gid == 1001);
+	for (size_t i = 0; i < n_fds; i++)
+		FUZZ_CHECK((fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0);
+	n_mounted++;
+	return 0;
+}
+
+int __wrap_mounts_detach(int dirfd, const char *name, struct error *err)
+{
+	unsigned slot;
+
+	FUZZ_CHECK(sscanf(name, "m/%u", &slot) == 1 && slot < RUNDIR_MAX_SLOTS &&
+		   current->slots[slot]);
+	return 0;
+}
+
+int __wrap_abort_slot(int dirfd, unsigned slot)
+{
+	FUZZ_CHECK(slot < RUNDIR_MAX_SLOTS && current->slots[slot]);
+	return 0;
+}
+
+int __wrap_tier_make(int dirfd, struct state *st, const char *path, bool by_site,
+		     struct error *err)
+{
+	FUZZ_CHECK(!strcmp(path, "/ssd"));
+	return 0;
+}
+
+int __wrap_keeper_expand(const struct keeper *k, const char *path, char *buf, struct error *err)
+{
+	strcpy(buf, path);
+	return 0;
+}
+
+pid_t __wrap_serve_start(struct serve *s, const struct launch *l, uint32_t id, int class)
+{
+	FUZZ_CHECK(l->program == 9 && l->n_fds == 1 && l->fds[0] >= 0 && l->user == &s->k->user);
+	FUZZ_CHECK(!strcmp(l->argv[0], "stage-worker") && !l->argv[1]);
+	FUZZ_CHECK(class == KEEPER_CLASS_WRITER || class == KEEPER_CLASS_SERVER);
+	n_started++;
+	return 5000;
+}
+
+void __wrap_serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds)
+{
+	FUZZ_CHECK(msg->verb == KEEPER_REPLY && n_fds <= VERBS_MAX_FDS);
+}
+
+void __wrap_serve_lose_daemon(struct serve *s, const char *why)
+{
+	s->ended = true;
+}
+
+void __wrap_serve_look_for_cpus(struct serve *s)
+{
+}
+
+void __wrap_serve_repeat_in_job(struct keeper *k, const char *name)
+{
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct keeper k;
+	static struct serve s;
+	static struct conf conf = { .mount_fuse = true, .tiers = tiers, .n_tiers = ARRAY_SIZE(tiers) };
+	const uint8_t *end = data + size;
+	int pair[2], before = fuzz_next_fd();
+
+	FUZZ_CHECK(conn_pair(pair) == 0);
+	k = (struct keeper){ .uid = 1000, .gid = 1001, .conf = &conf, .worker_fd = 9 };
+	s = (struct serve){ .k = &k, .sock = pair[1] };
+	current = &s;
+	k.st.procs[0].pid = DAEMON;
+	s.children[0].class = SERVE_CLASS_DAEMON;
+	k.st.procs[1].pid = WORKER;
+	s.children[1].id = 7;
+	s.children[1].class = KEEPER_CLASS_WRITER;
+	for (int i = 0; i < MAX_PACKETS && end - data >= 2 && !s.ended; i++) {
+		size_t n = data[0], n_fds = data[1] % 20;
+
+		data += 2;
+		n = n < (size_t)(end - data) ? n : (size_t)(end - data);
+		if (fuzz_send(pair[0], data, n, n_fds) == 0)
+			serve_verb(&s);
+		FUZZ_CHECK(s.ended || (n == sizeof(struct keeper_msg) && n_fds <= 1));
+		data += n;
+	}
+	close(pair[0]);
+	close(pair[1]);
+	FUZZ_CHECK(fuzz_next_fd() == before);
+	return 0;
+}
