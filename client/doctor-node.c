@@ -68,7 +68,8 @@ static void check_fusermount(struct doctor *d)
 
 static void check_helpers(struct doctor *d)
 {
-	static const char *const names[] = { "stage-keeper", "stagingd", "stage-worker" };
+	static const char *const names[] = { "stage-keeper", "stage-hand", "stagingd",
+					     "stage-worker" };
 	char path[PATH_MAX];
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {

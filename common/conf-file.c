@@ -15,9 +15,16 @@
 
 #include "common/fd.h"
 
+static bool root_alone;
+
+void conf_trust_root_alone(void)
+{
+	root_alone = true;
+}
+
 static int check_owner(int fd, const char *path, struct conf_report *r)
 {
-	uid_t uid = geteuid();
+	uid_t uid = root_alone ? 0 : geteuid();
 	struct stat st;
 
 	if (fstat(fd, &st) < 0)

@@ -114,6 +114,9 @@ DEFINE_FREEP(struct conf, conf_free)
  */
 int conf_load(struct conf **confp, const char *path, struct error *err);
 
+/* For who reads it on root's behalf without being root: no owner but root is taken from now on. */
+void conf_trust_root_alone(void);
+
 /* As conf_load(), but goes on after an error and calls report for each (line 0: the file as a
  * whole); the number found. */
 int conf_check(const char *path, void (*report)(void *arg, const char *file, unsigned line,

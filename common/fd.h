@@ -8,6 +8,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/beneath.h"
+#include "common/clock.h"
+#include "common/pidfd.h"
+
 /* All of size, or -errno (-EPIPE at an early end for fd_read_all). */
 int fd_write_all(int fd, const void *data, size_t size);
 int fd_read_all(int fd, void *data, size_t size);
@@ -25,15 +29,3 @@ void fd_close_from(int from);
 /* The same file or directory once more, with an offset, a mode of access and a read-ahead of its own
  * (O_CLOEXEC is added). fd may be an O_PATH. -errno. */
 int fd_reopen(int fd, int flags);
-
-/* openat2() with RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS|RESOLVE_NO_MAGICLINKS where the kernel
- * has it (5.6), else component by component with O_NOFOLLOW ("..": -EXDEV).
- * Returns an fd (O_CLOEXEC is added) or -errno. */
-int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
-
-/* pidfd_open (5.3) / pidfd_send_signal (5.1) or -ENOSYS. */
-int fd_pidfd_open(pid_t pid);
-int fd_pidfd_kill(int pidfd, int sig);
-
-/* Milliseconds of CLOCK_BOOTTIME, the only clock used for waiting and ages. */
-uint64_t clock_ms(void);

@@ -9,7 +9,7 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/parse.h"
+#include "common/escape.h"
 
 #define LOG_LINE_SIZE 2048
 

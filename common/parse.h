@@ -7,9 +7,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-/* Decimal digits only, no sign, no rest. 0, -EINVAL or -ERANGE. */
-int parse_uint64(const char *s, uint64_t *valuep);
-int parse_uint32(const char *s, uint32_t *valuep);
+#include "common/escape.h"
+#include "common/number.h"
 
 /* Number with an optional K, M, G, T (powers of 1024; also KiB, KB, kb …). "1.5G" is fine. */
 int parse_size(const char *s, uint64_t *bytesp);
@@ -27,10 +26,3 @@ char *size_to_string(uint64_t bytes, char buf[static PARSE_SIZE_TEXT]);
 /* "1:10", "2:03:04", "0:07". Returns buf. */
 #define PARSE_DURATION_TEXT 32
 char *duration_to_string(uint64_t ms, char buf[static PARSE_DURATION_TEXT]);
-
-/* Copies src to dst so that a terminal can't be harmed: control bytes and invalid UTF-8
- * become \xNN. Always terminated; returns the length written (cut if need be). */
-size_t text_escape(char *dst, size_t dst_size, const void *src, size_t src_size);
-
-/* Would text_escape() leave it as it is? *badp: offset of the first byte that it would not. */
-bool text_is_clean(const void *src, size_t size, size_t *badp);

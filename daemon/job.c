@@ -97,7 +97,7 @@ static size_t count_writers(const struct job *job)
 	return n;
 }
 
-/* As many as we have CPUs: the keeper binds us to the job's as soon as it knows them. */
+/* As many as we have CPUs: the job's, as soon as these are known (daemon/cpus.h). */
 static size_t choose_max_writers(void)
 {
 	size_t n = memory_count_cpus();
@@ -130,6 +130,8 @@ static void set_memory(struct job *job, uint64_t limit, uint64_t used)
 	job->mem_limit = limit;
 	job->mem_used = used;
 	job->memory_known = true;
+	if (!job->local)
+		cpus_look(&job->cpus);
 	if (!limit)
 		log_info("what is staged to memory is not charged to the job");
 	job_schedule(job);
@@ -164,9 +166,12 @@ static struct stage_run *find_slot(const struct job *job, uint32_t slot)
 static void on_spawned(void *arg, uint32_t id, int r, pid_t pid)
 {
 	struct worker_proc *w = find_worker(arg, id);
+	struct job *job = arg;
 
 	if (w)
 		worker_proc_on_spawned(w, r, pid);
+	if (pid > 0 && !job->local)
+		cpus_add(&job->cpus, pid);
 }
 
 static void on_exited(void *arg, uint32_t id, int status)
@@ -431,6 +436,7 @@ static int make_launcher(struct job *job, int keeper_fd, struct error *err)
 
 	if (!job->local) {
 		loop_timer_set(job->loop, &job->memory_timer, MEMORY_WAIT_MS);
+		cpus_start(&job->cpus);
 		return launcher_keeper_new(&job->launcher, job->loop, keeper_fd, &launcher_events,
 					   job, err);
 	}
@@ -457,6 +463,7 @@ int job_new(struct job **jobp, struct loop *loop, const struct job_options *opti
 	job->next_id = job->next_worker_id = 1;
 	loop_timer_init(&job->memory_timer, on_memory_late, job);
 	loop_timer_init(&job->end_timer, on_end_late, job);
+	cpus_init(&job->cpus, job);
 	job->rundir = strdup(options->rundir);
 	job->conf_path = options->conf ? strdup(options->conf) : NULL;
 	job->worker = options->worker ? strdup(options->worker) : find_worker_program();
@@ -483,6 +490,7 @@ void job_free(struct job *job)
 		stage_run_free(job->runs[i]);
 	loop_timer_cancel(&job->memory_timer);
 	loop_timer_cancel(&job->end_timer);
+	cpus_deinit(&job->cpus);
 	launcher_free(job->launcher);
 	budget_free(job->budget);
 	conf_free(job->conf);

@@ -17,6 +17,7 @@
 #include "common/error.h"
 #include "common/rundir.h"
 #include "daemon/identity.h"
+#include "daemon/cpus.h"
 #include "daemon/loop.h"
 
 struct budget;
@@ -53,6 +54,7 @@ struct job {
 	bool memory_known;    /* the limits below are final */
 	uint64_t mem_limit, mem_used;
 	struct loop_timer memory_timer;
+	struct cpus cpus;     /* with a keeper */
 
 	struct stage_run *runs[JOB_MAX_RECORDS];
 	size_t n_runs;

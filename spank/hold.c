@@ -17,6 +17,7 @@
 #include "common/rundir.h"
 #include "common/spec.h"
 #include "spank/node.h"
+#include "spank/step-env.h"
 #include "spank/step.h"
 
 #include "stage-build.h"
@@ -252,5 +253,5 @@ void hold_task(spank_t sp)
 		return;
 	if (run_stagectl(hold, envp) != 0)
 		_exit(1);
-	node_copy_env(sp, step); /* the daemon was slow, or there is more of it now */
+	step_env_copy(sp, step); /* the daemon was slow, or there is more of it now */
 }

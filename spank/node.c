@@ -15,8 +15,6 @@
 #include "common/fd.h"
 #include "common/rundir.h"
 #include "common/spec.h"
-#include "spank/hold.h"
-#include "spank/job-env.h"
 #include "spank/launch.h"
 #include "spank/step.h"
 
@@ -32,8 +30,6 @@
  * prolog leaves a mark beside the jobs' directories: where SPANK's prolog runs, its epilog does.
  */
 #define MARK STAGE_RUN_DIR "/.prolog"
-#define ENV_WAIT_MS 2000
-#define ENV_POLL_US 5000
 
 static char start_error[ERROR_MAX_SIZE];
 static int slow_keeper = -1; /* pidfd of one that this step has started and that doesn't answer */
@@ -50,7 +46,7 @@ static bool rundir_exists(uint32_t job_id)
 	return rundir_path(path, sizeof(path), job_id, NULL) > 0 && access(path, F_OK) == 0;
 }
 
-/* --- root, in slurmd's children ------------------------------------------------------------ */
+/* --- in slurmd's children ------------------------------------------------------------------ */
 
 static void leave_mark(void)
 {
@@ -123,7 +119,7 @@ void node_boot(const char *conf_path)
 		slurm_error("stage-data: %s", err.text);
 }
 
-/* --- root, in a step ----------------------------------------------------------------------- */
+/* --- in a step ----------------------------------------------------------------------------- */
 
 /* SLURMD_NODENAME is that of the node the step was started from until its tasks are made. */
 static void get_node_name(char *buf, size_t size)
@@ -173,55 +169,4 @@ void node_step_exit(spank_t sp)
 		(void)fd_pidfd_kill(slow_keeper, SIGKILL);
 	fd_closep(&slow_keeper);
 	slow_keeper = -1;
-}
-
-/* --- the user, in a step ------------------------------------------------------------------- */
-
-/* What stands fixed from the start, should the daemon not have told within the time. */
-static void set_fixed(spank_t sp, const struct step *step)
-{
-	char path[PATH_MAX];
-
-	if (rundir_path(path, sizeof(path), step->job_id, RUNDIR_SOCK) > 0)
-		(void)spank_setenv(sp, "STAGE_DATA_SOCKET", path, 1);
-	if (rundir_path(path, sizeof(path), step->job_id, RUNDIR_DATA) > 0)
-		(void)spank_setenv(sp, "STAGE_DATA_DIR", path, 1);
-}
-
-static bool wait_for_env(const struct step *step)
-{
-	uint64_t deadline_ms = clock_ms() + ENV_WAIT_MS;
-
-	while (!step_has_file(step, RUNDIR_ENV)) {
-		if (!step_has_file(step, NULL) || step_has_file(step, RUNDIR_FAILED) ||
-		    clock_ms() >= deadline_ms)
-			return false;
-		usleep(ENV_POLL_US);
-	}
-	return true;
-}
-
-void node_copy_env(spank_t sp, const struct step *step)
-{
-	char path[PATH_MAX];
-
-	if (rundir_path(path, sizeof(path), step->job_id, RUNDIR_ENV) > 0)
-		(void)job_env_copy(sp, path);
-}
-
-void node_step_env(spank_t sp)
-{
-	_cleanup_(step_freep) struct step *step = NULL;
-	int r;
-
-	r = step_new(&step, sp);
-	if (r == -EXDEV || (r == 0 && !step->spec))
-		job_env_drop(sp);
-	if (r < 0)
-		return;
-	if (hold_is_script_held(step))
-		(void)spank_setenv(sp, HOLD_ENV_HELD, "1", 1);
-	set_fixed(sp, step);
-	if (wait_for_env(step))
-		node_copy_env(sp, step);
 }

@@ -1,5 +1,5 @@
 /*
- * node: what the plugin does in slurmd and its step daemons, but for holding tasks.
+ * node: what the plugin does as root, in slurmd and its step daemons.
  *
  * No function fails, and none takes longer than is said: what goes wrong is told to the job's
  * tasks (hold.h). conf_path: NULL for the default.
@@ -7,8 +7,6 @@
 #pragma once
 
 #include "spank/slurm-compat.h"
-
-struct step;
 
 /* job_prolog, root, before the job's first step: starts the keeper; 500 ms. */
 void node_prolog(spank_t sp, const char *conf_path);
@@ -28,14 +26,6 @@ void node_step_exit(spank_t sp);
 
 /* exit of the extern step, root: where Slurm runs no epilog for plugins, as node_epilog(). */
 void node_extern_exit(spank_t sp, const char *conf_path);
-
-/* user_init of a step, effective user: the job's variables into the step's environment; 2 s,
- * when the daemon is slow. */
-void node_step_env(spank_t sp);
-
-/* The daemon's variables as they stand now into the environment of the step, or in task_init of
- * the task. */
-void node_copy_env(spank_t sp, const struct step *step);
 
 /* Why the keeper could not be started in this step; "": it could, or is slow. */
 const char *node_get_start_error(void);

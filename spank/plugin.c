@@ -12,6 +12,7 @@
 #include "spank/node.h"
 #include "spank/options.h"
 #include "spank/slurm-compat.h"
+#include "spank/step-env.h"
 #include "spank/submit.h"
 
 SPANK_PLUGIN(stage_data, 1)
@@ -80,7 +81,7 @@ int slurm_spank_job_prolog(spank_t sp, int ac, char **av)
 int slurm_spank_user_init(spank_t sp, int ac, char **av)
 {
 	if (spank_context() == S_CTX_REMOTE)
-		node_step_env(sp);
+		step_env_set(sp);
 	return 0;
 }
 

@@ -16,13 +16,11 @@
  */
 #include "daemon/keeper/clean.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/resource.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -30,15 +28,12 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/log.h"
-#include "common/manifest.h"
-#include "common/path.h"
-#include "common/rmtree.h"
 #include "common/rundir.h"
 #include "daemon/keeper/abort.h"
 #include "daemon/keeper/breaker.h"
+#include "daemon/keeper/hand.h"
 #include "daemon/keeper/jobdir.h"
 #include "daemon/keeper/jobmem.h"
-#include "daemon/keeper/launch.h"
 #include "daemon/keeper/mounts.h"
 #include "daemon/keeper/state.h"
 #include "daemon/keeper/tier.h"
@@ -84,31 +79,18 @@ static unsigned signal_and_wait(const struct clean *c, int sig, uint64_t ms)
 	}
 }
 
-/* Mounted slots are found by their directories: a torn record must not hide one. */
 static int for_each_slot(int dirfd, int (*fn)(int dirfd, const char *name, struct error *err),
 			 struct error *err)
 {
-	int fd = openat(dirfd, RUNDIR_MOUNTS, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	char name[300];
-	struct dirent *e;
+	char name[MOUNTS_SLOT_SIZE];
 	int r, result = 0;
 
-	while (dir && (e = readdir(dir))) {
-		if (e->d_name[0] == '.')
-			continue;
-		snprintf(name, sizeof(name), "%s/%s", RUNDIR_MOUNTS, e->d_name);
+	for (unsigned i = 0; i < RUNDIR_MAX_SLOTS; i++) {
+		mounts_slot_name(name, i);
 		r = fn(dirfd, name, result == 0 ? err : NULL);
-		if (r < 0 && result == 0)
-			result = r;
+		result = result ? result : r;
 	}
 	return result;
-}
-
-static int abort_one(int dirfd, const char *name, struct error *err)
-{
-	abort_slot(dirfd, (unsigned)strtoul(strchr(name, '/') + 1, NULL, 10));
-	return 0;
 }
 
 static int end_processes(struct clean *c, struct error *err)
@@ -118,7 +100,8 @@ static int end_processes(struct clean *c, struct error *err)
 
 	if (ours && signal_and_wait(c, SIGTERM, TERM_GRACE_MS))
 		signal_and_wait(c, SIGKILL, KILL_GRACE_MS);
-	for_each_slot(c->dir->fd, abort_one, err);
+	for (unsigned i = 0; i < RUNDIR_MAX_SLOTS; i++)
+		abort_slot(c->dir->fd, i);
 	proc_kill_children(soon(c, KILL_GRACE_MS));
 	if (ours && signal_and_wait(c, SIGKILL, KILL_GRACE_MS))
 		return error_set(err, EBUSY,
@@ -127,29 +110,23 @@ static int end_processes(struct clean *c, struct error *err)
 	return 0;
 }
 
-/* The user may have closed the tmpfs to himself: once it has no name it can't be opened up. */
-static int open_up_memory(void *arg)
+/* As the user, until ms from now or the deadline. A chore that is killed is begun again: the user may
+ * do that, and his processes elsewhere don't keep the memory by it. */
+static int do_as_user(const struct clean *c, struct hand h, uint64_t ms)
 {
-	const struct clean *c = arg;
-	int r = launch_become(c->st->uid, c->st->gid, &c->st->gid, 1);
+	int r = -EINTR;
 
-	return r < 0 ? r : fchmodat(c->dir->fd, RUNDIR_MEMORY, 0700, 0) < 0 ? -errno : 0;
-}
-
-/* What workers have made outside of the tmpfs, as their manifests say: what these name in it has no
- * path any more. They are the user's, and so is this process. */
-static int release_elsewhere(void *arg)
-{
-	const struct clean *c = arg;
-	int r = launch_become(c->st->uid, c->st->gid, &c->st->gid, 1);
-
-	if (r == 0 && fchdir(c->memory_fd) < 0)
-		r = -errno;
-	return r < 0 ? r : manifest_release_all(path_base(RUNDIR_PRIVATE), NULL, NULL);
+	h.uid = c->st->uid;
+	h.gid = c->st->gid;
+	h.deadline_ms = soon(c, ms);
+	for (int tries = 0; r == -EINTR && tries < 3; tries++)
+		r = hand_do(&h);
+	return r;
 }
 
 static int hold_memory(struct clean *c, struct error *err)
 {
+	struct hand h = { .argv = { "stage-hand", "open", NULL } };
 	struct stat st;
 	int r = c->memory_fd = mounts_open_memory(c->dir->fd);
 
@@ -162,7 +139,9 @@ static int hold_memory(struct clean *c, struct error *err)
 		c->st->uid = st.st_uid;
 		c->st->gid = st.st_gid;
 	}
-	r = st.st_uid ? proc_run(open_up_memory, c, soon(c, ELSEWHERE_MS)) : 0;
+	/* The user may have closed it to himself: once it has no name it can't be opened up. */
+	h.dir = c->dir->fd;
+	r = st.st_uid ? do_as_user(c, h, ELSEWHERE_MS) : 0;
 	return r < 0 ? error_errno(err, -r, "open the job's tmpfs") : 0;
 }
 
@@ -174,12 +153,12 @@ static int unmount(struct clean *c, struct error *err)
 	return r < 0 ? r : r2;
 }
 
+/* What the manifests in the tmpfs name outside of it. */
 static int release(struct clean *c, struct error *err)
 {
+	const struct hand h = { .argv = { "stage-hand", "release", NULL }, .dir = c->memory_fd };
 	/* Without a user the tmpfs was never handed over. */
-	int r = c->memory_fd < 0 || !c->st->uid
-			? 0
-			: proc_run(release_elsewhere, c, soon(c, ELSEWHERE_MS));
+	int r = c->memory_fd < 0 || !c->st->uid ? 0 : do_as_user(c, h, ELSEWHERE_MS);
 
 	if (r < 0 && r != -ENOENT)
 		log_warning("what the manifests of job %u name is not all gone: %s", c->st->job_id,
@@ -204,8 +183,7 @@ static int for_each_tier(struct clean *c, tier_fn fn, struct error *err)
 	for (size_t i = 0; i < STATE_MAX_TIERS; i++) {
 		if (!st->tiers[i].path[0] || !st->uid)
 			continue;
-		r = fn(&st->tiers[i], st->job_id, st->uid, st->gid, c->deadline_ms,
-		       result == 0 ? err : NULL);
+		r = fn(st, &st->tiers[i], c->deadline_ms, result == 0 ? err : NULL);
 		result = result ? result : r;
 	}
 	return result;
@@ -270,28 +248,17 @@ static int move_aside(struct clean *c, struct error *err)
 	return jobdir_trash(c->dir, err);
 }
 
-static int empty_memory(void *arg)
-{
-	const struct clean *c = arg;
-	const struct rmtree_limits limits = { .deadline_ms = c->deadline_ms };
-	int r = launch_become(c->st->uid, c->st->gid, &c->st->gid, 1);
-
-	setpriority(PRIO_PROCESS, 0, BEHIND_NICE);
-	return r < 0 ? r : rmtree_empty(c->memory_fd, &limits, NULL);
-}
-
 static int free_memory(struct clean *c, struct error *err)
 {
+	char deadline[24];
+	const struct hand h = { .argv = { "stage-hand", "empty", deadline, NULL },
+				.dir = c->memory_fd, .nice = BEHIND_NICE };
 	int r = 0;
 
-	/* The user may kill it: his processes elsewhere don't keep the memory by that. */
-	for (int tries = 0; c->memory_fd >= 0 && c->st->uid && tries < 3; tries++) {
-		r = proc_run(empty_memory, c, c->deadline_ms + 200);
-		if (r != -EINTR)
-			break;
-	}
+	snprintf(deadline, sizeof(deadline), "%llu", (unsigned long long)c->deadline_ms);
+	if (c->memory_fd >= 0 && c->st->uid)
+		r = do_as_user(c, h, UINT32_MAX);
 	fd_closep(&c->memory_fd);
-	c->memory_fd = -1;
 	if (r < 0 && r != -EXDEV)
 		return error_errno(err, -r, "empty the job's tmpfs");
 	return remove_name(c->dir->fd, RUNDIR_MEMORY, err);

@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -15,52 +14,11 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/jobgroup.h"
 #include "common/log.h"
-#include "common/parse.h"
-#include "common/path.h"
-#include "daemon/keeper/mountinfo.h"
+#include "common/mountinfo.h"
+#include "common/number.h"
 #include "daemon/keeper/proc.h"
-
-static int find_one(const char *pattern, char *buf, size_t size)
-{
-	glob_t g;
-	int r = glob(pattern, 0, NULL, &g);
-
-	if (r == 0)
-		snprintf(buf, size, "%s", g.gl_pathv[0]);
-	globfree(&g);
-	return r == 0 ? 0 : -ENOENT;
-}
-
-int jobmem_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, size_t size)
-{
-	char pattern[PATH_MAX + 64] = "";
-	struct mountinfo m;
-
-	if (mountinfo_find(&m, NULL, "cgroup", controller) == 0)
-		snprintf(pattern, sizeof(pattern), "%s/slurm*/uid_%u/job_%u", m.target, uid,
-			 job_id);
-	if (find_one(pattern, buf, size) == 0)
-		return 0;
-	if (mountinfo_find(&m, NULL, "cgroup2", NULL) < 0)
-		return -ENOENT;
-	snprintf(pattern, sizeof(pattern), "%s/system.slice/*slurmstepd.scope/job_%u", m.target,
-		 job_id);
-	return find_one(pattern, buf, size);
-}
-
-/* The first of the files that is there. */
-static int read_first(const char *dir, const char *const *names, char *buf, size_t size)
-{
-	char path[PATH_MAX + 64];
-
-	for (; *names; names++) {
-		snprintf(path, sizeof(path), "%s/%s", dir, *names);
-		if (proc_read(AT_FDCWD, path, buf, size) > 0)
-			return 0;
-	}
-	return -ENOENT;
-}
 
 /* "max", and what is more than there is, is all. */
 static int read_number(const char *dir, const char *const *names, int64_t *valuep)
@@ -69,7 +27,7 @@ static int read_number(const char *dir, const char *const *names, int64_t *value
 	char text[64];
 	uint64_t value, all;
 
-	if (read_first(dir, names, text, sizeof(text)) < 0 || sysinfo(&si) < 0)
+	if (jobgroup_read(dir, names, text, sizeof(text)) < 0 || sysinfo(&si) < 0)
 		return -ENOENT;
 	text[strcspn(text, "\n")] = '\0';
 	all = (uint64_t)si.totalram * si.mem_unit;
@@ -120,41 +78,9 @@ int jobmem_remove_group(const char *path, bool job_over, uint64_t deadline_ms)
 	}
 	snprintf(job, sizeof(job), "%s", path);
 	*strrchr(job, '/') = '\0';
-	if (job_over && strncmp(path_base(job), "job_", 4) == 0)
+	if (job_over && strstr(job, "/job_"))
 		rmdir(job); /* fails where a step is left: then Slurm removes it */
 	return 0;
-}
-
-int jobmem_parse_cpus(const char *text, cpu_set_t *cpus, size_t size)
-{
-	unsigned from, to;
-	int n;
-
-	CPU_ZERO_S(size, cpus);
-	while (sscanf(text, "%u%n", &from, &n) == 1) {
-		text += n;
-		to = from;
-		if (sscanf(text, "-%u%n", &to, &n) == 1)
-			text += n;
-		if (to < from || to >= size * 8)
-			return -EINVAL;
-		for (; from <= to; from++)
-			CPU_SET_S(from, size, cpus);
-		text += *text == ',';
-	}
-	return (*text && *text != '\n') || CPU_COUNT_S(size, cpus) == 0 ? -EINVAL : 0;
-}
-
-int jobmem_get_cpus(uid_t uid, uint32_t job_id, cpu_set_t *cpus, size_t size)
-{
-	static const char *const names[] = { "cpuset.effective_cpus", "cpuset.cpus.effective",
-					     "cpuset.cpus", NULL };
-	char dir[PATH_MAX], text[4096];
-	int r = jobmem_find("cpuset", uid, job_id, dir, sizeof(dir));
-
-	if (r == 0)
-		r = read_first(dir, names, text, sizeof(text));
-	return r < 0 ? r : jobmem_parse_cpus(text, cpus, size);
 }
 
 int jobmem_parse_above(char *path)

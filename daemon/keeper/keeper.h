@@ -8,11 +8,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "daemon/keeper/hand.h"
 #include "daemon/keeper/jobdir.h"
 #include "daemon/keeper/launch.h"
 #include "daemon/keeper/state.h"
-
-struct conf;
 
 struct keeper {
 	/* from the command line */
@@ -24,7 +23,7 @@ struct keeper {
 	const char *node;       /* name of this node; NULL: the host's */
 
 	int spec_fd, status_fd; /* from the plugin; -1: none (any more) */
-	struct conf *conf;
+	struct hand_site site; /* what the configuration says */
 	struct jobdir dir;
 	struct state st;
 	struct launch_user user;
@@ -47,6 +46,5 @@ int keeper_run(struct keeper *k);
  */
 int keeper_serve(struct keeper *k, bool *job_overp);
 
-/* Where the text (a site's path with %j, %N, %u, %g) leads for this job; buf has PATH_MAX. */
-struct error;
-int keeper_expand(const struct keeper *k, const char *path, char *buf, struct error *err);
+/* Where a path of the site's leads for this job, see hand_find_path(). */
+int keeper_find_path(const struct keeper *k, const char *which, struct hand_path *path);

@@ -15,11 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/conf.h"
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/log.h"
-#include "common/parse.h"
+#include "common/number.h"
 #include "daemon/keeper/clean.h"
 #include "daemon/keeper/jobdir.h"
 #include "daemon/keeper/keeper.h"

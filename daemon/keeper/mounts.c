@@ -12,10 +12,9 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/mountinfo.h"
 #include "common/rundir.h"
-#include "daemon/keeper/launch.h"
-#include "daemon/keeper/mountinfo.h"
-#include "daemon/keeper/proc.h"
+#include "daemon/keeper/hand.h"
 
 #define MOUNTS_SOURCE "stage-data"
 #define FILL_MS 1000
@@ -40,27 +39,12 @@ static int open_target(int dirfd, const char *name)
 	return fd < 0 ? -errno : fd;
 }
 
-struct fill {
-	int dirfd;
-	const struct mounts_memory *m;
-};
-
-static int fill_as_user(void *arg)
-{
-	static const char *const names[] = { RUNDIR_PRIVATE, RUNDIR_TMP, RUNDIR_DATA };
-	const struct fill *f = arg;
-	int r = launch_become(f->m->uid, f->m->gid, &f->m->gid, 1);
-
-	for (size_t i = 0; r == 0 && i < ARRAY_SIZE(names); i++)
-		r = mkdirat(f->dirfd, names[i], 0700) < 0 ? -errno : 0;
-	return r;
-}
-
 int mounts_memory(int dirfd, const struct mounts_memory *m, struct error *err)
 {
 	static const char *const huge[] = { ",huge=within_size", "" };
 	_cleanup_(fd_closep) int target = -1;
-	struct fill fill = { dirfd, m };
+	const struct hand fill = { .argv = { "stage-hand", "fill", NULL }, .uid = m->uid,
+				   .gid = m->gid, .dir = dirfd, .deadline_ms = clock_ms() + FILL_MS };
 	char path[32], options[128];
 	int r = -EINVAL;
 
@@ -80,7 +64,7 @@ int mounts_memory(int dirfd, const struct mounts_memory *m, struct error *err)
 	}
 	if (r < 0)
 		return error_errno(err, -r, "mount the job's tmpfs");
-	r = proc_run(fill_as_user, &fill, clock_ms() + FILL_MS);
+	r = hand_do(&fill);
 	return r < 0 ? error_errno(err, -r, "make directories in the job's tmpfs") : 0;
 }
 
@@ -160,20 +144,6 @@ int mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t
 	return r;
 }
 
-/* All our paths lead through root's directories: a path is as good as a mount id. */
-int mounts_lookup(int dirfd, const char *name, struct mountinfo *m)
-{
-	char link[32], path[PATH_MAX];
-	ssize_t n;
-
-	fd_path(link, dirfd);
-	n = readlink(link, path, sizeof(path) - 64);
-	if (n < 0)
-		return -ENOENT;
-	snprintf(path + n, 64, "/%.60s", name);
-	return mountinfo_find(m, path, NULL, NULL);
-}
-
 static int detach_topmost(int dirfd, const char *name)
 {
 	char path[64];
@@ -198,7 +168,7 @@ int mounts_open_memory(int dirfd)
 	int r;
 
 	for (;;) {
-		r = mounts_lookup(dirfd, RUNDIR_MEMORY, &m);
+		r = mountinfo_find_at(&m, dirfd, RUNDIR_MEMORY);
 		if (r == 0 && strcmp(m.type, "tmpfs") == 0)
 			return open_target(dirfd, RUNDIR_MEMORY);
 		if (r == 0)

@@ -32,11 +32,6 @@ int mounts_resize_memory(int dirfd, uint64_t size);
 int mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t n_fds,
 		struct error *err);
 
-/* What is mounted on name (t, m/3), topmost: 0, or -ENOENT if nothing is. Asks only the kernel's
- * tables. */
-struct mountinfo;
-int mounts_lookup(int dirfd, const char *name, struct mountinfo *m);
-
 /* Detaches whatever is mounted on name. */
 int mounts_detach(int dirfd, const char *name, struct error *err);
 

@@ -12,6 +12,7 @@
 #include <limits.h>
 #include <sched.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -19,9 +20,8 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/fd.h"
-#include "common/path.h"
+#include "common/mountinfo.h"
 #include "common/rundir.h"
-#include "daemon/keeper/mountinfo.h"
 #include "daemon/keeper/proc.h"
 
 #define REPEAT_TIMEOUT_MS 1000
@@ -55,7 +55,7 @@ static int enter_and_attach(void *arg)
 	if (fstat(parent, &st) < 0 || st.st_dev != rep->parent.st_dev ||
 	    st.st_ino != rep->parent.st_ino)
 		return -EXDEV;
-	if (mounts_lookup(parent, rep->base, &m) == 0)
+	if (mountinfo_find_at(&m, parent, rep->base) == 0)
 		return 0; /* it came by propagation */
 	target = openat(parent, rep->base, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (target < 0 ||
@@ -70,7 +70,7 @@ static int copy_mount(struct repeat *rep, int dirfd, const char *name)
 	char link[32];
 	ssize_t n;
 
-	rep->base = path_base(name);
+	rep->base = strchr(name, '/') ? strchr(name, '/') + 1 : name;
 	parent = openat(dirfd, rep->base == name ? "." : RUNDIR_MOUNTS, O_PATH | O_CLOEXEC);
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", parent);
 	n = readlink(link, rep->parent_path, sizeof(rep->parent_path) - 1);

@@ -12,9 +12,9 @@
 
 #include "common/cleanup.h"
 #include "common/fd.h"
-#include "common/parse.h"
+#include "common/number.h"
 
-#define PROC_POLL_MS 5
+#define PROC_POLL_MS 1
 
 ssize_t proc_read(int dirfd, const char *path, char *buf, size_t size)
 {
@@ -96,6 +96,15 @@ bool proc_is_alive(const struct proc *p)
 	return false;
 }
 
+bool proc_is_stopped(pid_t pid)
+{
+	uint64_t start;
+	pid_t parent;
+	char state;
+
+	return read_stat(pid, &start, &state, &parent) == 0 && (state == 'T' || state == 't');
+}
+
 int proc_kill(const struct proc *p, int sig)
 {
 	_cleanup_(fd_closep) int pidfd = p->pid > 1 ? fd_pidfd_open(p->pid) : -ESRCH;
@@ -109,45 +118,21 @@ int proc_kill(const struct proc *p, int sig)
 	return pidfd != -ENOSYS ? pidfd : kill(p->pid, sig) < 0 ? -errno : 0;
 }
 
-int proc_for_each(int (*fn)(void *arg, pid_t pid), void *arg)
+/* One that is our child, and not reaped, can't be another by now. */
+static void kill_children(void)
 {
 	_cleanup_(dir_closep) DIR *dir = opendir("/proc");
 	struct dirent *e;
-	uint32_t pid;
-	int r = 0;
-
-	while (dir && r == 0 && (e = readdir(dir)))
-		if (parse_uint32(e->d_name, &pid) == 0)
-			r = fn(arg, (pid_t)pid);
-	return r;
-}
-
-void proc_bind(pid_t pid, const cpu_set_t *cpus, size_t size)
-{
-	char path[32];
-	struct dirent *e;
-	uint32_t tid;
-
-	snprintf(path, sizeof(path), "/proc/%d/task", pid);
-	/* Again, for those which one that was not bound yet has started meanwhile. */
-	for (int i = 0; i < 2; i++) {
-		_cleanup_(dir_closep) DIR *dir = opendir(path);
-
-		while (dir && (e = readdir(dir)))
-			if (parse_uint32(e->d_name, &tid) == 0)
-				sched_setaffinity((pid_t)tid, size, cpus);
-	}
-}
-
-static int kill_child(void *arg, pid_t pid)
-{
 	uint64_t start;
+	uint32_t pid;
 	pid_t parent;
 	char state;
 
-	if (read_stat(pid, &start, &state, &parent) == 0 && parent == getpid() && state != 'Z')
-		kill(pid, SIGKILL); /* our child, and not reaped: it can't be another by now */
-	return 0;
+	while (dir && (e = readdir(dir)))
+		if (parse_uint32(e->d_name, &pid) == 0 &&
+		    read_stat((pid_t)pid, &start, &state, &parent) == 0 && parent == getpid() &&
+		    state != 'Z')
+			kill((pid_t)pid, SIGKILL);
 }
 
 void proc_kill_children(uint64_t deadline_ms)
@@ -155,7 +140,7 @@ void proc_kill_children(uint64_t deadline_ms)
 	pid_t pid;
 
 	for (;;) {
-		proc_for_each(kill_child, NULL);
+		kill_children();
 		do
 			pid = waitpid(-1, NULL, WNOHANG);
 		while (pid > 0);
@@ -163,6 +148,22 @@ void proc_kill_children(uint64_t deadline_ms)
 			return;
 		proc_sleep_ms(PROC_POLL_MS);
 	}
+}
+
+int proc_wait(pid_t pid, uint64_t deadline_ms)
+{
+	int status;
+	pid_t got;
+
+	while ((got = waitpid(pid, &status, WNOHANG)) == 0 && clock_ms() < deadline_ms)
+		proc_sleep_ms(PROC_POLL_MS);
+	if (got == 0) {
+		kill(pid, SIGKILL);
+		return -ETIMEDOUT;
+	}
+	if (got < 0)
+		return -errno;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
 }
 
 static int private_fd = -1;
@@ -174,8 +175,7 @@ void proc_set_private_fd(int fd)
 
 int proc_run(int (*fn)(void *arg), void *arg, uint64_t deadline_ms)
 {
-	int status;
-	pid_t pid = fork(), got;
+	pid_t pid = fork();
 
 	if (pid < 0)
 		return -errno;
@@ -183,13 +183,5 @@ int proc_run(int (*fn)(void *arg), void *arg, uint64_t deadline_ms)
 		fd_closep(&private_fd);
 		_exit(-fn(arg) & 0xff);
 	}
-	while ((got = waitpid(pid, &status, WNOHANG)) == 0 && clock_ms() < deadline_ms)
-		proc_sleep_ms(PROC_POLL_MS);
-	if (got == 0) {
-		kill(pid, SIGKILL);
-		return -ETIMEDOUT;
-	}
-	if (got < 0)
-		return -errno;
-	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
+	return proc_wait(pid, deadline_ms);
 }

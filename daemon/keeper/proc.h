@@ -3,7 +3,6 @@
  */
 #pragma once
 
-#include <sched.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -23,12 +22,19 @@ int proc_get(pid_t pid, struct proc *p);
 /* Does it still run? A zombie does not; one of our own children is reaped. */
 bool proc_is_alive(const struct proc *p);
 
+/* Is it stopped, by a signal or by who traces it? */
+bool proc_is_stopped(pid_t pid);
+
 /* Signals it through a pidfd (5.3), else at once after a look at its start time. 0 or -ESRCH. */
 int proc_kill(const struct proc *p, int sig);
 
 /* SIGKILLs and reaps all children, their orphans included (we are a subreaper), until there are
  * none or deadline_ms. */
 void proc_kill_children(uint64_t deadline_ms);
+
+/* The end of our child pid: minus its exit status, -EINTR: killed; -ETIMEDOUT at deadline_ms: it is
+ * killed and left behind. */
+int proc_wait(pid_t pid, uint64_t deadline_ms);
 
 /*
  * Runs fn(arg) in a forked child and gives what it returned (0 or -errno). Whatever fn hangs on,
@@ -39,16 +45,10 @@ int proc_run(int (*fn)(void *arg), void *arg, uint64_t deadline_ms);
 /* Closed in children of proc_run(): one that hangs must not hold the job's lock. */
 void proc_set_private_fd(int fd);
 
-/* Calls fn for each process there is, until it returns other than 0, which is returned. */
-int proc_for_each(int (*fn)(void *arg, pid_t pid), void *arg);
-
 /* Reads a small file of proc, sys or our own whole, NUL-terminated; the length or -errno. */
 ssize_t proc_read(int dirfd, const char *path, char *buf, size_t size);
 
 /* Writes to a file of proc or a cgroup. 0 or -errno. */
 int proc_write(const char *path, const char *text);
-
-/* Keeps the process, each thread of it, on those CPUs; cpus has size bytes. */
-void proc_bind(pid_t pid, const cpu_set_t *cpus, size_t size);
 
 void proc_sleep_ms(unsigned ms);

@@ -4,7 +4,6 @@
 #include <string.h>
 
 #include "common/cleanup.h"
-#include "common/conf.h"
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/log.h"
@@ -44,15 +43,13 @@ void reap_aside(void)
 
 int reap_all(const char *conf_path, struct error *err)
 {
-	_cleanup_(conf_freep) struct conf *conf = NULL;
 	_cleanup_(fd_closep) int base = jobdir_open_base(NULL, err);
 	int r, left = 0;
 
 	if (base < 0)
 		return base;
 	r = jobdir_for_each(reap_one, &left, err);
-	if (conf_load(&conf, conf_path, NULL) == 0)
-		tier_sweep(conf, base, clock_ms() + REAP_TIMEOUT_MS);
+	tier_sweep(conf_path, base, clock_ms() + REAP_TIMEOUT_MS);
 	breaker_reset(base);
 	if (r == 0 && left < 0)
 		r = error_errno(err, -left, "something is left in %s", STAGE_RUN_DIR);

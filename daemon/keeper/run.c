@@ -11,7 +11,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <grp.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -25,10 +24,10 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/log.h"
+#include "common/mountinfo.h"
 #include "common/rundir.h"
 #include "daemon/keeper/clean.h"
 #include "daemon/keeper/jobmem.h"
-#include "daemon/keeper/mountinfo.h"
 #include "daemon/keeper/mounts.h"
 #include "daemon/keeper/reap.h"
 
@@ -88,7 +87,7 @@ static bool find_another(struct keeper *k, const struct jobdir *d)
 		return false;
 	if (st.failed && proc_read(d->fd, RUNDIR_FAILED, text, sizeof(text)) > 0)
 		answer(k, 'E', text);
-	else if (mounts_lookup(d->fd, RUNDIR_MEMORY, &m) == 0)
+	else if (mountinfo_find_at(&m, d->fd, RUNDIR_MEMORY) == 0)
 		answer(k, 'R', "");
 	else
 		return false;
@@ -156,25 +155,22 @@ static int begin_record(struct keeper *k, struct error *err)
 	return r < 0 ? error_errno(err, -r, "write the job's record") : 0;
 }
 
-static int load_conf(struct keeper *k, struct error *err)
+static int check_site(struct keeper *k, struct error *err)
 {
 	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
-	int r = k->conf ? 0 : conf_load(&k->conf, k->conf_path, err);
+	const struct hand_site *s = &k->site;
 
-	if (r < 0)
-		return r;
-	if (k->conf->launch == CONF_LAUNCH_PROLOG && k->in_step)
+	if (s->r < 0)
+		return error_set(err, -s->r, "%s", s->text[0] ? s->text : "stage-hand can't be run: "
+									  "install it again");
+	if (s->launch == CONF_LAUNCH_PROLOG && k->in_step)
 		return error_set(err, EPERM,
 				 "Launch=prolog, and no prolog has started staging on "
 				 "this node: check PrologFlags in slurm.conf");
-	if (k->conf->log_file[0])
-		k->log_fd = open(k->conf->log_file, flags | O_NOCTTY, 0640);
+	if (s->log_file[0])
+		k->log_fd = open(s->log_file, flags | O_NOCTTY, 0640);
 	log_open("stage-keeper", k->log_fd, 1);
-	if (!k->conf->enabled)
-		return error_set(err, EPERM, "staging is off on this node%s%s",
-				 k->conf->disabled_text ? ": " : "",
-				 k->conf->disabled_text ? k->conf->disabled_text : "");
-	return 0;
+	return s->enabled ? 0 : error_set(err, EPERM, "%s", s->text);
 }
 
 static int mount_memory(struct keeper *k, struct error *err)
@@ -186,9 +182,9 @@ static int mount_memory(struct keeper *k, struct error *err)
 	if (sysinfo(&si) < 0)
 		return error_errno(err, errno, "find the machine's memory");
 	all = (uint64_t)si.totalram * si.mem_unit;
-	m.size = k->memory_size = all / 100 * k->conf->max_memory_percent;
+	m.size = k->memory_size = all / 100 * k->site.max_memory_percent;
 	/* The kernel's own rule where the site has none: an inode for every other page. */
-	m.inodes = k->conf->max_files ? k->conf->max_files + INODES_SPARE : all / 4096 / 2;
+	m.inodes = k->site.max_files ? k->site.max_files + INODES_SPARE : all / 4096 / 2;
 	return mounts_memory(k->dir.fd, &m, err);
 }
 
@@ -216,7 +212,7 @@ static int set_up(struct keeper *k, struct error *err)
 	if (r == 0 && k->uid == 0)
 		r = error_set(err, EPERM, "nothing is staged for root: submit as a user");
 	if (r == 0)
-		r = load_conf(k, err);
+		r = check_site(k, err);
 	if (r == 0)
 		r = k->daemon_fd = launch_open_program(STAGE_LIBEXEC_DIR "/stagingd", err);
 	if (r >= 0)
@@ -246,23 +242,11 @@ static void fail(struct keeper *k, const struct error *err)
 		;
 }
 
-int keeper_expand(const struct keeper *k, const char *path, char *buf, struct error *err)
+int keeper_find_path(const struct keeper *k, const char *which, struct hand_path *path)
 {
-	_cleanup_(freep) char *out = NULL;
-	struct conf_expand e = { .user = k->user.name, .array_task = "", .job_id = k->job_id };
-	struct group *gr = strstr(path, "%g") ? getgrgid(k->gid) : NULL;
-	char host[256] = "", group[16];
-	int r;
+	const struct hand_job job = { k->job_id, k->uid, k->gid, k->node };
 
-	gethostname(host, sizeof(host) - 1);
-	host[strcspn(host, ".")] = '\0';
-	snprintf(group, sizeof(group), "%u", k->gid);
-	e.node = k->node ? k->node : host;
-	e.group = gr ? gr->gr_name : group;
-	r = conf_expand_path(path, &e, &out, err);
-	if (r == 0 && snprintf(buf, PATH_MAX, "%s", out) >= PATH_MAX)
-		r = error_set(err, ENAMETOOLONG, "%s is too long", path);
-	return r;
+	return hand_find_path(k->conf_path, which, &job, path);
 }
 
 static int serve(struct keeper *k, bool *job_overp, struct error *err)
@@ -293,7 +277,7 @@ static int live(struct keeper *k, struct error *err)
 	k->st.ending = true;
 	state_write(k->dir.fd, &k->st);
 	return clean_release(&k->dir, &k->st, job_over,
-			     clock_ms() + (k->conf ? k->conf->cleanup_timeout_ms : CLEANUP_MS),
+			     clock_ms() + (k->site.r == 0 ? k->site.cleanup_timeout_ms : CLEANUP_MS),
 			     BEHIND_MS, err);
 }
 
@@ -307,8 +291,8 @@ int keeper_run(struct keeper *k)
 	if (r < 0)
 		return 1;
 	/* What is wrong with it is told when there is a place to leave the sentence in. */
-	if (conf_load(&k->conf, k->conf_path, NULL) == 0 && k->conf->launch == CONF_LAUNCH_STEP &&
-	    !k->in_step) {
+	k->site.r = hand_get_site(k->conf_path, &k->site);
+	if (k->site.r == 0 && k->site.launch == CONF_LAUNCH_STEP && !k->in_step) {
 		answer(k, 'S', "");
 		return 0;
 	}

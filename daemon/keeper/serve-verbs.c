@@ -6,13 +6,13 @@
 
 #include <errno.h>
 #include <signal.h>
+#include <stdio.h>
 #include <unistd.h>
 
-#include "common/conf.h"
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/log.h"
-#include "daemon/keeper/jobmem.h"
+#include "daemon/keeper/abort.h"
 #include "daemon/keeper/keeper.h"
 #include "daemon/keeper/mounts.h"
 #include "daemon/keeper/tier.h"
@@ -33,8 +33,7 @@ static pid_t find_worker(const struct serve *s, uint32_t id)
 	const struct proc *procs = s->k->st.procs;
 
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
-		if (procs[i].pid && s->children[i].id == id &&
-		    s->children[i].class != SERVE_CLASS_DAEMON)
+		if (procs[i].pid && s->children[i].id == id && s->children[i].class < KEEPER_N_CLASSES)
 			return procs[i].pid;
 	return 0;
 }
@@ -50,7 +49,7 @@ static int on_spawn(struct serve *s, struct call *c)
 			    .fds = { c->fd },
 			    .n_fds = 1,
 			    .output = s->log_wr,
-			    .nice = k->conf->nice,
+			    .nice = k->site.nice,
 			    .dies_with_us = writer,
 			    .oom_score_adj = writer ? 1000 : 0 };
 
@@ -59,7 +58,7 @@ static int on_spawn(struct serve *s, struct call *c)
 		return -EINVAL;
 	if (writer && s->memory_group[0])
 		l.group = s->memory_group;
-	serve_look_for_cpus(s);
+	serve_follow_cpus(s);
 	c->reply.arg1 = serve_start(s, &l, c->m->id, (int)c->m->arg0);
 	return c->reply.arg1 < 0 ? (int)c->reply.arg1 : 0;
 }
@@ -86,8 +85,8 @@ static int on_mount(struct serve *s, struct call *c)
 
 	if (!is_slot(m) || m->arg1 < 1 || m->arg1 > VERBS_MAX_FDS)
 		return error_set(&c->err, EINVAL, "a slot that does not exist");
-	if (!k->conf->mount_fuse || s->slots[m->arg0])
-		return error_set(&c->err, k->conf->mount_fuse ? EBUSY : EOPNOTSUPP, "no mount %d",
+	if (!k->site.mounts || s->slots[m->arg0])
+		return error_set(&c->err, k->site.mounts ? EBUSY : EOPNOTSUPP, "no mount %d",
 				 (int)m->arg0);
 	r = mounts_slot(k->dir.fd, (unsigned)m->arg0, k->uid, k->gid, c->fds, (size_t)m->arg1,
 			&c->err);
@@ -115,19 +114,15 @@ static int on_unmount(struct serve *s, struct call *c)
 
 static int on_tier(struct serve *s, struct call *c)
 {
-	const struct conf *conf = s->k->conf;
-	const struct conf_tier *tier;
-	char path[PATH_MAX];
+	struct hand_path p;
+	char which[24];
 	int r;
 
-	if (c->m->arg0 < 0 || (size_t)c->m->arg0 >= conf->n_tiers)
-		return -EINVAL;
-	tier = conf->tiers + c->m->arg0;
-	if (tier->kind != CONF_TIER_DISK)
-		return -EINVAL;
-	r = keeper_expand(s->k, tier->path, path, &c->err);
-	return r < 0 ? r
-		     : tier_make(s->k->dir.fd, &s->k->st, path, tier->provided_by_site, &c->err);
+	snprintf(which, sizeof(which), "%lld", (long long)c->m->arg0);
+	r = c->m->arg0 < 0 ? -EINVAL : keeper_find_path(s->k, which, &p);
+	if (r < 0)
+		return r == -ENOENT ? -EINVAL : r;
+	return tier_make(s->k->dir.fd, &s->k->st, p.path, p.by_site, &c->err);
 }
 
 static int on_end(struct serve *s, struct call *c)

@@ -12,6 +12,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -20,11 +21,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/conf.h"
 #include "common/error.h"
+#include "common/escape.h"
 #include "common/fd.h"
+#include "common/jobgroup.h"
 #include "common/log.h"
-#include "common/parse.h"
+#include "daemon/keeper/abort.h"
 #include "daemon/keeper/jobmem.h"
 #include "daemon/keeper/keeper.h"
 #include "daemon/keeper/mounts.h"
@@ -47,7 +49,8 @@ void serve_lose_daemon(struct serve *s, const char *why)
 	fd_closep(&s->sock);
 	s->sock = -1;
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
-		if (st->procs[i].pid && s->children[i].class != KEEPER_CLASS_SERVER)
+		if (st->procs[i].pid && s->children[i].class != KEEPER_CLASS_SERVER &&
+		    s->children[i].class != SERVE_CLASS_WATCH)
 			kill(st->procs[i].pid, SIGKILL);
 }
 
@@ -120,13 +123,13 @@ static int start_daemon(struct serve *s)
 void serve_repeat_in_job(struct keeper *k, const char *name)
 {
 	struct error err = ERROR_INIT;
-	char ns[PATH_MAX];
+	struct hand_path ns;
+	int r = k->site.has_namespace ? keeper_find_path(k, HAND_NAMESPACE, &ns) : -ENOENT;
 
-	if (strcmp(k->conf->job_namespace, "none") == 0 || !k->conf->job_namespace[0])
-		return;
-	if (keeper_expand(k, k->conf->job_namespace, ns, &err) < 0 ||
-	    mounts_repeat(k->dir.fd, name, ns, &err) < 0)
+	if (r == 0 && mounts_repeat(k->dir.fd, name, ns.path, &err) < 0)
 		log_warning("%s", err.text);
+	else if (r < 0 && r != -ENOENT)
+		log_warning("where JobNamespace leads is not known: %s", strerror(-r));
 }
 
 static void on_exit_of(struct serve *s, pid_t pid, int status)
@@ -134,9 +137,10 @@ static void on_exit_of(struct serve *s, pid_t pid, int status)
 	struct state *st = &s->k->st;
 	struct proc *p = state_find_proc(st, pid);
 	struct keeper_msg msg = { .verb = KEEPER_EXITED, .arg0 = status };
-	const bool was_daemon = p && s->children[p - st->procs].class == SERVE_CLASS_DAEMON;
+	const int class = p ? s->children[p - st->procs].class : -1;
+	const bool was_daemon = class == SERVE_CLASS_DAEMON;
 
-	if (p && !was_daemon) {
+	if (p && class < KEEPER_N_CLASSES) {
 		msg.id = s->children[p - st->procs].id;
 		serve_tell(s, &msg, NULL, 0);
 	}
@@ -203,7 +207,7 @@ static void look_for_memory(struct serve *s)
 	const struct keeper *k = s->k;
 	struct keeper_msg msg = { .verb = KEEPER_MEMORY, .arg0 = -1 };
 	char dir[PATH_MAX];
-	int r = jobmem_find("memory", k->uid, k->job_id, dir, sizeof(dir));
+	int r = jobgroup_find("memory", k->uid, k->job_id, dir, sizeof(dir));
 
 	/* What the job before is about to give back counts as used until it has. */
 	if ((r < 0 || jobdir_is_freeing()) && clock_ms() < s->memory_deadline_ms)
@@ -221,18 +225,53 @@ static void look_for_memory(struct serve *s)
 	serve_tell(s, &msg, NULL, 0);
 }
 
-void serve_look_for_cpus(struct serve *s)
+static pid_t find_class(const struct serve *s, int class)
 {
-	const struct keeper *k = s->k;
-	cpu_set_t cpus[MAX_CPUS / CPU_SETSIZE];
+	const struct proc *procs = s->k->st.procs;
 
-	if (s->cpus_known || jobmem_get_cpus(k->uid, k->job_id, cpus, sizeof(cpus)) < 0)
-		return;
-	s->cpus_known = true;
-	proc_bind(getpid(), cpus, sizeof(cpus));
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
-		if (k->st.procs[i].pid)
-			proc_bind(k->st.procs[i].pid, cpus, sizeof(cpus));
+		if (procs[i].pid && s->children[i].class == class)
+			return procs[i].pid;
+	return 0;
+}
+
+void serve_follow_cpus(struct serve *s)
+{
+	cpu_set_t cpus[MAX_CPUS / CPU_SETSIZE];
+	const pid_t daemon = find_class(s, SERVE_CLASS_DAEMON);
+
+	if (daemon && sched_getaffinity(daemon, sizeof(cpus), cpus) == 0)
+		sched_setaffinity(0, sizeof(cpus), cpus);
+}
+
+/* Somebody has to see readers that hang, as long as something is mounted. The user may kill or stop
+ * who does. */
+static void keep_watch(struct serve *s)
+{
+	_cleanup_(fd_closep) int control = -1;
+	struct proc watch = { .pid = find_class(s, SERVE_CLASS_WATCH) };
+	const uint64_t cap = s->k->site.abort_after_ms;
+	char limit[24];
+	const struct hand h = { .argv = { "stage-hand", "watch", limit, NULL }, .uid = s->k->uid,
+				.gid = s->k->gid, .dir = s->k->dir.fd };
+	struct launch_user user;
+	struct launch l;
+
+	if (watch.pid && proc_is_stopped(watch.pid))
+		kill(watch.pid, SIGKILL);
+	if (watch.pid || s->end_ms || hand_prepare(&h, &l, &user) < 0)
+		return;
+	snprintf(limit, sizeof(limit), "%llu",
+		 (unsigned long long)(cap < STUCK_MS ? cap : STUCK_MS));
+	l.fds[0] = control = abort_open_control();
+	l.output = s->log_wr;
+	if (control >= 0)
+		serve_start(s, &l, 0, SERVE_CLASS_WATCH);
+}
+
+static bool is_mounted(const struct serve *s)
+{
+	return memchr(s->slots, true, sizeof(s->slots));
 }
 
 /* Until the next look; -1: there is nothing to look at. */
@@ -240,21 +279,20 @@ static int get_tick(const struct serve *s)
 {
 	if (!s->memory_known || s->end_ms)
 		return MEMORY_TICK_MS;
-	return memchr(s->slots, true, sizeof(s->slots)) ? WATCH_TICK_MS : -1;
+	return is_mounted(s) ? WATCH_TICK_MS : -1;
 }
 
 static void look_around(struct serve *s)
 {
-	const uint64_t cap = s->k->conf->abort_after_ms;
-
 	if (get_tick(s) < 0 || clock_ms() < s->next_look_ms)
 		return;
-	serve_look_for_cpus(s);
+	serve_follow_cpus(s);
 	if (!s->memory_known)
 		look_for_memory(s);
 	if (s->end_ms && clock_ms() >= s->end_ms)
 		s->ended = true;
-	abort_look(&s->watch, s->k->dir.fd, s->slots, s->k->uid, cap < STUCK_MS ? cap : STUCK_MS);
+	if (is_mounted(s))
+		keep_watch(s);
 	s->next_look_ms = clock_ms() + (uint64_t)MEMORY_TICK_MS;
 }
 

@@ -11,13 +11,14 @@
 
 #include "common/keeper-verbs.h"
 #include "common/rundir.h"
-#include "daemon/keeper/abort.h"
 #include "daemon/keeper/state.h"
 
 struct keeper;
 struct launch;
 
+/* Beside those of workers: */
 #define SERVE_CLASS_DAEMON KEEPER_N_CLASSES
+#define SERVE_CLASS_WATCH (KEEPER_N_CLASSES + 1)
 
 struct serve {
 	struct keeper *k;
@@ -26,11 +27,9 @@ struct serve {
 	/* What the processes on record are, by their index there. */
 	struct { uint32_t id; int class; } children[STATE_MAX_PROCS];
 	bool memory_known;           /* and told */
-	bool cpus_known;             /* and we are on them */
 	char memory_group[PATH_MAX]; /* its cgroup.procs, or "" */
 	uint64_t memory_deadline_ms;
 	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
-	struct abort_watch watch;
 	uint64_t next_look_ms;
 	uint64_t end_ms;             /* when to end, 0: not yet */
 	bool ended;
@@ -47,8 +46,7 @@ void serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, s
 void serve_lose_daemon(struct serve *s, const char *why);
 /* Starts a child, recorded before it does anything. Its pid, or -errno. */
 pid_t serve_start(struct serve *s, const struct launch *l, uint32_t id, int class);
-/* Binds us, and with that all that we start, and what we have started to the job's CPUs, once they
- * are known: the job's cgroup comes after us. */
-void serve_look_for_cpus(struct serve *s);
+/* Binds us, and with that all that we start, to the CPUs that stagingd has found for the job. */
+void serve_follow_cpus(struct serve *s);
 /* The job may be in a mount namespace that was made before this mount. */
 void serve_repeat_in_job(struct keeper *k, const char *name);

@@ -9,9 +9,7 @@
 
 #include <stdbool.h>
 #include <stdint.h>
-#include <sys/types.h>
 
-struct conf;
 struct error;
 struct state;
 struct state_tier;
@@ -22,20 +20,17 @@ struct state_tier;
  */
 int tier_make(int dirfd, struct state *st, const char *path, bool by_site, struct error *err);
 
-typedef int (*tier_fn)(const struct state_tier *t, uint32_t job_id, uid_t uid, gid_t gid,
-		       uint64_t deadline_ms, struct error *err);
+typedef int (*tier_fn)(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
+		       struct error *err);
 
 /* Gives the job's directory in t the name of a leftover, whatever is in it. */
-int tier_set_aside(const struct state_tier *t, uint32_t job_id, uid_t uid, gid_t gid,
-		   uint64_t deadline_ms, struct error *err);
+int tier_set_aside(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
+		   struct error *err);
 
 /* Takes away what was set aside in t: 0, or -ETIMEDOUT and the like if something is left. */
-int tier_remove(const struct state_tier *t, uint32_t job_id, uid_t uid, gid_t gid,
-		uint64_t deadline_ms, struct error *err);
+int tier_remove(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
+		struct error *err);
 
 /* Removes what jobs without a run directory have left in the disk tiers of the configuration
  * whose paths are the same for all jobs: after a reboot no state file tells of it. */
-void tier_sweep(const struct conf *conf, int base_fd, uint64_t deadline_ms);
-
-/* The job of a name "stage-data-<job>[.<n>]": 0 or -EINVAL. */
-int tier_parse_name(const char *name, uint32_t *job_idp);
+void tier_sweep(const char *conf_path, int base_fd, uint64_t deadline_ms);

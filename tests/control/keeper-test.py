@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the real stage-keeper, as root, in mount and pid namespaces of its own.
 
-usage: keeper-test.py KEEPER FAKE RUNDIR LIBEXECDIR [TEST...]
+usage: keeper-test.py KEEPER HAND FAKE RUNDIR LIBEXECDIR [TEST...]
 
-KEEPER is the program as built with these directories; FAKE stands in for stagingd and stage-worker
+KEEPER and HAND are the programs as built with these directories; FAKE stands in for stagingd and stage-worker
 (keeper-fake.c). Exit 77: this machine can't run it.
 """
 import contextlib
@@ -31,7 +31,7 @@ DISK = SCRATCH + '/disk'
 LOG = SCRATCH + '/log'
 
 libc = ctypes.CDLL(None, use_errno=True)
-KEEPER, FAKE, RUNDIR, LIBEXEC = sys.argv[1:5]
+KEEPER, HAND, FAKE, RUNDIR, LIBEXEC = sys.argv[1:6]
 next_job = 100
 
 
@@ -64,6 +64,8 @@ def set_up_namespace():
         os.chmod(f'{LIBEXEC}/{name}', 0o755)
     shutil.copyfile(KEEPER, f'{LIBEXEC}/stage-keeper')
     os.chmod(f'{LIBEXEC}/stage-keeper', 0o755)
+    shutil.copyfile(HAND, f'{LIBEXEC}/stage-hand')
+    os.chmod(f'{LIBEXEC}/stage-hand', 0o711)
     os.makedirs(DISK)
     os.makedirs(SCRATCH + '/sticky')
     os.chmod(SCRATCH + '/sticky', 0o1777)
@@ -240,6 +242,8 @@ class Job:
         assert not os.path.exists(self.dir), os.listdir(self.dir)
         assert not [m for m in mounts() if m.startswith(self.dir + '/')], mounts()
         assert not processes('stagingd') and not processes('stage-worker')
+        # what was staged is freed behind
+        wait_for(lambda: not processes('stage-hand'), what='the last hand to be done')
 
     def ended(self, seconds=10):
         wait_for(lambda: self.process.poll() is not None, seconds, 'the keeper to end')
@@ -503,8 +507,8 @@ def test_content_goes_though_a_namespace_pins_it():
     assert os.statvfs(inside).f_blocks - os.statvfs(inside).f_bfree >= (8 << 20) // 4096
     assert j.clean().returncode == 0
     j.assert_gone()
-    used = os.statvfs(inside).f_blocks - os.statvfs(inside).f_bfree
-    assert used < 16, used
+    wait_for(lambda: os.statvfs(inside).f_blocks - os.statvfs(inside).f_bfree < 16,
+             what='the memory to be free')
     os.close(inside)
     pin.kill()
     pin.wait()
@@ -1023,7 +1027,7 @@ def clear():
             j.process.kill()
             j.process.wait()
     jobs.clear()
-    for name in 'stagingd', 'stage-worker':
+    for name in 'stagingd', 'stage-worker', 'stage-hand':
         for pid in processes(name):
             os.kill(pid, signal.SIGKILL)
     for path in sorted(mounts(), reverse=True):
@@ -1034,7 +1038,7 @@ def clear():
 
 
 def main():
-    chosen = sys.argv[5:]
+    chosen = sys.argv[6:]
     failed = []
     set_up_namespace()
     for name, test in list(globals().items()):

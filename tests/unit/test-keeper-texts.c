@@ -2,11 +2,9 @@
 
 #include <errno.h>
 
-#include "daemon/keeper/abort.h"
+#include "common/mountinfo.h"
 #include "daemon/keeper/jobmem.h"
-#include "daemon/keeper/mountinfo.h"
 #include "daemon/keeper/proc.h"
-#include "daemon/keeper/tier.h"
 
 static void test_stat_lines(void **state)
 {
@@ -76,25 +74,6 @@ static void test_mountinfo_lines(void **state)
 	assert_int_equal(mountinfo_find(&m, "/proc", "tmpfs", NULL), -ENOENT);
 }
 
-static void test_cpu_lists(void **state)
-{
-	static const struct {
-		const char *text;
-		int n; /* -1: refused */
-	} cases[] = {
-		{ "0\n", 1 }, { "0-3,8\n", 5 }, { "1023", 1 }, { "0-1023", 1024 },
-		{ "", -1 },   { "\n", -1 },     { "1024", -1 }, { "3-1", -1 },
-		{ "a", -1 },  { "0;1", -1 },    { "0-", -1 },
-	};
-	cpu_set_t set;
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		int r = jobmem_parse_cpus(cases[i].text, &set, sizeof(set));
-
-		assert_int_equal(r == 0 ? CPU_COUNT(&set) : -1, cases[i].n);
-	}
-}
-
 static void test_what_is_above_a_job(void **state)
 {
 	static const struct {
@@ -118,68 +97,13 @@ static void test_what_is_above_a_job(void **state)
 	}
 }
 
-static void test_who_is_stuck(void **state)
-{
-	static const struct {
-		const char *state, *own, *shared;
-		unsigned uid;
-		int expect;
-	} cases[] = {
-		{ "D (disk sleep)", "0000000000000100", "0000000000000000", 5, 1 },
-		{ "D (disk sleep)", "0000000000000000", "0000000000000100", 5, 1 },
-		{ "D (disk sleep)", "0000000000004000", "0000000000000000", 5, 0 }, /* TERM */
-		{ "S (sleeping)", "0000000000000100", "0000000000000000", 5, 0 },
-		{ "D (disk sleep)", "0000000000000100", "0000000000000000", 6, -1 },
-	};
-	char text[512];
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		snprintf(text, sizeof(text), "Name:\tState: D\nState:\t%s\nUid:\t%u\t0\t0\t0\n"
-			 "SigPnd:\t%s\nShdPnd:\t%s\n", cases[i].state, cases[i].uid, cases[i].own,
-			 cases[i].shared);
-		assert_int_equal(abort_parse_stuck(text, 5), cases[i].expect);
-	}
-	assert_int_equal(abort_parse_stuck("", 5), -1);
-}
-
-static void test_names_in_a_tier(void **state)
-{
-	static const struct {
-		const char *name;
-		int expect;
-		uint32_t job_id;
-	} cases[] = {
-		{ "stage-data-7", 0, 7 },
-		{ "stage-data-4294967295", 0, 4294967295U },
-		{ "stage-data-7.1234", 0, 7 },
-		{ "stage-data-4294967296", -EINVAL, 0 },
-		{ "stage-data-", -EINVAL, 0 },
-		{ "stage-data-7.", -EINVAL, 0 },
-		{ "stage-data-7.x", -EINVAL, 0 },
-		{ "stage-data-7x", -EINVAL, 0 },
-		{ "stage-data--7", -EINVAL, 0 },
-		{ "other", -EINVAL, 0 },
-		{ "", -EINVAL, 0 },
-	};
-	uint32_t job_id;
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		job_id = 0;
-		assert_int_equal(tier_parse_name(cases[i].name, &job_id), cases[i].expect);
-		assert_int_equal(job_id, cases[i].job_id);
-	}
-}
-
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stat_lines),
 		cmocka_unit_test(test_own_process_is_alive_and_a_reused_pid_is_not),
 		cmocka_unit_test(test_mountinfo_lines),
-		cmocka_unit_test(test_cpu_lists),
 		cmocka_unit_test(test_what_is_above_a_job),
-		cmocka_unit_test(test_who_is_stuck),
-		cmocka_unit_test(test_names_in_a_tier),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -13,7 +13,7 @@
 #include "common/spec.h"
 #include "spank/hold.h"
 #include "spank/job-env.h"
-#include "spank/node.h"
+#include "spank/step-env.h"
 #include "spank/step.h"
 
 #define BATCH SLURM_BATCH_SCRIPT
@@ -278,14 +278,14 @@ static void test_the_daemons_variables_are_copied(void **state)
 	write_text(RUNDIR_ENV, "STAGE_DATA_DIR=/d\nSTAGE_DATA_PATH_A=/d/a=b\nLD_PRELOAD=/evil\n"
 			       "APPTAINER_BIND=/d\nno line\nPATH=/evil\n");
 	fake_setenv("APPTAINER_BIND", "/mine");
-	node_step_env(NULL);
+	step_env_set(NULL);
 	assert_string_equal(fake_getenv("STAGE_DATA_DIR"), "/d");
 	assert_string_equal(fake_getenv("STAGE_DATA_PATH_A"), "/d/a=b");
 	assert_string_equal(fake_getenv("APPTAINER_BIND"), "/mine,/d");
 	assert_string_equal(fake_getenv(HOLD_ENV_HELD), "1");
 	assert_null(fake_getenv("LD_PRELOAD"));
 	assert_null(fake_getenv("PATH"));
-	node_step_env(NULL); /* as an inner step, which inherits */
+	step_env_set(NULL); /* as an inner step, which inherits */
 	assert_string_equal(fake_getenv("APPTAINER_BIND"), "/mine,/d");
 }
 
@@ -317,7 +317,7 @@ static void test_only_a_held_script_is_marked(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		node_setup(cases[i].spec, cases[i].step_id);
 		write_text(RUNDIR_FAILED, "x");
-		node_step_env(NULL);
+		step_env_set(NULL);
 		assert_int_equal(fake_getenv(HOLD_ENV_HELD) != NULL, cases[i].marked);
 	}
 }
@@ -329,7 +329,7 @@ static void test_a_slow_daemon_is_not_waited_for_long(void **state)
 	NEED_NODE();
 	node_setup(SPEC_TASKS, 0);
 	start = clock_ms();
-	node_step_env(NULL);
+	step_env_set(NULL);
 	assert_in_range(clock_ms() - start, 1900, 2300);
 	assert_non_null(fake_getenv("STAGE_DATA_DIR")); /* fixed from the start */
 	assert_non_null(strstr(fake_getenv("STAGE_DATA_SOCKET"), "/sock"));
@@ -370,7 +370,7 @@ static void test_components_do_not_take_each_others_datasets(void **state)
 	assert_int_equal(rmdir(job_dir), 0);
 	step_free(steal_ptr(step));
 	assert_int_equal(step_new(&step, NULL), -EXDEV);
-	node_step_env(NULL);
+	step_env_set(NULL);
 	assert_null(fake_getenv("STAGE_DATA_PATH_A"));
 	assert_null(fake_getenv("STAGE_DATA_DIR"));
 	assert_non_null(fake_getenv("SLURM_JOB_ID"));

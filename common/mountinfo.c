@@ -1,11 +1,12 @@
-#include "daemon/keeper/mountinfo.h"
+#include "common/mountinfo.h"
 
 #include <errno.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/conf.h"
 
 /* Blank, tab, newline and backslash stand as \ooo. */
 static void unescape(char *s)
@@ -37,6 +38,16 @@ int mountinfo_parse(struct mountinfo *m, const char *line)
 	return 0;
 }
 
+static bool has_option(const struct mountinfo *m, const char *option)
+{
+	const size_t n = strlen(option);
+
+	for (const char *s = m->options; (s = strstr(s, option)); s += n)
+		if ((s == m->options || s[-1] == ',') && (!s[n] || s[n] == ','))
+			return true;
+	return false;
+}
+
 int mountinfo_find(struct mountinfo *m, const char *target, const char *type, const char *option)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
@@ -47,11 +58,23 @@ int mountinfo_find(struct mountinfo *m, const char *target, const char *type, co
 
 	while (f && getline(&line, &size, f) > 0) {
 		if (mountinfo_parse(&next, line) < 0 || (target && strcmp(next.target, target)) ||
-		    (type && strcmp(next.type, type)) ||
-		    (option && !conf_list_has(next.options, option)))
+		    (type && strcmp(next.type, type)) || (option && !has_option(&next, option)))
 			continue;
 		*m = next;
 		r = 0;
 	}
 	return r;
+}
+
+int mountinfo_find_at(struct mountinfo *m, int dirfd, const char *name)
+{
+	char link[32], path[PATH_MAX];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", dirfd);
+	n = readlink(link, path, sizeof(path) - 64);
+	if (n < 0)
+		return -ENOENT;
+	snprintf(path + n, 64, "/%.60s", name);
+	return mountinfo_find(m, path, NULL, NULL);
 }

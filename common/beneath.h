@@ -1,0 +1,11 @@
+/*
+ * beneath: opens what lies beneath a directory, wherever links in the path may lead.
+ */
+#pragma once
+
+#include <sys/types.h>
+
+/* openat2() with RESOLVE_BENEATH|RESOLVE_NO_SYMLINKS|RESOLVE_NO_MAGICLINKS where the kernel
+ * has it (5.6), else component by component with O_NOFOLLOW ("..": -EXDEV).
+ * Returns an fd (O_CLOEXEC is added) or -errno. */
+int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode);

@@ -1,0 +1,17 @@
+/*
+ * jobgroup: where Slurm's cgroups of a job are.
+ *
+ * v1: <controller>/slurm*\/uid_U/job_N; v2: <cgroup2>/system.slice/…slurmstepd.scope/job_N. Neither
+ * exists when the prolog starts staging: to be asked again until it does.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+/* Directory of the job in the hierarchy of a v1 controller, else in v2. 0 or -ENOENT. */
+int jobgroup_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, size_t size);
+
+/* Reads the first of the files (a list that ends with NULL) that is there. 0 or -ENOENT. */
+int jobgroup_read(const char *dir, const char *const *names, char *buf, size_t size);

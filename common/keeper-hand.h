@@ -1,0 +1,65 @@
+/*
+ * keeper-hand: what stage-keeper has done by stage-hand, a program without privileges, and what it
+ * is answered.
+ *
+ * It is started as the job's user for what is the user's, and as nobody, whom nothing belongs to,
+ * to read the site's configuration: root acts on what comes back, so it must not be the user's. It
+ * is not to be read, only executed, by others (0711): so nobody who runs with the same uid can
+ * trace it. The first argument says what to do; the answer is one struct of a fixed size that
+ * begins with 0 or -errno. In common/ because both programs need it.
+ */
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#define HAND_FD_ANSWER 3
+#define HAND_FD_DIR 4
+
+#define HAND_UID 65534 /* nobody */
+
+/* As nobody. CONF: of the file, "" for the usual one. */
+
+/* "site" CONF */
+struct hand_site {
+	int32_t r;
+	int32_t launch; /* enum conf_launch */
+	int32_t nice;
+	uint32_t max_memory_percent;
+	uint64_t max_files, cleanup_timeout_ms, abort_after_ms;
+	bool enabled, mounts, has_namespace;
+	char log_file[PATH_MAX]; /* "": none */
+	char text[1024];         /* what is wrong with the configuration, or why staging is off */
+};
+
+/* "path" CONF WHICH JOB UID GID NODE (NODE "": the host's name): where a path of the site's leads for that job. WHICH: the index
+ * of a tier, or HAND_NAMESPACE. -EINVAL: not a disk's; -ENOENT: no tier has that index. JOB 0:
+ * whatever the job (a sweep); -EINVAL where the path is a job's or the site makes it. */
+#define HAND_NAMESPACE "-1"
+struct hand_path {
+	int32_t r;
+	bool by_site; /* Provided=site */
+	char path[PATH_MAX];
+};
+
+/*
+ * As the user; fd 4 is a directory. Each answers with an int32_t.
+ *
+ *	fill                    makes the directories of the job's tmpfs; fd 4: the run directory
+ *	open                    opens up a tmpfs that the user closed to himself; the same
+ *	release                 takes away what the manifests name elsewhere; fd 4: the tmpfs
+ *	empty DEADLINE          empties fd 4
+ *	tier-make JOB PATH DEADLINE
+ *	                        makes the job's directory in the tier PATH (common/tier-name.h)
+ *	tier-aside JOB PATH DEADLINE
+ *	                        gives it another name
+ *	tier-empty JOB PATH DEADLINE
+ *	                        removes what was set aside there. PATH "": the tier is fd 4, and only
+ *	                        the content goes: the directory itself is left to root
+ *
+ * DEADLINE is of clock_ms(). And without an answer, until it is killed:
+ *
+ *	watch LIMIT             frees processes that are stuck in a mount (daemon/hand/watch.c); fd 3:
+ *	                        fusectl, fd 4: the run directory
+ */

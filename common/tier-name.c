@@ -1,0 +1,73 @@
+/*
+ * All that a job has in a tier begins with one name: so a tier's path is record enough, and one
+ * walk serves clean-up and sweep.
+ */
+#include "common/tier-name.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/clock.h"
+#include "common/cleanup.h"
+#include "common/number.h"
+
+#define PREFIX "stage-data-"
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+int tier_name_parse(const char *name, uint32_t *job_idp)
+{
+	char digits[11] = "";
+	int n = 0;
+
+	if (sscanf(name, PREFIX "%10[0-9]%n.%*[0-9]%n", digits, &n, &n) != 1 || name[n])
+		return -EINVAL;
+	return parse_uint32(digits, job_idp) < 0 ? -EINVAL : 0;
+}
+
+int tier_name_set_aside(int dirfd, uint32_t job_id)
+{
+	char name[32], aside[64];
+
+	snprintf(name, sizeof(name), PREFIX "%u", job_id);
+	snprintf(aside, sizeof(aside), "%s.%llu", name, (unsigned long long)clock_ms());
+	return renameat(dirfd, name, dirfd, aside) < 0 && errno != ENOENT ? -errno : 0;
+}
+
+int tier_name_make(int dirfd, uint32_t job_id)
+{
+	int r = tier_name_set_aside(dirfd, job_id);
+	char name[32];
+
+	if (r < 0)
+		return r;
+	snprintf(name, sizeof(name), PREFIX "%u", job_id);
+	if (mkdirat(dirfd, name, 0700) < 0)
+		return -errno;
+	r = openat(dirfd, name, DIR_FLAGS);
+	return r < 0 ? -errno : r;
+}
+
+int tier_name_for_each(int dirfd, uint32_t job_id,
+		       int (*fn)(void *arg, int dirfd, const char *name), void *arg)
+{
+	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r, result = 0;
+	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	uint32_t found;
+
+	if (!dir)
+		return -errno;
+	while ((e = readdir(dir))) {
+		if (tier_name_parse(e->d_name, &found) < 0 || (job_id && found != job_id) ||
+		    !strchr(e->d_name, '.'))
+			continue;
+		r = fn(arg, dirfd, e->d_name);
+		result = result ? result : r;
+	}
+	return result;
+}

@@ -1,0 +1,22 @@
+/*
+ * hand: the chores of stage-hand (common/keeper-hand.h), a function each.
+ */
+#pragma once
+
+/* argv: what follows the name of the chore, as many as main.c's table says. */
+
+/* As nobody. Each writes its answer. */
+void hand_site(char **argv);
+void hand_path(char **argv);
+
+/* As the user: 0 or -errno. */
+int hand_fill(char **argv);
+int hand_open(char **argv);
+int hand_release(char **argv);
+int hand_empty(char **argv);
+int hand_tier_make(char **argv);
+int hand_tier_aside(char **argv);
+int hand_tier_empty(char **argv);
+
+/* As the user; does not return. */
+void hand_watch(char **argv);

@@ -1,0 +1,118 @@
+/*
+ * What root needs of the site's configuration, read and checked here: the parser and the name
+ * service stay out of root's process. An owner other than root is refused, as root would.
+ */
+#include "daemon/hand/hand.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/conf.h"
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/keeper-hand.h"
+#include "common/parse.h"
+
+static void answer(const void *data, size_t size)
+{
+	if (fd_write_all(HAND_FD_ANSWER, data, size) < 0)
+		_exit(1);
+}
+
+static int load(struct conf **confp, const char *path, struct error *err)
+{
+	conf_trust_root_alone();
+	return conf_load(confp, *path ? path : NULL, err);
+}
+
+static void describe(const struct conf *conf, struct hand_site *s)
+{
+	s->launch = conf->launch;
+	s->nice = conf->nice;
+	s->max_memory_percent = conf->max_memory_percent;
+	s->max_files = conf->max_files;
+	s->cleanup_timeout_ms = conf->cleanup_timeout_ms;
+	s->abort_after_ms = conf->abort_after_ms;
+	s->enabled = conf->enabled;
+	s->mounts = conf->mount_fuse;
+	s->has_namespace = conf->job_namespace[0] && strcmp(conf->job_namespace, "none") != 0;
+	snprintf(s->log_file, sizeof(s->log_file), "%s", conf->log_file);
+	if (!conf->enabled)
+		snprintf(s->text, sizeof(s->text), "staging is off on this node%s%s",
+			 conf->disabled_text ? ": " : "",
+			 conf->disabled_text ? conf->disabled_text : "");
+}
+
+void hand_site(char **argv)
+{
+	_cleanup_(conf_freep) struct conf *conf = NULL;
+	static struct hand_site site;
+	struct error err = ERROR_INIT;
+
+	site.r = load(&conf, argv[0], &err);
+	if (site.r == 0)
+		describe(conf, &site);
+	else
+		snprintf(site.text, sizeof(site.text), "%s", err.text);
+	answer(&site, sizeof(site));
+}
+
+/* Where the text (a site's path with %j, %N, %u, %g) leads for that job. argv: JOB UID GID NODE */
+static int expand(const char *path, char **argv, char *buf)
+{
+	struct conf_expand e = { .user = argv[1], .group = argv[2], .node = argv[3],
+				 .array_task = "" };
+	const struct passwd *pw;
+	const struct group *gr;
+	_cleanup_(freep) char *out = NULL;
+	char host[256] = "";
+	int r = parse_uint32(argv[0], &e.job_id);
+
+	if (!*e.node && gethostname(host, sizeof(host) - 1) == 0) {
+		host[strcspn(host, ".")] = '\0';
+		e.node = host;
+	}
+	if (r == 0 && strstr(path, "%u") && (pw = getpwuid((uid_t)strtoul(argv[1], NULL, 10))))
+		e.user = pw->pw_name;
+	if (r == 0 && strstr(path, "%g") && (gr = getgrgid((gid_t)strtoul(argv[2], NULL, 10))))
+		e.group = gr->gr_name;
+	if (r == 0)
+		r = conf_expand_path(path, &e, &out, NULL);
+	return r < 0 ? r : snprintf(buf, PATH_MAX, "%s", out) >= PATH_MAX ? -ENAMETOOLONG : 0;
+}
+
+static int find_path(const struct conf *conf, char **argv, struct hand_path *p)
+{
+	const bool any_job = strcmp(argv[1], "0") == 0;
+	const struct conf_tier *tier;
+	uint32_t i;
+
+	if (strcmp(argv[0], HAND_NAMESPACE) == 0)
+		return expand(conf->job_namespace, argv + 1, p->path);
+	if (parse_uint32(argv[0], &i) < 0)
+		return -EINVAL;
+	if (i >= conf->n_tiers)
+		return -ENOENT;
+	tier = &conf->tiers[i];
+	p->by_site = tier->provided_by_site;
+	if (tier->kind != CONF_TIER_DISK || (any_job && (p->by_site || strchr(tier->path, '%'))))
+		return -EINVAL;
+	return expand(tier->path, argv + 1, p->path);
+}
+
+void hand_path(char **argv)
+{
+	_cleanup_(conf_freep) struct conf *conf = NULL;
+	static struct hand_path path;
+
+	path.r = load(&conf, argv[0], NULL);
+	if (path.r == 0)
+		path.r = find_path(conf, argv + 1, &path);
+	answer(&path, sizeof(path));
+}

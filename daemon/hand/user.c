@@ -1,0 +1,102 @@
+/*
+ * What is made and removed as the user. Where the tier is not root's it is opened here, by its
+ * path: the user may do there what he wants. Each may be repeated.
+ */
+#include "daemon/hand/hand.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/keeper-hand.h"
+#include "common/manifest.h"
+#include "common/path.h"
+#include "common/rmtree.h"
+#include "common/rundir.h"
+#include "common/tier-name.h"
+
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+
+int hand_fill(char **argv)
+{
+	static const char *const names[] = { RUNDIR_PRIVATE, RUNDIR_TMP, RUNDIR_DATA };
+
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (mkdirat(HAND_FD_DIR, names[i], 0700) < 0)
+			return -errno;
+	return 0;
+}
+
+int hand_open(char **argv)
+{
+	return fchmodat(HAND_FD_DIR, RUNDIR_MEMORY, 0700, 0) < 0 ? -errno : 0;
+}
+
+/* What workers have made outside of the tmpfs; what these name in it has no path any more. */
+int hand_release(char **argv)
+{
+	if (fchdir(HAND_FD_DIR) < 0)
+		return -errno;
+	return manifest_release_all(path_base(RUNDIR_PRIVATE), NULL, NULL);
+}
+
+int hand_empty(char **argv)
+{
+	const struct rmtree_limits limits = { .deadline_ms = strtoull(argv[0], NULL, 10) };
+
+	return rmtree_empty(HAND_FD_DIR, &limits, NULL);
+}
+
+static uint32_t get_job(char **argv)
+{
+	return (uint32_t)strtoul(argv[0], NULL, 10);
+}
+
+static int open_tier(char **argv)
+{
+	int fd = *argv[1] ? open(argv[1], DIR_FLAGS) : openat(HAND_FD_DIR, ".", DIR_FLAGS);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int hand_tier_make(char **argv)
+{
+	_cleanup_(fd_closep) int tier = open_tier(argv), made = -1;
+
+	if (tier < 0)
+		return tier;
+	made = tier_name_make(tier, get_job(argv));
+	return made < 0 ? made : 0;
+}
+
+int hand_tier_aside(char **argv)
+{
+	_cleanup_(fd_closep) int tier = open_tier(argv);
+
+	if (tier < 0)
+		return tier == -ENOENT ? 0 : tier;
+	return tier_name_set_aside(tier, get_job(argv));
+}
+
+/* What is another user's is of another job with the same id. */
+static int empty_one(void *arg, int dirfd, const char *name)
+{
+	struct stat st;
+
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != geteuid())
+		return 0;
+	return rmtree_at(dirfd, name, arg, NULL);
+}
+
+int hand_tier_empty(char **argv)
+{
+	struct rmtree_limits limits = { strtoull(argv[2], NULL, 10), .keep_root = !*argv[1] };
+	_cleanup_(fd_closep) int tier = open_tier(argv);
+
+	if (tier < 0)
+		return tier == -ENOENT ? 0 : tier;
+	return tier_name_for_each(tier, get_job(argv), empty_one, &limits);
+}

@@ -1,0 +1,118 @@
+#include "daemon/keeper/hand.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/log.h"
+#include "daemon/keeper/proc.h"
+
+#include "stage-build.h"
+
+#define CONF_MS 2000 /* to read the configuration, and to ask for a name in a path */
+
+int hand_prepare(const struct hand *h, struct launch *l, struct launch_user *u)
+{
+	static int program = -1; /* one version as long as we live */
+	struct error err = ERROR_INIT;
+
+	if (program < 0)
+		program = launch_open_program(STAGE_LIBEXEC_DIR "/stage-hand", &err);
+	if (program < 0)
+		log_error("%s", err.text);
+	*u = (struct launch_user){ .uid = h->uid, .gid = h->gid, .n_groups = 1,
+				   .env = { (char *)"PATH=/usr/bin:/bin", (char *)"LANG=C.UTF-8" } };
+	u->groups = &u->gid;
+	*l = (struct launch){ .user = u, .program = program, .argv = h->argv,
+			      .fds = { -1, h->dir }, .n_fds = h->dir < 0 ? 1 : 2,
+			      .output = -1, .nice = h->nice, .dies_with_us = true };
+	return program < 0 ? program : 0;
+}
+
+/* All of size bytes, or less at the end or the deadline. */
+static size_t read_answer(int fd, void *answer, size_t size, uint64_t deadline_ms)
+{
+	size_t n = 0;
+
+	while (n < size) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		const uint64_t now = clock_ms();
+		ssize_t k = poll(&p, 1, now < deadline_ms ? (int)(deadline_ms - now) : 0);
+
+		if (k > 0)
+			k = read(fd, (char *)answer + n, size - n);
+		if (k < 0 && errno == EINTR)
+			continue;
+		if (k <= 0)
+			break;
+		n += (size_t)k;
+	}
+	return n;
+}
+
+int hand_ask(const struct hand *h, void *answer, size_t size)
+{
+	_cleanup_(fd_closep) int rd = -1, wr = -1, go = -1;
+	struct launch_user user;
+	struct launch l;
+	int fds[2], r = hand_prepare(h, &l, &user);
+	size_t n;
+	pid_t pid;
+
+	if (r < 0 || pipe2(fds, O_CLOEXEC) < 0)
+		return r < 0 ? r : -errno;
+	rd = fds[0];
+	l.fds[0] = wr = fds[1];
+	pid = launch_start(&l, &go);
+	if (pid < 0)
+		return pid;
+	close(steal_fd(&wr));
+	(void)fd_write_all(go, "g", 1);
+	n = read_answer(rd, answer, size, h->deadline_ms);
+	r = proc_wait(pid, h->deadline_ms);
+	return r == 0 && n == size ? *(int32_t *)answer
+	       : r == -ETIMEDOUT || r == -EINTR ? r : -ENOEXEC;
+}
+
+int hand_do(const struct hand *h)
+{
+	int32_t answer;
+
+	return hand_ask(h, &answer, sizeof(answer));
+}
+
+int hand_get_site(const char *conf, struct hand_site *site)
+{
+	const struct hand h = { .argv = { "stage-hand", "site", conf ?: "", NULL },
+				.uid = HAND_UID, .gid = HAND_UID, .dir = -1,
+				.deadline_ms = clock_ms() + CONF_MS };
+	int r;
+
+	r = hand_ask(&h, site, sizeof(*site));
+	site->log_file[sizeof(site->log_file) - 1] = site->text[sizeof(site->text) - 1] = '\0';
+	return r;
+}
+
+int hand_find_path(const char *conf, const char *which, const struct hand_job *job,
+		   struct hand_path *path)
+{
+	char id[16], uid[16], gid[16];
+	const struct hand h = { .argv = { "stage-hand", "path", conf ?: "", which, id, uid, gid,
+					  job->node ?: "", NULL },
+				.uid = HAND_UID, .gid = HAND_UID, .dir = -1,
+				.deadline_ms = clock_ms() + CONF_MS };
+	int r;
+
+	snprintf(id, sizeof(id), "%u", job->job_id);
+	snprintf(uid, sizeof(uid), "%u", job->uid);
+	snprintf(gid, sizeof(gid), "%u", job->gid);
+	r = hand_ask(&h, path, sizeof(*path));
+	if (r == 0 && (path->path[0] != '/' || !memchr(path->path, '\0', sizeof(path->path))))
+		r = -EINVAL;
+	return r;
+}
