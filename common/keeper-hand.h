@@ -13,11 +13,13 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #define HAND_FD_ANSWER 3
 #define HAND_FD_DIR 4
 
 #define HAND_UID 65534 /* nobody */
+#define HAND_MAX_GROUPS 65536
 
 /* As nobody. CONF: of the file, "" for the usual one. */
 
@@ -41,6 +43,15 @@ struct hand_path {
 	int32_t r;
 	bool by_site; /* Provided=site */
 	char path[PATH_MAX];
+};
+
+/* "account" UID GID: what the user's processes get of his account. */
+struct hand_account {
+	int32_t r;
+	bool known; /* there is one; else the gid is all */
+	uint32_t n_groups;
+	gid_t groups[HAND_MAX_GROUPS];
+	char env[PATH_MAX + 1024]; /* texts NAME=VALUE, "" at the end */
 };
 
 /*

@@ -8,6 +8,7 @@
 /* As nobody. Each writes its answer. */
 void hand_site(char **argv);
 void hand_path(char **argv);
+void hand_account(char **argv);
 
 /* As the user: 0 or -errno. */
 int hand_fill(char **argv);

@@ -24,6 +24,7 @@ static const struct {
 } chores[] = {
 	{ "site",       1, .answering = hand_site },
 	{ "path",       6, .answering = hand_path },
+	{ "account",    2, .answering = hand_account },
 	{ "fill",       0, hand_fill },
 	{ "open",       0, hand_open },
 	{ "release",    0, hand_release },

@@ -18,6 +18,7 @@
 #include "common/fd.h"
 #include "common/keeper-hand.h"
 #include "common/parse.h"
+#include "daemon/hand/account.h"
 
 static void answer(const void *data, size_t size)
 {
@@ -115,4 +116,13 @@ void hand_path(char **argv)
 	if (path.r == 0)
 		path.r = find_path(conf, argv + 1, &path);
 	answer(&path, sizeof(path));
+}
+
+void hand_account(char **argv)
+{
+	static struct hand_account account;
+
+	account_look_up(&account, (uid_t)strtoul(argv[0], NULL, 10),
+			(gid_t)strtoul(argv[1], NULL, 10));
+	answer(&account, sizeof(account));
 }

@@ -14,6 +14,7 @@
 
 #include "stage-build.h"
 
+#define ACCOUNT_MS 60000 /* the name service may be slow */
 #define CONF_MS 2000 /* to read the configuration, and to ask for a name in a path */
 
 int hand_prepare(const struct hand *h, struct launch *l, struct launch_user *u)
@@ -26,7 +27,7 @@ int hand_prepare(const struct hand *h, struct launch *l, struct launch_user *u)
 	if (program < 0)
 		log_error("%s", err.text);
 	*u = (struct launch_user){ .uid = h->uid, .gid = h->gid, .n_groups = 1,
-				   .env = { (char *)"PATH=/usr/bin:/bin", (char *)"LANG=C.UTF-8" } };
+				   .env = { "PATH=/usr/bin:/bin", "LANG=C.UTF-8" } };
 	u->groups = &u->gid;
 	*l = (struct launch){ .user = u, .program = program, .argv = h->argv,
 			      .fds = { -1, h->dir }, .n_fds = h->dir < 0 ? 1 : 2,
@@ -115,4 +116,30 @@ int hand_find_path(const char *conf, const char *which, const struct hand_job *j
 	if (r == 0 && (path->path[0] != '/' || !memchr(path->path, '\0', sizeof(path->path))))
 		r = -EINVAL;
 	return r;
+}
+
+int hand_get_account(struct launch_user *u, bool *knownp)
+{
+	static struct hand_account a;
+	char uid[16], gid[16];
+	const struct hand h = { .argv = { "stage-hand", "account", uid, gid, NULL },
+				.uid = HAND_UID, .gid = HAND_UID, .dir = -1,
+				.deadline_ms = clock_ms() + ACCOUNT_MS };
+	int r;
+
+	snprintf(uid, sizeof(uid), "%u", u->uid);
+	snprintf(gid, sizeof(gid), "%u", u->gid);
+	r = hand_ask(&h, &a, sizeof(a));
+	if (r < 0 || a.n_groups < 1 || a.n_groups > HAND_MAX_GROUPS)
+		return r < 0 ? r : -EPROTO;
+	a.env[sizeof(a.env) - 2] = a.env[sizeof(a.env) - 1] = '\0';
+	u->groups = a.groups;
+	u->n_groups = (int)a.n_groups;
+	u->env[0] = a.env;
+	for (size_t i = 1; i < ARRAY_SIZE(u->env) - 1 && *u->env[i - 1]; i++)
+		u->env[i] = u->env[i - 1] + strlen(u->env[i - 1]) + 1;
+	for (size_t i = 0; i < ARRAY_SIZE(u->env); i++)
+		u->env[i] = u->env[i] && *u->env[i] ? u->env[i] : NULL;
+	*knownp = a.known;
+	return 0;
 }

@@ -43,5 +43,9 @@ struct hand_job {
 int hand_find_path(const char *conf, const char *which, const struct hand_job *job,
 		   struct hand_path *path);
 
+/* Fills in what the account of u->uid and u->gid gives, once for as long as we live. known: there is
+ * one. */
+int hand_get_account(struct launch_user *u, bool *knownp);
+
 /* What it is run as and from, for one that is started otherwise. -errno. */
 int hand_prepare(const struct hand *h, struct launch *l, struct launch_user *u);

@@ -12,11 +12,13 @@
 #include <fcntl.h>
 #include <grp.h>
 #include <linux/capability.h>
-#include <pwd.h>
+#include <linux/securebits.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/fsuid.h>
+#include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/stat.h>
@@ -29,58 +31,7 @@
 
 #define FIRST_FD 3
 #define HIGH_FD 64 /* beyond all numbers that are handed out */
-#define MAX_GROUPS 65536
 #define JOIN_SESSION_KEYRING 1
-
-/* Without an account: its gid alone. */
-static int find_groups(struct launch_user *u, const char *name)
-{
-	u->n_groups = 1;
-	if (name)
-		getgrouplist(name, u->gid, &u->gid, &u->n_groups); /* says how many */
-	if (u->n_groups < 1 || u->n_groups > MAX_GROUPS)
-		return -E2BIG;
-	u->groups = calloc((size_t)u->n_groups, sizeof(*u->groups));
-	if (!u->groups)
-		return -ENOMEM;
-	u->groups[0] = u->gid;
-	return name && getgrouplist(name, u->gid, u->groups, &u->n_groups) < 0 ? -E2BIG : 0;
-}
-
-int launch_user_init(struct launch_user *u, uid_t uid, gid_t gid, bool *known, struct error *err)
-{
-	struct passwd *pw = getpwuid(uid);
-	char number[16];
-	int r, n;
-
-	memset(u, 0, sizeof(*u));
-	if (uid == 0)
-		return error_set(err, EPERM, "nothing is staged for root: submit as a user");
-	u->uid = uid;
-	u->gid = gid;
-	*known = pw;
-	snprintf(number, sizeof(number), "%u", uid);
-	u->name = strdup(pw ? pw->pw_name : number);
-	n = asprintf(
-		&u->env_text,
-		"PATH=/usr/local/bin:/usr/bin:/bin%cLANG=C.UTF-8%cHOME=%s%cUSER=%s%cLOGNAME=%s", 0,
-		0, pw ? pw->pw_dir : "/", 0, u->name, 0, u->name);
-	r = n < 0 || !u->name ? -ENOMEM : find_groups(u, pw ? u->name : NULL);
-	for (int i = 0, at = 0; r == 0 && at < n; i++, at += (int)strlen(u->env_text + at) + 1)
-		u->env[i] = u->env_text + at;
-	if (r == 0)
-		return 0;
-	launch_user_deinit(u);
-	return error_errno(err, -r, "find the account of uid %u", uid);
-}
-
-void launch_user_deinit(struct launch_user *u)
-{
-	free(u->name);
-	free(u->groups);
-	free(u->env_text);
-	memset(u, 0, sizeof(*u));
-}
 
 int launch_open_program(const char *path, struct error *err)
 {
@@ -108,10 +59,17 @@ static int drop_capabilities(void)
 	return 0;
 }
 
+/* An exec as root gives no capability from here on, and none can be kept or raised. */
+#define SECUREBITS                                                                                 \
+	(SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED |                    \
+	 SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE | SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
+
 static int drop_bounding_set(void)
 {
 	int has;
 
+	if (prctl(PR_SET_SECUREBITS, SECUREBITS, 0, 0, 0) < 0)
+		return -errno;
 	for (int cap = 0; (has = prctl(PR_CAPBSET_READ, cap, 0, 0, 0)) >= 0; cap++)
 		if (has && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
 			return -errno;
@@ -150,7 +108,7 @@ int launch_become(uid_t uid, gid_t gid, const gid_t *groups, int n_groups)
 	return prove(uid, gid);
 }
 
-static void reset_signals(void)
+void launch_reset_signals(void)
 {
 	sigset_t none;
 
@@ -160,15 +118,21 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
+/* slurmd may have been given others. */
 static void set_limits(void)
 {
+	static const struct sched_param no_priority;
 	static const struct {
 		int resource;
 		rlim_t value;
 	} limits[] = {
 		{ RLIMIT_CORE, 0 },
+		{ RLIMIT_CPU, RLIM_INFINITY },
+		{ RLIMIT_FSIZE, RLIM_INFINITY },
 		{ RLIMIT_NOFILE, 4096 },
 		{ RLIMIT_MEMLOCK, 0 },
+		{ RLIMIT_MSGQUEUE, 0 },
+		{ RLIMIT_RTPRIO, 0 },
 		{ RLIMIT_STACK, 8 << 20 },
 	};
 	struct rlimit r;
@@ -177,6 +141,8 @@ static void set_limits(void)
 		r.rlim_cur = r.rlim_max = limits[i].value;
 		setrlimit((__rlimit_resource_t)limits[i].resource, &r);
 	}
+	sched_setscheduler(0, SCHED_OTHER, &no_priority);
+	personality(PER_LINUX);
 }
 
 /* Puts the descriptors to 0, 1, 2, 3, … and closes all others but *programp, which is close on
@@ -211,7 +177,7 @@ static _Noreturn void run_child(const struct launch *l, int go)
 	if (read(go, &byte, 1) != 1)
 		_exit(LAUNCH_EXIT_ORPHAN);
 	setsid();
-	reset_signals();
+	launch_reset_signals();
 	umask(077);
 	if (place_fds(l, &program) < 0 || chdir("/") < 0)
 		_exit(LAUNCH_EXIT_SETUP);

@@ -26,19 +26,12 @@ enum launch_exit {
 #define LAUNCH_MAX_FDS 4
 
 struct launch_user {
-	uid_t uid;
+	uid_t uid; /* 0 is refused */
 	gid_t gid;
-	char *name;         /* of getpwuid; the number where there is no account */
-	gid_t *groups;
+	const gid_t *groups;
 	int n_groups;
-	char *env[8];       /* PATH, LANG, HOME, USER, LOGNAME; parts of env_text */
-	char *env_text;
+	const char *env[8]; /* all of it */
 };
-
-/* Looks the account up; may ask the network (NSS). uid 0 is refused. An uid without an account
- * gets its gid and nothing else; *known says so. */
-int launch_user_init(struct launch_user *u, uid_t uid, gid_t gid, bool *known, struct error *err);
-void launch_user_deinit(struct launch_user *u);
 
 /* Opens a program of ours: root's, a regular file, writable by nobody else. */
 int launch_open_program(const char *path, struct error *err);
@@ -61,6 +54,9 @@ struct launch {
  * is closed without: so that it can be recorded before it does anything. The pid, or -errno.
  */
 pid_t launch_start(const struct launch *l, int *gop);
+
+/* All to their default, none blocked. */
+void launch_reset_signals(void);
 
 /* Becomes the user for good, in a forked child; no way back. 0, or -EPERM if that can't be
  * proved: end the process then. Keeps descriptors and directory. */

@@ -3,7 +3,7 @@
  * user could not do, except: mount a FUSE or tmpfs file system, nosuid and nodev, in a directory of
  * root's, visible to that user alone; and take away what it made.
  *
- * It parses integers, its own record and the site's configuration; nothing of the user's.
+ * It parses integers and its own record; nothing of the user's.
  */
 #include <errno.h>
 #include <getopt.h>
@@ -148,6 +148,7 @@ int main(int argc, char **argv)
 	clearenv();
 	setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1);
 	umask(022);
+	launch_reset_signals();
 	signal(SIGPIPE, SIG_IGN);
 	if (argc == 2 && strcmp(argv[1], "--version") == 0)
 		return puts("stage-keeper " STAGE_VERSION) < 0;

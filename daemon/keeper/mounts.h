@@ -46,6 +46,7 @@ void mounts_slot_name(char buf[static MOUNTS_SLOT_SIZE], unsigned slot);
 /*
  * Repeats the mount on name in the mount namespace that the file ns_path stands for (none: 0), at
  * the same path, where that leads to the same directory. Forks; takes a second at most. -ENOSYS
- * before Linux 5.2: an older kernel can't hand a mount to another namespace.
+ * before Linux 5.6: an older kernel can't hand a mount to another namespace, or open a path there without
+ * following links.
  */
 int mounts_repeat(int dirfd, const char *name, const char *ns_path, struct error *err);

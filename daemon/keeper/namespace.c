@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/openat2.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -29,6 +30,7 @@
 /* The same numbers on all architectures; older headers lack them. */
 #define NR_OPEN_TREE 428
 #define NR_MOVE_MOUNT 429
+#define NR_OPENAT2 437
 #define TREE_CLONE 1
 #define MOVE_EMPTY_PATHS (0x04 | 0x40) /* MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH */
 
@@ -43,15 +45,19 @@ static int enter_and_attach(void *arg)
 {
 	struct repeat *rep = arg;
 	_cleanup_(fd_closep) int root = -1, parent = -1, target = -1;
+	struct open_how how = {
+		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
 	struct mountinfo m;
 	struct stat st;
 
 	if (setns(rep->ns_fd, CLONE_NEWNS) < 0)
 		return -errno;
 	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	parent = fd_open_beneath(root, rep->parent_path + 1, O_PATH | O_DIRECTORY, 0);
+	parent = (int)syscall(NR_OPENAT2, root, rep->parent_path + 1, &how, sizeof(how));
 	if (parent < 0)
-		return parent;
+		return -errno;
 	if (fstat(parent, &st) < 0 || st.st_dev != rep->parent.st_dev ||
 	    st.st_ino != rep->parent.st_ino)
 		return -EXDEV;

@@ -252,10 +252,13 @@ int keeper_find_path(const struct keeper *k, const char *which, struct hand_path
 static int serve(struct keeper *k, bool *job_overp, struct error *err)
 {
 	bool known;
-	int r = launch_user_init(&k->user, k->uid, k->gid, &known, err);
+	int r;
 
+	k->user.uid = k->uid;
+	k->user.gid = k->gid;
+	r = hand_get_account(&k->user, &known);
 	if (r < 0)
-		return r;
+		return error_errno(err, -r, "find the account of uid %u", k->uid);
 	if (!known)
 		log_warning("uid %u has no account here: it is staged with gid %u alone", k->uid,
 			    k->gid);

@@ -10,11 +10,14 @@
 #include <fcntl.h>
 #include <linux/fuse.h>
 #include <poll.h>
+#include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/uio.h>
@@ -62,6 +65,9 @@ static void add_proof(void)
 
 	add_file("/proc/self/status", ' ');
 	add("Cwd:\t%s\nSid:\t%d\nPid:\t%d\n", getcwd(target, sizeof(target)), getsid(0), getpid());
+	add("Secure:\t%x\nNice:\t%d\nScheduler:\t%d\nPersonality:\t", prctl(PR_GET_SECUREBITS, 0, 0, 0, 0),
+	    getpriority(PRIO_PROCESS, 0), sched_getscheduler(0));
+	add_file("/proc/self/personality", ' ');
 	add("Oom:\t");
 	add_file("/proc/self/oom_score_adj", ' ');
 	add("Cgroups:\n");

@@ -306,6 +306,27 @@ def test_children_have_let_go_of_everything():
     j.assert_gone()
 
 
+def test_what_slurmd_has_is_not_handed_on():
+    """Limits, personality, scheduling, ignored signals. Leave a line of set_limits() out, or the
+    keeper's reset of signals, and this fails."""
+    odd = 'import os,resource as r,signal,sys\n' \
+          'signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n' \
+          'for l, v in (r.RLIMIT_FSIZE, 1 << 30), (r.RLIMIT_CPU, 1000), (r.RLIMIT_RTPRIO, 3): r.setrlimit(l, (v, v))\n' \
+          'os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))\n' \
+          'import ctypes; ctypes.CDLL(None).personality(0x0040000)\n' \
+          'os.execv(sys.argv[1], sys.argv[1:])'
+    j = Job(under=[sys.executable, '-c', odd])
+    j.spawn(1)
+    for text in j.do('proof'), j.do('worker 1 proof'):
+        for line in 'file size +unlimited', 'cpu time +unlimited', 'realtime priority +0 +0', 'msgqueue size +0 +0':
+            assert re.search('Max ' + line, text), text
+        assert 'Secure:\teb\n' in text and 'Scheduler:\t0\n' in text, text
+        assert re.search(r'Personality:\t0+\n', text), text
+    assert keeper('clean', '--job', str(j.id),
+                  preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)).returncode == 0
+    j.assert_gone()
+
+
 def test_spawn_and_kill_are_reported():
     j = Job()
     j.spawn(1)

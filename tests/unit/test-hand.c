@@ -3,6 +3,7 @@
 #include <errno.h>
 
 #include "common/tier-name.h"
+#include "daemon/hand/account.h"
 #include "daemon/hand/stuck.h"
 
 static void test_who_is_stuck(void **state)
@@ -57,9 +58,33 @@ static void test_names_in_a_tier(void **state)
 	}
 }
 
+static void test_accounts(void **state)
+{
+	static struct hand_account a;
+	const char *e = a.env;
+
+	account_look_up(&a, 4242424, 4343434);
+	assert_int_equal(a.r, 0);
+	assert_false(a.known);
+	assert_int_equal(a.n_groups, 1);
+	assert_int_equal(a.groups[0], 4343434);
+	e += strlen(e) + 1;
+	e += strlen(e) + 1;
+	assert_string_equal(e, "HOME=/");
+	e += strlen(e) + 1;
+	assert_string_equal(e, "USER=4242424");
+	e += strlen(e) + 1;
+	e += strlen(e) + 1;
+	assert_string_equal(e, "");
+	account_look_up(&a, 0, 0);
+	assert_true(a.known);
+	assert_string_equal(strchr(a.env, '\0') + 1, "LANG=C.UTF-8");
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_accounts),
 		cmocka_unit_test(test_who_is_stuck),
 		cmocka_unit_test(test_names_in_a_tier),
 	};
