@@ -15,7 +15,7 @@
 #include "stage-build.h"
 
 #define ACCOUNT_MS 60000 /* the name service may be slow */
-#define CONF_MS 2000 /* to read the configuration, and to ask for a name in a path */
+#define CONF_MS 5000 /* to read the configuration, and to ask for a name in a path */
 
 int hand_prepare(const struct hand *h, struct launch *l, struct launch_user *u)
 {

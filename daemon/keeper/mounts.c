@@ -17,7 +17,7 @@
 #include "daemon/keeper/hand.h"
 
 #define MOUNTS_SOURCE "stage-data"
-#define FILL_MS 1000
+#define FILL_MS 5000
 #define MOUNTS_MAX_READ (1024 * 1024)
 #define FUSE_CLONE _IOR(229, 0, uint32_t) /* FUSE_DEV_IOC_CLONE */
 

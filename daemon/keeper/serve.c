@@ -237,11 +237,16 @@ static pid_t find_class(const struct serve *s, int class)
 
 void serve_follow_cpus(struct serve *s)
 {
-	cpu_set_t cpus[MAX_CPUS / CPU_SETSIZE];
+	cpu_set_t ours[MAX_CPUS / CPU_SETSIZE] = { 0 }, theirs[MAX_CPUS / CPU_SETSIZE] = { 0 };
 	const pid_t daemon = find_class(s, SERVE_CLASS_DAEMON);
 
-	if (daemon && sched_getaffinity(daemon, sizeof(cpus), cpus) == 0)
-		sched_setaffinity(0, sizeof(cpus), cpus);
+	/* Once: the user may move stagingd later on, and shall not move us. */
+	if (s->cpus_known || !daemon || sched_getaffinity(0, sizeof(ours), ours) < 0 ||
+	    sched_getaffinity(daemon, sizeof(theirs), theirs) < 0 ||
+	    CPU_EQUAL_S(sizeof(ours), ours, theirs))
+		return;
+	s->cpus_known = true;
+	sched_setaffinity(0, sizeof(theirs), theirs);
 }
 
 /* Somebody has to see readers that hang, as long as something is mounted. The user may kill or stop

@@ -311,7 +311,7 @@ def test_what_slurmd_has_is_not_handed_on():
     keeper's reset of signals, and this fails."""
     odd = 'import os,resource as r,signal,sys\n' \
           'signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n' \
-          'for l, v in (r.RLIMIT_FSIZE, 1 << 30), (r.RLIMIT_CPU, 1000), (r.RLIMIT_RTPRIO, 3): r.setrlimit(l, (v, v))\n' \
+          'for l, v in (r.RLIMIT_FSIZE, 1 << 30), (r.RLIMIT_CPU, 1000): r.setrlimit(l, (v, r.getrlimit(l)[1]))\n' \
           'os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))\n' \
           'import ctypes; ctypes.CDLL(None).personality(0x0040000)\n' \
           'os.execv(sys.argv[1], sys.argv[1:])'
