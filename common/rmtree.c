@@ -52,6 +52,17 @@ static bool is_late(struct rmtree *t)
 	return clock_ms() >= t->limits->deadline_ms;
 }
 
+/* By a descriptor: the name may be a link by now, and fchmodat() would follow it. */
+static int open_up(int dirfd, const char *name)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char path[32];
+
+	fd = openat(dirfd, name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	return fd < 0 || chmod(path, 0700) < 0 ? -errno : 0;
+}
+
 /* Opens a directory of our own device; one that its mode closes to its owner is opened up. */
 static int open_dir(struct rmtree *t, int dirfd, const char *name)
 {
@@ -60,11 +71,14 @@ static int open_dir(struct rmtree *t, int dirfd, const char *name)
 	int fd, r;
 
 	fd = openat(dirfd, name, flags);
-	if (fd < 0 && errno == EACCES && fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-	    S_ISDIR(st.st_mode) && fchmodat(dirfd, name, 0700, 0) == 0)
-		fd = openat(dirfd, name, flags);
-	if (fd < 0)
-		return -errno;
+	r = fd < 0 ? -errno : 0;
+	if (r == -EACCES) {
+		r = open_up(dirfd, name);
+		fd = r < 0 ? -1 : openat(dirfd, name, flags);
+		r = r < 0 ? r : fd < 0 ? -errno : 0;
+	}
+	if (r < 0)
+		return r;
 	r = fstat(fd, &st) < 0 ? -errno : st.st_dev != t->dev ? -EXDEV : 0;
 	if (r == 0 && (st.st_mode & 0700) != 0700 && fchmod(fd, 0700) < 0)
 		r = -errno;
