@@ -38,6 +38,7 @@
 #define WATCH_TICK_MS 1000
 #define STUCK_MS 2000	     /* a process that has been killed and is still there */
 #define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
+#define LOG_MAX_SIZE (4 * 1024 * 1024) /* of a job's processes in the log file */
 
 void serve_lose_daemon(struct serve *s, const char *why)
 {
@@ -302,18 +303,21 @@ static void look_around(struct serve *s)
 }
 
 /* What the children say goes to the log file, a line at a time and escaped: with the file itself a
- * user could write lines in another job's name, or cut it to nothing. */
+ * user could write lines in another job's name, or cut it to nothing. Nor shall he fill the disk. */
 static void on_output(struct serve *s)
 {
 	char buf[2048], line[2048 * 4 + 1];
 	ssize_t n = read(s->log_rd, buf, sizeof(buf));
 
-	for (ssize_t i = 0; i < n;) {
+	for (ssize_t i = 0; i < n && s->log_size < LOG_MAX_SIZE;) {
 		const char *end = memchr(buf + i, '\n', (size_t)(n - i));
 		size_t size = end ? (size_t)(end - buf - i) : (size_t)(n - i);
 
 		text_escape(line, sizeof(line), buf + i, size);
+		s->log_size += strlen(line);
 		dprintf(s->k->log_fd, "job=%u user: %s\n", s->k->job_id, line);
+		if (s->log_size >= LOG_MAX_SIZE)
+			log_warning("what the job's processes say is too much: left out from now on");
 		i += (ssize_t)size + 1;
 	}
 }

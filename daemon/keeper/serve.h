@@ -24,6 +24,7 @@ struct serve {
 	struct keeper *k;
 	int sock, signal_fd;
 	int log_rd, log_wr;
+	size_t log_size;             /* bytes of the children's in the log file */
 	/* What the processes on record are, by their index there. */
 	struct { uint32_t id; int class; } children[STATE_MAX_PROCS];
 	bool memory_known;           /* and told */

@@ -347,6 +347,21 @@ static void command_worker(unsigned id, const char *text)
 	d.n_fuse = 0;
 }
 
+/* Lines of 1000 bytes to the log, which is a pipe that doesn't block. */
+static void flood(long long n_lines)
+{
+	struct pollfd fd = { STDERR_FILENO, POLLOUT, 0 };
+	char line[1000];
+
+	memset(line, 'f', sizeof(line));
+	line[sizeof(line) - 1] = '\n';
+	while (n_lines > 0)
+		if (write(STDERR_FILENO, line, sizeof(line)) == (ssize_t)sizeof(line))
+			n_lines--;
+		else
+			poll(&fd, 1, 1000);
+}
+
 static void obey(const char *text)
 {
 	long long a = 0, b = 0;
@@ -377,6 +392,8 @@ static void obey(const char *text)
 		send_with_fds(KEEPER_FD_SOCKET, "abc", 3, NULL, 0);
 	else if (strcmp(text, "say") == 0)
 		fprintf(stderr, "a line\x1b[31m of the user's\n");
+	else if (sscanf(text, "flood %lld", &a) == 1)
+		flood(a);
 	else if (sscanf(text, "worker %u %n", &id, &n) == 1 && n)
 		command_worker(id, text + n);
 	else

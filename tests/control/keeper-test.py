@@ -971,6 +971,24 @@ def test_output_goes_to_the_log_escaped():
     write_conf()
 
 
+# Breaks without the bound in on_output().
+def test_a_user_does_not_fill_the_log():
+    write_conf()
+    text = open(CONF).read()
+    with open(CONF, 'w') as f:
+        f.write(text + f'[daemon]\nLogFile={LOG}\n')
+    j = Job()
+    before = os.path.getsize(LOG) if os.path.exists(LOG) else 0
+    j.do('flood 6000')
+    wait_for(lambda: 'left out from now on' in open(LOG).read(), what='the end of it')
+    assert 4 << 20 <= os.path.getsize(LOG) - before < (4 << 20) + 300000, os.path.getsize(LOG)
+    j.do('say')  # and goes on
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    os.truncate(LOG, 0)
+    write_conf()
+
+
 def test_what_lies_on_the_tmpfs_is_taken_off_first():
     j = Job()
 
