@@ -11,6 +11,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "common/parse.h"
 #include "common/proto.h"
 #include "daemon/env-file.h"
 #include "daemon/job.h"
@@ -83,15 +84,16 @@ static void add_subject(struct request *req, const struct stage *s)
 
 static void refuse_name(struct request *req, const char *name)
 {
-	char known[ERROR_MAX_SIZE / 2] = "";
+	char known[ERROR_MAX_SIZE / 2] = "", shown[DATASET_NAME_SIZE * 4 + 1];
 	size_t n = 0;
 
 	for (size_t i = 0; i < req->job->n_runs && n < sizeof(known) - DATASET_NAME_SIZE - 2; i++)
 		n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "",
 				      job_get_stage(req->job, i)->dataset->name);
 	req->code = STAGE_EXIT_NO_ITEM;
-	snprintf(req->text, sizeof(req->text), "no dataset %.*s in this job; it has %s",
-		 DATASET_NAME_SIZE, name, n ? known : "none");
+	text_escape(shown, sizeof(shown), name, strnlen(name, DATASET_NAME_SIZE));
+	snprintf(req->text, sizeof(req->text), "no dataset %s in this job; it has %s", shown,
+		 n ? known : "none");
 }
 
 /* Finds the subjects; what is wrong becomes the verdict. */

@@ -1,7 +1,9 @@
 #!/usr/bin/env python3
 """A real stagingd with workers that obey a script (fake-worker), and clients that misbehave."""
+import contextlib
 import errno
 import os
+import random
 import select
 import signal
 import socket
@@ -490,6 +492,86 @@ class Clients(unittest.TestCase):
             self.assertEqual(c.answer()[-1]["code"], "0")
             self.assertEqual(c.answer()[-1]["code"], "0")
             self.assertEqual(c.ask("env")[-1]["code"], "0")
+
+    def test_a_storm_of_connections(self):
+        with Daemon("a=/fake/silent") as d:
+            count = lambda: len(os.listdir(f"/proc/{d.process.pid}/fd"))  # noqa: E731
+            d.ask("status")
+            before = count()
+
+            def connect():
+                with contextlib.suppress(BlockingIOError):  # the queue is full for a moment
+                    return Client(d.socket_path)
+
+            for i in range(4096):
+                c = wait_for(connect, what="a place in the queue")
+                if i % 2:
+                    c.send("wait")
+                c.close()
+            self.answers(d)
+            wait_for(lambda: count() <= before, what="descriptors are closed")
+
+    def test_as_many_descriptors_as_a_packet_takes(self):
+        with Daemon("a=/fake/silent") as d:
+            count = lambda: len(os.listdir(f"/proc/{d.process.pid}/fd"))  # noqa: E731
+            before = count()
+            for _ in range(20):
+                c = d.client()
+                socket.send_fds(c.sock, [encode(proto=1, op="status", id=1)], [0] * 253)
+                self.assertTrue(self.hung_up(c))
+                c.close()
+            wait_for(lambda: count() <= before, what="descriptors are closed")
+            self.answers(d)
+
+    def test_random_requests_do_no_harm(self):
+        """Fields of the protocol with what does not belong there: an answer, or the end of it."""
+        rng = random.Random(4711)
+        ops = ["wait", "status", "env", "add", "release", "log", "dance", "", "done", "task", "ready"]
+        values = ["", "0", "1", "-1", "a", "a,a,a", "A", "a" * 200, "99999999999999999999", "../../x",
+                  "\x1b[31m", "a\n", "\xff", "%s%n", ",", "=", "/fake/silent", "b=/fake/silent",
+                  "c=/etc/passwd", "d=/fake/x::method=magic", "e=https://u:p@h/x", "none", "+none"]
+        with Daemon("a=/fake/silent") as d:
+            for _ in range(400):
+                c = d.client(timeout=0.05)
+                fields = {k: rng.choice(values) for k in rng.sample(
+                    ["names", "any", "progress", "watch", "item", "code", "text", "slot"], 4)}
+                c.send(rng.choice(ops), **fields)
+                try:
+                    while c.receive() not in (None,):
+                        pass
+                except (TimeoutError, ConnectionResetError):
+                    pass
+                c.close()
+            self.answers(d)
+            self.assertIsNone(d.process.poll())
+
+    def test_answers_have_no_control_bytes(self):
+        with Daemon("a=/fake/silent") as d:
+            for op, fields in (("add", {"item": "t=/fake/\x1b[31m"}), ("add", {"item": "t=/fake/x::met\x07=1"}),
+                               ("wait", {"names": "\x1b[31m"}), ("release", {"names": "\x07"}),
+                               ("log", {"names": "\x1b]0;x"}), ("\x1b[31m", {}), ("status", {"names": "\x9b31m\x1b"})):
+                text = d.ask(op, **fields)[-1]["text"]
+                self.assertFalse([c for c in text if ord(c) < 32 or 127 <= ord(c) < 160], (op, text))
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to be somebody else")
+    def test_root_of_a_user_namespace_is_hung_up_on(self):
+        with Daemon("a=/fake/silent", keeper=True) as d:
+            d.ask("status")
+            os.chmod(d.top, 0o755)
+            os.chmod(d.rundir, 0o755)
+            os.chmod(d.socket_path, 0o666)
+            says = ("import os, socket; assert os.geteuid() == 0; s = socket.socket(1, 5)\n"
+                    f"s.settimeout(10); s.connect({d.socket_path!r})\n"
+                    "try:\n s.send(b'proto=1\\0op=status\\0id=1\\0'); print(len(s.recv(9999)))\n"
+                    "except (BrokenPipeError, ConnectionResetError): print(0)")
+            # whom the test's own may not be open to
+            python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+            for uid, answered in ((1, False), (OTHER_UID, True)):
+                r = subprocess.run(["unshare", "-Ur", python, "-c", says], user=uid, group=uid,
+                                   extra_groups=[], capture_output=True, text=True)
+                if "unshare: unshare failed" in r.stderr or "uid_map" in r.stderr:
+                    self.skipTest("no user namespaces here")
+                self.assertEqual(r.stdout.strip() not in ("0", ""), answered, (uid, r.stdout, r.stderr))
 
     @staticmethod
     def talk_as(uid, path):
