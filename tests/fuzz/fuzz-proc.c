@@ -6,11 +6,12 @@
 
 #include <errno.h>
 
-#include "daemon/keeper/abort.h"
+#include "common/mountinfo.h"
+#include "common/tier-name.h"
+#include "daemon/cpus.h"
+#include "daemon/hand/stuck.h"
 #include "daemon/keeper/jobmem.h"
-#include "daemon/keeper/mountinfo.h"
 #include "daemon/keeper/proc.h"
-#include "daemon/keeper/tier.h"
 
 #define MAX_NAME 900
 
@@ -59,7 +60,7 @@ static void read_status(char *name)
 	snprintf(text, sizeof(text), "Name:\t%.*s\nUmask:\t0022\nState:\tD (disk sleep)\n"
 		 "Uid:\t5\t5\t5\t5\nSigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n",
 		 MAX_NAME, name);
-	FUZZ_CHECK(abort_parse_stuck(text, 5) == 1 && abort_parse_stuck(text, 6) == -1);
+	FUZZ_CHECK(stuck_parse(text, 5) == 1 && stuck_parse(text, 6) == -1);
 }
 
 static void read_any(char *text)
@@ -75,11 +76,11 @@ static void read_any(char *text)
 	if (mountinfo_parse(&m, text) == 0)
 		FUZZ_CHECK(memchr(m.target, '\0', sizeof(m.target)) && m.type[0]);
 	proc_parse_stat(text, &start, &state, &parent);
-	r = abort_parse_stuck(text, 0);
+	r = stuck_parse(text, 0);
 	FUZZ_CHECK(r >= -1 && r <= 1);
-	r = jobmem_parse_cpus(text, &cpus, sizeof(cpus));
+	r = cpus_parse(text, &cpus, sizeof(cpus));
 	FUZZ_CHECK(r == -EINVAL || (r == 0 && CPU_COUNT(&cpus) > 0));
-	if (tier_parse_name(text, &job) == 0)
+	if (tier_name_parse(text, &job) == 0)
 		FUZZ_CHECK(!strncmp(text, "stage-data-", 11));
 	if (jobmem_parse_above(text) == 0)
 		FUZZ_CHECK(!strstr(text, "/job_"));

@@ -4,11 +4,11 @@
  */
 #include "tests/fuzz/fuzz.h"
 
+#include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "common/conf.h"
 #include "common/conn.h"
 #include "common/error.h"
 #include "daemon/keeper/keeper.h"
@@ -21,11 +21,6 @@
 #define DAEMON 4712
 #define MAX_PACKETS 16
 
-static struct conf_tier tiers[] = {
-	{ .kind = CONF_TIER_MEMORY, .path = (char *)"" },
-	{ .kind = CONF_TIER_DISK, .path = (char *)"/ssd" },
-	{ .kind = CONF_TIER_SHARED, .path = (char *)"/scratch" },
-};
 static struct serve *current;
 static unsigned n_started, n_mounted;
 
@@ -36,11 +31,11 @@ int __wrap_mounts_detach(int dirfd, const char *name, struct error *err);
 int __wrap_abort_slot(int dirfd, unsigned slot);
 int __wrap_tier_make(int dirfd, struct state *st, const char *path, bool by_site,
 		     struct error *err);
-int __wrap_keeper_expand(const struct keeper *k, const char *path, char *buf, struct error *err);
+int __wrap_keeper_find_path(const struct keeper *k, const char *which, struct hand_path *path);
 pid_t __wrap_serve_start(struct serve *s, const struct launch *l, uint32_t id, int class);
 void __wrap_serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds);
 void __wrap_serve_lose_daemon(struct serve *s, const char *why);
-void __wrap_serve_look_for_cpus(struct serve *s);
+void __wrap_serve_follow_cpus(struct serve *s);
 void __wrap_serve_repeat_in_job(struct keeper *k, const char *name);
 
 /* No signal but these, and none but to a worker that is on record. */
@@ -83,10 +78,13 @@ int __wrap_tier_make(int dirfd, struct state *st, const char *path, bool by_site
 	return 0;
 }
 
-int __wrap_keeper_expand(const struct keeper *k, const char *path, char *buf, struct error *err)
+/* Three tiers, of which the second is a disk's. */
+int __wrap_keeper_find_path(const struct keeper *k, const char *which, struct hand_path *path)
 {
-	strcpy(buf, path);
-	return 0;
+	FUZZ_CHECK(*which && !which[strspn(which, "0123456789")]);
+	strcpy(path->path, "/ssd");
+	path->by_site = false;
+	return !strcmp(which, "1") ? 0 : !strcmp(which, "0") || !strcmp(which, "2") ? -EINVAL : -ENOENT;
 }
 
 pid_t __wrap_serve_start(struct serve *s, const struct launch *l, uint32_t id, int class)
@@ -108,7 +106,7 @@ void __wrap_serve_lose_daemon(struct serve *s, const char *why)
 	s->ended = true;
 }
 
-void __wrap_serve_look_for_cpus(struct serve *s)
+void __wrap_serve_follow_cpus(struct serve *s)
 {
 }
 
@@ -120,12 +118,12 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct keeper k;
 	static struct serve s;
-	static struct conf conf = { .mount_fuse = true, .tiers = tiers, .n_tiers = ARRAY_SIZE(tiers) };
 	const uint8_t *end = data + size;
 	int pair[2], before = fuzz_next_fd();
 
 	FUZZ_CHECK(conn_pair(pair) == 0);
-	k = (struct keeper){ .uid = 1000, .gid = 1001, .conf = &conf, .worker_fd = 9 };
+	k = (struct keeper){ .uid = 1000, .gid = 1001, .worker_fd = 9 };
+	k.site.mounts = true;
 	s = (struct serve){ .k = &k, .sock = pair[1] };
 	current = &s;
 	k.st.procs[0].pid = DAEMON;
