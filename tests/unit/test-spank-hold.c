@@ -298,7 +298,7 @@ static void test_an_empty_list_of_mounts_adds_nothing(void **state)
 	make_dir("t/.stage");
 	write_text(RUNDIR_ENV, "APPTAINER_BIND=\n");
 	fake_setenv("APPTAINER_BIND", "/mine");
-	node_step_env(NULL);
+	step_env_set(NULL);
 	assert_string_equal(fake_getenv("APPTAINER_BIND"), "/mine");
 }
 
