@@ -36,11 +36,13 @@ void plan_answer_deinit(struct plan_answer *a)
 	*a = (struct plan_answer){ 0 };
 }
 
+/* The rule, and what the worker has to know of it and of others. */
 static int find_rule(const struct conf *conf, const struct dataset *d,
-		     const struct conf_source **rulep, struct error *err)
+		     const struct conf_source **rulep, char **webp, struct error *err)
 {
 	char normal[PATH_MAX], **groups = NULL;
 	const char *source = d->source;
+	struct conf_person who;
 	size_t n_groups = 0;
 	int r;
 
@@ -55,6 +57,9 @@ static int find_rule(const struct conf *conf, const struct dataset *d,
 		return error_errno(err, -r, "groups of this user");
 	r = conf_match(conf, source, items_get_user(), (const char *const *)groups, n_groups,
 		       !conf->from_file, rulep, err);
+	who = (struct conf_person){ items_get_user(), (const char *const *)groups, n_groups };
+	if (r == 0 && conf_get_web(conf, *rulep, d, &who, webp) < 0)
+		r = error_set(err, ENOMEM, "out of memory");
 	items_free_groups(groups, n_groups);
 	return r;
 }
@@ -90,7 +95,8 @@ static bool has_disk_tier(const struct conf *conf)
 }
 
 static struct kv *make_task(const struct conf *conf, const struct conf_source *rule,
-			    const struct dataset *d, const char *tiers, uint64_t memory)
+			    const struct dataset *d, const char *tiers, const char *web,
+			    uint64_t memory)
 {
 	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_TASK);
 	_cleanup_(freep) char *item = NULL;
@@ -116,6 +122,7 @@ static struct kv *make_task(const struct conf *conf, const struct conf_source *r
 	kv_set_u64(kv, "memused", 0);
 	kv_set(kv, "rule", rule->name);
 	kv_set(kv, "rulematch", rule->match && rule->match[0] ? rule->match : "/**");
+	kv_set(kv, "web", web);
 	kv_set(kv, "methods", rule->methods ? rule->methods : "*");
 	kv_set(kv, "tiers", tiers);
 	kv_set_u64(kv, "maxbytes", rule->max_bytes ? rule->max_bytes : conf->max_bytes);
@@ -231,6 +238,7 @@ int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	_cleanup_(kv_freep) struct kv *task = NULL;
+	_cleanup_(freep) char *web = NULL;
 	const struct conf_source *rule;
 	int r;
 
@@ -240,14 +248,14 @@ int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request
 	if (r == 0)
 		r = conf_resolve_dataset(conf, d, err);
 	if (r == 0)
-		r = find_rule(conf, d, &rule, err);
+		r = find_rule(conf, d, &rule, &web, err);
 	if (r < 0)
 		return r;
 	a->rule = strdup(rule->name);
 	a->match = strdup(rule->match ? rule->match : "");
 	a->tiers = list_tiers(conf, rule, d);
 	task = a->rule && a->match && a->tiers
-		       ? make_task(conf, rule, d, a->tiers, request->memory) : NULL;
+		       ? make_task(conf, rule, d, a->tiers, web, request->memory) : NULL;
 	if (!task)
 		return error_set(err, ENOMEM, "out of memory");
 	return ask_worker(a, task, request->timeout_ms, err);

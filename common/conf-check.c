@@ -5,10 +5,12 @@
  */
 #include "common/conf-internal.h"
 
+#include <arpa/inet.h>
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
 
+#include "common/parse.h"
 #include "common/path.h"
 #include "common/url.h"
 #include "common/words.h"
@@ -173,6 +175,64 @@ int conf_check_endpoint(char **valuep, struct conf_report *r)
 	return 0;
 }
 
+int conf_check_proxy(char **valuep, struct conf_report *r)
+{
+	_cleanup_(freep) char *text = NULL;
+	struct error err = ERROR_INIT;
+	struct url url;
+
+	if (asprintf(&text, "%s/", *valuep) < 0) {
+		text = NULL;
+		return -ENOMEM;
+	}
+	if (url_parse(&url, text, &err) < 0 || url.scheme != URL_HTTP || url.path[1])
+		return conf_report(r, EINVAL, "write http://HOST:PORT",
+				   "Proxy: \"%s\" is not the address of a proxy%s%s", *valuep,
+				   err.text[0] ? ": " : "", err.text);
+	return 0;
+}
+
+int conf_check_ca_file(char **valuep, struct conf_report *r)
+{
+	return check_absolute("CaFile", valuep, r);
+}
+
+static bool is_network(const char *text)
+{
+	unsigned char address[16];
+	char copy[64], *slash;
+	uint32_t bits = 0, max;
+
+	if (strlen(text) >= sizeof(copy))
+		return false;
+	strcpy(copy, text);
+	slash = strchr(copy, '/');
+	if (slash)
+		*slash++ = '\0';
+	if (inet_pton(AF_INET, copy, address) == 1)
+		max = 32;
+	else if (inet_pton(AF_INET6, copy, address) == 1)
+		max = 128;
+	else
+		return false;
+	return !slash || (parse_uint32(slash, &bits) == 0 && bits <= max);
+}
+
+int conf_check_networks(char **valuep, struct conf_report *r)
+{
+	char word[128];
+	size_t n;
+
+	for (const char *p = *valuep; *p; p += n + (p[n] == ',')) {
+		n = strcspn(p, ",");
+		snprintf(word, sizeof(word), "%.*s", (int)n, p);
+		if (!is_network(word))
+			return conf_report(r, EINVAL, "write them as 10.0.0.0/8, fd00::/8",
+					   "Networks: \"%s\" is not a network", word);
+	}
+	return 0;
+}
+
 int conf_check_sha256(char **valuep, struct conf_report *r)
 {
 	size_t n = strspn(*valuep, "0123456789abcdefABCDEF");
@@ -272,6 +332,10 @@ static void check_source(const struct conf *conf, const struct conf_source *s,
 	if (!is_s3 && (*s->endpoint || *s->region))
 		conf_report(r, EINVAL, "leave them out or write Match=s3://BUCKET/**",
 			    "[source %s]: Endpoint and Region are for s3:// alone", s->name);
+	if (url_scheme_of(s->match) == URL_NONE && (*s->networks || *s->proxy || *s->ca_file))
+		conf_report(r, EINVAL, "leave them out or write Match=https://HOST/**",
+			    "[source %s]: Networks, Proxy and CaFile are for addresses alone",
+			    s->name);
 }
 
 void conf_check_whole(const struct conf *conf, const struct conf_places *places,

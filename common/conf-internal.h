@@ -97,6 +97,9 @@ int conf_check_textfile(char **valuep, struct conf_report *r);
 int conf_check_namespace(char **valuep, struct conf_report *r);
 int conf_check_export(char **valuep, struct conf_report *r);
 int conf_check_endpoint(char **valuep, struct conf_report *r);
+int conf_check_networks(char **valuep, struct conf_report *r);
+int conf_check_proxy(char **valuep, struct conf_report *r);
+int conf_check_ca_file(char **valuep, struct conf_report *r);
 int conf_check_sha256(char **valuep, struct conf_report *r);
 int conf_check_dataset_source(char **valuep, struct conf_report *r);
 void conf_check_whole(const struct conf *conf, const struct conf_places *places,

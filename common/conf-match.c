@@ -73,45 +73,17 @@ static bool match_path(const char *pattern, const char *source)
 	return path_normalize(source, normal, sizeof(normal)) == 0 && path_match(pattern, normal);
 }
 
-/* "/" and the path in normal form; s3 keys have no "/" of their own in front. */
-static int url_path(const struct url *url, char *buf, size_t size)
-{
-	char path[PATH_MAX];
-	int n;
-
-	n = snprintf(path, sizeof(path), "/%.*s", (int)url->n_path, url->path);
-	if (n < 0 || (size_t)n >= sizeof(path) || url_climbs(path, (size_t)n, true))
-		return -EINVAL;
-	return path_normalize(path, buf, size);
-}
-
-static bool match_url(const char *pattern, const char *source)
-{
-	char a[PATH_MAX], b[PATH_MAX];
-	struct url rule, url;
-
-	if (url_parse(&rule, pattern, NULL) < 0 || url_parse(&url, source, NULL) < 0)
-		return false;
-	if (rule.scheme != url.scheme || rule.port != url.port || rule.n_host != url.n_host)
-		return false;
-	for (size_t i = 0; i < url.n_host; i++)
-		if (words_lower(rule.host[i]) != words_lower(url.host[i]))
-			return false;
-	return url_path(&rule, a, sizeof(a)) == 0 && url_path(&url, b, sizeof(b)) == 0 &&
-	       path_match(a, b);
-}
-
 static bool match(const struct conf_source *s, const char *source)
 {
 	bool is_url = url_scheme_of(source) != URL_NONE;
 
 	if (is_url != (url_scheme_of(s->match) != URL_NONE))
 		return false;
-	return is_url ? match_url(s->match, source) : match_path(s->match, source);
+	return is_url ? url_match(s->match, source) : match_path(s->match, source);
 }
 
-static bool lets_in(const struct conf_source *s, const char *user, const char *const *groups,
-		    size_t n_groups)
+bool conf_source_admits(const struct conf_source *s, const char *user, const char *const *groups,
+			size_t n_groups)
 {
 	if (conf_list_has(s->deny_users, user))
 		return false;
@@ -192,7 +164,7 @@ int conf_match(const struct conf *conf, const char *source, const char *user,
 		s = &conf->sources[i];
 		if (!match(s, source))
 			continue;
-		if (lets_in(s, user, groups, n_groups)) {
+		if (conf_source_admits(s, user, groups, n_groups)) {
 			*sourcep = s;
 			return 0;
 		}

@@ -42,6 +42,8 @@ struct conf_source {            /* [source NAME] */
 	char *mover_partition;
 	uint64_t mover_time_ms;
 	bool checksum_required;
+	char *networks;         /* that hosts of addresses may be in; "" = public ones alone */
+	char *proxy, *ca_file;  /* "": none; the system's certificates */
 	char *endpoint, *region;
 	bool credentials_user;
 };
@@ -136,6 +138,21 @@ int conf_admit(const struct conf *conf, const char *user, const char *partition,
 int conf_match(const struct conf *conf, const char *source, const char *user,
 	       const char *const *groups, size_t n_groups, bool permissive,
 	       const struct conf_source **sourcep, struct error *err);
+
+/* Does the rule let this user in? */
+bool conf_source_admits(const struct conf_source *s, const char *user, const char *const *groups,
+			size_t n_groups);
+
+/* What a worker gets to know of the rules for addresses, as lines (daemon/worker/web.h); "" for
+ * datasets that have none. Caller frees. */
+struct conf_person {
+	const char *user;
+	const char *const *groups;
+	size_t n_groups;
+};
+#define CONF_MAX_WEB (16 * 1024) /* further rules are not told then */
+int conf_get_web(const struct conf *conf, const struct conf_source *rule, const struct dataset *d,
+		 const struct conf_person *who, char **textp);
 
 /* May this rule's data go to this tier / be staged by this method? */
 bool conf_source_allows_tier(const struct conf_source *s, const char *tier);

@@ -1,9 +1,12 @@
 #include "common/url.h"
 
 #include <errno.h>
+#include <limits.h>
+#include <stdio.h>
 #include <string.h>
 
 #include "common/error.h"
+#include "common/path.h"
 #include "common/words.h"
 
 static const struct {
@@ -184,4 +187,64 @@ bool url_climbs(const char *text, size_t n, bool percent)
 			return true;
 	}
 	return false;
+}
+
+/* "/" and the path in normal form; s3 keys have no "/" of their own in front. */
+static int normal_path(const struct url *url, char *buf, size_t size)
+{
+	char path[PATH_MAX];
+	int n;
+
+	n = snprintf(path, sizeof(path), "/%.*s", (int)url->n_path, url->path);
+	if (n < 0 || (size_t)n >= sizeof(path) || url_climbs(path, (size_t)n, true))
+		return -EINVAL;
+	return path_normalize(path, buf, size);
+}
+
+static int hex_digit(char c)
+{
+	if (words_is_digit(c))
+		return c - '0';
+	c = words_lower(c);
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+}
+
+/* Would a server that decodes "%2f" first see ".."? */
+static bool climbs_decoded(const struct url *url)
+{
+	char plain[PATH_MAX];
+	size_t n = 0;
+
+	for (size_t i = 0; i < url->n_path && n < sizeof(plain); i++) {
+		const char *p = url->path + i;
+
+		plain[n] = *p;
+		if (*p == '%' && i + 2 < url->n_path && hex_digit(p[1]) >= 0 &&
+		    hex_digit(p[2]) >= 0) {
+			plain[n] = (char)(hex_digit(p[1]) << 4 | hex_digit(p[2]));
+			i += 2;
+		}
+		if (plain[n] == '\\')
+			plain[n] = '/';
+		n++;
+	}
+	return n == sizeof(plain) || url_climbs(plain, n, true);
+}
+
+bool url_match(const char *pattern, const char *address)
+{
+	char a[PATH_MAX], b[PATH_MAX];
+	struct url rule, url;
+
+	if (url_parse(&rule, pattern, NULL) < 0 || url_parse(&url, address, NULL) < 0)
+		return false;
+	if (rule.scheme != url.scheme || rule.port != url.port || rule.n_host != url.n_host)
+		return false;
+	for (size_t i = 0; i < url.n_host; i++)
+		if (words_lower(rule.host[i]) != words_lower(url.host[i]))
+			return false;
+	if (url.scheme != URL_S3 && climbs_decoded(&url))
+		return false;
+	return normal_path(&rule, a, sizeof(a)) == 0 && normal_path(&url, b, sizeof(b)) == 0 &&
+	       path_match(a, b);
 }

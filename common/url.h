@@ -32,3 +32,9 @@ const char *url_find_path(const char *text);
 
 /* Has the text a component ".." between "/", "{", "}" and ","? In URLs "%2e" counts as ".". */
 bool url_climbs(const char *text, size_t n, bool percent);
+
+/*
+ * Does an address fit a rule's pattern: the same scheme, host (without case) and port, and a path that
+ * path_match() takes? False for what could be read in two ways: "..", also written with "%".
+ */
+bool url_match(const char *pattern, const char *address);

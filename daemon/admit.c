@@ -21,6 +21,7 @@ void admit_deinit(struct admit *a)
 {
 	free(a->rule);
 	free(a->rule_match);
+	free(a->web);
 	free(a->methods);
 	free(a->tiers);
 	*a = (struct admit){ 0 };
@@ -183,6 +184,7 @@ static uint64_t lower_limit(uint64_t a, uint64_t b)
 int admit_dataset(struct admit *a, const struct admit_input *in, struct dataset *d,
 		  struct error *err)
 {
+	const struct conf_person who = { in->user, in->groups, in->n_groups };
 	char tiers[DATASET_MAX_ITEM + 512] = "";
 	const struct conf_source *rule;
 	int r = 0;
@@ -206,7 +208,9 @@ int admit_dataset(struct admit *a, const struct admit_input *in, struct dataset 
 		.max_readers = rule->max_readers,
 		.max_rate = rule->max_rate,
 	};
-	if (a->rule && a->rule_match && a->methods && a->tiers)
+	if (conf_get_web(in->conf, rule, d, &who, &a->web) < 0)
+		a->web = NULL;
+	if (a->web && a->rule && a->rule_match && a->methods && a->tiers)
 		return 0;
 	admit_deinit(a);
 	return error_set(err, ENOMEM, "out of memory");

@@ -27,6 +27,7 @@ struct admit_input {
 struct admit {
 	char *rule;        /* name of the section */
 	char *rule_match;  /* its pattern */
+	char *web;         /* for the worker, of addresses (conf_get_web()) */
 	char *methods;     /* as the section has them */
 	char *tiers;       /* those that may be used, in order of preference */
 	uint64_t max_bytes;

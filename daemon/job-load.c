@@ -214,6 +214,7 @@ int job_load_admit(struct job *job, struct stage_run *run, struct error *err)
 		return r;
 	s->rule = a.rule;
 	s->rule_match = a.rule_match;
+	s->web = a.web;
 	s->methods = a.methods;
 	s->tiers = a.tiers;
 	s->max_bytes = a.max_bytes;

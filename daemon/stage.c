@@ -120,6 +120,7 @@ void stage_free(struct stage *s)
 	dataset_list_deinit(&s->owned);
 	free(s->rule);
 	free(s->rule_match);
+	free(s->web);
 	free(s->methods);
 	free(s->tiers);
 	free(s->plan);

@@ -54,6 +54,7 @@ struct stage {
 	/* By the rules of the site: */
 	char *rule;                  /* name of the section, or NULL */
 	char *rule_match;
+	char *web;                   /* what the rules say of addresses, for the worker */
 	char *methods, *tiers;       /* as the task says them */
 	uint64_t max_bytes;          /* 0: none */
 	uint64_t max_readers, max_rate; /* of the rule, for all its datasets; 0: none */

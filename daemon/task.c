@@ -44,6 +44,7 @@ static void fill_rules(struct kv *kv, const struct job *job, const struct stage 
 
 	kv_set(kv, "rule", s->rule);
 	kv_set(kv, "rulematch", s->rule_match);
+	kv_set(kv, "web", s->web ? s->web : "");
 	kv_set(kv, "methods", s->methods);
 	kv_set(kv, "tiers", s->tiers);
 	kv_set_u64(kv, "maxbytes", s->max_bytes);

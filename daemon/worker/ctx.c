@@ -25,6 +25,7 @@
 #include "common/proto.h"
 #include "common/rundir.h"
 #include "daemon/worker/copy-rate.h"
+#include "daemon/worker/fetch.h"
 #include "daemon/worker/link.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/sandbox.h"
@@ -190,6 +191,29 @@ static bool may_mount_itself(const struct ctx *ctx)
 	       (m == DATASET_METHOD_AUTO || m == DATASET_METHOD_MOUNT);
 }
 
+/* slower than 1 KiB/s for so long is broken off: well before the dataset counts as stalled */
+static uint32_t get_low_speed_s(const struct ctx *ctx)
+{
+	uint64_t s = ctx->policy.stall_ms / 3000;
+
+	return s == 0 || s > 60 ? ctx->policy.stall_ms && s == 0 ? 1 : 60 : (uint32_t)s;
+}
+
+/* Who has the network is a process of its own, started before this one gives that up. */
+static int start_fetch(struct ctx *ctx, struct error *err)
+{
+	const struct fetch_config config = {
+		.web = kv_get_or_empty(ctx->priv->task, "web"),
+		.rate = ctx->policy.max_rate,
+		.low_speed_s = get_low_speed_s(ctx),
+	};
+
+	if (ctx->link_only || (ctx->ds->scheme != DATASET_SCHEME_HTTP &&
+			       ctx->ds->scheme != DATASET_SCHEME_S3))
+		return 0;
+	return fetch_new(&ctx->fetch, &config, err);
+}
+
 static int receive_task(int sock, struct kv **taskp, struct error *err)
 {
 	const char *op;
@@ -230,6 +254,8 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 	ctx->priv->rate.per_s = ctx->policy.max_rate;
 	if (refused == 0 && !ctx->plan_only)
 		refused = open_dirs(ctx, &refusal);
+	if (refused == 0)
+		refused = start_fetch(ctx, &refusal);
 	if (refused == 0) {
 		limits.stall_ms = ctx->plan_only ? 0 : ctx->policy.stall_ms;
 		limits.timeout_ms = ctx->ds->timeout_ms;
@@ -261,6 +287,7 @@ void ctx_free(struct ctx *ctx)
 		copy_rate_deinit(&ctx->priv->rate);
 		free(ctx->priv);
 	}
+	fetch_free(ctx->fetch);
 	fd_closep(&ctx->data_fd);
 	fd_closep(&ctx->tmp_fd);
 	free(ctx->manifest_path);

@@ -22,6 +22,7 @@
 #include "daemon/worker/policy.h"
 
 struct error;
+struct fetch;
 struct plan;
 
 #define CTX_GRACE_MS 1500
@@ -34,6 +35,8 @@ struct ctx {
 	uint32_t slot;                      /* of the FUSE mount */
 	bool plan_only;
 	bool link_only;                     /* mode=source: only the link that onfail=source asks for */
+
+	struct fetch *fetch;                /* brings what comes from the web; NULL for others */
 
 	const char *data_path, *tmp_path;   /* final entries; what is not ready */
 	int data_fd, tmp_fd;

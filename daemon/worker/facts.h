@@ -45,6 +45,7 @@ struct facts {
 	uint64_t extract_bytes, extract_files; /* estimates; files 0: not known */
 	bool extract_exact;                    /* read from the archive's own index */
 
+	bool is_remote;   /* from the web: can be fetched, and neither mounted in place nor linked to */
 	bool counted;     /* bytes and n_files of a directory are complete, not cut by the limit */
 };
 

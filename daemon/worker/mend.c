@@ -16,6 +16,7 @@
 #include "common/parse.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
+#include "daemon/worker/web.h"
 
 #define MEND_AGAIN "make or copy it again"
 
@@ -74,11 +75,14 @@ static bool names_source(const char *text, const char *path)
 
 void mend_error(const struct ctx *ctx, const struct source *src, struct error *err)
 {
-	const char *path = src && src->path ? src->path : ctx->ds->source;
+	char shown[DATASET_MAX_ITEM];
+	const char *path = src && src->path ? src->path : NULL;
 
 	if (err->code == -ECANCELED || err->code == -EPROTO)
 		return;
-	if (path && !names_source(err->text, path))
+	if (!path)
+		path = web_show(ctx->ds->source, shown, sizeof(shown));
+	if (!names_source(err->text, path))
 		error_prefix(err, "%.700s", path);
 	for (size_t i = 0; i < ARRAY_SIZE(mends); i++) {
 		if (mends[i].errnum == -err->code) {

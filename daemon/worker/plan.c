@@ -125,6 +125,8 @@ static enum dataset_method auto_method(struct planner *p)
 {
 	const struct facts *f = p->facts;
 
+	if (f->is_remote && is_dest(p, PLAN_TIER_SOURCE))
+		return DATASET_METHOD_LINK; /* which is refused */
 	if (f->kind == SOURCE_FILE && f->format == FORMAT_SQUASHFS)
 		return auto_for_image(p);
 	if (is_dest(p, PLAN_TIER_SOURCE))
@@ -141,12 +143,13 @@ static int check_promise(const struct planner *p, struct error *err)
 {
 	const struct facts *f = p->facts;
 	enum facts_format promise = magic_get_promise(p->ds->source);
-	char buf[64];
+	char buf[64], shown[512];
 
+	dataset_show_source(p->ds, shown, sizeof(shown));
 	if (p->ds->method != DATASET_METHOD_AUTO || f->kind != SOURCE_FILE ||
 	    f->format != FORMAT_PLAIN || promise == FORMAT_PLAIN)
 		return 0;
-	error_set(err, EINVAL, "%s is %s and not the %s%s its name promises", p->ds->source,
+	error_set(err, EINVAL, "%s is %s and not the %s%s its name promises", shown,
 		  f->bytes == 0 ? "empty" : describe(f, buf), facts_format_to_string(promise),
 		  promise == FORMAT_SQUASHFS ? " image" : " archive");
 	return error_mend(err, -EINVAL,
@@ -170,6 +173,10 @@ static int check_able(const struct planner *p, struct error *err)
 
 	if (!allows(p, m))
 		return refuse_method(p, err);
+	if (m == DATASET_METHOD_LINK && p->facts->is_remote) {
+		error_set(err, EINVAL, "a link can't lead to an address");
+		return error_mend(err, -EINVAL, "leave method=link and DEST source out");
+	}
 	if (m == DATASET_METHOD_EXTRACT && !a->can_extract) {
 		error_set(err, EINVAL, "can't be extracted: it is %s", describe(p->facts, buf));
 		return error_mend(err, -EINVAL, "leave method= out, or name an archive");
@@ -380,7 +387,7 @@ static bool may_be_image(const struct planner *p)
 {
 	const struct facts *f = p->facts;
 
-	return p->in->policy->fuse && allows(p, DATASET_METHOD_MOUNT) &&
+	return p->in->policy->fuse && allows(p, DATASET_METHOD_MOUNT) && !f->is_remote &&
 	       (f->format != FORMAT_SQUASHFS || p->in->able.can_mount) &&
 	       (f->kind != SOURCE_FILE || p->plan->method == DATASET_METHOD_EXTRACT);
 }
@@ -465,6 +472,11 @@ static int place_image(struct planner *p, struct error *err)
 	bool named = !is_dest(p, "auto") && !is_dest(p, PLAN_TIER_SOURCE);
 
 	strcpy(p->plan->tier, PLAN_TIER_SOURCE);
+	if (p->facts->is_remote) {
+		p->plan->copy_first = true;
+		why(p, "it is fetched first: what is mounted has to be here");
+		return choose_tier(p, err);
+	}
 	if (p->ds->hydrate && !named && try_tiers(p, true))
 		return 0;
 	if (named) {

@@ -17,6 +17,7 @@
 #include "daemon/worker/decode.h"
 #include "daemon/worker/estimate.h"
 #include "daemon/worker/facts.h"
+#include "daemon/worker/fetch-files.h"
 #include "daemon/worker/magic.h"
 #include "daemon/worker/mend.h"
 #include "daemon/worker/source.h"
@@ -28,6 +29,7 @@
 /* A block of lz4 is unpacked whole or not at all, and may be 4 MiB. */
 #define PROBE_PEEK_LZ4_SIZE (PROBE_PEEK_SIZE + (4 << 20))
 #define PROBE_MAX_JUMPS 64
+#define ZIP_RATIO 3
 
 /* ---- a file ---- */
 
@@ -85,14 +87,14 @@ static enum facts_format peek_format(int fd, enum facts_filter filter, struct ta
 }
 
 /* The headers at the beginning in one read, then a few of those that are far apart. */
-static void sample_tar(int fd, struct tar_sample *sample)
+static void sample_tar(int fd, int max_jumps, struct tar_sample *sample)
 {
 	_cleanup_(freep) char *data = malloc(PROBE_PEEK_SIZE);
 	size_t size = PROBE_PEEK_SIZE;
 	uint64_t from;
 	ssize_t n;
 
-	for (int i = 0; data && i < PROBE_MAX_JUMPS && !sample->ended && !sample->broken; i++) {
+	for (int i = 0; data && i < max_jumps && !sample->ended && !sample->broken; i++) {
 		from = sample->next;
 		n = pread(fd, data, size, (off_t)from);
 		if (n > 0)
@@ -110,7 +112,9 @@ static int probe_zip(const struct source *src, struct facts *facts, struct error
 	struct member m;
 	int r;
 
-	if (!decode_is_available())
+	if (src->is_remote) /* its list stands at the end: a guess is enough */
+		facts->extract_bytes = ZIP_RATIO * facts->bytes;
+	if (src->is_remote || !decode_is_available())
 		return 0;
 	if (lseek(src->fd, 0, SEEK_SET) < 0)
 		return error_errno(err, errno, "read %s", src->path);
@@ -153,7 +157,7 @@ static int probe_file(struct ctx *ctx, struct source *src, struct facts *facts, 
 	facts->n_files = 0;
 	e = estimate_unpacked(src->fd, facts->bytes, facts->filter);
 	if (facts->format == FORMAT_TAR && !facts->filter)
-		sample_tar(src->fd, &sample);
+		sample_tar(src->fd, src->is_remote ? 1 : PROBE_MAX_JUMPS, &sample);
 	facts->extract_bytes = round_up(
 		facts->format == FORMAT_TAR ? tar_sample_estimate(&sample, e.bytes) : e.bytes);
 	facts->extract_exact = facts->format == FORMAT_TAR && sample.ended;
@@ -163,9 +167,24 @@ static int probe_file(struct ctx *ctx, struct source *src, struct facts *facts, 
 	return facts->format == FORMAT_ZIP ? probe_zip(src, facts, err) : 0;
 }
 
+/* Who opened them has asked for their sizes. */
+static int probe_objects(const struct source *src, struct facts *facts)
+{
+	for (size_t i = 0; i < src->n_objects; i++) {
+		facts->bytes += src->objects[i].size;
+		facts->copy_bytes += round_up(src->objects[i].size);
+	}
+	facts->n_files = src->n_objects;
+	facts->copy_files = src->n_objects + 1;
+	facts->counted = true;
+	return 0;
+}
+
 int probe_source(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err)
 {
-	*facts = (struct facts){ .kind = src->kind };
+	*facts = (struct facts){ .kind = src->kind, .is_remote = src->is_remote };
+	if (src->is_remote && src->kind != SOURCE_FILE)
+		return probe_objects(src, facts);
 	return src->kind == SOURCE_FILE ? probe_file(ctx, src, facts, err)
 					: copy_count(ctx, src, facts, err);
 }

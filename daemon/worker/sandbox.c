@@ -1,9 +1,15 @@
 #include "daemon/worker/sandbox.h"
 
 #include <errno.h>
+#include <stdint.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+
+#ifdef __NR_landlock_create_ruleset
+#include <linux/landlock.h>
+#endif
 
 #include "common/cleanup.h"
 #include "common/log.h"
@@ -28,8 +34,6 @@ static const unsigned denied[] = {
 	__NR_process_madvise,
 #endif
 	/* sockets: what is open is all there is */
-	__NR_socket,
-	__NR_bind,
 	__NR_listen,
 	/* mounts and namespaces */
 	__NR_mount,
@@ -97,6 +101,42 @@ static const unsigned denied[] = {
 	__NR_adjtimex,
 };
 
+/* What a worker does not need and stage-fetch does; the name service binds sockets of the kernel's. */
+static const unsigned denied_without_network[] = {
+	__NR_socket,
+	__NR_bind,
+};
+
+/* What stage-fetch does not need and a worker does. */
+static const unsigned denied_to_fetcher[] = {
+	__NR_accept,
+	__NR_accept4,
+	__NR_unlinkat,
+	__NR_renameat2,
+	__NR_mkdirat,
+	__NR_linkat,
+	__NR_symlinkat,
+	__NR_fchmodat,
+	__NR_fchownat,
+	__NR_truncate,
+	__NR_utimensat,
+#ifdef __NR_renameat
+	__NR_renameat,
+#endif
+#ifdef __NR_unlink
+	__NR_unlink,
+	__NR_rmdir,
+	__NR_rename,
+	__NR_mkdir,
+	__NR_link,
+	__NR_symlink,
+	__NR_chmod,
+	__NR_chown,
+	__NR_lchown,
+	__NR_creat,
+#endif
+};
+
 /* Reading requests and the image, answering, memory, locks, one word to stagingd and the log. */
 static const unsigned server_calls[] = {
 	__NR_read,
@@ -141,12 +181,52 @@ static void note(const char *what, int r)
 		log_debug("%s: left out, errno %d", what, -r);
 }
 
+static int deny_two(const unsigned *more, size_t n_more)
+{
+	unsigned calls[ARRAY_SIZE(denied) + ARRAY_SIZE(denied_to_fetcher)];
+
+	memcpy(calls, denied, sizeof(denied));
+	memcpy(calls + ARRAY_SIZE(denied), more, n_more * sizeof(*more));
+	return seccomp_deny(calls, ARRAY_SIZE(denied) + n_more);
+}
+
 void sandbox_enter(void)
 {
 	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 
 	if (r == 0)
-		r = seccomp_deny(denied, ARRAY_SIZE(denied));
+		r = deny_two(denied_without_network, ARRAY_SIZE(denied_without_network));
+	note("filter of system calls", r);
+}
+
+/* The kernel's headers may be older than the kernel; what is handled and allowed by no rule is
+ * refused. */
+static int forbid_writing(void)
+{
+#ifdef __NR_landlock_create_ruleset
+	uint64_t handled = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE |
+			   LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
+			   LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_SYM |
+			   LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO;
+	_cleanup_(fd_closep) int fd = (int)syscall(__NR_landlock_create_ruleset, &handled,
+						   sizeof(handled), 0);
+
+	if (fd < 0)
+		return -errno;
+	return syscall(__NR_landlock_restrict_self, fd, 0) < 0 ? -errno : 0;
+#else
+	return -ENOSYS;
+#endif
+}
+
+void sandbox_enter_fetcher(void)
+{
+	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+
+	if (r == 0) {
+		note("Landlock", forbid_writing());
+		r = deny_two(denied_to_fetcher, ARRAY_SIZE(denied_to_fetcher));
+	}
 	note("filter of system calls", r);
 }
 

@@ -16,3 +16,10 @@ void sandbox_enter(void);
 
 /* The calling thread: serves an image with what is open; it opens, makes and removes nothing. */
 void sandbox_enter_server_thread(void);
+
+/*
+ * stage-fetch, which has the network and no file to write but those it is handed: what sandbox_enter()
+ * denies without sockets, all that makes, moves or removes files, and where the kernel has Landlock,
+ * opening anything for writing. Before its second thread.
+ */
+void sandbox_enter_fetcher(void);

@@ -18,6 +18,7 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "daemon/worker/ctx.h"
+#include "daemon/worker/fetch-files.h"
 #include "daemon/worker/rules.h"
 #include "daemon/worker/walk-kept.h"
 
@@ -163,6 +164,7 @@ void source_close(struct source *src)
 		free(src->taken[i]);
 	free(src->taken);
 	walk_kept_free(src->kept);
+	fetch_objects_free(src->objects, src->n_objects);
 	rules_free(src->rules);
 	free(src->path);
 	free(src->real);
@@ -190,6 +192,8 @@ int source_check_unchanged(const struct source *src, struct error *err)
 {
 	struct stat now, named;
 
+	if (src->is_remote)
+		return 0; /* whoever fetched it has held each part against the first */
 	if (fstat(src->fd, &now) < 0)
 		return error_errno(err, errno, "%s", src->path);
 	if (now.st_size != src->st.st_size || now.st_mtim.tv_sec != src->st.st_mtim.tv_sec ||

@@ -18,6 +18,11 @@
 
 struct ctx;
 struct error;
+struct fetch;
+struct fetch_object;
+struct hash;
+struct stream;
+struct target;
 struct walk_kept;
 
 struct source_member {
@@ -42,6 +47,12 @@ struct source {
 
 	struct walk_kept *kept;        /* DIR: what probe saw of it, for the copy; NULL: nothing */
 	size_t n_readers;              /* how many operations at once helped then; 0: not known */
+
+	bool is_remote;                /* from the web: there is no path to look at or to link to */
+	struct fetch *fetch;           /* who brings its bytes (ctx's); of a FILE src->fd has only
+					* what a probe looks at. NULL: src->fd has all */
+	struct fetch_object *objects;  /* remote: the FILE, or the members of a SET */
+	size_t n_objects;
 
 	char **rules;                  /* patterns that a resolved path has to fit, ends with NULL */
 };
@@ -80,3 +91,15 @@ bool source_takes(const struct source *src, const char *path);
 /* Is the file still what it was when it was opened (size, mtime, and the path still names it)?
  * 0, or -ESTALE "changed while it was read". */
 int source_check_unchanged(const struct source *src, struct error *err);
+
+/* The bytes of a FILE from its beginning, wherever they come from; counted and hashed as stream.h says. */
+int source_open_stream(struct ctx *ctx, const struct source *src, struct hash *hash,
+		       struct stream **sp, struct error *err);
+
+/* With fetch: all of a FILE into fd, charged, its sum checked where verify= asks for it. */
+int source_fetch(struct ctx *ctx, const struct source *src, int fd, struct error *err);
+
+/* For what has to be read here and there: a FILE that is fetched is stored beside target first, without
+ * a name, and src->fd is that from then on. Others are left alone. */
+int source_spool(struct ctx *ctx, struct source *src, const struct target *target,
+		 struct error *err);

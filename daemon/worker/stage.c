@@ -196,7 +196,7 @@ static int plan_exactly(struct stage *s, struct error *err)
 	if (s->plan.method != DATASET_METHOD_EXTRACT || s->facts.extract_exact)
 		return r;
 	stager = stager_find(s->plan.method, &s->facts);
-	if (!stager || !stager->measure)
+	if (!stager || !stager->measure || s->facts.is_remote)
 		return r;
 	r = stager->measure(s->ctx, s->src, &s->facts, err);
 	return r < 0 ? r : plan_make(&s->plan, &s->in, err);
@@ -263,6 +263,10 @@ static int fall_back_to_source(struct stage *s, const struct error *why, struct 
 {
 	int r;
 
+	if (s->facts.is_remote) {
+		error_set(err, EINVAL, "a link can't lead to an address");
+		return error_mend(err, -EINVAL, "leave onfail=source out");
+	}
 	if (s->ctx->ds->verify == DATASET_VERIFY_SHA256) {
 		error_set(err, EINVAL, "a link can't be verified: what it shows may change");
 		return error_mend(err, -EINVAL, "leave onfail=source or verify= out");
@@ -280,6 +284,7 @@ static int fall_back_to_source(struct stage *s, const struct error *why, struct 
 static bool may_fall_back(const struct stage *s)
 {
 	return s->ctx->ds->onfail == DATASET_ONFAIL_SOURCE && s->src &&
+	       !s->facts.is_remote &&
 	       s->ctx->ds->verify != DATASET_VERIFY_SHA256 && !ctx_is_cancelled(s->ctx) &&
 	       (s->plan.method == DATASET_METHOD_COPY || s->plan.method == DATASET_METHOD_LINK);
 }

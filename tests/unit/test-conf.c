@@ -915,12 +915,12 @@ static void test_idle_keys_are_told(void **state)
 	put(state, "main.conf",
 	    "[source a]\nMatch=/a/**\nMaxReaders=4\nMaxBytes=1G\n"
 	    "[source b]\nMatch=/b/**\nVisibleOn=mover\nMoverPartition=p\nMoverTime=4h\n"
-	    "[source w]\nMatch=https://h/**\nMaxRate=1G\n"
+	    "[source w]\nMatch=https://h/**\nMaxRate=1G\n[source s]\nMatch=s3://b/**\n"
 	    "[fanout]\nMode=auto\nMinNodes=8\n[metrics]\nTextfile=/x/y.prom\n");
 	conf = must_load(state);
 	conf_for_each_idle(conf, add_line, said);
 	assert_string_equal(said,
-			    "[source w] Match of an address has no effect in this version\n"
+			    "[source s] Match of s3:// has no effect in this version\n"
 			    "[fanout] Mode has no effect in this version\n"
 			    "[metrics] Textfile has no effect in this version\n"
 			    "[source b] MoverPartition has no effect in this version\n");

@@ -137,11 +137,45 @@ static void test_a_thread_that_serves_opens_nothing(void **state)
 	in_child(serve_in_thread);
 }
 
+/* The other way round: the network, and no file but those that are handed over. */
+static void fetch_only(const char *dir)
+{
+	char path[64];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/open-before", dir);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	CHECK(fd >= 0);
+	sandbox_enter_fetcher();
+	CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+	CHECK(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2);
+	CHECK(socket(AF_INET, SOCK_STREAM, 0) >= 0);
+	CHECK_DENIED(listen(fd, 1));
+	CHECK_DENIED(mkdir(path, 0700));
+	CHECK_DENIED(unlink(path));
+	CHECK_DENIED(rename(path, path));
+	CHECK_DENIED(ptrace(PTRACE_TRACEME, 0, 0, 0));
+	CHECK(pwrite(fd, "x", 1, 5) == 1);
+	CHECK(open("/etc/passwd", O_RDONLY) >= 0);
+#ifdef __NR_landlock_create_ruleset
+	if (syscall(__NR_landlock_create_ruleset, NULL, 0, 1) > 0) {
+		CHECK(open(path, O_WRONLY) == -1 && errno == EACCES);
+		CHECK(make(dir, "new") == -EACCES);
+	}
+#endif
+}
+
+static void test_who_fetches_writes_what_it_is_handed(void **state)
+{
+	in_child(fetch_only);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_calls_that_no_stager_needs_are_refused),
 		cmocka_unit_test(test_a_thread_that_serves_opens_nothing),
+		cmocka_unit_test(test_who_fetches_writes_what_it_is_handed),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

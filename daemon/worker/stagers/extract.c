@@ -62,7 +62,7 @@ static int open_tar(struct untar *x, struct source *src, const struct facts *fac
 	_cleanup_(stream_closep) struct stream *in = NULL;
 	int r;
 
-	r = stream_new_read_ahead(&in, x->ctx, src->fd, hash, err);
+	r = source_open_stream(x->ctx, src, hash, &in, err);
 	if (r == 0 && facts->filter != FILTER_NONE)
 		r = unwrap(&in, facts->filter, err);
 	if (r == 0)
@@ -146,6 +146,11 @@ static int extract_all(struct untar *x, struct source *src, const struct facts *
 	_cleanup_(members_closep) struct members *members = NULL;
 	int r;
 
+	if (facts->format == FORMAT_ZIP) { /* read here and there */
+		r = source_spool(x->ctx, src, target, err);
+		if (r < 0)
+			return r;
+	}
 	if (ds->verify == DATASET_VERIFY_SHA256 && hash_new(&hash) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	if (facts->format == FORMAT_ZIP)

@@ -89,7 +89,7 @@ static int link_stage(struct ctx *ctx, struct source *src, const struct facts *f
 
 static bool link_accepts(enum dataset_method method, const struct facts *facts)
 {
-	return method == DATASET_METHOD_LINK;
+	return method == DATASET_METHOD_LINK && !facts->is_remote;
 }
 
 const struct stager stager_link = {

@@ -96,6 +96,11 @@ static int squashfs_copy(struct ctx *ctx, struct source *src, struct target *tar
 	_cleanup_(fd_closep) int out = -1;
 	int r, fd;
 
+	if (src->fetch) { /* without a name, as nobody else is to see it */
+		r = source_spool(ctx, src, target, err);
+		*fdp = r < 0 ? -1 : steal_fd(&src->fd);
+		return r;
+	}
 	st.st_mode = S_IFREG | 0600; /* nobody sees it but this process */
 	r = ctx_charge(ctx, copy_file_charge(&st), 1, err);
 	if (r == 0)
@@ -169,7 +174,9 @@ static int squashfs_stage_extract(struct ctx *ctx, struct source *src, struct ta
 	struct sqfs_counts counts;
 	int r;
 
-	r = squashfs_verify(ctx, src, err);
+	r = source_spool(ctx, src, target, err);
+	if (r == 0)
+		r = squashfs_verify(ctx, src, err);
 	if (r == 0)
 		r = squashfs_check(ctx, src->fd, &counts, err);
 	if (r == 0)

@@ -1,0 +1,26 @@
+/*
+ * fetch-pace: over how many connections at once. Begins with two, twice as many as long as that makes
+ * it a fifth faster, and goes back by the step that did not. Pure.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#define FETCH_PACE_MAX 16
+
+struct fetch_pace {
+	size_t n, max;
+	bool settled;
+	uint64_t since_ms, bytes; /* of the measurement at hand; 0: none has begun */
+	uint64_t last_rate;       /* with half as many */
+};
+
+/* max: 0 for FETCH_PACE_MAX. */
+void fetch_pace_init(struct fetch_pace *p, size_t max);
+
+size_t fetch_pace_get(const struct fetch_pace *p);
+
+/* bytes came by now_ms, when n_busy were at work. */
+void fetch_pace_note(struct fetch_pace *p, uint64_t now_ms, uint64_t bytes, size_t n_busy);

@@ -1,0 +1,157 @@
+/*
+ * http:// and https://, by stage-fetch. The beginning of an object is asked for as a part: the answer
+ * says how large all of it is, whether parts are to be had, and what it is. It is kept in memory,
+ * at its offset in a file of the object's size, so that a probe reads it like any other; formats that
+ * say more at their end get that too.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/fetch-files.h"
+#include "daemon/worker/magic.h"
+#include "daemon/worker/source.h"
+#include "daemon/worker/web-set.h"
+#include "daemon/worker/web.h"
+
+#define HEAD_SIZE (1u << 20) /* as much as probe.c looks at */
+#define HEAD_LZ4_SIZE (HEAD_SIZE + (4u << 20))
+#define TAIL_SIZE (64u << 10)
+
+/* Bytes [from, to) of the object into src->fd. */
+static int look_at(struct ctx *ctx, struct source *src, uint64_t from, uint64_t to,
+		   struct http_reply *reply, struct error *err)
+{
+	const struct fetch_object *o = src->objects;
+	const struct fetch_get get = {
+		.url = o->url,
+		.from = from,
+		.to = to,
+		.whole_is_fine = from == 0,
+		.any_end = ctx->ds->verify == DATASET_VERIFY_SHA256,
+		.known = from > 0 ? &o->validator : NULL,
+		.known_total = o->size,
+	};
+
+	return fetch_get_now(src->fetch, ctx, &get, src->fd, reply, err);
+}
+
+/* "Sat, 21 Nov 2026 08:00:00 GMT"; 0: none. */
+static time_t read_date(const char *text)
+{
+	static const char months[] = "JanFebMarAprMayJunJulAugSepOctNovDec";
+	struct tm tm = { 0 };
+	char month[4];
+	const char *at;
+
+	if (sscanf(text, "%*3s, %d %3s %d %d:%d:%d GMT", &tm.tm_mday, month, &tm.tm_year,
+		   &tm.tm_hour, &tm.tm_min, &tm.tm_sec) != 6)
+		return 0;
+	at = strstr(months, month);
+	if (!at || (at - months) % 3 || tm.tm_year < 1970 || tm.tm_year > 9999)
+		return 0;
+	tm.tm_mon = (int)(at - months) / 3;
+	tm.tm_year -= 1900;
+	return timegm(&tm);
+}
+
+static void set_stat(struct source *src)
+{
+	const struct fetch_object *o = src->objects;
+	uint64_t size = o->size == HTTP_END ? 0 : o->size;
+
+	src->st = (struct stat){ .st_mode = S_IFREG | 0644 };
+	src->st.st_size = (off_t)size;
+	src->st.st_blocks = (blkcnt_t)((size + 511) / 512);
+	src->st.st_mtim.tv_sec = read_date(o->validator.modified);
+}
+
+/* Formats that say at their end how much they hold. */
+static int look_at_end(struct ctx *ctx, struct source *src, struct error *err)
+{
+	const struct fetch_object *o = src->objects;
+	unsigned char head[MAGIC_SIZE];
+	ssize_t n = pread(src->fd, head, sizeof(head), 0);
+	enum facts_filter filter = n > 0 ? magic_get_filter(head, (size_t)n) : FILTER_NONE;
+	struct http_reply reply;
+	uint64_t from;
+
+	if (o->size == HTTP_END || !o->ranges || o->size <= HEAD_SIZE)
+		return 0;
+	if (filter == FILTER_LZ4)
+		return look_at(ctx, src, HEAD_SIZE, o->size < HEAD_LZ4_SIZE ? o->size
+									    : HEAD_LZ4_SIZE,
+			       &reply, err);
+	if (filter != FILTER_GZIP && filter != FILTER_XZ)
+		return 0;
+	from = o->size - HEAD_SIZE < TAIL_SIZE ? HEAD_SIZE : o->size - TAIL_SIZE;
+	return look_at(ctx, src, from, o->size, &reply, err);
+}
+
+static int open_one(struct ctx *ctx, struct source *src, struct error *err)
+{
+	struct fetch_object *o = src->objects;
+	struct http_reply reply;
+	int r;
+
+	src->kind = SOURCE_FILE;
+	src->fd = memfd_create("web", MFD_CLOEXEC);
+	if (src->fd < 0)
+		return error_errno(err, errno, "make a file in memory");
+	o->size = HTTP_END;
+	r = look_at(ctx, src, 0, HEAD_SIZE, &reply, err);
+	if (r < 0)
+		return r;
+	o->size = reply.total;
+	o->validator = reply.validator;
+	o->ranges = reply.ranges && http_validator_for_range(&o->validator);
+	r = look_at_end(ctx, src, err);
+	if (r < 0)
+		return r;
+	if (o->size != HTTP_END && (o->size > INT64_MAX || ftruncate(src->fd, (off_t)o->size) < 0))
+		return error_set(err, EIO, "%s: its length can't be", src->path);
+	set_stat(src);
+	return 0;
+}
+
+static int http_open(struct ctx *ctx, struct source *src, struct error *err)
+{
+	char shown[DATASET_MAX_ITEM];
+
+	src->path = strdup(web_show(ctx->ds->source, shown, sizeof(shown)));
+	src->is_remote = true;
+	src->fetch = ctx->fetch;
+	if (!src->path)
+		return error_set(err, ENOMEM, "out of memory");
+	if (!src->fetch)
+		return error_set(err, EOPNOTSUPP, "this stage-worker has no " FETCH_PROGRAM);
+	if (ctx->ds->is_set)
+		return web_set_open(ctx, src, err);
+	if (ctx->ds->shard != DATASET_SHARD_ALL) {
+		error_set(err, EINVAL, "shard= divides a set, %s is one file", src->path);
+		return error_mend(err, -EINVAL, "leave shard= out, or name the shards by a pattern");
+	}
+	src->objects = calloc(1, sizeof(*src->objects));
+	if (!src->objects)
+		return error_set(err, ENOMEM, "out of memory");
+	src->n_objects = 1;
+	src->objects->url = strdup(ctx->ds->source);
+	if (!src->objects->url)
+		return error_set(err, ENOMEM, "out of memory");
+	return open_one(ctx, src, err);
+}
+
+const struct scheme scheme_http = {
+	.name = "http",
+	.scheme = DATASET_SCHEME_HTTP,
+	.open = http_open,
+};

@@ -1,0 +1,125 @@
+/*
+ * What comes from the web, as it is: one file, or a set into a directory.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "daemon/worker/copy-file.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/fetch-files.h"
+#include "daemon/worker/filter.h"
+#include "daemon/worker/hash.h"
+#include "daemon/worker/source.h"
+#include "daemon/worker/stager.h"
+#include "daemon/worker/target.h"
+
+static void set_mtime(int fd, const struct source *src)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, src->st.st_mtim };
+
+	if (src->st.st_mtim.tv_sec > 0)
+		futimens(fd, times);
+}
+
+static int fetch_one(struct ctx *ctx, struct source *src, struct target *target, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	r = ctx_charge(ctx, 0, 1, err);
+	if (r < 0)
+		return r;
+	fd = openat(target->dirfd, target->name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
+		    0644);
+	if (fd < 0)
+		return error_errno(err, errno, "create %s", target->path);
+	r = source_fetch(ctx, src, fd, err);
+	if (r == 0) {
+		set_mtime(fd, src);
+		ctx_add_progress(ctx, 0, 1);
+	}
+	return r;
+}
+
+/* ---- a set ---- */
+
+struct set {
+	struct ctx *ctx;
+	const struct fetch_object *objects;
+	int root;
+};
+
+static int open_output(void *arg, size_t i, int *fdp, struct error *err)
+{
+	struct set *s = arg;
+	const struct fetch_object *o = &s->objects[i];
+	int fd, r;
+
+	r = ctx_charge(s->ctx, (o->size + 4095) / 4096 * 4096, 1, err);
+	if (r < 0)
+		return r;
+	fd = openat(s->root, o->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	if (fd < 0)
+		return error_errno(err, errno, "create %s", o->name);
+	if (ftruncate(fd, (off_t)o->size) < 0) {
+		r = error_errno(err, errno, "make room for %s", o->name);
+		close(fd);
+		return r;
+	}
+	*fdp = fd;
+	return 0;
+}
+
+static int close_output(void *arg, size_t i, int fd, struct error *err)
+{
+	close(fd);
+	return 0;
+}
+
+static int fetch_set(struct ctx *ctx, struct source *src, struct target *target, struct error *err)
+{
+	_cleanup_(fd_closep) int root = -1;
+	struct set s = { .ctx = ctx, .objects = src->objects };
+	const struct fetch_sink sink = { open_output, close_output, &s };
+
+	if (mkdirat(target->dirfd, target->name, 0700) < 0)
+		return error_errno(err, errno, "make directory %s", target->path);
+	root = openat(target->dirfd, target->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (root < 0)
+		return error_errno(err, errno, "open %s", target->path);
+	target->root_mode = 0755;
+	s.root = root;
+	return fetch_files(ctx, src->fetch, src->objects, src->n_objects, &sink, NULL, err);
+}
+
+static int fetch_stage(struct ctx *ctx, struct source *src, const struct facts *facts,
+		       const struct plan *plan, struct target *target, struct stager_result *result,
+		       struct error *err)
+{
+	uint64_t charged;
+	int r;
+
+	if (src->kind == SOURCE_FILE)
+		r = fetch_one(ctx, src, target, err);
+	else
+		r = fetch_set(ctx, src, target, err);
+	ctx_get_charged(ctx, &result->bytes, &charged);
+	result->files = src->n_objects;
+	return r;
+}
+
+static bool fetch_accepts(enum dataset_method method, const struct facts *facts)
+{
+	return method == DATASET_METHOD_COPY && facts->is_remote;
+}
+
+const struct stager stager_fetch = {
+	.name = "fetch",
+	.accepts = fetch_accepts,
+	.stage = fetch_stage,
+};

@@ -1,0 +1,12 @@
+/*
+ * web-set: several addresses as one source: shards whose names differ by a number. They are asked for
+ * their sizes, many at once.
+ */
+#pragma once
+
+struct ctx;
+struct error;
+struct source;
+
+/* The dataset's address with braces. */
+int web_set_open(struct ctx *ctx, struct source *src, struct error *err);

@@ -1,0 +1,636 @@
+#!/usr/bin/env python3
+"""Real workers and stage-fetch against a server that misbehaves: what is ready is whole, and what is not
+says why. The server notes what it was asked."""
+import base64
+import glob
+import gzip
+import hashlib
+import io
+import os
+import random
+import re
+import sys
+import tarfile
+import time
+import zipfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import *  # noqa: E402
+from webserver import *  # noqa: E402
+
+random.seed(7)
+BIG = random.randbytes(24 << 20)   # several parts
+DATA = random.randbytes(3 << 20)   # more than a probe reads
+SECRET = "sig=SECRETSECRET"
+
+
+def make_tar(n=40, size=100_000):
+    out = io.BytesIO()
+    with tarfile.open(fileobj=out, mode="w", format=tarfile.USTAR_FORMAT) as t:
+        for i in range(n):
+            info = tarfile.TarInfo(f"d{i % 4}/f{i}")
+            info.size = size
+            t.addfile(info, io.BytesIO(bytes([i]) * (size // 2) + random.randbytes(size // 2)))
+    return out.getvalue()
+
+
+TAR = make_tar()
+TGZ = gzip.compress(TAR, 1)
+
+
+def check_tar(path):
+    with tarfile.open(fileobj=io.BytesIO(TAR)) as t:
+        for m in t:
+            with open(os.path.join(path, m.name), "rb") as f:
+                assert f.read() == t.extractfile(m).read(), m.name
+
+
+def fetch(url, server=None, options="", web=None, name="x", **task):
+    """A worker for it; the rules admit the server unless others are given."""
+    task.setdefault("tiers", "shm")
+    return Worker(f"{name}={url}:shm:{options}" if options else f"{name}={url}:shm", name=name,
+                  web=web if web is not None else server.rule(), stall=600_000, **task)
+
+
+def content(w):
+    with open(w.path, "rb") as f:
+        return f.read()
+
+
+def fails(url, server, pattern, mend="", code=None, **more):
+    with fetch(url, server, **more) as w:
+        m = w.error()
+        text = m["text"]
+        said, _, do = text.rpartition("; ")
+        assert re.search(pattern, said), f"{pattern!r} not in: {text}"
+        assert mend in do, f"{mend!r} not in: {text}"
+        assert "SECRET" not in text and "SECRET" not in w.stderr(), text
+        if code is not None:
+            assert int(m["code"]) == code, m
+        if os.environ.get("V"):
+            print("#", text)
+        return text
+
+
+# ---- what works ----
+
+def test_a_file_comes_in_parts_over_several_connections():
+    with Server() as s:
+        url = s.add("/big.bin", BIG)
+        with fetch(url, s) as w:
+            m = w.ready()
+            assert content(w) == BIG
+            assert int(m["bytes"]) >= len(BIG) and m["kind"] == "file"
+            assert os.stat(w.path).st_mtime == 1_700_000_000
+        parts = [h["Range"] for h in s.asked("/big.bin")]
+        assert len(parts) >= 5 and len(set(parts)) == len(parts), parts
+        # every part but the look at the beginning insists on the same object
+        assert all(h.get("If-Range") == '"1"' for h in s.asked("/big.bin")[1:])
+
+
+def test_small_empty_and_odd_files():
+    with Server() as s:
+        for i, size in enumerate((0, 1, (1 << 20) - 1, 1 << 20, (1 << 20) + 1, (4 << 20) + 1)):
+            url = s.add(f"/f{i}", BIG[:size])
+            with fetch(url, s) as w:
+                w.ready()
+                assert content(w) == BIG[:size], size
+
+
+def test_progress_adds_up_to_the_size():
+    with Server() as s:
+        url = s.add("/big.bin", BIG, rate=30 << 20)
+        with fetch(url, s) as w:
+            w.ready()
+            assert int(w.get("facts")[0]["total"]) == len(BIG)
+            seen = [int(m["bytes"]) for m in w.get("progress")]
+            assert seen == sorted(seen) and seen[-1] <= len(BIG), seen
+            assert any(0 < b < len(BIG) for b in seen), seen
+
+
+def test_archives_are_opened_as_they_come_and_stored_nowhere():
+    for data, name in ((TAR, "t.tar"), (TGZ, "t.tgz")):
+        with Server() as s:
+            url = s.add("/" + name, data)
+            with fetch(url, s, "verify=sha256:" + hashlib.sha256(data).hexdigest()) as w:
+                m = w.ready()
+                check_tar(w.path)
+                assert m["kind"] == "dir" and int(m["files"]) == 40
+            asked = s.asked("/" + name)
+            assert len([h for h in asked if "Range" not in h]) == 1, asked  # one stream
+
+
+def test_a_zip_is_read_from_a_file_without_a_name():
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        for i in range(20):
+            z.writestr(f"f{i}", random.randbytes(200_000))
+    with Server() as s:
+        with fetch(s.add("/z.zip", out.getvalue()), s) as w:
+            assert int(w.ready()["files"]) == 20
+            assert len(os.listdir(w.path)) == 20
+
+
+def test_a_set_of_shards():
+    with Server() as s:
+        for i in range(12):
+            s.add(f"/s-{i:03}.tar", BIG[i << 20:(i + 1) << 20])
+        with fetch(s.url("/s-{000..011}.tar"), s) as w:
+            m = w.ready()
+            assert sorted(os.listdir(w.path)) == [f"s-{i:03}.tar" for i in range(12)]
+            for i in range(12):
+                with open(f"{w.path}/s-{i:03}.tar", "rb") as f:
+                    assert f.read() == BIG[i << 20:(i + 1) << 20]
+            assert int(m["files"]) == 12 and m.get("list")
+        with fetch(s.url("/s-{000..012}.tar"), s) as w:
+            assert "404" in w.error()["text"]
+
+
+def test_checksum_of_what_came_in_parts():
+    with Server() as s:
+        url = s.add("/big.bin", BIG)
+        with fetch(url, s, "verify=sha256:" + hashlib.sha256(BIG).hexdigest()) as w:
+            w.ready()
+            assert content(w) == BIG
+        for data, path in ((BIG, "/big.bin"), (TGZ, "/t.tgz")):
+            fails(s.add(path, data), s, "SHA-256", options="verify=sha256:" + "ab" * 32)
+
+
+def test_a_plan_reads_the_beginning_alone():
+    with Server() as s:
+        with fetch(s.add("/t.tar", TAR), s, mode="plan") as w:
+            m = w.run_until("facts", "error")
+            assert m["op"] == "facts" and m["format"] == "tar" and m["method"] == "extract", m
+            assert int(m["total"]) == len(TAR)
+        assert all("Range" in h for h in s.asked("/t.tar"))
+
+
+# ---- what breaks off ----
+
+def test_a_broken_stream_goes_on_where_it_broke():
+    with Server() as s:
+        # the first is the look at the beginning
+        url = s.add("/t.tgz", TGZ, break_after=[1 << 30, 1 << 30, 1_000_000, 300_000, 0])
+        with fetch(url, s, "verify=sha256:" + hashlib.sha256(TGZ).hexdigest()) as w:
+            w.ready()
+            check_tar(w.path)
+        ranges = [h.get("Range") for h in s.asked("/t.tgz")]
+        assert "bytes=1000000-" in ranges and "bytes=1300000-" in ranges, ranges
+
+
+def test_broken_parts_go_on_where_they_broke():
+    with Server() as s:
+        url = s.add("/big.bin", BIG, break_after=[1 << 20, 1 << 20, 3 << 20, 77, 5 << 20])
+        with fetch(url, s) as w:
+            w.ready()
+            assert content(w) == BIG
+
+
+def test_a_server_without_parts():
+    with Server() as s:
+        for how in (dict(ranges=False), dict(ranges=False, break_after=[1 << 30, 2_000_000])):
+            for path, data in (("/x.bin", DATA), ("/t.tgz", TGZ)):
+                with fetch(s.add(path, data, **how), s) as w:
+                    w.ready()
+                    if path == "/x.bin":
+                        assert content(w) == DATA
+                    else:
+                        check_tar(w.path)
+
+
+def test_what_changes_while_it_is_fetched_fails():
+    other = bytes(len(TGZ))
+    skip = [1 << 30, 1 << 30]  # the looks at the beginning and the end
+    with Server() as s:
+        for how in (dict(changes_at=3, changed=other),                            # before the stream
+                    dict(changes_at=4, changed=other, break_after=skip + [99_999]),      # in it
+                    dict(changes_at=4, changed=other, break_after=skip + [99_999], if_range=False),
+                    dict(changes_at=3, changed=TGZ[:-5], break_after=[1 << 30, 9999], ranges=False)):
+            fails(s.add("/t.tgz", TGZ, **how), s, "changed while it was fetched", "nobody writes")
+        for k in (2, 4):  # between parts of a file
+            fails(s.add("/big.bin", BIG, changes_at=k, changed=bytes(len(BIG))), s,
+                  "changed while it was fetched")
+
+
+def test_without_etag_and_date_a_break_is_the_end():
+    with Server() as s:
+        how = dict(etag=None, modified=0)
+        with fetch(s.add("/x.bin", DATA, **how), s) as w:
+            w.ready()
+            assert content(w) == DATA
+        fails(s.add("/x.bin", DATA, break_after=[1 << 20, 2_000_000], **how), s,
+              "neither ETag nor date", "try again")
+
+
+def test_a_date_will_do():
+    with Server() as s:
+        with fetch(s.add("/big.bin", BIG, etag=None, break_after=[1 << 20, 99]), s) as w:
+            w.ready()
+            assert content(w) == BIG
+        assert any("GMT" in h.get("If-Range", "") for h in s.asked("/big.bin"))
+
+
+def test_what_stalls_is_asked_for_again():
+    with Server() as s:
+        url = s.add("/t.tgz", TGZ, stall_after=[1 << 30, 1 << 30, 400_000], stall=40)
+        with fetch(url, s, "stall=9") as w:
+            w.ready()
+            check_tar(w.path)
+
+
+def test_a_server_that_never_gets_anywhere_is_given_up():
+    with Server() as s:
+        url = s.add("/slow.bin", DATA, rate=40)
+        with fetch(url, s, "stall=3") as w:
+            m = w.run_until("error", timeout=60)
+            assert m["op"] == "error" and int(m["code"]) == 124, m
+
+
+# ---- bodies ----
+
+def test_the_end_has_to_be_marked():
+    with Server() as s:
+        for path, data in (("/x.bin", DATA), ("/t.tgz", TGZ)):
+            for cut in (False, True):
+                url = s.add(path, data, framing="close", ranges=False,
+                            break_after=[900_000] * 9 if cut else [])
+                fails(url, s, "does not say where it ends", "verify=sha256")
+        # with a sum it may
+        sha = "verify=sha256:" + hashlib.sha256(DATA).hexdigest()
+        with fetch(s.add("/x.bin", DATA, framing="close", ranges=False), s, sha) as w:
+            w.ready()
+            assert content(w) == DATA
+        url = s.add("/x.bin", DATA, framing="close", ranges=False, etag=None, modified=0,
+                    break_after=[1 << 30, 2_000_000])
+        fails(url, s, "SHA-256", options=sha)
+
+
+def test_chunks_mark_an_end():
+    with Server() as s:
+        for path, data in (("/x.bin", DATA), ("/t.tgz", TGZ)):
+            with fetch(s.add(path, data, framing="chunked", ranges=False), s) as w:
+                w.ready()
+                if path == "/x.bin":
+                    assert content(w) == DATA
+                else:
+                    check_tar(w.path)
+        url = s.add("/x.bin", DATA, framing="chunked-cut", ranges=False, etag=None, modified=0)
+        fails(url, s, "neither ETag nor date|transfer closed")
+
+
+def test_lengths_that_are_wrong():
+    with Server() as s:
+        one = dict(ranges=False)
+        fails(s.add("/x", DATA, framing="two", **one), s, "more than one length", "tell who")
+        fails(s.add("/x", DATA, framing="word", **one), s, "no number|Invalid Content-Length")
+        fails(s.add("/x", DATA, framing="two"), s, "more than one length")
+        fails(s.add("/x", DATA, framing="long", etag=None, modified=0, **one), s, "neither ETag")
+        fails(s.add("/x", DATA, framing="short"), s, "another part")
+
+
+def test_parts_that_are_wrong():
+    with Server() as s:
+        fails(s.add("/x", DATA, wrong_range=1), s, "another part", "tell who")
+        fails(s.add("/x", DATA, wrong_range=-1), s, "another part|No part|redirect|part")
+        url = s.add("/x", DATA, headers={"Content-Range": "bytes 0-9/10"})
+        fails(url, s, "another part")
+
+
+def test_416_is_a_change():
+    with Server() as s:
+        fails(s.add("/big.bin", BIG, changes_at=2, changed=BIG[:2 << 20], if_range=False), s,
+              "changed while it was fetched")
+
+
+def test_unasked_encoding_is_refused():
+    with Server() as s:
+        url = s.add("/x.csv", gzip.compress(b"1,2\n" * 1000), headers={"Content-Encoding": "gzip"})
+        fails(url, s, "encoded .gzip., unasked")
+        assert s.asked("/x.csv")[0]["Accept-Encoding"] == "identity"
+        with fetch(s.add("/t.tgz", TGZ, headers={"Content-Encoding": "x-gzip"}), s) as w:
+            w.ready()
+            check_tar(w.path)
+
+
+def test_long_headers_are_refused():
+    with Server() as s:
+        many = {f"X-{i}": "y" * 8000 for i in range(12)}
+        fails(s.add("/x", DATA, headers=many), s, "headers are too long")
+        fails(s.add("/y", DATA, headers={"X-long": "y" * 900_000}), s, "headers are too long")
+
+
+# ---- answers ----
+
+def test_some_answers_pass_and_others_do_not():
+    with Server() as s:
+        with fetch(s.add("/x", DATA, status=[503, 429]), s) as w:
+            w.ready()
+            assert content(w) == DATA
+        start = time.monotonic()
+        for status, mend in ((404, "check the address"), (403, "open to you"), (410, "taken away"),
+                             (401, "login"), (418, "check the address")):
+            text = fails(s.add("/x", DATA, status=[status] * 9), s, f"answers {status}", mend)
+            assert s.things["/x"].requests == 1, text
+        assert time.monotonic() - start < 20
+
+
+def test_a_server_that_stays_down_is_asked_five_times():
+    with Server() as s:
+        fails(s.add("/x", DATA, status=[500] * 9), s, "after 5 tries.*answers 500", "try again later")
+        assert s.things["/x"].requests == 5
+
+
+def test_retry_after_is_kept_within_bounds():
+    with Server() as s:
+        url = s.add("/x", DATA, status=[503], retry_after=2)
+        start = time.monotonic()
+        with fetch(url, s) as w:
+            w.ready()
+        assert time.monotonic() - start >= 2
+        fails(s.add("/x", DATA, status=[503], retry_after=3600), s, "come back in 3600 s", "then")
+        for odd in ("soon", "-5", "0", "Thu, 01 Jan 1970 00:00:00 GMT"):
+            with fetch(s.add("/x", b"1", status=[503], retry_after=odd), s) as w:
+                w.ready()
+
+
+def test_nobody_there():
+    with Server() as s:
+        rule = s.rule()
+        url = s.url("/x?" + SECRET)
+    fails(url, None, "after 5 tries.*[Cc]onnect", "try again later", web=rule)
+    fails("http://no-such-host.invalid/x", None, "[Rr]esolve", web="allow\thttp://no-such-host.invalid/**\n")
+
+
+# ---- rules ----
+
+def test_redirects_are_followed_within_the_rules():
+    with Server() as s, Server() as other:
+        s.add("/here/x", DATA)
+        other.add("/x", DATA)
+        for location, status in (("/here/x", 301), (s.url("/here/x"), 308), ("here/x", 303),
+                                 (other.url("/x"), 307), ("../here/./x", 302)):
+            url = s.add("/from", location=location, redirect=status)
+            with fetch(url, web=s.rule() + other.rule()) as w:
+                w.ready()
+                assert content(w) == DATA
+
+
+def test_redirects_out_of_the_rules_are_refused():
+    with Server() as s, Server() as other:
+        other.add("/x", DATA)
+        s.add("/secret/x", DATA)
+        rule = s.rule(path="/data/**")
+        cases = [
+            (other.url("/x"), "no rule of the site allows"),
+            (s.url("/secret/x"), "no rule of the site allows"),
+            ("/secret/x", "no rule of the site allows"),
+            ("/data/%2e%2e/secret/x", "no rule of the site allows"),
+            ("/data/..%2fsecret/x", "no rule of the site allows"),
+            ("file:///etc/passwd", "neither http:// nor https://"),
+            ("ftp://127.0.0.1/x", "neither http:// nor https://"),
+            ("gopher://127.0.0.1/x", "neither http:// nor https://|can't be read"),
+            (f"http://ok@127.0.0.1:{other.port}/x", "user or password"),
+            (f"http://127.0.0.1:{s.port}@127.0.0.1:{other.port}/x", "user or password"),
+            ("http://", "can't be read|no rule|no host|host is missing"),
+            ("", "can't be read"),
+            ("http://x/" + "a" * 5000, "can't be read|headers are too long"),
+        ]
+        for location, pattern in cases:
+            url = s.add("/data/from", location=location or "\t")
+            text = fails(url, s, pattern, web=rule, code=6)
+            assert "redirect" in text, text
+        assert other.log == []
+
+
+def test_redirects_in_a_circle_end():
+    with Server() as s:
+        url = s.add("/a", location="/b")
+        s.add("/b", location="/a")
+        fails(url, s, "more than 5 redirects")
+        assert len(s.log) == 6
+
+
+def test_private_addresses_have_to_be_listed():
+    with Server() as s:
+        s.add("/x", DATA)
+        url = s.url("/x", "localhost")
+        rule = f"allow\thttp://localhost:{s.port}/**"
+        for networks in ("", "\t10.0.0.0/8,192.168.0.0/16"):
+            fails(url, s, r"leads to the address (127\.0\.0\.1|::1), which is not public", "Networks=",
+                  web=rule + networks + "\n", code=6)
+        assert s.log == []
+        with fetch(url, web=rule + "\t127.0.0.0/8,::1\n") as w:
+            w.ready()
+        # a rule that names its host by its address has listed it
+        with fetch(s.url("/x"), web=f"allow\thttp://127.0.0.1:{s.port}/**\n") as w:
+            w.ready()
+
+
+def test_other_ways_to_write_an_address_are_seen_through():
+    with Server() as s:
+        for host in ("2130706433", "0x7f.1", "0177.0.0.1", "127.1", "[::ffff:127.0.0.1]", "[::1]",
+                     "0.0.0.0"):
+            s.add("/from", location=f"http://{host}:{s.port}/x")
+            url = s.url("/from", "localhost")
+            web = s.rule("127.0.0.0/8,::1", "localhost") + "allow\t*\n"
+            text = fails(url, s, "which is not public", web=web, code=6)
+            assert len(s.log) == 1, (host, text, s.log)
+            s.log.clear()
+
+
+def test_the_rule_is_asked_before_anything_is_sent():
+    with Server() as s:
+        s.add("/x", DATA)
+        fails(s.url("/x?" + SECRET), s, "no rule of the site allows", "list --site",
+              web=s.rule(path="/y/**"), code=6)
+        fails(s.url("/x"), s, "no rule of the site allows", web="", code=6)
+        assert s.log == []
+
+
+# ---- TLS ----
+
+def test_certificates_are_verified():
+    where = scratch()
+    ca, good = make_ca(where, "DNS:localhost", "IP:127.0.0.1")
+    other_ca, _ = make_ca(where, "DNS:localhost", key="other")
+    _, wrong_name = make_ca(where, "DNS:elsewhere.example", key="name")
+    _, expired = make_ca(where, "DNS:localhost", "IP:127.0.0.1", key="old", days=-1)
+    with Server(good) as s:
+        url = s.add("/big.bin", BIG)
+        with fetch(url, web=s.rule() + f"cafile\t{ca}\n") as w:
+            w.ready()
+            assert content(w) == BIG
+        s.log.clear()
+        fails(url, s, "certificate is not accepted", "CaFile")
+        fails(url, s, "certificate is not accepted", web=s.rule() + f"cafile\t{other_ca}\n")
+        assert s.log == []
+    for context, name in ((wrong_name, "name"), (expired, "old")):
+        with Server(context) as s:
+            fails(s.add("/x", DATA), s, "certificate is not accepted",
+                  web=s.rule() + f"cafile\t{where}/{name}.pem\n")
+            assert s.log == []
+    with Server(good) as s, Server() as plain:
+        plain.add("/x", DATA)
+        url = s.add("/x", location=plain.url("/x"))
+        fails(url, s, "from https:// to http://", code=6,
+              web=s.rule() + plain.rule() + f"cafile\t{ca}\n")
+        assert plain.log == []
+    import warnings
+    warnings.simplefilter("ignore")
+    good.minimum_version = ssl.TLSVersion.TLSv1
+    good.maximum_version = ssl.TLSVersion.TLSv1_1
+    good.set_ciphers("ALL:@SECLEVEL=0")
+    with Server(good) as s:
+        fails(s.add("/x", DATA), s, "SSL|TLS|tls", web=s.rule() + f"cafile\t{ca}\n")
+        assert s.log == []
+    remove(where)
+
+
+# ---- what is told to whom ----
+
+def test_the_environment_has_no_say():
+    where = scratch()
+    with Server() as s, Server() as proxy:
+        env = {"http_proxy": proxy.url(""), "HTTP_PROXY": proxy.url(""), "ALL_PROXY": proxy.url(""),
+               "SSLKEYLOGFILE": where + "/keys", "CURL_HOME": where, "HOME": where}
+        for name in (".curlrc", ".netrc"):
+            with open(f"{where}/{name}", "w") as f:
+                f.write("machine 127.0.0.1 login u password p\n")
+        with fetch(s.add("/x", DATA), s, env=env) as w:
+            w.ready()
+        assert proxy.log == [] and not os.path.exists(where + "/keys")
+        for h in s.asked("/x"):
+            assert set(h) <= {"Host", "User-Agent", "Accept", "Accept-Encoding", "Range", "If-Range"}, h
+    remove(where)
+
+
+def test_the_sites_proxy_is_used():
+    with Server() as proxy:
+        # a proxy is asked for the whole address
+        proxy.things["http://data.example/x"] = Thing(DATA)
+        with fetch("http://data.example/x", None,
+                   web=f"allow\thttp://data.example/**\nproxy\t{proxy.url('')}\n") as w:
+            w.ready()
+            assert content(w) == DATA
+
+
+def test_a_signed_address_is_shown_to_nobody():
+    with Server() as s:
+        url = s.add("/x", DATA, rate=4 << 20)
+        with fetch(url + "?" + SECRET, s) as w:
+            w.run_until("progress")
+            for path in glob.glob("/proc/[0-9]*/cmdline") + glob.glob("/proc/[0-9]*/environ"):
+                try:
+                    with open(path, "rb") as f:
+                        assert b"SECRETSECRET" not in f.read() or path.split("/")[2] == str(
+                            os.getpid()), path
+                except OSError:
+                    pass
+            w.ready()
+            assert not any("SECRET" in str(m) for m in w.messages), w.messages
+            assert "SECRET" not in w.stderr()
+        assert all(SECRET in p for _, p, _ in s.log)
+        fails(s.url("/gone?" + SECRET), s, r"/gone\?\.\.\.: the server answers 404")
+
+
+def children(pid):
+    found = []
+    for path in glob.glob("/proc/[0-9]*/stat"):
+        try:
+            with open(path) as f:
+                fields = f.read().rpartition(")")[2].split()
+        except OSError:
+            continue
+        if int(fields[1]) == pid:
+            found.append(int(path.split("/")[2]))
+    return found
+
+
+def seccomp_of(pid):
+    with open(f"/proc/{pid}/status") as f:
+        text = f.read()
+    return (int(re.search(r"^Seccomp:\s*(\d)", text, re.M)[1]),
+            int(re.search(r"^NoNewPrivs:\s*(\d)", text, re.M)[1]))
+
+
+def test_two_processes_each_with_its_filter_and_both_end():
+    with Server() as s:
+        with fetch(s.add("/t.tgz", TGZ, stall_after=[1 << 30, 1 << 30, 500_000]), s) as w:
+            w.run_until("progress")
+            (child,) = children(w.proc.pid)
+            assert os.readlink(f"/proc/{child}/exe").endswith("stage-fetch")
+            for pid in (child, w.proc.pid):
+                assert seccomp_of(pid) == (2, 1), pid
+            w.send(dict(op="cancel"))
+            w.run_until("error")
+            w.end()
+            wait_gone(child)
+            w.check_nothing_left()
+        with fetch(s.add("/t.tgz", TGZ, stall_after=[1 << 30, 1 << 30, 500_000]), s) as w:
+            w.run_until("progress")
+            (child,) = children(w.proc.pid)
+            w.proc.kill()
+            wait_gone(child)
+        with fetch(s.add("/t.tgz", TGZ, stall_after=[1 << 30, 1 << 30, 500_000]), s) as w:
+            w.run_until("progress")
+            os.kill(children(w.proc.pid)[0], signal.SIGKILL)
+            assert "stage-fetch has ended" in w.error()["text"]
+
+
+def wait_gone(pid):
+    for _ in range(200):
+        try:
+            with open(f"/proc/{pid}/stat") as f:
+                if f.read().rpartition(")")[2].split()[0] == "Z":
+                    return
+        except OSError:
+            return
+        time.sleep(0.05)
+    raise AssertionError(f"process {pid} goes on")
+
+
+# ---- what can't be done ----
+
+def test_no_links_to_addresses():
+    with Server() as s:
+        url = s.add("/x", DATA)
+        for options, dest in (("method=link", "shm"), ("", "source")):
+            with Worker(f"x={url}:{dest}:{options}", web=s.rule(), tiers="shm") as w:
+                text = w.error()["text"]
+                assert re.search("link can't lead to an address|method=link needs a path", text), text
+
+
+def test_no_room_says_how_much():
+    with Server() as s:
+        url = s.add("/big.bin", BIG)
+        with fetch(url, s, answers={"reserve": lambda m: dict(op="grant", ok=0, have=1 << 20)}) as w:
+            assert re.search("needs 24.* MiB", w.error()["text"])
+        fails(url, s, "takes .*, the limit .* is 1", options="max=1M")
+        fails(s.add("/c.bin", DATA, framing="chunked", ranges=False), s, "larger than the limit",
+              options="max=1M")
+
+
+def test_without_stage_fetch_the_sentence_says_so():
+    where = scratch()
+    lonely = os.path.join(where, "stage-worker")
+    shutil.copy(WORKER, lonely)
+    import harness
+    with Server() as s:
+        harness.WORKER = lonely
+        try:
+            fails(s.add("/x", DATA), s, "has no stage-fetch", "ask the site")
+        finally:
+            harness.WORKER = WORKER
+    remove(where)
+
+
+def test_rates_are_kept():
+    with Server() as s:
+        start = time.monotonic()
+        with fetch(s.add("/big.bin", BIG), s, maxrate=12 << 20) as w:
+            w.ready()
+        assert time.monotonic() - start > 1.5
+
+
+if __name__ == "__main__":
+    main(globals())
