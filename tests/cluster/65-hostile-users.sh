@@ -84,3 +84,74 @@ test_the_table_in_the_manual_is_the_one_that_is_tried() {
 	assert_eq "$("$here/hostile-actions" --table)" \
 		"$(sed -n '/^| action /,/^$/{/^$/!p}' "$here/../../docs/security.md")" "table of actions"
 }
+
+# What the job's own user can do to what is his: names, modes, links, forged manifests, a full tmpfs, no
+# inodes left, a dead daemon. At the end he is rid of it all, and nobody else has noticed.
+readonly mischief='
+cd "$STAGE_DATA_DIR/.." || exit 1
+findmnt -no OPTIONS -T . | grep -q "nosuid.*nodev" && echo "nosuid nodev"
+findmnt -no OPTIONS -T "$STAGE_DATA_PATH_M" | grep -q "nosuid.*nodev" && echo "nosuid nodev"
+cp /usr/bin/id data/id && chmod 6755 data/id
+mknod data/zero c 1 5 2>/dev/null && echo "a device was made"
+unshare -Ur mknod data/zero c 1 5 2>/dev/null && echo "a device was made"
+pkill -KILL -x stagingd
+python3 -c "
+import os, socket
+s = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+try:
+    s.bind(os.environ[\"STAGE_DATA_SOCKET\"] + \".2\")
+    print(\"a socket was bound\")
+except OSError:
+    pass
+os.chdir(\"data\")
+for i in range(3000):
+    os.mkdir(\"d\")
+    os.chdir(\"d\")
+os.mkdir(\"x\" * 255)
+for name in (b\"\\x1b]0;owned\\x07\", b\"new\\nline\", b\"\\xff\\xfe\", b\"-rf\", b\" \", b\"*\", b\"a\" * 255):
+    open(name, \"w\").close()
+"
+mkdir -p data/closed/x/y && touch data/closed/x/y/f && chmod -R 0 data/closed
+for n in t m d x ../x; do
+	printf "tree /srv/pfs/home/bob/victim\nTREE=/srv/pfs/home/bob/victim\ntree=/srv/local/victim\nmount=/run\n" >.stage/manifest.$n
+done 2>/dev/null
+cp .stage/manifest.t .stage/manifest
+mv .stage .stage.old; ln -s /etc .stage
+rm -rf data/t; ln -s /srv/local data/t
+ln -s /etc/shadow env
+for i in {1..5000}; do : >data/n$i || break; done 2>/dev/null
+dd if=/dev/zero of=fill bs=1M 2>&1 | grep -c "No space"
+chmod 0 .
+echo begun
+sleep 60'
+
+test_what_users_do_to_themselves_is_theirs() {
+	local id other pid
+
+	site_conf <<<$'[limits]\nMaxFiles=3000\nMaxMemoryPercent=1'
+	mkdir -p "$pfs/home/bob/victim" "$base/node/n1/local/victim"
+	touch "$pfs/home/bob/victim/f" "$base/node/n1/local/victim/f"
+	chown -R 4002:4002 "$pfs/home/bob/victim"
+	at_end "rm -rf '$pfs/home/bob/victim' '$base/node/n1/local/victim'"
+	id=$(job_submit alice -w n1 -n1 --mem=900 --stage-data="$hostile_items" <<<"$mischief")
+	# A process of hers that is in no job holds the run directory, the mount and a file open.
+	wait_until 20 on n1 test -d "/run/stage-data/$id/t/data"
+	as_on alice n1 bash -c "cd /run/stage-data/$id/t/data && exec 7</run/stage-data/$id/t/data 8</etc/hostname && exec sleep 100" &
+	pid=$!
+	job_wait_says "$id" begun 60
+	assert_lacks "$(job_output "$id")" "was made"
+	assert_lacks "$(job_output "$id")" "was bound"
+	assert_eq 2 "$(job_output "$id" | grep -c 'nosuid nodev')" "mounts without setuid and devices"
+	other=$(job_submit bob -w n1 -n1 --mem=200 --stage-data="t=$data/many.tar,d=$data/flat:ssd" \
+		<<<'ls $STAGE_DATA_PATH_T | wc -l')
+	job_done "$other"
+	assert_contains "$(job_output "$other")" 20
+	as alice scancel "$id"
+	wait_until 30 job_nodes_clean "$id"
+	assert_nodes_fine
+	assert test -e "$pfs/home/bob/victim/f"
+	assert test -e "$base/node/n1/local/victim/f"
+	assert on n1 test -e /etc/hostname
+	on n1 pkill -u alice -x sleep
+	wait "$pid" || true
+}

@@ -1,0 +1,56 @@
+# Audit of the paths that root names: every stage-keeper of a node runs under strace, and tests/lib/audit
+# reads what it wrote. The runner does it for all its tests with STAGE_TEST_AUDIT=1.
+# shellcheck shell=bash
+
+readonly audit_calls=%file,setresuid,setreuid,setuid,clone,clone3,fork,vfork,bind,connect,fchdir,fchmod,fchown,\
+setns,unshare,fsopen,open_tree,move_mount,fspick,mount_setattr,inotify_add_watch,name_to_handle_at
+
+# audit_begin NODE: the tracer is no parent of the keeper's, which keeps its pid and its descriptors.
+audit_begin() {
+	local node=$1 keeper dir=$base/node/$1/log/.audit
+
+	keeper=$(find "$prefix" -name stage-keeper -type f -print -quit)
+	mkdir -p "$dir"
+	[[ -e $dir/stage-keeper ]] || cp "$keeper" "$dir/stage-keeper"
+	cat >"$dir/wrapper" <<-WRAPPER
+	#!/bin/sh
+	exec strace -DDD -ff -y -s 4096 --seccomp-bpf -qq -e trace=$audit_calls \
+		-o /var/log/.audit/log.\$\$ /var/log/.audit/stage-keeper "\$@"
+	WRAPPER
+	chmod 0755 "$dir/wrapper"
+	chmod 0700 "$dir"
+	on "$node" mkdir -p /var/log/.audit
+	on "$node" mount --bind /var/log/.audit/wrapper "$keeper"
+}
+
+audit_stop() {
+	on "$1" umount "$(find "$prefix" -name stage-keeper -type f -print -quit)"
+	rm -rf "$base/node/$1/log/.audit"
+}
+
+# audit_all: of every node that is audited
+audit_all() {
+	local node status=0
+
+	for node in n1 n2 n3; do
+		[[ ! -e $base/node/$node/log/.audit ]] || audit_check "$node" | sed "s/^/$node: /" || status=1
+	done
+	return $status
+}
+
+audit_is_over() {
+	! on "$1" pgrep -x strace >/dev/null
+}
+
+# audit_check NODE: says what root should not have named, and forgets the logs
+audit_check() {
+	local node=$1 dir=$base/node/$1/log/.audit status=0
+
+	wait_until 20 audit_is_over "$node"
+	rm -rf "$dir.read"
+	mkdir "$dir.read"
+	mv "$dir"/log.* "$dir.read/" 2>/dev/null || { rm -rf "$dir.read"; return 0; }
+	"$here/../lib/audit" "$dir.read" "$(dirname "$(find "$prefix" -name stagingd)")" /srv/local /tmp || status=1
+	rm -rf "$dir.read"
+	return $status
+}
