@@ -90,7 +90,7 @@ static void send_packets(int fd, const uint8_t *data, size_t size)
 		fuzz_send(fd, data, n, 0);
 		data += n;
 	}
-	close(fd);
+	shutdown(fd, SHUT_WR); /* it still listens, as a daemon does that is about to end */
 }
 
 static void ask(struct screen *s)
@@ -124,6 +124,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(progress_new(&s.lines, f, PROGRESS_LINES) == 0);
 	progress_set_nodes(s.lines, true);
 	ask(&s);
+	close(pair[0]);
 	print_list(&s.list, f);
 	progress_free(s.bar);
 	progress_free(s.lines);

@@ -7,9 +7,10 @@
  * DIRECTORY has the sound ones (tests/fuzz/seeds: damage/). Each is cut at every border of 512
  * bytes, and INPUTS times one of them is damaged or cut at random. What a format has no sum over
  * can't be told and is left out, and nothing else: in a tar that is not wrapped the bytes outside of
- * headers (data, and the names and attributes of pax and GNU records) and a header whose own sum
- * still fits; in a squashfs image what does not lie in a block that is compressed by zlib. A fourth
- * of the inputs is staged with verify=sha256 of the sound one, where nothing at all is left out.
+ * headers (data, and the names and attributes of pax and GNU records), a header whose own sum still
+ * fits, and one from which on all became zeros, which is the end of a shorter tar; in a squashfs image
+ * what does not lie in a block that is compressed by zlib. A fourth of the inputs is staged with
+ * verify=sha256 of the sound one, where nothing at all is left out.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -140,6 +141,13 @@ struct damaged {
 	size_t size;
 };
 
+static bool is_end(const struct damaged *d, size_t at)
+{
+	while (at < d->size && !d->data[at])
+		at++;
+	return at == d->size;
+}
+
 /* Could a reader know? */
 static bool can_be_told(const struct damaged *d)
 {
@@ -155,7 +163,8 @@ static bool can_be_told(const struct damaged *d)
 			continue;
 		if (!s->covered[i])
 			return false;
-		if (s->format == FORMAT_TAR && is_header(d->data + i / BLOCK * BLOCK))
+		if (s->format == FORMAT_TAR && (is_header(d->data + i / BLOCK * BLOCK) ||
+						is_end(d, i / BLOCK * BLOCK)))
 			return false;
 	}
 	return true;
