@@ -33,7 +33,8 @@ static pid_t find_worker(const struct serve *s, uint32_t id)
 	const struct proc *procs = s->k->st.procs;
 
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
-		if (procs[i].pid && s->children[i].id == id && s->children[i].class < KEEPER_N_CLASSES)
+		if (procs[i].pid && s->children[i].id == id &&
+		    s->children[i].class != SERVE_CLASS_DAEMON)
 			return procs[i].pid;
 	return 0;
 }

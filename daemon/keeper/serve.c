@@ -50,8 +50,7 @@ void serve_lose_daemon(struct serve *s, const char *why)
 	fd_closep(&s->sock);
 	s->sock = -1;
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
-		if (st->procs[i].pid && s->children[i].class != KEEPER_CLASS_SERVER &&
-		    s->children[i].class != SERVE_CLASS_WATCH)
+		if (st->procs[i].pid && s->children[i].class != KEEPER_CLASS_SERVER)
 			kill(st->procs[i].pid, SIGKILL);
 }
 
@@ -138,16 +137,17 @@ static void on_exit_of(struct serve *s, pid_t pid, int status)
 	struct state *st = &s->k->st;
 	struct proc *p = state_find_proc(st, pid);
 	struct keeper_msg msg = { .verb = KEEPER_EXITED, .arg0 = status };
-	const int class = p ? s->children[p - st->procs].class : -1;
-	const bool was_daemon = class == SERVE_CLASS_DAEMON;
+	const bool was_daemon = p && s->children[p - st->procs].class == SERVE_CLASS_DAEMON;
 
-	if (p && class < KEEPER_N_CLASSES) {
+	if (pid == s->watch)
+		s->watch = 0;
+	if (p && !was_daemon) {
 		msg.id = s->children[p - st->procs].id;
 		serve_tell(s, &msg, NULL, 0);
 	}
 	waitpid(pid, NULL, 0);
 	if (!p)
-		return; /* an orphan of a worker's */
+		return; /* the watch, or an orphan of a worker's */
 	p->pid = 0;
 	state_write(s->k->dir.fd, st);
 	if (was_daemon && s->end_ms)
@@ -226,12 +226,12 @@ static void look_for_memory(struct serve *s)
 	serve_tell(s, &msg, NULL, 0);
 }
 
-static pid_t find_class(const struct serve *s, int class)
+static pid_t find_daemon(const struct serve *s)
 {
 	const struct proc *procs = s->k->st.procs;
 
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
-		if (procs[i].pid && s->children[i].class == class)
+		if (procs[i].pid && s->children[i].class == SERVE_CLASS_DAEMON)
 			return procs[i].pid;
 	return 0;
 }
@@ -239,7 +239,7 @@ static pid_t find_class(const struct serve *s, int class)
 void serve_follow_cpus(struct serve *s)
 {
 	cpu_set_t ours[MAX_CPUS / CPU_SETSIZE] = { 0 }, theirs[MAX_CPUS / CPU_SETSIZE] = { 0 };
-	const pid_t daemon = find_class(s, SERVE_CLASS_DAEMON);
+	const pid_t daemon = find_daemon(s);
 
 	/* Once: the user may move stagingd later on, and shall not move us. */
 	if (s->cpus_known || !daemon || sched_getaffinity(0, sizeof(ours), ours) < 0 ||
@@ -251,11 +251,10 @@ void serve_follow_cpus(struct serve *s)
 }
 
 /* Somebody has to see readers that hang, as long as something is mounted. The user may kill or stop
- * who does. */
+ * who does; it dies with us and makes nothing, so it is not on record. */
 static void keep_watch(struct serve *s)
 {
-	_cleanup_(fd_closep) int control = -1;
-	struct proc watch = { .pid = find_class(s, SERVE_CLASS_WATCH) };
+	_cleanup_(fd_closep) int control = -1, go = -1;
 	const uint64_t cap = s->k->site.abort_after_ms;
 	char limit[24];
 	const struct hand h = { .argv = { "stage-hand", "watch", limit, NULL }, .uid = s->k->uid,
@@ -263,16 +262,19 @@ static void keep_watch(struct serve *s)
 	struct launch_user user;
 	struct launch l;
 
-	if (watch.pid && proc_is_stopped(watch.pid))
-		kill(watch.pid, SIGKILL);
-	if (watch.pid || s->end_ms || hand_prepare(&h, &l, &user) < 0)
+	if (s->watch && proc_is_stopped(s->watch))
+		kill(s->watch, SIGKILL);
+	if (s->watch || s->end_ms || hand_prepare(&h, &l, &user) < 0)
 		return;
 	snprintf(limit, sizeof(limit), "%llu",
 		 (unsigned long long)(cap < STUCK_MS ? cap : STUCK_MS));
 	l.fds[0] = control = abort_open_control();
 	l.output = s->log_wr;
-	if (control >= 0)
-		serve_start(s, &l, 0, SERVE_CLASS_WATCH);
+	if (control < 0)
+		return;
+	s->watch = launch_start(&l, &go);
+	if (s->watch < 0 || fd_write_all(go, "g", 1) < 0)
+		s->watch = 0;
 }
 
 static bool is_mounted(const struct serve *s)

@@ -16,9 +16,7 @@
 struct keeper;
 struct launch;
 
-/* Beside those of workers: */
 #define SERVE_CLASS_DAEMON KEEPER_N_CLASSES
-#define SERVE_CLASS_WATCH (KEEPER_N_CLASSES + 1)
 
 struct serve {
 	struct keeper *k;
@@ -32,6 +30,7 @@ struct serve {
 	char memory_group[PATH_MAX]; /* its cgroup.procs, or "" */
 	uint64_t memory_deadline_ms;
 	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
+	pid_t watch;                 /* stage-hand, that looks for stuck readers; 0: none */
 	uint64_t next_look_ms;
 	uint64_t end_ms;             /* when to end, 0: not yet */
 	bool ended;

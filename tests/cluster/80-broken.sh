@@ -58,6 +58,11 @@ test_the_daemon_is_missing() {
 	broken_on_n1 'stagingd|install|daemon|staging'
 }
 
+test_the_hand_is_missing() {
+	replace_on_n1 stage-hand </dev/null
+	broken_on_n1 'stage-hand|install'
+}
+
 test_the_keeper_crashes() {
 	replace_on_n1 stage-keeper <<<$'#!/bin/bash\nkill -SEGV $$'
 	broken_on_n1 'keeper|staging'

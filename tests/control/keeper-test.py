@@ -590,6 +590,22 @@ def test_a_hung_server_is_aborted():
     j.assert_gone()
 
 
+def test_who_watches_is_watched():
+    """The user may kill and stop stage-hand: without keep_watch()'s looks the reader stays."""
+    j = Job()
+    j.mount(0, 1, 'hang')
+    first = wait_for(lambda: processes('stage-hand'), 5, 'the watch')[0]
+    assert as_user(lambda: os.kill(first, signal.SIGKILL)) == 0
+    second = wait_for(lambda: [p for p in processes('stage-hand') if p != first], 5, 'another')[0]
+    assert as_user(lambda: os.kill(second, signal.SIGSTOP)) == 0
+    wait_for(lambda: [p for p in processes('stage-hand') if p not in (first, second)], 5, 'a third')
+    reader = hung_reader(f'{j.dir}/m/0/f')
+    os.kill(reader, signal.SIGKILL)
+    wait_for(lambda: gone(reader), 10, 'the reader to be freed')
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
 def test_a_stopped_server_does_not_hold_clean_up():
     j = Job()
     server = j.mount(0, 1, 'hang')
