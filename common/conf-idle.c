@@ -7,8 +7,6 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/url.h"
-
 struct teller {
 	void (*fn)(void *arg, const char *text);
 	void *arg;
@@ -58,9 +56,6 @@ void conf_for_each_idle(struct conf *conf, void (*fn)(void *arg, const char *tex
 	size_t n_keys;
 	const struct conf_key *keys = conf_get_keys(&n_keys);
 
-	for (size_t i = 0; i < conf->n_sources; i++)
-		if (url_scheme_of(conf->sources[i].match) == URL_S3)
-			tell(&t, "source", conf->sources[i].name, "Match of s3://");
 	for (size_t i = 0; i < n_keys; i++)
 		if (strstr(keys[i].doc, CONF_IDLE))
 			look_at_key(conf, &keys[i], &t);

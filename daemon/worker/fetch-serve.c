@@ -20,6 +20,7 @@
 #include "daemon/worker/copy-rate.h"
 #include "daemon/worker/fetch.h"
 #include "daemon/worker/http-get.h"
+#include "daemon/worker/s3-pages.h"
 #include "daemon/worker/web.h"
 
 struct order {
@@ -144,14 +145,17 @@ static void carry_out(struct http *h, struct order *o)
 	};
 	struct error err = ERROR_INIT;
 	struct http_validator known;
-	struct http_reply reply;
+	struct http_reply reply = { 0 };
 	int r;
 
 	if (kv_get(o->kv, "etag")) {
 		read_known(&known, o->kv);
 		rq.known = &known;
 	}
-	r = http_get(h, &rq, &reply, &err);
+	if (!strcmp(kv_get_or_empty(o->kv, "op"), "list"))
+		r = s3_list(h, rq.url, o->fd, &err);
+	else
+		r = http_get(h, &rq, &reply, &err);
 	fd_closep(&o->fd); /* the reader of a pipe sees its end first, and asks then how it went */
 	say_came(o);
 	say_end(o, r, &reply, &err);
@@ -267,7 +271,8 @@ static int receive(struct server *s, struct order **op)
 		order_free(o);
 		return receive(s, op);
 	}
-	if (r > 0 && (n_fds != 1 || strcmp(kv_get_or_empty(o->kv, "op"), "get")))
+	if (r > 0 && (n_fds != 1 || (strcmp(kv_get_or_empty(o->kv, "op"), "get") &&
+				       strcmp(kv_get_or_empty(o->kv, "op"), "list"))))
 		r = -EPROTO;
 	if (r <= 0) {
 		order_free(o);

@@ -135,7 +135,7 @@ int fetch_get(struct fetch *f, const struct fetch_get *get, int fd, uint32_t *id
 
 	if (kv_new(&kv) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	kv_set(kv, "op", "get");
+	kv_set(kv, "op", get->is_list ? "list" : "get");
 	kv_set_u64(kv, "id", ++f->last_id);
 	kv_set(kv, "url", get->url);
 	kv_set_u64(kv, "from", get->from);

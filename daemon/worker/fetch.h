@@ -8,6 +8,8 @@
  *   to stage-fetch   op=begin web= rate= lowspeed= threads=
  *                    op=get id= url= from= to= [whole=1] [anyend=1] [pipe=1] [etag= modified=]
  *                      [total=], and the descriptor: bytes go to their offset, or into a pipe
+ *                    op=list id= url=, and the descriptor: what is below s3://BUCKET/PREFIX, a
+ *                      line of size, blank, ETag, blank, encoded key for each
  *                    op=stop: what was asked for before ends
  *   from it          op=came id= bytes=           now and then, for descriptors that are files
  *                    op=done id= [total=] ranges= etag= modified=
@@ -48,6 +50,7 @@ struct fetch_get {
 	const char *url;
 	uint64_t from, to;
 	bool whole_is_fine, any_end, is_pipe;
+	bool is_list;                       /* op=list */
 	const struct http_validator *known; /* NULL: nothing */
 	uint64_t known_total;               /* HTTP_END: not known */
 };

@@ -6,9 +6,16 @@
 #include <string.h>
 
 #include "common/parse.h"
+#include "common/url.h"
+#include "daemon/worker/s3-list.h"
 #include "daemon/worker/web.h"
 
 #define MAX_OTHER (256u << 10)
+
+static bool s3_is_url(const char *url)
+{
+	return url_scheme_of(url) == URL_S3;
+}
 
 void http_answer_init(struct http_answer *a, const struct http_request *rq,
 		      struct http_reply *reply, struct error *err)
@@ -244,6 +251,30 @@ static const struct {
 	{ 504, EIO, true, "try again later" },
 };
 
+/* S3 says in its own words what it does not like, and they are the ones to search for. */
+static int s3_answer_refuse(struct http_answer *a, int errnum, bool again, bool *againp,
+			    struct error *err)
+{
+	const struct http_head *h = &a->head;
+	char code[64] = "", message[256] = "";
+	size_t n = strlen(a->text);
+
+	s3_xml_get(a->text, n, "Code", code, sizeof(code));
+	s3_xml_get(a->text, n, "Message", message, sizeof(message));
+	*againp = again || !strcmp(code, "SlowDown");
+	error_set(err, errnum, "%s: the server answers %d %s%s%s%s%s", a->shown, h->status,
+		  *code ? code : h->reason, *message ? " (" : "", message, *message ? ")" : "",
+		  h->status >= 300 && h->status < 400 ? ", which leads elsewhere" : "");
+	if (!strcmp(code, "RequestTimeTooSkewed"))
+		return error_mend(err, -errnum, "set the clock of this node");
+	if (h->status < 400)
+		return error_mend(err, -errnum, "the site's Endpoint= and Region= have to be those "
+				  "of the bucket");
+	return error_mend(err, -errnum, h->status == 403   ? "check your keys and what they may read"
+					: h->status == 404 ? "check bucket and key"
+							   : "try again later");
+}
+
 static int refuse_status(struct http_answer *a, bool *againp, struct error *err)
 {
 	const struct http_head *h = &a->head;
@@ -251,6 +282,9 @@ static int refuse_status(struct http_answer *a, bool *againp, struct error *err)
 
 	while (i < ARRAY_SIZE(statuses) && statuses[i].status != h->status)
 		i++;
+	if (s3_is_url(a->rq->url))
+		return s3_answer_refuse(a, i < ARRAY_SIZE(statuses) ? statuses[i].errnum : EIO,
+					i < ARRAY_SIZE(statuses) && statuses[i].again, againp, err);
 	if (i == ARRAY_SIZE(statuses)) {
 		error_set(err, EIO, "%s: the server answers %d %s", a->shown, h->status, h->reason);
 		return error_mend(err, -EIO, "check the address");
@@ -307,7 +341,7 @@ int http_answer_finish(struct http_answer *a, bool *againp, struct error *err)
 	}
 	if (a->verdict == HTTP_ANSWER_BODY)
 		return finish_body(a, againp, err);
-	if (is_redirect(a->head.status))
+	if (is_redirect(a->head.status) && !s3_is_url(a->rq->url))
 		return HTTP_ANSWER_REDIRECT;
 	if (a->head.status == 416)
 		return finish_unsatisfiable(a, againp, err);

@@ -26,7 +26,7 @@ struct http_answer {
 
 	/* of the exchange at hand */
 	char shown[512];      /* the address, for people */
-	const char *url;
+	const char *url;      /* … and as it is */
 	bool begun;           /* a header came */
 	struct http_head head;
 	enum http_verdict verdict;

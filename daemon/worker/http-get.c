@@ -27,6 +27,7 @@
 #include "common/fd.h"
 #include "common/url.h"
 #include "daemon/worker/http-answer.h"
+#include "daemon/worker/s3.h"
 #include "daemon/worker/web.h"
 
 #define BUFFER_SIZE (512L << 10)
@@ -41,6 +42,8 @@ struct http {
 	CURL *curl;
 	CURLU *url;
 	char error[CURL_ERROR_SIZE];
+	struct s3_keys keys;         /* of the user, when they were first needed */
+	bool has_keys;
 	struct http_answer *answer;  /* that is coming */
 	const struct web_rule *rule; /* of the address at hand */
 	bool address_refused;
@@ -177,6 +180,7 @@ void http_free(struct http *h)
 		return;
 	curl_easy_cleanup(h->curl);
 	curl_url_cleanup(h->url);
+	explicit_bzero(&h->keys, sizeof(h->keys));
 	free(h);
 }
 
@@ -207,6 +211,39 @@ static int make_headers(struct curl_slist **list, const struct http_answer *a)
 		r = add_header(list, "Range", range);
 		if (r == 0 && state)
 			r = add_header(list, "If-Range", state);
+	}
+	return r;
+}
+
+static int add_signed(void *arg, const char *name, const char *value)
+{
+	return add_header(arg, name, value);
+}
+
+/* Signed for this address alone, which is where they go: a redirect of S3's is not followed. */
+static int add_signature(struct http *h, struct curl_slist **list, const struct http_answer *a,
+			 const char *url)
+{
+	char range[64];
+
+	if (!s3_is_url(a->rq->url) || h->config.web->anonymous)
+		return 0;
+	return s3_make_headers(h->config.web, &h->keys, url,
+			       http_answer_range(a, range, sizeof(range)) ? range : NULL, add_signed,
+			       list);
+}
+
+/* The rule that covers the address. That of S3 was asked when the bucket was. */
+static int find_rule(struct http *h, const struct http_answer *a, const char *url, struct error *err)
+{
+	int r = 0;
+
+	if (!s3_is_url(a->rq->url))
+		return web_check_url(h->config.web, url, &h->rule, err);
+	h->rule = &h->config.web->s3;
+	if (!h->config.web->anonymous && !h->has_keys) {
+		r = s3_keys_read(&h->keys, err);
+		h->has_keys = r == 0;
 	}
 	return r;
 }
@@ -268,24 +305,26 @@ static int exchange(struct http *h, struct http_answer *a, const char *url, bool
 		    struct error *err)
 {
 	struct curl_slist *headers = NULL;
-	CURLcode r;
+	CURLcode c;
+	int r;
 
 	*againp = false;
 	h->address_refused = h->too_slow = false;
 	h->slow_since_ms = h->slow_bytes = 0;
 	h->answer = a;
 	h->error[0] = '\0';
-	if (web_check_url(h->config.web, url, &h->rule, err) < 0)
-		return -EPERM;
-	http_answer_begin(a, url);
-	if (make_headers(&headers, a) < 0) {
+	r = find_rule(h, a, url, err);
+	if (r < 0)
+		return r;
+	http_answer_begin(a, s3_is_url(a->rq->url) ? a->rq->url : url);
+	if (make_headers(&headers, a) < 0 || add_signature(h, &headers, a, url) < 0) {
 		curl_slist_free_all(headers);
 		return error_set(err, ENOMEM, "out of memory");
 	}
-	r = curl_easy_setopt(h->curl, CURLOPT_URL, url);
-	r = r ? r : curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, headers);
-	r = r ? r : curl_easy_setopt(h->curl, CURLOPT_HEADERDATA, a);
-	r = r ? r : curl_easy_perform(h->curl);
+	c = curl_easy_setopt(h->curl, CURLOPT_URL, url);
+	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, headers);
+	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_HEADERDATA, a);
+	c = c ? c : curl_easy_perform(h->curl);
 	curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, NULL);
 	curl_slist_free_all(headers);
 	if (a->verdict == HTTP_ANSWER_FATAL) {
@@ -294,8 +333,8 @@ static int exchange(struct http *h, struct http_answer *a, const char *url, bool
 	}
 	if (a->verdict == HTTP_ANSWER_ENOUGH)
 		return 0;
-	if (r != CURLE_OK && (a->verdict != HTTP_ANSWER_OTHER || a->head.status < 300))
-		return explain_curl(h, a, r, againp, err);
+	if (c != CURLE_OK && (a->verdict != HTTP_ANSWER_OTHER || a->head.status < 300))
+		return explain_curl(h, a, c, againp, err);
 	return http_answer_finish(a, againp, err);
 }
 
@@ -331,10 +370,16 @@ static int next_url(struct http *h, const struct http_answer *a, const char *url
 /* The address, and what it leads to. */
 static int follow(struct http *h, struct http_answer *a, bool *againp, struct error *err)
 {
-	_cleanup_(freep) char *url = strdup(a->rq->url);
-	char *next = NULL, first[sizeof(a->shown)];
-	int r;
+	_cleanup_(freep) char *url = NULL;
+	char *next = NULL, first[sizeof(a->shown)], address[S3_MAX_URL];
+	int r = 0;
 
+	if (s3_is_url(a->rq->url))
+		r = s3_get_address(h->config.web, a->rq->url, a->rq->query, address,
+				   sizeof(address), err);
+	if (r < 0)
+		return r;
+	url = strdup(s3_is_url(a->rq->url) ? address : a->rq->url);
 	if (!url)
 		return error_set(err, ENOMEM, "out of memory");
 	web_show(url, first, sizeof(first));

@@ -32,7 +32,8 @@ struct http_config {
 };
 
 struct http_request {
-	const char *url;
+	const char *url;          /* http://, https://, or s3://BUCKET/KEY */
+	const char *query;        /* of s3, encoded: the bucket itself is asked; NULL: none */
 	uint64_t from, to;        /* bytes [from, to); HTTP_END: all from there on */
 	bool whole_is_fine;       /* an answer with all of it, from its beginning, will do: the bytes
 				   * up to `to` are taken, the rest is left */

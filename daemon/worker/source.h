@@ -52,7 +52,7 @@ struct source {
 	struct fetch *fetch;           /* who brings its bytes (ctx's); of a FILE src->fd has only
 					* what a probe looks at. NULL: src->fd has all */
 	struct fetch_object *objects;  /* remote: the FILE, or the members of a SET */
-	size_t n_objects;
+	size_t n_objects;              /* of a DIR (a prefix of S3) they are all there is */
 
 	char **rules;                  /* patterns that a resolved path has to fit, ends with NULL */
 };

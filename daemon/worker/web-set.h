@@ -8,5 +8,8 @@ struct ctx;
 struct error;
 struct source;
 
+/* schemes/http.c: the dataset's address as one file. */
+int web_open_one(struct ctx *ctx, struct source *src, struct error *err);
+
 /* The dataset's address with braces. */
 int web_set_open(struct ctx *ctx, struct source *src, struct error *err);

@@ -31,6 +31,8 @@ static void take_line(struct web *web, const char *word, char *value)
 		web->proxy = value;
 	else if (!strcmp(word, "cafile"))
 		web->cafile = value;
+	else if (!strcmp(word, "networks"))
+		web->s3.networks = value;
 	else if (!strcmp(word, "endpoint"))
 		web->endpoint = value;
 	else if (!strcmp(word, "region"))
@@ -59,6 +61,7 @@ int web_new_from_text(struct web **webp, const char *text, struct error *err)
 	}
 	if (!web || !web->text || !web->rules)
 		return error_set(err, ENOMEM, "out of memory");
+	web->s3.networks = web->text + strlen(text);
 	web->proxy = web->cafile = web->endpoint = web->region = "";
 	for (line = strtok_r(web->text, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		tab = strchr(line, '\t');
@@ -66,6 +69,10 @@ int web_new_from_text(struct web **webp, const char *text, struct error *err)
 			continue;
 		*tab = '\0';
 		take_line(web, line, tab + 1);
+	}
+	if (asprintf(&web->s3.pattern, "%s/**", web->endpoint) < 0) {
+		web->s3.pattern = NULL;
+		return error_set(err, ENOMEM, "out of memory");
 	}
 	*webp = steal_ptr(web);
 	return 0;
@@ -76,6 +83,7 @@ void web_free(struct web *web)
 	if (!web)
 		return;
 	free(web->rules);
+	free(web->s3.pattern);
 	free(web->text);
 	free(web);
 }

@@ -7,6 +7,7 @@
  *   allow      PATTERN [ TAB NETWORKS ]   a rule that admits this user; "*": every public server
  *   proxy      http://HOST:PORT           all requests go through it
  *   cafile     PATH                       certificates that are trusted instead of the system's
+ *   networks   NETWORKS                   that the S3 server may be in
  *   endpoint   URL                        of S3
  *   region     NAME                       of S3
  *   anonymous  yes                        S3 without keys
@@ -32,6 +33,7 @@ struct web {
 	struct web_rule *rules;
 	size_t n_rules;
 	const char *proxy, *cafile, *endpoint, *region; /* "": none */
+	struct web_rule s3;                             /* of the endpoint: its networks */
 	bool anonymous;
 
 	char *text; /* what they point into */

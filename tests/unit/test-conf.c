@@ -920,7 +920,7 @@ static void test_idle_keys_are_told(void **state)
 	conf = must_load(state);
 	conf_for_each_idle(conf, add_line, said);
 	assert_string_equal(said,
-			    "[source s] Match of s3:// has no effect in this version\n"
+			    ""
 			    "[fanout] Mode has no effect in this version\n"
 			    "[metrics] Textfile has no effect in this version\n"
 			    "[source b] MoverPartition has no effect in this version\n");

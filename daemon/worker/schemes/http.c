@@ -97,12 +97,16 @@ static int look_at_end(struct ctx *ctx, struct source *src, struct error *err)
 	return look_at(ctx, src, from, o->size, &reply, err);
 }
 
-static int open_one(struct ctx *ctx, struct source *src, struct error *err)
+int web_open_one(struct ctx *ctx, struct source *src, struct error *err)
 {
-	struct fetch_object *o = src->objects;
+	struct fetch_object *o = calloc(1, sizeof(*o));
 	struct http_reply reply;
 	int r;
 
+	src->objects = o;
+	src->n_objects = o != NULL;
+	if (!o || !(o->url = strdup(ctx->ds->source)))
+		return error_set(err, ENOMEM, "out of memory");
 	src->kind = SOURCE_FILE;
 	src->fd = memfd_create("web", MFD_CLOEXEC);
 	if (src->fd < 0)
@@ -140,14 +144,7 @@ static int http_open(struct ctx *ctx, struct source *src, struct error *err)
 		error_set(err, EINVAL, "shard= divides a set, %s is one file", src->path);
 		return error_mend(err, -EINVAL, "leave shard= out, or name the shards by a pattern");
 	}
-	src->objects = calloc(1, sizeof(*src->objects));
-	if (!src->objects)
-		return error_set(err, ENOMEM, "out of memory");
-	src->n_objects = 1;
-	src->objects->url = strdup(ctx->ds->source);
-	if (!src->objects->url)
-		return error_set(err, ENOMEM, "out of memory");
-	return open_one(ctx, src, err);
+	return web_open_one(ctx, src, err);
 }
 
 const struct scheme scheme_http = {

@@ -3,17 +3,21 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/path.h"
 #include "daemon/worker/copy-file.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/fetch-files.h"
 #include "daemon/worker/filter.h"
 #include "daemon/worker/hash.h"
+#include "daemon/worker/s3-list.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
@@ -54,6 +58,37 @@ struct set {
 	int root;
 };
 
+/* name: relative, no ".." in it (s3-tree.c). Directories are made as they come. */
+static int open_below(struct set *s, const char *name, struct error *err)
+{
+	const int flags = O_WRONLY | O_CREAT | O_EXCL;
+	char dir[S3_KEY_SIZE];
+	int fd, r;
+
+	fd = fd_open_beneath(s->root, name, flags, 0644);
+	for (const char *p = strchr(name, '/'); fd == -ENOENT && p; p = strchr(p + 1, '/')) {
+		_cleanup_(fd_closep) int parent = -1;
+		const char *base;
+
+		snprintf(dir, sizeof(dir), "%.*s", (int)(p - name), name);
+		base = path_base(dir);
+		parent = base == dir ? dup(s->root) : -1;
+		if (base != dir) {
+			dir[base - dir - 1] = '\0';
+			parent = fd_open_beneath(s->root, dir, O_RDONLY | O_DIRECTORY, 0);
+		}
+		r = ctx_charge(s->ctx, 0, 0, err);
+		if (r == 0 && (parent < 0 || (mkdirat(parent, base, 0755) < 0 && errno != EEXIST)))
+			return error_errno(err, parent < 0 ? -parent : errno, "make directory for %s",
+					   name);
+		if (r < 0)
+			return r;
+	}
+	if (fd == -ENOENT)
+		fd = fd_open_beneath(s->root, name, flags, 0644);
+	return fd < 0 ? error_errno(err, -fd, "create %s", name) : fd;
+}
+
 static int open_output(void *arg, size_t i, int *fdp, struct error *err)
 {
 	struct set *s = arg;
@@ -63,9 +98,9 @@ static int open_output(void *arg, size_t i, int *fdp, struct error *err)
 	r = ctx_charge(s->ctx, (o->size + 4095) / 4096 * 4096, 1, err);
 	if (r < 0)
 		return r;
-	fd = openat(s->root, o->name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	fd = open_below(s, o->name, err);
 	if (fd < 0)
-		return error_errno(err, errno, "create %s", o->name);
+		return fd;
 	if (ftruncate(fd, (off_t)o->size) < 0) {
 		r = error_errno(err, errno, "make room for %s", o->name);
 		close(fd);

@@ -1,0 +1,42 @@
+/*
+ * s3://BUCKET/KEY is a file of the web that needs a signature; s3://BUCKET/PREFIX/ is a directory.
+ */
+#include <errno.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/fetch.h"
+#include "daemon/worker/s3-tree.h"
+#include "daemon/worker/source.h"
+#include "daemon/worker/web-set.h"
+
+static int s3_open(struct ctx *ctx, struct source *src, struct error *err)
+{
+	const char *source = ctx->ds->source;
+
+	src->path = strdup(source);
+	src->is_remote = true;
+	src->fetch = ctx->fetch;
+	if (!src->path)
+		return error_set(err, ENOMEM, "out of memory");
+	if (!src->fetch)
+		return error_set(err, EOPNOTSUPP, "this stage-worker has no " FETCH_PROGRAM);
+	if (ctx->ds->is_set) {
+		error_set(err, EOPNOTSUPP, "patterns do not select from s3:// in this version");
+		return error_mend(err, -EOPNOTSUPP, "name a prefix that ends in /, or the objects");
+	}
+	if (source[strlen(source) - 1] == '/')
+		return s3_tree_open(ctx, src, err);
+	if (ctx->ds->shard != DATASET_SHARD_ALL) {
+		error_set(err, EINVAL, "shard= divides a prefix, %s is one object", src->path);
+		return error_mend(err, -EINVAL, "leave shard= out");
+	}
+	return web_open_one(ctx, src, err);
+}
+
+const struct scheme scheme_s3 = {
+	.name = "s3",
+	.scheme = DATASET_SCHEME_S3,
+	.open = s3_open,
+};

@@ -1,0 +1,208 @@
+#!/usr/bin/env python3
+"""Objects and trees of S3. The server checks each signature by a reading of its own; keys come from
+~/.aws/credentials of a user whose home is the test's: the tests run in a mount namespace of their own."""
+import hashlib
+import os
+import random
+import re
+import subprocess
+import sys
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import *  # noqa: E402
+from s3server import *  # noqa: E402
+
+random.seed(3)
+BIG = random.randbytes(20 << 20)
+HOME = os.environ.get("STAGE_TEST_HOME", "")
+
+
+def credentials(text=None, mode=0o600, token=None):
+    path = os.path.join(HOME, ".aws/credentials")
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    if os.path.lexists(path):
+        os.unlink(path)
+    if text is None:
+        text = (f"[other]\naws_access_key_id=X\naws_secret_access_key=Y\n\n[default]\n"
+                f"aws_access_key_id = {ACCESS}\naws_secret_access_key={SECRET_KEY}\n")
+        text += f"aws_session_token = {token}\n" if token else ""
+    if text:
+        with open(path, "w") as f:
+            f.write(text)
+        os.chmod(path, mode)
+
+
+def fetch(item, server, options="", **task):
+    return Worker(f"x={item}:shm:{options}" if options else f"x={item}:shm", web=server.web(),
+                  tiers="shm", stall=600_000, **task)
+
+
+def fails(item, server, pattern, mend="", **more):
+    with fetch(item, server, **more) as w:
+        text = w.error()["text"]
+        said, _, do = text.rpartition("; ")
+        assert re.search(pattern, said), f"{pattern!r} not in: {text}"
+        assert mend in do, f"{mend!r} not in: {text}"
+        assert SECRET_KEY not in text and SECRET_KEY not in w.stderr()
+        if os.environ.get("V"):
+            print("#", text)
+
+
+def read(*path):
+    with open(os.path.join(*path), "rb") as f:
+        return f.read()
+
+
+def test_an_object_comes_in_parts_each_signed():
+    credentials()
+    with S3Server() as s:
+        for key in ("big.bin", "dir/with blank+plus&and=ä.bin", "a%25b~(1)!'*.bin"):
+            item = s.put(key, BIG)
+            with fetch(item.replace("%", "%25").replace("+", "%2B"), s,
+                       "verify=sha256:" + hashlib.sha256(BIG).hexdigest()) as w:
+                w.ready()
+                assert read(w.path) == BIG
+        assert any("Range" in h for _, _, h in s.log)
+
+
+def test_a_session_has_a_token():
+    credentials(token="tok/en+1==")
+    with S3Server(token="tok/en+1==") as s:
+        with fetch(s.put("x", BIG), s) as w:
+            w.ready()
+    credentials(token="other")
+    with S3Server(token="tok/en+1==") as s:
+        fails(s.put("x", BIG), s, "InvalidToken", "check your keys")
+
+
+def test_a_prefix_is_a_tree():
+    credentials()
+    with S3Server(page_size=7) as s:
+        want = {f"d{i % 5}/e {i % 3}/f&{i}": random.randbytes(i * 997) for i in range(60)}
+        for name, data in want.items():
+            s.put("pre/" + name, data)
+        s.put("pre/", b"")          # markers of directories
+        s.put("pre/d0/", b"")
+        s.put("prefix/other", b"1")  # not below it
+        with fetch("s3://b/pre/", s) as w:
+            m = w.ready()
+            got = {os.path.relpath(os.path.join(r, f), w.path): read(r, f)
+                   for r, _, files in os.walk(w.path) for f in files}
+            assert got == want, set(got) ^ set(want)
+            assert int(m["files"]) == 60 and m["kind"] == "dir"
+        assert len([p for _, p, _ in s.log if "list-type=2" in p]) == 9
+        with fetch("s3://b/pre/", s, "shard=node", nodes=2, nodeindex=1) as w:
+            assert int(w.ready()["files"]) == 30
+
+
+def test_keys_that_lead_out_are_refused():
+    credentials()
+    for key in ("../x", "a/../../x", "/etc/x", "a//b", "./x", "a/./b"):
+        with S3Server(extra_keys=["pre/" + key]) as s:
+            s.put("pre/0", b"1")
+            fails("s3://b/pre/", s, "can't be a path", "prefix without it")
+
+
+def test_a_file_and_a_directory_of_one_name():
+    credentials()
+    with S3Server() as s:
+        s.put("pre/a", b"1")
+        s.put("pre/a/b", b"2")
+        fails("s3://b/pre/", s, "a/b")
+
+
+def test_listings_that_lie():
+    credentials()
+    with S3Server(stuck=True, page_size=2) as s:
+        for i in range(5):
+            s.put(f"pre/{i}", b"1")
+        fails("s3://b/pre/", s, "lists keys again")
+    with S3Server(doctype='<!DOCTYPE x [<!ENTITY a "aaaaaaaaaa">]>\n') as s:
+        s.put("pre/0", b"1")
+        fails("s3://b/pre/", s, "listing can't be read")
+    with S3Server(extra_keys=["pre/z\0"]) as s:
+        s.put("pre/0", b"1")
+        fails("s3://b/pre/", s, "listing can't be read")
+    with S3Server() as s:
+        fails("s3://b/none/", s, "no object is below", "check bucket and prefix")
+
+
+def test_what_changes_after_it_was_listed():
+    credentials()
+    with S3Server() as s:
+        s.put("pre/0", b"1")
+        s.put("pre/1", b"22", etag='"2"')  # the listing says "1"
+        fails("s3://b/pre/", s, "changed while it was fetched")
+
+
+def test_keys_absent_open_or_broken():
+    with S3Server() as s:
+        item = s.put("x", b"1")
+        credentials("")
+        fails(item, s, "No such file", "write ~/.aws/credentials")
+        credentials(mode=0o644)
+        fails(item, s, "can be read by others", "chmod 600")
+        credentials("[default]\naws_access_key_id=A\n")
+        fails(item, s, "has no keys", "write ~/.aws/credentials")
+        credentials("[default]\naws_access_key_id=A\naws_secret_access_key=a\x01b\n")
+        fails(item, s, "a byte that keys can't have")
+        credentials(f"[default]\naws_access_key_id={ACCESS}\naws_secret_access_key=wrong\n")
+        assert s.log == []
+        fails(item, s, "answers 403 SignatureDoesNotMatch .The request signature", "check your keys")
+
+
+def test_an_open_bucket_gets_no_keys():
+    credentials()
+    with S3Server(anonymous=True) as s:
+        s.put("pre/x", BIG)
+        with fetch("s3://b/pre/", s) as w:
+            w.ready()
+            assert read(w.path, "x") == BIG
+        assert not any("Authorization" in h or "x-amz-date" in h for _, _, h in s.log)
+
+
+def test_answers_of_s3():
+    credentials()
+    with S3Server() as s:
+        fails("s3://b/none", s, "404 NoSuchKey .The specified key", "check bucket and key")
+        with fetch(s.put("x", BIG, status=[503]), s) as w:
+            w.ready()
+    with S3Server(skewed=True) as s:
+        fails(s.put("x", b"1"), s, "RequestTimeTooSkewed .The difference", "clock")
+
+
+def test_a_redirect_gets_neither_signature_nor_token():
+    credentials(token="TOKEN")
+    with S3Server(token="TOKEN") as s, Server() as other:
+        other.add("/x", BIG)
+        for status in (301, 302, 307):
+            fails(s.put("x", b"", location=other.url("/x"), redirect=status), s,
+                  f"answers {status}.*leads elsewhere", "Endpoint= and Region=")
+        assert other.log == []
+
+
+def main_in_namespace():
+    """A home of the test's own for root: an /etc/passwd of its own in a mount namespace."""
+    home = scratch()
+    passwd = os.path.join(home, "passwd")
+    with open("/etc/passwd") as f:
+        lines = [l.split(":") for l in f.read().splitlines()]
+    for l in lines:
+        if int(l[2]) == os.geteuid():
+            l[5] = home
+    with open(passwd, "w") as f:
+        f.write("\n".join(":".join(l) for l in lines) + "\n")
+    script = 'mount --bind "$0" /etc/passwd && exec "$@"'
+    r = subprocess.run(["unshare", "-m", "sh", "-c", script, passwd, sys.executable, *sys.argv],
+                       env=dict(os.environ, STAGE_TEST_HOME=home))
+    remove(home)
+    sys.exit(r.returncode)
+
+
+if __name__ == "__main__":
+    if HOME:
+        main(globals())
+    elif os.geteuid() != 0:
+        print("1..0 # SKIP needs root for a home of its own")
+    else:
+        main_in_namespace()
