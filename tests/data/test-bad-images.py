@@ -148,7 +148,7 @@ def inodes():
         damaged + "a file's fragment"
     yield "fragment in the superblock", build(tree(b=File(b"y" * 50, tail=True)), fragments=[(10, 50 | STORED)]), \
         damaged + "a file's fragment"
-    yield "fragment larger than a block", build(tree(b=File(b"y" * 50, tail=True)), fragments=[(96, 5000 | STORED)]), \
+    yield "fragment larger than a block", build(tree(b=File(b"y" * 50, tail=True), c=b"z" * 9000), fragments=[(96, 5000 | STORED)]), \
         damaged + "a file's fragment"
     yield "list of fragments leads out", build(tree(b=File(b"y" * 50, tail=True)), patch=offset("fragments", BIG - 5)), \
         damaged + "a file's fragment"
@@ -160,7 +160,7 @@ def inodes():
     yield "blocks before the image", build(tree(b=File(b"y" * 100, fields=dict(start=0)))), damaged + "a file's blocks"
     yield "blocks behind the image", build(tree(b=File(b"y" * 100, fields=dict(start=1 << 31)))), damaged + "a file's blocks"
     yield "blocks at 2^64 - 50", build(tree(b=File(b"y" * 100, long=True, fields=dict(start=BIG - 50)))), damaged + "a file's blocks"
-    yield "block larger than blocks are", build(tree(b=File(b"y" * 4096, blocks=[(b"y" * 4096, 5000 | STORED)]))), \
+    yield "block larger than blocks are", build(tree(b=File(b"y" * 4096, blocks=[(b"y" * 4096, 5000 | STORED)]), c=b"z" * 9000)), \
         damaged + "a file's blocks"
     yield "block with bits that mean nothing", build(tree(b=File(b"y" * 4096, blocks=[(b"y" * 4096, 1 << 30 | 4096)]))), \
         damaged + "a file's blocks"
