@@ -27,6 +27,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/jobgroup.h"
 #include "common/log.h"
 #include "common/rundir.h"
 #include "daemon/keeper/abort.h"
@@ -132,10 +133,10 @@ static int hold_memory(struct clean *c, struct error *err)
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : error_errno(err, -r, "find the job's tmpfs");
-	/* The tmpfs itself knows whose it is, where the record is lost. */
+	/* The tmpfs itself knows whose it is, where the record is lost or damaged. */
 	if (fstat(c->memory_fd, &st) < 0)
 		return error_errno(err, errno, "look at the job's tmpfs");
-	if (!c->st->uid) {
+	if (st.st_uid && c->st->uid != st.st_uid) {
 		c->st->uid = st.st_uid;
 		c->st->gid = st.st_gid;
 	}
@@ -226,16 +227,28 @@ static int remove_entries(struct clean *c, struct error *err)
 	return r < 0 ? r : remove_names(c->dir->fd, names, err);
 }
 
-static int remove_group(struct clean *c, struct error *err)
+static int remove_recorded_group(struct clean *c)
 {
 	int r = c->st->cgroup[0]
 			? jobmem_remove_group(c->st->cgroup, c->job_over, soon(c, KILL_GRACE_MS))
 			: 0;
 
-	if (r < 0)
-		return error_errno(err, -r, "remove %s", c->st->cgroup);
-	c->st->cgroup[0] = '\0'; /* a later run of the job may have one of that name */
-	return 0;
+	return r < 0 ? r : (c->st->cgroup[0] = '\0'); /* a later run may have one of that name */
+}
+
+/* Where it always is, too: the record may be lost or damaged. */
+static int remove_group(struct clean *c, struct error *err)
+{
+	const size_t room = sizeof(c->st->cgroup) - sizeof("/" JOBMEM_GROUP);
+	const uint32_t job = (uint32_t)strtoul(c->dir->name, NULL, 10);
+	int r = remove_recorded_group(c);
+
+	if (r == 0 && !strchr(c->dir->name, '.') &&
+	    jobgroup_find("memory", c->st->uid, job, c->st->cgroup, room) == 0) {
+		strcat(c->st->cgroup, "/" JOBMEM_GROUP);
+		r = remove_recorded_group(c);
+	}
+	return r < 0 ? error_errno(err, -r, "remove %s", c->st->cgroup) : 0;
 }
 
 /* From now on nobody waits for us. Whoever opens the directory by its old name sees none. */
@@ -338,6 +351,9 @@ int clean_job(int base_fd, const char *name, const struct clean_options *o, stru
 			note_crash(&st);
 			st.ending = true;
 			state_write(d.fd, &st);
+		} else {
+			log_warning("job %s has no record, or a damaged one: what it has in tiers is "
+				    "left to the reaper", name);
 		}
 		r = clean_release(&d, &st, true, clock_ms() + o->timeout_ms, 0, err);
 	}

@@ -207,9 +207,9 @@ static int bind_socket(struct keeper *k, struct error *err)
 
 static int set_up(struct keeper *k, struct error *err)
 {
-	int r = begin_record(k, err);
+	int r = 0;
 
-	if (r == 0 && k->uid == 0)
+	if (k->uid == 0)
 		r = error_set(err, EPERM, "nothing is staged for root: submit as a user");
 	if (r == 0)
 		r = check_site(k, err);
@@ -269,8 +269,14 @@ static int serve(struct keeper *k, bool *job_overp, struct error *err)
 static int live(struct keeper *k, struct error *err)
 {
 	bool job_over = true;
-	int r = set_up(k, err);
+	int r = begin_record(k, err);
 
+	/* Without one nobody could find us and end us: nothing may stay, we ourselves least of all. */
+	if (r < 0) {
+		(void)clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, NULL);
+		return r;
+	}
+	r = set_up(k, err);
 	if (r == 0) {
 		answer(k, 'R', "");
 		r = serve(k, &job_over, err);

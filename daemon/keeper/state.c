@@ -84,7 +84,7 @@ static void read_item(struct state *st, const char *line)
 		   strlen(line + n) < sizeof(tier->path)) {
 		tier->as_user = number;
 		strcpy(tier->path, line + n);
-	} else if (strncmp(line, "cgroup=", 7) == 0) {
+	} else if (strncmp(line, "cgroup=/", 8) == 0) {
 		snprintf(st->cgroup, sizeof(st->cgroup), "%s", line + 7);
 	}
 }
