@@ -87,8 +87,8 @@ struct kv *grant_ask(struct job *job, const struct stage *stage, const char *tie
 		kv_setf(kv, "why", "needs %s in %s, %s leaves %s", need, tier,
 			budget_limit_to_string(limit), left);
 	else
-		kv_setf(kv, "why", "%llu files are more than MaxFiles of this site",
-			(unsigned long long)files);
+		kv_setf(kv, "why", "more files than MaxFiles=%llu of this site",
+			(unsigned long long)job->conf->max_files);
 	log_print(LOG_LEVEL_INFO, stage->dataset->name, "not granted: %s", kv_get(kv, "why"));
 	return kv;
 }

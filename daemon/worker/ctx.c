@@ -362,6 +362,8 @@ static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, uint6
 		atomic_fetch_add(&p->granted_files, files);
 		return 0;
 	}
+	if (bytes <= *havep && kv_get(answer, "why"))
+		return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "%s", kv_get(answer, "why"));
 	size_to_string(atomic_load(&p->granted_bytes) + bytes, need);
 	return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "needs %s, %s has %s left for it", need,
 			  !strcmp(p->tier, PLAN_TIER_MEMORY) ? "memory" : p->tier,
