@@ -1,0 +1,691 @@
+# One fault a test, caused on purpose in a job on a real node. docs/faults.md is the whole list.
+# shellcheck shell=bash
+
+# --- helpers --------------------------------------------------------------------------------------
+
+# worker_of NODE PATH: pid of the worker that has this file of the nodes open
+worker_of() {
+	# shellcheck disable=SC2016
+	on "$1" bash -c 'for pid in $(pgrep -x stage-worker); do
+			find "/proc/$pid/fd" -lname "$1*" 2>/dev/null | grep -q . && echo "$pid"
+		done; true' - "$2"
+}
+
+has_worker() {
+	[[ -n $(worker_of "$@") ]]
+}
+
+# keeper_is SCRIPT on n1: runs in place of the keeper, with the real one at $REAL
+keeper_is() {
+	cp "$(libexec)/stage-keeper" "$base/keeper.real"
+	at_end "rm -f '$base/keeper.real'"
+	{
+		printf '#!/bin/bash\nREAL=%q\n' "$base/keeper.real"
+		cat
+	} >"$work/wrapper"
+	replace_on_n1 stage-keeper <"$work/wrapper"
+}
+
+# reaped ID: the timer would come
+reaped() {
+	on n1 "$base/reap" >/dev/null 2>&1 || true
+	job_nodes_clean "$1"
+}
+
+real_reaper() {
+	printf '#!/bin/bash\nexec %q reap\n' "$(libexec)/stage-keeper" >"$base/reap"
+	chmod 0755 "$base/reap"
+}
+
+# --- what dies in a job ---------------------------------------------------------------------------
+
+test_a_killed_worker_fails_its_dataset_alone() {
+	local id
+
+	gate_close n1
+	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=/srv/pfs/gate/many.tar,d=$data/flat" <<-'EOS'
+	stagectl wait -q d && echo "d is ready"
+	timeout 20 stagectl wait t; echo "t ends with $?"
+	cksum <$STAGE_DATA_PATH_D/00.bin
+	find $STAGE_DATA_DIR/../.stage/tmp -mindepth 1
+	EOS
+	)
+	job_wait_says "$id" "d is ready"
+	wait_until 10 on n1 pgrep -x stage-worker
+	on n1 pkill -KILL -x stage-worker
+	job_done "$id" 10
+	assert_match "$(job_output "$id")" 't: .*(killed|signal 9|SIGKILL)'
+	assert_contains "$(job_output "$id")" "t ends with 1"
+	assert_contains "$(job_output "$id")" "$(cksum <"$pfs/data/flat/00.bin")"
+	assert_lacks "$(job_output "$id")" .stage/tmp/
+}
+
+# Readers through mmap get SIGBUS and nothing else happens to them; who reads another image goes on.
+readonly mapped_readers='
+import mmap, os, sys, time
+def reader(path):
+    if os.fork():
+        return
+    with open(path, "rb") as f, mmap.mmap(f.fileno(), 0, prot=mmap.PROT_READ) as m:
+        while True:
+            m.madvise(mmap.MADV_DONTNEED)
+            os.posix_fadvise(f.fileno(), 0, 0, os.POSIX_FADV_DONTNEED)
+            sum(m[::4096])
+            time.sleep(0.02)
+for i in range(int(sys.argv[2])):
+    reader(f"{sys.argv[1]}/00/{i % 100:03d}")
+ends = [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(int(sys.argv[2]))]
+print("readers ended by", sorted(set(ends)), flush=True)'
+
+test_an_image_server_dies_under_64_mapped_readers() {
+	local id pid
+
+	need_fuse
+	id=$(job_submit alice -w n1 -n1 \
+		--stage-data="m=$data/many.zstd.sqsh,x=$data/tree.xz.sqsh,d=$data/flat" <<-EOS
+	python3 -c '$mapped_readers' \$STAGE_DATA_PATH_M 64 &
+	sleep 1
+	echo begun
+	wait
+	ls \$STAGE_DATA_PATH_M/00 2>&1 | head -n 1
+	stagectl status
+	cat \$STAGE_DATA_PATH_X/sizes/* | wc -c
+	cmp \$STAGE_DATA_PATH_D/00.bin /srv/pfs/data/flat/00.bin && echo "d is right"
+	EOS
+	)
+	job_wait_says "$id" begun
+	pid=$(worker_of n1 /srv/pfs/data/many.zstd.sqsh)
+	on n1 kill -KILL "$pid"
+	job_done "$id" 20
+	# Some may just have been in open() or read(): that is exit status 1, of an exception.
+	assert_match "$(job_output "$id")" 'readers ended by \[-7(, 1)?\]'
+	assert_match "$(job_output "$id")" 'm +failed'
+	assert_match "$(job_output "$id")" 'x +ready'
+	assert_contains "$(job_output "$id")" "$(cat "$pfs"/data/tree/sizes/* | wc -c)"
+	assert_contains "$(job_output "$id")" "d is right"
+	assert_nodes_fine
+}
+
+test_a_user_unmounts_his_image() {
+	local id
+
+	need_fuse
+	id=$(job_submit alice -w n1 --stage-data="m=$data/many.zstd.sqsh,d=$data/flat" <<-'EOS'
+	umount "$(readlink -f $STAGE_DATA_PATH_M)" && echo unmounted
+	for i in {1..50}; do stagectl status m | grep -q failed && break; sleep 0.1; done
+	stagectl status
+	ls $STAGE_DATA_PATH_D >/dev/null && echo "d is there"
+	EOS
+	)
+	job_done "$id"
+	if job_says "$id" unmounted; then
+		assert_match "$(job_output "$id")" 'm +failed'
+	fi
+	assert_contains "$(job_output "$id")" "d is there"
+	wait_until 10 job_nodes_clean "$id"
+	assert_nodes_fine
+}
+
+test_a_source_that_vanishes_is_an_error_to_who_reads_it() {
+	local id pid
+
+	need_fuse
+	gate_prepare
+	on n1 squashfuse_ll -o allow_other,ro /srv/pfs/.gate.sqsh /srv/pfs/gate
+	at_end "on n1 umount -l /srv/pfs/gate"
+	site_conf <<<$'[source slow]\nMatch=/srv/pfs/gate/many.tar\nMaxRate=1M\n[source image]\nMatch=/srv/pfs/gate/*.sqsh'
+	sed -i 's|^Match=/srv/pfs/\*\*|Match=/srv/pfs/data/**|' "$base/etc/stage-data/stage-data.conf"
+	id=$(job_submit alice -w n1 --stage-wait=no \
+		--stage-data="t=/srv/pfs/gate/many.tar::method=copy,m=/srv/pfs/gate/many.zstd.sqsh" <<-'EOS'
+	stagectl wait -q m && echo begun
+	stagectl wait t; echo "t ends with $?"
+	cat $STAGE_DATA_PATH_M/*/* 2>&1 >/dev/null | head -n 1
+	stagectl status || true
+	EOS
+	)
+	job_wait_says "$id" begun
+	pid=$(on n1 pgrep -f '^squashfuse_ll .*gate')
+	on n1 kill -KILL "$pid"
+	job_done "$id" 15
+	assert_match "$(job_output "$id")" 't: .*many\.tar.*(not connected|abort|Input/output)'
+	assert_contains "$(job_output "$id")" "t ends with 1"
+	assert_match "$(job_output "$id")" 'Input/output error'
+	assert_match "$(job_output "$id")" 'm +ready'
+	assert_nodes_fine
+}
+
+test_memory_runs_out_by_the_jobs_own_doing() {
+	local id
+
+	need_cgroup
+	id=$(job_submit alice -w n1 --mem=150 --stage-data="t=$data/many.tar,m=$data/many.zstd.sqsh" <<-'EOS'
+	python3 -c 'x = bytearray(400 << 20)' || echo "the hog is gone"
+	cat $STAGE_DATA_PATH_T/*/* | wc -c
+	cat $STAGE_DATA_PATH_M/*/* | wc -c
+	stagectl status
+	EOS
+	)
+	job_wait "$id"
+	assert_contains "$(job_output "$id")" "the hog is gone"
+	assert_eq 2 "$(job_output "$id" | grep -c "^$(cat "$pfs"/data/many/*/* | wc -c)$")" "readable datasets"
+	assert_match "$(job_output "$id")" 'm +ready'
+	wait_until 10 job_nodes_clean "$id"
+	assert_nodes_fine
+}
+
+# --- storage that never answers -------------------------------------------------------------------
+
+# hang_on_n1 FILE: /srv/pfs/gate has this file alone, and its server answers until hang_now
+hang_on_n1() {
+	rm -f "$base/hang"
+	install -m 0755 "$here/../lib/hanging-file" "$base/hanging-file"
+	cp "$1" "$base/${1##*/}"
+	on n1 "$base/hanging-file" "$base/${1##*/}" /srv/pfs/gate "$base/hang" >"$work/hanging" 2>&1 &
+	at_end "hang_over; rm -f '$base/hang' '$base/hanging-file' '$base/${1##*/}'"
+	wait_until 10 grep -q ready "$work/hanging"
+}
+
+hang_now() {
+	touch "$base/hang"
+}
+
+hang_over() {
+	on n1 pkill -f /hanging-file || true
+	on n1 umount -l /srv/pfs/gate 2>/dev/null || true
+}
+
+# Our server can't be killed, as it waits for storage; nor can those who wait for our server.
+test_an_image_on_storage_that_never_answers_does_not_drain_the_node() {
+	local id
+
+	need_fuse
+	real_reaper
+	hang_on_n1 "$pfs/data/many.zstd.sqsh"
+	id=$(job_submit alice -w n1 --stage-data="m=/srv/pfs/gate/many.zstd.sqsh" \
+		<<<'echo begun; while [[ ! -e ~/go ]]; do sleep 0.1; done; cat $STAGE_DATA_PATH_M/*/* >/dev/null')
+	at_end "rm -f '$pfs/home/alice/go'"
+	job_wait_says "$id" begun
+	hang_now
+	touch "$pfs/home/alice/go"
+	wait_until 10 on n1 bash -c 'grep -q "State:.D" /proc/$(pgrep -x -u alice cat)/task/*/status'
+	as alice scancel "$id"
+	job_wait "$id" 25
+	wait_until 15 on ctl bash -c '[[ $(scontrol show node n1) == *State=IDLE* ]]'
+	assert_nodes_fine
+	job_run alice -w n1 --stage-data="d=$data/flat" <<<'ls $STAGE_DATA_PATH_D >/dev/null'
+	hang_over
+	wait_until 15 reaped "$id"
+}
+
+test_an_archive_on_storage_that_never_answers_does_not_hold_up_the_job() {
+	local id
+
+	real_reaper
+	hang_on_n1 "$pfs/data/many.tar"
+	hang_now
+	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=/srv/pfs/gate/many.tar,d=$data/flat" <<-'EOS'
+	stagectl wait -q d
+	timeout 5 stagectl status >/dev/null; echo "status ends with $?"
+	EOS
+	)
+	job_done "$id" 25
+	assert_lacks "$(job_output "$id")" "with 124"
+	wait_until 15 on ctl bash -c '[[ $(scontrol show node n1) == *State=IDLE* ]]'
+	assert_nodes_fine
+	hang_over
+	wait_until 15 reaped "$id"
+}
+
+# --- Slurm and the node ---------------------------------------------------------------------------
+
+test_slurmctld_and_munge_are_away_during_a_job() {
+	local id
+
+	gate_close n1
+	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=/srv/pfs/gate/many.tar,m=$data/many.zstd.sqsh" <<-'EOS'
+	echo begun
+	stagectl wait -q t && echo "$(ls $STAGE_DATA_PATH_T | wc -l) are there"
+	stagectl add x=/srv/pfs/data/flat && stagectl wait -q x && echo "x too"
+	EOS
+	)
+	job_wait_says "$id" begun
+	on ctl bash -c 'kill $(cat /run/slurmctld.pid) $(cat /run/munged/munged.pid)
+		while [[ -e /proc/$(cat /run/slurmctld.pid 2>/dev/null) ]] && pgrep -x slurmctld; do sleep 0.1; done' >/dev/null
+	gate_open n1
+	wait_until 20 grep -q "x too" "$pfs/home/alice/slurm-$id.out"
+	assert_contains "$(cat "$pfs/home/alice/slurm-$id.out")" "20 are there"
+	on ctl bash -c 'rm -f /run/munge/munge.socket.2; setpriv --reuid munge --regid munge --clear-groups munged \
+		--num-threads 2 --key-file /run/munged/key --seed-file /run/munged/seed \
+		--pid-file /run/munged/munged.pid --log-file /run/munged/log --socket /run/munge/munge.socket.2
+		slurmctld </dev/null'
+	wait_until 20 on ctl scontrol ping
+	job_wait "$id" 40
+	wait_until 20 job_nodes_clean "$id"
+	wait_until 20 nodes_are_fine
+}
+
+test_slurmd_is_gone_for_good() {
+	local id
+
+	id=$(job_submit alice -w n1 --stage-data="$items" <<<'echo begun; sleep 1')
+	job_wait_says "$id" begun
+	"$cluster" slurmd-kill9 n1
+	wait_until 10 eval "! on n1 pgrep -f '^slurmstepd: .$id.batch'"
+	on n1 "$(libexec)/stage-keeper" clean --job "$id"
+	assert_eq "" "$(on n1 find /run/stage-data /srv/local -name "*$id*")" "what is left"
+	assert_not on n1 pgrep -x 'stagingd|stage-worker|stage-keeper'
+	"$cluster" slurmd-start n1
+	job_wait "$id"
+	wait_until 20 nodes_are_fine
+}
+
+# As often as the controller is told, and each slurmd once
+test_reconfigured_and_restarted_while_staging() {
+	local id i node
+
+	site_conf <<<$'[source slow]\nMatch=/srv/pfs/gate/**\nMaxRate=2M'
+	sed -i 's|^Match=/srv/pfs/\*\*|Match=/srv/pfs/data/**|' "$base/etc/stage-data/stage-data.conf"
+	id=$(job_submit alice -N3 --stage-data="t=/srv/pfs/gate/many.tar" \
+		<<<'srun -N3 bash -c "cat \$STAGE_DATA_PATH_T/*/* | cksum"')
+	for node in n1 n2 n3; do
+		wait_until 10 on $node pgrep -x stage-worker
+	done
+	for ((i = 0; i < 50; i++)); do
+		on ctl scontrol reconfigure
+		[[ $i != 25 ]] || for node in n1 n2 n3; do
+			"$cluster" slurmd-restart $node &
+		done
+	done
+	wait
+	job_done "$id" 40
+	assert_eq 3 "$(job_output "$id" | grep -c "^$(cat "$pfs"/data/many/*/* | cksum)$")" "right copies"
+	assert_nodes_fine
+}
+
+test_suspended_resumed_and_cancelled_while_suspended() {
+	local id n
+
+	id=$(job_submit alice -w n1 --stage-data="$items" <<<"$reader")
+	job_wait_says "$id" "read 2"
+	on ctl scontrol suspend "$id"
+	wait_until 10 job_is "$id" SUSPENDED
+	n=$(job_output "$id" | grep -c ^read)
+	sleep 0.5
+	on ctl scontrol resume "$id"
+	job_wait_says "$id" "read $((n + 3))"
+	on ctl scontrol suspend "$id"
+	wait_until 10 job_is "$id" SUSPENDED
+	as alice scancel "$id"
+	ends_clean "$id"
+	assert_lacks "$(job_output "$id")" lost
+}
+
+test_preempted_and_requeued() {
+	local id other conf=$base/etc/slurm/slurm.conf
+
+	cp "$conf" "$work/slurm.conf"
+	at_end "cp '$work/slurm.conf' '$conf'; \"$cluster\" restart --prolog-flags Contain"
+	sed -i 's/^PartitionName=other.*/& PriorityTier=10/; $a PreemptType=preempt/partition_prio\nPreemptMode=REQUEUE' "$conf"
+	on ctl bash -c 'kill $(cat /run/slurmctld.pid); while pgrep -x slurmctld >/dev/null; do sleep 0.1; done; slurmctld </dev/null'
+	wait_until 20 on ctl scontrol reconfigure
+	id=$(job_submit alice -N3 -n6 --requeue --open-mode=append --stage-data="$items" <<-'EOS'
+	echo "run ${SLURM_RESTART_COUNT:-0}: $(ls $STAGE_DATA_PATH_T | wc -l)"
+	[[ -n ${SLURM_RESTART_COUNT:-} ]] || sleep 60
+	EOS
+	)
+	job_wait_says "$id" "run 0: 20"
+	other=$(job_submit bob -p other -w n1 -n2 --stage-data="d=$data/flat" <<<'ls $STAGE_DATA_PATH_D | wc -l; sleep 1')
+	job_done "$other" 60
+	assert_contains "$(job_output "$other")" 10
+	on ctl scontrol update "jobid=$id" starttime=now 2>/dev/null || true
+	job_done "$id" 60
+	assert_contains "$(job_output "$id")" "run 1: 20"
+	wait_until 10 job_nodes_clean "$id"
+	assert_nodes_fine
+}
+
+# As after a reset: the record is of another boot, what it names on disk stands there yet.
+test_the_node_comes_back_from_a_reset() {
+	local id
+
+	real_reaper
+	id=$(job_submit alice -w n1 --stage-data="$items" <<<'echo begun; sleep 60')
+	job_wait_says "$id" begun
+	on n1 bash -c 'rm -rf /tmp/before && cp -a /srv/local/stage-data-$1 /tmp/before && cp /run/stage-data/$1/state /tmp/state' - "$id"
+	as alice scancel "$id"
+	ends_clean "$id"
+	on n1 bash -c 'mkdir -m 711 /run/stage-data/$1 && mv /tmp/before /srv/local/stage-data-$1
+		sed "s/^boot=..../boot=0000/" /tmp/state >/run/stage-data/$1/state; rm /tmp/state' - "$id"
+	"$cluster" slurmd-restart n1
+	wait_until 5 job_nodes_clean "$id"
+	wait_until 5 eval '[[ -z $(on n1 find /srv/local -name "stage-data-*") ]]'
+	wait_until 20 nodes_are_fine
+}
+
+# Real programs are replaced as by a package's upgrade: what runs goes on with what it was started from.
+test_upgraded_while_a_job_runs() {
+	local id name
+
+	id=$(job_submit alice -w n1 --stage-data="t=$data/many.tar,m=$data/many.zstd.sqsh" <<-'EOS'
+	echo begun
+	while [[ ! -e ~/go ]]; do sleep 0.1; done
+	stagectl add x=/srv/pfs/data/flat && stagectl wait -q x && ls $STAGE_DATA_DIR/x | wc -l
+	cat $STAGE_DATA_PATH_T/*/* $STAGE_DATA_PATH_M/*/* | wc -c
+	EOS
+	)
+	at_end "rm -f '$pfs/home/alice/go'"
+	job_wait_says "$id" begun
+	for name in stagingd stage-worker; do
+		replace_on_n1 $name </dev/null
+	done
+	touch "$pfs/home/alice/go"
+	job_done "$id"
+	assert_eq "10 8126000" "$(job_output "$id" | tail -n 2 | paste -sd' ')" "files added, bytes read"
+	wait_until 10 job_nodes_clean "$id"
+}
+
+# --- the end of a job that goes wrong -------------------------------------------------------------
+
+# The hook gives up, the node stays in service, the reaper finishes. Without the hook's deadline
+# the epilog waits for ever.
+test_the_clean_up_of_the_epilog_hangs_and_is_killed() {
+	local id
+
+	real_reaper
+	keeper_is <<<$'[[ $1 != clean ]] || exec sleep 60.25\nexec "$REAL" "$@"'
+	# The keeper has been stopped, so it is the reaper's.
+	id=$(job_submit alice -w n1 --stage-data="$items" <<<'echo begun; sleep 1')
+	job_wait_says "$id" begun
+	forgive_crashes n1
+	on n1 pkill -KILL -x keeper.real
+	job_done "$id" 30
+	wait_until 15 on ctl bash -c '[[ $(scontrol show node n1) == *State=IDLE* ]]'
+	assert_nodes_fine
+	assert on n1 test -e "/run/stage-data/$id"
+	on n1 pkill -KILL -fx 'sleep 60.25'
+	wait_until 10 reaped "$id"
+	assert_eq "" "$(on n1 find /srv/local -name "stage-data-*")" "what is left on the disk"
+}
+
+readonly spoil_tree='
+import os, sys
+def deep(top, n):
+    os.chdir(top)
+    for i in range(n):
+        os.mkdir("d"); os.chdir("d")
+    open("f", "w").close()
+for top, n in zip(sys.argv[1::2], sys.argv[2::2]):
+    deep(top, int(n))
+    os.makedirs(f"{top}/closed/inner")
+    open(f"{top}/closed/inner/f", "w").close()
+    for name in "inner/f", "inner", "":
+        os.chmod(f"{top}/closed/{name}", 0)
+    os.symlink("/etc", f"{top}/link")
+    os.chmod(top, 0)'
+
+test_the_user_has_made_his_data_hard_to_remove() {
+	local id t0
+
+	id=$(job_submit alice -w n1 --mem=1000 --stage-data="t=$data/many.tar,d=$data/flat:ssd" <<-EOS
+	python3 -c '$spoil_tree' \$(readlink -f \$STAGE_DATA_PATH_T) 100000 \$(readlink -f \$STAGE_DATA_PATH_D) 2000 &&
+	chmod 0 \$STAGE_DATA_DIR && echo spoilt
+	EOS
+	)
+	job_done "$id"
+	assert_contains "$(job_output "$id")" spoilt
+	t0=$(now_ms)
+	wait_until 10 job_nodes_clean "$id"
+	wait_until 90 nothing_aside
+	echo "all is removed after $(($(now_ms) - t0)) ms" | tee -a "${STAGE_TEST_NUMBERS:-/dev/null}"
+	assert on n1 test -e /etc/hosts
+}
+
+# --- limits ---------------------------------------------------------------------------------------
+
+test_dev_shm_is_full_of_somebody_elses() {
+	on n1 bash -c 'mount -o remount,size=8m /dev/shm; head -c 9M /dev/zero >/dev/shm/full 2>/dev/null || true'
+	at_end "on n1 bash -c 'rm -f /dev/shm/full; mount -o remount,size=2g /dev/shm'"
+	job_run alice -w n1 --stage-data="t=$data/many.tar" <<<'ls $STAGE_DATA_PATH_T/00/000'
+}
+
+test_the_run_directory_is_full() {
+	on n1 mkdir -p /run/stage-data
+	on n1 mount -t tmpfs -o size=4k,mode=0755 tmpfs /run/stage-data
+	at_end "on n1 umount /run/stage-data"
+	on n1 bash -c 'head -c 4096 /dev/zero >/run/stage-data/.full'
+	broken_on_n1 "write the job's record: No space left"
+}
+
+test_more_files_than_the_site_allows() {
+	local id
+
+	site_conf <<<$'[limits]\nMaxFiles=100'
+	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=$data/many.tar,d=$data/flat" \
+		<<<'stagectl wait t; stagectl wait -q d && echo "d is ready"')
+	job_done "$id"
+	assert_match "$(job_output "$id")" 't: .*(files|MaxFiles)'
+	assert_contains "$(job_output "$id")" "d is ready"
+}
+
+# Each limit takes the keeper or what it starts; the job fails with a sentence, or does without.
+test_the_keeper_has_few_descriptors() {
+	local n id
+
+	forgive_crashes n1
+	for n in 8 14; do
+		keeper_is <<<"ulimit -n $n; exec \"\$REAL\" \"\$@\""
+		id=$(job_submit alice -w n1 --stage-data="t=$data/flat,m=$data/many.zstd.sqsh" <<<'echo begun')
+		job_wait "$id" 30
+		[[ $(job_state "$id") == COMPLETED ]] || assert_one_sentence "$(job_output "$id")"
+		run_at_end
+		at_end_commands=()
+		forgive_crashes n1
+		wait_until 10 job_nodes_clean "$id"
+		assert_nodes_fine
+	done
+}
+
+test_the_user_may_start_no_processes() {
+	local id
+
+	keeper_is <<<$'ulimit -u 1; exec "$REAL" "$@"'
+	id=$(job_submit alice -w n1 --stage-data="t=$data/flat" <<<'echo begun')
+	job_failed "$id" 30
+	assert_one_sentence "$(job_output "$id")"
+	wait_until 10 job_nodes_clean "$id"
+	assert_nodes_fine
+}
+
+# --- surroundings ---------------------------------------------------------------------------------
+
+# jump SECONDS: the time of day on n1, for our programs
+jump() {
+	on n1 python3 -c 'import struct, sys; open("/run/clock-jump", "r+b").write(struct.pack("<q", int(sys.argv[1])))' "$1"
+}
+
+test_the_clock_jumps() {
+	local id days
+
+	gcc -shared -fPIC -D_GNU_SOURCE -O2 -o "$base/clock-jump.so" "$here/../lib/clock-jump.c"
+	on n1 bash -c 'head -c 8 /dev/zero >/run/clock-jump'
+	echo "$base/clock-jump.so" >"$base/etc/ld.so.preload"
+	at_end "rm -f '$base/etc/ld.so.preload' '$base/clock-jump.so'; on n1 rm -f /run/clock-jump"
+	site_conf <<<$'[source slow]\nMatch=/srv/pfs/gate/**\nMaxRate=4M'
+	sed -i 's|^Match=/srv/pfs/\*\*|Match=/srv/pfs/data/**|' "$base/etc/stage-data/stage-data.conf"
+	for days in 1 -1; do
+		id=$(job_submit alice -w n1 --stage-data="t=/srv/pfs/gate/many.tar::stall=20s+timeout=50s,m=$data/many.zstd.sqsh" \
+			<<<'date +%s; stagectl status; cat $STAGE_DATA_PATH_T/*/* $STAGE_DATA_PATH_M/*/* | wc -c; sleep 1')
+		wait_until 10 on n1 pgrep -x stage-worker
+		jump $((days * 86400))
+		job_wait_says "$id" 8126000
+		jump $((days * -43200))
+		job_done "$id"
+		wait_until 10 job_nodes_clean "$id"
+		assert_match "$(tail -n 40 "$base/node/n1/log/stage-data.log")" \
+			"$(date -u -d "now $((days * 86400)) seconds" +%Y-%m-%dT)"
+		jump 0
+	done
+	assert_not on n1 test -e /run/stage-data/.breaker
+}
+
+# Without MSG_DONTWAIT and O_NONBLOCK the first keeper that has something to say waits for ever.
+test_nobody_reads_the_log() {
+	local id
+
+	# shellcheck disable=SC2016
+	on n1 bash -c 'mkfifo /tmp/log.fifo
+		sleep 1000 <>/tmp/log.fifo &
+		echo $! >/run/log.pids
+		python3 -c "
+import socket, time
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind(\"/dev/log\")
+time.sleep(1000)" &
+		echo $! >>/run/log.pids' >/dev/null 2>&1
+	at_end "on n1 bash -c 'kill \$(cat /run/log.pids); rm -f /tmp/log.fifo /dev/log /run/log.pids'"
+	wait_until 5 on n1 test -S /dev/log
+	on n1 python3 -c '
+import os
+fd = os.open("/tmp/log.fifo", os.O_WRONLY | os.O_NONBLOCK)
+try:
+    while True:
+        os.write(fd, b"x" * 4096)
+except BlockingIOError:
+    pass'
+	node_conf n1 <<<$'[daemon]\nLogFile=/tmp/log.fifo'
+	for _ in {1..5}; do
+		id=$(job_submit alice -w n1 --stage-data="t=$data/bad/half.tar::onfail=ignore,m=$data/many.zstd.sqsh,d=$data/flat" \
+			<<<'ls $STAGE_DATA_PATH_M $STAGE_DATA_PATH_D >/dev/null')
+		job_done "$id" 20
+	done
+	wait_until 10 job_nodes_clean "$id"
+}
+
+test_the_disk_of_the_log_is_full() {
+	node_conf n1 <<<$'[daemon]\nLogFile=/dev/full'
+	job_run alice -w n1 --stage-data="t=$data/many.tar,m=$data/many.zstd.sqsh" <<<'ls $STAGE_DATA_PATH_T/00/000 $STAGE_DATA_PATH_M/00/000'
+}
+
+# Linux 4.18 has none of them.
+test_an_old_kernel() {
+	local id calls=openat2,close_range,pidfd_open,pidfd_send_signal,landlock_create_ruleset,landlock_add_rule
+	calls+=,landlock_restrict_self,fsopen,fsconfig,fsmount,open_tree,move_mount,clone3,faccessat2,process_madvise
+
+	keeper_is <<-EOS
+	exec strace -f -qqq -o /dev/null -e trace=$calls -e signal=none -e inject=$calls:error=ENOSYS "\$REAL" "\$@"
+	EOS
+	forgive_crashes n1
+	id=$(job_submit alice -w n1 --stage-data="t=$data/tree.tar.gz,m=$data/many.zstd.sqsh,d=$data/many:ssd" \
+		<<<'cat $STAGE_DATA_PATH_M/*/* $STAGE_DATA_PATH_D/*/* | wc -c; ls $STAGE_DATA_PATH_T/sizes | wc -l; sleep 1')
+	job_done "$id"
+	assert_contains "$(job_output "$id")" 8126000
+	wait_until 10 job_nodes_clean "$id"
+}
+
+# --- what fails inside of the keeper --------------------------------------------------------------
+
+# inject_on_all WHAT COUNT: tests/lib/inject on three nodes at once
+inject_on_all() {
+	local i status=0 pids=() seed=${STAGE_TEST_SEED:-$RANDOM}
+
+	install -m 0755 "$here/../lib/inject" "$base/inject"
+	at_end "rm -f '$base/inject'"
+	for i in 0 1 2; do
+		on n$((i + 1)) "$base/inject" "$prefix" "$1" --part $i/3 --most "$2" --seed "$seed" >"$work/inject.$i" 2>&1 &
+		pids+=($!)
+	done
+	for i in "${pids[@]}"; do
+		wait "$i" || status=$?
+	done
+	echo "seed $seed"
+	cat "$work"/inject.? | tee -a "${STAGE_TEST_NUMBERS:-/dev/null}"
+	for i in 1 2 3; do
+		on n$i bash -c 'rm -f /tmp/inject.*'
+	done
+	assert_eq 0 "$status" "status of tests/lib/inject"
+}
+
+readonly test_each_call_of_a_keeper_fails_once_seconds=3000
+readonly test_each_call_of_a_clean_up_fails_once_seconds=3000 test_memory_is_refused_once_to_each_program_seconds=3000
+test_each_call_of_a_keeper_fails_once() { inject_on_all keeper "${STAGE_TEST_CALLS:-10}"; }
+test_memory_is_refused_once_to_each_program() { inject_on_all memory "${STAGE_TEST_CALLS:-8}"; }
+test_each_call_of_a_clean_up_fails_once() { inject_on_all clean "${STAGE_TEST_CALLS:-8}"; }
+test_the_record_is_damaged_or_names_others() { inject_on_all record 20; }
+
+# --- off, and contained ---------------------------------------------------------------------------
+
+# Jobs of bob's on n1 that have nothing to do with us, until load_end
+load_begin() {
+	rm -f "$work/load.stop"
+	(
+		while [[ ! -e $work/load.stop ]]; do
+			as_on bob n1 srun -Q -w n1 -n1 --mem=50 true || echo "failed with $?"
+			echo job
+		done
+	) >"$work/load" 2>&1 &
+	load_pid=$!
+}
+
+load_end() {
+	touch "$work/load.stop"
+	wait $load_pid
+	echo "$(grep -c '^job' "$work/load") jobs of others"
+	assert_not grep -v '^job$' "$work/load"
+	(($(grep -c '^job' "$work/load") > 0)) || fail "no load"
+	assert_nodes_fine
+}
+
+# refused_on_n1 REGEX: a job with the option fails there, with one sentence
+refused_on_n1() {
+	local id
+
+	id=$(job_submit alice -w n1 -n1 --mem=100 --stage-data="d=$data/flat" <<<'echo begun')
+	job_failed "$id"
+	assert_match "$(job_output "$id")" "$1"
+	assert_one_sentence "$(job_output "$id")"
+}
+
+test_three_crashes_of_keepers_under_load_turn_staging_off() {
+	local i id
+
+	load_begin
+	for i in 1 2 3; do
+		id=$(job_submit alice -w n1 -n1 --mem=100 --stage-data="d=$data/flat" <<<'echo begun; sleep 1')
+		job_wait_says "$id" begun
+		on n1 pkill -KILL -x stage-keeper
+		job_done "$id"
+		wait_until 10 job_nodes_clean "$id"
+	done
+	forgive_crashes n1
+	at_end "on n1 rm -f /run/stage-data/.breaker"
+	assert on n1 test -e /run/stage-data/.breaker
+	refused_on_n1 'off on this node after several crashes'
+	job_run alice -w n2 --stage-data="d=$data/flat" <<<'ls $STAGE_DATA_PATH_D >/dev/null'
+	load_end
+}
+
+test_switched_off_under_load_within_a_second() {
+	local t0 out ms
+
+	load_begin
+	job_run alice -w n1 -n1 --mem=100 --stage-data="d=$data/flat" <<<'ls $STAGE_DATA_PATH_D >/dev/null'
+	t0=$(now_ms)
+	echo "closed for today" >"$base/etc/stage-data/disabled"
+	out=$(job_refused alice --stage-data="d=$data/flat" <<<true)
+	assert_contains "$out" "closed for today"
+	rm "$base/etc/stage-data/disabled"
+	# and on a node alone, for who was let in at the login node
+	node_conf n1 <<<$'[daemon]\nEnabled=no'
+	refused_on_n1 'off on this node'
+	load_end
+}
+
+test_the_keeper_hangs_under_load() {
+	local id
+
+	replace_on_n1 stage-keeper <<<$'#!/bin/bash\nexec sleep 20.75'
+	at_end "on n1 pkill -fx 'sleep 20.75' || true"
+	load_begin
+	refused_on_n1 'has not answered within 500 ms|keeper'
+	load_end
+}
