@@ -470,6 +470,7 @@ static int choose_tier(struct planner *p, struct error *err)
 static int place_image(struct planner *p, struct error *err)
 {
 	bool named = !is_dest(p, "auto") && !is_dest(p, PLAN_TIER_SOURCE);
+	bool first = !p->ds->hydrate || p->ds->verify == DATASET_VERIFY_SHA256;
 
 	strcpy(p->plan->tier, PLAN_TIER_SOURCE);
 	if (p->facts->is_remote) {
@@ -477,12 +478,14 @@ static int place_image(struct planner *p, struct error *err)
 		why(p, "it is fetched first: what is mounted has to be here");
 		return choose_tier(p, err);
 	}
+	if (p->ds->hydrate && first)
+		why(p, "its checksum is verified first: mounted when the copy is there");
+	p->plan->copy_first = first && (named || p->ds->hydrate);
 	if (p->ds->hydrate && !named && try_tiers(p, true))
 		return 0;
-	if (named) {
-		p->plan->copy_first = !p->ds->hydrate;
+	if (named)
 		return choose_tier(p, err);
-	}
+	p->plan->copy_first = false;
 	why(p, "mounted where it is");
 	return 0;
 }

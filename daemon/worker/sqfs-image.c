@@ -13,6 +13,7 @@
 
 #include "common/error.h"
 #include "daemon/worker/sqfs-codec.h"
+#include "daemon/worker/sqfs-copy.h"
 #include "daemon/worker/sqfs-index.h"
 
 enum {
@@ -24,6 +25,7 @@ enum {
 
 struct sqfs_image {
 	int fd;
+	const struct sqfs_copy *copy; /* of a part of it, or NULL */
 	struct sqfs_super super;
 	struct sqfs_codec *codec;
 	struct sqfs_cache *meta, *data;
@@ -36,10 +38,11 @@ struct sqfs_image {
 /* size bytes at offset, which the superblock says are there. */
 static int image_read(const struct sqfs_image *img, uint64_t offset, void *buf, size_t size)
 {
+	int fd = sqfs_image_get_fd(img, sqfs_image_is_copied(img, offset, size));
 	uint8_t *p = buf;
 
 	while (size > 0) {
-		ssize_t n = pread(img->fd, p, size, (off_t)offset);
+		ssize_t n = pread(fd, p, size, (off_t)offset);
 
 		if (n < 0 && errno == EINTR)
 			continue;
@@ -159,9 +162,19 @@ size_t sqfs_image_get_cache_size(const struct sqfs_image *img)
 	return img->cache_size;
 }
 
-int sqfs_image_get_fd(const struct sqfs_image *img)
+void sqfs_image_set_copy(struct sqfs_image *img, const struct sqfs_copy *copy)
 {
-	return img->fd;
+	img->copy = copy;
+}
+
+bool sqfs_image_is_copied(const struct sqfs_image *img, uint64_t offset, size_t size)
+{
+	return img->copy && sqfs_copy_has(img->copy, offset, size);
+}
+
+int sqfs_image_get_fd(const struct sqfs_image *img, bool copied)
+{
+	return copied ? sqfs_copy_get_fd(img->copy) : img->fd;
 }
 
 int sqfs_image_read(const struct sqfs_image *img, uint64_t offset, void *buf, size_t size)

@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -14,6 +15,7 @@
 #include "daemon/worker/sqfs-super.h"
 
 struct error;
+struct sqfs_copy;
 struct sqfs_image;
 
 /* Reads superblock and fragment index of a regular file. fd is not taken over and stays open as
@@ -38,7 +40,13 @@ void sqfs_image_put_data(struct sqfs_image *img, const struct sqfs_block *block)
 
 /* size bytes at an offset, as they lie in the file. -EIO: beyond the image's end. */
 int sqfs_image_read(const struct sqfs_image *img, uint64_t offset, void *buf, size_t size);
-int sqfs_image_get_fd(const struct sqfs_image *img);
+
+/* Bytes that are in copy are read there from now on. Before others read; copy stays the caller's, as
+ * long as the image is read from. */
+void sqfs_image_set_copy(struct sqfs_image *img, const struct sqfs_copy *copy);
+/* Are these bytes in a copy? Where one may read as many: the copy or the image. Lent. */
+bool sqfs_image_is_copied(const struct sqfs_image *img, uint64_t offset, size_t size);
+int sqfs_image_get_fd(const struct sqfs_image *img, bool copied);
 
 /* Is that a place in the image, and a size that a block can have? */
 int sqfs_image_check_block(const struct sqfs_image *img, uint64_t offset, uint32_t word);

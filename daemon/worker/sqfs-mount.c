@@ -25,6 +25,7 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/sqfs-dir.h"
 #include "daemon/worker/sqfs-fuse.h"
+#include "daemon/worker/sqfs-hydrate.h"
 #include "daemon/worker/sqfs-image.h"
 #include "daemon/worker/sqfs-unmounter.h"
 
@@ -34,7 +35,9 @@ enum { MOUNT_MIN_THREADS = 4 };
 struct sqfs_mount {
 	struct ctx *ctx;
 	int fd;
+	int copy; /* -1: none */
 	struct sqfs_image *img;
+	struct sqfs_hydrate *hydrate; /* NULL: not copied */
 	struct sqfs_server *server;
 	struct sqfs_unmounter *unmounter; /* NULL: the keeper unmounts */
 	char *path;			  /* of the mount */
@@ -177,7 +180,7 @@ int sqfs_mount_new(struct sqfs_mount **mp, struct ctx *ctx, int fd, struct error
 	if (!m)
 		return error_set(err, ENOMEM, "no memory to mount the image");
 	m->ctx = ctx;
-	m->fd = -1;
+	m->fd = m->copy = -1;
 	r = mount_open(m, fd, n_threads, err);
 	if (r == 0)
 		r = ctx->policy.keeper ? mount_by_keeper(m, n_threads, err)
@@ -199,11 +202,21 @@ void sqfs_mount_free(struct sqfs_mount *m)
 		return;
 	sqfs_server_free(m->server);
 	sqfs_unmounter_free(m->unmounter);
+	sqfs_hydrate_free(m->hydrate);
 	sqfs_image_close(m->img);
 	fd_closep(&m->fd);
+	fd_closep(&m->copy);
 	free(m->path);
 	free(m->entry);
 	free(m);
+}
+
+int sqfs_mount_set_copy(struct sqfs_mount *m, int fd, const struct stat *st, struct error *err)
+{
+	m->copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (m->copy < 0)
+		return error_errno(err, errno, "open the copy");
+	return sqfs_hydrate_new(&m->hydrate, m->ctx, m->img, m->fd, m->copy, st, err);
 }
 
 const char *sqfs_mount_get_path(const struct sqfs_mount *m)
@@ -227,5 +240,7 @@ int sqfs_mount_serve(struct sqfs_mount *m, struct error *err)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
 		return error_errno(err, errno, "give up privileges");
 	ctx_set_serving(m->ctx, mount_stop, m);
+	if (m->hydrate)
+		sqfs_hydrate_start(m->hydrate);
 	return sqfs_server_run(m->server, err);
 }

@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <sys/stat.h>
+
 #include "common/cleanup.h"
 
 struct ctx;
@@ -18,6 +20,10 @@ int sqfs_mount_new(struct sqfs_mount **mp, struct ctx *ctx, int fd, struct error
 /* Takes the mount away if it was made without keeper. */
 void sqfs_mount_free(struct sqfs_mount *m);
 DEFINE_FREEP(struct sqfs_mount, sqfs_mount_free)
+
+/* The image is copied to fd (dup'ed; of its size) while it is served, and served from there. st: of the
+ * image. */
+int sqfs_mount_set_copy(struct sqfs_mount *m, int fd, const struct stat *st, struct error *err);
 
 /* What the dataset's entry has to point to: the mount point, or subdir= below it. Lent. */
 const char *sqfs_mount_get_path(const struct sqfs_mount *m);

@@ -224,8 +224,9 @@ static void op_opendir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *f
 /* Has the kernel take uncompressed content straight from the image. */
 static int reply_stored(fuse_req_t req, const struct sqfs_extent *extents, size_t n)
 {
-	int fd = sqfs_image_get_fd(get_view(req)->img);
+	const struct sqfs_image *img = get_view(req)->img;
 	struct sqfs_span spans[OPS_MAX_SPANS];
+	bool copied = true;
 	size_t size = 0;
 	int r;
 
@@ -234,10 +235,11 @@ static int reply_stored(fuse_req_t req, const struct sqfs_extent *extents, size_
 			return -EOPNOTSUPP;
 		spans[i] = (struct sqfs_span){ extents[i].offset, extents[i].size };
 		size += extents[i].size;
+		copied = copied && sqfs_image_is_copied(img, extents[i].offset, extents[i].size);
 	}
 	if (size < n * OPS_MIN_SPLICE)
 		return -EOPNOTSUPP;
-	r = sqfs_channel_send_file(fd, spans, n);
+	r = sqfs_channel_send_file(sqfs_image_get_fd(img, copied), spans, n);
 	if (r == 0)
 		fuse_reply_none(req);
 	return r;

@@ -2,7 +2,8 @@
  * method=mount of squashfs images, and method=extract of them by the same reader.
  *
  * The image is walked in a confined child before anything is made of it; a damaged one fails here,
- * with a sentence. With a DEST it is copied there first and mounted from the copy.
+ * with a sentence. With a DEST it is copied there first and mounted from the copy, or, by
+ * hydrate=copy, mounted at once and copied behind.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -14,6 +15,7 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "daemon/worker/copy-file.h"
+#include "daemon/worker/copy-ranges.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/hash.h"
 #include "daemon/worker/plan.h"
@@ -81,48 +83,57 @@ static int squashfs_copy_data(struct ctx *ctx, struct source *src, int out, stru
 
 	if (ctx->ds->verify == DATASET_VERIFY_SHA256 && hash_new(&hash) < 0)
 		return error_set(err, ENOMEM, "no memory to verify the image");
-	r = copy_file_range_data(ctx, src->fd, out, 0, (uint64_t)src->st.st_size,
-				 copy_file_is_sparse(&src->st), hash, err);
+	r = hash ? copy_file_range_data(ctx, src->fd, out, 0, (uint64_t)src->st.st_size,
+					copy_file_is_sparse(&src->st), hash, err)
+		 : copy_ranges_of_file(ctx, src->fd, out, &src->st, err);
 	if (r == 0)
 		r = copy_file_finish(src->fd, out, &src->st, err);
 	return r < 0 || !hash ? r : hash_check(hash, ctx->ds->sha256, src->path, err);
 }
 
-/* Copies the image to target; *fdp is the copy, open for reading. */
-static int squashfs_copy(struct ctx *ctx, struct source *src, struct target *target, int *fdp,
-			 struct error *err)
+/* The copy, of the image's size and empty. It can be read, too: the kernel splices only from such. */
+static int squashfs_make_copy(struct ctx *ctx, const struct source *src, const struct target *target,
+			      int *fdp, struct error *err)
 {
 	struct stat st = src->st;
 	_cleanup_(fd_closep) int out = -1;
-	int r, fd;
+	int r;
+
+	st.st_mode = S_IFREG | 0600; /* nobody sees it but this process */
+	r = ctx_charge(ctx, copy_file_charge(&st), 1, err);
+	if (r == 0)
+		r = copy_file_create(target->dirfd, target->name, &st, &out, err);
+	if (r < 0)
+		return r;
+	*fdp = openat(target->dirfd, target->name, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	return *fdp < 0 ? error_errno(err, errno, "open %s", target->path) : 0;
+}
+
+/* A copy that is complete. */
+static int squashfs_copy(struct ctx *ctx, struct source *src, struct target *target, int *fdp,
+			 struct error *err)
+{
+	int r;
 
 	if (src->fetch) { /* without a name, as nobody else is to see it */
 		r = source_spool(ctx, src, target, err);
 		*fdp = r < 0 ? -1 : steal_fd(&src->fd);
 		return r;
 	}
-	st.st_mode = S_IFREG | 0600; /* nobody sees it but this process */
-	r = ctx_charge(ctx, copy_file_charge(&st), 1, err);
-	if (r == 0)
-		r = copy_file_create(target->dirfd, target->name, &st, &out, err);
-	if (r == 0)
-		r = squashfs_copy_data(ctx, src, out, err);
-	if (r < 0)
-		return r;
-	fd = openat(target->dirfd, target->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return error_errno(err, errno, "open %s", target->path);
-	*fdp = fd;
-	return 0;
+	r = squashfs_make_copy(ctx, src, target, fdp, err);
+	return r < 0 ? r : squashfs_copy_data(ctx, src, *fdp, err);
 }
 
-static int squashfs_mount(struct ctx *ctx, int fd, struct stager_result *result,
-			  struct error *err)
+/* fd: of the image, or of a copy that is complete. copy: one that is to be filled meanwhile, or -1. */
+static int squashfs_mount(struct ctx *ctx, const struct source *src, int fd, int copy,
+			  struct stager_result *result, struct error *err)
 {
 	_cleanup_(sqfs_mount_freep) struct sqfs_mount *m = NULL;
 	int r;
 
 	r = sqfs_mount_new(&m, ctx, fd, err);
+	if (r == 0 && copy >= 0)
+		r = sqfs_mount_set_copy(m, copy, &src->st, err);
 	if (r < 0)
 		return r;
 	result->link_to = strdup(sqfs_mount_get_path(m));
@@ -133,23 +144,27 @@ static int squashfs_mount(struct ctx *ctx, int fd, struct stager_result *result,
 	return 0;
 }
 
-static int squashfs_stage_mount(struct ctx *ctx, struct source *src, struct target *target,
-				struct stager_result *result, struct error *err)
+static int squashfs_stage_mount(struct ctx *ctx, struct source *src, const struct plan *plan,
+				struct target *target, struct stager_result *result,
+				struct error *err)
 {
 	_cleanup_(fd_closep) int copy = -1;
 	struct sqfs_counts counts;
+	bool first = target && plan->copy_first;
 	int r;
 
-	r = target ? squashfs_copy(ctx, src, target, &copy, err) : squashfs_verify(ctx, src, err);
+	r = first ? squashfs_copy(ctx, src, target, &copy, err) : squashfs_verify(ctx, src, err);
+	if (r == 0 && target && !first)
+		r = squashfs_make_copy(ctx, src, target, &copy, err);
 	if (r == 0)
-		r = squashfs_check(ctx, target ? copy : src->fd, &counts, err);
+		r = squashfs_check(ctx, first ? copy : src->fd, &counts, err);
 	if (r == 0) /* what is served is what was looked at */
 		r = source_check_unchanged(src, err);
 	if (r < 0)
 		return r;
 	result->bytes = counts.bytes;
 	result->files = counts.n_files + counts.n_symlinks;
-	return squashfs_mount(ctx, target ? copy : src->fd, result, err);
+	return squashfs_mount(ctx, src, first ? copy : src->fd, first ? -1 : copy, result, err);
 }
 
 static int squashfs_make_root(struct target *target, int *fdp, struct error *err)
@@ -207,7 +222,7 @@ static int squashfs_stage(struct ctx *ctx, struct source *src, const struct fact
 {
 	if (plan->method == DATASET_METHOD_EXTRACT)
 		return squashfs_stage_extract(ctx, src, target, result, err);
-	return squashfs_stage_mount(ctx, src, target, result, err);
+	return squashfs_stage_mount(ctx, src, plan, target, result, err);
 }
 
 /* The walk that tells a damaged image counts what is in it. */
