@@ -69,20 +69,32 @@ int jobdir_open(struct jobdir *d, int base_fd, const char *name, struct error *e
 		return errno == ENOENT ? JOBDIR_E_GONE
 				       : error_errno(err, errno, "open %s/%s", STAGE_RUN_DIR, name);
 	*d = (struct jobdir){ fcntl(base_fd, F_DUPFD_CLOEXEC, 3), fd, .lock_fd = -1 };
+	if (d->base_fd < 0) {
+		fd = -errno;
+		jobdir_deinit(d);
+		return error_errno(err, -fd, "open %s", STAGE_RUN_DIR);
+	}
 	snprintf(d->name, sizeof(d->name), "%s", name);
 	return 0;
 }
 
-static bool is_in_place(const struct jobdir *d)
+/* 0: what is open has its name still; JOBDIR_E_GONE; -errno: nobody knows, which is not gone. */
+static int check_in_place(const struct jobdir *d, struct error *err)
 {
 	struct stat a, b;
 
-	return fstat(d->fd, &a) == 0 &&
-	       fstatat(d->base_fd, d->name, &b, AT_SYMLINK_NOFOLLOW) == 0 && a.st_ino == b.st_ino;
+	if (fstat(d->fd, &a) < 0)
+		return error_errno(err, errno, "look at %s", d->name);
+	if (fstatat(d->base_fd, d->name, &b, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? JOBDIR_E_GONE
+				       : error_errno(err, errno, "look at %s", d->name);
+	return a.st_ino == b.st_ino ? 0 : JOBDIR_E_GONE;
 }
 
 int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err)
 {
+	int r;
+
 	if (d->lock_fd < 0)
 		d->lock_fd = openat(d->fd, RUNDIR_LOCK, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC,
 				    0600);
@@ -91,14 +103,15 @@ int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err)
 	while (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK)
 			return error_errno(err, errno, "lock %s", d->name);
-		if (!is_in_place(d))
-			return JOBDIR_E_GONE;
+		r = check_in_place(d, err);
+		if (r != 0)
+			return r;
 		if (clock_ms() >= deadline_ms)
 			return error_set(err, EBUSY, "job %s: its keeper lives", d->name);
 		proc_sleep_ms(10);
 	}
 	proc_set_private_fd(d->lock_fd);
-	return is_in_place(d) ? 0 : JOBDIR_E_GONE;
+	return check_in_place(d, err);
 }
 
 int jobdir_trash(struct jobdir *d, struct error *err)

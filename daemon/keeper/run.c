@@ -60,7 +60,8 @@ static int detach(struct keeper *k)
 	if (k->spec_fd < 0 || k->status_fd < 0 || null < 0)
 		return -errno;
 	for (int fd = 0; fd < 3; fd++)
-		dup2(null, fd);
+		if (dup2(null, fd) < 0)
+			return -errno;
 	keeper_get_signals(&set);
 	sigprocmask(SIG_SETMASK, &set, NULL);
 	setsid();
@@ -141,6 +142,15 @@ static int take_dir(struct keeper *k, struct error *err)
 	return r < 0 ? r : error_set(err, EBUSY, "the job's run directory is in use");
 }
 
+/* By these a clean-up knows whom it may end: without them nothing is begun. */
+static int know_ourselves(struct keeper *k, struct error *err)
+{
+	state_get_boot(k->st.boot);
+	if (!k->st.boot[1] || proc_get(getpid(), &k->st.keeper) < 0)
+		return error_set(err, EIO, "boot_id and stat of /proc can't be read; mount it");
+	return 0;
+}
+
 static int begin_record(struct keeper *k, struct error *err)
 {
 	int r;
@@ -149,8 +159,6 @@ static int begin_record(struct keeper *k, struct error *err)
 	k->st.restart = k->restart;
 	k->st.uid = k->uid;
 	k->st.gid = k->gid;
-	state_get_boot(k->st.boot);
-	proc_get(getpid(), &k->st.keeper);
 	r = state_write(k->dir.fd, &k->st);
 	return r < 0 ? error_errno(err, -r, "write the job's record") : 0;
 }
@@ -307,7 +315,9 @@ int keeper_run(struct keeper *k)
 	}
 	if (k->in_step)
 		jobmem_leave();
-	r = take_dir(k, &err);
+	r = know_ourselves(k, &err);
+	if (r == 0)
+		r = take_dir(k, &err);
 	if (r == 0)
 		r = live(k, &err);
 	if (r < 0)

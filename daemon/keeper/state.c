@@ -29,7 +29,8 @@ bool state_is_current(const struct state *st)
 	char boot[STATE_BOOT_SIZE];
 
 	state_get_boot(boot);
-	return boot[1] && strcmp(boot, st->boot) == 0;
+	/* Where it can't be asked, start times have to tell: the other answer would leave all alone. */
+	return !boot[1] || strcmp(boot, st->boot) == 0;
 }
 
 struct proc *state_find_proc(struct state *st, pid_t pid)
