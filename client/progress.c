@@ -128,7 +128,7 @@ static void draw_bar(struct progress *p, const struct amount *a)
 	if (a->percent > 0)
 		memset(bar, '#', (size_t)(a->percent * BAR_CELLS / 100));
 	snprintf(line, sizeof(line), "%s  [%s]  %s", label, bar, text);
-	for (n = 0; line[n] && n < width - 1; n++)
+	for (n = 0; n < width - 1 && line[n]; n++)
 		;
 	while (n > 0 && ((unsigned char)line[n] & 0xc0) == 0x80)
 		n--; /* not inside of a character */

@@ -450,14 +450,15 @@ bool conf_has_item(const struct conf *conf, const struct conf_section *section, 
 
 int conf_add_item(struct conf *conf, const struct conf_section *section, const char *name)
 {
-	char *array, *item;
+	char *array, *bigger, *item;
 	size_t n;
 	int r;
 
 	array = get_array(conf, section, &n);
-	array = realloc(array, (n + 1) * section->item_size);
-	if (!array)
+	bigger = realloc(array, (n + 1) * section->item_size);
+	if (!bigger)
 		return -ENOMEM;
+	array = bigger;
 	item = array + n * section->item_size;
 	memset(item, 0, section->item_size);
 	set_array(conf, section, array, n + 1); /* conf_free() takes away what is half made */

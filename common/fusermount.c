@@ -18,13 +18,18 @@
 extern char **environ;
 
 /* mountinfo writes blank, tab, newline and backslash as \ooo. */
+static bool is_octal(char c)
+{
+	return c >= '0' && c <= '7';
+}
+
 static void unescape_octal(char *s)
 {
 	char *o = s;
 
 	for (; *s; s++) {
-		if (s[0] == '\\' && s[1] >= '0' && s[1] <= '3' && s[2] && s[3]) {
-			*o++ = (char)((s[1] - '0') << 6 | (s[2] - '0') << 3 | (s[3] - '0'));
+		if (s[0] == '\\' && is_octal(s[1]) && is_octal(s[2]) && is_octal(s[3])) {
+			*o++ = (char)((s[1] & 7) << 6 | (s[2] & 7) << 3 | (s[3] & 7));
 			s += 3;
 		} else {
 			*o++ = *s;

@@ -212,7 +212,7 @@ static void forget_outer_job(void)
 	unsetenv(HOLD_ENV_WAIT);
 	if (!getenv("SLURM_JOB_ID"))
 		return;
-	for (char **e = environ; e && *e;) {
+	for (char **e = environ; *e;) {
 		char name[256];
 		size_t n = strcspn(*e, "=");
 

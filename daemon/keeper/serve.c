@@ -279,7 +279,7 @@ static void keep_watch(struct serve *s)
 
 static bool is_mounted(const struct serve *s)
 {
-	return memchr(s->slots, true, sizeof(s->slots));
+	return memchr(s->slots, 1, sizeof(s->slots));
 }
 
 /* Until the next look; -1: there is nothing to look at. */

@@ -6,15 +6,16 @@
 
 static void test_origin_is_told_by_where_the_text_lies(void **state)
 {
-	static const char env[] = "v", script[] = "v";
-	static const char line[] = "sbatch\0--stage-data=v";
-	uintptr_t start = (uintptr_t)line, end = start + sizeof(line);
+	/* One object: what lies behind the line is nothing else by chance. */
+	static const char texts[] = "v\0v\0sbatch\0--stage-data=v\0end";
+	const char *env = texts, *script = texts + 2, *line = texts + 4, *behind = texts + 26;
+	uintptr_t start = (uintptr_t)line, end = (uintptr_t)behind;
 
 	assert_int_equal(options_find_origin(env, env, start, end, true), OPTIONS_INHERITED);
 	assert_int_equal(options_find_origin(line + 20, env, start, end, true),
 			 OPTIONS_COMMAND_LINE);
 	assert_int_equal(options_find_origin(script, env, start, end, true), OPTIONS_SCRIPT);
-	assert_int_equal(options_find_origin(line + sizeof(line), env, start, end, true),
+	assert_int_equal(options_find_origin(behind, env, start, end, true),
 			 OPTIONS_SCRIPT);
 	/* srun and salloc read no scripts, whatever they do to the text */
 	assert_int_equal(options_find_origin(script, env, start, end, false),
