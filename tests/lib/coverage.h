@@ -8,4 +8,9 @@
 
 void __gcov_dump(void);
 
-#define _exit(status) (__gcov_dump(), _exit(status))
+#define _exit(status)                                                                              \
+	({                                                                                         \
+		int _status = (status);                                                            \
+		__gcov_dump();                                                                     \
+		_exit(_status);                                                                    \
+	})
