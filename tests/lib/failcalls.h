@@ -3,7 +3,7 @@
  *
  * Linked into a unit test, or preloaded to a program: then FAILCALLS_AT is n, and FAILCALLS_TOLD a file
  * that is told the name of the call. Counted are the calls that make, open, change or read
- * something, and malloc() and its kin, libc's own use included; what gives something back
+ * something, and malloc() and its kin, in unit tests libc's own use included; what gives something back
  * (close, free) and what can't fail is not. A child goes on counting for itself.
  *
  * Not for builds with sanitizers, which want malloc() for themselves.
