@@ -185,13 +185,12 @@ static int is_empty(int fd, bool *emptyp)
 {
 	_cleanup_(dir_closep) DIR *dir = NULL;
 	struct dirent *e;
-	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+	int copy = openat(fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	dir = copy < 0 ? NULL : fdopendir(copy);
 	if (!dir) {
-		r = -errno;
 		fd_closep(&copy);
-		return r;
+		return -errno;
 	}
 	*emptyp = true;
 	while ((errno = 0, e = readdir(dir)))

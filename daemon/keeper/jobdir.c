@@ -69,11 +69,6 @@ int jobdir_open(struct jobdir *d, int base_fd, const char *name, struct error *e
 		return errno == ENOENT ? JOBDIR_E_GONE
 				       : error_errno(err, errno, "open %s/%s", STAGE_RUN_DIR, name);
 	*d = (struct jobdir){ fcntl(base_fd, F_DUPFD_CLOEXEC, 3), fd, .lock_fd = -1 };
-	if (d->base_fd < 0) {
-		fd = -errno;
-		jobdir_deinit(d);
-		return error_errno(err, -fd, "open %s", STAGE_RUN_DIR);
-	}
 	snprintf(d->name, sizeof(d->name), "%s", name);
 	return 0;
 }
@@ -83,9 +78,7 @@ static int check_in_place(const struct jobdir *d, struct error *err)
 {
 	struct stat a, b;
 
-	if (fstat(d->fd, &a) < 0)
-		return error_errno(err, errno, "look at %s", d->name);
-	if (fstatat(d->base_fd, d->name, &b, AT_SYMLINK_NOFOLLOW) < 0)
+	if (fstat(d->fd, &a) < 0 || fstatat(d->base_fd, d->name, &b, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? JOBDIR_E_GONE
 				       : error_errno(err, errno, "look at %s", d->name);
 	return a.st_ino == b.st_ino ? 0 : JOBDIR_E_GONE;

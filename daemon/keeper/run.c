@@ -142,15 +142,6 @@ static int take_dir(struct keeper *k, struct error *err)
 	return r < 0 ? r : error_set(err, EBUSY, "the job's run directory is in use");
 }
 
-/* By these a clean-up knows whom it may end: without them nothing is begun. */
-static int know_ourselves(struct keeper *k, struct error *err)
-{
-	state_get_boot(k->st.boot);
-	if (!k->st.boot[1] || proc_get(getpid(), &k->st.keeper) < 0)
-		return error_set(err, EIO, "boot_id and stat of /proc can't be read; mount it");
-	return 0;
-}
-
 static int begin_record(struct keeper *k, struct error *err)
 {
 	int r;
@@ -315,8 +306,11 @@ int keeper_run(struct keeper *k)
 	}
 	if (k->in_step)
 		jobmem_leave();
-	r = know_ourselves(k, &err);
-	if (r == 0)
+	/* By these a clean-up knows whom it may end: without them nothing is begun. */
+	state_get_boot(k->st.boot);
+	if (!k->st.boot[1] || proc_get(getpid(), &k->st.keeper) < 0)
+		r = error_set(&err, EIO, "boot_id and stat of /proc can't be read; mount it");
+	else
 		r = take_dir(k, &err);
 	if (r == 0)
 		r = live(k, &err);

@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """Each call of the real stage-keeper into the kernel fails once: it answers, and the clean-up takes all away.
 
-usage: keeper-calls-test.py KEEPER FAKE RUNDIR LIBEXECDIR FAILCALLS PART/PARTS
+usage: keeper-calls-test.py KEEPER HAND FAKE RUNDIR LIBEXECDIR FAILCALLS PART/PARTS
 
 FAILCALLS is failcalls.c, built to be preloaded. Of the calls each PARTS-th is failed, beginning
 with the PART-th. The namespaces and the jobs are keeper-test.py's.
@@ -20,8 +20,8 @@ spec = importlib.util.spec_from_file_location('keeper_test', os.path.join(here, 
 kt = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(kt)
 
-FAILCALLS = os.path.abspath(sys.argv[5])
-PART, PARTS = (int(n) for n in sys.argv[6].split('/'))
+FAILCALLS = os.path.abspath(sys.argv[6])
+PART, PARTS = (int(n) for n in sys.argv[7].split('/'))
 TOLD = kt.SCRATCH + '/told'
 MOST = 2000
 CONF = f'[daemon]\nLogFile={kt.LOG}\n'
