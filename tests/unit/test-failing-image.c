@@ -82,13 +82,13 @@ static void test_nothing_is_overlooked(void **state)
 					       "-comp gzip -b 4096 -no-fragments", "-noI -noD -noF" };
 	int fd;
 
-	sqfs_unit_tree(*state, 300);
+	sqfs_unit_tree(*state, 2000);
 	for (size_t i = 0; i < ARRAY_SIZE(options); i++) {
 		if (!sqfs_unit_pack(*state, options[i]))
 			skip();
 		fd = sqfs_unit_open(*state);
 		assert_int_equal(count(fd, &expected), 0);
-		assert_true(expected.n_files > 300);
+		assert_true(expected.n_files > 2000);
 		assert_true(walk(options[i], check_image, &fd) > 10);
 		assert_true(walk(options[i], read_file, &fd) > 10);
 		close(fd);
