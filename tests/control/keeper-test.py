@@ -1016,7 +1016,7 @@ def test_what_lies_on_the_tmpfs_is_taken_off_first():
     run('mount', '-t', 'ramfs', 'ramfs', f'{j.dir}/t')      # as a user can with fusermount3
     assert 'bytes=0 ' in listing()
     assert j.clean().returncode == 0
-    assert os.listdir(beneath) == []
+    wait_for(lambda: os.listdir(beneath) == [], what='it to be emptied, which happens behind')
     os.close(beneath)
     j.assert_gone()
 
