@@ -14,36 +14,22 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
+#include <linux/fuse.h>
+
 #include "common/cleanup.h"
 #include "tests/bench/slow-handles.h"
 
-/* Reads sleep before they take one, so there are as many as read at the same moment. */
-struct slow_buffer {
-	struct slow_buffer *next;
-	char data[SLOW_MAX_READ];
-};
-
 int slow_view_init(struct slow_view *v)
 {
-	int r = slow_nodes_init(&v->nodes);
-
-	if (r < 0)
-		return r;
-	slow_pace_init(&v->pace);
-	pthread_mutex_init(&v->lock, NULL);
-	return 0;
+	v->buffer = malloc(SLOW_MAX_READ);
+	if (!v->buffer)
+		return -ENOMEM;
+	return slow_nodes_init(&v->nodes);
 }
 
 void slow_view_deinit(struct slow_view *v)
 {
-	while (v->buffers) {
-		struct slow_buffer *next = v->buffers->next;
-
-		free(v->buffers);
-		v->buffers = next;
-	}
-	pthread_mutex_destroy(&v->lock);
-	slow_pace_deinit(&v->pace);
+	free(v->buffer);
 	slow_nodes_deinit(&v->nodes);
 }
 
@@ -55,26 +41,6 @@ static struct slow_view *get_view(fuse_req_t req)
 static struct slow_node *get_node(const struct slow_view *v, fuse_ino_t id)
 {
 	return id == FUSE_ROOT_ID ? v->nodes.root : (struct slow_node *)(uintptr_t)id;
-}
-
-static struct slow_buffer *take_buffer(struct slow_view *v)
-{
-	struct slow_buffer *b;
-
-	pthread_mutex_lock(&v->lock);
-	b = v->buffers;
-	if (b)
-		v->buffers = b->next;
-	pthread_mutex_unlock(&v->lock);
-	return b ? b : malloc(sizeof(*b));
-}
-
-static void return_buffer(struct slow_view *v, struct slow_buffer *b)
-{
-	pthread_mutex_lock(&v->lock);
-	b->next = v->buffers;
-	v->buffers = b;
-	pthread_mutex_unlock(&v->lock);
 }
 
 static double get_attr_timeout(const struct slow_view *v, const struct stat *st)
@@ -101,7 +67,6 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	const char *p = slow_node_path(get_node(v, parent), name, &path);
 	struct slow_node *node;
 
-	slow_pace_meta(&v->pace);
 	if (!p || fstatat(v->root, p, &e.attr, AT_SYMLINK_NOFOLLOW) < 0) {
 		fuse_reply_err(req, p ? errno : ENAMETOOLONG);
 		return;
@@ -142,7 +107,6 @@ static void op_getattr(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 	const char *p = slow_node_path(get_node(v, id), NULL, &path);
 	struct stat st;
 
-	slow_pace_meta(&v->pace);
 	if (!p || fstatat(v->root, p, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		fuse_reply_err(req, p ? errno : ENAMETOOLONG);
 	else
@@ -157,7 +121,6 @@ static void op_readlink(fuse_req_t req, fuse_ino_t id)
 	const char *p = slow_node_path(get_node(v, id), NULL, &path);
 	ssize_t n;
 
-	slow_pace_meta(&v->pace);
 	n = p ? readlinkat(v->root, p, target, sizeof(target) - 1) : -1;
 	if (n < 0) {
 		fuse_reply_err(req, p ? errno : ENAMETOOLONG);
@@ -186,7 +149,6 @@ static void op_open(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 	struct slow_path path;
 	const char *p = slow_node_path(get_node(v, id), NULL, &path);
 
-	slow_pace_meta(&v->pace);
 	fi->direct_io = v->cache == SLOW_CACHE_NONE;
 	fi->keep_cache = v->cache == SLOW_CACHE_KEEP;
 	reply_handle(req, fi, slow_file_open(v->root, p), slow_file_close);
@@ -197,27 +159,17 @@ static void op_read(fuse_req_t req, fuse_ino_t id, size_t size, off_t offset,
 {
 	struct slow_view *v = get_view(req);
 	struct slow_file *file = (struct slow_file *)(uintptr_t)fi->fh;
-	off_t rest = offset < file->size ? file->size - offset : 0;
-	struct slow_buffer *b;
 	ssize_t n;
 
 	if (size > SLOW_MAX_READ) {
 		fuse_reply_err(req, EINVAL);
 		return;
 	}
-	slow_pace_read(&v->pace, &file->stream, fuse_req_ctx(req)->pid,
-		       (off_t)size < rest ? size : (size_t)rest);
-	b = take_buffer(v);
-	if (!b) {
-		fuse_reply_err(req, ENOMEM);
-		return;
-	}
-	n = slow_file_read(file, b->data, size, offset);
+	n = slow_file_read(file, v->buffer, size, offset);
 	if (n < 0)
 		fuse_reply_err(req, errno);
 	else
-		fuse_reply_buf(req, b->data, (size_t)n);
-	return_buffer(v, b);
+		fuse_reply_buf(req, v->buffer, (size_t)n);
 }
 
 static void op_release(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
@@ -232,7 +184,6 @@ static void op_opendir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 	struct slow_path path;
 	const char *p = slow_node_path(get_node(v, id), NULL, &path);
 
-	slow_pace_meta(&v->pace);
 	reply_handle(req, fi, slow_dir_open(v->root, p), slow_dir_close);
 }
 
@@ -240,13 +191,11 @@ static void op_opendir(fuse_req_t req, fuse_ino_t id, struct fuse_file_info *fi)
 static void op_readdir(fuse_req_t req, fuse_ino_t id, size_t size, off_t offset,
 		       struct fuse_file_info *fi)
 {
-	struct slow_view *v = get_view(req);
 	struct slow_dir *d = (struct slow_dir *)(uintptr_t)fi->fh;
 	_cleanup_(freep) char *buf = malloc(size);
 	const struct dirent *ent;
 	size_t n = 0;
 
-	slow_pace_meta(&v->pace);
 	if (!buf) {
 		fuse_reply_err(req, ENOMEM);
 		return;
@@ -279,7 +228,6 @@ static void op_statfs(fuse_req_t req, fuse_ino_t id)
 	struct slow_view *v = get_view(req);
 	struct statvfs st;
 
-	slow_pace_meta(&v->pace);
 	if (fstatvfs(v->root, &st) < 0)
 		fuse_reply_err(req, errno);
 	else
@@ -301,3 +249,46 @@ const struct fuse_lowlevel_ops slow_ops = {
 	.releasedir = op_releasedir,
 	.statfs = op_statfs,
 };
+
+/* ---- what takes how long ---- */
+
+/* So many bytes as are there; what the kernel asks for at most is SLOW_MAX_READ. */
+static int64_t get_read_due(struct slow_view *v, const struct fuse_in_header *in, const char *rest,
+			    size_t size, int64_t now)
+{
+	struct fuse_read_in read;
+	struct slow_file *file;
+	off_t left;
+
+	if (size < sizeof(read))
+		return 0;
+	memcpy(&read, rest, sizeof(read));
+	file = (struct slow_file *)(uintptr_t)read.fh;
+	left = (off_t)read.offset < file->size ? file->size - (off_t)read.offset : 0;
+	return slow_pace_read(&v->pace, &file->stream, (pid_t)in->pid,
+			      read.size < left ? read.size : (size_t)left, now);
+}
+
+int64_t slow_ops_get_due(struct slow_view *v, const void *request, size_t size, int64_t now)
+{
+	struct fuse_in_header in;
+
+	if (size < sizeof(in))
+		return 0;
+	memcpy(&in, request, sizeof(in));
+	switch (in.opcode) {
+	case FUSE_LOOKUP:
+	case FUSE_GETATTR:
+	case FUSE_READLINK:
+	case FUSE_OPEN:
+	case FUSE_OPENDIR:
+	case FUSE_READDIR:
+	case FUSE_STATFS:
+		return slow_pace_meta(&v->pace, now);
+	case FUSE_READ:
+		return get_read_due(v, &in, (const char *)request + sizeof(in), size - sizeof(in),
+				    now);
+	default:
+		return 0;
+	}
+}

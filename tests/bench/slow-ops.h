@@ -19,8 +19,6 @@ enum slow_cache {
 	SLOW_CACHE_KEEP, /* for ever */
 };
 
-struct slow_buffer;
-
 struct slow_view {
 	int root; /* directory that is shown */
 	struct slow_nodes nodes;
@@ -28,8 +26,7 @@ struct slow_view {
 	/* s that the kernel may know them for */
 	double dir_timeout, name_timeout, attr_timeout;
 	enum slow_cache cache;
-	pthread_mutex_t lock;
-	struct slow_buffer *buffers; /* free ones */
+	char *buffer; /* for one read */
 };
 
 /* Everything but root, times and cache, which the caller sets. 0 or -errno. */
@@ -37,3 +34,6 @@ int slow_view_init(struct slow_view *v);
 void slow_view_deinit(struct slow_view *v);
 
 extern const struct fuse_lowlevel_ops slow_ops;
+
+/* When a request, as the kernel wrote it, is to be given to slow_ops; 0: at once. */
+int64_t slow_ops_get_due(struct slow_view *v, const void *request, size_t size, int64_t now);

@@ -1,24 +1,23 @@
 /*
  * slow-pace: how long a slow file system takes.
  *
- * Each request waits on its own, asleep: many in flight overlap, as on a file system whose time
- * goes into the network. Bandwidth is a queue: a stream, and all streams together, pass so many
- * bytes a second, one request behind the other.
+ * Each request waits on its own: many in flight overlap, as on a file system whose time goes into
+ * the network. Bandwidth is a queue: a stream, and all streams together, pass so many bytes a
+ * second, one request behind the other.
+ *
+ * Times are ns of CLOCK_MONOTONIC. One thread's.
  */
 #pragma once
 
-#include <pthread.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
 
 struct slow_pace {
-	int64_t meta_ns, read_ns;	/* of each metadata operation, of each read */
-	double stream_rate, total_rate; /* bytes a second, 0: no limit */
-	pthread_mutex_t lock;
+	int64_t meta_ns, read_ns;	 /* of each metadata operation, of each read */
+	double stream_rate, total_rate;	 /* bytes a second, 0: no limit */
 	int64_t total_busy;		 /* until then */
 	uint64_t n_meta, n_reads, bytes; /* so far */
-	unsigned n_waiting, max_waiting; /* now, and at most */
 };
 
 /* What one open file has of streams: one for each thread that reads it, as a striped file has. */
@@ -30,10 +29,10 @@ struct slow_stream {
 	} slots[SLOW_STREAMS];
 };
 
-void slow_pace_init(struct slow_pace *p);
-void slow_pace_deinit(struct slow_pace *p);
+int64_t slow_pace_now(void);
 
-/* Waits as long as a metadata operation takes. A signal ends the wait. */
-void slow_pace_meta(struct slow_pace *p);
-/* Waits as long as thread has to for n bytes of the file. */
-void slow_pace_read(struct slow_pace *p, struct slow_stream *stream, pid_t thread, size_t n);
+/* When a metadata operation that has come now is answered. */
+int64_t slow_pace_meta(struct slow_pace *p, int64_t now);
+/* When thread has n bytes of the file that it asks for now. */
+int64_t slow_pace_read(struct slow_pace *p, struct slow_stream *stream, pid_t thread, size_t n,
+		       int64_t now);

@@ -3,16 +3,18 @@
  * shared file system would. Says "ready" on stdout when it is mounted, and serves until it is
  * unmounted or gets SIGTERM; then counts on stderr what it was asked for.
  *
- * Its threads sleep in the requests, so there are many. They share one descriptor: libfuse's own
- * loop makes a thread for nearly each request.
+ * A file system's servers are other machines: what stands in for them takes as little of this one
+ * as it can. One thread reads the requests, lets them wait in a queue, and answers each when it is
+ * due; threads that sleep in the requests took three times as much CPU, which those who asked then
+ * did not have.
  */
 #define FUSE_USE_VERSION 312
 #include <errno.h>
 #include <fcntl.h>
 #include <getopt.h>
 #include <limits.h>
+#include <poll.h>
 #include <signal.h>
-#include <stdatomic.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -27,26 +29,23 @@
 #include "common/cleanup.h"
 #include "daemon/worker/sqfs-channel.h"
 #include "tests/bench/slow-ops.h"
+#include "tests/bench/slow-queue.h"
 
-enum {
-	DEFAULT_THREADS = 128,
-	MAX_THREADS = 1024,
-	STACK_SIZE = 128 << 10,
-	MAX_SERVER_FILES = 1 << 20
-};
-enum { WAKE_SIGNAL = SIGUSR2, ENDED_SIGNAL = SIGUSR1, WAKE_MS = 5 };
+enum { DEFAULT_IN_FLIGHT = 128, MAX_SERVER_FILES = 1 << 20 };
+enum { RECEIVE_AT_ONCE = 32 };
 
 struct server {
 	struct slow_view view;
 	struct fuse_session *se;
 	const char *source, *mountpoint;
 	double numbers[16]; /* by the row of its option */
-	unsigned n_threads;
-	pthread_t threads[MAX_THREADS];
-	atomic_uint n_running;
+	size_t max_in_flight;
+	struct slow_queue queue;
+	struct fuse_buf buf;
 };
 
 static struct server server;
+static volatile sig_atomic_t is_told_to_end;
 
 enum {
 	META_MS,
@@ -56,7 +55,7 @@ enum {
 	DIR_TIMEOUT,
 	NAME_TIMEOUT,
 	ATTR_TIMEOUT,
-	THREADS,
+	IN_FLIGHT,
 	CACHE
 };
 
@@ -69,7 +68,7 @@ static const struct { const char *name, *value, *help; double preset, max; } opt
 	[DIR_TIMEOUT]  = { "dir-timeout", "S", "the kernel may know a directory's name and attributes for so long", 1, 1e6 },
 	[NAME_TIMEOUT] = { "name-timeout", "S", "a file's name", 0, 1e6 },
 	[ATTR_TIMEOUT] = { "attr-timeout", "S", "a file's attributes, which come with its name", 1, 1e6 },
-	[THREADS]      = { "threads", "N", "requests in flight", DEFAULT_THREADS, MAX_THREADS },
+	[IN_FLIGHT]    = { "in-flight", "N", "requests in flight; more wait in the kernel", DEFAULT_IN_FLIGHT, SLOW_QUEUE_MAX },
 	[CACHE]        = { "cache", "open|none|keep", "pages are kept until the file is opened again, never (and no read-ahead), for ever", 0, 0 },
 };
 static const char *const cache_words[] = {
@@ -125,7 +124,7 @@ static bool parse(struct server *s, int argc, char **argv)
 		    !(row == CACHE ? parse_cache(optarg, &s->view.cache)
 				   : parse_number((unsigned)row, optarg, &s->numbers[row])))
 			return false;
-	if (argc - optind != 2 || s->numbers[THREADS] < 1)
+	if (argc - optind != 2 || s->numbers[IN_FLIGHT] < 1)
 		return false;
 	s->source = argv[optind];
 	s->mountpoint = argv[optind + 1];
@@ -134,7 +133,7 @@ static bool parse(struct server *s, int argc, char **argv)
 
 static void set_up(struct server *s)
 {
-	s->n_threads = (unsigned)s->numbers[THREADS];
+	s->max_in_flight = (size_t)s->numbers[IN_FLIGHT];
 	s->view.dir_timeout = s->numbers[DIR_TIMEOUT];
 	s->view.name_timeout = s->numbers[NAME_TIMEOUT];
 	s->view.attr_timeout = s->numbers[ATTR_TIMEOUT];
@@ -163,88 +162,95 @@ static int mount_session(struct server *s)
 	return sqfs_channel_attach(s->se, fuse_session_fd(s->se));
 }
 
-static void *thread_main(void *arg)
+static void process(struct server *s, void *data, size_t size)
 {
-	struct server *s = arg;
-	struct fuse_buf buf = { .mem = NULL };
+	const struct fuse_buf buf = { .mem = data, .size = size };
+
+	fuse_session_process_buf(s->se, &buf);
+}
+
+/* What has come, as much as may wait. false: nothing more is there. */
+static bool receive(struct server *s)
+{
+	int64_t due;
 	int r;
 
-	prctl(PR_SET_TIMERSLACK, 1UL);
-	while (!fuse_session_exited(s->se)) {
-		r = fuse_session_receive_buf(s->se, &buf);
-		if (r == -EINTR || r == -EAGAIN)
-			continue;
-		if (r <= 0)
-			break;
-		fuse_session_process_buf(s->se, &buf);
+	for (unsigned i = 0; i < RECEIVE_AT_ONCE && s->queue.n < s->max_in_flight; i++) {
+		r = fuse_session_receive_buf(s->se, &s->buf);
+		if (r == -EAGAIN || r == -EINTR)
+			return r == -EINTR;
+		if (r <= 0) {
+			fuse_session_exit(s->se);
+			return false;
+		}
+		due = slow_ops_get_due(&s->view, s->buf.mem, (size_t)r, slow_pace_now());
+		if (due == 0 || slow_queue_push(&s->queue, due, s->buf.mem, (size_t)r) < 0)
+			process(s, s->buf.mem, (size_t)r);
 	}
-	free(buf.mem);
-	if (atomic_fetch_sub(&s->n_running, 1) == 1)
-		kill(getpid(), ENDED_SIGNAL);
-	return NULL;
+	return true;
 }
 
-static void ignore_signal(int sig)
+static void answer(struct server *s)
 {
-}
+	struct slow_request *request;
 
-static unsigned start_threads(struct server *s)
-{
-	struct sigaction action = { .sa_handler = ignore_signal };
-	pthread_attr_t attr;
-	unsigned n;
-
-	sigaction(WAKE_SIGNAL, &action, NULL);
-	pthread_attr_init(&attr);
-	pthread_attr_setstacksize(&attr, STACK_SIZE);
-	atomic_store(&s->n_running, s->n_threads);
-	for (n = 0; n < s->n_threads; n++)
-		if (pthread_create(&s->threads[n], &attr, thread_main, s) != 0)
-			break;
-	pthread_attr_destroy(&attr);
-	atomic_fetch_sub(&s->n_running, s->n_threads - n);
-	return n;
-}
-
-/* The signal may come just before a read or a sleep: it is repeated. */
-static void end_threads(struct server *s, unsigned n)
-{
-	const struct timespec pause = { .tv_nsec = WAKE_MS * 1000000L };
-
-	fuse_session_exit(s->se);
-	while (atomic_load(&s->n_running) > 0) {
-		for (unsigned i = 0; i < n; i++)
-			pthread_kill(s->threads[i], WAKE_SIGNAL);
-		nanosleep(&pause, NULL);
+	while ((request = slow_queue_pop(&s->queue, slow_pace_now()))) {
+		process(s, request->data, request->size);
+		free(request);
 	}
-	for (unsigned i = 0; i < n; i++)
-		pthread_join(s->threads[i], NULL);
+}
+
+/* Until something comes or is due, or a signal does, which has no other moment to. */
+static void wait_for_more(struct server *s, bool more, const sigset_t *unblocked)
+{
+	const bool full = s->queue.n >= s->max_in_flight;
+	struct pollfd fd = { .fd = fuse_session_fd(s->se), .events = POLLIN };
+	int64_t ns = more && !full ? 0 : slow_queue_get_wait(&s->queue, slow_pace_now());
+	struct timespec ts = { .tv_sec = ns / 1000000000, .tv_nsec = ns % 1000000000 };
+
+	ppoll(&fd, !full, ns < 0 ? NULL : &ts, unblocked);
+}
+
+static void end(int sig)
+{
+	is_told_to_end = 1;
+}
+
+static void catch_signals(sigset_t *unblocked)
+{
+	const struct sigaction action = { .sa_handler = end };
+	sigset_t set;
+
+	sigemptyset(&set);
+	for (const int *i = (const int[]){ SIGTERM, SIGINT, SIGHUP, 0 }; *i; i++) {
+		sigaddset(&set, *i);
+		sigaction(*i, &action, NULL);
+	}
+	sigprocmask(SIG_BLOCK, &set, unblocked);
 }
 
 static int serve(struct server *s)
 {
 	const struct slow_pace *p = &s->view.pace;
-	sigset_t set;
-	unsigned n;
-	int sig;
+	sigset_t unblocked;
 
-	sigemptyset(&set);
-	for (const int *i = (const int[]){ SIGTERM, SIGINT, SIGHUP, ENDED_SIGNAL, 0 }; *i; i++)
-		sigaddset(&set, *i);
-	pthread_sigmask(SIG_BLOCK, &set, NULL);
-	n = start_threads(s);
-	if (n == 0)
-		return -EAGAIN;
+	catch_signals(&unblocked);
+	prctl(PR_SET_TIMERSLACK, 1UL);
+	if (fcntl(fuse_session_fd(s->se), F_SETFL, O_NONBLOCK) < 0)
+		return -errno;
 	printf("ready\n");
 	fflush(stdout);
-	sigwait(&set, &sig);
-	fuse_session_unmount(s->se);
-	end_threads(s, n);
+	while (!is_told_to_end && !fuse_session_exited(s->se)) {
+		bool more = receive(s);
+
+		answer(s);
+		wait_for_more(s, more, &unblocked);
+	}
 	fprintf(stderr,
-		"slow-source: %llu metadata operations, %llu reads, %.1f MB, at most %u in "
+		"slow-source: %llu metadata operations, %llu reads, %.1f MB, at most %zu in "
 		"flight\n",
 		(unsigned long long)p->n_meta, (unsigned long long)p->n_reads,
-		(double)p->bytes / 1e6, p->max_waiting);
+		(double)p->bytes / 1e6, s->queue.max_n);
 	return 0;
 }
 
@@ -270,7 +276,9 @@ static int run(struct server *s)
 		fuse_session_unmount(s->se);
 		fuse_session_destroy(s->se);
 	}
+	slow_queue_deinit(&s->queue);
 	slow_view_deinit(&s->view);
+	free(s->buf.mem);
 	close(s->view.root);
 	return r;
 }
