@@ -16,6 +16,7 @@
 #include "daemon/worker/filter.h"
 #include "daemon/worker/link-table.h"
 #include "daemon/worker/source.h"
+#include "daemon/worker/walk-kept.h"
 
 #define COPY_MEMBERS_AT_ONCE 32
 
@@ -100,6 +101,14 @@ static int push_source(struct copy *c, struct error *err)
 	return walk_add_root(c->walk, fd, "", err);
 }
 
+/* As many as the first walk ended with, if there is so much to wait for. */
+static size_t count_readers(const struct copy *c)
+{
+	uint64_t unread = c->src->kept ? walk_kept_get_unread(c->src->kept) : UINT64_MAX;
+
+	return unread < c->src->n_readers ? (size_t)unread : c->src->n_readers;
+}
+
 static int copy_all(struct copy *c, struct error *err)
 {
 	int r;
@@ -121,7 +130,7 @@ static int copy_all(struct copy *c, struct error *err)
 	if (r < 0)
 		walk_run(c->walk, 0, NULL);
 	else
-		r = walk_run(c->walk, c->src->n_readers, err);
+		r = walk_run(c->walk, count_readers(c), err);
 	return r < 0 ? r : copy_report(c, err);
 }
 

@@ -307,7 +307,7 @@ static int copy_file(struct copy *c, struct walk_dir *dir, const struct walk_ent
 	if (r != 0)
 		return r < 0 ? r : 0;
 	if (measure)
-		walk_note_wait(c->walk, walk_now_us() - before);
+		walk_note_wait(c->walk, walk_now_us() - before, 1);
 	r = copy_small(c, dir, e, fd, err);
 	return r <= 0 ? r : copy_carefully(c, dir, e->name, steal_fd(&fd), err);
 }

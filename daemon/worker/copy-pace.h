@@ -17,7 +17,8 @@ struct copy_pace {
 	size_t max;
 
 	pthread_mutex_t lock;
-	size_t n; /* at once, now */
+	size_t n;		      /* at once, now */
+	uint64_t n_slow, slow_sum_us; /* the last ones that took longer, with none between */
 	uint64_t n_samples, sum_us;
 	uint64_t last_us;   /* the mean with the n before this one; 0: there was none */
 	uint64_t window_us; /* the mean of the window before, with the first n */
@@ -29,6 +30,6 @@ void copy_pace_deinit(struct copy_pace *p);
 
 size_t copy_pace_get(struct copy_pace *p);
 
-/* One operation took us: what copy_pace_get() says from now on if that is more than before, else 0.
- */
-size_t copy_pace_note(struct copy_pace *p, uint64_t us);
+/* One operation took us, and counts as so many: what copy_pace_get() says from now on if that is
+ * more than before, else 0. */
+size_t copy_pace_note(struct copy_pace *p, uint64_t us, unsigned n_units);

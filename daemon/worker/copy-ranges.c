@@ -78,7 +78,8 @@ static void ranges_put(struct ranges *r)
 static void copy_one(struct ranges *r, uint64_t from, uint64_t to, const struct room *room)
 {
 	struct error err = ERROR_INIT;
-	uint64_t us = 0, n_units = (to - from + READ_UNIT - 1) / READ_UNIT;
+	unsigned n_units = (unsigned)((to - from + READ_UNIT - 1) / READ_UNIT);
+	uint64_t us = 0;
 
 	if (atomic_load(&r->over) || walk_is_over(r->walk))
 		return;
@@ -88,8 +89,7 @@ static void copy_one(struct ranges *r, uint64_t from, uint64_t to, const struct 
 		r->error = err;
 		atomic_store(&r->over, true);
 	}
-	for (uint64_t i = 0; i < n_units; i++)
-		walk_note_wait(r->walk, us / n_units / READ_IS_LOOKS);
+	walk_note_wait(r->walk, us / n_units / READ_IS_LOOKS, n_units);
 }
 
 /* Some file systems read ahead, and limit, each open file alone. Who has a range may use in. */

@@ -25,7 +25,7 @@
 #define KEPT_LINKED 1
 #define KEPT_SPARSE 2
 #define KEPT_DATA 4 /* a pointer to it follows the name */
-#define KEPT_SAMPLE 32
+#define KEPT_SAMPLE 8
 
 struct kept_entry {
 	union {
@@ -53,7 +53,8 @@ struct walk_kept_dir {
 struct walk_kept {
 	pthread_mutex_t lock;
 	size_t size, max_size, data_size;
-	uint64_t n_files, n_small;
+	uint64_t n_files, n_small, n_data;
+	bool given_up; /* of something nothing is kept */
 	struct walk_kept_dir *all;
 	struct walk_kept_dir *root;
 };
@@ -141,7 +142,7 @@ static void give_up(struct walk_kept_dir *d)
 	free_entries(d);
 	d->data = NULL;
 	d->size = d->max_size = 0;
-	d->given_up = true;
+	d->given_up = d->kept->given_up = true;
 }
 
 static bool make_room(struct walk_kept_dir *d, size_t size)
@@ -195,6 +196,7 @@ struct walk_kept_dir *walk_kept_add_dir(struct walk_kept_dir *d, const char *nam
 	if (e) {
 		e->mode = S_IFDIR;
 		e->u.child = child = dir_new(d->kept);
+		d->kept->given_up |= !child;
 	}
 	pthread_mutex_unlock(&d->kept->lock);
 	return child;
@@ -224,6 +226,7 @@ static void add_entry(struct walk_kept_dir *d, const char *name, const struct st
 	if (*datap) {
 		*data_of(e) = steal_ptr(*datap);
 		d->kept->data_size += (size_t)st->st_size;
+		d->kept->n_data++;
 	}
 }
 
@@ -250,6 +253,11 @@ bool walk_kept_wants_data(struct walk_kept_dir *d)
 		k->data_size + (size_t)WALK_KEPT_SMALL * COPY_PACE_MAX <= WALK_KEPT_MAX_DATA;
 	pthread_mutex_unlock(&k->lock);
 	return wants;
+}
+
+uint64_t walk_kept_get_unread(const struct walk_kept *k)
+{
+	return k->given_up ? UINT64_MAX : k->n_files - k->n_data;
 }
 
 void walk_kept_begin(struct walk_kept_dir *d, const struct stat *st)

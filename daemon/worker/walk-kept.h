@@ -37,6 +37,10 @@ void walk_kept_add_entry(struct walk_kept_dir *d, const char *name, const struct
 /* Is it likely that the next file is small, and is there room for what is in it? */
 bool walk_kept_wants_data(struct walk_kept_dir *d);
 
+/* How many entries the next walk has to ask for: those without content. UINT64_MAX: not known. When
+ * the walk is over. */
+uint64_t walk_kept_get_unread(const struct walk_kept *k);
+
 /* d is about to be read; all that is in it was added. */
 void walk_kept_begin(struct walk_kept_dir *d, const struct stat *st);
 void walk_kept_complete(struct walk_kept_dir *d);

@@ -43,7 +43,7 @@ static bool look_inside(struct walk *w, struct walk_dir *dir, const char *name, 
 
 	before = walk_now_us();
 	fd = openat(dir->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
-	walk_note_wait(w, (walk_now_us() - before) / 2); /* two questions: look up, open */
+	walk_note_wait(w, (walk_now_us() - before) / 2, 1); /* two questions: look up, open */
 	if (fd < 0 || fstat(fd, st) < 0 || !S_ISREG(st->st_mode))
 		return false;
 	if (st->st_size <= WALK_KEPT_SMALL && st->st_nlink == 1 && !copy_file_is_sparse(st))
@@ -64,6 +64,6 @@ int walk_look(struct walk *w, struct walk_dir *dir, const char *name, unsigned c
 	if (fstatat(dir->fd, name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
 		return -errno;
 	if (measure)
-		walk_note_wait(w, walk_now_us() - before);
+		walk_note_wait(w, walk_now_us() - before, 1);
 	return 0;
 }

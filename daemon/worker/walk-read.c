@@ -144,7 +144,7 @@ static int do_entry(struct walk *w, struct walk_dir *dir, const struct name *n, 
 	return w->ops->entry ? w->ops->entry(w, dir, &e, w->arg, err) : 0;
 }
 
-/* Directories among them are the business of who reads. */
+/* Directories and files with their content are the business of who reads. */
 static void do_kept(struct walk *w, struct walk_dir *dir, size_t pos, size_t n)
 {
 	struct error err = ERROR_INIT;
@@ -152,7 +152,7 @@ static void do_kept(struct walk *w, struct walk_dir *dir, size_t pos, size_t n)
 	struct walk_entry e;
 
 	while (n > 0 && !walk_is_over(w) && walk_kept_next(dir->kept, &pos, &e, &child)) {
-		if (S_ISDIR(e.st.st_mode))
+		if (S_ISDIR(e.st.st_mode) || e.data)
 			continue;
 		n--;
 		if (w->ops->entry && w->ops->entry(w, dir, &e, w->arg, &err) < 0)
@@ -182,12 +182,55 @@ static size_t do_names(struct walk *w, struct walk_dir *dir, const struct name *
 
 /* ---- batches ---- */
 
+static size_t get_batch_size(const struct walk *w)
+{
+	return is_slow(w) ? BATCH_SLOW : BATCH_MAX;
+}
+
+static void run_batch(struct work *work, void *arg);
+
+/* false: no memory; then it is done here. */
+static bool push_names(struct walk *w, struct walk_dir *dir, const struct name *names, size_t n)
+{
+	struct batch_work *b;
+	size_t size = 0;
+	char *p;
+
+	for (size_t i = 0; i < n; i++)
+		size += strlen(names[i].name) + 2;
+	b = malloc(sizeof(*b) + size);
+	if (!b)
+		return false;
+	*b = (struct batch_work){ .work.run = run_batch, .n = n, .size = size };
+	b->dir = walk_dir_get(dir);
+	p = b->names;
+	for (size_t i = 0; i < n; i++) {
+		*p++ = (char)names[i].type;
+		p = stpcpy(p, names[i].name) + 1;
+	}
+	walk_push(w, &b->work);
+	return true;
+}
+
+/* By one thread all that is left would take as long as everything else together. */
+static void share_out(struct walk *w, struct walk_dir *dir, const struct name *names, size_t n)
+{
+	size_t k;
+
+	for (size_t i = 0; i < n; i += k) {
+		k = n - i < BATCH_SLOW ? n - i : BATCH_SLOW;
+		if (!push_names(w, dir, names + i, k))
+			k = do_names(w, dir, names + i, k);
+	}
+}
+
 static void run_batch(struct work *work, void *arg)
 {
 	struct batch_work *b = (struct batch_work *)work;
 	struct name names[BATCH_MAX];
 	const char *p = b->names;
 	struct walk *w = arg;
+	size_t n;
 
 	if (b->size == 0) {
 		do_kept(w, b->dir, b->kept_pos, b->n);
@@ -196,28 +239,22 @@ static void run_batch(struct work *work, void *arg)
 			names[i].type = (unsigned char)*p++;
 			names[i].name = p;
 		}
-		for (size_t i = 0; i < b->n;)
-			i += do_names(w, b->dir, names + i, b->n - i);
+		n = do_names(w, b->dir, names, b->n);
+		share_out(w, b->dir, names + n, b->n - n);
 	}
 	walk_dir_put(w, b->dir);
 	free(b);
 }
 
-static bool give_away(struct reading *r, size_t size)
+static bool push_kept(struct reading *r)
 {
-	struct batch_work *b = malloc(sizeof(*b) + size);
-	char *p;
+	struct batch_work *b = malloc(sizeof(*b));
 
 	if (!b)
-		return false; /* then it is done here */
-	*b = (struct batch_work){ .work.run = run_batch, .n = r->n_names, .size = size };
+		return false;
+	*b = (struct batch_work){ .work.run = run_batch, .n = r->n_names };
 	b->kept_pos = r->kept_pos;
 	b->dir = walk_dir_get(r->dir);
-	p = b->names;
-	for (size_t i = 0; size && i < r->n_names; i++) {
-		*p++ = (char)r->names[i].type;
-		p = stpcpy(p, r->names[i].name) + 1;
-	}
 	walk_push(r->w, &b->work);
 	return true;
 }
@@ -232,32 +269,28 @@ static bool is_wanted(const struct walk *w)
 	return queued < AHEAD_SLOW * copy_pace_get((struct copy_pace *)&w->pace);
 }
 
-static bool was_given_away(struct reading *r, bool seen)
+static void flush_names(struct reading *r)
 {
-	size_t size = 0;
+	size_t done = 0, n;
 
-	if (!is_wanted(r->w))
-		return false;
-	for (size_t i = 0; !seen && i < r->n_names; i++)
-		size += strlen(r->names[i].name) + 2;
-	return give_away(r, size);
+	while (done < r->n_names) {
+		n = get_batch_size(r->w);
+		if (n > r->n_names - done)
+			n = r->n_names - done;
+		if (!is_wanted(r->w) || !push_names(r->w, r->dir, r->names + done, n))
+			n = do_names(r->w, r->dir, r->names + done, n);
+		done += n;
+	}
 }
 
 static void flush(struct reading *r, bool seen)
 {
-	size_t n;
-
-	while (r->n_names > 0 && !was_given_away(r, seen)) {
-		n = r->n_names;
-		if (seen)
-			do_kept(r->w, r->dir, r->kept_pos, n);
-		else
-			n = do_names(r->w, r->dir, r->names, n);
-		r->n_names -= n;
-		memmove(r->names, r->names + n, r->n_names * sizeof(*r->names));
-	}
+	if (!seen)
+		flush_names(r);
+	else if (r->n_names > 0 && (!is_wanted(r->w) || !push_kept(r)))
+		do_kept(r->w, r->dir, r->kept_pos, r->n_names);
 	r->n_names = 0;
-	r->batch = is_slow(r->w) ? BATCH_SLOW : BATCH_MAX;
+	r->batch = get_batch_size(r->w);
 }
 
 /* ---- reading ---- */
@@ -318,6 +351,7 @@ static int read_names(struct reading *r, struct error *err)
 	return ret;
 }
 
+/* Where the content is there nothing is waited for: that stays with one thread, too. */
 static int read_kept(struct reading *r, struct error *err)
 {
 	size_t pos = r->d->kept_pos, before = pos;
@@ -329,7 +363,9 @@ static int read_kept(struct reading *r, struct error *err)
 	while (ret == 0 && !walk_is_over(r->w) && walk_kept_next(r->dir->kept, &pos, &e, &child)) {
 		if (S_ISDIR(e.st.st_mode))
 			ret = find_dir(r, e.name, child, err);
-		else
+		else if (e.data && r->w->ops->entry)
+			ret = r->w->ops->entry(r->w, r->dir, &e, r->w->arg, err);
+		else if (!e.data)
 			r->n_names++;
 		if (r->n_names >= r->batch || pos - before >= READ_BUFFER) {
 			flush(r, true);

@@ -159,9 +159,9 @@ bool walk_should_measure(struct walk *w)
 	return atomic_load_explicit(&w->suspect, memory_order_relaxed) || n++ % MEASURE_ONE_OF == 0;
 }
 
-void walk_note_wait(struct walk *w, uint64_t us)
+void walk_note_wait(struct walk *w, uint64_t us, unsigned n_units)
 {
-	size_t n = copy_pace_note(&w->pace, us);
+	size_t n = copy_pace_note(&w->pace, us, n_units);
 
 	/* One in eight of a slow source's took a quarter of a second until there were more threads.
 	 */

@@ -81,8 +81,8 @@ int walk_run(struct walk *w, size_t n_threads, struct error *err);
 size_t walk_get_threads(struct walk *w);
 size_t walk_get_max_threads(const struct walk *w);
 
-/* An operation of an op on the source took us: counts like the walk's own. */
-void walk_note_wait(struct walk *w, uint64_t us);
+/* An operation of an op on the source took us: counts like so many of the walk's own. */
+void walk_note_wait(struct walk *w, uint64_t us, unsigned n_units);
 /* Is it worth measuring? Always while operations take long, else now and then. Any thread. */
 bool walk_should_measure(struct walk *w);
 

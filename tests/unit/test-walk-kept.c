@@ -48,6 +48,7 @@ static void test_what_is_put_in_comes_out(void **state)
 	assert_false(walk_kept_is_good(root, &dir_st));
 	walk_kept_complete(root);
 	assert_true(walk_kept_is_good(root, &dir_st));
+	assert_int_equal(walk_kept_get_unread(k), 3);
 
 	assert_true(walk_kept_next(root, &pos, &e, &got));
 	assert_string_equal(e.name, "sub");
@@ -109,6 +110,7 @@ static void test_memory_is_bounded(void **state)
 		walk_kept_add_entry(huge, name, &st, strdup("0123456789"));
 	}
 	walk_kept_complete(huge);
+	assert_int_equal(walk_kept_get_unread(k), UINT64_MAX);
 	assert_false(walk_kept_is_good(huge, &dir_st));
 	walk_kept_begin(small, &dir_st);
 	walk_kept_add_entry(small, "f", &st, NULL);

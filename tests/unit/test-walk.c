@@ -2,8 +2,11 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <pthread.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
 
+#include "daemon/worker/walk-internal.h"
 #include "daemon/worker/walk-kept.h"
 #include "daemon/worker/walk.h"
 
@@ -143,6 +146,79 @@ static void test_a_walk_that_failed_keeps_nothing(void **state)
 	assert_false(walk_kept_is_good(walk_kept_get_root(k), &st));
 }
 
+/* ---- a source that turns out to be slow ---- */
+
+#define N_FLAT 300
+#define A_FEW 4	       /* names that one thread has for itself */
+#define PATIENCE 20000 /* ms, when it is broken */
+
+struct turning {
+	pthread_t reader;
+	atomic_uint n_done;
+	atomic_bool held;
+	bool others_did_the_rest;
+};
+
+/* One more thread, which has nothing to do when the first names are read. */
+static int turning_enter(struct walk *w, struct walk_dir *dir, void *arg, struct error *err)
+{
+	struct turning *t = arg;
+
+	t->reader = pthread_self();
+	w->pace.max = COPY_PACE_MAX;
+	workq_grow(w->q, 2);
+	while (workq_get_waiting(w->q) == 0)
+		usleep(100);
+	return 0;
+}
+
+/* The reader waits until it has turned out, by what the other one says. Who then has names of the
+ * first batch waits for all others to be done. */
+static int turning_entry(struct walk *w, struct walk_dir *dir, const struct walk_entry *e,
+			 void *arg, struct error *err)
+{
+	bool slow = atomic_load(&w->slow), reader;
+	struct turning *t = arg;
+
+	reader = pthread_equal(t->reader, pthread_self());
+	for (int ms = 0; reader && !slow && ms < PATIENCE; ms++) {
+		usleep(1000);
+		slow = atomic_load(&w->slow);
+	}
+	if (!slow)
+		walk_note_wait(w, 5000, 1);
+	if (slow && !reader && !atomic_exchange(&t->held, true)) {
+		for (int ms = 0; !t->others_did_the_rest && ms < PATIENCE; ms++) {
+			usleep(1000);
+			t->others_did_the_rest = atomic_load(&t->n_done) >= N_FLAT - A_FEW;
+		}
+	}
+	atomic_fetch_add(&t->n_done, 1);
+	return 0;
+}
+
+/* Broken where run_batch() goes on with what is left of its 64 names: a tenth of a second for the
+ * last thread, when all others have ended. */
+static void test_names_taken_before_a_source_was_slow_are_shared_out(void **state)
+{
+	static const struct walk_ops turning_ops = { .enter = turning_enter,
+						     .entry = turning_entry };
+	_cleanup_(walk_freep) struct walk *w = NULL;
+	struct error err = ERROR_INIT;
+	struct turning t = { .n_done = 0 };
+	char cmd[512];
+
+	snprintf(cmd, sizeof(cmd), "cd '%s' && seq -f f%%g %d | xargs touch", (char *)*state,
+		 N_FLAT);
+	assert_int_equal(system(cmd), 0);
+	assert_int_equal(walk_new(&w, NULL, NULL, &turning_ops, &t, &err), 0);
+	assert_int_equal(walk_add_root(w, open(*state, O_RDONLY | O_DIRECTORY), "", &err), 0);
+	assert_int_equal(walk_run(w, 0, &err), 0);
+	assert_int_equal(t.n_done, N_FLAT);
+	assert_true(t.held);
+	assert_true(t.others_did_the_rest);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -152,6 +228,9 @@ int main(void)
 						unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_a_walk_that_failed_keeps_nothing,
 						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_names_taken_before_a_source_was_slow_are_shared_out,
+			unit_scratch_setup, unit_scratch_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
