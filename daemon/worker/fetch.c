@@ -227,7 +227,7 @@ int fetch_wait(struct fetch *f, const struct ctx *ctx, int timeout_ms, struct fe
 int fetch_get_now(struct fetch *f, const struct ctx *ctx, const struct fetch_get *get, int fd,
 		  struct http_reply *reply, struct error *err)
 {
-	struct fetch_event e;
+	struct fetch_event e = { 0 };
 	uint32_t id;
 	int r;
 

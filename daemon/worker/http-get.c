@@ -325,7 +325,7 @@ static int exchange(struct http *h, struct http_answer *a, const char *url, bool
 	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, headers);
 	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_HEADERDATA, a);
 	c = c ? c : curl_easy_perform(h->curl);
-	curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, NULL);
+	curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, (struct curl_slist *)NULL);
 	curl_slist_free_all(headers);
 	if (a->verdict == HTTP_ANSWER_FATAL) {
 		*err = *a->err;
