@@ -553,7 +553,7 @@ try:
 except BlockingIOError:
     pass'
 	node_conf n1 <<<$'[daemon]\nLogFile=/tmp/log.fifo'
-	for _ in {1..5}; do
+	for _ in {1..3}; do
 		id=$(job_submit alice -w n1 --stage-data="t=$data/bad/half.tar::onfail=ignore,m=$data/many.zstd.sqsh,d=$data/flat" \
 			<<<'ls $STAGE_DATA_PATH_M $STAGE_DATA_PATH_D >/dev/null')
 		job_done "$id" 20
@@ -607,9 +607,9 @@ inject_on_all() {
 
 readonly test_each_call_of_a_keeper_fails_once_seconds=3000
 readonly test_each_call_of_a_clean_up_fails_once_seconds=3000 test_memory_is_refused_once_to_each_program_seconds=3000
-test_each_call_of_a_keeper_fails_once() { inject_on_all keeper "${STAGE_TEST_CALLS:-10}"; }
-test_memory_is_refused_once_to_each_program() { inject_on_all memory "${STAGE_TEST_CALLS:-8}"; }
-test_each_call_of_a_clean_up_fails_once() { inject_on_all clean "${STAGE_TEST_CALLS:-8}"; }
+test_each_call_of_a_keeper_fails_once() { inject_on_all keeper "${STAGE_TEST_CALLS:-6}"; }
+test_memory_is_refused_once_to_each_program() { inject_on_all memory "${STAGE_TEST_CALLS:-5}"; }
+test_each_call_of_a_clean_up_fails_once() { inject_on_all clean "${STAGE_TEST_CALLS:-5}"; }
 test_the_record_is_damaged_or_names_others() { inject_on_all record 20; }
 
 # --- off, and contained ---------------------------------------------------------------------------
