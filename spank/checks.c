@@ -76,9 +76,10 @@ static void check_dest_and_method(const struct conf *conf, const struct dataset 
 	if (d->verify == DATASET_VERIFY_SHA256 && strlen(d->sha256) != 64)
 		say_warn("%s: the digest in verify= has %zu digits and sha256 has 64: it can't match",
 			 d->name, strlen(d->sha256));
-	if (d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3)
-		say_refuse("%s: %s sources are not in this version; copy it to a file system first",
-			   d->name, dataset_scheme_to_string(d->scheme));
+	if ((d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3) &&
+	    !strcmp(d->dest, "source"))
+		say_refuse("%s: what is on the web can't be used where it is; leave DEST out",
+			   d->name);
 	if (rule->visible_on == CONF_VISIBLE_MOVER)
 		say_refuse(
 			"%s: compute nodes can't see %s ([source %s] has VisibleOn=mover); copy it "

@@ -88,15 +88,15 @@ test_a_source_that_nodes_do_not_see_is_refused_at_submission() {
 	assert_one_sentence "$out"
 }
 
-test_the_web_is_refused_at_submission() {
+test_the_web_can_not_be_used_where_it_is() {
 	local out
 
 	site_conf <<-'CONF'
 	[source web]
 	Match=https://data.example.org/**
 	CONF
-	out=$(job_refused alice --stage-data=https://data.example.org/x.tar <<<true)
-	assert_contains "$out" "http sources are not in this version"
+	out=$(job_refused alice --stage-data=https://data.example.org/x.tar:source <<<true)
+	assert_contains "$out" "on the web can't be used where it is"
 	assert_one_sentence "$out"
 }
 
