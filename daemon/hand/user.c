@@ -75,10 +75,13 @@ int hand_tier_make(char **argv)
 int hand_tier_aside(char **argv)
 {
 	_cleanup_(fd_closep) int tier = open_tier(argv);
+	int r;
 
 	if (tier < 0)
 		return tier == -ENOENT ? 0 : tier;
-	return tier_name_set_aside(tier, get_job(argv));
+	r = tier_name_set_aside(tier, get_job(argv));
+	/* In a directory of everybody's (sticky) somebody else had the name first: it is his. */
+	return r == -EPERM ? 0 : r;
 }
 
 /* What is another user's is of another job with the same id. */
