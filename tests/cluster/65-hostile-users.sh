@@ -155,3 +155,46 @@ test_what_users_do_to_themselves_is_theirs() {
 	on n1 pkill -u alice -x sleep
 	wait "$pid" || true
 }
+
+# squatted ITEM OPTIONS...: what becomes of a job of alice's whose directory in /tmp is bob's already
+squatted() {
+	local id
+
+	id=$(job_submit alice --hold -w n1 --stage-wait=no --stage-data="$1" \
+		<<<'stagectl wait; readlink -f "$STAGE_DATA_PATH_E"; echo over')
+	as_on bob n1 bash -c "$2" - "/tmp/stage-data-$id"
+	as alice scontrol release "$id"
+	job_wait "$id"
+	wait_until 10 job_nodes_clean "$id"
+	squatted_output=$(job_output "$id")
+	assert_contains "$squatted_output" over
+	assert_eq "" "$(on n1 find /tmp -mindepth 2 -user alice)" "files of alice's in bob's directories"
+	assert test -e "$pfs/home/alice/kept"
+	on n1 rm -rf "/tmp/stage-data-$id"
+}
+
+# A tier in a directory that everybody may write to: root has no part in it, and who has taken the name
+# keeps it. The dataset fails, with a sentence.
+test_names_that_somebody_took_first_lead_nowhere() {
+	local out
+
+	site_conf <<<$'[tier scratch]\nKind=disk\nPath=/tmp'
+	touch "$pfs/home/alice/kept"
+	squatted "e=$data/flat:scratch" 'mkdir -m 0777 "$1"'
+	assert_match "$squatted_output" "e: .*scratch"
+	squatted "e=$data/flat:scratch" 'ln -s /srv/pfs/home/alice "$1"'
+	assert_match "$squatted_output" "e: .*scratch"
+	squatted "e=$data/flat:scratch" 'mkfifo "$1"'
+
+	# The same for a run without keeper, in /dev/shm
+	as_on bob n1 mkdir -m 0777 /dev/shm/stage-data-4001
+	out=$(as_on alice n1 stagectl run --stage-data="e=$data/flat" -- ls 2>&1) && fail "it ran: $out"
+	assert_match "$out" '/dev/shm/stage-data-4001'
+	assert_eq "" "$(on n1 find /dev/shm -user alice)" "files of alice's"
+	on n1 rm -rf /dev/shm/stage-data-4001
+	as_on bob n1 ln -s /srv/pfs/home/alice /dev/shm/stage-data-4001
+	out=$(as_on alice n1 stagectl run --stage-data="e=$data/flat" -- ls 2>&1) && fail "it ran: $out"
+	assert_match "$out" '/dev/shm/stage-data-4001'
+	on n1 rm -f /dev/shm/stage-data-4001
+	rm "$pfs/home/alice/kept"
+}

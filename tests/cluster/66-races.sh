@@ -32,9 +32,10 @@ race_begin() {
 	local node=$1
 
 	shift
-	rm -f "$pfs/home/alice/race.end"
+	rm -f "$pfs"/home/alice/race.end*
 	as_on alice "$node" /srv/pfs/swap-paths /srv/pfs/home/alice/race.end "$@" >"$work/swaps" &
 	race_pid=$!
+	wait_until 10 test -e "$pfs/home/alice/race.end.n"
 }
 
 # race_end: adds to race_n
@@ -63,7 +64,7 @@ test_a_rule_can_not_be_raced() {
 	race_begin n1 $data/race/x $data/race/y $data/race/deep/x $data/race/deep/y
 	id=$(job_submit alice -w n1 --stage-data="g=/srv/pfs/gate/many.tar" <<-'EOS'
 	inside=0 refused=0
-	for i in {1..20}; do
+	for ((i = 0; i < 20 || $(cat ~/race.end.n) < 100000; i++)); do
 		stagectl add "a=/srv/pfs/data/race/x/f:shm" >/dev/null 2>&1
 		stagectl add "b=/srv/pfs/data/race/x/t.tar:shm" >/dev/null 2>&1
 		stagectl add "c=/srv/pfs/data/race/x:shm" >/dev/null 2>&1
@@ -91,7 +92,7 @@ test_a_clean_up_can_not_be_raced() {
 
 	race_prepare
 	site_conf <<<$'[tier scratch]\nKind=disk\nPath=/tmp'
-	for i in 1 2 3 4; do
+	for ((i = 0; i < 3 || race_n < race_rounds; i++)); do
 		id=$(job_submit alice -w n1 --stage-data="t=$data/many.tar,d=$data/many:ssd,e=$data/many:scratch" <<-'EOS'
 		for dir in "$STAGE_DATA_PATH_T" "$(readlink -f "$STAGE_DATA_PATH_D")" "$(readlink -f "$STAGE_DATA_PATH_E")"; do
 			ln -s /srv/pfs/home/alice/victim "$dir/l1"
