@@ -534,6 +534,11 @@ int ctx_undo(struct ctx *ctx, struct error *err)
 	return manifest_release(ctx->manifest_path, fusermount_unmount, err);
 }
 
+void ctx_end_fetch(struct ctx *ctx)
+{
+	fetch_free(steal_ptr(ctx->fetch));
+}
+
 void ctx_warn(struct ctx *ctx, const char *fmt, ...)
 {
 	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_WARNING);

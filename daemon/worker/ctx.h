@@ -98,6 +98,9 @@ void ctx_go_off(struct ctx *ctx);
 /* Takes away all that was recorded. */
 int ctx_undo(struct ctx *ctx, struct error *err);
 
+/* Nothing more is fetched: who has the network, and perhaps the user's keys, ends. */
+void ctx_end_fetch(struct ctx *ctx);
+
 /* A line that stagectl shows. Control bytes are escaped. */
 void ctx_warn(struct ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 

@@ -300,6 +300,7 @@ static int ready(struct stage *s, struct error *err)
 	};
 	int r;
 
+	ctx_end_fetch(s->ctx);
 	r = ctx_send_ready(s->ctx, &msg);
 	if (r < 0)
 		return error_errno(err, -r, "tell stagingd");

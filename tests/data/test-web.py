@@ -9,6 +9,7 @@ import io
 import os
 import random
 import re
+import subprocess
 import sys
 import tarfile
 import time
@@ -575,6 +576,35 @@ def test_two_processes_each_with_its_filter_and_both_end():
             w.run_until("progress")
             os.kill(children(w.proc.pid)[0], signal.SIGKILL)
             assert "stage-fetch has ended" in w.error()["text"]
+
+
+def test_an_image_ends_who_fetched_it():
+    """What serves an image goes on without the network; without /dev/fuse there is none."""
+    if not shutil.which("mksquashfs") or not os.access("/dev/fuse", os.R_OK | os.W_OK):
+        return "needs mksquashfs and /dev/fuse"
+    where = scratch()
+    os.mkdir(where + "/tree")
+    with open(where + "/tree/f", "wb") as f:
+        f.write(DATA)
+    subprocess.run(["mksquashfs", where + "/tree", where + "/i", "-quiet"], check=True,
+                   stdout=subprocess.DEVNULL)
+    with open(where + "/i", "rb") as f:
+        image = f.read()
+    with Server() as s:
+        with fetch(s.add("/i.sqsh", image), s, fuse=1) as w:
+            m = w.run_until("ready", "error")
+            assert m["op"] == "ready" and m["stays"] == "1", m
+            names = [os.readlink(f"/proc/{p}/exe") for p in children(w.proc.pid)]
+            same = read_all(w.path + "/f") == DATA
+            w.send(dict(op="cancel"))
+            w.end()
+            assert same and not any("stage-fetch" in n for n in names), names
+    remove(where)
+
+
+def read_all(path):
+    with open(path, "rb") as f:
+        return f.read()
 
 
 def wait_gone(pid):
