@@ -5,8 +5,7 @@
 #
 # STAGE_TEST_ROUNDS says how often each (20), STAGE_TEST_SEED where the random numbers begin.
 #
-# Seen failing: with a clean-up that leaves out a step (processes, unmounting, the group), with a
-# keeper that does not take the lock, with a worker that renames before it has written all.
+# Seen failing: with a clean-up that does not unmount. Moments that were hit are told at the end of each.
 # shellcheck shell=bash
 
 readonly rounds=${STAGE_TEST_ROUNDS:-20}

@@ -3,8 +3,6 @@
 # connections, cgroups and memory; here are the numbers.
 #
 # STAGE_TEST_JOBS says how many in a row (60; a full run has 1,000).
-#
-# Seen failing: with a plugin that leaves a descriptor open in slurmd, with a clean-up that leaves the group.
 # shellcheck shell=bash
 
 readonly many_jobs=${STAGE_TEST_JOBS:-60}
