@@ -1,0 +1,167 @@
+# Sources on the web: nginx on the login node, with a certificate of an authority of the test's own,
+# and jobs that fetch from it over the cluster's network.
+# shellcheck shell=bash
+
+need_nginx() {
+	type -P nginx openssl >/dev/null || skip web "no nginx or openssl"
+}
+
+make_certificate() {
+	(
+		cd "$pfs/web"
+		openssl req -x509 -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout ca.key \
+			-out ca.pem -days 2 -subj '/CN=test CA'
+		openssl req -newkey ec -pkeyopt ec_paramgen_curve:P-256 -nodes -keyout server.key \
+			-out server.csr -subj /CN=ctl
+		openssl x509 -req -in server.csr -CA ca.pem -CAkey ca.key -CAcreateserial -days 2 \
+			-extfile <(echo subjectAltName=DNS:ctl) -out server.pem
+		chmod 644 ca.pem
+	) &>/dev/null
+}
+
+# https://ctl:8443/data is the test data, /away leads elsewhere; what it was asked stands in access.log
+web_up() {
+	need_nginx
+	rm -rf "$pfs/web"
+	mkdir -p "$pfs/web"
+	chmod 755 "$pfs/web"
+	make_certificate
+	cat >"$pfs/web/nginx.conf" <<-'CONF'
+	user root;
+	worker_processes 2;
+	pid /srv/pfs/web/pid;
+	error_log /srv/pfs/web/error.log;
+	events { worker_connections 256; }
+	http {
+		log_format asked '$remote_addr $request_uri $status $body_bytes_sent "$http_range" "$http_authorization"';
+		access_log /srv/pfs/web/access.log asked;
+		client_body_temp_path /srv/pfs/web/t1; proxy_temp_path /srv/pfs/web/t2;
+		fastcgi_temp_path /srv/pfs/web/t3; uwsgi_temp_path /srv/pfs/web/t4;
+		scgi_temp_path /srv/pfs/web/t5;
+		server {
+			listen 8443 ssl; listen 8080;
+			ssl_certificate /srv/pfs/web/server.pem;
+			ssl_certificate_key /srv/pfs/web/server.key;
+			location /data/ { root /srv/pfs; }
+			location /away { return 302 https://ctl:8443/elsewhere/x; }
+			location /down { return 302 http://ctl:8080/data/many.tar; }
+			location /busy { return 503; }
+		}
+	}
+	CONF
+	on ctl nginx -c /srv/pfs/web/nginx.conf
+	at_end "on ctl nginx -c /srv/pfs/web/nginx.conf -s stop; wait_until 5 test ! -e '$pfs/web/pid'; rm -rf '$pfs/web'"
+	wait_until 5 on ctl bash -c ': </dev/tcp/ctl/8443'
+	site_conf <<-CONF
+	[source web]
+	Match=https://ctl:8443/**
+	Networks=10.77.0.0/24
+	CaFile=/srv/pfs/web/ca.pem
+	[source plain]
+	Match=http://ctl:8080/data/**
+	Networks=10.77.0.0/24
+	CONF
+}
+
+asked() {
+	grep -c "$1" "$pfs/web/access.log" || true
+}
+
+test_an_archive_comes_from_the_web_on_each_node() {
+	local out
+
+	web_up
+	out=$(job_run alice -N2 --stage-data="t=https://ctl:8443/data/many.tar,u=http://ctl:8080/data/many.tar" \
+		<<<'srun -N2 --ntasks-per-node=1 bash -c "cat $STAGE_DATA_PATH_T/*/* | cksum; cat $STAGE_DATA_PATH_U/*/* | cksum"')
+	assert_eq 4 "$(grep -c ' 4063000' <<<"$out")" "$out"
+	assert_contains "$(cut -d' ' -f1 "$pfs/web/access.log" | sort -u | wc -l)" 2
+	assert_nodes_fine
+}
+
+test_an_image_comes_to_the_node_and_is_mounted() {
+	local out
+
+	need_fuse
+	web_up
+	out=$(job_run alice --stage-data="m=https://ctl:8443/data/many.zstd.sqsh" \
+		<<<'cat $STAGE_DATA_PATH_M/*/* | cksum; stagectl status m')
+	assert_contains "$out" " 4063000"
+	assert_contains "$out" mount
+}
+
+test_a_set_of_files_and_one_with_its_sum() {
+	local out sum
+
+	web_up
+	sum=$(sha256sum "$pfs/data/flat/00.bin" | cut -d' ' -f1)
+	out=$(job_run alice --stage-data="s=https://ctl:8443/data/flat/{00..04}.bin,f=https://ctl:8443/data/flat/00.bin::verify=sha256:$sum" \
+		<<<'ls $STAGE_DATA_PATH_S | wc -l; cmp $STAGE_DATA_PATH_S/00.bin $STAGE_DATA_PATH_F && echo same')
+	assert_contains "$out" 5
+	assert_contains "$out" same
+}
+
+fails_with() {
+	local id
+
+	id=$(job_submit alice --stage-data="x=$1" <<<'echo begun')
+	job_failed "$id"
+	assert_lacks "$(job_output "$id")" begun
+	assert_contains "$(job_output "$id")" "$2"
+	assert_nodes_fine
+}
+
+test_what_can_not_be_had_fails_with_a_sentence() {
+	web_up
+	fails_with "https://ctl:8443/data/no.tar?sig=SECRET" "404"
+	fails_with https://ctl:8443/busy "503"
+	fails_with https://ctl:8443/down "from https:// to http://"
+	assert_eq 5 "$(asked '/busy')" "tries"
+	assert_lacks "$(on n1 cat /var/log/stage-data.log)" SECRET
+}
+
+test_where_a_redirect_leads_is_held_against_the_rules() {
+	web_up
+	fails_with https://ctl:8443/away "404"
+	site_conf <<-CONF
+	[source web]
+	Match=https://ctl:8443/away
+	Networks=10.77.0.0/24
+	CaFile=/srv/pfs/web/ca.pem
+	CONF
+	fails_with https://ctl:8443/away "no rule of the site allows"
+	assert_eq 1 "$(asked elsewhere)" "requests that followed the redirect"
+}
+
+test_addresses_and_certificates_are_the_sites_to_name() {
+	web_up
+	site_conf <<-CONF
+	[source web]
+	Match=https://ctl:8443/**
+	CaFile=/srv/pfs/web/ca.pem
+	CONF
+	fails_with https://ctl:8443/data/many.tar "not public"
+	site_conf <<-CONF
+	[source web]
+	Match=https://ctl:8443/**
+	Networks=10.77.0.0/24
+	CONF
+	fails_with https://ctl:8443/data/many.tar "certificate is not accepted"
+	assert_match "$(job_refused alice --stage-data="x=https://elsewhere.example/x" <<<true)" "no rule of the site"
+}
+
+test_a_job_that_ends_while_it_is_fetched_leaves_nothing() {
+	local id
+
+	web_up
+	sed -i 's/^[[:space:]]*location .data.*/location \/data\/ { root \/srv\/pfs; limit_rate 100k; }/' "$pfs/web/nginx.conf"
+	on ctl nginx -c /srv/pfs/web/nginx.conf -s reload
+	id=$(job_submit alice --stage-wait=no --stage-data="t=https://ctl:8443/data/many.tar" \
+		<<<'while ! pgrep -x stage-fetch >/dev/null; do sleep 0.1; done; echo begun; sleep 60')
+	job_wait_says "$id" begun
+	as alice scancel "$id"
+	job_wait "$id"
+	wait_until 10 job_nodes_clean "$id"
+	assert_not on n1 pgrep -x stage-fetch
+	assert_not on n2 pgrep -x stage-fetch
+	assert_nodes_fine
+}
