@@ -86,7 +86,9 @@ test_a_rule_can_not_be_raced() {
 	assert_victims_are_whole
 }
 
-# What root and the user's cleaners take away at the end: the tmpfs, the tiers of both kinds.
+# What root and the user's cleaners take away at the end: the tmpfs, the tiers of both kinds. It is the whole
+# way that is tried here; a removal that follows a name in the moment between two calls is what the unit
+# test rmtree-race finds.
 test_a_clean_up_can_not_be_raced() {
 	local id race_n=0 i dir tier tmp
 
