@@ -226,7 +226,7 @@ static int reply_stored(fuse_req_t req, const struct sqfs_extent *extents, size_
 {
 	const struct sqfs_image *img = get_view(req)->img;
 	struct sqfs_span spans[OPS_MAX_SPANS];
-	bool copied = true;
+	bool copied = n > 0; /* nothing of it is in no copy */
 	size_t size = 0;
 	int r;
 
