@@ -1041,11 +1041,14 @@ def test_old_kernels():
     if not shutil.which('strace'):
         print('  (no strace here: left out)')
         return
+    if 'detect_leaks=1' in os.environ.get('ASAN_OPTIONS', ''):
+        # Who looks for leaks is a tracer, too, and what the keeper starts gets no environment that says not to.
+        print('  (built to look for leaks: left out)')
+        return
     calls = 'pidfd_open,pidfd_send_signal,close_range,openat2,fsopen,fsmount,open_tree,move_mount'
     if not os.path.ismount('/sys/fs/fuse/connections'):
         run('mount', '-t', 'fusectl', 'fusectl', '/sys/fs/fuse/connections')
-    under = ['env', 'ASAN_OPTIONS=detect_leaks=0',   # it can't look where strace does
-             'strace', '-f', '-qqq', '-o', '/dev/null', '-e', 'trace=' + calls,
+    under = ['strace', '-f', '-qqq', '-o', '/dev/null', '-e', 'trace=' + calls,
              '-e', 'signal=none', '-e', f'inject={calls}:error=ENOSYS']
     if run(*under, 'true', check=False).returncode:
         print('  (strace can not inject here: left out)')
