@@ -84,9 +84,11 @@ static bool component_match(const char *pattern, size_t n, const char *path, siz
 	return fnmatch(a, b, 0) == 0;
 }
 
-/* "**" is tried at each component; patterns are the administrator's and short. */
+/* Of several "**" only the last one has to be tried anew: what stands between two of them takes its
+ * first place, which leaves the most to the rest. So the time is that of the two lengths' product. */
 static bool match_from(const char *pattern, const char *path)
 {
+	const char *again = NULL, *taken = NULL; /* behind the last "**"; behind what it stands for */
 	size_t n, m;
 
 	for (;;) {
@@ -95,23 +97,26 @@ static bool match_from(const char *pattern, const char *path)
 		n = strcspn(pattern, "/");
 		m = strcspn(path, "/");
 		if (n == 2 && !memcmp(pattern, "**", 2)) {
-			if (!pattern[n + strspn(pattern + n, "/")])
+			pattern += n;
+			if (!pattern[strspn(pattern, "/")])
 				return true;
-			for (;;) {
-				if (match_from(pattern + n, path))
-					return true;
-				if (!*path)
-					return false;
-				path += strcspn(path, "/");
-				path += strspn(path, "/");
-			}
+			again = pattern;
+			taken = path;
+			continue;
 		}
-		if (n == 0 || m == 0)
-			return n == m;
-		if (!component_match(pattern, n, path, m))
+		if (n == 0 && m == 0)
+			return true;
+		if (n > 0 && m > 0 && component_match(pattern, n, path, m)) {
+			pattern += n;
+			path += m;
+			continue;
+		}
+		if (!again || !*taken)
 			return false;
-		pattern += n;
-		path += m;
+		taken += strcspn(taken, "/");
+		taken += strspn(taken, "/");
+		pattern = again;
+		path = taken;
 	}
 }
 

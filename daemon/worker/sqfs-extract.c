@@ -191,7 +191,8 @@ static int extract_all(struct extract *x, struct error *err)
 	if (r < 0)
 		return sqfs_content_fail(r, "/", err);
 	r = extract_inode(&top, &root, "", err);
-	workq_run(x->works, x->ctx->policy.threads);
+	/* Without its directories a name may come again, and the last one has to win. */
+	workq_run(x->works, x->ctx->ds->strip > 0 ? 1 : x->ctx->policy.threads);
 	if (r < 0 || !atomic_load(&x->failed))
 		return r;
 	*err = x->error;

@@ -84,12 +84,31 @@ static void test_small_ones(void **state)
 	assert_false(path_is_pattern("/a/x"));
 }
 
+/* Trying each "**" at each place took longer than anybody waits. */
+static void test_many_stars_and_a_long_path(void **state)
+{
+	char pattern[512] = "", path[4096] = "";
+
+	for (int i = 0; i < 40; i++)
+		strcat(pattern, "/**/a");
+	for (int i = 0; i < 1000; i++)
+		strcat(path, "/a");
+	assert_true(path_match(pattern, path));
+	strcat(pattern, "/b");
+	assert_false(path_match(pattern, path));
+	strcat(path, "/b");
+	assert_true(path_match(pattern, path));
+	strcat(pattern, "/**");
+	assert_true(path_match(pattern, path));
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_normal_form),
 		cmocka_unit_test(test_beneath_is_by_component),
 		cmocka_unit_test(test_rules),
+		cmocka_unit_test(test_many_stars_and_a_long_path),
 		cmocka_unit_test(test_small_ones),
 	};
 
