@@ -93,7 +93,9 @@ static bool next_tag(struct xml *x, const char **textp, char name[static 64])
 	if (x->bad)
 		return false;
 	x->p = close + 1;
-	n = strcspn(open + 1, " \t\r\n>");
+	n = 0;
+	while (open + 1 + n < close && !strchr(" \t\r\n", open[1 + n]))
+		n++;
 	if (n == 0 || n >= 64) {
 		x->bad = true;
 		return false;
