@@ -20,12 +20,12 @@ struct sqfs_content {
 	_Atomic uint64_t done, shown;
 };
 
-/* Bytes from to end of the file, to the same place in fd. What the image tells to be holes stays
+/* The bytes [from, end) of the file, to the same place in fd. What the image tells to be holes stays
  * so, and the rest of such a file is charged here. path: for messages. */
 int sqfs_content_write(struct sqfs_content *c, const struct sqfs_inode *inode, uint64_t from,
 		       uint64_t end, int fd, const char *path, struct error *err);
 
-/* Bytes whose place is known to be empty as soon as the file has its size. */
+/* Does the image tell of holes in the file? */
 bool sqfs_content_is_sparse(const struct sqfs_inode *inode);
 
 /* r of the image's reader, as a sentence. */

@@ -8,7 +8,9 @@ struct ctx;
 struct error;
 struct source;
 
-/* schemes/http.c: the dataset's address as one file. */
+/* schemes/http.c: what every source has that is fetched; shown: its name for people. */
+int web_begin(struct ctx *ctx, struct source *src, const char *shown, struct error *err);
+/* Then the dataset's address as one file. */
 int web_open_one(struct ctx *ctx, struct source *src, struct error *err);
 
 /* The dataset's address with braces. */

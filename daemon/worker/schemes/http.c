@@ -127,17 +127,26 @@ int web_open_one(struct ctx *ctx, struct source *src, struct error *err)
 	return 0;
 }
 
-static int http_open(struct ctx *ctx, struct source *src, struct error *err)
+int web_begin(struct ctx *ctx, struct source *src, const char *shown, struct error *err)
 {
-	char shown[DATASET_MAX_ITEM];
-
-	src->path = strdup(web_show(ctx->ds->source, shown, sizeof(shown)));
+	src->path = strdup(shown);
 	src->is_remote = true;
 	src->fetch = ctx->fetch;
 	if (!src->path)
 		return error_set(err, ENOMEM, "out of memory");
 	if (!src->fetch)
 		return error_set(err, EOPNOTSUPP, "this stage-worker has no " FETCH_PROGRAM);
+	return 0;
+}
+
+static int http_open(struct ctx *ctx, struct source *src, struct error *err)
+{
+	char shown[DATASET_MAX_ITEM];
+	int r;
+
+	r = web_begin(ctx, src, web_show(ctx->ds->source, shown, sizeof(shown)), err);
+	if (r < 0)
+		return r;
 	if (ctx->ds->is_set)
 		return web_set_open(ctx, src, err);
 	if (ctx->ds->shard != DATASET_SHARD_ALL) {

@@ -6,7 +6,6 @@
 
 #include "common/error.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/fetch.h"
 #include "daemon/worker/s3-tree.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/web-set.h"
@@ -14,14 +13,11 @@
 static int s3_open(struct ctx *ctx, struct source *src, struct error *err)
 {
 	const char *source = ctx->ds->source;
+	int r;
 
-	src->path = strdup(source);
-	src->is_remote = true;
-	src->fetch = ctx->fetch;
-	if (!src->path)
-		return error_set(err, ENOMEM, "out of memory");
-	if (!src->fetch)
-		return error_set(err, EOPNOTSUPP, "this stage-worker has no " FETCH_PROGRAM);
+	r = web_begin(ctx, src, source, err);
+	if (r < 0)
+		return r;
 	if (ctx->ds->is_set) {
 		error_set(err, EOPNOTSUPP, "patterns do not select from s3:// in this version");
 		return error_mend(err, -EOPNOTSUPP, "name a prefix that ends in /, or the objects");
