@@ -1,13 +1,17 @@
 # What runs for a job has lost what it does not need, in each phase of its life: as the kernel tells.
 # shellcheck shell=bash
 
-# state_is CLASSES: no process of the job deviates, and these were there
-state_is() {
-	local out
-
-	out=$(on n1 /srv/pfs/process-state 4001 4001)
+classes_are() {
+	on n1 /srv/pfs/process-state 4001 4001 >"$work/state"
 	# stage-hand comes and goes
-	assert_eq "looked at $1" "${out/ stage-hand:[0-9]/}" "state of the processes"
+	sed -i 's/ stage-hand:[0-9]//' "$work/state"
+	[[ $(tail -n 1 "$work/state") == "looked at $1" ]]
+}
+
+# state_is CLASSES: these processes are there, or come soon, and none of the job's deviates
+state_is() {
+	(wait_until 10 classes_are "$1") || true
+	assert_eq "looked at $1" "$(cat "$work/state")" "state of the processes"
 }
 
 test_processes_have_nothing_that_they_do_not_need() {
@@ -19,15 +23,15 @@ test_processes_have_nothing_that_they_do_not_need() {
 	id=$(job_submit alice -w n1 --stage-wait=no \
 		--stage-data="m=$data/many.zstd.sqsh,g=/srv/pfs/gate/many.tar,d=$data/flat:ssd" <<-'EOS'
 	trap "echo ending; sleep 3" TERM
-	stagectl wait m d; echo staging
-	stagectl wait; echo ready
+	stagectl wait m d && echo "two are there"
+	stagectl wait && echo "all is there"
 	sleep 60 & wait
 	EOS
 	)
-	job_wait_says "$id" staging
+	job_wait_says "$id" "two are there"
 	state_is "server:1 stage-keeper:1 stagingd:1 writer:1"
 	gate_open n1
-	job_wait_says "$id" ready
+	job_wait_says "$id" "all is there"
 	state_is "server:1 stage-keeper:1 stagingd:1"
 	as alice scancel "$id"
 	job_wait_says "$id" ending

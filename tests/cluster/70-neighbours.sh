@@ -115,8 +115,8 @@ test_all_of_a_job_stays_on_its_own_cores() {
 	gate_close n1
 	id=$(job_submit alice -w n1 -n1 --mem=400 --stage-wait=no \
 		--stage-data="m=/srv/pfs/data/many.zstd.sqsh,g=/srv/pfs/gate/many.tar,h=/srv/pfs/gate,i=/srv/pfs/gate" \
-		<<<'taskset -cp $$; echo begun; stagectl wait m; sleep 1; echo ready; stagectl wait; echo over; sleep 60')
-	job_wait_says "$id" ready
+		<<<'taskset -cp $$; echo begun; stagectl wait m; sleep 1; echo "m is there"; stagectl wait; echo over; sleep 60')
+	job_wait_says "$id" "m is there"
 	want=$(job_output "$id" | sed -n "s/.*affinity list: //p")
 	assert_match "$want" '^[0-9]+$'
 	for name in stage-keeper stagingd stage-worker; do
