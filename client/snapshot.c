@@ -25,6 +25,7 @@ int snapshot_from_kv(struct snapshot *s, struct kv **kvp)
 		.path = kv_get_or_empty(kv, "path"),
 		.kind = kv_get_or_empty(kv, "kind"),
 		.reason = kv_get_or_empty(kv, "reason"),
+		.cause = kv_get_or_empty(kv, "cause"),
 		.rule = kv_get_or_empty(kv, "rule"),
 		.format = kv_get_or_empty(kv, "format"),
 		.plan = kv_get_or_empty(kv, "plan"),
@@ -85,6 +86,7 @@ void snapshot_to_json(const struct snapshot *s, struct json *j)
 	json_put_u64(j, "elapsed_ms", s->elapsed_ms);
 	json_put_u64(j, "code", (uint64_t)s->code);
 	json_put_text(j, "reason", s->reason);
+	json_put_text(j, "cause", s->cause);
 	json_put_text(j, "rule", s->rule);
 	json_put_text(j, "plan", s->plan);
 	json_put_text(j, "why", s->why);

@@ -17,7 +17,7 @@ struct json;
 
 struct snapshot {
 	struct kv *kv; /* owns the texts */
-	const char *name, *source, *dest, *method, *tier, *path, *kind, *reason, *rule, *format;
+	const char *name, *source, *dest, *method, *tier, *path, *kind, *reason, *cause, *rule, *format;
 	const char *plan, *why, *warning, *node;
 	enum stage_state state;
 	uint64_t bytes, total, files, n_files; /* totals: 0 is unknown */

@@ -105,7 +105,7 @@ static const struct conf_key keys[] = {
 	  IN(conf, containers_export), ANY, conf_check_export },
 
 	{ "metrics", "Textfile", "text", "",
-	  "File for the node exporter's textfile collector, ending in .prom (not in this version).",
+	  "File for the node exporter's textfile collector, ending in .prom; empty: none is written.",
 	  IN(conf, metrics_textfile), ANY, conf_check_textfile },
 
 	{ "source", "Match", "text", "",

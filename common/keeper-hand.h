@@ -32,6 +32,7 @@ struct hand_site {
 	uint64_t max_files, cleanup_timeout_ms, abort_after_ms;
 	bool enabled, mounts, has_namespace;
 	char log_file[PATH_MAX]; /* "": none */
+	char metrics[PATH_MAX];  /* the same */
 	char text[1024];         /* what is wrong with the configuration, or why staging is off */
 };
 
@@ -44,6 +45,9 @@ struct hand_path {
 	bool by_site; /* Provided=site */
 	char path[PATH_MAX];
 };
+
+/* "metrics": writes the figures of the file fd 4 (RUNDIR_METRICS) as text to fd 3, which is a file
+ * here; the exit status is the answer. */
 
 /* "account" UID GID: what the user's processes get of his account. */
 struct hand_account {

@@ -23,6 +23,8 @@ enum keeper_verb {
 			   * records the job's 0700 directory there: <Path>/stage-data-<job>, the
 			   * user's. reply arg0: 0 or -errno */
 	KEEPER_END,       /* everything is released: unmount, remove, exit. No reply. */
+	KEEPER_COUNT,     /* id: enum count (common/counts.h); arg0: what it has come to in this job;
+			   * what is out of its bounds is ignored. No reply. */
 
 	/* keeper -> stagingd */
 	KEEPER_REPLY = 64,

@@ -38,6 +38,10 @@
 /* In STAGE_RUN_DIR: where it is, no keeper is started (daemon/keeper/breaker.h). */
 #define RUNDIR_BREAKER ".breaker"
 
+/* In STAGE_RUN_DIR, root 0600: the node's figures since it was booted, by common/counts.h, where
+ * metrics are on. */
+#define RUNDIR_METRICS ".metrics"
+
 #define RUNDIR_MAX_SLOTS 64
 
 /* STAGE_RUN_DIR/<job>[/<name>]; returns the length, -ENAMETOOLONG if it does not fit. */

@@ -20,6 +20,7 @@
 #include "common/log.h"
 #include "common/path.h"
 #include "daemon/budget.h"
+#include "daemon/cause.h"
 #include "daemon/chore.h"
 #include "daemon/env-file.h"
 #include "daemon/job-load.h"
@@ -28,6 +29,7 @@
 #include "daemon/stage-run.h"
 #include "daemon/stage.h"
 #include "daemon/takedown.h"
+#include "daemon/tally.h"
 #include "daemon/worker-proc.h"
 
 #define MEMORY_WAIT_MS 5000
@@ -238,6 +240,8 @@ static void finish(struct job *job)
 		return;
 	job->ended = true;
 	loop_timer_cancel(&job->end_timer);
+	tally_look(job);
+	tally_tell(job);
 	job->on_end(job->arg);
 }
 
@@ -301,6 +305,8 @@ void job_end(struct job *job)
 
 void job_changed(struct job *job, bool urgent)
 {
+	if (urgent)
+		tally_look(job);
 	if (job->on_change)
 		job->on_change(job->arg, urgent);
 	check_end(job);
@@ -510,6 +516,7 @@ static void refuse(struct job *job, struct stage_run *run, const struct error *e
 {
 	struct stage *s = stage_run_get_stage(run);
 
+	s->cause = cause_find(STAGE_EV_REFUSED, error_to_exit(err), 0);
 	stage_set_failure(s, error_to_exit(err), err->text);
 	stage_apply(s, STAGE_EV_REFUSED, loop_get_time(job->loop), err->text);
 }

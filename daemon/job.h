@@ -19,6 +19,7 @@
 #include "daemon/identity.h"
 #include "daemon/cpus.h"
 #include "daemon/loop.h"
+#include "daemon/tally.h"
 
 struct budget;
 struct kv;
@@ -60,6 +61,8 @@ struct job {
 	size_t n_runs;
 	uint32_t next_id, next_worker_id;
 	uint64_t slots;       /* bit k: m/<k> is somebody's */
+
+	struct tally tally;
 
 	struct error failure; /* code != 0: the answer to every wait */
 

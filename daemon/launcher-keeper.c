@@ -163,6 +163,13 @@ static void keeper_make_tier(struct launcher *l, uint32_t index)
 	post(get_self(l), &msg, -1);
 }
 
+static void keeper_count(struct launcher *l, uint32_t count, uint64_t value)
+{
+	const struct keeper_msg msg = { .verb = KEEPER_COUNT, .id = count, .arg0 = (int64_t)value };
+
+	post(get_self(l), &msg, -1);
+}
+
 static void on_reply(struct launcher_keeper *k, const struct keeper_msg *msg, const int *fds,
 		     size_t n_fds)
 {
@@ -288,6 +295,7 @@ static const struct launcher_ops keeper_ops = {
 	.mount = keeper_mount,
 	.unmount = keeper_unmount,
 	.make_tier = keeper_make_tier,
+	.count = keeper_count,
 };
 
 int launcher_keeper_new(struct launcher **lp, struct loop *loop, int fd,

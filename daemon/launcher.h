@@ -45,6 +45,7 @@ struct launcher_ops {
 	void (*unmount)(struct launcher *l, uint32_t slot);
 	/* Only with a keeper: */
 	void (*make_tier)(struct launcher *l, uint32_t index);
+	void (*count)(struct launcher *l, uint32_t count, uint64_t value); /* enum count; NULL elsewhere */
 };
 
 struct launcher {

@@ -22,6 +22,7 @@
 #include "common/parse.h"
 #include "common/proto.h"
 #include "daemon/budget.h"
+#include "daemon/cause.h"
 #include "daemon/chore.h"
 #include "daemon/job.h"
 #include "daemon/launcher.h"
@@ -154,6 +155,7 @@ void stage_run_fail(struct stage_run *run, enum stage_event ev, enum stage_exit 
 {
 	if (run->ending)
 		return;
+	run->stage->cause = cause_find(ev, code, run->stage->errnum);
 	stage_set_failure(run->stage, code, reason);
 	if (stage_apply(run->stage, ev, stage_run_get_now(run), reason))
 		begin_end(run);

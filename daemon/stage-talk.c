@@ -158,6 +158,8 @@ void stage_run_on_mounted(struct stage_run *run, int r, const int *fds, size_t n
 		return; /* advance() takes it away */
 	if (r < 0)
 		run->mounted = false;
+	else
+		run->stage->n_mounts++;
 	snprintf(text, sizeof(text), "no fuse mount on this node: %s", strerror(-r));
 	answer_mount(run, r < 0 ? text : NULL, fds, r < 0 ? 0 : n_fds);
 }
@@ -201,6 +203,7 @@ static bool on_ready(struct stage_run *run, const struct kv *kv)
 	stage_set_progress(s, kv_get_u64(kv, "bytes", s->bytes), kv_get_u64(kv, "files", s->files),
 			   stage_run_get_now(run));
 	run->stays = kv_get_u64(kv, "stays", 0) == 1;
+	s->behind = run->stays && s->dataset->hydrate;
 	budget_set_written(job->budget, s->id, BUDGET_UNLIMITED);
 	stage_apply(s, STAGE_EV_READY, stage_run_get_now(run), NULL);
 	job_changed(job, true);
@@ -219,6 +222,7 @@ static bool on_error(struct stage_run *run, const struct kv *kv)
 	}
 	if (code == 0 || code > 255)
 		code = STAGE_EXIT_FAILED;
+	run->stage->errnum = (int)(kv_get_u64(kv, "errno", 0) & 0xfff);
 	stage_run_fail(run, STAGE_EV_ERROR, (enum stage_exit)code,
 		       *text ? text : "the worker gave no reason");
 	return true;
@@ -262,6 +266,7 @@ static bool on_link_message(struct stage_run *run, const char *op, const struct 
 	snprintf(s->method, sizeof(s->method), "link");
 	snprintf(s->tier, sizeof(s->tier), "source");
 	s->code = STAGE_EXIT_OK;
+	s->cause = STAGE_CAUSE_NONE;
 	free(s->reason);
 	s->reason = NULL;
 	stage_run_finish(run, STAGE_EV_FALLBACK, text);

@@ -18,6 +18,7 @@
 #include "common/kv.h"
 #include "common/log.h"
 #include "common/proto.h"
+#include "daemon/cause.h"
 
 /* clang-format off */
 static const struct { enum stage_state from; enum stage_event ev; enum stage_state to; } table[] = {
@@ -146,6 +147,7 @@ bool stage_apply(struct stage *s, enum stage_event ev, uint64_t now_ms, const ch
 	s->state = to;
 	if (ev == STAGE_EV_START && !s->start_ms)
 		s->start_ms = now_ms;
+	s->was_ready |= to == STAGE_READY;
 	if (stage_state_is_final(to) && !s->end_ms)
 		s->end_ms = now_ms;
 	log_print(LOG_LEVEL_INFO, s->dataset->name, "%s -> %s%s%s", stage_state_to_string(from),
@@ -283,6 +285,7 @@ static struct kv *build_message(struct stage *s, const char *data_dir, const cha
 	set_optional(kv, "tier", s->tier);
 	set_optional(kv, "format", s->format);
 	set_optional(kv, "reason", s->reason);
+	set_optional(kv, "cause", cause_to_string(s->cause));
 	set_optional(kv, "rule", s->rule);
 	set_optional(kv, "plan", s->plan);
 	set_optional(kv, "why", s->why);

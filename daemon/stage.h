@@ -10,6 +10,7 @@
 #include <sys/types.h>
 
 #include "common/cleanup.h"
+#include "common/counts.h"
 #include "common/dataset.h"
 #include "common/error.h"
 #include "common/stage-state.h"
@@ -31,6 +32,28 @@ enum stage_event {
 	STAGE_EV_STUCK,      /* it could not be taken away */
 	STAGE_EV_FALLBACK,   /* onfail=source: the entry is a link to the source now */
 	STAGE_N_EVENTS,
+};
+
+/* Why it failed (daemon/cause.h). */
+enum stage_cause {
+	STAGE_CAUSE_NONE,
+	STAGE_CAUSE_RULES,
+	STAGE_CAUSE_SPACE,
+	STAGE_CAUSE_TIME,
+	STAGE_CAUSE_MISSING,
+	STAGE_CAUSE_DENIED,
+	STAGE_CAUSE_IO,
+	STAGE_CAUSE_CONTENT,
+	STAGE_CAUSE_DIED,
+	STAGE_CAUSE_OTHER,
+	STAGE_N_CAUSES,
+};
+
+enum stage_result {
+	STAGE_RESULT_NONE,
+	STAGE_RESULT_READY,
+	STAGE_RESULT_FAILED,
+	STAGE_RESULT_CANCELLED,
 };
 
 const char *stage_event_to_string(enum stage_event ev);
@@ -70,6 +93,15 @@ struct stage {
 	/* What it came to: */
 	enum stage_exit code;
 	char *reason;
+	enum stage_cause cause;
+	int errnum;                  /* with the worker's error, 0: none */
+	bool was_ready;
+
+	/* daemon/tally.h */
+	uint64_t counted[COUNT_N];   /* what it was counted for */
+	enum stage_result said;      /* in the log */
+	bool behind;                 /* ready, and being copied */
+	uint64_t n_mounts;
 
 	uint64_t rate_bytes, rate_ms; /* where the last reading of rate was taken */
 	struct kv *message;           /* built for message_seq at message_ms */

@@ -9,6 +9,7 @@
 void hand_site(char **argv);
 void hand_path(char **argv);
 void hand_account(char **argv);
+void hand_metrics(char **argv); /* does not return */
 
 /* As the user: 0 or -errno. */
 int hand_fill(char **argv);

@@ -25,6 +25,7 @@ static const struct {
 	{ "site",       1, .answering = hand_site },
 	{ "path",       6, .answering = hand_path },
 	{ "account",    2, .answering = hand_account },
+	{ "metrics",    0, .answering = hand_metrics },
 	{ "fill",       0, hand_fill },
 	{ "open",       0, hand_open },
 	{ "release",    0, hand_release },

@@ -44,6 +44,7 @@ static void describe(const struct conf *conf, struct hand_site *s)
 	s->mounts = conf->mount_fuse;
 	s->has_namespace = conf->job_namespace[0] && strcmp(conf->job_namespace, "none") != 0;
 	snprintf(s->log_file, sizeof(s->log_file), "%s", conf->log_file);
+	snprintf(s->metrics, sizeof(s->metrics), "%s", conf->metrics_textfile);
 	if (!conf->enabled)
 		snprintf(s->text, sizeof(s->text), "staging is off on this node%s%s",
 			 conf->disabled_text ? ": " : "",

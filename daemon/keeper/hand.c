@@ -96,6 +96,7 @@ int hand_get_site(const char *conf, struct hand_site *site)
 
 	r = hand_ask(&h, site, sizeof(*site));
 	site->log_file[sizeof(site->log_file) - 1] = site->text[sizeof(site->text) - 1] = '\0';
+	site->metrics[sizeof(site->metrics) - 1] = '\0';
 	return r;
 }
 

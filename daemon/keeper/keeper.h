@@ -8,6 +8,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/counts.h"
 #include "daemon/keeper/hand.h"
 #include "daemon/keeper/jobdir.h"
 #include "daemon/keeper/launch.h"
@@ -31,6 +32,7 @@ struct keeper {
 	int listen_fd;            /* bound to sock */
 	int log_fd;
 	uint64_t memory_size;     /* of the tmpfs */
+	uint64_t counts[COUNT_N]; /* what stagingd says of its datasets, within bounds */
 };
 
 /* SIGTERM, SIGINT (the job is over) and SIGCHLD: blocked in a keeper, and waited for. */

@@ -28,6 +28,7 @@
 #include "common/rundir.h"
 #include "daemon/keeper/clean.h"
 #include "daemon/keeper/jobmem.h"
+#include "daemon/keeper/metrics.h"
 #include "daemon/keeper/mounts.h"
 #include "daemon/keeper/reap.h"
 
@@ -319,6 +320,8 @@ int keeper_run(struct keeper *k)
 	if (r < 0 && k->status_fd >= 0)
 		answer(k, 'E', err.text);
 	jobdir_deinit(&k->dir);
+	if (k->st.ending)
+		metrics_add(k);
 	reap_aside();
 	return r < 0;
 }

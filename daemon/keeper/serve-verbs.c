@@ -126,6 +126,17 @@ static int on_tier(struct serve *s, struct call *c)
 	return tier_make(s->k->dir.fd, &s->k->st, p.path, p.by_site, &c->err);
 }
 
+static int on_count(struct serve *s, struct call *c)
+{
+	const struct keeper_msg *m = c->m;
+	const int64_t max = m->id < COUNT_N_THINGS ? COUNT_MAX_THINGS : COUNT_MAX_AMOUNT;
+
+	if (m->id < COUNT_N && m->arg0 >= 0 && m->arg0 <= max)
+		s->k->counts[m->id] = (uint64_t)m->arg0;
+	c->reply.verb = 0;
+	return 0;
+}
+
 static int on_end(struct serve *s, struct call *c)
 {
 	s->ended = true;
@@ -152,11 +163,12 @@ static void answer(struct serve *s, struct call *c, int r)
 	serve_repeat_in_job(s->k, name);
 }
 
-void serve_verb(struct serve *s)
+bool serve_verb(struct serve *s)
 {
 	static int (*const verbs[])(struct serve * s, struct call * c) = {
 		[KEEPER_SPAWN] = on_spawn,     [KEEPER_KILL] = on_kill, [KEEPER_MOUNT] = on_mount,
 		[KEEPER_UNMOUNT] = on_unmount, [KEEPER_TIER] = on_tier, [KEEPER_END] = on_end,
+		[KEEPER_COUNT] = on_count,
 	};
 	_cleanup_(fd_closep) int fd = -1;
 	struct keeper_msg m;
@@ -164,7 +176,7 @@ void serve_verb(struct serve *s)
 	int r = verbs_receive(s->sock, &m, &fd);
 
 	if (r == -EAGAIN)
-		return;
+		return false;
 	if (r == 1 && m.verb < ARRAY_SIZE(verbs) && verbs[m.verb]) {
 		c.fd = fd;
 		c.reply = (struct keeper_msg){ .verb = KEEPER_REPLY, .id = m.id };
@@ -175,4 +187,5 @@ void serve_verb(struct serve *s)
 		serve_lose_daemon(s, r == 0 ? "has closed its end"
 					    : "sent something that is none of our verbs");
 	}
+	return s->sock >= 0 && !s->ended;
 }

@@ -38,6 +38,7 @@
 #define WATCH_TICK_MS 1000
 #define STUCK_MS 2000	     /* a process that has been killed and is still there */
 #define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
+#define MAX_VERBS 64 /* at a time: all that stagingd says before it exits, and no flood */
 #define LOG_MAX_SIZE (4 * 1024 * 1024) /* of a job's processes in the log file */
 
 void serve_lose_daemon(struct serve *s, const char *why)
@@ -348,8 +349,8 @@ static void loop(struct serve *s)
 
 		if (poll(fds, ARRAY_SIZE(fds), get_tick(s)) < 0)
 			continue;
-		if (fds[1].revents && s->sock >= 0)
-			serve_verb(s);
+		for (int i = 0; fds[1].revents && s->sock >= 0 && i < MAX_VERBS && serve_verb(s); i++)
+			;
 		if (fds[0].revents)
 			on_signal(s);
 		if (fds[2].revents)

@@ -36,8 +36,8 @@ struct serve {
 	bool ended;
 };
 
-/* Takes one packet from stagingd and does what it asks for. */
-void serve_verb(struct serve *s);
+/* Takes one packet from stagingd and does what it asks for. There may be more. */
+bool serve_verb(struct serve *s);
 
 /* What the loop does for it: */
 

@@ -595,6 +595,7 @@ int ctx_send_error(struct ctx *ctx, const struct error *err)
 	if (!kv)
 		return -ENOMEM;
 	kv_setf(kv, "code", "%d", (int)error_to_exit(err));
+	kv_set_u64(kv, "errno", (uint64_t)-err->code);
 	kv_set(kv, "text", err->text);
 	return link_send(ctx->priv->link, kv);
 }

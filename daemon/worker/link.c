@@ -164,6 +164,7 @@ static void tell_reason(struct link *l)
 		return;
 	link_get_reason(l, &err);
 	kv_setf(kv, "code", "%d", (int)error_to_exit(&err));
+	kv_set_u64(kv, "errno", (uint64_t)-err.code);
 	kv_set(kv, "text", err.text);
 	conn_send(l->sock, kv);
 }

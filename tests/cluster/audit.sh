@@ -50,7 +50,7 @@ audit_check() {
 	rm -rf "$dir.read"
 	mkdir "$dir.read"
 	mv "$dir"/log.* "$dir.read/" 2>/dev/null || { rm -rf "$dir.read"; return 0; }
-	"$here/../lib/audit" "$dir.read" "$(dirname "$(find "$prefix" -name stagingd)")" /srv/local /tmp || status=1
+	"$here/../lib/audit" "$dir.read" "$(dirname "$(find "$prefix" -name stagingd)")" /srv/local /tmp /var/lib/figures || status=1
 	rm -rf "$dir.read"
 	return $status
 }

@@ -311,8 +311,10 @@ static void ask_keeper(uint32_t verb, uint32_t id, int64_t arg0, int64_t arg1, i
 	struct keeper_msg m = { verb, id, arg0, arg1 };
 
 	send_with_fds(KEEPER_FD_SOCKET, &m, sizeof(m), &fd, fd >= 0);
-	if (verb == KEEPER_END)
+	if (verb == KEEPER_END || verb == KEEPER_COUNT) {
+		add("ok");
 		return;
+	}
 	while (!from_keeper(&m))
 		;
 	add("%lld %lld fds=%zu", (long long)m.arg0, (long long)m.arg1, d.n_fuse);
@@ -377,6 +379,8 @@ static void obey(const char *text)
 		command_spawn(id, a);
 	else if (sscanf(text, "kill %u %lld", &id, &a) == 2)
 		ask_keeper(KEEPER_KILL, id, a, 0, -1);
+	else if (sscanf(text, "count %u %lld", &id, &a) == 2)
+		ask_keeper(KEEPER_COUNT, id, a, 0, -1);
 	else if (sscanf(text, "mount %lld %lld", &a, &b) == 2)
 		ask_keeper(KEEPER_MOUNT, 100, a, b, -1);
 	else if (sscanf(text, "unmount %lld", &a) == 1)

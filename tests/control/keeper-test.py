@@ -589,6 +589,130 @@ def gone(pid):
     return True
 
 
+METRICS = SCRATCH + '/metrics/stage.prom'
+READY, FAILED, BYTES = 2, 3, 48   # of common/counts.h
+
+
+def make_metrics(mode=0o755):
+    os.makedirs(os.path.dirname(METRICS), exist_ok=True)
+    os.chmod(os.path.dirname(METRICS), mode)
+    write_conf(f'[metrics]\nTextfile={METRICS}')
+    for path in METRICS, RUNDIR + '/.metrics':
+        with contextlib.suppress(FileNotFoundError):
+            os.remove(path)
+
+
+def metrics():
+    """{name: value}, of a whole file."""
+    text = open(METRICS).read()
+    lines = [line.rsplit(' ', 1) for line in text.splitlines() if line[0] != '#']
+    assert len(lines) == 28 and text.endswith('\n'), text
+    return {name[len('stage_data_'):]: float(value) for name, value in lines}
+
+
+def end_of(job, *counts):
+    for which, value in counts:
+        assert job.do(f'count {which} {value}') == 'ok'
+    assert job.clean().returncode == 0 and job.ended() == 0
+    return metrics()
+
+
+def test_figures_of_jobs_add_up():
+    make_metrics()
+    m = end_of(Job(), (READY, 1), (READY, 2), (BYTES, 1000), (FAILED, 1))
+    assert m['datasets_total{result="ready"}'] == 2   # what it has come to, not added up
+    assert m['jobs_total'] == 1 and m['jobs_not_set_up_total'] == 0
+    st = os.stat(METRICS)
+    assert (st.st_uid, st.st_mode & 0o7777, st.st_nlink) == (0, 0o644, 1), st
+    assert os.listdir(os.path.dirname(METRICS)) == ['stage.prom']
+    m = end_of(Job(), (READY, 3), (BYTES, 2000))
+    assert m['datasets_total{result="ready"}'] == 5 and m['datasets_total{result="failed"}'] == 1
+    assert m['bytes_total{method="copy"}'] == 3000 and m['jobs_total'] == 2
+
+
+def test_jobs_that_end_at_once_are_all_counted():
+    """One after another: who has the lock keeps the others waiting."""
+    make_metrics()
+    running = [Job() for _ in range(8)]
+    for j in running:
+        j.do(f'count {BYTES} {j.id}')
+    cleaning = [subprocess.Popen([f'{LIBEXEC}/stage-keeper', 'clean', '--job', str(j.id)]) for j in running]
+    assert [p.wait(30) for p in cleaning] == [0] * 8
+    for j in running:
+        assert j.ended() == 0
+    m = metrics()
+    assert m['jobs_total'] == 8 and m['bytes_total{method="copy"}'] == sum(j.id for j in running), m
+
+
+def waits_for_figures(job):
+    """The sums are open, and whoever has them locked is waited for."""
+    with contextlib.suppress(OSError):
+        return RUNDIR + '/.metrics' in [os.readlink(f'/proc/{job.process.pid}/fd/{fd}')
+                                        for fd in os.listdir(f'/proc/{job.process.pid}/fd')]
+
+
+def test_figures_wait_for_their_turn():
+    make_metrics()
+    end_of(Job(), (READY, 1))
+    old = open(RUNDIR + '/.metrics', 'rb').read()
+    j = Job()
+    with open(RUNDIR + '/.metrics', 'rb') as sums:
+        fcntl.flock(sums, fcntl.LOCK_EX)
+        assert j.clean().returncode == 0
+        wait_for(lambda: waits_for_figures(j), what='the keeper to want the sums')
+        time.sleep(0.3)   # for a keeper that doesn't wait, to be seen
+        assert sums.read() == old and metrics()['jobs_total'] == 1
+    assert j.ended() == 0 and metrics()['jobs_total'] == 2
+
+
+def test_a_liar_spoils_no_figures():
+    """More than a job may have, less than nothing, figures that are none, and root's own. Leave the
+    bounds of on_count() out, and this fails."""
+    make_metrics()
+    before = end_of(Job(), (READY, 7), (BYTES, 5))
+    lies = [(which, value) for which in (0, 1, READY, BYTES, 63, 64, 4294967295)
+            for value in (-1, -2 ** 63, 2 ** 63 - 1, 2 ** 50 + 1)]
+    after = end_of(Job(), *lies, (READY, 4097), (1, 1), (0, 4000))
+    assert after['jobs_total'] == before['jobs_total'] + 1
+    del before['jobs_total'], after['jobs_total']
+    assert after == before, (before, after)
+    # The most that can be said, by more jobs than 63 bits hold.
+    with open(RUNDIR + '/.metrics', 'r+b') as f:
+        f.seek(8 * BYTES)
+        f.write((2 ** 63 - 10).to_bytes(8, 'little'))
+    m = end_of(Job(), (BYTES, 2 ** 50))
+    assert m['bytes_total{method="copy"}'] == 2 ** 50 - 10
+
+
+def test_killed_while_it_writes_figures():
+    """The old text stays, whole; the next job's is new, over what was left."""
+    make_metrics()
+    old = end_of(Job(), (READY, 1))
+    j = Job()
+    with open(RUNDIR + '/.metrics') as sums:
+        fcntl.flock(sums, fcntl.LOCK_EX)
+        assert j.clean().returncode == 0   # nobody waits for figures
+        wait_for(lambda: waits_for_figures(j), what='the keeper to want the sums')
+        j.process.kill()
+        assert j.ended() == -signal.SIGKILL
+    assert metrics() == old
+    victim = SCRATCH + '/victim'
+    open(victim, 'w').close()
+    os.symlink(victim, METRICS + '.tmp')
+    assert end_of(Job(), (READY, 1))['datasets_total{result="ready"}'] == 2
+    assert os.path.getsize(victim) == 0 and not os.path.lexists(METRICS + '.tmp')
+
+
+def test_figures_in_a_directory_of_others_are_refused():
+    make_metrics(0o775)
+    with open(CONF, 'a') as f:
+        f.write(f'[daemon]\nLogFile={LOG}\n')
+    j = Job()
+    assert j.clean().returncode == 0 and j.ended() == 0
+    assert os.listdir(os.path.dirname(METRICS)) == []
+    assert "must be root's and writable by nobody else" in open(LOG).read()
+
+
 def test_a_hung_server_is_aborted():
     j = Job()
     server = j.mount(0, 1, 'hang')

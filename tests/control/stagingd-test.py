@@ -717,6 +717,28 @@ class Keeping(unittest.TestCase):
         self.assertEqual(p.returncode, 1)
         self.assertIn(b"root", p.stderr)
 
+    def test_is_told_what_became_of_datasets(self):
+        """Each counts once; what was ready and is released stays ready. The rest is told at the end."""
+        ready, failed, cancelled, by_copy, space, bytes_copy = 2, 3, 4, 5, 10, 48  # common/counts.h
+        with Daemon(f"a=/fake/{GOOD},b=/fake/facts.error7,c=/fake/silent", keeper=True) as d:
+            self.assertEqual(d.wait(names="a")["code"], "0")
+            self.assertEqual(d.wait(names="b")["code"], "7")
+            self.assertEqual(d.status("b")["cause"], "space")
+            size = int(d.status("a")["bytes"])
+            self.assertEqual(d.ask("release", names="a")[-1]["code"], "0")
+            d.keeper.say(Keeper.CANCEL)
+            d.process.wait(10)
+            wait_for(lambda: d.keeper.counts.get(cancelled), what="the last figures")
+            self.assertEqual({k: v for k, v in d.keeper.counts.items() if k < 48},
+                             {ready: 1, failed: 1, cancelled: 1, by_copy: 1, space: 1})
+            self.assertEqual(d.keeper.counts[bytes_copy], size)
+            ends = [line.split(" ds=", 1)[1] for line in d.log().splitlines() if " end user=" in line]
+            self.assertEqual(len(ends), 3, ends)
+            self.assertRegex(ends[0], r"a end user=\S+ result=ready method=copy tier=shm bytes=\d+ "
+                             r"files=\d+ seconds=\d+\.\d{3} rate=\d+ cause=-$")
+            self.assertRegex(ends[1], r"b end .* result=failed .* cause=space$")
+            self.assertRegex(ends[2], r"c end .* result=cancelled .* cause=-$")
+
     def spawned(self, d):
         return [m for m in d.keeper.log if m[0] == Keeper.SPAWN]
 

@@ -96,7 +96,7 @@ class Client:
 class Keeper(threading.Thread):
     """Verbs of common/keeper-verbs.h, with plain processes for workers and /dev/null for mounts."""
     MSG = struct.Struct("IIqq")
-    SPAWN, KILL, MOUNT, UNMOUNT, TIER, END = range(1, 7)
+    SPAWN, KILL, MOUNT, UNMOUNT, TIER, END, COUNT = range(1, 8)
     REPLY, EXITED, MEMORY, CANCEL = range(64, 68)
 
     def __init__(self, worker, run_as, tier_dir):
@@ -106,6 +106,7 @@ class Keeper(threading.Thread):
         self.children, self.log, self.ending = {}, [], False
         self.deaf = set()  # verbs that are not answered
         self.fail = {}     # verb -> errno
+        self.counts = {}   # by common/counts.h
 
     def say(self, verb, ident=0, arg0=0, arg1=0, fds=()):
         try:
@@ -125,6 +126,9 @@ class Keeper(threading.Thread):
     def handle(self, verb, ident, arg0, arg1, fds):
         self.log.append((verb, ident, arg0, arg1))
         if verb in self.deaf:
+            return
+        if verb == self.COUNT:
+            self.counts[ident] = arg0
             return
         if verb in self.fail:
             self.say(self.REPLY, ident, -self.fail[verb])

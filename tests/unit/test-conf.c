@@ -922,7 +922,6 @@ static void test_idle_keys_are_told(void **state)
 	assert_string_equal(said,
 			    ""
 			    "[fanout] Mode has no effect in this version\n"
-			    "[metrics] Textfile has no effect in this version\n"
 			    "[source b] MoverPartition has no effect in this version\n");
 	assert_int_equal(conf->sources[0].max_readers, 4);
 	said[0] = '\0';

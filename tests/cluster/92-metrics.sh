@@ -1,0 +1,73 @@
+# The site's figures as Prometheus' node exporter hands them out, and the same in log and status.
+# shellcheck shell=bash
+
+# On n1, bound to its loopback
+exporter_up() {
+	local pid
+
+	type -P prometheus-node-exporter >/dev/null || skip exporter "no prometheus-node-exporter"
+	on n1 install -d -m 0755 /var/lib/figures
+	at_end "on n1 rm -rf /var/lib/figures /run/stage-data/.metrics"
+	pid=$(on n1 bash -c 'prometheus-node-exporter --web.listen-address=127.0.0.1:9100 \
+		--collector.disable-defaults --collector.textfile --web.disable-exporter-metrics \
+		--collector.textfile.directory=/var/lib/figures &>/dev/null </dev/null & echo $!')
+	at_end "on n1 kill $pid"
+	wait_until 10 on n1 bash -c ': </dev/tcp/127.0.0.1/9100'
+	site_conf <<-CONF
+	[metrics]
+	Textfile=/var/lib/figures/stage_data.prom
+	CONF
+}
+
+# Whole numbers: the exporter writes great ones with an exponent.
+scrape() {
+	on n1 bash -c 'exec 3<>/dev/tcp/127.0.0.1/9100 && printf "GET /metrics HTTP/1.0\r\n\r\n" >&3 && cat <&3' |
+		awk '/^(stage_data|node_textfile_scrape_error)/ { printf "%s %.0f\n", $1, $2 }'
+}
+
+# scraped LINE...: all of them are in what it says now
+scraped() {
+	local all line
+
+	all=$(scrape) || return 1
+	for line; do
+		grep -qxF -- "$line" <<<"$all" || return 1
+	done
+}
+
+test_figures_of_jobs_are_scraped() {
+	local id out line bytes
+
+	exporter_up
+	assert_lacks "$(as alice stagectl check-config)" "no effect"
+	out=$(job_run alice -w n1 --stage-data="t=$data/many.tar,c=$data/flat" <<-'JOB'
+	stagectl status --json
+	stagectl log t
+	JOB
+	)
+	wait_until 10 scraped 'stage_data_jobs_total 1' 'node_textfile_scrape_error 0' \
+		'stage_data_datasets_total{result="ready"} 2' 'stage_data_datasets_total{result="failed"} 0' \
+		'stage_data_ready_total{method="extract"} 1' 'stage_data_ready_total{method="copy"} 1'
+	line=$(grep -oE 'end user=alice result=ready method=extract tier=shm .* cause=-' <<<"$out") ||
+		fail "no line of its end in: $out"
+	[[ $line =~ bytes=([1-9][0-9]*) ]] || fail "no bytes: $line"
+	bytes=${BASH_REMATCH[1]}
+	assert_match "$out" "\"method\": ?\"extract\".*\"bytes\": ?$bytes,"
+	assert scraped "stage_data_bytes_total{method=\"extract\"} $bytes"
+
+	head -c 100000 /dev/urandom >"$pfs/noise.tar"
+	at_end "rm -f '$pfs/noise.tar'"
+	id=$(job_submit alice -w n1 --stage-data="n=/srv/pfs/noise.tar::method=extract,c=$data/flat" <<<'true')
+	job_failed "$id"
+	wait_until 10 scraped 'stage_data_jobs_total 2' 'stage_data_datasets_total{result="failed"} 1' \
+		'stage_data_failures_total{cause="content"} 1' 'stage_data_datasets_total{result="ready"} 3'
+	assert_contains "$(on n1 cat /var/log/stage-data.log)" "job=$id ds=n end user=alice result=failed"
+}
+
+test_jobs_of_an_array_are_all_counted() {
+	local id
+
+	exporter_up
+	id=$(job_submit alice -w n1 --array=1-4 --stage-data="c=$data/flat" <<<'true')
+	wait_until 60 scraped 'stage_data_jobs_total 4' 'stage_data_datasets_total{result="ready"} 4'
+}
