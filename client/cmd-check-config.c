@@ -1,11 +1,17 @@
 #include "client/cmd.h"
 
+#include <errno.h>
+#include <limits.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "client/output.h"
 #include "common/conf.h"
+#include "common/dataset.h"
 #include "common/error.h"
+#include "common/path.h"
 #include "stage-build.h"
 
 static const struct option options[] = { { "print-defaults", no_argument, NULL, 'p' }, { 0 } };
@@ -34,22 +40,67 @@ static void warn(void *arg, const char *text)
 }
 
 /* Of a file without errors. */
-static void warn_of_idle_keys(const char *path)
+static void warn_of_idle_keys(struct conf *conf)
 {
-	_cleanup_(conf_freep) struct conf *conf = NULL;
 	unsigned n_warnings = 0;
 
-	if (conf_load(&conf, path, NULL) == 0)
-		conf_for_each_idle(conf, warn, &n_warnings);
+	conf_for_each_idle(conf, warn, &n_warnings);
 	if (n_warnings == 0)
 		puts("    no errors");
 	else
 		printf("    no errors, %u warning%s\n", n_warnings, n_warnings == 1 ? "" : "s");
 }
 
+/* Is there a rule for it, whoever asks, that has its method? */
+static bool has_rule(const struct conf *conf, const struct conf_dataset *c, const char **whyp)
+{
+	struct dataset d = { .scheme = DATASET_SCHEME_CATALOG, .source = strdup(c->name) };
+	_cleanup_(freep) char *source = NULL;
+	char normal[PATH_MAX];
+	bool covered = false;
+	int r = d.source ? conf_resolve_dataset(conf, &d, NULL) : -ENOMEM;
+
+	source = d.source;
+	if (r < 0 || d.scheme != DATASET_SCHEME_FILE ||
+	    path_normalize(source, normal, sizeof(normal)) < 0)
+		snprintf(normal, sizeof(normal), "%s", source ?: "");
+	for (size_t i = 0; r == 0 && i < conf->n_sources; i++) {
+		if (!conf_source_covers(&conf->sources[i], normal))
+			continue;
+		covered = true;
+		if (c->method == DATASET_METHOD_AUTO ||
+		    conf_source_allows_method(&conf->sources[i], dataset_method_to_string(c->method)))
+			return true;
+	}
+	*whyp = covered ? "the [source] that covers it does not allow this Method"
+			: "no [source] covers it, so nobody may stage it; add one";
+	return false;
+}
+
+/* Each by itself is well, but they don't fit: jobs that don't ask for these datasets are not touched. */
+static unsigned check_catalogue(const struct conf *conf)
+{
+	unsigned n_errors = 0;
+	const char *why;
+
+	for (size_t i = 0; i < conf->n_datasets; i++) {
+		const struct conf_dataset *c = &conf->datasets[i];
+		char sentence[2 * ERROR_MAX_SIZE];
+
+		if (has_rule(conf, c, &why))
+			continue;
+		n_errors++;
+		snprintf(sentence, sizeof(sentence), "[dataset %s] Source=%s: %s", c->name, c->source,
+			 why);
+		output_lines(stdout, "    ", sentence);
+	}
+	return n_errors;
+}
+
 static int run(int argc, char **argv)
 {
 	const char *path = cmd_get_conf() ?: STAGE_CONF_DIR "/stage-data.conf";
+	_cleanup_(conf_freep) struct conf *conf = NULL;
 	unsigned n_errors = 0;
 	int c, r;
 
@@ -79,7 +130,15 @@ static int run(int argc, char **argv)
 		return STAGE_EXIT_FAILED;
 	}
 	output_lines(stdout, "", path);
-	warn_of_idle_keys(path);
+	if (conf_load(&conf, path, NULL) < 0)
+		return STAGE_EXIT_OK;
+	n_errors = check_catalogue(conf);
+	if (n_errors) {
+		output_error("%s: %u dataset%s that nobody can have", path, n_errors,
+			     n_errors == 1 ? "" : "s");
+		return STAGE_EXIT_FAILED;
+	}
+	warn_of_idle_keys(conf);
 	return STAGE_EXIT_OK;
 }
 

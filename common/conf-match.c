@@ -73,7 +73,7 @@ static bool match_path(const char *pattern, const char *source)
 	return path_normalize(source, normal, sizeof(normal)) == 0 && path_match(pattern, normal);
 }
 
-static bool match(const struct conf_source *s, const char *source)
+bool conf_source_covers(const struct conf_source *s, const char *source)
 {
 	bool is_url = url_scheme_of(source) != URL_NONE;
 
@@ -162,7 +162,7 @@ int conf_match(const struct conf *conf, const char *source, const char *user,
 	}
 	for (size_t i = 0; i < conf->n_sources; i++) {
 		s = &conf->sources[i];
-		if (!match(s, source))
+		if (!conf_source_covers(s, source))
 			continue;
 		if (conf_source_admits(s, user, groups, n_groups)) {
 			*sourcep = s;

@@ -139,6 +139,9 @@ int conf_match(const struct conf *conf, const char *source, const char *user,
 	       const char *const *groups, size_t n_groups, bool permissive,
 	       const struct conf_source **sourcep, struct error *err);
 
+/* Does its Match fit the source, whoever asks? */
+bool conf_source_covers(const struct conf_source *s, const char *source);
+
 /* Does the rule let this user in? */
 bool conf_source_admits(const struct conf_source *s, const char *user, const char *const *groups,
 			size_t n_groups);

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -12,6 +13,7 @@
 #include "common/conf.h"
 #include "common/dataset.h"
 #include "common/error.h"
+#include "common/path.h"
 #include "spank/client-args.h"
 #include "spank/say.h"
 #include "spank/source-check.h"
@@ -99,35 +101,44 @@ static void check_dest_and_method(const struct conf *conf, const struct dataset 
 			   d->source, d->dest, rule->name, rule->tiers);
 }
 
+/* What a name of the catalogue stands for is looked at; the list keeps the name, which each node
+ * resolves for itself. */
+static void check_item(const struct conf *conf, const struct dataset *item,
+		       const struct checks_user *u)
+{
+	_cleanup_(freep) char *source = NULL;
+	struct error err = ERROR_INIT;
+	const struct conf_source *rule;
+	struct dataset d = *item;
+	char normal[PATH_MAX];
+	int r;
+
+	source = d.source = strdup(item->source);
+	r = !source ? error_errno(&err, ENOMEM, "@%s", item->source)
+		    : conf_resolve_dataset(conf, &d, &err);
+	source = d.source;
+	/* The user's own paths are normal by now, the site's may be not. */
+	if (d.scheme != DATASET_SCHEME_FILE ||
+	    path_normalize(d.source, normal, sizeof(normal)) < 0)
+		normal[0] = '\0';
+	if (r == 0)
+		r = conf_match(conf, normal[0] ? normal : d.source, u->name, u->groups, u->n_groups,
+			       false, &rule, &err);
+	if (r < 0)
+		say_refuse("%s: %s", d.name, err.text);
+	check_dest_and_method(conf, &d, rule);
+}
+
 static void check_rules(const struct conf *conf, const struct dataset_list *list,
 			const struct checks_user *u)
 {
-	struct error err = ERROR_INIT;
-
 	if (list->n_items > conf->max_items)
 		say_refuse("%zu datasets, this site allows %u in a job; use a pattern, a list "
 			   "(@@FILE) or an archive",
 			   list->n_items, (unsigned)conf->max_items);
 	for (size_t i = 0; i < list->n_items; i++) {
-		const struct dataset *d = &list->items[i];
-		const struct conf_source *rule;
-		char name[DATASET_MAX_ITEM];
-
-		if (d->scheme == DATASET_SCHEME_LIST)
-			continue; /* what it names is known on the node */
-		if (d->scheme == DATASET_SCHEME_CATALOG) {
-			snprintf(name, sizeof(name), "%.*s", (int)strcspn(d->source, "/"),
-				 d->source);
-			if (!conf_get_dataset(conf, name))
-				say_refuse("%s: this site has no dataset @%s; `stagectl list "
-					   "--site` names those it has",
-					   d->name, name);
-			continue;
-		}
-		if (conf_match(conf, d->source, u->name, u->groups, u->n_groups, false, &rule,
-			       &err) < 0)
-			say_refuse("%s: %s", d->name, err.text);
-		check_dest_and_method(conf, d, rule);
+		if (list->items[i].scheme != DATASET_SCHEME_LIST) /* what it names is known on the node */
+			check_item(conf, &list->items[i], u);
 	}
 }
 

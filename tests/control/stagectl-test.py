@@ -896,6 +896,23 @@ class Helping(unittest.TestCase):
             self.assertEqual(r.stdout.splitlines()[1].split(),
                              ["@imagenet", "/p/i.sqsh", "ILSVRC", "2012"])
 
+    def test_datasets_of_the_site_that_nobody_can_have(self):
+        """The configuration is good for all others: list and the rest go on."""
+        with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
+            os.chmod(f.name, 0o644)
+            f.write("[source p]\nMatch=/p/**\nMethods=copy\nAllowUsers=somebody\n"
+                    "[dataset good]\nSource=/p/a.tar\n[dataset far]\nSource=/q/a.tar\n"
+                    "[dataset web]\nSource=https://h/a.tar\n[dataset img]\nSource=/p/i.sqsh\nMethod=mount\n")
+            f.flush()
+            r = stagectl("check-config", f.name)
+            self.assertEqual(r.returncode, 1, r.stdout)
+            self.assertIn("[dataset far] Source=/q/a.tar: no [source] covers it", r.stdout)
+            self.assertIn("[dataset web] Source=https://h/a.tar: no [source] covers it", r.stdout)
+            self.assertIn("[dataset img] Source=/p/i.sqsh: the [source] that covers it does not allow", r.stdout)
+            self.assertNotIn("dataset good", r.stdout)
+            self.assertIn("3 datasets that nobody can have", r.stderr)
+            self.assertEqual(stagectl("list", "--site", STAGE_CONF=f.name).returncode, 0)
+
     def test_completion_knows_every_command(self):
         path = os.path.join(HERE, "../../client/bash-completion/stagectl")
         script = (f'. {path}; COMP_WORDS=(stagectl ""); COMP_CWORD=1; _stagectl; '

@@ -190,6 +190,10 @@ static void test_refusals_name_the_item_and_end_the_client(void **state)
 		{ "$STAGE_NO_SUCH/a", "STAGE_NO_SUCH" },
 		{ "/etc/passwd", "/etc/passwd" },       /* no rule */
 		{ "@catalogue", "@catalogue" },
+		{ "@closed", "/etc/closed.tar: no rule of the site matches" },
+		{ "@loose/below", "/below: no rule of the site matches" },
+		{ "@tight", "method=mount is not allowed" },
+		{ "@tight::method=copy+onfail=source,@tight:ssd:method=copy", "which has Tiers=shm" },
 		{ "a.tar,+none", "none" },
 		{ "a=a.tar,b=a.tar,c=a.tar,d=a.tar", "4 datasets, this site allows 3" },
 	};
@@ -305,7 +309,7 @@ static void write_file(const char *name, const char *text)
 
 static int setup(void **state)
 {
-	char text[9000];
+	char text[14000];
 
 	if (unit_scratch_setup(state) < 0)
 		return -1;
@@ -314,7 +318,9 @@ static int setup(void **state)
 	snprintf(text, sizeof(text), "[limits]\nMaxItems=3\n[tier shm]\nKind=memory\n"
 		 "[tier ssd]\nKind=disk\nPath=/tmp\n"
 		 "[source tight]\nMatch=%s/tight/**\nTiers=shm\nMethods=copy\n"
-		 "[source own]\nMatch=%s/**\n", dir, dir);
+		 "[source own]\nMatch=%s/**\n"
+		 "[dataset closed]\nSource=/etc/closed.tar\n[dataset loose]\nSource=/etc\n"
+		 "[dataset tight]\nSource=%s/tight//a.tar\nMethod=mount\n", dir, dir, dir);
 	write_file("stage-data.conf", text);
 	write_file("broken.conf", "[daemon]\nNoSuchKey=1\n");
 	write_file("a.tar", "x");
