@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "client/output.h"
+#include "client/submit-copy.h"
 #include "common/conf.h"
 #include "common/dataset.h"
 #include "common/error.h"
@@ -40,11 +41,12 @@ static void warn(void *arg, const char *text)
 }
 
 /* Of a file without errors. */
-static void warn_of_idle_keys(struct conf *conf)
+static void warn_of_the_rest(struct conf *conf)
 {
 	unsigned n_warnings = 0;
 
 	conf_for_each_idle(conf, warn, &n_warnings);
+	submit_copies_check(conf, warn, &n_warnings);
 	if (n_warnings == 0)
 		puts("    no errors");
 	else
@@ -138,7 +140,7 @@ static int run(int argc, char **argv)
 			     n_errors == 1 ? "" : "s");
 		return STAGE_EXIT_FAILED;
 	}
-	warn_of_idle_keys(conf);
+	warn_of_the_rest(conf);
 	return STAGE_EXIT_OK;
 }
 
@@ -150,7 +152,7 @@ const struct cmd cmd_check_config = {
 	"Reads FILE (default: " STAGE_CONF_DIR "/stage-data.conf) and, beside it,\n"
 	"conf.d/*.conf, and goes on after an error. Any error closes the feature for jobs that\n"
 	"ask for it, so check before you install. A warning names what has no effect in this\n"
-	"version.\n"
+	"version, or can't be done as it is.\n"
 	"\n"
 	"  --print-defaults   every key with its default and what it means\n"
 	"\n"

@@ -1,32 +1,170 @@
 /*
- * Sources that only some nodes see need a job of their own that fetches them first. That job is
- * not part of this build, and pretending to submit would cost the user a queue's waiting time:
- * so it is said, with the way by hand.
+ * sbatch for jobs with sources that only some nodes see. sbatch itself is run in any case, with the
+ * user's own words: there is nobody else who knows all its options. Where a mover is needed they get
+ * another --stage-data, which names the copies, and a dependency.
  */
 #include "client/cmd.h"
 
+#include <errno.h>
 #include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
 
+#include "client/items.h"
 #include "client/output.h"
+#include "client/run-command.h"
+#include "client/submit-copy.h"
+#include "client/submit-mover.h"
+#include "client/submit-words.h"
+#include "common/conf.h"
 #include "common/error.h"
+
+static int run_plain(const struct submit_words *w)
+{
+	_cleanup_(freep) char **argv = submit_words_get_argv(w, NULL, 0, 0);
+
+	if (argv)
+		return run_command(argv, NULL);
+	output_error("out of memory");
+	return STAGE_EXIT_FAILED;
+}
+
+/* What stands in the way of a mover. */
+static int check_words(const struct submit_words *w, const char *name, struct error *err)
+{
+	const char *why = NULL;
+
+	if (w->is_het)
+		why = "a heterogeneous job can't wait for a mover; let a job of one component move "
+		      "it first";
+	else if (w->other_cluster)
+		why = "a mover runs on this cluster; leave --clusters out";
+	else if (w->test_only)
+		why = "with --test-only nothing is moved; leave it out";
+	else if (w->dependency && strchr(w->dependency, '?'))
+		why = "a dependency with '?' can't be joined with the one on the mover; use ','";
+	return why ? error_exit(err, STAGE_EXIT_USAGE, EINVAL, "%s: %s", name, why) : 0;
+}
+
+/* "--dependency=afterok:1:2,<the user's>" */
+static char *make_dependency(const struct mover_jobs *jobs, const char *users)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return NULL;
+	fputs("--dependency=afterok", f);
+	for (size_t i = 0; i < jobs->n_jobs; i++)
+		fprintf(f, ":%u", (unsigned)jobs->ids[i]);
+	if (users && *users)
+		fprintf(f, ",%s", users);
+	if (ferror(f) | fclose(f)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static int run_waiting(const struct submit_words *w, const struct dataset_list *list,
+		       const struct mover_jobs *jobs)
+{
+	_cleanup_(freep) char *value = NULL, *data = NULL, *dependency = NULL;
+	_cleanup_(freep) char **argv = NULL;
+	char *first[3];
+	size_t n = 0;
+
+	if (dataset_list_to_string(list, &value) == 0 &&
+	    asprintf(&data, "--stage-data=%s", value) < 0)
+		data = NULL;
+	first[n++] = data;
+	if (jobs->n_jobs) {
+		dependency = make_dependency(jobs, w->dependency);
+		first[n++] = dependency;
+		first[n++] = (char *)"--kill-on-invalid-dep=yes";
+	}
+	if (data && (dependency || !jobs->n_jobs))
+		argv = submit_words_get_argv(w, first, n,
+					     SUBMIT_WORD_DATA |
+					     (jobs->n_jobs ? SUBMIT_WORD_DEPENDENCY : 0));
+	if (argv)
+		return run_command(argv, NULL);
+	output_error("out of memory");
+	return STAGE_EXIT_FAILED;
+}
+
+static int submit_with_copies(const struct submit_words *w, const struct dataset_list *list,
+			      struct submit_copies *copies)
+{
+	struct error err = ERROR_INIT;
+	struct mover_jobs jobs;
+	int code;
+
+	if (check_words(w, copies->items[0].name, &err) < 0 ||
+	    mover_bring(&jobs, copies, w->account, &err) < 0)
+		return output_fail(&err);
+	code = run_waiting(w, list, &jobs);
+	if (code)
+		mover_cancel(&jobs);
+	return code;
+}
+
+/* Without a configuration there are no movers: sbatch says what is wrong with it. */
+static int submit_value(const struct submit_words *w, const char *value)
+{
+	_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };
+	_cleanup_(submit_copies_deinit) struct submit_copies copies = { 0 };
+	_cleanup_(conf_freep) struct conf *conf = NULL;
+	struct error err = ERROR_INIT;
+
+	if (items_read(&list, &value, 1, &err) < 0)
+		return output_fail(&err);
+	if (conf_load(&conf, cmd_get_conf(), NULL) < 0)
+		return run_plain(w);
+	if (submit_copies_find(&copies, conf, &list, &err) < 0)
+		return output_fail(&err);
+	return copies.n_items ? submit_with_copies(w, &list, &copies) : run_plain(w);
+}
+
+static int submit(struct submit_words *w, const char *verb, size_t n_args, char **argv)
+{
+	_cleanup_(freep) char *value = NULL;
+	struct error err = ERROR_INIT;
+
+	if (submit_words_read(w, n_args, argv, &err) < 0)
+		return output_fail(&err);
+	if (w->only_asks)
+		return run_plain(w);
+	if (!w->has_script)
+		return output_usage(verb, "which script?");
+	if (submit_words_merge(w, &value, &err) < 0)
+		return output_fail(&err);
+	return value ? submit_value(w, value) : run_plain(w);
+}
 
 static int run(int argc, char **argv)
 {
-	output_error("submit is not in this build: it has no mover jobs");
-	fputs("Do it by hand: a job on a partition that sees the source copies it to scratch, and\n"
-	      "yours depends on it:\n"
-	      "  ID=$(sbatch --parsable -p PARTITION --wrap 'cp -r SOURCE $SCRATCH/')\n"
-	      "  sbatch --dependency=afterok:$ID --kill-on-invalid-dep=yes \\\n"
-	      "         --stage-data='$SCRATCH/NAME' SCRIPT\n", stderr);
-	return STAGE_EXIT_USAGE;
+	_cleanup_(submit_words_deinit) struct submit_words w = { 0 };
+
+	return submit(&w, argv[0], (size_t)argc - 1, argv + 1);
 }
 
 const struct cmd cmd_submit = {
 	.name = "submit",
-	.args = "[sbatch options] SCRIPT",
-	.summary = "submit a job whose sources compute nodes can't see (not in this build)",
+	.args = "[sbatch options] SCRIPT [ARGUMENTS]",
+	.summary = "sbatch for jobs whose sources compute nodes can't see",
 	.help =
-	"For sources that only some nodes see, a mover job would fetch them first. This build\n"
-	"has no mover jobs; the command says what to do by hand and exits with 2.\n",
+	"Submits SCRIPT by sbatch, with all of sbatch's options. Datasets whose [source] has\n"
+	"VisibleOn=mover are copied to the scratch tier first, by a mover: a job of yours on a\n"
+	"partition that sees them. Your job waits for it (--dependency=afterok) and stages the\n"
+	"copy, under the same names. If the mover fails your job is cancelled, its comment says\n"
+	"why. A copy that is whole, of an unchanged source, is used again without a mover, and a\n"
+	"mover that is at the same source is shared. One that was interrupted is gone on with.\n"
+	"\n"
+	"Without such datasets this is sbatch.\n"
+	"\n"
+	"Example:\n"
+	"  stagectl submit -A proj --time=2:00:00 job.sh\n",
 	.run = run,
 };

@@ -60,8 +60,8 @@ static int check_rule(const struct conf_source *rule, const struct dataset *d, s
 {
 	if (rule->visible_on == CONF_VISIBLE_MOVER)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "rule %s: compute nodes can't see %s; copy it to a file system "
-				  "that they see first",
+				  "rule %s: compute nodes can't see %s; submit the job by "
+				  "`stagectl submit`, which has it copied first",
 				  rule->name, d->source);
 	if (d->method != DATASET_METHOD_AUTO &&
 	    !conf_source_allows_method(rule, dataset_method_to_string(d->method)))

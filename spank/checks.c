@@ -84,8 +84,8 @@ static void check_dest_and_method(const struct conf *conf, const struct dataset 
 			   d->name);
 	if (rule->visible_on == CONF_VISIBLE_MOVER)
 		say_refuse(
-			"%s: compute nodes can't see %s ([source %s] has VisibleOn=mover); copy it "
-			"to a file system that they see first",
+			"%s: compute nodes can't see %s ([source %s] has VisibleOn=mover); submit "
+			"the job by `stagectl submit`, which has it copied first",
 			d->name, d->source, rule->name);
 	if (d->method != DATASET_METHOD_AUTO && !conf_source_allows_method(rule, method))
 		say_refuse("%s: method=%s is not allowed for %s by [source %s], which has "

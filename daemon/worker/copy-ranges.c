@@ -39,6 +39,7 @@ struct ranges {
 	atomic_flag failed;
 	atomic_bool over;
 	struct error error; /* of who set failed, before over */
+	copy_part_fn *part; /* NULL: copy_file_part() */
 	void (*done)(void *arg, const struct error *err);
 	void *arg;
 };
@@ -75,6 +76,17 @@ static void ranges_put(struct ranges *r)
 		free(r);
 }
 
+static int copy_part(struct ranges *r, uint64_t from, uint64_t to, const struct room *room,
+		     uint64_t *usp, struct error *err)
+{
+	int in = room->own < 0 ? r->in : room->own;
+
+	if (r->part)
+		return r->part(r->arg, in, from, to, room->buf, room->size, usp, err);
+	return copy_file_part(r->ctx, in, r->out, from, to, r->sparse, room->buf, room->size, usp,
+			      err);
+}
+
 static void copy_one(struct ranges *r, uint64_t from, uint64_t to, const struct room *room)
 {
 	struct error err = ERROR_INIT;
@@ -83,8 +95,7 @@ static void copy_one(struct ranges *r, uint64_t from, uint64_t to, const struct 
 
 	if (atomic_load(&r->over) || walk_is_over(r->walk))
 		return;
-	if (copy_file_part(r->ctx, room->own < 0 ? r->in : room->own, r->out, from, to, r->sparse,
-			   room->buf, room->size, &us, &err) < 0 &&
+	if (copy_part(r, from, to, room, &us, &err) < 0 &&
 	    !atomic_flag_test_and_set(&r->failed)) {
 		r->error = err;
 		atomic_store(&r->over, true);
@@ -146,35 +157,58 @@ static void call_help(struct ranges *r)
 	}
 }
 
-int copy_ranges(struct walk *w, struct ctx *ctx, int in, int out, const struct stat *st,
-		void (*done)(void *arg, const struct error *err), void *arg)
+static int run_ranges(const struct ranges *wanted, const struct stat *st)
 {
 	struct ranges *r = calloc(1, sizeof(*r));
-	_cleanup_(room_deinit) struct room room = new_room(w);
+	_cleanup_(room_deinit) struct room room = new_room(wanted->walk);
 
 	if (!r || !room.buf) {
 		free(r);
 		return -ENOMEM;
 	}
-	*r = (struct ranges){
-		.walk = w,
-		.ctx = ctx,
-		.in = in,
-		.out = out,
-		.sparse = copy_file_is_sparse(st),
-		.size = (uint64_t)st->st_size,
-		.left = (uint64_t)st->st_size,
-		.n_refs = 1,
-		.failed = ATOMIC_FLAG_INIT,
-		.done = done,
-		.arg = arg,
-	};
+	*r = *wanted;
+	r->sparse = copy_file_is_sparse(st);
+	r->size = (uint64_t)st->st_size;
+	r->left = r->size;
+	r->n_refs = 1;
 	if (r->size == 0)
-		done(arg, NULL);
+		r->done(r->arg, NULL);
 	call_help(r);
 	work_on(r, &room);
 	ranges_put(r);
 	return 0;
+}
+
+int copy_ranges(struct walk *w, struct ctx *ctx, int in, int out, const struct stat *st,
+		void (*done)(void *arg, const struct error *err), void *arg)
+{
+	const struct ranges r = {
+		.walk = w,
+		.ctx = ctx,
+		.in = in,
+		.out = out,
+		.failed = ATOMIC_FLAG_INIT,
+		.done = done,
+		.arg = arg,
+	};
+
+	return run_ranges(&r, st);
+}
+
+int copy_ranges_by(struct walk *w, int in, const struct stat *st, copy_part_fn *part,
+		   void (*done)(void *arg, const struct error *err), void *arg)
+{
+	const struct ranges r = {
+		.walk = w,
+		.in = in,
+		.out = -1,
+		.failed = ATOMIC_FLAG_INIT,
+		.done = done,
+		.arg = arg,
+		.part = part,
+	};
+
+	return run_ranges(&r, st);
 }
 
 /* ---- one file alone ---- */

@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 struct ctx;
@@ -20,6 +22,13 @@ struct walk;
  */
 int copy_ranges(struct walk *w, struct ctx *ctx, int in, int out, const struct stat *st,
 		void (*done)(void *arg, const struct error *err), void *arg);
+
+/* The same, and each range is copied by part(arg) into what arg knows, with buf of size to read to.
+ * *read_usp: how long reading took. */
+typedef int copy_part_fn(void *arg, int in, uint64_t from, uint64_t to, char *buf, size_t size,
+			 uint64_t *read_usp, struct error *err);
+int copy_ranges_by(struct walk *w, int in, const struct stat *st, copy_part_fn *part,
+		   void (*done)(void *arg, const struct error *err), void *arg);
 
 /* One file alone, until it is there. */
 int copy_ranges_of_file(struct ctx *ctx, int in, int out, const struct stat *st, struct error *err);

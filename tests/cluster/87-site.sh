@@ -84,7 +84,7 @@ test_a_source_that_nodes_do_not_see_is_refused_at_submission() {
 	MoverPartition=main
 	CONF
 	out=$(job_refused alice --stage-data=/srv/archive/x.tar <<<true)
-	assert_match "$out" "see /srv/archive/x.tar.*VisibleOn=mover"
+	assert_match "$out" "see /srv/archive/x.tar.*VisibleOn=mover.*stagectl submit"
 	assert_one_sentence "$out"
 }
 

@@ -97,7 +97,7 @@ static const struct {
 	{ "/etc/passwd", "bob", "", STAGE_EXIT_REFUSED, "/etc/passwd" },
 	{ "/p/copy/x::method=copy", "bob", "", 0, "shm,ssd" },
 	{ "/p/copy/x::method=mount", "bob", "", STAGE_EXIT_REFUSED, "method=mount" },
-	{ "/p/tape/x", "bob", "", STAGE_EXIT_REFUSED, "see first" },
+	{ "/p/tape/x", "bob", "", STAGE_EXIT_REFUSED, "stagectl submit" },
 	{ "/p/mine/x", "bob", "", STAGE_EXIT_REFUSED, "mine" },
 	{ "/p/mine/x", "alice", "", 0, "shm,ssd" },
 	{ "https://data.example.org/x.tar", "bob", "", STAGE_EXIT_REFUSED, "verify=sha256" },

@@ -921,8 +921,7 @@ static void test_idle_keys_are_told(void **state)
 	conf_for_each_idle(conf, add_line, said);
 	assert_string_equal(said,
 			    ""
-			    "[fanout] Mode has no effect in this version\n"
-			    "[source b] MoverPartition has no effect in this version\n");
+			    "[fanout] Mode has no effect in this version\n");
 	assert_int_equal(conf->sources[0].max_readers, 4);
 	said[0] = '\0';
 	put(state, "main.conf", "[source a]\nMatch=/a/**\n[tier ssd]\nPath=/local\n");

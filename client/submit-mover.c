@@ -1,0 +1,281 @@
+/*
+ * Movers are submitted by sbatch, as the jobs that wait for them: the site's filters, defaults and
+ * accounts act on them as on any job, and there is no libslurm to be linked anew for each release.
+ * Of the user's environment they get no setting of Slurm's, and none of ours: --stage-data of the
+ * job is not the mover's.
+ */
+#include "client/submit-mover.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/capture.h"
+#include "client/cmd.h"
+#include "client/output.h"
+#include "client/submit-copy.h"
+#include "client/submit-script.h"
+#include "common/cleanup.h"
+#include "common/conf.h"
+#include "common/error.h"
+#include "common/parse.h"
+
+#define SQUEUE_MS 60000
+#define CHECK_MS 30000
+#define LOCK ".stage-submit"
+
+/* ---- movers that are at it ---- */
+
+static bool has_word(const char *name, const char *key)
+{
+	const char *p = strstr(name, key);
+
+	return p && p > name && p[-1] == '-' && (p[strlen(key)] == '-' || !p[strlen(key)]);
+}
+
+/* list: lines "ID NAME". */
+static uint32_t find_mover(const char *list, const char *key)
+{
+	_cleanup_(freep) char *text = strdup(list);
+	char *save = NULL, *name;
+	uint32_t id;
+
+	for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line;
+	     line = strtok_r(NULL, "\n", &save)) {
+		name = strchr(line, ' ');
+		if (!name)
+			continue;
+		*name++ = '\0';
+		if (!strncmp(name, SUBMIT_JOB_NAME, strlen(SUBMIT_JOB_NAME)) &&
+		    has_word(name, key) && parse_uint32(line, &id) == 0)
+			return id;
+	}
+	return 0;
+}
+
+static int list_movers(char **listp, struct error *err)
+{
+	char uid[16];
+	const char *const argv[] = { "squeue", "-h", "-u", uid, "-t", "PD,R,S,CF", "-o", "%A %j",
+				     NULL };
+	int r;
+
+	snprintf(uid, sizeof(uid), "%u", (unsigned)geteuid());
+	r = capture_run(argv, SQUEUE_MS, listp);
+	if (r < 0)
+		return error_errno(err, -r, "squeue");
+	if (r > 0) {
+		free(*listp);
+		*listp = NULL;
+		return error_set(err, EIO, "squeue does not tell which jobs there are (exit status "
+				 "%d)", r);
+	}
+	return 0;
+}
+
+/* ---- copies that are there ---- */
+
+/* What takes too long to look at is looked at by a mover. */
+static bool is_whole(const struct submit_copy *c)
+{
+	_cleanup_(freep) char *source = NULL, *dir = NULL, *text = NULL;
+	char program[4096];
+	const char *argv[] = { program, "check", NULL, NULL, NULL };
+	int r;
+
+	if (cmd_get_helper(program, sizeof(program), "stage-mover") < 0 ||
+	    asprintf(&source, "--source=%s", c->source) < 0 ||
+	    asprintf(&dir, "--dir=%s", c->dir) < 0)
+		return false;
+	argv[2] = source;
+	argv[3] = dir;
+	r = capture_run(argv, CHECK_MS, &text);
+	return r == 0;
+}
+
+static int make_dirs(const char *path, struct error *err)
+{
+	_cleanup_(freep) char *part = strdup(path);
+
+	if (!part)
+		return error_set(err, ENOMEM, "out of memory");
+	for (char *p = strchr(part + 1, '/');; p = strchr(p + 1, '/')) {
+		if (p)
+			*p = '\0';
+		if (mkdir(part, 0700) < 0 && errno != EEXIST && errno != EROFS &&
+		    (errno != EACCES || access(part, F_OK) < 0))
+			return error_errno(err, errno, "make directory %s", part);
+		if (!p)
+			return 0;
+		*p = '/';
+	}
+}
+
+/* Whoever owned it could put something else in the place of a copy. */
+static int check_own(const char *base, struct error *err)
+{
+	struct stat st;
+
+	if (lstat(base, &st) < 0)
+		return error_errno(err, errno, "%s", base);
+	if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022))
+		return 0;
+	return error_exit(err, STAGE_EXIT_REFUSED, EPERM, "%s is no directory of yours alone; "
+			  "remove it, or take away others' right to write", base);
+}
+
+/* Held while it is decided who moves what; two submissions at once would not see each other's
+ * movers. A file system without locks: the second mover waits for the first one. */
+static int lock_base(const char *base, int *fdp, struct error *err)
+{
+	_cleanup_(freep) char *path = NULL;
+
+	if (asprintf(&path, "%s/" LOCK, base) < 0) {
+		path = NULL;
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	*fdp = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (*fdp < 0)
+		return error_errno(err, errno, "open %s", path);
+	(void)flock(*fdp, LOCK_EX);
+	return 0;
+}
+
+/* ---- bringing ---- */
+
+static void add_job(struct mover_jobs *jobs, uint32_t id, bool is_new)
+{
+	for (size_t i = 0; i < jobs->n_jobs; i++)
+		if (jobs->ids[i] == id)
+			return;
+	jobs->ids[jobs->n_jobs] = id;
+	jobs->is_new[jobs->n_jobs++] = is_new;
+}
+
+/* Which copies need nothing new; the others are left with open[i]. */
+static int look(struct mover_jobs *jobs, struct submit_copies *copies, bool *open,
+		struct error *err)
+{
+	_cleanup_(freep) char *list = NULL;
+	int r = list_movers(&list, err);
+
+	for (size_t i = 0; i < copies->n_items && r == 0; i++) {
+		struct submit_copy *c = &copies->items[i];
+
+		c->job_id = find_mover(list, c->key);
+		if (c->job_id) {
+			output_error("%s: mover job %u is at it already", c->name,
+				     (unsigned)c->job_id);
+			add_job(jobs, c->job_id, false);
+		} else if (is_whole(c)) {
+			output_error("%s: its copy in %s is whole, and used", c->name, c->dir);
+		} else {
+			open[i] = true;
+			r = make_dirs(c->dir, err);
+		}
+	}
+	return r;
+}
+
+static void tell(const struct submit_copies *copies, uint32_t id)
+{
+	for (size_t i = 0; i < copies->n_items; i++) {
+		const struct submit_copy *c = &copies->items[i];
+
+		if (c->job_id == id)
+			output_error("%s: mover job %u (partition %s) copies %s to %s; its log: "
+				     "%s/mover-%u.log", c->name, (unsigned)id,
+				     c->rule->mover_partition, c->source, c->dir, c->base,
+				     (unsigned)id);
+	}
+}
+
+/* One mover for all open copies that go by the partition of the first of them. */
+static int submit_next(struct mover_jobs *jobs, struct submit_copies *copies, bool *open,
+		       size_t first, const char *account, struct error *err)
+{
+	const struct submit_copy *all[MOVER_MAX_JOBS];
+	uint32_t id;
+	size_t n = 0;
+	int r;
+
+	for (size_t i = first; i < copies->n_items && n < MOVER_MAX_JOBS; i++)
+		if (open[i] && !strcmp(copies->items[i].rule->mover_partition,
+				       copies->items[first].rule->mover_partition))
+			all[n++] = &copies->items[i];
+	r = submit_script_run(all, n, account, &id, err);
+	if (r < 0)
+		return r;
+	for (size_t i = first; i < copies->n_items; i++)
+		for (size_t k = 0; k < n; k++)
+			if (all[k] == &copies->items[i]) {
+				copies->items[i].job_id = id;
+				open[i] = false;
+			}
+	add_job(jobs, id, true);
+	tell(copies, id);
+	return 0;
+}
+
+/* A source that is asked for twice is brought once. */
+static void close_twins(const struct submit_copies *copies, bool *open)
+{
+	for (size_t i = 0; i < copies->n_items; i++)
+		for (size_t k = 0; k < i; k++)
+			if (open[k] && !strcmp(copies->items[i].key, copies->items[k].key))
+				open[i] = false;
+}
+
+static int make_bases(const struct submit_copies *copies, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; i < copies->n_items && r == 0; i++) {
+		r = make_dirs(copies->items[i].base, err);
+		if (r == 0)
+			r = check_own(copies->items[i].base, err);
+	}
+	return r;
+}
+
+int mover_bring(struct mover_jobs *jobs, struct submit_copies *copies, const char *account,
+		struct error *err)
+{
+	_cleanup_(freep) bool *open = calloc(copies->n_items + 1, sizeof(*open));
+	_cleanup_(fd_closep) int lock_fd = -1;
+	int r;
+
+	*jobs = (struct mover_jobs){ 0 };
+	if (!open)
+		return error_set(err, ENOMEM, "out of memory");
+	r = make_bases(copies, err);
+	if (r == 0)
+		r = lock_base(copies->items[0].base, &lock_fd, err);
+	if (r == 0)
+		r = look(jobs, copies, open, err);
+	close_twins(copies, open);
+	for (size_t i = 0; i < copies->n_items && r == 0; i++)
+		if (open[i])
+			r = submit_next(jobs, copies, open, i, account, err);
+	if (r < 0)
+		mover_cancel(jobs);
+	return r;
+}
+
+void mover_cancel(const struct mover_jobs *jobs)
+{
+	for (size_t i = 0; i < jobs->n_jobs; i++) {
+		_cleanup_(freep) char *text = NULL;
+		char id[16];
+		const char *const argv[] = { "scancel", id, NULL };
+
+		snprintf(id, sizeof(id), "%u", (unsigned)jobs->ids[i]);
+		if (jobs->is_new[i] && capture_run(argv, SQUEUE_MS, &text) == 0)
+			output_error("mover job %s is cancelled", id);
+	}
+}

@@ -1,0 +1,254 @@
+#include "client/submit-script.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/cmd.h"
+#include "client/submit-copy.h"
+#include "common/cleanup.h"
+#include "common/conf.h"
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/parse.h"
+
+#define MAX_ANSWER 4096
+
+extern char **environ;
+
+/* ---- the script ---- */
+
+/*
+ * When a copy fails, the jobs that wait for this one will be cancelled by Slurm, which says no more
+ * than DependencyNeverSatisfied: so they get the reason as their comment, where scontrol and sacct
+ * show it.
+ */
+static const char head[] =
+	"#!/bin/sh\n"
+	"# A mover: brings sources that compute nodes can't see. See stagectl(1), submit.\n"
+	"exec 3>&1\n"
+	"trap : TERM\n"
+	"move() {\n"
+	"	why=$(\"$mover\" move \"$@\" 2>&1 >&3)\n"
+	"	status=$?\n"
+	"	[ -z \"$why\" ] || echo \"$why\"\n"
+	"	[ $status != 0 ] || return 0\n"
+	"	[ $status -le 128 ] || why='ended by a signal (cancelled, or out of time)'\n"
+	"	why=$(echo \"$why\" | tail -n 1)\n"
+	"	for job in $(squeue -h -u \"$(id -u)\" -t PD -o '%A %E' |\n"
+	"	             sed -n \"s/^\\([0-9]*\\) .*[:,?]$SLURM_JOB_ID\\([^0-9].*\\)*\\$/\\1/p\"); do\n"
+	"		scontrol update \"JobId=$job\" \"Comment=mover job $SLURM_JOB_ID: ${why:-failed}\"\n"
+	"	done\n"
+	"	exit 1\n"
+	"}\n";
+
+static void write_quoted(FILE *f, const char *text)
+{
+	fputc('\'', f);
+	for (; *text; text++)
+		if (*text == '\'')
+			fputs("'\\''", f);
+		else
+			fputc(*text, f);
+	fputc('\'', f);
+}
+
+static void write_copy(FILE *f, const struct submit_copy *c)
+{
+	fputs("move --source=", f);
+	write_quoted(f, c->source);
+	fputs(" --dir=", f);
+	write_quoted(f, c->dir);
+	fprintf(f, " --readers=%u --max-bytes=%llu --max-rate=%llu\n",
+		(unsigned)c->rule->max_readers, (unsigned long long)c->rule->max_bytes,
+		(unsigned long long)c->rule->max_rate);
+}
+
+/* A file without a name, at its beginning; -errno. */
+static int make_script(const struct submit_copy *const *copies, size_t n)
+{
+	_cleanup_(fd_closep) int fd = memfd_create("mover", MFD_CLOEXEC);
+	_cleanup_(freep) char *text = NULL;
+	char program[4096];
+	size_t size;
+	FILE *f;
+	int r;
+
+	if (fd < 0)
+		return -errno;
+	r = cmd_get_helper(program, sizeof(program), "stage-mover");
+	f = r == 0 ? open_memstream(&text, &size) : NULL;
+	if (!f)
+		return r < 0 ? r : -ENOMEM;
+	fputs("#!/bin/sh\nmover=", f);
+	write_quoted(f, program);
+	fputs(strchr(head, '\n'), f);
+	for (size_t i = 0; i < n; i++)
+		write_copy(f, copies[i]);
+	if (ferror(f) | fclose(f))
+		return -ENOMEM;
+	r = fd_write_all(fd, text, size);
+	if (r < 0 || lseek(fd, 0, SEEK_SET) < 0)
+		return r < 0 ? r : -errno;
+	return steal_fd(&fd);
+}
+
+/* ---- sbatch ---- */
+
+/* Settings of Slurm's and of ours are those of the job. */
+static bool keeps_variable(const char *v)
+{
+	static const char *const kept[] = { "SBATCH_ACCOUNT=", "SLURM_CONF=", "SLURM_JWT=" };
+	static const char *const dropped[] = { "SBATCH_", "SLURM_", "STAGE_", "SRUN_", "SALLOC_",
+					       "SPANK_" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
+		if (!strncmp(v, kept[i], strlen(kept[i])))
+			return true;
+	for (size_t i = 0; i < ARRAY_SIZE(dropped); i++)
+		if (!strncmp(v, dropped[i], strlen(dropped[i])))
+			return false;
+	return true;
+}
+
+static char **get_environment(void)
+{
+	size_t n = 0, k = 0;
+	char **env;
+
+	while (environ[n])
+		n++;
+	env = calloc(n + 1, sizeof(*env));
+	for (size_t i = 0; env && i < n; i++)
+		if (keeps_variable(environ[i]))
+			env[k++] = environ[i];
+	return env;
+}
+
+static void exec_sbatch(char *const *argv, char *const *env, int in, int out)
+{
+	if (dup2(in, 0) < 0 || dup2(out, 1) < 0)
+		_exit(126);
+	execvpe(argv[0], argv, env);
+	_exit(127);
+}
+
+/* Its exit status and what it says on stdout; -errno. */
+static int run_sbatch(char *const *argv, int in, char **answerp)
+{
+	_cleanup_(freep) char **env = get_environment();
+	_cleanup_(fd_closep) int from = -1;
+	int fds[2], status, r;
+	size_t size;
+	pid_t pid;
+
+	if (!env)
+		return -ENOMEM;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	from = fds[0];
+	pid = fork();
+	if (pid == 0)
+		exec_sbatch(argv, env, in, fds[1]);
+	close(fds[1]);
+	if (pid < 0)
+		return -EAGAIN;
+	r = fd_read_file(from, MAX_ANSWER, answerp, &size);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (r < 0)
+		return r;
+	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+struct request {
+	char *name, *partition, *time, *output, *account;
+};
+
+static void request_deinit(struct request *q)
+{
+	free(q->name);
+	free(q->partition);
+	free(q->time);
+	free(q->output);
+	free(q->account);
+}
+
+static char *make_name(const struct submit_copy *const *copies, size_t n)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return NULL;
+	fputs("--job-name=" SUBMIT_JOB_NAME, f);
+	for (size_t i = 0; i < n; i++)
+		fprintf(f, "%s%s", i ? "-" : "", copies[i]->key);
+	if (ferror(f) | fclose(f)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}
+
+static int make_request(struct request *q, const struct submit_copy *const *copies, size_t n,
+			const char *account)
+{
+	uint64_t ms = 0;
+
+	for (size_t i = 0; i < n; i++)
+		if (copies[i]->rule->mover_time_ms > ms)
+			ms = copies[i]->rule->mover_time_ms;
+	q->name = make_name(copies, n);
+	if (!q->name ||
+	    asprintf(&q->partition, "--partition=%s", copies[0]->rule->mover_partition) < 0 ||
+	    asprintf(&q->time, "--time=%llu", (unsigned long long)((ms + 59999) / 60000)) < 0 ||
+	    asprintf(&q->output, "--output=%s/mover-%%j.log", copies[0]->base) < 0 ||
+	    (account && asprintf(&q->account, "--account=%s", account) < 0))
+		return -ENOMEM;
+	return 0;
+}
+
+static int submit(const struct request *q, int script, uint32_t *idp, struct error *err)
+{
+	char *argv[] = {
+		(char *)"sbatch", (char *)"--parsable", (char *)"--nodes=1", (char *)"--ntasks=1",
+		(char *)"--requeue", (char *)"--open-mode=append", (char *)"--chdir=/", q->name,
+		q->partition, q->time, q->output, q->account, NULL,
+	};
+	_cleanup_(freep) char *answer = NULL;
+	int r = run_sbatch(argv, script, &answer);
+
+	if (r == 127)
+		return error_set(err, ENOENT, "there is no sbatch here");
+	if (r < 0)
+		return error_errno(err, -r, "sbatch");
+	if (r > 0)
+		return error_set(err, EIO, "sbatch has not taken the mover job, and so not the job "
+				 "either");
+	answer[strcspn(answer, ";\n")] = '\0';
+	if (parse_uint32(answer, idp) < 0 || *idp == 0)
+		return error_set(err, EIO, "sbatch does not tell the number of the mover job");
+	return 0;
+}
+
+int submit_script_run(const struct submit_copy *const *copies, size_t n, const char *account,
+		      uint32_t *idp, struct error *err)
+{
+	_cleanup_(request_deinit) struct request q = { 0 };
+	_cleanup_(fd_closep) int script = -1;
+
+	script = make_script(copies, n);
+	if (script < 0)
+		return error_errno(err, -script, "write the mover's script");
+	if (make_request(&q, copies, n, account) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	return submit(&q, script, idp, err);
+}

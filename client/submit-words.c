@@ -1,0 +1,218 @@
+#include "client/submit-words.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/dataset.h"
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/sbatch-words.h"
+
+#define MAX_SCRIPT (4 * 1024 * 1024) /* Slurm's own limit by default */
+
+/* ---- options ---- */
+
+/* Long options may be cut as long as they are told apart: least letters of each. */
+static bool is_option(const struct sbatch_option *o, const char *name, size_t least, char letter)
+{
+	size_t n = strlen(o->name);
+
+	if (n == 1)
+		return letter && o->name[0] == letter && o->word[1] != '-';
+	return n >= least && !strncmp(o->name, name, n);
+}
+
+static void add_value(struct submit_values *v, const char *value)
+{
+	if (v->n_values == SUBMIT_MAX_VALUES)
+		v->too_many = true;
+	else if (value && (v->values[v->n_values] = strdup(value)))
+		v->n_values++;
+}
+
+static void set_once(char **textp, const char *value)
+{
+	if (!*textp && value)
+		*textp = strdup(value);
+}
+
+struct command_line {
+	struct submit_words *w;
+	const char **starts; /* of each word */
+	char *dependency;    /* the last one counts, as with sbatch */
+};
+
+static void mark(struct command_line *c, const struct sbatch_option *o, char as)
+{
+	for (size_t i = 0; i < c->w->n_args; i++)
+		if (c->starts[i] == o->word) {
+			c->w->marks[i] = as;
+			if (o->takes_next && i + 1 < c->w->n_args)
+				c->w->marks[i + 1] = as;
+		}
+}
+
+/* What counts wherever it stands. */
+static void take_common(struct submit_words *w, const struct sbatch_option *o)
+{
+	if (is_option(o, "account", 4, 'A'))
+		set_once(&w->account, o->value);
+	else if (is_option(o, "clusters", 4, 'M'))
+		w->other_cluster = true;
+	else if (is_option(o, "test-only", 4, '\0'))
+		w->test_only = true;
+	else if (is_option(o, "wrap", 2, '\0'))
+		w->has_script = true;
+}
+
+static void take_word(void *arg, const struct sbatch_option *o)
+{
+	struct command_line *c = arg;
+
+	if (is_option(o, "stage-data", 7, '\0')) {
+		add_value(&c->w->command_line, o->value);
+		mark(c, o, SUBMIT_WORD_DATA);
+	} else if (is_option(o, "dependency", 3, 'd')) {
+		free(c->dependency);
+		c->dependency = o->value ? strdup(o->value) : NULL;
+		mark(c, o, SUBMIT_WORD_DEPENDENCY);
+	} else if (is_option(o, "kill-on-invalid-dep", 4, '\0')) {
+		mark(c, o, SUBMIT_WORD_DEPENDENCY);
+	} else if (is_option(o, "help", 2, 'h') || is_option(o, "usage", 3, '\0') ||
+		   is_option(o, "version", 4, 'V')) {
+		c->w->only_asks = true;
+	} else {
+		take_common(c->w, o);
+	}
+}
+
+static void take_line(void *arg, const struct sbatch_option *o)
+{
+	struct submit_words *w = arg;
+
+	if (is_option(o, "stage-data", 7, '\0'))
+		add_value(&w->script, o->value);
+	else if (is_option(o, "dependency", 3, 'd'))
+		set_once(&w->dependency, o->value);
+	else
+		take_common(w, o);
+}
+
+/* ---- words ---- */
+
+/* The words as one text behind an empty one, and where each begins. */
+static char *join(const struct submit_words *w, const char **starts, size_t *sizep)
+{
+	size_t size = 1;
+	char *text, *p;
+
+	for (size_t i = 0; i < w->n_args; i++)
+		size += strlen(w->argv[i]) + 1;
+	text = calloc(1, size);
+	p = text ? text + 1 : NULL;
+	for (size_t i = 0; text && i < w->n_args; i++) {
+		starts[i] = p;
+		p = stpcpy(p, w->argv[i]) + 1;
+	}
+	*sizep = size;
+	return text;
+}
+
+static int read_script(struct submit_words *w, const char *path, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
+	_cleanup_(freep) char *text = NULL;
+	struct stat st;
+	size_t size;
+	int r;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return error_exit(err, STAGE_EXIT_USAGE, errno, "%s: %s", path, strerror(errno));
+	if (!S_ISREG(st.st_mode))
+		return error_exit(err, STAGE_EXIT_USAGE, EINVAL, "%s is no file", path);
+	r = fd_read_file(fd, MAX_SCRIPT, &text, &size);
+	if (r < 0)
+		return error_exit(err, STAGE_EXIT_USAGE, -r, "%s: %s", path, strerror(-r));
+	w->is_het |= strstr(text, "\n#SBATCH hetjob") || strstr(text, "\n#SBATCH packjob");
+	return sbatch_words_read_script(text, take_line, w);
+}
+
+int submit_words_read(struct submit_words *w, size_t n_args, char **argv, struct error *err)
+{
+	_cleanup_(freep) const char **starts = calloc(n_args + 1, sizeof(*starts));
+	_cleanup_(freep) char *text = NULL;
+	struct command_line c = { .w = w, .starts = starts };
+	const char *script;
+	size_t size;
+
+	*w = (struct submit_words){ .argv = argv, .n_args = n_args };
+	w->marks = calloc(n_args + 1, 1);
+	text = starts ? join(w, starts, &size) : NULL;
+	if (!text || !w->marks)
+		return error_set(err, ENOMEM, "out of memory");
+	script = sbatch_words_read(text, size, take_word, &c);
+	w->dependency = c.dependency;
+	if (!script || w->has_script) /* with --wrap sbatch takes no script */
+		return 0;
+	w->has_script = true;
+	w->is_het = !strcmp(script, ":"); /* the words of the next component, and its script, follow */
+	if (w->is_het)
+		return 0;
+	return read_script(w, script, err);
+}
+
+static void free_values(struct submit_values *v)
+{
+	for (size_t i = 0; i < v->n_values; i++)
+		free(v->values[i]);
+	v->n_values = 0;
+}
+
+void submit_words_deinit(struct submit_words *w)
+{
+	free_values(&w->script);
+	free_values(&w->command_line);
+	free(w->marks);
+	free(w->dependency);
+	free(w->account);
+}
+
+int submit_words_merge(const struct submit_words *w, char **valuep, struct error *err)
+{
+	const struct submit_values *s = &w->script, *c = &w->command_line;
+	_cleanup_(freep) char *base = NULL;
+	const char *env = getenv("STAGE_DATA");
+	int r;
+
+	*valuep = NULL;
+	if (s->too_many || c->too_many)
+		return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
+				  "--stage-data was given more than %d times; did the shell expand "
+				  "braces? Put the value in quotes", SUBMIT_MAX_VALUES);
+	r = dataset_merge(&base, (const char *const *)s->values, s->n_values, &env, env && *env,
+			  err);
+	if (r == 0)
+		r = dataset_merge(valuep, (const char *const *)&base, !!base,
+				  (const char *const *)c->values, c->n_values, err);
+	return r;
+}
+
+char **submit_words_get_argv(const struct submit_words *w, char *const *first, size_t n_first,
+			     int without)
+{
+	char **argv = calloc(w->n_args + n_first + 2, sizeof(*argv));
+	size_t n = 0;
+
+	if (!argv)
+		return NULL;
+	argv[n++] = (char *)"sbatch";
+	for (size_t i = 0; i < n_first; i++)
+		argv[n++] = first[i];
+	for (size_t i = 0; i < w->n_args; i++)
+		if (!(w->marks[i] & without))
+			argv[n++] = w->argv[i];
+	return argv;
+}

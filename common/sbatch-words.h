@@ -1,0 +1,26 @@
+/*
+ * sbatch-words: how sbatch, srun and salloc read their command lines and #SBATCH lines, as far as
+ * one has to know to find an option there, and the script.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+/* All lent for the call. */
+struct sbatch_option {
+	const char *name;  /* as written, without dashes */
+	const char *value; /* NULL: none */
+	const char *word;  /* where it begins */
+	bool takes_next;   /* the value is the next word */
+};
+
+typedef void sbatch_words_fn(void *arg, const struct sbatch_option *o);
+
+/* Calls fn for each option among words, which are NUL-separated and NUL-terminated, as in
+ * /proc/PID/cmdline (the first one, the program's name, is skipped). Returns the first word that is no
+ * option, in words, or NULL. */
+const char *sbatch_words_read(const char *words, size_t size, sbatch_words_fn *fn, void *arg);
+
+/* The same for the #SBATCH lines at the top of a script. -ENOMEM. */
+int sbatch_words_read_script(const char *text, sbatch_words_fn *fn, void *arg);

@@ -1,0 +1,163 @@
+#include "daemon/mover/check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/path.h"
+#include "daemon/mover/place.h"
+#include "daemon/mover/record.h"
+
+struct check {
+	struct place place;
+	struct record_table *table;
+	int source_fd, copy_fd; /* directories, -1: of a file, or not to be seen */
+	const char *why;
+};
+
+static void check_deinit(struct check *c)
+{
+	record_table_free(c->table);
+	fd_closep(&c->source_fd);
+	fd_closep(&c->copy_fd);
+	place_close(&c->place);
+}
+
+static bool has_type(const struct record_entry *e, const struct stat *st)
+{
+	switch (e->type) {
+	case 'd':
+		return S_ISDIR(st->st_mode);
+	case 'l':
+		return S_ISLNK(st->st_mode);
+	}
+	return S_ISREG(st->st_mode);
+}
+
+static bool has_time(const struct record_entry *e, const struct stat *st)
+{
+	return e->seconds == st->st_mtim.tv_sec && e->nanoseconds == (uint32_t)st->st_mtim.tv_nsec;
+}
+
+/* Directories and links of the copy have the times that their file system could give them. */
+static bool is_as_copied(const struct record_entry *e, const struct stat *st)
+{
+	if (!has_type(e, st))
+		return false;
+	return e->type == 'd' || e->type == 'l' || record_entry_is(e, st);
+}
+
+static bool is_as_in_source(const struct record_entry *e, const struct stat *st)
+{
+	return has_type(e, st) && (e->type == 'f' || e->type == 'h' ? record_entry_is(e, st)
+								    : has_time(e, st));
+}
+
+/* ---- a directory ---- */
+
+static bool check_entry(struct check *c, const struct record_entry *e)
+{
+	struct stat st;
+
+	if (fstatat(c->copy_fd, e->path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !is_as_copied(e, &st)) {
+		c->why = "something is missing in the copy";
+		return false;
+	}
+	if (c->source_fd >= 0 && (fstatat(c->source_fd, e->path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+				  !is_as_in_source(e, &st))) {
+		c->why = "the source has changed";
+		return false;
+	}
+	return true;
+}
+
+static bool check_dir(struct check *c, const char *source)
+{
+	c->copy_fd = openat(c->place.fd, c->place.name,
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	c->source_fd = open(source, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (c->copy_fd < 0) {
+		c->why = "the copy is gone";
+		return false;
+	}
+	for (const struct record_entry *e = c->table->last; e; e = e->below)
+		if (!check_entry(c, e))
+			return false;
+	return true;
+}
+
+/* ---- a file ---- */
+
+static bool check_file(struct check *c, const char *source)
+{
+	const struct record_entry *e = record_find(c->table, ".");
+	struct stat st;
+
+	if (!e || fstatat(c->place.fd, c->place.name, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	    !is_as_copied(e, &st)) {
+		c->why = "the copy is gone";
+		return false;
+	}
+	if (stat(source, &st) == 0 && !is_as_in_source(e, &st)) {
+		c->why = "the source has changed";
+		return false;
+	}
+	return true;
+}
+
+/* ---- both ---- */
+
+static void touch(int dirfd, const char *path)
+{
+	static const struct timespec times[2] = { { .tv_nsec = UTIME_NOW },
+						  { .tv_nsec = UTIME_OMIT } };
+
+	utimensat(dirfd, path, times, AT_SYMLINK_NOFOLLOW);
+}
+
+static void touch_all(const struct check *c)
+{
+	touch(c->place.fd, PLACE_MANIFEST);
+	touch(c->place.fd, c->place.name);
+	for (const struct record_entry *e = c->table->last; e && c->copy_fd >= 0; e = e->below)
+		touch(c->copy_fd, e->path);
+}
+
+static int look(struct check *c, const char *source, struct error *err)
+{
+	int r = record_load(&c->table, c->place.fd, PLACE_MANIFEST, CHECK_MAX_LINES, err);
+
+	if (r == -E2BIG) {
+		c->why = "there is too much in it to look at here";
+		return 0;
+	}
+	if (r < 0)
+		return r;
+	if (!c->table->whole || strcmp(c->table->source, source)) {
+		c->why = "there is no whole copy";
+		return 0;
+	}
+	return !strcmp(c->table->kind, "dir") ? check_dir(c, source) : check_file(c, source);
+}
+
+int check_copy(const char *source, const char *dir, const char **whyp, struct error *err)
+{
+	_cleanup_(check_deinit) struct check c = { .place = PLACE_NONE, .source_fd = -1,
+						   .copy_fd = -1 };
+	int r;
+
+	*whyp = "there is no whole copy";
+	if (access(dir, F_OK) < 0 && errno == ENOENT)
+		return 0;
+	r = place_open(&c.place, dir, path_base(source), err);
+	if (r == 0)
+		r = look(&c, source, err);
+	if (r > 0)
+		touch_all(&c);
+	if (c.why)
+		*whyp = c.why;
+	return r;
+}

@@ -1,0 +1,16 @@
+/*
+ * check: is there a whole copy of a source, as the source is now?
+ */
+#pragma once
+
+struct error;
+
+/* With more things in it a look from outside takes too long: a mover does it. */
+#define CHECK_MAX_LINES 50000
+
+/*
+ * 1: yes, and all of it counts as used just now, for who removes what nobody has used for long. 0:
+ * no, *whyp says why. A source that can't be seen from here is taken for unchanged. May block as
+ * long as the file systems do.
+ */
+int check_copy(const char *source, const char *dir, const char **whyp, struct error *err);

@@ -1,0 +1,135 @@
+/*
+ * stage-mover: copies a source to scratch, in a job of the user's on a node that sees it
+ * (client/submit-mover.h), and tells whether such a copy is there.
+ */
+#include <errno.h>
+#include <getopt.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/resource.h>
+
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/parse.h"
+#include "daemon/mover/check.h"
+#include "daemon/mover/move.h"
+
+#define EXIT_NOT_THERE 3
+
+static const struct option options[] = {
+	{ "source", required_argument, NULL, 's' },
+	{ "dir", required_argument, NULL, 'd' },
+	{ "readers", required_argument, NULL, 'r' },
+	{ "max-bytes", required_argument, NULL, 'b' },
+	{ "max-rate", required_argument, NULL, 'm' },
+	{ 0 },
+};
+
+static int usage(void)
+{
+	fputs("usage: stage-mover move|check --source=PATH --dir=DIRECTORY\n"
+	      "       [--readers=N] [--max-bytes=N] [--max-rate=N]\n"
+	      "Started by stagectl submit, see stagectl(1).\n", stderr);
+	return STAGE_EXIT_USAGE;
+}
+
+static bool parse(struct move_order *o, int argc, char **argv)
+{
+	bool ok = true;
+	int c;
+
+	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
+		switch (c) {
+		case 's':
+			o->source = optarg;
+			break;
+		case 'd':
+			o->dir = optarg;
+			break;
+		case 'r':
+			ok &= parse_uint32(optarg, &o->max_readers) == 0;
+			break;
+		case 'b':
+			ok &= parse_uint64(optarg, &o->max_bytes) == 0;
+			break;
+		case 'm':
+			ok &= parse_uint64(optarg, &o->max_rate) == 0;
+			break;
+		default:
+			return false;
+		}
+	}
+	return ok && optind == argc - 1 && o->source && o->source[0] == '/' && o->dir &&
+	       o->dir[0] == '/';
+}
+
+static int fail(const struct error *err)
+{
+	fprintf(stderr, "stage-mover: %s\n", err->text);
+	return error_to_exit(err);
+}
+
+/* Directories stay open while something beneath them is copied. */
+static void raise_nofile(void)
+{
+	struct rlimit lim;
+
+	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < lim.rlim_max) {
+		lim.rlim_cur = lim.rlim_max < 65536 ? lim.rlim_max : 65536;
+		setrlimit(RLIMIT_NOFILE, &lim);
+	}
+}
+
+static void tell(const struct move_order *o, const struct move_result *r, uint64_t ms)
+{
+	char read[PARSE_SIZE_TEXT], linked[PARSE_SIZE_TEXT], kept[PARSE_SIZE_TEXT];
+	char time[PARSE_DURATION_TEXT];
+
+	printf("stage-mover: %s: %llu files, %s read in %s; %s were there already, %s were left by "
+	       "an interrupted mover\n",
+	       o->source, (unsigned long long)r->files, size_to_string(r->read_bytes, read),
+	       duration_to_string(ms, time), size_to_string(r->linked_bytes, linked),
+	       size_to_string(r->kept_bytes, kept));
+}
+
+static int run_move(const struct move_order *o)
+{
+	struct error err = ERROR_INIT;
+	uint64_t began = clock_ms();
+	struct move_result result;
+	int r;
+
+	raise_nofile();
+	r = move_run(o, &result, &err);
+	if (r == -ENOSPC || r == -EDQUOT)
+		error_mend(&err, r, "make room in %s; what is copied already is kept", o->dir);
+	if (r < 0)
+		return fail(&err);
+	tell(o, &result, clock_ms() - began);
+	return 0;
+}
+
+static int run_check(const struct move_order *o)
+{
+	struct error err = ERROR_INIT;
+	const char *why;
+	int r;
+
+	r = check_copy(o->source, o->dir, &why, &err);
+	if (r < 0)
+		return fail(&err);
+	puts(r ? "whole" : why);
+	return r ? 0 : EXIT_NOT_THERE;
+}
+
+int main(int argc, char **argv)
+{
+	struct move_order order = { 0 };
+
+	if (!parse(&order, argc, argv))
+		return usage();
+	if (!strcmp(argv[optind], "move"))
+		return run_move(&order);
+	return !strcmp(argv[optind], "check") ? run_check(&order) : usage();
+}

@@ -1,0 +1,344 @@
+#include "daemon/mover/move.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/path.h"
+#include "common/rmtree.h"
+#include "daemon/worker/link-table.h"
+
+#define MAX_THREADS 16
+
+/* ---- directories ---- */
+
+struct made_dir {
+	int fd; /* of the partial copy */
+};
+
+static int get_made(const struct move *m, const struct walk_dir *dir)
+{
+	return *dir->path ? ((const struct made_dir *)dir->user)->fd : m->root_fd;
+}
+
+/* One that is there was made by a mover that was interrupted, and may have its last mode. */
+static int make_dir(const struct move *m, int above, const char *name, int *fdp)
+{
+	struct stat st;
+
+	if (m->resumed && fstatat(above, name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
+	    !S_ISDIR(st.st_mode) && rmtree_at(above, name, NULL, NULL) < 0)
+		return -EEXIST;
+	if (mkdirat(above, name, 0700) < 0 && (errno != EEXIST || !m->resumed))
+		return -errno;
+	if (m->resumed && fchmodat(above, name, 0700, 0) < 0)
+		return -errno;
+	*fdp = openat(above, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	return *fdp < 0 ? -errno : 0;
+}
+
+static int enter(struct walk *w, struct walk_dir *dir, void *arg, struct error *err)
+{
+	struct move *m = arg;
+	struct made_dir *made;
+	int r;
+
+	if (!*dir->path)
+		return 0;
+	made = malloc(sizeof(*made));
+	if (!made)
+		return error_set(err, ENOMEM, "out of memory");
+	made->fd = -1;
+	dir->user = made;
+	r = make_dir(m, get_made(m, dir->parent), dir->name, &made->fd);
+	return r < 0 ? error_errno(err, -r, "make directory %s", dir->path) : 0;
+}
+
+/* What the source has no more. */
+static int remove_others(const struct walk_dir *dir, int made, struct error *err)
+{
+	_cleanup_(dir_closep) DIR *d = NULL;
+	const struct dirent *e;
+	struct stat st;
+	int fd = openat(made, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+
+	d = fd >= 0 ? fdopendir(fd) : NULL;
+	if (!d) {
+		fd_closep(&fd);
+		return error_errno(err, errno, "read the copy of %s", dir->path);
+	}
+	while (r == 0 && (e = readdir(d)))
+		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
+		    fstatat(dir->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
+			r = rmtree_at(made, e->d_name, NULL, err);
+	return r;
+}
+
+static int finish_dir(const struct move *m, const struct walk_dir *dir, int fd, struct error *err)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_NOW }, dir->st.st_mtim };
+	struct stat now;
+	int r;
+
+	if (fstat(dir->fd, &now) < 0 || now.st_mtim.tv_sec != dir->st.st_mtim.tv_sec ||
+	    now.st_mtim.tv_nsec != dir->st.st_mtim.tv_nsec)
+		return error_set(err, ESTALE, "%s changed while it was copied",
+				 *dir->path ? dir->path : "the directory");
+	r = m->resumed ? remove_others(dir, fd, err) : 0;
+	if (r == 0 && *dir->path && (futimens(fd, times) < 0 ||
+				     fchmod(fd, (dir->st.st_mode & 0777) | 0500) < 0))
+		r = error_errno(err, errno, "finish directory %s", dir->path);
+	return r < 0 ? r : record_add(m->record, 'd', &dir->st, NULL, 0, dir->path, err);
+}
+
+static void leave(struct walk *w, struct walk_dir *dir, void *arg)
+{
+	struct made_dir *made = dir->user;
+	struct error err = ERROR_INIT;
+	const struct move *m = arg;
+
+	if (*dir->path && !made)
+		return;
+	if (!walk_is_over(w) && finish_dir(m, dir, get_made(m, dir), &err) < 0)
+		walk_fail(w, &err);
+	if (made)
+		fd_closep(&made->fd);
+	free(made);
+}
+
+/* ---- what is in them ---- */
+
+static int copy_link(struct move *m, const struct walk_dir *dir, const struct walk_entry *e,
+		     const char *path, struct error *err)
+{
+	const struct timespec times[2] = { { .tv_nsec = UTIME_NOW }, e->st.st_mtim };
+	int to = get_made(m, dir);
+	char target[4097];
+	ssize_t n = readlinkat(dir->fd, e->name, target, sizeof(target) - 1);
+
+	if (n < 0)
+		return error_errno(err, errno, "read link %s", path);
+	target[n] = '\0';
+	if (m->resumed && rmtree_at(to, e->name, NULL, err) < 0)
+		return err->code;
+	if (symlinkat(target, to, e->name) < 0)
+		return error_errno(err, errno, "make link %s", path);
+	utimensat(to, e->name, times, AT_SYMLINK_NOFOLLOW); /* not all file systems can */
+	atomic_fetch_add(&m->files, 1);
+	return record_add(m->record, 'l', &e->st, NULL, 0, path, err);
+}
+
+static int copy_entry(struct walk *w, struct walk_dir *dir, const struct walk_entry *e, void *arg,
+		      struct error *err)
+{
+	char path[WALK_PATH_SIZE];
+	struct move *m = arg;
+	struct move_file file = { .dir = dir, .to = get_made(m, dir), .from = m->base_fd };
+
+	walk_path(dir, e->name, path);
+	if (S_ISLNK(e->st.st_mode))
+		return copy_link(m, dir, e, path, err);
+	if (!S_ISREG(e->st.st_mode)) {
+		atomic_fetch_add(&m->n_left_out, 1);
+		return 0;
+	}
+	file.fd = openat(dir->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	if (file.fd < 0)
+		return error_errno(err, errno, "open %s", path);
+	file.name = e->name;
+	file.path = file.from_path = path;
+	return move_file(m, &file, err);
+}
+
+static int unreadable(struct walk *w, const char *path, int errnum, void *arg, struct error *err)
+{
+	return error_errno(err, errnum, "open %s", path);
+}
+
+static int mount_point(struct walk *w, struct walk_dir *dir, void *arg, struct error *err)
+{
+	atomic_fetch_add(&((struct move *)arg)->n_left_out, 1);
+	return 0;
+}
+
+static const struct walk_ops ops = {
+	.enter = enter,
+	.entry = copy_entry,
+	.leave = leave,
+	.unreadable = unreadable,
+	.mount_point = mount_point,
+};
+
+/* ---- a file alone ---- */
+
+struct alone {
+	struct work work;
+	struct move *move;
+	struct move_file file;
+};
+
+static void run_alone(struct work *work, void *arg)
+{
+	struct alone *a = (struct alone *)work;
+	struct error err = ERROR_INIT;
+
+	if (move_file(a->move, &a->file, &err) < 0)
+		walk_fail(a->move->walk, &err);
+}
+
+/* ---- the whole ---- */
+
+static uint32_t count_threads(void)
+{
+	cpu_set_t set;
+	int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+
+	return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : (uint32_t)n;
+}
+
+static void move_deinit(struct move *m)
+{
+	walk_free(m->walk);
+	record_close(m->record);
+	record_table_free(m->base);
+	record_table_free(m->old);
+	link_table_free(m->links);
+	fd_closep(&m->root_fd);
+	fd_closep(&m->base_fd);
+	place_close(&m->place);
+}
+
+static int open_source(const char *source, struct stat *st, struct error *err)
+{
+	int fd = open(source, O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+
+	if (fd < 0)
+		return error_errno(err, errno, "open it");
+	if (fstat(fd, st) == 0 && (S_ISREG(st->st_mode) || S_ISDIR(st->st_mode)))
+		return fd;
+	close(fd);
+	return error_set(err, EINVAL, "is neither a file nor a directory");
+}
+
+/* What is there of it. */
+static int open_copy(struct move *m, const struct stat *st, struct error *err)
+{
+	int r;
+
+	r = place_open(&m->place, m->order->dir, path_base(m->order->source), err);
+	if (r == 0)
+		r = place_lock(&m->place, err);
+	if (r == 0)
+		r = record_load(&m->base, m->place.fd, PLACE_MANIFEST, 0, err);
+	if (r == 0)
+		r = record_load(&m->old, m->place.fd, PLACE_JOURNAL, 0, err);
+	if (r < 0)
+		return r;
+	m->resumed = faccessat(m->place.fd, PLACE_JOURNAL, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	if (!m->resumed && rmtree_at(m->place.partial_fd, m->place.name, NULL, err) < 0)
+		return err->code;
+	if (!S_ISDIR(st->st_mode))
+		return 0;
+	m->base_fd = openat(m->place.fd, m->place.name,
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	r = make_dir(m, m->place.partial_fd, m->place.name, &m->root_fd);
+	return r < 0 ? error_errno(err, -r, "make directory %s", m->place.name) : 0;
+}
+
+static int begin(struct move *m, const struct stat *st, struct error *err)
+{
+	int r;
+
+	r = open_copy(m, st, err);
+	if (r == 0)
+		r = record_open(&m->record, m->place.fd, PLACE_JOURNAL, err);
+	if (r == 0)
+		r = walk_new(&m->walk, &m->ctx, NULL, &ops, m, err);
+	if (r == 0 && link_table_new(&m->links) < 0)
+		r = error_set(err, ENOMEM, "out of memory");
+	return r;
+}
+
+/* fd is consumed. */
+static int copy_all(struct move *m, int fd, const struct stat *st, struct error *err)
+{
+	struct alone alone = {
+		.work.run = run_alone,
+		.move = m,
+		.file = { .fd = fd, .to = m->place.partial_fd, .from = m->place.fd,
+			  .name = m->place.name, .path = ".", .from_path = m->place.name },
+	};
+	int r;
+
+	if (S_ISDIR(st->st_mode)) {
+		r = walk_add_root(m->walk, fd, "", err);
+		if (r < 0)
+			return r;
+	} else {
+		walk_push(m->walk, &alone.work);
+	}
+	return walk_run(m->walk, 0, err);
+}
+
+static int complete(struct move *m, const struct stat *st, struct error *err)
+{
+	int r;
+
+	r = place_sync(&m->place, err);
+	if (r == 0)
+		r = record_write_manifest(m->record, m->place.fd, PLACE_MANIFEST,
+					  S_ISDIR(st->st_mode) ? "dir" : "file", m->order->source,
+					  err);
+	if (r == 0)
+		r = place_publish(&m->place, st, err);
+	return r;
+}
+
+static void get_result(const struct move *m, struct move_result *result)
+{
+	*result = (struct move_result){
+		.files = atomic_load(&m->files),
+		.read_bytes = atomic_load(&m->read_bytes),
+		.linked_bytes = atomic_load(&m->linked_bytes),
+		.kept_bytes = atomic_load(&m->kept_bytes),
+	};
+	if (atomic_load(&m->n_left_out))
+		fprintf(stderr, "stage-mover: %s: %llu mounts, sockets, FIFOs or devices were left "
+				"out\n", m->order->source,
+			(unsigned long long)atomic_load(&m->n_left_out));
+}
+
+int move_run(const struct move_order *order, struct move_result *result, struct error *err)
+{
+	_cleanup_(move_deinit) struct move m = {
+		.order = order,
+		.place = PLACE_NONE,
+		.root_fd = -1,
+		.base_fd = -1,
+		.ctx.policy = { .threads = count_threads(), .max_readers = order->max_readers,
+				.max_rate = order->max_rate },
+	};
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat st;
+	int r;
+
+	fd = open_source(order->source, &st, err);
+	r = fd < 0 ? fd : begin(&m, &st, err);
+	if (r == 0)
+		r = copy_all(&m, steal_fd(&fd), &st, err);
+	if (r == 0)
+		r = complete(&m, &st, err);
+	if (r < 0)
+		error_prefix(err, "%s", order->source);
+	else
+		get_result(&m, result);
+	return r;
+}

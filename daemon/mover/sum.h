@@ -1,0 +1,28 @@
+/*
+ * sum: the checksum of a piece of a copy, to find damage. Which one it is was chosen by the build;
+ * a record of another one is not believed.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/cleanup.h"
+
+#define SUM_TEXT_SIZE 65
+
+struct sum;
+
+/* The word that stands in records. */
+extern const char sum_name[];
+
+int sum_new(struct sum **sp);
+void sum_free(struct sum *s);
+DEFINE_FREEP(struct sum, sum_free)
+
+void sum_begin(struct sum *s);
+void sum_add(struct sum *s, const void *data, size_t size);
+/* So many zero bytes: a hole. */
+void sum_add_zeros(struct sum *s, uint64_t n);
+/* Lower case hex. */
+void sum_get(struct sum *s, char text[static SUM_TEXT_SIZE]);

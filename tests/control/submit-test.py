@@ -1,0 +1,385 @@
+#!/usr/bin/env python3
+"""stagectl submit with programs of the test's own in the place of Slurm's, and stage-mover alone.
+Arguments: a class and names of its tests, as unittest takes them.
+Environment: STAGECTL, STAGE_MOVER."""
+import json
+import os
+import pwd
+import signal
+import stat
+import subprocess
+import sys
+import tempfile
+import time
+import unittest
+
+STAGECTL = os.environ["STAGECTL"]
+MOVER = os.environ["STAGE_MOVER"]
+PIECE = 16 << 20
+USER = pwd.getpwuid(os.geteuid()).pw_name
+
+# Notes how it was called, and answers as the files beside it say.
+FAKE = """#!/usr/bin/env python3
+import json, os, sys
+here = os.path.dirname(os.path.abspath(sys.argv[0]))
+name = os.path.basename(sys.argv[0])
+answer = {"out": "", "status": 0}
+script = ""
+if name == "sbatch" and sys.argv[1:3] == ["--parsable", "--nodes=1"]:
+    name, script, answer["out"] = "sbatch-mover", sys.stdin.read(), "77;cluster"
+try:
+    with open(os.path.join(here, name + ".json")) as f:
+        answer.update(json.load(f))
+except FileNotFoundError:
+    pass
+with open(os.path.join(here, "calls"), "a") as f:
+    print(json.dumps([name, sys.argv[1:], script, dict(os.environ)]), file=f)
+print(answer["out"])
+sys.exit(answer["status"])
+"""
+
+
+class Submitting(unittest.TestCase):
+    def setUp(self):
+        tmp = tempfile.TemporaryDirectory()
+        self.addCleanup(tmp.cleanup)
+        self.dir = os.path.realpath(tmp.name)
+        self.conf = self.path("stage-data.conf")
+        for name in "sbatch", "squeue", "scancel", "stage-mover":
+            with open(self.path(name), "w") as f:
+                f.write(FAKE)
+            os.chmod(self.path(name), 0o755)
+        self.answer("stage-mover", status=3)
+        self.site()
+
+    def path(self, name):
+        return os.path.join(self.dir, name)
+
+    def site(self, far="Tiers=scratch\n", tier="%u"):
+        with open(self.conf, "w") as f:
+            f.write(f"[source far]\nMatch=/far/**\nVisibleOn=mover\nMoverPartition=dm\n"
+                    f"MoverTime=90s\n{far}"
+                    f"[source scratch]\nMatch={self.dir}/scratch/**\n"
+                    f"[tier scratch]\nKind=shared\nPath={self.dir}/scratch/{tier}\n")
+
+    def hide_scratch(self):
+        with open(self.conf) as f:
+            text = f.read()
+        with open(self.conf, "w") as f:
+            f.write(text.replace("/scratch/**", "/elsewhere/**"))
+
+    def answer(self, program, **answer):
+        with open(self.path(program + ".json"), "w") as f:
+            json.dump(answer, f)
+
+    def submit(self, *args, script="#!/bin/sh\n", **variables):
+        with open(self.path("job.sh"), "w") as f:
+            f.write(script)
+        env = {k: v for k, v in os.environ.items()
+               if not k.startswith(("SLURM", "SBATCH", "STAGE_"))}
+        env.update(PATH=self.dir + ":" + env["PATH"], STAGE_CONF=self.conf,
+                   STAGE_LIBEXEC_DIR=self.dir, **variables)
+        r = subprocess.run([STAGECTL, "submit", *args], env=env, text=True, timeout=60,
+                           capture_output=True, cwd=self.dir, stdin=subprocess.DEVNULL)
+        calls = []
+        if os.path.exists(self.path("calls")):
+            with open(self.path("calls")) as f:
+                calls = [json.loads(line) for line in f]
+            os.remove(self.path("calls"))
+        self.calls = {c[0]: c for c in calls}
+        self.n_movers = sum(c[0] == "sbatch-mover" for c in calls)
+        return r
+
+    def words(self):
+        return self.calls["sbatch"][1]
+
+    def copy_in(self, value):
+        self.assertTrue(value.startswith("--stage-data=x="), value)
+        return value.split("=", 2)[2]
+
+    def test_without_such_sources_the_words_are_sbatchs_own(self):
+        for words in (["job.sh"], ["-N", "2", "-dafterok:1", "--stage-data=/near/x", "job.sh", "-d"],
+                      ["--kill-on-invalid-dep=no", "--stage-data", "none", "--", "job.sh"],
+                      ["--wrap=hostname"]):
+            r = self.submit(*words)
+            self.assertEqual((r.returncode, r.stderr), (0, ""), words)
+            self.assertEqual(self.words(), words)
+            self.assertEqual(list(self.calls), ["sbatch"])
+
+    def test_a_mover_goes_first_and_the_job_waits_for_it(self):
+        r = self.submit("-A", "proj", "--stage-data", "x=/far/it's.h5::verify=none", "-d", "afterany:3",
+                        "-N2", "job.sh", "arg", SBATCH_QOS="low", SLURM_JOB_ID="5", STAGE_DATA="none")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("x: mover job 77 (partition dm)", r.stderr)
+        words = self.words()
+        self.assertEqual(words[1:], ["--dependency=afterok:77,afterany:3",
+                                     "--kill-on-invalid-dep=yes", "-A", "proj", "-N2", "job.sh", "arg"])
+        self.assertRegex(words[0], f"^--stage-data=x={self.dir}/scratch/{USER}/stage-data/it_s-"
+                                   "[0-9a-f]{16}/it's.h5::verify=none$")
+        _, mover, script, env = self.calls["sbatch-mover"]
+        for word in "--partition=dm", "--time=2", "--account=proj", "--requeue":
+            self.assertIn(word, mover)
+        self.assertIn("move --source='/far/it'\\''s.h5' --dir=", script)
+        self.assertFalse({"SBATCH_QOS", "SLURM_JOB_ID", "STAGE_DATA"} & set(env))
+        subprocess.run(["sh", "-n"], input=script, text=True, check=True)
+
+    def test_lines_of_the_script_count_as_with_sbatch(self):
+        script = ("#!/bin/sh\n#SBATCH --stage-data=\"x=/far/a b\" # why\n#SBATCH -d singleton\n"
+                  "#SBATCH --account=p\ntrue\n#SBATCH --stage-data=/far/late\n")
+        self.assertEqual(self.submit("job.sh", script=script).returncode, 0)
+        self.assertEqual(self.words()[1], "--dependency=afterok:77,singleton")
+        self.assertTrue(self.copy_in(self.words()[0]).endswith("/a b"))
+        self.assertIn("--account=p", self.calls["sbatch-mover"][1])
+        self.submit("--stage-data=/near/y", "job.sh", script=script) # replaces
+        self.assertEqual(list(self.calls), ["sbatch"])
+        self.submit("--stage-data=+/near/y", "job.sh", script=script) # adds
+        self.assertTrue(self.words()[0].endswith("/a b,/near/y"))
+
+    def test_several_sources_are_one_mover_and_the_same_is_moved_once(self):
+        self.submit("--stage-data=/far/a,b=/far/b,again=/far/a,/near/c", "job.sh")
+        self.assertEqual(self.n_movers, 1)
+        self.assertEqual(self.calls["sbatch-mover"][2].count("\nmove --source="), 2)
+
+    def test_a_whole_copy_needs_no_mover(self):
+        self.answer("stage-mover", status=0)
+        r = self.submit("--dependency=afterany:3", "--stage-data=x=/far/x", "job.sh")
+        self.assertIn("is whole, and used", r.stderr)
+        self.assertEqual(self.n_movers, 0)
+        self.assertEqual(self.words()[1:], ["--dependency=afterany:3", "job.sh"])
+
+    def test_a_mover_that_is_at_it_is_shared(self):
+        self.submit("--stage-data=x=/far/x", "job.sh")
+        name = [w for w in self.calls["sbatch-mover"][1] if w.startswith("--job-name=")][0][11:]
+        key = name.rsplit("-", 1)[1]
+        self.answer("squeue", out=f"4 other-{key}\n5 stage-mover-{key}0\n"
+                                  f"6 stage-mover-{'0' * 16}-{key}")
+        r = self.submit("--stage-data=x=/far/x", "job.sh")
+        self.assertIn("mover job 6 is at it already", r.stderr)
+        self.assertEqual((self.n_movers, self.words()[1]), (0, "--dependency=afterok:6"))
+
+    def test_a_job_that_is_refused_takes_its_mover_along(self):
+        self.answer("sbatch", status=1)
+        r = self.submit("--stage-data=x=/far/x", "job.sh")
+        self.assertEqual(r.returncode, 1)
+        self.assertEqual(self.calls["scancel"][1], ["77"])
+
+    def test_nothing_is_submitted_when_the_mover_is_not(self):
+        self.answer("sbatch-mover", status=1)
+        r = self.submit("--stage-data=x=/far/x", "job.sh")
+        self.assertEqual(r.returncode, 1)
+        self.assertNotIn("sbatch", self.calls)
+        self.answer("squeue", status=1)
+        self.assertEqual(self.submit("--stage-data=x=/far/x", "job.sh").returncode, 1)
+        self.assertEqual(list(self.calls), ["squeue"])
+
+    def test_what_can_not_be_moved_is_refused_with_a_sentence(self):
+        x = "--stage-data=x=/far/x"
+        for words, said in (
+                ([], "which script"), ([x], "which script"), (["nofile.sh"], "nofile.sh"),
+                ([x, "--test-only", "job.sh"], "--test-only"), ([x, "-M", "c2", "job.sh"], "cluster"),
+                ([x, "-d", "afterok:1?afterok:2", "job.sh"], "?"), ([x, "-N1", ":", "job.sh"], None),
+                (["--stage-data=/far/*.tar", "job.sh"], "pattern"),
+                (["--stage-data=x=:", "job.sh"], "x=:")):
+            r = self.submit(*words)
+            self.assertEqual((r.returncode, list(self.calls)), (2, []), words)
+            self.assertIn(said or "heterogeneous", r.stderr)
+        for site in dict(far="Tiers=shm\n"), dict(tier="%u/%j"), dict(tier="all"):
+            self.site(**site)
+            r = self.submit(x, "job.sh")
+            self.assertEqual((r.returncode, self.n_movers), (6, 0), site)
+            self.assertIn("administrators", r.stderr)
+
+    def test_copies_that_no_rule_lets_jobs_read_are_not_made(self):
+        self.hide_scratch()
+        r = self.submit("--stage-data=x=/far/x", "job.sh")
+        self.assertEqual((r.returncode, self.calls), (6, {}))
+        self.assertIn("no [source] lets jobs read", r.stderr)
+
+    def check_config(self):
+        r = subprocess.run([STAGECTL, "check-config", self.conf], text=True, capture_output=True)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        return r.stdout
+
+    def test_check_config_warns_of_what_can_not_be_moved(self):
+        self.assertNotIn("warning", self.check_config())
+        for site in dict(far="Tiers=shm\n"), dict(tier="%u/%j"), dict(tier="all"):
+            self.site(**site)
+            self.assertIn("warning: [source far] has VisibleOn=mover, and", self.check_config())
+        self.site()
+        self.hide_scratch()
+        self.assertIn("no [source] lets jobs read", self.check_config())
+
+    def test_a_directory_that_others_may_write_to_is_not_used(self):
+        base = self.path(f"scratch/{USER}/stage-data")
+        os.makedirs(base)
+        os.chmod(base, 0o777)
+        r = self.submit("--stage-data=x=/far/x", "job.sh")
+        self.assertEqual((r.returncode, self.calls), (6, {}))
+        self.assertIn("no directory of yours alone", r.stderr)
+
+
+class Moving(unittest.TestCase):
+    def setUp(self):
+        tmp = tempfile.TemporaryDirectory()
+        self.addCleanup(tmp.cleanup)
+        self.src = os.path.join(tmp.name, "src")
+        self.dir = os.path.join(tmp.name, "copies")
+        self.copy = os.path.join(self.dir, "src")
+        os.makedirs(os.path.join(self.src, "sub dir", "empty"))
+        os.mkdir(self.dir)
+        self.put("a%20b", b"one")
+        self.put("sub dir/new\nline", b"two")
+        self.put("big", os.urandom(PIECE + 5))
+        self.put("empty", b"")
+        os.link(self.at("a%20b"), self.at("sub dir/other"))
+        os.symlink("a%20b", self.at("link"))
+        with open(self.at("holes"), "wb") as f:
+            f.truncate(3 * PIECE)
+            f.seek(PIECE)
+            f.write(b"x")
+        os.chmod(self.at("big"), 0o640)
+        os.chmod(self.at("sub dir/empty"), 0o555)
+
+    def at(self, name, top=None):
+        return os.path.join(top or self.src, name)
+
+    def put(self, name, data):
+        with open(self.at(name), "wb") as f:
+            f.write(data)
+
+    def mover(self, verb, *args):
+        return subprocess.run([MOVER, verb, f"--source={self.src}", f"--dir={self.dir}", *args],
+                              text=True, capture_output=True, timeout=60)
+
+    def move(self):
+        r = self.mover("move")
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertEqual(self.tree(self.copy), self.tree(self.src))
+        self.assertEqual(sorted(os.listdir(self.dir)), [".stage-lock", ".stage-manifest", "src"])
+        self.assertEqual(self.mover("check").stdout, "whole\n")
+        return r.stdout
+
+    @staticmethod
+    def tree(top):
+        seen = {}
+        for at, dirs, files in os.walk(top):
+            for name in dirs + files + ["."]:
+                path = os.path.join(at, name)
+                st = os.lstat(path)
+                what = os.readlink(path) if stat.S_ISLNK(st.st_mode) else None
+                if stat.S_ISREG(st.st_mode):
+                    with open(path, "rb") as f:
+                        what = hash(f.read()), st.st_blocks < 8192 if "holes" in path else 0
+                seen[os.path.relpath(path, top)] = (st.st_mode, st.st_mtime_ns, what,
+                                                    st.st_nlink if what else 0)
+        return seen
+
+    def assert_not_whole(self, why):
+        r = self.mover("check")
+        self.assertEqual((r.returncode, r.stdout), (3, why + "\n"))
+
+    def test_a_tree_is_as_it_was(self):
+        self.assert_not_whole("there is no whole copy")
+        self.move()
+
+    def test_what_has_not_changed_is_not_copied_again(self):
+        self.move()
+        before = os.stat(self.at("big", self.copy)).st_ino
+        os.remove(self.at("empty"))
+        self.put("sub dir/late", b"three")
+        self.put("a%20b", b"new")
+        self.assert_not_whole("the source has changed")
+        self.move()
+        self.assertEqual(os.stat(self.at("big", self.copy)).st_ino, before)
+
+    def test_a_copy_that_lost_something_is_mended(self):
+        self.move()
+        os.remove(self.at("big", self.copy))
+        self.assert_not_whole("something is missing in the copy")
+        self.move()
+        with open(self.at("a%20b", self.copy), "ab") as f:
+            f.write(b"more")
+        self.assert_not_whole("something is missing in the copy")
+        self.move()
+
+    def test_a_manifest_that_is_not_whole_is_not_believed(self):
+        self.move()
+        manifest = self.at(".stage-manifest", self.dir)
+        with open(manifest) as f:
+            lines = f.readlines()
+        for broken in lines[:-1], lines[1:], lines[:3] + lines[4:], [l.replace("f ", "f x") for l in lines], []:
+            with open(manifest, "w") as f:
+                f.writelines(broken)
+            self.assert_not_whole("there is no whole copy")
+        self.move()
+
+    def test_a_check_counts_as_use(self):
+        self.move()
+        for name in "big", "sub dir/new\nline":
+            path = self.at(name, self.copy)
+            os.utime(path, ns=(10**18, os.stat(path).st_mtime_ns))
+        self.assertEqual(self.mover("check").returncode, 0)
+        for name in "big", "sub dir/new\nline":
+            self.assertGreater(os.stat(self.at(name, self.copy)).st_atime_ns, 10**18)
+
+    def test_a_source_that_is_not_here_is_taken_for_unchanged(self):
+        self.move()
+        os.rename(self.src, self.src + ".gone")
+        self.assertEqual(self.mover("check").stdout, "whole\n")
+
+    def test_a_killed_mover_is_gone_on_with_and_damage_is_found(self):
+        self.put("big", os.urandom(4 * PIECE))
+        p = subprocess.Popen([MOVER, "move", f"--source={self.src}", f"--dir={self.dir}",
+                              "--max-rate=20000000"])
+        journal = self.at(".stage-journal", self.dir)
+        end = time.monotonic() + 60
+        pieces = []
+        while len(pieces) < 2 and time.monotonic() < end and p.poll() is None:
+            time.sleep(0.02)
+            if os.path.exists(journal):
+                with open(journal) as f:
+                    pieces = [l for l in f if l.startswith("p ") and l.endswith(" big\n")]
+        p.send_signal(signal.SIGKILL)
+        p.wait()
+        self.assertGreaterEqual(len(pieces), 2)
+        self.assertFalse(os.path.exists(self.copy))
+        with open(self.at(".stage-partial/src/big", self.dir), "r+b") as f:
+            f.seek(PIECE * int(pieces[0].split()[3]) + 7)
+            byte = f.read(1)[0]
+            f.seek(-1, os.SEEK_CUR)
+            f.write(bytes([byte ^ 1]))
+        self.put("later", b"came meanwhile")
+        os.remove(self.at("empty"))
+        said = self.move()
+        self.assertRegex(said, r" (16|32)(\.0)? MiB were left by an interrupted mover")
+
+    def test_what_can_not_be_copied_leaves_no_copy(self):
+        r = self.mover("move", "--max-bytes=1000")
+        self.assertEqual(r.returncode, 7)
+        self.assertIn("MaxBytes", r.stderr)
+        os.rename(self.src, self.src + ".gone")
+        r = self.mover("move")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("src: open it: No such file", r.stderr)
+        self.assertFalse(os.path.exists(self.copy))
+
+    def test_a_file_alone(self):
+        self.src = self.at("big")
+        os.mkdir(os.path.join(self.dir, "file"))
+        self.dir = os.path.join(self.dir, "file")
+        self.assertEqual(self.mover("move").returncode, 0)
+        with open(self.src, "rb") as a, open(os.path.join(self.dir, "big"), "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        self.assertEqual(self.mover("check").stdout, "whole\n")
+        os.utime(self.src)
+        self.assert_not_whole("the source has changed")
+
+    def test_mistakes_exit_with_2(self):
+        for args in ([], ["move"], ["move", "--source=/x"], ["take", "--source=/x", "--dir=/y"],
+                     ["move", "--source=x", "--dir=/y"], ["move", "--source=/x", "--dir=/y", "z"],
+                     ["move", "--source=/x", "--dir=/y", "--readers=-1"]):
+            self.assertEqual(subprocess.run([MOVER, *args], capture_output=True).returncode, 2)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1] + sys.argv[1:], verbosity=2)
