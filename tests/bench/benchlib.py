@@ -28,6 +28,7 @@ than the next. Afterwards every byte that came out is compared with the source. 
 import argparse
 import json
 import os
+import random
 import shutil
 import statistics
 import subprocess
@@ -145,6 +146,14 @@ class Bench:
 
     def end(self):
         sys.exit(1 if self.failed else 0)
+
+
+def order_of(top):
+    """The files of a tree for `probe read`, in a random order that is always the same."""
+    names = sorted(os.path.relpath(os.path.join(d, f), top)
+                   for d, _, files in os.walk(top) for f in files)
+    random.Random(11).shuffle(names)
+    return "\n".join(names) + "\n"
 
 
 class Results:
