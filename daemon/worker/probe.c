@@ -5,6 +5,7 @@
 #include "daemon/worker/probe.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -131,7 +132,8 @@ static int probe_zip(const struct source *src, struct facts *facts, struct error
 	return r < 0 ? mend_damage(err, r, src->path, (uint64_t)src->st.st_size) : 0;
 }
 
-static int probe_file(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err)
+static int look_into_file(struct ctx *ctx, struct source *src, struct facts *facts,
+			  struct error *err)
 {
 	enum facts_format broken = should_be_tar(ctx, src) ? FORMAT_TAR : FORMAT_PLAIN;
 	unsigned char block[MAGIC_SIZE];
@@ -165,6 +167,18 @@ static int probe_file(struct ctx *ctx, struct source *src, struct facts *facts, 
 	if (facts->format == FORMAT_SQUASHFS)
 		facts->extract_bytes = 3 * facts->bytes;
 	return facts->format == FORMAT_ZIP ? probe_zip(src, facts, err) : 0;
+}
+
+/* Looks here and there. The kernel reads nothing ahead for it (posix_fadvise(2)): where it has
+ * begun to, it goes on for whoever comes to the pages it has marked (stream-file.c). */
+static int probe_file(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err)
+{
+	int r;
+
+	posix_fadvise(src->fd, 0, 0, POSIX_FADV_RANDOM);
+	r = look_into_file(ctx, src, facts, err);
+	posix_fadvise(src->fd, 0, 0, POSIX_FADV_NORMAL);
+	return r;
 }
 
 /* Who opened them has asked for their sizes. */

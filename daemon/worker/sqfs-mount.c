@@ -30,7 +30,7 @@
 #include "daemon/worker/sqfs-unmounter.h"
 
 /* Threads wait for the disk as well as compute. */
-enum { MOUNT_MIN_THREADS = 4 };
+enum { MOUNT_MIN_THREADS = 8 };
 
 struct sqfs_mount {
 	struct ctx *ctx;
