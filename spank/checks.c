@@ -118,7 +118,7 @@ static void check_item(const struct conf *conf, const struct dataset *item,
 		    : conf_resolve_dataset(conf, &d, &err);
 	source = d.source;
 	/* The user's own paths are normal by now, the site's may be not. */
-	if (d.scheme != DATASET_SCHEME_FILE ||
+	if (r < 0 || d.scheme != DATASET_SCHEME_FILE ||
 	    path_normalize(d.source, normal, sizeof(normal)) < 0)
 		normal[0] = '\0';
 	if (r == 0)
