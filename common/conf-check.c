@@ -145,6 +145,13 @@ int conf_check_textfile(char **valuep, struct conf_report *r)
 	return check_absolute("Textfile", valuep, r);
 }
 
+int conf_check_program(char **valuep, struct conf_report *r)
+{
+	if (**valuep && !strchr(*valuep, '/'))
+		return 0;
+	return check_absolute("Program", valuep, r);
+}
+
 int conf_check_namespace(char **valuep, struct conf_report *r)
 {
 	int ret;

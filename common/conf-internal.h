@@ -93,6 +93,7 @@ int conf_check_match(char **valuep, struct conf_report *r);
 int conf_check_methods(char **valuep, struct conf_report *r);
 int conf_check_tier_path(char **valuep, struct conf_report *r);
 int conf_check_log_file(char **valuep, struct conf_report *r);
+int conf_check_program(char **valuep, struct conf_report *r);
 int conf_check_textfile(char **valuep, struct conf_report *r);
 int conf_check_namespace(char **valuep, struct conf_report *r);
 int conf_check_export(char **valuep, struct conf_report *r);

@@ -94,11 +94,14 @@ static const struct conf_key keys[] = {
 	  IN(conf, job_namespace), ANY, conf_check_namespace },
 
 	{ "fanout", "Mode", "off|auto|sbcast", "off",
-	  "Whether one node reads and passes on to the others (not in this version: all read).",
+	  "Whether one node of a job reads and passes on to the others: where it pays (auto), or any file (sbcast).",
 	  IN(conf, fanout), ANY },
 	{ "fanout", "MinNodes", "int", "8",
-	  "Jobs with fewer nodes read directly (not in this version).",
+	  "Jobs with fewer nodes read directly.",
 	  IN(conf, fanout_min_nodes), 2, UINT32_MAX },
+	{ "fanout", "Program", "text", "sbcast",
+	  "Slurm's sbcast: a name to be found in /usr/local/bin, /usr/bin or /bin, or an absolute path.",
+	  IN(conf, fanout_program), ANY, conf_check_program },
 
 	{ "containers", "Export", "words", "none",
 	  "Container tools that get the data's directory bound at the same path: apptainer, pyxis, or none.",

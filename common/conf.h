@@ -87,6 +87,7 @@ struct conf {
 	/* [fanout] */
 	enum conf_fanout fanout;
 	uint32_t fanout_min_nodes;
+	char *fanout_program;       /* a name or an absolute path */
 	/* [containers] [metrics] */
 	char *containers_export;
 	char *metrics_textfile;

@@ -72,6 +72,11 @@ static void fill_place(struct kv *kv, const struct job *job, unsigned slot)
 	kv_set_u64(kv, "keeper", job->launcher->mounts);
 	kv_set_u64(kv, "nodes", job->n_nodes);
 	kv_set_u64(kv, "nodeindex", job->node_index);
+	if (job->conf->fanout != CONF_FANOUT_OFF) {
+		kv_set_u64(kv, "fannodes", job->conf->fanout_min_nodes);
+		kv_set_u64(kv, "fanalways", job->conf->fanout == CONF_FANOUT_SBCAST);
+		kv_set(kv, "fanprogram", job->conf->fanout_program);
+	}
 	kv_set_u64(kv, "memlimit", job->mem_limit);
 	kv_set_u64(kv, "memused", job->mem_used);
 }

@@ -21,6 +21,7 @@
 #include "common/error.h"
 #include "common/fusermount.h"
 #include "common/kv.h"
+#include "common/log.h"
 #include "common/parse.h"
 #include "common/proto.h"
 #include "common/rundir.h"
@@ -29,6 +30,7 @@
 #include "daemon/worker/link.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/sandbox.h"
+#include "daemon/worker/spread-send.h"
 
 #define CTX_DEFAULT_THREADS 4
 #define CHARGE_STEP_BYTES (64ULL << 20)
@@ -43,6 +45,7 @@ struct ctx_private {
 	struct manifest *manifest;
 
 	struct copy_rate rate;
+	unsigned n_passes; /* of each byte: that many make one of progress */
 
 	pthread_mutex_t ask_lock;
 	char tier[DATASET_MAX_ITEM]; /* of the reservation; "": none */
@@ -92,6 +95,9 @@ static void read_policy(struct ctx *ctx, const struct kv *t)
 		.stall_ms = ds->stall_ms ? ds->stall_ms : kv_get_u64(t, "stall", 0),
 		.n_nodes = (uint32_t)kv_get_u64(t, "nodes", 1),
 		.node_index = (uint32_t)kv_get_u64(t, "nodeindex", 0),
+		.fan_min_nodes = (uint32_t)kv_get_u64(t, "fannodes", 0),
+		.fan_always = kv_get_u64(t, "fanalways", 0),
+		.fan_program = kv_get_or_empty(t, "fanprogram"),
 	};
 }
 
@@ -214,6 +220,20 @@ static int start_fetch(struct ctx *ctx, struct error *err)
 	return fetch_new(&ctx->fetch, &config, err);
 }
 
+/* So is who starts sbcast. Without it the planner's wish comes to nothing, and each node reads. */
+static void start_spread(struct ctx *ctx)
+{
+	const struct policy *p = &ctx->policy;
+	struct error err = ERROR_INIT;
+
+	if (!p->keeper || p->fan_min_nodes == 0 || p->n_nodes < p->fan_min_nodes ||
+	    p->node_index > 0 || ctx->plan_only || ctx->link_only || ctx->ds->is_set ||
+	    ctx->ds->scheme != DATASET_SCHEME_FILE)
+		return;
+	if (spread_send_new(&ctx->spread, p->fan_program, ctx->job, &err) < 0)
+		log_print(LOG_LEVEL_WARNING, ctx->ds->name, "%s", err.text);
+}
+
 static int receive_task(int sock, struct kv **taskp, struct error *err)
 {
 	const char *op;
@@ -247,6 +267,7 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	pthread_mutex_init(&ctx->priv->ask_lock, NULL);
 	copy_rate_init(&ctx->priv->rate, 0);
+	ctx->priv->n_passes = 1;
 	r = receive_task(sock, &ctx->priv->task, err);
 	if (r < 0)
 		return r;
@@ -257,6 +278,7 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 	if (refused == 0)
 		refused = start_fetch(ctx, &refusal);
 	if (refused == 0) {
+		start_spread(ctx);
 		limits.stall_ms = ctx->plan_only ? 0 : ctx->policy.stall_ms;
 		limits.timeout_ms = ctx->ds->timeout_ms;
 	}
@@ -288,6 +310,7 @@ void ctx_free(struct ctx *ctx)
 		free(ctx->priv);
 	}
 	fetch_free(ctx->fetch);
+	spread_send_free(ctx->spread);
 	fd_closep(&ctx->data_fd);
 	fd_closep(&ctx->tmp_fd);
 	free(ctx->manifest_path);
@@ -331,9 +354,14 @@ static void keep_rate(struct ctx *ctx, uint64_t bytes)
 	}
 }
 
+void ctx_set_passes(struct ctx *ctx, unsigned n)
+{
+	ctx->priv->n_passes = n;
+}
+
 void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files)
 {
-	link_add_progress(ctx->priv->link, bytes, files);
+	link_add_progress(ctx->priv->link, bytes / ctx->priv->n_passes, files);
 	if (ctx->policy.max_rate && bytes)
 		keep_rate(ctx, bytes);
 }
@@ -537,6 +565,11 @@ int ctx_undo(struct ctx *ctx, struct error *err)
 void ctx_end_fetch(struct ctx *ctx)
 {
 	fetch_free(steal_ptr(ctx->fetch));
+}
+
+void ctx_end_spread(struct ctx *ctx)
+{
+	spread_send_free(steal_ptr(ctx->spread));
 }
 
 void ctx_warn(struct ctx *ctx, const char *fmt, ...)

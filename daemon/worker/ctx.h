@@ -24,6 +24,7 @@
 struct error;
 struct fetch;
 struct plan;
+struct spread_send;
 
 #define CTX_GRACE_MS 1500
 #define CTX_MAX_MOUNT_FDS 16
@@ -36,6 +37,7 @@ struct ctx {
 	bool plan_only;
 	bool link_only;                     /* mode=source: only the link that onfail=source asks for */
 
+	struct spread_send *spread;         /* of a job's first node: runs sbcast; NULL where not */
 	struct fetch *fetch;                /* brings what comes from the web; NULL for others */
 
 	const char *data_path, *tmp_path;   /* final entries; what is not ready */
@@ -59,6 +61,8 @@ int ctx_check(const struct ctx *ctx, struct error *err);
 /* Progress, in bytes of the source and files made. Cheap, any thread. Waits where the source may not
  * be read faster (max_rate of policy). */
 void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files);
+/* Each byte of the source is added so many times from here on. While no thread adds. */
+void ctx_set_passes(struct ctx *ctx, unsigned n);
 
 /* What is written counts here, before it is written: against the limits of policy and, beyond what
  * was reserved, by further reservations. Cheap while within both, any thread. -ENOSPC, -EDQUOT. */
@@ -100,6 +104,8 @@ int ctx_undo(struct ctx *ctx, struct error *err);
 
 /* Nothing more is fetched: who has the network, and perhaps the user's keys, ends. */
 void ctx_end_fetch(struct ctx *ctx);
+/* The same for what is passed on to other nodes. */
+void ctx_end_spread(struct ctx *ctx);
 
 /* A line that stagectl shows. Control bytes are escaped. */
 void ctx_warn(struct ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));

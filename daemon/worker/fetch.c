@@ -1,21 +1,16 @@
 #include "daemon/worker/fetch.h"
 
 #include <errno.h>
-#include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/conn.h"
 #include "common/fd.h"
-#include "common/keeper-verbs.h"
 #include "daemon/worker/ctx.h"
+#include "daemon/worker/sibling.h"
 
 #define CANCEL_POLL_MS 200
 
@@ -24,43 +19,6 @@ struct fetch {
 	pid_t pid;
 	uint32_t last_id;
 };
-
-/* Beside the program that runs: a build tree and an installed one need no setting. */
-static int find_program(char path[static PATH_MAX])
-{
-	ssize_t n = readlink("/proc/self/exe", path, PATH_MAX - sizeof("/" FETCH_PROGRAM));
-	char *slash;
-
-	if (n < 0)
-		return -errno;
-	path[n] = '\0';
-	slash = strrchr(path, '/');
-	if (!slash)
-		return -ENOENT;
-	strcpy(slash, "/" FETCH_PROGRAM);
-	return access(path, X_OK) < 0 ? -errno : 0;
-}
-
-/* Between fork and exec; does not return. Its environment is empty. */
-static void become_fetch(const char *path, int sock, pid_t parent)
-{
-	char *const argv[] = { (char *)FETCH_PROGRAM, NULL };
-	char *const no_env[] = { NULL };
-	int null;
-
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
-		_exit(0);
-	if (sock != WORKER_FD_SOCKET && dup2(sock, WORKER_FD_SOCKET) < 0)
-		_exit(126);
-	fd_set_cloexec(WORKER_FD_SOCKET, false);
-	null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	if (null >= 0)
-		dup2(null, STDIN_FILENO);
-	fd_close_from(WORKER_FD_SOCKET + 1);
-	execve(path, argv, no_env);
-	_exit(127);
-}
 
 static int send_begin(struct fetch *f, const struct fetch_config *config)
 {
@@ -78,29 +36,19 @@ static int send_begin(struct fetch *f, const struct fetch_config *config)
 int fetch_new(struct fetch **fp, const struct fetch_config *config, struct error *err)
 {
 	_cleanup_(fetch_freep) struct fetch *f = calloc(1, sizeof(*f));
-	pid_t parent = getpid();
-	char path[PATH_MAX];
-	int fds[2], r;
+	int r;
 
 	if (!f)
 		return error_set(err, ENOMEM, "out of memory");
 	f->sock = -1;
-	r = find_program(path);
-	if (r < 0) {
+	r = sibling_start(FETCH_PROGRAM, &f->sock, &f->pid);
+	if (r == -ENOENT || r == -EACCES) {
 		error_set(err, EOPNOTSUPP, "sources from the web can't be staged by this node: "
 			  "it has no " FETCH_PROGRAM);
 		return error_mend(err, -EOPNOTSUPP, "ask the site");
 	}
-	r = conn_pair(fds);
 	if (r < 0)
-		return error_errno(err, -r, "make a socket");
-	f->sock = fds[0];
-	f->pid = fork();
-	if (f->pid == 0)
-		become_fetch(path, fds[1], parent);
-	close(fds[1]);
-	if (f->pid < 0)
-		return error_errno(err, errno, "start " FETCH_PROGRAM);
+		return error_errno(err, -r, "start " FETCH_PROGRAM);
 	r = send_begin(f, config);
 	if (r < 0)
 		return error_errno(err, -r, "tell " FETCH_PROGRAM);
@@ -113,11 +61,7 @@ void fetch_free(struct fetch *f)
 	if (!f)
 		return;
 	fd_closep(&f->sock);
-	if (f->pid > 0) {
-		kill(f->pid, SIGKILL);
-		while (waitpid(f->pid, NULL, 0) < 0 && errno == EINTR)
-			;
-	}
+	sibling_end(f->pid);
 	free(f);
 }
 

@@ -18,6 +18,7 @@
 #include "common/error.h"
 #include "common/parse.h"
 #include "daemon/worker/magic.h"
+#include "daemon/worker/plan-spread.h"
 
 struct planner {
 	const struct plan_input *in;
@@ -510,6 +511,26 @@ static int choose_place(struct planner *p, struct error *err)
 	return choose_tier(p, err);
 }
 
+/* Read once for all nodes, or by each? */
+static void choose_reader(struct planner *p)
+{
+	char buf[PLAN_SPREAD_WHY_SIZE];
+	struct plan *plan = p->plan;
+	uint64_t extra = 0;
+	const char *not = plan_spread_refuse(plan, p->in, &extra, buf);
+
+	if (not) {
+		if (*not)
+			why(p, "each node reads it: %s", not);
+		return;
+	}
+	plan->spread = true;
+	plan->need_bytes += extra;
+	plan->need_files += PLAN_SPREAD_FILES;
+	why(p, "read once, by the first of %u nodes, and passed on by sbcast",
+	    p->in->policy->n_nodes);
+}
+
 static void write_line(struct planner *p)
 {
 	struct plan *plan = p->plan;
@@ -525,12 +546,12 @@ static void write_line(struct planner *p)
 		return;
 	}
 	size_to_string(plan->need_bytes, need);
-	snprintf(plan->line, sizeof(plan->line), "%s%s to %.120s, %s%s",
+	snprintf(plan->line, sizeof(plan->line), "%s%s to %.120s, %s%s%s",
 		 plan->copy_first ? "copy, then " : "",
 		 plan->method == DATASET_METHOD_MOUNT && !plan->copy_first
 			 ? "mount in place, copy behind"
 			 : dataset_method_to_string(plan->method),
-		 tier, guess ? "about " : "", need);
+		 tier, guess ? "about " : "", need, plan->spread ? ", read once for all nodes" : "");
 }
 
 int plan_make(struct plan *plan, const struct plan_input *in, struct error *err)
@@ -545,6 +566,8 @@ int plan_make(struct plan *plan, const struct plan_input *in, struct error *err)
 		r = set_need(&p, err);
 	if (r == 0)
 		r = choose_place(&p, err);
+	if (r == 0)
+		choose_reader(&p);
 	if (r == 0)
 		write_line(&p);
 	return r;

@@ -37,6 +37,7 @@ struct plan_space {
 /* What the code can do, by the table of stagers. */
 struct plan_ability {
 	bool can_copy, can_extract, can_mount, can_link;
+	bool can_spread;        /* the first node passes on what it reads */
 };
 
 struct plan_input {
@@ -53,6 +54,7 @@ struct plan {
 	char tier[DATASET_MAX_ITEM]; /* PLAN_TIER_*, or the absolute DEST */
 	enum source_kind kind;       /* shape of what appears: SOURCE_FILE or SOURCE_DIR */
 	bool copy_first;             /* mount: the image goes to the tier, is mounted from there */
+	bool spread;                 /* read once for all nodes of the job (spread.h) */
 	uint64_t need_bytes, need_files; /* to be reserved in the tier; 0: nothing */
 	char line[256];              /* "extract to memory, about 148 GiB" */
 	char why[PLAN_WHY_SIZE];     /* a line a reason */

@@ -27,4 +27,7 @@ struct policy {
 	uint64_t max_rate;        /* bytes a second read from it, 0: no limit */
 	uint64_t stall_ms;        /* 0: none */
 	uint32_t n_nodes, node_index;
+	uint32_t fan_min_nodes;   /* from so many nodes on one reads for all; 0: never */
+	bool fan_always;          /* … small files too */
+	const char *fan_program;  /* sbcast */
 };

@@ -136,7 +136,7 @@ int source_open(struct ctx *ctx, struct source **srcp, struct error *err)
 
 	if (!src)
 		return error_set(err, ENOMEM, "out of memory");
-	src->fd = -1;
+	src->fd = src->direct_fd = -1;
 	/* a list names files for the scheme of files */
 	scheme = find_scheme(ds->scheme == DATASET_SCHEME_LIST ? DATASET_SCHEME_FILE : ds->scheme);
 	if (!scheme)
@@ -157,6 +157,7 @@ void source_close(struct source *src)
 	if (!src)
 		return;
 	fd_closep(&src->fd);
+	fd_closep(&src->direct_fd);
 	for (size_t i = 0; i < src->n_members; i++)
 		free(src->members[i].path);
 	free(src->members);
@@ -194,6 +195,8 @@ int source_check_unchanged(const struct source *src, struct error *err)
 
 	if (src->is_remote)
 		return 0; /* whoever fetched it has held each part against the first */
+	if (src->landed)
+		return 0; /* the first node has looked, before it said that it is whole */
 	if (fstat(src->fd, &now) < 0)
 		return error_errno(err, errno, "%s", src->path);
 	if (now.st_size != src->st.st_size || now.st_mtim.tv_sec != src->st.st_mtim.tv_sec ||

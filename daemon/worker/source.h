@@ -48,6 +48,10 @@ struct source {
 	struct walk_kept *kept;        /* DIR: what probe saw of it, for the copy; NULL: nothing */
 	size_t n_readers;              /* how many operations at once helped then; 0: not known */
 
+	bool landed;                   /* fd is what came by sbcast (spread.h), direct_fd the source's */
+	int direct_fd;
+	blkcnt_t direct_blocks;        /* of st, before it landed */
+
 	bool is_remote;                /* from the web: there is no path to look at or to link to */
 	struct fetch *fetch;           /* who brings its bytes (ctx's); of a FILE src->fd has only
 					* what a probe looks at. NULL: src->fd has all */

@@ -23,6 +23,7 @@
 #include "daemon/worker/probe.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/space.h"
+#include "daemon/worker/spread.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
 
@@ -36,6 +37,8 @@ struct stage {
 	struct stager_result result;
 	const struct stager *stager;
 	char *list;
+	char *reserved_in;       /* a tier; NULL: nothing is */
+	uint64_t reserved_bytes, reserved_files;
 };
 
 static void stage_deinit(struct stage *s)
@@ -44,6 +47,7 @@ static void stage_deinit(struct stage *s)
 	source_close(s->src);
 	free(s->result.link_to);
 	free(s->list);
+	free(s->reserved_in);
 }
 
 /* With a keeper the mount is its own matter, but without the device there is none. */
@@ -59,6 +63,7 @@ static struct plan_ability ability(const struct ctx *ctx, const struct facts *f)
 		.can_extract = stager_find(DATASET_METHOD_EXTRACT, f) != NULL,
 		.can_mount = stager_find(DATASET_METHOD_MOUNT, f) && node_can_mount(ctx),
 		.can_link = stager_find(DATASET_METHOD_LINK, f) != NULL,
+		.can_spread = true,
 	};
 }
 
@@ -116,6 +121,25 @@ static bool learn(struct stage *s, int r, uint64_t have)
 	return true;
 }
 
+/* What was granted stays granted: a second try in the same tier asks for no more than is missing. */
+static int reserve(struct stage *s, uint64_t *havep, struct error *err)
+{
+	const struct plan *plan = &s->plan;
+	int r;
+
+	if (s->reserved_in && !strcmp(s->reserved_in, plan->tier) &&
+	    plan->need_bytes <= s->reserved_bytes && plan->need_files <= s->reserved_files)
+		return 0;
+	r = ctx_reserve(s->ctx, plan->tier, plan->need_bytes, plan->need_files, havep, err);
+	if (r < 0)
+		return r;
+	free(s->reserved_in);
+	s->reserved_in = strdup(plan->tier); /* NULL: it asks again */
+	s->reserved_bytes = plan->need_bytes;
+	s->reserved_files = plan->need_files;
+	return 0;
+}
+
 /* Opens the place that the plan names and reserves. */
 static int take_place(struct stage *s, uint64_t *havep, struct error *err)
 {
@@ -137,7 +161,7 @@ static int take_place(struct stage *s, uint64_t *havep, struct error *err)
 			return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "%s", space->limit);
 		}
 	}
-	return ctx_reserve(s->ctx, plan->tier, plan->need_bytes, plan->need_files, havep, err);
+	return reserve(s, havep, err);
 }
 
 /* "No space left on device" gets the numbers. What was refused by a limit has them already. */
@@ -169,7 +193,11 @@ static int make(struct stage *s, struct error *err)
 		ctx_renounce();
 	ctx_reset_charges(ctx);
 	ctx_go_off(ctx);
-	r = s->stager->stage(ctx, s->src, &s->facts, &s->plan, s->target, &s->result, err);
+	ctx_set_passes(ctx, s->plan.spread ? 2 : 1); /* it arrives, and is extracted or moved */
+	r = s->plan.spread ? spread_take(ctx, s->src, err) : 0;
+	ctx_end_spread(ctx);
+	if (r == 0)
+		r = s->stager->stage(ctx, s->src, &s->facts, &s->plan, s->target, &s->result, err);
 	ctx_come_back(ctx);
 	if (ctx_is_cancelled(ctx))
 		return ctx_check(ctx, err); /* whatever it said itself */
@@ -180,6 +208,7 @@ static int make(struct stage *s, struct error *err)
 
 static void forget_attempt(struct stage *s)
 {
+	spread_leave(s->src);
 	target_close(s->target);
 	s->target = NULL;
 	free(s->result.link_to);
@@ -200,6 +229,16 @@ static int plan_exactly(struct stage *s, struct error *err)
 		return r;
 	r = stager->measure(s->ctx, s->src, &s->facts, err);
 	return r < 0 ? r : plan_make(&s->plan, &s->in, err);
+}
+
+/* Whatever was wrong with what the first node passed on, or with its way: the source is there. */
+static bool learn_spread(struct stage *s, const struct error *err)
+{
+	if (!s->plan.spread || ctx_is_cancelled(s->ctx))
+		return false;
+	s->in.able.can_spread = false;
+	ctx_warn(s->ctx, "not read once for all nodes, this one reads for itself: %s", err->text);
+	return true;
 }
 
 /* Until it is made or the planner has no way left. */
@@ -231,7 +270,7 @@ static int plan_and_make(struct stage *s, struct error *err)
 			plan_mend_space(&s->plan, &s->in, r, err);
 		if (ctx_is_cancelled(s->ctx))
 			return r;
-		if (!learn_mount(s, r, err)) {
+		if (!learn_spread(s, err) && !learn_mount(s, r, err)) {
 			if (tried)
 				full = *err;
 			if (!learn(s, r, have))

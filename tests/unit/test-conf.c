@@ -78,6 +78,7 @@ static void test_missing_file_gives_defaults(void **state)
 	assert_string_equal(conf->job_namespace, "none");
 	assert_int_equal(conf->fanout, CONF_FANOUT_OFF);
 	assert_int_equal(conf->fanout_min_nodes, 8);
+	assert_string_equal(conf->fanout_program, "sbcast");
 	assert_string_equal(conf->containers_export, "none");
 	assert_string_equal(conf->metrics_textfile, "");
 	assert_int_equal(conf->n_tiers, 1);
@@ -105,7 +106,7 @@ static void test_every_key_arrives(void **state)
 	    "KeepFreeMemory=1G\nStallTimeout=5m\nCleanupTimeout=90\n"
 	    "[MOUNT]\nbackend=None ; as in slurm.conf\nMOUNTTIMEOUT=10s\nCacheSize=128M\n"
 	    "JobNamespace=/run/ns/%j/.ns\n"
-	    "[fanout]\nMode=sbcast\nMinNodes=4\n"
+	    "[fanout]\nMode=sbcast\nMinNodes=4\nProgram=/opt/slurm/bin/sbcast\n"
 	    "[containers]\nExport=apptainer,pyxis\n"
 	    "[metrics]\nTextfile=/var/lib/x.prom\n"
 	    "[source scratch] ; ours\nMatch=/p/scratch//**\nMethods=copy,link\nTiers=ssd,shm\n"
@@ -138,6 +139,7 @@ static void test_every_key_arrives(void **state)
 	assert_string_equal(conf->job_namespace, "/run/ns/%j/.ns");
 	assert_int_equal(conf->fanout, CONF_FANOUT_SBCAST);
 	assert_int_equal(conf->fanout_min_nodes, 4);
+	assert_string_equal(conf->fanout_program, "/opt/slurm/bin/sbcast");
 	assert_string_equal(conf->containers_export, "apptainer,pyxis");
 	assert_string_equal(conf->metrics_textfile, "/var/lib/x.prom");
 
@@ -919,9 +921,7 @@ static void test_idle_keys_are_told(void **state)
 	    "[fanout]\nMode=auto\nMinNodes=8\n[metrics]\nTextfile=/x/y.prom\n");
 	conf = must_load(state);
 	conf_for_each_idle(conf, add_line, said);
-	assert_string_equal(said,
-			    ""
-			    "[fanout] Mode has no effect in this version\n");
+	assert_string_equal(said, ""); /* there is none at the time */
 	assert_int_equal(conf->sources[0].max_readers, 4);
 	said[0] = '\0';
 	put(state, "main.conf", "[source a]\nMatch=/a/**\n[tier ssd]\nPath=/local\n");

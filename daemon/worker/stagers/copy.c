@@ -15,6 +15,7 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/hash.h"
 #include "daemon/worker/source.h"
+#include "daemon/worker/spread.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
 
@@ -38,6 +39,21 @@ static int copy_hashed(struct file_copy *f, const struct source *src, struct err
 	return r < 0 ? r : hash_check(hash, f->ctx->ds->sha256, src->path, err);
 }
 
+/* What came by sbcast is moved: it would be there twice. */
+static int copy_landed(struct file_copy *f, struct source *src, struct error *err)
+{
+	const struct timespec times[2] = { src->st.st_atim, src->st.st_mtim };
+	_cleanup_(hash_freep) struct hash *hash = NULL;
+	int r;
+
+	if (f->ctx->ds->verify == DATASET_VERIFY_SHA256 && hash_new(&hash) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = spread_move(f->ctx, src, f->out, hash, err);
+	if (r == 0 && futimens(f->out, times) < 0)
+		r = error_errno(err, errno, "set its time");
+	return r < 0 || !hash ? r : hash_check(hash, f->ctx->ds->sha256, src->path, err);
+}
+
 static int check_size(const struct file_copy *f, struct error *err)
 {
 	struct stat st;
@@ -55,13 +71,15 @@ static int copy_file(struct ctx *ctx, struct source *src, struct target *target,
 	r = ctx_charge(ctx, copy_file_charge(&src->st), 1, err);
 	if (r == 0)
 		r = copy_file_create(target->dirfd, target->name, &src->st, &f.out, err);
-	if (r == 0 && ctx->ds->verify == DATASET_VERIFY_SHA256)
+	if (r == 0 && src->landed)
+		r = copy_landed(&f, src, err);
+	else if (r == 0 && ctx->ds->verify == DATASET_VERIFY_SHA256)
 		r = copy_hashed(&f, src, err);
 	else if (r == 0)
 		r = copy_ranges_of_file(ctx, f.in, f.out, &f.st, err);
 	if (r == 0 && ctx->ds->verify != DATASET_VERIFY_NONE)
 		r = check_size(&f, err);
-	if (r == 0)
+	if (r == 0 && !src->landed)
 		r = copy_file_finish(f.in, f.out, &src->st, err);
 	if (r == 0)
 		r = source_check_unchanged(src, err);

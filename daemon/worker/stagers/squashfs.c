@@ -20,6 +20,7 @@
 #include "daemon/worker/hash.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
+#include "daemon/worker/spread.h"
 #include "daemon/worker/sqfs-check.h"
 #include "daemon/worker/sqfs-extract.h"
 #include "daemon/worker/sqfs-image.h"
@@ -83,10 +84,14 @@ static int squashfs_copy_data(struct ctx *ctx, struct source *src, int out, stru
 
 	if (ctx->ds->verify == DATASET_VERIFY_SHA256 && hash_new(&hash) < 0)
 		return error_set(err, ENOMEM, "no memory to verify the image");
-	r = hash ? copy_file_range_data(ctx, src->fd, out, 0, (uint64_t)src->st.st_size,
-					copy_file_is_sparse(&src->st), hash, err)
-		 : copy_ranges_of_file(ctx, src->fd, out, &src->st, err);
-	if (r == 0)
+	if (src->landed)
+		r = spread_move(ctx, src, out, hash, err);
+	else if (hash)
+		r = copy_file_range_data(ctx, src->fd, out, 0, (uint64_t)src->st.st_size,
+					 copy_file_is_sparse(&src->st), hash, err);
+	else
+		r = copy_ranges_of_file(ctx, src->fd, out, &src->st, err);
+	if (r == 0 && !src->landed)
 		r = copy_file_finish(src->fd, out, &src->st, err);
 	return r < 0 || !hash ? r : hash_check(hash, ctx->ds->sha256, src->path, err);
 }

@@ -1,0 +1,34 @@
+/*
+ * spread-send: the worker's side of stage-spread, the process beside the worker on a job's first node
+ * that runs sbcast. One order at a time.
+ *
+ *   to stage-spread  op=send program= job= path= [text=], and without text the descriptor of the file
+ *   from it          op=done
+ *                    op=fail code= text=
+ *
+ * A stage-spread whose connection ends, ends, and takes its sbcast along.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+
+#define SPREAD_PROGRAM "stage-spread"
+
+struct spread_send;
+
+/* Before the sandbox and before any thread. program: sbcast, a name or a path. */
+int spread_send_new(struct spread_send **sp, const char *program, const char *job, struct error *err);
+void spread_send_free(struct spread_send *s);
+DEFINE_FREEP(struct spread_send, spread_send_free)
+
+/* Both put something at path on every node of the job: the file that fd (the caller's) is open of, or
+ * a small one with that text. */
+int spread_send_file(struct spread_send *s, int fd, const char *path, struct error *err);
+int spread_send_text(struct spread_send *s, const char *text, const char *path, struct error *err);
+
+/* Waits timeout_ms at most. 1: the order is done, and *why says why it failed (code 0: it did not, -ENOENT:
+ * there is no such program); 0: not yet; -EIO: stage-spread is gone. */
+int spread_send_poll(struct spread_send *s, int timeout_ms, struct error *why, struct error *err);
