@@ -887,6 +887,20 @@ class Helping(unittest.TestCase):
             r = stagectl("check-config", f.name)
             self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
 
+    def test_configurations_for_known_sites(self):
+        """No error, no warning; the head says what it follows and that nobody has tried it there."""
+        files = sorted(glob.glob(os.path.join(HERE, "../../etc/examples/*.conf")))
+        self.assertEqual([os.path.basename(f) for f in files],
+                         ["csc.conf", "jsc.conf", "lumi.conf", "mila.conf", "triton.conf"])
+        for f in files:
+            r = stagectl("check-config", os.path.realpath(f))
+            self.assertEqual((r.returncode, r.stderr), (0, ""), r.stdout)
+            self.assertEqual(r.stdout.splitlines()[1:], ["    no errors"], r.stdout)
+            with open(f) as text:
+                head = text.read().split("\n\n")[0]
+            self.assertRegex(head, r"# Follows .*\.\w\w")
+            self.assertIn("# Not tried there: ", head)
+
     def test_the_catalogue_of_the_site(self):
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
             f.write("[dataset imagenet]\nSource=/p/i.sqsh\nDescription=ILSVRC 2012\n")
