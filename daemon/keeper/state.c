@@ -12,8 +12,9 @@
 #include "common/cleanup.h"
 
 #define STATE_TMP RUNDIR_STATE ".tmp"
+#define VERSION 2
 #define HEAD(start)                                                                                \
-	"version=2\njob=%u\nrestart=%u\nuid=%u\ngid=%u\nboot=%" start                              \
+	"version=%u\njob=%u\nrestart=%u\nuid=%u\ngid=%u\nboot=%" start                             \
 	"s\nkeeper=%d:%llu\nending=%d\nfailed=%d\n"
 
 void state_get_boot(char *buf)
@@ -57,8 +58,8 @@ int state_write(int dirfd, const struct state *st)
 
 	if (!f)
 		return -errno;
-	fprintf(f, HEAD(""), st->job_id, st->restart, st->uid, st->gid, st->boot, st->keeper.pid,
-		(unsigned long long)st->keeper.start, st->ending, st->failed);
+	fprintf(f, HEAD(""), VERSION, st->job_id, st->restart, st->uid, st->gid, st->boot,
+		st->keeper.pid, (unsigned long long)st->keeper.start, st->ending, st->failed);
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
 		if (st->procs[i].pid)
 			fprintf(f, "proc=%d:%llu\n", st->procs[i].pid,
@@ -94,12 +95,13 @@ static int read_all(FILE *f, struct state *st)
 {
 	_cleanup_(freep) char *line = NULL;
 	unsigned long long start;
+	unsigned int version;
 	int ending, failed;
 	size_t size = 0;
 
-	if (fscanf(f, HEAD("36"), &st->job_id, &st->restart, &st->uid, &st->gid, st->boot,
-		   &st->keeper.pid, &start, &ending, &failed) != 9 ||
-	    !st->boot[0]) /* %s takes a NUL for a letter */
+	if (fscanf(f, HEAD("36"), &version, &st->job_id, &st->restart, &st->uid, &st->gid, st->boot,
+		   &st->keeper.pid, &start, &ending, &failed) != 10 ||
+	    version < VERSION || !st->boot[0]) /* %s takes a NUL for a letter */
 		return -EPROTO;
 	st->keeper.start = start;
 	st->ending = ending;

@@ -3,6 +3,12 @@
  * directory, lines of key=value. Whatever it names was written there before it was made. Mounts are
  * not in it: the directories m/<k> tell of them.
  *
+ * After an upgrade or a downgrade a clean-up meets records of keepers that are of another version. They
+ * stay readable both ways: version 2 is the first that was installed anywhere, the head of all that
+ * follow is its head, and what a later one has to say is in lines of other words, which earlier ones
+ * skip. What they name must go with the keeper or may stay until the node's next boot; what may not
+ * needs a file of its own.
+ *
  * Only root writes it. One that can't be read counts as empty: clean then takes away what stands at
  * the fixed names of the run directory, which is ours in any case.
  */

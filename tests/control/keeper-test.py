@@ -1080,6 +1080,28 @@ def test_torn_state():
         wait_for(lambda: not processes('stage-worker'))
 
 
+def test_record_of_a_later_version():
+    """What an older clean-up finds after a downgrade; the keeper lives, or has died."""
+    for lives in True, False:
+        j = Job()
+        j.mount(0, 1)
+        assert j.numbers('tier 1')[0] == 0
+        text = open(j.dir + '/state').read()
+        assert text.startswith('version=2\n')
+        with open(j.dir + '/state', 'w') as f:
+            f.write(text.replace('version=2', 'version=3', 1).replace('\nproc=', '\nlease=1:/x\nproc=', 1))
+        assert f'job={j.id} uid={UID} keeper=alive' in listing()
+        if not lives:
+            j.process.kill()
+            j.process.wait()
+        r = j.clean()
+        assert r.returncode == 0, r.stderr
+        assert not os.path.exists(j.dir) and not mounts()
+        assert not os.path.exists(f'{DISK}/stage-data-{j.id}')
+        wait_for(lambda: not processes('stage-worker') and not processes('stagingd'))
+        j.process.wait()
+
+
 def test_sweep_of_disk_tiers():
     for name in 'stage-data-77', 'stage-data-78.123', 'stage-data-x', 'other':
         os.makedirs(f'{DISK}/{name}/deep/er')

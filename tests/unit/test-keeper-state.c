@@ -75,6 +75,14 @@ static void test_write_then_read_is_the_same(void **state)
 
 #define NUL_BOOT "version=2\njob=1\nrestart=0\nuid=5\ngid=6\nboot=\0-\nkeeper=0:0\nending=0\nfailed=0\nend\n"
 
+/* A whole record as the first version that was installed writes it: changed here, it can't be read
+ * after an upgrade. */
+#define OF_VERSION(version)                                                                        \
+	"version=" version "\njob=17\nrestart=1\nuid=4001\ngid=4002\n"                             \
+	"boot=01234567-89ab-cdef-0123-456789abcdef\nkeeper=100:2000\nending=0\nfailed=1\n"         \
+	"proc=101:2001\ntier=1:/ssd/17\ncgroup=/sys/fs/cgroup/memory/job_17/stage-data\n"          \
+	"end\n"
+
 static void test_damage_reads_as_nothing(void **state)
 {
 	static const struct {
@@ -83,7 +91,8 @@ static void test_damage_reads_as_nothing(void **state)
 	} cases[] = {
 		{ "", 0 },
 		{ "version=2", 9 },             /* torn */
-		{ "version=3\njob=1\n", 16 },   /* of the future */
+		{ "version=3\njob=1\n", 16 },   /* torn, and of the future */
+		{ OF_VERSION("1"), sizeof(OF_VERSION("1")) - 1 }, /* none was ever installed */
 		{ "job=1\n", 6 },                /* no version */
 		{ HEAD, sizeof(HEAD) - 1 },     /* no end */
 		{ "\xff\xfe", 3 },
@@ -99,6 +108,33 @@ static void test_damage_reads_as_nothing(void **state)
 		assert_int_equal(state_read(dirfd, &st), -EPROTO);
 		assert_memory_equal(&st, &zero, sizeof(st));
 	}
+}
+
+static void test_records_of_other_versions_are_read(void **state)
+{
+	static const char first[] = OF_VERSION("2");
+	static const char later[] =
+		"version=3\njob=17\nrestart=1\nuid=4001\ngid=4002\n"
+		"boot=01234567-89ab-cdef-0123-456789abcdef\nkeeper=100:2000\nending=0\nfailed=1\n"
+		"lease=1:/ssd\nproc=101:2001\nproc\ntier=1:/ssd/17\n"
+		"cgroup=/sys/fs/cgroup/memory/job_17/stage-data\nnumbers=7\nend\n";
+	static struct state a, b;
+	static char again[sizeof(first) + 1];
+	_cleanup_(fd_closep) int dirfd = open_scratch(state);
+
+	write_file(dirfd, "state", first, sizeof(first) - 1);
+	assert_int_equal(state_read(dirfd, &a), 0);
+	assert_int_equal(a.job_id, 17);
+	assert_int_equal(a.keeper.pid, 100);
+	assert_int_equal(a.keeper.start, 2000);
+	assert_string_equal(a.tiers[0].path, "/ssd/17");
+	write_file(dirfd, "state", later, sizeof(later) - 1);
+	assert_int_equal(state_read(dirfd, &b), 0);
+	assert_memory_equal(&a, &b, sizeof(a));
+	/* And what is written can be read by the first. */
+	assert_int_equal(state_write(dirfd, &b), 0);
+	assert_int_equal(proc_read(dirfd, "state", again, sizeof(again)), sizeof(first) - 1);
+	assert_memory_equal(again, first, sizeof(first) - 1);
 }
 
 static void test_nonsense_in_a_record_is_left_out(void **state)
@@ -154,6 +190,8 @@ int main(void)
 						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_damage_reads_as_nothing, unit_scratch_setup,
 						unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_records_of_other_versions_are_read,
+						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_nonsense_in_a_record_is_left_out,
 						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_breaker_opens_at_the_third_recent_crash,
