@@ -168,9 +168,8 @@ static int place_fds(const struct launch *l, int *programp)
 	return 0;
 }
 
-static _Noreturn void run_child(const struct launch *l, int go)
+static _Noreturn void run_child(const struct launch *l, pid_t keeper, int go)
 {
-	const pid_t keeper = getppid();
 	char byte, oom[16];
 	int program;
 
@@ -199,6 +198,7 @@ static _Noreturn void run_child(const struct launch *l, int go)
 
 pid_t launch_start(const struct launch *l, int *gop)
 {
+	const pid_t keeper = getpid(); /* the child may run when it is no more */
 	int go[2], r;
 	pid_t pid;
 
@@ -207,7 +207,7 @@ pid_t launch_start(const struct launch *l, int *gop)
 	pid = fork();
 	if (pid == 0) {
 		close(go[1]);
-		run_child(l, go[0]);
+		run_child(l, keeper, go[0]);
 	}
 	r = -errno;
 	close(go[0]);

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <pthread.h>
+#include <signal.h>
 #include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
@@ -104,6 +106,56 @@ static void test_a_child_that_hangs_is_left_behind(void **state)
 	assert_int_equal(waitpid(-1, NULL, WNOHANG), -1);
 }
 
+static pid_t launcher;
+
+static void wait_until_launcher_is_dead(void)
+{
+	while (getppid() == launcher)
+		proc_sleep_ms(1);
+}
+
+static _Noreturn void launch_and_die(void)
+{
+	static const char *const argv[] = { "sleep", "60", NULL };
+	static const gid_t gid = SOMEBODY;
+	static const struct launch_user user = { SOMEBODY, SOMEBODY, &gid, 1, { NULL } };
+	struct launch l = { .user = &user, .argv = argv, .output = -1, .dies_with_us = true };
+	int go;
+
+	l.program = launch_open_program("/bin/sleep", NULL);
+	launcher = getpid();
+	pthread_atfork(NULL, NULL, wait_until_launcher_is_dead);
+	if (launch_start(&l, &go) > 0 && write(go, "g", 1) == 1)
+		kill(getpid(), SIGKILL);
+	_exit(1);
+}
+
+/* Of a keeper that was killed between its "go" and the child's first step; a child that asked only
+ * then who its parent is lived for ever. */
+static void test_a_child_whose_keeper_died_at_once_does_not_outlive_it(void **state)
+{
+	const uint64_t deadline = clock_ms() + 10000;
+	int status;
+	pid_t pid;
+
+	if (geteuid() != 0)
+		skip();
+	assert_int_equal(prctl(PR_SET_CHILD_SUBREAPER, 1, 0, 0, 0), 0);
+	pid = fork();
+	if (pid == 0)
+		launch_and_die();
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFSIGNALED(status) && WTERMSIG(status) == SIGKILL);
+	while ((pid = waitpid(-1, &status, WNOHANG)) == 0 && clock_ms() < deadline)
+		proc_sleep_ms(5);
+	if (pid == 0)
+		proc_kill_children(clock_ms() + 5000);
+	prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
+	assert_true(pid > 0);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), LAUNCH_EXIT_ORPHAN);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -111,6 +163,7 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_programs_of_others_are_refused,
 						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test(test_a_child_that_hangs_is_left_behind),
+		cmocka_unit_test(test_a_child_whose_keeper_died_at_once_does_not_outlive_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
