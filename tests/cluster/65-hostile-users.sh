@@ -14,13 +14,9 @@ hostile_prepare() {
 victim() {
 	local id
 
-	id=$(job_submit alice -w n1 -n1 --mem=400 --stage-data="$hostile_items" <<-'EOS'
-	echo begun
-	while [[ ! -e ~/go.$SLURM_JOB_ID ]]; do sleep 0.2; done
+	id=$(job_submit alice -w n1 -n1 --mem=400 --stage-data="$hostile_items" <<<"echo begun; $until_let_go"'
 	cat "$STAGE_DATA_PATH_T"/*/* "$STAGE_DATA_PATH_M"/*/* | cksum
-	cmp "$STAGE_DATA_PATH_D/00.bin" /srv/pfs/data/flat/00.bin && stagectl wait && echo untouched
-	EOS
-	)
+	cmp "$STAGE_DATA_PATH_D/00.bin" /srv/pfs/data/flat/00.bin && stagectl wait && echo untouched')
 	job_wait_says "$id" begun 30
 	echo "$id"
 }
@@ -57,7 +53,7 @@ test_nothing_is_given_to_other_users_and_other_jobs() {
 		all_as_expected as_on bob n1 $hostile other $facts
 		all_as_expected as_on bob n1 unshare -Urm $hostile namespace $facts
 	}
-	touch "$pfs/home/alice/go.$id"
+	let_go "$id"
 	job_done "$id"
 	assert_contains "$(job_output "$id")" " 8126000"
 	assert_contains "$(job_output "$id")" untouched

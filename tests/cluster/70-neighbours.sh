@@ -3,17 +3,13 @@
 
 readonly neighbour='echo "$STAGE_DATA_DIR $STAGE_DATA_SOCKET" >~/where.$SLURM_JOB_ID
 echo begun
-while [[ ! -e ~/go.$SLURM_JOB_ID ]]; do sleep 0.2; done
+'"$until_let_go"'
 cat "$STAGE_DATA_PATH_T"/*/* "$STAGE_DATA_PATH_M"/*/* | cksum
 pgrep -cx stagingd'
 readonly neighbours_items="t=/srv/pfs/data/many.tar,m=/srv/pfs/data/many.zstd.sqsh"
 
 start_neighbour() {
 	job_submit "$1" -w n1 -n1 --mem=400 --stage-data="$neighbours_items" <<<"$neighbour"
-}
-
-let_go() {
-	touch "$pfs/home/$1/go.$2"
 }
 
 # two_jobs USER USER: the end of the first leaves the second alone
@@ -25,10 +21,10 @@ two_jobs() {
 	job_wait_says "$first" begun
 	job_wait_says "$second" begun
 	assert_eq 2 "$(on n1 pgrep -cx stagingd)" "daemons"
-	let_go "$1" "$first"
+	let_go "$first" "$1"
 	job_done "$first"
 	wait_until 10 job_nodes_clean "$first"
-	let_go "$2" "$second"
+	let_go "$second" "$2"
 	job_done "$second"
 	assert_eq "$(job_output "$first" | sed -n 2p)" "$(job_output "$second" | sed -n 2p)" "what they read"
 	assert_eq 1 "$(job_output "$second" | tail -n 1)" "daemons at the end"
@@ -64,7 +60,7 @@ sys.exit(0 if s.recv(65536) else 1)"
 	done
 	assert_not as_on bob n1 umount "$rundir/t"
 	assert_not as_on bob n1 mkdir "/run/stage-data/12345"
-	let_go alice "$id"
+	let_go "$id" alice
 	job_done "$id"
 }
 
@@ -75,7 +71,7 @@ test_a_job_of_the_same_user_is_not_shown_the_other_jobs_data() {
 	job_wait_says "$id" begun
 	out=$(job_run alice -w n1 --mem=300 --stage-data="x=$data/flat" <<<'stagectl status; ls $STAGE_DATA_DIR')
 	assert_lacks "$out" "many"
-	let_go alice "$id"
+	let_go "$id" alice
 	job_done "$id"
 }
 
@@ -97,7 +93,7 @@ test_no_program_of_a_user_runs_as_root() {
 	assert_eq "Seccomp:	2" "$(for pid in $(on n1 pgrep -x stage-worker); do
 		on n1 bash -c 'cat /proc/$1/task/*/status' - "$pid" | grep ^Seccomp:
 	done | sort -u)" "filters of the threads of workers"
-	let_go alice "$id"
+	let_go "$id" alice
 	job_done "$id"
 }
 

@@ -167,6 +167,16 @@ job_refused() {
 	echo "$out"
 }
 
+# For a job's script: it goes on when the test says let_go. A sleep would be over, on a busy machine, before
+# the test has done what it wants to do to a job that runs.
+readonly until_let_go='until [[ -e ~/go.$SLURM_JOB_ID ]]; do sleep 0.1; done'
+
+# let_go ID [USER]
+let_go() {
+	touch "$pfs/home/${2:-alice}/go.$1"
+	at_end "rm -f '$pfs/home/${2:-alice}/go.$1'"
+}
+
 # job_field ID NAME: one value of `scontrol show job`
 job_field() {
 	on ctl scontrol show job -o "$1" 2>/dev/null | grep -oE "(^| )$2=[^ ]*" | head -n 1 | cut -d= -f2-
