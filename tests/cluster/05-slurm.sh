@@ -13,6 +13,7 @@ test_a_job_without_the_option_is_not_touched() {
 	assert_eq "n1 n2 n3" "$(sort <<<"$out" | paste -sd' ')" "nodes"
 }
 
+readonly test_a_job_starts_within_two_seconds_alone=1
 test_a_job_starts_within_two_seconds() {
 	local start id
 

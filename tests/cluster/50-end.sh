@@ -156,7 +156,7 @@ test_a_process_that_left_the_job_does_not_keep_the_data() {
 		<<<'echo "$STAGE_DATA_DIR" >~/dir; echo begun; sleep 60')
 	job_wait_says "$id" begun
 	as_on alice n1 bash -c 'cd "$(cat ~/dir)/t" && exec 3<00/000 && exec sleep 25' &
-	sleep 0.5
+	wait_until 10 on n1 pgrep -x -u alice -f 'sleep 25'
 	as alice scancel "$id"
 	ends_clean "$id"
 	kill $!
@@ -265,6 +265,7 @@ median_idle_after() {
 	done | sort -n | sed -n 2p
 }
 
+readonly test_the_end_takes_no_longer_with_200000_files_alone=1
 test_the_end_takes_no_longer_with_200000_files() {
 	local with without
 
@@ -299,6 +300,7 @@ keeper_killed_behind() {
 	assert_match "$(on n1 "$prefix/bin/stagectl" list --node)" "job=$id\\.[0-9]+ .*keeper=dead"
 }
 
+readonly test_killed_while_memory_is_freed_gives_it_back_and_the_next_job_tidies_up_alone=1
 test_killed_while_memory_is_freed_gives_it_back_and_the_next_job_tidies_up() {
 	many_files 200k.tar 200000
 	keeper_killed_behind "t=/srv/pfs/data/200k.tar"
@@ -306,6 +308,7 @@ test_killed_while_memory_is_freed_gives_it_back_and_the_next_job_tidies_up() {
 	wait_until 10 nothing_aside
 }
 
+readonly test_killed_while_a_disk_is_freed_and_reaped_alone=1
 test_killed_while_a_disk_is_freed_and_reaped() {
 	many_files 20k.tar 20000
 	keeper_killed_behind "t=/srv/pfs/data/20k.tar:ssd"

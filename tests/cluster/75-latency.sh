@@ -7,6 +7,7 @@ born=$(stat -c %.W /run/stage-data/$SLURM_JOB_ID/lock)
 [[ $born != 0* ]] || born=$(stat -c %.Y /run/stage-data/$SLURM_JOB_ID/lock)
 echo "ready_ms $(bc <<<"($(stat -c %.Z $STAGE_DATA_DIR/m) - $born) * 1000 / 1")"'
 
+readonly test_an_image_of_1_gb_is_ready_within_100_ms_alone=1
 test_an_image_of_1_gb_is_ready_within_100_ms() {
 	local times
 
@@ -33,6 +34,7 @@ best_of_5() {
 	echo "$best"
 }
 
+readonly test_the_option_adds_less_than_half_a_second_to_a_short_job_alone=1
 # By srun, which is given its node at once: the turns of the scheduler, by which batch jobs begin, are
 # longer than what is measured here.
 test_the_option_adds_less_than_half_a_second_to_a_short_job() {
