@@ -5,11 +5,13 @@
 
 #include "client/doctor.h"
 #include "client/output.h"
+#include "common/conf.h"
 #include "common/error.h"
 
 static const struct option options[] = { { "quiet", no_argument, NULL, 'q' }, { 0 } };
 
 static const struct doctor_check *const tables[] = {
+	doctor_conf_checks,
 	doctor_node_checks,
 	doctor_slurm_checks,
 	doctor_left_checks,
@@ -50,6 +52,7 @@ static int run(int argc, char **argv)
 			d.subject = check->subject;
 			check->run(&d);
 		}
+	conf_free(d.conf);
 	return d.n_levels[DOCTOR_FAIL] ? STAGE_EXIT_FAILED : STAGE_EXIT_OK;
 }
 
@@ -58,10 +61,10 @@ const struct cmd cmd_doctor = {
 	.args = "[--quiet]",
 	.summary = "say what this node lacks for staging, and the mend",
 	.help =
-	"Looks at FUSE, helpers, configuration, memory file system, cgroups, Slurm's hooks, the\n"
-	"plugin and leftovers. \"warn\" costs something (a method, a safety net), \"FAIL\" costs\n"
-	"the feature; below each stands what mends it. Run it as root on a compute node to see\n"
-	"everything; as a user it leaves out what only root can look at.\n"
+	"Looks at the configuration and what it names, FUSE, helpers, kernel, memory, cgroups, Slurm's\n"
+	"hooks, the plugin, slurmd and leftovers. \"warn\" costs something (a method, a safety net),\n"
+	"\"FAIL\" costs the feature; below each stands what mends it. Run it as root on a compute node\n"
+	"to see everything; as a user it leaves out what only root can look at.\n"
 	"\n"
 	"  -q, --quiet   warnings and failures only\n"
 	"\n"

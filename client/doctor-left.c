@@ -8,6 +8,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -19,15 +20,18 @@
 
 #include "client/capture.h"
 #include "common/cleanup.h"
+#include "common/conf.h"
 #include "common/parse.h"
 #include "common/path.h"
 #include "common/rundir.h"
+#include "common/tier-name.h"
 #include "stage-build.h"
 
 #define TIMER "stage-data-reap.timer"
+#define REAP "run 'stage-keeper reap' as root, or wait for the timer"
 #define SYSTEMCTL_MS 3000
 
-/* true: there is a lock and nobody holds it. */
+/* true: nobody holds its lock, or (asked by root, to whom all can be opened) there is none. */
 static bool is_abandoned(const char *dir, const char *job)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -35,6 +39,10 @@ static bool is_abandoned(const char *dir, const char *job)
 
 	snprintf(path, sizeof(path), "%s/%s/" RUNDIR_LOCK, dir, job);
 	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0 && errno == ENOENT && geteuid() == 0) {
+		snprintf(path, sizeof(path), "%s/%s", dir, job);
+		return access(path, F_OK) == 0; /* not gone since it was listed */
+	}
 	return fd >= 0 && flock(fd, LOCK_EX | LOCK_NB) == 0;
 }
 
@@ -73,8 +81,7 @@ static void check_rundirs(struct doctor *d)
 			continue;
 		n_abandoned++;
 		snprintf(path, sizeof(path), "%s/%s", STAGE_RUN_DIR, e->d_name);
-		doctor_tell(d, DOCTOR_WARN, "run 'stage-keeper reap' as root, or wait for the "
-			    "timer", "job %u left its run directory and %u mounts", job_id,
+		doctor_tell(d, DOCTOR_WARN, REAP, "job %u left its run directory and %u mounts", job_id,
 			    count_mounts(path));
 	}
 	if (!n_abandoned)
@@ -101,24 +108,104 @@ static void check_user_dir(struct doctor *d)
 			    path);
 }
 
-static void check_timer(struct doctor *d)
+static void check_breaker(struct doctor *d)
 {
-	static const char *const argv[] = { "systemctl", "is-enabled", TIMER, NULL };
-	_cleanup_(freep) char *text = NULL;
+	static const char path[] = STAGE_RUN_DIR "/" RUNDIR_BREAKER;
+
+	if (access(path, F_OK) < 0)
+		doctor_tell(d, DOCTOR_OK, NULL, "no keeper has crashed often");
+	else
+		doctor_tell(d, DOCTOR_FAIL,
+			    "look for 'stage-keeper' in the log; then rm " STAGE_RUN_DIR "/" RUNDIR_BREAKER
+			    " " STAGE_RUN_DIR "/.crashes",
+			    "%s: keepers have crashed, nothing is staged on this node for an hour", path);
+}
+
+/* What jobs that are over had, and a keeper that died did not finish removing. */
+static void check_trash(struct doctor *d)
+{
+	static const char trash[] = STAGE_RUN_DIR "/" RUNDIR_TRASH;
+	_cleanup_(dir_closep) DIR *dir = opendir(trash);
+	const struct dirent *e;
+	unsigned n = 0;
+
+	while (dir && (e = readdir(dir)))
+		n += e->d_name[0] != '.' && is_abandoned(trash, e->d_name);
+	if (n)
+		doctor_tell(d, DOCTOR_WARN, REAP, "%u director%s in %s that nobody goes on removing", n,
+			    n == 1 ? "y" : "ies", trash);
+}
+
+/* Is there a record of the job, by which its directory in a tier is found? */
+static bool has_record(uint32_t job_id)
+{
+	char path[PATH_MAX];
+	glob_t g;
 	int r;
 
+	if (rundir_path(path, sizeof(path), job_id, NULL) < 0 || access(path, F_OK) == 0)
+		return true;
+	snprintf(path, sizeof(path), STAGE_RUN_DIR "/" RUNDIR_TRASH "/%u.*", job_id);
+	r = glob(path, 0, NULL, &g);
+	if (r == 0)
+		globfree(&g);
+	return r == 0;
+}
+
+static void look_at_tier(struct doctor *d, const struct conf_tier *t)
+{
+	_cleanup_(dir_closep) DIR *dir = opendir(t->path);
+	const struct dirent *e;
+	uint32_t job_id;
+	struct stat st;
+	unsigned n = 0;
+
+	while (dir && (e = readdir(dir)))
+		n += tier_name_parse(e->d_name, &job_id) == 0 && !has_record(job_id) &&
+		     fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_uid != 0;
+	if (n)
+		doctor_tell(d, DOCTOR_WARN, REAP, "tier %s: %u director%s in %s of jobs that are over",
+			    t->name, n, n == 1 ? "y" : "ies", t->path);
+}
+
+/* For root alone: others can't look into the records. */
+static void check_tiers(struct doctor *d)
+{
+	if (geteuid() != 0 || !d->conf)
+		return;
+	for (size_t i = 0; i < d->conf->n_tiers; i++)
+		if (d->conf->tiers[i].kind == CONF_TIER_DISK && !d->conf->tiers[i].provided_by_site &&
+		    !strchr(d->conf->tiers[i].path, '%'))
+			look_at_tier(d, &d->conf->tiers[i]);
+}
+
+static bool systemctl_says(const char *verb)
+{
+	const char *const argv[] = { "systemctl", verb, TIMER, NULL };
+	_cleanup_(freep) char *text = NULL;
+
+	return capture_run(argv, SYSTEMCTL_MS, &text) == 0;
+}
+
+static void check_timer(struct doctor *d)
+{
 	if (access("/run/systemd/system", F_OK) < 0)
 		return;
-	r = capture_run(argv, SYSTEMCTL_MS, &text);
-	if (r == 0)
-		doctor_tell(d, DOCTOR_OK, NULL, TIMER " is enabled");
-	else
+	if (!systemctl_says("is-enabled"))
 		doctor_tell(d, DOCTOR_WARN, "systemctl enable --now " TIMER,
 			    TIMER " is not enabled: what a crash leaves stays until the next job");
+	else if (!systemctl_says("is-active"))
+		doctor_tell(d, DOCTOR_WARN, "systemctl start " TIMER,
+			    TIMER " is enabled and does not run: what a crash leaves stays until the next boot");
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, TIMER " is enabled");
 }
 
 const struct doctor_check doctor_left_checks[] = {
+	{ "breaker", check_breaker },
 	{ "leftovers", check_rundirs },
+	{ "leftovers", check_trash },
+	{ "leftovers", check_tiers },
 	{ "leftovers", check_user_dir },
 	{ "timer", check_timer },
 	{ NULL, NULL },

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <unistd.h>
 
@@ -14,13 +15,10 @@
 #include "client/cmd.h"
 #include "common/cleanup.h"
 #include "common/conf.h"
-#include "common/error.h"
 #include "common/fd.h"
 #include "common/parse.h"
-#include "stage-build.h"
 
 #define MAGIC_TMPFS 0x01021994
-#define MAGIC_RAMFS 0x858458f6
 #define MAGIC_CGROUP2 0x63677270
 
 /* The first line of a small file; "" if it can't be read. */
@@ -36,18 +34,29 @@ static void read_line(const char *path, char *buf, size_t size)
 static void check_fuse(struct doctor *d)
 {
 	_cleanup_(fd_closep) int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	int e = fd < 0 ? errno : 0;
+	struct stat st;
 
-	if (fd >= 0)
-		doctor_tell(d, DOCTOR_OK, NULL, "/dev/fuse can be opened");
-	else if (errno == EACCES || errno == EPERM)
+	if (d->conf && !d->conf->mount_fuse)
+		doctor_tell(d, DOCTOR_OK, NULL, "not used ([mount] Backend=none)");
+	else if (e == EACCES || e == EPERM)
 		doctor_tell(d, DOCTOR_WARN, "chmod 0666 /dev/fuse, as udev does by default",
 			    "/dev/fuse is closed to this user: 'stagectl run' can't mount, "
 			    "images will be extracted");
-	else
+	else if (e)
 		doctor_tell(d, DOCTOR_FAIL,
 			    "modprobe fuse; and [mount] Backend=none where FUSE "
 			    "is not wanted",
-			    "/dev/fuse: %s; images can't be mounted", strerror(errno));
+			    "/dev/fuse: %s; images can't be mounted", strerror(e));
+	else if (fstat(fd, &st) == 0 && !S_ISCHR(st.st_mode))
+		doctor_tell(d, DOCTOR_FAIL, "rm it, then mknod -m 0666 /dev/fuse c 10 229",
+			    "/dev/fuse is no device; images can't be mounted");
+	else if ((st.st_mode & 06) != 06)
+		doctor_tell(d, DOCTOR_WARN, "chmod 0666 /dev/fuse, as udev does by default",
+			    "/dev/fuse has mode %04o: 'stagectl run' can't mount (jobs with the "
+			    "plugin can)", st.st_mode & 07777);
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "/dev/fuse can be opened");
 }
 
 static void check_fusermount(struct doctor *d)
@@ -66,94 +75,63 @@ static void check_fusermount(struct doctor *d)
 		doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
 }
 
+/* lost: what a node without it can't do; NULL: nothing goes without it. */
+static const struct {
+	const char *name, *lost;
+} helpers[] = {
+	{ "stage-keeper", NULL },
+	{ "stage-hand", NULL },
+	{ "stagingd", NULL },
+	{ "stage-worker", NULL },
+	{ "stage-fetch", "addresses can't be staged" },
+	{ "stage-spread", "each node reads for itself" },
+	{ "stage-mover", "movers can't run here" },
+};
+
+static void check_helper(struct doctor *d, const char *name, const char *lost)
+{
+	enum doctor_level level = lost ? DOCTOR_WARN : DOCTOR_FAIL;
+	char path[PATH_MAX];
+	struct stat st;
+
+	if (cmd_get_helper(path, sizeof(path), name) < 0)
+		return;
+	if (stat(path, &st) < 0 || access(path, X_OK) < 0)
+		doctor_tell(d, level, "install the package on this node", "%s: %s%s%s", path,
+			    strerror(errno), lost ? "; " : "", lost ?: "");
+	else if (geteuid() == 0 && !doctor_is_roots(&st))
+		doctor_tell(d, DOCTOR_FAIL, "look who wrote to it, and install the package again",
+			    "%s can be written by others than root, who runs it", path);
+	else if (!(st.st_mode & 01))
+		doctor_tell(d, level, "chmod 0755 it (stage-hand: 0711)",
+			    "%s has mode %04o: users can't run it", path, st.st_mode & 07777);
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
+}
+
 static void check_helpers(struct doctor *d)
 {
-	static const char *const names[] = { "stage-keeper", "stage-hand", "stagingd",
-					     "stage-worker" };
-	char path[PATH_MAX];
-
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
-		if (cmd_get_helper(path, sizeof(path), names[i]) == 0 && access(path, X_OK) == 0)
-			doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
-		else
-			doctor_tell(d, DOCTOR_FAIL, "install the package on this node", "%s: %s",
-				    path, strerror(errno));
-	}
+	for (size_t i = 0; i < ARRAY_SIZE(helpers); i++)
+		check_helper(d, helpers[i].name, helpers[i].lost);
 }
 
-static void check_tiers(struct doctor *d, const struct conf *conf)
+static void check_kernel(struct doctor *d)
 {
-	struct stat st;
+	bool has_namespaces = d->conf && strcmp(d->conf->job_namespace, "none") != 0;
+	unsigned major = 0, minor = 0;
+	struct utsname u;
 
-	for (size_t i = 0; i < conf->n_tiers; i++) {
-		const struct conf_tier *t = &conf->tiers[i];
-
-		if (t->kind == CONF_TIER_MEMORY || strchr(t->path, '%'))
-			continue;
-		if (stat(t->path, &st) < 0)
-			doctor_tell(d, DOCTOR_WARN, "mount it, or take the tier out",
-				    "tier %s: %s: %s", t->name, t->path, strerror(errno));
-		else if (t->kind == CONF_TIER_DISK && !t->provided_by_site &&
-			 (st.st_uid != 0 || ((st.st_mode & 022) && !(st.st_mode & S_ISVTX))))
-			doctor_tell(d, DOCTOR_FAIL, "chown root and chmod 0755 the directory",
-				    "tier %s: %s is not root's alone", t->name, t->path);
-		else
-			doctor_tell(d, DOCTOR_OK, NULL, "tier %s: %s", t->name, t->path);
-	}
-}
-
-static void tell_idle(void *arg, const char *text)
-{
-	doctor_tell(arg, DOCTOR_WARN, "take it out, so that nobody relies on it", "%s", text);
-}
-
-static void check_conf(struct doctor *d)
-{
-	_cleanup_(conf_freep) struct conf *conf = NULL;
-	struct error err = ERROR_INIT;
-
-	if (conf_load(&conf, cmd_get_conf(), &err) < 0) {
-		doctor_tell(d, DOCTOR_FAIL, "'stagectl check-config' shows every error", "%s",
-			    err.text);
+	if (uname(&u) < 0 || sscanf(u.release, "%u.%u", &major, &minor) != 2)
 		return;
-	}
-	if (!conf->from_file)
-		doctor_tell(d, DOCTOR_WARN,
-			    "copy the example and allow a source: [source NAME] "
-			    "Match=/path/**",
-			    "%s/stage-data.conf is not there: no job may stage anything",
-			    STAGE_CONF_DIR);
-	else if (!conf->enabled)
-		doctor_tell(d, DOCTOR_WARN, "Enabled=yes, and no file 'disabled' beside it",
-			    "staging is switched off%s%s", conf->disabled_text ? ": " : "",
-			    conf->disabled_text ? conf->disabled_text : "");
-	else if (conf->n_sources == 0)
-		doctor_tell(d, DOCTOR_WARN, "add [source NAME] Match=/path/**",
-			    "no source is allowed");
+	if (major < 4 || (major == 4 && minor < 18))
+		doctor_tell(d, DOCTOR_FAIL, "boot 4.18 or later",
+			    "Linux %s is older than this is made for", u.release);
+	else if (has_namespaces && (major < 5 || (major == 5 && minor < 6)))
+		doctor_tell(d, DOCTOR_WARN, "boot 5.6 or later, or have images extracted ([mount] Backend=none)",
+			    "Linux %s can't repeat mounts in JobNamespace=%s", u.release,
+			    d->conf->job_namespace);
 	else
-		doctor_tell(d, DOCTOR_OK, NULL, "%zu source rules, %zu tiers", conf->n_sources,
-			    conf->n_tiers);
-	conf_for_each_idle(conf, tell_idle, d);
-	check_tiers(d, conf);
-}
-
-static void check_rundir(struct doctor *d)
-{
-	struct statfs fs;
-	struct stat st;
-
-	if (stat(STAGE_RUN_DIR, &st) < 0)
-		doctor_tell(d, DOCTOR_OK, NULL, "%s will be made by the first job", STAGE_RUN_DIR);
-	else if (st.st_uid != 0 || (st.st_mode & 022))
-		doctor_tell(d, DOCTOR_FAIL, "chown root:root and chmod 0755 it",
-			    "%s is not root's alone", STAGE_RUN_DIR);
-	else if (statfs(STAGE_RUN_DIR, &fs) == 0 && fs.f_type != MAGIC_TMPFS &&
-		 fs.f_type != MAGIC_RAMFS)
-		doctor_tell(d, DOCTOR_WARN, "build with -Drundir= on a tmpfs",
-			    "%s is on a disk: what a crash leaves survives the boot",
-			    STAGE_RUN_DIR);
-	else
-		doctor_tell(d, DOCTOR_OK, NULL, "%s", STAGE_RUN_DIR);
+		doctor_tell(d, DOCTOR_OK, NULL, "Linux %s", u.release);
 }
 
 static void check_memory(struct doctor *d)
@@ -226,8 +204,7 @@ const struct doctor_check doctor_node_checks[] = {
 	{ "fuse", check_fuse },
 	{ "fusermount3", check_fusermount },
 	{ "helpers", check_helpers },
-	{ "configuration", check_conf },
-	{ "run directory", check_rundir },
+	{ "kernel", check_kernel },
 	{ "memory", check_memory },
 	{ "cgroup", check_cgroup },
 	{ "tools", check_tools },

@@ -1,31 +1,23 @@
 /*
  * What Slurm's configuration means for us, asked of `scontrol show config` (five seconds at most:
- * a controller that is down must not hang the doctor) and of the plugstack file it names.
+ * a controller that is down must not hang the doctor).
  */
 #include "client/doctor.h"
 
-#include <ctype.h>
 #include <errno.h>
-#include <glob.h>
-#include <limits.h>
 #include <stdio.h>
-#include <stdlib.h>
 #include <string.h>
 #include <strings.h>
-#include <unistd.h>
 
 #include "client/capture.h"
 #include "common/cleanup.h"
-#include "common/path.h"
+#include "common/conf.h"
 
 #define SCONTROL_MS 5000
-#define PLUGIN "stage_data.so"
-#define MAX_INCLUDES 8
 
-/* "Key            = value" -> value in buf; false: no such key, or "(null)". */
-static bool get_key(const char *text, const char *key, char *buf, size_t size)
+bool doctor_get_key(const char *config, const char *key, char *buf, size_t size)
 {
-	const char *line = text, *eq;
+	const char *line = config, *eq;
 	size_t n = strlen(key);
 
 	for (; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
@@ -45,7 +37,7 @@ static void check_prolog_flags(struct doctor *d, const char *config)
 {
 	char flags[512] = "";
 
-	get_key(config, "PrologFlags", flags, sizeof(flags));
+	doctor_get_key(config, "PrologFlags", flags, sizeof(flags));
 	if (strcasestr(flags, "RunInJob"))
 		doctor_tell(d, DOCTOR_WARN,
 			    "enable the reaper's timer on all nodes, or drop "
@@ -62,101 +54,58 @@ static void check_prolog_flags(struct doctor *d, const char *config)
 			"with the first step there");
 }
 
-struct plugstack {
-	bool found, required;
-	char plugin[PATH_MAX];
-	unsigned n_files;
-};
-
-static void read_plugstack(struct plugstack *p, const char *path, unsigned depth);
-
-static void read_include(struct plugstack *p, const char *pattern, const char *file, unsigned depth)
+/* Where jobs have no memory group of Slurm's, nobody holds them to --mem. */
+static void check_memory_limit(struct doctor *d, const char *config)
 {
-	char base[PATH_MAX], *slash;
-	_cleanup_(freep) char *full = NULL;
-	glob_t g;
+	char tasks[512] = "", constrain[16] = "";
 
-	snprintf(base, sizeof(base), "%s", file);
-	slash = strrchr(base, '/');
-	if (slash)
-		*slash = '\0';
-	full = path_join(base, pattern);
-	if (!full || glob(full, 0, NULL, &g))
+	doctor_get_key(config, "TaskPlugin", tasks, sizeof(tasks));
+	doctor_get_key(config, "ConstrainRAMSpace", constrain, sizeof(constrain));
+	if (*tasks && !strstr(tasks, "cgroup"))
+		doctor_tell(d, DOCTOR_WARN, "TaskPlugin=task/cgroup,task/affinity in slurm.conf",
+			    "TaskPlugin=%s: jobs are not held to their memory and CPUs, and what is staged "
+			    "isn't either", tasks);
+	else if (!strcasecmp(constrain, "no"))
+		doctor_tell(d, DOCTOR_WARN, "ConstrainRAMSpace=yes in cgroup.conf",
+			    "ConstrainRAMSpace=no: jobs are not held to --mem, and what is staged isn't "
+			    "either");
+	else if (*constrain)
+		doctor_tell(d, DOCTOR_OK, NULL, "ConstrainRAMSpace=%s", constrain);
+}
+
+static void check_namespace(struct doctor *d, const char *config)
+{
+	char type[128];
+
+	if (!doctor_get_key(config, "JobContainerType", type, sizeof(type)) &&
+	    !doctor_get_key(config, "NamespaceType", type, sizeof(type)))
 		return;
-	for (size_t i = 0; i < g.gl_pathc; i++)
-		read_plugstack(p, g.gl_pathv[i], depth + 1);
-	globfree(&g);
+	if (strstr(type, "tmpfs") && d->conf && !strcmp(d->conf->job_namespace, "none"))
+		doctor_tell(d, DOCTOR_WARN,
+			    "[mount] JobNamespace= with the path of its file, unless job_container.conf has "
+			    "Shared=true",
+			    "%s: jobs have a mount namespace, and images that are mounted after they began "
+			    "are not seen in it", type);
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "%s", type);
 }
 
-/* Lines "required|optional|include PATH args". */
-static void read_plugstack(struct plugstack *p, const char *path, unsigned depth)
+/* "30 sec" */
+static void check_unkillable(struct doctor *d, const char *config)
 {
-	_cleanup_(file_closep) FILE *f = fopen(path, "re");
-	char line[PATH_MAX + 64], word[16], file[PATH_MAX];
+	char text[32];
+	unsigned seconds;
 
-	if (!f || depth > MAX_INCLUDES)
+	if (!d->conf || !doctor_get_key(config, "UnkillableStepTimeout", text, sizeof(text)) ||
+	    sscanf(text, "%u", &seconds) != 1)
 		return;
-	p->n_files++;
-	while (fgets(line, sizeof(line), f)) {
-		line[strcspn(line, "#\n")] = '\0';
-		if (sscanf(line, " %15s %4095s", word, file) != 2)
-			continue;
-		if (!strcmp(word, "include")) {
-			read_include(p, file, path, depth);
-		} else if (!strcmp(path_base(file), PLUGIN)) {
-			p->found = true;
-			p->required = !strcmp(word, "required");
-			snprintf(p->plugin, sizeof(p->plugin), "%s", file);
-		}
-	}
-}
-
-static void check_plugin_file(struct doctor *d, const struct plugstack *p, const char *config)
-{
-	char dirs[PATH_MAX] = "/usr/lib/slurm", path[2 * PATH_MAX];
-	const char *dir = dirs;
-
-	if (p->plugin[0] == '/') {
-		snprintf(path, sizeof(path), "%s", p->plugin);
-	} else {
-		get_key(config, "PluginDir", dirs, sizeof(dirs));
-		do {
-			size_t n = strcspn(dir, ":");
-
-			snprintf(path, sizeof(path), "%.*s/%s", (int)n, dir, p->plugin);
-			dir += n + (dir[n] == ':');
-		} while (*dir && access(path, R_OK) < 0);
-	}
-	if (access(path, R_OK) < 0)
-		doctor_tell(d, DOCTOR_FAIL, "install the plugin, built for this Slurm release",
-			    "%s: %s", path, strerror(errno));
-	else if (p->required)
-		doctor_tell(d, DOCTOR_WARN, "write 'optional " PLUGIN "'",
-			    "the plugin is 'required': a missing or old file of it would stop all "
-			    "jobs");
+	if (d->conf->abort_after_ms >= seconds * 500ULL)
+		doctor_tell(d, DOCTOR_WARN, "AbortAfter=7s, its default, or a longer UnkillableStepTimeout",
+			    "AbortAfter is %llu s and UnkillableStepTimeout %u s: a mount that hangs could "
+			    "have the node drained", (unsigned long long)d->conf->abort_after_ms / 1000,
+			    seconds);
 	else
-		doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
-}
-
-static void check_plugstack(struct doctor *d, const char *config)
-{
-	char path[PATH_MAX] = "/etc/slurm/plugstack.conf";
-	struct plugstack p = { 0 };
-
-	get_key(config, "PlugStackConfig", path, sizeof(path));
-	read_plugstack(&p, path, 0);
-	if (p.n_files == 0)
-		doctor_tell(d, DOCTOR_FAIL,
-			    "make it, with the line 'optional " PLUGIN "', on all "
-			    "nodes and login nodes, and restart slurmd",
-			    "%s can't be read", path);
-	else if (!p.found)
-		doctor_tell(d, DOCTOR_FAIL,
-			    "add 'optional " PLUGIN "' on all nodes and login "
-			    "nodes, and restart slurmd",
-			    "%s does not name " PLUGIN, path);
-	else
-		check_plugin_file(d, &p, config);
+		doctor_tell(d, DOCTOR_OK, NULL, "UnkillableStepTimeout=%s", text);
 }
 
 static void check_slurm(struct doctor *d)
@@ -177,7 +126,10 @@ static void check_slurm(struct doctor *d)
 		return;
 	}
 	check_prolog_flags(d, config);
-	check_plugstack(d, config);
+	check_memory_limit(d, config);
+	check_namespace(d, config);
+	check_unkillable(d, config);
+	doctor_check_plugin(d, config);
 }
 
 const struct doctor_check doctor_slurm_checks[] = {

@@ -5,12 +5,17 @@
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
+#include <sys/stat.h>
+
+struct conf;
 
 enum doctor_level { DOCTOR_OK, DOCTOR_WARN, DOCTOR_FAIL };
 
 struct doctor {
 	bool quiet;          /* failures and warnings only */
 	const char *subject; /* of the check that runs */
+	struct conf *conf;   /* NULL: there is none that can be read */
 	unsigned n_levels[DOCTOR_FAIL + 1];
 };
 
@@ -23,7 +28,20 @@ struct doctor_check {
 	void (*run)(struct doctor *d);
 };
 
-/* Tables, ended by a check without a subject. */
+/* Tables, ended by a check without a subject. The first one loads conf. */
+extern const struct doctor_check doctor_conf_checks[];  /* the configuration and what it names */
 extern const struct doctor_check doctor_node_checks[];  /* kernel, files, tools */
 extern const struct doctor_check doctor_slurm_checks[]; /* hooks and plugin */
 extern const struct doctor_check doctor_left_checks[];  /* what earlier jobs left */
+
+/* Part of the checks of Slurm. config: what `scontrol show config` says. */
+void doctor_check_plugin(struct doctor *d, const char *config);
+
+/* "Key            = value" of config -> value in buf; false: no such key, or "(null)". */
+bool doctor_get_key(const char *config, const char *key, char *buf, size_t size);
+
+/* Does it belong to root, and can nobody else write to it (or, in a sticky directory, to others')? */
+static inline bool doctor_is_roots(const struct stat *st)
+{
+	return st->st_uid == 0 && (!(st->st_mode & 022) || (S_ISDIR(st->st_mode) && st->st_mode & S_ISVTX));
+}

@@ -1,0 +1,237 @@
+/*
+ * The configuration, and the files and directories it names. What runs on a node reads it as nobody,
+ * and sbatch as its user: root, who calls the doctor, may see what they don't.
+ */
+#include "client/doctor.h"
+
+#include <errno.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/statvfs.h>
+#include <sys/un.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "client/cmd.h"
+#include "common/cleanup.h"
+#include "common/conf.h"
+#include "common/error.h"
+#include "common/path.h"
+#include "stage-build.h"
+
+#define MAGIC_TMPFS 0x01021994
+#define MAGIC_RAMFS 0x858458f6
+
+static bool is_memory(const char *path)
+{
+	struct statfs fs;
+
+	return statfs(path, &fs) == 0 && (fs.f_type == MAGIC_TMPFS || fs.f_type == MAGIC_RAMFS);
+}
+
+static bool is_read_only(const char *path)
+{
+	struct statvfs fs;
+
+	return statvfs(path, &fs) == 0 && (fs.f_flag & ST_RDONLY);
+}
+
+static void tell_idle(void *arg, const char *text)
+{
+	doctor_tell(arg, DOCTOR_WARN, "take it out, so that nobody relies on it", "%s", text);
+}
+
+/* Of others: files have to be readable, directories to be passed. */
+static bool is_open(struct doctor *d, const char *path)
+{
+	struct stat st;
+	mode_t need;
+
+	if (stat(path, &st) < 0)
+		return true;
+	need = S_ISDIR(st.st_mode) ? 05 : 04;
+	if ((st.st_mode & need) == need)
+		return true;
+	doctor_tell(d, DOCTOR_FAIL, S_ISDIR(st.st_mode) ? "chmod 0755 it" : "chmod 0644 it",
+		    "%s has mode %04o: users and nodes, which read it without being root, can't", path,
+		    st.st_mode & 07777);
+	return false;
+}
+
+static bool all_are_open(struct doctor *d)
+{
+	char dir[PATH_MAX], beside[PATH_MAX], pattern[PATH_MAX + 16];
+	bool ok;
+	glob_t g;
+
+	snprintf(dir, sizeof(dir), "%.*s", (int)(path_base(d->conf->path) - d->conf->path),
+		 d->conf->path);
+	if (snprintf(beside, sizeof(beside), "%sconf.d", dir) >= (int)sizeof(beside))
+		return true;
+	snprintf(pattern, sizeof(pattern), "%s/*.conf", beside);
+	ok = is_open(d, dir);
+	ok = is_open(d, d->conf->path) && ok;
+	ok = is_open(d, beside) && ok;
+	if (glob(pattern, 0, NULL, &g))
+		return ok;
+	for (size_t i = 0; i < g.gl_pathc; i++)
+		ok = is_open(d, g.gl_pathv[i]) && ok;
+	globfree(&g);
+	return ok;
+}
+
+static void check_conf(struct doctor *d)
+{
+	struct error err = ERROR_INIT;
+
+	if (conf_load(&d->conf, cmd_get_conf(), &err) < 0) {
+		doctor_tell(d, DOCTOR_FAIL, "'stagectl check-config' shows every error", "%s",
+			    err.text);
+		return;
+	}
+	if (!d->conf->from_file)
+		doctor_tell(d, DOCTOR_WARN,
+			    "copy the example and allow a source: [source NAME] Match=/path/**",
+			    "%s is not there: no job may stage anything", d->conf->path);
+	else if (!all_are_open(d))
+		;
+	else if (!d->conf->enabled)
+		doctor_tell(d, DOCTOR_WARN, "Enabled=yes, and no file 'disabled' beside it",
+			    "staging is switched off%s%s", d->conf->disabled_text ? ": " : "",
+			    d->conf->disabled_text ? d->conf->disabled_text : "");
+	else if (d->conf->n_sources == 0)
+		doctor_tell(d, DOCTOR_WARN, "add [source NAME] Match=/path/**",
+			    "no source is allowed");
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "%zu source rules, %zu tiers, digest %s",
+			    d->conf->n_sources, d->conf->n_tiers, d->conf->hash);
+	conf_for_each_idle(d->conf, tell_idle, d);
+}
+
+static void check_tier(struct doctor *d, const struct conf_tier *t)
+{
+	bool is_ours = t->kind == CONF_TIER_DISK && !t->provided_by_site;
+	struct stat st;
+
+	if (stat(t->path, &st) < 0)
+		doctor_tell(d, DOCTOR_WARN, "mount it, or take the tier out", "tier %s: %s: %s",
+			    t->name, t->path, strerror(errno));
+	else if (!S_ISDIR(st.st_mode))
+		doctor_tell(d, DOCTOR_FAIL, "name a directory", "tier %s: %s is none", t->name, t->path);
+	else if (is_ours && !doctor_is_roots(&st))
+		doctor_tell(d, DOCTOR_FAIL, "chown root and chmod 0755 the directory",
+			    "tier %s: %s is not root's alone", t->name, t->path);
+	else if (is_read_only(t->path))
+		doctor_tell(d, DOCTOR_FAIL,
+			    "look for errors of the disk in dmesg, then mount it read-write",
+			    "tier %s: %s is read-only", t->name, t->path);
+	else if (is_ours && is_memory(t->path))
+		doctor_tell(d, DOCTOR_WARN, "mount the disk there, or take the tier out",
+			    "tier %s: %s is memory, of which no job is charged", t->name, t->path);
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "tier %s: %s", t->name, t->path);
+}
+
+static void check_tiers(struct doctor *d)
+{
+	for (size_t i = 0; d->conf && i < d->conf->n_tiers; i++)
+		if (d->conf->tiers[i].kind != CONF_TIER_MEMORY && !strchr(d->conf->tiers[i].path, '%'))
+			check_tier(d, &d->conf->tiers[i]);
+}
+
+static void check_log(struct doctor *d)
+{
+	static const struct sockaddr_un addr = { .sun_family = AF_UNIX, .sun_path = "/dev/log" };
+	const char *file = d->conf ? d->conf->log_file : "";
+	_cleanup_(fd_closep) int fd = socket(AF_UNIX, SOCK_DGRAM | SOCK_CLOEXEC, 0);
+	bool has_syslog = fd >= 0 && connect(fd, (const struct sockaddr *)&addr, sizeof(addr)) == 0;
+	char dir[PATH_MAX];
+
+	if (!d->conf)
+		return; /* whether there is a LogFile is not known */
+	snprintf(dir, sizeof(dir), "%.*s", (int)(path_base(file) - file), file);
+	if (*file && access(dir, F_OK) < 0)
+		doctor_tell(d, DOCTOR_WARN, "make the directory", "LogFile=%s: %s: %s", file, dir,
+			    strerror(errno));
+	else if (!*file && !has_syslog)
+		doctor_tell(d, DOCTOR_WARN,
+			    "start a syslog daemon, or set LogFile=/var/log/stage-data.log",
+			    "nobody keeps the log: nothing listens at /dev/log, and there is no LogFile");
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "%s%s%s", has_syslog ? "syslog" : "",
+			    has_syslog && *file ? ", " : "", file);
+}
+
+static void check_metrics(struct doctor *d)
+{
+	const char *file = d->conf ? d->conf->metrics_textfile : "";
+	char dir[PATH_MAX];
+	struct stat st;
+
+	if (!*file)
+		return;
+	snprintf(dir, sizeof(dir), "%.*s", (int)(path_base(file) - file), file);
+	if (stat(dir, &st) < 0)
+		doctor_tell(d, DOCTOR_WARN, "make the directory, root's, mode 0755",
+			    "Textfile=%s: %s; no figures are written", file, strerror(errno));
+	else if (!doctor_is_roots(&st) || (st.st_mode & 022))
+		doctor_tell(d, DOCTOR_WARN, "chown root and chmod 0755 the directory",
+			    "Textfile=%s: the directory is not root's alone; no figures are written", file);
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "%s", file);
+}
+
+static void check_fanout(struct doctor *d)
+{
+	static const char *const dirs[] = { "/usr/local/bin/", "/usr/bin/", "/bin/" };
+	char path[PATH_MAX];
+	const char *program;
+
+	if (!d->conf || d->conf->fanout == CONF_FANOUT_OFF)
+		return;
+	program = d->conf->fanout_program;
+	for (size_t i = 0; i < (*program == '/' ? 1 : sizeof(dirs) / sizeof(dirs[0])); i++) {
+		snprintf(path, sizeof(path), "%s%s", *program == '/' ? "" : dirs[i], program);
+		if (access(path, X_OK) == 0) {
+			doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
+			return;
+		}
+	}
+	doctor_tell(d, DOCTOR_WARN, "install Slurm's client programs here, or set [fanout] Program=",
+		    "%s: %s; each node reads for itself", program, strerror(errno));
+}
+
+static void check_rundir(struct doctor *d)
+{
+	struct stat st;
+
+	if (stat(STAGE_RUN_DIR, &st) < 0)
+		doctor_tell(d, DOCTOR_OK, NULL, "%s will be made by the first job", STAGE_RUN_DIR);
+	else if (!S_ISDIR(st.st_mode))
+		doctor_tell(d, DOCTOR_FAIL, "take it away; the first job makes the directory",
+			    "%s is no directory", STAGE_RUN_DIR);
+	else if (st.st_uid != 0 || (st.st_mode & 022))
+		doctor_tell(d, DOCTOR_FAIL, "chown root:root and chmod 0755 it",
+			    "%s is not root's alone", STAGE_RUN_DIR);
+	else if (is_read_only(STAGE_RUN_DIR))
+		doctor_tell(d, DOCTOR_FAIL, "mount it read-write", "%s is read-only", STAGE_RUN_DIR);
+	else if (!is_memory(STAGE_RUN_DIR))
+		doctor_tell(d, DOCTOR_WARN, "build with -Drundir= on a tmpfs",
+			    "%s is on a disk: what a crash leaves survives the boot",
+			    STAGE_RUN_DIR);
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "%s", STAGE_RUN_DIR);
+}
+
+const struct doctor_check doctor_conf_checks[] = {
+	{ "configuration", check_conf },
+	{ "configuration", check_tiers },
+	{ "log", check_log },
+	{ "metrics", check_metrics },
+	{ "fan-out", check_fanout },
+	{ "run directory", check_rundir },
+	{ NULL, NULL },
+};

@@ -1,0 +1,229 @@
+/*
+ * The plugin: does plugstack.conf name it, is it there, was it built for this Slurm, and does slurmd know
+ * of it? Slurm loads a plugin of its own major.minor alone, and slurmd finds out when it starts whether
+ * there is a prolog to call.
+ */
+#include "client/doctor.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <glob.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "client/elf-number.h"
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "common/path.h"
+
+#define PLUGIN "stage_data.so"
+#define VERSION_SYMBOL "plugin_version"
+#define MAX_INCLUDES 8
+#define MAX_PLUGIN (64 * 1024 * 1024)
+#define START_SLACK 2 /* seconds: times of processes are in ticks since a boot known to the second */
+
+struct plugstack {
+	bool found, required;
+	char plugin[PATH_MAX];
+	unsigned n_files;
+	time_t newest; /* when one of them was last written */
+};
+
+static void read_plugstack(struct plugstack *p, const char *path, unsigned depth);
+
+static void read_include(struct plugstack *p, const char *pattern, const char *file, unsigned depth)
+{
+	char base[PATH_MAX], *slash;
+	_cleanup_(freep) char *full = NULL;
+	glob_t g;
+
+	snprintf(base, sizeof(base), "%s", file);
+	slash = strrchr(base, '/');
+	if (slash)
+		*slash = '\0';
+	full = path_join(base, pattern);
+	if (!full || glob(full, 0, NULL, &g))
+		return;
+	for (size_t i = 0; i < g.gl_pathc; i++)
+		read_plugstack(p, g.gl_pathv[i], depth + 1);
+	globfree(&g);
+}
+
+/* Lines "required|optional|include PATH args". */
+static void read_plugstack(struct plugstack *p, const char *path, unsigned depth)
+{
+	_cleanup_(file_closep) FILE *f = fopen(path, "re");
+	char line[PATH_MAX + 64], word[16], file[PATH_MAX];
+	struct stat st;
+
+	if (!f || depth > MAX_INCLUDES)
+		return;
+	p->n_files++;
+	if (fstat(fileno(f), &st) == 0 && st.st_mtime > p->newest)
+		p->newest = st.st_mtime;
+	while (fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "#\n")] = '\0';
+		if (sscanf(line, " %15s %4095s", word, file) != 2)
+			continue;
+		if (!strcmp(word, "include")) {
+			read_include(p, file, path, depth);
+		} else if (!strcmp(path_base(file), PLUGIN)) {
+			p->found = true;
+			p->required = !strcmp(word, "required");
+			snprintf(p->plugin, sizeof(p->plugin), "%s", file);
+		}
+	}
+}
+
+/* Slurm's own, as in 0x160508 for 22.05.8; 0: not known. */
+static uint32_t get_slurm_version(const char *config)
+{
+	char text[32];
+	unsigned major, minor;
+
+	if (!doctor_get_key(config, "SLURM_VERSION", text, sizeof(text)) ||
+	    sscanf(text, "%u.%u", &major, &minor) != 2 || major > 255 || minor > 255)
+		return 0;
+	return major << 16 | minor << 8;
+}
+
+static uint32_t get_plugin_version(const char *path)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_CLOEXEC);
+	_cleanup_(freep) char *data = NULL;
+	uint32_t version;
+	size_t size;
+
+	if (fd < 0 || fd_read_file(fd, MAX_PLUGIN, &data, &size) < 0 ||
+	    elf_number_find(data, size, VERSION_SYMBOL, &version) < 0)
+		return 0;
+	return version;
+}
+
+static bool is_other_slurms(struct doctor *d, const char *path, const char *config)
+{
+	uint32_t slurm = get_slurm_version(config), plugin = get_plugin_version(path);
+
+	if (!slurm || !plugin || (plugin & 0xffff00) == slurm)
+		return false;
+	doctor_tell(d, DOCTOR_FAIL, "install the plugin of this Slurm release, or build it against its headers",
+		    "%s was built for Slurm %02u.%02u, this is %02u.%02u: it is not loaded", path,
+		    plugin >> 16 & 255, plugin >> 8 & 255, slurm >> 16, slurm >> 8 & 255);
+	return true;
+}
+
+static void find_plugin(const struct plugstack *p, const char *config, char *path, size_t size)
+{
+	char dirs[PATH_MAX] = "/usr/lib/slurm";
+	const char *dir = dirs;
+
+	if (p->plugin[0] == '/') {
+		snprintf(path, size, "%s", p->plugin);
+		return;
+	}
+	doctor_get_key(config, "PluginDir", dirs, sizeof(dirs));
+	do {
+		size_t n = strcspn(dir, ":");
+
+		snprintf(path, size, "%.*s/%s", (int)n, dir, p->plugin);
+		dir += n + (dir[n] == ':');
+	} while (*dir && access(path, R_OK) < 0);
+}
+
+static void check_plugin_file(struct doctor *d, const struct plugstack *p, const char *config)
+{
+	char path[2 * PATH_MAX];
+
+	find_plugin(p, config, path, sizeof(path));
+	if (access(path, R_OK) < 0)
+		doctor_tell(d, DOCTOR_FAIL, "install the plugin, built for this Slurm release",
+			    "%s: %s", path, strerror(errno));
+	else if (is_other_slurms(d, path, config))
+		return;
+	else if (p->required)
+		doctor_tell(d, DOCTOR_WARN, "write 'optional " PLUGIN "'",
+			    "the plugin is 'required': a missing or old file of it would stop all "
+			    "jobs");
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
+}
+
+/* When the process pid was started, if it is a slurmd; 0: it isn't. */
+static time_t get_slurmd_start(const char *pid)
+{
+	_cleanup_(file_closep) FILE *f = NULL;
+	char path[NAME_MAX + 16], line[1024];
+	struct timespec now, up;
+	unsigned long long ticks;
+	const char *rest;
+
+	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	f = fopen(path, "re");
+	if (!f || !fgets(line, sizeof(line), f) || !strstr(line, " (slurmd) "))
+		return 0;
+	rest = strrchr(line, ')');
+	if (sscanf(rest + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+			     "%*s %*s %*s %llu", &ticks) != 1 ||
+	    clock_gettime(CLOCK_REALTIME, &now) < 0 || clock_gettime(CLOCK_BOOTTIME, &up) < 0)
+		return 0;
+	return now.tv_sec - up.tv_sec + (time_t)(ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
+}
+
+static void check_slurmd(struct doctor *d, const struct plugstack *p)
+{
+	_cleanup_(dir_closep) DIR *dir = opendir("/proc");
+	const struct dirent *e;
+	time_t start = 0;
+
+	while (dir && !start && (e = readdir(dir)))
+		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
+			start = get_slurmd_start(e->d_name);
+	if (!start)
+		return;
+	if (p->newest > start + START_SLACK)
+		doctor_tell(d, DOCTOR_WARN, "restart slurmd: it looks for plugins with a prolog when it starts",
+			    "slurmd is older than plugstack.conf");
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "slurmd was started after plugstack.conf was written");
+}
+
+/* The plugin stands in a file of the directory beside it, which is not read. */
+static bool is_beside(const char *path)
+{
+	struct plugstack beside = { 0 };
+
+	read_include(&beside, "plugstack.conf.d/*.conf", path, 0);
+	return beside.found;
+}
+
+void doctor_check_plugin(struct doctor *d, const char *config)
+{
+	char path[PATH_MAX] = "/etc/slurm/plugstack.conf";
+	struct plugstack p = { 0 };
+
+	doctor_get_key(config, "PlugStackConfig", path, sizeof(path));
+	read_plugstack(&p, path, 0);
+	if (p.n_files == 0)
+		doctor_tell(d, DOCTOR_FAIL,
+			    "make it, with the line 'optional " PLUGIN "', on all "
+			    "nodes and login nodes, and restart slurmd",
+			    "%s can't be read", path);
+	else if (!p.found && is_beside(path))
+		doctor_tell(d, DOCTOR_FAIL, "add the line 'include plugstack.conf.d/*.conf', and restart slurmd",
+			    "%s does not name " PLUGIN ", and does not include plugstack.conf.d, where it stands",
+			    path);
+	else if (!p.found)
+		doctor_tell(d, DOCTOR_FAIL,
+			    "add 'optional " PLUGIN "' on all nodes and login "
+			    "nodes, and restart slurmd",
+			    "%s does not name " PLUGIN, path);
+	else {
+		check_plugin_file(d, &p, config);
+		check_slurmd(d, &p);
+	}
+}

@@ -1,0 +1,153 @@
+# Defects an admin meets, planted on a node one by one: `stagectl doctor` there names each, with its mend, and
+# nothing else; then it is mended, as the doctor says where that can be done here.
+# shellcheck shell=bash
+
+# Runs on the node. Slurm's own answer is asked for once; lines of it are changed to plant what is Slurm's.
+# shellcheck disable=SC2016,SC2034
+doctors_script() {
+	cat <<-'NODE'
+	set -eu
+	d=/tmp/doctor kernel='' n=0 bad=0
+	keeper=$PREFIX/libexec/stage-data/stage-keeper
+	mkdir -p $d/bin $d/etc/conf.d $d/libexec $d/metrics /run/stage-data
+	cp /etc/stage-data/stage-data.conf $d/etc/
+	cp "$(sed -n 's/^optional //p' /etc/slurm/plugstack.conf)" $d/stage_data.so
+	for f in "$PREFIX"/libexec/stage-data/*; do ln -s "$f" $d/libexec/; done
+	scontrol show config | sed "s|^PlugStackConfig .*|PlugStackConfig = $d/plugstack.conf|" >$d/slurm
+	sed -i 's|^\(TaskPlugin *= \).*|\1task/cgroup|' $d/slurm
+	cp $d/slurm $d/slurm.own
+	printf '#!/bin/sh\ncat %s/slurm\n' $d >$d/bin/scontrol
+	printf '#!/bin/sh\nexit $(cat %s/$1)\n' $d >$d/bin/systemctl
+	chmod 755 $d/bin/*
+	echo "optional $d/stage_data.so" >$d/plugstack.own
+	conf=$d/etc/conf.d/d.conf plugstack=$d/plugstack.conf
+	touch -r /etc/slurm/plugstack.conf $d/plugstack.own
+	cp -a $d/plugstack.own $plugstack
+
+	# A finding a line: LEVEL  SUBJECT  CAUSE -> MEND
+	doctor() {
+		PATH=$d/bin:$PATH STAGE_CONF=$d/etc/stage-data.conf STAGE_LIBEXEC_DIR=$d/libexec \
+			$kernel "$PREFIX/bin/stagectl" doctor --quiet | paste -d ' ' - - | sed 's/  *->/ ->/'
+	}
+
+	# defect PATTERN PLANT MEND
+	defect() {
+		local found
+
+		n=$((n + 1))
+		eval "$2"
+		found=$(doctor | grep -vxFf $d/before || true)
+		if [[ $found != $1 || $found == *$'\n'* ]]; then
+			printf 'planted: %s\n wanted: %s\n  found: %s\n' "$2" "$1" "$found"
+			bad=1
+		fi
+		eval "$3"
+	}
+
+	slurm_says() { sed -i "s|^\($1 *= \).*|\1$2|" $d/slurm; }
+	own_slurm='cp $d/slurm.own $d/slurm'
+	own_plugstack='cp -a $d/plugstack.own $plugstack'
+	no_conf='rm $conf'
+
+	# One number in the file: that of the Slurm release
+	other_release() {
+		python3 - $d/stage_data.so "$(sed -nE 's/^SLURM_VERSION *= ([0-9.]+).*/\1/p' $d/slurm)" <<-'PY'
+		import sys
+		numbers = [int(x) for x in sys.argv[2].split(".")]
+		data = open(sys.argv[1], "rb").read()
+		own = bytes(reversed(numbers)) + b"\0"
+		assert own in data
+		open(sys.argv[1], "wb").write(data.replace(own, bytes([numbers[2], numbers[1] + 6, numbers[0]]) + b"\0"))
+		PY
+	}
+
+	doctor >$d/before || true
+	FAIL() { defect "FAIL  $1*$2*-> $3*" "$4" "$5"; }
+	warn() { defect "warn  $1*$2*-> $3*" "$4" "$5"; }
+
+	FAIL slurm 'plugstack.conf does not name stage_data.so' "add 'optional stage_data.so' on all nodes" \
+		'echo >$plugstack' "$own_plugstack"
+	FAIL slurm 'does not include plugstack.conf.d, where it stands' "add the line 'include plugstack.conf.d/" \
+		'mkdir $plugstack.d; mv $plugstack $plugstack.d/; echo >$plugstack' 'rm -r $plugstack.d; '"$own_plugstack"
+	FAIL slurm 'plugstack.conf can?t be read' "make it, with the line 'optional" 'rm $plugstack' "$own_plugstack"
+	FAIL slurm 'stage_data.so: No such file' 'install the plugin, built for this Slurm' \
+		'mv $d/stage_data.so $d/away' 'mv $d/away $d/stage_data.so'
+	FAIL slurm 'was built for Slurm *, this is *: it is not loaded' 'install the plugin of this Slurm release' \
+		'cp $d/stage_data.so $d/own; other_release' 'mv $d/own $d/stage_data.so'
+	warn slurm "the plugin is 'required'" "write 'optional" 'sed -i s/optional/required/ $plugstack; touch -r $d/plugstack.own $plugstack' \
+		"$own_plugstack"
+	warn slurm 'slurmd is older than plugstack.conf' 'restart slurmd' 'touch -d "1 hour" $plugstack' "$own_plugstack"
+	warn slurm 'PrologFlags has neither Alloc nor Contain' 'PrologFlags=Contain' 'slurm_says PrologFlags "(null)"' "$own_slurm"
+	warn slurm 'Slurm calls no SPANK prolog or epilog' "enable the reaper's timer" \
+		'slurm_says PrologFlags RunInJob' "$own_slurm"
+	warn slurm 'ConstrainRAMSpace=no: jobs are not held to --mem' 'ConstrainRAMSpace=yes in cgroup.conf' \
+		'slurm_says ConstrainRAMSpace no; echo "ConstrainRAMSpace = no" >>$d/slurm' "$own_slurm"
+	warn slurm 'TaskPlugin=task/none: jobs are not held' 'TaskPlugin=task/cgroup' 'slurm_says TaskPlugin task/none' "$own_slurm"
+	warn slurm 'job_container/tmpfs: jobs have a mount namespace' '?mount? JobNamespace=' \
+		'sed -i /^JobContainerType/d $d/slurm; echo "JobContainerType = job_container/tmpfs" >>$d/slurm' "$own_slurm"
+	warn slurm 'AbortAfter is 60 s and UnkillableStepTimeout 30 s' 'AbortAfter=7s' \
+		'slurm_says UnkillableStepTimeout "30 sec"; printf "[daemon]\nAbortAfter=60s\n" >$conf' "$no_conf; $own_slurm"
+	warn slurm 'scontrol show config? fails' 'ask again where the controller' 'rm $d/slurm' "$own_slurm"
+	FAIL fuse '/dev/fuse: No such file' 'modprobe fuse' 'mv /dev/fuse /dev/fuse.away' 'mv /dev/fuse.away /dev/fuse'
+	warn fuse '/dev/fuse has mode 0600' 'chmod 0666 /dev/fuse' 'chmod 0600 /dev/fuse' 'chmod 0666 /dev/fuse'
+	FAIL configuration 'd.conf:2: key Enable is not known in' "'stagectl check-config'" \
+		'printf "[daemon]\nEnable=yes\n" >$conf' "$no_conf"
+	FAIL configuration 'd.conf can be written by others' "'stagectl check-config'" '>$conf; chmod 666 $conf' "$no_conf"
+	FAIL configuration 'd.conf has mode 0600: users and nodes*can?t' 'chmod 0644' '>$conf; chmod 600 $conf' "$no_conf"
+	warn configuration 'staging is switched off: until noon' 'Enabled=yes, and no file' \
+		'echo until noon >$d/etc/disabled' 'rm $d/etc/disabled'
+	warn configuration 'tier x: /srv/none: No such file' 'mount it, or take the tier out' \
+		'printf "[tier x]\nPath=/srv/none\n" >$conf' "$no_conf"
+	FAIL configuration "tier x: $d/x is not root's alone" 'chown root and chmod 0755' \
+		'printf "[tier x]\nPath=$d/x\n" >$conf; mkdir -m 0777 $d/x' 'rmdir $d/x; '"$no_conf"
+	warn configuration "tier x: $d/x is memory" 'mount the disk there' \
+		'printf "[tier x]\nPath=$d/x\n" >$conf; mkdir $d/x' 'rmdir $d/x; '"$no_conf"
+	FAIL configuration "tier x: $d/x is read-only" 'look for errors of the disk' \
+		'printf "[tier x]\nPath=$d/x\n" >$conf; mkdir $d/x; mount --bind -o ro /srv/local $d/x' \
+		'umount $d/x; rmdir $d/x; '"$no_conf"
+	warn log 'nobody keeps the log' 'start a syslog daemon' 'sed -i /^LogFile/d $d/etc/stage-data.conf' \
+		'cp /etc/stage-data/stage-data.conf $d/etc/'
+	warn metrics 'No such file or directory; no figures' 'make the directory' \
+		'printf "[metrics]\nTextfile=/srv/none/x.prom\n" >$conf' "$no_conf"
+	warn metrics 'the directory is not root?s alone; no figures' 'chown root and chmod 0755' \
+		'printf "[metrics]\nTextfile=$d/metrics/x.prom\n" >$conf; chmod 0775 $d/metrics' "$no_conf"
+	warn fan-out '/srv/none/sbcast: No such file*each node reads' 'install Slurm?s client programs' \
+		'printf "[fanout]\nMode=auto\nProgram=/srv/none/sbcast\n" >$conf' "$no_conf"
+	FAIL 'run directory' "/run/stage-data is not root's alone" 'chown root:root and chmod 0755' \
+		'chmod 0777 /run/stage-data' 'chmod 0755 /run/stage-data'
+	FAIL helpers 'stage-keeper: No such file' 'install the package' \
+		'rm $d/libexec/stage-keeper' 'ln -s $keeper $d/libexec/'
+	FAIL helpers 'stage-hand has mode 0700: users can?t run it' 'chmod 0755 it' \
+		'rm $d/libexec/stage-hand; install -m 0700 $(dirname $keeper)/stage-hand $d/libexec/' \
+		'ln -sf $(dirname $keeper)/stage-hand $d/libexec/'
+	FAIL helpers 'stage-worker can be written by others than root' 'look who wrote to it' \
+		'rm $d/libexec/stage-worker; install -m 0775 /bin/true $d/libexec/stage-worker' \
+		'ln -sf $(dirname $keeper)/stage-worker $d/libexec/'
+	FAIL kernel 'Linux 2.6* is older than this is made for' 'boot 4.18' 'kernel="setarch --uname-2.6"' 'kernel='
+	FAIL breaker 'keepers have crashed, nothing is staged' "look for 'stage-keeper' in the log" \
+		'echo x >/run/stage-data/.breaker' 'rm /run/stage-data/.breaker'
+	warn leftovers 'job 4242424 left its run directory and 1 mounts' "run 'stage-keeper reap'" \
+		'mkdir -p /run/stage-data/4242424/t; touch /run/stage-data/4242424/lock; mount -t tmpfs none /run/stage-data/4242424/t' \
+		'"$keeper" reap'
+	warn leftovers '1 directory in /run/stage-data/.trash' "run 'stage-keeper reap'" \
+		'mkdir -p -m 0700 /run/stage-data/.trash/4242424.7; touch /run/stage-data/.trash/4242424.7/lock' '"$keeper" reap'
+	warn leftovers 'tier ssd: 1 directory in /srv/local of jobs that are over' "run 'stage-keeper reap'" \
+		'install -d -m 0700 -o 4001 -g 4001 /srv/local/stage-data-4242424' '"$keeper" reap'
+	warn timer 'stage-data-reap.timer is not enabled' 'systemctl enable --now' \
+		'mkdir -p /run/systemd/system; echo 1 >$d/is-enabled; echo 3 >$d/is-active' 'echo 0 >$d/is-enabled'
+	warn timer 'is enabled and does not run' 'systemctl start' : 'rm -r /run/systemd'
+
+	doctor | diff $d/before - || bad=1
+	echo "defects: $n"
+	exit $bad
+	NODE
+}
+
+test_the_doctor_finds_each_defect() {
+	local out
+
+	need_fuse
+	at_end "on n1 rm -rf /tmp/doctor"
+	out=$(doctors_script | on n1 env PREFIX="$prefix" bash -s) || fail "$out"
+	assert_eq "defects: 39" "$out" "what was planted"
+}
