@@ -1,6 +1,7 @@
 #include "daemon/worker/s3-list.h"
 
 #include <errno.h>
+#include <stdlib.h>
 #include <string.h>
 
 #include "common/cleanup.h"
@@ -39,38 +40,89 @@ bool s3_url_decode(char *text)
 	return true;
 }
 
-/* &amp; and its four brothers. */
-static bool read_entity(const char **pp, const char *end, char *cp)
+/* Of a character, as UTF-8; 0: there is none of that number. */
+static size_t put_character(unsigned long n, char out[static 4])
+{
+	if (n == 0 || n > 0x10ffff || (n >= 0xd800 && n < 0xe000))
+		return 0;
+	if (n < 0x80) {
+		out[0] = (char)n;
+		return 1;
+	}
+	if (n < 0x800) {
+		out[0] = (char)(0xc0 | n >> 6);
+		out[1] = (char)(0x80 | (n & 0x3f));
+		return 2;
+	}
+	if (n < 0x10000) {
+		out[0] = (char)(0xe0 | n >> 12);
+		out[1] = (char)(0x80 | (n >> 6 & 0x3f));
+		out[2] = (char)(0x80 | (n & 0x3f));
+		return 3;
+	}
+	out[0] = (char)(0xf0 | n >> 18);
+	out[1] = (char)(0x80 | (n >> 12 & 0x3f));
+	out[2] = (char)(0x80 | (n >> 6 & 0x3f));
+	out[3] = (char)(0x80 | (n & 0x3f));
+	return 4;
+}
+
+/* &#39; and &#x27; name: what is between "&#" and ";". */
+static size_t read_number(const char *name, char out[static 4])
+{
+	int base = *name == 'x' ? 16 : 10;
+	const char *digits = name + (base == 16);
+	unsigned long n;
+	char *end;
+
+	if (!*digits || strspn(digits, base == 16 ? "0123456789abcdefABCDEF" : "0123456789") !=
+				strlen(digits))
+		return 0;
+	n = strtoul(digits, &end, base);
+	return *end ? 0 : put_character(n, out);
+}
+
+/* &amp;, its four brothers, and characters by their numbers; how many bytes it stands for. */
+static size_t read_entity(const char **pp, const char *end, char out[static 4])
 {
 	static const struct { const char *name; char c; } known[] = {
-		{ "&amp;", '&' }, { "&lt;", '<' }, { "&gt;", '>' }, { "&quot;", '"' },
-		{ "&apos;", '\'' }, { "&#34;", '"' }, { "&#39;", '\'' },
+		{ "amp", '&' }, { "lt", '<' }, { "gt", '>' }, { "quot", '"' }, { "apos", '\'' },
 	};
+	const char *stop = memchr(*pp, ';', (size_t)(end - *pp) < 12 ? (size_t)(end - *pp) : 12);
+	size_t n = stop ? (size_t)(stop - *pp) - 1 : 0;
+	char name[12];
 
-	for (size_t i = 0; i < ARRAY_SIZE(known); i++) {
-		size_t n = strlen(known[i].name);
-
-		if ((size_t)(end - *pp) >= n && !memcmp(*pp, known[i].name, n)) {
-			*cp = known[i].c;
-			*pp += n;
-			return true;
+	if (n == 0)
+		return 0;
+	memcpy(name, *pp + 1, n);
+	name[n] = '\0';
+	*pp = stop + 1;
+	if (name[0] == '#')
+		return read_number(name + 1, out);
+	for (size_t i = 0; i < ARRAY_SIZE(known); i++)
+		if (!strcmp(name, known[i].name)) {
+			out[0] = known[i].c;
+			return 1;
 		}
-	}
-	return false;
+	return 0;
 }
 
 static bool copy_text(const char *p, const char *end, char *buf, size_t size)
 {
-	size_t n = 0;
-	char c;
+	size_t n = 0, k;
+	char c[4];
 
 	while (p < end) {
-		c = *p;
-		if (c == '&' ? !read_entity(&p, end, &c) : (p++, c == '\0'))
+		k = 1;
+		c[0] = *p;
+		if (*p == '&')
+			k = read_entity(&p, end, c);
+		else
+			p++;
+		if (k == 0 || c[0] == '\0' || n + k >= size)
 			return false;
-		if (n + 1 >= size)
-			return false;
-		buf[n++] = c;
+		memcpy(buf + n, c, k);
+		n += k;
 	}
 	buf[n] = '\0';
 	return true;
@@ -128,7 +180,8 @@ static bool read_field(struct s3_object *o, struct s3_page *page, bool inside, c
 	char text[64];
 
 	if (inside && !strcmp(name, "Key"))
-		return copy_text(p, end, o->key, sizeof(o->key)) && s3_url_decode(o->key);
+		return copy_text(p, end, o->key, sizeof(o->key)) &&
+		       (!page->encoded || s3_url_decode(o->key));
 	if (inside && !strcmp(name, "Size"))
 		return copy_text(p, end, text, sizeof(text)) && parse_uint64(text, &o->size) == 0;
 	if (inside && !strcmp(name, "ETag"))
@@ -147,6 +200,14 @@ static int refuse(struct error *err)
 	return error_set(err, EBADMSG, "the listing can't be read");
 }
 
+/* Servers that don't know the wish give keys as they are, and don't say that they heard it. */
+static bool is_encoded(const char *data, size_t size)
+{
+	char how[8];
+
+	return s3_xml_get(data, size, "EncodingType", how, sizeof(how)) && !strcmp(how, "url");
+}
+
 int s3_list_read(const char *data, size_t size, struct s3_page *page,
 		 int (*take)(void *arg, const struct s3_object *o, struct error *err), void *arg,
 		 struct error *err)
@@ -158,7 +219,7 @@ int s3_list_read(const char *data, size_t size, struct s3_page *page,
 	const char *text;
 	int r;
 
-	*page = (struct s3_page){ 0 };
+	*page = (struct s3_page){ .encoded = is_encoded(data, size) };
 	while (!x.bad && next_tag(&x, &text, name)) {
 		if (!strcmp(name, "ListBucketResult"))
 			begun = true;

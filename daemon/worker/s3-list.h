@@ -1,7 +1,7 @@
 /*
  * s3-list: a page of ListObjectsV2, asked for with encoding-type=url. Pure. It knows the few elements
  * that such a page has, and refuses what else XML can be: declarations of types, entities beyond the
- * five, comments, pages larger than S3_LIST_MAX_SIZE.
+ * five and characters by number, comments, pages larger than S3_LIST_MAX_SIZE.
  */
 #pragma once
 
@@ -22,6 +22,7 @@ struct s3_object {
 
 struct s3_page {
 	bool truncated;
+	bool encoded;     /* keys were, as it says */
 	char token[2048]; /* for the next page, decoded */
 };
 

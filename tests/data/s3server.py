@@ -101,7 +101,8 @@ class S3Handler(Handler):
         more = begin + s.page_size < len(keys)
         xml = ['<?xml version="1.0" encoding="UTF-8"?>\n' + s.doctype + '<ListBucketResult '
                'xmlns="http://s3.amazonaws.com/doc/2006-03-01/">'
-               f"<Name>{bucket[1:]}</Name><IsTruncated>{str(more).lower()}</IsTruncated>"]
+               f"<Name>{bucket[1:]}</Name><EncodingType>url</EncodingType>"
+               f"<IsTruncated>{str(more).lower()}</IsTruncated>"]
         if more:
             xml.append(f"<NextContinuationToken>page={begin + s.page_size}</NextContinuationToken>")
         for k in page:

@@ -67,7 +67,9 @@ static int add(void *arg, const struct s3_object *o, struct error *err)
 	return 0;
 }
 
-#define HEAD "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult xmlns=\"http://x/\"><Name>b</Name>"
+#define HEAD "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult xmlns=\"http://x/\"><Name>b</Name>" URL
+#define URL "<EncodingType>url</EncodingType>"
+#define PLAIN "<ListBucketResult><Name>b</Name>"
 #define ONE "<Contents><Key>a%26b</Key><ETag>&quot;e&quot;</ETag><Size>7</Size><Owner><ID>x</ID></Owner></Contents>"
 #define TAIL "</ListBucketResult>"
 
@@ -79,6 +81,19 @@ static void test_pages(void **state)
 		  TAIL, "a&b=7\"e\" ", 1 },
 		{ HEAD "<KeyCount>0</KeyCount><Prefix/><Contents></Contents>" TAIL, NULL, 0 },
 		{ HEAD TAIL, "", 0 },
+		/* where it does not say that they are encoded, they are not */
+		{ PLAIN ONE TAIL, "a%26b=7\"e\" ", 0 },
+		{ PLAIN "<Contents><Key>a+%41</Key><Size>1</Size></Contents>" URL TAIL, "a A=1 ", 0 },
+		{ PLAIN "<Contents><Key>&#x27;&#96;&#xe4;&#8364;&#x1F600;&gt;</Key><Size>1</Size></Contents>" TAIL,
+		  "'`\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80>=1 ", 0 },
+		{ PLAIN "<Contents><Key>a&#0;</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
+		{ PLAIN "<Contents><Key>a&#xd800;</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
+		{ PLAIN "<Contents><Key>a&#99999999;</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
+		{ PLAIN "<Contents><Key>a&#-1;</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
+		{ PLAIN "<Contents><Key>a&#;</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
+		{ PLAIN "<Contents><Key>a&#x;</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
+		{ PLAIN "<Contents><Key>a&;</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
+		{ PLAIN "<Contents><Key>a&amp</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
 		{ HEAD "<!-- x -->" ONE TAIL, NULL, 0 },
 		{ "<!DOCTYPE x [<!ENTITY a \"aaaa\">]>" HEAD ONE TAIL, NULL, 0 },
 		{ HEAD "<Contents><Key>&a;</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
