@@ -14,6 +14,7 @@
 #include "client/output.h"
 #include "client/run-command.h"
 #include "client/submit-copy.h"
+#include "client/submit-filter.h"
 #include "client/submit-mover.h"
 #include "client/submit-words.h"
 #include "common/conf.h"
@@ -29,48 +30,11 @@ static int run_plain(const struct submit_words *w)
 	return STAGE_EXIT_FAILED;
 }
 
-/* What stands in the way of a mover. */
-static int check_words(const struct submit_words *w, const char *name, struct error *err)
-{
-	const char *why = NULL;
-
-	if (w->is_het)
-		why = "a heterogeneous job can't wait for a mover; let a job of one component move "
-		      "it first";
-	else if (w->other_cluster)
-		why = "a mover runs on this cluster; leave --clusters out";
-	else if (w->test_only)
-		why = "with --test-only nothing is moved; leave it out";
-	else if (w->dependency && strchr(w->dependency, '?'))
-		why = "a dependency with '?' can't be joined with the one on the mover; use ','";
-	return why ? error_exit(err, STAGE_EXIT_USAGE, EINVAL, "%s: %s", name, why) : 0;
-}
-
-/* "--dependency=afterok:1:2,<the user's>" */
-static char *make_dependency(const struct mover_jobs *jobs, const char *users)
-{
-	char *text = NULL;
-	size_t size;
-	FILE *f = open_memstream(&text, &size);
-
-	if (!f)
-		return NULL;
-	fputs("--dependency=afterok", f);
-	for (size_t i = 0; i < jobs->n_jobs; i++)
-		fprintf(f, ":%u", (unsigned)jobs->ids[i]);
-	if (users && *users)
-		fprintf(f, ",%s", users);
-	if (ferror(f) | fclose(f)) {
-		free(text);
-		return NULL;
-	}
-	return text;
-}
-
 static int run_waiting(const struct submit_words *w, const struct dataset_list *list,
 		       const struct mover_jobs *jobs)
 {
-	_cleanup_(freep) char *value = NULL, *data = NULL, *dependency = NULL;
+	_cleanup_(freep) char *value = NULL, *data = NULL, *afterok = NULL,
+			     *dependency = NULL;
 	_cleanup_(freep) char **argv = NULL;
 	char *first[3];
 	size_t n = 0;
@@ -80,7 +44,9 @@ static int run_waiting(const struct submit_words *w, const struct dataset_list *
 		data = NULL;
 	first[n++] = data;
 	if (jobs->n_jobs) {
-		dependency = make_dependency(jobs, w->dependency);
+		afterok = mover_make_dependency(jobs, w->dependency);
+		if (afterok && asprintf(&dependency, "--dependency=%s", afterok) < 0)
+			dependency = NULL;
 		first[n++] = dependency;
 		first[n++] = (char *)"--kill-on-invalid-dep=yes";
 	}
@@ -101,7 +67,7 @@ static int submit_with_copies(const struct submit_words *w, const struct dataset
 	struct mover_jobs jobs;
 	int code;
 
-	if (check_words(w, copies->items[0].name, &err) < 0 ||
+	if (submit_words_check_mover(w, copies->items[0].name, &err) < 0 ||
 	    mover_bring(&jobs, copies, w->account, &err) < 0)
 		return output_fail(&err);
 	code = run_waiting(w, list, &jobs);
@@ -147,6 +113,8 @@ static int run(int argc, char **argv)
 {
 	_cleanup_(submit_words_deinit) struct submit_words w = { 0 };
 
+	if (argc > 1 && !strcmp(argv[1], "--filter"))
+		return submit_filter((size_t)argc - 2, argv + 2);
 	return submit(&w, argv[0], (size_t)argc - 1, argv + 1);
 }
 

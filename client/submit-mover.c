@@ -279,3 +279,23 @@ void mover_cancel(const struct mover_jobs *jobs)
 			output_error("mover job %s is cancelled", id);
 	}
 }
+
+char *mover_make_dependency(const struct mover_jobs *jobs, const char *users)
+{
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return NULL;
+	fputs("afterok", f);
+	for (size_t i = 0; i < jobs->n_jobs; i++)
+		fprintf(f, ":%u", (unsigned)jobs->ids[i]);
+	if (users && *users)
+		fprintf(f, ",%s", users);
+	if (ferror(f) | fclose(f)) {
+		free(text);
+		return NULL;
+	}
+	return text;
+}

@@ -32,3 +32,6 @@ int mover_bring(struct mover_jobs *jobs, struct submit_copies *copies, const cha
 
 /* The job that would have waited was not submitted: new movers have nobody to work for. */
 void mover_cancel(const struct mover_jobs *jobs);
+
+/* "afterok:1:2,<the user's>": what the job waits for. Caller frees; NULL: no memory. */
+char *mover_make_dependency(const struct mover_jobs *jobs, const char *users);

@@ -200,6 +200,22 @@ int submit_words_merge(const struct submit_words *w, char **valuep, struct error
 	return r;
 }
 
+int submit_words_check_mover(const struct submit_words *w, const char *name, struct error *err)
+{
+	const char *why = NULL;
+
+	if (w->is_het)
+		why = "a heterogeneous job can't wait for a mover; let a job of one component move "
+		      "it first";
+	else if (w->other_cluster)
+		why = "a mover runs on this cluster; leave --clusters out";
+	else if (w->test_only)
+		why = "with --test-only nothing is moved; leave it out";
+	else if (w->dependency && strchr(w->dependency, '?'))
+		why = "a dependency with '?' can't be joined with the one on the mover; use ','";
+	return why ? error_exit(err, STAGE_EXIT_USAGE, EINVAL, "%s: %s", name, why) : 0;
+}
+
 char **submit_words_get_argv(const struct submit_words *w, char *const *first, size_t n_first,
 			     int without)
 {

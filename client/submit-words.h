@@ -41,6 +41,9 @@ void submit_words_deinit(struct submit_words *w);
  * frees. */
 int submit_words_merge(const struct submit_words *w, char **valuep, struct error *err);
 
+/* What stands in the way of a mover for dataset name: -EINVAL with the sentence. */
+int submit_words_check_mover(const struct submit_words *w, const char *name, struct error *err);
+
 /* The words for sbatch: its name, first[], then those of no mark among without (marks added up).
  * Caller frees the array alone. NULL: no memory. */
 char **submit_words_get_argv(const struct submit_words *w, char *const *first, size_t n_first,

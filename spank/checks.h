@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 
 struct conf;
@@ -23,7 +24,8 @@ void checks_user_deinit(struct checks_user *u);
 
 /*
  * Holds the list, expanded, against the configuration and looks at the sources: refuses or warns.
- * value: as the user gave it. Up to 3 s where a file system hangs.
+ * value: as the user gave it. starts_later: whatever the command line says, a source may come yet.
+ * Up to 3 s where a file system hangs.
  */
 void checks_run(const struct conf *conf, const struct dataset_list *list, const char *value,
-		const struct checks_user *u);
+		bool starts_later, const struct checks_user *u);

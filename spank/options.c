@@ -9,6 +9,8 @@
 
 #include "common/cleanup.h"
 #include "common/fd.h"
+#include "common/submit-notes.h"
+#include "spank/filter.h"
 
 /*
  * sbatch calls back in this order: the inherited value, the script's lines from the top, the
@@ -129,9 +131,11 @@ static int data_cb(int val, const char *value, int remote)
 		break;
 	case OPTIONS_SCRIPT:
 		r = values_add(&given.script, value);
+		filter_note(SUBMIT_NOTE_SCRIPT, value);
 		break;
 	case OPTIONS_COMMAND_LINE:
 		r = values_add(&given.command_line, value);
+		filter_note(SUBMIT_NOTE_COMMAND_LINE, value);
 		break;
 	}
 	given.no_memory |= r < 0;

@@ -10,7 +10,9 @@
 #include "common/dataset.h"
 #include "common/error.h"
 #include "common/spec.h"
+#include "common/submit-notes.h"
 #include "spank/checks.h"
+#include "spank/filter.h"
 #include "spank/hold.h"
 #include "spank/options.h"
 #include "spank/say.h"
@@ -50,6 +52,8 @@ void submit_init(void)
 	free(env_wait);
 	env_data = take_env("STAGE_DATA");
 	env_wait = take_env("STAGE_WAIT");
+	if (env_data)
+		filter_note(SUBMIT_NOTE_ENVIRONMENT, env_data);
 }
 
 /* The environment replaces the script, the command line replaces both; "+" adds. */
@@ -135,7 +139,8 @@ static void publish(spank_t sp, const struct dataset_list *list, const struct co
 				"returns when the datasets are ready");
 }
 
-static void submit_request(spank_t sp, const struct options *o, const char *value,
+/* starts_later: a filter has answered, and the job waits for its movers */
+static void submit_request(spank_t sp, const struct options *o, const char *value, bool starts_later,
 			   const char *conf_path)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
@@ -149,7 +154,7 @@ static void submit_request(spank_t sp, const struct options *o, const char *valu
 		if (conf_load(&conf, conf_path, &err) < 0)
 			say_refuse("%s; no dataset can be staged until the site has mended its "
 				   "configuration", err.text);
-		checks_run(conf, &list, value, &user);
+		checks_run(conf, &list, value, starts_later, &user);
 		publish(sp, &list, conf, get_wait(o, conf));
 	}
 	dataset_list_deinit(&list);
@@ -230,6 +235,7 @@ void submit_post_opt(spank_t sp, const char *conf_path)
 {
 	const struct options *o = options_get();
 	_cleanup_(freep) char *value = NULL;
+	bool answered;
 
 	if (spank_context() == S_CTX_LOCAL && getenv("SLURM_JOB_ID")) {
 		submit_step(o);
@@ -237,10 +243,13 @@ void submit_post_opt(spank_t sp, const char *conf_path)
 		forget_outer_job();
 		if (published) /* the next component would get it too */
 			(void)spank_job_control_unsetenv(sp, SPEC_ENV);
-		if (o->script.n_given || o->command_line.n_given || env_data || o->no_memory)
+		value = filter_take();
+		answered = value != NULL;
+		if (!answered &&
+		    (o->script.n_given || o->command_line.n_given || env_data || o->no_memory))
 			value = merge_given(o);
 		if (value)
-			submit_request(sp, o, value, conf_path);
+			submit_request(sp, o, value, answered, conf_path);
 	}
 	options_reset();
 }

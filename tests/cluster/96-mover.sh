@@ -161,3 +161,48 @@ test_without_such_sources_submit_is_sbatch() {
 	assert_eq "" "$(cat "$work/said")" "what stagectl says"
 	job_done "$id"
 }
+
+# A slurm.conf for the login node's clients alone, with the filter as it is installed
+filter_begin() {
+	compgen -G '/usr/lib/*/slurm*/cli_filter_lua.so' >/dev/null || skip lua "Slurm here has no cli_filter/lua"
+	at_end "rm -rf '$pfs/slurm'"
+	cp -a "$base/etc/slurm" "$pfs/slurm"
+	echo CliFilterPlugins=lua >>"$pfs/slurm/slurm.conf"
+	cp "$prefix/share/doc/stage-data/examples/cli_filter.lua" "$pfs/slurm/"
+}
+
+# filtered CMD...: in alice's directory of examples, with that slurm.conf; what it says goes to $work/said
+filtered() {
+	as alice bash -c 'cd ~/mover-example && exec "$@"' - env SLURM_CONF=/srv/pfs/slurm/slurm.conf "$@" 2>"$work/said"
+}
+
+# Red when the value is not the filter's, or the job's dependency is not set. The script is read from
+# stdin, where nobody can look at it twice.
+test_plain_sbatch_has_movers_sent_for_by_a_filter() {
+	local dir=$pfs/home/alice/mover-example id out
+
+	mover_begin
+	filter_begin
+	at_end "rm -rf '$dir'"
+	mkdir "$dir"
+	cp "$here/../../docs/examples/mover.sh" "$dir"
+	echo 'import os, sys; print("has", sum(len(f) for _, _, f in os.walk(sys.argv[1])))' >"$dir/train.py"
+	chown -R 4001:4001 "$dir"
+	as_on alice n3 bash -c "mkdir $far/archive && cp $data/many.tar $far/archive/images.tar"
+	assert_not filtered sbatch --test-only --stage-data="x=$far/archive" mover.sh
+	assert_contains "$(cat "$work/said")" "with --test-only nothing is moved"
+	id=$(filtered env HOME=$far sbatch --parsable --no-requeue -w n1 --mem=200M --time=2 <"$dir/mover.sh") ||
+		fail "$(cat "$work/said")"
+	echo "$id" >>"$work/jobs"
+	assert_match "$(cat "$work/said")" "images: mover job [0-9]+ \(partition mover\)"
+	mover_id >/dev/null
+	job_done "$id"
+	assert_contains "$(job_output "$id")" "has 2000"
+	id=$(filtered env STAGE_DATA="again=$far/archive/images.tar" \
+		sbatch --parsable -w n1 --wrap='echo has $(find $STAGE_DATA_PATH_AGAIN -type f | wc -l)')
+	echo "$id" >>"$work/jobs"
+	assert_contains "$(cat "$work/said")" "again: its copy in $scratch/alice/stage-data/"
+	assert_eq "" "$(mover_id)" "mover of the second job"
+	job_done "$id"
+	assert_contains "$(job_output "$id")" "has 2000"
+}

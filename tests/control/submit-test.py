@@ -90,6 +90,21 @@ class Submitting(unittest.TestCase):
         self.n_movers = sum(c[0] == "sbatch-mover" for c in calls)
         return r
 
+    def filter(self, notes, *args):
+        """As the site's cli_filter calls it: (its status, what it prints, what it says, the notes)."""
+        fd = os.memfd_create("notes", 0)
+        os.write(fd, notes)
+        env = {k: v for k, v in os.environ.items()
+               if not k.startswith(("SLURM", "SBATCH", "STAGE_"))}
+        env.update(PATH=self.dir + ":" + env["PATH"], STAGE_CONF=self.conf,
+                   STAGE_LIBEXEC_DIR=self.dir, STAGE_SUBMIT_FD=str(fd))
+        r = subprocess.run([STAGECTL, "submit", "--filter", *args], env=env, text=True, timeout=60,
+                           capture_output=True, cwd=self.dir, pass_fds=(fd,))
+        size = os.lseek(fd, 0, os.SEEK_END)
+        left = os.pread(fd, size, 0)
+        os.close(fd)
+        return r.returncode, r.stdout, r.stderr, left
+
     def words(self):
         return self.calls["sbatch"][1]
 
@@ -134,6 +149,40 @@ class Submitting(unittest.TestCase):
         self.assertEqual(list(self.calls), ["sbatch"])
         self.submit("--stage-data=+/near/y", "job.sh", script=script) # adds
         self.assertTrue(self.words()[0].endswith("/a b,/near/y"))
+
+    def test_a_filter_gets_the_dependency_and_leaves_the_value(self):
+        notes = b"e/near/e\0s/far/a b\0s/near/y\0c+x=/far/it's.h5\0"
+        status, out, err, left = self.filter(notes, "--account=proj", "--dependency=afterany:3")
+        self.assertEqual((status, out), (0, "afterok:77,afterany:3\n"), err)
+        self.assertIn("x: mover job 77 (partition dm)", err)
+        self.assertTrue(left.startswith(notes + b"="))
+        value = left[len(notes) + 1:-1].decode()
+        # STAGE_DATA replaces the script's, the command line adds to it
+        self.assertRegex(value, f"^/near/e,x={self.dir}/scratch/{USER}/stage-data/it_s-[0-9a-f]{{16}}/it's.h5$")
+        with open(self.path("calls")) as f:
+            mover = [json.loads(line) for line in f if line.startswith('["sbatch-mover"')]
+        self.assertEqual(len(mover), 1)
+        self.assertIn("--account=proj", mover[0][1])
+        self.assertNotIn("STAGE_SUBMIT_FD", mover[0][3])
+        self.answer("stage-mover", status=0) # the copy is whole
+        status, out, err, left = self.filter(b"c/far/a\0")
+        self.assertEqual((status, out), (0, ""), err)
+        self.assertIn(b"/stage-data/a-", left)
+
+    def test_a_filter_leaves_the_rest_to_the_plugin(self):
+        for notes in b"", b"c/near/x\0", b"cno such=:::\0", b"zwhat\0", b"cnone\0":
+            with self.subTest(notes=notes):
+                status, out, err, left = self.filter(notes)
+                self.assertEqual((status, out, err, left), (0, "", "", notes))
+        for args, words in ((["--test-only"], "--test-only"), (["--het"], "heterogeneous"),
+                            (["--clusters=x"], "--clusters"), (["--dependency=afterok:1?after:2"], "'?'")):
+            with self.subTest(args=args):
+                status, out, err, left = self.filter(b"cx=/far/a\0", *args)
+                self.assertEqual((status, out, left), (2, "", b"cx=/far/a\0"), err)
+                self.assertIn(words, err)
+        self.answer("sbatch-mover", status=1)
+        status, out, err, left = self.filter(b"cx=/far/a\0")
+        self.assertEqual((status, out, left), (1, "", b"cx=/far/a\0"), err)
 
     def test_several_sources_are_one_mover_and_the_same_is_moved_once(self):
         self.submit("--stage-data=/far/a,b=/far/b,again=/far/a,/near/c", "job.sh")

@@ -1,11 +1,13 @@
 #include "tests/unit/test-spank-fake.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
 #include "common/conf.h"
 #include "common/spec.h"
+#include "common/submit-notes.h"
 #include "spank/hold.h"
 #include "spank/options.h"
 #include "spank/submit.h"
@@ -21,6 +23,7 @@ struct client {
 	const char *const *script, *const *command_line; /* NULL-terminated, may be NULL */
 	const char *wait;
 	const char *env[8];           /* NAME, VALUE, ... */
+	const char *answer;           /* of a cli_filter, NULL: the site has none */
 };
 
 static char conf_path[4096], dir[4096];
@@ -49,6 +52,27 @@ static void give(const struct client *c)
 	fake.context = c->context;
 }
 
+/* Shows what was noted for a filter, NULs as '|', and answers as one. */
+static void filter(const struct client *c, FILE *out)
+{
+	char notes[4096] = "";
+	ssize_t n;
+	int fd;
+
+	if (!getenv(SUBMIT_NOTES_ENV)) {
+		fputs("no notes\n", out);
+		return;
+	}
+	fd = atoi(getenv(SUBMIT_NOTES_ENV));
+	assert_false(fcntl(fd, F_GETFD) & FD_CLOEXEC);
+	n = pread(fd, notes, sizeof(notes) - 1, 0);
+	for (ssize_t i = 0; i < n; i++)
+		if (!notes[i])
+			notes[i] = '|';
+	fprintf(out, "%s\n", notes);
+	dprintf(fd, "=%s%c", c->answer, 0);
+}
+
 static void client_main(const struct client *c, FILE *out) __attribute__((noreturn));
 static void client_main(const struct client *c, FILE *out)
 {
@@ -56,10 +80,14 @@ static void client_main(const struct client *c, FILE *out)
 	assert_int_equal(chdir(dir), 0);
 	for (size_t i = 0; i + 1 < ARRAY_SIZE(c->env) && c->env[i]; i += 2)
 		setenv(c->env[i], c->env[i + 1], 1);
+	program_invocation_short_name = (char *)c->program;
 	submit_init();
 	options_register(NULL);
 	give(c);
+	if (c->answer)
+		filter(c, out);
 	submit_post_opt(NULL, conf_path);
+	assert_null(getenv(SUBMIT_NOTES_ENV));
 	fprintf(out, "%s%s", fake.control ? fake.control : "nothing", fake.log[0] ? "\n" : "");
 	fputs(fake.log, out);
 	if (getenv("STAGE_DATA") || getenv("STAGE_DATA_DIR") || getenv(HOLD_ENV_HELD))
@@ -281,6 +309,31 @@ static void test_a_job_submitted_from_a_job_asks_for_itself(void **state)
 	assert_string_equal(text, "nothing");
 }
 
+/* Red when the notes are not taken back, or when what was given counts beside the answer. */
+static void test_a_filter_of_the_site_reads_what_was_given_and_answers(void **state)
+{
+	static const char *const script[] = { "a=a.tar", "/b,c", NULL }, *const cmd[] = { "+d", NULL };
+	struct client c = { "sbatch", S_CTX_ALLOCATOR, script, cmd, NULL, { "STAGE_DATA", "e=a.tar" },
+			    "x=a.tar" };
+	char text[8192], want[8192];
+
+	/* give() passes for srun where it plays the command line, so that "+d" is no note here */
+	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
+	assert_memory_equal(text, "ee=a.tar|sa=a.tar|s/b,c|\n", 24);
+	snprintf(want, sizeof(want), ":x=%.4000s/a.tar", dir);
+	assert_non_null(strstr(text, want));
+	c.answer = "x=gone.tar"; /* a mover will bring it */
+	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "has to be there when the job starts"));
+	c.program = "srun";
+	c.context = S_CTX_LOCAL;
+	c.script = NULL;
+	c.command_line = script;
+	c.env[0] = NULL;
+	assert_int_equal(run_client(&c, text, sizeof(text)), 1); /* /b is refused: no answer was heard */
+	assert_non_null(strstr(text, "no notes"));
+}
+
 static void test_salloc_says_that_its_shell_is_not_held(void **state)
 {
 	static const char *const a[] = { "a=a.tar", NULL };
@@ -340,6 +393,7 @@ int main(void)
 		cmocka_unit_test(test_a_broken_configuration_closes_the_option_only),
 		cmocka_unit_test(test_inside_a_job),
 		cmocka_unit_test(test_a_job_submitted_from_a_job_asks_for_itself),
+		cmocka_unit_test(test_a_filter_of_the_site_reads_what_was_given_and_answers),
 		cmocka_unit_test(test_salloc_says_that_its_shell_is_not_held),
 	};
 
