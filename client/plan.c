@@ -64,7 +64,14 @@ static int find_rule(const struct conf *conf, const struct dataset *d,
 	return r;
 }
 
-/* Tiers in the order of the rule, else of the file; one that is named is the only one. */
+static void print_kind(FILE *f, const struct conf *conf, enum conf_tier_kind kind)
+{
+	for (size_t i = 0; i < conf->n_tiers; i++)
+		if (conf->tiers[i].kind == kind)
+			fprintf(f, "%s%s", ftell(f) > 0 ? "," : "", conf->tiers[i].name);
+}
+
+/* Tiers in the order of the rule, else memory first; one that is named is the only one. */
 static char *list_tiers(const struct conf *conf, const struct conf_source *rule,
 			const struct dataset *d)
 {
@@ -79,9 +86,8 @@ static char *list_tiers(const struct conf *conf, const struct conf_source *rule,
 	f = open_memstream(&list, &size);
 	if (!f)
 		return NULL;
-	for (size_t i = 0; i < conf->n_tiers; i++)
-		if (conf->tiers[i].kind != CONF_TIER_SHARED)
-			fprintf(f, "%s%s", ftell(f) > 0 ? "," : "", conf->tiers[i].name);
+	print_kind(f, conf, CONF_TIER_MEMORY);
+	print_kind(f, conf, CONF_TIER_DISK);
 	fclose(f);
 	return list;
 }

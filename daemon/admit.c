@@ -109,7 +109,17 @@ static bool auto_may_use(const struct admit_input *in, const struct conf_source 
 	       tier_has_gres(in, t);
 }
 
-/* In the order of the rule, else in that of the configuration. */
+static void list_kind(const struct admit_input *in, const struct conf_source *rule, bool memory, char *list,
+		      size_t size)
+{
+	for (size_t i = 0; i < in->conf->n_tiers; i++)
+		if ((in->conf->tiers[i].kind == CONF_TIER_MEMORY) == memory &&
+		    auto_may_use(in, rule, &in->conf->tiers[i]))
+			add_word(list, size, in->conf->tiers[i].name);
+}
+
+/* In the order of the rule, else memory first, which may stand in no file, then in that of the
+ * configuration. */
 static void list_auto_tiers(const struct admit_input *in, const struct conf_source *rule,
 			    char *list, size_t size)
 {
@@ -121,9 +131,8 @@ static void list_auto_tiers(const struct admit_input *in, const struct conf_sour
 			if (auto_may_use(in, rule, conf_get_tier(in->conf, w)))
 				add_word(list, size, w);
 	} else {
-		for (size_t i = 0; i < in->conf->n_tiers; i++)
-			if (auto_may_use(in, rule, &in->conf->tiers[i]))
-				add_word(list, size, in->conf->tiers[i].name);
+		list_kind(in, rule, true, list, size);
+		list_kind(in, rule, false, list, size);
 	}
 	if (!*list)
 		add_word(list, size, "source");

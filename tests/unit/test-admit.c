@@ -22,8 +22,8 @@ static const char text[] =
 	"[source tape]\nMatch=/p/tape/**\nVisibleOn=mover\nMoverPartition=dm\n"
 	"[source web]\nMatch=https://data.example.org/**\nChecksum=required\n"
 	"[source mine]\nMatch=/p/mine/**\nAllowUsers=alice\n"
-	"[tier shm]\nKind=memory\n"
 	"[tier ssd]\nKind=disk\nPath=/local\n"
+	"[tier shm]\nKind=memory\n"
 	"[tier nvme]\nKind=disk\nPath=/nvme\nRequireGres=nvme\n"
 	"[tier scratch]\nKind=shared\nPath=/p/scratch/%g/%u\n"
 	"[dataset imagenet]\nSource=/p/scratch/imagenet.tar\nMethod=extract\n"
@@ -81,7 +81,7 @@ static const struct {
 } cases[] = {
 	{ "/p/scratch/x.tar", "bob", "", 0, "ssd,shm" },             /* the rule's order; auto takes no shared tier */
 	{ "/p/scratch", "bob", "", 0, "ssd,shm" },
-	{ "/p/copy/x", "bob", "", 0, "shm,ssd" },                    /* the configuration's */
+	{ "/p/copy/x", "bob", "", 0, "shm,ssd" },                    /* memory before disks, wherever it stands */
 	{ "/p/copy/x", "bob", "gpu:1,nvme:1", 0, "shm,ssd,nvme" },
 	{ "/p/disks/x", "bob", "", 0, "source" },                    /* nothing is left */
 	{ "/p/disks/x:nvme", "bob", "", STAGE_EXIT_USAGE, NULL },    /* not a DEST of the syntax */
