@@ -204,6 +204,11 @@ int conf_check_ca_file(char **valuep, struct conf_report *r)
 	return check_absolute("CaFile", valuep, r);
 }
 
+int conf_check_token_dir(char **valuep, struct conf_report *r)
+{
+	return check_absolute("TokenDir", valuep, r);
+}
+
 static bool is_network(const char *text)
 {
 	unsigned char address[16];

@@ -101,6 +101,7 @@ int conf_check_endpoint(char **valuep, struct conf_report *r);
 int conf_check_networks(char **valuep, struct conf_report *r);
 int conf_check_proxy(char **valuep, struct conf_report *r);
 int conf_check_ca_file(char **valuep, struct conf_report *r);
+int conf_check_token_dir(char **valuep, struct conf_report *r);
 int conf_check_sha256(char **valuep, struct conf_report *r);
 int conf_check_dataset_source(char **valuep, struct conf_report *r);
 void conf_check_whole(const struct conf *conf, const struct conf_places *places,

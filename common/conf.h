@@ -38,6 +38,8 @@ struct conf_source {            /* [source NAME] */
 	uint64_t max_bytes;     /* 0: no limit of its own */
 	uint32_t max_readers;
 	uint64_t max_rate;      /* bytes/s, 0: none */
+	char *token_dir;        /* "": none */
+	uint64_t token_wait_ms, jitter_ms;
 	enum conf_visible visible_on;
 	char *mover_partition;
 	uint64_t mover_time_ms;

@@ -38,6 +38,20 @@ static uint64_t share(uint64_t max, uint64_t n)
 	return max == 0 || max / n > 0 ? max / n : 1;
 }
 
+/* Keys of the rule that only the worker needs */
+static void fill_turns(struct kv *kv, const struct conf *conf, const char *rule)
+{
+	for (size_t i = 0; rule && i < conf->n_sources; i++) {
+		const struct conf_source *s = &conf->sources[i];
+
+		if (strcmp(s->name, rule))
+			continue;
+		kv_set(kv, "tokendir", s->token_dir);
+		kv_set_u64(kv, "tokenwait", s->token_wait_ms);
+		kv_set_u64(kv, "jitter", s->jitter_ms);
+	}
+}
+
 static void fill_rules(struct kv *kv, const struct job *job, const struct stage *s)
 {
 	const struct conf *conf = job->conf;
@@ -50,6 +64,7 @@ static void fill_rules(struct kv *kv, const struct job *job, const struct stage 
 	kv_set_u64(kv, "maxbytes", s->max_bytes);
 	kv_set_u64(kv, "maxreaders", share(s->max_readers, count_readers(job, s)));
 	kv_set_u64(kv, "maxrate", share(s->max_rate, count_readers(job, s)));
+	fill_turns(kv, conf, s->rule);
 	kv_set_u64(kv, "maxfiles", conf->max_files);
 	kv_set_u64(kv, "mempercent", conf->max_memory_percent);
 	kv_set_u64(kv, "keepfree", conf->keep_free_memory);

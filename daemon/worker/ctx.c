@@ -92,6 +92,9 @@ static void read_policy(struct ctx *ctx, const struct kv *t)
 		.threads_given = threads > 0,
 		.max_readers = (uint32_t)kv_get_u64(t, "maxreaders", 0),
 		.max_rate = kv_get_u64(t, "maxrate", 0),
+		.token_dir = kv_get_or_empty(t, "tokendir"),
+		.token_wait_ms = kv_get_u64(t, "tokenwait", 0),
+		.jitter_ms = kv_get_u64(t, "jitter", 0),
 		.stall_ms = ds->stall_ms ? ds->stall_ms : kv_get_u64(t, "stall", 0),
 		.n_nodes = (uint32_t)kv_get_u64(t, "nodes", 1),
 		.node_index = (uint32_t)kv_get_u64(t, "nodeindex", 0),
@@ -320,6 +323,11 @@ void ctx_free(struct ctx *ctx)
 bool ctx_is_cancelled(const struct ctx *ctx)
 {
 	return link_is_cancelled(ctx->priv->link);
+}
+
+void ctx_set_paused(struct ctx *ctx, bool paused)
+{
+	link_set_paused(ctx->priv->link, paused);
 }
 
 int ctx_check(const struct ctx *ctx, struct error *err)

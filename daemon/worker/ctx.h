@@ -58,6 +58,9 @@ bool ctx_is_cancelled(const struct ctx *ctx);
 /* The same as an error: 0 or -ECANCELED. */
 int ctx_check(const struct ctx *ctx, struct error *err);
 
+/* Waiting for other jobs is no stall of the source. Any thread. */
+void ctx_set_paused(struct ctx *ctx, bool paused);
+
 /* Progress, in bytes of the source and files made. Cheap, any thread. Waits where the source may not
  * be read faster (max_rate of policy). */
 void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files);

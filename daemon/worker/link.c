@@ -41,7 +41,7 @@ struct link {
 	pthread_t thread;
 
 	_Atomic uint64_t bytes, files, written;
-	atomic_bool cancelled;
+	atomic_bool cancelled, paused;
 
 	pthread_mutex_t lock; /* what is below */
 	pthread_cond_t changed;
@@ -146,7 +146,7 @@ static void check_clock(struct link *l)
 	uint64_t now = clock_ms();
 
 	pthread_mutex_lock(&l->lock);
-	if (l->wanted) /* waiting for stagingd is not a stall */
+	if (l->wanted || atomic_load(&l->paused)) /* waiting for stagingd is not a stall */
 		l->moved_ms = now;
 	pthread_mutex_unlock(&l->lock);
 	if (l->limits.timeout_ms && now - l->started_ms > l->limits.timeout_ms)
@@ -333,6 +333,11 @@ void link_add_progress(struct link *l, uint64_t bytes, uint64_t files)
 void link_set_written(struct link *l, uint64_t bytes)
 {
 	atomic_store(&l->written, bytes);
+}
+
+void link_set_paused(struct link *l, bool paused)
+{
+	atomic_store(&l->paused, paused);
 }
 
 bool link_is_cancelled(const struct link *l)

@@ -42,6 +42,9 @@ void link_add_progress(struct link *link, uint64_t bytes, uint64_t files);
 /* So much of what was granted is taken; goes along with the progress. */
 void link_set_written(struct link *link, uint64_t bytes);
 
+/* It waits for others: that is not a stall. */
+void link_set_paused(struct link *link, bool paused);
+
 bool link_is_cancelled(const struct link *link);
 /* 0, or why it is to end: -ECANCELED, -ETIMEDOUT. */
 int link_get_reason(struct link *link, struct error *err);

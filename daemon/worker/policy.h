@@ -25,6 +25,8 @@ struct policy {
 	bool threads_given;       /* by user or site: don't grow */
 	uint32_t max_readers;     /* operations on the source at once, 0: as many as help */
 	uint64_t max_rate;        /* bytes a second read from it, 0: no limit */
+	const char *token_dir;    /* turn.h; "": none */
+	uint64_t token_wait_ms, jitter_ms;
 	uint64_t stall_ms;        /* 0: none */
 	uint32_t n_nodes, node_index;
 	uint32_t fan_min_nodes;   /* from so many nodes on one reads for all; 0: never */

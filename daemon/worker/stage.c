@@ -26,6 +26,7 @@
 #include "daemon/worker/spread.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
+#include "daemon/worker/turn.h"
 
 struct stage {
 	struct ctx *ctx;
@@ -180,8 +181,16 @@ static void say_how_full(struct stage *s, struct error *err)
 		   v.f_files > 0 && v.f_ffree == 0 ? ", no file more can be made" : "");
 }
 
+/* What is mounted at once reads as its readers ask; what the first node passes on is read by it alone. */
+static bool reads_at_once(const struct stage *s)
+{
+	return strcmp(s->plan.tier, PLAN_TIER_SOURCE) && !s->ctx->ds->hydrate &&
+	       (!s->plan.spread || s->ctx->policy.node_index == 0);
+}
+
 static int make(struct stage *s, struct error *err)
 {
+	_cleanup_(turn_end) struct turn turn = TURN_INIT;
 	struct ctx *ctx = s->ctx;
 	int r;
 
@@ -189,6 +198,9 @@ static int make(struct stage *s, struct error *err)
 	if (!s->stager)
 		return error_set(err, EOPNOTSUPP, "this stage-worker was built without method=%s",
 				 dataset_method_to_string(s->plan.method));
+	r = reads_at_once(s) ? turn_take(&turn, ctx, err) : 0;
+	if (r < 0)
+		return r;
 	if (s->plan.method != DATASET_METHOD_MOUNT)
 		ctx_renounce();
 	ctx_reset_charges(ctx);

@@ -156,6 +156,27 @@ test_a_shared_tier_is_used_when_named_and_left_empty() {
 	assert_eq "" "$(find "$pfs/scratch/alice" -mindepth 1)" "what is left in the shared tier"
 }
 
+# Seen failing with a worker that takes no turn.
+test_one_node_reads_after_the_other_where_there_is_one_token() {
+	local id node
+
+	mkdir -p "$pfs/tokens"
+	touch "$pfs/tokens/1"
+	at_end "rm -rf '$pfs/tokens'"
+	site_conf <<-'CONF'
+	[source slow]
+	Match=/srv/pfs/gate/**
+	MaxRate=6M
+	TokenDir=/srv/pfs/tokens
+	CONF
+	sed -i 's|^Match=/srv/pfs/\*\*|Match=/srv/pfs/data/**|' "$base/etc/stage-data/stage-data.conf"
+	id=$(job_submit alice -N3 --stage-data="t=/srv/pfs/gate/many.tar" \
+		<<<'srun bash -c "stagectl log; echo read \$(cat \$STAGE_DATA_PATH_T/*/* | wc -c)"')
+	job_done "$id"
+	assert_eq 3 "$(job_output "$id" | grep -c "read 4063000")" "right copies"
+	assert_eq 2 "$(job_output "$id" | grep -c "turn to be read has to be waited for")" "nodes that waited"
+}
+
 test_launch_is_as_the_site_says() {
 	local out
 

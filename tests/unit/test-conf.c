@@ -111,7 +111,7 @@ static void test_every_key_arrives(void **state)
 	    "[metrics]\nTextfile=/var/lib/x.prom\n"
 	    "[source scratch] ; ours\nMatch=/p/scratch//**\nMethods=copy,link\nTiers=ssd,shm\n"
 	    "AllowUsers=ann\nAllowGroups=hpc,ml\nDenyUsers=eve\nMaxBytes=1T\nMaxReaders=4\n"
-	    "MaxRate=1G\nVisibleOn=mover\nMoverPartition=data\nMoverTime=2h\nChecksum=required\n"
+	    "MaxRate=1G\nTokenDir=/p/tokens\nTokenWait=1m\nJitter=5s\nVisibleOn=mover\nMoverPartition=data\nMoverTime=2h\nChecksum=required\n"
 	    "[source s3]\nMatch=S3://bucket/**\nEndpoint=https://s3.example.org:9000/\nRegion=eu\n"
 	    "Credentials=anonymous\n"
 	    "[tier ssd]\nKind=disk\nPath=/local/%u/\nQuota=1T\nRequireGres=nvme\nProvided=site\n"
@@ -151,6 +151,9 @@ static void test_every_key_arrives(void **state)
 	assert_string_equal(s->allow_groups, "hpc,ml");
 	assert_int_equal(s->max_bytes, 1ULL << 40);
 	assert_int_equal(s->max_readers, 4);
+	assert_string_equal(s->token_dir, "/p/tokens");
+	assert_int_equal(s->token_wait_ms, 60000);
+	assert_int_equal(s->jitter_ms, 5000);
 	assert_int_equal(s->max_rate, 1 << 30);
 	assert_int_equal(s->visible_on, CONF_VISIBLE_MOVER);
 	assert_string_equal(s->mover_partition, "data");

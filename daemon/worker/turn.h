@@ -1,0 +1,24 @@
+/*
+ * turn: when a dataset's source may be read. Kindness to a file system that others use too, no
+ * protection: who can open the token files can hold them, which costs others TokenWait= at most.
+ *
+ * Jitter=: where a job has several nodes each begins at a moment of its own. TokenDir=: a directory, on
+ * a file system that all nodes share, with as many files as datasets may be read at once; who reads
+ * holds one of them (flock(2), which NFS, Lustre with -o flock and GPFS hand on between nodes).
+ */
+#pragma once
+
+#include "common/cleanup.h"
+
+struct ctx;
+struct error;
+
+struct turn {
+	int fd; /* the token; -1: none */
+};
+#define TURN_INIT { .fd = -1 }
+
+/* Waits as the policy says. 0 with or without a token: what is wrong with the directory is a warning. -ECANCELED,
+ * -ETIMEDOUT. */
+int turn_take(struct turn *t, struct ctx *ctx, struct error *err);
+void turn_end(struct turn *t);
