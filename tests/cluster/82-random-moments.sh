@@ -5,7 +5,8 @@
 #
 # STAGE_TEST_ROUNDS says how often each (20), STAGE_TEST_SEED where the random numbers begin.
 #
-# Seen failing: with a clean-up that does not unmount. Moments that were hit are told at the end of each.
+# Seen failing: with a clean-up that does not unmount, and with children of the keeper that did not notice its
+# death in their first moment. Moments that were hit are told at the end of each.
 # shellcheck shell=bash
 
 readonly rounds=${STAGE_TEST_ROUNDS:-20}
