@@ -131,6 +131,11 @@ static void check_tier(struct doctor *d, const struct conf_tier *t)
 	else if (is_ours && is_memory(t->path))
 		doctor_tell(d, DOCTOR_WARN, "mount the disk there, or take the tier out",
 			    "tier %s: %s is memory, of which no job is charged", t->name, t->path);
+	else if (strcmp(t->name, t->kind == CONF_TIER_DISK ? "ssd" : "scratch") != 0)
+		doctor_tell(d, DOCTOR_WARN,
+			    "call the disk of nodes [tier ssd], what they share [tier scratch]",
+			    "tier %s: no DEST has this name, and auto does not look at it: only paths below "
+			    "%s lead there", t->name, t->path);
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "tier %s: %s", t->name, t->path);
 }

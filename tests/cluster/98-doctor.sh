@@ -105,6 +105,8 @@ doctors_script() {
 	FAIL configuration "tier x: $d/x is read-only" 'look for errors of the disk' \
 		'printf "[tier x]\nPath=$d/x\n" >$conf; mkdir $d/x; mount --bind -o ro /srv/local $d/x' \
 		'umount $d/x; rmdir $d/x; '"$no_conf"
+	warn configuration 'tier x: no DEST has this name' 'call the disk of nodes ?tier ssd?' \
+		'printf "[tier x]\nPath=/srv/local\n" >$conf' "$no_conf"
 	warn log 'nobody keeps the log' 'start a syslog daemon' 'sed -i /^LogFile/d $d/etc/stage-data.conf' \
 		'cp /etc/stage-data/stage-data.conf $d/etc/'
 	warn metrics 'No such file or directory; no figures' 'make the directory' \
@@ -149,5 +151,5 @@ test_the_doctor_finds_each_defect() {
 	need_fuse
 	at_end "on n1 rm -rf /tmp/doctor"
 	out=$(doctors_script | on n1 env PREFIX="$prefix" bash -s) || fail "$out"
-	assert_eq "defects: 39" "$out" "what was planted"
+	assert_eq "defects: 40" "$out" "what was planted"
 }
