@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/url.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/expand.h"
 #include "daemon/worker/fetch-files.h"
@@ -23,7 +24,8 @@
 /* The last component of the path, as it is written. */
 static int name_of(const char *url, char **namep, struct error *err)
 {
-	size_t end = strcspn(url, "?#"), from = end;
+	/* keys of S3 may have both */
+	size_t end = url_scheme_of(url) == URL_S3 ? strlen(url) : strcspn(url, "?#"), from = end;
 	char shown[512];
 
 	while (from > 0 && url[from - 1] != '/')
@@ -42,6 +44,21 @@ static int compare_names(const void *a, const void *b)
 {
 	return strcmp((*(const struct fetch_object *const *)a)->name,
 		      (*(const struct fetch_object *const *)b)->name);
+}
+
+/* stage-fetch holds addresses of http against the rules; those of S3 it has no rules for. */
+static int check_rule(const struct ctx *ctx, const struct names *names, struct error *err)
+{
+	const char *match = ctx->policy.rule_match;
+
+	for (size_t i = 0; i < names->n && url_scheme_of(match) == URL_S3; i++) {
+		if (url_match(match, names->v[i]))
+			continue;
+		error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+			   "%s is outside of %s, which the site's rule allows", names->v[i], match);
+		return error_mend(err, -EPERM, "name it as an item of its own");
+	}
+	return 0;
 }
 
 /* They all go into one directory. */
@@ -176,6 +193,9 @@ int web_set_open(struct ctx *ctx, struct source *src, struct error *err)
 	if (r < 0)
 		return r;
 	names_sort(&names);
+	r = check_rule(ctx, &names, err);
+	if (r < 0)
+		return r;
 	r = take_objects(ctx, src, &names, err);
 	if (r < 0)
 		return r;

@@ -75,7 +75,7 @@ def test_objects_with_odd_names():
             data = random.randbytes(1000)
             item = s.put(("two/" if key in ESCAPED else "one/") + key, data)
             if "{" in key:
-                continue  # a pattern
+                continue  # a set
             with fetch(item, s) as w:
                 w.ready()
                 assert read(w.path) == data, key

@@ -57,6 +57,29 @@ def test_a_prefix_is_a_tree():
             assert int(w.ready()["files"]) == 30
 
 
+def test_braces_are_a_set():
+    """Red when one of them is not held against the rule, or its name is cut at a '?'."""
+    credentials()
+    with S3Server() as s:
+        want = {f"x-{i:02}.tar?a#b": random.randbytes(1000 + i) for i in range(12)}
+        for name, data in want.items():
+            s.put("pre/" + name, data)
+        item = "s3://b/pre/x-{00..11}.tar?a#b"
+        with fetch(item, s, rulematch="s3://b/pre/**") as w:
+            m = w.ready()
+            assert {n: read(w.path, n) for n in os.listdir(w.path)} == want
+            assert int(m["files"]) == 12 and m["kind"] == "dir"
+        with fetch(item, s, "shard=node", nodes=4, nodeindex=3) as w:
+            w.ready()
+            assert sorted(os.listdir(w.path)) == [f"x-{i:02}.tar?a#b" for i in (3, 7, 11)]
+        asked = len(s.log)
+        fails("s3://b/{pre/x,prefix/x}", s, "s3://b/prefix/x is outside of s3://b/pre/\\*\\*",
+              "item of its own", rulematch="s3://b/pre/**")
+        assert len(s.log) == asked
+        fails("s3://b/{pre,other}/x", s, "have the same name")
+        fails("s3://b/pre/x-{10..12}.tar?a#b", s, "x-12.tar.*404 NoSuchKey", "check bucket and key")
+
+
 def test_keys_that_lead_out_are_refused():
     credentials()
     for key in ("../x", "a/../../x", "/etc/x", "a//b", "./x", "a/./b"):

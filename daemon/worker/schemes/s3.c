@@ -1,5 +1,6 @@
 /*
- * s3://BUCKET/KEY is a file of the web that needs a signature; s3://BUCKET/PREFIX/ is a directory.
+ * s3://BUCKET/KEY is a file of the web that needs a signature, several by braces are a set;
+ * s3://BUCKET/PREFIX/ is a directory.
  */
 #include <errno.h>
 #include <string.h>
@@ -18,10 +19,8 @@ static int s3_open(struct ctx *ctx, struct source *src, struct error *err)
 	r = web_begin(ctx, src, source, err);
 	if (r < 0)
 		return r;
-	if (ctx->ds->is_set) {
-		error_set(err, EOPNOTSUPP, "patterns do not select from s3:// in this version");
-		return error_mend(err, -EOPNOTSUPP, "name a prefix that ends in /, or the objects");
-	}
+	if (ctx->ds->is_set)
+		return web_set_open(ctx, src, err);
 	if (source[strlen(source) - 1] == '/')
 		return s3_tree_open(ctx, src, err);
 	if (ctx->ds->shard != DATASET_SHARD_ALL) {
