@@ -412,6 +412,22 @@ class Moving(unittest.TestCase):
         self.assertIn("src: open it: No such file", r.stderr)
         self.assertFalse(os.path.exists(self.copy))
 
+    @unittest.skipIf(os.geteuid() != 0, "needs root for a file system of its own")
+    def test_a_scratch_that_fills_up_has_no_copy_until_there_is_room(self):
+        script = ("mount -t tmpfs -o size=8m none \"$3\" || exit 99; "
+                  "run() { \"$1\" $4 --source=\"$2\" --dir=\"$3\"; echo status $?; }; "
+                  "set -- \"$@\" move; run \"$@\"; set -- \"$1\" \"$2\" \"$3\" check; run \"$@\"; "
+                  "[ ! -e \"$3/src\" ] && echo nothing; mount -o remount,size=100m \"$3\"; "
+                  "set -- \"$1\" \"$2\" \"$3\" move; run \"$@\"; diff -r \"$2\" \"$3/src\" && echo same; "
+                  "set -- \"$1\" \"$2\" \"$3\" check; run \"$@\"")
+        r = subprocess.run(["unshare", "-m", "sh", "-c", script, "sh", MOVER, self.src, self.dir],
+                           text=True, capture_output=True, timeout=60)
+        lines = r.stdout.splitlines()
+        self.assertIn("No space left on device", r.stderr)
+        self.assertEqual([l for l in lines if l.startswith("status") or l in ("nothing", "same", "whole")],
+                         ["status 7", "status 3", "nothing", "status 0", "same", "whole", "status 0"],
+                         r.stdout + r.stderr)
+
     def test_a_file_alone(self):
         self.src = self.at("big")
         os.mkdir(os.path.join(self.dir, "file"))
