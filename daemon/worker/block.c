@@ -187,3 +187,14 @@ int block_new_around(struct block **bp, const void *data, size_t size)
 	*bp = b;
 	return 0;
 }
+
+int block_new_left(struct block **bp, int fd, uint64_t at, size_t size)
+{
+	int r = block_new_around(bp, NULL, size);
+
+	if (r == 0) {
+		(*bp)->fd = fd;
+		(*bp)->at = at;
+	}
+	return r;
+}

@@ -10,6 +10,7 @@
 
 #include <stdatomic.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/cleanup.h"
 
@@ -18,8 +19,10 @@ struct block_pool;
 #define BLOCK_SIZE (1u << 20)
 
 struct block {
-	const unsigned char *data;
+	const unsigned char *data; /* NULL: not read, see block_new_left() */
 	size_t size;
+	int fd;
+	uint64_t at;
 
 	/* block.c's */
 	atomic_uint n_refs;
@@ -48,3 +51,7 @@ int block_pool_take(struct block_pool *p, struct block **bp);
 
 /* A block of nobody's pool around bytes that outlive it. -ENOMEM. */
 int block_new_around(struct block **bp, const void *data, size_t size);
+
+/* One without data: whoever needs the bytes reads size of them from `at` of fd on, which outlives
+ * it. -ENOMEM. */
+int block_new_left(struct block **bp, int fd, uint64_t at, size_t size);

@@ -83,6 +83,7 @@ static uint64_t now_us(void)
 struct piece {
 	struct ctx *ctx;
 	int in, out;
+	uint64_t shift; /* what is at 0 of out is there in in; modulo 2^64 */
 	char *buf;
 	size_t buf_size;
 	struct hash *hash;
@@ -91,11 +92,12 @@ struct piece {
 
 static ssize_t read_at(struct piece *p, size_t size, uint64_t offset)
 {
+	size_t room = p->buf_size - offset % p->buf_size; /* ends where a page of out may */
 	uint64_t before = now_us();
 	ssize_t n;
 
 	do
-		n = pread(p->in, p->buf, size < p->buf_size ? size : p->buf_size, (off_t)offset);
+		n = pread(p->in, p->buf, size < room ? size : room, (off_t)(offset + p->shift));
 	while (n < 0 && errno == EINTR);
 	p->read_us += now_us() - before;
 	return n;
@@ -107,7 +109,7 @@ static int copy_extent(struct piece *p, uint64_t from, uint64_t to, struct error
 	int r;
 
 	while (from < to) {
-		r = ctx_check(p->ctx, err);
+		r = p->ctx ? ctx_check(p->ctx, err) : 0;
 		if (r < 0)
 			return r;
 		n = read_at(p, to - from, from);
@@ -121,7 +123,8 @@ static int copy_extent(struct piece *p, uint64_t from, uint64_t to, struct error
 		if (r < 0)
 			return r;
 		from += (uint64_t)n;
-		ctx_add_progress(p->ctx, (uint64_t)n, 0);
+		if (p->ctx)
+			ctx_add_progress(p->ctx, (uint64_t)n, 0);
 	}
 	return 0;
 }
@@ -175,6 +178,21 @@ int copy_file_part(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to,
 	r = sparse ? copy_sparse(&p, from, to, err) : copy_extent(&p, from, to, err);
 	*read_usp = p.read_us;
 	return r;
+}
+
+int copy_file_shifted(struct ctx *ctx, int in, uint64_t in_at, int out, uint64_t from, uint64_t to,
+		      char *buf, size_t buf_size, struct error *err)
+{
+	struct piece p = {
+		.ctx = ctx,
+		.in = in,
+		.out = out,
+		.shift = in_at - from,
+		.buf = buf,
+		.buf_size = buf_size,
+	};
+
+	return copy_extent(&p, from, to, err);
 }
 
 int copy_file_range_data(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,

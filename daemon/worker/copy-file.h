@@ -34,6 +34,10 @@ int copy_file_range_data(struct ctx *ctx, int in, int out, uint64_t from, uint64
 int copy_file_part(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
 		   char *buf, size_t buf_size, uint64_t *read_usp, struct error *err);
 
+/* The same of a part that is found at in_at, without a hole. ctx may be NULL. */
+int copy_file_shifted(struct ctx *ctx, int in, uint64_t in_at, int out, uint64_t from, uint64_t to,
+		      char *buf, size_t buf_size, struct error *err);
+
 /* A small file that is in buf already. */
 int copy_file_write(int out, const char *buf, size_t size, struct error *err);
 

@@ -90,6 +90,12 @@ int stream_next_block(struct stream *s, struct block **bp, struct error *err)
 	return r;
 }
 
+void stream_leave(struct stream *s, uint64_t n, bool needed)
+{
+	if (s->ops->leave && n >= STREAM_LEAVE_MIN)
+		s->ops->leave(s, n, needed);
+}
+
 ssize_t stream_next(struct stream *s, const void **datap, struct error *err)
 {
 	int r;

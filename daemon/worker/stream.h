@@ -29,6 +29,8 @@ struct stream_ops {
 	/* Ends the waiting of next() and next_block() for others than pool, from another thread;
 	 * may be NULL. */
 	void (*stop)(struct stream *s);
+	/* See stream_leave(); NULL: everything is read. */
+	void (*leave)(struct stream *s, uint64_t n, bool needed);
 };
 
 struct stream {
@@ -59,6 +61,15 @@ ssize_t stream_next(struct stream *s, const void **datap, struct error *err);
 #define STREAM_READ_BLOCKS 16	  /* of a file */
 #define STREAM_UNPACKED_BLOCKS 16 /* of a decompressor */
 int stream_next_block(struct stream *s, struct block **bp, struct error *err);
+
+/*
+ * Of the next n bytes as many as can be may stay where they are: stream_next_block() gives a block
+ * without data (block.h) in their place, which may have any size. needed: whoever gets it reads
+ * them himself, where that is as good as if they were read ahead, and counts them as progress. Not
+ * together with stream_next().
+ */
+#define STREAM_LEAVE_MIN (4u << 20) /* less is read */
+void stream_leave(struct stream *s, uint64_t n, bool needed);
 
 /* From any thread: whoever waits in s, or is going to, gets -ECANCELED. */
 void stream_stop(struct stream *s);

@@ -48,6 +48,13 @@ static int next_piece(void *arg, struct piece *p, struct error *err)
 	return r;
 }
 
+static void leave(void *arg, uint64_t n, bool needed)
+{
+	struct members *m = arg;
+
+	stream_leave(m->in, n, needed);
+}
+
 static int members_new(struct members **mp, const struct members_hook *hook, struct error *err)
 {
 	struct members *m = calloc(1, sizeof(*m));
@@ -61,7 +68,7 @@ static int members_new(struct members **mp, const struct members_hook *hook, str
 
 static int open_reader(struct members *m, struct error *err)
 {
-	struct piece_source source = { next_piece, m };
+	struct piece_source source = { next_piece, m, m->in ? leave : NULL };
 
 	return untar_reader_new(&m->reader, &source, err);
 }
@@ -72,11 +79,14 @@ int members_open_tar(struct members **mp, struct stream *in, const struct member
 	_cleanup_(members_closep) struct members *m = NULL;
 	int r = members_new(&m, hook, err);
 
-	if (r == 0)
-		r = open_reader(m, err);
 	if (r < 0)
 		return r;
 	m->in = in;
+	r = open_reader(m, err);
+	if (r < 0) {
+		m->in = NULL;
+		return r;
+	}
 	*mp = steal_ptr(m);
 	return 0;
 }
@@ -194,4 +204,10 @@ static int read_copy(struct members *m, struct piece *p, struct error *err)
 int members_read(struct members *m, struct piece *p, struct error *err)
 {
 	return m->decode ? read_copy(m, p, err) : untar_reader_read(m->reader, p, err);
+}
+
+void members_leave(struct members *m)
+{
+	if (!m->decode)
+		untar_reader_leave(m->reader);
 }

@@ -13,6 +13,7 @@
 
 #include "daemon/worker/block.h"
 #include "daemon/worker/ctx.h"
+#include "daemon/worker/untar-left.h"
 
 #define RING_BATCHES 32
 #define BATCH_JOBS 64
@@ -33,6 +34,8 @@ struct queue {
 	struct tree *tree;
 	struct ctx *ctx;
 	struct failure *failure;
+	struct left *left;
+	struct left_writer helper;
 	pthread_t thread;
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
@@ -102,6 +105,21 @@ static int write_all(int fd, struct iovec *iovs, unsigned n_iovs, uint64_t offse
 	return 0;
 }
 
+/* -ENODATA as the archive's reader has it: what is to be there isn't. */
+static int copy_left(struct queue *q, const struct job *job, const char *path, struct error *err)
+{
+	const struct left_range range = {
+		job->in, q->fd, job->in_at, job->offset, job->offset + job->n_left,
+	};
+	int r = left_copy(q->left, &q->helper, &range, err);
+
+	if (r == -ESTALE)
+		return error_set(err, ENODATA, "truncated tar archive");
+	if (r < 0)
+		error_prefix(err, "%s", path);
+	return r;
+}
+
 static int do_job(struct queue *q, struct job *job, struct error *err)
 {
 	struct tree *t = q->tree;
@@ -117,6 +135,8 @@ static int do_job(struct queue *q, struct job *job, struct error *err)
 				   err);
 	if (r == 0)
 		r = write_all(q->fd, iovs, job->n_iovs, job->offset, path, err);
+	if (r == 0 && job->flags & JOB_LEFT)
+		r = copy_left(q, job, path, err);
 	if (r == 0 && job->flags & JOB_END)
 		r = tree_end_file(t, q->fd, path, &job->meta, err);
 	return r;
@@ -128,6 +148,8 @@ static void run_job(struct queue *q, struct job *job)
 
 	if (job->number < atomic_load(&q->failure->number) && do_job(q, job, &err) < 0)
 		failure_note(q->failure, job->number, &err);
+	if (job->flags & JOB_LEFT)
+		left_settle(q->left);
 	if (job->flags & JOB_END) {
 		fd_closep(&q->fd);
 		q->fd = -1;
@@ -151,17 +173,30 @@ static void run_batch(struct queue *q, struct batch *b)
 		ctx_add_progress(q->ctx, 0, n_ended);
 }
 
+/* Until there is something to do; q is locked. False: it has ended. */
+static bool wait_for_work(struct queue *q)
+{
+	while (q->head == q->tail && !left_wants_help(q->left, &q->helper)) {
+		if (q->ended && left_is_settled(q->left))
+			return false;
+		pthread_cond_wait(&q->changed, &q->lock);
+	}
+	return true;
+}
+
 static void *queue_thread(void *arg)
 {
 	struct queue *q = arg;
 	struct batch *b;
 
 	pthread_mutex_lock(&q->lock);
-	for (;;) {
-		while (q->head == q->tail && !q->ended)
-			pthread_cond_wait(&q->changed, &q->lock);
-		if (q->head == q->tail)
-			break;
+	while (wait_for_work(q)) {
+		if (q->head == q->tail) {
+			pthread_mutex_unlock(&q->lock);
+			left_help(q->left, &q->helper);
+			pthread_mutex_lock(&q->lock);
+			continue;
+		}
 		b = q->ring[q->tail % RING_BATCHES];
 		pthread_mutex_unlock(&q->lock);
 		run_batch(q, b);
@@ -258,6 +293,10 @@ int queue_put(struct queue *q, struct job *job, const struct iovec *iovs,
 	add_blocks(b, blocks, job->n_iovs);
 	for (unsigned i = 0; i < job->n_iovs; i++)
 		data += iovs[i].iov_len;
+	if (job->flags & JOB_LEFT) {
+		data += job->n_left;
+		left_announce(q->left);
+	}
 	b->used += job->room;
 	b->n_jobs++;
 	b->cost += data + (job->flags & JOB_END ? FILE_COST : 0);
@@ -288,6 +327,7 @@ uint64_t queue_get_cost(const struct queue *q)
 
 static void destroy(struct queue *q)
 {
+	left_part(q->left, &q->helper);
 	for (size_t i = 0; i < RING_BATCHES; i++)
 		free(q->ring[i]);
 	pthread_cond_destroy(&q->changed);
@@ -295,7 +335,8 @@ static void destroy(struct queue *q)
 	free(q);
 }
 
-int queue_new(struct queue **qp, struct tree *tree, struct ctx *ctx, struct failure *failure)
+int queue_new(struct queue **qp, struct tree *tree, struct ctx *ctx, struct failure *failure,
+	      struct left *left)
 {
 	struct queue *q = calloc(1, sizeof(*q));
 	int r;
@@ -308,6 +349,9 @@ int queue_new(struct queue **qp, struct tree *tree, struct ctx *ctx, struct fail
 	q->fd = -1;
 	pthread_mutex_init(&q->lock, NULL);
 	pthread_cond_init(&q->changed, NULL);
+	q->left = left;
+	q->helper = (struct left_writer){ .lock = &q->lock, .changed = &q->changed };
+	left_join(left, &q->helper);
 	r = pthread_create(&q->thread, NULL, queue_thread, q);
 	if (r)
 		destroy(q);

@@ -15,6 +15,7 @@
 
 struct block;
 struct ctx;
+struct left;
 struct queue;
 
 #define JOB_MAX_IOVS 16
@@ -23,6 +24,7 @@ enum job_flags {
 	JOB_BEGIN = 1, /* makes the file */
 	JOB_END = 2,   /* ends it, and puts the place */
 	JOB_LINK = 4,  /* a symbolic link */
+	JOB_LEFT = 8,  /* its data is read from the archive's file */
 };
 
 /* A file, a part of one, or a link. Those of one file follow each other in one queue. */
@@ -33,8 +35,10 @@ struct job {
 	bool sparse;
 	struct tree_place place;
 	struct tree_meta meta;
-	uint64_t size, offset; /* of the file; of the data in it */
-	size_t path_size;      /* with its NUL */
+	uint64_t size, offset;	/* of the file; of the data in it */
+	int in;			/* of JOB_LEFT: from here, */
+	uint64_t in_at, n_left; /* there, so much */
+	size_t path_size;	/* with its NUL */
 };
 
 /* The earliest error of several queues: jobs behind it are passed over. */
@@ -49,11 +53,13 @@ void failure_note(struct failure *f, uint64_t number, const struct error *err);
 /* Its code, and its text. */
 int failure_tell(struct failure *f, struct error *err);
 
-/* All but qp stay the caller's; ctx may be NULL. -errno. */
-int queue_new(struct queue **qp, struct tree *tree, struct ctx *ctx, struct failure *failure);
+/* All but qp stay the caller's; ctx may be NULL. left: shared with the queues that help each other.
+ * -errno. */
+int queue_new(struct queue **qp, struct tree *tree, struct ctx *ctx, struct failure *failure,
+	      struct left *left);
 /* No more jobs will come. */
 void queue_end(struct queue *q);
-/* Ends it, waits for what it has. */
+/* Ends it, waits for what it has, and for what those have whom it may have to help. */
 void queue_free(struct queue *q);
 
 /*

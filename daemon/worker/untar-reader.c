@@ -25,6 +25,7 @@ struct untar_reader {
 	uint64_t left;	    /* of the member's data */
 	uint64_t size;	    /* of it */
 	size_t padding;	    /* behind it */
+	bool leaves;	    /* what is not read yet is left to others */
 	size_t n_raw;
 	struct untar_parser parser;
 	unsigned char raw[RAW_SIZE];
@@ -75,9 +76,23 @@ static int refill(struct untar_reader *r, struct error *err)
 	return n;
 }
 
+/* The same, of a member's data, of which n bytes are to come. */
+static int refill_data(struct untar_reader *r, uint64_t n, bool needed, struct error *err)
+{
+	int more;
+
+	if (r->piece.size == 0 && r->in.leave && (r->leaves || !needed))
+		r->in.leave(r->in.arg, n, needed);
+	more = refill(r, err);
+	if (more > 0 && !r->piece.data && r->piece.size > n)
+		return error_set(err, EBADMSG, "more was left out than there is");
+	return more;
+}
+
 static void advance(struct untar_reader *r, size_t n)
 {
-	r->piece.data += n;
+	if (r->piece.data)
+		r->piece.data += n;
 	r->piece.size -= n;
 }
 
@@ -111,7 +126,7 @@ static int skip(struct untar_reader *r, struct error *err)
 	size_t part;
 	int more = 1;
 
-	while (n > 0 && (more = refill(r, err)) > 0) {
+	while (n > 0 && (more = refill_data(r, n, false, err)) > 0) {
 		part = r->piece.size < n ? r->piece.size : (size_t)n;
 		advance(r, part);
 		n -= part;
@@ -119,6 +134,7 @@ static int skip(struct untar_reader *r, struct error *err)
 	if (more == 0)
 		return refuse_cut(err);
 	r->left = r->padding = 0;
+	r->leaves = false;
 	return more < 0 ? more : 0;
 }
 
@@ -253,7 +269,7 @@ int untar_reader_read(struct untar_reader *r, struct piece *p, struct error *err
 
 	if (r->left == 0)
 		return 0;
-	more = refill(r, err);
+	more = refill_data(r, r->left, true, err);
 	if (more == 0)
 		return refuse_cut(err);
 	if (more < 0)
@@ -265,6 +281,11 @@ int untar_reader_read(struct untar_reader *r, struct piece *p, struct error *err
 	r->left -= p->size;
 	advance(r, p->size);
 	return 1;
+}
+
+void untar_reader_leave(struct untar_reader *r)
+{
+	r->leaves = true;
 }
 
 /* ---- the rest, as a stream ---- */

@@ -4,6 +4,10 @@
  */
 #pragma once
 
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
 #include "common/cleanup.h"
 #include "daemon/worker/decode.h"
 
@@ -16,15 +20,16 @@ struct untar_reader;
  * takes a reference. */
 struct piece {
 	struct block *block;
-	const unsigned char *data;
+	const unsigned char *data; /* NULL: all of a block that was not read (block.h) */
 	size_t size;
 	uint64_t offset; /* in the member that it is of */
 };
 
-/* Where pieces come from. 1, 0 at the end, -errno. */
+/* Where pieces come from. 1, 0 at the end, -errno. leave: see stream_leave(); NULL: not here. */
 struct piece_source {
 	int (*next)(void *arg, struct piece *p, struct error *err);
 	void *arg;
+	void (*leave)(void *arg, uint64_t n, bool needed);
 };
 
 int untar_reader_new(struct untar_reader **rp, const struct piece_source *in, struct error *err);
@@ -41,6 +46,8 @@ int untar_reader_next(struct untar_reader *r, struct member *m, struct error *er
 
 /* The next piece of the member's data. 1, 0, -errno. */
 int untar_reader_read(struct untar_reader *r, struct piece *p, struct error *err);
+/* From now on pieces of this member may come without data. */
+void untar_reader_leave(struct untar_reader *r);
 
 /* After UNTAR_HAND_OVER: a tar of the members from that one on, good as long as r. */
 int untar_reader_hand_over(struct untar_reader *r, struct stream **sp, struct error *err);

@@ -22,6 +22,7 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/member-path.h"
 #include "daemon/worker/stream.h"
+#include "daemon/worker/untar-left.h"
 #include "daemon/worker/untar-queue.h"
 #include "daemon/worker/untar-reader.h"
 
@@ -38,6 +39,7 @@ struct name {
 struct writers {
 	struct tree *tree;
 	struct ctx *ctx;
+	struct left *left;
 	unsigned n;
 	struct queue *v[MAX_WRITERS];
 	uint64_t n_jobs;
@@ -201,6 +203,21 @@ static int gather(struct writers *w, const struct piece *p, size_t at, size_t n,
 	return r;
 }
 
+/* A job of its own, in the order of the others: the writer reads it. */
+static int put_left(struct writers *w, const struct piece *p, struct error *err)
+{
+	int r = w->gathered > 0 ? put_gathered(w, 0, err) : 0;
+
+	if (r < 0)
+		return r;
+	w->job.offset = p->offset;
+	w->job.in = p->block->fd;
+	w->job.in_at = p->block->at;
+	w->job.n_left = p->size;
+	w->gathered = p->size;
+	return put_gathered(w, JOB_LEFT, err);
+}
+
 int writers_add_piece(struct writers *w, const struct piece *p, struct error *err)
 {
 	size_t n, room;
@@ -210,6 +227,8 @@ int writers_add_piece(struct writers *w, const struct piece *p, struct error *er
 		return r;
 	if (w->ctx && (w->job.sparse || p->offset + p->size > w->job.size))
 		r = ctx_charge(w->ctx, p->size, 0, err);
+	if (r == 0 && !p->data)
+		return put_left(w, p, err);
 	for (size_t at = 0; at < p->size && r == 0; at += n) {
 		room = HUGE_SIZE - (p->offset + at) % HUGE_SIZE;
 		n = p->size - at < room ? p->size - at : room;
@@ -288,7 +307,9 @@ int writers_new(struct writers **wp, struct tree *tree, struct ctx *ctx, unsigne
 	atomic_store(&w->failure.number, FAILURE_NONE);
 	pthread_mutex_init(&w->failure.lock, NULL);
 	n_threads = n_threads < MAX_WRITERS ? n_threads : MAX_WRITERS;
-	while (w->n < n_threads && (r = queue_new(&w->v[w->n], tree, ctx, &w->failure)) == 0)
+	r = left_new(&w->left, ctx);
+	while (r == 0 && w->n < n_threads &&
+	       (r = queue_new(&w->v[w->n], tree, ctx, &w->failure, w->left)) == 0)
 		w->n++;
 	if (w->n == 0) { /* fewer than were asked for do as well */
 		writers_free(w);
@@ -331,6 +352,7 @@ void writers_free(struct writers *w)
 	atomic_store(&w->failure.number, 0);
 	if (w->n > 0)
 		end_all(w);
+	left_free(w->left);
 	pthread_mutex_destroy(&w->failure.lock);
 	free(w);
 }

@@ -385,6 +385,38 @@ def test_cut_streams_are_errors():
     remove(base)
 
 
+def test_large_members_are_read_by_their_writers():
+    """Red when they read from another place than the member's, or when what is cut off counts as read."""
+    src, base = scratch(), scratch()
+    for i, size in enumerate((48 << 20, 3, (40 << 20) + 7)):
+        write(f"{src}/d{i}/f", os.urandom(size))
+    os.link(f"{src}/d0/f", f"{src}/d2/hard")
+    pack(src, f"{base}/a.tar", "--sort=name")
+    expected = unpack(f"{base}/a.tar")
+    with Worker(f"x={base}/a.tar") as w:
+        w.ready()
+        same_trees(expected, w.path)
+    with Worker(f"x={base}/a.tar::subdir=d1") as w:  # the others are passed over
+        w.ready()
+        assert open(f"{w.path}/f", "rb").read() == open(f"{src}/d1/f", "rb").read()
+        assert os.listdir(w.path) == ["f"]
+    digest = hashlib.sha256(open(f"{base}/a.tar", "rb").read()).hexdigest()
+    for good in (True, False):
+        with Worker(f"x={base}/a.tar::verify=sha256:{digest if good else digest[::-1]}") as w:
+            if good:
+                w.ready()
+                same_trees(expected, w.path)
+            else:
+                assert "SHA-256" in w.error()["text"]
+    for size in (85 << 20, 30 << 20):
+        os.truncate(f"{base}/a.tar", size)
+        for options in ("", "::subdir=d1"):
+            with Worker(f"x={base}/a.tar{options}::method=extract") as w:
+                assert "truncated" in w.error()["text"], w.end()
+    for path in (src, base, expected):
+        remove(path)
+
+
 def test_sha256_covers_the_whole_file():
     src, base = scratch(), scratch()
     make_tree(src)

@@ -82,6 +82,94 @@ static void test_a_file_comes_in_order_and_whole(void **state)
 	}
 }
 
+/* Reads all, and what is left itself; leaves what it may from `from` on. How much was left. */
+static size_t check_left(struct stream *s, int fd, size_t size, size_t from, uint64_t n,
+			 bool needed)
+{
+	unsigned char *buf = malloc(size + 1);
+	size_t at = 0, left = 0;
+	struct block *b;
+	int r;
+
+	for (;;) {
+		if (at >= from && at - from < n)
+			stream_leave(s, n - (at - from), needed);
+		r = stream_next_block(s, &b, NULL);
+		if (r <= 0)
+			break;
+		assert_true(at + b->size <= size);
+		if (b->data) {
+			memcpy(buf + at, b->data, b->size);
+		} else {
+			assert_true(at >= from && at + b->size <= from + n);
+			assert_true(b->size >= STREAM_LEAVE_MIN);
+			assert_int_equal(b->at, at);
+			assert_int_equal(b->fd, fd);
+			assert_int_equal(pread(b->fd, buf + at, b->size, (off_t)b->at), b->size);
+			left += b->size;
+		}
+		at += b->size;
+		block_put(b);
+	}
+	assert_int_equal(r, 0);
+	assert_int_equal(at, size);
+	assert_memory_equal(buf, content, size);
+	free(buf);
+	return left;
+}
+
+/* Fails when a block that is read already comes in place of one that is left, or the other way
+ * round, and when something is left that is not in the file. */
+static void test_what_others_read_is_left_to_them(void **state)
+{
+	static const struct {
+		size_t from;
+		uint64_t n;
+	} cases[] = {
+		{ 0, FILE_SIZE },
+		{ BLOCK_SIZE, 30 * BLOCK_SIZE + 5 },
+		{ 3 * BLOCK_SIZE, UINT64_MAX / 2 }, /* a member that is cut off */
+		{ 35 * BLOCK_SIZE, 5 * BLOCK_SIZE },
+		{ 8 * BLOCK_SIZE, STREAM_LEAVE_MIN - 1 }, /* too little */
+		{ 0, 0 },
+	};
+	struct stream *s;
+	struct hash *h;
+	int fd = open_content(*state, FILE_SIZE);
+	size_t left;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		for (int needed = 0; needed < 2; needed++) {
+			assert_int_equal(stream_new_read_ahead(&s, NULL, fd, NULL, NULL), 0);
+			left = check_left(s, fd, FILE_SIZE, cases[i].from, cases[i].n, needed);
+			if (cases[i].n >= 30 * BLOCK_SIZE && !needed)
+				assert_true(left > 0); /* no more than 16 blocks are read ahead */
+			if (cases[i].n < STREAM_LEAVE_MIN)
+				assert_int_equal(left, 0);
+			stream_close(s);
+		}
+		/* a sum is of everything */
+		assert_int_equal(hash_new(&h), 0);
+		assert_int_equal(stream_new_read_ahead(&s, NULL, fd, h, NULL), 0);
+		assert_int_equal(check_left(s, fd, FILE_SIZE, cases[i].from, cases[i].n, true), 0);
+		stream_close(s);
+		hash_free(h);
+	}
+	close(fd);
+}
+
+/* One that was left and is not asked for goes with the stream. */
+static void test_a_stream_is_closed_with_what_it_left(void **state)
+{
+	struct stream *s;
+	int fd = open_content(*state, FILE_SIZE);
+
+	assert_int_equal(stream_new_read_ahead(&s, NULL, fd, NULL, NULL), 0);
+	stream_leave(s, FILE_SIZE, false);
+	stream_close(s);
+	close(fd);
+}
+
 static void test_a_file_that_cant_be_read_says_so(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -350,6 +438,10 @@ int main(void)
 		cmocka_unit_test(test_odd_blocks_are_aligned),
 		cmocka_unit_test(test_an_error_comes_through_all_stages),
 		cmocka_unit_test_setup_teardown(test_a_file_comes_in_order_and_whole,
+						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_what_others_read_is_left_to_them,
+						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_a_stream_is_closed_with_what_it_left,
 						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_a_file_that_cant_be_read_says_so,
 						unit_scratch_setup, unit_scratch_teardown),

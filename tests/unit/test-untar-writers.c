@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/stat.h>
 
 #include "common/error.h"
@@ -61,6 +62,31 @@ static int add_bytes(struct fixture *f, const char *path, const void *data, size
 static int add_text(struct fixture *f, const char *path, const char *text)
 {
 	return add_bytes(f, path, text, strlen(text), 4096);
+}
+
+/* size bytes at `at` of fd: some of them lent, most of them left there, in pieces of step. */
+static int add_left(struct fixture *f, const char *path, int fd, const char *data, size_t at,
+		    size_t size, size_t step)
+{
+	size_t lent = size / 7, n;
+	struct block *b;
+	struct piece p;
+	int r;
+
+	r = writers_begin_file(f->writers, path, &meta, size, false, NULL);
+	for (size_t done = 0; done < size && r == 0; done += n) {
+		n = size - done < step ? size - done : step;
+		if (done < lent) {
+			n = n < lent - done ? n : lent - done;
+			assert_int_equal(block_new_around(&b, data + at + done, n), 0);
+		} else {
+			assert_int_equal(block_new_left(&b, fd, at + done, n), 0);
+		}
+		p = (struct piece){ b, b->data, n, done };
+		r = writers_add_piece(f->writers, &p, NULL);
+		block_put(b);
+	}
+	return r < 0 ? r : writers_end_file(f->writers, NULL);
 }
 
 static ssize_t read_file(struct fixture *f, const char *path, char *buf, size_t size)
@@ -127,11 +153,109 @@ static void test_big_files_are_whole(void **state)
 	stop(&f);
 }
 
+#define ARCHIVE_SIZE ((13u << 20) + 12345)
+
+/* An archive's file of bytes that are different at each place. */
+static char *make_archive(int *fdp)
+{
+	char *data = malloc(ARCHIVE_SIZE);
+
+	assert_non_null(data);
+	for (size_t i = 0; i < ARCHIVE_SIZE; i++)
+		data[i] = (char)(i * 2654435761u >> 11);
+	*fdp = memfd_create("archive", MFD_CLOEXEC);
+	assert_true(*fdp >= 0);
+	assert_int_equal(write(*fdp, data, ARCHIVE_SIZE), ARCHIVE_SIZE);
+	return data;
+}
+
+/* Fails when parts are read from elsewhere, are given to nobody, or the file is closed before its
+ * last helper is done. */
+static void test_what_was_left_is_copied(void **state)
+{
+	static const struct {
+		size_t at, size, step;
+	} files[] = {
+		{ 0, ARCHIVE_SIZE, ARCHIVE_SIZE }, /* several parts */
+		{ 512, 9 << 20, 6 << 20 },	   /* not where huge pages begin */
+		{ 1536, (5 << 20) + 1, 4 << 20 },
+		{ 1024, 4096, 512 },
+		{ 77, 1, 1 },
+		{ ARCHIVE_SIZE - 5000000, 5000000, 4999999 },
+	};
+	static const unsigned n_threads[] = { 1, 2, 16 };
+	char *data, *buf = malloc(ARCHIVE_SIZE + 1), path[64];
+	struct fixture f;
+	int fd;
+
+	for (size_t k = 0; k < ARRAY_SIZE(n_threads); k++) {
+		f = start(state, n_threads[k]);
+		data = make_archive(&fd);
+		for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+			snprintf(path, sizeof(path), "d%zu/f%zu", k, i);
+			assert_int_equal(add_left(&f, path, fd, data, files[i].at, files[i].size,
+						  files[i].step),
+					 0);
+			assert_int_equal(add_text(&f, "between", "x"), 0);
+		}
+		assert_int_equal(writers_finish(f.writers, 0, NULL), 0);
+		for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
+			snprintf(path, sizeof(path), "d%zu/f%zu", k, i);
+			assert_int_equal(read_file(&f, path, buf, ARCHIVE_SIZE + 1),
+					 (ssize_t)files[i].size);
+			assert_memory_equal(buf, data + files[i].at, files[i].size);
+		}
+		free(data);
+		close(fd);
+		stop(&f);
+	}
+	free(buf);
+}
+
+/* An archive that became shorter: whoever finds out, the member and those behind it fail, those
+ * before it don't. Fails when what is read short is taken for done. */
+static void test_what_was_left_and_is_gone_is_told(void **state)
+{
+	struct fixture f = start(state, 4);
+	struct error err = ERROR_INIT;
+	char *data, buf[8];
+	int fd;
+
+	data = make_archive(&fd);
+	assert_int_equal(ftruncate(fd, 10 << 20), 0);
+	assert_int_equal(add_text(&f, "before", "x"), 0);
+	assert_int_equal(add_left(&f, "a/whole", fd, data, 512, 6 << 20, 6 << 20), 0);
+	assert_int_equal(add_left(&f, "b/cut", fd, data, 512, ARCHIVE_SIZE - 512, ARCHIVE_SIZE), 0);
+	assert_int_equal(writers_finish(f.writers, 0, &err), -ENODATA);
+	assert_string_equal(err.text, "truncated tar archive");
+	assert_int_equal(read_file(&f, "before", buf, sizeof(buf)), 1);
+	free(data);
+	close(fd);
+	stop(&f);
+}
+
+/* What is given up is waited for by nobody. */
+static void test_left_parts_can_be_given_up(void **state)
+{
+	struct fixture f = start(state, 3);
+	char *data;
+	int fd;
+
+	data = make_archive(&fd);
+	for (int i = 0; i < 9; i++)
+		assert_int_equal(add_left(&f, i % 2 ? "a/f" : "b/f", fd, data, 0, ARCHIVE_SIZE,
+					  ARCHIVE_SIZE),
+				 0);
+	stop(&f); /* without writers_finish() */
+	free(data);
+	close(fd);
+}
+
 /* A link is to what was there when it was said; what replaces that is another file. */
 static void test_hard_links_are_in_order(void **state)
 {
 	struct fixture f = start(state, 4);
-	char a[64], b[64], buf[8], texts[500][8]; /* which are read later */
+	char a[64], b[64], buf[8] = "", texts[500][8]; /* which are read later */
 
 	for (int i = 0; i < 500; i++) {
 		snprintf(a, sizeof(a), "a%d/f", i % 11);
@@ -226,6 +350,9 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, unit_scratch_setup, unit_scratch_teardown)
 		T(test_of_one_name_the_last_wins),
 		T(test_big_files_are_whole),
+		T(test_what_was_left_is_copied),
+		T(test_what_was_left_and_is_gone_is_told),
+		T(test_left_parts_can_be_given_up),
 		T(test_hard_links_are_in_order),
 		T(test_a_directory_waits_for_the_file_of_its_name),
 		T(test_the_earliest_error_is_told),
