@@ -45,7 +45,6 @@ static void warn_of_the_rest(struct conf *conf)
 {
 	unsigned n_warnings = 0;
 
-	conf_for_each_idle(conf, warn, &n_warnings);
 	submit_copies_check(conf, warn, &n_warnings);
 	if (n_warnings == 0)
 		puts("    no errors");

@@ -39,11 +39,6 @@ static bool is_read_only(const char *path)
 	return statvfs(path, &fs) == 0 && (fs.f_flag & ST_RDONLY);
 }
 
-static void tell_idle(void *arg, const char *text)
-{
-	doctor_tell(arg, DOCTOR_WARN, "take it out, so that nobody relies on it", "%s", text);
-}
-
 /* Of others: files have to be readable, directories to be passed. */
 static bool is_open(struct doctor *d, const char *path)
 {
@@ -108,7 +103,6 @@ static void check_conf(struct doctor *d)
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "%zu source rules, %zu tiers, digest %s",
 			    d->conf->n_sources, d->conf->n_tiers, d->conf->hash);
-	conf_for_each_idle(d->conf, tell_idle, d);
 }
 
 static void check_tier(struct doctor *d, const struct conf_tier *t)

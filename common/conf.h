@@ -187,11 +187,6 @@ void conf_print_defaults(FILE *f);
  * sentence if there is no such dataset. */
 int conf_resolve_dataset(const struct conf *conf, struct dataset *d, struct error *err);
 
-/* Part of the doc of a key that is read and checked and does nothing (yet). */
-#define CONF_IDLE "not in this version"
-/* Calls fn with a sentence for each such key that is set to other than its default. conf is not changed. */
-void conf_for_each_idle(struct conf *conf, void (*fn)(void *arg, const char *text), void *arg);
-
 struct conf_report;
 
 /* The table of keys, for tests and documents. */

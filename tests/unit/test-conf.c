@@ -904,35 +904,6 @@ static void test_any_bytes_are_answered(void **state)
 	}
 }
 
-static void add_line(void *arg, const char *text)
-{
-	char *all = arg;
-
-	strcat(strcat(all, text), "\n");
-}
-
-/* A key that is set and does nothing must not be passed over in silence. */
-static void test_idle_keys_are_told(void **state)
-{
-	_cleanup_(conf_freep) struct conf *conf = NULL, *plain = NULL;
-	char said[4096] = "";
-
-	put(state, "main.conf",
-	    "[source a]\nMatch=/a/**\nMaxReaders=4\nMaxBytes=1G\n"
-	    "[source b]\nMatch=/b/**\nVisibleOn=mover\nMoverPartition=p\nMoverTime=4h\n"
-	    "[source w]\nMatch=https://h/**\nMaxRate=1G\n[source s]\nMatch=s3://b/**\n"
-	    "[fanout]\nMode=auto\nMinNodes=8\n[metrics]\nTextfile=/x/y.prom\n");
-	conf = must_load(state);
-	conf_for_each_idle(conf, add_line, said);
-	assert_string_equal(said, ""); /* there is none at the time */
-	assert_int_equal(conf->sources[0].max_readers, 4);
-	said[0] = '\0';
-	put(state, "main.conf", "[source a]\nMatch=/a/**\n[tier ssd]\nPath=/local\n");
-	plain = must_load(state);
-	conf_for_each_idle(plain, add_line, said);
-	assert_string_equal(said, "");
-}
-
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_scratch_setup, unit_scratch_teardown)
 
 int main(void)
@@ -960,7 +931,6 @@ int main(void)
 		TEST(test_printed_defaults_load),
 		TEST(test_table_of_keys_is_whole),
 		TEST(test_any_bytes_are_answered),
-		TEST(test_idle_keys_are_told),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
