@@ -150,8 +150,8 @@ const struct cmd cmd_check_config = {
 	.help =
 	"Reads FILE (default: " STAGE_CONF_DIR "/stage-data.conf) and, beside it,\n"
 	"conf.d/*.conf, and goes on after an error. Any error closes the feature for jobs that\n"
-	"ask for it, so check before you install. A warning names what has no effect in this\n"
-	"version, or can't be done as it is.\n"
+	"ask for it, so check before you install. A warning names what\n"
+	"can't be done as it is.\n"
 	"\n"
 	"  --print-defaults   every key with its default and what it means\n"
 	"\n"

@@ -4,6 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/kept-list.h"
 #include "client/node-list.h"
 #include "client/output.h"
 #include "client/rpc.h"
@@ -13,12 +14,13 @@
 #include "common/error.h"
 #include "common/proto.h"
 
-enum { OPT_SITE = 256, OPT_NODE, OPT_NAMES };
+enum { OPT_SITE = 256, OPT_NODE, OPT_NAMES, OPT_KEPT };
 
 static const struct option options[] = {
 	{ "site", no_argument, NULL, OPT_SITE },
 	{ "node", no_argument, NULL, OPT_NODE },
 	{ "names", no_argument, NULL, OPT_NAMES },
+	{ "kept", no_argument, NULL, OPT_KEPT },
 	{ 0 },
 };
 
@@ -53,15 +55,30 @@ static int list_site(bool names_only)
 	return STAGE_EXIT_OK;
 }
 
+static int list_kept(void)
+{
+	_cleanup_(conf_freep) struct conf *conf = NULL;
+	struct error err = ERROR_INIT;
+
+	if (conf_load(&conf, cmd_get_conf(), &err) < 0 || kept_list_print(conf, &err) < 0)
+		return output_fail(&err);
+	return STAGE_EXIT_OK;
+}
+
 static int list_node(void)
 {
+	_cleanup_(conf_freep) struct conf *conf = NULL;
 	struct error err = ERROR_INIT;
 
 	if (geteuid() != 0) {
 		output_error("list --node reads what belongs to root; run it as root");
 		return STAGE_EXIT_REFUSED;
 	}
-	return node_list_print(&err) < 0 ? output_fail(&err) : STAGE_EXIT_OK;
+	if (node_list_print(&err) < 0)
+		return output_fail(&err);
+	if (conf_load(&conf, cmd_get_conf(), NULL) == 0) /* with none nothing is kept */
+		kept_list_print_all(conf);
+	return STAGE_EXIT_OK;
 }
 
 static void on_message(void *arg, const char *op, struct kv **kvp)
@@ -100,7 +117,7 @@ static int list_job(bool names_only)
 
 static int run(int argc, char **argv)
 {
-	bool site = false, node = false, names_only = false;
+	bool site = false, node = false, kept = false, names_only = false;
 	int c;
 
 	while ((c = cmd_next_option(argc, argv, "", options)) != -1) {
@@ -114,14 +131,19 @@ static int run(int argc, char **argv)
 		case OPT_NAMES:
 			names_only = true;
 			break;
+		case OPT_KEPT:
+			kept = true;
+			break;
 		default:
 			return STAGE_EXIT_USAGE;
 		}
 	}
 	if (optind < argc)
 		return output_usage(argv[0], "it takes no names");
-	if (site && node)
-		return output_usage(argv[0], "--site or --node, not both");
+	if (site + node + kept > 1)
+		return output_usage(argv[0], "one of --site, --node and --kept, not two");
+	if (kept)
+		return list_kept();
 	if (node)
 		return list_node();
 	return site ? list_site(names_only) : list_job(names_only);
@@ -129,14 +151,15 @@ static int run(int argc, char **argv)
 
 const struct cmd cmd_list = {
 	.name = "list",
-	.args = "[--names] | --site | --node",
+	.args = "[--names] | --site | --kept | --node",
 	.summary = "list the datasets of this job, of the site's catalogue, or of this node",
 	.help = "Without options: the datasets of this job, a name, a tab and a path on each "
 		"line.\n"
 		"\n"
 		"  --names   names only\n"
 		"  --site    what the site offers as --stage-data=@NAME\n"
-		"  --node    for root: jobs, bytes, mounts and leftovers on this node\n"
+		"  --kept    what keep= has left on this node for your next job\n"
+		"  --node    for root: jobs, bytes, mounts, leftovers and what is kept on this node\n"
 		"\n"
 		"Example:\n"
 		"  stagectl list | while read -r name path; do du -sh \"$path\"; done\n",

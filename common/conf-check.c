@@ -10,6 +10,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "common/keep.h"
 #include "common/parse.h"
 #include "common/path.h"
 #include "common/url.h"
@@ -290,6 +291,20 @@ int conf_check_dataset_source(char **valuep, struct conf_report *r)
 	return ret < 0 ? conf_report(r, EINVAL, "", "Source: %s", err.text) : 0;
 }
 
+/* What nobody would take away is not kept: who sweeps looks where the tier is for all jobs. */
+static void check_keep(const struct conf_tier *t, struct conf_report *r)
+{
+	if (t->max_keep_ms > KEEP_MAX_MS)
+		conf_report(r, EINVAL, "write at most 168h",
+			    "[tier %s]: MaxKeep is more than a week", t->name);
+	else if (t->max_keep_ms > 0 && t->kind != CONF_TIER_DISK)
+		conf_report(r, EINVAL, "leave it out",
+			    "[tier %s]: MaxKeep is for Kind=disk, other tiers keep nothing", t->name);
+	else if (t->max_keep_ms > 0 && (t->provided_by_site || strchr(t->path, '%')))
+		conf_report(r, EINVAL, "leave it out",
+			    "[tier %s]: MaxKeep needs a Path that is the same for all jobs", t->name);
+}
+
 /* "auto" and "source" are words of DEST, and "shm" is memory by that word. */
 static void check_tier(const struct conf_tier *t, struct conf_report *r)
 {
@@ -308,6 +323,8 @@ static void check_tier(const struct conf_tier *t, struct conf_report *r)
 	else if (t->kind == CONF_TIER_MEMORY && t->provided_by_site)
 		conf_report(r, EINVAL, "leave it out",
 			    "[tier %s]: Kind=memory can't be Provided=site", t->name);
+	else
+		check_keep(t, r);
 }
 
 static void check_source_tiers(const struct conf *conf, const struct conf_source *s,

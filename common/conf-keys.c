@@ -193,6 +193,9 @@ static const struct conf_key keys[] = {
 	{ "tier", "Provided", "no|site", "no",
 	  "site: the site makes and removes the directory for each job; it is never removed here.",
 	  IN(conf_tier, provided_by_site), ANY },
+	{ "tier", "MaxKeep", "duration", "0",
+	  "How long keep= may leave a dataset on the node after its last job; 0: nothing is kept.",
+	  IN(conf_tier, max_keep_ms), TIME },
 
 	{ "dataset", "Source", "text", "",
 	  "Path or address that users get as @NAME (must be given).",

@@ -57,6 +57,7 @@ struct conf_tier {              /* [tier NAME] */
 	uint64_t quota;         /* bytes, 0: none */
 	char *require_gres;
 	bool provided_by_site;  /* Provided=site: the directory is there, never removed by us */
+	uint64_t max_keep_ms;   /* 0: nothing stays between jobs */
 };
 
 struct conf_dataset {           /* [dataset NAME] */

@@ -43,6 +43,7 @@ struct hand_site {
 struct hand_path {
 	int32_t r;
 	bool by_site; /* Provided=site */
+	uint32_t keep_s; /* MaxKeep= */
 	char path[PATH_MAX];
 };
 
@@ -65,13 +66,15 @@ struct hand_account {
  *	open                    opens up a tmpfs that the user closed to himself; the same
  *	release                 takes away what the manifests name elsewhere; fd 4: the tmpfs
  *	empty DEADLINE          empties fd 4
- *	tier-make JOB PATH DEADLINE
+ *	tier-make JOB PATH DEADLINE MAX
  *	                        makes the job's directory in the tier PATH (common/tier-name.h)
- *	tier-aside JOB PATH DEADLINE
+ *	tier-aside JOB PATH DEADLINE MAX
  *	                        gives it another name
- *	tier-empty JOB PATH DEADLINE
+ *	tier-empty JOB PATH DEADLINE MAX
  *	                        removes what was set aside there. PATH "": the tier is fd 4, and only
- *	                        the content goes: the directory itself is left to root
+ *	                        the content goes: the directory itself is left to root. What the
+ *	                        user keeps there and is due goes, too, and in any case
+ *	                        after MAX seconds, if that is not 0
  *
  * DEADLINE is of clock_ms(). And without an answer, until it is killed:
  *

@@ -21,7 +21,8 @@ enum keeper_verb {
 	KEEPER_UNMOUNT,   /* id: request; arg0: slot. reply arg0 */
 	KEEPER_TIER,      /* id: request; arg0: index in conf->tiers of a Kind=disk tier. Makes and
 			   * records the job's 0700 directory there: <Path>/stage-data-<job>, the
-			   * user's. reply arg0: 0 or -errno */
+			   * user's. arg1 1: the user's for what he keeps as well, where the site
+			   * allows that. reply arg0: 0 or -errno */
 	KEEPER_END,       /* everything is released: unmount, remove, exit. No reply. */
 	KEEPER_COUNT,     /* id: enum count (common/counts.h); arg0: what it has come to in this job;
 			   * what is out of its bounds is ignored. No reply. */

@@ -1,13 +1,17 @@
 /*
  * tier-name: how a job's own directory in a disk tier is called, stage-data-<job>, and how what is
  * to be removed there is: the same with a number behind it. Made and renamed by whom the tier
- * belongs to, root or the user.
+ * belongs to, root or the user. What a user keeps for his next job is in stage-keep-<uid>, which
+ * is root's to make (common/keep.h).
  */
 #pragma once
 
 #include <stdint.h>
 
-/* The job of a name "stage-data-<job>[.<n>]": 0 or -EINVAL. */
+#define TIER_NAME_KEEP "stage-keep-" /* and the uid */
+#define TIER_NAME_SIZE 32
+
+/* The job of a name "stage-data-<job>[.<n>]", 0 of "stage-keep-<uid>": 0 or -EINVAL. */
 int tier_name_parse(const char *name, uint32_t *job_idp);
 
 /* Gives the job's directory in dirfd the name of a leftover, whatever is in it. None: 0. */
@@ -16,6 +20,7 @@ int tier_name_set_aside(int dirfd, uint32_t job_id);
 /* Makes it, 0700, the caller's, and what stands there a leftover. An fd, or -errno. */
 int tier_name_make(int dirfd, uint32_t job_id);
 
-/* Calls fn for the name of each leftover of the job (0: of any); 0 or the first error. */
+/* Calls fn for the name of each leftover of the job (0: of any); 0 or the first error. What users keep
+ * is none. */
 int tier_name_for_each(int dirfd, uint32_t job_id,
 		       int (*fn)(void *arg, int dirfd, const char *name), void *arg);

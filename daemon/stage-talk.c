@@ -105,7 +105,8 @@ static bool on_tier(struct stage_run *run, const struct kv *kv)
 		return true;
 	}
 	if (run->tier.by_keeper) {
-		job->launcher->ops->make_tier(job->launcher, run->tier.index);
+		job->launcher->ops->make_tier(job->launcher, run->tier.index,
+						  run->stage->dataset->keep_ms > 0);
 		return true;
 	}
 	order.path = run->tier.path;

@@ -52,6 +52,17 @@ static void fill_turns(struct kv *kv, const struct conf *conf, const char *rule)
 	}
 }
 
+/* How long it is to stay for the user's next job; 0: it goes with this one. */
+static uint64_t get_keep(const struct job *job, const struct dataset *ds)
+{
+	const bool named = ds->dest && strcmp(ds->dest, "auto") != 0;
+	const struct conf_tier *t = conf_get_tier(job->conf, named ? ds->dest : "ssd");
+
+	if (!t || t->kind != CONF_TIER_DISK || !job->launcher->keeper)
+		return 0;
+	return ds->keep_ms < t->max_keep_ms ? ds->keep_ms : t->max_keep_ms;
+}
+
 static void fill_rules(struct kv *kv, const struct job *job, const struct stage *s)
 {
 	const struct conf *conf = job->conf;
@@ -73,6 +84,7 @@ static void fill_rules(struct kv *kv, const struct job *job, const struct stage 
 	kv_set_u64(kv, "fuse", conf->mount_fuse);
 	kv_set_u64(kv, "ssd", has_disk_tier(conf));
 	kv_set_u64(kv, "threads", conf->threads);
+	kv_set_u64(kv, "keep", get_keep(job, s->dataset));
 }
 
 static void fill_place(struct kv *kv, const struct job *job, unsigned slot)

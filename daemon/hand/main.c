@@ -30,9 +30,9 @@ static const struct {
 	{ "open",       0, hand_open },
 	{ "release",    0, hand_release },
 	{ "empty",      1, hand_empty },
-	{ "tier-make",  3, hand_tier_make },
-	{ "tier-aside", 3, hand_tier_aside },
-	{ "tier-empty", 3, hand_tier_empty },
+	{ "tier-make",  4, hand_tier_make },
+	{ "tier-aside", 4, hand_tier_aside },
+	{ "tier-empty", 4, hand_tier_empty },
 	{ "watch",      1, .answering = hand_watch },
 };
 /* clang-format on */

@@ -103,6 +103,7 @@ static int find_path(const struct conf *conf, char **argv, struct hand_path *p)
 		return -ENOENT;
 	tier = &conf->tiers[i];
 	p->by_site = tier->provided_by_site;
+	p->keep_s = (uint32_t)(tier->max_keep_ms / 1000);
 	if (tier->kind != CONF_TIER_DISK || (any_job && (p->by_site || strchr(tier->path, '%'))))
 		return -EINVAL;
 	return expand(tier->path, argv + 1, p->path);

@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/keep.h"
 #include "common/keeper-hand.h"
 #include "common/manifest.h"
 #include "common/path.h"
@@ -97,9 +98,13 @@ static int empty_one(void *arg, int dirfd, const char *name)
 int hand_tier_empty(char **argv)
 {
 	struct rmtree_limits limits = { strtoull(argv[2], NULL, 10), .keep_root = !*argv[1] };
+	const uint64_t max_s = strtoull(argv[3], NULL, 10);
 	_cleanup_(fd_closep) int tier = open_tier(argv);
+	int r;
 
 	if (tier < 0)
 		return tier == -ENOENT ? 0 : tier;
-	return tier_name_for_each(tier, get_job(argv), empty_one, &limits);
+	r = tier_name_for_each(tier, get_job(argv), empty_one, &limits);
+	(void)keep_sweep_tier(tier, max_s ? max_s * 1000 : KEEP_MAX_MS, limits.deadline_ms);
+	return r; /* the job's alone */
 }

@@ -123,7 +123,7 @@ static int on_tier(struct serve *s, struct call *c)
 	r = c->m->arg0 < 0 ? -EINVAL : keeper_find_path(s->k, which, &p);
 	if (r < 0)
 		return r == -ENOENT ? -EINVAL : r;
-	return tier_make(s->k->dir.fd, &s->k->st, p.path, p.by_site, &c->err);
+	return tier_make(s->k->dir.fd, &s->k->st, &p, c->m->arg1 == 1, &c->err);
 }
 
 static int on_count(struct serve *s, struct call *c)

@@ -30,6 +30,7 @@ struct state_tier {
 	char path[PATH_MAX]; /* of the tier, expanded; "": free */
 	bool as_user;        /* the job's directory in it is made and removed by the user */
 	bool made;           /* by this keeper; not in the record */
+	uint32_t keep_s;     /* in a sweep: what is kept stays so long at most; 0: not known */
 };
 
 struct state {

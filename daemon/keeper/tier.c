@@ -60,14 +60,14 @@ static int open_roots(const char *dir)
 static int do_as_user(const char *what, const struct state *st, const struct state_tier *t, int dir,
 		      uint64_t deadline_ms)
 {
-	char job[16], deadline[24];
-	const struct hand h = { .argv = { "stage-hand", what, job, dir < 0 ? t->path : "",
-					  deadline, NULL },
+	char job[16], deadline[24], keep[16];
+	const struct hand h = { .argv = { "stage-hand", what, job, dir < 0 ? t->path : "", deadline, keep, NULL },
 				.uid = st->uid, .gid = st->gid, .dir = dir,
 				.deadline_ms = deadline_ms + 200 };
 
 	snprintf(job, sizeof(job), "%u", st->job_id);
 	snprintf(deadline, sizeof(deadline), "%llu", (unsigned long long)deadline_ms);
+	snprintf(keep, sizeof(keep), "%u", t->keep_s);
 	return hand_do(&h);
 }
 
@@ -78,29 +78,39 @@ static int make_as_root(const struct state *st, int dir)
 	return fd < 0 ? fd : fchown(fd, st->uid, st->gid) < 0 ? -errno : 0;
 }
 
-int tier_make(int dirfd, struct state *st, const char *path, bool by_site, struct error *err)
+/* Nobody else can make that name in a directory of root's. */
+static int make_keep(const struct state *st, int dir)
 {
-	_cleanup_(fd_closep) int dir = by_site ? -EPERM : open_roots(path);
-	struct state_tier *t = state_find_tier(st, path) ?: state_find_tier(st, "");
+	char name[TIER_NAME_SIZE];
+
+	snprintf(name, sizeof(name), TIER_NAME_KEEP "%u", st->uid);
+	(void)mkdirat(dir, name, 0700);
+	return fchownat(dir, name, st->uid, st->gid, AT_SYMLINK_NOFOLLOW);
+}
+
+int tier_make(int dirfd, struct state *st, const struct hand_path *p, bool keep, struct error *err)
+{
+	_cleanup_(fd_closep) int dir = p->by_site ? -EPERM : open_roots(p->path);
+	struct state_tier *t = state_find_tier(st, p->path) ?: state_find_tier(st, "");
 	int r;
 
+	if (keep && p->keep_s && dir >= 0 && make_keep(st, dir) < 0)
+		log_warning("nothing is kept in %s: %s", p->path, strerror(errno));
 	if (t && t->made)
 		return 0;
 	if (dir < 0 && dir != -EPERM)
-		return error_errno(err, -dir, "open %s", path);
-	if (!t || strchr(path, '\n') || strlen(path) >= sizeof(t->path))
+		return error_errno(err, -dir, "open %s", p->path);
+	if (!t || strchr(p->path, '\n') || strlen(p->path) >= sizeof(t->path))
 		return error_set(err, ENOSPC, "too many disk tiers");
-	strcpy(t->path, path);
+	strcpy(t->path, p->path);
 	t->as_user = dir < 0;
 	r = state_write(dirfd, st);
 	if (r == 0)
-		r = t->as_user ? do_as_user("tier-make", st, t, -1, clock_ms() + TIER_MAKE_MS)
-			       : make_as_root(st, dir);
+		r = t->as_user ? do_as_user("tier-make", st, t, -1, clock_ms() + TIER_MAKE_MS) : make_as_root(st, dir);
 	t->made = r == 0;
-	if (by_site && r == -ENOENT)
-		return error_set(err, ENOENT, "%s is not there: the site makes it (Provided=site)",
-				 path);
-	return r < 0 ? error_errno(err, -r, "make the job's directory in %s", path) : 0;
+	if (p->by_site && r == -ENOENT)
+		return error_set(err, ENOENT, "%s is not there: the site makes it (Provided=site)", p->path);
+	return r < 0 ? error_errno(err, -r, "make the job's directory in %s", p->path) : 0;
 }
 
 /* An fd, -1: not ours to open; or another failure, -ENOENT where the tier is gone. */
@@ -119,16 +129,13 @@ int tier_set_aside(const struct state *st, const struct state_tier *t, uint64_t 
 		r = do_as_user("tier-aside", st, t, -1, clock_ms() + TIER_MAKE_MS);
 	else if (dir >= 0)
 		r = tier_name_set_aside(dir, st->job_id);
-	return r < 0 && r != -ENOENT ? error_errno(err, -r, "move what the job has in %s", t->path)
-				     : 0;
+	return r < 0 && r != -ENOENT ? error_errno(err, -r, "move what the job has in %s", t->path) : 0;
 }
 
 /* What is not empty is another user's, of an earlier job with the same id. */
 static int remove_empty(void *arg, int dirfd, const char *name)
 {
-	return unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT || errno == ENOTEMPTY
-		       ? 0
-		       : -errno;
+	return unlinkat(dirfd, name, AT_REMOVEDIR) == 0 || errno == ENOENT || errno == ENOTEMPTY ? 0 : -errno;
 }
 
 int tier_remove(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
@@ -141,23 +148,21 @@ int tier_remove(const struct state *st, const struct state_tier *t, uint64_t dea
 		r = do_as_user("tier-empty", st, t, dir, deadline_ms);
 	if (r == 0 && dir >= 0)
 		r = tier_name_for_each(dir, st->job_id, remove_empty, NULL);
-	return r < 0 && r != -ENOENT
-		       ? error_errno(err, -r, "remove what the job has in %s", t->path)
-		       : 0;
+	return r < 0 && r != -ENOENT ? error_errno(err, -r, "remove what the job has in %s", t->path) : 0;
 }
 
-static void sweep_one(const char *path, int base_fd, uint64_t deadline_ms)
+static void sweep_one(const struct hand_path *p, int base_fd, uint64_t deadline_ms)
 {
 	static struct state left;
-	struct state_tier t = { .as_user = false };
-	int fd = open_roots(path);
+	struct state_tier t = { .keep_s = p->keep_s ?: 1 }; /* nothing is kept any more */
+	int fd = open_roots(p->path);
 	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct error err = ERROR_INIT;
 	struct dirent *e;
 	struct stat st;
 	char job[16];
 
-	snprintf(t.path, sizeof(t.path), "%s", path);
+	snprintf(t.path, sizeof(t.path), "%s", p->path);
 	while (dir && (e = readdir(dir))) {
 		if (tier_name_parse(e->d_name, &left.job_id) < 0)
 			continue;
@@ -167,11 +172,10 @@ static void sweep_one(const char *path, int base_fd, uint64_t deadline_ms)
 			continue;
 		left.uid = st.st_uid;
 		left.gid = st.st_gid;
-		if (tier_set_aside(&left, &t, deadline_ms, &err) == 0 &&
-		    tier_remove(&left, &t, deadline_ms, &err) == 0)
-			log_info("removed what job %u left in %s", left.job_id, path);
-		else
+		if (tier_set_aside(&left, &t, deadline_ms, &err) < 0 || tier_remove(&left, &t, deadline_ms, &err) < 0)
 			log_warning("%s", err.text);
+		else if (left.job_id || unlinkat(fd, e->d_name, AT_REMOVEDIR) == 0) /* 0: of what is kept */
+			log_info("removed %s/%s, which no job uses", p->path, e->d_name);
 	}
 }
 
@@ -186,7 +190,7 @@ void tier_sweep(const char *conf_path, int base_fd, uint64_t deadline_ms)
 		snprintf(which, sizeof(which), "%u", i);
 		r = hand_find_path(conf_path, which, &any, &p);
 		if (r == 0)
-			sweep_one(p.path, base_fd, deadline_ms);
+			sweep_one(&p, base_fd, deadline_ms);
 		else if (r != -EINVAL)
 			return; /* there are no more, or no configuration */
 	}

@@ -11,14 +11,16 @@
 #include <stdint.h>
 
 struct error;
+struct hand_path;
 struct state;
 struct state_tier;
 
 /*
- * Makes the directory in path (an expanded tier path), which is recorded in st first; what stands
- * there already is moved aside, to go with it. Takes a second at most where it acts as the user.
+ * Makes the directory in the tier of p, which is recorded in st first; what stands there already is
+ * moved aside, to go with it. Takes a second at most where it acts as the user. keep: the user's
+ * place for what he keeps (common/keep.h) as well, where root makes it.
  */
-int tier_make(int dirfd, struct state *st, const char *path, bool by_site, struct error *err);
+int tier_make(int dirfd, struct state *st, const struct hand_path *p, bool keep, struct error *err);
 
 typedef int (*tier_fn)(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
 		       struct error *err);
@@ -32,5 +34,6 @@ int tier_remove(const struct state *st, const struct state_tier *t, uint64_t dea
 		struct error *err);
 
 /* Removes what jobs without a run directory have left in the disk tiers of the configuration
- * whose paths are the same for all jobs: after a reboot no state file tells of it. */
+ * whose paths are the same for all jobs: after a reboot no state file tells of it. And what users
+ * have kept there for long enough. */
 void tier_sweep(const char *conf_path, int base_fd, uint64_t deadline_ms);

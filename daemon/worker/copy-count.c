@@ -22,6 +22,7 @@
 #include "daemon/worker/filter.h"
 #include "daemon/worker/shard.h"
 #include "daemon/worker/source.h"
+#include "daemon/worker/tree-print.h"
 #include "daemon/worker/walk-kept.h"
 #include "daemon/worker/walk.h"
 
@@ -36,6 +37,7 @@ struct counting {
 	uint64_t deadline_ms;
 	bool keep_names; /* for shard= */
 	_Atomic uint64_t bytes, charge, files, dirs;
+	_Atomic uint64_t print; /* for keep= */
 	atomic_bool cut;
 	pthread_mutex_t lock; /* of names */
 	struct names names;
@@ -84,6 +86,8 @@ static int count_entry(struct walk *w, struct walk_dir *dir, const struct walk_e
 	if (!S_ISREG(e->st.st_mode) && !S_ISLNK(e->st.st_mode))
 		return 0;
 	add_file(c, &e->st);
+	if (c->ctx->ds->keep_ms)
+		atomic_fetch_add(&c->print, tree_print(walk_path(dir, e->name, path), &e->st));
 	return c->keep_names ? keep_name(c, walk_path(dir, e->name, path), err) : 0;
 }
 
@@ -92,6 +96,8 @@ static int count_dir(struct walk *w, struct walk_dir *dir, void *arg, struct err
 	struct counting *c = arg;
 
 	atomic_fetch_add(&c->dirs, 1);
+	if (c->ctx->ds->keep_ms)
+		atomic_fetch_add(&c->print, tree_print(dir->path, &dir->st));
 	return 0;
 }
 
@@ -115,6 +121,8 @@ static int count_member(struct counting *c, const struct source_member *m, struc
 		return error_errno(err, errno, "%s", m->path);
 	if (S_ISREG(st.st_mode))
 		add_file(c, &st);
+	if (c->ctx->ds->keep_ms)
+		atomic_fetch_add(&c->print, tree_print(m->path, &st));
 	if (!S_ISDIR(st.st_mode))
 		return 0; /* what else it is, the copy refuses */
 	fd = open(m->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -232,6 +240,7 @@ int copy_count(struct ctx *ctx, struct source *src, struct facts *facts, struct 
 	facts->n_files = atomic_load(&c.files);
 	facts->copy_bytes = atomic_load(&c.charge) + COUNT_PAGE * atomic_load(&c.dirs);
 	facts->copy_files = facts->n_files + atomic_load(&c.dirs);
+	facts->print = atomic_load(&c.print);
 	facts->counted = !atomic_load(&c.cut);
 	if (r == 0 && c.keep_names)
 		r = take_share(&c, facts, err);

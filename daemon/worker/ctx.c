@@ -96,6 +96,7 @@ static void read_policy(struct ctx *ctx, const struct kv *t)
 		.token_wait_ms = kv_get_u64(t, "tokenwait", 0),
 		.jitter_ms = kv_get_u64(t, "jitter", 0),
 		.stall_ms = ds->stall_ms ? ds->stall_ms : kv_get_u64(t, "stall", 0),
+		.keep_ms = kv_get_u64(t, "keep", 0),
 		.n_nodes = (uint32_t)kv_get_u64(t, "nodes", 1),
 		.node_index = (uint32_t)kv_get_u64(t, "nodeindex", 0),
 		.fan_min_nodes = (uint32_t)kv_get_u64(t, "fannodes", 0),

@@ -46,6 +46,7 @@ struct facts {
 	bool extract_exact;                    /* read from the archive's own index */
 
 	bool is_remote;   /* from the web: can be fetched, and neither mounted in place nor linked to */
+	uint64_t print;   /* with keep=: of names, sizes and times in a directory or set, all of it */
 	bool counted;     /* bytes and n_files of a directory are complete, not cut by the limit */
 };
 

@@ -330,14 +330,16 @@ static bool try_tier(struct planner *p, const char *tier, bool say)
 	return true;
 }
 
-/* The n-th tier that auto looks at: those of the rule in its order, never the shared one. */
+/* The n-th tier that auto looks at: those of the rule in its order, never the shared one. What is to
+ * be kept goes where it can be. */
 static const char *auto_tier(const struct planner *p, size_t n)
 {
 	static const char *const tiers[] = { PLAN_TIER_MEMORY, PLAN_TIER_DISK };
 	const char *list = p->in->policy->tiers;
 	const char *shm = strstr(list, PLAN_TIER_MEMORY), *ssd = strstr(list, PLAN_TIER_DISK);
-	bool disk_first = conf_list_has(list, PLAN_TIER_DISK) &&
-			  (!conf_list_has(list, PLAN_TIER_MEMORY) || (shm && ssd && ssd < shm));
+	bool disk_first = (p->in->policy->keep_ms > 0 && p->plan->method != DATASET_METHOD_MOUNT) ||
+			  (conf_list_has(list, PLAN_TIER_DISK) &&
+			   (!conf_list_has(list, PLAN_TIER_MEMORY) || (shm && ssd && ssd < shm)));
 
 	return n < 2 ? tiers[disk_first ? 1 - n : n] : NULL;
 }

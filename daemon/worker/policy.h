@@ -28,6 +28,7 @@ struct policy {
 	const char *token_dir;    /* turn.h; "": none */
 	uint64_t token_wait_ms, jitter_ms;
 	uint64_t stall_ms;        /* 0: none */
+	uint64_t keep_ms;         /* on disk it stays so long for the user's next job, 0: not */
 	uint32_t n_nodes, node_index;
 	uint32_t fan_min_nodes;   /* from so many nodes on one reads for all; 0: never */
 	bool fan_always;          /* … small files too */

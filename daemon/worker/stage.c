@@ -17,6 +17,7 @@
 #include "common/log.h"
 #include "common/parse.h"
 #include "daemon/worker/ctx.h"
+#include "daemon/worker/kept.h"
 #include "daemon/worker/list-file.h"
 #include "daemon/worker/mend.h"
 #include "daemon/worker/plan.h"
@@ -37,6 +38,7 @@ struct stage {
 	struct target *target;
 	struct stager_result result;
 	const struct stager *stager;
+	struct kept *kept; /* where it is to stay, or has; NULL: it goes with the job */
 	char *list;
 	char *reserved_in;       /* a tier; NULL: nothing is */
 	uint64_t reserved_bytes, reserved_files;
@@ -44,6 +46,7 @@ struct stage {
 
 static void stage_deinit(struct stage *s)
 {
+	kept_free(s->kept);
 	target_close(s->target);
 	source_close(s->src);
 	free(s->result.link_to);
@@ -155,7 +158,11 @@ static int take_place(struct stage *s, uint64_t *havep, struct error *err)
 	if (r < 0)
 		return r;
 	if (space && !space->known) {
-		space_measure_dir(s->target->dirfd, space);
+		do {
+			space->known = false;
+			space_measure_dir(s->target->dirfd, space);
+		} while (space->known && space->free_bytes < plan->need_bytes &&
+			 kept_make_room(s->ctx, s->target));
 		if (space->known && space->free_bytes < plan->need_bytes) {
 			*havep = space->free_bytes;
 			space->known = false; /* so that learn() sees something new */
@@ -221,11 +228,33 @@ static int make(struct stage *s, struct error *err)
 static void forget_attempt(struct stage *s)
 {
 	spread_leave(s->src);
+	kept_free(s->kept);
+	s->kept = NULL;
 	target_close(s->target);
 	s->target = NULL;
 	free(s->result.link_to);
 	s->result = (struct stager_result){ 0 };
 	ctx_undo(s->ctx, NULL);
+}
+
+/* What an earlier job of the user's has left counts as this one's. 0: there is nothing. */
+static int take_kept(struct stage *s, uint64_t *havep, struct error *err)
+{
+	struct plan *plan = &s->plan;
+	char size[PARSE_SIZE_TEXT];
+	int r = kept_find(s->ctx, s->src, &s->facts, plan, &s->kept, err);
+
+	if (r <= 0)
+		return r;
+	kept_get_size(s->kept, &s->result.bytes, &s->result.files);
+	s->result.link_to = strdup(kept_get_path(s->kept));
+	if (!s->result.link_to)
+		return error_set(err, ENOMEM, "out of memory");
+	snprintf(plan->line, sizeof(plan->line), "kept by an earlier job on %.120s, %s", plan->tier,
+		 size_to_string(s->result.bytes, size));
+	ctx_send_facts(s->ctx, &s->facts, plan);
+	r = ctx_reserve(s->ctx, plan->tier, s->result.bytes, s->result.files, havep, err);
+	return r < 0 ? r : 1;
 }
 
 /* A guess is replaced by what is so, once it is known what for. */
@@ -270,7 +299,11 @@ static int plan_and_make(struct stage *s, struct error *err)
 		if (r < 0)
 			return r;
 		ctx_send_facts(s->ctx, &s->facts, &s->plan);
-		r = take_place(s, &have, err);
+		r = take_kept(s, &have, err);
+		if (r > 0)
+			return 0;
+		if (r == 0)
+			r = take_place(s, &have, err);
 		if (r == 0) {
 			have = 0;
 			r = make(s, err);
@@ -294,6 +327,17 @@ static int plan_and_make(struct stage *s, struct error *err)
 	}
 }
 
+static int publish_target(struct stage *s, struct error *err)
+{
+	int r = 1;
+
+	if (s->kept)
+		r = kept_put(s->ctx, s->kept, s->target, s->result.bytes, s->result.files, err);
+	if (r > 0)
+		return target_publish(s->ctx, s->target, err);
+	return r < 0 ? r : target_publish_link(s->ctx, kept_get_path(s->kept), err);
+}
+
 static int publish(struct stage *s, struct error *err)
 {
 	int r;
@@ -305,7 +349,7 @@ static int publish(struct stage *s, struct error *err)
 	}
 	if (s->result.link_to)
 		return target_publish_link(s->ctx, s->result.link_to, err);
-	return target_publish(s->ctx, s->target, err);
+	return publish_target(s, err);
 }
 
 /* onfail=source: the data where it is, in the same shape. The failure (NULL: another worker's)

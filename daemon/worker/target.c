@@ -147,8 +147,7 @@ int target_publish_link(struct ctx *ctx, const char *to, struct error *err)
 	return 0;
 }
 
-/* The directory under its final name gets its own mode. */
-static int set_root_mode(const struct target *t, int dirfd, const char *name, struct error *err)
+int target_set_root_mode(const struct target *t, int dirfd, const char *name, struct error *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
 
@@ -174,7 +173,7 @@ int target_publish(struct ctx *ctx, struct target *t, struct error *err)
 	r = rename_new(t->dirfd, t->name, to_fd, ctx->ds->name);
 	if (r < 0)
 		return error_errno(err, -r, "rename %s into place", t->path);
-	r = set_root_mode(t, to_fd, ctx->ds->name, err);
+	r = target_set_root_mode(t, to_fd, ctx->ds->name, err);
 	if (r < 0 || t->memory)
 		return r;
 	final = path_join(t->dir, ctx->ds->name);

@@ -37,5 +37,7 @@ DEFINE_FREEP(struct target, target_close)
 
 /* The last act: data/<name> is there, whole. -EEXIST: something else is there. */
 int target_publish(struct ctx *ctx, struct target *t, struct error *err);
+/* The directory under its final name, in dirfd, gets its own mode. */
+int target_set_root_mode(const struct target *t, int dirfd, const char *name, struct error *err);
 /* data/<name> becomes a symbolic link to path. */
 int target_publish_link(struct ctx *ctx, const char *path, struct error *err);

@@ -385,6 +385,8 @@ static void obey(const char *text)
 		ask_keeper(KEEPER_MOUNT, 100, a, b, -1);
 	else if (sscanf(text, "unmount %lld", &a) == 1)
 		ask_keeper(KEEPER_UNMOUNT, 101, a, 0, -1);
+	else if (sscanf(text, "tier %lld %lld", &a, &b) == 2)
+		ask_keeper(KEEPER_TIER, 102, a, b, -1);
 	else if (sscanf(text, "tier %lld", &a) == 1)
 		ask_keeper(KEEPER_TIER, 102, a, 0, -1);
 	else if (strcmp(text, "end") == 0)

@@ -419,6 +419,70 @@ def test_tier_of_a_link_of_the_users_is_refused():
     j.assert_gone()
 
 
+# Breaks where root makes it without being asked or allowed, or sweeps it itself.
+def test_a_place_for_what_is_kept():
+    place = f'{DISK}/stage-keep-{UID}'
+    j = Job()
+    assert j.numbers('tier 1 1')[0] == 0
+    assert not os.path.exists(place)            # the site keeps nothing
+    with open(CONF) as f:
+        text = f.read()
+    with open(CONF, 'w') as f:
+        f.write(text.replace(f'Path={DISK}\n', f'Path={DISK}\nMaxKeep=1h\n'))
+    assert j.numbers('tier 1')[0] == 0
+    assert not os.path.exists(place)            # nobody asked
+    assert j.numbers('tier 1 1')[0] == 0
+    assert j.numbers('tier 2 1')[0] == 0        # not root's, nothing is kept there
+    assert os.listdir(SCRATCH + '/sticky') == [f'stage-data-{j.id}']
+    st = os.stat(place)
+    assert (st.st_uid, st.st_gid, st.st_mode & 0o7777) == (UID, GID, 0o700)
+
+    def fill():
+        os.makedirs(place + '/mine/closed')
+        os.chmod(place + '/mine/closed', 0)
+        os.symlink(DISK, place + '/link')
+    assert as_user(fill) == 0
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    wait_for(lambda: os.listdir(DISK) == [f'stage-keep-{UID}'] and os.listdir(place) == [],
+             what='what is freed behind the job\'s end')
+    assert keeper('reap', '--conf', CONF).returncode == 0
+    assert os.listdir(DISK) == []
+
+
+# Breaks where reap believes the record of what is kept, and not the configuration.
+def test_the_site_keeps_for_less_than_it_did():
+    place, name = f'{DISK}/stage-keep-{UID}', 'a' * 64
+    with open(CONF) as f:
+        text = f.read()
+
+    def reap_with(keep):
+        with open(CONF, 'w') as f:
+            f.write(text.replace(f'Path={DISK}\n', f'Path={DISK}\n{keep}'))
+        assert keeper('reap', '--conf', CONF).returncode == 0
+        return os.path.exists(f'{place}/{name}/data')
+    os.mkdir(place, 0o700)
+    os.chown(place, UID, GID)
+
+    def fill():
+        os.makedirs(f'{place}/{name}/data')
+        with open('/proc/sys/kernel/random/boot_id') as f:
+            boot = f.read().strip()
+        with open(f'{place}/{name}/record', 'w') as f:
+            f.write(f'key=a\0keep=604800000\0boot={boot}\0')
+        age = time.clock_gettime(time.CLOCK_BOOTTIME) - 60
+        os.utime(f'{place}/{name}/record', (age, age))
+    assert as_user(fill) == 0
+    assert reap_with('MaxKeep=168h\n')
+    assert reap_with('MaxKeep=1h\n')
+    assert not reap_with('MaxKeep=10s\n')
+    assert os.listdir(DISK) == []
+    os.mkdir(place, 0o700)
+    os.chown(place, UID, GID)
+    assert as_user(fill) == 0
+    assert not reap_with('')                    # nothing is kept any more
+
+
 # Breaks without the answer to EPERM in hand_tier_aside(): as long as the name is another's, the job's end
 # is not over.
 def test_a_name_that_another_took_first_holds_up_nothing():

@@ -81,7 +81,8 @@ static void read_any(char *text)
 	r = cpus_parse(text, &cpus, sizeof(cpus));
 	FUZZ_CHECK(r == -EINVAL || (r == 0 && CPU_COUNT(&cpus) > 0));
 	if (tier_name_parse(text, &job) == 0)
-		FUZZ_CHECK(!strncmp(text, "stage-data-", 11));
+		FUZZ_CHECK(!strncmp(text, "stage-data-", 11) ||
+			   (!strncmp(text, "stage-keep-", 11) && job == 0));
 	if (jobmem_parse_above(text) == 0)
 		FUZZ_CHECK(!strstr(text, "/job_"));
 }

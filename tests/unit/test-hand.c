@@ -40,6 +40,8 @@ static void test_names_in_a_tier(void **state)
 		{ "stage-data-7", 0, 7 },
 		{ "stage-data-4294967295", 0, 4294967295U },
 		{ "stage-data-7.1234", 0, 7 },
+		{ "stage-keep-1001", 0, 0 }, /* no job's */
+		{ "stage-keep", -EINVAL, 0 },
 		{ "stage-data-4294967296", -EINVAL, 0 },
 		{ "stage-data-", -EINVAL, 0 },
 		{ "stage-data-7.", -EINVAL, 0 },

@@ -34,7 +34,7 @@ struct given {
 	const char *methods, *tiers;
 	const char *path;          /* NULL: one that promises nothing */
 	uint64_t memory, disk;     /* GiB free; 0: plenty. 1: as good as nothing */
-	bool no_disk, no_fuse, no_unpack, hydrate, select, sha256, shard, subdir;
+	bool no_disk, no_fuse, no_unpack, hydrate, select, sha256, shard, subdir, keep;
 	/* expected */
 	int r;
 	enum dataset_method got;
@@ -114,6 +114,10 @@ static const struct given cases[] = {
 	{ .word = "rule without link: no fallback", .source = F_DIR, .methods = "copy", .memory = 1, .disk = 1, .r = -ENOSPC, .got = COPY },
 	{ .word = "rule without mount: unpacked", .source = F_IMAGE, .methods = "extract", .memory = 400, .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
 	{ .word = "rule prefers disk", .source = F_DIR, .tiers = "ssd,shm", .got = COPY, .tier = "ssd", .kind = SOURCE_DIR },
+	{ .word = "what is kept goes to disk", .source = F_DIR, .keep = true, .got = COPY, .tier = "ssd", .kind = SOURCE_DIR },
+	{ .word = "what would be kept and does not fit there", .source = F_DIR, .keep = true, .disk = 1, .got = COPY, .tier = "shm", .kind = SOURCE_DIR },
+	{ .word = "what would be kept where only memory may be used", .source = F_DIR, .keep = true, .tiers = "shm", .got = COPY, .tier = "shm", .kind = SOURCE_DIR },
+	{ .word = "a DEST counts more than keep", .source = F_DIR, .keep = true, .dest = "shm", .got = COPY, .tier = "shm", .kind = SOURCE_DIR },
 	{ .word = "rule of disk alone", .source = F_DIR, .tiers = "ssd", .got = COPY, .tier = "ssd", .kind = SOURCE_DIR },
 	{ .word = "rule of memory alone", .source = F_TAR, .tiers = "shm", .memory = 1, .r = -ENOSPC, .got = EXTRACT },
 	/* guesses */
@@ -161,6 +165,7 @@ static void set_up(const struct given *g, struct dataset *ds, struct policy *pol
 		.fuse = !g->no_fuse,
 		.ssd = !g->no_disk,
 		.mem_limit = 128 * GIB,
+		.keep_ms = g->keep ? 60000 : 0,
 	};
 	*in = (struct plan_input){ .ds = ds, .facts = &sources[g->source], .policy = policy };
 	in->able.can_copy = in->able.can_link = true;

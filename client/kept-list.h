@@ -1,0 +1,15 @@
+/*
+ * kept-list: what is kept on this node for users' next jobs (common/keep.h), in the tiers of the
+ * configuration.
+ */
+#pragma once
+
+struct conf;
+struct error;
+
+/* The caller's own: a table. */
+int kept_list_print(const struct conf *conf, struct error *err);
+
+/* For root: everybody's, each read by a process of the user's. Lines of key=value words: kept, uid,
+ * bytes, age (seconds since the last use), keep (seconds it may be unused), used 0/1, source. */
+void kept_list_print_all(const struct conf *conf);

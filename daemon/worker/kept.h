@@ -1,0 +1,48 @@
+/*
+ * kept: what keep= leaves on disk for the user's next job (common/keep.h), as a worker finds and makes
+ * it. What can't be kept is staged as ever, and stagectl shows why.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/cleanup.h"
+
+struct ctx;
+struct error;
+struct facts;
+struct kept;
+struct plan;
+struct source;
+struct target;
+
+enum {
+	KEPT_E_SUCCESS, /* it is to be staged */
+	KEPT_E_FOUND,   /* it is there: kept_get_path() */
+};
+
+/*
+ * Is what the plan would make there from an earlier job, of the same source, unchanged? Then it is
+ * this job's, too, until its end. Else, where it is to be kept, *keptp is for kept_put(); NULL
+ * where not. Waits for another job of the user's that stages the same. -ECANCELED.
+ */
+int kept_find(struct ctx *ctx, const struct source *src, const struct facts *facts,
+	      const struct plan *plan, struct kept **keptp, struct error *err);
+void kept_free(struct kept *k);
+DEFINE_FREEP(struct kept, kept_free)
+
+const char *kept_get_path(const struct kept *k);
+void kept_get_size(const struct kept *k, uint64_t *bytesp, uint64_t *filesp);
+
+/* What was made under target is the user's next job's, too, under kept_get_path(). > 0: it can't be
+ * kept, and target is as it was. */
+int kept_put(struct ctx *ctx, struct kept *k, const struct target *target, uint64_t bytes,
+	     uint64_t files, struct error *err);
+
+/* Takes away what the user has kept beside target and did not use for longest. false: nothing. */
+bool kept_make_room(const struct ctx *ctx, const struct target *target);
+
+/* What a kept dataset has to have been made from, and how. Caller frees. NULL: no memory. */
+char *kept_make_key(const struct ctx *ctx, const struct source *src, const struct facts *facts,
+		    const struct plan *plan);

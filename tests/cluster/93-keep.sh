@@ -1,0 +1,223 @@
+# keep=: what a job has staged to disk stays for the same user's next job on the node.
+# shellcheck shell=bash
+
+readonly local_dir=/srv/local
+
+# keep_site [LINES]: what is kept goes with the test
+keep_site() {
+	cat >"$base/etc/stage-data/stage-data.conf" <<-CONF
+	[daemon]
+	LogFile=/var/log/stage-data.log
+	[limits]
+	KeepFreeMemory=64M
+	[source pfs]
+	Match=/srv/pfs/**
+	${1:-}
+	[tier shm]
+	Kind=memory
+	[tier ssd]
+	Kind=disk
+	Path=$local_dir
+	MaxKeep=1h
+	CONF
+	at_end "for n in n1 n2 n3; do on \$n bash -c 'rm -rf $local_dir/stage-keep-*'; done"
+}
+
+# A source of alice's own, in $pfs/kept
+own_source() {
+	rm -rf "$pfs/kept"
+	mkdir "$pfs/kept"
+	cp -a "$pfs/data/flat" "$pfs/kept/tree"
+	cp "$pfs/data/many.tar" "$pfs/kept/"
+	chown -R 4001:4001 "$pfs/kept"
+	at_end "rm -rf '$pfs/kept'"
+}
+
+# The staged files themselves: their inodes and when they were last changed
+readonly what_it_is='find -L $STAGE_DATA_PATH_T -type f -printf "%i %C@\n" | sort | cksum | sed "s/^/is /"'
+
+# staged OPTIONS...: of alice's job on n1
+staged() {
+	job_run alice -w n1 "$@" <<<"$what_it_is; stagectl explain t"
+}
+
+is() {
+	grep -o '^is .*' <<<"$1"
+}
+
+n_kept() {
+	on n1 bash -c "cd $local_dir/stage-keep-$1 2>/dev/null && ls -d [0-9a-f]*" 2>/dev/null | grep -cE '^[0-9a-f]{64}$' || true
+}
+
+unfinished() {
+	on n1 bash -c "ls -d $local_dir/stage-keep-4001/{new,old}-* 2>/dev/null" || true
+}
+
+reap() {
+	on n1 "$prefix/libexec/stage-data/stage-keeper" reap
+}
+
+all_is_gone() {
+	reap
+	! on n1 bash -c "ls -d $local_dir/stage-keep-*" &>/dev/null
+}
+
+test_the_next_job_finds_it_until_the_source_changes() {
+	local first second third
+
+	keep_site
+	own_source
+	first=$(staged --stage-data="t=/srv/pfs/kept/tree:ssd:keep=30m,a=/srv/pfs/kept/many.tar:ssd:keep=30m")
+	assert_eq 2 "$(n_kept 4001)"
+	second=$(staged --stage-data="t=/srv/pfs/kept/tree::keep=10m")
+	assert_eq "$(is "$first")" "$(is "$second")"
+	assert_contains "$second" "kept by an earlier job"
+	assert_contains "$(as_on alice n1 stagectl list --kept)" /srv/pfs/kept/many.tar
+	assert_match "$(on n1 "$prefix/bin/stagectl" list --node)" 'kept=[0-9a-f]+ uid=4001 bytes=[1-9].* keep=1800 used=0 source=/srv/pfs/kept/'
+	# a byte, and its time put back
+	touch -r "$pfs/kept/tree/05.bin" "$work/time"
+	printf x | dd of="$pfs/kept/tree/05.bin" conv=notrunc status=none
+	touch -r "$work/time" "$pfs/kept/tree/05.bin"
+	third=$(staged --stage-data="t=/srv/pfs/kept/tree:ssd:keep=30m")
+	assert_lacks "$third" "kept by an earlier job"
+	[[ $(is "$first") != "$(is "$third")" ]] || fail "the old data was used: $third"
+	# what shapes it differs
+	assert_lacks "$(staged --stage-data="t=/srv/pfs/kept/tree:ssd:keep=30m+exclude=00.bin")" "kept by an earlier job"
+	wait_until 10 nodes_are_fine >/dev/null
+}
+
+test_nobody_gets_what_is_not_his() {
+	local id out
+
+	keep_site
+	own_source
+	staged --stage-data="t=/srv/pfs/kept/many.tar:ssd:keep=30m" >/dev/null
+	out=$(job_run bob -w n1 --stage-data="t=/srv/pfs/kept/many.tar:ssd:keep=30m" \
+		<<<"stagectl explain t; ls $local_dir/stage-keep-4001; true")
+	assert_lacks "$out" "kept by an earlier job"
+	assert_contains "$out" "Permission denied"
+	assert_eq 1 "$(n_kept 4002)"
+	assert_eq "drwx------ 4001" "$(on n1 stat -c '%A %u' $local_dir/stage-keep-4001)"
+	# who may not read the source any more gets nothing
+	id=$(job_submit alice -H -w n1 --stage-data="t=/srv/pfs/kept/many.tar:ssd:keep=30m" <<<'echo begun')
+	chown 0:0 "$pfs/kept/many.tar"
+	chmod 600 "$pfs/kept/many.tar"
+	on ctl scontrol release "$id"
+	job_failed "$id"
+	assert_lacks "$(job_output "$id")" begun
+	wait_until 10 nodes_are_fine >/dev/null
+}
+
+test_what_the_user_has_changed_is_staged_anew() {
+	local out
+
+	keep_site
+	own_source
+	job_run alice -w n1 --stage-data="t=/srv/pfs/kept/tree:ssd:keep=30m" \
+		<<<'chmod u+w $STAGE_DATA_PATH_T/03.bin; echo mine >$STAGE_DATA_PATH_T/03.bin'
+	out=$(job_run alice -w n1 --stage-data="t=/srv/pfs/kept/tree:ssd:keep=30m" \
+		<<<'cmp $STAGE_DATA_PATH_T/03.bin /srv/pfs/kept/tree/03.bin && echo equal')
+	assert_contains "$out" equal
+	# all sorts of rubbish, which goes at the end of the next job
+	on n1 bash -c "cd $local_dir/stage-keep-4001 && mkdir -p x/y && chmod 0 x/y && ln -s /etc old-1 &&
+		touch new-1 && chown -hR 4001:4001 x old-1 new-1"
+	staged --stage-data="t=/srv/pfs/kept/tree:ssd:keep=30m" | grep -q "kept by an earlier job" || fail "not found"
+	reap
+	assert_eq 1 "$(on n1 ls $local_dir/stage-keep-4001 | wc -l)"
+	wait_until 10 nodes_are_fine >/dev/null
+}
+
+test_it_goes_when_it_is_due_and_not_while_it_is_used() {
+	local id
+
+	keep_site
+	own_source
+	id=$(job_submit alice -w n1 --stage-data="t=/srv/pfs/kept/many.tar:ssd:keep=1" \
+		<<<'sleep 1.5; echo slept; until [[ -e /srv/pfs/kept/go ]]; do sleep 0.1; done
+		ls $STAGE_DATA_PATH_T | wc -l | sed "s/^/there: /"')
+	job_wait_says "$id" slept
+	reap
+	assert_eq 1 "$(n_kept 4001)"
+	touch "$pfs/kept/go"
+	job_done "$id"
+	assert_contains "$(job_output "$id")" "there: 20"
+	wait_until 20 all_is_gone
+	wait_until 10 nodes_are_fine >/dev/null
+}
+
+# slow_site BYTES: a source that comes at 1 MB/s, in the middle of which is plenty of time
+slow_site() {
+	keep_site MaxRate=1M
+	own_source
+	head -c "$1" /dev/urandom >"$pfs/kept/big"
+}
+
+is_being_made() {
+	[[ -n $(unfinished) ]]
+}
+
+test_an_array_stages_it_once_and_who_comes_meanwhile_waits() {
+	local ids id
+
+	slow_site 3000000
+	ids=$(job_submit alice -w n1 -a 1-4 -o "/srv/pfs/home/alice/keep-%a" \
+		--stage-data="t=/srv/pfs/kept/big:ssd:keep=30m" <<<"$what_it_is")
+	at_end "rm -f $pfs/home/alice/keep-*"
+	wait_until 60 bash -c "[[ \$(cat $pfs/home/alice/keep-* 2>/dev/null | grep -c '^is ') == 4 ]]"
+	for id in $(on ctl squeue -h -j "$ids" -o %A 2>/dev/null); do
+		job_wait "$id"
+	done
+	assert_eq 1 "$(cat "$pfs"/home/alice/keep-* | sort -u | wc -l)" "kinds of data"
+	assert_eq 1 "$(n_kept 4001)"
+	wait_until 10 nodes_are_fine >/dev/null
+}
+
+test_killed_in_the_middle_there_is_all_or_nothing() {
+	local id what
+
+	slow_site 30000000
+	for what in stage-worker stage-keeper; do
+		[[ $what != stage-keeper ]] || forgive_crashes n1
+		id=$(job_submit alice -w n1 --stage-data="t=/srv/pfs/kept/big:ssd:keep=30m" <<<'echo begun')
+		wait_until 20 is_being_made
+		on n1 pkill -KILL -x $what || fail "no $what"
+		job_wait "$id"
+		assert_lacks "$(job_output "$id")" begun
+		wait_until 20 job_nodes_clean "$id"
+		reap
+		assert_eq "" "$(unfinished)$(n_kept 4001 | sed 's/^0$//')" "after a kill of $what"
+	done
+	sed -i /MaxRate/d "$base/etc/stage-data/stage-data.conf"
+	assert_contains "$(job_run alice -w n1 --stage-data="t=/srv/pfs/kept/big:ssd:keep=30m" \
+		<<<'cmp $STAGE_DATA_PATH_T /srv/pfs/kept/big && echo equal')" equal
+	assert_eq 1 "$(n_kept 4001)"
+	wait_until 10 nodes_are_fine >/dev/null
+}
+
+test_what_is_unused_makes_room() {
+	local out
+
+	keep_site
+	own_source
+	on n1 mount -t tmpfs -o size=12m,mode=0755 tmpfs $local_dir
+	at_end "on n1 umount -l $local_dir"
+	head -c 7000000 /dev/urandom >"$pfs/kept/a"
+	head -c 7000000 /dev/urandom >"$pfs/kept/b"
+	job_run alice -w n1 --stage-data="t=/srv/pfs/kept/a:ssd:keep=30m" <<<true
+	out=$(job_run alice -w n1 --stage-data="t=/srv/pfs/kept/b:ssd" <<<'cmp $STAGE_DATA_PATH_T /srv/pfs/kept/b && echo equal')
+	assert_contains "$out" equal
+	assert_eq 0 "$(n_kept 4001)"
+	wait_until 10 nodes_are_fine >/dev/null
+}
+
+test_where_nothing_is_kept_status_says_so() {
+	local out
+
+	keep_site
+	out=$(job_run alice -w n1 --stage-data="t=$data/many.tar:shm:keep=1h" <<<'stagectl status t')
+	assert_contains "$out" "what is in memory goes with the job"
+	sed -i /MaxKeep/d "$base/etc/stage-data/stage-data.conf"
+	out=$(job_run alice -w n1 --stage-data="t=$data/many.tar:ssd:keep=1h" <<<'stagectl status t')
+	assert_contains "$out" "nothing is kept between jobs"
+	assert_not on n1 bash -c "ls -d $local_dir/stage-keep-*"
+}
