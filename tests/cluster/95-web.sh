@@ -149,6 +149,71 @@ test_addresses_and_certificates_are_the_sites_to_name() {
 	assert_match "$(job_refused alice --stage-data="x=https://elsewhere.example/x" <<<true)" "no rule of the site"
 }
 
+# A server of S3 on the login node that checks signatures (tests/lib/s3); it has closed/many.tar and what
+# is below closed/flat/. alice has her keys in ~/.aws, as she would on a real site.
+s3_up() {
+	local modules=${STAGE_TEST_S3:-${XDG_CACHE_HOME:-${HOME:-/root}/.cache}/stage-data/s3} file
+
+	[[ -e $modules/package-lock.json ]] && type -P node >/dev/null || skip s3 "tools/deps s3 has not fetched the server"
+	at_end "rm -rf '$pfs/s3' '$pfs/home/alice/.aws'"
+	mkdir -p "$pfs/s3/closed/flat"
+	cp "$pfs/data/many.tar" "$pfs/s3/closed/many.tar._S3rver_object"
+	for file in "$pfs"/data/flat/*; do
+		cp "$file" "$pfs/s3/closed/flat/${file##*/}._S3rver_object"
+	done
+	cp -r "$modules" "$here/../lib/s3/server.js" "$pfs/s3/"
+	on ctl bash -c 'cd /srv/pfs/s3 && exec 3<>log && setsid node --openssl-legacy-provider server.js \
+		"/srv/pfs/s3/$0" /srv/pfs/s3 0.0.0.0 </dev/null >&3 2>&1 3>&- & echo $!' "${modules##*/}" >"$work/s3.pid"
+	at_end "on ctl kill -KILL $(cat "$work/s3.pid")"
+	wait_until 20 grep -q '^[0-9]' "$pfs/s3/log"
+	s3_keys secret/+key
+	site_conf <<-CONF
+	[source s3]
+	Match=s3://closed/**
+	Endpoint=http://ctl:$(head -n 1 "$pfs/s3/log")
+	Networks=10.77.0.0/24
+	CONF
+}
+
+s3_keys() {
+	install -d -m 0700 -o 4001 -g 4001 "$pfs/home/alice/.aws"
+	printf '[default]\naws_access_key_id = AKIATEST\naws_secret_access_key = %s\n' "$1" >"$work/keys"
+	install -m 0600 -o 4001 -g 4001 "$work/keys" "$pfs/home/alice/.aws/credentials"
+}
+
+# The server is stopped while it is looked for the secret, so that a stage-fetch which has it is there.
+test_objects_of_s3_come_with_the_users_keys_which_nobody_else_sees() {
+	local id out
+
+	s3_up
+	echo secret/+key >"$pfs/s3/secret"
+	on ctl kill -STOP "$(cat "$work/s3.pid")"
+	id=$(job_submit alice -N1 --stage-data="t=s3://closed/many.tar,f=s3://closed/flat/" <<-'JOB'
+	cat $STAGE_DATA_PATH_T/*/* | cksum
+	diff -r $STAGE_DATA_PATH_F /srv/pfs/data/flat && echo same
+	stagectl status
+	stagectl log
+	JOB
+	)
+	job_wait_running "$id"
+	out=$(job_field "$id" NodeList)
+	wait_until 30 on "$out" pgrep -x stage-fetch >/dev/null
+	assert on "$out" env KEY=secret/+key grep -qsF -f /srv/pfs/s3/secret /proc/self/environ # would be found
+	assert_not on "$out" bash -c 'grep -qsF -f /srv/pfs/s3/secret /proc/[0-9]*/cmdline /proc/[0-9]*/environ ||
+		grep -rqsF -f /srv/pfs/s3/secret /run/stage-data'
+	on ctl kill -CONT "$(cat "$work/s3.pid")"
+	job_done "$id"
+	out=$(job_output "$id")
+	assert_contains "$out" " 4063000"
+	assert_contains "$out" same
+	assert_not grep -rqsF secret/+key "$base"/node/*/log
+	assert_lacks "$out" secret/+key
+	s3_keys wrong-secret
+	fails_with s3://closed/many.tar "answers 403 SignatureDoesNotMatch"
+	assert_lacks "$(job_output "$(tail -n 1 "$work/jobs")")" wrong-secret
+	assert_not grep -q '"signed":false' "$pfs/s3/log"
+}
+
 test_a_job_that_ends_while_it_is_fetched_leaves_nothing() {
 	local id
 
