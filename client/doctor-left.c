@@ -152,6 +152,7 @@ static bool has_record(uint32_t job_id)
 	return r == 0;
 }
 
+/* What users keep for their next jobs (job 0) is no leftover. */
 static void look_at_tier(struct doctor *d, const struct conf_tier *t)
 {
 	_cleanup_(dir_closep) DIR *dir = opendir(t->path);
@@ -161,7 +162,7 @@ static void look_at_tier(struct doctor *d, const struct conf_tier *t)
 	unsigned n = 0;
 
 	while (dir && (e = readdir(dir)))
-		n += tier_name_parse(e->d_name, &job_id) == 0 && !has_record(job_id) &&
+		n += tier_name_parse(e->d_name, &job_id) == 0 && job_id && !has_record(job_id) &&
 		     fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_uid != 0;
 	if (n)
 		doctor_tell(d, DOCTOR_WARN, REAP, "tier %s: %u director%s in %s of jobs that are over",
