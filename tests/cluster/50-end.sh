@@ -294,7 +294,7 @@ keeper_killed_behind() {
 	job_wait_says "$id" begun 60
 	as alice scancel "$id"
 	on n1 bash -c 'while [[ -e /run/stage-data/$1 ]]; do :; done; pkill -KILL -x stage-keeper' - "$id"
-	wait_until 2 memory_is_back "$before"
+	wait_until 10 memory_is_back "$before"
 	job_wait "$id"
 	assert_nodes_fine
 	assert_match "$(on n1 "$prefix/bin/stagectl" list --node)" "job=$id\\.[0-9]+ .*keeper=dead"
