@@ -12,7 +12,7 @@
 #include "common/cleanup.h"
 
 #define STATE_TMP RUNDIR_STATE ".tmp"
-#define VERSION 2
+#define VERSION 2U
 #define HEAD(start)                                                                                \
 	"version=%u\njob=%u\nrestart=%u\nuid=%u\ngid=%u\nboot=%" start                             \
 	"s\nkeeper=%d:%llu\nending=%d\nfailed=%d\n"

@@ -29,7 +29,7 @@ int __wrap_mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds,
 		       struct error *err);
 int __wrap_mounts_detach(int dirfd, const char *name, struct error *err);
 int __wrap_abort_slot(int dirfd, unsigned slot);
-int __wrap_tier_make(int dirfd, struct state *st, const char *path, bool by_site,
+int __wrap_tier_make(int dirfd, struct state *st, const struct hand_path *p, bool keep,
 		     struct error *err);
 int __wrap_keeper_find_path(const struct keeper *k, const char *which, struct hand_path *path);
 pid_t __wrap_serve_start(struct serve *s, const struct launch *l, uint32_t id, int class);
@@ -71,10 +71,10 @@ int __wrap_abort_slot(int dirfd, unsigned slot)
 	return 0;
 }
 
-int __wrap_tier_make(int dirfd, struct state *st, const char *path, bool by_site,
+int __wrap_tier_make(int dirfd, struct state *st, const struct hand_path *p, bool keep,
 		     struct error *err)
 {
-	FUZZ_CHECK(!strcmp(path, "/ssd"));
+	FUZZ_CHECK(!strcmp(p->path, "/ssd"));
 	return 0;
 }
 
