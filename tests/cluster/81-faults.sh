@@ -89,6 +89,7 @@ test_an_image_server_dies_under_64_mapped_readers() {
 	id=$(job_submit alice -w n1 -n1 \
 		--stage-data="m=$data/many.zstd.sqsh,x=$data/tree.xz.sqsh,d=$data/flat" <<-EOS
 	python3 -c '$mapped_readers' \$STAGE_DATA_PATH_M 64
+	for i in {1..100}; do stagectl status m | grep -q failed && break; sleep 0.1; done
 	ls \$STAGE_DATA_PATH_M/00 2>&1 | head -n 1
 	stagectl status
 	cat \$STAGE_DATA_PATH_X/sizes/* | wc -c
