@@ -107,9 +107,20 @@ void __wrap_chore_abandon(struct chore *c)
 		c->done = NULL;
 }
 
+/* What stagingd says itself: a worker's text may have the word, too. */
+static bool tells_of_a_bug(const char *line)
+{
+	static const char *const heads[] = { "job=", "ds=" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(heads); i++)
+		if (strncmp(line, heads[i], strlen(heads[i])) == 0 && strchr(line, ' '))
+			line = strchr(line, ' ') + 1;
+	return strncmp(line, "bug:", 4) == 0;
+}
+
 static void on_log(void *arg, const char *line)
 {
-	FUZZ_CHECK(!strstr(line, "bug:") && !strchr(line, '\n'));
+	FUZZ_CHECK(!tells_of_a_bug(line) && !strchr(line, '\n'));
 	log_ring_add(play.log, line);
 }
 
