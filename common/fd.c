@@ -10,6 +10,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/cleanup.h"
 #include "common/number.h"
 
 int fd_write_all(int fd, const void *data, size_t size)
@@ -52,18 +53,15 @@ int fd_read_all(int fd, void *data, size_t size)
 
 static int close_by_proc(int from)
 {
-	DIR *dir = opendir("/proc/self/fd");
+	_cleanup_(dir_closep) DIR *dir = opendir("/proc/self/fd");
 	struct dirent *e;
 	uint32_t n;
 
-	if (!dir)
-		return -errno;
-	while ((e = readdir(dir)))
+	while (dir && (errno = 0, e = readdir(dir)))
 		if (parse_uint32(e->d_name, &n) == 0 && n >= (uint32_t)from &&
 		    n != (uint32_t)dirfd(dir))
 			close((int)n);
-	closedir(dir);
-	return 0;
+	return -errno;
 }
 
 void fd_close_from(int from)

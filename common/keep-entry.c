@@ -139,7 +139,9 @@ static bool is_running(const struct keep *k, const char *job)
 	if (parse_uint32(job, &id) < 0)
 		return false;
 	snprintf(path, sizeof(path), "%s/%u/" RUNDIR_MEMORY, k->run_dir, id);
-	return lstat(path, &st) == 0 && st.st_uid == geteuid();
+	if (lstat(path, &st) < 0)
+		return errno != ENOENT && errno != ENOTDIR && errno != EACCES; /* nobody knows */
+	return st.st_uid == geteuid();
 }
 
 static bool look_at_leases(const struct keep *k, const struct keep_entry *e, bool settle)
@@ -151,7 +153,7 @@ static bool look_at_leases(const struct keep *k, const struct keep_entry *e, boo
 
 	if (!dir)
 		fd_closep(&fd);
-	while (dir && (d = readdir(dir))) {
+	while (dir && (errno = 0, d = readdir(dir))) {
 		if (strncmp(d->d_name, LEASE, strlen(LEASE)) != 0)
 			continue;
 		if (is_running(k, d->d_name + strlen(LEASE))) {
@@ -161,7 +163,7 @@ static bool look_at_leases(const struct keep *k, const struct keep_entry *e, boo
 			(void)touch(e->fd, RECORD);
 		}
 	}
-	return used;
+	return used || errno;
 }
 
 bool keep_entry_is_used(const struct keep *k, const struct keep_entry *e)

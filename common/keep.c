@@ -91,13 +91,13 @@ int keep_for_each_name(const struct keep *k, int (*fn)(void *arg, const char *na
 		fd_closep(&fd);
 		return r;
 	}
-	while ((d = readdir(dir))) {
+	while ((errno = 0, d = readdir(dir))) {
 		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
 			continue;
 		r = fn(arg, d->d_name);
 		result = result ? result : r;
 	}
-	return result;
+	return result ? result : -errno;
 }
 
 static void make_name(char buf[static NAME_MAX_SIZE], const char *prefix, const char *name)

@@ -57,19 +57,20 @@ int tier_name_make(int dirfd, uint32_t job_id)
 int tier_name_for_each(int dirfd, uint32_t job_id,
 		       int (*fn)(void *arg, int dirfd, const char *name), void *arg)
 {
-	int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r, result = 0;
+	_cleanup_(fd_closep) int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 	uint32_t found;
+	int r, result = 0;
 
 	if (!dir)
 		return -errno;
-	while ((e = readdir(dir))) {
-		if (tier_name_parse(e->d_name, &found) < 0 || (job_id && found != job_id) ||
-		    !strchr(e->d_name, '.'))
+	fd = -1;
+	while ((errno = 0, e = readdir(dir))) {
+		if (tier_name_parse(e->d_name, &found) < 0 || (job_id && found != job_id) || !strchr(e->d_name, '.'))
 			continue;
 		r = fn(arg, dirfd, e->d_name);
 		result = result ? result : r;
 	}
-	return result;
+	return result ? result : -errno;
 }

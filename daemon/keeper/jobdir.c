@@ -137,10 +137,11 @@ int jobdir_for_each(int (*fn)(void *arg, int base_fd, const char *name), void *a
 		int fd = jobdir_open_base(subs[i], err);
 		_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
-		r = fd;
-		while (dir && r >= 0 && (e = readdir(dir)))
+		r = fd < 0 ? fd : dir ? 0 : -errno;
+		while (dir && r >= 0 && (errno = 0, e = readdir(dir)))
 			if (e->d_name[0] != '.' && !e->d_name[strspn(e->d_name, letters[i])])
 				r = fn(arg, fd, e->d_name);
+		r = dir && r >= 0 && errno ? -errno : r;
 	}
 	return r < 0 ? r : 0;
 }

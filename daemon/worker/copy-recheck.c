@@ -72,21 +72,24 @@ static int check_names(struct copy *c, struct walk_dir *dir, int staged, bool of
 	const char *fault = NULL;
 	char path[WALK_PATH_SIZE];
 	struct dirent *e;
+	int r = 0;
 
 	if (!names) {
 		error_errno(err, errno, "read %s", *dir->path ? dir->path : ".");
 		fd_closep(&fd);
 		return err->code;
 	}
-	while (!fault && (e = readdir(names))) {
+	while (!fault && (errno = 0, e = readdir(names))) {
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
 			fault = find_fault(c, dir, staged, of_copy, e->d_name);
 	}
 	if (fault)
-		error_set(err, ESTALE, "%s %s while the directory was copied",
-			  walk_path(dir, e->d_name, path), fault);
+		r = error_set(err, ESTALE, "%s %s while the directory was copied",
+			      walk_path(dir, e->d_name, path), fault);
+	else if (errno)
+		r = error_errno(err, errno, "read %s", *dir->path ? dir->path : ".");
 	closedir(names);
-	return fault ? err->code : 0;
+	return r;
 }
 
 int copy_recheck(struct copy *c, struct walk_dir *dir, int staged, struct error *err)

@@ -12,11 +12,13 @@
 #include "common/conf.h"
 #include "common/dataset.h"
 #include "common/fd.h"
+#include "common/keep.h"
 #include "common/kv.h"
 #include "common/manifest.h"
 #include "common/path.h"
 #include "common/rmtree.h"
 #include "common/spec.h"
+#include "common/tier-name.h"
 #include "tests/unit/failing.h"
 
 #define LONG_DIR "/a/rather/long/directory/that/does/not/fit/into/the/first/room/of/a/stream"
@@ -355,6 +357,68 @@ static void test_manifest(void **state)
 	assert_true(walk_from("release", make_tree, release, *state) >= 2);
 }
 
+/* Directories of which only a part can be read: a disk tier with what jobs left, and the leases of what is
+ * kept. An unread rest was taken for an empty one: a job's files stayed on a disk for ever. */
+
+static int count_one(void *arg, int dirfd, const char *name)
+{
+	(void)dirfd;
+	(void)name;
+	++*(unsigned *)arg;
+	return 0;
+}
+
+static enum answer count_leftovers(void *arg)
+{
+	int fd = open(arg, O_RDONLY | O_DIRECTORY | O_CLOEXEC), r;
+	unsigned n = 0;
+
+	if (fd < 0)
+		return SAID_SO;
+	r = tier_name_for_each(fd, 7, count_one, &n);
+	close(fd);
+	return r == 0 && n != 3 ? WRONG : answer_of(r);
+}
+
+static void test_what_jobs_left(void **state)
+{
+	char path[512];
+
+	for (unsigned i = 0; i < 3; i++) {
+		snprintf(path, sizeof(path), "%s/stage-data-7.%u", (char *)*state, i);
+		assert_int_equal(mkdir(path, 0700), 0);
+	}
+	assert_true(walk("leftovers", count_leftovers, *state) >= 6);
+}
+
+struct kept {
+	struct keep k;
+	struct keep_entry e;
+};
+
+static enum answer ask_for_lease(void *arg)
+{
+	const struct kept *kept = arg;
+
+	return keep_entry_is_used(&kept->k, &kept->e) ? WHOLE : WRONG;
+}
+
+static void test_lease(void **state)
+{
+	struct kept kept = { { -1, *state }, KEEP_ENTRY_INIT };
+	char path[512];
+
+	kept.e.fd = open(*state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	assert_true(kept.e.fd >= 0);
+	snprintf(path, sizeof(path), "%s/7", (char *)*state);
+	assert_int_equal(mkdir(path, 0700), 0);
+	strcat(path, "/t");
+	assert_int_equal(mkdir(path, 0700), 0);
+	assert_int_equal(keep_entry_take(&kept.e, 7), 0);
+	assert_true(walk("lease", ask_for_lease, &kept) >= 4);
+	close(kept.e.fd);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -368,6 +432,8 @@ int main(void)
 						unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_removal, unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_manifest, unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_what_jobs_left, unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_lease, unit_scratch_setup, unit_scratch_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
