@@ -137,6 +137,9 @@ int conf_resolve_dataset(const struct conf *conf, struct dataset *d, struct erro
 		d->verify = DATASET_VERIFY_SHA256;
 		memcpy(d->sha256, c->sha256, sizeof(d->sha256));
 	}
+	if (*d->profile && list.items[0].scheme != DATASET_SCHEME_S3)
+		return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
+				  "@%s: profile= names keys for s3://, which it is not; leave it out", name);
 	d->scheme = list.items[0].scheme;
 	d->is_set |= list.items[0].is_set;
 	source = d->source;

@@ -202,6 +202,20 @@ static int expand_subdir(struct dataset *d, const struct env *env, struct error 
 	return r < 0 ? r : dataset_subdir_check(d->subdir, err);
 }
 
+/* Which keys, as AWS's own tools have it. The keys themselves are read on the node, as the user. */
+static int expand_profile(struct dataset *d, const struct env *env, struct error *err)
+{
+	const char *name = env->get(env->arg, "AWS_PROFILE");
+
+	if (d->scheme != DATASET_SCHEME_S3 || *d->profile || !name || !*name)
+		return 0;
+	if (dataset_profile_read(d, name) == 0)
+		return 0;
+	return dataset_refuse(err,
+			      "variable AWS_PROFILE is no name of 64 letters, digits and ._-@ at "
+			      "most; rename the profile, or write profile=NAME");
+}
+
 static int check_size(const struct dataset *d, struct error *err)
 {
 	_cleanup_(freep) char *text = NULL;
@@ -226,6 +240,8 @@ static int expand_item(struct dataset *d, const struct env *env, struct error *e
 		r = expand_dest(d, env, err);
 	if (r == 0)
 		r = expand_subdir(d, env, err);
+	if (r == 0)
+		r = expand_profile(d, env, err);
 	if (r == 0)
 		r = dataset_item_check(d, err);
 	return r < 0 ? r : check_size(d, err);

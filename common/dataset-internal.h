@@ -36,6 +36,9 @@ bool dataset_option_is_known(const char *name, size_t n, bool *flagp);
 /* Checks subdir, which expansion may have changed; takes trailing slashes away. */
 int dataset_subdir_check(char *subdir, struct error *err);
 
+/* A name as ~/.aws has it, or -EINVAL. */
+int dataset_profile_read(struct dataset *d, const char *name);
+
 /* Decodes %2C %3A %2B %25 in place. */
 void dataset_decode(char *text);
 /* Writes text so that decoding gives it back; commas inside {} stay. */

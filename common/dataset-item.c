@@ -104,6 +104,12 @@ static int check_url(struct dataset *d, struct error *err)
 		return dataset_refuse(err,
 				      "an address can't have \"..\"; write the path that is meant");
 	d->is_set = memchr(url.path, '{', url.n_path) != NULL;
+	if (d->scheme != DATASET_SCHEME_S3 || !strchr(url.path, '*'))
+		return 0;
+	if (url.path[url.n_path - 1] == '/')
+		return dataset_refuse(err, "a pattern selects objects, whose names don't end in /; leave "
+				      "that out, or write a prefix without *");
+	d->is_set = true;
 	return 0;
 }
 
@@ -193,6 +199,8 @@ static int check_options(const struct dataset *d, struct error *err)
 	if (d->method == DATASET_METHOD_LINK && is_url)
 		return dataset_refuse(err,
 				      "method=link needs a path, not an address; leave it out");
+	if (*d->profile && d->scheme != DATASET_SCHEME_S3 && d->scheme != DATASET_SCHEME_CATALOG)
+		return dataset_refuse(err, "profile= names keys for s3://, which this is not; leave it out");
 	if (d->hydrate && d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_MOUNT)
 		return dataset_refuse(err,
 				      "hydrate=copy mounts first, which method=%s rules out; leave "

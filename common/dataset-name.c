@@ -52,7 +52,9 @@ static const char *name_text(const struct dataset *d, size_t *np)
 void dataset_name_derive(const struct dataset *d, char name[static DATASET_NAME_SIZE])
 {
 	bool is_path = d->scheme != DATASET_SCHEME_HTTP && d->scheme != DATASET_SCHEME_S3;
-	const char *cut = is_path && d->scheme != DATASET_SCHEME_LIST ? ".*?[{" : ".{";
+	const char *cut = is_path && d->scheme != DATASET_SCHEME_LIST ? ".*?[{"
+			  : d->scheme == DATASET_SCHEME_S3			     ? ".*{"
+										     : ".{";
 	const char *text, *start;
 	size_t n;
 

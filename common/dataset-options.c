@@ -215,6 +215,24 @@ static int read_stall(struct dataset *d, char *value, struct error *err)
 	return read_time(value, &d->stall_ms);
 }
 
+int dataset_profile_read(struct dataset *d, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < n; i++)
+		if (!words_is_alpha(name[i]) && !words_is_digit(name[i]) && !strchr("._-@", name[i]))
+			return -EINVAL;
+	if (n == 0 || n >= sizeof(d->profile))
+		return -EINVAL;
+	memcpy(d->profile, name, n + 1);
+	return 0;
+}
+
+static int read_profile(struct dataset *d, char *value, struct error *err)
+{
+	return dataset_profile_read(d, value);
+}
+
 static int read_max(struct dataset *d, char *value, struct error *err)
 {
 	uint64_t size;
@@ -315,6 +333,11 @@ static const char *threads_word(const struct dataset *d, char *buf)
 	return number_word(d->threads, "", buf);
 }
 
+static const char *profile_word(const struct dataset *d, char *buf)
+{
+	return *d->profile ? d->profile : NULL;
+}
+
 /* clang-format off */
 static const struct option {
 	const char *name;
@@ -337,6 +360,7 @@ static const struct option {
 	{ "timeout",  "a time like 30m, more than 0",                  read_timeout,  timeout_word },
 	{ "stall",    "a time like 5m, more than 0",                   read_stall,    stall_word },
 	{ "threads",  "a number from 1 to 1024",                       read_threads,  threads_word },
+	{ "profile",  "a name of 64 letters, digits and ._-@ at most", read_profile,  profile_word },
 };
 /* clang-format on */
 
@@ -371,7 +395,7 @@ static int refuse_unknown(const char *name, struct error *err)
 		err,
 		"option \"%s\" is not known%s%s%s; known are method, onfail, verify, strip, "
 		"subdir, include, exclude, nested, shard, hydrate, keep, max, timeout, "
-		"stall and threads, joined by +",
+		"stall, threads and profile, joined by +",
 		shown, nearest ? " (did you mean " : "", nearest ? nearest : "",
 		nearest ? "?)" : "");
 }

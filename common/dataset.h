@@ -21,6 +21,7 @@ struct error;
 #define DATASET_MAX_ITEM 4096
 #define DATASET_MAX_ITEMS 64   /* hard limit; the site's MaxItems is lower */
 #define DATASET_NAME_SIZE 33   /* 32 bytes and the NUL */
+#define DATASET_PROFILE_SIZE 65 /* 64 bytes and the NUL */
 #define DATASET_MAX_GLOBS 16   /* include= and exclude= each */
 
 enum dataset_scheme {
@@ -84,6 +85,7 @@ struct dataset {
 	uint64_t timeout_ms;          /* 0: none */
 	uint64_t stall_ms;            /* 0: the site's */
 	uint32_t threads;             /* 0: the site's */
+	char profile[DATASET_PROFILE_SIZE]; /* whose keys in ~/.aws; "": not named */
 };
 
 struct dataset_list {
@@ -107,7 +109,7 @@ int dataset_list_to_string(const struct dataset_list *list, char **textp);
 /*
  * Expands $VAR, ${VAR} and ~ in the sources of file and list items and in every DEST and subdir,
  * makes those sources absolute (against cwd) and normal. The result is never split or expanded
- * again. get_env: as getenv(3), with arg. home: NULL if not known. A variable that is not set is
+ * again. An s3:// item without profile= gets that of AWS_PROFILE. get_env: as getenv(3), with arg. home: NULL if not known. A variable that is not set is
  * refused by name. Derived names are made anew. On failure the list is half expanded: throw it
  * away.
  */

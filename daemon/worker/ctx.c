@@ -214,6 +214,7 @@ static int start_fetch(struct ctx *ctx, struct error *err)
 {
 	const struct fetch_config config = {
 		.web = kv_get_or_empty(ctx->priv->task, "web"),
+		.profile = ctx->ds->profile,
 		.rate = ctx->policy.max_rate,
 		.low_speed_s = get_low_speed_s(ctx),
 	};

@@ -36,6 +36,7 @@ struct order {
 struct server {
 	int sock;
 	struct web *web;
+	char *profile;
 	struct http_config config;
 	struct copy_rate rate;
 	atomic_uint n_stops;
@@ -153,7 +154,7 @@ static void carry_out(struct http *h, struct order *o)
 		rq.known = &known;
 	}
 	if (!strcmp(kv_get_or_empty(o->kv, "op"), "list"))
-		r = s3_list(h, rq.url, o->fd, &err);
+		r = s3_list(h, rq.url, kv_get_u64(o->kv, "pattern", 0), o->fd, &err);
 	else
 		r = http_get(h, &rq, &reply, &err);
 	fd_closep(&o->fd); /* the reader of a pipe sees its end first, and asks then how it went */
@@ -243,9 +244,13 @@ static int begin(struct server *s)
 		return -EPROTO;
 	if (web_new_from_text(&s->web, kv_get_or_empty(kv, "web"), &err) < 0)
 		return err.code;
+	s->profile = strdup(kv_get_or_empty(kv, "profile"));
+	if (!s->profile)
+		return -ENOMEM;
 	copy_rate_init(&s->rate, kv_get_u64(kv, "rate", 0));
 	s->config = (struct http_config){
 		.web = s->web,
+		.profile = s->profile,
 		.low_speed_s = (unsigned)kv_get_u64(kv, "lowspeed", 60),
 		.pace = s->rate.per_s ? pace : NULL,
 		.arg = s,

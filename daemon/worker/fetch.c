@@ -28,6 +28,7 @@ static int send_begin(struct fetch *f, const struct fetch_config *config)
 		return -ENOMEM;
 	kv_set(kv, "op", "begin");
 	kv_set(kv, "web", config->web);
+	kv_set(kv, "profile", config->profile);
 	kv_set_u64(kv, "rate", config->rate);
 	kv_set_u64(kv, "lowspeed", config->low_speed_s);
 	return conn_send(f->sock, kv);
@@ -87,6 +88,7 @@ int fetch_get(struct fetch *f, const struct fetch_get *get, int fd, uint32_t *id
 	kv_set_u64(kv, "whole", get->whole_is_fine);
 	kv_set_u64(kv, "anyend", get->any_end);
 	kv_set_u64(kv, "pipe", get->is_pipe);
+	kv_set_u64(kv, "pattern", get->is_pattern);
 	if (get->known) {
 		kv_set(kv, "etag", get->known->etag);
 		kv_set(kv, "modified", get->known->modified);

@@ -5,11 +5,11 @@
  *
  * Packets between both, on a connection like all others (common/conn.h):
  *
- *   to stage-fetch   op=begin web= rate= lowspeed= threads=
+ *   to stage-fetch   op=begin web= profile= rate= lowspeed= threads=
  *                    op=get id= url= from= to= [whole=1] [anyend=1] [pipe=1] [etag= modified=]
  *                      [total=], and the descriptor: bytes go to their offset, or into a pipe
- *                    op=list id= url=, and the descriptor: what is below s3://BUCKET/PREFIX, a
- *                      line of size, blank, ETag, blank, encoded key for each
+ *                    op=list id= url= [pattern=1], and the descriptor: what is below s3://BUCKET/PREFIX,
+ *                      or fits s3://BUCKET/PATTERN, a line of size, blank, ETag, blank, encoded key for each
  *                    op=stop: what was asked for before ends
  *   from it          op=came id= bytes=           now and then, for descriptors that are files
  *                    op=done id= [total=] ranges= etag= modified=
@@ -36,6 +36,7 @@ struct fetch;
 
 struct fetch_config {
 	const char *web;     /* the rules, as web.h has them */
+	const char *profile; /* of the user's keys for S3, "": not named */
 	uint64_t rate;       /* bytes a second, 0: no limit */
 	uint32_t low_speed_s;
 };
@@ -50,7 +51,7 @@ struct fetch_get {
 	const char *url;
 	uint64_t from, to;
 	bool whole_is_fine, any_end, is_pipe;
-	bool is_list;                       /* op=list */
+	bool is_list, is_pattern;           /* op=list */
 	const struct http_validator *known; /* NULL: nothing */
 	uint64_t known_total;               /* HTTP_END: not known */
 };

@@ -27,6 +27,7 @@
 #include "common/fd.h"
 #include "common/url.h"
 #include "daemon/worker/http-answer.h"
+#include "daemon/worker/s3-keys.h"
 #include "daemon/worker/s3.h"
 #include "daemon/worker/web.h"
 
@@ -242,7 +243,7 @@ static int find_rule(struct http *h, const struct http_answer *a, const char *ur
 		return web_check_url(h->config.web, url, &h->rule, err);
 	h->rule = &h->config.web->s3;
 	if (!h->config.web->anonymous && !h->has_keys) {
-		r = s3_keys_read(&h->keys, err);
+		r = s3_keys_read(&h->keys, h->config.profile, err);
 		h->has_keys = r == 0;
 	}
 	return r;

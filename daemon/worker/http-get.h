@@ -25,6 +25,7 @@ struct web;
 
 struct http_config {
 	const struct web *web;
+	const char *profile;  /* whose keys S3 gets (s3-keys.h) */
 	unsigned low_speed_s; /* slower than 1 KiB/s for so long counts as broken off */
 	/* Called for all that comes: sleeps where it comes too fast. NULL: none. */
 	void (*pace)(void *arg, size_t bytes);

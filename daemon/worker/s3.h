@@ -21,12 +21,6 @@ bool s3_is_url(const char *url);
 int s3_get_address(const struct web *web, const char *url, const char *query, char *buf, size_t size,
 		   struct error *err);
 
-/* The user's keys, from ~/.aws/credentials, section [default], which has to be his own and nobody
- * else's to read. */
-int s3_keys_read(struct s3_keys *keys, struct error *err);
-/* The same of a text. -EINVAL with the sentence. what: for it. */
-int s3_keys_from_text(struct s3_keys *keys, const char *text, const char *what, struct error *err);
-
 /* Headers for a GET of an address that s3_get_address() gave. add is called for each. */
 int s3_make_headers(const struct web *web, const struct s3_keys *keys, const char *address,
 		    const char *range, int (*add)(void *arg, const char *name, const char *value),

@@ -13,6 +13,8 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/expand.h"
 #include "daemon/worker/fetch-files.h"
+#include "daemon/worker/s3-match.h"
+#include "daemon/worker/s3-objects.h"
 #include "daemon/worker/shard.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/web.h"
@@ -47,17 +49,58 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* stage-fetch holds addresses of http against the rules; those of S3 it has no rules for. */
-static int check_rule(const struct ctx *ctx, const struct names *names, struct error *err)
+static int check_rule(const struct ctx *ctx, const char *url, struct error *err)
 {
 	const char *match = ctx->policy.rule_match;
 
-	for (size_t i = 0; i < names->n && url_scheme_of(match) == URL_S3; i++) {
-		if (url_match(match, names->v[i]))
-			continue;
-		error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-			   "%s is outside of %s, which the site's rule allows", names->v[i], match);
-		return error_mend(err, -EPERM, "name it as an item of its own");
+	if (url_scheme_of(match) != URL_S3 || url_match(match, url))
+		return 0;
+	error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+		   "%s is outside of %s, which the site's rule allows", url, match);
+	return error_mend(err, -EPERM, "name it as an item of its own");
+}
+
+static int add_word(struct fetch_object **objectsp, size_t *np, const char *url, struct error *err)
+{
+	struct fetch_object *more = reallocarray(*objectsp, *np + 1, sizeof(*more));
+
+	if (!more)
+		return error_set(err, ENOMEM, "out of memory");
+	*objectsp = more;
+	more[*np] = (struct fetch_object){ .size = HTTP_END, .url = strdup(url) };
+	return more[(*np)++].url ? 0 : error_set(err, ENOMEM, "out of memory");
+}
+
+static int compare_urls(const void *a, const void *b)
+{
+	return strcmp(((const struct fetch_object *)a)->url, ((const struct fetch_object *)b)->url);
+}
+
+/* All of the set, sorted: the braces' words, and what the patterns among them fit. */
+static int find_objects(struct ctx *ctx, struct source *src, struct error *err)
+{
+	_cleanup_(names_deinit) struct names words = { 0 };
+	bool is_s3 = ctx->ds->scheme == DATASET_SCHEME_S3;
+	int r;
+
+	r = expand_braces(ctx->ds->source, &words, err);
+	for (size_t i = 0; r == 0 && i < words.n; i++)
+		r = check_rule(ctx, words.v[i], err);
+	for (size_t i = 0; r == 0 && i < words.n; i++) {
+		if (is_s3 && s3_is_pattern(words.v[i]))
+			r = s3_objects_find(ctx, src, words.v[i], true, &src->objects, &src->n_objects, err);
+		else
+			r = add_word(&src->objects, &src->n_objects, words.v[i], err);
 	}
+	for (size_t i = 0; r == 0 && i < src->n_objects; i++)
+		r = check_rule(ctx, src->objects[i].url, err);
+	if (r < 0)
+		return r;
+	if (src->n_objects == 0) {
+		error_set(err, ENOENT, "%s: no object fits the pattern", src->path);
+		return error_mend(err, -ENOENT, "check bucket and pattern");
+	}
+	qsort(src->objects, src->n_objects, sizeof(*src->objects), compare_urls);
 	return 0;
 }
 
@@ -83,37 +126,40 @@ static int check_names_unique(const struct source *src, struct error *err)
 	return 0;
 }
 
-static int take_objects(struct ctx *ctx, struct source *src, const struct names *names,
-			struct error *err)
+static int take_objects(struct ctx *ctx, struct source *src, struct error *err)
 {
+	size_t n = src->n_objects;
 	struct shard shard;
 	int r;
 
-	r = shard_init(&shard, ctx, names->n, err);
+	r = shard_init(&shard, ctx, n, err);
 	if (r < 0)
 		return r;
-	src->objects = calloc(names->n + 1, sizeof(*src->objects));
-	src->members = calloc(names->n + 1, sizeof(*src->members));
-	if (!src->objects || !src->members)
+	src->members = calloc(n + 1, sizeof(*src->members));
+	if (!src->members)
 		return error_set(err, ENOMEM, "out of memory");
-	src->n_members_all = names->n;
-	for (size_t i = 0; i < names->n; i++) {
-		struct fetch_object *o = &src->objects[src->n_objects];
+	src->n_members_all = n;
+	src->n_objects = 0;
+	for (size_t i = 0; i < n; i++) {
+		struct fetch_object o = src->objects[i];
+		struct source_member *m = &src->members[src->n_members];
 
-		if (!shard_takes(&shard, i))
+		src->objects[i] = (struct fetch_object){ 0 };
+		free(o.name);
+		o.name = NULL;
+		if (r < 0 || !shard_takes(&shard, i)) {
+			free(o.url);
 			continue;
-		r = name_of(names->v[i], &o->name, err);
-		if (r < 0)
-			return r;
-		src->n_objects++;
-		o->size = HTTP_END;
-		o->url = strdup(names->v[i]);
-		src->members[src->n_members].path = strdup(names->v[i]);
-		src->members[src->n_members].name = o->name;
-		if (!o->url || !src->members[src->n_members++].path)
-			return error_set(err, ENOMEM, "out of memory");
+		}
+		r = name_of(o.url, &o.name, err);
+		src->objects[src->n_objects++] = o;
+		m->path = strdup(o.url);
+		m->name = o.name;
+		src->n_members++;
+		if (r == 0 && !m->path)
+			r = error_set(err, ENOMEM, "out of memory");
 	}
-	return check_names_unique(src, err);
+	return r < 0 ? r : check_names_unique(src, err);
 }
 
 /* ---- how large ---- */
@@ -148,6 +194,13 @@ static int take_answer(struct fetch_object *o, const struct fetch_event *e, stru
 	return error_mend(err, -EIO, "stage it as an item of its own");
 }
 
+static size_t skip_listed(const struct source *src, size_t i)
+{
+	while (i < src->n_objects && src->objects[i].size != HTTP_END)
+		i++;
+	return i;
+}
+
 static int ask_sizes(struct ctx *ctx, struct source *src, struct error *err)
 {
 	struct { uint32_t id; size_t i; } asked[AT_ONCE] = { 0 };
@@ -155,9 +208,10 @@ static int ask_sizes(struct ctx *ctx, struct source *src, struct error *err)
 	struct fetch_event e;
 	int r;
 
-	while (next < src->n_objects || n_asked > 0) {
-		for (size_t k = 0; k < AT_ONCE && next < src->n_objects; k++) {
-			if (asked[k].id)
+	for (;;) {
+		for (size_t k = 0; k < AT_ONCE; k++) {
+			next = skip_listed(src, next);
+			if (asked[k].id || next == src->n_objects)
 				continue;
 			asked[k].i = next;
 			r = ask_one(src, next++, &asked[k].id, err);
@@ -165,6 +219,8 @@ static int ask_sizes(struct ctx *ctx, struct source *src, struct error *err)
 				return r;
 			n_asked++;
 		}
+		if (n_asked == 0)
+			return 0;
 		r = fetch_wait(src->fetch, ctx, 1000, &e, err);
 		if (r < 0)
 			return r;
@@ -180,23 +236,17 @@ static int ask_sizes(struct ctx *ctx, struct source *src, struct error *err)
 			break;
 		}
 	}
-	return 0;
 }
 
 int web_set_open(struct ctx *ctx, struct source *src, struct error *err)
 {
-	_cleanup_(names_deinit) struct names names = { 0 };
 	int r;
 
 	src->kind = SOURCE_SET;
-	r = expand_braces(ctx->ds->source, &names, err);
+	r = find_objects(ctx, src, err);
 	if (r < 0)
 		return r;
-	names_sort(&names);
-	r = check_rule(ctx, &names, err);
-	if (r < 0)
-		return r;
-	r = take_objects(ctx, src, &names, err);
+	r = take_objects(ctx, src, err);
 	if (r < 0)
 		return r;
 	src->fd = memfd_create("web", MFD_CLOEXEC);

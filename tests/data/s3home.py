@@ -11,8 +11,8 @@ from s3server import ACCESS, SECRET_KEY  # noqa: E402
 HOME = os.environ.get("STAGE_TEST_HOME", "")
 
 
-def credentials(text=None, mode=0o600, token=None):
-    path = os.path.join(HOME, ".aws/credentials")
+def credentials(text=None, mode=0o600, token=None, file="credentials"):
+    path = os.path.join(HOME, ".aws", file)
     os.makedirs(os.path.dirname(path), exist_ok=True)
     if os.path.lexists(path):
         os.unlink(path)

@@ -96,6 +96,9 @@ class S3Handler(Handler):
         assert q["list-type"] == "2" and q["encoding-type"] == "url", q
         keys = sorted(k[len(bucket) + 1:] for k in s.things if k.startswith(bucket + "/"))
         keys = [k for k in sorted(keys + s.extra_keys) if k.startswith(q["prefix"])]
+        deeper = {k[:k.index("/", len(q["prefix"])) + 1] for k in keys
+                  if q.get("delimiter") and "/" in k[len(q["prefix"]):]}
+        keys = [k for k in keys if not any(k.startswith(p) for p in deeper)]
         begin = 0 if s.stuck else int(q.get("continuation-token", "page=0").split("=")[1])
         page = keys[begin:begin + s.page_size]
         more = begin + s.page_size < len(keys)
@@ -110,6 +113,7 @@ class S3Handler(Handler):
             size = len(thing.data) if thing else 1
             xml.append(f"<Contents><Key>{quote(k, '/')}</Key><ETag>&quot;1&quot;</ETag>"
                        f"<Size>{size}</Size><StorageClass>STANDARD</StorageClass></Contents>")
+        xml += [f"<CommonPrefixes><Prefix>{quote(p, '/')}</Prefix></CommonPrefixes>" for p in sorted(deeper)]
         self.answer(200, "".join(xml + ["</ListBucketResult>"]).encode())
 
 

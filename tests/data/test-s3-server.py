@@ -76,6 +76,11 @@ def test_objects_with_odd_names():
             item = s.put(("two/" if key in ESCAPED else "one/") + key, data)
             if "{" in key:
                 continue  # a set
+            if "*" in key:  # a set, too; the server does not sign !'() of a prefix as it should
+                with fetch("s3://closed/one/g~*", s) as w:
+                    w.ready()
+                    assert files_below(w.path) == {key: data}
+                continue
             with fetch(item, s) as w:
                 w.ready()
                 assert read(w.path) == data, key
@@ -109,6 +114,23 @@ def test_a_prefix_of_more_than_a_thousand():
             m = w.ready()
             assert int(m["files"]) == 1010 and files_below(w.path) == want
         assert len([q for q in s.end() if "list-type=2" in q["url"]]) == 2
+
+
+def test_a_pattern_and_a_profile():
+    text = f"[default]\naws_access_key_id=X\naws_secret_access_key=Y\n[lab]\naws_access_key_id={ACCESS}\n"
+    credentials(text + f"aws_secret_access_key={SECRET_KEY}\n")
+    with Given() as s:
+        for i in range(30):
+            for name in (f"x-{i:02}.tar", f"x-{i:02}.json", f"x-sub/{i:02}.tar"):
+                s.put("pre a/" + name, b"%d" % i)
+        for item, n in (("s3://closed/pre a/x-*.tar", 30), ("s3://closed/*/x-*/*5.tar", 3)):
+            with fetch(item, s, "profile=lab") as w:
+                w.ready()
+                got = files_below(w.path)
+                assert len(got) == n and all(b"%d" % int(name[-6:-4]) == data for name, data in got.items())
+        fails("s3://closed/pre a/*.zip", s, "no object fits the pattern", options="profile=lab")
+        lists = [q["url"] for q in s.end() if "list-type=2" in q["url"]]
+        assert [("delimiter" in url) for url in lists] == [True, False, True], lists
 
 
 def test_wrong_keys():

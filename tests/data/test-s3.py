@@ -18,7 +18,7 @@ BIG = random.randbytes(20 << 20)
 def test_an_object_comes_in_parts_each_signed():
     credentials()
     with S3Server() as s:
-        for key in ("big.bin", "dir/with blank+plus&and=ä.bin", "a%25b~(1)!'*.bin"):
+        for key in ("big.bin", "dir/with blank+plus&and=ä.bin", "a%25b~(1)!'.bin"):
             item = s.put(key, BIG)
             with fetch(item.replace("%", "%25").replace("+", "%2B"), s,
                        "verify=sha256:" + hashlib.sha256(BIG).hexdigest()) as w:
@@ -80,6 +80,53 @@ def test_braces_are_a_set():
         fails("s3://b/pre/x-{10..12}.tar?a#b", s, "x-12.tar.*404 NoSuchKey", "check bucket and key")
 
 
+def test_patterns_are_sets():
+    """Red when a "*" goes over a "/", or when what was listed is asked for its size again."""
+    credentials()
+    with S3Server(page_size=5) as s:
+        for i in range(12):
+            for name in (f"x-{i:02}.tar", f"x-{i:02}.json", f"sub/x-{i:02}.tar", f".x-{i:02}.tar"):
+                s.put("pre/" + name, b"%d" % i * (i + 1))
+        s.put("pre/y?[a]'*.tar", BIG)
+        s.put("other/x-00.tar", b"1")
+        with fetch("s3://b/pre/x-*.tar", s, rulematch="s3://b/pre/**") as w:
+            m = w.ready()
+            assert {n: read(w.path, n) for n in os.listdir(w.path)} == {
+                f"x-{i:02}.tar": b"%d" % i * (i + 1) for i in range(12)}
+            assert int(m["files"]) == 12 and m["kind"] == "dir"
+        lists = [p for _, p, _ in s.log if "list-type=2" in p]
+        # a page has five keys: those of sub/ would make it twice as many
+        assert len(lists) == 5 and all("delimiter=%2F&" in p and p.endswith("prefix=pre%2Fx-") for p in lists), lists
+        assert len(s.log) == 5 + 12, [p for _, p, _ in s.log]
+        with fetch("s3://b/pre/*?[a]*.tar", s) as w:  # no pattern but the stars
+            w.ready()
+            assert os.listdir(w.path) == ["y?[a]'*.tar"] and read(w.path, "y?[a]'*.tar") == BIG
+        with fetch("s3://b/*/x-*1.tar", s, "shard=node", nodes=2, nodeindex=1) as w:
+            w.ready()
+            assert os.listdir(w.path) == ["x-11.tar"]
+        with fetch("s3://b/pre/{x-0*.json,x-11.tar,nothing*}", s) as w:
+            w.ready()
+            assert sorted(os.listdir(w.path)) == [f"x-{i:02}.json" for i in range(10)] + ["x-11.tar"]
+        with fetch("s3://b/pre/x-0*.tar", s, "keep=1h+threads=1") as w:
+            w.ready()
+        fails("s3://b/*/x-00.tar", s, "have the same name")
+        fails("s3://b/pre/none*", s, "no object fits the pattern", "check bucket and pattern")
+        asked = len(s.log)
+        fails("s3://b/{pre,other}/x-*", s, "s3://b/other/x-\\* is outside of s3://b/pre/\\*\\*",
+              "item of its own", rulematch="s3://b/pre/**")
+        assert len(s.log) == asked
+    with S3Server(stuck=True, page_size=2) as s:
+        for i in range(5):
+            s.put(f"pre/{i}", b"1")
+        fails("s3://b/pre/*", s, "lists keys again")
+    with S3Server(extra_keys=["pre/.."]) as s:  # which no "*" fits
+        s.put("pre/0", b"1")
+        with fetch("s3://b/pre/*", s) as w:
+            w.ready()
+            assert os.listdir(w.path) == ["0"]
+        fails("s3://b/pre/.*", s, "name that a file could have")
+
+
 def test_keys_that_lead_out_are_refused():
     credentials()
     for key in ("../x", "a/../../x", "/etc/x", "a//b", "./x", "a/./b"):
@@ -134,6 +181,32 @@ def test_keys_absent_open_or_broken():
         credentials(f"[default]\naws_access_key_id={ACCESS}\naws_secret_access_key=wrong\n")
         assert s.log == []
         fails(item, s, "answers 403 SignatureDoesNotMatch .The request signature", "check your keys")
+
+
+def test_profiles():
+    """Red when keys of another section, or of a file that others can read, are used."""
+    keys = f"aws_access_key_id = {ACCESS}\naws_secret_access_key={SECRET_KEY}\n"
+    wrong = "aws_access_key_id=X\naws_secret_access_key=Y\n"
+    with S3Server() as s:
+        item = s.put("x", BIG)
+        credentials(f"[default]\n{wrong}[lab]\n{keys}")
+        with fetch(item, s, "profile=lab") as w:
+            w.ready()
+        fails(item, s, "answers 403")
+        fails(item, s, "credentials has no keys in its section .other.", "with [other]", options="profile=other")
+        credentials(f"[default]\n{wrong}[profile other]\n{keys}[profile role]\nrole_arn=x\n", file="config")
+        with fetch(item, s, "profile=other") as w:
+            w.ready()
+        with fetch(item, s, "profile=lab") as w:  # the first file counts
+            w.ready()
+        fails(item, s, "the profile role gets its keys by a role", "export-credentials", options="profile=role")
+        credentials("")
+        with fetch(item, s, "profile=other") as w:
+            w.ready()
+        credentials(f"[default]\n{wrong}[profile other]\n{keys}", 0o644, file="config")
+        fails(item, s, "config can be read by others", "chmod 600", options="profile=other")
+        fails(item, s, "credentials: No such file", "write ~/.aws/credentials with [lab]", options="profile=lab")
+        credentials("", file="config")
 
 
 def test_an_open_bucket_gets_no_keys():

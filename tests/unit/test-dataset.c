@@ -71,6 +71,7 @@ static const struct {
 	{ "s3://b/k", NULL, "k" },
 	{ "s3://b/dir/a%3Ab.tar:shm", NULL, "a_b" },
 	{ "s3://my.bucket-1/x?y", NULL, "x_y" },                     /* no query in a key */
+	{ "s3://b/pre/train-*.tar,s3://b/*/x.tar,s3://b/*", NULL, "train x data" },
 
 	/* = */
 	{ "year=2020/p.parquet", NULL, "year" },
@@ -122,6 +123,8 @@ static const struct {
 	{ "/p/x::keep=2h", "/p/x::keep=7200s", "x" },
 	{ "/p/x::max=1.5G+timeout=90+stall=500ms", "/p/x::max=1610612736+timeout=90s+stall=500ms", "x" },
 	{ "/p/x::shard=node-even+hydrate=copy", NULL, "x" },
+	{ "s3://b/x::profile=My.lab_1-2@org", NULL, "x" },
+	{ "@c::profile=default+threads=1", "@c::threads=1+profile=default", "c" },
 	{ "/p/x,nested,/p/y::strip=1,./nested", "/p/x,nested,/p/y::strip=1,nested_2=./nested",
 	  "x nested y nested_2" },                                   /* files of that name */
 	{ "/p/x::include=*.a,./*.b", NULL, "x data" },
@@ -222,6 +225,8 @@ static const struct {
 	{ "s3:b/k", "s3:b/k", "s3://" },
 	{ "s3://b_u!/k", "bucket", "s3://BUCKET/KEY" },
 	{ "s3:///k", "bucket is missing", "s3://BUCKET/KEY" },
+	{ "s3://b/pre*/", "don't end in /", "prefix without" },
+	{ "s3://b/x*::verify=sha256:" HEX, "digest", "name one file" },
 	{ "me@host:/p/x", "me@host:/p/x", "other machines" },
 
 	/* paths */
@@ -272,6 +277,11 @@ static const struct {
 	{ "/p/x::keep=0", "keep: \"0\"", "no or a time" },
 	{ "/p/x::include=", "include: \"\"", "pattern" },
 	{ "/p/x::include={a", "{a", "close it" },
+	{ "s3://b/x::profile=", "profile: \"\"", "letters" },
+	{ "s3://b/x::profile=a]", "\"a]\"", "letters" },
+	{ "s3://b/x::profile=" HEX "0", HEX "0", "letters" },
+	{ "/p/x::profile=lab", "profile=", "leave it out" },
+	{ "https://h/x::profile=lab", "profile=", "leave it out" },
 	{ "/p/x::subdir=/a", "/a", "leave the / out" },
 	{ "/p/x::subdir=a/../b", "a/../b", "top of the source" },
 	{ "/p/x::subdir=..", "\"..\"", "top of the source" },
@@ -337,10 +347,10 @@ static void test_fields_arrive(void **state)
 					 "a=/p/x%2Cy:ssd:method=copy+onfail=source+verify=none+strip=3+"
 					 "subdir=s+include=i%2B+include=j+exclude=k+shard=node+keep=1h+"
 					 "max=1K+timeout=2s+stall=3s+threads=4,@@l,@c/s,s3://b/k/,http://h/x,"
-					 "/p/y::hydrate=copy,/p/z.tar::nested,/p/*",
+					 "/p/y::hydrate=copy,/p/z.tar::nested,/p/*,s3://b/k*,s3://b/[k]?",
 					 NULL),
 		0);
-	assert_int_equal(list.n_items, 8);
+	assert_int_equal(list.n_items, 10);
 	d = list.items;
 	assert_string_equal(d->name, "a");
 	assert_true(d->name_given);
@@ -376,6 +386,8 @@ static void test_fields_arrive(void **state)
 	assert_true(d[5].hydrate);
 	assert_true(d[6].nested);
 	assert_true(d[7].is_set);
+	assert_true(d[8].is_set);
+	assert_false(d[9].is_set);
 }
 
 static void test_limits(void **state)
@@ -514,6 +526,44 @@ static void test_expansion_needs_home_and_a_plain_directory(void **state)
 	assert_int_equal(dataset_list_from_string(&list, "x", NULL), 0);
 	assert_int_equal(dataset_list_expand(&list, "/a{b", NULL, get_env, NULL, &err), -EINVAL);
 	dataset_list_deinit(&list);
+}
+
+static const char *get_profile(void *arg, const char *name)
+{
+	return strcmp(name, "AWS_PROFILE") ? NULL : arg;
+}
+
+static void test_profile_of_the_environment(void **state)
+{
+	static const struct { const char *value, *profile, *text; } cases[] = {
+		{ "s3://b/k", "lab", "s3://b/k::profile=lab" },
+		{ "s3://b/k:shm:threads=2", "lab", "s3://b/k:shm:threads=2+profile=lab" },
+		{ "s3://b/k::profile=default", "lab", "s3://b/k::profile=default" },
+		{ "s3://b/k", "", "s3://b/k" },
+		{ "s3://b/k", NULL, "s3://b/k" },
+		{ "/p/x,@c,https://h/x", "lab", "/p/x,@c,x_2=https://h/x" },
+		{ "/p/x", "a]\n", "/p/x" }, /* is not looked at */
+		{ "s3://b/k", "a]", NULL },
+		{ "s3://b/k", "a\n[default]", NULL },
+		{ "s3://b/k", HEX "0", NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };
+		_cleanup_(freep) char *text = NULL, *profile = NULL;
+		struct error err = ERROR_INIT;
+		int r;
+
+		profile = cases[i].profile ? strdup(cases[i].profile) : NULL;
+		assert_int_equal(dataset_list_from_string(&list, cases[i].value, NULL), 0);
+		r = dataset_list_expand(&list, "/", "/home/me", get_profile, profile, &err);
+		assert_int_equal(r, cases[i].text ? 0 : -EINVAL);
+		assert_int_equal(dataset_list_to_string(&list, &text), 0);
+		if (cases[i].text)
+			assert_string_equal(text, cases[i].text);
+		else
+			assert_non_null(strstr(err.text, "AWS_PROFILE"));
+	}
 }
 
 static void test_merge(void **state)
@@ -671,7 +721,7 @@ static void make_value(char *buf, size_t size, unsigned n_pieces)
 		"{0..9}", "{", "}", "%2C", "%3A", "%2B", "%25", "%", "%20", "@", "@@", "https://h/",
 		"http://h:80/", "s3://b/", "?q=1", "[1]", "~", "$SCRATCH", "${REL}", "$", "..", "./", "/",
 		"none", " ", "=", "verify=none", "verify=sha256:" HEX, "strip=2", "subdir=", "s/t",
-		"shard=node", "hydrate=copy", "keep=90ms", "max=5G", "timeout=3", "stall=1h", "threads=2",
+		"shard=node", "hydrate=copy", "keep=90ms", "max=5G", "timeout=3", "stall=1h", "threads=2", "profile=lab",
 		"onfail=source", "\xc3\xa9", "\\", "#", "\xff", "\n", "-", "_", "9",
 	};
 
@@ -714,6 +764,7 @@ static void assert_datasets_equal(const struct dataset *a, const struct dataset 
 	assert_int_equal(a->timeout_ms, b->timeout_ms);
 	assert_int_equal(a->stall_ms, b->stall_ms);
 	assert_int_equal(a->threads, b->threads);
+	assert_string_equal(a->profile, b->profile);
 }
 
 /* print(list) reads back to list, and prints the same again. */
@@ -834,6 +885,7 @@ int main(void)
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_expansion),
 		cmocka_unit_test(test_expansion_needs_home_and_a_plain_directory),
+		cmocka_unit_test(test_profile_of_the_environment),
 		cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_options_that_the_shell_made_are_one_message),
 		cmocka_unit_test(test_merge_is_bounded),

@@ -7,7 +7,9 @@
 #include <time.h>
 
 #include "common/error.h"
+#include "daemon/worker/s3-keys.h"
 #include "daemon/worker/s3-list.h"
+#include "daemon/worker/s3-match.h"
 #include "daemon/worker/s3-tree.h"
 #include "tests/unit/unit.h"
 
@@ -154,6 +156,73 @@ static void test_text_of_an_error(void **state)
 	assert_false(s3_xml_get(xml, sizeof(xml) - 1, "Code", buf, 5));
 }
 
+static void test_patterns(void **state)
+{
+	static const struct { const char *pattern, *key; bool fits; } cases[] = {
+		{ "a", "a", true }, { "a", "ab", false }, { "ab", "a", false }, { "", "", true },
+		{ "*", "abc", true }, { "*", "", true }, { "*", "a/b", false }, { "*/b", "a/b", true },
+		{ "a*", "a", true }, { "a*c", "abc", true }, { "a*c", "ac", true }, { "a*c", "ab", false },
+		{ "*.tar", "x.tar", true }, { "*.tar", "x.tar.gz", false }, { "*.tar", ".tar", false },
+		{ "p/*", "p/.hidden", false }, { "p/.*", "p/.hidden", true }, { "p/x*", "p/x.y", true },
+		{ "p/*", "p/", true }, { "p/*", "p", false }, { "p/*", "p/a/b", false },
+		{ "*/*/c", "a/b/c", true }, { "*/*/c", "a/c", false }, { "*/*/c", "a/b/b/c", false },
+		{ "*a*b", "xaxbxaxb", true }, { "*a*b*c", "abab", false }, { "*ab", "aab", true },
+		{ "**b", "aab", true }, { "a**/b", "axx/b", true }, { "**/b", ".x/b", false },
+		{ "a*b/c*d", "ab/cb/cd", false }, { "a*b/c*d", "axb/cxd", true }, { "*ab/c", "aab/c", true },
+		{ "a?c*", "abc", false }, { "a?c*", "a?cd", true }, { "[ab]*", "a", false }, { "[ab]*", "[ab]x", true },
+		{ "a\\*", "a\\b", true }, { "{a,b}*", "{a,b}c", true }, { "*", "\xc3\xa4", true },
+	};
+	char pattern[600], key[600];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		if (s3_match(cases[i].pattern, cases[i].key) != cases[i].fits)
+			fail_msg("'%s' '%s'", cases[i].pattern, cases[i].key);
+	/* would take for ever if each were tried with each */
+	for (size_t i = 0; i < 100; i++)
+		memcpy(pattern + 2 * i, "a*", 2);
+	strcpy(pattern + 200, "b");
+	memset(key, 'a', 599);
+	key[599] = '\0';
+	assert_false(s3_match(pattern, key));
+}
+
+#define KEYS(n) "aws_access_key_id = A" n "\n  aws_secret_access_key=S" n "\n"
+
+static void test_profiles(void **state)
+{
+	static const char text[] = "# x\n[one]\n" KEYS("1") "[ default ]\n" KEYS("0") "aws_session_token = T0 \r\n"
+				   "[two]\naws_access_key_id=A2\n[profile three]\n" KEYS("3")
+				   "[bad]\naws_access_key_id=A\naws_secret_access_key=a b\n"
+				   "[role]\nrole_arn = arn:x\nsource_profile=one\n[oneone]\n" KEYS("11")
+				   "[both]\nsso_session = x\n" KEYS("5") "[late";
+	static const struct { const char *profile; bool is_config; int r; const char *access; } cases[] = {
+		{ "one", false, S3_KEYS_E_SUCCESS, "A1" },
+		{ "default", false, S3_KEYS_E_SUCCESS, "A0" },
+		{ "default", true, S3_KEYS_E_SUCCESS, "A0" },
+		{ "oneone", false, S3_KEYS_E_SUCCESS, "A11" },
+		{ "both", false, S3_KEYS_E_SUCCESS, "A5" },
+		{ "three", true, S3_KEYS_E_SUCCESS, "A3" },
+		{ "one", true, S3_KEYS_E_NONE },    /* [one] is no profile there */
+		{ "three", false, S3_KEYS_E_NONE }, /* nor is [profile three] here */
+		{ "two", false, S3_KEYS_E_NONE },   /* half */
+		{ "on", false, S3_KEYS_E_NONE },
+		{ "late", false, S3_KEYS_E_NONE },
+		{ "bad", false, S3_KEYS_E_BAD },
+		{ "role", false, S3_KEYS_E_ELSEWHERE },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct s3_keys keys;
+		int r = s3_keys_from_text(&keys, text, cases[i].profile, cases[i].is_config);
+
+		if (r != cases[i].r || strcmp(keys.access, cases[i].access ? cases[i].access : ""))
+			fail_msg("%s: %d %s", cases[i].profile, r, keys.access);
+		assert_string_equal(keys.token, r == 0 && !strcmp(keys.access, "A0") ? "T0" : "");
+		if (r != S3_KEYS_E_SUCCESS)
+			assert_string_equal(keys.secret, "");
+	}
+}
+
 static void test_keys_that_are_paths(void **state)
 {
 	static const struct { const char *name; int r; } cases[] = {
@@ -176,6 +245,8 @@ int main(void)
 		cmocka_unit_test(test_pages),
 		cmocka_unit_test(test_pages_cut_anywhere),
 		cmocka_unit_test(test_text_of_an_error),
+		cmocka_unit_test(test_patterns),
+		cmocka_unit_test(test_profiles),
 		cmocka_unit_test(test_keys_that_are_paths),
 	};
 

@@ -1,0 +1,15 @@
+/*
+ * s3-match: "*" in keys. It stands for any bytes of one component, as in file names: for no "/", and not for
+ * a "." at its beginning. All other bytes stand for themselves. Pure.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+bool s3_is_pattern(const char *key);
+
+/* How many bytes of the pattern each key that fits begins with. */
+size_t s3_pattern_prefix(const char *pattern);
+
+bool s3_match(const char *pattern, const char *key);
