@@ -1,6 +1,6 @@
 /*
  * Inside a job, a NAME: what the daemon knows of it. Anything else is an ITEM, that is planned
- * here and now by a worker of our own and not staged.
+ * here and now by a worker of our own and not staged. With --json the same on one line.
  */
 #include "client/cmd.h"
 
@@ -11,21 +11,37 @@
 #include <string.h>
 
 #include "client/items.h"
+#include "client/json.h"
 #include "client/output.h"
 #include "client/plan.h"
 #include "client/rpc.h"
 #include "client/snapshot.h"
+#include "client/srun.h"
+#include "client/worth.h"
 #include "common/error.h"
 #include "common/parse.h"
 #include "common/proto.h"
+#include "stage-build.h"
 
 #define DEFAULT_TIMEOUT_MS 120000
 
-enum { OPT_MEM = 256, OPT_TIMEOUT };
+struct explain {
+	struct plan_request request;
+	struct worth_asked worth;
+	bool json;
+	struct json j;
+	size_t n_said; /* datasets */
+};
+
+enum { OPT_MEM = 256, OPT_TIMEOUT, OPT_RATE, OPT_EPOCH, OPT_NODES, OPT_JSON };
 
 static const struct option options[] = {
 	{ "mem", required_argument, NULL, OPT_MEM },
 	{ "timeout", required_argument, NULL, OPT_TIMEOUT },
+	{ "rate", required_argument, NULL, OPT_RATE },
+	{ "epoch", required_argument, NULL, OPT_EPOCH },
+	{ "nodes", required_argument, NULL, OPT_NODES },
+	{ "json", no_argument, NULL, OPT_JSON },
 	{ 0 },
 };
 
@@ -78,10 +94,49 @@ static void print_advice(const struct kv *facts, const char *source)
 	print_lines("faster", advice);
 }
 
-static void explain_snapshot(const struct snapshot *s)
+/* From how many epochs on it pays. */
+static void put_worth(struct explain *e, const struct kv *facts, const char *source, uint64_t max_rate)
+{
+	struct worth w;
+	char text[1024];
+
+	if (!worth_init(&w, facts, source, &e->worth, max_rate))
+		return;
+	if (e->json) {
+		worth_to_json(&w, &e->j);
+	} else {
+		worth_get_text(&w, text, sizeof(text));
+		print_lines("epochs", text);
+	}
+}
+
+static void put_advice_json(struct explain *e, const struct kv *facts, const char *source)
+{
+	char advice[4096];
+
+	plan_get_advice(facts, source, advice, sizeof(advice));
+	json_put_text(&e->j, "faster", advice);
+}
+
+static void snapshot_json(struct explain *e, const struct snapshot *s)
+{
+	json_open_object(&e->j, NULL);
+	snapshot_to_json(s, &e->j);
+	put_advice_json(e, s->kv, s->source);
+	put_worth(e, s->kv, s->source, 0);
+	json_close_object(&e->j);
+}
+
+static void explain_snapshot(struct explain *e, const struct snapshot *s)
 {
 	char elapsed[PARSE_DURATION_TEXT];
 
+	if (e->json) {
+		snapshot_json(e, s);
+		return;
+	}
+	if (e->n_said++ > 0)
+		putchar('\n');
 	output_lines(stdout, "", s->name);
 	print_field("asked", "%s to %s", s->source, s->dest[0] ? s->dest : "auto");
 	print_field("rule", "%s", s->rule);
@@ -94,6 +149,7 @@ static void explain_snapshot(const struct snapshot *s)
 	print_lines("reason", s->reason);
 	print_lines("warning", s->warning);
 	print_advice(s->kv, s->source);
+	put_worth(e, s->kv, s->source, 0);
 }
 
 static void on_message(void *arg, const char *op, struct kv **kvp)
@@ -102,8 +158,27 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 		snapshot_list_update(arg, kvp, NULL);
 }
 
+static void open_json(struct explain *e)
+{
+	if (!e->json)
+		return;
+	json_init(&e->j, stdout);
+	json_open_object(&e->j, NULL);
+	json_put_text(&e->j, "version", STAGE_VERSION);
+	json_open_array(&e->j, "datasets");
+}
+
+static void close_json(struct explain *e)
+{
+	if (!e->json)
+		return;
+	json_close_array(&e->j);
+	json_close_object(&e->j);
+	putchar('\n');
+}
+
 /* Exit status; STAGE_EXIT_NO_ITEM and STAGE_EXIT_NO_STAGING are for the caller to decide. */
-static int explain_names(char *const *names, size_t n_names, struct error *err)
+static int explain_names(struct explain *e, char *const *names, size_t n_names, struct error *err)
 {
 	_cleanup_(snapshot_list_deinit) struct snapshot_list list = { 0 };
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
@@ -117,18 +192,52 @@ static int explain_names(char *const *names, size_t n_names, struct error *err)
 	code = rpc_call(rpc, request, &h, err);
 	if (code)
 		return code;
-	for (size_t i = 0; i < list.n_items; i++) {
-		if (i > 0)
-			putchar('\n');
-		explain_snapshot(&list.items[i]);
-	}
+	open_json(e);
+	for (size_t i = 0; i < list.n_items; i++)
+		explain_snapshot(e, &list.items[i]);
+	close_json(e);
 	return STAGE_EXIT_OK;
 }
 
-static void explain_answer(const struct dataset *d, const struct plan_answer *a)
+static void answer_json(struct explain *e, const struct dataset *d, const struct plan_answer *a)
+{
+	static const char *const texts[] = { "kind", "format", "method", "tier", "plan", "why" };
+	const struct kv *f = a->facts;
+	struct json *j = &e->j;
+
+	json_open_object(j, NULL);
+	json_put_text(j, "name", d->name);
+	json_put_text(j, "source", d->source);
+	json_put_text(j, "dest", d->dest);
+	json_put_text(j, "rule", a->rule);
+	json_put_text(j, "match", a->match);
+	json_put_text(j, "tiers", a->tiers);
+	for (size_t i = 0; f && i < ARRAY_SIZE(texts); i++)
+		json_put_text(j, texts[i], kv_get_or_empty(f, texts[i]));
+	if (f) {
+		json_put_known(j, "total", kv_get_u64(f, "total", 0));
+		json_put_known(j, "nfiles", kv_get_u64(f, "nfiles", 0));
+	}
+	json_put_u64(j, "code", (uint64_t)a->code);
+	json_put_text(j, "refused", a->text);
+	if (f) {
+		put_advice_json(e, f, d->source);
+		if (!a->code)
+			put_worth(e, f, d->source, a->max_rate);
+	}
+	json_close_object(j);
+}
+
+static void explain_answer(struct explain *e, const struct dataset *d, const struct plan_answer *a)
 {
 	const struct kv *f = a->facts;
 
+	if (e->json) {
+		answer_json(e, d, a);
+		return;
+	}
+	if (e->n_said++ > 0)
+		putchar('\n');
 	output_lines(stdout, "", d->name);
 	print_field("asked", "%s to %s, method %s", d->source, d->dest ? d->dest : "auto",
 		    dataset_method_to_string(d->method));
@@ -144,9 +253,11 @@ static void explain_answer(const struct dataset *d, const struct plan_answer *a)
 	print_lines("refused", a->text);
 	if (f)
 		print_advice(f, d->source);
+	if (f && !a->code)
+		put_worth(e, f, d->source, a->max_rate);
 }
 
-static int explain_item(const char *value, const struct plan_request *request, struct error *err)
+static int explain_item(struct explain *e, const char *value, struct error *err)
 {
 	_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };
 	int r, code = STAGE_EXIT_OK;
@@ -154,32 +265,49 @@ static int explain_item(const char *value, const struct plan_request *request, s
 	r = items_read(&list, &value, 1, err);
 	if (r < 0)
 		return r;
+	open_json(e);
 	for (size_t i = 0; i < list.n_items; i++) {
 		_cleanup_(plan_answer_deinit) struct plan_answer a = { 0 };
 
-		r = plan_ask(&a, &list.items[i], request, err);
+		r = plan_ask(&a, &list.items[i], &e->request, err);
 		if (r < 0) {
 			error_prefix(err, "%s", list.items[i].name);
+			close_json(e);
 			return r;
 		}
-		if (i > 0)
-			putchar('\n');
-		explain_answer(&list.items[i], &a);
+		explain_answer(e, &list.items[i], &a);
 		if (a.code && !code)
 			code = a.code;
 	}
+	close_json(e);
 	return code;
 }
 
-static int parse(struct plan_request *request, int argc, char **argv)
+static int get_nodes(const char *verb, const char *text, uint64_t *np)
+{
+	if (parse_uint64(text, np) == 0 && *np > 0)
+		return 0;
+	output_usage(verb, "--nodes %s is no number of nodes", text);
+	return -EINVAL;
+}
+
+static int parse(struct explain *e, int argc, char **argv)
 {
 	int c, r;
 
 	while ((c = cmd_next_option(argc, argv, "", options)) != -1) {
 		if (c == OPT_MEM)
-			r = cmd_get_size(argv[0], "--mem", optarg, &request->memory);
+			r = cmd_get_size(argv[0], "--mem", optarg, &e->request.memory);
 		else if (c == OPT_TIMEOUT)
-			r = cmd_get_duration(argv[0], "--timeout", optarg, &request->timeout_ms);
+			r = cmd_get_duration(argv[0], "--timeout", optarg, &e->request.timeout_ms);
+		else if (c == OPT_RATE)
+			r = cmd_get_size(argv[0], "--rate", optarg, &e->worth.rate);
+		else if (c == OPT_EPOCH)
+			r = cmd_get_duration(argv[0], "--epoch", optarg, &e->worth.epoch_ms);
+		else if (c == OPT_NODES)
+			r = get_nodes(argv[0], optarg, &e->worth.nodes);
+		else if (c == OPT_JSON)
+			r = (e->json = true, 0);
 		else
 			r = -EINVAL;
 		if (r < 0)
@@ -190,15 +318,17 @@ static int parse(struct plan_request *request, int argc, char **argv)
 
 static int run(int argc, char **argv)
 {
-	struct plan_request request = { .timeout_ms = DEFAULT_TIMEOUT_MS };
+	struct explain e = { .request.timeout_ms = DEFAULT_TIMEOUT_MS };
 	struct error err = ERROR_INIT;
 	int code;
 
-	code = parse(&request, argc, argv);
+	code = parse(&e, argc, argv);
 	if (code)
 		return code;
+	if (!e.worth.nodes)
+		e.worth.nodes = srun_get_n_nodes();
 	if (optind == argc || !strpbrk(argv[optind], "/:=@,.*{$~")) {
-		code = explain_names(argv + optind, (size_t)(argc - optind), &err);
+		code = explain_names(&e, argv + optind, (size_t)(argc - optind), &err);
 		if (optind == argc ||
 		    (code != STAGE_EXIT_NO_ITEM && code != STAGE_EXIT_NO_STAGING)) {
 			if (code)
@@ -207,13 +337,13 @@ static int run(int argc, char **argv)
 		}
 	}
 	err = (struct error)ERROR_INIT;
-	code = explain_item(argv[optind], &request, &err);
+	code = explain_item(&e, argv[optind], &err);
 	return code < 0 ? output_fail(&err) : code;
 }
 
 const struct cmd cmd_explain = {
 	.name = "explain",
-	.args = "[NAME | ITEM] [--mem SIZE]",
+	.args = "[NAME | ITEM] [--mem SIZE] [--json]",
 	.summary = "say what is done with a dataset, or would be with an item, and why",
 	.help = "With the NAME of a dataset of this job (or none: all of them): what was asked, "
 		"which\n"
@@ -224,11 +354,17 @@ const struct cmd cmd_explain = {
 		"  --mem SIZE           plan for a job with that much memory (default: this "
 		"machine)\n"
 		"  --timeout DURATION   how long the source may take to answer (default 2m)\n"
+		"  --epoch DURATION     what computing an epoch takes, to tell when staging pays\n"
+		"  --rate SIZE          bytes a second that the source gives a node (default: what was\n"
+		"                       measured in this job, or the site's MaxRate)\n"
+		"  --nodes N            of the job that is thought of (default: of this job, or 1)\n"
+		"  --json               on one line, for programs\n"
 		"\n"
 		"Examples:\n"
 		"  stagectl explain imagenet\n"
 		"  stagectl explain /p/scratch/proj/train.tar\n"
 		"  stagectl explain --mem 64G '/p/scratch/proj/shards/*.tar:shm'\n"
+		"  stagectl explain --rate 500M --epoch 10m --nodes 8 /p/scratch/proj/train.tar\n"
 		"\n"
 		"Exit status: 0 it can be staged; 2 a mistake in the item; 6 refused by the site;\n"
 		"7 no space or memory; 1 it can't be staged for another reason.\n",

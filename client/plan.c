@@ -260,6 +260,7 @@ int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request
 	a->rule = strdup(rule->name);
 	a->match = strdup(rule->match ? rule->match : "");
 	a->tiers = list_tiers(conf, rule, d);
+	a->max_rate = rule->max_rate;
 	task = a->rule && a->match && a->tiers
 		       ? make_task(conf, rule, d, a->tiers, web, request->memory) : NULL;
 	if (!task)

@@ -21,6 +21,7 @@ struct plan_answer {
 	struct kv *facts;   /* the worker's `facts`, NULL: it did not come so far */
 	char *rule, *match; /* the site's section that let it in */
 	char *tiers;        /* that the rule allows, with commas */
+	uint64_t max_rate;  /* of the rule, 0: none */
 	int code;           /* 0, or the exit status that staging would end with */
 	char text[1024];    /* and why */
 };

@@ -322,6 +322,26 @@ class Showing(unittest.TestCase):
                      "gzip is decompressed by one thread"):
             self.assertIn(text, r.stdout)
 
+    def test_explain_says_from_how_many_epochs_on_it_pays(self):
+        rows = [dataset("a", "ready", source="/p/a.tar", method="extract", tier="shm", total=5 << 30, elapsed=600_000),
+                dataset("b", "ready", source="/p/b.sqsh", method="mount", tier="source", total=5 << 30, elapsed=10)]
+        with FakeDaemon(status=answer(*rows, done())) as d:
+            r = self.ask(d, "explain", "--epoch", "4m", "--nodes", "6")
+            self.assertEqual(r.returncode, 0)
+            self.assertEqual(r.stdout.count("epochs"), 2)
+            for text in ("It took 5.0 GiB in 10:00, 1.0 node-hours", "from 2 epochs on, and saves 0.60 node-hours"):
+                self.assertIn(text, r.stdout)
+            r = self.ask(d, "explain", "--epoch", "4m", "--rate", "10M", "--json")
+            a, b = json.loads(r.stdout)["datasets"]
+            self.assertEqual(a["worth"], {"by": "rate", "bytes": 5 << 30, "nodes": 1, "read_ms": 512_000,
+                                          "epoch_ms": 240_000, "from_epochs": 2, "wait_node_ms": 512_000})
+            self.assertEqual(a["state"], "ready")
+            self.assertNotIn("worth", b)
+            self.assertIn(":shm", b["faster"])
+            for wrong in (["--epoch", "soon"], ["--rate", "0"], ["--nodes", "0"], ["--nodes", "-1"]):
+                r = self.ask(d, "explain", *wrong)
+                self.assertEqual((r.returncode, wrong[0] in r.stderr), (2, True), r.stderr)
+
     def test_log_release_and_add(self):
         with FakeDaemon(log=answer({"op": "line", "text": "job=1 ds=a queued -> probing"}, done()),
                         release=answer(done()), add=answer(done(0, "x"))) as d:
@@ -518,6 +538,26 @@ class Running(unittest.TestCase):
             except OSError:
                 pass
         return found
+
+    def test_an_item_is_explained_with_the_sites_rate(self):
+        """Red when the rule's MaxRate= is not asked, or JSON ends in the middle after a failure."""
+        conf = f"{self.libexec}/rate.conf"
+        with open(conf, "w") as f:
+            f.write("[source fake]\nMatch=/fake/**\nMaxRate=100\n")
+        os.chmod(conf, 0o644)
+        where = self.variables(STAGE_CONF=conf)
+        r = stagectl("explain", "--epoch", "4", "--nodes", "3600", "x=/fake/facts.exit0", **where)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("1000 B in 0:10, 10.0 node-hours", r.stdout)
+        self.assertIn("from 2 epochs on, and saves 6.0 node-hours", r.stdout)
+        r = stagectl("explain", "--json", "x=/fake/facts.exit0,y=/fake/factsmount_source.exit0,z=/fake/error7.exit1",
+                     **where)
+        self.assertEqual(r.returncode, 7, r.stderr)
+        d = json.loads(r.stdout)["datasets"]
+        self.assertEqual([w.get("worth", {}).get("read_ms") for w in d], [10_000, None, None])
+        self.assertEqual([(w["rule"], w["code"]) for w in d], [("fake", 0), ("fake", 0), ("fake", 7)])
+        r = stagectl("explain", "--json", "x=/elsewhere/x", **where)
+        self.assertEqual((r.returncode, json.loads(r.stdout)["datasets"]), (6, []))
 
     def test_the_command_has_the_environment_and_nothing_stays(self):
         r = self.run_(self.item(), self.item(name="y"), "--", "sh", "-c",
