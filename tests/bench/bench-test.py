@@ -129,8 +129,16 @@ class Reporting(unittest.TestCase):
         text = self.render()
         self.assertTrue(text.startswith("before\n") and text.endswith("\nafter\n"))
         self.assertNotIn("old", text)
-        self.assertIn("| r | 2 [1–9] s | GNU tar | 7 [6–8] s | 3.5× | ≥ 3×: met |", text)
+        self.assertIn("| r | 2 [1–9] s | GNU tar | 7 [6–8] s | 3.5× | ≥ 3×: met |  |", text)
         self.assertEqual(self.render(), text)
+
+    def test_a_bare_loop_is_the_limit_of_its_row(self):
+        bare = {**ROW, "peer": benchreport.BARE, "theirs": [2.0, 1.0, 1.0]}
+        self.merge("bench-a", {**ROW, "target": 8}, {**bare, "target": None},
+                   {**bare, "row": "other", "target": None}, {**ROW, "row": "third"})
+        text = self.render()
+        self.assertIn("| 3.5× | ≥ 8×: **missed** | 7× |", text)
+        self.assertEqual(text.count("| 7× |"), 1)
 
     def test_curves_have_a_line_for_each_x(self):
         point = {"curve": "files", "series": "tar", "unit": "s", "peer": "GNU tar"}

@@ -29,6 +29,7 @@ import argparse
 import json
 import os
 import random
+import shlex
 import shutil
 import statistics
 import subprocess
@@ -38,6 +39,7 @@ import time
 from benchdata import Data
 from benchjob import (AS_USER, ENV, HUGE, SHM, Failed, Installed, Job, enter, fresh_shm, mount_huge,
                       sh, timed, write_conf)
+from benchreport import BARE
 
 PAGE = 4096
 BIG_FILE = 1 << 20  # on average, so that a good part lies in huge pages
@@ -91,9 +93,9 @@ class Bench:
     def peer(self, name, argv, source, tree, sub="", out="", info=False):
         return Peer(self, name, argv, source, tree, sub, out, info)
 
-    def bare(self, filling, *argv):
-        """filling: the side of ours whose limit that is."""
-        return Bare(self, filling, *argv)
+    def bare(self, filling, *argv, beside=None):
+        """filling: the side of ours whose limit that is; beside: a command that runs with it."""
+        return Bare(self, filling, argv, beside)
 
     def wanted(self, name):
         return not self.only or any(p in name for p in self.only)
@@ -238,10 +240,11 @@ class Staged(Filling):
 class Bare(Side):
     """Threads that do nothing but what any engine has to ask the kernel for: how fast it could be at
     most. argv: of the probe; {to}: a fresh directory, as the job's tmpfs is."""
-    name = "bare loop"
+    name = BARE
 
-    def __init__(self, bench, filling, *argv):
+    def __init__(self, bench, filling, argv, beside=None):
         self.bench, self.filling, self.argv = bench, filling, argv
+        self.beside = shlex.join(beside) + " >/dev/null & " if beside else ""
 
     def prepare(self):
         self.filling.prepare()
@@ -250,7 +253,10 @@ class Bare(Side):
         os.chown(self.to, AS_USER["user"], AS_USER["group"])
 
     def run(self):
-        return timed([self.bench.probe_path, *(str(a).replace("{to}", self.to) for a in self.argv)])
+        argv = [self.bench.probe_path, *(str(a).replace("{to}", self.to) for a in self.argv)]
+        if self.beside:  # done when both are
+            argv = ["bash", "-ec", f"{self.beside}{shlex.join(argv)}; wait $!"]
+        return timed(argv)
 
     def clear(self):
         shutil.rmtree(self.to)

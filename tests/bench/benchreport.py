@@ -18,10 +18,12 @@ import benchplot
 
 BEGIN, END = "<!-- measured -->", "<!-- end -->"
 OURS = "stage-data"
+BARE = "bare loop"  # the peer that is the limit of what can be reached
 TITLES = {
     "archives": "Archives into memory", "compressed": "Compressed archives into memory",
     "images": "Images, mounted", "copies": "Trees and files from local disk into memory",
     "slow source": "A source as slow as a loaded shared file system",
+    "web": "From the web",
     "course": "Training from pictures: one epoch", "end of job": "End of job",
 }
 median = statistics.median
@@ -97,9 +99,17 @@ def verdict(row):
     return ""
 
 
+def limit_of(row, rows):
+    """How many times faster than the peer the bare loop of the same row was."""
+    bare = [r for r in rows if r["row"] == row["row"] and r.get("peer") == BARE and r.get("theirs")]
+    if not bare or row.get("target") is None or not row.get("theirs"):
+        return ""
+    return f"{number(median(row['theirs']) / median(bare[0]['theirs']))}×"
+
+
 def table(name, rows):
     out = [f"### {TITLES.get(name, name[:1].upper() + name[1:])}", "",
-           f"| | {OURS} | peer | | ratio | target |", "|---|---|---|---|---|---|"]
+           f"| | {OURS} | peer | | ratio | target | limit |", "|---|---|---|---|---|---|---|"]
     notes = []
     last = None
     for row in rows:
@@ -115,7 +125,7 @@ def table(name, rows):
             last = what
         out.append(f"| {what} | {ours} | {row.get('peer', '')} | "
                    f"{spread(row['theirs'], row['unit']) if row.get('theirs') else ''} | "
-                   f"{f'{number(ratio)}×' if ratio else ''} | {verdict(row)} |")
+                   f"{f'{number(ratio)}×' if ratio else ''} | {verdict(row)} | {limit_of(row, rows)} |")
     out += [""] + [f"({i + 1}) {note}  " for i, note in enumerate(notes)]
     failures = {row["failed"]: row["row"] for row in rows if row.get("failed")}
     out += [f"Failed: {row}: {why}  " for why, row in failures.items()]
@@ -153,7 +163,7 @@ def measured(all_, plots):
     out = [benchmachine.to_text(all_), ""]
     dates = sorted({p["date"] for p in all_["programs"].values()})
     out += [f"Measured {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "") + ". Medians "
-            "[least–most]; the ratio is the peer's median over ours.", ""]
+            "[least–most]; the ratio is the peer's median over ours, the limit the peer's over the bare loop's.", ""]
     if any(p["quick"] for p in all_["programs"].values()):
         out += ["**A quick run**: less data, fewer runs; start-up weighs more, and the targets are not for it.", ""]
     if "ratios" in plots:

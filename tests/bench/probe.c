@@ -10,6 +10,8 @@
  *   probe files N DIR DIRS FILES SIZE
  *                           N threads do nothing but make files, each in directories of its own:
  *                           FILES of SIZE bytes in DIRS directories, with their times
+ *   probe untar N ARCHIVE DIR, probe tree N CHUNK FROM DIR
+ *                           the same of a tar and of a tree, see bare.h
  *   probe touch BYTES DIR   writes so much memory into a file in DIR and frees it
  *   probe read N DIR <LIST  N threads read the files named in LIST whole, in its order; prints
  *                           "SECONDS FILES BYTES HASH"
@@ -32,6 +34,8 @@
 #include <sys/stat.h>
 #include <time.h>
 #include <unistd.h>
+
+#include "bare.h"
 
 #define MAX_THREADS 256
 #define BUFFER_SIZE (256 << 10)
@@ -460,7 +464,8 @@ static const struct {
 	int (*run)(int argc, char **argv);
 } verbs[] = {
 	{ "sum", do_sum },     { "warm", do_warm }, { "copy", do_copy },   { "files", do_files },
-	{ "touch", do_touch }, { "read", do_read }, { "first", do_first },
+	{ "touch", do_touch }, { "read", do_read }, { "first", do_first }, { "untar", bare_untar },
+	{ "tree", bare_tree },
 };
 
 int main(int argc, char **argv)
@@ -468,5 +473,5 @@ int main(int argc, char **argv)
 	for (size_t i = 0; argc > 2 && i < sizeof(verbs) / sizeof(*verbs); i++)
 		if (!strcmp(argv[1], verbs[i].name))
 			return verbs[i].run(argc - 2, argv + 2);
-	errx(2, "usage: probe sum|warm|copy|files|touch|read|first ..., see the source");
+	errx(2, "usage: probe sum|warm|copy|files|untar|tree|touch|read|first ..., see the source");
 }

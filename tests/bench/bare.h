@@ -1,0 +1,13 @@
+/*
+ * bare: threads that do nothing but what any engine has to ask the kernel for, as fast as it can be:
+ * the limits that stand beside the benchmarks' targets. Verbs of the probe; any error ends it.
+ */
+#pragma once
+
+/* untar N ARCHIVE DIR: makes what is in a plain tar of directories with files; each thread has
+ * directories of its own, looks at all headers and reads its files' data for itself. */
+int bare_untar(int argc, char **argv);
+
+/* tree N CHUNK FROM DIR: copies directories with files that lie in FROM: first all are listed, then
+ * each thread takes CHUNK files at a time. */
+int bare_tree(int argc, char **argv);
