@@ -211,6 +211,11 @@ test_objects_of_s3_come_with_the_users_keys_which_nobody_else_sees() {
 	s3_keys wrong-secret
 	fails_with s3://closed/many.tar "answers 403 SignatureDoesNotMatch"
 	assert_lacks "$(job_output "$(tail -n 1 "$work/jobs")")" wrong-secret
+	# red when AWS_PROFILE is not looked at where the job is submitted
+	printf '[lab]\naws_access_key_id = AKIATEST\naws_secret_access_key = secret/+key\n' >>"$pfs/home/alice/.aws/credentials"
+	out=$(as alice env AWS_PROFILE=lab srun -N1 --stage-data='t=s3://closed/*/*' \
+		bash -c 'diff -r $STAGE_DATA_PATH_T /srv/pfs/data/flat && echo no difference') || fail "srun: $out"
+	assert_contains "$out" "no difference"
 	assert_not grep -q '"signed":false' "$pfs/s3/log"
 }
 
