@@ -284,6 +284,7 @@ test_slurmd_is_gone_for_good() {
 }
 
 # As often as the controller is told, and each slurmd once
+readonly test_reconfigured_and_restarted_while_staging_seconds=180
 test_reconfigured_and_restarted_while_staging() {
 	local id i node
 
@@ -301,7 +302,8 @@ test_reconfigured_and_restarted_while_staging() {
 		done
 	done
 	wait
-	job_done "$id" 40
+	# An srun that asks for its step while slurmctld 24.11 is reconfigured asks again after a minute.
+	job_done "$id" 110
 	assert_eq 3 "$(job_output "$id" | grep -c "^$(cat "$pfs"/data/many/*/* | cksum)$")" "right copies"
 	assert_nodes_fine
 }

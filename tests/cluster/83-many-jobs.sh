@@ -36,7 +36,7 @@ cgroups_of_jobs() {
 	local node
 
 	for node in n1 n2 n3; do
-		on $node find /sys/fs/cgroup -type d -name 'job_*'
+		on $node bash -s cgroups '*' <"$lib/snapshot"
 	done
 }
 

@@ -254,7 +254,7 @@ job_nodes_clean() {
 
 	for node in n1 n2 n3; do
 		! on $node test -e "/run/stage-data/$1" || return 1
-		! on $node find /sys/fs/cgroup -type d -name "job_$1" | grep -q . || return 1
+		[[ -z $(on $node bash -s cgroups "$1" <"$lib/snapshot") ]] || return 1
 	done
 }
 
