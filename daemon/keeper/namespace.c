@@ -1,7 +1,7 @@
 /*
  * mounts_repeat(): a job in a mount namespace of its own (job_container/tmpfs) doesn't see what is
  * mounted after the namespace was made. A child takes a detached copy of the mount, enters the
- * namespace and attaches it. There the path is walked without following a link, and the
+ * namespace, which becomes its / and where it is, and attaches it. There the path is walked without following a link, and the
  * directory it ends at must be the very one that we mounted on: in that namespace others may
  * have put something else at the path.
  */
@@ -11,6 +11,7 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <linux/openat2.h>
+#include <poll.h>
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
@@ -35,16 +36,16 @@
 #define MOVE_EMPTY_PATHS (0x04 | 0x40) /* MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH */
 
 struct repeat {
-	int tree_fd, ns_fd;
+	int tree_fd;
 	struct stat parent; /* of the directory that holds the mount point */
 	char parent_path[PATH_MAX];
-	const char *base;
+	const char *base, *ns_path;
 };
 
 static int enter_and_attach(void *arg)
 {
 	struct repeat *rep = arg;
-	_cleanup_(fd_closep) int root = -1, parent = -1, target = -1;
+	_cleanup_(fd_closep) int ns = -1, parent = -1, target = -1;
 	struct open_how how = {
 		.flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
@@ -52,10 +53,14 @@ static int enter_and_attach(void *arg)
 	struct mountinfo m;
 	struct stat st;
 
-	if (setns(rep->ns_fd, CLONE_NEWNS) < 0)
-		return -errno;
-	root = open("/", O_PATH | O_DIRECTORY | O_CLOEXEC);
-	parent = (int)syscall(NR_OPENAT2, root, rep->parent_path + 1, &how, sizeof(how));
+	/* The plugin makes the file, then the namespace, and then mounts it there: until then it's EINVAL */
+	for (; setns(ns, CLONE_NEWNS) < 0;
+	     poll(NULL, 0, 10), ns = open(rep->ns_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) {
+		if (ns >= 0 && errno != EINVAL)
+			return -errno;
+		fd_closep(&ns);
+	}
+	parent = (int)syscall(NR_OPENAT2, AT_FDCWD, rep->parent_path + 1, &how, sizeof(how));
 	if (parent < 0)
 		return -errno;
 	if (fstat(parent, &st) < 0 || st.st_dev != rep->parent.st_dev ||
@@ -64,10 +69,7 @@ static int enter_and_attach(void *arg)
 	if (mountinfo_find_at(&m, parent, rep->base) == 0)
 		return 0; /* it came by propagation */
 	target = openat(parent, rep->base, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (target < 0 ||
-	    syscall(NR_MOVE_MOUNT, rep->tree_fd, "", target, "", MOVE_EMPTY_PATHS) < 0)
-		return -errno;
-	return 0;
+	return target < 0 || syscall(NR_MOVE_MOUNT, rep->tree_fd, "", target, "", MOVE_EMPTY_PATHS) < 0 ? -errno : 0;
 }
 
 static int copy_mount(struct repeat *rep, int dirfd, const char *name)
@@ -89,16 +91,14 @@ static int copy_mount(struct repeat *rep, int dirfd, const char *name)
 
 int mounts_repeat(int dirfd, const char *name, const char *ns_path, struct error *err)
 {
-	struct repeat rep = { .tree_fd = -1 };
+	struct repeat rep = { .ns_path = ns_path, .tree_fd = -1 };
 	int r;
 
-	rep.ns_fd = open(ns_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
-	if (rep.ns_fd < 0)
+	if (access(ns_path, F_OK) < 0)
 		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", ns_path);
 	r = copy_mount(&rep, dirfd, name);
 	if (r == 0)
 		r = proc_run(enter_and_attach, &rep, clock_ms() + REPEAT_TIMEOUT_MS);
 	fd_closep(&rep.tree_fd);
-	fd_closep(&rep.ns_fd);
 	return r < 0 ? error_errno(err, -r, "mount %s in %s", name, ns_path) : 0;
 }

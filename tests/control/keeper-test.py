@@ -16,6 +16,7 @@ import signal
 import socket
 import subprocess
 import sys
+import threading
 import time
 
 USER, UID, GID = 'nobody', 65534, 65534
@@ -1190,6 +1191,34 @@ def test_repeated_in_the_jobs_namespace():
     os.symlink(f'/proc/{pin.pid}/ns/mnt', f'{ns}/{j.id}/.ns')
     j.mount(0, 1)
     wait_for(lambda: f'{j.dir}/m/0' in mounts(pin.pid), 3, 'the mount in the namespace')
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    pin.kill()
+    pin.wait()
+    write_conf()
+
+
+# The plugin makes the file, then the namespace, and then mounts it there. Whoever opens the pipe to write
+# waits until the keeper has opened it. Breaks where EINVAL of setns() is the end of it.
+def test_repeated_in_a_namespace_that_is_being_made():
+    ns = SCRATCH + '/ns'
+    write_conf(f'[mount]\nJobNamespace={ns}/%j/.ns')
+    pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '1000'])
+    wait_for(lambda: os.readlink(f'/proc/{pin.pid}/ns/mnt') != os.readlink('/proc/self/ns/mnt'))
+    j = Job('--step')
+    os.makedirs(f'{ns}/{j.id}')
+    os.mkfifo(f'{ns}/{j.id}/.ns')
+    os.symlink(f'/proc/{pin.pid}/ns/mnt', f'{ns}/{j.id}/made')
+
+    def make():
+        os.close(os.open(f'{ns}/{j.id}/.ns', os.O_WRONLY))
+        os.rename(f'{ns}/{j.id}/made', f'{ns}/{j.id}/.ns')
+
+    maker = threading.Thread(target=make, daemon=True)
+    maker.start()
+    j.mount(0, 1)
+    wait_for(lambda: f'{j.dir}/m/0' in mounts(pin.pid), 3, 'the mount in the namespace')
+    maker.join()
     assert j.clean().returncode == 0
     j.assert_gone()
     pin.kill()

@@ -1,0 +1,55 @@
+# A site whose jobs have a mount namespace and a /tmp of their own, by job_container/tmpfs: what was mounted before the
+# namespace was made is in it, and what is mounted later where JobNamespace= names the namespace's file.
+# shellcheck shell=bash
+
+# private_namespaces [STAGE-DATA.CONF LINE...]
+private_namespaces() {
+	"$cluster" restart --container tmpfs
+	printf '%s\n' "$@" | site_conf
+}
+
+readonly namespace_file=JobNamespace=/var/spool/job_container/%N/%j/.ns
+
+# The last item is mounted when the namespace has long been there. Breaks without mounts_repeat().
+test_late_mounts_are_seen_in_the_jobs_namespace() {
+	local id
+
+	need_fuse
+	private_namespaces '[mount]' "$namespace_file"
+	id=$(job_submit alice -N2 --ntasks-per-node=1 \
+		--stage-data="t=$data/many.tar,m=$data/many.zstd.sqsh" <<-EOS
+		set -e
+		touch /tmp/of-the-job
+		srun bash -c 'for p in \$STAGE_DATA_PATH_T \$STAGE_DATA_PATH_M; do cat \$p/*/* | cksum; done'
+		srun stagectl add late=$data/many.zstd.sqsh
+		srun stagectl wait -q late
+		srun bash -c 'cat "\$(stagectl path late)"/*/* | cksum'
+		echo begun
+		$until_let_go
+	EOS
+	)
+	job_wait_says "$id" begun 60
+	assert_not on n1 test -e /tmp/of-the-job
+	let_go "$id"
+	job_done "$id"
+	assert_eq 6 "$(job_output "$id" | grep -c "^$(cat "$pfs"/data/many/*/* | cksum)$")" "right copies"
+	wait_until 10 job_nodes_clean "$id"
+	assert_nodes_fine
+}
+
+test_a_job_with_a_namespace_is_cancelled_while_it_reads() {
+	local id
+
+	need_fuse
+	private_namespaces '[mount]' "$namespace_file"
+	id=$(job_submit alice -N2 --stage-data="t=$data/many.tar,m=$data/many.zstd.sqsh" <<-'EOS'
+		echo begun
+		srun -N2 -n2 bash -c 'cd "$STAGE_DATA_PATH_M"; while cat */* >/dev/null; do :; done'
+	EOS
+	)
+	job_wait_says "$id" begun
+	as alice scancel "$id"
+	job_wait "$id"
+	wait_until 10 job_nodes_clean "$id"
+	assert_nodes_fine
+}
