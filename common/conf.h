@@ -150,7 +150,7 @@ bool conf_source_covers(const struct conf_source *s, const char *source);
 bool conf_source_admits(const struct conf_source *s, const char *user, const char *const *groups,
 			size_t n_groups);
 
-/* What a worker gets to know of the rules for addresses, as lines (daemon/worker/web.h); "" for
+/* What a worker gets to know of the rules for addresses, as lines (daemon/worker/web/web.h); "" for
  * datasets that have none. Caller frees. */
 struct conf_person {
 	const char *user;

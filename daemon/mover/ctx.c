@@ -5,9 +5,9 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "daemon/worker/copy-rate.h"
+#include "daemon/worker/copy/copy-rate.h"
+#include "daemon/worker/copy/walk-internal.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/walk-internal.h"
 
 bool ctx_is_cancelled(const struct ctx *ctx)
 {

@@ -12,11 +12,11 @@
 #include "common/fd.h"
 #include "common/rmtree.h"
 #include "daemon/mover/move.h"
-#include "daemon/worker/buffer.h"
-#include "daemon/worker/copy-file.h"
-#include "daemon/worker/copy-ranges.h"
-#include "daemon/worker/link-table.h"
-#include "daemon/worker/walk-internal.h"
+#include "daemon/worker/copy/copy-file.h"
+#include "daemon/worker/copy/copy-ranges.h"
+#include "daemon/worker/copy/link-table.h"
+#include "daemon/worker/copy/walk-internal.h"
+#include "daemon/worker/unpack/buffer.h"
 
 _Static_assert(RECORD_PIECE == COPY_RANGE_SIZE, "a piece is a range");
 

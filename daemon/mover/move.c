@@ -14,7 +14,7 @@
 #include "common/fd.h"
 #include "common/path.h"
 #include "common/rmtree.h"
-#include "daemon/worker/link-table.h"
+#include "daemon/worker/copy/link-table.h"
 
 #define MAX_THREADS 16
 

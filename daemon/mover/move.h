@@ -13,8 +13,8 @@
 
 #include "daemon/mover/place.h"
 #include "daemon/mover/record.h"
+#include "daemon/worker/copy/walk.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/walk.h"
 
 struct link_table;
 

@@ -25,12 +25,12 @@
 #include "common/parse.h"
 #include "common/proto.h"
 #include "common/rundir.h"
-#include "daemon/worker/copy-rate.h"
-#include "daemon/worker/fetch.h"
+#include "daemon/worker/copy/copy-rate.h"
 #include "daemon/worker/link.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/sandbox.h"
-#include "daemon/worker/spread-send.h"
+#include "daemon/worker/spread/spread-send.h"
+#include "daemon/worker/web/fetch.h"
 
 #define CTX_DEFAULT_THREADS 4
 #define CHARGE_STEP_BYTES (64ULL << 20)

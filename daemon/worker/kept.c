@@ -23,11 +23,11 @@
 #include "common/path.h"
 #include "common/tier-name.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/hash.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/target.h"
-#include "daemon/worker/tree-print.h"
+#include "daemon/worker/tree/tree-print.h"
+#include "daemon/worker/unpack/hash.h"
 
 #define WAIT_STEP_US 50000
 #define WAIT_SAY_MS 400

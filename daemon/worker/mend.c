@@ -16,7 +16,7 @@
 #include "common/parse.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/web.h"
+#include "daemon/worker/web/web.h"
 
 #define MEND_AGAIN "make or copy it again"
 

@@ -17,8 +17,8 @@
 #include "common/conf.h"
 #include "common/error.h"
 #include "common/parse.h"
-#include "daemon/worker/magic.h"
 #include "daemon/worker/plan-spread.h"
+#include "daemon/worker/unpack/magic.h"
 
 struct planner {
 	const struct plan_input *in;

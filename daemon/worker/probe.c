@@ -12,18 +12,18 @@
 #include <unistd.h>
 
 #include "common/error.h"
-#include "daemon/worker/copy-count.h"
-#include "daemon/worker/copy-file.h"
+#include "daemon/worker/copy/copy-count.h"
+#include "daemon/worker/copy/copy-file.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/decode.h"
-#include "daemon/worker/estimate.h"
 #include "daemon/worker/facts.h"
-#include "daemon/worker/fetch-files.h"
-#include "daemon/worker/magic.h"
 #include "daemon/worker/mend.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/stream.h"
-#include "daemon/worker/tar-sample.h"
+#include "daemon/worker/tar/tar-sample.h"
+#include "daemon/worker/unpack/decode.h"
+#include "daemon/worker/unpack/estimate.h"
+#include "daemon/worker/unpack/magic.h"
+#include "daemon/worker/unpack/stream.h"
+#include "daemon/worker/web/fetch-files.h"
 
 #define PROBE_PAGE 4096
 #define PROBE_PEEK_SIZE (1 << 20) /* of an archive, for its first headers */

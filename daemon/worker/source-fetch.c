@@ -8,12 +8,12 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/fetch-files.h"
-#include "daemon/worker/fetch-stream.h"
-#include "daemon/worker/hash.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/stream.h"
 #include "daemon/worker/target.h"
+#include "daemon/worker/unpack/hash.h"
+#include "daemon/worker/unpack/stream.h"
+#include "daemon/worker/web/fetch-files.h"
+#include "daemon/worker/web/fetch-stream.h"
 
 int source_open_stream(struct ctx *ctx, const struct source *src, struct hash *hash,
 		       struct stream **sp, struct error *err)

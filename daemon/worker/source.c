@@ -17,10 +17,10 @@
 
 #include "common/error.h"
 #include "common/fd.h"
+#include "daemon/worker/copy/walk-kept.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/fetch-files.h"
 #include "daemon/worker/rules.h"
-#include "daemon/worker/walk-kept.h"
+#include "daemon/worker/web/fetch-files.h"
 
 static int refuse_type(const char *path, mode_t mode, struct error *err)
 {

@@ -24,7 +24,7 @@
 #include "daemon/worker/probe.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/space.h"
-#include "daemon/worker/spread.h"
+#include "daemon/worker/spread/spread.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
 #include "daemon/worker/turn.h"

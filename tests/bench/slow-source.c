@@ -27,7 +27,7 @@
 #include <fuse_lowlevel.h>
 
 #include "common/cleanup.h"
-#include "daemon/worker/sqfs-channel.h"
+#include "daemon/worker/sqfs/sqfs-channel.h"
 #include "tests/bench/slow-ops.h"
 #include "tests/bench/slow-queue.h"
 

@@ -7,10 +7,10 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/worker/s3-keys.h"
-#include "daemon/worker/s3-list.h"
-#include "daemon/worker/s3-match.h"
-#include "daemon/worker/s3-tree.h"
+#include "daemon/worker/web/s3-keys.h"
+#include "daemon/worker/web/s3-list.h"
+#include "daemon/worker/web/s3-match.h"
+#include "daemon/worker/web/s3-tree.h"
 
 static size_t count(const char *text, char c)
 {

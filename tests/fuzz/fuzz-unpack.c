@@ -1,8 +1,8 @@
 /* What is compressed: the first byte says how. */
 #include "tests/fuzz/fuzz.h"
 
-#include "daemon/worker/stream.h"
-#include "daemon/worker/unfilter.h"
+#include "daemon/worker/unpack/stream.h"
+#include "daemon/worker/unpack/unfilter.h"
 
 #define MAX_BYTES (4 << 20)
 

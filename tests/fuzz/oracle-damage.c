@@ -21,8 +21,8 @@
 #include <zlib.h>
 
 #include "common/cleanup.h"
-#include "daemon/worker/hash.h"
-#include "daemon/worker/magic.h"
+#include "daemon/worker/unpack/hash.h"
+#include "daemon/worker/unpack/magic.h"
 #include "tests/fuzz/oracle.h"
 
 #define BLOCK 512

@@ -23,12 +23,12 @@
 #include <fuse_lowlevel.h>
 
 #include "common/cleanup.h"
-#include "daemon/worker/sqfs-ahead.h"
-#include "daemon/worker/sqfs-channel.h"
-#include "daemon/worker/sqfs-check.h"
-#include "daemon/worker/sqfs-image.h"
-#include "daemon/worker/sqfs-ops.h"
-#include "daemon/worker/sqfs-pipe.h"
+#include "daemon/worker/sqfs/sqfs-ahead.h"
+#include "daemon/worker/sqfs/sqfs-channel.h"
+#include "daemon/worker/sqfs/sqfs-check.h"
+#include "daemon/worker/sqfs/sqfs-image.h"
+#include "daemon/worker/sqfs/sqfs-ops.h"
+#include "daemon/worker/sqfs/sqfs-pipe.h"
 #include "tests/fuzz/oracle.h"
 
 #define MAX_SOUND 32

@@ -15,11 +15,11 @@
 #include "common/fd.h"
 #include "common/rmtree.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/magic.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
+#include "daemon/worker/unpack/magic.h"
 
 extern const struct stager stager_extract;
 #ifdef ORACLE_SQUASHFS

@@ -11,10 +11,10 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "daemon/worker/sqfs-dir.h"
-#include "daemon/worker/sqfs-file.h"
-#include "daemon/worker/sqfs-image.h"
-#include "daemon/worker/sqfs-inode.h"
+#include "daemon/worker/sqfs/sqfs-dir.h"
+#include "daemon/worker/sqfs/sqfs-file.h"
+#include "daemon/worker/sqfs/sqfs-image.h"
+#include "daemon/worker/sqfs/sqfs-inode.h"
 
 static inline void sqfs_unit_file(const char *dir, const char *name, size_t size, unsigned seed)
 {

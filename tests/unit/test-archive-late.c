@@ -5,8 +5,8 @@
 
 #include <archive.h>
 
-#include "daemon/worker/archive-late.h"
-#include "daemon/worker/decode.h"
+#include "daemon/worker/unpack/archive-late.h"
+#include "daemon/worker/unpack/decode.h"
 
 static bool is_mapped(const char *library)
 {

@@ -1,6 +1,6 @@
 #include "tests/unit/unit.h"
 
-#include "daemon/worker/copy-pace.h"
+#include "daemon/worker/copy/copy-pace.h"
 
 #define SLOW_US 150
 

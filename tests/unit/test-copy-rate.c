@@ -1,6 +1,6 @@
 #include "tests/unit/unit.h"
 
-#include "daemon/worker/copy-rate.h"
+#include "daemon/worker/copy/copy-rate.h"
 
 #define MB 1000000ULL
 

@@ -2,7 +2,7 @@
 
 #include <fcntl.h>
 
-#include "daemon/worker/estimate.h"
+#include "daemon/worker/unpack/estimate.h"
 
 /* The tool makes of 5,000,000 bytes a file; what does it say of itself? tool NULL-ends the options. */
 static bool estimate(const char *dir, const char *tool, const char *command, struct estimate *e,

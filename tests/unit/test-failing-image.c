@@ -5,7 +5,7 @@
 #include "tests/unit/failing.h"
 #include "tests/unit/sqfs-unit.h"
 
-#include "daemon/worker/sqfs-check.h"
+#include "daemon/worker/sqfs/sqfs-check.h"
 
 enum { FILE_SIZE = 131072 };
 

@@ -1,6 +1,6 @@
 #include "tests/unit/unit.h"
 
-#include "daemon/worker/link-table.h"
+#include "daemon/worker/copy/link-table.h"
 
 static const char *get(struct link_table *t, dev_t dev, ino_t ino, const char *put)
 {

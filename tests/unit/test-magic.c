@@ -1,6 +1,6 @@
 #include "tests/unit/unit.h"
 
-#include "daemon/worker/magic.h"
+#include "daemon/worker/unpack/magic.h"
 
 static void test_filters(void **state)
 {

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "daemon/worker/member-path.h"
+#include "daemon/worker/tar/member-path.h"
 
 static void test_clean(void **state)
 {

@@ -1,4 +1,4 @@
-#include "daemon/worker/s3-sign.h"
+#include "daemon/worker/web/s3-sign.h"
 
 #include <errno.h>
 #include <stdio.h>
@@ -7,10 +7,10 @@
 #include <time.h>
 
 #include "common/error.h"
-#include "daemon/worker/s3-keys.h"
-#include "daemon/worker/s3-list.h"
-#include "daemon/worker/s3-match.h"
-#include "daemon/worker/s3-tree.h"
+#include "daemon/worker/web/s3-keys.h"
+#include "daemon/worker/web/s3-list.h"
+#include "daemon/worker/web/s3-match.h"
+#include "daemon/worker/web/s3-tree.h"
 #include "tests/unit/unit.h"
 
 /* The examples of Amazon's own description of the signature. */

@@ -3,8 +3,8 @@
 
 #include "daemon/worker/plan-spread.h"
 #include "daemon/worker/plan.h"
-#include "daemon/worker/spread-note.h"
-#include "daemon/worker/spread.h"
+#include "daemon/worker/spread/spread-note.h"
+#include "daemon/worker/spread/spread.h"
 
 #define GIB (1ULL << 30)
 #define MIB (1ULL << 20)

@@ -1,7 +1,7 @@
 /* Which blocks are filled before they are asked for. */
 #include "tests/unit/sqfs-unit.h"
 
-#include "daemon/worker/sqfs-ahead.h"
+#include "daemon/worker/sqfs/sqfs-ahead.h"
 
 enum { BLOCK = 4096, N_BLOCKS = 3000, REACH = 5 };
 

@@ -4,7 +4,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "daemon/worker/sqfs-cache.h"
+#include "daemon/worker/sqfs/sqfs-cache.h"
 
 enum { UNIT = 4096, THREADS = 8 };
 

@@ -5,7 +5,7 @@
 #include "tests/unit/sqfs-unit.h"
 
 #include "common/fd.h"
-#include "daemon/worker/sqfs-check.h"
+#include "daemon/worker/sqfs/sqfs-check.h"
 
 enum { MUTATIONS = 500, MAX_ENTRIES = 3000, HANG_MS = 5000 };
 

@@ -3,7 +3,7 @@
 
 #include <sys/mman.h>
 
-#include "daemon/worker/sqfs-copy.h"
+#include "daemon/worker/sqfs/sqfs-copy.h"
 
 enum { PIECE = SQFS_COPY_PIECE };
 

@@ -1,7 +1,7 @@
 /* Images by mksquashfs, with every compressor and layout it has, read back through the reader. */
 #include "tests/unit/sqfs-unit.h"
 
-#include "daemon/worker/sqfs-check.h"
+#include "daemon/worker/sqfs/sqfs-check.h"
 
 #define MANY 3000
 

@@ -3,7 +3,7 @@
 #include <errno.h>
 #include <sys/mman.h>
 
-#include "daemon/worker/sqfs-pipe.h"
+#include "daemon/worker/sqfs/sqfs-pipe.h"
 
 enum { SIZE = 3 << 20 };
 

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "daemon/worker/sqfs-super.h"
+#include "daemon/worker/sqfs/sqfs-super.h"
 
 enum { FILE_SIZE = 100000 };
 

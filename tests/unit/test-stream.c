@@ -10,9 +10,9 @@
 #include <time.h>
 
 #include "common/error.h"
-#include "daemon/worker/hash.h"
-#include "daemon/worker/ordered.h"
-#include "daemon/worker/stream.h"
+#include "daemon/worker/unpack/hash.h"
+#include "daemon/worker/unpack/ordered.h"
+#include "daemon/worker/unpack/stream.h"
 
 #define FILE_SIZE (40 * BLOCK_SIZE + 12345)
 

@@ -1,6 +1,6 @@
 #include "tests/unit/unit.h"
 
-#include "daemon/worker/tar-sample.h"
+#include "daemon/worker/tar/tar-sample.h"
 
 #define BLOCK 512
 

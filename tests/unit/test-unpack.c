@@ -10,8 +10,8 @@
 #include <zstd.h>
 
 #include "common/error.h"
-#include "daemon/worker/stream.h"
-#include "daemon/worker/unfilter.h"
+#include "daemon/worker/unpack/stream.h"
+#include "daemon/worker/unpack/unfilter.h"
 
 #define MAX_SIZE (9u << 20)
 #define MAX_PACKED (2 * MAX_SIZE)

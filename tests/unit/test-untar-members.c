@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 
 #include "common/error.h"
-#include "daemon/worker/block.h"
-#include "daemon/worker/stream.h"
-#include "daemon/worker/untar-members.h"
+#include "daemon/worker/tar/untar-members.h"
+#include "daemon/worker/unpack/block.h"
+#include "daemon/worker/unpack/stream.h"
 
 #define BLOCK 512
 #define MAX_DUMP (1u << 20)

@@ -5,7 +5,7 @@
 #include <sys/resource.h>
 #include <sys/stat.h>
 
-#include "daemon/worker/tree.h"
+#include "daemon/worker/tree/tree.h"
 
 static const struct tree_meta dir_meta = { .mode = 0750, .mtime = { 1000, 0 } };
 static const struct tree_meta file_meta = { .mode = 06751, .mtime = { 2000, 5 } };

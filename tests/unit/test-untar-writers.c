@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 
 #include "common/error.h"
-#include "daemon/worker/block.h"
-#include "daemon/worker/untar-reader.h"
-#include "daemon/worker/untar-writers.h"
+#include "daemon/worker/tar/untar-reader.h"
+#include "daemon/worker/tar/untar-writers.h"
+#include "daemon/worker/unpack/block.h"
 
 static const struct tree_meta meta = { .mode = 0644, .mtime = { 2000, 5 } };
 

@@ -1,7 +1,7 @@
 #include "tests/unit/unit.h"
 
-#include "daemon/worker/walk-kept.h"
-#include "daemon/worker/walk.h"
+#include "daemon/worker/copy/walk-kept.h"
+#include "daemon/worker/copy/walk.h"
 
 static struct stat file(off_t size, unsigned links, bool sparse)
 {

@@ -6,9 +6,9 @@
 #include <stdatomic.h>
 #include <sys/stat.h>
 
-#include "daemon/worker/walk-internal.h"
-#include "daemon/worker/walk-kept.h"
-#include "daemon/worker/walk.h"
+#include "daemon/worker/copy/walk-internal.h"
+#include "daemon/worker/copy/walk-kept.h"
+#include "daemon/worker/copy/walk.h"
 
 #define N_WIDE 1600 /* more directories than may be queued */
 

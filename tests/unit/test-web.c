@@ -1,4 +1,4 @@
-#include "daemon/worker/web.h"
+#include "daemon/worker/web/web.h"
 
 #include <arpa/inet.h>
 #include <errno.h>
@@ -7,9 +7,9 @@
 
 #include "common/error.h"
 #include "common/url.h"
-#include "daemon/worker/fetch-pace.h"
-#include "daemon/worker/http-head.h"
-#include "daemon/worker/web-address.h"
+#include "daemon/worker/web/fetch-pace.h"
+#include "daemon/worker/web/http-head.h"
+#include "daemon/worker/web/web-address.h"
 #include "tests/unit/unit.h"
 
 static struct sockaddr_storage address(const char *text)

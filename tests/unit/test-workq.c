@@ -2,7 +2,7 @@
 
 #include <stdatomic.h>
 
-#include "daemon/worker/workq.h"
+#include "daemon/worker/copy/workq.h"
 
 struct node {
 	struct work work;

@@ -17,11 +17,11 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/fetch-files.h"
-#include "daemon/worker/magic.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/web-set.h"
-#include "daemon/worker/web.h"
+#include "daemon/worker/unpack/magic.h"
+#include "daemon/worker/web/fetch-files.h"
+#include "daemon/worker/web/web-set.h"
+#include "daemon/worker/web/web.h"
 
 #define HEAD_SIZE (1u << 20) /* as much as probe.c looks at */
 #define HEAD_LZ4_SIZE (HEAD_SIZE + (4u << 20))

@@ -7,9 +7,9 @@
 
 #include "common/error.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/s3-tree.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/web-set.h"
+#include "daemon/worker/web/s3-tree.h"
+#include "daemon/worker/web/web-set.h"
 
 static int s3_open(struct ctx *ctx, struct source *src, struct error *err)
 {

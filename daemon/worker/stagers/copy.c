@@ -9,15 +9,15 @@
 
 #include "common/error.h"
 #include "common/path.h"
-#include "daemon/worker/copy-engine.h"
-#include "daemon/worker/copy-file.h"
-#include "daemon/worker/copy-ranges.h"
+#include "daemon/worker/copy/copy-engine.h"
+#include "daemon/worker/copy/copy-file.h"
+#include "daemon/worker/copy/copy-ranges.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/hash.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/spread.h"
+#include "daemon/worker/spread/spread.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
+#include "daemon/worker/unpack/hash.h"
 
 /* ---- one file ---- */
 

@@ -16,20 +16,20 @@
 
 #include "common/error.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/decode.h"
 #include "daemon/worker/filter.h"
-#include "daemon/worker/hash.h"
 #include "daemon/worker/mend.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/stager.h"
-#include "daemon/worker/stream.h"
+#include "daemon/worker/tar/untar-levels.h"
+#include "daemon/worker/tar/untar-members.h"
+#include "daemon/worker/tar/untar-writers.h"
 #include "daemon/worker/target.h"
-#include "daemon/worker/tree.h"
-#include "daemon/worker/unfilter.h"
-#include "daemon/worker/untar-levels.h"
-#include "daemon/worker/untar-members.h"
-#include "daemon/worker/untar-writers.h"
+#include "daemon/worker/tree/tree.h"
+#include "daemon/worker/unpack/decode.h"
+#include "daemon/worker/unpack/hash.h"
+#include "daemon/worker/unpack/stream.h"
+#include "daemon/worker/unpack/unfilter.h"
 
 #define EXTRACT_MIN_WRITERS 2 /* one waits for memory while the other creates */
 

@@ -12,15 +12,15 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/path.h"
-#include "daemon/worker/copy-file.h"
+#include "daemon/worker/copy/copy-file.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/fetch-files.h"
 #include "daemon/worker/filter.h"
-#include "daemon/worker/hash.h"
-#include "daemon/worker/s3-list.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
+#include "daemon/worker/unpack/hash.h"
+#include "daemon/worker/web/fetch-files.h"
+#include "daemon/worker/web/s3-list.h"
 
 static void set_mtime(int fd, const struct source *src)
 {

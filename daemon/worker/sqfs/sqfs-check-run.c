@@ -1,0 +1,135 @@
+/*
+ * The child gets the image's descriptor and one end of a pipe, walks, writes one record and exits.
+ * The parent believes a whole record only. The child opens the image for itself: nothing of its
+ * caches outlives it, and it forks from a process that may have threads, so it shares no lock.
+ */
+#include "daemon/worker/sqfs/sqfs-check.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "common/fd.h"
+#include "daemon/worker/sqfs/sqfs-image.h"
+#include "daemon/worker/sqfs/sqfs-jail.h"
+
+enum {
+	CHECK_POLL_MS = 100,
+	CHECK_CACHE = 32 << 20,
+	CHECK_MEMORY = 256 << 20,
+	CHECK_MIN_SECONDS = 3,
+	CHECK_BYTES_PER_SECOND = 1 << 20, /* of metadata: fifty times as long as it takes */
+};
+
+struct check_record {
+	int code;
+	struct sqfs_counts counts;
+	char text[512];
+};
+
+static void check_child(int fd, int out)
+{
+	_cleanup_(sqfs_image_closep) struct sqfs_image *img = NULL;
+	struct check_record record = { 0 };
+	struct error err = ERROR_INIT;
+	const struct sqfs_super *s;
+
+	record.code = sqfs_image_open(&img, fd, CHECK_CACHE, &err);
+	if (record.code == 0) {
+		s = sqfs_image_get_super(img);
+		/* The stack of directories: 16 bytes an inode, doubled while it grows. */
+		sqfs_jail_enter(CHECK_MEMORY + s->n_inodes * UINT64_C(50),
+				(uint32_t)((s->bytes_used - s->inode_table) /
+					   CHECK_BYTES_PER_SECOND) + CHECK_MIN_SECONDS);
+		record.code = sqfs_check_walk(img, &record.counts, &err);
+	}
+	snprintf(record.text, sizeof(record.text), "%.*s", (int)sizeof(record.text) - 1, err.text);
+	(void)fd_write_all(out, &record, sizeof(record));
+}
+
+static pid_t check_spawn(int fd, int out)
+{
+	pid_t parent = getpid();
+	pid_t pid = fork();
+	sigset_t none;
+
+	if (pid != 0)
+		return pid;
+	for (int sig = 1; sig < NSIG; sig++)
+		signal(sig, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() == parent)
+		check_child(fd, out);
+	_exit(0);
+}
+
+/* Reads the record; 0 also where it is not whole. */
+static int check_wait(int in, struct check_record *record, size_t *sizep,
+		      bool (*is_cancelled)(void *arg), void *arg)
+{
+	*sizep = 0;
+	while (*sizep < sizeof(*record)) {
+		struct pollfd p = { in, POLLIN, 0 };
+		int r = poll(&p, 1, CHECK_POLL_MS);
+		ssize_t n;
+
+		if (is_cancelled && is_cancelled(arg))
+			return -ECANCELED;
+		if (r <= 0)
+			continue;
+		n = read(in, (char *)record + *sizep, sizeof(*record) - *sizep);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return 0;
+		*sizep += (size_t)n;
+	}
+	return 0;
+}
+
+int sqfs_check_run(int fd, struct sqfs_counts *counts, bool (*is_cancelled)(void *arg), void *arg,
+		   struct error *err)
+{
+	_cleanup_(fd_closep) int in = -1;
+	struct check_record record = { 0 };
+	int pipe_fds[2], status = 0, r;
+	size_t size;
+	pid_t pid;
+
+	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "check the image: pipe");
+	in = pipe_fds[0];
+	pid = check_spawn(fd, pipe_fds[1]);
+	close(pipe_fds[1]);
+	if (pid < 0)
+		return error_errno(err, errno, "check the image: fork");
+
+	r = check_wait(in, &record, &size, is_cancelled, arg);
+	if (r < 0)
+		kill(pid, SIGKILL);
+	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		;
+	if (r < 0)
+		return error_set(err, ECANCELED, "cancelled while the image was checked");
+	if (size < sizeof(record)) {
+		if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
+			return error_set(err, EIO, "image is damaged: its check does not end");
+		return error_set(err, EIO, "image is damaged: its check ended by %s %d",
+				 WIFSIGNALED(status) ? "signal" : "status",
+				 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+	}
+	record.text[sizeof(record.text) - 1] = '\0';
+	if (record.code < 0)
+		return error_set(err, -record.code, "%s", record.text);
+	*counts = record.counts;
+	return 0;
+}

@@ -1,0 +1,77 @@
+#include "daemon/worker/tar/member-path.h"
+
+#include <errno.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/error.h"
+#include "common/path.h"
+
+int member_path_clean(const char *path, char buf[static MEMBER_PATH_SIZE], struct error *err)
+{
+	size_t n = 0, len, components = 0;
+
+	if (path[0] == '/')
+		return error_set(err, EINVAL, "member %.200s has an absolute name", path);
+	for (const char *s = path; *s; s += len) {
+		s += strspn(s, "/");
+		len = strcspn(s, "/");
+		if (len == 0 || (len == 1 && s[0] == '.'))
+			continue;
+		if (len == 2 && !memcmp(s, "..", 2))
+			return error_set(err, EINVAL, "member %.200s leads out by \"..\"", path);
+		if (len > MEMBER_MAX_NAME || n + len + 2 > MEMBER_PATH_SIZE)
+			return error_set(err, ENAMETOOLONG, "member %.200s… has too long a name",
+					 path);
+		if (++components > MEMBER_MAX_COMPONENTS)
+			return error_set(err, EINVAL,
+					 "member %.200s… lies deeper than %d directories", path,
+					 MEMBER_MAX_COMPONENTS);
+		if (n > 0)
+			buf[n++] = '/';
+		memcpy(buf + n, s, len);
+		n += len;
+	}
+	buf[n] = '\0';
+	return 0;
+}
+
+bool member_path_cut(char *path, const char *subdir, uint32_t strip)
+{
+	size_t n = subdir ? strlen(subdir) : 0;
+	const char *rest = path;
+
+	while (n > 0 && subdir[n - 1] == '/')
+		n--;
+	if (n > 0) {
+		if (strncmp(path, subdir, n) || (path[n] != '/' && path[n] != '\0'))
+			return false;
+		rest = path + n + (path[n] == '/');
+	}
+	for (; strip > 0; strip--) {
+		rest = strchr(rest, '/');
+		if (!rest)
+			return false;
+		rest++;
+	}
+	memmove(path, rest, strlen(rest) + 1);
+	return true;
+}
+
+void member_path_cut_suffix(char *path)
+{
+	static const char *const suffixes[] = { ".tar.gz",  ".tar.zst", ".tar.lz4", ".tar.xz",
+						".tar.bz2", ".tgz",	".tzst",    ".txz",
+						".tbz2",    ".tbz",	".tar",	    ".zip" };
+	char *name = (char *)path_base(path);
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
+		size_t m = strlen(suffixes[i]);
+
+		if (n > m && !strcasecmp(name + n - m, suffixes[i])) {
+			name[n - m] = '\0';
+			return;
+		}
+	}
+}

@@ -1,0 +1,28 @@
+/*
+ * untar-levels: the members of an archive, and of archives in it, into a tree: which are taken, and
+ * under which name.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "daemon/worker/tar/member-path.h"
+
+struct ctx;
+struct error;
+struct filter;
+struct members;
+struct tree;
+struct writers;
+
+struct untar {
+	struct ctx *ctx;
+	struct filter *filter;
+	struct tree *tree;
+	struct writers *writers; /* of the tree */
+	uint64_t n_archives;	 /* members that are archives and stay so */
+	char first_archive[MEMBER_PATH_SIZE];
+};
+
+/* All of it. What it said to the writers may still be under way when it comes back. */
+int untar_extract(struct untar *x, struct members *members, struct error *err);

@@ -1,0 +1,36 @@
+/*
+ * untar-members: the members of an archive, whoever reads it: our own reader (untar-reader.h) what
+ * is common in tars, libarchive (decode.h) the rest, from the first uncommon member on, and zips.
+ */
+#pragma once
+
+#include "common/cleanup.h"
+#include "daemon/worker/tar/untar-reader.h"
+
+struct members;
+
+/* Called before there may be a wait for blocks: see to it that those which were taken are put some
+ * time, but for STREAM_MAY_HOLD of them. */
+struct members_hook {
+	void (*before_wait)(void *arg);
+	void *arg;
+};
+
+/* A tar from a stream, which is consumed on success. */
+int members_open_tar(struct members **mp, struct stream *in, const struct members_hook *hook,
+		     struct error *err);
+/* A tar from pieces. */
+int members_open_pieces(struct members **mp, const struct piece_source *in,
+			const struct members_hook *hook, struct error *err);
+/* What libarchive reads, consumed on success. */
+int members_open_decode(struct members **mp, struct decode *d, const struct members_hook *hook,
+			struct error *err);
+void members_close(struct members *m);
+DEFINE_FREEP(struct members, members_close)
+
+/* As decode_next(), decode_read() and decode_finish() in one: 0 when all is well to the very end.
+ */
+int members_next(struct members *m, struct member *member, struct error *err);
+int members_read(struct members *m, struct piece *p, struct error *err);
+/* From now on pieces of this member may come without data, to be read by who needs them. */
+void members_leave(struct members *m);

@@ -1,0 +1,56 @@
+/*
+ * untar-reader: the members of a tar from pieces of it, in one pass. What is rare (sparse files,
+ * old dialects) is not read here: the rest of the archive is handed over as a stream.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/cleanup.h"
+#include "daemon/worker/unpack/decode.h"
+
+struct block;
+struct error;
+struct stream;
+struct untar_reader;
+
+/* Bytes in a block, which is the giver's until it is asked for the next piece; who needs it longer
+ * takes a reference. */
+struct piece {
+	struct block *block;
+	const unsigned char *data; /* NULL: all of a block that was not read (block.h) */
+	size_t size;
+	uint64_t offset; /* in the member that it is of */
+};
+
+/* Where pieces come from. 1, 0 at the end, -errno. leave: see stream_leave(); NULL: not here. */
+struct piece_source {
+	int (*next)(void *arg, struct piece *p, struct error *err);
+	void *arg;
+	void (*leave)(void *arg, uint64_t n, bool needed);
+};
+
+int untar_reader_new(struct untar_reader **rp, const struct piece_source *in, struct error *err);
+void untar_reader_free(struct untar_reader *r);
+DEFINE_FREEP(struct untar_reader, untar_reader_free)
+
+/*
+ * The next member; what was not read of the one before is passed over. Texts are lent until the
+ * next one. 1; 0 at the end, when the two blocks of zeros have come and nothing else behind them;
+ * UNTAR_HAND_OVER; -ENODATA cut off, -EBADMSG damaged, -EINVAL more behind the end.
+ */
+#define UNTAR_HAND_OVER 2
+int untar_reader_next(struct untar_reader *r, struct member *m, struct error *err);
+
+/* The next piece of the member's data. 1, 0, -errno. */
+int untar_reader_read(struct untar_reader *r, struct piece *p, struct error *err);
+/* From now on pieces of this member may come without data. */
+void untar_reader_leave(struct untar_reader *r);
+
+/* After UNTAR_HAND_OVER: a tar of the members from that one on, good as long as r. */
+int untar_reader_hand_over(struct untar_reader *r, struct stream **sp, struct error *err);
+
+/* "there is more behind the end": -EINVAL. */
+int untar_reader_refuse_more(struct error *err);

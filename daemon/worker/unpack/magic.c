@@ -1,0 +1,124 @@
+#include "daemon/worker/unpack/magic.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+
+#define TAR_HEADER_SIZE 512
+#define TAR_CHECKSUM_AT 148
+#define TAR_CHECKSUM_SIZE 8
+
+static const struct {
+	const char *magic;
+	size_t size;
+	enum facts_filter filter;
+} filters[] = {
+	{ "\x1f\x8b\x08", 3, FILTER_GZIP },
+	{ "\x28\xb5\x2f\xfd", 4, FILTER_ZSTD },
+	{ "\x04\x22\x4d\x18", 4, FILTER_LZ4 },
+	{ "\xfd"
+	  "7zXZ\0",
+	  6, FILTER_XZ },
+	{ "BZh", 3, FILTER_BZIP2 },
+};
+
+enum facts_filter magic_get_filter(const void *data, size_t size)
+{
+	const unsigned char *b = data;
+
+	for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++) {
+		if (size < filters[i].size || memcmp(data, filters[i].magic, filters[i].size))
+			continue;
+		/* "BZh" begins texts too: a level and the magic of a block or of the end follow */
+		if (filters[i].filter == FILTER_BZIP2 &&
+		    (size < 10 || b[3] < '1' || b[3] > '9' ||
+		     (memcmp(b + 4, "1AY&SY", 6) && memcmp(b + 4, "\x17\x72\x45\x38\x50\x90", 6))))
+			continue;
+		return filters[i].filter;
+	}
+	/* skippable frames may stand before the first zstd frame (pzstd writes them) */
+	if (size >= 4 && (b[0] & 0xf0) == 0x50 && b[1] == 0x2a && b[2] == 0x4d && b[3] == 0x18)
+		return FILTER_ZSTD;
+	return FILTER_NONE;
+}
+
+int64_t magic_read_octal(const unsigned char *p, size_t n)
+{
+	int64_t v = 0;
+	size_t i = 0, digits = 0;
+
+	while (i < n && p[i] == ' ')
+		i++;
+	for (; i < n && p[i] >= '0' && p[i] <= '7'; i++, digits++)
+		v = v * 8 + (p[i] - '0');
+	if (digits == 0 || (i < n && p[i] != ' ' && p[i] != '\0'))
+		return -1;
+	return v;
+}
+
+static bool is_tar_header(const unsigned char *h)
+{
+	int64_t want = magic_read_octal(h + TAR_CHECKSUM_AT, TAR_CHECKSUM_SIZE), sum = 0,
+		sum_signed = 0;
+
+	if (want < 0)
+		return false; /* as nearly always: each file of an archive is looked at */
+	for (size_t i = 0; i < TAR_HEADER_SIZE; i++) {
+		bool blank = i >= TAR_CHECKSUM_AT && i < TAR_CHECKSUM_AT + TAR_CHECKSUM_SIZE;
+
+		sum += blank ? ' ' : h[i];
+		sum_signed += blank ? ' ' : (signed char)h[i];
+	}
+	return want == sum || want == sum_signed;
+}
+
+enum facts_format magic_get_format(const void *data, size_t size)
+{
+	if (size >= 4 && (!memcmp(data, "hsqs", 4) || !memcmp(data, "sqsh", 4)))
+		return FORMAT_SQUASHFS;
+	if (size >= 4 && (!memcmp(data, "PK\3\4", 4) || !memcmp(data, "PK\5\6", 4)))
+		return FORMAT_ZIP;
+	if (size >= TAR_HEADER_SIZE && is_tar_header(data))
+		return FORMAT_TAR;
+	return FORMAT_PLAIN;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n > m && !strcasecmp(s + n - m, end);
+}
+
+enum facts_format magic_get_promise(const char *name)
+{
+	static const struct {
+		const char *end;
+		enum facts_format format;
+	} ends[] = {
+		{ ".tar", FORMAT_TAR },		  { ".tgz", FORMAT_TAR },
+		{ ".tzst", FORMAT_TAR },	  { ".txz", FORMAT_TAR },
+		{ ".tbz2", FORMAT_TAR },	  { ".tbz", FORMAT_TAR },
+		{ ".tar.gz", FORMAT_TAR },	  { ".tar.zst", FORMAT_TAR },
+		{ ".tar.xz", FORMAT_TAR },	  { ".tar.lz4", FORMAT_TAR },
+		{ ".tar.bz2", FORMAT_TAR },	  { ".zip", FORMAT_ZIP },
+		{ ".sqsh", FORMAT_SQUASHFS },	  { ".sqfs", FORMAT_SQUASHFS },
+		{ ".squashfs", FORMAT_SQUASHFS },
+	};
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (ends_with(name, ends[i].end))
+			return ends[i].format;
+	return FORMAT_PLAIN;
+}
+
+bool magic_is_archive(const void *data, size_t size, const char *name)
+{
+	enum facts_format format = magic_get_format(data, size);
+
+	if (format == FORMAT_TAR || format == FORMAT_ZIP)
+		return true;
+	if (magic_get_filter(data, size) == FILTER_NONE)
+		return false;
+	return strcasestr(name, ".tar.") || magic_get_promise(name) == FORMAT_TAR;
+}

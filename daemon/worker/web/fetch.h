@@ -1,0 +1,82 @@
+/*
+ * fetch: the worker's side of stage-fetch, the process that has the network. The worker says which
+ * bytes of which object go into which descriptor; it has no sockets itself, and what comes is read
+ * by it with the rights it has for every other source.
+ *
+ * Packets between both, on a connection like all others (common/conn.h):
+ *
+ *   to stage-fetch   op=begin web= profile= rate= lowspeed= threads=
+ *                    op=get id= url= from= to= [whole=1] [anyend=1] [pipe=1] [etag= modified=]
+ *                      [total=], and the descriptor: bytes go to their offset, or into a pipe
+ *                    op=list id= url= [pattern=1], and the descriptor: what is below s3://BUCKET/PREFIX,
+ *                      or fits s3://BUCKET/PATTERN, a line of size, blank, ETag, blank, encoded key for each
+ *                    op=stop: what was asked for before ends
+ *   from it          op=came id= bytes=           now and then, for descriptors that are files
+ *                    op=done id= [total=] ranges= etag= modified=
+ *                    op=fail id= code= exit= mended= text=
+ *
+ * A stage-fetch whose connection ends, ends.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/cleanup.h"
+#include "common/error.h"
+#include "daemon/worker/web/http-get.h"
+
+#define FETCH_MAX_THREADS 64
+#define FETCH_PROGRAM "stage-fetch"
+#define FETCH_STEP (1u << 20) /* op=came after so many bytes */
+
+struct ctx;
+struct fetch;
+
+struct fetch_config {
+	const char *web;     /* the rules, as web.h has them */
+	const char *profile; /* of the user's keys for S3, "": not named */
+	uint64_t rate;       /* bytes a second, 0: no limit */
+	uint32_t low_speed_s;
+};
+
+/* Starts stage-fetch, from beside this program. Before the sandbox and before any thread. */
+int fetch_new(struct fetch **fp, const struct fetch_config *config, struct error *err);
+/* Ends it, whatever it is at. */
+void fetch_free(struct fetch *f);
+DEFINE_FREEP(struct fetch, fetch_free)
+
+struct fetch_get {
+	const char *url;
+	uint64_t from, to;
+	bool whole_is_fine, any_end, is_pipe;
+	bool is_list, is_pattern;           /* op=list */
+	const struct http_validator *known; /* NULL: nothing */
+	uint64_t known_total;               /* HTTP_END: not known */
+};
+
+/* Asks for bytes into fd, which stays the caller's. *idp comes back in what is said of them. */
+int fetch_get(struct fetch *f, const struct fetch_get *get, int fd, uint32_t *idp,
+	      struct error *err);
+
+/* All that was asked for before ends, and says so when it has. */
+void fetch_stop(struct fetch *f);
+
+enum fetch_what { FETCH_CAME, FETCH_DONE, FETCH_FAILED };
+
+struct fetch_event {
+	enum fetch_what what;
+	uint32_t id;
+	uint64_t bytes;          /* CAME */
+	struct http_reply reply; /* DONE */
+	struct error error;      /* FAILED */
+};
+
+/* 1: an event; 0: none within timeout_ms; -errno: stage-fetch is gone, or ctx was cancelled. */
+int fetch_wait(struct fetch *f, const struct ctx *ctx, int timeout_ms, struct fetch_event *e,
+	       struct error *err);
+
+/* One get into a file, to its end. */
+int fetch_get_now(struct fetch *f, const struct ctx *ctx, const struct fetch_get *get, int fd,
+		  struct http_reply *reply, struct error *err);

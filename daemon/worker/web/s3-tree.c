@@ -1,0 +1,116 @@
+#include "daemon/worker/web/s3-tree.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/url.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/shard.h"
+#include "daemon/worker/source.h"
+#include "daemon/worker/web/fetch-files.h"
+#include "daemon/worker/web/s3-objects.h"
+
+int s3_tree_check_name(const char *name, struct error *err)
+{
+	const char *p = name;
+	size_t n;
+
+	for (;; p += n + 1) {
+		n = strcspn(p, "/");
+		if (n == 0 && !p[n] && p != name)
+			return 0;
+		if (n == 0 || n > NAME_MAX || (n == 1 && p[0] == '.') || (n == 2 && !memcmp(p, "..", 2)))
+			break;
+		if (!p[n])
+			return 1;
+	}
+	error_set(err, EINVAL, "the key '%.300s' can't be a path", name);
+	return error_mend(err, -EINVAL, "name a prefix without it, or the objects themselves");
+}
+
+static void free_object(struct fetch_object *o)
+{
+	free(o->url);
+	free(o->name);
+}
+
+/* The key less the prefix is the name. 0: a marker of a directory. */
+static int name_object(struct fetch_object *o, size_t n_prefix, struct error *err)
+{
+	int r = 0;
+
+	if (o->name[n_prefix]) /* else it is the marker of the directory itself */
+		r = s3_tree_check_name(o->name + n_prefix, err);
+	if (r > 0)
+		memmove(o->name, o->name + n_prefix, strlen(o->name + n_prefix) + 1);
+	return r;
+}
+
+/* Those that are files. The others are freed. */
+static int take_names(struct source *src, size_t n_prefix, struct error *err)
+{
+	size_t kept = 0;
+	int r = 0;
+
+	for (size_t i = 0; i < src->n_objects; i++) {
+		struct fetch_object o = src->objects[i];
+
+		r = r < 0 ? r : name_object(&o, n_prefix, err);
+		src->objects[i] = (struct fetch_object){ 0 };
+		if (r > 0)
+			src->objects[kept++] = o;
+		else
+			free_object(&o);
+	}
+	src->n_objects = kept;
+	return r < 0 ? r : 0;
+}
+
+static int take_shard(struct ctx *ctx, struct source *src, struct error *err)
+{
+	struct shard shard;
+	size_t kept = 0;
+	int r;
+
+	r = shard_init(&shard, ctx, src->n_objects, err);
+	if (r < 0)
+		return r;
+	for (size_t i = 0; i < src->n_objects; i++) {
+		struct fetch_object o = src->objects[i];
+
+		if (shard_takes(&shard, i)) {
+			src->objects[i] = src->objects[kept];
+			src->objects[kept++] = o;
+		}
+	}
+	for (size_t i = kept; i < src->n_objects; i++)
+		free_object(&src->objects[i]);
+	src->n_objects = kept;
+	return 0;
+}
+
+int s3_tree_open(struct ctx *ctx, struct source *src, struct error *err)
+{
+	struct url url;
+	int r;
+
+	src->kind = SOURCE_DIR;
+	if (ctx->ds->n_include || ctx->ds->n_exclude || ctx->ds->subdir) {
+		error_set(err, EINVAL, "include=, exclude= and subdir= do not select from s3://");
+		return error_mend(err, -EINVAL, "name a longer prefix");
+	}
+	r = url_parse(&url, ctx->ds->source, err);
+	if (r == 0)
+		r = s3_objects_find(ctx, src, ctx->ds->source, false, &src->objects, &src->n_objects, err);
+	if (r == 0)
+		r = take_names(src, url.n_path, err);
+	if (r < 0)
+		return r;
+	if (src->n_objects == 0) {
+		error_set(err, ENOENT, "%s: no object is below it", src->path);
+		return error_mend(err, -ENOENT, "check bucket and prefix");
+	}
+	return take_shard(ctx, src, err);
+}
