@@ -73,7 +73,7 @@ void keep_entry_drop(const struct keep_entry *e, uint32_t job_id);
 /* Writes the record, whole or not at all; the data was used now. fd: of the dataset's directory. It is
  * locked, or nobody else's yet. */
 int keep_write_record(int fd, const struct kv *record);
-/* Has a job that is not over a lease? */
+/* Has a job that is not over a lease? Where that can't be read, yes. */
 bool keep_entry_is_used(const struct keep *k, const struct keep_entry *e);
 /* Is it still what has the name? */
 bool keep_entry_has_name(const struct keep *k, const struct keep_entry *e, const char *name);

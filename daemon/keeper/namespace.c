@@ -1,9 +1,9 @@
 /*
  * mounts_repeat(): a job in a mount namespace of its own (job_container/tmpfs) doesn't see what is
  * mounted after the namespace was made. A child takes a detached copy of the mount, enters the
- * namespace, which becomes its / and where it is, and attaches it. There the path is walked without following a link, and the
- * directory it ends at must be the very one that we mounted on: in that namespace others may
- * have put something else at the path.
+ * namespace, whose root becomes its own and its working directory, and attaches it. There the path
+ * is walked without following a link, and the directory it ends at must be the very one that we
+ * mounted on: in that namespace others may have put something else at the path.
  */
 #include "daemon/keeper/mounts.h"
 
