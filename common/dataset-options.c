@@ -512,8 +512,3 @@ int dataset_method_from_string(const char *s, enum dataset_method *mp)
 	*mp = (enum dataset_method)i;
 	return 0;
 }
-
-const char *dataset_onfail_to_string(enum dataset_onfail o)
-{
-	return onfails[o];
-}

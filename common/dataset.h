@@ -135,5 +135,4 @@ char *dataset_show_source(const struct dataset *d, char *buf, size_t size);
 
 const char *dataset_method_to_string(enum dataset_method m);
 int dataset_method_from_string(const char *s, enum dataset_method *mp);
-const char *dataset_onfail_to_string(enum dataset_onfail o);
 const char *dataset_scheme_to_string(enum dataset_scheme s);

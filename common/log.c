@@ -18,10 +18,9 @@ static struct {
 	int fd;
 	int syslog_fd;
 	uint32_t job_id;
-	enum log_level level;
 	void (*hook)(void *arg, const char *line);
 	void *hook_arg;
-} state = { .ident = "stage-data", .fd = -1, .syslog_fd = -1, .level = LOG_LEVEL_INFO };
+} state = { .ident = "stage-data", .fd = -1, .syslog_fd = -1 };
 
 /* syslog(3) blocks when the reader of /dev/log is stuck; a datagram with MSG_DONTWAIT does not. */
 static int syslog_connect(void)
@@ -51,16 +50,6 @@ void log_set_job(uint32_t job_id)
 	state.job_id = job_id;
 }
 
-void log_set_level(enum log_level level)
-{
-	state.level = level;
-}
-
-enum log_level log_get_level(void)
-{
-	return state.level;
-}
-
 void log_set_hook(void (*hook)(void *arg, const char *line), void *arg)
 {
 	state.hook = hook;
@@ -85,7 +74,7 @@ static void write_fd(const char *line)
 
 static void write_syslog(enum log_level level, const char *line)
 {
-	static const int priorities[] = { LOG_ERR, LOG_WARNING, LOG_INFO, LOG_DEBUG };
+	static const int priorities[] = { LOG_ERR, LOG_WARNING, LOG_INFO };
 	char out[LOG_LINE_SIZE + 128];
 	int n;
 
@@ -101,8 +90,6 @@ void log_print(enum log_level level, const char *ds, const char *fmt, ...)
 	char job[32] = "", name[80] = "";
 	va_list ap;
 
-	if (level > state.level)
-		return;
 	va_start(ap, fmt);
 	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
 		text[0] = '\0';

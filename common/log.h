@@ -15,15 +15,12 @@ enum log_level {
 	LOG_LEVEL_ERROR,
 	LOG_LEVEL_WARNING,
 	LOG_LEVEL_INFO,
-	LOG_LEVEL_DEBUG,
 };
 
 /* ident: program name (kept, not copied). fd: where lines go too, with a time in front, or -1.
  * use_syslog: also to /dev/log, if that is there. */
 void log_open(const char *ident, int fd, int use_syslog);
 void log_set_job(uint32_t job_id);
-void log_set_level(enum log_level level);
-enum log_level log_get_level(void);
 
 /* Called with each line (without time and newline); for a ring buffer. NULL: none. */
 void log_set_hook(void (*hook)(void *arg, const char *line), void *arg);
@@ -35,4 +32,3 @@ void log_print(enum log_level level, const char *ds, const char *fmt, ...)
 #define log_error(...) log_print(LOG_LEVEL_ERROR, NULL, __VA_ARGS__)
 #define log_warning(...) log_print(LOG_LEVEL_WARNING, NULL, __VA_ARGS__)
 #define log_info(...) log_print(LOG_LEVEL_INFO, NULL, __VA_ARGS__)
-#define log_debug(...) log_print(LOG_LEVEL_DEBUG, NULL, __VA_ARGS__)

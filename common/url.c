@@ -30,14 +30,6 @@ enum url_scheme url_scheme_of(const char *text)
 	return URL_NONE;
 }
 
-const char *url_scheme_to_string(enum url_scheme scheme)
-{
-	for (size_t i = 0; i < N_SCHEMES; i++)
-		if (schemes[i].scheme == scheme)
-			return schemes[i].prefix;
-	return "";
-}
-
 static int refuse(struct error *err, const char *text)
 {
 	return error_exit(err, STAGE_EXIT_USAGE, EINVAL, "%s", text);

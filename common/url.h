@@ -21,7 +21,6 @@ struct url {                    /* points into the text */
 
 /* By what stands in front of "://"; URL_NONE if it is none of ours. */
 enum url_scheme url_scheme_of(const char *text);
-const char *url_scheme_to_string(enum url_scheme scheme);
 
 /* Refuses what has user:password@, no host, a port that is no number, no path. -EINVAL with the
  * sentence and the mend. */

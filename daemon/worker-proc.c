@@ -44,11 +44,6 @@ uint32_t worker_proc_get_id(const struct worker_proc *w)
 	return w->id;
 }
 
-enum keeper_class worker_proc_get_class(const struct worker_proc *w)
-{
-	return w->class;
-}
-
 static void close_socket(struct worker_proc *w)
 {
 	loop_remove(w->loop, &w->source);

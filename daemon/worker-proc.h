@@ -39,7 +39,6 @@ int worker_proc_new(struct worker_proc **wp, struct loop *loop, struct launcher 
 		    const struct worker_events *events, void *arg, struct error *err);
 
 uint32_t worker_proc_get_id(const struct worker_proc *w);
-enum keeper_class worker_proc_get_class(const struct worker_proc *w);
 
 /* A worker that does not read is killed. fds stay the caller's. */
 void worker_proc_send(struct worker_proc *w, const struct kv *kv, const int *fds, size_t n_fds);

@@ -178,7 +178,7 @@ static const unsigned server_calls[] = {
 static void note(const char *what, int r)
 {
 	if (r < 0)
-		log_debug("%s: left out, errno %d", what, -r);
+		log_info("%s: left out, errno %d", what, -r);
 }
 
 static int deny_two(const unsigned *more, size_t n_more)

@@ -66,7 +66,7 @@ static void test_commas_stand_between_members_only(void **state)
 	json_open_array(&j, "list");
 	json_put_u64(&j, NULL, 1);
 	json_open_object(&j, NULL);
-	json_put_bool(&j, "yes", true);
+	json_put_u64(&j, "yes", 1);
 	json_put_null(&j, "nothing");
 	json_close_object(&j);
 	json_put_text(&j, NULL, NULL);
@@ -75,7 +75,7 @@ static void test_commas_stand_between_members_only(void **state)
 	json_put_known(&j, "known", 18446744073709551615ULL);
 	json_close_object(&j);
 	fclose(f);
-	assert_string_equal(text, "{\"empty\":[],\"list\":[1,{\"yes\":true,\"nothing\":null},null],"
+	assert_string_equal(text, "{\"empty\":[],\"list\":[1,{\"yes\":1,\"nothing\":null},null],"
 				  "\"unknown\":null,\"known\":18446744073709551615}");
 }
 

@@ -20,9 +20,14 @@ static int open_root(void **state)
 
 static int add_file(struct tree *t, const char *path, const char *data)
 {
+	struct tree_place place;
 	int fd, r;
 
-	r = tree_add_file(t, path, &file_meta, strlen(data), false, &fd, NULL);
+	r = tree_get_file_place(t, path, strlen(data), false, &place, NULL);
+	if (r < 0)
+		return r;
+	r = tree_make_file(t, &place, path, &file_meta, strlen(data), false, &fd, NULL);
+	tree_put_place(&place);
 	if (r < 0)
 		return r;
 	assert_int_equal(write(fd, data, strlen(data)), (ssize_t)strlen(data));

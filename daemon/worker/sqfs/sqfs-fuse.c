@@ -20,7 +20,6 @@
 #include <fuse_lowlevel.h>
 
 #include "common/error.h"
-#include "common/log.h"
 #include "daemon/worker/sandbox.h"
 #include "daemon/worker/sqfs/sqfs-ahead.h"
 #include "daemon/worker/sqfs/sqfs-channel.h"
@@ -58,7 +57,6 @@ static void server_log(enum fuse_log_level level, const char *fmt, va_list ap)
 {
 	vsnprintf(fuse_words, sizeof(fuse_words), fmt, ap);
 	fuse_words[strcspn(fuse_words, "\n")] = '\0';
-	log_debug("%s", fuse_words);
 }
 
 static void server_ignore_signal(int sig)

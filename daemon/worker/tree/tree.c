@@ -219,19 +219,6 @@ int tree_make_file(struct tree *t, const struct tree_place *place, const char *p
 	return 0;
 }
 
-int tree_add_file(struct tree *t, const char *path, const struct tree_meta *meta, uint64_t size,
-		  bool sparse, int *fdp, struct error *err)
-{
-	struct tree_place place;
-	int r = tree_get_file_place(t, path, size, sparse, &place, err);
-
-	if (r < 0)
-		return r;
-	r = tree_make_file(t, &place, path, meta, size, sparse, fdp, err);
-	tree_put_place(&place);
-	return r;
-}
-
 int tree_end_file(struct tree *t, int fd, const char *path, const struct tree_meta *meta,
 		  struct error *err)
 {

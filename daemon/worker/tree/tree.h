@@ -45,16 +45,9 @@ int tree_add_symlink(struct tree *t, const char *path, const char *to, const str
 /* to: a file or link that was added before. */
 int tree_add_hardlink(struct tree *t, const char *path, const char *to, struct error *err);
 
-/* A file, made with its final size, so that a tmpfs may use huge pages; size of a sparse one is
- * what it claims and is not charged. The fd is the caller's, who ends with tree_end_file(). */
-int tree_add_file(struct tree *t, const char *path, const struct tree_meta *meta, uint64_t size,
-		  bool sparse, int *fdp, struct error *err);
-int tree_end_file(struct tree *t, int fd, const char *path, const struct tree_meta *meta,
-		  struct error *err);
-
 /*
- * The same in two steps. First a place, charged for, with its directory held open until
- * tree_put_place(); then what is to be there, from any thread. path is the same each time.
+ * Files, and links in other threads, in two steps. First a place, charged for, with its directory held
+ * open until tree_put_place(); then what is to be there, from any thread. path is the same each time.
  */
 struct tree_place {
 	struct tree_dir *dir;
@@ -66,9 +59,13 @@ int tree_get_link_place(struct tree *t, const char *path, struct tree_place *pla
 			struct error *err);
 void tree_put_place(const struct tree_place *place); /* any thread */
 
+/* Made with its final size, so that a tmpfs may use huge pages; size of a sparse one is what it claims
+ * and is not charged. The fd is the caller's, who ends with tree_end_file(). */
 int tree_make_file(struct tree *t, const struct tree_place *place, const char *path,
 		   const struct tree_meta *meta, uint64_t size, bool sparse, int *fdp,
 		   struct error *err);
+int tree_end_file(struct tree *t, int fd, const char *path, const struct tree_meta *meta,
+		  struct error *err);
 int tree_make_symlink(struct tree *t, const struct tree_place *place, const char *path,
 		      const char *to, const struct tree_meta *meta, struct error *err);
 
