@@ -40,11 +40,56 @@ static void warn(void *arg, const char *text)
 	output_lines(stdout, "    warning: ", text);
 }
 
+static bool has_placeholder(const char *path, char c)
+{
+	while ((path = strchr(path, '%'))) {
+		if (path[1] == c)
+			return true;
+		path += path[1] ? 2 : 1;
+	}
+	return false;
+}
+
+static bool is_dest(const struct conf_tier *t)
+{
+	const char *const names[] = { [CONF_TIER_MEMORY] = "shm", [CONF_TIER_DISK] = "ssd",
+				      [CONF_TIER_SHARED] = "scratch" };
+
+	return !strcmp(t->name, names[t->kind]);
+}
+
+/* What is well written and comes to nothing. */
+static void warn_of_tier(const struct conf_tier *t, unsigned *n_warnings)
+{
+	char sentence[2 * ERROR_MAX_SIZE] = "";
+
+	if (*t->require_gres)
+		snprintf(sentence, sizeof(sentence),
+			 "[tier %s] RequireGres=%s: nodes can't tell what gres a job has, so no job "
+			 "may use this tier; leave it out, or let the site's prolog make a directory "
+			 "for jobs that have it (Provided=site)",
+			 t->name, t->require_gres);
+	else if (has_placeholder(t->path, 'a'))
+		snprintf(sentence, sizeof(sentence),
+			 "[tier %s] Path=%s: %%a is not known when staging begins, so nothing is "
+			 "staged there; write %%j, each task of an array is a job of its own",
+			 t->name, t->path);
+	else if (!is_dest(t))
+		snprintf(sentence, sizeof(sentence),
+			 "[tier %s]: no DEST has this name, and auto does not look at it; call the "
+			 "disk of nodes [tier ssd], what they share [tier scratch]",
+			 t->name);
+	if (*sentence)
+		warn(n_warnings, sentence);
+}
+
 /* Of a file without errors. */
 static void warn_of_the_rest(struct conf *conf)
 {
 	unsigned n_warnings = 0;
 
+	for (size_t i = 0; i < conf->n_tiers; i++)
+		warn_of_tier(&conf->tiers[i], &n_warnings);
 	submit_copies_check(conf, warn, &n_warnings);
 	if (n_warnings == 0)
 		puts("    no errors");

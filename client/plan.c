@@ -92,14 +92,6 @@ static char *list_tiers(const struct conf *conf, const struct conf_source *rule,
 	return list;
 }
 
-static bool has_disk_tier(const struct conf *conf)
-{
-	for (size_t i = 0; i < conf->n_tiers; i++)
-		if (conf->tiers[i].kind == CONF_TIER_DISK)
-			return true;
-	return false;
-}
-
 static struct kv *make_task(const struct conf *conf, const struct conf_source *rule,
 			    const struct dataset *d, const char *tiers, const char *web,
 			    uint64_t memory)
@@ -132,14 +124,7 @@ static struct kv *make_task(const struct conf *conf, const struct conf_source *r
 	kv_set(kv, "methods", rule->methods ? rule->methods : "*");
 	kv_set(kv, "tiers", tiers);
 	kv_set_u64(kv, "maxbytes", rule->max_bytes ? rule->max_bytes : conf->max_bytes);
-	kv_set_u64(kv, "maxfiles", conf->max_files);
-	kv_set_u64(kv, "mempercent", conf->max_memory_percent);
-	kv_set_u64(kv, "keepfree", conf->keep_free_memory);
-	kv_set_u64(kv, "stall", conf->stall_timeout_ms);
-	kv_set_u64(kv, "cachesize", conf->cache_size);
-	kv_set_u64(kv, "fuse", conf->mount_fuse);
-	kv_set_u64(kv, "ssd", has_disk_tier(conf));
-	kv_set_u64(kv, "threads", conf->threads);
+	conf_put_limits(conf, kv);
 	return steal_ptr(kv);
 }
 

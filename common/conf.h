@@ -188,6 +188,11 @@ void conf_print_defaults(FILE *f);
  * sentence if there is no such dataset. */
 int conf_resolve_dataset(const struct conf *conf, struct dataset *d, struct error *err);
 
+struct kv;
+
+/* Sets the limits of all datasets in a task for a worker; a failure stays with the kv (common/kv.h). */
+void conf_put_limits(const struct conf *conf, struct kv *kv);
+
 struct conf_report;
 
 /* The table of keys, for tests and documents. */

@@ -2,8 +2,8 @@
  * The order of the questions is that of the answers people need: which dataset is meant (catalog),
  * which rule covers it, whether what was asked (method, checksum, DEST) is within that rule.
  *
- * Shared tiers are used when named, never by auto. A tier with RequireGres is offered to jobs that
- * were given such a gres; whoever starts us says so in the spec.
+ * Shared tiers are used when named, never by auto. A tier with RequireGres is offered to no job: what
+ * gres a job has is known neither to the prolog's hook nor to us.
  */
 #include "daemon/admit.h"
 
@@ -89,12 +89,6 @@ const struct conf_tier *admit_find_tier(const struct conf *conf, const struct co
 	return NULL;
 }
 
-static bool tier_has_gres(const struct admit_input *in, const struct conf_tier *t)
-{
-	return !t->require_gres || !*t->require_gres ||
-	       (in->gres && strstr(in->gres, t->require_gres));
-}
-
 static void add_word(char *list, size_t size, const char *word)
 {
 	size_t n = strlen(list);
@@ -102,11 +96,10 @@ static void add_word(char *list, size_t size, const char *word)
 	snprintf(list + n, size - n, "%s%s", n ? "," : "", word);
 }
 
-static bool auto_may_use(const struct admit_input *in, const struct conf_source *rule,
-			 const struct conf_tier *t)
+static bool auto_may_use(const struct conf_source *rule, const struct conf_tier *t)
 {
 	return t && t->kind != CONF_TIER_SHARED && conf_source_allows_tier(rule, t->name) &&
-	       tier_has_gres(in, t);
+	       !*t->require_gres;
 }
 
 static void list_kind(const struct admit_input *in, const struct conf_source *rule, bool memory, char *list,
@@ -114,7 +107,7 @@ static void list_kind(const struct admit_input *in, const struct conf_source *ru
 {
 	for (size_t i = 0; i < in->conf->n_tiers; i++)
 		if ((in->conf->tiers[i].kind == CONF_TIER_MEMORY) == memory &&
-		    auto_may_use(in, rule, &in->conf->tiers[i]))
+		    auto_may_use(rule, &in->conf->tiers[i]))
 			add_word(list, size, in->conf->tiers[i].name);
 }
 
@@ -128,7 +121,7 @@ static void list_auto_tiers(const struct admit_input *in, const struct conf_sour
 
 	if (order) {
 		for (char *w = strtok_r(order, ",", &save); w; w = strtok_r(NULL, ",", &save))
-			if (auto_may_use(in, rule, conf_get_tier(in->conf, w)))
+			if (auto_may_use(rule, conf_get_tier(in->conf, w)))
 				add_word(list, size, w);
 	} else {
 		list_kind(in, rule, true, list, size);
@@ -138,8 +131,8 @@ static void list_auto_tiers(const struct admit_input *in, const struct conf_sour
 		add_word(list, size, "source");
 }
 
-static int check_named_tier(const struct admit_input *in, const struct conf_source *rule,
-			    const struct conf_tier *t, const char *dest, struct error *err)
+static int check_named_tier(const struct conf_source *rule, const struct conf_tier *t,
+			    const char *dest, struct error *err)
 {
 	if (!t)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
@@ -151,9 +144,10 @@ static int check_named_tier(const struct admit_input *in, const struct conf_sour
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
 				  "rule %s does not allow tier %s; it allows %s", rule->name,
 				  t->name, rule->tiers);
-	if (!tier_has_gres(in, t))
+	if (*t->require_gres)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "tier %s needs a job with --gres=%s", t->name, t->require_gres);
+				  "tier %s is for jobs with --gres=%s, which nodes can't tell "
+				  "(RequireGres=); leave DEST out", t->name, t->require_gres);
 	return 0;
 }
 
@@ -175,7 +169,7 @@ static int list_tiers(const struct admit_input *in, const struct conf_source *ru
 	t = dest[0] == '/' ? admit_find_tier(in->conf, &in->expand, dest)
 			   : conf_get_tier(in->conf, dest);
 	if (t || dest[0] != '/' || !in->permissive) {
-		r = check_named_tier(in, rule, t, dest, err);
+		r = check_named_tier(rule, t, dest, err);
 		if (r < 0)
 			return r;
 		add_word(list, size, t->name);

@@ -21,7 +21,6 @@ struct admit_input {
 	size_t n_groups;
 	bool permissive;              /* no file: everything of one's own is allowed */
 	struct conf_expand expand;    /* for the paths of tiers */
-	const char *gres;             /* of the job, "" if not known */
 };
 
 struct admit {

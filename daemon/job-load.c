@@ -65,7 +65,6 @@ static int read_place(struct job *job, const struct kv *kv, struct error *err)
 	host[strcspn(host, ".")] = '\0';
 	if (set_text(&job->node, kv, SPEC_KEY_NODE, host) < 0 ||
 	    set_text(&job->partition, kv, SPEC_KEY_PARTITION, "") < 0 ||
-	    set_text(&job->gres, kv, "gres", "") < 0 ||
 	    set_text(&job->array_task, kv, "arraytask", "0") < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	job->n_nodes = (uint32_t)kv_get_u64(kv, SPEC_KEY_N_NODES, 1);
@@ -193,7 +192,6 @@ int job_load_admit(struct job *job, struct stage_run *run, struct error *err)
 		.n_groups = job->identity.n_groups,
 		.permissive = job->permissive,
 		.expand = job_get_expand(job),
-		.gres = job->gres,
 	};
 	struct admit a = { 0 };
 	int r;

@@ -475,10 +475,9 @@ int job_new(struct job **jobp, struct loop *loop, const struct job_options *opti
 	job->worker = options->worker ? strdup(options->worker) : find_worker_program();
 	job->node = strdup("");
 	job->partition = strdup("");
-	job->gres = strdup("");
 	job->array_task = strdup("0");
-	if (!job->rundir || !job->worker || !job->node || !job->partition || !job->gres ||
-	    !job->array_task || budget_new(&job->budget) < 0 ||
+	if (!job->rundir || !job->worker || !job->node || !job->partition || !job->array_task ||
+	    budget_new(&job->budget) < 0 ||
 	    asprintf(&job->data_dir, "%s/" RUNDIR_DATA, job->rundir) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	r = make_launcher(job, keeper_fd, err);
@@ -506,7 +505,6 @@ void job_free(struct job *job)
 	free(job->worker);
 	free(job->conf_path);
 	free(job->node);
-	free(job->gres);
 	free(job->partition);
 	free(job->array_task);
 	free(job);

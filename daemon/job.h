@@ -43,7 +43,7 @@ struct job {
 	uint32_t job_id;
 	char *rundir, *data_dir, *worker, *conf_path;
 	struct identity identity;
-	char *node, *gres, *partition, *array_task;
+	char *node, *partition, *array_task;
 	uint32_t n_nodes, node_index; /* n_nodes 0: our place is not known */
 	char spec_hash[17];   /* of the configuration where the job was submitted */
 

@@ -10,14 +10,6 @@
 #include "daemon/launcher.h"
 #include "daemon/stage.h"
 
-static bool has_disk_tier(const struct conf *conf)
-{
-	for (size_t i = 0; i < conf->n_tiers; i++)
-		if (conf->tiers[i].kind == CONF_TIER_DISK)
-			return true;
-	return false;
-}
-
 /* Datasets under the same rule that read, or will: what the rule allows is for all together. */
 static uint64_t count_readers(const struct job *job, const struct stage *s)
 {
@@ -76,14 +68,7 @@ static void fill_rules(struct kv *kv, const struct job *job, const struct stage 
 	kv_set_u64(kv, "maxreaders", share(s->max_readers, count_readers(job, s)));
 	kv_set_u64(kv, "maxrate", share(s->max_rate, count_readers(job, s)));
 	fill_turns(kv, conf, s->rule);
-	kv_set_u64(kv, "maxfiles", conf->max_files);
-	kv_set_u64(kv, "mempercent", conf->max_memory_percent);
-	kv_set_u64(kv, "keepfree", conf->keep_free_memory);
-	kv_set_u64(kv, "stall", conf->stall_timeout_ms);
-	kv_set_u64(kv, "cachesize", conf->cache_size);
-	kv_set_u64(kv, "fuse", conf->mount_fuse);
-	kv_set_u64(kv, "ssd", has_disk_tier(conf));
-	kv_set_u64(kv, "threads", conf->threads);
+	conf_put_limits(conf, kv);
 	kv_set_u64(kv, "keep", get_keep(job, s->dataset));
 }
 

@@ -57,11 +57,11 @@ static int teardown(void **state)
 	return 0;
 }
 
-static int admit(const char *item, const char *user, const char *gres, bool permissive,
-		 struct admit *a, struct dataset_list *list, struct error *err)
+static int admit(const char *item, const char *user, bool permissive, struct admit *a,
+		 struct dataset_list *list, struct error *err)
 {
 	const struct admit_input in = {
-		.conf = conf, .user = user, .permissive = permissive, .gres = gres,
+		.conf = conf, .user = user, .permissive = permissive,
 		.expand = { .user = "bob", .group = "staff", .node = "n1", .job_id = 7 },
 	};
 
@@ -75,37 +75,36 @@ static int admit(const char *item, const char *user, const char *gres, bool perm
 
 /* clang-format off */
 static const struct {
-	const char *item, *user, *gres;
+	const char *item, *user;
 	enum stage_exit code;  /* 0: admitted */
 	const char *tiers;     /* or a word of the refusal */
 } cases[] = {
-	{ "/p/scratch/x.tar", "bob", "", 0, "ssd,shm" },             /* the rule's order; auto takes no shared tier */
-	{ "/p/scratch", "bob", "", 0, "ssd,shm" },
-	{ "/p/copy/x", "bob", "", 0, "shm,ssd" },                    /* memory before disks, wherever it stands */
-	{ "/p/copy/x", "bob", "gpu:1,nvme:1", 0, "shm,ssd,nvme" },
-	{ "/p/disks/x", "bob", "", 0, "source" },                    /* nothing is left */
-	{ "/p/disks/x:nvme", "bob", "", STAGE_EXIT_USAGE, NULL },    /* not a DEST of the syntax */
-	{ "/p/scratch/x:scratch", "bob", "", 0, "scratch" },
-	{ "/p/scratch/x:source", "bob", "", 0, "source" },
-	{ "/p/memory/x:ssd", "bob", "", STAGE_EXIT_REFUSED, "does not allow tier ssd" },
-	{ "/p/scratch/x:/local", "bob", "", 0, "ssd,/local" },
-	{ "/p/scratch/x:/p/scratch/staff/bob/d", "bob", "", 0, "scratch,/p/scratch/staff/bob/d" },
-	{ "/p/scratch/x:/p/scratch/staff/bobby", "bob", "", STAGE_EXIT_REFUSED, "below no tier" },
-	{ "/p/scratch/x:/nvme/d", "bob", "", STAGE_EXIT_REFUSED, "does not allow tier nvme" },
-	{ "/p/copy/x:/nvme/d", "bob", "", STAGE_EXIT_REFUSED, "--gres=nvme" },
-	{ "/p/scratcher/x", "bob", "", STAGE_EXIT_REFUSED, "/p/scratcher/x" },
-	{ "/etc/passwd", "bob", "", STAGE_EXIT_REFUSED, "/etc/passwd" },
-	{ "/p/copy/x::method=copy", "bob", "", 0, "shm,ssd" },
-	{ "/p/copy/x::method=mount", "bob", "", STAGE_EXIT_REFUSED, "method=mount" },
-	{ "/p/tape/x", "bob", "", STAGE_EXIT_REFUSED, "stagectl submit" },
-	{ "/p/mine/x", "bob", "", STAGE_EXIT_REFUSED, "mine" },
-	{ "/p/mine/x", "alice", "", 0, "shm,ssd" },
-	{ "https://data.example.org/x.tar", "bob", "", STAGE_EXIT_REFUSED, "verify=sha256" },
+	{ "/p/scratch/x.tar", "bob", 0, "ssd,shm" },             /* the rule's order; auto takes no shared tier */
+	{ "/p/scratch", "bob", 0, "ssd,shm" },
+	{ "/p/copy/x", "bob", 0, "shm,ssd" },                    /* memory before disks, wherever it stands */
+	{ "/p/disks/x", "bob", 0, "source" },                    /* RequireGres: nothing is left */
+	{ "/p/disks/x:nvme", "bob", STAGE_EXIT_USAGE, NULL },    /* not a DEST of the syntax */
+	{ "/p/scratch/x:scratch", "bob", 0, "scratch" },
+	{ "/p/scratch/x:source", "bob", 0, "source" },
+	{ "/p/memory/x:ssd", "bob", STAGE_EXIT_REFUSED, "does not allow tier ssd" },
+	{ "/p/scratch/x:/local", "bob", 0, "ssd,/local" },
+	{ "/p/scratch/x:/p/scratch/staff/bob/d", "bob", 0, "scratch,/p/scratch/staff/bob/d" },
+	{ "/p/scratch/x:/p/scratch/staff/bobby", "bob", STAGE_EXIT_REFUSED, "below no tier" },
+	{ "/p/scratch/x:/nvme/d", "bob", STAGE_EXIT_REFUSED, "does not allow tier nvme" },
+	{ "/p/copy/x:/nvme/d", "bob", STAGE_EXIT_REFUSED, "--gres=nvme" },
+	{ "/p/scratcher/x", "bob", STAGE_EXIT_REFUSED, "/p/scratcher/x" },
+	{ "/etc/passwd", "bob", STAGE_EXIT_REFUSED, "/etc/passwd" },
+	{ "/p/copy/x::method=copy", "bob", 0, "shm,ssd" },
+	{ "/p/copy/x::method=mount", "bob", STAGE_EXIT_REFUSED, "method=mount" },
+	{ "/p/tape/x", "bob", STAGE_EXIT_REFUSED, "stagectl submit" },
+	{ "/p/mine/x", "bob", STAGE_EXIT_REFUSED, "mine" },
+	{ "/p/mine/x", "alice", 0, "shm,ssd" },
+	{ "https://data.example.org/x.tar", "bob", STAGE_EXIT_REFUSED, "verify=sha256" },
 	{ "https://data.example.org/x.tar::verify=sha256:"
-	  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "bob", "", 0, "shm,ssd" },
-	{ "https://evil.example.org/x.tar", "bob", "", STAGE_EXIT_REFUSED, "evil" },
-	{ "@imagenet", "bob", "", 0, "ssd,shm" },
-	{ "@nothing", "bob", "", STAGE_EXIT_NO_ITEM, "nothing" },
+	  "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef", "bob", 0, "shm,ssd" },
+	{ "https://evil.example.org/x.tar", "bob", STAGE_EXIT_REFUSED, "evil" },
+	{ "@imagenet", "bob", 0, "ssd,shm" },
+	{ "@nothing", "bob", STAGE_EXIT_NO_ITEM, "nothing" },
 };
 /* clang-format on */
 
@@ -122,7 +121,7 @@ static void test_items_against_the_rules(void **state)
 			assert_int_not_equal(dataset_list_from_string(&list, cases[i].item, NULL), 0);
 			continue;
 		}
-		r = admit(cases[i].item, cases[i].user, cases[i].gres, false, &a, &list, &err);
+		r = admit(cases[i].item, cases[i].user, false, &a, &list, &err);
 		if (cases[i].code) {
 			if (r == 0 || error_to_exit(&err) != cases[i].code ||
 			    !strstr(err.text, cases[i].tiers))
@@ -141,7 +140,7 @@ static void test_a_name_of_the_catalog_becomes_what_it_stands_for(void **state)
 	struct error err;
 	struct admit a;
 
-	assert_int_equal(admit("@imagenet", "bob", "", false, &a, &list, &err), 0);
+	assert_int_equal(admit("@imagenet", "bob", false, &a, &list, &err), 0);
 	assert_string_equal(list.items[0].source, "/p/scratch/imagenet.tar");
 	assert_int_equal(list.items[0].scheme, DATASET_SCHEME_FILE);
 	assert_int_equal(list.items[0].method, DATASET_METHOD_EXTRACT);
@@ -158,7 +157,7 @@ static void test_without_a_configuration_all_is_ones_own(void **state)
 	struct error err;
 	struct admit a;
 
-	assert_int_equal(admit("/home/bob/x:/data/here", "bob", "", true, &a, &list, &err), 0);
+	assert_int_equal(admit("/home/bob/x:/data/here", "bob", true, &a, &list, &err), 0);
 	assert_string_equal(a.rule, "own");
 	assert_string_equal(a.tiers, "/data/here");
 	admit_deinit(&a);

@@ -1,0 +1,27 @@
+/*
+ * What the first message to a worker has of the configuration (docs/protocol.md), whoever sends it:
+ * stagingd, or stagectl, which plans outside of a job.
+ */
+#include "common/conf.h"
+
+#include "common/kv.h"
+
+static bool has_disk_tier(const struct conf *conf)
+{
+	for (size_t i = 0; i < conf->n_tiers; i++)
+		if (conf->tiers[i].kind == CONF_TIER_DISK && !*conf->tiers[i].require_gres)
+			return true;
+	return false;
+}
+
+void conf_put_limits(const struct conf *conf, struct kv *kv)
+{
+	kv_set_u64(kv, "maxfiles", conf->max_files);
+	kv_set_u64(kv, "mempercent", conf->max_memory_percent);
+	kv_set_u64(kv, "keepfree", conf->keep_free_memory);
+	kv_set_u64(kv, "stall", conf->stall_timeout_ms);
+	kv_set_u64(kv, "cachesize", conf->cache_size);
+	kv_set_u64(kv, "fuse", conf->mount_fuse);
+	kv_set_u64(kv, "ssd", has_disk_tier(conf));
+	kv_set_u64(kv, "threads", conf->threads);
+}
