@@ -1,5 +1,5 @@
 /*
- * Three questions, one after the other: by which method (choose_method), what does it take
+ * Three questions, one after the other: by which method (plan-method.c), what does it take
  * (set_need), and where to (choose_place). Each answer leaves a line in `why`, so that explain can
  * print how it came about.
  *
@@ -17,18 +17,10 @@
 #include "common/conf.h"
 #include "common/error.h"
 #include "common/parse.h"
+#include "daemon/worker/plan-internal.h"
 #include "daemon/worker/plan-spread.h"
-#include "daemon/worker/unpack/magic.h"
 
-struct planner {
-	const struct plan_input *in;
-	const struct dataset *ds;
-	const struct facts *facts;
-	struct plan *plan;
-	size_t why_size;
-};
-
-__attribute__((format(printf, 2, 3))) static void why(struct planner *p, const char *fmt, ...)
+void plan_why(struct planner *p, const char *fmt, ...)
 {
 	size_t left = sizeof(p->plan->why) - p->why_size;
 	va_list ap;
@@ -58,7 +50,7 @@ static const struct plan_space *get_space(const struct planner *p, const char *t
 	return plan_get_space((struct plan_input *)p->in, tier);
 }
 
-static bool allows(const struct planner *p, enum dataset_method m)
+bool plan_allows(const struct planner *p, enum dataset_method m)
 {
 	const char *methods = p->in->policy->methods;
 
@@ -66,40 +58,11 @@ static bool allows(const struct planner *p, enum dataset_method m)
 	       conf_list_has(methods, dataset_method_to_string(m));
 }
 
-static bool is_dest(const struct planner *p, const char *word)
+bool plan_is_dest(const struct planner *p, const char *word)
 {
 	const char *dest = p->ds->dest ? p->ds->dest : "auto";
 
 	return !strcmp(dest, word);
-}
-
-/* What a source is, in words. */
-static const char *describe(const struct facts *f, char buf[static 64])
-{
-	const char *filter = facts_filter_to_string(f->filter);
-
-	if (f->kind == SOURCE_DIR)
-		return "a directory";
-	if (f->kind == SOURCE_SET)
-		return "a set of files";
-	if (f->format == FORMAT_PLAIN && f->counted && f->bytes == 0)
-		return "an empty file";
-	if (f->format == FORMAT_PLAIN)
-		snprintf(buf, 64, "%s%s", *filter ? "a file in " : "a file", filter);
-	else
-		snprintf(buf, 64, "a %s%s%s", facts_format_to_string(f->format),
-			 *filter			? " in "
-			 : f->format == FORMAT_SQUASHFS ? " image"
-							: " archive",
-			 filter);
-	return buf;
-}
-
-/* ---- which method ---- */
-
-static bool can_mount(const struct planner *p)
-{
-	return p->in->able.can_mount && p->in->policy->fuse && allows(p, DATASET_METHOD_MOUNT);
 }
 
 static bool selects(const struct planner *p)
@@ -112,146 +75,6 @@ static bool is_guess(const struct planner *p)
 {
 	return p->plan->method == DATASET_METHOD_EXTRACT &&
 	       (!p->facts->extract_exact || selects(p));
-}
-
-static enum dataset_method auto_for_image(struct planner *p)
-{
-	if (can_mount(p))
-		return DATASET_METHOD_MOUNT;
-	why(p, "images can't be mounted here%s", p->in->able.can_extract ? ": it is unpacked" : "");
-	return p->in->able.can_extract ? DATASET_METHOD_EXTRACT : DATASET_METHOD_MOUNT;
-}
-
-static enum dataset_method auto_method(struct planner *p)
-{
-	const struct facts *f = p->facts;
-
-	if (f->is_remote && is_dest(p, PLAN_TIER_SOURCE))
-		return DATASET_METHOD_LINK; /* which is refused */
-	if (f->kind == SOURCE_FILE && f->format == FORMAT_SQUASHFS)
-		return auto_for_image(p);
-	if (is_dest(p, PLAN_TIER_SOURCE))
-		return DATASET_METHOD_LINK;
-	if (f->kind == SOURCE_FILE && facts_is_archive(f))
-		return DATASET_METHOD_EXTRACT;
-	if (!allows(p, DATASET_METHOD_COPY) && allows(p, DATASET_METHOD_LINK))
-		return DATASET_METHOD_LINK;
-	return DATASET_METHOD_COPY;
-}
-
-/* A file that is named like an archive and isn't one is damaged more often than meant. */
-static int check_promise(const struct planner *p, struct error *err)
-{
-	const struct facts *f = p->facts;
-	enum facts_format promise = magic_get_promise(p->ds->source);
-	char buf[64], shown[512];
-
-	dataset_show_source(p->ds, shown, sizeof(shown));
-	if (p->ds->method != DATASET_METHOD_AUTO || f->kind != SOURCE_FILE ||
-	    f->format != FORMAT_PLAIN || promise == FORMAT_PLAIN)
-		return 0;
-	error_set(err, EINVAL, "%s is %s and not the %s%s its name promises", shown,
-		  f->bytes == 0 ? "empty" : describe(f, buf), facts_format_to_string(promise),
-		  promise == FORMAT_SQUASHFS ? " image" : " archive");
-	return error_mend(err, -EINVAL,
-			  "make or copy it again, or stage it as it is by method=copy");
-}
-
-static int refuse_method(const struct planner *p, struct error *err)
-{
-	const struct policy *pol = p->in->policy;
-
-	error_set(err, EPERM, "the site's rule %s does not allow method=%s", pol->rule,
-		  dataset_method_to_string(p->plan->method));
-	return error_mend(err, -EPERM, "it allows method=%s", pol->methods);
-}
-
-static int check_able(const struct planner *p, struct error *err)
-{
-	const struct plan_ability *a = &p->in->able;
-	enum dataset_method m = p->plan->method;
-	char buf[64];
-
-	if (!allows(p, m))
-		return refuse_method(p, err);
-	if (m == DATASET_METHOD_LINK && p->facts->is_remote) {
-		error_set(err, EINVAL, "a link can't lead to an address");
-		return error_mend(err, -EINVAL, "leave method=link and DEST source out");
-	}
-	if (m == DATASET_METHOD_EXTRACT && !a->can_extract) {
-		error_set(err, EINVAL, "can't be extracted: it is %s", describe(p->facts, buf));
-		return error_mend(err, -EINVAL, "leave method= out, or name an archive");
-	}
-	if (m == DATASET_METHOD_MOUNT && p->facts->format != FORMAT_SQUASHFS) {
-		error_set(err, EINVAL, "can't be mounted: it is %s, not a squashfs image",
-			  describe(p->facts, buf));
-		return error_mend(err, -EINVAL,
-				  "leave method= out, or make an image (stagectl pack)");
-	}
-	if (m == DATASET_METHOD_MOUNT && !can_mount(p)) {
-		error_set(err, EOPNOTSUPP, "images can't be mounted on this node: %s",
-			  p->in->policy->fuse
-				  ? "it has no usable /dev/fuse"
-				  : "the site has switched FUSE off ([mount] Backend=none)");
-		return error_mend(err, -EOPNOTSUPP,
-				  a->can_extract ? "method=extract unpacks it" : "ask the site");
-	}
-	return 0;
-}
-
-/* What selects files has to have something to select from. */
-static int check_options(const struct planner *p, struct error *err)
-{
-	const struct dataset *ds = p->ds;
-	enum dataset_method m = p->plan->method;
-	bool one = p->facts->kind == SOURCE_FILE, extract = m == DATASET_METHOD_EXTRACT;
-	bool link = m == DATASET_METHOD_LINK, some = ds->n_include || ds->n_exclude;
-	bool sha256 = ds->verify == DATASET_VERIFY_SHA256;
-	/* clang-format off */
-	const struct { bool wrong; const char *what, *mend; } rules[] = {
-		{ ds->strip && !extract, "strip= is for archives that are extracted", "leave it out" },
-		{ ds->nested && !extract, "nested is for archives that are extracted", "leave it out" },
-		{ ds->subdir && p->facts->kind != SOURCE_DIR && !extract && m != DATASET_METHOD_MOUNT,
-		  "subdir= needs a directory, an archive or an image", "leave it out" },
-		{ some && m == DATASET_METHOD_MOUNT, "a mount shows all of the image: include= and "
-		  "exclude= have no effect", "method=extract selects, subdir= shows a part" },
-		{ some && one && !extract, "include= and exclude= need a directory, a set or an archive",
-		  "leave them out" },
-		{ some && link, "a link shows all of the source: include= and exclude= have no effect",
-		  "method=copy selects" },
-		{ sha256 && !one, "verify=sha256 is for one file or archive", "leave it out" },
-		{ sha256 && link, "a link can't be verified: what it shows may change",
-		  "method=copy verifies" },
-	};
-	/* clang-format on */
-
-	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
-		if (rules[i].wrong)
-			return error_mend(err, error_set(err, EINVAL, "%s", rules[i].what), "%s",
-					  rules[i].mend);
-	}
-	return 0;
-}
-
-static int choose_method(struct planner *p, struct error *err)
-{
-	struct plan *plan = p->plan;
-	char buf[64];
-	int r;
-
-	plan->method = p->ds->method;
-	if (plan->method == DATASET_METHOD_AUTO)
-		plan->method = auto_method(p);
-	why(p, "the source is %s: %s", describe(p->facts, buf),
-	    dataset_method_to_string(plan->method));
-	plan->kind = p->facts->kind == SOURCE_FILE && (plan->method == DATASET_METHOD_COPY ||
-						       plan->method == DATASET_METHOD_LINK)
-			     ? SOURCE_FILE
-			     : SOURCE_DIR;
-	r = check_promise(p, err);
-	if (r == 0)
-		r = check_able(p, err);
-	return r < 0 ? r : check_options(p, err);
 }
 
 /* ---- how much ---- */
@@ -267,10 +90,10 @@ static int set_need(struct planner *p, struct error *err)
 	plan->need_bytes = extract ? f->extract_bytes : f->copy_bytes;
 	plan->need_files = extract ? f->extract_files : f->copy_files;
 	if (extract && !f->extract_exact)
-		why(p, "its unpacked size is not written in it, about %s is a guess",
+		plan_why(p, "its unpacked size is not written in it, about %s is a guess",
 		    size_to_string(plan->need_bytes, need));
 	else if (is_guess(p))
-		why(p, "what is selected takes %s at most", size_to_string(plan->need_bytes, need));
+		plan_why(p, "what is selected takes %s at most", size_to_string(plan->need_bytes, need));
 	if (is_guess(p))
 		return 0;
 	if (pol->max_bytes && plan->need_bytes > pol->max_bytes)
@@ -308,24 +131,24 @@ static bool try_tier(struct planner *p, const char *tier, bool say)
 
 	if (!s || !s->present) {
 		if (say)
-			why(p, "%s: not here, or not for this source", tier_text(tier));
+			plan_why(p, "%s: not here, or not for this source", tier_text(tier));
 		return false;
 	}
 	if (s->known && s->free_bytes < plan->need_bytes) {
 		if (say)
-			why(p, "%s: needs %s, %s", tier_text(tier),
+			plan_why(p, "%s: needs %s, %s", tier_text(tier),
 			    size_to_string(plan->need_bytes, need), s->limit);
 		return false;
 	}
 	if (s->known && s->free_files < plan->need_files) {
 		if (say)
-			why(p, "%s: needs %llu files, %llu can be made", tier_text(tier),
+			plan_why(p, "%s: needs %llu files, %llu can be made", tier_text(tier),
 			    (unsigned long long)plan->need_files,
 			    (unsigned long long)s->free_files);
 		return false;
 	}
 	snprintf(plan->tier, sizeof(plan->tier), "%s", tier);
-	why(p, "%s: %s%s", tier_text(tier), s->known ? "fits, " : "free space not known yet",
+	plan_why(p, "%s: %s%s", tier_text(tier), s->known ? "fits, " : "free space not known yet",
 	    s->known ? s->limit : "");
 	return true;
 }
@@ -348,7 +171,7 @@ static bool try_tiers(struct planner *p, bool say)
 {
 	const char *tier;
 
-	if (!is_dest(p, "auto"))
+	if (!plan_is_dest(p, "auto"))
 		return try_tier(p, p->ds->dest, say);
 	for (size_t i = 0; (tier = auto_tier(p, i)); i++) {
 		if (try_tier(p, tier, say))
@@ -369,7 +192,7 @@ static bool try_again_at_least(struct planner *p)
 	plan->need_bytes = least;
 	if (!try_tiers(p, false))
 		return false;
-	why(p, "tried all the same: %s",
+	plan_why(p, "tried all the same: %s",
 	    selects(p) ? "what is selected may be less" : "the size is a guess");
 	return true;
 }
@@ -380,7 +203,7 @@ static bool may_become_link(const struct planner *p)
 	const struct dataset *ds = p->ds;
 
 	return ds->method == DATASET_METHOD_AUTO && p->plan->method == DATASET_METHOD_COPY &&
-	       is_dest(p, "auto") && p->in->able.can_link && allows(p, DATASET_METHOD_LINK) &&
+	       plan_is_dest(p, "auto") && p->in->able.can_link && plan_allows(p, DATASET_METHOD_LINK) &&
 	       ds->n_include == 0 && ds->n_exclude == 0 && ds->verify != DATASET_VERIFY_SHA256 &&
 	       (ds->shard == DATASET_SHARD_ALL || p->facts->kind == SOURCE_SET);
 }
@@ -390,7 +213,7 @@ static bool may_be_image(const struct planner *p)
 {
 	const struct facts *f = p->facts;
 
-	return p->in->policy->fuse && allows(p, DATASET_METHOD_MOUNT) && !f->is_remote &&
+	return p->in->policy->fuse && plan_allows(p, DATASET_METHOD_MOUNT) && !f->is_remote &&
 	       (f->format != FORMAT_SQUASHFS || p->in->able.can_mount) &&
 	       (f->kind != SOURCE_FILE || p->plan->method == DATASET_METHOD_EXTRACT);
 }
@@ -405,7 +228,7 @@ static int mend_space(const struct planner *p, const char *tier, int r, struct e
 
 	if (memory && p->in->policy->mem_limit)
 		ways[n++] = "more --mem";
-	if (memory && !is_dest(p, "auto") && ssd && ssd->present)
+	if (memory && !plan_is_dest(p, "auto") && ssd && ssd->present)
 		ways[n++] = ":ssd";
 	if (may_be_image(p))
 		ways[n++] = p->facts->format == FORMAT_SQUASHFS ? "method=mount"
@@ -440,7 +263,7 @@ static int refuse_tier(const struct planner *p, const char *tier, struct error *
 /* "needs 148 GiB, the job has 62 GiB left of --mem; try more --mem, :ssd or a squashfs image" */
 static int refuse_space(const struct planner *p, struct error *err)
 {
-	const char *tier = is_dest(p, "auto") ? auto_tier(p, 0) : p->ds->dest;
+	const char *tier = plan_is_dest(p, "auto") ? auto_tier(p, 0) : p->ds->dest;
 	const struct plan_space *s = get_space(p, tier);
 	char need[PARSE_SIZE_TEXT];
 
@@ -463,7 +286,7 @@ static int choose_tier(struct planner *p, struct error *err)
 		return 0;
 	if (!may_become_link(p))
 		return refuse_space(p, err);
-	why(p, "fits nowhere: a link to the source");
+	plan_why(p, "fits nowhere: a link to the source");
 	p->plan->method = DATASET_METHOD_LINK;
 	strcpy(p->plan->tier, PLAN_TIER_SOURCE);
 	return 0;
@@ -472,24 +295,24 @@ static int choose_tier(struct planner *p, struct error *err)
 /* In place, unless a DEST is named; behind a mount that is there already with hydrate=copy. */
 static int place_image(struct planner *p, struct error *err)
 {
-	bool named = !is_dest(p, "auto") && !is_dest(p, PLAN_TIER_SOURCE);
+	bool named = !plan_is_dest(p, "auto") && !plan_is_dest(p, PLAN_TIER_SOURCE);
 	bool first = !p->ds->hydrate || p->ds->verify == DATASET_VERIFY_SHA256;
 
 	strcpy(p->plan->tier, PLAN_TIER_SOURCE);
 	if (p->facts->is_remote) {
 		p->plan->copy_first = true;
-		why(p, "it is fetched first: what is mounted has to be here");
+		plan_why(p, "it is fetched first: what is mounted has to be here");
 		return choose_tier(p, err);
 	}
 	if (p->ds->hydrate && first)
-		why(p, "its checksum is verified first: mounted when the copy is there");
+		plan_why(p, "its checksum is verified first: mounted when the copy is there");
 	p->plan->copy_first = first && (named || p->ds->hydrate);
 	if (p->ds->hydrate && !named && try_tiers(p, true))
 		return 0;
 	if (named)
 		return choose_tier(p, err);
 	p->plan->copy_first = false;
-	why(p, "mounted where it is");
+	plan_why(p, "mounted where it is");
 	return 0;
 }
 
@@ -503,7 +326,7 @@ static int choose_place(struct planner *p, struct error *err)
 		strcpy(plan->tier, PLAN_TIER_SOURCE);
 		return 0;
 	}
-	if (is_dest(p, PLAN_TIER_SOURCE))
+	if (plan_is_dest(p, PLAN_TIER_SOURCE))
 		return error_mend(err,
 				  error_set(err, EINVAL,
 					    "DEST source and method=%s exclude each "
@@ -523,13 +346,13 @@ static void choose_reader(struct planner *p)
 
 	if (not) {
 		if (*not)
-			why(p, "each node reads it: %s", not);
+			plan_why(p, "each node reads it: %s", not);
 		return;
 	}
 	plan->spread = true;
 	plan->need_bytes += extra;
 	plan->need_files += PLAN_SPREAD_FILES;
-	why(p, "read once, by the first of %u nodes, and passed on by sbcast",
+	plan_why(p, "read once, by the first of %u nodes, and passed on by sbcast",
 	    p->in->policy->n_nodes);
 }
 
@@ -563,7 +386,7 @@ int plan_make(struct plan *plan, const struct plan_input *in, struct error *err)
 
 	*plan = (struct plan){ 0 };
 	strcpy(plan->tier, PLAN_TIER_SOURCE);
-	r = choose_method(&p, err);
+	r = plan_choose_method(&p, err);
 	if (r == 0)
 		r = set_need(&p, err);
 	if (r == 0)

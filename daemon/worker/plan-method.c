@@ -1,0 +1,181 @@
+/*
+ * By which method a source becomes visible: the user's, or what its content suggests; and whether that
+ * goes with the site's rule, this node and the item's other options.
+ */
+#include "daemon/worker/plan-internal.h"
+
+#include <errno.h>
+#include <stdio.h>
+
+#include "common/cleanup.h"
+#include "common/dataset.h"
+#include "common/error.h"
+#include "daemon/worker/facts.h"
+#include "daemon/worker/unpack/magic.h"
+
+/* What a source is, in words. */
+static const char *describe(const struct facts *f, char buf[static 64])
+{
+	const char *filter = facts_filter_to_string(f->filter);
+
+	if (f->kind == SOURCE_DIR)
+		return "a directory";
+	if (f->kind == SOURCE_SET)
+		return "a set of files";
+	if (f->format == FORMAT_PLAIN && f->counted && f->bytes == 0)
+		return "an empty file";
+	if (f->format == FORMAT_PLAIN)
+		snprintf(buf, 64, "%s%s", *filter ? "a file in " : "a file", filter);
+	else
+		snprintf(buf, 64, "a %s%s%s", facts_format_to_string(f->format),
+			 *filter			? " in "
+			 : f->format == FORMAT_SQUASHFS ? " image"
+							: " archive",
+			 filter);
+	return buf;
+}
+
+static bool can_mount(const struct planner *p)
+{
+	return p->in->able.can_mount && p->in->policy->fuse && plan_allows(p, DATASET_METHOD_MOUNT);
+}
+
+static enum dataset_method auto_for_image(struct planner *p)
+{
+	if (can_mount(p))
+		return DATASET_METHOD_MOUNT;
+	plan_why(p, "images can't be mounted here%s", p->in->able.can_extract ? ": it is unpacked" : "");
+	return p->in->able.can_extract ? DATASET_METHOD_EXTRACT : DATASET_METHOD_MOUNT;
+}
+
+static enum dataset_method auto_method(struct planner *p)
+{
+	const struct facts *f = p->facts;
+
+	if (f->is_remote && plan_is_dest(p, PLAN_TIER_SOURCE))
+		return DATASET_METHOD_LINK; /* which is refused */
+	if (f->kind == SOURCE_FILE && f->format == FORMAT_SQUASHFS)
+		return auto_for_image(p);
+	if (plan_is_dest(p, PLAN_TIER_SOURCE))
+		return DATASET_METHOD_LINK;
+	if (f->kind == SOURCE_FILE && facts_is_archive(f))
+		return DATASET_METHOD_EXTRACT;
+	if (!plan_allows(p, DATASET_METHOD_COPY) && plan_allows(p, DATASET_METHOD_LINK))
+		return DATASET_METHOD_LINK;
+	return DATASET_METHOD_COPY;
+}
+
+/* A file that is named like an archive and isn't one is damaged more often than meant. */
+static int check_promise(const struct planner *p, struct error *err)
+{
+	const struct facts *f = p->facts;
+	enum facts_format promise = magic_get_promise(p->ds->source);
+	char buf[64], shown[512];
+
+	dataset_show_source(p->ds, shown, sizeof(shown));
+	if (p->ds->method != DATASET_METHOD_AUTO || f->kind != SOURCE_FILE ||
+	    f->format != FORMAT_PLAIN || promise == FORMAT_PLAIN)
+		return 0;
+	error_set(err, EINVAL, "%s is %s and not the %s%s its name promises", shown,
+		  f->bytes == 0 ? "empty" : describe(f, buf), facts_format_to_string(promise),
+		  promise == FORMAT_SQUASHFS ? " image" : " archive");
+	return error_mend(err, -EINVAL,
+			  "make or copy it again, or stage it as it is by method=copy");
+}
+
+static int refuse_method(const struct planner *p, struct error *err)
+{
+	const struct policy *pol = p->in->policy;
+
+	error_set(err, EPERM, "the site's rule %s does not allow method=%s", pol->rule,
+		  dataset_method_to_string(p->plan->method));
+	return error_mend(err, -EPERM, "it allows method=%s", pol->methods);
+}
+
+static int check_able(const struct planner *p, struct error *err)
+{
+	const struct plan_ability *a = &p->in->able;
+	enum dataset_method m = p->plan->method;
+	char buf[64];
+
+	if (!plan_allows(p, m))
+		return refuse_method(p, err);
+	if (m == DATASET_METHOD_LINK && p->facts->is_remote) {
+		error_set(err, EINVAL, "a link can't lead to an address");
+		return error_mend(err, -EINVAL, "leave method=link and DEST source out");
+	}
+	if (m == DATASET_METHOD_EXTRACT && !a->can_extract) {
+		error_set(err, EINVAL, "can't be extracted: it is %s", describe(p->facts, buf));
+		return error_mend(err, -EINVAL, "leave method= out, or name an archive");
+	}
+	if (m == DATASET_METHOD_MOUNT && p->facts->format != FORMAT_SQUASHFS) {
+		error_set(err, EINVAL, "can't be mounted: it is %s, not a squashfs image",
+			  describe(p->facts, buf));
+		return error_mend(err, -EINVAL,
+				  "leave method= out, or make an image (stagectl pack)");
+	}
+	if (m == DATASET_METHOD_MOUNT && !can_mount(p)) {
+		error_set(err, EOPNOTSUPP, "images can't be mounted on this node: %s",
+			  p->in->policy->fuse
+				  ? "it has no usable /dev/fuse"
+				  : "the site has switched FUSE off ([mount] Backend=none)");
+		return error_mend(err, -EOPNOTSUPP,
+				  a->can_extract ? "method=extract unpacks it" : "ask the site");
+	}
+	return 0;
+}
+
+/* What selects files has to have something to select from. */
+static int check_options(const struct planner *p, struct error *err)
+{
+	const struct dataset *ds = p->ds;
+	enum dataset_method m = p->plan->method;
+	bool one = p->facts->kind == SOURCE_FILE, extract = m == DATASET_METHOD_EXTRACT;
+	bool link = m == DATASET_METHOD_LINK, some = ds->n_include || ds->n_exclude;
+	bool sha256 = ds->verify == DATASET_VERIFY_SHA256;
+	/* clang-format off */
+	const struct { bool wrong; const char *what, *mend; } rules[] = {
+		{ ds->strip && !extract, "strip= is for archives that are extracted", "leave it out" },
+		{ ds->nested && !extract, "nested is for archives that are extracted", "leave it out" },
+		{ ds->subdir && p->facts->kind != SOURCE_DIR && !extract && m != DATASET_METHOD_MOUNT,
+		  "subdir= needs a directory, an archive or an image", "leave it out" },
+		{ some && m == DATASET_METHOD_MOUNT, "a mount shows all of the image: include= and "
+		  "exclude= have no effect", "method=extract selects, subdir= shows a part" },
+		{ some && one && !extract, "include= and exclude= need a directory, a set or an archive",
+		  "leave them out" },
+		{ some && link, "a link shows all of the source: include= and exclude= have no effect",
+		  "method=copy selects" },
+		{ sha256 && !one, "verify=sha256 is for one file or archive", "leave it out" },
+		{ sha256 && link, "a link can't be verified: what it shows may change",
+		  "method=copy verifies" },
+	};
+	/* clang-format on */
+
+	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
+		if (rules[i].wrong)
+			return error_mend(err, error_set(err, EINVAL, "%s", rules[i].what), "%s",
+					  rules[i].mend);
+	}
+	return 0;
+}
+
+int plan_choose_method(struct planner *p, struct error *err)
+{
+	struct plan *plan = p->plan;
+	char buf[64];
+	int r;
+
+	plan->method = p->ds->method;
+	if (plan->method == DATASET_METHOD_AUTO)
+		plan->method = auto_method(p);
+	plan_why(p, "the source is %s: %s", describe(p->facts, buf),
+	    dataset_method_to_string(plan->method));
+	plan->kind = p->facts->kind == SOURCE_FILE && (plan->method == DATASET_METHOD_COPY ||
+						       plan->method == DATASET_METHOD_LINK)
+			     ? SOURCE_FILE
+			     : SOURCE_DIR;
+	r = check_promise(p, err);
+	if (r == 0)
+		r = check_able(p, err);
+	return r < 0 ? r : check_options(p, err);
+}
