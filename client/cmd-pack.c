@@ -72,6 +72,25 @@ static void lock_release(struct lock *l)
 	close(steal_fd(&l->fd));
 }
 
+static bool has_end(const char *out, const char *end)
+{
+	size_t n = strlen(out), n_end = strlen(end);
+
+	return n > n_end && !strcmp(out + n - n_end, end);
+}
+
+/* An image that is called an archive would be taken for one by whoever sees it. */
+static bool is_named_archive(const char *out)
+{
+	static const char *const ends[] = { ".tar", ".tgz", ".zip", ".tar.gz", ".tar.zst", ".tar.xz",
+					    ".tar.lz4", ".tar.bz2" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
+		if (has_end(out, ends[i]))
+			return true;
+	return false;
+}
+
 /* An image inside of the directory it is made from would hold a part of itself. */
 static int check_place(const char *dir, const char *out, struct error *err)
 {
@@ -86,7 +105,7 @@ static int check_place(const char *dir, const char *out, struct error *err)
 		slash[slash == parent ? 1 : 0] = '\0';
 	real = realpath(slash ? parent : ".", NULL);
 	if (!real)
-		return error_errno(err, errno, "%s", slash ? parent : ".");
+		return error_errno(err, errno, "%s, where %s is to be", slash ? parent : ".", out);
 	if (path_is_beneath(real, dir))
 		return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
 				  "%s is inside of %s; write it somewhere else", out, dir);
@@ -156,8 +175,15 @@ static int run(int argc, char **argv)
 	if (argc - optind != 2)
 		return output_usage(argv[0], "it takes a directory and the name of the result");
 	p.out = argv[optind + 1];
+	if (p.shard_size && has_end(p.out, ".tar")) /* train.tar: train-000000.tar and so on */
+		argv[optind + 1][strlen(p.out) - strlen(".tar")] = '\0';
 	if (!p.out[0] || p.out[strlen(p.out) - 1] == '/')
 		return output_usage(argv[0], "'%s' is no name of a file", p.out);
+	if (is_named_archive(p.out))
+		return output_usage(argv[0],
+				    "%s is an archive's name; a squashfs image is called OUT.sqsh, and of "
+				    "tar files (--shards SIZE) OUT is what stands before -000000.tar",
+				    p.out);
 	dir = realpath(argv[optind], NULL);
 	if (!dir || stat(dir, &st) < 0)
 		return output_fail((error_errno(&err, errno, "%s", argv[optind]), &err));
@@ -185,7 +211,8 @@ const struct cmd cmd_pack = {
 		"most SIZE,\n"
 		"                  sorted by name, files of one sample (same name up to the first "
 		"dot)\n"
-		"                  in the same shard, as webdataset wants them\n"
+		"                  in the same shard, as webdataset wants them; OUT may end in "
+		".tar\n"
 		"  --if-missing    do nothing when the result is there already\n"
 		"  -q, --quiet     no progress\n"
 		"\n"

@@ -6,10 +6,24 @@
 #include <string.h>
 
 #include "client/output.h"
+#include "common/cleanup.h"
 #include "common/dataset.h"
 #include "common/parse.h"
 #include "common/words.h"
 #include "stage-build.h"
+
+static void refuse_long(const char *verb, const char *word, const struct option *longs)
+{
+	const char *names[32] = { NULL }, *nearest;
+	char name[64];
+
+	for (size_t i = 0; i < ARRAY_SIZE(names) - 1 && longs[i].name; i++)
+		names[i] = longs[i].name;
+	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
+	nearest = words_nearest(name, names);
+	output_usage(verb, "there is no option like this: %s%s%s%s", word,
+		     nearest ? " (did you mean --" : "", nearest ?: "", nearest ? "?)" : "");
+}
 
 int cmd_next_option(int argc, char **argv, const char *shorts, const struct option *longs)
 {
@@ -27,7 +41,7 @@ int cmd_next_option(int argc, char **argv, const char *shorts, const struct opti
 	else if (c == '?' && optopt && word[0] == '-' && word[1] != '-')
 		output_usage(argv[0], "there is no option -%c", optopt);
 	else if (c == '?')
-		output_usage(argv[0], "there is no option like this: %s", argv[optind - 1]);
+		refuse_long(argv[0], argv[optind - 1], longs);
 	return c == ':' ? '?' : c;
 }
 
@@ -47,20 +61,10 @@ int cmd_get_size(const char *verb, const char *option, const char *text, uint64_
 	return -EINVAL;
 }
 
-static bool is_name(const char *name)
-{
-	if (!words_is_alpha(name[0]) || strlen(name) >= DATASET_NAME_SIZE)
-		return false;
-	for (; *name; name++)
-		if (!words_is_alpha(*name) && !words_is_digit(*name) && *name != '_')
-			return false;
-	return true;
-}
-
 bool cmd_check_names(const char *verb, char *const *names, size_t n_names)
 {
 	for (size_t i = 0; i < n_names; i++)
-		if (!is_name(names[i])) {
+		if (!dataset_name_is_legal(names[i], strlen(names[i]))) {
 			output_usage(verb, "'%s' is no name of a dataset; 'stagectl list' shows "
 					   "those of this job", names[i]);
 			return false;

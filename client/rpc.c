@@ -53,8 +53,9 @@ int rpc_find_socket(char *buf, size_t size, struct error *err)
 	}
 	if (socket_of_job(getenv("SLURM_JOB_ID"), buf, size) == 0)
 		return 0;
-	return no_staging(err, "no staging here: this is no job (SLURM_JOB_ID and "
-			       "STAGE_DATA_SOCKET are not set)");
+	return no_staging(err, "no staging here: this is no job (SLURM_JOB_ID and STAGE_DATA_SOCKET are "
+			       "not set); call it in a job that was submitted with --stage-data. "
+			       "Outside, stagectl explain ITEM plans, and stagectl run stages");
 }
 
 int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
@@ -66,8 +67,9 @@ int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
 	fd = conn_connect(path, &cause);
 	if (fd == -ENOENT || fd == -ENOTDIR)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd,
-				  "no staging here: %s is not there (did the job ask with "
-				  "--stage-data?)",
+				  "no staging here: %s is not there; did the job ask with "
+				  "--stage-data, and is this one of its nodes? In the shell of salloc "
+				  "write srun stagectl",
 				  path);
 	if (fd == -ECONNREFUSED)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd,

@@ -25,6 +25,8 @@ int dataset_item_read(struct dataset *d, char *item, struct error *err);
 int dataset_item_check(struct dataset *d, struct error *err);
 /* Reads DEST, decoded. */
 int dataset_dest_read(struct dataset *d, const char *dest, struct error *err);
+/* auto, shm and the like, as opposed to a path? */
+bool dataset_dest_is_word(const char *text);
 
 /* "a+b=c+d=e" (consumed). */
 int dataset_options_read(struct dataset *d, char *text, struct error *err);

@@ -226,6 +226,14 @@ int dataset_item_check(struct dataset *d, struct error *err)
 	return r < 0 ? r : check_options(d, err);
 }
 
+bool dataset_dest_is_word(const char *text)
+{
+	for (size_t i = 0; dests[i]; i++)
+		if (!strcmp(dests[i], text))
+			return true;
+	return false;
+}
+
 static int refuse_dest(const struct dataset *d, const char *dest, struct error *err)
 {
 	char shown[DATASET_SHOW_SIZE];
@@ -242,6 +250,12 @@ static int refuse_dest(const struct dataset *d, const char *dest, struct error *
 	if (nearest)
 		return dataset_refuse(err, "DEST \"%s\" is not known; did you mean %s?", shown,
 				      nearest);
+	if (d->scheme == DATASET_SCHEME_FILE && !d->name_given && dataset_name_is_legal(d->source, strlen(d->source)))
+		return dataset_refuse(err,
+				      "DEST \"%s\" is not known; it is auto, shm, ssd, scratch, source "
+				      "or an absolute path. A NAME is written %s=%s, and a colon that "
+				      "belongs to the path %%3A",
+				      shown, d->source, shown);
 	return dataset_refuse(
 		err,
 		"DEST \"%s\" is not known; it is auto, shm, ssd, scratch, source or an "
@@ -256,8 +270,7 @@ int dataset_dest_read(struct dataset *d, const char *dest, struct error *err)
 
 	if (!*dest)
 		dest = "auto";
-	for (size_t i = 0; dests[i]; i++)
-		known |= !strcmp(dests[i], dest);
+	known |= dataset_dest_is_word(dest);
 	if (*dest == '/') {
 		if (path_normalize(dest, normal, sizeof(normal)) < 0 || !normal[1])
 			return dataset_refuse(err,

@@ -15,6 +15,16 @@ static bool is_name_byte(char c)
 	return words_is_alpha(c) || words_is_digit(c) || c == '_';
 }
 
+bool dataset_name_is_legal(const char *text, size_t n)
+{
+	if (n == 0 || n >= DATASET_NAME_SIZE || !words_is_alpha(text[0]))
+		return false;
+	for (size_t i = 0; i < n; i++)
+		if (!is_name_byte(text[i]))
+			return false;
+	return true;
+}
+
 /* Legal and at most DATASET_NAME_SIZE - 1 bytes, made from text[0..n). */
 static void make_legal(const char *text, size_t n, char name[static DATASET_NAME_SIZE])
 {
@@ -73,11 +83,8 @@ void dataset_name_derive(const struct dataset *d, char name[static DATASET_NAME_
 int dataset_name_read(struct dataset *d, const char *text, size_t n, struct error *err)
 {
 	char legal[DATASET_NAME_SIZE], shown[DATASET_SHOW_SIZE], copy[DATASET_MAX_ITEM + 1];
-	bool good = n > 0 && n < DATASET_NAME_SIZE && words_is_alpha(text[0]);
 
-	for (size_t i = 0; good && i < n; i++)
-		good = is_name_byte(text[i]);
-	if (good) {
+	if (dataset_name_is_legal(text, n)) {
 		memcpy(d->name, text, n);
 		d->name[n] = '\0';
 		d->name_given = true;

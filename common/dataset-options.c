@@ -391,6 +391,10 @@ static int refuse_unknown(const char *name, struct error *err)
 		names[i] = options[i].name;
 	nearest = words_nearest(name, names);
 	dataset_show(name, shown, sizeof(shown));
+	if (dataset_dest_is_word(name))
+		return dataset_refuse(err,
+				      "\"%s\" is a DEST, of which an item has one, before the second "
+				      "colon", shown);
 	return dataset_refuse(
 		err,
 		"option \"%s\" is not known%s%s%s; known are method, onfail, verify, strip, "

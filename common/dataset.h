@@ -126,6 +126,9 @@ int dataset_list_expand(struct dataset_list *list, const char *cwd, const char *
 int dataset_merge(char **valuep, const char *const *script, size_t n_script,
 		  const char *const *command_line, size_t n_command_line, struct error *err);
 
+/* A letter, then letters, digits and _, fewer than DATASET_NAME_SIZE in all? */
+bool dataset_name_is_legal(const char *text, size_t n);
+
 /* Name of the environment variable: STAGE_DATA_PATH_<NAME in capitals>. prefix as
  * "STAGE_DATA_PATH_"; buf has at least strlen(prefix) + DATASET_NAME_SIZE bytes. */
 void dataset_env_name(const struct dataset *d, const char *prefix, char *buf, size_t size);

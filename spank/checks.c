@@ -68,8 +68,30 @@ static void check_admitted(const struct conf *conf, const char *user, const char
 		say_refuse("%s", err.text);
 }
 
-/* The login node's configuration has the say here, the node's has it in the end. A DEST that is a
- * path is held against the tiers there, where their paths are known. */
+/* A tier's path is known here up to its first placeholder. */
+static void check_dest_path(const struct conf *conf, const struct dataset *d)
+{
+	char places[1024] = "";
+	size_t n = 0;
+
+	for (size_t i = 0; i < conf->n_tiers; i++) {
+		const struct conf_tier *t = &conf->tiers[i];
+		size_t fixed = strcspn(t->path, "%");
+
+		if (!fixed)
+			continue;
+		if (!strncmp(d->dest, t->path, fixed) &&
+		    (t->path[fixed] || !d->dest[fixed] || d->dest[fixed] == '/'))
+			return;
+		if (n < sizeof(places))
+			n += (size_t)snprintf(places + n, sizeof(places) - n, "%s[tier %s] %s",
+					      n ? ", " : "", t->name, t->path);
+	}
+	say_refuse("%s: DEST %s is below no tier of this site (%s); leave DEST out, or write shm or ssd",
+		   d->name, d->dest, n ? places : "it has none with a path");
+}
+
+/* The login node's configuration has the say here, the node's has it in the end. */
 static void check_dest_and_method(const struct conf *conf, const struct dataset *d,
 				  const struct conf_source *rule)
 {
@@ -91,6 +113,8 @@ static void check_dest_and_method(const struct conf *conf, const struct dataset 
 		say_refuse("%s: method=%s is not allowed for %s by [source %s], which has "
 			   "Methods=%s",
 			   d->name, method, d->source, rule->name, rule->methods);
+	if (d->dest[0] == '/')
+		check_dest_path(conf, d);
 	if (!strcmp(d->dest, "auto") || !strcmp(d->dest, "source") || d->dest[0] == '/')
 		return;
 	if (!conf_get_tier(conf, d->dest))
@@ -148,14 +172,16 @@ struct looked {
 	bool starts_later;
 };
 
-/* "year=2020/x" names the dataset year; who meant a directory of that name gets a hint. */
+/* "year=2020/x" names the dataset year; who meant a directory of that name gets a hint. So does who
+ * put a blank between two. */
 static const char *get_hint(const struct looked *l, const struct dataset *d, char *buf, size_t size)
 {
 	_cleanup_(freep) char *cwd = getcwd(NULL, 0);
 	size_t n = cwd ? strlen(cwd) : 0;
 
-	buf[0] = '\0';
-	if (!d->name_given || !n || strncmp(d->source, cwd, n) || d->source[n] != '/')
+	snprintf(buf, size, "%s",
+		 strchr(d->source, ' ') ? "; a comma stands between two items, a blank belongs to one" : "");
+	if (*buf || !d->name_given || !n || strncmp(d->source, cwd, n) || d->source[n] != '/')
 		return buf;
 	snprintf(buf, size, "%s=%s", d->name, d->source + n + 1);
 	if (strstr(l->value, buf))
@@ -166,19 +192,48 @@ static const char *get_hint(const struct looked *l, const struct dataset *d, cha
 	return buf;
 }
 
-static void report_source(void *arg, size_t index, const char *path, int errnum)
+static const char *describe_fault(int errnum)
 {
-	const struct looked *l = arg;
-	char hint[512];
-	const char *name = l->list->items[index].name;
+	switch (errnum) {
+	case EACCES:
+		return "can't be passed";
+	case ENOENT:
+		return "is not there";
+	case ENOTDIR:
+		return "is no directory";
+	default:
+		return "fails";
+	}
+}
+
+/* What is wrong with path, and where: at itself, or at a directory on the way. */
+static void describe(const char *path, size_t n_fault, int errnum, char *buf, size_t size)
+{
 	const char *text = errnum == EMEDIUMTYPE ? "neither a file nor a directory"
 						 : strerror(errnum);
 
-	if (l->starts_later)
-		say_warn("%s: %s: %s; it has to be there when the job starts", name, path, text);
+	if (n_fault < strlen(path))
+		snprintf(buf, size, "%s: %s (%.*s %s)", path, text, (int)n_fault, path,
+			 describe_fault(errnum));
 	else
-		say_refuse("%s: %s: %s; check the path, and that it can be seen from here%s", name,
-			   path, text, get_hint(l, &l->list->items[index], hint, sizeof(hint)));
+		snprintf(buf, size, "%s: %s", path, text);
+}
+
+static void report_source(void *arg, size_t index, const char *path, size_t n_fault, int errnum)
+{
+	const struct looked *l = arg;
+	const char *name = l->list->items[index].name;
+	char hint[512], text[2 * PATH_MAX + 128];
+
+	describe(path, n_fault, errnum, text, sizeof(text));
+	if (l->starts_later)
+		say_warn("%s: %s; it has to be there when the job starts", name, text);
+	else if (errnum == EACCES)
+		say_refuse("%s: %s; it is read as you: ask its owner for the right (ls -ld shows what "
+			   "there is), or name a copy that you may read", name, text);
+	else
+		say_refuse("%s: %s; check the path, and that it can be seen from here%s", name, text,
+			   get_hint(l, &l->list->items[index], hint, sizeof(hint)));
 }
 
 static void check_sources(const struct dataset_list *list, const char *value,

@@ -5,6 +5,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
@@ -25,7 +26,8 @@
 
 struct record {
 	uint32_t index;
-	int32_t errnum; /* BEGUN, 0 or an errno */
+	uint32_t n_fault; /* bytes of the path */
+	int32_t errnum;   /* BEGUN, 0 or an errno */
 };
 
 void source_check_path(const struct dataset *d, char *buf, size_t size)
@@ -60,12 +62,27 @@ static int look(const char *path)
 	return access(path, R_OK) < 0 ? errno : 0;
 }
 
+/* Up to the first directory that is not there or can't be passed, else the whole. */
+static uint32_t find_fault(char *path)
+{
+	for (char *slash = strchr(path + 1, '/'); slash; slash = strchr(slash + 1, '/')) {
+		bool passes;
+
+		*slash = '\0';
+		passes = access(path, X_OK) == 0;
+		*slash = '/';
+		if (!passes)
+			return (uint32_t)(slash - path);
+	}
+	return (uint32_t)strlen(path);
+}
+
 static void child_main(const struct dataset_list *list, int fd)
 {
 	char path[PATH_MAX];
 
 	for (size_t i = 0; i < list->n_items; i++) {
-		struct record r = { (uint32_t)i, BEGUN };
+		struct record r = { (uint32_t)i, 0, BEGUN };
 
 		source_check_path(&list->items[i], path, sizeof(path));
 		if (!path[0])
@@ -73,6 +90,8 @@ static void child_main(const struct dataset_list *list, int fd)
 		if (fd_write_all(fd, &r, sizeof(r)) < 0)
 			_exit(1);
 		r.errnum = look(path);
+		if (r.errnum)
+			r.n_fault = find_fault(path);
 		if (fd_write_all(fd, &r, sizeof(r)) < 0)
 			_exit(1);
 	}
@@ -122,7 +141,7 @@ static int watch(const struct dataset_list *list, int fd, unsigned limit_ms, siz
 		if (rec.errnum == BEGUN || rec.errnum == 0 || rec.index >= list->n_items)
 			continue;
 		source_check_path(&list->items[rec.index], path, sizeof(path));
-		report(arg, rec.index, path, rec.errnum);
+		report(arg, rec.index, path, rec.n_fault, rec.errnum);
 	}
 	return r;
 }

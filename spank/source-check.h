@@ -14,8 +14,10 @@ enum {
 	SOURCE_CHECK_HANGS,   /* *indexp did not answer; what is behind it was not looked at */
 };
 
-/* Called for each source that is missing or can't be read. path: what was looked at. */
-typedef void (*source_check_report)(void *arg, size_t index, const char *path, int errnum);
+/* Called for each source that is missing or can't be read. path: what was looked at, of which the first
+ * n_fault bytes are at fault: all of it, or a directory on the way. */
+typedef void (*source_check_report)(void *arg, size_t index, const char *path, size_t n_fault,
+				    int errnum);
 
 /*
  * Looks, as the caller and in a child process, whether files, directories and lists are there

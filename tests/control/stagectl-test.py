@@ -744,6 +744,13 @@ class Packing(unittest.TestCase):
         self.assertEqual(stagectl("pack", "-q", self.src + "/", self.out).stderr, "")
         self.assertEqual(digest(), first)
 
+    def test_an_image_is_not_called_a_tar(self):
+        for name in "out.tar", "out.tar.zst", "out.tgz":
+            r = stagectl("pack", self.src, f"{self.top}/{name}")
+            self.assertEqual(r.returncode, 2)
+            self.assertIn("OUT.sqsh", r.stderr)
+            self.assertEqual(self.others(), [])
+
     @unittest.skipUnless(shutil.which("mksquashfs"), "no mksquashfs")
     def test_if_missing_does_nothing_twice(self):
         with open(self.out, "w") as f:
@@ -820,8 +827,10 @@ class Packing(unittest.TestCase):
         self.assertEqual(len(names), 100)
         self.assertEqual([n for n in self.others() if not n.endswith(".tar")], [])
         self.assertEqual(stagectl("pack", "--shards", "40K", self.src, self.out).returncode, 1)
-        self.assertEqual(stagectl("pack", "--if-missing", "--shards", "40K", self.src,
-                                  self.out).returncode, 0)
+        for out in self.out, f"{self.out}.tar":
+            r = stagectl("pack", "--if-missing", "--shards", "40K", self.src, out)
+            self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertEqual(len(glob.glob(f"{self.out}*.tar")), len(shards))
 
     def test_out_is_not_inside_of_the_directory(self):
         r = stagectl("pack", self.src, f"{self.src}/train/x.sqsh")
@@ -919,6 +928,31 @@ class Helping(unittest.TestCase):
             r = stagectl("check-config", f.name)
             self.assertEqual(r.returncode, 0, r.stdout + r.stderr)
         self.assertEqual(stagectl("check-config", "/nonexistent").returncode, 1)
+
+    def test_an_option_with_a_slip_names_the_one_that_is_meant(self):
+        r = stagectl("wait", "--timout=5")
+        self.assertEqual(r.returncode, 2)
+        self.assertIn("no option like this: --timout=5 (did you mean --timeout?)", r.stderr)
+        self.assertNotIn("mean", stagectl("wait", "--frobnicate").stderr)
+
+    def test_check_config_warns_of_tiers_that_come_to_nothing(self):
+        """Seen failing with a check-config that says nothing of tiers."""
+        cases = (("ssd", "Path=/local/%%a\n", None),
+                 ("ssd", "Path=/local/%j\nProvided=site\n", None),
+                 ("ssd", "Path=/local\nRequireGres=nvme\n", "RequireGres=nvme: nodes can't tell"),
+                 ("ssd", "Path=/local/%a\n", "%a is not known when staging begins"),
+                 ("nvme", "Path=/local\n", "no DEST has this name"))
+        for name, lines, sentence in cases:
+            with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
+                f.write(f"[source a]\nMatch=/x/**\n[tier {name}]\nKind=disk\n{lines}")
+                f.flush()
+                r = stagectl("check-config", f.name)
+                self.assertEqual((r.returncode, r.stderr), (0, ""), r.stdout)
+                if sentence:
+                    self.assertIn(f"warning: [tier {name}]", r.stdout)
+                    self.assertIn(sentence, r.stdout)
+                else:
+                    self.assertIn("    no errors\n", r.stdout)
 
     def test_the_defaults_are_a_configuration(self):
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:

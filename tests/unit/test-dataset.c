@@ -164,6 +164,9 @@ static const struct {
 	{ "https://h:shm", "https://h:shm", "https://HOST/PATH" },
 	{ "/p/run:12/x.tar", "DEST \"12/x.tar\"", "%3A" },
 	{ "C:\\data\\x", "\\data\\x", "%3A" },
+	{ "data:images.tar", "DEST \"images.tar\"", "data=images.tar" }, /* a colon where NAME= was meant */
+	{ "/p/x:shm:ssd", "\"ssd\"", "is a DEST" },
+	{ "/p/x::ssd", "\"ssd\"", "before the second colon" },
 	{ "Train=/a,train=/b", "train", "another NAME" },
 	{ "x=/a,x=/b", "NAME x", "another NAME" },
 	{ "my-set=/p/x", "my-set", "my_set=" },

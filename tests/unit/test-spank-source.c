@@ -50,15 +50,18 @@ static void test_what_is_looked_at(void **state)
 struct seen {
 	size_t n;
 	size_t index[8];
+	size_t n_fault[8]; /* behind the scratch directory and its slash */
 	int errnum[8];
+	size_t n_base;
 };
 
-static void report(void *arg, size_t index, const char *path, int errnum)
+static void report(void *arg, size_t index, const char *path, size_t n_fault, int errnum)
 {
 	struct seen *s = arg;
 
 	assert_true(s->n < 8);
 	s->index[s->n] = index;
+	s->n_fault[s->n] = n_fault - s->n_base;
 	s->errnum[s->n++] = errnum;
 }
 
@@ -74,7 +77,7 @@ static int check(void **state, const char *const *names, size_t n, unsigned limi
 		items[i].scheme = DATASET_SCHEME_FILE;
 		assert_true(asprintf(&items[i].source, "%s/%s", (char *)*state, names[i]) > 0);
 	}
-	*seen = (struct seen){ 0 };
+	*seen = (struct seen){ .n_base = strlen(*state) + 1 };
 	r = source_check(&list, limit_ms, indexp, report, seen);
 	for (size_t i = 0; i < n; i++)
 		free(items[i].source);
@@ -95,7 +98,7 @@ static void make(void **state, const char *name, mode_t mode)
 
 static void test_each_missing_source_is_reported(void **state)
 {
-	static const char *const names[] = { "there", "missing", "there/x", "also-missing" };
+	static const char *const names[] = { "there", "missing", "there/x", "also-missing/x/y" };
 	struct seen seen;
 	size_t index;
 
@@ -106,6 +109,10 @@ static void test_each_missing_source_is_reported(void **state)
 	assert_int_equal(seen.errnum[0], ENOENT);
 	assert_int_equal(seen.errnum[1], ENOTDIR);
 	assert_int_equal(seen.index[2], 3);
+	/* seen failing with a find_fault() that gives the whole length */
+	assert_int_equal(seen.n_fault[0], strlen("missing"));
+	assert_int_equal(seen.n_fault[1], strlen("there"));
+	assert_int_equal(seen.n_fault[2], strlen("also-missing"));
 }
 
 static void test_unreadable_and_odd_sources_are_reported(void **state)
