@@ -152,11 +152,11 @@ void proc_kill_children(uint64_t deadline_ms)
 
 int proc_wait(pid_t pid, uint64_t deadline_ms)
 {
-	int status;
+	int status, us = 10; /* a hand that has answered is about to end: look again at once */
 	pid_t got;
 
 	while ((got = waitpid(pid, &status, WNOHANG)) == 0 && clock_ms() < deadline_ms)
-		proc_sleep_ms(PROC_POLL_MS);
+		usleep((useconds_t)(us += us < PROC_POLL_MS * 1000 ? us : 0));
 	if (got == 0) {
 		kill(pid, SIGKILL);
 		return -ETIMEDOUT;

@@ -85,6 +85,27 @@ test_half_a_tar_gz() { fails "t=$data/bad/half.tar.gz" half.tar.gz; }
 test_half_a_tar_xz() { fails "t=$data/bad/half.tar.xz" half.tar.xz; }
 test_half_a_tar_zst() { fails "t=$data/bad/half.tar.zst" half.tar.zst; }
 test_half_an_image() { need_fuse; fails "t=$data/bad/half.gzip.sqsh" half.gzip.sqsh; }
+# The mount is made while the image is checked. Fails when stagingd leaves what a failed worker has mounted.
+test_a_damaged_image_leaves_no_mount() {
+	local image=$pfs/data/bad/inodes.sqsh out
+
+	need_fuse
+	cp "$pfs/data/many.zstd.sqsh" "$image"
+	at_end "rm -f $image"
+	# Behind the header, which is read first, the inodes' first block
+	dd if=/dev/urandom of="$image" bs=1 count=200 conv=notrunc status=none \
+		seek=$(($(od -An -t u8 -j 64 -N 8 "$image") + 2))
+	out=$(job_run alice -w n1 --stage-wait=no --stage-data="bad=$data/bad/inodes.sqsh,good=$data/many.zstd.sqsh" <<-'EOS'
+	stagectl wait good && ls $STAGE_DATA_PATH_GOOD >/dev/null && echo good
+	stagectl wait bad || echo "bad $?"
+	grep -o "$SLURM_JOB_ID/m/[0-9]* fuse[^ ]*" /proc/mounts
+	EOS
+	)
+	assert_match "$out" 'inodes\.sqsh.*image is damaged'
+	assert_eq 1 "$(grep -c ' fuse' <<<"$out")" "mounts in $out"
+	assert_contains "$out" $'\ngood\n'
+	assert_contains "$out" $'\nbad 1\n'
+}
 test_flipped_bytes_in_a_tar_gz() { fails "t=$data/bad/flipped.tar.gz" flipped.tar.gz; }
 test_flipped_bytes_in_a_tar_xz() { fails "t=$data/bad/flipped.tar.xz" flipped.tar.xz; }
 test_an_empty_archive_file() { fails "t=$data/bad/empty.tar.gz" empty.tar.gz; }

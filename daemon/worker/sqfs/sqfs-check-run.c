@@ -96,27 +96,34 @@ static int check_wait(int in, struct check_record *record, size_t *sizep,
 	return 0;
 }
 
-int sqfs_check_run(int fd, struct sqfs_counts *counts, bool (*is_cancelled)(void *arg), void *arg,
-		   struct error *err)
+int sqfs_check_begin(struct sqfs_check *c, int fd, struct error *err)
 {
 	_cleanup_(fd_closep) int in = -1;
-	struct check_record record = { 0 };
-	int pipe_fds[2], status = 0, r;
-	size_t size;
-	pid_t pid;
+	int pipe_fds[2];
 
 	if (pipe2(pipe_fds, O_CLOEXEC) < 0)
 		return error_errno(err, errno, "check the image: pipe");
 	in = pipe_fds[0];
-	pid = check_spawn(fd, pipe_fds[1]);
+	c->pid = check_spawn(fd, pipe_fds[1]);
 	close(pipe_fds[1]);
-	if (pid < 0)
+	if (c->pid < 0)
 		return error_errno(err, errno, "check the image: fork");
+	c->in = steal_fd(&in);
+	return 0;
+}
+
+int sqfs_check_end(struct sqfs_check *c, struct sqfs_counts *counts,
+		   bool (*is_cancelled)(void *arg), void *arg, struct error *err)
+{
+	_cleanup_(fd_closep) int in = steal_fd(&c->in);
+	struct check_record record = { 0 };
+	int status = 0, r;
+	size_t size;
 
 	r = check_wait(in, &record, &size, is_cancelled, arg);
 	if (r < 0)
-		kill(pid, SIGKILL);
-	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
+		kill(c->pid, SIGKILL);
+	while (waitpid(c->pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (r < 0)
 		return error_set(err, ECANCELED, "cancelled while the image was checked");
@@ -132,4 +139,13 @@ int sqfs_check_run(int fd, struct sqfs_counts *counts, bool (*is_cancelled)(void
 		return error_set(err, -record.code, "%s", record.text);
 	*counts = record.counts;
 	return 0;
+}
+
+int sqfs_check_run(int fd, struct sqfs_counts *counts, bool (*is_cancelled)(void *arg), void *arg,
+		   struct error *err)
+{
+	struct sqfs_check c;
+	int r = sqfs_check_begin(&c, fd, err);
+
+	return r < 0 ? r : sqfs_check_end(&c, counts, is_cancelled, arg, err);
 }

@@ -9,6 +9,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 struct error;
 struct sqfs_image;
@@ -28,10 +29,21 @@ struct sqfs_counts {
 /* Walks in this process. -EIO: "image is damaged: …". */
 int sqfs_check_walk(struct sqfs_image *img, struct sqfs_counts *counts, struct error *err);
 
+/* A walk under way in a child. */
+struct sqfs_check {
+	pid_t pid;
+	int in; /* its record comes here */
+};
+
 /*
  * Opens and walks the image in a child that can do nothing else: no file, no socket, limited memory
- * and CPU time. Whatever happens to the child, a crash included, is an error here.
+ * and CPU time. 0: it is under way, and sqfs_check_end() has to follow, which waits for it. Whatever
+ * happens to the child, a crash included, is an error there.
  * is_cancelled (may be NULL) is asked every 100 ms: true ends it with -ECANCELED.
  */
+int sqfs_check_begin(struct sqfs_check *c, int fd, struct error *err);
+int sqfs_check_end(struct sqfs_check *c, struct sqfs_counts *counts,
+		   bool (*is_cancelled)(void *arg), void *arg, struct error *err);
+/* Both. */
 int sqfs_check_run(int fd, struct sqfs_counts *counts, bool (*is_cancelled)(void *arg), void *arg,
 		   struct error *err);

@@ -1,9 +1,10 @@
 /*
  * method=mount of squashfs images, and method=extract of them by the same reader.
  *
- * The image is walked in a confined child before anything is made of it; a damaged one fails here,
- * with a sentence. With a DEST it is copied there first and mounted from the copy, or, by
- * hydrate=copy, mounted at once and copied behind.
+ * The image is walked in a confined child before anybody is shown anything of it; a damaged one
+ * fails here, with a sentence. Meanwhile the mount is made, which nobody answers yet; where the
+ * check fails it goes with the worker. With a DEST the image is copied there first and mounted from
+ * the copy, or, by hydrate=copy, mounted at once and copied behind.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -43,11 +44,12 @@ static bool squashfs_is_cancelled(void *arg)
 	return ctx_is_cancelled(arg);
 }
 
-static int squashfs_check(struct ctx *ctx, int fd, struct sqfs_counts *counts, struct error *err)
+static int squashfs_end_check(struct ctx *ctx, struct sqfs_check *check,
+			      struct sqfs_counts *counts, struct error *err)
 {
 	int r;
 
-	r = sqfs_check_run(fd, counts, squashfs_is_cancelled, ctx, err);
+	r = sqfs_check_end(check, counts, squashfs_is_cancelled, ctx, err);
 	if (r == -ECANCELED)
 		return ctx_check(ctx, err);
 	if (r == -EIO)
@@ -58,6 +60,15 @@ static int squashfs_check(struct ctx *ctx, int fd, struct sqfs_counts *counts, s
 		ctx_warn(ctx, "devices, FIFOs and sockets of the image are left out: %llu",
 			 (unsigned long long)counts->n_hidden);
 	return r;
+}
+
+static int squashfs_check(struct ctx *ctx, int fd, struct sqfs_counts *counts, struct error *err)
+{
+	struct sqfs_check check;
+	int r;
+
+	r = sqfs_check_begin(&check, fd, err);
+	return r < 0 ? r : squashfs_end_check(ctx, &check, counts, err);
 }
 
 /* Reads the image where it is for its checksum. */
@@ -149,6 +160,44 @@ static int squashfs_mount(struct ctx *ctx, const struct source *src, int fd, int
 	return 0;
 }
 
+static void squashfs_forget_mount(struct stager_result *result)
+{
+	sqfs_mount_free(result->state);
+	free(result->link_to);
+	*result = (struct stager_result){ 0 };
+}
+
+/* What is served is what was looked at. */
+static int squashfs_check_and_mount(struct ctx *ctx, struct source *src, int fd, int copy,
+				    struct sqfs_counts *counts, struct stager_result *result,
+				    struct error *err)
+{
+	/* For a directory in the image its metadata is read here: that has been looked at before. */
+	bool beside = ctx->policy.keeper && !ctx->ds->subdir;
+	struct error mount_err = ERROR_INIT;
+	struct sqfs_check check;
+	int mounted = 0, r;
+
+	r = sqfs_check_begin(&check, fd, err);
+	if (r < 0)
+		return r;
+	if (beside)
+		mounted = squashfs_mount(ctx, src, fd, copy, result, &mount_err);
+	r = squashfs_end_check(ctx, &check, counts, err);
+	if (r == 0)
+		r = source_check_unchanged(src, err);
+	if (r < 0) {
+		if (beside && mounted == 0)
+			squashfs_forget_mount(result);
+		return r;
+	}
+	if (!beside)
+		return squashfs_mount(ctx, src, fd, copy, result, err);
+	if (mounted < 0)
+		*err = mount_err;
+	return mounted;
+}
+
 static int squashfs_stage_mount(struct ctx *ctx, struct source *src, const struct plan *plan,
 				struct target *target, struct stager_result *result,
 				struct error *err)
@@ -162,14 +211,13 @@ static int squashfs_stage_mount(struct ctx *ctx, struct source *src, const struc
 	if (r == 0 && target && !first)
 		r = squashfs_make_copy(ctx, src, target, &copy, err);
 	if (r == 0)
-		r = squashfs_check(ctx, first ? copy : src->fd, &counts, err);
-	if (r == 0) /* what is served is what was looked at */
-		r = source_check_unchanged(src, err);
+		r = squashfs_check_and_mount(ctx, src, first ? copy : src->fd, first ? -1 : copy,
+					     &counts, result, err);
 	if (r < 0)
 		return r;
 	result->bytes = counts.bytes;
 	result->files = counts.n_files + counts.n_symlinks;
-	return squashfs_mount(ctx, src, first ? copy : src->fd, first ? -1 : copy, result, err);
+	return 0;
 }
 
 static int squashfs_make_root(struct target *target, int *fdp, struct error *err)
