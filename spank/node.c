@@ -102,9 +102,7 @@ void node_extern_exit(spank_t sp, const char *conf_path)
 {
 	uint32_t job_id, step_id;
 
-	if (!COMPAT_HAVE_RUN_IN_JOB)
-		return;
-	if (spank_get_item(sp, S_JOB_ID, &job_id) == ESPANK_SUCCESS &&
+	if (COMPAT_HAVE_RUN_IN_JOB && spank_get_item(sp, S_JOB_ID, &job_id) == ESPANK_SUCCESS &&
 	    spank_get_item(sp, S_JOB_STEPID, &step_id) == ESPANK_SUCCESS &&
 	    step_id == SLURM_EXTERN_CONT && access(MARK, F_OK) < 0)
 		clean(job_id, conf_path);
@@ -168,5 +166,4 @@ void node_step_exit(spank_t sp)
 	    !rundir_exists(job_id))
 		(void)fd_pidfd_kill(slow_keeper, SIGKILL);
 	fd_closep(&slow_keeper);
-	slow_keeper = -1;
 }

@@ -100,7 +100,8 @@ int slurm_spank_job_epilog(spank_t sp, int ac, char **av)
 
 int slurm_spank_exit(spank_t sp, int ac, char **av)
 {
-	if (spank_context() == S_CTX_REMOTE && geteuid() == 0) {
+	/* Not geteuid(): it may be the job's user's for a moment (launch.c). */
+	if (spank_context() == S_CTX_REMOTE && getuid() == 0) {
 		node_step_exit(sp);
 		node_extern_exit(sp, get_conf_path(ac, av));
 	}

@@ -2,9 +2,13 @@
 # shellcheck shell=bash
 
 works_with() {
+	prolog_flags "$1"
+	works
+}
+
+works() {
 	local out id
 
-	prolog_flags "$1"
 	out=$(job_run alice -N3 --ntasks-per-node=2 --stage-data="t=$data/many.tar,m=$data/many.zstd.sqsh" <<-'EOS'
 	cat $STAGE_DATA_PATH_T/*/* | cksum
 	for step in 1 2; do
@@ -33,6 +37,57 @@ works_with() {
 test_no_prolog_flags() { works_with none; }
 test_prolog_flags_alloc() { works_with Alloc; }
 test_prolog_flags_contain() { works_with Contain; }
+
+# No hook of the allocation is called, so the first step starts the keeper. Where Slurm is too old to know RunInJob it
+# is told by the configuration to leave the start to the steps; the clean-up is the epilog's there.
+steps_launch() {
+	if on ctl sinfo --version | awk '{ exit !(substr($2, 1, 5) >= "24.05") }'; then
+		prolog_flags RunInJob
+	else
+		note "no RunInJob in $(on ctl sinfo --version): Launch=step in its place"
+		printf '[daemon]\nLaunch=step\n' | site_conf
+	fi
+}
+
+test_prolog_flags_run_in_job() {
+	steps_launch
+	works
+}
+
+staged_memory() {
+	on n1 find /sys/fs/cgroup/memory -path "*/job_$1/stage-data" -exec cat '{}/memory.usage_in_bytes' ';'
+}
+
+# Red without the clean-up in the extern step's exit, and when it takes a signal of the user's for the job's end.
+test_where_steps_launch_the_jobs_end_cleans_up() {
+	local id keeper
+
+	steps_launch
+	id=$(job_submit alice -N2 --mem=100 --stage-data="t=$data/many.tar" <<-EOS
+		trap : USR1
+		echo begun
+		$until_let_go
+		srun -N2 bash -c 'cat \$STAGE_DATA_PATH_T/*/* | cksum'
+	EOS
+	)
+	job_wait_says "$id" begun
+	[[ ! -d /sys/fs/cgroup/memory ]] || assert_le 5000000 "$(staged_memory "$id")" "bytes charged to the job"
+	as alice scancel -s USR1 --full "$id"
+	let_go "$id"
+	job_done "$id"
+	assert_eq 2 "$(job_output "$id" | grep -c "^$(cat "$pfs"/data/many/*/* | cksum)$")" "right copies"
+	wait_until 10 job_nodes_clean "$id"
+
+	id=$(job_submit alice -N2 --stage-data="t=$data/many.tar" <<<'echo begun; sleep 60')
+	job_wait_says "$id" begun
+	forgive_crashes n1
+	keeper=$(on n1 sed -nE 's/^keeper=([0-9]+):.*/\1/p' "/run/stage-data/$id/state")
+	on n1 kill -KILL "$keeper"
+	as alice scancel "$id"
+	job_wait "$id"
+	wait_until 10 job_nodes_clean "$id"
+	assert_nodes_fine
+}
 
 test_a_step_on_one_node_of_a_job_without_prolog_flags() {
 	local out
