@@ -4,11 +4,14 @@
  */
 #include "client/doctor.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/statvfs.h>
 #include <sys/un.h>
@@ -19,6 +22,7 @@
 #include "common/cleanup.h"
 #include "common/conf.h"
 #include "common/error.h"
+#include "common/fd.h"
 #include "common/path.h"
 #include "stage-build.h"
 
@@ -141,6 +145,57 @@ static void check_tiers(struct doctor *d)
 			check_tier(d, &d->conf->tiers[i]);
 }
 
+static const char *const token_mend = "make it for users to read, with a file for each dataset that may be read at once";
+
+/* A worker opens a token as the job's user, and holds it by flock(). */
+static void check_token(struct doctor *d, const struct conf_source *s, int dir, const char *name)
+{
+	_cleanup_(fd_closep) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		doctor_tell(d, DOCTOR_WARN, token_mend, "source %s: token %s/%s: %s", s->name, s->token_dir,
+			    name, strerror(errno));
+	else if (!S_ISREG(st.st_mode) || !(st.st_mode & 04))
+		doctor_tell(d, DOCTOR_WARN, "chmod 0666 the files",
+			    "source %s: token %s/%s can't be read by users", s->name, s->token_dir, name);
+	else if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno != EWOULDBLOCK)
+		doctor_tell(d, DOCTOR_WARN, "mount it with locks (Lustre: flock), or take another file system",
+			    "source %s: %s hands on no locks: %s; nobody waits for his turn", s->name,
+			    s->token_dir, strerror(errno));
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "source %s: tokens of %s can be taken", s->name, s->token_dir);
+}
+
+/* Without tokens a source is read all the same, by as many as come: the site should know. */
+static void check_tokens(struct doctor *d)
+{
+	for (size_t i = 0; d->conf && i < d->conf->n_sources; i++) {
+		const struct conf_source *s = &d->conf->sources[i];
+		_cleanup_(dir_closep) DIR *dir = *s->token_dir ? opendir(s->token_dir) : NULL;
+		const struct dirent *e = NULL;
+		struct stat st;
+
+		if (!*s->token_dir)
+			continue;
+		if (!dir || fstat(dirfd(dir), &st) < 0) {
+			doctor_tell(d, DOCTOR_WARN, token_mend, "source %s: TokenDir=%s: %s", s->name,
+				    s->token_dir, strerror(errno));
+			continue;
+		}
+		while ((e = readdir(dir)) && e->d_name[0] == '.')
+			;
+		if ((st.st_mode & 05) != 05)
+			doctor_tell(d, DOCTOR_WARN, "chmod 0755 it", "source %s: users can't read TokenDir=%s",
+				    s->name, s->token_dir);
+		else if (!e)
+			doctor_tell(d, DOCTOR_WARN, token_mend, "source %s: there is no token in TokenDir=%s",
+				    s->name, s->token_dir);
+		else
+			check_token(d, s, dirfd(dir), e->d_name);
+	}
+}
+
 static void check_log(struct doctor *d)
 {
 	static const struct sockaddr_un addr = { .sun_family = AF_UNIX, .sun_path = "/dev/log" };
@@ -228,6 +283,7 @@ static void check_rundir(struct doctor *d)
 const struct doctor_check doctor_conf_checks[] = {
 	{ "configuration", check_conf },
 	{ "configuration", check_tiers },
+	{ "tokens", check_tokens },
 	{ "log", check_log },
 	{ "metrics", check_metrics },
 	{ "fan-out", check_fanout },

@@ -7,6 +7,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/statvfs.h>
+#include <sys/syscall.h>
 #include <sys/utsname.h>
 #include <sys/vfs.h>
 #include <unistd.h>
@@ -20,6 +21,8 @@
 
 #define MAGIC_TMPFS 0x01021994
 #define MAGIC_CGROUP2 0x63677270
+#define MAGIC_FUSECTL 0x65735543
+#define NR_FSOPEN 430 /* on all architectures; older headers lack it */
 
 /* The first line of a small file; "" if it can't be read. */
 static void read_line(const char *path, char *buf, size_t size)
@@ -134,6 +137,22 @@ static void check_kernel(struct doctor *d)
 		doctor_tell(d, DOCTOR_OK, NULL, "Linux %s", u.release);
 }
 
+/* The keeper ends readers that a hung image server holds through fusectl. It mounts that for itself, which takes
+ * fsopen() of Linux 5.2; else it has to be mounted. Asked without a name, fsopen() fails in any case. */
+static void check_control(struct doctor *d)
+{
+	static const char path[] = "/sys/fs/fuse/connections";
+	struct statfs fs;
+
+	if (syscall(NR_FSOPEN, NULL, 0) >= 0 || errno != ENOSYS || (d->conf && !d->conf->mount_fuse))
+		return;
+	if (statfs(path, &fs) < 0 || fs.f_type != MAGIC_FUSECTL)
+		doctor_tell(d, DOCTOR_WARN, "mount -t fusectl fusectl /sys/fs/fuse/connections, as systemd does",
+			    "%s is not mounted: on this kernel what hangs with an image can't be ended", path);
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "%s is mounted", path);
+}
+
 static void check_memory(struct doctor *d)
 {
 	char size[PARSE_SIZE_TEXT], avail[PARSE_SIZE_TEXT], line[256];
@@ -202,6 +221,7 @@ static void check_tools(struct doctor *d)
 
 const struct doctor_check doctor_node_checks[] = {
 	{ "fuse", check_fuse },
+	{ "fuse", check_control },
 	{ "fusermount3", check_fusermount },
 	{ "helpers", check_helpers },
 	{ "kernel", check_kernel },

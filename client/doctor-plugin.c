@@ -174,20 +174,50 @@ static time_t get_slurmd_start(const char *pid)
 	return now.tv_sec - up.tv_sec + (time_t)(ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
 }
 
+/* Has the process mapped a plugin of that name, be its file another one by now? -errno: only root may see that.
+ * A plugin stays mapped in slurmd, which calls prolog and epilog only if it was there at its start. */
+static int has_loaded(const char *pid, const char *name)
+{
+	_cleanup_(file_closep) FILE *f = NULL;
+	_cleanup_(freep) char *line = NULL;
+	char path[NAME_MAX + 16], *base;
+	size_t size = 0, n = strlen(name);
+	ssize_t len;
+
+	snprintf(path, sizeof(path), "/proc/%s/maps", pid);
+	f = fopen(path, "re");
+	if (!f || (len = getline(&line, &size, f)) < 0)
+		return f ? -EACCES : -errno;
+	for (; len >= 0; len = getline(&line, &size, f)) {
+		base = strrchr(line, '/');
+		if (base && !strncmp(base + 1, name, n) && strchr(" \n", base[1 + n]))
+			return 1;
+	}
+	return 0;
+}
+
 static void check_slurmd(struct doctor *d, const struct plugstack *p)
 {
 	_cleanup_(dir_closep) DIR *dir = opendir("/proc");
-	const struct dirent *e;
+	const struct dirent *e = NULL;
 	time_t start = 0;
+	int r;
 
 	while (dir && !start && (e = readdir(dir)))
 		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
 			start = get_slurmd_start(e->d_name);
 	if (!start)
 		return;
-	if (p->newest > start + START_SLACK)
+	r = has_loaded(e->d_name, path_base(p->plugin));
+	if (r == 0)
+		doctor_tell(d, DOCTOR_FAIL, "restart slurmd (jobs go on); then 'stage-keeper clean --job N' for jobs "
+			    "that are over",
+			    "slurmd has not loaded the plugin: what jobs stage is not taken away at their end");
+	else if (p->newest > start + START_SLACK)
 		doctor_tell(d, DOCTOR_WARN, "restart slurmd: it looks for plugins with a prolog when it starts",
 			    "slurmd is older than plugstack.conf");
+	else if (r > 0)
+		doctor_tell(d, DOCTOR_OK, NULL, "slurmd has loaded the plugin");
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "slurmd was started after plugstack.conf was written");
 }

@@ -14,6 +14,7 @@
 #include "common/conf.h"
 
 #define SCONTROL_MS 5000
+#define MUNGE_MS 3000
 
 bool doctor_get_key(const char *config, const char *key, char *buf, size_t size)
 {
@@ -108,6 +109,22 @@ static void check_unkillable(struct doctor *d, const char *config)
 		doctor_tell(d, DOCTOR_OK, NULL, "UnkillableStepTimeout=%s", text);
 }
 
+/* srun and sbcast, which the first node of a job calls, say who they are by munge, and so does scontrol: it is
+ * looked at first. Where the site has other proofs (auth/slurm, sackd) there mostly is no munge program. */
+static void check_munge(struct doctor *d)
+{
+	static const char *const argv[] = { "munge", "-n", NULL };
+	_cleanup_(freep) char *text = NULL;
+	int r = capture_run(argv, MUNGE_MS, &text);
+
+	if (r == 0)
+		doctor_tell(d, DOCTOR_OK, NULL, "munged answers");
+	else if (r != -ENOENT)
+		doctor_tell(d, DOCTOR_FAIL, "systemctl restart munge; its log is in /var/log/munge",
+			    "munged %s: Slurm's programs can't be used here, so the nodes of a job can't be waited for",
+			    r == -ETIMEDOUT ? "does not answer" : "can't be reached");
+}
+
 static void check_slurm(struct doctor *d)
 {
 	static const char *const argv[] = { "scontrol", "show", "config", NULL };
@@ -133,6 +150,7 @@ static void check_slurm(struct doctor *d)
 }
 
 const struct doctor_check doctor_slurm_checks[] = {
+	{ "munge", check_munge },
 	{ "slurm", check_slurm },
 	{ NULL, NULL },
 };

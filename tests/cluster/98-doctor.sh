@@ -45,6 +45,19 @@ doctors_script() {
 	}
 
 	slurm_says() { sed -i "s|^\($1 *= \).*|\1$2|" $d/slurm; }
+	# Of the node's own slurmd: with a plugstack.conf of that text
+	slurmd_with() {
+		local pid
+
+		pid=$(pgrep -o -x slurmd)
+		kill "$pid"
+		while [[ -e /proc/$pid ]]; do sleep 0.05; done
+		echo "$1" >/etc/slurm/plugstack.conf
+		slurmd -N "$(hostname)" </dev/null >/dev/null 2>&1
+		# It loads plugins when whoever started it has gone on
+		until [[ -z $1 ]] || grep -qs stage_data.so "/proc/$(pgrep -o -x slurmd)/maps"; do sleep 0.05; done
+	}
+	real=$(cat /etc/slurm/plugstack.conf)
 	own_slurm='cp $d/slurm.own $d/slurm'
 	own_plugstack='cp -a $d/plugstack.own $plugstack'
 	no_conf='rm $conf'
@@ -77,6 +90,8 @@ doctors_script() {
 	warn slurm "the plugin is 'required'" "write 'optional" 'sed -i s/optional/required/ $plugstack; touch -r $d/plugstack.own $plugstack' \
 		"$own_plugstack"
 	warn slurm 'slurmd is older than plugstack.conf' 'restart slurmd' 'touch -d "1 hour" $plugstack' "$own_plugstack"
+	FAIL slurm 'slurmd has not loaded the plugin' 'restart slurmd (jobs go on)' 'slurmd_with ""' 'slurmd_with "$real"'
+	FAIL munge 'munged can?t be reached' 'systemctl restart munge' 'mount -t tmpfs none /run/munge' 'umount /run/munge'
 	warn slurm 'PrologFlags has neither Alloc nor Contain' 'PrologFlags=Contain' 'slurm_says PrologFlags "(null)"' "$own_slurm"
 	warn slurm 'Slurm calls no SPANK prolog or epilog' "enable the reaper's timer" \
 		'slurm_says PrologFlags RunInJob' "$own_slurm"
@@ -90,6 +105,8 @@ doctors_script() {
 	warn slurm 'scontrol show config? fails' 'ask again where the controller' 'rm $d/slurm' "$own_slurm"
 	FAIL fuse '/dev/fuse: No such file' 'modprobe fuse' 'mv /dev/fuse /dev/fuse.away' 'mv /dev/fuse.away /dev/fuse'
 	warn fuse '/dev/fuse has mode 0600' 'chmod 0666 /dev/fuse' 'chmod 0600 /dev/fuse' 'chmod 0666 /dev/fuse'
+	warn fuse '/sys/fs/fuse/connections is not mounted' 'mount -t fusectl' \
+		'umount /sys/fs/fuse/connections; kernel="$OLD 4.18"' 'kernel=; mount -t fusectl fusectl /sys/fs/fuse/connections'
 	FAIL configuration 'd.conf:2: key Enable is not known in' "'stagectl check-config'" \
 		'printf "[daemon]\nEnable=yes\n" >$conf' "$no_conf"
 	FAIL configuration 'd.conf can be written by others' "'stagectl check-config'" '>$conf; chmod 666 $conf' "$no_conf"
@@ -107,6 +124,13 @@ doctors_script() {
 		'umount $d/x; rmdir $d/x; '"$no_conf"
 	warn configuration 'tier x: no DEST has this name' 'call the disk of nodes ?tier ssd?' \
 		'printf "[tier x]\nPath=/srv/local\n" >$conf' "$no_conf"
+	tokens='printf "[source x]\nMatch=/srv/x/**\nTokenDir=$d/tokens\n" >$conf'
+	no_tokens="rm -r \$d/tokens; $no_conf"
+	warn tokens 'source x: TokenDir=*/tokens: No such file' 'make it for users to read' "$tokens" "$no_conf"
+	warn tokens 'there is no token in TokenDir=' 'make it for users' "$tokens; mkdir \$d/tokens" "$no_tokens"
+	warn tokens 'users can?t read TokenDir=' 'chmod 0755' "$tokens; mkdir -m 0700 \$d/tokens; touch \$d/tokens/1" "$no_tokens"
+	warn tokens 'tokens/1 can?t be read by users' 'chmod 0666' \
+		"$tokens; mkdir \$d/tokens; install -m 0600 /dev/null \$d/tokens/1" "$no_tokens"
 	warn log 'nobody keeps the log' 'start a syslog daemon' 'sed -i /^LogFile/d $d/etc/stage-data.conf' \
 		'cp /etc/stage-data/stage-data.conf $d/etc/'
 	warn metrics 'No such file or directory; no figures' 'make the directory' \
@@ -150,7 +174,8 @@ test_the_doctor_finds_each_defect() {
 	local out
 
 	need_fuse
-	at_end "on n1 rm -rf /tmp/doctor"
-	out=$(doctors_script | on n1 env PREFIX="$prefix" bash -s) || fail "$out"
-	assert_eq "defects: 40" "$out" "what was planted"
+	at_end "on n1 rm -rf /tmp/doctor; rm -f '$base/old-kernel'"
+	gcc -D_GNU_SOURCE -O2 -o "$base/old-kernel" "$here/../lib/old-kernel.c"
+	out=$(doctors_script | on n1 env PREFIX="$prefix" OLD="$base/old-kernel" bash -s) || fail "$out"
+	assert_eq "defects: 47" "$out" "what was planted"
 }
