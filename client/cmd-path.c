@@ -5,6 +5,7 @@
 
 #include "client/output.h"
 #include "client/rpc.h"
+#include "client/seen.h"
 #include "client/snapshot.h"
 #include "common/error.h"
 #include "common/proto.h"
@@ -44,7 +45,10 @@ static int run(int argc, char **argv)
 		return STAGE_EXIT_NO_ITEM;
 	output_text(stdout, list.items[0].path);
 	putchar('\n');
-	return snapshot_list_get_exit(&list);
+	code = seen_check(&list, &err);
+	if (code)
+		output_fail(&err);
+	return code ? code : snapshot_list_get_exit(&list);
 }
 
 const struct cmd cmd_path = {

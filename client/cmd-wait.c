@@ -15,6 +15,7 @@
 #include "client/output.h"
 #include "client/progress.h"
 #include "client/rpc.h"
+#include "client/seen.h"
 #include "client/snapshot.h"
 #include "client/srun.h"
 #include "common/error.h"
@@ -145,10 +146,12 @@ static int wait_here(struct wait *w, const struct rpc_handler *h, struct error *
 {
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *request = new_request(w);
+	int code;
 
 	if ((w->hold ? rpc_open_early(&rpc, HOLD_PATIENCE_MS, err) : rpc_open(&rpc, err)) < 0)
 		return (int)error_to_exit(err);
-	return rpc_call(rpc, request, h, err);
+	code = rpc_call(rpc, request, h, err);
+	return code == STAGE_EXIT_OK ? seen_check(&w->list, err) : code;
 }
 
 /* In the order of the list, each path once: on all nodes it is the same. */

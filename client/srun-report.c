@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "client/report.h"
+#include "client/seen.h"
 #include "client/snapshot.h"
 #include "common/fd.h"
 #include "common/proto.h"
@@ -78,8 +79,11 @@ int srun_report(struct kv *request, uint64_t patience_ms)
 
 	r.node = get_node(host, sizeof(host));
 	r.interval_ms = n_nodes * 20 > 1000 ? n_nodes * 20 : 1000;
-	code = rpc_open_early(&rpc, patience_ms, &err) < 0 ? (int)error_to_exit(&err)
-					      : rpc_call(rpc, request, &h, &err);
+	code = rpc_open_early(&rpc, patience_ms, &err) < 0 ? (int)error_to_exit(&err) : 0;
+	if (rpc)
+		code = rpc_call(rpc, request, &h, &err);
+	if (code == STAGE_EXIT_OK)
+		code = seen_check(&r.seen, &err);
 	snapshot_list_deinit(&r.seen);
 	if (!done)
 		return STAGE_EXIT_FAILED;

@@ -37,6 +37,43 @@ test_late_mounts_are_seen_in_the_jobs_namespace() {
 	assert_nodes_fine
 }
 
+# One sentence in place of an empty directory. Red without seen_check() (client/seen.c) in wait and in path.
+test_without_jobnamespace_a_late_mount_is_told() {
+	local id
+
+	need_fuse
+	private_namespaces
+	id=$(job_submit alice -N1 --stage-wait=no --stage-data="t=$data/many.tar" <<-EOS
+		stagectl wait -q t || exit
+		stagectl add late=$data/many.zstd.sqsh
+		stagectl wait -q late
+		echo "wait: \$?"
+		stagectl path late
+		echo "path: \$?"
+		srun --overlap stagectl wait -q --all-nodes t && echo the rest goes on
+	EOS
+	)
+	job_done "$id"
+	assert_eq 2 "$(job_output "$id" | grep -c 'late: it is ready on the node and not seen in this job.s mount namespace; stage it with method=extract, or')" \
+		"sentences in: $(job_output "$id")"
+	assert_eq 2 "$(job_output "$id" | grep -cE '^(wait|path): 1$')" "statuses in: $(job_output "$id")"
+	assert_contains "$(job_output "$id")" "the rest goes on"
+}
+
+# A script whose image is hidden doesn't begin. Red without seen_check() in the report of nodes.
+test_without_jobnamespace_a_script_does_not_begin_without_its_image() {
+	local id
+
+	need_fuse
+	private_namespaces '[daemon]' Launch=step
+	id=$(job_submit alice -N2 --stage-data="m=$data/many.zstd.sqsh" <<<'echo begun')
+	job_failed "$id"
+	assert_lacks "$(job_output "$id")" begun
+	assert_contains "$(job_output "$id")" "not seen in this job's mount namespace"
+	assert_one_sentence "$(job_output "$id")"
+	assert_nodes_fine
+}
+
 test_a_job_with_a_namespace_is_cancelled_while_it_reads() {
 	local id
 
