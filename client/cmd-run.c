@@ -5,6 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/bring-keys.h"
 #include "client/items.h"
 #include "client/output.h"
 #include "client/progress.h"
@@ -25,6 +26,7 @@ struct run {
 	bool quiet, keep_going;
 	char **command;
 	struct run_place place;
+	const struct rpc *rpc;
 	struct snapshot_list list;
 	struct progress *progress;
 };
@@ -111,6 +113,8 @@ static void on_dataset(void *arg, const char *op, struct kv **kvp)
 {
 	struct run *run = arg;
 
+	if (!strcmp(op, PROTO_OP_NEEDKEYS))
+		bring_keys(run->rpc);
 	if (strcmp(op, PROTO_OP_DATASET) || snapshot_list_update(&run->list, kvp, NULL) < 0)
 		return;
 	if (run->progress)
@@ -130,8 +134,11 @@ static int wait_ready(struct run *run, struct run_session *s, struct error *err)
 		progress_new(&run->progress, stderr, PROGRESS_AUTO);
 	if (run->progress) /* the output of several nodes comes together */
 		progress_set_nodes(run->progress, run->place.n_nodes > 1);
-	if (request)
+	if (request) {
 		kv_set(request, "progress", run->progress ? "1" : "0");
+		kv_set(request, "keys", "1");
+	}
+	run->rpc = s->rpc;
 	code = rpc_call(s->rpc, request, &h, err);
 	progress_free(run->progress);
 	run->progress = NULL;

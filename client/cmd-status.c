@@ -135,7 +135,7 @@ static const struct table_column columns[] = {
 static int add_row(struct table *t, const struct snapshot *s, bool with_node)
 {
 	char size[PARSE_SIZE_TEXT] = "", rate[OUTPUT_RATE_TEXT] = "", eta[PARSE_DURATION_TEXT] = "";
-	char done[PARSE_SIZE_TEXT] = "";
+	char done[PARSE_SIZE_TEXT] = "", state[SNAPSHOT_STATE_TEXT];
 	int percent = snapshot_get_percent(s), r;
 
 	if (s->total)
@@ -150,7 +150,7 @@ static int add_row(struct table *t, const struct snapshot *s, bool with_node)
 		rate_to_string(s->rate, rate);
 	if (s->eta_ms && !stage_state_is_final(s->state))
 		duration_to_string(s->eta_ms, eta);
-	const char *cells[] = { s->node, s->name, stage_state_to_string(s->state), s->method,
+	const char *cells[] = { s->node, s->name, snapshot_get_state(s, state), s->method,
 				s->tier, size, done, rate, eta, s->path };
 
 	r = table_add_row(t, cells + !with_node);

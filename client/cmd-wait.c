@@ -12,6 +12,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/bring-keys.h"
 #include "client/output.h"
 #include "client/progress.h"
 #include "client/rpc.h"
@@ -31,6 +32,7 @@ struct wait {
 	uint64_t timeout_ms;
 	bool any, all_nodes, quiet, hold, node_report, none_ok;
 	bool mute; /* a held task that is not the first of its node */
+	const struct rpc *rpc;
 	struct snapshot_list list;
 	struct progress *progress;
 };
@@ -93,6 +95,7 @@ static struct kv *new_request(const struct wait *w)
 
 	if (kv) {
 		kv_set(kv, "any", w->any ? "1" : "0");
+		kv_set(kv, "keys", "1");
 		kv_set(kv, "progress", (w->quiet || w->mute) && !w->node_report ? "0" : "1");
 	}
 	return kv;
@@ -102,6 +105,8 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 {
 	struct wait *w = arg;
 
+	if (!strcmp(op, PROTO_OP_NEEDKEYS) && w->rpc)
+		bring_keys(w->rpc);
 	if (strcmp(op, PROTO_OP_DATASET) || snapshot_list_update(&w->list, kvp, NULL) < 0)
 		return;
 	if (w->progress)
@@ -150,6 +155,7 @@ static int wait_here(struct wait *w, const struct rpc_handler *h, struct error *
 
 	if ((w->hold ? rpc_open_early(&rpc, HOLD_PATIENCE_MS, err) : rpc_open(&rpc, err)) < 0)
 		return (int)error_to_exit(err);
+	w->rpc = rpc;
 	code = rpc_call(rpc, request, h, err);
 	return code == STAGE_EXIT_OK ? seen_check(&w->list, err) : code;
 }

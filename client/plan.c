@@ -24,6 +24,7 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/keeper-verbs.h"
+#include "common/keys.h"
 #include "common/path.h"
 #include "common/proto.h"
 
@@ -147,6 +148,7 @@ static int start_worker(int *fdp, pid_t *pidp, const struct waitloop *loop, stru
 		    !freopen("/dev/null", "w", stderr))
 			_exit(126);
 		fd_close_from(WORKER_FD_SOCKET + 1);
+		keys_forget_env();
 		execl(path, "stage-worker", (char *)NULL);
 		_exit(127);
 	}
@@ -180,13 +182,13 @@ static int handle_packet(struct plan_answer *a, int fd, struct error *err)
 	return 0;
 }
 
-static int talk(struct plan_answer *a, int fd, const struct kv *task, struct waitloop *loop,
-		struct error *err)
+static int talk(struct plan_answer *a, int fd, const struct kv *task, int keys_fd,
+		struct waitloop *loop, struct error *err)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	int r;
 
-	r = conn_send(fd, task);
+	r = conn_send_fds(fd, task, &keys_fd, keys_fd >= 0);
 	if (r < 0)
 		return error_errno(err, -r, "send to stage-worker");
 	for (;;) {
@@ -202,8 +204,8 @@ static int talk(struct plan_answer *a, int fd, const struct kv *task, struct wai
 	}
 }
 
-static int ask_worker(struct plan_answer *a, const struct kv *task, uint64_t timeout_ms,
-		      struct error *err)
+static int ask_worker(struct plan_answer *a, const struct kv *task, int keys_fd,
+		      uint64_t timeout_ms, struct error *err)
 {
 	_cleanup_(waitloop_close) struct waitloop loop = WAITLOOP_CLOSED;
 	_cleanup_(fd_closep) int fd = -1;
@@ -215,7 +217,7 @@ static int ask_worker(struct plan_answer *a, const struct kv *task, uint64_t tim
 		return error_errno(err, -r, "signalfd");
 	r = start_worker(&fd, &pid, &loop, err);
 	if (r == 0)
-		r = talk(a, fd, task, &loop, err);
+		r = talk(a, fd, task, keys_fd, &loop, err);
 	if (pid > 0) {
 		/* it may hang in the file system: then nobody waits for it */
 		kill(pid, SIGKILL);
@@ -224,9 +226,20 @@ static int ask_worker(struct plan_answer *a, const struct kv *task, uint64_t tim
 	return r;
 }
 
+/* Those of our environment, for whom they are meant; -1: nothing to bring. */
+static int get_keys_fd(const struct dataset *d)
+{
+	_cleanup_(keys_freep) struct keys *keys = NULL;
+
+	if (!dataset_takes_keys(d) || keys_new(&keys) < 0 || keys_from_env(keys, NULL) != 0)
+		return -1;
+	return keys_to_fd(keys);
+}
+
 int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request *request,
 	     struct error *err)
 {
+	_cleanup_(fd_closep) int keys_fd = -1;
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	_cleanup_(kv_freep) struct kv *task = NULL;
 	_cleanup_(freep) char *web = NULL;
@@ -250,5 +263,6 @@ int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request
 		       ? make_task(conf, rule, d, a->tiers, web, request->memory) : NULL;
 	if (!task)
 		return error_set(err, ENOMEM, "out of memory");
-	return ask_worker(a, task, request->timeout_ms, err);
+	keys_fd = get_keys_fd(d);
+	return ask_worker(a, task, keys_fd, request->timeout_ms, err);
 }

@@ -290,7 +290,7 @@ void progress_set(struct progress *p, const char *label, uint64_t done, int perc
 
 void progress_hold_text(const struct snapshot_list *l, char *buf, size_t size)
 {
-	char rate[OUTPUT_RATE_TEXT], eta[PARSE_DURATION_TEXT];
+	char rate[OUTPUT_RATE_TEXT], eta[PARSE_DURATION_TEXT], state[SNAPSHOT_STATE_TEXT];
 	const struct snapshot *s;
 	size_t n_behind;
 	int n, percent;
@@ -303,7 +303,7 @@ void progress_hold_text(const struct snapshot_list *l, char *buf, size_t size)
 	if (percent >= 0 && s->state == STAGE_STAGING)
 		n = snprintf(buf, size, "%.64s %d %%", s->name, percent);
 	else
-		n = snprintf(buf, size, "%.64s %s", s->name, stage_state_to_string(s->state));
+		n = snprintf(buf, size, "%.64s %s", s->name, snapshot_get_state(s, state));
 	if (s->rate)
 		n += snprintf(buf + n, size - (size_t)n, " %s", rate_to_string(s->rate, rate));
 	if (s->eta_ms)

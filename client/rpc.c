@@ -24,6 +24,7 @@
 
 struct rpc {
 	int fd;
+	char *path;
 	uint32_t last_id;
 };
 
@@ -79,8 +80,12 @@ int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd, "%s", cause.text);
 	fd_set_nonblock(fd, true);
 	rpc = calloc(1, sizeof(*rpc));
-	if (!rpc)
+	if (rpc)
+		rpc->path = strdup(path);
+	if (!rpc || !rpc->path) {
+		free(rpc);
 		return error_set(err, ENOMEM, "out of memory");
+	}
 	rpc->fd = steal_fd(&fd);
 	*rpcp = rpc;
 	return 0;
@@ -169,7 +174,20 @@ void rpc_close(struct rpc *rpc)
 	if (!rpc)
 		return;
 	close(rpc->fd);
+	free(rpc->path);
 	free(rpc);
+}
+
+int rpc_open_again(struct rpc **rpcp, const struct rpc *rpc, struct error *err)
+{
+	return rpc_open_path(rpcp, rpc->path, err);
+}
+
+bool rpc_is_own(const struct rpc *rpc)
+{
+	uid_t uid;
+
+	return conn_get_peer(rpc->fd, &uid, NULL) == 0 && uid == geteuid();
 }
 
 struct kv *rpc_new_request(const char *op, char *const *names, size_t n_names)

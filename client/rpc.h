@@ -31,6 +31,10 @@ int rpc_open(struct rpc **rpcp, struct error *err);
  * come, because the hook that starts the keeper does not wait for a slow one.
  */
 int rpc_open_early(struct rpc **rpcp, uint64_t patience_ms, struct error *err);
+/* The same daemon once more, for a question beside the one that is asked. */
+int rpc_open_again(struct rpc **rpcp, const struct rpc *rpc, struct error *err);
+/* Served by this very user, and by no other, root included. */
+bool rpc_is_own(const struct rpc *rpc);
 int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err);
 void rpc_close(struct rpc *rpc);
 DEFINE_FREEP(struct rpc, rpc_close)

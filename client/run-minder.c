@@ -20,6 +20,7 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/keeper-verbs.h"
+#include "common/keys.h"
 #include "common/kv.h"
 #include "common/rundir.h"
 #include "common/spec.h"
@@ -143,6 +144,7 @@ static void mind(const char *daemon, struct run_dir *d, uint32_t job_id, int spe
 	pid_t pid;
 
 	prctl(PR_SET_NAME, "stagectl-minder");
+	keys_forget_env(); /* they are the command's, and come to stagingd when it asks for them */
 	signal(SIGPIPE, SIG_IGN);
 	detach(d);
 	pid = fork();

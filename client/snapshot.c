@@ -1,6 +1,7 @@
 #include "client/snapshot.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -31,6 +32,7 @@ int snapshot_from_kv(struct snapshot *s, struct kv **kvp)
 		.plan = kv_get_or_empty(kv, "plan"),
 		.why = kv_get_or_empty(kv, "why"),
 		.warning = kv_get_or_empty(kv, "warning"),
+		.waits = kv_get_or_empty(kv, "waits"),
 		.node = kv_get_or_empty(kv, "node"),
 		.state = state,
 		.bytes = kv_get_u64(kv, "bytes", 0),
@@ -51,6 +53,13 @@ void snapshot_deinit(struct snapshot *s)
 {
 	kv_free(s->kv);
 	*s = (struct snapshot){ 0 };
+}
+
+const char *snapshot_get_state(const struct snapshot *s, char buf[static SNAPSHOT_STATE_TEXT])
+{
+	snprintf(buf, SNAPSHOT_STATE_TEXT, "%s%s%.32s", stage_state_to_string(s->state),
+		 *s->waits ? ": " : "", s->waits);
+	return buf;
 }
 
 int snapshot_get_percent(const struct snapshot *s)
@@ -91,6 +100,7 @@ void snapshot_to_json(const struct snapshot *s, struct json *j)
 	json_put_text(j, "plan", s->plan);
 	json_put_text(j, "why", s->why);
 	json_put_text(j, "warning", s->warning);
+	json_put_text(j, "waits", s->waits);
 	json_put_known(j, "pid", s->pid);
 }
 

@@ -19,6 +19,7 @@ struct snapshot {
 	struct kv *kv; /* owns the texts */
 	const char *name, *source, *dest, *method, *tier, *path, *kind, *reason, *cause, *rule, *format;
 	const char *plan, *why, *warning, *node;
+	const char *waits; /* for what it is queued; "": for its turn */
 	enum stage_state state;
 	uint64_t bytes, total, files, n_files; /* totals: 0 is unknown */
 	uint64_t rate, eta_ms, elapsed_ms, pid;
@@ -28,6 +29,11 @@ struct snapshot {
 /* Takes *kvp when it returns 0; -EPROTO for a message without a name or with a strange state. */
 int snapshot_from_kv(struct snapshot *s, struct kv **kvp);
 void snapshot_deinit(struct snapshot *s);
+
+#define SNAPSHOT_STATE_TEXT 64
+
+/* For people: "queued: credentials". Returns buf. */
+const char *snapshot_get_state(const struct snapshot *s, char buf[static SNAPSHOT_STATE_TEXT]);
 
 /* 0..100; 100 only when ready; -1: not known. */
 int snapshot_get_percent(const struct snapshot *s);

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/bring-keys.h"
 #include "client/report.h"
 #include "client/seen.h"
 #include "client/snapshot.h"
@@ -19,6 +20,7 @@
 
 struct reporter {
 	const char *node;
+	const struct rpc *rpc;
 	struct snapshot_list seen;
 	uint64_t interval_ms, last_ms;
 };
@@ -44,6 +46,10 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 {
 	struct reporter *r = arg;
 
+	if (!strcmp(op, PROTO_OP_NEEDKEYS)) {
+		bring_keys(r->rpc); /* this node's daemon, from this step's environment */
+		return;
+	}
 	if (!strcmp(op, PROTO_OP_DATASET)) {
 		if (!is_worth_telling(r, *kvp))
 			return;
@@ -80,6 +86,7 @@ int srun_report(struct kv *request, uint64_t patience_ms)
 	r.node = get_node(host, sizeof(host));
 	r.interval_ms = n_nodes * 20 > 1000 ? n_nodes * 20 : 1000;
 	code = rpc_open_early(&rpc, patience_ms, &err) < 0 ? (int)error_to_exit(&err) : 0;
+	r.rpc = rpc;
 	if (rpc)
 		code = rpc_call(rpc, request, &h, &err);
 	if (code == STAGE_EXIT_OK)

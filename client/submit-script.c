@@ -16,6 +16,7 @@
 #include "common/conf.h"
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/keys.h"
 #include "common/parse.h"
 
 #define MAX_ANSWER 4096
@@ -106,7 +107,11 @@ static bool keeps_variable(const char *v)
 {
 	static const char *const kept[] = { "SBATCH_ACCOUNT=", "SLURM_CONF=", "SLURM_JWT=" };
 	static const char *const dropped[] = { "SBATCH_", "SLURM_", "STAGE_", "SRUN_", "SALLOC_",
-					       "SPANK_" };
+					       "SPANK_",
+					       /* files are moved with no keys; sbatch's controller keeps
+						* what it is given */
+					       KEYS_ENV_ACCESS "=", KEYS_ENV_SECRET "=",
+					       KEYS_ENV_TOKEN "=" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(kept); i++)
 		if (!strncmp(v, kept[i], strlen(kept[i])))

@@ -268,7 +268,7 @@ int conf_read_dataset_source(const char *source, struct dataset_list *list, stru
 		return r;
 	d = list->items;
 	if (list->n_items != 1 || d->name_given || strcmp(d->dest, "auto") || d->method ||
-	    d->subdir || d->n_include || d->n_exclude || *d->profile)
+	    d->subdir || d->n_include || d->n_exclude || *d->profile || d->env_keys)
 		return error_set(err, EINVAL,
 				 "a path or an address alone is wanted, without NAME, DEST "
 				 "and options");

@@ -141,6 +141,7 @@ int conf_resolve_dataset(const struct conf *conf, struct dataset *d, struct erro
 		return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
 				  "@%s: profile= names keys for s3://, which it is not; leave it out", name);
 	d->scheme = list.items[0].scheme;
+	d->env_keys &= d->scheme == DATASET_SCHEME_S3; /* set where it was not known what @NAME is */
 	d->is_set |= list.items[0].is_set;
 	source = d->source;
 	d->source = list.items[0].source;

@@ -188,6 +188,7 @@ int conn_recv_fds(int fd, struct kv **kvp, int *fds, size_t max_fds, size_t *n_f
 	r = n_fds > max_fds || (msg.msg_flags & (MSG_TRUNC | MSG_CTRUNC))
 		    ? KV_E_MALFORMED
 		    : kv_new_from_data(kvp, data, (size_t)n);
+	explicit_bzero(data, (size_t)n);
 	if (r != 0) {
 		for (size_t i = 0; i < n_fds && i < max_fds; i++)
 			close(fds[i]);

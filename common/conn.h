@@ -33,8 +33,9 @@ int conn_send(int fd, const struct kv *kv);
 int conn_send_fds(int fd, const struct kv *kv, const int *fds, size_t n_fds);
 
 /*
- * Receives one packet. 1: *kvp is a message; 0: the other end is gone; -EAGAIN; -EPROTO: not
- * a message of ours (malformed, too big, or with more fds than asked for); -errno.
+ * Receives one packet; its bytes are wiped but for those in *kvp. 1: *kvp is a message; 0: the
+ * other end is gone; -EAGAIN; -EPROTO: not a message of ours (malformed, too big, or with more fds
+ * than asked for); -errno.
  * fds may be NULL: then any that come are closed and -EPROTO returned. On return *n_fdsp is
  * what came; they are the caller's, O_CLOEXEC.
  */

@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "common/keys.h"
 #include "common/parse.h"
 #include "common/path.h"
 #include "common/words.h"
@@ -202,12 +203,23 @@ static int expand_subdir(struct dataset *d, const struct env *env, struct error 
 	return r < 0 ? r : dataset_subdir_check(d->subdir, err);
 }
 
-/* Which keys, as AWS's own tools have it. The keys themselves are read on the node, as the user. */
-static int expand_profile(struct dataset *d, const struct env *env, struct error *err)
+static bool is_set(const struct env *env, const char *name)
+{
+	const char *value = env->get(env->arg, name);
+
+	return value && *value;
+}
+
+/* Which keys, as AWS's own tools have it: of the environment, else of a profile. The keys themselves are
+ * sent, or read, on the node. */
+static int expand_keys(struct dataset *d, const struct env *env, struct error *err)
 {
 	const char *name = env->get(env->arg, "AWS_PROFILE");
 
-	if (d->scheme != DATASET_SCHEME_S3 || *d->profile || !name || !*name)
+	if (*d->profile || (d->scheme != DATASET_SCHEME_S3 && d->scheme != DATASET_SCHEME_CATALOG))
+		return 0;
+	d->env_keys |= is_set(env, KEYS_ENV_ACCESS) && is_set(env, KEYS_ENV_SECRET);
+	if (d->scheme != DATASET_SCHEME_S3 || d->env_keys || !name || !*name)
 		return 0;
 	if (dataset_profile_read(d, name) == 0)
 		return 0;
@@ -241,7 +253,7 @@ static int expand_item(struct dataset *d, const struct env *env, struct error *e
 	if (r == 0)
 		r = expand_subdir(d, env, err);
 	if (r == 0)
-		r = expand_profile(d, env, err);
+		r = expand_keys(d, env, err);
 	if (r == 0)
 		r = dataset_item_check(d, err);
 	return r < 0 ? r : check_size(d, err);

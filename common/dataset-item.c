@@ -201,6 +201,10 @@ static int check_options(const struct dataset *d, struct error *err)
 				      "method=link needs a path, not an address; leave it out");
 	if (*d->profile && d->scheme != DATASET_SCHEME_S3 && d->scheme != DATASET_SCHEME_CATALOG)
 		return dataset_refuse(err, "profile= names keys for s3://, which this is not; leave it out");
+	if (d->env_keys && d->scheme != DATASET_SCHEME_S3 && d->scheme != DATASET_SCHEME_CATALOG)
+		return dataset_refuse(err, "keys= is for s3://, which this is not; leave it out");
+	if (d->env_keys && *d->profile)
+		return dataset_refuse(err, "keys=env and profile= name different keys; leave one of them out");
 	if (d->hydrate && d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_MOUNT)
 		return dataset_refuse(err,
 				      "hydrate=copy mounts first, which method=%s rules out; leave "

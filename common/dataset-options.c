@@ -233,6 +233,14 @@ static int read_profile(struct dataset *d, char *value, struct error *err)
 	return dataset_profile_read(d, value);
 }
 
+static int read_keys(struct dataset *d, char *value, struct error *err)
+{
+	if (strcmp(value, "auto") && strcmp(value, "env"))
+		return -EINVAL;
+	d->env_keys = *value == 'e';
+	return 0;
+}
+
 static int read_max(struct dataset *d, char *value, struct error *err)
 {
 	uint64_t size;
@@ -338,6 +346,11 @@ static const char *profile_word(const struct dataset *d, char *buf)
 	return *d->profile ? d->profile : NULL;
 }
 
+static const char *keys_word(const struct dataset *d, char *buf)
+{
+	return d->env_keys ? "env" : NULL;
+}
+
 /* clang-format off */
 static const struct option {
 	const char *name;
@@ -361,6 +374,7 @@ static const struct option {
 	{ "stall",    "a time like 5m, more than 0",                   read_stall,    stall_word },
 	{ "threads",  "a number from 1 to 1024",                       read_threads,  threads_word },
 	{ "profile",  "a name of 64 letters, digits and ._-@ at most", read_profile,  profile_word },
+	{ "keys",     "auto or env",                                   read_keys,     keys_word },
 };
 /* clang-format on */
 
@@ -399,7 +413,7 @@ static int refuse_unknown(const char *name, struct error *err)
 		err,
 		"option \"%s\" is not known%s%s%s; known are method, onfail, verify, strip, "
 		"subdir, include, exclude, nested, shard, hydrate, keep, max, timeout, "
-		"stall, threads and profile, joined by +",
+		"stall, threads, profile and keys, joined by +",
 		shown, nearest ? " (did you mean " : "", nearest ? nearest : "",
 		nearest ? "?)" : "");
 }

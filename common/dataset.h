@@ -86,7 +86,14 @@ struct dataset {
 	uint64_t stall_ms;            /* 0: the site's */
 	uint32_t threads;             /* 0: the site's */
 	char profile[DATASET_PROFILE_SIZE]; /* whose keys in ~/.aws; "": not named */
+	bool env_keys;                /* keys=env: those of the environment before those of ~/.aws */
 };
+
+/* It may be staged with keys of the user's environment. */
+static inline bool dataset_takes_keys(const struct dataset *d)
+{
+	return d->scheme == DATASET_SCHEME_S3 && !*d->profile;
+}
 
 struct dataset_list {
 	struct dataset *items;
@@ -109,7 +116,8 @@ int dataset_list_to_string(const struct dataset_list *list, char **textp);
 /*
  * Expands $VAR, ${VAR} and ~ in the sources of file and list items and in every DEST and subdir,
  * makes those sources absolute (against cwd) and normal. The result is never split or expanded
- * again. An s3:// item without profile= gets that of AWS_PROFILE. get_env: as getenv(3), with arg. home: NULL if not known. A variable that is not set is
+ * again. An s3:// item without profile= gets keys=env where the environment has keys, else the profile of
+ * AWS_PROFILE. get_env: as getenv(3), with arg. home: NULL if not known. A variable that is not set is
  * refused by name. Derived names are made anew. On failure the list is half expanded: throw it
  * away.
  */

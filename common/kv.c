@@ -57,6 +57,8 @@ void kv_free(struct kv *kv)
 {
 	if (!kv)
 		return;
+	if (kv->data)
+		explicit_bzero(kv->data, kv->room);
 	free(kv->data);
 	free(kv);
 }
@@ -123,9 +125,14 @@ static int reserve(struct kv *kv, size_t more)
 		room *= 2;
 	if (room == kv->room)
 		return 0;
-	bigger = realloc(kv->data, room);
+	bigger = malloc(room); /* not realloc(), which would leave the old bytes where they were */
 	if (!bigger)
 		return -ENOMEM;
+	if (kv->data) {
+		memcpy(bigger, kv->data, kv->size);
+		explicit_bzero(kv->data, kv->room);
+		free(kv->data);
+	}
 	kv->data = bigger;
 	kv->room = room;
 	return 0;

@@ -4,6 +4,8 @@
  *
  * Keys are [a-z][a-z0-9_.]*, at most KV_MAX_KEY bytes, each at most once; values are any bytes
  * but NUL. A message ends with a NUL and has at most KV_MAX_SIZE bytes and KV_MAX_FIELDS fields.
+ *
+ * What a kv has held is wiped when it is freed, or moved: some messages have keys.
  */
 #pragma once
 

@@ -13,16 +13,18 @@
 /* Every message: "proto" = 1, and "op". Requests carry "id"; replies echo it. */
 
 /* client -> stagingd */
-#define PROTO_OP_WAIT "wait"       /* names= (comma list, "" all), any=0|1, progress=0|1 */
+#define PROTO_OP_WAIT "wait"       /* names= (comma list, "" all), any=0|1, progress=0|1, keys=0|1 */
 #define PROTO_OP_STATUS "status"   /* names=, watch=0|1 */
 #define PROTO_OP_ENV "env"
-#define PROTO_OP_ADD "add"         /* item= (canonical, expanded) */
+#define PROTO_OP_ADD "add"         /* item= (canonical, expanded), and perhaps keys */
+#define PROTO_OP_KEYS "keys"       /* access=, secret=, token= of S3; or none= why there are none */
 #define PROTO_OP_RELEASE "release" /* names= */
 #define PROTO_OP_LOG "log"         /* names= */
 #define PROTO_OP_LEASE "lease"     /* a run without keeper: held as long as the connection */
 
 /* stagingd -> client */
 #define PROTO_OP_DATASET "dataset" /* one dataset; fields below */
+#define PROTO_OP_NEEDKEYS "needkeys" /* a dataset waits for keys; who has keys=1 in its wait answers */
 #define PROTO_OP_LINE "line"       /* text= of a log or env line */
 #define PROTO_OP_DONE "done"       /* code= exit status, text= reason */
 

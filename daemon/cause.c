@@ -16,6 +16,7 @@ static const struct { int errnum; enum stage_cause cause; } errors[] = {
 	{ ENOENT,       STAGE_CAUSE_MISSING },
 	{ ENOTDIR,      STAGE_CAUSE_MISSING },
 	{ EACCES,       STAGE_CAUSE_DENIED  },
+	{ ENOKEY,       STAGE_CAUSE_DENIED  },
 	{ EIO,          STAGE_CAUSE_IO      },
 	{ ESTALE,       STAGE_CAUSE_IO      },
 	{ ENXIO,        STAGE_CAUSE_IO      },

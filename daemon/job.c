@@ -120,6 +120,8 @@ void job_schedule(struct job *job)
 		    !stage_run_get_stage(run)->rule ||
 		    (stage_run_wants_memory(run) && !job->memory_known))
 			continue;
+		if (job_keys_hold(job, run))
+			continue;
 		if (stage_run_is_writer(run) && writers++ >= max_writers)
 			continue;
 		stage_run_start(run);
@@ -305,8 +307,10 @@ void job_end(struct job *job)
 
 void job_changed(struct job *job, bool urgent)
 {
-	if (urgent)
+	if (urgent) {
 		tally_look(job);
+		job_keys_look(job);
+	}
 	if (job->on_change)
 		job->on_change(job->arg, urgent);
 	check_end(job);
@@ -496,6 +500,7 @@ void job_free(struct job *job)
 	loop_timer_cancel(&job->memory_timer);
 	loop_timer_cancel(&job->end_timer);
 	cpus_deinit(&job->cpus);
+	job_keys_deinit(job);
 	launcher_free(job->launcher);
 	budget_free(job->budget);
 	conf_free(job->conf);

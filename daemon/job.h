@@ -16,8 +16,9 @@
 #include "common/conf.h"
 #include "common/error.h"
 #include "common/rundir.h"
-#include "daemon/identity.h"
 #include "daemon/cpus.h"
+#include "daemon/identity.h"
+#include "daemon/job-keys.h"
 #include "daemon/loop.h"
 #include "daemon/tally.h"
 
@@ -61,6 +62,9 @@ struct job {
 	size_t n_runs;
 	uint32_t next_id, next_worker_id;
 	uint64_t slots;       /* bit k: m/<k> is somebody's */
+
+	struct job_keys keys;
+	bool env_first;       /* keys=env: somebody will bring them soon */
 
 	struct tally tally;
 

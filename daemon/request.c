@@ -38,6 +38,8 @@ struct request {
 	const struct op *op;
 	char id[ID_SIZE];
 	bool all, any, changes;
+	bool gives_keys;
+	unsigned n_asked; /* of job->keys, when this one was asked last */
 	struct subject *subjects;
 	size_t n_subjects;
 
@@ -182,6 +184,7 @@ static void wait_begin(struct request *req, const struct kv *kv)
 {
 	req->any = kv_get_u64(kv, "any", 0) == 1;
 	req->changes = kv_get_u64(kv, "progress", 0) == 1;
+	req->gives_keys = kv_get_u64(kv, "keys", 0) == 1;
 	find_subjects(req, kv);
 }
 
@@ -215,10 +218,13 @@ static void add_begin(struct request *req, const struct kv *kv)
 	struct error err = ERROR_INIT;
 	const char *name;
 
-	if (job_add(req->job, kv_get_or_empty(kv, "item"), &name, &err) < 0)
+	if (kv_get(kv, "access") && job_keys_take(req->job, kv, &err) < 0)
+		decide(req, (int)error_to_exit(&err), err.text);
+	else if (job_add(req->job, kv_get_or_empty(kv, "item"), &name, &err) < 0)
 		decide(req, (int)error_to_exit(&err), err.text);
 	else
 		decide(req, STAGE_EXIT_OK, name);
+	job_keys_look(req->job); /* it was refused, or has no use for them */
 }
 
 static void release_begin(struct request *req, const struct kv *kv)
@@ -246,7 +252,17 @@ static bool release_verdict(struct request *req)
 	return true;
 }
 
-/* --- env, log, lease --- */
+/* --- keys, env, log, lease --- */
+
+static void keys_begin(struct request *req, const struct kv *kv)
+{
+	struct error err = ERROR_INIT;
+
+	if (job_keys_take(req->job, kv, &err) < 0)
+		decide(req, (int)error_to_exit(&err), err.text);
+	job_changed(req->job, true);
+	job_schedule(req->job);
+}
 
 static void env_begin(struct request *req, const struct kv *kv)
 {
@@ -316,6 +332,7 @@ static const struct op ops[] = {
 	{ PROTO_OP_STATUS,  status_begin,  status_verdict,  NULL,     true,  false, false },
 	{ PROTO_OP_ENV,     env_begin,     NULL,            env_line, false, false, false },
 	{ PROTO_OP_ADD,     add_begin,     NULL,            NULL,     false, false, false },
+	{ PROTO_OP_KEYS,    keys_begin,    NULL,            NULL,     false, false, false },
 	{ PROTO_OP_RELEASE, release_begin, release_verdict, NULL,     false, false, false },
 	{ PROTO_OP_LOG,     log_begin,     NULL,            log_line, false, false, false },
 	{ PROTO_OP_LEASE,   lease_begin,   NULL,            NULL,     false, false, true  },
@@ -404,6 +421,18 @@ static int next_line(struct request *req, struct kv **kvp)
 	return r;
 }
 
+static bool has_to_ask(const struct request *req)
+{
+	return req->gives_keys && req->n_asked != req->job->keys.n_asked &&
+	       job_keys_are_wanted(req->job);
+}
+
+static int make_needkeys(struct request *req, struct kv **kvp)
+{
+	req->n_asked = req->job->keys.n_asked;
+	return make_message(req, PROTO_OP_NEEDKEYS, kvp);
+}
+
 static int make_done(struct request *req, struct kv **kvp)
 {
 	int r = make_message(req, PROTO_OP_DONE, kvp);
@@ -437,6 +466,8 @@ static int next_of_part(struct request *req, uint64_t now_ms, struct kv **kvp)
 	case PART_FIRST:
 		return req->op->first ? next_dataset(req, now_ms, kvp) : REQUEST_OVER;
 	case PART_CHANGES:
+		if (has_to_ask(req))
+			return make_needkeys(req, kvp);
 		due = is_due(req);
 		if (due && req->op->datasets)
 			return REQUEST_OVER; /* the datasets follow anyway */

@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/keeper-verbs.h"
 #include "common/kv.h"
+#include "daemon/job-keys.h"
 #include "daemon/loop.h"
 #include "daemon/stage.h"
 #include "daemon/tier-dir.h"
@@ -31,6 +32,8 @@ struct stage_run {
 	bool mounted, unmounting;
 	struct chore *release;
 	struct loop_timer cleanup;
+
+	struct stage_keys keys;
 
 	struct tier_dir tier; /* path NULL: none asked for */
 	struct chore *tier_chore;

@@ -18,6 +18,7 @@
 #include <strings.h>
 
 #include "common/conf.h"
+#include "common/fd.h"
 #include "common/log.h"
 #include "common/parse.h"
 #include "common/proto.h"
@@ -161,6 +162,17 @@ void stage_run_fail(struct stage_run *run, enum stage_event ev, enum stage_exit 
 		begin_end(run);
 }
 
+void stage_run_refuse(struct stage_run *run, int errnum, const char *reason)
+{
+	struct stage *s = run->stage;
+
+	s->errnum = errnum;
+	s->cause = cause_find(STAGE_EV_REFUSED, STAGE_EXIT_FAILED, errnum);
+	stage_set_failure(s, STAGE_EXIT_FAILED, reason);
+	stage_apply(s, STAGE_EV_REFUSED, stage_run_get_now(run), reason);
+	job_changed(run->job, true);
+}
+
 static void on_limit(void *arg)
 {
 	struct stage_run *run = arg;
@@ -234,13 +246,16 @@ static int launch(struct stage_run *run, const char *mode, struct error *err)
 {
 	struct job *job = run->job;
 	_cleanup_(kv_freep) struct kv *task = task_new(job, run->stage, mode, (unsigned)run->slot);
+	_cleanup_(fd_closep) int keys_fd = -1;
 
 	if (!task)
 		return error_set(err, ENOMEM, "out of memory");
+	if (!strcmp(mode, "stage"))
+		keys_fd = job_keys_to_fd(job, run);
 	run->moved_bytes = run->moved_files = 0;
 	run->stays = false;
 	return worker_proc_new(&run->worker, job->loop, job->launcher, job->next_worker_id++,
-			       run->class, task, &worker_events, run, err);
+			       run->class, task, keys_fd, &worker_events, run, err);
 }
 
 void stage_run_start(struct stage_run *run)
@@ -383,7 +398,7 @@ static void on_ended(void *arg, int status, const char *how)
 		run->restarting = false;
 		stage_run_stop_clock(run);
 		stage_apply(s, STAGE_EV_RESTART, stage_run_get_now(run),
-			    "another kind of worker is needed");
+			    run->class_fixed ? "another kind of worker is needed" : "it needs keys");
 		job_schedule(run->job);
 	} else if (run->ending) {
 		advance(run);
@@ -437,6 +452,7 @@ int stage_run_new(struct stage_run **runp, struct job *job, struct stage *stage)
 	loop_timer_init(&run->stall, on_stall, run);
 	loop_timer_init(&run->mount, on_mount_late, run);
 	loop_timer_init(&run->cleanup, on_cleanup_late, run);
+	stage_keys_init(run);
 	*runp = run;
 	return 0;
 }
@@ -449,6 +465,7 @@ void stage_run_free(struct stage_run *run)
 	loop_timer_cancel(&run->cleanup);
 	chore_abandon(run->release);
 	chore_abandon(run->tier_chore);
+	stage_keys_deinit(run);
 	worker_proc_free(run->worker);
 	free(run->tier.path);
 	job_return_slot(run->job, run->slot);

@@ -34,6 +34,9 @@ bool stage_run_is_busy(const struct stage_run *run);
 
 void stage_run_start(struct stage_run *run);
 
+/* It is queued, and fails there. */
+void stage_run_refuse(struct stage_run *run, int errnum, const char *reason);
+
 /* Release: whatever its state. reason: for those who wait for it. */
 void stage_run_cancel(struct stage_run *run, int code, const char *reason);
 

@@ -216,6 +216,7 @@ static bool on_error(struct stage_run *run, const struct kv *kv)
 {
 	uint64_t code = kv_get_u64(kv, "code", STAGE_EXIT_FAILED);
 	const char *text = kv_get_or_empty(kv, "text");
+	char more[ERROR_MAX_SIZE];
 
 	if (run->stage->state == STAGE_READY && !run->stays) {
 		log_print(LOG_LEVEL_WARNING, run->stage->dataset->name, "after ready: %s", text);
@@ -224,6 +225,13 @@ static bool on_error(struct stage_run *run, const struct kv *kv)
 	if (code == 0 || code > 255)
 		code = STAGE_EXIT_FAILED;
 	run->stage->errnum = (int)(kv_get_u64(kv, "errno", 0) & 0xfff);
+	if (run->stage->errnum == ENOKEY && run->stage->state == STAGE_PROBING &&
+	    job_keys_miss(run, text, more, sizeof(more), &text)) {
+		run->stage->errnum = 0;
+		run->restarting = true;
+		worker_proc_cancel(run->worker);
+		return true;
+	}
 	stage_run_fail(run, STAGE_EV_ERROR, (enum stage_exit)code,
 		       *text ? text : "the worker gave no reason");
 	return true;

@@ -189,6 +189,12 @@ void stage_set_warning(struct stage *s, const char *text)
 	s->seq++;
 }
 
+void stage_set_waits(struct stage *s, const char *what)
+{
+	s->waits = what;
+	s->seq++;
+}
+
 void stage_set_facts(struct stage *s, const struct kv *facts)
 {
 	const char *text;
@@ -290,6 +296,7 @@ static struct kv *build_message(struct stage *s, const char *data_dir, const cha
 	set_optional(kv, "plan", s->plan);
 	set_optional(kv, "why", s->why);
 	set_optional(kv, "warning", s->warning);
+	set_optional(kv, "waits", s->state == STAGE_QUEUED ? s->waits : NULL);
 	return steal_ptr(kv);
 }
 

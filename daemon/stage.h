@@ -96,6 +96,7 @@ struct stage {
 	enum stage_cause cause;
 	int errnum;                  /* with the worker's error, 0: none */
 	bool was_ready;
+	const char *waits;           /* for what it is queued, a literal; NULL: for its turn */
 
 	/* daemon/tally.h */
 	uint64_t counted[COUNT_N];   /* what it was counted for */
@@ -122,6 +123,7 @@ bool stage_apply(struct stage *s, enum stage_event ev, uint64_t now_ms, const ch
 /* The first failure counts: later ones are ignored. */
 void stage_set_failure(struct stage *s, enum stage_exit code, const char *reason);
 void stage_set_warning(struct stage *s, const char *text);
+void stage_set_waits(struct stage *s, const char *what);
 void stage_set_facts(struct stage *s, const struct kv *facts);
 void stage_set_progress(struct stage *s, uint64_t bytes, uint64_t files, uint64_t now_ms);
 

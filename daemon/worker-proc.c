@@ -209,7 +209,7 @@ void worker_proc_on_exited(struct worker_proc *w, int status)
 
 int worker_proc_new(struct worker_proc **wp, struct loop *loop, struct launcher *launcher,
 		    uint32_t id, enum keeper_class class, const struct kv *task,
-		    const struct worker_events *events, void *arg, struct error *err)
+		    int keys_fd, const struct worker_events *events, void *arg, struct error *err)
 {
 	struct worker_proc *w = calloc(1, sizeof(*w));
 	int fds[2] = { -1, -1 }, r;
@@ -235,7 +235,7 @@ int worker_proc_new(struct worker_proc **wp, struct loop *loop, struct launcher 
 	if (r == 0)
 		r = loop_add(loop, &w->source, w->fd, EPOLLIN, on_socket, w);
 	if (r == 0)
-		r = conn_send(w->fd, task);
+		r = conn_send_fds(w->fd, task, &keys_fd, keys_fd >= 0);
 	if (r < 0) {
 		fd_closep(&fds[1]);
 		worker_proc_free(w);

@@ -130,7 +130,7 @@ static void set_limits(void)
 		{ RLIMIT_CPU, RLIM_INFINITY },
 		{ RLIMIT_FSIZE, RLIM_INFINITY },
 		{ RLIMIT_NOFILE, 4096 },
-		{ RLIMIT_MEMLOCK, 0 },
+		{ RLIMIT_MEMLOCK, 64 << 10 },
 		{ RLIMIT_MSGQUEUE, 0 },
 		{ RLIMIT_RTPRIO, 0 },
 		{ RLIMIT_STACK, 8 << 20 },

@@ -39,6 +39,7 @@
 
 struct ctx_private {
 	struct kv *task;
+	int keys_fd; /* beside the task: not read here, who reads hostile bytes has no keys */
 	struct dataset_list list;
 	char *data_path, *tmp_path;
 	struct link *link;
@@ -215,6 +216,7 @@ static int start_fetch(struct ctx *ctx, struct error *err)
 	const struct fetch_config config = {
 		.web = kv_get_or_empty(ctx->priv->task, "web"),
 		.profile = ctx->ds->profile,
+		.keys_fd = ctx->priv->keys_fd,
 		.rate = ctx->policy.max_rate,
 		.low_speed_s = get_low_speed_s(ctx),
 	};
@@ -239,12 +241,13 @@ static void start_spread(struct ctx *ctx)
 		log_print(LOG_LEVEL_WARNING, ctx->ds->name, "%s", err.text);
 }
 
-static int receive_task(int sock, struct kv **taskp, struct error *err)
+static int receive_task(int sock, struct kv **taskp, int *keys_fdp, struct error *err)
 {
+	size_t n_fds = 0;
 	const char *op;
 	int r;
 
-	r = conn_recv(sock, taskp);
+	r = conn_recv_fds(sock, taskp, keys_fdp, 1, &n_fds);
 	if (r < 0)
 		return error_errno(err, -r, "receive the task");
 	if (r == 0)
@@ -270,10 +273,11 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 	ctx->priv = calloc(1, sizeof(*ctx->priv));
 	if (!ctx->priv)
 		return error_set(err, ENOMEM, "out of memory");
+	ctx->priv->keys_fd = -1;
 	pthread_mutex_init(&ctx->priv->ask_lock, NULL);
 	copy_rate_init(&ctx->priv->rate, 0);
 	ctx->priv->n_passes = 1;
-	r = receive_task(sock, &ctx->priv->task, err);
+	r = receive_task(sock, &ctx->priv->task, &ctx->priv->keys_fd, err);
 	if (r < 0)
 		return r;
 	refused = read_task(ctx, &refusal);
@@ -282,6 +286,7 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 		refused = open_dirs(ctx, &refusal);
 	if (refused == 0)
 		refused = start_fetch(ctx, &refusal);
+	fd_closep(&ctx->priv->keys_fd);
 	if (refused == 0) {
 		start_spread(ctx);
 		limits.stall_ms = ctx->plan_only ? 0 : ctx->policy.stall_ms;

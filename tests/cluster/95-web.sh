@@ -162,7 +162,8 @@ s3_up() {
 		cp "$file" "$pfs/s3/closed/flat/${file##*/}._S3rver_object"
 	done
 	cp -r "$modules" "$here/../lib/s3/server.js" "$pfs/s3/"
-	on ctl bash -c 'cd /srv/pfs/s3 && exec 3<>log && setsid node --openssl-legacy-provider server.js \
+	# the server's own pid, and not that of a shell before it: it is stopped by it
+	on ctl bash -c 'cd /srv/pfs/s3; exec 3<>log; setsid node --openssl-legacy-provider server.js \
 		"/srv/pfs/s3/$0" /srv/pfs/s3 0.0.0.0 </dev/null >&3 2>&1 3>&- & echo $!' "${modules##*/}" >"$work/s3.pid"
 	at_end "on ctl kill -KILL $(cat "$work/s3.pid")"
 	wait_until 20 grep -q '^[0-9]' "$pfs/s3/log"
@@ -181,34 +182,76 @@ s3_keys() {
 	install -m 0600 -o 4001 -g 4001 "$work/keys" "$pfs/home/alice/.aws/credentials"
 }
 
-# The server is stopped while it is looked for the secret, so that a stage-fetch which has it is there.
+# s3_submit SECRET [SBATCH OPTION...] <SCRIPT: a job of alice's with keys in its environment
+s3_submit() {
+	local secret=$1
+
+	shift
+	as alice env AWS_ACCESS_KEY_ID=AKIATEST "AWS_SECRET_ACCESS_KEY=$secret" sbatch --parsable --no-requeue "$@" |
+		tee -a "$work/jobs"
+}
+
+# s3_where NODE [WHOSE]: what the secret is found in while the job is there: of our processes, or of those of that name
+# (the job's own have it, as they would without us), of files and of command lines.
+s3_where() {
+	on "$1" bash -c 'cd /proc
+	for pid in $(pgrep -x "$0"); do
+		grep -lsF -f /srv/pfs/s3/secret "$pid/environ"
+	done
+	grep -lsF -f /srv/pfs/s3/secret [0-9]*/cmdline
+	grep -rlsF -f /srv/pfs/s3/secret /run/stage-data' "${2:-stage-keeper|stagingd|stage-worker|stage-fetch|stage-hand}" || true
+}
+
+# The server is stopped while it is looked for the secret, so that a stage-fetch which has it is there. Red when the keys
+# are not sent to each node, or are in an argument, an environment or a file of ours.
 test_objects_of_s3_come_with_the_users_keys_which_nobody_else_sees() {
-	local id out
+	local id out node
 
 	s3_up
 	echo secret/+key >"$pfs/s3/secret"
+	# only in the environment of who submits, and on two nodes
+	rm "$pfs/home/alice/.aws/credentials"
 	on ctl kill -STOP "$(cat "$work/s3.pid")"
-	id=$(job_submit alice -N1 --stage-data="t=s3://closed/many.tar,f=s3://closed/flat/" <<-'JOB'
-	cat $STAGE_DATA_PATH_T/*/* | cksum
-	diff -r $STAGE_DATA_PATH_F /srv/pfs/data/flat && echo same
+	id=$(s3_submit secret/+key -N2 --stage-data="t=s3://closed/many.tar,f=s3://closed/flat/" <<-'JOB'
+	#!/bin/bash
+	srun --ntasks-per-node=1 bash -c 'cat $STAGE_DATA_PATH_T/*/* | cksum
+		diff -r $STAGE_DATA_PATH_F /srv/pfs/data/flat && echo same'
 	stagectl status
 	stagectl log
 	JOB
 	)
 	job_wait_running "$id"
-	out=$(job_field "$id" NodeList)
-	wait_until 30 on "$out" pgrep -x stage-fetch >/dev/null
-	assert on "$out" env KEY=secret/+key grep -qsF -f /srv/pfs/s3/secret /proc/self/environ # would be found
-	assert_not on "$out" bash -c 'grep -qsF -f /srv/pfs/s3/secret /proc/[0-9]*/cmdline /proc/[0-9]*/environ ||
-		grep -rqsF -f /srv/pfs/s3/secret /run/stage-data'
+	for node in n1 n2; do
+		wait_until 30 on $node pgrep -x stage-fetch >/dev/null
+		assert_contains "$(s3_where $node stagectl)" environ # would be found: who brings them has them
+		assert_eq "" "$(s3_where $node)" "on $node"
+	done
 	on ctl kill -CONT "$(cat "$work/s3.pid")"
 	job_done "$id"
 	out=$(job_output "$id")
-	assert_contains "$out" " 4063000"
-	assert_contains "$out" same
+	assert_eq 2 "$(grep -c ' 4063000' <<<"$out")" "$out"
+	assert_eq 2 "$(grep -c same <<<"$out")" "$out"
 	assert_not grep -rqsF secret/+key "$base"/node/*/log
 	assert_lacks "$out" secret/+key
+	assert_lacks "$(as alice scontrol show job "$id")" secret/+key
+	# wrong ones are named by where they come from
+	id=$(s3_submit wrong-secret -N1 --stage-data=t=s3://closed/many.tar <<<$'#!/bin/bash\necho begun')
+	job_failed "$id"
+	assert_contains "$(job_output "$id")" "keys of AWS_ACCESS_KEY_ID: s3://closed/many.tar: the server answers 403 SignatureDoesNotMatch"
+	fails_with s3://closed/many.tar "no keys came from the job's environment (AWS_ACCESS_KEY_ID is not set)"
+	assert_contains "$(job_output "$(tail -n 1 "$work/jobs")")" "write ~/.aws/credentials"
+	# nobody is held: the script brings what it has itself, when it waits
+	out=$(job_run alice -N1 --stage-wait=no --stage-data=t=s3://closed/many.tar <<-'JOB'
+	until stagectl status | grep 'queued: credentials'; do sleep 0.1; done
+	export AWS_ACCESS_KEY_ID=AKIATEST AWS_SECRET_ACCESS_KEY=secret/+key
+	stagectl wait -q && cat $STAGE_DATA_PATH_T/*/* | cksum
+	JOB
+	)
+	assert_contains "$out" " 4063000"
+	# those of the environment go before those of the file
 	s3_keys wrong-secret
+	id=$(s3_submit secret/+key -N1 --stage-data=t=s3://closed/many.tar <<<$'#!/bin/bash\necho begun')
+	job_done "$id"
 	fails_with s3://closed/many.tar "answers 403 SignatureDoesNotMatch"
 	assert_lacks "$(job_output "$(tail -n 1 "$work/jobs")")" wrong-secret
 	# red when AWS_PROFILE is not looked at where the job is submitted

@@ -298,7 +298,7 @@ def test_children_have_let_go_of_everything():
         assert fds['0'] == '/dev/null'
         assert re.search(r'Max core file size +0 +0', text)
         assert re.search(r'Max open files +4096 +4096', text)
-        assert re.search(r'Max locked memory +0 +0', text)
+        assert re.search(r'Max locked memory +65536 +65536', text)
         assert field('Args').startswith(who + ';')
     assert 'Oom:\t0' in j.do('proof') and 'Oom:\t1000' in j.do('worker 1 proof')
     assert '/memfd:spec' in j.do('proof')

@@ -217,6 +217,57 @@ class Waiting(unittest.TestCase):
             r = self.ask(d, "wait", "--hold")
             self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
 
+    KEYS = {"AWS_ACCESS_KEY_ID": "AKIA1", "AWS_SECRET_ACCESS_KEY": "s/+1", "AWS_SESSION_TOKEN": "t="}
+
+    def answer_needkeys(self, *args, listen_as=None, **variables):
+        """What it says to a daemon that asks for keys, beside the wait."""
+        go = threading.Event()
+
+        def take(request):
+            go.set()
+            yield done()
+        with FakeDaemon(listen_as, wait=answer({"op": "needkeys"}, *([] if listen_as else [go]),
+                                               dataset("a", "ready"), done()), keys=take) as d:
+            r = self.ask(d, "wait", *args, **{**dict.fromkeys(self.KEYS, ""), **variables})
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertNotIn("s/+1", r.stdout + r.stderr)
+            self.assertEqual((d.requests[0]["op"], d.requests[0]["keys"]), ("wait", "1"))
+            return d.requests[1:]
+
+    def test_keys_are_brought_when_they_are_asked_for(self):
+        """Red when they go along unasked, when a held or quiet one has none to bring, or when somebody
+        who has none says nothing."""
+        for args in [], ["--hold"], ["-q"], ["--node-report"], ["--hold", "--node-report"]:
+            (m,) = self.answer_needkeys(*args, **self.KEYS)
+            self.assertEqual({k: m.get(k) for k in ("op", "access", "secret", "token", "none")},
+                             {"op": "keys", "access": "AKIA1", "secret": "s/+1", "token": "t=", "none": None})
+        for name, text in (("AWS_ACCESS_KEY_ID", "is not set"), ("AWS_SECRET_ACCESS_KEY", "is not set")):
+            (m,) = self.answer_needkeys(**dict(self.KEYS, **{name: ""}))
+            self.assertEqual(m["none"], f"{name} {text}")
+            self.assertNotIn("s/+1", str(m))
+        (m,) = self.answer_needkeys(**dict(self.KEYS, AWS_SECRET_ACCESS_KEY="s/+1\n"))
+        self.assertIn("a byte that keys can't have", m["none"])
+        with FakeDaemon(wait=answer(dataset("a", "ready"), done())) as d:
+            self.ask(d, "wait", **self.KEYS)
+            self.assertEqual([m["op"] for m in d.requests], ["wait"])
+
+    @unittest.skipUnless(os.geteuid() == 0, "needs root to be somebody else")
+    def test_a_daemon_of_somebody_else_gets_no_keys(self):
+        """Red when SO_PEERCRED is not looked at again: root may talk to all."""
+        self.assertEqual(self.answer_needkeys(listen_as=65534, **self.KEYS), [])
+        with FakeDaemon(65534, add=answer(done(0, "a"))) as d:
+            self.ask(d, "add", "a=s3://b/k", **self.KEYS)
+            self.assertNotIn("access", d.requests[0])
+
+    def test_keys_go_along_with_what_is_added(self):
+        with FakeDaemon(add=answer(done(0, "a"))) as d:
+            self.ask(d, "add", "a=s3://b/k", **self.KEYS)
+            self.assertEqual((d.requests[0]["item"], d.requests[0]["access"], d.requests[0]["secret"]),
+                             ("a=s3://b/k::keys=env", "AKIA1", "s/+1"))
+            for item in "a=/p/x", "a=s3://b/k::profile=lab", "a=https://h/x":
+                self.ask(d, "add", item, **self.KEYS)
+                self.assertNotIn("access", d.requests[-1], item)
+
     def test_a_crowd_waits_at_once(self):
         go = threading.Event()
         with FakeDaemon(wait=answer(go, dataset("a", "ready"), done())) as d:
@@ -706,6 +757,35 @@ class Running(unittest.TestCase):
         r = self.run_("-q", self.item(), "--", "echo", "started")
         self.assertNotEqual(r.returncode, 0)
         self.assertIn("No such file", r.stderr)
+
+    def test_keys_of_the_environment_reach_the_worker_alone(self):
+        """Red when stagingd, its worker or the minder have them in their environment."""
+        keys = {"AWS_ACCESS_KEY_ID": "AKIA1", "AWS_SECRET_ACCESS_KEY": "cAnArY4711"}
+        r = self.run_("--stage-data=x=s3://b/keys.sleep100.facts.ready", "--", "sh", "-c",
+                      "stagectl status; echo $AWS_ACCESS_KEY_ID", **keys,
+                      PATH=f"{os.path.dirname(STAGECTL)}:{os.environ['PATH']}")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("keys AKIA1", r.stdout)
+        self.assertTrue(r.stdout.endswith("AKIA1\n"), "the command's are its own")
+        r = self.run_("--stage-data=x=s3://b/nokey.ready", "--", "true", AWS_ACCESS_KEY_ID="A",
+                      AWS_SECRET_ACCESS_KEY="")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("(AWS_SECRET_ACCESS_KEY is not set)", r.stderr)
+        p = self.start("--stage-data=x=s3://b/keys.silent", "--", "true", **keys)
+        daemon = min(wait_for(self.daemons))  # a fork of it is about to be the worker
+        workers = wait_for(lambda: subprocess.run(["pgrep", "-P", str(daemon), "-f", "/stage-worker"], text=True,
+                                                  stdout=subprocess.PIPE).stdout)
+        with open(f"/proc/{daemon}/stat") as f:
+            minder = f.read().rsplit(")", 1)[1].split()[1]
+        seen = []
+        for pid in [daemon, minder, *workers.split()]:
+            with open(f"/proc/{pid}/environ", "rb") as f:
+                seen.append(f.read())
+        p.terminate()
+        p.communicate(timeout=30)
+        self.assertEqual(len(seen), 3)
+        for environ in seen:
+            self.assertNotIn(b"cAnArY4711", environ)
 
     def test_inside_a_run_the_other_commands_work(self):
         r = self.run_("-q", self.item(), "--", "sh", "-c",

@@ -28,7 +28,7 @@ class FakeDaemon:
     """answers: op -> function(request) that yields messages; bytes are sent as they are, None hangs
     up, a threading.Event is waited for."""
 
-    def __init__(self, **answers):
+    def __init__(self, listen_as=None, **answers):
         self.top = tempfile.mkdtemp(prefix="stagectl-", dir="/dev/shm")
         self.path = f"{self.top}/sock"
         self.answers = answers
@@ -36,7 +36,11 @@ class FakeDaemon:
         self.stopped = threading.Event()
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.sock.bind(self.path)
+        if listen_as:  # SO_PEERCRED is of who listens
+            os.seteuid(listen_as)
         self.sock.listen(64)
+        if listen_as:
+            os.seteuid(0)
         self.threads = [threading.Thread(target=self.accept, daemon=True)]
         self.threads[0].start()
 

@@ -13,7 +13,9 @@ import threading
 import time
 import unittest
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, f"{HERE}/../lib"]
+from procmem import memory_has  # noqa: E402
 from stagingd import (CONF, Client, Daemon, Keeper, OTHER_UID, decode, encode,  # noqa: E402
                       wait_for)
 
@@ -854,6 +856,164 @@ class Keeping(unittest.TestCase):
             wait_for(lambda: d.status("a")["state"] == "preparing")
             d.keeper.sock.shutdown(socket.SHUT_RDWR)
             self.assertEqual(d.process.wait(6), 0)
+
+
+S3 = CONF + """
+[source s3]
+Match=s3://b/**
+[source open]
+Match=s3://open/**
+Credentials=anonymous
+"""
+
+
+class Keys(unittest.TestCase):
+    """What clients bring for s3:// (docs/protocol.md); the worker tells what lay beside its task."""
+    SECRET = "cAnArY/+0815"
+    MINE = {"access": "AKIA1", "secret": SECRET, "token": "t/1="}
+
+    def daemon(self, value, wait="no", **more):
+        spec = {"spec": f"1:{wait}:{'0' * 16}:{value}", "node": "n1", "nodelist": "n1"}
+        return Daemon(None, conf=S3, spec=spec, keeper=more.pop("keeper", True), **more)
+
+    def asked(self, d, **fields):
+        """A client that waits, and has been asked for keys."""
+        c = d.client()
+        c.send("wait", keys=1, **fields)
+        while (m := c.receive())["op"] != "needkeys":
+            self.assertEqual(m["op"], "dataset")
+        return c
+
+    def assert_wiped(self, d):
+        if os.geteuid() == 0 and SLOWNESS == 1:
+            self.assertFalse(memory_has(d.process.pid, self.SECRET.encode()), "keys in stagingd's memory")
+        self.assertNotIn(self.SECRET, d.log())
+
+    def test_who_waits_is_asked_and_the_dataset_goes_on(self):
+        """Red when nobody is asked, who can't answer is, or what is not needed any more is kept."""
+        with self.daemon("a=s3://b/nokey.keys.sleep300.facts.ready,x=/fake/silent") as d:
+            deaf = d.client()
+            deaf.send("wait", names="a")
+            c = self.asked(d, names="a")
+            m = d.status("a")
+            self.assertEqual((m["state"], m["waits"]), ("queued", "credentials"))
+            self.assertEqual(d.ask("keys", **self.MINE)[-1]["code"], "0")
+            wait_for(lambda: "warning" in d.status("a"))
+            if os.geteuid() == 0 and SLOWNESS == 1:
+                self.assertTrue(memory_has(d.process.pid, self.SECRET.encode()), "the look would find them")
+            self.assertEqual(c.answer()[-1]["code"], "0")
+            self.assertEqual([m["op"] for m in deaf.answer()], ["dataset", "done"])
+            m = d.status("a")
+            self.assertEqual(m["warning"], "keys AKIA1 token=t/1=")
+            self.assertNotIn("waits", m)
+            self.assertNotIn(self.SECRET, str(d.ask("log")) + str(d.ask("status")))
+            self.assert_wiped(d)
+
+    def test_those_of_the_environment_go_first_where_somebody_is_held(self):
+        """Red when the worker is started before it has them, or waits for them with --stage-wait=no."""
+        value = "a=s3://b/keys.facts.ready::keys=env"
+        for wait, keeper in ("script", True), ("tasks", True), ("no", False):
+            with self.daemon(value, wait, keeper=keeper) as d:
+                c = self.asked(d)
+                self.assertEqual(d.status("a")["state"], "queued")
+                d.ask("keys", **self.MINE)
+                self.assertEqual(c.answer()[-1]["code"], "0")
+                self.assertIn("AKIA1", d.status("a")["warning"])
+        with self.daemon(value) as d:
+            self.assertEqual(d.wait(keys=1)["code"], "0")
+            self.assertIn("keys none", d.status("a")["warning"])
+
+    def test_nobody_has_any(self):
+        """Red when it waits on, or the sentence lacks one of the two places."""
+        none = "AWS_ACCESS_KEY_ID is not set\x1b[2J"
+        for wait, env in ("no", ""), ("script", "::keys=env"):
+            with self.daemon(f"a=s3://b/nokey.facts.ready{env},b=s3://b/silent", wait) as d:
+                c = self.asked(d, names="a")
+                self.assertEqual(d.ask("keys", none=none)[-1]["code"], "0")
+                done = c.answer()[-1]
+                self.assertEqual(done["code"], "1")
+                self.assertIn("a: no keys came from the job's environment (AWS_ACCESS_KEY_ID is not set\\x1b",
+                              done["text"])
+                self.assertTrue(done["text"].endswith("no file has keys; write one"), done)
+                self.assertEqual(d.status("a")["cause"], "denied")
+                d.ask("release", names="b")
+                # too late, and nobody is left who needs them
+                self.assertEqual(d.ask("keys", **self.MINE)[-1]["code"], "0")
+                self.assertEqual(d.status("a")["state"], "failed")
+                self.assert_wiped(d)
+
+    def test_none_of_the_environment_leaves_the_files(self):
+        with self.daemon("a=s3://b/keys.facts.ready::keys=env", "script") as d:
+            c = self.asked(d)
+            d.ask("keys", none="not set")
+            self.assertEqual(c.answer()[-1]["code"], "0")
+            self.assertIn("keys none", d.status("a")["warning"])
+
+    def test_nobody_comes(self):
+        with self.daemon("a=s3://b/nokey.facts.ready::stall=1s") as d:
+            text = d.wait()["text"]
+            self.assertIn("none within 0:01; stagectl wait brings them", text)
+            self.assertIn("no file has keys", text)
+
+    def test_what_is_no_key_changes_nothing(self):
+        """Red when one of these is taken for keys, or ends more than its own connection."""
+        with self.daemon("a=s3://b/nokey.keys.facts.ready") as d:
+            c = self.asked(d)
+            for bad in ({}, {"access": "A"}, {"secret": "S"}, {"access": "A", "secret": "S\r\nHost: x"},
+                        {"access": "A b", "secret": "S"}, {"access": "A" * 256, "secret": "S"},
+                        {"access": "A", "secret": "S" * 256}, {"access": "A", "secret": "S", "token": "T" * 4096}):
+                self.assertEqual(d.ask("keys", **bad)[-1]["code"], "2", bad)
+            with self.assertRaises((EOFError, ConnectionResetError)):
+                d.ask("keys", **dict(self.MINE, token="T" * 70000))
+            liar = d.client()
+            socket.send_fds(liar.sock, [encode(proto=1, op="keys", id=7, **self.MINE)], [0])
+            self.assertIsNone(liar.receive())
+            self.assertEqual(d.status("a")["state"], "queued")
+            self.assertEqual(d.ask("keys", **dict(self.MINE, token="T" * 4095))[-1]["code"], "0")
+            self.assertEqual(c.answer()[-1]["code"], "0")
+
+    def test_sent_twice_the_last_count(self):
+        with self.daemon("a=s3://b/keys.facts.ready::keys=env", "script", memory=None) as d:
+            d.ask("keys", **self.MINE)
+            d.ask("keys", **dict(self.MINE, access="AKIA2"))
+            d.ask("keys", none="not set")  # another task of the step: the others' are there
+            d.keeper.say(Keeper.MEMORY, 0, 0, 0)
+            self.assertEqual(d.wait()["code"], "0")
+            self.assertIn("keys AKIA2", d.status("a")["warning"])
+            self.assert_wiped(d)
+
+    def test_they_come_with_what_is_added(self):
+        with self.daemon("x=/fake/facts.ready") as d:
+            item = "a=s3://b/keys.facts.ready::keys=env"
+            self.assertEqual(d.ask("add", item=item, **self.MINE)[-1]["code"], "0")
+            self.assertEqual(d.wait(names="a")["code"], "0")
+            self.assertIn("AKIA1", d.status("a")["warning"])
+            self.assert_wiped(d)
+            for item, code in ("c=s3://closed/x", "6"), ("d=/fake/facts.ready", "0"):
+                self.assertEqual(d.ask("add", item=item, **self.MINE)[-1]["code"], code)
+                self.assert_wiped(d)
+            self.assertEqual(d.ask("add", item="e=s3://b/x", access="A")[-1]["code"], "2")
+
+    def test_open_buckets_and_profiles_get_none(self):
+        with self.daemon("a=s3://open/keys.facts.ready::keys=env,b=s3://b/keys.facts.ready::profile=lab,"
+                         "c=s3://b/silent::keys=env", "script") as d:
+            d.ask("keys", **self.MINE)
+            for name in "a", "b":
+                self.assertEqual(d.wait(names=name)["code"], "0")
+                self.assertIn("keys none", d.status(name)["warning"])
+
+    def test_what_waits_can_end(self):
+        """Red when its timer, or who has none, still speaks to it afterwards: then stagingd logs a bug."""
+        with self.daemon("a=s3://b/nokey.facts.ready::stall=500ms,b=s3://b/nokey.ready") as d:
+            wait_for(lambda: d.status("a").get("waits") and d.status("b").get("waits"))
+            self.assertEqual(d.ask("release", names="a")[-1]["code"], "0")
+            time.sleep(0.7)
+            self.assertEqual(d.status("a")["state"], "released")
+            self.assertEqual(d.ask("keys", none="not set")[-1]["code"], "0")
+            self.assertEqual((d.status("a")["state"], d.status("b")["state"]), ("released", "failed"))
+        with self.daemon("a=s3://b/nokey.facts.ready") as d:
+            self.asked(d)
+            self.assertEqual(d.end(), 0)
 
 
 class Ending(unittest.TestCase):

@@ -123,7 +123,8 @@ class Submitting(unittest.TestCase):
 
     def test_a_mover_goes_first_and_the_job_waits_for_it(self):
         r = self.submit("-A", "proj", "--stage-data", "x=/far/it's.h5::verify=none", "-d", "afterany:3",
-                        "-N2", "job.sh", "arg", SBATCH_QOS="low", SLURM_JOB_ID="5", STAGE_DATA="none")
+                        "-N2", "job.sh", "arg", SBATCH_QOS="low", SLURM_JOB_ID="5", STAGE_DATA="none",
+                        AWS_ACCESS_KEY_ID="A", AWS_SECRET_ACCESS_KEY="S", AWS_SESSION_TOKEN="T")
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("x: mover job 77 (partition dm)", r.stderr)
         words = self.words()
@@ -136,6 +137,8 @@ class Submitting(unittest.TestCase):
             self.assertIn(word, mover)
         self.assertIn("move --source='/far/it'\\''s.h5' --dir=", script)
         self.assertFalse({"SBATCH_QOS", "SLURM_JOB_ID", "STAGE_DATA"} & set(env))
+        self.assertFalse({"AWS_ACCESS_KEY_ID", "AWS_SECRET_ACCESS_KEY", "AWS_SESSION_TOKEN"} & set(env),
+                         "no mover needs keys")
         subprocess.run(["sh", "-n"], input=script, text=True, check=True)
 
     def test_lines_of_the_script_count_as_with_sbatch(self):

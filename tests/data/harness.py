@@ -29,7 +29,7 @@ class Worker:
     """One worker and its run directory. answers: {op: function(message) -> fields or None}."""
 
     def __init__(self, item, name="x", base=None, answers=None, start=True, limits=None, env=None,
-                 **task):
+                 keys=None, **task):
         self.base = base or tempfile.mkdtemp(prefix="stage-data-", dir=os.environ.get("TMPDIR"))
         self.own_base = base is None
         self.rundir = os.path.join(self.base, "run")
@@ -44,6 +44,7 @@ class Worker:
         self.answers = {"reserve": self.grant, "tier": self.tierdir}
         self.answers.update(answers or {})
         self.limits = limits
+        self.keys = keys
         self.environ = dict({"PATH": os.environ["PATH"]}, **(env or {}))
         self.task = dict(proto=1, op="task", job=1, node="n1", name=name, item=item,
                          rundir=self.rundir, slot=0, data=self.data, tmp=self.tmp, mode="stage",
@@ -79,7 +80,18 @@ class Worker:
                                      stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                      env=self.environ)
         theirs.close()
-        self.send(self.task)
+        self.send_task()
+
+    def send_task(self):
+        """With self.keys beside it, as common/keys.h has them."""
+        if not self.keys:
+            self.send(self.task)
+            return
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        ours.send(encode(self.keys))
+        ours.close()
+        socket.send_fds(self.sock, [encode(dict({"proto": 1}, **self.task))], [theirs.fileno()])
+        theirs.close()
 
     def send(self, fields):
         self.sock.send(encode(dict({"proto": 1}, **fields)))

@@ -4,10 +4,14 @@
 import hashlib
 import os
 import random
+import socket
+import subprocess
 import sys
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, f"{HERE}/../lib"]
 from harness import *  # noqa: E402
+from procmem import memory_has  # noqa: E402
 from s3home import *  # noqa: E402
 from s3server import *  # noqa: E402
 
@@ -207,6 +211,40 @@ def test_profiles():
         fails(item, s, "config can be read by others", "chmod 600", options="profile=other")
         fails(item, s, "credentials: No such file", "write ~/.aws/credentials with [lab]", options="profile=lab")
         credentials("", file="config")
+
+
+def test_keys_of_the_environment_come_by_a_descriptor():
+    """Red when those of the file go first, when none there is another failure than it was, or when the
+    worker reads what it hands on."""
+    keys = dict(access=ACCESS, secret=SECRET_KEY, token="tok/en+1==")
+    with S3Server(token="tok/en+1==") as s:
+        item = s.put("x", BIG)
+        for file in "", f"[default]\naws_access_key_id=X\naws_secret_access_key=Y\n":
+            credentials(file)
+            with fetch(item, s, keys=keys) as w:
+                w.ready()
+                assert read(w.path) == BIG
+        fails(item, s, "keys of AWS_ACCESS_KEY_ID: s3://b/x: the server answers 403 SignatureDoesNotMatch",
+              "check your keys", keys=dict(keys, secret="wrong"))
+        fails(item, s, "^(?!keys of AWS).*answers 403")
+        credentials("")
+        with fetch(item, s) as w:
+            m = w.error()
+            assert m["errno"] == "126", m  # ENOKEY: stagingd asks for some then
+            assert m["text"].endswith("or set AWS_ACCESS_KEY_ID and AWS_SECRET_ACCESS_KEY"), m
+    # a server that says nothing: all is as it is while it is fetched
+    with socket.create_server(("127.0.0.1", 0)) as quiet:
+        web = f"endpoint\thttp://127.0.0.1:{quiet.getsockname()[1]}\nnetworks\t127.0.0.0/8\n"
+        with Worker("x=s3://b/x:shm", web=web, tiers="shm", stall=600_000, keys=keys) as w:
+            conn, _ = quiet.accept()
+            with conn:
+                conn.recv(1)
+                fetcher = int(subprocess.check_output(["pgrep", "-P", str(w.proc.pid)]))
+                assert memory_has(fetcher, SECRET_KEY.encode())
+                assert not memory_has(w.proc.pid, SECRET_KEY.encode())
+                for pid in fetcher, w.proc.pid:
+                    for name in "cmdline", "environ":
+                        assert SECRET_KEY.encode() not in read("/proc", str(pid), name)
 
 
 def test_an_open_bucket_gets_no_keys():

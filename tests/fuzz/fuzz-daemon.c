@@ -15,6 +15,7 @@
 #include "common/counts.h"
 #include "common/fd.h"
 #include "common/keeper-verbs.h"
+#include "common/keys.h"
 #include "common/log.h"
 #include "common/proto.h"
 #include "common/spec.h"
@@ -24,6 +25,7 @@
 #include "daemon/log-ring.h"
 #include "daemon/loop.h"
 #include "daemon/peer.h"
+#include "daemon/stage.h"
 #include "daemon/takedown.h"
 
 #define MAX_PACKETS 40
@@ -152,6 +154,17 @@ static void on_later(void *arg)
 
 /* ---- what the daemon says ---- */
 
+/* What a worker gets is whole, and can cut no header. */
+static void check_keys(int fd)
+{
+	_cleanup_(keys_freep) struct keys *keys = NULL;
+
+	FUZZ_CHECK(keys_new(&keys) == 0);
+	FUZZ_CHECK(keys_from_fd(keys, fd) == KEYS_E_SUCCESS && keys->access[0] && keys->secret[0]);
+	FUZZ_CHECK(!strpbrk(keys->access, " \r\n") && !strpbrk(keys->token, " \r\n"));
+	close(fd);
+}
+
 static void read_answers(void)
 {
 	for (size_t i = 0; i < N_CLIENTS; i++) {
@@ -159,17 +172,39 @@ static void read_answers(void)
 
 		while (play.clients[i] >= 0 && conn_recv(play.clients[i], &kv) == 1) {
 			FUZZ_CHECK(proto_get_op(kv) && kv_get(kv, "id"));
+			FUZZ_CHECK(!kv_get(kv, "access") && !kv_get(kv, "secret") && !kv_get(kv, "token"));
 			kv_free(kv);
 		}
 	}
 	for (size_t i = 0; i < play.n_workers; i++) {
 		struct kv *kv;
+		size_t n = 0;
+		int fd;
 
-		while (conn_recv(play.workers[i].fd, &kv) == 1) {
-			FUZZ_CHECK(proto_get_op(kv));
+		while (conn_recv_fds(play.workers[i].fd, &kv, &fd, 1, &n) == 1) {
+			FUZZ_CHECK(proto_get_op(kv) && !kv_get(kv, "secret"));
+			FUZZ_CHECK(n == 0 || play.job->keys.keys);
+			if (n)
+				check_keys(fd);
 			kv_free(kv);
 		}
 	}
+}
+
+/* Keys are there as long as a dataset may need them, and no longer. */
+static void check_that_keys_go(void)
+{
+	const struct job *job = play.job;
+	bool needed = false;
+
+	for (size_t i = 0; i < job->n_runs; i++) {
+		const struct stage *s = job_get_stage(job, i);
+
+		needed = needed || (s->dataset->scheme == DATASET_SCHEME_S3 &&
+				    (s->state == STAGE_QUEUED || s->state == STAGE_PROBING ||
+				     s->state == STAGE_PREPARING || s->state == STAGE_STAGING));
+	}
+	FUZZ_CHECK(needed || !job->keys.keys);
 }
 
 static void read_verbs(void)
@@ -300,6 +335,7 @@ static void next_packet(void *arg)
 		if (play.peers[i])
 			peer_pump(play.peers[i]);
 	play.changed = false;
+	check_that_keys_go();
 	if (play.end - play.data < 3 || play.n_packets++ == MAX_PACKETS) {
 		loop_stop(play.loop);
 		return;
@@ -315,11 +351,12 @@ static void next_packet(void *arg)
 /* ---- the job ---- */
 
 static const char conf_text[] =
-	"[limits]\nMaxItems=5\n[source data]\nMatch=/data/**\n[tier ssd]\nKind=disk\nPath=/ssd/%u\n";
+	"[limits]\nMaxItems=6\n[source data]\nMatch=/data/**\n[tier ssd]\nKind=disk\nPath=/ssd/%u\n"
+	"[source s3]\nMatch=s3://b/**\n";
 
 static const char spec_text[] =
 	"spec=1:script:0000000000000000:/data/a.tar,m=/data/b.sqsh:source:method=mount,"
-	"l=/data/c::onfail=source,i=/data/d:ssd:onfail=ignore\0node=n1\0nodelist=n[1-2]\0";
+	"l=/data/c::onfail=source,i=/data/d:ssd:onfail=ignore,s=s3://b/k::keys=env\0node=n1\0nodelist=n[1-2]\0";
 
 static void load_conf(struct conf **confp)
 {
@@ -328,7 +365,7 @@ static void load_conf(struct conf **confp)
 
 	FUZZ_CHECK(conf_load(confp, "/nowhere/stage-data.conf", NULL) == 0);
 	FUZZ_CHECK(conf_parse(*confp, conf_text, sizeof(conf_text) - 1, &places, &report) == 0 &&
-		   (*confp)->n_sources == 1 && (*confp)->n_tiers == 2);
+		   (*confp)->n_sources == 2 && (*confp)->n_tiers == 2);
 	conf_places_deinit(&places);
 }
 
@@ -352,7 +389,7 @@ static void start_job(void)
 	job->on_end = on_end;
 	load_conf(&job->conf);
 	job_load_spec(job, spec_fd);
-	FUZZ_CHECK(!job->failure.code && job->n_runs == 4);
+	FUZZ_CHECK(!job->failure.code && job->n_runs == 5);
 	job->identity.user = strdup("user");
 	job->identity.group = strdup("group");
 	for (size_t i = 0; i < job->n_runs; i++)

@@ -42,7 +42,7 @@ static int take(void *arg, const struct s3_object *o, struct error *err)
 
 static void read_keys(const char *text, const char *profile, bool is_config)
 {
-	struct s3_keys keys;
+	struct keys keys;
 	int r = s3_keys_from_text(&keys, text, profile, is_config);
 	size_t a = strnlen(keys.access, sizeof(keys.access)), s = strnlen(keys.secret, sizeof(keys.secret));
 

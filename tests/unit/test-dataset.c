@@ -124,6 +124,8 @@ static const struct {
 	{ "/p/x::max=1.5G+timeout=90+stall=500ms", "/p/x::max=1610612736+timeout=90s+stall=500ms", "x" },
 	{ "/p/x::shard=node-even+hydrate=copy", NULL, "x" },
 	{ "s3://b/x::profile=My.lab_1-2@org", NULL, "x" },
+	{ "s3://b/x::keys=auto", "s3://b/x", "x" },
+	{ "@c::keys=env+nested", "@c::nested+keys=env", "c" },
 	{ "@c::profile=default+threads=1", "@c::threads=1+profile=default", "c" },
 	{ "/p/x,nested,/p/y::strip=1,./nested", "/p/x,nested,/p/y::strip=1,nested_2=./nested",
 	  "x nested y nested_2" },                                   /* files of that name */
@@ -285,6 +287,9 @@ static const struct {
 	{ "s3://b/x::profile=" HEX "0", HEX "0", "letters" },
 	{ "/p/x::profile=lab", "profile=", "leave it out" },
 	{ "https://h/x::profile=lab", "profile=", "leave it out" },
+	{ "s3://b/x::keys=AKIA", "\"AKIA\"", "auto or env" },
+	{ "/p/x::keys=env", "keys=", "leave it out" },
+	{ "s3://b/x::keys=env+profile=lab", "profile=", "leave one of them out" },
 	{ "/p/x::subdir=/a", "/a", "leave the / out" },
 	{ "/p/x::subdir=a/../b", "a/../b", "top of the source" },
 	{ "/p/x::subdir=..", "\"..\"", "top of the source" },
@@ -569,6 +574,39 @@ static void test_profile_of_the_environment(void **state)
 	}
 }
 
+static const char *get_keys(void *arg, const char *name)
+{
+	const char *p = strstr(arg, name);
+
+	return !p ? NULL : p[strlen(name)] == '=' ? "" : "x/+";
+}
+
+/* Red when a variable that is empty counts, when a profile that is named does not, or when what the
+ * variables say gets into the value. */
+static void test_keys_of_the_environment(void **state)
+{
+	static const char both[] = "AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_PROFILE";
+	static const struct { const char *value, *env, *text; } cases[] = {
+		{ "s3://b/k", both, "s3://b/k::keys=env" },
+		{ "@c,/p/x,https://h/y", both, "@c::keys=env,/p/x,https://h/y" },
+		{ "s3://b/k::profile=lab", both, "s3://b/k::profile=lab" },
+		{ "s3://b/k", "AWS_ACCESS_KEY_ID", "s3://b/k" },
+		{ "s3://b/k", "AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY=", "s3://b/k" },
+		{ "s3://b/k::keys=env", "", "s3://b/k::keys=env" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };
+		_cleanup_(freep) char *text = NULL;
+
+		assert_int_equal(dataset_list_from_string(&list, cases[i].value, NULL), 0);
+		assert_int_equal(dataset_list_expand(&list, "/", "/home/me", get_keys,
+						     (void *)cases[i].env, NULL), 0);
+		assert_int_equal(dataset_list_to_string(&list, &text), 0);
+		assert_string_equal(text, cases[i].text);
+	}
+}
+
 static void test_merge(void **state)
 {
 	/* clang-format off */
@@ -724,7 +762,7 @@ static void make_value(char *buf, size_t size, unsigned n_pieces)
 		"{0..9}", "{", "}", "%2C", "%3A", "%2B", "%25", "%", "%20", "@", "@@", "https://h/",
 		"http://h:80/", "s3://b/", "?q=1", "[1]", "~", "$SCRATCH", "${REL}", "$", "..", "./", "/",
 		"none", " ", "=", "verify=none", "verify=sha256:" HEX, "strip=2", "subdir=", "s/t",
-		"shard=node", "hydrate=copy", "keep=90ms", "max=5G", "timeout=3", "stall=1h", "threads=2", "profile=lab",
+		"shard=node", "hydrate=copy", "keep=90ms", "max=5G", "timeout=3", "stall=1h", "threads=2", "profile=lab", "keys=env",
 		"onfail=source", "\xc3\xa9", "\\", "#", "\xff", "\n", "-", "_", "9",
 	};
 
@@ -768,6 +806,7 @@ static void assert_datasets_equal(const struct dataset *a, const struct dataset 
 	assert_int_equal(a->stall_ms, b->stall_ms);
 	assert_int_equal(a->threads, b->threads);
 	assert_string_equal(a->profile, b->profile);
+	assert_int_equal(a->env_keys, b->env_keys);
 }
 
 /* print(list) reads back to list, and prints the same again. */
@@ -889,6 +928,7 @@ int main(void)
 		cmocka_unit_test(test_expansion),
 		cmocka_unit_test(test_expansion_needs_home_and_a_plain_directory),
 		cmocka_unit_test(test_profile_of_the_environment),
+		cmocka_unit_test(test_keys_of_the_environment),
 		cmocka_unit_test(test_merge),
 		cmocka_unit_test(test_options_that_the_shell_made_are_one_message),
 		cmocka_unit_test(test_merge_is_bounded),

@@ -24,7 +24,7 @@ static void test_signatures_are_those_of_the_description(void **state)
 		{ "/", "max-keys=2&prefix=J", NULL, "host;x-amz-content-sha256;x-amz-date",
 		  "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7" },
 	};
-	struct s3_keys keys = { "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "" };
+	struct keys keys = { "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "" };
 	struct tm tm = { .tm_year = 113, .tm_mon = 4, .tm_mday = 24 };
 	char date[17], got[S3_SIGN_MAX], want[512];
 
@@ -212,7 +212,7 @@ static void test_profiles(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct s3_keys keys;
+		struct keys keys;
 		int r = s3_keys_from_text(&keys, text, cases[i].profile, cases[i].is_config);
 
 		if (r != cases[i].r || strcmp(keys.access, cases[i].access ? cases[i].access : ""))

@@ -20,6 +20,7 @@
 #include "daemon/worker/copy/copy-rate.h"
 #include "daemon/worker/web/fetch.h"
 #include "daemon/worker/web/http-get.h"
+#include "daemon/worker/web/s3-keys.h"
 #include "daemon/worker/web/s3-pages.h"
 #include "daemon/worker/web/web.h"
 
@@ -37,6 +38,7 @@ struct server {
 	int sock;
 	struct web *web;
 	char *profile;
+	struct s3_keyring *keyring;
 	struct http_config config;
 	struct copy_rate rate;
 	atomic_uint n_stops;
@@ -238,19 +240,24 @@ static int add_order(struct server *s, struct order *o)
 static int begin(struct server *s)
 {
 	_cleanup_(kv_freep) struct kv *kv = NULL;
+	_cleanup_(fd_closep) int keys_fd = -1;
 	struct error err = ERROR_INIT;
+	size_t n_fds = 0;
 
-	if (conn_recv(s->sock, &kv) <= 0 || strcmp(kv_get_or_empty(kv, "op"), "begin"))
+	if (conn_recv_fds(s->sock, &kv, &keys_fd, 1, &n_fds) <= 0 ||
+	    strcmp(kv_get_or_empty(kv, "op"), "begin"))
 		return -EPROTO;
 	if (web_new_from_text(&s->web, kv_get_or_empty(kv, "web"), &err) < 0)
 		return err.code;
 	s->profile = strdup(kv_get_or_empty(kv, "profile"));
 	if (!s->profile)
 		return -ENOMEM;
+	if (s3_keyring_new(&s->keyring, s->profile, keys_fd, &err) < 0)
+		return err.code;
 	copy_rate_init(&s->rate, kv_get_u64(kv, "rate", 0));
 	s->config = (struct http_config){
 		.web = s->web,
-		.profile = s->profile,
+		.keyring = s->keyring,
 		.low_speed_s = (unsigned)kv_get_u64(kv, "lowspeed", 60),
 		.pace = s->rate.per_s ? pace : NULL,
 		.arg = s,

@@ -31,7 +31,7 @@ static int send_begin(struct fetch *f, const struct fetch_config *config)
 	kv_set(kv, "profile", config->profile);
 	kv_set_u64(kv, "rate", config->rate);
 	kv_set_u64(kv, "lowspeed", config->low_speed_s);
-	return conn_send(f->sock, kv);
+	return conn_send_fds(f->sock, kv, &config->keys_fd, config->keys_fd >= 0);
 }
 
 int fetch_new(struct fetch **fp, const struct fetch_config *config, struct error *err)

@@ -5,7 +5,8 @@
  *
  * Packets between both, on a connection like all others (common/conn.h):
  *
- *   to stage-fetch   op=begin web= profile= rate= lowspeed= threads=
+ *   to stage-fetch   op=begin web= profile= rate= lowspeed= threads=, and beside it the descriptor that
+ *                      the user's keys come by, where there is one (common/keys.h)
  *                    op=get id= url= from= to= [whole=1] [anyend=1] [pipe=1] [etag= modified=]
  *                      [total=], and the descriptor: bytes go to their offset, or into a pipe
  *                    op=list id= url= [pattern=1], and the descriptor: what is below s3://BUCKET/PREFIX,
@@ -37,6 +38,7 @@ struct fetch;
 struct fetch_config {
 	const char *web;     /* the rules, as web.h has them */
 	const char *profile; /* of the user's keys for S3, "": not named */
+	int keys_fd;         /* brings those of his environment, -1: none; stays the caller's */
 	uint64_t rate;       /* bytes a second, 0: no limit */
 	uint32_t low_speed_s;
 };

@@ -43,8 +43,7 @@ struct http {
 	CURL *curl;
 	CURLU *url;
 	char error[CURL_ERROR_SIZE];
-	struct s3_keys keys;         /* of the user, when they were first needed */
-	bool has_keys;
+	const struct keys *keys;     /* of the user, for the address at hand */
 	struct http_answer *answer;  /* that is coming */
 	const struct web_rule *rule; /* of the address at hand */
 	bool address_refused;
@@ -181,7 +180,6 @@ void http_free(struct http *h)
 		return;
 	curl_easy_cleanup(h->curl);
 	curl_url_cleanup(h->url);
-	explicit_bzero(&h->keys, sizeof(h->keys));
 	free(h);
 }
 
@@ -229,7 +227,7 @@ static int add_signature(struct http *h, struct curl_slist **list, const struct 
 
 	if (!s3_is_url(a->rq->url) || h->config.web->anonymous)
 		return 0;
-	return s3_make_headers(h->config.web, &h->keys, url,
+	return s3_make_headers(h->config.web, h->keys, url,
 			       http_answer_range(a, range, sizeof(range)) ? range : NULL, add_signed,
 			       list);
 }
@@ -237,15 +235,18 @@ static int add_signature(struct http *h, struct curl_slist **list, const struct 
 /* The rule that covers the address. That of S3 was asked when the bucket was. */
 static int find_rule(struct http *h, const struct http_answer *a, const char *url, struct error *err)
 {
-	int r = 0;
-
 	if (!s3_is_url(a->rq->url))
 		return web_check_url(h->config.web, url, &h->rule, err);
 	h->rule = &h->config.web->s3;
-	if (!h->config.web->anonymous && !h->has_keys) {
-		r = s3_keys_read(&h->keys, h->config.profile, err);
-		h->has_keys = r == 0;
-	}
+	return h->config.web->anonymous ? 0 : s3_keyring_get(h->config.keyring, &h->keys, err);
+}
+
+/* Who has keys in both places has to know which were not liked. */
+static int explain_keys(const struct http *h, const struct http_answer *a, int r, struct error *err)
+{
+	if (r == -EACCES && s3_is_url(a->rq->url) && !h->config.web->anonymous &&
+	    s3_keyring_is_env(h->config.keyring))
+		error_prefix(err, "keys of " KEYS_ENV_ACCESS);
 	return r;
 }
 
@@ -336,7 +337,7 @@ static int exchange(struct http *h, struct http_answer *a, const char *url, bool
 		return 0;
 	if (c != CURLE_OK && (a->verdict != HTTP_ANSWER_OTHER || a->head.status < 300))
 		return explain_curl(h, a, c, againp, err);
-	return http_answer_finish(a, againp, err);
+	return explain_keys(h, a, http_answer_finish(a, againp, err), err);
 }
 
 /* ---- redirects ---- */

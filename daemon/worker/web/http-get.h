@@ -17,6 +17,7 @@
 
 struct error;
 struct http;
+struct s3_keyring;
 struct web;
 
 #define HTTP_END UINT64_MAX
@@ -25,7 +26,7 @@ struct web;
 
 struct http_config {
 	const struct web *web;
-	const char *profile;  /* whose keys S3 gets (s3-keys.h) */
+	struct s3_keyring *keyring; /* what S3 is signed with (s3-keys.h) */
 	unsigned low_speed_s; /* slower than 1 KiB/s for so long counts as broken off */
 	/* Called for all that comes: sleeps where it comes too fast. NULL: none. */
 	void (*pace)(void *arg, size_t bytes);

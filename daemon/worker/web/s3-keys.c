@@ -3,8 +3,10 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pthread.h>
 #include <pwd.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -66,12 +68,12 @@ static bool is_elsewhere(const char *line)
 	return false;
 }
 
-int s3_keys_from_text(struct s3_keys *keys, const char *text, const char *profile, bool is_config)
+int s3_keys_from_text(struct keys *keys, const char *text, const char *profile, bool is_config)
 {
 	bool inside = false, bad = false, elsewhere = false;
 	const char *line, *p;
 
-	*keys = (struct s3_keys){ 0 };
+	*keys = (struct keys){ 0 };
 	for (line = text; *line; line += strcspn(line, "\n"), line += *line == '\n') {
 		p = line + strspn(line, " \t");
 		if (*p == '[')
@@ -116,16 +118,15 @@ static int refuse_text(int why, const char *path, const char *profile, struct er
 		return error_mend(err, -EINVAL, "write what aws configure export-credentials prints to "
 				  "~/.aws/credentials, with [%s]", profile);
 	}
-	if (why == S3_KEYS_E_BAD)
-		error_set(err, EINVAL, "%s has a key with a byte that keys can't have", path);
-	else
-		error_set(err, EINVAL, "%s has no keys in its section [%s]", path, profile);
+	if (why == S3_KEYS_E_NONE)
+		return error_set(err, EINVAL, "%s has no keys in its section [%s]", path, profile);
+	error_set(err, EINVAL, "%s has a key with a byte that keys can't have", path);
 	return mend(err, profile);
 }
 
 /* S3_KEYS_E_NONE, with err filled: the other file may have them. A file that only says how the other one
  * is used may be open to others, as AWS's tools make it. */
-static int read_keys(struct s3_keys *keys, const char *path, const char *profile, bool is_config,
+static int read_keys(struct keys *keys, const char *path, const char *profile, bool is_config,
 		     struct error *err)
 {
 	_cleanup_(freep) char *text = NULL;
@@ -139,8 +140,7 @@ static int read_keys(struct s3_keys *keys, const char *path, const char *profile
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		r = errno == ENOENT ? S3_KEYS_E_NONE : -errno;
 		error_errno(err, errno, "keys for S3: %s", path);
-		mend(err, profile);
-		return r;
+		return r < 0 ? mend(err, profile) : r;
 	}
 	open_to_others = st.st_mode & 077;
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (open_to_others && !is_config))
@@ -160,14 +160,24 @@ static int read_keys(struct s3_keys *keys, const char *path, const char *profile
 	return r == S3_KEYS_E_NONE ? r : -EINVAL;
 }
 
-int s3_keys_read(struct s3_keys *keys, const char *profile, struct error *err)
+/* err says what the first file lacks. Whoever named no profile may as well bring them otherwise. */
+static int refuse_none(const char *profile, bool is_named, struct error *err)
 {
+	err->code = -ENOKEY;
+	return error_mend(err, -ENOKEY, "write ~/.aws/credentials with [%s], aws_access_key_id and "
+			  "aws_secret_access_key%s", profile,
+			  is_named ? "" : ", or set " KEYS_ENV_ACCESS " and " KEYS_ENV_SECRET);
+}
+
+static int read_files(struct keys *keys, const char *profile, struct error *err)
+{
+	bool is_named = *profile;
 	const struct passwd *pw = getpwuid(geteuid());
 	struct error other = ERROR_INIT;
 	char path[PATH_MAX];
 	int r;
 
-	if (!*profile)
+	if (!is_named)
 		profile = S3_KEYS_DEFAULT;
 	snprintf(path, sizeof(path), "%s/.aws/credentials", pw ? pw->pw_dir : "");
 	r = read_keys(keys, path, profile, false, err);
@@ -176,8 +186,68 @@ int s3_keys_read(struct s3_keys *keys, const char *profile, struct error *err)
 	snprintf(path, sizeof(path), "%s/.aws/config", pw ? pw->pw_dir : "");
 	r = read_keys(keys, path, profile, true, &other);
 	if (r == S3_KEYS_E_NONE)
-		return err->code; /* what the first one said */
+		return refuse_none(profile, is_named, err);
 	if (r < 0)
 		*err = other;
 	return r;
+}
+
+/* ---- for all threads ---- */
+
+struct s3_keyring {
+	pthread_mutex_t lock;
+	const char *profile;
+	struct keys *keys;
+	bool has_keys, is_env;
+};
+
+static int take_env(struct s3_keyring *r, int keys_fd, struct error *err)
+{
+	int k = keys_from_fd(r->keys, keys_fd);
+
+	if (k != KEYS_E_SUCCESS)
+		return error_errno(err, k < 0 ? -k : EINVAL, "keys for S3 that were sent");
+	r->has_keys = r->is_env = true;
+	return 0;
+}
+
+int s3_keyring_new(struct s3_keyring **rp, const char *profile, int keys_fd, struct error *err)
+{
+	_cleanup_(s3_keyring_freep) struct s3_keyring *r = calloc(1, sizeof(*r));
+
+	if (!r || keys_new(&r->keys) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	pthread_mutex_init(&r->lock, NULL);
+	r->profile = profile;
+	if (keys_fd >= 0 && take_env(r, keys_fd, err) < 0)
+		return err->code;
+	*rp = steal_ptr(r);
+	return 0;
+}
+
+void s3_keyring_free(struct s3_keyring *r)
+{
+	if (!r)
+		return;
+	keys_free(r->keys);
+	free(r);
+}
+
+int s3_keyring_get(struct s3_keyring *r, const struct keys **keysp, struct error *err)
+{
+	int k = 0;
+
+	pthread_mutex_lock(&r->lock);
+	if (!r->has_keys)
+		k = read_files(r->keys, r->profile, err);
+	r->has_keys = k == 0;
+	pthread_mutex_unlock(&r->lock);
+	if (k == 0)
+		*keysp = r->keys;
+	return k;
+}
+
+bool s3_keyring_is_env(const struct s3_keyring *r)
+{
+	return r->is_env;
 }

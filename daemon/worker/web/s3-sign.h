@@ -9,15 +9,12 @@
 #include <stddef.h>
 #include <time.h>
 
+#include "common/keys.h"
+
 #define S3_SIGN_MAX 2048
 
-struct s3_keys {
-	char access[256], secret[256];
-	char token[4096]; /* of a session; "": none */
-};
-
 struct s3_sign {
-	const struct s3_keys *keys;
+	const struct keys *keys;
 	const char *region;
 	const char *host;  /* as in the Host header: with the port unless it is the scheme's own */
 	const char *path;  /* encoded, from "/" on */

@@ -22,6 +22,6 @@ int s3_get_address(const struct web *web, const char *url, const char *query, ch
 		   struct error *err);
 
 /* Headers for a GET of an address that s3_get_address() gave. add is called for each. */
-int s3_make_headers(const struct web *web, const struct s3_keys *keys, const char *address,
+int s3_make_headers(const struct web *web, const struct keys *keys, const char *address,
 		    const char *range, int (*add)(void *arg, const char *name, const char *value),
 		    void *arg);
