@@ -98,10 +98,12 @@ static void make_key(const char *source, const char *base, char key[static SUBMI
 	snprintf(key, SUBMIT_KEY_SIZE, "%016llx", (unsigned long long)h);
 }
 
-/* For people: what it is, told apart by the key. */
+/* For people: what it is, told apart by the key. The copy of a pattern is a directory like the one above all
+ * it fits, and the pattern goes on in it. */
 static int make_paths(struct submit_copy *c, struct error *err)
 {
-	const char *file = path_base(c->source);
+	_cleanup_(freep) char *top = strndup(c->source, path_get_top(c->source)), *copy = NULL;
+	const char *file = top ? path_base(top) : "", *rest = c->source + (top ? strlen(top) : 0);
 	char name[NAME_MAX_LENGTH + SUBMIT_KEY_SIZE + 1];
 	size_t n = 0;
 
@@ -110,7 +112,9 @@ static int make_paths(struct submit_copy *c, struct error *err)
 				   *p) ? *p : '_';
 	snprintf(name + n, sizeof(name) - n, "-%s", c->key);
 	c->dir = path_join(c->base, name);
-	c->path = c->dir ? path_join(c->dir, file) : NULL;
+	copy = top && c->dir ? path_join(c->dir, file) : NULL;
+	if (copy && asprintf(&c->path, "%s%s", copy, rest) < 0)
+		c->path = NULL;
 	return c->path ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
@@ -133,10 +137,10 @@ static int check_item(const struct dataset *d, struct error *err)
 {
 	const char *bad = d->source;
 
-	if (d->is_set)
+	if (path_get_top(d->source) == 0)
 		return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
-				  "%s: a pattern can't be moved; name the directory, and what is "
-				  "wanted of it by include=", d->name);
+				  "%s: a pattern can't be moved without a directory in front of its "
+				  "first wildcard", d->name);
 	for (; *bad; bad++)
 		if ((unsigned char)*bad < ' ' || *bad == 0x7f || *bad == '$')
 			return error_exit(err, STAGE_EXIT_USAGE, EINVAL,

@@ -20,7 +20,7 @@ struct submit_copy {
 	char *source;                   /* as the mover sees it */
 	char *base;                     /* <tier>/stage-data, with all copies of this user */
 	char *dir;                      /* this one's directory in it (daemon/mover/place.h) */
-	char *path;                     /* the copy */
+	char *path;                     /* the copy; of a pattern, a pattern */
 	char key[SUBMIT_KEY_SIZE];      /* hex; the same for the same source and directory */
 	uint32_t job_id;                /* of the mover; 0: none is needed */
 };

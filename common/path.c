@@ -70,6 +70,17 @@ bool path_is_pattern(const char *path)
 	return path[strcspn(path, "*?[{")] != '\0';
 }
 
+size_t path_get_top(const char *pattern)
+{
+	size_t n = strcspn(pattern, "*?[{");
+
+	if (!pattern[n])
+		return n;
+	while (n > 0 && pattern[n] != '/')
+		n--;
+	return n;
+}
+
 /* Compares one component of each; fnmatch's FNM_PERIOD is off: a rule covers dot files too. */
 static bool component_match(const char *pattern, size_t n, const char *path, size_t m)
 {

@@ -22,6 +22,10 @@ const char *path_base(const char *path);
 /* Has the text a pattern byte: * ? [ or { … } ? */
 bool path_is_pattern(const char *path);
 
+/* How many bytes of a pattern name the directory that is above all it can fit: "/a/b" of "/a/b/?.tar" and
+ * "/a/b/{c,d}/e". 0: there is none but "/". Of what is no pattern: all. */
+size_t path_get_top(const char *pattern);
+
 /* Match of Match= rules by components: "*" and "?" stay inside one, "**" spans any number, also
  * none, so that a rule for everything below a directory matches the directory too. Both normal. */
 bool path_match(const char *pattern, const char *path);

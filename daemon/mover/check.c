@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -15,6 +16,7 @@ struct check {
 	struct place place;
 	struct record_table *table;
 	int source_fd, copy_fd; /* directories, -1: of a file, or not to be seen */
+	bool is_set;
 	const char *why;
 };
 
@@ -58,15 +60,17 @@ static bool is_as_in_source(const struct record_entry *e, const struct stat *st)
 
 /* ---- a directory ---- */
 
+/* Of a pattern a file is what a link leads to. */
 static bool check_entry(struct check *c, const struct record_entry *e)
 {
+	int flags = c->is_set && (e->type == 'f' || e->type == 'h') ? 0 : AT_SYMLINK_NOFOLLOW;
 	struct stat st;
 
 	if (fstatat(c->copy_fd, e->path, &st, AT_SYMLINK_NOFOLLOW) < 0 || !is_as_copied(e, &st)) {
 		c->why = "something is missing in the copy";
 		return false;
 	}
-	if (c->source_fd >= 0 && (fstatat(c->source_fd, e->path, &st, AT_SYMLINK_NOFOLLOW) < 0 ||
+	if (c->source_fd >= 0 && (fstatat(c->source_fd, e->path, &st, flags) < 0 ||
 				  !is_as_in_source(e, &st))) {
 		c->why = "the source has changed";
 		return false;
@@ -126,7 +130,8 @@ static void touch_all(const struct check *c)
 		touch(c->copy_fd, e->path);
 }
 
-static int look(struct check *c, const char *source, struct error *err)
+/* top: the source, or the directory above a pattern. */
+static int look(struct check *c, const char *source, const char *top, struct error *err)
 {
 	int r = record_load(&c->table, c->place.fd, PLACE_MANIFEST, CHECK_MAX_LINES, err);
 
@@ -140,21 +145,25 @@ static int look(struct check *c, const char *source, struct error *err)
 		c->why = "there is no whole copy";
 		return 0;
 	}
-	return !strcmp(c->table->kind, "dir") ? check_dir(c, source) : check_file(c, source);
+	c->is_set = !strcmp(c->table->kind, "set");
+	return c->is_set || !strcmp(c->table->kind, "dir") ? check_dir(c, top) : check_file(c, top);
 }
 
 int check_copy(const char *source, const char *dir, const char **whyp, struct error *err)
 {
 	_cleanup_(check_deinit) struct check c = { .place = PLACE_NONE, .source_fd = -1,
 						   .copy_fd = -1 };
+	_cleanup_(freep) char *top = strndup(source, path_get_top(source));
 	int r;
 
+	if (!top)
+		return error_set(err, ENOMEM, "out of memory");
 	*whyp = "there is no whole copy";
 	if (access(dir, F_OK) < 0 && errno == ENOENT)
 		return 0;
-	r = place_open(&c.place, dir, path_base(source), err);
+	r = place_open(&c.place, dir, path_base(top), err);
 	if (r == 0)
-		r = look(&c, source, err);
+		r = look(&c, source, top, err);
 	if (r > 0)
 		touch_all(&c);
 	if (c.why)

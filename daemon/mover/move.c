@@ -14,6 +14,7 @@
 #include "common/fd.h"
 #include "common/path.h"
 #include "common/rmtree.h"
+#include "daemon/mover/chosen.h"
 #include "daemon/worker/copy/link-table.h"
 
 #define MAX_THREADS 16
@@ -136,21 +137,38 @@ static int copy_link(struct move *m, const struct walk_dir *dir, const struct wa
 	return record_add(m->record, 'l', &e->st, NULL, 0, path, err);
 }
 
+static bool is_wanted(const char *path, void *arg)
+{
+	struct move *m = arg;
+
+	return !m->chosen || chosen_find(m->chosen, path) != CHOSEN_NOT;
+}
+
+/* What a pattern names may be a link to a file: staging would read that. */
+static bool is_followed(const struct move *m, const struct walk_entry *e, const char *path)
+{
+	return m->chosen && S_ISLNK(e->st.st_mode) &&
+	       chosen_find(m->chosen, path) == CHOSEN_ITSELF;
+}
+
 static int copy_entry(struct walk *w, struct walk_dir *dir, const struct walk_entry *e, void *arg,
 		      struct error *err)
 {
 	char path[WALK_PATH_SIZE];
 	struct move *m = arg;
 	struct move_file file = { .dir = dir, .to = get_made(m, dir), .from = m->base_fd };
+	bool follow;
 
 	walk_path(dir, e->name, path);
-	if (S_ISLNK(e->st.st_mode))
+	follow = is_followed(m, e, path);
+	if (S_ISLNK(e->st.st_mode) && !follow)
 		return copy_link(m, dir, e, path, err);
-	if (!S_ISREG(e->st.st_mode)) {
+	if (!S_ISREG(e->st.st_mode) && !follow) {
 		atomic_fetch_add(&m->n_left_out, 1);
 		return 0;
 	}
-	file.fd = openat(dir->fd, e->name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	file.fd = openat(dir->fd, e->name, (follow ? 0 : O_NOFOLLOW) | O_RDONLY | O_NONBLOCK |
+						   O_NOCTTY | O_CLOEXEC);
 	if (file.fd < 0)
 		return error_errno(err, errno, "open %s", path);
 	file.name = e->name;
@@ -170,6 +188,7 @@ static int mount_point(struct walk *w, struct walk_dir *dir, void *arg, struct e
 }
 
 static const struct walk_ops ops = {
+	.wanted = is_wanted,
 	.enter = enter,
 	.entry = copy_entry,
 	.leave = leave,
@@ -214,6 +233,16 @@ static void move_deinit(struct move *m)
 	fd_closep(&m->root_fd);
 	fd_closep(&m->base_fd);
 	place_close(&m->place);
+	chosen_free(m->chosen);
+	free(m->top);
+}
+
+static int choose(struct move *m, struct error *err)
+{
+	m->top = strndup(m->order->source, path_get_top(m->order->source));
+	if (!m->top)
+		return error_set(err, ENOMEM, "out of memory");
+	return path_is_pattern(m->order->source) ? chosen_new(&m->chosen, m->order->source, err) : 0;
 }
 
 static int open_source(const char *source, struct stat *st, struct error *err)
@@ -228,12 +257,17 @@ static int open_source(const char *source, struct stat *st, struct error *err)
 	return error_set(err, EINVAL, "is neither a file nor a directory");
 }
 
+static const char *get_kind(const struct move *m, const struct stat *st)
+{
+	return m->chosen ? "set" : S_ISDIR(st->st_mode) ? "dir" : "file";
+}
+
 /* What is there of it. */
 static int open_copy(struct move *m, const struct stat *st, struct error *err)
 {
 	int r;
 
-	r = place_open(&m->place, m->order->dir, path_base(m->order->source), err);
+	r = place_open(&m->place, m->order->dir, path_base(m->top), err);
 	if (r == 0)
 		r = place_lock(&m->place, err);
 	if (r == 0)
@@ -259,7 +293,8 @@ static int begin(struct move *m, const struct stat *st, struct error *err)
 
 	r = open_copy(m, st, err);
 	if (r == 0)
-		r = record_open(&m->record, m->place.fd, PLACE_JOURNAL, err);
+		r = record_open(&m->record, m->place.fd, PLACE_JOURNAL, get_kind(m, st),
+				m->order->source, err);
 	if (r == 0)
 		r = walk_new(&m->walk, &m->ctx, NULL, &ops, m, err);
 	if (r == 0 && link_table_new(&m->links) < 0)
@@ -285,7 +320,8 @@ static int copy_all(struct move *m, int fd, const struct stat *st, struct error 
 	} else {
 		walk_push(m->walk, &alone.work);
 	}
-	return walk_run(m->walk, 0, err);
+	r = walk_run(m->walk, 0, err);
+	return r == 0 && m->chosen ? chosen_check_all(m->chosen, err) : r;
 }
 
 static int complete(struct move *m, const struct stat *st, struct error *err)
@@ -294,9 +330,8 @@ static int complete(struct move *m, const struct stat *st, struct error *err)
 
 	r = place_sync(&m->place, err);
 	if (r == 0)
-		r = record_write_manifest(m->record, m->place.fd, PLACE_MANIFEST,
-					  S_ISDIR(st->st_mode) ? "dir" : "file", m->order->source,
-					  err);
+		r = record_write_manifest(m->record, m->place.fd, PLACE_MANIFEST, get_kind(m, st),
+					  m->order->source, err);
 	if (r == 0)
 		r = place_publish(&m->place, st, err);
 	return r;
@@ -330,8 +365,10 @@ int move_run(const struct move_order *order, struct move_result *result, struct 
 	struct stat st;
 	int r;
 
-	fd = open_source(order->source, &st, err);
-	r = fd < 0 ? fd : begin(&m, &st, err);
+	r = choose(&m, err);
+	if (r == 0)
+		r = fd = open_source(m.top, &st, err);
+	r = r < 0 ? r : begin(&m, &st, err);
 	if (r == 0)
 		r = copy_all(&m, steal_fd(&fd), &st, err);
 	if (r == 0)

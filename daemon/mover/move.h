@@ -1,5 +1,6 @@
 /*
- * move: makes the copy of one source, file or directory, or what is missing of it.
+ * move: makes the copy of one source, file or directory, or what is missing of it. Of a pattern it makes the
+ * copy of the directory that is above all it fits, with nothing in it but that.
  *
  * What an earlier copy has unchanged is linked from it, what an interrupted mover has made is kept
  * where its sums are still right, the rest is read from the source. The parts of it are together
@@ -16,10 +17,11 @@
 #include "daemon/worker/copy/walk.h"
 #include "daemon/worker/ctx.h"
 
+struct chosen;
 struct link_table;
 
 struct move_order {
-	const char *source, *dir; /* absolute */
+	const char *source, *dir; /* absolute; source may be a pattern */
 	uint32_t max_readers;     /* 0: as many as help */
 	uint64_t max_bytes, max_rate; /* 0: no limit */
 };
@@ -36,6 +38,8 @@ int move_run(const struct move_order *order, struct move_result *result, struct 
 
 struct move {
 	const struct move_order *order;
+	char *top;             /* what is opened: the source, or the directory above a pattern */
+	struct chosen *chosen; /* of a pattern, else NULL */
 	struct ctx ctx;
 	struct place place;
 	struct walk *walk;

@@ -54,7 +54,8 @@ static FILE *open_file(int dirfd, const char *name, int flags, const char *mode)
 	return f;
 }
 
-int record_open(struct record **rp, int dirfd, const char *name, struct error *err)
+int record_open(struct record **rp, int dirfd, const char *name, const char *kind,
+		const char *source, struct error *err)
 {
 	_cleanup_(record_closep) struct record *r = calloc(1, sizeof(*r));
 
@@ -68,6 +69,10 @@ int record_open(struct record **rp, int dirfd, const char *name, struct error *e
 		return error_errno(err, errno, "read %s", name);
 	if (ftello(r->file) > 0)
 		fputc('\n', r->file); /* the last line may be half a one */
+	fprintf(r->file, "s %s ", kind);
+	write_path(r->file, source);
+	if (fflush(r->file))
+		return error_errno(err, errno, "write %s", name);
 	r->began = ftello(r->file);
 	r->flushed_ms = clock_ms();
 	*rp = steal_ptr(r);

@@ -70,8 +70,9 @@ bool record_entry_is(const struct record_entry *e, const struct stat *st);
 
 struct record;
 
-/* Opens the journal, which goes on behind what is there. */
-int record_open(struct record **rp, int dirfd, const char *name, struct error *err);
+/* Opens the journal, which goes on behind what is there. kind, source: as in the manifest. */
+int record_open(struct record **rp, int dirfd, const char *name, const char *kind,
+		const char *source, struct error *err);
 void record_close(struct record *r);
 DEFINE_FREEP(struct record, record_close)
 

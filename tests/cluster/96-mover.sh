@@ -72,16 +72,18 @@ test_a_mover_brings_what_the_job_reads_and_the_next_job_uses_its_copy() {
 
 	mover_begin
 	sum=$(far_file set.bin 20)
+	as_on alice n3 bash -c "cd $far && for i in {1..4}; do echo \$i >p-\$i; done"
 	id=$(mover_submit <<-JOB
 	#!/bin/bash
 	#SBATCH --stage-data=$far/set.bin
-	echo "[\$(md5sum <\$STAGE_DATA_PATH_SET)]"
+	#SBATCH --stage-data="some=$far/p-{2..3}"
+	echo "[\$(md5sum <\$STAGE_DATA_PATH_SET)] \$(cd \$STAGE_DATA_PATH_SOME && echo * \$(cat *))"
 	JOB
 	)
 	assert_match "$(cat "$work/said")" "set: mover job [0-9]+ \(partition mover\)"
 	mover_id >/dev/null
 	job_done "$id"
-	assert_contains "$(job_output "$id")" "[$sum]"
+	assert_contains "$(job_output "$id")" "[$sum] p-2 p-3 2 3"
 	assert_eq 1 "$(find "$pfs/scratch/alice/stage-data" -name set.bin -path '*/set-*' | wc -l)" "copies"
 	id=$(mover_submit "--stage-data=again=$far/set.bin" <<-'JOB'
 	#!/bin/bash

@@ -192,6 +192,14 @@ class Submitting(unittest.TestCase):
         self.assertEqual(self.n_movers, 1)
         self.assertEqual(self.calls["sbatch-mover"][2].count("\nmove --source="), 2)
 
+    def test_a_pattern_is_one_for_the_mover_and_in_the_copy(self):
+        r = self.submit("--stage-data=x=/far/a b/train/s-{00..11}/*.tar::shard=node", "job.sh")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertRegex(self.copy_in(self.words()[0]), f"^{self.dir}/scratch/{USER}/stage-data/"
+                         r"train-[0-9a-f]{16}/train/s-\{00\.\.11\}/\*\.tar::shard=node$")
+        self.assertIn("move --source='/far/a b/train/s-{00..11}/*.tar' --dir=",
+                      self.calls["sbatch-mover"][2])
+
     def test_a_whole_copy_needs_no_mover(self):
         self.answer("stage-mover", status=0)
         r = self.submit("--dependency=afterany:3", "--stage-data=x=/far/x", "job.sh")
@@ -441,6 +449,48 @@ class Moving(unittest.TestCase):
         self.assertEqual(self.mover("check").stdout, "whole\n")
         os.utime(self.src)
         self.assert_not_whole("the source has changed")
+
+    def test_of_a_pattern_nothing_else_is_copied(self):
+        def pattern(text):
+            self.src, self.copy = os.path.join(top, text), os.path.join(self.dir, "src")
+        top = self.src
+        for name in "s-1.tar", "s-2.tar", "s-3.txt", "sub dir/s-4.tar":
+            self.put(name, name.encode())
+        os.mkdir(self.at("whole.tar"))
+        self.put("whole.tar/in", b"in")
+        os.symlink("big", self.at("s-5.tar"))
+        pattern("*.tar")
+        self.assertEqual(self.mover("move").returncode, 0)
+        self.assertEqual(sorted(os.listdir(self.copy)), ["s-1.tar", "s-2.tar", "s-5.tar", "whole.tar"])
+        self.assertEqual(os.listdir(self.copy + "/whole.tar"), ["in"])
+        with open(top + "/big", "rb") as a, open(self.copy + "/s-5.tar", "rb") as b:
+            self.assertEqual(a.read(), b.read())
+        self.assertFalse(os.path.islink(self.copy + "/s-5.tar"))
+        self.assertEqual(self.mover("check").stdout, "whole\n")
+        os.utime(top + "/big")
+        self.assert_not_whole("the source has changed")
+        before = os.stat(self.copy + "/s-1.tar").st_ino
+        with open(top + "/s-6.tar", "wb") as f:
+            f.write(b"new")
+        self.assertEqual(self.mover("move").returncode, 0)
+        self.assertEqual(os.stat(self.copy + "/s-1.tar").st_ino, before)
+        self.assertTrue(os.path.exists(self.copy + "/s-6.tar"))
+        pattern("{sub dir/s-4,s-1}.tar") # another copy in the place of that: nobody does so, but it holds
+        self.assert_not_whole("there is no whole copy")
+        self.assertEqual(self.mover("move").returncode, 0)
+        self.assertEqual(sorted(os.listdir(self.copy)), ["s-1.tar", "sub dir"])
+        self.assertEqual(os.listdir(self.copy + "/sub dir"), ["s-4.tar"])
+        os.symlink("sub dir", os.path.join(top, "other"))
+        for text, said in (("*.zip", "no file fits the pattern"), ("s-{1..3}.tar", "s-3.tar: No such file"),
+                           ("other/*.tar", "whole"), ("o*/s-4.tar", "behind a link")):
+            pattern(text)
+            r = self.mover("move")
+            if said == "whole": # in front of the first wildcard links are followed
+                self.src, self.copy = os.path.join(top, text), os.path.join(self.dir, "other")
+                self.assertEqual((r.returncode, os.listdir(self.copy)), (0, ["s-4.tar"]), r.stderr)
+            else:
+                self.assertEqual(r.returncode, 1, text)
+                self.assertIn(said, r.stderr)
 
     def test_mistakes_exit_with_2(self):
         for args in ([], ["move"], ["move", "--source=/x"], ["take", "--source=/x", "--dir=/y"],

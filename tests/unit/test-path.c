@@ -85,6 +85,24 @@ static void test_small_ones(void **state)
 }
 
 /* Trying each "**" at each place took longer than anybody waits. */
+static void test_the_directory_above_a_pattern(void **state)
+{
+	static const struct {
+		const char *pattern;
+		size_t n;
+	} cases[] = {
+		{ "/a/b/*.tar", 4 },
+		{ "/a/b*/c", 2 },
+		{ "/a/{b,c}/d?", 2 },
+		{ "/a/b-[0-9]", 2 },
+		{ "/*", 0 },
+		{ "/a/b", 4 }, /* no pattern */
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(path_get_top(cases[i].pattern), cases[i].n);
+}
+
 static void test_many_stars_and_a_long_path(void **state)
 {
 	char pattern[512] = "", path[4096] = "";
@@ -110,6 +128,7 @@ int main(void)
 		cmocka_unit_test(test_rules),
 		cmocka_unit_test(test_many_stars_and_a_long_path),
 		cmocka_unit_test(test_small_ones),
+		cmocka_unit_test(test_the_directory_above_a_pattern),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

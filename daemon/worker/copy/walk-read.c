@@ -67,6 +67,13 @@ static bool is_left_out(const struct walk *w, const struct walk_dir *dir, const 
 	return w->filter && !filter_takes(w->filter, walk_path(dir, name, path));
 }
 
+static bool is_wanted(const struct walk *w, const struct walk_dir *dir, const char *name)
+{
+	char path[WALK_PATH_SIZE];
+
+	return !w->ops->wanted || w->ops->wanted(walk_path(dir, name, path), w->arg);
+}
+
 /* ---- directories ---- */
 
 /* *workp NULL: left out. */
@@ -260,7 +267,7 @@ static bool push_kept(struct reading *r)
 }
 
 /* Is there somebody to take more? */
-static bool is_wanted(const struct walk *w)
+static bool has_takers(const struct walk *w)
 {
 	size_t queued = workq_get_queued(w->q);
 
@@ -277,7 +284,7 @@ static void flush_names(struct reading *r)
 		n = get_batch_size(r->w);
 		if (n > r->n_names - done)
 			n = r->n_names - done;
-		if (!is_wanted(r->w) || !push_names(r->w, r->dir, r->names + done, n))
+		if (!has_takers(r->w) || !push_names(r->w, r->dir, r->names + done, n))
 			n = do_names(r->w, r->dir, r->names + done, n);
 		done += n;
 	}
@@ -287,7 +294,7 @@ static void flush(struct reading *r, bool seen)
 {
 	if (!seen)
 		flush_names(r);
-	else if (r->n_names > 0 && (!is_wanted(r->w) || !push_kept(r)))
+	else if (r->n_names > 0 && (!has_takers(r->w) || !push_kept(r)))
 		do_kept(r->w, r->dir, r->kept_pos, r->n_names);
 	r->n_names = 0;
 	r->batch = get_batch_size(r->w);
@@ -302,7 +309,8 @@ static int take_names(struct reading *r, const char *buf, size_t size, struct er
 
 	for (size_t pos = 0; ret == 0 && pos < size; pos += e->size) {
 		e = (const void *)(buf + pos);
-		if (!strcmp(e->name, ".") || !strcmp(e->name, ".."))
+		if (!strcmp(e->name, ".") || !strcmp(e->name, "..") ||
+		    !is_wanted(r->w, r->dir, e->name))
 			continue;
 		if (e->type == DT_DIR) {
 			ret = find_dir(r, e->name, NULL, err);

@@ -46,6 +46,9 @@ struct walk_entry {
 };
 
 struct walk_ops {
+	/* A name that was found, as a path: false passes it over without a look. NULL: all are wanted. Not
+	 * asked of what an earlier walk kept. */
+	bool (*wanted)(const char *path, void *arg);
 	/* A directory, before what is in it. May be called for several directories at once. */
 	int (*enter)(struct walk *w, struct walk_dir *dir, void *arg, struct error *err);
 	int (*entry)(struct walk *w, struct walk_dir *dir, const struct walk_entry *e, void *arg,
