@@ -10,6 +10,7 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "client/explain-moved.h"
 #include "client/items.h"
 #include "client/json.h"
 #include "client/output.h"
@@ -17,7 +18,9 @@
 #include "client/rpc.h"
 #include "client/snapshot.h"
 #include "client/srun.h"
+#include "client/submit-copy.h"
 #include "client/worth.h"
+#include "common/conf.h"
 #include "common/error.h"
 #include "common/parse.h"
 #include "common/proto.h"
@@ -199,7 +202,8 @@ static int explain_names(struct explain *e, char *const *names, size_t n_names, 
 	return STAGE_EXIT_OK;
 }
 
-static void answer_json(struct explain *e, const struct dataset *d, const struct plan_answer *a)
+static void answer_json(struct explain *e, const struct dataset *d, const struct plan_answer *a,
+			const struct moved *m)
 {
 	static const char *const texts[] = { "kind", "format", "method", "tier", "plan", "why" };
 	const struct kv *f = a->facts;
@@ -207,8 +211,10 @@ static void answer_json(struct explain *e, const struct dataset *d, const struct
 
 	json_open_object(j, NULL);
 	json_put_text(j, "name", d->name);
-	json_put_text(j, "source", d->source);
+	json_put_text(j, "source", m ? m->asked->source : d->source);
 	json_put_text(j, "dest", d->dest);
+	if (m)
+		moved_to_json(m, j);
 	json_put_text(j, "rule", a->rule);
 	json_put_text(j, "match", a->match);
 	json_put_text(j, "tiers", a->tiers);
@@ -228,19 +234,33 @@ static void answer_json(struct explain *e, const struct dataset *d, const struct
 	json_close_object(j);
 }
 
-static void explain_answer(struct explain *e, const struct dataset *d, const struct plan_answer *a)
+static void print_moved(const struct moved *m)
 {
+	char text[4096];
+
+	moved_get_place(m, text, sizeof(text));
+	print_field("moved", "%s", text);
+	print_field(m->mover ? "mover" : "copy", "%s", moved_get_state(m, text, sizeof(text)));
+}
+
+/* m: of what a mover has brought, and d is the copy then; else NULL. */
+static void explain_answer(struct explain *e, const struct dataset *d, const struct plan_answer *a,
+			   const struct moved *m)
+{
+	const char *source = m ? m->asked->source : d->source;
 	const struct kv *f = a->facts;
 
 	if (e->json) {
-		answer_json(e, d, a);
+		answer_json(e, d, a, m);
 		return;
 	}
 	if (e->n_said++ > 0)
 		putchar('\n');
 	output_lines(stdout, "", d->name);
-	print_field("asked", "%s to %s, method %s", d->source, d->dest ? d->dest : "auto",
+	print_field("asked", "%s to %s, method %s", source, d->dest ? d->dest : "auto",
 		    dataset_method_to_string(d->method));
+	if (m)
+		print_moved(m);
 	print_field("rule", "%s%s%s%s", a->rule, a->match[0] ? " (" : "", a->match,
 		    a->match[0] ? ")" : "");
 	print_field("tiers", "%s", a->tiers);
@@ -257,30 +277,95 @@ static void explain_answer(struct explain *e, const struct dataset *d, const str
 		put_worth(e, f, d->source, a->max_rate);
 }
 
+/* Without a whole copy nobody here can look at what the job will find. */
+static void explain_moved(struct explain *e, const struct moved *m)
+{
+	const struct dataset *d = m->asked;
+
+	if (e->json) {
+		json_open_object(&e->j, NULL);
+		json_put_text(&e->j, "name", d->name);
+		json_put_text(&e->j, "source", d->source);
+		json_put_text(&e->j, "dest", d->dest);
+		json_put_text(&e->j, "rule", m->copy->rule->name);
+		json_put_text(&e->j, "match", m->copy->rule->match);
+		moved_to_json(m, &e->j);
+		json_put_u64(&e->j, "code", 0);
+		json_close_object(&e->j);
+		return;
+	}
+	if (e->n_said++ > 0)
+		putchar('\n');
+	output_lines(stdout, "", d->name);
+	print_field("asked", "%s to %s, method %s", d->source, d->dest ? d->dest : "auto",
+		    dataset_method_to_string(d->method));
+	print_field("rule", "%s (%s)", m->copy->rule->name, m->copy->rule->match);
+	print_moved(m);
+}
+
+static int ask_and_explain(struct explain *e, struct dataset *d, const struct moved *m,
+			   struct error *err)
+{
+	_cleanup_(plan_answer_deinit) struct plan_answer a = { 0 };
+	int r = plan_ask(&a, d, &e->request, err);
+
+	if (r < 0) {
+		error_prefix(err, "%s", d->name);
+		return r;
+	}
+	explain_answer(e, d, &a, m);
+	return a.code;
+}
+
+/* asked: d as it was; the same, unless a mover brings it. */
+static int explain_one(struct explain *e, struct dataset *d, const struct dataset *asked,
+		       const struct submit_copies *copies, struct error *err)
+{
+	_cleanup_(moved_deinit) struct moved m = { 0 };
+
+	for (size_t i = 0; i < copies->n_items; i++) {
+		if (copies->items[i].name != d->name)
+			continue;
+		moved_look(&m, &copies->items[i], asked);
+		if (m.whole)
+			return ask_and_explain(e, d, &m, err);
+		explain_moved(e, &m);
+		return STAGE_EXIT_OK;
+	}
+	return ask_and_explain(e, d, NULL, err);
+}
+
+/* Without a configuration there are no movers. */
+static int find_copies(struct submit_copies *copies, struct conf **confp, struct dataset_list *list,
+		       struct error *err)
+{
+	if (conf_load(confp, cmd_get_conf(), NULL) < 0)
+		return 0;
+	return submit_copies_find(copies, *confp, list, err);
+}
+
 static int explain_item(struct explain *e, const char *value, struct error *err)
 {
-	_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };
+	_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 }, asked = { 0 };
+	_cleanup_(submit_copies_deinit) struct submit_copies copies = { 0 };
+	_cleanup_(conf_freep) struct conf *conf = NULL;
 	int r, code = STAGE_EXIT_OK;
 
 	r = items_read(&list, &value, 1, err);
+	if (r == 0)
+		r = items_read(&asked, &value, 1, err);
+	if (r == 0)
+		r = find_copies(&copies, &conf, &list, err);
 	if (r < 0)
 		return r;
 	open_json(e);
-	for (size_t i = 0; i < list.n_items; i++) {
-		_cleanup_(plan_answer_deinit) struct plan_answer a = { 0 };
-
-		r = plan_ask(&a, &list.items[i], &e->request, err);
-		if (r < 0) {
-			error_prefix(err, "%s", list.items[i].name);
-			close_json(e);
-			return r;
-		}
-		explain_answer(e, &list.items[i], &a);
-		if (a.code && !code)
-			code = a.code;
+	for (size_t i = 0; i < list.n_items && r >= 0; i++) {
+		r = explain_one(e, &list.items[i], &asked.items[i], &copies, err);
+		if (r > 0 && !code)
+			code = r;
 	}
 	close_json(e);
-	return code;
+	return r < 0 ? r : code;
 }
 
 static int get_nodes(const char *verb, const char *text, uint64_t *np)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "client/kept-list.h"
+#include "client/mover-look.h"
 #include "client/node-list.h"
 #include "client/output.h"
 #include "client/rpc.h"
@@ -14,13 +15,14 @@
 #include "common/error.h"
 #include "common/proto.h"
 
-enum { OPT_SITE = 256, OPT_NODE, OPT_NAMES, OPT_KEPT };
+enum { OPT_SITE = 256, OPT_NODE, OPT_NAMES, OPT_KEPT, OPT_MOVERS };
 
 static const struct option options[] = {
 	{ "site", no_argument, NULL, OPT_SITE },
 	{ "node", no_argument, NULL, OPT_NODE },
 	{ "names", no_argument, NULL, OPT_NAMES },
 	{ "kept", no_argument, NULL, OPT_KEPT },
+	{ "movers", no_argument, NULL, OPT_MOVERS },
 	{ 0 },
 };
 
@@ -62,6 +64,18 @@ static int list_kept(void)
 
 	if (conf_load(&conf, cmd_get_conf(), &err) < 0 || kept_list_print(conf, &err) < 0)
 		return output_fail(&err);
+	return STAGE_EXIT_OK;
+}
+
+static int list_movers(void)
+{
+	struct error err = ERROR_INIT;
+	int n = mover_look_print(&err);
+
+	if (n < 0)
+		return output_fail(&err);
+	if (n == 0)
+		fprintf(stderr, "No mover of yours is pending or running.\n");
 	return STAGE_EXIT_OK;
 }
 
@@ -117,7 +131,7 @@ static int list_job(bool names_only)
 
 static int run(int argc, char **argv)
 {
-	bool site = false, node = false, kept = false, names_only = false;
+	bool site = false, node = false, kept = false, movers = false, names_only = false;
 	int c;
 
 	while ((c = cmd_next_option(argc, argv, "", options)) != -1) {
@@ -134,14 +148,19 @@ static int run(int argc, char **argv)
 		case OPT_KEPT:
 			kept = true;
 			break;
+		case OPT_MOVERS:
+			movers = true;
+			break;
 		default:
 			return STAGE_EXIT_USAGE;
 		}
 	}
 	if (optind < argc)
 		return output_usage(argv[0], "it takes no names");
-	if (site + node + kept > 1)
-		return output_usage(argv[0], "one of --site, --node and --kept, not two");
+	if (site + node + kept + movers > 1)
+		return output_usage(argv[0], "one of --site, --node, --kept and --movers, not two");
+	if (movers)
+		return list_movers();
 	if (kept)
 		return list_kept();
 	if (node)
@@ -151,7 +170,7 @@ static int run(int argc, char **argv)
 
 const struct cmd cmd_list = {
 	.name = "list",
-	.args = "[--names] | --site | --kept | --node",
+	.args = "[--names] | --site | --kept | --movers | --node",
 	.summary = "list the datasets of this job, of the site's catalogue, or of this node",
 	.help = "Without options: the datasets of this job, a name, a tab and a path on each "
 		"line.\n"
@@ -159,6 +178,7 @@ const struct cmd cmd_list = {
 		"  --names   names only\n"
 		"  --site    what the site offers as --stage-data=@NAME\n"
 		"  --kept    what keep= has left on this node for your next job\n"
+		"  --movers  your movers (submit) that are pending or running, and how far they are\n"
 		"  --node    for root: jobs, bytes, mounts, leftovers and what is kept on this node\n"
 		"\n"
 		"Example:\n"

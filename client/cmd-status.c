@@ -5,6 +5,7 @@
 #include <string.h>
 
 #include "client/json.h"
+#include "client/mover-look.h"
 #include "client/output.h"
 #include "client/rpc.h"
 #include "client/snapshot.h"
@@ -214,6 +215,17 @@ static int ask(struct status *s, struct error *err)
 	return r;
 }
 
+/* Before the job has begun: what it waits for. False: there is no mover, or nobody asked for a table. */
+static bool show_movers(const struct status *s, int code)
+{
+	struct error err = ERROR_INIT;
+
+	if (code != STAGE_EXIT_NO_STAGING || s->n_names || s->json || s->watch || s->all_nodes ||
+	    getenv("SLURM_JOB_ID"))
+		return false;
+	return mover_look_print(&err) > 0;
+}
+
 static int run(int argc, char **argv)
 {
 	struct status s = { 0 };
@@ -229,6 +241,8 @@ static int run(int argc, char **argv)
 		return srun_report(request, 0);
 	}
 	code = ask(&s, &err);
+	if (show_movers(&s, code))
+		return STAGE_EXIT_NOT_READY;
 	if (!s.watch && s.json && (code == STAGE_EXIT_OK || s.list.n_items))
 		print_json(&s);
 	else if (!s.watch && (code == STAGE_EXIT_OK || s.list.n_items))
@@ -247,7 +261,7 @@ const struct cmd cmd_status = {
 	.summary = "show how far the datasets are",
 	.help =
 	"Prints a table of the datasets of this job on this node; the reason of a failure\n"
-	"stands below its dataset.\n"
+	"stands below its dataset. Outside of jobs: your movers, as list --movers.\n"
 	"\n"
 	"  -j, --json     one JSON object: {\"version\", \"state\", \"datasets\": [...]}\n"
 	"  -w, --watch    a line of JSON at each change, until all are ready or failed\n"

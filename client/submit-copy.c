@@ -87,6 +87,31 @@ static int get_base(const struct finder *f, const struct conf_source *rule, char
 	return *basep ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
+static void add_base(char **bases, size_t *n_basesp, char *base)
+{
+	for (size_t i = 0; i < *n_basesp; i++)
+		if (!strcmp(bases[i], base)) {
+			free(base);
+			return;
+		}
+	bases[(*n_basesp)++] = base;
+}
+
+void submit_copies_get_bases(const struct conf *conf, char ***basesp, size_t *n_basesp)
+{
+	const struct finder f = { .conf = conf, .user = items_get_user() };
+	char **bases = calloc(conf->n_sources + 1, sizeof(*bases)), *base;
+	struct error err = ERROR_INIT;
+	size_t n = 0;
+
+	for (size_t i = 0; bases && i < conf->n_sources; i++)
+		if (conf->sources[i].visible_on == CONF_VISIBLE_MOVER &&
+		    get_base(&f, &conf->sources[i], &base, &err) == 0)
+			add_base(bases, &n, base);
+	*basesp = bases;
+	*n_basesp = n;
+}
+
 static void make_key(const char *source, const char *base, char key[static SUBMIT_KEY_SIZE])
 {
 	uint64_t h = 0xcbf29ce484222325ULL;

@@ -40,6 +40,10 @@ void submit_copies_deinit(struct submit_copies *c);
 int submit_copies_find(struct submit_copies *c, const struct conf *conf, struct dataset_list *list,
 		       struct error *err);
 
+/* The directories with copies of this user's, as far as the configuration goes together. The caller frees
+ * each, and the array. */
+void submit_copies_get_bases(const struct conf *conf, char ***basesp, size_t *n_basesp);
+
 /* Calls fn with a sentence for each [source] of which nothing can be moved. */
 void submit_copies_check(const struct conf *conf, void (*fn)(void *arg, const char *text),
 			 void *arg);

@@ -17,6 +17,7 @@
 
 #include "client/capture.h"
 #include "client/cmd.h"
+#include "client/mover-look.h"
 #include "client/output.h"
 #include "client/submit-copy.h"
 #include "client/submit-script.h"
@@ -26,77 +27,9 @@
 #include "common/parse.h"
 
 #define SQUEUE_MS 60000
-#define CHECK_MS 30000
 #define LOCK ".stage-submit"
 
-/* ---- movers that are at it ---- */
-
-static bool has_word(const char *name, const char *key)
-{
-	const char *p = strstr(name, key);
-
-	return p && p > name && p[-1] == '-' && (p[strlen(key)] == '-' || !p[strlen(key)]);
-}
-
-/* list: lines "ID NAME". */
-static uint32_t find_mover(const char *list, const char *key)
-{
-	_cleanup_(freep) char *text = strdup(list);
-	char *save = NULL, *name;
-	uint32_t id;
-
-	for (char *line = text ? strtok_r(text, "\n", &save) : NULL; line;
-	     line = strtok_r(NULL, "\n", &save)) {
-		name = strchr(line, ' ');
-		if (!name)
-			continue;
-		*name++ = '\0';
-		if (!strncmp(name, SUBMIT_JOB_NAME, strlen(SUBMIT_JOB_NAME)) &&
-		    has_word(name, key) && parse_uint32(line, &id) == 0)
-			return id;
-	}
-	return 0;
-}
-
-static int list_movers(char **listp, struct error *err)
-{
-	char uid[16];
-	const char *const argv[] = { "squeue", "-h", "-u", uid, "-t", "PD,R,S,CF", "-o", "%A %j",
-				     NULL };
-	int r;
-
-	snprintf(uid, sizeof(uid), "%u", (unsigned)geteuid());
-	r = capture_run(argv, SQUEUE_MS, listp);
-	if (r < 0)
-		return error_errno(err, -r, "squeue");
-	if (r > 0) {
-		free(*listp);
-		*listp = NULL;
-		return error_set(err, EIO, "squeue does not tell which jobs there are (exit status "
-				 "%d)", r);
-	}
-	return 0;
-}
-
-/* ---- copies that are there ---- */
-
-/* What takes too long to look at is looked at by a mover. */
-static bool is_whole(const struct submit_copy *c)
-{
-	_cleanup_(freep) char *source = NULL, *dir = NULL, *text = NULL;
-	char program[4096];
-	const char *argv[] = { program, "check", NULL, NULL, NULL };
-	int r;
-
-	if (cmd_get_helper(program, sizeof(program), "stage-mover") < 0 ||
-	    asprintf(&source, "--source=%s", c->source) < 0 ||
-	    asprintf(&dir, "--dir=%s", c->dir) < 0)
-		return false;
-	argv[2] = source;
-	argv[3] = dir;
-	r = capture_run(argv, CHECK_MS, &text);
-	return r == 0;
-}
+/* ---- directories ---- */
 
 static int make_dirs(const char *path, struct error *err)
 {
@@ -161,18 +94,20 @@ static void add_job(struct mover_jobs *jobs, uint32_t id, bool is_new)
 static int look(struct mover_jobs *jobs, struct submit_copies *copies, bool *open,
 		struct error *err)
 {
-	_cleanup_(freep) char *list = NULL;
-	int r = list_movers(&list, err);
+	_cleanup_(mover_list_deinit) struct mover_list list = { 0 };
+	int r = mover_list_read(&list, err);
 
 	for (size_t i = 0; i < copies->n_items && r == 0; i++) {
 		struct submit_copy *c = &copies->items[i];
+		const struct mover_entry *e = mover_list_find(&list, c->key);
+		char state[256];
 
-		c->job_id = find_mover(list, c->key);
-		if (c->job_id) {
-			output_error("%s: mover job %u is at it already", c->name,
-				     (unsigned)c->job_id);
-			add_job(jobs, c->job_id, false);
-		} else if (is_whole(c)) {
+		if (e) {
+			c->job_id = e->id;
+			output_error("%s: mover job %u is at it already, %s", c->name,
+				     (unsigned)e->id, mover_entry_to_string(e, state, sizeof(state)));
+			add_job(jobs, e->id, false);
+		} else if (mover_copy_is_whole(c, NULL)) {
 			output_error("%s: its copy in %s is whole, and used", c->name, c->dir);
 		} else {
 			open[i] = true;

@@ -6,6 +6,7 @@
 #include <getopt.h>
 #include <stdbool.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/resource.h>
 
@@ -14,6 +15,7 @@
 #include "common/parse.h"
 #include "daemon/mover/check.h"
 #include "daemon/mover/move.h"
+#include "daemon/mover/progress.h"
 
 #define EXIT_NOT_THERE 3
 
@@ -30,6 +32,7 @@ static int usage(void)
 {
 	fputs("usage: stage-mover move|check --source=PATH --dir=DIRECTORY\n"
 	      "       [--readers=N] [--max-bytes=N] [--max-rate=N]\n"
+	      "       stage-mover progress --dir=DIRECTORY\n"
 	      "Started by stagectl submit, see stagectl(1).\n", stderr);
 	return STAGE_EXIT_USAGE;
 }
@@ -60,7 +63,7 @@ static bool parse(struct move_order *o, int argc, char **argv)
 			return false;
 		}
 	}
-	return ok && optind == argc - 1 && o->source && o->source[0] == '/' && o->dir &&
+	return ok && optind == argc - 1 && (!o->source || o->source[0] == '/') && o->dir &&
 	       o->dir[0] == '/';
 }
 
@@ -123,11 +126,35 @@ static int run_check(const struct move_order *o)
 	return r ? 0 : EXIT_NOT_THERE;
 }
 
+/* For programs: NAME VALUE a line. */
+static int run_progress(const struct move_order *o)
+{
+	struct error err = ERROR_INIT;
+	struct progress p;
+	int r;
+
+	r = progress_read(&p, o->dir, &err);
+	if (r < 0)
+		return fail(&err);
+	if (r == 0)
+		return EXIT_NOT_THERE;
+	printf("bytes %llu\nfiles %llu\nsize %llu\n", (unsigned long long)p.bytes,
+	       (unsigned long long)p.files, (unsigned long long)p.size);
+	if (p.source)
+		printf("source %s\n", p.source);
+	free(p.source);
+	return 0;
+}
+
 int main(int argc, char **argv)
 {
 	struct move_order order = { 0 };
 
 	if (!parse(&order, argc, argv))
+		return usage();
+	if (!strcmp(argv[optind], "progress"))
+		return order.source ? usage() : run_progress(&order);
+	if (!order.source)
 		return usage();
 	if (!strcmp(argv[optind], "move"))
 		return run_move(&order);

@@ -72,6 +72,16 @@ class Submitting(unittest.TestCase):
         with open(self.path(program + ".json"), "w") as f:
             json.dump(answer, f)
 
+    def answer_squeue(self, *jobs, state="RUNNING"):
+        self.answer("squeue", out="\n".join(f"{i}|{state}|1:02|10:00|dm|None|{name}" for i, name in jobs))
+
+    def stagectl(self, *args):
+        env = {k: v for k, v in os.environ.items()
+               if not k.startswith(("SLURM", "SBATCH", "STAGE_"))}
+        env.update(PATH=self.dir + ":" + env["PATH"], STAGE_CONF=self.conf, STAGE_LIBEXEC_DIR=self.dir)
+        return subprocess.run([STAGECTL, *args], env=env, text=True, timeout=60, capture_output=True,
+                              cwd=self.dir, stdin=subprocess.DEVNULL)
+
     def submit(self, *args, script="#!/bin/sh\n", **variables):
         with open(self.path("job.sh"), "w") as f:
             f.write(script)
@@ -211,11 +221,37 @@ class Submitting(unittest.TestCase):
         self.submit("--stage-data=x=/far/x", "job.sh")
         name = [w for w in self.calls["sbatch-mover"][1] if w.startswith("--job-name=")][0][11:]
         key = name.rsplit("-", 1)[1]
-        self.answer("squeue", out=f"4 other-{key}\n5 stage-mover-{key}0\n"
-                                  f"6 stage-mover-{'0' * 16}-{key}")
+        self.answer_squeue((4, f"other-{key}"), (5, f"stage-mover-{key}0"),
+                           (6, f"stage-mover-{'0' * 16}-{key}"))
         r = self.submit("--stage-data=x=/far/x", "job.sh")
-        self.assertIn("mover job 6 is at it already", r.stderr)
+        self.assertIn("mover job 6 is at it already, running for 1:02 of at most 10:00", r.stderr)
         self.assertEqual((self.n_movers, self.words()[1]), (0, "--dependency=afterok:6"))
+
+    def test_what_a_mover_brings_is_told_before_the_job_begins(self):
+        self.answer("stage-mover", status=3, out="there is no whole copy")
+        r = self.stagectl("explain", "x=/far/x")
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertIn("mover (partition dm, at most 1:30) copy it to "
+                      f"{self.dir}/scratch/{USER}/stage-data/x-", r.stdout)
+        self.assertIn("copy  there is no whole copy\n", r.stdout)
+        self.assertEqual(json.loads(self.stagectl("explain", "--json", "/far/x").stdout)["datasets"][0]["mover"],
+                         {"partition": "dm", "copy": r.stdout.split(" copy it to ")[1].split()[0] + "/x",
+                          "whole": False, "why": "there is no whole copy", "job": None, "state": None,
+                          "reason": None, "bytes": 0, "files": 0, "total": None})
+        self.submit("--stage-data=x=/far/x", "job.sh")
+        key = next(w for w in self.calls["sbatch-mover"][1] if w.startswith("--job-name="))[-16:]
+        self.answer_squeue((6, f"stage-mover-{key}-{'0' * 16}"))
+        self.answer("stage-mover", out="bytes 1073741824\nfiles 0\nsize 4294967296\nsource /far/x")
+        r = self.stagectl("explain", "x=/far/x")
+        self.assertRegex(r.stdout, r"mover  job 6, running for 1:02 of at most 10:00: 1(\.0)? GiB of 4(\.0)? GiB \(25 %\)\n")
+        for words, code in (["list", "--movers"], 0), (["status"], 3):
+            r = self.stagectl(*words)
+            self.assertEqual(r.returncode, code, r.stderr)
+            self.assertRegex(r.stdout, r"\n *6 +running for 1:02 of at most 10:00 +dm +1(\.0)? GiB of 4(\.0)? GiB \(25 %\) +"
+                             rf"/far/x +{self.dir}/scratch/{USER}/stage-data/x-{key}\n")
+        self.answer_squeue((7, "another"))
+        self.assertEqual(self.stagectl("status").returncode, 5)
+        self.assertIn("No mover", self.stagectl("list", "--movers").stderr)
 
     def test_a_job_that_is_refused_takes_its_mover_along(self):
         self.answer("sbatch", status=1)
@@ -238,7 +274,6 @@ class Submitting(unittest.TestCase):
                 ([], "which script"), ([x], "which script"), (["nofile.sh"], "nofile.sh"),
                 ([x, "--test-only", "job.sh"], "--test-only"), ([x, "-M", "c2", "job.sh"], "cluster"),
                 ([x, "-d", "afterok:1?afterok:2", "job.sh"], "?"), ([x, "-N1", ":", "job.sh"], None),
-                (["--stage-data=/far/*.tar", "job.sh"], "pattern"),
                 (["--stage-data=x=:", "job.sh"], "x=:")):
             r = self.submit(*words)
             self.assertEqual((r.returncode, list(self.calls)), (2, []), words)
@@ -310,6 +345,9 @@ class Moving(unittest.TestCase):
     def mover(self, verb, *args):
         return subprocess.run([MOVER, verb, f"--source={self.src}", f"--dir={self.dir}", *args],
                               text=True, capture_output=True, timeout=60)
+
+    def progress(self):
+        return subprocess.run([MOVER, "progress", f"--dir={self.dir}"], text=True, capture_output=True)
 
     def move(self):
         r = self.mover("move")
@@ -403,6 +441,10 @@ class Moving(unittest.TestCase):
         p.wait()
         self.assertGreaterEqual(len(pieces), 2)
         self.assertFalse(os.path.exists(self.copy))
+        told = dict(l.split(" ", 1) for l in self.progress().stdout.splitlines())
+        self.assertEqual((told["source"], told["size"]), (self.src, "0"))
+        self.assertGreaterEqual(int(told["bytes"]), len(pieces) * PIECE)
+        self.assertLess(int(told["bytes"]), 9 * PIECE) # big, and holes
         with open(self.at(".stage-partial/src/big", self.dir), "r+b") as f:
             f.seek(PIECE * int(pieces[0].split()[3]) + 7)
             byte = f.read(1)[0]
@@ -411,6 +453,7 @@ class Moving(unittest.TestCase):
         self.put("later", b"came meanwhile")
         os.remove(self.at("empty"))
         said = self.move()
+        self.assertEqual((self.progress().returncode, self.progress().stdout), (3, ""))
         self.assertRegex(said, r" (16|32)(\.0)? MiB were left by an interrupted mover")
 
     def test_what_can_not_be_copied_leaves_no_copy(self):
