@@ -29,24 +29,48 @@ extern char **environ;
  * When a copy fails, the jobs that wait for this one will be cancelled by Slurm, which says no more
  * than DependencyNeverSatisfied: so they get the reason as their comment, where scontrol and sacct
  * show it.
+ *
+ * Of a job that ends before its time Slurm tells the shell alone, by SIGTERM, and kills the rest when
+ * KillWait is over: so the shell waits for the mover in a way that signals end. A job that was requeued
+ * has begun once more in the controller's eyes, those who wait for it go on waiting. $TMPDIR is of the
+ * node where the user has typed sbatch.
  */
 static const char head[] =
 	"#!/bin/sh\n"
 	"# A mover: brings sources that compute nodes can't see. See stagectl(1), submit.\n"
-	"exec 3>&1\n"
-	"trap : TERM\n"
-	"move() {\n"
-	"	why=$(\"$mover\" move \"$@\" 2>&1 >&3)\n"
-	"	status=$?\n"
-	"	[ -z \"$why\" ] || echo \"$why\"\n"
-	"	[ $status != 0 ] || return 0\n"
-	"	[ $status -le 128 ] || why='ended by a signal (cancelled, or out of time)'\n"
-	"	why=$(echo \"$why\" | tail -n 1)\n"
+	"pid= ended=\n"
+	"trap 'ended=1; [ -z \"$pid\" ] || kill \"$pid\"' TERM\n"
+	"said=$(mktemp /tmp/stage-mover.XXXXXX) && exec 4>\"$said\" 5<\"$said\" && rm \"$said\" || exit 1\n"
+	"fail() {\n"
+	"	echo \"stage-mover: $1\"\n"
 	"	for job in $(squeue -h -u \"$(id -u)\" -t PD -o '%A %E' |\n"
 	"	             sed -n \"s/^\\([0-9]*\\) .*[:,?]$SLURM_JOB_ID\\([^0-9].*\\)*\\$/\\1/p\"); do\n"
-	"		scontrol update \"JobId=$job\" \"Comment=mover job $SLURM_JOB_ID: ${why:-failed}\"\n"
+	"		scontrol update \"JobId=$job\" \"Comment=mover job $SLURM_JOB_ID: $1\"\n"
 	"	done\n"
 	"	exit 1\n"
+	"}\n"
+	"fail_ended() {\n"
+	"	job=$(scontrol show job \"$SLURM_JOB_ID\")\n"
+	"	case $job in\n"
+	"	*\" Restarts=${SLURM_RESTART_COUNT:-0} \"*) ;;\n"
+	"	*\" Restarts=\"*) echo 'stage-mover: requeued, goes on when it begins again'; exit 1 ;;\n"
+	"	esac\n"
+	"	case $job in\n"
+	"	*Reason=TimeLimit*) fail 'ran out of time; submit the job again, and the next mover goes on' ;;\n"
+	"	*) fail 'cancelled; submit the job again, and the next mover goes on' ;;\n"
+	"	esac\n"
+	"}\n"
+	"move() {\n"
+	"	\"$mover\" move \"$@\" 2>&4 &\n"
+	"	pid=$!\n"
+	"	[ -z \"$ended\" ] || kill \"$pid\"\n"
+	"	while wait \"$pid\"; status=$?; [ $status -gt 128 ] && kill -0 \"$pid\" 2>/dev/null; do :; done\n"
+	"	pid=\n"
+	"	why=$(cat <&5)\n"
+	"	[ -z \"$ended\" ] || fail_ended\n"
+	"	[ $status -le 128 ] || why=\"killed by signal $((status - 128))\"\n"
+	"	[ $status = 0 ] || fail \"$(echo \"${why:-failed}\" | tail -n 1 | sed 's/^stage-mover: //')\"\n"
+	"	[ -z \"$why\" ] || echo \"$why\"\n"
 	"}\n";
 
 static void write_quoted(FILE *f, const char *text)

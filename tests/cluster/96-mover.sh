@@ -128,24 +128,36 @@ test_a_mover_that_fails_ends_the_job_with_its_reason() {
 	assert_eq CANCELLED "$(job_state "$id")" "end of the job"
 	assert_lacks "$(job_output "$id")" begun
 	assert_match "$(mover_log "$mover")" "$far/secret: open it: Permission denied"
-	assert_match "$(on ctl scontrol show job "$id")" "Comment=mover job $mover: .*$far/secret: open it: Permission denied"
+	assert_match "$(on ctl scontrol show job "$id")" "Comment=mover job $mover: $far/secret: open it: Permission denied"
 	assert_nodes_fine
 }
 
-# The rate makes a piece of 16 MiB take four seconds: time to join it, and to interrupt it in between.
+# why_it_ended ID: what the job that waited for a mover has as its comment
+why_it_ended() {
+	on ctl scontrol show job "$1" | sed -n 's/^ *Comment=//p'
+}
+
+# The rate makes a piece of 16 MiB take four seconds: time to join it, and to interrupt it in between; a second
+# one meanwhile runs out of time. Red when the script of a mover is not woken by what Slurm sends to it alone.
 test_movers_are_shared_and_an_interrupted_one_is_gone_on_with() {
-	local first second mover sum journal
+	local first second mover sum journal late slow
 
 	mover_begin MaxRate=4M
+	far_file late.bin 512 >/dev/null
+	late=$(mover_submit "--stage-data=$far/late.bin" <<<$'#!/bin/bash\necho begun')
+	slow=$(mover_id)
 	sum=$(far_file big.bin 96)
 	first=$(mover_submit "--stage-data=$far/big.bin" <<<$'#!/bin/bash\necho begun')
 	mover=$(mover_id)
 	second=$(mover_submit "--stage-data=x=$far/big.bin" <<<$'#!/bin/bash\necho begun')
 	assert_contains "$(cat "$work/said")" "x: mover job $mover is at it already"
 	journal=$(find "$pfs/scratch/alice/stage-data" -maxdepth 1 -name 'big-*')/.stage-journal
+	job_wait_running "$slow"
+	on ctl scontrol update "JobId=$slow" EndTime=now+1
 	wait_until 60 grep -qs '^p ' "$journal"
 	as_on alice ctl scancel "$mover"
 	job_wait "$first"
+	assert_match "$(why_it_ended "$first")" "^mover job $mover: cancelled; submit"
 	job_wait "$second"
 	assert_eq "CANCELLED CANCELLED" "$(job_state "$first") $(job_state "$second")" "ends of the jobs"
 	mover_site
@@ -154,6 +166,68 @@ test_movers_are_shared_and_an_interrupted_one_is_gone_on_with() {
 	job_done "$first"
 	assert_contains "$(job_output "$first")" "[$sum]"
 	assert_match "$(mover_log "$mover")" " (16|32|48|64|80).* MiB were left by an interrupted mover"
+	job_wait "$late" 90
+	assert_eq "CANCELLED TIMEOUT" "$(job_state "$late") $(job_state "$slow")" "ends of the second pair"
+	assert_match "$(why_it_ended "$late")" "^mover job $slow: ran out of time; submit"
+}
+
+# has_pieces N JOURNAL: at least so many
+has_pieces() {
+	local n
+
+	n=$(grep -cs '^p ' "$2") || return 1
+	((n >= $1))
+}
+
+# restarts MOVER N: it has begun again so many times
+restarts() {
+	[[ $(job_field "$1" Restarts) == "$2" ]] && job_is "$1" RUNNING
+}
+
+# The scheduler begins a job that it has requeued when two minutes are over, unless it is told to. In the second
+# in which it was ended its node would not take it: the job's credential is revoked.
+begins_again() {
+	local mover=$1 n=$2
+
+	wait_until 30 job_is "$mover" PENDING
+	on ctl scontrol update "JobId=$mover" StartTime=now+2seconds
+	wait_until 30 restarts "$mover" "$n"
+}
+
+# One mover, requeued by an administrator, by a node that goes down under it and by one that dies, each time
+# between two pieces of its file. Red when a mover begins its file anew, or the job does not wait for the last.
+test_a_mover_that_is_requeued_goes_on_and_the_job_waits_for_it() {
+	local id mover sum journal
+
+	mover_begin MaxRate=8M
+	sum=$(far_file big.bin 160)
+	cp -a "$base/node/n3/local/far" "$base/node/n2/local/far"
+	at_end "rm -rf '$base/node/n2/local/far'"
+	id=$(mover_submit "--stage-data=$far/big.bin" <<<$'#!/bin/bash\necho "[$(md5sum <$STAGE_DATA_PATH_BIG)]"')
+	mover=$(mover_id)
+	journal=$(find "$pfs/scratch/alice/stage-data" -maxdepth 1 -name 'big-*')/.stage-journal
+	wait_until 60 has_pieces 2 "$journal"
+	on ctl scontrol requeue "$mover"
+	begins_again "$mover" 1
+	wait_until 60 has_pieces 4 "$journal"
+	assert_match "$(as alice stagectl list --movers)" \
+		"$mover +running for .* mover +[0-9.]+ MiB of 160 MiB \([1-9][0-9] %\) +$far/big.bin +$scratch/alice/stage-data/big-"
+	assert_match "$(as alice stagectl explain "$far/big.bin")" "mover  job $mover, running for [^:]*:[0-9]* of at most 10:00: [0-9.]+ MiB of 160 MiB"
+	on ctl scontrol update NodeName=n3 State=DOWN Reason=test
+	begins_again "$mover" 2
+	wait_until 60 has_pieces 6 "$journal"
+	"$cluster" slurmd-kill9 n3
+	on n3 bash -c 'kill -9 $(pidof slurmstepd slurm_script stage-mover)'
+	spoil_cluster # nobody takes away the groups of what was killed so
+	at_end '"$cluster" slurmd-start n3'
+	on ctl scontrol update PartitionName=mover Nodes=n2
+	on ctl scontrol update NodeName=n3 State=DOWN Reason=test
+	begins_again "$mover" 3
+	assert_eq PENDING "$(job_state "$id")" "the job meanwhile"
+	job_done "$id"
+	assert_contains "$(job_output "$id")" "[$sum]"
+	assert_eq "COMPLETED 0:0" "$(job_state "$mover") $(job_exit "$mover")" "end of the mover"
+	assert_match "$(mover_log "$mover")" " [1-9][0-9.]* MiB were left by an interrupted mover"
 }
 
 test_without_such_sources_submit_is_sbatch() {
