@@ -185,6 +185,8 @@ static int copy_piece(void *arg, int in, uint64_t from, uint64_t to, char *buf, 
 	sum_get(sum, f->sums[i].text);
 	if (f->n_sums == 1)
 		return 0;
+	/* the disk has something to do meanwhile; what it can't take at once it gets in the end */
+	(void)sync_file_range(f->out, (off_t)from, (off_t)(to - from), SYNC_FILE_RANGE_WRITE);
 	return record_add_piece(f->move->record, &f->st, i, &f->sums[i], f->path, err);
 }
 
