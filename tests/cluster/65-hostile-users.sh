@@ -42,6 +42,7 @@ all_as_expected() {
 	assert_match "$out" '^[0-9]+ tried, 0 otherwise$'
 }
 
+# Fails when the run directory can be listed by all.
 test_nothing_is_given_to_other_users_and_other_jobs() {
 	local id facts sibling
 
@@ -76,6 +77,7 @@ test_nothing_is_given_to_other_users_and_other_jobs() {
 }
 
 # docs/security.md has the table as it is printed here.
+# Fails when a row of either table is another.
 test_the_table_in_the_manual_is_the_one_that_is_tried() {
 	assert_eq "$("$here/hostile-actions" --table)" \
 		"$(sed -n '/^| action | another /,/^$/{/^$/!p}' "$here/../../docs/security.md")" "table of actions"
@@ -121,6 +123,7 @@ chmod 0 .
 echo begun
 sleep 60'
 
+# Fails when the job's tmpfs is mounted without nosuid.
 test_what_users_do_to_themselves_is_theirs() {
 	local id other pid
 
@@ -171,6 +174,7 @@ squatted() {
 
 # A tier in a directory that everybody may write to: root has no part in it, and who has taken the name
 # keeps it. The dataset fails, with a sentence.
+# Fails when whose a directory is that is there already is not looked at.
 test_names_that_somebody_took_first_lead_nowhere() {
 	local out
 

@@ -47,6 +47,7 @@ race_end() {
 
 # Beneath the rule's directory stands what may be staged, behind the link what may not, though alice may
 # read it: it is the rule that is raced.
+# Fails when what was checked is opened by its name again.
 test_a_rule_can_not_be_raced() {
 	local id race_n=0
 
@@ -89,6 +90,7 @@ test_a_rule_can_not_be_raced() {
 # What root and the user's cleaners take away at the end: the tmpfs, the tiers of both kinds. It is the whole
 # way that is tried here; a removal that follows a name in the moment between two calls is what the unit
 # test rmtree-race finds.
+# Fails when rmtree follows links.
 test_a_clean_up_can_not_be_raced() {
 	local id race_n=0 i dir tier tmp
 

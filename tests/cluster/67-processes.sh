@@ -14,6 +14,7 @@ state_is() {
 	assert_eq "looked at $1" "$(cat "$work/state")" "state of the processes"
 }
 
+# Fails when the launch leaves the umask as it is.
 test_processes_have_nothing_that_they_do_not_need() {
 	local id out pid
 

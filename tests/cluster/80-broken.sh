@@ -46,6 +46,7 @@ crashes_on_n1() {
 	replace_on_n1 "$1" <"$work/crash"
 }
 
+# Fails when a task that is not begun doesn't say why.
 test_all_helpers_are_missing() {
 	local path
 
@@ -55,64 +56,76 @@ test_all_helpers_are_missing() {
 	broken_on_n1 'stage-keeper|install'
 }
 
+# Fails when a worker that ends at once goes unnoticed.
 test_the_worker_is_missing() {
 	replace_on_n1 stage-worker </dev/null
 	broken_on_n1 'stage-worker|install|worker'
 }
 
+# Fails when a task goes on because nobody answers who could hold it.
 test_the_daemon_is_missing() {
 	replace_on_n1 stagingd </dev/null
 	broken_on_n1 'stagingd|install|daemon|staging'
 }
 
+# Fails when the keeper goes on without having read the configuration.
 test_the_hand_is_missing() {
 	replace_on_n1 stage-hand </dev/null
 	broken_on_n1 'stage-hand|install'
 }
 
+# Fails when a task waits for longer than a few seconds for a keeper to begin.
 test_the_keeper_crashes() {
 	crashes_on_n1 stage-keeper
 	broken_on_n1 'keeper|staging'
 }
 
+# Fails as test_the_daemon_is_missing does.
 test_the_daemon_crashes() {
 	crashes_on_n1 stagingd
 	broken_on_n1 'daemon|stagingd|staging'
 }
 
+# Fails as test_the_worker_is_missing does.
 test_the_worker_crashes() {
 	crashes_on_n1 stage-worker
 	broken_on_n1 't: .*(SIGILL|SIGTRAP|signal|killed)'
 }
 
+# Fails when the plugin doesn't look for the breaker.
 test_crashes_of_keepers_turn_staging_off() {
 	on n1 bash -c 'mkdir -p /run/stage-data && echo off >/run/stage-data/.breaker'
 	at_end "on n1 rm -f /run/stage-data/.breaker"
 	broken_on_n1 'off on this node after several crashes'
 }
 
+# Fails when the hook waits for the keeper without an end.
 test_the_keeper_hangs() {
-	replace_on_n1 stage-keeper <<<$'#!/bin/bash\nexec sleep 20'
+	replace_on_n1 stage-keeper <<<$'#!/bin/bash\nexec sleep 120'
 	broken_on_n1 'keeper|staging'
 	on n1 pkill -x sleep || true
 }
 
+# Fails when a key that is not known is passed over.
 test_the_configuration_has_an_unknown_key() {
 	node_conf n1 <<<$'[daemon]\nNoSuchKey=yes'
 	broken_on_n1 'NoSuchKey|configuration'
 }
 
+# Fails when what is wrong with a configuration is told, and no more.
 test_the_configuration_is_noise() {
 	node_conf n1 < <(head -c 4000 /dev/urandom)
 	broken_on_n1 'configuration|conf'
 }
 
+# Fails when whose the file is is not looked at.
 test_the_configuration_belongs_to_a_user() {
 	node_conf n1 <<<$'[daemon]\nEnabled=yes'
 	chown 4001 "$base/node/n1/stage-data/stage-data.conf"
 	broken_on_n1 'stage-data.conf|configuration'
 }
 
+# Fails when the keeper ends without telling the plugin the reason.
 test_the_run_directory_can_not_be_written() {
 	on n1 mkdir -p /run/stage-data
 	on n1 mount -t tmpfs -o ro tmpfs /run/stage-data
@@ -120,6 +133,7 @@ test_the_run_directory_can_not_be_written() {
 	broken_on_n1 '/run/stage-data|staging'
 }
 
+# Fails when an image is unpacked though it was to be mounted.
 test_no_fuse_device() {
 	local id
 
@@ -132,6 +146,7 @@ test_no_fuse_device() {
 	job_run alice -w n1 --stage-data="t=$data/many.tar" <<<'ls $STAGE_DATA_PATH_T/00/000'
 }
 
+# Fails when the plan for images knows mounting alone.
 test_without_fuse_an_image_is_unpacked() {
 	local out
 
@@ -149,16 +164,7 @@ test_without_fuse_an_image_is_unpacked() {
 	assert_contains "$out" "can't be mounted"
 }
 
-test_no_fusectl() {
-	local id
-
-	on n1 umount /sys/fs/fuse/connections
-	at_end "on n1 mount -t fusectl fusectl /sys/fs/fuse/connections"
-	id=$(job_submit alice -w n1 --stage-data="m=$data/many.zstd.sqsh" <<<'echo begun; cat $STAGE_DATA_PATH_M/00/*')
-	job_wait_says "$id" begun
-	job_done "$id"
-}
-
+# Fails when the keeper opens the directory that it finds.
 test_leftovers_of_an_old_job_with_the_same_id_are_not_adopted() {
 	local id next
 

@@ -59,12 +59,20 @@ readonly test_the_daemon_of_the_extern_step_is_killed_seconds=600
 readonly test_slurmd_is_killed_seconds=600 test_cancelled_seconds=600
 readonly test_epilog_and_reapers_at_once_seconds=600
 
+# Fails when a clean-up leaves what is in disk tiers.
 test_stagingd_is_killed() { at_random_moments stagingd; }
+# Fails when the death of a worker is no event in the life of its dataset.
 test_a_worker_is_killed() { at_random_moments worker; }
+# Fails when a clean-up does not unmount.
 test_an_image_server_is_killed() { need_fuse; at_random_moments server; }
+# Fails when nobody takes away what a keeper had that is dead.
 test_the_keeper_is_killed() { at_random_moments keeper; }
+# Fails when the epilog does not clean up.
 test_the_daemon_of_the_batch_step_is_killed() { at_random_moments batch; }
+# Fails when a clean-up leaves the cgroup.
 test_the_daemon_of_the_extern_step_is_killed() { at_random_moments extern; }
 test_slurmd_is_killed() { at_random_moments slurmd 1; }
+# Fails when a clean-up does not free the memory.
 test_cancelled() { at_random_moments scancel; }
+# Fails when nobody takes the lock.
 test_epilog_and_reapers_at_once() { at_random_moments epilog; }

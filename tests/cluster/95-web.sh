@@ -278,3 +278,48 @@ test_a_job_that_ends_while_it_is_fetched_leaves_nothing() {
 	assert_not on n2 pgrep -x stage-fetch
 	assert_nodes_fine
 }
+
+readonly parted=10.77.0.99 # of the server alone: what else the nodes say to each other goes on
+
+is_parted() {
+	[[ -z $(on n1 ss -Htn state established dst $parted) ]]
+}
+
+# part_in_the_middle OPTIONS: the server's address is nobody's any more, and what was on its way is lost
+part_in_the_middle() {
+	on ctl ip address add $parted/24 dev br0 2>/dev/null || true
+	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="f=http://$parted:8080/data/many.tar::$1" \
+		<<<'stagectl wait -q f && cmp $STAGE_DATA_PATH_F /srv/pfs/data/many.tar && echo the same')
+	wait_until 10 eval '[[ $(on n1 find "/run/stage-data/$id/t/.stage" -size +1M 2>/dev/null) ]]'
+	on ctl ip address del $parted/24 dev br0
+}
+
+# Fails when a transfer to which nothing comes any more is not broken off, or begins anew instead of where it was.
+test_the_network_is_parted_in_the_middle_of_a_fetch() {
+	local id t0
+
+	web_up
+	at_end "on ctl ip address del $parted/24 dev br0 2>/dev/null"
+	site_conf <<-CONF
+	[source parted]
+	Match=http://$parted:8080/data/**
+	Networks=10.77.0.0/24
+	CONF
+	# The server is slow: what the kernel holds ready would be read for seconds yet.
+	sed -i 's/^[[:space:]]*location .data.*/location \/data\/ { root \/srv\/pfs; limit_rate 1m; }/' "$pfs/web/nginx.conf"
+	on ctl nginx -c /srv/pfs/web/nginx.conf -s reload
+	part_in_the_middle method=copy+stall=15s
+	wait_until 20 is_parted
+	on ctl ip address add $parted/24 dev br0
+	job_done "$id" 30
+	assert_contains "$(job_output "$id")" "the same"
+	assert_match "$(cat "$pfs/web/access.log")" 'many.tar 206 [0-9]+ "bytes=[1-9]'
+	t0=$(now_ms)
+	part_in_the_middle method=copy+stall=6s
+	job_wait "$id" 30
+	echo "given up after $(($(now_ms) - t0)) ms"
+	assert_match "$(job_output "$id")" 'f: (no progress for 0:06|stalled: the source gave nothing)'
+	assert_lacks "$(job_output "$id")" "the same"
+	wait_until 10 job_nodes_clean "$id"
+	assert_nodes_fine
+}

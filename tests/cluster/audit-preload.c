@@ -1,6 +1,6 @@
 /*
  * audit-preload: loaded into slurmd and slurmstepd it notes what stage_data.so, and nobody else, asks
- * libc for with a path: a line "EUID CALL PATH" each in the file AUDIT_LOG. It takes no locks: the
+ * libc for with a path: a line "EUID CALL PATH" each in AUDIT_LOG. It takes no locks: the
  * plugin calls between fork and exec, too.
  */
 #define _GNU_SOURCE
@@ -16,6 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#define AUDIT_LOG "/var/log/plugin.audit"
 #define MAPS_SIZE (256 * 1024)
 
 static int sys_open(const char *path, int flags)
@@ -50,14 +51,13 @@ static int is_plugins(const void *address)
 
 static void note(const void *caller, const char *call, const char *path)
 {
-	const char *log = getenv("AUDIT_LOG");
 	char line[4500];
 	int fd, n;
 
-	if (!log || !is_plugins(caller))
+	if (!is_plugins(caller))
 		return;
 	n = snprintf(line, sizeof(line), "%u %s %s\n", (unsigned)geteuid(), call, path);
-	fd = sys_open(log, O_WRONLY | O_APPEND | O_CREAT);
+	fd = sys_open(AUDIT_LOG, O_WRONLY | O_APPEND | O_CREAT);
 	if (fd >= 0)
 		n = (int)write(fd, line, (size_t)n);
 	close(fd);

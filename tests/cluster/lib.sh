@@ -66,6 +66,11 @@ skip() {
 	exit "$skip_status"
 }
 
+# note TEXT: what a test did in place of what it says; the runner prints it beside the verdict
+note() {
+	echo "NOTE: $*"
+}
+
 need_fuse() {
 	on n1 bash -c ": <>/dev/fuse" 2>/dev/null || skip fuse "/dev/fuse cannot be opened"
 }
