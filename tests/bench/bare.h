@@ -11,3 +11,7 @@ int bare_untar(int argc, char **argv);
 /* tree N CHUNK FROM DIR: copies directories with files that lie in FROM: first all are listed, then
  * each thread takes CHUNK files at a time. */
 int bare_tree(int argc, char **argv);
+
+/* inflate N IMAGE: threads inflate the blocks of a gzip image of one file and give them through pipes
+ * to one who reads them in order; prints "SECONDS BYTES". */
+int bare_inflate(int argc, char **argv);

@@ -10,6 +10,7 @@ import time
 
 from benchjob import AS_USER, ENV, SHM, Failed, Job, reap_orphans, sh, timed
 from benchlib import Side
+from benchreport import BARE
 
 POINT = SHM + "/mount"
 
@@ -133,6 +134,25 @@ class Reading(Use):
     def check(self):
         if self.got != self.expected:
             raise Failed(f"{self.name}: read {self.got}, not {self.expected}")
+
+
+class Inflating(Side):
+    """Threads that inflate the blocks of an image of one file, for one who reads them in order."""
+    name = BARE
+
+    def __init__(self, bench, image, tree):
+        self.bench, self.image, self.tree = bench, image, tree
+
+    def prepare(self):
+        self.bench.probe("warm", self.image)
+
+    def run(self):
+        seconds, self.size = self.bench.probe("inflate", os.cpu_count(), self.image, **AS_USER).split()
+        return float(seconds), None
+
+    def check(self):
+        if self.size != self.bench.sum_of(self.tree).split()[2]:
+            raise Failed(f"{self.name}: inflated {self.size} bytes, not what is in {self.tree}")
 
 
 class Listing(Use):

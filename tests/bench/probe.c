@@ -10,8 +10,8 @@
  *   probe files N DIR DIRS FILES SIZE
  *                           N threads do nothing but make files, each in directories of its own:
  *                           FILES of SIZE bytes in DIRS directories, with their times
- *   probe untar N ARCHIVE DIR, probe tree N CHUNK FROM DIR
- *                           the same of a tar and of a tree, see bare.h
+ *   probe untar N ARCHIVE DIR, probe tree N CHUNK FROM DIR, probe inflate N IMAGE
+ *                           the same of a tar, of a tree and of an image, see bare.h
  *   probe touch BYTES DIR   writes so much memory into a file in DIR and frees it
  *   probe read N DIR <LIST  N threads read the files named in LIST whole, in its order; prints
  *                           "SECONDS FILES BYTES HASH"
@@ -463,9 +463,10 @@ static const struct {
 	const char *name;
 	int (*run)(int argc, char **argv);
 } verbs[] = {
-	{ "sum", do_sum },     { "warm", do_warm }, { "copy", do_copy },   { "files", do_files },
-	{ "touch", do_touch }, { "read", do_read }, { "first", do_first }, { "untar", bare_untar },
-	{ "tree", bare_tree },
+	{ "sum", do_sum },	     { "warm", do_warm },     { "copy", do_copy },
+	{ "files", do_files },	     { "touch", do_touch },   { "read", do_read },
+	{ "first", do_first },	     { "untar", bare_untar }, { "tree", bare_tree },
+	{ "inflate", bare_inflate },
 };
 
 int main(int argc, char **argv)
@@ -473,5 +474,6 @@ int main(int argc, char **argv)
 	for (size_t i = 0; argc > 2 && i < sizeof(verbs) / sizeof(*verbs); i++)
 		if (!strcmp(argv[1], verbs[i].name))
 			return verbs[i].run(argc - 2, argv + 2);
-	errx(2, "usage: probe sum|warm|copy|files|untar|tree|touch|read|first ..., see the source");
+	errx(2, "usage: probe sum|warm|copy|files|untar|tree|inflate|touch|read|first ..., see the "
+		"source");
 }

@@ -1,0 +1,9 @@
+/* Where the project is built without images. */
+#include "bare.h"
+
+#include <err.h>
+
+int bare_inflate(int argc, char **argv)
+{
+	errx(1, "this probe was built without libdeflate");
+}
