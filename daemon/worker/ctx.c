@@ -652,3 +652,8 @@ void ctx_set_serving(struct ctx *ctx, void (*stop)(void *arg), void *arg)
 {
 	link_set_serving(ctx->priv->link, stop, arg);
 }
+
+void ctx_end_serving(struct ctx *ctx)
+{
+	link_end_serving(ctx->priv->link);
+}

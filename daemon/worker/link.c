@@ -55,7 +55,7 @@ struct link {
 	char reason_text[128];
 	void (*stop)(void *arg);
 	void *stop_arg;
-	bool serving;
+	bool serving, in_stop;
 
 	/* the thread's own */
 	uint64_t sent_bytes, sent_files, moved_ms, started_ms, ended_ms;
@@ -72,11 +72,17 @@ static void call_end(struct link *l, int reason, const char *text)
 		l->ended_ms = clock_ms();
 		atomic_store(&l->cancelled, true);
 		stop = l->serving ? l->stop : NULL;
+		l->in_stop = stop != NULL;
 	}
 	pthread_cond_broadcast(&l->changed);
 	pthread_mutex_unlock(&l->lock);
-	if (stop)
-		stop(l->stop_arg);
+	if (!stop)
+		return;
+	stop(l->stop_arg);
+	pthread_mutex_lock(&l->lock);
+	l->in_stop = false;
+	pthread_cond_broadcast(&l->changed);
+	pthread_mutex_unlock(&l->lock);
 }
 
 static void send_progress(struct link *l)
@@ -395,4 +401,13 @@ void link_set_serving(struct link *l, void (*stop)(void *arg), void *arg)
 	wake_thread(l);
 	if (now && stop)
 		stop(arg);
+}
+
+void link_end_serving(struct link *l)
+{
+	pthread_mutex_lock(&l->lock);
+	l->stop = NULL;
+	while (l->in_stop)
+		pthread_cond_wait(&l->changed, &l->lock);
+	pthread_mutex_unlock(&l->lock);
 }

@@ -57,3 +57,6 @@ void link_go_off(struct link *link);
 
 /* No limits of time any more; the end calls stop(arg), once, in the thread. */
 void link_set_serving(struct link *link, void (*stop)(void *arg), void *arg);
+/* stop() is called no more, and is not being called when this returns: its argument may go. Never
+ * from stop() itself. */
+void link_end_serving(struct link *link);

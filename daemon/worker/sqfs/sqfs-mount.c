@@ -237,10 +237,14 @@ static void mount_stop(void *arg)
 
 int sqfs_mount_serve(struct sqfs_mount *m, struct error *err)
 {
+	int r;
+
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
 		return error_errno(err, errno, "give up privileges");
 	ctx_set_serving(m->ctx, mount_stop, m);
 	if (m->hydrate)
 		sqfs_hydrate_start(m->hydrate);
-	return sqfs_server_run(m->server, err);
+	r = sqfs_server_run(m->server, err);
+	ctx_end_serving(m->ctx);
+	return r;
 }
