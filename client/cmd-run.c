@@ -95,8 +95,10 @@ static int make_spec(struct run *run, char **textp, struct error *err)
 {
 	_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };
 	_cleanup_(spec_deinit) struct spec spec = { .wait = CONF_WAIT_NO };
+	const char *n_tasks = getenv("SLURM_ARRAY_TASK_COUNT");
 	int r;
 
+	spec.array = n_tasks && strcmp(n_tasks, "1");
 	r = items_read(&list, run->values, run->n_values, err);
 	if (r < 0)
 		return r;

@@ -145,7 +145,7 @@ static const struct conf_key keys[] = {
 	  "So long a token is waited for; then it is read without.",
 	  IN(conf_source, token_wait_ms), 1000, MAX_MS },
 	{ "source", "Jitter", "duration", "0",
-	  "Jobs of many nodes begin to read here within that time, each node at a random moment.",
+	  "Nodes of a job, and tasks of an array, begin to read here at random moments within that time.",
 	  IN(conf_source, jitter_ms), 0, MAX_MS },
 	{ "source", "VisibleOn", "all|mover", "all",
 	  "mover: compute nodes can't see it; `stagectl submit` has it copied first.",

@@ -8,6 +8,8 @@
 
 static const char *const waits[] = { "script", "tasks", "no" };
 
+#define ARRAY ",array"
+
 void spec_deinit(struct spec *spec)
 {
 	free(spec->value);
@@ -18,7 +20,8 @@ int spec_to_string(const struct spec *spec, char **textp)
 {
 	char *text;
 
-	if (asprintf(&text, "1:%s:%s:%s", waits[spec->wait], spec->conf_hash, spec->value) < 0)
+	if (asprintf(&text, "1:%s%s:%s:%s", waits[spec->wait], spec->array ? ARRAY : "",
+		     spec->conf_hash, spec->value) < 0)
 		return -ENOMEM;
 	*textp = text;
 	return 0;
@@ -37,11 +40,15 @@ static int next_field(const char **textp, const char **fieldp, size_t *np)
 	return 0;
 }
 
-static int read_wait(const char *field, size_t n, enum conf_wait *waitp)
+static int read_wait(const char *field, size_t n, struct spec *spec)
 {
+	const size_t tail = strlen(ARRAY);
+
+	spec->array = n > tail && !memcmp(field + n - tail, ARRAY, tail);
+	n -= spec->array ? tail : 0;
 	for (size_t i = 0; i < ARRAY_SIZE(waits); i++)
 		if (strlen(waits[i]) == n && !memcmp(waits[i], field, n)) {
-			*waitp = (enum conf_wait)i;
+			spec->wait = (enum conf_wait)i;
 			return 0;
 		}
 	return -EINVAL;
@@ -65,7 +72,7 @@ int spec_from_string(struct spec *spec, const char *text, struct error *err)
 	if (next_field(&rest, &field, &n) < 0 || n != 1 || *field != '1')
 		return error_set(err, EPROTO, "the job's spec is of another version of stage-data; "
 					      "submit the job again");
-	if (next_field(&rest, &field, &n) < 0 || read_wait(field, n, &new.wait) < 0 ||
+	if (next_field(&rest, &field, &n) < 0 || read_wait(field, n, &new) < 0 ||
 	    next_field(&rest, &field, &n) < 0 || read_hash(field, n, new.conf_hash) < 0)
 		return error_set(err, EPROTO, "the job's spec is damaged; submit the job again");
 	if (strlen(rest) > DATASET_MAX_VALUE)

@@ -87,6 +87,7 @@ static int read_datasets(struct job *job, const struct kv *kv, char hash[static 
 	if (r < 0)
 		return r;
 	strcpy(hash, spec.conf_hash);
+	job->array = spec.array;
 	job->env_first = job->local || spec.wait != CONF_WAIT_NO;
 	r = dataset_list_from_string(&list, spec.value, err);
 	spec_deinit(&spec);

@@ -64,6 +64,7 @@ struct job {
 	uint64_t slots;       /* bit k: m/<k> is somebody's */
 
 	struct job_keys keys;
+	bool array;	      /* tasks of an array like this one may begin at the same time */
 	bool env_first;       /* keys=env: somebody will bring them soon */
 
 	struct tally tally;

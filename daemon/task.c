@@ -30,9 +30,18 @@ static uint64_t share(uint64_t max, uint64_t n)
 	return max == 0 || max / n > 0 ? max / n : 1;
 }
 
-/* Keys of the rule that only the worker needs */
-static void fill_turns(struct kv *kv, const struct conf *conf, const char *rule)
+/* Nodes of one job: as many parts of the time as there are nodes. Tasks of an array: nobody knows
+ * how many come. */
+static uint64_t get_jitter(const struct job *job, uint64_t max_ms)
 {
+	return job->array ? max_ms : job->n_nodes > 1 ? max_ms - max_ms / job->n_nodes : 0;
+}
+
+/* Keys of the rule that only the worker needs */
+static void fill_turns(struct kv *kv, const struct job *job, const char *rule)
+{
+	const struct conf *conf = job->conf;
+
 	for (size_t i = 0; rule && i < conf->n_sources; i++) {
 		const struct conf_source *s = &conf->sources[i];
 
@@ -40,7 +49,7 @@ static void fill_turns(struct kv *kv, const struct conf *conf, const char *rule)
 			continue;
 		kv_set(kv, "tokendir", s->token_dir);
 		kv_set_u64(kv, "tokenwait", s->token_wait_ms);
-		kv_set_u64(kv, "jitter", s->jitter_ms);
+		kv_set_u64(kv, "jitter", get_jitter(job, s->jitter_ms));
 	}
 }
 
@@ -67,7 +76,7 @@ static void fill_rules(struct kv *kv, const struct job *job, const struct stage 
 	kv_set_u64(kv, "maxbytes", s->max_bytes);
 	kv_set_u64(kv, "maxreaders", share(s->max_readers, count_readers(job, s)));
 	kv_set_u64(kv, "maxrate", share(s->max_rate, count_readers(job, s)));
-	fill_turns(kv, conf, s->rule);
+	fill_turns(kv, job, s->rule);
 	conf_put_limits(conf, kv);
 	kv_set_u64(kv, "keep", get_keep(job, s->dataset));
 }

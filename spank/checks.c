@@ -252,13 +252,9 @@ static void check_sources(const struct dataset_list *list, const char *value,
 }
 
 void checks_run(const struct conf *conf, const struct dataset_list *list, const char *value,
-		bool starts_later, const struct checks_user *u)
+		const struct client_args *args, const struct checks_user *u)
 {
-	struct client_args args;
-
-	client_args_get(&args);
-	args.starts_later |= starts_later;
-	check_admitted(conf, u->name, args.partition);
+	check_admitted(conf, u->name, args->partition);
 	check_rules(conf, list, u);
-	check_sources(list, value, &args);
+	check_sources(list, value, args);
 }

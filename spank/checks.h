@@ -3,9 +3,9 @@
  */
 #pragma once
 
-#include <stdbool.h>
 #include <stddef.h>
 
+struct client_args;
 struct conf;
 struct dataset_list;
 
@@ -24,8 +24,8 @@ void checks_user_deinit(struct checks_user *u);
 
 /*
  * Holds the list, expanded, against the configuration and looks at the sources: refuses or warns.
- * value: as the user gave it. starts_later: whatever the command line says, a source may come yet.
+ * value: as the user gave it. args: of the command line.
  * Up to 3 s where a file system hangs.
  */
 void checks_run(const struct conf *conf, const struct dataset_list *list, const char *value,
-		bool starts_later, const struct checks_user *u);
+		const struct client_args *args, const struct checks_user *u);

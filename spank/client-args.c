@@ -24,6 +24,17 @@ static void set_partition(struct client_args *args, const char *value)
 		snprintf(args->partition, sizeof(args->partition), "%s", value);
 }
 
+/* "0-9", "1,3"; not "7", nor "0-9%1": one after the other */
+static void set_array(struct client_args *args, const char *value)
+{
+	const char *limit = value ? strchr(value, '%') : NULL;
+
+	if (!value || args->array_given)
+		return;
+	args->array_given = true;
+	args->is_wide_array = strpbrk(value, ",-") && !(limit && !strcmp(limit, "%1"));
+}
+
 static void take(void *arg, const struct sbatch_option *o)
 {
 	struct client_args *args = arg;
@@ -34,6 +45,10 @@ static void take(void *arg, const struct sbatch_option *o)
 		args->starts_later |= o->value && strcmp(o->value, "now");
 	else if (!strcmp(name, "partition") || !strcmp(name, "p"))
 		set_partition(args, o->value);
+	else if (!strcmp(name, "array") || !strcmp(name, "a"))
+		set_array(args, o->value);
+	else if (!strcmp(name, "wrap"))
+		args->is_wrapped = true;
 }
 
 void client_args_read(struct client_args *args, const char *words, size_t size)
@@ -51,7 +66,7 @@ void client_args_read_script(struct client_args *args, const char *text)
 
 static void read_environment(struct client_args *args, const char *client)
 {
-	static const char *const names[] = { "DEPENDENCY", "BEGIN", "PARTITION" };
+	static const char *const names[] = { "DEPENDENCY", "BEGIN", "PARTITION", "ARRAY_INX" };
 	const char *prefix = !strcmp(client, "sbatch") ? "SBATCH" :
 			     !strcmp(client, "salloc") ? "SALLOC" : "SLURM";
 	char name[64];
@@ -63,6 +78,8 @@ static void read_environment(struct client_args *args, const char *client)
 		value = getenv(name);
 		if (value && !strcmp(names[i], "PARTITION"))
 			set_partition(args, value);
+		else if (value && !strcmp(names[i], "ARRAY_INX"))
+			set_array(args, value);
 		else if (value)
 			args->starts_later = true;
 	}
@@ -91,8 +108,8 @@ void client_args_get(struct client_args *args)
 		return;
 	client_args_read(args, words, size);
 	read_environment(args, program_invocation_short_name);
-	if (args->script && !strcmp(program_invocation_short_name, "sbatch"))
-		script = read_text(args->script, &size);
+	if (!strcmp(program_invocation_short_name, "sbatch") && !args->is_wrapped)
+		script = read_text(args->script ? args->script : "/dev/stdin", &size);
 	if (script)
 		client_args_read_script(args, script);
 	args->script = NULL; /* lent by words */

@@ -1,9 +1,9 @@
 /*
  * client-args: what the command line of sbatch, srun or salloc says that SPANK does not tell.
  *
- * Whether the job starts later (then a missing source is a warning only), and the partition. It
- * is a reading aid, not a second parser of Slurm's options: what it can't see it reports as not
- * given.
+ * Whether the job starts later (then a missing source is a warning only), the partition, and
+ * whether it is an array whose tasks may run side by side. It is a reading aid, not a second parser
+ * of Slurm's options: what it can't see it reports as not given.
  */
 #pragma once
 
@@ -12,6 +12,8 @@
 
 struct client_args {
 	bool starts_later;       /* --dependency or --begin */
+	bool array_given, is_wide_array; /* --array; of more than one task at a time */
+	bool is_wrapped;		 /* --wrap: there is no script */
 	char partition[256];     /* as given, maybe a list; "" if not */
 	const char *script;      /* first word that is not an option; lent, or NULL */
 };
@@ -23,5 +25,6 @@ void client_args_read(struct client_args *args, const char *words, size_t size);
 /* Reads the #SBATCH lines at the top of a script's text; the command line's words win. */
 void client_args_read_script(struct client_args *args, const char *text);
 
-/* All there is: our own command line, the script it names, and Slurm's input variables. */
+/* All there is: our own command line, the script it names or has at its stdin where that is a file,
+ * and Slurm's input variables. */
 void client_args_get(struct client_args *args);

@@ -12,6 +12,7 @@
 #include "common/spec.h"
 #include "common/submit-notes.h"
 #include "spank/checks.h"
+#include "spank/client-args.h"
 #include "spank/filter.h"
 #include "spank/hold.h"
 #include "spank/options.h"
@@ -110,9 +111,9 @@ static void read_list(struct dataset_list *list, const char *value, const char *
 }
 
 static void publish(spank_t sp, const struct dataset_list *list, const struct conf *conf,
-		    enum conf_wait wait)
+		    enum conf_wait wait, bool array)
 {
-	struct spec spec = { .wait = wait };
+	struct spec spec = { .wait = wait, .array = array };
 	_cleanup_(freep) char *value = NULL, *text = NULL;
 	spank_err_t e;
 
@@ -146,16 +147,19 @@ static void submit_request(spank_t sp, const struct options *o, const char *valu
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	struct dataset_list list = { 0 };
 	struct error err = ERROR_INIT;
+	struct client_args args;
 	struct checks_user user;
 
 	checks_get_user(&user);
 	read_list(&list, value, user.home);
 	if (list.n_items > 0) {
+		client_args_get(&args);
+		args.starts_later |= starts_later;
 		if (conf_load(&conf, conf_path, &err) < 0)
 			say_refuse("%s; no dataset can be staged until the site has mended its "
 				   "configuration", err.text);
-		checks_run(conf, &list, value, starts_later, &user);
-		publish(sp, &list, conf, get_wait(o, conf));
+		checks_run(conf, &list, value, &args, &user);
+		publish(sp, &list, conf, get_wait(o, conf), args.is_wide_array);
 	}
 	dataset_list_deinit(&list);
 	checks_user_deinit(&user);

@@ -141,11 +141,15 @@ static int take_token(struct turn *turn, struct ctx *ctx, struct error *err)
 int turn_take(struct turn *t, struct ctx *ctx, struct error *err)
 {
 	const struct policy *p = &ctx->policy;
+	const uint64_t ms = p->jitter_ms ? random_below(p->jitter_ms + 1) : 0;
 	int r = 0;
 
 	ctx_set_paused(ctx, true);
-	if (p->jitter_ms && p->n_nodes > 1)
-		r = sleep_ms(ctx, random_below(p->jitter_ms - p->jitter_ms / p->n_nodes + 1), err);
+	if (ms > 0) {
+		log_print(LOG_LEVEL_INFO, ctx->ds->name, "begins after %llu ms (Jitter=)",
+			  (unsigned long long)ms);
+		r = sleep_ms(ctx, ms, err);
+	}
 	if (r == 0 && *p->token_dir)
 		r = take_token(t, ctx, err);
 	ctx_set_paused(ctx, false);

@@ -2,9 +2,10 @@
  * turn: when a dataset's source may be read. Kindness to a file system that others use too, no
  * protection: who can open the token files can hold them, which costs others TokenWait= at most.
  *
- * Jitter=: where a job has several nodes each begins at a moment of its own. TokenDir=: a directory, on
- * a file system that all nodes share, with as many files as datasets may be read at once; who reads
- * holds one of them (flock(2), which NFS, Lustre with -o flock and GPFS hand on between nodes).
+ * Jitter=: where a job has several nodes, or is one of an array's tasks, each begins at a moment of
+ * its own. TokenDir=: a directory, on a file system that all nodes share, with as many files as
+ * datasets may be read at once; who reads holds one of them (flock(2), which NFS, Lustre with -o
+ * flock and GPFS hand on between nodes).
  */
 #pragma once
 

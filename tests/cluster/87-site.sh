@@ -177,6 +177,47 @@ test_one_node_reads_after_the_other_where_there_is_one_token() {
 	assert_eq 2 "$(job_output "$id" | grep -c "turn to be read has to be waited for")" "nodes that waited"
 }
 
+# What waited on any node, of all jobs
+jitters() {
+	cat "$base"/node/*/log/stage-data.log | grep -oE 'begins after [0-9]+ ms \(Jitter=\)'
+}
+
+# tasks_done ID TASK...
+tasks_done() {
+	local id=$1
+
+	shift
+	while (($#)); do
+		job_done "${id}_$1" 90
+		shift
+	done
+}
+
+# Seen failing with a plugin that marks no array, with one that marks each, and with one that reads no script.
+test_tasks_of_an_array_begin_at_moments_of_their_own() {
+	local item="t=$data/many.tar" id
+
+	sed -i 's|^Match=/srv/pfs/\*\*|&\nJitter=5s|' "$base/etc/stage-data/stage-data.conf"
+	id=$(job_submit alice --array=1-6 -n1 --mem=100 -o /dev/null --stage-data="$item" <<<'ls $STAGE_DATA_PATH_T/*')
+	tasks_done "$id" {1..6}
+	assert_eq 6 "$(jitters | wc -l)" "tasks that waited"
+	assert_le 4 "$(jitters | sort -u | wc -l)" "moments"
+	assert_le "$(jitters | grep -oE '[0-9]+' | sort -n | tail -1)" 5000 "ms"
+	printf '#!/bin/bash\n#SBATCH --array=0,3 -n1 --mem=100 -o /dev/null\n#SBATCH --stage-data=%s\nls\n' "$item" \
+		>"$pfs/home/alice/array.sh"
+	at_end "rm -f '$pfs/home/alice/array.sh'"
+	id=$(as alice sbatch --parsable array.sh)
+	tasks_done "$id" 0 3
+	assert_eq 8 "$(jitters | wc -l)" "tasks that waited, with those of the script's array"
+	# by the array's size or limit nobody comes at the same time
+	id=$(job_submit alice -n1 --array=5 -o /dev/null --stage-data="$item" <<<true)
+	tasks_done "$id" 5
+	id=$(job_submit alice -n1 --array=1-2%1 -o /dev/null --stage-data="$item" <<<true)
+	tasks_done "$id" 1 2
+	job_run alice -n1 --stage-data="$item" <<<true
+	assert_eq 8 "$(jitters | wc -l)" "tasks that waited, after those that should not"
+}
+
 test_launch_is_as_the_site_says() {
 	local out
 

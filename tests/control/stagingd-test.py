@@ -40,6 +40,16 @@ class Staging(unittest.TestCase):
             self.assertEqual([s for i, s in enumerate(states) if i == 0 or s != states[i - 1]],
                              ["probing", "preparing", "staging", "ready"])
 
+    def test_nodes_and_tasks_of_an_array_begin_at_moments_of_their_own(self):
+        """Seen failing without the array in get_jitter(), and with a share for one node."""
+        conf = CONF.replace("Match=/fake/**\n", "Match=/fake/**\nJitter=9s\n")
+        for array, n_nodes, most in (("", 1, 0), ("", 3, 6000), (",array", 1, 9000), (",array", 3, 9000)):
+            spec = {"spec": f"1:no{array}:{'0' * 16}:a=/fake/facts.jitter.ready", "node": "n1",
+                    "nodelist": "n[1-3]" if n_nodes > 1 else "n1", "nnodes": n_nodes}
+            with Daemon(None, spec=spec, conf=conf) as d:
+                self.assertEqual(d.wait()["code"], "0")
+                self.assertEqual(d.status("a")["warning"], f"jitter {most}")
+
     def test_wait_for_all_and_for_any(self):
         with Daemon("a=/fake/facts.ready,b=/fake/sleep2000.facts.ready") as d:
             self.assertEqual(d.wait(any=1)["code"], "0")

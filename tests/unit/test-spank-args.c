@@ -88,6 +88,43 @@ static void test_script_lines(void **state)
 	}
 }
 
+/* Of more than one task at a time */
+static void test_arrays(void **state)
+{
+	static const struct {
+		const char *line, *script;
+		bool wide;
+	} cases[] = {
+		{ "sbatch --array=0-9 job.sh", "", true },
+		{ "sbatch --array 1,7 job.sh", "", true },
+		{ "sbatch -a0-99%10 job.sh", "", true },
+		{ "sbatch -Ha 1-4 job.sh", "", true },
+		{ "sbatch -a 0-9%1 job.sh", "", false },
+		{ "sbatch --array=7 job.sh", "", false },
+		{ "sbatch --array=", "", false },
+		{ "sbatch --array", "", false },
+		{ "sbatch job.sh --array=0-9", "", false }, /* the script's own */
+		{ "srun -a 0-9 prog", "", true }, /* no option of srun's, which refuses it */
+		{ "sbatch job.sh", "#SBATCH --array=0-9\n", true },
+		{ "sbatch -a 7 job.sh", "#SBATCH --array=0-9\n", false },
+		{ "sbatch -a 0-9 job.sh", "#SBATCH -a 7\n", true },
+		{ "sbatch job.sh", "true\n#SBATCH --array=0-9\n", false },
+		{ "sbatch --wrap=true job.sh", "", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct client_args args;
+		char buf[256];
+
+		read_line(&args, cases[i].line, buf);
+		client_args_read_script(&args, cases[i].script);
+		if (args.is_wide_array != cases[i].wide)
+			fail_msg("%s, script %s: %d", cases[i].line, cases[i].script,
+				 args.is_wide_array);
+		assert_int_equal(args.is_wrapped, strstr(cases[i].line, "--wrap") != NULL);
+	}
+}
+
 static void test_the_command_line_wins_over_the_script(void **state)
 {
 	struct client_args args;
@@ -120,6 +157,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_command_lines),
 		cmocka_unit_test(test_script_lines),
+		cmocka_unit_test(test_arrays),
 		cmocka_unit_test(test_the_command_line_wins_over_the_script),
 		cmocka_unit_test(test_long_lines_and_bytes_without_end_are_survived),
 	};

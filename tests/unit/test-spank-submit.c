@@ -204,6 +204,21 @@ static void test_who_waits(void **state)
 				  "or no\n");
 }
 
+/* Seen failing with an environment that is not read. */
+static void test_arrays_are_marked(void **state)
+{
+	static const char *const a[] = { "a.tar", NULL };
+	const struct client array = { "sbatch", S_CTX_ALLOCATOR,
+				      a,	NULL,
+				      "no",	{ "SBATCH_ARRAY_INX", "0-9" } };
+	const struct client one = { "sbatch", S_CTX_ALLOCATOR,
+				    a,	      NULL,
+				    NULL,     { "SBATCH_ARRAY_INX", "7" } };
+
+	check_published(&array, "no,array", "D/a.tar");
+	check_published(&one, "script", "D/a.tar");
+}
+
 static void test_refusals_name_the_item_and_end_the_client(void **state)
 {
 	static const struct {
@@ -391,6 +406,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_replaces_what),
 		cmocka_unit_test(test_who_waits),
+		cmocka_unit_test(test_arrays_are_marked),
 		cmocka_unit_test(test_refusals_name_the_item_and_end_the_client),
 		cmocka_unit_test(test_too_long_is_refused),
 		cmocka_unit_test(test_a_broken_configuration_closes_the_option_only),
