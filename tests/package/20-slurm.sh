@@ -150,7 +150,7 @@ test_install_beside_running_slurm() {
 	rm -rf "$etc/stage-data"
 	restart_slurmd
 	[[ $(as srun hostname | sort -u) == n1 ]]
-	id=$(as sbatch --parsable -w n1 --wrap 'while [[ ! -e ~/end.$SLURM_JOB_ID ]]; do sleep 0.1; done; srun echo went-on')
+	id=$(as sbatch --parsable -w n1 --wrap 'while [ ! -e ~/end.$SLURM_JOB_ID ]; do sleep 0.1; done; srun echo went-on')
 	wait_until 20 is_state "$id" RUNNING
 	install_n1 old
 	for name in "${debs[@]}"; do
