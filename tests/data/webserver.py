@@ -213,9 +213,15 @@ def make_ca(where, *names, days=2, key="ca"):
         f"{key}-server.key", "-out", f"{key}-server.csr", "-subj", "/CN=server")
     with open(os.path.join(where, f"{key}-ext"), "w") as f:
         f.write("subjectAltName=" + ",".join(names) + "\n")
-    run("x509", "-req", "-in", f"{key}-server.csr", "-CA", f"{key}.pem", "-CAkey", f"{key}.key",
-        "-CAcreateserial", "-days", str(days), "-extfile", f"{key}-ext", "-out",
-        f"{key}-server.pem")
+    with open(os.path.join(where, f"{key}-conf"), "w") as f:
+        f.write("[ca]\ndefault_ca=test\n[test]\ndatabase=index\nserial=serial\nnew_certs_dir=.\ndefault_md=sha256\npolicy=any\n"
+                "[any]\ncommonName=supplied\n")
+    open(os.path.join(where, "index"), "w").close()
+    # `x509 -req` takes no end in the past any more (OpenSSL 3.5)
+    begin, end = (time.strftime("%Y%m%d%H%M%SZ", time.gmtime(time.time() + d * 86400)) for d in (-3, days))
+    run("ca", "-batch", "-notext", "-create_serial", "-config", f"{key}-conf", "-in", f"{key}-server.csr", "-cert",
+        f"{key}.pem", "-keyfile", f"{key}.key", "-startdate", begin, "-enddate", end, "-extfile", f"{key}-ext",
+        "-out", f"{key}-server.pem")
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     context.load_cert_chain(os.path.join(where, f"{key}-server.pem"),
                             os.path.join(where, f"{key}-server.key"))

@@ -4,6 +4,7 @@
 usage: psslurm-test.py PSID PLUGIN BUILT RUNDIR LIBEXECDIR BINDIR [TEST...]
 
 PSID plays psslurm (psid.c); BUILT has the programs, whose directories these are. Exit 77: this machine can't run it.
+KERNEL=4.18 and OLD_KERNEL, tests/lib/old-kernel.c: all of it is run as on that kernel.
 """
 import contextlib
 import os
@@ -283,6 +284,8 @@ def test_jobs_that_ask_for_nothing_get_nothing():
 def main():
     chosen = sys.argv[7:]
     set_up()
+    if 'KERNEL' in os.environ:
+        run(os.environ['OLD_KERNEL'], '--probe', os.environ['KERNEL'])  # fails where the filter was forgotten
     for name, test in list(globals().items()):
         if not name.startswith('test_') or chosen and name not in chosen:
             continue
@@ -305,7 +308,9 @@ if PRIVATE not in os.environ:
     if run('unshare', '-m', '-p', '--fork', '--mount-proc', 'true', check=False).returncode:
         skip('no namespaces of our own')
     os.environ[PRIVATE] = '1'
+    # unshare itself may need newer calls (util-linux 2.41: pidfd_open)
+    under = [os.environ['OLD_KERNEL'], os.environ['KERNEL']] if 'KERNEL' in os.environ else []
     # the shell is init, and takes care of those whose parents have ended
     os.execvp('unshare', ['unshare', '-m', '-p', '--fork', '--kill-child', '--mount-proc', 'bash', '-c',
-                          '"$@" & wait $!', 'init', sys.executable, *sys.argv])
+                          '"$@" & wait $!', 'init', *under, sys.executable, *sys.argv])
 main()

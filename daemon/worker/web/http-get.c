@@ -271,6 +271,14 @@ static bool may_pass(CURLcode r)
 	return false;
 }
 
+/* One line of the head is longer than curl takes. */
+static bool is_long_line(CURLcode r)
+{
+	enum { TOO_LARGE = 100 }; /* CURLE_TOO_LARGE, which the headers name from 8.6 on */
+
+	return r == CURLE_OUT_OF_MEMORY || (int)r == TOO_LARGE;
+}
+
 /* In words, when no answer was whole. *againp: it may pass. */
 static int explain_curl(struct http *h, struct http_answer *a, CURLcode r, bool *againp,
 			struct error *err)
@@ -282,7 +290,7 @@ static int explain_curl(struct http *h, struct http_answer *a, CURLcode r, bool 
 			   "%s leads to the address %s, which is not public", a->shown, h->address);
 		return error_mend(err, -EPERM, "the site can allow it by Networks= of its rule");
 	}
-	if (a->head.size > HTTP_HEAD_MAX_SIZE || r == CURLE_OUT_OF_MEMORY) { /* of one line */
+	if (a->head.size > HTTP_HEAD_MAX_SIZE || is_long_line(r)) {
 		error_set(err, EIO, "%s: the server's headers are too long", a->shown);
 		return error_mend(err, -EIO, "tell who runs the server");
 	}
