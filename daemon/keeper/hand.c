@@ -74,6 +74,7 @@ int hand_ask(const struct hand *h, void *answer, size_t size)
 		return pid;
 	close(steal_fd(&wr));
 	(void)fd_write_all(go, "g", 1);
+	close(steal_fd(&go)); /* where that could not be written, the child ends by this */
 	n = read_answer(rd, answer, size, h->deadline_ms);
 	r = proc_wait(pid, h->deadline_ms);
 	return r == 0 && n == size ? *(int32_t *)answer
@@ -92,9 +93,8 @@ int hand_get_site(const char *conf, struct hand_site *site)
 	const struct hand h = { .argv = { "stage-hand", "site", conf ?: "", NULL },
 				.uid = HAND_UID, .gid = HAND_UID, .dir = -1,
 				.deadline_ms = clock_ms() + CONF_MS };
-	int r;
+	int r = hand_ask(&h, site, sizeof(*site));
 
-	r = hand_ask(&h, site, sizeof(*site));
 	site->log_file[sizeof(site->log_file) - 1] = site->text[sizeof(site->text) - 1] = '\0';
 	site->metrics[sizeof(site->metrics) - 1] = '\0';
 	return r;

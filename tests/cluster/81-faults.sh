@@ -647,6 +647,8 @@ readonly test_each_call_of_a_keeper_fails_once_seconds=3000
 readonly test_each_call_of_a_clean_up_fails_once_seconds=3000 test_memory_is_refused_once_to_each_program_seconds=3000
 # Fails when a keeper that can't set the job up crashes.
 test_each_call_of_a_keeper_fails_once() { inject_on_all keeper "${STAGE_TEST_CALLS:-6}"; }
+# Fails when the keeper waits for a child that was never let begin.
+test_a_child_of_the_keeper_is_not_let_begin() { inject_on_all go 20; }
 # Fails when the keeper crashes because a child of its has failed.
 test_memory_is_refused_once_to_each_program() { inject_on_all memory "${STAGE_TEST_CALLS:-5}"; }
 # Fails when the reaper does not go through the jobs.
