@@ -22,6 +22,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/dir.h"
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/fusermount.h"
@@ -106,12 +107,10 @@ static int remove_dir(int base_fd, const char *key, const char *path, struct err
 /* Directories beside ours that nobody owns. */
 static void sweep(const struct run_dir *d)
 {
-	_cleanup_(dir_closep) DIR *dir = NULL;
+	_cleanup_(dir_closep) DIR *dir = dir_open_at(d->base_fd, ".");
 	const struct dirent *e;
 	char path[PATH_MAX];
-	int fd = openat(d->base_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
-	dir = fd >= 0 ? fdopendir(fd) : NULL;
 	while (dir && (e = readdir(dir))) {
 		_cleanup_(fd_closep) int dir_fd = -1;
 		_cleanup_(fd_closep) int lock_fd = -1;
@@ -174,13 +173,12 @@ static int empty(struct run_dir *d, struct error *err)
 					     RUNDIR_MOUNTS };
 	_cleanup_(dir_closep) DIR *dir = NULL;
 	const struct dirent *e;
-	int fd, r;
+	int r;
 
 	r = release(d->path, err);
 	for (size_t i = 0; i < ARRAY_SIZE(names) && r == 0; i++)
 		r = rmtree_at(d->fd, names[i], NULL, err);
-	fd = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	dir = fd >= 0 ? fdopendir(fd) : NULL;
+	dir = dir_open_at(d->fd, ".");
 	while (r == 0 && dir && (e = readdir(dir)))
 		if (!strncmp(e->d_name, "in.", 3))
 			unlinkat(d->fd, e->d_name, 0);
@@ -275,8 +273,7 @@ void run_dir_check_in(const struct run_dir *d, uint32_t local_id)
 
 static uint32_t count_checked_in(const struct run_dir *d)
 {
-	int fd = openat(d->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	_cleanup_(dir_closep) DIR *dir = fd >= 0 ? fdopendir(fd) : NULL;
+	_cleanup_(dir_closep) DIR *dir = dir_open_at(d->fd, ".");
 	const struct dirent *e;
 	uint32_t n = 0;
 

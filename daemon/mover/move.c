@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/dir.h"
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/path.h"
@@ -66,21 +67,16 @@ static int enter(struct walk *w, struct walk_dir *dir, void *arg, struct error *
 /* What the source has no more. */
 static int remove_others(const struct walk_dir *dir, int made, struct error *err)
 {
-	_cleanup_(dir_closep) DIR *d = NULL;
+	_cleanup_(dir_closep) DIR *d = dir_open_at(made, ".");
 	const struct dirent *e;
 	struct stat st;
-	int fd = openat(made, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC), r = 0;
+	int r = 0;
 
-	d = fd >= 0 ? fdopendir(fd) : NULL;
-	if (!d) {
-		fd_closep(&fd);
-		return error_errno(err, errno, "read the copy of %s", dir->path);
-	}
-	while (r == 0 && (e = readdir(d)))
+	while (d && r == 0 && (errno = 0, e = readdir(d)))
 		if (strcmp(e->d_name, ".") && strcmp(e->d_name, "..") &&
 		    fstatat(dir->fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 && errno == ENOENT)
 			r = rmtree_at(made, e->d_name, NULL, err);
-	return r;
+	return r == 0 && errno ? error_errno(err, errno, "read the copy of %s", dir->path) : r;
 }
 
 static int finish_dir(const struct move *m, const struct walk_dir *dir, int fd, struct error *err)

@@ -12,6 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/dir.h"
 #include "common/fd.h"
 #include "daemon/worker/copy/copy-internal.h"
 #include "daemon/worker/filter.h"
@@ -67,19 +68,13 @@ static const char *find_fault(struct copy *c, struct walk_dir *dir, int staged, 
 static int check_names(struct copy *c, struct walk_dir *dir, int staged, bool of_copy,
 		       struct error *err)
 {
-	int fd = openat(of_copy ? staged : dir->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	DIR *names = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(dir_closep) DIR *names = dir_open_at(of_copy ? staged : dir->fd, ".");
 	const char *fault = NULL;
 	char path[WALK_PATH_SIZE];
 	struct dirent *e;
 	int r = 0;
 
-	if (!names) {
-		error_errno(err, errno, "read %s", *dir->path ? dir->path : ".");
-		fd_closep(&fd);
-		return err->code;
-	}
-	while (!fault && (errno = 0, e = readdir(names))) {
+	while (names && !fault && (errno = 0, e = readdir(names))) {
 		if (strcmp(e->d_name, ".") != 0 && strcmp(e->d_name, "..") != 0)
 			fault = find_fault(c, dir, staged, of_copy, e->d_name);
 	}
@@ -88,7 +83,6 @@ static int check_names(struct copy *c, struct walk_dir *dir, int staged, bool of
 			      walk_path(dir, e->d_name, path), fault);
 	else if (errno)
 		r = error_errno(err, errno, "read %s", *dir->path ? dir->path : ".");
-	closedir(names);
 	return r;
 }
 

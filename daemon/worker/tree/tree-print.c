@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/dir.h"
 #include "daemon/worker/copy/walk.h"
 
-#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define FNV_BEGIN 0xcbf29ce484222325ULL
 #define FNV_PRIME 0x100000001b3ULL
 
@@ -60,7 +60,7 @@ struct printing {
 	char path[WALK_PATH_SIZE];
 };
 
-static int print_dir(struct printing *p, int dirfd, const char *name, size_t length);
+static int print_dir(struct printing *p, int at, const char *name, size_t length);
 
 static int print_entry(struct printing *p, int dirfd, const char *name, size_t length)
 {
@@ -78,22 +78,19 @@ static int print_entry(struct printing *p, int dirfd, const char *name, size_t l
 	return S_ISDIR(st.st_mode) ? print_dir(p, dirfd, name, length + (size_t)n) : 0;
 }
 
-static int print_dir(struct printing *p, int dirfd, const char *name, size_t length)
+static int print_dir(struct printing *p, int at, const char *name, size_t length)
 {
-	int fd = openat(dirfd, name, DIR_FLAGS), r = 0;
-	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(dir_closep) DIR *dir = dir_open_at(at, name);
 	struct dirent *d;
+	int r = 0;
 
-	if (!dir) {
-		r = -errno;
-		fd_closep(&fd);
-		return r;
-	}
+	if (!dir)
+		return -errno;
 	if (++p->depth > WALK_MAX_DEPTH)
 		return -ELOOP;
 	while (r == 0 && (errno = 0, d = readdir(dir)))
 		if (strcmp(d->d_name, ".") != 0 && strcmp(d->d_name, "..") != 0)
-			r = print_entry(p, fd, d->d_name, length);
+			r = print_entry(p, dirfd(dir), d->d_name, length);
 	p->depth--;
 	return r < 0 ? r : -errno;
 }
