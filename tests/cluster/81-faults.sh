@@ -465,10 +465,11 @@ test_the_user_has_made_his_data_hard_to_remove() {
 
 # --- limits ---------------------------------------------------------------------------------------
 
+# Fails when what is free is asked of /dev/shm in place of the job's own tmpfs.
 test_dev_shm_is_full_of_somebody_elses() {
 	on n1 bash -c 'mount -o remount,size=8m /dev/shm; head -c 9M /dev/zero >/dev/shm/full 2>/dev/null || true'
 	at_end "on n1 bash -c 'rm -f /dev/shm/full; mount -o remount,size=2g /dev/shm'"
-	job_run alice -w n1 --stage-data="t=$data/many.tar" <<<'ls $STAGE_DATA_PATH_T/00/000'
+	job_run alice -w n1 --stage-data="t=$data/many.tar:shm" <<<'ls $STAGE_DATA_PATH_T/00/000'
 }
 
 # Fails when the keeper goes on without a record.
@@ -480,14 +481,17 @@ test_the_run_directory_is_full() {
 	broken_on_n1 "write the job's record: No space left"
 }
 
+# The daemon's account of the job refuses them, or the worker's own of the dataset. Fails when MaxFiles= is read to
+# another limit's place.
 test_more_files_than_the_site_allows() {
 	local id
 
 	site_conf <<<$'[limits]\nMaxFiles=100'
 	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=$data/many.tar,d=$data/flat" \
-		<<<'stagectl wait t; stagectl wait -q d && echo "d is ready"')
+		<<<'stagectl wait -q t || echo "t fails"; stagectl wait -q d && echo "d is ready"')
 	job_done "$id"
-	assert_match "$(job_output "$id")" 't: .*(files|MaxFiles)'
+	assert_match "$(job_output "$id")" 't: .*(more files than MaxFiles=100 of this site|more than the 100 files allowed)'
+	assert_contains "$(job_output "$id")" "t fails"
 	assert_contains "$(job_output "$id")" "d is ready"
 }
 

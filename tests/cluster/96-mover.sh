@@ -66,7 +66,8 @@ mover_log() {
 	cat "$pfs/scratch/alice/stage-data/mover-$1.log"
 }
 
-# Red when the copy stays under the name of a partial one, or when the check never finds one whole.
+# Red when the copy stays under the name of a partial one, when the check never finds one whole, or when more is
+# moved than a pattern names.
 test_a_mover_brings_what_the_job_reads_and_the_next_job_uses_its_copy() {
 	local sum id
 
@@ -85,6 +86,7 @@ test_a_mover_brings_what_the_job_reads_and_the_next_job_uses_its_copy() {
 	job_done "$id"
 	assert_contains "$(job_output "$id")" "[$sum] p-2 p-3 2 3"
 	assert_eq 1 "$(find "$pfs/scratch/alice/stage-data" -name set.bin -path '*/set-*' | wc -l)" "copies"
+	assert_eq "p-2 p-3" "$(find "$pfs/scratch/alice/stage-data" -name 'p-?' -printf '%f\n' | sort | paste -sd' ')" "what was moved"
 	id=$(mover_submit "--stage-data=again=$far/set.bin" <<-'JOB'
 	#!/bin/bash
 	#SBATCH --stage-data=/not/there
