@@ -197,7 +197,8 @@ begins_again() {
 }
 
 # One mover, requeued by an administrator, by a node that goes down under it and by one that dies, each time
-# between two pieces of its file. Red when a mover begins its file anew, or the job does not wait for the last.
+# between two pieces of its file. Red when a mover begins its file anew, or the job does not wait for the last; when a
+# requeued one says that it was cancelled; when pieces are left out of what `list --movers` tells.
 test_a_mover_that_is_requeued_goes_on_and_the_job_waits_for_it() {
 	local id mover sum journal
 
@@ -211,6 +212,7 @@ test_a_mover_that_is_requeued_goes_on_and_the_job_waits_for_it() {
 	wait_until 60 has_pieces 2 "$journal"
 	on ctl scontrol requeue "$mover"
 	begins_again "$mover" 1
+	assert_eq "" "$(why_it_ended "$id")" "comment of the job"
 	wait_until 60 has_pieces 4 "$journal"
 	assert_match "$(as alice stagectl list --movers)" \
 		"$mover +running for .* mover +[0-9.]+ MiB of 160 MiB \([1-9][0-9] %\) +$far/big.bin +$scratch/alice/stage-data/big-"
