@@ -446,6 +446,7 @@ for top, n in zip(sys.argv[1::2], sys.argv[2::2]):
     os.symlink("/etc", f"{top}/link")
     os.chmod(top, 0)'
 
+# Fails when a directory that its mode closes is not opened up.
 test_the_user_has_made_his_data_hard_to_remove() {
 	local id t0
 
@@ -514,6 +515,7 @@ test_the_keeper_has_few_descriptors() {
 	done
 }
 
+# Fails when a task that is not begun doesn't say why.
 test_the_user_may_start_no_processes() {
 	local id
 

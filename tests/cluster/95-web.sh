@@ -203,7 +203,8 @@ s3_where() {
 }
 
 # The server is stopped while it is looked for the secret, so that a stage-fetch which has it is there. Red when the keys
-# are not sent to each node, or are in an argument, an environment or a file of ours.
+# are not sent to each node, or are in an argument, an environment or a file of ours; when the log has them, when the
+# plugin doesn't put down that there are some, and when it is not said which of two were refused.
 test_objects_of_s3_come_with_the_users_keys_which_nobody_else_sees() {
 	local id out node
 
