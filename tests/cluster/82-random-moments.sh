@@ -71,6 +71,7 @@ test_the_keeper_is_killed() { at_random_moments keeper; }
 test_the_daemon_of_the_batch_step_is_killed() { at_random_moments batch; }
 # Fails when a clean-up leaves the cgroup.
 test_the_daemon_of_the_extern_step_is_killed() { at_random_moments extern; }
+# Fails when the reaper of slurmd's start ends keepers that are alive.
 test_slurmd_is_killed() { at_random_moments slurmd 1; }
 # Fails when a clean-up does not free the memory.
 test_cancelled() { at_random_moments scancel; }
