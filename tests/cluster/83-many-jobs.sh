@@ -75,6 +75,8 @@ grown() {
 		'$5 > $2 + ($1 ~ /slurmctld/ ? 1024 + 15 * queue : 200) || $6 > $3'
 }
 
+# Fails when slurmd loses a descriptor, or 20 KB of memory, with each thread that it starts (by the library that the test
+# cluster loads into it).
 test_many_jobs_in_a_row() {
 	local shm_before shm_after t0 i
 
