@@ -23,6 +23,7 @@
 #include "common/conf.h"
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/parse.h"
 #include "common/path.h"
 #include "stage-build.h"
 
@@ -138,8 +139,55 @@ static void check_tier(struct doctor *d, const struct conf_tier *t)
 		doctor_tell(d, DOCTOR_OK, NULL, "tier %s: %s", t->name, t->path);
 }
 
+/* What stage-hand asks of it, too: nothing is kept elsewhere. */
+static bool is_own_tmpfs(const char *path, const struct stat *st, uint64_t *sizep)
+{
+	char above[PATH_MAX];
+	struct statvfs fs;
+	struct stat up;
+
+	snprintf(above, sizeof(above), "%s/..", path);
+	if (!is_memory(path) || statvfs(path, &fs) < 0 || stat(above, &up) < 0)
+		return false;
+	*sizep = (uint64_t)fs.f_blocks * fs.f_frsize;
+	return *sizep > 0 && st->st_dev != up.st_dev;
+}
+
+/* Where what is kept in memory lies */
+static void check_memory(struct doctor *d, const struct conf_tier *t)
+{
+	const uint64_t total = (uint64_t)sysconf(_SC_PHYS_PAGES) * (uint64_t)sysconf(_SC_PAGESIZE);
+	char size_text[PARSE_SIZE_TEXT];
+	uint64_t size = 0;
+	struct stat st;
+
+	if (stat(t->path, &st) < 0)
+		doctor_tell(d, DOCTOR_WARN, "mount a tmpfs with size= there, or take MaxKeep= out",
+			    "tier %s: nothing is kept in memory: %s: %s", t->name, t->path,
+			    strerror(errno));
+	else if (!doctor_is_roots(&st))
+		doctor_tell(d, DOCTOR_FAIL, "mount it with mode=0755",
+			    "tier %s: %s is not root's alone", t->name, t->path);
+	else if (!is_own_tmpfs(t->path, &st, &size))
+		doctor_tell(
+			d, DOCTOR_FAIL, "mount a tmpfs with size= there, or take MaxKeep= out",
+			"tier %s: nothing is kept in memory: %s is no tmpfs of its own with a size",
+			t->name, t->path);
+	else if (size > total / 2)
+		doctor_tell(d, DOCTOR_WARN,
+			    "mount it smaller, and take as much from what Slurm gives to jobs",
+			    "tier %s: %s may take %s, more than half of the memory", t->name,
+			    t->path, size_to_string(size, size_text));
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "tier %s: up to %s are kept in %s", t->name,
+			    size_to_string(size, size_text), t->path);
+}
+
 static void check_tiers(struct doctor *d)
 {
+	for (size_t i = 0; d->conf && i < d->conf->n_tiers; i++)
+		if (d->conf->tiers[i].kind == CONF_TIER_MEMORY && *d->conf->tiers[i].path)
+			check_memory(d, &d->conf->tiers[i]);
 	for (size_t i = 0; d->conf && i < d->conf->n_tiers; i++)
 		if (d->conf->tiers[i].kind != CONF_TIER_MEMORY && !strchr(d->conf->tiers[i].path, '%'))
 			check_tier(d, &d->conf->tiers[i]);

@@ -175,8 +175,8 @@ static void check_tiers(struct doctor *d)
 	if (geteuid() != 0 || !d->conf)
 		return;
 	for (size_t i = 0; i < d->conf->n_tiers; i++)
-		if (d->conf->tiers[i].kind == CONF_TIER_DISK && !d->conf->tiers[i].provided_by_site &&
-		    !strchr(d->conf->tiers[i].path, '%'))
+		if (d->conf->tiers[i].kind != CONF_TIER_SHARED && *d->conf->tiers[i].path &&
+		    !d->conf->tiers[i].provided_by_site && !strchr(d->conf->tiers[i].path, '%'))
 			look_at_tier(d, &d->conf->tiers[i]);
 }
 

@@ -82,7 +82,7 @@ static int print_tier(const char *path, struct table *table)
 
 static bool keeps(const struct conf_tier *t)
 {
-	return t->kind == CONF_TIER_DISK && !strchr(t->path, '%');
+	return t->kind != CONF_TIER_SHARED && *t->path && !strchr(t->path, '%');
 }
 
 int kept_list_print(const struct conf *conf, struct error *err)

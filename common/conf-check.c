@@ -297,9 +297,19 @@ static void check_keep(const struct conf_tier *t, struct conf_report *r)
 	if (t->max_keep_ms > KEEP_MAX_MS)
 		conf_report(r, EINVAL, "write at most 168h",
 			    "[tier %s]: MaxKeep is more than a week", t->name);
-	else if (t->max_keep_ms > 0 && t->kind != CONF_TIER_DISK)
+	else if (t->max_keep_ms > 0 && t->kind == CONF_TIER_SHARED)
+		conf_report(
+			r, EINVAL, "leave it out",
+			"[tier %s]: MaxKeep is for disks and memory, a shared tier keeps nothing",
+			t->name);
+	else if (t->max_keep_ms > 0 && t->kind == CONF_TIER_MEMORY && strcmp(t->name, "shm") != 0)
 		conf_report(r, EINVAL, "leave it out",
-			    "[tier %s]: MaxKeep is for Kind=disk, other tiers keep nothing", t->name);
+			    "[tier %s]: in memory only [tier shm] has MaxKeep", t->name);
+	else if (t->max_keep_ms > 0 && !*t->path)
+		conf_report(r, EINVAL,
+			    "mount a tmpfs of a size for it and write Path=, or leave MaxKeep out",
+			    "[tier %s]: MaxKeep in memory needs a Path outside of the jobs",
+			    t->name);
 	else if (t->max_keep_ms > 0 && (t->provided_by_site || strchr(t->path, '%')))
 		conf_report(r, EINVAL, "leave it out",
 			    "[tier %s]: MaxKeep needs a Path that is the same for all jobs", t->name);
@@ -314,8 +324,9 @@ static void check_tier(const struct conf_tier *t, struct conf_report *r)
 	if (!strcmp(t->name, "shm") && t->kind != CONF_TIER_MEMORY)
 		conf_report(r, EINVAL, "write Kind=memory or give it another name",
 			    "[tier shm] is the node's memory");
-	else if (t->kind == CONF_TIER_MEMORY && *t->path)
-		conf_report(r, EINVAL, "leave it out", "[tier %s]: Kind=memory has no Path",
+	else if (t->kind == CONF_TIER_MEMORY && *t->path && !t->max_keep_ms)
+		conf_report(r, EINVAL, "leave it out, or write MaxKeep=",
+			    "[tier %s]: Kind=memory has a Path only for what is kept (MaxKeep=)",
 			    t->name);
 	else if (t->kind != CONF_TIER_MEMORY && !*t->path)
 		conf_report(r, EINVAL, "write Path=/DIRECTORY, or Kind=memory",

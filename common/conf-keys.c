@@ -182,7 +182,7 @@ static const struct conf_key keys[] = {
 	  "memory of the node, its disk, or a file system that the job's nodes share (shm: memory).",
 	  IN(conf_tier, kind), ANY },
 	{ "tier", "Path", "text", "",
-	  "Directory of the tier, with %u %g %j %a %N (must be given unless Kind=memory).",
+	  "Directory of the tier, with %u %g %j %a %N; of memory the tmpfs for what MaxKeep= keeps.",
 	  IN(conf_tier, path), ANY, conf_check_tier_path },
 	{ "tier", "Quota", "size", "0",
 	  "Bytes that a job may have in this tier on a node; 0: no limit of its own.",

@@ -53,15 +53,27 @@ static void fill_turns(struct kv *kv, const struct job *job, const char *rule)
 	}
 }
 
-/* How long it is to stay for the user's next job; 0: it goes with this one. */
-static uint64_t get_keep(const struct job *job, const struct dataset *ds)
+/* How long it is to stay for the user's next job in a tier of that kind; 0: it goes with this one.
+ */
+static uint64_t get_keep(const struct job *job, const struct dataset *ds, const struct conf_tier *t,
+			 enum conf_tier_kind kind)
 {
-	const bool named = ds->dest && strcmp(ds->dest, "auto") != 0;
-	const struct conf_tier *t = conf_get_tier(job->conf, named ? ds->dest : "ssd");
-
-	if (!t || t->kind != CONF_TIER_DISK || !job->launcher->keeper)
+	if (!t || t->kind != kind || !job->launcher->keeper)
 		return 0;
 	return ds->keep_ms < t->max_keep_ms ? ds->keep_ms : t->max_keep_ms;
+}
+
+/* Where kept data in memory is, is told for any dataset: it may make room. */
+static void fill_keep(struct kv *kv, const struct job *job, const struct dataset *ds)
+{
+	const bool named = ds->dest && strcmp(ds->dest, "auto") != 0;
+	const struct conf_tier *disk = conf_get_tier(job->conf, named ? ds->dest : "ssd");
+	const struct conf_tier *memory = conf_get_tier(job->conf, "shm");
+
+	kv_set_u64(kv, "keep", get_keep(job, ds, disk, CONF_TIER_DISK));
+	kv_set_u64(kv, "memkeep", get_keep(job, ds, memory, CONF_TIER_MEMORY));
+	kv_set(kv, "memkeepdir",
+	       memory && memory->max_keep_ms && job->launcher->keeper ? memory->path : "");
 }
 
 static void fill_rules(struct kv *kv, const struct job *job, const struct stage *s)
@@ -78,7 +90,7 @@ static void fill_rules(struct kv *kv, const struct job *job, const struct stage 
 	kv_set_u64(kv, "maxrate", share(s->max_rate, count_readers(job, s)));
 	fill_turns(kv, job, s->rule);
 	conf_put_limits(conf, kv);
-	kv_set_u64(kv, "keep", get_keep(job, s->dataset));
+	fill_keep(kv, job, s->dataset);
 }
 
 static void fill_place(struct kv *kv, const struct job *job, unsigned slot)

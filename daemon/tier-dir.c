@@ -42,14 +42,14 @@ int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir,
 	*dir = (struct tier_dir){ 0 };
 	if (!t && !(absolute && job->permissive))
 		return error_set(err, ENODEV, "there is no tier %s here; leave DEST out", tier);
-	if (t && t->kind == CONF_TIER_MEMORY)
+	if (t && t->kind == CONF_TIER_MEMORY && (!*t->path || !job->launcher->keeper))
 		return error_set(err, EINVAL,
 				 "tier %s is memory, it has no directory; leave DEST out", tier);
 	if (t) {
 		r = conf_expand_path(t->path, &e, &base, err);
 		if (r < 0)
 			return r;
-		dir->by_keeper = t->kind == CONF_TIER_DISK && job->launcher->keeper &&
+		dir->by_keeper = t->kind != CONF_TIER_SHARED && job->launcher->keeper &&
 				 (!absolute || !strcmp(base, tier));
 		dir->index = (uint32_t)(t - job->conf->tiers);
 	}

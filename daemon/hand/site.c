@@ -6,10 +6,14 @@
 
 #include <errno.h>
 #include <grp.h>
+#include <limits.h>
 #include <pwd.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -19,6 +23,8 @@
 #include "common/keeper-hand.h"
 #include "common/parse.h"
 #include "daemon/hand/account.h"
+
+#define MAGIC_TMPFS 0x01021994
 
 static void answer(const void *data, size_t size)
 {
@@ -89,11 +95,24 @@ static int expand(const char *path, char **argv, char *buf)
 	return r < 0 ? r : snprintf(buf, PATH_MAX, "%s", out) >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
+/* Users may fill what is kept in: it is a tmpfs of its own that has a size, or nothing is. */
+static bool is_own_tmpfs(const char *path)
+{
+	char above[PATH_MAX + 4];
+	struct stat st, up;
+	struct statfs fs;
+
+	snprintf(above, sizeof(above), "%s/..", path);
+	return statfs(path, &fs) == 0 && fs.f_type == MAGIC_TMPFS && fs.f_blocks > 0 &&
+	       stat(path, &st) == 0 && stat(above, &up) == 0 && st.st_dev != up.st_dev;
+}
+
 static int find_path(const struct conf *conf, char **argv, struct hand_path *p)
 {
 	const bool any_job = strcmp(argv[1], "0") == 0;
 	const struct conf_tier *tier;
 	uint32_t i;
+	int r;
 
 	if (strcmp(argv[0], HAND_NAMESPACE) == 0)
 		return expand(conf->job_namespace, argv + 1, p->path);
@@ -104,9 +123,11 @@ static int find_path(const struct conf *conf, char **argv, struct hand_path *p)
 	tier = &conf->tiers[i];
 	p->by_site = tier->provided_by_site;
 	p->keep_s = (uint32_t)(tier->max_keep_ms / 1000);
-	if (tier->kind != CONF_TIER_DISK || (any_job && (p->by_site || strchr(tier->path, '%'))))
+	if (tier->kind == CONF_TIER_SHARED || !*tier->path ||
+	    (any_job && (p->by_site || strchr(tier->path, '%'))))
 		return -EINVAL;
-	return expand(tier->path, argv + 1, p->path);
+	r = expand(tier->path, argv + 1, p->path);
+	return r >= 0 && tier->kind == CONF_TIER_MEMORY && !is_own_tmpfs(p->path) ? -EINVAL : r;
 }
 
 void hand_path(char **argv)

@@ -98,6 +98,8 @@ static void read_policy(struct ctx *ctx, const struct kv *t)
 		.jitter_ms = kv_get_u64(t, "jitter", 0),
 		.stall_ms = ds->stall_ms ? ds->stall_ms : kv_get_u64(t, "stall", 0),
 		.keep_ms = kv_get_u64(t, "keep", 0),
+		.mem_keep_ms = kv_get_u64(t, "memkeep", 0),
+		.mem_keep_dir = kv_get_or_empty(t, "memkeepdir"),
 		.n_nodes = (uint32_t)kv_get_u64(t, "nodes", 1),
 		.node_index = (uint32_t)kv_get_u64(t, "nodeindex", 0),
 		.fan_min_nodes = (uint32_t)kv_get_u64(t, "fannodes", 0),

@@ -41,6 +41,7 @@ struct kept {
 	char *key;
 	char *path; /* of the data, under its final name */
 	int fd;	    /* of what is being made */
+	uint64_t keep_ms;
 	uint64_t bytes, files;
 };
 
@@ -72,15 +73,20 @@ void kept_get_size(const struct kept *k, uint64_t *bytesp, uint64_t *filesp)
 	*filesp = k->files;
 }
 
+static bool is_memory(const struct plan *plan)
+{
+	return !strcmp(plan->tier, PLAN_TIER_MEMORY);
+}
+
 /* Why it can't be; NULL: it can. */
 static const char *find_obstacle(const struct ctx *ctx, const struct facts *facts,
 				 const struct plan *plan)
 {
 	if (!strcmp(plan->tier, PLAN_TIER_SOURCE))
 		return "it stays where it is";
-	if (!strcmp(plan->tier, PLAN_TIER_MEMORY))
-		return "what is in memory goes with the job";
-	if (!ctx->policy.keep_ms)
+	if (is_memory(plan) && !ctx->policy.mem_keep_ms)
+		return "what is in memory goes with the job (the site's MaxKeep= of [tier shm])";
+	if (!is_memory(plan) && !ctx->policy.keep_ms)
 		return "nothing is kept between jobs there (the site's MaxKeep=)";
 	if (plan->method == DATASET_METHOD_MOUNT)
 		return "a mounted image goes with the job; method=extract is kept";
@@ -105,23 +111,28 @@ static int make_sum(const char *key, char name[static KEEP_NAME_SIZE])
 	return 0;
 }
 
+static int open_place_in(struct keep *keep, const char *base, char **placep)
+{
+	_cleanup_(fd_closep) int fd = open(base, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char name[TIER_NAME_SIZE];
+
+	if (fd < 0)
+		return -errno;
+	snprintf(name, sizeof(name), TIER_NAME_KEEP "%u", geteuid());
+	*placep = path_join(base, name);
+	return *placep ? keep_open(keep, fd) : -ENOMEM;
+}
+
 /* The directory for what is kept lies beside the job's own. */
 static int open_place(struct keep *keep, const char *dir, char **placep)
 {
 	_cleanup_(freep) char *base = strdup(dir);
-	_cleanup_(fd_closep) int fd = -1;
-	char name[TIER_NAME_SIZE];
 	char *slash = base ? strrchr(base, '/') : NULL;
 
 	if (!slash)
 		return -ENOMEM;
 	*slash = '\0';
-	fd = open(*base ? base : "/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
-	snprintf(name, sizeof(name), TIER_NAME_KEEP "%u", geteuid());
-	*placep = path_join(*base ? base : "/", name);
-	return *placep ? keep_open(keep, fd) : -ENOMEM;
+	return open_place_in(keep, *base ? base : "/", placep);
 }
 
 static int open_kept(struct ctx *ctx, struct kept *k, const char *tier)
@@ -155,11 +166,11 @@ static bool is_same(const struct ctx *ctx, const struct kept *k, const struct ke
 }
 
 /* It stays for as long as this job wants it to. */
-static void extend(const struct ctx *ctx, const struct keep_entry *e)
+static void extend(const struct kept *k, const struct keep_entry *e)
 {
-	if (kv_get_u64(e->record, KEEP_MS, 0) >= ctx->policy.keep_ms)
+	if (kv_get_u64(e->record, KEEP_MS, 0) >= k->keep_ms)
 		return;
-	kv_set_u64(e->record, KEEP_MS, ctx->policy.keep_ms);
+	kv_set_u64(e->record, KEEP_MS, k->keep_ms);
 	(void)keep_write_record(e->fd, e->record);
 }
 
@@ -204,7 +215,7 @@ static int look(struct ctx *ctx, struct kept *k)
 	if (r == 0) {
 		r = keep_entry_take(&e, get_job(ctx));
 		if (r >= 0)
-			extend(ctx, &e);
+			extend(k, &e);
 		keep_unlock(&k->keep);
 		if (r >= 0)
 			r = use(ctx, k, &e, r > 0);
@@ -256,11 +267,10 @@ static int look_until(struct ctx *ctx, struct kept *k, const struct facts *facts
 
 static const char *describe(int r)
 {
-	return r == -ENOENT    ? "there is no place for it on this node"
-	       : r == -ETXTBSY ? "what was kept has been changed since, and is in use"
-	       : r == -ETIMEDOUT
-		       ? "another job of yours is staging the same for long"
-		       : strerror(-r);
+	return r == -ENOENT || r == -ENODEV ? "there is no place for it on this node"
+	       : r == -ETXTBSY		    ? "what was kept has been changed since, and is in use"
+	       : r == -ETIMEDOUT	    ? "another job of yours is staging the same for long"
+					    : strerror(-r);
 }
 
 int kept_find(struct ctx *ctx, const struct source *src, const struct facts *facts,
@@ -279,6 +289,7 @@ int kept_find(struct ctx *ctx, const struct source *src, const struct facts *fac
 		if (!k)
 			return error_set(err, ENOMEM, "out of memory");
 		k->fd = k->keep.fd = -1;
+		k->keep_ms = is_memory(plan) ? ctx->policy.mem_keep_ms : ctx->policy.keep_ms;
 		k->key = kept_make_key(ctx, src, facts, plan);
 		r = k->key ? open_kept(ctx, k, plan->tier) : -ENOMEM;
 		if (r == 0)
@@ -310,7 +321,7 @@ static int prepare(struct ctx *ctx, const struct kept *k, const struct target *t
 		return r < 0 ? r : -ENOMEM;
 	kv_set(record, KEEP_KEY, k->key);
 	kv_set(record, KEEP_SOURCE, dataset_show_source(ctx->ds, shown, sizeof(shown)));
-	kv_set_u64(record, KEEP_MS, ctx->policy.keep_ms);
+	kv_set_u64(record, KEEP_MS, k->keep_ms);
 	kv_set_u64(record, KEEP_BYTES, bytes);
 	kv_set_u64(record, KEEP_FILES, files);
 	kv_set_u64(record, KEEP_PRINT, print);
@@ -359,19 +370,29 @@ int kept_put(struct ctx *ctx, struct kept *k, const struct target *target, uint6
 	return r < 0;
 }
 
-static bool make_room(const char *dir)
+/* r: of opening it */
+static bool make_room(struct keep *keep, int r)
 {
-	_cleanup_(freep) char *place = NULL;
-	struct keep keep = KEEP_INIT;
-	int r = open_place(&keep, dir, &place);
-
 	if (r == 0)
-		r = keep_evict_oldest(&keep, clock_ms() + ROOM_MS);
-	keep_close(&keep);
+		r = keep_evict_oldest(keep, clock_ms() + ROOM_MS);
+	keep_close(keep);
 	return r == 1;
 }
 
 bool kept_make_room(const struct ctx *ctx, const struct target *target)
 {
-	return !target->memory && ctx->policy.keeper && make_room(target->dir);
+	_cleanup_(freep) char *place = NULL;
+	struct keep keep = KEEP_INIT;
+
+	return !target->memory && ctx->policy.keeper &&
+	       make_room(&keep, open_place(&keep, target->dir, &place));
+}
+
+bool kept_make_memory(const struct ctx *ctx)
+{
+	_cleanup_(freep) char *place = NULL;
+	struct keep keep = KEEP_INIT;
+
+	return *ctx->policy.mem_keep_dir &&
+	       make_room(&keep, open_place_in(&keep, ctx->policy.mem_keep_dir, &place));
 }

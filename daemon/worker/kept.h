@@ -1,6 +1,6 @@
 /*
- * kept: what keep= leaves on disk for the user's next job (common/keep.h), as a worker finds and makes
- * it. What can't be kept is staged as ever, and stagectl shows why.
+ * kept: what keep= leaves on disk or in memory for the user's next job (common/keep.h), as a worker
+ * finds and makes it. What can't be kept is staged as ever, and stagectl shows why.
  */
 #pragma once
 
@@ -42,6 +42,8 @@ int kept_put(struct ctx *ctx, struct kept *k, const struct target *target, uint6
 
 /* Takes away what the user has kept beside target and did not use for longest. false: nothing. */
 bool kept_make_room(const struct ctx *ctx, const struct target *target);
+/* The same of what the user has kept in memory. */
+bool kept_make_memory(const struct ctx *ctx);
 
 /* What a kept dataset has to have been made from, and how. Caller frees. NULL: no memory. */
 char *kept_make_key(const struct ctx *ctx, const struct source *src, const struct facts *facts,

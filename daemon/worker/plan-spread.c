@@ -30,6 +30,8 @@ const char *plan_spread_refuse(const struct plan *plan, const struct plan_input 
 		return "only one file, archive or image is passed on";
 	if (strcmp(plan->tier, PLAN_TIER_MEMORY))
 		return "only what goes to memory is passed on";
+	if (pol->mem_keep_ms)
+		return "some nodes may have what was kept";
 	if (pol->max_rate)
 		return "sbcast does not keep the rule's MaxRate";
 	if (!in->able.can_spread)

@@ -29,6 +29,8 @@ struct policy {
 	uint64_t token_wait_ms, jitter_ms;
 	uint64_t stall_ms;        /* 0: none */
 	uint64_t keep_ms;         /* on disk it stays so long for the user's next job, 0: not */
+	uint64_t mem_keep_ms;	  /* … in memory, in: */
+	const char *mem_keep_dir; /* a tmpfs of the site's; "": nothing is kept in memory */
 	uint32_t n_nodes, node_index;
 	uint32_t fan_min_nodes;   /* from so many nodes on one reads for all; 0: never */
 	bool fan_always;          /* … small files too */

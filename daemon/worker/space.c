@@ -12,12 +12,15 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/statvfs.h>
+#include <sys/vfs.h>
 
 #include "common/cleanup.h"
 #include "common/conf.h"
 #include "common/parse.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/plan.h"
+
+#define MAGIC_TMPFS 0x01021994
 
 /* MemTotal or MemAvailable in bytes; 0: can't be read. */
 static uint64_t read_meminfo(const char *key)
@@ -70,6 +73,24 @@ static void limit_by_job(struct plan_space *s, const struct policy *p, uint64_t 
 	}
 }
 
+/* What users keep there counts as the node's to give: it may be what is asked for, or go. Who
+ * grants looks again. */
+static uint64_t get_kept(const struct policy *p)
+{
+	struct statfs fs;
+
+	return *p->mem_keep_dir && statfs(p->mem_keep_dir, &fs) == 0 && fs.f_type == MAGIC_TMPFS
+		       ? (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize
+		       : 0;
+}
+
+bool space_lacks_memory(const struct ctx *ctx, uint64_t bytes)
+{
+	uint64_t available = read_meminfo("MemAvailable:");
+
+	return available && less(available, ctx->policy.keep_free) < bytes;
+}
+
 static void measure_memory(struct ctx *ctx, struct plan_space *s)
 {
 	const struct policy *p = &ctx->policy;
@@ -90,7 +111,7 @@ static void measure_memory(struct ctx *ctx, struct plan_space *s)
 	}
 	limit_by_job(s, p, used);
 	if (available) {
-		left = less(available, p->keep_free);
+		left = less(available + get_kept(p), p->keep_free);
 		limit(s, left, "the node has %s of memory to spare", size_to_string(left, text));
 	}
 }

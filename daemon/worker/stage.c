@@ -39,6 +39,7 @@ struct stage {
 	struct stager_result result;
 	const struct stager *stager;
 	struct kept *kept; /* where it is to stay, or has; NULL: it goes with the job */
+	bool keep_is_full; /* that in memory */
 	char *list;
 	char *reserved_in;       /* a tier; NULL: nothing is */
 	uint64_t reserved_bytes, reserved_files;
@@ -144,6 +145,48 @@ static int reserve(struct stage *s, uint64_t *havep, struct error *err)
 	return 0;
 }
 
+static bool is_in_memory(const struct stage *s)
+{
+	return !strcmp(s->plan.tier, PLAN_TIER_MEMORY);
+}
+
+/* Is there room where the target is, be it by what the user did not use for longest? */
+static bool has_room(struct stage *s, struct plan_space *space)
+{
+	do {
+		space->known = false;
+		space_measure_dir(s->target->dirfd, space);
+		if (!space->known || space->free_bytes >= s->plan.need_bytes)
+			return true;
+	} while (kept_make_room(s->ctx, s->target));
+	return false;
+}
+
+static void give_up_keeping(struct stage *s, const char *why)
+{
+	ctx_warn(s->ctx, "not kept for your next job: %s", why);
+	s->keep_is_full = true;
+	kept_free(s->kept);
+	s->kept = NULL;
+	target_close(s->target);
+	s->target = NULL;
+}
+
+/* Where it does not fit into what the site has for keeping, it goes to the job's own memory. */
+static int open_target(struct stage *s, struct error *err)
+{
+	struct plan_space space = { .tier = s->ctx->policy.mem_keep_dir };
+	int r;
+
+	r = target_open(s->ctx, s->plan.tier, s->kept != NULL, &s->target, err);
+	if (!s->kept || !is_in_memory(s))
+		return r;
+	if (r == 0 && has_room(s, &space))
+		return 0;
+	give_up_keeping(s, r < 0 ? err->text : space.limit);
+	return target_open(s->ctx, s->plan.tier, false, &s->target, err);
+}
+
 /* Opens the place that the plan names and reserves. */
 static int take_place(struct stage *s, uint64_t *havep, struct error *err)
 {
@@ -154,21 +197,17 @@ static int take_place(struct stage *s, uint64_t *havep, struct error *err)
 	*havep = 0;
 	if (!strcmp(plan->tier, PLAN_TIER_SOURCE))
 		return 0;
-	r = target_open(s->ctx, plan->tier, &s->target, err);
+	r = open_target(s, err);
 	if (r < 0)
 		return r;
-	if (space && !space->known) {
-		do {
-			space->known = false;
-			space_measure_dir(s->target->dirfd, space);
-		} while (space->known && space->free_bytes < plan->need_bytes &&
-			 kept_make_room(s->ctx, s->target));
-		if (space->known && space->free_bytes < plan->need_bytes) {
-			*havep = space->free_bytes;
-			space->known = false; /* so that learn() sees something new */
-			return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "%s", space->limit);
-		}
+	if (space && !space->known && !has_room(s, space)) {
+		*havep = space->free_bytes;
+		space->known = false; /* so that learn() sees something new */
+		return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "%s", space->limit);
 	}
+	while (is_in_memory(s) && space_lacks_memory(s->ctx, plan->need_bytes) &&
+	       kept_make_memory(s->ctx))
+		;
 	return reserve(s, havep, err);
 }
 
@@ -242,18 +281,23 @@ static int take_kept(struct stage *s, uint64_t *havep, struct error *err)
 {
 	struct plan *plan = &s->plan;
 	char size[PARSE_SIZE_TEXT];
-	int r = kept_find(s->ctx, s->src, &s->facts, plan, &s->kept, err);
+	int r = 0;
 
+	if (!s->keep_is_full || !is_in_memory(s))
+		r = kept_find(s->ctx, s->src, &s->facts, plan, &s->kept, err);
 	if (r <= 0)
 		return r;
 	kept_get_size(s->kept, &s->result.bytes, &s->result.files);
 	s->result.link_to = strdup(kept_get_path(s->kept));
 	if (!s->result.link_to)
 		return error_set(err, ENOMEM, "out of memory");
-	snprintf(plan->line, sizeof(plan->line), "kept by an earlier job on %.120s, %s", plan->tier,
+	snprintf(plan->line, sizeof(plan->line), "kept by an earlier job %s %.120s, %s",
+		 is_in_memory(s) ? "in" : "on", is_in_memory(s) ? "memory" : plan->tier,
 		 size_to_string(s->result.bytes, size));
 	ctx_send_facts(s->ctx, &s->facts, plan);
-	r = ctx_reserve(s->ctx, plan->tier, s->result.bytes, s->result.files, havep, err);
+	/* Pages that an earlier job has paid for are taken from nobody. */
+	r = ctx_reserve(s->ctx, plan->tier, is_in_memory(s) ? 0 : s->result.bytes, s->result.files,
+			havep, err);
 	return r < 0 ? r : 1;
 }
 
@@ -279,6 +323,15 @@ static bool learn_spread(struct stage *s, const struct error *err)
 		return false;
 	s->in.able.can_spread = false;
 	ctx_warn(s->ctx, "not read once for all nodes, this one reads for itself: %s", err->text);
+	return true;
+}
+
+/* It was larger than it seemed, and what the site has for keeping is full. */
+static bool learn_full_keep(struct stage *s, int r)
+{
+	if (r != -ENOSPC || !s->kept || !s->target || !is_in_memory(s))
+		return false;
+	give_up_keeping(s, "what the site has for it in memory is full");
 	return true;
 }
 
@@ -315,7 +368,7 @@ static int plan_and_make(struct stage *s, struct error *err)
 			plan_mend_space(&s->plan, &s->in, r, err);
 		if (ctx_is_cancelled(s->ctx))
 			return r;
-		if (!learn_spread(s, err) && !learn_mount(s, r, err)) {
+		if (!learn_spread(s, err) && !learn_mount(s, r, err) && !learn_full_keep(s, r)) {
 			if (tried)
 				full = *err;
 			if (!learn(s, r, have))

@@ -67,7 +67,8 @@ static int record(struct ctx *ctx, const struct target *t, struct error *err)
 	return ctx_record(ctx, MANIFEST_TREE, final, err);
 }
 
-int target_open(struct ctx *ctx, const char *tier, struct target **targetp, struct error *err)
+int target_open(struct ctx *ctx, const char *tier, bool keep, struct target **targetp,
+		struct error *err)
 {
 	_cleanup_(target_closep) struct target *t = calloc(1, sizeof(*t));
 	int r;
@@ -78,7 +79,7 @@ int target_open(struct ctx *ctx, const char *tier, struct target **targetp, stru
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	t->dirfd = -1;
-	t->memory = !strcmp(tier, PLAN_TIER_MEMORY);
+	t->memory = !strcmp(tier, PLAN_TIER_MEMORY) && !keep;
 	r = set_place(ctx, t, err);
 	if (r < 0)
 		return r;

@@ -2,8 +2,9 @@
  * target: the place where a dataset is made before it is ready, and its last step into the open.
  *
  * In memory it is made as tmp/<name> and renamed to data/<name>. In other tiers it is made as
- * <tierdir>/.<name>.partial, renamed to <tierdir>/<name>, and data/<name> becomes a symbolic link to
- * it, renamed into place like everything else.
+ * <tierdir>/.<name>.partial, renamed to <tierdir>/<name>, and data/<name> becomes a symbolic link
+ * to it, renamed into place like everything else. What is to be kept in memory is made so, too: in
+ * a tmpfs that outlives the job.
  */
 #pragma once
 
@@ -30,8 +31,9 @@ struct target {
 };
 
 /* Asks for the tier's directory where need be, records the entry in the manifest. Nothing of that
- * name exists then. */
-int target_open(struct ctx *ctx, const char *tier, struct target **targetp, struct error *err);
+ * name exists then. keep: where it can stay after the job, which in memory is another place. */
+int target_open(struct ctx *ctx, const char *tier, bool keep, struct target **targetp,
+		struct error *err);
 void target_close(struct target *t);
 DEFINE_FREEP(struct target, target_close)
 

@@ -292,11 +292,14 @@ static const struct {
 
 	/* tiers and datasets */
 	{ "[tier ssd]\n", 1, "no Path", "Path=/DIRECTORY" },
-	{ "[tier ssd]\nKind=memory\nPath=/x\n", 1, "Kind=memory has no Path", "leave it out" },
+	{ "[tier ssd]\nKind=memory\nPath=/x\n", 1, "a Path only for what is kept", "leave it out" },
 	{ "[tier shm]\nKind=disk\nPath=/x\n", 1, "memory", "another name" },
 	{ "[tier ssd]\nPath=/x\nMaxKeep=169h\n", 1, "more than a week", "168h" },
-	{ "[tier shm]\nKind=memory\nMaxKeep=1h\n", 1, "is for Kind=disk", "leave it out" },
-	{ "[tier s]\nKind=shared\nPath=/x\nMaxKeep=1h\n", 1, "is for Kind=disk", "leave it out" },
+	{ "[tier shm]\nKind=memory\nMaxKeep=1h\n", 1, "needs a Path outside of the jobs", "tmpfs of a size" },
+	{ "[tier shm]\nKind=memory\nPath=/x\n", 1, "only for what is kept", "leave it out" },
+	{ "[tier shm]\nKind=memory\nPath=/x/%u\nMaxKeep=1h\n", 1, "same for all jobs", "leave it out" },
+	{ "[tier ram]\nKind=memory\nPath=/x\nMaxKeep=1h\n", 1, "only [tier shm]", "leave it out" },
+	{ "[tier s]\nKind=shared\nPath=/x\nMaxKeep=1h\n", 1, "a shared tier keeps nothing", "leave it out" },
 	{ "[tier ssd]\nPath=/x/%j\nMaxKeep=1h\n", 1, "same for all jobs", "leave it out" },
 	{ "[tier ssd]\nPath=/x\nProvided=site\nMaxKeep=1h\n", 1, "same for all jobs", "leave it out" },
 	{ "[tier source]\nPath=/x\n", 1, "something else in DEST", "another name" },
