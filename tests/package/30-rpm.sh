@@ -68,7 +68,6 @@ rpm_moves_to() {
 }
 
 # %preun and %postun of the version that goes run after those of the one that comes: they may take nothing away.
-# What breaks it: a scriptlet that doesn't ask for $1; a configuration without noreplace.
 test_rpm_upgrade_and_downgrade_while_a_job_runs() {
 	local out
 
@@ -80,7 +79,7 @@ test_rpm_upgrade_and_downgrade_while_a_job_runs() {
 	done
 	assert_not compgen -G "$etc/*/*.rpm*"
 	assert_not compgen -G "$etc/slurm/plugstack.conf.d/*.rpm*"
-	# One without the other: of what Debian doesn't tell rpm of, this alone is looked at
+	# One without the other. What Debian has and rpm knows nothing of is named beside it.
 	! out=$(on_n1 rpm --force-debian -U --test "/opt/packages/new/stage-data-$(version_of new)-1.x86_64.rpm" 2>&1) ||
 		fail "half of an upgrade: $out"
 	[[ $out == *"stage-data = $(version_of old)-1 is needed by (installed) slurm-stage-data-plugin"* ]] || fail "$out"
