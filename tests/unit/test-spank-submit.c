@@ -204,7 +204,6 @@ static void test_who_waits(void **state)
 				  "or no\n");
 }
 
-/* Seen failing with an environment that is not read. */
 static void test_arrays_are_marked(void **state)
 {
 	static const char *const a[] = { "a.tar", NULL };
