@@ -88,10 +88,10 @@ static const char *find_obstacle(const struct ctx *ctx, const struct facts *fact
 		return "what is in memory goes with the job (the site's MaxKeep= of [tier shm])";
 	if (!is_memory(plan) && !ctx->policy.keep_ms)
 		return "nothing is kept between jobs there (the site's MaxKeep=)";
-	if (plan->method == DATASET_METHOD_MOUNT)
-		return "a mounted image goes with the job; method=extract is kept";
 	if (facts->is_remote)
 		return "what comes from the web is not kept";
+	if (plan->method == DATASET_METHOD_MOUNT && !plan->copy_first)
+		return "what is copied behind a mount is not kept; leave hydrate=copy out";
 	return facts->counted ? NULL : "it is too much to look at again";
 }
 
@@ -271,6 +271,22 @@ static const char *describe(int r)
 	       : r == -ETXTBSY		    ? "what was kept has been changed since, and is in use"
 	       : r == -ETIMEDOUT	    ? "another job of yours is staging the same for long"
 					    : strerror(-r);
+}
+
+void kept_drop(struct ctx *ctx, struct kept *k)
+{
+	struct keep_entry e;
+	int r = keep_lock(&k->keep, clock_ms() + LOCK_MS);
+
+	if (r < 0)
+		return;
+	r = keep_entry_open(&k->keep, k->name, &e);
+	if (r == 0) {
+		keep_entry_drop(&e, get_job(ctx));
+		(void)keep_retire(&k->keep, k->name); /* unless another job uses it */
+		keep_entry_deinit(&e);
+	}
+	keep_unlock(&k->keep);
 }
 
 int kept_find(struct ctx *ctx, const struct source *src, const struct facts *facts,

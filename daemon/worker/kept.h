@@ -32,6 +32,9 @@ int kept_find(struct ctx *ctx, const struct source *src, const struct facts *fac
 void kept_free(struct kept *k);
 DEFINE_FREEP(struct kept, kept_free)
 
+/* What was found can't be used: no job finds it again, once this one is over. */
+void kept_drop(struct ctx *ctx, struct kept *k);
+
 const char *kept_get_path(const struct kept *k);
 void kept_get_size(const struct kept *k, uint64_t *bytesp, uint64_t *filesp);
 

@@ -7,13 +7,16 @@
 #include "daemon/worker/stage.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <sys/statvfs.h>
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/fd.h"
 #include "common/log.h"
 #include "common/parse.h"
 #include "daemon/worker/ctx.h"
@@ -230,7 +233,7 @@ static void say_how_full(struct stage *s, struct error *err)
 /* What is mounted at once reads as its readers ask; what the first node passes on is read by it alone. */
 static bool reads_at_once(const struct stage *s)
 {
-	return strcmp(s->plan.tier, PLAN_TIER_SOURCE) && !s->ctx->ds->hydrate &&
+	return s->target && !s->ctx->ds->hydrate &&
 	       (!s->plan.spread || s->ctx->policy.node_index == 0);
 }
 
@@ -276,6 +279,44 @@ static void forget_attempt(struct stage *s)
 	ctx_undo(s->ctx, NULL);
 }
 
+/* Mounts an image that an earlier job has copied. It is the user's, and looked at as any. */
+static int mount_found(struct stage *s, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = open(kept_get_path(s->kept),
+					   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	_cleanup_(freep) char *path = strdup(kept_get_path(s->kept));
+	struct source *src = s->src, found = *src;
+	int r;
+
+	if (!path)
+		return error_set(err, ENOMEM, "out of memory");
+	if (fd < 0 || fstat(fd, &found.st) < 0)
+		return error_errno(err, errno, "open %s", path);
+	found.fd = fd;
+	found.path = path;
+	s->src = &found;
+	r = make(s, err);
+	s->src = src;
+	return r;
+}
+
+/* 0: it could not be mounted, and is to be copied again. */
+static int mount_kept(struct stage *s, struct error *err)
+{
+	int r = mount_found(s, err);
+
+	if (r == 0)
+		return 1;
+	if (r == -ENODEV || ctx_is_cancelled(s->ctx))
+		return r; /* which another copy would not change */
+	ctx_warn(s->ctx, "what an earlier job has kept is not used: %s", err->text);
+	kept_drop(s->ctx, s->kept);
+	kept_free(s->kept);
+	s->kept = NULL;
+	*err = (struct error)ERROR_INIT;
+	return 0;
+}
+
 /* What an earlier job of the user's has left counts as this one's. 0: there is nothing. */
 static int take_kept(struct stage *s, uint64_t *havep, struct error *err)
 {
@@ -288,9 +329,6 @@ static int take_kept(struct stage *s, uint64_t *havep, struct error *err)
 	if (r <= 0)
 		return r;
 	kept_get_size(s->kept, &s->result.bytes, &s->result.files);
-	s->result.link_to = strdup(kept_get_path(s->kept));
-	if (!s->result.link_to)
-		return error_set(err, ENOMEM, "out of memory");
 	snprintf(plan->line, sizeof(plan->line), "kept by an earlier job %s %.120s, %s",
 		 is_in_memory(s) ? "in" : "on", is_in_memory(s) ? "memory" : plan->tier,
 		 size_to_string(s->result.bytes, size));
@@ -298,7 +336,12 @@ static int take_kept(struct stage *s, uint64_t *havep, struct error *err)
 	/* Pages that an earlier job has paid for are taken from nobody. */
 	r = ctx_reserve(s->ctx, plan->tier, is_in_memory(s) ? 0 : s->result.bytes, s->result.files,
 			havep, err);
-	return r < 0 ? r : 1;
+	if (r < 0)
+		return r;
+	if (plan->method == DATASET_METHOD_MOUNT)
+		return mount_kept(s, err);
+	s->result.link_to = strdup(kept_get_path(s->kept));
+	return s->result.link_to ? 1 : error_set(err, ENOMEM, "out of memory");
 }
 
 /* A guess is replaced by what is so, once it is known what for. */
@@ -391,6 +434,16 @@ static int publish_target(struct stage *s, struct error *err)
 	return r < 0 ? r : target_publish_link(s->ctx, kept_get_path(s->kept), err);
 }
 
+/* The copy of an image that is mounted is open, wherever its name goes. */
+static int publish_mount(struct stage *s, struct error *err)
+{
+	int r = 0;
+
+	if (s->kept && s->target)
+		r = kept_put(s->ctx, s->kept, s->target, (uint64_t)s->src->st.st_size, 1, err);
+	return r < 0 ? r : target_publish_link(s->ctx, s->result.link_to, err);
+}
+
 static int publish(struct stage *s, struct error *err)
 {
 	int r;
@@ -400,6 +453,8 @@ static int publish(struct stage *s, struct error *err)
 		if (r < 0)
 			return r;
 	}
+	if (s->result.stays)
+		return publish_mount(s, err);
 	if (s->result.link_to)
 		return target_publish_link(s->ctx, s->result.link_to, err);
 	return publish_target(s, err);

@@ -224,6 +224,67 @@ test_where_nothing_is_kept_status_says_so() {
 	assert_not on n1 bash -c "ls -d $local_dir/stage-keep-*"
 }
 
+# --- images that are mounted from a copy --------------------------------------------------------
+
+# image_read [OPTIONS]: what a job of alice's reads of the image, by what it is mounted, and the plan
+image_read() {
+	job_run alice -w n1 --stage-data="t=/srv/pfs/kept/i.sqsh:ssd:keep=30m${1:-}" \
+		<<<'echo "sum $(cat $STAGE_DATA_PATH_T/*/* | cksum)"; grep -o "$SLURM_JOB_ID/m/.* fuse" /proc/self/mounts; stagectl status t; stagectl explain t'
+}
+
+kept_image() {
+	on n1 bash -c "ls $local_dir/stage-keep-4001/*/data"
+}
+
+# Fails when the copy is not moved to where it stays.
+test_an_image_that_is_mounted_from_its_copy_is_kept() {
+	local out sum inode
+
+	keep_site
+	own_source
+	cp "$pfs/data/many.zstd.sqsh" "$pfs/kept/i.sqsh"
+	sum="sum $(cat "$pfs"/data/many/*/* | cksum)"
+	out=$(image_read)
+	assert_contains "$out" "$sum"
+	assert_contains "$out" fuse
+	assert_eq 1 "$(n_kept 4001)"
+	inode=$(on n1 stat -c %i "$(kept_image)")
+	assert cmp "$pfs/kept/i.sqsh" <(on n1 cat "$(kept_image)")
+	out=$(image_read)
+	assert_contains "$out" "$sum"
+	assert_contains "$out" fuse
+	assert_contains "$out" "kept by an earlier job on ssd"
+	assert_eq "$inode" "$(on n1 stat -c %i "$(kept_image)")"
+	touch "$pfs/kept/i.sqsh"
+	out=$(image_read)
+	assert_contains "$out" "$sum"
+	assert_not grep -q "kept by an earlier job" <<<"$out"
+	out=$(image_read +hydrate=copy)
+	assert_contains "$out" "$sum"
+	assert_contains "$out" "leave hydrate=copy out"
+	wait_until 10 nodes_are_fine >/dev/null
+}
+
+# Fails when the job fails in place of copying it again, and when the next one finds it once more.
+test_a_kept_image_that_is_damaged_is_copied_again() {
+	local out sum
+
+	keep_site
+	own_source
+	cp "$pfs/data/many.zstd.sqsh" "$pfs/kept/i.sqsh"
+	sum="sum $(cat "$pfs"/data/many/*/* | cksum)"
+	image_read >/dev/null
+	on n1 bash -c "touch -r $(kept_image) /tmp/then; dd if=/dev/zero of=$(kept_image) bs=96 count=1 conv=notrunc status=none; touch -r /tmp/then $(kept_image); rm /tmp/then"
+	out=$(image_read)
+	assert_contains "$out" "$sum"
+	assert_contains "$out" "what an earlier job has kept is not used"
+	out=$(image_read)
+	assert_contains "$out" "$sum"
+	assert_not grep -q "not used" <<<"$out"
+	assert_contains "$(image_read)" "kept by an earlier job on ssd"
+	wait_until 10 nodes_are_fine >/dev/null
+}
+
 # --- in memory ------------------------------------------------------------------------------------
 
 readonly memory_dir=/srv/stage-keep
