@@ -3,4 +3,4 @@
 #SBATCH --nodes=1 --mem=128G --time=1:00:00
 #SBATCH --stage-data=images=$HOME/data/images.tar
 
-torchrun --standalone --nproc-per-node="${SLURM_GPUS_ON_NODE:-2}" train.py "$STAGE_DATA_PATH_IMAGES"
+torchrun --standalone --nproc_per_node="${SLURM_GPUS_ON_NODE:-2}" train.py "$STAGE_DATA_PATH_IMAGES"
