@@ -324,3 +324,18 @@ test_the_network_is_parted_in_the_middle_of_a_fetch() {
 	wait_until 10 job_nodes_clean "$id"
 	assert_nodes_fine
 }
+
+# example NAME SOURCE SED: docs/examples/NAME.sh with what the site has; its program compares with what is in SOURCE
+example() {
+	sed "$3; s/--mem=64G --time=1:00:00/--mem=200M --time=2/; s|python3 train.py|diff -rq $2|" "$here/../../docs/examples/$1.sh" >"$work/$1.sh"
+	grep -q "srun diff -rq $2" "$work/$1.sh" || fail "$(cat "$work/$1.sh")"
+	assert_eq "" "$(job_run alice <"$work/$1.sh")" "differences after $1.sh"
+}
+
+# Seen failing with addresses that the site does not know.
+test_the_examples_of_the_web_and_of_s3() {
+	web_up
+	example web "$data/many" "s|data.example.org/images|ctl:8443/data/many|; s|0\{64\}|$(sha256sum "$pfs/data/many.tar" | cut -d' ' -f1)|"
+	s3_up
+	example s3 "$data/flat" 's|s3://bucket/images/|s3://closed/flat/|'
+}

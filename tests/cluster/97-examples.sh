@@ -92,6 +92,7 @@ make_home() {
 	for i in 0 1 2 3 4 5 6; do
 		cp "$pfs/data/nested.tar" "$d/shard-00$i.tar"
 	done
+	cp "$pfs/data/nested.tar" "$d/classes.tar"
 	cp "$examples"/*.sh "$1/"
 	make_program "$1"
 	make_stand_ins "$1"
@@ -176,6 +177,35 @@ test_the_interactive_example_is_a_shell() {
 	SHELL
 	) || fail "$out"
 	assert_match "$out" "has n[123] 2000 "
+}
+
+# Seen failing with scripts without nested, without keep=, and with one epoch.
+test_examples_of_what_is_staged_otherwise() {
+	local d=$base/pfs/home/alice/examples/data out
+	local -A id
+
+	set_up
+	sed -i 's/^Path=.*/&\nMaxKeep=3h/' "$base/etc/stage-data/stage-data.conf"
+	at_end "on n1 bash -c 'rm -rf /srv/local/stage-keep-*'"
+	mkdir "$work/classes"
+	tar -xf "$d/classes.tar" -C "$work/classes"
+	for out in "$work"/classes/*.tar; do
+		mkdir "${out%.tar}" && tar -xf "$out" -C "${out%.tar}" && rm "$out"
+	done
+	id[nested]=$(submit nested)
+	id[instant-on]=$(submit instant-on)
+	id[keep-array]=$(submit keep-array --array=0-1 -w n1 -o "$home/out.array.%a")
+	id[pack]=$(submit pack)
+	read_by "${id[nested]}" 1 1 "$work/classes"
+	read_by "${id[instant-on]}" 2 1 "$pfs/data/many"
+	job_wait "${id[keep-array]}"
+	out=$(cat "$base"/pfs/home/alice/examples/out.array.? | grep ^has)
+	assert_eq "2 2000" "$(wc -l <<<"$out") $(cut -d' ' -f3 <<<"$out" | sort -u)" "readers of the array: $out"
+	assert_contains "$(as_on alice n1 stagectl list --kept)" images.tar
+	job_wait "${id[pack]}"
+	assert_eq COMPLETED "$(job_state "${id[pack]}")" "end of pack.sh: $(output_of "${id[pack]}")"
+	assert_eq "$(cd "$d/set" && find . -type f | sort)" \
+		"$(unsquashfs -l -d . "$d/set.sqsh" | sed -n 's|^\.\(/.*\)|.\1|p' | sort)" "files of the image"
 }
 
 # Without a word nothing of ours is in a container, with the site's Export= what is below the run
