@@ -314,13 +314,14 @@ static int mount_kept(struct stage *s, struct error *err)
 	kept_free(s->kept);
 	s->kept = NULL;
 	*err = (struct error)ERROR_INIT;
+	ctx_send_facts(s->ctx, &s->facts, &s->plan);
 	return 0;
 }
 
 /* What an earlier job of the user's has left counts as this one's. 0: there is nothing. */
 static int take_kept(struct stage *s, uint64_t *havep, struct error *err)
 {
-	struct plan *plan = &s->plan;
+	struct plan *plan = &s->plan, shown;
 	char size[PARSE_SIZE_TEXT];
 	int r = 0;
 
@@ -329,10 +330,11 @@ static int take_kept(struct stage *s, uint64_t *havep, struct error *err)
 	if (r <= 0)
 		return r;
 	kept_get_size(s->kept, &s->result.bytes, &s->result.files);
-	snprintf(plan->line, sizeof(plan->line), "kept by an earlier job %s %.120s, %s",
+	shown = *plan;
+	snprintf(shown.line, sizeof(shown.line), "kept by an earlier job %s %.120s, %s",
 		 is_in_memory(s) ? "in" : "on", is_in_memory(s) ? "memory" : plan->tier,
 		 size_to_string(s->result.bytes, size));
-	ctx_send_facts(s->ctx, &s->facts, plan);
+	ctx_send_facts(s->ctx, &s->facts, &shown);
 	/* Pages that an earlier job has paid for are taken from nobody. */
 	r = ctx_reserve(s->ctx, plan->tier, is_in_memory(s) ? 0 : s->result.bytes, s->result.files,
 			havep, err);

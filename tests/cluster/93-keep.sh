@@ -278,6 +278,7 @@ test_a_kept_image_that_is_damaged_is_copied_again() {
 	out=$(image_read)
 	assert_contains "$out" "$sum"
 	assert_contains "$out" "what an earlier job has kept is not used"
+	assert_not grep -q "kept by an earlier job" <<<"$out"
 	out=$(image_read)
 	assert_contains "$out" "$sum"
 	assert_not grep -q "not used" <<<"$out"
