@@ -7,7 +7,7 @@
  * ctx_is_cancelled() turns true; whoever then does not come back within CTX_GRACE_MS is not waited
  * for: what the manifest records is taken away and the process ends.
  *
- * Fields are written by ctx.c alone.
+ * Fields are written by ctx*.c alone.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * Stands in the place of daemon/worker/ctx.c: a worker that is alone, is never cancelled, and may
+ * Stands in the place of daemon/worker/ctx*.c: a worker that is alone, is never cancelled, and may
  * write so much and no more.
  */
 #include <errno.h>

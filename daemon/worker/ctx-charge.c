@@ -1,0 +1,146 @@
+/*
+ * What is charged is held against two numbers without a lock: the limit of policy and what was
+ * granted. Who steps over the second asks for more under ask_lock: at least CHARGE_STEP, so that an
+ * archive of unknown size asks now and then and not for each file.
+ */
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/error.h"
+#include "common/kv.h"
+#include "common/parse.h"
+#include "common/proto.h"
+#include "daemon/worker/ctx-internal.h"
+#include "daemon/worker/link.h"
+#include "daemon/worker/plan.h"
+
+#define CHARGE_STEP_BYTES (64ULL << 20)
+#define CHARGE_STEP_FILES 4096
+
+/* One exchange; ask_lock is held. */
+static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, uint64_t *havep,
+			  struct error *err)
+{
+	struct ctx_private *p = ctx->priv;
+	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_RESERVE), *answer = NULL;
+	char have[PARSE_SIZE_TEXT], need[PARSE_SIZE_TEXT];
+	int r;
+
+	if (!kv)
+		return error_set(err, ENOMEM, "out of memory");
+	kv_set(kv, "tier", p->tier);
+	kv_set_u64(kv, "bytes", bytes);
+	kv_set_u64(kv, "files", files);
+	kv_set_u64(kv, "written", atomic_load(&p->granted_bytes));
+	r = link_ask(p->link, kv, PROTO_OP_GRANT, &answer, NULL, 0, NULL, err);
+	if (r < 0)
+		return r;
+	*havep = kv_get_u64(answer, "have", 0);
+	if (kv_get_u64(answer, "ok", 0) == 1) {
+		atomic_fetch_add(&p->granted_bytes, bytes);
+		atomic_fetch_add(&p->granted_files, files);
+		return 0;
+	}
+	if (bytes <= *havep && kv_get(answer, "why"))
+		return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "%s", kv_get(answer, "why"));
+	size_to_string(atomic_load(&p->granted_bytes) + bytes, need);
+	return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "needs %s, %s has %s left for it", need,
+			  !strcmp(p->tier, PLAN_TIER_MEMORY) ? "memory" : p->tier,
+			  size_to_string(*havep, have));
+}
+
+int ctx_reserve(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files, uint64_t *havep,
+		struct error *err)
+{
+	struct ctx_private *p = ctx->priv;
+	uint64_t have = 0;
+	int r;
+
+	pthread_mutex_lock(&p->ask_lock);
+	if (strcmp(p->tier, tier)) {
+		snprintf(p->tier, sizeof(p->tier), "%s", tier);
+		atomic_store(&p->granted_bytes, 0);
+		atomic_store(&p->granted_files, 0);
+	}
+	r = reserve_locked(ctx, bytes, files, &have, err);
+	pthread_mutex_unlock(&p->ask_lock);
+	if (havep)
+		*havep = have;
+	return r;
+}
+
+void ctx_reset_charges(struct ctx *ctx)
+{
+	atomic_store(&ctx->priv->charged_bytes, 0);
+	atomic_store(&ctx->priv->charged_files, 0);
+}
+
+/* What is missing, in one step or, where that is not granted, to the byte. */
+static int reserve_more(struct ctx *ctx, struct error *err)
+{
+	struct ctx_private *p = ctx->priv;
+	uint64_t bytes, files, granted, have = 0;
+	int r = 0;
+
+	pthread_mutex_lock(&p->ask_lock);
+	bytes = atomic_load(&p->charged_bytes);
+	granted = atomic_load(&p->granted_bytes);
+	bytes = bytes > granted ? bytes - granted : 0;
+	files = atomic_load(&p->charged_files);
+	granted = atomic_load(&p->granted_files);
+	files = files > granted ? files - granted : 0;
+	if (bytes || files) {
+		uint64_t step_bytes = bytes && bytes < CHARGE_STEP_BYTES ? CHARGE_STEP_BYTES
+									 : bytes;
+		uint64_t step_files = files && files < CHARGE_STEP_FILES ? CHARGE_STEP_FILES
+									 : files;
+
+		r = reserve_locked(ctx, step_bytes, step_files, &have, NULL);
+		if (r == -ENOSPC)
+			r = reserve_locked(ctx, bytes, files, &have, err);
+		else if (r < 0)
+			ctx_check(ctx, err);
+	}
+	pthread_mutex_unlock(&p->ask_lock);
+	return r;
+}
+
+static int refuse_limit(struct ctx *ctx, uint64_t bytes, struct error *err)
+{
+	char text[PARSE_SIZE_TEXT];
+
+	if (ctx->policy.max_bytes && bytes > ctx->policy.max_bytes)
+		error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
+			   "is larger than the limit of %s for one dataset",
+			   size_to_string(ctx->policy.max_bytes, text));
+	else
+		error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
+			   "has more than the %llu files allowed in one dataset",
+			   (unsigned long long)ctx->policy.max_files);
+	if (ctx->ds->max_size && ctx->ds->max_size == ctx->policy.max_bytes)
+		return error_mend(err, -EDQUOT, "raise max=, or stage less (subdir=, include=)");
+	return -EDQUOT;
+}
+
+int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, struct error *err)
+{
+	struct ctx_private *p = ctx->priv;
+	const struct policy *pol = &ctx->policy;
+	uint64_t b = atomic_fetch_add(&p->charged_bytes, bytes) + bytes;
+	uint64_t f = atomic_fetch_add(&p->charged_files, files) + files;
+
+	link_set_written(p->link, b);
+	if ((pol->max_bytes && b > pol->max_bytes) || (pol->max_files && f > pol->max_files))
+		return refuse_limit(ctx, b, err);
+	if (!p->tier[0] ||
+	    (b <= atomic_load(&p->granted_bytes) && f <= atomic_load(&p->granted_files)))
+		return 0;
+	return reserve_more(ctx, err);
+}
+
+void ctx_get_charged(const struct ctx *ctx, uint64_t *bytesp, uint64_t *filesp)
+{
+	*bytesp = atomic_load(&ctx->priv->charged_bytes);
+	*filesp = atomic_load(&ctx->priv->charged_files);
+}

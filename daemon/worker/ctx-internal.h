@@ -1,0 +1,35 @@
+/*
+ * ctx-internal: what the parts of ctx share: ctx.c (the whole, and what is asked for), ctx-task.c
+ * (the task that stagingd sends) and ctx-charge.c (what is written, and may be). Nobody else includes
+ * it.
+ */
+#pragma once
+
+#include <pthread.h>
+#include <stdatomic.h>
+
+#include "daemon/worker/copy/copy-rate.h"
+#include "daemon/worker/ctx.h"
+
+struct kv;
+struct link;
+struct manifest;
+
+struct ctx_private {
+	struct kv *task;
+	int keys_fd; /* beside the task: not read here, who reads hostile bytes has no keys */
+	struct dataset_list list;
+	struct link *link;
+	struct manifest *manifest;
+
+	struct copy_rate rate;
+	unsigned n_passes; /* of each byte: that many make one of progress */
+
+	pthread_mutex_t ask_lock;
+	char tier[DATASET_MAX_ITEM]; /* of the reservation; "": none */
+	_Atomic uint64_t granted_bytes, granted_files;
+	_Atomic uint64_t charged_bytes, charged_files;
+};
+
+/* Sets what the task in priv says. -EPROTO: it says it wrong; -EPERM: it is not for root. */
+int ctx_task_read(struct ctx *ctx, struct error *err);

@@ -1,0 +1,107 @@
+#include <errno.h>
+#include <sched.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/error.h"
+#include "common/kv.h"
+#include "daemon/worker/ctx-internal.h"
+
+#define CTX_DEFAULT_THREADS 4
+
+static uint32_t default_threads(void)
+{
+	cpu_set_t set;
+	int n = CTX_DEFAULT_THREADS;
+
+	if (sched_getaffinity(0, sizeof(set), &set) == 0)
+		n = CPU_COUNT(&set);
+	return n < 1 ? 1 : n > CTX_DEFAULT_THREADS ? CTX_DEFAULT_THREADS : (uint32_t)n;
+}
+
+static uint64_t lower_limit(uint64_t a, uint64_t b)
+{
+	return a == 0 || (b != 0 && b < a) ? b : a;
+}
+
+static void read_policy(struct ctx *ctx, const struct kv *t)
+{
+	const struct dataset *ds = ctx->ds;
+	uint64_t threads = ds->threads ? ds->threads : kv_get_u64(t, "threads", 0);
+
+	ctx->policy = (struct policy){
+		.rule = kv_get_or_empty(t, "rule"),
+		.rule_match = kv_get_or_empty(t, "rulematch"),
+		.methods = kv_get_or_empty(t, "methods"),
+		.tiers = kv_get_or_empty(t, "tiers"),
+		.max_bytes = lower_limit(kv_get_u64(t, "maxbytes", 0), ds->max_size),
+		.max_files = kv_get_u64(t, "maxfiles", 0),
+		.mem_percent = (uint32_t)kv_get_u64(t, "mempercent", 100),
+		.keep_free = kv_get_u64(t, "keepfree", 0),
+		.mem_limit = kv_get_u64(t, "memlimit", 0),
+		.mem_used = kv_get_u64(t, "memused", 0),
+		.ssd = kv_get_u64(t, "ssd", 0),
+		.fuse = kv_get_u64(t, "fuse", 0),
+		.keeper = kv_get_u64(t, "keeper", 0),
+		.cache_size = kv_get_u64(t, "cachesize", 64 << 20),
+		.threads = threads > 0 && threads <= 256 ? (uint32_t)threads : default_threads(),
+		.threads_given = threads > 0,
+		.max_readers = (uint32_t)kv_get_u64(t, "maxreaders", 0),
+		.max_rate = kv_get_u64(t, "maxrate", 0),
+		.token_dir = kv_get_or_empty(t, "tokendir"),
+		.token_wait_ms = kv_get_u64(t, "tokenwait", 0),
+		.jitter_ms = kv_get_u64(t, "jitter", 0),
+		.stall_ms = ds->stall_ms ? ds->stall_ms : kv_get_u64(t, "stall", 0),
+		.keep_ms = kv_get_u64(t, "keep", 0),
+		.mem_keep_ms = kv_get_u64(t, "memkeep", 0),
+		.mem_keep_dir = kv_get_or_empty(t, "memkeepdir"),
+		.n_nodes = (uint32_t)kv_get_u64(t, "nodes", 1),
+		.node_index = (uint32_t)kv_get_u64(t, "nodeindex", 0),
+		.fan_min_nodes = (uint32_t)kv_get_u64(t, "fannodes", 0),
+		.fan_always = kv_get_u64(t, "fanalways", 0),
+		.fan_program = kv_get_or_empty(t, "fanprogram"),
+	};
+}
+
+static int read_item(struct ctx *ctx, struct error *err)
+{
+	struct ctx_private *p = ctx->priv;
+	const char *name = kv_get_or_empty(p->task, "name");
+	int r;
+
+	r = dataset_list_from_string(&p->list, kv_get_or_empty(p->task, "item"), err);
+	if (r < 0)
+		return r;
+	if (p->list.n_items != 1)
+		return error_set(err, EPROTO, "a task is one dataset, this has %zu",
+				 p->list.n_items);
+	if (!*name || strlen(name) >= DATASET_NAME_SIZE || strpbrk(name, "./"))
+		return error_set(err, EPROTO, "bad name '%s' in the task", name);
+	/* the list the user gave made names unique, one item alone can't */
+	strcpy(p->list.items[0].name, name);
+	ctx->ds = &p->list.items[0];
+	return 0;
+}
+
+int ctx_task_read(struct ctx *ctx, struct error *err)
+{
+	const struct kv *t = ctx->priv->task;
+	const char *mode = kv_get_or_empty(t, "mode");
+	int r;
+
+	r = read_item(ctx, err);
+	if (r < 0)
+		return r;
+	read_policy(ctx, t);
+	ctx->job = kv_get_or_empty(t, "job");
+	ctx->node = kv_get_or_empty(t, "node");
+	ctx->rundir = kv_get_or_empty(t, "rundir");
+	ctx->slot = (uint32_t)kv_get_u64(t, "slot", 0);
+	ctx->plan_only = !strcmp(mode, "plan");
+	ctx->link_only = !strcmp(mode, "source");
+	ctx->data_path = kv_get_or_empty(t, "data");
+	ctx->tmp_path = kv_get_or_empty(t, "tmp");
+	if (ctx->policy.keeper && geteuid() == 0)
+		return error_set(err, EPERM, "stage-worker does not work as root for a job");
+	return 0;
+}
