@@ -29,12 +29,15 @@ enum keeper_verb {
 
 	/* keeper -> stagingd */
 	KEEPER_REPLY = 64,
-	KEEPER_EXITED,    /* id: of a SPAWN; arg0: wait status as of waitpid(2) */
+	KEEPER_EXITED,    /* id: of a SPAWN; arg0: wait status as of waitpid(2); an exit status above
+			   * KEEPER_EXIT_EXEC: the program could not be started, less that is why */
 	KEEPER_MEMORY,    /* arg0: limit of the job's memory in bytes, -1: no cgroup found (not
 			   * charged); arg1: bytes in use by the job; sent once after start, when known,
 			   * at the latest 5 s after it */
 	KEEPER_CANCEL,    /* the job is over: stop staging; kill follows */
 };
+
+#define KEEPER_EXIT_EXEC 130
 
 enum keeper_class {
 	KEEPER_CLASS_WRITER, /* writes to memory: into the job's memory cgroup, oom_score_adj 1000 */

@@ -69,6 +69,9 @@ static void describe_end(const struct worker_proc *w, int status, char *buf, siz
 			 WTERMSIG(status) == SIGKILL && !w->killed
 				 ? ", out of memory perhaps; ask for more --mem"
 				 : "");
+	else if (WEXITSTATUS(status) > KEEPER_EXIT_EXEC)
+		snprintf(buf, size, "the worker could not be started: %s",
+			 strerror(WEXITSTATUS(status) - KEEPER_EXIT_EXEC));
 	else if (WEXITSTATUS(status) == 126 || WEXITSTATUS(status) == 127)
 		snprintf(buf, size, "the worker could not be started");
 	else

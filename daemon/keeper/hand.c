@@ -77,7 +77,9 @@ int hand_ask(const struct hand *h, void *answer, size_t size)
 	close(steal_fd(&go)); /* where that could not be written, the child ends by this */
 	n = read_answer(rd, answer, size, h->deadline_ms);
 	r = proc_wait(pid, h->deadline_ms);
-	return r == 0 && n == size ? *(int32_t *)answer
+	if (r == 0 && n == size)
+		return *(int32_t *)answer;
+	return r < -LAUNCH_EXIT_EXEC		? r + LAUNCH_EXIT_EXEC
 	       : r == -ETIMEDOUT || r == -EINTR ? r : -ENOEXEC;
 }
 

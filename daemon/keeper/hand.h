@@ -22,7 +22,7 @@ struct hand {
 };
 
 /* Copies its answer, which begins with an int32_t, and returns that. -ETIMEDOUT: it hangs and is left
- * behind; -EINTR: it was killed; -ENOEXEC: it can't be started. */
+ * behind; -EINTR: it was killed; where it can't be started why, at worst -ENOEXEC, never -ENOENT. */
 int hand_ask(const struct hand *h, void *answer, size_t size);
 
 /* The same for what answers with a number alone. */

@@ -193,7 +193,8 @@ static _Noreturn void run_child(const struct launch *l, pid_t keeper, int go)
 	    (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != keeper))
 		_exit(LAUNCH_EXIT_ORPHAN);
 	syscall(SYS_execveat, program, "", l->argv, l->user->env, AT_EMPTY_PATH);
-	_exit(LAUNCH_EXIT_EXEC);
+	/* ENOENT is of its loader or interpreter; who asks would take it for an answer */
+	_exit(LAUNCH_EXIT_EXEC + (errno == ENOENT ? ENOEXEC : errno));
 }
 
 pid_t launch_start(const struct launch *l, int *gop)

@@ -12,6 +12,7 @@
 #include <sys/types.h>
 
 #include "common/cleanup.h"
+#include "common/keeper-verbs.h"
 
 struct error;
 
@@ -20,7 +21,7 @@ enum launch_exit {
 	LAUNCH_EXIT_PROOF,       /* it seemed to work, and root can be had back */
 	LAUNCH_EXIT_ORPHAN,      /* the keeper went away before it said go */
 	LAUNCH_EXIT_SETUP,       /* descriptors, directory, memory group */
-	LAUNCH_EXIT_EXEC = 126,
+	LAUNCH_EXIT_EXEC = KEEPER_EXIT_EXEC, /* and an errno */
 };
 
 #define LAUNCH_MAX_FDS 4

@@ -161,8 +161,8 @@ static int check_site(struct keeper *k, struct error *err)
 	const struct hand_site *s = &k->site;
 
 	if (s->r < 0)
-		return error_set(err, -s->r, "%s", s->text[0] ? s->text : "stage-hand can't be run: "
-									  "install it again");
+		return s->text[0] ? error_set(err, -s->r, "%s", s->text)
+				  : error_errno(err, -s->r, "stage-hand can't be run, is libexec complete?");
 	if (s->launch == CONF_LAUNCH_PROLOG && k->in_step)
 		return error_set(err, EPERM,
 				 "Launch=prolog, and no prolog has started staging on "

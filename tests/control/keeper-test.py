@@ -953,6 +953,18 @@ def test_a_broken_configuration_is_told():
     j.assert_gone()
 
 
+# Breaks when a child whose exec fails ends with one status for all reasons.
+def test_why_a_helper_can_not_be_started_is_told():
+    with subprocess.Popen(['sleep', '60'], user=UID) as one:
+        try:
+            j = Job(expect='E', under=('prlimit', '--nproc=0'))
+        finally:
+            one.kill()
+    assert 'Resource temporarily unavailable' in j.answer, j.answer
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
 def test_launch_says_where_staging_starts():
     write_conf('[daemon]\nLaunch=step')
     j = Job(expect='S')

@@ -198,6 +198,7 @@ class Failing(unittest.TestCase):
     def test_end_without_a_word(self):
         self.fails("facts.touch.exit0", text="no reason")
         self.fails("facts.touch.exit3", text="status 3")
+        self.fails("facts.touch.exit141", text="could not be started: Resource temporarily unavailable")
         self.fails("kill11", text="signal 11")
 
     def test_error_keeps_code_and_text(self):
