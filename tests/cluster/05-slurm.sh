@@ -50,12 +50,13 @@ witness() {
 }
 
 # What Slurm loses by itself is not held against us, and every other empty group is. What breaks it: a snapshot that
-# calls no group lost, in its first half, and one that calls each empty one so, in its second.
+# calls no group lost, in its first part, one that calls each empty one so, in its second, and one that doesn't read
+# Slurm's log, in its third.
 test_only_a_group_that_slurm_has_lost_by_itself_is_let_pass() {
 	local id group pid
 
 	need_cgroup
-	at_end 'on n1 rm -f /run/slow-threads; on n1 find /sys/fs/cgroup -depth -path "*/job_*" -type d -exec rmdir {} +'
+	at_end 'on n1 rm -f /run/slow-threads /run/refuse-extern; on n1 find /sys/fs/cgroup -depth -path "*/job_*" -type d -exec rmdir {} +'
 	on n1 touch /run/slow-threads
 	id=$(job_submit alice -w n1 <<<true)
 	job_done "$id"
@@ -76,4 +77,13 @@ test_only_a_group_that_slurm_has_lost_by_itself_is_let_pass() {
 	on n1 kill "$pid"
 	wait_until 5 eval '[[ -z $(on n1 cat "$group/tasks") ]]'
 	assert_eq "cgroup $group" "$(on n1 bash -s cgroups "$id" <"$lib/snapshot")" "what is left"
+
+	on n1 touch /run/refuse-extern
+	id=$(job_submit alice -w n1 <<<true)
+	job_done "$id"
+	group=${group%_*}_$id
+	wait_until 10 on n1 grep -qF "[$id.extern] error: Unable to move pid" /var/log/slurmd.log
+	assert on n1 test -d "$group"
+	wait_until 5 eval '[[ -z $(on n1 cat "$group/step_extern/tasks") ]]'
+	assert_eq "" "$(on n1 bash -s cgroups "$id" <"$lib/snapshot")" "what is left"
 }
