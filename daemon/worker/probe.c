@@ -19,6 +19,7 @@
 #include "daemon/worker/mend.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/tar/tar-sample.h"
+#include "daemon/worker/unpack/ceiling.h"
 #include "daemon/worker/unpack/decode.h"
 #include "daemon/worker/unpack/estimate.h"
 #include "daemon/worker/unpack/magic.h"
@@ -150,6 +151,8 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 	if (n < 0)
 		return error_errno(err, errno, "read %s", src->path);
 	facts->filter = magic_get_filter(block, (size_t)n);
+	if (facts->filter != FILTER_NONE)
+		ceiling_set(ctx->policy.threads);
 	facts->format = facts->filter ? peek_format(src->fd, facts->filter, &sample, broken)
 				      : magic_get_format(block, (size_t)n);
 	if (!facts->filter && is_zero(block, (size_t)n))

@@ -16,6 +16,7 @@ import sys
 import tarfile
 import warnings
 import zipfile
+import zlib
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import *  # noqa: E402
@@ -221,6 +222,39 @@ def ends():
         yield f"cut {name}", packed[:-6], Fails("is cut off")
 
 
+# ---- what asks for much memory ----
+
+def xz_with_dictionary(data, code):
+    """code: the byte of the block header that gives the dictionary's size, 40 for 4 GiB."""
+    x = bytearray(lzma.compress(data, check=lzma.CHECK_CRC32))
+    end = 12 + (x[12] + 1) * 4
+    assert x[14:16] == b"\x21\x01"      # LZMA2, one byte of properties
+    x[16] = code
+    x[end - 4:end] = zlib.crc32(x[12:end - 4]).to_bytes(4, "little")
+    return bytes(x)
+
+
+def zip_with_dictionary(size):
+    packed = io.BytesIO()
+    with zipfile.ZipFile(packed, "w", zipfile.ZIP_LZMA) as z:
+        z.writestr("f", WHOLE)
+    data = bytearray(packed.getvalue())
+    at = 30 + sum(int.from_bytes(data[i:i + 2], "little") for i in (26, 28))
+    data[at + 5:at + 9] = size.to_bytes(4, "little")
+    return bytes(data)
+
+
+def hungry():
+    """Red when ceiling_set() does nothing: those of 4 GiB are ready then. A sanitizer ends the program."""
+    yield "xz, dictionary of 1.5 GiB, the largest that xz makes", xz_with_dictionary(WHOLE, 37), Ready()
+    yield ("zstd, window of 2 GiB", subprocess.run(["zstd", "-qc", "--long=31"], input=WHOLE, stdout=subprocess.PIPE).stdout,
+           Fails("needs a window of more than 128 MiB; pack it again with --long=27"))
+    if not re.search(rb"__[at]san_init", open(WORKER, "rb").read()):
+        yield ("xz, dictionary of 4 GiB", xz_with_dictionary(WHOLE, 40),
+               Fails("needs more than 2048 MiB of memory.*with a smaller dictionary", code="7"))
+        yield "zip, lzma dictionary of 4 GiB", zip_with_dictionary(0xffffffff), Fails(r"is damaged \(lzma stream init.*member f")
+
+
 # ---- zip ----
 
 def make_zip(*members, method=zipfile.ZIP_STORED):
@@ -347,6 +381,10 @@ def test_numbers_that_can_not_be():
 
 def test_ends():
     run_cases(ends)
+
+
+def test_what_asks_for_much_memory():
+    run_cases(hungry)
 
 
 def test_zips():

@@ -26,6 +26,7 @@
 #include "daemon/worker/tar/untar-writers.h"
 #include "daemon/worker/target.h"
 #include "daemon/worker/tree/tree.h"
+#include "daemon/worker/unpack/ceiling.h"
 #include "daemon/worker/unpack/decode.h"
 #include "daemon/worker/unpack/hash.h"
 #include "daemon/worker/unpack/stream.h"
@@ -146,6 +147,7 @@ static int extract_all(struct untar *x, struct source *src, const struct facts *
 	_cleanup_(members_closep) struct members *members = NULL;
 	int r;
 
+	ceiling_set(get_n_writers(x->ctx));
 	if (facts->format == FORMAT_ZIP) { /* read here and there */
 		r = source_spool(x->ctx, src, target, err);
 		if (r < 0)

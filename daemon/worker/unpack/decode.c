@@ -22,6 +22,7 @@
 #include "common/words.h"
 #include "daemon/worker/tar/untar-reader.h"
 #include "daemon/worker/unpack/archive-late.h"
+#include "daemon/worker/unpack/ceiling.h"
 #include "daemon/worker/unpack/stream.h"
 
 #define TAR_BLOCK 512
@@ -70,6 +71,14 @@ static bool is_cut_off(const char *text)
 	return false;
 }
 
+/* Of its own it needs little: it was a dictionary that a header asks for. */
+static int refuse_size(struct error *err)
+{
+	error_set(err, ENOMEM, "unpacking it needs more than %u MiB of memory, or than there is",
+		  CEILING_MIB);
+	return error_mend(err, -ENOMEM, "pack it again with a smaller dictionary (xz -9 has 64 MiB)");
+}
+
 /* What libarchive says, as our error; what the stream below said, if that was the cause. */
 static int take_error(struct archive *a, const struct error *in_error, struct error *err)
 {
@@ -82,7 +91,7 @@ static int take_error(struct archive *a, const struct error *in_error, struct er
 		return in_error->code;
 	}
 	if (e == ENOMEM)
-		return error_set(err, ENOMEM, "out of memory");
+		return refuse_size(err);
 	if (!text)
 		return error_set(err, EBADMSG, "no sound archive");
 	/* "Truncated" inside of a sentence, but "ZIP" */

@@ -1,0 +1,44 @@
+/*
+ * RLIMIT_DATA counts private memory that can be written to, stacks of threads with all of their 8
+ * MiB, but no address space that is merely reserved, as glibc does 64 MiB a thread. It is the soft
+ * limit: the check of an image, which knows its own need, begins with another.
+ */
+#include "daemon/worker/unpack/ceiling.h"
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <sys/resource.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define CEILING_THREAD (16u << 20)
+#define CEILING_OWN_THREADS 8 /* readers ahead, hash, … */
+
+/* Bytes that count already; sanitizers have terabytes. 0: not known. */
+static uint64_t get_data_size(void)
+{
+	_cleanup_(file_closep) FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long long pages;
+
+	if (!f || fscanf(f, "%*s %*s %*s %*s %*s %llu", &pages) != 1)
+		return 0;
+	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
+}
+
+void ceiling_set(unsigned n_threads)
+{
+	static bool is_set;
+	uint64_t size = is_set ? 0 : get_data_size();
+	struct rlimit limit;
+
+	if (size == 0 || getrlimit(RLIMIT_DATA, &limit) < 0)
+		return;
+	size += (uint64_t)CEILING_MIB << 20;
+	size += (uint64_t)(n_threads + CEILING_OWN_THREADS) * CEILING_THREAD;
+	if (size < limit.rlim_cur) {
+		limit.rlim_cur = size;
+		is_set = setrlimit(RLIMIT_DATA, &limit) == 0;
+	}
+}
