@@ -19,6 +19,7 @@ struct fake_spank {
 	struct spank_option options[4];
 	size_t n_options;
 	char *control;                 /* STAGE_SPEC, NULL: not published */
+	bool control_is_full;          /* Slurm does not take it */
 	char log[4096];                /* what was said to the user */
 };
 
@@ -142,6 +143,8 @@ spank_err_t spank_unsetenv(spank_t sp, const char *var)
 spank_err_t spank_job_control_setenv(spank_t sp, const char *name, const char *value, int overwrite)
 {
 	assert_string_equal(name, "STAGE_SPEC");
+	if (fake.control_is_full)
+		return ESPANK_NOSPACE;
 	free(fake.control);
 	fake.control = strdup(value);
 	return ESPANK_SUCCESS;

@@ -24,6 +24,8 @@ struct client {
 	const char *wait;
 	const char *env[8];           /* NAME, VALUE, ... */
 	const char *answer;           /* of a cli_filter, NULL: the site has none */
+	uid_t uid;                    /* of another user, 0: stays */
+	bool control_is_full;
 };
 
 static char conf_path[4096], dir[4096];
@@ -77,7 +79,10 @@ static void client_main(const struct client *c, FILE *out) __attribute__((noretu
 static void client_main(const struct client *c, FILE *out)
 {
 	fake_reset(c->context);
+	fake.control_is_full = c->control_is_full;
 	assert_int_equal(chdir(dir), 0);
+	if (c->uid)
+		assert_int_equal(setresuid(c->uid, c->uid, c->uid), 0);
 	for (size_t i = 0; i + 1 < ARRAY_SIZE(c->env) && c->env[i]; i += 2)
 		setenv(c->env[i], c->env[i + 1], 1);
 	program_invocation_short_name = (char *)c->program;
@@ -228,6 +233,7 @@ static void test_refusals_name_the_item_and_end_the_client(void **state)
 		{ "year=2020/p", "write ./year=2020/p" },
 		{ "a.tar:scratch", "no [tier scratch]" },
 		{ "a.tar:/elsewhere/x", "DEST /elsewhere/x is below no tier of this site ([tier ssd] /" },
+		{ "a.tar:/tmpx/mine", "DEST /tmpx/mine is below no tier" },
 		{ "gone/a.tar", "/gone is not there)" },
 		{ "a.tar b.tar", "a comma stands between two items" },
 		{ "tight/a.tar:ssd", "[source tight], which has Tiers=shm" },
@@ -241,6 +247,10 @@ static void test_refusals_name_the_item_and_end_the_client(void **state)
 		{ "@tight::method=copy+onfail=source,@tight:ssd:method=copy", "which has Tiers=shm" },
 		{ "a.tar,+none", "none" },
 		{ "a=a.tar,b=a.tar,c=a.tar,d=a.tar", "4 datasets, this site allows 3" },
+		{ "a.tar/x", "a.tar is no directory)" },
+		{ "loop/x", "loop fails)" },
+		{ "/far/x", "compute nodes can't see /far/x ([source far] has VisibleOn=mover)" },
+		{ "https://h.example/x:source", "what is on the web can't be used where it is" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -253,6 +263,77 @@ static void test_refusals_name_the_item_and_end_the_client(void **state)
 		    !strchr(text, '\n') || strchr(text, '\n')[1])
 			fail_msg("%s: %d, %s", cases[i].value, r, text);
 	}
+}
+
+static void refuses(const struct client *c, const char *expect)
+{
+	char text[8192];
+
+	if (run_client(c, text, sizeof(text)) != 1 || !strstr(text, expect))
+		fail_msg("%s: %s", expect, text);
+}
+
+static void test_a_directory_that_others_may_not_pass_is_named(void **state)
+{
+	static const char *const a[] = { "locked/in/a", NULL };
+	const struct client c = { .program = "sbatch", .context = S_CTX_ALLOCATOR, .script = a,
+				  .uid = 65534 };
+
+	if (geteuid() != 0)
+		skip();
+	refuses(&c, "/locked can't be passed); it is read as you: ask its owner");
+}
+
+static void test_braces_of_the_shell_are_told(void **state)
+{
+	static const char *values[1100];
+	struct client c = { "sbatch", S_CTX_ALLOCATOR, values, NULL, NULL, { NULL } };
+
+	for (size_t i = 0; i + 1 < ARRAY_SIZE(values); i++)
+		values[i] = "a=a.tar";
+	refuses(&c, "given 1099 times; did the shell expand braces?");
+}
+
+static void test_a_slurm_that_takes_no_more_is_told(void **state)
+{
+	static const char *const a[] = { "a=a.tar", NULL };
+	const struct client c = { .program = "sbatch", .context = S_CTX_ALLOCATOR, .script = a,
+				  .control_is_full = true };
+
+	refuses(&c, "cannot pass the value on to the job");
+}
+
+/* What is not there yet may come; what can't come true is told, and left to the job. */
+static void test_warnings_do_not_hold_a_job_up(void **state)
+{
+	static const char *const gone[] = { "a=gone.tar", NULL },
+				 *const sum[] = { "a=a.tar::verify=sha256:0011", NULL },
+				 *const below[] = { "a=a.tar:/tmp/mine", NULL };
+	struct client c = { "sbatch", S_CTX_ALLOCATOR, gone, NULL, NULL, { "SBATCH_BEGIN", "now+1" } };
+	char text[8192];
+
+	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "gone.tar: No such file or directory; it has to be there when"));
+	c.script = below;
+	check_published(&c, "script", "a=D/a.tar:/tmp/mine");
+	c.script = sum;
+	c.env[0] = NULL;
+	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
+	assert_non_null(strstr(text, "has 4 digits and sha256 has 64"));
+}
+
+static void test_one_of_several_partitions_will_do(void **state)
+{
+	static const char *const a[] = { "a=a.tar", NULL };
+	struct client c = { "sbatch", S_CTX_ALLOCATOR, a, NULL, NULL, { "SBATCH_PARTITION", "gpu,big" } };
+	char keep[4096];
+
+	memcpy(keep, conf_path, sizeof(keep));
+	snprintf(conf_path, sizeof(conf_path), "%.4000s/gpu.conf", dir);
+	check_published(&c, "script", "a=D/a.tar");
+	c.env[1] = "big,small";
+	refuses(&c, "small");
+	memcpy(conf_path, keep, sizeof(keep));
 }
 
 static void test_too_long_is_refused(void **state)
@@ -307,6 +388,8 @@ static void test_inside_a_job(void **state)
 	c.wait = "tasks";
 	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
 	assert_string_equal(text, "nothing\nwait=tasks");
+	c.wait = "later";
+	refuses(&c, "--stage-wait=later is not known");
 	c.wait = NULL;
 	c.command_line = other;
 	c.env[2] = "X";
@@ -389,11 +472,17 @@ static int setup(void **state)
 		 "[tier ssd]\nKind=disk\nPath=/tmp\n"
 		 "[source tight]\nMatch=%s/tight/**\nTiers=shm\nMethods=copy\n"
 		 "[source own]\nMatch=%s/**\n"
+		 "[source far]\nMatch=/far/**\nVisibleOn=mover\nMoverPartition=dm\nTiers=ssd\n[source web]\nMatch=https://h.example/**\n"
 		 "[dataset closed]\nSource=/etc/closed.tar\n[dataset loose]\nSource=/etc\n"
 		 "[dataset tight]\nSource=%s/tight//a.tar\nMethod=mount\n", dir, dir, dir);
 	write_file("stage-data.conf", text);
 	write_file("broken.conf", "[daemon]\nNoSuchKey=1\n");
+	snprintf(text, sizeof(text), "[daemon]\nPartitions=gpu\n[source own]\nMatch=%s/**\n", dir);
+	write_file("gpu.conf", text);
 	write_file("a.tar", "x");
+	if (chmod(dir, 0755) < 0 || mkdirat(AT_FDCWD, strcat(strcpy(text, dir), "/locked"), 0700) < 0 ||
+	    symlink("loop", strcat(strcpy(text, dir), "/loop")) < 0)
+		return -1;
 	for (const char *const *n = (const char *const[]){ "STAGE_DATA", "STAGE_WAIT",
 	     "SLURM_JOB_ID", NULL }; *n; n++)
 		unsetenv(*n);
@@ -407,6 +496,11 @@ int main(void)
 		cmocka_unit_test(test_who_waits),
 		cmocka_unit_test(test_arrays_are_marked),
 		cmocka_unit_test(test_refusals_name_the_item_and_end_the_client),
+		cmocka_unit_test(test_a_directory_that_others_may_not_pass_is_named),
+		cmocka_unit_test(test_braces_of_the_shell_are_told),
+		cmocka_unit_test(test_a_slurm_that_takes_no_more_is_told),
+		cmocka_unit_test(test_warnings_do_not_hold_a_job_up),
+		cmocka_unit_test(test_one_of_several_partitions_will_do),
 		cmocka_unit_test(test_too_long_is_refused),
 		cmocka_unit_test(test_a_broken_configuration_closes_the_option_only),
 		cmocka_unit_test(test_inside_a_job),
