@@ -778,6 +778,41 @@ def test_figures_in_a_directory_of_others_are_refused():
     assert "must be root's and writable by nobody else" in open(LOG).read()
 
 
+def test_figures_that_can_not_be_written_are_told():
+    """Jobs end all the same, and what they counted comes with the next. Red when replace() overlooks what open() says."""
+    make_metrics()
+    with open(CONF, 'a') as f:
+        f.write(f'[daemon]\nLogFile={LOG}\n')
+    place = os.path.dirname(METRICS)
+
+    def ends_with(text):
+        j = Job()
+        assert j.do(f'count {READY} 1') == 'ok'
+        assert j.clean().returncode == 0 and j.ended() == 0
+        j.assert_gone()
+        assert f'metrics: {METRICS}: {text}\n' in open(LOG).read(), open(LOG).read()
+
+    os.rename(place, place + '.away')
+    ends_with('No such file or directory')
+    os.rename(place + '.away', place)
+    os.mkdir(METRICS + '.tmp')
+    ends_with('Is a directory')
+    os.rmdir(METRICS + '.tmp')
+    run('mount', '-t', 'tmpfs', '-o', 'nr_inodes=1,mode=0755', 'full', place)
+    ends_with('No space left on device')
+    run('umount', place)
+    assert end_of(Job(), (READY, 1))['datasets_total{result="ready"}'] == 4
+
+
+def test_a_user_without_an_account_is_staged_with_the_gid_alone():
+    """As in a container, or where a directory of users does not answer. Red when known is not looked at."""
+    write_conf(f'[daemon]\nLogFile={LOG}\n')
+    j = Job(uid=3999999)
+    wait_for(lambda: 'uid 3999999 has no account here: it is staged with gid' in open(LOG).read(), what='the warning')
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
 def test_a_hung_server_is_aborted():
     j = Job()
     server = j.mount(0, 1, 'hang')
