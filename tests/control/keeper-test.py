@@ -913,6 +913,32 @@ def test_memory_is_charged_to_the_job():
                 os.rmdir(path)
 
 
+def test_who_is_left_in_the_group_of_memory_is_ended():
+    """A group with a process in it would stay, and charge nobody. Red when kill_group() does nothing."""
+    if not os.path.exists(MEMORY + '/memory.limit_in_bytes'):
+        print('  (no memory controller v1 here: left out)')
+        return
+    j = Job(job=902)
+    j.connect()
+    time.sleep(0.3)
+    j.make_memory()
+    left = subprocess.Popen(['sleep', '100'])
+    try:
+        j.event(r'memory (\d+) (\d+)')
+        j.spawn(1)
+        with open(j.memory + '/stage-data/cgroup.procs', 'w') as f:
+            f.write(str(left.pid))
+        assert j.clean().returncode == 0
+        assert left.wait(10) == -signal.SIGKILL
+        j.assert_gone()
+        assert not os.path.exists(j.memory)
+    finally:
+        left.kill()
+        for path in j.memory + '/stage-data', j.memory, os.path.dirname(j.memory), f'{MEMORY}/{SLURM}':
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+
+
 def test_no_memory_cgroup_is_said():
     j = Job()
     m = j.event(r'memory (-?\d+) (\d+)', 8)
