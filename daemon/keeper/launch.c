@@ -11,6 +11,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <limits.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
 #include <sched.h>
@@ -32,6 +33,10 @@
 #define FIRST_FD 3
 #define HIGH_FD 64 /* beyond all numbers that are handed out */
 #define JOIN_SESSION_KEYRING 1
+
+/* The same on all architectures; older headers lack them. */
+#define NR_CLONE3 435
+#define INTO_CGROUP 0x200000000ULL /* CLONE_INTO_CGROUP */
 
 int launch_open_program(const char *path, struct error *err)
 {
@@ -168,7 +173,27 @@ static int place_fds(const struct launch *l, int *programp)
 	return 0;
 }
 
-static _Noreturn void run_child(const struct launch *l, pid_t keeper, int go)
+/* By `tasks` (v1) only the caller is moved. For cgroup.procs the kernel waits until nobody in the
+ * machine forks or exits: 10 ms. */
+static int join(const char *group, const char *file)
+{
+	char path[PATH_MAX + 16];
+
+	snprintf(path, sizeof(path), "%s/%s", group, file);
+	return proc_write(path, "0");
+}
+
+/* Who is born in a group (v2) has nobody wait. -1: it was not possible. */
+static pid_t fork_into(const char *group)
+{
+	_cleanup_(fd_closep) int fd = group ? open(group, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
+	/* struct clone_args: flags, exit_signal, cgroup */
+	const uint64_t args[11] = { INTO_CGROUP, [4] = SIGCHLD, [10] = (uint64_t)fd };
+
+	return fd < 0 ? -1 : (pid_t)syscall(NR_CLONE3, args, sizeof(args));
+}
+
+static _Noreturn void run_child(const struct launch *l, const char *group, pid_t keeper, int go)
 {
 	char byte, oom[16];
 	int program;
@@ -180,7 +205,7 @@ static _Noreturn void run_child(const struct launch *l, pid_t keeper, int go)
 	umask(077);
 	if (place_fds(l, &program) < 0 || chdir("/") < 0)
 		_exit(LAUNCH_EXIT_SETUP);
-	if (l->group && proc_write(l->group, "0") < 0)
+	if (group && join(group, "tasks") < 0 && join(group, "cgroup.procs") < 0)
 		_exit(LAUNCH_EXIT_SETUP);
 	snprintf(oom, sizeof(oom), "%d", l->oom_score_adj);
 	proc_write("/proc/self/oom_score_adj", oom);
@@ -200,15 +225,20 @@ static _Noreturn void run_child(const struct launch *l, pid_t keeper, int go)
 pid_t launch_start(const struct launch *l, int *gop)
 {
 	const pid_t keeper = getpid(); /* the child may run when it is no more */
+	const char *group = l->group;  /* still to be joined */
 	int go[2], r;
 	pid_t pid;
 
 	if (pipe2(go, O_CLOEXEC) < 0)
 		return -errno;
-	pid = fork();
+	pid = fork_into(group);
+	if (pid >= 0)
+		group = NULL;
+	else
+		pid = fork();
 	if (pid == 0) {
 		close(go[1]);
-		run_child(l, keeper, go[0]);
+		run_child(l, group, keeper, go[0]);
 	}
 	r = -errno;
 	close(go[0]);

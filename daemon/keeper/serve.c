@@ -200,7 +200,6 @@ static int join_memory(struct serve *s, const char *dir)
 		st->cgroup[0] = '\0';
 		return r;
 	}
-	snprintf(s->memory_group, PATH_MAX, "%.*s/cgroup.procs", PATH_MAX - 20, st->cgroup);
 	return 0;
 }
 

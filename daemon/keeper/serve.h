@@ -27,7 +27,6 @@ struct serve {
 	struct { uint32_t id; int class; } children[STATE_MAX_PROCS];
 	bool memory_known;           /* and told */
 	bool cpus_known;             /* and we are on them */
-	char memory_group[PATH_MAX]; /* its cgroup.procs, or "" */
 	uint64_t memory_deadline_ms;
 	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
 	pid_t watch;                 /* stage-hand, that looks for stuck readers; 0: none */
