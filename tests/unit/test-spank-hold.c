@@ -119,7 +119,7 @@ static bool have_node(void)
 	if (have < 0) {
 		int flags = CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER);
 
-		have = unshare(flags) == 0 && mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0 &&
+		have = unshare(flags) == 0 && mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0 &&
 		       mount("tmpfs", "/run", "tmpfs", 0, NULL) == 0;
 	}
 	return have;
