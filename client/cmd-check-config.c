@@ -63,13 +63,7 @@ static void warn_of_tier(const struct conf_tier *t, unsigned *n_warnings)
 {
 	char sentence[2 * ERROR_MAX_SIZE] = "";
 
-	if (*t->require_gres)
-		snprintf(sentence, sizeof(sentence),
-			 "[tier %s] RequireGres=%s: nodes can't tell what gres a job has, so no job "
-			 "may use this tier; leave it out, or let the site's prolog make a directory "
-			 "for jobs that have it (Provided=site)",
-			 t->name, t->require_gres);
-	else if (has_placeholder(t->path, 'a'))
+	if (has_placeholder(t->path, 'a'))
 		snprintf(sentence, sizeof(sentence),
 			 "[tier %s] Path=%s: %%a is not known when staging begins, so nothing is "
 			 "staged there; write %%j, each task of an array is a job of its own",

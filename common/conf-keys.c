@@ -188,7 +188,7 @@ static const struct conf_key keys[] = {
 	  "Bytes that a job may have in this tier on a node; 0: no limit of its own.",
 	  IN(conf_tier, quota), ANY },
 	{ "tier", "RequireGres", "text", "",
-	  "Checked alone: no job may use a tier that has it, in this version.",
+	  "Only jobs that asked for this generic resource (--gres) may use the tier.",
 	  IN(conf_tier, require_gres), ANY },
 	{ "tier", "Provided", "no|site", "no",
 	  "site: the site makes and removes the directory for each job; it is never removed here.",

@@ -4,17 +4,22 @@
  */
 #include "common/conf.h"
 
+#include "common/gres.h"
 #include "common/kv.h"
 
-static bool has_disk_tier(const struct conf *conf)
+static bool has_disk_tier(const struct conf *conf, const char *gres)
 {
-	for (size_t i = 0; i < conf->n_tiers; i++)
-		if (conf->tiers[i].kind == CONF_TIER_DISK && !*conf->tiers[i].require_gres)
+	for (size_t i = 0; i < conf->n_tiers; i++) {
+		const struct conf_tier *t = &conf->tiers[i];
+
+		if (t->kind == CONF_TIER_DISK &&
+		    (!*t->require_gres || gres_has(gres, t->require_gres)))
 			return true;
+	}
 	return false;
 }
 
-void conf_put_limits(const struct conf *conf, struct kv *kv)
+void conf_put_limits(const struct conf *conf, const char *gres, struct kv *kv)
 {
 	kv_set_u64(kv, "maxfiles", conf->max_files);
 	kv_set_u64(kv, "mempercent", conf->max_memory_percent);
@@ -22,6 +27,6 @@ void conf_put_limits(const struct conf *conf, struct kv *kv)
 	kv_set_u64(kv, "stall", conf->stall_timeout_ms);
 	kv_set_u64(kv, "cachesize", conf->cache_size);
 	kv_set_u64(kv, "fuse", conf->mount_fuse);
-	kv_set_u64(kv, "ssd", has_disk_tier(conf));
+	kv_set_u64(kv, "ssd", has_disk_tier(conf, gres));
 	kv_set_u64(kv, "threads", conf->threads);
 }

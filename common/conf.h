@@ -190,8 +190,9 @@ int conf_resolve_dataset(const struct conf *conf, struct dataset *d, struct erro
 
 struct kv;
 
-/* Sets the limits of all datasets in a task for a worker; a failure stays with the kv (common/kv.h). */
-void conf_put_limits(const struct conf *conf, struct kv *kv);
+/* Sets the limits of all datasets in a task for a worker, of a job with these gres (gres.h); a
+ * failure stays with the kv (common/kv.h). */
+void conf_put_limits(const struct conf *conf, const char *gres, struct kv *kv);
 
 struct conf_report;
 

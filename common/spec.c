@@ -9,6 +9,7 @@
 static const char *const waits[] = { "script", "tasks", "no" };
 
 #define ARRAY ",array"
+#define GRES ",gres="
 
 void spec_deinit(struct spec *spec)
 {
@@ -20,8 +21,8 @@ int spec_to_string(const struct spec *spec, char **textp)
 {
 	char *text;
 
-	if (asprintf(&text, "1:%s%s:%s:%s", waits[spec->wait], spec->array ? ARRAY : "",
-		     spec->conf_hash, spec->value) < 0)
+	if (asprintf(&text, "1:%s%s%s%s:%s:%s", waits[spec->wait], spec->array ? ARRAY : "",
+		     *spec->gres ? GRES : "", spec->gres, spec->conf_hash, spec->value) < 0)
 		return -ENOMEM;
 	*textp = text;
 	return 0;
@@ -40,10 +41,27 @@ static int next_field(const char **textp, const char **fieldp, size_t *np)
 	return 0;
 }
 
+/* The last mark of the field, if there is one; what is left of the field. */
+static size_t read_gres(const char *field, size_t n, struct spec *spec)
+{
+	const char *mark = memmem(field, n, GRES, strlen(GRES)), *names;
+	size_t n_names;
+
+	if (!mark)
+		return n;
+	names = mark + strlen(GRES);
+	n_names = n - (size_t)(names - field);
+	if (!gres_is_list(names, n_names))
+		return 0;
+	*(char *)mempcpy(spec->gres, names, n_names) = '\0';
+	return (size_t)(mark - field);
+}
+
 static int read_wait(const char *field, size_t n, struct spec *spec)
 {
 	const size_t tail = strlen(ARRAY);
 
+	n = read_gres(field, n, spec);
 	spec->array = n > tail && !memcmp(field + n - tail, ARRAY, tail);
 	n -= spec->array ? tail : 0;
 	for (size_t i = 0; i < ARRAY_SIZE(waits); i++)

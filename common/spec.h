@@ -2,15 +2,17 @@
  * spec: what travels from sbatch to the nodes.
  *
  * One text in the job's environment (STAGE_SPEC by spank_job_control_setenv): "1:WAIT:HASH:VALUE"
- * with WAIT script|tasks|no, and ",array" behind it where tasks of an array may run side by side;
- * HASH of the login node's configuration, VALUE canonical and expanded. Opaque to root. The spec
- * given to keeper and stagingd is a kv (spec_* keys below) on a sealed memfd.
+ * with WAIT script|tasks|no, and behind it ",array" where tasks of an array may run side by side
+ * and ",gres=NAME+NAME" of a job with generic resources; HASH of the login node's configuration,
+ * VALUE canonical and expanded. Opaque to root. The spec given to keeper and stagingd is a kv
+ * (spec_* keys below) on a sealed memfd.
  */
 #pragma once
 
 #include <stdbool.h>
 
 #include "common/conf.h"
+#include "common/gres.h"
 
 struct error;
 
@@ -29,6 +31,7 @@ struct error;
 struct spec {
 	enum conf_wait wait;
 	bool array; /* others like it begin at the same time */
+	char gres[GRES_SIZE]; /* gres.h */
 	char conf_hash[17];
 	char *value;
 };

@@ -2,8 +2,7 @@
  * The order of the questions is that of the answers people need: which dataset is meant (catalog),
  * which rule covers it, whether what was asked (method, checksum, DEST) is within that rule.
  *
- * Shared tiers are used when named, never by auto. A tier with RequireGres is offered to no job: what
- * gres a job has is known neither to the prolog's hook nor to us.
+ * Shared tiers are used when named, never by auto.
  */
 #include "daemon/admit.h"
 
@@ -15,6 +14,7 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/gres.h"
 #include "common/path.h"
 
 void admit_deinit(struct admit *a)
@@ -96,10 +96,16 @@ static void add_word(char *list, size_t size, const char *word)
 	snprintf(list + n, size - n, "%s%s", n ? "," : "", word);
 }
 
-static bool auto_may_use(const struct conf_source *rule, const struct conf_tier *t)
+static bool has_gres(const struct admit_input *in, const struct conf_tier *t)
+{
+	return !*t->require_gres || gres_has(in->gres ? in->gres : "", t->require_gres);
+}
+
+static bool auto_may_use(const struct admit_input *in, const struct conf_source *rule,
+			 const struct conf_tier *t)
 {
 	return t && t->kind != CONF_TIER_SHARED && conf_source_allows_tier(rule, t->name) &&
-	       !*t->require_gres;
+	       has_gres(in, t);
 }
 
 static void list_kind(const struct admit_input *in, const struct conf_source *rule, bool memory, char *list,
@@ -107,7 +113,7 @@ static void list_kind(const struct admit_input *in, const struct conf_source *ru
 {
 	for (size_t i = 0; i < in->conf->n_tiers; i++)
 		if ((in->conf->tiers[i].kind == CONF_TIER_MEMORY) == memory &&
-		    auto_may_use(rule, &in->conf->tiers[i]))
+		    auto_may_use(in, rule, &in->conf->tiers[i]))
 			add_word(list, size, in->conf->tiers[i].name);
 }
 
@@ -121,7 +127,7 @@ static void list_auto_tiers(const struct admit_input *in, const struct conf_sour
 
 	if (order) {
 		for (char *w = strtok_r(order, ",", &save); w; w = strtok_r(NULL, ",", &save))
-			if (auto_may_use(rule, conf_get_tier(in->conf, w)))
+			if (auto_may_use(in, rule, conf_get_tier(in->conf, w)))
 				add_word(list, size, w);
 	} else {
 		list_kind(in, rule, true, list, size);
@@ -131,8 +137,8 @@ static void list_auto_tiers(const struct admit_input *in, const struct conf_sour
 		add_word(list, size, "source");
 }
 
-static int check_named_tier(const struct conf_source *rule, const struct conf_tier *t,
-			    const char *dest, struct error *err)
+static int check_named_tier(const struct admit_input *in, const struct conf_source *rule,
+			    const struct conf_tier *t, const char *dest, struct error *err)
 {
 	if (!t)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
@@ -144,10 +150,11 @@ static int check_named_tier(const struct conf_source *rule, const struct conf_ti
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
 				  "rule %s does not allow tier %s; it allows %s", rule->name,
 				  t->name, rule->tiers);
-	if (*t->require_gres)
-		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "tier %s is for jobs with --gres=%s, which nodes can't tell "
-				  "(RequireGres=); leave DEST out", t->name, t->require_gres);
+	if (!has_gres(in, t))
+		return error_exit(
+			err, STAGE_EXIT_REFUSED, EPERM,
+			"tier %s is for jobs with --gres=%s; ask for it, or leave DEST out",
+			t->name, t->require_gres);
 	return 0;
 }
 
@@ -169,7 +176,7 @@ static int list_tiers(const struct admit_input *in, const struct conf_source *ru
 	t = dest[0] == '/' ? admit_find_tier(in->conf, &in->expand, dest)
 			   : conf_get_tier(in->conf, dest);
 	if (t || dest[0] != '/' || !in->permissive) {
-		r = check_named_tier(rule, t, dest, err);
+		r = check_named_tier(in, rule, t, dest, err);
 		if (r < 0)
 			return r;
 		add_word(list, size, t->name);

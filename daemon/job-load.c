@@ -88,6 +88,7 @@ static int read_datasets(struct job *job, const struct kv *kv, char hash[static 
 		return r;
 	strcpy(hash, spec.conf_hash);
 	job->array = spec.array;
+	strcpy(job->gres, spec.gres);
 	job->env_first = job->local || spec.wait != CONF_WAIT_NO;
 	r = dataset_list_from_string(&list, spec.value, err);
 	spec_deinit(&spec);
@@ -192,6 +193,7 @@ int job_load_admit(struct job *job, struct stage_run *run, struct error *err)
 		.user = job->identity.user,
 		.groups = (const char *const *)job->identity.groups,
 		.n_groups = job->identity.n_groups,
+		.gres = job->gres,
 		.permissive = job->permissive,
 		.expand = job_get_expand(job),
 	};

@@ -15,6 +15,7 @@
 #include "common/cleanup.h"
 #include "common/conf.h"
 #include "common/error.h"
+#include "common/gres.h"
 #include "common/rundir.h"
 #include "daemon/cpus.h"
 #include "daemon/identity.h"
@@ -64,6 +65,7 @@ struct job {
 	uint64_t slots;       /* bit k: m/<k> is somebody's */
 
 	struct job_keys keys;
+	char gres[GRES_SIZE]; /* that it asked for */
 	bool array;	      /* tasks of an array like this one may begin at the same time */
 	bool env_first;       /* keys=env: somebody will bring them soon */
 

@@ -89,7 +89,7 @@ static void fill_rules(struct kv *kv, const struct job *job, const struct stage 
 	kv_set_u64(kv, "maxreaders", share(s->max_readers, count_readers(job, s)));
 	kv_set_u64(kv, "maxrate", share(s->max_rate, count_readers(job, s)));
 	fill_turns(kv, job, s->rule);
-	conf_put_limits(conf, kv);
+	conf_put_limits(conf, job->gres, kv);
 	fill_keep(kv, job, s->dataset);
 }
 

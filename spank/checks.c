@@ -13,6 +13,7 @@
 #include "common/conf.h"
 #include "common/dataset.h"
 #include "common/error.h"
+#include "common/gres.h"
 #include "common/path.h"
 #include "spank/client-args.h"
 #include "spank/say.h"
@@ -93,9 +94,10 @@ static void check_dest_path(const struct conf *conf, const struct dataset *d)
 
 /* The login node's configuration has the say here, the node's has it in the end. */
 static void check_dest_and_method(const struct conf *conf, const struct dataset *d,
-				  const struct conf_source *rule)
+				  const struct conf_source *rule, const char *gres)
 {
 	const char *method = dataset_method_to_string(d->method);
+	const struct conf_tier *t;
 
 	if (d->verify == DATASET_VERIFY_SHA256 && strlen(d->sha256) != 64)
 		say_warn("%s: the digest in verify= has %zu digits and sha256 has 64: it can't match",
@@ -117,18 +119,23 @@ static void check_dest_and_method(const struct conf *conf, const struct dataset 
 		check_dest_path(conf, d);
 	if (!strcmp(d->dest, "auto") || !strcmp(d->dest, "source") || d->dest[0] == '/')
 		return;
-	if (!conf_get_tier(conf, d->dest))
+	t = conf_get_tier(conf, d->dest);
+	if (!t)
 		say_refuse("%s: this site has no [tier %s]; leave DEST out, or write auto", d->name,
 			   d->dest);
 	if (!conf_source_allows_tier(rule, d->dest))
 		say_refuse("%s: %s may not go to %s by [source %s], which has Tiers=%s", d->name,
 			   d->source, d->dest, rule->name, rule->tiers);
+	if (*t->require_gres && !gres_has(gres, t->require_gres))
+		say_refuse(
+			"%s: [tier %s] is for jobs with --gres=%s; ask for it, or leave DEST out",
+			d->name, d->dest, t->require_gres);
 }
 
 /* What a name of the catalogue stands for is looked at; the list keeps the name, which each node
  * resolves for itself. */
 static void check_item(const struct conf *conf, const struct dataset *item,
-		       const struct checks_user *u)
+		       const struct checks_user *u, const char *gres)
 {
 	_cleanup_(freep) char *source = NULL;
 	struct error err = ERROR_INIT;
@@ -150,11 +157,11 @@ static void check_item(const struct conf *conf, const struct dataset *item,
 			       false, &rule, &err);
 	if (r < 0)
 		say_refuse("%s: %s", d.name, err.text);
-	check_dest_and_method(conf, &d, rule);
+	check_dest_and_method(conf, &d, rule, gres);
 }
 
 static void check_rules(const struct conf *conf, const struct dataset_list *list,
-			const struct checks_user *u)
+			const struct checks_user *u, const char *gres)
 {
 	if (list->n_items > conf->max_items)
 		say_refuse("%zu datasets, this site allows %u in a job; use a pattern, a list "
@@ -162,7 +169,7 @@ static void check_rules(const struct conf *conf, const struct dataset_list *list
 			   list->n_items, (unsigned)conf->max_items);
 	for (size_t i = 0; i < list->n_items; i++) {
 		if (list->items[i].scheme != DATASET_SCHEME_LIST) /* what it names is known on the node */
-			check_item(conf, &list->items[i], u);
+			check_item(conf, &list->items[i], u, gres);
 	}
 }
 
@@ -255,6 +262,6 @@ void checks_run(const struct conf *conf, const struct dataset_list *list, const 
 		const struct client_args *args, const struct checks_user *u)
 {
 	check_admitted(conf, u->name, args->partition);
-	check_rules(conf, list, u);
+	check_rules(conf, list, u, args->gres);
 	check_sources(list, value, args);
 }

@@ -35,6 +35,17 @@ static void set_array(struct client_args *args, const char *value)
 	args->is_wide_array = strpbrk(value, ",-") && !(limit && !strcmp(limit, "%1"));
 }
 
+/* Both options may be given, each counts as it is given first. */
+static void set_gres(struct client_args *args, const char *value, bool tres)
+{
+	bool *givenp = tres ? &args->tres_given : &args->gres_given;
+
+	if (!value || *givenp)
+		return;
+	*givenp = true;
+	gres_add(args->gres, value, tres);
+}
+
 static void take(void *arg, const struct sbatch_option *o)
 {
 	struct client_args *args = arg;
@@ -47,6 +58,8 @@ static void take(void *arg, const struct sbatch_option *o)
 		set_partition(args, o->value);
 	else if (!strcmp(name, "array") || !strcmp(name, "a"))
 		set_array(args, o->value);
+	else if (!strcmp(name, "gres") || !strcmp(name, "tres-per-node"))
+		set_gres(args, o->value, *name == 't');
 	else if (!strcmp(name, "wrap"))
 		args->is_wrapped = true;
 }
@@ -66,7 +79,8 @@ void client_args_read_script(struct client_args *args, const char *text)
 
 static void read_environment(struct client_args *args, const char *client)
 {
-	static const char *const names[] = { "DEPENDENCY", "BEGIN", "PARTITION", "ARRAY_INX" };
+	static const char *const names[] = { "DEPENDENCY", "BEGIN", "PARTITION",
+					     "ARRAY_INX",  "GRES",  "TRES_PER_NODE" };
 	const char *prefix = !strcmp(client, "sbatch") ? "SBATCH" :
 			     !strcmp(client, "salloc") ? "SALLOC" : "SLURM";
 	char name[64];
@@ -80,6 +94,8 @@ static void read_environment(struct client_args *args, const char *client)
 			set_partition(args, value);
 		else if (value && !strcmp(names[i], "ARRAY_INX"))
 			set_array(args, value);
+		else if (value && strstr(names[i], "RES"))
+			set_gres(args, value, *names[i] == 'T');
 		else if (value)
 			args->starts_later = true;
 	}

@@ -1,19 +1,23 @@
 /*
  * client-args: what the command line of sbatch, srun or salloc says that SPANK does not tell.
  *
- * Whether the job starts later (then a missing source is a warning only), the partition, and
- * whether it is an array whose tasks may run side by side. It is a reading aid, not a second parser
- * of Slurm's options: what it can't see it reports as not given.
+ * Whether the job starts later (then a missing source is a warning only), the partition, the
+ * generic resources, and whether it is an array whose tasks may run side by side. It is a reading
+ * aid, not a second parser of Slurm's options: what it can't see it reports as not given.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stddef.h>
 
+#include "common/gres.h"
+
 struct client_args {
 	bool starts_later;       /* --dependency or --begin */
 	bool array_given, is_wide_array; /* --array; of more than one task at a time */
 	bool is_wrapped;		 /* --wrap: there is no script */
+	bool gres_given, tres_given;
+	char gres[GRES_SIZE];	 /* of --gres and --tres-per-node: gres.h */
 	char partition[256];     /* as given, maybe a list; "" if not */
 	const char *script;      /* first word that is not an option; lent, or NULL */
 };

@@ -111,15 +111,16 @@ static void read_list(struct dataset_list *list, const char *value, const char *
 }
 
 static void publish(spank_t sp, const struct dataset_list *list, const struct conf *conf,
-		    enum conf_wait wait, bool array)
+		    enum conf_wait wait, const struct client_args *args)
 {
-	struct spec spec = { .wait = wait, .array = array };
+	struct spec spec = { .wait = wait, .array = args->is_wide_array };
 	_cleanup_(freep) char *value = NULL, *text = NULL;
 	spank_err_t e;
 
 	if (dataset_list_to_string(list, &value) < 0)
 		say_refuse("no memory");
 	snprintf(spec.conf_hash, sizeof(spec.conf_hash), "%s", conf->hash);
+	strcpy(spec.gres, args->gres);
 	spec.value = value;
 	if (spec_to_string(&spec, &text) < 0)
 		say_refuse("no memory");
@@ -159,7 +160,7 @@ static void submit_request(spank_t sp, const struct options *o, const char *valu
 			say_refuse("%s; no dataset can be staged until the site has mended its "
 				   "configuration", err.text);
 		checks_run(conf, &list, value, &args, &user);
-		publish(sp, &list, conf, get_wait(o, conf), args.is_wide_array);
+		publish(sp, &list, conf, get_wait(o, conf), &args);
 	}
 	dataset_list_deinit(&list);
 	checks_user_deinit(&user);

@@ -218,6 +218,32 @@ test_tasks_of_an_array_begin_at_moments_of_their_own() {
 	assert_eq 8 "$(jitters | wc -l)" "tasks that waited, after those that should not"
 }
 
+# Seen failing with a plugin that passes no gres on, and with a daemon that does not ask for it.
+test_a_tier_of_a_gres_is_for_jobs_that_asked_for_it() {
+	local item="t=$data/many.tar" out id script=$pfs/home/alice/gres.sh
+
+	sed -i 's/^\[tier ssd\]/&\nRequireGres=nvme/' "$base/etc/stage-data/stage-data.conf"
+	out=$(job_refused alice --stage-data="$item:ssd" <<<true)
+	assert_match "$out" '\[tier ssd\] is for jobs with --gres=nvme; ask for it'
+	assert_one_sentence "$out"
+	out=$(job_run alice --gres=nvme:1 --stage-data="$item:ssd" <<<'readlink -f $STAGE_DATA_PATH_T; ls $STAGE_DATA_PATH_T | wc -l')
+	assert_contains "$out" /srv/local/
+	assert_contains "$out" 20
+	printf '#!/bin/bash\n#SBATCH --gres=nvme:1 -o gres.out\n#SBATCH --stage-data=%s:ssd\nls $STAGE_DATA_PATH_T | wc -l\n' \
+		"$item" >"$script"
+	at_end "rm -f '$script' '${script%.sh}.out'"
+	id=$(as alice sbatch --parsable gres.sh)
+	job_done "$id"
+	assert_eq 20 "$(cat "${script%.sh}.out")" "files"
+	# the node's own word, where the login node had none
+	node_conf n1 </dev/null
+	sed -i '/^RequireGres=/d' "$base/etc/stage-data/stage-data.conf"
+	id=$(job_submit alice -w n1 --stage-data="$item:ssd" <<<'echo begun')
+	job_failed "$id"
+	assert_contains "$(job_output "$id")" "tier ssd is for jobs with --gres=nvme"
+	assert_one_sentence "$(job_output "$id")"
+}
+
 test_launch_is_as_the_site_says() {
 	local out
 

@@ -57,11 +57,16 @@ static int teardown(void **state)
 	return 0;
 }
 
+static const char *job_gres;
+
 static int admit(const char *item, const char *user, bool permissive, struct admit *a,
 		 struct dataset_list *list, struct error *err)
 {
 	const struct admit_input in = {
-		.conf = conf, .user = user, .permissive = permissive,
+		.conf = conf,
+		.user = user,
+		.permissive = permissive,
+		.gres = job_gres,
 		.expand = { .user = "bob", .group = "staff", .node = "n1", .job_id = 7 },
 	};
 
@@ -134,6 +139,33 @@ static void test_items_against_the_rules(void **state)
 	}
 }
 
+/* Seen failing with a tier that each job has, and with one that no job has. */
+static void test_who_asked_for_the_gres_may_use_its_tier(void **state)
+{
+	static const struct {
+		const char *item, *tiers;
+	} gres_cases[] = {
+		{ "/p/disks/x", "nvme" },
+		{ "/p/copy/x", "shm,ssd,nvme" },
+		{ "/p/copy/x:/nvme/d", "nvme,/nvme/d" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(gres_cases); i++) {
+		struct dataset_list list;
+		struct error err;
+		struct admit a;
+		int r;
+
+		job_gres = "gpu+nvme";
+		r = admit(gres_cases[i].item, "bob", false, &a, &list, &err);
+		job_gres = NULL;
+		if (r < 0 || strcmp(a.tiers, gres_cases[i].tiers))
+			fail_msg("%s: '%s'", gres_cases[i].item, r < 0 ? err.text : a.tiers);
+		admit_deinit(&a);
+		dataset_list_deinit(&list);
+	}
+}
+
 static void test_a_name_of_the_catalog_becomes_what_it_stands_for(void **state)
 {
 	struct dataset_list list;
@@ -168,6 +200,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_items_against_the_rules),
+		cmocka_unit_test(test_who_asked_for_the_gres_may_use_its_tier),
 		cmocka_unit_test(test_a_name_of_the_catalog_becomes_what_it_stands_for),
 		cmocka_unit_test(test_without_a_configuration_all_is_ones_own),
 	};

@@ -151,7 +151,8 @@ static void test_messages(void **state)
 
 static enum answer pass_spec(void *arg)
 {
-	struct spec spec = { CONF_WAIT_TASKS, false, "0123456789abcdef", (char *)"/p/a" }, again;
+	struct spec spec = { CONF_WAIT_TASKS, false, "", "0123456789abcdef", (char *)"/p/a" },
+		    again;
 	_cleanup_(freep) char *text = NULL;
 	int r = spec_to_string(&spec, &text);
 

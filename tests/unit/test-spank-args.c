@@ -125,6 +125,33 @@ static void test_arrays(void **state)
 	}
 }
 
+static void test_gres(void **state)
+{
+	static const struct {
+		const char *line, *script, *gres;
+	} cases[] = {
+		{ "sbatch --gres=nvme:100 job.sh", "", "nvme" },
+		{ "sbatch --gres nvme:100,gpu:1 job.sh", "", "nvme+gpu" },
+		{ "sbatch --tres-per-node=gres/nvme:1 job.sh", "", "nvme" },
+		{ "sbatch --gres=gpu:1 --tres-per-node=gres/nvme:1 job.sh", "", "gpu+nvme" },
+		{ "sbatch job.sh --gres=nvme:1", "", "" }, /* the script's own */
+		{ "sbatch --gres=", "", "" },
+		{ "sbatch job.sh", "#SBATCH --gres=nvme:1\n", "nvme" },
+		{ "sbatch --gres=none job.sh", "#SBATCH --gres=nvme:1\n", "" },
+		{ "srun --gres=nvme:1 prog --gres=gpu", "", "nvme" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct client_args args;
+		char buf[256];
+
+		read_line(&args, cases[i].line, buf);
+		client_args_read_script(&args, cases[i].script);
+		if (strcmp(args.gres, cases[i].gres))
+			fail_msg("%s, script %s: '%s'", cases[i].line, cases[i].script, args.gres);
+	}
+}
+
 static void test_the_command_line_wins_over_the_script(void **state)
 {
 	struct client_args args;
@@ -158,6 +185,7 @@ int main(void)
 		cmocka_unit_test(test_command_lines),
 		cmocka_unit_test(test_script_lines),
 		cmocka_unit_test(test_arrays),
+		cmocka_unit_test(test_gres),
 		cmocka_unit_test(test_the_command_line_wins_over_the_script),
 		cmocka_unit_test(test_long_lines_and_bytes_without_end_are_survived),
 	};

@@ -12,16 +12,18 @@ static void test_spec_reads_back_the_same(void **state)
 	static const char *const values[] = { "none", "/p/a", "x=/p/a:shm:verify=sha256:0,https://h:1/b", "" };
 
 	for (int wait = CONF_WAIT_SCRIPT; wait <= CONF_WAIT_NO; wait++)
-		for (size_t i = 0; i < 2 * ARRAY_SIZE(values); i++) {
-			const char *value = values[i / 2];
-			struct spec spec = { (enum conf_wait)wait, i % 2, HASH, (char *)value },
+		for (size_t i = 0; i < 4 * ARRAY_SIZE(values); i++) {
+			const char *value = values[i / 4], *gres = i & 2 ? "nvme+gpu" : "";
+			struct spec spec = { (enum conf_wait)wait, i % 2, "", HASH, (char *)value },
 				    again;
 			_cleanup_(freep) char *text = NULL;
 
+			strcpy(spec.gres, gres);
 			assert_int_equal(spec_to_string(&spec, &text), 0);
 			assert_int_equal(spec_from_string(&again, text, NULL), 0);
 			assert_int_equal(again.wait, wait);
 			assert_int_equal(again.array, i % 2);
+			assert_string_equal(again.gres, gres);
 			assert_string_equal(again.conf_hash, HASH);
 			assert_string_equal(again.value, value);
 			spec_deinit(&again);
@@ -31,14 +33,17 @@ static void test_spec_reads_back_the_same(void **state)
 
 static void test_text_is_as_documented(void **state)
 {
-	struct spec spec = { CONF_WAIT_TASKS, false, HASH, (char *)"/p/a" };
-	_cleanup_(freep) char *text = NULL, *array = NULL;
+	struct spec spec = { CONF_WAIT_TASKS, false, "", HASH, (char *)"/p/a" };
+	_cleanup_(freep) char *text = NULL, *array = NULL, *gres = NULL;
 
 	assert_int_equal(spec_to_string(&spec, &text), 0);
 	assert_string_equal(text, "1:tasks:" HASH ":/p/a");
 	spec.array = true;
 	assert_int_equal(spec_to_string(&spec, &array), 0);
 	assert_string_equal(array, "1:tasks,array:" HASH ":/p/a");
+	strcpy(spec.gres, "nvme+gpu");
+	assert_int_equal(spec_to_string(&spec, &gres), 0);
+	assert_string_equal(gres, "1:tasks,array,gres=nvme+gpu:" HASH ":/p/a");
 }
 
 static void test_forged_texts_are_refused(void **state)
@@ -60,6 +65,10 @@ static void test_forged_texts_are_refused(void **state)
 		{ "1:no,arra:" HASH ":/p/a", "damaged" },
 		{ "1:no,array,array:" HASH ":/p/a", "damaged" },
 		{ "1:no,array2:" HASH ":/p/a", "damaged" },
+		{ "1:no,gres=:" HASH ":/p/a", "damaged" },
+		{ "1:no,gres=a,array:" HASH ":/p/a", "damaged" },
+		{ "1:no,gres=a+:" HASH ":/p/a", "damaged" },
+		{ "1:,gres=a:" HASH ":/p/a", "damaged" },
 		{ "1:no:" HASH, "damaged" },                    /* no colon behind it */
 		{ "1:no:0123456789abcde:/p/a", "damaged" },
 		{ "1:no:0123456789abcdef0:/p/a", "damaged" },
@@ -68,7 +77,7 @@ static void test_forged_texts_are_refused(void **state)
 	/* clang-format on */
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct spec spec = { CONF_WAIT_NO, false, "x", (char *)"kept" };
+		struct spec spec = { CONF_WAIT_NO, false, "", "x", (char *)"kept" };
 		struct error err = ERROR_INIT;
 
 		assert_int_equal(spec_from_string(&spec, cases[i].text, &err), -EPROTO);
@@ -81,7 +90,7 @@ static void test_forged_texts_are_refused(void **state)
 static void test_too_long_a_value_is_refused(void **state)
 {
 	_cleanup_(freep) char *value = malloc(DATASET_MAX_VALUE + 2), *text = NULL;
-	struct spec spec = { CONF_WAIT_NO, false, HASH, value }, again;
+	struct spec spec = { CONF_WAIT_NO, false, "", HASH, value }, again;
 	struct error err = ERROR_INIT;
 
 	memset(value, 'a', DATASET_MAX_VALUE + 1);

@@ -1,0 +1,24 @@
+/*
+ * gres: the generic resources that a job asked for, by name alone: what sbatch's --gres says, as a
+ * list "nvme+gpu" that travels with the job's spec.
+ *
+ * It is the user's word. Nodes have no other: Slurm tells neither its prolog nor a plugin there
+ * what gres a job has (22.05, 24.11).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#define GRES_SIZE 256 /* of a list of names */
+
+/* Adds to names what text asks for: "nvme:100,gpu:a100:4", "gres/nvme=1", "none". Of
+ * --tres-per-node (tres) only words with "gres/" count. A name that has no place in a list, or no
+ * room, is left out. */
+void gres_add(char names[static GRES_SIZE], const char *text, bool tres);
+
+/* Is name in the list? */
+bool gres_has(const char *names, const char *name);
+
+/* Is it a list as gres_add() makes it, of n bytes, not empty? */
+bool gres_is_list(const char *names, size_t n);
