@@ -98,12 +98,16 @@ int jobmem_parse_above(char *path)
 	return 0;
 }
 
+/* One thread alone is moved by `tasks` (v1) without the wait of cgroup.procs: see launch.c. */
 static int move_to(const char *mount, const char *path, const char *sub)
 {
-	char dir[PATH_MAX * 2];
+	char name[PATH_MAX * 2];
 
-	snprintf(dir, sizeof(dir), "%s%s%s/cgroup.procs", mount, path, sub);
-	return proc_write(dir, "0");
+	snprintf(name, sizeof(name), "%s%s%s/tasks", mount, path, sub);
+	if (proc_write(name, "0") == 0)
+		return 0;
+	snprintf(name, sizeof(name), "%s%s%s/cgroup.procs", mount, path, sub);
+	return proc_write(name, "0");
 }
 
 /* In v2 a group that has children takes no processes, except for the root. */

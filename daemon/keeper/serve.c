@@ -34,7 +34,7 @@
 
 #define MAX_CPUS 8192
 #define MEMORY_WAIT_MS 5000
-#define MEMORY_TICK_MS 100
+#define MEMORY_TICK_MS 20
 #define WATCH_TICK_MS 1000
 #define STUCK_MS 2000	     /* a process that has been killed and is still there */
 #define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
