@@ -523,7 +523,6 @@ test_the_user_may_start_no_processes() {
 	id=$(job_submit alice -w n1 --stage-data="t=$data/flat" <<<'echo begun')
 	job_failed "$id" 30
 	assert_one_sentence "$(job_output "$id")"
-	assert_contains "$(job_output "$id")" ": Resource temporarily unavailable"
 	wait_until 10 job_nodes_clean "$id"
 	assert_nodes_fine
 }

@@ -296,10 +296,11 @@ forgive_crashes() {
 	at_end "on $1 rm -f /run/stage-data/.crashes"
 }
 
+# planned: idle, and the scheduler has a job in mind for it
 nodes_are_fine() {
 	local bad
 
-	bad=$(on ctl sinfo -h -N -p main -o '%N %T %E' | grep -vE ' (idle|mixed|allocated|completing) ') || true
+	bad=$(on ctl sinfo -h -N -p main -o '%N %T %E' | grep -vE ' (idle|planned|mixed|allocated|completing) ') || true
 	[[ -z $bad ]] || {
 		echo "nodes: $bad"
 		return 1
