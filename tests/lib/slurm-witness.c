@@ -21,6 +21,9 @@
  * Where /run/refuse-extern exists the extern step is refused to leave the job's group, as if
  * another thread of it had just become the job's user. Slurm 24.11 has such a thread, see
  * tests/lib/snapshot.
+ *
+ * Where /run/cgroup-v2 exists Slurm reads of /proc/PID/cgroup what a machine with version 2 alone has:
+ * it refuses one with both ("Hybrid mode is not supported").
  */
 #include <dirent.h>
 #include <dlfcn.h>
@@ -34,6 +37,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/inotify.h>
+#include <sys/mman.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -221,6 +225,33 @@ static int open_as_another(const char *path, int flags)
 	return fd;
 }
 
+/* --- cgroups of version 2 alone --------------------------------------------------------- */
+
+static bool is_list_of_groups(const char *path)
+{
+	size_t n = strlen(path);
+
+	return !strncmp(path, "/proc/", 6) && n > 7 && !strcmp(path + n - 7, "/cgroup");
+}
+
+/* Of version 2 there is one line, "0::/path". */
+static int open_group_of_v2(const char *path)
+{
+	FILE *f = fopen(path, "re");
+	int fd = f ? memfd_create("cgroup", 0) : -1;
+	char line[4096];
+
+	while (fd >= 0 && fgets(line, sizeof(line), f)) {
+		if (!strncmp(line, "0::", 3))
+			(void)!write(fd, line, strlen(line));
+	}
+	if (fd >= 0)
+		lseek(fd, 0, SEEK_SET);
+	if (f)
+		fclose(f);
+	return fd;
+}
+
 int open(const char *path, int flags, ...)
 {
 	mode_t mode;
@@ -231,5 +262,7 @@ int open(const char *path, int flags, ...)
 	va_end(ap);
 	if (refusing && (flags & O_ACCMODE) == O_WRONLY && is_root_group(path) && is_extern())
 		return open_as_another(path, flags);
+	if (is_list_of_groups(path) && access("/run/cgroup-v2", F_OK) == 0)
+		return open_group_of_v2(path);
 	return (int)syscall(SYS_openat, AT_FDCWD, path, flags, mode);
 }
