@@ -40,6 +40,9 @@ works() {
 works_on_cgroup_v2() {
 	local id
 
+	# It wants a group without processes of other pid namespaces; in a node of ours who called its init is one.
+	! on ctl sinfo --version | awk '{ exit !(substr($2, 1, 5) >= "24.05") }' ||
+		skip cgroup-v2 "$(on ctl sinfo --version) does not start in a node of the test cluster with version 2"
 	"$cluster" restart --cgroups v2 --prolog-flags "$1"
 	assert_contains "$(on n1 cat /etc/slurm/cgroup.conf)" cgroup/v2
 	works
