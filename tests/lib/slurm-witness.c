@@ -22,8 +22,8 @@
  * another thread of it had just become the job's user. Slurm 24.11 has such a thread, see
  * tests/lib/snapshot.
  *
- * Where /run/cgroup-v2 exists Slurm reads of /proc/PID/cgroup what a machine with version 2 alone has:
- * it refuses one with both ("Hybrid mode is not supported").
+ * Where /run/cgroup-v2 exists Slurm reads of /proc/PID/cgroup what a machine with version 2 alone
+ * has: it refuses one with both ("Hybrid mode is not supported").
  */
 #include <dirent.h>
 #include <dlfcn.h>
