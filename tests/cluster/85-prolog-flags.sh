@@ -71,6 +71,14 @@ groups_of_ours() {
 		done'
 }
 
+# Seen failing with a keeper that is killed after a second.
+test_without_cgroups() {
+	"$cluster" restart --cgroups none
+	assert_contains "$(on ctl scontrol show config)" proctrack/linuxproc
+	works
+	assert_eq "" "$(on n1 find /sys/fs/cgroup -name 'job_*')" "groups of jobs"
+}
+
 test_cgroup_v2() { works_on_cgroup_v2 Contain; }
 test_cgroup_v2_where_a_step_launches() { works_on_cgroup_v2 none; }
 
