@@ -125,7 +125,7 @@ static struct kv *make_task(const struct conf *conf, const struct conf_source *r
 	kv_set(kv, "methods", rule->methods ? rule->methods : "*");
 	kv_set(kv, "tiers", tiers);
 	kv_set_u64(kv, "maxbytes", rule->max_bytes ? rule->max_bytes : conf->max_bytes);
-	conf_put_limits(conf, "", kv);
+	conf_put_limits(conf, NULL, kv);
 	return steal_ptr(kv);
 }
 

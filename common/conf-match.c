@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <string.h>
 
+#include "common/gres.h"
 #include "common/path.h"
 #include "common/url.h"
 #include "common/words.h"
@@ -178,6 +179,11 @@ int conf_match(const struct conf *conf, const char *source, const char *user,
 bool conf_source_allows_tier(const struct conf_source *s, const char *tier)
 {
 	return !*s->tiers || !strcmp(tier, "source") || conf_list_has(s->tiers, tier);
+}
+
+bool conf_tier_is_for(const struct conf_tier *t, const char *gres)
+{
+	return !*t->require_gres || (gres && gres_has(gres, t->require_gres));
 }
 
 bool conf_source_allows_method(const struct conf_source *s, const char *method)

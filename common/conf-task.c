@@ -4,18 +4,14 @@
  */
 #include "common/conf.h"
 
-#include "common/gres.h"
 #include "common/kv.h"
 
 static bool has_disk_tier(const struct conf *conf, const char *gres)
 {
-	for (size_t i = 0; i < conf->n_tiers; i++) {
-		const struct conf_tier *t = &conf->tiers[i];
-
-		if (t->kind == CONF_TIER_DISK &&
-		    (!*t->require_gres || gres_has(gres, t->require_gres)))
+	for (size_t i = 0; i < conf->n_tiers; i++)
+		if (conf->tiers[i].kind == CONF_TIER_DISK &&
+		    conf_tier_is_for(&conf->tiers[i], gres))
 			return true;
-	}
 	return false;
 }
 

@@ -165,6 +165,9 @@ int conf_get_web(const struct conf *conf, const struct conf_source *rule, const 
 bool conf_source_allows_tier(const struct conf_source *s, const char *tier);
 bool conf_source_allows_method(const struct conf_source *s, const char *method);
 
+/* May a job with these gres (gres.h; NULL: none) use it? */
+bool conf_tier_is_for(const struct conf_tier *t, const char *gres);
+
 const struct conf_tier *conf_get_tier(const struct conf *conf, const char *name);
 const struct conf_dataset *conf_get_dataset(const struct conf *conf, const char *name);
 

@@ -14,7 +14,6 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
-#include "common/gres.h"
 #include "common/path.h"
 
 void admit_deinit(struct admit *a)
@@ -96,16 +95,11 @@ static void add_word(char *list, size_t size, const char *word)
 	snprintf(list + n, size - n, "%s%s", n ? "," : "", word);
 }
 
-static bool has_gres(const struct admit_input *in, const struct conf_tier *t)
-{
-	return !*t->require_gres || gres_has(in->gres ? in->gres : "", t->require_gres);
-}
-
 static bool auto_may_use(const struct admit_input *in, const struct conf_source *rule,
 			 const struct conf_tier *t)
 {
 	return t && t->kind != CONF_TIER_SHARED && conf_source_allows_tier(rule, t->name) &&
-	       has_gres(in, t);
+	       conf_tier_is_for(t, in->gres);
 }
 
 static void list_kind(const struct admit_input *in, const struct conf_source *rule, bool memory, char *list,
@@ -150,7 +144,7 @@ static int check_named_tier(const struct admit_input *in, const struct conf_sour
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
 				  "rule %s does not allow tier %s; it allows %s", rule->name,
 				  t->name, rule->tiers);
-	if (!has_gres(in, t))
+	if (!conf_tier_is_for(t, in->gres))
 		return error_exit(
 			err, STAGE_EXIT_REFUSED, EPERM,
 			"tier %s is for jobs with --gres=%s; ask for it, or leave DEST out",

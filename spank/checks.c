@@ -13,7 +13,6 @@
 #include "common/conf.h"
 #include "common/dataset.h"
 #include "common/error.h"
-#include "common/gres.h"
 #include "common/path.h"
 #include "spank/client-args.h"
 #include "spank/say.h"
@@ -126,7 +125,7 @@ static void check_dest_and_method(const struct conf *conf, const struct dataset 
 	if (!conf_source_allows_tier(rule, d->dest))
 		say_refuse("%s: %s may not go to %s by [source %s], which has Tiers=%s", d->name,
 			   d->source, d->dest, rule->name, rule->tiers);
-	if (*t->require_gres && !gres_has(gres, t->require_gres))
+	if (!conf_tier_is_for(t, gres))
 		say_refuse(
 			"%s: [tier %s] is for jobs with --gres=%s; ask for it, or leave DEST out",
 			d->name, d->dest, t->require_gres);
