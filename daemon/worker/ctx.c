@@ -169,9 +169,12 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 	}
 	if (refused < 0 || !may_mount_itself(ctx))
 		ctx_renounce(); /* the link's thread too */
-	r = link_new(&ctx->priv->link, steal_fd(&fd), &limits, undo_behind, ctx, err);
-	if (r < 0)
+	r = link_new(&ctx->priv->link, fd, &limits, undo_behind, ctx, err);
+	if (r < 0) {
+		link_tell(fd, err);
 		return r;
+	}
+	steal_fd(&fd);
 	if (refused < 0) {
 		ctx_send_error(ctx, &refusal);
 		*err = refusal;
@@ -386,14 +389,7 @@ int ctx_send_ready(struct ctx *ctx, const struct ctx_ready *ready)
 
 int ctx_send_error(struct ctx *ctx, const struct error *err)
 {
-	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_ERROR);
-
-	if (!kv)
-		return -ENOMEM;
-	kv_setf(kv, "code", "%d", (int)error_to_exit(err));
-	kv_set_u64(kv, "errno", (uint64_t)-err->code);
-	kv_set(kv, "text", err->text);
-	return link_send(ctx->priv->link, kv);
+	return link_send_error(ctx->priv->link, err);
 }
 
 void ctx_set_serving(struct ctx *ctx, void (*stop)(void *arg), void *arg)

@@ -161,18 +161,29 @@ static void check_clock(struct link *l)
 		call_end(l, -ETIMEDOUT, "stalled: the source gave nothing for the time of stall=");
 }
 
-static void tell_reason(struct link *l)
+int link_tell(int sock, const struct error *err)
 {
 	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_ERROR);
-	struct error err = ERROR_INIT;
 
 	if (!kv)
-		return;
+		return -ENOMEM;
+	kv_setf(kv, "code", "%d", (int)error_to_exit(err));
+	kv_set_u64(kv, "errno", (uint64_t)-err->code);
+	kv_set(kv, "text", err->text);
+	return conn_send(sock, kv);
+}
+
+int link_send_error(struct link *l, const struct error *err)
+{
+	return link_tell(l->sock, err);
+}
+
+static void tell_reason(struct link *l)
+{
+	struct error err = ERROR_INIT;
+
 	link_get_reason(l, &err);
-	kv_setf(kv, "code", "%d", (int)error_to_exit(&err));
-	kv_set_u64(kv, "errno", (uint64_t)-err.code);
-	kv_set(kv, "text", err.text);
-	conn_send(l->sock, kv);
+	link_send_error(l, &err);
 }
 
 /* Nobody came back in time. */
@@ -255,7 +266,12 @@ int link_new(struct link **linkp, int sock, const struct link_limits *limits,
 		if (l->wake >= 0)
 			close(l->wake);
 		free(l);
-		return error_errno(err, r, "start thread");
+		error_errno(err, r, "start a thread");
+		if (r == EAGAIN)
+			error_mend(err, -r,
+				   "you may have no more processes on this node: end some, or ask "
+				   "the site for a higher limit (ulimit -u)");
+		return -r;
 	}
 	*linkp = l;
 	return 0;

@@ -22,7 +22,7 @@ struct link_limits {
 
 /*
  * Takes sock over and starts the thread. undo(arg) is called in it when the others have not come
- * back grace_ms after a cancel; the process ends then.
+ * back grace_ms after a cancel; the process ends then. Where it fails sock is still the caller's.
  */
 int link_new(struct link **linkp, int sock, const struct link_limits *limits,
 	     void (*undo)(void *arg), void *arg, struct error *err);
@@ -32,6 +32,10 @@ DEFINE_FREEP(struct link, link_free)
 
 /* Any thread. -errno as conn_send(). */
 int link_send(struct link *link, const struct kv *kv);
+int link_send_error(struct link *link, const struct error *err);
+
+/* The same error by a socket that got no link. */
+int link_tell(int sock, const struct error *err);
 
 /* Sends and waits for the answer with that op; one at a time. fds may be NULL. -ECANCELED when the
  * end is called for meanwhile. */

@@ -231,6 +231,29 @@ def scratch():
     return tempfile.mkdtemp(prefix="stage-src-", dir=os.environ.get("TMPDIR"))
 
 
+def run_as_nobody(name):
+    """Has nobody run that test of the module."""
+    base = tempfile.mkdtemp(prefix="stage-nobody-", dir=os.environ.get("TMPDIR"))
+    os.chown(base, 65534, 65534)
+    worker = os.path.join(base, "stage-worker")
+    shutil.copy(WORKER, worker)
+    os.chmod(worker, 0o755)
+    here = os.path.join(base, "t")
+    shutil.copytree(os.path.dirname(os.path.abspath(__file__)), here)
+
+    def drop():
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+
+    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
+    r = subprocess.run([python, f"{here}/{os.path.basename(sys.argv[0])}", name],
+                       preexec_fn=drop, env=dict(os.environ, TMPDIR=base, STAGE_WORKER=worker),
+                       capture_output=True, text=True, cwd="/")
+    remove(base)
+    assert r.returncode == 0, r.stdout + r.stderr
+
+
 def main(namespace):
     """Runs every test_ function of a module; TAP."""
     tests = [(n, f) for n, f in namespace.items() if n.startswith("test_") and callable(f)]

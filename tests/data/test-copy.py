@@ -379,28 +379,6 @@ def test_unreadable_files_are_named():
     remove(src)
 
 
-def run_as_nobody(name):
-    base = tempfile.mkdtemp(prefix="stage-nobody-", dir=os.environ.get("TMPDIR"))
-    os.chown(base, 65534, 65534)
-    worker = os.path.join(base, "stage-worker")
-    shutil.copy(WORKER, worker)
-    os.chmod(worker, 0o755)
-    here = os.path.join(base, "t")
-    shutil.copytree(os.path.dirname(os.path.abspath(__file__)), here)
-
-    def drop():
-        os.setgroups([])
-        os.setgid(65534)
-        os.setuid(65534)
-
-    python = "/usr/bin/python3" if os.path.exists("/usr/bin/python3") else sys.executable
-    r = subprocess.run([python, f"{here}/{os.path.basename(sys.argv[0])}", name],
-                       preexec_fn=drop, env=dict(os.environ, TMPDIR=base, STAGE_WORKER=worker),
-                       capture_output=True, text=True, cwd="/")
-    remove(base)
-    assert r.returncode == 0, r.stdout + r.stderr
-
-
 def test_a_worker_gains_no_privileges_and_leaves_no_core():
     src = scratch()
     write(f"{src}/f", b"1")

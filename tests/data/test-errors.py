@@ -4,6 +4,7 @@ import gzip
 import io
 import os
 import re
+import resource
 import subprocess
 import sys
 import tarfile
@@ -177,6 +178,21 @@ def test_bad_sources_are_named_with_cause_and_mend():
             except AssertionError as e:
                 raise AssertionError(f"{word}: {e}")
         check(word, path, text, cause, mend)
+    remove(base)
+
+
+# Fails when a worker that gets no thread does not say so by itself.
+def test_a_user_who_may_start_nothing_is_told():
+    if os.geteuid() == 0:  # whom no limit holds
+        run_as_nobody("test_a_user_who_may_start_nothing_is_told")
+        return
+    base = scratch()
+    path = f"{base}/f"
+    open(path, "w").close()
+    few = lambda: resource.setrlimit(resource.RLIMIT_NPROC, (1, 1))  # noqa: E731
+    with Worker(f"x={path}", limits=few) as w:
+        text = w.error()["text"]
+    assert re.search("start a thread: Resource temporarily unavailable; .*ulimit -u", text), text
     remove(base)
 
 
