@@ -129,22 +129,34 @@ static bool learn(struct stage *s, int r, uint64_t have)
 	return true;
 }
 
-/* What was granted stays granted: a second try in the same tier asks for no more than is missing. */
-static int reserve(struct stage *s, uint64_t *havep, struct error *err)
+static uint64_t get_missing(uint64_t want, uint64_t have)
 {
-	const struct plan *plan = &s->plan;
+	return want > have ? want - have : 0;
+}
+
+/* What was granted stays granted: who asks again for the same tier asks for what is missing. */
+static int reserve(struct stage *s, uint64_t bytes, uint64_t files, uint64_t *havep,
+		   struct error *err)
+{
+	const char *tier = s->plan.tier;
 	int r;
 
-	if (s->reserved_in && !strcmp(s->reserved_in, plan->tier) &&
-	    plan->need_bytes <= s->reserved_bytes && plan->need_files <= s->reserved_files)
+	if (!s->reserved_in || strcmp(s->reserved_in, tier)) {
+		free(s->reserved_in);
+		s->reserved_in = NULL;
+		s->reserved_bytes = s->reserved_files = 0;
+	}
+	bytes = get_missing(bytes, s->reserved_bytes);
+	files = get_missing(files, s->reserved_files);
+	if (s->reserved_in && bytes == 0 && files == 0)
 		return 0;
-	r = ctx_reserve(s->ctx, plan->tier, plan->need_bytes, plan->need_files, havep, err);
+	r = ctx_reserve(s->ctx, tier, bytes, files, havep, err);
 	if (r < 0)
 		return r;
-	free(s->reserved_in);
-	s->reserved_in = strdup(plan->tier); /* NULL: it asks again */
-	s->reserved_bytes = plan->need_bytes;
-	s->reserved_files = plan->need_files;
+	if (!s->reserved_in)
+		s->reserved_in = strdup(tier); /* NULL: it asks again */
+	s->reserved_bytes += bytes;
+	s->reserved_files += files;
 	return 0;
 }
 
@@ -211,7 +223,7 @@ static int take_place(struct stage *s, uint64_t *havep, struct error *err)
 	while (is_in_memory(s) && space_lacks_memory(s->ctx, plan->need_bytes) &&
 	       kept_make_memory(s->ctx))
 		;
-	return reserve(s, havep, err);
+	return reserve(s, plan->need_bytes, plan->need_files, havep, err);
 }
 
 /* "No space left on device" gets the numbers. What was refused by a limit has them already. */
@@ -336,8 +348,7 @@ static int take_kept(struct stage *s, uint64_t *havep, struct error *err)
 		 size_to_string(s->result.bytes, size));
 	ctx_send_facts(s->ctx, &s->facts, &shown);
 	/* Pages that an earlier job has paid for are taken from nobody. */
-	r = ctx_reserve(s->ctx, plan->tier, is_in_memory(s) ? 0 : s->result.bytes, s->result.files,
-			havep, err);
+	r = reserve(s, is_in_memory(s) ? 0 : s->result.bytes, s->result.files, havep, err);
 	if (r < 0)
 		return r;
 	if (plan->method == DATASET_METHOD_MOUNT)

@@ -265,13 +265,15 @@ test_an_image_that_is_mounted_from_its_copy_is_kept() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
-# Fails when the job fails in place of copying it again, and when the next one finds it once more.
+# Fails when the job fails in place of copying it again, when it asks the disk for the image's size
+# twice, and when the next one finds it once more.
 test_a_kept_image_that_is_damaged_is_copied_again() {
 	local out sum
 
 	keep_site
 	own_source
 	cp "$pfs/data/many.zstd.sqsh" "$pfs/kept/i.sqsh"
+	echo "Quota=$(($(stat -c %s "$pfs/kept/i.sqsh") * 3 / 2))" >>"$base/etc/stage-data/stage-data.conf"
 	sum="sum $(cat "$pfs"/data/many/*/* | cksum)"
 	image_read >/dev/null
 	on n1 bash -c "touch -r $(kept_image) /tmp/then; dd if=/dev/zero of=$(kept_image) bs=96 count=1 conv=notrunc status=none; touch -r /tmp/then $(kept_image); rm /tmp/then"
