@@ -47,8 +47,8 @@ static inline int fuzz_file(const uint8_t *data, size_t size)
 
 	if (fd < 0)
 		fd = memfd_create("input", MFD_CLOEXEC);
-	FUZZ_CHECK(fd >= 0 && ftruncate(fd, 0) == 0);
-	FUZZ_CHECK(size == 0 || pwrite(fd, data, size, 0) == (ssize_t)size);
+	FUZZ_CHECK(fd >= 0 && (size == 0 || pwrite(fd, data, size, 0) == (ssize_t)size));
+	FUZZ_CHECK(ftruncate(fd, (off_t)size) == 0); /* behind it, so that its pages stay */
 	return fd;
 }
 
