@@ -227,28 +227,20 @@ static int remove_entries(struct clean *c, struct error *err)
 	return r < 0 ? r : remove_names(c->dir->fd, names, err);
 }
 
-static int remove_recorded_group(struct clean *c)
-{
-	int r = c->st->cgroup[0]
-			? jobmem_remove_group(c->st->cgroup, c->job_over, soon(c, KILL_GRACE_MS))
-			: 0;
-
-	return r < 0 ? r : (c->st->cgroup[0] = '\0'); /* a later run may have one of that name */
-}
-
-/* Where it always is, too: the record may be lost or damaged. */
+/* Where it always is: a damaged record could name any directory. What a directory in .trash has not
+ * given back is given back by the job's later run, whose group has the same name. */
 static int remove_group(struct clean *c, struct error *err)
 {
 	const size_t room = sizeof(c->st->cgroup) - sizeof("/" JOBMEM_GROUP);
 	const uint32_t job = (uint32_t)strtoul(c->dir->name, NULL, 10);
-	int r = remove_recorded_group(c);
+	int r = 0;
 
-	if (r == 0 && !strchr(c->dir->name, '.') &&
+	if (!strchr(c->dir->name, '.') &&
 	    jobgroup_find("memory", c->st->uid, job, c->st->cgroup, room) == 0) {
 		strcat(c->st->cgroup, "/" JOBMEM_GROUP);
-		r = remove_recorded_group(c);
+		r = jobmem_remove_group(c->st->cgroup, c->job_over, soon(c, KILL_GRACE_MS));
 	}
-	return r < 0 ? error_errno(err, -r, "remove %s", c->st->cgroup) : 0;
+	return r < 0 ? error_errno(err, -r, "remove %s", c->st->cgroup) : (c->st->cgroup[0] = '\0');
 }
 
 /* From now on nobody waits for us. Whoever opens the directory by its old name sees none. */

@@ -1218,6 +1218,20 @@ def test_torn_state():
         wait_for(lambda: not processes('stage-worker'))
 
 
+def test_a_record_that_names_a_group_elsewhere():
+    """Fails when the clean-up removes what the record says is the job's group."""
+    j = Job()
+    j.process.kill()
+    j.process.wait()
+    text = open(j.dir + '/state').read()
+    os.mkdir('/run/elsewhere')
+    with open(j.dir + '/state', 'w') as f:
+        f.write(re.sub('cgroup=.*', 'cgroup=/run/elsewhere', text))
+    assert j.clean().returncode == 0
+    assert not os.path.exists(j.dir)
+    os.rmdir('/run/elsewhere')
+
+
 def test_record_of_a_later_version():
     """What an older clean-up finds after a downgrade; the keeper lives, or has died."""
     for lives in True, False:
