@@ -22,6 +22,9 @@
  * another thread of it had just become the job's user. Slurm 24.11 has such a thread, see
  * tests/lib/snapshot.
  *
+ * Where /run/measure-memory exists slurmd, as it starts its next thread, gives back what
+ * it has free between what it has allocated, and writes to /run/memory-in-use how many KiB that is.
+ *
  * Where /run/cgroup-v2 exists Slurm reads of /proc/PID/cgroup what a machine with version 2 alone
  * has: it refuses one with both ("Hybrid mode is not supported").
  */
@@ -29,6 +32,7 @@
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <pthread.h>
 #include <sched.h>
 #include <stdarg.h>
@@ -131,18 +135,40 @@ int rmdir(const char *path)
 	return r;
 }
 
-/* --- threads that take long for their end ------------------------------------------------ */
+/* --- what a process of Slurm's is to do ---------------------------------------------------- */
 
-static bool slow, refusing;
+static bool in_slurmd, slow, refusing;
 
 /* Before slurmstepd writes its title over its name. */
 __attribute__((constructor)) static void look_what_is_wanted(void)
 {
 	bool step = !strcmp(program_invocation_short_name, "slurmstepd");
 
+	in_slurmd = !strcmp(program_invocation_short_name, "slurmd");
 	slow = step && access("/run/slow-threads", F_OK) == 0;
 	refusing = step && access("/run/refuse-extern", F_OK) == 0;
 }
+
+/* --- how much memory is in use ------------------------------------------------------------ */
+
+static void measure_memory(void)
+{
+	struct mallinfo2 info;
+	FILE *f;
+
+	if (unlink("/run/measure-memory") < 0)
+		return;
+	malloc_trim(0);
+	info = mallinfo2();
+	f = fopen("/run/memory-in-use.new", "we");
+	if (!f)
+		return;
+	fprintf(f, "%zu\n", (info.uordblks + info.hblkhd) / 1024);
+	fclose(f);
+	rename("/run/memory-in-use.new", "/run/memory-in-use");
+}
+
+/* --- threads that take long for their end ------------------------------------------------ */
 
 struct start {
 	void *(*run)(void *);
@@ -188,6 +214,8 @@ int pthread_create(pthread_t *thread, const pthread_attr_t *attr, void *(*run)(v
 		    void *) = dlsym(RTLD_NEXT, "pthread_create");
 	struct start *start;
 
+	if (in_slurmd)
+		measure_memory();
 	if (!slow)
 		return real(thread, attr, run, arg);
 	start = malloc(sizeof(*start));
