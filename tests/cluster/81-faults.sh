@@ -539,6 +539,7 @@ test_the_clock_jumps() {
 	local id days
 
 	gcc -shared -fPIC -D_GNU_SOURCE -O2 -o "$base/clock-jump.so" "$here/../lib/clock-jump.c"
+	audit_own "$base/clock-jump.so" /run/clock-jump
 	on n1 bash -c 'head -c 8 /dev/zero >/run/clock-jump'
 	echo "$base/clock-jump.so" >"$base/etc/ld.so.preload"
 	at_end "rm -f '$base/etc/ld.so.preload' '$base/clock-jump.so'; on n1 rm -f /run/clock-jump"
@@ -600,6 +601,7 @@ with contextlib.suppress(BlockingIOError):
 
 # Fails when a line that can't be written ends stagingd.
 test_the_disk_of_the_log_is_full() {
+	audit_own /dev/full
 	node_conf n1 <<<$'[daemon]\nLogFile=/dev/full'
 	job_run alice -w n1 --stage-data="t=$data/many.tar,m=$data/many.zstd.sqsh" <<<'ls $STAGE_DATA_PATH_T/00/000 $STAGE_DATA_PATH_M/00/000'
 }
@@ -634,6 +636,7 @@ test_the_kernel_of_rhel_9() { on_kernel 5.14; }
 inject_on_all() {
 	local i status=0 pids=() seed=${STAGE_TEST_SEED:-$RANDOM}
 
+	[[ $1 == record ]] || ((!${STAGE_TEST_AUDIT:-0})) || skip audit "it fails calls by strace, which can't be under strace"
 	install -m 0755 "$here/../lib/inject" "$base/inject"
 	at_end "rm -f '$base/inject'"
 	for i in 0 1 2; do
