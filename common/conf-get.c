@@ -15,6 +15,24 @@ const struct conf_tier *conf_get_tier(const struct conf *conf, const char *name)
 	return NULL;
 }
 
+uint64_t conf_tier_get_mark(const struct conf_tier *t)
+{
+	const unsigned char kind = (unsigned char)t->kind;
+	uint64_t hash = conf_hash_add(CONF_HASH_INIT, &kind, sizeof(kind));
+
+	hash = conf_hash_add(hash, t->name, strlen(t->name) + 1);
+	hash = conf_hash_add(hash, t->path, strlen(t->path) + 1);
+	return CONF_TIER_MARK | (hash & (CONF_TIER_MARK - 1));
+}
+
+const struct conf_tier *conf_find_tier(const struct conf *conf, uint64_t mark)
+{
+	for (size_t i = 0; i < conf->n_tiers; i++)
+		if (conf_tier_get_mark(&conf->tiers[i]) == mark)
+			return &conf->tiers[i];
+	return NULL;
+}
+
 const struct conf_dataset *conf_get_dataset(const struct conf *conf, const char *name)
 {
 	for (size_t i = 0; i < conf->n_datasets; i++)

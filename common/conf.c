@@ -21,7 +21,7 @@ struct load {
 	struct conf *conf;
 	struct conf_places places;
 	struct conf_report *report;
-	uint64_t hash; /* FNV-1a, 64 bits */
+	uint64_t hash;
 };
 
 int conf_report(struct conf_report *r, int errnum, const char *mend, const char *fmt, ...)
@@ -47,7 +47,7 @@ static void set_hash(struct conf *conf, uint64_t hash)
 	snprintf(conf->hash, sizeof(conf->hash), "%016llx", (unsigned long long)hash);
 }
 
-static uint64_t add_to_hash(uint64_t hash, const void *data, size_t size)
+uint64_t conf_hash_add(uint64_t hash, const void *data, size_t size)
 {
 	const unsigned char *p = data;
 
@@ -86,7 +86,7 @@ static int new_bare(struct conf **confp)
 	conf->path = strdup(STAGE_CONF_DIR "/stage-data.conf");
 	if (!conf->own.name || !conf->path)
 		return -ENOMEM;
-	set_hash(conf, 0xcbf29ce484222325ULL);
+	set_hash(conf, CONF_HASH_INIT);
 	*confp = steal_ptr(conf);
 	return 0;
 }
@@ -128,7 +128,7 @@ static int load_fd(struct load *l, int fd, const char *path)
 	r = conf_read(fd, path, CONF_MAX_FILE, &data, &size, l->report);
 	if (r < 0)
 		return r;
-	l->hash = add_to_hash(l->hash, data, size);
+	l->hash = conf_hash_add(l->hash, data, size);
 	l->conf->from_file = true;
 	return conf_parse(l->conf, data, size, &l->places, l->report);
 }
@@ -274,7 +274,7 @@ static int load_all(struct load *l, const char *path)
 static int load(struct conf **confp, const char *path, struct conf_report *report)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
-	struct load l = { .report = report, .hash = 0xcbf29ce484222325ULL };
+	struct load l = { .report = report, .hash = CONF_HASH_INIT };
 	int r;
 
 	r = new_bare(&conf);

@@ -169,6 +169,11 @@ bool conf_source_allows_method(const struct conf_source *s, const char *method);
 bool conf_tier_is_for(const struct conf_tier *t, const char *gres);
 
 const struct conf_tier *conf_get_tier(const struct conf *conf, const char *name);
+/* A number for a tier by its name, kind and Path, the same in every program that has read it: above
+ * CONF_TIER_MARK, and an int64_t. The tier with that mark, NULL: none, or it was changed. */
+#define CONF_TIER_MARK (UINT64_C(1) << 62)
+uint64_t conf_tier_get_mark(const struct conf_tier *t);
+const struct conf_tier *conf_find_tier(const struct conf *conf, uint64_t mark);
 const struct conf_dataset *conf_get_dataset(const struct conf *conf, const char *name);
 
 /* Is word in a comma separated list? */

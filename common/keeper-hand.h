@@ -36,9 +36,11 @@ struct hand_site {
 	char text[1024];         /* what is wrong with the configuration, or why staging is off */
 };
 
-/* "path" CONF WHICH JOB UID GID NODE (NODE "": the host's name): where a path of the site's leads for that job. WHICH: the index
- * of a tier, or HAND_NAMESPACE. -EINVAL: not a disk's; -ENOENT: no tier has that index. JOB 0:
- * whatever the job (a sweep); -EINVAL where the path is a job's or the site makes it. */
+/* "path" CONF WHICH JOB UID GID NODE (NODE "": the host's name): where a path of the site's leads
+ * for that job. WHICH: the index of a tier (of a sweep, which takes them all), its mark
+ * (common/conf.h: of a job, whose configuration may be older than this one), or HAND_NAMESPACE.
+ * -EINVAL: not a disk's; -ENOENT, -ESTALE: no tier has that index, or mark. JOB 0: whatever the job
+ * (a sweep); -EINVAL where the path is a job's or the site makes it. */
 #define HAND_NAMESPACE "-1"
 struct hand_path {
 	int32_t r;

@@ -154,11 +154,11 @@ static void keeper_unmount(struct launcher *l, uint32_t slot)
 	post(get_self(l), &msg, -1);
 }
 
-static void keeper_make_tier(struct launcher *l, uint32_t index, bool keep)
+static void keeper_make_tier(struct launcher *l, uint32_t index, uint64_t mark, bool keep)
 {
 	const struct keeper_msg msg = { .verb = KEEPER_TIER,
 					.id = REQUEST_ID(REQUEST_TIER, index),
-					.arg0 = index,
+					.arg0 = (int64_t)mark,
 					.arg1 = keep };
 
 	post(get_self(l), &msg, -1);

@@ -44,7 +44,7 @@ struct launcher_ops {
 	void (*mount)(struct launcher *l, uint32_t slot, unsigned n_fds);
 	void (*unmount)(struct launcher *l, uint32_t slot);
 	/* Only with a keeper: */
-	void (*make_tier)(struct launcher *l, uint32_t index, bool keep);
+	void (*make_tier)(struct launcher *l, uint32_t index, uint64_t mark, bool keep);
 	void (*count)(struct launcher *l, uint32_t count, uint64_t value); /* enum count; NULL elsewhere */
 };
 

@@ -88,7 +88,11 @@ static void on_tier_chore(void *arg, int r, const struct error *err)
 void stage_run_on_tier(struct stage_run *run, uint32_t index, int r)
 {
 	if (run->tier.path && run->tier.by_keeper && run->tier.index == index)
-		on_tier_made(run, r, r < 0 ? strerror(-r) : "");
+		on_tier_made(run, r,
+			     r == -ESTALE ? "the site has changed it since the job began; submit "
+					    "the job again"
+			     : r < 0	  ? strerror(-r)
+					  : "");
 }
 
 static bool on_tier(struct stage_run *run, const struct kv *kv)
@@ -105,8 +109,8 @@ static bool on_tier(struct stage_run *run, const struct kv *kv)
 		return true;
 	}
 	if (run->tier.by_keeper) {
-		job->launcher->ops->make_tier(job->launcher, run->tier.index,
-						  run->stage->dataset->keep_ms > 0);
+		job->launcher->ops->make_tier(job->launcher, run->tier.index, run->tier.mark,
+					      run->stage->dataset->keep_ms > 0);
 		return true;
 	}
 	order.path = run->tier.path;

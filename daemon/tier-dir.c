@@ -52,6 +52,7 @@ int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir,
 		dir->by_keeper = t->kind != CONF_TIER_SHARED && job->launcher->keeper &&
 				 (!absolute || !strcmp(base, tier));
 		dir->index = (uint32_t)(t - job->conf->tiers);
+		dir->mark = conf_tier_get_mark(t);
 	}
 	return join(&dir->path, job, absolute ? tier : base, !t || t->kind == CONF_TIER_SHARED,
 		    err);

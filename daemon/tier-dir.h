@@ -17,6 +17,7 @@ struct tier_dir {
 	char *path;       /* the caller's */
 	bool by_keeper;
 	uint32_t index;   /* of conf->tiers, where by_keeper */
+	uint64_t mark;    /* and what it is to the keeper, who reads the configuration again */
 };
 
 /* Where it is for tier, a name or an absolute DEST. -errno with the sentence. */

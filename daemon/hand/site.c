@@ -111,16 +111,16 @@ static int find_path(const struct conf *conf, char **argv, struct hand_path *p)
 {
 	const bool any_job = strcmp(argv[1], "0") == 0;
 	const struct conf_tier *tier;
-	uint32_t i;
+	uint64_t n;
 	int r;
 
 	if (strcmp(argv[0], HAND_NAMESPACE) == 0)
 		return expand(conf->job_namespace, argv + 1, p->path);
-	if (parse_uint32(argv[0], &i) < 0)
+	if (parse_uint64(argv[0], &n) < 0)
 		return -EINVAL;
-	if (i >= conf->n_tiers)
-		return -ENOENT;
-	tier = &conf->tiers[i];
+	tier = n < conf->n_tiers ? &conf->tiers[n] : conf_find_tier(conf, n);
+	if (!tier)
+		return n < CONF_TIER_MARK ? -ENOENT : -ESTALE;
 	p->by_site = tier->provided_by_site;
 	p->keep_s = (uint32_t)(tier->max_keep_ms / 1000);
 	if (tier->kind == CONF_TIER_SHARED || !*tier->path ||

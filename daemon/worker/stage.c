@@ -95,14 +95,19 @@ static int prepare(struct stage *s, struct error *err)
 	return 0;
 }
 
+static bool has_dest(const struct stage *s)
+{
+	const char *dest = s->ctx->ds->dest;
+
+	return dest && strcmp(dest, "auto");
+}
+
 /* A mount that can't be made, where nobody asked for one: the image is unpacked, the same
  * directory. */
 static bool learn_mount(struct stage *s, int r, const struct error *err)
 {
-	const struct dataset *ds = s->ctx->ds;
-
 	if (r != -ENODEV || s->plan.method != DATASET_METHOD_MOUNT || !s->in.able.can_mount ||
-	    ds->method != DATASET_METHOD_AUTO || (ds->dest && strcmp(ds->dest, "auto")))
+	    s->ctx->ds->method != DATASET_METHOD_AUTO || has_dest(s))
 		return false;
 	s->in.able.can_mount = false;
 	ctx_warn(s->ctx, "it is unpacked: %s", err->text);
@@ -425,7 +430,7 @@ static int plan_and_make(struct stage *s, struct error *err)
 		if (ctx_is_cancelled(s->ctx))
 			return r;
 		if (!learn_spread(s, err) && !learn_mount(s, r, err) && !learn_full_keep(s, r)) {
-			if (tried)
+			if (tried || (r == -ENODEV && has_dest(s)))
 				full = *err;
 			if (!learn(s, r, have))
 				return r;

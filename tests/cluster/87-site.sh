@@ -244,6 +244,35 @@ test_a_tier_of_a_gres_is_for_jobs_that_asked_for_it() {
 	assert_one_sentence "$(job_output "$id")"
 }
 
+# Fails where a tier goes to the keeper by its place in the configuration, and where the job is told of one
+# that was changed that it "is not here".
+test_a_job_keeps_to_the_tiers_it_began_with() {
+	local conf=$base/etc/stage-data/stage-data.conf id out
+
+	on n1 mkdir -p /srv/local/between /srv/local/moved
+	at_end 'on n1 rmdir /srv/local/between /srv/local/moved'
+	id=$(job_submit alice -w n1 --stage-data="t=$data/flat" <<-JOB
+		echo begun
+		until grep -q between /etc/stage-data/stage-data.conf; do sleep 0.05; done
+		stagectl add a=$data/flat:ssd
+		stagectl wait a && readlink \$STAGE_DATA_DIR/a && ls /srv/local/between
+		until grep -q moved /etc/stage-data/stage-data.conf; do sleep 0.05; done
+		stagectl add b=$data/many.tar:ssd
+		stagectl wait b
+		ls /srv/local/moved
+	JOB
+	)
+	job_wait_says "$id" begun
+	sed -i 's|^\[tier ssd\]|[tier between]\nPath=/srv/local/between\n&|' "$conf"
+	job_wait_says "$id" "/srv/local/stage-data-$id/"
+	sed -i '/^\[tier ssd\]/,$ s|^Path=/srv/local$|Path=/srv/local/moved|' "$conf"
+	job_wait "$id"
+	out=$(job_output "$id")
+	assert_contains "$out" "tier ssd: the site has changed it since the job began; submit the job again"
+	assert_not grep -q "^stage-data-" <<<"$out"
+	wait_until 10 job_nodes_clean "$id"
+}
+
 test_launch_is_as_the_site_says() {
 	local out
 

@@ -189,6 +189,39 @@ static void test_every_key_arrives(void **state)
 	assert_null(conf_get_dataset(conf, "x"));
 }
 
+/* Fails where a mark is made of a tier's place, or not of its path. */
+static void test_a_tier_is_known_by_its_mark(void **state)
+{
+	static const struct {
+		const char *text; /* what is read next */
+		bool same;
+	} cases[] = {
+		{ "[tier a]\nPath=/a\n[tier ssd]\nPath=/local\n", true },
+		{ "[tier ssd]\nPath=/local\nQuota=1G\nMaxKeep=1h\n", true },
+		{ "[tier ssd]\nPath=/local2\n", false },
+		{ "[tier ss]\nPath=/local\n", false },
+		{ "[tier ssd]\nPath=/local\nKind=shared\n", false },
+		{ "[tier b]\nPath=/local\n", false },
+		{ "", false },
+	};
+	_cleanup_(conf_freep) struct conf *first = NULL;
+	uint64_t mark;
+
+	put(state, "main.conf", "[tier ssd]\nPath=/local\n[tier b]\nPath=/b\n");
+	first = must_load(state);
+	mark = conf_tier_get_mark(conf_get_tier(first, "ssd"));
+	assert_true(mark >= CONF_TIER_MARK && mark <= INT64_MAX);
+	assert_ptr_equal(conf_find_tier(first, mark), conf_get_tier(first, "ssd"));
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(conf_freep) struct conf *conf = NULL;
+
+		put(state, "main.conf", cases[i].text);
+		conf = must_load(state);
+		assert_ptr_equal(conf_find_tier(conf, mark),
+				 cases[i].same ? conf_get_tier(conf, "ssd") : NULL);
+	}
+}
+
 static void test_an_empty_value_is_the_default(void **state)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
@@ -919,6 +952,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		TEST(test_missing_file_gives_defaults),
 		TEST(test_every_key_arrives),
+		TEST(test_a_tier_is_known_by_its_mark),
 		TEST(test_an_empty_value_is_the_default),
 		TEST(test_mistakes_are_refused_with_line_and_mend),
 		TEST(test_check_reports_all_at_once),
