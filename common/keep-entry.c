@@ -1,6 +1,5 @@
 #include "common/keep-internal.h"
 
-#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
@@ -9,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/dir.h"
 #include "common/fd.h"
 #include "common/number.h"
 #include "common/rundir.h"
@@ -146,13 +146,10 @@ static bool is_running(const struct keep *k, const char *job)
 
 static bool look_at_leases(const struct keep *k, const struct keep_entry *e, bool settle)
 {
-	int fd = openat(e->fd, ".", KEEP_DIR_FLAGS);
-	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(dir_closep) DIR *dir = dir_open_at(e->fd, ".");
 	struct dirent *d;
 	bool used = !dir; /* nobody knows */
 
-	if (!dir)
-		fd_closep(&fd);
 	while (dir && (errno = 0, d = readdir(dir))) {
 		if (strncmp(d->d_name, LEASE, strlen(LEASE)) != 0)
 			continue;

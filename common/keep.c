@@ -9,6 +9,7 @@
 #include <unistd.h>
 
 #include "common/clock.h"
+#include "common/dir.h"
 #include "common/rundir.h"
 #include "common/tier-name.h"
 
@@ -82,15 +83,12 @@ bool keep_is_sum(const char *name)
 
 int keep_for_each_name(const struct keep *k, int (*fn)(void *arg, const char *name), void *arg)
 {
-	int fd = openat(k->fd, ".", KEEP_DIR_FLAGS), r, result = 0;
-	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	_cleanup_(dir_closep) DIR *dir = dir_open_at(k->fd, ".");
 	struct dirent *d;
+	int r, result = 0;
 
-	if (!dir) {
-		r = -errno;
-		fd_closep(&fd);
-		return r;
-	}
+	if (!dir)
+		return -errno;
 	while ((errno = 0, d = readdir(dir))) {
 		if (!strcmp(d->d_name, ".") || !strcmp(d->d_name, ".."))
 			continue;
