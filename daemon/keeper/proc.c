@@ -3,11 +3,11 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <inttypes.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/wait.h>
-#include <time.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -15,6 +15,7 @@
 #include "common/number.h"
 
 #define PROC_POLL_MS 1
+#define SKIP5 "%*s %*s %*s %*s %*s "
 
 ssize_t proc_read(int dirfd, const char *path, char *buf, size_t size)
 {
@@ -43,20 +44,19 @@ int proc_write(const char *path, const char *text)
 
 void proc_sleep_ms(unsigned ms)
 {
-	struct timespec ts = { .tv_sec = ms / 1000, .tv_nsec = ms % 1000 * 1000000L };
-
-	nanosleep(&ts, NULL);
+	usleep(ms * 1000);
 }
 
 int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *parentp)
 {
 	const char *s = strrchr(line, ')');
-	unsigned long long start;
+	unsigned n_threads;
 
-	if (!s || sscanf(s + 1, " %c %d %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-				"%*s %*s %*s %llu", statep, parentp, &start) != 3)
+	if (!s || sscanf(s + 1, " %c %d " SKIP5 SKIP5 SKIP5 "%u %*s %" SCNu64, statep, parentp,
+			 &n_threads, startp) != 4)
 		return -EPROTO;
-	*startp = start;
+	if (*statep == 'Z' && n_threads > 1) /* its first thread alone has ended */
+		*statep = 'D';
 	return 0;
 }
 
@@ -90,10 +90,9 @@ bool proc_is_alive(const struct proc *p)
 
 	if (read_stat(p->pid, &start, &state, &parent) < 0 || start != p->start)
 		return false;
-	if (state != 'Z' && state != 'X')
-		return true;
-	waitpid(p->pid, NULL, WNOHANG);
-	return false;
+	if (state == 'Z' || state == 'X')
+		waitpid(p->pid, NULL, WNOHANG);
+	return state != 'Z' && state != 'X';
 }
 
 bool proc_is_stopped(pid_t pid)

@@ -13,13 +13,14 @@ struct proc {
 };
 
 /* What a line of /proc/<pid>/stat says; -EPROTO if it is none. The name in it is the user's: it
- * may hold blanks and brackets. */
+ * may hold blanks and brackets. A zombie that has threads left is 'D': what its threads hold is
+ * held. */
 int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *parentp);
 
 /* Looks pid up; -ESRCH if there is none. */
 int proc_get(pid_t pid, struct proc *p);
 
-/* Does it still run? A zombie does not; one of our own children is reaped. */
+/* Does it still run? A zombie without threads does not; one of our own children is reaped. */
 bool proc_is_alive(const struct proc *p);
 
 /* Is it stopped, by a signal or by who traces it? */

@@ -1,6 +1,9 @@
 #include "tests/unit/unit.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/syscall.h>
 
 #include "common/mountinfo.h"
 #include "daemon/keeper/jobmem.h"
@@ -48,6 +51,60 @@ static void test_own_process_is_alive_and_a_reused_pid_is_not(void **state)
 	assert_int_equal(proc_kill(&p, 0), -ESRCH);
 	assert_int_equal(proc_kill(&(struct proc){ 0 }, 0), -ESRCH);
 	assert_int_equal(proc_kill(&(struct proc){ 1, 0 }, 0), -ESRCH);
+}
+
+static void *stay(void *arg)
+{
+	char c;
+
+	return read(*(int *)arg, &c, 1) < 0 ? arg : NULL;
+}
+
+/* Its first thread ends, the other one waits until fd ends. */
+static void leave_a_thread(int fd)
+{
+	pthread_t thread;
+
+	if (pthread_create(&thread, NULL, stay, &fd) == 0)
+		syscall(SYS_exit, 0);
+	_exit(1);
+}
+
+static char get_state(pid_t pid)
+{
+	char path[32], line[1024];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	n = proc_read(AT_FDCWD, path, line, sizeof(line));
+	return n > 0 ? strrchr(line, ')')[2] : '?';
+}
+
+/* As one that was killed while a thread of it hangs in a read. Fails when a zombie is dead whatever
+ * threads it has. */
+static void test_a_zombie_with_a_thread_is_alive(void **state)
+{
+	struct proc p;
+	int fds[2];
+	pid_t pid;
+
+	assert_int_equal(pipe(fds), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(fds[1]);
+		leave_a_thread(fds[0]);
+	}
+	close(fds[0]);
+	for (int i = 0; i < 5000 && get_state(pid) != 'Z'; i++)
+		usleep(1000);
+	assert_int_equal(get_state(pid), 'Z');
+	assert_int_equal(proc_get(pid, &p), 0);
+	assert_true(proc_is_alive(&p));
+	close(fds[1]);
+	for (int i = 0; i < 5000 && proc_is_alive(&p); i++)
+		usleep(1000);
+	assert_false(proc_is_alive(&p));
+	assert_int_equal(get_state(pid), '?'); /* reaped */
 }
 
 static void test_mountinfo_lines(void **state)
@@ -102,6 +159,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stat_lines),
 		cmocka_unit_test(test_own_process_is_alive_and_a_reused_pid_is_not),
+		cmocka_unit_test(test_a_zombie_with_a_thread_is_alive),
 		cmocka_unit_test(test_mountinfo_lines),
 		cmocka_unit_test(test_what_is_above_a_job),
 	};
