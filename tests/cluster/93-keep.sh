@@ -295,6 +295,7 @@ readonly memory_dir=/srv/stage-keep
 # memory_site [SIZE]: as keep_site, and what is in memory is kept in a tmpfs of that size
 memory_site() {
 	keep_site
+	audit_own $memory_dir # a tier, too
 	sed -i "s|^Kind=memory|&\nPath=$memory_dir\nMaxKeep=1h|" "$base/etc/stage-data/stage-data.conf"
 	on n1 mkdir -p $memory_dir
 	on n1 mount -t tmpfs -o size="${1:-64m}",mode=0755,nosuid,nodev tmpfs $memory_dir

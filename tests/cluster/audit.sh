@@ -72,7 +72,7 @@ audit_is_over() {
 	! on "$1" pgrep -x strace >/dev/null
 }
 
-# audit_own PATH...: places that root names only because this test has it do so
+# audit_own PATTERN...: places that root names only because this test, or its site, has it do so
 audit_own() {
 	printf '%s\n' "$@" >>"$work/audit-own"
 }
