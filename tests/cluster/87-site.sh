@@ -244,6 +244,18 @@ test_a_tier_of_a_gres_is_for_jobs_that_asked_for_it() {
 	assert_one_sentence "$(job_output "$id")"
 }
 
+# Fails where stagectl asks the rules as if it had every gres.
+test_a_tier_of_a_gres_is_for_no_run_and_no_explain() {
+	local out item="$data/many.tar"
+
+	sed -i 's/^\[tier ssd\]/&\nRequireGres=nvme/' "$base/etc/stage-data/stage-data.conf"
+	out=$(as_on alice n1 stagectl run --stage-data="t=$item:ssd" -- echo begun 2>&1) && fail "run: $out"
+	assert_contains "$out" "tier ssd is for jobs with --gres=nvme"
+	assert_lacks "$out" begun
+	out=$(as_on alice n1 stagectl explain "$item:ssd" 2>&1) || true
+	assert_match "$out" 'refused .*: ssd is not here'
+}
+
 # Fails where a tier goes to the keeper by its place in the configuration, and where the job is told of one
 # that was changed that it "is not here".
 test_a_job_keeps_to_the_tiers_it_began_with() {
