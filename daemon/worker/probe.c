@@ -173,7 +173,7 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 }
 
 /* Looks here and there. The kernel reads nothing ahead for it (posix_fadvise(2)): where it has
- * begun to, it goes on for whoever comes to the pages it has marked (stream-file.c). */
+ * begun to, it goes on for whoever comes to the pages it has marked (cached.h). */
 static int probe_file(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err)
 {
 	int r;

@@ -158,6 +158,98 @@ static void test_what_others_read_is_left_to_them(void **state)
 	close(fd);
 }
 
+/* Members of n bytes behind a header each, as a tar has them; what is taken back is read here. How
+ * many were. */
+static size_t check_taken_back(struct stream *s, int fd, size_t size, size_t header, size_t n)
+{
+	unsigned char *buf = malloc(size + 1);
+	size_t at = 0, member = header, back, n_taken = 0;
+	struct block *b;
+	int r;
+
+	while ((r = stream_next_block(s, &b, NULL)) > 0) {
+		assert_true(b->data && b->size > 0 && at + b->size <= size);
+		memcpy(buf + at, b->data, b->size);
+		at += b->size;
+		block_put(b);
+		while (member + n <= at)
+			member += header + n;
+		back = at - member;
+		if (member >= at || !stream_take_back(s, back, n))
+			continue;
+		assert_true(member + n <= size);
+		assert_int_equal(stream_next_block(s, &b, NULL), 1);
+		assert_null(b->data);
+		assert_int_equal(b->fd, fd);
+		assert_int_equal(b->at, member);
+		assert_int_equal(b->size, n);
+		memset(buf + member, 0, n);
+		assert_int_equal(pread(fd, buf + member, n, (off_t)b->at), n);
+		at = member + n;
+		block_put(b);
+		n_taken++;
+	}
+	assert_int_equal(r, 0);
+	assert_int_equal(at, size);
+	assert_memory_equal(buf, content, size);
+	free(buf);
+	return n_taken;
+}
+
+/*
+ * Fails when what is taken back does not begin where it was asked for, when a member that is cut
+ * off is, when the reader does not go on behind it, or when nothing ever is.
+ */
+static void test_what_was_begun_is_taken_back(void **state)
+{
+	static const struct {
+		size_t header, n, at_least, at_most;
+	} cases[] = {
+		{ 512, 100000, 200, 420 },		 /* but for those that were read ahead */
+		{ 1536, 5u << 20, 3, 8 },		 /* large ones */
+		{ 512, 41u << 20, 0, 0 },		 /* cut off */
+		{ 512, STREAM_TAKE_BACK_MIN - 1, 0, 0 }, /* too small */
+		{ 1u << 20, 300000, 0, 20 },		 /* few: the thread reads what is between */
+	};
+	struct stream *s;
+	struct hash *h;
+	int fd = open_content(*state, FILE_SIZE);
+	size_t n;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		assert_int_equal(stream_new_read_ahead(&s, NULL, fd, NULL, NULL), 0);
+		n = check_taken_back(s, fd, FILE_SIZE, cases[i].header, cases[i].n);
+		assert_true(n >= cases[i].at_least && n <= cases[i].at_most);
+		stream_close(s);
+		/* a sum is of everything */
+		assert_int_equal(hash_new(&h), 0);
+		assert_int_equal(stream_new_read_ahead(&s, NULL, fd, h, NULL), 0);
+		n = check_taken_back(s, fd, FILE_SIZE, cases[i].header, cases[i].n);
+		assert_int_equal(n, 0);
+		stream_close(s);
+		hash_free(h);
+	}
+	close(fd);
+}
+
+/* Fails when a thread that rests is not told. */
+static void test_a_stream_that_walks_is_closed(void **state)
+{
+	struct stream *s;
+	struct block *b;
+	int fd = open_content(*state, FILE_SIZE), n = 0;
+
+	assert_int_equal(stream_new_read_ahead(&s, NULL, fd, NULL, NULL), 0);
+	do {
+		assert_int_equal(stream_next_block(s, &b, NULL), 1);
+		block_put(b);
+	} while (!stream_take_back(s, 4096, 1u << 20) && n++ < 30);
+	assert_true(n < 30);
+	assert_true(stream_is_ready(s));
+	stream_close(s);
+	close(fd);
+}
+
 /* One that was left and is not asked for goes with the stream. */
 static void test_a_stream_is_closed_with_what_it_left(void **state)
 {
@@ -440,6 +532,10 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_a_file_comes_in_order_and_whole,
 						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_what_others_read_is_left_to_them,
+						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_what_was_begun_is_taken_back,
+						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_a_stream_that_walks_is_closed,
 						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_a_stream_is_closed_with_what_it_left,
 						unit_scratch_setup, unit_scratch_teardown),

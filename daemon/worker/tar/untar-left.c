@@ -98,14 +98,21 @@ static void wake_all(struct left *l)
 	pthread_mutex_unlock(&l->lock);
 }
 
-void left_announce(struct left *l)
+/* One part has no second for a helper. */
+static bool is_shared(uint64_t n)
 {
-	atomic_fetch_add(&l->n_announced, 1);
+	return n > PART_SIZE;
 }
 
-void left_settle(struct left *l)
+void left_announce(struct left *l, uint64_t n)
 {
-	if (atomic_fetch_sub(&l->n_announced, 1) == 1)
+	if (is_shared(n))
+		atomic_fetch_add(&l->n_announced, 1);
+}
+
+void left_settle(struct left *l, uint64_t n)
+{
+	if (is_shared(n) && atomic_fetch_sub(&l->n_announced, 1) == 1)
 		wake_all(l);
 }
 
@@ -167,8 +174,24 @@ static void copy_part(struct left *l, struct left_writer *w, struct copying *c)
 		pthread_cond_broadcast(&l->idle);
 }
 
-int left_copy(struct left *l, struct left_writer *w, const struct left_range *range,
-	      struct error *err)
+static int copy_alone(struct left *l, struct left_writer *w, const struct left_range *range,
+		      struct error *err)
+{
+	bool there = w->buf;
+
+	if (!there) {
+		pthread_mutex_lock(&l->lock);
+		there = get_buffer(l, w);
+		pthread_mutex_unlock(&l->lock);
+	}
+	if (!there)
+		return error_set(err, ENOMEM, "out of memory");
+	return copy_file_shifted(l->ctx, range->in, range->in_at, range->out, range->from,
+				 range->to, w->buf, w->size, err);
+}
+
+static int copy_together(struct left *l, struct left_writer *w, const struct left_range *range,
+			 struct error *err)
 {
 	struct copying c = { .range = *range, .next = range->from };
 	struct error no_memory = ERROR_INIT;
@@ -194,6 +217,13 @@ int left_copy(struct left *l, struct left_writer *w, const struct left_range *ra
 	if (c.failed && err)
 		*err = c.error;
 	return c.failed ? c.error.code : 0;
+}
+
+int left_copy(struct left *l, struct left_writer *w, const struct left_range *range,
+	      struct error *err)
+{
+	return is_shared(range->to - range->from) ? copy_together(l, w, range, err)
+						  : copy_alone(l, w, range, err);
 }
 
 void left_help(struct left *l, struct left_writer *w)

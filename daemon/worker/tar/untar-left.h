@@ -34,9 +34,10 @@ struct left_writer {
 void left_join(struct left *l, struct left_writer *w);
 void left_part(struct left *l, struct left_writer *w);
 
-/* One more is going to be copied, or given up. Who has nothing to do stays until they all are. */
-void left_announce(struct left *l);
-void left_settle(struct left *l);
+/* n bytes more are going to be copied, or given up. Who has nothing to do stays as long as there
+ * are some that he could help with: not with few. */
+void left_announce(struct left *l, uint64_t n);
+void left_settle(struct left *l, uint64_t n);
 bool left_is_settled(const struct left *l);
 
 struct left_range {

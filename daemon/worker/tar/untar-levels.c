@@ -101,7 +101,8 @@ static int add_file(struct level *l, const char *path, const struct member *m, s
 	int r;
 
 	r = writers_begin_file(l->x->writers, path, &meta, m->size, m->sparse, err);
-	members_leave(l->members); /* writers read for themselves */
+	if (r == 0 && more > 0) /* writers read for themselves */
+		r = members_leave(l->members, first, err);
 	if (r == 0)
 		r = add_pieces(l, path, m, first, more, err);
 	if (r == 0)

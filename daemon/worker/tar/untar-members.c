@@ -41,7 +41,8 @@ static int next_piece(void *arg, struct piece *p, struct error *err)
 	block_put(steal_ptr(m->at_hand));
 	if (!m->in)
 		return m->source.next(m->source.arg, p, err);
-	before_wait(m);
+	if (!stream_is_ready(m->in))
+		before_wait(m);
 	r = stream_next_block(m->in, &m->at_hand, err);
 	if (r > 0)
 		*p = (struct piece){ m->at_hand, m->at_hand->data, m->at_hand->size, 0 };
@@ -53,6 +54,13 @@ static void leave(void *arg, uint64_t n, bool needed)
 	struct members *m = arg;
 
 	stream_leave(m->in, n, needed);
+}
+
+static bool take_back(void *arg, size_t back, uint64_t n)
+{
+	struct members *m = arg;
+
+	return stream_take_back(m->in, back, n);
 }
 
 static int members_new(struct members **mp, const struct members_hook *hook, struct error *err)
@@ -68,7 +76,8 @@ static int members_new(struct members **mp, const struct members_hook *hook, str
 
 static int open_reader(struct members *m, struct error *err)
 {
-	struct piece_source source = { next_piece, m, m->in ? leave : NULL };
+	struct piece_source source = { next_piece, m, m->in ? leave : NULL,
+				       m->in ? take_back : NULL };
 
 	return untar_reader_new(&m->reader, &source, err);
 }
@@ -206,8 +215,7 @@ int members_read(struct members *m, struct piece *p, struct error *err)
 	return m->decode ? read_copy(m, p, err) : untar_reader_read(m->reader, p, err);
 }
 
-void members_leave(struct members *m)
+int members_leave(struct members *m, struct piece *p, struct error *err)
 {
-	if (!m->decode)
-		untar_reader_leave(m->reader);
+	return m->decode ? 0 : untar_reader_leave(m->reader, p, err);
 }

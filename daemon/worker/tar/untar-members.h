@@ -32,5 +32,5 @@ DEFINE_FREEP(struct members, members_close)
  */
 int members_next(struct members *m, struct member *member, struct error *err);
 int members_read(struct members *m, struct piece *p, struct error *err);
-/* From now on pieces of this member may come without data, to be read by who needs them. */
-void members_leave(struct members *m);
+/* See untar_reader_leave(). */
+int members_leave(struct members *m, struct piece *p, struct error *err);

@@ -40,6 +40,7 @@ struct queue {
 	pthread_mutex_t lock;
 	pthread_cond_t changed;
 	size_t head, tail; /* batches given and done so far */
+	size_t wake_at;	   /* the tail that the giver waits for, if he does */
 	bool ended;
 	uint64_t n_put;
 	_Atomic uint64_t n_done, cost;
@@ -149,7 +150,7 @@ static void run_job(struct queue *q, struct job *job)
 	if (job->number < atomic_load(&q->failure->number) && do_job(q, job, &err) < 0)
 		failure_note(q->failure, job->number, &err);
 	if (job->flags & JOB_LEFT)
-		left_settle(q->left);
+		left_settle(q->left, job->n_left);
 	if (job->flags & JOB_END) {
 		fd_closep(&q->fd);
 		q->fd = -1;
@@ -206,7 +207,8 @@ static void *queue_thread(void *arg)
 		b->used = b->n_jobs = b->n_blocks = 0;
 		b->cost = b->data = 0;
 		q->tail++;
-		pthread_cond_broadcast(&q->changed);
+		if (q->tail >= q->wake_at)
+			pthread_cond_broadcast(&q->changed);
 	}
 	pthread_mutex_unlock(&q->lock);
 	fd_closep(&q->fd);
@@ -223,7 +225,9 @@ static struct batch *get_batch(struct queue *q)
 	if (q->filling)
 		return q->filling;
 	pthread_mutex_lock(&q->lock);
-	while (q->head - q->tail == RING_BATCHES)
+	if (q->head - q->tail == RING_BATCHES) /* not to be woken for each of them */
+		q->wake_at = q->head - RING_BATCHES / 2;
+	while (q->tail < q->wake_at)
 		pthread_cond_wait(&q->changed, &q->lock);
 	pthread_mutex_unlock(&q->lock);
 	if (!*bp) {
@@ -255,6 +259,7 @@ void queue_wait(struct queue *q, uint64_t nth)
 		return;
 	queue_give(q);
 	pthread_mutex_lock(&q->lock);
+	q->wake_at = 0;
 	while (atomic_load(&q->n_done) < nth)
 		pthread_cond_wait(&q->changed, &q->lock);
 	pthread_mutex_unlock(&q->lock);
@@ -295,7 +300,7 @@ int queue_put(struct queue *q, struct job *job, const struct iovec *iovs,
 		data += iovs[i].iov_len;
 	if (job->flags & JOB_LEFT) {
 		data += job->n_left;
-		left_announce(q->left);
+		left_announce(q->left, job->n_left);
 	}
 	b->used += job->room;
 	b->n_jobs++;

@@ -283,9 +283,17 @@ int untar_reader_read(struct untar_reader *r, struct piece *p, struct error *err
 	return 1;
 }
 
-void untar_reader_leave(struct untar_reader *r)
+int untar_reader_leave(struct untar_reader *r, struct piece *p, struct error *err)
 {
+	int more;
+
 	r->leaves = true;
+	if (p->offset > 0 || r->left == 0 || r->piece.size > 0 || !r->in.take_back ||
+	    !r->in.take_back(r->in.arg, p->size, r->size))
+		return 0;
+	r->left = r->size;
+	more = untar_reader_read(r, p, err);
+	return more < 0 ? more : 0;
 }
 
 /* ---- the rest, as a stream ---- */

@@ -25,11 +25,12 @@ struct piece {
 	uint64_t offset; /* in the member that it is of */
 };
 
-/* Where pieces come from. 1, 0 at the end, -errno. leave: see stream_leave(); NULL: not here. */
+/* Where pieces come from. 1, 0 at the end, -errno. leave and take_back may be NULL. */
 struct piece_source {
 	int (*next)(void *arg, struct piece *p, struct error *err);
 	void *arg;
-	void (*leave)(void *arg, uint64_t n, bool needed);
+	void (*leave)(void *arg, uint64_t n, bool needed); /* see stream_leave() */
+	bool (*take_back)(void *arg, size_t back, uint64_t n);
 };
 
 int untar_reader_new(struct untar_reader **rp, const struct piece_source *in, struct error *err);
@@ -46,8 +47,9 @@ int untar_reader_next(struct untar_reader *r, struct member *m, struct error *er
 
 /* The next piece of the member's data. 1, 0, -errno. */
 int untar_reader_read(struct untar_reader *r, struct piece *p, struct error *err);
-/* From now on pieces of this member may come without data. */
-void untar_reader_leave(struct untar_reader *r);
+/* From now on pieces of this member may come without data. p, the first of them, may become such a
+ * one, of the whole member. 0, -errno. */
+int untar_reader_leave(struct untar_reader *r, struct piece *p, struct error *err);
 
 /* After UNTAR_HAND_OVER: a tar of the members from that one on, good as long as r. */
 int untar_reader_hand_over(struct untar_reader *r, struct stream **sp, struct error *err);

@@ -146,6 +146,16 @@ static struct block *make(struct block_pool *p)
 	return b;
 }
 
+bool block_pool_is_empty(struct block_pool *p)
+{
+	bool empty;
+
+	pthread_mutex_lock(&p->lock);
+	empty = !p->free && p->n_made >= p->max;
+	pthread_mutex_unlock(&p->lock);
+	return empty;
+}
+
 int block_pool_take(struct block_pool *p, struct block **bp)
 {
 	struct block *b;

@@ -9,6 +9,7 @@
 #pragma once
 
 #include <stdatomic.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -46,6 +47,8 @@ void block_pool_stop(struct block_pool *p);
 void block_pool_free(struct block_pool *p);
 DEFINE_FREEP(struct block_pool, block_pool_free)
 
+/* Would block_pool_take() wait now? */
+bool block_pool_is_empty(struct block_pool *p);
 /* Waits for a free block: data is at buf, size 0. 0, -ECANCELED when stopped, -ENOMEM. */
 int block_pool_take(struct block_pool *p, struct block **bp);
 

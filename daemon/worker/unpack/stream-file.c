@@ -1,89 +1,36 @@
 /*
- * A file, block by block, read in the calling thread or ahead by threads of its own.
- *
- * Where a single read is slow because the data is far away, several of them at consecutive offsets
- * take the time of one. Where it is in the page cache, more than one thread only take the CPU from
- * who writes: a tar of big files took a third longer. So there is one, and a read that would have
- * to wait (RWF_NOWAIT, preadv2(2)) calls for another; file systems that can't tell are far away.
- * Nobody wants the kernel's read-ahead (posix_fadvise(2)): the one reader it is done for would
- * fetch the next blocks of all, one after the other.
- *
- * Each thread takes a block first and then the next offset, so that whoever has an offset never
- * waits: else the blocks could all be at offsets behind the one that is waited for.
- *
- * What is left to others to read (stream_leave()) is left where the file is in memory, as far as
- * can be told: now and then a block is read, which shows it.
+ * A file, block by block, read in the calling thread.
  */
 #include <errno.h>
-#include <fcntl.h>
-#include <pthread.h>
-#include <sys/stat.h>
-#include <sys/uio.h>
 #include <unistd.h>
 
 #include "common/error.h"
-#include "common/fd.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/unpack/hash.h"
 #include "daemon/worker/unpack/stream.h"
-
-/* Where a read of 1 MiB takes 5 ms, 200 MB/s, eight in flight come to 1 GB/s and more. */
-#define READ_THREADS 8
-
-/* So much may be left at once, then a block is read. */
-#define LEAVE_MAX (256u << 20)
 
 struct file_stream {
 	struct stream stream;
 	struct ctx *ctx;
 	struct hash *hash;
 	int fd;
-
-	/* of the threads */
-	pthread_t threads[READ_THREADS];
-	size_t n_threads;
-	atomic_bool may_grow; /* there may be more */
-	pthread_mutex_t lock;
-	pthread_cond_t changed;
-	uint64_t next, taken;	   /* numbers of blocks: to be read, handed out */
-	uint64_t offset, position; /* in the file: of next, of what comes after taken */
-	uint64_t size;		   /* of the file, as it was */
-	uint64_t left_before;	   /* the block of this number comes left */
-	struct block *left;	   /* NULL: nothing is */
-	struct block *ready[STREAM_READ_BLOCKS]; /* by number */
-	uint64_t end;	/* first number that is not there, for which reason */
-	int end_reason; /* 0 or -errno */
-	struct error end_error;
-	bool stopped;
+	uint64_t offset;
 };
 
-/* As much as fits, or until the end of the file. */
-static int fill(int fd, struct block *b, uint64_t offset, struct error *err)
+int stream_fill_block(int fd, struct block *b, size_t size, uint64_t offset, struct error *err)
 {
 	ssize_t n;
 
 	do {
-		n = pread(fd, b->buf + b->size, b->capacity - b->size, (off_t)(offset + b->size));
+		n = pread(fd, b->buf + b->size, size - b->size, (off_t)(offset + b->size));
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n < 0)
 			return error_errno(err, errno, "read the source");
 		b->size += (size_t)n;
-	} while (n != 0 && b->size < b->capacity);
+	} while (n != 0 && b->size < size);
 	return 0;
 }
-
-/* In order, what all streams of a file do with a block. 1 or -errno. */
-static int pass_on(struct file_stream *f, struct block *b, struct error *err)
-{
-	if (f->hash)
-		hash_add_block(f->hash, b);
-	if (f->ctx)
-		ctx_add_progress(f->ctx, b->size, 0);
-	return 1;
-}
-
-/* ---- in the calling thread ---- */
 
 static int file_next_block(struct stream *s, struct block **bp, struct error *err)
 {
@@ -95,216 +42,21 @@ static int file_next_block(struct stream *s, struct block **bp, struct error *er
 	if (r == 0)
 		r = stream_take_block(s, &b, err);
 	if (r == 0)
-		r = fill(f->fd, b, f->offset, err);
+		r = stream_fill_block(f->fd, b, b->capacity, f->offset, err);
 	if (r < 0 || b->size == 0)
 		return r;
 	f->offset += b->size;
+	if (f->hash)
+		hash_add_block(f->hash, b);
+	if (f->ctx)
+		ctx_add_progress(f->ctx, b->size, 0);
 	*bp = steal_ptr(b);
-	return pass_on(f, *bp, err);
+	return 1;
 }
 
 static void file_close(struct stream *s)
 {
 	free(s);
-}
-
-/* ---- ahead ---- */
-
-/* The stream has no block `number` and none behind it. */
-static void end_at(struct file_stream *f, uint64_t number, int reason, const struct error *err)
-{
-	if (number >= f->end)
-		return;
-	f->end = number;
-	f->end_reason = reason;
-	if (reason < 0)
-		f->end_error = *err;
-}
-
-static void deliver(struct file_stream *f, uint64_t number, struct block *b, int r,
-		    const struct error *err)
-{
-	pthread_mutex_lock(&f->lock);
-	if (r < 0 || b->size == 0)
-		end_at(f, number, r, err);
-	else if (b->size < b->capacity)
-		end_at(f, number + 1, 0, NULL);
-	if (number < f->end) {
-		f->ready[number % STREAM_READ_BLOCKS] = b;
-		b = NULL;
-	}
-	pthread_cond_broadcast(&f->changed);
-	pthread_mutex_unlock(&f->lock);
-	block_put(b);
-}
-
-/* False: there is nothing more to read. */
-static bool take_number(struct file_stream *f, uint64_t *numberp, uint64_t *offsetp)
-{
-	bool goes_on;
-
-	pthread_mutex_lock(&f->lock);
-	goes_on = f->next < f->end && !f->stopped;
-	if (goes_on) {
-		*numberp = f->next++;
-		*offsetp = f->offset;
-		f->offset += BLOCK_SIZE;
-	}
-	pthread_mutex_unlock(&f->lock);
-	return goes_on;
-}
-
-static void *read_thread(void *arg);
-
-/* One more, if there may be; the lock is held. */
-static void add_thread(struct file_stream *f)
-{
-	if (f->n_threads < READ_THREADS && !f->stopped && f->next < f->end &&
-	    pthread_create(&f->threads[f->n_threads], NULL, read_thread, f) == 0)
-		f->n_threads++;
-	if (f->n_threads == READ_THREADS)
-		atomic_store(&f->may_grow, false);
-}
-
-/* What is in memory of an empty block; if that isn't all, somebody helps. */
-static void fill_at_once(struct file_stream *f, struct block *b, uint64_t offset)
-{
-	struct iovec iov = { b->buf, b->capacity };
-	ssize_t n = preadv2(f->fd, &iov, 1, (off_t)offset, RWF_NOWAIT);
-
-	if (n > 0)
-		b->size = (size_t)n;
-	if (b->size == b->capacity)
-		return;
-	pthread_mutex_lock(&f->lock);
-	add_thread(f);
-	pthread_mutex_unlock(&f->lock);
-}
-
-static void *read_thread(void *arg)
-{
-	struct file_stream *f = arg;
-	struct error err = ERROR_INIT;
-	struct block *b;
-	uint64_t number, offset;
-	int r;
-
-	while (block_pool_take(f->stream.pool, &b) == 0) {
-		if (!take_number(f, &number, &offset)) {
-			block_put(b);
-			break;
-		}
-		r = f->ctx ? ctx_check(f->ctx, &err) : 0;
-		if (r == 0 && atomic_load_explicit(&f->may_grow, memory_order_relaxed))
-			fill_at_once(f, b, offset);
-		if (r == 0)
-			r = fill(f->fd, b, offset, &err);
-		deliver(f, number, b, r, &err);
-	}
-	return NULL;
-}
-
-static int ahead_next_block(struct stream *s, struct block **bp, struct error *err)
-{
-	struct file_stream *f = (struct file_stream *)s;
-	struct block **slot = &f->ready[f->taken % STREAM_READ_BLOCKS];
-	int r = 1;
-
-	pthread_mutex_lock(&f->lock);
-	if (f->left && f->taken == f->left_before)
-		slot = &f->left;
-	while (!*slot && f->taken < f->end && !f->stopped)
-		pthread_cond_wait(&f->changed, &f->lock);
-	if (f->stopped) {
-		r = error_set(err, ECANCELED, "stopped");
-	} else if (*slot) {
-		f->taken += slot != &f->left;
-		*bp = steal_ptr(*slot);
-		f->position += (*bp)->size;
-	} else {
-		r = f->end_reason;
-		if (r < 0 && err)
-			*err = f->end_error;
-	}
-	pthread_mutex_unlock(&f->lock);
-	return r > 0 && (*bp)->data ? pass_on(f, *bp, err) : r;
-}
-
-/* Where each read waits for a far source, many at a time are better than one of each writer. */
-static bool is_near(const struct file_stream *f)
-{
-	return f->n_threads == 1;
-}
-
-/* From the next block that nobody reads yet on, whole blocks. Of what is behind the end of the file
- * nothing is: that is for the reader to find. */
-static void ahead_leave(struct stream *s, uint64_t n, bool needed)
-{
-	struct file_stream *f = (struct file_stream *)s;
-	uint64_t end, size;
-
-	pthread_mutex_lock(&f->lock);
-	end = f->position < f->size && n < f->size - f->position ? f->position + n : f->size;
-	end = end / BLOCK_SIZE * BLOCK_SIZE;
-	size = end > f->offset ? end - f->offset : 0;
-	if (needed && size > LEAVE_MAX)
-		size = LEAVE_MAX;
-	if (size >= STREAM_LEAVE_MIN && !f->hash && !f->left && f->next < f->end &&
-	    (!needed || is_near(f)) &&
-	    block_new_left(&f->left, f->fd, f->offset, (size_t)size) == 0) {
-		f->left_before = f->next;
-		f->offset += size;
-	} else {
-		size = 0;
-	}
-	pthread_mutex_unlock(&f->lock);
-	if (!needed && f->ctx)
-		ctx_add_progress(f->ctx, size, 0);
-}
-
-static void ahead_stop(struct stream *s)
-{
-	struct file_stream *f = (struct file_stream *)s;
-
-	pthread_mutex_lock(&f->lock);
-	f->stopped = true;
-	pthread_cond_broadcast(&f->changed);
-	pthread_mutex_unlock(&f->lock);
-}
-
-static void ahead_close(struct stream *s)
-{
-	struct file_stream *f = (struct file_stream *)s;
-
-	stream_stop(s);
-	for (size_t i = 0; i < f->n_threads; i++)
-		pthread_join(f->threads[i], NULL);
-	for (size_t i = 0; i < ARRAY_SIZE(f->ready); i++)
-		block_put(f->ready[i]);
-	block_put(f->left);
-	pthread_cond_destroy(&f->changed);
-	pthread_mutex_destroy(&f->lock);
-	free(f);
-}
-
-/* ---- making them ---- */
-
-static int file_new(struct file_stream **fp, struct ctx *ctx, int fd, struct hash *hash,
-		    struct error *err)
-{
-	struct file_stream *f = calloc(1, sizeof(*f));
-	struct block_pool *pool;
-
-	if (!f || block_pool_new(&pool, STREAM_READ_BLOCKS, BLOCK_SIZE) < 0) {
-		free(f);
-		return error_set(err, ENOMEM, "out of memory");
-	}
-	f->stream.pool = pool;
-	f->ctx = ctx;
-	f->fd = fd;
-	f->hash = hash;
-	*fp = f;
-	return 0;
 }
 
 int stream_new_file(struct stream **sp, struct ctx *ctx, int fd, struct hash *hash,
@@ -314,45 +66,14 @@ int stream_new_file(struct stream **sp, struct ctx *ctx, int fd, struct hash *ha
 		.next_block = file_next_block,
 		.close = file_close,
 	};
-	struct file_stream *f;
-	int r = file_new(&f, ctx, fd, hash, err);
+	struct file_stream *f = calloc(1, sizeof(*f));
+	struct block_pool *pool;
 
-	if (r < 0)
-		return r;
-	f->stream.ops = &ops;
+	if (!f || block_pool_new(&pool, STREAM_READ_BLOCKS, BLOCK_SIZE) < 0) {
+		free(f);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	*f = (struct file_stream){ { &ops, pool }, ctx, hash, fd };
 	*sp = &f->stream;
 	return 0;
-}
-
-int stream_new_read_ahead(struct stream **sp, struct ctx *ctx, int fd, struct hash *hash,
-			  struct error *err)
-{
-	static const struct stream_ops ops = {
-		.next_block = ahead_next_block,
-		.stop = ahead_stop,
-		.leave = ahead_leave,
-		.close = ahead_close,
-	};
-	struct file_stream *f;
-	struct stat st;
-	int r = file_new(&f, ctx, fd, hash, err), e;
-
-	if (r < 0)
-		return r;
-	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
-		f->size = (uint64_t)st.st_size;
-	f->stream.ops = &ops;
-	f->end = UINT64_MAX;
-	pthread_mutex_init(&f->lock, NULL);
-	pthread_cond_init(&f->changed, NULL);
-	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
-	atomic_store(&f->may_grow, true);
-	f->n_threads = 1;
-	e = pthread_create(&f->threads[0], NULL, read_thread, f);
-	*sp = &f->stream;
-	if (e == 0)
-		return 0;
-	f->n_threads = 0;
-	stream_close(&f->stream);
-	return error_errno(err, e, "start thread");
 }

@@ -96,6 +96,16 @@ void stream_leave(struct stream *s, uint64_t n, bool needed)
 		s->ops->leave(s, n, needed);
 }
 
+bool stream_is_ready(struct stream *s)
+{
+	return s->ops->is_ready && s->ops->is_ready(s);
+}
+
+bool stream_take_back(struct stream *s, size_t back, uint64_t n)
+{
+	return s->ops->take_back && n >= STREAM_TAKE_BACK_MIN && s->ops->take_back(s, back, n);
+}
+
 ssize_t stream_next(struct stream *s, const void **datap, struct error *err)
 {
 	int r;

@@ -31,6 +31,10 @@ struct stream_ops {
 	void (*stop)(struct stream *s);
 	/* See stream_leave(); NULL: everything is read. */
 	void (*leave)(struct stream *s, uint64_t n, bool needed);
+	/* See stream_is_ready(); NULL: never. */
+	bool (*is_ready)(struct stream *s);
+	/* See stream_take_back(); NULL: nothing is. */
+	bool (*take_back)(struct stream *s, size_t back, uint64_t n);
 };
 
 struct stream {
@@ -61,6 +65,8 @@ ssize_t stream_next(struct stream *s, const void **datap, struct error *err);
 #define STREAM_READ_BLOCKS 16	  /* of a file */
 #define STREAM_UNPACKED_BLOCKS 16 /* of a decompressor */
 int stream_next_block(struct stream *s, struct block **bp, struct error *err);
+/* That would not wait for blocks to be put, nor for another thread. */
+bool stream_is_ready(struct stream *s);
 
 /*
  * Of the next n bytes as many as can be may stay where they are: stream_next_block() gives a block
@@ -71,12 +77,24 @@ int stream_next_block(struct stream *s, struct block **bp, struct error *err);
 #define STREAM_LEAVE_MIN (4u << 20) /* less is read */
 void stream_leave(struct stream *s, uint64_t n, bool needed);
 
+/*
+ * n bytes of which the last `back` of the last block were the first are needed, and may be read by
+ * who gets them. True: the next block has no data and is those n, and blocks have any size from now
+ * on. False: they are given as ever.
+ */
+#define STREAM_TAKE_BACK_MIN (32u << 10)
+bool stream_take_back(struct stream *s, size_t back, uint64_t n);
+
 /* From any thread: whoever waits in s, or is going to, gets -ECANCELED. */
 void stream_stop(struct stream *s);
 
 /* Blocks that are still held stay good. NULL is fine. */
 void stream_close(struct stream *s);
 DEFINE_FREEP(struct stream, stream_close)
+
+/* For next_block(): reads on until b has size bytes, or to the file's end; offset is that of its
+ * first. 0, -errno. */
+int stream_fill_block(int fd, struct block *b, size_t size, uint64_t offset, struct error *err);
 
 /* A file from its beginning, in big reads. fd stays the caller's. What is read counts as progress
  * and goes into hash (NULL: none). */
