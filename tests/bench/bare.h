@@ -15,3 +15,7 @@ int bare_tree(int argc, char **argv);
 /* inflate N IMAGE: threads inflate the blocks of a gzip image of one file and give them through pipes
  * to one who reads them in order; prints "SECONDS BYTES". */
 int bare_inflate(int argc, char **argv);
+
+/* names TREE POINT: mounts, by FUSE and in the background, a file system of TREE's names and
+ * attributes. */
+int bare_names(int argc, char **argv);

@@ -83,6 +83,15 @@ class Kernel(Peer):
     by_user = False
 
 
+class Names(Peer):
+    """Mounts a tree's names and attributes, which it has in memory."""
+    name = BARE
+
+    def __init__(self, bench, tree):
+        super().__init__(bench)
+        self.command = [bench.probe_path, "names", tree, POINT]
+
+
 def mounters(bench):
     found = [Mounter(bench)]
     if shutil.which("squashfuse_ll"):

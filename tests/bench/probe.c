@@ -10,8 +10,8 @@
  *   probe files N DIR DIRS FILES SIZE
  *                           N threads do nothing but make files, each in directories of its own:
  *                           FILES of SIZE bytes in DIRS directories, with their times
- *   probe untar N ARCHIVE DIR, probe tree N CHUNK FROM DIR, probe inflate N IMAGE
- *                           the same of a tar, of a tree and of an image, see bare.h
+ *   probe untar N ARCHIVE DIR, probe tree N CHUNK FROM DIR, probe inflate N IMAGE, probe names TREE POINT
+ *                           the same of a tar, of a tree, of an image and of a mount, see bare.h
  *   probe touch BYTES DIR   writes so much memory into a file in DIR and frees it
  *   probe read N DIR <LIST  N threads read the files named in LIST whole, in its order; prints
  *                           "SECONDS FILES BYTES HASH"
@@ -466,7 +466,7 @@ static const struct {
 	{ "sum", do_sum },	     { "warm", do_warm },     { "copy", do_copy },
 	{ "files", do_files },	     { "touch", do_touch },   { "read", do_read },
 	{ "first", do_first },	     { "untar", bare_untar }, { "tree", bare_tree },
-	{ "inflate", bare_inflate },
+	{ "inflate", bare_inflate }, { "names", bare_names },
 };
 
 int main(int argc, char **argv)
