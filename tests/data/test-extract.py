@@ -490,6 +490,23 @@ def test_nested():
     remove(base)
 
 
+def test_nested_among_what_writers_read_themselves():
+    """Fails when a nested archive's first piece is too short to be known by."""
+    base = scratch()
+    inner = make_tar([("x", b"1" * 700, F)])
+    images = [os.urandom(60000 + k) for k in range(200)]
+    members = [m for k, image in enumerate(images)
+               for m in ((f"\u00e9{k}.jpg", image, F), (f"\u00e9{k}.tar", inner, F))]
+    write(f"{base}/a.tar", make_tar(members))
+    for _ in range(3):
+        with Worker(f"x={base}/a.tar::nested") as w:
+            w.ready()
+            for k, image in enumerate(images):
+                assert open(f"{w.path}/\u00e9{k}.jpg", "rb").read() == image
+                assert open(f"{w.path}/\u00e9{k}/x", "rb").read() == b"1" * 700
+    remove(base)
+
+
 def test_bombs_stop_at_the_limit():
     base = scratch()
     with gzip.open(f"{base}/bomb.gz", "wb", 1) as g:

@@ -10,6 +10,7 @@
 #include <time.h>
 
 #include "common/error.h"
+#include "daemon/worker/unpack/cached.h"
 #include "daemon/worker/unpack/hash.h"
 #include "daemon/worker/unpack/ordered.h"
 #include "daemon/worker/unpack/stream.h"
@@ -171,6 +172,7 @@ static size_t check_taken_back(struct stream *s, int fd, size_t size, size_t hea
 		assert_true(b->data && b->size > 0 && at + b->size <= size);
 		memcpy(buf + at, b->data, b->size);
 		at += b->size;
+		assert_true(at % 512 == 0 || at == size);
 		block_put(b);
 		while (member + n <= at)
 			member += header + n;
@@ -196,9 +198,18 @@ static size_t check_taken_back(struct stream *s, int fd, size_t size, size_t hea
 	return n_taken;
 }
 
+/* Where the kernel can't tell (a tmpfs), every file is far away. */
+static bool tells_what_is_cached(int fd)
+{
+	char buf[4096];
+
+	return cached_read(fd, buf, sizeof(buf), 0) == sizeof(buf);
+}
+
 /*
  * Fails when what is taken back does not begin where it was asked for, when a member that is cut
- * off is, when the reader does not go on behind it, or when nothing ever is.
+ * off is, when the reader does not go on behind it, when a block ends within one of a tar, or when
+ * nothing ever is taken back.
  */
 static void test_what_was_begun_is_taken_back(void **state)
 {
@@ -214,12 +225,13 @@ static void test_what_was_begun_is_taken_back(void **state)
 	struct stream *s;
 	struct hash *h;
 	int fd = open_content(*state, FILE_SIZE);
+	bool tells = tells_what_is_cached(fd);
 	size_t n;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		assert_int_equal(stream_new_read_ahead(&s, NULL, fd, NULL, NULL), 0);
 		n = check_taken_back(s, fd, FILE_SIZE, cases[i].header, cases[i].n);
-		assert_true(n >= cases[i].at_least && n <= cases[i].at_most);
+		assert_true(n >= (tells ? cases[i].at_least : 0) && n <= cases[i].at_most);
 		stream_close(s);
 		/* a sum is of everything */
 		assert_int_equal(hash_new(&h), 0);
@@ -244,8 +256,8 @@ static void test_a_stream_that_walks_is_closed(void **state)
 		assert_int_equal(stream_next_block(s, &b, NULL), 1);
 		block_put(b);
 	} while (!stream_take_back(s, 4096, 1u << 20) && n++ < 30);
-	assert_true(n < 30);
-	assert_true(stream_is_ready(s));
+	assert_true(n < 30 || !tells_what_is_cached(fd));
+	assert_true(n == 30 || stream_is_ready(s));
 	stream_close(s);
 	close(fd);
 }

@@ -39,6 +39,7 @@
 /* Headers of a member with long names, and how its data begins; then twice as much each time. */
 #define STEP_FIRST 2048
 #define STEP_LAST (128u << 10)
+#define EDGE 512 /* where a block ends: what a tar's member is, is seen in so many bytes of it */
 /* So many steps in a row that had to wait: the file is not in memory. One may be a page that is
  * marked (cached.h). */
 #define MANY_MISSES 2
@@ -62,6 +63,7 @@ struct read_ahead {
 	bool walks;				 /* the thread rests, once it has delivered */
 	size_t step;				 /* while it does, of who takes blocks */
 	unsigned n_misses;
+	uint64_t again; /* taken back: counted already, and by who reads it, too */
 	uint64_t end;	/* first number that is not there, for which reason */
 	int end_reason; /* 0 or -errno */
 	struct error end_error;
@@ -71,10 +73,13 @@ struct read_ahead {
 /* In order, what all streams of a file do with a block. 1. */
 static int pass_on(struct read_ahead *f, struct block *b)
 {
+	const uint64_t again = b->size < f->again ? b->size : f->again;
+
+	f->again -= again;
 	if (f->hash)
 		hash_add_block(f->hash, b);
 	if (f->ctx)
-		ctx_add_progress(f->ctx, b->size, 0);
+		ctx_add_progress(f->ctx, b->size - again, 0);
 	return 1;
 }
 
@@ -108,8 +113,24 @@ static void deliver(struct read_ahead *f, uint64_t number, struct block *b, int 
 	block_put(b);
 }
 
-/* False: there is nothing more to read. */
+/* False: there is nothing to read, now or for ever. */
 static bool take_number(struct read_ahead *f, uint64_t *numberp, uint64_t *offsetp)
+{
+	bool taken;
+
+	pthread_mutex_lock(&f->lock);
+	taken = !f->walks && f->next < f->end && !f->stopped;
+	if (taken) {
+		*numberp = f->next++;
+		*offsetp = f->offset;
+		f->offset += BLOCK_SIZE;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return taken;
+}
+
+/* While somebody walks, without a block: they are all his. False: there is nothing more to read. */
+static bool rest(struct read_ahead *f)
 {
 	bool goes_on;
 
@@ -117,11 +138,6 @@ static bool take_number(struct read_ahead *f, uint64_t *numberp, uint64_t *offse
 	while (f->walks && !f->stopped)
 		pthread_cond_wait(&f->changed, &f->lock);
 	goes_on = f->next < f->end && !f->stopped;
-	if (goes_on) {
-		*numberp = f->next++;
-		*offsetp = f->offset;
-		f->offset += BLOCK_SIZE;
-	}
 	pthread_mutex_unlock(&f->lock);
 	return goes_on;
 }
@@ -149,18 +165,28 @@ static void fill_at_once(struct read_ahead *f, struct block *b, uint64_t offset)
 	pthread_mutex_unlock(&f->lock);
 }
 
+static void give_up(struct read_ahead *f)
+{
+	struct error err = ERROR_INIT;
+
+	pthread_mutex_lock(&f->lock);
+	end_at(f, f->next, error_set(&err, ENOMEM, "out of memory"), &err);
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->lock);
+}
+
 static void *read_thread(void *arg)
 {
 	struct read_ahead *f = arg;
 	struct error err = ERROR_INIT;
 	struct block *b;
 	uint64_t number, offset;
-	int r;
+	int r = 0;
 
-	while (block_pool_take(f->stream.pool, &b) == 0) {
+	while (rest(f) && (r = block_pool_take(f->stream.pool, &b)) == 0) {
 		if (!take_number(f, &number, &offset)) {
 			block_put(b);
-			break;
+			continue;
 		}
 		r = f->ctx ? ctx_check(f->ctx, &err) : 0;
 		if (r == 0 && atomic_load_explicit(&f->may_grow, memory_order_relaxed))
@@ -169,6 +195,8 @@ static void *read_thread(void *arg)
 			r = stream_fill_block(f->fd, b, b->capacity, offset, &err);
 		deliver(f, number, b, r, &err);
 	}
+	if (r == -ENOMEM)
+		give_up(f);
 	return NULL;
 }
 
@@ -183,7 +211,7 @@ static bool is_near(const struct read_ahead *f)
 /* Everything that the thread has read is taken; f is locked. */
 static bool is_walking(const struct read_ahead *f)
 {
-	return f->walks && f->taken == f->next && !f->stopped;
+	return f->walks && f->taken == f->next && f->next < f->end && !f->stopped;
 }
 
 static void end_walk(struct read_ahead *f)
@@ -197,6 +225,7 @@ static void end_walk(struct read_ahead *f)
 /* A small block. While one walks, what the threads have else is his. */
 static int walk(struct read_ahead *f, struct block **bp, struct error *err)
 {
+	const size_t size = f->step - f->offset % EDGE;
 	_cleanup_(block_putp) struct block *b = NULL;
 	ssize_t n;
 	int r;
@@ -206,10 +235,10 @@ static int walk(struct read_ahead *f, struct block **bp, struct error *err)
 		r = stream_take_block(&f->stream, &b, err);
 	if (r < 0)
 		return r;
-	n = cached_read(f->fd, b->buf, f->step, f->offset);
+	n = cached_read(f->fd, b->buf, size, f->offset);
 	b->size = n > 0 ? (size_t)n : 0;
-	f->n_misses = b->size == f->step ? 0 : f->n_misses + 1;
-	r = b->size == f->step ? 0 : stream_fill_block(f->fd, b, f->step, f->offset, err);
+	f->n_misses = b->size == size ? 0 : f->n_misses + 1;
+	r = b->size == size ? 0 : stream_fill_block(f->fd, b, size, f->offset, err);
 	if (r < 0 || b->size == 0)
 		return r;
 	f->position = f->offset += b->size;
@@ -237,6 +266,7 @@ static bool ahead_take_back(struct stream *s, size_t back, uint64_t n)
 	}
 	if (taken) {
 		f->left_before = f->next;
+		f->again += back;
 		f->position = begin;
 		f->offset = begin + n;
 	}
