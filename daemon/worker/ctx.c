@@ -174,7 +174,7 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 		link_tell(fd, err);
 		return r;
 	}
-	steal_fd(&fd);
+	fd = -1; /* the link's */
 	if (refused < 0) {
 		ctx_send_error(ctx, &refusal);
 		*err = refusal;

@@ -12,6 +12,7 @@ from stagingd import Daemon  # noqa: E402
 CONF = """
 [source all]
 Match={src}/**
+MaxRate=1M
 [limits]
 MaxMemoryPercent=90
 KeepFreeMemory=1M
