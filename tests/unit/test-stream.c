@@ -256,8 +256,40 @@ static void test_a_stream_that_walks_is_closed(void **state)
 		assert_int_equal(stream_next_block(s, &b, NULL), 1);
 		block_put(b);
 	} while (!stream_take_back(s, 4096, 1u << 20) && n++ < 30);
-	assert_true(n < 30 || !tells_what_is_cached(fd));
-	assert_true(n == 30 || stream_is_ready(s));
+	assert_true(n <= 30 || !tells_what_is_cached(fd));
+	assert_true(n > 30 || stream_is_ready(s));
+	stream_close(s);
+	close(fd);
+}
+
+/* Fails when a thread that rests keeps a block: with all others held there is none for who walks,
+ * who waits for ever. */
+static void test_who_walks_has_all_blocks(void **state)
+{
+	struct block *held[STREAM_READ_BLOCKS], *b;
+	int fd = open_content(*state, FILE_SIZE), n = 0, tries = 0;
+	struct stream *s;
+
+	assert_int_equal(stream_new_read_ahead(&s, NULL, fd, NULL, NULL), 0);
+	while (n < STREAM_READ_BLOCKS - 7) /* 2 KiB to 128 KiB are seven steps */
+		assert_int_equal(stream_next_block(s, &held[n++], NULL), 1);
+	do {
+		assert_int_equal(stream_next_block(s, &b, NULL), 1);
+		block_put(b);
+	} while (!stream_take_back(s, 4096, 1u << 20) && tries++ < 25);
+	assert_true(tries < 25 || !tells_what_is_cached(fd));
+	if (tries < 25) {
+		assert_int_equal(stream_next_block(s, &b, NULL), 1);
+		block_put(b);
+		for (int i = 0; i < 20; i++) /* it would take one now */
+			nap();
+		alarm(20);
+		while (n < STREAM_READ_BLOCKS)
+			assert_int_equal(stream_next_block(s, &held[n++], NULL), 1);
+		alarm(0);
+	}
+	while (n > 0)
+		block_put(held[--n]);
 	stream_close(s);
 	close(fd);
 }
@@ -547,6 +579,8 @@ int main(void)
 						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_what_was_begun_is_taken_back,
 						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_who_walks_has_all_blocks, unit_scratch_setup,
+						unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_a_stream_that_walks_is_closed,
 						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_a_stream_is_closed_with_what_it_left,
