@@ -86,6 +86,14 @@ static struct fuse_entry_param get_entry(const struct node *node)
 	};
 }
 
+/* Without waiting for somebody to look at what he has listed. */
+static void do_init(void *arg, struct fuse_conn_info *conn)
+{
+	(void)arg;
+	conn->want &= ~FUSE_CAP_READDIRPLUS_AUTO;
+	conn->want |= FUSE_CAP_READDIRPLUS;
+}
+
 static void do_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	const struct node *dir = &tree.nodes[parent - 1];
@@ -151,6 +159,7 @@ static void do_readdirplus(fuse_req_t req, fuse_ino_t ino, size_t size, off_t at
 int bare_names(int argc, char **argv)
 {
 	static const struct fuse_lowlevel_ops ops = {
+		.init = do_init,
 		.lookup = do_lookup,
 		.getattr = do_getattr,
 		.opendir = do_opendir,
