@@ -27,6 +27,7 @@ const char *budget_limit_to_string(enum budget_limit limit)
 		[BUDGET_LIMIT_NONE] = "no limit",
 		[BUDGET_LIMIT_JOB] = "the job's memory (--mem)",
 		[BUDGET_LIMIT_PERCENT] = "MaxMemoryPercent of this node",
+		[BUDGET_LIMIT_JOB_PERCENT] = "MaxMemoryPercent of the job's memory (--mem)",
 		[BUDGET_LIMIT_KEEP_FREE] = "KeepFreeMemory of this node",
 		[BUDGET_LIMIT_FILESYSTEM] = "the room in the job's tmpfs",
 		[BUDGET_LIMIT_MAX_BYTES] = "MaxBytes of this site",
@@ -68,6 +69,9 @@ static void tighten_memory(struct tightest *t, const struct budget_facts *f)
 				subtract(take_percent(f->job_limit, BUDGET_JOB_SHARE), f->job_used),
 				f->tier_reserved),
 			BUDGET_LIMIT_JOB);
+	if (f->max_percent && f->job_limit)
+		tighten(t, subtract(take_percent(f->job_limit, f->max_percent), f->tier_reserved),
+			BUDGET_LIMIT_JOB_PERCENT);
 	if (f->max_percent && f->node_total)
 		tighten(t, subtract(take_percent(f->node_total, f->max_percent), f->tier_reserved),
 			BUDGET_LIMIT_PERCENT);

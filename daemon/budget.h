@@ -1,8 +1,8 @@
 /*
  * budget: how many bytes datasets may still take in a tier, and the ledger of what was granted.
  *
- * Memory counts four times: the job's limit, the site's share of the node, what the node must keep
- * free, and the file system that holds it. The tightest of them decides and is named.
+ * Memory counts five times: the job's limit, the site's share of that and of the node, what the node
+ * must keep free, and the file system that holds it. The tightest of them decides and is named.
  */
 #pragma once
 
@@ -18,7 +18,8 @@
 enum budget_limit {
 	BUDGET_LIMIT_NONE,
 	BUDGET_LIMIT_JOB,        /* the job's memory (--mem) */
-	BUDGET_LIMIT_PERCENT,    /* MaxMemoryPercent */
+	BUDGET_LIMIT_PERCENT,    /* MaxMemoryPercent of the node */
+	BUDGET_LIMIT_JOB_PERCENT, /* the same share of the job's memory */
 	BUDGET_LIMIT_KEEP_FREE,  /* KeepFreeMemory */
 	BUDGET_LIMIT_FILESYSTEM, /* room in the tmpfs */
 	BUDGET_LIMIT_MAX_BYTES,  /* MaxBytes of [limits] */
