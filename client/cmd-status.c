@@ -197,7 +197,7 @@ static int ask(struct status *s, struct error *err)
 	char watch[] = "--watch";
 	int r;
 
-	if (!s->all_nodes || srun_get_n_nodes() <= 1) {
+	if (!s->all_nodes || !srun_is_needed()) {
 		if (rpc_open(&rpc, err) < 0)
 			return (int)error_to_exit(err);
 		return rpc_call(rpc, kv, &h, err);

@@ -211,8 +211,8 @@ static int run(int argc, char **argv)
 	if (!w.hold && !w.quiet)
 		progress_new(&w.progress, stderr, PROGRESS_AUTO);
 	if (w.progress)
-		progress_set_nodes(w.progress, w.all_nodes && srun_get_n_nodes() > 1);
-	if (w.all_nodes && srun_get_n_nodes() > 1)
+		progress_set_nodes(w.progress, w.all_nodes && srun_is_needed());
+	if (w.all_nodes && srun_is_needed())
 		code = wait_all_nodes(&w, &h, &err);
 	else
 		code = wait_here(&w, &h, &err);

@@ -96,6 +96,15 @@ uint32_t srun_get_n_nodes(void)
 	return sum ? sum : 1;
 }
 
+bool srun_is_needed(void)
+{
+	const uint32_t n = srun_get_n_nodes();
+	char path[PATH_MAX];
+
+	return n > 1 || (n == 1 && !getenv("SLURMD_NODENAME") &&
+			 rpc_find_socket(path, sizeof(path), NULL) == 0 && access(path, F_OK) < 0);
+}
+
 static void exec_srun(const struct srun_request *q, uint32_t component, uint32_t n_components,
 		      int out_fd, int err_fd)
 {

@@ -24,6 +24,10 @@ struct srun_request {
 /* Nodes of all components of this job by the environment; 0: this is no Slurm job. */
 uint32_t srun_get_n_nodes(void);
 
+/* Is there a node of this job that is not this one? Without a socket here, and where slurmd started
+ * nothing of what we are in, as in salloc's shell on a login node, its only one is. */
+bool srun_is_needed(void);
+
 /*
  * Runs it and hands each message to h->on_message, with node= set to the node's name. Ends at
  * the first node that fails, whatever the others do. Returns 0, or the exit status with

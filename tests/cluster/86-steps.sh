@@ -73,6 +73,16 @@ test_salloc_stages_for_its_steps() {
 	assert_contains "$out" ready
 }
 
+# Its shell is on none of the nodes, also where there is one alone. Fails where the number of nodes decides.
+test_salloc_asks_its_only_node() {
+	local out
+
+	out=$(as alice salloc -N1 --stage-data="t=$data/many.tar" bash -c '
+		stagectl wait -q --all-nodes && stagectl status --all-nodes && stagectl wait -q || echo "here $?"' 2>&1)
+	assert_match "$out" $'\n/run/[^\n]*/t\n.*n1 +t +ready'
+	assert_contains "$out" "here 5"
+}
+
 test_export_none() {
 	local out
 

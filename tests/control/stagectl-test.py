@@ -544,6 +544,16 @@ class WholeJob(unittest.TestCase):
                          SLURM_JOB_NUM_NODES=1, PATH="/nonexistent")
             self.assertEqual(r.returncode, 0, r.stderr)
 
+    def test_one_node_that_is_not_this_one(self):
+        """Fails where one node never takes a step: no staging here."""
+        with FakeDaemon(wait=answer(dataset("a", "ready"), done())) as d:
+            r = stagectl("wait", "--all-nodes", "-q", **self.variables({"n1": d.path}))
+            self.assertEqual((r.returncode, r.stdout), (0, "/run/x/t/data/a\n"), r.stderr)
+            r = stagectl("wait", "--all-nodes", "-q",
+                         **self.variables({"n1": d.path}, SLURMD_NODENAME="n1"))
+            self.assertEqual(r.returncode, 5, r.stderr)
+            self.assertIn("no staging here", r.stderr)
+
 
 class Running(unittest.TestCase):
     """The real stagingd, and a worker that obeys a script in the name of its source."""
