@@ -37,6 +37,18 @@ slurm_packages_there() {
 	in_root dpkg-query -W -f '${db:Status-Status} ${Package}\n' 'slurm*' 2>/dev/null | grep '^installed ' || true
 }
 
+# assert_links_lead_somewhere DIRECTORY: those of its documents to each other, which are many
+assert_links_lead_somewhere() {
+	local file link n=0
+
+	while IFS=: read -r file link; do
+		[[ $link != *://* ]] || continue
+		n=$((n + 1))
+		[[ -e $(dirname "$file")/$link ]] || fail "$file: $link is not there"
+	done < <(grep -roP --include='*.md' '\]\(\K[^)#]+' "$1")
+	((n >= 20)) || fail "$n links in $1"
+}
+
 # What the package names is enough, also for what is loaded by name (libarchive).
 test_installs_by_itself_and_leaves_nothing() {
 	local before after slurm program
@@ -58,6 +70,7 @@ test_installs_by_itself_and_leaves_nothing() {
 	[[ -e $root/etc/stage-data/stage-data.conf && -d $root/etc/stage-data/conf.d ]]
 	[[ $(in_root stagectl --version) == *"$(version_of old)"* ]]
 	in_root stagectl check-config
+	assert_links_lead_somewhere "$root/usr/share/doc/stage-data"
 	in_root test -e /etc/systemd/system/timers.target.wants/stage-data-reap.timer
 	# Without Slurm: an archive by libarchive, as a user
 	mkdir -p "$root/tmp/try/x"
