@@ -189,7 +189,7 @@ static void test_every_key_arrives(void **state)
 	assert_null(conf_get_dataset(conf, "x"));
 }
 
-/* Fails where a mark is made of a tier's place, or not of its path. */
+/* Fails where a mark is made of a tier's place, or not of its path or kind. */
 static void test_a_tier_is_known_by_its_mark(void **state)
 {
 	static const struct {

@@ -1,0 +1,90 @@
+#!/usr/bin/env python3
+"""Each test that docs/faults.md, docs/bad-inputs.md, docs/security.md and tests/cluster/mistakes name is there, and each row of
+their tables names one. Argument: the source directory.
+
+`…` and `*` stand for any text. A row may say "the same", or name a manual page for what is no matter of a test.
+
+Each was seen failing: with a row that names none, with names in a row, in the text and of a mistake that are not there."""
+import fnmatch
+import glob
+import os
+import re
+import sys
+import unittest
+
+TOP = os.path.abspath(next((a for a in sys.argv[1:] if not a.startswith("-")), "."))
+DOCS = ("docs/faults.md", "docs/bad-inputs.md", "docs/security.md")
+DEFINITION = re.compile(r"^\s*(?:static void |def |)(test_\w+)\s*\(", re.M)
+NO_TEST = re.compile(r"the same|[a-z-]+\(\d\)")
+
+
+def read(path):
+    with open(os.path.join(TOP, path)) as f:
+        return f.read()
+
+
+def files(pattern):
+    for path in sorted(glob.glob(os.path.join(TOP, "tests", pattern))):
+        yield os.path.splitext(os.path.basename(path))[0], read(path)
+
+
+def all_names():
+    """Of programs, of suites' tests, of functions; those of the cluster with their topic as well."""
+    names = set()
+    for topic, text in files("cluster/[0-9]*.sh"):
+        found = DEFINITION.findall(text)
+        names |= {topic, *found, *(f"{topic}/{name}" for name in found)}
+    for stem, text in [*files("unit/test-*.c"), *files("data/test-*.py"), *files("control/*-test.py"), *files("fuzz/fuzz-*.c"),
+                       *files("data/squashfs-test"), *files("psslurm/*")]:
+        name = re.sub(r"^(test|fuzz)-|-test$", "", stem)
+        names |= {stem, f"{stem}.py", name, *DEFINITION.findall(text), *re.findall(r"^@test\ndef (\w+)", text, re.M)}
+        names |= {f"{name}-{suite.lower()}" for suite in re.findall(r"^class (\w+)\(unittest", text, re.M)}
+    return names | {f"{name}-4.18" for name in names}
+
+
+def rows(path):
+    """The last cell of each row of a table whose last column is that of tests."""
+    wanted = False
+    for number, line in enumerate(read(path).splitlines(), 1):
+        cells = [c.strip() for c in line.strip().strip("|").split(" | ")]
+        if not line.startswith("|"):
+            wanted = False
+        elif cells[-1] == "test":
+            wanted = True
+        elif wanted and not line.startswith("|--"):
+            yield number, cells[-1]
+
+
+def is_there(name, names):
+    pattern = name.replace("…", "*")
+    return any(fnmatch.fnmatchcase(n, pattern) for n in names)
+
+
+class NamedTests(unittest.TestCase):
+    def setUp(self):
+        self.names = all_names()
+        self.assertGreater(len(self.names), 1000)
+
+    def test_each_row_names_tests_that_are_there(self):
+        for path in DOCS:
+            found = list(rows(path))
+            self.assertGreater(len(found), 15, path)
+            for number, cell in found:
+                named = re.findall(r"`([^`]*)`", cell)
+                with self.subTest(f"{path}:{number}"):
+                    self.assertTrue(named or NO_TEST.search(cell), f"no test in: {cell}")
+                    self.assertEqual([n for n in named if not is_there(n, self.names)], [], "not there")
+
+    def test_what_the_text_names_is_there(self):
+        for path in DOCS:
+            named = re.findall(r"`((?:\d\d-[a-z-]+/)?test_[^`]*)`", read(path))
+            self.assertEqual([n for n in named if not is_there(n, self.names)], [], path)
+
+    def test_each_mistake_is_for_a_test(self):
+        for line in read("tests/cluster/mistakes").splitlines():
+            if not line.startswith("#"):
+                self.assertTrue(is_there(line.split("\t")[0] + "*", self.names), line)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
