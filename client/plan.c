@@ -6,6 +6,7 @@
 #include "client/plan.h"
 
 #include <errno.h>
+#include <grp.h>
 #include <limits.h>
 #include <signal.h>
 #include <stdio.h>
@@ -18,6 +19,7 @@
 #include "client/cmd.h"
 #include "client/items.h"
 #include "client/waitloop.h"
+#include "common/admit.h"
 #include "common/conf.h"
 #include "common/conn.h"
 #include "common/dataset.h"
@@ -37,73 +39,35 @@ void plan_answer_deinit(struct plan_answer *a)
 	*a = (struct plan_answer){ 0 };
 }
 
-/* The rule, and what the worker has to know of it and of others. */
-static int find_rule(const struct conf *conf, const struct dataset *d,
-		     const struct conf_source **rulep, char **webp, struct error *err)
+/* As stagingd asks; of a job nothing is known here but what its environment says. */
+static int admit(struct admit *a, const struct conf *conf, struct dataset *d, const char *host,
+		 struct error *err)
 {
-	char normal[PATH_MAX], **groups = NULL;
-	const char *source = d->source;
-	struct conf_person who;
+	const struct group *gr = getgrgid(getgid());
+	_cleanup_(freep) char *group = strdup(gr ? gr->gr_name : ""); /* the next call has its place */
+	char **groups = NULL;
 	size_t n_groups = 0;
-	int r;
+	struct admit_input in = { .conf = conf, .user = items_get_user(), .permissive = !conf->from_file };
+	int r = group ? items_get_groups(&groups, &n_groups) : -ENOMEM;
 
-	if (source[0] == '/') {
-		r = path_normalize(source, normal, sizeof(normal));
-		if (r < 0)
-			return error_errno(err, -r, "%s", source);
-		source = normal;
-	}
-	r = items_get_groups(&groups, &n_groups);
 	if (r < 0)
 		return error_errno(err, -r, "groups of this user");
-	r = conf_match(conf, source, items_get_user(), (const char *const *)groups, n_groups,
-		       !conf->from_file, rulep, err);
-	who = (struct conf_person){ items_get_user(), (const char *const *)groups, n_groups };
-	if (r == 0 && conf_get_web(conf, *rulep, d, &who, webp) < 0)
-		r = error_set(err, ENOMEM, "out of memory");
+	in.expand = (struct conf_expand){ .user = in.user, .group = group, .node = host };
+	in.groups = (const char *const *)groups;
+	in.n_groups = n_groups;
+	r = admit_dataset(a, &in, d, err);
 	items_free_groups(groups, n_groups);
 	return r;
 }
 
-static void print_kind(FILE *f, const struct conf *conf, enum conf_tier_kind kind)
-{
-	for (size_t i = 0; i < conf->n_tiers; i++)
-		if (conf->tiers[i].kind == kind)
-			fprintf(f, "%s%s", ftell(f) > 0 ? "," : "", conf->tiers[i].name);
-}
-
-/* Tiers in the order of the rule, else memory first; one that is named is the only one. */
-static char *list_tiers(const struct conf *conf, const struct conf_source *rule,
-			const struct dataset *d)
-{
-	char *list = NULL;
-	size_t size = 0;
-	FILE *f;
-
-	if (d->dest && strcmp(d->dest, "auto"))
-		return strdup(d->dest);
-	if (rule->tiers && rule->tiers[0])
-		return strdup(rule->tiers);
-	f = open_memstream(&list, &size);
-	if (!f)
-		return NULL;
-	print_kind(f, conf, CONF_TIER_MEMORY);
-	print_kind(f, conf, CONF_TIER_DISK);
-	fclose(f);
-	return list;
-}
-
-static struct kv *make_task(const struct conf *conf, const struct conf_source *rule,
-			    const struct dataset *d, const char *tiers, const char *web,
-			    uint64_t memory)
+static struct kv *make_task(const struct conf *conf, const struct admit *a, const struct dataset *d,
+			    const char *host, uint64_t memory)
 {
 	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_TASK);
 	_cleanup_(freep) char *item = NULL;
-	char host[256] = "";
 
 	if (!kv || dataset_to_string(d, &item) < 0)
 		return NULL;
-	gethostname(host, sizeof(host) - 1);
 	kv_set(kv, "mode", "plan");
 	kv_set(kv, "name", d->name);
 	kv_set(kv, "item", item);
@@ -119,12 +83,12 @@ static struct kv *make_task(const struct conf *conf, const struct conf_source *r
 	kv_set_u64(kv, "nodeindex", 0);
 	kv_set_u64(kv, "memlimit", memory);
 	kv_set_u64(kv, "memused", 0);
-	kv_set(kv, "rule", rule->name);
-	kv_set(kv, "rulematch", rule->match && rule->match[0] ? rule->match : "/**");
-	kv_set(kv, "web", web);
-	kv_set(kv, "methods", rule->methods ? rule->methods : "*");
-	kv_set(kv, "tiers", tiers);
-	kv_set_u64(kv, "maxbytes", rule->max_bytes ? rule->max_bytes : conf->max_bytes);
+	kv_set(kv, "rule", a->rule);
+	kv_set(kv, "rulematch", a->rule_match);
+	kv_set(kv, "web", a->web);
+	kv_set(kv, "methods", a->methods);
+	kv_set(kv, "tiers", a->tiers);
+	kv_set_u64(kv, "maxbytes", a->max_bytes);
 	conf_put_limits(conf, NULL, kv);
 	return steal_ptr(kv);
 }
@@ -242,27 +206,25 @@ int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request
 	_cleanup_(fd_closep) int keys_fd = -1;
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	_cleanup_(kv_freep) struct kv *task = NULL;
-	_cleanup_(freep) char *web = NULL;
-	const struct conf_source *rule;
+	_cleanup_(admit_deinit) struct admit admitted = { 0 };
+	char host[256] = "";
 	int r;
 
+	gethostname(host, sizeof(host) - 1);
 	r = conf_load(&conf, cmd_get_conf(), err);
 	if (r == 0 && conf->from_file)
 		r = conf_admit(conf, items_get_user(), getenv("SLURM_JOB_PARTITION"), err);
 	if (r == 0)
-		r = conf_resolve_dataset(conf, d, err);
-	if (r == 0)
-		r = find_rule(conf, d, &rule, &web, err);
+		r = admit(&admitted, conf, d, host, err);
 	if (r < 0)
 		return r;
-	a->rule = strdup(rule->name);
-	a->match = strdup(rule->match ? rule->match : "");
-	a->tiers = list_tiers(conf, rule, d);
-	a->max_rate = rule->max_rate;
-	task = a->rule && a->match && a->tiers
-		       ? make_task(conf, rule, d, a->tiers, web, request->memory) : NULL;
+	task = make_task(conf, &admitted, d, host, request->memory);
 	if (!task)
 		return error_set(err, ENOMEM, "out of memory");
+	a->rule = steal_ptr(admitted.rule);
+	a->match = steal_ptr(admitted.rule_match);
+	a->tiers = steal_ptr(admitted.tiers);
+	a->max_rate = admitted.max_rate;
 	keys_fd = get_keys_fd(d);
 	return ask_worker(a, task, keys_fd, request->timeout_ms, err);
 }

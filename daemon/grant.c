@@ -3,12 +3,12 @@
 #include <stdbool.h>
 #include <string.h>
 
+#include "common/admit.h"
 #include "common/conf.h"
 #include "common/log.h"
 #include "common/parse.h"
 #include "common/proto.h"
 #include "common/rundir.h"
-#include "daemon/admit.h"
 #include "daemon/budget.h"
 #include "daemon/job.h"
 #include "daemon/memory.h"

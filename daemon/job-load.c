@@ -6,12 +6,12 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/admit.h"
 #include "common/conf.h"
 #include "common/fd.h"
 #include "common/kv.h"
 #include "common/log.h"
 #include "common/spec.h"
-#include "daemon/admit.h"
 #include "daemon/job.h"
 #include "daemon/nodelist.h"
 #include "daemon/stage-run.h"

@@ -12,12 +12,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/admit.h"
 #include "common/conf.h"
 #include "common/error.h"
 #include "common/manifest.h"
 #include "common/path.h"
 #include "common/rundir.h"
-#include "daemon/admit.h"
 #include "daemon/job.h"
 #include "daemon/launcher.h"
 

@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/admit.h"
 #include "common/conf.h"
 #include "common/dataset.h"
 #include "common/error.h"
@@ -92,11 +93,10 @@ static void check_dest_path(const struct conf *conf, const struct dataset *d)
 }
 
 /* The login node's configuration has the say here, the node's has it in the end. */
-static void check_dest_and_method(const struct conf *conf, const struct dataset *d,
+static void check_by_rule(const struct conf *conf, const struct dataset *d,
 				  const struct conf_source *rule, const char *gres)
 {
-	const char *method = dataset_method_to_string(d->method);
-	const struct conf_tier *t;
+	struct error err = ERROR_INIT;
 
 	if (d->verify == DATASET_VERIFY_SHA256 && strlen(d->sha256) != 64)
 		say_warn("%s: the digest in verify= has %zu digits and sha256 has 64: it can't match",
@@ -105,30 +105,13 @@ static void check_dest_and_method(const struct conf *conf, const struct dataset 
 	    !strcmp(d->dest, "source"))
 		say_refuse("%s: what is on the web can't be used where it is; leave DEST out",
 			   d->name);
-	if (rule->visible_on == CONF_VISIBLE_MOVER)
-		say_refuse(
-			"%s: compute nodes can't see %s ([source %s] has VisibleOn=mover); submit "
-			"the job by `stagectl submit`, which has it copied first",
-			d->name, d->source, rule->name);
-	if (d->method != DATASET_METHOD_AUTO && !conf_source_allows_method(rule, method))
-		say_refuse("%s: method=%s is not allowed for %s by [source %s], which has "
-			   "Methods=%s",
-			   d->name, method, d->source, rule->name, rule->methods);
+	if (admit_check_rule(rule, d, &err) < 0)
+		say_refuse("%s: %s", d->name, err.text);
 	if (d->dest[0] == '/')
 		check_dest_path(conf, d);
-	if (!strcmp(d->dest, "auto") || !strcmp(d->dest, "source") || d->dest[0] == '/')
-		return;
-	t = conf_get_tier(conf, d->dest);
-	if (!t)
-		say_refuse("%s: this site has no [tier %s]; leave DEST out, or write auto", d->name,
-			   d->dest);
-	if (!conf_source_allows_tier(rule, d->dest))
-		say_refuse("%s: %s may not go to %s by [source %s], which has Tiers=%s", d->name,
-			   d->source, d->dest, rule->name, rule->tiers);
-	if (!conf_tier_is_for(t, gres))
-		say_refuse(
-			"%s: [tier %s] is for jobs with --gres=%s; ask for it, or leave DEST out",
-			d->name, d->dest, t->require_gres);
+	else if (strcmp(d->dest, "auto") && strcmp(d->dest, "source") &&
+		 admit_check_tier(rule, conf_get_tier(conf, d->dest), gres, d, &err) < 0)
+		say_refuse("%s: %s", d->name, err.text);
 }
 
 /* What a name of the catalogue stands for is looked at; the list keeps the name, which each node
@@ -156,7 +139,7 @@ static void check_item(const struct conf *conf, const struct dataset *item,
 			       false, &rule, &err);
 	if (r < 0)
 		say_refuse("%s: %s", d.name, err.text);
-	check_dest_and_method(conf, &d, rule, gres);
+	check_by_rule(conf, &d, rule, gres);
 }
 
 static void check_rules(const struct conf *conf, const struct dataset_list *list,

@@ -624,6 +624,22 @@ class Running(unittest.TestCase):
         r = stagectl("explain", "--json", "x=/elsewhere/x", **where)
         self.assertEqual((r.returncode, json.loads(r.stdout)["datasets"]), (6, []))
 
+    def test_an_item_is_explained_by_all_that_the_rules_ask(self):
+        """Red when explain looks for a rule and does not ask what the rule says."""
+        conf = f"{self.libexec}/rules.conf"
+        with open(conf, "w") as f:
+            f.write("[source fake]\nMatch=/fake/**\nMethods=copy\nTiers=shm\nChecksum=required\n"
+                    "[tier ssd]\nKind=disk\nPath=/local\n")
+        os.chmod(conf, 0o644)
+        where = self.variables(STAGE_CONF=conf)
+        for item, words in (("/fake/x::method=mount", "[source fake], which has Methods=copy"),
+                            ("/fake/x", "[source fake] has Checksum=required"),
+                            (f"/fake/x:ssd:verify=sha256:{'0' * 64}", "[source fake], which has Tiers=shm"),
+                            (f"/fake/x:/p/x:verify=sha256:{'0' * 64}", "below no tier of this site")):
+            r = stagectl("explain", item, **where)
+            self.assertEqual((r.returncode, r.stdout), (6, ""), item)
+            self.assertIn(words, r.stderr)
+
     def test_the_command_has_the_environment_and_nothing_stays(self):
         r = self.run_(self.item(), self.item(name="y"), "--", "sh", "-c",
                       'echo "$STAGE_DATA_NAMES"; test -L "$STAGE_DATA_PATH_X" && '

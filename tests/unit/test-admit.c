@@ -10,8 +10,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/admit.h"
 #include "common/error.h"
-#include "daemon/admit.h"
 
 static const char text[] =
 	"[limits]\nMaxBytes=100G\n"
@@ -91,11 +91,11 @@ static const struct {
 	{ "/p/disks/x:nvme", "bob", STAGE_EXIT_USAGE, NULL },    /* not a DEST of the syntax */
 	{ "/p/scratch/x:scratch", "bob", 0, "scratch" },
 	{ "/p/scratch/x:source", "bob", 0, "source" },
-	{ "/p/memory/x:ssd", "bob", STAGE_EXIT_REFUSED, "does not allow tier ssd" },
+	{ "/p/memory/x:ssd", "bob", STAGE_EXIT_REFUSED, "may not go to ssd by [source memory], which has Tiers=shm" },
 	{ "/p/scratch/x:/local", "bob", 0, "ssd,/local" },
 	{ "/p/scratch/x:/p/scratch/staff/bob/d", "bob", 0, "scratch,/p/scratch/staff/bob/d" },
 	{ "/p/scratch/x:/p/scratch/staff/bobby", "bob", STAGE_EXIT_REFUSED, "below no tier" },
-	{ "/p/scratch/x:/nvme/d", "bob", STAGE_EXIT_REFUSED, "does not allow tier nvme" },
+	{ "/p/scratch/x:/nvme/d", "bob", STAGE_EXIT_REFUSED, "may not go to nvme by [source scratch]" },
 	{ "/p/copy/x:/nvme/d", "bob", STAGE_EXIT_REFUSED, "--gres=nvme" },
 	{ "/p/scratcher/x", "bob", STAGE_EXIT_REFUSED, "/p/scratcher/x" },
 	{ "/etc/passwd", "bob", STAGE_EXIT_REFUSED, "/etc/passwd" },

@@ -250,6 +250,7 @@ static void test_refusals_name_the_item_and_end_the_client(void **state)
 		{ "a.tar/x", "a.tar is no directory)" },
 		{ "loop/x", "loop fails)" },
 		{ "/far/x", "compute nodes can't see /far/x ([source far] has VisibleOn=mover)" },
+		{ "https://sums.example/x.tar", "to come with its checksum ([source sums] has Checksum=required)" },
 		{ "https://h.example/x:source", "what is on the web can't be used where it is" },
 	};
 
@@ -473,6 +474,7 @@ static int setup(void **state)
 		 "[source tight]\nMatch=%s/tight/**\nTiers=shm\nMethods=copy\n"
 		 "[source own]\nMatch=%s/**\n"
 		 "[source far]\nMatch=/far/**\nVisibleOn=mover\nMoverPartition=dm\nTiers=ssd\n[source web]\nMatch=https://h.example/**\n"
+		 "[source sums]\nMatch=https://sums.example/**\nChecksum=required\n"
 		 "[dataset closed]\nSource=/etc/closed.tar\n[dataset loose]\nSource=/etc\n"
 		 "[dataset tight]\nSource=%s/tight//a.tar\nMethod=mount\n", dir, dir, dir);
 	write_file("stage-data.conf", text);

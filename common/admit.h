@@ -1,7 +1,8 @@
 /*
  * admit: may this dataset be staged here, and where to? What the site's configuration says about one
- * item of the user's, by text alone: nothing is opened. The worker checks the source again when it
- * has opened it.
+ * item of the user's, by text alone: nothing is opened. The plugin asks where a job is submitted,
+ * `stagectl explain` anywhere, and stagingd on the node, whose answer holds. The worker checks the
+ * source again when it has opened it.
  */
 #pragma once
 
@@ -42,6 +43,16 @@ void admit_deinit(struct admit *a);
  */
 int admit_dataset(struct admit *a, const struct admit_input *in, struct dataset *d,
 		  struct error *err);
+
+/* Its questions one by one, for who has but a part of the facts. d: with the catalogue's name
+ * resolved. Both: 0, or STAGE_EXIT_REFUSED and the sentence. */
+
+/* Does the rule let it in, wherever it goes? */
+int admit_check_rule(const struct conf_source *rule, const struct dataset *d, struct error *err);
+
+/* May it go where its DEST says? t: the tier of that name or path, NULL: there is none. */
+int admit_check_tier(const struct conf_source *rule, const struct conf_tier *t, const char *gres,
+		     const struct dataset *d, struct error *err);
 
 /* The tier whose path holds an absolute DEST; NULL if none. */
 const struct conf_tier *admit_find_tier(const struct conf *conf, const struct conf_expand *e,

@@ -4,7 +4,7 @@
  *
  * Shared tiers are used when named, never by auto.
  */
-#include "daemon/admit.h"
+#include "common/admit.h"
 
 #include <errno.h>
 #include <limits.h>
@@ -55,21 +55,24 @@ static int match_rule(const struct admit_input *in, const struct dataset *d,
 	return r;
 }
 
-static int check_rule(const struct conf_source *rule, const struct dataset *d, struct error *err)
+int admit_check_rule(const struct conf_source *rule, const struct dataset *d, struct error *err)
 {
+	const char *method = dataset_method_to_string(d->method);
+
 	if (rule->visible_on == CONF_VISIBLE_MOVER)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "rule %s: compute nodes can't see %s; submit the job by "
-				  "`stagectl submit`, which has it copied first",
-				  rule->name, d->source);
-	if (d->method != DATASET_METHOD_AUTO &&
-	    !conf_source_allows_method(rule, dataset_method_to_string(d->method)))
+				  "compute nodes can't see %s ([source %s] has VisibleOn=mover); submit "
+				  "the job by `stagectl submit`, which has it copied first",
+				  d->source, rule->name);
+	if (d->method != DATASET_METHOD_AUTO && !conf_source_allows_method(rule, method))
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "rule %s does not allow method=%s; it allows %s", rule->name,
-				  dataset_method_to_string(d->method), rule->methods);
+				  "method=%s is not allowed for %s by [source %s], which has Methods=%s",
+				  method, d->source, rule->name, rule->methods);
 	if (rule->checksum_required && d->verify != DATASET_VERIFY_SHA256)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "rule %s wants a checksum; add verify=sha256:HEX", rule->name);
+				  "%s is to come with its checksum ([source %s] has Checksum=required); "
+				  "add verify=sha256:HEX",
+				  d->source, rule->name);
 	return 0;
 }
 
@@ -131,24 +134,23 @@ static void list_auto_tiers(const struct admit_input *in, const struct conf_sour
 		add_word(list, size, "source");
 }
 
-static int check_named_tier(const struct admit_input *in, const struct conf_source *rule,
-			    const struct conf_tier *t, const char *dest, struct error *err)
+int admit_check_tier(const struct conf_source *rule, const struct conf_tier *t, const char *gres,
+		     const struct dataset *d, struct error *err)
 {
 	if (!t)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  dest[0] == '/'
-					  ? "%s is below no tier of this site; leave DEST out"
-					  : "this site has no tier %s; leave DEST out",
-				  dest);
+				  d->dest[0] == '/' ? "DEST %s is below no tier of this site; leave DEST "
+						      "out, or write shm or ssd"
+						    : "this site has no [tier %s]; leave DEST out, or write auto",
+				  d->dest);
 	if (!conf_source_allows_tier(rule, t->name))
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "rule %s does not allow tier %s; it allows %s", rule->name,
-				  t->name, rule->tiers);
-	if (!conf_tier_is_for(t, in->gres))
-		return error_exit(
-			err, STAGE_EXIT_REFUSED, EPERM,
-			"tier %s is for jobs with --gres=%s; ask for it, or leave DEST out",
-			t->name, t->require_gres);
+				  "%s may not go to %s by [source %s], which has Tiers=%s", d->source,
+				  t->name, rule->name, rule->tiers);
+	if (!conf_tier_is_for(t, gres))
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "[tier %s] is for jobs with --gres=%s; ask for it, or leave DEST out",
+				  t->name, t->require_gres);
 	return 0;
 }
 
@@ -170,7 +172,7 @@ static int list_tiers(const struct admit_input *in, const struct conf_source *ru
 	t = dest[0] == '/' ? admit_find_tier(in->conf, &in->expand, dest)
 			   : conf_get_tier(in->conf, dest);
 	if (t || dest[0] != '/' || !in->permissive) {
-		r = check_named_tier(in, rule, t, dest, err);
+		r = admit_check_tier(rule, t, in->gres, d, err);
 		if (r < 0)
 			return r;
 		add_word(list, size, t->name);
@@ -198,7 +200,7 @@ int admit_dataset(struct admit *a, const struct admit_input *in, struct dataset 
 	if (r == 0)
 		r = match_rule(in, d, &rule, err);
 	if (r == 0)
-		r = check_rule(rule, d, err);
+		r = admit_check_rule(rule, d, err);
 	if (r == 0)
 		r = list_tiers(in, rule, d, tiers, sizeof(tiers), err);
 	if (r < 0)
