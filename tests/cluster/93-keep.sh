@@ -62,6 +62,7 @@ all_is_gone() {
 	! on n1 bash -c "ls -d $local_dir/stage-keep-*" &>/dev/null
 }
 
+# Fails when a tree goes by its name alone.
 test_the_next_job_finds_it_until_the_source_changes() {
 	local first second third
 
@@ -108,6 +109,7 @@ test_nobody_gets_what_is_not_his() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
+# Fails when what was kept is not held against its print.
 test_what_the_user_has_changed_is_staged_anew() {
 	local out
 
@@ -127,6 +129,7 @@ test_what_the_user_has_changed_is_staged_anew() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
+# Fails when a sweep does not look for leases.
 test_it_goes_when_it_is_due_and_not_while_it_is_used() {
 	local id
 
@@ -158,6 +161,7 @@ is_being_made() {
 	[[ -n $(unfinished) ]]
 }
 
+# Fails when who finds it being made stages his own.
 test_an_array_stages_it_once_and_who_comes_meanwhile_waits() {
 	local ids id
 
@@ -174,6 +178,7 @@ test_an_array_stages_it_once_and_who_comes_meanwhile_waits() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
+# Fails when what was begun is never swept.
 test_killed_in_the_middle_there_is_all_or_nothing() {
 	local id what
 
@@ -196,6 +201,7 @@ test_killed_in_the_middle_there_is_all_or_nothing() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
+# Fails when nothing is evicted.
 test_what_is_unused_makes_room() {
 	local out
 
@@ -212,6 +218,7 @@ test_what_is_unused_makes_room() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
+# Fails when memory is taken for a place to keep things.
 test_where_nothing_is_kept_status_says_so() {
 	local out
 
@@ -331,7 +338,7 @@ test_what_is_in_memory_is_there_for_the_next_job() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
-# Seen failing with a sweep of disks alone.
+# Seen failing with a sweep of disks alone, and with one that does not look for leases.
 test_memory_is_given_back_when_it_is_due_and_not_while_it_is_used() {
 	local id
 
@@ -418,6 +425,7 @@ test_memory_that_is_kept_is_charged_to_nobody_who_finds_it() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
+# Fails when what was begun is never swept.
 test_killed_in_the_middle_nothing_of_it_stays_in_memory() {
 	local id
 

@@ -67,6 +67,7 @@ asked() {
 	grep -c "$1" "$pfs/web/access.log" || true
 }
 
+# Fails when what comes from the web is copied and not opened.
 test_an_archive_comes_from_the_web_on_each_node() {
 	local out
 
@@ -78,6 +79,7 @@ test_an_archive_comes_from_the_web_on_each_node() {
 	assert_nodes_fine
 }
 
+# Fails when an image of the web is unpacked.
 test_an_image_comes_to_the_node_and_is_mounted() {
 	local out
 
@@ -89,6 +91,7 @@ test_an_image_comes_to_the_node_and_is_mounted() {
 	assert_contains "$out" mount
 }
 
+# Fails when a file is left out of a set.
 test_a_set_of_files_and_one_with_its_sum() {
 	local out sum
 
@@ -110,6 +113,7 @@ fails_with() {
 	assert_nodes_fine
 }
 
+# Fails when an address is logged with its query.
 test_what_can_not_be_had_fails_with_a_sentence() {
 	web_up
 	fails_with "https://ctl:8443/data/no.tar?sig=SECRET" "404"
@@ -119,6 +123,7 @@ test_what_can_not_be_had_fails_with_a_sentence() {
 	assert_lacks "$(on n1 cat /var/log/stage-data.log)" SECRET
 }
 
+# Fails when the first address's rule counts for where it leads.
 test_where_a_redirect_leads_is_held_against_the_rules() {
 	web_up
 	fails_with https://ctl:8443/away "404"
@@ -132,6 +137,7 @@ test_where_a_redirect_leads_is_held_against_the_rules() {
 	assert_eq 1 "$(asked elsewhere)" "requests that followed the redirect"
 }
 
+# Fails when certificates are not verified.
 test_addresses_and_certificates_are_the_sites_to_name() {
 	web_up
 	site_conf <<-CONF

@@ -99,6 +99,7 @@ test_a_mover_brings_what_the_job_reads_and_the_next_job_uses_its_copy() {
 	assert_contains "$(job_output "$id")" "[$sum]"
 }
 
+# Fails when what the earlier copy has is copied once more.
 test_what_has_changed_is_moved_anew() {
 	local id sum
 
@@ -119,6 +120,7 @@ test_what_has_changed_is_moved_anew() {
 	assert_match "$(mover_log "$sum")" "20.* MiB were there already"
 }
 
+# Fails when the reason is told to jobs that run, and not to those that wait.
 test_a_mover_that_fails_ends_the_job_with_its_reason() {
 	local id mover
 
@@ -234,6 +236,7 @@ test_a_mover_that_is_requeued_goes_on_and_the_job_waits_for_it() {
 	assert_match "$(mover_log "$mover")" " [1-9][0-9.]* MiB were left by an interrupted mover"
 }
 
+# Fails when a mover is sent for whatever the source is.
 test_without_such_sources_submit_is_sbatch() {
 	local id
 
