@@ -134,6 +134,7 @@ is_stuck() {
 }
 
 # Without patience of their own the others would wait until StallTimeout, and fail.
+# Fails when they have no end of patience.
 test_the_others_read_when_the_first_nodes_worker_dies() {
 	local id
 
@@ -162,6 +163,7 @@ no_sbcast_on_n1() {
 
 # First one dataset of a job that goes on, then the job. Of what stage-spread started, the first is
 # left where it does not end with the worker.
+# Fails when sbcast does not end with the worker.
 test_cancelled_in_the_middle_leaves_nothing() {
 	local id
 
