@@ -1,12 +1,13 @@
 /*
  * Preloaded into a worker: reading a file with "slow" in its name takes SLOW_MS for each call, with
- * "hang" it takes for ever, as on a dead file system. With SLOW_FLIGHT looking at and opening a file
- * with "far" in its name take a millisecond, and the file SLOW_FLIGHT gets the largest number of
- * these that were under way at once.
+ * "hang" it takes for ever, as on a dead file system. With SLOW_FLIGHT looking at and opening a
+ * file with "far" in its name take a millisecond, and the file SLOW_FLIGHT gets the largest number
+ * of these that were under way at once.
  *
  * With SLOW_GATE whoever opens a file with "gate" in its name, or reads on in one with "mid" in it,
- * makes SLOW_GATE.reached and waits for SLOW_GATE.go, once, from when SLOW_GATE.armed is there. With SLOW_ERROR reading a file or directory
- * with "fail" in its name fails with that number.
+ * makes SLOW_GATE.reached and waits for SLOW_GATE.go, once, from when SLOW_GATE.armed is there.
+ * With SLOW_ERROR reading a file or directory with "fail" in its name fails with that number. With
+ * SLOW_CLOSE closing a file with "late" in its name does, as on NFS.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -175,6 +176,24 @@ ssize_t read(int fd, void *buf, size_t size)
 		next = (ssize_t(*)(int, void *, size_t))dlsym(RTLD_NEXT, "read");
 	get_path(fd, path);
 	return is_to_fail(path) ? -1 : next(fd, buf, size);
+}
+
+int close(int fd)
+{
+	static int (*next)(int);
+	const char *number = getenv("SLOW_CLOSE");
+	char path[PATH_MAX] = "";
+	int r;
+
+	if (!next)
+		next = (int (*)(int))dlsym(RTLD_NEXT, "close");
+	if (number)
+		get_path(fd, path);
+	r = next(fd);
+	if (r < 0 || !strstr(path, "late"))
+		return r;
+	errno = atoi(number);
+	return -1;
 }
 
 /* Directories are read by it. */

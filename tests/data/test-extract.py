@@ -417,6 +417,28 @@ def test_large_members_are_read_by_their_writers():
         remove(path)
 
 
+def test_what_is_lost_at_close_is_an_error():
+    """On NFS a write is taken, and close() says that there was no room for it."""
+    slow = os.environ.get("STAGE_TEST_SLOW", "")
+    if not os.path.exists(slow):
+        return "needs STAGE_TEST_SLOW"
+    src, base = scratch(), scratch()
+    for n, size in enumerate((0, 3000, 600 << 10, 9 << 20)):
+        write(f"{src}/{n}/d/late", os.urandom(size))
+        os.symlink("late", f"{src}/{n}/d/link")
+        pack(f"{src}/{n}", f"{base}/{n}.tar")
+        pack(f"{src}/{n}", f"{base}/{n}.tar.gz", "-z")
+        for item in (f"x={base}/{n}.tar", f"x={base}/{n}.tar.gz", f"x={src}/{n}", f"late={src}/{n}/d/late",
+                     f"x={src}/{n}/d/l{{ate,ink}}"):
+            for number, code, text in ((28, "7", "No space"), (5, "1", "Input/output error")):
+                env = {"LD_PRELOAD": slow, "SLOW_CLOSE": str(number)}
+                with Worker(f"{item}:shm", name=item.split("=")[0], env=env) as w:
+                    m = w.error()
+                    assert m["code"] == code and "late" in m["text"] and text in m["text"], m
+    remove(src)
+    remove(base)
+
+
 def test_sha256_covers_the_whole_file():
     src, base = scratch(), scratch()
     make_tree(src)

@@ -31,9 +31,7 @@ static int add_file(struct tree *t, const char *path, const char *data)
 	if (r < 0)
 		return r;
 	assert_int_equal(write(fd, data, strlen(data)), (ssize_t)strlen(data));
-	r = tree_end_file(t, fd, path, &file_meta, NULL);
-	close(fd);
-	return r;
+	return tree_end_file(t, &fd, path, &file_meta, NULL);
 }
 
 /* Far more directories than may stay open, in an order that goes back and forth. */

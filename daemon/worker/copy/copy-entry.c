@@ -216,6 +216,8 @@ static int make_small(struct copy *c, struct walk_dir *dir, const char *name, co
 	if (r == 0 && futimens(out, times) < 0)
 		r = error_errno(err, errno, "set its time");
 	if (r == 0)
+		r = copy_file_close(&out, err);
+	if (r == 0)
 		count_done(c, (uint64_t)st->st_size);
 	return r;
 }

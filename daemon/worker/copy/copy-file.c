@@ -71,6 +71,13 @@ int copy_file_write(int out, const char *buf, size_t size, struct error *err)
 	return write_at(out, buf, size, 0, err);
 }
 
+int copy_file_close(int *fdp, struct error *err)
+{
+	int fd = steal_fd(fdp);
+
+	return close(fd) < 0 ? error_errno(err, errno, "write") : 0;
+}
+
 static uint64_t now_us(void)
 {
 	struct timespec t;
@@ -236,11 +243,18 @@ int copy_file_finish(int in, int out, const struct stat *st, struct error *err)
 {
 	struct timespec times[2] = { st->st_atim, st->st_mtim };
 	struct stat now;
+	int once_more, r;
 
 	if (fstat(in, &now) < 0)
 		return error_errno(err, errno, "look at it again");
 	if (!copy_file_is_same(&now, st))
 		return error_set(err, ESTALE, "changed while it was copied");
+	once_more = fcntl(out, F_DUPFD_CLOEXEC, 0);
+	if (once_more < 0)
+		return error_errno(err, errno, "write");
+	r = copy_file_close(&once_more, err);
+	if (r < 0)
+		return r;
 	if (futimens(out, times) < 0)
 		return error_errno(err, errno, "set its time");
 	return 0;

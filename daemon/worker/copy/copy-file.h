@@ -38,10 +38,15 @@ int copy_file_part(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to,
 int copy_file_shifted(struct ctx *ctx, int in, uint64_t in_at, int out, uint64_t from, uint64_t to,
 		      char *buf, size_t buf_size, struct error *err);
 
+/* Some file systems (NFS) say only now that there was no room for what was written. *fdp is -1 in
+ * any case. */
+int copy_file_close(int *fdp, struct error *err);
+
 /* A small file that is in buf already. */
 int copy_file_write(int out, const char *buf, size_t size, struct error *err);
 
-/* Is in still as st says? Then out gets its times. */
+/* Is in still as st says, and out written as far as close(2) would know? Then out gets its times.
+ */
 int copy_file_finish(int in, int out, const struct stat *st, struct error *err);
 
 bool copy_file_is_sparse(const struct stat *st);

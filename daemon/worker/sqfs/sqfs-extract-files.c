@@ -80,11 +80,11 @@ int extract_make_file(struct extract *x, struct extract_file *f, int *fdp, struc
 			      sqfs_content_is_sparse(&f->inode), fdp, err);
 }
 
-int extract_end_file(struct extract *x, struct extract_file *f, int fd, struct error *err)
+int extract_end_file(struct extract *x, struct extract_file *f, int *fdp, struct error *err)
 {
 	struct tree_meta meta = extract_get_meta(&f->inode);
 
-	return tree_end_file(x->tree, fd, f->path, &meta, err);
+	return tree_end_file(x->tree, fdp, f->path, &meta, err);
 }
 
 int extract_get_place(struct extract *x, struct extract_file *f, struct error *err)
@@ -101,7 +101,7 @@ static int write_file(struct extract *x, struct extract_file *f, struct error *e
 	r = extract_make_file(x, f, &fd, err);
 	if (r == 0)
 		r = sqfs_content_write(&x->content, &f->inode, 0, f->inode.size, fd, f->path, err);
-	return r < 0 ? r : extract_end_file(x, f, fd, err);
+	return r < 0 ? r : extract_end_file(x, f, &fd, err);
 }
 
 /* Places for all, or for the first of them; how many. They are all in one directory, so that the

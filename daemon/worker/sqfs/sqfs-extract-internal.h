@@ -71,7 +71,7 @@ struct extract_file *extract_new_file(const struct sqfs_inode *inode, const char
 /* Its place, with the lock held; then from any thread the file there, and at last its time. */
 int extract_get_place(struct extract *x, struct extract_file *f, struct error *err);
 int extract_make_file(struct extract *x, struct extract_file *f, int *fdp, struct error *err);
-int extract_end_file(struct extract *x, struct extract_file *f, int fd, struct error *err);
+int extract_end_file(struct extract *x, struct extract_file *f, int *fdp, struct error *err);
 
 /* Adds a file to *bp (NULL: a new one); whoever lists a directory hands out what it has at its end.
  */

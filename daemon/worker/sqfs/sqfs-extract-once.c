@@ -37,7 +37,7 @@ static int big_put(struct extract *x, struct extract_big *big, struct error *err
 	if (atomic_fetch_sub(&big->n_refs, 1) > 1)
 		return 0;
 	if (!atomic_load(&x->failed))
-		r = extract_end_file(x, big->file, big->fd, err);
+		r = extract_end_file(x, big->file, &big->fd, err);
 	ctx_add_progress(x->ctx, 0, 1);
 	fd_closep(&big->fd);
 	free(big->file);

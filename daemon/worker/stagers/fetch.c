@@ -43,11 +43,11 @@ static int fetch_one(struct ctx *ctx, struct source *src, struct target *target,
 	if (fd < 0)
 		return error_errno(err, errno, "create %s", target->path);
 	r = source_fetch(ctx, src, fd, err);
-	if (r == 0) {
-		set_mtime(fd, src);
-		ctx_add_progress(ctx, 0, 1);
-	}
-	return r;
+	if (r < 0)
+		return r;
+	set_mtime(fd, src);
+	ctx_add_progress(ctx, 0, 1);
+	return copy_file_close(&fd, err);
 }
 
 /* ---- a set ---- */
@@ -112,8 +112,12 @@ static int open_output(void *arg, size_t i, int *fdp, struct error *err)
 
 static int close_output(void *arg, size_t i, int fd, struct error *err)
 {
-	close(fd);
-	return 0;
+	const struct set *s = arg;
+	int r = copy_file_close(&fd, err);
+
+	if (r < 0)
+		error_prefix(err, "%s", s->objects[i].name);
+	return r;
 }
 
 static int fetch_set(struct ctx *ctx, struct source *src, struct target *target, struct error *err)

@@ -139,7 +139,7 @@ static int do_job(struct queue *q, struct job *job, struct error *err)
 	if (r == 0 && job->flags & JOB_LEFT)
 		r = copy_left(q, job, path, err);
 	if (r == 0 && job->flags & JOB_END)
-		r = tree_end_file(t, q->fd, path, &job->meta, err);
+		r = tree_end_file(t, &q->fd, path, &job->meta, err);
 	return r;
 }
 

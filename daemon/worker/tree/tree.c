@@ -219,13 +219,16 @@ int tree_make_file(struct tree *t, const struct tree_place *place, const char *p
 	return 0;
 }
 
-int tree_end_file(struct tree *t, int fd, const char *path, const struct tree_meta *meta,
+int tree_end_file(struct tree *t, int *fdp, const char *path, const struct tree_meta *meta,
 		  struct error *err)
 {
 	struct timespec times[2] = { { .tv_nsec = UTIME_OMIT }, meta->mtime };
+	_cleanup_(fd_closep) int fd = steal_fd(fdp);
 
 	if (futimens(fd, times) < 0)
 		return error_errno(err, errno, "set the time of %s", path);
+	if (close(steal_fd(&fd)) < 0) /* on NFS what was written has to have its room now */
+		return error_errno(err, errno, "write %s", path);
 	return 0;
 }
 

@@ -59,12 +59,13 @@ int tree_get_link_place(struct tree *t, const char *path, struct tree_place *pla
 			struct error *err);
 void tree_put_place(const struct tree_place *place); /* any thread */
 
-/* Made with its final size, so that a tmpfs may use huge pages; size of a sparse one is what it claims
- * and is not charged. The fd is the caller's, who ends with tree_end_file(). */
+/* Made with its final size, so that a tmpfs may use huge pages; size of a sparse one is what it
+ * claims and is not charged. The fd is the caller's, who ends with tree_end_file(), which closes
+ * it: *fdp is -1 then, also on failure. */
 int tree_make_file(struct tree *t, const struct tree_place *place, const char *path,
 		   const struct tree_meta *meta, uint64_t size, bool sparse, int *fdp,
 		   struct error *err);
-int tree_end_file(struct tree *t, int fd, const char *path, const struct tree_meta *meta,
+int tree_end_file(struct tree *t, int *fdp, const char *path, const struct tree_meta *meta,
 		  struct error *err);
 int tree_make_symlink(struct tree *t, const struct tree_place *place, const char *path,
 		      const char *to, const struct tree_meta *meta, struct error *err);

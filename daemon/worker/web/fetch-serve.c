@@ -159,7 +159,10 @@ static void carry_out(struct http *h, struct order *o)
 		r = s3_list(h, rq.url, kv_get_u64(o->kv, "pattern", 0), o->fd, &err);
 	else
 		r = http_get(h, &rq, &reply, &err);
-	fd_closep(&o->fd); /* the reader of a pipe sees its end first, and asks then how it went */
+	/* The reader of a pipe sees its end first, and asks then how it went. On NFS it is here
+	 * that a file's bytes find no room. */
+	if (close(steal_fd(&o->fd)) < 0 && r >= 0)
+		r = error_errno(&err, errno, "write");
 	say_came(o);
 	say_end(o, r, &reply, &err);
 }
