@@ -252,9 +252,14 @@ void ctx_set_passes(struct ctx *ctx, unsigned n)
 	ctx->priv->n_passes = n;
 }
 
-void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files)
+void ctx_add_unread(struct ctx *ctx, uint64_t bytes, uint64_t files)
 {
 	link_add_progress(ctx->priv->link, bytes / ctx->priv->n_passes, files);
+}
+
+void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files)
+{
+	ctx_add_unread(ctx, bytes, files);
 	if (ctx->policy.max_rate && bytes)
 		keep_rate(ctx, bytes);
 }

@@ -64,6 +64,8 @@ void ctx_set_paused(struct ctx *ctx, bool paused);
 /* Progress, in bytes of the source and files made. Cheap, any thread. Waits where the source may not
  * be read faster (max_rate of policy). */
 void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files);
+/* The same for what need not be read: it is done at once, whatever the rate. */
+void ctx_add_unread(struct ctx *ctx, uint64_t bytes, uint64_t files);
 /* Each byte of the source is added so many times from here on. While no thread adds. */
 void ctx_set_passes(struct ctx *ctx, unsigned n);
 

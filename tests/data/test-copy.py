@@ -514,6 +514,22 @@ def test_the_rate_is_kept():
     remove(src)
 
 
+def test_what_is_not_read_takes_no_time_of_the_rate():
+    """Another name of a file was paid for like the file, at one stroke: with its hour it had stalled."""
+    src = scratch()
+    write(f"{src}/d/a", b"1" * 1000)
+    os.truncate(f"{src}/d/a", 1 << 30)
+    for i in range(5):
+        os.link(f"{src}/d/a", f"{src}/d/b{i}")
+    write(f"{src}/d/c", b"1" * 10000)
+    with Worker(f"x={src}/d", maxrate=10 << 20, stall=8000) as w:
+        w.ready()
+        assert os.stat(f"{w.path}/a").st_nlink == 6
+        done = max(int(m["bytes"]) for m in w.get("progress") + [{"bytes": 0}])
+        assert done <= int(w.get("facts")[0]["total"]), w.messages
+    remove(src)
+
+
 def test_many_names_in_one_directory():
     """More than is kept of the first look, and more directories than are queued."""
     src = scratch()

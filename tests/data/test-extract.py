@@ -417,6 +417,22 @@ def test_large_members_are_read_by_their_writers():
         remove(path)
 
 
+def test_what_is_passed_over_takes_no_time_of_the_rate():
+    """It was paid for as if it had been read, a large member at one stroke: that was a stall."""
+    base = scratch()
+    with tarfile.open(f"{base}/a.tar", "w") as t:
+        for name, size in (("large", 1 << 30), ("small", 1000)):
+            member = tarfile.TarInfo(name)
+            member.size = size
+            t.fileobj.write(member.tobuf())
+            t.fileobj.seek(-(-size // BLOCK) * BLOCK, os.SEEK_CUR)
+            t.offset = t.fileobj.tell()
+    with Worker(f"x={base}/a.tar::include=small", maxrate=10 << 20, stall=8000) as w:
+        w.ready()
+        assert os.listdir(w.path) == ["small"]
+    remove(base)
+
+
 def test_what_is_lost_at_close_is_an_error():
     """On NFS a write is taken, and close() says that there was no room for it."""
     slow = os.environ.get("STAGE_TEST_SLOW", "")

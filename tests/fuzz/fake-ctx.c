@@ -27,6 +27,10 @@ void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files)
 {
 }
 
+void ctx_add_unread(struct ctx *ctx, uint64_t bytes, uint64_t files)
+{
+}
+
 int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, struct error *err)
 {
 	if (bytes > MAX_BYTES || atomic_fetch_add(&charged_bytes, bytes) > MAX_BYTES ||

@@ -39,6 +39,15 @@ static void count_done(struct copy *c, uint64_t bytes)
 	ctx_add_progress(c->ctx, bytes, 1);
 }
 
+/* Another name of what is copied already, as copy-count.c has counted it. */
+static void count_linked(struct copy *c, const struct stat *st)
+{
+	uint64_t bytes = copy_file_is_sparse(st) ? copy_file_charge(st) : (uint64_t)st->st_size;
+
+	atomic_fetch_add_explicit(&c->files, 1, memory_order_relaxed);
+	ctx_add_unread(c->ctx, bytes, 1);
+}
+
 /* ---- the careful way ---- */
 
 /* A file that is being copied, perhaps by several threads; the last one finishes it. */
@@ -184,7 +193,7 @@ int copy_opened(struct copy *c, struct walk_dir *dir, const char *name, int fd,
 	if (r < 0)
 		return prefix_path(f, err);
 	if (linked)
-		count_done(c, (uint64_t)st->st_size);
+		count_linked(c, st);
 	else if ((uint64_t)st->st_size <= COPY_RANGE_SIZE)
 		return copy_whole(c, f, err);
 	else if (copy_ranges(c->walk, c->ctx, f->in, f->out, &f->st, end_ranges, f) == 0)

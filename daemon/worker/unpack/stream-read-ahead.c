@@ -355,7 +355,7 @@ static void ahead_leave(struct stream *s, uint64_t n, bool needed)
 	}
 	pthread_mutex_unlock(&f->lock);
 	if (!needed && f->ctx)
-		ctx_add_progress(f->ctx, size, 0);
+		ctx_add_unread(f->ctx, size, 0);
 }
 
 static void ahead_stop(struct stream *s)
