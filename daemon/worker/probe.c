@@ -145,6 +145,8 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 	facts->bytes = (uint64_t)src->st.st_size;
 	facts->n_files = 1;
 	facts->counted = true;
+	if (!src->is_remote)
+		copy_file_look_for_holes(src->fd, &src->st);
 	facts->copy_bytes = copy_file_charge(&src->st);
 	facts->copy_files = 1;
 	n = pread(src->fd, block, sizeof(block), 0);

@@ -530,6 +530,47 @@ def test_what_is_not_read_takes_no_time_of_the_rate():
     remove(src)
 
 
+def test_a_compressing_file_system_is_no_way_around_limits():
+    """What took little room at its source was charged with that."""
+    slow = os.environ.get("STAGE_TEST_SLOW", "")
+    if not os.path.exists(slow):
+        return "needs STAGE_TEST_SLOW"
+    src = scratch()
+    for i in range(4):
+        write(f"{src}/d/packed{i}", os.urandom(3 << 20))
+    env = {"LD_PRELOAD": slow}
+    for item, size in ((f"x={src}/d/packed0", 3 << 20), (f"x={src}/d", 12 << 20), (f"x={src}/d/p*", 12 << 20)):
+        with Worker(item, env=env) as w:
+            w.ready()
+            assert w.granted["shm"] >= size, w.granted
+            if item.endswith("d"):
+                same_trees(f"{src}/d", w.path)
+        with Worker(f"{item}:shm", maxbytes=size - 1, env=env) as w:
+            assert "limit" in w.error()["text"], w.messages
+    remove(src)
+
+
+def test_holes_stay_holes_with_a_sum():
+    """They were written out, and charged to nobody."""
+    src = scratch()
+    write(f"{src}/f", b"1" * 1000)
+    os.truncate(f"{src}/f", 200 << 20)
+    with open(f"{src}/f", "r+b") as f:
+        f.seek((100 << 20) + 12345)
+        f.write(os.urandom(3 << 20))
+    for at in (200 << 20, (103 << 20) + 12345, 0):  # a hole at the end, data at the end, nothing
+        os.truncate(f"{src}/f", at)
+        digest = subprocess.check_output(["sha256sum", f"{src}/f"], text=True).split()[0]
+        with Worker(f"x={src}/f::verify=sha256:{digest}") as w:
+            w.ready()
+            assert subprocess.call(["cmp", f"{src}/f", w.path]) == 0
+            taken = os.stat(w.path).st_blocks * 512
+            assert taken <= (4 << 20) and taken <= w.granted["shm"] + 8192, (taken, w.granted)
+        with Worker(f"x={src}/f::verify=sha256:{digest[::-1]}") as w:
+            assert "SHA-256" in w.error()["text"]
+    remove(src)
+
+
 def test_many_names_in_one_directory():
     """More than is kept of the first look, and more directories than are queued."""
     src = scratch()

@@ -189,6 +189,7 @@ int copy_opened(struct copy *c, struct walk_dir *dir, const char *name, int fd,
 	}
 	if (copy_is_doomed(c) || walk_is_over(c->walk))
 		return 0;
+	copy_file_look_for_holes(fd, &f->st);
 	r = create_file(c, f, &linked, err);
 	if (r < 0)
 		return prefix_path(f, err);

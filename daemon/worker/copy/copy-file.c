@@ -156,18 +156,53 @@ static bool next_extent(int in, uint64_t *fromp, uint64_t to, uint64_t *endp)
 	return true;
 }
 
-static int copy_sparse(struct piece *p, uint64_t from, uint64_t to, struct error *err)
+void copy_file_look_for_holes(int fd, struct stat *st)
 {
-	uint64_t end;
+	uint64_t size = (uint64_t)st->st_size, end, sum = 0;
+
+	if (!copy_file_is_sparse(st))
+		return;
+	for (uint64_t from = 0; from < size && next_extent(fd, &from, size, &end); from = end)
+		sum += end - from;
+	st->st_blocks = (blkcnt_t)((sum + 511) / 512);
+}
+
+/* n zeros that are not read. */
+static int hash_hole(struct piece *p, uint64_t n, struct error *err)
+{
+	size_t part;
 	int r;
 
-	while (from < to && next_extent(p->in, &from, to, &end)) {
-		r = copy_extent(p, from, end, err);
+	memset(p->buf, 0, n < p->buf_size ? (size_t)n : p->buf_size);
+	for (; n > 0; n -= part) {
+		r = p->ctx ? ctx_check(p->ctx, err) : 0;
 		if (r < 0)
 			return r;
-		from = end;
+		part = n < p->buf_size ? (size_t)n : p->buf_size;
+		hash_add(p->hash, p->buf, part);
+		if (p->ctx)
+			ctx_add_unread(p->ctx, part, 0);
 	}
 	return 0;
+}
+
+static int copy_sparse(struct piece *p, uint64_t from, uint64_t to, struct error *err)
+{
+	uint64_t begin, end;
+	bool more = true;
+	int r = 0;
+
+	for (; from < to && more && r == 0; from = end) {
+		begin = from;
+		more = next_extent(p->in, &begin, to, &end);
+		if (!more)
+			begin = end = to;
+		if (p->hash && begin > from)
+			r = hash_hole(p, begin - from, err);
+		if (r == 0)
+			r = copy_extent(p, begin, end, err);
+	}
+	return r;
 }
 
 int copy_file_part(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
@@ -217,7 +252,7 @@ int copy_file_range_data(struct ctx *ctx, int in, int out, uint64_t from, uint64
 
 	if (!buf)
 		return error_set(err, ENOMEM, "out of memory");
-	return sparse && !hash ? copy_sparse(&p, from, to, err) : copy_extent(&p, from, to, err);
+	return sparse ? copy_sparse(&p, from, to, err) : copy_extent(&p, from, to, err);
 }
 
 int copy_file_look(int fd, struct stat *st)

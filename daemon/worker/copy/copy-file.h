@@ -18,6 +18,10 @@ struct hash;
 /* Where there are many buffers, and for what is no larger. */
 #define COPY_SMALL_SIZE (512u << 10)
 
+/* st_blocks of what takes less room than its size become those that a copy needs: at its source it
+ * may lie compressed, without a hole. */
+void copy_file_look_for_holes(int fd, struct stat *st);
+
 /* What it will take in memory, for charging. */
 uint64_t copy_file_charge(const struct stat *st);
 
@@ -25,8 +29,8 @@ uint64_t copy_file_charge(const struct stat *st);
 int copy_file_create(int dirfd, const char *name, const struct stat *st, int *fdp,
 		     struct error *err);
 
-/* Bytes [from, to) of in to out. hash: from 0 on, in order, holes as zeros (NULL: none). -ESTALE:
- * in is shorter than it said. */
+/* Bytes [from, to) of in to out; sparse: without its holes. hash: from 0 on, in order, holes as
+ * zeros (NULL: none). -ESTALE: in is shorter than it said. */
 int copy_file_range_data(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
 			 struct hash *hash, struct error *err);
 

@@ -34,8 +34,8 @@ static int copy_hashed(struct file_copy *f, const struct source *src, struct err
 
 	if (hash_new(&hash) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = copy_file_range_data(f->ctx, f->in, f->out, 0, (uint64_t)f->st.st_size, false, hash,
-				 err);
+	r = copy_file_range_data(f->ctx, f->in, f->out, 0, (uint64_t)f->st.st_size,
+				 copy_file_is_sparse(&f->st), hash, err);
 	return r < 0 ? r : hash_check(hash, f->ctx->ds->sha256, src->path, err);
 }
 
