@@ -190,16 +190,27 @@ void budget_set_written(struct budget *b, uint32_t owner, uint64_t bytes)
 		g->written = bytes < g->bytes ? bytes : g->bytes;
 }
 
-void budget_return(struct budget *b, uint32_t owner)
+/* tier: that stays; NULL: none. */
+static void give_back(struct budget *b, uint32_t owner, const char *tier)
 {
 	struct list *pos, *tmp;
 
 	list_for_each_safe (pos, tmp, &b->grants) {
 		struct grant *g = list_entry(pos, struct grant, node);
 
-		if (g->owner == owner)
+		if (g->owner == owner && !(tier && !strcmp(g->tier, tier)))
 			grant_free(g);
 	}
+}
+
+void budget_return(struct budget *b, uint32_t owner)
+{
+	give_back(b, owner, NULL);
+}
+
+void budget_move(struct budget *b, uint32_t owner, const char *tier)
+{
+	give_back(b, owner, tier);
 }
 
 uint64_t budget_get_reserved(const struct budget *b, const char *tier)

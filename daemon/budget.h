@@ -61,6 +61,8 @@ int budget_grant(struct budget *b, uint32_t owner, const char *tier, uint64_t by
 void budget_set_written(struct budget *b, uint32_t owner, uint64_t bytes);
 /* Everything of owner is given back. */
 void budget_return(struct budget *b, uint32_t owner);
+/* What owner has in other tiers is given back: it has gone to this one. */
+void budget_move(struct budget *b, uint32_t owner, const char *tier);
 
 /* Sums; tier NULL: all. */
 uint64_t budget_get_reserved(const struct budget *b, const char *tier);

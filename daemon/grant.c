@@ -1,3 +1,8 @@
+/*
+ * The ledger has a tier by its name, whatever the worker calls it: several places below one Path
+ * share its Quota. A worker is in one tier at a time, and has emptied the one it had when it asks
+ * for another.
+ */
 #include "daemon/grant.h"
 
 #include <stdbool.h>
@@ -41,9 +46,10 @@ static void fill_memory(struct budget_facts *f, const struct job *job, const cha
 		f->fs_free = BUDGET_UNLIMITED;
 }
 
-static uint64_t get_have(const struct job *job, const char *tier, enum budget_limit *limitp)
+/* tier: as the ledger has t, which is NULL for a place that is in no tier. */
+static uint64_t get_have(const struct job *job, const struct conf_tier *t, const char *tier,
+			 enum budget_limit *limitp)
 {
-	const struct conf_tier *t = find_tier(job, tier);
 	struct budget_facts f = {
 		.tier_reserved = budget_get_reserved(job->budget, tier),
 		.tier_quota = t ? t->quota : 0,
@@ -66,6 +72,8 @@ static bool has_room_for_files(const struct job *job, uint64_t files)
 struct kv *grant_ask(struct job *job, const struct stage *stage, const char *tier, uint64_t bytes,
 		     uint64_t files)
 {
+	const struct conf_tier *t = find_tier(job, tier);
+	const char *name = t ? t->name : tier;
 	struct kv *kv = proto_new(PROTO_OP_GRANT);
 	char need[PARSE_SIZE_TEXT], left[PARSE_SIZE_TEXT];
 	enum budget_limit limit;
@@ -74,9 +82,10 @@ struct kv *grant_ask(struct job *job, const struct stage *stage, const char *tie
 
 	if (!kv)
 		return NULL;
-	have = get_have(job, tier, &limit);
+	budget_move(job->budget, stage->id, name);
+	have = get_have(job, t, name, &limit);
 	ok = bytes <= have && has_room_for_files(job, files) &&
-	     budget_grant(job->budget, stage->id, tier, bytes, files) == 0;
+	     budget_grant(job->budget, stage->id, name, bytes, files) == 0;
 	kv_set_u64(kv, "ok", ok);
 	kv_set_u64(kv, "have", ok ? have - bytes : have);
 	if (ok)

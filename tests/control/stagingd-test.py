@@ -131,6 +131,30 @@ class Staging(unittest.TestCase):
             self.assertEqual(d.wait(names="a")["code"], "0")
             self.assertIn("Quota", d.wait(names="b")["text"])
 
+    def test_a_quota_is_one_for_all_places_in_its_tier(self):
+        """Seen failing when what was granted is kept by the word of DEST and not by the tier."""
+        conf = CONF.replace("Path={top}/ssd", "Path={top}/ssd\nQuota=5000")
+        with Daemon("a=/fake/facts.reserve4000_ssd.ready:ssd", conf=conf) as d:
+            self.assertEqual(d.wait(names="a")["code"], "0")
+            d.ask("add", item=f"b=/fake/facts.reserve4000_dest.ready:{d.top}/ssd/b")
+            done = d.wait(names="b")
+            self.assertEqual(done["code"], "7")
+            self.assertIn("1000 left", done["text"])
+            self.assertIn("Quota", done["text"])
+
+    def test_who_goes_to_another_tier_gives_the_first_back(self):
+        """Seen failing when all is kept that was granted: on the way from memory to a disk a dataset
+        was in its own way with MaxBytes and MaxFiles, and then in that of others in memory."""
+        for limit in "MaxBytes=3000", "MaxFiles=1":
+            conf = CONF.replace("MaxItems=30", "MaxItems=30\n" + limit)
+            with self.subTest(limit), Daemon("a=/fake/facts.reserve2000.reserve2000_ssd.ready", conf=conf) as d:
+                self.assertEqual(d.wait(names="a")["code"], "0", d.status("a"))
+        with Daemon("a=/fake/facts.reserve2000.reserve2000_ssd.ready", keeper=True,
+                    memory=(3000, 0)) as d:
+            self.assertEqual(d.wait(names="a")["code"], "0")
+            d.ask("add", item="b=/fake/facts.reserve2000.ready")
+            self.assertEqual(d.wait(names="b")["code"], "0", d.status("b"))
+
     def test_directory_in_a_tier(self):
         with Daemon("a=/fake/facts.tierssd.ready,b=/fake/facts.tierscratch.ready:scratch,"
                     "c=/fake/facts.tiernowhere.ready") as d:
