@@ -84,11 +84,17 @@ static void add_subject(struct request *req, const struct stage *s)
 	req->subjects[req->n_subjects++] = (struct subject){ .id = s->id };
 }
 
+/* Where the value did not parse no name is known, and that is not what the user has to hear. */
 static void refuse_name(struct request *req, const char *name)
 {
 	char known[ERROR_MAX_SIZE / 2] = "", shown[DATASET_NAME_SIZE * 4 + 1];
+	const struct error *failure = &req->job->failure;
 	size_t n = 0;
 
+	if (failure->code) {
+		decide(req, (int)error_to_exit(failure), failure->text);
+		return;
+	}
 	for (size_t i = 0; i < req->job->n_runs && n < sizeof(known) - DATASET_NAME_SIZE - 2; i++)
 		n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "",
 				      job_get_stage(req->job, i)->dataset->name);

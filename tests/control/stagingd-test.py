@@ -327,11 +327,13 @@ class Failing(unittest.TestCase):
 
     def test_value_that_does_not_parse(self):
         with Daemon("a=/fake/x:::,,") as d:
-            for fields in ({}, {"any": 1}):
+            for fields in ({}, {"any": 1}, {"names": "a"}):
                 done = d.wait(**fields)
                 self.assertEqual(done["code"], "2")
                 self.assertIn("--stage-data", done["text"])
             self.assertEqual(d.ask("status")[-1]["code"], "2")
+            for op in "status", "log", "release":
+                self.assertIn("--stage-data", d.ask(op, names="a")[-1]["text"], op)
 
     def test_spec_that_is_no_spec(self):
         for spec in (b"", b"\xff\xff", encode(spec="nonsense"), encode(node="n1")):
