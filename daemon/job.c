@@ -202,12 +202,12 @@ static void on_unmounted(void *arg, uint32_t slot, int r)
 		stage_run_on_unmounted(run, r);
 }
 
-static void on_tier_made(void *arg, uint32_t index, int r)
+static void on_tier_made(void *arg, uint32_t slot, uint32_t index, int r)
 {
-	struct job *job = arg;
+	struct stage_run *run = find_slot(arg, slot);
 
-	for (size_t i = 0; i < job->n_runs; i++)
-		stage_run_on_tier(job->runs[i], index, r);
+	if (run)
+		stage_run_on_tier(run, index, r);
 }
 
 static void on_memory(void *arg, uint64_t limit, uint64_t used)

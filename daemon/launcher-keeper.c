@@ -31,6 +31,7 @@ enum request_tag {
 #define REQUEST_ID(tag, n) ((uint32_t)(tag) << 28 | ((uint32_t)(n)&0x0fffffff))
 #define REQUEST_TAG(id) ((id) >> 28)
 #define REQUEST_NUMBER(id) ((id)&0x0fffffff)
+#define TIER_BITS 20 /* of the number; above them is the slot of who asked */
 
 struct launcher_keeper {
 	struct launcher base;
@@ -154,10 +155,11 @@ static void keeper_unmount(struct launcher *l, uint32_t slot)
 	post(get_self(l), &msg, -1);
 }
 
-static void keeper_make_tier(struct launcher *l, uint32_t index, uint64_t mark, bool keep)
+static void keeper_make_tier(struct launcher *l, uint32_t slot, uint32_t index, uint64_t mark,
+			     bool keep)
 {
 	const struct keeper_msg msg = { .verb = KEEPER_TIER,
-					.id = REQUEST_ID(REQUEST_TIER, index),
+					.id = REQUEST_ID(REQUEST_TIER, slot << TIER_BITS | index),
 					.arg0 = (int64_t)mark,
 					.arg1 = keep };
 
@@ -190,7 +192,7 @@ static void on_reply(struct launcher_keeper *k, const struct keeper_msg *msg, co
 		ev->unmounted(k->base.arg, n, r);
 		break;
 	case REQUEST_TIER:
-		ev->tier_made(k->base.arg, n, r);
+		ev->tier_made(k->base.arg, n >> TIER_BITS, n & ((1u << TIER_BITS) - 1), r);
 		break;
 	default:
 		log_error("bug: the keeper answers request %u that was not made", msg->id);

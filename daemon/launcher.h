@@ -31,8 +31,8 @@ struct launcher_events {
 	void (*memory)(void *arg, uint64_t limit, uint64_t used);
 	void (*cancel)(void *arg); /* the job is over */
 	void (*gone)(void *arg);   /* the keeper is */
-	/* index: of conf->tiers; r: 0 or -errno. */
-	void (*tier_made)(void *arg, uint32_t index, int r);
+	/* slot: who asked, as for mounts; index: of conf->tiers; r: 0 or -errno. */
+	void (*tier_made)(void *arg, uint32_t slot, uint32_t index, int r);
 };
 
 struct launcher_ops {
@@ -44,7 +44,8 @@ struct launcher_ops {
 	void (*mount)(struct launcher *l, uint32_t slot, unsigned n_fds);
 	void (*unmount)(struct launcher *l, uint32_t slot);
 	/* Only with a keeper: */
-	void (*make_tier)(struct launcher *l, uint32_t index, uint64_t mark, bool keep);
+	void (*make_tier)(struct launcher *l, uint32_t slot, uint32_t index, uint64_t mark,
+			  bool keep);
 	void (*count)(struct launcher *l, uint32_t count, uint64_t value); /* enum count; NULL elsewhere */
 };
 

@@ -109,8 +109,8 @@ static bool on_tier(struct stage_run *run, const struct kv *kv)
 		return true;
 	}
 	if (run->tier.by_keeper) {
-		job->launcher->ops->make_tier(job->launcher, run->tier.index, run->tier.mark,
-					      run->stage->dataset->keep_ms > 0);
+		job->launcher->ops->make_tier(job->launcher, (uint32_t)run->slot, run->tier.index,
+					      run->tier.mark, run->stage->dataset->keep_ms > 0);
 		return true;
 	}
 	order.path = run->tier.path;

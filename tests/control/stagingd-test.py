@@ -851,6 +851,24 @@ class Keeping(unittest.TestCase):
             self.assertEqual(d.status("a")["warning"], f"{d.top}/ssd/stage-data-4711")
             self.assertIn(Keeper.TIER, [m[0] for m in d.keeper.log])
 
+    def test_each_gets_the_answer_about_its_own_directory(self):
+        """Seen failing when the first answer is given to all who wait for one about that tier: what is
+        for keep= is made for who asks for it alone, and may not be there yet."""
+        with Daemon("a=/fake/facts_ssd.tierssd.ready:ssd,b=/fake/facts_ssd.tierssd.ready:ssd:keep=1h",
+                    keeper=True, memory=None) as d:
+            d.keeper.deaf.add(Keeper.TIER)
+            d.keeper.say(Keeper.MEMORY, 0, 0, 0)
+            first, second = wait_for(lambda: (t := [m for m in d.keeper.log if m[0] == Keeper.TIER])
+                                     and len(t) == 2 and t)
+            keeps, plain = (first, second) if first[3] else (second, first)
+            d.keeper.say(Keeper.REPLY, plain[1], 0)
+            self.assertEqual(d.wait(names="a")["code"], "0")
+            self.assertEqual(d.status("b")["state"], "preparing")
+            d.keeper.say(Keeper.REPLY, keeps[1], -errno.EIO)
+            d.wait(names="b")
+            self.assertEqual(d.status("a")["warning"], f"{d.top}/ssd/stage-data-4711")
+            self.assertIn("no tier", d.status("b")["warning"])
+
     def test_spawn_that_fails(self):
         with Daemon("a=/fake/facts.ready::onfail=source", keeper=True, memory=None) as d:
             d.keeper.fail[Keeper.SPAWN] = errno.EAGAIN
