@@ -1,7 +1,7 @@
 /*
  * The node's side of --all-nodes. Progress is thinned out by the number of nodes that talk at
- * the same time to one srun: each says something every 20 ms × nodes, and not oftener than once
- * a second.
+ * the same time to one srun: of each dataset something is said every 20 ms × nodes, and not oftener
+ * than once a second.
  */
 #include "client/srun.h"
 
@@ -17,29 +17,41 @@
 #include "client/snapshot.h"
 #include "common/fd.h"
 #include "common/proto.h"
+#include "common/rundir.h"
 
 struct reporter {
 	const char *node;
 	const struct rpc *rpc;
 	struct snapshot_list seen;
-	uint64_t interval_ms, last_ms;
+	uint64_t told_ms[RUNDIR_MAX_SLOTS]; /* of seen.items; a job has no more */
+	uint64_t interval_ms;
 };
 
 /* A new state is always told, progress when it is time. */
-static bool is_worth_telling(struct reporter *r, struct kv *kv)
+static bool is_worth_telling(const struct reporter *r, const struct kv *kv)
 {
 	const char *name = kv_get_or_empty(kv, "name"), *state = kv_get_or_empty(kv, "state");
-	uint64_t now = clock_ms();
 
-	for (size_t i = 0; i < r->seen.n_items; i++)
+	for (size_t i = 0; i < r->seen.n_items && i < ARRAY_SIZE(r->told_ms); i++)
 		if (!strcmp(r->seen.items[i].name, name) &&
-		    !strcmp(stage_state_to_string(r->seen.items[i].state), state)) {
-			if (now - r->last_ms < r->interval_ms)
-				return false;
-			r->last_ms = now;
-			return true;
-		}
+		    !strcmp(stage_state_to_string(r->seen.items[i].state), state))
+			return clock_ms() - r->told_ms[i] >= r->interval_ms;
 	return true;
+}
+
+static void tell_dataset(struct reporter *r, struct kv **kvp)
+{
+	const struct snapshot *s;
+	size_t i;
+
+	if (!is_worth_telling(r, *kvp))
+		return;
+	report_write(stdout, r->node, *kvp);
+	if (snapshot_list_update(&r->seen, kvp, &s) < 0)
+		return;
+	i = (size_t)(s - r->seen.items);
+	if (i < ARRAY_SIZE(r->told_ms))
+		r->told_ms[i] = clock_ms();
 }
 
 static void on_message(void *arg, const char *op, struct kv **kvp)
@@ -50,14 +62,10 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 		bring_keys(r->rpc); /* this node's daemon, from this step's environment */
 		return;
 	}
-	if (!strcmp(op, PROTO_OP_DATASET)) {
-		if (!is_worth_telling(r, *kvp))
-			return;
+	if (!strcmp(op, PROTO_OP_DATASET))
+		tell_dataset(r, kvp);
+	else
 		report_write(stdout, r->node, *kvp);
-		snapshot_list_update(&r->seen, kvp, NULL);
-		return;
-	}
-	report_write(stdout, r->node, *kvp);
 }
 
 static const char *get_node(char *buf, size_t size)

@@ -478,6 +478,25 @@ class WholeJob(unittest.TestCase):
         self.assertNotIn("SLURM_MEM_PER_CPU", call["env"])
         self.assertIn("SLURM_JOB_ID", call["env"])
 
+    def test_progress_of_each_dataset_comes_through(self):
+        """Seen failing with one clock for all datasets of a node: of several that move at the same time
+        only the first one was ever told of."""
+        def wait(request):
+            yield from (dataset(n, "staging", bytes=0, total=100) for n in "ab")
+            for percent in 40, 60:
+                time.sleep(1.1)
+                yield from (dataset(n, "staging", bytes=percent, total=100) for n in "ab")
+            yield from (dataset(n, "ready") for n in "ab")
+            yield done()
+
+        with FakeDaemon(wait=wait) as d:
+            r = stagectl("wait", "--all-nodes", **self.variables({"n1": d.path, "n2": d.path}))
+            self.assertEqual(r.returncode, 0, r.stderr)
+            for node in "n1", "n2":
+                for name in "ab":
+                    self.assertIn(f"{node}: {name}: 40 %", r.stderr)
+                    self.assertIn(f"{node}: {name}: 60 %", r.stderr)
+
     def test_one_failed_node_ends_it_with_its_name(self):
         never = threading.Event()
         with FakeDaemon(wait=answer(never)) as slow, \
