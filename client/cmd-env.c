@@ -14,6 +14,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/env-join.h"
 #include "client/output.h"
 #include "client/rpc.h"
 #include "client/snapshot.h"
@@ -35,11 +36,13 @@ static const struct option options[] = {
 static void print_export(const char *line)
 {
 	const char *eq = strchr(line, '=');
+	_cleanup_(freep) char *name = eq ? strndup(line, (size_t)(eq - line)) : NULL;
+	_cleanup_(freep) char *value = name ? env_join(name, eq + 1) : NULL;
 
-	if (!eq)
+	if (!value)
 		return;
-	printf("export %.*s='", (int)(eq - line), line);
-	for (const char *p = eq + 1; *p; p++) {
+	printf("export %s='", name);
+	for (const char *p = value; *p; p++) {
 		if (*p == '\'')
 			fputs("'\\''", stdout);
 		else

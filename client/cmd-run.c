@@ -6,6 +6,7 @@
 #include <string.h>
 
 #include "client/bring-keys.h"
+#include "client/env-join.h"
 #include "client/items.h"
 #include "client/output.h"
 #include "client/progress.h"
@@ -156,7 +157,7 @@ static int wait_ready(struct run *run, struct run_session *s, struct error *err)
 /* NAME=VALUE into our environment, which the command inherits. */
 static void on_line(void *arg, const char *op, struct kv **kvp)
 {
-	_cleanup_(freep) char *line = NULL;
+	_cleanup_(freep) char *line = NULL, *value = NULL;
 	char *eq;
 
 	if (strcmp(op, PROTO_OP_LINE))
@@ -166,7 +167,9 @@ static void on_line(void *arg, const char *op, struct kv **kvp)
 	if (!eq || eq == line)
 		return;
 	*eq = '\0';
-	setenv(line, eq + 1, 1);
+	value = env_join(line, eq + 1);
+	if (value)
+		setenv(line, value, 1);
 }
 
 static int get_environment(struct run_session *s, struct error *err)

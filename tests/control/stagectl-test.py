@@ -671,6 +671,24 @@ class Running(unittest.TestCase):
         self.assertEqual(self.left(), set())
         self.assertEqual(self.daemons(), [])
 
+    def test_binds_of_the_user_stay(self):
+        """Seen failing where the run's variables take the place of the user's: his containers lost
+        what he had bound for them."""
+        conf = f"{self.libexec}/bind.conf"
+        with open(conf, "w") as f:
+            f.write("[source fake]\nMatch=/fake/**\n[containers]\nExport=apptainer\n")
+        os.chmod(conf, 0o644)
+        for mine in "", "/mine", "/a:/b,/c":
+            r = self.run_("-q", self.item(), "--", "sh", "-c",
+                          'echo "${STAGE_DATA_SOCKET%/sock}"; echo "$APPTAINER_BIND"; '
+                          'eval "$($0 env)"; echo "$APPTAINER_BIND"; APPTAINER_BIND=/other; '
+                          'eval "$($0 env)"; echo "$APPTAINER_BIND"', STAGECTL,
+                          STAGE_CONF=conf, APPTAINER_BIND=mine)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            rundir, *binds = r.stdout.splitlines()
+            both = f"{mine},{rundir}" if mine else rundir
+            self.assertEqual(binds, [both, both, f"/other,{rundir}"])
+
     def test_exit_statuses_are_the_commands(self):
         for command, code in ((["sh", "-c", "exit 42"], 42), (["sh", "-c", "kill -9 $$"], 137),
                               (["/nonexistent"], 127), ([self.libexec], 126), (["true"], 0)):
