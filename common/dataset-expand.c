@@ -148,9 +148,23 @@ static int make_absolute(char **textp, const char *cwd, struct error *err)
 	return 0;
 }
 
+/* What stands in front of a relative path would be read as part of a pattern. The path of a list is
+ * none, but its braces have to be closed. */
+static int check_cwd(const struct dataset *d, const struct env *env, struct error *err)
+{
+	const char *bad = strpbrk(env->cwd, d->scheme == DATASET_SCHEME_LIST ? "{" : "*?[{");
+
+	if (*d->source == '/' || !bad)
+		return 0;
+	return dataset_refuse(
+		err,
+		"the directory that you are in has a %c in its name, which makes a pattern of "
+		"it; submit from another, or rename it",
+		*bad);
+}
+
 static int expand_source(struct dataset *d, const struct env *env, struct error *err)
 {
-	const char *brace;
 	int r;
 
 	if (d->scheme != DATASET_SCHEME_FILE && d->scheme != DATASET_SCHEME_LIST)
@@ -163,15 +177,9 @@ static int expand_source(struct dataset *d, const struct env *env, struct error 
 				      "nothing is left when the variables are expanded; set them");
 	/* before ".." is resolved, which must not take a brace away */
 	r = dataset_item_check(d, err);
-	if (r < 0)
-		return r;
-	r = make_absolute(&d->source, env->cwd, err);
-	brace = strchr(env->cwd, '{');
-	if (r == 0 && brace)
-		return dataset_refuse(err,
-				      "the directory that you are in has a { in its name; submit "
-				      "from another");
-	return r;
+	if (r == 0)
+		r = check_cwd(d, env, err);
+	return r < 0 ? r : make_absolute(&d->source, env->cwd, err);
 }
 
 static int expand_dest(struct dataset *d, const struct env *env, struct error *err)
