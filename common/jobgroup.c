@@ -5,37 +5,43 @@
 #include <glob.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/mountinfo.h"
 
-static int find_one(const char *pattern, char *buf, size_t size)
+/* -ENODEV: not even slurm, that of all jobs, is there. */
+static int find_one(const char *slurm, const char *job, char *buf, size_t size)
 {
+	char pattern[PATH_MAX + 64];
 	glob_t g;
-	int r = glob(pattern, 0, NULL, &g);
+	int r;
 
+	snprintf(pattern, sizeof(pattern), "%s%s", slurm, job);
+	r = glob(pattern, 0, NULL, &g);
 	if (r == 0)
 		snprintf(buf, size, "%s", g.gl_pathv[0]);
 	globfree(&g);
-	return r == 0 ? 0 : -ENOENT;
+	return r == 0 ? 0 : *job ? find_one(slurm, "", buf, size) ?: -ENOENT : -ENODEV;
 }
 
 int jobgroup_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, size_t size)
 {
-	char pattern[PATH_MAX + 64] = "";
+	char slurm[PATH_MAX + 32], job[48];
 	struct mountinfo m;
+	int r = -ENODEV, r2;
 
-	if (mountinfo_find(&m, NULL, "cgroup", controller) == 0)
-		snprintf(pattern, sizeof(pattern), "%s/slurm*/uid_%u/job_%u", m.target, uid,
-			 job_id);
-	if (find_one(pattern, buf, size) == 0)
-		return 0;
-	if (mountinfo_find(&m, NULL, "cgroup2", NULL) < 0)
-		return -ENOENT;
-	snprintf(pattern, sizeof(pattern), "%s/system.slice/*slurmstepd.scope/job_%u", m.target,
-		 job_id);
-	return find_one(pattern, buf, size);
+	snprintf(job, sizeof(job), "/uid_%u/job_%u", uid, job_id);
+	if (mountinfo_find(&m, NULL, "cgroup", controller) == 0) {
+		snprintf(slurm, sizeof(slurm), "%s/slurm*", m.target);
+		r = find_one(slurm, job, buf, size);
+	}
+	if (r == 0 || mountinfo_find(&m, NULL, "cgroup2", NULL) < 0)
+		return r;
+	snprintf(slurm, sizeof(slurm), "%s/system.slice/*slurmstepd.scope", m.target);
+	r2 = find_one(slurm, strrchr(job, '/'), buf, size);
+	return r2 == -ENODEV ? r : r2;
 }
 
 int jobgroup_read(const char *dir, const char *const *names, char *buf, size_t size)

@@ -2,7 +2,8 @@
  * jobgroup: where Slurm's cgroups of a job are.
  *
  * v1: <controller>/slurm*\/uid_U/job_N; v2: <cgroup2>/system.slice/…slurmstepd.scope/job_N. Neither
- * exists when the prolog starts staging: to be asked again until it does.
+ * exists when the prolog starts staging: to be asked again until it does. What is above the jobs is
+ * there since slurmd was started (seen on 22.05); where nothing of Slurm's makes groups it never is.
  */
 #pragma once
 
@@ -10,7 +11,8 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-/* Directory of the job in the hierarchy of a v1 controller, else in v2. 0 or -ENOENT. */
+/* Directory of the job in the hierarchy of a v1 controller, else in v2; buf is lost. 0; -ENOENT; -ENODEV: not
+ * even one for jobs. */
 int jobgroup_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, size_t size);
 
 /* Reads the first of the files (a list that ends with NULL) that is there. 0 or -ENOENT. */

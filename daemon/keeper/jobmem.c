@@ -7,12 +7,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <sys/sysinfo.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/error.h"
 #include "common/fd.h"
 #include "common/jobgroup.h"
 #include "common/log.h"
@@ -42,13 +40,6 @@ int jobmem_read(const char *dir, int64_t *limitp, int64_t *usedp)
 	int r = read_number(dir, limit, limitp);
 
 	return r < 0 ? r : read_number(dir, used, usedp);
-}
-
-int jobmem_make_group(const char *path, struct error *err)
-{
-	if (mkdir(path, 0755) < 0 && errno != EEXIST)
-		return error_errno(err, errno, "make %s", path);
-	return 0;
 }
 
 static void kill_group(const char *path)

@@ -8,14 +8,11 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct error;
-
 /* Limit and use in bytes. Without a limit of its own the job may have the machine's memory. */
 int jobmem_read(const char *dir, int64_t *limitp, int64_t *usedp);
 
-/* Makes our group, <job's directory>/JOBMEM_GROUP, beside the steps. It may be there already. */
+/* Our group, in the job's directory beside the steps. */
 #define JOBMEM_GROUP "stage-data"
-int jobmem_make_group(const char *path, struct error *err);
 
 /* Kills what is in the group and removes it, then the job's directory where nothing else is in
  * it (job_over). 0 when our group is gone. */

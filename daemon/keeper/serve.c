@@ -18,6 +18,7 @@
 #include <string.h>
 #include <sys/signalfd.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -34,6 +35,7 @@
 
 #define MAX_CPUS 8192
 #define MEMORY_WAIT_MS 5000
+#define NO_SLURM_WAIT_MS 500 /* where no job seems to have a group */
 #define MEMORY_TICK_MS 20
 #define WATCH_TICK_MS 1000
 #define STUCK_MS 2000	     /* a process that has been killed and is still there */
@@ -187,20 +189,18 @@ static void on_signal(struct serve *s)
 static int join_memory(struct serve *s, const char *dir)
 {
 	struct state *st = &s->k->st;
-	struct error err = ERROR_INIT;
 	int r;
 
 	if (snprintf(st->cgroup, sizeof(st->cgroup), "%s/" JOBMEM_GROUP, dir) >= PATH_MAX - 20)
 		return -ENAMETOOLONG;
 	r = state_write(s->k->dir.fd, st);
-	if (r == 0)
-		r = jobmem_make_group(st->cgroup, &err);
+	if (r == 0 && mkdir(st->cgroup, 0755) < 0 && errno != EEXIST)
+		r = -errno;
 	if (r < 0) {
-		log_warning("%s: what is staged is not charged to the job", err.text);
+		log_warning("make %s: %s: what is staged is not charged to the job", st->cgroup, strerror(-r));
 		st->cgroup[0] = '\0';
-		return r;
 	}
-	return 0;
+	return r;
 }
 
 static void look_for_memory(struct serve *s)
@@ -209,9 +209,11 @@ static void look_for_memory(struct serve *s)
 	struct keeper_msg msg = { .verb = KEEPER_MEMORY, .arg0 = -1 };
 	char dir[PATH_MAX];
 	int r = jobgroup_find("memory", k->uid, k->job_id, dir, sizeof(dir));
-
 	/* What the job before is about to give back counts as used until it has. */
-	if ((r < 0 || jobdir_is_freeing()) && clock_ms() < s->memory_deadline_ms)
+	const bool freeing = jobdir_is_freeing();
+
+	if ((r < 0 || freeing) &&
+	    clock_ms() < s->begin_ms + (r == -ENODEV && !freeing ? NO_SLURM_WAIT_MS : MEMORY_WAIT_MS))
 		return;
 	if (r == 0)
 		r = jobmem_read(dir, &msg.arg0, &msg.arg1);
@@ -365,7 +367,7 @@ int keeper_serve(struct keeper *k, bool *job_overp)
 			   .signal_fd = -1,
 			   .log_rd = -1,
 			   .log_wr = -1,
-			   .memory_deadline_ms = clock_ms() + MEMORY_WAIT_MS };
+			   .begin_ms = clock_ms() };
 	int r = open_fds(&s);
 
 	if (r == 0)

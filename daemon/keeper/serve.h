@@ -27,7 +27,7 @@ struct serve {
 	struct { uint32_t id; int class; } children[STATE_MAX_PROCS];
 	bool memory_known;           /* and told */
 	bool cpus_known;             /* and we are on them */
-	uint64_t memory_deadline_ms;
+	uint64_t begin_ms;
 	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
 	pid_t watch;                 /* stage-hand, that looks for stuck readers; 0: none */
 	uint64_t next_look_ms;

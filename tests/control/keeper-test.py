@@ -9,6 +9,7 @@ KEEPER and HAND are the programs as built with these directories; FAKE stands in
 import contextlib
 import ctypes
 import fcntl
+import glob
 import os
 import re
 import shutil
@@ -947,6 +948,39 @@ def test_no_memory_cgroup_is_said():
     j.assert_gone()
 
 
+@contextlib.contextmanager
+def hierarchy_of_our_own():
+    """Other tests' clusters have groups in the machine's."""
+    own = f'{MEMORY}/kt{os.environ[PRIVATE]}'
+    os.mkdir(own)
+    run('mount', '--bind', own, MEMORY)
+    try:
+        yield
+    finally:
+        run('umount', MEMORY)
+        os.rmdir(own)
+
+
+def test_memory_is_waited_for_where_slurm_makes_groups():
+    """psslurm makes none, and each job waited for five seconds. Red where both wait as long, and where neither does."""
+    if not os.path.exists(MEMORY + '/memory.limit_in_bytes'):
+        print('  (no memory controller v1 here: left out)')
+        return
+    waited = []
+    with hierarchy_of_our_own():
+        for of_slurm in False, True:
+            if of_slurm:
+                os.mkdir(f'{MEMORY}/{SLURM}')
+            begin = time.monotonic()
+            j = Job()
+            assert j.event(r'memory (-?\d+) (\d+)', 8).group(1) == '-1'
+            waited.append(time.monotonic() - begin)
+            assert j.clean().returncode == 0
+            j.assert_gone()
+        os.rmdir(f'{MEMORY}/{SLURM}')
+    assert waited[0] < 3 < 4.9 < waited[1], waited
+
+
 def test_step_leaves_the_jobs_cgroups():
     if not os.path.exists(MEMORY + '/memory.limit_in_bytes'):
         print('  (no memory controller v1 here: left out)')
@@ -1446,10 +1480,21 @@ def main():
     sys.exit(1 if failed else 0)
 
 
+def remove_groups_of_the_dead():
+    """A run that was killed leaves them, and their jobs have our numbers."""
+    for path in glob.glob(MEMORY + '/slurm_kt*'):
+        if os.path.exists('/proc/' + path.rpartition('kt')[2]):
+            continue
+        for group, _, _ in os.walk(path, topdown=False):
+            with contextlib.suppress(OSError):
+                os.rmdir(group)
+
+
 def start(run_all):
     if os.geteuid() != 0:
         skip('must be root')
     if PRIVATE not in os.environ:
+        remove_groups_of_the_dead()
         if run('unshare', '-m', '-p', '--fork', '--mount-proc', 'true', check=False).returncode:
             skip('no namespaces of our own')
         os.environ[PRIVATE] = str(os.getpid())

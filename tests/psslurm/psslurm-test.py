@@ -167,7 +167,7 @@ def assert_nothing_left(rundir):
     wait_for(lambda: not processes() and not mounts(), 'the end of all programs and mounts')
 
 
-# Memory is waited for, five seconds, where no group of Slurm's for the job comes: psslurm makes none. A disk is not.
+# Memory is waited for where no group of Slurm's for the job comes: psslurm makes none. A disk is not.
 IN_MEMORY = f't={DATA}/tree.tar,d={DATA}/tree,m={DATA}/image.sqsh'
 VALUE = f't={DATA}/tree.tar:ssd,d={DATA}/tree:ssd'
 READ = 'cat $STAGE_DATA_PATH_T/tree/* $STAGE_DATA_PATH_D/* | wc -l; test $(ls $STAGE_DATA_PATH_D | wc -l) = 20'
