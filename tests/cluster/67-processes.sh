@@ -10,7 +10,7 @@ classes_are() {
 
 # state_is CLASSES: these processes are there, or come soon, and none of the job's deviates
 state_is() {
-	(wait_until 10 classes_are "$1") || true
+	within 10 classes_are "$1" || true
 	assert_eq "looked at $1" "$(cat "$work/state")" "state of the processes"
 }
 

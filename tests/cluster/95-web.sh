@@ -333,9 +333,12 @@ test_the_network_is_parted_in_the_middle_of_a_fetch() {
 
 # example NAME SOURCE SED: docs/examples/NAME.sh with what the site has; its program compares with what is in SOURCE
 example() {
+	local out
+
 	sed "$3; s/--mem=64G --time=1:00:00/--mem=200M --time=2/; s|python3 train.py|diff -rq $2|" "$here/../../docs/examples/$1.sh" >"$work/$1.sh"
 	grep -q "srun diff -rq $2" "$work/$1.sh" || fail "$(cat "$work/$1.sh")"
-	assert_eq "" "$(job_run alice <"$work/$1.sh")" "differences after $1.sh"
+	out=$(job_run alice <"$work/$1.sh")
+	assert_eq "" "$out" "differences after $1.sh"
 }
 
 # Seen failing with addresses that the site does not know.

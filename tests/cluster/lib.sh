@@ -45,10 +45,12 @@ run_at_end() {
 	done
 }
 
-# Says where in the test it was called; on stderr, since it may happen inside $( ).
+# Says where in the test it was called; on stderr, since it may happen inside $( ), whose status nobody looks at where it
+# stands among arguments: so the runner looks for $work/failed, too.
 fail() {
 	local i
 
+	[[ ! -d ${work:-} ]] || : >"$work/failed"
 	echo "FAIL: $*" >&2
 	for ((i = 1; i < ${#FUNCNAME[@]} - 1; i++)); do
 		[[ ${BASH_SOURCE[i]} == */lib.sh || ${BASH_SOURCE[i]} == */run ]] ||
