@@ -13,6 +13,7 @@ test_array_tasks_are_jobs_of_their_own() {
 	assert_eq 4 "$(cut -d' ' -f3 "$pfs/home/alice/${id}"_?.out | sort -u | wc -l)" "directories"
 }
 
+# Fails when a component's options are not forgotten for the next.
 test_components_stage_their_own_values() {
 	local id
 
@@ -54,6 +55,7 @@ test_srun_alone_stages() {
 	assert_eq "20 20 20 20" "$(paste -sd' ' <<<"$out")" "what tasks see"
 }
 
+# Fails when the end of stagectl does not count.
 test_srun_alone_fails_with_one_sentence() {
 	local status=0
 
@@ -64,6 +66,7 @@ test_srun_alone_fails_with_one_sentence() {
 	((status != 0)) || fail "srun says success"
 }
 
+# Fails when salloc publishes nothing.
 test_salloc_stages_for_its_steps() {
 	local out
 
@@ -96,6 +99,7 @@ test_export_none() {
 	assert_eq 4 "$(grep -c '^step 20$' <<<"$out")" "tasks"
 }
 
+# Fails when STAGE_DATA is not looked at.
 test_the_environment_gives_the_option() {
 	local out
 
@@ -106,6 +110,7 @@ test_the_environment_gives_the_option() {
 	assert_contains "$out" 10
 }
 
+# Fails when the command line adds to the script without a "+".
 test_the_command_line_replaces_adds_or_cancels() {
 	local script='#!/bin/bash
 #SBATCH --stage-data=a=/srv/pfs/data/flat
@@ -117,6 +122,7 @@ echo "names $STAGE_DATA_NAMES"'
 	assert_match "$(job_run alice --stage-data=none <<<"$script")" 'names $'
 }
 
+# Fails when the outer job's spec is not taken out of the environment.
 test_a_job_in_a_job_inherits_nothing() {
 	local out id
 
@@ -127,6 +133,7 @@ test_a_job_in_a_job_inherits_nothing() {
 	assert_lacks "$(cat "$pfs/home/alice/inner.out")" "/run/stage-data/$id"
 }
 
+# Fails when paths are relative to /.
 test_variables_and_relative_paths_are_expanded_at_submission() {
 	local out
 
@@ -143,6 +150,7 @@ test_variables_and_relative_paths_are_expanded_at_submission() {
 	assert_contains "$out" 60
 }
 
+# Fails when --all-nodes asks this one.
 test_status_of_all_nodes() {
 	local out
 
@@ -153,6 +161,7 @@ test_status_of_all_nodes() {
 	assert_contains "$out" "status 0"
 }
 
+# Fails when a release leaves the data.
 test_add_and_release_inside_a_job() {
 	local out
 

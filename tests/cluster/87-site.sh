@@ -14,6 +14,7 @@ set_key() {
 	sed -i "s/^\[daemon\]/&\n$1/" "$base/etc/stage-data/stage-data.conf"
 }
 
+# Fails when Enabled= is not asked.
 test_enabled_no() { set_key Enabled=no; switched_off 'disabled|off|switched|not enabled'; }
 
 test_the_file_disabled_tells_its_text() {
@@ -21,6 +22,7 @@ test_the_file_disabled_tells_its_text() {
 	switched_off "back on Monday"
 }
 
+# Fails when a task that is not begun doesn't say why.
 test_switched_off_on_the_node_the_job_fails_with_a_sentence() {
 	local id
 
@@ -44,12 +46,14 @@ test_switched_off_while_a_job_runs_it_finishes_and_is_cleaned() {
 	wait_until 10 job_nodes_clean "$id"
 }
 
+# Fails when AllowUsers= is not asked.
 test_only_allowed_users() {
 	set_key AllowUsers=bob
 	switched_off alice
 	assert_contains "$(job_run bob --stage-data="t=$data/many.tar" <<<'ls $STAGE_DATA_PATH_T | wc -l')" 20
 }
 
+# Fails when Partitions= is not asked.
 test_only_in_the_partitions() {
 	local out
 
@@ -59,6 +63,7 @@ test_only_in_the_partitions() {
 	assert_contains "$(job_run alice -p other --stage-data="t=$data/many.tar" <<<'ls $STAGE_DATA_PATH_T | wc -l')" 20
 }
 
+# Fails when a source's AllowUsers= is not asked.
 test_a_source_for_some_users_only() {
 	local out
 
@@ -74,6 +79,7 @@ test_a_source_for_some_users_only() {
 	job_run bob --stage-data="t=$data/flat" <<<'ls $STAGE_DATA_PATH_T/00.bin'
 }
 
+# Fails when VisibleOn= is not asked.
 test_a_source_that_nodes_do_not_see_is_refused_at_submission() {
 	local out
 
@@ -88,6 +94,7 @@ test_a_source_that_nodes_do_not_see_is_refused_at_submission() {
 	assert_one_sentence "$out"
 }
 
+# Fails when DEST source is not looked at.
 test_the_web_can_not_be_used_where_it_is() {
 	local out
 
@@ -100,6 +107,7 @@ test_the_web_can_not_be_used_where_it_is() {
 	assert_one_sentence "$out"
 }
 
+# Fails when the script waits whatever the site says.
 test_default_wait_is_the_sites() {
 	local id
 
@@ -111,6 +119,7 @@ test_default_wait_is_the_sites() {
 	job_done "$id"
 }
 
+# Fails when the first error is the last that is told.
 test_check_config_finds_the_mistake() {
 	local out status=0
 
@@ -123,6 +132,7 @@ test_check_config_finds_the_mistake() {
 	assert_contains "$out" perhaps
 }
 
+# Fails when what is well is told as a failure.
 test_doctor_is_content_with_this_cluster() {
 	local out
 

@@ -314,6 +314,7 @@ n_in_memory() {
 	on n1 bash -c "ls -d $memory_dir/stage-keep-4001/[0-9a-f]*" 2>/dev/null | grep -cE '/[0-9a-f]{64}$' || true
 }
 
+# Fails when the disk's MaxKeep= is asked.
 test_what_is_in_memory_is_there_for_the_next_job() {
 	local first second
 

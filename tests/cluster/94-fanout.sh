@@ -71,6 +71,7 @@ assert_sums() {
 }
 
 # With Mode=off the second and the third node read as much as the first.
+# Fails when the other nodes read for themselves.
 test_three_nodes_read_as_much_as_one() {
 	local id out node before=() size=$((48 << 20)) first others
 
