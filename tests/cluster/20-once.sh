@@ -50,8 +50,8 @@ test_the_same_variables_in_every_task() {
 
 	out=$(job_run alice -N2 --ntasks-per-node=2 --stage-data="t=$data/flat" <<-'EOS'
 	echo "$STAGE_DATA_DIR $STAGE_DATA_PATH_T $STAGE_DATA_NAMES $STAGE_DATA_SOCKET"
-	srun bash -c 'echo "$STAGE_DATA_DIR $STAGE_DATA_PATH_T $STAGE_DATA_NAMES $STAGE_DATA_SOCKET"'
-	srun --export=NONE /bin/bash -c 'echo "$STAGE_DATA_DIR $STAGE_DATA_PATH_T $STAGE_DATA_NAMES $STAGE_DATA_SOCKET"'
+	srun -Q bash -c 'echo "$STAGE_DATA_DIR $STAGE_DATA_PATH_T $STAGE_DATA_NAMES $STAGE_DATA_SOCKET"'
+	srun -Q --export=NONE /bin/bash -c 'echo "$STAGE_DATA_DIR $STAGE_DATA_PATH_T $STAGE_DATA_NAMES $STAGE_DATA_SOCKET"'
 	EOS
 	)
 	assert_eq 1 "$(sort -u <<<"$out" | wc -l)" "different values in: $out"
