@@ -28,6 +28,7 @@ struct rmtree {
 	uint64_t n_hoisted;
 	uint64_t n_steps;
 	bool progress;   /* something went away or moved in this pass */
+	uint64_t n_failed;
 	int failure;     /* first -errno of this pass */
 	char failed[256];
 };
@@ -39,6 +40,7 @@ static bool is_dots(const char *name)
 
 static void note_failure(struct rmtree *t, int code, const char *name)
 {
+	t->n_failed++;
 	if (t->failure)
 		return;
 	t->failure = code;
@@ -166,6 +168,7 @@ static void empty_second_level(struct rmtree *t, int dirfd, const struct dirent 
 
 static void empty_first_level(struct rmtree *t, int dirfd, const struct dirent *e)
 {
+	uint64_t n_failed = t->n_failed;
 	int r = remove_name(dirfd, e);
 	int fd;
 
@@ -174,6 +177,8 @@ static void empty_first_level(struct rmtree *t, int dirfd, const struct dirent *
 		r = fd < 0 ? fd : for_each_name(t, fd, empty_second_level);
 		if (r == 0 && unlinkat(dirfd, e->d_name, AT_REMOVEDIR) < 0)
 			r = errno == ENOTEMPTY || errno == EEXIST ? 0 : -errno;
+		if (r == 0 && t->n_failed > n_failed)
+			return; /* it stays, for what stays in it: that is no progress */
 	}
 	if (r < 0)
 		note_failure(t, r, e->d_name);
