@@ -133,8 +133,13 @@ static void touch_all(const struct check *c)
 /* top: the source, or the directory above a pattern. */
 static int look(struct check *c, const char *source, const char *top, struct error *err)
 {
-	int r = record_load(&c->table, c->place.fd, PLACE_MANIFEST, CHECK_MAX_LINES, err);
+	int r;
 
+	if (faccessat(c->place.fd, PLACE_JOURNAL, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+		c->why = "a mover has not ended its work";
+		return 0;
+	}
+	r = record_load(&c->table, c->place.fd, PLACE_MANIFEST, CHECK_MAX_LINES, err);
 	if (r == -E2BIG) {
 		c->why = "there is too much in it to look at here";
 		return 0;

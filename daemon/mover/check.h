@@ -10,7 +10,8 @@ struct error;
 
 /*
  * 1: yes, and all of it counts as used just now, for who removes what nobody has used for long. 0:
- * no, *whyp says why. A source that can't be seen from here is taken for unchanged. May block as
- * long as the file systems do.
+ * no, *whyp says why: also where a mover began and did not end, who may have changed the manifest
+ * and not the copy, or has left the earlier one behind. A source that can't be seen from here is
+ * taken for unchanged. May block as long as the file systems do.
  */
 int check_copy(const char *source, const char *dir, const char **whyp, struct error *err);

@@ -110,7 +110,8 @@ int place_publish(struct place *p, const struct stat *st, struct error *err)
 		r = finish_directory(p, st);
 	if (r < 0)
 		return error_errno(err, -r, "put %s in its place", p->name);
-	if (unlinkat(p->fd, PLACE_JOURNAL, 0) < 0 && errno != ENOENT)
-		return error_errno(err, errno, "remove " PLACE_JOURNAL);
-	return rmtree_at(p->fd, PLACE_PARTIAL, NULL, err);
+	r = rmtree_at(p->fd, PLACE_PARTIAL, NULL, err);
+	if (r == 0 && unlinkat(p->fd, PLACE_JOURNAL, 0) < 0 && errno != ENOENT)
+		r = error_errno(err, errno, "remove " PLACE_JOURNAL);
+	return r;
 }

@@ -32,7 +32,7 @@ int place_open(struct place *p, const char *dir, const char *name, struct error 
 int place_lock(struct place *p, struct error *err);
 void place_close(struct place *p);
 
-/* Writes all to disk; then the partial copy takes the place of the copy, which is removed, and the
- * journal goes. A directory gets the mode of st then, and its times. */
+/* Writes all to disk; then the partial copy takes the place of the copy, which is removed, and at
+ * last the journal goes. A directory gets the mode of st then, and its times. */
 int place_sync(const struct place *p, struct error *err);
 int place_publish(struct place *p, const struct stat *st, struct error *err);
