@@ -4,6 +4,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -239,21 +240,30 @@ static int copy_small(struct moving *f, struct error *err)
 	return r < 0 ? r : finish(f, err);
 }
 
-/* An interrupted mover's, if it may be gone on with. */
+/* An interrupted mover's, if it may be gone on with. One that it finished has its last mode, by
+ * which it may not be written to. */
 static int open_kept(struct moving *f, const struct move_file *file)
 {
 	const struct record_entry *old = record_find(f->move->old, f->path);
-	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(fd_closep) int look = -1;
+	char name[64];
 	struct stat st;
+	int fd;
 
 	if (!old || !old->n_sums || !record_entry_is(old, &f->st) || copy_file_is_sparse(&f->st))
 		return -1;
-	fd = openat(file->to, file->name, O_RDWR | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	if (fd < 0 || fstat(fd, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
+	look = openat(file->to, file->name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (look < 0 || fstat(look, &st) < 0 || !S_ISREG(st.st_mode) || st.st_nlink != 1 ||
 	    st.st_size != f->st.st_size)
 		return -1;
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", look);
+	if ((st.st_mode & 0600) != 0600 && chmod(name, 0600) < 0)
+		return -1;
+	fd = fd_reopen(look, O_RDWR);
+	if (fd < 0)
+		return -1;
 	f->old = old;
-	return steal_fd(&fd);
+	return fd;
 }
 
 static int create(struct moving *f, const struct move_file *file, struct error *err)
