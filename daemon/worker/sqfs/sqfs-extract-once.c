@@ -24,9 +24,10 @@ struct extract_range {
 	uint64_t from;
 };
 
-struct extract_link { /* of an inode with several names: the first */
+struct extract_link { /* of an inode with several names: the first that still is it */
 	uint32_t number;
-	char path[]; /* in the tree */
+	uint64_t n_replaced; /* names, when it was made: if more are now, it may be one of them */
+	char path[];	     /* in the tree */
 };
 
 /* Whoever is the last to write it gives it its time. */
@@ -92,13 +93,15 @@ static int compare_links(const void *a, const void *b)
 	return (x->number > y->number) - (x->number < y->number);
 }
 
-/* With the lock held. 1: the file is there under another name and was linked; 0: it is not. Then
- * path is remembered, and has to be made before the lock is let go. */
+/* With the lock held. 1: the file is there under another name and was linked; 0: it is not, or that
+ * name may be another file's by now. Then path is remembered, and has to be made before the lock is
+ * let go. */
 static int link_again(struct extract *x, const struct sqfs_inode *inode, const char *path,
 		      struct error *err)
 {
 	size_t size = strlen(path) + 1;
 	struct extract_link *link, **found;
+	struct tree_counts counts;
 	int r;
 
 	if (inode->n_links < 2)
@@ -106,11 +109,18 @@ static int link_again(struct extract *x, const struct sqfs_inode *inode, const c
 	link = malloc(sizeof(*link) + size);
 	if (!link)
 		return extract_no_memory(err);
+	tree_get_counts(x->tree, &counts);
 	link->number = inode->number;
+	link->n_replaced = counts.replaced;
 	memcpy(link->path, path, size);
 	found = tsearch(link, &x->links, compare_links);
 	if (found && *found == link)
 		return 0;
+	if (found && (*found)->n_replaced != link->n_replaced) {
+		free(*found);
+		*found = link;
+		return 0;
+	}
 	free(link);
 	if (!found)
 		return extract_no_memory(err);

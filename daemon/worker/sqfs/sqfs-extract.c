@@ -10,9 +10,11 @@
  * have their places. Nobody waits with places in hand, so tree_set_settle()'s call can wait for
  * them.
  *
- * With strip= one name may come from several directories: then there is one thread, and the last wins.
+ * With strip= one name may come from several directories: then there is one thread, and the last
+ * wins.
  *
- * A file with several names is written under the first that is taken, and linked under the others.
+ * A file with several names is written under the first that is taken, and linked under the others;
+ * once a name came again it is written anew, as that may have been its first one.
  */
 #include "daemon/worker/sqfs/sqfs-extract.h"
 
