@@ -111,7 +111,8 @@ class S3Handler(Handler):
         for k in page:
             thing = s.things.get(f"{bucket}/{k}")
             size = len(thing.data) if thing else 1
-            xml.append(f"<Contents><Key>{quote(k, '/')}</Key><ETag>&quot;1&quot;</ETag>"
+            etag = "<ETag>&quot;1&quot;</ETag>" if s.listed_etags else ""
+            xml.append(f"<Contents><Key>{quote(k, '/')}</Key>{etag}"
                        f"<Size>{size}</Size><StorageClass>STANDARD</StorageClass></Contents>")
         xml += [f"<CommonPrefixes><Prefix>{quote(p, '/')}</Prefix></CommonPrefixes>" for p in sorted(deeper)]
         self.answer(200, "".join(xml + ["</ListBucketResult>"]).encode())
@@ -121,6 +122,7 @@ class S3Server(Server):
     def __init__(self, **how):
         self.region, self.token, self.anonymous, self.skewed = "eu-test-1", None, False, False
         self.page_size, self.extra_keys, self.stuck, self.doctype = 1000, [], False, ""
+        self.listed_etags = True
         self.__dict__.update(how)
         super().__init__()
         self.RequestHandlerClass = S3Handler

@@ -89,7 +89,7 @@ int fetch_get(struct fetch *f, const struct fetch_get *get, int fd, uint32_t *id
 	kv_set_u64(kv, "anyend", get->any_end);
 	kv_set_u64(kv, "pipe", get->is_pipe);
 	kv_set_u64(kv, "pattern", get->is_pattern);
-	if (get->known) {
+	if (get->known && (get->known->etag[0] || get->known->modified[0])) {
 		kv_set(kv, "etag", get->known->etag);
 		kv_set(kv, "modified", get->known->modified);
 	}

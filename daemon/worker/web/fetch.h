@@ -54,7 +54,7 @@ struct fetch_get {
 	uint64_t from, to;
 	bool whole_is_fine, any_end, is_pipe;
 	bool is_list, is_pattern;           /* op=list */
-	const struct http_validator *known; /* NULL: nothing */
+	const struct http_validator *known; /* NULL, or both empty: nothing */
 	uint64_t known_total;               /* HTTP_END: not known */
 };
 
