@@ -32,6 +32,7 @@ class Thing:
         self.wrong_range = 0      # added to where parts begin
         self.changes_at = 0       # from this request on data and etag are others
         self.changed = b""
+        self.changed_etag = '"2"'
         self.requests = 0
         self.__dict__.update(how)
 
@@ -52,7 +53,7 @@ class Handler(BaseHTTPRequestHandler):
             if thing:
                 thing.requests += 1
                 if thing.changes_at and thing.requests >= thing.changes_at:
-                    thing.data, thing.etag, thing.changes_at = thing.changed, '"2"', 0
+                    thing.data, thing.etag, thing.changes_at = thing.changed, thing.changed_etag, 0
                 status = thing.status.pop(0) if thing.status else 0
         if not thing:
             return self.answer(404, b"nothing here")

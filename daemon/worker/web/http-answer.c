@@ -324,6 +324,12 @@ static int finish_body(struct http_answer *a, bool *againp, struct error *err)
 	const struct http_head *h = &a->head;
 	uint64_t end = h->status == 206 ? h->range_end : a->reply->total;
 
+	/* All of it, and less than what came of it before. */
+	if (h->status == 200 && a->skip > 0) {
+		changed(a);
+		*err = *a->err;
+		return err->code;
+	}
 	if (h->status == 200 && a->reply->total == HTTP_END)
 		a->reply->total = end = a->at;
 	if (a->at == end || http_answer_is_done(a))
