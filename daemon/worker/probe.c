@@ -118,9 +118,7 @@ static int probe_zip(const struct source *src, struct facts *facts, struct error
 		facts->extract_bytes = ZIP_RATIO * facts->bytes;
 	if (src->is_remote || !decode_is_available())
 		return 0;
-	if (lseek(src->fd, 0, SEEK_SET) < 0)
-		return error_errno(err, errno, "read %s", src->path);
-	r = decode_open_zip_file(&d, src->fd, err);
+	r = decode_open_zip_file(&d, NULL, src->fd, err);
 	facts->extract_bytes = facts->extract_files = 0;
 	while (r == 0 && (r = decode_next(d, &m, err)) > 0) {
 		facts->extract_bytes += round_up(m.size);

@@ -171,6 +171,24 @@ def test_zip():
     remove(base)
 
 
+def test_a_zip_is_read_at_the_rate_and_seen_to_be():
+    """It was read past MaxRate=, and one large member was a stall."""
+    base = scratch()
+    data = os.urandom(8 << 20)
+    with zipfile.ZipFile(f"{base}/a.zip", "w") as z:
+        z.writestr("f", data)
+    digest = hashlib.sha256(open(f"{base}/a.zip", "rb").read()).hexdigest()
+    for options, seconds in (("", 1.9), (f"::verify=sha256:{digest}", 3.9)):
+        start = time.monotonic()
+        with Worker(f"x={base}/a.zip{options}", maxrate=4 << 20, stall=20000) as w:
+            w.ready()
+            assert time.monotonic() - start > seconds
+            assert open(f"{w.path}/f", "rb").read() == data
+            done = [int(m["bytes"]) for m in w.get("progress")]
+            assert len(done) > 3 and max(done) <= int(w.get("facts")[0]["total"]), done
+    remove(base)
+
+
 def test_strip_subdir_include_exclude():
     base = scratch()
     with tarfile.open(f"{base}/a.tar", "w") as t:

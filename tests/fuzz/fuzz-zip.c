@@ -16,7 +16,7 @@ static int open_zip(struct decode **dp, const uint8_t *data, size_t size, struct
 	if (data[0] & 1) {
 		fd = fuzz_file(data + 1, size - 1);
 		FUZZ_CHECK(lseek(fd, 0, SEEK_SET) == 0);
-		return decode_open_zip_file(dp, fd, err);
+		return decode_open_zip_file(dp, NULL, fd, err);
 	}
 	FUZZ_CHECK(stream_new_memory(&s, data + 1, size - 1, 512) == 0);
 	r = decode_open_zip_stream(dp, s, err);

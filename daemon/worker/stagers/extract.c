@@ -82,14 +82,13 @@ static int open_zip(struct untar *x, struct source *src, struct hash *hash, stru
 	_cleanup_(decode_closep) struct decode *decode = NULL;
 	int r;
 
+	if (hash) /* read twice from here on */
+		ctx_set_passes(x->ctx, src->landed ? 4 : 2);
 	r = hash ? stream_new_file(&in, x->ctx, src->fd, hash, err) : 0;
 	if (r == 0 && hash)
 		r = stream_drain(in, err);
-	if (r < 0)
-		return r;
-	if (lseek(src->fd, 0, SEEK_SET) < 0)
-		return error_errno(err, errno, "read %s", src->path);
-	r = decode_open_zip_file(&decode, src->fd, err);
+	if (r == 0) /* what was fetched has been counted */
+		r = decode_open_zip_file(&decode, src->is_remote ? NULL : x->ctx, src->fd, err);
 	if (r == 0)
 		r = members_open_decode(mp, decode, &hook, err);
 	if (r == 0)

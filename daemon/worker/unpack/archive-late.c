@@ -35,7 +35,14 @@
 	  (struct archive * a, void *arg, archive_open_callback *open,                             \
 	   archive_read_callback *read, archive_close_callback *close),                            \
 	  (a, arg, open, read, close))                                                             \
-	F(int, archive_read_open_fd, (struct archive * a, int fd, size_t size), (a, fd, size))     \
+	F(int, archive_read_open1, (struct archive * a), (a))                                      \
+	F(int, archive_read_set_callback_data, (struct archive * a, void *data), (a, data))        \
+	F(int, archive_read_set_read_callback, (struct archive * a, archive_read_callback * f),    \
+	  (a, f))                                                                                  \
+	F(int, archive_read_set_seek_callback, (struct archive * a, archive_seek_callback * f),    \
+	  (a, f))                                                                                  \
+	F(int, archive_read_set_skip_callback, (struct archive * a, archive_skip_callback * f),    \
+	  (a, f))                                                                                  \
 	F(int, archive_read_support_filter_bzip2, (struct archive * a), (a))                       \
 	F(int, archive_read_support_filter_gzip, (struct archive * a), (a))                        \
 	F(int, archive_read_support_filter_lz4, (struct archive * a), (a))                         \

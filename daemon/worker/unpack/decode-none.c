@@ -37,7 +37,7 @@ int decode_open_tar(struct decode **dp, struct stream *in, struct error *err)
 	return refuse(err);
 }
 
-int decode_open_zip_file(struct decode **dp, int fd, struct error *err)
+int decode_open_zip_file(struct decode **dp, struct ctx *ctx, int fd, struct error *err)
 {
 	return refuse(err);
 }

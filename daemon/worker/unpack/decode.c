@@ -23,11 +23,11 @@
 #include "daemon/worker/tar/untar-reader.h"
 #include "daemon/worker/unpack/archive-late.h"
 #include "daemon/worker/unpack/ceiling.h"
+#include "daemon/worker/unpack/seek-file.h"
 #include "daemon/worker/unpack/stream.h"
 
 #define TAR_BLOCK 512
 #define TAR_END_SIZE (2 * TAR_BLOCK)
-#define ZIP_READ_SIZE (1u << 20)
 
 /*
  * Names are bytes. The tar reader hands them out as they are in the plain "C" locale, where it
@@ -39,7 +39,8 @@ static locale_t zip_locale;
 
 struct decode {
 	struct archive *a;
-	struct stream *in; /* NULL: reads an fd itself */
+	struct stream *in;	/* NULL: reads a file */
+	struct seek_file *file; /* of a zip; NULL: of a stream */
 	struct error in_error;
 	bool is_tar;
 	/* of the member at hand: where its next piece may begin, and where it ends */
@@ -274,15 +275,48 @@ static void make_zip_locale(void)
 		zip_locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
 }
 
-int decode_open_zip_file(struct decode **dp, int fd, struct error *err)
+static la_ssize_t zip_read(struct archive *a, void *arg, const void **datap)
+{
+	struct decode *d = arg;
+	ssize_t n = seek_file_read(d->file, datap, &d->in_error);
+
+	if (n < 0)
+		archive_set_error(a, (int)-n, "%s", d->in_error.text);
+	return n < 0 ? -1 : n;
+}
+
+static la_int64_t zip_skip(struct archive *a, void *arg, la_int64_t n)
+{
+	seek_file_skip(((struct decode *)arg)->file, (uint64_t)n);
+	return n;
+}
+
+static la_int64_t zip_seek(struct archive *a, void *arg, la_int64_t offset, int whence)
+{
+	int64_t at = seek_file_seek(((struct decode *)arg)->file, offset, whence);
+
+	return at < 0 ? ARCHIVE_FATAL : at;
+}
+
+int decode_open_zip_file(struct decode **dp, struct ctx *ctx, int fd, struct error *err)
 {
 	struct decode *d = decode_new(NULL, err);
+	int r;
 
 	if (!d)
 		return -ENOMEM;
 	make_zip_locale();
+	r = seek_file_new(&d->file, ctx, fd, err);
+	if (r < 0) {
+		decode_close(d);
+		return r;
+	}
 	archive_read_support_format_zip_seekable(d->a);
-	return finish_open(d, archive_read_open_fd(d->a, fd, ZIP_READ_SIZE), dp, err);
+	archive_read_set_callback_data(d->a, d);
+	archive_read_set_read_callback(d->a, zip_read);
+	archive_read_set_skip_callback(d->a, zip_skip);
+	archive_read_set_seek_callback(d->a, zip_seek);
+	return finish_open(d, archive_read_open1(d->a), dp, err);
 }
 
 int decode_open_zip_stream(struct decode **dp, struct stream *in, struct error *err)
@@ -302,6 +336,7 @@ void decode_close(struct decode *d)
 		return;
 	archive_read_free(d->a);
 	stream_close(d->in);
+	seek_file_free(d->file);
 	free(d);
 }
 

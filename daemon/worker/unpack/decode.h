@@ -12,6 +12,7 @@
 #include "common/cleanup.h"
 #include "daemon/worker/facts.h"
 
+struct ctx;
 struct error;
 struct stream;
 
@@ -55,8 +56,9 @@ struct decode;
 
 /* A tar from a stream, which is consumed on success. */
 int decode_open_tar(struct decode **dp, struct stream *in, struct error *err);
-/* A zip: from a file by its central directory, or from a stream (consumed) by what comes along. */
-int decode_open_zip_file(struct decode **dp, int fd, struct error *err);
+/* A zip: from a file by its central directory (ctx: see seek_file_new()), or from a stream
+ * (consumed) by what comes along. */
+int decode_open_zip_file(struct decode **dp, struct ctx *ctx, int fd, struct error *err);
 int decode_open_zip_stream(struct decode **dp, struct stream *in, struct error *err);
 void decode_close(struct decode *d);
 DEFINE_FREEP(struct decode, decode_close)
