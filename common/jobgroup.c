@@ -30,18 +30,21 @@ int jobgroup_find(const char *controller, uid_t uid, uint32_t job_id, char *buf,
 {
 	char slurm[PATH_MAX + 32], job[48];
 	struct mountinfo m;
-	int r = -ENODEV, r2;
+	int v1 = -ENODEV, r = mountinfo_find(&m, NULL, "cgroup", controller);
 
 	snprintf(job, sizeof(job), "/uid_%u/job_%u", uid, job_id);
-	if (mountinfo_find(&m, NULL, "cgroup", controller) == 0) {
+	if (r == 0) {
 		snprintf(slurm, sizeof(slurm), "%s/slurm*", m.target);
-		r = find_one(slurm, job, buf, size);
+		r = v1 = find_one(slurm, job, buf, size);
 	}
-	if (r == 0 || mountinfo_find(&m, NULL, "cgroup2", NULL) < 0)
+	if (r != -ENOENT && r != -ENODEV)
 		return r;
+	r = mountinfo_find(&m, NULL, "cgroup2", NULL);
+	if (r < 0)
+		return r == -ENOENT ? v1 : r;
 	snprintf(slurm, sizeof(slurm), "%s/system.slice/*slurmstepd.scope", m.target);
-	r2 = find_one(slurm, strrchr(job, '/'), buf, size);
-	return r2 == -ENODEV ? r : r2;
+	r = find_one(slurm, strrchr(job, '/'), buf, size);
+	return r == -ENODEV ? v1 : r;
 }
 
 int jobgroup_read(const char *dir, const char *const *names, char *buf, size_t size)

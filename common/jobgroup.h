@@ -12,7 +12,7 @@
 #include <sys/types.h>
 
 /* Directory of the job in the hierarchy of a v1 controller, else in v2; buf is lost. 0; -ENOENT; -ENODEV: not
- * even one for jobs. */
+ * even one for jobs; or why nobody knows. */
 int jobgroup_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, size_t size);
 
 /* Reads the first of the files (a list that ends with NULL) that is there. 0 or -ENOENT. */

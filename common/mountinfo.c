@@ -53,8 +53,8 @@ int mountinfo_find(struct mountinfo *m, const char *target, const char *type, co
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
 	_cleanup_(freep) char *line = NULL;
 	struct mountinfo next;
+	int r = f ? -ENOENT : -errno;
 	size_t size = 0;
-	int r = -ENOENT;
 
 	while (f && getline(&line, &size, f) > 0) {
 		if (mountinfo_parse(&next, line) < 0 || (target && strcmp(next.target, target)) ||

@@ -231,16 +231,19 @@ static int remove_entries(struct clean *c, struct error *err)
  * given back is given back by the job's later run, whose group has the same name. */
 static int remove_group(struct clean *c, struct error *err)
 {
-	const size_t room = sizeof(c->st->cgroup) - sizeof("/" JOBMEM_GROUP);
 	const uint32_t job = (uint32_t)strtoul(c->dir->name, NULL, 10);
-	int r = 0;
+	char path[PATH_MAX];
+	int r = strchr(c->dir->name, '.') ? -ENOENT
+					  : jobgroup_find("memory", c->st->uid, job, path,
+							  sizeof(path) - sizeof("/" JOBMEM_GROUP));
 
-	if (!strchr(c->dir->name, '.') &&
-	    jobgroup_find("memory", c->st->uid, job, c->st->cgroup, room) == 0) {
-		strcat(c->st->cgroup, "/" JOBMEM_GROUP);
-		r = jobmem_remove_group(c->st->cgroup, c->job_over, soon(c, KILL_GRACE_MS));
+	if (r == 0) {
+		strcat(path, "/" JOBMEM_GROUP);
+		r = jobmem_remove_group(path, c->job_over, soon(c, KILL_GRACE_MS));
 	}
-	return r < 0 ? error_errno(err, -r, "remove %s", c->st->cgroup) : (c->st->cgroup[0] = '\0');
+	return r == 0 || r == -ENOENT || r == -ENODEV
+		       ? 0
+		       : error_errno(err, -r, "remove the job's group of memory");
 }
 
 /* From now on nobody waits for us. Whoever opens the directory by its old name sees none. */
@@ -339,13 +342,16 @@ int clean_job(int base_fd, const char *name, const struct clean_options *o, stru
 	if (r == -EBUSY && o->end_keeper)
 		r = end_keeper(&d, clock_ms() + o->timeout_ms, err);
 	if (r == 0) {
-		if (state_read(d.fd, &st) == 0) {
+		r = state_read(d.fd, &st);
+		if (r == 0) {
 			note_crash(&st);
 			st.ending = true;
 			state_write(d.fd, &st);
-		} else {
+		} else if (r == -ENOENT || r == -EPROTO) {
 			log_warning("job %s has no record, or a damaged one: what it has in tiers is "
 				    "left to the reaper", name);
+		} else { /* it may tell of processes yet */
+			return error_errno(err, -r, "read the record of job %s", name);
 		}
 		r = clean_release(&d, &st, true, clock_ms() + o->timeout_ms, 0, err);
 	}

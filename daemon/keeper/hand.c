@@ -35,7 +35,7 @@ int hand_prepare(const struct hand *h, struct launch *l, struct launch_user *u)
 	return program < 0 ? program : 0;
 }
 
-/* All of size bytes, or less at the end or the deadline. */
+/* All of size bytes, or less at the end or the deadline. Closes fd. */
 static size_t read_answer(int fd, void *answer, size_t size, uint64_t deadline_ms)
 {
 	size_t n = 0;
@@ -47,12 +47,11 @@ static size_t read_answer(int fd, void *answer, size_t size, uint64_t deadline_m
 
 		if (k > 0)
 			k = read(fd, (char *)answer + n, size - n);
-		if (k < 0 && errno == EINTR)
-			continue;
-		if (k <= 0)
+		if (k == 0 || (k < 0 && errno != EINTR))
 			break;
-		n += (size_t)k;
+		n += k < 0 ? 0 : (size_t)k;
 	}
+	close(fd); /* who has more to say shall not wait for us */
 	return n;
 }
 
@@ -75,7 +74,7 @@ int hand_ask(const struct hand *h, void *answer, size_t size)
 	close(steal_fd(&wr));
 	(void)fd_write_all(go, "g", 1);
 	close(steal_fd(&go)); /* where that could not be written, the child ends by this */
-	n = read_answer(rd, answer, size, h->deadline_ms);
+	n = read_answer(steal_fd(&rd), answer, size, h->deadline_ms);
 	r = proc_wait(pid, h->deadline_ms);
 	if (r == 0 && n == size)
 		return *(int32_t *)answer;

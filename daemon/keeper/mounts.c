@@ -77,9 +77,7 @@ int mounts_resize_memory(int dirfd, uint64_t size)
 		return target;
 	fd_path(path, target);
 	snprintf(options, sizeof(options), "size=%llu", (unsigned long long)size);
-	if (mount(NULL, path, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, options) < 0)
-		return -errno;
-	return 0;
+	return mount(NULL, path, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
 }
 
 /* A descriptor each for the server's threads: then they don't share a queue lock. */

@@ -73,8 +73,7 @@ static int detach(struct keeper *k)
 static void answer(struct keeper *k, char verdict, const char *text)
 {
 	dprintf(k->status_fd, "%c%s", verdict, text);
-	fd_closep(&k->status_fd);
-	k->status_fd = -1;
+	close(steal_fd(&k->status_fd));
 }
 
 /* Is a keeper of this run at work there? Its answer becomes ours. */

@@ -50,8 +50,7 @@ void serve_lose_daemon(struct serve *s, const char *why)
 	if (s->sock < 0)
 		return;
 	log_error("stagingd %s: its writers end with it, mounts go on", why);
-	fd_closep(&s->sock);
-	s->sock = -1;
+	close(steal_fd(&s->sock));
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
 		if (st->procs[i].pid && s->children[i].class != KEEPER_CLASS_SERVER)
 			kill(st->procs[i].pid, SIGKILL);
@@ -76,9 +75,7 @@ pid_t serve_start(struct serve *s, const struct launch *l, uint32_t id, int clas
 		return pid;
 	s->children[p - s->k->st.procs].id = id;
 	s->children[p - s->k->st.procs].class = class;
-	r = proc_get(pid, p);
-	if (r == 0)
-		r = state_write(s->k->dir.fd, &s->k->st);
+	r = proc_get(pid, p) ?: state_write(s->k->dir.fd, &s->k->st);
 	if (r == 0)
 		r = fd_write_all(go, "g", 1);
 	if (r == 0)
@@ -117,9 +114,8 @@ static int start_daemon(struct serve *s)
 	r = rundir_path(dir, sizeof(dir), k->job_id, NULL);
 	if (r >= 0)
 		r = serve_start(s, &l, 0, SERVE_CLASS_DAEMON);
-	fd_closep(&k->spec_fd);
-	fd_closep(&k->listen_fd);
-	k->spec_fd = k->listen_fd = -1;
+	close(steal_fd(&k->spec_fd));
+	close(steal_fd(&k->listen_fd));
 	return r < 0 ? r : 0;
 }
 

@@ -68,9 +68,7 @@ int state_write(int dirfd, const struct state *st)
 		if (st->tiers[i].path[0])
 			fprintf(f, "tier=%d:%s\n", st->tiers[i].as_user, st->tiers[i].path);
 	fprintf(f, "cgroup=%s\nend\n", st->cgroup);
-	if (fflush(f) != 0 || renameat(dirfd, STATE_TMP, dirfd, RUNDIR_STATE) < 0)
-		return -errno;
-	return 0;
+	return fflush(f) != 0 || renameat(dirfd, STATE_TMP, dirfd, RUNDIR_STATE) < 0 ? -errno : 0;
 }
 
 static void read_item(struct state *st, const char *line)
