@@ -10,6 +10,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <link.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -20,6 +21,7 @@
 #include <string.h>
 #include <sys/file.h>
 #include <sys/ioctl.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/signalfd.h>
@@ -30,13 +32,31 @@
 #include <sys/types.h>
 #include <sys/wait.h>
 #include <unistd.h>
+#include <unwind.h>
 
-enum { FREED = 0xdb };
+enum {
+	FREED = 0xdb,
+	DEPTH = 4, /* callers that tell a place from another */
+	TIMES = 2, /* so often in a process a place fails: the second time is that of a loop */
+	MAX_SEEN = 8192, /* a power of two */
+};
+
+/* FAILCALLS_SEEN, mapped by all processes of a walk. */
+struct seen {
+	uint32_t failed, full;
+	uint64_t places[MAX_SEEN];
+};
 
 static __thread size_t until;
 static __thread const char *hit;
 static size_t n_blocks;
 static char *told;
+static struct seen *seen;
+static unsigned part = 0, parts = 1;
+static struct {
+	uint64_t place;
+	unsigned n;
+} times[MAX_SEEN]; /* of this process, and before it of its parent */
 
 void failcalls_arm(size_t n)
 {
@@ -64,47 +84,159 @@ size_t failcalls_count_fds(void)
 	return n;
 }
 
+static uintptr_t main_begin, main_end;
+
+static int find_main(struct dl_phdr_info *info, size_t size, void *arg)
+{
+	main_begin = info->dlpi_addr;
+	for (int i = 0; i < info->dlpi_phnum; i++)
+		if (info->dlpi_phdr[i].p_type == PT_LOAD)
+			main_end = main_begin + info->dlpi_phdr[i].p_vaddr +
+				   info->dlpi_phdr[i].p_memsz;
+	return 1; /* the first is the program */
+}
+
+static void open_seen(const char *path)
+{
+	int fd = path ? open(path, O_RDWR | O_CLOEXEC) : -1;
+
+	if (fd < 0)
+		return;
+	seen = mmap(NULL, sizeof(*seen), PROT_READ | PROT_WRITE, MAP_SHARED, fd, 0);
+	seen = seen == MAP_FAILED ? NULL : seen;
+	close(fd);
+	dl_iterate_phdr(find_main, NULL);
+}
+
 __attribute__((constructor)) static void begin(void)
 {
-	const char *at = getenv("FAILCALLS_AT");
+	const char *mine = getenv("FAILCALLS_PART");
 
 	/* Programs may empty their environment. */
 	told = getenv("FAILCALLS_TOLD") ? strdup(getenv("FAILCALLS_TOLD")) : NULL;
-	until = at ? (size_t)atol(at) : 0;
+	if (mine && sscanf(mine, "%u/%u", &part, &parts) != 2)
+		abort();
+	open_seen(getenv("FAILCALLS_SEEN"));
+}
+
+struct callers {
+	uintptr_t at[DEPTH];
+	size_t n;
+};
+
+static _Unwind_Reason_Code add_caller(struct _Unwind_Context *context, void *arg)
+{
+	struct callers *c = arg;
+	const uintptr_t at = _Unwind_GetIP(context);
+
+	if (at >= main_begin && at < main_end)
+		c->at[c->n++] = at - main_begin;
+	return c->n == DEPTH ? _URC_END_OF_STACK : _URC_NO_REASON;
+}
+
+/* FNV-1a, and never 0 */
+static uint64_t hash(uint64_t h, const void *data, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		h = (h ^ ((const unsigned char *)data)[i]) * 0x100000001b3;
+	return h | 1ULL << 63;
+}
+
+/* How often this process has been there. */
+static unsigned count_place(uint64_t place)
+{
+	for (size_t i = place % MAX_SEEN, tries = 0; tries < MAX_SEEN;
+	     i = (i + 1) % MAX_SEEN, tries++) {
+		if (times[i].place && times[i].place != place)
+			continue;
+		times[i].place = place;
+		return ++times[i].n;
+	}
+	return TIMES + 1;
+}
+
+/* True once in a walk for each place, and once in a run. */
+static bool take_place(uint64_t place)
+{
+	uint32_t none = 0;
+	size_t i = place % MAX_SEEN;
+
+	for (size_t tries = 0; seen->places[i] && tries < MAX_SEEN; tries++, i = (i + 1) % MAX_SEEN)
+		if (seen->places[i] == place)
+			return false;
+	if (seen->places[i]) {
+		seen->full = 1;
+		return false;
+	}
+	if (!__atomic_compare_exchange_n(&seen->failed, &none, 1, false, __ATOMIC_SEQ_CST,
+					 __ATOMIC_SEQ_CST))
+		return false;
+	seen->places[i] = place;
+	return true;
 }
 
 /* By plain system calls, while nothing is counted. */
-static void tell(const char *name)
+static void tell(const char *name, const struct callers *c)
 {
+	char line[256];
+	int n = snprintf(line, sizeof(line), "%s", name);
 	long fd = told ? syscall(SYS_openat, AT_FDCWD, told, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
 
 	if (fd < 0)
 		return;
-	syscall(SYS_write, fd, name, strlen(name));
-	syscall(SYS_write, fd, "\n", 1);
+	for (size_t i = 0; i < c->n; i++)
+		n += snprintf(line + n, sizeof(line) - (size_t)n, " %#lx", (unsigned long)c->at[i]);
+	line[n++] = '\n';
+	syscall(SYS_write, fd, line, n);
 	syscall(SYS_close, fd);
+}
+
+static bool fails_here(const char *name)
+{
+	struct callers c = { .n = 0 };
+	uint64_t place = hash(0xcbf29ce484222325, name, strlen(name));
+	unsigned n;
+
+	if (seen->failed)
+		return false;
+	_Unwind_Backtrace(add_caller, &c);
+	place = hash(place, c.at, c.n * sizeof(*c.at));
+	n = count_place(place);
+	place = hash(place, &n, sizeof(n));
+	/* What comes before main() is libc's */
+	if (!c.n || n > TIMES || place / MAX_SEEN % parts != part % parts || !take_place(place))
+		return false;
+	tell(name, &c);
+	return true;
 }
 
 /* What counts lines (tools/check coverage) writes them at the end, and does not look at its malloc(). */
 static void end(void)
 {
 	until = 0;
+	seen = NULL;
+}
+
+static bool paused;
+
+void failcalls_pause(bool yes)
+{
+	paused = yes;
 }
 
 static bool fails(const char *name)
 {
 	static bool registered; /* not before main(): it would be called behind that */
 
-	if (until == 0)
+	if ((until == 0 && !seen) || paused)
 		return false;
 	if (!registered) {
 		registered = true;
 		atexit(end);
 	}
-	if (--until > 0)
+	if (seen ? !fails_here(name) : --until > 0)
 		return false;
 	hit = name;
-	tell(name);
 	errno = EIO;
 	return true;
 }
@@ -175,6 +307,7 @@ CALL(int, setns, (int fd, int type), (fd, type), -1)
 CALL(ssize_t, read, (int fd, void *buf, size_t size), (fd, buf, size), -1)
 CALL(ssize_t, pread, (int fd, void *buf, size_t size, off_t at), (fd, buf, size, at), -1)
 CALL(ssize_t, pread64, (int fd, void *buf, size_t size, off64_t at), (fd, buf, size, at), -1)
+CALL(ssize_t, pwrite64, (int fd, const void *buf, size_t size, off64_t at), (fd, buf, size, at), -1)
 CALL(ssize_t, write, (int fd, const void *buf, size_t size), (fd, buf, size), -1)
 CALL(ssize_t, readlink, (const char *path, char *buf, size_t size), (path, buf, size), -1)
 CALL(int, pipe2, (int fds[2], int flags), (fds, flags), -1)
@@ -209,6 +342,20 @@ int fcntl64(int fd, int cmd, ...)
 	if (!real)
 		real = (int (*)(int, int, ...))dlsym(RTLD_NEXT, "fcntl64");
 	return fails("fcntl") ? -1 : real(fd, cmd, arg);
+}
+
+int ioctl(int fd, unsigned long request, ...)
+{
+	static int (*real)(int, unsigned long, ...);
+	va_list ap;
+	void *arg;
+
+	va_start(ap, request);
+	arg = va_arg(ap, void *);
+	va_end(ap);
+	if (!real)
+		real = (int (*)(int, unsigned long, ...))dlsym(RTLD_NEXT, "ioctl");
+	return fails("ioctl") ? -1 : real(fd, request, arg);
 }
 
 int prctl(int option, ...)
@@ -254,7 +401,8 @@ static bool no_memory(const char *name, void *caller)
 {
 	Dl_info info;
 
-	if (until == 0 || (told && dladdr(caller, &info) && strstr(info.dli_fname, "/libc.so")))
+	if ((until == 0 && !seen) ||
+	    (seen && dladdr(caller, &info) && strstr(info.dli_fname, "/libc.so")))
 		return false;
 	if (!fails(name))
 		return false;
