@@ -7,6 +7,9 @@
 
 #include "tests/unit/unit.h"
 
+#include <sched.h>
+#include <sys/mount.h>
+
 #include "spank/slurm-compat.h"
 
 #define FAKE_MAX_ENV 64
@@ -20,6 +23,7 @@ struct fake_spank {
 	size_t n_options;
 	char *control;                 /* STAGE_SPEC, NULL: not published */
 	bool control_is_full;          /* Slurm does not take it */
+	bool knows_nothing;	       /* of the job */
 	char log[4096];                /* what was said to the user */
 };
 
@@ -80,6 +84,8 @@ spank_err_t spank_get_item(spank_t sp, spank_item_t item, ...)
 	spank_err_t e = ESPANK_SUCCESS;
 	va_list ap;
 
+	if (fake.knows_nothing)
+		return ESPANK_ERROR;
 	va_start(ap, item);
 	switch (item) {
 	case S_JOB_ID:
@@ -189,3 +195,24 @@ void slurm_spank_log(const char *fmt, ...)
 	fake_log(fmt, ap);
 	va_end(ap);
 }
+
+/* A node of the test's own: /run is a fresh tmpfs. */
+static inline bool have_node(void)
+{
+	static int have = -1;
+
+	if (have < 0) {
+		int flags = CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER);
+
+		have = unshare(flags) == 0 &&
+		       mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0 &&
+		       mount("tmpfs", "/run", "tmpfs", 0, NULL) == 0;
+	}
+	return have;
+}
+
+#define NEED_NODE()                                                                                \
+	do {                                                                                       \
+		if (!have_node())                                                                  \
+			skip();                                                                    \
+	} while (0)

@@ -2,9 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <signal.h>
-#include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -111,25 +109,6 @@ static void node_setup(const char *spec, uint32_t step_id)
 	snprintf(cmd, sizeof(cmd), "rm -rf %s && mkdir -p %s", job_dir, job_dir);
 	assert_int_equal(system(cmd), 0);
 }
-
-static bool have_node(void)
-{
-	static int have = -1;
-
-	if (have < 0) {
-		int flags = CLONE_NEWNS | (geteuid() == 0 ? 0 : CLONE_NEWUSER);
-
-		have = unshare(flags) == 0 && mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0 &&
-		       mount("tmpfs", "/run", "tmpfs", 0, NULL) == 0;
-	}
-	return have;
-}
-
-#define NEED_NODE()                                                                                \
-	do {                                                                                       \
-		if (!have_node())                                                                  \
-			skip();                                                                    \
-	} while (0)
 
 static void write_stagectl(const char *body)
 {
