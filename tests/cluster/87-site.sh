@@ -139,7 +139,8 @@ test_doctor_is_content_with_this_cluster() {
 	out=$(on n1 "$prefix/bin/stagectl" doctor 2>&1) || fail "doctor: $out"
 }
 
-# The shared tier is not the node's: what a job has put there is only known from the manifests.
+# The shared tier is not the node's: what a job has put there is only known from the manifests. Fails when they are not
+# released.
 test_a_shared_tier_is_used_when_named_and_left_empty() {
 	local id
 
