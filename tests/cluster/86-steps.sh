@@ -46,6 +46,7 @@ test_overlapping_steps_share_it() {
 	assert_eq 1 "$(grep -c '^c 20$' <<<"$out")" "tasks of c"
 }
 
+# Fails when the step does not get it by srun's environment.
 test_srun_alone_stages() {
 	local out
 

@@ -296,6 +296,7 @@ test_a_job_keeps_to_the_tiers_it_began_with() {
 	wait_until 10 job_nodes_clean "$id"
 }
 
+# Fails when steps do not launch.
 test_launch_is_as_the_site_says() {
 	local out
 

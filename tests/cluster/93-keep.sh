@@ -411,7 +411,7 @@ test_without_a_tmpfs_of_its_own_nothing_is_kept_in_memory() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
-# What is kept was charged to the job that wrote it, and is not to the next. Not seen failing.
+# What is kept was charged to the job that wrote it, and is not to the next. Fails when it is reserved there as well.
 test_memory_that_is_kept_is_charged_to_nobody_who_finds_it() {
 	local out
 

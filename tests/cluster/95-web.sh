@@ -269,6 +269,7 @@ test_objects_of_s3_come_with_the_users_keys_which_nobody_else_sees() {
 	assert_not grep -q '"signed":false' "$pfs/s3/log"
 }
 
+# Fails when the epilog does not clean up.
 test_a_job_that_ends_while_it_is_fetched_leaves_nothing() {
 	local id
 
