@@ -5,6 +5,9 @@
  * of names, and a time of creation that is the directory's, so that the same files give the
  * same image.
  *
+ * By itself mksquashfs makes an empty file of one that it can't read, passes over a directory, and
+ * ends with 0: half a dataset that looks whole. So what it would ignore is an error.
+ *
  * Older mksquashfs know neither zstd nor -mkfs-time; then the plain variant is tried. Its memory
  * is bounded, because by default it takes a quarter of the machine, whatever the job has.
  */
@@ -76,6 +79,7 @@ static void exec_mksquashfs(const struct image *im, bool modern, int out, int er
 	argv[n++] = im->tmp;
 	argv[n++] = "-noappend";
 	argv[n++] = "-no-xattrs";
+	argv[n++] = "-exit-on-error";
 	argv[n++] = "-b";
 	argv[n++] = "131072";
 	argv[n++] = "-processors";

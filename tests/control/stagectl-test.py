@@ -941,6 +941,32 @@ class Packing(unittest.TestCase):
         self.assertEqual(p.returncode, 130)
         self.assertEqual(self.others(), ["bin"])
 
+    @unittest.skipUnless(shutil.which("mksquashfs"), "no mksquashfs")
+    def test_what_cannot_be_read_is_not_left_out(self):
+        """Seen failing without -exit-on-error: the file was empty in the image, the directory missing."""
+        user = {"user": 65534, "group": 65534, "extra_groups": []} if os.geteuid() == 0 else {}
+        top = tempfile.mkdtemp(prefix="stagectl-")
+        try:
+            os.chmod(top, 0o777)
+            os.makedirs(f"{top}/src/closed")
+            os.chmod(f"{top}/src/closed", 0)
+            self.refused_to_pack(top, "closed", user)
+            os.chmod(f"{top}/src/closed", 0o755)
+            with open(f"{top}/src/closed/secret.jpg", "w") as f:
+                f.write("x" * 100)
+            os.chmod(f"{top}/src/closed/secret.jpg", 0)
+            self.refused_to_pack(top, "secret.jpg", user)
+        finally:
+            shutil.rmtree(top)
+
+    def refused_to_pack(self, top, name, user):
+        for options in ([], ["--shards", "1M"]):
+            r = subprocess.run([STAGECTL, "pack", *options, f"{top}/src", f"{top}/out"], **user,
+                               env=environment(), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
+                               stdin=subprocess.DEVNULL, text=True, timeout=30)
+            self.assertEqual((r.returncode, os.listdir(top)), (1, ["src"]), r.stderr)
+            self.assertIn(name, r.stderr)
+
     def test_an_old_mksquashfs_serves_too(self):
         os.mkdir(f"{self.top}/bin")
         with open(f"{self.top}/bin/mksquashfs", "w") as f:
