@@ -1,7 +1,8 @@
 /*
  * Shards OUT-000000.tar, OUT-000001.tar, … of at most the size asked for (a sample that is bigger
  * gets a shard of its own). All are written as *.tmp first and renamed when the last one is
- * complete, the first one last: where OUT-000000.tar is, all are.
+ * complete, the first one last: where OUT-000000.tar is, all are. Where nothing can be locked these
+ * names are told apart by node and process.
  */
 #include "client/pack.h"
 
@@ -31,6 +32,7 @@ struct shards {
 	unsigned n_shards; /* begun */
 	uint64_t done;	   /* bytes read */
 	char *buffer;
+	char tmp[96]; /* end of the names before they are complete */
 };
 
 static volatile sig_atomic_t interrupted;
@@ -111,7 +113,7 @@ static int write_shard(struct shards *s, size_t first, size_t n_files, struct er
 
 	if (s->n_shards == MAX_SHARDS)
 		return error_set(err, E2BIG, "more than %d shards; take a bigger size", MAX_SHARDS);
-	if (make_name(path, sizeof(path), s->pack->out, s->n_shards, ".tmp") < 0)
+	if (make_name(path, sizeof(path), s->pack->out, s->n_shards, s->tmp) < 0)
 		return error_set(err, ENAMETOOLONG, "%s is too long a name", s->pack->out);
 	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0666);
 	if (fd < 0)
@@ -133,7 +135,7 @@ static void remove_shards(const struct shards *s)
 	char path[PATH_MAX];
 
 	for (unsigned i = 0; i < s->n_shards; i++)
-		if (make_name(path, sizeof(path), s->pack->out, i, ".tmp") == 0)
+		if (make_name(path, sizeof(path), s->pack->out, i, s->tmp) == 0)
 			unlink(path);
 }
 
@@ -142,7 +144,7 @@ static int rename_shards(const struct shards *s, struct error *err)
 	char from[PATH_MAX], to[PATH_MAX];
 
 	for (unsigned i = s->n_shards; i-- > 0;) {
-		make_name(from, sizeof(from), s->pack->out, i, ".tmp");
+		make_name(from, sizeof(from), s->pack->out, i, s->tmp);
 		make_name(to, sizeof(to), s->pack->out, i, "");
 		if (rename(from, to) < 0)
 			return error_errno(err, errno, "rename %s", from);
@@ -164,6 +166,17 @@ static int write_all(struct shards *s, struct error *err)
 	return 0;
 }
 
+static void set_tmp(struct shards *s)
+{
+	char host[64] = "";
+
+	gethostname(host, sizeof(host) - 1);
+	if (s->pack->locked)
+		strcpy(s->tmp, ".tmp");
+	else
+		snprintf(s->tmp, sizeof(s->tmp), ".tmp.%s.%d", host, (int)getpid());
+}
+
 int pack_shards(const struct pack *p, struct error *err)
 {
 	struct sigaction act = { .sa_handler = on_signal }, old_int, old_term;
@@ -178,6 +191,7 @@ int pack_shards(const struct pack *p, struct error *err)
 		return error_errno(err, errno, "open %s", p->dir);
 	if (!buffer)
 		return error_set(err, ENOMEM, "out of memory");
+	set_tmp(&s);
 	r = pack_list_read(&list, dirfd, err);
 	if (r < 0)
 		return r;

@@ -15,6 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "client/progress.h"
 #include "common/cleanup.h"
 #include "common/rmtree.h"
 
@@ -90,11 +91,47 @@ static void test_links_to_files_are_files(void **state)
 	assert_int_equal(l.files[before].size, 5);
 }
 
+/* Seen failing with one name for all that work without a lock: the second one began anew in the
+ * first one's file, and renamed it. */
+static void test_without_a_lock_nobody_writes_to_anothers_shards(void **state)
+{
+	struct progress *progress = NULL;
+	char out[64], text[16] = "";
+	struct pack p = { .dir = dir, .out = out };
+	int fd;
+
+	snprintf(out, sizeof(out), "%s.out", dir);
+	for (int locked = 0; locked < 2; locked++) {
+		_cleanup_(freep) char *tmp = NULL, *tar = NULL;
+
+		assert_true(asprintf(&tmp, "%s-000000.tar.tmp", out) > 0);
+		assert_true(asprintf(&tar, "%s-000000.tar", out) > 0);
+		fd = open(tmp, O_RDWR | O_CREAT | O_EXCL, 0644);
+		assert_int_equal(write(fd, "half", 4), 4);
+		assert_int_equal(progress_new(&progress, stderr, PROGRESS_NONE), 0);
+		p.progress = progress;
+		p.shard_size = 1 << 20;
+		p.locked = locked; /* then it was left by one that was killed */
+		assert_int_equal(pack_shards(&p, NULL), 0);
+		progress_free(progress);
+		assert_int_equal(access(tar, R_OK), 0);
+		assert_int_equal(access(tmp, F_OK), locked ? -1 : 0);
+		assert_int_equal(unlink(tar), 0);
+		if (!locked) {
+			assert_int_equal(pread(fd, text, sizeof(text) - 1, 0), 4);
+			assert_string_equal(text, "half");
+			assert_int_equal(unlink(tmp), 0);
+		}
+		close(fd);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_samples_stay_together_whatever_sorts_between),
 		cmocka_unit_test(test_links_to_files_are_files),
+		cmocka_unit_test(test_without_a_lock_nobody_writes_to_anothers_shards),
 	};
 
 	return cmocka_run_group_tests(tests, setup, teardown);
