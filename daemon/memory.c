@@ -2,6 +2,9 @@
  * /proc/self/cgroup names the caller's groups: "0::/path" is v2, "7:memory:/path" is v1. Limits are
  * inherited, so the walk goes up to the root and keeps the group with the least room. A limit near
  * 2^63 is v1's way to say none.
+ *
+ * What a group uses has the pages of all files that were read in it, which go when somebody wants
+ * the room. They stand in lists of their own; those of a tmpfs don't, as they can't go.
  */
 #include "daemon/memory.h"
 
@@ -72,12 +75,48 @@ static int read_number(const char *dir, const char *name, uint64_t *valuep)
 
 struct cgroup_kind {
 	const char *root, *limit, *used;
+	const char *files[2]; /* lines of memory.stat, with what is in groups below */
 };
 
-static const struct cgroup_kind kind_v1 = {
-	"/sys/fs/cgroup/memory", "memory.limit_in_bytes", "memory.usage_in_bytes"
+static const struct cgroup_kind kind_v1 = { "/sys/fs/cgroup/memory",
+					    "memory.limit_in_bytes",
+					    "memory.usage_in_bytes",
+					    { "total_inactive_file ", "total_active_file " } };
+static const struct cgroup_kind kind_v2 = {
+	"/sys/fs/cgroup", "memory.max", "memory.current", { "inactive_file ", "active_file " }
 };
-static const struct cgroup_kind kind_v2 = { "/sys/fs/cgroup", "memory.max", "memory.current" };
+
+static uint64_t read_cached(const char *dir, const struct cgroup_kind *kind)
+{
+	_cleanup_(freep) char *path = NULL, *data = NULL;
+	unsigned long long value;
+	uint64_t sum = 0;
+
+	if (asprintf(&path, "%s/memory.stat", dir) < 0)
+		path = NULL;
+	data = path ? read_file(path) : NULL;
+	for (const char *line = data; line; line = strchr(line, '\n')) {
+		line += *line == '\n';
+		for (size_t i = 0; i < ARRAY_SIZE(kind->files); i++)
+			if (!strncmp(line, kind->files[i], strlen(kind->files[i])) &&
+			    sscanf(line + strlen(kind->files[i]), "%llu", &value) == 1)
+				sum += value;
+	}
+	return sum;
+}
+
+/* What is in use and stays. */
+static int read_used(const char *dir, const struct cgroup_kind *kind, uint64_t *usedp)
+{
+	int r = read_number(dir, kind->used, usedp);
+	uint64_t cached;
+
+	if (r < 0)
+		return r;
+	cached = read_cached(dir, kind);
+	*usedp = *usedp > cached ? *usedp - cached : 0;
+	return 0;
+}
 
 /* Lends the path of the caller's group inside data, cut at the end of its line. */
 static char *find_group(char *data, const struct cgroup_kind **kindp)
@@ -114,8 +153,7 @@ int memory_read_cgroup(uint64_t *limitp, uint64_t *usedp)
 		return -ENOENT;
 	while (strlen(dir) >= strlen(kind->root)) {
 		if (read_number(dir, kind->limit, &limit) == 0 && limit < MEMORY_NO_LIMIT &&
-		    read_number(dir, kind->used, &used) == 0 &&
-		    (limit > used ? limit - used : 0) < best) {
+		    read_used(dir, kind, &used) == 0 && (limit > used ? limit - used : 0) < best) {
 			best = limit > used ? limit - used : 0;
 			*limitp = limit;
 			*usedp = used;
