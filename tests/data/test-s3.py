@@ -77,6 +77,15 @@ def test_a_listing_may_be_without_etags():
             assert read(w.path, "7") == want["d/7"]
 
 
+def test_an_empty_object():
+    # 416 to the look at its beginning, and nothing of its size: seen failing
+    credentials()
+    with S3Server() as s:
+        with fetch(s.put("empty", b"", says_size=False), s) as w:
+            w.ready()
+            assert read(w.path) == b""
+
+
 def test_braces_are_a_set():
     """Red when one of them is not held against the rule, or its name is cut at a '?'."""
     credentials()

@@ -30,6 +30,7 @@ class Thing:
         self.framing = "length"   # "close", "chunked", "chunked-cut", "two", "short", "long", "word"
         self.headers = {}
         self.wrong_range = 0      # added to where parts begin
+        self.says_size = True     # with 416
         self.changes_at = 0       # from this request on data and etag are others
         self.changed = b""
         self.changed_etag = '"2"'
@@ -90,7 +91,7 @@ class Handler(BaseHTTPRequestHandler):
         part = self.wanted(thing)
         size = len(thing.data)
         if part and part[0] >= size:
-            return self.answer(416, b"", thing, {"Content-Range": f"bytes */{size}"})
+            return self.answer(416, b"", thing, {"Content-Range": f"bytes */{size}"} if thing.says_size else {})
         begin, end = part or (0, size)
         body = thing.data[begin:end]
         self.send_response(206 if part else 200)

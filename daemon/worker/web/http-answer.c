@@ -39,7 +39,7 @@ void http_answer_begin(struct http_answer *a, const char *url)
 
 bool http_answer_range(const struct http_answer *a, char *buf, size_t size)
 {
-	if (a->at == 0 && a->rq->to == HTTP_END)
+	if (a->no_range || (a->at == 0 && a->rq->to == HTTP_END))
 		return false;
 	if (a->rq->to == HTTP_END)
 		snprintf(buf, size, "bytes=%" PRIu64 "-", a->at);
@@ -309,6 +309,10 @@ static int finish_unsatisfiable(struct http_answer *a, bool *againp, struct erro
 		changed(a);
 		*err = *a->err;
 		return err->code;
+	}
+	if (a->rq->from == 0 && a->at == 0 && !h->has_range && !a->no_range) {
+		a->no_range = true;
+		return 0; /* it may be empty: not every server says so */
 	}
 	return refuse_status(a, againp, err);
 }

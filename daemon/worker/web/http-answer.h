@@ -23,6 +23,8 @@ struct http_answer {
 	struct http_reply *reply;
 	struct error *err;
 	uint64_t at;          /* what goes into the sink next, over all tries */
+	bool no_range; /* all of it is asked for: what the server said of a part may mean an empty
+			  one */
 
 	/* of the exchange at hand */
 	char shown[512];      /* the address, for people */
