@@ -34,7 +34,7 @@
 #define OPS_TIMEOUT 86400.0
 
 enum {
-	OPS_MAX_READ = 1 << 20,
+	OPS_MAX_READ = 1 << 20, /* a shorter answer is the end of the file to the kernel */
 	OPS_MAX_EXTENTS = OPS_MAX_READ / SQFS_MIN_BLOCK_SIZE + 2,
 	OPS_MIN_SPLICE = 16384, /* each; less is copied faster */
 	OPS_MAX_SPANS = 4,
@@ -141,6 +141,9 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn->want &= ~(unsigned)(FUSE_CAP_READDIRPLUS_AUTO | FUSE_CAP_AUTO_INVAL_DATA |
 				  FUSE_CAP_SPLICE_READ | FUSE_CAP_SPLICE_WRITE |
 				  FUSE_CAP_SPLICE_MOVE);
+	/* By this libfuse says how many pages a request may have, of reads, too. Its own 256 are
+	 * more than are answered where pages are larger. */
+	conn->max_write = OPS_MAX_READ;
 	conn->max_background = OPS_BACKGROUND;
 	conn->congestion_threshold = OPS_BACKGROUND * 3 / 4;
 }
