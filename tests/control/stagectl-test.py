@@ -1061,6 +1061,66 @@ class Helping(unittest.TestCase):
         self.assertNotIn("ok  ", quiet)
         self.assertIn("FAIL", quiet)
 
+    @unittest.skipUnless(os.geteuid() == 0, "what is root's is made by root")
+    def test_doctor_looks_at_what_the_configuration_names(self):
+        """Each mistake of a site is named, with its mend, where it is made. Red when a check is left out or asks the
+        wrong file."""
+        top = tempfile.mkdtemp(prefix="stagectl-")
+        os.chmod(top, 0o755)
+        conf, more = f"{top}/stage-data.conf", f"{top}/conf.d/x.conf"
+        source = "[source s]\nMatch=/p/**\n"
+        for name in "conf.d", "root", "open", "none", "tokens", "closed", "metrics":
+            os.mkdir(f"{top}/{name}")
+        os.chmod(f"{top}/open", 0o777)
+        os.chmod(f"{top}/closed", 0o700)
+        for name in "file", "tokens/1", "closed/1":
+            open(f"{top}/{name}", "w").close()
+
+        def doctor(text):
+            with open(conf, "w") as f:
+                f.write(text)
+            return " ".join(stagectl("doctor", STAGE_CONF=conf).stdout.split())
+        cases = [
+            ("", "warn configuration no source is allowed -> add [source NAME]"),
+            (source, "ok configuration 1 source rules"),
+            (source + "[daemon]\nEnabled=no\n", "staging is switched off"),
+            ("[nothing]\n", "'stagectl check-config' shows every error"),
+            (f"[tier ssd]\nKind=disk\nPath={top}/away\n", f"tier ssd: {top}/away: No such file or directory -> mount it"),
+            (f"[tier ssd]\nKind=disk\nPath={top}/file\n", f"tier ssd: {top}/file is none -> name a directory"),
+            (f"[tier ssd]\nKind=disk\nPath={top}/open\n", f"tier ssd: {top}/open is not root's alone -> chown root"),
+            (f"[tier fast]\nKind=disk\nPath={top}/root\n", "tier fast: no DEST has this name"),
+            (f"[tier ssd]\nKind=disk\nPath={top}/root\n", f"tier ssd: {top}/root"),
+            (f"[tier ssd]\nKind=disk\nPath=/dev\n", "tier ssd: /dev is memory, of which no job is charged"),
+            (f"[tier shm]\nKind=memory\nPath={top}/away\nMaxKeep=1h\n", "tier shm: nothing is kept in memory"),
+            (f"[tier shm]\nKind=memory\nPath={top}/open\nMaxKeep=1h\n", f"tier shm: {top}/open is not root's alone"),
+            (f"[tier shm]\nKind=memory\nPath={top}/root\nMaxKeep=1h\n", f"{top}/root is no tmpfs of its own with a size"),
+            (f"{source}TokenDir={top}/away\n", f"source s: TokenDir={top}/away: No such file"),
+            (f"{source}TokenDir={top}/none\n", f"source s: there is no token in TokenDir={top}/none"),
+            (f"{source}TokenDir={top}/closed\n", f"source s: users can't read TokenDir={top}/closed -> chmod 0755 it"),
+            (f"{source}TokenDir={top}/tokens\n", f"source s: tokens of {top}/tokens can be taken"),
+            (f"[daemon]\nLogFile={top}/away/log\n", f"LogFile={top}/away/log: {top}/away/: No such file or directory"),
+            (f"[daemon]\nLogFile={top}/log\n", f"{top}/log"),
+            (f"[metrics]\nTextfile={top}/away/x.prom\n", f"Textfile={top}/away/x.prom: No such file or directory"),
+            (f"[metrics]\nTextfile={top}/open/x.prom\n", "the directory is not root's alone; no figures are written"),
+            (f"[metrics]\nTextfile={top}/metrics/x.prom\n", f"ok metrics {top}/metrics/x.prom"),
+            ("[fanout]\nMode=sbcast\nProgram=/nowhere/sbcast\n", "/nowhere/sbcast: No such file or directory; each node reads"),
+            ("[fanout]\nMode=sbcast\nProgram=true\n", "bin/true"),
+        ]
+        for text, said in cases:
+            self.assertIn(said, doctor(text), text)
+        os.chmod(f"{top}/tokens/1", 0o600)
+        self.assertIn("tokens/1 can't be read by users -> chmod 0666 the files", doctor(f"{source}TokenDir={top}/tokens\n"))
+        with open(more, "w") as f:
+            f.write("")
+        os.chmod(more, 0o600)
+        self.assertIn(f"{more} has mode 0600: users and nodes, which read it without being root, can't -> chmod 0644 it",
+                      doctor(source))
+        os.unlink(more)
+        os.unlink(conf)
+        self.assertIn(f"{conf} is not there: no job may stage anything", " ".join(
+            stagectl("doctor", STAGE_CONF=conf).stdout.split()))
+        shutil.rmtree(top)
+
     def test_doctor_reads_slurms_configuration(self):
         top = tempfile.mkdtemp(prefix="stagectl-")
         with open(f"{top}/scontrol", "w") as f:
