@@ -154,6 +154,22 @@ def test_a_set_of_shards():
             assert "404" in w.error()["text"]
 
 
+def test_the_sum_of_a_zip_is_taken_once():
+    """It was read a second time when it was here, at the rate of what is far away."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        z.writestr("f", BIG[:6 << 20])
+    data = out.getvalue()
+    with Server() as s:
+        url = s.add("/z.zip", data)
+        with fetch(url, s, "verify=sha256:" + hashlib.sha256(data).hexdigest(), maxrate=6 << 20) as w:
+            w.ready()
+            assert open(f"{w.path}/f", "rb").read() == BIG[:6 << 20]
+            done = max(int(m["bytes"]) for m in w.get("progress"))
+            assert done <= len(data), (done, len(data))
+        fails(url, s, "SHA-256", options="verify=sha256:" + "ab" * 32)
+
+
 def test_checksum_of_what_came_in_parts():
     with Server() as s:
         url = s.add("/big.bin", BIG)
