@@ -38,7 +38,7 @@ static char *find(const struct kv *kv, const char *key, size_t n)
 		return NULL; /* nor any data */
 	end = kv->data + kv->size;
 	for (; p < end; p += strlen(p) + 1)
-		if (!strncmp(p, key, n) && p[n] == '=')
+		if (*p == *key && !strncmp(p, key, n) && p[n] == '=')
 			return p;
 	return NULL;
 }

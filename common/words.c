@@ -68,8 +68,8 @@ const char *words_nearest(const char *word, const char *const *known)
 		return NULL;
 	for (; *known; known++) {
 		m = strlen(*known);
-		if (m == 0 || m > WORDS_MAX)
-			continue;
+		if (m == 0 || m > WORDS_MAX || (m > n ? m - n : n - m) >= best)
+			continue; /* each letter more or less is a step */
 		d = distance(word, n, *known, m);
 		if (d < best && d < n) {
 			best = d;
