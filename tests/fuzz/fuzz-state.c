@@ -19,8 +19,7 @@ static void remove_dir(void)
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	static struct state st, again;
-	static int dirfd = -1;
-	int fd;
+	static int dirfd = -1, fd = -1;
 
 	if (dirfd < 0) {
 		strcpy(dir, "/dev/shm/fuzz-state-XXXXXX");
@@ -28,13 +27,16 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		atexit(remove_dir);
 		dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
-	fd = openat(dirfd, "state", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
-	FUZZ_CHECK(fd >= 0 && write(fd, data, size) == (ssize_t)size);
-	close(fd);
+	if (fd < 0)
+		fd = openat(dirfd, "state", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	FUZZ_CHECK(fd >= 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
+	FUZZ_CHECK(ftruncate(fd, (off_t)size) == 0);
 	if (state_read(dirfd, &st) < 0) {
 		FUZZ_CHECK(st.job_id == 0 && st.procs[0].pid == 0);
 		return 0;
 	}
+	close(fd); /* another file gets its name */
+	fd = -1;
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
 		FUZZ_CHECK(st.procs[i].pid >= 0 && st.procs[i].pid != 1);
 	FUZZ_CHECK(state_write(dirfd, &st) == 0 && state_read(dirfd, &again) == 0);

@@ -1,14 +1,21 @@
 /*
  * What is compressed: the first byte says how. One in sixteen is unpacked by threads: starting them
- * takes longer than an input.
+ * takes longer than an input. The limit on memory, which sanitizers are far above, is not tried
+ * each time, and blocks are mapped once.
  */
 #include "tests/fuzz/fuzz.h"
 
+#include <pthread.h>
+#include <sanitizer/asan_interface.h>
+
+#include "daemon/worker/unpack/block.h"
+#include "daemon/worker/unpack/ceiling.h"
 #include "daemon/worker/unpack/ordered.h"
 #include "daemon/worker/unpack/stream.h"
 #include "daemon/worker/unpack/unfilter.h"
 
 #define MAX_BYTES (4 << 20)
+#define MAX_FREE 4
 
 static const enum facts_filter filters[] = {
 	FILTER_GZIP, FILTER_ZSTD, FILTER_LZ4, FILTER_XZ, FILTER_BZIP2,
@@ -16,11 +23,55 @@ static const enum facts_filter filters[] = {
 
 static size_t n_threads;
 
+static struct {
+	pthread_mutex_t lock;
+	void *free[MAX_FREE];
+	size_t n;
+} blocks = { .lock = PTHREAD_MUTEX_INITIALIZER };
+
 size_t __wrap_ordered_get_default_threads(void);
+void __wrap_ceiling_set(unsigned threads);
+void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+int __wrap_munmap(void *at, size_t size);
+void *__real_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
+int __real_munmap(void *at, size_t size);
 
 size_t __wrap_ordered_get_default_threads(void)
 {
 	return n_threads;
+}
+
+void __wrap_ceiling_set(unsigned threads)
+{
+}
+
+void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset)
+{
+	void *block = NULL;
+
+	pthread_mutex_lock(&blocks.lock);
+	if (size == BLOCK_SIZE && blocks.n > 0)
+		block = blocks.free[--blocks.n];
+	pthread_mutex_unlock(&blocks.lock);
+	if (!block)
+		return __real_mmap(at, size, prot, flags, fd, offset);
+	ASAN_UNPOISON_MEMORY_REGION(block, size);
+	return block;
+}
+
+/* Who uses it still is found, as by a fault. */
+int __wrap_munmap(void *at, size_t size)
+{
+	bool kept = false;
+
+	pthread_mutex_lock(&blocks.lock);
+	if (size == BLOCK_SIZE && blocks.n < MAX_FREE) {
+		ASAN_POISON_MEMORY_REGION(at, size);
+		blocks.free[blocks.n++] = at;
+		kept = true;
+	}
+	pthread_mutex_unlock(&blocks.lock);
+	return kept ? 0 : __real_munmap(at, size);
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
