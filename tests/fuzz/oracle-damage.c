@@ -18,7 +18,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
-#include <zlib.h>
 
 #include "common/cleanup.h"
 #include "daemon/worker/unpack/hash.h"
@@ -68,29 +67,6 @@ static void cover_tar(struct sound *s)
 	memset(s->covered + at, true, s->size - at);
 }
 
-/* Streams of zlib end with a sum over what they hold. */
-static void cover_image(struct sound *s)
-{
-	static unsigned char out[1 << 20];
-	size_t at = 96;
-
-	while (at + 8 < s->size) {
-		z_stream z = { .next_in = s->data + at, .avail_in = (unsigned)(s->size - at),
-			       .next_out = out, .avail_out = sizeof(out) };
-		int r;
-
-		ORACLE_CHECK(inflateInit(&z) == Z_OK, "zlib");
-		r = inflate(&z, Z_FINISH);
-		inflateEnd(&z);
-		if (r == Z_STREAM_END && z.total_out > 0) {
-			memset(s->covered + at, true, z.total_in);
-			at += z.total_in;
-		} else {
-			at++;
-		}
-	}
-}
-
 static void load(const char *dir, const char *name)
 {
 	struct sound *s = &sounds[n_sounds++];
@@ -102,14 +78,13 @@ static void load(const char *dir, const char *name)
 	ORACLE_CHECK(n_sounds <= MAX_SOUND && asprintf(&path, "%s/%s", dir, name) > 0, "%s", name);
 	s->name = strdup(name);
 	s->data = oracle_read_file(path, &s->size);
-	s->covered = calloc(s->size + 1, sizeof(*s->covered));
 	s->format = magic_get_filter(s->data, s->size) ? FORMAT_PLAIN
 						       : magic_get_format(s->data, s->size);
+	s->covered = s->format == FORMAT_SQUASHFS ? oracle_cover_image(s->data, s->size)
+						  : calloc(s->size + 1, sizeof(*s->covered));
 	if (s->format == FORMAT_TAR)
 		cover_tar(s);
-	else if (s->format == FORMAT_SQUASHFS)
-		cover_image(s);
-	else
+	else if (s->format != FORMAT_SQUASHFS)
 		memset(s->covered, true, s->size);
 	ORACLE_CHECK(hash_new(&hash) == 0, "memory");
 	hash_add(hash, s->data, s->size);

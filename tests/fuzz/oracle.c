@@ -10,6 +10,7 @@
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
+#include <zlib.h>
 
 #include "common/cleanup.h"
 #include "common/fd.h"
@@ -100,6 +101,33 @@ void *oracle_read_file(const char *path, size_t *sizep)
 
 	ORACLE_CHECK(fd >= 0 && fd_read_file(fd, MAX_FILE, &data, sizep) == 0, "%s", path);
 	return data;
+}
+
+bool *oracle_cover_image(const unsigned char *data, size_t size)
+{
+	static unsigned char out[1 << 20];
+	bool *covered = calloc(size + 1, sizeof(*covered));
+	size_t at = 96;
+
+	ORACLE_CHECK(covered, "memory");
+	while (at + 8 < size) {
+		z_stream z = { .next_in = (unsigned char *)data + at,
+			       .avail_in = (unsigned)(size - at),
+			       .next_out = out,
+			       .avail_out = sizeof(out) };
+		int r;
+
+		ORACLE_CHECK(inflateInit(&z) == Z_OK, "zlib");
+		r = inflate(&z, Z_FINISH);
+		inflateEnd(&z);
+		if (r == Z_STREAM_END && z.total_out > 0) {
+			memset(covered + at, true, z.total_in);
+			at += z.total_in;
+		} else {
+			at++;
+		}
+	}
+	return covered;
 }
 
 /* As probe.c has it: by the first bytes; whatever is wrapped is taken for a tar. */

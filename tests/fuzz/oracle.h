@@ -52,6 +52,10 @@ void oracle_write_input(struct oracle *o, const void *data, size_t size);
 /* A file's bytes; the caller frees. */
 void *oracle_read_file(const char *path, size_t *sizep);
 
+/* Each byte of a squashfs image: does it lie in a block that is compressed by zlib, which brings a
+ * sum along? The caller frees. */
+bool *oracle_cover_image(const unsigned char *data, size_t size);
+
 /* Stages the input by method=extract, as its first bytes say; 0, or what was said against it. What
  * came of it is target_fd, until oracle_clear(). ds: strip, subdir, nested, verify are its own. */
 int oracle_extract(struct oracle *o, struct dataset *ds, struct error *err);

@@ -35,8 +35,8 @@ def all_names():
         found = DEFINITION.findall(text)
         names |= {topic, *found, *(f"{topic}/{name}" for name in found)}
     for stem, text in [*files("unit/test-*.c"), *files("data/test-*.py"), *files("control/*-test.py"), *files("fuzz/fuzz-*.c"),
-                       *files("data/squashfs-test"), *files("psslurm/*")]:
-        name = re.sub(r"^(test|fuzz)-|-test$", "", stem)
+                       *files("fuzz/oracle-*.c"), *files("data/squashfs-test"), *files("psslurm/*")]:
+        name = re.sub(r"^(test|fuzz|oracle)-|-test$", "", stem)
         names |= {stem, f"{stem}.py", name, *DEFINITION.findall(text), *re.findall(r"^@test\ndef (\w+)", text, re.M)}
         names |= {f"{name}-{suite.lower()}" for suite in re.findall(r"^class (\w+)\(unittest", text, re.M)}
     return names | {f"{name}-4.18" for name in names}

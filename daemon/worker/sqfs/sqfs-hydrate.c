@@ -62,6 +62,20 @@ static void complete(struct sqfs_hydrate *h)
 			  "the copy behind the mount is complete");
 }
 
+/* What was cut off meanwhile reads as a hole where holes are looked for, and may have been zeros
+ * while it was read. */
+static int check_size(int in, uint64_t size, struct error *err)
+{
+	struct stat now;
+	int r = copy_file_look(in, &now);
+
+	if (r < 0)
+		return error_errno(err, -r, "look at it again");
+	if ((uint64_t)now.st_size < size)
+		return error_set(err, ESTALE, "became shorter while it was read");
+	return 0;
+}
+
 static int copy_range(struct sqfs_hydrate *h, int in, uint64_t from, char *buf, struct error *err)
 {
 	uint64_t size = (uint64_t)h->st.st_size, end = from + HYDRATE_RANGE, to, us;
@@ -71,6 +85,8 @@ static int copy_range(struct sqfs_hydrate *h, int in, uint64_t from, char *buf, 
 		to = size - from < SQFS_COPY_PIECE ? size : from + SQFS_COPY_PIECE;
 		r = copy_file_part(h->ctx, in, h->out, from, to, copy_file_is_sparse(&h->st), buf,
 				   COPY_BUFFER_SIZE, &us, err);
+		if (r == 0)
+			r = check_size(in, to, err);
 		if (r < 0)
 			return r;
 		sqfs_copy_add(h->copy, from);
