@@ -1061,6 +1061,38 @@ class Helping(unittest.TestCase):
         self.assertNotIn("ok  ", quiet)
         self.assertIn("FAIL", quiet)
 
+    @unittest.skipUnless(os.geteuid() == 0, "looks at what users have as each of them")
+    def test_what_is_kept_is_listed_for_its_user_and_for_root(self):
+        """Red when the record of a user is read as root, or an age is taken for the time it is kept."""
+        top = tempfile.mkdtemp(prefix="stagectl-")
+        os.chmod(top, 0o755)
+        with open("/proc/sys/kernel/random/boot_id") as f:
+            boot = f.read().strip()
+        with open(f"{top}/conf", "w") as f:
+            f.write(f"[tier ssd]\nKind=disk\nPath={top}\nMaxKeep=1h\n")
+
+        def keep(uid, letter, source, owner):
+            place = f"{top}/stage-keep-{uid}"
+            os.makedirs(f"{place}/{letter * 64}/data", exist_ok=True)
+            with open(f"{place}/{letter * 64}/record", "w") as f:
+                f.write(f"key={letter}\0source={source}\0keep=3600000\0bytes=5000000\0boot={boot}\0")
+            used = time.clock_gettime(time.CLOCK_BOOTTIME) - 120
+            os.utime(f"{place}/{letter * 64}/record", (used, used))
+            subprocess.run(["chown", "-R", f"{owner}:{owner}", place], check=True)
+            os.chmod(place, 0o700)
+
+        keep(65534, "a", "/p/of a user's.tar", 65534)
+        keep(65533, "b", "/p/that looks like one", 0)
+        as_user = subprocess.run([STAGECTL, "list", "--kept"], env=environment(STAGE_CONF=f"{top}/conf"), user=65534,
+                                 group=65534, extra_groups=[], capture_output=True, text=True, check=True).stdout
+        self.assertRegex(as_user, r"SOURCE +SIZE +UNUSED +KEEP\n/p/of a user's.tar +4.8 MiB +2:0\d +1:00:00\n$")
+        as_root = stagectl("list", "--node", STAGE_CONF=f"{top}/conf")
+        self.assertEqual(as_root.returncode, 0, as_root.stderr)
+        kept = [line for line in as_root.stdout.splitlines() if line.startswith("kept=")]
+        self.assertEqual(len(kept), 1, as_root.stdout)
+        self.assertRegex(kept[0], r"^kept=aaaaaaaaaaaa uid=65534 bytes=5000000 age=12\d keep=3600 used=0 source=/p/of a user's.tar$")
+        shutil.rmtree(top)
+
     @unittest.skipUnless(os.geteuid() == 0, "what is root's is made by root")
     def test_doctor_looks_at_what_the_configuration_names(self):
         """Each mistake of a site is named, with its mend, where it is made. Red when a check is left out or asks the
