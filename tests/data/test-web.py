@@ -338,6 +338,13 @@ def test_unasked_encoding_is_refused():
         with fetch(s.add("/t.tgz", TGZ, headers={"Content-Encoding": "x-gzip"}), s) as w:
             w.ready()
             check_tar(w.path)
+        # how it came to the server: seen failing when that word was taken for an encoding of the object
+        for word in ("aws-chunked", "aws-chunked,", "identity, AWS-chunked"):
+            with fetch(s.add("/x.csv", b"1,2\n", headers={"Content-Encoding": word}), s) as w:
+                w.ready()
+                assert content(w) == b"1,2\n"
+        url = s.add("/x.csv", gzip.compress(b"1,2\n"), headers={"Content-Encoding": "aws-chunked,gzip"})
+        fails(url, s, "encoded .aws-chunked,gzip., unasked")
 
 
 def test_long_headers_are_refused():

@@ -143,13 +143,29 @@ const char *http_validator_for_range(const struct http_validator *v)
 	return v->modified[0] ? v->modified : NULL;
 }
 
+/* "aws-chunked" is how an object was sent to S3, not how it is kept: some servers (Ceph's) keep the
+ * word all the same, and say it again. */
+static bool names_encoding(const char *list)
+{
+	size_t n;
+
+	for (; *list; list += n) {
+		n = strcspn(list, ", \t");
+		if (n > 0 && !(n == 8 && !strncasecmp(list, "identity", n)) &&
+		    !(n == 11 && !strncasecmp(list, "aws-chunked", n)))
+			return true;
+		n += strspn(list + n, ", \t");
+	}
+	return false;
+}
+
 bool http_head_may_be_encoded(const struct http_head *h, const char *url)
 {
 	static const char *const ends[] = { ".gz", ".tgz", ".zst", ".tzst", ".xz", ".txz", ".bz2",
 					    ".br", ".lz4", ".Z", NULL };
 	size_t n = strcspn(url, "?#");
 
-	if (!h->encoding[0] || !strcasecmp(h->encoding, "identity"))
+	if (!names_encoding(h->encoding))
 		return true;
 	for (size_t i = 0; ends[i]; i++) {
 		size_t m = strlen(ends[i]);
