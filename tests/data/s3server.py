@@ -115,14 +115,23 @@ class S3Handler(Handler):
             xml.append(f"<Contents><Key>{quote(k, '/')}</Key>{etag}"
                        f"<Size>{size}</Size><StorageClass>STANDARD</StorageClass></Contents>")
         xml += [f"<CommonPrefixes><Prefix>{quote(p, '/')}</Prefix></CommonPrefixes>" for p in sorted(deeper)]
-        self.answer(200, "".join(xml + ["</ListBucketResult>"]).encode())
+        body = "".join(xml + ["</ListBucketResult>"]).encode()
+        with s.lock:
+            cut = s.break_lists.pop(0) if s.break_lists else None
+        if cut is None:
+            return self.answer(200, body)
+        self.send_response(200)
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body[:cut])
+        self.hang_up()
 
 
 class S3Server(Server):
     def __init__(self, **how):
         self.region, self.token, self.anonymous, self.skewed = "eu-test-1", None, False, False
         self.page_size, self.extra_keys, self.stuck, self.doctype = 1000, [], False, ""
-        self.listed_etags = True
+        self.listed_etags, self.break_lists = True, []
         self.__dict__.update(how)
         super().__init__()
         self.RequestHandlerClass = S3Handler

@@ -77,6 +77,23 @@ def test_a_listing_may_be_without_etags():
             assert read(w.path, "7") == want["d/7"]
 
 
+def test_a_listing_that_breaks_off_is_asked_for_again():
+    # it has neither ETag nor date to go on by: seen failing with the first break
+    credentials()
+    with S3Server(page_size=5, break_lists=[None, 200, 300, 77, None, 400]) as s:
+        want = {f"{i:02}": b"%d" % i for i in range(17)}
+        for name, data in want.items():
+            s.put("pre/" + name, data)
+        with fetch("s3://b/pre/", s) as w:
+            w.ready()
+            assert {n: read(w.path, n) for n in os.listdir(w.path)} == want
+        assert len([p for _, p, _ in s.log if "list-type=2" in p]) == 4 + 4
+    with S3Server(break_lists=[200] * 9) as s:
+        s.put("pre/x", b"1")
+        fails("s3://b/pre/", s, "neither ETag nor date", "try again")
+        assert len(s.log) == 5
+
+
 def test_an_empty_object():
     # 416 to the look at its beginning, and nothing of its size: seen failing
     credentials()

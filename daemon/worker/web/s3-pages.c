@@ -17,6 +17,7 @@
 
 #define MAX_PAGES 100000 /* of a thousand objects each */
 #define MAX_FITTING 4000000
+#define FIRST_WAIT_US 100000u
 
 struct page_data {
 	char *data;
@@ -93,6 +94,7 @@ static int make_query(const char *key, bool is_pattern, const char *token, char 
 	return n < 0 || (size_t)n >= size ? error_set(err, ENAMETOOLONG, "the prefix is too long") : 0;
 }
 
+/* It has no ETag, so one that breaks off is asked for as a whole again. */
 static int get_page(struct http *h, const char *url, const char *query, struct page_data *data,
 		    struct error *err)
 {
@@ -105,9 +107,16 @@ static int get_page(struct http *h, const char *url, const char *query, struct p
 		.arg = data,
 	};
 	struct http_reply reply;
+	int r;
 
-	data->size = 0;
-	return http_get(h, &rq, &reply, err);
+	for (int n_broken = 1;; n_broken++) {
+		data->size = 0;
+		r = http_get(h, &rq, &reply, err);
+		if (r != -EIO || data->size == 0 || n_broken == HTTP_MAX_TRIES)
+			return r;
+		*err = (struct error)ERROR_INIT;
+		usleep(FIRST_WAIT_US << n_broken);
+	}
 }
 
 int s3_list(struct http *h, const char *url, bool is_pattern, int fd, struct error *err)
