@@ -1,6 +1,7 @@
 # Every way to start something: arrays, components, steps beside each other, salloc, srun alone.
 # shellcheck shell=bash
 
+# Fails when two jobs are taken for one.
 test_array_tasks_are_jobs_of_their_own() {
 	local id i
 

@@ -17,6 +17,7 @@ set_key() {
 # Fails when Enabled= is not asked.
 test_enabled_no() { set_key Enabled=no; switched_off 'disabled|off|switched|not enabled'; }
 
+# Fails when the file `disabled` is not looked at.
 test_the_file_disabled_tells_its_text() {
 	echo "broken switch, back on Monday" >"$base/etc/stage-data/disabled"
 	switched_off "back on Monday"
