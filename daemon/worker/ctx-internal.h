@@ -24,6 +24,7 @@ struct ctx_private {
 
 	struct copy_rate rate;
 	unsigned n_passes; /* of each byte: that many make one of progress */
+	bool is_near;	   /* see ctx_set_near() */
 
 	pthread_mutex_t ask_lock;
 	char tier[DATASET_MAX_ITEM]; /* of the reservation; "": none */

@@ -247,6 +247,11 @@ static void keep_rate(struct ctx *ctx, uint64_t bytes)
 	}
 }
 
+void ctx_set_near(struct ctx *ctx, bool near)
+{
+	ctx->priv->is_near = near;
+}
+
 void ctx_set_passes(struct ctx *ctx, unsigned n)
 {
 	ctx->priv->n_passes = n;
@@ -260,7 +265,7 @@ void ctx_add_unread(struct ctx *ctx, uint64_t bytes, uint64_t files)
 void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files)
 {
 	ctx_add_unread(ctx, bytes, files);
-	if (ctx->policy.max_rate && bytes)
+	if (ctx->policy.max_rate && bytes && !ctx->priv->is_near)
 		keep_rate(ctx, bytes);
 }
 

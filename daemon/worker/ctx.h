@@ -66,6 +66,9 @@ void ctx_set_paused(struct ctx *ctx, bool paused);
 void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files);
 /* The same for what need not be read: it is done at once, whatever the rate. */
 void ctx_add_unread(struct ctx *ctx, uint64_t bytes, uint64_t files);
+/* What is read from here on has come to this node already, and is read as fast as it can be. While
+ * no thread adds. */
+void ctx_set_near(struct ctx *ctx, bool near);
 /* Each byte of the source is added so many times from here on. While no thread adds. */
 void ctx_set_passes(struct ctx *ctx, unsigned n);
 

@@ -41,6 +41,8 @@ int source_spool(struct ctx *ctx, struct source *src, const struct target *targe
 	_cleanup_(fd_closep) int fd = -1;
 	int r;
 
+	if (src->is_remote && !src->fetch)
+		ctx_set_near(ctx, true); /* by an attempt before this one */
 	if (!src->fetch)
 		return 0;
 	fd = openat(target->dirfd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
@@ -54,5 +56,6 @@ int source_spool(struct ctx *ctx, struct source *src, const struct target *targe
 	close(src->fd);
 	src->fd = steal_fd(&fd);
 	src->fetch = NULL; /* the bytes are here now */
+	ctx_set_near(ctx, true);
 	return 0;
 }

@@ -271,6 +271,7 @@ static int make(struct stage *s, struct error *err)
 		ctx_renounce();
 	ctx_reset_charges(ctx);
 	ctx_go_off(ctx);
+	ctx_set_near(ctx, false);
 	ctx_set_passes(ctx, s->plan.spread ? 2 : 1); /* it arrives, and is extracted or moved */
 	r = s->plan.spread ? spread_take(ctx, s->src, err) : 0;
 	ctx_end_spread(ctx);

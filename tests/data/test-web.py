@@ -170,6 +170,27 @@ def test_the_sum_of_a_zip_is_taken_once():
         fails(url, s, "SHA-256", options="verify=sha256:" + "ab" * 32)
 
 
+def test_the_rate_is_about_what_comes():
+    """An image that was stored first was read from there at the rate, too: for its sum, and to be extracted."""
+    if not shutil.which("mksquashfs"):
+        return "needs mksquashfs"
+    base = scratch()
+    os.mkdir(f"{base}/d")
+    with open(f"{base}/d/f", "wb") as f:
+        f.write(BIG[:8 << 20])
+    subprocess.check_call(["mksquashfs", f"{base}/d", f"{base}/i", "-quiet", "-no-progress"], stdout=subprocess.DEVNULL)
+    data = open(f"{base}/i", "rb").read()
+    with Server() as s:
+        start = time.monotonic()
+        with fetch(s.add("/i.sqsh", data), s, "method=extract+verify=sha256:" + hashlib.sha256(data).hexdigest(),
+                   maxrate=2 << 20) as w:
+            w.ready()
+            assert 3.5 < time.monotonic() - start < 10, time.monotonic() - start
+            assert open(f"{w.path}/f", "rb").read() == BIG[:8 << 20]
+        fails(s.url("/i.sqsh"), s, "SHA-256", options="method=extract+verify=sha256:" + "ab" * 32)
+    remove(base)
+
+
 def test_checksum_of_what_came_in_parts():
     with Server() as s:
         url = s.add("/big.bin", BIG)
