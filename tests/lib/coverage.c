@@ -8,18 +8,25 @@
  * child it forks; what can't be written to its place at the end goes there by no call of the
  * system's, and tests/lib/coverage adds it up. Calls have libc's inner names, by which
  * tests/lib/failcalls.c does not know them.
+ *
+ * Who waits may be killed: a process of one thread leaves what it has counted there before it waits by
+ * usleep() or poll(), too, which the linker leads here (--wrap). It is written over by the next,
+ * and goes when the process ends by itself.
  */
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/single_threaded.h>
 #include <time.h>
 #include <unistd.h>
 
 #define AREA_SIZE (4 << 20) /* a hole, until it is written to */
+#define NOTE_MS 20
 
 /* libgcov's, from gcc 12 on: what struct gcov_info and gcov_root begin with */
 struct gcov_info {
@@ -48,13 +55,18 @@ void __gcov_dump(void) __attribute__((visibility("hidden")));
 /* coverage-exec.c, in Slurm's processes */
 extern void (*coverage_at_exec)(void) __attribute__((weak));
 
+/* failcalls.c: what is called meanwhile is not the program's */
+extern void failcalls_pause(bool yes) __attribute__((weak));
+
 /*
  * The area: a number that is 1 where something had no room, then for each object the size of its
  * path, the path, the size of its counts, and the counts; zeros behind the last.
  */
 static char *area;
 static size_t used;
+static bool is_full;
 static char area_path[256];
+static pid_t area_owner; /* a child that was not made by fork() has none of its own */
 
 static void area_open(void)
 {
@@ -63,6 +75,7 @@ static void area_open(void)
 
 	area = NULL;
 	used = sizeof(uint32_t);
+	area_owner = getpid();
 	clock_gettime(CLOCK_MONOTONIC, &now);
 	snprintf(area_path, sizeof(area_path), "%s/%d.%lld.%ld", COUNTS_DIR, getpid(),
 		 (long long)now.tv_sec, now.tv_nsec);
@@ -78,9 +91,14 @@ static void area_open(void)
 		unlink(area_path);
 }
 
+static bool has_area(void)
+{
+	return area && area_owner == getpid();
+}
+
 static void area_close(void)
 {
-	if (!area)
+	if (!has_area())
 		return;
 	munmap(area, AREA_SIZE);
 	area = NULL;
@@ -89,8 +107,8 @@ static void area_close(void)
 
 static void area_add(const void *data, uint32_t size)
 {
-	if (used + size > AREA_SIZE - sizeof(uint32_t)) {
-		area[0] = 1;
+	if (used + size > AREA_SIZE - 2 * sizeof(uint32_t)) {
+		is_full = true;
 		return;
 	}
 	memcpy(area + used, data, size);
@@ -127,21 +145,68 @@ static bool can_open(void)
 	return fd >= 0;
 }
 
-/* An object is believed when its size is there: who is killed meanwhile leaves those before. */
-static void keep_counts(void)
+/* All are believed when the size of the first is there: who is killed meanwhile leaves nothing. */
+static void keep_counts(bool for_good)
 {
-	size_t size_at = 0;
-	uint32_t size;
+	const size_t begin = used;
+	size_t first_at = 0, size_at = 0;
+	uint32_t size, first = 0;
 
-	for (const struct gcov_info *i = __gcov_root.list; i && !area[0]; i = i->next) {
+	is_full = false;
+	for (const struct gcov_info *i = __gcov_root.list; i && !is_full; i = i->next) {
 		__gcov_info_to_gcda(i, add_name, add_counts, no_memory, &size_at);
 		size = (uint32_t)(used - size_at - sizeof(size));
-		memcpy(area + size_at, &size, sizeof(size));
+		if (!first_at) {
+			first_at = size_at;
+			first = size;
+		} else if (!is_full) {
+			memcpy(area + size_at, &size, sizeof(size));
+		}
 	}
+	if (for_good && is_full)
+		area[0] = 1;
+	if (!is_full)
+		memset(area + used, 0, 2 * sizeof(uint32_t));
+	__atomic_thread_fence(__ATOMIC_SEQ_CST);
+	if (!is_full && first_at)
+		memcpy(area + first_at, &first, sizeof(first));
+	if (!for_good)
+		used = begin;
 }
 
-/* In place of libgcov's: before exec(), and before _exit() (coverage.h) */
-void __gcov_dump(void)
+static void note(void)
+{
+	static long long last_ms;
+	struct timespec now;
+	long long ms;
+
+	if (!has_area() || !__libc_single_threaded || !__gcov_root.list || __gcov_root.dumped)
+		return;
+	clock_gettime(CLOCK_MONOTONIC, &now);
+	ms = now.tv_sec * 1000LL + now.tv_nsec / 1000000;
+	if (ms - last_ms < NOTE_MS)
+		return;
+	last_ms = ms;
+	keep_counts(false);
+}
+
+int __real_usleep(useconds_t us);
+int __real_poll(struct pollfd *fds, nfds_t n, int timeout_ms);
+
+__attribute__((visibility("hidden"))) int __wrap_usleep(useconds_t us)
+{
+	note();
+	return __real_usleep(us);
+}
+
+__attribute__((visibility("hidden"))) int __wrap_poll(struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+	if (timeout_ms)
+		note();
+	return __real_poll(fds, n, timeout_ms);
+}
+
+static void dump(void)
 {
 	if (!__gcov_root.list || __gcov_root.dumped)
 		return;
@@ -150,15 +215,32 @@ void __gcov_dump(void)
 		__gcov_dump_one(&__gcov_root);
 		return;
 	}
-	if (area)
-		keep_counts();
+	if (has_area())
+		keep_counts(true);
 	__gcov_root.dumped = 1;
+}
+
+/* In place of libgcov's: before fork() and exec(), and before _exit() (coverage.h) */
+void __gcov_dump(void)
+{
+	if (&failcalls_pause)
+		failcalls_pause(true);
+	dump();
+	if (&failcalls_pause)
+		failcalls_pause(false);
+}
+
+/* It was closed before the fork() where counts could be written. */
+static void open_again(void)
+{
+	if (!area)
+		area_open();
 }
 
 __attribute__((constructor)) static void begin(void)
 {
 	area_open();
-	pthread_atfork(NULL, NULL, area_open);
+	pthread_atfork(NULL, open_again, area_open);
 	if (&coverage_at_exec)
 		coverage_at_exec = __gcov_dump;
 }
