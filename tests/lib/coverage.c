@@ -9,8 +9,8 @@
  * system's, and tests/lib/coverage adds it up. Calls have libc's inner names, by which
  * tests/lib/failcalls.c does not know them.
  *
- * Who waits may be killed: a process of one thread leaves what it has counted there before it waits by
- * usleep() or poll(), too, which the linker leads here (--wrap). It is written over by the next,
+ * Who waits may be killed: a process of one thread leaves what it has counted there before it waits
+ * by usleep() or poll(), too, which the linker leads here (--wrap). It is written over by the next,
  * and goes when the process ends by itself.
  */
 #include <fcntl.h>
