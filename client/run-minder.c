@@ -104,7 +104,8 @@ static void exec_daemon(const char *daemon, const struct run_dir *d, uint32_t jo
 	_exit(127);
 }
 
-/* stdin and stdout nowhere, stderr into the run directory. */
+/* stdin and stdout nowhere, stderr into the run directory. Slurm sends a signal for the command to all
+ * processes of the step: who stages is not meant, and hands this on to stagingd and its workers. */
 static void detach(const struct run_dir *d)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -120,6 +121,8 @@ static void detach(const struct run_dir *d)
 	signal(SIGTERM, SIG_IGN);
 	signal(SIGINT, SIG_IGN);
 	signal(SIGHUP, SIG_IGN);
+	signal(SIGUSR1, SIG_IGN);
+	signal(SIGUSR2, SIG_IGN);
 }
 
 /* The end of the log, for the one who started us. */

@@ -752,6 +752,29 @@ class Running(unittest.TestCase):
         return [self.start(*args, SLURM_JOB_ID=77, SLURM_STEP_ID=step, SLURM_LOCALID=i,
                            SLURM_NODEID=0, SLURM_STEP_TASKS_PER_NODE=n, **more) for i in range(n)]
 
+    def test_signals_of_a_step_are_for_the_command(self):
+        """Slurm sends them to all processes of a step. Seen failing where they end who stages: the data
+        was gone when the command had five minutes left to save what it has."""
+        flag = f"{self.libexec}/flag"
+        p = self.start("-q", self.item("facts.reserve1000.link.stays"), "--", "sh", "-c",
+                       "trap : USR1 USR2; echo up; until [ -e $0 ]; do sleep 0.05; done; "
+                       "test -L $STAGE_DATA_PATH_X && echo there", flag)
+        self.assertEqual(p.stdout.readline(), "up\n")
+        daemon, = self.daemons()
+        with open(f"/proc/{daemon}/stat") as f:
+            minder = int(f.read().rsplit(")", 1)[1].split()[1])
+        with open(f"/proc/{daemon}/task/{daemon}/children") as f:
+            worker, = map(int, f.read().split())
+        for pid in worker, daemon, minder:
+            for sig in signal.SIGUSR1, signal.SIGUSR2:
+                os.kill(pid, sig)
+        time.sleep(0.3)
+        dead = [pid for pid in (worker, daemon, minder) if is_dead(pid)]
+        with open(flag, "w"):
+            pass
+        out, err = p.communicate(timeout=20)
+        self.assertEqual((p.returncode, out, dead), (0, "there\n", []), err)
+
     def test_tasks_of_a_node_share_and_the_last_cleans_up(self):
         go = f"{self.libexec}/go"
         os.mkfifo(go)
