@@ -32,6 +32,7 @@ test_components_stage_their_own_values() {
 	assert_contains "$(cat "$pfs/home/alice/het.out")" "1 b 10"
 }
 
+# Fails when the end of a step cleans up.
 test_overlapping_steps_share_it() {
 	local out
 

@@ -88,6 +88,7 @@ test_the_next_job_finds_it_until_the_source_changes() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
+# Fails when the place is made for others to list: nothing is kept there then.
 test_nobody_gets_what_is_not_his() {
 	local id out
 

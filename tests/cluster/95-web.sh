@@ -342,7 +342,7 @@ example() {
 	assert_eq "" "$out" "differences after $1.sh"
 }
 
-# Seen failing with addresses that the site does not know.
+# Fails when an example names its dataset otherwise than its program does.
 test_the_examples_of_the_web_and_of_s3() {
 	web_up
 	example web "$data/many" "s|data.example.org/images|ctl:8443/data/many|; s|0\{64\}|$(sha256sum "$pfs/data/many.tar" | cut -d' ' -f1)|"
