@@ -98,6 +98,7 @@ steps_launch() {
 	fi
 }
 
+# Fails when steps do not launch.
 test_prolog_flags_run_in_job() {
 	steps_launch
 	works
@@ -138,6 +139,7 @@ test_where_steps_launch_the_jobs_end_cleans_up() {
 	assert_nodes_fine
 }
 
+# Fails when a task is not held.
 test_a_step_on_one_node_of_a_job_without_prolog_flags() {
 	local out
 

@@ -89,6 +89,7 @@ test_salloc_asks_its_only_node() {
 	assert_contains "$out" "here 5"
 }
 
+# Fails when the batch script alone is given the variables.
 test_export_none() {
 	local out
 

@@ -35,6 +35,7 @@ test_switched_off_on_the_node_the_job_fails_with_a_sentence() {
 	assert_nodes_fine
 }
 
+# Fails when the epilog does not clean up.
 test_switched_off_while_a_job_runs_it_finishes_and_is_cleaned() {
 	local id
 

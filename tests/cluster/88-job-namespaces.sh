@@ -75,6 +75,7 @@ test_without_jobnamespace_a_script_does_not_begin_without_its_image() {
 	assert_nodes_fine
 }
 
+# Fails when the epilog does not clean up.
 test_a_job_with_a_namespace_is_cancelled_while_it_reads() {
 	local id
 

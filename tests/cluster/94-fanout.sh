@@ -87,6 +87,7 @@ test_three_nodes_read_as_much_as_one() {
 	assert_le "$((first + others))" $((size * 12 / 10)) "bytes that three nodes read"
 }
 
+# Fails when MinNodes= is not asked.
 test_below_min_nodes_each_reads() {
 	local out
 
@@ -115,6 +116,7 @@ readonly fan_stuck='[[ $3 == */data ]] || exec sbcast "$@"
 echo stuck >>/srv/pfs/sbcast.called
 exec sleep 1000'
 
+# Fails when what sbcast says is not passed on.
 test_sbcast_that_fails_costs_nothing_but_time() {
 	local out
 
