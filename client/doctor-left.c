@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "client/capture.h"
+#include "client/run-dir.h"
 #include "common/cleanup.h"
 #include "common/conf.h"
 #include "common/parse.h"
@@ -96,7 +97,7 @@ static void check_user_dir(struct doctor *d)
 	char path[PATH_MAX];
 	unsigned n = 0;
 
-	if (rundir_user_path(path, sizeof(path), geteuid(), "") < 0)
+	if (run_dir_path(path, sizeof(path), geteuid(), "") < 0)
 		return;
 	dir = opendir(path);
 	while (dir && (e = readdir(dir)))

@@ -34,6 +34,13 @@
 #define OWNER "owner"
 #define MAX_TRIES 100
 
+int run_dir_path(char *buf, size_t size, uid_t uid, const char *key)
+{
+	int n = snprintf(buf, size, "/dev/shm/stage-data-%u/%s", (unsigned)uid, key);
+
+	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : n;
+}
+
 /* A directory that is ours alone, not a link. Returns an fd or -errno. */
 static int open_own_dir(int parent_fd, const char *name, const char *shown, struct error *err)
 {
@@ -122,7 +129,7 @@ static void sweep(const struct run_dir *d)
 		if (dir_fd < 0)
 			continue;
 		lock_fd = lock_dir(d->base_fd, e->d_name, dir_fd);
-		if (lock_fd >= 0 && rundir_user_path(path, sizeof(path), geteuid(), e->d_name) > 0)
+		if (lock_fd >= 0 && run_dir_path(path, sizeof(path), geteuid(), e->d_name) > 0)
 			remove_dir(d->base_fd, e->d_name, path, NULL);
 	}
 }
@@ -137,7 +144,7 @@ int run_dir_open(struct run_dir *d, const char *key, struct error *err)
 	snprintf(name, sizeof(name), "stage-data-%u", (unsigned)geteuid());
 	snprintf(base, sizeof(base), "/dev/shm/%s", name);
 	snprintf(d->key, sizeof(d->key), "%s", key);
-	if (rundir_user_path(d->path, sizeof(d->path), geteuid(), key) < 0)
+	if (run_dir_path(d->path, sizeof(d->path), geteuid(), key) < 0)
 		return error_set(err, ENAMETOOLONG, "%s is too long", key);
 	for (int i = 0; i < MAX_TRIES; i++) {
 		d->base_fd = open_own_dir(shm, name, base, err);

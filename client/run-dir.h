@@ -14,6 +14,7 @@
 #include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/cleanup.h"
 
@@ -27,6 +28,9 @@ struct run_dir {
 };
 
 #define RUN_DIR_NONE { .base_fd = -1, .fd = -1, .lock_fd = -1, .users_fd = -1 }
+
+/* Where it is: /dev/shm/stage-data-<uid>/<key>. key: [A-Za-z0-9._-]. The length, or -ENAMETOOLONG. */
+int run_dir_path(char *buf, size_t size, uid_t uid, const char *key);
 
 /* Makes it where it is missing. A directory that is somebody else's, open to others or a link is
  * refused. What killed runs of this user left beside it is taken away. */

@@ -13,13 +13,13 @@
 
 #define LOG_LINE_SIZE 2048
 
+struct log_hook log_hook;
+
 static struct {
 	const char *ident;
 	int fd;
 	int syslog_fd;
 	uint32_t job_id;
-	void (*hook)(void *arg, const char *line);
-	void *hook_arg;
 } state = { .ident = "stage-data", .fd = -1, .syslog_fd = -1 };
 
 /* syslog(3) blocks when the reader of /dev/log is stuck; a datagram with MSG_DONTWAIT does not. */
@@ -48,12 +48,6 @@ void log_open(const char *ident, int fd, int use_syslog)
 void log_set_job(uint32_t job_id)
 {
 	state.job_id = job_id;
-}
-
-void log_set_hook(void (*hook)(void *arg, const char *line), void *arg)
-{
-	state.hook = hook;
-	state.hook_arg = arg;
 }
 
 static void write_fd(const char *line)
@@ -100,8 +94,8 @@ void log_print(enum log_level level, const char *ds, const char *fmt, ...)
 	if (ds)
 		snprintf(name, sizeof(name), "ds=%.64s ", ds);
 	snprintf(line, sizeof(line), "%s%s%s", job, name, escaped);
-	if (state.hook)
-		state.hook(state.hook_arg, line);
+	if (log_hook.fn)
+		log_hook.fn(log_hook.arg, line);
 	if (state.fd >= 0)
 		write_fd(line);
 	if (state.syslog_fd >= 0)

@@ -23,7 +23,11 @@ void log_open(const char *ident, int fd, int use_syslog);
 void log_set_job(uint32_t job_id);
 
 /* Called with each line (without time and newline); for a ring buffer. NULL: none. */
-void log_set_hook(void (*hook)(void *arg, const char *line), void *arg);
+struct log_hook {
+	void (*fn)(void *arg, const char *line);
+	void *arg;
+};
+extern struct log_hook log_hook;
 
 /* ds: dataset's name, or NULL. */
 void log_print(enum log_level level, const char *ds, const char *fmt, ...)

@@ -10,10 +10,3 @@ int rundir_path(char *buf, size_t size, uint32_t job_id, const char *name)
 
 	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : n;
 }
-
-int rundir_user_path(char *buf, size_t size, uid_t uid, const char *key)
-{
-	int n = snprintf(buf, size, "/dev/shm/stage-data-%u/%s", (unsigned)uid, key);
-
-	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : n;
-}

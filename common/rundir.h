@@ -46,6 +46,3 @@
 
 /* STAGE_RUN_DIR/<job>[/<name>]; returns the length, -ENAMETOOLONG if it does not fit. */
 int rundir_path(char *buf, size_t size, uint32_t job_id, const char *name);
-
-/* Directory of a run without keeper: /dev/shm/stage-data-<uid>/<key>. key: [A-Za-z0-9._-]. */
-int rundir_user_path(char *buf, size_t size, uid_t uid, const char *key);

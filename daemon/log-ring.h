@@ -16,7 +16,7 @@ int log_ring_new(struct log_ring **ringp);
 void log_ring_free(struct log_ring *ring);
 DEFINE_FREEP(struct log_ring, log_ring_free)
 
-/* Fits log_set_hook(). Lines longer than a quarter of the ring are cut. */
+/* Fits log_hook. Lines longer than a quarter of the ring are cut. */
 void log_ring_add(void *ring, const char *line);
 
 /*

@@ -111,7 +111,7 @@ static void on_signal(void *arg, int sig)
 
 static void daemon_deinit(struct daemon *d)
 {
-	log_set_hook(NULL, NULL);
+	log_hook.fn = NULL;
 	server_free(d->server);
 	job_free(d->job);
 	loop_free(d->loop);
@@ -130,7 +130,7 @@ static int daemon_init(struct daemon *d, const struct job_options *o, struct err
 		r = loop_catch_signals(d->loop, on_signal, d);
 	if (r < 0)
 		return error_errno(err, -r, "start");
-	log_set_hook(log_ring_add, d->ring);
+	log_hook = (struct log_hook){ log_ring_add, d->ring };
 	if (o->local)
 		r = local_prepare(o->rundir, &d->lock_fd, err);
 	if (r == 0)

@@ -470,7 +470,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return -1;
 	play = (struct play){ .data = data, .end = data + size, .now_ms = 1000 };
 	FUZZ_CHECK(loop_new(&play.loop) == 0 && log_ring_new(&play.log) == 0);
-	log_set_hook(on_log, NULL);
+	log_hook.fn = on_log;
 	start_job();
 	start_clients();
 	before = fuzz_next_fd();
