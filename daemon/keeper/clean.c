@@ -227,8 +227,8 @@ static int remove_entries(struct clean *c, struct error *err)
 	return r < 0 ? r : remove_names(c->dir->fd, names, err);
 }
 
-/* Where it always is: a damaged record could name any directory. What a directory in .trash has not
- * given back is given back by the job's later run, whose group has the same name. */
+/* What a directory in .trash has not given back is given back by the job's later run, whose group
+ * has the same name. */
 static int remove_group(struct clean *c, struct error *err)
 {
 	const uint32_t job = (uint32_t)strtoul(c->dir->name, NULL, 10);

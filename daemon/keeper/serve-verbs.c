@@ -57,8 +57,8 @@ static int on_spawn(struct serve *s, struct call *c)
 	if (c->fd < 0 || c->m->arg0 < 0 || c->m->arg0 >= KEEPER_N_CLASSES ||
 	    find_worker(s, c->m->id))
 		return -EINVAL;
-	if (writer && k->st.cgroup[0])
-		l.group = k->st.cgroup;
+	if (writer && k->st.group[0])
+		l.group = k->st.group;
 	serve_follow_cpus(s);
 	c->reply.arg1 = serve_start(s, &l, c->m->id, (int)c->m->arg0);
 	return c->reply.arg1 < 0 ? (int)c->reply.arg1 : 0;

@@ -187,14 +187,12 @@ static int join_memory(struct serve *s, const char *dir)
 	struct state *st = &s->k->st;
 	int r;
 
-	if (snprintf(st->cgroup, sizeof(st->cgroup), "%s/" JOBMEM_GROUP, dir) >= PATH_MAX - 20)
+	if (snprintf(st->group, sizeof(st->group), "%s/" JOBMEM_GROUP, dir) >= PATH_MAX - 20)
 		return -ENAMETOOLONG;
-	r = state_write(s->k->dir.fd, st);
-	if (r == 0 && mkdir(st->cgroup, 0755) < 0 && errno != EEXIST)
-		r = -errno;
+	r = mkdir(st->group, 0755) < 0 && errno != EEXIST ? -errno : 0;
 	if (r < 0) {
-		log_warning("make %s: %s: what is staged is not charged to the job", st->cgroup, strerror(-r));
-		st->cgroup[0] = '\0';
+		log_warning("make %s: %s: what is staged is not charged to the job", st->group, strerror(-r));
+		st->group[0] = '\0';
 	}
 	return r;
 }

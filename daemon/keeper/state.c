@@ -67,7 +67,7 @@ int state_write(int dirfd, const struct state *st)
 	for (size_t i = 0; i < STATE_MAX_TIERS; i++)
 		if (st->tiers[i].path[0])
 			fprintf(f, "tier=%d:%s\n", st->tiers[i].as_user, st->tiers[i].path);
-	fprintf(f, "cgroup=%s\nend\n", st->cgroup);
+	fputs("end\n", f);
 	return fflush(f) != 0 || renameat(dirfd, STATE_TMP, dirfd, RUNDIR_STATE) < 0 ? -errno : 0;
 }
 
@@ -84,8 +84,6 @@ static void read_item(struct state *st, const char *line)
 		   strlen(line + n) < sizeof(tier->path)) {
 		tier->as_user = number;
 		strcpy(tier->path, line + n);
-	} else if (strncmp(line, "cgroup=/", 8) == 0) {
-		snprintf(st->cgroup, sizeof(st->cgroup), "%s", line + 7);
 	}
 }
 

@@ -42,7 +42,7 @@ struct state {
 	struct proc keeper;
 	bool ending;         /* a clean-up has begun: the keeper did not crash */
 	bool failed;         /* the keeper could not set the job up and waits for its end */
-	char cgroup[PATH_MAX]; /* our group below the job's, "" if there is none */
+	char group[PATH_MAX]; /* ours below the job's cgroup, "": none; not in the record */
 	struct proc procs[STATE_MAX_PROCS];
 	struct state_tier tiers[STATE_MAX_TIERS];
 };
