@@ -167,13 +167,15 @@ static int release(struct clean *c, struct error *err)
 	return 0;
 }
 
-/* A directory in .trash whose job is here again: what is in the tiers may be that run's. */
+/* A directory in .trash, or moved there by who could not wait for us, whose job is here again: what
+ * has the job's name, in tiers and elsewhere, may be that run's. */
 static bool has_later_run(const struct clean *c)
 {
 	char path[32];
 
 	snprintf(path, sizeof(path), "../%u", c->st->job_id);
-	return strchr(c->dir->name, '.') && faccessat(c->dir->base_fd, path, F_OK, 0) == 0;
+	return strchr(c->dir->name, '.') ? faccessat(c->dir->base_fd, path, F_OK, 0) == 0
+					 : jobdir_check_place(c->dir, NULL) == JOBDIR_E_GONE;
 }
 
 static int for_each_tier(struct clean *c, tier_fn fn, struct error *err)
@@ -233,9 +235,10 @@ static int remove_group(struct clean *c, struct error *err)
 {
 	const uint32_t job = (uint32_t)strtoul(c->dir->name, NULL, 10);
 	char path[PATH_MAX];
-	int r = strchr(c->dir->name, '.') ? -ENOENT
-					  : jobgroup_find("memory", c->st->uid, job, path,
-							  sizeof(path) - sizeof("/" JOBMEM_GROUP));
+	int r = strchr(c->dir->name, '.') || has_later_run(c)
+			? -ENOENT
+			: jobgroup_find("memory", c->st->uid, job, path,
+					sizeof(path) - sizeof("/" JOBMEM_GROUP));
 
 	if (r == 0) {
 		strcat(path, "/" JOBMEM_GROUP);
@@ -277,7 +280,8 @@ static int remove_record(struct clean *c, struct error *err)
 	static const char *const names[] = { RUNDIR_STATE, RUNDIR_LOCK, NULL };
 	int r = remove_names(c->dir->fd, names, err);
 
-	return r < 0 ? r : remove_name(c->dir->base_fd, c->dir->name, err);
+	r = r < 0 ? r : jobdir_check_place(c->dir, err);
+	return r == 0 ? remove_name(c->dir->base_fd, c->dir->name, err) : r;
 }
 
 int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,

@@ -73,8 +73,7 @@ int jobdir_open(struct jobdir *d, int base_fd, const char *name, struct error *e
 	return 0;
 }
 
-/* 0: what is open has its name still; JOBDIR_E_GONE; -errno: nobody knows, which is not gone. */
-static int check_in_place(const struct jobdir *d, struct error *err)
+int jobdir_check_place(const struct jobdir *d, struct error *err)
 {
 	struct stat a, b;
 
@@ -96,7 +95,7 @@ int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err)
 	while (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
 		if (errno != EWOULDBLOCK)
 			return error_errno(err, errno, "lock %s", d->name);
-		r = check_in_place(d, err);
+		r = jobdir_check_place(d, err);
 		if (r != 0)
 			return r;
 		if (clock_ms() >= deadline_ms)
@@ -104,16 +103,17 @@ int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err)
 		proc_sleep_ms(10);
 	}
 	proc_set_private_fd(d->lock_fd);
-	return check_in_place(d, err);
+	return jobdir_check_place(d, err);
 }
 
 int jobdir_trash(struct jobdir *d, struct error *err)
 {
 	_cleanup_(fd_closep) int trash = jobdir_open_base(RUNDIR_TRASH, err);
 	char name[sizeof(d->name)];
+	int r = trash < 0 ? trash : jobdir_check_place(d, err);
 
-	if (trash < 0)
-		return trash;
+	if (r != 0)
+		return r < 0 ? r : 0;
 	snprintf(name, sizeof(name), "%.20s.%llu", d->name, (unsigned long long)clock_ms());
 	if (renameat(d->base_fd, d->name, trash, name) < 0)
 		return errno == ENOENT
