@@ -5,11 +5,13 @@
 #include <poll.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/signalfd.h>
 #include <unistd.h>
 
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/log.h"
+#include "daemon/keeper/keeper.h"
 #include "daemon/keeper/proc.h"
 
 #include "stage-build.h"
@@ -35,18 +37,20 @@ int hand_prepare(const struct hand *h, struct launch *l, struct launch_user *u)
 	return program < 0 ? program : 0;
 }
 
-/* All of size bytes, or less at the end or the deadline. Closes fd. */
-static size_t read_answer(int fd, void *answer, size_t size, uint64_t deadline_ms)
+/* All of size bytes, or less at the end or the deadline, which is now when stop_fd can be read. Closes
+ * fd. */
+static size_t read_answer(int fd, void *answer, size_t size, int stop_fd, uint64_t *deadline_msp)
 {
 	size_t n = 0;
 
 	while (n < size) {
-		struct pollfd p = { .fd = fd, .events = POLLIN };
+		struct pollfd p[] = { { fd, POLLIN, 0 }, { stop_fd ?: -1, POLLIN, 0 } };
 		const uint64_t now = clock_ms();
-		ssize_t k = poll(&p, 1, now < deadline_ms ? (int)(deadline_ms - now) : 0);
+		ssize_t k = poll(p, 2, now < *deadline_msp ? (int)(*deadline_msp - now) : 0);
 
 		if (k > 0)
-			k = read(fd, (char *)answer + n, size - n);
+			k = p[1].revents ? (ssize_t)(*deadline_msp = 0)
+					 : read(fd, (char *)answer + n, size - n);
 		if (k == 0 || (k < 0 && errno != EINTR))
 			break;
 		n += k < 0 ? 0 : (size_t)k;
@@ -61,6 +65,7 @@ int hand_ask(const struct hand *h, void *answer, size_t size)
 	struct launch_user user;
 	struct launch l;
 	int fds[2], r = hand_prepare(h, &l, &user);
+	uint64_t deadline_ms = h->deadline_ms;
 	size_t n;
 	pid_t pid;
 
@@ -74,8 +79,8 @@ int hand_ask(const struct hand *h, void *answer, size_t size)
 	close(steal_fd(&wr));
 	(void)fd_write_all(go, "g", 1);
 	close(steal_fd(&go)); /* where that could not be written, the child ends by this */
-	n = read_answer(steal_fd(&rd), answer, size, h->deadline_ms);
-	r = proc_wait(pid, h->deadline_ms);
+	n = read_answer(steal_fd(&rd), answer, size, h->stop_fd, &deadline_ms);
+	r = proc_wait(pid, deadline_ms);
 	if (r == 0 && n == size)
 		return *(int32_t *)answer;
 	return r < -LAUNCH_EXIT_EXEC		? r + LAUNCH_EXIT_EXEC
@@ -123,12 +128,17 @@ int hand_find_path(const char *conf, const char *which, const struct hand_job *j
 int hand_get_account(struct launch_user *u, bool *knownp)
 {
 	static struct hand_account a;
+	_cleanup_(fd_closep) int stop_fd = -1;
 	char uid[16], gid[16];
-	const struct hand h = { .argv = { "stage-hand", "account", uid, gid, NULL },
-				.uid = HAND_UID, .gid = HAND_UID, .dir = -1,
-				.deadline_ms = clock_ms() + ACCOUNT_MS };
+	struct hand h = { .argv = { "stage-hand", "account", uid, gid, NULL },
+			  .uid = HAND_UID, .gid = HAND_UID, .dir = -1,
+			  .deadline_ms = clock_ms() + ACCOUNT_MS };
+	sigset_t set;
 	int r;
 
+	keeper_get_signals(&set);
+	sigdelset(&set, SIGCHLD);
+	h.stop_fd = stop_fd = signalfd(-1, &set, SFD_CLOEXEC);
 	snprintf(uid, sizeof(uid), "%u", u->uid);
 	snprintf(gid, sizeof(gid), "%u", u->gid);
 	r = hand_ask(&h, &a, sizeof(a));

@@ -1049,6 +1049,36 @@ def test_a_clean_up_that_was_moved_aside_leaves_the_next_run_alone():
     assert os.listdir(DISK) == []
 
 
+@contextlib.contextmanager
+def fifo_at(path):
+    """Who opens path to read waits, until somebody opens what this gives to write."""
+    fifo = SCRATCH + '/fifo'
+    os.mkfifo(fifo)
+    assert libc.mount(fifo.encode(), path.encode(), None, 4096, None) == 0   # MS_BIND
+    try:
+        yield fifo
+    finally:
+        libc.umount2(path.encode(), 2)
+        with contextlib.suppress(OSError):
+            os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
+        os.unlink(fifo)
+
+
+def test_a_name_service_that_hangs_does_not_hold_up_the_end():
+    """Fails when the keeper hears nothing while it asks for the account: then it is killed, and
+    counted as one that has crashed."""
+    with fifo_at('/etc/nsswitch.conf'):
+        j = Job()
+        wait_for(lambda: processes('stage-hand'), what='the hand that asks')
+        start = time.monotonic()
+        assert j.clean().returncode == 0
+        took = time.monotonic() - start
+    assert took < 3, took
+    assert j.ended() == 0
+    assert not os.path.exists(RUNDIR + '/.crashes')
+    j.assert_gone()
+
+
 def test_a_requeued_job_starts_fresh():
     j = Job()
     j.mount(0, 1)
