@@ -29,7 +29,8 @@ struct run_dir {
 
 #define RUN_DIR_NONE { .base_fd = -1, .fd = -1, .lock_fd = -1, .users_fd = -1 }
 
-/* Where it is: /dev/shm/stage-data-<uid>/<key>. key: [A-Za-z0-9._-]. The length, or -ENAMETOOLONG. */
+/* Where it is: /dev/shm/stage-data-<uid>/<key>. key: [A-Za-z0-9._-]. The length, or -ENAMETOOLONG.
+ */
 int run_dir_path(char *buf, size_t size, uid_t uid, const char *key);
 
 /* Makes it where it is missing. A directory that is somebody else's, open to others or a link is

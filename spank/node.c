@@ -32,7 +32,7 @@
 #define MARK STAGE_RUN_DIR "/.prolog"
 
 static char start_error[ERROR_MAX_SIZE];
-static int slow_keeper = -1; /* pidfd of one that this step has started and that doesn't answer */
+static int slow_keeper = -1; /* pidfd of one that this process has started and that doesn't answer */
 
 const char *node_get_start_error(void)
 {
@@ -77,8 +77,9 @@ void node_prolog(spank_t sp, const char *conf_path)
 	job.nodelist = job.nodelist ? job.nodelist : getenv("SLURM_NODELIST");
 	job.n_nodes = getenv("SLURM_JOB_NUM_NODES");
 	job.partition = getenv("SLURM_JOB_PARTITION");
-	if (launch_run(&job, conf_path, NULL, &err) < 0)
+	if (launch_run(&job, conf_path, &slow_keeper, &err) < 0)
 		slurm_error("stage-data: job=%u: %s", (unsigned)job.job_id, err.text);
+	node_step_exit(sp); /* no epilog would find it: the first step tries again */
 	leave_mark();
 }
 

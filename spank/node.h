@@ -8,7 +8,8 @@
 
 #include "spank/slurm-compat.h"
 
-/* job_prolog, root, before the job's first step: starts the keeper; 500 ms. */
+/* job_prolog, root, before the job's first step: starts the keeper; 500 ms. One that has no run
+ * directory by then ends: the epilog would not know of it. */
 void node_prolog(spank_t sp, const char *conf_path);
 
 /* job_epilog, root: takes away what is there; 8 s, past that the keeper goes on by itself. */

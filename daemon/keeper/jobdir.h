@@ -43,8 +43,8 @@ int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err);
 
 void jobdir_unlock(struct jobdir *d);
 
-/* 0: it has its name still; JOBDIR_E_GONE: it has not, who can't wait for the lock may move it aside;
- * -errno: nobody knows, which is not gone. */
+/* 0: it has its name still; JOBDIR_E_GONE: it has not, who can't wait for the lock may move it
+ * aside; -errno: nobody knows, which is not gone. */
 int jobdir_check_place(const struct jobdir *d, struct error *err);
 
 /* Moves it to .trash/<name>.<ms>, mounts, lock and all, and stays with it. 0 also if it is gone. */

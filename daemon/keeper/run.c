@@ -275,6 +275,13 @@ static int live(struct keeper *k, struct error *err)
 		(void)clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, NULL);
 		return r;
 	}
+	/* By the record a clean-up finds us, however long it takes to read the configuration. */
+	k->site.r = hand_get_site(k->conf_path, &k->site);
+	if (k->site.r == 0 && k->site.launch == CONF_LAUNCH_STEP && !k->in_step) {
+		r = clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, err);
+		answer(k, 'S', "");
+		return r;
+	}
 	r = set_up(k, err);
 	if (r == 0) {
 		answer(k, 'R', "");
@@ -298,12 +305,6 @@ int keeper_run(struct keeper *k)
 	log_set_job(k->job_id);
 	if (r < 0)
 		return 1;
-	/* What is wrong with it is told when there is a place to leave the sentence in. */
-	k->site.r = hand_get_site(k->conf_path, &k->site);
-	if (k->site.r == 0 && k->site.launch == CONF_LAUNCH_STEP && !k->in_step) {
-		answer(k, 'S', "");
-		return 0;
-	}
 	if (k->in_step)
 		jobmem_leave();
 	/* By these a clean-up knows whom it may end: without them nothing is begun. */

@@ -1079,6 +1079,27 @@ def test_a_name_service_that_hangs_does_not_hold_up_the_end():
     j.assert_gone()
 
 
+def test_a_keeper_can_be_found_while_its_configuration_is_slow():
+    """The epilog of a job without a directory does nothing, and the keeper would stay for ever: fails
+    when the configuration is read first. What is slow is the start of stage-hand."""
+    found = []
+
+    def look(fifo):
+        os.close(os.open(fifo, os.O_WRONLY))    # the keeper's own start
+        wait_for(lambda: processes('stage-hand'), what='the hand that reads')
+        found.append(os.path.exists(f'{RUNDIR}/{next_job}/state'))
+        libc.umount2(b'/etc/ld.so.cache', 2)
+        os.close(os.open(fifo, os.O_WRONLY))
+    with fifo_at('/etc/ld.so.cache') as fifo:
+        looks = threading.Thread(target=look, args=(fifo,))
+        looks.start()
+        j = Job(expect=None)
+        looks.join()
+    assert found == [True]
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
 def test_a_requeued_job_starts_fresh():
     j = Job()
     j.mount(0, 1)

@@ -11,6 +11,8 @@
 #include "common/spec.h"
 #include "spank/hold.h"
 #include "spank/job-env.h"
+#include "spank/launch.h"
+#include "spank/node.h"
 #include "spank/step-env.h"
 #include "spank/step.h"
 
@@ -314,6 +316,35 @@ static void test_a_slow_daemon_is_not_waited_for_long(void **state)
 	assert_non_null(strstr(fake_getenv("STAGE_DATA_SOCKET"), "/sock"));
 }
 
+/* Nobody would end it: an epilog does nothing for a job without a run directory. Fails when the prolog
+ * leaves it behind. */
+static void test_a_keeper_that_is_late_for_the_prolog_ends(void **state)
+{
+	static const char script[] = "#!/bin/sh\necho $$ >/run/pid\nexec sleep 60\n";
+	FILE *f;
+	int pid;
+
+	NEED_NODE();
+	node_setup(NULL, 0);
+	assert_int_equal(rmdir(job_dir), 0);
+	f = fopen("/run/keeper", "we");
+	assert_non_null(f);
+	fputs(script, f);
+	fchmod(fileno(f), 0755);
+	fclose(f);
+	launch_program = "/run/keeper";
+	setenv(SPEC_ENV_PROLOG, SPEC_TASKS, 1);
+	node_prolog(NULL, NULL);
+	unsetenv(SPEC_ENV_PROLOG);
+	f = fopen("/run/pid", "re");
+	assert_non_null(f);
+	assert_int_equal(fscanf(f, "%d", &pid), 1);
+	fclose(f);
+	for (int i = 0; i < 400 && kill(pid, 0) == 0; i++)
+		usleep(5000);
+	assert_int_equal(kill(pid, 0), -1);
+}
+
 static void test_traps_in_place_of_the_file_are_left_alone(void **state)
 {
 	char path[4300];
@@ -369,6 +400,7 @@ int main(void)
 		cmocka_unit_test(test_an_empty_list_of_mounts_adds_nothing),
 		cmocka_unit_test(test_only_a_held_script_is_marked),
 		cmocka_unit_test(test_a_slow_daemon_is_not_waited_for_long),
+		cmocka_unit_test(test_a_keeper_that_is_late_for_the_prolog_ends),
 		cmocka_unit_test(test_traps_in_place_of_the_file_are_left_alone),
 		cmocka_unit_test(test_components_do_not_take_each_others_datasets),
 	};
