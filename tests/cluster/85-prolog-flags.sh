@@ -83,7 +83,9 @@ test_cgroup_v2() { works_on_cgroup_v2 Contain; }
 # Fails when a keeper stays in the group of its step.
 test_cgroup_v2_where_a_step_launches() { works_on_cgroup_v2 none; }
 
+# Fails when steps do not launch.
 test_no_prolog_flags() { works_with none; }
+# These two fail when the epilog does not clean up.
 test_prolog_flags_alloc() { works_with Alloc; }
 test_prolog_flags_contain() { works_with Contain; }
 
