@@ -104,8 +104,9 @@ static void exec_daemon(const char *daemon, const struct run_dir *d, uint32_t jo
 	_exit(127);
 }
 
-/* stdin and stdout nowhere, stderr into the run directory. Slurm sends a signal for the command to all
- * processes of the step: who stages is not meant, and hands this on to stagingd and its workers. */
+/* stdin and stdout nowhere, stderr into the run directory. A signal for the command may be sent to
+ * all below a task (Slurm's proctrack/cgroup spares all but the task): who stages is not meant, and
+ * hands this on to stagingd and its workers. */
 static void detach(const struct run_dir *d)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);

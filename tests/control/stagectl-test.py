@@ -753,8 +753,8 @@ class Running(unittest.TestCase):
                            SLURM_NODEID=0, SLURM_STEP_TASKS_PER_NODE=n, **more) for i in range(n)]
 
     def test_signals_of_a_step_are_for_the_command(self):
-        """Slurm sends them to all processes of a step. Seen failing where they end who stages: the data
-        was gone when the command had five minutes left to save what it has."""
+        """They may be sent to all below a task. Seen failing where they end who stages: the data was gone
+        when the command had five minutes left to save what it has."""
         flag = f"{self.libexec}/flag"
         p = self.start("-q", self.item("facts.reserve1000.link.stays"), "--", "sh", "-c",
                        "trap : USR1 USR2; echo up; until [ -e $0 ]; do sleep 0.05; done; "
