@@ -71,7 +71,7 @@ groups_of_ours() {
 		done'
 }
 
-# Seen failing with a keeper that is killed after a second.
+# Seen failing with a keeper that is killed after a second, and when the epilog does not clean up.
 test_without_cgroups() {
 	"$cluster" restart --cgroups none
 	assert_contains "$(on ctl scontrol show config)" proctrack/linuxproc
@@ -79,6 +79,7 @@ test_without_cgroups() {
 	assert_eq "" "$(on n1 find /sys/fs/cgroup -name 'job_*')" "groups of jobs"
 }
 
+# Fails when the epilog does not clean up.
 test_cgroup_v2() { works_on_cgroup_v2 Contain; }
 # Fails when a keeper stays in the group of its step.
 test_cgroup_v2_where_a_step_launches() { works_on_cgroup_v2 none; }
