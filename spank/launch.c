@@ -103,8 +103,7 @@ static void reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-static void exec_keeper(const char *const *argv, int in, int out) __attribute__((noreturn));
-static void exec_keeper(const char *const *argv, int in, int out)
+static _Noreturn void exec_keeper(const char *const *argv, int in, int out)
 {
 	static const char *const envp[] = { "PATH=/usr/sbin:/usr/bin:/sbin:/bin", "LANG=C.UTF-8",
 					    NULL };
@@ -266,10 +265,8 @@ int launch_run(const struct launch_job *job, const char *conf_path, int *pidfdp,
 	if (pid < 0)
 		return pid;
 	r = wait_answer(out, err);
-	if (r == -ETIMEDOUT && pidfdp) {
+	if (r == -ETIMEDOUT && pidfdp)
 		*pidfdp = fd_pidfd_open(pid);
-		*pidfdp = *pidfdp < 0 ? -1 : *pidfdp;
-	}
 	return r;
 }
 

@@ -27,7 +27,7 @@ struct launch_job {
 /*
  * `stage-keeper run`. 0: the job's directory is there. -ETIMEDOUT: not within
  * LAUNCH_RUN_WAIT_MS, it goes on by itself, and *pidfdp (if not NULL) is its pidfd, the caller's,
- * or -1 where the kernel has none. Other failures: err has the sentence. conf_path: NULL for the
+ * or negative where the kernel has none. Other failures: err has the sentence. conf_path: NULL for the
  * default.
  */
 int launch_run(const struct launch_job *job, const char *conf_path, int *pidfdp,

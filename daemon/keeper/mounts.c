@@ -122,8 +122,7 @@ int mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t
 	char name[MOUNTS_SLOT_SIZE];
 	int r;
 
-	for (size_t i = 0; i < n_fds; i++)
-		fds[i] = -1;
+	memset(fds, -1, n_fds * sizeof(*fds));
 	mounts_slot_name(name, slot);
 	if (mkdirat(dirfd, name, 0755) < 0 && errno != EEXIST)
 		return error_errno(err, errno, "make %s", name);

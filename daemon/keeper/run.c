@@ -33,6 +33,7 @@
 #include "daemon/keeper/reap.h"
 
 #define LEFTOVER_MS 300	 /* for what an earlier run of the job left, before it is moved aside */
+#define ANOTHER_MS 10000 /* for another keeper of this very run, which reads its configuration */
 #define CLEANUP_MS 10000 /* where no configuration could be loaded */
 #define BEHIND_MS 3600000 /* for content that nobody waits for: disks may be slow */
 #define INODES_SPARE 4096
@@ -40,6 +41,7 @@
 enum {
 	RUN_E_SUCCESS,
 	RUN_E_ANOTHER, /* a keeper of this very run is there: of another step on the node */
+	RUN_E_BEGINNING, /* and does not know its answer yet */
 };
 
 void keeper_get_signals(sigset_t *set)
@@ -77,7 +79,7 @@ static void answer(struct keeper *k, char verdict, const char *text)
 }
 
 /* Is a keeper of this run at work there? Its answer becomes ours. */
-static bool find_another(struct keeper *k, const struct jobdir *d)
+static int find_another(struct keeper *k, const struct jobdir *d)
 {
 	char text[ERROR_MAX_SIZE];
 	struct mountinfo m;
@@ -85,28 +87,29 @@ static bool find_another(struct keeper *k, const struct jobdir *d)
 
 	if (state_read(d->fd, &st) < 0 || st.restart != k->restart || st.ending ||
 	    !state_is_current(&st) || !proc_is_alive(&st.keeper))
-		return false;
+		return RUN_E_SUCCESS;
 	if (st.failed && proc_read(d->fd, RUNDIR_FAILED, text, sizeof(text)) > 0)
 		answer(k, 'E', text);
 	else if (mountinfo_find_at(&m, d->fd, RUNDIR_MEMORY) == 0)
 		answer(k, 'R', "");
 	else
-		return false;
-	return true;
+		return RUN_E_BEGINNING;
+	return RUN_E_ANOTHER;
 }
 
 /* There is a directory for this job: another keeper's, or a leftover. 0: it is out of the way. */
 static int settle_leftover(struct keeper *k, struct jobdir *d, struct error *err)
 {
 	const struct clean_options o = { .end_keeper = true, .timeout_ms = LEFTOVER_MS };
-	const uint64_t deadline_ms = clock_ms() + LEFTOVER_MS;
-	int r;
+	const uint64_t begin_ms = clock_ms();
+	int r, another;
 
 	do {
-		if (find_another(k, d))
-			return RUN_E_ANOTHER;
+		another = find_another(k, d);
+		if (another == RUN_E_ANOTHER)
+			return another;
 		r = jobdir_lock(d, clock_ms() + 10, NULL);
-	} while (r == -EBUSY && clock_ms() < deadline_ms);
+	} while (r == -EBUSY && clock_ms() < begin_ms + (another ? ANOTHER_MS : LEFTOVER_MS));
 	jobdir_unlock(d);
 	r = clean_job(d->base_fd, d->name, &o, err);
 	if (r == 0)

@@ -1100,6 +1100,35 @@ def test_a_keeper_can_be_found_while_its_configuration_is_slow():
     j.assert_gone()
 
 
+def test_a_keeper_whose_configuration_is_slow_is_left_to_it():
+    """A step comes while the prolog's keeper reads it: fails when that one is ended, which also counts
+    as a crash."""
+    said = []
+
+    def start(*args, job):
+        said.append(Job(*args, job=job, expect=None).answer)
+    with fifo_at('/etc/ld.so.cache') as fifo:
+        job = next_job + 1
+        threads = [threading.Thread(target=start, args=args, kwargs={'job': job})
+                   for args in ((), ('--step',))]
+        globals()['next_job'] = job
+        threads[0].start()
+        os.close(os.open(fifo, os.O_WRONLY))    # the keeper's own start
+        wait_for(lambda: processes('stage-hand'), what='the hand that reads')
+        time.sleep(0.1)
+        libc.umount2(b'/etc/ld.so.cache', 2)
+        threads[1].start()
+        time.sleep(1)
+        assert not said and not os.path.exists(RUNDIR + '/.crashes'), said
+        os.close(os.open(fifo, os.O_WRONLY))
+        for t in threads:
+            t.join()
+    assert said == ['R', 'R'], said
+    assert [j for j in jobs if j.id == job][1].ended() == 0
+    assert keeper('clean', '--job', str(job), '--timeout', '10000').returncode == 0
+    assert not os.path.exists(RUNDIR + '/.crashes')
+
+
 def test_a_requeued_job_starts_fresh():
     j = Job()
     j.mount(0, 1)

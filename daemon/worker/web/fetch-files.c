@@ -258,7 +258,7 @@ static void give_up(struct files *s)
 {
 	uint64_t end = clock_ms() + END_WAIT_MS;
 	struct error why = ERROR_INIT;
-	struct fetch_event e;
+	struct fetch_event e = { 0 };
 
 	fetch_stop(s->f);
 	while (s->n_parts > 0 && clock_ms() < end && fetch_wait(s->f, NULL, 100, &e, &why) >= 0)
