@@ -83,7 +83,8 @@ int hand_ask(const struct hand *h, void *answer, size_t size)
 	r = proc_wait(pid, deadline_ms);
 	if (r == 0 && n == size)
 		return *(int32_t *)answer;
-	return r < -LAUNCH_EXIT_EXEC		? r + LAUNCH_EXIT_EXEC
+	return !deadline_ms			? -ECANCELED
+	       : r < -LAUNCH_EXIT_EXEC		? r + LAUNCH_EXIT_EXEC
 	       : r == -ETIMEDOUT || r == -EINTR ? r : -ENOEXEC;
 }
 

@@ -18,7 +18,7 @@ struct hand {
 	gid_t gid;
 	int dir;                         /* becomes its fd 4; -1: none */
 	int nice;
-	int stop_fd; /* when it can be read, the time is up; 0: none */
+	int stop_fd; /* when it can be read, the answer is -ECANCELED; 0: none */
 	uint64_t deadline_ms;
 };
 
@@ -45,7 +45,7 @@ int hand_find_path(const char *conf, const char *which, const struct hand_job *j
 		   struct hand_path *path);
 
 /* Fills in what the account of u->uid and u->gid gives, once for as long as we live. known: there
- * is one. -ETIMEDOUT also when the keeper is told to end meanwhile. */
+ * is one. -ECANCELED: the keeper is told to end. */
 int hand_get_account(struct launch_user *u, bool *knownp);
 
 /* What it is run as and from, for one that is started otherwise. -errno. */

@@ -15,10 +15,7 @@
 #include "daemon/keeper/state.h"
 
 struct keeper {
-	/* from the command line */
-	uint32_t job_id, restart;
-	uid_t uid;
-	gid_t gid;
+	/* from the command line, as the head of st is */
 	bool in_step;           /* a job step started us */
 	const char *conf_path;  /* NULL: the usual one */
 	const char *node;       /* name of this node; NULL: the host's */

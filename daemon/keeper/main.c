@@ -83,10 +83,10 @@ static int cmd_run(const struct args *a)
 				   .listen_fd = -1,
 				   .log_fd = -1 };
 
-	k.job_id = a->numbers[JOB];
-	k.restart = a->numbers[RESTART];
-	k.uid = a->numbers[UID];
-	k.gid = a->numbers[GID];
+	k.st.job_id = a->numbers[JOB];
+	k.st.restart = a->numbers[RESTART];
+	k.st.uid = a->numbers[UID];
+	k.st.gid = a->numbers[GID];
 	k.in_step = a->given & 1U << STEP;
 	k.conf_path = a->conf;
 	k.node = a->node && is_name(a->node) ? a->node : NULL;

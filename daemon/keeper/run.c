@@ -74,8 +74,10 @@ static int detach(struct keeper *k)
 
 static void answer(struct keeper *k, char verdict, const char *text)
 {
-	dprintf(k->status_fd, "%c%s", verdict, text);
-	close(steal_fd(&k->status_fd));
+	if (k->status_fd >= 0)
+		dprintf(k->status_fd, "%c%s", verdict, text);
+	fd_closep(&k->status_fd);
+	k->status_fd = -1;
 }
 
 /* Is a keeper of this run at work there? Its answer becomes ours. */
@@ -85,7 +87,7 @@ static int find_another(struct keeper *k, const struct jobdir *d)
 	struct mountinfo m;
 	struct state st;
 
-	if (state_read(d->fd, &st) < 0 || st.restart != k->restart || st.ending ||
+	if (state_read(d->fd, &st) < 0 || st.restart != k->st.restart || st.ending ||
 	    !state_is_current(&st) || !proc_is_alive(&st.keeper))
 		return RUN_E_SUCCESS;
 	if (st.failed && proc_read(d->fd, RUNDIR_FAILED, text, sizeof(text)) > 0)
@@ -124,7 +126,7 @@ static int take_dir(struct keeper *k, struct error *err)
 	char name[16];
 	int r = base;
 
-	snprintf(name, sizeof(name), "%u", k->job_id);
+	snprintf(name, sizeof(name), "%u", k->st.job_id);
 	for (int tries = 0; r >= 0 && tries < 10; tries++) {
 		_cleanup_(jobdir_deinit) struct jobdir left = JOBDIR_INIT;
 
@@ -147,13 +149,8 @@ static int take_dir(struct keeper *k, struct error *err)
 
 static int begin_record(struct keeper *k, struct error *err)
 {
-	int r;
+	int r = state_write(k->dir.fd, &k->st);
 
-	k->st.job_id = k->job_id;
-	k->st.restart = k->restart;
-	k->st.uid = k->uid;
-	k->st.gid = k->gid;
-	r = state_write(k->dir.fd, &k->st);
 	return r < 0 ? error_errno(err, -r, "write the job's record") : 0;
 }
 
@@ -177,7 +174,7 @@ static int check_site(struct keeper *k, struct error *err)
 
 static int mount_memory(struct keeper *k, struct error *err)
 {
-	struct mounts_memory m = { .uid = k->uid, .gid = k->gid };
+	struct mounts_memory m = { .uid = k->st.uid, .gid = k->st.gid };
 	struct sysinfo si;
 	uint64_t all;
 
@@ -202,7 +199,7 @@ static int bind_socket(struct keeper *k, struct error *err)
 	umask(0177);
 	r = bind(k->listen_fd, (struct sockaddr *)&addr, sizeof(addr));
 	umask(022);
-	if (r < 0 || fchownat(k->dir.fd, RUNDIR_SOCK, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0)
+	if (r < 0 || fchownat(k->dir.fd, RUNDIR_SOCK, k->st.uid, k->st.gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return error_errno(err, errno, "make the job's socket");
 	return 0;
 }
@@ -211,7 +208,7 @@ static int set_up(struct keeper *k, struct error *err)
 {
 	int r = 0;
 
-	if (k->uid == 0)
+	if (k->st.uid == 0)
 		r = error_set(err, EPERM, "nothing is staged for root: submit as a user");
 	if (r == 0)
 		r = check_site(k, err);
@@ -246,7 +243,7 @@ static void fail(struct keeper *k, const struct error *err)
 
 int keeper_find_path(const struct keeper *k, const char *which, struct hand_path *path)
 {
-	const struct hand_job job = { k->job_id, k->uid, k->gid, k->node };
+	const struct hand_job job = { k->st.job_id, k->st.uid, k->st.gid, k->node };
 
 	return hand_find_path(k->conf_path, which, &job, path);
 }
@@ -256,14 +253,16 @@ static int serve(struct keeper *k, bool *job_overp, struct error *err)
 	bool known;
 	int r;
 
-	k->user.uid = k->uid;
-	k->user.gid = k->gid;
+	k->user.uid = k->st.uid;
+	k->user.gid = k->st.gid;
 	r = hand_get_account(&k->user, &known);
+	if (r == -ECANCELED)
+		return 0;
 	if (r < 0)
-		return error_errno(err, -r, "find the account of uid %u", k->uid);
+		return error_errno(err, -r, "find the account of uid %u", k->st.uid);
 	if (!known)
-		log_warning("uid %u has no account here: it is staged with gid %u alone", k->uid,
-			    k->gid);
+		log_warning("uid %u has no account here: it is staged with gid %u alone", k->st.uid,
+			    k->st.gid);
 	r = keeper_serve(k, job_overp);
 	return r < 0 ? error_errno(err, -r, "start stagingd") : 0;
 }
@@ -305,7 +304,7 @@ int keeper_run(struct keeper *k)
 	int r = detach(k);
 
 	log_open("stage-keeper", -1, 1);
-	log_set_job(k->job_id);
+	log_set_job(k->st.job_id);
 	if (r < 0)
 		return 1;
 	if (k->in_step)
@@ -318,10 +317,10 @@ int keeper_run(struct keeper *k)
 		r = take_dir(k, &err);
 	if (r == 0)
 		r = live(k, &err);
-	if (r < 0)
+	if (r < 0) {
 		log_error("%s", err.text);
-	if (r < 0 && k->status_fd >= 0)
 		answer(k, 'E', err.text);
+	}
 	jobdir_deinit(&k->dir);
 	if (k->st.ending)
 		metrics_add(k);

@@ -89,7 +89,7 @@ static int on_mount(struct serve *s, struct call *c)
 	if (!k->site.mounts || s->slots[m->arg0])
 		return error_set(&c->err, k->site.mounts ? EBUSY : EOPNOTSUPP, "no mount %d",
 				 (int)m->arg0);
-	r = mounts_slot(k->dir.fd, (unsigned)m->arg0, k->uid, k->gid, c->fds, (size_t)m->arg1,
+	r = mounts_slot(k->dir.fd, (unsigned)m->arg0, k->st.uid, k->st.gid, c->fds, (size_t)m->arg1,
 			&c->err);
 	if (r == 0)
 		c->n_fds = (size_t)m->arg1;

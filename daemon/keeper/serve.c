@@ -110,8 +110,8 @@ static int start_daemon(struct serve *s)
 		return -errno;
 	s->sock = pair[0];
 	l.fds[1] = theirs = pair[1];
-	snprintf(job, sizeof(job), "%u", k->job_id);
-	r = rundir_path(dir, sizeof(dir), k->job_id, NULL);
+	snprintf(job, sizeof(job), "%u", k->st.job_id);
+	r = rundir_path(dir, sizeof(dir), k->st.job_id, NULL);
 	if (r >= 0)
 		r = serve_start(s, &l, 0, SERVE_CLASS_DAEMON);
 	close(steal_fd(&k->spec_fd));
@@ -202,7 +202,7 @@ static void look_for_memory(struct serve *s)
 	const struct keeper *k = s->k;
 	struct keeper_msg msg = { .verb = KEEPER_MEMORY, .arg0 = -1 };
 	char dir[PATH_MAX];
-	int r = jobgroup_find("memory", k->uid, k->job_id, dir, sizeof(dir));
+	int r = jobgroup_find("memory", k->st.uid, k->st.job_id, dir, sizeof(dir));
 	/* What the job before is about to give back counts as used until it has. */
 	const bool freeing = jobdir_is_freeing();
 
@@ -253,8 +253,8 @@ static void keep_watch(struct serve *s)
 	_cleanup_(fd_closep) int control = -1, go = -1;
 	const uint64_t cap = s->k->site.abort_after_ms;
 	char limit[24];
-	const struct hand h = { .argv = { "stage-hand", "watch", limit, NULL }, .uid = s->k->uid,
-				.gid = s->k->gid, .dir = s->k->dir.fd };
+	const struct hand h = { .argv = { "stage-hand", "watch", limit, NULL }, .uid = s->k->st.uid,
+				.gid = s->k->st.gid, .dir = s->k->dir.fd };
 	struct launch_user user;
 	struct launch l;
 
@@ -313,7 +313,7 @@ static void on_output(struct serve *s)
 
 		text_escape(line, sizeof(line), buf + i, size);
 		s->log_size += strlen(line);
-		dprintf(s->k->log_fd, "job=%u user: %s\n", s->k->job_id, line);
+		dprintf(s->k->log_fd, "job=%u user: %s\n", s->k->st.job_id, line);
 		if (s->log_size >= LOG_MAX_SIZE)
 			log_warning("what the job's processes say is too much: left out from now on");
 		i += (ssize_t)size + 1;

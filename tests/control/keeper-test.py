@@ -1066,7 +1066,8 @@ def fifo_at(path):
 
 def test_a_name_service_that_hangs_does_not_hold_up_the_end():
     """Fails when the keeper hears nothing while it asks for the account: then it is killed, and
-    counted as one that has crashed."""
+    counted as one that has crashed; and when what it was told is taken for a failure."""
+    make_metrics()
     with fifo_at('/etc/nsswitch.conf'):
         j = Job()
         wait_for(lambda: processes('stage-hand'), what='the hand that asks')
@@ -1076,6 +1077,7 @@ def test_a_name_service_that_hangs_does_not_hold_up_the_end():
     assert took < 3, took
     assert j.ended() == 0
     assert not os.path.exists(RUNDIR + '/.crashes')
+    assert metrics()['jobs_not_set_up_total'] == 0, metrics()
     j.assert_gone()
 
 

@@ -122,7 +122,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	int pair[2], before = fuzz_next_fd();
 
 	FUZZ_CHECK(conn_pair(pair) == 0);
-	k = (struct keeper){ .uid = 1000, .gid = 1001, .worker_fd = 9 };
+	k = (struct keeper){ .st = { .uid = 1000, .gid = 1001 }, .worker_fd = 9 };
 	k.site.mounts = true;
 	s = (struct serve){ .k = &k, .sock = pair[1] };
 	current = &s;
