@@ -87,8 +87,8 @@ static int open_zip(struct untar *x, struct source *src, struct hash *hash, stru
 	r = hash ? stream_new_file(&in, x->ctx, src->fd, hash, err) : 0;
 	if (r == 0 && hash)
 		r = stream_drain(in, err);
-	if (r == 0) /* what was fetched has been counted */
-		r = decode_open_zip_file(&decode, src->is_remote ? NULL : x->ctx, src->fd, err);
+	if (r == 0)
+		r = decode_open_zip_file(&decode, x->ctx, src->fd, err);
 	if (r == 0)
 		r = members_open_decode(mp, decode, &hook, err);
 	if (r == 0)
@@ -148,6 +148,8 @@ static int extract_all(struct untar *x, struct source *src, const struct facts *
 
 	ceiling_set(get_n_writers(x->ctx));
 	if (facts->format == FORMAT_ZIP) { /* read here and there */
+		if (src->is_remote)
+			ctx_set_passes(x->ctx, 2); /* it comes, and is unpacked */
 		r = source_spool(x->ctx, src, target, err);
 		if (r < 0)
 			return r;

@@ -242,8 +242,11 @@ static int squashfs_stage_extract(struct ctx *ctx, struct source *src, struct ta
 	_cleanup_(fd_closep) int root = -1;
 	struct sqfs_extract_result done;
 	struct sqfs_counts counts;
+	bool is_summed = !src->is_remote && ctx->ds->verify == DATASET_VERIFY_SHA256;
 	int r;
 
+	if (src->is_remote || is_summed) /* it comes, or is summed, and is unpacked */
+		ctx_set_passes(ctx, src->landed ? 4 : 2);
 	r = source_spool(ctx, src, target, err);
 	if (r == 0)
 		r = squashfs_verify(ctx, src, err);
