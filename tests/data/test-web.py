@@ -513,6 +513,25 @@ def test_private_addresses_have_to_be_listed():
             w.ready()
 
 
+def test_a_kept_connection_is_asked_about_by_each_rule():
+    """Seen failing: what one rule had connected to served the address of another that does not list it."""
+    with Server() as s:
+        s.add("/open/x", DATA)
+        s.add("/other/x", DATA)
+        s.add("/open/from", location="/open/x")
+        s.add("/open/out", location="/other/x")
+        listed = s.rule("127.0.0.0/8,::1", "localhost", "/open/**")
+        with fetch(s.url("/open/from", "localhost"), web=listed + "allow\t*\n", threads=1) as w:
+            w.ready()
+            assert content(w) == DATA
+        assert s.n_connections < len(s.log), (s.n_connections, s.log)  # kept it is
+        for other in ("allow\t*\n", s.rule("10.0.0.0/8", "localhost")):
+            text = fails(s.url("/open/out", "localhost"), s, r"leads to the address (127\.0\.0\.1|::1), which is not public",
+                         "Networks=", web=listed + other, code=6)
+            assert "redirected" in text, text
+        assert s.asked("/other/x") == []
+
+
 def test_other_ways_to_write_an_address_are_seen_through():
     with Server() as s:
         for host in ("2130706433", "0x7f.1", "0177.0.0.1", "127.1", "[::ffff:127.0.0.1]", "[::1]",

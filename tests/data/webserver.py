@@ -170,6 +170,7 @@ class Server(ThreadingHTTPServer):
         super().__init__((host, 0), Handler)
         self.things, self.log, self.lock = {}, [], threading.Lock()
         self.ended = threading.Event()
+        self.n_connections = 0
         self.context = context
         self.scheme = "https" if context else "http"
         self.port = self.server_address[1]
@@ -177,6 +178,7 @@ class Server(ThreadingHTTPServer):
 
     def get_request(self):
         sock, address = super().get_request()
+        self.n_connections += 1
         if self.context:
             sock.settimeout(20)
             sock = self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)

@@ -58,6 +58,12 @@ int http_global_init(void)
 	return curl_global_init(CURL_GLOBAL_DEFAULT) ? -EIO : 0;
 }
 
+static void refuse_address(struct http *h, const char *address)
+{
+	snprintf(h->address, sizeof(h->address), "%s", address);
+	h->address_refused = true;
+}
+
 /* Here a name has become an address: whatever was looked up before, this is what is connected to. */
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
 {
@@ -67,12 +73,24 @@ static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_so
 	/* the proxy is the site's own word */
 	if (!*h->config.web->proxy && !web_rule_allows(h->rule, &a->addr)) {
 		getnameinfo(&a->addr, a->addrlen, host, sizeof(host), NULL, 0, NI_NUMERICHOST);
-		snprintf(h->address, sizeof(h->address), "%s", host);
-		h->address_refused = true;
+		refuse_address(h, host);
 		return CURL_SOCKET_BAD;
 	}
 	return socket(a->family, a->socktype | SOCK_CLOEXEC, a->protocol);
 }
+
+#if LIBCURL_VERSION_NUM >= 0x075000
+/* Asked before each request, of a connection that was kept, too: another rule may have made it. */
+static int check_kept(void *arg, char *address, char *own, int port, int own_port)
+{
+	struct http *h = arg;
+
+	if (*h->config.web->proxy || web_rule_allows_text(h->rule, address))
+		return CURL_PREREQFUNC_OK;
+	refuse_address(h, address);
+	return CURL_PREREQFUNC_ABORT;
+}
+#endif
 
 static size_t on_header(char *data, size_t size, size_t n, void *arg)
 {
@@ -149,6 +167,12 @@ static int set_options(struct http *h)
 	SET(CURLOPT_XFERINFODATA, h);
 	SET(CURLOPT_OPENSOCKETFUNCTION, open_socket);
 	SET(CURLOPT_OPENSOCKETDATA, h);
+#if LIBCURL_VERSION_NUM >= 0x075000
+	SET(CURLOPT_PREREQFUNCTION, check_kept);
+	SET(CURLOPT_PREREQDATA, h);
+#else
+	SET(CURLOPT_FORBID_REUSE, web->n_rules > 1 ? 1L : 0L); /* nobody would ask again */
+#endif
 	SET(CURLOPT_HEADERFUNCTION, on_header);
 	SET(CURLOPT_WRITEFUNCTION, on_body);
 	SET(CURLOPT_WRITEDATA, h);

@@ -144,3 +144,14 @@ bool web_rule_allows(const struct web_rule *rule, const struct sockaddr *sa)
 	return web_address_is_public(sa) || web_address_is_in(sa, rule->networks) ||
 	       names_address(rule, sa);
 }
+
+bool web_rule_allows_text(const struct web_rule *rule, const char *address)
+{
+	struct sockaddr_in v4 = { .sin_family = AF_INET };
+	struct sockaddr_in6 v6 = { .sin6_family = AF_INET6 };
+
+	if (inet_pton(AF_INET, address, &v4.sin_addr) == 1)
+		return web_rule_allows(rule, (const struct sockaddr *)&v4);
+	return inet_pton(AF_INET6, address, &v6.sin6_addr) == 1 &&
+	       web_rule_allows(rule, (const struct sockaddr *)&v6);
+}

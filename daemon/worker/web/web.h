@@ -49,6 +49,8 @@ int web_check_url(const struct web *web, const char *url, const struct web_rule 
 
 /* May a host of that rule have this address? */
 bool web_rule_allows(const struct web_rule *rule, const struct sockaddr *sa);
+/* The same, of an address as text; of what is none false. */
+bool web_rule_allows_text(const struct web_rule *rule, const char *address);
 
 /* Without its query, for people. Returns buf. */
 char *web_show(const char *url, char *buf, size_t size);
