@@ -223,6 +223,12 @@ static bool climbs_decoded(const struct url *url)
 	return n == sizeof(plain) || url_climbs(plain, n, true);
 }
 
+/* A key is a name: "/pre/x" and "./pre/x" are not below "pre/", nor is "a//b/x" below "a/b/". */
+static bool begins_alike(const struct url *rule, const struct url *url)
+{
+	return !strncmp(rule->path, url->path, path_get_top(rule->path));
+}
+
 bool url_match(const char *pattern, const char *address)
 {
 	char a[PATH_MAX], b[PATH_MAX];
@@ -235,7 +241,7 @@ bool url_match(const char *pattern, const char *address)
 	for (size_t i = 0; i < url.n_host; i++)
 		if (words_lower(rule.host[i]) != words_lower(url.host[i]))
 			return false;
-	if (url.scheme != URL_S3 && climbs_decoded(&url))
+	if (url.scheme == URL_S3 ? !begins_alike(&rule, &url) : climbs_decoded(&url))
 		return false;
 	return normal_path(&rule, a, sizeof(a)) == 0 && normal_path(&url, b, sizeof(b)) == 0 &&
 	       path_match(a, b);

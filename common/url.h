@@ -33,7 +33,8 @@ const char *url_find_path(const char *text);
 bool url_climbs(const char *text, size_t n, bool percent);
 
 /*
- * Does an address fit a rule's pattern: the same scheme, host (without case) and port, and a path that
- * path_match() takes? False for what could be read in two ways: "..", also written with "%".
+ * Does an address fit a rule's pattern: the same scheme, host (without case) and port, and a path
+ * that path_match() takes? Of s3 the key has to begin byte by byte as the pattern does before its
+ * first wildcard. False for what could be read in two ways: "..", also written with "%".
  */
 bool url_match(const char *pattern, const char *address);

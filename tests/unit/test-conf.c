@@ -585,6 +585,10 @@ static const struct {
 	{ "s3://bucket/pre/", "bob", "s3" },
 	{ "s3://bucket/prefix", "bob", "!no rule" },
 	{ "s3://bucket2/pre/k", "bob", "!no rule" },
+	{ "s3://bucket/pre//k", "bob", "s3" },
+	{ "s3://bucket/pre/./k", "bob", "s3" },
+	{ "s3://bucket//pre/k", "bob", "!no rule" }, /* the key "/pre/k" is not below "pre/" */
+	{ "s3://bucket/./pre/k", "bob", "!no rule" },
 	{ "/s3://bucket/pre/k", "bob", "!no rule" },
 };
 /* clang-format on */

@@ -356,6 +356,8 @@ static int exchange(struct http *h, struct http_answer *a, const char *url, bool
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	c = curl_easy_setopt(h->curl, CURLOPT_URL, url);
+	/* a key is a name, not a path: "a/./b" is another one than "a/b", and signed as it is */
+	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_PATH_AS_IS, s3_is_url(a->rq->url) ? 1L : 0L);
 	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, headers);
 	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_HEADERDATA, a);
 	c = c ? c : curl_easy_perform(h->curl);
