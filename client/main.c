@@ -60,6 +60,8 @@ static int unknown_command(const char *name)
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		names[i] = commands[i]->name;
 	near = words_nearest(name, names);
+	if (name[0] == '-')
+		return output_usage("", "there is no option like this: %s", name);
 	if (near)
 		return output_usage("", "there is no command '%s'; is '%s' meant?", name, near);
 	return output_usage("", "there is no command '%s'", name);
@@ -85,12 +87,20 @@ static int print_help_of(const char *name)
 	return STAGE_EXIT_OK;
 }
 
-/* Is --help among the command's own options, that is, before "--" and before the first word? */
-static bool wants_help(int argc, char **argv)
+/*
+ * Is --help among the command's own options? They end at "--", and at the first word where that is a
+ * command, or a script, with options of its own.
+ */
+static bool wants_help(const struct cmd *cmd, int argc, char **argv)
 {
-	for (int i = 1; i < argc && argv[i][0] == '-' && strcmp(argv[i], "--"); i++)
+	bool ends_at_word = cmd == &cmd_run || cmd == &cmd_submit;
+
+	for (int i = 1; i < argc && strcmp(argv[i], "--"); i++) {
 		if (!strcmp(argv[i], "--help") || !strcmp(argv[i], "-h"))
 			return true;
+		if (argv[i][0] != '-' && ends_at_word)
+			return false;
+	}
 	return false;
 }
 
@@ -103,7 +113,8 @@ static int dispatch(int argc, char **argv)
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
 		return print_help();
 	if (!strcmp(argv[1], "help"))
-		return argc > 2 ? print_help_of(argv[2]) : print_help();
+		return argc > 2 && strcmp(argv[2], "help") ? print_help_of(argv[2])
+							   : print_help();
 	if (!strcmp(argv[1], "--version")) {
 		printf("stagectl %s\n", STAGE_VERSION);
 		return STAGE_EXIT_OK;
@@ -111,7 +122,7 @@ static int dispatch(int argc, char **argv)
 	cmd = find_command(argv[1]);
 	if (!cmd)
 		return unknown_command(argv[1]);
-	if (wants_help(argc - 1, argv + 1))
+	if (wants_help(cmd, argc - 1, argv + 1))
 		return print_help_of(cmd->name);
 	return cmd->run(argc - 1, argv + 1);
 }

@@ -8,6 +8,7 @@ import hashlib
 import json
 import os
 import pty
+import re
 import select
 import shutil
 import signal
@@ -1067,6 +1068,14 @@ class Helping(unittest.TestCase):
             self.assertTrue(r.stderr, args)
         self.assertIn("is 'wait' meant", stagectl("wiat").stderr)
 
+    def test_help_is_there_behind_a_word_too(self):
+        for args in (["status", "images", "--help"], ["explain", "--mem", "3G", "x.tar", "-h"]):
+            r = stagectl(*args)
+            self.assertEqual((r.returncode, r.stderr), (0, ""), args)
+            self.assertIn(f"Usage: stagectl {args[0]}", r.stdout)
+        self.assertEqual(stagectl("help", "help").stdout, stagectl("--help").stdout)
+        self.assertIn("there is no option like this: --verison", stagectl("--verison").stderr)
+
     def test_help_of_a_command_to_run_is_its_own(self):
         r = stagectl("run", "--stage-data=x=/y", "--", "true", "--help",
                      STAGE_LIBEXEC_DIR="/nonexistent")
@@ -1289,12 +1298,57 @@ class Helping(unittest.TestCase):
             self.assertIn("3 datasets that nobody can have", r.stderr)
             self.assertEqual(stagectl("list", "--site", STAGE_CONF=f.name).returncode, 0)
 
+    COMPLETION = os.path.join(HERE, "../../client/bash-completion/stagectl")
+
+    def complete(self, *words, cwd="/"):
+        """What is offered for the last of words, which bash has taken apart at = : and @."""
+        script = ('stagectl() { case "$*" in "list --names") echo images; echo labels;; '
+                  '"list --site --names") echo @coco;; esac; }; timeout() { shift; "$@"; }; '
+                  f'. {self.COMPLETION}; COMP_WORDS=("$@"); COMP_CWORD=$(($# - 1)); _stagectl; '
+                  'printf "%s\\n" "${COMPREPLY[@]}"')
+        r = subprocess.run(["bash", "-c", script, "-", "stagectl", *words], cwd=cwd, stdout=subprocess.PIPE,
+                           stderr=subprocess.PIPE, text=True, check=True)
+        self.assertEqual(r.stderr, "")
+        return r.stdout.splitlines()
+
     def test_completion_knows_every_command(self):
-        path = os.path.join(HERE, "../../client/bash-completion/stagectl")
-        script = (f'. {path}; COMP_WORDS=(stagectl ""); COMP_CWORD=1; _stagectl; '
-                  'echo "${COMPREPLY[@]}"')
-        r = subprocess.run(["bash", "-c", script], stdout=subprocess.PIPE, text=True, check=True)
-        self.assertLessEqual({c for c in self.COMMANDS if c != "submit"}, set(r.stdout.split()))
+        self.assertEqual(set(self.complete("")), {*self.COMMANDS, "help", "--help", "--version"})
+
+    def test_help_manual_and_completion_name_the_same_options(self):
+        """Red when an option is added, or taken away, in one of the three."""
+        with open(os.path.join(HERE, "../../docs/man/stagectl.1.rst")) as f:
+            manual = f.read()
+        for c in self.COMMANDS:
+            section = re.search(rf"^{c}\n-+\n(.*?)(?=^\S+\n[-=]+\n)", manual, re.M | re.S).group(1)
+            written = re.findall(r"^(?:-\w, )?(--[\w-]+)(?:[ =][A-Z]+)?  ", section, re.M)
+            helped = re.findall(r"^  (?:-\w, )?(--[\w-]+)", stagectl("help", c).stdout, re.M)
+            offered = [w.rstrip("=") for w in self.complete(c, "--") if w not in ("--", "--help")]
+            if c == "submit": # sbatch's own; ours among them
+                self.assertEqual((offered, helped), (["--stage-data", "--stage-wait"], []))
+                continue
+            self.assertEqual(sorted(helped), sorted(offered), c)
+            self.assertEqual(sorted(helped), sorted(written), c)
+
+    def test_completion_of_values(self):
+        with tempfile.TemporaryDirectory() as top:
+            os.mkdir(f"{top}/my data")
+            for name in "my data/a b.tar", "train.tar":
+                open(f"{top}/{name}", "w").close()
+            for words, wanted in (
+                    (["wait", "im"], ["images"]),
+                    (["pack", "my"], ["my data"]),
+                    (["pack", "my data/"], ["my data/a b.tar"]),
+                    (["run", "--stage-data", "=", "tr"], ["train.tar"]),
+                    (["run", "--stage-data", "="], ["my data", "train.tar"]),
+                    (["run", "--timeout", "2"], ["20m"]),
+                    (["run", "--", "sh", "tr"], ["train.tar"]),
+                    (["add", "train.tar", ":", "ss"], ["ssd"]),
+                    (["add", "train.tar", ":"], "auto shm ssd scratch source".split()),
+                    (["add", "@", "co"], ["coco"]),
+                    (["explain", "--mem", ""], [""]),
+                    (["submit", "--stage-wait", "=", "ta"], ["tasks"]),
+                    (["nothing", ""], [""])):
+                self.assertEqual(sorted(self.complete(*words, cwd=top)), sorted(wanted), words)
 
 
 if __name__ == "__main__":
