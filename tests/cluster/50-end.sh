@@ -47,6 +47,7 @@ cancelled_while_staging() {
 	wait_until 20 on n1 pgrep -x stage-worker
 	as alice scancel "$@" "$id"
 	ends_clean "$id"
+	assert_lacks "$(job_output "$id")" begun
 }
 
 test_cancelled_while_staging() { cancelled_while_staging; }

@@ -56,8 +56,8 @@ test_a_url_without_a_path_is_refused() { refused 'https://h:shm' 'path'; }
 test_a_name_that_is_none_is_refused_with_another() { refused "my-set=$data/flat" my_set; }
 test_two_names_for_one_variable_are_refused() { refused "Train=$data/flat,train=$data/many" '[Tt]rain'; }
 test_an_equal_sign_before_the_slash_is_explained() { refused "year=2020/p.parquet" '\./year='; }
-test_a_comma_in_a_pattern_is_explained() { refused "$data/*.{tar,zip}::include=*.a,*.b" 'include=\*\.\{a,b\}|\*\.b'; }
-test_a_bucket_without_key_is_refused() { refused 's3://b' 's3://b'; }
+test_a_comma_in_a_pattern_is_explained() { refused "$data/*.{tar,zip}::include=*.a,*.b" 'include=\*\.\{a,b\}'; }
+test_a_bucket_without_key_is_refused() { refused 's3://b' 'names a bucket and nothing in it'; }
 test_plus_none_is_refused() { refused '+none' 'none'; }
 test_an_undefined_variable_is_refused() { refused 't=$STAGE_NO_SUCH/x.tar' STAGE_NO_SUCH; }
 test_a_value_of_40000_bytes_is_refused() { refused "t=$data/$(printf '%040000d' 0)" 'long|bytes|K'; }
@@ -84,7 +84,7 @@ test_half_a_tar() { fails "t=$data/bad/half.tar" 't:.*half\.tar|half\.tar.*(trun
 test_half_a_tar_gz() { fails "t=$data/bad/half.tar.gz" half.tar.gz; }
 test_half_a_tar_xz() { fails "t=$data/bad/half.tar.xz" half.tar.xz; }
 test_half_a_tar_zst() { fails "t=$data/bad/half.tar.zst" half.tar.zst; }
-test_half_an_image() { need_fuse; fails "t=$data/bad/half.gzip.sqsh" half.gzip.sqsh; }
+test_half_an_image() { need_fuse; fails "t=$data/bad/half.gzip.sqsh" 'half\.gzip\.sqsh.*truncated'; }
 # The mount is made while the image is checked. Fails when stagingd leaves what a failed worker has mounted.
 test_a_damaged_image_leaves_no_mount() {
 	local image=$pfs/data/bad/inodes.sqsh out
@@ -114,17 +114,20 @@ test_noise_named_tar() { fails "t=$data/bad/noise.tar" noise.tar; }
 test_noise_named_image() { fails "t=$data/bad/noise.sqsh" noise.sqsh; }
 test_text_named_tar_zst() { fails "t=$data/bad/text.tar.zst" text.tar.zst; }
 
-# stays_inside NAME: whatever becomes of the job, nothing is written outside of the dataset
+# stays_inside NAME: whatever becomes of the job, nothing is written outside of the dataset. Beside it in the job's own
+# memory only the job can look: what is there goes when it ends.
 stays_inside() {
 	local id
 
 	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=$data/bad/$1.tar" <<-'EOS'
 	stagectl wait -q; echo "status $?"
 	! grep -rqs ^root: "$STAGE_DATA_DIR" || echo "a file of the system is inside"
+	find "${STAGE_DATA_DIR%/*}" -name escaped -printf 'beside it: %p\n' | grep -vF " $STAGE_DATA_PATH_T/" || true
 	EOS
 	)
 	job_done "$id"
 	assert_lacks "$(job_output "$id")" "is inside"
+	assert_lacks "$(job_output "$id")" "beside it"
 	assert_eq "" "$(on n1 bash -c 'find /run /tmp /dev/shm /srv -name escaped')" "escaped files"
 }
 
@@ -148,7 +151,7 @@ big_file() {
 test_too_big_for_the_memory_of_the_job() {
 	need_cgroup
 	big_file
-	fails "t=$data/big.bin:shm" 'big|memory|--mem' --mem=100
+	fails "t=$data/big.bin:shm" "the job's memory.*more --mem" --mem=100
 	assert_not grep -qi oom "$base"/node/n1/log/slurmd.log
 }
 

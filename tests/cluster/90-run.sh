@@ -85,13 +85,24 @@ test_pack_makes_an_image_of_the_tree() {
 	assert_contains "$out" identical
 }
 
+# 33 files of this size go into a shard of 1 MiB: a shard that is cut by sizes alone ends within a pair.
 test_pack_makes_shards_that_keep_keys_together() {
 	local out
 
 	out=$(job_run alice <<-'EOS'
-	stagectl pack --shards 1M /srv/pfs/data/many ~/shards.tar && ls ~/shards*.tar | wc -l
-	for t in ~/shards*.tar; do tar -tf $t | grep -v '/$'; done | wc -l
+	trap 'rm -rf ~/pairs ~/shards*.tar' EXIT
+	mkdir ~/pairs
+	for i in {000..099}; do
+		head -c 30300 /dev/zero | tee ~/pairs/$i.img >~/pairs/$i.cls
+	done
+	stagectl pack --shards 1M ~/pairs ~/shards.tar
+	echo "shards $(ls ~/shards*.tar | wc -l)"
+	for t in ~/shards*.tar; do tar -tf $t | grep -v '/$'; done | wc -l | sed 's/^/files /'
+	for t in ~/shards*.tar; do tar -tf $t | grep -v '/$' | sed 's/\.[a-z]*$//' | sort | uniq -c; done |
+		awk '$1 != 2 { print "torn " $2 }'
 	EOS
 	)
-	assert_contains "$out" 2000
+	assert_match "$out" 'shards [67]'
+	assert_contains "$out" 'files 200'
+	assert_lacks "$out" torn
 }
