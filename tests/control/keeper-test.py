@@ -1224,6 +1224,13 @@ def test_programs_of_others_are_not_started():
         os.chmod(f'{LIBEXEC}/stage-worker', 0o755)
 
 
+def lock_is_free(directory):
+    with open(directory + '/lock', 'rb') as f, contextlib.suppress(BlockingIOError):
+        fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        return True
+    return False
+
+
 def test_reap_takes_dead_keepers_only_and_counts_them():
     with contextlib.suppress(OSError):
         os.unlink(RUNDIR + '/.crashes')
@@ -1236,6 +1243,8 @@ def test_reap_takes_dead_keepers_only_and_counts_them():
         j.mount(0, 1)
         j.process.kill()
         j.process.wait()
+        # a child that was forked just then has it as well, until it sees that the keeper is gone
+        wait_for(lambda d=j.dir: lock_is_free(d), what='the lock')
         assert keeper('reap', '--conf', CONF).returncode == 0
         assert not os.path.exists(j.dir)
     assert alive.process.poll() is None and alive.do('proof')
