@@ -110,6 +110,21 @@ test_data_is_readable_until_the_last_task_is_gone() {
 	assert_le 3000000 $(($(last_at "$id" read) - $(last_at "$id" "got TERM"))) "microseconds from TERM to the last read"
 }
 
+# From 24.05 on the plugin's mark that there is an epilog goes with slurmd's restart. Fails when the extern step's end is
+# taken for the job's then and comes before the last task's: by reading, it was not seen.
+test_a_restarted_slurmd_leaves_the_data_to_the_last_task() {
+	local id
+
+	id=$(job_submit alice -w n1 --stage-data="$items" <<<"$reader")
+	job_wait_says "$id" "read 3"
+	"$cluster" slurmd-restart n1
+	wait_until 20 nodes_are_fine
+	as alice scancel --full "$id"
+	job_wait_says "$id" "got TERM"
+	ends_clean "$id"
+	assert_lacks "$(job_output "$id")" lost
+}
+
 test_cancelled_while_reading() { reading_until_the_end; }
 test_killed_while_reading() { reading_until_the_end -s KILL; }
 test_signals_of_the_user_change_nothing() {
