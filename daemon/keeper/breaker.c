@@ -12,15 +12,17 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "common/log.h"
-#include "daemon/keeper/proc.h"
 
 #define BREAKER_TEXT                                                                               \
 	"stage-keeper has crashed several times on this node; staging is off here for an hour\n"
 
 static int count_recent(int base_fd)
 {
+	_cleanup_(fd_closep) int fd = openat(base_fd, BREAKER_COUNT_FILE,
+					     O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
 	uint64_t record[64], now = clock_ms();
-	ssize_t n = proc_read(base_fd, BREAKER_COUNT_FILE, (char *)record, sizeof(record));
+	/* the last of them: where there are fewer, this fails at the first */
+	ssize_t n = (lseek(fd, -(off_t)sizeof(record), SEEK_END), read(fd, record, sizeof(record)));
 	int count = 0;
 
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof(*record); i++)

@@ -128,21 +128,19 @@ static int do_as_user(const struct clean *c, struct hand h, uint64_t ms)
 static int hold_memory(struct clean *c, struct error *err)
 {
 	struct hand h = { .argv = { "stage-hand", "open", NULL } };
-	struct stat st;
-	int r = c->memory_fd = mounts_open_memory(c->dir->fd);
+	struct statx st;
+	int r = c->memory_fd = mounts_open_memory(c->dir->fd, &st);
 
 	if (r < 0)
 		return r == -ENOENT ? 0 : error_errno(err, -r, "find the job's tmpfs");
 	/* The tmpfs itself knows whose it is, where the record is lost or damaged. */
-	if (fstat(c->memory_fd, &st) < 0)
-		return error_errno(err, errno, "look at the job's tmpfs");
-	if (st.st_uid && c->st->uid != st.st_uid) {
-		c->st->uid = st.st_uid;
-		c->st->gid = st.st_gid;
+	if (st.stx_uid && c->st->uid != st.stx_uid) {
+		c->st->uid = st.stx_uid;
+		c->st->gid = st.stx_gid;
 	}
 	/* The user may have closed it to himself: once it has no name it can't be opened up. */
 	h.dir = c->dir->fd;
-	r = st.st_uid ? do_as_user(c, h, ELSEWHERE_MS) : 0;
+	r = st.stx_uid ? do_as_user(c, h, ELSEWHERE_MS) : 0;
 	return r < 0 ? error_errno(err, -r, "open the job's tmpfs") : 0;
 }
 
@@ -184,7 +182,7 @@ static int for_each_tier(struct clean *c, tier_fn fn, struct error *err)
 	int r, result = 0;
 
 	for (size_t i = 0; i < STATE_MAX_TIERS; i++) {
-		if (!st->tiers[i].path[0] || !st->uid)
+		if (!st->tiers[i].path[0] || !st->uid || (fn == tier_set_aside && has_later_run(c)))
 			continue;
 		r = fn(st, &st->tiers[i], c->deadline_ms, result == 0 ? err : NULL);
 		result = result ? result : r;
@@ -194,7 +192,7 @@ static int for_each_tier(struct clean *c, tier_fn fn, struct error *err)
 
 static int set_tiers_aside(struct clean *c, struct error *err)
 {
-	return has_later_run(c) ? 0 : for_each_tier(c, tier_set_aside, err);
+	return for_each_tier(c, tier_set_aside, err);
 }
 
 static int remove_tiers(struct clean *c, struct error *err)
@@ -281,7 +279,10 @@ static int remove_record(struct clean *c, struct error *err)
 	int r = remove_names(c->dir->fd, names, err);
 
 	r = r < 0 ? r : jobdir_check_place(c->dir, err);
-	return r == 0 ? remove_name(c->dir->base_fd, c->dir->name, err) : r;
+	r = r == 0 ? remove_name(c->dir->base_fd, c->dir->name, err) : r;
+	/* Who had opened it by then has made a lock of his own in it, and sees to the rest. */
+	return r == -ENOTEMPTY && faccessat(c->dir->fd, RUNDIR_LOCK, F_OK, 0) == 0 ? JOBDIR_E_GONE
+										   : r;
 }
 
 int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,

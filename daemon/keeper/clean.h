@@ -17,8 +17,8 @@ struct state;
  * processes, FUSE connections, mounts, the directory's entries, cgroups; then moves it to .trash,
  * which ends the wait of others for the lock, and removes content (as the user) with behind_ms more
  * time, the record and the directory. job_over: the job itself has ended. 0, JOBDIR_E_GONE: a later
- * run of the job has the name, and the reaper the rest; or the first failure: then the record
- * stays, and `reap` tries again.
+ * run of the job has the name, and the reaper the rest, or another clean-up has; or the first
+ * failure: then the record stays, and `reap` tries again.
  */
 int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,
 		  uint64_t behind_ms, struct error *err);

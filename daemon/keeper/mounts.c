@@ -19,6 +19,7 @@
 #define MOUNTS_SOURCE "stage-data"
 #define FILL_MS 5000
 #define MOUNTS_MAX_READ (1024 * 1024)
+#define STATX_FLAGS (AT_EMPTY_PATH | AT_STATX_DONT_SYNC) /* no server of a user's is asked */
 #define FUSE_CLONE _IOR(229, 0, uint32_t) /* FUSE_DEV_IOC_CLONE */
 
 void mounts_slot_name(char buf[static MOUNTS_SLOT_SIZE], unsigned slot)
@@ -159,17 +160,23 @@ int mounts_detach(int dirfd, const char *name, struct error *err)
 	return r == -EINVAL || r == -ENOENT ? 0 : error_errno(err, -r, "unmount %s", name);
 }
 
-int mounts_open_memory(int dirfd)
+int mounts_open_memory(int dirfd, struct statx *st)
 {
 	struct mountinfo m;
 	int r;
 
 	for (;;) {
-		r = mountinfo_find_at(&m, dirfd, RUNDIR_MEMORY);
-		if (r == 0 && strcmp(m.type, "tmpfs") == 0)
-			return open_target(dirfd, RUNDIR_MEMORY);
-		if (r == 0)
+		_cleanup_(fd_closep) int fd = open_target(dirfd, RUNDIR_MEMORY);
+
+		r = mountinfo_find_at(&m, dirfd, RUNDIR_MEMORY) ?: fd < 0 ? fd : 0;
+		if (r == 0 && strcmp(m.type, "tmpfs") != 0)
 			r = detach_topmost(dirfd, RUNDIR_MEMORY);
+		/* The user may have mounted and unmounted between the two: what is open has to be
+		 * it. */
+		else if (r == 0 && statx(fd, "", STATX_FLAGS, STATX_BASIC_STATS, st) < 0)
+			r = errno == EACCES ? 0 : -errno;
+		else if (r == 0 && st->stx_dev_minor == m.minor)
+			return steal_fd(&fd);
 		if (r < 0)
 			return r;
 	}

@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 struct error;
+struct statx;
 
 struct mounts_memory {
 	uid_t uid;
@@ -35,9 +36,10 @@ int mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t
 /* Detaches whatever is mounted on name. */
 int mounts_detach(int dirfd, const char *name, struct error *err);
 
-/* Opens (O_PATH) the job's tmpfs, having detached what the user may have mounted on top of it: root
- * asks about the tmpfs without asking a file system of the user's. -ENOENT: there is none. */
-int mounts_open_memory(int dirfd);
+/* Opens (O_PATH) the job's tmpfs, having detached what the user may have mounted on top of it, and
+ * says whose it is: root asks about the tmpfs without asking a file system of the user's. -ENOENT:
+ * there is none. */
+int mounts_open_memory(int dirfd, struct statx *st);
 
 /* Writes "m/<slot>". */
 #define MOUNTS_SLOT_SIZE 8

@@ -147,13 +147,6 @@ static int take_dir(struct keeper *k, struct error *err)
 	return r < 0 ? r : error_set(err, EBUSY, "the job's run directory is in use");
 }
 
-static int begin_record(struct keeper *k, struct error *err)
-{
-	int r = state_write(k->dir.fd, &k->st);
-
-	return r < 0 ? error_errno(err, -r, "write the job's record") : 0;
-}
-
 static int check_site(struct keeper *k, struct error *err)
 {
 	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK;
@@ -270,12 +263,12 @@ static int serve(struct keeper *k, bool *job_overp, struct error *err)
 static int live(struct keeper *k, struct error *err)
 {
 	bool job_over = true;
-	int r = begin_record(k, err);
+	int r = state_write(k->dir.fd, &k->st);
 
 	/* Without one nobody could find us and end us: nothing may stay, we ourselves least of all. */
 	if (r < 0) {
 		(void)clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, NULL);
-		return r;
+		return error_errno(err, -r, "write the job's record");
 	}
 	/* By the record a clean-up finds us, however long it takes to read the configuration. */
 	k->site.r = hand_get_site(k->conf_path, &k->site);
@@ -307,14 +300,15 @@ int keeper_run(struct keeper *k)
 	log_set_job(k->st.job_id);
 	if (r < 0)
 		return 1;
-	if (k->in_step)
-		jobmem_leave();
 	/* By these a clean-up knows whom it may end: without them nothing is begun. */
 	state_get_boot(k->st.boot);
 	if (!k->st.boot[1] || proc_get(getpid(), &k->st.keeper) < 0)
 		r = error_set(&err, EIO, "boot_id and stat of /proc can't be read; mount it");
 	else
 		r = take_dir(k, &err);
+	/* As long as there is no directory, by which a clean-up finds us, we end with our step. */
+	if (r == 0 && k->in_step)
+		jobmem_leave();
 	if (r == 0)
 		r = live(k, &err);
 	if (r < 0) {
