@@ -384,7 +384,7 @@ static int parse(struct explain *e, int argc, char **argv)
 		if (c == OPT_MEM)
 			r = cmd_get_size(argv[0], "--mem", optarg, &e->request.memory);
 		else if (c == OPT_TIMEOUT)
-			r = cmd_get_duration(argv[0], "--timeout", optarg, &e->request.timeout_ms);
+			r = cmd_get_timeout(argv[0], optarg, &e->request.timeout_ms);
 		else if (c == OPT_RATE)
 			r = cmd_get_size(argv[0], "--rate", optarg, &e->worth.rate);
 		else if (c == OPT_EPOCH)

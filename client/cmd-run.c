@@ -54,7 +54,7 @@ static int parse(struct run *run, int argc, char **argv)
 			run->values[run->n_values++] = optarg;
 			break;
 		case 't':
-			if (cmd_get_duration(argv[0], "--timeout", optarg, &run->timeout_ms) < 0)
+			if (cmd_get_timeout(argv[0], optarg, &run->timeout_ms) < 0)
 				return STAGE_EXIT_USAGE;
 			break;
 		case 'q':

@@ -58,7 +58,7 @@ static int parse(struct wait *w, int argc, char **argv)
 	while ((c = cmd_next_option(argc, argv, "qt:", options)) != -1) {
 		switch (c) {
 		case 't':
-			if (cmd_get_duration(argv[0], "--timeout", optarg, &w->timeout_ms) < 0)
+			if (cmd_get_timeout(argv[0], optarg, &w->timeout_ms) < 0)
 				return STAGE_EXIT_USAGE;
 			break;
 		case 'q':

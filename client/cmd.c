@@ -53,6 +53,20 @@ int cmd_get_duration(const char *verb, const char *option, const char *text, uin
 	return -EINVAL;
 }
 
+/* None at all is hardly meant: as a limit it could be none, too. */
+int cmd_get_timeout(const char *verb, const char *text, uint64_t *msp)
+{
+	int r = cmd_get_duration(verb, "--timeout", text, msp);
+
+	if (r < 0 || *msp > 0)
+		return r;
+	output_usage(verb,
+		     "--timeout %s gives no time at all; give more, or leave it out ('stagectl "
+		     "status' asks and does not wait)",
+		     text);
+	return -EINVAL;
+}
+
 int cmd_get_size(const char *verb, const char *option, const char *text, uint64_t *bytesp)
 {
 	if (parse_size(text, bytesp) == 0 && *bytesp > 0)

@@ -28,6 +28,7 @@ int cmd_next_option(int argc, char **argv, const char *shorts, const struct opti
 
 /* Numbers behind options; 0, or -EINVAL after telling. */
 int cmd_get_duration(const char *verb, const char *option, const char *text, uint64_t *msp);
+int cmd_get_timeout(const char *verb, const char *text, uint64_t *msp); /* --timeout: more than 0 */
 int cmd_get_size(const char *verb, const char *option, const char *text, uint64_t *bytesp);
 
 /* true: name is one; false after telling. */

@@ -1060,7 +1060,9 @@ class Helping(unittest.TestCase):
 
     def test_mistakes_exit_with_2_and_lead_on(self):
         for args in ([], ["wiat"], ["wait", "--bogus"], ["wait", "-z"], ["wait", "--timeout"],
-                     ["wait", "--timeout", "soon"], ["status", "a-b"], ["path"], ["release"],
+                     ["wait", "--timeout", "soon"], ["wait", "--timeout", "0"],
+                     ["explain", "--timeout", "0s", "/x"],
+                     ["run", "--timeout", "0", "--stage-data=/x", "--", "true"], ["status", "a-b"], ["path"], ["release"],
                      ["pack", "x"], ["pack", "--shards", "0", "a", "b"], ["doctor", "x"],
                      ["list", "--site", "--node"], ["submit", "x.sh"], ["help", "nothing"]):
             r = stagectl(*args)
