@@ -82,10 +82,7 @@ static void exec_daemon(const char *daemon, const struct run_dir *d, uint32_t jo
 	char job[16];
 	int spec, sock;
 
-	prctl(PR_SET_PDEATHSIG, SIGTERM);
-	signal(SIGTERM, SIG_DFL);
-	signal(SIGINT, SIG_DFL);
-	signal(SIGHUP, SIG_DFL);
+	prctl(PR_SET_PDEATHSIG, MINDER_SIGNAL_DIED);
 	snprintf(job, sizeof(job), "%u", job_id);
 	spec = fcntl(spec_fd, F_DUPFD, FIRST_FREE_FD);
 	sock = fcntl(listen_fd, F_DUPFD, FIRST_FREE_FD);
@@ -105,8 +102,9 @@ static void exec_daemon(const char *daemon, const struct run_dir *d, uint32_t jo
 }
 
 /* stdin and stdout nowhere, stderr into the run directory. A signal for the command may be sent to
- * all below a task (Slurm's proctrack/cgroup spares all but the task): who stages is not meant, and
- * hands this on to stagingd and its workers. */
+ * all below a task (Slurm's proctrack/cgroup spares all but the task; systemd spares nobody): who
+ * stages is not meant, and hands this on to stagingd and its workers, which end with the last
+ * lease. */
 static void detach(const struct run_dir *d)
 {
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC);

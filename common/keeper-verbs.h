@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <signal.h>
 #include <stdint.h>
 
 enum keeper_verb {
@@ -57,6 +58,10 @@ struct keeper_msg {
 #define KEEPER_FD_SPEC 3   /* the spec, a kv (common/spec.h), a sealed memfd */
 #define KEEPER_FD_SOCKET 4 /* SOCK_SEQPACKET to keeper */
 #define KEEPER_FD_LISTEN 5 /* bound to <rundir>/sock, the user's; stagingd calls listen() */
+
+/* Where stagectl's minder has started it in place of a keeper: by this it hears that the minder is
+ * dead. Other signals are for the command, and ignored from the minder on. */
+#define MINDER_SIGNAL_DIED SIGRTMAX
 
 /* Descriptor a worker is started with: */
 #define WORKER_FD_SOCKET 3

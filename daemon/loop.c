@@ -19,6 +19,7 @@
 #include <unistd.h>
 
 #include "common/fd.h"
+#include "common/keeper-verbs.h"
 
 #define LOOP_BATCH 64
 
@@ -200,13 +201,22 @@ static void on_signal_fd(void *arg, uint32_t events)
 	reap_children(l);
 }
 
+static void add_unless_ignored(sigset_t *set, int sig)
+{
+	struct sigaction old;
+
+	if (sigaction(sig, NULL, &old) < 0 || old.sa_handler != SIG_IGN)
+		sigaddset(set, sig);
+}
+
 int loop_catch_signals(struct loop *l, void (*fn)(void *arg, int sig), void *arg)
 {
 	sigset_t set;
 
 	sigemptyset(&set);
-	sigaddset(&set, SIGTERM);
-	sigaddset(&set, SIGINT);
+	add_unless_ignored(&set, SIGTERM);
+	add_unless_ignored(&set, SIGINT);
+	sigaddset(&set, MINDER_SIGNAL_DIED);
 	sigaddset(&set, SIGCHLD);
 	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
 		return -errno;
@@ -226,7 +236,6 @@ void loop_restore_signals(void)
 	sigset_t none;
 
 	signal(SIGPIPE, SIG_DFL);
-	signal(SIGHUP, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }

@@ -60,9 +60,10 @@ void loop_child_add(struct loop *l, struct loop_child *c, pid_t pid,
 		    void (*fn)(void *arg, int status), void *arg);
 void loop_child_remove(struct loop_child *c);
 
-/* Told of SIGTERM and SIGINT, which are blocked from here on; SIGPIPE and SIGHUP are ignored. */
+/* Told of SIGTERM and SIGINT, but those that are ignored since we were started, and of
+ * MINDER_SIGNAL_DIED; they are blocked from here on. SIGPIPE and SIGHUP are ignored. */
 int loop_catch_signals(struct loop *l, void (*fn)(void *arg, int sig), void *arg);
-/* In a child between fork and exec: no signal blocked or ignored because of us. */
+/* In a child between fork and exec: none blocked because of us, and none but SIGHUP ignored. */
 void loop_restore_signals(void);
 
 /* Milliseconds of CLOCK_BOOTTIME, the same throughout a round. */

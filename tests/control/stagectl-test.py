@@ -755,10 +755,10 @@ class Running(unittest.TestCase):
 
     def test_signals_of_a_step_are_for_the_command(self):
         """They may be sent to all below a task. Seen failing where they end who stages: the data was gone
-        when the command had five minutes left to save what it has."""
+        when the command had five minutes left to save what it has, or KillWait after SIGTERM."""
         flag = f"{self.libexec}/flag"
         p = self.start("-q", self.item("facts.reserve1000.link.stays"), "--", "sh", "-c",
-                       "trap : USR1 USR2; echo up; until [ -e $0 ]; do sleep 0.05; done; "
+                       "trap : USR1 USR2 TERM INT HUP; echo up; until [ -e $0 ]; do sleep 0.05; done; "
                        "test -L $STAGE_DATA_PATH_X && echo there", flag)
         self.assertEqual(p.stdout.readline(), "up\n")
         daemon, = self.daemons()
@@ -767,7 +767,7 @@ class Running(unittest.TestCase):
         with open(f"/proc/{daemon}/task/{daemon}/children") as f:
             worker, = map(int, f.read().split())
         for pid in worker, daemon, minder:
-            for sig in signal.SIGUSR1, signal.SIGUSR2:
+            for sig in signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT, signal.SIGHUP:
                 os.kill(pid, sig)
         time.sleep(0.3)
         dead = [pid for pid in (worker, daemon, minder) if is_dead(pid)]
@@ -775,6 +775,20 @@ class Running(unittest.TestCase):
             pass
         out, err = p.communicate(timeout=20)
         self.assertEqual((p.returncode, out, dead), (0, "there\n", []), err)
+
+    def test_the_end_of_the_minder_ends_the_daemon(self):
+        """Seen failing where stagingd hears of it by a signal that it ignores: nobody would have
+        taken the run directory away when the command ended."""
+        p = self.start("-q", self.item(), "--", "sh", "-c", "echo $$; exec sleep 60")
+        command = int(p.stdout.readline())
+        daemon, = self.daemons()
+        with open(f"/proc/{daemon}/stat") as f:
+            os.kill(int(f.read().rsplit(")", 1)[1].split()[1]), signal.SIGKILL)
+        wait_for(lambda: is_dead(daemon), what="the end of the daemon")
+        os.kill(command, signal.SIGKILL)
+        p.communicate(timeout=20)
+        self.assertEqual(self.run_("-q", self.item(), "--", "true").returncode, 0)
+        self.assertEqual(self.left(), set())
 
     def test_tasks_of_a_node_share_and_the_last_cleans_up(self):
         go = f"{self.libexec}/go"

@@ -161,12 +161,15 @@ static void mount_on_term(int sig)
 	sqfs_server_stop(serving);
 }
 
-/* Set before anybody is told that the mount is there. */
+/* Set before anybody is told that the mount is there. Of `stagectl run` it is ignored already. */
 static void mount_set_signals(struct sqfs_mount *m)
 {
 	struct sigaction term = { .sa_handler = m->ctx->policy.keeper ? SIG_IGN : mount_on_term };
+	struct sigaction old;
 
 	serving = m->server;
+	if (sigaction(SIGTERM, NULL, &old) == 0 && old.sa_handler == SIG_IGN)
+		return;
 	sigemptyset(&term.sa_mask);
 	sigaction(SIGTERM, &term, NULL);
 }
