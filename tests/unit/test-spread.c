@@ -164,10 +164,21 @@ static void test_a_reason_stays_in_its_line(void **state)
 static void test_what_is_no_note(void **state)
 {
 	static const char *const texts[] = {
-		"\n", "stage-spread 1\n", "stage-spread 2 go 1 2.000000003\n",
-		"stage-spread 1 gone 1 2.000000003\n", "stage-spread 1 go x 2.000000003\n",
-		"stage-spread 1 go 1 2\n", "stage-spread 1 go 1 2.000000003x\n",
+		"\n",
+		"stage-spread 1\n",
+		"stage-spread 2 go 1 2.000000003\n",
+		"stage-spread 1 gone 1 2.000000003\n",
+		"stage-spread 1 go x 2.000000003\n",
+		"stage-spread 1 go 1 2\n",
+		"stage-spread 1 go 1 2.000000003x\n",
 		"stage-spread 1 go 1 2.0000000031\n",
+		"stage-spread 1 go -1 2.000000003\n",
+		"stage-spread 1 go +1 2.000000003\n",
+		"stage-spread 1 go 01 2.000000003\n",
+		"stage-spread 1 go 1 2.3\n",
+		"stage-spread 1  go\t1 2.000000003\n",
+		"stage-spread 1 go 18446744073709551616 2.000000003\n",
+		"stage-spread 1 not 1 2.000000003 a\033[2Jb\n",
 	};
 	char big[SPREAD_NOTE_SIZE];
 	struct spread_note got;

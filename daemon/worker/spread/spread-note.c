@@ -37,7 +37,7 @@ static int find_kind(const char *word)
 int spread_note_from_data(struct spread_note *note, const void *data, size_t size)
 {
 	const char *end = memchr(data, '\n', size);
-	char line[SPREAD_NOTE_SIZE], word[16];
+	char line[SPREAD_NOTE_SIZE], again[SPREAD_NOTE_SIZE], word[16];
 	struct spread_note got = { 0 };
 	int kind, n = 0;
 
@@ -57,6 +57,10 @@ int spread_note_from_data(struct spread_note *note, const void *data, size_t siz
 	got.kind = (enum spread_kind)kind;
 	if (line[n])
 		snprintf(got.reason, sizeof(got.reason), "%.*s", SPREAD_REASON_SIZE - 1, line + n + 1);
+	spread_note_to_string(&got, again); /* signs, other blanks, numbers that are too large */
+	again[strlen(again) - 1] = '\0';
+	if (strcmp(again, line))
+		return SPREAD_NOTE_E_MALFORMED;
 	*note = got;
 	return SPREAD_NOTE_E_SUCCESS;
 }
