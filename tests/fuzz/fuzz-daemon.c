@@ -32,6 +32,7 @@
 #define MAX_PACKETS 40
 #define MAX_WORKERS 16
 #define MAX_CHORES 16
+#define MAX_MOUNT_FDS 16
 #define N_CLIENTS 2
 
 enum speaker { CLIENT, CLIENT2, WORKER, WORKER2, KEEPER, EXIT, CHORE, TIME, N_SPEAKERS };
@@ -187,6 +188,29 @@ static bool is_anything_said(void)
 	return poll(fds, n, 0) > 0;
 }
 
+/* A task may bring keys, the answer to a mount its descriptors, and no other message brings any. */
+static void read_orders(int worker)
+{
+	struct kv *kv;
+	int fds[MAX_MOUNT_FDS];
+	size_t n = 0;
+
+	while (conn_recv_fds(worker, &kv, fds, MAX_MOUNT_FDS, &n) == 1) {
+		const char *op = proto_get_op(kv);
+
+		FUZZ_CHECK(op && !kv_get(kv, "secret"));
+		if (n && !strcmp(op, PROTO_OP_TASK)) {
+			FUZZ_CHECK(n == 1 && play.job->keys.keys);
+			check_keys(fds[0]);
+		} else {
+			FUZZ_CHECK(n == 0 || !strcmp(op, PROTO_OP_MOUNTED));
+			for (size_t i = 0; i < n; i++)
+				close(fds[i]);
+		}
+		kv_free(kv);
+	}
+}
+
 static void read_answers(void)
 {
 	if (!is_anything_said())
@@ -200,19 +224,8 @@ static void read_answers(void)
 			kv_free(kv);
 		}
 	}
-	for (size_t i = 0; i < play.n_workers; i++) {
-		struct kv *kv;
-		size_t n = 0;
-		int fd;
-
-		while (conn_recv_fds(play.workers[i].fd, &kv, &fd, 1, &n) == 1) {
-			FUZZ_CHECK(proto_get_op(kv) && !kv_get(kv, "secret"));
-			FUZZ_CHECK(n == 0 || play.job->keys.keys);
-			if (n)
-				check_keys(fd);
-			kv_free(kv);
-		}
-	}
+	for (size_t i = 0; i < play.n_workers; i++)
+		read_orders(play.workers[i].fd);
 }
 
 /* Keys are there as long as a dataset may need them, and no longer. */
@@ -248,7 +261,7 @@ static void read_verbs(void)
 		FUZZ_CHECK(m.verb != KEEPER_COUNT || (m.id < COUNT_N && m.arg0 >= 0));
 		FUZZ_CHECK((m.verb == KEEPER_SPAWN) == (h.msg_controllen > 0));
 		FUZZ_CHECK(m.verb != KEEPER_MOUNT || (m.arg0 >= 0 && m.arg0 < RUNDIR_MAX_SLOTS &&
-						      m.arg1 >= 1 && m.arg1 <= 16));
+						      m.arg1 >= 1 && m.arg1 <= MAX_MOUNT_FDS));
 		if (m.verb != KEEPER_COUNT && play.n_asked < ARRAY_SIZE(play.asked))
 			play.asked[play.n_asked++] = m;
 		if (m.verb != KEEPER_SPAWN)
