@@ -88,8 +88,8 @@ static int print_help_of(const char *name)
 }
 
 /*
- * Is --help among the command's own options? They end at "--", and at the first word where that is a
- * command, or a script, with options of its own.
+ * Is --help among the command's own options? They end at "--", and at the first word where that is
+ * a command, or a script, with options of its own.
  */
 static bool wants_help(const struct cmd *cmd, int argc, char **argv)
 {
@@ -113,8 +113,7 @@ static int dispatch(int argc, char **argv)
 	if (!strcmp(argv[1], "--help") || !strcmp(argv[1], "-h"))
 		return print_help();
 	if (!strcmp(argv[1], "help"))
-		return argc > 2 && strcmp(argv[2], "help") ? print_help_of(argv[2])
-							   : print_help();
+		return argc > 2 && strcmp(argv[2], "help") ? print_help_of(argv[2]) : print_help();
 	if (!strcmp(argv[1], "--version")) {
 		printf("stagectl %s\n", STAGE_VERSION);
 		return STAGE_EXIT_OK;
