@@ -1,7 +1,7 @@
 #!/usr/bin/env python3
 """stagectl submit with programs of the test's own in the place of Slurm's, and stage-mover alone.
 Arguments: a class and names of its tests, as unittest takes them.
-Environment: STAGECTL, STAGE_MOVER."""
+Environment: STAGECTL, STAGE_MOVER; for Closing STAGE_TEST_SLOW (tests/data/slow.c)."""
 import json
 import os
 import pwd
@@ -586,6 +586,23 @@ class Moving(unittest.TestCase):
                      ["move", "--source=x", "--dir=/y"], ["move", "--source=/x", "--dir=/y", "z"],
                      ["move", "--source=/x", "--dir=/y", "--readers=-1"]):
             self.assertEqual(subprocess.run([MOVER, *args], capture_output=True).returncode, 2)
+
+
+class Closing(Moving):
+    """What close(2) says; by its name, in the data suite, which has the library."""
+
+    def test_what_is_lost_at_close_is_an_error(self):
+        """As on NFS. Seen failing: the copy was whole."""
+        for size in 0, 3000, PIECE + 5:
+            self.put("late", os.urandom(size))
+            for number, code, text in ("28", 7, "No space"), ("122", 7, "quota"), ("5", 1, "Input/output"):
+                r = subprocess.run([MOVER, "move", f"--source={self.src}", f"--dir={self.dir}"], text=True,
+                                   env=dict(os.environ, LD_PRELOAD=os.environ["STAGE_TEST_SLOW"], SLOW_CLOSE=number),
+                                   capture_output=True, timeout=60)
+                self.assertEqual(r.returncode, code, r.stderr)
+                self.assertRegex(r.stderr, f"late: write: .*{text}")
+                self.assertFalse(os.path.exists(self.copy))
+        self.move()
 
 
 if __name__ == "__main__":
