@@ -108,7 +108,7 @@ def connect(job):
             s.settimeout(10)
             return True
         except OSError:         # not yet, or never
-            with open(kt.LOG) as log:
+            with contextlib.suppress(FileNotFoundError), open(kt.LOG) as log:  # its open may be what failed
                 if re.search(rf'job={job.id} stagingd .*: its writers end with it', log.read()):
                     return False
         kt.reap_orphans()
