@@ -12,6 +12,7 @@ static const char *const joined[] = {
 	"APPTAINER_BINDPATH",
 	"SINGULARITY_BIND",
 	"SINGULARITY_BINDPATH",
+	"PYXIS_CONTAINER_MOUNTS",
 };
 
 static bool is_joined(const char *name)

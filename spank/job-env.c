@@ -18,6 +18,7 @@
 /* Lists of bind mounts, joined by commas. */
 static const char *const joined[] = {
 	"APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH",
+	"PYXIS_CONTAINER_MOUNTS",
 };
 
 static bool is_joined(const char *name)
@@ -58,7 +59,7 @@ static void set_line(spank_t sp, char *line)
 	*eq = '\0';
 	if (is_joined(line))
 		set_joined(sp, line, eq + 1);
-	else if (!strncmp(line, PREFIX, strlen(PREFIX)) || !strncmp(line, "PYXIS_", 6))
+	else if (!strncmp(line, PREFIX, strlen(PREFIX)))
 		(void)spank_setenv(sp, line, eq + 1, 1);
 }
 

@@ -676,19 +676,22 @@ class Running(unittest.TestCase):
         """Seen failing where the run's variables take the place of the user's: his containers lost
         what he had bound for them."""
         conf = f"{self.libexec}/bind.conf"
-        with open(conf, "w") as f:
-            f.write("[source fake]\nMatch=/fake/**\n[containers]\nExport=apptainer\n")
-        os.chmod(conf, 0o644)
-        for mine in "", "/mine", "/a:/b,/c":
-            r = self.run_("-q", self.item(), "--", "sh", "-c",
-                          'echo "${STAGE_DATA_SOCKET%/sock}"; echo "$APPTAINER_BIND"; '
-                          'eval "$($0 env)"; echo "$APPTAINER_BIND"; APPTAINER_BIND=/other; '
-                          'eval "$($0 env)"; echo "$APPTAINER_BIND"', STAGECTL,
-                          STAGE_CONF=conf, APPTAINER_BIND=mine)
-            self.assertEqual(r.returncode, 0, r.stderr)
-            rundir, *binds = r.stdout.splitlines()
-            both = f"{mine},{rundir}" if mine else rundir
-            self.assertEqual(binds, [both, both, f"/other,{rundir}"])
+        for export, name, ours in (("apptainer", "APPTAINER_BIND", "{0}"),
+                                   ("pyxis", "PYXIS_CONTAINER_MOUNTS", "{0}:{0}")):
+            with open(conf, "w") as f:
+                f.write(f"[source fake]\nMatch=/fake/**\n[containers]\nExport={export}\n")
+            os.chmod(conf, 0o644)
+            for mine in "", "/mine", "/a:/b,/c":
+                r = self.run_("-q", self.item(), "--", "sh", "-c",
+                              f'echo "${{STAGE_DATA_SOCKET%/sock}}"; echo "${name}"; '
+                              f'eval "$($0 env)"; echo "${name}"; {name}=/other; '
+                              f'eval "$($0 env)"; echo "${name}"', STAGECTL,
+                              STAGE_CONF=conf, **{name: mine})
+                self.assertEqual(r.returncode, 0, r.stderr)
+                rundir, *binds = r.stdout.splitlines()
+                ours_here = ours.format(rundir)
+                both = f"{mine},{ours_here}" if mine else ours_here
+                self.assertEqual(binds, [both, both, f"/other,{ours_here}"])
 
     def test_exit_statuses_are_the_commands(self):
         for command, code in ((["sh", "-c", "exit 42"], 42), (["sh", "-c", "kill -9 $$"], 137),

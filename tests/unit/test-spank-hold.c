@@ -257,12 +257,14 @@ static void test_the_daemons_variables_are_copied(void **state)
 	make_dir("t");
 	make_dir("t/.stage");
 	write_text(RUNDIR_ENV, "STAGE_DATA_DIR=/d\nSTAGE_DATA_PATH_A=/d/a=b\nLD_PRELOAD=/evil\n"
-			       "APPTAINER_BIND=/d\nno line\nPATH=/evil\n");
+			       "APPTAINER_BIND=/d\nPYXIS_CONTAINER_MOUNTS=/d:/d\nno line\nPATH=/evil\n");
 	fake_setenv("APPTAINER_BIND", "/mine");
+	fake_setenv("PYXIS_CONTAINER_MOUNTS", "/a:/b");
 	step_env_set(NULL);
 	assert_string_equal(fake_getenv("STAGE_DATA_DIR"), "/d");
 	assert_string_equal(fake_getenv("STAGE_DATA_PATH_A"), "/d/a=b");
 	assert_string_equal(fake_getenv("APPTAINER_BIND"), "/mine,/d");
+	assert_string_equal(fake_getenv("PYXIS_CONTAINER_MOUNTS"), "/a:/b,/d:/d");
 	assert_string_equal(fake_getenv(HOLD_ENV_HELD), "1");
 	assert_null(fake_getenv("LD_PRELOAD"));
 	assert_null(fake_getenv("PATH"));
