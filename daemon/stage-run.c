@@ -204,7 +204,9 @@ static void on_mount_late(void *arg)
 		 "the mount has not answered within %s (MountTimeout); try again, "
 		 "or method=extract",
 		 duration_to_string(run->job->conf->mount_timeout_ms, ms));
-	stage_run_fail(run, STAGE_EV_TIMEOUT, STAGE_EXIT_TIMEOUT, text);
+	/* What is ready has no time that could be over: its worker asked for this behind it. */
+	stage_run_fail(run, run->stage->state == STAGE_READY ? STAGE_EV_ERROR : STAGE_EV_TIMEOUT,
+		       STAGE_EXIT_TIMEOUT, text);
 }
 
 void stage_run_finish(struct stage_run *run, enum stage_event ev, const char *detail)

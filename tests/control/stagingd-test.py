@@ -865,6 +865,15 @@ class Keeping(unittest.TestCase):
             wait_for(lambda: d.status("a")["state"] == "failed")
             self.assertIn(Keeper.UNMOUNT, [m[0] for m in d.keeper.log])
 
+    def test_mount_behind_what_is_ready_that_does_not_answer(self):
+        """Found by fuzzing: an event that no state has, so the dataset stayed as it was, with half a mount."""
+        with Daemon("a=/fake/facts.ready.mount.silent", keeper=True,
+                    conf=CONF + "[mount]\nMountTimeout=300ms\n") as d:
+            self.assertEqual(d.wait()["code"], "0")
+            wait_for(lambda: d.status("a")["state"] == "failed")
+            self.assertIn("MountTimeout", d.wait()["text"])
+            self.assertIn(Keeper.UNMOUNT, [m[0] for m in d.keeper.log])
+
     def test_dead_server_is_unmounted(self):
         with Daemon("a=/fake/factsmount_source.mount.link.stays::method=mount", keeper=True) as d:
             self.assertEqual(d.wait()["code"], "0")
