@@ -201,12 +201,11 @@ static void on_signal_fd(void *arg, uint32_t events)
 	reap_children(l);
 }
 
-static void add_unless_ignored(sigset_t *set, int sig)
+static bool is_ignored(int sig)
 {
 	struct sigaction old;
 
-	if (sigaction(sig, NULL, &old) < 0 || old.sa_handler != SIG_IGN)
-		sigaddset(set, sig);
+	return sigaction(sig, NULL, &old) == 0 && old.sa_handler == SIG_IGN;
 }
 
 int loop_catch_signals(struct loop *l, void (*fn)(void *arg, int sig), void *arg)
@@ -214,9 +213,10 @@ int loop_catch_signals(struct loop *l, void (*fn)(void *arg, int sig), void *arg
 	sigset_t set;
 
 	sigemptyset(&set);
-	add_unless_ignored(&set, SIGTERM);
-	add_unless_ignored(&set, SIGINT);
-	sigaddset(&set, MINDER_SIGNAL_DIED);
+	/* A minder ignores them, and has a signal of its own. */
+	sigaddset(&set, is_ignored(SIGTERM) ? MINDER_SIGNAL_DIED : SIGTERM);
+	if (!is_ignored(SIGINT))
+		sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGCHLD);
 	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
 		return -errno;
