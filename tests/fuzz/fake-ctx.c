@@ -27,6 +27,10 @@ void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files)
 {
 }
 
+void ctx_set_passes(struct ctx *ctx, unsigned n)
+{
+}
+
 void ctx_add_unread(struct ctx *ctx, uint64_t bytes, uint64_t files)
 {
 }
