@@ -11,7 +11,6 @@ kept, workers, an image, figures.
 Breaks when a result is not looked at: what the next clean-up doesn't know of stays.
 """
 import contextlib
-import fcntl
 import importlib.util
 import os
 import re
@@ -197,15 +196,8 @@ def crashed():
     job.process.kill()
     job.process.wait()
     killed.append(job)
-    kt.wait_for(lambda: is_free(job.dir + '/lock'), what='what the keeper was about to start to see that it has none')
+    kt.wait_for(lambda: kt.lock_is_free(job.dir), what='what the keeper was about to start to see that it has none')
     return job
-
-
-def is_free(lock):
-    with open(lock) as f, contextlib.suppress(BlockingIOError):
-        fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
-        return True
-    return False
 
 
 def cleaner_fails(job, *argv):
