@@ -111,6 +111,11 @@ def kinds():
     yield "attributes, capabilities, ACLs, flags", attributes(), \
         Ready({"f": b"1"}, check=lambda p: equal([a for a in os.listxattr(p + "/f") if "selinux" not in a], []))
     yield "time before 1970", tar(member(b"f", b"1", mtime=-10 ** 9)), Ready({"f": b"1"})
+    for text, ns in TIMES.items():
+        yield f"time of {text} by pax", tar(pax(mtime=text), posix(b"f", b"1")), Ready(check=time_of("f", ns))
+    for text in ("-1.25", "-7", "1.25"):  # a file with holes comes first, and libarchive reads on from there
+        yield f"time of {text} by pax, read by libarchive", \
+            sparse([(0, 1)], b"1", 2000)[:-len(END)] + tar(pax(mtime=text), posix(b"f", b"1")), Ready(check=time_of("f", TIMES[text]))
     yield "time of 2^63", tar(member(b"f", b"1", mtime=(1 << 63) - 1)), Ready({"f": b"1"})
     yield "names of all kinds", tar(*(member(n, n) for n in NAMES)), Ready({os.fsdecode(n): n for n in NAMES})
     yield ("dots and slashes", tar(member(b"./", kind=DIR), member(b"a//b/./c", b"1"), member(b"./a/d", b"2")),
@@ -127,6 +132,15 @@ def kinds():
            tar(member(b"A", b"1"), member(b"a", b"2"), member("\u00e9".encode(), b"3"), member("e\u0301".encode(), b"4")),
            Ready({"A": b"1", "a": b"2", "\u00e9": b"3", "e\u0301": b"4"}))
     yield "incremental dump", incremental(), Ready({"d": None, "d/f": b"1"})
+
+
+# What POSIX's text says in nanoseconds, rounded down.
+TIMES = {"-1.25": -1250000000, "-0.5": -500000000, "-7": -7000000000, "-7.0": -7000000000, "-1.0000000001": -1000000001,
+         "-1.99999999901": -2000000000, "1.25": 1250000000, "1.9999999999": 1999999999}
+
+
+def time_of(name, ns):
+    return lambda path: equal(os.stat(f"{path}/{name}").st_mtime_ns, ns)
 
 
 NAMES = [b"new\nline", b"\x1b[31mred", b"bad\xff\xfe", b"-rf", b"--", b"sp ace", b"*", b"$(id)", b"back\\slash",

@@ -7,6 +7,7 @@
 #include <string.h>
 
 #define MAX_TIME (1LL << 40)
+#define NS_PER_SECOND 1000000000L
 
 /* Digits alone; false: none, others or too many. */
 static bool read_digits(const char *s, size_t n, uint64_t *vp)
@@ -34,24 +35,34 @@ static bool set_text(char to[static UNTAR_MAX_TEXT], bool *hasp, const char *s, 
 	return true;
 }
 
-/* "1234567890.123456789", rounded down. */
+/* "1234567890.123456789" or "-1.25", rounded down. */
 static bool set_mtime(struct untar_parser *p, const char *s, size_t n)
 {
+	bool negative = n > 0 && *s == '-', more = false;
 	const char *dot = memchr(s, '.', n);
-	size_t whole = dot ? (size_t)(dot - s) : n, rest = dot ? n - whole - 1 : 0;
+	size_t whole = (dot ? (size_t)(dot - s) : n) - negative;
+	size_t rest = dot ? n - negative - whole - 1 : 0;
 	uint64_t sec, ns = 0;
 
-	if (!read_digits(s, whole, &sec) || sec > MAX_TIME)
+	if (!read_digits(s + negative, whole, &sec) || sec > MAX_TIME)
 		return false;
-	if (rest > 9)
-		rest = strspn(dot + 1, "0123456789") >= rest ? 9 : rest;
+	if (rest > 9) {
+		if (strspn(dot + 1, "0123456789") < rest)
+			return false;
+		more = strspn(dot + 10, "0") < rest - 9;
+		rest = 9;
+	}
 	if (dot && !read_digits(dot + 1, rest, &ns))
 		return false;
 	for (; rest < 9; rest++)
 		ns *= 10;
 	p->has_mtime = true;
-	p->mtime = (int64_t)sec;
+	p->mtime = negative ? -(int64_t)sec : (int64_t)sec;
 	p->mtime_ns = (long)ns;
+	if (negative && (ns > 0 || more)) { /* the part counts forward in any case */
+		p->mtime--;
+		p->mtime_ns = NS_PER_SECOND - (long)ns - more;
+	}
 	return true;
 }
 

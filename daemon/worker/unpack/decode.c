@@ -356,6 +356,15 @@ static enum member_type get_type(struct archive_entry *e)
 	}
 }
 
+/* Of "-1.25" libarchive makes -1 s and from there 0.25 s forward; "-0.5" and "0.5" are one to it. */
+static void mend_pax_time(struct member *m)
+{
+	if (m->mtime >= 0 || m->mtime_ns <= 0)
+		return;
+	m->mtime--;
+	m->mtime_ns = 1000000000L - m->mtime_ns;
+}
+
 static void take_member(struct member *m, struct archive_entry *e)
 {
 	*m = (struct member){
@@ -399,6 +408,8 @@ int decode_next(struct decode *d, struct member *m, struct error *err)
 	if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
 		return take_error(d->a, &d->in_error, err);
 	take_member(m, e);
+	if (d->is_tar)
+		mend_pax_time(m);
 	if (!m->path || ((m->type == MEMBER_SYMLINK || m->type == MEMBER_HARDLINK) && !m->link))
 		return error_set(err, EBADMSG, "a member has a name that can't be read");
 	if (archive_entry_size_is_set(e) && archive_entry_size(e) < 0)
