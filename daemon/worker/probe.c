@@ -55,10 +55,35 @@ static bool is_zero(const unsigned char *p, size_t n)
 	return n == MAGIC_SIZE && p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
 }
 
-/* What is in the wrapping, and what its beginning says of all. Bytes that can't be unwrapped are
- * what broken says. */
-static enum facts_format peek_format(int fd, enum facts_filter filter, struct tar_sample *sample,
-				     enum facts_format broken)
+/* Where libarchive is to begin: behind the frames that zstd and lz4 pass over. Which of the two it
+ * is, is seen there. */
+static uint64_t look_behind_frames(int fd, enum facts_filter *filterp)
+{
+	unsigned char block[MAGIC_SIZE];
+	uint64_t at = 0, size;
+	ssize_t n;
+
+	if (*filterp != FILTER_ZSTD && *filterp != FILTER_LZ4)
+		return 0;
+
+	for (int i = 0; i < PROBE_MAX_JUMPS; i++) {
+		n = pread(fd, block, sizeof(block), (off_t)at);
+		if (n <= 0)
+			return 0; /* there is nothing else */
+		size = magic_get_skippable(block, (size_t)n);
+		if (size == 0)
+			break;
+		at += size;
+	}
+	if (at > 0 && magic_get_filter(block, (size_t)n) == FILTER_LZ4)
+		*filterp = FILTER_LZ4;
+	return at;
+}
+
+/* What is in the wrapping that begins at from, and what its beginning says of all. Bytes that can't
+ * be unwrapped are what broken says. */
+static enum facts_format peek_format(int fd, enum facts_filter filter, uint64_t from,
+				     struct tar_sample *sample, enum facts_format broken)
 {
 	const size_t size = filter == FILTER_LZ4 ? PROBE_PEEK_LZ4_SIZE : PROBE_PEEK_SIZE;
 	_cleanup_(freep) char *data = malloc(size), *block = malloc(PROBE_PEEK_SIZE);
@@ -68,7 +93,7 @@ static enum facts_format peek_format(int fd, enum facts_filter filter, struct ta
 	const void *piece;
 	ssize_t n;
 
-	n = data && block ? pread(fd, data, size, 0) : -1;
+	n = data && block ? pread(fd, data, size, (off_t)from) : -1;
 	if (n <= 0 || stream_new_memory(&in, data, (size_t)n, 0) < 0)
 		return FORMAT_PLAIN;
 	if (decode_unfilter(&plain, in, NULL) < 0)
@@ -138,6 +163,7 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 	unsigned char block[MAGIC_SIZE];
 	struct tar_sample sample = { 0 };
 	struct estimate e;
+	uint64_t from;
 	ssize_t n;
 
 	facts->bytes = (uint64_t)src->st.st_size;
@@ -151,9 +177,10 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 	if (n < 0)
 		return error_errno(err, errno, "read %s", src->path);
 	facts->filter = magic_get_filter(block, (size_t)n);
+	from = look_behind_frames(src->fd, &facts->filter);
 	if (facts->filter != FILTER_NONE)
 		ceiling_set(ctx->policy.threads);
-	facts->format = facts->filter ? peek_format(src->fd, facts->filter, &sample, broken)
+	facts->format = facts->filter ? peek_format(src->fd, facts->filter, from, &sample, broken)
 				      : magic_get_format(block, (size_t)n);
 	if (!facts->filter && is_zero(block, (size_t)n))
 		facts->format = broken;

@@ -149,6 +149,38 @@ def test_several_frames_and_members_are_all_read():
         remove(d)
 
 
+def test_what_is_behind_skippable_frames():
+    """All that began with one counted as zstd. An archive of lz4 was copied, or, with extract, damaged."""
+    base = scratch()
+    data = make_tar([("f", os.urandom(3000), F)])
+    write(f"{base}/plain.tar", data)
+    expected = unpack(f"{base}/plain.tar")
+
+    def skippable(n, size):
+        return bytes([0x50 + n]) + b"\x2a\x4d\x18" + size.to_bytes(4, "little") + bytes(size)
+
+    for i, front in enumerate((skippable(0, 0), skippable(15, 12), skippable(3, 600) + skippable(4, 5 << 20),
+                               b"".join(skippable(j % 16, j) for j in range(40)))):
+        for tool in ("zstd", "lz4"):
+            packed = subprocess.run([tool, "-qc"], input=data, stdout=subprocess.PIPE).stdout
+            write(f"{base}/x.bin", front + packed)
+            with Worker(f"x={base}/x.bin") as w:
+                w.ready()
+                assert w.get("facts")[0]["format"] == f"tar+{tool}", (i, w.get("facts"))
+                same_trees(expected, w.path, times=False)
+    write(f"{base}/in.tar", make_tar([("in.tar.lz4", skippable(7, 100) + packed, F)]))
+    with Worker(f"x={base}/in.tar::nested") as w:
+        w.ready()
+        assert open(f"{w.path}/in/f", "rb").read() == open(f"{expected}/f", "rb").read()
+    for n in (skippable(0, 10), skippable(0, 10)[:-1], skippable(0, 10)[:6], skippable(0, 10) + b"rubbish"):
+        write(f"{base}/x.bin", n)
+        with Worker(f"x={base}/x.bin") as w:
+            w.ready()
+            assert open(w.path, "rb").read() == n
+    for d in (base, expected):
+        remove(d)
+
+
 def test_zip():
     src, base = scratch(), scratch()
     for i in range(20):

@@ -15,6 +15,12 @@ static void test_filters(void **state)
 		{ "\x28\xb5\x2f\xfd", 4, FILTER_ZSTD },
 		{ "\x50\x2a\x4d\x18", 4, FILTER_ZSTD }, /* a skippable frame */
 		{ "\x5f\x2a\x4d\x18", 4, FILTER_ZSTD },
+		{ "\x50\x2a\x4d\x18\1\0\0\0x\x04\x22\x4d\x18", 13, FILTER_LZ4 },
+		{ "\x50\x2a\x4d\x18\1\0\0\0x\x28\xb5\x2f\xfd", 13, FILTER_ZSTD },
+		{ "\x5f\x2a\x4d\x18\0\0\0\0\x50\x2a\x4d\x18\1\0\0\0x\x04\x22\x4d\x18", 21,
+		  FILTER_LZ4 },
+		{ "\x50\x2a\x4d\x18\5\0\0\0x\x04\x22\x4d\x18", 13, FILTER_ZSTD }, /* inside of it */
+		{ "\x50\x2a\x4d\x18\xff\xff\xff\xff\x04\x22\x4d\x18", 12, FILTER_ZSTD },
 		{ "\x04\x22\x4d\x18", 4, FILTER_LZ4 },
 		{ "\xfd" "7zXZ\0", 6, FILTER_XZ },
 		{ "BZh91AY&SY", 10, FILTER_BZIP2 },

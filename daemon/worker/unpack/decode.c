@@ -356,7 +356,7 @@ static enum member_type get_type(struct archive_entry *e)
 	}
 }
 
-/* Of "-1.25" libarchive makes -1 s and from there 0.25 s forward; "-0.5" and "0.5" are one to it. */
+/* Of "-1.25" libarchive makes -1 s and 0.25 s on from there; "-0.5" it can't tell from "0.5". */
 static void mend_pax_time(struct member *m)
 {
 	if (m->mtime >= 0 || m->mtime_ns <= 0)

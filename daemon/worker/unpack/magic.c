@@ -7,6 +7,7 @@
 #define TAR_HEADER_SIZE 512
 #define TAR_CHECKSUM_AT 148
 #define TAR_CHECKSUM_SIZE 8
+#define SKIPPABLE_MAGIC 0x184d2a50u /* and the 15 behind it */
 
 static const struct {
 	const char *magic;
@@ -22,7 +23,22 @@ static const struct {
 	{ "BZh", 3, FILTER_BZIP2 },
 };
 
-enum facts_filter magic_get_filter(const void *data, size_t size)
+static uint32_t le32(const unsigned char *p)
+{
+	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+uint64_t magic_get_skippable(const void *data, size_t size)
+{
+	const unsigned char *b = data;
+
+	if (size < 8 || (le32(b) & ~15u) != SKIPPABLE_MAGIC)
+		return 0;
+	return 8 + (uint64_t)le32(b + 4);
+}
+
+/* By what is not a skippable frame. */
+static enum facts_filter get_filter(const void *data, size_t size)
 {
 	const unsigned char *b = data;
 
@@ -36,10 +52,22 @@ enum facts_filter magic_get_filter(const void *data, size_t size)
 			continue;
 		return filters[i].filter;
 	}
-	/* skippable frames may stand before the first zstd frame (pzstd writes them) */
-	if (size >= 4 && (b[0] & 0xf0) == 0x50 && b[1] == 0x2a && b[2] == 0x4d && b[3] == 0x18)
-		return FILTER_ZSTD;
 	return FILTER_NONE;
+}
+
+/* zstd and lz4 share them. Where what follows is not seen, it is zstd's: pzstd writes them. */
+enum facts_filter magic_get_filter(const void *data, size_t size)
+{
+	const unsigned char *b = data;
+	uint64_t n;
+
+	if (size < 4 || (le32(b) & ~15u) != SKIPPABLE_MAGIC)
+		return get_filter(data, size);
+	while ((n = magic_get_skippable(b, size)) > 0 && n < size) {
+		b += n;
+		size -= (size_t)n;
+	}
+	return get_filter(b, size) == FILTER_LZ4 ? FILTER_LZ4 : FILTER_ZSTD;
 }
 
 int64_t magic_read_octal(const unsigned char *p, size_t n)

@@ -11,7 +11,11 @@
 
 #define MAGIC_SIZE 512 /* bytes that are enough to tell */
 
+/* Frames that zstd and lz4 pass over may stand in front: those that data has. */
 enum facts_filter magic_get_filter(const void *data, size_t size);
+
+/* How long such a frame at data is; 0: there is none. */
+uint64_t magic_get_skippable(const void *data, size_t size);
 
 /* Of unfiltered bytes. A tar is told by the checksum of its first header (v7, ustar, GNU, pax). */
 enum facts_format magic_get_format(const void *data, size_t size);
