@@ -82,8 +82,9 @@ static bool has_end(const char *out, const char *end)
 /* An image that is called an archive would be taken for one by whoever sees it. */
 static bool is_named_archive(const char *out)
 {
-	static const char *const ends[] = { ".tar", ".tgz", ".zip", ".tar.gz", ".tar.zst", ".tar.xz",
-					    ".tar.lz4", ".tar.bz2" };
+	static const char *const ends[] = { ".tar",	 ".tgz",    ".zip",	".tar.gz",
+					    ".tar.zst",	 ".tar.xz", ".tar.lz4", ".tar.bz2",
+					    ".tar.lzma", ".tar.lz" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
 		if (has_end(out, ends[i]))

@@ -17,8 +17,9 @@ const char *facts_format_to_string(enum facts_format f)
 const char *facts_filter_to_string(enum facts_filter f)
 {
 	static const char *const words[] = {
-		[FILTER_NONE] = "",  [FILTER_GZIP] = "gzip", [FILTER_ZSTD] = "zstd",
-		[FILTER_LZ4] = "lz4", [FILTER_XZ] = "xz",    [FILTER_BZIP2] = "bzip2",
+		[FILTER_NONE] = "",	[FILTER_GZIP] = "gzip", [FILTER_ZSTD] = "zstd",
+		[FILTER_LZ4] = "lz4",	[FILTER_XZ] = "xz",	[FILTER_BZIP2] = "bzip2",
+		[FILTER_LZMA] = "lzma", [FILTER_LZIP] = "lzip", [FILTER_LZO] = "lzo",
 	};
 
 	return f < ARRAY_SIZE(words) ? words[f] : "";

@@ -30,6 +30,9 @@ enum facts_filter {
 	FILTER_LZ4,
 	FILTER_XZ,
 	FILTER_BZIP2,
+	FILTER_LZMA,
+	FILTER_LZIP,
+	FILTER_LZO, /* which is known, and not unpacked */
 };
 
 struct facts {

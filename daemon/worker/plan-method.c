@@ -65,6 +65,15 @@ static enum dataset_method auto_method(struct planner *p)
 	return DATASET_METHOD_COPY;
 }
 
+/* libarchive would start lzop, and workers start no programs. */
+static int refuse_lzo(struct error *err)
+{
+	error_set(err, EINVAL, "it is packed by lzop, which can't be unpacked here");
+	return error_mend(err, -EINVAL,
+			  "pack it again (lzop -dc FILE | zstd >NEW.zst), or stage it as it is by "
+			  "method=copy");
+}
+
 /* A file that is named like an archive and isn't one is damaged more often than meant. */
 static int check_promise(const struct planner *p, struct error *err)
 {
@@ -76,6 +85,8 @@ static int check_promise(const struct planner *p, struct error *err)
 	if (p->ds->method != DATASET_METHOD_AUTO || f->kind != SOURCE_FILE ||
 	    f->format != FORMAT_PLAIN || promise == FORMAT_PLAIN)
 		return 0;
+	if (f->filter == FILTER_LZO)
+		return refuse_lzo(err);
 	error_set(err, EINVAL, "%s is %s and not the %s%s its name promises", shown,
 		  f->bytes == 0 ? "empty" : describe(f, buf), facts_format_to_string(promise),
 		  promise == FORMAT_SQUASHFS ? " image" : " archive");
@@ -104,6 +115,8 @@ static int check_able(const struct planner *p, struct error *err)
 		error_set(err, EINVAL, "a link can't lead to an address");
 		return error_mend(err, -EINVAL, "leave method=link and DEST source out");
 	}
+	if (m == DATASET_METHOD_EXTRACT && p->facts->filter == FILTER_LZO)
+		return refuse_lzo(err);
 	if (m == DATASET_METHOD_EXTRACT && !a->can_extract) {
 		error_set(err, EINVAL, "can't be extracted: it is %s", describe(p->facts, buf));
 		return error_mend(err, -EINVAL, "leave method= out, or name an archive");

@@ -180,8 +180,12 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 	from = look_behind_frames(src->fd, &facts->filter);
 	if (facts->filter != FILTER_NONE)
 		ceiling_set(ctx->policy.threads);
-	facts->format = facts->filter ? peek_format(src->fd, facts->filter, from, &sample, broken)
-				      : magic_get_format(block, (size_t)n);
+	if (facts->filter == FILTER_LZO)
+		facts->format = FORMAT_PLAIN;
+	else if (facts->filter)
+		facts->format = peek_format(src->fd, facts->filter, from, &sample, broken);
+	else
+		facts->format = magic_get_format(block, (size_t)n);
 	if (!facts->filter && is_zero(block, (size_t)n))
 		facts->format = broken;
 	if (facts->format == FORMAT_PLAIN)

@@ -1,6 +1,9 @@
 """Tars by hand: members that no tool writes."""
 import io
+import lzma
+import sys
 import tarfile
+import zlib
 
 BLOCK = 512
 END = bytes(2 * BLOCK)
@@ -69,3 +72,14 @@ def make_tar(members, fmt=tarfile.PAX_FORMAT):
                 setattr(info, key, value)
             t.addfile(info, io.BytesIO(data) if data else None)
     return out.getvalue()
+
+
+def lzip(data):
+    """A member of lzip's: lzma without its header, and sums behind it."""
+    packed = lzma.compress(data, lzma.FORMAT_ALONE, preset=6)[13:]
+    sums = zlib.crc32(data).to_bytes(4, "little") + len(data).to_bytes(8, "little")
+    return b"LZIP\1\x17" + packed + sums + (len(packed) + 26).to_bytes(8, "little")
+
+
+if __name__ == "__main__" and sys.argv[1] == "lzip":
+    sys.stdout.buffer.write(lzip(open(sys.argv[2], "rb").read()))

@@ -230,6 +230,13 @@ def ends():
     yield "gzip of a cut tar", gzip.compress(WHOLE[:5 * ONE]), Fails("is cut off")
     yield "two gzips", gzip.compress(WHOLE[:3000]) + gzip.compress(WHOLE[3000:]), Ready()
     yield "cut xz", lzma.compress(WHOLE)[:-20], Fails("is cut off|is damaged")
+    yield "cut lzma", lzma.compress(WHOLE, lzma.FORMAT_ALONE)[:-20], Fails("is cut off|is damaged")
+    yield "rubbish behind lzma", lzma.compress(WHOLE, lzma.FORMAT_ALONE) + b"rubbish", Fails("rubbish behind the compressed data")
+    for n in (3, 9, 16, 20, 40):
+        yield f"cut lzip, by {n}", lzip(WHOLE)[:-n], Fails("is cut off|is damaged")
+    yield "lzip, another checksum", lzip(WHOLE)[:-20] + b"0" + lzip(WHOLE)[-19:], Fails("is damaged")
+    yield "lzip, another size", lzip(WHOLE)[:-16] + b"0" + lzip(WHOLE)[-15:], Fails("is damaged")
+    yield "rubbish behind lzip", lzip(WHOLE) + b"rubbish", Fails("rubbish behind the compressed data")
     yield "cut bzip2", bz2.compress(WHOLE)[:-20], Fails("is cut off|is damaged")
     for name in ("zstd", "lz4"):
         packed = subprocess.run([name, "-qc"], input=WHOLE, stdout=subprocess.PIPE).stdout

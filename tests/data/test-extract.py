@@ -11,7 +11,9 @@ import tarfile
 import zipfile
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+import tarcraft  # noqa: E402
 from harness import *  # noqa: E402
+from tarcraft import lzip  # noqa: E402
 
 BLOCK = 512
 
@@ -89,7 +91,8 @@ def test_every_wrapping_and_never_by_name():
     make_tree(src)
     pack(src, f"{base}/a.tar")
     tools = {"gzip": ["gzip", "-c"], "zstd": ["zstd", "-qc"], "lz4": ["lz4", "-qc"],
-             "xz": ["xz", "-0c"], "bzip2": ["bzip2", "-c"]}
+             "xz": ["xz", "-0c"], "bzip2": ["bzip2", "-c"], "lzma": ["xz", "--format=lzma", "-0c"],
+             "lzip": [sys.executable, tarcraft.__file__, "lzip"]}
     expected = unpack(f"{base}/a.tar")
     for name, tool in tools.items():
         if not shutil.which(tool[0]):
@@ -134,7 +137,9 @@ def test_several_frames_and_members_are_all_read():
     half = len(data) // 3
     with open(f"{base}/two.gz", "wb") as f:
         f.write(gzip.compress(data[:half]) + gzip.compress(data[half:]))
-    names = ["two.gz"]
+    with open(f"{base}/two.lz", "wb") as f:
+        f.write(lzip(data[:half]) + lzip(data[half:]))
+    names = ["two.gz", "two.lz"]
     for tool in (["zstd", "-qc"], ["xz", "-0c"], ["lz4", "-qc"], ["bzip2", "-c"]):
         with open(f"{base}/two.{tool[0]}", "wb") as f:
             for part in (data[:half], data[half:]):
@@ -544,6 +549,23 @@ def test_what_is_no_archive():
     with Worker(f"x={base}/a*.tar") as w:  # shards stay tars
         w.ready()
         assert os.listdir(w.path) == ["a.tar"]
+    remove(base)
+
+
+def test_what_lzop_packed_is_refused_by_name():
+    """It was copied without a word. libarchive would start lzop for it."""
+    base = scratch()
+    data = b"\x89LZO\0\r\n\x1a\n" + os.urandom(3000)
+    for n, options in (("a.tar.lzo", ""), ("a.tzo", ""), ("a.bin", "::method=extract")):
+        write(f"{base}/{n}", data)
+        with Worker(f"x={base}/{n}{options}") as w:
+            assert "is packed by lzop, which can't be unpacked here; pack it again (lzop -dc" in w.error()["text"]
+    write(f"{base}/in.tar", make_tar([("in.tar.lzo", data, F)]))
+    for item in (f"x={base}/a.tar.lzo::method=copy", f"x={base}/a.bin", f"x={base}/in.tar::nested"):
+        with Worker(item) as w:
+            w.ready()
+            path = f"{w.path}/in.tar.lzo" if os.path.isdir(w.path) else w.path
+            assert open(path, "rb").read() == data
     remove(base)
 
 

@@ -18,7 +18,7 @@
 #define MAX_FREE 4
 
 static const enum facts_filter filters[] = {
-	FILTER_GZIP, FILTER_ZSTD, FILTER_LZ4, FILTER_XZ, FILTER_BZIP2,
+	FILTER_GZIP, FILTER_ZSTD, FILTER_LZ4, FILTER_XZ, FILTER_BZIP2, FILTER_LZMA, FILTER_LZIP,
 };
 
 static size_t n_threads;

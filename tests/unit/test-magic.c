@@ -25,6 +25,16 @@ static void test_filters(void **state)
 		{ "\xfd" "7zXZ\0", 6, FILTER_XZ },
 		{ "BZh91AY&SY", 10, FILTER_BZIP2 },
 		{ "BZh9 is a text", 14, FILTER_NONE },
+		{ "LZIP\1\x0c", 6, FILTER_LZIP },
+		{ "LZIPPED", 7, FILTER_NONE },
+		{ "\x89LZO\0\r\n\x1a\n\x10", 10, FILTER_LZO },
+		{ "\x5d\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff\xff\0", 14, FILTER_LZMA },
+		{ "\x5e\0\0\x50\0\xff\xff\xff\xff\xff\xff\xff\xff\0", 14, FILTER_LZMA },
+		{ "\x5d\0\0\1\0\0\0\0\0\1\0\0\0\0", 14, FILTER_LZMA }, /* of 4 GiB */
+		{ "\x5d\0\0\1\0\0\0\0\0\0\1\0\0\0", 14, FILTER_NONE }, /* of a TiB */
+		{ "\x5d\0\0\x81\0\xff\xff\xff\xff\xff\xff\xff\xff\0", 14, FILTER_NONE },
+		{ "]\0\0\0\0\xff\xff\xff\xff\xff\xff\xff\xff\0", 14, FILTER_NONE },
+		{ "\x5d\0\0\x80\0\xff\xff\xff\xff\xff\xff\xff", 12, FILTER_NONE },
 		{ "", 0, FILTER_NONE },
 		{ "text", 4, FILTER_NONE },
 	};
@@ -75,6 +85,8 @@ static void test_members(void **state)
 	assert_true(magic_is_archive("\x1f\x8b\x08\0", 4, "a.TGZ"));
 	assert_false(magic_is_archive("\x1f\x8b\x08\0", 4, "scan.nii.gz"));
 	assert_false(magic_is_archive("text", 4, "a.tar.gz"));
+	assert_true(magic_is_archive("LZIP\1\x0c", 6, "a.tlz"));
+	assert_false(magic_is_archive("\x89LZO\0\r\n\x1a\n\x10", 10, "a.tar.lzo"));
 }
 
 int main(void)

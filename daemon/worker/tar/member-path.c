@@ -60,9 +60,10 @@ bool member_path_cut(char *path, const char *subdir, uint32_t strip)
 
 void member_path_cut_suffix(char *path)
 {
-	static const char *const suffixes[] = { ".tar.gz",  ".tar.zst", ".tar.lz4", ".tar.xz",
-						".tar.bz2", ".tgz",	".tzst",    ".txz",
-						".tbz2",    ".tbz",	".tar",	    ".zip" };
+	static const char *const suffixes[] = { ".tar.gz",  ".tar.zst", ".tar.lz4",  ".tar.xz",
+						".tar.bz2", ".tgz",	".tzst",     ".txz",
+						".tbz2",    ".tbz",	".tar.lzma", ".tar.lz",
+						".tlz",	    ".tar",	".zip" };
 	char *name = (char *)path_base(path);
 	size_t n = strlen(name);
 

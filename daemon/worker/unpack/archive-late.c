@@ -46,6 +46,8 @@
 	F(int, archive_read_support_filter_bzip2, (struct archive * a), (a))                       \
 	F(int, archive_read_support_filter_gzip, (struct archive * a), (a))                        \
 	F(int, archive_read_support_filter_lz4, (struct archive * a), (a))                         \
+	F(int, archive_read_support_filter_lzip, (struct archive * a), (a))                        \
+	F(int, archive_read_support_filter_lzma, (struct archive * a), (a))                        \
 	F(int, archive_read_support_filter_xz, (struct archive * a), (a))                          \
 	F(int, archive_read_support_filter_zstd, (struct archive * a), (a))                        \
 	F(int, archive_read_support_format_raw, (struct archive * a), (a))                         \

@@ -158,6 +158,8 @@ static struct archive *new_unfilter_archive(void)
 	archive_read_support_filter_lz4(a);
 	archive_read_support_filter_xz(a);
 	archive_read_support_filter_bzip2(a);
+	archive_read_support_filter_lzma(a); /* all three are liblzma's */
+	archive_read_support_filter_lzip(a);
 	archive_read_support_format_raw(a);
 	return a;
 }

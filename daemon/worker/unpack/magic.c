@@ -7,6 +7,7 @@
 #define TAR_HEADER_SIZE 512
 #define TAR_CHECKSUM_AT 148
 #define TAR_CHECKSUM_SIZE 8
+#define LZMA_HEADER_SIZE 13
 #define SKIPPABLE_MAGIC 0x184d2a50u /* and the 15 behind it */
 
 static const struct {
@@ -21,11 +22,28 @@ static const struct {
 	  "7zXZ\0",
 	  6, FILTER_XZ },
 	{ "BZh", 3, FILTER_BZIP2 },
+	{ "LZIP\1", 5, FILTER_LZIP },
+	{ "\x89LZO\0\r\n\x1a\n", 9, FILTER_LZO },
 };
 
 static uint32_t le32(const unsigned char *p)
 {
 	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* What xz and 7-Zip write in front of .lzma, which has no magic: the usual parameters, a dictionary
+ * of a size that they use, and how much it is, or that this is not known. libarchive asks for no
+ * more, and who looks inside finds a tar, or not. */
+static bool is_lzma(const unsigned char b[static LZMA_HEADER_SIZE])
+{
+	bool known = memcmp(b + 5, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) != 0;
+	uint32_t dict = le32(b + 1);
+
+	if ((b[0] != 0x5d && b[0] != 0x5e) || (known && (b[10] | b[11] | b[12])))
+		return false;
+	if (dict >= 1u << 12 && dict <= 1u << 27 && (dict & (dict - 1)) == 0)
+		return true;
+	return !known && dict % (1u << 20) == 0 && dict >= 3u << 20 && dict < 64u << 20;
 }
 
 uint64_t magic_get_skippable(const void *data, size_t size)
@@ -52,7 +70,7 @@ static enum facts_filter get_filter(const void *data, size_t size)
 			continue;
 		return filters[i].filter;
 	}
-	return FILTER_NONE;
+	return size >= LZMA_HEADER_SIZE && is_lzma(b) ? FILTER_LZMA : FILTER_NONE;
 }
 
 /* zstd and lz4 share them. Where what follows is not seen, it is zstd's: pzstd writes them. */
@@ -124,14 +142,16 @@ enum facts_format magic_get_promise(const char *name)
 		const char *end;
 		enum facts_format format;
 	} ends[] = {
-		{ ".tar", FORMAT_TAR },		  { ".tgz", FORMAT_TAR },
-		{ ".tzst", FORMAT_TAR },	  { ".txz", FORMAT_TAR },
-		{ ".tbz2", FORMAT_TAR },	  { ".tbz", FORMAT_TAR },
-		{ ".tar.gz", FORMAT_TAR },	  { ".tar.zst", FORMAT_TAR },
-		{ ".tar.xz", FORMAT_TAR },	  { ".tar.lz4", FORMAT_TAR },
-		{ ".tar.bz2", FORMAT_TAR },	  { ".zip", FORMAT_ZIP },
-		{ ".sqsh", FORMAT_SQUASHFS },	  { ".sqfs", FORMAT_SQUASHFS },
-		{ ".squashfs", FORMAT_SQUASHFS },
+		{ ".tar", FORMAT_TAR },	      { ".tgz", FORMAT_TAR },
+		{ ".tzst", FORMAT_TAR },      { ".txz", FORMAT_TAR },
+		{ ".tbz2", FORMAT_TAR },      { ".tbz", FORMAT_TAR },
+		{ ".tar.gz", FORMAT_TAR },    { ".tar.zst", FORMAT_TAR },
+		{ ".tar.xz", FORMAT_TAR },    { ".tar.lz4", FORMAT_TAR },
+		{ ".tar.bz2", FORMAT_TAR },   { ".tar.lzma", FORMAT_TAR },
+		{ ".tlz", FORMAT_TAR },	      { ".tar.lz", FORMAT_TAR },
+		{ ".tar.lzo", FORMAT_TAR },   { ".tzo", FORMAT_TAR },
+		{ ".zip", FORMAT_ZIP },	      { ".sqsh", FORMAT_SQUASHFS },
+		{ ".sqfs", FORMAT_SQUASHFS }, { ".squashfs", FORMAT_SQUASHFS },
 	};
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
@@ -143,10 +163,12 @@ enum facts_format magic_get_promise(const char *name)
 bool magic_is_archive(const void *data, size_t size, const char *name)
 {
 	enum facts_format format = magic_get_format(data, size);
+	enum facts_filter filter;
 
 	if (format == FORMAT_TAR || format == FORMAT_ZIP)
 		return true;
-	if (magic_get_filter(data, size) == FILTER_NONE)
+	filter = magic_get_filter(data, size);
+	if (filter == FILTER_NONE || filter == FILTER_LZO)
 		return false;
 	return strcasestr(name, ".tar.") || magic_get_promise(name) == FORMAT_TAR;
 }

@@ -161,8 +161,8 @@ static bool names_encoding(const char *list)
 
 bool http_head_may_be_encoded(const struct http_head *h, const char *url)
 {
-	static const char *const ends[] = { ".gz", ".tgz", ".zst", ".tzst", ".xz", ".txz", ".bz2",
-					    ".br", ".lz4", ".Z", NULL };
+	static const char *const ends[] = { ".gz", ".tgz", ".zst", ".tzst", ".xz",  ".txz", ".bz2",
+					    ".br", ".lz4", ".lz",  ".lzma", ".lzo", ".Z",   NULL };
 	size_t n = strcspn(url, "?#");
 
 	if (!names_encoding(h->encoding))
