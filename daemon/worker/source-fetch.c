@@ -3,10 +3,12 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <unistd.h>
 
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/path.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/target.h"
@@ -34,7 +36,46 @@ int source_fetch(struct ctx *ctx, const struct source *src, int fd, struct error
 	return r < 0 || !hash ? r : hash_check(hash, ctx->ds->sha256, src->path, err);
 }
 
-/* Without a name nothing has to be taken away. */
+/* Where the file system has no files without a name (NFS, Lustre) one is made and loses its name at
+ * once. A name of a dataset has no dot: never another one's. */
+static int make_nameless(struct ctx *ctx, const struct target *target, struct error *err)
+{
+	_cleanup_(freep) char *path = NULL;
+	char name[DATASET_NAME_SIZE + 8];
+	int fd, r;
+
+	snprintf(name, sizeof(name), ".%s.spool", ctx->ds->name);
+	path = path_join(target->dir, name);
+	if (!path)
+		return error_set(err, ENOMEM, "out of memory");
+	r = ctx_record(ctx, MANIFEST_TREE, path, err);
+	if (r < 0)
+		return r;
+	if (unlinkat(target->dirfd, name, 0) < 0 && errno != ENOENT) /* of a worker that died */
+		return error_errno(err, errno, "remove %s", path);
+	fd = openat(target->dirfd, name, O_RDWR | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (fd < 0)
+		return error_errno(err, errno, "make %s", path);
+	if (unlinkat(target->dirfd, name, 0) < 0) {
+		r = error_errno(err, errno, "remove %s", path);
+		close(fd);
+		return r;
+	}
+	return fd;
+}
+
+/* Without a name nothing has to be taken away. The descriptor, or -errno. */
+static int open_nameless(struct ctx *ctx, const struct target *target, struct error *err)
+{
+	int fd = openat(target->dirfd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+
+	if (fd >= 0)
+		return fd;
+	if (errno == EOPNOTSUPP || errno == EISDIR) /* of a kernel that passes the flag over */
+		return make_nameless(ctx, target, err);
+	return error_errno(err, errno, "make a file without a name in %s", target->dir);
+}
+
 int source_spool(struct ctx *ctx, struct source *src, const struct target *target,
 		 struct error *err)
 {
@@ -45,9 +86,9 @@ int source_spool(struct ctx *ctx, struct source *src, const struct target *targe
 		ctx_set_near(ctx, true); /* by an attempt before this one */
 	if (!src->fetch)
 		return 0;
-	fd = openat(target->dirfd, ".", O_RDWR | O_TMPFILE | O_CLOEXEC, 0600);
+	fd = open_nameless(ctx, target, err);
 	if (fd < 0)
-		return error_errno(err, errno, "make a file without a name in %s", target->dir);
+		return fd;
 	r = source_fetch(ctx, src, fd, err);
 	if (r == 0 && fstat(fd, &src->st) < 0)
 		r = error_errno(err, errno, "%s", src->path);

@@ -8,7 +8,8 @@
  * makes SLOW_GATE.reached and waits for SLOW_GATE.go, once, from when SLOW_GATE.armed is there.
  * With SLOW_ERROR reading a file or directory with "fail" in its name fails with that number. With
  * SLOW_CLOSE closing a file with "late" in its name does, as on NFS. One with "packed" in its name
- * takes 4 KiB.
+ * takes 4 KiB. With SLOW_TMPFILE files without a name are refused by that number, and with
+ * SLOW_SPOOL the worker ends when it has made one with a name in its place.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -138,18 +139,27 @@ int openat64(int dirfd, const char *name, int flags, ...)
 {
 	int (*next)(int, const char *, int, ...) =
 		(int (*)(int, const char *, int, ...))dlsym(RTLD_NEXT, "openat64");
+	bool is_nameless = (flags & O_TMPFILE) == O_TMPFILE;
 	mode_t mode = 0;
 	va_list ap;
+	int fd;
 
 	va_start(ap, flags);
-	if (flags & O_CREAT)
+	if (flags & O_CREAT || is_nameless)
 		mode = va_arg(ap, mode_t);
 	va_end(ap);
+	if (is_nameless && getenv("SLOW_TMPFILE")) {
+		errno = atoi(getenv("SLOW_TMPFILE"));
+		return -1;
+	}
 	if (!(flags & O_CREAT))
 		fly(name);
 	if (!(flags & (O_CREAT | O_PATH)))
 		wait_at_gate(name, "gate");
-	return next(dirfd, name, flags, mode);
+	fd = next(dirfd, name, flags, mode);
+	if (flags & O_CREAT && strstr(name, ".spool") && getenv("SLOW_SPOOL"))
+		_exit(9);
+	return fd;
 }
 
 /* Nothing of it is in memory, unless it is said to be near. */

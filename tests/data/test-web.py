@@ -2,6 +2,7 @@
 """Real workers and stage-fetch against a server that misbehaves: what is ready is whole, and what is not
 says why. The server notes what it was asked."""
 import base64
+import errno
 import glob
 import gzip
 import hashlib
@@ -19,6 +20,7 @@ sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import *  # noqa: E402
 from webserver import *  # noqa: E402
 
+SLOW = os.environ["STAGE_TEST_SLOW"]
 random.seed(7)
 BIG = random.randbytes(24 << 20)   # several parts
 DATA = random.randbytes(3 << 20)   # more than a probe reads
@@ -137,6 +139,35 @@ def test_a_zip_is_read_from_a_file_without_a_name():
         with fetch(s.add("/z.zip", out.getvalue()), s) as w:
             assert int(w.ready()["files"]) == 20
             assert len(os.listdir(w.path)) == 20
+
+
+def test_a_tier_without_nameless_files_takes_a_zip():
+    """As NFS and Lustre. It failed: make a file without a name in DIR: Operation not supported."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        z.writestr("f", DATA)
+
+    def left(w, place):
+        return [n for n in os.listdir(place(w)) if n != "x"]
+
+    with Server() as s:
+        url = s.add("/z.zip", out.getvalue())
+        for tier, place in (("shm", lambda w: w.tmp), ("ssd", lambda w: f"{w.tiers}/ssd")):
+            for number in (errno.EOPNOTSUPP, errno.EISDIR):
+                env = {"LD_PRELOAD": SLOW, "SLOW_TMPFILE": str(number)}
+                task = dict(name="x", web=s.rule(), tiers=tier, stall=600_000)
+                with Worker(f"x={url}:{tier}", env=dict(env, SLOW_SPOOL="1"), **task) as dead:
+                    assert dead.run_until("ready", "error") is None, dead.messages
+                    assert ".x.spool" in left(dead, place), left(dead, place)
+                    manifest = open(f"{dead.rundir}/t/.stage/manifest.x").read()
+                    assert f"{place(dead)}/.x.spool\n" in manifest, manifest
+                    with Worker(f"x={url}:{tier}", base=dead.base, env=env, **task) as w:
+                        w.ready()
+                        assert open(f"{w.path}/f", "rb").read() == DATA
+                        assert left(w, place) == []
+        with Worker(f"x={url}:shm", env={"LD_PRELOAD": SLOW, "SLOW_TMPFILE": str(errno.EACCES)},
+                    name="x", web=s.rule(), tiers="shm", stall=600_000) as w:
+            assert "make a file without a name in" in w.error()["text"]
 
 
 def test_what_unpacks_a_stored_copy_is_progress():
