@@ -146,18 +146,23 @@ test_a_job_can_not_ask_in_anothers_name() {
 	assert_contains "$forged_output" bobs
 }
 
-# What a job sets does not come near what root starts.
+# What a job sets does not come near what root starts: each process has the few variables that we give it, and none besides.
+# /proc/PID/environ is what it was started with.
 test_the_jobs_environment_ends_with_the_job() {
-	local id
+	local id pid names n=0
 
 	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=$data/many.tar,m=$data/many.zstd.sqsh" \
 		--export=ALL,LD_PRELOAD=/srv/pfs/home/alice/x.so,LD_LIBRARY_PATH=/srv/pfs/home/alice,SSLKEYLOGFILE=/srv/pfs/home/alice/keys,MALLOC_TRACE=/srv/pfs/home/alice/trace,STAGE_CONF=/srv/pfs/home/alice/conf,BASH_ENV=/srv/pfs/home/alice/rc \
 		<<<'stagectl wait; echo begun; sleep 30')
 	job_wait_says "$id" begun
 	for pid in $(on n1 pgrep -x 'stage-keeper|stagingd|stage-worker'); do
-		assert_lacks "$(on n1 bash -c "tr '\0' '\n' </proc/$pid/environ")" alice/
+		names=$(on n1 bash -c "tr '\0' '\n' </proc/$pid/environ" | tee "$work/environ" | sed 's/=.*//' | sort | xargs)
+		assert_match "$names" '^(LANG PATH|HOME LANG LOGNAME PATH USER)$'
+		assert_lacks "$(cat "$work/environ")" alice/
 		assert_lacks "$(on n1 cat "/proc/$pid/maps")" alice
+		n=$((n + 1))
 	done
+	assert_eq 3 "$n" "processes"
 	as alice scancel "$id"
 	job_wait "$id"
 	assert_eq "" "$(find "$pfs/home/alice" -name keys -o -name trace)" "files"
