@@ -278,16 +278,46 @@ def hungry():
 
 # ---- zip ----
 
-def make_zip(*members, method=zipfile.ZIP_STORED):
-    """members: (name, data, mode)"""
+def make_zip(*members, method=zipfile.ZIP_STORED, system=3):
+    """members: (name, data, mode); system: who says to have made it"""
     out = io.BytesIO()
     with warnings.catch_warnings(), zipfile.ZipFile(out, "w", method) as z:
         warnings.simplefilter("ignore")  # of names that come twice
         for name, data, mode in members:
             info = zipfile.ZipInfo(name)
-            info.create_system, info.external_attr, info.compress_type = 3, mode << 16, method
+            info.create_system, info.external_attr, info.compress_type = system, mode << 16, method
             z.writestr(info, data)
     return out.getvalue()
+
+
+def make_zip64(*members):
+    """With all numbers in the places for large ones."""
+    limit, zipfile.ZIP64_LIMIT = zipfile.ZIP64_LIMIT, 5
+    try:
+        return make_zip(*members)
+    finally:
+        zipfile.ZIP64_LIMIT = limit
+
+
+def backslashes(f):
+    """As Info-ZIP's unzip has it. Red when zip-names.c keeps nothing: libarchive made all of them directories."""
+    members = [("first", b"0" * 100, f), ("a\\b", b"1", f), ("q\\", b"2", f), ("d/x\\y", b"3", f), ("a", b"4", f), ("e\\", b"", f)]
+    kept = {"first": b"0" * 100, "a\\b": b"1", "q\\": b"2", "d": None, "d/x\\y": b"3", "a": b"4", "e\\": b""}
+    yield "zip of Unix, backslashes", make_zip(*members), Ready(kept)
+    yield "zip of Unix, backslashes, packed", make_zip(*members, method=zipfile.ZIP_DEFLATED), Ready(kept)
+    yield "zip of NTFS, backslashes", make_zip(*members, system=11), Ready(kept)
+    yield "zip of Unix, backslashes, large numbers", make_zip64(*members), Ready(kept)
+    yield "zip of Unix, backslashes, something in front", b"PK\3\4" + bytes(100) + make_zip(*members), Ready(kept)
+    yield ("zip of DOS, backslashes", make_zip(("a\\b", b"1", f), ("d/x\\y", b"3", f), ("q\\", b"", f), system=0),
+           Ready({"a": None, "a/b": b"1", "d": None, "d/x\\y": b"3", "q": None}))
+    yield "zip of Unix, .. by backslashes", make_zip(("..\\evil", b"1", f)), Ready({"..\\evil": b"1"})
+    yield "zip of DOS, .. by backslashes", make_zip(("..\\evil", b"1", f), system=0), Fails(r"\.\./evil leads out")
+    many = [(f"{i:05}\\" + "n" * (i % 200), b"%d" % i, f) for i in range(5000)]
+    yield "zip of Unix, thousands of backslashes", make_zip(*many), Ready({n: data for n, data, _ in many})
+    lies = bytearray(make_zip(*members))
+    at = lies.index(b"PK\1\2", lies.index(b"PK\1\2") + 1) + 42
+    lies[at:at + 4] = (34).to_bytes(4, "little")  # the content of "first"
+    yield "zip of Unix, an entry that lies", bytes(lies), Fails("is damaged|without a sound list")
 
 
 def zips():
@@ -302,6 +332,7 @@ def zips():
     yield "zip, file and directory", make_zip(("a", b"1", f), ("a/b", b"1", f)), Fails("a is a file or a link")
     yield "zip, control bytes", make_zip(("../\x1b[2J", b"1", f)), Fails(r"\\x1b\[2J leads out")
     yield "zip, odd names", make_zip(("new\nline", b"1", f), ("-rf", b"2", f)), Ready({"new\nline": b"1", "-rf": b"2"})
+    yield from backslashes(f)
     good = make_zip(("file", b"content" * 100, f))
     at = good.index(b"content")
     yield "zip, other data", good[:at] + b"C" + good[at + 1:], Fails("is damaged .*last member file")

@@ -12,6 +12,7 @@
 #include "common/error.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/unpack/buffer.h"
+#include "daemon/worker/unpack/zip-names.h"
 
 #define SEEK_FILE_PIECE (1u << 20)
 
@@ -20,6 +21,7 @@ struct seek_file {
 	int fd;
 	uint64_t at, size;
 	uint64_t uncounted; /* of size */
+	struct zip_names *names;
 	char *buf;
 };
 
@@ -35,6 +37,8 @@ int seek_file_new(struct seek_file **fp, struct ctx *ctx, int fd, struct error *
 	f->ctx = ctx;
 	f->fd = fd;
 	f->size = f->uncounted = (uint64_t)st.st_size;
+	if (zip_names_new(&f->names, fd, f->size) < 0)
+		return error_set(err, ENOMEM, "out of memory");
 	*fp = steal_ptr(f);
 	return 0;
 }
@@ -43,6 +47,7 @@ void seek_file_free(struct seek_file *f)
 {
 	if (!f)
 		return;
+	zip_names_free(f->names);
 	free(f->buf);
 	free(f);
 }
@@ -67,6 +72,7 @@ ssize_t seek_file_read(struct seek_file *f, const void **datap, struct error *er
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return error_errno(err, errno, "read the source");
+	zip_names_keep(f->names, f->buf, (size_t)n, f->at);
 	f->at += (uint64_t)n;
 	if (f->ctx)
 		ctx_add_progress(f->ctx, count(f, (uint64_t)n), 0);

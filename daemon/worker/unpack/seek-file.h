@@ -1,5 +1,6 @@
 /*
- * seek-file: a file that is read here and there, in large pieces.
+ * seek-file: a zip that is read here and there, in large pieces, with its names as they are to be
+ * (zip-names.h).
  */
 #pragma once
 
