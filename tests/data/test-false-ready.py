@@ -2,10 +2,11 @@
 """Inputs that are damaged at random: ready is never given to another tree than was packed.
 
 With verify=sha256: whatever was changed; without it what is cut, and what is changed in a format that has
-checksums of its content (a plain tar or an image has none of them). STAGE_TEST_ROUNDS and STAGE_TEST_SEED.
+checksums of its content (a plain tar, an image or .lzma has none of them). STAGE_TEST_ROUNDS and STAGE_TEST_SEED.
 """
 import gzip
 import hashlib
+import lzma
 import os
 import random
 import subprocess
@@ -13,7 +14,7 @@ import sys
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import *  # noqa: E402
-from tarcraft import make_tar  # noqa: E402
+from tarcraft import lzip, make_tar  # noqa: E402
 
 FILES = [(f"d{i % 7}/file{i}", os.urandom(40 * i) + b"words " * i, {}) for i in range(40)]
 EXPECTED = {name: content for name, content, _ in FILES}
@@ -24,6 +25,8 @@ def packers():
     plain = make_tar(FILES)
     yield "tar", plain, False
     yield "gz", gzip.compress(plain), True
+    yield "lz", lzip(plain), True
+    yield "lzma", lzma.compress(plain, lzma.FORMAT_ALONE), False
     for name, command in (("zst", ["zstd", "-qc"]), ("lz4", ["lz4", "-qc"]), ("xz", ["xz", "-0c"])):
         if shutil.which(command[0]):
             yield name, subprocess.run(command, input=plain, stdout=subprocess.PIPE, check=True).stdout, True
