@@ -179,7 +179,6 @@ test_the_interactive_example_is_a_shell() {
 	assert_match "$out" "has n[123] 2000 "
 }
 
-# Seen failing with scripts without nested, without keep=, and with one epoch.
 test_examples_of_what_is_staged_otherwise() {
 	local d=$base/pfs/home/alice/examples/data out
 	local -A id
@@ -198,7 +197,8 @@ test_examples_of_what_is_staged_otherwise() {
 	id[pack]=$(submit pack)
 	read_by "${id[nested]}" 1 1 "$work/classes"
 	read_by "${id[instant-on]}" 2 1 "$pfs/data/many"
-	job_wait "${id[keep-array]}"
+	job_wait "${id[keep-array]}_0"
+	job_wait "${id[keep-array]}_1"
 	out=$(cat "$base"/pfs/home/alice/examples/out.array.? | grep ^has)
 	assert_eq "2 2000" "$(wc -l <<<"$out") $(cut -d' ' -f3 <<<"$out" | sort -u)" "readers of the array: $out"
 	assert_contains "$(as_on alice n1 stagectl list --kept)" images.tar
