@@ -204,7 +204,8 @@ static int use(struct ctx *ctx, struct kept *k, const struct keep_entry *e, bool
 	return ctx_is_cancelled(ctx) ? -ECANCELED : drop(ctx, k, e, had_lease);
 }
 
-static int look(struct ctx *ctx, struct kept *k)
+/* begin: where there is none, it is to be made here. */
+static int look(struct ctx *ctx, struct kept *k, bool begin)
 {
 	struct keep_entry e;
 	int r = keep_lock(&k->keep, clock_ms() + LOCK_MS);
@@ -221,6 +222,10 @@ static int look(struct ctx *ctx, struct kept *k)
 			r = use(ctx, k, &e, r > 0);
 		keep_entry_deinit(&e);
 		return r;
+	}
+	if (!begin) {
+		keep_unlock(&k->keep);
+		return LOOK_MINE;
 	}
 	if (r == -ESTALE && keep_retire(&k->keep, k->name) < 0)
 		r = -ETXTBSY;
@@ -247,7 +252,7 @@ static int look_until(struct ctx *ctx, struct kept *k, const struct facts *facts
 	uint64_t next_ms = begin_ms;
 	int r;
 
-	while ((r = look(ctx, k)) == LOOK_BUSY) {
+	while ((r = look(ctx, k, true)) == LOOK_BUSY) {
 		if (ctx_is_cancelled(ctx) || clock_ms() >= deadline_ms) {
 			r = ctx_is_cancelled(ctx) ? -ECANCELED : -ETIMEDOUT;
 			break;
@@ -289,6 +294,36 @@ void kept_drop(struct ctx *ctx, struct kept *k)
 	keep_unlock(&k->keep);
 }
 
+static int new_kept(struct ctx *ctx, const struct source *src, const struct facts *facts,
+		    const struct plan *plan, struct kept **keptp)
+{
+	_cleanup_(kept_freep) struct kept *k = calloc(1, sizeof(*k));
+	int r;
+
+	if (!k)
+		return -ENOMEM;
+	k->fd = k->keep.fd = -1;
+	k->keep_ms = is_memory(plan) ? ctx->policy.mem_keep_ms : ctx->policy.keep_ms;
+	k->key = kept_make_key(ctx, src, facts, plan);
+	r = k->key ? open_kept(ctx, k, plan->tier) : -ENOMEM;
+	if (r == 0)
+		*keptp = steal_ptr(k);
+	return r;
+}
+
+int kept_look(struct ctx *ctx, const struct source *src, const struct facts *facts,
+	      const struct plan *plan, struct kept **keptp)
+{
+	_cleanup_(kept_freep) struct kept *k = NULL;
+
+	*keptp = NULL;
+	if (!ctx->ds->keep_ms || find_obstacle(ctx, facts, plan) ||
+	    new_kept(ctx, src, facts, plan, &k) < 0 || look(ctx, k, false) != LOOK_FOUND)
+		return 0;
+	*keptp = steal_ptr(k);
+	return KEPT_E_FOUND;
+}
+
 int kept_find(struct ctx *ctx, const struct source *src, const struct facts *facts,
 	      const struct plan *plan, struct kept **keptp, struct error *err)
 {
@@ -301,13 +336,7 @@ int kept_find(struct ctx *ctx, const struct source *src, const struct facts *fac
 		return 0;
 	why = find_obstacle(ctx, facts, plan);
 	if (!why) {
-		k = calloc(1, sizeof(*k));
-		if (!k)
-			return error_set(err, ENOMEM, "out of memory");
-		k->fd = k->keep.fd = -1;
-		k->keep_ms = is_memory(plan) ? ctx->policy.mem_keep_ms : ctx->policy.keep_ms;
-		k->key = kept_make_key(ctx, src, facts, plan);
-		r = k->key ? open_kept(ctx, k, plan->tier) : -ENOMEM;
+		r = new_kept(ctx, src, facts, plan, &k);
 		if (r == 0)
 			r = look_until(ctx, k, facts, plan);
 		if (ctx_is_cancelled(ctx))

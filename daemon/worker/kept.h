@@ -29,6 +29,9 @@ enum {
  */
 int kept_find(struct ctx *ctx, const struct source *src, const struct facts *facts,
 	      const struct plan *plan, struct kept **keptp, struct error *err);
+/* The same, at once, where it is there; nothing else is begun, waited for or told. 0: it is not. */
+int kept_look(struct ctx *ctx, const struct source *src, const struct facts *facts,
+	      const struct plan *plan, struct kept **keptp);
 void kept_free(struct kept *k);
 DEFINE_FREEP(struct kept, kept_free)
 

@@ -4,7 +4,7 @@
  * time the entry of that tier gets the number that is known now, so the loop ends: a tier is
  * refused once.
  */
-#include "daemon/worker/stage.h"
+#include "daemon/worker/stage-internal.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -31,22 +31,6 @@
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
 #include "daemon/worker/turn.h"
-
-struct stage {
-	struct ctx *ctx;
-	struct source *src;
-	struct facts facts;
-	struct plan_input in;
-	struct plan plan;
-	struct target *target;
-	struct stager_result result;
-	const struct stager *stager;
-	struct kept *kept; /* where it is to stay, or has; NULL: it goes with the job */
-	bool keep_is_full; /* that in memory */
-	char *list;
-	char *reserved_in;       /* a tier; NULL: nothing is */
-	uint64_t reserved_bytes, reserved_files;
-};
 
 static void stage_deinit(struct stage *s)
 {
@@ -139,9 +123,8 @@ static uint64_t get_missing(uint64_t want, uint64_t have)
 	return want > have ? want - have : 0;
 }
 
-/* What was granted stays granted: who asks again for the same tier asks for what is missing. */
-static int reserve(struct stage *s, uint64_t bytes, uint64_t files, uint64_t *havep,
-		   struct error *err)
+int stage_reserve(struct stage *s, uint64_t bytes, uint64_t files, uint64_t *havep,
+		  struct error *err)
 {
 	const char *tier = s->plan.tier;
 	int r;
@@ -163,11 +146,6 @@ static int reserve(struct stage *s, uint64_t bytes, uint64_t files, uint64_t *ha
 	s->reserved_bytes += bytes;
 	s->reserved_files += files;
 	return 0;
-}
-
-static bool is_in_memory(const struct stage *s)
-{
-	return !strcmp(s->plan.tier, PLAN_TIER_MEMORY);
 }
 
 /* Is there room where the target is, be it by what the user did not use for longest? */
@@ -199,7 +177,7 @@ static int open_target(struct stage *s, struct error *err)
 	int r;
 
 	r = target_open(s->ctx, s->plan.tier, s->kept != NULL, &s->target, err);
-	if (!s->kept || !is_in_memory(s))
+	if (!s->kept || !stage_is_in_memory(s))
 		return r;
 	if (r == 0 && has_room(s, &space))
 		return 0;
@@ -225,10 +203,10 @@ static int take_place(struct stage *s, uint64_t *havep, struct error *err)
 		space->known = false; /* so that learn() sees something new */
 		return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "%s", space->limit);
 	}
-	while (is_in_memory(s) && space_lacks_memory(s->ctx, plan->need_bytes) &&
+	while (stage_is_in_memory(s) && space_lacks_memory(s->ctx, plan->need_bytes) &&
 	       kept_make_memory(s->ctx))
 		;
-	return reserve(s, plan->need_bytes, plan->need_files, havep, err);
+	return stage_reserve(s, plan->need_bytes, plan->need_files, havep, err);
 }
 
 /* "No space left on device" gets the numbers. What was refused by a limit has them already. */
@@ -254,7 +232,7 @@ static bool reads_at_once(const struct stage *s)
 	       (!s->plan.spread || s->ctx->policy.node_index == 0);
 }
 
-static int make(struct stage *s, struct error *err)
+int stage_make(struct stage *s, struct error *err)
 {
 	_cleanup_(turn_end) struct turn turn = TURN_INIT;
 	struct ctx *ctx = s->ctx;
@@ -297,74 +275,7 @@ static void forget_attempt(struct stage *s)
 	ctx_undo(s->ctx, NULL);
 }
 
-/* Mounts an image that an earlier job has copied. It is the user's, and looked at as any. */
-static int mount_found(struct stage *s, struct error *err)
-{
-	_cleanup_(fd_closep) int fd = open(kept_get_path(s->kept),
-					   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	_cleanup_(freep) char *path = strdup(kept_get_path(s->kept));
-	struct source *src = s->src, found = *src;
-	int r;
-
-	if (!path)
-		return error_set(err, ENOMEM, "out of memory");
-	if (fd < 0 || fstat(fd, &found.st) < 0)
-		return error_errno(err, errno, "open %s", path);
-	found.fd = fd;
-	found.path = path;
-	s->src = &found;
-	r = make(s, err);
-	s->src = src;
-	return r;
-}
-
-/* 0: it could not be mounted, and is to be copied again. */
-static int mount_kept(struct stage *s, struct error *err)
-{
-	int r = mount_found(s, err);
-
-	if (r == 0)
-		return 1;
-	if (r == -ENODEV || ctx_is_cancelled(s->ctx))
-		return r; /* which another copy would not change */
-	ctx_warn(s->ctx, "what an earlier job has kept is not used: %s", err->text);
-	kept_drop(s->ctx, s->kept);
-	kept_free(s->kept);
-	s->kept = NULL;
-	*err = (struct error)ERROR_INIT;
-	ctx_send_facts(s->ctx, &s->facts, &s->plan);
-	return 0;
-}
-
-/* What an earlier job of the user's has left counts as this one's. 0: there is nothing. */
-static int take_kept(struct stage *s, uint64_t *havep, struct error *err)
-{
-	struct plan *plan = &s->plan, shown;
-	char size[PARSE_SIZE_TEXT];
-	int r = 0;
-
-	if (!s->keep_is_full || !is_in_memory(s))
-		r = kept_find(s->ctx, s->src, &s->facts, plan, &s->kept, err);
-	if (r <= 0)
-		return r;
-	kept_get_size(s->kept, &s->result.bytes, &s->result.files);
-	shown = *plan;
-	snprintf(shown.line, sizeof(shown.line), "kept by an earlier job %s %.120s, %s",
-		 is_in_memory(s) ? "in" : "on", is_in_memory(s) ? "memory" : plan->tier,
-		 size_to_string(s->result.bytes, size));
-	ctx_send_facts(s->ctx, &s->facts, &shown);
-	/* Pages that an earlier job has paid for are taken from nobody. */
-	r = reserve(s, is_in_memory(s) ? 0 : s->result.bytes, s->result.files, havep, err);
-	if (r < 0)
-		return r;
-	if (plan->method == DATASET_METHOD_MOUNT)
-		return mount_kept(s, err);
-	s->result.link_to = strdup(kept_get_path(s->kept));
-	return s->result.link_to ? 1 : error_set(err, ENOMEM, "out of memory");
-}
-
-/* A guess is replaced by what is so, once it is known what for. */
-static int plan_exactly(struct stage *s, struct error *err)
+int stage_plan(struct stage *s, struct error *err)
 {
 	const struct stager *stager;
 	int r = plan_make(&s->plan, &s->in, err);
@@ -391,7 +302,7 @@ static bool learn_spread(struct stage *s, const struct error *err)
 /* It was larger than it seemed, and what the site has for keeping is full. */
 static bool learn_full_keep(struct stage *s, int r)
 {
-	if (r != -ENOSPC || !s->kept || !s->target || !is_in_memory(s))
+	if (r != -ENOSPC || !s->kept || !s->target || !stage_is_in_memory(s))
 		return false;
 	give_up_keeping(s, "what the site has for it in memory is full");
 	return true;
@@ -405,8 +316,13 @@ static int plan_and_make(struct stage *s, struct error *err)
 	bool tried = false;
 	int r;
 
+	r = stage_take_kept_first(s, err);
+	if (r > 0)
+		return 0;
+	if (r < 0)
+		forget_attempt(s);
 	for (;;) {
-		r = plan_exactly(s, err);
+		r = stage_plan(s, err);
 		if (r < 0 && full.code) {
 			*err = full; /* what really happened says more */
 			return full.code;
@@ -414,14 +330,14 @@ static int plan_and_make(struct stage *s, struct error *err)
 		if (r < 0)
 			return r;
 		ctx_send_facts(s->ctx, &s->facts, &s->plan);
-		r = take_kept(s, &have, err);
+		r = stage_take_kept(s, &have, err);
 		if (r > 0)
 			return 0;
 		if (r == 0)
 			r = take_place(s, &have, err);
 		if (r == 0) {
 			have = 0;
-			r = make(s, err);
+			r = stage_make(s, err);
 			tried = true;
 		}
 		if (r == 0)
@@ -499,7 +415,7 @@ static int fall_back_to_source(struct stage *s, const struct error *why, struct 
 	s->plan.kind = s->facts.kind == SOURCE_FILE ? SOURCE_FILE : SOURCE_DIR;
 	strcpy(s->plan.line, "link to the source, as onfail=source says");
 	ctx_send_facts(s->ctx, &s->facts, &s->plan);
-	r = make(s, err);
+	r = stage_make(s, err);
 	return r < 0 ? r : publish(s, err);
 }
 
@@ -540,7 +456,7 @@ static int run(struct stage *s, struct error *err)
 	if (r < 0)
 		return r;
 	if (s->ctx->plan_only) {
-		r = plan_exactly(s, err);
+		r = stage_plan(s, err);
 		ctx_send_facts(s->ctx, &s->facts, &s->plan);
 		return r;
 	}

@@ -180,6 +180,39 @@ test_an_array_stages_it_once_and_who_comes_meanwhile_waits() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
+# Once it came to lie there later than a dataset that left less than it takes. Fails when what is there is looked for
+# only where there is room.
+test_what_is_kept_is_found_where_no_room_is_left() {
+	local id
+
+	memory_site
+	sed -i "s/^\\[limits\\]/&\\nMaxMemoryPercent=10/" "$base/etc/stage-data/stage-data.conf"
+	own_source
+	head -c 20000000 /dev/urandom >"$pfs/gate/late"
+	at_end "rm '$pfs/gate/late'"
+	head -c 90000000 /dev/urandom >"$pfs/kept/early"
+	mksquashfs "$pfs/gate" "$pfs/kept/late.sqsh" -noappend -no-progress -quiet -noI -noD -noF -processors 1
+	gate_close n1 /srv/pfs/kept/late.sqsh
+	gate_open n1
+	job_run alice -w n1 --mem=1000 --stage-data="t=/srv/pfs/gate/late:shm:keep=30m" <<<true >/dev/null
+	assert_eq 1 "$(n_in_memory)"
+	on n1 kill -STOP "$(cat "$work/gate.n1")"
+	id=$(job_submit alice -w n1 --mem=1000 --stage-wait=no \
+		--stage-data="t=/srv/pfs/gate/late:shm:keep=30m,early=/srv/pfs/kept/early:shm" <<-'EOS'
+		stagectl wait early && echo the other is there
+		stagectl wait
+		cmp $STAGE_DATA_PATH_T /srv/pfs/gate/late && echo equal
+		stagectl explain t
+	EOS
+	)
+	job_wait_says "$id" "the other is there"
+	gate_open n1
+	job_done "$id"
+	assert_contains "$(job_output "$id")" equal
+	assert_contains "$(job_output "$id")" "kept by an earlier job in memory"
+	wait_until 10 nodes_are_fine >/dev/null
+}
+
 # Fails when what was begun is never swept.
 test_killed_in_the_middle_there_is_all_or_nothing() {
 	local id what

@@ -317,6 +317,7 @@ assert_nodes_fine() {
 #
 # On one node, /srv/pfs/gate (elsewhere a plain directory) becomes a FUSE mount whose server is
 # stopped: every look into it waits. That is a hung parallel file system, or a very slow node.
+# gate_close NODE [IMAGE]: what is seen there, else what $pfs/gate has
 
 gate_prepare() {
 	[[ -e $pfs/.gate.sqsh ]] || {
@@ -326,10 +327,10 @@ gate_prepare() {
 }
 
 gate_close() {
-	local node=$1 pid
+	local node=$1 image=${2:-} pid
 
-	gate_prepare
-	on "$node" squashfuse_ll -o allow_other,ro /srv/pfs/.gate.sqsh /srv/pfs/gate
+	[[ $image ]] || gate_prepare
+	on "$node" squashfuse_ll -o allow_other,ro "${image:-/srv/pfs/.gate.sqsh}" /srv/pfs/gate
 	pid=$(on "$node" pgrep -f '^squashfuse_ll .*gate')
 	echo "$pid" >"$work/gate.$node"
 	on "$node" kill -STOP "$pid"

@@ -222,7 +222,7 @@ def test_who_waits_for_longer_than_a_stall_gets_it():
     with Node() as n, begin_slowly(n, 3000000) as first:
         with n.worker("x=SRC/big:ssd:keep=1h", 2, stall=3000) as second:
             both_ready(first, second)
-            assert "waits for another job" in second.get("facts")[1]["plan"]
+            assert "waits for another job" in second.get("facts")[2]["plan"]
 
 
 # Breaks where what can't get its name is not moved back.
