@@ -111,7 +111,7 @@ test_data_is_readable_until_the_last_task_is_gone() {
 }
 
 # From 24.05 on the plugin's mark that there is an epilog goes with slurmd's restart. Fails when the extern step's end is
-# taken for the job's then and comes before the last task's: by reading, it was not seen.
+# taken for the job's, as it would be then.
 test_a_restarted_slurmd_leaves_the_data_to_the_last_task() {
 	local id
 

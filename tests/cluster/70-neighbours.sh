@@ -70,7 +70,8 @@ test_a_job_of_the_same_user_is_not_shown_the_other_jobs_data() {
 	id=$(start_neighbour alice)
 	job_wait_says "$id" begun
 	out=$(job_run alice -w n1 --mem=300 --stage-data="x=$data/flat" <<<'stagectl status; ls $STAGE_DATA_DIR')
-	assert_lacks "$out" "many"
+	assert_contains "$out" /t/data/x
+	assert_lacks "$out" "/run/stage-data/$id/"
 	let_go "$id" alice
 	job_done "$id"
 }
