@@ -412,6 +412,26 @@ def test_tier_directories():
     assert os.listdir(DISK) == [] and os.listdir(SCRATCH + '/sticky') == []
 
 
+# Breaks where all leftovers of a job's number are taken for the user's: one that he may not empty keeps the job's record.
+def test_another_users_leftover_of_the_same_job_stays():
+    j = Job()
+    assert j.numbers('tier 2')[0] == 0
+    others = [f'{SCRATCH}/sticky/stage-data-{j.id}.{n}' for n in (0, 77)]
+    for path in others:
+        os.makedirs(path + '/a')
+        os.chown(path, OTHER, OTHER)
+        os.chmod(path, 0o700)
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    j.ended()
+    assert f'job={j.id}' not in listing(), listing()
+    assert sorted(os.listdir(SCRATCH + '/sticky')) == sorted(os.path.basename(path) for path in others)
+    for path in others:
+        assert os.listdir(path) == ['a']
+        os.rmdir(path + '/a')
+        os.rmdir(path)
+
+
 def test_tier_of_a_link_of_the_users_is_refused():
     os.mkdir(SCRATCH + '/users')
     os.chown(SCRATCH + '/users', UID, GID)
