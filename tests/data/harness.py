@@ -111,8 +111,11 @@ class Worker:
         self.messages.append(m)
         answer = self.answers.get(m["op"])
         fields = answer(m) if answer else None
-        if fields:
-            self.send(fields)
+        try:
+            if fields:
+                self.send(fields)
+        except BrokenPipeError:
+            pass  # as for stagingd: one that was cancelled does not wait for it
         return m
 
     def run_until(self, *ops, timeout=60):

@@ -275,7 +275,8 @@ def test_what_is_kept_counts_and_may_not_fit():
 def test_who_waits_can_be_cancelled():
     with Node() as n, begin_slowly(n):
         with n.worker("x=SRC/big:ssd:keep=1h", 2) as second:
-            second.run_until("tier")
+            for _ in "looked for", "waited for":
+                second.run_until("tier")
             second.send(dict(op="cancel"))
             assert second.run_until("ready", "error")["op"] == "error"
             assert second.end() == 1
