@@ -226,6 +226,23 @@ def test_a_zip_is_read_at_the_rate_and_seen_to_be():
     remove(base)
 
 
+def test_an_image_that_is_summed_and_unpacked_is_one_progress():
+    """Fails where the bytes of both passes are counted."""
+    base = scratch()
+    os.mkdir(f"{base}/d")
+    data = os.urandom(8 << 20)
+    with open(f"{base}/d/f", "wb") as f:
+        f.write(data)
+    subprocess.run(["mksquashfs", f"{base}/d", f"{base}/i.sqsh", "-quiet", "-no-progress"], check=True)
+    digest = hashlib.sha256(open(f"{base}/i.sqsh", "rb").read()).hexdigest()
+    with Worker(f"x={base}/i.sqsh::method=extract+verify=sha256:{digest}", maxrate=8 << 20, stall=20000) as w:
+        w.ready()
+        assert open(f"{w.path}/f", "rb").read() == data
+        done, total = [int(m["bytes"]) for m in w.get("progress")], int(w.get("facts")[0]["total"])
+        assert len(done) > 3 and total / 2 < max(done) <= total, (done, total)
+    remove(base)
+
+
 def test_strip_subdir_include_exclude():
     base = scratch()
     with tarfile.open(f"{base}/a.tar", "w") as t:
