@@ -176,6 +176,8 @@ static int list_tiers(const struct admit_input *in, const struct conf_source *ru
 		if (r < 0)
 			return r;
 		add_word(list, size, t->name);
+		if (t->kind == CONF_TIER_MEMORY) /* what may be named in its place */
+			list_kind(in, rule, false, list, size);
 	}
 	if (dest[0] == '/')
 		add_word(list, size, dest);

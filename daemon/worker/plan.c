@@ -221,12 +221,12 @@ static bool may_be_image(const struct planner *p)
 /* "try more --mem, :ssd or a squashfs image", of what could help with this tier. */
 static int mend_space(const struct planner *p, const char *tier, int r, struct error *err)
 {
-	const struct plan_space *ssd = get_space(p, PLAN_TIER_DISK);
+	const struct plan_space *s = get_space(p, tier), *ssd = get_space(p, PLAN_TIER_DISK);
 	bool memory = !strcmp(tier, PLAN_TIER_MEMORY);
 	const char *ways[3];
 	size_t n = 0;
 
-	if (memory && p->in->policy->mem_limit)
+	if (memory && p->in->policy->mem_limit && !(s && s->of_node))
 		ways[n++] = "more --mem";
 	if (memory && !plan_is_dest(p, "auto") && ssd && ssd->present)
 		ways[n++] = ":ssd";

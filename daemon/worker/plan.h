@@ -32,6 +32,7 @@ struct plan_space {
 	uint64_t free_bytes;
 	uint64_t free_files;
 	char limit[128];        /* who says so: "the job has 62.0 GiB left of --mem" */
+	bool of_node;           /* it does: a job with more memory would have no more there */
 };
 
 /* What the code can do, by the table of stagers. */

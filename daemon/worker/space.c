@@ -36,18 +36,20 @@ static uint64_t read_meminfo(const char *key)
 	return 0;
 }
 
-__attribute__((format(printf, 3, 4))) static void
+/* true: it is the tightest so far. */
+__attribute__((format(printf, 3, 4))) static bool
 limit(struct plan_space *s, uint64_t bytes, const char *fmt, ...)
 {
 	va_list ap;
 
 	if (s->known && s->free_bytes <= bytes)
-		return;
+		return false;
 	s->known = true;
 	s->free_bytes = bytes;
 	va_start(ap, fmt);
 	vsnprintf(s->limit, sizeof(s->limit), fmt, ap);
 	va_end(ap);
+	return true;
 }
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -112,7 +114,8 @@ static void measure_memory(struct ctx *ctx, struct plan_space *s)
 	limit_by_job(s, p, used);
 	if (available) {
 		left = less(available + get_kept(p), p->keep_free);
-		limit(s, left, "the node has %s of memory to spare", size_to_string(left, text));
+		s->of_node = limit(s, left, "the node has %s of memory to spare",
+				   size_to_string(left, text));
 	}
 }
 

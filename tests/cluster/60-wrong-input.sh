@@ -162,6 +162,18 @@ test_too_big_for_the_memory_of_the_job() {
 	assert_not grep -qi oom "$base"/node/n1/log/slurmd.log
 }
 
+# Fails when a job is told to ask for memory that the node has not.
+test_too_big_for_what_the_node_may_give() {
+	local id
+
+	big_file
+	site_conf <<<$'[limits]\nKeepFreeMemory=900G'
+	id=$(job_submit alice --mem=300 --stage-data="t=$data/big.bin:shm" <<<'echo begun')
+	job_failed "$id" 40
+	assert_match "$(job_output "$id")" 'the node has 0 B of memory to spare; try :ssd'
+	assert_lacks "$(job_output "$id")" "more --mem"
+}
+
 test_too_big_for_the_limit_of_the_item() {
 	big_file
 	fails "t=$data/big.bin:shm:max=10M" '10(\.0)? ?M'

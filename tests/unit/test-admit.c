@@ -92,6 +92,9 @@ static const struct {
 	{ "/p/scratch/x:scratch", "bob", 0, "scratch" },
 	{ "/p/scratch/x:source", "bob", 0, "source" },
 	{ "/p/memory/x:ssd", "bob", STAGE_EXIT_REFUSED, "may not go to ssd by [source memory], which has Tiers=shm" },
+	{ "/p/scratch/x:ssd", "bob", 0, "ssd" },
+	{ "/p/scratch/x:shm", "bob", 0, "shm,ssd" },             /* what may be named where it is full */
+	{ "/p/memory/x:shm", "bob", 0, "shm" },
 	{ "/p/scratch/x:/local", "bob", 0, "ssd,/local" },
 	{ "/p/scratch/x:/p/scratch/staff/bob/d", "bob", 0, "scratch,/p/scratch/staff/bob/d" },
 	{ "/p/scratch/x:/p/scratch/staff/bobby", "bob", STAGE_EXIT_REFUSED, "below no tier" },

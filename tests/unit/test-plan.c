@@ -34,7 +34,7 @@ struct given {
 	const char *methods, *tiers;
 	const char *path;          /* NULL: one that promises nothing */
 	uint64_t memory, disk;     /* GiB free; 0: plenty. 1: as good as nothing */
-	bool no_disk, no_fuse, no_unpack, hydrate, select, sha256, shard, subdir, keep;
+	bool no_disk, no_fuse, no_unpack, hydrate, select, sha256, shard, subdir, keep, of_node;
 	/* expected */
 	int r;
 	enum dataset_method got;
@@ -86,6 +86,8 @@ static const struct given cases[] = {
 	{ .word = "DEST shm does not fit", .source = F_FILE, .dest = "shm", .memory = 62, .r = -ENOSPC, .got = COPY, .says = "try more --mem or :ssd" },
 	{ .word = "tar to shm does not fit", .source = F_TAR, .dest = "shm", .memory = 62, .r = -ENOSPC, .got = EXTRACT, .says = "; try more --mem, :ssd or a squashfs image" },
 	{ .word = "tar to shm, no disk in the rule, no mounts", .source = F_TAR, .dest = "shm", .tiers = "shm", .no_fuse = true, .memory = 62, .r = -ENOSPC, .got = EXTRACT, .says = "; try more --mem" },
+	{ .word = "it is the node that is full", .source = F_TAR, .no_disk = true, .no_fuse = true, .memory = 62, .of_node = true, .r = -ENOSPC, .got = EXTRACT, .says = "; try a node with more memory" },
+	{ .word = "the node is full, DEST shm", .source = F_FILE, .dest = "shm", .memory = 62, .of_node = true, .r = -ENOSPC, .got = COPY, .says = "; try :ssd" },
 	{ .word = "image in a DEST that is full", .source = F_IMAGE, .dest = "ssd", .disk = 62, .r = -ENOSPC, .got = MOUNT, .says = "; try another DEST" },
 	{ .word = "DEST ssd", .source = F_DIR, .dest = "ssd", .got = COPY, .tier = "ssd", .kind = SOURCE_DIR },
 	{ .word = "DEST ssd that is not here", .source = F_DIR, .dest = "ssd", .no_disk = true, .r = -EPERM, .got = COPY },
@@ -172,6 +174,7 @@ static void set_up(const struct given *g, struct dataset *ds, struct policy *pol
 	in->able.can_mount = g->source == F_IMAGE;
 	in->able.can_extract = facts_is_archive(in->facts) || (g->source == F_IMAGE && !g->no_unpack);
 	set_space(&in->spaces[0], "shm", rule_has(g->tiers, "shm"), g->memory);
+	in->spaces[0].of_node = g->of_node;
 	set_space(&in->spaces[1], "ssd", !g->no_disk && rule_has(g->tiers, "ssd"), g->disk);
 	set_space(&in->spaces[2], "scratch", rule_has(g->tiers, "scratch"), 0);
 	set_space(&in->spaces[3], "/local/x", true, 0);
