@@ -22,6 +22,7 @@
 #include "client/worth.h"
 #include "common/conf.h"
 #include "common/error.h"
+#include "common/memory.h"
 #include "common/parse.h"
 #include "common/proto.h"
 #include "stage-build.h"
@@ -401,6 +402,16 @@ static int parse(struct explain *e, int argc, char **argv)
 	return argc - optind > 1 ? output_usage(argv[0], "one name or item at a time") : 0;
 }
 
+/* On a node of a job, what the job may still have there. Elsewhere the job that is thought of is not
+ * on this machine. */
+static void look_for_memory(struct plan_request *q)
+{
+	if (q->memory || !getenv("SLURM_JOB_ID") || !getenv("SLURMD_NODENAME"))
+		return;
+	if (memory_read_cgroup(&q->memory, &q->used) < 0)
+		q->memory = q->used = 0;
+}
+
 static int run(int argc, char **argv)
 {
 	struct explain e = { .request.timeout_ms = DEFAULT_TIMEOUT_MS };
@@ -422,6 +433,7 @@ static int run(int argc, char **argv)
 		}
 	}
 	err = (struct error)ERROR_INIT;
+	look_for_memory(&e.request);
 	code = explain_item(&e, argv[optind], &err);
 	return code < 0 ? output_fail(&err) : code;
 }
@@ -436,8 +448,9 @@ const struct cmd cmd_explain = {
 		"as\n"
 		"for --stage-data, anywhere: the same without staging anything.\n"
 		"\n"
-		"  --mem SIZE           plan for a job with that much memory (default: this "
-		"machine)\n"
+		"  --mem SIZE           plan for a job with that much memory (default: what "
+		"this\n"
+		"                       job has left, outside of one this machine)\n"
 		"  --timeout DURATION   how long the source may take to answer (default 2m)\n"
 		"  --epoch DURATION     what computing an epoch takes, to tell when staging pays\n"
 		"  --rate SIZE          bytes a second that the source gives a node (default: what was\n"

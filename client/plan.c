@@ -61,7 +61,7 @@ static int admit(struct admit *a, const struct conf *conf, struct dataset *d, co
 }
 
 static struct kv *make_task(const struct conf *conf, const struct admit *a, const struct dataset *d,
-			    const char *host, uint64_t memory)
+			    const char *host, const struct plan_request *request)
 {
 	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_TASK);
 	_cleanup_(freep) char *item = NULL;
@@ -81,8 +81,8 @@ static struct kv *make_task(const struct conf *conf, const struct admit *a, cons
 	kv_set_u64(kv, "keeper", 0);
 	kv_set_u64(kv, "nodes", 1);
 	kv_set_u64(kv, "nodeindex", 0);
-	kv_set_u64(kv, "memlimit", memory);
-	kv_set_u64(kv, "memused", 0);
+	kv_set_u64(kv, "memlimit", request->memory);
+	kv_set_u64(kv, "memused", request->used);
 	kv_set(kv, "rule", a->rule);
 	kv_set(kv, "rulematch", a->rule_match);
 	kv_set(kv, "web", a->web);
@@ -218,7 +218,7 @@ int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request
 		r = admit(&admitted, conf, d, host, err);
 	if (r < 0)
 		return r;
-	task = make_task(conf, &admitted, d, host, request->memory);
+	task = make_task(conf, &admitted, d, host, request);
 	if (!task)
 		return error_set(err, ENOMEM, "out of memory");
 	a->rule = steal_ptr(admitted.rule);

@@ -14,6 +14,7 @@ struct error;
 
 struct plan_request {
 	uint64_t memory;    /* of the job, 0: not limited */
+	uint64_t used;      /* of it */
 	uint64_t timeout_ms;
 };
 

@@ -16,7 +16,7 @@
 #include "common/rundir.h"
 #include "daemon/budget.h"
 #include "daemon/job.h"
-#include "daemon/memory.h"
+#include "common/memory.h"
 #include "daemon/stage.h"
 
 static const struct conf_tier *find_tier(const struct job *job, const char *tier)

@@ -25,7 +25,7 @@
 #include "daemon/env-file.h"
 #include "daemon/job-load.h"
 #include "daemon/launcher.h"
-#include "daemon/memory.h"
+#include "common/memory.h"
 #include "daemon/stage-run.h"
 #include "daemon/stage.h"
 #include "daemon/takedown.h"

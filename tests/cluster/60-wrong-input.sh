@@ -174,6 +174,19 @@ test_too_big_for_what_the_node_may_give() {
 	assert_lacks "$(job_output "$id")" "more --mem"
 }
 
+# Fails when explain in a job goes by the node's memory.
+test_explain_in_a_job_goes_by_its_memory() {
+	local out
+
+	need_cgroup
+	big_file
+	out=$(job_run alice -n1 --mem=100 --stage-data="t=$data/flat" \
+		<<<"stagectl explain $data/big.bin:shm; echo status \$?; stagectl explain --mem 1G $data/big.bin:shm; echo status \$?")
+	assert_match "$out" "needs 200 MiB, the (job has [0-9.]+ MiB left of --mem|site gives datasets [0-9]+ % of the job's memory)"
+	assert_contains "$out" "status 7"
+	assert_contains "$out" "status 0"
+}
+
 test_too_big_for_the_limit_of_the_item() {
 	big_file
 	fails "t=$data/big.bin:shm:max=10M" '10(\.0)? ?M'

@@ -6,7 +6,7 @@
  * What a group uses has the pages of all files that were read in it, which go when somebody wants
  * the room. They stand in lists of their own; those of a tmpfs don't, as they can't go.
  */
-#include "daemon/memory.h"
+#include "common/memory.h"
 
 #include <errno.h>
 #include <fcntl.h>
