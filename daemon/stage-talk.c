@@ -87,12 +87,15 @@ static void on_tier_chore(void *arg, int r, const struct error *err)
 
 void stage_run_on_tier(struct stage_run *run, uint32_t index, int r)
 {
-	if (run->tier.path && run->tier.by_keeper && run->tier.index == index)
-		on_tier_made(run, r,
-			     r == -ESTALE ? "the site has changed it since the job began; submit "
-					    "the job again"
-			     : r < 0	  ? strerror(-r)
-					  : "");
+	char text[ERROR_MAX_SIZE] = "";
+
+	if (!run->tier.path || !run->tier.by_keeper || run->tier.index != index)
+		return;
+	if (r == -ESTALE)
+		strcpy(text, "the site has changed it since the job began; submit the job again");
+	else if (r < 0)
+		snprintf(text, sizeof(text), "%s can't be made: %s", run->tier.path, strerror(-r));
+	on_tier_made(run, r, text);
 }
 
 static bool on_tier(struct stage_run *run, const struct kv *kv)

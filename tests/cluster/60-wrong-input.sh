@@ -187,6 +187,12 @@ test_explain_in_a_job_goes_by_its_memory() {
 	assert_contains "$out" "status 0"
 }
 
+# Fails when the reason of a missing disk has no path.
+test_a_tier_whose_directory_is_missing() {
+	sed -i '/^\[tier ssd\]/,/^$/s|^Path=.*|Path=/srv/nowhere|' "$base/etc/stage-data/stage-data.conf"
+	fails "t=$data/flat:ssd" "tier ssd: /srv/nowhere/stage-data-[0-9]+ can't be made: No such file or directory"
+}
+
 test_too_big_for_the_limit_of_the_item() {
 	big_file
 	fails "t=$data/big.bin:shm:max=10M" '10(\.0)? ?M'
