@@ -17,6 +17,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/capture.h"
 #include "client/output.h"
 #include "client/report.h"
 #include "client/waitloop.h"
@@ -28,6 +29,7 @@
 #define SRUN_MAX_STEPS 120
 #define SRUN_MAX_ARGS 64
 #define SRUN_END_MS 5000
+#define SQUEUE_MS 10000
 
 extern char **environ;
 
@@ -379,6 +381,22 @@ static int refuse(struct error *err, enum stage_exit code, const char *text)
 	return (int)code;
 }
 
+/* SLURM_JOB_ID alone names a job from anywhere: how many nodes it has Slurm knows. */
+static bool learn_n_nodes(void)
+{
+	const char *job = getenv("SLURM_JOB_ID");
+	const char *const argv[] = { "squeue", "-h", "-t", "R", "-o", "%D", "-j", job, NULL };
+	_cleanup_(freep) char *text = NULL;
+	uint32_t n;
+
+	if (get_n_components() > 1 || get_component_nodes(0, 1))
+		return true;
+	if (capture_run(argv, SQUEUE_MS, &text) != 0)
+		return false;
+	text[strcspn(text, "\n")] = '\0';
+	return parse_uint32(text, &n) == 0 && n > 0 && setenv("SLURM_JOB_NUM_NODES", text, 1) == 0;
+}
+
 int srun_each_node(const struct srun_request *request, const struct rpc_handler *h,
 		   struct error *err)
 {
@@ -389,10 +407,14 @@ int srun_each_node(const struct srun_request *request, const struct rpc_handler 
 	uint32_t n_components = get_n_components();
 	int r = 0;
 
-	s.n_nodes = srun_get_n_nodes();
-	if (!s.n_nodes)
+	if (!srun_get_n_nodes())
 		return refuse(err, STAGE_EXIT_USAGE, "--all-nodes asks the nodes by srun, and this "
 						     "is no Slurm job");
+	if (!learn_n_nodes())
+		return refuse(err, STAGE_EXIT_NO_STAGING,
+			      "the job of SLURM_JOB_ID is not running, or squeue does not say how "
+			      "many nodes it has");
+	s.n_nodes = srun_get_n_nodes();
 	if (n_components > SRUN_MAX_STEPS || request->n_args > SRUN_MAX_ARGS / 2)
 		return refuse(err, STAGE_EXIT_USAGE, "too many components or names");
 	s.steps = steps = calloc(n_components, sizeof(*steps));

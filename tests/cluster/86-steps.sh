@@ -165,6 +165,20 @@ test_status_of_all_nodes() {
 	assert_contains "$out" "status 0"
 }
 
+# Fails when a login node has to be told how many nodes the job has.
+test_status_of_all_nodes_from_a_login_node() {
+	local id out
+
+	id=$(job_submit alice -N2 --stage-data="t=$data/many.tar" <<<"echo begun; $until_let_go")
+	job_wait_says "$id" begun
+	out=$(as alice env SLURM_JOB_ID="$id" stagectl status --all-nodes 2>&1) || fail "$out"
+	assert_eq 2 "$(grep -c 'n[123].* ready' <<<"$out")"
+	let_go "$id"
+	job_done "$id"
+	out=$(as alice env SLURM_JOB_ID="$id" stagectl status --all-nodes 2>&1) && fail "$out"
+	assert_contains "$out" "is not running"
+}
+
 # Fails when a release leaves the data.
 test_add_and_release_inside_a_job() {
 	local out
