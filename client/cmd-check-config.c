@@ -5,6 +5,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/output.h"
@@ -77,6 +78,20 @@ static void warn_of_tier(const struct conf_tier *t, unsigned *n_warnings)
 		warn(n_warnings, sentence);
 }
 
+static void warn_of_source(const struct conf_source *s, unsigned *n_warnings)
+{
+	char sentence[2 * ERROR_MAX_SIZE];
+	struct stat st;
+
+	if (path_is_pattern(s->match) || stat(s->match, &st) < 0 || !S_ISDIR(st.st_mode))
+		return;
+	snprintf(sentence, sizeof(sentence),
+		 "[source %s] Match=%s: this directory can be staged as a whole, and nothing in it "
+		 "by itself; write %s/** for both",
+		 s->name, s->match, s->match);
+	warn(n_warnings, sentence);
+}
+
 /* Of a file without errors. */
 static void warn_of_the_rest(struct conf *conf)
 {
@@ -84,6 +99,8 @@ static void warn_of_the_rest(struct conf *conf)
 
 	for (size_t i = 0; i < conf->n_tiers; i++)
 		warn_of_tier(&conf->tiers[i], &n_warnings);
+	for (size_t i = 0; i < conf->n_sources; i++)
+		warn_of_source(&conf->sources[i], &n_warnings);
 	submit_copies_check(conf, warn, &n_warnings);
 	if (n_warnings == 0)
 		puts("    no errors");

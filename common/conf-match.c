@@ -124,8 +124,25 @@ static int refuse_user(const struct conf_source *s, const char *source, const ch
 		*s->allow_groups ? "members of " : "", s->allow_groups);
 }
 
+/* A rule that ends in /a where /a and what is below was meant, perhaps; NULL: none. */
+static const char *find_above(const struct conf *conf, const char *source)
+{
+	char normal[PATH_MAX];
+
+	if (url_scheme_of(source) || path_normalize(source, normal, sizeof(normal)) < 0)
+		return NULL;
+	for (size_t i = 0; i < conf->n_sources; i++) {
+		const char *match = conf->sources[i].match;
+
+		if (!path_is_pattern(match) && path_is_beneath(normal, match))
+			return match;
+	}
+	return NULL;
+}
+
 static int refuse_unmatched(const struct conf *conf, const char *source, struct error *err)
 {
+	const char *above = find_above(conf, source);
 	_cleanup_(freep) char *allowed = NULL;
 	size_t size;
 	FILE *f;
@@ -135,6 +152,12 @@ static int refuse_unmatched(const struct conf *conf, const char *source, struct 
 				  "%.*s: this site allows no source; an administrator has to add a "
 				  "[source] section to %s",
 				  shown_length(source), source, conf->path);
+	if (above)
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "%.*s: no rule of the site matches; %.200s may be staged as a "
+				  "whole, and nothing in it by itself; ask the site's "
+				  "administrators for Match=%.200s/**",
+				  shown_length(source), source, above, above);
 	f = open_memstream(&allowed, &size);
 	if (!f)
 		return error_errno(err, ENOMEM, "rules");

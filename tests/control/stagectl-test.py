@@ -1270,6 +1270,20 @@ class Helping(unittest.TestCase):
                 else:
                     self.assertIn("    no errors\n", r.stdout)
 
+    def test_check_config_warns_of_a_directory_without_what_is_in_it(self):
+        """Seen failing with a check-config that says nothing of sources."""
+        with tempfile.TemporaryDirectory() as top:
+            os.mkdir(f"{top}/d")
+            open(f"{top}/f", "w").close()
+            for match, warned in ((f"{top}/d", True), (f"{top}/d/**", False), (f"{top}/f", False),
+                                  (f"{top}/none", False)):
+                with open(f"{top}/conf", "w") as f:
+                    f.write(f"[source a]\nMatch={match}\n")
+                r = stagectl("check-config", f"{top}/conf")
+                self.assertEqual((r.returncode, r.stderr), (0, ""), r.stdout)
+                self.assertEqual(f"warning: [source a] Match={top}/d: " in r.stdout, warned, match)
+                self.assertEqual(f"write {top}/d/** for both" in r.stdout, warned, match)
+
     def test_the_defaults_are_a_configuration(self):
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
             f.write(stagectl("check-config", "--print-defaults").stdout)

@@ -562,6 +562,8 @@ static const struct {
 	{ "/data/a/public", "bob", "!no rule" },
 	{ "/data/one.tar", "bob", "one" },
 	{ "/data/one.tar/x", "bob", "!no rule" },
+	{ "/data/one.tar/./x", "bob", "!/data/one.tar may be staged as a whole" },
+	{ "/data/one.tar2", "bob", "!allowed are: " },
 	{ "/team/x", "ml-member", "team" },
 	{ "/team/x", "bob", "!members of ml,hpc" },
 	{ "/duo/x", "bob", "!users ann" },
