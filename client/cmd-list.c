@@ -61,9 +61,14 @@ static int list_kept(void)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	struct error err = ERROR_INIT;
+	int n = conf_load(&conf, cmd_get_conf(), &err);
 
-	if (conf_load(&conf, cmd_get_conf(), &err) < 0 || kept_list_print(conf, &err) < 0)
+	if (n == 0)
+		n = kept_list_print(conf, &err);
+	if (n < 0)
 		return output_fail(&err);
+	if (n == 0)
+		fprintf(stderr, "Nothing of yours is kept on this node.\n");
 	return STAGE_EXIT_OK;
 }
 
@@ -83,15 +88,21 @@ static int list_node(void)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	struct error err = ERROR_INIT;
+	bool any;
+	int n;
 
 	if (geteuid() != 0) {
 		output_error("list --node reads what belongs to root; run it as root");
 		return STAGE_EXIT_REFUSED;
 	}
-	if (node_list_print(&err) < 0)
+	n = node_list_print(&err);
+	if (n < 0)
 		return output_fail(&err);
+	any = n > 0;
 	if (conf_load(&conf, cmd_get_conf(), NULL) == 0) /* with none nothing is kept */
-		kept_list_print_all(conf);
+		any |= kept_list_print_all(conf);
+	if (!any)
+		fprintf(stderr, "No job has datasets on this node, and nothing is left or kept.\n");
 	return STAGE_EXIT_OK;
 }
 

@@ -28,6 +28,7 @@
 struct listing {
 	struct keep keep;
 	struct table *table; /* NULL: lines of words */
+	int n;
 };
 
 static uint64_t get_age(const struct keep_entry *e)
@@ -62,22 +63,24 @@ static int print_row(const struct listing *l, const struct keep_entry *e, bool u
 
 static int print_entry(void *arg, const char *name, const struct keep_entry *e)
 {
-	const struct listing *l = arg;
+	struct listing *l = arg;
 	const bool used = keep_entry_is_used(&l->keep, e);
 
+	l->n++;
 	return l->table ? print_row(l, e, used) : print_words(l, name, e, used);
 }
 
+/* How many; what is not there has none. */
 static int print_tier(const char *path, struct table *table)
 {
 	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	struct listing l = { KEEP_INIT, table };
+	struct listing l = { KEEP_INIT, table, 0 };
 	int r = fd < 0 ? -errno : keep_open(&l.keep, fd);
 
 	if (r == 0)
 		r = keep_for_each(&l.keep, print_entry, &l);
 	keep_close(&l.keep);
-	return r == -ENOENT ? 0 : r;
+	return r < 0 && r != -ENOENT ? r : l.n;
 }
 
 static bool keeps(const struct conf_tier *t)
@@ -91,24 +94,27 @@ int kept_list_print(const struct conf *conf, struct error *err)
 		{ "SOURCE" }, { "SIZE", true }, { "UNUSED", true }, { "KEEP", true }
 	};
 	_cleanup_(table_freep) struct table *t = NULL;
-	int r = table_new(&t, columns, ARRAY_SIZE(columns));
+	int r = table_new(&t, columns, ARRAY_SIZE(columns)), n = 0;
 
-	for (size_t i = 0; r == 0 && i < conf->n_tiers; i++) {
+	if (r < 0)
+		return error_errno(err, -r, "table");
+	for (size_t i = 0; i < conf->n_tiers; i++) {
 		if (!keeps(&conf->tiers[i]))
 			continue;
 		r = print_tier(conf->tiers[i].path, t);
 		if (r < 0)
 			return error_errno(err, -r, "read what is kept in %s", conf->tiers[i].path);
+		n += r;
 	}
-	if (r == 0)
-		table_print(t, stdout);
-	return r;
+	table_print(t, stdout);
+	return n;
 }
 
-/* As the user: what he has there is his to forge. */
-static void print_users(const char *path, uid_t uid, gid_t gid)
+/* As the user: what he has there is his to forge. true: there is something. */
+static bool print_users(const char *path, uid_t uid, gid_t gid)
 {
 	const uint64_t deadline_ms = clock_ms() + READ_MS;
+	int status = -1;
 	pid_t pid;
 
 	fflush(stdout);
@@ -117,19 +123,22 @@ static void print_users(const char *path, uid_t uid, gid_t gid)
 		if (setgroups(1, &gid) < 0 || setresgid(gid, gid, gid) < 0 ||
 		    setresuid(uid, uid, uid) < 0 || geteuid() == 0)
 			_exit(1);
-		(void)print_tier(path, NULL);
+		status = print_tier(path, NULL) <= 0;
 		fflush(stdout);
-		_exit(0);
+		_exit(status);
 	}
-	while (pid > 0 && waitpid(pid, NULL, WNOHANG) == 0) {
+	while (pid > 0 && waitpid(pid, &status, WNOHANG) == 0) {
 		if (clock_ms() >= deadline_ms)
 			(void)kill(pid, SIGKILL); /* he has stopped it */
 		usleep(POLL_US);
 	}
+	return status == 0;
 }
 
-void kept_list_print_all(const struct conf *conf)
+bool kept_list_print_all(const struct conf *conf)
 {
+	bool any = false;
+
 	for (size_t i = 0; i < conf->n_tiers; i++) {
 		const char *path = conf->tiers[i].path;
 		_cleanup_(dir_closep) DIR *dir = keeps(&conf->tiers[i]) ? opendir(path) : NULL;
@@ -140,6 +149,7 @@ void kept_list_print_all(const struct conf *conf)
 			if (!strncmp(e->d_name, TIER_NAME_KEEP, strlen(TIER_NAME_KEEP)) &&
 			    fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 			    S_ISDIR(st.st_mode) && st.st_uid != 0)
-				print_users(path, st.st_uid, st.st_gid);
+				any |= print_users(path, st.st_uid, st.st_gid);
 	}
+	return any;
 }

@@ -92,6 +92,7 @@ static void read_mounts(const char *dir, struct node_job *job)
 
 static int print_below(const char *top, const char *letters, struct error *err)
 {
+	int n = 0;
 	_cleanup_(dir_closep) DIR *dir = opendir(top);
 	char path[PATH_MAX];
 	struct dirent *e;
@@ -109,13 +110,15 @@ static int print_below(const char *top, const char *letters, struct error *err)
 		printf("job=%s uid=%u keeper=%s bytes=%llu mounts=%u workers=%u tiers=%u%s\n",
 		       e->d_name, job.uid, job.keeper_lives ? "alive" : "dead", job.bytes,
 		       job.mounts, job.workers, job.tiers, job.failed ? " failed=1" : "");
+		n++;
 	}
-	return 0;
+	return n;
 }
 
 int node_list_print(struct error *err)
 {
-	int r = print_below(STAGE_RUN_DIR, "0123456789", err);
+	int n = print_below(STAGE_RUN_DIR, "0123456789", err);
+	int aside = n < 0 ? n : print_below(STAGE_RUN_DIR "/" RUNDIR_TRASH, "0123456789.", err);
 
-	return r < 0 ? r : print_below(STAGE_RUN_DIR "/" RUNDIR_TRASH, "0123456789.", err);
+	return aside < 0 ? aside : n + aside;
 }

@@ -7,5 +7,6 @@
 struct error;
 
 /* Prints a line of key=value words for each: job, uid, keeper (alive, dead), bytes (in memory),
- * mounts, workers (living processes), tiers; failed=1 where nothing could be staged. */
+ * mounts, workers (living processes), tiers; failed=1 where nothing could be staged. How many, or
+ * -errno. */
 int node_list_print(struct error *err);

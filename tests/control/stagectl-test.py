@@ -1284,6 +1284,15 @@ class Helping(unittest.TestCase):
                 self.assertEqual(f"warning: [source a] Match={top}/d: " in r.stdout, warned, match)
                 self.assertEqual(f"write {top}/d/** for both" in r.stdout, warned, match)
 
+    def test_a_list_without_entries_says_so(self):
+        """Seen failing with a list that says nothing."""
+        with tempfile.TemporaryDirectory() as top:
+            with open(f"{top}/conf", "w") as f:
+                f.write(f"[source a]\nMatch=/x/**\n[tier ssd]\nKind=disk\nPath={top}\n")
+            r = stagectl("list", "--kept", STAGE_CONF=f"{top}/conf")
+            self.assertEqual((r.returncode, r.stdout, r.stderr),
+                             (0, "", "Nothing of yours is kept on this node.\n"))
+
     def test_the_defaults_are_a_configuration(self):
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
             f.write(stagectl("check-config", "--print-defaults").stdout)
