@@ -80,7 +80,7 @@ ARCHIVES = [
     ("too large", WHOLE, ":max=10K", {}, "takes .*, the limit .* is 10", "raise max="),
     ("too many files", WHOLE, "", dict(maxfiles=5), "has more than the 5 files|has 300 files",
      "ask the site"),
-    ("not granted", WHOLE, "shm:", dict(memlimit=1 << 40, fuse=1, tiers="shm,ssd"), "needs .* MiB",
+    ("not granted", WHOLE, "shm:", dict(memlimit=64 << 20, fuse=1, tiers="shm,ssd"), "needs .* MiB",
      "try more --mem, :ssd or a squashfs image"),
     ("no archive", b"text\n" * 100, ":method=extract", {}, "can't be extracted: it is a file",
      "leave method= out"),
