@@ -25,6 +25,7 @@ import time
 USER, UID, GID = 'nobody', 65534, 65534
 OTHER = 1
 MEMORY = '/sys/fs/cgroup/memory'
+LD_CACHE = '/etc/ld.so.cache'     # what each program is loaded with opens it
 LIMIT = 64 << 20
 PRIVATE = 'STAGE_KEEPER_TEST_PRIVATE'
 # Cgroups are everybody's: two tests at once must not meet there.
@@ -1091,10 +1092,37 @@ def fifo_at(path):
     try:
         yield fifo
     finally:
-        libc.umount2(path.encode(), 2)
+        while libc.umount2(path.encode(), 2) == 0:
+            pass
+        for name in glob.glob(fifo + '*'):
+            with contextlib.suppress(OSError):
+                os.close(os.open(name, os.O_WRONLY | os.O_NONBLOCK))
+            os.unlink(name)
+
+
+def waiting_at_fifo(name):
+    """Processes of the program that wait for a writer."""
+    found = []
+    for pid in [int(p) for p in os.listdir('/proc') if p.isdigit()]:
         with contextlib.suppress(OSError):
-            os.close(os.open(fifo, os.O_WRONLY | os.O_NONBLOCK))
-        os.unlink(fifo)
+            if os.path.basename(os.readlink(f'/proc/{pid}/exe')) == name and \
+                    open(f'/proc/{pid}/wchan').read() == 'wait_for_partner':
+                found.append(pid)
+    return found
+
+
+def hold_the_hand(fifo, path):
+    """The keeper that waits at the fifo goes on, and its hand waits at another one, which is returned; who comes
+    later waits for nobody. At the same one the hand would not wait, on a busy machine, where the writer that lets
+    the keeper go is still there."""
+    wait_for(lambda: waiting_at_fifo('stage-keeper'), what='the keeper to start')
+    os.mkfifo(fifo + '.hand')
+    assert libc.mount(f'{fifo}.hand'.encode(), path.encode(), None, 4096, None) == 0
+    os.close(os.open(fifo, os.O_WRONLY))
+    wait_for(lambda: waiting_at_fifo('stage-hand'), what='the hand that reads')
+    for _ in range(2):
+        assert libc.umount2(path.encode(), 2) == 0
+    return fifo + '.hand'
 
 
 def test_a_name_service_that_hangs_does_not_hold_up_the_end():
@@ -1120,12 +1148,10 @@ def test_a_keeper_can_be_found_while_its_configuration_is_slow():
     found = []
 
     def look(fifo):
-        os.close(os.open(fifo, os.O_WRONLY))    # the keeper's own start
-        wait_for(lambda: processes('stage-hand'), what='the hand that reads')
+        held = hold_the_hand(fifo, LD_CACHE)
         found.append(os.path.exists(f'{RUNDIR}/{next_job}/state'))
-        libc.umount2(b'/etc/ld.so.cache', 2)
-        os.close(os.open(fifo, os.O_WRONLY))
-    with fifo_at('/etc/ld.so.cache') as fifo:
+        os.close(os.open(held, os.O_WRONLY))
+    with fifo_at(LD_CACHE) as fifo:
         looks = threading.Thread(target=look, args=(fifo,))
         looks.start()
         j = Job(expect=None)
@@ -1142,20 +1168,17 @@ def test_a_keeper_whose_configuration_is_slow_is_left_to_it():
 
     def start(*args, job):
         said.append(Job(*args, job=job, expect=None).answer)
-    with fifo_at('/etc/ld.so.cache') as fifo:
+    with fifo_at(LD_CACHE) as fifo:
         job = next_job + 1
         threads = [threading.Thread(target=start, args=args, kwargs={'job': job})
                    for args in ((), ('--step',))]
         globals()['next_job'] = job
         threads[0].start()
-        os.close(os.open(fifo, os.O_WRONLY))    # the keeper's own start
-        wait_for(lambda: processes('stage-hand'), what='the hand that reads')
-        time.sleep(0.1)
-        libc.umount2(b'/etc/ld.so.cache', 2)
+        held = hold_the_hand(fifo, LD_CACHE)
         threads[1].start()
         time.sleep(1)
         assert not said and not os.path.exists(RUNDIR + '/.crashes'), said
-        os.close(os.open(fifo, os.O_WRONLY))
+        os.close(os.open(held, os.O_WRONLY))
         for t in threads:
             t.join()
     assert said == ['R', 'R'], said
@@ -1181,13 +1204,10 @@ def test_a_keeper_that_waits_for_another_ends_with_its_step():
     os.makedirs(step)
     join = ('sh', '-c', f'echo 0 >{step}/cgroup.procs; exec "$@"', '-')
     try:
-        with fifo_at('/etc/ld.so.cache') as fifo:
+        with fifo_at(LD_CACHE) as fifo:
             first = threading.Thread(target=lambda: Job(job=job, expect=None))
             first.start()
-            os.close(os.open(fifo, os.O_WRONLY))    # the keeper's own start
-            wait_for(lambda: processes('stage-hand'), what='the hand that reads')
-            time.sleep(0.1)
-            libc.umount2(b'/etc/ld.so.cache', 2)
+            held = hold_the_hand(fifo, LD_CACHE)
             second = threading.Thread(target=lambda: Job('--step', job=job, expect=None, under=join))
             second.start()
             wait_for(keepers, what='the keeper of the step')
@@ -1196,7 +1216,7 @@ def test_a_keeper_that_waits_for_another_ends_with_its_step():
             for pid in keepers():                   # as Slurm does
                 os.kill(pid, signal.SIGKILL)
             second.join()
-            os.close(os.open(fifo, os.O_WRONLY))
+            os.close(os.open(held, os.O_WRONLY))
             first.join()
         assert keeper('clean', '--job', str(job), '--timeout', '10000').returncode == 0
         assert not os.path.exists(f'{RUNDIR}/{job}') and not os.path.exists(RUNDIR + '/.crashes')
