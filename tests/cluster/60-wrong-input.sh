@@ -189,6 +189,7 @@ test_explain_in_a_job_goes_by_its_memory() {
 
 # Fails when the reason of a missing disk has no path.
 test_a_tier_whose_directory_is_missing() {
+	audit_own /srv/nowhere
 	sed -i '/^\[tier ssd\]/,/^$/s|^Path=.*|Path=/srv/nowhere|' "$base/etc/stage-data/stage-data.conf"
 	fails "t=$data/flat:ssd" "tier ssd: /srv/nowhere/stage-data-[0-9]+ can't be made: No such file or directory"
 }

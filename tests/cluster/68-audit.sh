@@ -85,6 +85,7 @@ test_the_plugin_names_only_places_of_ours() {
 			fail "the plugin calls $call, which audit-preload does not know"
 	done
 
+	audit_own /srv/pfs/audit-preload.so
 	# Not by the environment, which slurmd keeps from who calls the prolog's and the epilog's hooks
 	echo /srv/pfs/audit-preload.so >"$base/etc/ld.so.preload"
 	at_end "rm -f '$base/etc/ld.so.preload'; '$cluster' slurmd-restart n1"
