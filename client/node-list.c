@@ -92,10 +92,10 @@ static void read_mounts(const char *dir, struct node_job *job)
 
 static int print_below(const char *top, const char *letters, struct error *err)
 {
-	int n = 0;
 	_cleanup_(dir_closep) DIR *dir = opendir(top);
 	char path[PATH_MAX];
 	struct dirent *e;
+	int n = 0;
 
 	if (!dir)
 		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", top);

@@ -16,7 +16,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <sched.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,6 +28,7 @@
 #include "client/waitloop.h"
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/memory.h"
 
 #define MAX_MEMORY_MIB 1024
 
@@ -42,17 +42,6 @@ struct image {
 	int percent;
 	int out_fd, err_fd;
 };
-
-static unsigned get_n_cpus(void)
-{
-	cpu_set_t set;
-	int n;
-
-	if (sched_getaffinity(0, sizeof(set), &set) < 0)
-		return 1;
-	n = CPU_COUNT(&set);
-	return n > 0 ? (unsigned)n : 1;
-}
 
 static unsigned get_memory_mib(void)
 {
@@ -70,7 +59,7 @@ static void exec_mksquashfs(const struct image *im, bool modern, int out, int er
 	size_t n = 0;
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
 
-	snprintf(cpus, sizeof(cpus), "%u", get_n_cpus());
+	snprintf(cpus, sizeof(cpus), "%u", memory_count_cpus());
 	snprintf(memory, sizeof(memory), "%uM", get_memory_mib());
 	snprintf(when, sizeof(when), "%lld",
 		 stat(im->pack->dir, &st) == 0 ? (long long)st.st_mtime : 0);

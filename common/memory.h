@@ -1,5 +1,5 @@
 /*
- * memory: what the node and, without a keeper, the caller's memory cgroup have. Read from /proc and
+ * memory: what the node and the caller's memory cgroup have, and its CPUs. Read from /proc and
  * /sys only.
  */
 #pragma once

@@ -11,12 +11,12 @@
 #include "common/admit.h"
 #include "common/conf.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/parse.h"
 #include "common/proto.h"
 #include "common/rundir.h"
 #include "daemon/budget.h"
 #include "daemon/job.h"
-#include "common/memory.h"
 #include "daemon/stage.h"
 
 static const struct conf_tier *find_tier(const struct job *job, const char *tier)

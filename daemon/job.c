@@ -18,6 +18,7 @@
 #include <unistd.h>
 
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/path.h"
 #include "daemon/budget.h"
 #include "daemon/cause.h"
@@ -25,7 +26,6 @@
 #include "daemon/env-file.h"
 #include "daemon/job-load.h"
 #include "daemon/launcher.h"
-#include "common/memory.h"
 #include "daemon/stage-run.h"
 #include "daemon/stage.h"
 #include "daemon/takedown.h"
