@@ -1,8 +1,9 @@
 #include "common/jobgroup.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
+#include <fnmatch.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -11,39 +12,41 @@
 #include "common/cleanup.h"
 #include "common/mountinfo.h"
 
-/* -ENODEV: not even slurm, that of all jobs, is there. */
-static int find_one(const char *slurm, const char *job, char *buf, size_t size)
+/* The entry of top, of that pattern, that has the job; by readdir(3), because glob(3) takes a
+ * directory that it can't read for an empty one. -ENODEV: there is not even an entry. */
+static int find_one(const char *top, const char *pattern, const char *job, char *buf, size_t size)
 {
-	char pattern[PATH_MAX + 64];
-	glob_t g;
-	int r;
+	_cleanup_(dir_closep) DIR *dir = opendir(top);
+	int r = dir || errno == ENOENT ? -ENODEV : -errno;
+	struct dirent *e;
 
-	snprintf(pattern, sizeof(pattern), "%s%s", slurm, job);
-	r = glob(pattern, 0, NULL, &g);
-	if (r == 0)
-		snprintf(buf, size, "%s", g.gl_pathv[0]);
-	globfree(&g);
-	return r == 0 ? 0 : *job ? find_one(slurm, "", buf, size) ?: -ENOENT : -ENODEV;
+	while (dir && (errno = 0, e = readdir(dir))) {
+		if (fnmatch(pattern, e->d_name, 0) != 0)
+			continue;
+		snprintf(buf, size, "%s/%s%s", top, e->d_name, job);
+		r = access(buf, F_OK) < 0 ? -errno : 0;
+		if (r != -ENOENT)
+			return r;
+	}
+	return dir && errno ? -errno : r;
 }
 
 int jobgroup_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, size_t size)
 {
-	char slurm[PATH_MAX + 32], job[48];
+	char slice[PATH_MAX + 16], job[48];
 	struct mountinfo m;
 	int v1 = -ENODEV, r = mountinfo_find(&m, NULL, "cgroup", controller);
 
 	snprintf(job, sizeof(job), "/uid_%u/job_%u", uid, job_id);
-	if (r == 0) {
-		snprintf(slurm, sizeof(slurm), "%s/slurm*", m.target);
-		r = v1 = find_one(slurm, job, buf, size);
-	}
+	if (r == 0)
+		r = v1 = find_one(m.target, "slurm*", job, buf, size);
 	if (r != -ENOENT && r != -ENODEV)
 		return r;
 	r = mountinfo_find(&m, NULL, "cgroup2", NULL);
 	if (r < 0)
 		return r == -ENOENT ? v1 : r;
-	snprintf(slurm, sizeof(slurm), "%s/system.slice/*slurmstepd.scope", m.target);
-	r = find_one(slurm, strrchr(job, '/'), buf, size);
+	snprintf(slice, sizeof(slice), "%s/system.slice", m.target);
+	r = find_one(slice, "*slurmstepd.scope", strrchr(job, '/'), buf, size);
 	return r == -ENODEV ? v1 : r;
 }
 

@@ -63,7 +63,7 @@ int mountinfo_find(struct mountinfo *m, const char *target, const char *type, co
 		*m = next;
 		r = 0;
 	}
-	return r;
+	return f && !feof(f) ? -EIO : r;
 }
 
 int mountinfo_find_at(struct mountinfo *m, int dirfd, const char *name)
@@ -74,7 +74,7 @@ int mountinfo_find_at(struct mountinfo *m, int dirfd, const char *name)
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", dirfd);
 	n = readlink(link, path, sizeof(path) - 64);
 	if (n < 0)
-		return -ENOENT;
+		return -errno;
 	snprintf(path + n, 64, "/%.60s", name);
 	return mountinfo_find(m, path, NULL, NULL);
 }

@@ -19,6 +19,7 @@ int mountinfo_parse(struct mountinfo *m, const char *line);
  * why it can't be read. */
 int mountinfo_find(struct mountinfo *m, const char *target, const char *type, const char *option);
 
-/* What is mounted on name in the directory dirfd, topmost: 0, or -ENOENT if nothing is. All our
- * paths lead through root's directories: a path is as good as a mount id. */
+/* What is mounted on name in the directory dirfd, topmost: 0, -ENOENT if nothing is, or
+ * why it can't be found out. All our paths lead through root's directories: a path is as good as a
+ * mount id. */
 int mountinfo_find_at(struct mountinfo *m, int dirfd, const char *name);

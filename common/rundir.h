@@ -24,6 +24,7 @@
 
 #define RUNDIR_LOCK "lock"
 #define RUNDIR_STATE "state"
+#define RUNDIR_STATE_TMP "state.tmp" /* until it is whole */
 #define RUNDIR_FAILED "failed"
 #define RUNDIR_SOCK "sock"
 #define RUNDIR_MOUNTS "m"

@@ -220,7 +220,7 @@ static int remove_names(int dirfd, const char *const *names, struct error *err)
 
 static int remove_entries(struct clean *c, struct error *err)
 {
-	static const char *const names[] = { RUNDIR_SOCK, RUNDIR_FAILED, RUNDIR_STATE ".tmp",
+	static const char *const names[] = { RUNDIR_SOCK, RUNDIR_FAILED, RUNDIR_STATE_TMP,
 					     RUNDIR_MOUNTS, NULL };
 	int r = for_each_slot(c->dir->fd, remove_name, err);
 

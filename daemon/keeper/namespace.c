@@ -52,6 +52,7 @@ static int enter_and_attach(void *arg)
 	};
 	struct mountinfo m;
 	struct stat st;
+	int r;
 
 	/* The plugin makes the file, then the namespace, and then mounts it there: until then it's EINVAL */
 	for (; setns(ns, CLONE_NEWNS) < 0;
@@ -66,8 +67,9 @@ static int enter_and_attach(void *arg)
 	if (fstat(parent, &st) < 0 || st.st_dev != rep->parent.st_dev ||
 	    st.st_ino != rep->parent.st_ino)
 		return -EXDEV;
-	if (mountinfo_find_at(&m, parent, rep->base) == 0)
-		return 0; /* it came by propagation */
+	r = mountinfo_find_at(&m, parent, rep->base);
+	if (r != -ENOENT)
+		return r; /* 0: it came by propagation */
 	target = openat(parent, rep->base, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	return target < 0 || syscall(NR_MOVE_MOUNT, rep->tree_fd, "", target, "", MOVE_EMPTY_PATHS) < 0 ? -errno : 0;
 }

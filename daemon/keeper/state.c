@@ -11,7 +11,6 @@
 
 #include "common/cleanup.h"
 
-#define STATE_TMP RUNDIR_STATE ".tmp"
 #define VERSION 2U
 #define HEAD(start)                                                                                \
 	"version=%u\njob=%u\nrestart=%u\nuid=%u\ngid=%u\nboot=%" start                             \
@@ -53,7 +52,7 @@ struct state_tier *state_find_tier(struct state *st, const char *path)
 int state_write(int dirfd, const struct state *st)
 {
 	const int flags = O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC;
-	int fd = openat(dirfd, STATE_TMP, flags, 0600);
+	int fd = openat(dirfd, RUNDIR_STATE_TMP, flags, 0600);
 	_cleanup_(file_closep) FILE *f = fd < 0 ? NULL : fdopen(fd, "w");
 
 	if (!f)
@@ -68,7 +67,9 @@ int state_write(int dirfd, const struct state *st)
 		if (st->tiers[i].path[0])
 			fprintf(f, "tier=%d:%s\n", st->tiers[i].as_user, st->tiers[i].path);
 	fputs("end\n", f);
-	return fflush(f) != 0 || renameat(dirfd, STATE_TMP, dirfd, RUNDIR_STATE) < 0 ? -errno : 0;
+	if (fflush(f) != 0 || renameat(dirfd, RUNDIR_STATE_TMP, dirfd, RUNDIR_STATE) < 0)
+		return -errno;
+	return 0;
 }
 
 static void read_item(struct state *st, const char *line)
@@ -98,7 +99,7 @@ static int read_all(FILE *f, struct state *st)
 	if (fscanf(f, HEAD("36"), &version, &st->job_id, &st->restart, &st->uid, &st->gid, st->boot,
 		   &st->keeper.pid, &start, &ending, &failed) != 10 ||
 	    version < VERSION || !st->boot[0]) /* %s takes a NUL for a letter */
-		return -EPROTO;
+		return ferror(f) ? -EIO : -EPROTO;
 	st->keeper.start = start;
 	st->ending = ending;
 	st->failed = failed;
@@ -108,7 +109,7 @@ static int read_all(FILE *f, struct state *st)
 			return 0;
 		read_item(st, line);
 	}
-	return -EPROTO;
+	return feof(f) ? -EPROTO : -EIO;
 }
 
 int state_read(int dirfd, struct state *st)

@@ -163,7 +163,7 @@ static void sweep_one(const struct hand_path *p, int base_fd, uint64_t deadline_
 	char job[16];
 
 	snprintf(t.path, sizeof(t.path), "%s", p->path);
-	while (dir && (e = readdir(dir))) {
+	while (dir && (errno = 0, e = readdir(dir))) {
 		if (tier_name_parse(e->d_name, &left.job_id) < 0)
 			continue;
 		snprintf(job, sizeof(job), "%u", left.job_id);
@@ -177,6 +177,8 @@ static void sweep_one(const struct hand_path *p, int base_fd, uint64_t deadline_
 		else if (left.job_id || unlinkat(fd, e->d_name, AT_REMOVEDIR) == 0) /* 0: of what is kept */
 			log_info("removed %s/%s, which no job uses", p->path, e->d_name);
 	}
+	if (dir && errno)
+		log_warning("%s can't be read: %s", p->path, strerror(errno));
 }
 
 void tier_sweep(const char *conf_path, int base_fd, uint64_t deadline_ms)
