@@ -224,9 +224,8 @@ static void add_begin(struct request *req, const struct kv *kv)
 	struct error err = ERROR_INIT;
 	const char *name;
 
-	if (kv_get(kv, "access") && job_keys_take(req->job, kv, &err) < 0)
-		decide(req, (int)error_to_exit(&err), err.text);
-	else if (job_add(req->job, kv_get_or_empty(kv, "item"), &name, &err) < 0)
+	if ((kv_get(kv, "access") && job_keys_take(req->job, kv, &err) < 0) ||
+	    job_add(req->job, kv_get_or_empty(kv, "item"), &name, &err) < 0)
 		decide(req, (int)error_to_exit(&err), err.text);
 	else
 		decide(req, STAGE_EXIT_OK, name);

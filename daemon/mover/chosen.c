@@ -86,7 +86,7 @@ int chosen_new(struct chosen **cp, const char *pattern, struct error *err)
 	if (r < 0)
 		return r;
 	drop_twins(&c->names);
-	c->met = calloc(c->names.n, sizeof(*c->met));
+	c->met = calloc(c->names.n + 1, sizeof(*c->met)); /* of no name, too */
 	if (!c->met)
 		return error_set(err, ENOMEM, "out of memory");
 	*cp = steal_ptr(c);

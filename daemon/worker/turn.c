@@ -84,7 +84,7 @@ static int open_token(int dir, const char *name)
 /* A token, from a random one on; -EWOULDBLOCK: all are held; or what is wrong with the last. */
 static int take_one(const struct tokens *t)
 {
-	size_t first = random_below(t->n);
+	size_t first = t->n ? random_below(t->n) : 0;
 	int r = -ENOENT;
 
 	for (size_t i = 0; i < t->n; i++) {
