@@ -10,6 +10,7 @@
 #include <sched.h>
 #include <sys/mount.h>
 
+#include "common/fd.h"
 #include "spank/slurm-compat.h"
 
 #define FAKE_MAX_ENV 64
@@ -209,6 +210,15 @@ static inline bool have_node(void)
 		       mount("tmpfs", "/run", "tmpfs", 0, NULL) == 0;
 	}
 	return have;
+}
+
+/* Who holds no process by a descriptor leaves a late keeper to Slurm: a kernel before 5.3,
+ * valgrind. */
+static inline bool have_pidfds(void)
+{
+	_cleanup_(fd_closep) int fd = fd_pidfd_open(getpid());
+
+	return fd != -ENOSYS;
 }
 
 #define NEED_NODE()                                                                                \

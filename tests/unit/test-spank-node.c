@@ -228,6 +228,8 @@ static bool keeper_lives(void)
 static void test_a_keeper_that_hangs_ends_with_its_step(void **state)
 {
 	NEED_NODE();
+	if (!have_pidfds())
+		skip();
 	for (int has_dir = 0; has_dir < 2; has_dir++) {
 		set_up(S_CTX_REMOTE, "echo $$ >/run/pid; exec sleep 60");
 		fake_setenv(SPEC_ENV_JOB, SPEC);
