@@ -17,7 +17,7 @@
 static int find_one(const char *top, const char *pattern, const char *job, char *buf, size_t size)
 {
 	_cleanup_(dir_closep) DIR *dir = opendir(top);
-	int r = dir || errno == ENOENT ? -ENODEV : -errno;
+	int r = dir || errno == ENOENT || errno == ENOTDIR ? -ENODEV : -errno;
 	struct dirent *e;
 
 	while (dir && (errno = 0, e = readdir(dir))) {

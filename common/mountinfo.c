@@ -56,13 +56,13 @@ int mountinfo_find(struct mountinfo *m, const char *target, const char *type, co
 	int r = f ? -ENOENT : -errno;
 	size_t size = 0;
 
-	while (f && getline(&line, &size, f) > 0) {
-		if (mountinfo_parse(&next, line) < 0 || (target && strcmp(next.target, target)) ||
-		    (type && strcmp(next.type, type)) || (option && !has_option(&next, option)))
-			continue;
-		*m = next;
-		r = 0;
-	}
+	while (f && getline(&line, &size, f) > 0)
+		if ((r || target) && mountinfo_parse(&next, line) == 0 &&
+		    (!target || !strcmp(next.target, target)) && (!type || !strcmp(next.type, type)) &&
+		    (!option || has_option(&next, option))) {
+			*m = next;
+			r = 0;
+		}
 	return f && !feof(f) ? -EIO : r;
 }
 

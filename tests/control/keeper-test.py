@@ -995,6 +995,25 @@ def hierarchy_of_our_own():
         os.rmdir(own)
 
 
+def test_a_file_of_version_2_that_is_mounted_elsewhere():
+    """Its place was taken for the hierarchy's, and what can't be there for what can't be read."""
+    place = SCRATCH + '/v2'
+    os.mkdir(place)
+    try:
+        run('mount', '-t', 'cgroup2', 'cgroup2', place)
+        with open(SCRATCH + '/bound', 'w'):
+            run('mount', '--bind', place + '/cgroup.procs', SCRATCH + '/bound')
+        j = Job()
+        assert j.event(r'memory (-?\d+) (\d+)', 8).group(1) == '-1'
+        r = j.clean()
+        assert r.returncode == 0, r
+        j.assert_gone()
+    finally:
+        run('umount', SCRATCH + '/bound', check=False)
+        run('umount', place, check=False)
+        os.rmdir(place)
+
+
 def test_memory_is_waited_for_where_slurm_makes_groups():
     """psslurm makes none, and each job waited for five seconds. Red where both wait as long, and where neither does."""
     if not os.path.exists(MEMORY + '/memory.limit_in_bytes'):
