@@ -67,9 +67,8 @@ int state_write(int dirfd, const struct state *st)
 		if (st->tiers[i].path[0])
 			fprintf(f, "tier=%d:%s\n", st->tiers[i].as_user, st->tiers[i].path);
 	fputs("end\n", f);
-	if (fflush(f) != 0 || renameat(dirfd, RUNDIR_STATE_TMP, dirfd, RUNDIR_STATE) < 0)
-		return -errno;
-	return 0;
+	return ferror(f) || fflush(f) != 0 ||
+	       renameat(dirfd, RUNDIR_STATE_TMP, dirfd, RUNDIR_STATE) < 0 ? -errno ?: -EIO : 0;
 }
 
 static void read_item(struct state *st, const char *line)

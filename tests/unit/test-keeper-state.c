@@ -2,6 +2,12 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
+#include <stddef.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <sys/wait.h>
 
 #include "common/fd.h"
 #include "daemon/keeper/breaker.h"
@@ -68,6 +74,50 @@ static void test_write_then_read_is_the_same(void **state)
 	assert_false(state_is_current(&b));
 	state_find_proc(&b, 4194303)->pid = 0;
 	assert_ptr_equal(state_find_proc(&b, 0), &b.procs[0]);
+}
+
+#define STDIO_BUFFER 4096
+
+/* From here on whoever writes a whole buffer of stdio's is told that the disk is full. */
+static void fill_disk_for_large_writes(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, SYS_write, 0, 3),
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, args[2])),
+		BPF_JUMP(BPF_JMP | BPF_JGE | BPF_K, STDIO_BUFFER, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSPC),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog program = { ARRAY_SIZE(code), code };
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+	    prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &program) < 0)
+		_exit(1);
+}
+
+/* Its end took the place of the last record: of several writes only what the last one said counted. */
+static void test_a_record_whose_beginning_was_lost_is_none(void **state)
+{
+	static struct state a, b;
+	_cleanup_(fd_closep) int dirfd = open_scratch(state);
+	int status;
+	pid_t pid;
+
+	a.job_id = 7;
+	state_get_boot(a.boot);
+	assert_int_equal(state_write(dirfd, &a), 0);
+	fill(&b);
+	pid = fork();
+	if (pid == 0) {
+		fill_disk_for_large_writes();
+		_exit(-state_write(dirfd, &b));
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	assert_int_equal(WEXITSTATUS(status), ENOSPC);
+	assert_int_equal(state_read(dirfd, &b), 0);
+	assert_memory_equal(&a, &b, sizeof(a));
 }
 
 #define HEAD "version=2\njob=1\nrestart=0\nuid=5\ngid=6\nboot=-\nkeeper=0:0\nending=0\nfailed=0\n"
@@ -185,6 +235,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_write_then_read_is_the_same,
+						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_a_record_whose_beginning_was_lost_is_none,
 						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_damage_reads_as_nothing, unit_scratch_setup,
 						unit_scratch_teardown),
