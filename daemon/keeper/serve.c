@@ -40,7 +40,8 @@
 #define WATCH_TICK_MS 1000
 #define STUCK_MS 2000	     /* a process that has been killed and is still there */
 #define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
-#define MAX_VERBS 64 /* at a time: all that stagingd says before it exits, and no flood */
+#define VERBS_MS 100 /* at a time: all that stagingd says before it exits, and no flood; the user
+		      * can make a tier's take long */
 #define LOG_MAX_SIZE (4 * 1024 * 1024) /* of a job's processes in the log file */
 
 void serve_lose_daemon(struct serve *s, const char *why)
@@ -344,7 +345,8 @@ static void loop(struct serve *s)
 
 		if (poll(fds, ARRAY_SIZE(fds), get_tick(s)) < 0)
 			continue;
-		for (int i = 0; fds[1].revents && s->sock >= 0 && i < MAX_VERBS && serve_verb(s); i++)
+		for (uint64_t until_ms = clock_ms() + VERBS_MS; fds[1].revents && s->sock >= 0 && serve_verb(s) &&
+		     (clock_ms() < until_ms || clock_ms() < s->end_ms);)
 			;
 		if (fds[0].revents)
 			on_signal(s);

@@ -393,6 +393,10 @@ static void obey(const char *text)
 		ask_keeper(KEEPER_TIER, 102, a, b, -1);
 	else if (sscanf(text, "tier %lld", &a) == 1)
 		ask_keeper(KEEPER_TIER, 102, a, 0, -1);
+	else if (sscanf(text, "tiers %lld %u", &a, &id) == 2)
+		while (id-- > 0)
+			send_with_fds(KEEPER_FD_SOCKET, &(struct keeper_msg){ .verb = KEEPER_TIER, .arg0 = a },
+				      sizeof(struct keeper_msg), NULL, 0);
 	else if (strcmp(text, "end") == 0)
 		ask_keeper(KEEPER_END, 0, 0, 0, -1);
 	else if (strcmp(text, "verb") == 0)

@@ -627,6 +627,39 @@ def test_stopped_keeper_is_killed():
     j.assert_gone()
 
 
+# A user who stops what makes his directories, and has many asked for. Breaks where all that is asked is done before the
+# keeper looks whether it is to end: it is killed then and counts as crashed, and three of them switch staging off for all.
+def test_who_stops_the_hands_switches_nothing_off():
+    os.mkdir(SCRATCH + '/others')
+    os.chown(SCRATCH + '/others', OTHER, OTHER)     # each try fails, and so there is another
+    with open(CONF, 'a') as f:
+        f.write(f'[tier zz]\nKind=disk\nPath={SCRATCH}/others\n')
+    j = Job()
+    j.connect()
+    over, stopped = threading.Event(), set()
+
+    def stop_them():
+        while not over.wait(0.002):
+            for pid in processes('stage-hand'):
+                with contextlib.suppress(OSError):
+                    if 'tier-make' in open(f'/proc/{pid}/cmdline').read():    # others are not the user's
+                        os.kill(pid, signal.SIGSTOP)
+                        stopped.add(pid)
+    stopper = threading.Thread(target=stop_them)
+    stopper.start()
+    try:
+        assert j.do('tiers 3 100') == 'ok'
+        wait_for(lambda: stopped, what='one to be stopped')
+        assert j.clean(timeout=7000).returncode == 0
+    finally:
+        over.set()
+        stopper.join()
+    assert not os.path.exists(RUNDIR + '/.crashes')
+    j.assert_gone()
+    j.ended()
+    os.rmdir(SCRATCH + '/others')
+
+
 def test_content_goes_though_a_namespace_pins_it():
     j = Job()
     pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '1000'])
