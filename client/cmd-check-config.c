@@ -2,19 +2,25 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "client/output.h"
 #include "client/submit-copy.h"
+#include "common/clock.h"
 #include "common/conf.h"
 #include "common/dataset.h"
 #include "common/error.h"
 #include "common/path.h"
 #include "stage-build.h"
+
+#define LOOK_MS 3000 /* at all sources */
+#define LOOK_STEP_US 500
 
 static const struct option options[] = { { "print-defaults", no_argument, NULL, 'p' }, { 0 } };
 
@@ -78,12 +84,31 @@ static void warn_of_tier(const struct conf_tier *t, unsigned *n_warnings)
 		warn(n_warnings, sentence);
 }
 
-static void warn_of_source(const struct conf_source *s, unsigned *n_warnings)
+/* In a child: where a file system hangs it is left to it. */
+static bool is_directory(const char *path, uint64_t deadline_ms)
+{
+	struct stat st;
+	int status = -1;
+	pid_t pid = fork();
+
+	if (pid == 0)
+		_exit(stat(path, &st) < 0 || !S_ISDIR(st.st_mode));
+	while (pid > 0 && waitpid(pid, &status, WNOHANG) == 0) {
+		if (clock_ms() >= deadline_ms) {
+			(void)kill(pid, SIGKILL);
+			return false;
+		}
+		usleep(LOOK_STEP_US);
+	}
+	return status == 0;
+}
+
+static void warn_of_source(const struct conf *conf, const struct conf_source *s,
+			   uint64_t deadline_ms, unsigned *n_warnings)
 {
 	char sentence[2 * ERROR_MAX_SIZE];
-	struct stat st;
 
-	if (path_is_pattern(s->match) || stat(s->match, &st) < 0 || !S_ISDIR(st.st_mode))
+	if (!conf_source_is_alone(conf, s) || !is_directory(s->match, deadline_ms))
 		return;
 	snprintf(sentence, sizeof(sentence),
 		 "[source %s] Match=%s: this directory can be staged as a whole, and nothing in it "
@@ -95,12 +120,13 @@ static void warn_of_source(const struct conf_source *s, unsigned *n_warnings)
 /* Of a file without errors. */
 static void warn_of_the_rest(struct conf *conf)
 {
+	const uint64_t deadline_ms = clock_ms() + LOOK_MS;
 	unsigned n_warnings = 0;
 
 	for (size_t i = 0; i < conf->n_tiers; i++)
 		warn_of_tier(&conf->tiers[i], &n_warnings);
 	for (size_t i = 0; i < conf->n_sources; i++)
-		warn_of_source(&conf->sources[i], &n_warnings);
+		warn_of_source(conf, &conf->sources[i], deadline_ms, &n_warnings);
 	submit_copies_check(conf, warn, &n_warnings);
 	if (n_warnings == 0)
 		puts("    no errors");

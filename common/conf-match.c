@@ -124,25 +124,45 @@ static int refuse_user(const struct conf_source *s, const char *source, const ch
 		*s->allow_groups ? "members of " : "", s->allow_groups);
 }
 
-/* A rule that ends in /a where /a and what is below was meant, perhaps; NULL: none. */
-static const char *find_above(const struct conf *conf, const char *source)
+bool conf_source_is_alone(const struct conf *conf, const struct conf_source *s)
+{
+	char inside[PATH_MAX];
+
+	if (*s->match != '/' || path_is_pattern(s->match) ||
+	    snprintf(inside, sizeof(inside), "%s/x", s->match) >= (int)sizeof(inside))
+		return false;
+	for (size_t i = 0; i < conf->n_sources; i++) {
+		const struct conf_source *other = &conf->sources[i];
+
+		if (conf_source_covers(other, inside) ||
+		    (path_is_beneath(other->match, s->match) && strcmp(other->match, s->match) != 0))
+			return false;
+	}
+	return true;
+}
+
+/* A rule for the user that ends in /a where /a and what is below was meant, perhaps; NULL: none. */
+static const char *find_above(const struct conf *conf, const char *source,
+			      const struct conf_person *who)
 {
 	char normal[PATH_MAX];
 
 	if (url_scheme_of(source) || path_normalize(source, normal, sizeof(normal)) < 0)
 		return NULL;
 	for (size_t i = 0; i < conf->n_sources; i++) {
-		const char *match = conf->sources[i].match;
+		const struct conf_source *s = &conf->sources[i];
 
-		if (!path_is_pattern(match) && path_is_beneath(normal, match))
-			return match;
+		if (path_is_beneath(normal, s->match) && conf_source_is_alone(conf, s) &&
+		    conf_source_admits(s, who->user, who->groups, who->n_groups))
+			return s->match;
 	}
 	return NULL;
 }
 
-static int refuse_unmatched(const struct conf *conf, const char *source, struct error *err)
+static int refuse_unmatched(const struct conf *conf, const char *source,
+			    const struct conf_person *who, struct error *err)
 {
-	const char *above = find_above(conf, source);
+	const char *above = find_above(conf, source, who);
 	_cleanup_(freep) char *allowed = NULL;
 	size_t size;
 	FILE *f;
@@ -178,6 +198,7 @@ int conf_match(const struct conf *conf, const char *source, const char *user,
 	       const char *const *groups, size_t n_groups, bool permissive,
 	       const struct conf_source **sourcep, struct error *err)
 {
+	const struct conf_person who = { user, groups, n_groups };
 	const struct conf_source *refused = NULL, *s;
 
 	if (permissive) {
@@ -196,7 +217,7 @@ int conf_match(const struct conf *conf, const char *source, const char *user,
 			refused = s;
 	}
 	return refused ? refuse_user(refused, source, user, err)
-		       : refuse_unmatched(conf, source, err);
+		       : refuse_unmatched(conf, source, &who, err);
 }
 
 bool conf_source_allows_tier(const struct conf_source *s, const char *tier)

@@ -146,6 +146,9 @@ int conf_match(const struct conf *conf, const char *source, const char *user,
 /* Does its Match fit the source, whoever asks? */
 bool conf_source_covers(const struct conf_source *s, const char *source);
 
+/* Is its Match a path, below which no rule matches anything, whoever asks? */
+bool conf_source_is_alone(const struct conf *conf, const struct conf_source *s);
+
 /* Does the rule let this user in? */
 bool conf_source_admits(const struct conf_source *s, const char *user, const char *const *groups,
 			size_t n_groups);

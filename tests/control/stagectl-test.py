@@ -2,6 +2,7 @@
 """stagectl from outside: against a daemon that a test plays, and `run` with the real stagingd and a
 worker that obeys a script. Arguments: a class and names of its tests, as unittest takes them.
 Environment: STAGECTL, STAGINGD."""
+import ctypes
 import fcntl
 import glob
 import hashlib
@@ -1271,18 +1272,40 @@ class Helping(unittest.TestCase):
                     self.assertIn("    no errors\n", r.stdout)
 
     def test_check_config_warns_of_a_directory_without_what_is_in_it(self):
-        """Seen failing with a check-config that says nothing of sources."""
+        """Seen failing with a check-config that says nothing of sources, and with one that looks at no other rule."""
         with tempfile.TemporaryDirectory() as top:
             os.mkdir(f"{top}/d")
             open(f"{top}/f", "w").close()
             for match, warned in ((f"{top}/d", True), (f"{top}/d/**", False), (f"{top}/f", False),
-                                  (f"{top}/none", False)):
+                                  (f"{top}/none", False), (f"{top}/d\n[source b]\nMatch={top}/d2/**", True),
+                                  (f"{top}/d\n[source b]\nMatch={top}/d/**", False),
+                                  (f"{top}/d\n[source b]\nMatch={top}/**", False),
+                                  (f"{top}/d\n[source b]\nMatch={top}/d/*.tar", False)):
                 with open(f"{top}/conf", "w") as f:
                     f.write(f"[source a]\nMatch={match}\n")
                 r = stagectl("check-config", f"{top}/conf")
                 self.assertEqual((r.returncode, r.stderr), (0, ""), r.stdout)
                 self.assertEqual(f"warning: [source a] Match={top}/d: " in r.stdout, warned, match)
                 self.assertEqual(f"write {top}/d/** for both" in r.stdout, warned, match)
+
+    @unittest.skipUnless(os.geteuid() == 0 and os.path.exists("/dev/fuse"), "mounts a file system that hangs")
+    def test_check_config_does_not_wait_for_a_source_that_hangs(self):
+        """Seen failing with one that looks by itself: it can't be interrupted where a server is gone."""
+        with tempfile.TemporaryDirectory() as top:
+            os.mkdir(f"{top}/d")
+            with open(f"{top}/conf", "w") as f:
+                f.write("".join(f"[source s{i}]\nMatch={top}/d/{i}\n" for i in range(4)))
+            libc, fuse = ctypes.CDLL(None), os.open("/dev/fuse", os.O_RDWR)
+            options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0".encode()
+            self.assertEqual(libc.mount(b"hangs", f"{top}/d".encode(), b"fuse", 0, options), 0)
+            try:
+                begin = time.monotonic()
+                r = stagectl("check-config", f"{top}/conf", timeout=20)
+                self.assertLess(time.monotonic() - begin, 10)
+                self.assertIn("    no errors\n", r.stdout)
+            finally:
+                libc.umount2(f"{top}/d".encode(), 2)
+                os.close(fuse)
 
     def test_a_list_without_entries_says_so(self):
         """Seen failing with a list that says nothing."""

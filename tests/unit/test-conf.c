@@ -531,6 +531,9 @@ static const char rules[] =
 	"[source scratch]\nMatch=/p/scratch/**\nDenyUsers=eve\n"
 	"[source data]\nMatch=/data/*/pub/**\n"
 	"[source one]\nMatch=/data/one.tar\n"
+	"[source home]\nMatch=/home/ann\nAllowUsers=ann\n"
+	"[source both]\nMatch=/both\n"
+	"[source tars]\nMatch=/both/*.tar\n"
 	"[source team]\nMatch=/team/**\nAllowGroups=ml,hpc\n"
 	"[source duo]\nMatch=/duo/**\nAllowUsers=ann\n"
 	"[source web]\nMatch=https://Data.Example.org/pub/**\n"
@@ -564,6 +567,9 @@ static const struct {
 	{ "/data/one.tar/x", "bob", "!no rule" },
 	{ "/data/one.tar/./x", "bob", "!/data/one.tar may be staged as a whole" },
 	{ "/data/one.tar2", "bob", "!allowed are: " },
+	{ "/home/ann/x", "ann", "!/home/ann may be staged as a whole" },
+	{ "/home/ann/x", "bob", "!allowed are: " },                  /* by her */
+	{ "/both/x", "bob", "!allowed are: " },                      /* some of it may */
 	{ "/team/x", "ml-member", "team" },
 	{ "/team/x", "bob", "!members of ml,hpc" },
 	{ "/duo/x", "bob", "!users ann" },
@@ -637,7 +643,7 @@ static void test_refusals_help(void **state)
 	conf = must_load(state);
 	conf_match(conf, "https://h/x?sig=secret", "bob", NULL, 0, false, &s, &err);
 	assert_non_null(strstr(err.text, "allowed are: /p/scratch/secret/**, /p/scratch/**, "));
-	assert_non_null(strstr(err.text, "and 4 more"));
+	assert_non_null(strstr(err.text, "and 7 more"));
 	assert_non_null(strstr(err.text, "ask the site's administrators"));
 	assert_null(strstr(err.text, "sig"));
 	/* the built-in rule allows everything there is */
