@@ -20,8 +20,8 @@ struct stream;
 bool decode_is_available(void);
 
 /*
- * A stream of what `in` holds unwrapped: gzip, zstd, lz4, xz, bzip2, several frames one after the
- * other as well. in is consumed on success. A stream that ends early is an error; what is behind the
+ * A stream of what `in` holds unwrapped: gzip, zstd, lz4, xz, bzip2, lzma, lzip, several frames
+ * one after the other as well. in is consumed on success. A stream that ends early is an error; what is behind the
  * end of the compressed data is not looked at.
  */
 int decode_unfilter(struct stream **sp, struct stream *in, struct error *err);

@@ -29,6 +29,7 @@ int seek_file_new(struct seek_file **fp, struct ctx *ctx, int fd, struct error *
 {
 	_cleanup_(seek_file_freep) struct seek_file *f = calloc(1, sizeof(*f));
 	struct stat st;
+	int r;
 
 	if (!f || !(f->buf = buffer_new(SEEK_FILE_PIECE)))
 		return error_set(err, ENOMEM, "out of memory");
@@ -37,8 +38,9 @@ int seek_file_new(struct seek_file **fp, struct ctx *ctx, int fd, struct error *
 	f->ctx = ctx;
 	f->fd = fd;
 	f->size = f->uncounted = (uint64_t)st.st_size;
-	if (zip_names_new(&f->names, fd, f->size) < 0)
-		return error_set(err, ENOMEM, "out of memory");
+	r = zip_names_new(&f->names, fd, f->size);
+	if (r < 0)
+		return error_errno(err, -r, "read the source");
 	*fp = steal_ptr(f);
 	return 0;
 }

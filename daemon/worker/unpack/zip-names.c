@@ -38,6 +38,7 @@ struct list {
 
 struct reader {
 	int fd;
+	int error;     /* 0, or -errno of the first that failed */
 	uint64_t from; /* of what is in buf */
 	size_t n;
 	unsigned char *buf;
@@ -52,35 +53,52 @@ static uint64_t le(const unsigned char *p, size_t n)
 	return v;
 }
 
-static bool read_at(int fd, void *buf, size_t size, uint64_t offset)
+/* As many bytes as there are. */
+static size_t read_some(struct reader *r, void *buf, size_t size, uint64_t offset)
 {
-	return offset <= INT64_MAX && pread(fd, buf, size, (off_t)offset) == (ssize_t)size;
+	size_t n = 0;
+	ssize_t got;
+
+	while (n < size && !r->error && offset <= INT64_MAX - size) {
+		got = pread(r->fd, (char *)buf + n, size - n, (off_t)(offset + n));
+		if (got < 0 && errno != EINTR)
+			r->error = -errno;
+		if (got == 0)
+			break;
+		n += got > 0 ? (size_t)got : 0;
+	}
+	return n;
 }
 
-static bool take_end64(int fd, const unsigned char *locator, uint64_t size, struct list *l)
+static bool read_at(struct reader *r, void *buf, size_t size, uint64_t offset)
+{
+	return read_some(r, buf, size, offset) == size;
+}
+
+static bool take_end64(struct reader *r, const unsigned char *locator, uint64_t size, struct list *l)
 {
 	unsigned char end[END64_SIZE];
 
-	if (!read_at(fd, end, sizeof(end), le(locator + 8, 8)) || memcmp(end, "PK\6\6", 4) != 0)
+	if (!read_at(r, end, sizeof(end), le(locator + 8, 8)) || memcmp(end, "PK\6\6", 4) != 0)
 		return false;
 	l->from = le(end + 48, 8);
 	l->shift = 0;
 	return !__builtin_add_overflow(l->from, le(end + 40, 8), &l->end) && l->end <= size;
 }
 
-static bool find_list(int fd, uint64_t size, struct list *l)
+static bool find_list(struct reader *r, uint64_t size, struct list *l)
 {
 	unsigned char tail[TAIL_SIZE];
 	size_t n = size < TAIL_SIZE ? (size_t)size : TAIL_SIZE, i;
 
-	if (n < END_SIZE || !read_at(fd, tail, n, size - n))
+	if (n < END_SIZE || !read_at(r, tail, n, size - n))
 		return false;
 	for (i = n - END_SIZE; i > 0 && memcmp(tail + i, "PK\5\6", 4) != 0; i--)
 		;
 	if (i == 0)
 		return false;
 	if (i >= LOCATOR_SIZE && !memcmp(tail + i - LOCATOR_SIZE, "PK\6\7", 4))
-		return take_end64(fd, tail + i - LOCATOR_SIZE, size, l);
+		return take_end64(r, tail + i - LOCATOR_SIZE, size, l);
 	l->end = size - n + i;
 	if (le(tail + i + 12, 4) + le(tail + i + 16, 4) > l->end)
 		return false;
@@ -92,12 +110,9 @@ static bool find_list(int fd, uint64_t size, struct list *l)
 /* n bytes from offset on, lent until the next call. */
 static const unsigned char *look_at(struct reader *r, uint64_t offset, size_t n)
 {
-	ssize_t got;
-
 	if (offset < r->from || offset + n > r->from + r->n) {
-		got = pread(r->fd, r->buf, BUFFER_SIZE, (off_t)offset);
+		r->n = read_some(r, r->buf, BUFFER_SIZE, offset);
 		r->from = offset;
-		r->n = got > 0 ? (size_t)got : 0;
 	}
 	return n <= r->n - (size_t)(offset - r->from) ? r->buf + (offset - r->from) : NULL;
 }
@@ -142,7 +157,8 @@ static int add(struct zip_names *z, uint64_t at)
 	return 0;
 }
 
-static int take_entry(struct zip_names *z, const unsigned char *entry, const struct list *l, int fd)
+static int take_entry(struct zip_names *z, const unsigned char *entry, const struct list *l,
+		      struct reader *r)
 {
 	const unsigned char *name = entry + ENTRY_SIZE;
 	size_t n = le(entry + 28, 2);
@@ -151,7 +167,7 @@ static int take_entry(struct zip_names *z, const unsigned char *entry, const str
 
 	if (entry[SYSTEM_AT] == SYSTEM_DOS || !memchr(name, '\\', n) || memchr(name, '/', n) ||
 	    !get_offset(entry, &at) || __builtin_add_overflow(at, l->shift, &at) ||
-	    at > INT64_MAX - SYSTEM_AT || !read_at(fd, magic, sizeof(magic), at) ||
+	    at > INT64_MAX - SYSTEM_AT || !read_at(r, magic, sizeof(magic), at) ||
 	    memcmp(magic, "PK\3\4", 4) != 0)
 		return 0;
 	return add(z, at + SYSTEM_AT);
@@ -170,7 +186,7 @@ static int read_list(struct zip_names *z, struct reader *r, const struct list *l
 		entry = look_at(r, at, n);
 		if (!entry)
 			break;
-		res = take_entry(z, entry, l, r->fd);
+		res = take_entry(z, entry, l, r);
 		at += n;
 	}
 	return res;
@@ -185,21 +201,18 @@ static int compare(const void *a, const void *b)
 
 int zip_names_new(struct zip_names **zp, int fd, uint64_t size)
 {
-	_cleanup_(zip_names_freep) struct zip_names *z = NULL;
-	_cleanup_(freep) unsigned char *buf = NULL;
-	struct reader reader;
+	_cleanup_(zip_names_freep) struct zip_names *z = calloc(1, sizeof(*z));
+	_cleanup_(freep) unsigned char *buf = malloc(BUFFER_SIZE);
+	struct reader reader = { .fd = fd, .buf = buf };
 	struct list list;
-	int r;
+	int r = 0;
 
 	*zp = NULL;
-	if (!find_list(fd, size, &list))
-		return 0;
-	z = calloc(1, sizeof(*z));
-	buf = malloc(BUFFER_SIZE);
 	if (!z || !buf)
 		return -ENOMEM;
-	reader = (struct reader){ .fd = fd, .buf = buf };
-	r = read_list(z, &reader, &list);
+	if (find_list(&reader, size, &list))
+		r = read_list(z, &reader, &list);
+	r = reader.error ?: r;
 	if (r < 0 || z->n == 0)
 		return r;
 	qsort(z->at, z->n, sizeof(*z->at), compare);

@@ -13,8 +13,8 @@
 
 struct zip_names;
 
-/* Of a list that can't be read nothing is kept: libarchive says what is wrong with it. *zp is NULL
- * where no name needs it. 0, -ENOMEM. */
+/* Of a list that is damaged nothing is kept: libarchive says what is wrong with it. *zp is NULL
+ * where no name needs it. 0, -ENOMEM, or why fd can't be read. */
 int zip_names_new(struct zip_names **zp, int fd, uint64_t size);
 void zip_names_free(struct zip_names *z);
 DEFINE_FREEP(struct zip_names, zip_names_free)
