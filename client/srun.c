@@ -381,20 +381,62 @@ static int refuse(struct error *err, enum stage_exit code, const char *text)
 	return (int)code;
 }
 
+static int set_number(const char *name, unsigned value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", value);
+	return setenv(name, text, 1) < 0 ? -errno : 0;
+}
+
+/* A component as squeue says it. Of an array there are other tasks as well, of a heterogeneous job
+ * all components. *firstp: whose number they go by, where it is not job's. */
+static int take_component(const char *line, uint32_t job, uint32_t *firstp)
+{
+	unsigned id, first, index, n_nodes;
+	char name[64];
+	int r = 0;
+
+	if (sscanf(line, "%u %u+%u %u", &id, &first, &index, &n_nodes) == 4) {
+		if (id == job && first != job)
+			*firstp = first;
+		if (first != job || index >= SRUN_MAX_STEPS)
+			return 0;
+		snprintf(name, sizeof(name), "SLURM_JOB_NUM_NODES_HET_GROUP_%u", index);
+		r = set_number(name, n_nodes);
+		if (r == 0 && index >= get_n_components())
+			r = set_number("SLURM_HET_SIZE", index + 1);
+	} else if (sscanf(line, "%u %*s %u", &id, &n_nodes) != 2) {
+		return 0;
+	}
+	return r < 0 || id != job ? r : set_number("SLURM_JOB_NUM_NODES", n_nodes);
+}
+
 /* SLURM_JOB_ID alone names a job from anywhere: how many nodes it has Slurm knows. */
-static bool learn_n_nodes(void)
+static int learn_n_nodes(struct error *err)
 {
 	const char *job = getenv("SLURM_JOB_ID");
-	const char *const argv[] = { "squeue", "-h", "-t", "R", "-o", "%D", "-j", job, NULL };
+	const char *const argv[] = { "squeue", "-h", "-t", "R", "-o", "%A %i %D", "-j", job, NULL };
 	_cleanup_(freep) char *text = NULL;
-	uint32_t n;
+	uint32_t first = 0;
+	char *save = NULL;
 
 	if (get_n_components() > 1 || get_component_nodes(0, 1))
-		return true;
-	if (capture_run(argv, SQUEUE_MS, &text) != 0)
-		return false;
-	text[strcspn(text, "\n")] = '\0';
-	return parse_uint32(text, &n) == 0 && n > 0 && setenv("SLURM_JOB_NUM_NODES", text, 1) == 0;
+		return 0;
+	if (capture_run(argv, SQUEUE_MS, &text) == 0)
+		for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+			if (take_component(line, get_number("SLURM_JOB_ID"), &first) < 0)
+				return refuse(err, STAGE_EXIT_FAILED, "out of memory");
+	if (first) {
+		error_exit(err, STAGE_EXIT_USAGE, EINVAL,
+			   "job %s is a component of a heterogeneous job; ask by SLURM_JOB_ID=%u", job, first);
+		return STAGE_EXIT_USAGE;
+	}
+	return get_component_nodes(0, get_n_components())
+		       ? 0
+		       : refuse(err, STAGE_EXIT_NO_STAGING,
+				"the job of SLURM_JOB_ID is not running, or squeue does not say how "
+				"many nodes it has");
 }
 
 int srun_each_node(const struct srun_request *request, const struct rpc_handler *h,
@@ -404,17 +446,17 @@ int srun_each_node(const struct srun_request *request, const struct rpc_handler 
 	_cleanup_(report_reader_freep) struct report_reader *reader = NULL;
 	_cleanup_(freep) struct step *steps = NULL;
 	struct srun s = { .request = request, .h = h, .err = err };
-	uint32_t n_components = get_n_components();
+	uint32_t n_components;
 	int r = 0;
 
 	if (!srun_get_n_nodes())
 		return refuse(err, STAGE_EXIT_USAGE, "--all-nodes asks the nodes by srun, and this "
 						     "is no Slurm job");
-	if (!learn_n_nodes())
-		return refuse(err, STAGE_EXIT_NO_STAGING,
-			      "the job of SLURM_JOB_ID is not running, or squeue does not say how "
-			      "many nodes it has");
+	r = learn_n_nodes(err);
+	if (r != 0)
+		return r;
 	s.n_nodes = srun_get_n_nodes();
+	n_components = get_n_components();
 	if (n_components > SRUN_MAX_STEPS || request->n_args > SRUN_MAX_ARGS / 2)
 		return refuse(err, STAGE_EXIT_USAGE, "too many components or names");
 	s.steps = steps = calloc(n_components, sizeof(*steps));

@@ -179,6 +179,31 @@ test_status_of_all_nodes_from_a_login_node() {
 	assert_contains "$out" "is not running"
 }
 
+# Fails when its first component alone is asked for, which is no step of srun's.
+test_status_of_all_components_from_a_login_node() {
+	local id out
+
+	id=$(job_submit alice -o het.out <<-EOS
+	#!/bin/bash
+	#SBATCH -N1 -n1 --stage-data=a=/srv/pfs/data/many.tar
+	#SBATCH hetjob
+	#SBATCH -N1 -n1 --stage-data=b=/srv/pfs/data/flat
+	echo begun >>het.begun
+	$until_let_go
+	EOS
+	)
+	at_end "rm -f '$pfs/home/alice/het.begun'"
+	wait_until 20 test -e "$pfs/home/alice/het.begun"
+	out=$(as alice env SLURM_JOB_ID="$id" stagectl wait --all-nodes 2>&1) || fail "$out"
+	out=$(as alice env SLURM_JOB_ID="$id" stagectl status --all-nodes 2>&1) || fail "$out"
+	assert_match "$out" 'a +ready'
+	assert_match "$out" 'b +ready'
+	out=$(as alice env SLURM_JOB_ID="$((id + 1))" stagectl status --all-nodes 2>&1) && fail "$out"
+	assert_contains "$out" "SLURM_JOB_ID=$id"
+	let_go "$id"
+	job_done "$id"
+}
+
 # Fails when a release leaves the data.
 test_add_and_release_inside_a_job() {
 	local out

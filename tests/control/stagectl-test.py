@@ -2,6 +2,7 @@
 """stagectl from outside: against a daemon that a test plays, and `run` with the real stagingd and a
 worker that obeys a script. Arguments: a class and names of its tests, as unittest takes them.
 Environment: STAGECTL, STAGINGD."""
+import contextlib
 import ctypes
 import fcntl
 import glob
@@ -479,6 +480,37 @@ class WholeJob(unittest.TestCase):
         self.assertNotIn("SLURM_CPUS_PER_TASK", call["env"])
         self.assertNotIn("SLURM_MEM_PER_CPU", call["env"])
         self.assertIn("SLURM_JOB_ID", call["env"])
+
+    def test_a_job_by_its_number_is_all_of_it(self):
+        """Of a heterogeneous job only the first component was asked for, which srun does not take; of an array's number
+        the nodes of whichever task came first. Seen failing so."""
+        with open(f"{self.top}/squeue", "w") as f:
+            f.write("#!/bin/sh\nprintf '%s\\n' \"$*\" >$FAKE_LOG.squeue\nprintf '%b' \"$FAKE_SQUEUE\"\n")
+        os.chmod(f"{self.top}/squeue", 0o755)
+        cases = (("7 7 2\\n", [2], ["--nodes=2"]), ("7 7+0 1\\n8 7+1 2\\n", [1, 2], ["--nodes=1", "--nodes=2"]),
+                 ("8 7+1 2\\n7 7+0 1\\n", [1, 2], ["--nodes=1", "--nodes=2"]),
+                 ("9 7_1 1\\n7 7_2 3\\n8 7_3 2\\n", [3], ["--nodes=3"]))
+        with FakeDaemon(status=answer(dataset("a", "ready"), done())) as d:
+            for text, sizes, options in cases:
+                with contextlib.suppress(FileNotFoundError):
+                    os.unlink(self.log)
+                v = self.variables(*[{f"n{i}{k}": d.path for k in range(n)} for i, n in enumerate(sizes)],
+                                   FAKE_SQUEUE=text)
+                for name in [n for n in v if n.startswith(("SLURM_JOB_NUM_NODES", "SLURM_HET"))]:
+                    del v[name]
+                r = stagectl("status", "--all-nodes", **v)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                self.assertEqual(len(re.findall(r"(?m)^n\d+ .*ready", r.stdout)), sum(sizes), r.stdout)
+                self.assertEqual(sorted(o for c in self.calls() for o in c["options"] if o.startswith("--nodes")), options)
+            with open(self.log + ".squeue") as f:
+                self.assertIn(" -j 7", f.read())
+            for number, text, code, sentence in (
+                    (8, "8 7+1 2\\n", 2, "job 8 is a component of a heterogeneous job; ask by SLURM_JOB_ID=7"),
+                    (7, "8 7_1 1\\n", 5, "the job of SLURM_JOB_ID is not running"), (7, "", 5, "is not running")):
+                v["SLURM_JOB_ID"], v["FAKE_SQUEUE"] = number, text
+                r = stagectl("status", "--all-nodes", **v)
+                self.assertEqual(r.returncode, code, r.stderr)
+                self.assertIn(sentence, r.stderr)
 
     def test_progress_of_each_dataset_comes_through(self):
         """Seen failing with one clock for all datasets of a node: of several that move at the same time
