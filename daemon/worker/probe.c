@@ -66,12 +66,12 @@ static uint64_t look_behind_frames(int fd, enum facts_filter *filterp)
 	if (*filterp != FILTER_ZSTD && *filterp != FILTER_LZ4)
 		return 0;
 
-	for (int i = 0; i < PROBE_MAX_JUMPS; i++) {
+	for (int i = 0;; i++) {
 		n = pread(fd, block, sizeof(block), (off_t)at);
 		if (n <= 0)
 			return 0; /* there is nothing else */
 		size = magic_get_skippable(block, (size_t)n);
-		if (size == 0)
+		if (size == 0 || i == PROBE_MAX_JUMPS)
 			break;
 		at += size;
 	}

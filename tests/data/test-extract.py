@@ -165,7 +165,8 @@ def test_what_is_behind_skippable_frames():
         return bytes([0x50 + n]) + b"\x2a\x4d\x18" + size.to_bytes(4, "little") + bytes(size)
 
     for i, front in enumerate((skippable(0, 0), skippable(15, 12), skippable(3, 600) + skippable(4, 5 << 20),
-                               b"".join(skippable(j % 16, j) for j in range(40)))):
+                               b"".join(skippable(j % 16, j) for j in range(40)),
+                               b"".join(skippable(j % 16, 600) for j in range(64)))):
         for tool in ("zstd", "lz4"):
             packed = subprocess.run([tool, "-qc"], input=data, stdout=subprocess.PIPE).stdout
             write(f"{base}/x.bin", front + packed)
@@ -177,7 +178,8 @@ def test_what_is_behind_skippable_frames():
     with Worker(f"x={base}/in.tar::nested") as w:
         w.ready()
         assert open(f"{w.path}/in/f", "rb").read() == open(f"{expected}/f", "rb").read()
-    for n in (skippable(0, 10), skippable(0, 10)[:-1], skippable(0, 10)[:6], skippable(0, 10) + b"rubbish"):
+    for n in (skippable(0, 10), skippable(0, 10)[:-1], skippable(0, 10)[:6], skippable(0, 10) + b"rubbish",
+              65 * skippable(0, 600) + packed):
         write(f"{base}/x.bin", n)
         with Worker(f"x={base}/x.bin") as w:
             w.ready()
