@@ -63,7 +63,7 @@ int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode)
 	} while (fd < 0 && (errno == EAGAIN || errno == EINTR));
 	if (fd >= 0)
 		return fd;
-	if (errno != ENOSYS)
+	if (errno != ENOSYS && errno != EPERM) /* of a filter that is older than the call */
 		return -errno;
 	return open_beneath_walk(dirfd, path, flags, mode);
 }

@@ -114,7 +114,8 @@ int proc_kill(const struct proc *p, int sig)
 		return -ESRCH;
 	if (pidfd >= 0)
 		return fd_pidfd_kill(pidfd, sig);
-	return pidfd != -ENOSYS ? pidfd : kill(p->pid, sig) < 0 ? -errno : 0;
+	/* EPERM: of a filter that is older than the call, as a unit of systemd's may have it */
+	return pidfd != -ENOSYS && pidfd != -EPERM ? pidfd : kill(p->pid, sig) < 0 ? -errno : 0;
 }
 
 /* One that is our child, and not reaped, can't be another by now. */

@@ -1689,10 +1689,11 @@ def test_what_lies_on_the_tmpfs_is_taken_off_first():
 
 
 def test_old_kernels():
-    """Without the calls that came after the kernels of RHEL 8 and 9. Have proc_kill() believe in pidfds, and 4.18 fails."""
+    """Without the calls that came after the kernels of RHEL 8 and 9, and where a filter as old refuses them, as that of the
+    reaper's unit. Have proc_kill() believe in pidfds, and 4.18 fails."""
     if not os.path.ismount('/sys/fs/fuse/connections'):
         run('mount', '-t', 'fusectl', 'fusectl', '/sys/fs/fuse/connections')
-    for version in '4.18', '5.14':
+    for version in '4.18', '4.18-refused', '5.14':
         under = [os.environ['OLD_KERNEL'], version]
         j = Job(under=under)
         j.mount(0, 1, 'hang')

@@ -4,6 +4,9 @@
  *
  *   old-kernel 4.18 PROGRAM [ARG...]    RHEL 8's version; 5.14 is RHEL 9's
  *   old-kernel --probe 4.18             exits 1 if a call is there that came later (run it under itself)
+ *   old-kernel 4.18-refused …           they answer EPERM, as by a filter that does not know them: that of a unit
+ *                                       of systemd's that is as old, or of a container. libc's own (clone3,
+ *                                       faccessat2) say ENOSYS, as a libc of that age does not call them.
  *
  * What a filter can't make older: what calls answer (features of FUSE, the mask of statx()), and what file
  * systems do. Distributions bring some calls to older kernels, so these are the poorest of their versions.
@@ -12,6 +15,7 @@
 #include <linux/audit.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -67,6 +71,8 @@ static const struct call { int nr, version; const char *name; } calls[] = {
 	{ 462, VERSION(6, 10), "mseal" },
 };
 #define LAST_CALL 462
+#define CLONE3 435
+#define FACCESSAT2 439
 
 /* Arguments of older calls: bits that came later, or values from one on that did. */
 static const struct flag { int nr, arg, version; unsigned bits, from; } flags[] = {
@@ -80,6 +86,7 @@ static const struct flag { int nr, arg, version; unsigned bits, from; } flags[] 
 };
 /* clang-format on */
 
+static bool refused; /* -refused */
 static struct sock_filter code[512];
 static unsigned n_code;
 
@@ -91,6 +98,11 @@ static void add(unsigned short what, unsigned k, unsigned char if_true, unsigned
 static void load(size_t offset)
 {
 	add(BPF_LD | BPF_W | BPF_ABS, (unsigned)offset, 0, 0);
+}
+
+static int get_answer(int nr)
+{
+	return refused && nr != CLONE3 && nr != FACCESSAT2 ? EPERM : ENOSYS;
 }
 
 /* Only the calls' own architecture: those of 32 bits have other numbers, and we have none. */
@@ -117,7 +129,7 @@ static void add_rules(int version)
 		if (calls[i].version <= version)
 			continue;
 		add(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)calls[i].nr, 0, 1);
-		add(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS, 0, 0);
+		add(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (unsigned)get_answer(calls[i].nr), 0, 0);
 	}
 	add(BPF_JMP | BPF_JGT | BPF_K, LAST_CALL, 0, 1);
 	add(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | ENOSYS, 0, 0);
@@ -145,7 +157,7 @@ static int probe(int version)
 
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		if (calls[i].version > version &&
-		    (syscall(calls[i].nr, -1, -1, -1, -1, -1, -1) >= 0 || errno != ENOSYS))
+		    (syscall(calls[i].nr, -1, -1, -1, -1, -1, -1) >= 0 || errno != get_answer(calls[i].nr)))
 			n += printf("%s is there\n", calls[i].name) > 0;
 	}
 	if (syscall(SYS_madvise, NULL, 0, 21) == 0 && version < VERSION(5, 4))
@@ -155,10 +167,12 @@ static int probe(int version)
 
 static int get_version(const char *text)
 {
-	int major, minor;
+	int major, minor, n = 0;
 
-	if (sscanf(text, "%d.%d", &major, &minor) == 2 && VERSION(major, minor) >= VERSION(4, 18))
+	if (sscanf(text, "%d.%d%n", &major, &minor, &n) == 2 && VERSION(major, minor) >= VERSION(4, 18)) {
+		refused = !strcmp(text + n, "-refused");
 		return VERSION(major, minor);
+	}
 	fprintf(stderr, "old-kernel: \"%s\" is no version from 4.18 on\n", text);
 	exit(2);
 }

@@ -39,7 +39,7 @@ def all_names():
         name = re.sub(r"^(test|fuzz|oracle)-|-test$", "", stem)
         names |= {stem, f"{stem}.py", name, *DEFINITION.findall(text), *re.findall(r"^@test\ndef (\w+)", text, re.M)}
         names |= {f"{name}-{suite.lower()}" for suite in re.findall(r"^class (\w+)\(unittest", text, re.M)}
-    return names | {f"{name}-4.18" for name in names}
+    return names | {name + end for name in names for end in ("-4.18", "-4.18-refused")}
 
 
 def rows(path):
