@@ -1,6 +1,8 @@
 /*
  * The file is appended to with one write() a line, before the thing exists; a torn last line (a
- * crash in the middle of the write) names something that was not made yet, and is passed over.
+ * crash in the middle of the write, a file system that is full) names something that was not made
+ * yet, and is passed over. Who appends behind it cuts it off first: the two would be one line. A lock
+ * keeps others' lines from being cut while they are written.
  * Paths are escaped so that a newline in a name stays inside its line.
  */
 #include "common/manifest.h"
@@ -10,6 +12,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -33,7 +36,7 @@ int manifest_open(struct manifest **mp, const char *path, struct error *err)
 
 	if (!m)
 		return error_set(err, ENOMEM, "out of memory");
-	m->fd = open(path, O_WRONLY | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	m->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (m->fd < 0)
 		return error_errno(err, errno, "open %s", path);
 	*mp = steal_ptr(m);
@@ -79,6 +82,36 @@ static void unescape_path(char *path)
 	*o = '\0';
 }
 
+static int cut_torn_line(int fd)
+{
+	off_t end, size = lseek(fd, 0, SEEK_END);
+	char c = '\0';
+
+	for (end = size; end > 0; end--) {
+		if (pread(fd, &c, 1, end - 1) != 1)
+			return -EIO;
+		if (c == '\n')
+			break;
+	}
+	return size < 0 || (end < size && ftruncate(fd, end) < 0) ? -errno : 0;
+}
+
+static int append(int fd, const char *line, size_t size)
+{
+	int r;
+
+	while ((r = flock(fd, LOCK_EX)) < 0 && errno == EINTR)
+		;
+	r = r < 0 ? -errno : cut_torn_line(fd);
+	if (r == 0) {
+		r = fd_write_all(fd, line, size);
+		if (r < 0)
+			(void)cut_torn_line(fd);
+	}
+	flock(fd, LOCK_UN);
+	return r;
+}
+
 int manifest_add(struct manifest *m, enum manifest_kind kind, const char *path, struct error *err)
 {
 	_cleanup_(freep) char *escaped = NULL, *line = NULL;
@@ -94,7 +127,7 @@ int manifest_add(struct manifest *m, enum manifest_kind kind, const char *path, 
 		line = NULL;
 		return error_set(err, ENOMEM, "out of memory");
 	}
-	r = fd_write_all(m->fd, line, (size_t)n);
+	r = append(m->fd, line, (size_t)n);
 	if (r < 0)
 		return error_errno(err, -r, "write manifest");
 	return 0;

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 
 #include "common/manifest.h"
@@ -62,6 +64,39 @@ static void test_a_torn_line_is_passed_over(void **state)
 	assert_int_equal(access(a, F_OK), -1);
 }
 
+/* The line behind it was taken for its rest, and what that names stayed for ever. */
+static void test_what_comes_behind_a_torn_line_is_on_record(void **state)
+{
+	_cleanup_(freep) char *file = in(state, "manifest"), *a = in(state, "a"), *b = in(state, "b"),
+			      *c = in(state, "c");
+	_cleanup_(manifest_closep) struct manifest *m = NULL;
+	struct rlimit all, few;
+	struct stat st;
+	int fd;
+
+	assert_int_equal(manifest_open(&m, file, NULL), 0);
+	assert_int_equal(manifest_add(m, MANIFEST_TREE, a, NULL), 0);
+	assert_int_equal(stat(file, &st), 0);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(getrlimit(RLIMIT_FSIZE, &all), 0);
+	few = (struct rlimit){ (rlim_t)st.st_size + 7, all.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &few), 0); /* as a file system that is full */
+	assert_int_equal(manifest_add(m, MANIFEST_TREE, "/is/not/made", NULL), -EFBIG);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &all), 0);
+	assert_int_equal(manifest_add(m, MANIFEST_TREE, b, NULL), 0);
+	manifest_close(m);
+	fd = open(file, O_WRONLY | O_APPEND);
+	assert_int_equal(write(fd, "tree /", 6), 6); /* who was killed */
+	close(fd);
+	assert_int_equal(manifest_open(&m, file, NULL), 0);
+	assert_int_equal(manifest_add(m, MANIFEST_TREE, c, NULL), 0);
+	assert_int_equal(mkdir(a, 0700) | mkdir(b, 0700) | mkdir(c, 0700), 0);
+	assert_int_equal(manifest_release(file, NULL, NULL), 0);
+	assert_int_equal(access(a, F_OK), -1);
+	assert_int_equal(access(b, F_OK), -1);
+	assert_int_equal(access(c, F_OK), -1);
+}
+
 static void test_what_is_no_record_is_refused(void **state)
 {
 	_cleanup_(freep) char *file = in(state, "manifest");
@@ -106,6 +141,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		SCRATCH(test_release_walks_backwards_and_may_be_repeated),
 		SCRATCH(test_a_torn_line_is_passed_over),
+		SCRATCH(test_what_comes_behind_a_torn_line_is_on_record),
 		SCRATCH(test_what_is_no_record_is_refused),
 		SCRATCH(test_all_of_a_directory_the_common_one_last),
 	};
