@@ -148,8 +148,9 @@ static void answer(struct serve *s, struct call *c, int r)
 {
 	char name[MOUNTS_SLOT_SIZE];
 
-	if (c->err.code)
-		log_warning("%s", c->err.text);
+	if (c->err.code && s->log_size < LOG_MAX_SIZE)
+		log_warning("%s%s", c->err.text, (s->log_size += sizeof(c->err.text)) < LOG_MAX_SIZE ? "" :
+			    "; what the job's processes say is left out from now on");
 	c->reply.arg0 = r;
 	if (c->reply.verb)
 		serve_tell(s, &c->reply, c->fds, c->n_fds);

@@ -42,7 +42,6 @@
 #define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
 #define VERBS_MS 100 /* at a time: all that stagingd says before it exits, and no flood; the user
 		      * can make a tier's take long */
-#define LOG_MAX_SIZE (4 * 1024 * 1024) /* of a job's processes in the log file */
 
 void serve_lose_daemon(struct serve *s, const char *why)
 {

@@ -17,12 +17,13 @@ struct keeper;
 struct launch;
 
 #define SERVE_CLASS_DAEMON KEEPER_N_CLASSES
+#define LOG_MAX_SIZE (4 * 1024 * 1024) /* of what a job's processes say and ask for in the log */
 
 struct serve {
 	struct keeper *k;
 	int sock, signal_fd;
 	int log_rd, log_wr;
-	size_t log_size;             /* bytes of the children's in the log file */
+	size_t log_size;             /* bytes by the children in the log, what they can't have a kilobyte each */
 	/* What the processes on record are, by their index there. */
 	struct { uint32_t id; int class; } children[STATE_MAX_PROCS];
 	bool memory_known;           /* and told */

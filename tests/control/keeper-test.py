@@ -1669,6 +1669,16 @@ def test_a_user_does_not_fill_the_log():
     assert j.clean().returncode == 0
     j.assert_gone()
     os.truncate(LOG, 0)
+    # nor by what he asks for, which was told each time
+    j = Job()
+    for _ in range(5000):
+        assert j.numbers('mount 9999 1')[0] == -22
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    text = open(LOG).read()
+    assert 4000 < text.count('a slot that does not exist') < 4200, text.count('a slot that does not exist')
+    assert text.count('left out from now on') == 1
+    os.truncate(LOG, 0)
     write_conf()
 
 
