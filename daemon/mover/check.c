@@ -133,12 +133,15 @@ static void touch_all(const struct check *c)
 /* top: the source, or the directory above a pattern. */
 static int look(struct check *c, const char *source, const char *top, struct error *err)
 {
+	struct stat st;
 	int r;
 
-	if (faccessat(c->place.fd, PLACE_JOURNAL, F_OK, AT_SYMLINK_NOFOLLOW) == 0) {
+	if (fstatat(c->place.fd, PLACE_JOURNAL, &st, AT_SYMLINK_NOFOLLOW) == 0) {
 		c->why = "a mover has not ended its work";
 		return 0;
 	}
+	if (errno != ENOENT) /* as long as it may be there the copy is none */
+		return error_errno(err, errno, "look at %s", PLACE_JOURNAL);
 	r = record_load(&c->table, c->place.fd, PLACE_MANIFEST, CHECK_MAX_LINES, err);
 	if (r == -E2BIG) {
 		c->why = "there is too much in it to look at here";

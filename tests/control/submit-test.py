@@ -605,5 +605,34 @@ class Closing(Moving):
         self.move()
 
 
+class Calls(Moving):
+    """By its name, with failcalls.c, which lets a call fail a run, each place once."""
+
+    def test_no_call_that_fails_makes_a_copy_whole(self):
+        """Seen failing: a journal that could not be looked at was none, as where a file system on the network times out."""
+        self.move()
+        open(self.at(".stage-journal", self.dir), "w").close()
+        self.assert_not_whole("a mover has not ended its work")
+        seen, told = self.src + ".seen", self.src + ".told"
+        with open(seen, "wb") as f:
+            f.truncate(8 + 8 * 8192)                    # struct seen
+        env = dict(os.environ, LD_PRELOAD=os.environ["FAILCALLS"], FAILCALLS_SEEN=seen, FAILCALLS_TOLD=told,
+                   FAILCALLS_PART="0/1")
+        for n in range(1000):
+            with open(seen, "r+b") as f:
+                f.write(bytes(4))
+            with open(told, "w"):
+                pass
+            r = subprocess.run([MOVER, "check", f"--source={self.src}", f"--dir={self.dir}"], text=True, env=env,
+                               capture_output=True, timeout=60)
+            with open(told) as f:
+                self.assertNotEqual(r.returncode, 0, f.read() + r.stdout)
+            with open(seen, "rb") as f:
+                if f.read(4) == bytes(4):
+                    break
+        self.assertGreater(n, 1)
+        self.assertLess(n, 999)
+
+
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1] + sys.argv[1:], verbosity=2)

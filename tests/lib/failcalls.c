@@ -305,6 +305,8 @@ CALL(int, mount, (const char *source, const char *target, const char *type, unsi
 CALL(int, umount2, (const char *target, int flags), (target, flags), -1)
 CALL(int, setns, (int fd, int type), (fd, type), -1)
 CALL(ssize_t, read, (int fd, void *buf, size_t size), (fd, buf, size), -1)
+CALL(int, access, (const char *path, int mode), (path, mode), -1)
+CALL(int, faccessat, (int dirfd, const char *name, int mode, int flags), (dirfd, name, mode, flags), -1)
 CALL(ssize_t, pread, (int fd, void *buf, size_t size, off_t at), (fd, buf, size, at), -1)
 CALL(ssize_t, pread64, (int fd, void *buf, size_t size, off64_t at), (fd, buf, size, at), -1)
 CALL(ssize_t, pwrite64, (int fd, const void *buf, size_t size, off64_t at), (fd, buf, size, at), -1)
