@@ -169,10 +169,10 @@ static int release(struct clean *c, struct error *err)
  * has the job's name, in tiers and elsewhere, may be that run's. */
 static bool has_later_run(const struct clean *c)
 {
-	char path[32];
+	char path[sizeof(STAGE_RUN_DIR) + 16];
 
-	snprintf(path, sizeof(path), "../%u", c->st->job_id);
-	return strchr(c->dir->name, '.') ? faccessat(c->dir->base_fd, path, F_OK, 0) == 0
+	snprintf(path, sizeof(path), STAGE_RUN_DIR "/%u", c->st->job_id);
+	return strchr(c->dir->name, '.') ? access(path, F_OK) == 0 || errno != ENOENT
 					 : jobdir_check_place(c->dir, NULL) == JOBDIR_E_GONE;
 }
 

@@ -167,7 +167,8 @@ static void sweep_one(const struct hand_path *p, int base_fd, uint64_t deadline_
 		if (tier_name_parse(e->d_name, &left.job_id) < 0)
 			continue;
 		snprintf(job, sizeof(job), "%u", left.job_id);
-		if (faccessat(base_fd, job, F_OK, AT_SYMLINK_NOFOLLOW) == 0 ||
+		/* Only what is known not to be there is no job's. */
+		if (fstatat(base_fd, job, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT ||
 		    fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid == 0)
 			continue;
 		left.uid = st.st_uid;

@@ -240,9 +240,21 @@ def reap_fails():
     cleaner_fails(job, 'reap', '--conf', kt.CONF)
 
 
+def reap_beside_fails():
+    """What a job has that lives is not what no job uses, whatever can't be looked at."""
+    job = kt.Job()
+    use(job)
+    mine = f'{kt.DISK}/stage-data-{job.id}'
+    assert os.path.isdir(mine)
+    kt.run(*failing(), f'{kt.LIBEXEC}/stage-keeper', 'reap', '--conf', kt.CONF, check=False, capture_output=True, timeout=60)
+    assert os.listdir(kt.DISK).count(os.path.basename(mine)) == 1, f'{told()}: {os.listdir(kt.DISK)}'
+    assert job.do('events') and os.path.ismount(job.dir + '/t'), told()
+    end_of(job, told())
+
+
 # Those of a line have their places in common: the next fails what it has of its own.
 WALKS = ((run_fails, again_fails),
-         (clean_fails, clean_of_crashed_fails, reap_fails))
+         (clean_fails, clean_of_crashed_fails, reap_fails), (reap_beside_fails,))
 
 
 def give_up(*_):
