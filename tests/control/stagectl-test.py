@@ -42,10 +42,17 @@ def stagectl(*args, timeout=30, **variables):
                           errors="surrogateescape", stdin=subprocess.DEVNULL)
 
 
+def reset_signals():
+    """What is ignored stays so for whoever is started, and a shell can't trap it: SIGHUP below nohup, SIGINT in the
+    background of a script."""
+    for sig in signal.SIGHUP, signal.SIGINT, signal.SIGQUIT, signal.SIGTERM, signal.SIGUSR1, signal.SIGUSR2:
+        signal.signal(sig, signal.SIG_DFL)
+
+
 def start(*args, **variables):
     return subprocess.Popen([STAGECTL, *args], env=environment(**variables), text=True,
                             stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                            stdin=subprocess.DEVNULL)
+                            stdin=subprocess.DEVNULL, preexec_fn=reset_signals)
 
 
 def wait_for(condition, timeout=20, what="condition"):
