@@ -2,7 +2,7 @@
 # shellcheck shell=bash
 
 classes_are() {
-	on n1 /srv/pfs/process-state 4001 4001 >"$work/state"
+	on n1 /srv/pfs/process-state 4001 4001 4100 >"$work/state"
 	# stage-hand comes and goes
 	sed -i 's/ stage-hand:[0-9]//' "$work/state"
 	[[ $(tail -n 1 "$work/state") == "looked at $1" ]]
@@ -14,7 +14,7 @@ state_is() {
 	assert_eq "looked at $1" "$(cat "$work/state")" "state of the processes"
 }
 
-# Fails when the launch leaves the umask as it is.
+# Fails when the launch leaves the umask as it is, and when the user's groups are left out.
 test_processes_have_nothing_that_they_do_not_need() {
 	local id out pid
 
@@ -49,7 +49,7 @@ open(\"/proc/self/comm\", \"w\").write(\"stagingd\")
 time.sleep(60)"' &
 	pid=$!
 	wait_until 10 on n1 pgrep -x stagingd
-	out=$(on n1 /srv/pfs/process-state 4001 4001)
+	out=$(on n1 /srv/pfs/process-state 4001 4001 4100)
 	assert_contains "$out" "Groups is 4001 4002"
 	assert_contains "$out" "NoNewPrivs is 0"
 	assert_contains "$out" "CapBnd is"
@@ -60,4 +60,41 @@ time.sleep(60)"' &
 	assert_contains "$out" "Umask is 0022"
 	on n1 pkill -KILL -x stagingd
 	wait "$pid" || true
+}
+
+# What a group alone may read, extracted, mounted, copied and in place; who is not in it gets nothing, not even where nobody
+# looked before the job. Fails when the user's groups are left out.
+test_a_groups_source_is_for_its_members() {
+	local id name out
+
+	need_fuse
+	assert_eq "4001 4100" "$(as_on alice n1 id -G)" "alice's groups"
+	for name in many.tar many.zstd.sqsh flat/00.bin; do
+		install -m 0640 -o 0 -g 4100 "$pfs/data/$name" "$pfs/gate/group.${name##*/}"
+	done
+	at_end "rm -f $pfs/gate/group.*"
+	assert_not as bob cat /srv/pfs/gate/group.00.bin
+	out=$(job_run alice -w n1 --stage-data="t=/srv/pfs/gate/group.many.tar,m=/srv/pfs/gate/group.many.zstd.sqsh" \
+		--stage-data="d=/srv/pfs/gate/group.00.bin:ssd,l=/srv/pfs/gate/group.00.bin::method=link" <<-'EOS'
+	cat $STAGE_DATA_PATH_T/*/* | cksum; cat $STAGE_DATA_PATH_M/*/* | cksum
+	cmp $STAGE_DATA_PATH_D /srv/pfs/data/flat/00.bin && cmp $STAGE_DATA_PATH_L $STAGE_DATA_PATH_D && echo the same
+	EOS
+	)
+	assert_eq 2 "$(grep -cx "$(cat "$pfs"/data/many/*/* | cksum)" <<<"$out")" "right sums in: $out"
+	assert_contains "$out" "the same"
+	# sbatch would say so before there is a job: what the workers may do is asked for by `add`
+	id=$(job_submit bob -w n1 --stage-data="f=$data/flat" <<-'EOS'
+	for name in many.tar many.zstd.sqsh 00.bin; do
+		stagectl add "x=/srv/pfs/gate/group.$name" && stagectl wait x
+		echo "$name ends with $?"
+		ls "$STAGE_DATA_DIR/x" 2>/dev/null
+		stagectl release x
+	done
+	EOS
+	)
+	job_done "$id"
+	out=$(job_output "$id")
+	assert_eq 3 "$(grep -c 'Permission denied' <<<"$out")" "refusals in: $out"
+	assert_eq "many.tar ends with 1|many.zstd.sqsh ends with 1|00.bin ends with 1" \
+		"$(grep -vE '^(stagectl|stage-data): ' <<<"$out" | paste -sd'|')" "what bob sees"
 }
