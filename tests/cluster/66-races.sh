@@ -1,10 +1,16 @@
 # Somebody exchanges a directory with a link to another one, without a pause, while its path is checked,
-# staged and cleaned up: what comes of it is his own loss. At least 10^5 exchanges each.
+# staged and cleaned up: what comes of it is his own loss. At least 10^5 exchanges each, and the kernel has no part in
+# it: fs.protected_symlinks is 0 meanwhile.
 # shellcheck shell=bash
 
 readonly race_rounds=100000
 
 race_prepare() {
+	"$lib/no-link-protection" sleep 1000 >"$work/protection" &
+	at_end "kill $!; wait $!"
+	wait_until 10 grep -q . "$work/protection"
+	cat "$work/protection"
+	grep -q 'is 0$' "$work/protection" || note "$(cat "$work/protection"): the kernel refuses to follow others' links in /tmp"
 	install -m 0755 "$here/swap-paths" "$pfs/swap-paths"
 	rm -f "$pfs/home/alice/race.end"
 	# What nothing of this may reach: the user's own, another user's and root's.

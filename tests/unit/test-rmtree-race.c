@@ -14,6 +14,7 @@
 
 #include "common/fd.h"
 #include "common/rmtree.h"
+#include "tests/unit/race.h"
 
 #define N_ROUNDS 100000
 #define N_PAIRS 16
@@ -133,5 +134,5 @@ int main(void)
 	/* A disk would be asked for each exchange. */
 	if (access("/dev/shm", W_OK) == 0)
 		setenv("TMPDIR", "/dev/shm", 0);
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, race_without_link_protection, NULL);
 }

@@ -14,6 +14,7 @@
 
 #include "daemon/worker/rules.h"
 #include "daemon/worker/source.h"
+#include "tests/unit/race.h"
 
 #define ROUNDS 100000
 
@@ -113,5 +114,5 @@ int main(void)
 						unit_scratch_setup, unit_scratch_teardown),
 	};
 
-	return cmocka_run_group_tests(tests, NULL, NULL);
+	return cmocka_run_group_tests(tests, race_without_link_protection, NULL);
 }
