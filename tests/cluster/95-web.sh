@@ -269,6 +269,60 @@ test_objects_of_s3_come_with_the_users_keys_which_nobody_else_sees() {
 	assert_not grep -q '"signed":false' "$pfs/s3/log"
 }
 
+# A server that takes connections and says nothing, and a reader of /dev/log on n1
+readonly quiet_server='
+import socket
+with socket.create_server(("0.0.0.0", 9009)) as s:
+    taken = []
+    while True:
+        taken.append(s.accept())'
+readonly log_reader='
+import os, socket
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind("/dev/log")
+os.chmod("/dev/log", 0o666)
+with open("/var/log/dev-log", "ab", 0) as f:
+    while True:
+        f.write(s.recv(65536) + b"\n")'
+
+# A stage-fetch that waits for a server has the keys in its memory, and is killed as by a crash: no core, nothing in what
+# goes to /dev/log or stands in a file. (That no core is left where others leave theirs is in data test-s3.)
+# Fails when stage-fetch may be dumped, or when it logs what it sends.
+test_a_fetch_that_crashes_with_keys_leaves_none() {
+	local id pid secret=secret/+key
+
+	mkdir -p "$pfs/s3"
+	at_end "rm -rf '$pfs/s3'; on ctl pkill -f quiet-server; on n1 bash -c 'pkill -f log-reader; rm -f /dev/log /var/log/dev-log'"
+	echo "$secret" >"$pfs/s3/secret"
+	install -m 0755 "$lib/procmem.py" "$pfs/s3/"
+	{ on ctl python3 -c "$quiet_server" quiet-server || true; } &
+	{ on n1 python3 -c "$log_reader" log-reader || true; } &
+	wait_until 10 on ctl bash -c ': </dev/tcp/ctl/9009' 2>/dev/null
+	wait_until 10 on n1 test -S /dev/log
+	site_conf <<<$'[source s3]\nMatch=s3://closed/**\nEndpoint=http://ctl:9009\nNetworks=10.77.0.0/24'
+	id=$(s3_submit "$secret" -w n1 --stage-data="t=s3://closed/many.tar" <<<$'#!/bin/bash\necho begun')
+	wait_until 30 on n1 pgrep -x stage-fetch >/dev/null
+	pid=$(on n1 pgrep -x stage-fetch)
+	wait_until 10 on n1 python3 -c 'import sys
+sys.path.insert(0, "/srv/pfs/s3")
+from procmem import memory_has
+sys.exit(not memory_has(sys.argv[1], sys.argv[2].encode()))' "$pid" "$secret"
+	assert_match "$(on n1 cat "/proc/$pid/limits")" 'Max core file size +0 +0 '
+	# the kernel's sign of who may be dumped: his files in /proc are his own
+	assert_eq "4001 0" "$(on n1 stat -c %u "/proc/$pid" "/proc/$pid/environ" | paste -sd' ')" "owners in /proc"
+	on n1 kill -SEGV "$pid"
+	job_failed "$id"
+	assert_contains "$(job_output "$id")" "stage-fetch has ended by itself"
+	assert_lacks "$(job_output "$id")" "$secret"
+	wait_until 10 job_nodes_clean "$id"
+	assert on n1 grep -q "job=$id .*stage-fetch has ended by itself" /var/log/dev-log
+	# shellcheck disable=SC2016
+	assert_eq "" "$(on n1 bash -c 'find / /srv/pfs/home/alice /srv/local -maxdepth 1 -name "core*"
+		grep -rlsF -f /srv/pfs/s3/secret /var/log /run /tmp /var/tmp /srv/local /dev/shm --exclude-dir="$1"; true' - "${base##*/}")" \
+		"cores, and files with the key"
+	assert_nodes_fine
+}
+
 # Fails when the epilog does not clean up.
 test_a_job_that_ends_while_it_is_fetched_leaves_nothing() {
 	local id

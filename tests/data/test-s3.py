@@ -4,9 +4,13 @@
 import hashlib
 import os
 import random
+import re
+import resource
+import signal
 import socket
 import subprocess
 import sys
+import tempfile
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, f"{HERE}/../lib"]
@@ -311,6 +315,57 @@ def test_keys_of_the_environment_come_by_a_descriptor():
                 for pid in fetcher, w.proc.pid:
                     for name in "cmdline", "environ":
                         assert SECRET_KEY.encode() not in read("/proc", str(pid), name)
+
+
+def take_cores(where):
+    """Whether any is there; they are gone then."""
+    cores = [os.path.join(where, name) for name in os.listdir(where)]
+    for core in cores:
+        with open(core, "rb") as f:
+            print("# a core" + (" with the key" if SECRET_KEY.encode() in f.read() else ""), flush=True)
+        os.unlink(core)
+    return bool(cores)
+
+
+def test_a_fetch_that_crashes_with_keys_leaves_no_core():
+    """By three lines of defence: the kernel asks for no limit where cores go to a program, and may have no Landlock, by
+    which it can't write a core either. Red when stage-fetch may be dumped (its files in /proc are root's otherwise), and
+    when worker and stage-fetch leave the limit as it comes."""
+    keys = dict(access=ACCESS, secret=SECRET_KEY, token="tok/en+1==")
+    root = os.geteuid() == 0
+    unlimited = resource.RLIM_INFINITY, resource.RLIM_INFINITY
+
+    def begin():
+        os.chdir(where)
+        resource.setrlimit(resource.RLIMIT_CORE, unlimited)
+        if root:
+            os.setgroups([])
+            os.setgid(65534)
+            os.setuid(65534)
+
+    with socket.create_server(("127.0.0.1", 0)) as quiet, tempfile.TemporaryDirectory() as where:
+        os.chmod(where, 0o777)
+        subprocess.run(["sh", "-c", "kill -SEGV $$"], preexec_fn=begin)
+        print("# others leave one" if take_cores(where) else "# the kernel puts cores elsewhere", flush=True)
+        web = f"endpoint\thttp://127.0.0.1:{quiet.getsockname()[1]}\nnetworks\t127.0.0.0/8\n"
+        with Worker("x=s3://b/x:shm", web=web, tiers="shm", stall=600_000, keys=keys, limits=begin, start=False) as w:
+            if root:
+                subprocess.run(["chown", "-R", "65534:65534", w.base], check=True)
+            w.start()
+            conn, _ = quiet.accept()
+            with conn:
+                conn.recv(1)
+                fetcher = int(subprocess.check_output(["pgrep", "-P", str(w.proc.pid)]))
+                assert memory_has(fetcher, SECRET_KEY.encode())
+                assert os.readlink(f"/proc/{fetcher}/cwd") == os.path.realpath(where)
+                limit = re.search(rb"^Max core file size +(\S+) +(\S+) ", read("/proc", str(fetcher), "limits"), re.M)
+                assert limit.groups() == (b"0", b"0"), limit
+                assert os.stat(f"/proc/{fetcher}/environ").st_uid not in (65534, os.getuid() or 65534), "may be dumped"
+                os.kill(fetcher, signal.SIGSEGV)
+            m = w.error()
+            assert not take_cores(where)
+            assert SECRET_KEY not in w.stderr() and not any(SECRET_KEY in str(n) for n in w.messages)
+            print("#", m["text"], flush=True)
 
 
 def test_an_open_bucket_gets_no_keys():
