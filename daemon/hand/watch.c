@@ -7,6 +7,9 @@
  * Which connection a stuck process waits for is not to be seen. All with requests waiting are
  * aborted: a healthy one has them too for moments, but the job's process is being killed anyway,
  * and in practice the job with it.
+ *
+ * The limit counts for the reader, from the signal on: so it is looked for often enough, and what two
+ * looks may take on a busy machine is no part of the time it is given.
  */
 #include "daemon/hand/hand.h"
 
@@ -26,7 +29,8 @@
 
 #define FUSECTL HAND_FD_ANSWER
 #define TICK_US 100000 /* while something is waited for */
-#define IDLE_US 1000000
+#define IDLE_US 200000
+#define SLACK_MS 500
 
 struct look {
 	unsigned minors[RUNDIR_MAX_SLOTS], n; /* of connections with requests waiting */
@@ -89,6 +93,7 @@ static void find_slots(char *buf, size_t size)
 void hand_watch(char **argv)
 {
 	const uint64_t limit_ms = strtoull(argv[0], NULL, 10);
+	const uint64_t wait_ms = limit_ms > 2 * SLACK_MS ? limit_ms - SLACK_MS : limit_ms / 2;
 	struct stuck known = { 0 }, now = { 0 };
 	uint64_t since_ms = 0;
 	char slots[PATH_MAX];
@@ -105,7 +110,7 @@ void hand_watch(char **argv)
 			known = now;
 			since_ms = clock_ms();
 		}
-		if (!now.pid || clock_ms() - since_ms < limit_ms)
+		if (!now.pid || clock_ms() - since_ms < wait_ms)
 			continue;
 		abort_all(&look, now.pid);
 		known.pid = 0;
