@@ -221,31 +221,40 @@ test_image_server_killed_while_reading() {
 test_a_stopped_image_server_does_not_drain_the_node() {
 	local id
 
-	id=$(job_submit alice -N1 -w n1 --stage-data="m=$data/many.zstd.sqsh" <<-'EOS'
+	pipe_make
+	# Past the page cache, and nothing but SIGKILL ends them
+	id=$(job_submit alice -N1 -w n1 --stage-data="m=$data/many.zstd.sqsh" <<-EOS
+	trap "" TERM
+	$hold_pipe
+	for i in 1 2 3 4; do
+		while dd if=\$STAGE_DATA_PATH_M/00/00\$i of=/dev/null iflag=direct 2>/dev/null; do :; done &
+	done
 	echo begun
-	sleep 1
-	cat $STAGE_DATA_PATH_M/*/* >/dev/null
+	wait
 	EOS
 	)
 	job_wait_says "$id" begun
 	on n1 pkill -STOP -x stage-worker
-	sleep 1.5
+	sleep 0.5
 	as alice scancel "$id"
 	job_wait "$id" 40
-	wait_until 15 job_nodes_clean "$id"
+	within_ms_of "$(kill_wait_over_ms n1 "$id")" 2000 "the last reader is gone" "$(pipe_end_ms)"
+	wait_until 10 job_nodes_clean "$id"
 	assert_nodes_fine
 }
 
 test_slurmd_killed_and_restarted_while_the_job_ends() {
-	local id
+	local id t0
 
 	id=$(job_submit alice -N2 -w n1,n2 --stage-data="$items" <<<'echo begun; sleep 2')
 	job_wait_says "$id" begun
 	"$cluster" slurmd-kill9 n2
 	sleep 3
 	"$cluster" slurmd-start n2
+	t0=$(now_ms)
+	wait_until 60 job_nodes_clean "$id"
+	within_ms_of "$t0" 15000 "n2 is clean" "$(now_ms)"
 	wait_until 60 job_is_over "$id"
-	wait_until 40 job_nodes_clean "$id"
 }
 
 # --- much data ------------------------------------------------------------------------------------

@@ -41,22 +41,24 @@ real_reaper() {
 
 # Fails when the death of a worker is no event in the life of its dataset.
 test_a_killed_worker_fails_its_dataset_alone() {
-	local id
+	local id killed
 
 	gate_close n1
 	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=/srv/pfs/gate/many.tar,d=$data/flat" <<-'EOS'
 	stagectl wait -q d && echo "d is ready"
-	timeout 20 stagectl wait t; echo "t ends with $?"
+	timeout 20 stagectl wait t; echo "t ends with $? at ${EPOCHREALTIME/[.,]/}"
 	cksum <$STAGE_DATA_PATH_D/00.bin
 	find $STAGE_DATA_DIR/../.stage/tmp -mindepth 1
 	EOS
 	)
 	job_wait_says "$id" "d is ready"
 	wait_until 10 on n1 pgrep -x stage-worker
-	on n1 pkill -KILL -x stage-worker
+	killed=$(kill_at n1 "$(on n1 pgrep -x stage-worker)")
 	job_done "$id" 10
 	assert_match "$(job_output "$id")" 't: .*(killed|signal 9|SIGKILL)'
 	assert_contains "$(job_output "$id")" "t ends with 1"
+	within_ms_of "$killed" 2000 "the dataset has failed" "$(logged_ms n1 "$id" 'ds=t .*-> failed')"
+	within_ms_of "$killed" 2000 "who waits is told" "$(told_ms "$id" "t ends with 1")"
 	assert_contains "$(job_output "$id")" "$(cksum <"$pfs/data/flat/00.bin")"
 	assert_lacks "$(job_output "$id")" .stage/tmp/
 }
@@ -81,11 +83,11 @@ for i in range(int(sys.argv[2])):
     os.read(reads, 1)
 print("begun", flush=True)
 ends = [os.waitstatus_to_exitcode(os.wait()[1]) for _ in range(int(sys.argv[2]))]
-print("readers ended by", sorted(set(ends)), flush=True)'
+print("readers ended by", sorted(set(ends)), "at", time.time_ns() // 1000, flush=True)'
 
 # Fails when a dataset stays ready as its server dies.
 test_an_image_server_dies_under_64_mapped_readers() {
-	local id pid
+	local id pid killed
 
 	need_fuse
 	id=$(job_submit alice -w n1 -n1 \
@@ -100,10 +102,12 @@ test_an_image_server_dies_under_64_mapped_readers() {
 	)
 	job_wait_says "$id" begun
 	pid=$(worker_of n1 /srv/pfs/data/many.zstd.sqsh)
-	on n1 kill -KILL "$pid"
+	killed=$(kill_at n1 "$pid")
 	job_done "$id" 20
 	# Some may just have been in open() or read(): that is exit status 1, of an exception.
 	assert_match "$(job_output "$id")" 'readers ended by \[-7(, 1)?\]'
+	within_ms_of "$killed" 1000 "the dataset has failed" "$(logged_ms n1 "$id" 'ds=m .*-> failed')"
+	within_ms_of "$killed" 1000 "the last of 64 readers has its error" "$(told_ms "$id" "readers ended by")"
 	assert_match "$(job_output "$id")" 'm +failed'
 	assert_match "$(job_output "$id")" 'x +ready'
 	assert_contains "$(job_output "$id")" "$(cat "$pfs"/data/tree/sizes/* | wc -c)"
@@ -133,7 +137,7 @@ test_a_user_unmounts_his_image() {
 
 # Fails when the image server ends at the first error of its source.
 test_a_source_that_vanishes_is_an_error_to_who_reads_it() {
-	local id pid
+	local id pid killed
 
 	need_fuse
 	gate_prepare
@@ -144,15 +148,18 @@ test_a_source_that_vanishes_is_an_error_to_who_reads_it() {
 	id=$(job_submit alice -w n1 --stage-wait=no \
 		--stage-data="t=/srv/pfs/gate/many.tar::method=copy,m=/srv/pfs/gate/many.zstd.sqsh" <<-'EOS'
 	stagectl wait -q m && echo begun
-	stagectl wait t; echo "t ends with $?"
+	stagectl wait t; echo "t ends with $? at ${EPOCHREALTIME/[.,]/}"
 	cat $STAGE_DATA_PATH_M/*/* 2>&1 >/dev/null | head -n 1
+	echo "m is read at ${EPOCHREALTIME/[.,]/}"
 	stagectl status || true
 	EOS
 	)
 	job_wait_says "$id" begun
 	pid=$(on n1 pgrep -f '^squashfuse_ll .*gate')
-	on n1 kill -KILL "$pid"
+	killed=$(kill_at n1 "$pid")
 	job_done "$id" 15
+	within_ms_of "$killed" 5000 "the dataset has failed" "$(told_ms "$id" "t ends with 1")"
+	within_ms_of "$killed" 5000 "who reads the image is told" "$(told_ms "$id" "m is read")"
 	assert_match "$(job_output "$id")" 't: .*many\.tar.*(not connected|abort|Input/output)'
 	assert_contains "$(job_output "$id")" "t ends with 1"
 	assert_match "$(job_output "$id")" 'Input/output error'
@@ -214,8 +221,9 @@ test_an_image_on_storage_that_never_answers_does_not_drain_the_node() {
 	on n1 umount /sys/fs/fuse/connections
 	at_end "on n1 mount -t fusectl fusectl /sys/fs/fuse/connections"
 	hang_on_n1 "$pfs/data/many.zstd.sqsh"
+	pipe_make
 	id=$(job_submit alice -w n1 --stage-data="m=/srv/pfs/gate/many.zstd.sqsh" \
-		<<<"echo begun; $until_let_go; dd if=\$STAGE_DATA_PATH_M/00/000 of=/dev/null iflag=direct")
+		<<<"trap '' TERM; echo begun; $until_let_go; $hold_pipe; exec dd if=\$STAGE_DATA_PATH_M/00/000 of=/dev/null iflag=direct")
 	job_wait_says "$id" begun
 	hang_now
 	let_go "$id"
@@ -223,6 +231,7 @@ test_an_image_on_storage_that_never_answers_does_not_drain_the_node() {
 	wait_until 10 on n1 bash -c 'grep -q "State:.D" /proc/$(pgrep -x -u alice dd)/task/*/status'
 	as alice scancel "$id"
 	job_wait "$id" 25
+	within_ms_of "$(kill_wait_over_ms n1 "$id")" 2000 "the stuck reader is gone" "$(pipe_end_ms)"
 	wait_until 15 on ctl bash -c '[[ $(scontrol show node n1) == *State=IDLE* ]]'
 	assert_nodes_fine
 	job_run alice -w n1 --stage-data="d=$data/flat" <<<'ls $STAGE_DATA_PATH_D >/dev/null'

@@ -140,6 +140,68 @@ wait_until() {
 	done
 }
 
+# --- bounds ---------------------------------------------------------------------------------------
+#
+# When something was caused and when it came about is told by who does it, in milliseconds since 1970: our log, Slurm's,
+# the job, the pipe that a process held. What the test itself takes to get at a node and to look there is not in it.
+
+# within_ms_of CAUSED-MS LIMIT-MS WHAT MS: fails the test when it took longer
+within_ms_of() {
+	[[ -n $1 && -n $4 ]] || fail "$3: unknown when: from '$1' to '$4'"
+	echo "$3 after $(($4 - $1)) ms of $2" | tee -a "${STAGE_TEST_NUMBERS:-/dev/null}" >&2
+	assert_le $(($4 - $1)) "$2" "ms until $3"
+	# A line of the log is written a moment after what it says; more than that is another event.
+	assert_le "$1" $(($4 + 500)) "$3: cause and effect"
+}
+
+# kill_at NODE PID...: kills them, and says when
+kill_at() {
+	local node=$1
+
+	shift
+	# shellcheck disable=SC2016,SC2048,SC2086
+	on "$node" bash -c 'echo $((${EPOCHREALTIME/[.,]/} / 1000)); kill -KILL "$@"' - $*
+}
+
+# logged_ms NODE ID REGEX: when the first line of ours about this job that fits was written
+logged_ms() {
+	local at
+
+	at=$(grep -E "job=$2 .*$3" "$base/node/$1/log/stage-data.log" | head -n 1 | grep -oE '[0-9-]{10}T[0-9:.]+Z' | head -n 1)
+	[[ -z $at ]] || date -d "$at" +%s%3N
+}
+
+# told_ms ID WORDS: when the job said so: its first line `WORDS … at MICROSECONDS`
+told_ms() {
+	job_output "$1" | sed -nE "s/^$2.* at ([0-9]+)[0-9]{3}$/\1/p" | head -n 1
+}
+
+# kill_wait_over_ms NODE ID: when Slurm sent the job's script SIGKILL, having waited for KillWait
+kill_wait_over_ms() {
+	local at
+
+	at=$(sed -nE "s/^\[([^]]+)\] .*Sent SIGKILL signal to StepId=$2\.batch.*/\1/p" "$base/node/$1/log/slurmd.log" | head -n 1)
+	[[ -z $at ]] || date -d "$at" +%s%3N
+}
+
+# A pipe that a job's script holds, with all that it starts, from $hold_pipe on; pipe_end_ms says when the last of
+# them was gone, if pipe_make was called before the job began.
+readonly hold_pipe='exec 9>~/held.pipe'
+
+pipe_make() {
+	rm -f "$pfs/home/alice/held.pipe"
+	mkfifo -m 0666 "$pfs/home/alice/held.pipe"
+	{
+		read -r _ <"$pfs/home/alice/held.pipe" || true
+		now_ms >"$work/held.ms"
+	} &
+	at_end "kill $! 2>/dev/null; rm -f '$pfs/home/alice/held.pipe'"
+}
+
+pipe_end_ms() {
+	cat "$work/held.ms" 2>/dev/null || true
+}
+
 # --- jobs -----------------------------------------------------------------------------------------
 
 # job_submit USER [SBATCH OPTION...] <SCRIPT: prints the job's id. `#!/bin/bash` may be left out.
