@@ -688,6 +688,7 @@ load_begin() {
 		done
 	) >"$work/load" 2>&1 &
 	load_pid=$!
+	at_end "touch '$work/load.stop'; wait $load_pid" # where the test fails before load_end
 }
 
 load_end() {
@@ -730,16 +731,43 @@ test_three_crashes_of_keepers_under_load_turn_staging_off() {
 	load_end
 }
 
+# Who submits again and again: a line for each, when it began, when it was answered, and by what
+readonly submit_all_the_time='
+while [[ ! -e $1 ]]; do
+	t0=${EPOCHREALTIME/[.,]/}
+	answer=$(sbatch --parsable --hold -n1 --mem=100 --stage-data=d=/srv/pfs/data/flat --wrap=true 2>&1)
+	echo "$((t0 / 1000)) $((${EPOCHREALTIME/[.,]/} / 1000)) ${answer//$'"'\\n'"'/ }"
+done'
+
+# The file gets its name when all of it is there, and that time is its ctime. Who begins later is refused.
 # Fails when the file `disabled` is not looked at.
 test_switched_off_under_load_within_a_second() {
-	local t0 out ms
+	local off began answered answer first= n=0 submitting stop=/srv/pfs/home/alice/off.stop
 
 	load_begin
 	job_run alice -w n1 -n1 --mem=100 --stage-data="d=$data/flat" <<<'ls $STAGE_DATA_PATH_D >/dev/null'
-	t0=$(now_ms)
-	echo "closed for today" >"$base/etc/stage-data/disabled"
-	out=$(job_refused alice --stage-data="d=$data/flat" <<<true)
-	assert_contains "$out" "closed for today"
+	as alice bash -c "$submit_all_the_time" - $stop >"$work/submitted" &
+	submitting=$!
+	at_end "rm -f '$pfs/home/alice/off.stop'"
+	wait_until 20 grep -qE '^[0-9]+ [0-9]+ [0-9]+ *$' "$work/submitted"
+	echo "closed for today" >"$base/etc/stage-data/disabled.new"
+	mv "$base/etc/stage-data/disabled.new" "$base/etc/stage-data/disabled"
+	off=$(stat -c %.3Z "$base/etc/stage-data/disabled" | tr -d .)
+	wait_until 20 grep -q "closed for today" "$work/submitted"
+	touch "$pfs/home/alice/off.stop"
+	wait $submitting
+	while read -r began answered answer; do
+		if [[ $answer != *"closed for today"* ]]; then
+			echo "${answer%%[!0-9]*}" >>"$work/jobs"
+			n=$((n + 1))
+			((began <= off)) || fail "taken, though it began $((began - off)) ms after the file was there"
+			continue
+		fi
+		[[ -n $first ]] || first=$answered
+	done <"$work/submitted"
+	echo "$n were taken before"
+	within_ms_of "$off" 1000 "the first is refused" "$first"
+	as alice scancel --state=PENDING --user alice
 	rm "$base/etc/stage-data/disabled"
 	# and on a node alone, for who was let in at the login node
 	node_conf n1 <<<$'[daemon]\nEnabled=no'
@@ -747,13 +775,29 @@ test_switched_off_under_load_within_a_second() {
 	load_end
 }
 
-# Fails when the hook waits for the keeper without an end.
+# A job has two hooks that wait for a keeper, the prolog's and the first step's. How long is between what they have
+# started and Slurm's log; they end it then, having found no directory of the job's.
+# Fails when the hook waits for the keeper without an end, or three times as long as it says.
 test_the_keeper_hangs_under_load() {
-	local id
+	local id began gave_up n=0
 
-	replace_on_n1 stage-keeper <<<$'#!/bin/bash\nexec sleep 120.75'
-	at_end "on n1 pkill -fx 'sleep 120.75' || true"
+	audit_own /var/log/keeper.begun
+	replace_on_n1 stage-keeper <<<$'#!/bin/bash\necho "${EPOCHREALTIME/[.,]/}" >>/var/log/keeper.begun\nexec sleep 120.75'
+	at_end "on n1 pkill -fx 'sleep 120.75' || true; on n1 rm -f /var/log/keeper.begun"
 	load_begin
-	refused_on_n1 'has not answered within 500 ms|keeper'
+	refused_on_n1 'could not start on n1: stage-keeper is not running'
 	load_end
+	id=$(tail -n 1 "$work/jobs")
+	while read -r began gave_up; do
+		within_ms_of $((began / 1000)) 700 "the hook has given up" "$gave_up"
+		n=$((n + 1))
+	done < <(paste -d' ' "$base/node/n1/log/keeper.begun" <(gave_up_ms "$id"))
+	assert_eq 2 "$n" "hooks that gave up"
+	assert_not on n1 pgrep -fx 'sleep 120.75'
+}
+
+# gave_up_ms ID: when the hooks of the job said so in slurmd's log, a line each
+gave_up_ms() {
+	sed -nE "s/^\\[([^]]+)\\] .*job=$1: stage-keeper has not answered.*/\\1/p" "$base/node/n1/log/slurmd.log" |
+		while read -r at; do date -d "$at" +%s%3N; done
 }
