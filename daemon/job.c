@@ -6,7 +6,8 @@
  * and what may go to memory waits until the keeper has found out how much of it the job has.
  *
  * Ending: with a keeper, what is ready stays, because tasks may read it to the last moment, and the
- * keeper takes it away when they are gone. Without one everything is released here.
+ * keeper takes it away when they are gone. Without one everything is released here. Where the keeper
+ * is told by us that the job is over, we stay until it ends us: left before, we would count as dead.
  */
 #include "daemon/job.h"
 
@@ -224,6 +225,11 @@ static void on_gone(void *arg)
 {
 	struct job *job = arg;
 
+	job->keeper_gone = true;
+	if (job->ended) {
+		job->on_end(job->arg);
+		return;
+	}
 	log_error("the keeper is gone");
 	job_end(job);
 }
@@ -244,7 +250,10 @@ static void finish(struct job *job)
 	loop_timer_cancel(&job->end_timer);
 	tally_look(job);
 	tally_tell(job);
-	job->on_end(job->arg);
+	if (job->end_keeper && !job->keeper_gone)
+		job->launcher->ops->end(job->launcher);
+	else
+		job->on_end(job->arg);
 }
 
 static int empty_rundir(void *rundir, struct error *err)
@@ -303,6 +312,14 @@ void job_end(struct job *job)
 			stage_run_cancel(run, STAGE_EXIT_INTERRUPTED, "the job is ending");
 	}
 	check_end(job);
+}
+
+void job_end_with_keeper(struct job *job)
+{
+	if (job->ending)
+		return;
+	job->end_keeper = true;
+	job_end(job);
 }
 
 void job_changed(struct job *job, bool urgent)
@@ -474,6 +491,7 @@ int job_new(struct job **jobp, struct loop *loop, const struct job_options *opti
 	loop_timer_init(&job->memory_timer, on_memory_late, job);
 	loop_timer_init(&job->end_timer, on_end_late, job);
 	cpus_init(&job->cpus, job);
+	job_over_init(&job->over, job);
 	job->rundir = strdup(options->rundir);
 	job->conf_path = options->conf ? strdup(options->conf) : NULL;
 	job->worker = options->worker ? strdup(options->worker) : find_worker_program();
@@ -500,6 +518,7 @@ void job_free(struct job *job)
 	loop_timer_cancel(&job->memory_timer);
 	loop_timer_cancel(&job->end_timer);
 	cpus_deinit(&job->cpus);
+	job_over_deinit(&job->over);
 	job_keys_deinit(job);
 	launcher_free(job->launcher);
 	budget_free(job->budget);
@@ -546,5 +565,7 @@ int job_start(struct job *job, int spec_fd, struct error *errp)
 	}
 	job_changed(job, true);
 	job_schedule(job);
+	if (!job->local)
+		job_over_start(&job->over);
 	return 0;
 }

@@ -20,6 +20,7 @@
 #include "daemon/cpus.h"
 #include "daemon/identity.h"
 #include "daemon/job-keys.h"
+#include "daemon/job-over.h"
 #include "daemon/loop.h"
 #include "daemon/tally.h"
 
@@ -58,6 +59,7 @@ struct job {
 	uint64_t mem_limit, mem_used;
 	struct loop_timer memory_timer;
 	struct cpus cpus;     /* with a keeper */
+	struct job_over over; /* the same */
 
 	struct stage_run *runs[JOB_MAX_RECORDS];
 	size_t n_runs;
@@ -74,6 +76,8 @@ struct job {
 	struct error failure; /* code != 0: the answer to every wait */
 
 	bool ending, removing, ended;
+	bool end_keeper;      /* it is to end with us */
+	bool keeper_gone;
 	struct loop_timer end_timer;
 	/* urgent: a state changed; else progress did. */
 	void (*on_change)(void *arg, bool urgent);
@@ -103,6 +107,9 @@ void job_release(struct job *job, struct stage_run *run);
 
 /* The end of the job; on_end() follows. With a keeper what is ready stays. */
 void job_end(struct job *job);
+
+/* The same where nobody tells the keeper that the job is over: we do, and all is taken away. */
+void job_end_with_keeper(struct job *job);
 
 /* What the paths of tiers are expanded with; lent. */
 struct conf_expand job_get_expand(const struct job *job);

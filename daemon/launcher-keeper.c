@@ -173,6 +173,13 @@ static void keeper_count(struct launcher *l, uint32_t count, uint64_t value)
 	post(get_self(l), &msg, -1);
 }
 
+static void keeper_end(struct launcher *l)
+{
+	const struct keeper_msg msg = { .verb = KEEPER_END };
+
+	post(get_self(l), &msg, -1);
+}
+
 static void on_reply(struct launcher_keeper *k, const struct keeper_msg *msg, const int *fds,
 		     size_t n_fds)
 {
@@ -299,6 +306,7 @@ static const struct launcher_ops keeper_ops = {
 	.unmount = keeper_unmount,
 	.make_tier = keeper_make_tier,
 	.count = keeper_count,
+	.end = keeper_end,
 };
 
 int launcher_keeper_new(struct launcher **lp, struct loop *loop, int fd,

@@ -47,6 +47,8 @@ struct launcher_ops {
 	void (*make_tier)(struct launcher *l, uint32_t slot, uint32_t index, uint64_t mark,
 			  bool keep);
 	void (*count)(struct launcher *l, uint32_t count, uint64_t value); /* enum count; NULL elsewhere */
+	/* The job is over: all is taken away and we are ended, last by gone() or a signal. */
+	void (*end)(struct launcher *l);
 };
 
 struct launcher {

@@ -306,6 +306,46 @@ test_slurmd_is_gone_for_good() {
 	wait_until 20 nodes_are_fine
 }
 
+# Nothing of this job's stands on n1, and nothing of ours runs there.
+n1_is_rid_of() {
+	[[ -z $(on n1 find /run/stage-data /srv/local -name "$1" -o -name "$1.*" -o -name "stage-data-$1*") ]] &&
+		! on n1 pgrep -x 'stagingd|stage-worker|stage-keeper|stage-hand'
+}
+
+readonly test_the_end_of_a_job_is_seen_without_slurmd_seconds=300
+# Nobody calls `clean` here: stagingd asks Slurm. The job is not over as long as its script runs, however long there is no slurmd.
+# Fails where nobody asks, where the keeper is not told, and where a job in any state is over, or none.
+test_the_end_of_a_job_is_seen_without_slurmd() {
+	local id ended sum conf=$base/etc/slurm/slurm.conf
+
+	sum=$(cat "$pfs"/data/many/*/* | cksum)
+	# else Slurm gives up the node, and the job with it, after 20 s
+	sed -i 's/^SlurmdTimeout=.*/SlurmdTimeout=600/' "$conf"
+	on ctl scontrol reconfigure
+	at_end "sed -i 's/^SlurmdTimeout=.*/SlurmdTimeout=20/' '$conf'; on ctl scontrol reconfigure"
+	id=$(job_submit alice -w n1 --stage-data="$items" <<-EOS
+	echo begun; $until_let_go
+	cat \$STAGE_DATA_PATH_T/*/* | cksum; cat \$STAGE_DATA_PATH_M/*/* | cksum; ls \$STAGE_DATA_PATH_D | wc -l; echo read
+	EOS
+	)
+	job_wait_says "$id" begun
+	wait_until 10 eval '[[ -n $(on n1 bash -c "find /proc/\$(pgrep -x stagingd)/fd -lname \"*pidfd*\"") ]]'
+	"$cluster" slurmd-kill9 n1
+	at_end "on n1 pgrep -x slurmd >/dev/null || '$cluster' slurmd-start n1"
+	sleep 45 # two looks
+	let_go "$id"
+	wait_until 20 job_says "$id" read
+	assert_eq "begun $sum $sum 10 read" "$(job_output "$id" | paste -sd ' ')" "what the job read"
+	ended=$(now_ms)
+	wait_until 120 n1_is_rid_of "$id"
+	note "taken away $((($(now_ms) - ended) / 1000)) s after the job's end"
+	assert job_is "$id" COMPLETING
+	"$cluster" slurmd-start n1
+	job_done "$id"
+	job_run alice -w n1 --stage-data="$items" <<<'ls $STAGE_DATA_PATH_T' >/dev/null
+	assert_nodes_fine
+}
+
 # As often as the controller is told, and each slurmd once
 readonly test_reconfigured_and_restarted_while_staging_seconds=180
 # Fails when the reaper of slurmd's start ends keepers that are alive.

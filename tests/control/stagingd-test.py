@@ -5,6 +5,7 @@ import errno
 import os
 import random
 import select
+import shutil
 import signal
 import socket
 import subprocess
@@ -1190,5 +1191,160 @@ class Ending(unittest.TestCase):
             self.assertEqual(p.returncode, 2, args)
 
 
+class FakeSlurmd:
+    """A process by that name, in whose place slurmd would be."""
+
+    def __init__(self, top, uid=0):
+        self.path = f"{top}/slurmd"
+        if not exists(self.path):
+            shutil.copy(shutil.which("sleep"), self.path)
+        self.process = subprocess.Popen([self.path, "1000"], user=uid)
+
+    def kill(self, wait=True):
+        self.process.kill()
+        if wait:
+            self.process.wait()
+
+
+class Asked:
+    """A stagingd with a keeper, and a squeue that says what SCRIPT does: None is no squeue."""
+
+    def __init__(self, top, name, job, script, **more):
+        self.name, self.top = name, f"{top}/{name}"
+        os.makedirs(f"{self.top}/bin")
+        os.chmod(self.top, 0o755)
+        self.calls = f"{self.top}/calls"
+        if script is not None:
+            self.answer(script)
+        self.d = Daemon("a=/fake/facts.ready", keeper=True, job=job, top=self.top,
+                        conf=CONF + "[fanout]\nProgram={top}/bin/sbcast\n", **more)
+
+    def answer(self, script):
+        path = f"{self.top}/bin/squeue"
+        with open(path + ".new", "w") as f:
+            f.write(f"#!/bin/sh\necho \"$@\" >>{self.calls}\nexport -p >{self.top}/env\n{script}\n")
+        os.chmod(path + ".new", 0o755)
+        os.rename(path + ".new", path)
+
+    def n_calls(self):
+        return len(self.said()) if exists(self.calls) else 0
+
+    def said(self):
+        with open(self.calls) as f:
+            return f.read().splitlines()
+
+    def holds_slurmd(self):
+        fds = f"/proc/{self.d.process.pid}/fd"
+        for n in os.listdir(fds):
+            with contextlib.suppress(FileNotFoundError):
+                if os.readlink(f"{fds}/{n}") == "anon_inode:[pidfd]":
+                    return True
+        return False
+
+    def has_ended(self):
+        return Keeper.END in [m[0] for m in self.d.keeper.log]
+
+    def is_served(self):
+        return not self.has_ended() and self.d.status("a")["state"] == "ready"
+
+
+class Over(unittest.TestCase):
+    """Slurmd is gone, and Slurm is asked whether the job is over: all at once, as it takes a minute.
+
+    Fails where one answer is enough (N_OVER), where what is not known counts as over, and by each mistake
+    that is named beside an assertion."""
+    OVER = {"unlisted": "echo 4712 R", "completing": "echo 4711 CG", "old": "echo 4711 CG"}
+    LIVES = {
+        "running": "echo 4711 R; echo 4712 CG",
+        "now-and-then": 'test $(wc -l <"{calls}") = 2 || test $(wc -l <"{calls}") -gt 3 || exit 0; echo 4711 R',
+        "refused": "echo 4711 CG; echo no controller >&2; exit 1",
+        "nonsense": "echo JOBID ST",
+        "hanging": "echo 4711 CG; exec sleep 1003",
+        "missing": None,
+        "hidden": "echo 4711 CG",
+    }
+    WHY = {"refused": "no controller", "nonsense": "what squeue says is not understood",
+           "hanging": "squeue does not answer", "missing": "squeue: No such file or directory"}
+
+    def start(self, name, script, **more):
+        top = f"{self.top}/{name}"
+        one = Asked(self.top, name, 4711, script and script.replace("{calls}", f"{top}/calls"), **more)
+        self.all[name] = one
+        self.assertEqual(one.d.wait()["code"], "0")
+        return one
+
+    def setUp(self):
+        self.all, self.top = {}, tempfile.mkdtemp(prefix="stagingd-", dir="/dev/shm")
+        os.chmod(self.top, 0o755)
+
+    def tearDown(self):
+        for one in self.all.values():
+            one.d.close()
+        shutil.rmtree(self.top)
+
+    def test_slurm_is_asked_when_slurmd_is_gone(self):
+        slurmd = FakeSlurmd(self.top)
+        subprocess.run(["mount", "-o", "remount,hidepid=2", "/proc"], check=True)
+        hidden = self.start("hidden", self.LIVES["hidden"])
+        time.sleep(3)  # its one look is after a second; later, and it would be asked for below
+        self.assertFalse(hidden.holds_slurmd())
+        subprocess.run(["mount", "-o", "remount,hidepid=0", "/proc"], check=True)
+        for name, script in {**self.OVER, **self.LIVES}.items():
+            if name != "hidden":
+                self.start(name, script, under=[os.environ["OLD_KERNEL"], "4.18"] if name == "old" else [])
+        some = [one for name, one in self.all.items() if name not in ("hidden", "old")]
+        wait_for(lambda: all(one.holds_slurmd() for one in some), what="their hold of slurmd")
+        self.assertFalse(self.all["old"].holds_slurmd())
+        # Somebody else's process of that name is no slurmd (Uid in slurmd_is()), and one that has
+        # ended and whose parent has not looked is none (State).
+        other = FakeSlurmd(self.top, uid=OTHER_UID)
+        slurmd.kill(wait=False)
+        gone = time.monotonic()
+        wait_for(lambda: self.all["running"].n_calls() == 1, 25, "the first question")
+        self.assertFalse(any(one.has_ended() for one in some))
+        for name in "unlisted", "completing":
+            wait_for(self.all[name].has_ended, 45, f"the end of {name}")
+            self.assertGreater(time.monotonic() - gone, 39)
+            self.assertEqual(self.all[name].n_calls(), 2)
+            self.assertEqual(self.all[name].d.process.wait(5), 0)
+        self.assertIn("job is over here: squeue has it as CG", self.all["completing"].d.log())
+        self.assertIn("job is over here: squeue does not list it", self.all["unlisted"].d.log())
+        # the next look by the clock, then 20 s
+        wait_for(self.all["old"].has_ended, 40, "the end without pidfds")
+        for name, why in self.WHY.items():
+            wait_for(lambda: why in self.all[name].d.log(), 20, f"the reason of {name}")
+            self.assertEqual(self.all[name].d.log().count("whether the job is over is not known"), 1)
+        wait_for(lambda: self.all["now-and-then"].n_calls() == 3, 40, "three answers")
+        for name in self.LIVES:
+            self.assertTrue(self.all[name].is_served(), name)
+        self.assertEqual(hidden.n_calls(), 0)
+        self.assertEqual(set(self.all["running"].said()), {f"-h -t all -u {OTHER_UID} -w n1 -o %A %t"})
+        with open(f"{self.all['running'].top}/env") as f:
+            self.assertLessEqual({line.split()[1].split("=")[0] for line in f if line.startswith("export")},
+                                 {"PATH", "LANG", "PWD", "OLDPWD", "SHLVL"})
+        # What hung is ended with the question.
+        hung = subprocess.run(["pgrep", "-fc", "^sleep 1003$"], stdout=subprocess.PIPE, text=True)
+        self.assertLessEqual(int(hung.stdout), 1)
+        # There is one again: nobody asks any more, whatever would be said.
+        back = FakeSlurmd(self.top)
+        lives = [one for one in some if not one.has_ended() and one.name != "hanging"]  # that takes longer
+        wait_for(lambda: all(one.holds_slurmd() for one in lives), 25, "their hold of the new slurmd")
+        self.assertTrue(all(one.is_served() for one in lives))
+        self.assertFalse(hidden.holds_slurmd())  # it is off for good (-EACCES of slurmd_find())
+        for process in back, other, slurmd:
+            process.kill()
+
+
+def go_inside():
+    """To where there is no slurmd but ours."""
+    if os.geteuid() != 0 or subprocess.run(["unshare", "-m", "-p", "--fork", "--mount-proc", "true"]).returncode:
+        print("skipped: must be root, and have namespaces of our own")
+        sys.exit(77)
+    os.environ["STAGE_TEST_INSIDE"] = "1"
+    os.execvp("unshare", ["unshare", "-m", "-p", "--fork", "--kill-child", "--mount-proc", sys.executable, *sys.argv])
+
+
 if __name__ == "__main__":
+    if "Over" in sys.argv and "STAGE_TEST_INSIDE" not in os.environ:
+        go_inside()
     unittest.main(verbosity=2, warnings="ignore")

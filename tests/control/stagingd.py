@@ -147,6 +147,8 @@ class Keeper(threading.Thread):
         elif verb == self.TIER:
             os.makedirs(self.tier_dir, exist_ok=True)
             self.say(self.REPLY, ident)
+        elif verb == self.END:
+            self.sock.shutdown(socket.SHUT_RDWR)
         else:
             self.say(self.REPLY, ident)
 
@@ -182,7 +184,7 @@ class Keeper(threading.Thread):
 
 class Daemon:
     def __init__(self, value, keeper=False, conf=CONF, worker=FAKE_WORKER, spec=None, memory=(0, 0),
-                 job=4711, lease=True, preexec=None, rundir=None, top=None):
+                 job=4711, lease=True, preexec=None, rundir=None, top=None, under=()):
         self.own_top = top is None
         self.top = top or tempfile.mkdtemp(prefix="stagingd-", dir="/dev/shm")
         self.rundir = rundir or f"{self.top}/{job}"
@@ -213,7 +215,7 @@ class Daemon:
         self.keeper = Keeper(worker, self.run_as, f"{self.top}/ssd/stage-data-{job}") if keeper else None
         if self.run_as:
             self.chown(self.top)
-        args = [STAGINGD, "--keeper" if keeper else "--local", "--rundir", self.rundir,
+        args = [*under, STAGINGD, "--keeper" if keeper else "--local", "--rundir", self.rundir,
                 "--job", str(job), "--worker", worker, "--conf", conf_path]
         sources = {3: spec_fd, 5: listener.fileno()}
         if keeper:
