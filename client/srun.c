@@ -31,8 +31,6 @@
 #define SRUN_END_MS 5000
 #define SQUEUE_MS 10000
 
-extern char **environ;
-
 struct stream {
 	int fd; /* -1: at its end */
 	char buf[2048];

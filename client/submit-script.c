@@ -21,8 +21,6 @@
 
 #define MAX_ANSWER 4096
 
-extern char **environ;
-
 /* ---- the script ---- */
 
 /*

@@ -44,7 +44,7 @@ static int read_variable(const char *p, char *buf, size_t size, size_t *lengthp,
 		return dataset_refuse(err, "variable $%.20s... has too long a name", name);
 	memcpy(buf, name, n);
 	buf[n] = '\0';
-	*lengthp = 1 + braced + n + braced;
+	*lengthp = n + (braced ? 3 : 1);
 	return 0;
 }
 

@@ -11,11 +11,10 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/error.h"
-
-extern char **environ;
 
 /* mountinfo writes blank, tab, newline and backslash as \ooo. */
 static bool is_octal(char c)

@@ -215,7 +215,6 @@ static void submit_step(const struct options *o)
 static void forget_outer_job(void)
 {
 	static const char prefix[] = "STAGE_DATA_";
-	extern char **environ;
 
 	unsetenv(SPEC_ENV_JOB);
 	unsetenv(HOLD_ENV_HELD);

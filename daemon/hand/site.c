@@ -40,7 +40,7 @@ static int load(struct conf **confp, const char *path, struct error *err)
 
 static void describe(const struct conf *conf, struct hand_site *s)
 {
-	s->launch = conf->launch;
+	s->launch = (int32_t)conf->launch;
 	s->nice = conf->nice;
 	s->max_memory_percent = conf->max_memory_percent;
 	s->max_files = conf->max_files;

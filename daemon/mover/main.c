@@ -70,7 +70,7 @@ static bool parse(struct move_order *o, int argc, char **argv)
 static int fail(const struct error *err)
 {
 	fprintf(stderr, "stage-mover: %s\n", err->text);
-	return error_to_exit(err);
+	return (int)error_to_exit(err);
 }
 
 /* Directories stay open while something beneath them is copied. */

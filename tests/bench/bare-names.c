@@ -90,7 +90,7 @@ static struct fuse_entry_param get_entry(const struct node *node)
 static void do_init(void *arg, struct fuse_conn_info *conn)
 {
 	(void)arg;
-	conn->want &= ~FUSE_CAP_READDIRPLUS_AUTO;
+	conn->want &= ~(unsigned)FUSE_CAP_READDIRPLUS_AUTO;
 	conn->want |= FUSE_CAP_READDIRPLUS;
 }
 

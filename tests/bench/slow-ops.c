@@ -202,7 +202,7 @@ static void op_readdir(fuse_req_t req, fuse_ino_t id, size_t size, off_t offset,
 	}
 	slow_dir_seek(d, offset);
 	while ((ent = slow_dir_get(d)) != NULL) {
-		struct stat st = { .st_ino = ent->d_ino, .st_mode = DTTOIF(ent->d_type) };
+		struct stat st = { .st_ino = ent->d_ino, .st_mode = (mode_t)DTTOIF(ent->d_type) };
 		size_t more = fuse_add_direntry(req, buf + n, size - n, ent->d_name, &st,
 						ent->d_off);
 

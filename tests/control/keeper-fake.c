@@ -66,7 +66,7 @@ static void add_proof(void)
 
 	add_file("/proc/self/status", ' ');
 	add("Cwd:\t%s\nSid:\t%d\nPid:\t%d\n", getcwd(target, sizeof(target)), getsid(0), getpid());
-	add("Secure:\t%x\nNice:\t%d\nScheduler:\t%d\nPersonality:\t", prctl(PR_GET_SECUREBITS, 0, 0, 0, 0),
+	add("Secure:\t%x\nNice:\t%d\nScheduler:\t%d\nPersonality:\t", (unsigned)prctl(PR_GET_SECUREBITS, 0, 0, 0, 0),
 	    getpriority(PRIO_PROCESS, 0), sched_getscheduler(0));
 	add_file("/proc/self/personality", ' ');
 	add("Oom:\t");

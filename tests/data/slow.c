@@ -104,8 +104,6 @@ static void pack(const char *name, int r, struct stat64 *st)
 		st->st_blocks = 8;
 }
 
-int fstatat64(int dirfd, const char *name, struct stat64 *st, int flags);
-
 int fstatat64(int dirfd, const char *name, struct stat64 *st, int flags)
 {
 	int (*next)(int, const char *, struct stat64 *, int) =
@@ -118,8 +116,6 @@ int fstatat64(int dirfd, const char *name, struct stat64 *st, int flags)
 	pack(name, r, st);
 	return r;
 }
-
-int fstat64(int fd, struct stat64 *st);
 
 int fstat64(int fd, struct stat64 *st)
 {
@@ -180,8 +176,6 @@ ssize_t preadv64v2(int fd, const struct iovec *iov, int n, off64_t offset, int f
 	}
 	return next(fd, iov, n, offset, flags);
 }
-
-ssize_t pread64(int fd, void *buf, size_t size, off64_t offset);
 
 ssize_t pread64(int fd, void *buf, size_t size, off64_t offset)
 {

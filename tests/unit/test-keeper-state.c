@@ -68,7 +68,7 @@ static void test_write_then_read_is_the_same(void **state)
 	n = proc_read(dirfd, "state", first, sizeof(first));
 	assert_int_equal(state_write(dirfd, &b), 0);
 	assert_int_equal(proc_read(dirfd, "state", second, sizeof(second)), n);
-	assert_memory_equal(first, second, n);
+	assert_memory_equal(first, second, (size_t)n);
 	assert_true(state_is_current(&b));
 	strcpy(b.boot, "another");
 	assert_false(state_is_current(&b));

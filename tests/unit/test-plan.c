@@ -44,7 +44,6 @@ struct given {
 	const char *says;          /* part of line, or of the error */
 };
 
-#define AUTO DATASET_METHOD_AUTO
 #define COPY DATASET_METHOD_COPY
 #define EXTRACT DATASET_METHOD_EXTRACT
 #define MOUNT DATASET_METHOD_MOUNT

@@ -449,7 +449,7 @@ static void test_lent_pieces_of_blocks_are_the_same(void **state)
 
 	assert_int_equal(stream_new_read_ahead(&s, NULL, fd, NULL, NULL), 0);
 	while ((n = stream_next(s, &data, NULL)) > 0) {
-		assert_memory_equal(data, content + at, n);
+		assert_memory_equal(data, content + at, (size_t)n);
 		at += (size_t)n;
 	}
 	assert_int_equal(at, FILE_SIZE);

@@ -12,9 +12,9 @@ static size_t add(unsigned char *tar, size_t at, char type, uint64_t size)
 
 	memset(h, 0, BLOCK);
 	strcpy((char *)h, "name");
-	sprintf((char *)h + 100, "%07o", 0644);
+	sprintf((char *)h + 100, "%07o", 0644u);
 	sprintf((char *)h + 124, "%011llo", (unsigned long long)size);
-	sprintf((char *)h + 136, "%011o", 0);
+	sprintf((char *)h + 136, "%011o", 0u);
 	h[156] = (unsigned char)type;
 	memcpy(h + 257, "ustar\0" "00", 8);
 	memset(h + 148, ' ', 8);

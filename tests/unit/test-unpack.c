@@ -294,13 +294,13 @@ static void test_what_is_flipped_is_not_taken_for_good(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(codecs); i++) {
 		n = codecs[i].pack(content, 1500, packed);
 		for (size_t bit = 0; bit < 8 * n; bit += stride) {
-			packed[bit / 8] ^= 1 << bit % 8;
+			packed[bit / 8] ^= (unsigned char)(1 << bit % 8);
 			r = unpack(codecs[i].filter, packed, n, 0, &got, NULL);
 			if (r == 0 && (got != 1500 || memcmp(unpacked, content, got)))
 				fail_msg("%s with bit %zu flipped", codecs[i].name, bit);
 			if (r < 0 && r != -ENODATA && r != -EBADMSG && r != -EINVAL)
 				fail_msg("%s with bit %zu flipped: %d", codecs[i].name, bit, r);
-			packed[bit / 8] ^= 1 << bit % 8;
+			packed[bit / 8] ^= (unsigned char)(1 << bit % 8);
 		}
 	}
 }

@@ -228,7 +228,7 @@ int sqfs_dir_read(struct sqfs_dir *d, struct sqfs_dirent *ent)
 		return r;
 	ent->name[ent->name_size] = '\0';
 	ent->ref = ((uint64_t)d->run_block << 16) | sqfs_get_u16(p);
-	ent->number = d->run_number + (uint32_t)(int32_t)(int16_t)sqfs_get_u16(p + 2);
+	ent->number = (uint32_t)((int64_t)d->run_number + (int16_t)sqfs_get_u16(p + 2));
 	ent->type = sqfs_get_u16(p + 4);
 	d->n_left--;
 	d->n_read++;

@@ -6,7 +6,7 @@
 #pragma once
 
 /* Room for xz's largest dictionary, 1.5 GiB, and all else. Others need 128 MiB at most (zstd). */
-#define CEILING_MIB 2048
+#define CEILING_MIB 2048u
 
 /*
  * From here on this process gets no more than that beside what it has, and the stacks and buffers

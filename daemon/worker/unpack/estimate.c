@@ -132,7 +132,7 @@ static bool estimate_zstd(int fd, uint64_t size, struct estimate *e)
 		n = 1;
 	if (n == 0)
 		return false;
-	at = 5 + !single + dictionary_sizes[h[4] & 3];
+	at = (single ? 5u : 6u) + dictionary_sizes[h[4] & 3];
 	e->bytes = le(h + at, n) + (n == 2 ? 256 : 0);
 	e->exact = e->bytes >= size;
 	return e->exact;

@@ -20,7 +20,6 @@
 #define FLAG_DICTIONARY 0x01
 
 #define SIZE_CODE_MIN 4 /* 64 KiB; each further one is four times as much */
-#define SIZE_CODE_MAX 7
 
 static unsigned get_size_code(unsigned char b)
 {

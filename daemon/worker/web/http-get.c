@@ -34,7 +34,7 @@
 #define BUFFER_SIZE (512L << 10)
 #define CONNECT_TIMEOUT_S 15L
 #define LOW_SPEED_BYTES 1024
-#define FIRST_WAIT_MS 500
+#define FIRST_WAIT_MS 500u
 #define MAX_WAIT_S 60
 #define PROGRESS_SIZE (1u << 20) /* so much more than at the last failure: tries are counted anew */
 
