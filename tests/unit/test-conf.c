@@ -235,6 +235,7 @@ static void test_an_empty_value_is_the_default(void **state)
 
 #define S50 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"
 #define SOURCE "[source a]\nMatch=/p/**\n"
+#define WEB "[source a]\nMatch=https://h/**\n"
 
 /* clang-format off */
 static const struct {
@@ -322,6 +323,20 @@ static const struct {
 	{ SOURCE "Region=eu\n", 1, "s3://", "leave them out" },
 	{ "[source a]\nMatch=s3://b/**\nEndpoint=s3.example.org\n", 3, "Endpoint", "https://HOST" },
 	{ "[source a]\nMatch=s3://b/**\nEndpoint=https://h/x\n", 3, "Endpoint", "https://HOST" },
+	{ SOURCE "Networks=10.0.0.0/8\n", 1, "for addresses alone", "https://HOST" },
+	{ SOURCE "Proxy=http://proxy:3128\n", 1, "for addresses alone", "https://HOST" },
+	{ SOURCE "CaFile=/etc/ca.pem\n", 1, "for addresses alone", "https://HOST" },
+	{ WEB "Proxy=https://proxy:3128\n", 3, "not the address of a proxy", "http://HOST" },
+	{ WEB "Proxy=http://proxy:3128/x\n", 3, "not the address of a proxy", "http://HOST" },
+	{ WEB "Proxy=proxy:3128\n", 3, "not the address of a proxy", "http://HOST" },
+	{ WEB "CaFile=ca.pem\n", 3, "CaFile", "begins with /" },
+	{ WEB "Networks=10.0.0.0/33\n", 3, "\"10.0.0.0/33\"", "10.0.0.0/8" },
+	{ WEB "Networks=fd00::/129\n", 3, "\"fd00::/129\"", "fd00::/8" },
+	{ WEB "Networks=10.0.0.0/\n", 3, "\"10.0.0.0/\"", "10.0.0.0/8" },
+	{ WEB "Networks=10.0.0.0/8/8\n", 3, "\"10.0.0.0/8/8\"", "10.0.0.0/8" },
+	{ WEB "Networks=10.0.0/8\n", 3, "\"10.0.0/8\"", "10.0.0.0/8" },
+	{ WEB "Networks=" S50 S50 "\n", 3, "not a network", "10.0.0.0/8" },
+	{ WEB "Networks=10.0.0.0/8,net\n", 3, "\"net\"", "10.0.0.0/8" },
 
 	/* tiers and datasets */
 	{ "[tier ssd]\n", 1, "no Path", "Path=/DIRECTORY" },
@@ -336,6 +351,8 @@ static const struct {
 	{ "[tier ssd]\nPath=/x/%j\nMaxKeep=1h\n", 1, "same for all jobs", "leave it out" },
 	{ "[tier ssd]\nPath=/x\nProvided=site\nMaxKeep=1h\n", 1, "same for all jobs", "leave it out" },
 	{ "[tier source]\nPath=/x\n", 1, "something else in DEST", "another name" },
+	{ "[tier auto]\nPath=/x\n", 1, "something else in DEST", "another name" },
+	{ "[tier ram]\nKind=memory\nProvided=site\n", 1, "Provided=site", "leave it out" },
 	{ "[tier ssd]\nPath=local\n", 2, "\"local\"", "begins with /" },
 	{ "[tier ssd]\nPath=/\n", 2, "\"/\"", "begins with /" },
 	{ "[tier ssd]\nPath=/a/../b\n", 2, "Path", "\"..\"" },
@@ -346,6 +363,7 @@ static const struct {
 	{ "[dataset a]\nSource=@b\n", 2, "absolute path", "wanted" },
 	{ "[dataset a]\nSource=$HOME/x\n", 2, "absolute path", "wanted" },
 	{ "[dataset a]\nSource=/p/x:shm\n", 2, "DEST", "alone is wanted" },
+	{ "[dataset a]\nSource=b=/p/x\n", 2, "without NAME", "wanted" },
 	{ "[dataset a]\nSource=/p/x,/p/y\n", 2, "alone", "wanted" },
 	{ "[dataset a]\nSource=/p/x\nSha256=ab\n", 3, "64 hex digits", "sha256sum" },
 };
@@ -368,6 +386,21 @@ static void test_mistakes_are_refused_with_line_and_mend(void **state)
 			fail_msg("%s: %d %s", bad[i].text, r, err.text);
 		assert_null(conf);
 	}
+}
+
+static void test_what_an_address_needs_is_taken(void **state)
+{
+	_cleanup_(conf_freep) struct conf *conf = NULL;
+	const struct conf_source *s;
+
+	put(state, "main.conf",
+	    WEB "Networks=10.0.0.0/8,192.0.2.1, fd00::/8 ::1/128,0.0.0.0/0\n"
+		"Proxy=http://proxy:3128\nCaFile=/etc//ssl/ca.pem\n");
+	conf = must_load(state);
+	s = conf->sources;
+	assert_string_equal(s->networks, "10.0.0.0/8,192.0.2.1,fd00::/8,::1/128,0.0.0.0/0");
+	assert_string_equal(s->proxy, "http://proxy:3128");
+	assert_string_equal(s->ca_file, "/etc/ssl/ca.pem");
 }
 
 /* Lines as far as conf_check() tells them. */
@@ -967,6 +1000,7 @@ int main(void)
 		TEST(test_a_tier_is_known_by_its_mark),
 		TEST(test_an_empty_value_is_the_default),
 		TEST(test_mistakes_are_refused_with_line_and_mend),
+		TEST(test_what_an_address_needs_is_taken),
 		TEST(test_check_reports_all_at_once),
 		TEST(test_the_longest_line_is_read_whole),
 		TEST(test_conf_d_adds_and_overrides),
