@@ -285,6 +285,59 @@ static void test_an_empty_list_of_mounts_adds_nothing(void **state)
 	assert_string_equal(fake_getenv("APPTAINER_BIND"), "/mine");
 }
 
+/* Fails where a mount counts as there by a part of another one. */
+static void test_a_mount_is_added_once(void **state)
+{
+	static const struct { const char *old, *ours, *expect; } cases[] = {
+		{ "", "/d", "/d" },
+		{ "/a", "/d", "/a,/d" },
+		{ "/d", "/d", "/d" },
+		{ "/a,/d", "/d", "/a,/d" },
+		{ "/d,/a", "/d", "/d,/a" },
+		{ "/a,/d,/b", "/d", "/a,/d,/b" },
+		{ "/dd", "/d", "/dd,/d" },
+		{ "/d:/x", "/d", "/d:/x,/d" },
+		{ "/a/d", "/d", "/a/d,/d" },
+		{ "/a/d,/dd,/d", "/d", "/a/d,/dd,/d" },
+	};
+	char path[4300], line[64];
+
+	NEED_NODE();
+	node_setup(SPEC_TASKS, 0);
+	make_dir("t");
+	make_dir("t/.stage");
+	snprintf(path, sizeof(path), "%s/%s", job_dir, RUNDIR_ENV);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		snprintf(line, sizeof(line), "SINGULARITY_BINDPATH=%s\n", cases[i].ours);
+		write_text(RUNDIR_ENV, line);
+		fake_setenv("SINGULARITY_BINDPATH", cases[i].old);
+		assert_int_equal(job_env_copy(NULL, path), 0);
+		assert_string_equal(fake_getenv("SINGULARITY_BINDPATH"), cases[i].expect);
+	}
+}
+
+/* Fails where the search for the next one ends at a name that is too long. */
+static void test_all_variables_are_dropped_but_what_is_too_long(void **state)
+{
+	char name[300] = "STAGE_DATA_";
+
+	fake_reset(S_CTX_REMOTE);
+	memset(name + strlen(name), 'A', sizeof(name) - strlen(name) - 1);
+	fake_setenv(name, "1");
+	fake_setenv("STAGE_DATA_SOCKET", "/s");
+	fake_setenv("STAGE", "mine");
+	fake_setenv("STAGE_DATA_PATH_A", "/d/a");
+	fake.knows_nothing = true;
+	job_env_drop(NULL);
+	assert_non_null(fake_getenv("STAGE_DATA_SOCKET"));
+	fake.knows_nothing = false;
+	job_env_drop(NULL);
+	assert_null(fake_getenv("STAGE_DATA_SOCKET"));
+	assert_null(fake_getenv("STAGE_DATA_PATH_A"));
+	assert_string_equal(fake_getenv("STAGE"), "mine");
+	assert_string_equal(fake_getenv(name), "1");
+}
+
 static void test_only_a_held_script_is_marked(void **state)
 {
 	static const struct {
@@ -402,6 +455,8 @@ int main(void)
 		cmocka_unit_test(test_signals_end_the_wait_at_once),
 		cmocka_unit_test(test_the_daemons_variables_are_copied),
 		cmocka_unit_test(test_an_empty_list_of_mounts_adds_nothing),
+		cmocka_unit_test(test_a_mount_is_added_once),
+		cmocka_unit_test(test_all_variables_are_dropped_but_what_is_too_long),
 		cmocka_unit_test(test_only_a_held_script_is_marked),
 		cmocka_unit_test(test_a_slow_daemon_is_not_waited_for_long),
 		cmocka_unit_test(test_a_keeper_that_is_late_for_the_prolog_ends),

@@ -99,6 +99,34 @@ static void test_inherited_and_remote_values_do_not_count(void **state)
 	unsetenv(OPTIONS_ENV_WAIT);
 }
 
+/* Of the clients sbatch alone reads one; what it has read there lies elsewhere than its arguments. */
+static void test_a_script_has_its_own_values(void **state)
+{
+	static const struct { const char *program; spank_context_t context; bool reads; } cases[] = {
+		{ "sbatch", S_CTX_ALLOCATOR, true },
+		{ "salloc", S_CTX_ALLOCATOR, false },
+		{ "srun", S_CTX_LOCAL, false },
+	};
+	const struct options *o = options_get();
+	char *name = program_invocation_short_name, *value = strdup("tasks"), *other = strdup("no");
+
+	assert_true(value && other);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		fake_reset(cases[i].context);
+		options_register(NULL);
+		program_invocation_short_name = (char *)cases[i].program;
+		assert_int_equal(call("stage-wait", other, 0), 0);
+		assert_int_equal(call("stage-wait", value, 0), 0);
+		assert_int_equal(call("stage-wait", other, 1), 0); /* on a node */
+		program_invocation_short_name = name;
+		assert_string_equal(cases[i].reads ? o->wait_script : o->wait_command_line, "tasks");
+		assert_null(cases[i].reads ? o->wait_command_line : o->wait_script);
+		options_reset();
+	}
+	free(value);
+	free(other);
+}
+
 static void test_a_flood_is_counted_not_kept(void **state)
 {
 	const struct options *o = options_get();
@@ -119,6 +147,7 @@ int main(void)
 		cmocka_unit_test(test_bounds_are_found_behind_any_program_name),
 		cmocka_unit_test(test_repeats_add_up_until_reset),
 		cmocka_unit_test(test_inherited_and_remote_values_do_not_count),
+		cmocka_unit_test(test_a_script_has_its_own_values),
 		cmocka_unit_test(test_a_flood_is_counted_not_kept),
 	};
 
