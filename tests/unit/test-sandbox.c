@@ -3,6 +3,9 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sched.h>
+#include <signal.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/prctl.h>
 #include <sys/ptrace.h>
@@ -69,6 +72,37 @@ static void *wait_for_it(void *arg)
 	return do_sockets(NULL);
 }
 
+static void *do_nothing(void *arg)
+{
+	return arg;
+}
+
+/* What libc asks for still comes: clone3() first, then, and with an old libc at once, clone(). */
+static void start_threads_and_children(void)
+{
+	pthread_t thread;
+	int status;
+	pid_t pid;
+
+	CHECK(pthread_create(&thread, NULL, do_nothing, NULL) == 0);
+	CHECK(pthread_join(thread, NULL) == 0);
+	pid = fork();
+	if (pid == 0)
+		_exit(7);
+	CHECK(pid > 0 && waitpid(pid, &status, 0) == pid && status == 7 << 8);
+}
+
+/* Seen failing without the rules of seccomp_deny(), or without one of the flags. */
+static void enter_no_namespaces(void)
+{
+	static const unsigned long flags[] = { CLONE_NEWNS,  CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
+					       CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET };
+
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) /* CHECK() ends a child, too */
+		CHECK_DENIED((int)syscall(__NR_clone, flags[i] | SIGCHLD, 0, 0, 0, 0));
+	CHECK(syscall(435, NULL, 0) == -1 && errno == ENOSYS); /* clone3, whose flags can't be seen */
+}
+
 static void give_up_calls(const char *dir)
 {
 	char *const argv[] = { (char *)"true", NULL };
@@ -94,6 +128,8 @@ static void give_up_calls(const char *dir)
 #ifdef __x86_64__
 	CHECK_DENIED((int)syscall(0x40000000 | 20)); /* getpid of the x32 ABI */
 #endif
+	enter_no_namespaces();
+	start_threads_and_children();
 	CHECK(make(dir, "file") == 0);
 	pthread_barrier_wait(&barrier); /* of the threads that were there before, too */
 	pthread_join(thread, NULL);
@@ -104,6 +140,18 @@ static void give_up_calls(const char *dir)
 static void test_calls_that_no_stager_needs_are_refused(void **state)
 {
 	in_child(give_up_calls);
+}
+
+/* Seen failing without the rules of seccomp_allow(). */
+static void map_no_code(void)
+{
+	const int how = MAP_PRIVATE | MAP_ANONYMOUS;
+	void *p = mmap(NULL, 4096, PROT_READ | PROT_WRITE, how, -1, 0);
+
+	CHECK(p != MAP_FAILED);
+	CHECK_DENIED(mprotect(p, 4096, PROT_READ | PROT_EXEC));
+	CHECK_DENIED((intptr_t)mmap(NULL, 4096, PROT_READ | PROT_WRITE | PROT_EXEC, how, -1, 0));
+	CHECK(mprotect(p, 4096, PROT_READ) == 0 && munmap(p, 4096) == 0);
 }
 
 static void *serve(void *arg)
@@ -117,6 +165,7 @@ static void *serve(void *arg)
 	CHECK_DENIED(open("/etc/passwd", O_RDONLY));
 	CHECK_DENIED(unlink("/nonexistent"));
 	CHECK_DENIED((int)syscall(__NR_kill, getpid(), 0));
+	map_no_code();
 	return NULL;
 }
 
@@ -150,6 +199,8 @@ static void fetch_only(const char *dir)
 	CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
 	CHECK(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2);
 	CHECK(socket(AF_INET, SOCK_STREAM, 0) >= 0);
+	enter_no_namespaces();
+	start_threads_and_children();
 	CHECK_DENIED(listen(fd, 1));
 	CHECK_DENIED(mkdir(path, 0700));
 	CHECK_DENIED(unlink(path));
