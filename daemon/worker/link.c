@@ -22,6 +22,7 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/proto.h"
+#include "daemon/worker/sandbox.h"
 
 #define LINK_TICK_MS 120
 #define LINK_MAX_FDS CONN_MAX_FDS
@@ -216,7 +217,7 @@ static void *run(void *arg)
 	struct link *l = arg;
 	struct pollfd p[2] = { { .fd = l->sock, .events = POLLIN },
 			       { .fd = l->wake, .events = POLLIN } };
-	bool ending = false, serving = false, late;
+	bool ending = false, serving = false, is_shut_in = false, late;
 
 	l->started_ms = l->moved_ms = clock_ms();
 	while (!ending) {
@@ -229,6 +230,9 @@ static void *run(void *arg)
 		ending = l->ending;
 		serving = l->serving;
 		pthread_mutex_unlock(&l->lock);
+		if (serving && !is_shut_in)
+			sandbox_enter_beside_server();
+		is_shut_in = serving;
 		if (ending || serving)
 			continue;
 		send_progress(l);

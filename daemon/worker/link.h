@@ -59,7 +59,8 @@ void link_come_back(struct link *link);
 /* The opposite: off to copy again. */
 void link_go_off(struct link *link);
 
-/* No limits of time any more; the end calls stop(arg), once, in the thread. */
+/* No limits of time any more; the end calls stop(arg), once, in the thread, which has only what
+ * sandbox_enter_beside_server() leaves from now on. */
 void link_set_serving(struct link *link, void (*stop)(void *arg), void *arg);
 /* stop() is called no more, and is not being called when this returns: its argument may go. Never
  * from stop() itself. */

@@ -138,6 +138,7 @@ static const unsigned denied_to_fetcher[] = {
 };
 
 /* Reading requests and the image, answering, memory, locks, one word to stagingd and the log. */
+#define SERVER_MAX_CALLS 35
 static const unsigned server_calls[] = {
 	__NR_read,
 	__NR_pread64,
@@ -173,6 +174,31 @@ static const unsigned server_calls[] = {
 #ifdef __NR_restart_syscall
 	__NR_restart_syscall,
 #endif
+};
+_Static_assert(ARRAY_SIZE(server_calls) <= SERVER_MAX_CALLS, "what it may do is little");
+
+/*
+ * What the other threads of such a process do in addition: they wait, for stagingd too, copy the
+ * image into what is open, and end those that were started before.
+ */
+static const unsigned beside_server_calls[] = {
+	__NR_pwrite64,
+	__NR_lseek,
+	__NR_fstat,
+#ifdef __NR_newfstatat
+	__NR_newfstatat,
+#endif
+	__NR_statx,
+	__NR_utimensat,
+#ifdef __NR_poll
+	__NR_poll,
+#endif
+	__NR_ppoll,
+	__NR_recvmsg,
+	__NR_nanosleep,
+	__NR_clock_nanosleep,
+	__NR_kill,
+	__NR_wait4,
 };
 
 static void note(const char *what, int r)
@@ -234,4 +260,20 @@ void sandbox_enter_server_thread(void)
 {
 	note("filter of the server's system calls",
 	     seccomp_allow(server_calls, ARRAY_SIZE(server_calls)));
+}
+
+void sandbox_enter_beside_server(void)
+{
+	unsigned calls[ARRAY_SIZE(server_calls) + ARRAY_SIZE(beside_server_calls)];
+	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+
+#ifdef STAGE_SANITIZED /* LeakSanitizer looks at all threads from there, in the end */
+	if (syscall(__NR_gettid) == getpid())
+		return;
+#endif
+	memcpy(calls, server_calls, sizeof(server_calls));
+	memcpy(calls + ARRAY_SIZE(server_calls), beside_server_calls, sizeof(beside_server_calls));
+	if (r == 0)
+		r = seccomp_allow(calls, ARRAY_SIZE(calls));
+	note("filter of system calls beside the server's", r);
 }

@@ -14,8 +14,16 @@
  */
 void sandbox_enter(void);
 
-/* The calling thread: serves an image with what is open; it opens, makes and removes nothing. */
+/* The calling thread: serves an image with what is open; it opens, makes and removes nothing. Needs
+ * no_new_privs. */
 void sandbox_enter_server_thread(void);
+
+/*
+ * The calling thread, of a process that serves an image, does not serve itself: it waits, talks to
+ * stagingd, copies from one descriptor that is open to another, and ends the process and its
+ * children. It opens, makes and removes nothing either.
+ */
+void sandbox_enter_beside_server(void);
 
 /*
  * stage-fetch, which has the network and no file to write but those it is handed: what sandbox_enter()

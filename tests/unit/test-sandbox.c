@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <sched.h>
 #include <signal.h>
@@ -186,6 +187,46 @@ static void test_a_thread_that_serves_opens_nothing(void **state)
 	in_child(serve_in_thread);
 }
 
+static void *wait_beside(void *arg)
+{
+	int *fds = arg;
+	struct pollfd p = { fds[0], POLLIN, 0 };
+	struct stat st;
+	char buf[4];
+
+	sandbox_enter_beside_server();
+	CHECK(write(fds[1], "abc", 4) == 4 && poll(&p, 1, -1) == 1 && read(fds[0], buf, 4) == 4);
+	CHECK(pwrite(fds[2], "abc", 3, 1) == 3 && pread(fds[2], buf, 4, 0) == 4);
+	CHECK(lseek(fds[2], 0, SEEK_DATA) == 0 && fstat(fds[2], &st) == 0 && st.st_size == 4);
+	CHECK(futimens(fds[2], NULL) == 0 && usleep(1) == 0);
+	CHECK(kill(getpid(), 0) == 0);
+	CHECK_DENIED(open("/etc/passwd", O_RDONLY));
+	CHECK_DENIED(unlink("/nonexistent"));
+	CHECK_DENIED(socket(AF_UNIX, SOCK_STREAM, 0));
+	CHECK_DENIED((int)syscall(__NR_prctl, PR_GET_SECCOMP, 0, 0, 0, 0));
+	map_no_code();
+	return NULL;
+}
+
+static void wait_in_thread(const char *dir)
+{
+	char path[64];
+	pthread_t thread;
+	int fds[3];
+
+	snprintf(path, sizeof(path), "%s/open-before", dir);
+	fds[2] = open(path, O_RDWR | O_CREAT, 0600);
+	CHECK(pipe(fds) == 0 && fds[2] >= 0);
+	CHECK(pthread_create(&thread, NULL, wait_beside, fds) == 0);
+	pthread_join(thread, NULL);
+	CHECK(make(dir, "others-may") == 0);
+}
+
+static void test_a_thread_beside_them_opens_nothing(void **state)
+{
+	in_child(wait_in_thread);
+}
+
 /* The other way round: the network, and no file but those that are handed over. */
 static void fetch_only(const char *dir)
 {
@@ -228,6 +269,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_calls_that_no_stager_needs_are_refused),
 		cmocka_unit_test(test_a_thread_that_serves_opens_nothing),
+		cmocka_unit_test(test_a_thread_beside_them_opens_nothing),
 		cmocka_unit_test(test_who_fetches_writes_what_it_is_handed),
 	};
 

@@ -276,6 +276,7 @@ int sqfs_server_run(struct sqfs_server *s, struct error *err)
 	r = server_start(s);
 	if (r < 0)
 		return error_errno(err, -r, "start a thread to serve the image");
+	sandbox_enter_beside_server();
 	server_wait(s);
 	return 0;
 }

@@ -39,7 +39,8 @@ int sqfs_server_attach(struct sqfs_server *s, const int *fds, size_t n_fds, stru
  * no /dev/fuse or no fusermount3. */
 int sqfs_server_mount(struct sqfs_server *s, const char *path, struct error *err);
 
-/* Serves until the mount is gone or sqfs_server_stop(). Its threads are joined. */
+/* Serves until the mount is gone or sqfs_server_stop(). Its threads are joined. Once it serves, the
+ * calling thread has only what sandbox_enter_beside_server() leaves. */
 int sqfs_server_run(struct sqfs_server *s, struct error *err);
 /* Any thread or signal handler, any time, also before run. */
 void sqfs_server_stop(struct sqfs_server *s);

@@ -20,6 +20,7 @@
 #include "common/log.h"
 #include "daemon/worker/copy/copy-file.h"
 #include "daemon/worker/ctx.h"
+#include "daemon/worker/sandbox.h"
 #include "daemon/worker/sqfs/sqfs-copy.h"
 #include "daemon/worker/sqfs/sqfs-image.h"
 #include "daemon/worker/unpack/buffer.h"
@@ -120,6 +121,7 @@ static void *hydrate_thread(void *arg)
 	_cleanup_(fd_closep) int own = fd_reopen(h->in, O_RDONLY);
 
 	setpriority(PRIO_PROCESS, 0, HYDRATE_NICE); /* of this thread alone: sched(7) */
+	sandbox_enter_beside_server();
 	if (copy_ranges(h, own < 0 ? h->in : own, &err) < 0)
 		give_up(h, &err);
 	return NULL;
