@@ -51,8 +51,8 @@ static void on_end(void *arg, int status)
 
 	if (fd_read_all(c->result_fd, &err, sizeof(err)) < 0) {
 		if (WIFSIGNALED(status))
-			error_set(&err, ECHILD, "the helper process was ended by signal %d",
-				  WTERMSIG(status));
+			error_set(&err, ECHILD, "the helper process was ended by signal %d (%s)",
+				  WTERMSIG(status), strsignal(WTERMSIG(status)));
 		else
 			error_set(&err, ECHILD, "the helper process ended without a word");
 	}

@@ -40,10 +40,11 @@ struct rule {
 	uint32_t bits, answer;
 };
 
-/* No new code: what was mapped when the program started is all that it runs. */
-static const struct rule no_code[] = {
+/* No new code: what was mapped when the program started is all that it runs. And no limits of others. */
+static const struct rule own_alone[] = {
 	{ __NR_mmap, 2, PROT_EXEC, REFUSE },
 	{ __NR_mprotect, 2, PROT_EXEC, REFUSE },
+	{ __NR_prlimit64, 0, UINT32_MAX, REFUSE },
 };
 
 /* Threads and processes, but in no namespaces of their own. The flags of clone3() lie where no
@@ -126,8 +127,8 @@ int seccomp_allow(const unsigned *calls, size_t n)
 				  .n_calls = n,
 				  .these = SECCOMP_RET_ALLOW,
 				  .others = REFUSE,
-				  .rules = no_code,
-				  .n_rules = ARRAY_SIZE(no_code) };
+				  .rules = own_alone,
+				  .n_rules = ARRAY_SIZE(own_alone) };
 
 	return install(&f);
 }

@@ -9,7 +9,8 @@
 
 #include <stddef.h>
 
-/* These and no others, mmap() and mprotect() without PROT_EXEC; the calling thread. */
+/* These and no others, mmap() and mprotect() without PROT_EXEC, prlimit64() of pid 0; the calling
+ * thread. */
 int seccomp_allow(const unsigned *calls, size_t n);
 
 /* All but these, and no new namespaces (clone3() is said to be missing); all threads. */

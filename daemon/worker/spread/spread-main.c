@@ -132,8 +132,10 @@ static int run_sbcast(const struct order *o, struct error *err)
 	if (said[0])
 		return error_set(err, WIFEXITED(status) && WEXITSTATUS(status) == NO_PROGRAM ? ENOENT : EIO,
 				 "%s", last_line(said));
-	return error_set(err, EIO, "sbcast ended with %s %d", WIFEXITED(status) ? "status" : "signal",
-			 WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+	if (WIFSIGNALED(status))
+		return error_set(err, EIO, "sbcast was ended by signal %d (%s)", WTERMSIG(status),
+				 strsignal(WTERMSIG(status)));
+	return error_set(err, EIO, "sbcast ended with status %d", WEXITSTATUS(status));
 }
 
 static int open_text(const char *text, int *fdp, struct error *err)

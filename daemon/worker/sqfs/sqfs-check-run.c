@@ -1,7 +1,9 @@
 /*
  * The child gets the image's descriptor and one end of a pipe, walks, writes one record and exits.
  * The parent believes a whole record only. The child opens the image for itself: nothing of its
- * caches outlives it, and it forks from a process that may have threads, so it shares no lock.
+ * caches outlives it, and it forks from a process that may have threads, so it shares no lock. It
+ * is in jail before it has read a byte; how much it may need is known when it has read the
+ * superblock.
  */
 #include "daemon/worker/sqfs/sqfs-check.h"
 
@@ -10,6 +12,7 @@
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -26,6 +29,9 @@ enum {
 	CHECK_MEMORY = 256 << 20,
 	CHECK_MIN_SECONDS = 3,
 	CHECK_BYTES_PER_SECOND = 1 << 20, /* of metadata: fifty times as long as it takes */
+	CHECK_FD_IMAGE = 3,
+	CHECK_FD_OUT,
+	CHECK_FD_CLOSED, /* this one and those behind it */
 };
 
 struct check_record {
@@ -41,17 +47,30 @@ static void check_child(int fd, int out)
 	struct error err = ERROR_INIT;
 	const struct sqfs_super *s;
 
+	sqfs_jail_enter();
 	record.code = sqfs_image_open(&img, fd, CHECK_CACHE, &err);
 	if (record.code == 0) {
 		s = sqfs_image_get_super(img);
-		/* The stack of directories: 16 bytes an inode, doubled while it grows. */
-		sqfs_jail_enter(CHECK_MEMORY + s->n_inodes * UINT64_C(50),
+		/* The stack of directories: 16 bytes an inode, doubled while it grows; 8 bytes for
+		 * 512 fragments. */
+		sqfs_jail_limit(CHECK_MEMORY + s->n_inodes * UINT64_C(50) + s->n_fragments / 64,
 				(uint32_t)((s->bytes_used - s->inode_table) /
 					   CHECK_BYTES_PER_SECOND) + CHECK_MIN_SECONDS);
 		record.code = sqfs_check_walk(img, &record.counts, &err);
 	}
 	snprintf(record.text, sizeof(record.text), "%.*s", (int)sizeof(record.text) - 1, err.text);
 	(void)fd_write_all(out, &record, sizeof(record));
+}
+
+/* Of what the worker has open the child keeps two; false: it can't. */
+static bool check_keep_two(int fd, int out)
+{
+	fd = fcntl(fd, F_DUPFD_CLOEXEC, CHECK_FD_CLOSED);
+	out = fcntl(out, F_DUPFD_CLOEXEC, CHECK_FD_CLOSED);
+	if (dup2(fd, CHECK_FD_IMAGE) < 0 || dup2(out, CHECK_FD_OUT) < 0)
+		return false;
+	fd_close_from(CHECK_FD_CLOSED);
+	return true;
 }
 
 static pid_t check_spawn(int fd, int out)
@@ -67,8 +86,8 @@ static pid_t check_spawn(int fd, int out)
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() == parent)
-		check_child(fd, out);
+	if (getppid() == parent && check_keep_two(fd, out))
+		check_child(CHECK_FD_IMAGE, CHECK_FD_OUT);
 	_exit(0);
 }
 
@@ -130,9 +149,11 @@ int sqfs_check_end(struct sqfs_check *c, struct sqfs_counts *counts,
 	if (size < sizeof(record)) {
 		if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
 			return error_set(err, EIO, "image is damaged: its check does not end");
-		return error_set(err, EIO, "image is damaged: its check ended by %s %d",
-				 WIFSIGNALED(status) ? "signal" : "status",
-				 WIFSIGNALED(status) ? WTERMSIG(status) : WEXITSTATUS(status));
+		if (WIFSIGNALED(status))
+			return error_set(err, EIO, "image is damaged: its check ended by signal %d (%s)",
+					 WTERMSIG(status), strsignal(WTERMSIG(status)));
+		return error_set(err, EIO, "image is damaged: its check ended by status %d",
+				 WEXITSTATUS(status));
 	}
 	record.text[sizeof(record.text) - 1] = '\0';
 	if (record.code < 0)
