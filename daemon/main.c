@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/ceiling.h"
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/keeper-verbs.h"
@@ -21,6 +22,8 @@
 #include "daemon/log-ring.h"
 #include "daemon/loop.h"
 #include "daemon/server.h"
+
+#define MAX_MEMORY (128 << 20) /* its clients' messages and all else; ceiling.h has as much for a few threads */
 
 struct daemon {
 	struct loop *loop;
@@ -171,6 +174,8 @@ static void prepare_process(const struct job_options *o)
 	umask(077);
 	if (o->local)
 		setsid(); /* the terminal's ^C is for the command, and not for us */
+	else
+		ceiling_set_to(MAX_MEMORY, 0);
 	if (chdir("/") < 0)
 		log_warning("chdir /");
 	log_open("stagingd", STDERR_FILENO, !o->local);

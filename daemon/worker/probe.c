@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/ceiling.h"
 #include "common/error.h"
 #include "daemon/worker/copy/copy-count.h"
 #include "daemon/worker/copy/copy-file.h"
@@ -19,7 +20,6 @@
 #include "daemon/worker/mend.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/tar/tar-sample.h"
-#include "daemon/worker/unpack/ceiling.h"
 #include "daemon/worker/unpack/decode.h"
 #include "daemon/worker/unpack/estimate.h"
 #include "daemon/worker/unpack/magic.h"

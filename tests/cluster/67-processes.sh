@@ -54,6 +54,7 @@ time.sleep(60)"' &
 	assert_contains "$out" "NoNewPrivs is 0"
 	assert_contains "$out" "CapBnd is"
 	assert_contains "$out" "limit: Max open files"
+	assert_contains "$out" "limit: Max data size unlimited"
 	assert_contains "$out" "SECRET is in the environment"
 	assert_contains "$out" "the directory is /srv"
 	assert_contains "$out" "descriptor 7 is /etc/hostname"

@@ -17,7 +17,7 @@ import unittest
 
 HERE = os.path.dirname(os.path.abspath(__file__))
 sys.path[:0] = [HERE, f"{HERE}/../lib"]
-from procmem import memory_has  # noqa: E402
+from procmem import has_data_limit, is_sanitized, memory_has, peak_rss  # noqa: E402
 from stagingd import (CONF, Client, Daemon, Keeper, OTHER_UID, decode, encode,  # noqa: E402
                       wait_for)
 
@@ -783,6 +783,23 @@ class Keeping(unittest.TestCase):
     def test_stages(self):
         with Daemon(f"a=/fake/{GOOD}", keeper=True) as d:
             self.assertEqual(d.wait()["code"], "0")
+
+    def test_memory_is_little_and_limited(self):
+        """16 MiB with as many clients and datasets as there may be. Seen failing without ceiling_set_to()."""
+        items = ",".join(f"d{i}=/fake/facts.sleep300.ready" for i in range(30))
+        with Daemon(items, keeper=True, lease=False) as d:
+            clients = [d.client() for _ in range(1000)]
+            for c in clients:
+                c.send("wait")
+            self.assertEqual(d.ask("status")[-1]["code"], "0")
+            pid = d.process.pid
+            least, most = (0, 1 << 40) if is_sanitized(os.environ["STAGINGD"]) else (200 << 20, 256 << 20)
+            self.assertTrue(has_data_limit(pid, least, most), "limit of its data")
+            for c in clients:
+                self.assertEqual(c.answer()[-1]["code"], "0")
+            if not is_sanitized(os.environ["STAGINGD"]):
+                print(f"stagingd with 1000 clients: {peak_rss(pid) >> 10} KiB")
+                self.assertLessEqual(peak_rss(pid), 16 << 20)
 
     @unittest.skipUnless(os.geteuid() == 0, "needs root")
     def test_refuses_to_be_root(self):

@@ -16,8 +16,10 @@ import tarfile
 import time
 import zipfile
 
-sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+HERE = os.path.dirname(os.path.abspath(__file__))
+sys.path[:0] = [HERE, f"{HERE}/../lib"]
 from harness import *  # noqa: E402
+from procmem import data_limit, has_data_limit  # noqa: E402
 from webserver import *  # noqa: E402
 
 SLOW = os.environ["STAGE_TEST_SLOW"]
@@ -698,6 +700,8 @@ def test_two_processes_each_with_its_filter_and_both_end():
             assert os.readlink(f"/proc/{child}/exe").endswith("stage-fetch")
             for pid in (child, w.proc.pid):
                 assert seccomp_of(pid) == (2, 1), pid
+            # Seen failing without ceiling_set_to() in fetch-main.c
+            assert has_data_limit(child, 1 << 30, 1500 << 20), data_limit(child)
             w.send(dict(op="cancel"))
             w.run_until("error")
             w.end()

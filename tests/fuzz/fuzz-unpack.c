@@ -8,8 +8,8 @@
 #include <pthread.h>
 #include <sanitizer/asan_interface.h>
 
+#include "common/ceiling.h"
 #include "daemon/worker/unpack/block.h"
-#include "daemon/worker/unpack/ceiling.h"
 #include "daemon/worker/unpack/ordered.h"
 #include "daemon/worker/unpack/stream.h"
 #include "daemon/worker/unpack/unfilter.h"

@@ -68,5 +68,6 @@ void sqfs_jail_limit(uint64_t more_memory, uint32_t cpu_seconds)
 {
 	if (jail_size > 0)
 		jail_set(RLIMIT_AS, jail_size + more_memory, jail_size + more_memory);
+	jail_set(RLIMIT_DATA, RLIM_INFINITY, RLIM_INFINITY); /* the unpackers' (ceiling.h) */
 	jail_set(RLIMIT_CPU, cpu_seconds, (uint64_t)cpu_seconds + 1);
 }

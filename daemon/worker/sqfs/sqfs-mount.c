@@ -16,6 +16,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/ceiling.h"
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/keeper-verbs.h"
@@ -29,8 +30,10 @@
 #include "daemon/worker/sqfs/sqfs-image.h"
 #include "daemon/worker/sqfs/sqfs-unmounter.h"
 
-/* Threads wait for the disk as well as compute. */
-enum { MOUNT_MIN_THREADS = 8 };
+enum {
+	MOUNT_MIN_THREADS = 8, /* they wait for the disk as well as compute */
+	MOUNT_MEMORY = 64 << 20, /* beside the caches and what ceiling.h gives each thread */
+};
 
 struct sqfs_mount {
 	struct ctx *ctx;
@@ -244,6 +247,8 @@ int sqfs_mount_serve(struct sqfs_mount *m, struct error *err)
 
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
 		return error_errno(err, errno, "give up privileges");
+	/* A block of xz may ask for a dictionary of 4 GiB, whatever its size. */
+	ceiling_set_to(m->ctx->policy.cache_size + MOUNT_MEMORY, mount_get_threads(&m->ctx->policy));
 	ctx_set_serving(m->ctx, mount_stop, m);
 	if (m->hydrate)
 		sqfs_hydrate_start(m->hydrate);

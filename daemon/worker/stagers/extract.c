@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/ceiling.h"
 #include "common/error.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/filter.h"
@@ -26,7 +27,6 @@
 #include "daemon/worker/tar/untar-writers.h"
 #include "daemon/worker/target.h"
 #include "daemon/worker/tree/tree.h"
-#include "daemon/worker/unpack/ceiling.h"
 #include "daemon/worker/unpack/decode.h"
 #include "daemon/worker/unpack/hash.h"
 #include "daemon/worker/unpack/stream.h"

@@ -13,6 +13,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/ceiling.h"
 #include "common/error.h"
 #include "common/fd.h"
 #include "daemon/worker/copy/copy-file.h"
@@ -252,6 +253,7 @@ static int squashfs_stage_extract(struct ctx *ctx, struct source *src, struct ta
 		r = squashfs_verify(ctx, src, err);
 	if (r == 0)
 		r = squashfs_check(ctx, src->fd, &counts, err);
+	ceiling_set(ctx->policy.threads);
 	if (r == 0)
 		r = sqfs_image_open(&img, src->fd, ctx->policy.cache_size, err);
 	if (r == 0)

@@ -18,11 +18,11 @@
 #include <archive.h>
 #include <archive_entry.h>
 
+#include "common/ceiling.h"
 #include "common/error.h"
 #include "common/words.h"
 #include "daemon/worker/tar/untar-reader.h"
 #include "daemon/worker/unpack/archive-late.h"
-#include "daemon/worker/unpack/ceiling.h"
 #include "daemon/worker/unpack/seek-file.h"
 #include "daemon/worker/unpack/stream.h"
 

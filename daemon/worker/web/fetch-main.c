@@ -9,13 +9,17 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/ceiling.h"
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/keeper-verbs.h"
 #include "common/log.h"
 #include "daemon/worker/sandbox.h"
 #include "daemon/worker/web/fetch-serve.h"
+#include "daemon/worker/web/fetch.h"
 #include "daemon/worker/web/http-get.h"
+
+#define FETCH_MEMORY (128 << 20) /* TLS, pages of lists; beside what ceiling.h gives each thread */
 
 int main(int argc, char **argv)
 {
@@ -35,6 +39,7 @@ int main(int argc, char **argv)
 	log_open("stage-fetch", STDERR_FILENO, 0);
 	if (http_global_init() < 0)
 		return 1;
+	ceiling_set_to(FETCH_MEMORY, FETCH_MAX_THREADS);
 	sandbox_enter_fetcher();
 	_exit(fetch_serve(WORKER_FD_SOCKET)); /* the threads are in the middle of something */
 }

@@ -5,6 +5,8 @@
  */
 #pragma once
 
+#include <stdint.h>
+
 /* Room for xz's largest dictionary, 1.5 GiB, and all else. Others need 128 MiB at most (zstd). */
 #define CEILING_MIB 2048u
 
@@ -14,3 +16,6 @@
  * enough; a second call changes nothing.
  */
 void ceiling_set(unsigned n_threads);
+
+/* The same for who needs less: `more` bytes. What is set already becomes less, never more. */
+void ceiling_set_to(uint64_t more, unsigned n_threads);

@@ -1,12 +1,11 @@
 /*
  * RLIMIT_DATA counts private memory that can be written to, stacks of threads with all of their 8
  * MiB, but no address space that is merely reserved, as glibc does 64 MiB a thread. It is the soft
- * limit: the check of an image, which knows its own need, begins with another.
+ * limit: the check of an image, which knows its own need, takes it away again.
  */
-#include "daemon/worker/unpack/ceiling.h"
+#include "common/ceiling.h"
 
 #include <stdbool.h>
-#include <stdint.h>
 #include <stdio.h>
 #include <sys/resource.h>
 #include <unistd.h>
@@ -27,18 +26,25 @@ static uint64_t get_data_size(void)
 	return (uint64_t)pages * (uint64_t)sysconf(_SC_PAGESIZE);
 }
 
-void ceiling_set(unsigned n_threads)
+void ceiling_set_to(uint64_t more, unsigned n_threads)
 {
-	static bool is_set;
-	uint64_t size = is_set ? 0 : get_data_size();
+	uint64_t size = get_data_size();
 	struct rlimit limit;
 
 	if (size == 0 || getrlimit(RLIMIT_DATA, &limit) < 0)
 		return;
-	size += (uint64_t)CEILING_MIB << 20;
-	size += (uint64_t)(n_threads + CEILING_OWN_THREADS) * CEILING_THREAD;
-	if (size < limit.rlim_cur) {
-		limit.rlim_cur = size;
-		is_set = setrlimit(RLIMIT_DATA, &limit) == 0;
-	}
+	size += more + (uint64_t)(n_threads + CEILING_OWN_THREADS) * CEILING_THREAD;
+	if (size >= limit.rlim_cur)
+		return;
+	limit.rlim_cur = size;
+	(void)setrlimit(RLIMIT_DATA, &limit);
+}
+
+void ceiling_set(unsigned n_threads)
+{
+	static bool is_set;
+
+	if (!is_set)
+		ceiling_set_to((uint64_t)CEILING_MIB << 20, n_threads);
+	is_set = true;
 }
