@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/fuse.h>
+#include <linux/keyctl.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -21,6 +22,7 @@
 #include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/uio.h>
 #include <unistd.h>
 
@@ -57,6 +59,17 @@ static void add_file(const char *path, char separator)
 	close(fd);
 }
 
+/* Its number, and type, uid, gid, rights and name; or an errno. */
+static void add_keyring(void)
+{
+	long ring = syscall(SYS_keyctl, KEYCTL_GET_KEYRING_ID, KEY_SPEC_SESSION_KEYRING, 0);
+	char text[200] = "";
+
+	if (ring < 0 || syscall(SYS_keyctl, KEYCTL_DESCRIBE, ring, text, sizeof(text) - 1) < 0)
+		snprintf(text, sizeof(text), "errno %d", errno);
+	add("Keyring:\t%ld %s\n", ring, text);
+}
+
 static void add_proof(void)
 {
 	DIR *dir = opendir("/proc/self/fd");
@@ -69,6 +82,7 @@ static void add_proof(void)
 	add("Secure:\t%x\nNice:\t%d\nScheduler:\t%d\nPersonality:\t", (unsigned)prctl(PR_GET_SECUREBITS, 0, 0, 0, 0),
 	    getpriority(PRIO_PROCESS, 0), sched_getscheduler(0));
 	add_file("/proc/self/personality", ' ');
+	add_keyring();
 	add("Oom:\t");
 	add_file("/proc/self/oom_score_adj", ' ');
 	add("Cgroups:\n");

@@ -311,25 +311,42 @@ def test_children_have_let_go_of_everything():
     j.assert_gone()
 
 
+def keyctl(*argv):
+    """-1 where there are no keyrings; KEYCTL_JOIN_SESSION_KEYRING is 1, KEYCTL_GET_KEYRING_ID 0, and -3 the session's."""
+    number = {'x86_64': 250, 'aarch64': 219, 'ppc64le': 271}[os.uname().machine]
+    return libc.syscall(number, *argv)
+
+
 def test_what_slurmd_has_is_not_handed_on():
-    """Limits, personality, scheduling, ignored signals. Leave a line of set_limits() out, or the
+    """Limits, personality, scheduling, niceness, keyring, ignored signals. Leave a line of set_limits() or run_child() out, or the
     keeper's reset of signals, and this fails."""
     odd = 'import os,resource as r,signal,sys\n' \
           'signal.signal(signal.SIGCHLD, signal.SIG_IGN)\n' \
           'for l, v in (r.RLIMIT_FSIZE, 1 << 30), (r.RLIMIT_CPU, 1000): r.setrlimit(l, (v, r.getrlimit(l)[1]))\n' \
           'os.sched_setscheduler(0, os.SCHED_BATCH, os.sched_param(0))\n' \
+          'os.nice(7)\n' \
           'import ctypes; ctypes.CDLL(None).personality(0x0040000)\n' \
           'os.execv(sys.argv[1], sys.argv[1:])'
+    has_keyrings = keyctl(1, None) > 0
+    ours = keyctl(0, -3, 0)
+    write_conf('[daemon]\nNice=3')
     j = Job(under=[sys.executable, '-c', odd])
     j.spawn(1)
-    for text in j.do('proof'), j.do('worker 1 proof'):
+    rings = [ours]
+    for text, nice in (j.do('proof'), 0), (j.do('worker 1 proof'), 3):
         for line in 'file size +unlimited', 'cpu time +unlimited', 'realtime priority +0 +0', 'msgqueue size +0 +0':
             assert re.search('Max ' + line, text), text
         assert 'Secure:\teb\n' in text and 'Scheduler:\t0\n' in text, text
         assert re.search(r'Personality:\t0+\n', text), text
+        assert f'Nice:\t{nice}\n' in text, text
+        ring, what = re.search(r'^Keyring:\t(\S+) (.*)$', text, re.M).groups()
+        assert not has_keyrings or re.fullmatch(rf'keyring;{UID};{GID};[0-9a-f]+;_ses', what), what
+        rings.append(int(ring))
+    assert not has_keyrings or len(set(rings)) == 3, rings
     assert keeper('clean', '--job', str(j.id),
                   preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN)).returncode == 0
     j.assert_gone()
+    write_conf()
 
 
 def test_spawn_and_kill_are_reported():
