@@ -99,3 +99,42 @@ test_a_groups_source_is_for_its_members() {
 	assert_eq "many.tar ends with 1|many.zstd.sqsh ends with 1|00.bin ends with 1" \
 		"$(grep -vE '^(stagectl|stage-data): ' <<<"$out" | paste -sd'|')" "what bob sees"
 }
+
+# A server on the login node that sends the head of a large answer and no more
+slow_web() {
+	on ctl python3 -c '
+import socket, time
+s = socket.create_server(("", 8081), backlog=16)
+held = []
+while True:
+    c, _ = s.accept()
+    c.recv(65536)
+    c.sendall(b"HTTP/1.1 200 OK\r\nContent-Length: 9999999\r\n\r\n" + bytes(1000))
+    held.append(c)' &
+	at_end "on ctl pkill -f 'create_server.*8081'"
+	wait_until 5 on ctl bash -c ': </dev/tcp/ctl/8081'
+}
+
+# Fails when who fetches does without its filter.
+test_who_fetches_and_who_spreads_have_nothing_else() {
+	local id
+
+	((!${STAGE_TEST_AUDIT:-0})) || skip audit "strace has its own filter of calls in them"
+	install -m 0755 "$here/process-state" "$pfs/process-state"
+	slow_web
+	site_conf <<-CONF
+	[source slow]
+	Match=http://ctl:8081/**
+	Networks=10.77.0.0/24
+	[fanout]
+	Mode=sbcast
+	MinNodes=2
+	CONF
+	gate_close n1
+	id=$(job_submit alice -N2 -w n1,n2 --stage-wait=no \
+		--stage-data="w=http://ctl:8081/x.tar,g=/srv/pfs/gate/many.tar" <<<"sleep 60")
+	state_is "stage-fetch:1 stage-keeper:1 stage-spread:1 stagingd:1 writer:2"
+	gate_open n1
+	as alice scancel "$id"
+	job_wait "$id"
+}
