@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <linux/openat2.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/syscall.h>
@@ -51,9 +52,10 @@ static int open_beneath_walk(int dirfd, const char *path, int flags, mode_t mode
 
 int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode)
 {
+	const bool makes = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE; /* which has O_DIRECTORY in it */
 	struct open_how how = {
 		.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
-		.mode = flags & (O_CREAT | __O_TMPFILE) ? mode : 0,
+		.mode = makes ? mode : 0, /* or it is an error */
 		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
 	};
 	int fd;
