@@ -117,7 +117,7 @@ static bool match_from(const char *pattern, const char *path)
 		}
 		if (n == 0 && m == 0)
 			return true;
-		if (n > 0 && m > 0 && component_match(pattern, n, path, m)) {
+		if (m > 0 && component_match(pattern, n, path, m)) {
 			pattern += n;
 			path += m;
 			continue;

@@ -21,6 +21,9 @@ static void test_normal_form(void **state)
 		{ "", NULL, -EINVAL },
 		{ "/...", "/...", 0 },
 		{ "/a/..b", "/a/..b", 0 },
+		{ "/.a/.b", "/.a/.b", 0 },
+		{ "/012345678901234567890123456789", "/012345678901234567890123456789",
+		  0 }, /* just fits */
 		{ "/0123456789012345678901234567890", NULL, -ENAMETOOLONG },
 	};
 	char buf[32];
@@ -30,6 +33,10 @@ static void test_normal_form(void **state)
 		if (cases[i].out)
 			assert_string_equal(buf, cases[i].out);
 	}
+	assert_int_equal(path_normalize("/", buf, 2), 0);
+	buf[1] = 'x';
+	assert_int_equal(path_normalize("/", buf, 1), -ENAMETOOLONG);
+	assert_int_equal(buf[1], 'x');
 }
 
 static void test_beneath_is_by_component(void **state)
@@ -61,12 +68,41 @@ static void test_rules(void **state)
 		{ "/p/x", "/p/x", true },
 		{ "/p/x", "/p/x/y", false },
 		{ "/p/*", "/p/.hidden", true },
+		{ "/p/*", "/p", false },
+		{ "/p/ab", "/p/xy", false },	/* no "**", though it has its length */
+		{ "/p/*a", "/p/xy/za", false }, /* nor though it begins like it */
+		{ "/p/**/a/b", "/p/a/x/b",
+		  false },		 /* what stands behind it in one place, not in pieces */
 		{ "p/x", "p/x", false }, /* absolute only */
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
 		if (path_match(cases[i].pattern, cases[i].path) != cases[i].expect)
 			fail_msg("%s against %s", cases[i].pattern, cases[i].path);
+}
+
+/* Longer names are none that a directory can hold; neither side is cut to fit. */
+static void test_components_of_256_bytes_match_nothing(void **state)
+{
+	static const struct {
+		char pattern, path;
+		int n_pattern, n_path;
+		bool expect;
+	} cases[] = {
+		{ 'a', 'a', 255, 255, true }, { 'a', 'a', 256, 256, false },
+		{ '*', 'a', 3, 255, true },   { '*', 'a', 3, 256, false },
+		{ '*', 'a', 255, 1, true },   { '*', 'a', 256, 1, false },
+	};
+	char pattern[300], path[300];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		memset(pattern, 0, sizeof(pattern));
+		memset(path, 0, sizeof(path));
+		pattern[0] = path[0] = '/';
+		memset(pattern + 1, cases[i].pattern, (size_t)cases[i].n_pattern);
+		memset(path + 1, cases[i].path, (size_t)cases[i].n_path);
+		assert_int_equal(path_match(pattern, path), cases[i].expect);
+	}
 }
 
 static void test_small_ones(void **state)
@@ -91,12 +127,9 @@ static void test_the_directory_above_a_pattern(void **state)
 		const char *pattern;
 		size_t n;
 	} cases[] = {
-		{ "/a/b/*.tar", 4 },
-		{ "/a/b*/c", 2 },
-		{ "/a/{b,c}/d?", 2 },
-		{ "/a/b-[0-9]", 2 },
-		{ "/*", 0 },
-		{ "/a/b", 4 }, /* no pattern */
+		{ "/a/b/*.tar", 4 }, { "/a/b*/c", 2 }, { "/a/{b,c}/d?", 2 },
+		{ "/a/b-[0-9]", 2 }, { "/*", 0 },      { "/a/b", 4 }, /* no pattern */
+		{ "a*", 0 },	     { "*", 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
@@ -126,6 +159,7 @@ int main(void)
 		cmocka_unit_test(test_normal_form),
 		cmocka_unit_test(test_beneath_is_by_component),
 		cmocka_unit_test(test_rules),
+		cmocka_unit_test(test_components_of_256_bytes_match_nothing),
 		cmocka_unit_test(test_many_stars_and_a_long_path),
 		cmocka_unit_test(test_small_ones),
 		cmocka_unit_test(test_the_directory_above_a_pattern),
