@@ -39,20 +39,13 @@ static int match_rule(const struct admit_input *in, const struct dataset *d,
 		      const struct conf_source **rulep, struct error *err)
 {
 	char normal[PATH_MAX];
-	const char *source = d->source;
-	int r;
 
-	if (d->scheme == DATASET_SCHEME_FILE || d->scheme == DATASET_SCHEME_LIST) {
-		if (path_normalize(d->source, normal, sizeof(normal)) < 0)
-			return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-					  "'%s' is no absolute path", d->source);
-		source = normal;
-	}
-	r = conf_match(in->conf, source, in->user, in->groups, in->n_groups, in->permissive, rulep,
-		       err);
-	if (r < 0 && err && !err->exit_code)
-		err->exit_code = STAGE_EXIT_REFUSED;
-	return r;
+	if ((d->scheme == DATASET_SCHEME_FILE || d->scheme == DATASET_SCHEME_LIST) &&
+	    path_normalize(d->source, normal, sizeof(normal)) < 0)
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM, "'%s' is no absolute path",
+				  d->source);
+	return conf_match(in->conf, d->source, in->user, in->groups, in->n_groups, in->permissive,
+			  rulep, err);
 }
 
 int admit_check_rule(const struct conf_source *rule, const struct dataset *d, struct error *err)

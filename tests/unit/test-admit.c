@@ -86,6 +86,11 @@ static const struct {
 } cases[] = {
 	{ "/p/scratch/x.tar", "bob", 0, "ssd,shm" },             /* the rule's order; auto takes no shared tier */
 	{ "/p/scratch", "bob", 0, "ssd,shm" },
+	{ "/p//scratch/./x", "bob", 0, "ssd,shm" },
+	{ "p/scratch/x", "bob", STAGE_EXIT_REFUSED, "'p/scratch/x' is no absolute path" },
+	{ "/p/scratch/../../../x", "bob", STAGE_EXIT_REFUSED, "is no absolute path" },
+	{ "@@/p/scratch/list", "bob", 0, "ssd,shm" },
+	{ "@@p/scratch/list", "bob", STAGE_EXIT_REFUSED, "'p/scratch/list' is no absolute path" },
 	{ "/p/copy/x", "bob", 0, "shm,ssd" },                    /* memory before disks, wherever it stands */
 	{ "/p/disks/x", "bob", 0, "source" },                    /* RequireGres: nothing is left */
 	{ "/p/disks/x:nvme", "bob", STAGE_EXIT_USAGE, NULL },    /* not a DEST of the syntax */
@@ -134,7 +139,7 @@ static void test_items_against_the_rules(void **state)
 			if (r == 0 || error_to_exit(&err) != cases[i].code ||
 			    !strstr(err.text, cases[i].tiers))
 				fail_msg("%s: %d '%s'", cases[i].item, r, r < 0 ? err.text : a.tiers);
-		} else if (r < 0 || strcmp(a.tiers, cases[i].tiers)) {
+		} else if (r != 0 || strcmp(a.tiers, cases[i].tiers) || err.exit_code) {
 			fail_msg("%s: '%s'", cases[i].item, r < 0 ? err.text : a.tiers);
 		}
 		admit_deinit(&a);
@@ -186,17 +191,61 @@ static void test_a_name_of_the_catalog_becomes_what_it_stands_for(void **state)
 	dataset_list_deinit(&list);
 }
 
+static void test_the_lower_limit_holds_and_0_is_none(void **state)
+{
+	static const struct {
+		uint64_t rule, site, holds;
+	} limits[] = {
+		{ 0, 0, 0 }, { 0, 5, 5 }, { 5, 0, 5 }, { 5, 9, 5 }, { 9, 5, 5 }, { 9, 1, 1 }, { 1, 9, 1 },
+	};
+	const uint64_t rule = conf->sources[0].max_bytes, site = conf->max_bytes;
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		struct dataset_list list;
+		struct error err;
+		struct admit a;
+
+		conf->sources[0].max_bytes = limits[i].rule;
+		conf->max_bytes = limits[i].site;
+		assert_int_equal(admit("/p/scratch/x", "bob", false, &a, &list, &err), 0);
+		assert_int_equal(a.max_bytes, limits[i].holds);
+		admit_deinit(&a);
+		dataset_list_deinit(&list);
+	}
+	conf->sources[0].max_bytes = rule;
+	conf->max_bytes = site;
+}
+
+/* What is no path is not even the user's own; a tier that is named is the site's there, too. */
 static void test_without_a_configuration_all_is_ones_own(void **state)
 {
-	struct dataset_list list;
-	struct error err;
-	struct admit a;
+	static const struct {
+		const char *item, *tiers; /* NULL: refused */
+	} own[] = {
+		{ "/home/bob/x:/data/here", "/data/here" },
+		{ "/home/bob/x:/local/here", "ssd,/local/here" },
+		{ "/home/bob/x:shm", "shm,ssd" },
+		{ "/home/bob/x", "shm,ssd" },
+		{ "/home/bob/x:source", "source" },
+		{ "/home/bob/x:/nvme/d", NULL },
+		{ "home/bob/x", NULL },
+		{ "@@home/bob/x", NULL },
+		{ "/../x", NULL },
+	};
 
-	assert_int_equal(admit("/home/bob/x:/data/here", "bob", true, &a, &list, &err), 0);
-	assert_string_equal(a.rule, "own");
-	assert_string_equal(a.tiers, "/data/here");
-	admit_deinit(&a);
-	dataset_list_deinit(&list);
+	for (size_t i = 0; i < ARRAY_SIZE(own); i++) {
+		struct dataset_list list;
+		struct error err;
+		struct admit a;
+		int r;
+
+		r = admit(own[i].item, "bob", true, &a, &list, &err);
+		if (own[i].tiers ? r != 0 || strcmp(a.tiers, own[i].tiers) || strcmp(a.rule, "own")
+				 : r == 0 || error_to_exit(&err) != STAGE_EXIT_REFUSED)
+			fail_msg("%s: '%s'", own[i].item, r < 0 ? err.text : a.tiers);
+		admit_deinit(&a);
+		dataset_list_deinit(&list);
+	}
 }
 
 int main(void)
@@ -205,6 +254,7 @@ int main(void)
 		cmocka_unit_test(test_items_against_the_rules),
 		cmocka_unit_test(test_who_asked_for_the_gres_may_use_its_tier),
 		cmocka_unit_test(test_a_name_of_the_catalog_becomes_what_it_stands_for),
+		cmocka_unit_test(test_the_lower_limit_holds_and_0_is_none),
 		cmocka_unit_test(test_without_a_configuration_all_is_ones_own),
 	};
 

@@ -57,6 +57,13 @@ static void test_what_has_no_room_is_left_out(void **state)
 	}
 	assert_true(gres_has(names, "number0"));
 	assert_false(gres_has(names, "number99"));
+	for (size_t room = 0; room < 4; room++) { /* of a separator and two letters, with the final NUL */
+		memset(names, 'x', sizeof(names));
+		names[GRES_SIZE - 1 - room] = '\0';
+		gres_add(names, "ab", false);
+		assert_int_equal(gres_has(names, "ab"), room == 3);
+		assert_int_equal(strlen(names), GRES_SIZE - 1 - (room == 3 ? 0 : room));
+	}
 }
 
 static void test_what_is_a_list(void **state)
@@ -65,6 +72,15 @@ static void test_what_is_a_list(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(not ); i++)
 		assert_false(gres_is_list(not [i], strlen(not [i])));
+	char full[GRES_SIZE];
+
+	memset(full, 'x', sizeof(full));
+	assert_true(gres_is_list(full, GRES_SIZE - 1));
+	assert_false(gres_is_list(full, GRES_SIZE));
+	assert_false(gres_is_list("a\0b", 3));
+	assert_false(gres_is_list("a\0", 2));
+	assert_true(gres_is_list("ab+c", 4));
+	assert_false(gres_is_list("ab+", 3));
 	assert_true(gres_is_list("a", 1));
 	assert_true(gres_is_list("a+b_c-d.9", 9));
 }
