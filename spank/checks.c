@@ -14,7 +14,6 @@
 #include "common/conf.h"
 #include "common/dataset.h"
 #include "common/error.h"
-#include "common/path.h"
 #include "spank/client-args.h"
 #include "spank/say.h"
 #include "spank/source-check.h"
@@ -123,20 +122,14 @@ static void check_item(const struct conf *conf, const struct dataset *item,
 	struct error err = ERROR_INIT;
 	const struct conf_source *rule;
 	struct dataset d = *item;
-	char normal[PATH_MAX];
 	int r;
 
 	source = d.source = strdup(item->source);
 	r = !source ? error_errno(&err, ENOMEM, "@%s", item->source)
 		    : conf_resolve_dataset(conf, &d, &err);
 	source = d.source;
-	/* The user's own paths are normal by now, the site's may be not. */
-	if (r < 0 || d.scheme != DATASET_SCHEME_FILE ||
-	    path_normalize(d.source, normal, sizeof(normal)) < 0)
-		normal[0] = '\0';
 	if (r == 0)
-		r = conf_match(conf, normal[0] ? normal : d.source, u->name, u->groups, u->n_groups,
-			       false, &rule, &err);
+		r = conf_match(conf, d.source, u->name, u->groups, u->n_groups, false, &rule, &err);
 	if (r < 0)
 		say_refuse("%s: %s", d.name, err.text);
 	check_by_rule(conf, &d, rule, gres);

@@ -236,6 +236,7 @@ static void test_refusals_name_the_item_and_end_the_client(void **state)
 		{ "a.tar:/tmpx/mine", "DEST /tmpx/mine is below no tier" },
 		{ "gone/a.tar", "/gone is not there)" },
 		{ "a.tar b.tar", "a comma stands between two items" },
+		{ "x=a.tar b.tar", "a comma stands between two items" },
 		{ "tight/a.tar:ssd", "[source tight], which has Tiers=shm" },
 		{ "tight/a.tar::method=mount", "[source tight], which has Methods=copy" },
 		{ "$STAGE_NO_SUCH/a", "STAGE_NO_SUCH" },
@@ -252,6 +253,8 @@ static void test_refusals_name_the_item_and_end_the_client(void **state)
 		{ "/far/x", "compute nodes can't see /far/x ([source far] has VisibleOn=mover)" },
 		{ "https://sums.example/x.tar", "to come with its checksum ([source sums] has Checksum=required)" },
 		{ "https://h.example/x:source", "what is on the web can't be used where it is" },
+		{ "s3://bucket/x:source", "what is on the web can't be used where it is" },
+		{ "a.tar:/wid/x", "this site ([tier ssd] /tmp, [tier wide] /wide/%u); leave DEST out" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -304,21 +307,38 @@ static void test_a_slurm_that_takes_no_more_is_told(void **state)
 	refuses(&c, "cannot pass the value on to the job");
 }
 
+static void test_destinations_that_a_site_has(void **state)
+{
+	static const char *const dests[] = { "a=a.tar:ssd", "a=a.tar:shm", "a=a.tar:source", "a=a.tar:/tmp",
+					     "a=a.tar:/tmp/mine", "a=a.tar:/wide/me/x" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(dests); i++) {
+		const char *const values[] = { dests[i], NULL };
+		const struct client c = { "sbatch", S_CTX_ALLOCATOR, values, NULL, NULL, { NULL } };
+		char expect[64];
+
+		snprintf(expect, sizeof(expect), "a=D/%s", dests[i] + 2);
+		check_published(&c, "script", expect);
+	}
+}
+
+#define SUM "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
+
 /* What is not there yet may come; what can't come true is told, and left to the job. */
 static void test_warnings_do_not_hold_a_job_up(void **state)
 {
 	static const char *const gone[] = { "a=gone.tar", NULL },
 				 *const sum[] = { "a=a.tar::verify=sha256:0011", NULL },
-				 *const below[] = { "a=a.tar:/tmp/mine", NULL };
+				 *const whole[] = { "a=a.tar::verify=sha256:" SUM, NULL };
 	struct client c = { "sbatch", S_CTX_ALLOCATOR, gone, NULL, NULL, { "SBATCH_BEGIN", "now+1" } };
 	char text[8192];
 
 	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
 	assert_non_null(strstr(text, "gone.tar: No such file or directory; it has to be there when"));
-	c.script = below;
-	check_published(&c, "script", "a=D/a.tar:/tmp/mine");
-	c.script = sum;
 	c.env[0] = NULL;
+	c.script = whole;
+	check_published(&c, "script", "a=D/a.tar::verify=sha256:" SUM); /* and nothing said */
+	c.script = sum;
 	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
 	assert_non_null(strstr(text, "has 4 digits and sha256 has 64"));
 }
@@ -470,10 +490,11 @@ static int setup(void **state)
 	snprintf(dir, sizeof(dir), "%s", (char *)*state);
 	snprintf(conf_path, sizeof(conf_path), "%.4000s/stage-data.conf", dir);
 	snprintf(text, sizeof(text), "[limits]\nMaxItems=3\n[tier shm]\nKind=memory\n"
-		 "[tier ssd]\nKind=disk\nPath=/tmp\n"
+		 "[tier ssd]\nKind=disk\nPath=/tmp\n[tier wide]\nKind=disk\nPath=/wide/%%u\n"
 		 "[source tight]\nMatch=%s/tight/**\nTiers=shm\nMethods=copy\n"
 		 "[source own]\nMatch=%s/**\n"
 		 "[source far]\nMatch=/far/**\nVisibleOn=mover\nMoverPartition=dm\nTiers=ssd\n[source web]\nMatch=https://h.example/**\n"
+		 "[source s3]\nMatch=s3://bucket/**\n"
 		 "[source sums]\nMatch=https://sums.example/**\nChecksum=required\n"
 		 "[dataset closed]\nSource=/etc/closed.tar\n[dataset loose]\nSource=/etc\n"
 		 "[dataset tight]\nSource=%s/tight//a.tar\nMethod=mount\n", dir, dir, dir);
@@ -501,6 +522,7 @@ int main(void)
 		cmocka_unit_test(test_a_directory_that_others_may_not_pass_is_named),
 		cmocka_unit_test(test_braces_of_the_shell_are_told),
 		cmocka_unit_test(test_a_slurm_that_takes_no_more_is_told),
+		cmocka_unit_test(test_destinations_that_a_site_has),
 		cmocka_unit_test(test_warnings_do_not_hold_a_job_up),
 		cmocka_unit_test(test_one_of_several_partitions_will_do),
 		cmocka_unit_test(test_too_long_is_refused),
