@@ -194,7 +194,7 @@ static const struct {
 
 	/* bytes */
 	{ "/p/a\nb", "/p/a\\x0ab", "take it away" },
-	{ "/p/ok,/p/\x1b[31m", "\"/p/\\x1b[31m\"", "0x1b" },
+	{ "/p/ok,/p/\x1b[31m", "\"/p/\\x1b[31m\"", "byte 4 (0x1b)" },
 	{ "/p/\xff", "\\xff", "UTF-8" },
 	{ "/p/\xc0\xaf", "\\xc0\\xaf", "UTF-8" },                    /* overlong */
 	{ "/p/\xe2\x80\xae" "rat", "\\xe2", "take it away" },        /* right-to-left override */
@@ -225,6 +225,7 @@ static const struct {
 	{ "https://h/{a,../b}/x", "\"..\"", "path that is meant" },
 	{ "ftp://h/x", "ftp://", "https://" },
 	{ "htps://h/x", "htps://", "did you mean https?" },
+	{ "x://h/y", "x:// is not known", "https://" },
 	{ "file:///p/x", "file://", "path itself" },
 	{ "http:/h/x", "http:/h/x", "http://" },
 	{ "s3:b/k", "s3:b/k", "s3://" },
@@ -414,6 +415,10 @@ static void test_limits(void **state)
 	assert_int_equal(dataset_list_from_string(&list, value, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "65 items"));
 	assert_non_null(strstr(err.text, "{000..146}"));
+	for (unsigned i = 0; i <= DATASET_MAX_ITEMS; i++)
+		memcpy(value + 2 * i, i ? ",x" : "./", 3);
+	assert_int_equal(dataset_list_from_string(&list, value, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "65 items"));
 
 	memset(value, 'a', sizeof(value));
 	value[0] = '/';
@@ -453,6 +458,7 @@ static void test_expansion(void **state)
 		{ "..", "/cwd" },
 		{ "$SCRATCH/x", "/p/scratch/proj/x" },
 		{ "${SCRATCH}2/x", "/p/scratch/proj2/x" },
+		{ "${SCRATCH}/../x", "/p/scratch/x" },               /* no braces of a pattern */
 		{ "$REL/x", "/cwd/dir/sub/dir/x" },
 		{ "$_x1", "/p/x1" },
 		{ "$SCRATCH$EMPTY/x", "/p/scratch/proj/x" },
@@ -522,17 +528,83 @@ static void test_expansion(void **state)
 	}
 }
 
+static void test_names_of_variables_have_bounds(void **state)
+{
+	static const struct {
+		size_t n;
+		const char *text;
+	} cases[] = { { 255, "is not set here" }, { 256, "has too long a name" }, { 1000, "has too long a name" } };
+	char value[1100] = "$";
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };
+		struct error err = ERROR_INIT;
+
+		memset(value + 1, 'a', cases[i].n);
+		value[cases[i].n + 1] = '\0';
+		assert_int_equal(dataset_list_from_string(&list, value, &err), 0);
+		assert_int_equal(dataset_list_expand(&list, "/", "/", get_env, NULL, &err), -EINVAL);
+		assert_non_null(strstr(err.text, cases[i].text));
+	}
+}
+
+static const char *get_long(void *arg, const char *name)
+{
+	return arg;
+}
+
+/* Seen failing without each of the three checks, and with bounds that are one off. */
+static void test_what_is_too_long_when_expanded(void **state)
+{
+	static const struct {
+		char byte;
+		size_t n;
+		const char *item;
+		unsigned n_items;
+		const char *text; /* NULL: it fits */
+	} cases[] = {
+		{ 'a', 4091, "$X", 1, NULL }, /* "d_X=" is in front */
+		{ 'a', 4092, "$X", 1, "has 4097 bytes when expanded and may have 4096" },
+		{ 'a', 4095, "$X", 1, "the path has 4096 bytes when expanded and may have 4095" },
+		{ ',', 1363, "$X", 1, NULL }, /* each is written in three bytes */
+		{ ',', 1364, "$X", 1, "has 4097 bytes when expanded and may have 4096" },
+		{ 'a', 4000, "$X", 8, NULL },
+		{ 'a', 4000, "$X", 9, "the value has 36044 bytes when expanded and may have 32768" },
+	};
+	char value[1100];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };
+		_cleanup_(freep) char *variable = calloc(1, cases[i].n + 2);
+		struct error err = ERROR_INIT;
+		int r;
+
+		variable[0] = '/';
+		memset(variable + 1, cases[i].byte, cases[i].n);
+		value[0] = '\0';
+		for (unsigned k = 0; k < cases[i].n_items; k++)
+			sprintf(value + strlen(value), "%sn%u=%s", k ? "," : "", k, cases[i].item);
+		assert_int_equal(dataset_list_from_string(&list, value + (cases[i].n_items == 1 ? 3 : 0), &err), 0);
+		r = dataset_list_expand(&list, "/", "/", get_long, variable, &err);
+		if (r != (cases[i].text ? -EINVAL : 0) || (r < 0 && !strstr(err.text, cases[i].text)))
+			fail_msg("case %zu: %d %s", i, r, r < 0 ? err.text : "");
+	}
+}
+
 static void test_expansion_needs_home_and_a_plain_directory(void **state)
 {
 	static const char *const odd[] = { "/a{b", "/p/run[1]", "/p/a*", "/p/what?/x" };
+	static const char *const homes[] = { NULL, "", "home/me", "/home/\x1b[31m", "/home/\xff" };
 	static const char *const relative[] = { "x", "./x", "s-*.tar", "$REL/x" };
 	struct dataset_list list = { 0 };
 	struct error err = ERROR_INIT;
 
-	assert_int_equal(dataset_list_from_string(&list, "~/x", NULL), 0);
-	assert_int_equal(dataset_list_expand(&list, "/", NULL, get_env, NULL, &err), -EINVAL);
-	assert_non_null(strstr(err.text, "HOME"));
-	dataset_list_deinit(&list);
+	for (size_t i = 0; i < ARRAY_SIZE(homes); i++) {
+		assert_int_equal(dataset_list_from_string(&list, "~/x", NULL), 0);
+		assert_int_equal(dataset_list_expand(&list, "/", homes[i], get_env, NULL, &err), -EINVAL);
+		assert_non_null(strstr(err.text, "HOME"));
+		dataset_list_deinit(&list);
+	}
 	/* seen failing: in /p/run[1] the file x was that of /p/run1, and in /a{b there was nothing
 	 * to be had from anywhere */
 	for (size_t i = 0; i < ARRAY_SIZE(odd); i++) {
@@ -944,6 +1016,8 @@ int main(void)
 		cmocka_unit_test(test_fields_arrive),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_expansion),
+		cmocka_unit_test(test_names_of_variables_have_bounds),
+		cmocka_unit_test(test_what_is_too_long_when_expanded),
 		cmocka_unit_test(test_expansion_needs_home_and_a_plain_directory),
 		cmocka_unit_test(test_profile_of_the_environment),
 		cmocka_unit_test(test_keys_of_the_environment),

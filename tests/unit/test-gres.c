@@ -57,7 +57,8 @@ static void test_what_has_no_room_is_left_out(void **state)
 	}
 	assert_true(gres_has(names, "number0"));
 	assert_false(gres_has(names, "number99"));
-	for (size_t room = 0; room < 4; room++) { /* of a separator and two letters, with the final NUL */
+	for (size_t room = 0; room < 4;
+	     room++) { /* of a separator and two letters, with the final NUL */
 		memset(names, 'x', sizeof(names));
 		names[GRES_SIZE - 1 - room] = '\0';
 		gres_add(names, "ab", false);

@@ -38,6 +38,18 @@ int unlinkat(int fd, const char *name, int flags)
 	return (int)syscall(SYS_unlinkat, fd, name, flags);
 }
 
+/* The directory of this number is on another device, as where something is mounted. */
+static ino_t mounted;
+
+int fstat(int fd, struct stat *st)
+{
+	int r = fstatat(fd, "", st, AT_EMPTY_PATH);
+
+	if (r == 0 && st->st_ino == mounted)
+		st->st_dev++;
+	return r;
+}
+
 static void test_names_that_are_refused(void **state)
 {
 	static const char *const names[] = { "", ".", "..", "a/b", "/", "/etc" };
@@ -140,6 +152,32 @@ static void test_what_can_not_be_removed_ends_it(void **state)
 	}
 }
 
+/* Seen failing: open_dir() without the comparison of devices emptied it. */
+static void test_what_is_mounted_stays_with_all_that_is_in_it(void **state)
+{
+	static const char *const dirs[] = { "m", "a/m", "a/b/c/m" };
+	_cleanup_(fd_closep) int fd = scratch_fd(state);
+
+	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
+		_cleanup_(freep) char *cmd = NULL, *path = NULL;
+		struct error err = ERROR_INIT;
+		struct stat st;
+
+		assert_true(asprintf(&cmd, "cd '%s' && mkdir -p t/a/b/c t/e/f t/%s/d && touch t/%s/d/x",
+				     (char *)*state, dirs[i], dirs[i]) > 0);
+		assert_int_equal(system(cmd), 0);
+		assert_true(asprintf(&path, "t/%s", dirs[i]) > 0);
+		assert_int_equal(fstatat(fd, path, &st, 0), 0);
+		mounted = st.st_ino;
+		assert_int_equal(rmtree_at(fd, "t", NULL, &err), -EXDEV);
+		mounted = 0;
+		assert_non_null(strstr(err.text, "remove t: "));
+		run("test \"$(find '%s/t' -name x | wc -l)\" = 1", *state);
+		assert_int_equal(faccessat(fd, "t/e", F_OK, AT_SYMLINK_NOFOLLOW), -1);
+		assert_int_equal(rmtree_at(fd, "t", NULL, NULL), 0);
+	}
+}
+
 static void test_keep_root_and_deadline(void **state)
 {
 	_cleanup_(fd_closep) int fd = scratch_fd(state);
@@ -164,6 +202,7 @@ int main(void)
 		SCRATCH(test_depth_needs_no_descriptors),
 		SCRATCH(test_names_of_the_hoisting_may_be_taken),
 		SCRATCH(test_what_can_not_be_removed_ends_it),
+		SCRATCH(test_what_is_mounted_stays_with_all_that_is_in_it),
 		SCRATCH(test_keep_root_and_deadline),
 	};
 

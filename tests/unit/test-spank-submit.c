@@ -231,6 +231,8 @@ static void test_refusals_name_the_item_and_end_the_client(void **state)
 		{ "a.tar:nowhere", "DEST" },
 		{ "missing.tar", "missing.tar: No such file or directory" },
 		{ "year=2020/p", "write ./year=2020/p" },
+		{ "year=./2020/p", "can be seen from here\n" }, /* nobody took that for a path */
+		{ "./year=2020/p", "can be seen from here\n" },
 		{ "a.tar:scratch", "no [tier scratch]" },
 		{ "a.tar:/elsewhere/x", "DEST /elsewhere/x is below no tier of this site ([tier ssd] /" },
 		{ "a.tar:/tmpx/mine", "DEST /tmpx/mine is below no tier" },
