@@ -216,6 +216,41 @@ static void test_the_lower_limit_holds_and_0_is_none(void **state)
 	conf->max_bytes = site;
 }
 
+static void test_what_the_rule_says_goes_along(void **state)
+{
+	static const struct {
+		const char *item;
+		bool permissive;
+		const char *rule, *match, *methods;
+	} rules[] = {
+		{ "/p/copy/x", false, "copy", "/p/copy/**", "copy,link" },
+		{ "/p/memory/x", false, "memory", "/p/memory/**", "*" },
+		{ "/p/copy/x", true, "own", "/**", "*" },
+	};
+	char item[4000] = "/p/copy/x:/local/";
+
+	memset(item + strlen(item), 'a', sizeof(item) - strlen(item) - 1);
+	for (size_t i = 0; i <= ARRAY_SIZE(rules); i++) {
+		struct dataset_list list;
+		struct error err;
+		struct admit a;
+
+		if (i == ARRAY_SIZE(rules)) { /* all of a long DEST */
+			assert_int_equal(admit(item, "bob", false, &a, &list, &err), 0);
+			assert_memory_equal(a.tiers, "ssd,", 4);
+			assert_string_equal(a.tiers + 4, strchr(item, ':') + 1);
+		} else {
+			assert_int_equal(admit(rules[i].item, "bob", rules[i].permissive, &a, &list, &err), 0);
+			assert_string_equal(a.rule, rules[i].rule);
+			assert_string_equal(a.rule_match, rules[i].match);
+			assert_string_equal(a.methods, rules[i].methods);
+			assert_non_null(a.web);
+		}
+		admit_deinit(&a);
+		dataset_list_deinit(&list);
+	}
+}
+
 /* What is no path is not even the user's own; a tier that is named is the site's there, too. */
 static void test_without_a_configuration_all_is_ones_own(void **state)
 {
@@ -255,6 +290,7 @@ int main(void)
 		cmocka_unit_test(test_who_asked_for_the_gres_may_use_its_tier),
 		cmocka_unit_test(test_a_name_of_the_catalog_becomes_what_it_stands_for),
 		cmocka_unit_test(test_the_lower_limit_holds_and_0_is_none),
+		cmocka_unit_test(test_what_the_rule_says_goes_along),
 		cmocka_unit_test(test_without_a_configuration_all_is_ones_own),
 	};
 

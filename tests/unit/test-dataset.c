@@ -142,6 +142,11 @@ static const struct {
 	{ "/", NULL, "data" },
 	{ "..", NULL, "data" },
 	{ "/p/_x_", NULL, "d_x" },
+	{ "/p/_", NULL, "data" },
+	{ "/p/-_-", NULL, "data" },
+	{ "/p/d", NULL, "d" },
+	{ "/p/x_", NULL, "x" },
+	{ "s3://b//", NULL, "data" },                                /* the bucket is no name */
 	{ "/p/9", NULL, "d_9" },
 	{ "/p/\xc3\xa9t\xc3\xa9.tar", NULL, "d__t" },
 	{ "/p/my set.v2.tar", NULL, "my_set" },
@@ -254,6 +259,8 @@ static const struct {
 	{ "/p/x:SSD", "SSD", "did you mean ssd?" },
 	{ "/p/x:strip=1", "\"strip=1\"", "::strip=1" },
 	{ "/p/x:nested", "\"nested\"", "::nested" },
+	{ "/p/x:foo=1", "DEST \"foo=1\" is not known", "auto, shm, ssd" },
+	{ "/p/x:method", "DEST \"method\" is not known", "auto, shm, ssd" },
 	{ "/p/x:memory", "\"memory\"", "auto, shm, ssd, scratch, source" },
 	{ "/p/x:sub/dir", "\"sub/dir\"", "absolute path" },
 	{ "/p/x:/", "DEST \"/\"", "below a tier" },
@@ -761,6 +768,25 @@ static void test_options_that_the_shell_made_are_one_message(void **state)
 	assert_non_null(strstr(err.text, "quote"));
 	assert_int_equal(dataset_merge(&value, NULL, 0, values, 20, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "\"/p/s-000.tar:shm\" to \"/p/s-019.tar:shm\""));
+	values[0] = "/p/00-0123456789abcdef0123456789abcdef0123456789abcdef.tar";
+	for (unsigned i = 1; i < 20; i++)
+		values[i] = i % 2 ? "/p/01-0123456789abcdef0123456789abcdef0123456789abcdef.tar"
+				  : "/p/02-0123456789abcdef0123456789abcdef0123456789abcdef.tar";
+	assert_int_equal(dataset_merge(&value, NULL, 0, values, 20, &err), -EINVAL); /* their ends are alike */
+	/* but not if one has a long middle of its own */
+	for (size_t odd = 0; odd < 20; odd += 19) {
+		for (unsigned i = 0; i < 20; i++)
+			values[i] = "/p/a.tar";
+		values[odd] = "/p/0123456789abcdef0123456789abcdef0.tar";
+		assert_int_equal(dataset_merge(&value, NULL, 0, values, 20, &err), 0);
+		free(value);
+		values[odd] = "/p/0123456789abcdef0123456789abcdef.tar";
+		assert_int_equal(dataset_merge(&value, NULL, 0, values, 20, &err), -EINVAL);
+	}
+	for (unsigned i = 0; i < 147; i++) {
+		sprintf(texts[i], "/p/s-%03u.tar:shm", i);
+		values[i] = texts[i];
+	}
 	/* lines of a script were written by hand */
 	assert_int_equal(dataset_merge(&value, values, 20, NULL, 0, &err), 0);
 	free(value);
