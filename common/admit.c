@@ -112,14 +112,16 @@ static void list_kind(const struct admit_input *in, const struct conf_source *ru
 static void list_auto_tiers(const struct admit_input *in, const struct conf_source *rule,
 			    char *list, size_t size)
 {
-	_cleanup_(freep) char *order = rule->tiers && *rule->tiers ? strdup(rule->tiers) : NULL;
-	char *save = NULL;
+	char word[256];
+	size_t n;
 
-	if (order) {
-		for (char *w = strtok_r(order, ",", &save); w; w = strtok_r(NULL, ",", &save))
-			if (auto_may_use(in, rule, conf_get_tier(in->conf, w)))
-				add_word(list, size, w);
-	} else {
+	for (const char *p = rule->tiers; *p; p += n + (p[n] == ',')) {
+		n = strcspn(p, ",");
+		snprintf(word, sizeof(word), "%.*s", (int)n, p);
+		if (auto_may_use(in, rule, conf_get_tier(in->conf, word)))
+			add_word(list, size, word);
+	}
+	if (!*rule->tiers) {
 		list_kind(in, rule, true, list, size);
 		list_kind(in, rule, false, list, size);
 	}
