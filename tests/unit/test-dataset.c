@@ -828,6 +828,8 @@ static void test_shown_source_keeps_secrets(void **state)
 	char buf[64], small[16];
 
 	assert_string_equal(dataset_show_source(&d, buf, sizeof(buf)), "https://h/a?...");
+	assert_string_equal(dataset_show_source(&d, buf, sizeof("https://h/a?...")), "https://h/a?...");
+	assert_string_equal(dataset_show_source(&d, buf, sizeof("https://h/a?...") - 1), "https://h/a...");
 	d.scheme = DATASET_SCHEME_LIST;
 	d.source = (char *)"/l.txt";
 	assert_string_equal(dataset_show_source(&d, buf, sizeof(buf)), "@@/l.txt");

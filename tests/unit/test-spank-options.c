@@ -82,6 +82,42 @@ static void test_repeats_add_up_until_reset(void **state)
 	assert_null(o->wait_command_line);
 }
 
+static char *of_command_line; /* the kernel laid it out */
+
+/* sbatch reads both. Seen failing where the bounds of the command line were not found, and where a reset left
+ * the script's. */
+static void test_scripts_and_command_lines_are_kept_apart(void **state)
+{
+	const struct options *o = options_get();
+	char *name = program_invocation_short_name;
+
+	fake_reset(S_CTX_ALLOCATOR);
+	program_invocation_short_name = (char *)"sbatch";
+	options_register(NULL);
+	assert_int_equal(fake.n_options, 2);
+	for (size_t i = 0; i < fake.n_options; i++)
+		assert_int_equal(fake.options[i].has_arg, 1);
+	assert_int_equal(call("stage-data", "/script", 0), 0);
+	assert_int_equal(call("stage-data", of_command_line, 0), 0);
+	assert_int_equal(call("stage-data", NULL, 0), 0);
+	assert_int_equal(call("stage-wait", "tasks", 0), 0);
+	assert_int_equal(call("stage-wait", of_command_line, 0), 0);
+	program_invocation_short_name = name;
+	assert_int_equal(o->script.n_values, 2);
+	assert_string_equal(o->script.values[0], "/script");
+	assert_string_equal(o->script.values[1], "");
+	assert_int_equal(o->command_line.n_values, 1);
+	assert_string_equal(o->command_line.values[0], of_command_line);
+	assert_string_equal(o->wait_script, "tasks");
+	assert_string_equal(o->wait_command_line, of_command_line);
+	assert_false(o->no_memory);
+	options_reset();
+	assert_int_equal(o->script.n_given + o->script.n_values + o->command_line.n_values, 0);
+	assert_null(o->script.values);
+	assert_null(o->wait_script);
+	assert_null(o->wait_command_line);
+}
+
 static void test_inherited_and_remote_values_do_not_count(void **state)
 {
 	const struct options *o = options_get();
@@ -93,6 +129,7 @@ static void test_inherited_and_remote_values_do_not_count(void **state)
 	assert_int_equal(call("stage-data", getenv(OPTIONS_ENV_DATA), 0), 0);
 	assert_int_equal(call("stage-wait", getenv(OPTIONS_ENV_WAIT), 0), 0);
 	assert_int_equal(call("stage-data", "/b", 1), 0);
+	assert_int_equal(call("stage-wait", "tasks", 1), 0);
 	assert_int_equal(o->command_line.n_given + o->script.n_given, 0);
 	assert_null(o->wait_command_line);
 	unsetenv(OPTIONS_ENV_DATA);
@@ -140,16 +177,18 @@ static void test_a_flood_is_counted_not_kept(void **state)
 	options_reset();
 }
 
-int main(void)
+int main(int argc, char *argv[])
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_origin_is_told_by_where_the_text_lies),
 		cmocka_unit_test(test_bounds_are_found_behind_any_program_name),
 		cmocka_unit_test(test_repeats_add_up_until_reset),
+		cmocka_unit_test(test_scripts_and_command_lines_are_kept_apart),
 		cmocka_unit_test(test_inherited_and_remote_values_do_not_count),
 		cmocka_unit_test(test_a_script_has_its_own_values),
 		cmocka_unit_test(test_a_flood_is_counted_not_kept),
 	};
 
+	of_command_line = argv[0];
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
