@@ -132,6 +132,8 @@ static const struct {
 	{ "/p/x::include=*.a,./*.b", NULL, "x data" },
 	{ "/p/x::include=*.a,/p/*.b", NULL, "x data" },
 	{ "/p/x::include=*.a,y.tar", NULL, "x y" },
+	{ "/p/x::strip=1,foo=bar", NULL, "x foo" },                  /* options alone are taken for such */
+	{ "/p/x::strip=1,threads=a/b", NULL, "x threads" },
 	{ "/p/x::max=18446744073709551615", NULL, "x" },
 	{ "2012.tar::verify=sha256:AB", "2012.tar::verify=sha256:ab", "d_2012" },
 	{ "2012.tar::verify=sha256:" HEX, "2012.tar::verify=sha256:"
@@ -404,6 +406,9 @@ static void test_fields_arrive(void **state)
 	assert_true(d[7].is_set);
 	assert_true(d[8].is_set);
 	assert_false(d[9].is_set);
+	dataset_list_deinit(&list);
+	assert_null(list.items); /* and twice is fine */
+	assert_int_equal(list.n_items, 0);
 }
 
 static void test_limits(void **state)
