@@ -3,7 +3,7 @@
  * must not lose a descriptor to it, and no job may be refused for what failed on our side. The calls of
  * what it starts succeed.
  */
-#include "tests/unit/failing.h"
+#include "tests/unit/test-spank-fake.h"
 
 #include <errno.h>
 #include <pthread.h>
@@ -11,8 +11,11 @@
 #include <sys/wait.h>
 
 #include "common/dataset.h"
+#include "spank/filter.h"
 #include "spank/launch.h"
+#include "spank/options.h"
 #include "spank/source-check.h"
+#include "tests/unit/failing.h"
 
 static char program[512];
 
@@ -93,6 +96,42 @@ static void test_no_job_is_refused_for_a_look_that_failed(void **state)
 	assert_true(walk("look", look_at_source, program) > 2);
 }
 
+static enum answer take_options(void *arg)
+{
+	const struct options *o = options_get();
+	const bool script = fake.context == S_CTX_ALLOCATOR;
+	const struct options_values *v = script ? &o->script : &o->command_line;
+	const char *const *wait = script ? &o->wait_script : &o->wait_command_line;
+	enum answer answer;
+
+	for (size_t i = 0; i < 3; i++) {
+		fake.options[0].cb(0, i ? "/b" : "/a", 0);
+		fake.options[1].cb(0, i ? "tasks" : "no", 0);
+	}
+	answer = o->no_memory ? SAID_SO
+		 : v->n_values == 3 && !strcmp(v->values[0], "/a") && !strcmp(v->values[2], "/b") &&
+				 *wait && !strcmp(*wait, "tasks")
+			 ? WHOLE
+			 : WRONG;
+	options_reset();
+	free(filter_take());
+	return answer;
+}
+
+/* Red when a value is lost and nothing is said, or what was kept is not freed. */
+static void test_options_are_all_kept_or_it_is_said(void **state)
+{
+	char *name = program_invocation_short_name;
+
+	for (int script = 0; script < 2; script++) {
+		fake_reset(script ? S_CTX_ALLOCATOR : S_CTX_LOCAL);
+		program_invocation_short_name = (char *)(script ? "sbatch" : "srun");
+		options_register(NULL);
+		assert_true(walk("options", take_options, NULL) >= 9);
+		program_invocation_short_name = name;
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -102,6 +141,7 @@ int main(void)
 						unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_no_job_is_refused_for_a_look_that_failed,
 						setup, unit_scratch_teardown),
+		cmocka_unit_test(test_options_are_all_kept_or_it_is_said),
 	};
 
 	if (unit_is_under_valgrind()) /* its malloc() never fails */
