@@ -291,6 +291,8 @@ static const struct {
 	{ "/p/x::timeout=soon", "\"soon\"", "30m" },
 	{ "/p/x::keep=0", "keep: \"0\"", "no or a time" },
 	{ "/p/x::include=", "include: \"\"", "pattern" },
+	{ "/p/x::shard=half", "option shard: \"half\"", "is not" },
+	{ "/p/x::hydrate=yes", "option hydrate: \"yes\"", "is not" },
 	{ "/p/x::include={a", "{a", "close it" },
 	{ "s3://b/x::profile=", "profile: \"\"", "letters" },
 	{ "s3://b/x::profile=a]", "\"a]\"", "letters" },
