@@ -155,6 +155,8 @@ static void test_what_can_not_be_removed_ends_it(void **state)
 	static const char *const dirs[] = { ".", "a", "a/b", "a/b/c/d" };
 	_cleanup_(fd_closep) int fd = scratch_fd(state);
 
+	run("touch '%s/busy'", *state);
+	assert_int_equal(rmtree_at(fd, "busy", NULL, NULL), -EBUSY);
 	for (size_t i = 0; i < ARRAY_SIZE(dirs); i++) {
 		_cleanup_(freep) char *busy = NULL;
 		struct error err = ERROR_INIT;
