@@ -1,5 +1,6 @@
 """Plays stagingd to a real stage-worker on a socketpair (docs/protocol.md, "stagingd to worker")."""
 import os
+import resource
 import select
 import shutil
 import signal
@@ -80,7 +81,14 @@ class Worker:
                                      stdin=subprocess.DEVNULL, stdout=self.log, stderr=self.log,
                                      env=self.environ)
         theirs.close()
+        self.begun = time.monotonic()
+        self.used_before = resource.getrusage(resource.RUSAGE_CHILDREN)
         self.send_task()
+
+    def used(self):
+        """(seconds of processors, waits) of a worker that has ended, and of what it started, while it was the only one."""
+        a, b = self.used_before, resource.getrusage(resource.RUSAGE_CHILDREN)
+        return b.ru_utime + b.ru_stime - a.ru_utime - a.ru_stime, b.ru_nvcsw - a.ru_nvcsw
 
     def send_task(self):
         """With self.keys beside it, as common/keys.h has them."""

@@ -201,10 +201,10 @@ def sparse(extents, data, real):
     return tar(member(b"holes", data, b"S", rest=rest + b"\0" + number(real, 12)))
 
 
-def many_holes(n):
-    """pax's format 1.0: the map stands before the data, as text."""
-    text = b"%d\n" % n + b"".join(b"%d\n1\n" % (i * 4096) for i in range(n))
-    fields = {"GNU.sparse.major": 1, "GNU.sparse.minor": 0, "GNU.sparse.name": "holes", "GNU.sparse.realsize": n * 4096}
+def many_holes(n, step=4096):
+    """pax's format 1.0: the map stands before the data, as text. n pieces of a byte, one each step."""
+    text = b"%d\n" % n + b"".join(b"%d\n1\n" % (i * step) for i in range(n))
+    fields = {"GNU.sparse.major": 1, "GNU.sparse.minor": 0, "GNU.sparse.name": "holes", "GNU.sparse.realsize": n * step}
     return tar(pax(**fields), posix(b"GNUSparseFile/holes", pad(text) + bytes(n)))
 
 
@@ -429,6 +429,23 @@ def test_kinds_and_names():
 
 def test_numbers_that_can_not_be():
     run_cases(numbers)
+
+
+def test_a_map_of_a_million_pieces():
+    """Seen failing when each piece had a block of its own: 690,000 waits and 4.6 s of processors, in place of 2,000 and 1.2."""
+    n, step = 1000000, 64
+    base = scratch()
+    with open(f"{base}/a.tar", "wb") as f:
+        f.write(many_holes(n, step))
+    with Worker(f"x={base}/a.tar") as w:
+        w.ready()
+        seconds, waits = w.used()
+        print(f"# {waits} waits, {seconds:.1f} s of processors")
+        assert waits < n / 20, f"{waits} waits for {n} pieces"
+        with open(f"{w.path}/holes", "rb") as f:
+            found = f.read()
+        assert len(found) == n * step and found[0] == 0 and found.count(0) == n * step
+    remove(base)
 
 
 def test_ends():

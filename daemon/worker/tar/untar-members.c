@@ -1,6 +1,7 @@
 /*
  * libarchive lends its pieces: they are copied into blocks of a pool of our own, so that writers
- * may keep them.
+ * may keep them. Small ones share a block: a file with holes may come as a million pieces of a
+ * byte, and a block each was a wait for the writers with every sixteenth of them.
  */
 #include "daemon/worker/tar/untar-members.h"
 
@@ -185,25 +186,42 @@ int members_next(struct members *m, struct member *member, struct error *err)
 	return r == 0 ? decode_finish(m->decode, err) : r;
 }
 
+/* n bytes in the block at hand, or in the next one. */
+static int get_room(struct members *m, size_t n, unsigned char **top, struct error *err)
+{
+	int r = 0;
+
+	if (!m->copy || n > COPY_SIZE - m->copy->size) {
+		block_put(steal_ptr(m->copy));
+		before_wait(m);
+		r = block_pool_take(m->pool, &m->copy);
+	}
+	if (r < 0)
+		return error_errno(err, -r, "read");
+	*top = m->copy->buf + m->copy->size;
+	m->copy->size += n;
+	return 0;
+}
+
 static int read_copy(struct members *m, struct piece *p, struct error *err)
 {
 	struct piece *lent = &m->lent;
+	unsigned char *to = NULL;
+	size_t n;
 	int r;
 
-	block_put(steal_ptr(m->copy));
 	while (lent->size == 0) {
 		r = decode_read(m->decode, (const void **)&lent->data, &lent->size, &lent->offset,
 				err);
 		if (r <= 0)
 			return r;
 	}
-	before_wait(m);
-	r = block_pool_take(m->pool, &m->copy);
+	n = lent->size < COPY_SIZE ? lent->size : COPY_SIZE;
+	r = get_room(m, n, &to, err);
 	if (r < 0)
-		return error_errno(err, -r, "read");
-	m->copy->size = lent->size < COPY_SIZE ? lent->size : COPY_SIZE;
-	memcpy(m->copy->buf, lent->data, m->copy->size);
-	*p = (struct piece){ m->copy, m->copy->data, m->copy->size, lent->offset };
+		return r;
+	memcpy(to, lent->data, n);
+	*p = (struct piece){ m->copy, to, n, lent->offset };
 	lent->data += p->size;
 	lent->size -= p->size;
 	lent->offset += p->size;
