@@ -190,6 +190,11 @@ def numbers():
     yield "holes in the wrong order", sparse([(4096, 512), (0, 512)], b"1" * 1024, 8192), Fails("is damaged .the pieces of a file overlap or lie behind its end, last member holes")
     yield "data behind a file's end", sparse([(0, 512), (1 << 40, 512)], b"1" * 1024, 2000), Fails("is damaged .the pieces of a file overlap or lie behind its end, last member holes")
     yield "20,000 holes", many_holes(20000), Ready(check=lambda p: equal(os.path.getsize(p + "/holes"), 4096 * 20000))
+    # Red when pieces are charged by the bytes that they have.
+    yield "a byte in each page, more than the limit", many_holes(10000), \
+        Fails("is larger than the limit of 20.0 MiB", code="7", maxbytes=20 << 20)
+    yield "a byte in each page, within the limit", many_holes(4000), \
+        Ready(check=lambda p: equal(os.path.getsize(p + "/holes"), 4000 * 4096), maxbytes=20 << 20)
     yield "more files than the limit", tar(*(member(b"f%d" % i) for i in range(1500))), \
         Fails("has 1500 files, the limit for one dataset is 1000", code="7", maxfiles=1000)
     yield "checksum of a header", WHOLE[:3 * ONE + 150] + b"7" + WHOLE[3 * ONE + 151:], Fails("is damaged .damaged tar archive, last member f2")

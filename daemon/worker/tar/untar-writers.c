@@ -28,6 +28,7 @@
 
 #define MAX_WRITERS 16
 #define HUGE_SIZE (2u << 20)
+#define PAGE 4096
 #define MOVE_COST (8u << 20) /* so much less has a writer to do who takes a directory over */
 #define N_NAMES 16384
 
@@ -52,6 +53,7 @@ struct writers {
 	struct iovec iovs[JOB_MAX_IOVS];
 	struct block *blocks[JOB_MAX_IOVS];
 	uint64_t gathered;
+	uint64_t charged_to; /* before this offset it is charged, or a hole */
 	struct queue *to;
 	char path[MEMBER_PATH_SIZE];
 
@@ -180,6 +182,7 @@ int writers_begin_file(struct writers *w, const char *path, const struct tree_me
 	begin(w, path, meta, &place, JOB_BEGIN);
 	w->job.size = size;
 	w->job.sparse = sparse;
+	w->charged_to = sparse ? 0 : size;
 	return 0;
 }
 
@@ -218,6 +221,19 @@ static int put_left(struct writers *w, const struct piece *p, struct error *err)
 	return put_gathered(w, JOB_LEFT, err);
 }
 
+/* Whole pages, as a file takes them: a byte in each is a file without a hole. */
+static int charge(struct writers *w, const struct piece *p, struct error *err)
+{
+	uint64_t from = p->offset / PAGE * PAGE, end = p->offset + p->size;
+
+	if (!w->ctx || end <= w->charged_to)
+		return 0;
+	if (from < w->charged_to)
+		from = (w->charged_to + PAGE - 1) / PAGE * PAGE;
+	w->charged_to = (end + PAGE - 1) / PAGE * PAGE;
+	return w->charged_to > from ? ctx_charge(w->ctx, w->charged_to - from, 0, err) : 0;
+}
+
 int writers_add_piece(struct writers *w, const struct piece *p, struct error *err)
 {
 	size_t n, room;
@@ -225,8 +241,7 @@ int writers_add_piece(struct writers *w, const struct piece *p, struct error *er
 
 	if (r < 0)
 		return r;
-	if (w->ctx && (w->job.sparse || p->offset + p->size > w->job.size))
-		r = ctx_charge(w->ctx, p->size, 0, err);
+	r = charge(w, p, err);
 	if (r == 0 && !p->data)
 		return put_left(w, p, err);
 	for (size_t at = 0; at < p->size && r == 0; at += n) {

@@ -23,8 +23,8 @@ DEFINE_FREEP(struct writers, writers_free)
 
 /*
  * A file: begin, its pieces, end. The calls come back before it is done and may wait for room. What
- * comes beyond size, or of a sparse file, is charged as it comes. An error is the caller's own, or
- * that of something that was said before.
+ * comes beyond size, or of a sparse file, is charged as it comes, in the pages that it takes. An
+ * error is the caller's own, or that of something that was said before.
  */
 int writers_begin_file(struct writers *w, const char *path, const struct tree_meta *meta,
 		       uint64_t size, bool sparse, struct error *err);
