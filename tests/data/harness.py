@@ -13,6 +13,7 @@ import time
 
 WORKER = os.environ.get("STAGE_WORKER", "stage-worker")
 GIB = 1 << 30
+ERROR_S = 2  # within which a bad input has to be told
 
 
 def encode(fields):
@@ -160,10 +161,19 @@ class Worker:
     def error(self):
         """It fails, and has taken everything away before it says so."""
         m = self.run_until("ready", "error")
+        self.took = time.monotonic() - self.begun
         assert m is not None, "the worker died: " + self.stderr()
         assert m["op"] == "error", m
         self.check_nothing_left()
         assert self.end() == 1
+        return m
+
+    def error_soon(self):
+        """The same within 2 s: of processors always, by the clock with as much more as the machine is behind."""
+        m = self.error()
+        behind, (used, _) = os.getloadavg()[0] / os.cpu_count(), self.used()
+        assert self.took < ERROR_S * (1 + behind), f"{self.took:.1f} s at a load of {behind:.1f}: {m['text']}"
+        assert used < ERROR_S, f"{used:.1f} s of processors: {m['text']}"
         return m
 
     def check_nothing_left(self):

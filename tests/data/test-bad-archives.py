@@ -5,6 +5,8 @@ A case that fails says member and cause in one line, leaves nothing, and nothing
 touched; a case that is ready has the tree that it should have. docs/bad-inputs.md is the same table for people.
 """
 import bz2
+import errno
+import fcntl
 import gzip
 import io
 import lzma
@@ -103,20 +105,22 @@ def kinds():
     yield "set-id and sticky bits", tar(member(b"f", b"1", mode=0o7755), member(b"d", kind=DIR, mode=0o7755)), \
         Ready({"f": b"1", "d": None}, check=modes(f=0o755, d=0o755))
     yield ("closed directory with files", tar(member(b"d", kind=DIR, mode=0), member(b"d/f", b"1")),
-           Ready(check=modes(d=0)))
-    yield "closed file", tar(member(b"f", b"1", mode=0)), Ready(check=modes(f=0))
+           Ready(check=lambda p: [modes(d=0)(p), os.chmod(p + "/d", 0o700), check_tree(p, {"d": None, "d/f": b"1"})]))
+    yield "closed file", tar(member(b"f", b"1", mode=0)), \
+        Ready(check=lambda p: [modes(f=0)(p), os.chmod(p + "/f", 0o600), check_tree(p, {"f": b"1"})])
     yield ("owners and their names", tar(member(b"f", b"1", uid=12345, rest=b"nobody".ljust(32, b"\0") + b"nogroup")),
            Ready({"f": b"1"}, check=lambda p: [equal((s.st_uid, s.st_gid), (os.geteuid(), os.getegid()))
                                               for s in [os.stat(p + "/f")]]))
     yield "attributes, capabilities, ACLs, flags", attributes(), \
-        Ready({"f": b"1"}, check=lambda p: equal([a for a in os.listxattr(p + "/f") if "selinux" not in a], []))
-    yield "time before 1970", tar(member(b"f", b"1", mtime=-10 ** 9)), Ready({"f": b"1"})
+        Ready({"f": b"1"}, check=lambda p: [equal([a for a in os.listxattr(p + "/f") if "selinux" not in a], []),
+                                            equal(flags_of(p + "/f"), 0)])
+    yield "time before 1970", tar(member(b"f", b"1", mtime=-10 ** 9)), Ready({"f": b"1"}, check=time_of("f", -10 ** 18))
     for text, ns in TIMES.items():
         yield f"time of {text} by pax", tar(pax(mtime=text), posix(b"f", b"1")), Ready(check=time_of("f", ns))
     for text in ("-1.25", "-7", "1.25"):  # a file with holes comes first, and libarchive reads on from there
         yield f"time of {text} by pax, read by libarchive", \
             sparse([(0, 1)], b"1", 2000)[:-len(END)] + tar(pax(mtime=text), posix(b"f", b"1")), Ready(check=time_of("f", TIMES[text]))
-    yield "time of 2^63", tar(member(b"f", b"1", mtime=(1 << 63) - 1)), Ready({"f": b"1"})
+    yield "time of 2^63", tar(member(b"f", b"1", mtime=(1 << 63) - 1)), Ready({"f": b"1"}, check=latest_time_of("f"))
     yield "names of all kinds", tar(*(member(n, n) for n in NAMES)), Ready({os.fsdecode(n): n for n in NAMES})
     yield ("dots and slashes", tar(member(b"./", kind=DIR), member(b"a//b/./c", b"1"), member(b"./a/d", b"2")),
            Ready({"a": None, "a/b": None, "a/b/c": b"1", "a/d": b"2"}))
@@ -141,6 +145,27 @@ TIMES = {"-1.25": -1250000000, "-0.5": -500000000, "-7": -7000000000, "-7.0": -7
 
 def time_of(name, ns):
     return lambda path: equal(os.stat(f"{path}/{name}").st_mtime_ns, ns)
+
+
+def latest_time_of(name):
+    """The file system's own last second."""
+    def check(path):
+        got = os.stat(f"{path}/{name}").st_mtime_ns
+        os.utime(f"{path}/{name}", (0, (1 << 63) - 1))
+        assert got >= 1 << 31, got
+        equal(got, os.stat(f"{path}/{name}").st_mtime_ns)
+    return check
+
+
+def flags_of(path):
+    """Those that lock a file: it can't be written, or at its end alone. 0 where there are none."""
+    get_flags, append, immutable = 0x80086601, 0x20, 0x10
+    with open(path, "rb") as f:
+        try:
+            return int.from_bytes(fcntl.ioctl(f, get_flags, bytes(8))[:4], sys.byteorder) & (append | immutable)
+        except OSError as e:
+            assert e.errno in (errno.ENOTTY, errno.EOPNOTSUPP), e
+            return 0
 
 
 NAMES = [b"new\nline", b"\x1b[31mred", b"bad\xff\xfe", b"-rf", b"--", b"sp ace", b"*", b"$(id)", b"back\\slash",
@@ -389,7 +414,7 @@ def run_case(base, name, data, expect):
     before = look_around(base)
     with Worker(f"x={path}::method=extract", base=base, **expect.task) as w:
         if isinstance(expect, Fails):
-            m = w.error()
+            m = w.error_soon()
             check_text(m["text"], path, expect)
             equal(m["code"], expect.code or m["code"])
             if os.environ.get("V"):

@@ -192,7 +192,7 @@ def try_image(base, name, data, words):
     methods = ["extract"] + (["mount"] if os.path.exists("/dev/fuse") else [])
     for method in methods:
         with Worker(f"x={path}::method={method}", base=base, fuse=1) as w:
-            text = w.error()["text"]
+            text = w.error_soon()["text"]
         assert path in text and re.search(words or "", text), f"{method}: no /{words}/: {text}"
         assert not re.search(r"[\x00-\x1f\x7f]", text) and "signal" not in text, text
         if os.environ.get("V"):
