@@ -10,11 +10,14 @@
  * SLOW_CLOSE closing a file with "late" in its name does, as on NFS. One with "packed" in its name
  * takes 4 KiB. With SLOW_TMPFILE files without a name are refused by that number, and with
  * SLOW_SPOOL the worker ends when it has made one with a name in its place.
+ *
+ * The name rebind.example is 127.0.0.2 when it is looked up first, and 127.0.0.1 each time after that.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <netdb.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -248,4 +251,17 @@ long syscall(long number, ...)
 			return -1;
 	}
 	return next(number, a[0], a[1], a[2], a[3], a[4], a[5]);
+}
+
+int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
+		struct addrinfo **res)
+{
+	static atomic_int n_asked;
+	int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **) =
+		(int (*)(const char *, const char *, const struct addrinfo *, struct addrinfo **))dlsym(
+			RTLD_NEXT, "getaddrinfo");
+
+	if (node && !strcmp(node, "rebind.example"))
+		node = atomic_fetch_add(&n_asked, 1) == 0 ? "127.0.0.2" : "127.0.0.1";
+	return next(node, service, hints, res);
 }

@@ -401,6 +401,18 @@ def test_lengths_that_are_wrong():
         fails(s.add("/x", DATA, framing="short"), s, "another part")
 
 
+def test_what_follows_the_announced_length_is_not_read():
+    """HTTP has it that what is announced is the object: libcurl passes over the rest and tells nobody. A sum does."""
+    with Server() as s:
+        url = s.add("/x", DATA, framing="short", ranges=False)
+        with fetch(url, s) as w:
+            w.ready()
+            assert content(w) == DATA[:-7]
+        fails(url, s, "SHA-256", options="verify=sha256:" + hashlib.sha256(DATA).hexdigest())
+        url = s.add("/t.tgz", TGZ, framing="short", ranges=False)
+        fails(url, s, "is cut off")
+
+
 def test_parts_that_are_wrong():
     with Server() as s:
         fails(s.add("/x", DATA, wrong_range=1), s, "another part", "tell who")
@@ -437,6 +449,37 @@ def test_long_headers_are_refused():
         many = {f"X-{i}": "y" * 8000 for i in range(12)}
         fails(s.add("/x", DATA, headers=many), s, "headers are too long")
         fails(s.add("/y", DATA, headers={"X-long": "y" * 900_000}), s, "headers are too long")
+
+
+# ---- names and words with line ends in them ----
+
+ASKED = {"Host", "User-Agent", "Accept", "Accept-Encoding", "Range", "If-Range"}
+ENDS = ("\r\n", "\r", "\n", "%0d%0a", "%0D", "%0a")
+
+
+def test_no_line_of_anybody_elses_gets_into_a_request():
+    """Red when an ETag or an address goes on as it came: a server that takes a CR alone for a line's end gets a header."""
+    with Server() as s:
+        for end in ENDS:
+            path = f"/d/x{end}X-Evil: y"
+            for p in (path, path.replace(" ", "%20")):
+                s.things[p] = Thing(DATA)
+                with fetch(s.url(p), s) as w:
+                    w.run_until("ready", "error")
+            for location in (path, s.url(path), s.url("/d/y?a=b" + end + "X-Evil: y")):
+                if "\n" in end:  # which would be a header of the answer's
+                    continue
+                with fetch(s.add("/from", location=location), s) as w:
+                    w.run_until("ready", "error")
+        for etag in ('"a\rX-Evil: y"', '"a\x01\x7fb"'):
+            how = dict(etag=etag, break_after=[1 << 30, 1 << 20, 5])
+            with fetch(s.add("/x.bin", BIG, **how), s) as w:
+                w.ready()
+                assert content(w) == BIG
+        assert len(s.log) > 30
+        for method, path, headers in s.log:
+            assert method == "GET" and set(headers) <= ASKED, (path, headers)
+            assert not any(re.search(r"[\x00-\x1f\x7f]", v) for v in headers.values()), headers
 
 
 # ---- answers ----
@@ -546,6 +589,48 @@ def test_private_addresses_have_to_be_listed():
             w.ready()
 
 
+def test_where_clouds_keep_their_keys_is_never_asked():
+    """Red when open_socket() does not ask web_rule_allows(): it connects to 169.254.169.254."""
+    with Server() as s:
+        for host in ("169.254.169.254", "[::ffff:169.254.169.254]", "[fe80::a9fe:a9fe]", "[fd00:ec2::254]", "2852039166"):
+            url = s.add("/from", location=f"http://{host}/latest/meta-data/iam/security-credentials/")
+            fails(url, s, r"leads to the address \S+, which is not public", "Networks=", web=s.rule() + "allow\t*\n", code=6)
+            fails(url, s, "no rule of the site allows", web=s.rule(), code=6)
+
+
+def in_place_of_fetch(where):
+    """stage-worker beside a stage-fetch that has getaddrinfo() of slow.c: its environment is empty."""
+    os.chmod(where, 0o755)
+    shutil.copy(WORKER, f"{where}/stage-worker")
+    with open(f"{where}/stage-fetch", "w") as f:
+        f.write(f"#!/bin/sh\nLD_PRELOAD={SLOW} exec {os.path.dirname(WORKER)}/stage-fetch\n")
+    os.chmod(f"{where}/stage-fetch", 0o755)
+    return f"{where}/stage-worker"
+
+
+def test_a_name_that_is_another_address_the_second_time():
+    """A name that is allowed when it is looked up first, and 127.0.0.1 from then on. Red when open_socket() takes what
+    it gets: the other server is asked."""
+    import harness
+    where = scratch()
+    with Server(host="127.0.0.2") as s, Server() as secret:
+        web = "".join(f"allow\thttp://rebind.example:{port}/**\t127.0.0.2\n" for port in (s.port, secret.port))
+        s.add("/x", DATA)
+        secret.add("/x", DATA)
+        harness.WORKER = in_place_of_fetch(where)
+        try:
+            with fetch(f"http://rebind.example:{s.port}/x", None, web=web) as w:
+                w.ready()
+                assert content(w) == DATA
+            s.add("/x", location=f"http://rebind.example:{secret.port}/x")
+            fails(f"http://rebind.example:{s.port}/x", None, r"leads to the address 127\.0\.0\.1, which is not public",
+                  "Networks=", web=web, code=6)
+            assert secret.log == []
+        finally:
+            harness.WORKER = WORKER
+    remove(where)
+
+
 def test_a_kept_connection_is_asked_about_by_each_rule():
     """Seen failing: what one rule had connected to served the address of another that does not list it."""
     with Server() as s:
@@ -603,6 +688,14 @@ def test_certificates_are_verified():
         fails(url, s, "certificate is not accepted", "CaFile")
         fails(url, s, "certificate is not accepted", web=s.rule() + f"cafile\t{other_ca}\n")
         assert s.log == []
+    self_signed, context = make_self_signed(where, "DNS:localhost", "IP:127.0.0.1")
+    with Server(context) as s:
+        url = s.add("/x", DATA)
+        fails(url, s, "certificate is not accepted .*self[- ]signed", "CaFile")
+        fails(url, s, "certificate is not accepted", web=s.rule() + f"cafile\t{ca}\n")
+        assert s.log == []
+        with fetch(url, web=s.rule() + f"cafile\t{self_signed}\n") as w:  # the site may trust this one
+            w.ready()
     for context, name in ((wrong_name, "name"), (expired, "old")):
         with Server(context) as s:
             fails(s.add("/x", DATA), s, "certificate is not accepted",
@@ -639,7 +732,7 @@ def test_the_environment_has_no_say():
             w.ready()
         assert proxy.log == [] and not os.path.exists(where + "/keys")
         for h in s.asked("/x"):
-            assert set(h) <= {"Host", "User-Agent", "Accept", "Accept-Encoding", "Range", "If-Range"}, h
+            assert set(h) <= ASKED, h
     remove(where)
 
 
@@ -651,6 +744,41 @@ def test_the_sites_proxy_is_used():
                    web=f"allow\thttp://data.example/**\nproxy\t{proxy.url('')}\n") as w:
             w.ready()
             assert content(w) == DATA
+
+
+def test_a_proxy_that_dies_in_the_middle():
+    """Comes back: what is there is kept. Stays away: given up, with its port. Red without the tries of http_get()."""
+    address = "http://data.example/big.bin"
+
+    def serve(port=0, **how):
+        p = Server(port=port)
+        p.things[address] = Thing(BIG, **how)
+        return p
+
+    def die(p):
+        p.ended.set()
+        p.shutdown()
+        p.server_close()
+        for c in p.connections:
+            p.shutdown_request(c)
+
+    for comes_back in (True, False):
+        proxy = serve(rate=6 << 20)
+        web = f"allow\thttp://data.example/**\nproxy\t{proxy.url('')}\n"
+        with fetch(address, None, web=web, threads=1) as w:
+            while int(w.run_until("progress", "ready", "error").get("bytes", 1 << 60)) < 3 << 20:
+                pass
+            die(proxy)
+            if comes_back:
+                with serve(proxy.port) as again:
+                    w.ready()
+                    assert content(w) == BIG
+                    asked = [h.get("Range", "") for h in again.asked(address)]
+                    assert asked and all(int(re.match(r"bytes=(\d+)-", r)[1]) > 1 << 20 for r in asked), asked
+            else:
+                m = w.error()
+                assert re.search(r"after 5 tries: http://data\.example/big\.bin: .*[Cc]onnect.* port %d" % proxy.port, m["text"]), m
+                assert m["text"].endswith("; try again later"), m
 
 
 def test_a_signed_address_is_shown_to_nobody():

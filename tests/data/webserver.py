@@ -166,11 +166,11 @@ class Server(ThreadingHTTPServer):
     daemon_threads = True
     request_queue_size = 128
 
-    def __init__(self, context=None, host="127.0.0.1"):
-        super().__init__((host, 0), Handler)
+    def __init__(self, context=None, host="127.0.0.1", port=0):
+        super().__init__((host, port), Handler)
         self.things, self.log, self.lock = {}, [], threading.Lock()
         self.ended = threading.Event()
-        self.n_connections = 0
+        self.n_connections, self.connections = 0, []
         self.context = context
         self.scheme = "https" if context else "http"
         self.port = self.server_address[1]
@@ -182,6 +182,7 @@ class Server(ThreadingHTTPServer):
         if self.context:
             sock.settimeout(20)
             sock = self.context.wrap_socket(sock, server_side=True, do_handshake_on_connect=False)
+        self.connections.append(sock)
         return sock, address
 
     def handle_error(self, request, client_address):
@@ -204,6 +205,18 @@ class Server(ThreadingHTTPServer):
         self.ended.set()
         self.shutdown()
         self.server_close()
+
+
+def make_self_signed(where, *names):
+    """A certificate that nobody but its own key has signed; (its file, a server's context)."""
+    cert, key = os.path.join(where, "self.pem"), os.path.join(where, "self.key")
+    subprocess.run(["openssl", "req", "-x509", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", "-nodes", "-keyout",
+                    key, "-out", cert, "-days", "2", "-subj", "/CN=server", "-addext", "basicConstraints=critical,CA:FALSE",
+                    "-addext", "subjectAltName=" + ",".join(names)],
+                   check=True, stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL)
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.load_cert_chain(cert, key)
+    return cert, context
 
 
 def make_ca(where, *names, days=2, key="ca"):

@@ -136,11 +136,19 @@ bool http_validator_is_same(const struct http_validator *a, const struct http_va
 	return !strcmp(a->modified, b->modified);
 }
 
+/* What goes into a request: there are servers that take a CR alone for the end of a line. */
+static bool is_plain(const char *text)
+{
+	while ((unsigned char)*text >= ' ' && *text != 0x7f)
+		text++;
+	return !*text;
+}
+
 const char *http_validator_for_range(const struct http_validator *v)
 {
-	if (v->etag[0] == '"')
+	if (v->etag[0] == '"' && is_plain(v->etag))
 		return v->etag;
-	return v->modified[0] ? v->modified : NULL;
+	return v->modified[0] && is_plain(v->modified) ? v->modified : NULL;
 }
 
 /* "aws-chunked" is how an object was sent to S3, not how it is kept: some servers (Ceph's) keep the

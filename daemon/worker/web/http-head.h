@@ -40,7 +40,8 @@ int http_head_add(struct http_head *h, const char *line, size_t size);
 
 /* Do both speak of the same bytes, as far as they say? */
 bool http_validator_is_same(const struct http_validator *a, const struct http_validator *b);
-/* For If-Range: a strong ETag, else the date; NULL where there is neither. */
+/* For If-Range: a strong ETag, else the date; NULL where there is neither, or control bytes are in
+ * them. */
 const char *http_validator_for_range(const struct http_validator *v);
 /* The type of content: is it a name whose bytes are compressed anyway (x.tar.gz)? */
 bool http_head_may_be_encoded(const struct http_head *h, const char *url);

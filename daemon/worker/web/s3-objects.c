@@ -41,8 +41,9 @@ static int read_line(const struct wanted *wanted, char *line, struct fetch_objec
 	    (wanted->is_pattern ? !s3_match(wanted->key, key)
 				: strncmp(key, wanted->key, strlen(wanted->key)) != 0))
 		return error_set(err, EIO, "the server lists what was not asked for: %.300s", key);
-	*o = (struct fetch_object){ .size = size, .ranges = etag[0] == '"' };
+	*o = (struct fetch_object){ .size = size };
 	snprintf(o->validator.etag, sizeof(o->validator.etag), "%s", etag[0] == '-' ? "" : etag);
+	o->ranges = http_validator_for_range(&o->validator);
 	o->name = strdup(key);
 	if (asprintf(&o->url, "s3://%s/%s", wanted->bucket, key) < 0)
 		o->url = NULL;
