@@ -9,6 +9,7 @@ import stat
 import subprocess
 import sys
 import tempfile
+import threading
 import time
 
 WORKER = os.environ.get("STAGE_WORKER", "stage-worker")
@@ -246,6 +247,26 @@ def same_trees(a, b, times=True):
     x, y = describe(a, times), describe(b, times)
     for k in sorted(set(x) | set(y)):
         assert x.get(k) == y.get(k), f"{k}: {str(x.get(k))[:300]} != {str(y.get(k))[:300]}"
+
+
+def watch_memory(pid):
+    """[the most KiB that the process had in memory], as long as it runs."""
+    peak = [0]
+
+    def watch():
+        while True:
+            try:
+                with open(f"/proc/{pid}/status") as f:
+                    lines = [line.split() for line in f if line.startswith("VmHWM")]
+            except OSError:
+                return
+            if not lines:
+                return
+            peak[0] = int(lines[0][1])
+            time.sleep(0.005)
+
+    threading.Thread(target=watch, daemon=True).start()
+    return peak
 
 
 def scratch():

@@ -94,8 +94,7 @@ class S3Handler(Handler):
     def list(self, bucket, q):
         s = self.server
         assert q["list-type"] == "2" and q["encoding-type"] == "url", q
-        keys = sorted(k[len(bucket) + 1:] for k in s.things if k.startswith(bucket + "/"))
-        keys = [k for k in sorted(keys + s.extra_keys) if k.startswith(q["prefix"])]
+        keys = s.sorted_keys(bucket, q["prefix"])
         deeper = {k[:k.index("/", len(q["prefix"])) + 1] for k in keys
                   if q.get("delimiter") and "/" in k[len(q["prefix"]):]}
         keys = [k for k in keys if not any(k.startswith(p) for p in deeper)]
@@ -111,7 +110,7 @@ class S3Handler(Handler):
         for k in page:
             thing = s.things.get(f"{bucket}/{k}")
             size = len(thing.data) if thing else 1
-            etag = "<ETag>&quot;1&quot;</ETag>" if s.listed_etags else ""
+            etag = f"<ETag>{s.listed_etag}</ETag>" if s.listed_etags else ""
             xml.append(f"<Contents><Key>{quote(k, '/')}</Key>{etag}"
                        f"<Size>{size}</Size><StorageClass>STANDARD</StorageClass></Contents>")
         xml += [f"<CommonPrefixes><Prefix>{quote(p, '/')}</Prefix></CommonPrefixes>" for p in sorted(deeper)]
@@ -132,9 +131,18 @@ class S3Server(Server):
         self.region, self.token, self.anonymous, self.skewed = "eu-test-1", None, False, False
         self.page_size, self.extra_keys, self.stuck, self.doctype = 1000, [], False, ""
         self.listed_etags, self.break_lists = True, []
+        self.listed_etag, self.sorted = "&quot;1&quot;", ()
         self.__dict__.update(how)
         super().__init__()
         self.RequestHandlerClass = S3Handler
+
+    def sorted_keys(self, bucket, prefix):
+        """As S3 has them, by their bytes; as long as there are no more of them they are not sorted again."""
+        asked = bucket, prefix, len(self.things), len(self.extra_keys)
+        if not self.sorted or self.sorted[0] != asked:
+            keys = [k[len(bucket) + 1:] for k in self.things if k.startswith(bucket + "/")] + self.extra_keys
+            self.sorted = asked, sorted((k for k in keys if k.startswith(prefix)), key=lambda k: k.encode())
+        return self.sorted[1]
 
     def put(self, key, data, bucket="b", **how):
         self.add(f"/{bucket}/{key}", data, **how)

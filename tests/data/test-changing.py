@@ -239,26 +239,6 @@ def as_nobody(name):
     assert r.returncode == 0, r.stdout + r.stderr
 
 
-def watch_memory(pid):
-    """[the most KiB that the process had in memory], as long as it runs."""
-    peak = [0]
-
-    def watch():
-        while True:
-            try:
-                with open(f"/proc/{pid}/status") as f:
-                    lines = [line.split() for line in f if line.startswith("VmHWM")]
-            except OSError:
-                return
-            if not lines:
-                return
-            peak[0] = int(lines[0][1])
-            time.sleep(0.005)
-
-    threading.Thread(target=watch, daemon=True).start()
-    return peak
-
-
 def test_a_million_names_in_one_directory():
     """A hundred thousand, or STAGE_TEST_NAMES. The worker holds no more than 64 MiB of them."""
     n = int(os.environ.get("STAGE_TEST_NAMES", "100000"))

@@ -209,6 +209,103 @@ def test_keys_that_lead_out_are_refused():
             fails("s3://b/pre/", s, "can't be a path", "prefix without it")
 
 
+# all that is not the server's own or in its log already
+ASKED = {"Host", "User-Agent", "Accept", "Accept-Encoding", "Range", "If-Range", "x-amz-content-sha256", "x-amz-date",
+         "Authorization"}
+
+
+def check_headers(server):
+    assert server.log
+    for method, path, headers in server.log:
+        assert method == "GET" and set(headers) <= ASKED, (path, headers)
+        assert not any(c < " " or c == "\x7f" for v in headers.values() for c in v), headers
+
+
+def test_line_ends_in_keys_and_etags_stay_there():
+    """Red when an ETag of the listing goes into If-Range as it came."""
+    credentials()
+    names = [f"a{end}X-Evil: y" for end in ("\r\n", "\r", "\n", "%0d%0a")]
+    with S3Server() as s:
+        want = {n: n.encode() * 3 for n in names}
+        for name, data in want.items():
+            s.put("pre/" + name, data)
+        with fetch("s3://b/pre/", s) as w:
+            w.ready()
+            assert {n: read(w.path, n) for n in os.listdir(w.path)} == want
+        for name, data in want.items():
+            with fetch(f"s3://b/pre/{name}".replace("%", "%25"), s) as w:
+                if w.run_until("ready", "error")["op"] == "ready":
+                    assert read(w.path) == data
+        check_headers(s)
+    for etag in ('"a&#13;X-Evil: y"', '"a&#13;&#10;X-Evil: y"', '"&#1;"'):
+        plain = etag.replace("&#13;", "\r").replace("&#10;", "\n").replace("&#1;", "\x01")
+        with S3Server(listed_etag=etag.replace('"', "&quot;")) as s:
+            s.put("pre/x", BIG, etag=plain.replace("\n", ""))
+            with fetch("s3://b/pre/", s) as w:
+                w.run_until("ready", "error")
+            check_headers(s)
+
+
+def test_an_etag_of_several_parts_is_a_name_and_no_sum():
+    credentials()
+    tag = "9b2cf535f27731c974343645a3985328-5"
+    for listed, etag in ((tag, tag), (tag, tag[:-1] + "6")):
+        with S3Server(listed_etag=f"&quot;{listed}&quot;") as s:
+            s.put("pre/x", BIG, etag=f'"{etag}"')
+            with fetch("s3://b/pre/x", s) as w:
+                w.ready()
+                assert read(w.path) == BIG
+            if listed != etag:
+                fails("s3://b/pre/", s, "changed while it was fetched")
+                continue
+            with fetch("s3://b/pre/", s) as w:
+                w.ready()
+                assert read(w.path, "x") == BIG
+            assert f'"{etag}"' in [h.get("If-Range") for _, _, h in s.log]
+
+
+def test_keys_of_1024_bytes():
+    """All of them written as three: as an item, and in a listing. One more is no key of S3's."""
+    credentials()
+    for letter in ("x", "\u00e4", "+"):
+        with S3Server() as s:
+            n = len(letter.encode())
+            key = "pre" + "/" * (n != 2) + "/".join([letter * (200 // n)] * 6)
+            key = key[:1024 // n - 10].rstrip("/")
+            key += "y" * (1024 - len(key.encode()))
+            assert len(key.encode()) == 1024 and max(len(c.encode()) for c in key.split("/")) <= 255
+            with fetch(s.put(key, BIG), s) as w:
+                w.ready()
+                assert read(w.path) == BIG
+            with fetch("s3://b/pre", s) if "pre/" not in key else fetch("s3://b/pre/", s) as w:
+                if "pre/" in key:
+                    w.ready()
+                    assert read(w.path, key[4:]) == BIG
+    with S3Server(extra_keys=["pre/" + "/".join(["x" * 200] * 6)[:1021]]) as s:
+        s.put("pre/0", b"1")
+        fails("s3://b/pre/", s, "listing can't be read")
+
+
+def test_a_listing_of_many_keys():
+    """Of 10^5, or STAGE_TEST_KEYS: all of them, in order, and the worker holds less than a KiB of each."""
+    credentials()
+    n = int(os.environ.get("STAGE_TEST_KEYS", "100000"))
+    with S3Server(extra_keys=[f"pre/part-{i // 1000:05}/of-a-long-name-{i:08}.jpg" for i in range(n)]) as s:
+        s.put("pre/zz.bin", BIG)
+        with fetch("s3://b/pre/*z*", s) as w:
+            peak = watch_memory(w.proc.pid)
+            m = w.run_until("ready", "error", timeout=300)
+            assert m and m["op"] == "ready", m
+            pattern = peak[0]
+            assert os.listdir(w.path) == ["zz.bin"]
+        with fetch("s3://b/pre/", s, mode="plan") as w:
+            peak = watch_memory(w.proc.pid)
+            m = w.run_until("facts", "error", timeout=300)
+            assert m and m["op"] == "facts" and m["nfiles"] == str(n + 1), m
+            print(f"# {n} keys, {peak[0] >> 10} MiB; by a pattern {pattern >> 10} MiB")
+            assert 0 < peak[0] < (32 << 10) + n, f"{peak[0] >> 10} MiB"
+
+
 def test_a_file_and_a_directory_of_one_name():
     credentials()
     with S3Server() as s:

@@ -174,14 +174,26 @@ bool s3_xml_get(const char *data, size_t size, const char *name, char *buf, size
 	return false;
 }
 
+/* As it is written a key may be three times as long. */
+static bool read_key(struct s3_object *o, const struct s3_page *page, const char *p,
+		     const char *end)
+{
+	char text[3 * S3_KEY_SIZE];
+
+	if (!copy_text(p, end, text, sizeof(text)) || (page->encoded && !s3_url_decode(text)) ||
+	    strlen(text) >= sizeof(o->key))
+		return false;
+	strcpy(o->key, text);
+	return true;
+}
+
 static bool read_field(struct s3_object *o, struct s3_page *page, bool inside, const char *name,
 		       const char *p, const char *end)
 {
 	char text[64];
 
 	if (inside && !strcmp(name, "Key"))
-		return copy_text(p, end, o->key, sizeof(o->key)) &&
-		       (!page->encoded || s3_url_decode(o->key));
+		return read_key(o, page, p, end);
 	if (inside && !strcmp(name, "Size"))
 		return copy_text(p, end, text, sizeof(text)) && parse_uint64(text, &o->size) == 0;
 	if (inside && !strcmp(name, "ETag"))
