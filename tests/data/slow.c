@@ -8,10 +8,12 @@
  * makes SLOW_GATE.reached and waits for SLOW_GATE.go, once, from when SLOW_GATE.armed is there.
  * With SLOW_ERROR reading a file or directory with "fail" in its name fails with that number. With
  * SLOW_CLOSE closing a file with "late" in its name does, as on NFS. One with "packed" in its name
- * takes 4 KiB. With SLOW_TMPFILE files without a name are refused by that number, and with
+ * takes 4 KiB. With SLOW_QUOTA there is room for so many bytes in files with "/quota" in their path, and
+ * then EDQUOT. With SLOW_TMPFILE files without a name are refused by that number, and with
  * SLOW_SPOOL the worker ends when it has made one with a name in its place.
  *
  * The name rebind.example is 127.0.0.2 when it is looked up first, and 127.0.0.1 each time after that.
+ * With SLOW_HASTE what would be waited for between tries takes a hundredth of the time.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -27,6 +29,7 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/uio.h>
+#include <time.h>
 #include <unistd.h>
 
 static atomic_int n_flying, max_flying;
@@ -213,6 +216,55 @@ ssize_t read(int fd, void *buf, size_t size)
 	return is_to_fail(path) ? -1 : next(fd, buf, size);
 }
 
+/* Is there room for size bytes more? */
+static bool is_within_quota(int fd, size_t size)
+{
+	static _Atomic size_t n_written;
+	const char *quota = getenv("SLOW_QUOTA");
+	char path[PATH_MAX];
+
+	if (!quota)
+		return true;
+	get_path(fd, path);
+	if (!strstr(path, "/quota"))
+		return true;
+	if (atomic_fetch_add(&n_written, size) + size <= strtoul(quota, NULL, 10))
+		return true;
+	errno = EDQUOT;
+	return false;
+}
+
+ssize_t pwrite64(int fd, const void *buf, size_t size, off64_t offset)
+{
+	static ssize_t (*next)(int, const void *, size_t, off64_t);
+
+	if (!next)
+		next = (ssize_t(*)(int, const void *, size_t, off64_t))dlsym(RTLD_NEXT, "pwrite64");
+	return is_within_quota(fd, size) ? next(fd, buf, size, offset) : -1;
+}
+
+ssize_t pwritev64(int fd, const struct iovec *iov, int n, off64_t offset)
+{
+	static ssize_t (*next)(int, const struct iovec *, int, off64_t);
+	size_t size = 0;
+
+	if (!next)
+		next = (ssize_t(*)(int, const struct iovec *, int, off64_t))dlsym(RTLD_NEXT,
+										  "pwritev64");
+	for (int i = 0; i < n; i++)
+		size += iov[i].iov_len;
+	return is_within_quota(fd, size) ? next(fd, iov, n, offset) : -1;
+}
+
+ssize_t write(int fd, const void *buf, size_t size)
+{
+	static ssize_t (*next)(int, const void *, size_t);
+
+	if (!next)
+		next = (ssize_t(*)(int, const void *, size_t))dlsym(RTLD_NEXT, "write");
+	return is_within_quota(fd, size) ? next(fd, buf, size) : -1;
+}
+
 int close(int fd)
 {
 	static int (*next)(int);
@@ -264,4 +316,13 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
 	if (node && !strcmp(node, "rebind.example"))
 		node = atomic_fetch_add(&n_asked, 1) == 0 ? "127.0.0.2" : "127.0.0.1";
 	return next(node, service, hints, res);
+}
+
+int nanosleep(const struct timespec *wanted, struct timespec *left)
+{
+	int (*next)(const struct timespec *, struct timespec *) =
+		(int (*)(const struct timespec *, struct timespec *))dlsym(RTLD_NEXT, "nanosleep");
+	struct timespec hasty = { 0, wanted->tv_sec * 10000000 + wanted->tv_nsec / 100 };
+
+	return next(getenv("SLOW_HASTE") ? &hasty : wanted, left);
 }

@@ -4,6 +4,7 @@ Each path is a Thing; its fields say how it behaves, lists are used up one reque
 import email.utils
 import os
 import re
+import shutil
 import socket
 import ssl
 import subprocess
@@ -27,7 +28,7 @@ class Thing:
         self.stall_after = []     # …, then nothing for stall seconds
         self.stall = 60
         self.rate = 0             # bytes a second
-        self.framing = "length"   # "close", "chunked", "chunked-cut", "two", "short", "long", "word"
+        self.framing = "length"   # "close", "chunked", "chunked-cut", "chunked-odd", "two", "short", "long", "word"
         self.headers = {}
         self.wrong_range = 0      # added to where parts begin
         self.says_size = True     # with 416
@@ -148,7 +149,8 @@ class Handler(BaseHTTPRequestHandler):
         for i in range(0, len(data), step):
             piece = data[i:i + step]
             if thing.framing.startswith("chunked"):
-                piece = b"%x\r\n%s\r\n" % (len(piece), piece)
+                odd = 2 * (thing.framing == "chunked-odd")  # bytes more than it has
+                piece = b"%x\r\n%s\r\n" % (len(piece) + odd, piece)
             self.wfile.write(piece)
             if thing.rate and self.server.ended.wait(0.05):
                 raise OSError("ended")
@@ -205,6 +207,17 @@ class Server(ThreadingHTTPServer):
         self.ended.set()
         self.shutdown()
         self.server_close()
+
+
+def in_place_of_fetch(where, worker, library, **env):
+    """stage-worker beside a stage-fetch with slow.c's functions, whose environment is empty otherwise."""
+    words = " ".join(f"{k}={v}" for k, v in dict(env, LD_PRELOAD=library).items())
+    os.chmod(where, 0o755)
+    shutil.copy(worker, f"{where}/stage-worker")
+    with open(f"{where}/stage-fetch", "w") as f:
+        f.write(f"#!/bin/sh\n{words} exec {os.path.dirname(os.path.abspath(worker))}/stage-fetch\n")
+    os.chmod(f"{where}/stage-fetch", 0o755)
+    return f"{where}/stage-worker"
 
 
 def make_self_signed(where, *names):

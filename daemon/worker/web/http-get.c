@@ -303,6 +303,13 @@ static bool is_long_line(CURLcode r)
 	return r == CURLE_OUT_OF_MEMORY || (int)r == TOO_LARGE;
 }
 
+/* Chunks that are none, not such that are cut off: what came before them may have been none either.
+ * libcurl has the number of a lost connection for it, and other words in each of its versions. */
+static bool is_bad_chunk(const struct http *h, CURLcode r)
+{
+	return r == CURLE_RECV_ERROR && strcasestr(h->error, "chunk");
+}
+
 /* In words, when no answer was whole. *againp: it may pass. */
 static int explain_curl(struct http *h, struct http_answer *a, CURLcode r, bool *againp,
 			struct error *err)
@@ -329,6 +336,10 @@ static int explain_curl(struct http *h, struct http_answer *a, CURLcode r, bool 
 			  a->shown, how);
 		return error_mend(err, -EIO, "check the host's name; the site can name other "
 				  "certificates by CaFile=");
+	}
+	if (is_bad_chunk(h, r)) {
+		error_set(err, EIO, "%s: the server's chunks can't be read (%.300s)", a->shown, how);
+		return error_mend(err, -EIO, "tell who runs the server");
 	}
 	*againp = may_pass(r);
 	error_set(err, EIO, "%s: %.300s", a->shown, how);
