@@ -8,12 +8,12 @@
  * makes SLOW_GATE.reached and waits for SLOW_GATE.go, once, from when SLOW_GATE.armed is there.
  * With SLOW_ERROR reading a file or directory with "fail" in its name fails with that number. With
  * SLOW_CLOSE closing a file with "late" in its name does, as on NFS. One with "packed" in its name
- * takes 4 KiB. With SLOW_QUOTA there is room for so many bytes in files with "/quota" in their path, and
- * then EDQUOT. With SLOW_TMPFILE files without a name are refused by that number, and with
- * SLOW_SPOOL the worker ends when it has made one with a name in its place.
+ * takes 4 KiB. With SLOW_QUOTA there is room for so many bytes in what is made as the dataset
+ * "quota" on a disk, and then EDQUOT. With SLOW_TMPFILE files without a name are refused by that
+ * number, and with SLOW_SPOOL the worker ends when it has made one with a name in its place.
  *
- * The name rebind.example is 127.0.0.2 when it is looked up first, and 127.0.0.1 each time after that.
- * With SLOW_HASTE what would be waited for between tries takes a hundredth of the time.
+ * The name rebind.example is 127.0.0.2 when it is looked up first, and 127.0.0.1 each time after
+ * that. With SLOW_HASTE what would be waited for between tries takes a hundredth of the time.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -226,7 +226,7 @@ static bool is_within_quota(int fd, size_t size)
 	if (!quota)
 		return true;
 	get_path(fd, path);
-	if (!strstr(path, "/quota"))
+	if (!strstr(path, "/.quota.partial"))
 		return true;
 	if (atomic_fetch_add(&n_written, size) + size <= strtoul(quota, NULL, 10))
 		return true;

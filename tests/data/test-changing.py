@@ -221,6 +221,23 @@ def test_many_closed_files_are_named_up_to_ten():
     remove(src)
 
 
+def test_a_closed_directory_is_named():
+    """Red when a directory that can't be opened counts as an empty one."""
+    if os.geteuid() == 0:
+        return as_nobody("test_a_closed_directory_is_named")
+    for mode in (0, 0o100, 0o400):  # can't be listed, can't be listed, names without what they are
+        src = scratch()
+        write(f"{src}/d/inside/f")
+        write(f"{src}/good")
+        os.chmod(f"{src}/d", mode)
+        with Worker(f"x={src}") as w:
+            text = w.error()["text"]
+            assert re.search(r"may not be read: d(/inside)?(;|$)", text) and src in text, (oct(mode), text)
+            assert "make it readable for you" in text, text
+        os.chmod(f"{src}/d", 0o700)
+        remove(src)
+
+
 def as_nobody(name):
     base = tempfile.mkdtemp(prefix="stage-nobody-", dir=os.environ.get("TMPDIR"))
     os.chown(base, 65534, 65534)

@@ -1,5 +1,6 @@
 #!/usr/bin/env python3
 """Archives, opened by a real worker: equal to what `tar -x` makes, and never what an archive wants."""
+import errno
 import gzip
 import hashlib
 import io
@@ -526,6 +527,35 @@ def test_what_is_lost_at_close_is_an_error():
                     m = w.error()
                     assert m["code"] == code and "late" in m["text"] and text in m["text"], m
     remove(src)
+    remove(base)
+
+
+def test_a_quota_that_is_used_up_in_the_middle():
+    """Of archives, trees, a file and an image. Red when EDQUOT is no reason to say how full it is, or what was written stays."""
+    slow = os.environ.get("STAGE_TEST_SLOW", "")
+    if not os.path.exists(slow):
+        return "needs STAGE_TEST_SLOW"
+    base = scratch()
+    for i in range(30):
+        write(f"{base}/src/d{i % 3}/f{i}", os.urandom(40_000))
+    write(f"{base}/src/big", os.urandom(5 << 20))
+    pack(f"{base}/src", f"{base}/a.tar")
+    pack(f"{base}/src", f"{base}/a.tar.gz", "-z")
+    items = ["a.tar", "a.tar.gz", "src", "src/big", "src/{big,d0,d1}"]
+    if shutil.which("mksquashfs"):
+        subprocess.check_call(["mksquashfs", f"{base}/src", f"{base}/i.sqsh", "-quiet", "-no-progress"], stdout=subprocess.DEVNULL)
+        items.append("i.sqsh")
+    for item in items:
+        for quota in (0, 300_000, 5_000_000):
+            env = {"LD_PRELOAD": slow, "SLOW_QUOTA": str(quota)}
+            options = "method=extract" if item.startswith(("a.", "i.")) else ""
+            with Worker(f"quota={base}/{item}:ssd:{options}", name="quota", env=env) as w:
+                text = w.error()["text"]
+                assert w.messages[-1]["code"] == "7" and w.messages[-1]["errno"] == str(errno.EDQUOT), (item, w.messages[-1])
+                said, _, mend = text.rpartition("; ")
+                assert "Disk quota exceeded" in said and "stage less" in mend and f"{base}/{item.split('{')[0]}" in said, text
+                if os.environ.get("V"):
+                    print("#", text)
     remove(base)
 
 
