@@ -38,7 +38,7 @@ class States:
     """What there is: files of some sizes, an archive, and of each another state of the same size, and one of another."""
 
     def __init__(self, rng):
-        self.files = [[rng.randbytes(n), rng.randbytes(n), rng.randbytes(n + 1000)] for n in (1, 60_000, 5 << 20, 9 << 20)]
+        self.files = [[rng.randbytes(n), rng.randbytes(n), rng.randbytes(n + 1000)] for n in (1, 60_000, 5 << 20, 6_000_000)]
         packed = [make_tgz(rng) for _ in range(3)]
         self.archives, self.trees = [p for p, _ in packed], [t for _, t in packed]
 
@@ -56,8 +56,10 @@ class Liar(Handler):
             thing.requests += 1
             rng = thing.rng
             how = rng.choice(thing.kinds) if rng.random() < thing.rate_of_lies else ""
-            if how in ("changed", "same state"):
-                thing.state = rng.randrange(3)
+            if how in ("changed", "same state"):  # seldom to one of another size, which tells at once
+                thing.state = 2 if rng.random() < 0.2 else 1 - thing.state % 2
+            if how == "cut" and thing.in_chunks:
+                how = "chunks cut"
             dice = random.Random(rng.random())
         self.lie(thing, how, dice)
 
@@ -179,10 +181,15 @@ def try_one(server, states, seed, i):
     kind = rng.randrange(len(states.files))
     kinds = TOLD + UNTOLD * 2 if verify else TOLD
     kinds = rng.sample(kinds, rng.choice([1, 2, 3, len(kinds)]))  # few: else the first of them hides the others
+    no_ranges, if_range, in_chunks, which = rng.random() < 0.25, rng.random() < 0.5, rng.random() < 0.4, rng.random()
+    if which < 0.2:  # between its parts, whatever was asked for, and nothing else
+        verify, archive, no_ranges, if_range, kinds = False, False, False, False, ["changed"]
+    elif which < 0.3:  # of a size that nobody knows, and always from its beginning
+        verify, archive, no_ranges, in_chunks, kinds = False, False, True, True, ["cut"]
     path = f"/{i}" + (".tgz" if archive else ".bin")
     thing = Thing(rng=rng, states=states.archives if archive else states.files[kind], state=0, one_tag=verify and rng.random() < 0.3,
-                  no_ranges=rng.random() < 0.2, if_range=rng.random() < 0.5, rate_of_lies=rng.choice([0.1, 0.4, 0.8]),
-                  in_chunks=rng.random() < 0.3, kinds=kinds)
+                  no_ranges=no_ranges, if_range=if_range, rate_of_lies=rng.choice([0.1, 0.4, 0.8]),
+                  in_chunks=in_chunks, kinds=kinds)
     with server.lock:
         server.things[path] = thing
     options = "verify=sha256:" + hashlib.sha256(thing.states[0]).hexdigest() if verify else ""
