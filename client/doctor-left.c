@@ -95,11 +95,15 @@ static void check_user_dir(struct doctor *d)
 	_cleanup_(dir_closep) DIR *dir = NULL;
 	const struct dirent *e;
 	char path[PATH_MAX];
+	struct stat st;
 	unsigned n = 0;
 
 	if (run_dir_path(path, sizeof(path), geteuid(), "") < 0)
 		return;
-	dir = opendir(path);
+	path[strlen(path) - 1] = '\0'; /* lstat() of "x/" follows x */
+	/* Anybody can take the name in /dev/shm: then nothing in it is this user's. */
+	if (lstat(path, &st) == 0 && S_ISDIR(st.st_mode) && st.st_uid == geteuid())
+		dir = opendir(path);
 	while (dir && (e = readdir(dir)))
 		if (e->d_name[0] != '.' && is_abandoned(path, e->d_name))
 			n++;
@@ -153,18 +157,31 @@ static bool has_record(uint32_t job_id)
 	return r == 0;
 }
 
+/* One that root can't look at has a mount of its user's on it, who is not asked. */
+static bool is_users(int dirfd, const char *name)
+{
+	struct statx st;
+
+	return statx(dirfd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) < 0
+		       ? errno != ENOENT
+		       : st.stx_uid != 0;
+}
+
 /* What users keep for their next jobs (job 0) is no leftover. */
 static void look_at_tier(struct doctor *d, const struct conf_tier *t)
 {
 	_cleanup_(dir_closep) DIR *dir = opendir(t->path);
 	const struct dirent *e;
-	uint32_t job_id;
 	struct stat st;
+	uint32_t job_id;
 	unsigned n = 0;
 
-	while (dir && (e = readdir(dir)))
+	/* Where others may make names nothing is root's to take away, and all may be theirs to make up. */
+	if (!dir || fstat(dirfd(dir), &st) < 0 || st.st_uid != 0 || st.st_mode & 022)
+		return;
+	while ((e = readdir(dir)))
 		n += tier_name_parse(e->d_name, &job_id) == 0 && job_id && !has_record(job_id) &&
-		     fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 && st.st_uid != 0;
+		     is_users(dirfd(dir), e->d_name);
 	if (n)
 		doctor_tell(d, DOCTOR_WARN, REAP, "tier %s: %u director%s in %s of jobs that are over",
 			    t->name, n, n == 1 ? "y" : "ies", t->path);

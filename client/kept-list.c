@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -23,7 +24,7 @@
 #include "common/tier-name.h"
 
 #define READ_MS 5000
-#define POLL_US 2000
+#define MAX_SIZE (256 * 1024) /* of what one user keeps in one tier */
 
 struct listing {
 	struct keep keep;
@@ -45,7 +46,7 @@ static int print_words(const struct listing *l, const char *name, const struct k
 	       (unsigned long long)kv_get_u64(e->record, KEEP_BYTES, 0),
 	       (unsigned long long)(used ? 0 : get_age(e) / 1000),
 	       (unsigned long long)kv_get_u64(e->record, KEEP_MS, 0) / 1000, used);
-	output_lines(stdout, "", kv_get_or_empty(e->record, KEEP_SOURCE));
+	output_line(stdout, kv_get_or_empty(e->record, KEEP_SOURCE));
 	return 0;
 }
 
@@ -110,29 +111,82 @@ int kept_list_print(const struct conf *conf, struct error *err)
 	return n;
 }
 
-/* As the user: what he has there is his to forge. true: there is something. */
-static bool print_users(const char *path, uid_t uid, gid_t gid)
+/* In a child of root's: as the user, with nothing of the caller's that somebody waits for. */
+static _Noreturn void print_as_user(const char *path, uid_t uid, gid_t gid, int out)
+{
+	const int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+
+	if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(null, 2) < 0 || setgroups(1, &gid) < 0 ||
+	    setresgid(gid, gid, gid) < 0 || setresuid(uid, uid, uid) < 0 || geteuid() == 0)
+		_exit(1);
+	(void)print_tier(path, NULL);
+	fflush(stdout);
+	_exit(0);
+}
+
+/* Until its end, the deadline, or more than anybody reads. How many bytes. */
+static size_t copy_lines(int fd)
 {
 	const uint64_t deadline_ms = clock_ms() + READ_MS;
-	int status = -1;
+	char buf[4096];
+	size_t size = 0;
+
+	while (size < MAX_SIZE) {
+		struct pollfd p = { .fd = fd, .events = POLLIN };
+		const uint64_t now = clock_ms();
+		ssize_t n = now < deadline_ms ? poll(&p, 1, (int)(deadline_ms - now)) : 0;
+
+		if (n > 0)
+			n = read(fd, buf, sizeof(buf));
+		if (n <= 0)
+			break;
+		size += fwrite(buf, 1, (size_t)n, stdout);
+	}
+	return size;
+}
+
+/*
+ * What a user has there is his to forge: it is read as him. He may stop who does, or mount a file system that never
+ * answers, where not even SIGKILL ends it: then it is left behind. true: there is something.
+ */
+static bool print_users(const char *path, uid_t uid, gid_t gid)
+{
+	size_t size = 0;
+	int fds[2];
 	pid_t pid;
 
 	fflush(stdout);
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return false;
 	pid = fork();
-	if (pid == 0) {
-		if (setgroups(1, &gid) < 0 || setresgid(gid, gid, gid) < 0 ||
-		    setresuid(uid, uid, uid) < 0 || geteuid() == 0)
-			_exit(1);
-		status = print_tier(path, NULL) <= 0;
-		fflush(stdout);
-		_exit(status);
+	if (pid == 0)
+		print_as_user(path, uid, gid, fds[1]);
+	close(fds[1]);
+	if (pid > 0) {
+		size = copy_lines(fds[0]);
+		(void)kill(pid, SIGKILL);
+		(void)waitpid(pid, NULL, WNOHANG);
 	}
-	while (pid > 0 && waitpid(pid, &status, WNOHANG) == 0) {
-		if (clock_ms() >= deadline_ms)
-			(void)kill(pid, SIGKILL); /* he has stopped it */
-		usleep(POLL_US);
+	close(fds[0]);
+	return size > 0;
+}
+
+/* In a directory of everybody's any name may be there, and be anybody's. */
+static bool print_one(const char *path, int dirfd, const char *name)
+{
+	char own[TIER_NAME_SIZE];
+	struct statx st;
+
+	if (strncmp(name, TIER_NAME_KEEP, strlen(TIER_NAME_KEEP)) != 0)
+		return false;
+	if (statx(dirfd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) < 0) {
+		if (errno != ENOENT) /* the user has mounted something on it */
+			output_error("%s/%s: %s", path, name, strerror(errno));
+		return false;
 	}
-	return status == 0;
+	snprintf(own, sizeof(own), TIER_NAME_KEEP "%u", st.stx_uid);
+	return S_ISDIR(st.stx_mode) && st.stx_uid != 0 && strcmp(name, own) == 0 &&
+	       print_users(path, st.stx_uid, st.stx_gid);
 }
 
 bool kept_list_print_all(const struct conf *conf)
@@ -143,13 +197,9 @@ bool kept_list_print_all(const struct conf *conf)
 		const char *path = conf->tiers[i].path;
 		_cleanup_(dir_closep) DIR *dir = keeps(&conf->tiers[i]) ? opendir(path) : NULL;
 		struct dirent *e;
-		struct stat st;
 
 		while (dir && (e = readdir(dir)))
-			if (!strncmp(e->d_name, TIER_NAME_KEEP, strlen(TIER_NAME_KEEP)) &&
-			    fstatat(dirfd(dir), e->d_name, &st, AT_SYMLINK_NOFOLLOW) == 0 &&
-			    S_ISDIR(st.st_mode) && st.st_uid != 0)
-				any |= print_users(path, st.st_uid, st.st_gid);
+			any |= print_one(path, dirfd(dir), e->d_name);
 	}
 	return any;
 }

@@ -77,6 +77,13 @@ void output_text(FILE *f, const char *text)
 	fputs(escaped ? escaped : "?", f);
 }
 
+void output_line(FILE *f, const char *text)
+{
+	_cleanup_(freep) char *escaped = escape_dup(text, strlen(text));
+
+	fprintf(f, "%s\n", escaped ? escaped : "?");
+}
+
 void output_lines(FILE *f, const char *indent, const char *text)
 {
 	while (*text) {

@@ -25,6 +25,9 @@ int output_usage(const char *verb, const char *fmt, ...) __attribute__((format(p
  * scripts get the path that is meant. */
 void output_text(FILE *f, const char *text);
 
+/* Escaped in any case, newlines too, and a newline behind it: one line, whoever wrote the text. */
+void output_line(FILE *f, const char *text);
+
 /* Escaped in any case, with each line of text (split at newlines) behind indent. */
 void output_lines(FILE *f, const char *indent, const char *text);
 

@@ -17,6 +17,7 @@ import re
 import shutil
 import signal
 import socket
+import struct
 import subprocess
 import sys
 import threading
@@ -128,7 +129,8 @@ def keeper(*argv, **kwargs):
 
 
 def listing():
-    return run(os.environ['STAGECTL'], 'list', '--node', capture_output=True, text=True).stdout
+    return run(os.environ['STAGECTL'], 'list', '--node', capture_output=True, text=True,
+               env={**os.environ, 'STAGE_CONF': CONF}).stdout
 
 
 def mounts(pid='self'):
@@ -526,6 +528,104 @@ def test_the_site_keeps_for_less_than_it_did():
     os.chown(place, UID, GID)
     assert as_user(fill) == 0
     assert not reap_with('')                    # nothing is kept any more
+
+
+def keep_a_day():
+    with open(CONF) as f:
+        text = f.read()
+    with open(CONF, 'w') as f:
+        f.write(text.replace(f'Path={DISK}\n', f'Path={DISK}\nMaxKeep=1d\n'))
+
+
+def write_record(name, source='there'):
+    """As the user: of a dataset of his that was used just now, and is to be kept for a second."""
+    place = f'{DISK}/stage-keep-{UID}/{name}'
+
+    def fill():
+        os.makedirs(f'{place}/data')
+        with open('/proc/sys/kernel/random/boot_id') as f:
+            boot = f.read().strip()
+        with open(f'{place}/record', 'w') as f:
+            f.write(f'key=a\0source={source}\0keep=1000\0boot={boot}\0')
+        age = time.clock_gettime(time.CLOCK_BOOTTIME)
+        os.utime(f'{place}/record', (age, age))
+    assert as_user(fill) == 0
+    return place
+
+
+def make_place():
+    place = f'{DISK}/stage-keep-{UID}'
+    os.mkdir(place, 0o700)
+    os.chown(place, UID, GID)
+    return place
+
+
+def mount_mute(path):
+    """A mount of the user's whose server has taken what it was asked and never answers: who asks can't be killed. The
+    pid of the server, which lives as long as a test lets it."""
+    r, w = os.pipe()
+    pid = os.fork()
+    if pid == 0:
+        fd = os.open('/dev/fuse', os.O_RDWR)
+        options = f'fd={fd},rootmode=40000,user_id={UID},group_id={GID}'
+        if libc.mount(b'mute', path.encode(), b'fuse', 6, options.encode()) < 0:
+            os._exit(1)
+        unique = struct.unpack_from('<Q', os.read(fd, 1 << 20), 8)[0]
+        answer = struct.pack('<IIIIHHIIHHI7I', 7, 31, 65536, 0, 16, 12, 4096, 1, 0, 0, 0, *[0] * 7)
+        os.write(fd, struct.pack('<IiQ', 16 + len(answer), 0, unique) + answer)
+        os.write(w, b'm')
+        while True:
+            with contextlib.suppress(OSError):
+                os.read(fd, 1 << 20)
+                continue
+            time.sleep(1)                       # unmounted: nothing more comes
+    os.close(w)
+    assert os.read(r, 1) == b'm'
+    os.close(r)
+    return pid
+
+
+# Breaks where what a user writes makes lines of its own, or where who reads it as the user is waited for.
+def test_what_users_keep_does_not_lead_astray_who_lists_it():
+    name = 'c' * 64
+    keep_a_day()
+    place = make_place()
+    write_record(name, 'there\njob=1 uid=0 keeper=dead\x1b]0;x')
+    lines = listing().splitlines()
+    assert len(lines) == 1 and lines[0].endswith('source=there\\x0ajob=1 uid=0 keeper=dead\\x1b]0;x'), lines
+    server = mount_mute(f'{place}/{name}')
+    start = time.monotonic()
+    listing()
+    assert time.monotonic() - start < 8
+    os.kill(server, signal.SIGKILL)
+    os.waitpid(server, 0)
+    run('umount', '-l', f'{place}/{name}')
+    # Names in a directory of everybody's are what anybody likes.
+    for n in range(2000):
+        os.mkdir(f'{SCRATCH}/sticky/stage-keep-9{n}')
+    start = time.monotonic()
+    assert len(listing().splitlines()) == 1
+    assert time.monotonic() - start < 2
+    for n in range(2000):
+        os.rmdir(f'{SCRATCH}/sticky/stage-keep-9{n}')
+
+
+# Breaks where doctor takes for root's what is in a directory of that name, or for leftovers what anybody may name so.
+def test_what_users_name_does_not_lead_doctor_astray():
+    run('mount', '-t', 'tmpfs', '-o', 'mode=1777', 'tmpfs', '/dev/shm')
+
+    def fill():
+        os.makedirs('/dev/shm/stage-data-0/run')
+        open('/dev/shm/stage-data-0/run/lock', 'w').close()
+        os.mkdir(f'{SCRATCH}/sticky/stage-data-12345')
+    assert as_user(fill) == 0
+    keep_a_day()
+    said = run(os.environ['STAGECTL'], 'doctor', check=False, capture_output=True, text=True,
+               env={**os.environ, 'STAGE_CONF': CONF}).stdout
+    said = [line for line in said.splitlines() if ' leftovers ' in line]
+    assert said and all(line.startswith('ok ') for line in said), said
+    os.rmdir(f'{SCRATCH}/sticky/stage-data-12345')
+    run('umount', '/dev/shm')
 
 
 # Breaks without the answer to EPERM in hand_tier_aside(): as long as the name is another's, the job's end
