@@ -1,56 +1,42 @@
 #include "common/escape.h"
 
+#include <stdint.h>
 #include <stdio.h>
 #include <string.h>
 
 /* Length of the valid UTF-8 sequence at s (RFC 3629: no overlong forms, no surrogates), or 0. */
-static size_t utf8_length(const unsigned char *s, size_t n)
+static size_t decode(const unsigned char *s, size_t n, uint32_t *cp)
 {
-	size_t len, i;
+	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
+	const size_t len = s[0] < 0x80 ? 1 : s[0] < 0xc0 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf8 ? 4 : 0;
 
-	if (s[0] < 0x80)
-		return 1;
-	if (s[0] >= 0xc2 && s[0] <= 0xdf)
-		len = 2;
-	else if ((s[0] & 0xf0) == 0xe0)
-		len = 3;
-	else if (s[0] >= 0xf0 && s[0] <= 0xf4)
-		len = 4;
-	else
+	if (len == 0 || len > n)
 		return 0;
-	if (len > n)
-		return 0;
-	for (i = 1; i < len; i++)
+	*cp = s[0] & (len == 1 ? 0x7f : 0x7f >> len);
+	for (size_t i = 1; i < len; i++) {
 		if ((s[i] & 0xc0) != 0x80)
 			return 0;
-	if ((s[0] == 0xe0 && s[1] < 0xa0) || (s[0] == 0xed && s[1] > 0x9f) ||
-	    (s[0] == 0xf0 && s[1] < 0x90) || (s[0] == 0xf4 && s[1] > 0x8f))
-		return 0;
-	return len;
+		*cp = *cp << 6 | (s[i] & 0x3f);
+	}
+	return *cp < least[len] || *cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000) ? 0 : len;
 }
 
-static bool is_control(const unsigned char *s, size_t len)
+/* C0, DEL, C1, what ends a line elsewhere, and Unicode's Bidi_Control, which reorders what a terminal shows */
+static bool is_control(uint32_t cp)
 {
-	if (len == 1)
-		return s[0] < 0x20 || s[0] == 0x7f;
-	if (len == 2 && s[0] == 0xc2)
-		return s[1] < 0xa0; /* C1 */
-	/* U+200E, U+200F, U+202A..U+202E, U+2066..U+2069: they reorder what a terminal shows */
-	if (len == 3 && s[0] == 0xe2 && s[1] == 0x80)
-		return s[2] == 0x8e || s[2] == 0x8f || (s[2] >= 0xaa && s[2] <= 0xae);
-	if (len == 3 && s[0] == 0xe2 && s[1] == 0x81)
-		return s[2] >= 0xa6 && s[2] <= 0xa9;
-	return false;
+	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0x61c || cp == 0x200e || cp == 0x200f ||
+	       (cp >= 0x2028 && cp <= 0x202e) || (cp >= 0x2066 && cp <= 0x2069);
 }
 
 size_t text_escape(char *dst, size_t dst_size, const void *src, size_t src_size)
 {
 	const unsigned char *s = src;
 	size_t n = 0, len;
+	uint32_t cp;
 
 	while (src_size > 0) {
-		len = utf8_length(s, src_size);
-		if (len > 0 && !is_control(s, len)) {
+		len = decode(s, src_size, &cp);
+		if (len > 0 && !is_control(cp)) {
 			if (n + len >= dst_size)
 				break;
 			memcpy(dst + n, s, len);
@@ -73,10 +59,11 @@ bool text_is_clean(const void *src, size_t size, size_t *badp)
 {
 	const unsigned char *s = src;
 	size_t i = 0, len;
+	uint32_t cp;
 
 	while (i < size) {
-		len = utf8_length(s + i, size - i);
-		if (len == 0 || is_control(s + i, len)) {
+		len = decode(s + i, size - i, &cp);
+		if (len == 0 || is_control(cp)) {
 			if (badp)
 				*badp = i;
 			return false;

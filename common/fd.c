@@ -20,13 +20,10 @@ int fd_write_all(int fd, const void *data, size_t size)
 
 	while (size > 0) {
 		n = write(fd, p, size);
-		if (n < 0) {
-			if (errno == EINTR)
-				continue;
+		if (n < 0 && errno != EINTR)
 			return -errno;
-		}
-		p += n;
-		size -= (size_t)n;
+		p += n < 0 ? 0 : n;
+		size -= n < 0 ? 0 : (size_t)n;
 	}
 	return 0;
 }
@@ -38,15 +35,10 @@ int fd_read_all(int fd, void *data, size_t size)
 
 	while (size > 0) {
 		n = read(fd, p, size);
-		if (n < 0) {
-			if (errno == EINTR)
-				continue;
-			return -errno;
-		}
-		if (n == 0)
-			return -EPIPE;
-		p += n;
-		size -= (size_t)n;
+		if (n == 0 || (n < 0 && errno != EINTR))
+			return n == 0 ? -EPIPE : -errno;
+		p += n < 0 ? 0 : n;
+		size -= n < 0 ? 0 : (size_t)n;
 	}
 	return 0;
 }

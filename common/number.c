@@ -21,14 +21,11 @@ int parse_uint64(const char *s, uint64_t *valuep)
 
 int parse_uint32(const char *s, uint32_t *valuep)
 {
-	uint64_t v;
-	int r;
+	uint64_t v = 0;
+	int r = parse_uint64(s, &v);
 
-	r = parse_uint64(s, &v);
-	if (r < 0)
-		return r;
-	if (v > UINT32_MAX)
-		return -ERANGE;
+	if (r < 0 || v > UINT32_MAX)
+		return r < 0 ? r : -ERANGE;
 	*valuep = (uint32_t)v;
 	return 0;
 }

@@ -121,6 +121,10 @@ static void test_terminals_are_safe(void **state)
 		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },          /* surrogate */
 		{ "\xc2\x9b", "\\xc2\\x9b" },                    /* C1 CSI */
 		{ "\xe2\x80\xae", "\\xe2\\x80\\xae" },          /* right-to-left override */
+		{ "\xd8\x9c\xd8\x9b", "\\xd8\\x9c\xd8\x9b" },  /* Arabic letter mark; a semicolon */
+		{ "\xe2\x80\xa8\xe2\x80\xa7", "\\xe2\\x80\\xa8\xe2\x80\xa7" }, /* a line's end; a dot */
+		{ "\xf4\x90\x80\x80\xf0\x9f\x98\x80", "\\xf4\\x90\\x80\\x80\xf0\x9f\x98\x80" }, /* beyond Unicode */
+		{ "\xe0\x9f\xbf\xf0\x8f\xbf\xbf", "\\xe0\\x9f\\xbf\\xf0\\x8f\\xbf\\xbf" }, /* overlong */
 	};
 	char buf[64], tiny[6];
 
