@@ -172,12 +172,15 @@ int manifest_release(const char *path, int (*unmount)(const char *target, struct
 	_cleanup_(fd_closep) int fd = -1;
 	_cleanup_(freep) char *data = NULL;
 	int first = 0, r;
+	struct stat st;
 	size_t size;
 	char *end, *line;
 
-	fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC);
+	fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
 	if (fd < 0)
 		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", path);
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return error_set(err, EINVAL, "%s is no manifest", path);
 	r = fd_read_file(fd, MANIFEST_MAX_SIZE, &data, &size);
 	if (r < 0)
 		return error_errno(err, -r, "read %s", path);

@@ -48,6 +48,18 @@ static void test_release_walks_backwards_and_may_be_repeated(void **state)
 	assert_string_equal(unmounted, "/last;/first;"); /* not again */
 }
 
+/* The directory is the user's. Hangs where what is no file is opened, or read, as one. */
+static void test_what_is_no_file_is_no_manifest(void **state)
+{
+	_cleanup_(freep) char *file = in(state, "manifest"), *fifo = in(state, "manifest.x");
+
+	assert_int_equal(mkfifo(fifo, 0600), 0);
+	assert_int_equal(manifest_release(fifo, fake_unmount, NULL), -EINVAL);
+	assert_int_equal(mkdir(file, 0700), 0);
+	assert_int_equal(manifest_release(file, fake_unmount, NULL), -EISDIR);
+	assert_int_equal(manifest_release_all(*state, fake_unmount, NULL), -EINVAL);
+}
+
 static void test_a_torn_line_is_passed_over(void **state)
 {
 	_cleanup_(freep) char *file = in(state, "manifest"), *a = in(state, "a");
@@ -140,6 +152,7 @@ int main(void)
 #define SCRATCH(f) cmocka_unit_test_setup_teardown(f, unit_scratch_setup, unit_scratch_teardown)
 	const struct CMUnitTest tests[] = {
 		SCRATCH(test_release_walks_backwards_and_may_be_repeated),
+		SCRATCH(test_what_is_no_file_is_no_manifest),
 		SCRATCH(test_a_torn_line_is_passed_over),
 		SCRATCH(test_what_comes_behind_a_torn_line_is_on_record),
 		SCRATCH(test_what_is_no_record_is_refused),
