@@ -66,15 +66,20 @@ int mountinfo_find(struct mountinfo *m, const char *target, const char *type, co
 	return f && !feof(f) ? -EIO : r;
 }
 
-int mountinfo_find_at(struct mountinfo *m, int dirfd, const char *name)
+int mountinfo_path_at(char path[static PATH_MAX], int dirfd, const char *name)
 {
-	char link[32], path[PATH_MAX];
+	char link[32];
 	ssize_t n;
 
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", dirfd);
-	n = readlink(link, path, sizeof(path) - 64);
-	if (n < 0)
-		return -errno;
-	snprintf(path + n, 64, "/%.60s", name);
-	return mountinfo_find(m, path, NULL, NULL);
+	n = readlink(link, path, PATH_MAX - 64);
+	return n < 0 ? -errno : (int)n + snprintf(path + n, 64, "/%.60s", name);
+}
+
+int mountinfo_find_at(struct mountinfo *m, int dirfd, const char *name)
+{
+	char path[PATH_MAX];
+	int r = mountinfo_path_at(path, dirfd, name);
+
+	return r < 0 ? r : mountinfo_find(m, path, NULL, NULL);
 }

@@ -20,6 +20,9 @@ int mountinfo_parse(struct mountinfo *m, const char *line);
  * read. */
 int mountinfo_find(struct mountinfo *m, const char *target, const char *type, const char *option);
 
+/* The path of name in the directory dirfd; its length, or -errno. */
+int mountinfo_path_at(char path[static PATH_MAX], int dirfd, const char *name);
+
 /* What is mounted on name in the directory dirfd, topmost: 0, -ENOENT if nothing is, or
  * why it can't be found out. All our paths lead through root's directories: a path is as good as a
  * mount id. */

@@ -16,7 +16,6 @@
 #include "common/cleanup.h"
 #include "common/number.h"
 
-#define PREFIX "stage-data-"
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 int tier_name_parse(const char *name, uint32_t *job_idp)
@@ -26,7 +25,7 @@ int tier_name_parse(const char *name, uint32_t *job_idp)
 
 	if (sscanf(name, TIER_NAME_KEEP "%10[0-9]", digits) == 1)
 		return (int)(*job_idp = 0);
-	if (sscanf(name, PREFIX "%10[0-9]%n.%*[0-9]%n", digits, &n, &n) != 1 || name[n])
+	if (sscanf(name, TIER_NAME_JOB "%10[0-9]%n.%*[0-9]%n", digits, &n, &n) != 1 || name[n])
 		return -EINVAL;
 	return parse_uint32(digits, job_idp) < 0 ? -EINVAL : 0;
 }
@@ -35,7 +34,7 @@ int tier_name_set_aside(int dirfd, uint32_t job_id)
 {
 	char name[32], aside[64];
 
-	snprintf(name, sizeof(name), PREFIX "%u", job_id);
+	snprintf(name, sizeof(name), TIER_NAME_JOB "%u", job_id);
 	snprintf(aside, sizeof(aside), "%s.%llu", name, (unsigned long long)clock_ms());
 	return renameat(dirfd, name, dirfd, aside) < 0 && errno != ENOENT ? -errno : 0;
 }
@@ -47,7 +46,7 @@ int tier_name_make(int dirfd, uint32_t job_id)
 
 	if (r < 0)
 		return r;
-	snprintf(name, sizeof(name), PREFIX "%u", job_id);
+	snprintf(name, sizeof(name), TIER_NAME_JOB "%u", job_id);
 	if (mkdirat(dirfd, name, 0700) < 0)
 		return -errno;
 	r = openat(dirfd, name, DIR_FLAGS);

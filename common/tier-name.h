@@ -8,6 +8,7 @@
 
 #include <stdint.h>
 
+#define TIER_NAME_JOB "stage-data-" /* and its number */
 #define TIER_NAME_KEEP "stage-keep-" /* and the uid */
 #define TIER_NAME_SIZE 32
 

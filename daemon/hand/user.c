@@ -26,7 +26,7 @@ int hand_fill(char **argv)
 	static const char *const names[] = { RUNDIR_PRIVATE, RUNDIR_TMP, RUNDIR_DATA };
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (mkdirat(HAND_FD_DIR, names[i], 0700) < 0)
+		if (mkdirat(HAND_FD_DIR, names[i], 0700) < 0 && errno != EEXIST)
 			return -errno;
 	return 0;
 }

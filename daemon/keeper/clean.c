@@ -111,18 +111,13 @@ static int end_processes(struct clean *c, struct error *err)
 	return 0;
 }
 
-/* As the user, until ms from now or the deadline. A chore that is killed is begun again: the user may
- * do that, and his processes elsewhere don't keep the memory by it. */
+/* As the user, until ms from now or the deadline. */
 static int do_as_user(const struct clean *c, struct hand h, uint64_t ms)
 {
-	int r = -EINTR;
-
 	h.uid = c->st->uid;
 	h.gid = c->st->gid;
 	h.deadline_ms = soon(c, ms);
-	for (int tries = 0; r == -EINTR && tries < 3; tries++)
-		r = hand_do(&h);
-	return r;
+	return hand_do(&h);
 }
 
 static int hold_memory(struct clean *c, struct error *err)
@@ -233,18 +228,15 @@ static int remove_group(struct clean *c, struct error *err)
 {
 	const uint32_t job = (uint32_t)strtoul(c->dir->name, NULL, 10);
 	char path[PATH_MAX];
-	int r = strchr(c->dir->name, '.') || has_later_run(c)
-			? -ENOENT
-			: jobgroup_find("memory", c->st->uid, job, path,
-					sizeof(path) - sizeof("/" JOBMEM_GROUP));
+	int r = strchr(c->dir->name, '.') || has_later_run(c) ? -ENOENT
+		: jobgroup_find("memory", c->st->uid, job, path, sizeof(path) - sizeof("/" JOBMEM_GROUP));
 
 	if (r == 0) {
 		strcat(path, "/" JOBMEM_GROUP);
 		r = jobmem_remove_group(path, c->job_over, soon(c, KILL_GRACE_MS));
 	}
-	return r == 0 || r == -ENOENT || r == -ENODEV
-		       ? 0
-		       : error_errno(err, -r, "remove the job's group of memory");
+	return r == 0 || r == -ENOENT || r == -ENODEV ? 0
+		: error_errno(err, -r, "remove the job's group of memory");
 }
 
 /* From now on nobody waits for us. Whoever opens the directory by its old name sees none. */
@@ -344,7 +336,9 @@ int clean_job(int base_fd, const char *name, const struct clean_options *o, stru
 
 	if (r == 0)
 		r = jobdir_lock(&d, 0, err);
-	if (r == -EBUSY && o->end_keeper)
+	if (r == -EBUSY && !o->end_keeper)
+		return 0;
+	if (r == -EBUSY)
 		r = end_keeper(&d, clock_ms() + o->timeout_ms, err);
 	if (r == 0) {
 		r = state_read(d.fd, &st);

@@ -24,7 +24,7 @@ int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t de
 		  uint64_t behind_ms, struct error *err);
 
 struct clean_options {
-	bool end_keeper;     /* ask a living keeper to end, kill it past timeout_ms; else -EBUSY */
+	bool end_keeper;     /* ask a living keeper to end, kill it past timeout_ms; else it is let alone */
 	uint64_t timeout_ms; /* for the keeper, and again for what it leaves to us */
 };
 

@@ -18,6 +18,8 @@
 
 #define ACCOUNT_MS 60000 /* the name service may be slow */
 #define CONF_MS 5000 /* to read the configuration, and to ask for a name in a path */
+#define LOOK_MS 300 /* whether a hand was stopped */
+#define MAX_TRIES 3
 
 int hand_prepare(const struct hand *h, struct launch *l, struct launch_user *u)
 {
@@ -37,17 +39,22 @@ int hand_prepare(const struct hand *h, struct launch *l, struct launch_user *u)
 	return program < 0 ? program : 0;
 }
 
-/* All of size bytes, or less at the end or the deadline, which is now when stop_fd can be read. Closes
- * fd. */
-static size_t read_answer(int fd, void *answer, size_t size, int stop_fd, uint64_t *deadline_msp)
+/* All of size bytes, or less at the end or the deadline, which is now when stop_fd can be read. A hand
+ * that its user has stopped is killed. Closes fd. */
+static size_t read_answer(int fd, pid_t pid, void *answer, size_t size, int stop_fd, uint64_t *deadline_msp)
 {
 	size_t n = 0;
 
 	while (n < size) {
 		struct pollfd p[] = { { fd, POLLIN, 0 }, { stop_fd ?: -1, POLLIN, 0 } };
-		const uint64_t now = clock_ms();
-		ssize_t k = poll(p, 2, now < *deadline_msp ? (int)(*deadline_msp - now) : 0);
+		const uint64_t now = clock_ms(), left = now < *deadline_msp ? *deadline_msp - now : 0;
+		ssize_t k = poll(p, 2, left < LOOK_MS ? (int)left : LOOK_MS);
 
+		if (k == 0 && left > LOOK_MS) {
+			if (proc_is_stopped(pid))
+				kill(pid, SIGKILL);
+			continue;
+		}
 		if (k > 0)
 			k = p[1].revents ? (ssize_t)(*deadline_msp = 0)
 					 : read(fd, (char *)answer + n, size - n);
@@ -79,7 +86,7 @@ int hand_ask(const struct hand *h, void *answer, size_t size)
 	close(steal_fd(&wr));
 	(void)fd_write_all(go, "g", 1);
 	close(steal_fd(&go)); /* where that could not be written, the child ends by this */
-	n = read_answer(steal_fd(&rd), answer, size, h->stop_fd, &deadline_ms);
+	n = read_answer(steal_fd(&rd), pid, answer, size, h->stop_fd, &deadline_ms);
 	r = proc_wait(pid, deadline_ms);
 	if (r == 0 && n == size)
 		return *(int32_t *)answer;
@@ -91,8 +98,11 @@ int hand_ask(const struct hand *h, void *answer, size_t size)
 int hand_do(const struct hand *h)
 {
 	int32_t answer;
+	int r = -EINTR;
 
-	return hand_ask(h, &answer, sizeof(answer));
+	for (int tries = 0; r == -EINTR && tries < MAX_TRIES; tries++)
+		r = hand_ask(h, &answer, sizeof(answer));
+	return r;
 }
 
 int hand_get_site(const char *conf, struct hand_site *site)

@@ -23,10 +23,11 @@ struct hand {
 };
 
 /* Copies its answer, which begins with an int32_t, and returns that. -ETIMEDOUT: it hangs and is left
- * behind; -EINTR: it was killed; where it can't be started why, at worst -ENOEXEC, never -ENOENT. */
+ * behind; -EINTR: it was killed, or stopped; where it can't be started why, at worst -ENOEXEC, never -ENOENT. */
 int hand_ask(const struct hand *h, void *answer, size_t size);
 
-/* The same for what answers with a number alone. */
+/* The same for what answers with a number alone. One that is killed or stopped is begun again: its user may
+ * do that, and his processes elsewhere don't keep what the job had by it. */
 int hand_do(const struct hand *h);
 
 /* What the configuration says (conf: of its file, NULL for the usual one). 0, or -errno: then

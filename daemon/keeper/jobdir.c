@@ -47,10 +47,7 @@ int jobdir_open_base(const char *sub, struct error *err)
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, errno, "open %s", path);
 	if (st.st_uid != 0 || st.st_mode & 022)
-		return error_set(err, EPERM,
-				 "%s: must belong to root and be writable by nobody "
-				 "else",
-				 path);
+		return error_set(err, EPERM, "%s: must belong to root and be writable by nobody else", path);
 	return steal_fd(&fd);
 }
 

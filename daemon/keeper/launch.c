@@ -131,14 +131,9 @@ static void set_limits(void)
 		int resource;
 		rlim_t value;
 	} limits[] = {
-		{ RLIMIT_CORE, 0 },
-		{ RLIMIT_CPU, RLIM_INFINITY },
-		{ RLIMIT_FSIZE, RLIM_INFINITY },
-		{ RLIMIT_NOFILE, 4096 },
-		{ RLIMIT_MEMLOCK, 64 << 10 },
-		{ RLIMIT_MSGQUEUE, 0 },
-		{ RLIMIT_RTPRIO, 0 },
-		{ RLIMIT_STACK, 8 << 20 },
+		{ RLIMIT_CORE, 0 },	{ RLIMIT_CPU, RLIM_INFINITY }, { RLIMIT_FSIZE, RLIM_INFINITY },
+		{ RLIMIT_NOFILE, 4096 }, { RLIMIT_MEMLOCK, 64 << 10 },  { RLIMIT_MSGQUEUE, 0 },
+		{ RLIMIT_RTPRIO, 0 },	{ RLIMIT_STACK, 8 << 20 },
 	};
 	struct rlimit r;
 

@@ -75,13 +75,8 @@ static bool is_name(const char *s)
 
 static int cmd_run(const struct args *a)
 {
-	static struct keeper k = { .spec_fd = -1,
-				   .status_fd = -1,
-				   .dir = JOBDIR_INIT,
-				   .daemon_fd = -1,
-				   .worker_fd = -1,
-				   .listen_fd = -1,
-				   .log_fd = -1 };
+	static struct keeper k = { .spec_fd = -1, .status_fd = -1, .dir = JOBDIR_INIT, .daemon_fd = -1,
+				   .worker_fd = -1, .listen_fd = -1, .log_fd = -1 };
 
 	k.st.job_id = a->numbers[JOB];
 	k.st.restart = a->numbers[RESTART];

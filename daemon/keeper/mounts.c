@@ -60,8 +60,7 @@ int mounts_memory(int dirfd, const struct mounts_memory *m, struct error *err)
 		snprintf(options, sizeof(options),
 			 "mode=0700,uid=%u,gid=%u,size=%llu,nr_inodes=%llu%s", m->uid, m->gid,
 			 (unsigned long long)m->size, (unsigned long long)m->inodes, huge[i]);
-		r = mount(MOUNTS_SOURCE, path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 ? -errno
-											   : 0;
+		r = mount(MOUNTS_SOURCE, path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
 	}
 	if (r < 0)
 		return error_errno(err, -r, "mount the job's tmpfs");
@@ -144,7 +143,7 @@ int mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t
 
 static int detach_topmost(int dirfd, const char *name)
 {
-	char path[64];
+	char path[NAME_MAX + 32];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dirfd, name);
 	return umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
@@ -158,6 +157,38 @@ int mounts_detach(int dirfd, const char *name, struct error *err)
 		r = detach_topmost(dirfd, name);
 	while (r == 0);
 	return r == -EINVAL || r == -ENOENT ? 0 : error_errno(err, -r, "unmount %s", name);
+}
+
+/* Name by name: no link is followed. */
+static void detach_path(int dirfd, char *path)
+{
+	_cleanup_(fd_closep) int fd = openat(dirfd, ".", O_PATH | O_CLOEXEC);
+
+	for (char *slash; fd >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
+		const int parent = fd;
+
+		*slash = '\0';
+		fd = open_target(parent, path);
+		close(parent);
+	}
+	if (fd >= 0)
+		(void)mounts_detach(fd, path, NULL);
+}
+
+/* The outermost comes first in the kernel's table and takes with it what is mounted in it: no server is asked for a
+ * name. */
+void mounts_detach_in(int dirfd, const char *name)
+{
+	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
+	_cleanup_(freep) char *line = NULL;
+	char top[PATH_MAX];
+	struct mountinfo m;
+	size_t size = 0;
+	int n = mountinfo_path_at(top, dirfd, name);
+
+	while (f && n > 0 && getline(&line, &size, f) > 0)
+		if (mountinfo_parse(&m, line) == 0 && !strncmp(m.target, top, (size_t)n) && strchr("/.", m.target[n]))
+			detach_path(dirfd, m.target + (size_t)n - strlen(name));
 }
 
 int mounts_open_memory(int dirfd, struct statx *st)

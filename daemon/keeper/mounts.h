@@ -36,6 +36,11 @@ int mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t
 /* Detaches whatever is mounted on name. */
 int mounts_detach(int dirfd, const char *name, struct error *err);
 
+/* Detaches what a user has mounted on name in the directory of root's, on what is in it, and on its name with
+ * a dot and more behind it: nothing can be removed there as long as something is, nobody else can
+ * look under it, and who asks it waits as long as its server likes. */
+void mounts_detach_in(int dirfd, const char *name);
+
 /* Opens (O_PATH) the job's tmpfs, having detached what the user may have mounted on top of it, and
  * says whose it is: root asks about the tmpfs without asking a file system of the user's. -ENOENT:
  * there is none. */

@@ -155,7 +155,8 @@ int proc_wait(pid_t pid, uint64_t deadline_ms)
 	int status, us = 10; /* a hand that has answered is about to end: look again at once */
 	pid_t got;
 
-	while ((got = waitpid(pid, &status, WNOHANG)) == 0 && clock_ms() < deadline_ms)
+	while (((got = waitpid(pid, &status, WNOHANG | WUNTRACED)) == 0 ||
+		(got > 0 && WIFSTOPPED(status) && kill(pid, SIGKILL) == 0)) && clock_ms() < deadline_ms)
 		usleep((useconds_t)(us += us < PROC_POLL_MS * 1000 ? us : 0));
 	if (got == 0) {
 		kill(pid, SIGKILL);

@@ -33,8 +33,8 @@ int proc_kill(const struct proc *p, int sig);
  * none or deadline_ms. */
 void proc_kill_children(uint64_t deadline_ms);
 
-/* The end of our child pid: minus its exit status, -EINTR: killed; -ETIMEDOUT at deadline_ms: it is
- * killed and left behind. */
+/* The end of our child pid: minus its exit status, -EINTR: killed, or stopped and killed by us; -ETIMEDOUT at
+ * deadline_ms: it is killed and left behind. */
 int proc_wait(pid_t pid, uint64_t deadline_ms);
 
 /*

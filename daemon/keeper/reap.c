@@ -22,7 +22,7 @@ static int reap_one(void *arg, int base_fd, const char *name)
 	int *result = arg;
 	int r = clean_job(base_fd, name, &o, &err);
 
-	if (r < 0 && r != -EBUSY) {
+	if (r < 0) {
 		log_error("job %s: %s", name, err.text);
 		*result = r;
 	}

@@ -44,15 +44,9 @@ static int on_spawn(struct serve *s, struct call *c)
 	static const char *const argv[] = { "stage-worker", NULL };
 	const struct keeper *k = s->k;
 	const bool writer = c->m->arg0 == KEEPER_CLASS_WRITER;
-	struct launch l = { .user = &k->user,
-			    .program = k->worker_fd,
-			    .argv = argv,
-			    .fds = { c->fd },
-			    .n_fds = 1,
-			    .output = s->log_wr,
-			    .nice = k->site.nice,
-			    .dies_with_us = writer,
-			    .oom_score_adj = writer ? 1000 : 0 };
+	struct launch l = { .user = &k->user, .program = k->worker_fd, .argv = argv,
+			    .fds = { c->fd }, .n_fds = 1, .output = s->log_wr, .nice = k->site.nice,
+			    .dies_with_us = writer, .oom_score_adj = writer ? 1000 : 0 };
 
 	if (c->fd < 0 || c->m->arg0 < 0 || c->m->arg0 >= KEEPER_N_CLASSES ||
 	    find_worker(s, c->m->id))

@@ -88,21 +88,10 @@ static int start_daemon(struct serve *s)
 {
 	struct keeper *k = s->k;
 	char job[16], dir[PATH_MAX];
-	const char *argv[] = { "stagingd",
-			       "--keeper",
-			       "--job",
-			       job,
-			       "--rundir",
-			       dir,
-			       k->conf_path ? "--conf" : NULL,
-			       k->conf_path,
-			       NULL };
-	struct launch l = { .user = &k->user,
-			    .program = k->daemon_fd,
-			    .argv = argv,
-			    .fds = { k->spec_fd, -1, k->listen_fd },
-			    .n_fds = 3,
-			    .output = s->log_wr };
+	const char *argv[] = { "stagingd", "--keeper", "--job", job, "--rundir", dir,
+			       k->conf_path ? "--conf" : NULL, k->conf_path, NULL };
+	struct launch l = { .user = &k->user, .program = k->daemon_fd, .argv = argv,
+			    .fds = { k->spec_fd, -1, k->listen_fd }, .n_fds = 3, .output = s->log_wr };
 	_cleanup_(fd_closep) int theirs = -1;
 	int pair[2], r;
 
@@ -160,9 +149,8 @@ static void reap_children(struct serve *s)
 	siginfo_t i = { 0 };
 
 	while (waitid(P_ALL, 0, &i, WEXITED | WNOHANG | WNOWAIT) == 0 && i.si_pid) {
-		on_exit_of(s, i.si_pid,
-			   i.si_code == CLD_EXITED ? W_EXITCODE(i.si_status, 0)
-						   : W_EXITCODE(0, i.si_status));
+		on_exit_of(s, i.si_pid, i.si_code == CLD_EXITED ? W_EXITCODE(i.si_status, 0)
+								: W_EXITCODE(0, i.si_status));
 		i.si_pid = 0;
 	}
 }
@@ -357,11 +345,7 @@ static void loop(struct serve *s)
 
 int keeper_serve(struct keeper *k, bool *job_overp)
 {
-	struct serve s = { .k = k,
-			   .sock = -1,
-			   .signal_fd = -1,
-			   .log_rd = -1,
-			   .log_wr = -1,
+	struct serve s = { .k = k, .sock = -1, .signal_fd = -1, .log_rd = -1, .log_wr = -1,
 			   .begin_ms = clock_ms() };
 	int r = open_fds(&s);
 

@@ -14,9 +14,12 @@
 #include "common/log.h"
 #include "common/tier-name.h"
 #include "daemon/keeper/hand.h"
+#include "daemon/keeper/mounts.h"
 #include "daemon/keeper/state.h"
 
 #define TIER_MAKE_MS 1000
+#define SWEEP_ONE_MS 5000
+#define MAX_TRIES 3
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
 
 /* Is each directory and link on the way to path root's and writable by nobody else? */
@@ -71,10 +74,29 @@ static int do_as_user(const char *what, const struct state *st, const struct sta
 	return hand_do(&h);
 }
 
+/* What the user has mounted on what the job has in the tier, or on what he keeps there */
+static void detach_mounts(const struct state *st, int dir)
+{
+	char name[TIER_NAME_SIZE];
+
+	snprintf(name, sizeof(name), TIER_NAME_JOB "%u", st->job_id);
+	mounts_detach_in(dir, name);
+	snprintf(name, sizeof(name), TIER_NAME_KEEP "%u", st->uid);
+	mounts_detach_in(dir, name);
+}
+
+/* No server of a user's is asked. */
+static int look_at(int dir, const char *name, struct statx *st)
+{
+	return statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, st);
+}
+
 static int make_as_root(const struct state *st, int dir)
 {
-	_cleanup_(fd_closep) int fd = tier_name_make(dir, st->job_id);
+	_cleanup_(fd_closep) int fd = -1;
 
+	detach_mounts(st, dir);
+	fd = tier_name_make(dir, st->job_id);
 	return fd < 0 ? fd : fchown(fd, st->uid, st->gid) < 0 ? -errno : 0;
 }
 
@@ -82,9 +104,11 @@ static int make_as_root(const struct state *st, int dir)
 static int make_keep(const struct state *st, int dir)
 {
 	char name[TIER_NAME_SIZE];
+	struct statx is;
 
 	snprintf(name, sizeof(name), TIER_NAME_KEEP "%u", st->uid);
-	(void)mkdirat(dir, name, 0700);
+	if (mkdirat(dir, name, 0700) < 0 && (look_at(dir, name, &is) < 0 || is.stx_uid))
+		return errno == EEXIST ? 0 : -1;
 	return fchownat(dir, name, st->uid, st->gid, AT_SYMLINK_NOFOLLOW);
 }
 
@@ -125,6 +149,8 @@ int tier_set_aside(const struct state *st, const struct state_tier *t, uint64_t 
 	_cleanup_(fd_closep) int dir = open_again(t);
 	int r = dir;
 
+	if (dir >= 0)
+		detach_mounts(st, dir);
 	if (t->as_user)
 		r = do_as_user("tier-aside", st, t, -1, clock_ms() + TIER_MAKE_MS);
 	else if (dir >= 0)
@@ -142,10 +168,15 @@ int tier_remove(const struct state *st, const struct state_tier *t, uint64_t dea
 		struct error *err)
 {
 	_cleanup_(fd_closep) int dir = open_again(t);
-	int r = dir;
+	int r = dir, tries = 0;
 
-	if (t->as_user || dir >= 0)
-		r = do_as_user("tier-empty", st, t, dir, deadline_ms);
+	/* A path that was too long for the kernel's table is shorter after the first time. */
+	do {
+		if (dir >= 0)
+			detach_mounts(st, dir);
+		if (t->as_user || dir >= 0)
+			r = do_as_user("tier-empty", st, t, dir, deadline_ms);
+	} while (r == -EBUSY && ++tries < MAX_TRIES);
 	if (r == 0 && dir >= 0)
 		r = tier_name_for_each(dir, st->job_id, remove_empty, NULL);
 	return r < 0 && r != -ENOENT ? error_errno(err, -r, "remove what the job has in %s", t->path) : 0;
@@ -159,7 +190,7 @@ static void sweep_one(const struct hand_path *p, int base_fd, uint64_t deadline_
 	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct error err = ERROR_INIT;
 	struct dirent *e;
-	struct stat st;
+	struct statx st;
 	char job[16];
 
 	snprintf(t.path, sizeof(t.path), "%s", p->path);
@@ -168,11 +199,15 @@ static void sweep_one(const struct hand_path *p, int base_fd, uint64_t deadline_
 			continue;
 		snprintf(job, sizeof(job), "%u", left.job_id);
 		/* Only what is known not to be there is no job's. */
-		if (fstatat(base_fd, job, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT ||
-		    fstatat(fd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid == 0)
+		if (faccessat(base_fd, job, F_OK, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT)
 			continue;
-		left.uid = st.st_uid;
-		left.gid = st.st_gid;
+		mounts_detach_in(fd, e->d_name);
+		if (look_at(fd, e->d_name, &st) < 0 || st.stx_uid == 0)
+			continue;
+		left.uid = st.stx_uid;
+		left.gid = st.stx_gid;
+		/* However long others let us wait */
+		deadline_ms = deadline_ms < clock_ms() + SWEEP_ONE_MS ? clock_ms() + SWEEP_ONE_MS : deadline_ms;
 		if (tier_set_aside(&left, &t, deadline_ms, &err) < 0 || tier_remove(&left, &t, deadline_ms, &err) < 0)
 			log_warning("%s", err.text);
 		else if (left.job_id || unlinkat(fd, e->d_name, AT_REMOVEDIR) == 0) /* 0: of what is kept */

@@ -15,9 +15,7 @@ int verbs_receive(int sock, struct keeper_msg *msg, int *fdp)
 {
 	union control control;
 	struct iovec iov = { .iov_base = msg, .iov_len = sizeof(*msg) };
-	struct msghdr hdr = { .msg_iov = &iov,
-			      .msg_iovlen = 1,
-			      .msg_control = control.buf,
+	struct msghdr hdr = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
 			      .msg_controllen = sizeof(control.buf) };
 	struct cmsghdr *c;
 	size_t n_fds = 0;

@@ -160,6 +160,32 @@ test_what_users_do_to_themselves_is_theirs() {
 	wait "$pid" || true
 }
 
+# A user may mount on what is his (fusermount3), in the job's directory on a disk as well: nothing can be removed there as
+# long as something is, not even by a server that is dead, and who looks into one whose server is stopped waits.
+# Fails when mounts are not taken off before the directory is set aside.
+test_what_users_mount_in_a_tier_goes_with_the_job() {
+	local id dir left
+
+	need_fuse
+	id=$(job_submit alice -w n1 -n1 --mem=300 --stage-data="d=$data/flat:ssd" <<<"cd /srv/local/stage-data-\$SLURM_JOB_ID
+	mkdir -p in/deep; touch file
+	squashfuse_ll $data/many.zstd.sqsh in/deep && ls in/deep | wc -l
+	$until_let_go")
+	job_wait_says "$id" 20
+	dir=/srv/local/stage-data-$id
+	as_on alice n1 squashfuse_ll $data/many.zstd.sqsh "$dir/in"
+	as_on alice n1 squashfuse_ll $data/many.zstd.sqsh "$dir"
+	on n1 pkill -STOP -x squashfuse_ll
+	let_go "$id"
+	job_done "$id"
+	wait_until 10 job_nodes_clean "$id"
+	left=$(on n1 find /srv/local /run/stage-data/.trash -mindepth 1)
+	on n1 pkill -KILL -x squashfuse_ll || true
+	assert_eq "" "$left" "what is left"
+	assert_not on n1 grep -q squashfuse /proc/mounts
+	assert_nodes_fine
+}
+
 # squatted ITEM OPTIONS...: what becomes of a job of alice's whose directory in /tmp is bob's already
 squatted() {
 	local id

@@ -482,3 +482,19 @@ test_killed_in_the_middle_nothing_of_it_stays_in_memory() {
 		<<<'cmp $STAGE_DATA_PATH_T /srv/pfs/kept/big && echo equal')" equal
 	wait_until 10 nodes_are_fine >/dev/null
 }
+
+# Nobody can look under it, and it needs no process: before, what was kept stayed as long as the node was up.
+# Fails when reap looks whose the place is before it takes off what is mounted there.
+test_what_is_kept_under_a_mount_is_kept_no_longer() {
+	need_fuse
+	keep_site
+	own_source
+	staged --stage-data="t=/srv/pfs/kept/tree:ssd:keep=1s" >/dev/null
+	assert_eq 1 "$(n_kept 4001)" "what is kept"
+	as_on alice n1 squashfuse_ll $data/many.zstd.sqsh $local_dir/stage-keep-4001
+	at_end "on n1 umount -l $local_dir/stage-keep-4001"
+	on n1 pkill -KILL -x squashfuse_ll
+	sleep 1.1
+	reap
+	assert_eq "" "$(on n1 ls $local_dir)" "what is left"
+}

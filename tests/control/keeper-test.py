@@ -585,6 +585,111 @@ def mount_mute(path):
     return pid
 
 
+# Breaks where mounts are not taken off before the directory is set aside, or before it is emptied: it can't be moved or
+# removed, and what looks into it hangs.
+def test_what_the_user_mounts_in_a_tier_holds_up_nothing():
+    deep = ['x' * 250] * 20
+    for on, above in ('', None), ('a/b', None), ('a/' + 'n' * 200, 'a'), ('file', None):
+        j = Job()
+        assert j.numbers('tier 1')[0] == 0
+        top = f'{DISK}/stage-data-{j.id}'
+
+        def fill():
+            os.makedirs(f'{top}/a/b')
+            os.makedirs(f'{top}/a/' + 'n' * 200)
+            open(f'{top}/file', 'w').close()
+            os.chdir(top)
+            for name in deep:
+                os.mkdir(name)
+                os.chdir(name)
+
+        def move():
+            os.chdir(top)
+            for name in deep:
+                os.chdir(name)
+            os.rename(f'{top}/a', 'a')
+        assert as_user(fill) == 0
+        if on == 'file':                    # as a user can with fusermount3
+            run('mount', '--bind', '/etc/hostname', f'{top}/file')
+            server = 0
+        else:
+            server = mount_mute(f'{top}/{on}')
+        if on == 'a/b':                     # where its name is longer than any that the kernel takes
+            assert as_user(move) == 0
+        elif above:
+            run('mount', '-t', 'ramfs', 'ramfs', f'{top}/{above}')
+        start = time.monotonic()
+        assert j.clean().returncode == 0
+        assert time.monotonic() - start < 3
+        assert j.ended() == 0
+        assert os.listdir(DISK) == [] and os.listdir(RUNDIR + '/.trash') == [], on
+        j.assert_gone()
+        if server:
+            os.kill(server, signal.SIGKILL)
+            os.waitpid(server, 0)
+    assert not [line for line in open('/proc/self/mountinfo') if DISK in line]
+
+
+# Breaks where that is taken for removed: nobody would hear of it.
+def test_what_another_was_let_put_in_a_tier_stays_and_is_told():
+    j = Job()
+    assert j.numbers('tier 1')[0] == 0
+    top = f'{DISK}/stage-data-{j.id}'
+    assert as_user(lambda: os.chmod(top, 0o777)) == 0
+    assert as_user(lambda: os.makedirs(f'{top}/others/in'), OTHER) == 0
+    assert as_user(lambda: open(f'{top}/own', 'w').close()) == 0
+    assert j.clean().returncode == 0
+    assert j.ended() == 1
+    left = os.listdir(DISK)
+    assert len(left) == 1 and os.listdir(f'{DISK}/{left[0]}') == ['others'], left
+    for _ in 1, 2:
+        r = keeper('reap', '--conf', CONF)
+        assert r.returncode == 1 and 'something is left' in r.stderr, r
+        assert os.listdir(f'{DISK}/{left[0]}/others') == ['in']
+    shutil.rmtree(f'{DISK}/{left[0]}')
+    assert keeper('reap', '--conf', CONF).returncode == 0
+    j.assert_gone()
+
+
+# Breaks where reap looks whose the place is before it takes off what the user has mounted there.
+def test_what_is_kept_under_a_mount_is_not_kept_for_longer():
+    name = 'b' * 64
+    keep_a_day()
+    for on in '', '/' + name:
+        place = make_place()
+        write_record(name)
+        time.sleep(1.1)
+        server = mount_mute(place + on)
+        assert keeper('reap', '--conf', CONF).returncode == 0
+        assert os.listdir(DISK) == [], on
+        os.kill(server, signal.SIGKILL)
+        os.waitpid(server, 0)
+
+
+# Breaks where a hand that was stopped is waited for: as long as disks may take, an hour.
+def test_who_stops_what_cleans_up_holds_up_nothing():
+    keep_a_day()
+    j = Job()
+    assert j.numbers('tier 1 1')[0] == 0
+    held = os.open(f'{DISK}/stage-keep-{UID}', os.O_RDONLY)
+    fcntl.flock(held, fcntl.LOCK_EX)            # what empties the tier waits for it, for seconds
+    assert j.clean().returncode == 0
+    stopped = []
+
+    def stop():
+        new = [pid for pid in processes('stage-hand') if pid not in stopped]
+        for pid in new:
+            assert as_user(lambda: os.kill(pid, signal.SIGSTOP)) == 0
+        stopped.extend(new)
+        return len(stopped) == 2
+    wait_for(stop, 5, 'another one in place of that which was stopped')
+    fcntl.flock(held, fcntl.LOCK_UN)
+    os.close(held)
+    assert j.ended() == 0
+    assert os.listdir(RUNDIR + '/.trash') == []
+    j.assert_gone()
+
+
 # Breaks where what a user writes makes lines of its own, or where who reads it as the user is waited for.
 def test_what_users_keep_does_not_lead_astray_who_lists_it():
     name = 'c' * 64
