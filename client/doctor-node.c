@@ -81,17 +81,18 @@ static void check_fusermount(struct doctor *d)
 /* lost: what a node without it can't do; NULL: nothing goes without it. */
 static const struct {
 	const char *name, *lost;
+	bool outside; /* runs as a user where his job's limits are not */
 } helpers[] = {
-	{ "stage-keeper", NULL },
-	{ "stage-hand", NULL },
-	{ "stagingd", NULL },
-	{ "stage-worker", NULL },
-	{ "stage-fetch", "addresses can't be staged" },
-	{ "stage-spread", "each node reads for itself" },
-	{ "stage-mover", "movers can't run here" },
+	{ "stage-keeper", NULL, false },
+	{ "stage-hand", NULL, true },
+	{ "stagingd", NULL, true },
+	{ "stage-worker", NULL, true },
+	{ "stage-fetch", "addresses can't be staged", true },
+	{ "stage-spread", "each node reads for itself", true },
+	{ "stage-mover", "movers can't run here", false },
 };
 
-static void check_helper(struct doctor *d, const char *name, const char *lost)
+static void check_helper(struct doctor *d, const char *name, const char *lost, bool outside)
 {
 	enum doctor_level level = lost ? DOCTOR_WARN : DOCTOR_FAIL;
 	char path[PATH_MAX];
@@ -106,8 +107,12 @@ static void check_helper(struct doctor *d, const char *name, const char *lost)
 		doctor_tell(d, DOCTOR_FAIL, "look who wrote to it, and install the package again",
 			    "%s can be written by others than root, who runs it", path);
 	else if (!(st.st_mode & 01))
-		doctor_tell(d, level, "chmod 0755 it (stage-hand: 0711)",
+		doctor_tell(d, level, outside ? "chmod 0711 it" : "chmod 0755 it",
 			    "%s has mode %04o: users can't run it", path, st.st_mode & 07777);
+	else if (outside && st.st_uid == 0 && st.st_mode & 04)
+		doctor_tell(d, DOCTOR_WARN, "chmod 0711 it",
+			    "%s has mode %04o: who can read it can trace it, and so leave his job's limits", path,
+			    st.st_mode & 07777);
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
 }
@@ -115,7 +120,7 @@ static void check_helper(struct doctor *d, const char *name, const char *lost)
 static void check_helpers(struct doctor *d)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(helpers); i++)
-		check_helper(d, helpers[i].name, helpers[i].lost);
+		check_helper(d, helpers[i].name, helpers[i].lost, helpers[i].outside);
 }
 
 static void check_kernel(struct doctor *d)

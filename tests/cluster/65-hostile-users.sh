@@ -30,7 +30,7 @@ facts_of() {
 		"tierfile=$(on n1 find "/srv/local/stage-data-$id" -name 00.bin)" \
 		"keeper=$(on n1 pgrep -x stage-keeper)" "daemon=$(on n1 pgrep -x stagingd)" \
 		"worker=$(on n1 pgrep -x stage-worker)" \
-		"image=$image" \
+		"image=$image" "programs=$prefix/libexec/stage-data" \
 		"connection=$(on n1 awk -v t="$image" '$5 == t { split($3, a, ":"); print a[2] }' /proc/self/mountinfo)"
 }
 

@@ -66,7 +66,9 @@ test_installs_by_itself_and_leaves_nothing() {
 		[[ $(in_root ldd "$program") != *"not found"* ]] || fail "$program lacks libraries"
 	done
 	in_root ldconfig -p | grep -q 'libarchive\.so\.13'
-	[[ $(in_root stat -c '%a %U' /usr/libexec/stage-data/stage-hand) == '711 root' ]]
+	for program in stagingd stage-{worker,fetch,hand,spread}; do
+		[[ $(in_root stat -c '%a %U' /usr/libexec/stage-data/$program) == '711 root' ]]
+	done
 	[[ -e $root/etc/stage-data/stage-data.conf && -d $root/etc/stage-data/conf.d ]]
 	[[ $(in_root stagectl --version) == *"$(version_of old)"* ]]
 	in_root stagectl check-config
