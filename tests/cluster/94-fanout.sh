@@ -87,6 +87,31 @@ test_three_nodes_read_as_much_as_one() {
 	assert_le "$((first + others))" $((size * 12 / 10)) "bytes that three nodes read"
 }
 
+# sbcast runs as the user where the job's limits are not: who could trace it would have it do there what he likes.
+# Fails when the program itself is executed, which all may read.
+test_nobody_traces_what_is_outside_of_the_jobs_limits() {
+	local out looker
+
+	fan_source
+	fan_conf 2
+	# shellcheck disable=SC2016
+	as_on alice n1 bash -c 'end=$((SECONDS + 40))
+		until [[ -e /srv/pfs/fan.over ]] || ((SECONDS > end)); do
+			for p in $(pgrep -u alice -f "^sbcast --force"); do
+				cat "/proc/$p/maps" 2>&1 >/dev/null | grep -q "Permission denied" && echo denied
+				[[ ! $(cat "/proc/$p/maps" 2>/dev/null) ]] || echo open
+			done
+		done' >"$work/looked" &
+	looker=$!
+	at_end "rm -f '$pfs/fan.over'"
+	out=$(job_run alice -N3 --ntasks-per-node=1 --mem=1000 --stage-data="$fan_items" < <(fan_sums))
+	touch "$pfs/fan.over"
+	wait "$looker"
+	assert_sums "$out" 3
+	assert_eq 3 "$(grep -c 'read once, by the first of 3 nodes' <<<"$out")" "datasets read once in: $out"
+	assert_eq denied "$(sort -u "$work/looked")" "what a look at sbcast comes to"
+}
+
 # Fails when MinNodes= is not asked.
 test_below_min_nodes_each_reads() {
 	local out
