@@ -2,8 +2,10 @@
  * Starting: the environment is written before anything slow happens (the name service is asked for
  * groups after it), because the first step of the job waits for it.
  *
- * Places: mounts and links start at once; what moves data takes a place for each CPU, two at least,
- * and what may go to memory waits until the keeper has found out how much of it the job has.
+ * Places: links start at once; mounts, too, eight of them: what an image is checked with is no memory of
+ * the job's, and may be hundreds of MiB by the image's word (daemon/worker/sqfs/sqfs-check-run.c). What moves data
+ * takes a place for each CPU, two at least, and what may go to memory waits until the keeper has
+ * found out how much of it the job has.
  *
  * Ending: with a keeper, what is ready stays, because tasks may read it to the last moment, and the
  * keeper takes it away when they are gone. Without one everything is released here. Where the keeper
@@ -37,6 +39,7 @@
 #define KEEPER_END_MS 4000 /* the keeper waits for us */
 #define MIN_WRITERS 2 /* a source that hangs does not hold up the others */
 #define MAX_WRITERS 8
+#define MAX_MOUNTING 8
 
 /* --- looking up --- */
 
@@ -90,12 +93,12 @@ void job_return_slot(struct job *job, int slot)
 
 /* --- starting what may start --- */
 
-static size_t count_writers(const struct job *job)
+static size_t count_busy(const struct job *job, bool (*of_kind)(const struct stage_run *run))
 {
 	size_t n = 0;
 
 	for (size_t i = 0; i < job->n_runs; i++)
-		if (stage_run_is_busy(job->runs[i]) && stage_run_is_writer(job->runs[i]))
+		if (stage_run_is_busy(job->runs[i]) && of_kind(job->runs[i]))
 			n++;
 	return n;
 }
@@ -110,7 +113,8 @@ static size_t choose_max_writers(void)
 
 void job_schedule(struct job *job)
 {
-	size_t writers = count_writers(job), max_writers = choose_max_writers();
+	size_t writers = count_busy(job, stage_run_is_writer), max_writers = choose_max_writers();
+	size_t mounting = count_busy(job, stage_run_is_server);
 
 	if (job->ending || !job->launcher)
 		return;
@@ -124,6 +128,8 @@ void job_schedule(struct job *job)
 		if (job_keys_hold(job, run))
 			continue;
 		if (stage_run_is_writer(run) && writers++ >= max_writers)
+			continue;
+		if (stage_run_is_server(run) && mounting++ >= MAX_MOUNTING)
 			continue;
 		stage_run_start(run);
 	}

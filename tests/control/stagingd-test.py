@@ -436,6 +436,20 @@ class Releasing(unittest.TestCase):
             if queued:
                 wait_for(lambda: d.status(queued[0])["state"] == "probing", what="place taken")
 
+    def test_images_are_mounted_a_few_at_once(self):
+        """What one is checked with is no memory of the job's. Red with all of them at once, or with none after these."""
+        items = [f"i{i}=/fake/silent.sqsh" for i in range(10)]
+        with Daemon(",".join(items)) as d:
+            def begun():
+                return sum(m["state"] != "queued" for m in d.ask("status") if m.get("state"))
+            wait_for(lambda: begun() == 8, what="eight of them")
+            d.ask("add", item="l=/fake/silent")
+            wait_for(lambda: d.status("l")["state"] != "queued", what="another beside them")
+            self.assertEqual(begun(), 9)
+            d.ask("release", names="i0")
+            wait_for(lambda: d.status("i8")["state"] == "probing", what="place taken")
+            self.assertEqual(d.status("i9")["state"], "queued")
+
     def test_those_who_wait_are_told(self):
         with Daemon("a=/fake/facts.silent") as d:
             c = d.client()

@@ -27,6 +27,7 @@ enum {
 	CHECK_POLL_MS = 100,
 	CHECK_CACHE = 32 << 20,
 	CHECK_MEMORY = 256 << 20,
+	CHECK_INODES_MEMORY = 512 << 20, /* at most, whatever number of inodes the image says it has */
 	CHECK_MIN_SECONDS = 3,
 	CHECK_BYTES_PER_SECOND = 1 << 20, /* of metadata: fifty times as long as it takes */
 	CHECK_FD_IMAGE = 3,
@@ -46,6 +47,7 @@ static void check_child(int fd, int out)
 	struct check_record record = { 0 };
 	struct error err = ERROR_INIT;
 	const struct sqfs_super *s;
+	uint64_t more;
 
 	sqfs_jail_enter();
 	record.code = sqfs_image_open(&img, fd, CHECK_CACHE, &err);
@@ -53,7 +55,8 @@ static void check_child(int fd, int out)
 		s = sqfs_image_get_super(img);
 		/* The stack of directories: 16 bytes an inode, doubled while it grows; 8 bytes for
 		 * 512 fragments. */
-		sqfs_jail_limit(CHECK_MEMORY + s->n_inodes * UINT64_C(50) + s->n_fragments / 64,
+		more = s->n_inodes * UINT64_C(50) + s->n_fragments / 64;
+		sqfs_jail_limit(CHECK_MEMORY + (more < CHECK_INODES_MEMORY ? more : CHECK_INODES_MEMORY),
 				(uint32_t)((s->bytes_used - s->inode_table) /
 					   CHECK_BYTES_PER_SECOND) + CHECK_MIN_SECONDS);
 		record.code = sqfs_check_walk(img, &record.counts, &err);
