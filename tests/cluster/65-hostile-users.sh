@@ -162,7 +162,7 @@ test_what_users_do_to_themselves_is_theirs() {
 
 # A user may mount on what is his (fusermount3), in the job's directory on a disk as well: nothing can be removed there as
 # long as something is, not even by a server that is dead, and who looks into one whose server is stopped waits.
-# Fails when mounts are not taken off before the directory is set aside.
+# Fails when mounts are not taken off.
 test_what_users_mount_in_a_tier_goes_with_the_job() {
 	local id dir left
 
