@@ -217,7 +217,7 @@ def test_ready_is_never_given_to_what_a_liar_sent():
     rounds = int(os.environ.get("STAGE_TEST_ROUNDS", "200"))
     states, count, wrong, where = States(random.Random(seed)), {}, [], scratch()
     harness.WORKER = in_place_of_fetch(where, WORKER, SLOW, SLOW_HASTE=1)
-    with Server() as s, concurrent.futures.ThreadPoolExecutor(4) as pool:
+    with Server() as s, concurrent.futures.ThreadPoolExecutor(16) as pool:
         s.RequestHandlerClass = Liar
         for said in pool.map(lambda i: try_one(s, states, seed, i), range(rounds)):
             word = said if said in ("ready", "error") else "wrong"
