@@ -12,11 +12,11 @@ static size_t decode(const unsigned char *s, size_t n, uint32_t *cp)
 
 	if (len == 0 || len > n)
 		return 0;
-	*cp = s[0] & (len == 1 ? 0x7f : 0x7f >> len);
+	*cp = s[0] & (len == 1 ? 0x7fU : 0x7fU >> len);
 	for (size_t i = 1; i < len; i++) {
 		if ((s[i] & 0xc0) != 0x80)
 			return 0;
-		*cp = *cp << 6 | (s[i] & 0x3f);
+		*cp = *cp << 6 | (s[i] & 0x3fU);
 	}
 	return *cp < least[len] || *cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000) ? 0 : len;
 }

@@ -677,7 +677,7 @@ static void test_refusals_help(void **state)
 	conf = must_load(state);
 	conf_match(conf, "https://h/x?sig=secret", "bob", NULL, 0, false, &s, &err);
 	assert_non_null(strstr(err.text, "allowed are: /p/scratch/secret/**, /p/scratch/**, "));
-	assert_non_null(strstr(err.text, ", /duo/** and 7 more; "));
+	assert_non_null(strstr(err.text, ", /both and 7 more; "));
 	assert_non_null(strstr(err.text, "ask the site's administrators"));
 	assert_null(strstr(err.text, "sig"));
 	/* the built-in rule allows everything there is */
