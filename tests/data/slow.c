@@ -5,7 +5,8 @@
  * of these that were under way at once.
  *
  * With SLOW_GATE whoever opens a file with "gate" in its name, or reads on in one with "mid" in it,
- * makes SLOW_GATE.reached and waits for SLOW_GATE.go, once, from when SLOW_GATE.armed is there.
+ * makes SLOW_GATE.reached and waits for SLOW_GATE.go, once, from when SLOW_GATE.armed is there; with
+ * SLOW_FORK who forks does, too.
  * With SLOW_ERROR reading a file or directory with "fail" in its name fails with that number. With
  * SLOW_CLOSE closing a file with "late" in its name does, as on NFS. One with "packed" in its name
  * takes 4 KiB. With SLOW_QUOTA there is room for so many bytes in what is made as the dataset
@@ -69,6 +70,16 @@ static void wait_at_gate(const char *name, const char *word)
 	snprintf(path, sizeof(path), "%s.go", gate);
 	for (int ms = 0; ms < 60000 && access(path, F_OK) < 0; ms++)
 		usleep(1000);
+}
+
+/* Behind the first look at a source, and before a child goes through it, which in jail can wait for nobody. */
+pid_t fork(void)
+{
+	pid_t (*next)(void) = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
+
+	if (getenv("SLOW_FORK"))
+		wait_at_gate("mid", "mid");
+	return next();
 }
 
 static bool is_to_fail(const char *name)
