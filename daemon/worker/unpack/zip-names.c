@@ -212,7 +212,8 @@ int zip_names_new(struct zip_names **zp, int fd, uint64_t size)
 		return -ENOMEM;
 	if (find_list(&reader, size, &list))
 		r = read_list(z, &reader, &list);
-	r = reader.error ?: r;
+	if (reader.error)
+		return reader.error;
 	if (r < 0 || z->n == 0)
 		return r;
 	qsort(z->at, z->n, sizeof(*z->at), compare);
