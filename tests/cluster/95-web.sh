@@ -317,7 +317,7 @@ sys.exit(not memory_has(sys.argv[1], sys.argv[2].encode()))' "$pid" "$secret"
 	wait_until 10 job_nodes_clean "$id"
 	assert on n1 grep -q "job=$id .*stage-fetch has ended by itself" /var/log/dev-log
 	# shellcheck disable=SC2016
-	assert_eq "" "$(on n1 bash -c 'find / /srv/pfs/home/alice /srv/local -maxdepth 1 -name "core*"
+	assert_eq "" "$(on n1 bash -c 'find / /srv/pfs/home/alice /srv/local -maxdepth 1 -name "core*" -user alice
 		grep -rlsF -f /srv/pfs/s3/secret /var/log /run /tmp /var/tmp /srv/local /dev/shm --exclude-dir="$1"; true' - "${base##*/}")" \
 		"cores, and files with the key"
 	assert_nodes_fine
