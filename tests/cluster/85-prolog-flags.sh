@@ -117,7 +117,7 @@ test_where_steps_launch_the_jobs_end_cleans_up() {
 
 	steps_launch
 	id=$(job_submit alice -N2 --mem=100 --stage-data="t=$data/many.tar" <<-EOS
-		trap : USR1
+		trap 'echo signalled' USR1
 		echo begun
 		$until_let_go
 		srun -N2 bash -c 'cat \$STAGE_DATA_PATH_T/*/* | cksum'
@@ -126,6 +126,7 @@ test_where_steps_launch_the_jobs_end_cleans_up() {
 	job_wait_says "$id" begun
 	[[ ! -d /sys/fs/cgroup/memory ]] || assert_le 5000000 "$(staged_memory "$id")" "bytes charged to the job"
 	as alice scancel -s USR1 --full "$id"
+	job_wait_says "$id" signalled # and not in the moment that srun begins in
 	let_go "$id"
 	job_done "$id"
 	assert_eq 2 "$(job_output "$id" | grep -c "^$(cat "$pfs"/data/many/*/* | cksum)$")" "right copies"
