@@ -24,27 +24,27 @@ static void let_children_be(void)
 	failcalls_disarm();
 }
 
-static enum answer answer_with(int r, const char *why)
+static enum answer answer_with(int r, const struct error *err)
 {
 	if (waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD)
 		return WRONG;
-	return r < 0 && !why[0] ? WRONG : answer_of(r);
+	return r < 0 && !err->text[0] ? WRONG : answer_of(r);
 }
 
 static enum answer start_keeper(void *arg)
 {
 	static const struct launch_job job = { .job_id = 1, .uid = 1, .gid = 1, .spec = "x",
 					       .node = "n", .nodelist = "n", .n_nodes = "1" };
-	char why[LAUNCH_WHY_SIZE] = "";
+	struct error err = ERROR_INIT;
 
-	return answer_with(launch_run(&job, NULL, why), why);
+	return answer_with(launch_run(&job, NULL, NULL, &err), &err);
 }
 
 static enum answer clean_up(void *arg)
 {
-	char why[LAUNCH_WHY_SIZE] = "";
+	struct error err = ERROR_INIT;
 
-	return answer_with(launch_tidy(1, NULL, why), why);
+	return answer_with(launch_clean(1, NULL, &err), &err);
 }
 
 static void refuse(void *arg, size_t index, const char *path, size_t n_fault, int errnum)
