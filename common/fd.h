@@ -10,6 +10,7 @@
 
 #include "common/beneath.h"
 #include "common/clock.h"
+#include "common/fd-close.h"
 #include "common/pidfd.h"
 
 /* All of size, or -errno (-EPIPE at an early end for fd_read_all). */
@@ -22,9 +23,6 @@ int fd_read_file(int fd, size_t max, char **datap, size_t *sizep);
 
 int fd_set_nonblock(int fd, bool on);
 int fd_set_cloexec(int fd, bool on);
-
-/* Closes every fd >= from: close_range(2), else /proc/self/fd, else up to the limit. */
-void fd_close_from(int from);
 
 /* The same file or directory once more, with an offset, a mode of access and a read-ahead of its own
  * (O_CLOEXEC is added). fd may be an O_PATH. -errno. */

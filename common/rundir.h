@@ -38,6 +38,7 @@
 
 /* In STAGE_RUN_DIR: where it is, no keeper is started (daemon/keeper/breaker.h). */
 #define RUNDIR_BREAKER ".breaker"
+#define RUNDIR_CRASHES ".crashes" /* eight bytes a crash: clock_ms() in host order */
 
 /* In STAGE_RUN_DIR, root 0600: the node's figures since it was booted, by common/counts.h, where
  * metrics are on. */

@@ -56,7 +56,8 @@ int tier_name_make(int dirfd, uint32_t job_id)
 int tier_name_for_each(int dirfd, uint32_t job_id,
 		       int (*fn)(void *arg, int dirfd, const char *name), void *arg)
 {
-	_cleanup_(fd_closep) int fd = openat(dirfd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	/* Not opened anew: who was handed it may not be allowed to. */
+	_cleanup_(fd_closep) int fd = fcntl(dirfd, F_DUPFD_CLOEXEC, 3);
 	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct dirent *e;
 	uint32_t found;
@@ -65,6 +66,7 @@ int tier_name_for_each(int dirfd, uint32_t job_id,
 	if (!dir)
 		return -errno;
 	fd = -1;
+	rewinddir(dir);
 	while ((errno = 0, e = readdir(dir))) {
 		if (tier_name_parse(e->d_name, &found) < 0 || (job_id && found != job_id) || !strchr(e->d_name, '.'))
 			continue;

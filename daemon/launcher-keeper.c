@@ -17,6 +17,7 @@
 #include "common/fd.h"
 #include "common/list.h"
 #include "common/log.h"
+#include "common/packet.h"
 #include "daemon/loop.h"
 
 #define MAX_FUSE_FDS 16
@@ -52,26 +53,6 @@ static struct launcher_keeper *get_self(struct launcher *l)
 	return (struct launcher_keeper *)l;
 }
 
-static int send_msg(int sock, const struct keeper_msg *msg, int fd)
-{
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(int))];
-	} control = { 0 };
-	struct iovec iov = { .iov_base = (void *)msg, .iov_len = sizeof(*msg) };
-	struct msghdr hdr = { .msg_iov = &iov, .msg_iovlen = 1 };
-
-	if (fd >= 0) {
-		hdr.msg_control = control.buf;
-		hdr.msg_controllen = sizeof(control.buf);
-		CMSG_FIRSTHDR(&hdr)->cmsg_level = SOL_SOCKET;
-		CMSG_FIRSTHDR(&hdr)->cmsg_type = SCM_RIGHTS;
-		CMSG_FIRSTHDR(&hdr)->cmsg_len = CMSG_LEN(sizeof(int));
-		memcpy(CMSG_DATA(CMSG_FIRSTHDR(&hdr)), &fd, sizeof(int));
-	}
-	return sendmsg(sock, &hdr, MSG_NOSIGNAL | MSG_DONTWAIT) < 0 ? -errno : 0;
-}
-
 static void parcel_free(struct parcel *p)
 {
 	list_remove(&p->node);
@@ -83,7 +64,7 @@ static void flush(struct launcher_keeper *k)
 {
 	while (!list_is_empty(&k->waiting)) {
 		struct parcel *p = list_entry(k->waiting.next, struct parcel, node);
-		int r = send_msg(k->fd, &p->msg, p->fd);
+		int r = packet_send(k->fd, &p->msg, sizeof(p->msg), &p->fd, p->fd >= 0, MSG_DONTWAIT);
 
 		if (r == -EAGAIN)
 			break;
@@ -233,52 +214,25 @@ static void dispatch(struct launcher_keeper *k, const struct keeper_msg *msg, co
 	}
 }
 
-/* 1: *msg is one; 0: the end; -errno. */
-static int receive(int sock, struct keeper_msg *msg, int *fds, size_t *n_fdsp)
-{
-	union {
-		struct cmsghdr align;
-		char buf[CMSG_SPACE(sizeof(int) * MAX_FUSE_FDS)];
-	} control;
-	struct iovec iov = { .iov_base = msg, .iov_len = sizeof(*msg) };
-	struct msghdr hdr = {
-		.msg_iov = &iov,
-		.msg_iovlen = 1,
-		.msg_control = control.buf,
-		.msg_controllen = sizeof(control.buf),
-	};
-	struct cmsghdr *c;
-	ssize_t n;
-
-	n = recvmsg(sock, &hdr, MSG_CMSG_CLOEXEC | MSG_DONTWAIT);
-	if (n < 0)
-		return errno == ECONNRESET ? 0 : -errno;
-	*n_fdsp = 0;
-	c = CMSG_FIRSTHDR(&hdr);
-	if (c && c->cmsg_level == SOL_SOCKET && c->cmsg_type == SCM_RIGHTS) {
-		*n_fdsp = (c->cmsg_len - CMSG_LEN(0)) / sizeof(int);
-		memcpy(fds, CMSG_DATA(c), *n_fdsp * sizeof(int));
-	}
-	if (n == 0)
-		return 0;
-	return n == sizeof(*msg) ? 1 : -EPROTO;
-}
-
 static void on_socket(void *arg, uint32_t events)
 {
 	struct launcher_keeper *k = arg;
 	struct keeper_msg msg;
-	int fds[MAX_FUSE_FDS], r;
-	size_t n_fds = 0;
+	int fds[PACKET_MAX_FDS], r;
+	size_t n_fds;
 
 	if (events & EPOLLOUT)
 		flush(k);
-	while ((r = receive(k->fd, &msg, fds, &n_fds)) == 1) {
+	for (;;) {
+		n_fds = ARRAY_SIZE(fds);
+		r = packet_receive(k->fd, &msg, sizeof(msg), fds, &n_fds, MSG_DONTWAIT);
+		if (r != 1)
+			break;
 		dispatch(k, &msg, fds, n_fds);
 		for (size_t i = 0; i < n_fds; i++)
 			close(fds[i]);
 	}
-	if (r == -EAGAIN || r == -EINTR)
+	if (r == -EAGAIN)
 		return;
 	if (r < 0)
 		log_error("receive from the keeper: %s", strerror(-r));

@@ -10,10 +10,10 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct error;
-
 #define LAUNCH_RUN_WAIT_MS 500
+#define LAUNCH_STEP_LIFE_MS 5000
 #define LAUNCH_CLEAN_WAIT_MS 8000
+#define LAUNCH_WHY_SIZE 512 /* of a sentence that tells why not */
 
 struct launch_job {
 	uint32_t job_id, restart;
@@ -25,19 +25,16 @@ struct launch_job {
 };
 
 /*
- * `stage-keeper run`. 0: the job's directory is there. -ETIMEDOUT: not within
- * LAUNCH_RUN_WAIT_MS, it goes on by itself, and *pidfdp (if not NULL) is its pidfd, the caller's,
- * or negative where the kernel has none. Other failures: err has the sentence. conf_path: NULL for the
- * default.
+ * `stage-keeper run`. 0: the job's directory is there. -ETIMEDOUT: not within LAUNCH_RUN_WAIT_MS; it
+ * goes on by itself if there is a run directory, and ends by then if not (in a step after
+ * LAUNCH_STEP_LIFE_MS). Other failures: why (LAUNCH_WHY_SIZE) has the sentence. conf_path: NULL for
+ * the default.
  */
-int launch_run(const struct launch_job *job, const char *conf_path, int *pidfdp,
-	       struct error *err);
+int launch_run(const struct launch_job *job, const char *conf_path, char *why);
 
-/* `stage-keeper clean`: 0: it has ended. -ETIMEDOUT: not within LAUNCH_CLEAN_WAIT_MS, goes on. */
-int launch_clean(uint32_t job_id, const char *conf_path, struct error *err);
-
-/* `stage-keeper reap`, without waiting. */
-int launch_reap(const char *conf_path, struct error *err);
+/* `stage-keeper clean`: 0: it has ended. -ETIMEDOUT: not within LAUNCH_CLEAN_WAIT_MS, goes on.
+ * job_id 0: `stage-keeper reap`, without waiting. */
+int launch_tidy(uint32_t job_id, const char *conf_path, char *why);
 
 /* The program that is started; a test may set another one. */
 extern const char *launch_program;

@@ -3,20 +3,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
-#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/error.h"
-#include "common/fd.h"
 #include "common/rundir.h"
 #include "common/spec.h"
 #include "spank/launch.h"
-#include "spank/step.h"
+#include "spank/step-item.h"
 
 /*
  * Where the keeper comes from. With PrologFlags=Alloc or Contain, and without any when the first
@@ -31,140 +27,110 @@
  */
 #define MARK STAGE_RUN_DIR "/.prolog"
 
-static char start_error[ERROR_MAX_SIZE];
-static int slow_keeper = -1; /* pidfd of one that this process has started and that doesn't answer */
+static char start_error[LAUNCH_WHY_SIZE];
 
 const char *node_get_start_error(void)
 {
 	return start_error;
 }
 
-static bool rundir_exists(uint32_t job_id)
+/* Is name (NULL: itself) in the job's run directory? */
+static bool rundir_has(uint32_t job_id, const char *name)
 {
 	char path[PATH_MAX];
 
-	return rundir_path(path, sizeof(path), job_id, NULL) > 0 && access(path, F_OK) == 0;
+	return rundir_path(path, sizeof(path), job_id, name) > 0 && access(path, F_OK) == 0;
+}
+
+static bool get_job(spank_t sp, struct launch_job *job)
+{
+	return spank_get_item(sp, S_JOB_ID, &job->job_id) == ESPANK_SUCCESS &&
+	       spank_get_item(sp, S_JOB_UID, &job->uid) == ESPANK_SUCCESS &&
+	       spank_get_item(sp, S_JOB_GID, &job->gid) == ESPANK_SUCCESS;
+}
+
+/* 0 or -errno, which is told; why: LAUNCH_WHY_SIZE. */
+static int start(const struct launch_job *job, const char *conf_path, char *why)
+{
+	int r = launch_run(job, conf_path, why);
+
+	if (r < 0)
+		slurm_error("stage-data: job=%u: %s", (unsigned)job->job_id, why);
+	return r;
 }
 
 /* --- in slurmd's children ------------------------------------------------------------------ */
 
-static void leave_mark(void)
-{
-	int fd;
-
-	if (!COMPAT_HAVE_RUN_IN_JOB)
-		return;
-	fd = open(MARK, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644);
-	if (fd >= 0)
-		close(fd);
-}
-
 void node_prolog(spank_t sp, const char *conf_path)
 {
-	struct launch_job job = { .spec = getenv(SPEC_ENV_PROLOG) };
-	const char *restart = getenv("SLURM_JOB_RESTART_COUNT");
-	struct error err = ERROR_INIT;
+	const char *restart = getenv("SLURM_JOB_RESTART_COUNT"), *nodelist = getenv("SLURM_JOB_NODELIST");
+	struct launch_job job = {
+		.spec = getenv(SPEC_ENV_PROLOG),
+		.node = getenv("SLURMD_NODENAME"),
+		.nodelist = nodelist ? nodelist : getenv("SLURM_NODELIST"),
+		.n_nodes = getenv("SLURM_JOB_NUM_NODES"),
+		.partition = getenv("SLURM_JOB_PARTITION"),
+		.restart = restart ? (uint32_t)strtoul(restart, NULL, 10) : 0,
+	};
+	char why[LAUNCH_WHY_SIZE] = "";
 
-	if (!job.spec)
+	if (!job.spec || !get_job(sp, &job))
 		return;
-	if (spank_get_item(sp, S_JOB_ID, &job.job_id) != ESPANK_SUCCESS ||
-	    spank_get_item(sp, S_JOB_UID, &job.uid) != ESPANK_SUCCESS ||
-	    spank_get_item(sp, S_JOB_GID, &job.gid) != ESPANK_SUCCESS)
-		return;
-	job.restart = restart ? (uint32_t)strtoul(restart, NULL, 10) : 0;
-	job.node = getenv("SLURMD_NODENAME");
-	job.nodelist = getenv("SLURM_JOB_NODELIST");
-	job.nodelist = job.nodelist ? job.nodelist : getenv("SLURM_NODELIST");
-	job.n_nodes = getenv("SLURM_JOB_NUM_NODES");
-	job.partition = getenv("SLURM_JOB_PARTITION");
-	if (launch_run(&job, conf_path, &slow_keeper, &err) < 0)
-		slurm_error("stage-data: job=%u: %s", (unsigned)job.job_id, err.text);
-	node_step_exit(sp); /* no epilog would find it: the first step tries again */
-	leave_mark();
-}
-
-static void clean(uint32_t job_id, const char *conf_path)
-{
-	struct error err = ERROR_INIT;
-
-	if (rundir_exists(job_id) && launch_clean(job_id, conf_path, &err) < 0)
-		slurm_error("stage-data: job=%u: %s", (unsigned)job_id, err.text);
+	(void)start(&job, conf_path, why);
+	if (COMPAT_HAVE_RUN_IN_JOB)
+		close(open(MARK, O_WRONLY | O_CREAT | O_CLOEXEC | O_NOFOLLOW, 0644));
 }
 
 void node_epilog(spank_t sp, const char *conf_path)
 {
+	char why[LAUNCH_WHY_SIZE] = "";
 	uint32_t job_id;
 
-	if (spank_get_item(sp, S_JOB_ID, &job_id) == ESPANK_SUCCESS)
-		clean(job_id, conf_path);
+	if (spank_get_item(sp, S_JOB_ID, &job_id) == ESPANK_SUCCESS && rundir_has(job_id, NULL) &&
+	    launch_tidy(job_id, conf_path, why) < 0)
+		slurm_error("stage-data: job=%u: %s", (unsigned)job_id, why);
 }
 
 void node_extern_exit(spank_t sp, const char *conf_path)
 {
-	uint32_t job_id, step_id;
+	uint32_t step_id;
 
-	if (COMPAT_HAVE_RUN_IN_JOB && spank_get_item(sp, S_JOB_ID, &job_id) == ESPANK_SUCCESS &&
-	    spank_get_item(sp, S_JOB_STEPID, &step_id) == ESPANK_SUCCESS &&
+	if (COMPAT_HAVE_RUN_IN_JOB && spank_get_item(sp, S_JOB_STEPID, &step_id) == ESPANK_SUCCESS &&
 	    step_id == SLURM_EXTERN_CONT && access(MARK, F_OK) < 0)
-		clean(job_id, conf_path);
+		node_epilog(sp, conf_path);
 }
 
 void node_boot(const char *conf_path)
 {
-	struct error err = ERROR_INIT;
+	char why[LAUNCH_WHY_SIZE] = "";
 
 	(void)unlink(MARK); /* PrologFlags may be other ones now */
-	if (access(STAGE_RUN_DIR, F_OK) == 0 && launch_reap(conf_path, &err) < 0)
-		slurm_error("stage-data: %s", err.text);
+	if (access(STAGE_RUN_DIR, F_OK) == 0 && launch_tidy(0, conf_path, why) < 0)
+		slurm_error("stage-data: %s", why);
 }
 
 /* --- in a step ----------------------------------------------------------------------------- */
 
-/* SLURMD_NODENAME is that of the node the step was started from until its tasks are made. */
-static void get_node_name(char *buf, size_t size)
-{
-	buf[0] = '\0';
-	(void)gethostname(buf, size);
-	buf[size - 1] = '\0';
-	buf[strcspn(buf, ".")] = '\0';
-}
-
 void node_step_start(spank_t sp, const char *conf_path)
 {
+	_cleanup_(freep) char *spec = step_get_env(sp, SPEC_ENV_JOB);
 	_cleanup_(freep) char *nodelist = NULL, *n_nodes = NULL, *partition = NULL;
-	_cleanup_(step_freep) struct step *step = NULL;
-	struct error err = ERROR_INIT;
-	char node[HOST_NAME_MAX + 1];
-	struct launch_job job;
-	int r;
+	struct launch_job job = { .in_step = true, .spec = spec };
+	char why[LAUNCH_WHY_SIZE] = "", node[HOST_NAME_MAX + 1] = "";
+	uint32_t step_id;
 
-	if (step_new(&step, sp) < 0 || !step->spec || step->step_id == SLURM_EXTERN_CONT)
+	if (!spec || !get_job(sp, &job) || spank_get_item(sp, S_JOB_STEPID, &step_id) != ESPANK_SUCCESS ||
+	    step_id == SLURM_EXTERN_CONT || step_is_of_later_component(sp, job.job_id) ||
+	    rundir_has(job.job_id, RUNDIR_SOCK) || rundir_has(job.job_id, RUNDIR_FAILED))
 		return;
-	if (step_has_file(step, RUNDIR_SOCK) || step_has_file(step, RUNDIR_FAILED))
-		return;
-	get_node_name(node, sizeof(node));
-	nodelist = step_get_env(sp, "SLURM_JOB_NODELIST");
-	n_nodes = step_get_env(sp, "SLURM_JOB_NUM_NODES");
-	partition = step_get_env(sp, "SLURM_JOB_PARTITION");
-	job = (struct launch_job){
-		.job_id = step->job_id, .restart = step->restart, .uid = step->uid,
-		.gid = step->gid, .in_step = true, .spec = step->spec, .node = node,
-		.nodelist = nodelist, .n_nodes = n_nodes, .partition = partition,
-	};
-	r = launch_run(&job, conf_path, &slow_keeper, &err);
-	if (r < 0)
-		slurm_error("stage-data: job=%u: %s", (unsigned)job.job_id, err.text);
-	if (r < 0 && r != -ETIMEDOUT)
-		snprintf(start_error, sizeof(start_error), "%s", err.text);
-}
-
-void node_step_exit(spank_t sp)
-{
-	uint32_t job_id;
-
-	/* With a run directory it has left the job's cgroups, and the clean-up will find it. */
-	if (slow_keeper >= 0 && spank_get_item(sp, S_JOB_ID, &job_id) == ESPANK_SUCCESS &&
-	    !rundir_exists(job_id))
-		(void)fd_pidfd_kill(slow_keeper, SIGKILL);
-	fd_closep(&slow_keeper);
+	(void)spank_get_item(sp, S_SLURM_RESTART_COUNT, &job.restart);
+	/* SLURMD_NODENAME is that of the node the step was started from until its tasks are made. */
+	(void)gethostname(node, sizeof(node) - 1);
+	node[strcspn(node, ".")] = '\0';
+	job.node = node;
+	job.nodelist = nodelist = step_get_env(sp, "SLURM_JOB_NODELIST");
+	job.n_nodes = n_nodes = step_get_env(sp, "SLURM_JOB_NUM_NODES");
+	job.partition = partition = step_get_env(sp, "SLURM_JOB_PARTITION");
+	if (start(&job, conf_path, why) != -ETIMEDOUT)
+		snprintf(start_error, sizeof(start_error), "%s", why);
 }

@@ -21,10 +21,6 @@ void node_boot(const char *conf_path);
 /* init_post_opt of a step, root: starts the keeper where no prolog has done so; 500 ms. */
 void node_step_start(spank_t sp, const char *conf_path);
 
-/* exit of a step, root: a keeper that this step has started and that never came to life ends: it
- * would keep the job's cgroups. */
-void node_step_exit(spank_t sp);
-
 /* exit of the extern step, root: where Slurm runs no epilog for plugins, as node_epilog(). */
 void node_extern_exit(spank_t sp, const char *conf_path);
 

@@ -7,11 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/dataset.h"
 #include "common/rundir.h"
 #include "common/spec.h"
-
-#define MAX_ENV (DATASET_MAX_VALUE + 256)
 
 void step_free(struct step *step)
 {
@@ -21,37 +18,12 @@ void step_free(struct step *step)
 	free(step);
 }
 
-char *step_get_env(spank_t sp, const char *name)
-{
-	_cleanup_(freep) char *value = NULL;
-	char probe[1];
-	spank_err_t e;
-
-	/* Most jobs have nothing for us: no memory is taken before it is known that they do. */
-	e = spank_getenv(sp, name, probe, sizeof(probe));
-	if (e != ESPANK_SUCCESS && e != ESPANK_NOSPACE)
-		return NULL;
-	value = malloc(MAX_ENV);
-	if (!value || spank_getenv(sp, name, value, MAX_ENV) != ESPANK_SUCCESS)
-		return NULL;
-	return steal_ptr(value);
-}
-
 bool step_has_file(const struct step *step, const char *name)
 {
 	char path[PATH_MAX];
 
 	return rundir_path(path, sizeof(path), step->job_id, name) > 0 &&
 	       faccessat(AT_FDCWD, path, F_OK, AT_EACCESS) == 0;
-}
-
-/* SLURM_JOB_ID is the first component's. */
-static bool is_later_component(const struct step *step, spank_t sp)
-{
-	_cleanup_(freep) char *size = step_get_env(sp, "SLURM_HET_SIZE");
-	_cleanup_(freep) char *first = size ? step_get_env(sp, "SLURM_JOB_ID") : NULL;
-
-	return first && strtoul(first, NULL, 10) != step->job_id;
 }
 
 int step_new(struct step **stepp, spank_t sp)
@@ -63,7 +35,7 @@ int step_new(struct step **stepp, spank_t sp)
 
 	if (spank_get_item(sp, S_JOB_ID, &s.job_id) != ESPANK_SUCCESS)
 		return -EINVAL;
-	foreign = spec && is_later_component(&s, sp);
+	foreign = spec && step_is_of_later_component(sp, s.job_id);
 	if ((!spec || foreign) && !step_has_file(&s, NULL))
 		return foreign ? -EXDEV : -ENOENT;
 	if (spank_get_item(sp, S_JOB_STEPID, &s.step_id) != ESPANK_SUCCESS ||

@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "spank/slurm-compat.h"
+#include "spank/step-item.h"
 
 struct step {
 	uint32_t job_id, step_id;
@@ -34,6 +35,3 @@ DEFINE_FREEP(struct step, step_free)
 
 /* Is name in the job's run directory? Asks as the effective user. */
 bool step_has_file(const struct step *step, const char *name);
-
-/* A variable of the step's environment; caller frees; NULL: not set. */
-char *step_get_env(spank_t sp, const char *name);

@@ -1,5 +1,6 @@
 /*
- * stage-hand: what stage-keeper needs to have done that root need not do (common/keeper-hand.h).
+ * stage-hand: what root need not do. As stage-steward it is nobody, and decides what stage-keeper
+ * does (daemon/steward/, common/keeper-acts.h); else it does one chore (common/keeper-hand.h).
  */
 #include <errno.h>
 #include <stdint.h>
@@ -12,6 +13,7 @@
 #include "common/fd.h"
 #include "common/keeper-hand.h"
 #include "daemon/hand/hand.h"
+#include "daemon/steward/steward.h"
 
 #include "stage-build.h"
 
@@ -51,7 +53,11 @@ int main(int argc, char **argv)
 		return puts("stage-hand " STAGE_VERSION) < 0;
 	prctl(PR_SET_NAME, "stage-hand"); /* execveat() by a descriptor names it by a number */
 	prctl(PR_SET_DUMPABLE, 0);
-	if (argc < 2 || geteuid() == 0)
+	if (argc < 1 || geteuid() == 0)
+		return usage();
+	if (strcmp(argv[0], "stage-steward") == 0)
+		return steward_main(argc, argv);
+	if (argc < 2)
 		return usage();
 	for (size_t i = 0; i < ARRAY_SIZE(chores); i++) {
 		if (strcmp(argv[1], chores[i].name) != 0 || argc - 2 != chores[i].n_args)

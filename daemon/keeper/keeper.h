@@ -1,49 +1,84 @@
 /*
- * keeper: what one running keeper holds: its job, its configuration, its directory and record.
+ * keeper: what a stage-keeper holds for its steward, and one function an act of common/keeper-acts.h.
+ *
+ * A function does what its act says and nothing else: r of the answer, 0 or more, or -errno.
  */
 #pragma once
 
-#include <signal.h>
-#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/counts.h"
-#include "daemon/keeper/hand.h"
-#include "daemon/keeper/jobdir.h"
+#include "common/keeper-acts.h"
 #include "daemon/keeper/launch.h"
-#include "daemon/keeper/state.h"
 
 struct keeper {
-	/* from the command line, as the head of st is */
-	bool in_step;           /* a job step started us */
-	const char *conf_path;  /* NULL: the usual one */
-	const char *node;       /* name of this node; NULL: the host's */
-
-	int spec_fd, status_fd; /* from the plugin; -1: none (any more) */
-	struct hand_site site; /* what the configuration says */
-	struct jobdir dir;
-	struct state st;
-	struct launch_user user;
-	int daemon_fd, worker_fd; /* programs */
-	int listen_fd;            /* bound to sock */
-	int log_fd;
-	uint64_t memory_size;     /* of the tmpfs */
-	uint64_t counts[COUNT_N]; /* what stagingd says of its datasets, within bounds */
+	uid_t uid; /* of the job; 0: none is served, this is a clean-up */
+	gid_t gid;
+	int sock;  /* to the steward */
+	int answer_fd; /* of the plugin, as long as the steward has said nothing; -1: none */
+	pid_t steward;
+	int go_fd; /* of what was spawned last */
+	int programs[ACT_N_PROGRAMS];
+	int dirs[ACT_N_DIRS]; /* by number; -1: none */
 };
 
-/* SIGTERM, SIGINT (the job is over) and SIGCHLD: blocked in a keeper, and waited for. */
-void keeper_get_signals(sigset_t *set);
+#define KEEPER_INIT                                                                                \
+	{ .sock = -1, .answer_fd = 2, .go_fd = -1, .programs = { -1, -1, -1 },                     \
+	  .dirs = { -1, -1, -1, -1, -1, -1, -1 } }
 
-/* `stage-keeper run`: returns the exit status when the job is over and nothing is left. */
-int keeper_run(struct keeper *k);
+/* An act, the descriptors that came beside it, and those that go back and are closed then. */
+struct call {
+	struct act *a;
+	int dir, dir2; /* that a->dir and a->dir2 stand for; -1: none */
+	char name[64]; /* that a->name stands for; "" (which nothing is called): none */
+	int in[ACT_MAX_FDS], out[ACT_MAX_FDS];
+	size_t n_in, n_out;
+};
 
-/*
- * Starts stagingd and does what it asks for (common/keeper-verbs.h) until it says KEEPER_END or
- * the keeper is told to end. A stagingd that dies takes the writers with it; the servers go on.
- * *job_overp: Slurm says so, not stagingd.
- */
-int keeper_serve(struct keeper *k, bool *job_overp);
+typedef int (*act_fn)(struct keeper *k, struct call *c);
 
-/* Where a path of the site's leads for this job, see hand_find_path(). */
-int keeper_find_path(const struct keeper *k, const char *which, struct hand_path *path);
+/* Does one act. c->in stays the caller's, c->out becomes his. */
+void act_do(struct keeper *k, struct call *c);
+
+/* fd goes back; an errno where it is none. 0 or -errno. */
+int act_give(struct call *c, int fd);
+
+/* What an enum act_name stands for, with these numbers. */
+void act_print_name(char buf[static 64], uint32_t name, const int64_t *n);
+
+/* What a line of /proc/<pid>/stat says; -EPROTO if it is none. The name in it is the user's: it
+ * may hold blanks and brackets. A zombie that has threads left is 'D': what its threads hold is
+ * held. */
+int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *parentp);
+
+int act_open_base(struct keeper *k, struct call *c);
+int act_open_tier(struct keeper *k, struct call *c);
+int act_open_dir(struct keeper *k, struct call *c);
+int act_close_dir(struct keeper *k, struct call *c);
+int act_check_dir(struct keeper *k, struct call *c);
+int act_make_dir(struct keeper *k, struct call *c);
+int act_rename(struct keeper *k, struct call *c);
+int act_remove(struct keeper *k, struct call *c);
+int act_open_file(struct keeper *k, struct call *c);
+int act_bind(struct keeper *k, struct call *c);
+int act_memory(struct keeper *k, struct call *c);
+int act_resize(struct keeper *k, struct call *c);
+int act_slot(struct keeper *k, struct call *c);
+int act_detach(struct keeper *k, struct call *c);
+int act_detach_below(struct keeper *k, struct call *c);
+int act_repeat(struct keeper *k, struct call *c);
+int act_control(struct keeper *k, struct call *c);
+int act_abort(struct keeper *k, struct call *c);
+int act_account(struct keeper *k, struct call *c);
+int act_spawn(struct keeper *k, struct call *c);
+int act_check_program(struct keeper *k, struct call *c);
+int act_go(struct keeper *k, struct call *c);
+int act_look(struct keeper *k, struct call *c);
+int act_kill(struct keeper *k, struct call *c);
+int act_kill_children(struct keeper *k, struct call *c);
+int act_follow(struct keeper *k, struct call *c);
+int act_make_group(struct keeper *k, struct call *c);
+int act_remove_group(struct keeper *k, struct call *c);
+int act_join_group(struct keeper *k, struct call *c);
+int act_open_log(struct keeper *k, struct call *c);
+int act_text(struct keeper *k, struct call *c);

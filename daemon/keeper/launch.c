@@ -26,9 +26,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/fd.h"
-#include "daemon/keeper/proc.h"
+#include "common/fd-close.h"
 
 #define FIRST_FD 3
 #define HIGH_FD 64 /* beyond all numbers that are handed out */
@@ -38,17 +36,14 @@
 #define NR_CLONE3 435
 #define INTO_CGROUP 0x200000000ULL /* CLONE_INTO_CGROUP */
 
-int launch_open_program(const char *path, struct error *err)
+int launch_open_program(const char *path)
 {
 	_cleanup_(fd_closep) int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		return error_errno(err, errno, "open %s", path);
-	if (!S_ISREG(st.st_mode) || st.st_uid != 0 || st.st_mode & 022)
-		return error_set(err, EPERM,
-				 "%s: must be a file of root's, writable by nobody else", path);
-	return steal_fd(&fd);
+		return -errno;
+	return S_ISREG(st.st_mode) && st.st_uid == 0 && !(st.st_mode & 022) ? steal_fd(&fd) : -EPERM;
 }
 
 static int drop_capabilities(void)
@@ -105,9 +100,8 @@ int launch_become(uid_t uid, gid_t gid, const gid_t *groups, int n_groups)
 	if (setgroups((size_t)n_groups, groups) < 0 || setresgid(gid, gid, gid) < 0 ||
 	    setresuid(uid, uid, uid) < 0)
 		return -errno;
-	r = drop_capabilities();
-	if (r < 0)
-		return r;
+	if (drop_capabilities() < 0)
+		return -EPERM;
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
 		return -errno;
 	return prove(uid, gid);
@@ -127,18 +121,18 @@ void launch_reset_signals(void)
 static void set_limits(void)
 {
 	static const struct sched_param no_priority;
-	static const struct {
-		int resource;
-		rlim_t value;
-	} limits[] = {
-		{ RLIMIT_CORE, 0 },	{ RLIMIT_CPU, RLIM_INFINITY }, { RLIMIT_FSIZE, RLIM_INFINITY },
-		{ RLIMIT_NOFILE, 4096 }, { RLIMIT_MEMLOCK, 64 << 10 },  { RLIMIT_MSGQUEUE, 0 },
-		{ RLIMIT_RTPRIO, 0 },	{ RLIMIT_STACK, 8 << 20 },
+	/* clang-format off */
+	static const struct { int resource; rlim_t value; } limits[] = {
+		{ RLIMIT_CORE, 0 },              { RLIMIT_CPU, RLIM_INFINITY },
+		{ RLIMIT_FSIZE, RLIM_INFINITY }, { RLIMIT_NOFILE, 4096 },
+		{ RLIMIT_MEMLOCK, 64 << 10 },    { RLIMIT_MSGQUEUE, 0 },
+		{ RLIMIT_RTPRIO, 0 },            { RLIMIT_STACK, 8 << 20 },
 	};
-	struct rlimit r;
+	/* clang-format on */
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		r.rlim_cur = r.rlim_max = limits[i].value;
+		const struct rlimit r = { limits[i].value, limits[i].value };
+
 		setrlimit((__rlimit_resource_t)limits[i].resource, &r);
 	}
 	sched_setscheduler(0, SCHED_OTHER, &no_priority);
@@ -168,14 +162,15 @@ static int place_fds(const struct launch *l, int *programp)
 	return 0;
 }
 
-/* By `tasks` (v1) only the caller is moved. For cgroup.procs the kernel waits until nobody in the
- * machine forks or exits: 10 ms. */
-static int join(const char *group, const char *file)
+/* Writes to a file of the kernel's; name: in dir. 0 or -errno. */
+static int tell_kernel(const char *dir, const char *name, const char *text)
 {
+	_cleanup_(fd_closep) int fd = -1;
 	char path[PATH_MAX + 16];
 
-	snprintf(path, sizeof(path), "%s/%s", group, file);
-	return proc_write(path, "0");
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	fd = open(path, O_WRONLY | O_CLOEXEC);
+	return fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
 }
 
 /* Who is born in a group (v2) has nobody wait. -1: it was not possible. */
@@ -200,10 +195,12 @@ static _Noreturn void run_child(const struct launch *l, const char *group, pid_t
 	umask(077);
 	if (place_fds(l, &program) < 0 || chdir("/") < 0)
 		_exit(LAUNCH_EXIT_SETUP);
-	if (group && join(group, "tasks") < 0 && join(group, "cgroup.procs") < 0)
+	/* By `tasks` (v1) only we are moved. For cgroup.procs the kernel waits until nobody in the
+	 * machine forks or exits: 10 ms. */
+	if (group && tell_kernel(group, "tasks", "0") < 0 && tell_kernel(group, "cgroup.procs", "0") < 0)
 		_exit(LAUNCH_EXIT_SETUP);
 	snprintf(oom, sizeof(oom), "%d", l->oom_score_adj);
-	proc_write("/proc/self/oom_score_adj", oom);
+	tell_kernel("/proc/self", "oom_score_adj", oom);
 	setpriority(PRIO_PROCESS, 0, l->nice);
 	set_limits();
 	if (launch_become(l->user->uid, l->user->gid, l->user->groups, l->user->n_groups) < 0)
@@ -221,26 +218,25 @@ pid_t launch_start(const struct launch *l, int *gop)
 {
 	const pid_t keeper = getpid(); /* the child may run when it is no more */
 	const char *group = l->group;  /* still to be joined */
-	int go[2], r;
+	_cleanup_(fd_closep) int rd = -1, wr = -1;
+	int go[2];
 	pid_t pid;
 
 	if (pipe2(go, O_CLOEXEC) < 0)
 		return -errno;
+	rd = go[0];
+	wr = go[1];
 	pid = fork_into(group);
 	if (pid >= 0)
 		group = NULL;
 	else
 		pid = fork();
 	if (pid == 0) {
-		close(go[1]);
-		run_child(l, group, keeper, go[0]);
+		close(wr);
+		run_child(l, group, keeper, rd);
 	}
-	r = -errno;
-	close(go[0]);
-	if (pid < 0) {
-		close(go[1]);
-		return r;
-	}
-	*gop = go[1];
+	if (pid < 0)
+		return -errno;
+	*gop = steal_fd(&wr);
 	return pid;
 }

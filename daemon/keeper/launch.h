@@ -14,8 +14,6 @@
 #include "common/cleanup.h"
 #include "common/keeper-verbs.h"
 
-struct error;
-
 enum launch_exit {
 	LAUNCH_EXIT_DROP = 120,  /* letting go failed */
 	LAUNCH_EXIT_PROOF,       /* it seemed to work, and root can be had back */
@@ -34,8 +32,8 @@ struct launch_user {
 	const char *env[8]; /* all of it */
 };
 
-/* Opens a program of ours: root's, a regular file, writable by nobody else. */
-int launch_open_program(const char *path, struct error *err);
+/* Opens a program of ours. -EPERM: it is not a regular file of root's, writable by nobody else. */
+int launch_open_program(const char *path);
 
 struct launch {
 	const struct launch_user *user;

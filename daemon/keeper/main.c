@@ -3,164 +3,192 @@
  * user could not do, except: mount a FUSE or tmpfs file system, nosuid and nodev, in a directory of
  * root's, visible to that user alone; and take away what it made.
  *
- * It parses integers and its own record; nothing of the user's.
+ * It decides nothing: it starts stage-steward as nobody, does what that asks for, one act at a time
+ * (common/keeper-acts.h), and tells it whose child has ended and that the job is over. It parses
+ * nothing but its own two numbers. A keeper whose steward dies, ends, and the reverse.
  */
 #include <errno.h>
-#include <getopt.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
+#include <sys/signalfd.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/log.h"
-#include "common/number.h"
-#include "daemon/keeper/clean.h"
-#include "daemon/keeper/jobdir.h"
+#include "common/cleanup.h"
+#include "common/keeper-hand.h"
+#include "common/packet.h"
 #include "daemon/keeper/keeper.h"
-#include "daemon/keeper/reap.h"
 
 #include "stage-build.h"
 
-#define EXIT_USAGE 2
-#define CLEAN_TIMEOUT_MS 10000
-
-enum { JOB, UID, GID, RESTART, TIMEOUT, N_NUMBERS, CONF = N_NUMBERS, NODE, STEP };
-
-struct args {
-	uint32_t numbers[N_NUMBERS];
-	uint32_t given; /* bits of the enum */
-	const char *conf, *node;
-};
-
-static int read_args(struct args *a, int argc, char **argv)
+/* The number behind a word of the command line; 0: none that could be a user's. */
+static uint32_t find_id(char **argv, const char *word)
 {
-	static const struct option options[] = {
-		{ "job", required_argument, NULL, JOB },
-		{ "uid", required_argument, NULL, UID },
-		{ "gid", required_argument, NULL, GID },
-		{ "restart", required_argument, NULL, RESTART },
-		{ "timeout", required_argument, NULL, TIMEOUT },
-		{ "conf", required_argument, NULL, CONF },
-		{ "node", required_argument, NULL, NODE },
-		{ "step", no_argument, NULL, STEP },
-		{ 0 },
-	};
-	int c;
-
-	opterr = 0;
-	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
-		if (c == '?' || (c < N_NUMBERS && parse_uint32(optarg, &a->numbers[c]) < 0))
-			return -EINVAL;
-		if (c == CONF)
-			a->conf = optarg;
-		if (c == NODE)
-			a->node = optarg;
-		a->given |= 1U << c;
-	}
-	return optind == argc ? 0 : -EINVAL;
+	for (; *argv; argv++)
+		if (strcmp(*argv, word) == 0 && argv[1])
+			return (uint32_t)strtoul(argv[1], NULL, 10);
+	return 0;
 }
 
-/* Goes into a path: no dots, no slashes. */
-static bool is_name(const char *s)
+/* In a run the steward gets what the plugin has put to fds 0 and 1. */
+static int start_steward(struct keeper *k, const char *const *argv, bool run)
 {
-	return *s &&
-	       s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")] ==
-		       '\0';
+	static const gid_t nobody = HAND_UID;
+	const struct launch_user user = { HAND_UID, HAND_UID, &nobody, 1, { "PATH=/usr/bin:/bin", "LANG=C.UTF-8" } };
+	struct launch l = { .user = &user, .argv = argv, .program = k->programs[ACT_PROGRAM_HAND],
+			    .fds = { -1, 0, 1 }, .n_fds = run ? 3 : 1, .output = 2, .dies_with_us = true };
+	_cleanup_(fd_closep) int theirs = -1, go = -1;
+	int pair[2];
+
+	if (l.program < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return l.program < 0 ? l.program : -errno;
+	k->sock = pair[0];
+	l.fds[0] = theirs = pair[1];
+	k->steward = launch_start(&l, &go);
+	return k->steward < 0 ? k->steward : write(go, "g", 1) != 1 ? -errno : 0;
 }
 
-static int cmd_run(const struct args *a)
+/* Leaves everything of whoever started us. */
+static int detach(struct keeper *k)
 {
-	static struct keeper k = { .spec_fd = -1, .status_fd = -1, .dir = JOBDIR_INIT, .daemon_fd = -1,
-				   .worker_fd = -1, .listen_fd = -1, .log_fd = -1 };
+	_cleanup_(fd_closep) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
 
-	k.st.job_id = a->numbers[JOB];
-	k.st.restart = a->numbers[RESTART];
-	k.st.uid = a->numbers[UID];
-	k.st.gid = a->numbers[GID];
-	k.in_step = a->given & 1U << STEP;
-	k.conf_path = a->conf;
-	k.node = a->node && is_name(a->node) ? a->node : NULL;
-	return keeper_run(&k);
+	k->answer_fd = fcntl(1, F_DUPFD_CLOEXEC, 3);
+	for (int fd = 0; fd < 3; fd++)
+		if (dup2(null, fd) < 0)
+			return -errno;
+	return k->answer_fd < 0 || chdir("/") < 0 ? -errno : 0;
 }
 
-static int report(int r, const struct error *err)
+static void tell(struct keeper *k, uint32_t kind, pid_t pid, int status)
 {
-	if (r >= 0)
-		return EXIT_SUCCESS;
-	log_error("%s", err->text);
-	fprintf(stderr, "stage-keeper: %s\n", err->text);
+	static struct act a;
+
+	a.kind = kind;
+	a.n[0] = pid;
+	a.n[1] = status;
+	(void)packet_send(k->sock, &a, sizeof(a), NULL, 0, 0);
+}
+
+static int fail(const struct keeper *k, int r)
+{
+	if (k->answer_fd >= 0)
+		dprintf(k->answer_fd, "%sstage-hand can't be run, is libexec complete? (%s)\n",
+			k->answer_fd > 2 ? "E" : "stage-keeper: ", strerror(-r));
 	return EXIT_FAILURE;
 }
 
-static int cmd_clean(const struct args *a)
+/* The steward's exit status, or -EAGAIN while it runs. */
+static int reap(struct keeper *k)
 {
-	const struct clean_options o = { true, a->numbers[TIMEOUT] ?: CLEAN_TIMEOUT_MS };
-	struct error err = ERROR_INIT;
-	_cleanup_(fd_closep) int base = -1;
-	char name[16];
+	int status;
+	pid_t pid;
+
+	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		if (pid == k->steward)
+			return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
+		tell(k, ACT_EXITED, pid, status);
+	}
+	return -EAGAIN;
+}
+
+/* 0, or why there is no more to be expected. */
+static int serve(struct keeper *k)
+{
+	static struct act a;
+	struct call c = { .a = &a, .n_in = ACT_MAX_FDS };
+	int r = packet_receive(k->sock, &a, sizeof(a), c.in, &c.n_in, MSG_DONTWAIT);
+
+	if (r <= 0)
+		return r == -EAGAIN ? 0 : -EPIPE;
+	if (k->answer_fd > 2)
+		close(k->answer_fd); /* answering is the steward's from here on */
+	k->answer_fd = -1;
+	act_do(k, &c);
+	r = packet_send(k->sock, &a, sizeof(a), c.out, c.n_out, 0);
+	while (c.n_in)
+		fd_closep(&c.in[--c.n_in]);
+	/* No copy of a connection's stays here: it would keep readers waiting for a dead server. */
+	while (c.n_out)
+		fd_closep(&c.out[--c.n_out]);
+	return r;
+}
+
+static int loop(struct keeper *k, int signals)
+{
+	struct signalfd_siginfo info;
 	int r;
 
-	log_open("stage-keeper", -1, 1);
-	log_set_job(a->numbers[JOB]);
-	snprintf(name, sizeof(name), "%u", a->numbers[JOB]);
-	r = base = jobdir_open_base(NULL, &err);
-	if (r >= 0)
-		r = clean_job(base, name, &o, &err);
-	return report(r, &err);
+	for (;;) {
+		struct pollfd p[] = { { signals, POLLIN, 0 }, { k->sock, POLLIN, 0 } };
+
+		if (poll(p, 2, -1) < 0)
+			continue;
+		while (p[0].revents && read(signals, &info, sizeof(info)) == sizeof(info))
+			if (info.ssi_signo != SIGCHLD)
+				tell(k, ACT_OVER, 0, 0);
+		r = reap(k);
+		if (r >= LAUNCH_EXIT_DROP)
+			return fail(k, r > LAUNCH_EXIT_EXEC ? LAUNCH_EXIT_EXEC - r : -EIO);
+		if (r != -EAGAIN)
+			return r;
+		/* What is left of it ends by this, and a child that waits to be let begin: it has the socket, too. */
+		if (p[1].revents && serve(k) < 0)
+			fd_closep(&k->sock), fd_closep(&k->go_fd);
+	}
 }
 
-static int cmd_reap(const struct args *a)
+static int work(struct keeper *k, bool run, const char **argv)
 {
-	struct error err = ERROR_INIT;
+	static const char *const programs[] = { "stage-hand", "stagingd", "stage-worker" };
+	char path[PATH_MAX];
+	int r, signals;
+	sigset_t set;
 
-	log_open("stage-keeper", -1, 1);
-	return report(reap_all(a->conf, &err), &err);
+	sigemptyset(&set);
+	sigaddset(&set, SIGCHLD);
+	for (int i = 0; run && i < 2; i++)
+		sigaddset(&set, i ? SIGINT : SIGTERM);
+	sigprocmask(SIG_SETMASK, &set, NULL);
+	signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
+	for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
+		snprintf(path, sizeof(path), STAGE_LIBEXEC_DIR "/%s", programs[i]);
+		k->programs[i] = launch_open_program(path);
+	}
+	argv[0] = "stage-steward";
+	if (run)
+		setsid();
+	prctl(PR_SET_CHILD_SUBREAPER, run, 0, 0, 0);
+	r = signals < 0 ? -errno : start_steward(k, argv, run);
+	if (run && detach(k) < 0)
+		r = r < 0 ? r : -EIO;
+	return r == 0 ? loop(k, signals) : fail(k, r);
 }
-
-/* clang-format off */
-static const struct {
-	const char *name;
-	int (*fn)(const struct args *a);
-	uint32_t needs;
-} commands[] = {
-	{ "run",   cmd_run,   1U << JOB | 1U << UID | 1U << GID },
-	{ "clean", cmd_clean, 1U << JOB },
-	{ "reap",  cmd_reap,  0 },
-};
-/* clang-format on */
 
 int main(int argc, char **argv)
 {
-	struct args a = { 0 };
-	size_t i = 0;
+	static struct keeper k = KEEPER_INIT;
+	const bool run = argc > 1 && strcmp(argv[1], "run") == 0;
 
 	prctl(PR_SET_DUMPABLE, 0);
 	clearenv();
-	setenv("PATH", "/usr/sbin:/usr/bin:/sbin:/bin", 1);
 	umask(022);
 	launch_reset_signals();
 	signal(SIGPIPE, SIG_IGN);
 	if (argc == 2 && strcmp(argv[1], "--version") == 0)
 		return puts("stage-keeper " STAGE_VERSION) < 0;
-	while (argc > 1 && i < ARRAY_SIZE(commands) && strcmp(argv[1], commands[i].name))
-		i++;
-	if (argc < 2 || i == ARRAY_SIZE(commands) || read_args(&a, argc - 1, argv + 1) < 0 ||
-	    (a.given & commands[i].needs) != commands[i].needs) {
-		fputs("usage: stage-keeper run --job N --uid U --gid G [--restart R] [--step]\n"
-		      "       stage-keeper clean --job N [--timeout MS]\n"
-		      "       stage-keeper reap | --version\n"
-		      "       each: [--conf FILE] [--node NAME]\n",
-		      stderr);
-		return EXIT_USAGE;
-	}
 	if (geteuid() != 0) {
 		fputs("stage-keeper: must be run by root\n", stderr);
 		return EXIT_FAILURE;
 	}
-	return commands[i].fn(&a);
+	k.uid = run ? find_id(argv, "--uid") : 0;
+	k.gid = run ? find_id(argv, "--gid") : 0;
+	return work(&k, run, (const char **)argv);
 }

@@ -1002,11 +1002,16 @@ def test_jobs_that_end_at_once_are_all_counted():
     assert m['jobs_total'] == 8 and m['bytes_total{method="copy"}'] == sum(j.id for j in running), m
 
 
+def stewards_of(job):
+    """The process that decides for the keeper."""
+    return [p for p in processes('stage-steward') if f'\nPPid:\t{job.process.pid}\n' in job.status_of(p)]
+
+
 def waits_for_figures(job):
     """The sums are open, and whoever has them locked is waited for."""
     with contextlib.suppress(OSError):
-        return RUNDIR + '/.metrics' in [os.readlink(f'/proc/{job.process.pid}/fd/{fd}')
-                                        for fd in os.listdir(f'/proc/{job.process.pid}/fd')]
+        return any(RUNDIR + '/.metrics' in [os.readlink(f'/proc/{pid}/fd/{fd}') for fd in os.listdir(f'/proc/{pid}/fd')]
+                   for pid in stewards_of(job))
 
 
 def test_figures_wait_for_their_turn():
@@ -1382,22 +1387,23 @@ def waiting_at_fifo(name):
     found = []
     for pid in [int(p) for p in os.listdir('/proc') if p.isdigit()]:
         with contextlib.suppress(OSError):
-            if os.path.basename(os.readlink(f'/proc/{pid}/exe')) == name and \
+            if os.path.basename(open(f'/proc/{pid}/cmdline').read().split('\0')[0]) == name and \
                     open(f'/proc/{pid}/wchan').read() == 'wait_for_partner':
                 found.append(pid)
     return found
 
 
 def hold_the_hand(fifo, path):
-    """The keeper that waits at the fifo goes on, and its hand waits at another one, which is returned; who comes
-    later waits for nobody. At the same one the hand would not wait, on a busy machine, where the writer that lets
-    the keeper go is still there."""
-    wait_for(lambda: waiting_at_fifo('stage-keeper'), what='the keeper to start')
-    os.mkfifo(fifo + '.hand')
-    assert libc.mount(f'{fifo}.hand'.encode(), path.encode(), None, 4096, None) == 0
-    os.close(os.open(fifo, os.O_WRONLY))
+    """The keeper that waits at the fifo goes on, and so does its steward, which waits at another one; the hand waits
+    at a third, which is returned; who comes later waits for nobody. At the same one the next would not wait, on a
+    busy machine, where the writer that lets the one before go is still there."""
+    for name, following in ('stage-keeper', '.steward'), ('stage-steward', '.hand'):
+        wait_for(lambda: waiting_at_fifo(name), what=name + ' to start')
+        os.mkfifo(fifo + following)
+        assert libc.mount(f'{fifo}{following}'.encode(), path.encode(), None, 4096, None) == 0
+        os.close(os.open(fifo if following == '.steward' else fifo + '.steward', os.O_WRONLY))
     wait_for(lambda: waiting_at_fifo('stage-hand'), what='the hand that reads')
-    for _ in range(2):
+    for _ in range(3):
         assert libc.umount2(path.encode(), 2) == 0
     return fifo + '.hand'
 

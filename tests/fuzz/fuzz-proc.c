@@ -10,8 +10,8 @@
 #include "common/tier-name.h"
 #include "daemon/cpus.h"
 #include "daemon/hand/stuck.h"
-#include "daemon/keeper/jobmem.h"
-#include "daemon/keeper/proc.h"
+#include "daemon/keeper/keeper.h"
+#include "daemon/steward/jobmem.h"
 
 #define MAX_NAME 900
 

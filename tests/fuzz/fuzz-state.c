@@ -3,9 +3,24 @@
 
 #include <fcntl.h>
 
-#include "daemon/keeper/state.h"
+#include "common/cleanup.h"
+
+#include "daemon/steward/state.h"
 
 static char dir[64];
+
+static int open_at(int dirfd, int flags)
+{
+	return openat(dirfd, "state", flags | O_CLOEXEC, 0600);
+}
+
+static int read_record(int dirfd, struct state *st)
+{
+	_cleanup_(fd_closep) int fd = open_at(dirfd, O_RDONLY);
+
+	return state_read(fd, st);
+}
+
 
 static void remove_dir(void)
 {
@@ -28,18 +43,18 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		dirfd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	}
 	if (fd < 0)
-		fd = openat(dirfd, "state", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+		fd = open_at(dirfd, O_WRONLY | O_CREAT | O_TRUNC);
 	FUZZ_CHECK(fd >= 0 && pwrite(fd, data, size, 0) == (ssize_t)size);
 	FUZZ_CHECK(ftruncate(fd, (off_t)size) == 0);
-	if (state_read(dirfd, &st) < 0) {
+	if (read_record(dirfd, &st) < 0) {
 		FUZZ_CHECK(st.job_id == 0 && st.procs[0].pid == 0);
 		return 0;
 	}
-	close(fd); /* another file gets its name */
-	fd = -1;
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
 		FUZZ_CHECK(st.procs[i].pid >= 0 && st.procs[i].pid != 1);
-	FUZZ_CHECK(state_write(dirfd, &st) == 0 && state_read(dirfd, &again) == 0);
+	FUZZ_CHECK(ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0);
+	FUZZ_CHECK(state_write(fd, &st) == 0 && read_record(dirfd, &again) == 0);
+	FUZZ_CHECK(lseek(fd, 0, SEEK_SET) == 0);
 	FUZZ_CHECK(again.job_id == st.job_id && again.uid == st.uid &&
 		   !memcmp(again.procs, st.procs, sizeof(st.procs)));
 	return 0;

@@ -1,6 +1,6 @@
 /*
- * What stagingd, a process of the user's, may say to the keeper, which is root: packets of any size
- * and number, descriptors beside them. What the verbs do is held against what they may do.
+ * What stagingd, a process of the user's, may say to the steward, whom root believes: packets of any
+ * size and number, descriptors beside them. What the verbs do is held against what they may do.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -11,11 +11,12 @@
 
 #include "common/conn.h"
 #include "common/error.h"
-#include "daemon/keeper/keeper.h"
-#include "daemon/keeper/mounts.h"
-#include "daemon/keeper/serve.h"
-#include "daemon/keeper/tier.h"
-#include "daemon/keeper/verbs.h"
+#include "common/packet.h"
+#include "daemon/steward/acts.h"
+#include "daemon/steward/mounts.h"
+#include "daemon/steward/serve.h"
+#include "daemon/steward/steward.h"
+#include "daemon/steward/tier.h"
 
 #define WORKER 4711
 #define DAEMON 4712
@@ -24,54 +25,49 @@
 static struct serve *current;
 static unsigned n_started, n_mounted;
 
-int __wrap_kill(pid_t pid, int sig);
-int __wrap_mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t n_fds,
-		       struct error *err);
-int __wrap_mounts_detach(int dirfd, const char *name, struct error *err);
-int __wrap_abort_slot(int dirfd, unsigned slot);
-int __wrap_tier_make(int dirfd, struct state *st, const struct hand_path *p, bool keep,
+int __wrap_serve_kill(pid_t pid, int sig);
+int __wrap_mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds, struct error *err);
+int __wrap_mounts_detach(const struct jobdir *d, uint32_t name, struct error *err);
+int __wrap_mounts_abort(const struct jobdir *d, uint32_t slot);
+int __wrap_tier_make(const struct jobdir *d, struct state *st, const struct hand_path *p, bool keep,
 		     struct error *err);
-int __wrap_keeper_find_path(const struct keeper *k, const char *which, struct hand_path *path);
-pid_t __wrap_serve_start(struct serve *s, const struct launch *l, uint32_t id, int class);
+int __wrap_steward_find_path(const struct steward *k, const char *which, struct hand_path *path);
+pid_t __wrap_serve_start(struct serve *s, const struct acts_spawn *l, uint32_t id, int class);
 void __wrap_serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds);
 void __wrap_serve_lose_daemon(struct serve *s, const char *why);
 void __wrap_serve_follow_cpus(struct serve *s);
-void __wrap_serve_repeat_in_job(struct keeper *k, const char *name);
+void __wrap_serve_repeat_in_job(struct steward *k, uint32_t name);
 
 /* No signal but these, and none but to a worker that is on record. */
-int __wrap_kill(pid_t pid, int sig)
+int __wrap_serve_kill(pid_t pid, int sig)
 {
 	FUZZ_CHECK(pid == WORKER && (sig == SIGTERM || sig == SIGKILL));
 	return 0;
 }
 
-int __wrap_mounts_slot(int dirfd, unsigned slot, uid_t uid, gid_t gid, int *fds, size_t n_fds,
-		       struct error *err)
+int __wrap_mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds, struct error *err)
 {
 	FUZZ_CHECK(slot < RUNDIR_MAX_SLOTS && !current->slots[slot] && n_fds >= 1 &&
-		   n_fds <= VERBS_MAX_FDS && uid == 1000 && gid == 1001);
+		   n_fds <= PACKET_MAX_FDS);
 	for (size_t i = 0; i < n_fds; i++)
 		FUZZ_CHECK((fds[i] = open("/dev/null", O_RDONLY | O_CLOEXEC)) >= 0);
 	n_mounted++;
 	return 0;
 }
 
-int __wrap_mounts_detach(int dirfd, const char *name, struct error *err)
-{
-	unsigned slot;
-
-	FUZZ_CHECK(sscanf(name, "m/%u", &slot) == 1 && slot < RUNDIR_MAX_SLOTS &&
-		   current->slots[slot]);
-	return 0;
-}
-
-int __wrap_abort_slot(int dirfd, unsigned slot)
+int __wrap_mounts_detach(const struct jobdir *d, uint32_t slot, struct error *err)
 {
 	FUZZ_CHECK(slot < RUNDIR_MAX_SLOTS && current->slots[slot]);
 	return 0;
 }
 
-int __wrap_tier_make(int dirfd, struct state *st, const struct hand_path *p, bool keep,
+int __wrap_mounts_abort(const struct jobdir *d, uint32_t slot)
+{
+	FUZZ_CHECK(slot < RUNDIR_MAX_SLOTS && current->slots[slot]);
+	return 0;
+}
+
+int __wrap_tier_make(const struct jobdir *d, struct state *st, const struct hand_path *p, bool keep,
 		     struct error *err)
 {
 	FUZZ_CHECK(!strcmp(p->path, "/ssd"));
@@ -79,7 +75,7 @@ int __wrap_tier_make(int dirfd, struct state *st, const struct hand_path *p, boo
 }
 
 /* Three tiers, of which the second is a disk's. */
-int __wrap_keeper_find_path(const struct keeper *k, const char *which, struct hand_path *path)
+int __wrap_steward_find_path(const struct steward *k, const char *which, struct hand_path *path)
 {
 	FUZZ_CHECK(*which && !which[strspn(which, "0123456789")]);
 	strcpy(path->path, "/ssd");
@@ -87,9 +83,10 @@ int __wrap_keeper_find_path(const struct keeper *k, const char *which, struct ha
 	return !strcmp(which, "1") ? 0 : !strcmp(which, "0") || !strcmp(which, "2") ? -EINVAL : -ENOENT;
 }
 
-pid_t __wrap_serve_start(struct serve *s, const struct launch *l, uint32_t id, int class)
+pid_t __wrap_serve_start(struct serve *s, const struct acts_spawn *l, uint32_t id, int class)
 {
-	FUZZ_CHECK(l->program == 9 && l->n_fds == 1 && l->fds[0] >= 0 && l->user == &s->k->user);
+	FUZZ_CHECK(l->program == ACT_PROGRAM_WORKER && l->n_fds == 1 && l->fds[0] >= 0 && !l->uid &&
+		   l->flags & ACT_SPAWN_ACCOUNT);
 	FUZZ_CHECK(!strcmp(l->argv[0], "stage-worker") && !l->argv[1]);
 	FUZZ_CHECK(class == KEEPER_CLASS_WRITER || class == KEEPER_CLASS_SERVER);
 	n_started++;
@@ -98,7 +95,7 @@ pid_t __wrap_serve_start(struct serve *s, const struct launch *l, uint32_t id, i
 
 void __wrap_serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds)
 {
-	FUZZ_CHECK(msg->verb == KEEPER_REPLY && n_fds <= VERBS_MAX_FDS);
+	FUZZ_CHECK(msg->verb == KEEPER_REPLY && n_fds <= PACKET_MAX_FDS);
 }
 
 void __wrap_serve_lose_daemon(struct serve *s, const char *why)
@@ -110,19 +107,19 @@ void __wrap_serve_follow_cpus(struct serve *s)
 {
 }
 
-void __wrap_serve_repeat_in_job(struct keeper *k, const char *name)
+void __wrap_serve_repeat_in_job(struct steward *k, uint32_t name)
 {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct keeper k;
+	static struct steward k;
 	static struct serve s;
 	const uint8_t *end = data + size;
 	int pair[2], before = fuzz_next_fd();
 
 	FUZZ_CHECK(conn_pair(pair) == 0);
-	k = (struct keeper){ .st = { .uid = 1000, .gid = 1001 }, .worker_fd = 9 };
+	k = (struct steward){ .st = { .uid = 1000, .gid = 1001 } };
 	k.site.mounts = true;
 	s = (struct serve){ .k = &k, .sock = pair[1] };
 	current = &s;

@@ -24,27 +24,27 @@ static void let_children_be(void)
 	failcalls_disarm();
 }
 
-static enum answer answer_with(int r, const struct error *err)
+static enum answer answer_with(int r, const char *why)
 {
 	if (waitpid(-1, NULL, WNOHANG) >= 0 || errno != ECHILD)
 		return WRONG;
-	return r < 0 && !err->text[0] ? WRONG : answer_of(r);
+	return r < 0 && !why[0] ? WRONG : answer_of(r);
 }
 
 static enum answer start_keeper(void *arg)
 {
 	static const struct launch_job job = { .job_id = 1, .uid = 1, .gid = 1, .spec = "x",
 					       .node = "n", .nodelist = "n", .n_nodes = "1" };
-	struct error err = ERROR_INIT;
+	char why[LAUNCH_WHY_SIZE] = "";
 
-	return answer_with(launch_run(&job, NULL, NULL, &err), &err);
+	return answer_with(launch_run(&job, NULL, why), why);
 }
 
 static enum answer clean_up(void *arg)
 {
-	struct error err = ERROR_INIT;
+	char why[LAUNCH_WHY_SIZE] = "";
 
-	return answer_with(launch_clean(1, NULL, &err), &err);
+	return answer_with(launch_tidy(1, NULL, why), why);
 }
 
 static void refuse(void *arg, size_t index, const char *path, size_t n_fault, int errnum)

@@ -14,11 +14,12 @@
 
 #include "common/clock.h"
 #include "common/rundir.h"
-#include "daemon/keeper/breaker.h"
-#include "daemon/keeper/clean.h"
-#include "daemon/keeper/jobdir.h"
-#include "daemon/keeper/mounts.h"
-#include "daemon/keeper/state.h"
+#include "daemon/steward/breaker.h"
+#include "daemon/steward/clean.h"
+#include "daemon/steward/jobdir.h"
+#include "daemon/steward/mounts.h"
+#include "daemon/steward/state.h"
+#include "tests/unit/unit-acts.h"
 
 #include "stage-build.h"
 
@@ -85,6 +86,7 @@ static int set_up(void **state)
 {
 	before = NULL;
 	after = NULL;
+	acts_transport = unit_act_here;
 	if (!have_node())
 		*state = NULL;
 	else if (mkdir(STAGE_RUN_DIR, 0755) < 0 || mkdir(DIR_OF_JOB, 0711) < 0)
@@ -115,11 +117,12 @@ static void touch(const char *path)
 
 static int clean(void)
 {
-	_cleanup_(fd_closep) int base = open(STAGE_RUN_DIR, DIR_FLAGS);
+	_cleanup_(fd_closep) int base = jobdir_open_base(false, NULL);
+	const struct jobdir_id id = { .job_id = 4711 };
 	const struct clean_options o = { .timeout_ms = 5000 };
 
 	assert_true(base >= 0);
-	return clean_job(base, JOB, &o, NULL);
+	return clean_job(&id, &o, NULL);
 }
 
 /* --- the user mounts something on the job's tmpfs while it is opened ------------------------- */
@@ -144,16 +147,19 @@ static void uncover(const char *call, int dirfd, const char *name)
 static void test_what_is_mounted_for_a_moment_is_not_taken_for_the_tmpfs(void **state)
 {
 	_cleanup_(fd_closep) int dir = -1, fd = -1;
+	struct jobdir d = JOBDIR_INIT;
 	struct statx st;
 	struct stat is;
 
 	NEED_NODE();
 	assert_int_equal(mkdir(DIR_OF_JOB "/t", 0711), 0);
 	assert_int_equal(mount("none", DIR_OF_JOB "/t", "tmpfs", 0, "uid=4001,gid=4002"), 0);
-	dir = open(DIR_OF_JOB, DIR_FLAGS);
+	d.fd = dir = open(DIR_OF_JOB, DIR_FLAGS);
+	unit_keeper.dirs[d.dir = ACT_DIR_FREE] = dup(dir);
 	before = cover;
 	after = uncover;
-	fd = mounts_open_memory(dir, &st);
+	fd = mounts_open_memory(&d, &st);
+	fd_closep(&unit_keeper.dirs[d.dir]);
 	assert_true(fd >= 0);
 	assert_null(before);
 	assert_int_equal(fstat(fd, &is), 0);
@@ -228,7 +234,7 @@ static void begin_again(const char *call, int dirfd, const char *name)
 static void test_the_next_run_keeps_what_it_has_in_tiers(void **state)
 {
 	static struct state st = { .job_id = 4711, .uid = 4001, .gid = 4001, .ending = true };
-	_cleanup_(fd_closep) int dir = -1;
+	_cleanup_(fd_closep) int record = -1;
 
 	NEED_NODE();
 	for (const char *const *tier = (const char *const[]){ "/run/a", "/run/b", NULL }; *tier;
@@ -240,9 +246,9 @@ static void test_the_next_run_keeps_what_it_has_in_tiers(void **state)
 		assert_int_equal(mkdir(path, 0700), 0);
 		strcpy(state_find_tier(&st, "")->path, *tier);
 	}
-	dir = open(DIR_OF_JOB, DIR_FLAGS);
+	record = open(DIR_OF_JOB "/state", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	state_get_boot(st.boot);
-	assert_int_equal(state_write(dir, &st), 0);
+	assert_int_equal(state_write(record, &st), 0);
 	after = begin_again;
 	(void)clean();
 	assert_null(after);
@@ -256,11 +262,12 @@ static void test_the_next_run_keeps_what_it_has_in_tiers(void **state)
 /* Red when only the file's first records are read, which are of long ago. */
 static void test_the_last_crashes_count(void **state)
 {
-	_cleanup_(fd_closep) int base = open(STAGE_RUN_DIR, DIR_FLAGS);
+	_cleanup_(fd_closep) int base = -1;
 	const uint64_t old = clock_ms() + 1000000000; /* of an earlier boot */
 	FILE *f;
 
 	NEED_NODE();
+	base = jobdir_open_base(false, NULL);
 	f = fopen(STAGE_RUN_DIR "/" BREAKER_COUNT_FILE, "we");
 	assert_non_null(f);
 	for (int i = 0; i < 100; i++)
@@ -268,11 +275,11 @@ static void test_the_last_crashes_count(void **state)
 	fclose(f);
 	for (int i = 0; i < BREAKER_LIMIT; i++) {
 		assert_int_equal(access(STAGE_RUN_DIR "/" BREAKER_FILE, F_OK), -1);
-		breaker_count(base);
+		breaker_count();
 		usleep(2000);
 	}
 	assert_int_equal(access(STAGE_RUN_DIR "/" BREAKER_FILE, F_OK), 0);
-	breaker_reset(base);
+	breaker_reset();
 	assert_int_equal(access(STAGE_RUN_DIR "/" BREAKER_FILE, F_OK), 0);
 }
 

@@ -10,12 +10,38 @@
 #include <sys/wait.h>
 
 #include "common/fd.h"
-#include "daemon/keeper/breaker.h"
-#include "daemon/keeper/state.h"
+#include "daemon/steward/breaker.h"
+#include "daemon/steward/state.h"
+#include "tests/unit/unit-acts.h"
 
 static int open_scratch(void **state)
 {
 	return open(*state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* The file `state` of dirfd, which need not be there. */
+static int read_record(int dirfd, struct state *st)
+{
+	_cleanup_(fd_closep) int fd = openat(dirfd, "state", O_RDONLY | O_CLOEXEC);
+
+	return state_read(fd, st);
+}
+
+static int write_record(int dirfd, const struct state *st)
+{
+	_cleanup_(fd_closep) int fd = openat(dirfd, "state", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+
+	return state_write(fd, st);
+}
+
+static ssize_t read_text(int dirfd, char *buf, size_t size)
+{
+	_cleanup_(fd_closep) int fd = openat(dirfd, "state", O_RDONLY | O_CLOEXEC);
+	ssize_t n = read(fd, buf, size - 1);
+
+	if (n >= 0)
+		buf[n] = '\0';
+	return n;
 }
 
 static void write_file(int dirfd, const char *name, const void *data, size_t size)
@@ -35,13 +61,13 @@ static void fill(struct state *st)
 	st->uid = 4001;
 	st->gid = 4002;
 	st->ending = true;
-	st->keeper = (struct proc){ 4194303, UINT64_MAX };
+	st->keeper = (struct state_proc){ 4194303, UINT64_MAX };
 	state_get_boot(st->boot);
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++) {
-		struct proc *p = state_find_proc(st, 0);
+		struct state_proc *p = state_find_proc(st, 0);
 
 		assert_non_null(p);
-		*p = (struct proc){ 4194303 - (int)i, UINT64_MAX };
+		*p = (struct state_proc){ 4194303 - (int)i, UINT64_MAX };
 	}
 	for (size_t i = 0; i < STATE_MAX_TIERS; i++) {
 		struct state_tier *t = state_find_tier(st, "");
@@ -62,12 +88,12 @@ static void test_write_then_read_is_the_same(void **state)
 	fill(&a);
 	assert_null(state_find_proc(&a, 0));
 	assert_null(state_find_tier(&a, ""));
-	assert_int_equal(state_write(dirfd, &a), 0);
-	assert_int_equal(state_read(dirfd, &b), 0);
+	assert_int_equal(write_record(dirfd, &a), 0);
+	assert_int_equal(read_record(dirfd, &b), 0);
 	assert_memory_equal(&a, &b, sizeof(a));
-	n = proc_read(dirfd, "state", first, sizeof(first));
-	assert_int_equal(state_write(dirfd, &b), 0);
-	assert_int_equal(proc_read(dirfd, "state", second, sizeof(second)), n);
+	n = read_text(dirfd, first, sizeof(first));
+	assert_int_equal(write_record(dirfd, &b), 0);
+	assert_int_equal(read_text(dirfd, second, sizeof(second)), n);
 	assert_memory_equal(first, second, (size_t)n);
 	assert_true(state_is_current(&b));
 	strcpy(b.boot, "another");
@@ -101,22 +127,23 @@ static void test_a_record_whose_beginning_was_lost_is_none(void **state)
 {
 	static struct state a, b;
 	_cleanup_(fd_closep) int dirfd = open_scratch(state);
-	int status;
+	int status, fd;
 	pid_t pid;
 
 	a.job_id = 7;
 	state_get_boot(a.boot);
-	assert_int_equal(state_write(dirfd, &a), 0);
+	assert_int_equal(write_record(dirfd, &a), 0);
 	fill(&b);
 	pid = fork();
 	if (pid == 0) {
 		fill_disk_for_large_writes();
-		_exit(-state_write(dirfd, &b));
+		fd = openat(dirfd, "state.tmp", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+		_exit(-state_write(fd, &b));
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));
 	assert_int_equal(WEXITSTATUS(status), ENOSPC);
-	assert_int_equal(state_read(dirfd, &b), 0);
+	assert_int_equal(read_record(dirfd, &b), 0);
 	assert_memory_equal(&a, &b, sizeof(a));
 }
 
@@ -150,11 +177,11 @@ static void test_damage_reads_as_nothing(void **state)
 	static struct state st, zero;
 	_cleanup_(fd_closep) int dirfd = open_scratch(state);
 
-	assert_int_equal(state_read(dirfd, &st), -ENOENT);
+	assert_int_equal(read_record(dirfd, &st), -EBADF);
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		memset(&st, 'x', sizeof(st));
 		write_file(dirfd, "state", cases[i].data, cases[i].size);
-		assert_int_equal(state_read(dirfd, &st), -EPROTO);
+		assert_int_equal(read_record(dirfd, &st), -EPROTO);
 		assert_memory_equal(&st, &zero, sizeof(st));
 	}
 }
@@ -172,17 +199,17 @@ static void test_records_of_other_versions_are_read(void **state)
 	_cleanup_(fd_closep) int dirfd = open_scratch(state);
 
 	write_file(dirfd, "state", first, sizeof(first) - 1);
-	assert_int_equal(state_read(dirfd, &a), 0);
+	assert_int_equal(read_record(dirfd, &a), 0);
 	assert_int_equal(a.job_id, 17);
 	assert_int_equal(a.keeper.pid, 100);
 	assert_int_equal(a.keeper.start, 2000);
 	assert_string_equal(a.tiers[0].path, "/ssd/17");
 	write_file(dirfd, "state", later, sizeof(later) - 1);
-	assert_int_equal(state_read(dirfd, &b), 0);
+	assert_int_equal(read_record(dirfd, &b), 0);
 	assert_memory_equal(&a, &b, sizeof(a));
 	/* And what is written can be read by the first, which finds the group by itself. */
-	assert_int_equal(state_write(dirfd, &b), 0);
-	assert_int_equal(proc_read(dirfd, "state", again, sizeof(again)), sizeof(ours) - 1);
+	assert_int_equal(write_record(dirfd, &b), 0);
+	assert_int_equal(read_text(dirfd, again, sizeof(again)), sizeof(ours) - 1);
 	assert_memory_equal(again, ours, sizeof(ours) - 1);
 }
 
@@ -195,7 +222,7 @@ static void test_nonsense_in_a_record_is_left_out(void **state)
 	size_t n = 0;
 
 	write_file(dirfd, "state", data, sizeof(data) - 1);
-	assert_int_equal(state_read(dirfd, &st), 0);
+	assert_int_equal(read_record(dirfd, &st), 0);
 	assert_int_equal(st.uid, 5);
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
 		if (st.procs[i].pid) {
@@ -217,18 +244,20 @@ static void test_breaker_opens_at_the_third_recent_crash(void **state)
 	_cleanup_(fd_closep) int dirfd = open_scratch(state);
 	uint64_t later = clock_ms() + 1000000;
 
+	acts_transport = unit_act_here;
+	unit_keeper.dirs[ACT_DIR_RUN] = dirfd;
 	write_file(dirfd, BREAKER_COUNT_FILE, &later, sizeof(later)); /* an earlier boot's */
 	for (int i = 0; i < BREAKER_LIMIT; i++) {
 		assert_false(is_open(dirfd));
-		breaker_count(dirfd);
+		breaker_count();
 	}
 	assert_true(is_open(dirfd));
-	breaker_reset(dirfd);
+	breaker_reset();
 	assert_true(is_open(dirfd));
 	write_file(dirfd, BREAKER_COUNT_FILE, &later, sizeof(later));
-	breaker_reset(dirfd);
+	breaker_reset();
 	assert_false(is_open(dirfd));
-	breaker_reset(dirfd);
+	breaker_reset();
 }
 
 int main(void)

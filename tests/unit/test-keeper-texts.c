@@ -3,11 +3,16 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <pthread.h>
+#include <sys/wait.h>
+#include <signal.h>
 #include <sys/syscall.h>
 
 #include "common/mountinfo.h"
-#include "daemon/keeper/jobmem.h"
-#include "daemon/keeper/proc.h"
+#include "daemon/keeper/keeper.h"
+#include "daemon/steward/hand.h"
+#include "daemon/steward/jobmem.h"
+#include "daemon/steward/state.h"
+#include "tests/unit/unit-acts.h"
 
 static void test_stat_lines(void **state)
 {
@@ -39,18 +44,44 @@ static void test_stat_lines(void **state)
 	}
 }
 
+static struct state_proc look(pid_t pid)
+{
+	struct act a = { .kind = ACT_LOOK, .n = { pid } };
+
+	assert_true(acts_do(&a, NULL, 0, NULL, NULL) >= 0);
+	return (struct state_proc){ pid, (uint64_t)a.n[1] };
+}
+
 static void test_own_process_is_alive_and_a_reused_pid_is_not(void **state)
 {
-	struct proc p;
+	struct state_proc p = look(getpid());
 
-	assert_int_equal(proc_get(getpid(), &p), 0);
-	assert_true(proc_is_alive(&p));
-	assert_int_equal(proc_kill(&p, 0), 0);
+	assert_true(hand_is_alive(&p));
+	assert_int_equal(hand_signal(&p, 0), 0);
 	p.start++;
-	assert_false(proc_is_alive(&p));
-	assert_int_equal(proc_kill(&p, 0), -ESRCH);
-	assert_int_equal(proc_kill(&(struct proc){ 0 }, 0), -ESRCH);
-	assert_int_equal(proc_kill(&(struct proc){ 1, 0 }, 0), -ESRCH);
+	assert_false(hand_is_alive(&p));
+	assert_int_equal(hand_signal(&p, 0), -ESRCH);
+	assert_int_equal(hand_signal(&(struct state_proc){ 0 }, 0), -ESRCH);
+	assert_int_equal(hand_signal(&(struct state_proc){ 1, 0 }, 0), -ESRCH);
+	assert_int_equal(hand_signal(&(struct state_proc){ 1, 1 }, 0), -ESRCH);
+}
+
+/* Fails when a pid is signalled that is no child, or the steward's. */
+static void test_without_a_start_only_a_child_is_signalled(void **state)
+{
+	pid_t pid = fork();
+
+	if (pid == 0)
+		for (;;)
+			pause();
+	unit_keeper.steward = pid;
+	assert_int_equal(acts_do_numbers(ACT_KILL, pid, 0, SIGTERM), -ESRCH);
+	unit_keeper.steward = 0;
+	assert_int_equal(acts_do_numbers(ACT_KILL, getpid(), 0, 0), -ESRCH);
+	assert_int_equal(acts_do_numbers(ACT_KILL, getppid(), 0, 0), -ESRCH);
+	assert_int_equal(acts_do_numbers(ACT_KILL, pid, 0, SIGTERM), 0);
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
+	assert_int_equal(acts_do_numbers(ACT_KILL, pid, 0, SIGTERM), -ESRCH);
 }
 
 static void *stay(void *arg)
@@ -72,11 +103,14 @@ static void leave_a_thread(int fd)
 
 static char get_state(pid_t pid)
 {
+	_cleanup_(fd_closep) int fd = -1;
 	char path[32], line[1024];
 	ssize_t n;
 
 	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	n = proc_read(AT_FDCWD, path, line, sizeof(line));
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = read(fd, line, sizeof(line) - 1);
+	line[n > 0 ? n : 0] = '\0';
 	return n > 0 ? strrchr(line, ')')[2] : '?';
 }
 
@@ -84,7 +118,7 @@ static char get_state(pid_t pid)
  * threads it has. */
 static void test_a_zombie_with_a_thread_is_alive(void **state)
 {
-	struct proc p;
+	struct state_proc p;
 	int fds[2];
 	pid_t pid;
 
@@ -98,13 +132,14 @@ static void test_a_zombie_with_a_thread_is_alive(void **state)
 	for (int i = 0; i < 5000 && get_state(pid) != 'Z'; i++)
 		usleep(1000);
 	assert_int_equal(get_state(pid), 'Z');
-	assert_int_equal(proc_get(pid, &p), 0);
-	assert_true(proc_is_alive(&p));
+	p = look(pid);
+	assert_true(hand_is_alive(&p));
 	close(fds[1]);
-	for (int i = 0; i < 5000 && proc_is_alive(&p); i++)
+	for (int i = 0; i < 5000 && hand_is_alive(&p); i++)
 		usleep(1000);
-	assert_false(proc_is_alive(&p));
-	assert_int_equal(get_state(pid), '?'); /* reaped */
+	assert_false(hand_is_alive(&p)); /* a zombie, since nobody has reaped it */
+	assert_int_equal(get_state(pid), 'Z');
+	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
 
 static void test_mountinfo_lines(void **state)
@@ -159,10 +194,12 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_stat_lines),
 		cmocka_unit_test(test_own_process_is_alive_and_a_reused_pid_is_not),
+		cmocka_unit_test(test_without_a_start_only_a_child_is_signalled),
 		cmocka_unit_test(test_a_zombie_with_a_thread_is_alive),
 		cmocka_unit_test(test_mountinfo_lines),
 		cmocka_unit_test(test_what_is_above_a_job),
 	};
 
+	acts_transport = unit_act_here;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

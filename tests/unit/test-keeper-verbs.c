@@ -1,5 +1,5 @@
 /*
- * Which packets root takes from the user's end of the socket: those of the right size with at most
+ * Which packets the steward takes from the user's end of the socket: those of the right size with at most
  * one descriptor beside. All others are -EPROTO, and no descriptor stays open. Fails where
  * verbs_receive() lets two in, takes credentials for them, does not look at the size, or forgets to
  * close.
@@ -12,9 +12,24 @@
 #include <unistd.h>
 
 #include "common/conn.h"
-#include "daemon/keeper/verbs.h"
+#include "common/keeper-verbs.h"
+#include "common/packet.h"
 
 #define MAX_FDS 20 /* more than the keeper has room for */
+
+/* As the steward takes one of stagingd's. */
+static int verbs_receive(int sock, struct keeper_msg *msg, int *fdp)
+{
+	size_t n_fds = 1;
+
+	*fdp = -1;
+	return packet_receive(sock, msg, sizeof(*msg), fdp, &n_fds, MSG_DONTWAIT);
+}
+
+static int verbs_send(int sock, const struct keeper_msg *msg, const int *fds, size_t n_fds)
+{
+	return packet_send(sock, msg, sizeof(*msg), fds, n_fds, MSG_DONTWAIT);
+}
 
 /* The number that the next descriptor gets. */
 static int next_fd(void)
@@ -57,7 +72,7 @@ static void test_a_packet_is_whole_and_brings_one_descriptor(void **state)
 		{ SIZE, 0, 1 },
 		{ SIZE, 1, 1 },
 		{ SIZE, 2, -EPROTO },
-		{ SIZE, VERBS_MAX_FDS, -EPROTO },
+		{ SIZE, PACKET_MAX_FDS, -EPROTO },
 		{ SIZE, MAX_FDS, -EPROTO }, /* some of them are cut off */
 		{ SIZE - 1, 0, -EPROTO },
 		{ SIZE - 1, 1, -EPROTO },

@@ -212,15 +212,6 @@ static inline bool have_node(void)
 	return have;
 }
 
-/* Who holds no process by a descriptor leaves a late keeper to Slurm: a kernel before 5.3,
- * valgrind. */
-static inline bool have_pidfds(void)
-{
-	_cleanup_(fd_closep) int fd = fd_pidfd_open(getpid());
-
-	return fd != -ENOSYS;
-}
-
 #define NEED_NODE()                                                                                \
 	do {                                                                                       \
 		if (!have_node())                                                                  \

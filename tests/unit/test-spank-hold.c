@@ -380,8 +380,6 @@ static void test_a_keeper_that_is_late_for_the_prolog_ends(void **state)
 	int pid;
 
 	NEED_NODE();
-	if (!have_pidfds())
-		skip();
 	node_setup(NULL, 0);
 	assert_int_equal(rmdir(job_dir), 0);
 	f = fopen("/run/keeper", "we");

@@ -127,7 +127,6 @@ static void test_a_job_that_slurm_does_not_name(void **state)
 	node_epilog(NULL, NULL);
 	node_extern_exit(NULL, NULL);
 	node_step_start(NULL, NULL);
-	node_step_exit(NULL);
 	assert_string_equal(calls(), "");
 	assert_int_equal(access(MARK, F_OK), -1);
 }
@@ -141,7 +140,7 @@ static void test_the_epilog_cleans_what_there_is(void **state)
 	assert_string_equal(calls(), "");
 	make_run_dir();
 	node_epilog(NULL, NULL);
-	await_call("clean --job 4711 ");
+	await_call("clean --conf  --job 4711 ");
 	assert_string_equal(fake.log, "");
 	launch_program = "/run/nowhere";
 	node_epilog(NULL, NULL);
@@ -165,7 +164,7 @@ static void test_the_extern_step_cleans_where_no_epilog_does(void **state)
 	assert_int_equal(unlink(MARK), 0);
 	node_extern_exit(NULL, NULL);
 	if (COMPAT_HAVE_RUN_IN_JOB)
-		await_call("clean --job 4711 ");
+		await_call("clean --conf  --job 4711 ");
 	else
 		assert_string_equal(calls(), "");
 }
@@ -206,7 +205,7 @@ static void test_a_step_starts_what_no_prolog_did(void **state)
 	node[strcspn(node, ".")] = '\0';
 	node_step_start(NULL, NULL);
 	snprintf(expected, sizeof(expected),
-		 "run --job 4711 --uid %u --gid %u --restart 0 --step --node %s\n",
+		 "run --job 4711 --uid %u --gid %u --restart 0 --node %s --conf  --step\n",
 		 (unsigned)getuid(), (unsigned)getgid(), node);
 	assert_string_equal(calls(), expected);
 	assert_string_equal(node_get_start_error(), "");
@@ -216,7 +215,6 @@ static void test_a_step_starts_what_no_prolog_did(void **state)
 	fd_closep(&(int){ open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644) });
 	node_step_start(NULL, NULL);
 	assert_string_equal(calls(), "");
-	node_step_exit(NULL);
 }
 
 static bool keeper_lives(void)
@@ -224,30 +222,20 @@ static bool keeper_lives(void)
 	return system("grep -q '^State:.[^ZX]' /proc/$(cat /run/pid)/status 2>/dev/null") == 0;
 }
 
-/* Red when its end is left to Slurm: in the job's cgroups it would hold up the job's end. */
-static void test_a_keeper_that_hangs_ends_with_its_step(void **state)
+/* Red without the timer: in the job's cgroups it would hold up the job's end. One that is alive has
+ * switched it off by the time that there is a run directory. */
+static void test_a_keeper_that_hangs_in_a_step_ends(void **state)
 {
 	NEED_NODE();
-	if (!have_pidfds())
-		skip();
-	for (int has_dir = 0; has_dir < 2; has_dir++) {
-		set_up(S_CTX_REMOTE, "echo $$ >/run/pid; exec sleep 60");
-		fake_setenv(SPEC_ENV_JOB, SPEC);
-		node_step_start(NULL, NULL);
-		assert_non_null(strstr(fake.log, "job=4711: stage-keeper has not answered within"));
-		assert_string_equal(node_get_start_error(),
-				    ""); /* a task that is held may still see it come */
-		if (has_dir)
-			make_run_dir();
-		for (int i = 0; i < 1000 && !keeper_lives(); i++)
-			usleep(5000);
-		node_step_exit(NULL);
-		for (int i = 0; i < 20 || (i < 1000 && !has_dir && keeper_lives()); i++)
-			usleep(5000);
-		/* With a run directory a clean-up will find it. */
-		assert_int_equal(keeper_lives(), has_dir);
-		assert_int_equal(system("kill -9 $(cat /run/pid) 2>/dev/null; true"), 0);
-	}
+	set_up(S_CTX_REMOTE, "echo $$ >/run/pid; exec sleep 60");
+	fake_setenv(SPEC_ENV_JOB, SPEC);
+	node_step_start(NULL, NULL);
+	assert_non_null(strstr(fake.log, "job=4711: stage-keeper has not answered within"));
+	assert_string_equal(node_get_start_error(), ""); /* a task that is held may still see it come */
+	assert_true(keeper_lives());
+	for (int i = 0; i < 4000 && keeper_lives(); i++)
+		usleep(5000);
+	assert_false(keeper_lives());
 }
 
 /* The last: what it leaves is the process's. Red when the task would wait for a keeper that will
@@ -273,7 +261,7 @@ int main(void)
 		cmocka_unit_test(test_the_extern_step_cleans_where_no_epilog_does),
 		cmocka_unit_test(test_slurmd_begins_with_the_reaper),
 		cmocka_unit_test(test_a_step_starts_what_no_prolog_did),
-		cmocka_unit_test(test_a_keeper_that_hangs_ends_with_its_step),
+		cmocka_unit_test(test_a_keeper_that_hangs_in_a_step_ends),
 		cmocka_unit_test(test_why_a_step_has_no_keeper_is_kept_for_its_tasks),
 	};
 

@@ -1,0 +1,18 @@
+/*
+ * packet: one struct and descriptors beside it over a SOCK_SEQPACKET, whole or not at all.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#define PACKET_MAX_FDS 16
+
+/*
+ * Takes a packet of just that size with at most *n_fdsp descriptors, which are the caller's and
+ * O_CLOEXEC; *n_fdsp says how many came. flags: MSG_DONTWAIT or 0. 1; 0: the other end is gone;
+ * -EAGAIN; -EPROTO: another size, or more descriptors, which are closed then.
+ */
+int packet_receive(int sock, void *data, size_t size, int *fds, size_t *n_fdsp, int flags);
+
+/* The descriptors stay the caller's. 0, -EAGAIN or -errno. */
+int packet_send(int sock, const void *data, size_t size, const int *fds, size_t n_fds, int flags);

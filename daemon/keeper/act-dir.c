@@ -1,0 +1,201 @@
+/*
+ * Directories of root's: those of jobs, and disk tiers. What stands in them has names of this list
+ * alone, made of numbers; nothing is removed that is not empty.
+ */
+#include "daemon/keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/tier-name.h"
+
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define NEW_FLAGS (O_WRONLY | O_CREAT | O_TRUNC)
+
+void act_print_name(char buf[static 64], uint32_t name, const int64_t *n)
+{
+	/* clang-format off */
+	static const char *const formats[ACT_N_NAMES] = {
+		[ACT_NAME_SOCK] = RUNDIR_SOCK,       [ACT_NAME_FAILED] = RUNDIR_FAILED,
+		[ACT_NAME_STATE] = RUNDIR_STATE,     [ACT_NAME_STATE_NEW] = RUNDIR_STATE_TMP,
+		[ACT_NAME_LOCK] = RUNDIR_LOCK,       [ACT_NAME_MOUNTS] = RUNDIR_MOUNTS,
+		[ACT_NAME_MEMORY] = RUNDIR_MEMORY,   [ACT_NAME_SLOT] = RUNDIR_MOUNTS "/%u",
+		[ACT_NAME_CRASHES] = RUNDIR_CRASHES, [ACT_NAME_BREAKER] = RUNDIR_BREAKER,
+		[ACT_NAME_JOB] = "%u",               [ACT_NAME_JOB_ASIDE] = "%u.%llu",
+		[ACT_NAME_TIER] = TIER_NAME_JOB "%u", [ACT_NAME_TIER_ASIDE] = TIER_NAME_JOB "%u.%llu",
+		[ACT_NAME_KEEP] = TIER_NAME_KEEP "%u",
+	};
+	/* clang-format on */
+
+	buf[0] = '\0';
+	if (name < ACT_N_NAMES)
+		snprintf(buf, 64, formats[name], (uint32_t)n[0], (unsigned long long)n[1]);
+}
+
+static int take_dir(struct keeper *k, struct call *c, uint32_t number, int fd)
+{
+	if (fd < 0)
+		return -errno;
+	fd_closep(&k->dirs[number]);
+	k->dirs[number] = fd;
+	return act_give(c, fcntl(fd, F_DUPFD_CLOEXEC, 3));
+}
+
+/* Is each directory and link on the way to path root's and writable by nobody else? */
+static bool is_roots_way(const char *path)
+{
+	char prefix[PATH_MAX];
+	struct stat st;
+	size_t n = 0;
+
+	do {
+		n += strcspn(path + n + 1, "/") + 1;
+		snprintf(prefix, sizeof(prefix), "%.*s", (int)n, path);
+		if (lstat(prefix, &st) < 0 || st.st_uid != 0 ||
+		    (!S_ISLNK(st.st_mode) && st.st_mode & 022))
+			return false;
+	} while (path[n]);
+	return true;
+}
+
+/* As written and as resolved. */
+static int open_roots(struct keeper *k, struct call *c, uint32_t number, const char *path)
+{
+	_cleanup_(fd_closep) int fd = *path == '/' && is_roots_way(path) ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
+	char link[32], real[PATH_MAX];
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	n = fd < 0 ? -1 : readlink(link, real, sizeof(real) - 1);
+	real[n < 0 ? 0 : n] = '\0';
+	return !*real || !is_roots_way(real) ? -EPERM : take_dir(k, c, number, steal_fd(&fd));
+}
+
+int act_open_base(struct keeper *k, struct call *c)
+{
+	static const char *const paths[] = { STAGE_RUN_DIR, STAGE_RUN_DIR "/" RUNDIR_TRASH };
+	const uint32_t which = c->a->dir;
+
+	if (which > ACT_DIR_TRASH)
+		return -EINVAL;
+	if (mkdir(paths[which], which ? 0700 : 0755) < 0 && errno != EEXIST)
+		return -errno;
+	return open_roots(k, c, which, paths[which]);
+}
+
+/* -ENOENT where it is gone, which is no refusal. */
+int act_open_tier(struct keeper *k, struct call *c)
+{
+	return access(c->a->text, F_OK) < 0 ? -errno : open_roots(k, c, ACT_DIR_TIER, c->a->text);
+}
+
+int act_open_dir(struct keeper *k, struct call *c)
+{
+	int i = ACT_DIR_FREE, r;
+
+	while (i < ACT_N_DIRS && k->dirs[i] >= 0)
+		i++;
+	if (i == ACT_N_DIRS)
+		return -EMFILE;
+	r = take_dir(k, c, (uint32_t)i, openat(c->dir, c->name, DIR_FLAGS));
+	if (r == 0)
+		alarm(0); /* a clean-up finds us from here on (spank/launch.c) */
+	return r < 0 ? r : i;
+}
+
+int act_close_dir(struct keeper *k, struct call *c)
+{
+	if (c->dir >= 0)
+		fd_closep(&k->dirs[c->a->dir]);
+	return 0;
+}
+
+int act_check_dir(struct keeper *k, struct call *c)
+{
+	struct stat a, b;
+
+	if (fstat(c->dir2, &a) < 0 || fstatat(c->dir, c->name, &b, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 1 : -errno;
+	return a.st_ino != b.st_ino;
+}
+
+/* Nobody else can exchange it in a directory of root's before it is the user's. */
+int act_make_dir(struct keeper *k, struct call *c)
+{
+	const int64_t how = c->a->n[2];
+	struct statx st = { 0 };
+
+	if (how & ACT_MAKE_USERS && !k->uid)
+		return -EPERM;
+	if (mkdirat(c->dir, c->name, how & 0755) < 0 && (!(how & ACT_MAKE_OR_HAVE) || errno != EEXIST ||
+	    statx(c->dir, c->name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_UID, &st) < 0 || st.stx_uid))
+		return how & ACT_MAKE_OR_HAVE && st.stx_uid ? 0 : -errno;
+	return how & ACT_MAKE_USERS && fchownat(c->dir, c->name, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0
+		       ? -errno
+		       : 0;
+}
+
+int act_rename(struct keeper *k, struct call *c)
+{
+	char to[64];
+
+	act_print_name(to, c->a->name2, c->a->n);
+	return renameat(c->dir, c->name, c->dir2, to) < 0 ? -errno : 0;
+}
+
+int act_remove(struct keeper *k, struct call *c)
+{
+	if (unlinkat(c->dir, c->name, 0) == 0)
+		return 0;
+	return errno == EISDIR && unlinkat(c->dir, c->name, AT_REMOVEDIR) == 0 ? 0 : -errno;
+}
+
+int act_open_file(struct keeper *k, struct call *c)
+{
+	static const struct {
+		const char *name;
+		int flags;
+		mode_t mode;
+	} files[ACT_N_FILES] = {
+		[ACT_FILE_LOCK] = { RUNDIR_LOCK, O_RDWR | O_CREAT, 0600 },
+		[ACT_FILE_LOCK_LOOK] = { RUNDIR_LOCK, O_RDONLY, 0 },
+		[ACT_FILE_STATE] = { RUNDIR_STATE, O_RDONLY, 0 },
+		[ACT_FILE_STATE_NEW] = { RUNDIR_STATE_TMP, NEW_FLAGS, 0600 },
+		[ACT_FILE_FAILED] = { RUNDIR_FAILED, O_RDONLY, 0 },
+		[ACT_FILE_FAILED_NEW] = { RUNDIR_FAILED, NEW_FLAGS, 0644 },
+		[ACT_FILE_CRASHES] = { RUNDIR_CRASHES, O_RDONLY, 0 },
+		[ACT_FILE_CRASHES_NEW] = { RUNDIR_CRASHES, O_WRONLY | O_CREAT | O_APPEND, 0600 },
+		[ACT_FILE_BREAKER_NEW] = { RUNDIR_BREAKER, O_WRONLY | O_CREAT | O_EXCL, 0644 },
+		[ACT_FILE_METRICS] = { RUNDIR_METRICS, O_RDWR | O_CREAT, 0600 },
+	};
+	const uint32_t i = c->a->name;
+
+	if (i >= ACT_N_FILES)
+		return -EINVAL;
+	return act_give(c, openat(c->dir, files[i].name, files[i].flags | O_NOFOLLOW | O_CLOEXEC,
+				  files[i].mode));
+}
+
+/* Bound by root in root's directory, so nobody else can be there; listened on by stagingd, so
+ * that SO_PEERCRED tells its clients the job's user. */
+int act_bind(struct keeper *k, struct call *c)
+{
+	_cleanup_(fd_closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK, 0);
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int r;
+
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/" RUNDIR_SOCK, c->dir);
+	umask(0177);
+	r = bind(fd, (struct sockaddr *)&addr, sizeof(addr));
+	umask(022);
+	if (r < 0 || fchownat(c->dir, RUNDIR_SOCK, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return act_give(c, steal_fd(&fd));
+}

@@ -1,0 +1,183 @@
+/*
+ * The job's tmpfs and its FUSE slots. What is mounted lies in root's directories below the run
+ * directory, is nosuid and nodev, and can be entered by the job's user alone, not even by root: so
+ * nothing of root's ever waits for a user's file system. All targets are reached by descriptor;
+ * options are made of integers only. O_PATH asks nothing of the file system that is mounted there.
+ */
+#include "daemon/keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+
+#define MOUNTS_SOURCE "stage-data"
+#define MOUNTS_MAX_READ (1024 * 1024)
+#define FUSE_CLONE _IOR(229, 0, uint32_t) /* FUSE_DEV_IOC_CLONE */
+#define OPEN_TARGET (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+/* The same numbers on all architectures; older headers lack them. */
+#define NR_FSOPEN 430
+#define NR_FSCONFIG 431
+#define NR_FSMOUNT 432
+#define FS_CLOEXEC 1
+#define CMD_CREATE 6
+
+/* Opens what the call names, made where it is missing, and its path by that. */
+static int open_target(struct call *c, mode_t mode, char path[static 32])
+{
+	int fd;
+
+	if (mode && mkdirat(c->dir, c->name, mode) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(c->dir, c->name, OPEN_TARGET);
+	snprintf(path, 32, "/proc/self/fd/%d", fd);
+	return fd < 0 ? -errno : fd;
+}
+
+static int detach_topmost(int dirfd, const char *name)
+{
+	char path[NAME_MAX + 32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dirfd, name);
+	return umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/* What is looked for in it when the tmpfs is gone shall not be there, rather than refused: 0711. */
+int act_memory(struct keeper *k, struct call *c)
+{
+	static const char *const huge[] = { ",huge=within_size", "" };
+	char path[32], options[128];
+	_cleanup_(fd_closep) int target = k->uid ? open_target(c, 0711, path) : -EPERM;
+	int r = target < 0 ? target : -EINVAL;
+
+	for (size_t i = 0; target >= 0 && r == -EINVAL && i < ARRAY_SIZE(huge); i++) {
+		snprintf(options, sizeof(options),
+			 "mode=0700,uid=%u,gid=%u,size=%llu,nr_inodes=%llu%s", k->uid, k->gid,
+			 (unsigned long long)c->a->n[0], (unsigned long long)c->a->n[1], huge[i]);
+		r = mount(MOUNTS_SOURCE, path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
+	}
+	return r;
+}
+
+int act_resize(struct keeper *k, struct call *c)
+{
+	char path[32], options[32];
+	_cleanup_(fd_closep) int target = open_target(c, 0, path);
+
+	snprintf(options, sizeof(options), "size=%llu", (unsigned long long)c->a->n[0]);
+	if (target < 0)
+		return target;
+	return mount(NULL, path, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
+}
+
+/* A descriptor each for the server's threads: then they don't share a queue lock. */
+static int open_fuse(struct call *c, size_t n_fds)
+{
+	int r = 0;
+
+	while (r == 0 && c->n_out < n_fds)
+		r = act_give(c, open("/dev/fuse", O_RDWR | O_CLOEXEC));
+	return r;
+}
+
+static int mount_fuse(const struct keeper *k, const struct call *c, const char *path)
+{
+	uint32_t session = (uint32_t)c->out[0];
+	char options[160];
+
+	snprintf(options, sizeof(options),
+		 "fd=%u,rootmode=40000,user_id=%u,group_id=%u,default_permissions,max_read=%d", session,
+		 k->uid, k->gid, MOUNTS_MAX_READ);
+	if (mount(MOUNTS_SOURCE, path, "fuse." MOUNTS_SOURCE,
+		  MS_NOSUID | MS_NODEV | MS_RDONLY | MS_NOATIME, options) < 0)
+		return -errno;
+	for (size_t i = 1; i < c->n_out; i++)
+		if (ioctl(c->out[i], FUSE_CLONE, &session) < 0)
+			return -errno;
+	return 0;
+}
+
+int act_slot(struct keeper *k, struct call *c)
+{
+	const struct act *a = c->a;
+	_cleanup_(fd_closep) int target = -1;
+	char path[32];
+	int r;
+
+	if (!k->uid || a->name != ACT_NAME_SLOT || a->n[1] < 1 || a->n[1] > ACT_MAX_FDS)
+		return -EINVAL;
+	r = target = open_target(c, 0755, path);
+	if (r >= 0)
+		r = open_fuse(c, (size_t)a->n[1]);
+	if (r == 0)
+		r = mount_fuse(k, c, path);
+	if (r == 0)
+		return 0;
+	(void)detach_topmost(c->dir, c->name);
+	while (c->n_out)
+		fd_closep(&c->out[--c->n_out]);
+	return r;
+}
+
+int act_detach(struct keeper *k, struct call *c)
+{
+	int r;
+
+	do
+		r = detach_topmost(c->dir, c->name);
+	while (r == 0 && !c->a->n[2]);
+	return r == -EINVAL || r == -ENOENT ? 0 : r;
+}
+
+/* Name by name: no link is followed, and no server is asked for a name. */
+int act_detach_below(struct keeper *k, struct call *c)
+{
+	_cleanup_(fd_closep) int fd = fcntl(c->dir, F_DUPFD_CLOEXEC, 3);
+	char *path = c->a->text;
+
+	for (char *slash; fd >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
+		const int parent = fd;
+
+		*slash = '\0';
+		fd = openat(parent, path, OPEN_TARGET);
+		close(parent);
+	}
+	while (fd >= 0 && detach_topmost(fd, path) == 0)
+		;
+	return 0;
+}
+
+/* fusectl is reached through a detached mount of our own, so that nothing needs to be mounted
+ * where anybody sees it; before Linux 5.2, and if that fails, at its usual place. */
+static int open_control(void)
+{
+	_cleanup_(fd_closep) int fs = (int)syscall(NR_FSOPEN, "fusectl", FS_CLOEXEC);
+	int fd = -1;
+
+	if (fs >= 0 && syscall(NR_FSCONFIG, fs, CMD_CREATE, NULL, NULL, 0) == 0)
+		fd = (int)syscall(NR_FSMOUNT, fs, FS_CLOEXEC, 0);
+	return fd >= 0 ? fd : open("/sys/fs/fuse/connections", O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+int act_control(struct keeper *k, struct call *c)
+{
+	return act_give(c, open_control());
+}
+
+int act_abort(struct keeper *k, struct call *c)
+{
+	_cleanup_(fd_closep) int control = open_control(), fd = -1;
+	char path[32];
+
+	snprintf(path, sizeof(path), "%u/abort", (uint32_t)c->a->n[0]);
+	fd = control < 0 ? -1 : openat(control, path, O_WRONLY | O_CLOEXEC);
+	return fd < 0 || write(fd, "1", 1) != 1 ? -errno : 0;
+}

@@ -1,0 +1,205 @@
+/*
+ * Processes. A child that is reaped is told of before; until the steward has heard it, its pid may be
+ * asked for again, so a child is only signalled when it is one. All others are known by their start.
+ */
+#include "daemon/keeper/keeper.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "common/cleanup.h"
+#include "common/keeper-hand.h"
+#include "common/pidfd.h"
+
+#define MAX_CPUS 8192
+#define SKIP5 "%*s %*s %*s %*s %*s "
+
+struct proc {
+	pid_t pid;
+	uint64_t start; /* clock ticks since boot, field 22 of /proc/<pid>/stat */
+};
+
+int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *parentp)
+{
+	const char *s = strrchr(line, ')');
+	unsigned n_threads;
+
+	if (!s || sscanf(s + 1, " %c %d " SKIP5 SKIP5 SKIP5 "%u %*s %" SCNu64, statep, parentp,
+			 &n_threads, startp) != 4)
+		return -EPROTO;
+	if (*statep == 'Z' && n_threads > 1) /* its first thread alone has ended */
+		*statep = 'D';
+	return 0;
+}
+
+static int read_stat(pid_t pid, uint64_t *startp, char *statep, pid_t *parentp)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char path[32], line[1024];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	fd = pid <= 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
+	n = read(fd, line, sizeof(line) - 1);
+	if (n <= 0)
+		return -ESRCH;
+	line[n] = '\0';
+	return proc_parse_stat(line, startp, statep, parentp);
+}
+
+/* 0; 1: it is stopped, by a signal or by who traces it; -ESRCH: a zombie is no process any more. */
+static int proc_get(pid_t pid, struct proc *p)
+{
+	pid_t parent;
+	char state;
+	int r = read_stat(pid, &p->start, &state, &parent);
+
+	p->pid = pid;
+	return r < 0 || state == 'Z' || state == 'X' ? -ESRCH : state == 'T' || state == 't';
+}
+
+static int proc_kill(const struct proc *p, int sig)
+{
+	_cleanup_(fd_closep) int pidfd = p->pid > 1 ? fd_pidfd_open(p->pid) : -ESRCH;
+	struct proc now;
+
+	/* Looked at behind the pidfd: what it stands for can't change any more. */
+	if (p->pid <= 1 || proc_get(p->pid, &now) < 0 || now.start != p->start)
+		return -ESRCH;
+	if (pidfd >= 0)
+		return fd_pidfd_kill(pidfd, sig);
+	/* EPERM: of a filter that is older than the call, as a unit of systemd's may have it */
+	return pidfd != -ENOSYS && pidfd != -EPERM ? pidfd : kill(p->pid, sig) < 0 ? -errno : 0;
+}
+
+static struct hand_account account;
+static struct launch_user job_user;
+
+int act_account(struct keeper *k, struct call *c)
+{
+	struct launch_user *u = &job_user;
+	size_t n = 0;
+
+	if (c->n_in != 1 || pread(c->in[0], &account, sizeof(account), 0) != sizeof(account) ||
+	    account.n_groups < 1 || account.n_groups > HAND_MAX_GROUPS)
+		return -EPROTO;
+	account.env[sizeof(account.env) - 2] = account.env[sizeof(account.env) - 1] = '\0';
+	*u = (struct launch_user){ k->uid, k->gid, account.groups, (int)account.n_groups, { NULL } };
+	for (char *text = account.env; *text && n < ARRAY_SIZE(u->env) - 1; text += strlen(text) + 1)
+		u->env[n++] = text;
+	return 0;
+}
+
+/* n words of text; what is behind them, or NULL if there are no so many. */
+static const char *read_words(const char *text, int64_t n, const char *argv[static ACT_MAX_ARGS + 1])
+{
+	const char *const end = text + ACT_TEXT_SIZE; /* behind a NUL */
+
+	for (int64_t i = 0; i < n && i < ACT_MAX_ARGS && text < end; i++, text += strlen(text) + 1)
+		argv[i] = text;
+	return n > 0 && n <= ACT_MAX_ARGS && text < end ? text : NULL;
+}
+
+/* All programs but stage-hand are the job's user's; whose chore that does is never root. */
+int act_spawn(struct keeper *k, struct call *c)
+{
+	struct act *a = c->a;
+	struct launch_user user = { a->uid, a->gid, &user.gid, 1, { "PATH=/usr/bin:/bin", "LANG=C.UTF-8" } };
+	const char *argv[ACT_MAX_ARGS + 1] = { NULL }, *group = read_words(a->text, a->n[2], argv);
+	const int64_t flags = a->n[0];
+	struct launch l = { .user = flags & ACT_SPAWN_ACCOUNT ? &job_user : &user,
+			    .argv = argv,
+			    .n_fds = c->n_in,
+			    .output = -1,
+			    .nice = (int)a->n[1],
+			    .group = group && *group ? group : NULL,
+			    .dies_with_us = flags & ACT_SPAWN_DIES,
+			    .oom_score_adj = flags & ACT_SPAWN_WRITER ? 1000 : 0 };
+	struct proc p;
+	pid_t pid;
+
+	if (!group || a->name >= ACT_N_PROGRAMS || k->programs[a->name] < 0 || l.user->uid == 0 ||
+	    (a->name != ACT_PROGRAM_HAND && l.user != &job_user))
+		return -EPERM;
+	l.program = k->programs[a->name];
+	if (flags & ACT_SPAWN_OUTPUT && l.n_fds)
+		l.output = c->in[--l.n_fds];
+	if (l.n_fds > LAUNCH_MAX_FDS)
+		return -EINVAL;
+	memcpy(l.fds, c->in, l.n_fds * sizeof(*l.fds));
+	fd_closep(&k->go_fd);
+	pid = launch_start(&l, &k->go_fd);
+	a->n[1] = pid >= 0 && proc_get(pid, &p) >= 0 ? (int64_t)p.start : 0;
+	return pid;
+}
+
+int act_check_program(struct keeper *k, struct call *c)
+{
+	const int program = c->a->n[0] >= 0 && c->a->n[0] < ACT_N_PROGRAMS ? k->programs[c->a->n[0]] : -EINVAL;
+
+	return program < 0 ? program : 0;
+}
+
+int act_go(struct keeper *k, struct call *c)
+{
+	const int r = c->a->n[0] && write(k->go_fd, "g", 1) != 1 ? -errno : 0;
+
+	fd_closep(&k->go_fd);
+	return r;
+}
+
+int act_look(struct keeper *k, struct call *c)
+{
+	struct proc p;
+	int r = proc_get((pid_t)c->a->n[0], &p);
+
+	if (r >= 0)
+		c->a->n[1] = (int64_t)p.start;
+	return r;
+}
+
+int act_kill(struct keeper *k, struct call *c)
+{
+	const struct proc p = { (pid_t)c->a->n[0], (uint64_t)c->a->n[1] };
+	const int sig = (int)c->a->n[2];
+	siginfo_t i;
+
+	if (p.pid <= 1 || p.pid == k->steward)
+		return -ESRCH;
+	if (p.start)
+		return proc_kill(&p, sig);
+	if (waitid(P_PID, (id_t)p.pid, &i, WEXITED | WNOHANG | WNOWAIT) < 0)
+		return -ESRCH;
+	return kill(p.pid, sig) < 0 ? -errno : 0;
+}
+
+/* All but the steward; one that is our child, and not reaped, can't be another by now. */
+int act_kill_children(struct keeper *k, struct call *c)
+{
+	_cleanup_(dir_closep) DIR *dir = opendir("/proc");
+	struct dirent *e;
+	uint64_t start;
+	pid_t pid, parent;
+	char state;
+	int n = 0;
+
+	while (dir && (e = readdir(dir))) {
+		pid = atoi(e->d_name);
+		if (pid > 1 && pid != k->steward && read_stat(pid, &start, &state, &parent) == 0 &&
+		    parent == getpid() && state != 'Z')
+			n += kill(pid, SIGKILL) == 0;
+	}
+	return n;
+}
+
+int act_follow(struct keeper *k, struct call *c)
+{
+	return sched_setaffinity(0, MAX_CPUS / 8, (const cpu_set_t *)c->a->text) < 0 ? -errno : 0;
+}

@@ -1,0 +1,33 @@
+/*
+ * clean: the one clean-up there is, run by the keeper at its end and by `clean` and `reap` after
+ * a keeper that died. Each step treats "already gone" as done, so it may be repeated after a
+ * crash in the middle of itself.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct error;
+struct jobdir;
+struct jobdir_id;
+struct state;
+
+/*
+ * Takes away what st records and what stands in the run directory, whose lock the caller holds:
+ * processes, FUSE connections, mounts, the directory's entries, cgroups; then moves it to .trash,
+ * which ends the wait of others for the lock, and removes content (as the user) with behind_ms more
+ * time, the record and the directory. job_over: the job itself has ended. 0, JOBDIR_E_GONE: a later
+ * run of the job has the name, and the reaper the rest, or another clean-up has; or the first
+ * failure: then the record stays, and `reap` tries again.
+ */
+int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,
+		  uint64_t behind_ms, struct error *err);
+
+struct clean_options {
+	bool end_keeper;     /* ask a living keeper to end, kill it past timeout_ms; else it is let alone */
+	uint64_t timeout_ms; /* for the keeper, and again for what it leaves to us */
+};
+
+/* Cleans up that run directory. 0 if there is none (any more). */
+int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct error *err);

@@ -1,0 +1,195 @@
+#include "daemon/steward/hand.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/fd.h"
+#include "common/keeper-verbs.h"
+#include "daemon/steward/state.h"
+
+#define ACCOUNT_MS 60000 /* the name service may be slow */
+#define CONF_MS 5000 /* to read the configuration, and to ask for a name in a path */
+#define POLL_US 1000
+#define LOOK_MS 300 /* whether a hand was stopped */
+#define MAX_TRIES 3
+
+void hand_prepare(const struct hand *h, struct acts_spawn *s)
+{
+	*s = (struct acts_spawn){ .program = ACT_PROGRAM_HAND, .argv = h->argv, .uid = h->uid,
+				  .gid = h->gid, .fds = { -1, h->dir }, .n_fds = h->dir < 0 ? 1 : 2,
+				  .output = -1, .nice = h->nice, .flags = ACT_SPAWN_DIES };
+}
+
+/* A hand that its user has stopped is killed. */
+static void end_stopped(pid_t pid)
+{
+	if (acts_do_numbers(ACT_LOOK, pid, 0, 0) > 0)
+		(void)acts_do_numbers(ACT_KILL, pid, 0, SIGKILL);
+}
+
+/* All of size bytes, or less at the end or the deadline, which is now when the job is over. Closes
+ * fd. */
+static size_t read_answer(int fd, pid_t pid, void *answer, size_t size, bool stops, uint64_t *deadline_msp)
+{
+	size_t n = 0;
+
+	while (n < size) {
+		struct pollfd p[] = { { fd, POLLIN, 0 }, { stops ? acts_get_fd() : -1, POLLIN, 0 } };
+		const uint64_t now = clock_ms(), left = now < *deadline_msp ? *deadline_msp - now : 0;
+		ssize_t k = poll(p, 2, left < LOOK_MS ? (int)left : LOOK_MS);
+
+		if (k == 0 && left > LOOK_MS) {
+			end_stopped(pid);
+			continue;
+		}
+		if (k > 0 && p[1].revents) {
+			acts_hear();
+			if (acts_is_over())
+				k = (ssize_t)(*deadline_msp = 0);
+			else if (!p[0].revents)
+				continue;
+		}
+		if (k > 0)
+			k = read(fd, (char *)answer + n, size - n);
+		if (k == 0 || (k < 0 && errno != EINTR))
+			break;
+		n += k < 0 ? 0 : (size_t)k;
+	}
+	close(fd); /* who has more to say shall not wait for us */
+	return n;
+}
+
+int hand_ask(const struct hand *h, void *answer, size_t size)
+{
+	_cleanup_(fd_closep) int rd = -1, wr = -1;
+	uint64_t deadline_ms = h->deadline_ms;
+	struct acts_spawn s;
+	int fds[2], r;
+	size_t n;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	rd = fds[0];
+	hand_prepare(h, &s);
+	s.fds[0] = wr = fds[1];
+	pid = acts_spawn(&s, NULL);
+	if (pid < 0)
+		return pid;
+	close(steal_fd(&wr));
+	(void)acts_go(true); /* where that can't be said, the child ends */
+	if (h->stops && acts_is_over())
+		deadline_ms = 0;
+	n = read_answer(steal_fd(&rd), pid, answer, size, h->stops, &deadline_ms);
+	r = acts_wait(pid, deadline_ms);
+	if (r == 0 && n == size)
+		return *(int32_t *)answer;
+	return !deadline_ms			? -ECANCELED
+	       : r < -KEEPER_EXIT_EXEC			? r + KEEPER_EXIT_EXEC
+	       : r == -ETIMEDOUT || r == -EINTR ? r : -ENOEXEC;
+}
+
+int hand_do(const struct hand *h)
+{
+	int32_t answer;
+	int r = -EINTR;
+
+	for (int tries = 0; r == -EINTR && tries < MAX_TRIES; tries++)
+		r = hand_ask(h, &answer, sizeof(answer));
+	return r;
+}
+
+int hand_get_site(const char *conf, struct hand_site *site)
+{
+	const struct hand h = { .argv = { "stage-hand", "site", conf ?: "", NULL },
+				.uid = HAND_UID, .gid = HAND_UID, .dir = -1,
+				.deadline_ms = clock_ms() + CONF_MS };
+	int r = hand_ask(&h, site, sizeof(*site));
+
+	site->log_file[sizeof(site->log_file) - 1] = site->text[sizeof(site->text) - 1] = '\0';
+	site->metrics[sizeof(site->metrics) - 1] = '\0';
+	return r;
+}
+
+int hand_find_path(const char *conf, const char *which, const struct hand_job *job,
+		   struct hand_path *path)
+{
+	char id[16], uid[16], gid[16];
+	const struct hand h = { .argv = { "stage-hand", "path", conf ?: "", which, id, uid, gid,
+					  job->node ?: "", NULL },
+				.uid = HAND_UID, .gid = HAND_UID, .dir = -1,
+				.deadline_ms = clock_ms() + CONF_MS };
+	int r;
+
+	snprintf(id, sizeof(id), "%u", job->job_id);
+	snprintf(uid, sizeof(uid), "%u", job->uid);
+	snprintf(gid, sizeof(gid), "%u", job->gid);
+	r = hand_ask(&h, path, sizeof(*path));
+	if (r == 0 && (path->path[0] != '/' || !memchr(path->path, '\0', sizeof(path->path))))
+		r = -EINVAL;
+	return r;
+}
+
+static int give_account(const struct hand_account *account)
+{
+	_cleanup_(fd_closep) int fd = memfd_create("account", MFD_CLOEXEC);
+	struct act a = { .kind = ACT_ACCOUNT };
+	int r = fd < 0 ? -errno : fd_write_all(fd, account, sizeof(*account));
+
+	return r < 0 ? r : acts_do(&a, &fd, 1, NULL, NULL);
+}
+
+int hand_give_account(uid_t uid, gid_t gid, bool *knownp)
+{
+	static struct hand_account account;
+	char uid_text[16], gid_text[16];
+	const struct hand h = { .argv = { "stage-hand", "account", uid_text, gid_text, NULL },
+				.uid = HAND_UID, .gid = HAND_UID, .dir = -1, .stops = true,
+				.deadline_ms = clock_ms() + ACCOUNT_MS };
+	int r;
+
+	snprintf(uid_text, sizeof(uid_text), "%u", uid);
+	snprintf(gid_text, sizeof(gid_text), "%u", gid);
+	r = hand_ask(&h, &account, sizeof(account));
+	if (r < 0)
+		return r;
+	*knownp = account.known;
+	return give_account(&account);
+}
+
+int hand_signal(const struct state_proc *p, int sig)
+{
+	return p->start ? acts_do_numbers(ACT_KILL, p->pid, (int64_t)p->start, sig) : -ESRCH;
+}
+
+bool hand_is_alive(const struct state_proc *p)
+{
+	struct act a = { .kind = ACT_LOOK, .n = { p->pid } };
+
+	return acts_do(&a, NULL, 0, NULL, NULL) >= 0 && (uint64_t)a.n[1] == p->start;
+}
+
+int hand_get_keeper(struct state_proc *p)
+{
+	struct act a = { .kind = ACT_LOOK, .n = { getppid() } };
+	int r = acts_do(&a, NULL, 0, NULL, NULL);
+
+	if (r >= 0)
+		*p = (struct state_proc){ (pid_t)a.n[0], (uint64_t)a.n[1] };
+	return r < 0 ? r : 0;
+}
+
+void hand_end_all(uint64_t deadline_ms)
+{
+	while (acts_do_numbers(ACT_KILL_CHILDREN, 0, 0, 0) > 0 && clock_ms() < deadline_ms)
+		usleep(POLL_US);
+}

@@ -1,0 +1,64 @@
+/*
+ * hand: has stage-hand, in a process of its own, do what is the user's, or may take long
+ * (common/keeper-hand.h); and what else the keeper is asked about processes.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/keeper-hand.h"
+#include "daemon/steward/acts.h"
+
+struct state_proc;
+
+#define HAND_MAX_ARGS 10
+
+struct hand {
+	const char *argv[HAND_MAX_ARGS]; /* from "stage-hand" on, NULL at the end */
+	uid_t uid;
+	gid_t gid;
+	int dir;                         /* becomes its fd 4; -1: none */
+	int nice;
+	bool stops; /* -ECANCELED when the keeper is told that the job is over */
+	uint64_t deadline_ms;
+};
+
+/* Copies its answer, which begins with an int32_t, and returns that. -ETIMEDOUT: it hangs and is left
+ * behind; -EINTR: it was killed, or stopped; where it can't be started why, at worst -ENOEXEC, never -ENOENT. */
+int hand_ask(const struct hand *h, void *answer, size_t size);
+
+/* The same for what answers with a number alone. One that is killed or stopped is begun again: its user may
+ * do that, and his processes elsewhere don't keep what the job had by it. */
+int hand_do(const struct hand *h);
+
+/* What the configuration says (conf: of its file, NULL for the usual one). 0, or -errno: then
+ * site->text says why, if it is not "". */
+int hand_get_site(const char *conf, struct hand_site *site);
+
+/* Where the path of a tier ("3") or HAND_NAMESPACE leads for the job; a job_id of 0: for any. node
+ * NULL: the host's name. */
+struct hand_job {
+	uint32_t job_id;
+	uid_t uid;
+	gid_t gid;
+	const char *node;
+};
+int hand_find_path(const char *conf, const char *which, const struct hand_job *job,
+		   struct hand_path *path);
+
+/* Has the keeper know what the account of uid and gid gives. known: there is one. -ECANCELED: the
+ * keeper is told to end. */
+int hand_give_account(uid_t uid, gid_t gid, bool *knownp);
+
+/* How it is spawned, for one that is started otherwise. */
+void hand_prepare(const struct hand *h, struct acts_spawn *s);
+
+/* Signals a process that is on record: 0, -ESRCH. Does it run yet? A zombie does not. */
+int hand_signal(const struct state_proc *p, int sig);
+bool hand_is_alive(const struct state_proc *p);
+/* The keeper itself, as it goes on record. 0 or -ESRCH. */
+int hand_get_keeper(struct state_proc *p);
+/* Kills all children of the keeper but us, until there are none or the deadline. */
+void hand_end_all(uint64_t deadline_ms);

@@ -1,0 +1,91 @@
+/*
+ * The sums are numbers in a file of root's, one process at a time: nothing is parsed here, and not
+ * the text of the last time either. The text is stage-hand's, in a process of its own, as it may
+ * take long. It gets its name when it is whole: whoever is killed on the way leaves the old one.
+ */
+#include "daemon/steward/metrics.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/log.h"
+#include "daemon/steward/acts.h"
+#include "daemon/steward/steward.h"
+
+#define METRICS_MS 30000 /* for all of them that end now */
+#define POLL_US 10000
+
+static int lock(int fd, uint64_t deadline_ms)
+{
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK || clock_ms() >= deadline_ms)
+			return -errno;
+		usleep(POLL_US);
+	}
+	return 0;
+}
+
+/* Whatever jobs say, a sum stays a number that can be read: beyond 2^63 it begins anew. */
+static int add(int fd, const uint64_t *counts)
+{
+	uint64_t sums[COUNT_N] = { 0 };
+
+	if (pread(fd, sums, sizeof(sums), 0) < 0)
+		return -errno;
+	for (size_t i = 0; i < COUNT_N; i++)
+		sums[i] = (sums[i] + counts[i]) & INT64_MAX;
+	return pwrite(fd, sums, sizeof(sums), 0) == sizeof(sums) ? 0 : -EIO;
+}
+
+static int write_text(int sums, int text, uint64_t deadline_ms)
+{
+	const struct hand h = { .argv = { "stage-hand", "metrics", NULL }, .uid = HAND_UID,
+				.gid = HAND_UID, .dir = sums };
+	struct acts_spawn spawn;
+	pid_t pid;
+	int r;
+
+	hand_prepare(&h, &spawn);
+	spawn.fds[0] = text;
+	pid = acts_spawn(&spawn, NULL);
+	r = pid < 0 ? pid : acts_go(true);
+	if (r == 0)
+		r = acts_wait(pid, deadline_ms);
+	return r == 0 || r == -ETIMEDOUT ? r : -EIO;
+}
+
+static int replace(const char *path, int sums, uint64_t deadline_ms)
+{
+	_cleanup_(fd_closep) int text = acts_open_path(ACT_TEXT, path);
+	int r = text < 0 ? text : write_text(sums, text, deadline_ms);
+
+	return r < 0 ? r : acts_do_path(ACT_TEXT, path, 1);
+}
+
+void metrics_add(struct steward *k)
+{
+	const uint64_t deadline_ms = clock_ms() + METRICS_MS;
+	_cleanup_(fd_closep) int base = -1, sums = -1;
+	int r;
+
+	if (k->site.metrics[0] != '/')
+		return;
+	k->counts[COUNT_JOBS] = 1;
+	k->counts[COUNT_JOBS_NOT_SET_UP] = k->st.failed;
+	base = jobdir_open_base(false, NULL);
+	r = sums = acts_open(ACT_OPEN_FILE, ACT_DIR_RUN, ACT_FILE_METRICS);
+	if (r >= 0)
+		r = lock(sums, deadline_ms);
+	if (r == 0)
+		r = add(sums, k->counts);
+	if (r == 0)
+		r = replace(k->site.metrics, sums, deadline_ms);
+	if (r < 0)
+		log_warning("metrics: %s: %s%s", k->site.metrics, strerror(-r),
+			    r == -EPERM ? "; its directory must be root's and writable by nobody else" : "");
+}

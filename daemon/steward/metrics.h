@@ -1,0 +1,10 @@
+/*
+ * metrics: the job's figures become part of the node's, which are written where the site wants them.
+ */
+#pragma once
+
+struct steward;
+
+/* Adds k->counts to RUNDIR_METRICS and has stage-hand write the sums to [metrics] Textfile, if there
+ * is one. What goes wrong is logged. May take METRICS_MS: nobody should wait for it. */
+void metrics_add(struct steward *k);

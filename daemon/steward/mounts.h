@@ -1,0 +1,52 @@
+/*
+ * mounts: the job's tmpfs and its FUSE slots, as the keeper mounts and takes them away. name: the
+ * number of a slot, or MOUNTS_MEMORY.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/rundir.h"
+
+struct error;
+struct jobdir;
+struct statx;
+
+#define MOUNTS_MEMORY RUNDIR_MAX_SLOTS
+
+/* Mounts the tmpfs on t, the user's, of that many bytes and inodes, and makes .stage, .stage/tmp
+ * and data in it as the user. */
+int mounts_memory(const struct jobdir *d, uid_t uid, gid_t gid, uint64_t size, uint64_t inodes,
+		  struct error *err);
+
+/* Makes the tmpfs smaller, or larger. -EINVAL: more than that is in it. */
+int mounts_resize_memory(const struct jobdir *d, uint64_t size);
+
+/* Mounts m/<slot> and gives n_fds descriptors of its connection, the caller's, O_CLOEXEC. Fails
+ * with nothing left. */
+int mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds, struct error *err);
+
+/* Detaches whatever is mounted on name. */
+int mounts_detach(const struct jobdir *d, uint32_t name, struct error *err);
+
+/* Detaches what a user has mounted on name in the tier dirfd (opened last, ACT_DIR_TIER), on what is in it, and on
+ * its name with a dot and more behind it: nothing can be removed there as long as something is. */
+void mounts_detach_in(int dirfd, const char *name);
+
+/* Breaks the FUSE connection mounted on m/<slot>, which frees who waits for its server; 0, -ENOENT
+ * if nothing is mounted there. */
+int mounts_abort(const struct jobdir *d, uint32_t slot);
+
+/* Opens (O_PATH) the job's tmpfs, having detached what the user may have mounted on top of it, and
+ * says whose it is, without asking a file system of the user's. -ENOENT: there is none. */
+int mounts_open_memory(const struct jobdir *d, struct statx *st);
+
+/*
+ * Repeats the mount on name in the mount namespace that the file ns_path stands for (none: 0), at
+ * the same path, where that leads to the same directory. Takes a second at most. -ENOSYS before
+ * Linux 5.6: an older kernel can't hand a mount to another namespace, or open a path there without
+ * following links.
+ */
+int mounts_repeat(const struct jobdir *d, uint32_t name, const char *ns_path, struct error *err);

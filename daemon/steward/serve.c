@@ -1,0 +1,369 @@
+/*
+ * One thread and poll(2): the sockets to stagingd and to the keeper, and the pipe that the children's
+ * messages come through. No callback waits: what may take long happens at the end, or in a child
+ * with a deadline.
+ *
+ * A child is the keeper's: it is signalled only as long as it is one. poll() wakes up by itself while the job's memory is looked for and while
+ * something is mounted; an idle keeper sleeps.
+ */
+#include "daemon/steward/serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/clock.h"
+#include "common/error.h"
+#include "common/escape.h"
+#include "common/fd.h"
+#include "common/jobgroup.h"
+#include "common/log.h"
+#include "common/packet.h"
+#include "daemon/steward/acts.h"
+#include "daemon/steward/jobmem.h"
+#include "daemon/steward/steward.h"
+#include "daemon/steward/mounts.h"
+
+#define MAX_CPUS 8192
+#define MEMORY_WAIT_MS 5000
+#define NO_SLURM_WAIT_MS 500 /* where no job seems to have a group */
+#define MEMORY_TICK_MS 20
+#define WATCH_TICK_MS 1000
+#define STUCK_MS 2000	     /* a process that has been killed and is still there */
+#define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
+#define VERBS_MS 100 /* at a time: all that stagingd says before it exits, and no flood; the user
+		      * can make a tier's take long */
+
+void serve_lose_daemon(struct serve *s, const char *why)
+{
+	const struct state *st = &s->k->st;
+
+	if (s->sock < 0)
+		return;
+	log_error("stagingd %s: its writers end with it, mounts go on", why);
+	close(steal_fd(&s->sock));
+	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
+		if (st->procs[i].pid && s->children[i].class != KEEPER_CLASS_SERVER)
+			serve_kill(st->procs[i].pid, SIGKILL);
+}
+
+void serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds)
+{
+	int r = s->sock < 0 ? 0 : packet_send(s->sock, msg, sizeof(*msg), fds, n_fds, MSG_DONTWAIT);
+
+	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
+		serve_lose_daemon(s, "does not listen");
+}
+
+int serve_kill(pid_t pid, int sig)
+{
+	return acts_do_numbers(ACT_KILL, pid, 0, sig);
+}
+
+pid_t serve_start(struct serve *s, const struct acts_spawn *spawn, uint32_t id, int class)
+{
+	struct state_proc *p = state_find_proc(&s->k->st, 0);
+	uint64_t start = 0;
+	pid_t pid = p ? acts_spawn(spawn, &start) : -EAGAIN;
+	int r;
+
+	if (pid < 0)
+		return pid;
+	s->children[p - s->k->st.procs].id = id;
+	s->children[p - s->k->st.procs].class = class;
+	*p = (struct state_proc){ pid, start };
+	r = start ? jobdir_write_state(&s->k->dir, &s->k->st) : -ESRCH;
+	r = acts_go(r == 0) ?: r;
+	if (r == 0)
+		return pid;
+	p->pid = 0;
+	return r;
+}
+
+static int start_daemon(struct serve *s)
+{
+	struct steward *k = s->k;
+	char job[16], dir[PATH_MAX];
+	const char *argv[] = { "stagingd",
+			       "--keeper",
+			       "--job",
+			       job,
+			       "--rundir",
+			       dir,
+			       k->conf_path ? "--conf" : NULL,
+			       k->conf_path,
+			       NULL };
+	struct acts_spawn spawn = { .program = ACT_PROGRAM_DAEMON,
+				    .argv = argv,
+				    .fds = { k->spec_fd, -1, k->listen_fd },
+				    .n_fds = 3,
+				    .output = s->log_wr,
+				    .flags = ACT_SPAWN_ACCOUNT };
+	_cleanup_(fd_closep) int theirs = -1;
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	s->sock = pair[0];
+	spawn.fds[1] = theirs = pair[1];
+	snprintf(job, sizeof(job), "%u", k->st.job_id);
+	r = rundir_path(dir, sizeof(dir), k->st.job_id, NULL);
+	if (r >= 0)
+		r = serve_start(s, &spawn, 0, SERVE_CLASS_DAEMON);
+	close(steal_fd(&k->spec_fd));
+	close(steal_fd(&k->listen_fd));
+	return r < 0 ? r : 0;
+}
+
+void serve_repeat_in_job(struct steward *k, uint32_t name)
+{
+	struct error err = ERROR_INIT;
+	struct hand_path ns;
+	int r = k->site.has_namespace ? steward_find_path(k, HAND_NAMESPACE, &ns) : -ENOENT;
+
+	if (r == 0 && mounts_repeat(&k->dir, name, ns.path, &err) < 0)
+		log_warning("%s", err.text);
+	else if (r < 0 && r != -ENOENT)
+		log_warning("where JobNamespace leads is not known: %s", strerror(-r));
+}
+
+static void on_exit_of(struct serve *s, pid_t pid, int status)
+{
+	struct state *st = &s->k->st;
+	struct state_proc *p = state_find_proc(st, pid);
+	struct keeper_msg msg = { .verb = KEEPER_EXITED, .arg0 = status };
+	const bool was_daemon = p && s->children[p - st->procs].class == SERVE_CLASS_DAEMON;
+
+	if (pid == s->watch)
+		s->watch = 0;
+	if (p && !was_daemon) {
+		msg.id = s->children[p - st->procs].id;
+		serve_tell(s, &msg, NULL, 0);
+	}
+	if (!p)
+		return; /* the watch, or an orphan of a worker's */
+	p->pid = 0;
+	jobdir_write_state(&s->k->dir, st);
+	if (was_daemon && s->end_ms)
+		s->ended = true;
+	else if (was_daemon)
+		serve_lose_daemon(s, "has died");
+}
+
+/* What the keeper has said. */
+static void on_keeper(struct serve *s)
+{
+	const struct keeper_msg cancel = { .verb = KEEPER_CANCEL };
+	int status;
+	pid_t pid;
+
+	if (acts_is_over() && !s->end_ms) {
+		s->end_ms = clock_ms() + CANCEL_GRACE_MS;
+		s->ended = s->sock < 0;
+		serve_tell(s, &cancel, NULL, 0);
+	}
+	while (acts_next_exit(&pid, &status))
+		on_exit_of(s, pid, status);
+}
+
+static int join_memory(struct serve *s, const char *dir)
+{
+	struct state *st = &s->k->st;
+	int r;
+
+	if (snprintf(st->group, sizeof(st->group), "%s/" ACT_GROUP, dir) >= PATH_MAX - 20)
+		return -ENAMETOOLONG;
+	r = acts_do_path(ACT_MAKE_GROUP, st->group, 0);
+	if (r < 0) {
+		log_warning("make %s: %s: what is staged is not charged to the job", st->group, strerror(-r));
+		st->group[0] = '\0';
+	}
+	return r;
+}
+
+static void look_for_memory(struct serve *s)
+{
+	const struct steward *k = s->k;
+	struct keeper_msg msg = { .verb = KEEPER_MEMORY, .arg0 = -1 };
+	char dir[PATH_MAX];
+	int r = jobgroup_find("memory", k->st.uid, k->st.job_id, dir, sizeof(dir));
+	/* What the job before is about to give back counts as used until it has. */
+	const bool freeing = jobdir_is_freeing();
+
+	if ((r < 0 || freeing) &&
+	    clock_ms() < s->begin_ms + (r == -ENODEV && !freeing ? NO_SLURM_WAIT_MS : MEMORY_WAIT_MS))
+		return;
+	if (r == 0)
+		r = jobmem_read(dir, &msg.arg0, &msg.arg1);
+	if (r == 0)
+		r = join_memory(s, dir);
+	if (r < 0)
+		msg.arg0 = -1;
+	if (msg.arg0 >= 0 && (uint64_t)msg.arg0 < k->memory_size &&
+	    mounts_resize_memory(&k->dir, (uint64_t)msg.arg0) < 0)
+		log_warning("the job's tmpfs can't be made as small as its memory");
+	s->memory_known = true;
+	serve_tell(s, &msg, NULL, 0);
+}
+
+static pid_t find_daemon(const struct serve *s)
+{
+	const struct state_proc *procs = s->k->st.procs;
+
+	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
+		if (procs[i].pid && s->children[i].class == SERVE_CLASS_DAEMON)
+			return procs[i].pid;
+	return 0;
+}
+
+void serve_follow_cpus(struct serve *s)
+{
+	cpu_set_t ours[MAX_CPUS / CPU_SETSIZE] = { 0 }, theirs[MAX_CPUS / CPU_SETSIZE] = { 0 };
+	struct act a = { .kind = ACT_FOLLOW };
+	const pid_t daemon = find_daemon(s);
+
+	/* Once: the user may move stagingd later on, and shall not move us. */
+	if (s->cpus_known || !daemon || sched_getaffinity(0, sizeof(ours), ours) < 0 ||
+	    sched_getaffinity(daemon, sizeof(theirs), theirs) < 0 ||
+	    CPU_EQUAL_S(sizeof(ours), ours, theirs))
+		return;
+	s->cpus_known = true;
+	sched_setaffinity(0, sizeof(theirs), theirs);
+	memcpy(a.text, theirs, sizeof(theirs));
+	acts_do(&a, NULL, 0, NULL, NULL);
+}
+
+/* Somebody has to see readers that hang, as long as something is mounted. The user may kill or stop
+ * who does, which is seen, too; it dies with us and makes nothing, so it is not on record. */
+static void keep_watch(struct serve *s)
+{
+	_cleanup_(fd_closep) int control = -1;
+	const uint64_t cap = s->k->site.abort_after_ms;
+	char limit[24];
+	const struct hand h = { .argv = { "stage-hand", "watch", limit, NULL }, .uid = s->k->st.uid,
+				.gid = s->k->st.gid, .dir = s->k->dir.fd };
+	struct acts_spawn spawn;
+
+	if (s->watch && acts_do_numbers(ACT_LOOK, s->watch, 0, 0) > 0)
+		serve_kill(s->watch, SIGKILL);
+	if (s->watch || s->end_ms)
+		return;
+	snprintf(limit, sizeof(limit), "%llu",
+		 (unsigned long long)(cap < STUCK_MS ? cap : STUCK_MS));
+	hand_prepare(&h, &spawn);
+	spawn.fds[0] = control = acts_open(ACT_CONTROL, 0, 0);
+	spawn.output = s->log_wr;
+	if (control < 0)
+		return;
+	s->watch = acts_spawn(&spawn, NULL);
+	if (s->watch < 0 || acts_go(true) < 0)
+		s->watch = 0;
+}
+
+static bool is_mounted(const struct serve *s)
+{
+	return memchr(s->slots, 1, sizeof(s->slots));
+}
+
+/* Until the next look; -1: there is nothing to look at. */
+static int get_tick(const struct serve *s)
+{
+	if (!s->memory_known || s->end_ms)
+		return MEMORY_TICK_MS;
+	return is_mounted(s) ? WATCH_TICK_MS : -1;
+}
+
+static void look_around(struct serve *s)
+{
+	if (get_tick(s) < 0 || clock_ms() < s->next_look_ms)
+		return;
+	serve_follow_cpus(s);
+	if (!s->memory_known)
+		look_for_memory(s);
+	if (s->end_ms && clock_ms() >= s->end_ms)
+		s->ended = true;
+	if (is_mounted(s))
+		keep_watch(s);
+	s->next_look_ms = clock_ms() + (uint64_t)MEMORY_TICK_MS;
+}
+
+/* What the children say goes to the log file, a line at a time and escaped: with the file itself a
+ * user could write lines in another job's name, or cut it to nothing. Nor shall he fill the disk. */
+static void on_output(struct serve *s)
+{
+	char buf[2048], line[2048 * 4 + 1];
+	ssize_t n = read(s->log_rd, buf, sizeof(buf));
+
+	for (ssize_t i = 0; i < n && s->log_size < LOG_MAX_SIZE;) {
+		const char *end = memchr(buf + i, '\n', (size_t)(n - i));
+		size_t size = end ? (size_t)(end - buf - i) : (size_t)(n - i);
+
+		text_escape(line, sizeof(line), buf + i, size);
+		s->log_size += strlen(line);
+		dprintf(s->k->log_fd, "job=%u user: %s\n", s->k->st.job_id, line);
+		if (s->log_size >= LOG_MAX_SIZE)
+			log_warning("what the job's processes say is too much: left out from now on");
+		i += (ssize_t)size + 1;
+	}
+}
+
+static int open_fds(struct serve *s)
+{
+	int pipefd[2] = { -1, -1 };
+
+	if (s->k->log_fd >= 0 && pipe2(pipefd, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	s->log_rd = pipefd[0];
+	s->log_wr = pipefd[1];
+	return 0;
+}
+
+static void loop(struct serve *s)
+{
+	while (!s->ended) {
+		struct pollfd fds[] = { { acts_get_fd(), POLLIN, 0 },
+					{ s->sock, POLLIN, 0 },
+					{ s->log_rd, POLLIN, 0 } };
+
+		on_keeper(s); /* what came beside an answer waits already */
+		if (s->ended || poll(fds, ARRAY_SIZE(fds), get_tick(s)) < 0)
+			continue;
+		for (uint64_t until_ms = clock_ms() + VERBS_MS; fds[1].revents && s->sock >= 0 && serve_verb(s) &&
+		     (clock_ms() < until_ms || clock_ms() < s->end_ms);)
+			;
+		if (fds[0].revents)
+			acts_hear();
+		if (fds[2].revents)
+			on_output(s);
+		look_around(s);
+	}
+}
+
+int steward_serve(struct steward *k, bool *job_overp)
+{
+	struct serve s = { .k = k,
+			   .sock = -1,
+			   .log_rd = -1,
+			   .log_wr = -1,
+			   .begin_ms = clock_ms() };
+	int r = open_fds(&s);
+
+	if (r == 0)
+		r = start_daemon(&s);
+	if (r < 0)
+		return r;
+	if (k->in_step)
+		serve_repeat_in_job(k, MOUNTS_MEMORY);
+	loop(&s);
+	fd_closep(&s.sock);
+	*job_overp = s.end_ms;
+	return 0;
+}

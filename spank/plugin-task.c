@@ -1,0 +1,31 @@
+/*
+ * plugin-task: what the plugin says of itself, and the hooks that Slurm calls as the job's user.
+ */
+#include "spank/hold.h"
+#include "spank/slurm-compat.h"
+#include "spank/step-env.h"
+
+SPANK_PLUGIN(stage_data, 1)
+
+/* ParaStation's psid, which takes slurmd's place on some machines, asks for this. */
+extern const char psid_plugin[];
+const char psid_plugin[] = "yes";
+
+#if COMPAT_HAVE_INIT_FAILURE_MODE
+extern int slurm_spank_init_failure_mode;
+int slurm_spank_init_failure_mode = ESPANK_JOB_FAILURE;
+#endif
+
+int slurm_spank_user_init(spank_t sp, int ac, char **av)
+{
+	if (spank_context() == S_CTX_REMOTE)
+		step_env_set(sp);
+	return 0;
+}
+
+int slurm_spank_task_init(spank_t sp, int ac, char **av)
+{
+	if (spank_context() == S_CTX_REMOTE)
+		hold_task(sp);
+	return 0;
+}
