@@ -28,7 +28,8 @@ facts_of() {
 	image=$(as_on alice n1 readlink "$rundir/t/data/m")
 	echo "job=$id" "rundir=$rundir" "tier=/srv/local/stage-data-$id" \
 		"tierfile=$(on n1 find "/srv/local/stage-data-$id" -name 00.bin)" \
-		"keeper=$(on n1 pgrep -x stage-keeper)" "daemon=$(on n1 pgrep -x stagingd)" \
+		"keeper=$(on n1 pgrep -x stage-keeper)" "steward=$(on n1 pgrep -x stage-steward)" \
+		"daemon=$(on n1 pgrep -x stagingd)" \
 		"worker=$(on n1 pgrep -x stage-worker)" \
 		"image=$image" "programs=$prefix/libexec/stage-data" \
 		"connection=$(on n1 awk -v t="$image" '$5 == t { split($3, a, ":"); print a[2] }' /proc/self/mountinfo)"

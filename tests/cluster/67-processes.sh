@@ -31,13 +31,13 @@ test_processes_have_nothing_that_they_do_not_need() {
 	EOS
 	)
 	job_wait_says "$id" "two are there"
-	state_is "server:1 stage-keeper:1 stagingd:1 writer:1"
+	state_is "server:1 stage-keeper:1 stage-steward:1 stagingd:1 writer:1"
 	gate_open n1
 	job_wait_says "$id" "all is there"
-	state_is "server:1 stage-keeper:1 stagingd:1"
+	state_is "server:1 stage-keeper:1 stage-steward:1 stagingd:1"
 	as alice scancel "$id"
 	job_wait_says "$id" ending
-	state_is "server:1 stage-keeper:1 stagingd:1"
+	state_is "server:1 stage-keeper:1 stage-steward:1 stagingd:1"
 
 	job_wait "$id"
 
@@ -133,7 +133,7 @@ test_who_fetches_and_who_spreads_have_nothing_else() {
 	gate_close n1
 	id=$(job_submit alice -N2 -w n1,n2 --stage-wait=no \
 		--stage-data="w=http://ctl:8081/x.tar,g=/srv/pfs/gate/many.tar" <<<"sleep 60")
-	state_is "stage-fetch:1 stage-keeper:1 stage-spread:1 stagingd:1 writer:2"
+	state_is "stage-fetch:1 stage-keeper:1 stage-spread:1 stage-steward:1 stagingd:1 writer:2"
 	gate_open n1
 	as alice scancel "$id"
 	job_wait "$id"

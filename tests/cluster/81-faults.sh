@@ -300,7 +300,7 @@ test_slurmd_is_gone_for_good() {
 	on n1 "$(libexec)/stage-keeper" clean --job "$id"
 	# The keeper may have begun by itself, and then frees behind what the clean-up found taken away.
 	wait_until 10 eval '[[ -z $(on n1 find /run/stage-data /srv/local -name "$id.*" -o -name "$id" -o -name "stage-data-$id*") ]]'
-	wait_until 10 eval "! on n1 pgrep -x 'stagingd|stage-worker|stage-keeper'"
+	wait_until 10 eval "! on n1 pgrep -x 'stagingd|stage-worker|stage-keeper|stage-steward'"
 	"$cluster" slurmd-start n1
 	job_wait "$id"
 	wait_until 20 nodes_are_fine
@@ -309,7 +309,7 @@ test_slurmd_is_gone_for_good() {
 # Nothing of this job's stands on n1, and nothing of ours runs there.
 n1_is_rid_of() {
 	[[ -z $(on n1 find /run/stage-data /srv/local -name "$1" -o -name "$1.*" -o -name "stage-data-$1*") ]] &&
-		! on n1 pgrep -x 'stagingd|stage-worker|stage-keeper|stage-hand'
+		! on n1 pgrep -x 'stagingd|stage-worker|stage-keeper|stage-steward|stage-hand'
 }
 
 readonly test_the_end_of_a_job_is_seen_without_slurmd_seconds=300

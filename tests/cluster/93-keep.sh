@@ -218,8 +218,8 @@ test_killed_in_the_middle_there_is_all_or_nothing() {
 	local id what
 
 	slow_site 30000000
-	for what in stage-worker stage-keeper; do
-		[[ $what != stage-keeper ]] || forgive_crashes n1
+	for what in stage-worker stage-keeper stage-steward; do
+		[[ $what != stage-worker ]] && forgive_crashes n1
 		id=$(job_submit alice -w n1 --stage-data="t=/srv/pfs/kept/big:ssd:keep=30m" <<<'echo begun')
 		wait_until 20 is_being_made
 		on n1 pkill -KILL -x $what || fail "no $what"

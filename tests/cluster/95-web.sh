@@ -205,7 +205,7 @@ s3_where() {
 		grep -lsF -f /srv/pfs/s3/secret "$pid/environ"
 	done
 	grep -lsF -f /srv/pfs/s3/secret [0-9]*/cmdline
-	grep -rlsF -f /srv/pfs/s3/secret /run/stage-data' "${2:-stage-keeper|stagingd|stage-worker|stage-fetch|stage-hand}" || true
+	grep -rlsF -f /srv/pfs/s3/secret /run/stage-data' "${2:-stage-keeper|stage-steward|stagingd|stage-worker|stage-fetch|stage-hand}" || true
 }
 
 # The server is stopped while it is looked for the secret, so that a stage-fetch which has it is there. Red when the keys
