@@ -192,7 +192,7 @@ int launch_run(const struct launch_job *job, const char *conf_path, char *why)
 	snprintf(restart, sizeof(restart), "%u", (unsigned)job->restart);
 	spec = make_spec(job, why);
 	if (spec >= 0)
-		out = spawn(argv, spec, job->in_step ? LAUNCH_STEP_LIFE_MS : LAUNCH_RUN_WAIT_MS, why);
+		out = spawn(argv, spec, job->in_step ? LAUNCH_STEP_LIFE_MS : LAUNCH_RUN_LIFE_MS, why);
 	return spec < 0 ? spec : out < 0 ? out : wait_answer(out, why);
 }
 

@@ -11,6 +11,7 @@
 #include <sys/types.h>
 
 #define LAUNCH_RUN_WAIT_MS 500
+#define LAUNCH_RUN_LIFE_MS (LAUNCH_RUN_WAIT_MS + 200) /* never before the hook has said that it is late */
 #define LAUNCH_STEP_LIFE_MS 5000
 #define LAUNCH_CLEAN_WAIT_MS 8000
 #define LAUNCH_WHY_SIZE 512 /* of a sentence that tells why not */
@@ -26,7 +27,7 @@ struct launch_job {
 
 /*
  * `stage-keeper run`. 0: the job's directory is there. -ETIMEDOUT: not within LAUNCH_RUN_WAIT_MS; it
- * goes on by itself if there is a run directory, and ends by then if not (in a step after
+ * goes on by itself if there is a run directory, and ends within LAUNCH_RUN_LIFE_MS if not (in a step
  * LAUNCH_STEP_LIFE_MS). Other failures: why (LAUNCH_WHY_SIZE) has the sentence. conf_path: NULL for
  * the default.
  */
