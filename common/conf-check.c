@@ -133,6 +133,12 @@ int conf_check_tier_path(char **valuep, struct conf_report *r)
 
 int conf_check_log_file(char **valuep, struct conf_report *r)
 {
+	size_t n = strlen(*valuep);
+
+	/* Root appends to no other file (daemon/keeper/act-outside.c), whoever asks it to. */
+	if (n && (n < 5 || strcmp(*valuep + n - 4, ".log")))
+		return conf_report(r, EINVAL, "give it a name that ends in .log",
+				   "LogFile: \"%s\" could be another file", *valuep);
 	return check_absolute("LogFile", valuep, r);
 }
 

@@ -55,7 +55,7 @@ static const struct conf_key keys[] = {
 	  "A mount that holds up a killed job's processes is aborted at the latest after this time.",
 	  IN(conf, abort_after_ms), 100, MAX_MS },
 	{ "daemon", "LogFile", "text", "",
-	  "File for the log beside syslog, an absolute path; empty: syslog alone.",
+	  "File for the log beside syslog, an absolute path that ends in .log; empty: syslog alone.",
 	  IN(conf, log_file), ANY, conf_check_log_file },
 
 	{ "limits", "MaxItems", "int", "32",

@@ -137,21 +137,20 @@ int act_detach(struct keeper *k, struct call *c)
 	return r == -EINVAL || r == -ENOENT ? 0 : r;
 }
 
-/* Name by name: no link is followed, and no server is asked for a name. */
+/* Name by name: no link is followed, none leads out, and no server is asked for a name. */
 int act_detach_below(struct keeper *k, struct call *c)
 {
 	_cleanup_(fd_closep) int fd = fcntl(c->dir, F_DUPFD_CLOEXEC, 3);
-	char *path = c->a->text;
+	char *path = c->a->text, *name;
 
-	for (char *slash; fd >= 0 && (slash = strchr(path, '/')); path = slash + 1) {
+	while (fd >= 0 && strcmp(name = strsep(&path, "/"), "..") != 0) {
 		const int parent = fd;
 
-		*slash = '\0';
-		fd = openat(parent, path, OPEN_TARGET);
+		while (!path && detach_topmost(fd, name) == 0)
+			;
+		fd = path ? openat(parent, name, OPEN_TARGET) : -1;
 		close(parent);
 	}
-	while (fd >= 0 && detach_topmost(fd, path) == 0)
-		;
 	return 0;
 }
 

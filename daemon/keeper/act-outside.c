@@ -1,8 +1,8 @@
 /*
  * What root touches outside of its own directories: cgroups of Slurm's jobs, and the two files that
  * the site may want, a log, and figures as a text. The steward has found the paths; root makes sure
- * that what is above the last name is in a file system of cgroups, or a directory of root's, and
- * does not look into the files.
+ * that what is above the last name is in a file system of cgroups, or a directory of root's, that no
+ * other file of the machine can be called so, and does not look into the files.
  */
 #include "daemon/keeper/keeper.h"
 
@@ -21,7 +21,7 @@
 #define CGROUP2_MAGIC 0x63677270 /* CGROUP2_SUPER_MAGIC */
 
 /* Cuts the last name off and opens what is above it, if that is in a file system of cgroups, or not
- * but root's alone. */
+ * but root's alone, for a name that figures have. */
 static int open_above(char *path, const char **namep, bool cgroup)
 {
 	char *name = strrchr(path, '/');
@@ -37,7 +37,7 @@ static int open_above(char *path, const char **namep, bool cgroup)
 	if (fd < 0 || fstatfs(fd, &fs) < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	if (cgroup ? fs.f_type != CGROUP_SUPER_MAGIC && fs.f_type != CGROUP2_MAGIC
-		   : st.st_uid != 0 || st.st_mode & 022)
+		   : st.st_uid != 0 || st.st_mode & 022 || !strstr(*namep, ".prom"))
 		return -EPERM;
 	return steal_fd(&fd);
 }
@@ -85,7 +85,10 @@ int act_join_group(struct keeper *k, struct call *c)
 
 int act_open_log(struct keeper *k, struct call *c)
 {
-	return act_give(c, open(c->a->text, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK |
+	const char *end = strrchr(c->a->text, '.');
+
+	return !end || strcmp(end, ".log") ? -EPERM :
+	       act_give(c, open(c->a->text, O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK |
 				O_NOCTTY, 0640));
 }
 

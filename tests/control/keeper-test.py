@@ -37,7 +37,7 @@ SLURM = 'slurm_kt' + os.environ.get(PRIVATE, '')
 SCRATCH = '/run/keeper-test'
 CONF = SCRATCH + '/stage-data.conf'
 DISK = SCRATCH + '/disk'
-LOG = SCRATCH + '/log'
+LOG = SCRATCH + '/stage.log'
 
 libc = ctypes.CDLL(None, use_errno=True)
 KEEPER, HAND, FAKE, RUNDIR, LIBEXEC = sys.argv[1:6]

@@ -83,7 +83,7 @@ def set_up():
 
 def write_conf(text=f'[tier shm]\nKind=memory\n[tier ssd]\nKind=disk\nPath={SCRATCH}/ssd\n'):
     with open(CONF, 'w') as f:
-        f.write(f'[daemon]\nLogFile={SCRATCH}/log\n[limits]\nMaxMemoryPercent=10\nKeepFreeMemory=64M\n'
+        f.write(f'[daemon]\nLogFile={SCRATCH}/stage.log\n[limits]\nMaxMemoryPercent=10\nKeepFreeMemory=64M\n'
                 f'[source all]\nMatch={DATA}/**\n{text}')
 
 

@@ -1,0 +1,185 @@
+/*
+ * What a steward that somebody has taken over can't have root do: tests/unit/unit-acts.h does acts
+ * in this process. Each check fails where the bound that it names is left out of daemon/keeper/.
+ */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+
+#include "common/fd.h"
+#include "tests/unit/unit-acts.h"
+
+static int do_text(enum act_kind kind, uint32_t dir, const char *format, const char *top)
+{
+	struct act a = { .kind = kind, .dir = dir };
+	size_t n = 1;
+	int fd = -1, r;
+
+	snprintf(a.text, sizeof(a.text), format, top);
+	r = acts_do(&a, NULL, 0, &fd, &n);
+	fd_closep(&fd);
+	return r;
+}
+
+static void test_no_file_of_the_machines_is_a_log_or_figures(void **state)
+{
+	static const char *const logs[] = { "%s/passwd", "%s/x.log/passwd", "%s/.logx", "%s/log", "" };
+	static const char *const figures[] = { "%s/passwd", "%s/x.prom/passwd", "%s/prom", "/x.prom", "x.prom", "" };
+	struct stat st;
+
+	for (size_t i = 0; i < ARRAY_SIZE(logs); i++)
+		assert_int_equal(do_text(ACT_OPEN_LOG, 0, logs[i], *state), -EPERM);
+	for (size_t i = 0; i < ARRAY_SIZE(figures); i++)
+		assert_true(do_text(ACT_TEXT, 0, figures[i], *state) < 0);
+	assert_int_equal(do_text(ACT_OPEN_LOG, 0, "%s/x.log", *state), 0);
+	assert_int_equal(stat(*state, &st), 0);
+	assert_int_equal(do_text(ACT_TEXT, 0, "%s/x.prom", *state), st.st_uid == 0 ? 0 : -EPERM);
+	assert_int_equal(chmod(*state, 0770), 0);
+	assert_int_equal(do_text(ACT_TEXT, 0, "%s/x.prom", *state), -EPERM);
+	assert_int_equal(chmod(*state, 0700), 0);
+}
+
+static void test_no_group_but_ours_below_file_systems_of_cgroups(void **state)
+{
+	static const enum act_kind kinds[] = { ACT_MAKE_GROUP, ACT_REMOVE_GROUP, ACT_JOIN_GROUP };
+
+	for (size_t i = 0; i < ARRAY_SIZE(kinds); i++) {
+		assert_int_equal(do_text(kinds[i], 0, "%s/tasks", *state), -EPERM);
+		assert_int_equal(do_text(kinds[i], 0, "", *state), -EINVAL);
+	}
+}
+
+static int spawn(uint32_t program, uid_t uid, int64_t flags, int64_t n_words)
+{
+	struct act a = { .kind = ACT_SPAWN, .name = program, .uid = uid, .gid = uid, .n = { flags, 0, n_words } };
+
+	memset(a.text, 'x', n_words == 2 ? sizeof(a.text) : 1);
+	return acts_do(&a, NULL, 0, NULL, NULL);
+}
+
+static void test_nothing_is_started_as_root_and_no_users_program_without_the_account(void **state)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(unit_keeper.programs); i++)
+		unit_keeper.programs[i] = open("/bin/true", O_PATH | O_CLOEXEC);
+	assert_int_equal(spawn(ACT_PROGRAM_HAND, 0, 0, 1), -EPERM);
+	assert_int_equal(spawn(ACT_PROGRAM_DAEMON, 65534, 0, 1), -EPERM);
+	assert_int_equal(spawn(ACT_PROGRAM_WORKER, 65534, 0, 1), -EPERM);
+	/* of no account, which is uid 0 as long as nobody has told one */
+	assert_int_equal(spawn(ACT_PROGRAM_DAEMON, 65534, ACT_SPAWN_ACCOUNT, 1), -EPERM);
+	assert_int_equal(spawn(ACT_N_PROGRAMS, 65534, 0, 1), -EPERM);
+	/* words without an end, none, and too many */
+	assert_int_equal(spawn(ACT_PROGRAM_HAND, 65534, 0, 2), -EPERM);
+	assert_int_equal(spawn(ACT_PROGRAM_HAND, 65534, 0, 0), -EPERM);
+	assert_int_equal(spawn(ACT_PROGRAM_HAND, 65534, 0, -1), -EPERM);
+	assert_int_equal(spawn(ACT_PROGRAM_HAND, 65534, 0, ACT_MAX_ARGS + 1), -EPERM);
+	for (size_t i = 0; i < ARRAY_SIZE(unit_keeper.programs); i++)
+		fd_closep(&unit_keeper.programs[i]);
+}
+
+static void test_numbers_out_of_their_lists_are_nothing(void **state)
+{
+	static const uint32_t odd[] = { ACT_N_DIRS, 1000, UINT32_MAX };
+	char name[64] = "x";
+
+	for (size_t i = 0; i < ARRAY_SIZE(odd); i++) {
+		assert_true(acts_do_name(ACT_REMOVE, odd[i], ACT_NAME_SOCK, 0, 0, 0) < 0);
+		assert_true(acts_do_name(ACT_OPEN_FILE, ACT_DIR_RUN, ACT_N_FILES + odd[i], 0, 0, 0) < 0);
+		assert_true(acts_do_numbers(ACT_CHECK_PROGRAM, odd[i], 0, 0) < 0);
+		act_print_name(name, ACT_N_NAMES + odd[i] % 1000, (int64_t[2]){ 0 });
+		assert_string_equal(name, "");
+	}
+	assert_int_equal(acts_do_numbers(ACT_CHECK_PROGRAM, -1, 0, 0), -EINVAL);
+	assert_int_equal(acts_do_numbers(0, 0, 0, 0), -ENOSYS);
+	assert_int_equal(acts_do_numbers(ACT_N, 0, 0, 0), -ENOSYS);
+	assert_int_equal(acts_do_numbers(ACT_EXITED, 0, 0, 0), -ENOSYS);
+	assert_int_equal(acts_do_numbers(UINT32_MAX, 0, 0, 0), -ENOSYS);
+	assert_true(acts_open(ACT_OPEN_BASE, ACT_DIR_TIER, 0) == -EINVAL);
+}
+
+static void test_without_a_job_nothing_is_mounted_or_given_to_a_user(void **state)
+{
+	const uint32_t dir = ACT_DIR_FREE;
+
+	unit_keeper.dirs[dir] = open(*state, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(acts_do_name(ACT_MEMORY, dir, ACT_NAME_MEMORY, 4096, 10, 0), -EPERM);
+	assert_int_equal(acts_do_name(ACT_SLOT, dir, ACT_NAME_SLOT, 0, 1, 0), -EINVAL);
+	assert_int_equal(acts_do_name(ACT_MAKE_DIR, dir, ACT_NAME_TIER, 1, 0, 0700 | ACT_MAKE_USERS), -EPERM);
+	unit_keeper.uid = unit_keeper.gid = 65534;
+	assert_int_equal(acts_do_name(ACT_SLOT, dir, ACT_NAME_MEMORY, 0, 1, 0), -EINVAL);
+	assert_int_equal(acts_do_name(ACT_SLOT, dir, ACT_NAME_SLOT, 0, 0, 0), -EINVAL);
+	assert_int_equal(acts_do_name(ACT_SLOT, dir, ACT_NAME_SLOT, 0, ACT_MAX_FDS + 1, 0), -EINVAL);
+	/* the tier is root's, link by link */
+	assert_int_equal(do_text(ACT_OPEN_TIER, 0, "/tmp", NULL), -EPERM);
+	assert_int_equal(do_text(ACT_OPEN_TIER, 0, "tmp", NULL), -ENOENT);
+	assert_int_equal(do_text(ACT_OPEN_TIER, 0, "%s/none", *state), -ENOENT);
+	unit_keeper.uid = unit_keeper.gid = 0;
+	fd_closep(&unit_keeper.dirs[dir]);
+}
+
+static bool is_mounted(const char *top, const char *name)
+{
+	char path[4096];
+	struct stat a, b;
+
+	snprintf(path, sizeof(path), "%s/%s", top, name);
+	assert_int_equal(stat(top, &a), 0);
+	assert_int_equal(stat(path, &b), 0);
+	return a.st_dev != b.st_dev;
+}
+
+static void mount_at(const char *top, const char *name, bool mounted)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", top, name);
+	assert_int_equal(mkdir(path, 0755), 0);
+	if (mounted)
+		assert_int_equal(mount("none", path, "tmpfs", 0, NULL), 0);
+}
+
+static void test_what_is_mounted_outside_of_a_directory_stays(void **state)
+{
+	const uint32_t dir = ACT_DIR_FREE;
+	char path[4096];
+
+	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		skip();
+	mount_at(*state, "other", true);
+	mount_at(*state, "tier", false);
+	mount_at(*state, "tier/a", false);
+	mount_at(*state, "tier/a/b", true);
+	snprintf(path, sizeof(path), "%s/tier/link", (char *)*state);
+	assert_int_equal(symlink("../other", path), 0);
+	snprintf(path, sizeof(path), "%s/tier", (char *)*state);
+	unit_keeper.dirs[dir] = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	do_text(ACT_DETACH_BELOW, dir, "../other", NULL);
+	do_text(ACT_DETACH_BELOW, dir, "a/../../other", NULL);
+	do_text(ACT_DETACH_BELOW, dir, "a/b/../../../other", NULL);
+	do_text(ACT_DETACH_BELOW, dir, "link", NULL);
+	assert_true(is_mounted(*state, "other"));
+	assert_true(is_mounted(*state, "tier/a/b"));
+	do_text(ACT_DETACH_BELOW, dir, "a/b", NULL);
+	assert_false(is_mounted(*state, "tier/a/b"));
+	fd_closep(&unit_keeper.dirs[dir]);
+	snprintf(path, sizeof(path), "%s/other", (char *)*state);
+	assert_int_equal(umount2(path, MNT_DETACH), 0);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_no_file_of_the_machines_is_a_log_or_figures),
+		cmocka_unit_test(test_no_group_but_ours_below_file_systems_of_cgroups),
+		cmocka_unit_test(test_nothing_is_started_as_root_and_no_users_program_without_the_account),
+		cmocka_unit_test(test_numbers_out_of_their_lists_are_nothing),
+		cmocka_unit_test(test_without_a_job_nothing_is_mounted_or_given_to_a_user),
+		cmocka_unit_test(test_what_is_mounted_outside_of_a_directory_stays),
+	};
+
+	acts_transport = unit_act_here;
+	return cmocka_run_group_tests(tests, unit_scratch_setup, unit_scratch_teardown);
+}
