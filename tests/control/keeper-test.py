@@ -852,6 +852,35 @@ def test_stopped_keeper_is_killed():
     j.assert_gone()
 
 
+def steward_of(job):
+    return int(subprocess.run(['pgrep', '-P', str(job.process.pid), '-x', 'stage-steward'], check=True, capture_output=True,
+                              text=True).stdout)
+
+
+# Breaks where the keeper's death is none to a process that is stopped.
+def test_a_stopped_steward_goes_with_its_keeper():
+    j = Job()
+    j.spawn(1)
+    steward = steward_of(j)
+    os.kill(steward, signal.SIGSTOP)
+    start = time.monotonic()
+    assert j.clean(timeout=1000).returncode == 0
+    assert time.monotonic() - start < 6
+    j.assert_gone()
+    wait_for(lambda: not os.path.exists(f'/proc/{steward}'), what='the steward to go')
+
+
+# Breaks where a keeper goes on that has nobody to tell it what to do.
+def test_a_keeper_ends_with_its_steward():
+    j = Job()
+    j.spawn(1)
+    os.kill(steward_of(j), signal.SIGKILL)
+    j.process.wait(timeout=5)
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    assert not processes('stage-worker'), 'a writer has outlived the keeper'
+
+
 # A user who stops what makes his directories, and has many asked for. Breaks where all that is asked is done before the
 # keeper looks whether it is to end: it is killed then and counts as crashed, and three of them switch staging off for all.
 def test_who_stops_the_hands_switches_nothing_off():
