@@ -159,7 +159,7 @@ doctors_script() {
 		'mkdir -p /run/stage-data/4242424/t; touch /run/stage-data/4242424/lock; mount -t tmpfs none /run/stage-data/4242424/t' \
 		'"$keeper" reap'
 	warn leftovers '1 directory in /run/stage-data/.trash' "run 'stage-keeper reap'" \
-		'mkdir -p -m 0700 /run/stage-data/.trash/4242424.7; touch /run/stage-data/.trash/4242424.7/lock' '"$keeper" reap'
+		'mkdir -p -m 0711 /run/stage-data/.trash/4242424.7; touch /run/stage-data/.trash/4242424.7/lock' '"$keeper" reap'
 	install -d -m 0700 -o 4001 -g 4001 /srv/local/stage-keep-4001 # no leftover
 	warn leftovers 'tier ssd: 1 directory in /srv/local of jobs that are over' "run 'stage-keeper reap'" \
 		'install -d -m 0700 -o 4001 -g 4001 /srv/local/stage-data-4242424' '"$keeper" reap'
