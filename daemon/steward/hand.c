@@ -68,15 +68,14 @@ static size_t read_answer(int fd, pid_t pid, void *answer, size_t size, bool sto
 	return n;
 }
 
-int hand_ask(const struct hand *h, void *answer, size_t size)
+int hand_begin(const struct hand *h, struct hand_running *running)
 {
 	_cleanup_(fd_closep) int rd = -1, wr = -1;
-	uint64_t deadline_ms = h->deadline_ms;
 	struct acts_spawn s;
-	int fds[2], r;
-	size_t n;
+	int fds[2];
 	pid_t pid;
 
+	*running = (struct hand_running){ .pid = -1, .fd = -1, .stops = h->stops, .deadline_ms = h->deadline_ms };
 	if (pipe2(fds, O_CLOEXEC) < 0)
 		return -errno;
 	rd = fds[0];
@@ -85,17 +84,32 @@ int hand_ask(const struct hand *h, void *answer, size_t size)
 	pid = acts_spawn(&s, NULL);
 	if (pid < 0)
 		return pid;
-	close(steal_fd(&wr));
 	(void)acts_go(true); /* where that can't be said, the child ends */
-	if (h->stops && acts_is_over())
-		deadline_ms = 0;
-	n = read_answer(steal_fd(&rd), pid, answer, size, h->stops, &deadline_ms);
-	r = acts_wait(pid, deadline_ms);
+	running->pid = pid;
+	running->fd = steal_fd(&rd);
+	return 0;
+}
+
+int hand_end(struct hand_running *running, void *answer, size_t size)
+{
+	uint64_t deadline_ms = running->stops && acts_is_over() ? 0 : running->deadline_ms;
+	const size_t n = read_answer(running->fd, running->pid, answer, size, running->stops, &deadline_ms);
+	const int r = acts_wait(running->pid, deadline_ms);
+
+	*running = HAND_RUNNING_INIT;
 	if (r == 0 && n == size)
 		return *(int32_t *)answer;
 	return !deadline_ms			? -ECANCELED
 	       : r < -KEEPER_EXIT_EXEC			? r + KEEPER_EXIT_EXEC
 	       : r == -ETIMEDOUT || r == -EINTR ? r : -ENOEXEC;
+}
+
+int hand_ask(const struct hand *h, void *answer, size_t size)
+{
+	struct hand_running running;
+	int r = hand_begin(h, &running);
+
+	return r < 0 ? r : hand_end(&running, answer, size);
 }
 
 int hand_do(const struct hand *h)
@@ -148,18 +162,23 @@ static int give_account(const struct hand_account *account)
 	return r < 0 ? r : acts_do(&a, &fd, 1, NULL, NULL);
 }
 
-int hand_give_account(uid_t uid, gid_t gid, bool *knownp)
+int hand_begin_account(uid_t uid, gid_t gid, struct hand_running *running)
 {
-	static struct hand_account account;
 	char uid_text[16], gid_text[16];
 	const struct hand h = { .argv = { "stage-hand", "account", uid_text, gid_text, NULL },
 				.uid = HAND_UID, .gid = HAND_UID, .dir = -1, .stops = true,
 				.deadline_ms = clock_ms() + ACCOUNT_MS };
-	int r;
 
 	snprintf(uid_text, sizeof(uid_text), "%u", uid);
 	snprintf(gid_text, sizeof(gid_text), "%u", gid);
-	r = hand_ask(&h, &account, sizeof(account));
+	return hand_begin(&h, running);
+}
+
+int hand_give_account(struct hand_running *running, bool *knownp)
+{
+	static struct hand_account account;
+	int r = hand_end(running, &account, sizeof(account));
+
 	if (r < 0)
 		return r;
 	*knownp = account.known;

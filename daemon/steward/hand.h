@@ -25,7 +25,22 @@ struct hand {
 	uint64_t deadline_ms;
 };
 
-/* Copies its answer, which begins with an int32_t, and returns that. -ETIMEDOUT: it hangs and is left
+/* One that was begun and whose answer nobody has taken; ends with the keeper. */
+struct hand_running {
+	pid_t pid;
+	int fd; /* -1: none was begun */
+	bool stops;
+	uint64_t deadline_ms;
+};
+
+#define HAND_RUNNING_INIT ((struct hand_running){ .pid = -1, .fd = -1 })
+
+/* 0 or -errno. */
+int hand_begin(const struct hand *h, struct hand_running *running);
+/* Waits for it, and closes what it has. As hand_ask(). */
+int hand_end(struct hand_running *running, void *answer, size_t size);
+
+/* Both. Copies its answer, which begins with an int32_t, and returns that. -ETIMEDOUT: it hangs and is left
  * behind; -EINTR: it was killed, or stopped; where it can't be started why, at worst -ENOEXEC, never -ENOENT. */
 int hand_ask(const struct hand *h, void *answer, size_t size);
 
@@ -48,9 +63,10 @@ struct hand_job {
 int hand_find_path(const char *conf, const char *which, const struct hand_job *job,
 		   struct hand_path *path);
 
-/* Has the keeper know what the account of uid and gid gives. known: there is one. -ECANCELED: the
- * keeper is told to end. */
-int hand_give_account(uid_t uid, gid_t gid, bool *knownp);
+/* Asks what the account of uid and gid gives, which may take long, and has the keeper know it. known:
+ * there is one. -ECANCELED: the keeper is told to end. */
+int hand_begin_account(uid_t uid, gid_t gid, struct hand_running *running);
+int hand_give_account(struct hand_running *running, bool *knownp);
 
 /* How it is spawned, for one that is started otherwise. */
 void hand_prepare(const struct hand *h, struct acts_spawn *s);
