@@ -258,7 +258,7 @@ static int read_source(struct record_table *t, char *line)
 {
 	const char *kind = take_word(&line), *path = take_path(&line);
 
-	if (!kind || !path || strlen(kind) >= sizeof(t->kind))
+	if (!kind || !*kind || !path || strlen(kind) >= sizeof(t->kind))
 		return -EINVAL;
 	strcpy(t->kind, kind);
 	free(t->source);
