@@ -117,7 +117,7 @@ void launch_reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* slurmd may have been given others. */
+/* slurmd may have been given others. Of nobody's processes there are as many as jobs, and others' too. */
 static void set_limits(void)
 {
 	static const struct sched_param no_priority;
@@ -126,7 +126,7 @@ static void set_limits(void)
 		{ RLIMIT_CORE, 0 },              { RLIMIT_CPU, RLIM_INFINITY },
 		{ RLIMIT_FSIZE, RLIM_INFINITY }, { RLIMIT_NOFILE, 4096 },
 		{ RLIMIT_MEMLOCK, 64 << 10 },    { RLIMIT_MSGQUEUE, 0 },
-		{ RLIMIT_RTPRIO, 0 },            { RLIMIT_STACK, 8 << 20 },
+		{ RLIMIT_RTPRIO, 0 },            { RLIMIT_STACK, 8 << 20 },      { RLIMIT_NPROC, RLIM_INFINITY },
 	};
 	/* clang-format on */
 

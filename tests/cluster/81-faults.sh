@@ -564,14 +564,15 @@ test_the_keeper_has_few_descriptors() {
 	done
 }
 
-# Fails when a task that is not begun doesn't say why.
-test_the_user_may_start_no_processes() {
+# Fails when what the steward, the daemon and the workers may start is left as slurmd was given it: others of nobody's
+# count, too, those of other jobs among them.
+test_a_limit_of_processes_that_slurmd_has_is_not_ours() {
 	local id
 
 	keeper_is <<<$'ulimit -u 1; exec "$REAL" "$@"'
-	id=$(job_submit alice -w n1 --stage-data="t=$data/flat" <<<'echo begun')
-	job_failed "$id" 30
-	assert_one_sentence "$(job_output "$id")"
+	id=$(job_submit alice -w n1 --stage-data="t=$data/flat,m=$data/many.zstd.sqsh" <<<'echo begun')
+	job_done "$id" 30
+	assert_contains "$(job_output "$id")" begun
 	wait_until 10 job_nodes_clean "$id"
 	assert_nodes_fine
 }
@@ -615,8 +616,8 @@ test_nobody_reads_the_log() {
 	local id
 
 	# shellcheck disable=SC2016
-	on n1 bash -c 'mkfifo /tmp/log.fifo
-		sleep 1000 <>/tmp/log.fifo &
+	on n1 bash -c 'mkfifo /tmp/fifo.log
+		sleep 1000 <>/tmp/fifo.log &
 		echo $! >/run/log.pids
 		python3 -c "
 import os, socket, time
@@ -625,11 +626,11 @@ s.bind(\"/dev/log\")
 os.chmod(\"/dev/log\", 0o666)
 time.sleep(1000)" &
 		echo $! >>/run/log.pids' >/dev/null 2>&1
-	at_end "on n1 bash -c 'kill \$(cat /run/log.pids); rm -f /tmp/log.fifo /dev/log /run/log.pids'"
+	at_end "on n1 bash -c 'kill \$(cat /run/log.pids); rm -f /tmp/fifo.log /dev/log /run/log.pids'"
 	wait_until 5 on n1 test -S /dev/log
 	on n1 python3 -c '
 import contextlib, os, socket
-fd = os.open("/tmp/log.fifo", os.O_WRONLY | os.O_NONBLOCK)
+fd = os.open("/tmp/fifo.log", os.O_WRONLY | os.O_NONBLOCK)
 with contextlib.suppress(BlockingIOError):
     while True:
         os.write(fd, b"x" * 4096)
@@ -639,7 +640,7 @@ with contextlib.suppress(BlockingIOError):
     s.connect("/dev/log")
     while True:
         s.send(b"x")'
-	node_conf n1 <<<$'[daemon]\nLogFile=/tmp/log.fifo'
+	node_conf n1 <<<$'[daemon]\nLogFile=/tmp/fifo.log'
 	for _ in {1..3}; do
 		id=$(job_submit alice -w n1 --stage-data="t=$data/bad/half.tar::onfail=ignore,m=$data/many.zstd.sqsh,d=$data/flat" \
 			<<<'ls $STAGE_DATA_PATH_M $STAGE_DATA_PATH_D >/dev/null')
@@ -650,8 +651,10 @@ with contextlib.suppress(BlockingIOError):
 
 # Fails when a line that can't be written ends stagingd.
 test_the_disk_of_the_log_is_full() {
-	audit_own /dev/full
-	node_conf n1 <<<$'[daemon]\nLogFile=/dev/full'
+	audit_own /tmp/full.log
+	at_end "on n1 rm -f /tmp/full.log"
+	on n1 mknod -m 0600 /tmp/full.log c 1 7 # as /dev/full
+	node_conf n1 <<<$'[daemon]\nLogFile=/tmp/full.log'
 	job_run alice -w n1 --stage-data="t=$data/many.tar,m=$data/many.zstd.sqsh" <<<'ls $STAGE_DATA_PATH_T/00/000 $STAGE_DATA_PATH_M/00/000'
 }
 
