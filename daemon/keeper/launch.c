@@ -131,9 +131,12 @@ static void set_limits(void)
 	/* clang-format on */
 
 	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
-		const struct rlimit r = { limits[i].value, limits[i].value };
+		const __rlimit_resource_t which = (__rlimit_resource_t)limits[i].resource;
+		struct rlimit r = { limits[i].value, limits[i].value };
 
-		setrlimit((__rlimit_resource_t)limits[i].resource, &r);
+		/* A root that may raise nothing has what there is. */
+		if (setrlimit(which, &r) < 0 && getrlimit(which, &r) == 0)
+			(void)setrlimit(which, &(struct rlimit){ r.rlim_max, r.rlim_max });
 	}
 	sched_setscheduler(0, SCHED_OTHER, &no_priority);
 	personality(PER_LINUX);

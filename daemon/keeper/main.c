@@ -71,9 +71,7 @@ static void tell(struct keeper *k, uint32_t kind, pid_t pid, int status)
 {
 	static struct act a;
 
-	a.kind = kind;
-	a.n[0] = pid;
-	a.n[1] = status;
+	a = (struct act){ .kind = kind, .n = { pid, status } };
 	(void)packet_send(k->sock, &a, sizeof(a), NULL, 0, 0);
 }
 

@@ -569,7 +569,7 @@ test_the_keeper_has_few_descriptors() {
 test_a_limit_of_processes_that_slurmd_has_is_not_ours() {
 	local id
 
-	keeper_is <<<$'ulimit -u 1; exec "$REAL" "$@"'
+	keeper_is <<<$'ulimit -S -u 1; exec "$REAL" "$@"'
 	id=$(job_submit alice -w n1 --stage-data="t=$data/flat,m=$data/many.zstd.sqsh" <<<'echo begun')
 	job_done "$id" 30
 	assert_contains "$(job_output "$id")" begun
