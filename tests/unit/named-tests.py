@@ -1,14 +1,16 @@
 #!/usr/bin/env python3
 """Each test that docs/faults.md, docs/bad-inputs.md, docs/security.md and tests/cluster/mistakes name is there, and each row of
-their tables names one. Argument: the source directory.
+their tables names one. The mistakes fit the sources, and tools/mutate has sources. Argument: the source directory.
 
 `…` and `*` stand for any text. A row may say "the same", or name a manual page for what is no matter of a test.
 
-Each was seen failing: with a row that names none, with names in a row, in the text and of a mistake that are not there."""
+Each was seen failing: with a row that names none, with names in a row, in the text and of a mistake that are not there, with
+a mistake for text that is gone, and with a source in tools/mutate that is gone."""
 import fnmatch
 import glob
 import os
 import re
+import subprocess
 import sys
 import unittest
 
@@ -84,6 +86,25 @@ class NamedTests(unittest.TestCase):
         for line in read("tests/cluster/mistakes").splitlines():
             if not line.startswith("#"):
                 self.assertTrue(is_there(line.split("\t")[0] + "*", self.names), line)
+
+    def test_each_mistake_fits_its_sources(self):
+        for path in "tests/cluster/mistakes", "tests/fuzz/mistakes":
+            for line in read(path).splitlines():
+                if line.startswith("#"):
+                    continue
+                _, sources, command = line.split("\t")
+                for source in sources.split(","):
+                    made = subprocess.run(["sed", command, os.path.join(TOP, source)], capture_output=True, text=True,
+                                          check=False)
+                    with self.subTest(line):
+                        self.assertEqual(made.stderr, "")
+                        self.assertFalse(made.stdout == read(source), "it makes no mistake")
+
+    def test_what_is_mutated_is_there(self):
+        text = read("tools/mutate")
+        groups = re.findall(r"^    '(\w+)': \(", text, re.M)
+        self.assertGreater(len(groups), 5)
+        subprocess.run([os.path.join(TOP, "tools/mutate"), "--list", *groups], stdout=subprocess.DEVNULL, check=True)
 
 
 if __name__ == "__main__":
