@@ -5,6 +5,7 @@
 
 #include <errno.h>
 #include <getopt.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -135,6 +136,7 @@ int steward_main(int argc, char **argv)
 	size_t i = 0;
 
 	prctl(PR_SET_NAME, "stage-steward");
+	signal(SIGPIPE, SIG_IGN); /* who waits for an answer, or reads the log, may be gone */
 	for (int fd = STEWARD_FD_KEEPER; fd <= STEWARD_FD_STATUS; fd++)
 		(void)fd_set_cloexec(fd, true);
 	while (argc > 1 && i < ARRAY_SIZE(commands) && strcmp(argv[1], commands[i].name))

@@ -280,6 +280,16 @@ def test_run_then_clean_leaves_nothing():
     assert j.clean().returncode == 0
 
 
+def test_a_plugin_that_has_gone_is_told_in_vain():
+    """Who waits for the answer was killed, the job goes on. Seen failing where the steward does not ignore SIGPIPE."""
+    gone = 'import os,sys; r,w=os.pipe(); os.dup2(w,1); os.close(r); os.close(w); os.execv(sys.argv[1], sys.argv[1:])'
+    j = Job(under=[sys.executable, '-c', gone], expect=None)
+    j.spawn(1)
+    assert j.clean().returncode == 0
+    assert j.ended() == 0
+    j.assert_gone()
+
+
 def test_children_have_let_go_of_everything():
     j = Job()
     pid = j.spawn(1)
