@@ -113,7 +113,7 @@ enum act_dir {
 	ACT_N_DIRS = 7,
 };
 
-#define ACT_MAKE_USERS 01000000 /* it becomes the job's user's */
+#define ACT_MAKE_USERS 01000000 /* it becomes the job's user's: what a tier is for, in ACT_DIR_TIER */
 #define ACT_MAKE_OR_HAVE 02000000 /* one that is there is as good */
 
 enum act_program {

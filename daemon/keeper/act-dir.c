@@ -132,7 +132,7 @@ int act_make_dir(struct keeper *k, struct call *c)
 	const int64_t how = c->a->n[2];
 	struct statx st = { 0 };
 
-	if (how & ACT_MAKE_USERS && !k->uid)
+	if (how & ACT_MAKE_USERS && (!k->uid || c->a->dir != ACT_DIR_TIER || c->a->name < ACT_NAME_TIER))
 		return -EPERM;
 	if (mkdirat(c->dir, c->name, how & 0755) < 0 && (!(how & ACT_MAKE_OR_HAVE) || errno != EEXIST ||
 	    statx(c->dir, c->name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_UID, &st) < 0 || st.stx_uid))

@@ -42,12 +42,13 @@ static int open_target(struct call *c, mode_t mode, char path[static 32])
 	return fd < 0 ? -errno : fd;
 }
 
+/* A name, and not the directory itself or what it is in. */
 static int detach_topmost(int dirfd, const char *name)
 {
 	char path[NAME_MAX + 32];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dirfd, name);
-	return umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0;
+	return name[strspn(name, ".")] || strlen(name) > 2 ? umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0 : -EINVAL;
 }
 
 /* What is looked for in it when the tmpfs is gone shall not be there, rather than refused: 0711. */

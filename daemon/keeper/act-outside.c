@@ -37,7 +37,7 @@ static int open_above(char *path, const char **namep, bool cgroup)
 	if (fd < 0 || fstatfs(fd, &fs) < 0 || fstat(fd, &st) < 0)
 		return -errno;
 	if (cgroup ? fs.f_type != CGROUP_SUPER_MAGIC && fs.f_type != CGROUP2_MAGIC
-		   : st.st_uid != 0 || st.st_mode & 022 || !strstr(*namep, ".prom"))
+		   : st.st_uid != 0 || st.st_mode & 022 || strcmp(strrchr(*namep, '.') ?: "", ".prom"))
 		return -EPERM;
 	return steal_fd(&fd);
 }
@@ -67,7 +67,7 @@ int act_remove_group(struct keeper *k, struct call *c)
 	}
 	fd = openat(dir, ACT_GROUP "/cgroup.procs", O_RDONLY | O_CLOEXEC);
 	f = fd < 0 ? NULL : fdopen(fd, "r");
-	while (f && fscanf(f, "%d", &pid) == 1)
+	while (f && fscanf(f, "%d", &pid) == 1 && pid > 1) /* 0: not of our pid namespace */
 		kill(pid, SIGKILL);
 	return -EBUSY;
 }

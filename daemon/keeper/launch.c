@@ -172,7 +172,7 @@ static int tell_kernel(const char *dir, const char *name, const char *text)
 	char path[PATH_MAX + 16];
 
 	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	fd = open(path, O_WRONLY | O_CLOEXEC);
+	fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
 }
 

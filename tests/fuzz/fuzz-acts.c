@@ -1,0 +1,554 @@
+/*
+ * What the steward, whom an attacker may have taken over, may say to the keeper, which is root: acts
+ * of any content, descriptors beside them. No call of theirs reaches the kernel: each is held
+ * against what root may do at all, and answered as the input has it, so that all goes well or ill.
+ */
+#include "tests/fuzz/fuzz.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <linux/magic.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdarg.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/statfs.h>
+#include <sys/un.h>
+#include <sys/wait.h>
+
+#include "common/keeper-hand.h"
+#include "daemon/keeper/keeper.h"
+
+#include "stage-build.h"
+
+#define STEWARD 4710
+#define CHILD 4711
+#define MAX_PACKETS 12
+#define MAX_FDS 256
+#define TARGET "/proc/self/fd/"
+
+enum { OF_CGROUP = 1, OF_ROOT = 2, OF_PATH = 4 };
+
+static bool inside; /* of an act; what libFuzzer and its runtime call is their own */
+static struct keeper k;
+static const struct act *act;
+static const struct call *call;
+static uint32_t luck;
+static unsigned known[MAX_FDS]; /* what was seen of a descriptor */
+static bool is_child, is_looked_at;
+static unsigned n_detached;
+
+/* clang-format off */
+#define WRAP(type, name, ...) type __real_##name(__VA_ARGS__); type __wrap_##name(__VA_ARGS__); type __wrap_##name(__VA_ARGS__)
+/* clang-format on */
+
+static bool draw(void)
+{
+	luck = luck >> 1 | luck << 31;
+	return luck >> 31;
+}
+
+int __real_open64(const char *path, int flags, ...);
+DIR *__real_opendir(const char *path);
+
+static int fail(int error)
+{
+	errno = error;
+	return -1;
+}
+
+/* A descriptor of nothing. */
+static int give(unsigned what)
+{
+	int fd = draw() ? __real_open64("/dev/null", O_RDWR | O_CLOEXEC) : fail(draw() ? EMFILE : ENOENT);
+
+	if (fd >= 0 && fd < MAX_FDS)
+		known[fd] = what;
+	return fd;
+}
+
+static int give_text(const char *text)
+{
+	int fd = draw() ? memfd_create("text", MFD_CLOEXEC) : fail(ENOENT);
+
+	if (fd >= 0)
+		FUZZ_CHECK(pwrite(fd, text, strlen(text), 0) == (ssize_t)strlen(text));
+	return fd;
+}
+
+static int succeed(void)
+{
+	return draw() ? 0 : fail(draw() ? EEXIST : draw() ? EISDIR : EIO);
+}
+
+static bool is_known(int fd, unsigned what)
+{
+	return fd >= 0 && fd < MAX_FDS && (known[fd] & what) == what;
+}
+
+/* Names of the list: nothing that leads elsewhere. */
+static bool is_listed(const char *name)
+{
+	const char *base = strncmp(name, RUNDIR_MOUNTS "/", 2) ? name : name + 2;
+
+	return base[strspn(base, ".")] && !base[strspn(base, "abcdefghijklmnopqrstuvwxyz0123456789.-")];
+}
+
+/* One that leads down and no way else. */
+static bool is_name(const char *name)
+{
+	return *name && !strchr(name, '/') && strcmp(name, ".") && strcmp(name, "..");
+}
+
+static bool has_end(const char *name, const char *end, const char *other)
+{
+	const size_t n = strlen(name), k1 = strlen(end), k2 = strlen(other);
+
+	return (n >= k1 && !strcmp(name + n - k1, end)) || (n >= k2 && !strcmp(name + n - k2, other));
+}
+
+static bool is_of_group(void)
+{
+	return act->kind == ACT_MAKE_GROUP || act->kind == ACT_REMOVE_GROUP || act->kind == ACT_JOIN_GROUP;
+}
+
+/* Whose name may stand in that directory. */
+static void check_named(int dirfd, const char *name)
+{
+	if (is_of_group())
+		FUZZ_CHECK(is_known(dirfd, OF_CGROUP));
+	else if (act->kind == ACT_TEXT)
+		FUZZ_CHECK(is_known(dirfd, OF_ROOT) && is_name(name) && has_end(name, act->n[0] ? ".prom" : ".tmp", ".prom.tmp"));
+	else
+		FUZZ_CHECK(is_listed(name) || !*name);
+}
+
+static int open_stat(const char *path)
+{
+	char line[256];
+	int pid;
+
+	FUZZ_CHECK(sscanf(path, "/proc/%d/stat", &pid) == 1 && pid > 0);
+	snprintf(line, sizeof(line), "%d (x) %c %d 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 1 18 %d", pid,
+		 draw() ? 'S' : draw() ? 'Z' : 'T', draw() ? getpid() : 1, draw() ? 777 : 7);
+	return give_text(line);
+}
+
+WRAP(int, open64, const char *path, int flags, ...)
+{
+	const char *text;
+	va_list ap;
+	int mode;
+
+	va_start(ap, flags);
+	mode = flags & O_CREAT ? va_arg(ap, int) : 0;
+	va_end(ap);
+	if (!inside)
+		return __real_open64(path, flags, mode);
+	text = act->text;
+	FUZZ_CHECK(flags & O_CLOEXEC && !(flags & O_TRUNC) && !(mode & 022));
+	if (act->kind == ACT_OPEN_LOG)
+		FUZZ_CHECK(path == text && has_end(path, ".log", ".log") && flags & O_APPEND && flags & O_NOFOLLOW && flags & O_NONBLOCK && flags & O_NOCTTY);
+	else
+		FUZZ_CHECK(!(flags & O_CREAT));
+	switch (act->kind) {
+	case ACT_OPEN_BASE: FUZZ_CHECK(!strncmp(path, STAGE_RUN_DIR, strlen(STAGE_RUN_DIR)) && flags & O_DIRECTORY); break;
+	case ACT_OPEN_TIER: FUZZ_CHECK(path == text && *path == '/' && flags & O_DIRECTORY); break;
+	case ACT_SLOT: FUZZ_CHECK(!strcmp(path, "/dev/fuse")); break;
+	case ACT_CONTROL:
+	case ACT_ABORT: FUZZ_CHECK(!strcmp(path, "/sys/fs/fuse/connections") && flags & O_PATH); break;
+	case ACT_OPEN_LOG: break;
+	case ACT_MAKE_GROUP:
+	case ACT_REMOVE_GROUP:
+	case ACT_JOIN_GROUP:
+	case ACT_TEXT: FUZZ_CHECK(path == text && flags & O_DIRECTORY && flags & O_NOFOLLOW); break;
+	default: FUZZ_CHECK((flags & O_ACCMODE) == O_RDONLY); return open_stat(path);
+	}
+	return give(0);
+}
+
+WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
+{
+	FUZZ_CHECK(inside && flags & O_CLOEXEC);
+	if (act->kind == ACT_ABORT)
+		FUZZ_CHECK(strspn(name, "0123456789") && !strcmp(name + strspn(name, "0123456789"), "/abort"));
+	else if (act->kind == ACT_DETACH_BELOW) /* whose text is any */
+		FUZZ_CHECK((is_name(name) || !*name) && flags & O_PATH && flags & O_NOFOLLOW);
+	else if (act->kind == ACT_REPEAT)
+		FUZZ_CHECK(flags & O_PATH && (!strcmp(name, ".") || !strcmp(name, RUNDIR_MOUNTS)));
+	else
+		check_named(dirfd, name);
+	if (flags & (O_CREAT | O_TRUNC | O_WRONLY) && act->kind != ACT_ABORT)
+		FUZZ_CHECK(flags & O_NOFOLLOW);
+	if (dirfd < 0)
+		return fail(EBADF);
+	if (act->kind == ACT_REMOVE_GROUP) /* 0: of another pid namespace */
+		return give_text(draw() ? "4712\n4713\n" : "4712\n0\n");
+	return give(flags & O_PATH ? OF_PATH : 0);
+}
+
+WRAP(int, mkdir, const char *path, mode_t mode)
+{
+	FUZZ_CHECK(inside && act->kind == ACT_OPEN_BASE && !(mode & 022) && !strncmp(path, STAGE_RUN_DIR, strlen(STAGE_RUN_DIR)));
+	return succeed();
+}
+
+WRAP(int, mkdirat, int dirfd, const char *name, mode_t mode)
+{
+	check_named(dirfd, name);
+	FUZZ_CHECK(!(mode & ~0755U) && (!is_of_group() || !strcmp(name, ACT_GROUP)));
+	return dirfd < 0 ? fail(EBADF) : succeed();
+}
+
+WRAP(int, renameat, int fromfd, const char *from, int tofd, const char *to)
+{
+	check_named(fromfd, from);
+	check_named(tofd, to);
+	return fromfd < 0 || tofd < 0 ? fail(EBADF) : succeed();
+}
+
+WRAP(int, unlinkat, int dirfd, const char *name, int flags)
+{
+	check_named(dirfd, name);
+	FUZZ_CHECK(!is_of_group() || (!strcmp(name, ACT_GROUP) && flags == AT_REMOVEDIR));
+	return dirfd < 0 ? fail(EBADF) : succeed();
+}
+
+WRAP(int, rmdir, const char *path)
+{
+	FUZZ_CHECK(act->kind == ACT_REMOVE_GROUP && strstr(path, "/job_"));
+	return succeed();
+}
+
+/* Nothing becomes a user's but the socket and what is made for him in a tier. */
+WRAP(int, fchownat, int dirfd, const char *name, uid_t uid, gid_t gid, int flags)
+{
+	FUZZ_CHECK(uid == k.uid && gid == k.gid && flags & AT_SYMLINK_NOFOLLOW);
+	if (act->kind == ACT_BIND)
+		FUZZ_CHECK(!strcmp(name, RUNDIR_SOCK));
+	else
+		FUZZ_CHECK(uid && dirfd == k.dirs[ACT_DIR_TIER] &&
+			   (!strncmp(name, "stage-data-", 11) || !strncmp(name, "stage-keep-", 11)));
+	return dirfd < 0 ? fail(EBADF) : succeed();
+}
+
+WRAP(int, access, const char *path, int mode)
+{
+	return inside ? succeed() : __real_access(path, mode);
+}
+
+static int tell_stat(int fd, struct stat *st)
+{
+	const bool safe = draw();
+
+	*st = (struct stat){ .st_uid = !safe && draw(), .st_mode = S_IFDIR | (safe ? 0755 : 0777), .st_ino = draw() };
+	if (fd >= 0 && fd < MAX_FDS && safe)
+		known[fd] |= OF_ROOT;
+	return draw() ? 0 : fail(ENOENT);
+}
+
+WRAP(int, fstat64, int fd, struct stat *st)
+{
+	return inside ? fd < 0 ? fail(EBADF) : tell_stat(fd, st) : __real_fstat64(fd, st);
+}
+
+WRAP(int, lstat64, const char *path, struct stat *st)
+{
+	return inside ? tell_stat(-1, st) : __real_lstat64(path, st);
+}
+
+WRAP(int, fstatat64, int fd, const char *name, struct stat *st, int flags)
+{
+	FUZZ_CHECK(inside && flags & AT_SYMLINK_NOFOLLOW);
+	return fd < 0 ? fail(EBADF) : tell_stat(-1, st);
+}
+
+WRAP(int, statx, int fd, const char *name, int flags, unsigned mask, struct statx *st)
+{
+	FUZZ_CHECK(inside && flags & AT_SYMLINK_NOFOLLOW && flags & AT_STATX_DONT_SYNC);
+	st->stx_uid = draw() ? 0 : 1000;
+	return succeed();
+}
+
+WRAP(int, fstatfs64, int fd, struct statfs *fs)
+{
+	FUZZ_CHECK(inside);
+	fs->f_type = draw() ? CGROUP_SUPER_MAGIC : TMPFS_MAGIC;
+	if (fs->f_type == CGROUP_SUPER_MAGIC && fd >= 0 && fd < MAX_FDS)
+		known[fd] |= OF_CGROUP;
+	return 0;
+}
+
+WRAP(ssize_t, readlink, const char *path, char *buf, size_t size)
+{
+	if (!inside)
+		return __real_readlink(path, buf, size);
+	FUZZ_CHECK(!strncmp(path, TARGET, strlen(TARGET)) && size == PATH_MAX - 1);
+	memset(buf, 'x', size);
+	buf[0] = '/';
+	return draw() ? (ssize_t)size : draw() ? 4 : fail(ENOENT);
+}
+
+static void check_target(const char *path)
+{
+	int fd = -1, n = 0;
+
+	FUZZ_CHECK(sscanf(path, TARGET "%d%n", &fd, &n) == 1 && !path[n] && is_known(fd, OF_PATH));
+}
+
+WRAP(int, mount, const char *source, const char *path, const char *type, unsigned long flags, const void *data)
+{
+	const char *options = data;
+
+	check_target(path);
+	FUZZ_CHECK(flags & MS_NOSUID && flags & MS_NODEV);
+	FUZZ_CHECK(!options[strspn(options, "abcdefghijklmnopqrstuvwxyz_0123456789=,")]);
+	if (!type)
+		FUZZ_CHECK(flags & MS_REMOUNT && act->kind == ACT_RESIZE);
+	else
+		FUZZ_CHECK(k.uid && !strcmp(type, act->kind == ACT_MEMORY ? "tmpfs" : "fuse.stage-data"));
+	return draw() ? 0 : fail(draw() ? EINVAL : ENOMEM);
+}
+
+/* Not what holds the directory itself, nor what is beside it. */
+WRAP(int, umount2, const char *path, int flags)
+{
+	int fd, n = 0;
+
+	FUZZ_CHECK(flags == (MNT_DETACH | UMOUNT_NOFOLLOW));
+	FUZZ_CHECK(sscanf(path, TARGET "%d/%n", &fd, &n) == 1);
+	FUZZ_CHECK(n && (act->kind == ACT_DETACH_BELOW ? is_name(path + n) : is_listed(path + n)));
+	return draw() && ++n_detached % 8 ? 0 : fail(EINVAL);
+}
+
+WRAP(int, ioctl, int fd, unsigned long request, ...)
+{
+	FUZZ_CHECK(inside && act->kind == ACT_SLOT);
+	return draw() ? 0 : fail(EINVAL);
+}
+
+WRAP(int, bind, int fd, const struct sockaddr *addr, socklen_t size)
+{
+	const char *path = ((const struct sockaddr_un *)addr)->sun_path;
+
+	FUZZ_CHECK(act->kind == ACT_BIND && !strncmp(path, TARGET, strlen(TARGET)) && strstr(path, "/" RUNDIR_SOCK));
+	return call->dir < 0 ? fail(ENOENT) : succeed();
+}
+
+/* Not everybody, no group, not the steward; no child that it is not known to be. */
+WRAP(int, kill, pid_t pid, int sig)
+{
+	FUZZ_CHECK(inside && pid > 1 && pid != STEWARD);
+	if (act->kind == ACT_KILL)
+		FUZZ_CHECK(act->n[1] ? is_looked_at : is_child);
+	else
+		FUZZ_CHECK(sig == SIGKILL);
+	return draw() ? 0 : fail(ESRCH);
+}
+
+WRAP(int, waitid, idtype_t type, id_t id, siginfo_t *info, int options)
+{
+	FUZZ_CHECK(type == P_PID && options & WNOWAIT);
+	is_child = draw();
+	return is_child ? 0 : fail(ECHILD);
+}
+
+WRAP(int, fd_pidfd_open, pid_t pid)
+{
+	FUZZ_CHECK(pid > 1);
+	is_looked_at = true;
+	return draw() ? give(0) : draw() ? -ENOSYS : -ESRCH;
+}
+
+WRAP(int, fd_pidfd_kill, int fd, int sig)
+{
+	FUZZ_CHECK(act->kind == ACT_KILL);
+	return 0;
+}
+
+WRAP(DIR *, opendir, const char *path)
+{
+	return inside ? draw() ? __real_opendir("/") : NULL : __real_opendir(path);
+}
+
+WRAP(struct dirent *, readdir64, DIR *dir)
+{
+	static const char *const names[] = { "..", "1", "-5", "0", "4710", "4711", "99999999999" };
+	static struct dirent e;
+	static size_t i;
+
+	if (!inside)
+		return __real_readdir64(dir);
+	i = (i + 1) % (sizeof(names) / sizeof(*names));
+	strcpy(e.d_name, names[i]);
+	return i ? &e : NULL;
+}
+
+WRAP(pid_t, fork, void)
+{
+	if (!inside)
+		return __real_fork();
+	FUZZ_CHECK(act->kind == ACT_REPEAT);
+	return draw() ? CHILD : fail(EAGAIN);
+}
+
+WRAP(pid_t, waitpid, pid_t pid, int *status, int options)
+{
+	if (!inside)
+		return __real_waitpid(pid, status, options);
+	*status = draw() ? 0 : draw() ? 0x100 : SIGKILL;
+	return pid;
+}
+
+WRAP(long, syscall, long number, ...)
+{
+	FUZZ_CHECK(inside && (act->kind == ACT_REPEAT || act->kind == ACT_CONTROL || act->kind == ACT_ABORT));
+	return number == 431 ? succeed() : give(OF_PATH); /* fsconfig */
+}
+
+WRAP(int, setns, int fd, int type)
+{
+	FUZZ_CHECK(!inside); /* the child's */
+	return -1;
+}
+
+WRAP(unsigned, alarm, unsigned seconds)
+{
+	FUZZ_CHECK(!inside || seconds == 0);
+	return inside ? 0 : __real_alarm(seconds);
+}
+
+WRAP(int, sched_setaffinity, pid_t pid, size_t size, const cpu_set_t *set)
+{
+	FUZZ_CHECK(pid == 0 && size <= ACT_TEXT_SIZE);
+	return succeed();
+}
+
+static bool came(int fd)
+{
+	for (size_t i = 0; i < call->n_in; i++)
+		if (call->in[i] == fd)
+			return true;
+	return false;
+}
+
+WRAP(pid_t, launch_start, const struct launch *l, int *gop)
+{
+	size_t n = 0;
+
+	FUZZ_CHECK(l->user->uid && l->program >= 0 && l->n_fds <= LAUNCH_MAX_FDS && l->argv[0]);
+	for (size_t i = 0; i < l->n_fds; i++)
+		FUZZ_CHECK(came(l->fds[i]));
+	FUZZ_CHECK(l->output == -1 || came(l->output));
+	while (l->argv[n])
+		FUZZ_CHECK(strlen(l->argv[n]) < ACT_TEXT_SIZE && ++n <= ACT_MAX_ARGS);
+	FUZZ_CHECK(!l->group || l->group + strlen(l->group) < act->text + ACT_TEXT_SIZE);
+	FUZZ_CHECK(l->program == k.programs[ACT_PROGRAM_HAND] || (l->user->uid == k.uid && l->user->gid == k.gid));
+	FUZZ_CHECK(l->user->n_groups >= 1 && l->user->groups[l->user->n_groups - 1] != 0xdeadU);
+	for (n = 0; l->user->env[n]; n++)
+		FUZZ_CHECK(n < ARRAY_SIZE(l->user->env) && strlen(l->user->env[n]) < PATH_MAX + 1024);
+	*gop = draw() ? give(0) : -1;
+	return *gop >= 0 ? CHILD : -EAGAIN;
+}
+
+static void take(const uint8_t **datap, const uint8_t *end, void *to, size_t size)
+{
+	const size_t n = (size_t)(end - *datap) < size ? (size_t)(end - *datap) : size;
+
+	memset(to, 0, size);
+	memcpy(to, *datap, n);
+	*datap += n;
+}
+
+/* Numbers are small or any; the text ends, or fills its room. */
+static size_t read_act(const uint8_t **datap, const uint8_t *end, struct act *a)
+{
+	struct { uint8_t how, n_fds, kind, dir, dir2, name, name2; int8_t n[3]; uint8_t luck[4]; uint8_t n_text; } p;
+
+	take(datap, end, &p, sizeof(p));
+	memcpy(&luck, p.luck, sizeof(luck));
+	memset(a, 0, offsetof(struct act, text));
+	memset(a->text, p.how & 4 ? 'x' : 0, sizeof(a->text));
+	*a = (struct act){ .kind = p.kind, .dir = p.dir, .dir2 = p.dir2, .name = p.name, .name2 = p.name2,
+			   .uid = p.how & 8 ? 0 : 1000, .n = { p.n[0], p.n[1], p.n[2] } };
+	if (p.how & 1)
+		take(datap, end, a->n, sizeof(a->n));
+	if (p.how & 2)
+		take(datap, end, &a->dir, offsetof(struct act, n) - offsetof(struct act, dir));
+	memset(a->text, p.how & 4 ? 'x' : 0, sizeof(a->text));
+	if ((size_t)(end - *datap) < p.n_text)
+		p.n_text = (uint8_t)(end - *datap);
+	take(datap, end, a->text, p.n_text);
+	return p.n_fds % (ACT_MAX_FDS + 1);
+}
+
+/* Of an account: whole or cut, its end marked. One file for all. */
+static int make_account(bool whole)
+{
+	static struct hand_account account;
+	static int fd = -1;
+
+	if (fd < 0)
+		fd = memfd_create("account", MFD_CLOEXEC);
+	account.n_groups = draw() ? 1 : draw() ? HAND_MAX_GROUPS : draw() ? HAND_MAX_GROUPS + 1 : 0;
+	memset(account.env, draw() ? 'x' : 0, sizeof(account.env));
+	for (size_t i = 0; draw() && i < 40; i += 2)
+		account.env[i + 1] = '\0';
+	FUZZ_CHECK(pwrite(fd, &account, offsetof(struct hand_account, groups), 0) > 0);
+	FUZZ_CHECK(pwrite(fd, account.env, sizeof(account.env), offsetof(struct hand_account, env)) > 0);
+	FUZZ_CHECK(ftruncate(fd, whole ? sizeof(account) : sizeof(account) - 1) == 0);
+	return fcntl(fd, F_DUPFD_CLOEXEC, 3);
+}
+
+static void do_act(struct act *a, size_t n_fds)
+{
+	struct call c = { .a = a, .n_in = n_fds };
+	const uint32_t kind = a->kind;
+
+	for (size_t i = 0; i < n_fds; i++) {
+		c.in[i] = kind == ACT_ACCOUNT && n_fds == 1 ? make_account(draw()) : __real_open64("/dev/null", O_RDONLY | O_CLOEXEC);
+		FUZZ_CHECK(c.in[i] >= 0 && c.in[i] < MAX_FDS);
+	}
+	act = a;
+	call = &c;
+	is_child = is_looked_at = false;
+	inside = true;
+	act_do(&k, &c);
+	inside = false;
+	FUZZ_CHECK(a->kind == kind && a->r > -4096 && c.n_in == n_fds && c.n_out <= ACT_MAX_FDS);
+	FUZZ_CHECK(a->r >= 0 || c.n_out == 0);
+	for (size_t i = 0; i < c.n_in; i++)
+		FUZZ_CHECK(close(c.in[i]) == 0);
+	for (size_t i = 0; i < c.n_out; i++)
+		FUZZ_CHECK(close(c.out[i]) == 0);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	static struct act a;
+	const uint8_t *end = data + size;
+	int before;
+
+	if (call == NULL)
+		close(make_account(true));
+	before = fuzz_next_fd();
+	k = (struct keeper)KEEPER_INIT;
+	k.steward = STEWARD;
+	k.uid = size && data[0] & 1 ? 1000 : 0;
+	k.gid = k.uid;
+	for (int i = 0; i < ACT_N_PROGRAMS; i++)
+		k.programs[i] = 1000 + i;
+	data += size > 0;
+	memset(known, 0, sizeof(known));
+	a = (struct act){ .kind = ACT_ACCOUNT };
+	luck = UINT32_MAX;
+	do_act(&a, 1); /* there is one account in a keeper's life */
+	for (int i = 0; i < MAX_PACKETS && data < end; i++)
+		do_act(&a, read_act(&data, end, &a));
+	for (int i = 0; i < ACT_N_DIRS; i++)
+		fd_closep(&k.dirs[i]);
+	fd_closep(&k.go_fd);
+	FUZZ_CHECK(fuzz_next_fd() == before);
+	return 0;
+}
