@@ -1,10 +1,12 @@
 #!/usr/bin/env python3
-"""Calls of the real stage-keeper into the kernel fail, each once: it answers, and the clean-up takes all away.
+"""Calls into the kernel of the real stage-keeper, or of its steward, fail, each once: there is an answer, and the
+clean-up takes all away.
 
-usage: keeper-calls-test.py KEEPER HAND FAKE RUNDIR LIBEXECDIR FAILCALLS PART/PARTS
+usage: keeper-calls-test.py KEEPER HAND FAKE RUNDIR LIBEXECDIR FAILCALLS PART/PARTS [WHOSE]
 
 FAILCALLS is failcalls.c, built to be preloaded: its head says what calls count as one. Of these the
-PART-th of PARTS shares fails. The namespaces and the jobs are keeper-test.py's. What a job has here: a step's
+PART-th of PARTS shares fails. WHOSE: keeper (the default), or by their argv[0] stage-steward, or stage-hand: the
+chores that the steward has done, each a process that ends with its answer. The namespaces and the jobs are keeper-test.py's. What a job has here: a step's
 groups to leave, a group of memory, a mount namespace, tiers of root's and of the user's, a place for what is
 kept, workers, an image, figures.
 
@@ -28,11 +30,15 @@ spec.loader.exec_module(kt)
 
 FAILCALLS = os.path.abspath(sys.argv[6])
 PART = sys.argv[7]
+WHOSE = sys.argv[8] if len(sys.argv) > 8 else 'keeper'
+PRELOADED = kt.SCRATCH + '/failcalls.so'    # where nobody can read it
+SETTINGS = '/run/failcalls'                 # FAILCALLS_FILE
 TOLD = kt.SCRATCH + '/told'
 SEEN, SEEN_SIZE = kt.SCRATCH + '/seen', 8 + 8 * 8192   # struct seen of failcalls.c
 METRICS = kt.SCRATCH + '/figures/stage.prom'
 NAMESPACE = kt.SCRATCH + '/namespace'
 STICKY = kt.SCRATCH + '/sticky'
+DEATH = 'death'     # FAILCALLS_DEATH
 MOST = 2000
 MISSES = 2      # so many runs in a row without one and there are no more: times differ
 HAS_MEMORY = os.path.exists(kt.MEMORY + '/memory.limit_in_bytes')
@@ -46,12 +52,31 @@ def write_conf():
         f.write(text.replace(f'Path={kt.DISK}\n', f'Path={kt.DISK}\nMaxKeep=1h\n'))
 
 
+@contextlib.contextmanager
 def failing():
+    """What is started meanwhile fails; a keeper, by the command that is put in front of it."""
     with open(SEEN, 'r+b') as f:
         f.write(bytes(4))
     os.truncate(TOLD, 0)
-    return ['env', 'LD_PRELOAD=' + FAILCALLS, 'FAILCALLS_SEEN=' + SEEN, 'FAILCALLS_TOLD=' + TOLD,
-            'FAILCALLS_PART=' + PART]
+    if WHOSE == 'keeper':
+        yield ['env', 'LD_PRELOAD=' + FAILCALLS, 'FAILCALLS_SEEN=' + SEEN, 'FAILCALLS_TOLD=' + TOLD,
+               'FAILCALLS_PART=' + PART]
+        return
+    with open(SETTINGS, 'w') as f:
+        f.write(f'{WHOSE}\n{SEEN}\n{TOLD}\n{PART}\n')
+    try:
+        yield []
+    finally:
+        os.unlink(SETTINGS)
+
+
+def preload():
+    """The environment of a steward and its hands is made from nothing."""
+    kt.cover('/etc', 'etc')
+    shutil.copyfile(FAILCALLS, PRELOADED)
+    os.chmod(PRELOADED, 0o755)
+    with open('/etc/ld.so.preload', 'w') as f:
+        f.write(PRELOADED + '\n')
 
 
 def told():
@@ -70,7 +95,8 @@ def spell(call):
     name, *at = call.split()
     if not at:
         return name
-    lines = subprocess.run(['addr2line', '-e', kt.KEEPER, '-s', '-f', *[hex(int(a, 16) - 1) for a in at]],
+    program = kt.KEEPER if WHOSE == 'keeper' else kt.HAND
+    lines = subprocess.run(['addr2line', '-e', program, '-s', '-f', *[hex(int(a, 16) - 1) for a in at]],
                            capture_output=True, text=True, check=False).stdout.split('\n')
     return name + ' of ' + ' < '.join(f'{f} {where}' for f, where in zip(lines[::2], lines[1::2]))
 
@@ -153,6 +179,7 @@ def assert_nothing_left(job, what):
 
 def assert_not_killed(status, what):
     assert status is None or status >= 0, f'{what}: the keeper died of signal {-status}'
+    assert DEATH not in told(), f'{what}: {WHOSE} died of a signal'
 
 
 def end_of(job, what):
@@ -167,7 +194,8 @@ def end_of(job, what):
 def run_fails():
     number = kt.next_job + 1
     with groups(number) as under:
-        job = kt.Job('--step', expect=None, under=[*under, *failing()])
+        with failing() as fails:
+            job = kt.Job('--step', expect=None, under=[*under, *fails])
         if job.answer[:1] == 'R':
             use(job)
         what = told()
@@ -179,7 +207,8 @@ def run_fails():
 def again_fails():
     """The job was here before, and its keeper was killed: the prolog of its next run finds what that left."""
     before = crashed()
-    job = kt.Job(job=before.id, restart=1, expect=None, under=failing())
+    with failing() as under:
+        job = kt.Job(job=before.id, restart=1, expect=None, under=under)
     if job.answer[:1] == 'R' and connect(job):
         with contextlib.suppress(OSError):
             job.do('go-when-told')
@@ -202,8 +231,9 @@ def crashed():
 
 def cleaner_fails(job, *argv):
     """A clean-up that says all is well has left nothing; one that does not says why, and the next one does it."""
-    status = kt.run(*failing(), f'{kt.LIBEXEC}/stage-keeper', *argv, check=False, capture_output=True, text=True,
-                    timeout=60)
+    with failing() as under:
+        status = kt.run(*under, f'{kt.LIBEXEC}/stage-keeper', *argv, check=False, capture_output=True, text=True,
+                        timeout=60)
     what = told()
     assert_not_killed(status.returncode, what)
     if status.returncode == 0:          # nobody comes again
@@ -246,7 +276,9 @@ def reap_beside_fails():
     use(job)
     mine = f'{kt.DISK}/stage-data-{job.id}'
     assert os.path.isdir(mine)
-    kt.run(*failing(), f'{kt.LIBEXEC}/stage-keeper', 'reap', '--conf', kt.CONF, check=False, capture_output=True, timeout=60)
+    with failing() as under:
+        kt.run(*under, f'{kt.LIBEXEC}/stage-keeper', 'reap', '--conf', kt.CONF, check=False, capture_output=True,
+               timeout=60)
     assert os.listdir(kt.DISK).count(os.path.basename(mine)) == 1, f'{told()}: {os.listdir(kt.DISK)}'
     assert job.do('events') and os.path.ismount(job.dir + '/t'), told()
     end_of(job, told())
@@ -294,6 +326,8 @@ def main():
     os.makedirs(os.path.dirname(METRICS))
     open(TOLD, 'w').close()
     os.chmod(TOLD, 0o666)
+    if WHOSE != 'keeper':
+        preload()
     pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '100000'])
     kt.wait_for(lambda: os.readlink(f'/proc/{pin.pid}/ns/mnt') != os.readlink('/proc/self/ns/mnt'))
     os.symlink(f'/proc/{pin.pid}/ns/mnt', NAMESPACE)
@@ -303,6 +337,7 @@ def main():
     for steps in WALKS:
         with open(SEEN, 'wb') as f:
             f.truncate(SEEN_SIZE)
+        os.chmod(SEEN, 0o666)
         came_to += [walk(step) for step in steps if not wanted or step.__name__ in wanted]
     pin.kill()
     sys.exit(any(bad for _, bad in came_to) or not any(n for n, _ in came_to))

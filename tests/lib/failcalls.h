@@ -20,6 +20,9 @@
 #include <stdbool.h>
 #include <stddef.h>
 
+#define FAILCALLS_FILE "/run/failcalls"
+#define FAILCALLS_DEATH "death"
+
 /* The nth call of this thread from now on fails, once: memory as missing, others with EIO. */
 void failcalls_arm(size_t n);
 /* Name of the call that failed, or NULL: it did not come to that. */
