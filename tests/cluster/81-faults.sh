@@ -684,13 +684,18 @@ test_the_kernel_of_rhel_9() { on_kernel 5.14; }
 
 # --- what fails inside of the keeper --------------------------------------------------------------
 
-# inject_on_all WHAT COUNT: tests/lib/inject on three nodes at once
+# inject_on_all WHAT COUNT: tests/lib/inject on three nodes at once. A steward is traced from its first call on.
 inject_on_all() {
 	local i status=0 pids=() seed=${STAGE_TEST_SEED:-$RANDOM}
 
 	[[ $1 == record || $1 == memory ]] || ((!${STAGE_TEST_AUDIT:-0})) || skip audit "it fails calls by strace, which can't be under strace"
 	install -m 0755 "$here/../lib/inject" "$base/inject"
 	at_end "rm -f '$base/inject'"
+	if [[ $1 == steward* ]]; then
+		gcc -shared -fPIC -D_GNU_SOURCE -O2 -o "$base/stop-steward.so" "$here/../lib/stop-steward.c"
+		echo "$base/stop-steward.so" >"$base/etc/ld.so.preload"
+		at_end "rm -f '$base/etc/ld.so.preload' '$base/stop-steward.so'"
+	fi
 	for i in 0 1 2; do
 		on n$((i + 1)) "$base/inject" "$prefix" "$1" --part $i/3 --most "$2" --seed "$seed" >"$work/inject.$i" 2>&1 &
 		pids+=($!)
@@ -701,21 +706,26 @@ inject_on_all() {
 	echo "seed $seed"
 	cat "$work"/inject.? | tee -a "${STAGE_TEST_NUMBERS:-/dev/null}"
 	for i in 1 2 3; do
-		on n$i bash -c 'rm -f /tmp/inject.*'
+		on n$i bash -c 'rm -f /tmp/inject.* /run/inject.stop'
 	done
 	assert_eq 0 "$status" "status of tests/lib/inject"
 }
 
 readonly test_each_call_of_a_keeper_fails_once_seconds=3000
+readonly test_each_call_of_a_steward_fails_once_seconds=3000 test_each_call_of_a_clean_ups_steward_fails_once_seconds=3000
 readonly test_each_call_of_a_clean_up_fails_once_seconds=3000 test_memory_is_refused_once_to_each_program_seconds=3000
 # Fails when a keeper that can't set the job up crashes.
 test_each_call_of_a_keeper_fails_once() { inject_on_all keeper "${STAGE_TEST_CALLS:-6}"; }
+# Fails when a steward that can't set the job up crashes.
+test_each_call_of_a_steward_fails_once() { inject_on_all steward "${STAGE_TEST_CALLS:-6}"; }
 # Fails when the keeper waits for a child that was never let begin.
 test_a_child_of_the_keeper_is_not_let_begin() { inject_on_all go 20; }
 # Fails when the keeper crashes because a child of its has failed.
 test_memory_is_refused_once_to_each_program() { inject_on_all memory "${STAGE_TEST_CALLS:-5}"; }
 # Fails when the reaper does not go through the jobs.
 test_each_call_of_a_clean_up_fails_once() { inject_on_all clean "${STAGE_TEST_CALLS:-5}"; }
+# The same.
+test_each_call_of_a_clean_ups_steward_fails_once() { inject_on_all steward-clean "${STAGE_TEST_CALLS:-5}"; }
 # Fails when a pid is signalled without a look at its start.
 test_the_record_is_damaged_or_names_others() { inject_on_all record 20; }
 
