@@ -282,8 +282,8 @@ int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t de
 	return result == 0 ? remove_record(&c, err) : result;
 }
 
-/* Asks the keeper to end until the lock is free. */
-static int end_keeper(struct jobdir *d, uint64_t deadline_ms, struct error *err)
+/* Asks the keeper to end until the lock is free. *killedp: in the end by force */
+static int end_keeper(struct jobdir *d, uint64_t deadline_ms, bool *killedp, struct error *err)
 {
 	static struct state st;
 	int r, sig = SIGTERM;
@@ -292,6 +292,7 @@ static int end_keeper(struct jobdir *d, uint64_t deadline_ms, struct error *err)
 		if (jobdir_read_state(d, &st) == 0 && state_is_current(&st))
 			hand_signal(&st.keeper, sig);
 		r = jobdir_lock(d, clock_ms() + 200, err);
+		*killedp = sig == SIGKILL;
 		if (r != -EBUSY || sig == SIGKILL)
 			return r;
 		if (clock_ms() >= deadline_ms)
@@ -311,6 +312,7 @@ int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct 
 {
 	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
 	static struct state st; /* end_keeper() has one of its own */
+	bool killed = false;
 	int r = jobdir_open(&d, id, err);
 
 	if (r == 0)
@@ -318,11 +320,12 @@ int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct 
 	if (r == -EBUSY && !o->end_keeper)
 		return 0;
 	if (r == -EBUSY)
-		r = end_keeper(&d, clock_ms() + o->timeout_ms, err);
+		r = end_keeper(&d, clock_ms() + o->timeout_ms, &killed, err);
 	if (r == 0) {
 		r = jobdir_read_state(&d, &st);
 		if (r == 0) {
-			note_crash(&st);
+			if (!killed || !o->in_haste)
+				note_crash(&st);
 			st.ending = true;
 			jobdir_write_state(&d, &st);
 		} else if (r == -ENOENT || r == -EPROTO) {

@@ -42,6 +42,7 @@ enum {
 	RUN_E_SUCCESS,
 	RUN_E_ANOTHER, /* a keeper of this very run is there: of another step on the node */
 	RUN_E_BEGINNING, /* and does not know its answer yet */
+	RUN_E_FOREIGN, /* a keeper is there, of a job that had this number before: numbers come again */
 };
 
 static void answer(struct steward *k, char verdict, const char *text)
@@ -62,6 +63,11 @@ static int find_another(struct steward *k, const struct jobdir *d)
 	if (jobdir_read_state(d, &st) < 0 || st.restart != k->st.restart || st.ending ||
 	    !state_is_current(&st) || !hand_is_alive(&st.keeper))
 		return RUN_E_SUCCESS;
+	if (st.uid != k->st.uid || st.gid != k->st.gid) {
+		log_warning("a job of uid %u, gid %u had this number, and its keeper is here yet: it is ended",
+			    st.uid, st.gid);
+		return RUN_E_FOREIGN;
+	}
 	if (st.failed && jobdir_read_text(d, ACT_FILE_FAILED, text, sizeof(text)) > 0)
 		answer(k, 'E', text);
 	else if (mountinfo_find_at(&m, d->fd, RUNDIR_MEMORY) == 0)
@@ -74,7 +80,7 @@ static int find_another(struct steward *k, const struct jobdir *d)
 /* There is a directory for this job: another keeper's, or a leftover. 0: it is out of the way. */
 static int settle_leftover(struct steward *k, struct jobdir *d, struct error *err)
 {
-	const struct clean_options o = { .end_keeper = true, .timeout_ms = LEFTOVER_MS };
+	const struct clean_options o = { .end_keeper = true, .timeout_ms = LEFTOVER_MS, .in_haste = true };
 	const uint64_t begin_ms = clock_ms();
 	int r, another;
 
@@ -82,6 +88,8 @@ static int settle_leftover(struct steward *k, struct jobdir *d, struct error *er
 		another = find_another(k, d);
 		if (another == RUN_E_ANOTHER)
 			return another;
+		if (another == RUN_E_FOREIGN)
+			break;
 		r = jobdir_lock(d, clock_ms() + 10, NULL);
 	} while (r == -EBUSY && clock_ms() < begin_ms + (another ? ANOTHER_MS : LEFTOVER_MS));
 	jobdir_unlock(d);
