@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/waitloop.h"
@@ -28,10 +29,7 @@ struct rpc {
 	uint32_t last_id;
 };
 
-static int no_staging(struct error *err, const char *text)
-{
-	return error_exit(err, STAGE_EXIT_NO_STAGING, ENOENT, "%s", text);
-}
+#define no_staging(err, ...) error_exit(err, STAGE_EXIT_NO_STAGING, ENOENT, "no staging here: " __VA_ARGS__)
 
 static int socket_of_job(const char *job, char *buf, size_t size)
 {
@@ -54,9 +52,30 @@ int rpc_find_socket(char *buf, size_t size, struct error *err)
 	}
 	if (socket_of_job(getenv("SLURM_JOB_ID"), buf, size) == 0)
 		return 0;
-	return no_staging(err, "no staging here: this is no job (SLURM_JOB_ID and STAGE_DATA_SOCKET are "
+	return no_staging(err, "this is no job (SLURM_JOB_ID and STAGE_DATA_SOCKET are "
 			       "not set); call it in a job that was submitted with --stage-data. "
 			       "Outside, stagectl explain ITEM plans, and stagectl run stages");
+}
+
+/* What stands there is no socket, or nothing does in a job's directory that is whole. */
+static int was_taken_away(const char *path, struct error *err)
+{
+	static const char mend[] = "staging goes on, but can't be asked for any more: what is ready stands in "
+				   "STAGE_DATA_DIR until the job's end; for the rest submit the job again";
+	const char *slash = strrchr(path, '/');
+	_cleanup_(freep) char *env = NULL;
+	struct stat st;
+
+	if (lstat(path, &st) == 0)
+		return S_ISSOCK(st.st_mode) ? 0
+					    : no_staging(err, "%s is %s in place of the job's socket; %s", path,
+							 S_ISDIR(st.st_mode) ? "a directory" : "something else", mend);
+	/* The daemon writes it behind the socket. */
+	if (!slash || asprintf(&env, "%.*s/" RUNDIR_ENV, (int)(slash - path), path) < 0) {
+		env = NULL;
+		return 0;
+	}
+	return access(env, F_OK) < 0 ? 0 : no_staging(err, "%s was removed; %s", path, mend);
 }
 
 int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
@@ -64,8 +83,14 @@ int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
 	_cleanup_(fd_closep) int fd = -1;
 	struct error cause = ERROR_INIT;
 	struct rpc *rpc;
+	int r;
 
 	fd = conn_connect(path, &cause);
+	if (fd < 0) {
+		r = was_taken_away(path, err);
+		if (r < 0)
+			return r;
+	}
 	if (fd == -ENOENT || fd == -ENOTDIR)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd,
 				  "no staging here: %s is not there; did the job ask with "

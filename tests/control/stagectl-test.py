@@ -23,6 +23,7 @@ import time
 import unittest
 
 from stagectl_daemon import FakeDaemon, dataset, done
+from stagingd import Daemon
 
 STAGECTL = os.environ["STAGECTL"]
 HERE = os.path.dirname(os.path.abspath(__file__))
@@ -171,6 +172,27 @@ class Waiting(unittest.TestCase):
         self.assertIn("/nonexistent/sock", r.stderr)
         self.assertEqual(stagectl("wait").returncode, 5)
         self.assertEqual(stagectl("wait", SLURM_JOB_ID="4294967295").returncode, 5)
+
+    def test_a_socket_that_is_gone_or_is_none_is_told_and_staging_goes_on(self):
+        """With the real stagingd. Fails where the sentence is that of a job without staging, or of a daemon that has ended:
+        rpc_open_path() without was_taken_away()."""
+        kinds = {"was removed": lambda path: None, "is a directory in place of": os.mkdir,
+                 "is something else in place of": lambda path: os.close(os.open(path, os.O_CREAT))}
+        for said, put in kinds.items():
+            with self.subTest(said), Daemon("a=/fake/facts.sleep1500.link.ready") as d:
+                waiter = d.client()
+                waiter.send("wait", names="a")
+                os.unlink(d.socket_path)
+                put(d.socket_path)
+                for args in ["wait"], ["status"], ["status", "--json"], ["path", "a"], ["env"], ["add", "/fake/facts.ready"]:
+                    r = stagectl(*args, STAGE_DATA_SOCKET=d.socket_path)
+                    self.assertEqual((r.returncode, r.stdout), (5, ""), (args, r.stderr))
+                    self.assertEqual(len(r.stderr.splitlines()), 1, r.stderr)
+                    self.assertIn(f"no staging here: {d.socket_path} {said}", r.stderr)
+                    self.assertIn("submit the job again", r.stderr)
+                self.assertEqual(waiter.answer()[-1]["code"], "0")
+                self.assertTrue(os.path.lexists(f"{d.rundir}/t/data/a"))
+                waiter.close()
 
     def test_what_the_keeper_left_is_told(self):
         top = tempfile.mkdtemp(prefix="stagectl-")
