@@ -173,10 +173,12 @@ static int turning_enter(struct walk *w, struct walk_dir *dir, void *arg, struct
 }
 
 /* The reader waits until it has turned out, by what the other one says. Who then has names of the
- * first batch waits for all others to be done. */
+ * first batch waits for all others to be done; from its second name on, since with the first it may have
+ * been called a moment before. */
 static int turning_entry(struct walk *w, struct walk_dir *dir, const struct walk_entry *e,
 			 void *arg, struct error *err)
 {
+	static _Thread_local unsigned n_slow;
 	bool slow = atomic_load(&w->slow), reader;
 	struct turning *t = arg;
 
@@ -187,7 +189,7 @@ static int turning_entry(struct walk *w, struct walk_dir *dir, const struct walk
 	}
 	if (!slow)
 		walk_note_wait(w, 5000, 1);
-	if (slow && !reader && !atomic_exchange(&t->held, true)) {
+	if (slow && !reader && n_slow++ > 0 && !atomic_exchange(&t->held, true)) {
 		for (int ms = 0; !t->others_did_the_rest && ms < PATIENCE; ms++) {
 			usleep(1000);
 			t->others_did_the_rest = atomic_load(&t->n_done) >= N_FLAT - A_FEW;
