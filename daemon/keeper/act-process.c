@@ -79,7 +79,7 @@ static int proc_kill(const struct proc *p, int sig)
 	return pidfd != -ENOSYS && pidfd != -EPERM ? pidfd : kill(p->pid, sig) < 0 ? -errno : 0;
 }
 
-static struct hand_account account;
+static struct hand_account account; /* its last two bytes are never written: what is before them ends */
 static struct launch_user job_user;
 
 int act_account(struct keeper *k, struct call *c)
@@ -87,10 +87,9 @@ int act_account(struct keeper *k, struct call *c)
 	struct launch_user *u = &job_user;
 	size_t n = 0;
 
-	if (c->n_in != 1 || pread(c->in[0], &account, sizeof(account), 0) != sizeof(account) ||
+	if (c->n_in != 1 || pread(c->in[0], &account, sizeof(account) - 2, 0) != sizeof(account) - 2 ||
 	    account.n_groups < 1 || account.n_groups > HAND_MAX_GROUPS)
 		return -EPROTO;
-	account.env[sizeof(account.env) - 2] = account.env[sizeof(account.env) - 1] = '\0';
 	*u = (struct launch_user){ k->uid, k->gid, account.groups, (int)account.n_groups, { NULL } };
 	for (char *text = account.env; *text && n < ARRAY_SIZE(u->env) - 1; text += strlen(text) + 1)
 		u->env[n++] = text;

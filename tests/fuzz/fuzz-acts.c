@@ -497,7 +497,7 @@ static int make_account(bool whole)
 		account.env[i + 1] = '\0';
 	FUZZ_CHECK(pwrite(fd, &account, offsetof(struct hand_account, groups), 0) > 0);
 	FUZZ_CHECK(pwrite(fd, account.env, sizeof(account.env), offsetof(struct hand_account, env)) > 0);
-	FUZZ_CHECK(ftruncate(fd, whole ? sizeof(account) : sizeof(account) - 1) == 0);
+	FUZZ_CHECK(ftruncate(fd, whole ? sizeof(account) : sizeof(account) - 3) == 0);
 	return fcntl(fd, F_DUPFD_CLOEXEC, 3);
 }
 
