@@ -5,10 +5,14 @@
  *
  * Ending it goes cancel, after WORKER_GRACE_MS SIGKILL, after WORKER_STUCK_MS given up. One timer
  * does both steps.
+ *
+ * A limit on processes (pids.max of the group that slurmd is in) may be reached for a moment, so what can't be
+ * started for that is tried once more. Until then its end of the socket, with the task in it, is kept here.
  */
 #include "daemon/worker-proc.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -23,6 +27,7 @@
 #include "daemon/loop.h"
 
 #define MAX_BURST 32 /* messages of one worker before others have their turn */
+#define AGAIN_MS 500 /* before what could not be started is tried once more */
 
 struct worker_proc {
 	struct loop *loop;
@@ -32,6 +37,8 @@ struct worker_proc {
 	int fd;
 	struct loop_source source;
 	struct loop_timer end; /* the next step of ending it */
+	struct loop_timer again;
+	int theirs;	       /* until it is spawned: the worker's end; -1: it was tried twice */
 	pid_t pid;	       /* 0: not spawned yet */
 	bool cancelled, killed;
 	char broken[160]; /* why we killed it; "": we did not */
@@ -55,6 +62,8 @@ void worker_proc_free(struct worker_proc *w)
 	if (!w)
 		return;
 	loop_timer_cancel(&w->end);
+	loop_timer_cancel(&w->again);
+	fd_closep(&w->theirs);
 	close_socket(w);
 	free(w);
 }
@@ -85,6 +94,7 @@ static void tell_end(struct worker_proc *w, int status)
 
 	describe_end(w, status, how, sizeof(how));
 	loop_timer_cancel(&w->end);
+	loop_timer_cancel(&w->again);
 	close_socket(w);
 	w->events->ended(w->arg, status, how);
 	worker_proc_free(w);
@@ -189,16 +199,39 @@ void worker_proc_send(struct worker_proc *w, const struct kv *kv, const int *fds
 		break_off(w, "sending to the worker failed");
 }
 
+static void not_started(struct worker_proc *w, int r)
+{
+	snprintf(w->broken, sizeof(w->broken), "the worker could not be started: %s",
+		 r == -EAGAIN ? "twice no process more could be made; wait and submit again, or have the site "
+				"look at pids.max of slurmd's group"
+			      : strerror(-r));
+	tell_end(w, 127 << 8);
+}
+
+static void on_again(void *arg)
+{
+	struct worker_proc *w = arg;
+
+	if (w->cancelled || w->killed)
+		not_started(w, -EAGAIN);
+	else
+		w->launcher->ops->spawn(w->launcher, w->id, w->class, steal_fd(&w->theirs));
+}
+
 void worker_proc_on_spawned(struct worker_proc *w, int r, pid_t pid)
 {
 	if (w->pid)
 		return; /* the reply to a kill */
-	if (r < 0) {
-		snprintf(w->broken, sizeof(w->broken), "the worker could not be started: %s",
-			 strerror(-r));
-		tell_end(w, 127 << 8);
+	if (r == -EAGAIN && w->theirs >= 0 && !w->cancelled && !w->killed) {
+		log_warning("a worker could not be started, as no process more may be made: once more");
+		loop_timer_set(w->loop, &w->again, AGAIN_MS);
 		return;
 	}
+	if (r < 0) {
+		not_started(w, r);
+		return;
+	}
+	fd_closep(&w->theirs);
 	w->pid = pid > 0 ? pid : -1;
 	w->events->started(w->arg, pid);
 }
@@ -226,10 +259,12 @@ int worker_proc_new(struct worker_proc **wp, struct loop *loop, struct launcher 
 		.class = class,
 		.fd = -1,
 		.source.fd = -1,
+		.theirs = -1,
 		.events = events,
 		.arg = arg,
 	};
 	loop_timer_init(&w->end, on_end_timer, w);
+	loop_timer_init(&w->again, on_again, w);
 	r = conn_pair(fds);
 	if (r == 0) {
 		w->fd = fds[0];
@@ -244,6 +279,7 @@ int worker_proc_new(struct worker_proc **wp, struct loop *loop, struct launcher 
 		worker_proc_free(w);
 		return error_errno(err, -r, "prepare a worker");
 	}
+	w->theirs = fcntl(fds[1], F_DUPFD_CLOEXEC, 3); /* -1: then it is tried once */
 	launcher->ops->spawn(launcher, id, class, fds[1]);
 	*wp = w;
 	return 0;

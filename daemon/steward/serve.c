@@ -39,6 +39,7 @@
 #define WATCH_TICK_MS 1000
 #define STUCK_MS 2000	     /* a process that has been killed and is still there */
 #define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
+#define AGAIN_US 500000 /* before stagingd is tried once more where no process more may be made */
 #define VERBS_MS 100 /* at a time: all that stagingd says before it exits, and no flood; the user
 		      * can make a tier's take long */
 
@@ -118,6 +119,10 @@ static int start_daemon(struct serve *s)
 	r = rundir_path(dir, sizeof(dir), k->st.job_id, NULL);
 	if (r >= 0)
 		r = serve_start(s, &spawn, 0, SERVE_CLASS_DAEMON);
+	if (r == -EAGAIN) {
+		usleep(AGAIN_US);
+		r = serve_start(s, &spawn, 0, SERVE_CLASS_DAEMON);
+	}
 	close(steal_fd(&k->spec_fd));
 	close(steal_fd(&k->listen_fd));
 	return r < 0 ? r : 0;

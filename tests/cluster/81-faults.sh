@@ -577,6 +577,25 @@ test_a_limit_of_processes_that_slurmd_has_is_not_ours() {
 	assert_nodes_fine
 }
 
+# Fails when a worker that could not be made is tried once, or for ever.
+test_the_group_of_the_keeper_is_full() {
+	local id again failed
+
+	on n1 test -e /sys/fs/cgroup/pids/cgroup.procs || skip cgroup "no pids controller v1"
+	on n1 mkdir /sys/fs/cgroup/pids/few
+	at_end "wait_until 10 on n1 rmdir /sys/fs/cgroup/pids/few"
+	on n1 bash -c 'echo 3 >/sys/fs/cgroup/pids/few/pids.max'    # keeper, steward, stagingd
+	keeper_is <<<$'[[ $1 != run ]] || echo $$ >/sys/fs/cgroup/pids/few/cgroup.procs; exec "$REAL" "$@"'
+	id=$(job_submit alice -w n1 --stage-data="t=$data/flat" <<<'echo begun')
+	job_failed "$id" 30
+	assert_match "$(job_output "$id")" 't: the worker could not be started: twice no process more .*pids\.max'
+	again=$(logged_ms n1 "$id" 'no process more may be made: once more')
+	failed=$(logged_ms n1 "$id" 'ds=t .*-> failed')
+	within_ms_of "$again" 2000 "the dataset has failed" "$failed"
+	wait_until 10 job_nodes_clean "$id"
+	assert_nodes_fine
+}
+
 # --- surroundings ---------------------------------------------------------------------------------
 
 # jump SECONDS: the time of day on n1, for our programs

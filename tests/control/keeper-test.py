@@ -8,6 +8,7 @@ KEEPER and HAND are the programs as built with these directories; FAKE stands in
 """
 import contextlib
 import ctypes
+import errno
 import fcntl
 import glob
 import grp
@@ -1571,6 +1572,83 @@ def test_the_same_run_begins_again_where_its_keeper_is_dead():
             assert keeper('reap', '--conf', CONF).returncode == 0
             k.assert_gone()
         bystander.kill()
+
+
+@contextlib.contextmanager
+def group_of_pids():
+    """A group, and what to write its limit with; None where there is no such controller."""
+    top = '/sys/fs/cgroup/pids'
+    if not os.path.exists(top + '/cgroup.procs'):
+        yield None, None
+        return
+    group = f'{top}/{SLURM}'
+    os.makedirs(group, exist_ok=True)
+
+    def limit(n):
+        with open(group + '/pids.max', 'w') as f:
+            f.write(str(n))
+    try:
+        yield group, limit
+    finally:
+        clear()
+        wait_for(lambda: not open(group + '/cgroup.procs').read(), what='the group to be empty')
+        os.rmdir(group)
+
+
+def test_no_process_more_may_be_made():
+    """A worker is refused, and started as soon as there is room: stagingd asks once more. Fails when a number that was refused
+    counts as one that is there."""
+    with group_of_pids() as (group, limit):
+        if not group:
+            print('  (no pids controller v1 here: left out)')
+            return
+        j = Job(under=('sh', '-c', f'echo 0 >{group}/cgroup.procs; exec "$@"', '-'))
+        j.connect()
+        j.event(r'memory ')
+        limit(3)                                    # keeper, steward, stagingd
+        assert j.numbers('spawn 1 0')[0] == -errno.EAGAIN
+        limit('max')
+        assert j.spawn(1) > 1
+        limit(4)
+        assert j.clean().returncode == 0
+        assert j.ended() == 0
+        j.assert_gone()
+
+
+def test_stagingd_is_tried_once_more_where_no_process_may_be_made():
+    """Fails when it is started once: of five tries one, at least, sees the limit in time. The one that waits is the
+    hand that looks for the account, while the limit is set."""
+    with group_of_pids() as (group, limit):
+        if not group:
+            print('  (no pids controller v1 here: left out)')
+            return
+
+        def refused():
+            return int(re.search(r'max (\d+)', open(group + '/pids.events').read()).group(1))
+
+        def begin():
+            with fifo_at('/etc/nsswitch.conf') as fifo:
+                j = Job(under=('sh', '-c', f'echo 0 >{group}/cgroup.procs; exec "$@"', '-'))
+                wait_for(lambda: waiting_at_fifo('stage-hand'), what='the hand that asks')
+                before = refused()
+                limit(2)                            # keeper, steward
+                assert libc.umount2(b'/etc/nsswitch.conf', 2) == 0      # who opens it again does not wait
+                os.close(os.open(fifo, os.O_WRONLY))
+                begun = time.monotonic()
+                while refused() == before and time.monotonic() < begun + 30:
+                    pass
+                limit('max')
+            return j
+
+        def lives():
+            j = begin()
+            wait_for(lambda: 'proc' in j.state() or j.state()['failed'] == '1', what='stagingd, or a failure')
+            if 'proc' not in j.state():
+                assert 'start stagingd: Resource temporarily unavailable' in open(j.dir + '/failed').read()
+                return False
+            assert j.do('events') is not None and j.clean().returncode == 0
+            return True
+        assert any(lives() for _ in range(5))
 
 
 def test_a_number_that_comes_again_is_another_job():

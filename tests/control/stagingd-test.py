@@ -1095,6 +1095,38 @@ class Keeping(unittest.TestCase):
             d.keeper.say(Keeper.MEMORY, 0, 0, 0)
             self.assertIn("could not be started", d.wait()["text"])
 
+    def test_what_no_process_can_be_made_for_is_tried_once_more(self):
+        """Fails where on_spawned() does not set again, and (of the second) where it sets it without end. Seen failing where the
+        worker's end of the socket is not kept: the second worker has no task."""
+        def spawns(d):
+            return sum(1 for verb, *_ in d.keeper.log if verb == Keeper.SPAWN)
+
+        for comes_back in True, False:
+            with self.subTest(comes_back), Daemon("a=/fake/facts.ready", keeper=True, memory=None) as d:
+                d.keeper.fail[Keeper.SPAWN] = errno.EAGAIN
+                begun = time.monotonic()
+                d.keeper.say(Keeper.MEMORY, 0, 0, 0)
+                wait_for(lambda: spawns(d) == (1 if comes_back else 2), what="the keeper is asked")
+                if comes_back:
+                    del d.keeper.fail[Keeper.SPAWN]
+                done = d.wait()
+                self.assertLess(time.monotonic() - begun, 2 * SLOWNESS)
+                self.assertEqual(spawns(d), 2)
+                self.assertIn("as no process more may be made: once more", d.log())
+                if comes_back:
+                    self.assertEqual(done["code"], "0", done)
+                else:
+                    self.assertRegex(done["text"], "a: the worker could not be started: twice no process more .* pids.max")
+
+    def test_who_waits_for_a_second_try_can_be_released(self):
+        with Daemon("a=/fake/facts.ready", keeper=True, memory=None) as d:
+            d.keeper.fail[Keeper.SPAWN] = errno.EAGAIN
+            d.keeper.say(Keeper.MEMORY, 0, 0, 0)
+            wait_for(lambda: "once more" in d.log(), what="the first try")
+            self.assertEqual(d.ask("release", names="a")[-1]["code"], "0")
+            self.assertEqual(d.status("a")["state"], "released")
+            self.assertEqual(sum(1 for verb, *_ in d.keeper.log if verb == Keeper.SPAWN), 1)
+
     def test_keeper_that_is_deaf(self):
         with Daemon("a=/fake/facts.ready::timeout=300ms", keeper=True, memory=None) as d:
             d.keeper.deaf.add(Keeper.SPAWN)
