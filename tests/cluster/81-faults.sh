@@ -189,6 +189,38 @@ test_memory_runs_out_by_the_jobs_own_doing() {
 	assert_nodes_fine
 }
 
+# The task takes what a slow writer was promised: they reach the job's limit together, in the writer's next page. Fails when
+# writers have no oom_score_adj: then the task, which has most, is killed.
+test_the_writer_and_the_task_run_out_of_memory_together() {
+	local id
+
+	need_cgroup
+	[[ -e $pfs/data/big.bin ]] || head -c 200M /dev/urandom >"$pfs/data/big.bin"
+	ln -f "$pfs/data/big.bin" "$pfs/gate/big.bin"
+	at_end "rm -f '$pfs/gate/big.bin'"
+	site_conf <<<$'[source slow]\nMatch=/srv/pfs/gate/big.bin\nMaxRate=10M'
+	sed -i 's|^Match=/srv/pfs/\*\*|Match=/srv/pfs/data/**|' "$base/etc/stage-data/stage-data.conf"
+	id=$(job_submit alice -w n1 -n1 --mem=500 --stage-wait=no --stage-data="t=/srv/pfs/gate/big.bin:shm" <<-'EOS'
+	until stagectl status t | grep -q staging; do sleep 0.1; done
+	python3 -c '
+	import subprocess
+	x = bytearray(b"x") * (400 << 20)
+	print("the task has its memory", flush=True)
+	print("t ends with", subprocess.run(["stagectl", "wait", "t"]).returncode, flush=True)
+	print("the task has", x.count(b"x") >> 20)'
+	echo "the task ended with $?"
+	stagectl status t || true
+	EOS
+	)
+	job_done "$id" 60
+	assert_contains "$(job_output "$id")" "t ends with 1"
+	assert_match "$(job_output "$id")" 't: the worker was killed by signal 9 .*out of memory perhaps; ask for more --mem'
+	assert_contains "$(job_output "$id")" "the task has 400"
+	assert_contains "$(job_output "$id")" "the task ended with 0"
+	wait_until 10 job_nodes_clean "$id"
+	assert_nodes_fine
+}
+
 # --- storage that never answers -------------------------------------------------------------------
 
 # hang_on_n1 FILE: /srv/pfs/gate has this file alone, and its server answers until hang_now
