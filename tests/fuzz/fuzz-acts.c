@@ -174,7 +174,7 @@ WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 	if (act->kind == ACT_ABORT)
 		FUZZ_CHECK(strspn(name, "0123456789") && !strcmp(name + strspn(name, "0123456789"), "/abort"));
 	else if (act->kind == ACT_DETACH_BELOW) /* whose text is any */
-		FUZZ_CHECK((is_name(name) || !*name) && flags & O_PATH && flags & O_NOFOLLOW);
+		FUZZ_CHECK((is_name(name) || !*name || !strcmp(name, ".")) && flags & O_PATH && flags & O_NOFOLLOW);
 	else if (act->kind == ACT_REPEAT)
 		FUZZ_CHECK(flags & O_PATH && (!strcmp(name, ".") || !strcmp(name, RUNDIR_MOUNTS)));
 	else
