@@ -77,22 +77,6 @@ clean_95_ms() {
 	echo $((1000 + (machine > 100 ? 10 * machine : 1000)))
 }
 
-# Tells when the hooks begin and end: tests/lib/slow-hooks.c. `slow` has them last.
-mark_hooks() {
-	local conf=$base/etc/slurm/plugstack.conf node
-
-	gcc -shared -fPIC -D_GNU_SOURCE -O2 -DFIRST -o "$base/slow-first.so" "$here/../lib/slow-hooks.c"
-	gcc -shared -fPIC -D_GNU_SOURCE -O2 -o "$base/slow-last.so" "$here/../lib/slow-hooks.c"
-	cp "$conf" "$work/plugstack.conf"
-	at_end "cp '$work/plugstack.conf' '$conf'; for node in n1 n2 n3; do on \$node rm -rf /run/slow-hooks; done"
-	sed -i "1i required $base/slow-first.so
-		\$a required $base/slow-last.so" "$conf"
-	for node in n1 n2 n3; do
-		on $node mkdir -m 1777 /run/slow-hooks
-		[[ $1 != slow ]] || on $node touch /run/slow-hooks/slow
-	done
-}
-
 readonly test_stagingd_is_killed_seconds=600 test_a_worker_is_killed_seconds=600
 readonly test_an_image_server_is_killed_seconds=600 test_the_keeper_is_killed_seconds=600
 readonly test_the_steward_is_killed_seconds=600

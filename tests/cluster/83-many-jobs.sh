@@ -131,17 +131,26 @@ test_many_jobs_in_a_row() {
 	assert_nodes_fine
 }
 
-# Fails when two jobs are taken for one.
+# From the keeper's beginning to the script's
+readonly tell_task_ms='
+born=$(stat -c %.W "/run/stage-data/$SLURM_JOB_ID/lock")
+[[ $born != 0* ]] || born=$(stat -c %.Y "/run/stage-data/$SLURM_JOB_ID/lock")
+echo "task_ms $(bc <<<"(${EPOCHREALTIME/,/.} - $born) * 1000 / 1")"'
+
+# Fails when two jobs are taken for one, and when each waits for 16 s.
 test_an_array_of_100() {
-	local id t0
+	local id t0 longest
 
 	t0=$(now_ms)
 	id=$(job_submit alice --array=1-100 -n1 --mem=100 -o array.out --open-mode=append --stage-data="$many_items" \
-		<<<"$many_script; echo \"end \$? \$SLURM_ARRAY_TASK_ID \$STAGE_DATA_DIR\"")
+		<<<"$many_script; echo \"end \$? \$SLURM_ARRAY_TASK_ID \$STAGE_DATA_DIR\"$tell_task_ms")
 	wait_until 300 no_jobs
 	assert_eq 100 "$(grep -c '^end 0 ' "$pfs/home/alice/array.out" || true)" "tasks that ended well"
 	assert_eq 100 "$(cut -d' ' -f4 "$pfs/home/alice/array.out" | sort -u | wc -l)" "directories"
-	echo "array of 100 in $(($(now_ms) - t0)) ms" | tee -a "${STAGE_TEST_NUMBERS:-/dev/null}"
+	assert_eq 100 "$(grep -c '^task_ms ' "$pfs/home/alice/array.out" || true)" "times of tasks"
+	longest=$(sed -n 's/^task_ms //p' "$pfs/home/alice/array.out" | sort -n | tail -n 1)
+	assert_le "$longest" 15000 "ms until the last task's script begins"
+	echo "array of 100 in $(($(now_ms) - t0)) ms, a task begins after at most $longest ms" | tee -a "${STAGE_TEST_NUMBERS:-/dev/null}"
 	rm "$pfs/home/alice/array.out"
 	wait_until 15 eval '[[ -z $(cgroups_of_jobs) ]]'
 	assert_nodes_fine

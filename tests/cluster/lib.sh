@@ -344,6 +344,22 @@ node_conf() {
 	"$cluster" override "$1" "$dir"
 }
 
+# Tells when the hooks begin and end: tests/lib/slow-hooks.c. `slow` has them last.
+mark_hooks() {
+	local conf=$base/etc/slurm/plugstack.conf node
+
+	gcc -shared -fPIC -D_GNU_SOURCE -O2 -DFIRST -o "$base/slow-first.so" "$here/../lib/slow-hooks.c"
+	gcc -shared -fPIC -D_GNU_SOURCE -O2 -o "$base/slow-last.so" "$here/../lib/slow-hooks.c"
+	cp "$conf" "$work/plugstack.conf"
+	at_end "cp '$work/plugstack.conf' '$conf'; for node in n1 n2 n3; do on \$node rm -rf /run/slow-hooks; done"
+	sed -i "1i required $base/slow-first.so
+		\$a required $base/slow-last.so" "$conf"
+	for node in n1 n2 n3; do
+		on $node mkdir -m 1777 /run/slow-hooks
+		[[ $1 != slow ]] || on $node touch /run/slow-hooks/slow
+	done
+}
+
 # prolog_flags none|Alloc|Contain: for this test
 prolog_flags() {
 	"$cluster" restart --prolog-flags "$1"

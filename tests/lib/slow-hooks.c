@@ -2,7 +2,7 @@
  * A SPANK plugin that tells when Slurm's hooks begin and are over, and by which they take long enough for something to
  * happen in them. It is built and loaded twice, before ours (-DFIRST) and behind it: what is between the two is ours.
  * Files in DIR say when, JOB.PHASE.begun and JOB.PHASE.over, and where there is a DIR/slow each of the two sleeps for
- * half a second, in between as well. PHASE is
+ * half a second, in between as well. In them are nanoseconds: times of files are no finer than the kernel's tick. PHASE is
  *
  *	prolog, epilog   those of the node
  *	extern           the extern step has been made and is not known to slurmd yet
@@ -31,13 +31,21 @@ SPANK_PLUGIN(slow_last, 1)
 
 static void mark(uint32_t job_id, const char *phase, const char *what)
 {
+	struct timespec first, last;
 	char path[128];
 	int fd;
 
+	clock_gettime(CLOCK_MONOTONIC, &first);
 	snprintf(path, sizeof(path), DIR "/%u.%s.%s", (unsigned)job_id, phase, what);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644);
-	if (fd >= 0)
-		close(fd);
+	if (fd < 0)
+		return;
+	/* What this takes is no part of what is between the two. */
+	clock_gettime(CLOCK_MONOTONIC, &last);
+	if (what[0] == 'o')
+		last = first;
+	dprintf(fd, "%lld%09ld\n", (long long)last.tv_sec, last.tv_nsec);
+	close(fd);
 }
 
 static int pass(spank_t sp, const char *phase, int begins, int ends)
