@@ -424,6 +424,67 @@ test_suspended_resumed_and_cancelled_while_suspended() {
 	assert_lacks "$(job_output "$id")" lost
 }
 
+# lane_of_suspended NODE ID TIMES: the job is suspended while it reads, goes on, and is requeued while it reads
+lane_of_suspended() {
+	local i n
+
+	for ((i = 0; i < $3; i++)); do
+		job_wait_says "$2" "run $i" 60
+		n=$(n_read "$2")
+		wait_until 60 has_read "$2" $((n + 1))
+		sleep "0.$(printf %03d $((RANDOM % 500)))"
+		on ctl scontrol suspend "$2"
+		wait_until 20 job_is "$2" SUSPENDED
+		n=$(n_read "$2")
+		on ctl scontrol resume "$2"
+		wait_until 60 has_read "$2" $((n + 2))
+		on ctl scontrol requeue "$2"
+		wait_until 40 job_is "$2" PENDING
+		wait_until 10 job_nodes_clean "$2"
+		on ctl scontrol update "jobid=$2" starttime=now
+	done
+	job_wait_says "$2" "run $3" 60
+	assert_contains "$(on "$1" cat "/run/stage-data/$2/state")" "restart=$3"
+}
+
+# n_read ID: how often the job has read its data so far
+n_read() {
+	job_output "$1" | awk '/^read/ { n++ } END { print n + 0 }'
+}
+
+# has_read ID N
+has_read() {
+	(($(n_read "$1") >= $2))
+}
+
+readonly test_suspended_and_requeued_20_times_seconds=600
+# A job on each node at once, 7 times each, at moments of their own. Fails when the epilog does not clean up, and when the
+# record has not the count of restarts.
+test_suspended_and_requeued_20_times() {
+	local node id status=0 pids=() ids=()
+
+	for node in n1 n2 n3; do
+		id=$(job_submit alice -w $node -n1 --requeue --open-mode=append --stage-data="$items" \
+			<<<'echo "run ${SLURM_RESTART_COUNT:-0}"'$'\n'"$reader")
+		ids+=("$id")
+		lane_of_suspended $node "$id" 7 >"$work/suspended.$id" 2>&1 &
+		pids+=($!)
+	done
+	for id in "${pids[@]}"; do
+		wait "$id" || status=$?
+	done
+	cat "$work"/suspended.*
+	assert_eq 0 "$status" "status of a lane"
+	for id in "${ids[@]}"; do
+		as alice scancel "$id"
+		job_wait "$id" 40
+		assert_lacks "$(job_output "$id")" lost
+		assert_eq 8 "$(job_output "$id" | grep -c '^run [0-7]$')" "runs of job $id"
+		wait_until 10 job_nodes_clean "$id"
+	done
+	assert_nodes_fine
+}
+
 # Fails when the epilog does not clean up.
 test_preempted_and_requeued() {
 	local id other conf=$base/etc/slurm/slurm.conf
