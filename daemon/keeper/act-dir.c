@@ -159,11 +159,8 @@ int act_remove(struct keeper *k, struct call *c)
 
 int act_open_file(struct keeper *k, struct call *c)
 {
-	static const struct {
-		const char *name;
-		int flags;
-		mode_t mode;
-	} files[ACT_N_FILES] = {
+	/* clang-format off */
+	static const struct { const char *name; int flags; mode_t mode; } files[ACT_N_FILES] = {
 		[ACT_FILE_LOCK] = { RUNDIR_LOCK, O_RDWR | O_CREAT, 0600 },
 		[ACT_FILE_LOCK_LOOK] = { RUNDIR_LOCK, O_RDONLY, 0 },
 		[ACT_FILE_STATE] = { RUNDIR_STATE, O_RDONLY, 0 },
@@ -175,6 +172,7 @@ int act_open_file(struct keeper *k, struct call *c)
 		[ACT_FILE_BREAKER_NEW] = { RUNDIR_BREAKER, O_WRONLY | O_CREAT | O_EXCL, 0644 },
 		[ACT_FILE_METRICS] = { RUNDIR_METRICS, O_RDWR | O_CREAT, 0600 },
 	};
+	/* clang-format on */
 	const uint32_t i = c->a->name;
 
 	if (i >= ACT_N_FILES)

@@ -28,7 +28,7 @@
 #define MAX_FDS 256
 #define TARGET "/proc/self/fd/"
 
-enum { OF_CGROUP = 1, OF_ROOT = 2, OF_PATH = 4 };
+enum { OF_CGROUP = 1, OF_ROOT = 2, OF_PATH = 4, OF_NEW = 8 };
 
 static bool inside; /* of an act; what libFuzzer and its runtime call is their own */
 static struct keeper k;
@@ -147,11 +147,9 @@ WRAP(int, open64, const char *path, int flags, ...)
 	if (!inside)
 		return __real_open64(path, flags, mode);
 	text = act->text;
-	FUZZ_CHECK(flags & O_CLOEXEC && !(flags & O_TRUNC) && !(mode & 022));
+	FUZZ_CHECK(flags & O_CLOEXEC && !(flags & (O_TRUNC | O_CREAT)));
 	if (act->kind == ACT_OPEN_LOG)
 		FUZZ_CHECK(path == text && has_end(path, ".log", ".log") && flags & O_APPEND && flags & O_NOFOLLOW && flags & O_NONBLOCK && flags & O_NOCTTY);
-	else
-		FUZZ_CHECK(!(flags & O_CREAT));
 	switch (act->kind) {
 	case ACT_OPEN_BASE: FUZZ_CHECK(!strncmp(path, STAGE_RUN_DIR, strlen(STAGE_RUN_DIR)) && flags & O_DIRECTORY); break;
 	case ACT_OPEN_TIER: FUZZ_CHECK(path == text && *path == '/' && flags & O_DIRECTORY); break;
@@ -177,10 +175,14 @@ WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 		FUZZ_CHECK((is_name(name) || !*name || !strcmp(name, ".")) && flags & O_PATH && flags & O_NOFOLLOW);
 	else if (act->kind == ACT_REPEAT)
 		FUZZ_CHECK(flags & O_PATH && (!strcmp(name, ".") || !strcmp(name, RUNDIR_MOUNTS)));
+	else if (act->kind == ACT_OPEN_LOG)
+		FUZZ_CHECK(dirfd == AT_FDCWD && name == act->text && has_end(name, ".log", ".log") && flags & O_EXCL && flags & O_APPEND);
 	else
 		check_named(dirfd, name);
 	if (flags & (O_CREAT | O_TRUNC | O_WRONLY) && act->kind != ACT_ABORT)
 		FUZZ_CHECK(flags & O_NOFOLLOW);
+	if (act->kind == ACT_OPEN_LOG || (act->kind == ACT_TEXT && dirfd >= 0))
+		return give(OF_NEW);
 	if (dirfd < 0)
 		return fail(EBADF);
 	if (act->kind == ACT_REMOVE_GROUP) /* 0: of another pid namespace */
@@ -198,7 +200,7 @@ WRAP(int, mkdirat, int dirfd, const char *name, mode_t mode)
 {
 	check_named(dirfd, name);
 	FUZZ_CHECK(!(mode & ~0755U) && (!is_of_group() || !strcmp(name, ACT_GROUP)));
-	return dirfd < 0 ? fail(EBADF) : succeed();
+	return dirfd < 0 ? fail(EBADF) : *name ? succeed() : fail(ENOENT);
 }
 
 WRAP(int, renameat, int fromfd, const char *from, int tofd, const char *to)
@@ -231,6 +233,16 @@ WRAP(int, fchownat, int dirfd, const char *name, uid_t uid, gid_t gid, int flags
 		FUZZ_CHECK(uid && dirfd == k.dirs[ACT_DIR_TIER] &&
 			   (!strncmp(name, "stage-data-", 11) || !strncmp(name, "stage-keep-", 11)));
 	return dirfd < 0 ? fail(EBADF) : succeed();
+}
+
+/* What is new outside of our directories is nobody's. */
+WRAP(int, fchown, int fd, uid_t uid, gid_t gid)
+{
+	FUZZ_CHECK(inside && is_known(fd, OF_NEW) && uid == HAND_UID && gid == HAND_UID);
+	if (!draw())
+		return fail(EPERM);
+	known[fd] &= ~(unsigned)OF_NEW;
+	return 0;
 }
 
 WRAP(int, access, const char *path, int mode)
@@ -520,8 +532,10 @@ static void do_act(struct act *a, size_t n_fds)
 	FUZZ_CHECK(a->r >= 0 || c.n_out == 0);
 	for (size_t i = 0; i < c.n_in; i++)
 		FUZZ_CHECK(close(c.in[i]) == 0);
-	for (size_t i = 0; i < c.n_out; i++)
+	for (size_t i = 0; i < c.n_out; i++) {
+		FUZZ_CHECK(c.out[i] < MAX_FDS && !is_known(c.out[i], OF_NEW));
 		FUZZ_CHECK(close(c.out[i]) == 0);
+	}
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

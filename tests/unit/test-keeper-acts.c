@@ -11,6 +11,7 @@
 #include <sys/stat.h>
 
 #include "common/fd.h"
+#include "common/keeper-hand.h"
 #include "tests/unit/unit-acts.h"
 
 static int do_text(enum act_kind kind, uint32_t dir, const char *format, const char *top)
@@ -25,6 +26,16 @@ static int do_text(enum act_kind kind, uint32_t dir, const char *format, const c
 	return r;
 }
 
+static uid_t owner_of(const char *top, const char *name)
+{
+	char path[4096];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%s", top, name);
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_uid;
+}
+
 static void test_no_file_of_the_machines_is_a_log_or_figures(void **state)
 {
 	static const char *const logs[] = { "%s/passwd", "%s/x.log/passwd", "%s/.logx", "%s/log", "" };
@@ -35,9 +46,14 @@ static void test_no_file_of_the_machines_is_a_log_or_figures(void **state)
 		assert_int_equal(do_text(ACT_OPEN_LOG, 0, logs[i], *state), -EPERM);
 	for (size_t i = 0; i < ARRAY_SIZE(figures); i++)
 		assert_true(do_text(ACT_TEXT, 0, figures[i], *state) < 0);
-	assert_int_equal(do_text(ACT_OPEN_LOG, 0, "%s/x.log", *state), 0);
 	assert_int_equal(stat(*state, &st), 0);
+	assert_int_equal(do_text(ACT_OPEN_LOG, 0, "%s/x.log", *state), st.st_uid == 0 ? 0 : -EPERM);
 	assert_int_equal(do_text(ACT_TEXT, 0, "%s/x.prom", *state), st.st_uid == 0 ? 0 : -EPERM);
+	/* What obeys root's files does not obey what a steward wrote. */
+	if (st.st_uid == 0) {
+		assert_int_equal(owner_of(*state, "x.log"), HAND_UID);
+		assert_int_equal(owner_of(*state, "x.prom.tmp"), HAND_UID);
+	}
 	assert_int_equal(chmod(*state, 0770), 0);
 	assert_int_equal(do_text(ACT_TEXT, 0, "%s/x.prom", *state), -EPERM);
 	assert_int_equal(chmod(*state, 0700), 0);
