@@ -97,7 +97,8 @@ test_what_the_hooks_cost() {
 }
 
 readonly test_a_task_of_an_array_takes_no_longer_alone=1 test_a_task_of_an_array_takes_no_longer_seconds=300
-# One after another, as the jobs that it is compared with. Fails when a task waits for what other tasks do, or is jittered.
+# One after another, as the jobs that it is compared with; the least of seven each, for the machine may be busier now than then.
+# Fails when a task waits for what other tasks do, or is jittered.
 test_a_task_of_an_array_takes_no_longer() {
 	local id i plain array
 
@@ -109,7 +110,7 @@ test_a_task_of_an_array_takes_no_longer() {
 	wait_until 120 eval '[[ -z $(on ctl squeue -h -o %i) ]]'
 	sed -n 's/^ready_ms //p' "$pfs/home/alice/array.out" >"$work/array"
 	assert_eq 7 "$(wc -l <"$work/array")" "tasks"
-	plain=$(median "$work/plain") array=$(median "$work/array")
+	plain=$(sort -n "$work/plain" | head -n 1) array=$(sort -n "$work/array" | head -n 1)
 	echo "ready after $plain ms, in an array $array ms" | tee -a "${STAGE_TEST_NUMBERS:-/dev/null}"
 	assert_le "$array" $((plain + plain / 2 + 50)) "ms of a task of an array, of others $plain"
 }
