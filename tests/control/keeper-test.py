@@ -1536,6 +1536,20 @@ def test_a_keeper_can_be_found_while_its_configuration_is_slow():
     j.assert_gone()
 
 
+def test_a_late_answer_that_nobody_reads_is_no_end():
+    """The hook has given up waiting: the job has its data all the same. Fails when SIGPIPE ends the steward, who answers."""
+    globals()['next_job'] += 1
+    r, w = os.pipe()
+    os.close(r)
+    process = subprocess.Popen([f'{LIBEXEC}/stage-keeper', 'run', '--job', str(next_job), '--uid', str(UID), '--gid', str(GID),
+                                '--conf', CONF], stdin=subprocess.DEVNULL, stdout=w)
+    os.close(w)
+    wait_for(lambda: process.poll() is not None or processes('stagingd'), what='stagingd')
+    assert process.poll() is None
+    assert keeper('clean', '--job', str(next_job), '--timeout', '10000').returncode == 0
+    assert process.wait(10) == 0 and not os.path.exists(RUNDIR + '/.crashes')
+
+
 def test_a_keeper_whose_configuration_is_slow_is_left_to_it():
     """A step comes while the prolog's keeper reads it: fails when that one is ended, which also counts
     as a crash."""
