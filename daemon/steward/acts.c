@@ -26,6 +26,8 @@ static struct {
 	size_t n_exits;
 } heard;
 
+static int none[1]; /* where no descriptor is to come to */
+
 int acts_get_fd(void)
 {
 	return STEWARD_FD_KEEPER;
@@ -60,7 +62,7 @@ void acts_hear(void)
 	size_t n_fds = 0;
 	int r;
 
-	while ((r = packet_receive(STEWARD_FD_KEEPER, &a, sizeof(a), NULL, &n_fds, MSG_DONTWAIT)) == 1)
+	while ((r = packet_receive(STEWARD_FD_KEEPER, &a, sizeof(a), none, &n_fds, MSG_DONTWAIT)) == 1)
 		keep_event(&a);
 	if (r != -EAGAIN)
 		end_without_keeper();
@@ -87,9 +89,9 @@ int (*acts_transport)(struct act *a, const int *fds, size_t n_fds, int *out, siz
 
 int acts_do(struct act *a, const int *fds, size_t n_fds, int *out, size_t *n_outp)
 {
-	size_t none = 0;
+	size_t no_room = 0;
 
-	return acts_transport(a, fds, n_fds, out, n_outp ? n_outp : &none);
+	return acts_transport(a, fds, n_fds, out ?: none, n_outp ?: &no_room);
 }
 
 int acts_do_name(enum act_kind kind, uint32_t dir, enum act_name name, int64_t n0, int64_t n1, int64_t n2)

@@ -1618,26 +1618,28 @@ def test_a_keeper_that_waits_for_another_ends_with_its_step():
 def test_the_same_run_begins_again_where_its_keeper_is_dead():
     """Seen failing where a record of this boot, or a process that has the number, is enough for one at work."""
     with subprocess.Popen(['sleep', '1000']) as bystander:
-        start = open(f'/proc/{bystander.pid}/stat').read().rsplit(')', 1)[1].split()[19]
-        for another_boot in False, True:
-            j = Job()
-            j.process.kill()
-            j.process.wait()
-            if another_boot:
-                text = open(j.dir + '/state').read()
-                text = re.sub('boot=.*', 'boot=another', text)
-                text = re.sub('keeper=.*', f'keeper={bystander.pid}:{start}', text)
-                with open(j.dir + '/state', 'w') as f:
-                    f.write(text)
-            k = Job(job=j.id)
-            assert k.process.poll() is None and bystander.poll() is None
-            assert k.state()['keeper'].split(':')[0] == str(k.process.pid)
-            assert k.spawn(1) > 1
-            assert k.clean().returncode == 0
-            assert k.ended() == 0
-            assert keeper('reap', '--conf', CONF).returncode == 0
-            k.assert_gone()
-        bystander.kill()
+        try:
+            start = open(f'/proc/{bystander.pid}/stat').read().rsplit(')', 1)[1].split()[19]
+            for another_boot in False, True:
+                j = Job()
+                j.process.kill()
+                j.process.wait()
+                if another_boot:
+                    text = open(j.dir + '/state').read()
+                    text = re.sub('boot=.*', 'boot=another', text)
+                    text = re.sub('keeper=.*', f'keeper={bystander.pid}:{start}', text)
+                    with open(j.dir + '/state', 'w') as f:
+                        f.write(text)
+                k = Job(job=j.id)
+                assert k.process.poll() is None and bystander.poll() is None
+                assert k.state()['keeper'].split(':')[0] == str(k.process.pid)
+                assert k.spawn(1) > 1
+                assert k.clean().returncode == 0
+                assert k.ended() == 0
+                assert keeper('reap', '--conf', CONF).returncode == 0
+                k.assert_gone()
+        finally:
+            bystander.kill()
 
 
 @contextlib.contextmanager
