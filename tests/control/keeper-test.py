@@ -1687,8 +1687,8 @@ def test_stagingd_is_tried_once_more_where_no_process_may_be_made():
     """Fails when it is started once: of five tries one, at least, sees the limit in time. The one that waits is the
     hand that looks for the account, while the limit is set."""
     with group_of_pids() as (group, limit):
-        if not group:
-            print('  (no pids controller v1 here: left out)')
+        if not group or is_sanitized(KEEPER):   # LeakSanitizer makes a process when the hand ends
+            print('  (left out)')
             return
 
         def refused():
@@ -1712,7 +1712,8 @@ def test_stagingd_is_tried_once_more_where_no_process_may_be_made():
             j = begin()
             wait_for(lambda: 'proc' in j.state() or j.state()['failed'] == '1', what='stagingd, or a failure')
             if 'proc' not in j.state():
-                assert 'start stagingd: Resource temporarily unavailable' in open(j.dir + '/failed').read()
+                text = open(j.dir + '/failed').read()
+                assert 'start stagingd: Resource temporarily unavailable' in text, text
                 return False
             assert j.do('events') is not None and j.clean().returncode == 0
             return True
