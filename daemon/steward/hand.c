@@ -21,7 +21,7 @@
 #define POLL_US 1000
 #define LOOK_MS 300 /* whether a hand was stopped */
 #define MAX_TRIES 3
-#define AGAIN_MS 300 /* as long as no process more may be made: another hand may end. Less than the plugin waits */
+#define DROP_MS 1000
 
 void hand_prepare(const struct hand *h, struct acts_spawn *s)
 {
@@ -105,14 +105,21 @@ int hand_end(struct hand_running *running, void *answer, size_t size)
 	       : r == -ETIMEDOUT || r == -EINTR ? r : -ENOEXEC;
 }
 
+void hand_drop(struct hand_running *running)
+{
+	if (running->fd < 0)
+		return;
+	close(running->fd);
+	(void)acts_do_numbers(ACT_KILL, running->pid, 0, SIGKILL);
+	(void)acts_wait(running->pid, clock_ms() + DROP_MS);
+	*running = HAND_RUNNING_INIT;
+}
+
 int hand_ask(const struct hand *h, void *answer, size_t size)
 {
-	const uint64_t until_ms = clock_ms() + AGAIN_MS;
 	struct hand_running running;
-	int r;
+	int r = hand_begin(h, &running);
 
-	while ((r = hand_begin(h, &running)) == -EAGAIN && clock_ms() < until_ms)
-		usleep(10 * POLL_US);
 	return r < 0 ? r : hand_end(&running, answer, size);
 }
 

@@ -40,6 +40,9 @@ int hand_begin(const struct hand *h, struct hand_running *running);
 /* Waits for it, and closes what it has. As hand_ask(). */
 int hand_end(struct hand_running *running, void *answer, size_t size);
 
+/* Ends it without an answer; none was begun: nothing. */
+void hand_drop(struct hand_running *running);
+
 /* Both. Copies its answer, which begins with an int32_t, and returns that. -ETIMEDOUT: it hangs and is left
  * behind; -EINTR: it was killed, or stopped; where it can't be started why, at worst -ENOEXEC, never -ENOENT. */
 int hand_ask(const struct hand *h, void *answer, size_t size);

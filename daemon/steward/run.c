@@ -215,7 +215,7 @@ int steward_find_path(const struct steward *k, const char *which, struct hand_pa
 
 static int serve(struct steward *k, struct hand_running *account, bool *job_overp, struct error *err)
 {
-	bool known;
+	bool known = false;
 	int r;
 
 	r = account->fd < 0 ? hand_begin_account(k->st.uid, k->st.gid, account) : 0;
@@ -247,6 +247,10 @@ static int live(struct steward *k, struct error *err)
 	(void)hand_begin_account(k->st.uid, k->st.gid, &account);
 	/* By the record a clean-up finds us, however long it takes to read the configuration. */
 	k->site.r = hand_get_site(k->conf_path, &k->site);
+	if (k->site.r == -EAGAIN) { /* no process more may be made: one after the other */
+		hand_drop(&account);
+		k->site.r = hand_get_site(k->conf_path, &k->site);
+	}
 	if (k->site.r == 0 && k->site.launch == CONF_LAUNCH_STEP && !k->in_step) {
 		r = clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, err);
 		answer(k, 'S', "");

@@ -74,7 +74,7 @@ pid_t serve_start(struct serve *s, const struct acts_spawn *spawn, uint32_t id, 
 	struct state_proc *p = state_find_proc(&s->k->st, 0);
 	uint64_t start = 0;
 	pid_t pid = p ? acts_spawn(spawn, &start) : -EAGAIN;
-	int r;
+	int r, go;
 
 	if (pid < 0)
 		return pid;
@@ -82,11 +82,11 @@ pid_t serve_start(struct serve *s, const struct acts_spawn *spawn, uint32_t id, 
 	s->children[p - s->k->st.procs].class = class;
 	*p = (struct state_proc){ pid, start };
 	r = start ? jobdir_write_state(&s->k->dir, &s->k->st) : -ESRCH;
-	r = acts_go(r == 0) ?: r;
-	if (r == 0)
+	go = acts_go(r == 0);
+	if (r == 0 && go == 0)
 		return pid;
 	p->pid = 0;
-	return r;
+	return go < 0 ? go : r;
 }
 
 static int start_daemon(struct serve *s)
