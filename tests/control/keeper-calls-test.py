@@ -331,7 +331,8 @@ def main():
     pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '100000'])
     kt.wait_for(lambda: os.readlink(f'/proc/{pin.pid}/ns/mnt') != os.readlink('/proc/self/ns/mnt'))
     os.symlink(f'/proc/{pin.pid}/ns/mnt', NAMESPACE)
-    kt.next_job = 1000 * (1 + int(PART.split('/')[0]))     # cgroups are everybody's
+    # cgroups are everybody's, the other programs' too
+    kt.next_job = 1000 * (1 + int(PART.split('/')[0])) + 100000 * ['keeper', 'stage-steward', 'stage-hand'].index(WHOSE)
     wanted = os.environ.get('KEEPER_CALLS', '').split()     # some of the walks, to look at
     came_to = []
     for steps in WALKS:

@@ -892,6 +892,8 @@ def test_a_clean_up_that_is_killed_half_way_is_finished_by_the_next():
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             clean.wait()
+        # Who has been killed has the lock until he is gone, and the reaper leaves who has it alone.
+        wait_for(lambda: not processes('stage-steward'), what='the stewards to go')
         assert keeper('reap', '--conf', CONF).returncode == 0, (seed, i)
         j.assert_gone()
         left = [name for name in os.listdir(RUNDIR) if name not in ('.crashes', '.breaker', '.metrics', '.trash')]
