@@ -36,7 +36,7 @@ enum act_kind {
 	ACT_SLOT,          /* name, n: slot, number of fds. Mounts a FUSE slot; the fds, of which root has no
 			    * copy */
 	ACT_DETACH,        /* n[2]: 1: what is topmost; 0: whatever is mounted there, lazily */
-	ACT_DETACH_BELOW,  /* text: path below dir; whatever is mounted there */
+	ACT_DETACH_BELOW,  /* text: path below dir, no link and no ".."; whatever is mounted there */
 	ACT_REPEAT,        /* text: a mount namespace, where the mount is repeated */
 	ACT_CONTROL,       /* The tree of FUSE connections. An fd */
 	ACT_ABORT,         /* n: minor of a FUSE mount, whose connection is broken */
@@ -59,9 +59,10 @@ enum act_kind {
 	ACT_JOIN_GROUP,    /* text: a file tasks or cgroup.procs, that we and the steward go to */
 
 	/* The site's files */
-	ACT_OPEN_LOG,      /* text: path. An fd to append to */
-	ACT_TEXT,          /* text: path; n: 0: an fd of a new file beside it, in a directory of root's; 1: that
-			    * one gets the name */
+	ACT_OPEN_LOG,      /* text: path that ends in .log, else -EPERM. An fd to append to; a new file is
+			    * nobody's */
+	ACT_TEXT,          /* text: path that ends in .prom, in a directory of root's alone, else -EPERM; n: 0: an
+			    * fd of a new file beside it, which is nobody's; 1: that one gets the name */
 
 	ACT_N,
 

@@ -36,7 +36,7 @@
 #define RUNDIR_DATA "t/data"
 #define RUNDIR_TRASH ".trash"
 
-/* In STAGE_RUN_DIR: where it is, no keeper is started (daemon/keeper/breaker.h). */
+/* In STAGE_RUN_DIR: where it is, no keeper is started (daemon/steward/breaker.h). */
 #define RUNDIR_BREAKER ".breaker"
 #define RUNDIR_CRASHES ".crashes" /* eight bytes a crash: clock_ms() in host order */
 

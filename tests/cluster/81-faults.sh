@@ -424,26 +424,26 @@ test_suspended_resumed_and_cancelled_while_suspended() {
 	assert_lacks "$(job_output "$id")" lost
 }
 
-# lane_of_suspended NODE ID TIMES: the job is suspended while it reads, goes on, and is requeued while it reads
+# lane_of_suspended ID TIMES: the job is suspended while it reads, goes on, and is requeued while it reads
 lane_of_suspended() {
 	local i n
 
-	for ((i = 0; i < $3; i++)); do
-		job_wait_says "$2" "run $i" 60
-		n=$(n_read "$2")
-		wait_until 60 has_read "$2" $((n + 1))
+	for ((i = 0; i < $2; i++)); do
+		job_wait_says "$1" "run $i" 60
+		n=$(n_read "$1")
+		wait_until 60 has_read "$1" $((n + 1))
 		sleep "0.$(printf %03d $((RANDOM % 500)))"
-		on ctl scontrol suspend "$2"
-		wait_until 20 job_is "$2" SUSPENDED
-		n=$(n_read "$2")
-		on ctl scontrol resume "$2"
-		wait_until 60 has_read "$2" $((n + 2))
-		on ctl scontrol requeue "$2"
-		wait_until 40 job_is "$2" PENDING
-		wait_until 10 job_nodes_clean "$2"
-		on ctl scontrol update "jobid=$2" starttime=now
+		on ctl scontrol suspend "$1"
+		wait_until 20 job_is "$1" SUSPENDED
+		n=$(n_read "$1")
+		on ctl scontrol resume "$1"
+		wait_until 60 has_read "$1" $((n + 2))
+		on ctl scontrol requeue "$1"
+		wait_until 40 job_is "$1" PENDING
+		wait_until 10 job_nodes_clean "$1"
+		on ctl scontrol update "jobid=$1" starttime=now
 	done
-	job_wait_says "$2" "run $3" 60
+	job_wait_says "$1" "run $2" 60
 }
 
 # n_read ID: how often the job has read its data so far
@@ -465,7 +465,7 @@ test_suspended_and_requeued_20_times() {
 		id=$(job_submit alice -w $node -n1 --requeue --open-mode=append --stage-data="$items" \
 			<<<'echo "run ${SLURM_RESTART_COUNT:-0}"'$'\n'"$reader")
 		ids+=("$id")
-		lane_of_suspended $node "$id" 7 >"$work/suspended.$id" 2>&1 &
+		lane_of_suspended "$id" 7 >"$work/suspended.$id" 2>&1 &
 		pids+=($!)
 	done
 	for id in "${pids[@]}"; do
