@@ -17,13 +17,22 @@
 #include "common/clock.h"
 #include "common/packet.h"
 
-#define MAX_EXITS 1024
+#define MAX_CHILDREN 1024
 #define STOPPED_MS 300 /* one that is awaited and that its user has stopped is killed then */
 
+/* A child that was started and whose end nobody has asked for yet. */
+struct child {
+	pid_t pid;
+	bool ended;
+	int status;
+};
+
+/* In the order in which they were started. Orphans that the keeper inherits are in nobody's way: they
+ * are not among them. */
 static struct {
 	bool over;
-	struct { pid_t pid; int status; } exits[MAX_EXITS];
-	size_t n_exits;
+	struct child children[MAX_CHILDREN];
+	size_t n_children;
 } heard;
 
 static int none[1]; /* where no descriptor is to come to */
@@ -33,18 +42,28 @@ int acts_get_fd(void)
 	return STEWARD_FD_KEEPER;
 }
 
+/* A number may come again before anybody has asked for the end of the process that had it first. */
+static void keep_exit(pid_t pid, int status)
+{
+	for (size_t i = 0; i < heard.n_children; i++) {
+		struct child *child = &heard.children[i];
+
+		if (child->pid != pid || child->ended)
+			continue;
+		child->ended = true;
+		child->status = status;
+		return;
+	}
+}
+
 static bool keep_event(const struct act *a)
 {
-	if (a->kind == ACT_OVER) {
+	if (a->kind == ACT_OVER)
 		heard.over = true;
-		return true;
-	}
-	if (a->kind != ACT_EXITED)
+	else if (a->kind == ACT_EXITED)
+		keep_exit((pid_t)a->n[0], (int)a->n[1]);
+	else
 		return false;
-	if (heard.n_exits < MAX_EXITS) {
-		heard.exits[heard.n_exits].pid = (pid_t)a->n[0];
-		heard.exits[heard.n_exits++].status = (int)a->n[1];
-	}
 	return true;
 }
 
@@ -161,6 +180,8 @@ pid_t acts_spawn(const struct acts_spawn *s, uint64_t *startp)
 	size_t n = 0, n_fds = s->n_fds;
 	int fds[5], r;
 
+	if (heard.n_children == MAX_CHILDREN)
+		return -EAGAIN;
 	for (; s->argv[a.n[2]]; a.n[2]++) {
 		if (n + strlen(s->argv[a.n[2]]) + strlen(group) + 2 > sizeof(a.text))
 			return -E2BIG;
@@ -173,7 +194,10 @@ pid_t acts_spawn(const struct acts_spawn *s, uint64_t *startp)
 		fds[n_fds++] = s->output;
 	}
 	r = acts_do(&a, fds, n_fds, NULL, NULL);
-	if (r > 0 && startp)
+	if (r <= 0)
+		return r;
+	heard.children[heard.n_children++] = (struct child){ .pid = r };
+	if (startp)
 		*startp = (uint64_t)a.n[1];
 	return r;
 }
@@ -188,20 +212,30 @@ bool acts_is_over(void)
 	return heard.over;
 }
 
-static int take_exit(size_t i)
+/* pid: 0: of any child. */
+static bool take_exit(pid_t pid, struct child *childp)
 {
-	int status = heard.exits[i].status;
+	struct child *const children = heard.children;
 
-	memmove(heard.exits + i, heard.exits + i + 1, (--heard.n_exits - i) * sizeof(heard.exits[0]));
-	return status;
+	for (size_t i = 0; i < heard.n_children; i++) {
+		if (!children[i].ended || (pid && children[i].pid != pid))
+			continue;
+		*childp = children[i];
+		heard.n_children--;
+		memmove(children + i, children + i + 1, (heard.n_children - i) * sizeof(*children));
+		return true;
+	}
+	return false;
 }
 
 bool acts_next_exit(pid_t *pidp, int *statusp)
 {
-	if (!heard.n_exits)
+	struct child child;
+
+	if (!take_exit(0, &child))
 		return false;
-	*pidp = heard.exits[0].pid;
-	*statusp = take_exit(0);
+	*pidp = child.pid;
+	*statusp = child.status;
 	return true;
 }
 
@@ -210,13 +244,10 @@ int acts_wait(pid_t pid, uint64_t deadline_ms)
 	for (;;) {
 		struct pollfd p = { STEWARD_FD_KEEPER, POLLIN, 0 };
 		uint64_t now = clock_ms();
-		int status;
+		struct child child;
 
-		for (size_t i = 0; i < heard.n_exits; i++)
-			if (heard.exits[i].pid == pid) {
-				status = take_exit(i);
-				return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
-			}
+		if (take_exit(pid, &child))
+			return WIFEXITED(child.status) ? -WEXITSTATUS(child.status) : -EINTR;
 		if (now >= deadline_ms)
 			break;
 		now = deadline_ms - now;

@@ -40,7 +40,8 @@ struct acts_spawn {
 	int64_t flags;           /* ACT_SPAWN_* but _OUTPUT */
 };
 
-/* Its pid, or -errno. It waits until acts_go() is called, which must be next. */
+/* Its pid, or -errno. It waits until acts_go() is called, which must be next. Its end is kept until
+ * acts_next_exit() or acts_wait() takes it; -EAGAIN: there are too many that nobody took. */
 pid_t acts_spawn(const struct acts_spawn *s, uint64_t *startp);
 int acts_go(bool go);
 
@@ -48,7 +49,8 @@ int acts_go(bool go);
 void acts_hear(void);
 /* Was the keeper told that the job is over? */
 bool acts_is_over(void);
-/* The next child that has ended, and its status as of waitpid(2). false: none that is known of. */
+/* A child that acts_spawn() started and that has ended, and its status as of waitpid(2). false: none
+ * that is known of. */
 bool acts_next_exit(pid_t *pidp, int *statusp);
 
 /* The end of a child: minus its exit status, -EINTR: killed, or stopped and killed by us; -ETIMEDOUT at deadline_ms: it is
