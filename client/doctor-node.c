@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <pwd.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -17,6 +18,7 @@
 #include "common/cleanup.h"
 #include "common/conf.h"
 #include "common/fd.h"
+#include "common/keeper-hand.h"
 #include "common/parse.h"
 
 #define MAGIC_TMPFS 0x01021994
@@ -121,6 +123,24 @@ static void check_helpers(struct doctor *d)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(helpers); i++)
 		check_helper(d, helpers[i].name, helpers[i].lost, helpers[i].outside);
+}
+
+/* As stage-keeper looks for it: in the file, by no name service. */
+static void check_system_user(struct doctor *d)
+{
+	_cleanup_(file_closep) FILE *f = fopen("/etc/passwd", "re");
+	const struct passwd *pw = NULL;
+
+	while (f && (pw = fgetpwent(f)) && strcmp(pw->pw_name, HAND_SYSTEM_USER) != 0)
+		;
+	if (!pw)
+		doctor_tell(d, DOCTOR_WARN, "useradd --system --user-group " HAND_SYSTEM_USER,
+			    "/etc/passwd has no user " HAND_SYSTEM_USER ": on this node jobs that ask for data fail");
+	else if (pw->pw_uid == 0 || pw->pw_gid == 0)
+		doctor_tell(d, DOCTOR_FAIL, "give it a uid and a gid that no other has",
+			    "the user " HAND_SYSTEM_USER " has root's uid or gid");
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, HAND_SYSTEM_USER " is there, uid %u", pw->pw_uid);
 }
 
 static void check_kernel(struct doctor *d)
@@ -229,6 +249,7 @@ const struct doctor_check doctor_node_checks[] = {
 	{ "fuse", check_control },
 	{ "fusermount3", check_fusermount },
 	{ "helpers", check_helpers },
+	{ "user", check_system_user },
 	{ "kernel", check_kernel },
 	{ "memory", check_memory },
 	{ "cgroup", check_cgroup },

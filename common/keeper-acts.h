@@ -1,6 +1,6 @@
 /*
- * keeper-acts: what stage-steward, which decides and is nobody, has stage-keeper do, which is root
- * and decides nothing.
+ * keeper-acts: what stage-steward, which decides and runs as the system user, has stage-keeper do,
+ * which is root and decides nothing.
  *
  * One packet an act on a SOCK_SEQPACKET pair, of a fixed size, descriptors beside it; each is
  * answered by the same packet: r is 0 or more, or -errno. Root parses nothing: names are numbers,
@@ -128,6 +128,7 @@ enum act_program {
 #define ACT_SPAWN_WRITER 2  /* the first to be killed when memory runs out */
 #define ACT_SPAWN_DIES 4    /* with the keeper */
 #define ACT_SPAWN_OUTPUT 8  /* the last fd is its stdout and stderr, else /dev/null */
+#define ACT_SPAWN_SYSTEM 16 /* as the system user; uid and gid are not looked at */
 
 #define ACT_MAX_FDS 16
 #define ACT_MAX_ARGS 12

@@ -2,10 +2,10 @@
  * keeper-hand: what stage-keeper has done by stage-hand, a program without privileges, and what it
  * is answered.
  *
- * It is started as the job's user for what is the user's, and as nobody, whom nothing belongs to,
- * to read the site's configuration: root acts on what comes back, so it must not be the user's. It
- * is not to be read, only executed, by others (0711): so nobody who runs with the same uid can
- * trace it. The first argument says what to do; the answer is one struct of a fixed size that
+ * It is started as the job's user for what is the user's, and as the system user of the package,
+ * which owns nothing, to read the site's configuration: root acts on what comes back, so no other
+ * user may have a hand in it. (uid 65534, nobody, is shared with other services.) It is not to be
+ * read, only executed, by others (0711): so a process with the same uid can't trace it. The first argument says what to do; the answer is one struct of a fixed size that
  * begins with 0 or -errno. In common/ because both programs need it.
  */
 #pragma once
@@ -18,10 +18,10 @@
 #define HAND_FD_ANSWER 3
 #define HAND_FD_DIR 4
 
-#define HAND_UID 65534 /* nobody */
+#define HAND_SYSTEM_USER "stage-data"
 #define HAND_MAX_GROUPS 65536
 
-/* As nobody. CONF: of the file, "" for the usual one. */
+/* As the system user. CONF: of the file, "" for the usual one. */
 
 /* "site" CONF */
 struct hand_site {

@@ -5,7 +5,7 @@
 
 /* argv: what follows the name of the chore, as many as main.c's table says. */
 
-/* As nobody. Each writes its answer. */
+/* As the system user. Each writes its answer. */
 void hand_site(char **argv);
 void hand_path(char **argv);
 void hand_account(char **argv);

@@ -1,5 +1,5 @@
 /*
- * stage-hand: what root need not do. As stage-steward it is nobody, and decides what stage-keeper
+ * stage-hand: what root need not do. As stage-steward it runs as the system user, and decides what stage-keeper
  * does (daemon/steward/, common/keeper-acts.h); else it does one chore (common/keeper-hand.h).
  */
 #include <errno.h>

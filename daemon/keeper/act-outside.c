@@ -16,7 +16,6 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "common/keeper-hand.h"
 
 #define CGROUP2_MAGIC 0x63677270 /* CGROUP2_SUPER_MAGIC */
 
@@ -83,12 +82,12 @@ int act_join_group(struct keeper *k, struct call *c)
 	return fd < 0 || dprintf(fd, "%d", k->steward) < 0 || dprintf(fd, "0") < 0 ? -errno : 0;
 }
 
-/* A new file is nobody's: what obeys files of root's (cron, logrotate) does not obey it. */
-static int make_file(int dir, const char *name, mode_t mode)
+/* A new file is the system user's: what obeys files of root's (cron, logrotate) does not obey it. */
+static int make_file(const struct keeper *k, int dir, const char *name, mode_t mode)
 {
 	int fd = openat(dir, name, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
 
-	return fd < 0 || fchown(fd, HAND_UID, HAND_UID) == 0 ? fd : (close(fd), -1);
+	return fd < 0 || fchown(fd, k->system_uid, k->system_gid) == 0 ? fd : (close(fd), -1);
 }
 
 int act_open_log(struct keeper *k, struct call *c)
@@ -99,7 +98,7 @@ int act_open_log(struct keeper *k, struct call *c)
 	if (strcmp(strrchr(path, '.') ?: "", ".log"))
 		return -EPERM;
 	fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	return act_give(c, fd < 0 && errno == ENOENT ? make_file(AT_FDCWD, path, 0640) : fd);
+	return act_give(c, fd < 0 && errno == ENOENT ? make_file(k, AT_FDCWD, path, 0640) : fd);
 }
 
 /* It gets its name when it is whole: whoever is killed on the way leaves the old one. */
@@ -114,5 +113,5 @@ int act_text(struct keeper *k, struct call *c)
 	snprintf(tmp, sizeof(tmp), "%.200s.tmp", name);
 	if (c->a->n[0] ? renameat(dir, tmp, dir, name) < 0 : unlinkat(dir, tmp, 0) < 0 && errno != ENOENT)
 		return -errno;
-	return c->a->n[0] ? 0 : act_give(c, make_file(dir, tmp, 0644));
+	return c->a->n[0] ? 0 : act_give(c, make_file(k, dir, tmp, 0644));
 }

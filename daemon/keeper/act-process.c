@@ -110,7 +110,9 @@ static const char *read_words(const char *text, int64_t n, const char *argv[stat
 int act_spawn(struct keeper *k, struct call *c)
 {
 	struct act *a = c->a;
-	struct launch_user user = { a->uid, a->gid, &user.gid, 1, { "PATH=/usr/bin:/bin", "LANG=C.UTF-8" } };
+	const bool system = a->n[0] & ACT_SPAWN_SYSTEM;
+	struct launch_user user = { system ? k->system_uid : a->uid, system ? k->system_gid : a->gid, &user.gid, 1,
+				    { "PATH=/usr/bin:/bin", "LANG=C.UTF-8" } };
 	const char *argv[ACT_MAX_ARGS + 1] = { NULL }, *group = read_words(a->text, a->n[2], argv);
 	const int64_t flags = a->n[0];
 	struct launch l = { .user = flags & ACT_SPAWN_ACCOUNT ? &job_user : &user,

@@ -14,6 +14,8 @@
 struct keeper {
 	uid_t uid; /* of the job; 0: none is served, this is a clean-up */
 	gid_t gid;
+	uid_t system_uid; /* of the system user; 0: not known */
+	gid_t system_gid;
 	int sock;  /* to the steward */
 	int answer_fd; /* of the plugin, as long as the steward has said nothing; -1: none */
 	pid_t steward;

@@ -3,13 +3,14 @@
  * user could not do, except: mount a FUSE or tmpfs file system, nosuid and nodev, in a directory of
  * root's, visible to that user alone; and take away what it made.
  *
- * It decides nothing: it starts stage-steward as nobody, does what that asks for, one act at a time
+ * It decides nothing: it starts stage-steward as the system user, does what that asks for, one act at a time
  * (common/keeper-acts.h), and tells it whose child has ended and that the job is over. It parses
  * nothing but its own two numbers. A keeper whose steward dies, ends, and the reverse.
  */
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
+#include <pwd.h>
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -40,8 +41,8 @@ static uint32_t find_id(char **argv, const char *word)
 /* In a run the steward gets what the plugin has put to fds 0 and 1. */
 static int start_steward(struct keeper *k, const char *const *argv, bool run)
 {
-	static const gid_t nobody = HAND_UID;
-	const struct launch_user user = { HAND_UID, HAND_UID, &nobody, 1, { "PATH=/usr/bin:/bin", "LANG=C.UTF-8" } };
+	const struct launch_user user = { k->system_uid, k->system_gid, &k->system_gid, 1,
+					  { "PATH=/usr/bin:/bin", "LANG=C.UTF-8" } };
 	struct launch l = { .user = &user, .argv = argv, .program = k->programs[ACT_PROGRAM_HAND],
 			    .fds = { -1, 0, 1 }, .n_fds = run ? 3 : 1, .output = 2, .dies_with_us = true };
 	_cleanup_(fd_closep) int theirs = -1, go = -1;
@@ -77,10 +78,26 @@ static void tell(struct keeper *k, uint32_t kind, pid_t pid, int status)
 
 static int fail(const struct keeper *k, int r)
 {
+	const char *what = k->system_uid ? "stage-hand can't be run, is libexec complete?"
+					 : "the system user " HAND_SYSTEM_USER " is missing in /etc/passwd of this node: "
+					   "useradd --system --user-group " HAND_SYSTEM_USER;
+
 	if (k->answer_fd >= 0)
-		dprintf(k->answer_fd, "%sstage-hand can't be run, is libexec complete? (%s)\n",
-			k->answer_fd > 2 ? "E" : "stage-keeper: ", strerror(-r));
+		dprintf(k->answer_fd, "%s%s (%s)\n", k->answer_fd > 2 ? "E" : "stage-keeper: ", what, strerror(-r));
 	return EXIT_FAILURE;
+}
+
+/* By root's own file: a name service that hangs, or that others may change, is not asked. */
+static void find_system_user(struct keeper *k)
+{
+	_cleanup_(file_closep) FILE *f = fopen("/etc/passwd", "re");
+	const struct passwd *pw;
+
+	while (f && !k->system_uid && (pw = fgetpwent(f)))
+		if (strcmp(pw->pw_name, HAND_SYSTEM_USER) == 0 && pw->pw_gid != 0) {
+			k->system_uid = pw->pw_uid;
+			k->system_gid = pw->pw_gid;
+		}
 }
 
 /* The steward's exit status, or -EAGAIN while it runs. */
@@ -164,7 +181,8 @@ static int work(struct keeper *k, bool run, const char **argv)
 	if (run)
 		setsid();
 	prctl(PR_SET_CHILD_SUBREAPER, run, 0, 0, 0);
-	r = signals < 0 ? -errno : start_steward(k, argv, run);
+	find_system_user(k);
+	r = signals < 0 ? -errno : !k->system_uid ? -ENOENT : start_steward(k, argv, run);
 	if (run && detach(k) < 0)
 		r = r < 0 ? r : -EIO;
 	return r == 0 ? loop(k, signals) : fail(k, r);

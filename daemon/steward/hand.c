@@ -27,7 +27,8 @@ void hand_prepare(const struct hand *h, struct acts_spawn *s)
 {
 	*s = (struct acts_spawn){ .program = ACT_PROGRAM_HAND, .argv = h->argv, .uid = h->uid,
 				  .gid = h->gid, .fds = { -1, h->dir }, .n_fds = h->dir < 0 ? 1 : 2,
-				  .output = -1, .nice = h->nice, .flags = ACT_SPAWN_DIES };
+				  .output = -1, .nice = h->nice,
+				  .flags = ACT_SPAWN_DIES | (h->system ? ACT_SPAWN_SYSTEM : 0) };
 }
 
 /* A hand that its user has stopped is killed. */
@@ -136,7 +137,7 @@ int hand_do(const struct hand *h)
 int hand_get_site(const char *conf, struct hand_site *site)
 {
 	const struct hand h = { .argv = { "stage-hand", "site", conf ?: "", NULL },
-				.uid = HAND_UID, .gid = HAND_UID, .dir = -1,
+				.system = true, .dir = -1,
 				.deadline_ms = clock_ms() + CONF_MS };
 	int r = hand_ask(&h, site, sizeof(*site));
 
@@ -151,7 +152,7 @@ int hand_find_path(const char *conf, const char *which, const struct hand_job *j
 	char id[16], uid[16], gid[16];
 	const struct hand h = { .argv = { "stage-hand", "path", conf ?: "", which, id, uid, gid,
 					  job->node ?: "", NULL },
-				.uid = HAND_UID, .gid = HAND_UID, .dir = -1,
+				.system = true, .dir = -1,
 				.deadline_ms = clock_ms() + CONF_MS };
 	int r;
 
@@ -177,7 +178,7 @@ int hand_begin_account(uid_t uid, gid_t gid, struct hand_running *running)
 {
 	char uid_text[16], gid_text[16];
 	const struct hand h = { .argv = { "stage-hand", "account", uid_text, gid_text, NULL },
-				.uid = HAND_UID, .gid = HAND_UID, .dir = -1, .stops = true,
+				.system = true, .dir = -1, .stops = true,
 				.deadline_ms = clock_ms() + ACCOUNT_MS };
 
 	snprintf(uid_text, sizeof(uid_text), "%u", uid);

@@ -17,6 +17,7 @@ struct state_proc;
 
 struct hand {
 	const char *argv[HAND_MAX_ARGS]; /* from "stage-hand" on, NULL at the end */
+	bool system;                     /* as the system user; else: */
 	uid_t uid;
 	gid_t gid;
 	int dir;                         /* becomes its fd 4; -1: none */

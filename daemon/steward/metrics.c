@@ -44,8 +44,7 @@ static int add(int fd, const uint64_t *counts)
 
 static int write_text(int sums, int text, uint64_t deadline_ms)
 {
-	const struct hand h = { .argv = { "stage-hand", "metrics", NULL }, .uid = HAND_UID,
-				.gid = HAND_UID, .dir = sums };
+	const struct hand h = { .argv = { "stage-hand", "metrics", NULL }, .system = true, .dir = sums };
 	struct acts_spawn spawn;
 	pid_t pid;
 	int r;

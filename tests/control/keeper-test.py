@@ -30,6 +30,7 @@ from procmem import is_sanitized  # noqa: E402
 
 USER, UID, GID = 'nobody', 65534, 65534
 OTHER = 1
+SYSTEM_USER, SYSTEM = 'stage-data', 490
 MEMORY = '/sys/fs/cgroup/memory'
 LD_CACHE = '/etc/ld.so.cache'     # what each program is loaded with opens it
 LIMIT = 64 << 20
@@ -66,6 +67,7 @@ def set_up_namespace():
     run('mount', '--make-rprivate', '/')
     run('mount', '-t', 'tmpfs', '-o', 'mode=0755', 'tmpfs', '/run')
     os.makedirs(SCRATCH)
+    write_passwd()
     if not RUNDIR.startswith('/run/'):
         cover(existing_above(os.path.dirname(RUNDIR)), 'run')
     cover(existing_above(LIBEXEC), 'libexec')
@@ -80,6 +82,19 @@ def set_up_namespace():
     os.makedirs(DISK)
     os.makedirs(SCRATCH + '/sticky')
     os.chmod(SCRATCH + '/sticky', 0o1777)
+
+
+def write_passwd(system=True):
+    """The machine's, and what the installation of the package adds to it."""
+    with open('/etc/passwd') as f:
+        lines = [line for line in f if not line.startswith(SYSTEM_USER + ':')]
+    path = f'{SCRATCH}/passwd'
+    with open(path, 'w') as f:
+        f.writelines(lines)
+        if system:
+            f.write(f'{SYSTEM_USER}:x:{SYSTEM}:{SYSTEM}::/nonexistent:/usr/sbin/nologin\n')
+    if not os.path.ismount('/etc/passwd'):
+        run('mount', '--bind', path, '/etc/passwd')
 
 
 def cover(directory, name):
@@ -1075,7 +1090,7 @@ def test_figures_of_jobs_add_up():
     assert m['datasets_total{result="ready"}'] == 2   # what it has come to, not added up
     assert m['jobs_total'] == 1 and m['jobs_not_set_up_total'] == 0
     st = os.stat(METRICS)
-    assert (st.st_uid, st.st_mode & 0o7777, st.st_nlink) == (65534, 0o644, 1), st
+    assert (st.st_uid, st.st_mode & 0o7777, st.st_nlink) == (SYSTEM, 0o644, 1), st
     assert os.listdir(os.path.dirname(METRICS)) == ['stage.prom']
     m = end_of(Job(), (READY, 3), (BYTES, 2000))
     assert m['datasets_total{result="ready"}'] == 5 and m['datasets_total{result="failed"}'] == 1
@@ -1811,6 +1826,38 @@ def test_launch_says_where_staging_starts():
     k = Job('--step', job=j.id)                 # the prolog's is there
     assert k.answer == 'R' and k.ended() == 0
     assert j.clean().returncode == 0
+    j.assert_gone()
+
+
+def test_without_the_system_user_the_job_fails_with_a_sentence():
+    """Seen failing where the steward ran as nobody: it needed no user, and shared his uid."""
+    write_passwd(system=False)
+    try:
+        j = Job(expect='E')
+        assert j.ended() == 1
+        assert 'system user stage-data is missing' in j.answer, j.answer
+        r = keeper('reap', '--conf', CONF)
+        assert r.returncode == 1 and 'useradd --system' in r.stderr, r
+    finally:
+        write_passwd()
+
+
+def test_nobody_ends_no_steward():
+    """uid 65534 is shared with other services. Seen failing where the steward ran as nobody."""
+    j = Job()
+    j.connect()
+    steward = steward_of(j)
+    uids = re.search(r'^Uid:\t(.*)$', open(f'/proc/{steward}/status').read(), re.M)[1].split()
+    assert uids == [str(SYSTEM)] * 4, uids
+
+    def kill():
+        for sig in signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL:
+            with contextlib.suppress(PermissionError):
+                os.kill(steward, sig)
+                os._exit(3)
+    assert as_user(kill, 65534) == 0
+    assert j.clean().returncode == 0
+    assert j.ended() == 0
     j.assert_gone()
 
 

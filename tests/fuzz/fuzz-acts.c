@@ -23,6 +23,7 @@
 #include "stage-build.h"
 
 #define STEWARD 4710
+#define SYSTEM_UID 490
 #define CHILD 4711
 #define MAX_PACKETS 12
 #define MAX_FDS 256
@@ -235,10 +236,10 @@ WRAP(int, fchownat, int dirfd, const char *name, uid_t uid, gid_t gid, int flags
 	return dirfd < 0 ? fail(EBADF) : succeed();
 }
 
-/* What is new outside of our directories is nobody's. */
+/* What is new outside of our directories is the system user's. */
 WRAP(int, fchown, int fd, uid_t uid, gid_t gid)
 {
-	FUZZ_CHECK(inside && is_known(fd, OF_NEW) && uid == HAND_UID && gid == HAND_UID);
+	FUZZ_CHECK(inside && is_known(fd, OF_NEW) && uid == SYSTEM_UID && gid == SYSTEM_UID);
 	if (!draw())
 		return fail(EPERM);
 	known[fd] &= ~(unsigned)OF_NEW;
@@ -549,6 +550,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	before = fuzz_next_fd();
 	k = (struct keeper)KEEPER_INIT;
 	k.steward = STEWARD;
+	k.system_uid = k.system_gid = SYSTEM_UID;
 	k.uid = size && data[0] & 1 ? 1000 : 0;
 	k.gid = k.uid;
 	for (int i = 0; i < ACT_N_PROGRAMS; i++)
