@@ -7,11 +7,43 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "client/output.h"
 #include "common/error.h"
 
 static const char *get_env(void *arg, const char *name)
 {
 	return getenv(name);
+}
+
+/*
+ * A file that is not there, where another item was probably meant. Only then is it looked at here: a
+ * file system may hang.
+ */
+static int check_slips(const struct dataset_list *list, const char *value, struct error *err)
+{
+	char hint[1024];
+
+	for (size_t i = 0; i < list->n_items; i++) {
+		const struct dataset *d = &list->items[i];
+
+		if (d->scheme != DATASET_SCHEME_FILE || d->is_set)
+			continue;
+		dataset_slip_hint(value, i, hint, sizeof(hint));
+		if (*hint && access(d->source, F_OK) < 0 && errno == ENOENT)
+			return error_exit(err, STAGE_EXIT_USAGE, EINVAL, "%s: %s: %s%s", d->name,
+					  d->source, strerror(ENOENT), hint);
+	}
+	return 0;
+}
+
+static void warn_of_sequence(const char *const *values, size_t n_values)
+{
+	char set[512];
+
+	if (dataset_find_sequence(values, n_values, set, sizeof(set)))
+		output_error("warning: --stage-data was given %zu times, with numbers in a row: these are "
+			     "%zu datasets. For one set of files quote the braces: --stage-data='%s'",
+			     n_values, n_values, set);
 }
 
 int items_read(struct dataset_list *list, const char *const *values, size_t n_values,
@@ -34,8 +66,11 @@ int items_read(struct dataset_list *list, const char *const *values, size_t n_va
 	cwd = getcwd(NULL, 0);
 	r = dataset_list_expand(&l, cwd ? cwd : "/", pw ? pw->pw_dir : getenv("HOME"), get_env,
 				NULL, err);
+	if (r == 0)
+		r = check_slips(&l, value, err);
 	if (r < 0)
 		goto usage;
+	warn_of_sequence(values, n_values);
 	*list = l;
 	l = (struct dataset_list){ 0 };
 	return 0;

@@ -238,6 +238,20 @@ bool dataset_dest_is_word(const char *text)
 	return false;
 }
 
+/* Is text[0..n) one of these words? */
+static bool is_dest(const char *text, size_t n)
+{
+	for (size_t i = 0; dests[i]; i++)
+		if (!strncmp(dests[i], text, n) && !dests[i][n])
+			return true;
+	return false;
+}
+
+const char *dataset_dest_nearest(const char *text)
+{
+	return words_nearest(text, dests);
+}
+
 static int refuse_dest(const struct dataset *d, const char *dest, struct error *err)
 {
 	char shown[DATASET_SHOW_SIZE];
@@ -251,6 +265,10 @@ static int refuse_dest(const struct dataset *d, const char *dest, struct error *
 				      "\"%s\" is an option, and options stand behind a second "
 				      "colon; write ::%s",
 				      shown, shown);
+	if (dest[n] == '+' && is_dest(dest, n))
+		return dataset_refuse(err,
+				      "\"%s\": options stand behind a second colon and are joined by +",
+				      shown);
 	if (nearest)
 		return dataset_refuse(err, "DEST \"%s\" is not known; did you mean %s?", shown,
 				      nearest);
@@ -343,6 +361,10 @@ static int check_cut(const struct dataset *d, const char *source, const char *de
 	if (words_equal(source, "http") || words_equal(source, "https") ||
 	    words_equal(source, "s3"))
 		return dataset_refuse(err, "an address has two slashes; write %s://...", source);
+	if (dataset_dest_is_word(source) && strchr("/$~", *dest) && *dest)
+		return dataset_refuse(err,
+				      "the source comes first, then its DEST; for a file of that name "
+				      "write ./%s", source);
 	if (*source != '/' && strchr(source, '@') && !strchr(source, '/') && *dest == '/')
 		return dataset_refuse(err,
 				      "files of other machines are not read by name; give a path, "

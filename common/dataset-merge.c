@@ -7,6 +7,9 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/parse.h"
+#include "common/words.h"
+
 #define MAX_ALIKE 8 /* so many options that differ in one place are still believed */
 
 static size_t common_prefix(const char *a, const char *b, size_t n)
@@ -44,20 +47,65 @@ static bool are_alike(const char *const *values, size_t n_values, size_t *prefix
 	return prefix > 0;
 }
 
+/* Where the digits at which the values differ begin and end, if these are all that differs. */
+static bool find_digits(const char *const *values, size_t n_values, size_t *prefixp, size_t *suffixp)
+{
+	size_t prefix, suffix, n = strlen(values[0]);
+
+	if (!are_alike(values, n_values, &prefix, &suffix))
+		return false;
+	while (prefix > 0 && words_is_digit(values[0][prefix - 1]))
+		prefix--;
+	while (suffix > 0 && words_is_digit(values[0][n - suffix]))
+		suffix--;
+	*prefixp = prefix;
+	*suffixp = suffix;
+	return true;
+}
+
+static int read_digits(const char *value, size_t prefix, size_t suffix, char digits[static 11], uint32_t *np)
+{
+	size_t n = strlen(value);
+
+	if (n <= prefix + suffix || n - prefix - suffix > 10)
+		return -EINVAL;
+	memcpy(digits, value + prefix, n - prefix - suffix);
+	digits[n - prefix - suffix] = '\0';
+	return parse_uint32(digits, np);
+}
+
+bool dataset_find_sequence(const char *const *values, size_t n_values, char *buf, size_t size)
+{
+	char first[11] = "", digits[11] = "";
+	size_t prefix, suffix;
+	uint32_t start = 0, number = 0;
+
+	if (n_values < 3 || !find_digits(values, n_values, &prefix, &suffix) ||
+	    read_digits(values[0], prefix, suffix, first, &start) < 0)
+		return false;
+	for (size_t i = 1; i < n_values; i++)
+		if (read_digits(values[i], prefix, suffix, digits, &number) < 0 || number != start + i)
+			return false;
+	return snprintf(buf, size, "%.*s{%s..%s}%s", (int)prefix, values[0], first, digits,
+			values[0] + strlen(values[0]) - suffix) < (int)size;
+}
+
 static int check_expanded_by_shell(const char *const *values, size_t n_values, struct error *err)
 {
-	char first[DATASET_SHOW_SIZE], last[DATASET_SHOW_SIZE];
+	char first[DATASET_SHOW_SIZE], last[DATASET_SHOW_SIZE], set[512];
 	size_t prefix, suffix;
 
 	if (n_values <= MAX_ALIKE ||
 	    (!are_alike(values, n_values, &prefix, &suffix) && n_values <= DATASET_MAX_ITEMS))
 		return 0;
+	if (!dataset_find_sequence(values, n_values, set, sizeof(set)))
+		strcpy(set, "/p/s-{000..146}.tar");
 	dataset_show(values[0], first, sizeof(first));
 	dataset_show(values[n_values - 1], last, sizeof(last));
 	return dataset_refuse(err,
 			      "%zu options in a row, \"%s\" to \"%s\": the shell has expanded the "
-			      "braces; quote the value: '--stage-data=/p/s-{000..146}.tar'",
-			      n_values, first, last);
+			      "braces; quote the value: '--stage-data=%s'",
+			      n_values, first, last, set);
 }
 
 static void add(FILE *f, bool *anyp, const char *value)

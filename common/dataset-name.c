@@ -26,7 +26,7 @@ bool dataset_name_is_legal(const char *text, size_t n)
 }
 
 /* Legal and at most DATASET_NAME_SIZE - 1 bytes, made from text[0..n). */
-static void make_legal(const char *text, size_t n, char name[static DATASET_NAME_SIZE])
+void dataset_name_make_legal(const char *text, size_t n, char name[static DATASET_NAME_SIZE])
 {
 	size_t len = 0;
 
@@ -77,7 +77,7 @@ void dataset_name_derive(const struct dataset *d, char name[static DATASET_NAME_
 	for (size_t i = 0; i < n; i++)
 		if (strchr(cut, start[i]))
 			n = i;
-	make_legal(start, n, name);
+	dataset_name_make_legal(start, n, name);
 }
 
 int dataset_name_read(struct dataset *d, const char *text, size_t n, struct error *err)
@@ -90,7 +90,7 @@ int dataset_name_read(struct dataset *d, const char *text, size_t n, struct erro
 		d->name_given = true;
 		return 0;
 	}
-	make_legal(text, n, legal);
+	dataset_name_make_legal(text, n, legal);
 	memcpy(copy, text, n);
 	copy[n] = '\0';
 	dataset_show(copy, shown, sizeof(shown));

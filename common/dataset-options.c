@@ -396,14 +396,36 @@ bool dataset_option_is_known(const char *name, size_t n, bool *flagp)
 	return o != NULL;
 }
 
-static int refuse_unknown(const char *name, struct error *err)
+const char *dataset_option_nearest(const char *name)
 {
-	const char *names[N_OPTIONS + 1] = { NULL }, *nearest;
-	char shown[DATASET_SHOW_SIZE];
+	const char *names[N_OPTIONS + 1] = { NULL };
 
 	for (size_t i = 0; i < N_OPTIONS; i++)
 		names[i] = options[i].name;
-	nearest = words_nearest(name, names);
+	for (size_t i = 0; i < N_OPTIONS; i++)
+		if (!strcmp(names[i], name))
+			return names[i];
+	return words_nearest(name, names);
+}
+
+const char *dataset_option_nearest_value(const char *name, const char *value)
+{
+	static const struct {
+		const char *name;
+		const char *const *words;
+	} rows[] = { { "method", methods }, { "onfail", onfails }, { "shard", shards }, { "hydrate", hydrates } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (!strcmp(rows[i].name, name))
+			return words_nearest(value, rows[i].words);
+	return NULL;
+}
+
+static int refuse_unknown(const char *name, struct error *err)
+{
+	const char *nearest = dataset_option_nearest(name);
+	char shown[DATASET_SHOW_SIZE];
+
 	dataset_show(name, shown, sizeof(shown));
 	if (dataset_dest_is_word(name))
 		return dataset_refuse(err,
@@ -416,6 +438,20 @@ static int refuse_unknown(const char *name, struct error *err)
 		"stall, threads, profile and keys, joined by +",
 		shown, nearest ? " (did you mean " : "", nearest ? nearest : "",
 		nearest ? "?)" : "");
+}
+
+/* "strip=1:nested": does an option follow a colon? */
+static bool has_option(const char *value)
+{
+	const char *next = value ? strchr(value, ':') : NULL;
+	bool flag;
+
+	for (; next; next = strchr(next, ':')) {
+		next++;
+		if (dataset_option_is_known(next, strcspn(next, "=:"), &flag))
+			return true;
+	}
+	return false;
 }
 
 static int read_option(struct dataset *d, char *text, unsigned *seen, struct error *err)
@@ -447,6 +483,9 @@ static int read_option(struct dataset *d, char *text, unsigned *seen, struct err
 	if (err)
 		err->code = 0;
 	r = o->read(d, value, err);
+	if (r == -EINVAL && has_option(value))
+		return dataset_refuse(err, "option %s: \"%s\" has a colon; options are joined by +", o->name,
+				      dataset_show(value, shown, sizeof(shown)));
 	if (r == -EINVAL && !(err && err->code))
 		return dataset_refuse(err, "option %s: \"%s\" is not %s", o->name,
 				      dataset_show(value, shown, sizeof(shown)), o->values);

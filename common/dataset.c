@@ -36,8 +36,7 @@ struct piece {
 	size_t n;
 };
 
-/* The item at text: up to the next comma outside {}. */
-static struct piece piece_at(const char *text)
+size_t dataset_item_length(const char *text)
 {
 	unsigned depth = 0;
 	size_t n;
@@ -48,7 +47,12 @@ static struct piece piece_at(const char *text)
 		else if (text[n] == '}' && depth > 0)
 			depth--;
 	}
-	return (struct piece){ text, n };
+	return n;
+}
+
+static struct piece piece_at(const char *text)
+{
+	return (struct piece){ text, dataset_item_length(text) };
 }
 
 /* What stands before the @ and behind the ? of an address may be a secret. */
@@ -79,14 +83,13 @@ static int check_pattern(const struct dataset *last, const char *pattern, struct
 		return 0;
 	if (!strncmp(pattern, "*.", 2) && !strncmp(glob, "*.", 2))
 		return dataset_refuse(err,
-				      "would be an item of its own; write %s=*.{%.100s,%.100s}, or "
-				      "./%.100s if it is one",
-				      key, glob + 2, pattern + 2, pattern);
-	return dataset_refuse(
-		err,
-		"would be an item of its own; write %s={%.100s,%.100s}, or ./%.100s if "
-		"it is one",
-		key, glob, pattern, pattern);
+				      "would be an item of its own (written ./%.100s); the option is "
+				      "%s=*.{%.100s,%.100s}",
+				      pattern, key, glob + 2, pattern + 2);
+	return dataset_refuse(err,
+			      "would be an item of its own (written ./%.100s); the option is "
+			      "%s={%.100s,%.100s}",
+			      pattern, key, glob, pattern);
 }
 
 /*
@@ -99,23 +102,25 @@ static int check_meant_as_one(const struct dataset *last, const struct dataset *
 	bool flag, known;
 
 	if (d->scheme != DATASET_SCHEME_FILE || strcmp(d->dest, "auto") ||
-	    !dataset_options_are_default(d) || dataset_options_are_default(last))
+	    !dataset_options_are_default(d))
+		return 0;
+	if (dataset_options_are_default(last) && !strcmp(last->dest, "auto"))
 		return 0;
 	if (d->name_given) {
 		known = dataset_option_is_known(d->name, strlen(d->name), &flag);
 		if (known && !flag && !strchr(d->source, '/'))
 			return dataset_refuse(err,
-					      "is an option, and options are joined by +; write "
-					      "+%s=%.100s, or %s=./%.100s if it is an item",
-					      d->name, d->source, d->name, d->source);
+					      "is an option, and options are joined by + (an item "
+					      "is written %s=./%.100s)",
+					      d->name, d->source);
 		return 0;
 	}
 	if (dataset_option_is_known(d->source, strlen(d->source), &flag) && flag)
 		return dataset_refuse(
 			err,
-			"is an option, and options are joined by +; write +%s, or ./%s "
-			"if it is an item",
-			d->source, d->source);
+			"is an option, and options are joined by + (a file of that name is "
+			"written ./%s)",
+			d->source);
 	return check_pattern(last, d->source, err);
 }
 
@@ -159,9 +164,22 @@ static struct dataset *list_append(struct dataset_list *list)
 	return &items[list->n_items++];
 }
 
-static int read_piece(struct dataset_list *list, struct piece piece, struct error *err)
+/* Adds the item that was probably meant: this piece, or with the one before it. */
+static void suggest(struct piece piece, struct error *err)
+{
+	char meant[DATASET_SLIP_SIZE];
+	_cleanup_(freep) char *copy = strndup(piece.text, piece.n);
+
+	if (copy && dataset_slip_correct(copy, meant) == 0)
+		error_mend(err, -EINVAL, "write '%s'", meant);
+}
+
+/* before: the piece before it, if there is one. */
+static int read_piece(struct dataset_list *list, struct piece before, struct piece piece,
+		      struct error *err)
 {
 	char shown[DATASET_SHOW_SIZE];
+	bool joined = false;
 	_cleanup_(freep) char *copy = NULL;
 	struct dataset *d;
 	int r;
@@ -178,12 +196,18 @@ static int read_piece(struct dataset_list *list, struct piece piece, struct erro
 	if (!d)
 		return error_errno(err, ENOMEM, "item \"%s\"", shown);
 	r = dataset_item_read(d, copy, err);
-	if (r == 0 && list->n_items > 1)
+	if (r == 0 && list->n_items > 1) {
 		r = check_meant_as_one(d - 1, d, err);
+		joined = r < 0;
+	}
 	if (r == -ENOMEM)
 		return error_errno(err, ENOMEM, "item \"%s\"", shown);
 	if (r < 0)
 		error_prefix(err, "item \"%s\"", shown);
+	if (r < 0 && joined)
+		suggest((struct piece){ before.text, before.n + 1 + piece.n }, err);
+	else if (r < 0)
+		suggest(piece, err);
 	return r;
 }
 
@@ -199,7 +223,7 @@ static size_t count_pieces(const char *value)
 int dataset_list_from_string(struct dataset_list *list, const char *value, struct error *err)
 {
 	_cleanup_(dataset_list_deinit) struct dataset_list new = { 0 };
-	struct piece piece;
+	struct piece piece, before = { 0 };
 	size_t n;
 	int r;
 
@@ -214,9 +238,10 @@ int dataset_list_from_string(struct dataset_list *list, const char *value, struc
 				      n, DATASET_MAX_ITEMS);
 	for (piece = piece_at(value); strcmp(value, "none");
 	     piece = piece_at(piece.text + piece.n + 1)) {
-		r = read_piece(&new, piece, err);
+		r = read_piece(&new, before, piece, err);
 		if (r < 0)
 			return r;
+		before = piece;
 		if (!piece.text[piece.n])
 			break;
 	}

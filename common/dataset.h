@@ -134,6 +134,12 @@ int dataset_list_expand(struct dataset_list *list, const char *cwd, const char *
 int dataset_merge(char **valuep, const char *const *script, size_t n_script,
 		  const char *const *command_line, size_t n_command_line, struct error *err);
 
+/*
+ * Are these, three or more, alike but for numbers in a row? The shell has expanded braces then; the
+ * pattern it made them from goes to buf.
+ */
+bool dataset_find_sequence(const char *const *values, size_t n_values, char *buf, size_t size);
+
 /* A letter, then letters, digits and _, fewer than DATASET_NAME_SIZE in all? */
 bool dataset_name_is_legal(const char *text, size_t n);
 
@@ -143,6 +149,12 @@ void dataset_env_name(const struct dataset *d, const char *prefix, char *buf, si
 
 /* The source for people and logs: with its "@", a query string cut to "?...". Returns buf. */
 char *dataset_show_source(const struct dataset *d, char *buf, size_t size);
+
+/*
+ * For an item whose source is not there: "; ..." with what was probably meant, or "". value: as given.
+ * Returns buf.
+ */
+char *dataset_slip_hint(const char *value, size_t index, char *buf, size_t size);
 
 const char *dataset_method_to_string(enum dataset_method m);
 int dataset_method_from_string(const char *s, enum dataset_method *mp);

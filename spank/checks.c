@@ -72,6 +72,8 @@ static void check_admitted(const struct conf *conf, const char *user, const char
 static void check_dest_path(const struct conf *conf, const struct dataset *d)
 {
 	char places[1024] = "";
+	const char *base = strrchr(d->source, '/');
+	char hint[512] = "";
 	size_t n = 0;
 
 	for (size_t i = 0; i < conf->n_tiers; i++) {
@@ -87,8 +89,11 @@ static void check_dest_path(const struct conf *conf, const struct dataset *d)
 			n += (size_t)snprintf(places + n, sizeof(places) - n, "%s[tier %s] %s",
 					      n ? ", " : "", t->name, t->path);
 	}
-	say_refuse("%s: DEST %s is below no tier of this site (%s); leave DEST out, or write shm or ssd",
-		   d->name, d->dest, n ? places : "it has none with a path");
+	/* "train:/p/x.tar" */
+	if (!d->name_given && base && dataset_name_is_legal(base + 1, strlen(base + 1)))
+		snprintf(hint, sizeof(hint), ". If %s is the NAME, write '%s=%s'", base + 1, base + 1, d->dest);
+	say_refuse("%s: DEST %s is below no tier of this site (%s); leave DEST out, or write shm or ssd%s",
+		   d->name, d->dest, n ? places : "it has none with a path", hint);
 }
 
 /* The login node's configuration has the say here, the node's has it in the end. */
@@ -161,6 +166,9 @@ static const char *get_hint(const struct looked *l, const struct dataset *d, cha
 	_cleanup_(freep) char *cwd = getcwd(NULL, 0);
 	size_t n = cwd ? strlen(cwd) : 0;
 
+	dataset_slip_hint(l->value, (size_t)(d - l->list->items), buf, size);
+	if (*buf)
+		return buf;
 	snprintf(buf, size, "%s",
 		 strchr(d->source, ' ') ? "; a comma stands between two items, a blank belongs to one" : "");
 	if (*buf || !d->name_given || !n || strncmp(d->source, cwd, n) || d->source[n] != '/')
@@ -205,7 +213,7 @@ static void report_source(void *arg, size_t index, const char *path, size_t n_fa
 {
 	const struct looked *l = arg;
 	const char *name = l->list->items[index].name;
-	char hint[512], text[2 * PATH_MAX + 128];
+	char hint[1024], text[2 * PATH_MAX + 128];
 
 	describe(path, n_fault, errnum, text, sizeof(text));
 	if (l->starts_later)

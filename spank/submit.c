@@ -64,7 +64,7 @@ static char *merge_given(const struct options *o)
 	_cleanup_(freep) char *base = NULL;
 	struct error err = ERROR_INIT;
 	const char *env = env_data;
-	char *value = NULL;
+	char *value = NULL, set[512];
 	int r;
 
 	if (o->no_memory)
@@ -79,6 +79,10 @@ static char *merge_given(const struct options *o)
 				  cmd->n_values, &err);
 	if (r < 0)
 		say_refuse("%s", err.text);
+	if (dataset_find_sequence(cmd->values, cmd->n_values, set, sizeof(set)))
+		say_warn("--stage-data was given %zu times, with numbers in a row: these are %zu datasets. "
+			 "For one set of files quote the braces: --stage-data='%s'", cmd->n_values,
+			 cmd->n_values, set);
 	return value;
 }
 

@@ -278,8 +278,8 @@ static const struct {
 	{ "/p/x::nested=yes", "nested takes no value", "write nested alone" },
 	{ "/p/x::strip=1+strip=2", "strip is given twice", "keep one" },
 	{ "/p/x::nested+nested", "nested is given twice", "keep one" },
-	{ "/p/x::strip=1,nested", "\"nested\"", "write +nested" },
-	{ "/p/x::strip=1,method=copy", "\"method=copy\"", "write +method=copy" },
+	{ "/p/x::strip=1,nested", "\"nested\"", "joined by +" },
+	{ "/p/x::strip=1,method=copy", "\"method=copy\"", "joined by +" },
 	{ "/p/x::strip=-1", "\"-1\"", "number" },
 	{ "/p/x::strip=129", "\"129\"", "0 to 128" },
 	{ "/p/x::threads=0", "\"0\"", "1 to 1024" },
@@ -310,7 +310,7 @@ static const struct {
 	{ "2012.tar::verify=sha256:", "0 digits", "sha256sum" },
 	{ "/p/x::verify=sha256:" HEX "0", "65 digits", "sha256sum" },
 	{ "/p/x::verify=sha256:" HEX32 "0123456789abcdef0123456789abcdeg", "hex digit", "sha256sum" },
-	{ "/p/x:shm:strip=1:nested", "\"1:nested\"", "number" },
+	{ "/p/x:shm:strip=1:nested", "\"1:nested\"", "joined by +" },
 
 	/* what can't work */
 	{ "/p/x::onfail=source+method=extract", "onfail=source", "onfail=ignore" },
@@ -772,7 +772,7 @@ static void test_options_that_the_shell_made_are_one_message(void **state)
 	}
 	assert_int_equal(dataset_merge(&value, NULL, 0, values, 147, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "147 options in a row"));
-	assert_non_null(strstr(err.text, "quote"));
+	assert_non_null(strstr(err.text, "quote the value: '--stage-data=/p/s-{000..146}.tar:shm'"));
 	assert_int_equal(dataset_merge(&value, NULL, 0, values, 20, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "\"/p/s-000.tar:shm\" to \"/p/s-019.tar:shm\""));
 	values[0] = "/p/00-0123456789abcdef0123456789abcdef0123456789abcdef.tar";
