@@ -28,18 +28,34 @@ bool conf_list_has(const char *list, const char *word)
 	return false;
 }
 
-static bool shares_word(const char *list, const char *other)
+/* The first partition of a job's list that has no staging, to word; false: all of them have. */
+static bool find_closed_partition(const struct conf *conf, const char *partitions, char *word,
+				  size_t size)
 {
-	char word[256];
 	size_t n;
 
-	for (; *other; other += n + (other[n] == ',')) {
-		n = strcspn(other, ",");
-		snprintf(word, sizeof(word), "%.*s", (int)n, other);
-		if (conf_list_has(list, word))
+	for (; *partitions; partitions += n + (partitions[n] == ',')) {
+		n = strcspn(partitions, ",");
+		snprintf(word, size, "%.*s", (int)n, partitions);
+		if (n > 0 && !conf_list_has(conf->partitions, word))
 			return true;
 	}
 	return false;
+}
+
+static int check_partitions(const struct conf *conf, const char *partitions, struct error *err)
+{
+	char word[256];
+
+	if (!*conf->partitions || !find_closed_partition(conf, partitions, word, sizeof(word)))
+		return 0;
+	if (strchr(partitions, ','))
+		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+				  "the job may start in partition %s, which has no staging; with "
+				  "--stage-data use only %s",
+				  word, conf->partitions);
+	return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+			  "partition %s has no staging; use one of %s", word, conf->partitions);
 }
 
 int conf_admit(const struct conf *conf, const char *user, const char *partition, struct error *err)
@@ -59,12 +75,7 @@ int conf_admit(const struct conf *conf, const char *user, const char *partition,
 				  "user %s may not stage here (AllowUsers in %s); ask the site's "
 				  "administrators",
 				  user, conf->path);
-	if (partition && *partition && *conf->partitions &&
-	    !shares_word(conf->partitions, partition))
-		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "partition %s has no staging; use one of %s", partition,
-				  conf->partitions);
-	return 0;
+	return partition ? check_partitions(conf, partition, err) : 0;
 }
 
 static bool match_path(const char *pattern, const char *source)

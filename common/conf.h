@@ -129,7 +129,8 @@ int conf_check(const char *path, void (*report)(void *arg, const char *file, uns
 						const char *text, const char *mend), void *arg);
 
 /* Is the feature open for this user (Enabled, disabled, AllowUsers) and partition (NULL: not
- * known)? 0, or -EPERM with the sentence. */
+ * known)? Of a list, as in `-p a,b`, each partition must be open, because Slurm may start the job
+ * in any of them. 0, or -EPERM with the sentence. */
 int conf_admit(const struct conf *conf, const char *user, const char *partition,
 	       struct error *err);
 

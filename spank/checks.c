@@ -50,21 +50,11 @@ void checks_user_deinit(struct checks_user *u)
 
 /* --- checks -------------------------------------------------------------------------------- */
 
-/* A job may name several partitions, of which one will do. */
 static void check_admitted(const struct conf *conf, const char *user, const char *partitions)
 {
-	_cleanup_(freep) char *list = strdup(partitions);
 	struct error err = ERROR_INIT;
-	char *save = NULL;
-	int r = -EPERM;
 
-	if (!list)
-		say_refuse("no memory");
-	if (!*list)
-		r = conf_admit(conf, user, NULL, &err);
-	for (char *p = strtok_r(list, ",", &save); p && r < 0; p = strtok_r(NULL, ",", &save))
-		r = conf_admit(conf, user, p, &err);
-	if (r < 0)
+	if (conf_admit(conf, user, partitions, &err) < 0)
 		say_refuse("%s", err.text);
 }
 

@@ -18,10 +18,19 @@
  */
 #define MAX_FILE (1024 * 1024)
 
+/* A list that is too long is cut after a whole name. */
 static void set_partition(struct client_args *args, const char *value)
 {
-	if (value && !args->partition[0])
-		snprintf(args->partition, sizeof(args->partition), "%s", value);
+	size_t size = sizeof(args->partition);
+	char *comma;
+
+	if (!value || (args->partition[0] && !args->last_wins))
+		return;
+	if (snprintf(args->partition, size, "%s", value) < (int)size)
+		return;
+	comma = strrchr(args->partition, ',');
+	if (comma)
+		*comma = '\0';
 }
 
 /* "0-9", "1,3"; not "7", nor "0-9%1": one after the other */
@@ -66,8 +75,12 @@ static void take(void *arg, const struct sbatch_option *o)
 
 void client_args_read(struct client_args *args, const char *words, size_t size)
 {
-	const char *script = sbatch_words_read(words, size, take, args);
+	const char *script;
 
+	/* Of two values on one command line Slurm takes the last. */
+	args->last_wins = !args->partition[0];
+	script = sbatch_words_read(words, size, take, args);
+	args->last_wins = false;
 	if (script)
 		args->script = script;
 }

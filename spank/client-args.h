@@ -18,7 +18,8 @@ struct client_args {
 	bool is_wrapped;		 /* --wrap: there is no script */
 	bool gres_given, tres_given;
 	char gres[GRES_SIZE];	 /* of --gres and --tres-per-node: gres.h */
-	char partition[256];     /* as given, maybe a list; "" if not */
+	char partition[1024];    /* as given, maybe a list; "" if not */
+	bool last_wins;          /* while the command line is read */
 	const char *script;      /* first word that is not an option; lent, or NULL */
 };
 

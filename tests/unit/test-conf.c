@@ -541,7 +541,11 @@ static void test_admission(void **state)
 		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "dev", NULL },
 		{ "[daemon]\nPartitions=gpu,dev\n", "ann", NULL, NULL }, /* not known yet */
 		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "", NULL },
-		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "cpu,dev", NULL },
+		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "dev,gpu", NULL },
+		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "cpu,dev",
+		  "may start in partition cpu, which has no staging; with --stage-data use only gpu,dev" },
+		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "dev,cpu", "may start in partition cpu" },
+		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "dev,gpu,devel", "partition devel" },
 		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "cpu", "use one of gpu,dev" },
 	};
 

@@ -33,7 +33,7 @@ static void test_command_lines(void **state)
 		{ "sbatch -H -p gpu job.sh", false, "gpu", "job.sh" },
 		{ "sbatch -Hp gpu job.sh", false, "gpu", "job.sh" },
 		{ "sbatch -pgpu,cpu job.sh -p other", false, "gpu,cpu", "job.sh" },
-		{ "sbatch -p a --partition=b job.sh", false, "a", "job.sh" },
+		{ "sbatch -p a --partition=b job.sh", false, "b", "job.sh" },
 		{ "srun -n 4 prog -d x -b y", false, "", "prog" },         /* the program's own */
 		{ "srun --pty --overlap bash -b", false, "", "bash" },
 		{ "srun --time 10 -p gpu prog", false, "gpu", "prog" },

@@ -345,17 +345,21 @@ static void test_warnings_do_not_hold_a_job_up(void **state)
 	assert_non_null(strstr(text, "has 4 digits and sha256 has 64"));
 }
 
-static void test_one_of_several_partitions_will_do(void **state)
+static void test_all_partitions_that_a_job_may_start_in_need_staging(void **state)
 {
 	static const char *const a[] = { "a=a.tar", NULL };
-	struct client c = { "sbatch", S_CTX_ALLOCATOR, a, NULL, NULL, { "SBATCH_PARTITION", "gpu,big" } };
+	struct client c = { "sbatch", S_CTX_ALLOCATOR, a, NULL, NULL, { "SBATCH_PARTITION", "gpu" } };
 	char keep[4096];
 
 	memcpy(keep, conf_path, sizeof(keep));
 	snprintf(conf_path, sizeof(conf_path), "%.4000s/gpu.conf", dir);
 	check_published(&c, "script", "a=D/a.tar");
-	c.env[1] = "big,small";
-	refuses(&c, "small");
+	c.env[1] = "gpu,big";
+	refuses(&c, "the job may start in partition big, which has no staging; with --stage-data use only gpu");
+	c.env[1] = "big,gpu";
+	refuses(&c, "partition big,");
+	c.env[1] = "big";
+	refuses(&c, "partition big has no staging; use one of gpu");
 	memcpy(conf_path, keep, sizeof(keep));
 }
 
@@ -526,7 +530,7 @@ int main(void)
 		cmocka_unit_test(test_a_slurm_that_takes_no_more_is_told),
 		cmocka_unit_test(test_destinations_that_a_site_has),
 		cmocka_unit_test(test_warnings_do_not_hold_a_job_up),
-		cmocka_unit_test(test_one_of_several_partitions_will_do),
+		cmocka_unit_test(test_all_partitions_that_a_job_may_start_in_need_staging),
 		cmocka_unit_test(test_too_long_is_refused),
 		cmocka_unit_test(test_a_broken_configuration_closes_the_option_only),
 		cmocka_unit_test(test_inside_a_job),
