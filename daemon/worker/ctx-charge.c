@@ -123,15 +123,27 @@ static int refuse_limit(struct ctx *ctx, uint64_t bytes, struct error *err)
 	return -EDQUOT;
 }
 
+static bool is_over(const struct policy *pol, uint64_t bytes, uint64_t files)
+{
+	return (pol->max_bytes && bytes > pol->max_bytes) ||
+	       (pol->max_files && files > pol->max_files);
+}
+
+bool ctx_is_over_limit(const struct ctx *ctx)
+{
+	const struct ctx_private *p = ctx->priv;
+
+	return is_over(&ctx->policy, atomic_load(&p->charged_bytes), atomic_load(&p->charged_files));
+}
+
 int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, struct error *err)
 {
 	struct ctx_private *p = ctx->priv;
-	const struct policy *pol = &ctx->policy;
 	uint64_t b = atomic_fetch_add(&p->charged_bytes, bytes) + bytes;
 	uint64_t f = atomic_fetch_add(&p->charged_files, files) + files;
 
 	link_set_written(p->link, b);
-	if ((pol->max_bytes && b > pol->max_bytes) || (pol->max_files && f > pol->max_files))
+	if (is_over(&ctx->policy, b, f))
 		return refuse_limit(ctx, b, err);
 	if (!p->tier[0] ||
 	    (b <= atomic_load(&p->granted_bytes) && f <= atomic_load(&p->granted_files)))

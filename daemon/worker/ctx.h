@@ -76,6 +76,9 @@ void ctx_set_passes(struct ctx *ctx, unsigned n);
  * was reserved, by further reservations. Cheap while within both, any thread. -ENOSPC, -EDQUOT. */
 int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, struct error *err);
 
+/* Has more been charged than policy allows one dataset? No other tier helps then. */
+bool ctx_is_over_limit(const struct ctx *ctx);
+
 /* Sum of what was charged so far. */
 void ctx_get_charged(const struct ctx *ctx, uint64_t *bytesp, uint64_t *filesp);
 

@@ -79,6 +79,34 @@ static bool is_guess(const struct planner *p)
 
 /* ---- how much ---- */
 
+static int mend_limit(const struct planner *p, struct error *err)
+{
+	const struct policy *pol = p->in->policy;
+
+	if (p->ds->max_size && p->ds->max_size == pol->max_bytes)
+		return error_mend(err, -EDQUOT, "raise max=, or stage less (subdir=, include=)");
+	return error_mend(err, -EDQUOT,
+			  "stage less (subdir=, include=), pack it (stagectl pack), or ask the site");
+}
+
+/* An archive does not shrink when it is opened, save for its headers: an eighth is left for them.
+ * An estimate that is lower than the archive counts, too: it may have headers and little else. */
+static int check_guess(const struct planner *p, struct error *err)
+{
+	const struct policy *pol = p->in->policy;
+	const struct facts *f = p->facts;
+	uint64_t least = f->bytes < f->extract_bytes ? f->bytes : f->extract_bytes;
+	char need[PARSE_SIZE_TEXT], max[PARSE_SIZE_TEXT];
+
+	least -= least / 8;
+	if (selects(p) || !pol->max_bytes || least <= pol->max_bytes)
+		return 0;
+	error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
+		   "takes at least %s, the limit for one dataset is %s", size_to_string(least, need),
+		   size_to_string(pol->max_bytes, max));
+	return mend_limit(p, err);
+}
+
 static int set_need(struct planner *p, struct error *err)
 {
 	const struct facts *f = p->facts;
@@ -95,7 +123,7 @@ static int set_need(struct planner *p, struct error *err)
 	else if (is_guess(p))
 		plan_why(p, "what is selected takes %s at most", size_to_string(plan->need_bytes, need));
 	if (is_guess(p))
-		return 0;
+		return check_guess(p, err);
 	if (pol->max_bytes && plan->need_bytes > pol->max_bytes)
 		error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
 			   "takes %s, the limit for one dataset is %s",
@@ -108,11 +136,7 @@ static int set_need(struct planner *p, struct error *err)
 			   (unsigned long long)pol->max_files);
 	else
 		return 0;
-	return error_mend(err, -EDQUOT,
-			  p->ds->max_size && p->ds->max_size == pol->max_bytes
-				  ? "raise max=, or stage less (subdir=, include=)"
-				  : "stage less (subdir=, include=), pack it (stagectl pack), or "
-				    "ask the site");
+	return mend_limit(p, err);
 }
 
 /* ---- where to ---- */

@@ -344,7 +344,7 @@ static int plan_and_make(struct stage *s, struct error *err)
 			return 0;
 		if (r == -ENOSPC)
 			plan_mend_space(&s->plan, &s->in, r, err);
-		if (ctx_is_cancelled(s->ctx))
+		if (ctx_is_cancelled(s->ctx) || ctx_is_over_limit(s->ctx))
 			return r;
 		if (!learn_spread(s, err) && !learn_mount(s, r, err) && !learn_full_keep(s, r)) {
 			if (tried || (r == -ENODEV && has_dest(s)))

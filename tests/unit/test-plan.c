@@ -265,12 +265,53 @@ static void test_limits_of_the_site(void **state)
 	assert_string_equal(plan.tier, "ssd");
 }
 
+/* It was written to memory, then to disk, and then it was too large. */
+static void test_what_an_archive_takes_at_least_is_limited(void **state)
+{
+	static const struct {
+		const char *word;
+		uint64_t packed, estimate, max;
+		bool select;
+		int r;
+	} guesses[] = {
+		{ "a tar of large files", 38, 38, 20, false, -EDQUOT },
+		{ "compressed", 38, 120, 20, false, -EDQUOT },
+		{ "compressed, and the limit may hold", 38, 120, 40, false, 0 },
+		{ "a part of it may be small", 38, 38, 20, true, 0 },
+		{ "the rest may be headers", 38, 38, 34, false, 0 },
+		{ "headers and nothing else", 38, 1, 20, false, 0 },
+		{ "no limit", 38, 38, 0, false, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(guesses); i++) {
+		struct given g = { .source = F_TAR, .select = guesses[i].select };
+		struct facts facts = sources[F_TAR];
+		struct error err = ERROR_INIT;
+		struct policy policy;
+		struct plan_input in;
+		struct dataset ds;
+		struct plan plan;
+
+		set_up(&g, &ds, &policy, &in);
+		facts.bytes = guesses[i].packed * GIB;
+		facts.extract_bytes = guesses[i].estimate * GIB;
+		facts.extract_exact = false;
+		policy.max_bytes = guesses[i].max * GIB;
+		in.facts = &facts;
+		if (plan_make(&plan, &in, &err) != guesses[i].r)
+			fail_msg("%s: %s", guesses[i].word, err.text);
+		if (guesses[i].r < 0 && !strstr(err.text, "takes at least "))
+			fail_msg("%s: says %s", guesses[i].word, err.text);
+	}
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_cases),
 		cmocka_unit_test(test_space_never_changes_the_shape),
 		cmocka_unit_test(test_limits_of_the_site),
+		cmocka_unit_test(test_what_an_archive_takes_at_least_is_limited),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
