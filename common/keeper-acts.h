@@ -42,10 +42,14 @@ enum act_kind {
 	ACT_ABORT,         /* n: minor of a FUSE mount, whose connection is broken */
 
 	/* Processes */
-	ACT_ACCOUNT,       /* fd: struct hand_account, of the job's user */
+	ACT_SITE,          /* What root has looked up for itself: an fd of a struct hand_site */
+	ACT_ACCOUNT,       /* The same of the job's user; r: 1: there is one; 0: there is none. Both: -EINPROGRESS:
+			    * not yet, an ACT_EXITED comes; else why not, and it may be tried again */
 	ACT_SPAWN,         /* name: enum act_program, uid, gid, n: ACT_SPAWN_*, nice, number of words; text:
 			    * the words, each ended by NUL, and a cgroup ("": none); fds: become its 3, 4,
-			    * …, and its output. r: pid, n[1]: start. It waits for ACT_GO */
+			    * …, and its output. r: pid, n[1]: start. It waits for ACT_GO. The words are those
+			    * behind "stage-hand", a chore first; other programs are given theirs by root, are the
+			    * job's user's, with the account's groups, and wait for ACT_ACCOUNT */
 	ACT_CHECK_PROGRAM, /* n: enum act_program. Is it there? -EPERM: not root's alone */
 	ACT_GO,            /* n: 1: the last one spawned may begin; 0: it ends */
 	ACT_LOOK,          /* n: pid. r: 1: it is stopped; n[1]: its start; -ESRCH, of a zombie, too */
@@ -124,7 +128,6 @@ enum act_program {
 	ACT_N_PROGRAMS,
 };
 
-#define ACT_SPAWN_ACCOUNT 1 /* with the account's groups and environment */
 #define ACT_SPAWN_WRITER 2  /* the first to be killed when memory runs out */
 #define ACT_SPAWN_DIES 4    /* with the keeper */
 #define ACT_SPAWN_OUTPUT 8  /* the last fd is its stdout and stderr, else /dev/null */

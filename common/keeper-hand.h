@@ -20,10 +20,11 @@
 
 #define HAND_SYSTEM_USER "stage-data"
 #define HAND_MAX_GROUPS 65536
+#define HAND_NAME_SIZE 256
 
-/* As the system user. CONF: of the file, "" for the usual one. */
+/* As the system user. CONF: of the file, "" for the usual one. Root writes it, as its own command line has it. */
 
-/* "site" CONF */
+/* "site" CONF, asked for by root itself */
 struct hand_site {
 	int32_t r;
 	int32_t launch; /* enum conf_launch */
@@ -52,13 +53,13 @@ struct hand_path {
 /* "metrics": writes the figures of the file fd 4 (RUNDIR_METRICS) as text to fd 3, which is a file
  * here; the exit status is the answer. */
 
-/* "account" UID GID: what the user's processes get of his account. */
+/* "account" UID GID, asked for by root itself: what the user's processes get of his account. */
 struct hand_account {
 	int32_t r;
 	bool known; /* there is one; else the gid is all */
 	uint32_t n_groups;
 	gid_t groups[HAND_MAX_GROUPS];
-	char env[PATH_MAX + 1024]; /* texts NAME=VALUE, "" at the end */
+	char name[HAND_NAME_SIZE], home[PATH_MAX]; /* "": not known, or too long */
 };
 
 /*

@@ -6,18 +6,11 @@
 #include <stdio.h>
 #include <string.h>
 
-/* The texts of an environment, each with its NUL, one more at the end. */
-static int make_env(struct hand_account *a, uid_t uid, const struct passwd *pw)
+/* "" where it doesn't fit. */
+static void copy(char *buf, size_t size, const char *text)
 {
-	char number[16];
-	const char *name = pw ? pw->pw_name : number;
-	int n;
-
-	snprintf(number, sizeof(number), "%u", uid);
-	n = snprintf(a->env, sizeof(a->env) - 1,
-		     "PATH=/usr/local/bin:/usr/bin:/bin%cLANG=C.UTF-8%cHOME=%s%cUSER=%s%cLOGNAME=%s",
-		     0, 0, pw ? pw->pw_dir : "/", 0, name, 0, name);
-	return n >= (int)sizeof(a->env) - 1 ? -ENAMETOOLONG : 0;
+	if (snprintf(buf, size, "%s", text) >= (int)size)
+		buf[0] = '\0';
 }
 
 void account_look_up(struct hand_account *a, uid_t uid, gid_t gid)
@@ -27,11 +20,12 @@ void account_look_up(struct hand_account *a, uid_t uid, gid_t gid)
 
 	memset(a, 0, sizeof(*a));
 	a->known = pw;
-	a->r = make_env(a, uid, pw);
 	a->groups[0] = gid;
 	a->n_groups = 1;
-	if (a->r < 0 || !pw)
+	if (!pw)
 		return;
+	copy(a->name, sizeof(a->name), pw->pw_name);
+	copy(a->home, sizeof(a->home), pw->pw_dir);
 	if (getgrouplist(pw->pw_name, gid, a->groups, &n) < 0 || n < 1)
 		a->r = -E2BIG;
 	a->n_groups = (uint32_t)n;

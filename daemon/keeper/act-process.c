@@ -17,6 +17,7 @@
 #include "common/cleanup.h"
 #include "common/keeper-hand.h"
 #include "common/pidfd.h"
+#include "common/rundir.h"
 
 #define MAX_CPUS 8192
 #define SKIP5 "%*s %*s %*s %*s %*s "
@@ -79,23 +80,6 @@ static int proc_kill(const struct proc *p, int sig)
 	return pidfd != -ENOSYS && pidfd != -EPERM ? pidfd : kill(p->pid, sig) < 0 ? -errno : 0;
 }
 
-static struct hand_account account; /* its last two bytes are never written: what is before them ends */
-static struct launch_user job_user;
-
-int act_account(struct keeper *k, struct call *c)
-{
-	struct launch_user *u = &job_user;
-	size_t n = 0;
-
-	if (c->n_in != 1 || pread(c->in[0], &account, sizeof(account) - 2, 0) != sizeof(account) - 2 ||
-	    account.n_groups < 1 || account.n_groups > HAND_MAX_GROUPS)
-		return -EPROTO;
-	*u = (struct launch_user){ k->uid, k->gid, account.groups, (int)account.n_groups, { NULL } };
-	for (char *text = account.env; *text && n < ARRAY_SIZE(u->env) - 1; text += strlen(text) + 1)
-		u->env[n++] = text;
-	return 0;
-}
-
 /* n words of text; what is behind them, or NULL if there are no so many. */
 static const char *read_words(const char *text, int64_t n, const char *argv[static ACT_MAX_ARGS + 1])
 {
@@ -106,31 +90,89 @@ static const char *read_words(const char *text, int64_t n, const char *argv[stat
 	return n > 0 && n <= ACT_MAX_ARGS && text < end ? text : NULL;
 }
 
-/* All programs but stage-hand are the job's user's; whose chore that does is never root. */
+/* What the steward may have stage-hand do: as the system user, or as the user whose chore it is. In a clean-up
+ * that may be any user, as the record that names him is the steward's to read. */
+static int find_chore(const struct keeper *k, const struct act *a, const char *name)
+{
+	static const struct { const char *name; bool system; } chores[] = {
+		{ "path", true },     { "metrics", true },   { "fill", false },       { "open", false },
+		{ "release", false }, { "empty", false },    { "tier-make", false },  { "tier-aside", false },
+		{ "watch", false },   { "tier-empty", false },
+	};
+	const bool system = a->n[0] & ACT_SPAWN_SYSTEM;
+
+	for (size_t i = 0; i < ARRAY_SIZE(chores); i++)
+		if (strcmp(name, chores[i].name) == 0 && chores[i].system == system)
+			return system || (a->uid && a->uid != k->system_uid) ? 0 : -EPERM;
+	return -EPERM;
+}
+
+/* argv of a stage-hand; the words are the act's. */
+static int fill_hand(const struct keeper *k, const struct act *a, const char *argv[static ACT_MAX_ARGS + 3],
+		     const char **groupp)
+{
+	const char *words[ACT_MAX_ARGS + 1] = { NULL };
+	size_t n = 0;
+
+	*groupp = read_words(a->text, a->n[2], words);
+	if (!*groupp || find_chore(k, a, words[0]) < 0)
+		return -EPERM;
+	argv[n++] = "stage-hand";
+	argv[n++] = words[0];
+	if (strcmp(words[0], "path") == 0)
+		argv[n++] = k->conf ? k->conf : "";
+	for (size_t i = 1; words[i]; i++)
+		argv[n++] = words[i];
+	return 0;
+}
+
+/* argv of the user's programs. None of it is the steward's: with a configuration of its own he could have
+ * programs run as the user. */
+static int fill_users(const struct keeper *k, const struct act *a, const char *argv[static ACT_MAX_ARGS + 3])
+{
+	static char job[16], dir[PATH_MAX];
+	const char *const daemon[] = { "stagingd", "--keeper", "--job", job, "--rundir", dir,
+				       k->conf ? "--conf" : NULL, k->conf, NULL };
+
+	if (!k->job || k->account.r < 0 || !k->user.uid)
+		return -EPERM;
+	snprintf(job, sizeof(job), "%u", k->job);
+	if (rundir_path(dir, sizeof(dir), k->job, NULL) < 0)
+		return -ENAMETOOLONG;
+	if (a->name == ACT_PROGRAM_WORKER)
+		argv[0] = "stage-worker";
+	else
+		memcpy(argv, daemon, sizeof(daemon));
+	return 0;
+}
+
 int act_spawn(struct keeper *k, struct call *c)
 {
 	struct act *a = c->a;
-	const bool system = a->n[0] & ACT_SPAWN_SYSTEM;
-	struct launch_user user = { system ? k->system_uid : a->uid, system ? k->system_gid : a->gid, &user.gid, 1,
-				    { "PATH=/usr/bin:/bin", "LANG=C.UTF-8" } };
-	const char *argv[ACT_MAX_ARGS + 1] = { NULL }, *group = read_words(a->text, a->n[2], argv);
-	const int64_t flags = a->n[0];
-	struct launch l = { .user = flags & ACT_SPAWN_ACCOUNT ? &job_user : &user,
-			    .argv = argv,
-			    .n_fds = c->n_in,
-			    .output = -1,
-			    .nice = (int)a->n[1],
-			    .group = group && *group ? group : NULL,
-			    .dies_with_us = flags & ACT_SPAWN_DIES,
-			    .oom_score_adj = flags & ACT_SPAWN_WRITER ? 1000 : 0 };
+	struct launch_user hand;
+	const char *argv[ACT_MAX_ARGS + 3] = { NULL }, *group = a->text;
+	const bool is_hand = a->name == ACT_PROGRAM_HAND;
+	struct launch l = { .user = is_hand ? &hand : &k->user, .argv = argv, .n_fds = c->n_in, .output = -1,
+			    .nice = (int)a->n[1], .dies_with_us = a->n[0] & ACT_SPAWN_DIES,
+			    .oom_score_adj = a->n[0] & ACT_SPAWN_WRITER ? 1000 : 0 };
 	struct proc p;
 	pid_t pid;
+	int r;
 
-	if (!group || a->name >= ACT_N_PROGRAMS || k->programs[a->name] < 0 || l.user->uid == 0 ||
-	    (a->name != ACT_PROGRAM_HAND && l.user != &job_user))
+	if (a->name >= ACT_N_PROGRAMS || k->programs[a->name] < 0)
 		return -EPERM;
+	r = is_hand ? fill_hand(k, a, argv, &group) : fill_users(k, a, argv);
+	if (r < 0)
+		return r;
+	ask_fill_system_user(k, &hand);
+	if (!(a->n[0] & ACT_SPAWN_SYSTEM)) {
+		hand.uid = a->uid;
+		hand.gid = a->gid;
+		hand.groups = &a->gid;
+	}
 	l.program = k->programs[a->name];
-	if (flags & ACT_SPAWN_OUTPUT && l.n_fds)
+	l.group = *group ? group : NULL;
+	if (a->n[0] & ACT_SPAWN_OUTPUT && l.n_fds)
 		l.output = c->in[--l.n_fds];
 	if (l.n_fds > LAUNCH_MAX_FDS)
 		return -EINVAL;

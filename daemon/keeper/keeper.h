@@ -11,11 +11,23 @@
 #include "common/keeper-acts.h"
 #include "daemon/keeper/launch.h"
 
+/* What a stage-hand looks up for root itself (ask.c). */
+struct ask {
+	pid_t pid; /* 0: not begun */
+	int fd;    /* where the answer comes; -1: no more */
+	size_t n;  /* bytes of it that have come */
+	int r;     /* -EINPROGRESS: not there yet; 0 or more; or why there is none */
+};
+
 struct keeper {
 	uid_t uid; /* of the job; 0: none is served, this is a clean-up */
 	gid_t gid;
 	uid_t system_uid; /* of the system user; 0: not known */
 	gid_t system_gid;
+	uint32_t job;     /* 0: all of them */
+	const char *conf; /* path of the configuration; NULL: the usual one */
+	struct ask site, account;
+	struct launch_user user; /* the job's, when the account is known */
 	int sock;  /* to the steward */
 	int answer_fd; /* of the plugin, as long as the steward has said nothing; -1: none */
 	pid_t steward;
@@ -26,6 +38,7 @@ struct keeper {
 
 #define KEEPER_INIT                                                                                \
 	{ .sock = -1, .answer_fd = 2, .go_fd = -1, .programs = { -1, -1, -1 },                     \
+	  .site = { .fd = -1 }, .account = { .fd = -1 },                                           \
 	  .dirs = { -1, -1, -1, -1, -1, -1, -1 } }
 
 /* An act, the descriptors that came beside it, and those that go back and are closed then. */
@@ -53,6 +66,17 @@ void act_print_name(char buf[static 64], uint32_t name, const int64_t *n);
  * held. */
 int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *parentp);
 
+void ask_fill_system_user(const struct keeper *k, struct launch_user *user);
+
+/* Begin where that was not done; r of the ask, or why none can be begun now: then it may be tried again. */
+int ask_site(struct keeper *k);
+int ask_account(struct keeper *k);
+/* Reads what has come; a child has ended: is it one of these? NULL: it is not known. */
+void ask_read(struct keeper *k);
+void ask_end(struct keeper *k, pid_t pid, int status);
+const struct hand_site *ask_get_site(const struct keeper *k);
+
+int act_site(struct keeper *k, struct call *c);
 int act_open_base(struct keeper *k, struct call *c);
 int act_open_tier(struct keeper *k, struct call *c);
 int act_open_dir(struct keeper *k, struct call *c);

@@ -29,20 +29,28 @@
 
 #include "stage-build.h"
 
-/* The number behind a word of the command line; 0: none that could be a user's. */
-static uint32_t find_id(char **argv, const char *word)
+
+/* The word behind another of the command line; NULL: there is none. */
+static const char *find_word(char **argv, const char *word)
 {
 	for (; *argv; argv++)
-		if (strcmp(*argv, word) == 0 && argv[1])
-			return (uint32_t)strtoul(argv[1], NULL, 10);
-	return 0;
+		if (strcmp(*argv, word) == 0)
+			return argv[1];
+	return NULL;
+}
+
+/* A number; 0: none that could be a user's. */
+static uint32_t find_id(char **argv, const char *word)
+{
+	const char *text = find_word(argv, word);
+
+	return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
 /* In a run the steward gets what the plugin has put to fds 0 and 1. */
 static int start_steward(struct keeper *k, const char *const *argv, bool run)
 {
-	const struct launch_user user = { k->system_uid, k->system_gid, &k->system_gid, 1,
-					  { "PATH=/usr/bin:/bin", "LANG=C.UTF-8" } };
+	struct launch_user user;
 	struct launch l = { .user = &user, .argv = argv, .program = k->programs[ACT_PROGRAM_HAND],
 			    .fds = { -1, 0, 1 }, .n_fds = run ? 3 : 1, .output = 2, .dies_with_us = true };
 	_cleanup_(fd_closep) int theirs = -1, go = -1;
@@ -50,6 +58,7 @@ static int start_steward(struct keeper *k, const char *const *argv, bool run)
 
 	if (l.program < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return l.program < 0 ? l.program : -errno;
+	ask_fill_system_user(k, &user);
 	k->sock = pair[0];
 	l.fds[0] = theirs = pair[1];
 	k->steward = launch_start(&l, &go);
@@ -107,6 +116,7 @@ static int reap(struct keeper *k)
 	pid_t pid;
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
+		ask_end(k, pid, status);
 		if (pid == k->steward)
 			return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
 		tell(k, ACT_EXITED, pid, status);
@@ -142,10 +152,12 @@ static int loop(struct keeper *k, int signals)
 	int r;
 
 	for (;;) {
-		struct pollfd p[] = { { signals, POLLIN, 0 }, { k->sock, POLLIN, 0 } };
+		struct pollfd p[] = { { signals, POLLIN, 0 }, { k->sock, POLLIN, 0 }, { k->site.fd, POLLIN, 0 },
+				      { k->account.fd, POLLIN, 0 } };
 
-		if (poll(p, 2, -1) < 0)
+		if (poll(p, ARRAY_SIZE(p), -1) < 0)
 			continue;
+		ask_read(k);
 		while (p[0].revents && read(signals, &info, sizeof(info)) == sizeof(info))
 			if (info.ssi_signo != SIGCHLD)
 				tell(k, ACT_OVER, 0, 0);
@@ -185,6 +197,11 @@ static int work(struct keeper *k, bool run, const char **argv)
 	r = signals < 0 ? -errno : !k->system_uid ? -ENOENT : start_steward(k, argv, run);
 	if (run && detach(k) < 0)
 		r = r < 0 ? r : -EIO;
+	/* Beside all that the plugin waits for. Where no process more may be made the steward has it tried again. */
+	if (r == 0 && run && k->uid) {
+		(void)ask_site(k);
+		(void)ask_account(k);
+	}
 	return r == 0 ? loop(k, signals) : fail(k, r);
 }
 
@@ -206,5 +223,8 @@ int main(int argc, char **argv)
 	}
 	k.uid = run ? find_id(argv, "--uid") : 0;
 	k.gid = run ? find_id(argv, "--gid") : 0;
+	k.job = find_id(argv, "--job");
+	k.conf = find_word(argv, "--conf");
+	k.conf = k.conf && *k.conf ? k.conf : NULL;
 	return work(&k, run, (const char **)argv);
 }

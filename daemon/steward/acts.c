@@ -182,10 +182,11 @@ pid_t acts_spawn(const struct acts_spawn *s, uint64_t *startp)
 
 	if (heard.n_children == MAX_CHILDREN)
 		return -EAGAIN;
-	for (; s->argv[a.n[2]]; a.n[2]++) {
-		if (n + strlen(s->argv[a.n[2]]) + strlen(group) + 2 > sizeof(a.text))
+	for (const char *const *word = s->argv ? s->argv + 1 : NULL; word && *word; word++) {
+		if (n + strlen(*word) + strlen(group) + 2 > sizeof(a.text))
 			return -E2BIG;
-		n += (size_t)sprintf(a.text + n, "%s", s->argv[a.n[2]]) + 1;
+		n += (size_t)sprintf(a.text + n, "%s", *word) + 1;
+		a.n[2]++;
 	}
 	strcpy(a.text + n, group);
 	memcpy(fds, s->fds, n_fds * sizeof(*fds));

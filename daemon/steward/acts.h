@@ -29,7 +29,7 @@ int acts_open_path(enum act_kind kind, const char *path);
 
 struct acts_spawn {
 	enum act_program program;
-	const char *const *argv; /* NULL at the end */
+	const char *const *argv; /* of stage-hand, that name first, NULL at the end; root has those of others */
 	uid_t uid;
 	gid_t gid;
 	int fds[4];              /* become 3, 4, … */

@@ -6,7 +6,6 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/mman.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -21,7 +20,8 @@
 #define POLL_US 1000
 #define LOOK_MS 300 /* whether a hand was stopped */
 #define MAX_TRIES 3
-#define DROP_MS 1000
+#define ROOT_POLL_MS 20
+#define AGAIN_MS 300 /* as long as no process more may be made; less than the plugin waits */
 
 void hand_prepare(const struct hand *h, struct acts_spawn *s)
 {
@@ -106,16 +106,6 @@ int hand_end(struct hand_running *running, void *answer, size_t size)
 	       : r == -ETIMEDOUT || r == -EINTR ? r : -ENOEXEC;
 }
 
-void hand_drop(struct hand_running *running)
-{
-	if (running->fd < 0)
-		return;
-	close(running->fd);
-	(void)acts_do_numbers(ACT_KILL, running->pid, 0, SIGKILL);
-	(void)acts_wait(running->pid, clock_ms() + DROP_MS);
-	*running = HAND_RUNNING_INIT;
-}
-
 int hand_ask(const struct hand *h, void *answer, size_t size)
 {
 	struct hand_running running;
@@ -134,24 +124,44 @@ int hand_do(const struct hand *h)
 	return r;
 }
 
-int hand_get_site(const char *conf, struct hand_site *site)
+/* What root looks up for itself. It says when a child of its has ended; that may be this one. */
+static int wait_for_root(enum act_kind kind, uint64_t deadline_ms, bool stops, int *fdp)
 {
-	const struct hand h = { .argv = { "stage-hand", "site", conf ?: "", NULL },
-				.system = true, .dir = -1,
-				.deadline_ms = clock_ms() + CONF_MS };
-	int r = hand_ask(&h, site, sizeof(*site));
+	const uint64_t until_ms = clock_ms() + AGAIN_MS;
 
+	for (;;) {
+		struct pollfd p = { acts_get_fd(), POLLIN, 0 };
+		struct act a = { .kind = kind };
+		size_t n = fdp ? 1 : 0;
+		int r = acts_do(&a, NULL, 0, fdp, &n);
+
+		if (r != -EINPROGRESS && (r != -EAGAIN || clock_ms() >= until_ms))
+			return r >= 0 && fdp && !n ? -EPROTO : r;
+		if (stops && acts_is_over())
+			return -ECANCELED;
+		if (clock_ms() >= deadline_ms)
+			return -ETIMEDOUT;
+		if (poll(&p, 1, ROOT_POLL_MS) > 0)
+			acts_hear();
+	}
+}
+
+int hand_get_site(struct hand_site *site)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	int r = wait_for_root(ACT_SITE, clock_ms() + CONF_MS, false, &fd);
+
+	if (r >= 0)
+		r = pread(fd, site, sizeof(*site), 0) == sizeof(*site) ? site->r : -EIO;
 	site->log_file[sizeof(site->log_file) - 1] = site->text[sizeof(site->text) - 1] = '\0';
 	site->metrics[sizeof(site->metrics) - 1] = '\0';
 	return r;
 }
 
-int hand_find_path(const char *conf, const char *which, const struct hand_job *job,
-		   struct hand_path *path)
+int hand_find_path(const char *which, const struct hand_job *job, struct hand_path *path)
 {
 	char id[16], uid[16], gid[16];
-	const struct hand h = { .argv = { "stage-hand", "path", conf ?: "", which, id, uid, gid,
-					  job->node ?: "", NULL },
+	const struct hand h = { .argv = { "stage-hand", "path", which, id, uid, gid, job->node ?: "", NULL },
 				.system = true, .dir = -1,
 				.deadline_ms = clock_ms() + CONF_MS };
 	int r;
@@ -165,36 +175,12 @@ int hand_find_path(const char *conf, const char *which, const struct hand_job *j
 	return r;
 }
 
-static int give_account(const struct hand_account *account)
+int hand_wait_account(bool *knownp)
 {
-	_cleanup_(fd_closep) int fd = memfd_create("account", MFD_CLOEXEC);
-	struct act a = { .kind = ACT_ACCOUNT };
-	int r = fd < 0 ? -errno : fd_write_all(fd, account, sizeof(*account));
+	int r = wait_for_root(ACT_ACCOUNT, clock_ms() + ACCOUNT_MS, true, NULL);
 
-	return r < 0 ? r : acts_do(&a, &fd, 1, NULL, NULL);
-}
-
-int hand_begin_account(uid_t uid, gid_t gid, struct hand_running *running)
-{
-	char uid_text[16], gid_text[16];
-	const struct hand h = { .argv = { "stage-hand", "account", uid_text, gid_text, NULL },
-				.system = true, .dir = -1, .stops = true,
-				.deadline_ms = clock_ms() + ACCOUNT_MS };
-
-	snprintf(uid_text, sizeof(uid_text), "%u", uid);
-	snprintf(gid_text, sizeof(gid_text), "%u", gid);
-	return hand_begin(&h, running);
-}
-
-int hand_give_account(struct hand_running *running, bool *knownp)
-{
-	static struct hand_account account;
-	int r = hand_end(running, &account, sizeof(account));
-
-	if (r < 0)
-		return r;
-	*knownp = account.known;
-	return give_account(&account);
+	*knownp = r > 0;
+	return r < 0 ? r : 0;
 }
 
 int hand_signal(const struct state_proc *p, int sig)

@@ -41,9 +41,6 @@ int hand_begin(const struct hand *h, struct hand_running *running);
 /* Waits for it, and closes what it has. As hand_ask(). */
 int hand_end(struct hand_running *running, void *answer, size_t size);
 
-/* Ends it without an answer; none was begun: nothing. */
-void hand_drop(struct hand_running *running);
-
 /* Both. Copies its answer, which begins with an int32_t, and returns that. -ETIMEDOUT: it hangs and is left
  * behind; -EINTR: it was killed, or stopped; where it can't be started why, at worst -ENOEXEC, never -ENOENT. */
 int hand_ask(const struct hand *h, void *answer, size_t size);
@@ -52,9 +49,9 @@ int hand_ask(const struct hand *h, void *answer, size_t size);
  * do that, and his processes elsewhere don't keep what the job had by it. */
 int hand_do(const struct hand *h);
 
-/* What the configuration says (conf: of its file, NULL for the usual one). 0, or -errno: then
- * site->text says why, if it is not "". */
-int hand_get_site(const char *conf, struct hand_site *site);
+/* What the configuration says, as root has had it looked up. 0, or -errno: then site->text says why, if it is
+ * not "". */
+int hand_get_site(struct hand_site *site);
 
 /* Where the path of a tier ("3") or HAND_NAMESPACE leads for the job; a job_id of 0: for any. node
  * NULL: the host's name. */
@@ -64,13 +61,11 @@ struct hand_job {
 	gid_t gid;
 	const char *node;
 };
-int hand_find_path(const char *conf, const char *which, const struct hand_job *job,
-		   struct hand_path *path);
+int hand_find_path(const char *which, const struct hand_job *job, struct hand_path *path);
 
-/* Asks what the account of uid and gid gives, which may take long, and has the keeper know it. known:
- * there is one. -ECANCELED: the keeper is told to end. */
-int hand_begin_account(uid_t uid, gid_t gid, struct hand_running *running);
-int hand_give_account(struct hand_running *running, bool *knownp);
+/* Waits until root knows what the account of the job's user gives, which may take long. known: there is one.
+ * -ECANCELED: the keeper is told to end. */
+int hand_wait_account(bool *knownp);
 
 /* How it is spawned, for one that is started otherwise. */
 void hand_prepare(const struct hand *h, struct acts_spawn *s);

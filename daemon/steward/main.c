@@ -23,12 +23,12 @@
 #define EXIT_USAGE 2
 #define CLEAN_TIMEOUT_MS 10000
 
-enum { JOB, UID, GID, RESTART, TIMEOUT, N_NUMBERS, CONF = N_NUMBERS, NODE, STEP };
+enum { JOB, UID, GID, RESTART, TIMEOUT, N_NUMBERS, CONF = N_NUMBERS /* the keeper's */, NODE, STEP };
 
 struct args {
 	uint32_t numbers[N_NUMBERS];
 	uint32_t given; /* bits of the enum */
-	const char *conf, *node;
+	const char *node;
 };
 
 static int read_args(struct args *a, int argc, char **argv)
@@ -50,8 +50,6 @@ static int read_args(struct args *a, int argc, char **argv)
 	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
 		if (c == '?' || (c < N_NUMBERS && parse_uint32(optarg, &a->numbers[c]) < 0))
 			return -EINVAL;
-		if (c == CONF)
-			a->conf = *optarg ? optarg : NULL;
 		if (c == NODE)
 			a->node = optarg;
 		a->given |= 1U << c;
@@ -80,7 +78,6 @@ static int cmd_run(const struct args *a)
 	k.st.uid = a->numbers[UID];
 	k.st.gid = a->numbers[GID];
 	k.in_step = a->given & 1U << STEP;
-	k.conf_path = a->conf;
 	k.node = a->node && is_name(a->node) ? a->node : NULL;
 	return steward_run(&k);
 }
@@ -115,7 +112,7 @@ static int cmd_reap(const struct args *a)
 	struct error err = ERROR_INIT;
 
 	log_open("stage-keeper", -1, 1);
-	return report(reap_all(a->conf, &err), &err);
+	return report(reap_all(&err), &err);
 }
 
 /* clang-format off */

@@ -41,7 +41,7 @@ void reap_aside(void)
 	(void)jobdir_for_each(reap_one_aside, &left, NULL);
 }
 
-int reap_all(const char *conf_path, struct error *err)
+int reap_all(struct error *err)
 {
 	_cleanup_(fd_closep) int base = jobdir_open_base(false, err);
 	int r, left = 0;
@@ -49,7 +49,7 @@ int reap_all(const char *conf_path, struct error *err)
 	if (base < 0)
 		return base;
 	r = jobdir_for_each(reap_one, &left, err);
-	tier_sweep(conf_path, clock_ms() + REAP_TIMEOUT_MS);
+	tier_sweep(clock_ms() + REAP_TIMEOUT_MS);
 	breaker_reset();
 	if (r == 0 && left < 0)
 		r = error_errno(err, -left, "something is left in %s", STAGE_RUN_DIR);

@@ -8,9 +8,9 @@
 
 struct error;
 
-/* Cleans up after dead keepers and in disk tiers, forgets old crashes. conf_path: NULL for the
- * usual one; without a valid one disk tiers are left alone. 0 when nothing is left. */
-int reap_all(const char *conf_path, struct error *err);
+/* Cleans up after dead keepers and in disk tiers, forgets old crashes. Without a valid
+ * configuration disk tiers are left alone. 0 when nothing is left. */
+int reap_all(struct error *err);
 
 /* Cleans up what keepers have set aside and did not live to remove. */
 void reap_aside(void);

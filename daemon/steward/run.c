@@ -1,7 +1,7 @@
 /*
  * From the plugin's exec to the moment that stagingd can be started. As long as the plugin waits
- * (500 ms at most) nothing is waited for that could take long: the account is asked for from the
- * beginning, which may ask the network, and is wanted after the answer.
+ * (500 ms at most) nothing is waited for that could take long: the keeper asks for the account from the
+ * beginning, which may ask the network, and it is wanted after the answer.
  *
  * When the job can't be set up, the keeper says so to the plugin, leaves the sentence in the file
  * `failed` for the job's tasks, and stays until the job's end: as long as it holds the lock
@@ -210,17 +210,15 @@ int steward_find_path(const struct steward *k, const char *which, struct hand_pa
 {
 	const struct hand_job job = { k->st.job_id, k->st.uid, k->st.gid, k->node };
 
-	return hand_find_path(k->conf_path, which, &job, path);
+	return hand_find_path(which, &job, path);
 }
 
-static int serve(struct steward *k, struct hand_running *account, bool *job_overp, struct error *err)
+static int serve(struct steward *k, bool *job_overp, struct error *err)
 {
 	bool known = false;
 	int r;
 
-	r = account->fd < 0 ? hand_begin_account(k->st.uid, k->st.gid, account) : 0;
-	if (r == 0)
-		r = hand_give_account(account, &known);
+	r = hand_wait_account(&known);
 	if (r == -ECANCELED)
 		return 0;
 	if (r < 0)
@@ -234,7 +232,6 @@ static int serve(struct steward *k, struct hand_running *account, bool *job_over
 
 static int live(struct steward *k, struct error *err)
 {
-	struct hand_running account;
 	bool job_over = true;
 	int r = jobdir_write_state(&k->dir, &k->st);
 
@@ -243,14 +240,8 @@ static int live(struct steward *k, struct error *err)
 		(void)clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, NULL);
 		return error_errno(err, -r, "write the job's record");
 	}
-	/* It may ask the network: beside all that the plugin waits for. Where it can't begin yet it is tried again. */
-	(void)hand_begin_account(k->st.uid, k->st.gid, &account);
 	/* By the record a clean-up finds us, however long it takes to read the configuration. */
-	k->site.r = hand_get_site(k->conf_path, &k->site);
-	if (k->site.r == -EAGAIN) { /* no process more may be made: one after the other */
-		hand_drop(&account);
-		k->site.r = hand_get_site(k->conf_path, &k->site);
-	}
+	k->site.r = hand_get_site(&k->site);
 	if (k->site.r == 0 && k->site.launch == CONF_LAUNCH_STEP && !k->in_step) {
 		r = clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, err);
 		answer(k, 'S', "");
@@ -259,7 +250,7 @@ static int live(struct steward *k, struct error *err)
 	r = set_up(k, err);
 	if (r == 0) {
 		answer(k, 'R', "");
-		r = serve(k, &account, &job_over, err);
+		r = serve(k, &job_over, err);
 	}
 	if (r < 0)
 		fail(k, err);

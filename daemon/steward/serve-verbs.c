@@ -43,16 +43,13 @@ static pid_t find_worker(const struct serve *s, uint32_t id)
 
 static int on_spawn(struct serve *s, struct call *c)
 {
-	static const char *const argv[] = { "stage-worker", NULL };
 	const struct steward *k = s->k;
 	const bool writer = c->m->arg0 == KEEPER_CLASS_WRITER;
 	struct acts_spawn spawn = { .program = ACT_PROGRAM_WORKER,
-				    .argv = argv,
 				    .fds = { c->fd },
 				    .n_fds = 1,
 				    .output = s->log_wr,
-				    .nice = k->site.nice,
-				    .flags = ACT_SPAWN_ACCOUNT };
+				    .nice = k->site.nice };
 
 	if (c->fd < 0 || c->m->arg0 < 0 || c->m->arg0 >= KEEPER_N_CLASSES ||
 	    find_worker(s, c->m->id))

@@ -92,22 +92,10 @@ pid_t serve_start(struct serve *s, const struct acts_spawn *spawn, uint32_t id, 
 static int start_daemon(struct serve *s)
 {
 	struct steward *k = s->k;
-	char job[16], dir[PATH_MAX];
-	const char *argv[] = { "stagingd",
-			       "--keeper",
-			       "--job",
-			       job,
-			       "--rundir",
-			       dir,
-			       k->conf_path ? "--conf" : NULL,
-			       k->conf_path,
-			       NULL };
 	struct acts_spawn spawn = { .program = ACT_PROGRAM_DAEMON,
-				    .argv = argv,
 				    .fds = { k->spec_fd, -1, k->listen_fd },
 				    .n_fds = 3,
-				    .output = s->log_wr,
-				    .flags = ACT_SPAWN_ACCOUNT };
+				    .output = s->log_wr };
 	_cleanup_(fd_closep) int theirs = -1;
 	int pair[2], r;
 
@@ -115,10 +103,7 @@ static int start_daemon(struct serve *s)
 		return -errno;
 	s->sock = pair[0];
 	spawn.fds[1] = theirs = pair[1];
-	snprintf(job, sizeof(job), "%u", k->st.job_id);
-	r = rundir_path(dir, sizeof(dir), k->st.job_id, NULL);
-	if (r >= 0)
-		r = serve_start(s, &spawn, 0, SERVE_CLASS_DAEMON);
+	r = serve_start(s, &spawn, 0, SERVE_CLASS_DAEMON);
 	if (r == -EAGAIN) {
 		usleep(AGAIN_US);
 		r = serve_start(s, &spawn, 0, SERVE_CLASS_DAEMON);

@@ -15,7 +15,6 @@
 struct steward {
 	/* from the command line, as the head of st is */
 	bool in_step;           /* a job step started us */
-	const char *conf_path;  /* NULL: the usual one */
 	const char *node;       /* name of this node; NULL: the host's */
 
 	int spec_fd, status_fd; /* from the plugin; -1: none (any more) */

@@ -197,7 +197,7 @@ static void sweep_one(const struct hand_path *p, uint64_t deadline_ms)
 		log_warning("%s can't be read: %s", p->path, strerror(errno));
 }
 
-void tier_sweep(const char *conf_path, uint64_t deadline_ms)
+void tier_sweep(uint64_t deadline_ms)
 {
 	static const struct hand_job any;
 	struct hand_path p;
@@ -206,7 +206,7 @@ void tier_sweep(const char *conf_path, uint64_t deadline_ms)
 
 	for (unsigned i = 0;; i++) {
 		snprintf(which, sizeof(which), "%u", i);
-		r = hand_find_path(conf_path, which, &any, &p);
+		r = hand_find_path(which, &any, &p);
 		if (r == 0)
 			sweep_one(&p, deadline_ms);
 		else if (r != -EINVAL)

@@ -37,4 +37,4 @@ int tier_remove(const struct state *st, const struct state_tier *t, uint64_t dea
 /* Removes what jobs without a run directory have left in the disk tiers of the configuration
  * whose paths are the same for all jobs: after a reboot no state file tells of it. And what users
  * have kept there for long enough. */
-void tier_sweep(const char *conf_path, uint64_t deadline_ms);
+void tier_sweep(uint64_t deadline_ms);

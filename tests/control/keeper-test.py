@@ -1502,19 +1502,23 @@ def waiting_at_fifo(name):
     return found
 
 
-def hold_the_hand(fifo, path):
-    """The keeper that waits at the fifo goes on, and so does its steward, which waits at another one; the hand waits
-    at a third, which is returned; who comes later waits for nobody. At the same one the next would not wait, on a
-    busy machine, where the writer that lets the one before go is still there."""
-    for name, following in ('stage-keeper', '.steward'), ('stage-steward', '.hand'):
-        wait_for(lambda: waiting_at_fifo(name), what=name + ' to start')
-        os.mkfifo(fifo + following)
-        assert libc.mount(f'{fifo}{following}'.encode(), path.encode(), None, 4096, None) == 0
-        os.close(os.open(fifo if following == '.steward' else fifo + '.steward', os.O_WRONLY))
-    wait_for(lambda: waiting_at_fifo('stage-hand'), what='the hand that reads')
-    for _ in range(3):
+def hold_the_hands(fifo, path):
+    """The keeper that waits at the fifo goes on, and so does its steward, which waits at another one; the hands that
+    it has begun beside it are stopped: their pids. Who comes later waits for nobody. At the same fifo the next would
+    not wait, on a busy machine, where the writer that lets the one before go is still there."""
+    wait_for(lambda: waiting_at_fifo('stage-keeper'), what='stage-keeper to start')
+    os.mkfifo(fifo + '.second')
+    assert libc.mount(f'{fifo}.second'.encode(), path.encode(), None, 4096, None) == 0
+    os.close(os.open(fifo, os.O_WRONLY))
+    wait_for(lambda: waiting_at_fifo('stage-steward') and len(waiting_at_fifo('stage-hand')) == 2,
+             what='steward and hands to start')
+    waiting = waiting_at_fifo('stage-hand')
+    for pid in waiting:
+        os.kill(pid, signal.SIGSTOP)
+    os.close(os.open(f'{fifo}.second', os.O_WRONLY))
+    for _ in range(2):
         assert libc.umount2(path.encode(), 2) == 0
-    return fifo + '.hand'
+    return waiting
 
 
 def test_a_name_service_that_hangs_does_not_hold_up_the_end():
@@ -1540,9 +1544,10 @@ def test_a_keeper_can_be_found_while_its_configuration_is_slow():
     found = []
 
     def look(fifo):
-        held = hold_the_hand(fifo, LD_CACHE)
-        found.append(os.path.exists(f'{RUNDIR}/{next_job}/state'))
-        os.close(os.open(held, os.O_WRONLY))
+        held = hold_the_hands(fifo, LD_CACHE)
+        found.append(wait_for(lambda: os.path.exists(f'{RUNDIR}/{next_job}/state'), what='the record'))
+        for pid in held:
+            os.kill(pid, signal.SIGCONT)
     with fifo_at(LD_CACHE) as fifo:
         looks = threading.Thread(target=look, args=(fifo,))
         looks.start()
@@ -1580,11 +1585,12 @@ def test_a_keeper_whose_configuration_is_slow_is_left_to_it():
                    for args in ((), ('--step',))]
         globals()['next_job'] = job
         threads[0].start()
-        held = hold_the_hand(fifo, LD_CACHE)
+        held = hold_the_hands(fifo, LD_CACHE)
         threads[1].start()
         time.sleep(1)
         assert not said and not os.path.exists(RUNDIR + '/.crashes'), said
-        os.close(os.open(held, os.O_WRONLY))
+        for pid in held:
+            os.kill(pid, signal.SIGCONT)
         for t in threads:
             t.join()
     assert said == ['R', 'R'], said
@@ -1613,7 +1619,7 @@ def test_a_keeper_that_waits_for_another_ends_with_its_step():
         with fifo_at(LD_CACHE) as fifo:
             first = threading.Thread(target=lambda: Job(job=job, expect=None))
             first.start()
-            held = hold_the_hand(fifo, LD_CACHE)
+            held = hold_the_hands(fifo, LD_CACHE)
             second = threading.Thread(target=lambda: Job('--step', job=job, expect=None, under=join))
             second.start()
             wait_for(keepers, what='the keeper of the step')
@@ -1622,7 +1628,8 @@ def test_a_keeper_that_waits_for_another_ends_with_its_step():
             for pid in keepers():                   # as Slurm does
                 os.kill(pid, signal.SIGKILL)
             second.join()
-            os.close(os.open(held, os.O_WRONLY))
+            for pid in held:
+                os.kill(pid, signal.SIGCONT)
             first.join()
         assert keeper('clean', '--job', str(job), '--timeout', '10000').returncode == 0
         assert not os.path.exists(f'{RUNDIR}/{job}') and not os.path.exists(RUNDIR + '/.crashes')

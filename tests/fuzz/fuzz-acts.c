@@ -496,31 +496,13 @@ static size_t read_act(const uint8_t **datap, const uint8_t *end, struct act *a)
 	return p.n_fds % (ACT_MAX_FDS + 1);
 }
 
-/* Of an account: whole or cut, its end marked. One file for all. */
-static int make_account(bool whole)
-{
-	static struct hand_account account;
-	static int fd = -1;
-
-	if (fd < 0)
-		fd = memfd_create("account", MFD_CLOEXEC);
-	account.n_groups = draw() ? 1 : draw() ? HAND_MAX_GROUPS : draw() ? HAND_MAX_GROUPS + 1 : 0;
-	memset(account.env, draw() ? 'x' : 0, sizeof(account.env));
-	for (size_t i = 0; draw() && i < 40; i += 2)
-		account.env[i + 1] = '\0';
-	FUZZ_CHECK(pwrite(fd, &account, offsetof(struct hand_account, groups), 0) > 0);
-	FUZZ_CHECK(pwrite(fd, account.env, sizeof(account.env), offsetof(struct hand_account, env)) > 0);
-	FUZZ_CHECK(ftruncate(fd, whole ? sizeof(account) : sizeof(account) - 3) == 0);
-	return fcntl(fd, F_DUPFD_CLOEXEC, 3);
-}
-
 static void do_act(struct act *a, size_t n_fds)
 {
 	struct call c = { .a = a, .n_in = n_fds };
 	const uint32_t kind = a->kind;
 
 	for (size_t i = 0; i < n_fds; i++) {
-		c.in[i] = kind == ACT_ACCOUNT && n_fds == 1 ? make_account(draw()) : __real_open64("/dev/null", O_RDONLY | O_CLOEXEC);
+		c.in[i] = __real_open64("/dev/null", O_RDONLY | O_CLOEXEC);
 		FUZZ_CHECK(c.in[i] >= 0 && c.in[i] < MAX_FDS);
 	}
 	act = a;
@@ -545,8 +527,6 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	const uint8_t *end = data + size;
 	int before;
 
-	if (call == NULL)
-		close(make_account(true));
 	before = fuzz_next_fd();
 	k = (struct keeper)KEEPER_INIT;
 	k.steward = STEWARD;
@@ -557,9 +537,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		k.programs[i] = 1000 + i;
 	data += size > 0;
 	memset(known, 0, sizeof(known));
-	a = (struct act){ .kind = ACT_ACCOUNT };
-	luck = UINT32_MAX;
-	do_act(&a, 1); /* there is one account in a keeper's life */
+	k.job = k.uid ? 7 : 0;
+	k.site = k.account = (struct ask){ .pid = 1, .fd = -1, .r = size && data[0] & 2 ? 0 : -EINPROGRESS };
+	k.user = (struct launch_user){ k.uid, k.gid, &k.gid, 1, { "HOME=/" } };
 	for (int i = 0; i < MAX_PACKETS && data < end; i++)
 		do_act(&a, read_act(&data, end, &a));
 	for (int i = 0; i < ACT_N_DIRS; i++)

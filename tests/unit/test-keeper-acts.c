@@ -71,31 +71,59 @@ static void test_no_group_but_ours_below_file_systems_of_cgroups(void **state)
 	}
 }
 
-static int spawn(uint32_t program, uid_t uid, int64_t flags, int64_t n_words)
+static int spawn(uint32_t program, uid_t uid, int64_t flags, const char *chore, int64_t n_words)
 {
 	struct act a = { .kind = ACT_SPAWN, .name = program, .uid = uid, .gid = uid, .n = { flags, 0, n_words } };
+	int r;
 
-	memset(a.text, 'x', n_words == 2 ? sizeof(a.text) : 1);
-	return acts_do(&a, NULL, 0, NULL, NULL);
+	if (chore)
+		snprintf(a.text, sizeof(a.text), "%s", chore);
+	else
+		memset(a.text, 'x', sizeof(a.text));
+	r = acts_do(&a, NULL, 0, NULL, NULL);
+	if (r > 0)
+		acts_do_numbers(ACT_GO, 0, 0, 0);
+	return r;
 }
 
 static void test_nothing_is_started_as_root_and_no_users_program_without_the_account(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(unit_keeper.programs); i++)
 		unit_keeper.programs[i] = open("/bin/true", O_PATH | O_CLOEXEC);
-	assert_int_equal(spawn(ACT_PROGRAM_HAND, 0, 0, 1), -EPERM);
-	assert_int_equal(spawn(ACT_PROGRAM_DAEMON, 65534, 0, 1), -EPERM);
-	assert_int_equal(spawn(ACT_PROGRAM_WORKER, 65534, 0, 1), -EPERM);
-	/* of no account, which is uid 0 as long as nobody has told one */
-	assert_int_equal(spawn(ACT_PROGRAM_DAEMON, 65534, ACT_SPAWN_ACCOUNT, 1), -EPERM);
-	assert_int_equal(spawn(ACT_N_PROGRAMS, 65534, 0, 1), -EPERM);
+	unit_keeper.uid = unit_keeper.gid = 65534;
+	unit_keeper.job = 7;
+	assert_int_equal(spawn(ACT_PROGRAM_HAND, 0, 0, "empty", 1), -EPERM);
+	/* before the account is known */
+	unit_keeper.account.r = -EINPROGRESS;
+	assert_int_equal(spawn(ACT_PROGRAM_DAEMON, 65534, 0, "", 0), -EPERM);
+	assert_int_equal(spawn(ACT_PROGRAM_WORKER, 65534, 0, "", 0), -EPERM);
+	unit_keeper.account.r = 0;
+	assert_int_equal(spawn(ACT_PROGRAM_DAEMON, 65534, 0, "", 0), -EPERM);
+	assert_int_equal(spawn(ACT_N_PROGRAMS, 65534, 0, "empty", 1), -EPERM);
 	/* words without an end, none, and too many */
-	assert_int_equal(spawn(ACT_PROGRAM_HAND, 65534, 0, 2), -EPERM);
-	assert_int_equal(spawn(ACT_PROGRAM_HAND, 65534, 0, 0), -EPERM);
-	assert_int_equal(spawn(ACT_PROGRAM_HAND, 65534, 0, -1), -EPERM);
-	assert_int_equal(spawn(ACT_PROGRAM_HAND, 65534, 0, ACT_MAX_ARGS + 1), -EPERM);
+	assert_int_equal(spawn(ACT_PROGRAM_HAND, 65534, 0, NULL, 2), -EPERM);
+	assert_int_equal(spawn(ACT_PROGRAM_HAND, 65534, 0, "empty", 0), -EPERM);
+	assert_int_equal(spawn(ACT_PROGRAM_HAND, 65534, 0, "empty", -1), -EPERM);
+	assert_int_equal(spawn(ACT_PROGRAM_HAND, 65534, 0, "empty", ACT_MAX_ARGS + 1), -EPERM);
+}
+
+static void test_a_hand_does_chores_of_the_list_as_whom_they_are_for(void **state)
+{
+	static const struct { const char *chore; uid_t uid; int64_t flags; } cases[] = {
+		{ "site", 65534, ACT_SPAWN_SYSTEM },    { "account", 65534, ACT_SPAWN_SYSTEM }, /* root's own questions */
+		{ "site", 65534, 0 },                   { "account", 65534, 0 },
+		{ "empty", 65534, ACT_SPAWN_SYSTEM },   { "path", 65534, 0 },
+		{ "empty", SYSTEM_UID, 0 },             { "run", 65534, 0 },
+		{ "", 65534, 0 },                       { "emptyx", 65534, 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)
+		assert_int_equal(spawn(ACT_PROGRAM_HAND, cases[i].uid, cases[i].flags, cases[i].chore, 1), -EPERM);
+	if (geteuid() == 0)
+		assert_true(spawn(ACT_PROGRAM_HAND, 65534, 0, "empty", 1) > 0);
 	for (size_t i = 0; i < ARRAY_SIZE(unit_keeper.programs); i++)
 		fd_closep(&unit_keeper.programs[i]);
+	unit_keeper.uid = unit_keeper.gid = unit_keeper.job = 0;
 }
 
 static void test_numbers_out_of_their_lists_are_nothing(void **state)
@@ -193,6 +221,7 @@ int main(void)
 		cmocka_unit_test(test_no_file_of_the_machines_is_a_log_or_figures),
 		cmocka_unit_test(test_no_group_but_ours_below_file_systems_of_cgroups),
 		cmocka_unit_test(test_nothing_is_started_as_root_and_no_users_program_without_the_account),
+		cmocka_unit_test(test_a_hand_does_chores_of_the_list_as_whom_they_are_for),
 		cmocka_unit_test(test_numbers_out_of_their_lists_are_nothing),
 		cmocka_unit_test(test_without_a_job_nothing_is_mounted_or_given_to_a_user),
 		cmocka_unit_test(test_what_is_mounted_outside_of_a_directory_stays),

@@ -1,0 +1,176 @@
+/*
+ * What the keeper has to know for itself, because root's rights follow from it: the groups of the job's
+ * user, and where the site wants its log and figures. A stage-hand of the system user looks it up, as
+ * that may ask the network or read a configuration. The answer is a struct of a fixed size in a pipe,
+ * whose other end the steward never holds. Nothing here waits: the keeper's loop reads what has come.
+ */
+#include "daemon/keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/cleanup.h"
+#include "common/fd.h"
+#include "common/keeper-hand.h"
+
+static const char *const hand_env[] = { "PATH=/usr/bin:/bin", "LANG=C.UTF-8", NULL };
+
+void ask_fill_system_user(const struct keeper *k, struct launch_user *user)
+{
+	*user = (struct launch_user){ .uid = k->system_uid, .gid = k->system_gid, .groups = &k->system_gid,
+				      .n_groups = 1 };
+	memcpy(user->env, hand_env, sizeof(hand_env));
+}
+
+static int begin(struct keeper *k, struct ask *ask, const char *const *argv)
+{
+	_cleanup_(fd_closep) int rd = -1, wr = -1, go = -1;
+	struct launch_user user;
+	struct launch l = { .user = &user, .argv = argv, .program = k->programs[ACT_PROGRAM_HAND], .n_fds = 1,
+			    .output = -1, .dies_with_us = true };
+	int fds[2];
+	pid_t pid;
+
+	if (l.program < 0 || pipe2(fds, O_CLOEXEC) < 0)
+		return l.program < 0 ? l.program : -errno;
+	rd = fds[0];
+	l.fds[0] = wr = fds[1];
+	ask_fill_system_user(k, &user);
+	pid = fcntl(rd, F_SETFL, O_NONBLOCK) < 0 ? -errno : launch_start(&l, &go);
+	if (pid < 0)
+		return pid;
+	*ask = (struct ask){ .fd = steal_fd(&rd), .pid = pid, .r = -EINPROGRESS };
+	(void)!write(go, "g", 1); /* where that fails the child ends, and with it the question */
+	return 0;
+}
+
+int ask_site(struct keeper *k)
+{
+	const char *argv[] = { "stage-hand", "site", k->conf ? k->conf : "", NULL };
+
+	return k->site.pid ? k->site.r : begin(k, &k->site, argv) ?: k->site.r;
+}
+
+int ask_account(struct keeper *k)
+{
+	char uid[16], gid[16];
+	const char *argv[] = { "stage-hand", "account", uid, gid, NULL };
+
+	snprintf(uid, sizeof(uid), "%u", k->uid);
+	snprintf(gid, sizeof(gid), "%u", k->gid);
+	return k->account.pid ? k->account.r : begin(k, &k->account, argv) ?: k->account.r;
+}
+
+/* One byte more than there may be is an answer of another size. */
+static void read_more(struct ask *ask, void *answer, size_t size)
+{
+	char more;
+	ssize_t n;
+
+	do {
+		n = ask->n < size ? read(ask->fd, (char *)answer + ask->n, size - ask->n)
+				  : read(ask->fd, &more, 1);
+		ask->n += n > 0 ? (size_t)n : 0;
+	} while (n > 0 && ask->n <= size);
+	if (n == 0 || ask->n > size)
+		fd_closep(&ask->fd);
+}
+
+static struct hand_site site;
+static struct hand_account account;
+
+void ask_read(struct keeper *k)
+{
+	if (k->site.fd >= 0)
+		read_more(&k->site, &site, sizeof(site));
+	if (k->account.fd >= 0)
+		read_more(&k->account, &account, sizeof(account));
+}
+
+static int judge(struct ask *ask, size_t size, int status)
+{
+	fd_closep(&ask->fd);
+	if (WIFEXITED(status) && WEXITSTATUS(status) > LAUNCH_EXIT_EXEC)
+		return LAUNCH_EXIT_EXEC - WEXITSTATUS(status);
+	return status == 0 && ask->n == size ? 0 : -ENOEXEC;
+}
+
+/* It becomes the value of a variable of the environment: no byte of it ends a line, or is a terminal's. */
+static bool is_value(const char *text, size_t size)
+{
+	size_t n = 0;
+
+	while (n < size && (unsigned char)text[n] >= ' ' && text[n] != 0x7f)
+		n++;
+	return n > 0 && n < size && text[n] == '\0';
+}
+
+static int take_account(struct keeper *k)
+{
+	static char user[16 + HAND_NAME_SIZE], logname[16 + HAND_NAME_SIZE], home[16 + PATH_MAX];
+	const char *name = account.name;
+	char number[16];
+
+	if (account.r < 0)
+		return account.r;
+	if (account.n_groups < 1 || account.n_groups > HAND_MAX_GROUPS)
+		return -EPROTO;
+	snprintf(number, sizeof(number), "%u", k->uid);
+	if (!is_value(name, sizeof(account.name)))
+		name = number;
+	snprintf(user, sizeof(user), "USER=%s", name);
+	snprintf(logname, sizeof(logname), "LOGNAME=%s", name);
+	snprintf(home, sizeof(home), "HOME=%s",
+		 account.home[0] == '/' && is_value(account.home, sizeof(account.home)) ? account.home : "/");
+	k->user = (struct launch_user){ k->uid, k->gid, account.groups, (int)account.n_groups,
+					{ "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", home, user, logname } };
+	return account.known;
+}
+
+static int take_site(void)
+{
+	site.log_file[sizeof(site.log_file) - 1] = '\0';
+	site.metrics[sizeof(site.metrics) - 1] = '\0';
+	site.text[sizeof(site.text) - 1] = '\0';
+	return 0;
+}
+
+void ask_end(struct keeper *k, pid_t pid, int status)
+{
+	ask_read(k);
+	if (pid == k->site.pid) {
+		k->site.r = judge(&k->site, sizeof(site), status);
+		k->site.r = k->site.r < 0 ? k->site.r : take_site();
+	} else if (pid == k->account.pid) {
+		k->account.r = judge(&k->account, sizeof(account), status);
+		k->account.r = k->account.r < 0 ? k->account.r : take_account(k);
+	}
+}
+
+const struct hand_site *ask_get_site(const struct keeper *k)
+{
+	return k->site.pid && k->site.r == 0 ? &site : NULL;
+}
+
+int act_account(struct keeper *k, struct call *c)
+{
+	return k->uid ? ask_account(k) : -EPERM;
+}
+
+/* In a memfd, as it is too much for an act. */
+int act_site(struct keeper *k, struct call *c)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	int r = k->uid ? ask_site(k) : -EPERM;
+
+	if (r < 0)
+		return r;
+	fd = memfd_create("site", MFD_CLOEXEC);
+	r = fd < 0 ? -errno : fd_write_all(fd, &site, sizeof(site));
+	return r < 0 ? r : act_give(c, steal_fd(&fd));
+}
