@@ -39,6 +39,7 @@ struct facts {
 	enum source_kind kind;
 	enum facts_format format;
 	enum facts_filter filter;
+	enum facts_format promise; /* what its name says; FORMAT_PLAIN: nothing */
 
 	uint64_t bytes;   /* of the source: the measure of progress */
 	uint64_t n_files; /* of the source; for an archive 0: not known */

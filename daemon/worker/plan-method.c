@@ -48,6 +48,21 @@ static enum dataset_method auto_for_image(struct planner *p)
 	return p->in->able.can_extract ? DATASET_METHOD_EXTRACT : DATASET_METHOD_MOUNT;
 }
 
+/* What selects from an archive, or opens those in it, says that it is one. */
+static bool asks_for_members(const struct dataset *ds)
+{
+	return ds->strip || ds->nested || ds->subdir || ds->n_include || ds->n_exclude;
+}
+
+/* What it can be is said by its content, whether that is meant by its name. */
+static bool is_meant_as_archive(const struct planner *p)
+{
+	const struct facts *f = p->facts;
+
+	return f->kind == SOURCE_FILE && facts_is_archive(f) &&
+	       (magic_means_archive(f->format, f->promise) || asks_for_members(p->ds));
+}
+
 static enum dataset_method auto_method(struct planner *p)
 {
 	const struct facts *f = p->facts;
@@ -58,7 +73,7 @@ static enum dataset_method auto_method(struct planner *p)
 		return auto_for_image(p);
 	if (plan_is_dest(p, PLAN_TIER_SOURCE))
 		return DATASET_METHOD_LINK;
-	if (f->kind == SOURCE_FILE && facts_is_archive(f))
+	if (is_meant_as_archive(p))
 		return DATASET_METHOD_EXTRACT;
 	if (!plan_allows(p, DATASET_METHOD_COPY) && plan_allows(p, DATASET_METHOD_LINK))
 		return DATASET_METHOD_LINK;
@@ -78,7 +93,7 @@ static int refuse_lzo(struct error *err)
 static int check_promise(const struct planner *p, struct error *err)
 {
 	const struct facts *f = p->facts;
-	enum facts_format promise = magic_get_promise(p->ds->source);
+	enum facts_format promise = f->promise;
 	char buf[64], shown[512];
 
 	dataset_show_source(p->ds, shown, sizeof(shown));
@@ -172,6 +187,23 @@ static int check_options(const struct planner *p, struct error *err)
 	return 0;
 }
 
+/* Says how to open an archive that is staged as the file it is. */
+static void hint_at_extract(struct planner *p)
+{
+	const struct facts *f = p->facts;
+	char buf[64];
+
+	if (p->ds->method != DATASET_METHOD_AUTO || f->kind != SOURCE_FILE || !facts_is_archive(f) ||
+	    !p->in->able.can_extract || p->plan->method == DATASET_METHOD_EXTRACT ||
+	    plan_is_dest(p, PLAN_TIER_SOURCE))
+		return;
+	snprintf(p->plan->hint, sizeof(p->plan->hint),
+		 "staged as one file: inside it is %s, and its name does not end in %s; "
+		 "method=extract unpacks it", describe(f, buf),
+		 f->format == FORMAT_ZIP ? ".zip" : ".tar or the like");
+	plan_why(p, "%s", p->plan->hint);
+}
+
 int plan_choose_method(struct planner *p, struct error *err)
 {
 	struct plan *plan = p->plan;
@@ -183,6 +215,7 @@ int plan_choose_method(struct planner *p, struct error *err)
 		plan->method = auto_method(p);
 	plan_why(p, "the source is %s: %s", describe(p->facts, buf),
 	    dataset_method_to_string(plan->method));
+	hint_at_extract(p);
 	plan->kind = p->facts->kind == SOURCE_FILE && (plan->method == DATASET_METHOD_COPY ||
 						       plan->method == DATASET_METHOD_LINK)
 			     ? SOURCE_FILE

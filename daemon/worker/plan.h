@@ -58,6 +58,7 @@ struct plan {
 	bool spread;                 /* read once for all nodes of the job (spread.h) */
 	uint64_t need_bytes, need_files; /* to be reserved in the tier; 0: nothing */
 	char line[256];              /* "extract to memory, about 148 GiB" */
+	char hint[192];              /* how else the source could be understood; "": in no way */
 	char why[PLAN_WHY_SIZE];     /* a line a reason */
 };
 

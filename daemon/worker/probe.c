@@ -13,6 +13,7 @@
 
 #include "common/ceiling.h"
 #include "common/error.h"
+#include "common/url.h"
 #include "daemon/worker/copy/copy-count.h"
 #include "daemon/worker/copy/copy-file.h"
 #include "daemon/worker/ctx.h"
@@ -42,11 +43,36 @@ static uint64_t round_up(uint64_t n)
 
 /* Does the user, or else the name, say that it is a tar? Then one that can't be read is a damaged
  * one, and who extracts it says how. */
-static bool should_be_tar(const struct ctx *ctx, const struct source *src)
+static bool should_be_tar(const struct ctx *ctx, enum facts_format promise)
 {
 	return ctx->ds->method == DATASET_METHOD_EXTRACT ||
-	       (ctx->ds->method == DATASET_METHOD_AUTO &&
-		magic_get_promise(src->path) == FORMAT_TAR);
+	       (ctx->ds->method == DATASET_METHOD_AUTO && promise == FORMAT_TAR);
+}
+
+/* Of an address without what stands behind its path. */
+static enum facts_format get_url_promise(const char *url)
+{
+	size_t n = url_scheme_of(url) == URL_S3 ? strlen(url) : strcspn(url, "?#");
+	_cleanup_(freep) char *path = strndup(url, n);
+
+	return path ? magic_get_promise(path) : FORMAT_PLAIN;
+}
+
+/* By the name that the user gave. A link may have one that says less than the file's, and an address
+ * one that says less than the server does. */
+static enum facts_format get_promise(const struct source *src)
+{
+	enum facts_format promise = FORMAT_PLAIN;
+
+	if (src->n_objects > 0)
+		promise = get_url_promise(src->objects[0].url);
+	else if (!src->is_remote)
+		promise = magic_get_promise(src->path);
+	if (promise == FORMAT_PLAIN && src->real)
+		promise = magic_get_promise(src->real);
+	if (promise == FORMAT_PLAIN && src->called)
+		promise = magic_get_promise(src->called);
+	return promise;
 }
 
 /* A tar without a member begins with its end. */
@@ -159,13 +185,15 @@ static int probe_zip(const struct source *src, struct facts *facts, struct error
 static int look_into_file(struct ctx *ctx, struct source *src, struct facts *facts,
 			  struct error *err)
 {
-	enum facts_format broken = should_be_tar(ctx, src) ? FORMAT_TAR : FORMAT_PLAIN;
+	enum facts_format broken;
 	unsigned char block[MAGIC_SIZE];
 	struct tar_sample sample = { 0 };
 	struct estimate e;
 	uint64_t from;
 	ssize_t n;
 
+	facts->promise = get_promise(src);
+	broken = should_be_tar(ctx, facts->promise) ? FORMAT_TAR : FORMAT_PLAIN;
 	facts->bytes = (uint64_t)src->st.st_size;
 	facts->n_files = 1;
 	facts->counted = true;

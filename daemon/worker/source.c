@@ -169,6 +169,7 @@ void source_close(struct source *src)
 	rules_free(src->rules);
 	free(src->path);
 	free(src->real);
+	free(src->called);
 	free(src);
 }
 

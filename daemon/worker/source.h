@@ -55,6 +55,7 @@ struct source {
 	bool is_remote;                /* from the web: there is no path to look at or to link to */
 	struct fetch *fetch;           /* who brings its bytes (ctx's); of a FILE src->fd has only
 					* what a probe looks at. NULL: src->fd has all */
+	char *called;                  /* remote FILE: the name that the server gives it; or NULL */
 	struct fetch_object *objects;  /* remote: the FILE, or the members of a SET */
 	size_t n_objects;              /* of a DIR (a prefix of S3) they are all there is */
 

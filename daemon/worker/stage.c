@@ -465,6 +465,8 @@ static int run(struct stage *s, struct error *err)
 		return r < 0 ? r : ready(s, err);
 	}
 	r = plan_and_make(s, err);
+	if (r == 0 && s->plan.hint[0])
+		ctx_warn(s->ctx, "%s", s->plan.hint);
 	if (r == 0)
 		r = publish(s, err);
 	if (r < 0 && may_fall_back(s)) {

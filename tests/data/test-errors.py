@@ -111,7 +111,7 @@ def test_bad_archives_are_named_with_cause_and_mend():
     base, wrong = scratch(), []
     for word, data, options, task, cause, mend in ARCHIVES:
         path = f"{base}/{word.replace(' ', '-').replace(',', '')}"
-        path += "" if path.endswith(".tar") else ".bin"
+        path += ".zip" if word.startswith("zip") else "" if path.endswith(".tar") else ".tgz" if data.startswith(b"\x1f\x8b") else ".tar" if len(data) > 500 else ".bin"
         with open(path, "wb") as f:
             f.write(data)
         dest, _, opts = options.rpartition(":")

@@ -87,7 +87,7 @@ def test_equals_tar_x_in_every_dialect():
     remove(base)
 
 
-def test_every_wrapping_and_never_by_name():
+def test_every_wrapping_by_its_content():
     src, base = scratch(), scratch()
     make_tree(src)
     pack(src, f"{base}/a.tar")
@@ -98,14 +98,14 @@ def test_every_wrapping_and_never_by_name():
     for name, tool in tools.items():
         if not shutil.which(tool[0]):
             continue
-        with open(f"{base}/misnamed.jpg", "wb") as f:
+        with open(f"{base}/misnamed.tar", "wb") as f:  # its name says an archive, not which filter
             subprocess.check_call([*tool, f"{base}/a.tar"], stdout=f)
-        with Worker(f"x={base}/misnamed.jpg") as w:
+        with Worker(f"x={base}/misnamed.tar") as w:
             w.ready()
             same_trees(expected, w.path)
             assert w.get("facts")[0]["format"] == f"tar+{name}", w.get("facts")
             # the measure of progress is the source's bytes
-            size = os.path.getsize(f"{base}/misnamed.jpg")
+            size = os.path.getsize(f"{base}/misnamed.tar")
             assert w.get("facts")[0]["total"] == str(size)
     for d in (src, base, expected):
         remove(d)
@@ -120,9 +120,9 @@ def test_the_largest_blocks_and_windows_of_each_wrapping():
     for tool in (["gzip", "-9c"], ["zstd", "-q", "--ultra", "-22", "-c"], ["zstd", "-q", "--long=27", "-c"],
                  ["lz4", "-q", "-B7", "-BD", "-c"], ["lz4", "-q", "-B7", "-BI", "-c"],
                  ["xz", "-9c"], ["bzip2", "-9c"]):
-        with open(f"{base}/a.packed", "wb") as f:
+        with open(f"{base}/packed.tar", "wb") as f:
             subprocess.check_call([*tool, f"{base}/a.tar"], stdout=f)
-        with Worker(f"x={base}/a.packed") as w:
+        with Worker(f"x={base}/packed.tar") as w:
             w.ready()
             assert w.get("facts")[0]["format"] == f"tar+{tool[0]}", (tool, w.get("facts"))
             same_trees(expected, w.path)
@@ -136,16 +136,16 @@ def test_several_frames_and_members_are_all_read():
     pack(src, f"{base}/a.tar")
     data = open(f"{base}/a.tar", "rb").read()
     half = len(data) // 3
-    with open(f"{base}/two.gz", "wb") as f:
+    with open(f"{base}/two.tgz", "wb") as f:
         f.write(gzip.compress(data[:half]) + gzip.compress(data[half:]))
-    with open(f"{base}/two.lz", "wb") as f:
+    with open(f"{base}/two.tlz", "wb") as f:
         f.write(lzip(data[:half]) + lzip(data[half:]))
-    names = ["two.gz", "two.lz"]
+    names = ["two.tgz", "two.tlz"]
     for tool in (["zstd", "-qc"], ["xz", "-0c"], ["lz4", "-qc"], ["bzip2", "-c"]):
-        with open(f"{base}/two.{tool[0]}", "wb") as f:
+        with open(f"{base}/two.tar.{tool[0]}", "wb") as f:
             for part in (data[:half], data[half:]):
                 f.write(subprocess.run(tool, input=part, stdout=subprocess.PIPE).stdout)
-        names.append(f"two.{tool[0]}")
+        names.append(f"two.tar.{tool[0]}")
     expected = unpack(f"{base}/a.tar")
     for n in names:
         with Worker(f"x={base}/{n}") as w:
@@ -170,8 +170,8 @@ def test_what_is_behind_skippable_frames():
                                b"".join(skippable(j % 16, 600) for j in range(64)))):
         for tool in ("zstd", "lz4"):
             packed = subprocess.run([tool, "-qc"], input=data, stdout=subprocess.PIPE).stdout
-            write(f"{base}/x.bin", front + packed)
-            with Worker(f"x={base}/x.bin") as w:
+            write(f"{base}/x.tar.{tool}", front + packed)
+            with Worker(f"x={base}/x.tar.{tool}") as w:
                 w.ready()
                 assert w.get("facts")[0]["format"] == f"tar+{tool}", (i, w.get("facts"))
                 same_trees(expected, w.path, times=False)
@@ -563,8 +563,8 @@ def test_sha256_covers_the_whole_file():
     src, base = scratch(), scratch()
     make_tree(src)
     pack(src, f"{base}/a.tar")
-    subprocess.check_call(["zstd", "-q", f"{base}/a.tar", "-o", f"{base}/a.zst"])
-    for n in ("a.tar", "a.zst"):
+    subprocess.check_call(["zstd", "-q", f"{base}/a.tar", "-o", f"{base}/a.tar.zst"])
+    for n in ("a.tar", "a.tar.zst"):
         digest = hashlib.sha256(open(f"{base}/{n}", "rb").read()).hexdigest()
         with Worker(f"x={base}/{n}::verify=sha256:{digest}") as w:
             w.ready()
@@ -668,14 +668,14 @@ def test_nested_among_what_writers_read_themselves():
 
 def test_bombs_stop_at_the_limit():
     base = scratch()
-    with gzip.open(f"{base}/bomb.gz", "wb", 1) as g:
+    with gzip.open(f"{base}/bomb.tgz", "wb", 1) as g:
         h = tarfile.TarInfo("zeros")
         h.size = 400 << 20
         g.write(h.tobuf())
         for _ in range(400):
             g.write(bytes(1 << 20))
         g.write(bytes(1024))
-    with Worker(f"x={base}/bomb.gz", maxbytes=20 << 20) as w:
+    with Worker(f"x={base}/bomb.tgz", maxbytes=20 << 20) as w:
         assert w.error()["code"] == "7"
     granted = []
 
@@ -683,7 +683,7 @@ def test_bombs_stop_at_the_limit():
         granted.append(int(m["bytes"]))
         return dict(op="grant", ok=int(sum(granted) < 100 << 20), have=1 << 20)
 
-    with Worker(f"x={base}/bomb.gz:shm", answers={"reserve": some}) as w:
+    with Worker(f"x={base}/bomb.tgz:shm", answers={"reserve": some}) as w:
         assert w.error()["code"] == "7"
     write(f"{base}/many.tar", make_tar([(f"f{i}", b"", F) for i in range(3000)]))
     with Worker(f"x={base}/many.tar", maxfiles=1000) as w:
@@ -719,11 +719,11 @@ def test_a_bomb_writes_no_more_than_its_limit():
     if os.geteuid() != 0:
         return "needs root for a small tmpfs"
     base, tier = scratch(), scratch()
-    write(f"{base}/bomb.gz", zeros_in_gzip(100 << 20))
+    write(f"{base}/bomb.tgz", zeros_in_gzip(100 << 20))
     write(f"{base}/in.tar", make_tar([("bomb.tar.gz", zeros_in_gzip(100 << 20), F)]))
     subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=21m", "none", tier])
     try:
-        for item in ("bomb.gz:ssd", "in.tar:ssd:nested"):
+        for item in ("bomb.tgz:ssd", "in.tar:ssd:nested"):
             answers = {"reserve": lambda m: dict(op="grant", ok=1, have=GIB),
                        "tier": lambda m: dict(op="tierdir", path=tier)}
             with Worker(f"x={base}/{item}", answers=answers, maxbytes=20 << 20) as w:
@@ -757,10 +757,10 @@ def test_a_zip_named_tar():
     write(f"{base}/a.tar", zipped.getvalue())
     write(f"{base}/b.zip", make_tar([("f", b"1", F)]))
     write(f"{base}/c.sqsh", gzip.compress(make_tar([("f", b"1", F)])))
-    for name, path in (("a.tar", "in/zip"), ("b.zip", "f"), ("c.sqsh", "f")):
-        with Worker(f"x={base}/{name}") as w:
+    for item, path in (("a.tar::method=extract", "in/zip"), ("b.zip", "f"), ("c.sqsh", "f")):
+        with Worker(f"x={base}/{item}") as w:
             w.ready()
-            assert os.path.isfile(f"{w.path}/{path}"), (name, os.listdir(w.path))
+            assert os.path.isfile(f"{w.path}/{path}"), (item, os.listdir(w.path))
     remove(base)
 
 

@@ -79,6 +79,28 @@ def fails(url, server, pattern, mend="", code=None, **more):
 
 # ---- what works ----
 
+def test_an_archive_is_one_by_what_the_web_calls_it():
+    """A zip is unpacked if Content-Disposition, the address, or where it redirects to has such a name."""
+    out = io.BytesIO()
+    with zipfile.ZipFile(out, "w") as z:
+        z.writestr("in", b"a zip")
+    data = out.getvalue()
+    called = {"Content-Disposition": 'attachment; filename="data.zip"; size=7'}
+    encoded = {"Content-Disposition": "inline; filename*=UTF-8''d%20ata.zip"}
+    with Server() as s:
+        cases = [("/data.zip", {}, "", True), ("/data.zip", {}, "?download=1", True), ("/api/content", called, "", True),
+                 ("/api/encoded", encoded, "", True), ("/api/plain", {}, "", False), ("/model.pt", {}, "?v=x.zip", False)]
+        for path, headers, query, is_archive in cases:
+            url = s.add(path, data, headers=headers) + query
+            with fetch(url, s) as w:
+                m = w.ready()
+                assert m["kind"] == ("dir" if is_archive else "file"), (url, m)
+                assert any("method=extract" in t for t in w.warnings()) != is_archive, (url, w.warnings())
+        s.add("/there/data.zip", data)
+        with fetch(s.add("/get", location=s.url("/there/data.zip")), s) as w:
+            assert w.ready()["kind"] == "dir"
+
+
 def test_a_file_comes_in_parts_over_several_connections():
     with Server() as s:
         url = s.add("/big.bin", BIG)

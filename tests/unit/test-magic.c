@@ -80,7 +80,11 @@ static void test_members(void **state)
 	char h[512];
 
 	make_header(h, true);
-	assert_true(magic_is_archive(h, sizeof(h), "any.name"));
+	assert_true(magic_is_archive(h, sizeof(h), "a.tar"));
+	assert_false(magic_is_archive(h, sizeof(h), "a.nemo"));
+	assert_true(magic_is_archive("PK\3\4", 4, "a.ZIP"));
+	assert_false(magic_is_archive("PK\3\4", 4, "a.npz"));
+	assert_false(magic_is_archive("PK\3\4", 4, "a.tar"));
 	assert_true(magic_is_archive("\x1f\x8b\x08\0", 4, "a.tar.gz"));
 	assert_true(magic_is_archive("\x1f\x8b\x08\0", 4, "a.TGZ"));
 	assert_false(magic_is_archive("\x1f\x8b\x08\0", 4, "scan.nii.gz"));

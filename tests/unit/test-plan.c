@@ -3,22 +3,27 @@
 #include <errno.h>
 
 #include "daemon/worker/plan.h"
+#include "daemon/worker/unpack/magic.h"
 
 #define GIB (1ULL << 30)
 
-enum { F_FILE, F_TAR, F_TARZST, F_IMAGE, F_DIR, F_SET };
+enum { F_FILE, F_TAR, F_TARZST, F_IMAGE, F_ZIP, F_DIR, F_SET };
 
 static const struct facts sources[] = {
 	[F_FILE] = { .kind = SOURCE_FILE, .bytes = 100 * GIB, .n_files = 1,
 		     .copy_bytes = 100 * GIB, .copy_files = 1 },
-	[F_TAR] = { .kind = SOURCE_FILE, .format = FORMAT_TAR, .bytes = 100 * GIB,
+	[F_TAR] = { .kind = SOURCE_FILE, .format = FORMAT_TAR, .promise = FORMAT_TAR, .bytes = 100 * GIB,
 		    .copy_bytes = 100 * GIB, .copy_files = 1, .extract_bytes = 100 * GIB,
 		    .extract_exact = true },
 	[F_TARZST] = { .kind = SOURCE_FILE, .format = FORMAT_TAR, .filter = FILTER_ZSTD,
+		       .promise = FORMAT_TAR,
 		       .bytes = 50 * GIB, .copy_bytes = 50 * GIB, .copy_files = 1,
 		       .extract_bytes = 150 * GIB },
 	[F_IMAGE] = { .kind = SOURCE_FILE, .format = FORMAT_SQUASHFS, .bytes = 100 * GIB,
 		      .copy_bytes = 100 * GIB, .copy_files = 1, .extract_bytes = 300 * GIB },
+	[F_ZIP] = { .kind = SOURCE_FILE, .format = FORMAT_ZIP, .bytes = 100 * GIB,
+		    .copy_bytes = 100 * GIB, .copy_files = 1, .extract_bytes = 100 * GIB,
+		    .extract_exact = true },
 	[F_DIR] = { .kind = SOURCE_DIR, .bytes = 100 * GIB, .n_files = 1000,
 		    .copy_bytes = 100 * GIB, .copy_files = 1010 },
 	[F_SET] = { .kind = SOURCE_SET, .bytes = 100 * GIB, .n_files = 1000,
@@ -41,6 +46,7 @@ struct given {
 	const char *tier;
 	enum source_kind kind;
 	bool copy_first;
+	bool hints;                /* at method=extract */
 	const char *says;          /* part of line, or of the error */
 };
 
@@ -66,7 +72,15 @@ static const struct given cases[] = {
 	{ .word = "noise named tgz", .source = F_FILE, .path = "/p/x.tgz", .r = -EINVAL, .got = COPY, .says = "method=copy" },
 	{ .word = "meant as it is", .source = F_FILE, .path = "/p/x.tar", .method = COPY, .got = COPY, .tier = "shm", .kind = SOURCE_FILE },
 	{ .word = "a directory may have any name", .source = F_DIR, .path = "/p/x.tar", .got = COPY, .tier = "shm", .kind = SOURCE_DIR },
-	{ .word = "a tar may have any name", .source = F_TAR, .path = "/p/x.zip", .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
+	{ .word = "a tar may have another archive's name", .source = F_TAR, .path = "/p/x.zip", .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
+	/* a name that promises less */
+	{ .word = "a tar by another name", .source = F_TAR, .path = "/p/x.nemo", .got = COPY, .tier = "shm", .kind = SOURCE_FILE, .hints = true },
+	{ .word = "a zip by another name", .source = F_ZIP, .path = "/p/x.pt", .got = COPY, .tier = "shm", .kind = SOURCE_FILE, .hints = true },
+	{ .word = "a checkpoint", .source = F_ZIP, .path = "/p/x.pth.tar", .got = COPY, .tier = "shm", .kind = SOURCE_FILE, .hints = true },
+	{ .word = "a zip by its name", .source = F_ZIP, .path = "/p/x.zip", .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
+	{ .word = "a zip of which a part is wanted", .source = F_ZIP, .path = "/p/x.pt", .subdir = true, .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
+	{ .word = "a zip that is wanted as it is", .source = F_ZIP, .path = "/p/x.pt", .method = COPY, .got = COPY, .tier = "shm", .kind = SOURCE_FILE },
+	{ .word = "a zip whose place is asked for", .source = F_ZIP, .path = "/p/x.pt", .dest = "source", .got = LINK, .tier = "source", .kind = SOURCE_FILE },
 	/* fallbacks never change the shape */
 	{ .word = "file to disk", .source = F_FILE, .memory = 62, .got = COPY, .tier = "ssd", .kind = SOURCE_FILE },
 	{ .word = "file to a link", .source = F_FILE, .memory = 62, .no_disk = true, .got = LINK, .tier = "source", .kind = SOURCE_FILE },
@@ -146,7 +160,7 @@ static bool rule_has(const char *list, const char *word)
 }
 
 static void set_up(const struct given *g, struct dataset *ds, struct policy *policy,
-		   struct plan_input *in)
+		   struct facts *facts, struct plan_input *in)
 {
 	*ds = (struct dataset){
 		.name = "x",
@@ -168,7 +182,10 @@ static void set_up(const struct given *g, struct dataset *ds, struct policy *pol
 		.mem_limit = 128 * GIB,
 		.keep_ms = g->keep ? 60000 : 0,
 	};
-	*in = (struct plan_input){ .ds = ds, .facts = &sources[g->source], .policy = policy };
+	*facts = sources[g->source];
+	if (g->path)
+		facts->promise = magic_get_promise(g->path);
+	*in = (struct plan_input){ .ds = ds, .facts = facts, .policy = policy };
 	in->able.can_copy = in->able.can_link = true;
 	in->able.can_mount = g->source == F_IMAGE;
 	in->able.can_extract = facts_is_archive(in->facts) || (g->source == F_IMAGE && !g->no_unpack);
@@ -185,11 +202,12 @@ static void check_case(const struct given *g)
 	struct error err = ERROR_INIT;
 	struct plan_input in;
 	struct dataset ds;
+	struct facts facts;
 	struct policy policy;
 	struct plan plan;
 	int r;
 
-	set_up(g, &ds, &policy, &in);
+	set_up(g, &ds, &policy, &facts, &in);
 	r = plan_make(&plan, &in, &err);
 	if (r != g->r || plan.method != g->got)
 		fail_msg("%s: %d (%s), %s", g->word, r, err.text,
@@ -200,6 +218,8 @@ static void check_case(const struct given *g)
 			 plan.copy_first);
 	if (g->says && !strstr(r < 0 ? err.text : plan.line, g->says))
 		fail_msg("%s: says '%s'", g->word, r < 0 ? err.text : plan.line);
+	if (!plan.hint[0] == g->hints || (g->hints && !strstr(plan.why, "method=extract")))
+		fail_msg("%s: hints '%s'", g->word, plan.hint);
 	if (!plan.why[0])
 		fail_msg("%s: no reasons", g->word);
 	if (r == 0 && !strcmp(plan.tier, "source") && plan.need_bytes)
@@ -219,18 +239,19 @@ static void test_space_never_changes_the_shape(void **state)
 	struct plan plan, first;
 	struct plan_input in;
 	struct dataset ds;
+	struct facts facts;
 	struct policy policy;
 
 	for (int s = F_FILE; s <= F_SET; s++) {
 		struct given g = { .source = s };
 
-		set_up(&g, &ds, &policy, &in);
+		set_up(&g, &ds, &policy, &facts, &in);
 		assert_int_equal(plan_make(&first, &in, NULL), 0);
 		for (size_t i = 0; i < 2 * ARRAY_SIZE(sizes) * ARRAY_SIZE(sizes); i++) {
 			g.memory = sizes[i / 2 % ARRAY_SIZE(sizes)];
 			g.disk = sizes[i / 2 / ARRAY_SIZE(sizes)];
 			g.no_disk = i % 2;
-			set_up(&g, &ds, &policy, &in);
+			set_up(&g, &ds, &policy, &facts, &in);
 			if (plan_make(&plan, &in, NULL) < 0)
 				continue;
 			assert_int_equal(plan.kind, first.kind);
@@ -248,10 +269,11 @@ static void test_limits_of_the_site(void **state)
 	struct error err = ERROR_INIT;
 	struct plan_input in;
 	struct dataset ds;
+	struct facts facts;
 	struct policy policy;
 	struct plan plan;
 
-	set_up(&g, &ds, &policy, &in);
+	set_up(&g, &ds, &policy, &facts, &in);
 	policy.max_bytes = 99 * GIB;
 	assert_int_equal(plan_make(&plan, &in, &err), -EDQUOT);
 	assert_int_equal(error_to_exit(&err), STAGE_EXIT_NO_SPACE);
@@ -285,19 +307,18 @@ static void test_what_an_archive_takes_at_least_is_limited(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(guesses); i++) {
 		struct given g = { .source = F_TAR, .select = guesses[i].select };
-		struct facts facts = sources[F_TAR];
+		struct facts facts;
 		struct error err = ERROR_INIT;
 		struct policy policy;
 		struct plan_input in;
 		struct dataset ds;
 		struct plan plan;
 
-		set_up(&g, &ds, &policy, &in);
+		set_up(&g, &ds, &policy, &facts, &in);
 		facts.bytes = guesses[i].packed * GIB;
 		facts.extract_bytes = guesses[i].estimate * GIB;
 		facts.extract_exact = false;
 		policy.max_bytes = guesses[i].max * GIB;
-		in.facts = &facts;
 		if (plan_make(&plan, &in, &err) != guesses[i].r)
 			fail_msg("%s: %s", guesses[i].word, err.text);
 		if (guesses[i].r < 0 && !strstr(err.text, "takes at least "))

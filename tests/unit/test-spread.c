@@ -90,7 +90,8 @@ static void test_who_reads(void **state)
 /* The reservation has room for what comes beside what is made of it. */
 static void test_the_plan_reserves_for_both(void **state)
 {
-	const struct facts facts = { .kind = SOURCE_FILE, .format = FORMAT_TAR, .bytes = GIB,
+	const struct facts facts = { .kind = SOURCE_FILE, .format = FORMAT_TAR,
+				     .promise = FORMAT_TAR, .bytes = GIB,
 				     .copy_bytes = GIB, .extract_bytes = 2 * GIB,
 				     .extract_exact = true, .counted = true };
 	struct policy policy = { .rule = "r", .methods = "*", .tiers = "shm", .keeper = true,

@@ -118,6 +118,9 @@ int web_open_one(struct ctx *ctx, struct source *src, struct error *err)
 	o->size = reply.total;
 	o->validator = reply.validator;
 	o->ranges = reply.ranges && http_validator_for_range(&o->validator);
+	src->called = strdup(reply.name);
+	if (!src->called)
+		return error_set(err, ENOMEM, "out of memory");
 	r = look_at_end(ctx, src, err);
 	if (r < 0)
 		return r;

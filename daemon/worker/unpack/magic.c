@@ -150,25 +150,39 @@ enum facts_format magic_get_promise(const char *name)
 		{ ".tar.bz2", FORMAT_TAR },   { ".tar.lzma", FORMAT_TAR },
 		{ ".tlz", FORMAT_TAR },	      { ".tar.lz", FORMAT_TAR },
 		{ ".tar.lzo", FORMAT_TAR },   { ".tzo", FORMAT_TAR },
+		{ ".tar.zstd", FORMAT_TAR },  { ".tar.bzip2", FORMAT_TAR },
+		{ ".tar.gzip", FORMAT_TAR },  { ".tar.lzip", FORMAT_TAR },
+		{ ".tar.Z", FORMAT_TAR },     { ".taz", FORMAT_TAR },
+		{ ".tb2", FORMAT_TAR },	      { ".tz2", FORMAT_TAR },
 		{ ".zip", FORMAT_ZIP },	      { ".sqsh", FORMAT_SQUASHFS },
 		{ ".sqfs", FORMAT_SQUASHFS }, { ".squashfs", FORMAT_SQUASHFS },
 	};
 
+	/* torch.save() writes a zip, and before version 1.6 a pickle */
+	if (ends_with(name, ".pth.tar") || ends_with(name, ".pt.tar") ||
+	    ends_with(name, ".ckpt.tar"))
+		return FORMAT_PLAIN;
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		if (ends_with(name, ends[i].end))
 			return ends[i].format;
 	return FORMAT_PLAIN;
 }
 
+/* A zip is not meant by ".tar" either: checkpoints are called that, too. */
+bool magic_means_archive(enum facts_format format, enum facts_format promise)
+{
+	if (format == FORMAT_TAR)
+		return promise != FORMAT_PLAIN;
+	return format == FORMAT_ZIP && promise == FORMAT_ZIP;
+}
+
 bool magic_is_archive(const void *data, size_t size, const char *name)
 {
-	enum facts_format format = magic_get_format(data, size);
+	enum facts_format promise = magic_get_promise(name);
 	enum facts_filter filter;
 
-	if (format == FORMAT_TAR || format == FORMAT_ZIP)
+	if (magic_means_archive(magic_get_format(data, size), promise))
 		return true;
 	filter = magic_get_filter(data, size);
-	if (filter == FILTER_NONE || filter == FILTER_LZO)
-		return false;
-	return strcasestr(name, ".tar.") || magic_get_promise(name) == FORMAT_TAR;
+	return filter != FILTER_NONE && filter != FILTER_LZO && promise == FORMAT_TAR;
 }

@@ -1,5 +1,5 @@
 /*
- * magic: what a file is by its first bytes. Pure; never by name.
+ * magic: what a file can be by its first bytes, and what people mean it to be by its name. Pure.
  */
 #pragma once
 
@@ -24,9 +24,12 @@ enum facts_format magic_get_format(const void *data, size_t size);
 int64_t magic_read_octal(const unsigned char *p, size_t n);
 
 /* What a file's name promises to hold: "x.tar.zst", "x.tgz" FORMAT_TAR; "x.sqsh" FORMAT_SQUASHFS;
- * FORMAT_PLAIN where it promises nothing. For doubts about the content, never to tell it. */
+ * FORMAT_PLAIN where it promises nothing, as "x.pth.tar" does, a checkpoint of PyTorch. */
 enum facts_format magic_get_promise(const char *name);
 
-/* An archive a reader of ours could open, wrapped or not, for members of archives: of what is
- * wrapped in a filter the name has to say whether it is a tar. */
+/* Do people mean an archive by content of that format under a name that promises that? Many formats
+ * of files are zips or tars inside: "x.pt", "x.npz", "x.docx", "x.nemo". */
+bool magic_means_archive(enum facts_format format, enum facts_format promise);
+
+/* Is a member of an archive an archive that is meant to be one, wrapped or not? */
 bool magic_is_archive(const void *data, size_t size, const char *name);

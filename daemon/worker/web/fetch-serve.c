@@ -90,6 +90,7 @@ static void say_end(struct order *o, int r, const struct http_reply *reply,
 		kv_set_u64(kv, "ranges", reply->ranges);
 		kv_set(kv, "etag", reply->validator.etag);
 		kv_set(kv, "modified", reply->validator.modified);
+		kv_set(kv, "name", reply->name);
 	}
 	say(o->server, kv);
 }

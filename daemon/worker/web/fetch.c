@@ -131,6 +131,7 @@ static int read_event(struct fetch_event *e, const struct kv *kv)
 		copy_text(e->reply.validator.etag, sizeof(e->reply.validator.etag), kv, "etag");
 		copy_text(e->reply.validator.modified, sizeof(e->reply.validator.modified), kv,
 			  "modified");
+		copy_text(e->reply.name, sizeof(e->reply.name), kv, "name");
 	} else if (!strcmp(op, "fail")) {
 		e->what = FETCH_FAILED;
 		error_set(&e->error, (int)kv_get_u64(kv, "code", EIO), "%s",

@@ -13,7 +13,7 @@
  *                      or fits s3://BUCKET/PATTERN, a line of size, blank, ETag, blank, encoded key for each
  *                    op=stop: what was asked for before ends
  *   from it          op=came id= bytes=           now and then, for descriptors that are files
- *                    op=done id= [total=] ranges= etag= modified=
+ *                    op=done id= [total=] ranges= etag= modified= name=
  *                    op=fail id= code= exit= mended= text=
  *
  * A stage-fetch whose connection ends, ends.

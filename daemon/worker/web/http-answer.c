@@ -140,6 +140,20 @@ static int check_body(struct http_answer *a)
 	return h->status == 206 ? check_part(a) : check_whole(a);
 }
 
+/* What a browser would save it as. */
+static void take_name(struct http_answer *a)
+{
+	size_t end = strcspn(a->url, "?#"), from = end;
+
+	if (a->head.name[0]) {
+		strcpy(a->reply->name, a->head.name);
+		return;
+	}
+	while (from > 0 && a->url[from - 1] != '/')
+		from--;
+	snprintf(a->reply->name, sizeof(a->reply->name), "%.*s", (int)(end - from), a->url + from);
+}
+
 /* Decides by the status, once. */
 static int look(struct http_answer *a)
 {
@@ -152,9 +166,11 @@ static int look(struct http_answer *a)
 		return 0;
 	}
 	r = check_body(a);
-	if (r == 0)
-		a->verdict = HTTP_ANSWER_BODY;
-	return r;
+	if (r < 0)
+		return r;
+	take_name(a);
+	a->verdict = HTTP_ANSWER_BODY;
+	return 0;
 }
 
 /* ---- the body ---- */

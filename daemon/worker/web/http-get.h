@@ -51,6 +51,7 @@ struct http_reply {
 	uint64_t total;     /* of the object; HTTP_END: not known */
 	bool ranges;        /* the server gives parts */
 	struct http_validator validator;
+	char name[HTTP_NAME_SIZE]; /* as Content-Disposition or the address that answered calls it */
 	uint64_t bytes;     /* that went into sink */
 };
 

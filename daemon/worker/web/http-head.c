@@ -77,6 +77,27 @@ static void read_length(struct http_head *h, const char *value)
 		h->length_bad = true;
 }
 
+/* `attachment; filename="x.zip"`. What is encoded (filename*=) ends as what is not. */
+static void read_disposition(struct http_head *h, const char *value, size_t n)
+{
+	char text[HTTP_NAME_SIZE + 128];
+	const char *p;
+	size_t size;
+
+	copy_value(text, sizeof(text), value, n);
+	p = strcasestr(text, "filename=");
+	if (!p)
+		p = strcasestr(text, "filename*=");
+	if (!p)
+		return;
+	p = strchr(p, '=') + 1;
+	if (*p == '"')
+		size = strcspn(++p, "\"");
+	else
+		size = strcspn(p, "; \t");
+	copy_value(h->name, sizeof(h->name), p, size);
+}
+
 static void read_field(struct http_head *h, const char *name, const char *value, size_t n)
 {
 	char text[128];
@@ -101,6 +122,8 @@ static void read_field(struct http_head *h, const char *name, const char *value,
 		copy_value(h->retry_after, sizeof(h->retry_after), value, n);
 	} else if (!strcasecmp(name, "content-encoding")) {
 		copy_value(h->encoding, sizeof(h->encoding), value, n);
+	} else if (!strcasecmp(name, "content-disposition")) {
+		read_disposition(h, value, n);
 	}
 }
 

@@ -9,6 +9,7 @@
 
 #define HTTP_HEAD_MAX_SIZE (64 * 1024) /* of all lines of an answer */
 #define HTTP_HEAD_MAX_URL 4096
+#define HTTP_NAME_SIZE 256
 
 /* What tells one state of an object from another. */
 struct http_validator {
@@ -31,6 +32,7 @@ struct http_head {
 	bool location_bad; /* too long */
 	char retry_after[64];
 	char encoding[64];
+	char name[HTTP_NAME_SIZE]; /* of Content-Disposition; "": none */
 	size_t size; /* of all lines so far */
 };
 
