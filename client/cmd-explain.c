@@ -20,6 +20,7 @@
 #include "client/srun.h"
 #include "client/submit-copy.h"
 #include "client/worth.h"
+#include "common/admit.h"
 #include "common/conf.h"
 #include "common/error.h"
 #include "common/memory.h"
@@ -30,6 +31,7 @@
 #define DEFAULT_TIMEOUT_MS 120000
 
 struct explain {
+	const struct conf *conf; /* of this machine; NULL: none that reads */
 	struct plan_request request;
 	struct worth_asked worth;
 	bool json;
@@ -203,12 +205,35 @@ static int explain_names(struct explain *e, char *const *names, size_t n_names, 
 	return STAGE_EXIT_OK;
 }
 
+/* What becomes of keep=, in the place that was chosen. */
+static void get_keep(const struct explain *e, const struct dataset *d, const struct kv *facts,
+		     char *buf, size_t size)
+{
+	const char *tier = kv_get_or_empty(facts, "tier"), *why;
+	const struct conf_tier *t = e->conf ? conf_get_tier(e->conf, tier) : NULL;
+	char time[PARSE_DURATION_TEXT];
+	uint64_t keep_ms;
+
+	buf[0] = '\0';
+	if (!d->keep_ms || !e->conf || (!t && *tier == '/'))
+		return;
+	why = admit_refuse_keep(t, d);
+	if (why) {
+		snprintf(buf, size, "no: %s", why);
+		return;
+	}
+	keep_ms = d->keep_ms < t->max_keep_ms ? d->keep_ms : t->max_keep_ms;
+	snprintf(buf, size, "for %s after the last job that used it%s", duration_to_string(keep_ms, time),
+		 keep_ms < d->keep_ms ? ": the site's MaxKeep=" : "");
+}
+
 static void answer_json(struct explain *e, const struct dataset *d, const struct plan_answer *a,
 			const struct moved *m)
 {
 	static const char *const texts[] = { "kind", "format", "method", "tier", "plan", "why" };
 	const struct kv *f = a->facts;
 	struct json *j = &e->j;
+	char keep[256];
 
 	json_open_object(j, NULL);
 	json_put_text(j, "name", d->name);
@@ -221,6 +246,10 @@ static void answer_json(struct explain *e, const struct dataset *d, const struct
 	json_put_text(j, "tiers", a->tiers);
 	for (size_t i = 0; f && i < ARRAY_SIZE(texts); i++)
 		json_put_text(j, texts[i], kv_get_or_empty(f, texts[i]));
+	if (f && !a->code) {
+		get_keep(e, d, f, keep, sizeof(keep));
+		json_put_text(j, "keep", keep);
+	}
 	if (f) {
 		json_put_known(j, "total", kv_get_u64(f, "total", 0));
 		json_put_known(j, "nfiles", kv_get_u64(f, "nfiles", 0));
@@ -250,6 +279,7 @@ static void explain_answer(struct explain *e, const struct dataset *d, const str
 {
 	const char *source = m ? m->asked->source : d->source;
 	const struct kv *f = a->facts;
+	char keep[256];
 
 	if (e->json) {
 		answer_json(e, d, a, m);
@@ -270,6 +300,10 @@ static void explain_answer(struct explain *e, const struct dataset *d, const str
 			     kv_get_u64(f, "nfiles", 0));
 		print_field("plan", "%s", a->code ? "" : kv_get_or_empty(f, "plan"));
 		print_lines("why", kv_get_or_empty(f, "why"));
+	}
+	if (f && !a->code) {
+		get_keep(e, d, f, keep, sizeof(keep));
+		print_field("keep", "%s", keep);
 	}
 	print_lines("refused", a->text);
 	if (f)
@@ -359,6 +393,7 @@ static int explain_item(struct explain *e, const char *value, struct error *err)
 		r = find_copies(&copies, &conf, &list, err);
 	if (r < 0)
 		return r;
+	e->conf = conf;
 	open_json(e);
 	for (size_t i = 0; i < list.n_items && r >= 0; i++) {
 		r = explain_one(e, &list.items[i], &asked.items[i], &copies, err);
@@ -366,6 +401,7 @@ static int explain_item(struct explain *e, const char *value, struct error *err)
 			code = r;
 	}
 	close_json(e);
+	e->conf = NULL;
 	return r < 0 ? r : code;
 }
 
@@ -377,13 +413,21 @@ static int get_nodes(const char *verb, const char *text, uint64_t *np)
 	return -EINVAL;
 }
 
+static int get_memory(const char *verb, const char *text, uint64_t *bytesp)
+{
+	if (parse_slurm_memory(text, bytesp) == 0)
+		return 0;
+	output_usage(verb, "--mem %s is no size as Slurm has it; 4000 (MB), 500M and 64G are", text);
+	return -EINVAL;
+}
+
 static int parse(struct explain *e, int argc, char **argv)
 {
 	int c, r;
 
 	while ((c = cmd_next_option(argc, argv, "", options)) != -1) {
 		if (c == OPT_MEM)
-			r = cmd_get_size(argv[0], "--mem", optarg, &e->request.memory);
+			r = get_memory(argv[0], optarg, &e->request.memory);
 		else if (c == OPT_TIMEOUT)
 			r = cmd_get_timeout(argv[0], optarg, &e->request.timeout_ms);
 		else if (c == OPT_RATE)
@@ -448,9 +492,9 @@ const struct cmd cmd_explain = {
 		"as\n"
 		"for --stage-data, anywhere: the same without staging anything.\n"
 		"\n"
-		"  --mem SIZE           plan for a job with that much memory (default: what "
-		"this\n"
-		"                       job has left, outside of one this machine)\n"
+		"  --mem SIZE           plan for a job with that much memory, written as for sbatch: a\n"
+		"                       number alone is MB (default: what this job has left, outside\n"
+		"                       of one this machine)\n"
 		"  --timeout DURATION   how long the source may take to answer (default 2m)\n"
 		"  --epoch DURATION     what computing an epoch takes, to tell when staging pays\n"
 		"  --rate SIZE          bytes a second that the source gives a node (default: what was\n"

@@ -149,6 +149,21 @@ int admit_check_tier(const struct conf_source *rule, const struct conf_tier *t, 
 	return 0;
 }
 
+const char *admit_refuse_keep(const struct conf_tier *t, const struct dataset *d)
+{
+	if (!t)
+		return "it stays where it is";
+	if (d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3)
+		return "what comes from the web is not kept";
+	if (d->hydrate)
+		return "what is copied behind a mount is not kept; leave hydrate=copy out";
+	if (!t->max_keep_ms)
+		return t->kind == CONF_TIER_MEMORY
+			       ? "what is in memory goes with the job (the site's MaxKeep= of [tier shm])"
+			       : "nothing is kept between jobs there (the site's MaxKeep=)";
+	return NULL;
+}
+
 static int list_tiers(const struct admit_input *in, const struct conf_source *rule,
 		      const struct dataset *d, char *list, size_t size, struct error *err)
 {

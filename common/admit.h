@@ -54,6 +54,9 @@ int admit_check_rule(const struct conf_source *rule, const struct dataset *d, st
 int admit_check_tier(const struct conf_source *rule, const struct conf_tier *t, const char *gres,
 		     const struct dataset *d, struct error *err);
 
+/* Why keep= has no effect for what is staged to t; NULL: it has. t: NULL where nothing is staged. */
+const char *admit_refuse_keep(const struct conf_tier *t, const struct dataset *d);
+
 /* The tier whose path holds an absolute DEST; NULL if none. */
 const struct conf_tier *admit_find_tier(const struct conf *conf, const struct conf_expand *e,
 					const char *dest);

@@ -210,11 +210,26 @@ static int check_options(const struct dataset *d, struct error *err)
 				      "hydrate=copy mounts first, which method=%s rules out; leave "
 				      "one of them out",
 				      method);
-	if (d->nested && d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_EXTRACT)
+	if (d->dest && !strcmp(d->dest, "source") &&
+	    (d->method == DATASET_METHOD_COPY || d->method == DATASET_METHOD_EXTRACT))
 		return dataset_refuse(err,
-				      "nested extracts, which method=%s rules out; leave one of "
-				      "them out",
+				      "DEST source leaves the data where it is, and method=%s does not; leave "
+				      "one of them out",
 				      method);
+	if ((d->strip || d->nested) && d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_EXTRACT)
+		return dataset_refuse(err,
+				      "%s is for archives that are extracted, which method=%s rules out; leave "
+				      "one of them out",
+				      d->nested ? "nested" : "strip=", method);
+	if ((d->n_include || d->n_exclude) && (d->method == DATASET_METHOD_LINK || d->method == DATASET_METHOD_MOUNT))
+		return dataset_refuse(err,
+				      "include= and exclude= select, and method=%s shows all of the source; "
+				      "leave one of them out",
+				      method);
+	if (d->verify == DATASET_VERIFY_SHA256 && d->method == DATASET_METHOD_LINK)
+		return dataset_refuse(err,
+				      "a link can't be verified: what it shows may change; leave verify= or "
+				      "method=link out");
 	if (d->verify == DATASET_VERIFY_SHA256 && d->is_set)
 		return dataset_refuse(err,
 				      "one digest can't stand for many files; write verify=size or "

@@ -64,6 +64,20 @@ int parse_size(const char *s, uint64_t *bytesp)
 	return read_scaled(s, end, unit, bytesp);
 }
 
+int parse_slurm_memory(const char *s, uint64_t *bytesp)
+{
+	uint64_t bytes;
+	int r;
+
+	r = parse_size(s, &bytes);
+	if (r < 0)
+		return r;
+	if (!s[strspn(s, "0123456789.")] && __builtin_mul_overflow(bytes, 1u << 20, &bytes))
+		return -ERANGE;
+	*bytesp = bytes;
+	return 0;
+}
+
 int parse_duration(const char *s, uint64_t *msp)
 {
 	static const struct {

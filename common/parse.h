@@ -13,6 +13,9 @@
 /* Number with an optional K, M, G, T (powers of 1024; also KiB, KB, kb …). "1.5G" is fine. */
 int parse_size(const char *s, uint64_t *bytesp);
 
+/* As Slurm's --mem: a number alone is megabytes, 0 is all of the node's. */
+int parse_slurm_memory(const char *s, uint64_t *bytesp);
+
 /* 90 (seconds), 90s, 5m, 2h, 1d, 500ms, 1h30m. Milliseconds out. */
 int parse_duration(const char *s, uint64_t *msp);
 

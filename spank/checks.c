@@ -14,6 +14,7 @@
 #include "common/conf.h"
 #include "common/dataset.h"
 #include "common/error.h"
+#include "common/parse.h"
 #include "spank/client-args.h"
 #include "spank/say.h"
 #include "spank/source-check.h"
@@ -86,6 +87,39 @@ static void check_dest_path(const struct conf *conf, const struct dataset *d)
 		   d->name, d->dest, n ? places : "it has none with a path", hint);
 }
 
+/* A named tier has to keep; of those that auto may choose, one. */
+static const char *refuse_keep(const struct conf *conf, const struct dataset *d,
+			       const struct conf_source *rule)
+{
+	if (!strcmp(d->dest, "source") || d->method == DATASET_METHOD_LINK)
+		return admit_refuse_keep(NULL, d);
+	if (d->dest[0] == '/')
+		return NULL; /* which tier it is, is known on the node */
+	if (strcmp(d->dest, "auto"))
+		return admit_refuse_keep(conf_get_tier(conf, d->dest), d);
+	for (size_t i = 0; i < conf->n_tiers; i++) {
+		const struct conf_tier *t = &conf->tiers[i];
+
+		if (t->kind != CONF_TIER_SHARED && conf_source_allows_tier(rule, t->name) &&
+		    !admit_refuse_keep(t, d))
+			return NULL;
+	}
+	return "nothing is kept between jobs here (no tier of this site has MaxKeep=)";
+}
+
+/* What was asked for and will not be done. The job can do without. */
+static void warn_of_options(const struct conf *conf, const struct dataset *d,
+			    const struct conf_source *rule)
+{
+	const char *why = d->keep_ms ? refuse_keep(conf, d, rule) : NULL;
+
+	if (why)
+		say_warn("%s: keep= has no effect: %s", d->name, why);
+	if (d->method == DATASET_METHOD_LINK && strcmp(d->dest, "auto") && strcmp(d->dest, "source"))
+		say_warn("%s: DEST %s has no effect: method=link leaves the data where it is", d->name,
+			 d->dest);
+}
+
 /* The login node's configuration has the say here, the node's has it in the end. */
 static void check_by_rule(const struct conf *conf, const struct dataset *d,
 				  const struct conf_source *rule, const char *gres)
@@ -106,6 +140,7 @@ static void check_by_rule(const struct conf *conf, const struct dataset *d,
 	else if (strcmp(d->dest, "auto") && strcmp(d->dest, "source") &&
 		 admit_check_tier(rule, conf_get_tier(conf, d->dest), gres, d, &err) < 0)
 		say_refuse("%s: %s", d->name, err.text);
+	warn_of_options(conf, d, rule);
 }
 
 /* What a name of the catalogue stands for is looked at; the list keeps the name, which each node
@@ -144,9 +179,10 @@ static void check_rules(const struct conf *conf, const struct dataset_list *list
 }
 
 struct looked {
+	const struct conf *conf;
 	const struct dataset_list *list;
 	const char *value; /* as given */
-	bool starts_later;
+	const struct client_args *args;
 };
 
 /* "year=2020/x" names the dataset year; who meant a directory of that name gets a hint. So does who
@@ -199,27 +235,63 @@ static void describe(const char *path, size_t n_fault, int errnum, char *buf, si
 		snprintf(buf, size, "%s: %s", path, text);
 }
 
-static void report_source(void *arg, size_t index, const char *path, size_t n_fault, int errnum)
+/* A file that can't fit: an archive does not shrink when it is opened. */
+static void check_memory(const struct looked *l, const struct dataset *d, uint64_t bytes)
+{
+	uint64_t memory = l->args->memory, share = memory / 100 * l->conf->max_memory_percent;
+	bool selects = d->n_include || d->n_exclude || d->subdir;
+	char size[PARSE_SIZE_TEXT], most[PARSE_SIZE_TEXT], all[PARSE_SIZE_TEXT];
+
+	if (!memory || strcmp(d->dest, "shm") || d->method == DATASET_METHOD_LINK || selects || bytes <= share)
+		return;
+	say_warn("%s: %s has %s and is to go to memory (shm), where datasets get %u %% of the job's --mem "
+		 "(%s): %s; ask for more --mem, or write another DEST", d->name, d->source,
+		 size_to_string(bytes, size), (unsigned)l->conf->max_memory_percent,
+		 size_to_string(memory, all), size_to_string(share, most));
+}
+
+static void refuse_pattern(const struct looked *l, const struct dataset *d, int errnum)
+{
+	const char *text = errnum == SOURCE_CHECK_FITS_NONE
+				   ? "no file fits this pattern"
+				   : "of the names that the braces make, the first or the last is not there";
+
+	if (l->args->starts_later)
+		say_warn("%s: %s: %s; it has to be there when the job starts", d->name, d->source, text);
+	else
+		say_refuse("%s: %s: %s; check it with ls", d->name, d->source, text);
+}
+
+static void report_source(void *arg, const struct source_check_result *result)
 {
 	const struct looked *l = arg;
-	const char *name = l->list->items[index].name;
+	const struct dataset *d = &l->list->items[result->index];
+	const char *name = d->name;
 	char hint[1024], text[2 * PATH_MAX + 128];
 
-	describe(path, n_fault, errnum, text, sizeof(text));
-	if (l->starts_later)
+	if (result->errnum == 0) {
+		check_memory(l, d, result->bytes);
+		return;
+	}
+	if (result->errnum >= SOURCE_CHECK_FITS_NONE) {
+		refuse_pattern(l, d, result->errnum);
+		return;
+	}
+	describe(result->path, result->n_fault, result->errnum, text, sizeof(text));
+	if (l->args->starts_later)
 		say_warn("%s: %s; it has to be there when the job starts", name, text);
-	else if (errnum == EACCES)
+	else if (result->errnum == EACCES)
 		say_refuse("%s: %s; it is read as you: ask its owner for the right (ls -ld shows what "
 			   "there is), or name a copy that you may read", name, text);
 	else
 		say_refuse("%s: %s; check the path, and that it can be seen from here%s", name, text,
-			   get_hint(l, &l->list->items[index], hint, sizeof(hint)));
+			   get_hint(l, d, hint, sizeof(hint)));
 }
 
-static void check_sources(const struct dataset_list *list, const char *value,
+static void check_sources(const struct conf *conf, const struct dataset_list *list, const char *value,
 			  const struct client_args *args)
 {
-	struct looked l = { list, value, args->starts_later };
+	struct looked l = { conf, list, value, args };
 	size_t index;
 	int r;
 
@@ -236,5 +308,5 @@ void checks_run(const struct conf *conf, const struct dataset_list *list, const 
 {
 	check_admitted(conf, u->name, args->partition);
 	check_rules(conf, list, u, args->gres);
-	check_sources(list, value, args);
+	check_sources(conf, list, value, args);
 }

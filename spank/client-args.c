@@ -9,6 +9,7 @@
 
 #include "common/cleanup.h"
 #include "common/fd.h"
+#include "common/parse.h"
 #include "common/sbatch-words.h"
 
 /*
@@ -55,6 +56,15 @@ static void set_gres(struct client_args *args, const char *value, bool tres)
 	gres_add(args->gres, value, tres);
 }
 
+static void set_memory(struct client_args *args, const char *value)
+{
+	if (!value || (args->memory_given && !args->last_wins))
+		return;
+	args->memory_given = true;
+	if (parse_slurm_memory(value, &args->memory) < 0)
+		args->memory = 0;
+}
+
 static void take(void *arg, const struct sbatch_option *o)
 {
 	struct client_args *args = arg;
@@ -69,6 +79,8 @@ static void take(void *arg, const struct sbatch_option *o)
 		set_array(args, o->value);
 	else if (!strcmp(name, "gres") || !strcmp(name, "tres-per-node"))
 		set_gres(args, o->value, *name == 't');
+	else if (!strcmp(name, "mem"))
+		set_memory(args, o->value);
 	else if (!strcmp(name, "wrap"))
 		args->is_wrapped = true;
 }
@@ -93,7 +105,8 @@ void client_args_read_script(struct client_args *args, const char *text)
 static void read_environment(struct client_args *args, const char *client)
 {
 	static const char *const names[] = { "DEPENDENCY", "BEGIN", "PARTITION",
-					     "ARRAY_INX",  "GRES",  "TRES_PER_NODE" };
+					     "ARRAY_INX",  "GRES",  "TRES_PER_NODE",
+					     "MEM_PER_NODE" };
 	const char *prefix = !strcmp(client, "sbatch") ? "SBATCH" :
 			     !strcmp(client, "salloc") ? "SALLOC" : "SLURM";
 	char name[64];
@@ -107,6 +120,8 @@ static void read_environment(struct client_args *args, const char *client)
 			set_partition(args, value);
 		else if (value && !strcmp(names[i], "ARRAY_INX"))
 			set_array(args, value);
+		else if (value && !strcmp(names[i], "MEM_PER_NODE"))
+			set_memory(args, value);
 		else if (value && strstr(names[i], "RES"))
 			set_gres(args, value, *names[i] == 'T');
 		else if (value)

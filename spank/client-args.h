@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/gres.h"
 
@@ -18,6 +19,8 @@ struct client_args {
 	bool is_wrapped;		 /* --wrap: there is no script */
 	bool gres_given, tres_given;
 	char gres[GRES_SIZE];	 /* of --gres and --tres-per-node: gres.h */
+	bool memory_given;
+	uint64_t memory;	 /* of --mem, bytes a node; 0: not given, or all of the node's */
 	char partition[1024];    /* as given, maybe a list; "" if not */
 	bool last_wins;          /* while the command line is read */
 	const char *script;      /* first word that is not an option; lent, or NULL */

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/dataset.h"
+#include "common/expand.h"
 #include "common/fd.h"
 #include "common/path.h"
 
@@ -27,7 +28,8 @@
 struct record {
 	uint32_t index;
 	uint32_t n_fault; /* bytes of the path */
-	int32_t errnum;   /* BEGUN, 0 or an errno */
+	int32_t errnum;   /* BEGUN, 0, an errno or SOURCE_CHECK_* */
+	uint64_t bytes;
 };
 
 void source_check_path(const struct dataset *d, char *buf, size_t size)
@@ -49,12 +51,22 @@ void source_check_path(const struct dataset *d, char *buf, size_t size)
 	slash[slash == buf] = '\0'; /* "/" itself stays */
 }
 
-static int look(const char *path)
+/* Holes are not counted, and of a file system that compresses not what it saves. */
+static uint64_t get_bytes(const struct stat *st)
+{
+	uint64_t bytes = (uint64_t)st->st_size, used = (uint64_t)st->st_blocks * 512;
+
+	return used < bytes ? used : bytes;
+}
+
+static int look(const char *path, uint64_t *bytesp)
 {
 	struct stat st;
 
 	if (stat(path, &st) < 0)
 		return errno;
+	if (S_ISREG(st.st_mode))
+		*bytesp = get_bytes(&st);
 	if (S_ISDIR(st.st_mode))
 		return access(path, R_OK | X_OK) < 0 ? errno : 0;
 	if (!S_ISREG(st.st_mode))
@@ -77,21 +89,42 @@ static uint32_t find_fault(char *path)
 	return (uint32_t)strlen(path);
 }
 
+/* Does any file fit? Of names that braces made, which may be very many, the ends are looked for. */
+static int look_for_fit(const char *pattern)
+{
+	_cleanup_(names_deinit) struct names names = { 0 };
+
+	if (expand_pattern(pattern, &names, NULL) < 0)
+		return 0; /* the node tells */
+	if (names.n == 0)
+		return SOURCE_CHECK_FITS_NONE;
+	if (access(names.v[0], F_OK) < 0 && errno == ENOENT)
+		return SOURCE_CHECK_END_MISSING;
+	return access(names.v[names.n - 1], F_OK) < 0 && errno == ENOENT ? SOURCE_CHECK_END_MISSING : 0;
+}
+
+static bool is_pattern(const struct dataset *d)
+{
+	return d->scheme == DATASET_SCHEME_FILE && path_is_pattern(d->source);
+}
+
 static void child_main(const struct dataset_list *list, int fd)
 {
 	char path[PATH_MAX];
 
 	for (size_t i = 0; i < list->n_items; i++) {
-		struct record r = { (uint32_t)i, 0, BEGUN };
+		struct record r = { .index = (uint32_t)i, .errnum = BEGUN };
 
 		source_check_path(&list->items[i], path, sizeof(path));
 		if (!path[0])
 			continue;
 		if (fd_write_all(fd, &r, sizeof(r)) < 0)
 			_exit(1);
-		r.errnum = look(path);
+		r.errnum = look(path, &r.bytes);
 		if (r.errnum)
 			r.n_fault = find_fault(path);
+		else if (is_pattern(&list->items[i]))
+			r.errnum = look_for_fit(list->items[i].source);
 		if (fd_write_all(fd, &r, sizeof(r)) < 0)
 			_exit(1);
 	}
@@ -138,10 +171,10 @@ static int watch(const struct dataset_list *list, int fd, unsigned limit_ms, siz
 
 	while ((r = next_record(fd, deadline_ms, &rec)) == 1) {
 		*indexp = rec.index;
-		if (rec.errnum == BEGUN || rec.errnum == 0 || rec.index >= list->n_items)
+		if (rec.errnum == BEGUN || rec.index >= list->n_items)
 			continue;
 		source_check_path(&list->items[rec.index], path, sizeof(path));
-		report(arg, rec.index, path, rec.n_fault, rec.errnum);
+		report(arg, &(struct source_check_result){ rec.index, path, rec.n_fault, rec.errnum, rec.bytes });
 	}
 	return r;
 }

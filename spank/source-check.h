@@ -4,6 +4,7 @@
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 struct dataset_list;
 
@@ -14,14 +15,27 @@ enum {
 	SOURCE_CHECK_HANGS,   /* *indexp did not answer; what is behind it was not looked at */
 };
 
-/* Called for each source that is missing or can't be read. path: what was looked at, of which the first
- * n_fault bytes are at fault: all of it, or a directory on the way. */
-typedef void (*source_check_report)(void *arg, size_t index, const char *path, size_t n_fault,
-				    int errnum);
+/* Of patterns, beside errno's: no file fits; of names made by braces alone, the first or the last is
+ * missing. */
+enum {
+	SOURCE_CHECK_FITS_NONE = 10001,
+	SOURCE_CHECK_END_MISSING,
+};
+
+struct source_check_result {
+	size_t index;
+	const char *path; /* what was looked at; of a pattern that is there the directory above */
+	size_t n_fault;	  /* bytes of it that are at fault: all, or those of a directory on the way */
+	int errnum;	  /* 0: it is there and may be read */
+	uint64_t bytes;	  /* of one file that is there, without holes; else 0 */
+};
+
+/* Called for each source that was looked at. */
+typedef void (*source_check_report)(void *arg, const struct source_check_result *result);
 
 /*
  * Looks, as the caller and in a child process, whether files, directories and lists are there
- * and may be read; of a pattern only the directory above it. URLs and catalogue names are left
+ * and may be read, and whether a file fits a pattern. URLs and catalogue names are left
  * alone. SOURCE_CHECK_*, or -errno when there could be no look.
  */
 int source_check(const struct dataset_list *list, unsigned limit_ms, size_t *indexp,

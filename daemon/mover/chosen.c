@@ -7,8 +7,8 @@
 #include <sys/stat.h>
 
 #include "common/error.h"
+#include "common/expand.h"
 #include "common/path.h"
-#include "daemon/worker/expand.h"
 
 struct chosen {
 	struct names names; /* relative, sorted, each once */

@@ -8,8 +8,8 @@
 
 #include "common/dataset.h"
 #include "common/error.h"
+#include "common/expand.h"
 #include "common/path.h"
-#include "daemon/worker/expand.h"
 
 #define FILTER_MAX_PATH 4352
 

@@ -33,5 +33,46 @@ test_braces_that_the_shell_expanded_are_warned_of() {
 
 	id=$(job_submit alice --hold --stage-data=$data/flat/0{0..5}.bin <<<true)
 	on ctl scancel "$id"
-	assert_contains "$(cat "$work/sbatch.err")" "--stage-data='$data/flat/0{0..5}.bin'"
+	assert_contains "$(cat "$work/sbatch.err")" "--stage-data='$data/flat/{00..05}.bin'"
+}
+
+# warned REGEX ITEM [SBATCH OPTION...]: sbatch takes it, and warns
+warned() {
+	local regex=$1 item=$2 id
+
+	shift 2
+	id=$(job_submit alice --hold "--stage-data=$item" "$@" <<<true)
+	on ctl scancel "$id"
+	assert_match "$(cat "$work/sbatch.err")" "warning: $regex"
+}
+
+test_what_sbatch_knows_it_says() {
+	local out
+
+	out=$(job_refused alice "--stage-data=t=$data/flat/no-*.bin" <<<true)
+	assert_contains "$out" "$data/flat/no-*.bin: no file fits this pattern"
+	out=$(job_refused alice "--stage-data=t=$data/flat/{00..77}.bin" <<<true)
+	assert_contains "$out" "the first or the last is not there"
+	warned 't: .* has .* and is to go to memory \(shm\)' "t=$data/many.tar:shm" --mem=2
+	warned 't: keep= has no effect: what is in memory goes with the job' "t=$data/flat:shm:keep=2h"
+	warned 't: keep= has no effect: nothing is kept between jobs here' "t=$data/flat::keep=2h"
+	warned 't: DEST ssd has no effect: method=link' "t=$data/flat:ssd:method=link"
+	sed -i '/^Path=/a MaxKeep=1h' "$base/etc/stage-data/stage-data.conf"
+	out=$(job_submit alice --hold "--stage-data=t=$data/flat::keep=2h" <<<true)
+	on ctl scancel "$out"
+	assert_lacks "$(cat "$work/sbatch.err")" warning
+}
+
+test_explain_has_slurms_units_and_speaks_of_keep() {
+	local out
+
+	out=$(as alice stagectl explain --mem 300 "$data/flat:shm")
+	assert_contains "$out" "plan  copy to memory"
+	out=$(as alice stagectl explain "$data/flat:shm:keep=2h")
+	assert_contains "$out" "keep  no: what is in memory goes with the job"
+	sed -i '/^Path=/a MaxKeep=1h' "$base/etc/stage-data/stage-data.conf"
+	out=$(as alice stagectl explain "$data/flat:ssd:keep=2h")
+	assert_contains "$out" "keep  for 1:00:00 after the last job that used it: the site's MaxKeep="
+	out=$(as alice stagectl explain --json "$data/flat:ssd:keep=10m")
+	assert_contains "$out" '"keep":"for 10:00 after the last job that used it"'
 }

@@ -18,7 +18,7 @@ static const struct {
 	{ "/p/x:shm,keep=2h", "/p/x:shm:keep=2h" },
 	{ "/p/x:shm,nested", "/p/x:shm:nested" },
 	{ "/p/x::strip=1,nested", "/p/x::strip=1+nested" },
-	{ "a=/p/x:ssd:strip=1,method=copy", "a=/p/x:ssd:strip=1+method=copy" },
+	{ "a=/p/x:ssd:strip=1,method=extract", "a=/p/x:ssd:strip=1+method=extract" },
 	{ "/p/y,/p/x::strip=1,nested", "/p/x::strip=1+nested" },
 	{ "/p/x:shm;keep=2h", "/p/x:shm:keep=2h" },
 	{ "/p/x:shm:strip=1 nested", "/p/x:shm:strip=1+nested" },

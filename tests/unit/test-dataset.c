@@ -318,6 +318,12 @@ static const struct {
 	{ "https://h/x::method=link", "method=link", "leave it out" },
 	{ "/p/x::hydrate=copy+method=copy", "method=copy", "leave one" },
 	{ "/p/x::nested+method=mount", "method=mount", "leave one" },
+	{ "/p/x::strip=1+method=copy", "method=copy", "leave one" },
+	{ "/p/x::include=*.a+method=mount", "method=mount", "leave one" },
+	{ "/p/x::exclude=*.a+method=link", "method=link", "leave one" },
+	{ "/p/x::method=link+verify=sha256:" HEX, "can't be verified", "leave verify= or" },
+	{ "/p/x:source:method=extract", "DEST source", "leave one" },
+	{ "/p/x:source:method=copy", "DEST source", "leave one" },
 	{ "/p/*.tar::verify=sha256:" HEX, "digest", "name one file" },
 };
 /* clang-format on */
@@ -364,9 +370,9 @@ static void test_fields_arrive(void **state)
 
 	assert_int_equal(
 		dataset_list_from_string(&list,
-					 "a=/p/x%2Cy:ssd:method=copy+onfail=source+verify=none+strip=3+"
+					 "a=/p/x%2Cy:ssd:method=copy+onfail=source+verify=none+"
 					 "subdir=s+include=i%2B+include=j+exclude=k+shard=node+keep=1h+"
-					 "max=1K+timeout=2s+stall=3s+threads=4,@@l,@c/s,s3://b/k/,http://h/x,"
+					 "max=1K+timeout=2s+stall=3s+threads=4,@@l,@c/s::strip=3,s3://b/k/,http://h/x,"
 					 "/p/y::hydrate=copy,/p/z.tar::nested,/p/*,s3://b/k*,s3://b/[k]?",
 					 NULL),
 		0);
@@ -380,7 +386,7 @@ static void test_fields_arrive(void **state)
 	assert_int_equal(d->method, DATASET_METHOD_COPY);
 	assert_int_equal(d->onfail, DATASET_ONFAIL_SOURCE);
 	assert_int_equal(d->verify, DATASET_VERIFY_NONE);
-	assert_int_equal(d->strip, 3);
+	assert_int_equal(d[2].strip, 3);
 	assert_string_equal(d->subdir, "s");
 	assert_int_equal(d->n_include, 2);
 	assert_string_equal(d->include[0], "i+");

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "daemon/worker/expand.h"
+#include "common/expand.h"
 
 static void join(const struct names *n, char *buf, size_t size)
 {

@@ -47,9 +47,9 @@ static enum answer clean_up(void *arg)
 	return answer_with(launch_tidy(1, NULL, why), why);
 }
 
-static void refuse(void *arg, size_t index, const char *path, size_t n_fault, int errnum)
+static void refuse(void *arg, const struct source_check_result *result)
 {
-	*(bool *)arg = true;
+	*(bool *)arg |= result->errnum != 0;
 }
 
 static enum answer look_at_source(void *arg)

@@ -63,6 +63,28 @@ static void test_sizes(void **state)
 	}
 }
 
+static void test_memory_of_slurm(void **state)
+{
+	static const struct {
+		const char *text;
+		int expect;
+		uint64_t value;
+	} cases[] = {
+		{ "300", 0, 300ull << 20 }, { "0", 0, 0 },
+		{ "64G", 0, 64ull << 30 },  { "2T", 0, 2ull << 40 },
+		{ "512K", 0, 512 << 10 },   { "1.5", 0, 1 << 20 },
+		{ "x", -EINVAL, 0 },	    { "", -EINVAL, 0 },
+		{ "17592186044416", -ERANGE, 0 },
+	};
+	uint64_t v;
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		v = 0;
+		assert_int_equal(parse_slurm_memory(cases[i].text, &v), cases[i].expect);
+		assert_int_equal(v, cases[i].value);
+	}
+}
+
 static void test_durations(void **state)
 {
 	static const struct {
@@ -142,6 +164,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_numbers),
 		cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_memory_of_slurm),
 		cmocka_unit_test(test_durations),
 		cmocka_unit_test(test_texts_for_people),
 		cmocka_unit_test(test_terminals_are_safe),

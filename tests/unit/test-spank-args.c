@@ -152,6 +152,32 @@ static void test_gres(void **state)
 	}
 }
 
+static void test_memory_is_read_as_slurm_reads_it(void **state)
+{
+	static const struct {
+		const char *line, *script;
+		uint64_t memory;
+	} cases[] = {
+		{ "sbatch --mem=300 job.sh", "", 300ull << 20 },
+		{ "sbatch --mem 2G job.sh", "#SBATCH --mem=1G\n", 2ull << 30 },
+		{ "sbatch job.sh", "#SBATCH --mem=512M\n", 512ull << 20 },
+		{ "sbatch --mem=4G --mem=1G job.sh", "", 1ull << 30 },
+		{ "sbatch --mem=0 job.sh", "#SBATCH --mem=1G\n", 0 },
+		{ "sbatch --mem=lots job.sh", "", 0 },
+		{ "sbatch --mem-per-cpu=1G job.sh --mem=1G", "", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct client_args args;
+		char buf[256];
+
+		read_line(&args, cases[i].line, buf);
+		client_args_read_script(&args, cases[i].script);
+		if (args.memory != cases[i].memory)
+			fail_msg("%s: %llu", cases[i].line, (unsigned long long)args.memory);
+	}
+}
+
 static void test_the_command_line_wins_over_the_script(void **state)
 {
 	struct client_args args;
@@ -186,6 +212,7 @@ int main(void)
 		cmocka_unit_test(test_script_lines),
 		cmocka_unit_test(test_arrays),
 		cmocka_unit_test(test_gres),
+		cmocka_unit_test(test_memory_is_read_as_slurm_reads_it),
 		cmocka_unit_test(test_the_command_line_wins_over_the_script),
 		cmocka_unit_test(test_long_lines_and_bytes_without_end_are_survived),
 	};

@@ -53,16 +53,21 @@ struct seen {
 	size_t n_fault[8]; /* behind the scratch directory and its slash */
 	int errnum[8];
 	size_t n_base;
+	uint64_t bytes; /* of the last one that is there */
 };
 
-static void report(void *arg, size_t index, const char *path, size_t n_fault, int errnum)
+static void report(void *arg, const struct source_check_result *result)
 {
 	struct seen *s = arg;
 
+	if (result->errnum == 0) {
+		s->bytes = result->bytes;
+		return;
+	}
 	assert_true(s->n < 8);
-	s->index[s->n] = index;
-	s->n_fault[s->n] = n_fault - s->n_base;
-	s->errnum[s->n++] = errnum;
+	s->index[s->n] = result->index;
+	s->n_fault[s->n] = result->n_fault - s->n_base;
+	s->errnum[s->n++] = result->errnum;
 }
 
 /* One list of files below the scratch directory. */
@@ -130,6 +135,38 @@ static void test_unreadable_and_odd_sources_are_reported(void **state)
 	assert_int_equal(seen.n, geteuid() == 0 ? 1 : 2); /* root may read everything */
 }
 
+static void test_a_pattern_that_nothing_fits_is_reported(void **state)
+{
+	static const char *const names[] = { "s-*.tar", "s-{0..2}.tar", "s-{0..3}.tar", "t-*", "{s,t}-*.tar",
+					     "{u,t}-*" };
+	struct seen seen;
+	size_t index;
+
+	make(state, "s-0.tar", 0644);
+	make(state, "s-2.tar", 0644); /* that the middle is missing is told on the node */
+	assert_int_equal(check(state, names, 6, 3000, &seen, &index), SOURCE_CHECK_OK);
+	assert_int_equal(seen.n, 3);
+	assert_int_equal(seen.index[0], 2);
+	assert_int_equal(seen.errnum[0], SOURCE_CHECK_END_MISSING);
+	assert_int_equal(seen.index[1], 3);
+	assert_int_equal(seen.errnum[1], SOURCE_CHECK_FITS_NONE);
+	assert_int_equal(seen.index[2], 5);
+}
+
+static void test_the_size_of_a_file_is_told_without_holes(void **state)
+{
+	static const char *const names[] = { "sized" };
+	struct seen seen;
+	char path[4096];
+	size_t index;
+
+	make(state, "sized", 0644);
+	snprintf(path, sizeof(path), "%s/sized", (char *)*state);
+	assert_int_equal(truncate(path, 1 << 30), 0);
+	assert_int_equal(check(state, names, 1, 3000, &seen, &index), SOURCE_CHECK_OK);
+	assert_true(seen.bytes < 1 << 20);
+}
+
 static void test_a_source_that_hangs_is_named_in_time(void **state)
 {
 	static const char *const names[] = { "there", "hang", "there" };
@@ -150,6 +187,8 @@ int main(void)
 		cmocka_unit_test(test_what_is_looked_at),
 		cmocka_unit_test(test_each_missing_source_is_reported),
 		cmocka_unit_test(test_unreadable_and_odd_sources_are_reported),
+		cmocka_unit_test(test_a_pattern_that_nothing_fits_is_reported),
+		cmocka_unit_test(test_the_size_of_a_file_is_told_without_holes),
 		cmocka_unit_test(test_a_source_that_hangs_is_named_in_time),
 	};
 

@@ -14,12 +14,12 @@
 #include <sys/stat.h>
 
 #include "common/error.h"
+#include "common/expand.h"
 #include "common/fd.h"
 #include "daemon/worker/copy/copy-file.h"
 #include "daemon/worker/copy/walk-kept.h"
 #include "daemon/worker/copy/walk.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/expand.h"
 #include "daemon/worker/facts.h"
 #include "daemon/worker/filter.h"
 #include "daemon/worker/shard.h"

@@ -9,10 +9,10 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/expand.h"
 #include "common/fd.h"
 #include "common/path.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/expand.h"
 #include "daemon/worker/shard.h"
 #include "daemon/worker/source.h"
 

@@ -9,9 +9,9 @@
 #include <unistd.h>
 
 #include "common/error.h"
+#include "common/expand.h"
 #include "common/url.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/expand.h"
 #include "daemon/worker/shard.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/web/fetch-files.h"

@@ -3,7 +3,7 @@
  * alternatives, and the text that results is expanded again. The number of results is bounded, so
  * is the depth (a group a level); a text has at most EXPAND_MAX_TEXT bytes.
  */
-#include "daemon/worker/expand.h"
+#include "common/expand.h"
 
 #include <errno.h>
 #include <glob.h>
