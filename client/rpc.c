@@ -165,6 +165,19 @@ static bool read_reason(const char *path, struct error *err)
 	return true;
 }
 
+/* In a step whose environment nobody has replaced: the plugin does so first of all. */
+static bool lacks_plugin(struct error *err)
+{
+	const char *dir = getenv("STAGE_DATA_DIR"), *node = getenv("SLURMD_NODENAME");
+
+	if (!dir || !node || strcmp(dir, RUNDIR_NOT_STAGED))
+		return false;
+	no_staging(err, "slurmd on %s has not loaded the plugin stage_data.so, so the job's data is not "
+			"staged on this node; ask the administrators to restart slurmd there, "
+			"'stagectl doctor' tells more", node);
+	return true;
+}
+
 static int open_once(struct rpc **rpcp, bool any_component, struct error *err)
 {
 	char path[256];
@@ -176,7 +189,7 @@ static int open_once(struct rpc **rpcp, bool any_component, struct error *err)
 	r = rpc_open_path(rpcp, path, err);
 	if (r == 0 || (any_component && open_component(rpcp, NULL) == 0))
 		return 0;
-	return read_reason(path, err) ? -EIO : r;
+	return read_reason(path, err) || lacks_plugin(err) ? -EIO : r;
 }
 
 int rpc_open(struct rpc **rpcp, struct error *err)

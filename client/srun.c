@@ -20,6 +20,7 @@
 #include "client/capture.h"
 #include "client/output.h"
 #include "client/report.h"
+#include "client/srun-silent.h"
 #include "client/waitloop.h"
 #include "common/conn.h"
 #include "common/fd.h"
@@ -51,6 +52,7 @@ struct srun {
 	struct step *steps;
 	size_t n_steps;
 	uint32_t n_nodes, n_done, n_none;
+	struct srun_silent answers;
 	int code;        /* of the first failure */
 	bool ending;
 };
@@ -200,6 +202,7 @@ static void handle_done(struct srun *s, const char *node, const struct kv *kv)
 	int code = (int)kv_get_u64(kv, "code", STAGE_EXIT_FAILED) & 0xff;
 
 	s->n_done++;
+	srun_silent_add(&s->answers, node);
 	if (code == STAGE_EXIT_NO_STAGING && s->request->none_ok) {
 		s->n_none++;
 		return;
@@ -337,6 +340,17 @@ static void end_steps(struct srun *s)
 	}
 }
 
+static void say_who_is_silent(struct srun *s)
+{
+	char nodes[1024];
+
+	srun_silent_print(&s->answers, get_n_components(), nodes, sizeof(nodes));
+	error_exit(s->err, STAGE_EXIT_FAILED, EIO,
+		   "srun ended before %u of %u nodes had answered%s%s; look whether they are up and "
+		   "have stage-data installed",
+		   s->n_nodes - s->n_done, s->n_nodes, nodes[0] ? ": " : "", nodes);
+}
+
 static int run_loop(struct srun *s, struct waitloop *loop)
 {
 	uint64_t next_ms;
@@ -361,9 +375,7 @@ static int run_loop(struct srun *s, struct waitloop *loop)
 	if (s->code)
 		return s->code;
 	if (s->n_done < s->n_nodes) {
-		error_exit(s->err, STAGE_EXIT_FAILED, EIO,
-			   "srun ended before %u of %u nodes had answered",
-			   s->n_nodes - s->n_done, s->n_nodes);
+		say_who_is_silent(s);
 		return STAGE_EXIT_FAILED;
 	}
 	if (s->n_none == s->n_nodes) {
@@ -472,5 +484,6 @@ int srun_each_node(const struct srun_request *request, const struct rpc_handler 
 	while (r == STAGE_EXIT_OK && !reap_steps(&s) && pump(&s, &loop) == WAITLOOP_READY)
 		;
 	end_steps(&s);
+	srun_silent_deinit(&s.answers);
 	return r;
 }

@@ -44,6 +44,10 @@
  * metrics are on. */
 #define RUNDIR_METRICS ".metrics"
 
+/* Where the variables of a job's data point until the plugin on the node has set them: a path that
+ * does not exist. */
+#define RUNDIR_NOT_STAGED STAGE_RUN_DIR "/NOT-STAGED-ON-THIS-NODE"
+
 #define RUNDIR_MAX_SLOTS 64
 
 /* STAGE_RUN_DIR/<job>[/<name>]; returns the length, -ENAMETOOLONG if it does not fit. */

@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -10,10 +11,12 @@
 
 #include "common/cleanup.h"
 #include "common/fd.h"
+#include "common/rundir.h"
 #include "spank/step.h"
 
 #define MAX_FILE (256 * 1024)
 #define PREFIX "STAGE_DATA_"
+#define MAX_VARIABLES 1024 /* for a Slurm that does not remove or replace them */
 
 /* Lists of bind mounts, joined by commas. */
 static const char *const joined[] = {
@@ -85,6 +88,60 @@ int job_env_copy(spank_t sp, const char *path)
 	return 0;
 }
 
+/* The text after the prefix of a path that is not there, or NULL. */
+static const char *find_rest(const char *value)
+{
+	const size_t n = sizeof(RUNDIR_NOT_STAGED) - 1;
+
+	return !strncmp(value, RUNDIR_NOT_STAGED, n) && (!value[n] || value[n] == '/') ? value + n
+										      : NULL;
+}
+
+static bool place(spank_t sp, uint32_t job_id, const char *name, const char *rest)
+{
+	bool is_list = !strncmp(name, PREFIX "LIST_", sizeof(PREFIX "LIST_") - 1);
+	char dir[PATH_MAX];
+	_cleanup_(freep) char *value = NULL;
+
+	if (rundir_path(dir, sizeof(dir), job_id, is_list ? RUNDIR_PRIVATE : RUNDIR_DATA) < 0)
+		return false;
+	if (asprintf(&value, "%s%s", dir, rest) < 0) {
+		value = NULL;
+		return false;
+	}
+	return spank_setenv(sp, name, value, 1) == ESPANK_SUCCESS;
+}
+
+static bool place_one(spank_t sp, uint32_t job_id, char **env)
+{
+	for (; *env; env++) {
+		char name[256];
+		size_t n = strcspn(*env, "=");
+		const char *rest;
+
+		if (strncmp(*env, PREFIX, strlen(PREFIX)) || !(*env)[n] || n >= sizeof(name))
+			continue;
+		rest = find_rest(*env + n + 1);
+		if (!rest)
+			continue;
+		memcpy(name, *env, n);
+		name[n] = '\0';
+		return place(sp, job_id, name, rest);
+	}
+	return false;
+}
+
+void job_env_place(spank_t sp, uint32_t job_id)
+{
+	char **env = NULL;
+
+	/* Each replacement may move Slurm's array. */
+	for (int i = 0; i < MAX_VARIABLES; i++)
+		if (spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS || !env ||
+		    !place_one(sp, job_id, env))
+			return;
+}
+
 static bool drop_one(spank_t sp, char **env)
 {
 	for (; *env; env++) {
@@ -104,8 +161,8 @@ void job_env_drop(spank_t sp)
 {
 	char **env = NULL;
 
-	/* Slurm moves its array with each removal. The bound is for a Slurm that doesn't remove. */
-	for (int i = 0; i < 1024; i++)
+	/* Slurm moves its array with each removal. */
+	for (int i = 0; i < MAX_VARIABLES; i++)
 		if (spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS || !env ||
 		    !drop_one(sp, env))
 			return;

@@ -3,6 +3,8 @@
  */
 #pragma once
 
+#include <stdint.h>
+
 #include "spank/slurm-compat.h"
 
 /*
@@ -11,6 +13,12 @@
  * file is the user's; called as the user. 0 or -errno.
  */
 int job_env_copy(spank_t sp, const char *path);
+
+/*
+ * Gives the variables that submit_env_set() has set the paths that this job's data has on every node,
+ * or will have.
+ */
+void job_env_place(spank_t sp, uint32_t job_id);
 
 /* Takes STAGE_DATA_* out of the step's environment: another job's, inherited. */
 void job_env_drop(spank_t sp);

@@ -58,6 +58,9 @@ void step_env_set(spank_t sp)
 		return;
 	if (hold_is_script_held(step))
 		(void)spank_setenv(sp, HOLD_ENV_HELD, "1", 1);
+	/* Where staging could not begin, the path that is not there says so. */
+	if (!step_has_file(step, RUNDIR_FAILED))
+		job_env_place(sp, step->job_id);
 	set_fixed(sp, step);
 	if (wait_for_env(step))
 		step_env_copy(sp, step);

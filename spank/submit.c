@@ -17,6 +17,7 @@
 #include "spank/hold.h"
 #include "spank/options.h"
 #include "spank/say.h"
+#include "spank/submit-env.h"
 
 /*
  * The plugin is listed as `optional`, so Slurm ignores what init_post_opt returns, and the
@@ -137,6 +138,8 @@ static void publish(spank_t sp, const struct dataset_list *list, const struct co
 	if (e != ESPANK_SUCCESS)
 		say_refuse("cannot pass the value on to the job: %s", spank_strerror(e));
 	published = true;
+	if (submit_env_set(list) < 0)
+		say_refuse("no memory");
 	/* The step of an srun of its own gets it by srun's environment, and in no other way. */
 	if (spank_context() == S_CTX_LOCAL && setenv(SPEC_ENV_JOB, text, 1) < 0)
 		say_refuse("no memory");
@@ -199,6 +202,20 @@ static void check_inner_value(const char *value)
 	checks_user_deinit(&user);
 }
 
+/* The environment here is that of this node. The step's nodes set their own, if they can. */
+static void set_step_env(void)
+{
+	_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };
+	const char *text = getenv(SPEC_ENV_JOB);
+	struct spec spec = { 0 };
+
+	if (!text || spec_from_string(&spec, text, NULL) < 0)
+		return;
+	if (dataset_list_from_string(&list, spec.value, NULL) == 0)
+		(void)submit_env_set(&list);
+	spec_deinit(&spec);
+}
+
 static void submit_step(const struct options *o)
 {
 	_cleanup_(freep) char *value = NULL;
@@ -208,6 +225,7 @@ static void submit_step(const struct options *o)
 		value = merge_given(o);
 	if (value)
 		check_inner_value(value);
+	set_step_env();
 	if (!o->wait_command_line)
 		return;
 	if (hold_wait_from_string(o->wait_command_line, &wait) < 0)
@@ -223,7 +241,7 @@ static void forget_outer_job(void)
 	unsetenv(SPEC_ENV_JOB);
 	unsetenv(HOLD_ENV_HELD);
 	unsetenv(HOLD_ENV_WAIT);
-	if (!getenv("SLURM_JOB_ID"))
+	if (!getenv("SLURM_JOB_ID") || published) /* what an earlier component has set stays */
 		return;
 	for (char **e = environ; *e;) {
 		char name[256];

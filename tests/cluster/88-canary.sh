@@ -55,3 +55,110 @@ test_a_limit_is_the_same_in_every_tier() {
 	assert_contains "$(job_output "$id")" "larger than the limit of 20.0 MiB for one dataset"
 	assert_lacks "$(grep "job=$id " "$base/node/n1/log/stage-data.log")" "planning again"
 }
+
+# without_plugin NODE: its slurmd, and the steps there, find no plugin, as before an installation reaches it
+without_plugin() {
+	on "$1" bash -c 'echo >/run/no-plugin && mount --bind /run/no-plugin /etc/slurm/plugstack.conf'
+	at_end "on $1 umount /etc/slurm/plugstack.conf; on $1 rm -f /run/no-plugin; '$cluster' slurmd-restart $1"
+	"$cluster" slurmd-restart "$1"
+}
+
+readonly not_staged=/run/stage-data/NOT-STAGED-ON-THIS-NODE
+
+# Fails when the variables are empty there: a script reads nothing, from its own directory, and ends well.
+test_a_node_without_the_plugin_is_no_silent_one() {
+	local id out
+
+	without_plugin n2
+	out=$(job_run alice -w n2 --stage-data="t=$data/flat,s=$data/flat/0*" <<-'JOB'
+	echo "dir $STAGE_DATA_DIR names $STAGE_DATA_NAMES list $STAGE_DATA_LIST_S"
+	cat "$STAGE_DATA_PATH_T/00.bin" 2>&1
+	stagectl wait 2>&1 || echo "wait $?"
+	stagectl path t 2>&1 || echo "path $?"
+	eval "$(stagectl env)" 2>&1 || true
+	stagectl env --apptainer 2>&1 || echo "env $?"
+	srun sh -c 'echo "step $STAGE_DATA_PATH_T"'
+	JOB
+	)
+	assert_contains "$out" "dir $not_staged names t s list $not_staged/list.s"
+	assert_contains "$out" "$not_staged/t/00.bin: No such file"
+	assert_contains "$out" "step $not_staged/t"
+	assert_match "$out" "slurmd on n2 has not loaded the plugin.*restart slurmd.*wait 5"
+	assert_match "$out" "path 5.*slurmd on n2 has not loaded.*env 5"
+
+	id=$(job_submit alice -w n1,n2 -N2 --stage-data="t=$data/flat" <<<'echo begun')
+	job_failed "$id"
+	out=$(job_output "$id")
+	assert_lacks "$out" begun
+	assert_match "$out" "n2: no staging here: slurmd on n2 has not loaded the plugin"
+	assert_one_sentence "$out"
+
+	out=$(job_run alice -w n1,n2 -N2 --stage-wait=no --stage-data="t=$data/flat" <<-'JOB'
+	echo "script $STAGE_DATA_PATH_T"
+	srun -N2 sh -c 'echo "$SLURMD_NODENAME $STAGE_DATA_PATH_T"'
+	JOB
+	)
+	assert_match "$out" "script /run/stage-data/[0-9]+/t/data/t"
+	assert_match "$out" "n1 /run/stage-data/[0-9]+/t/data/t"
+	assert_contains "$out" "n2 $not_staged/t"
+	assert_nodes_fine
+}
+
+# Fails when a node that Slurm can't start a step on is not named.
+test_nodes_that_do_not_answer_are_named() {
+	local id out
+
+	without_plugin n2
+	on n2 bash -c "touch /run/none && mount --bind /run/none '$prefix/bin/stagectl'"
+	at_end "on n2 umount '$prefix/bin/stagectl'; on n2 rm -f /run/none"
+	id=$(job_submit alice -w n1,n2 -N2 --stage-data="t=$data/flat" <<<'echo begun')
+	job_failed "$id"
+	out=$(job_output "$id")
+	assert_lacks "$out" begun
+	assert_contains "$out" "before 1 of 2 nodes had answered: n2; look whether they are up"
+}
+
+readonly shows_variables='env | grep "^STAGE_DATA" | sort | sed "s/^/$SLURMD_NODENAME $SLURM_PROCID /"'
+
+# Fails when a way to start something keeps the path that the client has set.
+test_a_node_with_the_plugin_replaces_all_variables() {
+	local out
+
+	out=$(
+		as alice srun -Q -N2 --stage-data="t=$data/flat,s=$data/flat/0*" sh -c "$shows_variables"
+		as alice salloc -Q -N1 --stage-data="t=$data/flat" bash -c "srun -Q sh -c '$shows_variables'" 2>&1
+		job_run alice -N2 --export=NONE --stage-data="t=$data/flat" <<<"$shows_variables; srun -N2 /bin/sh -c '$shows_variables'
+			srun -N2 --export=NONE /bin/sh -c '$shows_variables'"
+		job_run alice -N1 --stage-wait=no --stage-data="t=$data/flat" <<<"$shows_variables; srun sh -c '$shows_variables'"
+		job_run alice <<-JOB
+		#!/bin/bash
+		#SBATCH -N1 -n1 --stage-data=a=$data/flat
+		#SBATCH hetjob
+		#SBATCH -N1 -n1 --stage-data=b=$data/flat
+		$shows_variables
+		srun --het-group=0,1 sh -c '$shows_variables'
+		JOB
+	)
+	assert_lacks "$out" NOT-STAGED
+	assert_match "$out" "n[123] 1 STAGE_DATA_LIST_S=/run/stage-data/[0-9]+/"
+	assert_match "$out" "n[123] 0 STAGE_DATA_PATH_A=/run/stage-data/[0-9]+/"
+	assert_match "$out" "n[123] [01] STAGE_DATA_PATH_B=/run/stage-data/[0-9]+/"
+}
+
+# Fails when a job that is submitted in a job keeps variables of the outer one.
+test_a_job_in_a_job_has_its_own_variables() {
+	local id out
+
+	at_end "rm -f '$pfs'/home/alice/inner.*"
+	out=$(job_run alice -w n1 --stage-data="t=$data/flat" <<-'JOB'
+	sbatch --parsable -w n2 -o inner.none --wrap 'env | grep ^STAGE_DATA; echo end'
+	sbatch --parsable -w n3 -o inner.own --stage-data=u=/srv/pfs/data/flat --wrap 'env | grep ^STAGE_DATA; echo end'
+	JOB
+	)
+	for id in $(grep -oE '^[0-9]+$' <<<"$out"); do
+		job_done "$id"
+	done
+	assert_eq end "$(cat "$pfs/home/alice/inner.none")" "variables of a job without datasets"
+	assert_match "$(cat "$pfs/home/alice/inner.own")" 'STAGE_DATA_PATH_U=/run/stage-data/[0-9]+/'
+	assert_lacks "$(cat "$pfs/home/alice/inner.own")" PATH_T
+}

@@ -338,6 +338,31 @@ static void test_all_variables_are_dropped_but_what_is_too_long(void **state)
 	assert_string_equal(fake_getenv(name), "1");
 }
 
+/* From the client: `/run/stage-data/NOT-STAGED-ON-THIS-NODE/...`. A slow daemon has not written its file yet. */
+static void test_variables_of_the_client_are_replaced(void **state)
+{
+	char path[4300];
+
+	NEED_NODE();
+	node_setup(SPEC_NO, BATCH);
+	fake_setenv("STAGE_DATA_DIR", RUNDIR_NOT_STAGED);
+	fake_setenv("STAGE_DATA_PATH_A", RUNDIR_NOT_STAGED "/a");
+	fake_setenv("STAGE_DATA_LIST_A", RUNDIR_NOT_STAGED "/list.a");
+	fake_setenv("STAGE_DATA_PATH_B", RUNDIR_NOT_STAGED "-mine/b");
+	step_env_set(NULL);
+	snprintf(path, sizeof(path), "%s/" RUNDIR_DATA, job_dir);
+	assert_string_equal(fake_getenv("STAGE_DATA_DIR"), path);
+	snprintf(path, sizeof(path), "%s/" RUNDIR_DATA "/a", job_dir);
+	assert_string_equal(fake_getenv("STAGE_DATA_PATH_A"), path);
+	snprintf(path, sizeof(path), "%s/" RUNDIR_PRIVATE "/list.a", job_dir);
+	assert_string_equal(fake_getenv("STAGE_DATA_LIST_A"), path);
+	assert_string_equal(fake_getenv("STAGE_DATA_PATH_B"), RUNDIR_NOT_STAGED "-mine/b");
+	write_text(RUNDIR_FAILED, "x");
+	fake_setenv("STAGE_DATA_PATH_A", RUNDIR_NOT_STAGED "/a");
+	step_env_set(NULL);
+	assert_string_equal(fake_getenv("STAGE_DATA_PATH_A"), RUNDIR_NOT_STAGED "/a");
+}
+
 static void test_only_a_held_script_is_marked(void **state)
 {
 	static const struct {
@@ -455,6 +480,7 @@ int main(void)
 		cmocka_unit_test(test_an_empty_list_of_mounts_adds_nothing),
 		cmocka_unit_test(test_a_mount_is_added_once),
 		cmocka_unit_test(test_all_variables_are_dropped_but_what_is_too_long),
+		cmocka_unit_test(test_variables_of_the_client_are_replaced),
 		cmocka_unit_test(test_only_a_held_script_is_marked),
 		cmocka_unit_test(test_a_slow_daemon_is_not_waited_for_long),
 		cmocka_unit_test(test_a_keeper_that_is_late_for_the_prolog_ends),

@@ -6,6 +6,7 @@
 #include <sys/wait.h>
 
 #include "common/conf.h"
+#include "common/rundir.h"
 #include "common/spec.h"
 #include "common/submit-notes.h"
 #include "spank/hold.h"
@@ -26,6 +27,7 @@ struct client {
 	const char *answer;           /* of a cli_filter, NULL: the site has none */
 	uid_t uid;                    /* of another user, 0: stays */
 	bool control_is_full;
+	bool shows_env;               /* what stands in the environment afterwards */
 };
 
 static char conf_path[4096], dir[4096];
@@ -75,6 +77,19 @@ static void filter(const struct client *c, FILE *out)
 	dprintf(fd, "=%s%c", c->answer, 0);
 }
 
+static bool is_placed(const char *value)
+{
+	return value && strncmp(value, RUNDIR_NOT_STAGED, strlen(RUNDIR_NOT_STAGED));
+}
+
+static void show_env(FILE *out)
+{
+	for (char **e = environ; *e; e++)
+		if (!strncmp(*e, "STAGE_DATA_", 11))
+			fprintf(out, "\n%s", *e);
+	fputc('\n', out);
+}
+
 static void client_main(const struct client *c, FILE *out) __attribute__((noreturn));
 static void client_main(const struct client *c, FILE *out)
 {
@@ -95,7 +110,9 @@ static void client_main(const struct client *c, FILE *out)
 	assert_null(getenv(SUBMIT_NOTES_ENV));
 	fprintf(out, "%s%s", fake.control ? fake.control : "nothing", fake.log[0] ? "\n" : "");
 	fputs(fake.log, out);
-	if (getenv("STAGE_DATA") || getenv("STAGE_DATA_DIR") || getenv(HOLD_ENV_HELD))
+	if (c->shows_env)
+		show_env(out);
+	if (getenv("STAGE_DATA") || is_placed(getenv("STAGE_DATA_DIR")) || getenv(HOLD_ENV_HELD))
 		fputs("\nleft in the environment", out);
 	if (getenv(HOLD_ENV_WAIT))
 		fprintf(out, "\nwait=%s", getenv(HOLD_ENV_WAIT));
@@ -436,6 +453,53 @@ static void test_a_job_submitted_from_a_job_asks_for_itself(void **state)
 	assert_string_equal(text, "nothing");
 }
 
+/* A node whose slurmd has not loaded the plugin runs the job with what left the client. */
+static void test_the_variables_lead_nowhere_until_a_node_sets_them(void **state)
+{
+	static const char *const ab[] = { "a=a.tar,b=a.*", NULL };
+	static const char spec[] = "1:no:0123456789abcdef:a=/p/a.tar";
+	const struct {
+		struct client client;
+		const char *has[5], *lacks;
+	} clients[] = {
+		{ { "sbatch", S_CTX_ALLOCATOR, ab, NULL, "no", { NULL } },
+		  { "\nSTAGE_DATA_DIR=" RUNDIR_NOT_STAGED "\n", "\nSTAGE_DATA_NAMES=a b\n",
+		    "\nSTAGE_DATA_PATH_A=" RUNDIR_NOT_STAGED "/a\n",
+		    "\nSTAGE_DATA_PATH_B=" RUNDIR_NOT_STAGED "/b\n",
+		    "\nSTAGE_DATA_LIST_B=" RUNDIR_NOT_STAGED "/list.b\n" },
+		  "STAGE_DATA_LIST_A=" },
+		{ { "srun", S_CTX_LOCAL, NULL, ab, "no", { NULL } },
+		  { "\nSTAGE_DATA_PATH_A=" RUNDIR_NOT_STAGED "/a\n" }, "STAGE_DATA_SOCKET" },
+		{ { "salloc", S_CTX_ALLOCATOR, NULL, ab, "no", { NULL } },
+		  { "\nSTAGE_DATA_PATH_B=" RUNDIR_NOT_STAGED "/b\n" }, "STAGE_DATA_SOCKET" },
+		{ { "sbatch", S_CTX_ALLOCATOR, NULL, NULL, NULL, { NULL } }, { "nothing" }, "STAGE_DATA_" },
+		/* of a job of its own, submitted in a job */
+		{ { "sbatch", S_CTX_ALLOCATOR, ab, NULL, "no",
+		    { "SLURM_JOB_ID", "17", SPEC_ENV_JOB, spec, "STAGE_DATA_PATH_C", "/x" } },
+		  { "\nSTAGE_DATA_PATH_A=" RUNDIR_NOT_STAGED "/a\n" }, "STAGE_DATA_PATH_C" },
+		/* a step: what this node has says nothing of others */
+		{ { "srun", S_CTX_LOCAL, NULL, NULL, NULL,
+		    { "SLURM_JOB_ID", "17", SPEC_ENV_JOB, spec, "STAGE_DATA_PATH_A", "/x/a" } },
+		  { "\nSTAGE_DATA_PATH_A=" RUNDIR_NOT_STAGED "/a\n" }, "PATH_B" },
+		{ { "srun", S_CTX_LOCAL, NULL, NULL, NULL, { "SLURM_JOB_ID", "17" } }, { "nothing" },
+		  "STAGE_DATA_" },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(clients); i++) {
+		struct client c = clients[i].client;
+		char text[8192];
+		int r;
+
+		c.shows_env = true;
+		r = run_client(&c, text, sizeof(text));
+		for (size_t k = 0; k < 5 && clients[i].has[k]; k++)
+			if (r != 0 || !strstr(text, clients[i].has[k]))
+				fail_msg("%zu: no %s in %d, %s", i, clients[i].has[k], r, text);
+		if (strstr(text, clients[i].lacks))
+			fail_msg("%zu: %s in %s", i, clients[i].lacks, text);
+	}
+}
+
 /* Red when the notes are not taken back, or when what was given counts beside the answer. */
 static void test_a_filter_of_the_site_reads_what_was_given_and_answers(void **state)
 {
@@ -536,6 +600,7 @@ int main(void)
 		cmocka_unit_test(test_inside_a_job),
 		cmocka_unit_test(test_a_job_submitted_from_a_job_asks_for_itself),
 		cmocka_unit_test(test_a_filter_of_the_site_reads_what_was_given_and_answers),
+		cmocka_unit_test(test_the_variables_lead_nowhere_until_a_node_sets_them),
 		cmocka_unit_test(test_salloc_says_that_its_shell_is_not_held),
 	};
 
