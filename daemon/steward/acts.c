@@ -242,7 +242,9 @@ bool acts_next_exit(pid_t *pidp, int *statusp)
 
 int acts_wait(pid_t pid, uint64_t deadline_ms)
 {
-	for (;;) {
+	int r, n_gone = 0;
+
+	while (n_gone < 2) {
 		struct pollfd p = { STEWARD_FD_KEEPER, POLLIN, 0 };
 		uint64_t now = clock_ms();
 		struct child child;
@@ -252,11 +254,16 @@ int acts_wait(pid_t pid, uint64_t deadline_ms)
 		if (now >= deadline_ms)
 			break;
 		now = deadline_ms - now;
-		if (poll(&p, 1, now < STOPPED_MS ? (int)now : STOPPED_MS) > 0)
+		if (poll(&p, 1, now < STOPPED_MS ? (int)now : STOPPED_MS) > 0) {
 			acts_hear();
-		else if (acts_do_numbers(ACT_LOOK, pid, 0, 0) > 0)
+			continue;
+		}
+		r = acts_do_numbers(ACT_LOOK, pid, 0, 0);
+		if (r > 0)
 			(void)acts_do_numbers(ACT_KILL, pid, 0, SIGKILL);
+		/* The keeper could not tell its end, which comes before the answer of the second look. */
+		n_gone += r == -ESRCH;
 	}
 	(void)acts_do_numbers(ACT_KILL, pid, 0, SIGKILL);
-	return -ETIMEDOUT;
+	return n_gone < 2 ? -ETIMEDOUT : -EINTR;
 }
