@@ -31,12 +31,14 @@ enum act_kind {
 	ACT_BIND,          /* dir. Makes the job's socket, the user's. An fd */
 
 	/* Mounts: on that name in dir */
-	ACT_MEMORY,        /* dir, n: bytes, inodes. Mounts the job's tmpfs, the user's */
+	ACT_MEMORY,        /* dir, n: bytes, inodes. Mounts the job's tmpfs, root's, and makes the
+			    * user's directories in it (common/rundir.h) */
 	ACT_RESIZE,        /* dir, n: bytes */
 	ACT_SLOT,          /* name, n: slot, number of fds. Mounts a FUSE slot; the fds, of which root has no
 			    * copy */
 	ACT_DETACH,        /* n[2]: 1: what is topmost; 0: whatever is mounted there, lazily */
-	ACT_DETACH_BELOW,  /* text: path below dir, no link and no ".."; whatever is mounted there */
+	ACT_DETACH_BELOW,  /* text: path below dir, no link and no "..". Detaches what is topmost
+			    * there; -EXDEV: something is mounted on the way */
 	ACT_REPEAT,        /* text: a mount namespace, where the mount is repeated */
 	ACT_CONTROL,       /* The tree of FUSE connections. An fd */
 	ACT_ABORT,         /* n: minor of a FUSE mount, whose connection is broken */

@@ -65,10 +65,8 @@ struct hand_account {
 /*
  * As the user; fd 4 is a directory. Each answers with an int32_t.
  *
- *	fill                    makes the directories of the job's tmpfs; fd 4: the run directory
- *	open                    opens up a tmpfs that the user closed to himself; the same
  *	release                 takes away what the manifests name elsewhere; fd 4: the tmpfs
- *	empty DEADLINE          empties fd 4
+ *	empty DEADLINE          empties what is the user's in it; fd 4: the tmpfs
  *	tier-make JOB PATH DEADLINE MAX
  *	                        makes the job's directory in the tier PATH (common/tier-name.h)
  *	tier-aside JOB PATH DEADLINE MAX

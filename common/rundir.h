@@ -7,7 +7,7 @@
  *     failed                    root 0644  the sentence why nothing is staged here, if so
  *     sock                      user 0600  bound by the keeper, listened on by stagingd
  *     m/                        root 0711  mount points of FUSE slots: m/0, m/1, …
- *     t/                        user 0700  the job's tmpfs
+ *     t/                        root 0711  the job's tmpfs: no user can mount on it
  *       .stage/                 user 0700  env, manifest, tmp/ (what is not ready yet)
  *       data/                   user 0700  STAGE_DATA_DIR: one entry a dataset
  *

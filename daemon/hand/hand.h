@@ -12,8 +12,6 @@ void hand_account(char **argv);
 void hand_metrics(char **argv); /* does not return */
 
 /* As the user: 0 or -errno. */
-int hand_fill(char **argv);
-int hand_open(char **argv);
 int hand_release(char **argv);
 int hand_empty(char **argv);
 int hand_tier_make(char **argv);

@@ -28,8 +28,6 @@ static const struct {
 	{ "path",       6, .answering = hand_path },
 	{ "account",    2, .answering = hand_account },
 	{ "metrics",    0, .answering = hand_metrics },
-	{ "fill",       0, hand_fill },
-	{ "open",       0, hand_open },
 	{ "release",    0, hand_release },
 	{ "empty",      1, hand_empty },
 	{ "tier-make",  4, hand_tier_make },

@@ -20,20 +20,15 @@
 #include "common/tier-name.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+#define OLD_MEMORY "/proc/self/fd/4" /* HAND_FD_DIR: of O_PATH, which fchmod() refuses */
 
-int hand_fill(char **argv)
+/* The user may have closed them to himself. In the directory of root's they stand in no name can be a
+ * link. */
+static int open_up(const char *path)
 {
-	static const char *const names[] = { RUNDIR_PRIVATE, RUNDIR_TMP, RUNDIR_DATA };
+	const char *name = path_base(path);
 
-	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
-		if (mkdirat(HAND_FD_DIR, names[i], 0700) < 0 && errno != EEXIST)
-			return -errno;
-	return 0;
-}
-
-int hand_open(char **argv)
-{
-	return fchmodat(HAND_FD_DIR, RUNDIR_MEMORY, 0700, 0) < 0 ? -errno : 0;
+	return fchmodat(HAND_FD_DIR, name, 0700, 0) < 0 ? -errno : 0;
 }
 
 /* What workers have made outside of the tmpfs; what these name in it has no path any more. */
@@ -41,14 +36,37 @@ int hand_release(char **argv)
 {
 	if (fchdir(HAND_FD_DIR) < 0)
 		return -errno;
+	(void)open_up(RUNDIR_PRIVATE);
 	return manifest_release_all(path_base(RUNDIR_PRIVATE), NULL, NULL);
+}
+
+static int empty_dir(const char *path, const struct rmtree_limits *limits)
+{
+	_cleanup_(fd_closep) int fd = -1;
+
+	(void)open_up(path);
+	fd = openat(HAND_FD_DIR, path_base(path), DIR_FLAGS | O_NOFOLLOW);
+	return fd < 0 ? -errno : rmtree_empty(fd, limits, NULL);
 }
 
 int hand_empty(char **argv)
 {
+	static const char *const paths[] = { RUNDIR_DATA, RUNDIR_PRIVATE };
 	const struct rmtree_limits limits = { .deadline_ms = strtoull(argv[0], NULL, 10) };
+	int r, result = 0;
+	struct stat st;
 
-	return rmtree_empty(HAND_FD_DIR, &limits, NULL);
+	if (fstat(HAND_FD_DIR, &st) < 0)
+		return -errno;
+	if (st.st_uid == geteuid()) { /* an earlier version mounted it as the user's */
+		(void)chmod(OLD_MEMORY, 0700);
+		return rmtree_empty(HAND_FD_DIR, &limits, NULL);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		r = empty_dir(paths[i], &limits);
+		result = result ? result : r;
+	}
+	return result;
 }
 
 static uint32_t get_job(char **argv)

@@ -123,7 +123,7 @@ int act_check_dir(struct keeper *k, struct call *c)
 
 	if (fstat(c->dir2, &a) < 0 || fstatat(c->dir, c->name, &b, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 1 : -errno;
-	return a.st_ino != b.st_ino;
+	return a.st_ino != b.st_ino || a.st_dev != b.st_dev;
 }
 
 /* Nobody else can exchange it in a directory of root's before it is the user's. */

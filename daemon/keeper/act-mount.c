@@ -1,14 +1,17 @@
 /*
  * The job's tmpfs and its FUSE slots. What is mounted lies in root's directories below the run
- * directory, is nosuid and nodev, and can be entered by the job's user alone, not even by root: so
- * nothing of root's ever waits for a user's file system. All targets are reached by descriptor;
+ * directory and is nosuid and nodev. The top of the tmpfs is root's, what is in it is the user's; a
+ * slot can be entered by the job's user alone, not even by root: so nothing of root's ever waits
+ * for a user's file system. All targets are reached by descriptor;
  * options are made of integers only. O_PATH asks nothing of the file system that is mounted there.
  */
 #include "daemon/keeper/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/openat2.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/ioctl.h>
 #include <sys/mount.h>
@@ -21,12 +24,14 @@
 #define MOUNTS_SOURCE "stage-data"
 #define MOUNTS_MAX_READ (1024 * 1024)
 #define FUSE_CLONE _IOR(229, 0, uint32_t) /* FUSE_DEV_IOC_CLONE */
+#define BELOW_MEMORY(path) (&(path)[sizeof(RUNDIR_MEMORY)])
 #define OPEN_TARGET (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 /* The same numbers on all architectures; older headers lack them. */
 #define NR_FSOPEN 430
 #define NR_FSCONFIG 431
 #define NR_FSMOUNT 432
+#define NR_OPENAT2 437
 #define FS_CLOEXEC 1
 #define CMD_CREATE 6
 
@@ -51,6 +56,28 @@ static int detach_topmost(int dirfd, const char *name)
 	return name[strspn(name, ".")] || strlen(name) > 2 ? umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0 : -EINVAL;
 }
 
+/* The top stays root's: no user can mount on it, or rename or replace what is in it. A directory
+ * becomes the user's when all that root makes in it is there. */
+static int fill_memory(const struct keeper *k, const struct call *c)
+{
+	static const char *const names[] = { BELOW_MEMORY(RUNDIR_DATA), BELOW_MEMORY(RUNDIR_PRIVATE),
+					     BELOW_MEMORY(RUNDIR_TMP) };
+	_cleanup_(fd_closep) int top = openat(c->dir, c->name, OPEN_TARGET);
+	struct stat st;
+
+	if (top < 0 || fstat(top, &st) < 0)
+		return -errno;
+	if (st.st_uid != 0)
+		return -EPERM;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (mkdirat(top, names[i], 0700) < 0)
+			return -errno;
+	for (size_t i = ARRAY_SIZE(names); i > 0; i--)
+		if (fchownat(top, names[i - 1], k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0)
+			return -errno;
+	return 0;
+}
+
 /* What is looked for in it when the tmpfs is gone shall not be there, rather than refused: 0711. */
 int act_memory(struct keeper *k, struct call *c)
 {
@@ -61,11 +88,10 @@ int act_memory(struct keeper *k, struct call *c)
 
 	for (size_t i = 0; target >= 0 && r == -EINVAL && i < ARRAY_SIZE(huge); i++) {
 		snprintf(options, sizeof(options),
-			 "mode=0700,uid=%u,gid=%u,size=%llu,nr_inodes=%llu%s", k->uid, k->gid,
-			 (unsigned long long)c->a->n[0], (unsigned long long)c->a->n[1], huge[i]);
+			 "mode=0711,size=%llu,nr_inodes=%llu%s", (unsigned long long)c->a->n[0], (unsigned long long)c->a->n[1], huge[i]);
 		r = mount(MOUNTS_SOURCE, path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
 	}
-	return r;
+	return r < 0 ? r : fill_memory(k, c);
 }
 
 int act_resize(struct keeper *k, struct call *c)
@@ -138,21 +164,60 @@ int act_detach(struct keeper *k, struct call *c)
 	return r == -EINVAL || r == -ENOENT ? 0 : r;
 }
 
-/* Name by name: no link is followed, none leads out, and no server is asked for a name. */
-int act_detach_below(struct keeper *k, struct call *c)
+/* Of what the descriptor was opened by. No file system is asked for it. */
+static long read_mount_id(int fd)
 {
-	_cleanup_(fd_closep) int fd = fcntl(c->dir, F_DUPFD_CLOEXEC, 3);
-	char *path = c->a->text, *name;
+	char path[48], text[256] = "";
+	const char *id;
 
-	while (fd >= 0 && strcmp(name = strsep(&path, "/"), "..") != 0) {
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	(void)!read(fd, text, sizeof(text) - 1);
+	close(fd);
+	id = strstr(text, "mnt_id:");
+	return id ? atol(id + strlen("mnt_id:")) : -1;
+}
+
+/* Before Linux 5.6, name by name. A mount on the last name that was opened has not been asked for
+ * anything yet. */
+static int walk_below(int dir, char *path)
+{
+	int fd = fcntl(dir, F_DUPFD_CLOEXEC, 3);
+	const long id = read_mount_id(fd);
+
+	for (const char *name; fd >= 0 && (name = strsep(&path, "/"));) {
 		const int parent = fd;
 
-		while (!path && detach_topmost(fd, name) == 0)
-			;
-		fd = path ? openat(parent, name, OPEN_TARGET) : -1;
+		fd = strcmp(name, "..") == 0 ? -1 : openat(parent, name, OPEN_TARGET);
 		close(parent);
+		if (fd >= 0 && (id < 0 || read_mount_id(fd) != id))
+			fd_closep(&fd), fd = -1;
 	}
-	return 0;
+	return fd < 0 ? -EXDEV : fd;
+}
+
+/* Beneath dir and on its own mount, by no link: no server of a user's is asked for a name. */
+static int open_below(int dir, char *path)
+{
+	struct open_how how = { .flags = OPEN_TARGET,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+					   RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV };
+	const int fd = (int)syscall(NR_OPENAT2, dir, path, &how, sizeof(how));
+
+	if (fd >= 0)
+		return fd;
+	return errno == ENOSYS || errno == EPERM ? walk_below(dir, path) : -errno;
+}
+
+int act_detach_below(struct keeper *k, struct call *c)
+{
+	char here[] = ".", *path = c->a->text, *name = strrchr(path, '/');
+	_cleanup_(fd_closep) int parent = -1;
+
+	if (name)
+		*name++ = '\0';
+	parent = open_below(c->dir, name ? path : here);
+	return parent < 0 ? parent : detach_topmost(parent, name ? name : path);
 }
 
 /* fusectl is reached through a detached mount of our own, so that nothing needs to be mounted

@@ -4,7 +4,8 @@
  *  1. processes, so that nothing is made behind our back; a worker stuck in a reader's D state
  *     needs
  *  2. the FUSE connections aborted, which also frees the job's own stuck readers;
- *  3. the unmounting, lazily and without following links, the tmpfs held by a descriptor;
+ *  3. the unmounting, lazily and without following links, the tmpfs held by a descriptor, by which
+ *     it also tells whose it is where there is no record;
  *  4. the directories in tiers get another name, which no later run of the job uses;
  *  5. what the manifests in the tmpfs name elsewhere yet (a shared tier), as the user;
  *  6. the directory's entries, by name, never recursively; 7. cgroups, empty now; 8. the directory
@@ -42,6 +43,7 @@
 #define KILL_GRACE_MS 500
 #define POLL_US 5000
 #define BEHIND_NICE 5
+#define HOLD_MS 5000 /* while somebody mounts on the tmpfs again and again */
 #define ELSEWHERE_MS 5000 /* for what the manifests name: a shared file system may hang */
 
 struct clean {
@@ -107,21 +109,9 @@ static int do_as_user(const struct clean *c, struct hand h, uint64_t ms)
 
 static int hold_memory(struct clean *c, struct error *err)
 {
-	struct hand h = { .argv = { "stage-hand", "open", NULL } };
-	struct statx st;
-	int r = c->memory_fd = mounts_open_memory(c->dir, &st);
+	int r = c->memory_fd = mounts_open_memory(c->dir, soon(c, HOLD_MS));
 
-	if (r < 0)
-		return r == -ENOENT ? 0 : error_errno(err, -r, "find the job's tmpfs");
-	/* The tmpfs itself knows whose it is, where the record is lost or damaged. */
-	if (st.stx_uid && c->st->uid != st.stx_uid) {
-		c->st->uid = st.stx_uid;
-		c->st->gid = st.stx_gid;
-	}
-	/* The user may have closed it to himself: once it has no name it can't be opened up. */
-	h.dir = c->dir->fd;
-	r = st.stx_uid ? do_as_user(c, h, ELSEWHERE_MS) : 0;
-	return r < 0 ? error_errno(err, -r, "open the job's tmpfs") : 0;
+	return r < 0 && r != -ENOENT ? error_errno(err, -r, "find the job's tmpfs") : 0;
 }
 
 static int unmount(struct clean *c, struct error *err)
@@ -133,6 +123,18 @@ static int unmount(struct clean *c, struct error *err)
 		result = result ? result : r;
 	}
 	return result;
+}
+
+/* The record says whose the job is. Only where it is missing or damaged the tmpfs does. */
+static int find_owner(struct clean *c, struct error *err)
+{
+	struct statx st;
+
+	if (c->st->uid || c->memory_fd < 0 || mounts_get_owner(c->memory_fd, &st) < 0)
+		return 0;
+	c->st->uid = st.stx_uid;
+	c->st->gid = st.stx_gid;
+	return 0;
 }
 
 /* What the manifests in the tmpfs name outside of it. */
@@ -264,7 +266,7 @@ int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t de
 		  uint64_t behind_ms, struct error *err)
 {
 	static int (*const steps[])(struct clean * c, struct error * err) = {
-		end_processes,	hold_memory,  unmount,	  set_tiers_aside, release,
+		end_processes,	hold_memory,  unmount,	  find_owner,	   set_tiers_aside, release,
 		remove_entries, remove_group, move_aside, free_memory,	   remove_tiers,
 	};
 	struct clean c = { d, st, job_over, deadline_ms, -1 };

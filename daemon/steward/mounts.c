@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 
@@ -10,13 +11,18 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/mountinfo.h"
+#include "common/path.h"
 #include "daemon/steward/acts.h"
-#include "daemon/steward/hand.h"
 #include "daemon/steward/jobdir.h"
 
-#define FILL_MS 5000
 #define NAME_SIZE 16
+#define MAX_ROUNDS 8
 #define STATX_FLAGS (AT_EMPTY_PATH | AT_STATX_DONT_SYNC) /* no server of a user's is asked */
+
+struct targets {
+	char **paths; /* of mounts */
+	size_t n;
+};
 
 static const char *name_to_string(char buf[static NAME_SIZE], uint32_t name)
 {
@@ -33,17 +39,11 @@ static int do_mounted(enum act_kind kind, const struct jobdir *d, uint32_t name,
 				     : acts_do_name(kind, d->dir, ACT_NAME_SLOT, name, 0, n2);
 }
 
-int mounts_memory(const struct jobdir *d, uid_t uid, gid_t gid, uint64_t size, uint64_t inodes,
-		  struct error *err)
+int mounts_memory(const struct jobdir *d, uint64_t size, uint64_t inodes, struct error *err)
 {
-	const struct hand fill = { .argv = { "stage-hand", "fill", NULL }, .uid = uid, .gid = gid,
-				   .dir = d->fd, .deadline_ms = clock_ms() + FILL_MS };
 	int r = acts_do_name(ACT_MEMORY, d->dir, ACT_NAME_MEMORY, (int64_t)size, (int64_t)inodes, 0);
 
-	if (r < 0)
-		return error_errno(err, -r, "mount the job's tmpfs");
-	r = hand_do(&fill);
-	return r < 0 ? error_errno(err, -r, "make directories in the job's tmpfs") : 0;
+	return r < 0 ? error_errno(err, -r, "mount the job's tmpfs, or make directories in it") : 0;
 }
 
 int mounts_resize_memory(const struct jobdir *d, uint64_t size)
@@ -72,22 +72,76 @@ int mounts_detach(const struct jobdir *d, uint32_t name, struct error *err)
 	return r < 0 ? error_errno(err, -r, "unmount %s", name_to_string(buf, name)) : 0;
 }
 
-/* The outermost comes first in the kernel's table and takes with it what is mounted in it. */
-void mounts_detach_in(int dirfd, const char *name)
+static void add_target(struct targets *t, const char *path)
+{
+	char **more = reallocarray(t->paths, t->n + 1, sizeof(*more));
+
+	if (!more)
+		return; /* the next round finds it again */
+	t->paths = more;
+	t->paths[t->n] = strdup(path);
+	t->n += t->paths[t->n] != NULL;
+}
+
+static void targets_deinit(struct targets *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		free(t->paths[i]);
+	free(t->paths);
+}
+
+/* What is mounted on top, on what is in it, and on its name with a dot after it. */
+static void find_targets(struct targets *t, const char *top)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
 	_cleanup_(freep) char *line = NULL;
-	struct act a = { .kind = ACT_DETACH_BELOW, .dir = ACT_DIR_TIER };
-	char top[PATH_MAX];
+	const size_t n = strlen(top);
 	struct mountinfo m;
 	size_t size = 0;
-	int n = mountinfo_path_at(top, dirfd, name);
 
-	while (f && n > 0 && getline(&line, &size, f) > 0)
-		if (mountinfo_parse(&m, line) == 0 && !strncmp(m.target, top, (size_t)n) && strchr("/.", m.target[n])) {
-			snprintf(a.text, sizeof(a.text), "%s", m.target + (size_t)n - strlen(name));
-			(void)acts_do(&a, NULL, 0, NULL, NULL);
-		}
+	while (f && getline(&line, &size, f) > 0)
+		if (mountinfo_parse(&m, line) == 0 && strncmp(m.target, top, n) == 0 && strchr("/.", m.target[n]))
+			add_target(t, m.target);
+}
+
+static int compare_lengths(const void *a, const void *b)
+{
+	const size_t x = strlen(*(char *const *)a), y = strlen(*(char *const *)b);
+
+	return (x > y) - (x < y);
+}
+
+/* How many were detached. What is mounted in another goes with it. */
+static size_t detach_targets(const struct targets *t, size_t n_above)
+{
+	struct act a = { .kind = ACT_DETACH_BELOW, .dir = ACT_DIR_TIER };
+	size_t n = 0;
+
+	qsort(t->paths, t->n, sizeof(*t->paths), compare_lengths);
+	for (size_t i = 0; i < t->n; i++) {
+		snprintf(a.text, sizeof(a.text), "%s", t->paths[i] + n_above);
+		n += acts_do(&a, NULL, 0, NULL, NULL) == 0;
+	}
+	return n;
+}
+
+/*
+ * The kernel's table is in the order of mounting: a user may have mounted on a directory above one
+ * that he had mounted on before. Nothing can be reached that another mount covers, so the outermost
+ * goes first, which has the shortest path. He may mount again meanwhile, but not without end.
+ */
+void mounts_detach_in(int dirfd, const char *name)
+{
+	char top[PATH_MAX];
+	const int n = mountinfo_path_at(top, dirfd, name);
+	size_t n_detached = n > 0;
+
+	for (int round = 0; n_detached && round < MAX_ROUNDS; round++) {
+		_cleanup_(targets_deinit) struct targets t = { 0 };
+
+		find_targets(&t, top);
+		n_detached = t.n ? detach_targets(&t, (size_t)n - strlen(name)) : 0;
+	}
 }
 
 int mounts_abort(const struct jobdir *d, uint32_t slot)
@@ -101,10 +155,11 @@ int mounts_abort(const struct jobdir *d, uint32_t slot)
 	return acts_do_numbers(ACT_ABORT, m.minor, 0, 0);
 }
 
-int mounts_open_memory(const struct jobdir *d, struct statx *st)
+int mounts_open_memory(const struct jobdir *d, uint64_t deadline_ms)
 {
 	const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
 	struct mountinfo m;
+	struct statx st;
 	int r;
 
 	for (;;) {
@@ -113,15 +168,32 @@ int mounts_open_memory(const struct jobdir *d, struct statx *st)
 		r = fd < 0 ? -errno : mountinfo_find_at(&m, d->fd, RUNDIR_MEMORY);
 		if (r == 0 && strcmp(m.type, "tmpfs") != 0)
 			r = do_mounted(ACT_DETACH, d, MOUNTS_MEMORY, 1);
-		/* The user may have mounted and unmounted between the two: what is open has to be
+		/* Somebody may have mounted and unmounted between the two: what is open has to be
 		 * it. */
-		else if (r == 0 && statx(fd, "", STATX_FLAGS, STATX_BASIC_STATS, st) < 0)
+		else if (r == 0 && statx(fd, "", STATX_FLAGS, STATX_BASIC_STATS, &st) < 0)
 			r = errno == EACCES ? 0 : -errno;
-		else if (r == 0 && st->stx_dev_minor == m.minor)
+		else if (r == 0 && st.stx_dev_minor == m.minor)
 			return steal_fd(&fd);
 		if (r < 0)
 			return r;
+		if (clock_ms() >= deadline_ms)
+			return -ETIMEDOUT;
 	}
+}
+
+int mounts_get_owner(int memory_fd, struct statx *st)
+{
+	struct statx top;
+
+	if (statx(memory_fd, "", STATX_FLAGS, STATX_BASIC_STATS, &top) < 0)
+		return -errno;
+	*st = top; /* the user's where an earlier version has mounted it */
+	if (top.stx_uid)
+		return 0;
+	if (statx(memory_fd, path_base(RUNDIR_DATA), AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, st) < 0)
+		return -errno;
+	/* A file system of the user's that is mounted there gives any number for its owner. */
+	return st->stx_dev_major == top.stx_dev_major && st->stx_dev_minor == top.stx_dev_minor ? 0 : -EXDEV;
 }
 
 int mounts_repeat(const struct jobdir *d, uint32_t name, const char *ns_path, struct error *err)

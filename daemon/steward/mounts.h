@@ -16,10 +16,9 @@ struct statx;
 
 #define MOUNTS_MEMORY RUNDIR_MAX_SLOTS
 
-/* Mounts the tmpfs on t, the user's, of that many bytes and inodes, and makes .stage, .stage/tmp
- * and data in it as the user. */
-int mounts_memory(const struct jobdir *d, uid_t uid, gid_t gid, uint64_t size, uint64_t inodes,
-		  struct error *err);
+/* Mounts the tmpfs on t, root's, of that many bytes and inodes, with the user's .stage, .stage/tmp
+ * and data in it. */
+int mounts_memory(const struct jobdir *d, uint64_t size, uint64_t inodes, struct error *err);
 
 /* Makes the tmpfs smaller, or larger. -EINVAL: more than that is in it. */
 int mounts_resize_memory(const struct jobdir *d, uint64_t size);
@@ -39,9 +38,13 @@ void mounts_detach_in(int dirfd, const char *name);
  * if nothing is mounted there. */
 int mounts_abort(const struct jobdir *d, uint32_t slot);
 
-/* Opens (O_PATH) the job's tmpfs, having detached what the user may have mounted on top of it, and
- * says whose it is, without asking a file system of the user's. -ENOENT: there is none. */
-int mounts_open_memory(const struct jobdir *d, struct statx *st);
+/* Opens (O_PATH) the job's tmpfs, having detached what is mounted on top of it (an earlier version
+ * left that to the user), without asking a file system of the user's. -ENOENT: there is none. */
+int mounts_open_memory(const struct jobdir *d, uint64_t deadline_ms);
+
+/* Whose the content of that tmpfs is, by its directory data; it is unmounted, so that nothing of the
+ * user's is mounted there any more. 0 or -errno. */
+int mounts_get_owner(int memory_fd, struct statx *st);
 
 /*
  * Repeats the mount on name in the mount namespace that the file ns_path stands for (none: 0), at

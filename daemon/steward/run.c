@@ -154,7 +154,7 @@ static int mount_memory(struct steward *k, struct error *err)
 	k->memory_size = all / 100 * k->site.max_memory_percent;
 	/* The kernel's own rule where the site has none: an inode for every other page. */
 	inodes = k->site.max_files ? k->site.max_files + INODES_SPARE : all / 4096 / 2;
-	return mounts_memory(&k->dir, k->st.uid, k->st.gid, k->memory_size, inodes, err);
+	return mounts_memory(&k->dir, k->memory_size, inodes, err);
 }
 
 static int check_program(enum act_program program, const char *name, struct error *err)

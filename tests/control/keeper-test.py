@@ -283,7 +283,7 @@ def test_run_then_clean_leaves_nothing():
     st = os.stat(j.dir)
     assert (st.st_uid, st.st_mode & 0o7777) == (0, 0o711)
     modes = {'lock': (0, 0o600), 'state': (0, 0o600), 'sock': (UID, 0o600), 'm': (0, 0o711),
-             't': (UID, 0o700), 't/data': (UID, 0o700), 't/.stage': (UID, 0o700),
+             't': (0, 0o711), 't/data': (UID, 0o700), 't/.stage': (UID, 0o700),
              't/.stage/tmp': (UID, 0o700)}
     for name, (uid, mode) in modes.items():
         st = os.lstat(f'{j.dir}/{name}')
@@ -590,14 +590,14 @@ def make_place():
     return place
 
 
-def mount_mute(path):
+def mount_mute(path, options=''):
     """A mount of the user's whose server has taken what it was asked and never answers: who asks can't be killed. The
     pid of the server, which lives as long as a test lets it."""
     r, w = os.pipe()
     pid = os.fork()
     if pid == 0:
         fd = os.open('/dev/fuse', os.O_RDWR)
-        options = f'fd={fd},rootmode=40000,user_id={UID},group_id={GID}'
+        options = f'fd={fd},rootmode=40000,user_id={UID},group_id={GID}{options}'
         if libc.mount(b'mute', path.encode(), b'fuse', 6, options.encode()) < 0:
             os._exit(1)
         unique = struct.unpack_from('<Q', os.read(fd, 1 << 20), 8)[0]
@@ -613,6 +613,17 @@ def mount_mute(path):
     assert os.read(r, 1) == b'm'
     os.close(r)
     return pid
+
+
+def mount_mute_for_all(path):
+    """As a user can where fuse.conf has user_allow_other: root waits for it as well."""
+    return mount_mute(path, ',allow_other')
+
+
+def end_servers(servers):
+    for server in filter(None, servers):
+        os.kill(server, signal.SIGKILL)
+        os.waitpid(server, 0)
 
 
 # Breaks where mounts are not taken off before the directory is set aside, or before it is emptied: it can't be moved or
@@ -658,6 +669,42 @@ def test_what_the_user_mounts_in_a_tier_holds_up_nothing():
             os.kill(server, signal.SIGKILL)
             os.waitpid(server, 0)
     assert not [line for line in open('/proc/self/mountinfo') if DISK in line]
+
+
+def mount_ramfs(path):
+    assert libc.mount(b'ramfs', path.encode(), b'ramfs', 0, None) == 0, path
+
+
+def nest(top, depth, mount=mount_ramfs):
+    """Mounts in the order in which each covers the one before: the innermost comes first in the kernel's table."""
+    paths = [top + '/a' * n for n in range(1, depth + 1)]
+    assert as_user(lambda: run('mkdir', '-p', paths[-1])) == 0
+    return [mount(path) for path in reversed(paths)]
+
+
+def mount_a_pile(path):
+    for _ in range(30):
+        mount_ramfs(path)
+        for below in path + '/b', path + '/b/c':
+            os.mkdir(below)
+            mount_ramfs(below)
+
+
+# Breaks where the mounts are taken off in the order of the kernel's table, not again until none is left, or where root
+# looks for a name below one: whom that asks never answers.
+def test_a_nest_of_mounts_goes_in_one_run():
+    for depth, mount in (900, mount_ramfs), (12, mount_mute), (8, mount_mute_for_all), (3, mount_a_pile):
+        j = Job()
+        assert j.numbers('tier 1')[0] == 0
+        servers = nest(tier_dir(j), depth, mount)
+        start = time.monotonic()
+        assert j.clean().returncode == 0
+        assert time.monotonic() - start < 10
+        assert j.ended() == 0
+        assert not [line for line in open('/proc/self/mountinfo') if DISK in line], (depth, mount)
+        assert os.listdir(DISK) == []
+        j.assert_gone()
+        end_servers(servers)
 
 
 # Breaks where that is taken for removed: nobody would hear of it.
@@ -994,6 +1041,17 @@ def test_who_stops_the_hands_switches_nothing_off():
     os.rmdir(SCRATCH + '/others')
 
 
+def tier_dir(j, tier=None):
+    """The user's own in what the job has in a disk tier."""
+    return f'{tier or DISK}/stage-data-{j.id}'
+
+
+def close_memory(j):
+    """What is the user's in the tmpfs, to himself."""
+    for name in 'data', '.stage':
+        os.chmod(f'{j.dir}/t/{name}', 0)
+
+
 def test_content_goes_though_a_namespace_pins_it():
     j = Job()
     pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '1000'])
@@ -1004,7 +1062,7 @@ def test_content_goes_though_a_namespace_pins_it():
         with open(f'{j.dir}/t/data/x/y/big', 'wb') as f:
             f.write(b'x' * (8 << 20))
         os.chmod(f'{j.dir}/t/data/x/y', 0)
-        os.chmod(f'{j.dir}/t', 0)
+        close_memory(j)
     assert as_user(fill) == 0
     inside = os.open(f'/proc/{pin.pid}/root{j.dir}/t', os.O_RDONLY)
     assert os.statvfs(inside).f_blocks - os.statvfs(inside).f_bfree >= (8 << 20) // 4096
@@ -1969,7 +2027,7 @@ def test_reap_has_power_enough():
             os.makedirs(f'{top}/closed')
             open(f'{top}/closed/file', 'w').close()
             os.chmod(f'{top}/closed', 0)
-        os.chmod(f'{j.dir}/t', 0)
+        close_memory(j)
     assert as_user(fill) == 0
     os.makedirs(f'{DISK}/stage-data-778/left')
     run('chown', '-R', f'{UID}:{GID}', f'{DISK}/stage-data-778')
@@ -2180,18 +2238,42 @@ def test_a_user_does_not_fill_the_log():
 
 
 def test_what_lies_on_the_tmpfs_is_taken_off_first():
-    j = Job()
+    for on in '', '/data', '/.stage':
+        j = Job()
 
-    def fill():
-        with open(f'{j.dir}/t/data/x', 'wb') as f:
-            f.write(b'x' * 4096)
-    assert as_user(fill) == 0
-    beneath = os.open(f'{j.dir}/t', os.O_RDONLY)
-    run('mount', '-t', 'ramfs', 'ramfs', f'{j.dir}/t')      # as a user can with fusermount3
-    assert 'bytes=0 ' in listing()
+        def fill():
+            with open(f'{j.dir}/t/data/x', 'wb') as f:
+                f.write(b'x' * 4096)
+        assert as_user(fill) == 0
+        beneath = [os.open(f'{j.dir}/t/{name}', os.O_RDONLY) for name in ('data', '.stage')]
+        run('mount', '-t', 'ramfs', 'ramfs', f'{j.dir}/t{on}')
+        assert ('bytes=0 ' in listing()) == (on == '')
+        assert j.clean().returncode == 0
+        wait_for(lambda: not any(map(os.listdir, beneath)), what='it to be emptied, which happens behind')
+        for fd in beneath:
+            os.close(fd)
+        j.assert_gone()
+
+
+# Breaks where the top of the tmpfs, or of the job's directory in a tier, is the user's: he could mount on it, or put
+# another in its place.
+def test_the_first_level_is_roots():
+    j = Job()
+    top = f'{j.dir}/t'
+
+    def try_all():
+        for what in (lambda: os.rename(top + '/data', top + '/x'), lambda: os.rmdir(top + '/.stage/tmp/../../data'),
+                     lambda: os.mkdir(top + '/x'), lambda: os.chmod(top, 0o700), lambda: os.listdir(top),
+                     lambda: os.symlink('/', top + '/l')):
+            try:
+                what()
+            except PermissionError:
+                continue
+            raise AssertionError('the user may')
+        os.mkdir(top + '/.stage/tmp/d')
+        os.rename(top + '/.stage/tmp/d', top + '/data/d')
+    assert as_user(try_all) == 0
     assert j.clean().returncode == 0
-    wait_for(lambda: os.listdir(beneath) == [], what='it to be emptied, which happens behind')
-    os.close(beneath)
     j.assert_gone()
 
 
@@ -2206,6 +2288,7 @@ def test_old_kernels():
         j.mount(0, 1, 'hang')
         j.spawn(2)
         assert j.numbers('tier 1')[0] == 0
+        servers = nest(tier_dir(j), 3, mount_mute_for_all) + nest(tier_dir(j) + '/b', 5)
         text = j.do('worker 2 proof')
         assert len(re.findall('^Fd:', text, re.M)) == 4, text
         reader = hung_reader(f'{j.dir}/m/0/f')
@@ -2214,6 +2297,8 @@ def test_old_kernels():
         assert run(*under, f'{LIBEXEC}/stage-keeper', 'clean', '--job', str(j.id), check=False).returncode == 0
         j.assert_gone()
         j.ended()
+        assert not [line for line in open('/proc/self/mountinfo') if DISK in line], version
+        end_servers(servers)
         # and after a crash
         j = Job(under=under)
         j.mount(0, 1)

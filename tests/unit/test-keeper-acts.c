@@ -208,8 +208,15 @@ static void test_what_is_mounted_outside_of_a_directory_stays(void **state)
 	do_text(ACT_DETACH_BELOW, dir, "link", NULL);
 	assert_true(is_mounted(*state, "other"));
 	assert_true(is_mounted(*state, "tier/a/b"));
-	do_text(ACT_DETACH_BELOW, dir, "a/b", NULL);
+	/* What a user's server would be asked for */
+	mount_at(*state, "tier/a/b/c", true);
+	mount_at(*state, "tier/a/b/c/d", true);
+	assert_int_equal(do_text(ACT_DETACH_BELOW, dir, "a/b/c", NULL), -EXDEV);
+	assert_int_equal(do_text(ACT_DETACH_BELOW, dir, "a/b/c/d", NULL), -EXDEV);
+	assert_true(is_mounted(*state, "tier/a/b/c/d"));
+	assert_int_equal(do_text(ACT_DETACH_BELOW, dir, "a/b", NULL), 0);
 	assert_false(is_mounted(*state, "tier/a/b"));
+	assert_int_equal(do_text(ACT_DETACH_BELOW, dir, "a/b", NULL), -EINVAL);
 	fd_closep(&unit_keeper.dirs[dir]);
 	snprintf(path, sizeof(path), "%s/other", (char *)*state);
 	assert_int_equal(umount2(path, MNT_DETACH), 0);

@@ -158,14 +158,60 @@ static void test_what_is_mounted_for_a_moment_is_not_taken_for_the_tmpfs(void **
 	unit_keeper.dirs[d.dir = ACT_DIR_FREE] = dup(dir);
 	before = cover;
 	after = uncover;
-	fd = mounts_open_memory(&d, &st);
+	fd = mounts_open_memory(&d, clock_ms() + 5000);
 	fd_closep(&unit_keeper.dirs[d.dir]);
 	assert_true(fd >= 0);
 	assert_null(before);
 	assert_int_equal(fstat(fd, &is), 0);
 	assert_int_equal(is.st_uid, 4001);
+	assert_int_equal(mounts_get_owner(fd, &st), 0);
 	assert_int_equal(st.stx_uid, 4001);
 	assert_int_equal(st.stx_gid, 4002);
+}
+
+static void cover_again(const char *call, int dirfd, const char *name)
+{
+	if (strcmp(name, RUNDIR_MEMORY) == 0)
+		assert_int_equal(mount("none", DIR_OF_JOB "/t", "ramfs", 0, NULL), 0);
+}
+
+/* Red without the deadline: whoever mounts faster than we unmount is waited for without end. */
+static void test_who_mounts_again_and_again_is_not_waited_for(void **state)
+{
+	_cleanup_(fd_closep) int dir = -1;
+	struct jobdir d = JOBDIR_INIT;
+
+	NEED_NODE();
+	assert_int_equal(mkdir(DIR_OF_JOB "/t", 0711), 0);
+	d.fd = dir = open(DIR_OF_JOB, DIR_FLAGS);
+	unit_keeper.dirs[d.dir = ACT_DIR_FREE] = dup(dir);
+	after = cover_again;
+	assert_int_equal(mounts_open_memory(&d, clock_ms() + 50), -ETIMEDOUT);
+	after = NULL;
+	fd_closep(&unit_keeper.dirs[d.dir]);
+}
+
+/* Red when the owner of a file system is believed that the user has mounted: he would be anybody. */
+static void test_the_owner_is_that_of_the_tmpfs_itself(void **state)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct statx st;
+
+	NEED_NODE();
+	assert_int_equal(mkdir("/run/t", 0711), 0);
+	assert_int_equal(mount("none", "/run/t", "tmpfs", 0, "mode=0711"), 0);
+	fd = open("/run/t", O_PATH | O_DIRECTORY | O_CLOEXEC);
+	assert_int_equal(mounts_get_owner(fd, &st), -ENOENT);
+	assert_int_equal(mkdir("/run/t/data", 0700), 0);
+	assert_int_equal(chown("/run/t/data", 4001, 4002), 0);
+	assert_int_equal(mounts_get_owner(fd, &st), 0);
+	assert_int_equal(st.stx_uid, 4001);
+	assert_int_equal(st.stx_gid, 4002);
+	assert_int_equal(mount("none", "/run/t/data", "tmpfs", 0, "uid=4003"), 0);
+	assert_int_equal(mounts_get_owner(fd, &st), -EXDEV);
+	assert_int_equal(umount2("/run/t", MNT_DETACH), 0);
+	assert_int_equal(mounts_get_owner(fd, &st), 0);
+	assert_int_equal(st.stx_uid, 4001);
 }
 
 /* --- a reaper has opened the directory before its lock goes --------------------------------- */
@@ -288,6 +334,8 @@ int main(void)
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
 	const struct CMUnitTest tests[] = {
 		TEST(test_what_is_mounted_for_a_moment_is_not_taken_for_the_tmpfs),
+		TEST(test_who_mounts_again_and_again_is_not_waited_for),
+		TEST(test_the_owner_is_that_of_the_tmpfs_itself),
 		TEST(test_a_directory_that_another_sees_to_is_no_failure),
 		TEST(test_a_directory_that_nobody_sees_to_is_a_failure),
 		TEST(test_the_next_run_keeps_what_it_has_in_tiers),
