@@ -12,11 +12,13 @@
 
 #include "client/output.h"
 #include "client/submit-copy.h"
+#include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/conf.h"
 #include "common/dataset.h"
 #include "common/error.h"
 #include "common/path.h"
+#include "common/root-path.h"
 #include "stage-build.h"
 
 #define LOOK_MS 3000 /* at all sources */
@@ -180,6 +182,21 @@ static unsigned check_catalogue(const struct conf *conf)
 	return n_errors;
 }
 
+/* As root looks at it on a node: where the directory is here, and whose it is can be seen. */
+static unsigned check_roots_file(const char *key, const char *path)
+{
+	char sentence[PATH_MAX + 256];
+	const char *name;
+	_cleanup_(fd_closep) int dir = *path ? root_path_open_above(path, &name) : -ENOENT;
+
+	if (dir != -EPERM)
+		return 0;
+	snprintf(sentence, sizeof(sentence), "%s=%s: its directory, and all above it, must be root's and writable by "
+		 "nobody else; put it into a directory of its own, as /var/log/stage-data/", key, path);
+	output_lines(stdout, "    ", sentence);
+	return 1;
+}
+
 static int run(int argc, char **argv)
 {
 	const char *path = cmd_get_conf() ?: STAGE_CONF_DIR "/stage-data.conf";
@@ -219,6 +236,11 @@ static int run(int argc, char **argv)
 	if (n_errors) {
 		output_error("%s: %u dataset%s that nobody can have", path, n_errors,
 			     n_errors == 1 ? "" : "s");
+		return STAGE_EXIT_FAILED;
+	}
+	n_errors = check_roots_file("LogFile", conf->log_file) + check_roots_file("Textfile", conf->metrics_textfile);
+	if (n_errors) {
+		output_error("%s: %u file%s that root does not write to", path, n_errors, n_errors == 1 ? "" : "s");
 		return STAGE_EXIT_FAILED;
 	}
 	warn_of_the_rest(conf);

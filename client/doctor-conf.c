@@ -25,6 +25,7 @@
 #include "common/fd.h"
 #include "common/parse.h"
 #include "common/path.h"
+#include "common/root-path.h"
 #include "stage-build.h"
 
 #define MAGIC_TMPFS 0x01021994
@@ -244,6 +245,15 @@ static void check_tokens(struct doctor *d)
 	}
 }
 
+/* Others could exchange it: root does not write there. */
+static bool is_others(const char *path)
+{
+	const char *name;
+	_cleanup_(fd_closep) int dir = root_path_open_above(path, &name);
+
+	return dir == -EPERM;
+}
+
 static void check_log(struct doctor *d)
 {
 	static const struct sockaddr_un addr = { .sun_family = AF_UNIX, .sun_path = "/dev/log" };
@@ -258,6 +268,9 @@ static void check_log(struct doctor *d)
 	if (*file && access(dir, F_OK) < 0)
 		doctor_tell(d, DOCTOR_WARN, "make the directory", "LogFile=%s: %s: %s", file, dir,
 			    strerror(errno));
+	else if (*file && is_others(file))
+		doctor_tell(d, DOCTOR_FAIL, "put it into a directory of root's, as /var/log/stage-data/",
+			    "LogFile=%s: nothing is written: its directory must be root's and writable by nobody else", file);
 	else if (!*file && !has_syslog)
 		doctor_tell(d, DOCTOR_WARN,
 			    "start a syslog daemon, or set LogFile=/var/log/stage-data.log",

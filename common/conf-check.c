@@ -135,7 +135,7 @@ int conf_check_log_file(char **valuep, struct conf_report *r)
 {
 	size_t n = strlen(*valuep);
 
-	/* Root appends to no other file (daemon/keeper/act-outside.c), whoever asks it to. */
+	/* Root appends to no other file (daemon/keeper/act-outside.c). */
 	if (n && (n < 5 || strcmp(*valuep + n - 4, ".log")))
 		return conf_report(r, EINVAL, "give it a name that ends in .log",
 				   "LogFile: \"%s\" could be another file", *valuep);

@@ -65,10 +65,10 @@ enum act_kind {
 	ACT_JOIN_GROUP,    /* text: a file tasks or cgroup.procs, that we and the steward go to */
 
 	/* The site's files */
-	ACT_OPEN_LOG,      /* text: path that ends in .log, else -EPERM. An fd to append to; a new file is
-			    * nobody's */
-	ACT_TEXT,          /* text: path that ends in .prom, in a directory of root's alone, else -EPERM; n: 0: an
-			    * fd of a new file beside it, which is nobody's; 1: that one gets the name */
+	ACT_OPEN_LOG,      /* Once. An fd, of a pipe, to what root appends to the log; -EPERM: a directory on its
+			    * way is not root's alone */
+	ACT_TEXT,          /* The file of figures; n: 0: makes a new one beside it, which is fd 3 of the chore
+			    * "metrics" then; 1: that one gets the name. -EPERM: the same */
 
 	ACT_N,
 

@@ -14,6 +14,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/root-path.h"
 #include "common/tier-name.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
@@ -48,34 +49,12 @@ static int take_dir(struct keeper *k, struct call *c, uint32_t number, int fd)
 	return act_give(c, fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 
-/* Is each directory and link on the way to path root's and writable by nobody else? */
-static bool is_roots_way(const char *path)
-{
-	char prefix[PATH_MAX];
-	struct stat st;
-	size_t n = 0;
-
-	do {
-		n += strcspn(path + n + 1, "/") + 1;
-		snprintf(prefix, sizeof(prefix), "%.*s", (int)n, path);
-		if (lstat(prefix, &st) < 0 || st.st_uid != 0 ||
-		    (!S_ISLNK(st.st_mode) && st.st_mode & 022))
-			return false;
-	} while (path[n]);
-	return true;
-}
-
-/* As written and as resolved. */
+/* With nothing but directories and links of root's on the way. */
 static int open_roots(struct keeper *k, struct call *c, uint32_t number, const char *path)
 {
-	_cleanup_(fd_closep) int fd = *path == '/' && is_roots_way(path) ? open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC) : -1;
-	char link[32], real[PATH_MAX];
-	ssize_t n;
+	_cleanup_(fd_closep) int fd = root_path_open(path);
 
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	n = fd < 0 ? -1 : readlink(link, real, sizeof(real) - 1);
-	real[n < 0 ? 0 : n] = '\0';
-	return !*real || !is_roots_way(real) ? -EPERM : take_dir(k, c, number, steal_fd(&fd));
+	return fd < 0 ? fd : take_dir(k, c, number, openat(fd, ".", DIR_FLAGS));
 }
 
 int act_open_base(struct keeper *k, struct call *c)
@@ -90,10 +69,9 @@ int act_open_base(struct keeper *k, struct call *c)
 	return open_roots(k, c, which, paths[which]);
 }
 
-/* -ENOENT where it is gone, which is no refusal. */
 int act_open_tier(struct keeper *k, struct call *c)
 {
-	return access(c->a->text, F_OK) < 0 ? -errno : open_roots(k, c, ACT_DIR_TIER, c->a->text);
+	return open_roots(k, c, ACT_DIR_TIER, c->a->text);
 }
 
 int act_open_dir(struct keeper *k, struct call *c)

@@ -1,13 +1,14 @@
 /*
- * What root touches outside of its own directories: cgroups of Slurm's jobs, and the two files that
- * the site may want, a log, and figures as a text. The steward has found the paths; root makes sure
- * that what is above the last name is in a file system of cgroups, or a directory of root's, that no
- * other file of the machine can be called so, and does not look into the files.
+ * What root touches outside of its own directories: cgroups of Slurm's jobs, and the two files that the site may want,
+ * a log, and figures as a text. The steward has found the paths of cgroups: they are opened with nothing but
+ * directories of root's on the way (common/root-path.h), and are in a file system of cgroups. The two files' paths are
+ * of the site's configuration, which root has had read by itself; the steward holds none of them open.
  */
 #include "daemon/keeper/keeper.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <linux/magic.h>
 #include <signal.h>
 #include <stdio.h>
@@ -16,102 +17,191 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
+#include "common/keeper-hand.h"
+#include "common/root-path.h"
 
 #define CGROUP2_MAGIC 0x63677270 /* CGROUP2_SUPER_MAGIC */
+#define LOG_MAX_SIZE (8 << 20)   /* of what one keeper's steward says */
 
-/* Cuts the last name off and opens what is above it, if that is in a file system of cgroups, or not
- * but root's alone, for a name that figures have. */
-static int open_above(char *path, const char **namep, bool cgroup)
+static int check_is_cgroup(int fd)
 {
-	char *name = strrchr(path, '/');
-	_cleanup_(fd_closep) int fd = -1;
 	struct statfs fs;
-	struct stat st;
 
-	if (!name || name == path)
-		return -EINVAL;
-	*name = '\0';
-	*namep = name + 1;
-	fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0 || fstatfs(fd, &fs) < 0 || fstat(fd, &st) < 0)
+	if (fstatfs(fd, &fs) < 0)
 		return -errno;
-	if (cgroup ? fs.f_type != CGROUP_SUPER_MAGIC && fs.f_type != CGROUP2_MAGIC
-		   : st.st_uid != 0 || st.st_mode & 022 || strcmp(strrchr(*namep, '.') ?: "", ".prom"))
+	return fs.f_type == CGROUP_SUPER_MAGIC || fs.f_type == CGROUP2_MAGIC ? 0 : -EPERM;
+}
+
+/* Cuts the last name off, which has to be that (NULL: any); what is above it. */
+static int open_group_above(char *path, const char *expected, const char **namep)
+{
+	_cleanup_(fd_closep) int fd = root_path_open_above(path, namep);
+	int r = fd < 0 ? fd : check_is_cgroup(fd);
+
+	if (r < 0)
+		return r;
+	if (expected && strcmp(*namep, expected) != 0)
 		return -EPERM;
+	path[*namep - path - 1] = '\0';
 	return steal_fd(&fd);
+}
+
+/* Is the last directory of that path the job's? Without a job of our own: a job's. */
+static bool is_jobs(const struct keeper *k, const char *path)
+{
+	const char *last = strrchr(path, '/');
+	char name[24];
+
+	snprintf(name, sizeof(name), "/job_%u", k->job);
+	return last && (k->job ? strcmp(last, name) == 0 : strncmp(last, "/job_", 5) == 0);
+}
+
+int group_open(const struct keeper *k, const char *text)
+{
+	char path[ACT_TEXT_SIZE], name[24];
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	snprintf(path, sizeof(path), "%s/", text);
+	snprintf(name, sizeof(name), "/job_%u/", k->job);
+	if (!k->job || !strstr(path, name))
+		return -EPERM;
+	fd = root_path_open(text);
+	r = fd < 0 ? fd : check_is_cgroup(fd);
+	return r < 0 ? r : steal_fd(&fd);
 }
 
 int act_make_group(struct keeper *k, struct call *c)
 {
 	const char *name;
-	_cleanup_(fd_closep) int dir = open_above(c->a->text, &name, true);
+	_cleanup_(fd_closep) int dir = open_group_above(c->a->text, ACT_GROUP, &name);
 
-	return dir < 0 ? dir : mkdirat(dir, ACT_GROUP, 0755) < 0 && errno != EEXIST ? -errno : 0;
+	if (dir < 0 || !is_jobs(k, c->a->text))
+		return dir < 0 ? dir : -EPERM;
+	return mkdirat(dir, ACT_GROUP, 0755) < 0 && errno != EEXIST ? -errno : 0;
 }
 
 /* Nobody but root can put a process there, so all in it are ours. */
-int act_remove_group(struct keeper *k, struct call *c)
+static void kill_group(int dir)
 {
-	const char *name;
-	_cleanup_(fd_closep) int dir = open_above(c->a->text, &name, true);
 	_cleanup_(file_closep) FILE *f = NULL;
-	int fd, pid;
+	int fd = openat(dir, ACT_GROUP "/cgroup.procs", O_RDONLY | O_CLOEXEC), pid;
 
-	if (dir < 0)
-		return dir;
-	if (unlinkat(dir, ACT_GROUP, AT_REMOVEDIR) == 0 || errno == ENOENT) {
-		if (c->a->n[0] && strstr(c->a->text, "/job_"))
-			(void)rmdir(c->a->text); /* fails where a step is left: then Slurm removes it */
-		return 0;
-	}
-	fd = openat(dir, ACT_GROUP "/cgroup.procs", O_RDONLY | O_CLOEXEC);
 	f = fd < 0 ? NULL : fdopen(fd, "r");
 	while (f && fscanf(f, "%d", &pid) == 1 && pid > 1) /* 0: not of our pid namespace */
 		kill(pid, SIGKILL);
+}
+
+int act_remove_group(struct keeper *k, struct call *c)
+{
+	char *path = c->a->text;
+	const char *name, *job;
+	_cleanup_(fd_closep) int dir = -1, above = open_group_above(path, ACT_GROUP, &name);
+
+	if (above < 0 || !is_jobs(k, path))
+		return above < 0 ? above : -EPERM;
+	/* One look at the path, from which both are reached: the job's group and what it is in. */
+	fd_closep(&above);
+	above = open_group_above(path, NULL, &job);
+	dir = above < 0 ? above : openat(above, job, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (dir < 0)
+		return above < 0 ? above : -errno;
+	if (unlinkat(dir, ACT_GROUP, AT_REMOVEDIR) == 0 || errno == ENOENT) {
+		if (c->a->n[0])
+			(void)unlinkat(above, job, AT_REMOVEDIR); /* fails where a step is left: then Slurm removes it */
+		return 0;
+	}
+	kill_group(dir);
 	return -EBUSY;
 }
 
+/* Up and out: into no job's group, and not into the one of ours beside a job's steps. */
 int act_join_group(struct keeper *k, struct call *c)
 {
 	const char *name;
-	_cleanup_(fd_closep) int dir = open_above(c->a->text, &name, true), fd = -1;
+	_cleanup_(fd_closep) int dir = open_group_above(c->a->text, NULL, &name), fd = -1;
 
 	if (dir < 0 || (strcmp(name, "tasks") != 0 && strcmp(name, "cgroup.procs") != 0))
 		return dir < 0 ? dir : -EINVAL;
+	if (strstr(c->a->text, "/job_") || strstr(c->a->text, "/" ACT_GROUP))
+		return -EPERM;
 	fd = openat(dir, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 || dprintf(fd, "%d", k->steward) < 0 || dprintf(fd, "0") < 0 ? -errno : 0;
 }
 
-/* A new file is the system user's: what obeys files of root's (cron, logrotate) does not obey it. */
-static int make_file(const struct keeper *k, int dir, const char *name, mode_t mode)
+static bool has_suffix(const char *name, const char *suffix)
 {
-	int fd = openat(dir, name, O_WRONLY | O_APPEND | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, mode);
+	const size_t n = strlen(name), n_suffix = strlen(suffix);
 
-	return fd < 0 || fchown(fd, k->system_uid, k->system_gid) == 0 ? fd : (close(fd), -1);
+	return n > n_suffix && strcmp(name + n - n_suffix, suffix) == 0;
 }
 
+/* The directory of a file of the site's, which is root's all the way; *namep: the file. */
+static int open_sites(const char *path, const char *suffix, const char **namep)
+{
+	_cleanup_(fd_closep) int dir = root_path_open_above(path, namep);
+
+	return dir < 0 || has_suffix(*namep, suffix) ? steal_fd(&dir) : -EPERM;
+}
+
+/* The steward gets a pipe: with the file itself it could cut what others have written. */
 int act_open_log(struct keeper *k, struct call *c)
 {
-	const char *path = c->a->text;
-	int fd = -1;
+	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY;
+	const struct hand_site *site = ask_get_site(k);
+	const char *name;
+	_cleanup_(fd_closep) int dir = -1, fd = -1;
+	struct stat st;
+	int fds[2];
 
-	if (strcmp(strrchr(path, '.') ?: "", ".log"))
-		return -EPERM;
-	fd = open(path, O_WRONLY | O_APPEND | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK | O_NOCTTY);
-	return act_give(c, fd < 0 && errno == ENOENT ? make_file(k, AT_FDCWD, path, 0640) : fd);
+	if (!site || k->log_fd >= 0)
+		return site ? -EBUSY : -EPERM;
+	dir = open_sites(site->log_file, ".log", &name);
+	fd = dir < 0 ? -1 : openat(dir, name, flags, 0640);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return dir < 0 ? dir : -errno;
+	if (st.st_uid != 0 && fchown(fd, 0, 0) < 0) /* of an earlier version */
+		return -errno;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	(void)fcntl(fds[0], F_SETFL, O_NONBLOCK); /* the steward may have given its end to others */
+	k->log_rd = fds[0];
+	k->log_fd = steal_fd(&fd);
+	k->log_left = LOG_MAX_SIZE;
+	return act_give(c, fds[1]);
 }
 
-/* It gets its name when it is whole: whoever is killed on the way leaves the old one. */
+/* Whole lines: what is in the pipe is read at once. Nobody waits for a log that can't be written. */
+void log_copy(struct keeper *k)
+{
+	static char buf[64 << 10];
+	ssize_t n = k->log_rd < 0 ? 0 : read(k->log_rd, buf, sizeof(buf));
+
+	if (n <= 0) {
+		fd_closep(&k->log_rd);
+		return;
+	}
+	n = n < k->log_left ? n : k->log_left;
+	k->log_left -= n;
+	(void)!write(k->log_fd, buf, (size_t)n);
+}
+
+/* It gets its name when it is whole: who is killed on the way leaves the old one. */
 int act_text(struct keeper *k, struct call *c)
 {
+	const struct hand_site *site = ask_get_site(k);
 	char tmp[256];
 	const char *name;
-	_cleanup_(fd_closep) int dir = open_above(c->a->text, &name, false);
+	_cleanup_(fd_closep) int dir = site ? open_sites(site->metrics, ".prom", &name) : -EPERM;
 
 	if (dir < 0)
 		return dir;
 	snprintf(tmp, sizeof(tmp), "%.200s.tmp", name);
-	if (c->a->n[0] ? renameat(dir, tmp, dir, name) < 0 : unlinkat(dir, tmp, 0) < 0 && errno != ENOENT)
+	fd_closep(&k->text_fd);
+	if (c->a->n[0])
+		return renameat(dir, tmp, dir, name) < 0 ? -errno : 0;
+	if (unlinkat(dir, tmp, 0) < 0 && errno != ENOENT)
 		return -errno;
-	return c->a->n[0] ? 0 : act_give(c, make_file(k, dir, tmp, 0644));
+	k->text_fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	return k->text_fd < 0 ? -errno : 0;
 }

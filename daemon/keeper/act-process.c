@@ -151,6 +151,7 @@ int act_spawn(struct keeper *k, struct call *c)
 	struct act *a = c->a;
 	struct launch_user hand;
 	const char *argv[ACT_MAX_ARGS + 3] = { NULL }, *group = a->text;
+	_cleanup_(fd_closep) int group_fd = -1;
 	const bool is_hand = a->name == ACT_PROGRAM_HAND;
 	struct launch l = { .user = is_hand ? &hand : &k->user, .argv = argv, .n_fds = c->n_in, .output = -1,
 			    .nice = (int)a->n[1], .dies_with_us = a->n[0] & ACT_SPAWN_DIES,
@@ -171,12 +172,16 @@ int act_spawn(struct keeper *k, struct call *c)
 		hand.groups = &a->gid;
 	}
 	l.program = k->programs[a->name];
-	l.group = *group ? group : NULL;
+	l.group = group_fd = *group ? group_open(k, group) : -1;
+	if (*group && group_fd < 0)
+		return group_fd;
 	if (a->n[0] & ACT_SPAWN_OUTPUT && l.n_fds)
 		l.output = c->in[--l.n_fds];
 	if (l.n_fds > LAUNCH_MAX_FDS)
 		return -EINVAL;
 	memcpy(l.fds, c->in, l.n_fds * sizeof(*l.fds));
+	if (is_hand && strcmp(argv[1], "metrics") == 0)
+		l.fds[0] = k->text_fd;
 	fd_closep(&k->go_fd);
 	pid = launch_start(&l, &k->go_fd);
 	a->n[1] = pid >= 0 && proc_get(pid, &p) >= 0 ? (int64_t)p.start : 0;

@@ -33,12 +33,15 @@ struct keeper {
 	pid_t steward;
 	int go_fd; /* of what was spawned last */
 	int programs[ACT_N_PROGRAMS];
+	int log_fd, log_rd; /* the site's log, and what the steward has for it in a pipe; -1: none */
+	ssize_t log_left;   /* bytes that may be written yet */
+	int text_fd;        /* of the figures, as long as they are written; -1: none */
 	int dirs[ACT_N_DIRS]; /* by number; -1: none */
 };
 
 #define KEEPER_INIT                                                                                \
 	{ .sock = -1, .answer_fd = 2, .go_fd = -1, .programs = { -1, -1, -1 },                     \
-	  .site = { .fd = -1 }, .account = { .fd = -1 },                                           \
+	  .site = { .fd = -1 }, .account = { .fd = -1 }, .log_fd = -1, .log_rd = -1, .text_fd = -1, \
 	  .dirs = { -1, -1, -1, -1, -1, -1, -1 } }
 
 /* An act, the descriptors that came beside it, and those that go back and are closed then. */
@@ -75,6 +78,11 @@ int ask_account(struct keeper *k);
 void ask_read(struct keeper *k);
 void ask_end(struct keeper *k, pid_t pid, int status);
 const struct hand_site *ask_get_site(const struct keeper *k);
+
+/* A directory of cgroups that is the job's, or below it. An O_PATH descriptor, or -EPERM, …. */
+int group_open(const struct keeper *k, const char *path);
+/* Writes what the steward has put into the log's pipe. */
+void log_copy(struct keeper *k);
 
 int act_site(struct keeper *k, struct call *c);
 int act_open_base(struct keeper *k, struct call *c);

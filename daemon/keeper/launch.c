@@ -165,28 +165,24 @@ static int place_fds(const struct launch *l, int *programp)
 	return 0;
 }
 
-/* Writes to a file of the kernel's; name: in dir. 0 or -errno. */
-static int tell_kernel(const char *dir, const char *name, const char *text)
+/* Writes to a file of the kernel's; 0 or -errno. */
+static int tell_kernel(int dir, const char *name, const char *text)
 {
-	_cleanup_(fd_closep) int fd = -1;
-	char path[PATH_MAX + 16];
+	_cleanup_(fd_closep) int fd = openat(dir, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	fd = open(path, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 	return fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
 }
 
 /* Who is born in a group (v2) has nobody wait. -1: it was not possible. */
-static pid_t fork_into(const char *group)
+static pid_t fork_into(int group)
 {
-	_cleanup_(fd_closep) int fd = group ? open(group, O_PATH | O_DIRECTORY | O_CLOEXEC) : -1;
 	/* struct clone_args: flags, exit_signal, cgroup */
-	const uint64_t args[11] = { INTO_CGROUP, [4] = SIGCHLD, [10] = (uint64_t)fd };
+	const uint64_t args[11] = { INTO_CGROUP, [4] = SIGCHLD, [10] = (uint64_t)group };
 
-	return fd < 0 ? -1 : (pid_t)syscall(NR_CLONE3, args, sizeof(args));
+	return group < 0 ? -1 : (pid_t)syscall(NR_CLONE3, args, sizeof(args));
 }
 
-static _Noreturn void run_child(const struct launch *l, const char *group, pid_t keeper, int go)
+static _Noreturn void run_child(const struct launch *l, bool join, pid_t keeper, int go)
 {
 	char byte, oom[16];
 	int program;
@@ -196,14 +192,14 @@ static _Noreturn void run_child(const struct launch *l, const char *group, pid_t
 	setsid();
 	launch_reset_signals();
 	umask(077);
-	if (place_fds(l, &program) < 0 || chdir("/") < 0)
-		_exit(LAUNCH_EXIT_SETUP);
 	/* By `tasks` (v1) only we are moved. For cgroup.procs the kernel waits until nobody in the
 	 * machine forks or exits: 10 ms. */
-	if (group && tell_kernel(group, "tasks", "0") < 0 && tell_kernel(group, "cgroup.procs", "0") < 0)
+	if (join && tell_kernel(l->group, "tasks", "0") < 0 && tell_kernel(l->group, "cgroup.procs", "0") < 0)
+		_exit(LAUNCH_EXIT_SETUP);
+	if (place_fds(l, &program) < 0 || chdir("/") < 0)
 		_exit(LAUNCH_EXIT_SETUP);
 	snprintf(oom, sizeof(oom), "%d", l->oom_score_adj);
-	tell_kernel("/proc/self", "oom_score_adj", oom);
+	tell_kernel(AT_FDCWD, "/proc/self/oom_score_adj", oom);
 	setpriority(PRIO_PROCESS, 0, l->nice);
 	set_limits();
 	if (launch_become(l->user->uid, l->user->gid, l->user->groups, l->user->n_groups) < 0)
@@ -220,7 +216,7 @@ static _Noreturn void run_child(const struct launch *l, const char *group, pid_t
 pid_t launch_start(const struct launch *l, int *gop)
 {
 	const pid_t keeper = getpid(); /* the child may run when it is no more */
-	const char *group = l->group;  /* still to be joined */
+	bool join = l->group >= 0;      /* still to be done */
 	_cleanup_(fd_closep) int rd = -1, wr = -1;
 	int go[2];
 	pid_t pid;
@@ -229,14 +225,14 @@ pid_t launch_start(const struct launch *l, int *gop)
 		return -errno;
 	rd = go[0];
 	wr = go[1];
-	pid = fork_into(group);
+	pid = fork_into(l->group);
 	if (pid >= 0)
-		group = NULL;
+		join = false;
 	else
 		pid = fork();
 	if (pid == 0) {
 		close(wr);
-		run_child(l, group, keeper, rd);
+		run_child(l, join, keeper, rd);
 	}
 	if (pid < 0)
 		return -errno;

@@ -42,7 +42,7 @@ struct launch {
 	int fds[LAUNCH_MAX_FDS]; /* become 3, 4, … in the child */
 	size_t n_fds;
 	int output;              /* becomes stdout and stderr; -1: /dev/null */
-	const char *group;       /* cgroup to be in, a directory; NULL: ours */
+	int group;               /* cgroup to be in, a directory; -1: ours */
 	int oom_score_adj;
 	int nice;
 	bool dies_with_us;       /* SIGKILL when the keeper dies */

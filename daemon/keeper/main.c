@@ -52,7 +52,7 @@ static int start_steward(struct keeper *k, const char *const *argv, bool run)
 {
 	struct launch_user user;
 	struct launch l = { .user = &user, .argv = argv, .program = k->programs[ACT_PROGRAM_HAND],
-			    .fds = { -1, 0, 1 }, .n_fds = run ? 3 : 1, .output = 2, .dies_with_us = true };
+			    .fds = { -1, 0, 1 }, .n_fds = run ? 3 : 1, .output = 2, .group = -1, .dies_with_us = true };
 	_cleanup_(fd_closep) int theirs = -1, go = -1;
 	int pair[2];
 
@@ -82,7 +82,13 @@ static void tell(struct keeper *k, uint32_t kind, pid_t pid, int status)
 	static struct act a;
 
 	a = (struct act){ .kind = kind, .n = { pid, status } };
-	(void)packet_send(k->sock, &a, sizeof(a), NULL, 0, 0);
+	/* A steward that waits for room in the log's pipe hears nothing. */
+	while (packet_send(k->sock, &a, sizeof(a), NULL, 0, MSG_DONTWAIT) == -EAGAIN) {
+		struct pollfd p[] = { { k->sock, POLLOUT, 0 }, { k->log_rd, POLLIN, 0 } };
+
+		if (poll(p, 2, -1) > 0 && p[1].revents)
+			log_copy(k);
+	}
 }
 
 static int fail(const struct keeper *k, int r)
@@ -153,17 +159,21 @@ static int loop(struct keeper *k, int signals)
 
 	for (;;) {
 		struct pollfd p[] = { { signals, POLLIN, 0 }, { k->sock, POLLIN, 0 }, { k->site.fd, POLLIN, 0 },
-				      { k->account.fd, POLLIN, 0 } };
+				      { k->account.fd, POLLIN, 0 }, { k->log_rd, POLLIN, 0 } };
 
 		if (poll(p, ARRAY_SIZE(p), -1) < 0)
 			continue;
 		ask_read(k);
+		if (p[4].revents)
+			log_copy(k);
 		while (p[0].revents && read(signals, &info, sizeof(info)) == sizeof(info))
 			if (info.ssi_signo != SIGCHLD)
 				tell(k, ACT_OVER, 0, 0);
 		r = reap(k);
 		if (r >= LAUNCH_EXIT_DROP)
 			return fail(k, r > LAUNCH_EXIT_EXEC ? LAUNCH_EXIT_EXEC - r : -EIO);
+		while (r != -EAGAIN && k->log_rd >= 0)
+			log_copy(k);
 		if (r != -EAGAIN)
 			return r;
 		/* What is left of it ends by this, and a child that waits to be let begin: it has the socket, too. */

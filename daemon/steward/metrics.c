@@ -42,7 +42,8 @@ static int add(int fd, const uint64_t *counts)
 	return pwrite(fd, sums, sizeof(sums), 0) == sizeof(sums) ? 0 : -EIO;
 }
 
-static int write_text(int sums, int text, uint64_t deadline_ms)
+/* Root puts the new file in the place of fd 3. */
+static int write_text(int sums, uint64_t deadline_ms)
 {
 	const struct hand h = { .argv = { "stage-hand", "metrics", NULL }, .system = true, .dir = sums };
 	struct acts_spawn spawn;
@@ -50,7 +51,7 @@ static int write_text(int sums, int text, uint64_t deadline_ms)
 	int r;
 
 	hand_prepare(&h, &spawn);
-	spawn.fds[0] = text;
+	spawn.fds[0] = sums;
 	pid = acts_spawn(&spawn, NULL);
 	r = pid < 0 ? pid : acts_go(true);
 	if (r == 0)
@@ -58,12 +59,13 @@ static int write_text(int sums, int text, uint64_t deadline_ms)
 	return r == 0 || r == -ETIMEDOUT ? r : -EIO;
 }
 
-static int replace(const char *path, int sums, uint64_t deadline_ms)
+static int replace(int sums, uint64_t deadline_ms)
 {
-	_cleanup_(fd_closep) int text = acts_open_path(ACT_TEXT, path);
-	int r = text < 0 ? text : write_text(sums, text, deadline_ms);
+	int r = acts_do_numbers(ACT_TEXT, 0, 0, 0);
 
-	return r < 0 ? r : acts_do_path(ACT_TEXT, path, 1);
+	if (r == 0)
+		r = write_text(sums, deadline_ms);
+	return r < 0 ? r : acts_do_numbers(ACT_TEXT, 1, 0, 0);
 }
 
 void metrics_add(struct steward *k)
@@ -83,7 +85,7 @@ void metrics_add(struct steward *k)
 	if (r == 0)
 		r = add(sums, k->counts);
 	if (r == 0)
-		r = replace(k->site.metrics, sums, deadline_ms);
+		r = replace(sums, deadline_ms);
 	if (r < 0)
 		log_warning("metrics: %s: %s%s", k->site.metrics, strerror(-r),
 			    r == -EPERM ? "; its directory must be root's and writable by nobody else" : "");

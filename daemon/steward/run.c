@@ -138,8 +138,11 @@ static int check_site(struct steward *k, struct error *err)
 				 "Launch=prolog, and no prolog has started staging on "
 				 "this node: check PrologFlags in slurm.conf");
 	if (s->log_file[0])
-		k->log_fd = acts_open_path(ACT_OPEN_LOG, s->log_file);
+		k->log_fd = acts_open(ACT_OPEN_LOG, 0, 0);
 	log_open("stage-keeper", k->log_fd, 1);
+	if (s->log_file[0] && k->log_fd < 0)
+		log_warning("LogFile=%s: %s%s", s->log_file, strerror(-k->log_fd),
+			    k->log_fd == -EPERM ? "; its directory must be root's and writable by nobody else" : "");
 	return s->enabled ? 0 : error_set(err, EPERM, "%s", s->text);
 }
 

@@ -726,8 +726,8 @@ test_nobody_reads_the_log() {
 	local id
 
 	# shellcheck disable=SC2016
-	on n1 bash -c 'mkfifo /tmp/fifo.log
-		sleep 1000 <>/tmp/fifo.log &
+	on n1 bash -c 'mkfifo /run/fifo.log
+		sleep 1000 <>/run/fifo.log &
 		echo $! >/run/log.pids
 		python3 -c "
 import os, socket, time
@@ -736,11 +736,11 @@ s.bind(\"/dev/log\")
 os.chmod(\"/dev/log\", 0o666)
 time.sleep(1000)" &
 		echo $! >>/run/log.pids' >/dev/null 2>&1
-	at_end "on n1 bash -c 'kill \$(cat /run/log.pids); rm -f /tmp/fifo.log /dev/log /run/log.pids'"
+	at_end "on n1 bash -c 'kill \$(cat /run/log.pids); rm -f /run/fifo.log /dev/log /run/log.pids'"
 	wait_until 5 on n1 test -S /dev/log
 	on n1 python3 -c '
 import contextlib, os, socket
-fd = os.open("/tmp/fifo.log", os.O_WRONLY | os.O_NONBLOCK)
+fd = os.open("/run/fifo.log", os.O_WRONLY | os.O_NONBLOCK)
 with contextlib.suppress(BlockingIOError):
     while True:
         os.write(fd, b"x" * 4096)
@@ -750,7 +750,7 @@ with contextlib.suppress(BlockingIOError):
     s.connect("/dev/log")
     while True:
         s.send(b"x")'
-	node_conf n1 <<<$'[daemon]\nLogFile=/tmp/fifo.log'
+	node_conf n1 <<<$'[daemon]\nLogFile=/run/fifo.log'
 	for _ in {1..3}; do
 		id=$(job_submit alice -w n1 --stage-data="t=$data/bad/half.tar::onfail=ignore,m=$data/many.zstd.sqsh,d=$data/flat" \
 			<<<'ls $STAGE_DATA_PATH_M $STAGE_DATA_PATH_D >/dev/null')
@@ -761,10 +761,10 @@ with contextlib.suppress(BlockingIOError):
 
 # Fails when a line that can't be written ends stagingd.
 test_the_disk_of_the_log_is_full() {
-	audit_own /tmp/full.log
-	at_end "on n1 rm -f /tmp/full.log"
-	on n1 mknod -m 0600 /tmp/full.log c 1 7 # as /dev/full
-	node_conf n1 <<<$'[daemon]\nLogFile=/tmp/full.log'
+	audit_own /run/full.log
+	at_end "on n1 rm -f /run/full.log"
+	on n1 mknod -m 0600 /run/full.log c 1 7 # as /dev/full
+	node_conf n1 <<<$'[daemon]\nLogFile=/run/full.log'
 	job_run alice -w n1 --stage-data="t=$data/many.tar,m=$data/many.zstd.sqsh" <<<'ls $STAGE_DATA_PATH_T/00/000 $STAGE_DATA_PATH_M/00/000'
 }
 

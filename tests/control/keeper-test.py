@@ -1148,7 +1148,7 @@ def test_figures_of_jobs_add_up():
     assert m['datasets_total{result="ready"}'] == 2   # what it has come to, not added up
     assert m['jobs_total'] == 1 and m['jobs_not_set_up_total'] == 0
     st = os.stat(METRICS)
-    assert (st.st_uid, st.st_mode & 0o7777, st.st_nlink) == (SYSTEM, 0o644, 1), st
+    assert (st.st_uid, st.st_mode & 0o7777, st.st_nlink) == (0, 0o644, 1), st
     assert os.listdir(os.path.dirname(METRICS)) == ['stage.prom']
     m = end_of(Job(), (READY, 3), (BYTES, 2000))
     assert m['datasets_total{result="ready"}'] == 5 and m['datasets_total{result="failed"}'] == 1
@@ -1241,6 +1241,28 @@ def test_figures_in_a_directory_of_others_are_refused():
     assert j.clean().returncode == 0 and j.ended() == 0
     assert os.listdir(os.path.dirname(METRICS)) == []
     assert "must be root's and writable by nobody else" in open(LOG).read()
+
+
+def test_the_log_is_roots_and_not_where_others_could_exchange_it():
+    """Seen failing where the steward held the file open, which was nobody's: it could be cut and forged; and where a log
+    in a directory that is open to all was appended to."""
+    inside, outside = SCRATCH + '/a.log', SCRATCH + '/sticky/b.log'
+    for path in inside, outside:
+        write_conf(f'[daemon]\nLogFile={path}\n')
+        j = Job()
+        j.do('say')
+        held = [os.readlink(f'/proc/{steward_of(j)}/fd/{fd}') for fd in os.listdir(f'/proc/{steward_of(j)}/fd')]
+        assert inside not in held and outside not in held, held
+        j.do('end')
+        assert j.ended() == 0
+    st = os.stat(inside)
+    assert (st.st_uid, st.st_mode & 0o7777) == (0, 0o640), st
+    assert 'a line' in open(inside).read()
+    assert not os.path.exists(outside)
+    r = run(os.environ['STAGECTL'], 'check-config', CONF, check=False, capture_output=True, text=True)
+    assert r.returncode == 1 and 'must be root' in r.stdout, r
+    write_conf(f'[daemon]\nLogFile={inside}\n')
+    assert run(os.environ['STAGECTL'], 'check-config', CONF, check=False, capture_output=True).returncode == 0
 
 
 def test_figures_that_can_not_be_written_are_told():
