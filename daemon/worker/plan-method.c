@@ -55,12 +55,12 @@ static bool asks_for_members(const struct dataset *ds)
 }
 
 /* What it can be is said by its content, whether that is meant by its name. */
-static bool is_meant_as_archive(const struct planner *p)
+bool plan_wants_members(const struct dataset *ds, const struct facts *f)
 {
-	const struct facts *f = p->facts;
-
+	if (ds->method != DATASET_METHOD_AUTO)
+		return ds->method == DATASET_METHOD_EXTRACT;
 	return f->kind == SOURCE_FILE && facts_is_archive(f) &&
-	       (magic_means_archive(f->format, f->promise) || asks_for_members(p->ds));
+	       (magic_means_archive(f->format, f->promise) || asks_for_members(ds));
 }
 
 static enum dataset_method auto_method(struct planner *p)
@@ -73,7 +73,7 @@ static enum dataset_method auto_method(struct planner *p)
 		return auto_for_image(p);
 	if (plan_is_dest(p, PLAN_TIER_SOURCE))
 		return DATASET_METHOD_LINK;
-	if (is_meant_as_archive(p))
+	if (plan_wants_members(p->ds, f))
 		return DATASET_METHOD_EXTRACT;
 	if (!plan_allows(p, DATASET_METHOD_COPY) && plan_allows(p, DATASET_METHOD_LINK))
 		return DATASET_METHOD_LINK;

@@ -19,12 +19,14 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/facts.h"
 #include "daemon/worker/mend.h"
+#include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/tar/tar-sample.h"
 #include "daemon/worker/unpack/decode.h"
 #include "daemon/worker/unpack/estimate.h"
 #include "daemon/worker/unpack/magic.h"
 #include "daemon/worker/unpack/stream.h"
+#include "daemon/worker/unpack/zip-names.h"
 #include "daemon/worker/web/fetch-files.h"
 
 #define PROBE_PAGE 4096
@@ -73,6 +75,13 @@ static enum facts_format get_promise(const struct source *src)
 	if (promise == FORMAT_PLAIN && src->called)
 		promise = magic_get_promise(src->called);
 	return promise;
+}
+
+/* The same of a zip, which something may stand in front of: what it has is found from its end. */
+static bool should_be_zip(const struct ctx *ctx, enum facts_format promise)
+{
+	return ctx->ds->method == DATASET_METHOD_EXTRACT ||
+	       (ctx->ds->method == DATASET_METHOD_AUTO && promise == FORMAT_ZIP);
 }
 
 /* A tar without a member begins with its end. */
@@ -159,7 +168,8 @@ static void sample_tar(int fd, int max_jumps, struct tar_sample *sample)
 }
 
 /* The central directory says it all. */
-static int probe_zip(const struct source *src, struct facts *facts, struct error *err)
+static int probe_zip(const struct ctx *ctx, const struct source *src, struct facts *facts,
+		     struct error *err)
 {
 	_cleanup_(decode_closep) struct decode *d = NULL;
 	struct member m;
@@ -177,6 +187,11 @@ static int probe_zip(const struct source *src, struct facts *facts, struct error
 		r = 0;
 	}
 	facts->extract_exact = r == 0;
+	if (r < 0 && !plan_wants_members(ctx->ds, facts)) {
+		if (err)
+			*err = (struct error)ERROR_INIT;
+		return 0; /* a damaged one can be copied */
+	}
 	if (r == -EBADMSG) /* it stands at the end, where copies are cut */
 		r = error_set(err, ENODATA, "zip without a sound list of its files at the end");
 	return r < 0 ? mend_damage(err, r, src->path, (uint64_t)src->st.st_size) : 0;
@@ -214,6 +229,9 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 		facts->format = peek_format(src->fd, facts->filter, from, &sample, broken);
 	else
 		facts->format = magic_get_format(block, (size_t)n);
+	if (facts->format == FORMAT_PLAIN && facts->filter == FILTER_NONE && !src->is_remote &&
+	    should_be_zip(ctx, facts->promise) && zip_names_has_list(src->fd, facts->bytes))
+		facts->format = FORMAT_ZIP;
 	if (!facts->filter && is_zero(block, (size_t)n))
 		facts->format = broken;
 	if (facts->format == FORMAT_PLAIN)
@@ -228,7 +246,7 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 	facts->extract_files = sample.ended ? sample.n_files : 0;
 	if (facts->format == FORMAT_SQUASHFS)
 		facts->extract_bytes = 3 * facts->bytes;
-	return facts->format == FORMAT_ZIP ? probe_zip(src, facts, err) : 0;
+	return facts->format == FORMAT_ZIP ? probe_zip(ctx, src, facts, err) : 0;
 }
 
 /* Looks here and there. The kernel reads nothing ahead for it (posix_fadvise(2)): where it has

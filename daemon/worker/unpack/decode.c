@@ -25,6 +25,7 @@
 #include "daemon/worker/unpack/archive-late.h"
 #include "daemon/worker/unpack/seek-file.h"
 #include "daemon/worker/unpack/stream.h"
+#include "daemon/worker/unpack/zip-names.h"
 
 #define TAR_BLOCK 512
 #define TAR_END_SIZE (2 * TAR_BLOCK)
@@ -43,6 +44,10 @@ struct decode {
 	struct seek_file *file; /* of a zip; NULL: of a stream */
 	struct error in_error;
 	bool is_tar;
+	const struct zip_names *names; /* of a zip in a file; NULL where its directory is damaged */
+	size_t n_members;
+	bool is_empty_zip;
+	bool is_empty; /* the member at hand has no data, whatever its method makes of none */
 	/* of the member at hand: where its next piece may begin, and where it ends */
 	uint64_t next, end;
 	/* the stream so far: bytes lent, the last block, and the end of what was before it */
@@ -80,6 +85,15 @@ static int refuse_size(struct error *err)
 	return error_mend(err, -ENOMEM, "pack it again with a smaller dictionary (xz -9 has 64 MiB)");
 }
 
+/* method: "(9: deflation-64-bit)", or NULL */
+static int refuse_method(const char *method, struct error *err)
+{
+	error_set(err, EINVAL, "the zip is packed by a method that can't be unpacked here %s",
+		  method ? method : "");
+	return error_mend(err, -EINVAL, "unpack it elsewhere (7z x knows most methods) and make it "
+			  "again by zip -r");
+}
+
 /* What libarchive says, as our error; what the stream below said, if that was the cause. */
 static int take_error(struct archive *a, const struct error *in_error, struct error *err)
 {
@@ -95,6 +109,8 @@ static int take_error(struct archive *a, const struct error *in_error, struct er
 		return refuse_size(err);
 	if (!text)
 		return error_set(err, EBADMSG, "no sound archive");
+	if (strstr(text, "Unsupported ZIP compression method"))
+		return refuse_method(strchr(text, '('), err);
 	/* "Truncated" inside of a sentence, but "ZIP" */
 	return error_set(err, is_cut_off(text) ? ENODATA : EBADMSG, "%c%s",
 			 text[0] && words_lower(text[1]) == text[1] ? words_lower(text[0])
@@ -313,6 +329,12 @@ int decode_open_zip_file(struct decode **dp, struct ctx *ctx, int fd, struct err
 		decode_close(d);
 		return r;
 	}
+	d->names = seek_file_get_names(d->file);
+	d->is_empty_zip = d->names && !zip_names_get(d->names, 0);
+	if (d->is_empty_zip) { /* libarchive knows none */
+		*dp = d;
+		return 0;
+	}
 	archive_read_support_format_zip_seekable(d->a);
 	archive_read_set_callback_data(d->a, d);
 	archive_read_set_read_callback(d->a, zip_read);
@@ -393,17 +415,44 @@ static int refuse_encrypted(const char *path, struct error *err)
 	return error_mend(err, -EINVAL, "make the archive without a password");
 }
 
+/* What libarchive came to is the next one by position: its place is told by where that has read to. */
+static int take_entry(struct decode *d, struct member *m, struct error *err)
+{
+	const struct zip_entry *e, *next;
+	uint64_t at = (uint64_t)archive_filter_bytes(d->a, 0);
+
+	if (!d->file)
+		return 0;
+	e = d->names ? zip_names_get(d->names, d->n_members++) : NULL;
+	next = e ? zip_names_get(d->names, d->n_members) : NULL;
+	/* the target of a link has been read, and some bytes ahead */
+	if (!e || at <= e->at || (next && at > next->at && m->type != MEMBER_SYMLINK))
+		return error_set(err, EBADMSG, "no sound list of its files");
+	m->path = e->name;
+	if (m->type == MEMBER_FILE && e->name[0] && e->name[strlen(e->name) - 1] == '/') {
+		m->type = MEMBER_DIR;
+		m->mode = 0755;
+	}
+	d->is_empty = e->size == 0 && e->crc == 0;
+	return 0;
+}
+
 int decode_next(struct decode *d, struct member *m, struct error *err)
 {
 	locale_t old = (locale_t)0;
 	struct archive_entry *e;
 	int r;
 
+	if (d->is_empty_zip)
+		return 0;
+
 	if (!d->is_tar && zip_locale)
 		old = uselocale(zip_locale);
 	r = archive_read_next_header(d->a, &e);
 	if (old)
 		uselocale(old);
+	if (r == ARCHIVE_EOF && d->names && zip_names_get(d->names, d->n_members))
+		return error_set(err, EBADMSG, "no sound list of its files");
 	if (r == ARCHIVE_EOF)
 		return 0;
 	/* warnings are about what is left out in any case: owners, attributes, ACLs */
@@ -412,6 +461,9 @@ int decode_next(struct decode *d, struct member *m, struct error *err)
 	take_member(m, e);
 	if (d->is_tar)
 		mend_pax_time(m);
+	r = take_entry(d, m, err);
+	if (r < 0)
+		return r;
 	if (!m->path || ((m->type == MEMBER_SYMLINK || m->type == MEMBER_HARDLINK) && !m->link))
 		return error_set(err, EBADMSG, "a member has a name that can't be read");
 	if (archive_entry_size_is_set(e) && archive_entry_size(e) < 0)
@@ -429,6 +481,8 @@ int decode_read(struct decode *d, const void **datap, size_t *sizep, uint64_t *o
 	la_int64_t offset;
 	int r;
 
+	if (d->is_empty)
+		return 0;
 	r = archive_read_data_block(d->a, datap, sizep, &offset);
 	if (r == ARCHIVE_EOF)
 		return 0;

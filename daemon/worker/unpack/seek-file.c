@@ -37,10 +37,11 @@ int seek_file_new(struct seek_file **fp, struct ctx *ctx, int fd, struct error *
 		return error_errno(err, errno, "read the source");
 	f->ctx = ctx;
 	f->fd = fd;
-	f->size = f->uncounted = (uint64_t)st.st_size;
-	r = zip_names_new(&f->names, fd, f->size);
+	f->size = (uint64_t)st.st_size;
+	r = zip_names_new(&f->names, fd, &f->size, err);
 	if (r < 0)
-		return error_errno(err, -r, "read the source");
+		return r;
+	f->uncounted = (uint64_t)st.st_size;
 	*fp = steal_ptr(f);
 	return 0;
 }
@@ -54,6 +55,11 @@ void seek_file_free(struct seek_file *f)
 	free(f);
 }
 
+const struct zip_names *seek_file_get_names(const struct seek_file *f)
+{
+	return f->names;
+}
+
 /* How many of n bytes are progress. */
 static uint64_t count(struct seek_file *f, uint64_t n)
 {
@@ -64,17 +70,22 @@ static uint64_t count(struct seek_file *f, uint64_t n)
 
 ssize_t seek_file_read(struct seek_file *f, const void **datap, struct error *err)
 {
+	size_t size = SEEK_FILE_PIECE;
 	ssize_t n;
 	int r = f->ctx ? ctx_check(f->ctx, err) : 0;
 
 	if (r < 0)
 		return r;
+	if (f->at < f->size && f->size - f->at < size)
+		size = (size_t)(f->size - f->at);
+	else if (f->at >= f->size)
+		size = 0;
 	do
-		n = pread(f->fd, f->buf, SEEK_FILE_PIECE, (off_t)f->at);
+		n = pread(f->fd, f->buf, size, (off_t)f->at);
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return error_errno(err, errno, "read the source");
-	zip_names_keep(f->names, f->buf, (size_t)n, f->at);
+	zip_names_adapt(f->names, f->buf, (size_t)n, f->at);
 	f->at += (uint64_t)n;
 	if (f->ctx)
 		ctx_add_progress(f->ctx, count(f, (uint64_t)n), 0);

@@ -12,12 +12,16 @@
 struct ctx;
 struct error;
 struct seek_file;
+struct zip_names;
 
 /* fd stays the caller's. ctx (NULL: none): what is read and passed over counts as progress, each
  * byte of the file's size once. */
 int seek_file_new(struct seek_file **fp, struct ctx *ctx, int fd, struct error *err);
 void seek_file_free(struct seek_file *f);
 DEFINE_FREEP(struct seek_file, seek_file_free)
+
+/* What its directory says; NULL: it is damaged. */
+const struct zip_names *seek_file_get_names(const struct seek_file *f);
 
 /* Size of the bytes at *datap, which are lent until the next call; 0 at the end, -errno. */
 ssize_t seek_file_read(struct seek_file *f, const void **datap, struct error *err);
