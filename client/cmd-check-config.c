@@ -10,6 +10,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/conf-advice.h"
 #include "client/output.h"
 #include "client/submit-copy.h"
 #include "common/cleanup.h"
@@ -119,8 +120,16 @@ static void warn_of_source(const struct conf *conf, const struct conf_source *s,
 	warn(n_warnings, sentence);
 }
 
+static void warn_with_mend(void *arg, const char *mend, const char *text)
+{
+	char sentence[2 * ERROR_MAX_SIZE];
+
+	snprintf(sentence, sizeof(sentence), "%s; %s", text, mend);
+	warn(arg, sentence);
+}
+
 /* Of a file without errors. */
-static void warn_of_the_rest(struct conf *conf)
+static void warn_of_the_rest(struct conf *conf, bool is_site)
 {
 	const uint64_t deadline_ms = clock_ms() + LOOK_MS;
 	unsigned n_warnings = 0;
@@ -129,6 +138,11 @@ static void warn_of_the_rest(struct conf *conf)
 		warn_of_tier(&conf->tiers[i], &n_warnings);
 	for (size_t i = 0; i < conf->n_sources; i++)
 		warn_of_source(conf, &conf->sources[i], deadline_ms, &n_warnings);
+	conf_advise_rules(conf, warn_with_mend, &n_warnings);
+	conf_advise_names(conf, warn_with_mend, &n_warnings);
+	conf_advise_files(conf, warn_with_mend, &n_warnings);
+	if (is_site) /* a draft may be private */
+		(void)conf_advise_modes(conf, warn_with_mend, &n_warnings);
 	submit_copies_check(conf, warn, &n_warnings);
 	if (n_warnings == 0)
 		puts("    no errors");
@@ -199,7 +213,7 @@ static unsigned check_roots_file(const char *key, const char *path)
 
 static int run(int argc, char **argv)
 {
-	const char *path = cmd_get_conf() ?: STAGE_CONF_DIR "/stage-data.conf";
+	const char *site = cmd_get_conf() ?: STAGE_CONF_DIR "/stage-data.conf", *path = site;
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	unsigned n_errors = 0;
 	int c, r;
@@ -243,7 +257,7 @@ static int run(int argc, char **argv)
 		output_error("%s: %u file%s that root does not write to", path, n_errors, n_errors == 1 ? "" : "s");
 		return STAGE_EXIT_FAILED;
 	}
-	warn_of_the_rest(conf);
+	warn_of_the_rest(conf, !strcmp(path, site));
 	return STAGE_EXIT_OK;
 }
 

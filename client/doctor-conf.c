@@ -7,7 +7,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <glob.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -19,6 +18,7 @@
 #include <unistd.h>
 
 #include "client/cmd.h"
+#include "client/conf-advice.h"
 #include "common/cleanup.h"
 #include "common/conf.h"
 #include "common/error.h"
@@ -45,43 +45,14 @@ static bool is_read_only(const char *path)
 	return statvfs(path, &fs) == 0 && (fs.f_flag & ST_RDONLY);
 }
 
-/* Of others: files have to be readable, directories to be passed. */
-static bool is_open(struct doctor *d, const char *path)
+static void tell_failure(void *arg, const char *mend, const char *text)
 {
-	struct stat st;
-	mode_t need;
-
-	if (stat(path, &st) < 0)
-		return true;
-	need = S_ISDIR(st.st_mode) ? 05 : 04;
-	if ((st.st_mode & need) == need)
-		return true;
-	doctor_tell(d, DOCTOR_FAIL, S_ISDIR(st.st_mode) ? "chmod 0755 it" : "chmod 0644 it",
-		    "%s has mode %04o: users and nodes, which read it without being root, can't", path,
-		    st.st_mode & 07777);
-	return false;
+	doctor_tell(arg, DOCTOR_FAIL, mend, "%s", text);
 }
 
-static bool all_are_open(struct doctor *d)
+static void tell_warning(void *arg, const char *mend, const char *text)
 {
-	char dir[PATH_MAX], beside[PATH_MAX], pattern[PATH_MAX + 16];
-	bool ok;
-	glob_t g;
-
-	snprintf(dir, sizeof(dir), "%.*s", (int)(path_base(d->conf->path) - d->conf->path),
-		 d->conf->path);
-	if (snprintf(beside, sizeof(beside), "%sconf.d", dir) >= (int)sizeof(beside))
-		return true;
-	snprintf(pattern, sizeof(pattern), "%s/*.conf", beside);
-	ok = is_open(d, dir);
-	ok = is_open(d, d->conf->path) && ok;
-	ok = is_open(d, beside) && ok;
-	if (glob(pattern, 0, NULL, &g))
-		return ok;
-	for (size_t i = 0; i < g.gl_pathc; i++)
-		ok = is_open(d, g.gl_pathv[i]) && ok;
-	globfree(&g);
-	return ok;
+	doctor_tell(arg, DOCTOR_WARN, mend, "%s", text);
 }
 
 static void check_conf(struct doctor *d)
@@ -97,7 +68,7 @@ static void check_conf(struct doctor *d)
 		doctor_tell(d, DOCTOR_WARN,
 			    "copy the example and allow a source: [source NAME] Match=/path/**",
 			    "%s is not there: no job may stage anything", d->conf->path);
-	else if (!all_are_open(d))
+	else if (!conf_advise_modes(d->conf, tell_failure, d))
 		;
 	else if (!d->conf->enabled)
 		doctor_tell(d, DOCTOR_WARN, "Enabled=yes, and no file 'disabled' beside it",
@@ -109,6 +80,15 @@ static void check_conf(struct doctor *d)
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "%zu source rules, %zu tiers, digest %s",
 			    d->conf->n_sources, d->conf->n_tiers, d->conf->hash);
+}
+
+static void check_rules(struct doctor *d)
+{
+	if (!d->conf)
+		return;
+	conf_advise_rules(d->conf, tell_warning, d);
+	conf_advise_names(d->conf, tell_warning, d);
+	conf_advise_files(d->conf, tell_warning, d);
 }
 
 static void check_tier(struct doctor *d, const struct conf_tier *t)
@@ -343,6 +323,7 @@ static void check_rundir(struct doctor *d)
 
 const struct doctor_check doctor_conf_checks[] = {
 	{ "configuration", check_conf },
+	{ "configuration", check_rules },
 	{ "configuration", check_tiers },
 	{ "tokens", check_tokens },
 	{ "log", check_log },

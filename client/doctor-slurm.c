@@ -109,6 +109,37 @@ static void check_unkillable(struct doctor *d, const char *config)
 		doctor_tell(d, DOCTOR_OK, NULL, "UnkillableStepTimeout=%s", text);
 }
 
+static bool has_line(const char *text, const char *line, size_t n)
+{
+	for (; text && *text; text = strchr(text, '\n'), text = text ? text + 1 : NULL)
+		if (!strncmp(text, line, n) && (text[n] == '\n' || !text[n]))
+			return true;
+	return false;
+}
+
+static void check_list(struct doctor *d, const char *known, const char *key, const char *list)
+{
+	for (size_t n; *list; list += n + (list[n] == ',')) {
+		n = strcspn(list, ",");
+		if (!has_line(known, list, n))
+			doctor_tell(d, DOCTOR_WARN, "correct the name; sinfo -o %R lists those that there are",
+				    "%s=%.*s: Slurm has no partition of this name", key, (int)n, list);
+	}
+}
+
+/* A misspelt name closes staging for all, or for those who need a mover. */
+static void check_partitions(struct doctor *d)
+{
+	static const char *const argv[] = { "sinfo", "-h", "-a", "-o", "%R", NULL };
+	_cleanup_(freep) char *known = NULL;
+
+	if (!d->conf || capture_run(argv, SCONTROL_MS, &known) != 0)
+		return;
+	check_list(d, known, "Partitions", d->conf->partitions);
+	for (size_t i = 0; i < d->conf->n_sources; i++)
+		check_list(d, known, "MoverPartition", d->conf->sources[i].mover_partition);
+}
+
 /* srun and sbcast, which the first node of a job calls, say who they are by munge, and so does scontrol: it is
  * looked at first. Where the site has other proofs (auth/slurm, sackd) there mostly is no munge program. */
 static void check_munge(struct doctor *d)
@@ -146,6 +177,7 @@ static void check_slurm(struct doctor *d)
 	check_memory_limit(d, config);
 	check_namespace(d, config);
 	check_unkillable(d, config);
+	check_partitions(d);
 	doctor_check_plugin(d, config);
 }
 

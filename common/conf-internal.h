@@ -43,8 +43,9 @@ const char *conf_nearest_key(const struct conf_section *section, const char *nam
 
 /* A new named item, all default, at the end of its array. */
 int conf_add_item(struct conf *conf, const struct conf_section *section, const char *name);
-/* Does an item of that name (without case) exist? */
-bool conf_has_item(const struct conf *conf, const struct conf_section *section, const char *name);
+/* Does an item of that name (without case) exist? Its index to *indexp. */
+bool conf_find_item(const struct conf *conf, const struct conf_section *section, const char *name,
+		    size_t *indexp);
 /* What the keys of a section are offsets into. */
 void *conf_section_base(struct conf *conf, const struct conf_section *section, size_t index);
 
@@ -57,7 +58,7 @@ int conf_init_values(void *base, const struct conf_section *section);
 void conf_free_values(void *base, const struct conf_section *section);
 void conf_free_items(struct conf *conf);
 
-/* conf-parse.c: where the named sections began. */
+/* conf-parse.c: where the named sections began, in the last file that has something of them. */
 struct conf_place {
 	const struct conf_section *section;
 	size_t index;

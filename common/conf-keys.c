@@ -451,15 +451,18 @@ void *conf_section_base(struct conf *conf, const struct conf_section *section, s
 			      : (void *)conf;
 }
 
-bool conf_has_item(const struct conf *conf, const struct conf_section *section, const char *name)
+bool conf_find_item(const struct conf *conf, const struct conf_section *section, const char *name,
+		    size_t *indexp)
 {
 	const char *array;
 	size_t n;
 
 	array = get_array(conf, section, &n);
 	for (size_t i = 0; i < n; i++)
-		if (words_equal(*(char *const *)(array + i * section->item_size), name))
+		if (words_equal(*(char *const *)(array + i * section->item_size), name)) {
+			*indexp = i;
 			return true;
+		}
 	return false;
 }
 

@@ -31,6 +31,7 @@ struct parser {
 	const struct conf_section *section; /* NULL: none yet, or one that was refused */
 	bool any_section;
 	size_t index;				/* of a named section */
+	size_t place;				/* of it in places */
 	const struct conf_section *singles[16]; /* seen in this file */
 	size_t n_singles;
 	const struct conf_key *keys[64]; /* seen in this section */
@@ -52,6 +53,15 @@ static const char *find_comment(const char *p)
 	return p;
 }
 
+static struct conf_place *find_place(struct parser *ps)
+{
+	for (size_t i = 0; i < ps->places->n_items; i++)
+		if (ps->places->items[i].section == ps->section &&
+		    ps->places->items[i].index == ps->index)
+			return &ps->places->items[i];
+	return NULL;
+}
+
 static int add_place(struct parser *ps)
 {
 	struct conf_place *items, *item;
@@ -65,7 +75,31 @@ static int add_place(struct parser *ps)
 				     ps->report->line, false };
 	if (!item->file)
 		return -ENOMEM;
-	ps->places->n_items++;
+	ps->place = ps->places->n_items++;
+	return 0;
+}
+
+/* The section is there already: in this file that is a mistake, a later file amends it. */
+static int amend(struct parser *ps, const struct conf_section *section, const char *name, size_t index)
+{
+	struct conf_place *place;
+	char *file;
+
+	ps->section = section;
+	ps->index = index;
+	place = find_place(ps);
+	if (!place || !strcmp(place->file, ps->report->file)) {
+		ps->section = NULL;
+		return conf_report(ps->report, EINVAL, "give one of them another name",
+				   "section [%s %s] is there already", section->name, name);
+	}
+	file = strdup(ps->report->file);
+	if (!file)
+		return ps->failure = -ENOMEM;
+	free(place->file);
+	place->file = file;
+	place->line = ps->report->line;
+	ps->place = (size_t)(place - ps->places->items);
 	return 0;
 }
 
@@ -104,6 +138,7 @@ static int open_single(struct parser *ps, const struct conf_section *section)
 static int open_named(struct parser *ps, const struct conf_section *section, const char *name)
 {
 	struct conf_tier *tier;
+	size_t index;
 	int r;
 
 	if (!*name)
@@ -114,9 +149,8 @@ static int open_named(struct parser *ps, const struct conf_section *section, con
 				   "use letters, digits and . _ - alone, 32 at most, a letter or "
 				   "digit first",
 				   "\"%.40s\" is no name for a section", name);
-	if (conf_has_item(ps->conf, section, name))
-		return conf_report(ps->report, EINVAL, "give one of them another name",
-				   "section [%s %s] is there already", section->name, name);
+	if (conf_find_item(ps->conf, section, name, &index))
+		return amend(ps, section, name, index);
 	r = conf_add_item(ps->conf, section, name);
 	if (r < 0)
 		return ps->failure = r;
@@ -293,6 +327,28 @@ static int check_key(struct parser *ps, const char *name, const struct conf_key 
 	return 0;
 }
 
+/* What makes a rule, a tier or a dataset the one it is. A later file that has it means another one of
+ * the same name, by mistake. */
+static int check_again(struct parser *ps, const struct conf_key *key)
+{
+	const char *const *field;
+	char mend[160];
+
+	if (!ps->section->named || (strcmp(key->name, "Match") && strcmp(key->name, "Source") &&
+				    strcmp(key->name, "Path")))
+		return 0;
+	field = (const char *const *)((const char *)conf_section_base(ps->conf, ps->section, ps->index) +
+				      key->offset);
+	if (!**field)
+		return 0;
+	snprintf(mend, sizeof(mend), "give one of them another name, or leave %s out to change the first",
+		 key->name);
+	return conf_report(ps->report, EINVAL, mend,
+			   "section [%s %s] is there already, in an earlier file, with %s=%.200s",
+			   ps->section->name, *(char *const *)conf_section_base(ps->conf, ps->section, ps->index),
+			   key->name, *field);
+}
+
 /* Texts take any byte, so what the other types refuse by themselves is looked for. */
 static int check_value(struct parser *ps, const struct conf_key *key, const char *value)
 {
@@ -323,6 +379,8 @@ static int take_key(void *user, const char *section, const char *name, const cha
 	key = conf_find_key(ps->section, name);
 	r = check_key(ps, name, key);
 	if (r == 0)
+		r = check_again(ps, key);
+	if (r == 0)
 		r = check_value(ps, key, value);
 	if (r == 0)
 		r = conf_set_value(conf_section_base(ps->conf, ps->section, ps->index), key, value,
@@ -330,7 +388,7 @@ static int take_key(void *user, const char *section, const char *name, const cha
 	if (r == -ENOMEM)
 		ps->failure = r;
 	if (r < 0 && ps->section->named)
-		ps->places->items[ps->places->n_items - 1].bad = true;
+		ps->places->items[ps->place].bad = true;
 	return 1;
 }
 

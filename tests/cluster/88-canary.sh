@@ -162,3 +162,17 @@ test_a_job_in_a_job_has_its_own_variables() {
 	assert_match "$(cat "$pfs/home/alice/inner.own")" 'STAGE_DATA_PATH_U=/run/stage-data/[0-9]+/'
 	assert_lacks "$(cat "$pfs/home/alice/inner.own")" PATH_T
 }
+
+# Fails when a file in conf.d can't narrow a rule of the main file.
+test_a_rule_is_narrowed_for_a_trial() {
+	local out
+
+	site_conf <<-'CONF'
+	[source pfs]
+	AllowUsers=alice
+	CONF
+	assert on ctl "$prefix/bin/stagectl" check-config
+	job_run alice --stage-data="t=$data/flat" <<<'test -e $STAGE_DATA_PATH_T/00.bin'
+	out=$(job_refused bob --stage-data="t=$data/flat" <<<true)
+	assert_contains "$out" "rule pfs of the site does not admit user bob"
+}

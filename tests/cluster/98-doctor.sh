@@ -111,6 +111,20 @@ doctors_script() {
 		'printf "[daemon]\nEnable=yes\n" >$conf' "$no_conf"
 	FAIL configuration 'd.conf can be written by others' "'stagectl check-config'" '>$conf; chmod 666 $conf' "$no_conf"
 	FAIL configuration 'd.conf has mode 0600: users and nodes*can?t' 'chmod 0644' '>$conf; chmod 600 $conf' "$no_conf"
+	warn configuration '?source b? is for some users alone and keeps nobody out: ?source pfs?' 'give the wider rule' \
+		'printf "[source b]\nMatch=/srv/pfs/x/**\nAllowUsers=alice\n" >$conf' "$no_conf"
+	warn configuration '?source b? DenyUsers=bob keeps nobody out' 'put DenyUsers= into the wider rule' \
+		'printf "[source b]\nMatch=/srv/pfs/x/**\nDenyUsers=bob\n" >$conf' "$no_conf"
+	warn configuration '?source b? is never asked: ?source pfs?' 'put the narrow rule first' \
+		'printf "[source b]\nMatch=/srv/pfs/x/**\nMaxBytes=1G\n" >$conf' "$no_conf"
+	warn configuration '?source pfs? AllowUsers=alcie: this machine knows no such user' 'correct the name' \
+		'printf "[source pfs]\nAllowUsers=alice,alcie\n" >$conf' "$no_conf"
+	warn configuration '?source pfs? AllowGroups=alcies: this machine knows no such group' 'correct the name' \
+		'printf "[source pfs]\nAllowGroups=alcies\n" >$conf' "$no_conf"
+	warn configuration 'conf.d/trial is not read' 'give it a name that ends in .conf' \
+		'>$d/etc/conf.d/trial' 'rm $d/etc/conf.d/trial'
+	warn slurm 'Partitions=mian: Slurm has no partition' 'correct the name' \
+		'printf "[daemon]\nPartitions=main,mian\n" >$conf' "$no_conf"
 	warn configuration 'staging is switched off: until noon' 'Enabled=yes, and no file' \
 		'echo until noon >$d/etc/disabled' 'rm $d/etc/disabled'
 	warn configuration 'tier x: /srv/none: No such file' 'mount it, or take the tier out' \
@@ -180,5 +194,5 @@ test_the_doctor_finds_each_defect() {
 	at_end "on n1 rm -rf /tmp/doctor; rm -f '$base/old-kernel'"
 	gcc -D_GNU_SOURCE -O2 -o "$base/old-kernel" "$here/../lib/old-kernel.c"
 	out=$(doctors_script | on n1 env PREFIX="$prefix" OLD="$base/old-kernel" bash -s) || fail "$out"
-	assert_eq "defects: 48" "$out" "what was planted"
+	assert_eq "defects: 55" "$out" "what was planted"
 }

@@ -1313,6 +1313,62 @@ class Helping(unittest.TestCase):
         self.assertIn("no option like this: --timout=5 (did you mean --timeout?)", r.stderr)
         self.assertNotIn("mean", stagectl("wait", "--frobnicate").stderr)
 
+    def test_check_config_warns_of_rules_that_do_nothing(self):
+        """Seen failing with a check-config that says nothing of rules beside each other."""
+        wide, open_ = "[source wide]\nMatch=/p/**\n", "keeps nobody out: [source wide] Match=/p/** covers the same and admits all"
+        narrow = "[source narrow]\nMatch=/p/x/**\n"
+        cases = ((wide + narrow + "AllowUsers=root\n", "[source narrow] is for some users alone and " + open_),
+                 (narrow + "AllowGroups=root\n" + wide, "[source narrow] is for some users alone and " + open_),
+                 (narrow + "AllowUsers=root\nMaxBytes=9T\n" + wide, None),  # more for one user
+                 (wide + narrow + "AllowUsers=root\nMaxBytes=9T\n", "[source narrow] is never asked"),
+                 (wide + narrow + "MaxBytes=1G\n", "[source narrow] is never asked: [source wide]"),
+                 (narrow + "MaxBytes=1G\n" + wide, None),
+                 (narrow + "DenyUsers=root\n" + wide, "[source narrow] DenyUsers=root keeps nobody out"),
+                 (wide + narrow + "DenyUsers=root\n", "[source wide] Match=/p/** covers the same and admits user root"),
+                 (narrow + "DenyUsers=root\n" + wide + "DenyUsers=root\n", None),
+                 (wide + "AllowUsers=daemon\n" + narrow + "AllowUsers=root\n", None),
+                 (wide + "AllowUsers=daemon,root\n" + narrow + "AllowUsers=root\n", "[source narrow] is never asked"),
+                 (wide + "AllowGroups=daemon\n" + narrow + "AllowUsers=root\n", None),
+                 ("[source wide]\nMatch=/p/*\n[source narrow]\nMatch=/p/**\nAllowUsers=root\n", None),
+                 ("[source wide]\nMatch=/p/*/a\n[source narrow]\nMatch=/p/?/a\nMaxBytes=1G\n", "is never asked"),
+                 ("[source wide]\nMatch=https://a.x.org/**\n[source narrow]\nMatch=https://a.x.org/d/**\nMaxBytes=1G\n",
+                  "[source narrow] is never asked"),
+                 (wide + "AllowUsers=root,rooot\n", "[source wide] AllowUsers=rooot: this machine knows no such user"),
+                 (wide + "DenyUsers=rooot\n", "[source wide] DenyUsers=rooot: this machine knows no such user"),
+                 (wide + "AllowGroups=rooot\n", "[source wide] AllowGroups=rooot: this machine knows no such group"),
+                 ("[daemon]\nAllowUsers=rooot\n" + wide, "[daemon] AllowUsers=rooot: this machine knows no such user"))
+        for text, sentence in cases:
+            with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
+                f.write(text)
+                f.flush()
+                r = stagectl("check-config", f.name)
+                self.assertEqual((r.returncode, r.stderr), (0, ""), r.stdout)
+                if sentence:
+                    self.assertIn(sentence, " ".join(r.stdout.split()), text)
+                    self.assertIn("    no errors, 1 warning\n", r.stdout, text)
+                else:
+                    self.assertIn("    no errors\n", r.stdout, text)
+
+    def test_check_config_warns_of_files_that_are_not_read(self):
+        """By their names, or by users. Seen failing with a check-config that looks at neither."""
+        with tempfile.TemporaryDirectory() as top:
+            os.chmod(top, 0o755)
+            os.mkdir(f"{top}/conf.d")
+            for name in "main.conf", "conf.d/10.conf", "conf.d/20.conf.rpmnew", "conf.d/README", "conf.d/.30.conf.swp":
+                with open(f"{top}/{name}", "w") as f:
+                    f.write("[source a]\nMatch=/x/**\n" if name == "main.conf" else "[limits]\n")
+                os.chmod(f.name, 0o644)
+            self.assertIn("    no errors\n", stagectl("check-config", f"{top}/main.conf").stdout)
+            for name in "trial.cfg", "trial", ".trial.conf", ".conf":
+                open(f"{top}/conf.d/{name}", "w").close()
+                r = stagectl("check-config", f"{top}/main.conf")
+                self.assertIn(f"conf.d/{name} is not read", r.stdout)
+                os.unlink(f"{top}/conf.d/{name}")
+            os.chmod(f"{top}/conf.d/10.conf", 0o600)
+            self.assertIn("    no errors\n", stagectl("check-config", f"{top}/main.conf").stdout)  # a draft
+            r = stagectl("check-config", STAGE_CONF=f"{top}/main.conf")
+            self.assertIn(f"{top}/conf.d/10.conf has mode 0600: users and nodes", r.stdout)
+
     def test_check_config_warns_of_tiers_that_come_to_nothing(self):
         """Seen failing with a check-config that says nothing of tiers."""
         cases = (("ssd", "Path=/local/%%a\n", None),

@@ -488,7 +488,9 @@ static void test_conf_d_adds_and_overrides(void **state)
 
 	put(state, "conf.d/60.conf", "\n[source a]\nMatch=/r/**\n");
 	assert_int_equal(load(state, &conf, &err), -EINVAL);
-	assert_non_null(strstr(err.text, "conf.d/60.conf:2: section [source a] is there already"));
+	assert_non_null(strstr(err.text, "conf.d/60.conf:3: section [source a] is there already, in an earlier "
+					 "file, with Match=/p/**; give one of them another name, or leave Match "
+					 "out to change the first"));
 
 	/* without a main file too */
 	unlink(path_of(state, "conf.d/60.conf"));
@@ -1031,6 +1033,49 @@ static void test_any_bytes_are_answered(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_scratch_setup, unit_scratch_teardown)
 
+/* As for a canary: a rule of the main file for one user. It was an error, and the manual said that it works. */
+static void test_conf_d_changes_a_rule(void **state)
+{
+	_cleanup_(conf_freep) struct conf *conf = NULL;
+	struct error err = ERROR_INIT;
+
+	put(state, "main.conf", "[source a]\nMatch=/p/a/**\nMaxBytes=1G\n[source b]\nMatch=/p/**\n"
+				"[tier ssd]\nPath=/local\n[tier shm]\nKind=memory\n"
+				"[dataset d]\nSource=/p/d\nDescription=one\n");
+	put(state, "conf.d/10.conf", "[source A]\nAllowUsers=ann\n[tier ssd]\nQuota=1G\n[dataset d]\n"
+				     "Description=two\n[tier shm]\nQuota=2G\n[source late]\nJitter=1s\n");
+	put(state, "conf.d/20.conf", "[source a]\nMaxBytes=2G\n[source late]\nMatch=/l/**\n");
+	conf = must_load(state);
+	assert_int_equal(conf->n_sources, 3);
+	assert_string_equal(conf->sources[0].name, "a");
+	assert_string_equal(conf->sources[0].match, "/p/a/**");
+	assert_string_equal(conf->sources[0].allow_users, "ann");
+	assert_int_equal(conf->sources[0].max_bytes, 2ULL << 30);
+	assert_string_equal(conf->sources[2].match, "/l/**");
+	assert_int_equal(conf->sources[2].jitter_ms, 1000);
+	assert_int_equal(conf_get_tier(conf, "ssd")->quota, 1ULL << 30);
+	assert_string_equal(conf_get_tier(conf, "ssd")->path, "/local");
+	assert_int_equal(conf_get_tier(conf, "shm")->quota, 2ULL << 30);
+	assert_string_equal(conf_get_dataset(conf, "d")->description, "two");
+	conf_free(steal_ptr(conf));
+
+	/* what it comes to is checked as a whole, and told where it was changed */
+	put(state, "conf.d/30.conf", "\n[source a]\nTiers=none\n");
+	assert_int_equal(load(state, &conf, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "conf.d/30.conf:2: [source a]: Tiers names none"));
+	put(state, "conf.d/30.conf", "[source a]\n[source a]\n");
+	assert_int_equal(load(state, &conf, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "conf.d/30.conf:2: section [source a] is there already; give"));
+	put(state, "conf.d/30.conf", "[source a]\nNoKey=1\n");
+	assert_int_equal(load(state, &conf, &err), -EINVAL);
+	put(state, "conf.d/30.conf", "[source new]\nAllowUsers=ann\n");
+	assert_int_equal(load(state, &conf, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "[source new] has no Match"));
+	put(state, "conf.d/30.conf", "[tier ssd]\nPath=/other\n");
+	assert_int_equal(load(state, &conf, &err), -EINVAL);
+	assert_non_null(strstr(err.text, "with Path=/local"));
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -1043,6 +1088,7 @@ int main(void)
 		TEST(test_check_reports_all_at_once),
 		TEST(test_the_longest_line_is_read_whole),
 		TEST(test_conf_d_adds_and_overrides),
+		TEST(test_conf_d_changes_a_rule),
 		TEST(test_hash_is_fnv1a),
 		TEST(test_disabled),
 		TEST(test_admission),

@@ -1,0 +1,304 @@
+/*
+ * The first rule that covers a source and admits the user decides (common/conf-match.c). So a rule
+ * for some users keeps nobody out where another rule covers the same, and a rule after a wider one
+ * is never asked. Whether one pattern covers another is tried with paths that the other fits.
+ */
+#include "client/conf-advice.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <glob.h>
+#include <grp.h>
+#include <limits.h>
+#include <pwd.h>
+#include <stdarg.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/cleanup.h"
+#include "common/conf.h"
+#include "common/dir.h"
+#include "common/error.h"
+#include "common/path.h"
+
+#define ANY "zq9x" /* a name that no pattern has */
+
+struct advice {
+	conf_advice_fn *fn;
+	void *arg;
+};
+
+static void tell(const struct advice *a, const char *mend, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static void tell(const struct advice *a, const char *mend, const char *fmt, ...)
+{
+	char text[ERROR_MAX_SIZE];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	a->fn(a->arg, mend, text);
+}
+
+/* Copies the next word of a list and returns what is after it, NULL at the end. */
+static const char *next_word(const char *list, char *word, size_t size)
+{
+	size_t n = strcspn(list, ",");
+
+	if (!*list)
+		return NULL;
+	snprintf(word, size, "%.*s", (int)n, list);
+	return list + n + (list[n] == ',');
+}
+
+/* ---- rules ---- */
+
+/* A path that the pattern fits, with `deep` for **. */
+static bool fill(const char *pattern, const char *deep, char *buf, size_t size)
+{
+	size_t n = 0;
+
+	while (*pattern && n + strlen(deep) + 2 < size) {
+		bool all = !strncmp(pattern, "**", 2);
+
+		if (*pattern == '*' || *pattern == '?')
+			n += (size_t)snprintf(buf + n, size - n, "%s", all ? deep : ANY);
+		else
+			buf[n++] = *pattern;
+		pattern += all ? 2 : 1;
+	}
+	buf[n] = '\0';
+	return !*pattern;
+}
+
+static bool covers_all_of(const struct conf_source *s, const struct conf_source *other)
+{
+	char path[PATH_MAX];
+
+	return fill(other->match, ANY, path, sizeof(path)) && conf_source_covers(s, path) &&
+	       fill(other->match, ANY "/" ANY "/" ANY, path, sizeof(path)) && conf_source_covers(s, path);
+}
+
+static bool is_for_some(const struct conf_source *s)
+{
+	return *s->allow_users || *s->allow_groups;
+}
+
+static bool has_all_words(const char *list, const char *words)
+{
+	char word[256];
+
+	while ((words = next_word(words, word, sizeof(word))))
+		if (!conf_list_has(list, word))
+			return false;
+	return true;
+}
+
+/* Does it admit everybody whom other admits, as far as that can be told without asking who is in
+ * which group? */
+static bool admits_all_of(const struct conf_source *s, const struct conf_source *other)
+{
+	if (!has_all_words(other->deny_users, s->deny_users))
+		return false;
+	if (!is_for_some(s))
+		return true;
+	return is_for_some(other) && has_all_words(s->allow_users, other->allow_users) &&
+	       has_all_words(s->allow_groups, other->allow_groups);
+}
+
+/* The first user on the other's DenyUsers whom s admits whatever his groups are. */
+static bool admits_denied(const struct conf_source *s, const struct conf_source *other, char *word,
+			  size_t size)
+{
+	const char *list = other->deny_users;
+
+	while ((list = next_word(list, word, size)))
+		if (conf_source_admits(s, word, NULL, 0))
+			return true;
+	return false;
+}
+
+static bool is_about_users(const struct conf_key *key)
+{
+	return !strcmp(key->name, "Match") || !strcmp(key->name, "AllowUsers") ||
+	       !strcmp(key->name, "AllowGroups") || !strcmp(key->name, "DenyUsers");
+}
+
+/* Do they differ in nothing but for whom they are, and where? */
+static bool are_alike(const struct conf_source *a, const struct conf_source *b)
+{
+	size_t n_keys;
+	const struct conf_key *keys = conf_get_keys(&n_keys);
+
+	for (size_t i = 0; i < n_keys; i++) {
+		const char *x = (const char *)a + keys[i].offset, *y = (const char *)b + keys[i].offset;
+		bool is_text = !strcmp(keys[i].type, "text") || !strcmp(keys[i].type, "words");
+
+		if (strcmp(keys[i].section, "source") || is_about_users(&keys[i]))
+			continue;
+		if (is_text ? strcmp(*(char *const *)x, *(char *const *)y) : memcmp(x, y, keys[i].size))
+			return false;
+	}
+	return true;
+}
+
+/* Returns whether there was something to tell. */
+static bool advise_pair(const struct advice *a, const struct conf_source *s,
+			const struct conf_source *other, bool other_is_first)
+{
+	char user[256];
+
+	if (admits_denied(other, s, user, sizeof(user)))
+		tell(a, "put DenyUsers= into the wider rule, too",
+		     "[source %s] DenyUsers=%s keeps nobody out: [source %s] Match=%s covers the same and "
+		     "admits user %s", s->name, s->deny_users, other->name, other->match, user);
+	else if (is_for_some(s) && !is_for_some(other) && are_alike(s, other))
+		tell(a, "give the wider rule AllowUsers= or AllowGroups=, too, or a narrower Match=",
+		     "[source %s] is for some users alone and keeps nobody out: [source %s] Match=%s covers the "
+		     "same and admits all", s->name, other->name, other->match);
+	else if (other_is_first && admits_all_of(other, s))
+		tell(a, "put the narrow rule first: files of conf.d come after the main file, in the order of "
+			"their names",
+		     "[source %s] is never asked: [source %s] Match=%s before it covers the same and admits the "
+		     "same users", s->name, other->name, other->match);
+	else
+		return false;
+	return true;
+}
+
+void conf_advise_rules(const struct conf *conf, conf_advice_fn *fn, void *arg)
+{
+	const struct advice a = { fn, arg };
+
+	for (size_t i = 0; i < conf->n_sources; i++)
+		for (size_t k = 0; k < conf->n_sources; k++)
+			if (k != i && covers_all_of(&conf->sources[k], &conf->sources[i]) &&
+			    advise_pair(&a, &conf->sources[i], &conf->sources[k], k < i))
+				break;
+}
+
+/* ---- names ---- */
+
+/* A name service that fails knows nothing for certain: only its "no" counts. */
+static bool is_unknown(const char *name, bool group)
+{
+	const void *entry;
+
+	errno = 0;
+	entry = group ? (const void *)getgrnam(name) : (const void *)getpwnam(name);
+	return !entry && (errno == 0 || errno == ENOENT || errno == ESRCH);
+}
+
+static void advise_list(const struct advice *a, const char *section, const char *key, const char *list)
+{
+	bool group = !strcmp(key, "AllowGroups");
+	char word[256];
+
+	while ((list = next_word(list, word, sizeof(word))))
+		if (is_unknown(word, group))
+			tell(a, "correct the name, or take it out",
+			     "%s %s=%s: this machine knows no such %s", section, key, word,
+			     group ? "group" : "user");
+}
+
+void conf_advise_names(const struct conf *conf, conf_advice_fn *fn, void *arg)
+{
+	const struct advice a = { fn, arg };
+	char section[128];
+
+	advise_list(&a, "[daemon]", "AllowUsers", conf->allow_users);
+	for (size_t i = 0; i < conf->n_sources; i++) {
+		const struct conf_source *s = &conf->sources[i];
+
+		snprintf(section, sizeof(section), "[source %s]", s->name);
+		advise_list(&a, section, "AllowUsers", s->allow_users);
+		advise_list(&a, section, "AllowGroups", s->allow_groups);
+		advise_list(&a, section, "DenyUsers", s->deny_users);
+	}
+}
+
+/* ---- files ---- */
+
+static bool ends_in(const char *name, const char *end)
+{
+	size_t n = strlen(name), m = strlen(end);
+
+	return n >= m && !strcmp(name + n - m, end);
+}
+
+/* What package managers and editors leave, and what was put aside on purpose. */
+static bool is_put_aside(const char *name)
+{
+	static const char *const ends[] = { "~", ".bak", ".orig", ".old", ".off", ".disabled", ".swp",
+					    ".rpmnew", ".rpmsave", ".rpmorig", ".dpkg-new", ".dpkg-old",
+					    ".dpkg-dist", ".ucf-dist", ".ucf-old" };
+
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
+		if (ends_in(name, ends[i]))
+			return true;
+	return !strncmp(name, "README", 6) || (*name == '.' && !ends_in(name, ".conf"));
+}
+
+static void get_dir(const struct conf *conf, const char *name, char *buf, size_t size)
+{
+	snprintf(buf, size, "%.*s%s", (int)(path_base(conf->path) - conf->path), conf->path, name);
+}
+
+void conf_advise_files(const struct conf *conf, conf_advice_fn *fn, void *arg)
+{
+	const struct advice a = { fn, arg };
+	_cleanup_(dir_closep) DIR *dir = NULL;
+	const struct dirent *e;
+	char path[PATH_MAX];
+
+	get_dir(conf, "conf.d", path, sizeof(path));
+	dir = opendir(path);
+	while (dir && (e = readdir(dir))) {
+		bool is_read = *e->d_name != '.' && ends_in(e->d_name, ".conf") && strlen(e->d_name) > 5;
+
+		if (!is_read && !is_put_aside(e->d_name))
+			tell(&a, *e->d_name == '.' ? "take the dot in front away" : "give it a name that ends in .conf",
+			     "%s/%s is not read: names have to end in .conf and not to begin with a dot", path, e->d_name);
+	}
+}
+
+/* Of others: files have to be readable, directories to be passed. */
+static bool is_open(const struct advice *a, const char *path)
+{
+	struct stat st;
+	mode_t need;
+
+	if (stat(path, &st) < 0)
+		return true;
+	need = S_ISDIR(st.st_mode) ? 05 : 04;
+	if ((st.st_mode & need) == need)
+		return true;
+	tell(a, S_ISDIR(st.st_mode) ? "chmod 0755 it" : "chmod 0644 it",
+	     "%s has mode %04o: users and nodes, which read it without being root, can't", path,
+	     st.st_mode & 07777);
+	return false;
+}
+
+bool conf_advise_modes(const struct conf *conf, conf_advice_fn *fn, void *arg)
+{
+	const struct advice a = { fn, arg };
+	char dir[PATH_MAX], beside[PATH_MAX], pattern[PATH_MAX + 16];
+	bool ok;
+	glob_t g;
+
+	get_dir(conf, "", dir, sizeof(dir));
+	get_dir(conf, "conf.d", beside, sizeof(beside));
+	snprintf(pattern, sizeof(pattern), "%s/*.conf", beside);
+	ok = is_open(&a, dir);
+	ok = is_open(&a, conf->path) && ok;
+	ok = is_open(&a, beside) && ok;
+	if (glob(pattern, 0, NULL, &g))
+		return ok;
+	for (size_t i = 0; i < g.gl_pathc; i++)
+		ok = is_open(&a, g.gl_pathv[i]) && ok;
+	globfree(&g);
+	return ok;
+}

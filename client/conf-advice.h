@@ -1,0 +1,24 @@
+/*
+ * conf-advice: what is well written in a configuration and does not do what it seems to. For
+ * check-config and the doctor.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+struct conf;
+
+/* One finding and how to fix it. */
+typedef void conf_advice_fn(void *arg, const char *mend, const char *text);
+
+/* Rules that never decide, or keep nobody out, because of another rule. */
+void conf_advise_rules(const struct conf *conf, conf_advice_fn *fn, void *arg);
+
+/* Users and groups that this machine does not know. Asks the name service, which may take long. */
+void conf_advise_names(const struct conf *conf, conf_advice_fn *fn, void *arg);
+
+/* Files in conf.d beside the main file that are not read because of their name. */
+void conf_advise_files(const struct conf *conf, conf_advice_fn *fn, void *arg);
+
+/* Files and directories that users can't read. Returns whether there are none. */
+bool conf_advise_modes(const struct conf *conf, conf_advice_fn *fn, void *arg);
