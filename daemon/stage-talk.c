@@ -210,6 +210,7 @@ static bool on_ready(struct stage_run *run, const struct kv *kv)
 	stage_set_facts(s, kv); /* kind */
 	stage_set_progress(s, kv_get_u64(kv, "bytes", s->bytes), kv_get_u64(kv, "files", s->files),
 			   stage_run_get_now(run));
+	s->moved = kv_get_u64(kv, "moved", 0);
 	run->stays = kv_get_u64(kv, "stays", 0) == 1;
 	s->behind = run->stays && s->dataset->hydrate;
 	budget_set_written(job->budget, s->id, BUDGET_UNLIMITED);

@@ -87,6 +87,7 @@ struct stage {
 	char method[STAGE_TEXT_WORD], tier[STAGE_TEXT_WORD];
 	char *plan, *why, *warning;
 	uint64_t bytes, total, files, nfiles;
+	uint64_t moved;              /* bytes read until it was ready */
 	uint64_t rate;               /* bytes a second, smoothed */
 	pid_t pid;
 

@@ -8,18 +8,29 @@
 #include <string.h>
 
 #include "common/log.h"
+#include "common/url.h"
 #include "daemon/cause.h"
 #include "daemon/job.h"
 #include "daemon/launcher.h"
 #include "daemon/stage.h"
 
 #define N_METHODS 4
+#define MAX_SOURCE 512 /* bytes of it in the log */
 
 static const char *const methods[N_METHODS] = { "copy", "extract", "mount", "link" };
 
 static uint64_t get_ms(const struct stage *s)
 {
 	return s->start_ms && s->end_ms > s->start_ms ? s->end_ms - s->start_ms : 0;
+}
+
+/* What is mounted or linked where it is was not read, whatever is in it. */
+static uint64_t get_bytes(const struct stage *s)
+{
+	bool is_linked = !strcmp(s->method, "link");
+	bool is_mounted = !strcmp(s->method, "mount") && !s->dataset->hydrate;
+
+	return s->was_ready && (is_linked || is_mounted) ? s->moved : s->bytes;
 }
 
 static enum stage_result get_result(const struct stage *s)
@@ -39,7 +50,7 @@ static void count_ready(const struct stage *s, uint64_t *counts)
 		if (strcmp(methods[i], s->method) != 0)
 			continue;
 		counts[COUNT_BY_COPY + i] = 1;
-		counts[COUNT_BYTES_COPY + i] = s->bytes;
+		counts[COUNT_BYTES_COPY + i] = get_bytes(s);
 		counts[COUNT_MS_COPY + i] = get_ms(s);
 	}
 }
@@ -68,17 +79,20 @@ static void say(const struct job *job, const struct stage *s, enum stage_result 
 	static const char *const words[] = { [STAGE_RESULT_READY] = "ready",
 					     [STAGE_RESULT_FAILED] = "failed",
 					     [STAGE_RESULT_CANCELLED] = "cancelled" };
-	const uint64_t ms = get_ms(s);
-	const char *cause = cause_to_string(s->cause);
+	const uint64_t ms = get_ms(s), bytes = get_bytes(s);
+	const char *cause = cause_to_string(s->cause), *source = s->dataset->source;
+	/* A query may be a secret. */
+	size_t n_source = url_scheme_of(source) ? strcspn(source, "?") : strlen(source);
 
 	log_print(LOG_LEVEL_INFO, s->dataset->name,
 		  "end user=%s result=%s method=%s tier=%s bytes=%llu files=%llu seconds=%llu.%03llu "
-		  "rate=%.0f cause=%s",
+		  "rate=%.0f cause=%s rule=%s source=%.*s",
 		  job->identity.user ?: "-", words[result], s->method[0] ? s->method : "-",
-		  s->tier[0] ? s->tier : "-", (unsigned long long)s->bytes,
+		  s->tier[0] ? s->tier : "-", (unsigned long long)bytes,
 		  (unsigned long long)s->files, (unsigned long long)ms / 1000,
-		  (unsigned long long)ms % 1000, ms ? (double)s->bytes * 1000 / (double)ms : 0.0,
-		  *cause ? cause : "-");
+		  (unsigned long long)ms % 1000, ms ? (double)bytes * 1000 / (double)ms : 0.0,
+		  *cause ? cause : "-", s->rule ?: "-",
+		  (int)(n_source < MAX_SOURCE ? n_source : MAX_SOURCE), source);
 }
 
 static bool is_settled(const struct stage *s)

@@ -45,7 +45,7 @@ static const struct row {
 	{ "mounts_total", "FUSE mounts that datasets were given.", COUNT_MOUNTS, NULL },
 	{ "files_total", "Files of datasets that became ready.", COUNT_FILES, NULL },
 
-	{ "bytes_total", "Bytes of datasets that became ready, by method.",
+	{ "bytes_total", "Bytes read for datasets that became ready, by method.",
 	  COUNT_BYTES_COPY, "method=\"copy\"" },
 	{ NULL, NULL, COUNT_BYTES_EXTRACT, "method=\"extract\"" },
 	{ NULL, NULL, COUNT_BYTES_MOUNT,   "method=\"mount\"" },

@@ -389,6 +389,7 @@ int ctx_send_ready(struct ctx *ctx, const struct ctx_ready *ready)
 	if (!kv)
 		return -ENOMEM;
 	kv_set_u64(kv, "bytes", ready->bytes);
+	kv_set_u64(kv, "moved", link_get_progress(ctx->priv->link));
 	kv_set_u64(kv, "files", ready->files);
 	kv_set(kv, "kind", facts_kind_to_string(ready->kind));
 	kv_set_u64(kv, "stays", ready->stays);

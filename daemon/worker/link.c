@@ -356,6 +356,11 @@ void link_add_progress(struct link *l, uint64_t bytes, uint64_t files)
 		atomic_fetch_add_explicit(&l->files, files, memory_order_relaxed);
 }
 
+uint64_t link_get_progress(const struct link *l)
+{
+	return atomic_load(&l->bytes);
+}
+
 void link_set_written(struct link *l, uint64_t bytes)
 {
 	atomic_store(&l->written, bytes);

@@ -43,6 +43,8 @@ int link_ask(struct link *link, const struct kv *request, const char *answer_op,
 	     struct kv **answerp, int *fds, size_t max_fds, size_t *n_fdsp, struct error *err);
 
 void link_add_progress(struct link *link, uint64_t bytes, uint64_t files);
+/* Bytes so far. */
+uint64_t link_get_progress(const struct link *link);
 /* So much of what was granted is taken; goes along with the progress. */
 void link_set_written(struct link *link, uint64_t bytes);
 

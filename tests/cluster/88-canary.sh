@@ -163,6 +163,18 @@ test_a_job_in_a_job_has_its_own_variables() {
 	assert_lacks "$(cat "$pfs/home/alice/inner.own")" PATH_T
 }
 
+# Fails when the line of a dataset's end does not tell by which rule it came, or counts an image as read that is mounted.
+test_the_log_tells_what_was_read_by_which_rule() {
+	local log id
+
+	job_run alice -w n1 --stage-data="m=$data/many.zstd.sqsh,l=$data/flat:source,c=$data/flat" <<<'true' >/dev/null
+	id=$(tail -n 1 "$work/jobs")
+	log=$(grep "job=$id .* end user=alice result=ready" "$base/node/n1/log/stage-data.log")
+	assert_match "$log" "ds=m end .* method=mount tier=source bytes=0 .* rule=pfs source=$data/many.zstd.sqsh"
+	assert_match "$log" "ds=l end .* method=link tier=source bytes=0 .* rule=pfs source=$data/flat"
+	assert_match "$log" "ds=c end .* method=copy tier=shm bytes=[1-9][0-9]* .* rule=pfs source=$data/flat"
+}
+
 # Fails when a file in conf.d can't narrow a rule of the main file.
 test_a_rule_is_narrowed_for_a_trial() {
 	local out

@@ -985,9 +985,9 @@ class Keeping(unittest.TestCase):
             self.assertEqual(len(ends), 3, ends)
             ends[:2] = sorted(ends[:2])  # these two run beside each other
             self.assertRegex(ends[0], r"a end user=\S+ result=ready method=copy tier=shm bytes=\d+ "
-                             r"files=\d+ seconds=\d+\.\d{3} rate=\d+ cause=-$")
-            self.assertRegex(ends[1], r"b end .* result=failed .* cause=space$")
-            self.assertRegex(ends[2], r"c end .* result=cancelled .* cause=-$")
+                             r"files=\d+ seconds=\d+\.\d{3} rate=\d+ cause=- rule=\S+ source=/fake/\S+$")
+            self.assertRegex(ends[1], r"b end .* result=failed .* cause=space rule=\S+ source=/fake/facts.error7$")
+            self.assertRegex(ends[2], r"c end .* result=cancelled .* cause=- rule=\S+ source=/fake/silent$")
 
     def spawned(self, d):
         return [m for m in d.keeper.log if m[0] == Keeper.SPAWN]

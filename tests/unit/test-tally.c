@@ -59,7 +59,8 @@ static void test_each_counts_once(void **state)
 	uint64_t counts[COUNT_N], sum, things;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct stage s = { .state = cases[i].state, .cause = cases[i].cause,
+		struct dataset d = { 0 };
+		struct stage s = { .dataset = &d, .state = cases[i].state, .cause = cases[i].cause,
 				   .was_ready = cases[i].was_ready, .method = "mount" };
 
 		memset(counts, 0xff, sizeof(counts));
@@ -75,9 +76,38 @@ static void test_each_counts_once(void **state)
 	}
 }
 
+/* An image of 100 GB that is mounted was not read. */
+static void test_what_stays_where_it_is_was_not_read(void **state)
+{
+	static const struct {
+		const char *method;
+		bool hydrate;
+		enum count count;
+		uint64_t expect;
+	} cases[] = {
+		{ "mount", false, COUNT_BYTES_MOUNT, 10 },
+		{ "mount", true, COUNT_BYTES_MOUNT, 1000 }, /* it is copied behind its readers */
+		{ "link", false, COUNT_BYTES_LINK, 10 },
+		{ "copy", false, COUNT_BYTES_COPY, 1000 },
+		{ "extract", false, COUNT_BYTES_EXTRACT, 1000 },
+	};
+	uint64_t counts[COUNT_N];
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		struct dataset d = { .hydrate = cases[i].hydrate };
+		struct stage s = { .dataset = &d, .state = STAGE_READY, .was_ready = true,
+				   .bytes = 1000, .moved = 10 };
+
+		strcpy(s.method, cases[i].method);
+		tally_count(&s, counts);
+		assert_int_equal(counts[cases[i].count], cases[i].expect);
+	}
+}
+
 static void test_amounts_are_the_methods(void **state)
 {
-	struct stage s = { .state = STAGE_READY, .method = "extract", .bytes = 1000, .files = 7,
+	struct dataset d = { 0 };
+	struct stage s = { .dataset = &d, .state = STAGE_READY, .method = "extract", .bytes = 1000, .files = 7,
 			   .start_ms = 100, .end_ms = 350, .n_mounts = 2 };
 	uint64_t counts[COUNT_N];
 
@@ -99,6 +129,7 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_causes),
 		cmocka_unit_test(test_each_counts_once),
+		cmocka_unit_test(test_what_stays_where_it_is_was_not_read),
 		cmocka_unit_test(test_amounts_are_the_methods),
 	};
 
