@@ -20,6 +20,7 @@ const char *facts_filter_to_string(enum facts_filter f)
 		[FILTER_NONE] = "",	[FILTER_GZIP] = "gzip", [FILTER_ZSTD] = "zstd",
 		[FILTER_LZ4] = "lz4",	[FILTER_XZ] = "xz",	[FILTER_BZIP2] = "bzip2",
 		[FILTER_LZMA] = "lzma", [FILTER_LZIP] = "lzip", [FILTER_LZO] = "lzo",
+		[FILTER_COMPRESS] = "compress",
 	};
 
 	return f < ARRAY_SIZE(words) ? words[f] : "";

@@ -32,6 +32,7 @@ enum facts_filter {
 	FILTER_BZIP2,
 	FILTER_LZMA,
 	FILTER_LZIP,
+	FILTER_COMPRESS,
 	FILTER_LZO, /* which is known, and not unpacked */
 };
 

@@ -70,7 +70,7 @@ void filter_free(struct filter *f)
 
 static bool fits_component(const char *pattern, const char *path)
 {
-	char component[256];
+	char component[FILTER_MAX_PATH];
 	size_t n;
 
 	for (; *path; path += n + (path[n] == '/')) {

@@ -16,6 +16,7 @@
 #include "common/parse.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
+#include "daemon/worker/tar/untar-reader.h"
 #include "daemon/worker/web/web.h"
 
 #define MEND_AGAIN "make or copy it again"
@@ -51,10 +52,12 @@ static const struct {
 int mend_damage(struct error *err, int r, const char *what, uint64_t size)
 {
 	char how[ERROR_MAX_SIZE / 2], text[PARSE_SIZE_TEXT];
+	bool no_end;
 
 	if (r != -ENODATA && r != -EBADMSG)
 		return r;
 	snprintf(how, sizeof(how), "%.500s", err ? err->text : "");
+	no_end = strstr(how, UNTAR_NO_END);
 	if (r == -EBADMSG)
 		error_set(err, EIO, "%.400s is damaged (%s)", what, how);
 	else if (size)
@@ -62,7 +65,8 @@ int mend_damage(struct error *err, int r, const char *what, uint64_t size)
 			  size_to_string(size, text), how);
 	else
 		error_set(err, EIO, "%.400s is cut off (%s)", what, how);
-	return error_mend(err, -EIO, MEND_AGAIN);
+	return error_mend(err, -EIO, "%s%s", MEND_AGAIN,
+			  no_end ? ", or take it as it is by verify=none" : "");
 }
 
 static bool names_source(const char *text, const char *path)

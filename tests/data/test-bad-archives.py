@@ -49,7 +49,7 @@ class Ready:
 
 def escapes():
     """Red when member_path_clean(), the O_NOFOLLOW of tree-dirs.c or MEMBER_OTHER's refusal is taken out."""
-    yield "absolute name", tar(member(b"/tmp/evil", b"1")), Fails("member /tmp/evil has an absolute name")
+    yield "absolute name", tar(member(b"/tmp/evil", b"1")), Ready({"tmp": None, "tmp/evil": b"1"}, warns='1 names in the archive began with "/"')
     yield "name with .. inside", tar(member(b"a/../../evil", b"1")), Fails(r'member a/\.\./\.\./evil leads out by "\.\."')
     yield "name that begins with ..", tar(member(b"../../../evil", b"1")), Fails(r"\.\./\.\./\.\./evil leads out")
     yield ("control bytes in a name that is shown", tar(member(b"../\x1b[2J\n\xe2\x80\xae\xff", b"1")),
@@ -64,7 +64,7 @@ def escapes():
            Fails("a/evil.*a link"))
     yield ("a directory in the place of a link", tar(member(b"l", kind=LINK, link=b"/tmp"), member(b"l", kind=DIR)),
            Fails("l is a file or a link in the archive"))
-    yield "hard link, absolute", tar(member(b"h", kind=HARD, link=b"/etc/passwd")), Fails("/etc/passwd has an absolute")
+    yield "hard link, absolute", tar(member(b"h", kind=HARD, link=b"/etc/passwd")), Fails("h is a hard link to etc/passwd, which is not in the archive")
     yield "hard link by ..", tar(member(b"h", kind=HARD, link=b"../victim")), Fails(r"\.\./victim leads out")
     yield ("hard link with data, which would be written",
            tar(pax(linkpath="../victim"), posix(b"h", b"overwritten", HARD, link=b"x")),
@@ -81,7 +81,7 @@ def escapes():
     yield ("hard link to a symbolic link",
            tar(member(b"l", kind=LINK, link=b"/etc/passwd"), member(b"h", kind=HARD, link=b"l")),
            Ready({"l": "-> /etc/passwd", "h": "-> /etc/passwd"}))
-    yield "pax path in place of the name", tar(pax(path="/tmp/evil"), posix(b"fine", b"1")), Fails("/tmp/evil has an absolute")
+    yield "pax path in place of the name", tar(pax(path="/tmp/evil"), posix(b"fine", b"1")), Ready({"tmp": None, "tmp/evil": b"1"})
     yield ("pax path in place of a bad name", tar(pax(path="fine"), posix(b"../evil", b"1")), Ready({"fine": b"1"}))
     yield ("pax linkpath in place of the link",
            tar(posix(b"good", b"1"), pax(linkpath="../victim"), posix(b"h", kind=HARD, link=b"good")),
@@ -353,7 +353,7 @@ def backslashes(f):
 def zips():
     """Red when the rules for tars are not those for zips, which libarchive reads."""
     f, link = 0o100644, 0o120777
-    yield "zip, absolute name", make_zip(("/tmp/evil", b"1", f)), Fails("member /tmp/evil has an absolute name")
+    yield "zip, absolute name", make_zip(("/tmp/evil", b"1", f)), Ready({"tmp": None, "tmp/evil": b"1"}, warns='1 names')
     yield "zip, name with ..", make_zip(("a/../../evil", b"1", f)), Fails(r"a/\.\./\.\./evil leads out")
     yield "zip, through a link", make_zip(("l", b"/tmp", link), ("l/evil", b"1", f)), Fails("l is a file or a link in the archive")
     yield "zip, link and file of a name", make_zip(("l", b"../victim", link), ("l", b"new", f)), Ready({"l": b"new"}, warns="1 names")

@@ -4,7 +4,9 @@ of others read. Where there is such a tool, its answer is the expected one."""
 import gzip
 import io
 import os
+import shutil
 import struct
+import subprocess
 import sys
 import zipfile
 import zlib
@@ -255,6 +257,134 @@ def test_a_zip_that_can_not_be_read_can_be_copied():
             write(f"{base}/{name}", data)
             with Worker(f"x={base}/{name}{options}") as w:
                 assert w.ready()["kind"] == "file" and open(w.path, "rb").read() == data
+    remove(base)
+
+
+# ---- tars that other tools read ----
+
+def by_tar(path, *options):
+    """{name: content} as GNU tar extracts it, with all the complaints that it may have."""
+    base = scratch()
+    subprocess.run(["tar", "-xf", path, "-C", base, *options], stderr=subprocess.DEVNULL)
+    found = tree(base)
+    remove(base)
+    return found
+
+
+def stage_tar(base, data, options="", name="x.tar"):
+    """(the tree or what went wrong, the warnings)"""
+    write(f"{base}/{name}", data)
+    with Worker(f"x={base}/{name}::{options}") as w:
+        m = w.run_until("ready", "error")
+        return (m["text"] if m["op"] == "error" else tree(w.path)), w.warnings()
+
+
+ABSOLUTE = tar(member(b"/data/a", b"1"), member(b"//data//b", b"2"), member(b"/data/h", kind=b"1", link=b"/data/a"),
+               member(b"c", b"3"))
+
+
+def test_absolute_names_lose_their_slash():
+    """As tar, unzip and Python's strictest filter have it. Fails where they are refused."""
+    base = scratch()
+    got, warnings = stage_tar(base, ABSOLUTE)
+    assert got == by_tar(f"{base}/x.tar") == {"data": None, "data/a": b"1", "data/b": b"2", "data/h": b"1", "c": b"3"}, got
+    assert any('3 names in the archive began with "/"' in t for t in warnings), warnings
+    assert stage_tar(base, ABSOLUTE, "subdir=data")[0] == {"a": b"1", "b": b"2", "h": b"1"}
+    assert stage_tar(base, ABSOLUTE, "include=/data/a")[0] == {"data": None, "data/a": b"1"}
+    assert 'leads out by ".."' in stage_tar(base, tar(member(b"/../etc/x", b"1")))[0]
+    assert stage_zip(base, craft(entry(b"/data/a", b"1"), entry(b"/data/b", b"2"))) == {"data/a": b"1", "data/b": b"2"}
+    remove(base)
+
+
+def test_a_name_that_is_too_long_can_be_excluded():
+    """Fails where it is looked at before exclude=, so that nothing could open the archive."""
+    base = scratch()
+    long = b"n" * 256 + b".jpg"
+    data = tar(long_name(b"d/" + long), member(b"x", b"1"), member(b"d/ok", b"2"), member(b"other.jpg", b"3"))
+    text = stage_tar(base, data)[0]
+    assert "member d/nnnnn" in text and "(260 bytes of 255 that a name may have); exclude= leaves it out" in text, text
+    for options in ("exclude=n*.jpg", "exclude=nnn*"):
+        got = stage_tar(base, data, options)[0]
+        assert got == {"d": None, "d/ok": b"2", "other.jpg": b"3"} == by_tar(f"{base}/x.tar", "--exclude=n*.jpg"), got
+    assert stage_tar(base, data, "include=ok")[0] == {"d": None, "d/ok": b"2"}
+    assert "too long a name" in stage_tar(base, data, "exclude=other.jpg")[0]
+    assert stage_zip(base, craft(entry(long, b"1"), entry(b"ok", b"2")), "::exclude=n*") == {"ok": b"2"}
+    remove(base)
+
+
+def test_directories_alone_are_staged():
+    base = scratch()
+    assert stage_tar(base, tar(member(b"a/", kind=b"5"), member(b"a/b/", kind=b"5")))[0] == {"a": None, "a/b": None}
+    with Worker(f"x={base}/x.tar::include=*.jpg") as w:
+        assert "nothing in the archive fits what was selected" in w.error()["text"]
+    remove(base)
+
+
+def test_an_odd_end_is_accepted_knowingly():
+    """tar takes what is there. A download that broke off looks the same, so it has to be said."""
+    base = scratch()
+    files = tar(member(b"f", b"1" * 700), member(b"g", b"2"), end=b"")
+    expected = {"f": b"1" * 700, "g": b"2"}
+    foreign = member(b"null", kind=b"3")  # from there on libarchive reads
+    for word, data, cause, options in (
+            ("no end", files, "blocks of zeros at its end are missing", ""),
+            ("half an end", files + bytes(512), "blocks of zeros at its end are missing", ""),
+            ("more behind", files + END + b"rubbish", "more behind the end", ""),
+            ("two archives", files + END + files + END, "more behind the end", ""),
+            ("no end, libarchive", files + foreign, "blocks of zeros at its end are missing", "exclude=null"),
+            ("more behind, libarchive", files + foreign + END + b"rubbish", "more behind the end", "exclude=null")):
+        for name, packed in (("x.tar", data), ("x.tar.gz", gzip.compress(data))):
+            text, _ = stage_tar(base, packed, options, name)
+            assert cause in text and text.endswith("by verify=none"), (word, text)
+            got, warnings = stage_tar(base, packed, f"{options}+verify=none".strip("+"), name)
+            assert got == expected == by_tar(f"{base}/{name}", "--exclude=null"), (word, got)
+            assert any(cause in t and "it may be half of an archive" in t for t in warnings), (word, warnings)
+    for cut in (files[:600], files[:-512] + b"x", gzip.compress(files)[:-9]):  # in the middle of a member
+        assert "is cut off" in stage_tar(base, cut, "verify=none", "x.tar")[0]
+    text, warnings = stage_tar(base, files + END, "verify=none")
+    assert text == expected and warnings == []
+    remove(base)
+
+
+def compress(data):
+    """As compress writes, but no code stands for more than a byte. With each one its reader's table grows, and the bits
+    of a code by that."""
+    bits = n = 0
+    out = bytearray(b"\x1f\x9d\x90")
+    for i, byte in enumerate(data):
+        bits |= byte << n
+        n += (i + 256).bit_length()
+        while n >= 8:
+            out.append(bits & 255)
+            bits >>= 8
+            n -= 8
+    return bytes(out) + bytes([bits])
+
+
+def test_tar_z_is_read():
+    base = scratch()
+    data = compress(TAR)
+    assert subprocess.run(["gzip", "-dc"], input=data, capture_output=True).stdout[:len(TAR)] == TAR
+    for name in ("x.tar.Z", "x.taz"):
+        assert stage_tar(base, data, "", name)[0] == UNPACKED
+    assert "is cut off" in stage_tar(base, data[:len(data) // 2], "", "x.tar.Z")[0]
+    remove(base)
+
+
+def test_holes_of_an_image_take_no_room():
+    """Fails where they count as data: it needed 256 MiB."""
+    if not shutil.which("mksquashfs"):
+        return "needs mksquashfs"
+    src, base = scratch(), scratch()
+    with open(f"{src}/hole", "wb") as f:
+        f.truncate(1 << 28)
+        f.write(b"start")
+    subprocess.check_call(["mksquashfs", src, f"{base}/x.sqsh", "-quiet", "-no-progress"], stdout=subprocess.DEVNULL)
+    with Worker(f"x={base}/x.sqsh::method=extract", maxbytes=64 << 20) as w:
+        w.ready()
+        st = os.stat(f"{w.path}/hole")
+        assert st.st_size == 1 << 28 and st.st_blocks * 512 < 1 << 20, st
+    remove(src)
     remove(base)
 
 

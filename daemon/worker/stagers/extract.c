@@ -59,7 +59,7 @@ static int unwrap(struct stream **inp, enum facts_filter filter, struct error *e
 static int open_tar(struct untar *x, struct source *src, const struct facts *facts,
 		    struct hash *hash, struct members **mp, struct error *err)
 {
-	const struct members_hook hook = { writers_flush, x->writers };
+	const struct members_hook hook = { writers_flush, x->writers, untar_get_odd_end(x) };
 	_cleanup_(stream_closep) struct stream *in = NULL;
 	int r;
 
@@ -77,7 +77,7 @@ static int open_tar(struct untar *x, struct source *src, const struct facts *fac
 static int open_zip(struct untar *x, struct source *src, struct hash *hash, struct members **mp,
 		    struct error *err)
 {
-	const struct members_hook hook = { writers_flush, x->writers };
+	const struct members_hook hook = { writers_flush, x->writers, untar_get_odd_end(x) };
 	_cleanup_(stream_closep) struct stream *in = NULL;
 	_cleanup_(decode_closep) struct decode *decode = NULL;
 	int r;
@@ -105,6 +105,13 @@ static void report(struct untar *x)
 		ctx_warn(x->ctx,
 			 "%llu names come more than once in the archive, the last ones count",
 			 (unsigned long long)counts.replaced);
+	if (x->n_absolute)
+		ctx_warn(x->ctx,
+			 "%llu names in the archive began with \"/\", which was taken off, as tar and unzip "
+			 "do", (unsigned long long)x->n_absolute);
+	if (x->odd_end)
+		ctx_warn(x->ctx, "%s: it may be half of an archive; accepted, as verify=none says",
+			 x->odd_end);
 	if (x->n_archives && !x->ctx->ds->nested)
 		ctx_warn(x->ctx,
 			 "%llu members are archives themselves (%.200s); the option nested "
@@ -176,6 +183,11 @@ static int extract_all(struct untar *x, struct source *src, const struct facts *
 	return r;
 }
 
+static bool selects(const struct dataset *ds)
+{
+	return ds->n_include || ds->n_exclude || ds->subdir || ds->strip;
+}
+
 static int extract_stage(struct ctx *ctx, struct source *src, const struct facts *facts,
 			 const struct plan *plan, struct target *target,
 			 struct stager_result *result, struct error *err)
@@ -203,7 +215,7 @@ static int extract_stage(struct ctx *ctx, struct source *src, const struct facts
 		ctx_get_charged(ctx, &result->bytes, &result->files);
 		result->files = counts.files;
 	}
-	if (r == 0 && counts.files == 0) {
+	if (r == 0 && counts.files == 0 && selects(ctx->ds)) {
 		error_set(err, ENOENT, "nothing in the archive fits what was selected");
 		r = error_mend(err, -ENOENT, "compare subdir=, include= and exclude= with tar -t");
 	}

@@ -7,12 +7,22 @@
 #include "common/error.h"
 #include "common/path.h"
 
+static int refuse_length(const char *path, size_t len, struct error *err)
+{
+	if (len > MEMBER_MAX_NAME)
+		error_set(err, ENAMETOOLONG,
+			  "member %.200s… has too long a name (%zu bytes of %d that a name may have)",
+			  path, len, MEMBER_MAX_NAME);
+	else
+		error_set(err, ENAMETOOLONG, "member %.200s… has too long a name (%zu bytes)", path,
+			  strlen(path));
+	return error_mend(err, -ENAMETOOLONG, "exclude= leaves it out; or pack it under a shorter one");
+}
+
 int member_path_clean(const char *path, char buf[static MEMBER_PATH_SIZE], struct error *err)
 {
 	size_t n = 0, len, components = 0;
 
-	if (path[0] == '/')
-		return error_set(err, EINVAL, "member %.200s has an absolute name", path);
 	for (const char *s = path; *s; s += len) {
 		s += strspn(s, "/");
 		len = strcspn(s, "/");
@@ -21,8 +31,7 @@ int member_path_clean(const char *path, char buf[static MEMBER_PATH_SIZE], struc
 		if (len == 2 && !memcmp(s, "..", 2))
 			return error_set(err, EINVAL, "member %.200s leads out by \"..\"", path);
 		if (len > MEMBER_MAX_NAME || n + len + 2 > MEMBER_PATH_SIZE)
-			return error_set(err, ENAMETOOLONG, "member %.200s… has too long a name",
-					 path);
+			return refuse_length(path, len, err);
 		if (++components > MEMBER_MAX_COMPONENTS)
 			return error_set(err, EINVAL,
 					 "member %.200s… lies deeper than %d directories", path,

@@ -14,8 +14,8 @@ struct error;
 #define MEMBER_MAX_NAME 255
 
 /*
- * The normal, relative form of a member's name ("./a//b/" -> "a/b"; "" is the top itself). Refused by
- * -EINVAL: absolute, "..", too deep; -ENAMETOOLONG.
+ * The normal, relative form of a member's name ("./a//b/", "/a/b" -> "a/b"; "" is the top itself).
+ * Refused by -EINVAL: "..", too deep; -ENAMETOOLONG.
  */
 int member_path_clean(const char *path, char buf[static MEMBER_PATH_SIZE], struct error *err);
 

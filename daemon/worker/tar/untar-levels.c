@@ -26,6 +26,11 @@
 #define UNTAR_MAX_NESTED 4
 #define LAST_SIZE 160
 
+const char **untar_get_odd_end(struct untar *x)
+{
+	return x->ctx->ds->verify == DATASET_VERIFY_NONE ? &x->odd_end : NULL;
+}
+
 /* One archive of those that may lie in each other. */
 struct level {
 	struct untar *x;
@@ -188,7 +193,8 @@ static int open_zip(struct members **mp, struct stream *in, const struct members
 /* data has to outlive *mp. */
 static int open_nested(struct members **mp, struct member_data *data, struct error *err)
 {
-	const struct members_hook hook = { writers_flush, data->level->x->writers };
+	struct untar *x = data->level->x;
+	const struct members_hook hook = { writers_flush, x->writers, untar_get_odd_end(x) };
 	const struct piece_source source = { next_data, data };
 	const struct piece *first = &data->first;
 	enum facts_filter filter = magic_get_filter(first->data, first->size);
@@ -315,8 +321,14 @@ static int extract_member(struct level *l, const struct member *m, struct error 
 	int r;
 
 	r = get_path(l, m->path, path, err);
+	if (r == -ENAMETOOLONG && !filter_takes(l->x->filter, m->path + strspn(m->path, "./"))) {
+		if (err)
+			*err = (struct error)ERROR_INIT;
+		return 0;
+	}
 	if (r <= 0)
 		return r;
+	l->x->n_absolute += m->path[0] == '/';
 	if (m->type == MEMBER_DIR)
 		return extract_dir(l, path, m, err);
 	taken = filter_takes(l->x->filter, path);

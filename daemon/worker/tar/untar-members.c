@@ -78,7 +78,7 @@ static int members_new(struct members **mp, const struct members_hook *hook, str
 static int open_reader(struct members *m, struct error *err)
 {
 	struct piece_source source = { next_piece, m, m->in ? leave : NULL,
-				       m->in ? take_back : NULL };
+				       m->in ? take_back : NULL, m->hook.odd_end };
 
 	return untar_reader_new(&m->reader, &source, err);
 }
@@ -183,7 +183,7 @@ int members_next(struct members *m, struct member *member, struct error *err)
 	}
 	m->lent.size = 0;
 	r = decode_next(m->decode, member, err);
-	return r == 0 ? decode_finish(m->decode, err) : r;
+	return r == 0 ? decode_finish(m->decode, m->hook.odd_end, err) : r;
 }
 
 /* n bytes in the block at hand, or in the next one. */

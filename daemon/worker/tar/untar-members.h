@@ -14,6 +14,7 @@ struct members;
 struct members_hook {
 	void (*before_wait)(void *arg);
 	void *arg;
+	const char **odd_end; /* see struct piece_source */
 };
 
 /* A tar from a stream, which is consumed on success. */

@@ -32,22 +32,30 @@ struct untar_reader {
 };
 _Static_assert(2 * (UNTAR_MAX_TEXT + 2 * UNTAR_BLOCK) < RAW_SIZE, "long name and long link fit");
 
-int untar_reader_refuse_more(struct error *err)
+int untar_reader_refuse_more(const char **odd_end, struct error *err)
 {
-	error_set(err, EINVAL,
-		  "there is more behind the end of the archive: several archives in one "
-		  "file, or rubbish");
-	return error_mend(err, -EINVAL, "join archives by tar --concatenate, or make it again");
+	if (odd_end) {
+		*odd_end = UNTAR_MORE;
+		return 0;
+	}
+	error_set(err, EINVAL, UNTAR_MORE ": several archives in one file, or rubbish");
+	return error_mend(err, -EINVAL,
+			  "join archives by tar --concatenate, make it again, or take what is before "
+			  "the end by verify=none");
+}
+
+int untar_reader_refuse_no_end(const char **odd_end, struct error *err)
+{
+	if (odd_end) {
+		*odd_end = UNTAR_NO_END;
+		return 0;
+	}
+	return error_set(err, ENODATA, UNTAR_NO_END);
 }
 
 static int refuse_cut(struct error *err)
 {
 	return error_set(err, ENODATA, "truncated tar archive");
-}
-
-static int refuse_no_end(struct error *err)
-{
-	return error_set(err, ENODATA, "the two blocks of zeros at its end are missing");
 }
 
 int untar_reader_new(struct untar_reader **rp, const struct piece_source *in, struct error *err)
@@ -193,14 +201,15 @@ static int check_end(struct untar_reader *r, struct error *err)
 		if (seen < UNTAR_BLOCK && n > UNTAR_BLOCK - seen)
 			n = UNTAR_BLOCK - seen;
 		if (memcmp(r->piece.data, zeros, n) != 0)
-			return seen < UNTAR_BLOCK ? refuse_no_end(err)
-						  : untar_reader_refuse_more(err);
+			return seen < UNTAR_BLOCK
+				       ? untar_reader_refuse_no_end(r->in.odd_end, err)
+				       : untar_reader_refuse_more(r->in.odd_end, err);
 		advance(r, n);
 		seen += seen < UNTAR_BLOCK ? n : 0;
 	}
 	if (more < 0)
 		return more;
-	return seen < UNTAR_BLOCK ? refuse_no_end(err) : 0;
+	return seen < UNTAR_BLOCK ? untar_reader_refuse_no_end(r->in.odd_end, err) : 0;
 }
 
 /* The header behind the member's data, and how the data behind that begins: another thread wrote
@@ -225,8 +234,12 @@ static int take_header(struct untar_reader *r, struct member *m, enum untar_step
 
 	if (n < 0)
 		return n;
-	if (n == 0) /* behind a long name, something more than the end is missing */
-		return r->n_raw > 0 ? refuse_cut(err) : refuse_no_end(err);
+	if (n == 0 && r->n_raw > 0) /* behind a long name, something more than the end is missing */
+		return refuse_cut(err);
+	if (n == 0) {
+		*stepp = UNTAR_STEP_NO_END;
+		return untar_reader_refuse_no_end(r->in.odd_end, err);
+	}
 	*stepp = untar_parser_add_header(&r->parser, block, m, &size);
 	if (*stepp == UNTAR_STEP_FOREIGN || *stepp == UNTAR_STEP_BODY)
 		keep_raw(r, block);
@@ -256,6 +269,8 @@ int untar_reader_next(struct untar_reader *r, struct member *m, struct error *er
 		return 1;
 	case UNTAR_STEP_ZERO:
 		return check_end(r, err);
+	case UNTAR_STEP_NO_END:
+		return 0;
 	case UNTAR_STEP_FOREIGN:
 		return UNTAR_HAND_OVER;
 	default:

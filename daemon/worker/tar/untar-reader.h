@@ -31,7 +31,13 @@ struct piece_source {
 	void *arg;
 	void (*leave)(void *arg, uint64_t n, bool needed); /* see stream_leave() */
 	bool (*take_back)(void *arg, size_t back, uint64_t n);
+	/* Not NULL: a tar without its end, or with more behind it, is accepted, and what is wrong is
+	 * put here. */
+	const char **odd_end;
 };
+
+#define UNTAR_NO_END "the two blocks of zeros at its end are missing"
+#define UNTAR_MORE "there is more behind the end of the archive"
 
 int untar_reader_new(struct untar_reader **rp, const struct piece_source *in, struct error *err);
 void untar_reader_free(struct untar_reader *r);
@@ -54,5 +60,6 @@ int untar_reader_leave(struct untar_reader *r, struct piece *p, struct error *er
 /* After UNTAR_HAND_OVER: a tar of the members from that one on, good as long as r. */
 int untar_reader_hand_over(struct untar_reader *r, struct stream **sp, struct error *err);
 
-/* "there is more behind the end": -EINVAL. */
-int untar_reader_refuse_more(struct error *err);
+/* UNTAR_NO_END: -ENODATA; UNTAR_MORE: -EINVAL. 0 where odd_end is there to take it. */
+int untar_reader_refuse_no_end(const char **odd_end, struct error *err);
+int untar_reader_refuse_more(const char **odd_end, struct error *err);

@@ -44,6 +44,7 @@
 	F(int, archive_read_set_skip_callback, (struct archive * a, archive_skip_callback * f),    \
 	  (a, f))                                                                                  \
 	F(int, archive_read_support_filter_bzip2, (struct archive * a), (a))                       \
+	F(int, archive_read_support_filter_compress, (struct archive * a), (a))                    \
 	F(int, archive_read_support_filter_gzip, (struct archive * a), (a))                        \
 	F(int, archive_read_support_filter_lz4, (struct archive * a), (a))                         \
 	F(int, archive_read_support_filter_lzip, (struct archive * a), (a))                        \

@@ -62,7 +62,7 @@ int decode_read(struct decode *d, const void **datap, size_t *sizep, uint64_t *o
 	return refuse(err);
 }
 
-int decode_finish(struct decode *d, struct error *err)
+int decode_finish(struct decode *d, const char **odd_end, struct error *err)
 {
 	return refuse(err);
 }

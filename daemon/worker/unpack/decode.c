@@ -176,6 +176,7 @@ static struct archive *new_unfilter_archive(void)
 	archive_read_support_filter_bzip2(a);
 	archive_read_support_filter_lzma(a); /* all three are liblzma's */
 	archive_read_support_filter_lzip(a);
+	archive_read_support_filter_compress(a);
 	archive_read_support_format_raw(a);
 	return a;
 }
@@ -515,7 +516,7 @@ static bool ends_in_zeros(const struct decode *d, size_t consumed_of_block)
 	       is_zero(d->tail + TAR_END_SIZE - in_tail, in_tail);
 }
 
-int decode_finish(struct decode *d, struct error *err)
+int decode_finish(struct decode *d, const char **odd_end, struct error *err)
 {
 	uint64_t consumed = (uint64_t)archive_filter_bytes(d->a, 0);
 	const void *data;
@@ -525,16 +526,16 @@ int decode_finish(struct decode *d, struct error *err)
 	if (!d->is_tar || !d->in)
 		return 0;
 	if (consumed > d->lent || d->lent - consumed > d->block_size)
-		return error_set(err, ENODATA, "the archive has no end");
+		return untar_reader_refuse_no_end(odd_end, err);
 	of_block = d->block_size - (size_t)(d->lent - consumed);
 	if (!ends_in_zeros(d, of_block))
-		return error_set(err, ENODATA, "the two blocks of zeros at its end are missing");
+		return untar_reader_refuse_no_end(odd_end, err);
 	if (!is_zero(d->block + of_block, d->block_size - of_block))
 		n = 1;
 	else
 		while ((n = stream_next(d->in, &data, err)) > 0 && is_zero(data, (size_t)n))
 			;
 	if (n > 0)
-		return untar_reader_refuse_more(err);
+		return untar_reader_refuse_more(odd_end, err);
 	return (int)n;
 }

@@ -75,6 +75,6 @@ int decode_read(struct decode *d, const void **datap, size_t *sizep, uint64_t *o
 
 /*
  * After the end of a tar: were there two blocks of zeros, and is there nothing but zeros behind them?
- * Reads the stream to its end. -EINVAL: there is more.
+ * Reads the stream to its end. -EINVAL: there is more. odd_end: as in struct piece_source, or NULL.
  */
-int decode_finish(struct decode *d, struct error *err);
+int decode_finish(struct decode *d, const char **odd_end, struct error *err);

@@ -23,6 +23,7 @@ static const struct {
 	  6, FILTER_XZ },
 	{ "BZh", 3, FILTER_BZIP2 },
 	{ "LZIP\1", 5, FILTER_LZIP },
+	{ "\x1f\x9d", 2, FILTER_COMPRESS },
 	{ "\x89LZO\0\r\n\x1a\n", 9, FILTER_LZO },
 };
 
