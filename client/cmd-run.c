@@ -4,6 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "client/bring-keys.h"
 #include "client/env-join.h"
@@ -25,6 +26,8 @@ struct run {
 	size_t n_values;
 	uint64_t timeout_ms;
 	bool quiet, keep_going;
+	const char *dir;
+	mode_t umask; /* the command's; what stagectl makes is the user's alone, and usable by him */
 	char **command;
 	struct run_place place;
 	const struct rpc *rpc;
@@ -32,13 +35,14 @@ struct run {
 	struct progress *progress;
 };
 
-enum { OPT_STAGE_DATA = 256, OPT_KEEP_GOING };
+enum { OPT_STAGE_DATA = 256, OPT_KEEP_GOING, OPT_DIR };
 
 static const struct option options[] = {
 	{ "stage-data", required_argument, NULL, OPT_STAGE_DATA },
 	{ "timeout", required_argument, NULL, 't' },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ "keep-going", no_argument, NULL, OPT_KEEP_GOING },
+	{ "dir", required_argument, NULL, OPT_DIR },
 	{ 0 },
 };
 
@@ -59,6 +63,9 @@ static int parse(struct run *run, int argc, char **argv)
 			break;
 		case 'q':
 			run->quiet = true;
+			break;
+		case OPT_DIR:
+			run->dir = optarg;
 			break;
 		case OPT_KEEP_GOING:
 			run->keep_going = true;
@@ -196,7 +203,16 @@ static int run_in_session(struct run *run, struct run_session *s)
 		output_error("%s", err.text);
 		return code;
 	}
+	umask(run->umask);
 	return run_command(run->command, &s->old_mask);
+}
+
+static int run_without_data(const struct run *run, const struct error *err)
+{
+	int code = output_fail(err);
+
+	umask(run->umask);
+	return run->keep_going ? run_command(run->command, NULL) : code;
 }
 
 static int run(int argc, char **argv)
@@ -212,9 +228,9 @@ static int run(int argc, char **argv)
 		return code;
 	if (make_spec(&run, &spec, &err) < 0)
 		return output_fail(&err);
-	if (run_session_open(&session, &run.place, spec, &err) < 0)
-		code = run.keep_going ? (output_fail(&err), run_command(run.command, NULL))
-				      : output_fail(&err);
+	run.umask = umask(077);
+	if (run_dir_set_base(run.dir, &err) < 0 || run_session_open(&session, &run.place, spec, &err) < 0)
+		code = run_without_data(&run, &err);
 	else
 		code = run_in_session(&run, &session);
 	run_session_close(&session);
@@ -224,7 +240,7 @@ static int run(int argc, char **argv)
 
 const struct cmd cmd_run = {
 	.name = "run",
-	.args = "--stage-data=VALUE [--timeout DURATION] [--keep-going] [-q] [--] COMMAND...",
+	.args = "--stage-data=VALUE [--timeout DURATION] [--keep-going] [--dir DIR] [-q] [--] COMMAND...",
 	.summary = "stage, run a command, clean up: without plugin, root or Slurm",
 	.help = "Stages what VALUE asks for (as the option of sbatch, see stage-data(7)), runs "
 		"COMMAND\n"
@@ -242,6 +258,8 @@ const struct cmd cmd_run = {
 		"  --stage-data=VALUE   may be given several times; default: $STAGE_DATA\n"
 		"  --timeout DURATION   give up staging after this time, exit status 124\n"
 		"  --keep-going         run COMMAND even when staging has failed\n"
+		"  --dir DIR            stage below DIR; default: /dev/shm, or TMPDIR where that is not\n"
+		"                       writable\n"
 		"  -q, --quiet          no progress\n"
 		"\n"
 		"Examples:\n"

@@ -1,6 +1,6 @@
 /*
- * Everything hangs on two descriptors: that of /dev/shm/stage-data-<uid>, which is looked at
- * closely once (/dev/shm is everybody's: the name may have been taken by another), and that of
+ * Everything hangs on two descriptors: that of /dev/shm/stage-data-<uid>, or below
+ * another base (run_dir_set_base()), which is looked at closely once (/dev/shm is everybody's: the name may have been taken by another), and that of
  * the key below it. Names in /dev/shm itself are not used again after that.
  *
  * A directory can be removed between the moment it is made or found and the moment it is owned, by
@@ -33,10 +33,58 @@
 #define USERS "users"
 #define OWNER "owner"
 #define MAX_TRIES 100
+#define DEFAULT_BASE "/dev/shm"
+#define MAX_BASE 48 /* what is left of a socket's 107 bytes */
+
+static char base_dir[PATH_MAX] = DEFAULT_BASE;
+
+/* Others may not be able to put another directory in the place of ours. */
+static int check_base(const char *path, struct error *err)
+{
+	struct stat st;
+
+	if (*path != '/')
+		return error_exit(err, STAGE_EXIT_USAGE, EINVAL, "%s: name an absolute path", path);
+	if (stat(path, &st) < 0)
+		return error_errno(err, errno, "%s", path);
+	if (!S_ISDIR(st.st_mode))
+		return error_errno(err, ENOTDIR, "%s", path);
+	if ((st.st_mode & 022) && !(st.st_mode & S_ISVTX))
+		return error_exit(err, STAGE_EXIT_FAILED, EPERM,
+				  "%s can be written by others, who could replace what is staged there; "
+				  "name a directory of your own by --dir", path);
+	if (access(path, R_OK | W_OK | X_OK) < 0)
+		return error_errno(err, errno, "%s", path);
+	return 0;
+}
+
+int run_dir_set_base(const char *dir, struct error *err)
+{
+	const char *tmp = getenv("TMPDIR");
+	int r;
+
+	if (!dir && access(DEFAULT_BASE, R_OK | W_OK | X_OK) == 0)
+		return 0;
+	if (!dir && (!tmp || !*tmp))
+		return error_exit(err, STAGE_EXIT_FAILED, EACCES,
+				  DEFAULT_BASE " is not writable (%s); name another directory of this node "
+				  "by --dir or TMPDIR", strerror(errno));
+	r = check_base(dir ? dir : tmp, err);
+	if (r < 0) {
+		if (!dir)
+			error_prefix(err, DEFAULT_BASE " is not writable, and TMPDIR");
+		return r;
+	}
+	if (snprintf(base_dir, sizeof(base_dir), "%s", dir ? dir : tmp) >= MAX_BASE)
+		return error_exit(err, STAGE_EXIT_FAILED, ENAMETOOLONG,
+				  "%s: a socket below it would have too long a name; name a shorter path by "
+				  "--dir", base_dir);
+	return 0;
+}
 
 int run_dir_path(char *buf, size_t size, uid_t uid, const char *key)
 {
-	int n = snprintf(buf, size, "/dev/shm/stage-data-%u/%s", (unsigned)uid, key);
+	int n = snprintf(buf, size, "%s/stage-data-%u/%s", base_dir, (unsigned)uid, key);
 
 	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : n;
 }
@@ -54,6 +102,10 @@ static int open_own_dir(int parent_fd, const char *name, const char *shown, stru
 		return -ENOENT; /* removed in between */
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return error_errno(err, errno, "%s is there and no directory of ours", shown);
+	/* made under a umask that takes the owner's rights, by an earlier run */
+	if (st.st_uid == geteuid() && !(st.st_mode & 077) && (st.st_mode & 0700) != 0700 &&
+	    fchmod(fd, 0700) < 0)
+		return error_errno(err, errno, "chmod %s", shown);
 	if (st.st_uid != geteuid() || (st.st_mode & 077))
 		return error_exit(
 			err, STAGE_EXIT_FAILED, EPERM,
@@ -136,13 +188,13 @@ static void sweep(const struct run_dir *d)
 
 int run_dir_open(struct run_dir *d, const char *key, struct error *err)
 {
-	char base[64], name[32];
-	_cleanup_(fd_closep) int shm = open("/dev/shm", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	char base[PATH_MAX + 64], name[32];
+	_cleanup_(fd_closep) int shm = open(base_dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 
 	if (shm < 0)
-		return error_errno(err, errno, "open /dev/shm");
+		return error_errno(err, errno, "open %s", base_dir);
 	snprintf(name, sizeof(name), "stage-data-%u", (unsigned)geteuid());
-	snprintf(base, sizeof(base), "/dev/shm/%s", name);
+	snprintf(base, sizeof(base), "%s/%s", base_dir, name);
 	snprintf(d->key, sizeof(d->key), "%s", key);
 	if (run_dir_path(d->path, sizeof(d->path), geteuid(), key) < 0)
 		return error_set(err, ENAMETOOLONG, "%s is too long", key);
@@ -211,10 +263,10 @@ int run_dir_try_own(struct run_dir *d, struct error *err)
 
 int run_dir_remove(struct run_dir *d, struct error *err)
 {
-	char base[64];
+	char base[PATH_MAX + 64];
 	int r = remove_dir(d->base_fd, d->key, d->path, err);
 
-	snprintf(base, sizeof(base), "/dev/shm/stage-data-%u", (unsigned)geteuid());
+	snprintf(base, sizeof(base), "%s/stage-data-%u", base_dir, (unsigned)geteuid());
 	rmdir(base); /* only when it is empty */
 	return r;
 }

@@ -29,6 +29,12 @@ struct run_dir {
 
 #define RUN_DIR_NONE { .base_fd = -1, .fd = -1, .lock_fd = -1, .users_fd = -1 }
 
+/*
+ * Where run directories are: below dir; NULL: below /dev/shm, or TMPDIR where that is not writable.
+ * Before the others; 0, or a sentence that says what helps.
+ */
+int run_dir_set_base(const char *dir, struct error *err);
+
 /* Where it is: /dev/shm/stage-data-<uid>/<key>. key: [A-Za-z0-9._-]. The length, or -ENAMETOOLONG.
  */
 int run_dir_path(char *buf, size_t size, uid_t uid, const char *key);

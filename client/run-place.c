@@ -1,18 +1,25 @@
 /*
  * What the tasks of one launch have in common is the launcher's own number of it (job and step
- * in Slurm). Launchers that tell none have one parent for all tasks of a node, so its pid serves.
+ * in Slurm). Launchers that tell none start all tasks of a node from one process, so its pid serves.
+ * A task may be started by a script of its own, which has the task's number in its environment,
+ * too: the launcher is the nearest process above us that has not.
  * A step that runs two different values, one after the other or at once, must not mix them up:
  * a hash of the value is part of the key.
  */
 #include "client/run-place.h"
 
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/fd.h"
 #include "common/parse.h"
+
+#define MAX_ENVIRON (1024 * 1024)
+#define MAX_PARENTS 16
 
 /* clang-format off */
 static const struct {
@@ -95,6 +102,57 @@ static uint32_t get_number(const char *text)
 	return text && parse_uint32(text, &n) == 0 ? n : 0;
 }
 
+/* Has the process been started with name=value in its environment? */
+static bool was_started_with(pid_t pid, const char *name, const char *value)
+{
+	char path[64], wanted[128], *data = NULL;
+	_cleanup_(fd_closep) int fd = -1;
+	size_t size = 0, n;
+	bool found = false;
+
+	snprintf(path, sizeof(path), "/proc/%d/environ", (int)pid);
+	n = (size_t)snprintf(wanted, sizeof(wanted), "%s=%s", name, value) + 1;
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	if (n > sizeof(wanted) || fd < 0 || fd_read_file(fd, MAX_ENVIRON, &data, &size) < 0)
+		return false;
+	for (const char *p = data; p < data + size && !found; p += strnlen(p, (size_t)(data + size - p)) + 1)
+		found = (size_t)(data + size - p) >= n && !memcmp(p, wanted, n);
+	free(data);
+	return found;
+}
+
+static pid_t get_parent(pid_t pid)
+{
+	char path[64], text[512];
+	_cleanup_(fd_closep) int fd = -1;
+	const char *p;
+	ssize_t n;
+	int parent;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", (int)pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
+	if (n <= 0)
+		return 0;
+	text[n] = '\0';
+	p = strrchr(text, ')'); /* the name before it may hold anything */
+	return p && sscanf(p, ") %*c %d", &parent) == 1 ? parent : 0;
+}
+
+/* The process that has started the tasks. */
+static pid_t find_launcher(const char *rank, const char *value)
+{
+	pid_t pid = getppid(), parent;
+
+	for (int i = 0; i < MAX_PARENTS && was_started_with(pid, rank, value); i++) {
+		parent = get_parent(pid);
+		if (parent <= 1)
+			break;
+		pid = parent;
+	}
+	return pid;
+}
+
 static void place_by_launcher(struct run_place *p, size_t i, const char *value,
 			      const char *(*get_env)(const char *name))
 {
@@ -120,7 +178,8 @@ static void place_by_launcher(struct run_place *p, size_t i, const char *value,
 	if (name)
 		snprintf(launch, sizeof(launch), "l%s", name);
 	else
-		snprintf(launch, sizeof(launch), "pp%d", (int)getppid());
+		snprintf(launch, sizeof(launch), "pp%d",
+			 (int)find_launcher(launchers[i].rank, get_env(launchers[i].rank)));
 	make_key(p, launch, value);
 }
 

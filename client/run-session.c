@@ -68,10 +68,9 @@ static void wait_for_change(int inotify_fd)
 }
 
 /* Until the socket is there, or it is our turn to start. */
-static int join_or_wait(struct run_session *s, bool patient, uint64_t until_ms)
+static int join_or_wait(struct run_session *s, uint64_t patience_ms, uint64_t until_ms)
 {
 	_cleanup_(fd_closep) int fd = inotify_init1(IN_CLOEXEC | IN_NONBLOCK);
-	uint64_t patience_ms = clock_ms() + (patient ? PATIENCE_MS : 0);
 	int r;
 
 	if (fd < 0 ||
@@ -107,8 +106,9 @@ static int start(struct run_session *s, const char *spec, struct error *err)
 static int open_blocked(struct run_session *s, const struct run_place *place, const char *spec,
 			struct error *err)
 {
-	uint64_t until_ms = clock_ms() + OPEN_MS;
+	uint64_t now_ms = clock_ms(), until_ms = now_ms + OPEN_MS;
 	bool patient = place->shared && place->local_id > 0;
+	uint64_t patience_ms = now_ms + (patient ? PATIENCE_MS : 0);
 	int r;
 
 	s->place = place;
@@ -121,9 +121,9 @@ static int open_blocked(struct run_session *s, const struct run_place *place, co
 			return r;
 		if (r > 0)
 			return start(s, spec, err);
-		if (join_or_wait(s, patient, until_ms) == 0)
+		if (join_or_wait(s, patience_ms, until_ms) == 0)
 			return 0;
-		patient = patient && access(s->dir.path, F_OK) < 0;
+		patient = patient && clock_ms() < patience_ms;
 		run_dir_close(&s->dir);
 	}
 	return error_exit(err, STAGE_EXIT_NO_STAGING, ETIMEDOUT,

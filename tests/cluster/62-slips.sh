@@ -76,3 +76,43 @@ test_explain_has_slurms_units_and_speaks_of_keep() {
 	out=$(as alice stagectl explain --json "$data/flat:ssd:keep=10m")
 	assert_contains "$out" '"keep":"for 10:00 after the last job that used it"'
 }
+
+test_run_under_a_umask_that_takes_ones_own_rights() {
+	local out
+
+	as_on alice n1 bash -c "umask 177; stagectl run -q --stage-data='t=$data/flat' -- bash -c umask" >"$work/out" 2>&1 || true
+	assert_contains "$(cat "$work/out")" 0177
+	out=$(as_on alice n1 stagectl run -q --stage-data="t=$data/flat" -- bash -c 'ls $STAGE_DATA_PATH_T | wc -l')
+	assert_eq 10 "$out" files
+}
+
+# Intel MPI's and MPICH's variables, with a script for each rank: no process but the launcher is common to them.
+test_run_in_a_script_for_each_rank_stages_once() {
+	local out
+
+	cat >"$pfs/home/alice/rank.sh" <<-EOF
+	stagectl run -q --stage-data=t=$data/flat -- bash -c 'stat -c %i \$STAGE_DATA_PATH_T'
+	:
+	EOF
+	at_end "rm -f '$pfs/home/alice/rank.sh'"
+	out=$(as_on alice n1 bash -c 'for i in 0 1 2; do
+			MPI_LOCALRANKID=$i MPI_LOCALNRANKS=3 bash -c "bash /srv/pfs/home/alice/rank.sh; :" &
+		done; wait')
+	assert_eq 3 "$(wc -l <<<"$out")" tasks
+	assert_eq 1 "$(sort -u <<<"$out" | wc -l)" copies
+}
+
+test_run_without_dev_shm_says_what_helps() {
+	local out status=0
+
+	out=$(on n1 unshare -m bash -c "mount -o bind,ro /dev/shm /dev/shm; mount -o remount,bind,ro /dev/shm
+		setpriv --reuid alice --regid alice --init-groups env -u TMPDIR $prefix/bin/stagectl run --stage-data=t=$data/flat -- true" 2>&1) ||
+		status=$?
+	assert_eq 1 "$status" "exit status"
+	assert_contains "$out" "/dev/shm is not writable"
+	assert_contains "$out" "by --dir or TMPDIR"
+	out=$(as_on alice n1 bash -c "mkdir -p /tmp/run.alice; stagectl run -q --dir /tmp/run.alice --stage-data=t=$data/flat -- \
+		bash -c 'echo \$STAGE_DATA_DIR; ls \$STAGE_DATA_PATH_T | wc -l'; ls -A /tmp/run.alice; rmdir /tmp/run.alice")
+	assert_contains "$out" /tmp/run.alice/stage-data-
+	assert_contains "$out" 10
+}

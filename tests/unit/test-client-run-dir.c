@@ -150,6 +150,50 @@ static void test_squatted_names_are_refused(void **state)
 	rmdir(path);
 }
 
+/* Seen failing: the directory of `umask 177` broke every later run of its user. */
+static void test_a_umask_that_takes_ones_own_rights_does_no_harm(void **state)
+{
+	_cleanup_(run_dir_close) struct run_dir a = RUN_DIR_NONE;
+	_cleanup_(run_dir_close) struct run_dir b = RUN_DIR_NONE;
+	mode_t old = umask(0177);
+	struct stat st;
+	int r;
+
+	r = run_dir_open(&a, key, NULL);
+	umask(old);
+	assert_int_equal(r, 0);
+	assert_int_equal(stat(a.path, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+	assert_int_equal(fchmod(a.base_fd, 0600), 0); /* as an earlier version left it */
+	assert_int_equal(run_dir_open(&b, key, NULL), 0);
+	assert_int_equal(fstat(b.base_fd, &st), 0);
+	assert_int_equal(st.st_mode & 0777, 0700);
+	assert_int_equal(run_dir_remove(&b, NULL), 0);
+}
+
+static void test_another_base_is_looked_at(void **state)
+{
+	char dir[] = "/tmp/run-base.XXXXXX", path[PATH_MAX];
+	_cleanup_(run_dir_close) struct run_dir a = RUN_DIR_NONE;
+	struct error err = ERROR_INIT;
+
+	assert_non_null(mkdtemp(dir));
+	assert_true(run_dir_set_base("tmp", &err) < 0);
+	assert_true(run_dir_set_base("/tmp/no/such/directory", &err) < 0);
+	assert_true(run_dir_set_base("/dev/null", &err) < 0);
+	assert_int_equal(chmod(dir, 0777), 0);
+	assert_true(run_dir_set_base(dir, &err) < 0);
+	assert_non_null(strstr(err.text, "can be written by others"));
+	assert_int_equal(chmod(dir, 01777), 0);
+	assert_int_equal(run_dir_set_base(dir, &err), 0);
+	assert_int_equal(run_dir_open(&a, key, &err), 0);
+	assert_int_equal(strncmp(a.path, dir, strlen(dir)), 0);
+	assert_int_equal(run_dir_remove(&a, NULL), 0);
+	assert_int_equal(run_dir_set_base("/dev/shm", &err), 0);
+	snprintf(path, sizeof(path), "%s", dir);
+	assert_int_equal(rmdir(path), 0); /* nothing is left */
+}
+
 static void test_waiting_ends_when_all_have_come(void **state)
 {
 	_cleanup_(run_dir_close) struct run_dir a = RUN_DIR_NONE;
@@ -179,6 +223,8 @@ int main(void)
 		cmocka_unit_test(test_a_live_run_is_left_alone),
 		cmocka_unit_test(test_a_leftover_of_the_same_key_is_emptied),
 		cmocka_unit_test(test_squatted_names_are_refused),
+		cmocka_unit_test(test_a_umask_that_takes_ones_own_rights_does_no_harm),
+		cmocka_unit_test(test_another_base_is_looked_at),
 		cmocka_unit_test(test_waiting_ends_when_all_have_come),
 	};
 
