@@ -84,7 +84,7 @@ static int parse(struct run *run, int argc, char **argv)
 	return 0;
 }
 
-/* The site may have switched staging off, or not let this user; without a file it has not. */
+/* The site may have switched staging off; with RunRules= it may not let this user. */
 static int check_site(char hash[static 17], struct error *err)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
@@ -94,9 +94,7 @@ static int check_site(char hash[static 17], struct error *err)
 	if (r < 0)
 		return r;
 	memcpy(hash, conf->hash, sizeof(conf->hash));
-	if (!conf->from_file)
-		return 0; /* as the daemon: a machine without our configuration is its user's own */
-	return conf_admit(conf, items_get_user(), getenv("SLURM_JOB_PARTITION"), err);
+	return conf_admit_run(conf, items_get_user(), getenv("SLURM_JOB_PARTITION"), err);
 }
 
 static int make_spec(struct run *run, char **textp, struct error *err)

@@ -21,7 +21,7 @@ struct admit_input {
 	const char *const *groups;
 	size_t n_groups;
 	const char *gres;	      /* of the job: gres.h; NULL: none */
-	bool permissive;              /* no file: everything of one's own is allowed */
+	bool permissive;              /* conf_run_is_free(): everything of one's own is allowed */
 	struct conf_expand expand;    /* for the paths of tiers */
 };
 

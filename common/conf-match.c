@@ -58,6 +58,21 @@ static int check_partitions(const struct conf *conf, const char *partitions, str
 			  "partition %s has no staging; use one of %s", word, conf->partitions);
 }
 
+bool conf_run_is_free(const struct conf *conf)
+{
+	return !conf->from_file || !conf->run_rules;
+}
+
+int conf_admit_run(const struct conf *conf, const char *user, const char *partition, struct error *err)
+{
+	struct conf free_for_all = *conf;
+
+	if (!conf_run_is_free(conf))
+		return conf_admit(conf, user, partition, err);
+	free_for_all.allow_users = (char *)"";
+	return conf_admit(&free_for_all, user, NULL, err);
+}
+
 int conf_admit(const struct conf *conf, const char *user, const char *partition, struct error *err)
 {
 	if (conf->disabled_text)

@@ -72,6 +72,7 @@ struct conf {
 	enum conf_launch launch;
 	enum conf_wait default_wait;
 	char *allow_users, *partitions;
+	bool run_rules;             /* they and [source] hold for `stagectl run` too */
 	uint32_t threads;           /* 0: as many as the job has CPUs */
 	int32_t nice;
 	uint64_t abort_after_ms;
@@ -134,11 +135,18 @@ int conf_check(const char *path, void (*report)(void *arg, const char *file, uns
 int conf_admit(const struct conf *conf, const char *user, const char *partition,
 	       struct error *err);
 
+/* The same of `stagectl run`, of which RunRules=no asks Enabled and disabled alone. */
+int conf_admit_run(const struct conf *conf, const char *user, const char *partition,
+		   struct error *err);
+
+/* Does `stagectl run` go by no rules, on its user's rights alone (conf_match(permissive))? */
+bool conf_run_is_free(const struct conf *conf);
+
 /*
  * The first [source] whose Match fits the source (normal path or URL) and whose user and group
  * rules let this user in. groups: names, n_groups. -EPERM with the sentence that names the
- * rule, or that none matches, and the mend. permissive: what `stagectl run` without a file
- * uses: every path matches a built-in rule named "own".
+ * rule, or that none matches, and the mend. permissive: what `stagectl run`
+ * uses (conf_run_is_free()): every path matches a built-in rule named "own".
  */
 int conf_match(const struct conf *conf, const char *source, const char *user,
 	       const char *const *groups, size_t n_groups, bool permissive,

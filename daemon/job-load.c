@@ -123,7 +123,7 @@ int job_load_conf(struct job *job, const char *path)
 		set_failure(job, &err, STAGE_EXIT_REFUSED);
 		return conf_new(&job->conf);
 	}
-	job->permissive = job->local && !job->conf->from_file;
+	job->permissive = job->local && conf_run_is_free(job->conf);
 	return 0;
 }
 
@@ -132,7 +132,11 @@ void job_load_user(struct job *job)
 	const char *partition = *job->partition ? job->partition : NULL;
 	struct error err = ERROR_INIT;
 
-	if (!job->permissive && conf_admit(job->conf, job->identity.user, partition, &err) < 0)
+	int r;
+
+	r = job->local ? conf_admit_run(job->conf, job->identity.user, partition, &err)
+		       : conf_admit(job->conf, job->identity.user, partition, &err);
+	if (r < 0)
 		set_failure(job, &err, STAGE_EXIT_REFUSED);
 	if (strspn(job->spec_hash, "0") != strlen(job->spec_hash) &&
 	    strcmp(job->spec_hash, job->conf->hash))

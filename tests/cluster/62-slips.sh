@@ -116,3 +116,17 @@ test_run_without_dev_shm_says_what_helps() {
 	assert_contains "$out" /tmp/run.alice/stage-data-
 	assert_contains "$out" 10
 }
+
+# The site's file as it is installed, with no [source]; in a user namespace root's files are nobody's.
+test_run_needs_no_rule_and_works_in_a_container() {
+	local out
+
+	sed -i '/^.source pfs/,/^Match/d' "$base/etc/stage-data/stage-data.conf"
+	out=$(as_on alice n1 stagectl run -q --stage-data="t=$data/flat" -- bash -c 'ls $STAGE_DATA_PATH_T | wc -l')
+	assert_eq 10 "$out" files
+	out=$(as_on alice n1 unshare -Ur stagectl run -q --stage-data="t=$data/many.tar" -- bash -c 'cat $STAGE_DATA_PATH_T/*/* | cksum')
+	assert_contains "$out" " 4063000"
+	site_conf <<<$'[daemon]\nRunRules=yes'
+	out=$(as_on alice n1 stagectl run --stage-data="t=$data/flat" -- true 2>&1) && fail "the rules do not hold"
+	assert_contains "$out" "this site allows no source"
+}

@@ -785,6 +785,10 @@ class Running(unittest.TestCase):
         with open(f"{self.libexec}/site.conf", "w") as f:
             f.write("[source a]\nMatch=/allowed/**\n")
         r = self.run_("-q", self.item(), "--", "true", STAGE_CONF=f"{self.libexec}/site.conf")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        with open(f"{self.libexec}/site.conf", "a") as f:
+            f.write("[daemon]\nRunRules=yes\n")
+        r = self.run_("-q", self.item(), "--", "true", STAGE_CONF=f"{self.libexec}/site.conf")
         self.assertEqual(r.returncode, 6, r.stderr)
         with open(f"{self.libexec}/site.conf", "w") as f:
             f.write("[daemon]\nEnabled=no\n")

@@ -2,7 +2,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
 #include <sys/stat.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/conf.h"
@@ -90,6 +92,59 @@ static void test_missing_file_gives_defaults(void **state)
 	assert_non_null(strstr(err.text, "main.conf"));
 }
 
+/* Whoever runs it acts by himself. Seen failing: a site without a [source] refused every run. */
+static void test_a_run_goes_by_no_rule_unless_the_site_says_so(void **state)
+{
+	static const struct {
+		const char *conf;
+		bool is_free;
+		int admitted;
+	} cases[] = {
+		{ "", true, 0 },
+		{ "[daemon]\nAllowUsers=ann\nPartitions=gpu\n", true, 0 },
+		{ "[daemon]\nRunRules=yes\n", false, 0 },
+		{ "[daemon]\nRunRules=yes\nAllowUsers=ann\n", false, -EPERM },
+		{ "[daemon]\nRunRules=yes\nPartitions=gpu\n", false, -EPERM },
+		{ "[daemon]\nEnabled=no\n", true, -EPERM },
+		{ "[daemon]\nEnabled=no\nRunRules=yes\n", false, -EPERM },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(conf_freep) struct conf *conf = NULL;
+
+		put(state, "main.conf", cases[i].conf);
+		conf = must_load(state);
+		assert_int_equal(conf_run_is_free(conf), cases[i].is_free);
+		assert_int_equal(conf_admit_run(conf, "bob", "cpu", NULL), cases[i].admitted);
+	}
+}
+
+/* In a container root's files are those of the overflow uid. Seen failing: "/ belongs to uid 65534". */
+static void test_a_user_namespace_without_root_is_no_obstacle(void **state)
+{
+	int status;
+
+	put(state, "main.conf", "[daemon]\n");
+	assert_int_equal(chmod(path_of(state, "."), 0755), 0);
+	fflush(NULL);
+	if (fork() == 0) {
+		struct conf *conf = NULL;
+		bool differs;
+
+		if (geteuid() == 0 && setresuid(12345, 12345, 12345) < 0)
+			_exit(1);
+		if (chdir(path_of(state, ".")) < 0 || unshare(CLONE_NEWUSER) < 0)
+			_exit(77);
+		differs = conf_load(&conf, path_of(state, "main.conf"), NULL) < 0;
+		conf_free(conf);
+		_exit(differs);
+	}
+	wait(&status);
+	if (WEXITSTATUS(status) == 77)
+		skip();
+	assert_int_equal(status, 0);
+}
+
 static void test_every_key_arrives(void **state)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
@@ -101,7 +156,7 @@ static void test_every_key_arrives(void **state)
 	    "keys may be, which is fine because comments are not read: ..............................."
 	    "..........................................................\n"
 	    "[daemon]\nEnabled=yes\nLaunch=prolog\nDefaultWait=tasks\nAllowUsers=ann, bob  cid,\n"
-	    "Partitions=gpu\nThreads=8\nNice=5\nAbortAfter=3s\nLogFile=/var/log/x.log\n"
+	    "Partitions=gpu\nRunRules=yes\nThreads=8\nNice=5\nAbortAfter=3s\nLogFile=/var/log/x.log\n"
 	    "[limits]\nMaxItems=8\nMaxBytes=2T\nMaxFiles=10M\nMaxMemoryPercent=80\n"
 	    "KeepFreeMemory=1G\nStallTimeout=5m\nCleanupTimeout=90\n"
 	    "[MOUNT]\nbackend=None ; as in slurm.conf\nMOUNTTIMEOUT=10s\nCacheSize=128M\n"
@@ -120,6 +175,7 @@ static void test_every_key_arrives(void **state)
 	    "Sha256=0123456789ABCDEF0123456789abcdef0123456789abcdef0123456789abcdef\n"
 	    "Description=ImageNet #1, all of it\n");
 	conf = must_load(state);
+	assert_true(conf->run_rules);
 	assert_true(conf->from_file);
 	assert_int_equal(conf->launch, CONF_LAUNCH_PROLOG);
 	assert_int_equal(conf->default_wait, CONF_WAIT_TASKS);
@@ -1081,6 +1137,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		TEST(test_missing_file_gives_defaults),
 		TEST(test_every_key_arrives),
+		TEST(test_a_run_goes_by_no_rule_unless_the_site_says_so),
+		TEST(test_a_user_namespace_without_root_is_no_obstacle),
 		TEST(test_a_tier_is_known_by_its_mark),
 		TEST(test_an_empty_value_is_the_default),
 		TEST(test_mistakes_are_refused_with_line_and_mend),
