@@ -238,7 +238,7 @@ static int run(int argc, char **argv)
 
 const struct cmd cmd_run = {
 	.name = "run",
-	.args = "--stage-data=VALUE [--timeout DURATION] [--keep-going] [--dir DIR] [-q] [--] COMMAND...",
+	.args = "--stage-data=VALUE [--timeout TIME] [--keep-going] [--dir DIR] [-q] COMMAND...",
 	.summary = "stage, run a command, clean up: without plugin, root or Slurm",
 	.help = "Stages what VALUE asks for (as the option of sbatch, see stage-data(7)), runs "
 		"COMMAND\n"

@@ -561,7 +561,8 @@ static bool hint_comma(const char *value, size_t index, char *buf, size_t size)
 	}
 	if (snprintf(both, sizeof(both), "%s%%2C%s", first, second) >= (int)sizeof(both))
 		return false;
-	if (strpbrk(first, ":") || !is_accepted(both))
+	/* "x=/p/a,y=/p/b" are two */
+	if (strchr(first, ':') || strchr(second, '=') || !is_accepted(both))
 		return false;
 	snprintf(buf, size, "; a comma begins another item: if it belongs to the name, write '%s'", both);
 	return true;
