@@ -23,11 +23,12 @@
 #include "common/error.h"
 #include "common/path.h"
 
-enum { OPT_IF_MISSING = 256, OPT_SHARDS };
+enum { OPT_IF_MISSING = 256, OPT_SHARDS, OPT_FORCE };
 
 static const struct option options[] = {
 	{ "if-missing", no_argument, NULL, OPT_IF_MISSING },
 	{ "shards", required_argument, NULL, OPT_SHARDS },
+	{ "force", no_argument, NULL, OPT_FORCE },
 	{ "quiet", no_argument, NULL, 'q' },
 	{ 0 },
 };
@@ -120,7 +121,18 @@ static bool is_there(const struct pack *p)
 	return p->shard_size ? pack_shards_exist(p->out) : access(p->out, F_OK) == 0;
 }
 
-static int pack(struct pack *p, bool if_missing, struct error *err)
+static int refuse_result(const struct pack *p, struct error *err)
+{
+	if (p->shard_size)
+		return error_set(err, EEXIST,
+				 "%s-000000.tar is there already; remove the old shards "
+				 "first, or take --if-missing",
+				 p->out);
+	return error_set(err, EEXIST, "%s is there already; --force replaces it, --if-missing leaves it",
+			 p->out);
+}
+
+static int pack(struct pack *p, bool if_missing, bool force, struct error *err)
 {
 	struct lock lock = { .fd = -1 };
 	int r;
@@ -136,11 +148,8 @@ static int pack(struct pack *p, bool if_missing, struct error *err)
 	p->locked = lock.fd >= 0;
 	if (if_missing && is_there(p))
 		r = 0;
-	else if (p->shard_size && is_there(p))
-		r = error_set(err, EEXIST,
-			      "%s-000000.tar is there already; remove the old shards "
-			      "first, or take --if-missing",
-			      p->out);
+	else if (is_there(p) && (p->shard_size || !force))
+		r = refuse_result(p, err);
 	else
 		r = p->shard_size ? pack_shards(p, err) : pack_squashfs(p, err);
 	lock_release(&lock);
@@ -151,7 +160,7 @@ static int run(int argc, char **argv)
 {
 	_cleanup_(freep) char *dir = NULL;
 	_cleanup_(progress_freep) struct progress *progress = NULL;
-	bool if_missing = false, quiet = false;
+	bool if_missing = false, force = false, quiet = false;
 	struct error err = ERROR_INIT;
 	struct pack p = { 0 };
 	struct stat st;
@@ -165,6 +174,9 @@ static int run(int argc, char **argv)
 		case OPT_SHARDS:
 			if (cmd_get_size(argv[0], "--shards", optarg, &p.shard_size) < 0)
 				return STAGE_EXIT_USAGE;
+			break;
+		case OPT_FORCE:
+			force = true;
 			break;
 		case 'q':
 			quiet = true;
@@ -194,14 +206,14 @@ static int run(int argc, char **argv)
 	if (progress_new(&progress, stderr, quiet ? PROGRESS_NONE : PROGRESS_AUTO) < 0)
 		return STAGE_EXIT_FAILED;
 	p.progress = progress;
-	r = pack(&p, if_missing, &err);
+	r = pack(&p, if_missing, force, &err);
 	progress_clear(progress);
 	return r < 0 ? output_fail(&err) : STAGE_EXIT_OK;
 }
 
 const struct cmd cmd_pack = {
 	.name = "pack",
-	.args = "[--if-missing] [--shards SIZE] [-q] DIR OUT",
+	.args = "[--if-missing] [--force] [--shards SIZE] [-q] DIR OUT",
 	.summary = "pack a directory of small files into a squashfs image or tar shards",
 	.help = "Makes a squashfs image OUT from the directory DIR, with settings that suit "
 		"training\n"
@@ -215,6 +227,7 @@ const struct cmd cmd_pack = {
 		"                  in the same shard, as webdataset wants them; OUT may end in "
 		".tar\n"
 		"  --if-missing    do nothing when the result is there already\n"
+		"  --force         replace an image OUT that is there; without it that is an error\n"
 		"  -q, --quiet     no progress\n"
 		"\n"
 		"The result appears when it is complete. Several that make the same OUT wait for "

@@ -77,7 +77,7 @@ test_pack_makes_an_image_of_the_tree() {
 
 	need_fuse
 	out=$(job_run alice <<-'EOS'
-	stagectl pack /srv/pfs/data/many ~/packed.sqsh && stagectl pack --if-missing /srv/pfs/data/many ~/packed.sqsh
+	stagectl pack --force /srv/pfs/data/many ~/packed.sqsh && stagectl pack --if-missing /srv/pfs/data/many ~/packed.sqsh
 	unsquashfs -q -n -d /tmp/unpacked.$SLURM_JOB_ID ~/packed.sqsh && diff -r /tmp/unpacked.$SLURM_JOB_ID /srv/pfs/data/many && echo identical
 	rm -rf /tmp/unpacked.$SLURM_JOB_ID
 	EOS
