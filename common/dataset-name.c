@@ -52,8 +52,8 @@ static const char *name_text(const struct dataset *d, size_t *np)
 
 	if ((d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3) &&
 	    url_parse(&url, d->source, NULL) == 0) {
-		*np = url.n_path;
-		return url.path;
+		*np = url.n_path > 0 ? url.n_path : url.n_host; /* a whole bucket */
+		return url.n_path > 0 ? url.path : url.host;
 	}
 	*np = strlen(d->source);
 	return d->source;

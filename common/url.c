@@ -129,17 +129,14 @@ int url_parse(struct url *url, const char *text, struct error *err)
 			      "cluster; leave out what stands before the @");
 	if (!path)
 		return refuse(err, u.scheme == URL_S3 ? "names a bucket and nothing in it; write "
-							"s3://BUCKET/KEY or s3://BUCKET/PREFIX/"
+							"s3://BUCKET/KEY, s3://BUCKET/PREFIX/, "
+							"or s3://BUCKET/ for all of it"
 						      : "the address has no path; write "
 							"https://HOST/PATH");
 	u.path = path;
 	if (u.scheme == URL_S3) {
 		u.path++;
-		u.n_path = strlen(u.path);
-		if (u.n_path == 0)
-			return refuse(err,
-				      "names a bucket and nothing in it; write s3://BUCKET/KEY or "
-				      "s3://BUCKET/PREFIX/");
+		u.n_path = strlen(u.path); /* 0: the whole bucket */
 	} else {
 		u.n_path = strcspn(u.path, "?#");
 	}

@@ -79,6 +79,8 @@ class S3Handler(Handler):
         path = urllib.parse.unquote(path)
         if query:
             return self.list(path, dict(urllib.parse.parse_qsl(query, keep_blank_values=True)))
+        if path in s.archived:
+            return self.refuse(403, "InvalidObjectState", "The operation is not valid for the object's storage class")
         thing = s.things.get(path)
         if not thing:
             return self.refuse(404, "NoSuchKey", "The specified key does not exist.")
@@ -131,6 +133,7 @@ class S3Server(Server):
         self.region, self.token, self.anonymous, self.skewed = "eu-test-1", None, False, False
         self.page_size, self.extra_keys, self.stuck, self.doctype = 1000, [], False, ""
         self.listed_etags, self.break_lists = True, []
+        self.archived = ()
         self.listed_etag, self.sorted = "&quot;1&quot;", ()
         self.__dict__.update(how)
         super().__init__()

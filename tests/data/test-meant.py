@@ -388,5 +388,26 @@ def test_holes_of_an_image_take_no_room():
     remove(base)
 
 
+def test_who_reads_a_file_by_its_group_reads_the_copy():
+    """Its owner is another one, and the mode of a copy is for its own. Fails where it stays 040."""
+    if os.geteuid() != 0:
+        return "needs root, who reads all of them"
+    src = scratch()
+    os.makedirs(f"{src}/d/closed")
+    for name, mode in (("d/f", 0o040), ("d/g", 0o070), ("d/h", 0o604), ("d/own", 0o600), ("d/none", 0)):
+        write(f"{src}/{name}")
+        os.chmod(f"{src}/{name}", mode)
+    write(f"{src}/d/closed/x")
+    os.chmod(f"{src}/d/closed", 0o050)
+    with Worker(f"x={src}/d") as w:
+        w.ready()
+        modes = {n: oct(os.stat(f"{w.path}/{n}").st_mode & 0o777) for n in os.listdir(w.path)}
+        assert modes == {"f": "0o440", "g": "0o570", "h": "0o604", "own": "0o600", "none": "0o0", "closed": "0o550"}, modes
+    with Worker(f"x={src}/d/f") as w:
+        w.ready()
+        assert os.stat(w.path).st_mode & 0o777 == 0o440
+    remove(src)
+
+
 if __name__ == "__main__":
     main(globals())

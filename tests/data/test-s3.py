@@ -1,6 +1,7 @@
 #!/usr/bin/env python3
 """Objects and trees of S3. The server checks each signature by a reading of its own; keys come from
 ~/.aws/credentials of a user whose home is the test's: the tests run in a mount namespace of their own."""
+import gzip
 import hashlib
 import os
 import random
@@ -33,6 +34,51 @@ def test_an_object_comes_in_parts_each_signed():
                 w.ready()
                 assert read(w.path) == BIG
         assert any("Range" in h for _, _, h in s.log)
+
+
+def test_a_whole_bucket():
+    credentials()
+    with S3Server() as s:
+        for key in ("a", "d/b"):
+            s.put(key, key.encode())
+        for how in ({}, {"rulematch": "s3://b/**"}):
+            with fetch("s3://b/", s, **how) as w:
+                w.ready()
+                assert read(w.path, "a") == b"a" and read(w.path, "d/b") == b"d/b"
+
+
+def test_what_is_stored_encoded_comes_as_it_is_stored():
+    """As by aws: an object of a prefix with such a word made all of it fail."""
+    credentials()
+    with S3Server() as s:
+        for key, word in (("p/a", "gzip"), ("p/b", "utf-8"), ("p/c", "")):
+            s.put(key, gzip.compress(key.encode(), mtime=0), headers={"Content-Encoding": word} if word else {})
+        with fetch("s3://b/p/", s) as w:
+            w.ready()
+            assert all(read(w.path, n) == gzip.compress(b"p/" + n.encode(), mtime=0) for n in "abc")
+
+
+def test_what_is_archived_has_to_be_restored():
+    credentials()
+    with S3Server(archived=("/b/p/old",)) as s:
+        s.put("p/old", b"1")
+        for item in ("s3://b/p/old", "s3://b/p/"):
+            fails(item, s, "403 InvalidObjectState", "restore it first")
+
+
+def test_a_key_that_ends_in_a_slash_and_has_content_is_named():
+    """It was left out without a word. A marker of a directory has no content."""
+    credentials()
+    with S3Server() as s:
+        for key, data in (("p/", b""), ("p/d/", b""), ("p/d/x", b"1")):
+            s.put(key, data)
+        with fetch("s3://b/p/", s) as w:
+            w.ready()
+            assert w.warnings() == [] and os.listdir(f"{w.path}/d") == ["x"]
+        s.put("p/full/", b"content")
+        with fetch("s3://b/p/", s) as w:
+            w.ready()
+            assert any("1 objects with content are left out" in t and "p/full/" in t for t in w.warnings()), w.warnings()
 
 
 def test_keys_are_names_and_not_paths():

@@ -182,7 +182,6 @@ static const struct {
 	{ "/p/*.{jpg,png}::include=*.a,*.b", "\"*.b\"", "include=*.{a,b}" },
 	{ "/p/x::exclude=a*,b*", "\"b*\"", "exclude={a*,b*}" },
 	{ "s3://b", "s3://b", "s3://BUCKET/KEY" },
-	{ "s3://b/", "s3://b/", "s3://BUCKET/KEY" },
 	{ "+none", "+none", "none alone" },
 	{ "/p/a,none", "\"none\"", "./none" },
 	{ "none:shm", "none:shm", "./none" },

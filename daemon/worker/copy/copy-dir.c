@@ -8,6 +8,7 @@
 #include <unistd.h>
 
 #include "common/fd.h"
+#include "daemon/worker/copy/copy-file.h"
 #include "daemon/worker/copy/copy-internal.h"
 #include "daemon/worker/ctx.h"
 
@@ -109,7 +110,7 @@ void copy_leave(struct walk *w, struct walk_dir *dir, void *arg)
 	if (copy_recheck(c, dir, fd, &err) < 0)
 		walk_fail(w, &err);
 	if (fd >= 0 &&
-	    ((*dir->path && fchmod(fd, dir->st.st_mode & 0777) < 0) || futimens(fd, times) < 0)) {
+	    ((*dir->path && fchmod(fd, copy_file_mode(dir->st.st_mode)) < 0) || futimens(fd, times) < 0)) {
 		error_errno(&err, errno, "finish directory %s", dir->path);
 		walk_fail(w, &err);
 	}

@@ -219,7 +219,7 @@ static int make_small(struct copy *c, struct walk_dir *dir, const char *name, co
 	if (r < 0)
 		return r;
 	out = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		     st->st_mode & 0777);
+		     copy_file_mode(st->st_mode));
 	if (out < 0)
 		return error_errno(err, errno, "create %s", name);
 	r = copy_file_write(out, buf, (size_t)st->st_size, err);

@@ -33,13 +33,20 @@ uint64_t copy_file_charge(const struct stat *st)
 	return (size + COPY_PAGE - 1) / COPY_PAGE * COPY_PAGE;
 }
 
+mode_t copy_file_mode(mode_t source)
+{
+	mode_t any = (source | source >> 3 | source >> 6) & 05;
+
+	return (source & 0777) | (source & S_IRUSR ? 0 : any << 6);
+}
+
 int copy_file_create(int dirfd, const char *name, const struct stat *st, int *fdp,
 		     struct error *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
 
 	fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
-		    st->st_mode & 0777);
+		    copy_file_mode(st->st_mode));
 	if (fd < 0)
 		return error_errno(err, errno, "create %s", name);
 	if ((st->st_size >= COPY_TRUNCATE_FROM || copy_file_is_sparse(st)) &&

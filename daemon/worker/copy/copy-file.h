@@ -8,6 +8,7 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/stat.h>
+#include <sys/types.h>
 
 struct ctx;
 struct error;
@@ -59,3 +60,6 @@ bool copy_file_is_sparse(const struct stat *st);
 int copy_file_look(int fd, struct stat *st);
 /* The same size and time of its content? */
 bool copy_file_is_same(const struct stat *a, const struct stat *b);
+
+/* The mode of a copy. Its owner may read it as he could read the source, by whichever right. */
+mode_t copy_file_mode(mode_t source);

@@ -111,7 +111,7 @@ static int copy_dir(struct ctx *ctx, struct source *src, struct target *target,
 	root = openat(target->dirfd, target->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (root < 0)
 		return error_errno(err, errno, "open %s", target->path);
-	target->root_mode = src->kind == SOURCE_DIR ? src->st.st_mode & 0777 : 0755;
+	target->root_mode = src->kind == SOURCE_DIR ? copy_file_mode(src->st.st_mode) : 0755;
 	return copy_tree(ctx, src, root, result, err);
 }
 

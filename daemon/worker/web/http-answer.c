@@ -132,7 +132,8 @@ static int check_body(struct http_answer *a)
 			  h->length_bad ? "a length that is no number" : "more than one length");
 		return fatal(a, error_mend(a->err, -EIO, "tell who runs the server"));
 	}
-	if (!http_head_may_be_encoded(h, a->url)) {
+	/* S3 keeps the word and the bytes as they were sent, and aws takes the bytes as they are */
+	if (!s3_is_url(a->rq->url) && !http_head_may_be_encoded(h, a->url)) {
 		error_set(a->err, EIO, "%s: the server sends it encoded (%s), unasked", a->shown,
 			  h->encoding);
 		return fatal(a, error_mend(a->err, -EIO, "tell who runs the server"));
@@ -283,6 +284,9 @@ static int s3_answer_refuse(struct http_answer *a, int errnum, bool again, bool 
 		  h->status >= 300 && h->status < 400 ? ", which leads elsewhere" : "");
 	if (!strcmp(code, "RequestTimeTooSkewed"))
 		return error_mend(err, -errnum, "set the clock of this node");
+	if (!strcmp(code, "InvalidObjectState"))
+		return error_mend(err, -errnum, "it is archived (Glacier): restore it first, by aws "
+				  "s3api restore-object, and wait until it is there");
 	if (h->status < 400)
 		return error_mend(err, -errnum, "the site's Endpoint= and Region= have to be those "
 				  "of the bucket");

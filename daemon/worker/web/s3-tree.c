@@ -48,10 +48,19 @@ static int name_object(struct fetch_object *o, size_t n_prefix, struct error *er
 	return r;
 }
 
-/* Those that are files. The others are freed. */
-static int take_names(struct source *src, size_t n_prefix, struct error *err)
+/* A marker has no content; an object that has can be no file by that name. */
+static void warn_of_markers(struct ctx *ctx, size_t n, const char *first)
 {
-	size_t kept = 0;
+	if (n > 0)
+		ctx_warn(ctx, "%zu objects with content are left out, because their keys end in \"/\" as no "
+			 "file's name can (%.300s)", n, first);
+}
+
+/* Those that are files. The others are freed. */
+static int take_names(struct ctx *ctx, struct source *src, size_t n_prefix, struct error *err)
+{
+	_cleanup_(freep) char *first = NULL;
+	size_t kept = 0, n_full = 0;
 	int r = 0;
 
 	for (size_t i = 0; i < src->n_objects; i++) {
@@ -59,12 +68,17 @@ static int take_names(struct source *src, size_t n_prefix, struct error *err)
 
 		r = r < 0 ? r : name_object(&o, n_prefix, err);
 		src->objects[i] = (struct fetch_object){ 0 };
-		if (r > 0)
+		if (r > 0) {
 			src->objects[kept++] = o;
-		else
-			free_object(&o);
+			continue;
+		}
+		if (r == 0 && o.size > 0 && n_full++ == 0)
+			first = steal_ptr(o.name);
+		free_object(&o);
 	}
 	src->n_objects = kept;
+	if (r >= 0)
+		warn_of_markers(ctx, n_full, first ? first : "");
 	return r < 0 ? r : 0;
 }
 
@@ -105,7 +119,7 @@ int s3_tree_open(struct ctx *ctx, struct source *src, struct error *err)
 	if (r == 0)
 		r = s3_objects_find(ctx, src, ctx->ds->source, false, &src->objects, &src->n_objects, err);
 	if (r == 0)
-		r = take_names(src, url.n_path, err);
+		r = take_names(ctx, src, url.n_path, err);
 	if (r < 0)
 		return r;
 	if (src->n_objects == 0) {
