@@ -185,6 +185,35 @@ static int get_environment(struct run_session *s, struct error *err)
 	return rpc_call(s->rpc, request, &h, err);
 }
 
+/* Of several nodes the first one tells. */
+static bool is_teller(const struct run *run)
+{
+	const char *node = getenv("SLURM_NODEID");
+
+	if (run->quiet || run->place.local_id > 0)
+		return false;
+	return run->place.n_nodes <= 1 || !node || !strcmp(node, "0");
+}
+
+/* What was left out, replaced or done in another way: once, where the user looks. */
+static void tell_warnings(struct run *run, const struct run_session *s)
+{
+	struct rpc_handler h = { .on_message = on_dataset, .arg = run };
+	_cleanup_(kv_freep) struct kv *request = rpc_new_request(PROTO_OP_STATUS, NULL, 0);
+	char indent[128];
+
+	if (rpc_call(s->rpc, request, &h, NULL))
+		return;
+	for (size_t i = 0; i < run->list.n_items; i++) {
+		const struct snapshot *d = &run->list.items[i];
+
+		if (!d->warning[0])
+			continue;
+		snprintf(indent, sizeof(indent), "stagectl: %s: warning: ", d->name);
+		output_lines(stderr, indent, d->warning);
+	}
+}
+
 static int run_in_session(struct run *run, struct run_session *s)
 {
 	struct error err = ERROR_INIT;
@@ -195,6 +224,8 @@ static int run_in_session(struct run *run, struct run_session *s)
 		output_error("%s", err.text);
 	if (code == STAGE_EXIT_INTERRUPTED || (code && !run->keep_going))
 		return code;
+	if (is_teller(run))
+		tell_warnings(run, s);
 	err = (struct error)ERROR_INIT;
 	code = get_environment(s, &err);
 	if (code && !run->keep_going) {

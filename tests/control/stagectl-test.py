@@ -765,6 +765,13 @@ class Running(unittest.TestCase):
                       STAGE_DATA=f"x=/fake/{self.READY}")
         self.assertEqual((r.returncode, r.stdout), (0, "x\n"), r.stderr)
 
+    def test_warnings_are_told_once(self):
+        """Seen failing: they stood in the status alone, which nobody asks for."""
+        for more, times in (((), 1), (("-q",), 0)):
+            r = self.run_(*more, self.item("facts.warning.reserve1000.progress1000.link.ready"), "--", "echo", "started")
+            self.assertEqual((r.returncode, r.stdout), (0, "started\n"))
+            self.assertEqual(r.stderr.count("stagectl: x: warning: mind the gap"), times, r.stderr)
+
     def test_failed_staging_starts_no_command(self):
         r = self.run_("-q", self.item("facts.error7"), "--", "echo", "started")
         self.assertEqual((r.returncode, r.stdout), (7, ""))
