@@ -133,7 +133,11 @@ static void check_partitions(struct doctor *d)
 	static const char *const argv[] = { "sinfo", "-h", "-a", "-o", "%R", NULL };
 	_cleanup_(freep) char *known = NULL;
 
-	if (!d->conf || capture_run(argv, SCONTROL_MS, &known) != 0)
+	bool any = d->conf && *d->conf->partitions;
+
+	for (size_t i = 0; d->conf && i < d->conf->n_sources; i++)
+		any |= *d->conf->sources[i].mover_partition != '\0';
+	if (!any || capture_run(argv, SCONTROL_MS, &known) != 0)
 		return;
 	check_list(d, known, "Partitions", d->conf->partitions);
 	for (size_t i = 0; i < d->conf->n_sources; i++)
