@@ -141,15 +141,15 @@ test_absolute_members_stay_inside() {
 
 	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=$data/bad/absolute.tar" <<-'EOS'
 	stagectl wait -q; echo "status $?"
-	cat "$STAGE_DATA_PATH_T/tmp/escaped"; echo
-	ls -d /tmp/escaped
+	echo "inside: $(cat "$STAGE_DATA_PATH_T/tmp/escaped")"
+	[ ! -e /tmp/escaped ] || echo "it is outside"
 	EOS
 	)
 	job_done "$id"
 	out=$(job_output "$id")
 	assert_contains "$out" "status 0"
-	assert_match "$out" "^out$"
-	assert_lacks "$out" "^/tmp/escaped"
+	assert_contains "$out" "inside: out"
+	assert_lacks "$out" "it is outside"
 }
 test_members_through_links_stay_inside() { stays_inside through-link 'way is a file or a link in the archive'; }
 test_hard_links_to_the_outside_are_not_made() { stays_inside hard-link-out 'is a hard link to etc/passwd, which is not in the archive'; }
