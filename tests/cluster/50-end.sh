@@ -347,10 +347,10 @@ test_killed_while_a_disk_is_freed_and_reaped() {
 	assert nothing_aside
 }
 
-# empty_there: the job's tmpfs as the process sees it that stands in its own copy of the mount. By a path it would be seen no
+# empty_there: what is the user's in the job's tmpfs (its top is root's), as the process sees it that stands in its own copy of the mount. By a path it would be seen no
 # more: the directory has another name by then.
 empty_there() {
-	on n1 bash -c 'pid=$(pgrep -fx "sleep 20.5") && names=$(ls -A "/proc/$pid/cwd/") && [[ -z $names ]]'
+	on n1 bash -c 'pid=$(pgrep -fx "sleep 20.5") && names=$(find "/proc/$pid/cwd/" -mindepth 2) && [[ -z $names ]]'
 }
 
 test_a_private_mount_namespace_does_not_keep_the_memory() {

@@ -10,7 +10,7 @@ import unittest
 TOP = os.path.abspath(next((a for a in sys.argv[1:] if not a.startswith("-")), "."))
 CALL = re.compile(r"\b(log_error|log_warning|log_info|log_print|slurm_error)\(")
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"')
-CONVERSION = re.compile(r"%[-+ #0]*[0-9.]*(?:ll|l|z|h)*[a-z]")
+CONVERSION = re.compile(r"%[-+ #0]*[0-9.*]*(?:ll|l|z|h)*[a-z]")
 
 
 def end_of_call(text, i):

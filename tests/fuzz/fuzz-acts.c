@@ -122,7 +122,7 @@ static void check_named(int dirfd, const char *name)
 	else if (act->kind == ACT_TEXT)
 		FUZZ_CHECK(is_known(dirfd, OF_ROOT) && is_name(name) && has_end(name, act->n[0] ? ".prom" : ".tmp", ".prom.tmp"));
 	else
-		FUZZ_CHECK(is_listed(name) || !*name);
+		FUZZ_CHECK(is_listed(name) || !*name || (act->kind == ACT_MEMORY && !strcmp(name, ".stage/tmp")));
 }
 
 static int open_stat(const char *path)
@@ -130,15 +130,22 @@ static int open_stat(const char *path)
 	char line[256];
 	int pid;
 
+	if (strncmp(path, "/proc/self/fdinfo/", 18) == 0)
+		return give_text("mnt_id:	7\n");
 	FUZZ_CHECK(sscanf(path, "/proc/%d/stat", &pid) == 1 && pid > 0);
 	snprintf(line, sizeof(line), "%d (x) %c %d 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 1 18 %d", pid,
 		 draw() ? 'S' : draw() ? 'Z' : 'T', draw() ? getpid() : 1, draw() ? 777 : 7);
 	return give_text(line);
 }
 
+/* The flags of root_path_open(), which no other act uses. */
+static bool is_walk(int flags)
+{
+	return flags == (O_PATH | O_NOFOLLOW | O_CLOEXEC);
+}
+
 WRAP(int, open64, const char *path, int flags, ...)
 {
-	const char *text;
 	va_list ap;
 	int mode;
 
@@ -147,21 +154,15 @@ WRAP(int, open64, const char *path, int flags, ...)
 	va_end(ap);
 	if (!inside)
 		return __real_open64(path, flags, mode);
-	text = act->text;
 	FUZZ_CHECK(flags & O_CLOEXEC && !(flags & (O_TRUNC | O_CREAT)));
-	if (act->kind == ACT_OPEN_LOG)
-		FUZZ_CHECK(path == text && has_end(path, ".log", ".log") && flags & O_APPEND && flags & O_NOFOLLOW && flags & O_NONBLOCK && flags & O_NOCTTY);
+	if (!strcmp(path, "/")) { /* where root_path_open() begins */
+		FUZZ_CHECK(flags & O_PATH && flags & O_NOFOLLOW);
+		return give(OF_PATH);
+	}
 	switch (act->kind) {
-	case ACT_OPEN_BASE: FUZZ_CHECK(!strncmp(path, STAGE_RUN_DIR, strlen(STAGE_RUN_DIR)) && flags & O_DIRECTORY); break;
-	case ACT_OPEN_TIER: FUZZ_CHECK(path == text && *path == '/' && flags & O_DIRECTORY); break;
 	case ACT_SLOT: FUZZ_CHECK(!strcmp(path, "/dev/fuse")); break;
 	case ACT_CONTROL:
 	case ACT_ABORT: FUZZ_CHECK(!strcmp(path, "/sys/fs/fuse/connections") && flags & O_PATH); break;
-	case ACT_OPEN_LOG: break;
-	case ACT_MAKE_GROUP:
-	case ACT_REMOVE_GROUP:
-	case ACT_JOIN_GROUP:
-	case ACT_TEXT: FUZZ_CHECK(path == text && flags & O_DIRECTORY && flags & O_NOFOLLOW); break;
 	default: FUZZ_CHECK((flags & O_ACCMODE) == O_RDONLY); return open_stat(path);
 	}
 	return give(0);
@@ -170,14 +171,18 @@ WRAP(int, open64, const char *path, int flags, ...)
 WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 {
 	FUZZ_CHECK(inside && flags & O_CLOEXEC);
+	if (is_walk(flags)) { /* each name on the way is looked up in a directory of root's alone */
+		FUZZ_CHECK((is_name(name) || !strcmp(name, ".")) && is_known(dirfd, OF_ROOT));
+		return give(OF_PATH);
+	}
 	if (act->kind == ACT_ABORT)
 		FUZZ_CHECK(strspn(name, "0123456789") && !strcmp(name + strspn(name, "0123456789"), "/abort"));
 	else if (act->kind == ACT_DETACH_BELOW) /* whose text is any */
 		FUZZ_CHECK((is_name(name) || !*name || !strcmp(name, ".")) && flags & O_PATH && flags & O_NOFOLLOW);
+	else if (act->kind == ACT_OPEN_BASE || act->kind == ACT_OPEN_TIER) /* what root_path_open() gave */
+		FUZZ_CHECK(!strcmp(name, ".") && is_known(dirfd, OF_ROOT) && flags & O_DIRECTORY);
 	else if (act->kind == ACT_REPEAT)
 		FUZZ_CHECK(flags & O_PATH && (!strcmp(name, ".") || !strcmp(name, RUNDIR_MOUNTS)));
-	else if (act->kind == ACT_OPEN_LOG)
-		FUZZ_CHECK(dirfd == AT_FDCWD && name == act->text && has_end(name, ".log", ".log") && flags & O_EXCL && flags & O_APPEND);
 	else
 		check_named(dirfd, name);
 	if (flags & (O_CREAT | O_TRUNC | O_WRONLY) && act->kind != ACT_ABORT)
@@ -186,6 +191,8 @@ WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 		return give(OF_NEW);
 	if (dirfd < 0)
 		return fail(EBADF);
+	if (act->kind == ACT_REMOVE_GROUP && flags & O_PATH) /* the job's group */
+		return give(OF_PATH | OF_CGROUP);
 	if (act->kind == ACT_REMOVE_GROUP) /* 0: of another pid namespace */
 		return give_text(draw() ? "4712\n4713\n" : "4712\n0\n");
 	return give(flags & O_PATH ? OF_PATH : 0);
@@ -214,14 +221,10 @@ WRAP(int, renameat, int fromfd, const char *from, int tofd, const char *to)
 WRAP(int, unlinkat, int dirfd, const char *name, int flags)
 {
 	check_named(dirfd, name);
-	FUZZ_CHECK(!is_of_group() || (!strcmp(name, ACT_GROUP) && flags == AT_REMOVEDIR));
+	if (is_of_group())
+		FUZZ_CHECK(flags == AT_REMOVEDIR &&
+			   (!strcmp(name, ACT_GROUP) || (act->n[0] && !strncmp(name, "job_", 4))));
 	return dirfd < 0 ? fail(EBADF) : succeed();
-}
-
-WRAP(int, rmdir, const char *path)
-{
-	FUZZ_CHECK(act->kind == ACT_REMOVE_GROUP && strstr(path, "/job_"));
-	return succeed();
 }
 
 /* Nothing becomes a user's but the socket and what is made for him in a tier. */
@@ -230,6 +233,8 @@ WRAP(int, fchownat, int dirfd, const char *name, uid_t uid, gid_t gid, int flags
 	FUZZ_CHECK(uid == k.uid && gid == k.gid && flags & AT_SYMLINK_NOFOLLOW);
 	if (act->kind == ACT_BIND)
 		FUZZ_CHECK(!strcmp(name, RUNDIR_SOCK));
+	else if (act->kind == ACT_MEMORY)
+		FUZZ_CHECK(uid && (!strcmp(name, "data") || !strncmp(name, ".stage", 6)));
 	else
 		FUZZ_CHECK(uid && dirfd == k.dirs[ACT_DIR_TIER] &&
 			   (!strncmp(name, "stage-data-", 11) || !strncmp(name, "stage-keep-", 11)));
@@ -279,9 +284,16 @@ WRAP(int, fstatat64, int fd, const char *name, struct stat *st, int flags)
 
 WRAP(int, statx, int fd, const char *name, int flags, unsigned mask, struct statx *st)
 {
-	FUZZ_CHECK(inside && flags & AT_SYMLINK_NOFOLLOW && flags & AT_STATX_DONT_SYNC);
-	st->stx_uid = draw() ? 0 : 1000;
-	return succeed();
+	const bool safe = draw() || draw();
+	int r;
+
+	FUZZ_CHECK(inside && flags & (AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) && flags & AT_STATX_DONT_SYNC);
+	st->stx_uid = safe || draw() ? 0 : 1000;
+	st->stx_mode = S_IFDIR | (safe ? 0755 : 0777);
+	r = fd < 0 ? fail(EBADF) : draw() || draw() ? 0 : fail(ENOENT);
+	if (r == 0 && flags & AT_EMPTY_PATH && safe && fd < MAX_FDS)
+		known[fd] |= OF_ROOT;
+	return r;
 }
 
 WRAP(int, fstatfs64, int fd, struct statfs *fs)
@@ -416,7 +428,10 @@ WRAP(pid_t, waitpid, pid_t pid, int *status, int options)
 
 WRAP(long, syscall, long number, ...)
 {
-	FUZZ_CHECK(inside && (act->kind == ACT_REPEAT || act->kind == ACT_CONTROL || act->kind == ACT_ABORT));
+	FUZZ_CHECK(inside);
+	if (number == 437) /* openat2; else the way is walked */
+		return draw() ? give(OF_PATH) : fail(draw() ? ENOSYS : EXDEV);
+	FUZZ_CHECK(act->kind == ACT_REPEAT || act->kind == ACT_CONTROL || act->kind == ACT_ABORT);
 	return number == 431 ? succeed() : give(OF_PATH); /* fsconfig */
 }
 
@@ -455,8 +470,8 @@ WRAP(pid_t, launch_start, const struct launch *l, int *gop)
 		FUZZ_CHECK(came(l->fds[i]));
 	FUZZ_CHECK(l->output == -1 || came(l->output));
 	while (l->argv[n])
-		FUZZ_CHECK(strlen(l->argv[n]) < ACT_TEXT_SIZE && ++n <= ACT_MAX_ARGS);
-	FUZZ_CHECK(!l->group || l->group + strlen(l->group) < act->text + ACT_TEXT_SIZE);
+		FUZZ_CHECK(strlen(l->argv[n]) < ACT_TEXT_SIZE && ++n <= ACT_MAX_ARGS + 2);
+	FUZZ_CHECK(l->group == -1 || is_known(l->group, OF_CGROUP));
 	FUZZ_CHECK(l->program == k.programs[ACT_PROGRAM_HAND] || (l->user->uid == k.uid && l->user->gid == k.gid));
 	FUZZ_CHECK(l->user->n_groups >= 1 && l->user->groups[l->user->n_groups - 1] != 0xdeadU);
 	for (n = 0; l->user->env[n]; n++)
@@ -538,7 +553,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	data += size > 0;
 	memset(known, 0, sizeof(known));
 	k.job = k.uid ? 7 : 0;
-	k.site = k.account = (struct ask){ .pid = 1, .fd = -1, .r = size && data[0] & 2 ? 0 : -EINPROGRESS };
+	k.site = k.account = (struct ask){ .pid = 1, .fd = -1, .r = data < end && data[0] & 2 ? 0 : -EINPROGRESS };
 	k.user = (struct launch_user){ k.uid, k.gid, &k.gid, 1, { "HOME=/" } };
 	for (int i = 0; i < MAX_PACKETS && data < end; i++)
 		do_act(&a, read_act(&data, end, &a));
