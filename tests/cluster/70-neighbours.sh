@@ -81,7 +81,7 @@ test_no_program_of_a_user_runs_as_root() {
 
 	id=$(start_neighbour alice)
 	job_wait_says "$id" begun
-	assert_eq $'stage-keeper root\nstage-steward nobody' \
+	assert_eq $'stage-keeper root\nstage-steward stage-data' \
 		"$(on n1 ps -eo comm,user | awk '/^stag/ && $2 != "alice" { print $1, $2 }' | sort -u)" \
 		"programs that are not the user's"
 	for pid in $(on n1 pgrep -x 'stagingd|stage-worker'); do

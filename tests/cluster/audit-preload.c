@@ -7,6 +7,7 @@
 #include <dirent.h>
 #include <dlfcn.h>
 #include <fcntl.h>
+#include <glob.h>
 #include <stdarg.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -86,5 +87,6 @@ WRAP(int, fstatat64, p, (int fd, const char *p, struct stat64 *st, int flags), (
 WRAP(int, unlink, p, (const char *p), (p))
 WRAP(int, chdir, p, (const char *p), (p))
 WRAP(int, execve, p, (const char *p, char *const *argv, char *const *env), (p, argv, env))
+WRAP(int, glob64, p, (const char *p, int flags, int (*failed)(const char *, int), glob64_t *g), (p, flags, failed, g))
 WRAP(DIR *, opendir, p, (const char *p), (p))
 WRAP(FILE *, fopen64, p, (const char *p, const char *mode), (p, mode))
