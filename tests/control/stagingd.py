@@ -16,6 +16,8 @@ FAKE_WORKER = os.path.join(os.path.dirname(os.path.abspath(__file__)), "fake-wor
 OTHER_UID = 65534  # whom stagingd runs as when the test is root's
 
 CONF = """
+[daemon]
+RunRules=yes
 [source fake]
 Match=/fake/**
 [source closed]
