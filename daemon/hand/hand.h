@@ -19,4 +19,3 @@ int hand_tier_aside(char **argv);
 int hand_tier_empty(char **argv);
 
 /* As the user; does not return. */
-void hand_watch(char **argv);

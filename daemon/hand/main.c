@@ -33,7 +33,6 @@ static const struct {
 	{ "tier-make",  4, hand_tier_make },
 	{ "tier-aside", 4, hand_tier_aside },
 	{ "tier-empty", 4, hand_tier_empty },
-	{ "watch",      1, .answering = hand_watch },
 };
 /* clang-format on */
 

@@ -21,10 +21,11 @@ void act_do(struct keeper *k, struct call *c)
 		[ACT_BIND] = act_bind, [ACT_MEMORY] = act_memory, [ACT_RESIZE] = act_resize,
 		[ACT_SLOT] = act_slot, [ACT_DETACH] = act_detach,
 		[ACT_DETACH_BELOW] = act_detach_below, [ACT_REPEAT] = act_repeat,
-		[ACT_CONTROL] = act_control, [ACT_ABORT] = act_abort, [ACT_SITE] = act_site, [ACT_ACCOUNT] = act_account,
+		[ACT_WAITING] = act_waiting, [ACT_ABORT] = act_abort, [ACT_SITE] = act_site, [ACT_ACCOUNT] = act_account,
 		[ACT_SPAWN] = act_spawn, [ACT_CHECK_PROGRAM] = act_check_program, [ACT_GO] = act_go,
 		[ACT_LOOK] = act_look, [ACT_KILL] = act_kill, [ACT_KILL_CHILDREN] = act_kill_children,
-		[ACT_FOLLOW] = act_follow, [ACT_MAKE_GROUP] = act_make_group,
+		[ACT_FOLLOW] = act_follow, [ACT_OPEN_PROC] = act_open_proc,
+		[ACT_MAKE_GROUP] = act_make_group,
 		[ACT_REMOVE_GROUP] = act_remove_group, [ACT_JOIN_GROUP] = act_join_group,
 		[ACT_OPEN_LOG] = act_open_log, [ACT_TEXT] = act_text,
 	};

@@ -32,6 +32,8 @@ struct keeper {
 	int answer_fd; /* of the plugin, as long as the steward has said nothing; -1: none */
 	pid_t steward;
 	int go_fd; /* of what was spawned last */
+	int control_fd; /* the tree of FUSE connections; -1: not opened yet */
+	int slots[RUNDIR_MAX_SLOTS]; /* that were mounted (O_PATH): the user may unmount his; -1: none */
 	int programs[ACT_N_PROGRAMS];
 	int log_fd, log_rd; /* the site's log, and what the steward has for it in a pipe; -1: none */
 	ssize_t log_left;   /* bytes that may be written yet */
@@ -40,7 +42,8 @@ struct keeper {
 };
 
 #define KEEPER_INIT                                                                                \
-	{ .sock = -1, .answer_fd = 2, .go_fd = -1, .programs = { -1, -1, -1 },                     \
+	{ .sock = -1, .answer_fd = 2, .go_fd = -1, .control_fd = -1,                               \
+	  .slots = { [0 ... RUNDIR_MAX_SLOTS - 1] = -1 }, .programs = { -1, -1, -1 },              \
 	  .site = { .fd = -1 }, .account = { .fd = -1 }, .log_fd = -1, .log_rd = -1, .text_fd = -1, \
 	  .dirs = { -1, -1, -1, -1, -1, -1, -1 } }
 
@@ -85,6 +88,9 @@ int group_open(const struct keeper *k, const char *path);
 void log_copy(struct keeper *k);
 
 int act_site(struct keeper *k, struct call *c);
+/* The mount that fd was opened by, as fdinfo has it; no file system is asked. -1: it can't be read. */
+long mount_get_id(int fd);
+
 int act_open_base(struct keeper *k, struct call *c);
 int act_open_tier(struct keeper *k, struct call *c);
 int act_open_dir(struct keeper *k, struct call *c);
@@ -101,7 +107,7 @@ int act_slot(struct keeper *k, struct call *c);
 int act_detach(struct keeper *k, struct call *c);
 int act_detach_below(struct keeper *k, struct call *c);
 int act_repeat(struct keeper *k, struct call *c);
-int act_control(struct keeper *k, struct call *c);
+int act_waiting(struct keeper *k, struct call *c);
 int act_abort(struct keeper *k, struct call *c);
 int act_account(struct keeper *k, struct call *c);
 int act_spawn(struct keeper *k, struct call *c);
@@ -111,6 +117,7 @@ int act_look(struct keeper *k, struct call *c);
 int act_kill(struct keeper *k, struct call *c);
 int act_kill_children(struct keeper *k, struct call *c);
 int act_follow(struct keeper *k, struct call *c);
+int act_open_proc(struct keeper *k, struct call *c);
 int act_make_group(struct keeper *k, struct call *c);
 int act_remove_group(struct keeper *k, struct call *c);
 int act_join_group(struct keeper *k, struct call *c);

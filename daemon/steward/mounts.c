@@ -146,13 +146,14 @@ void mounts_detach_in(int dirfd, const char *name)
 
 int mounts_abort(const struct jobdir *d, uint32_t slot)
 {
-	char buf[NAME_SIZE];
-	struct mountinfo m;
+	return acts_do_name(ACT_ABORT, d->dir, 0, slot, 0, 0);
+}
 
-	/* Looked up now: a minor may belong to another by the time the mount is gone. */
-	if (mountinfo_find_at(&m, d->fd, name_to_string(buf, slot)) < 0)
-		return -ENOENT;
-	return acts_do_numbers(ACT_ABORT, m.minor, 0, 0);
+uint64_t mounts_find_waiting(const struct jobdir *d, uint64_t slots)
+{
+	struct act a = { .kind = ACT_WAITING, .dir = d->dir, .n = { (int64_t)slots } };
+
+	return acts_do(&a, NULL, 0, NULL, NULL) < 0 ? 0 : (uint64_t)a.n[0] & slots;
 }
 
 int mounts_open_memory(const struct jobdir *d, uint64_t deadline_ms)

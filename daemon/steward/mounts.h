@@ -38,6 +38,9 @@ void mounts_detach_in(int dirfd, const char *name);
  * if nothing is mounted there. */
 int mounts_abort(const struct jobdir *d, uint32_t slot);
 
+/* Which of these slots (a set, slot 0 being bit 0) have requests that no server has answered yet. */
+uint64_t mounts_find_waiting(const struct jobdir *d, uint64_t slots);
+
 /* Opens (O_PATH) the job's tmpfs, having detached what is mounted on top of it (an earlier version
  * left that to the user), without asking a file system of the user's. -ENOENT: there is none. */
 int mounts_open_memory(const struct jobdir *d, uint64_t deadline_ms);

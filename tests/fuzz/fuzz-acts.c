@@ -155,7 +155,8 @@ WRAP(int, open64, const char *path, int flags, ...)
 	case ACT_OPEN_BASE: FUZZ_CHECK(!strncmp(path, STAGE_RUN_DIR, strlen(STAGE_RUN_DIR)) && flags & O_DIRECTORY); break;
 	case ACT_OPEN_TIER: FUZZ_CHECK(path == text && *path == '/' && flags & O_DIRECTORY); break;
 	case ACT_SLOT: FUZZ_CHECK(!strcmp(path, "/dev/fuse")); break;
-	case ACT_CONTROL:
+	case ACT_OPEN_PROC: FUZZ_CHECK(!strcmp(path, "/proc") && flags & O_PATH); break;
+	case ACT_WAITING:
 	case ACT_ABORT: FUZZ_CHECK(!strcmp(path, "/sys/fs/fuse/connections") && flags & O_PATH); break;
 	case ACT_OPEN_LOG: break;
 	case ACT_MAKE_GROUP:
@@ -167,11 +168,17 @@ WRAP(int, open64, const char *path, int flags, ...)
 	return give(0);
 }
 
+static bool is_of_connection(void)
+{
+	return act->kind == ACT_WAITING || act->kind == ACT_ABORT;
+}
+
 WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 {
 	FUZZ_CHECK(inside && flags & O_CLOEXEC);
-	if (act->kind == ACT_ABORT)
-		FUZZ_CHECK(strspn(name, "0123456789") && !strcmp(name + strspn(name, "0123456789"), "/abort"));
+	if (is_of_connection() && *name != *RUNDIR_MOUNTS)
+		FUZZ_CHECK(strspn(name, "0123456789") && !strcmp(name + strspn(name, "0123456789"),
+			   act->kind == ACT_ABORT ? "/abort" : "/waiting"));
 	else if (act->kind == ACT_DETACH_BELOW) /* whose text is any */
 		FUZZ_CHECK((is_name(name) || !*name || !strcmp(name, ".")) && flags & O_PATH && flags & O_NOFOLLOW);
 	else if (act->kind == ACT_REPEAT)
@@ -180,7 +187,7 @@ WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 		FUZZ_CHECK(dirfd == AT_FDCWD && name == act->text && has_end(name, ".log", ".log") && flags & O_EXCL && flags & O_APPEND);
 	else
 		check_named(dirfd, name);
-	if (flags & (O_CREAT | O_TRUNC | O_WRONLY) && act->kind != ACT_ABORT)
+	if (flags & (O_CREAT | O_TRUNC | O_WRONLY) && !is_of_connection())
 		FUZZ_CHECK(flags & O_NOFOLLOW);
 	if (act->kind == ACT_OPEN_LOG || (act->kind == ACT_TEXT && dirfd >= 0))
 		return give(OF_NEW);
@@ -279,9 +286,12 @@ WRAP(int, fstatat64, int fd, const char *name, struct stat *st, int flags)
 
 WRAP(int, statx, int fd, const char *name, int flags, unsigned mask, struct statx *st)
 {
-	FUZZ_CHECK(inside && flags & AT_SYMLINK_NOFOLLOW && flags & AT_STATX_DONT_SYNC);
+	FUZZ_CHECK(inside && flags & AT_STATX_DONT_SYNC);
+	FUZZ_CHECK(is_of_connection() ? flags & AT_EMPTY_PATH && !*name : flags & AT_SYMLINK_NOFOLLOW);
 	st->stx_uid = draw() ? 0 : 1000;
-	return succeed();
+	st->stx_dev_major = draw() ? 0 : 8;
+	st->stx_dev_minor = 52;
+	return is_of_connection() && draw() ? fail(EACCES) : succeed();
 }
 
 WRAP(int, fstatfs64, int fd, struct statfs *fs)
@@ -416,7 +426,7 @@ WRAP(pid_t, waitpid, pid_t pid, int *status, int options)
 
 WRAP(long, syscall, long number, ...)
 {
-	FUZZ_CHECK(inside && (act->kind == ACT_REPEAT || act->kind == ACT_CONTROL || act->kind == ACT_ABORT));
+	FUZZ_CHECK(inside && (act->kind == ACT_REPEAT || act->kind == ACT_OPEN_PROC || is_of_connection()));
 	return number == 431 ? succeed() : give(OF_PATH); /* fsconfig */
 }
 
@@ -544,6 +554,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		do_act(&a, read_act(&data, end, &a));
 	for (int i = 0; i < ACT_N_DIRS; i++)
 		fd_closep(&k.dirs[i]);
+	for (int i = 0; i < RUNDIR_MAX_SLOTS; i++)
+		fd_closep(&k.slots[i]);
+	fd_closep(&k.control_fd);
 	fd_closep(&k.go_fd);
 	FUZZ_CHECK(fuzz_next_fd() == before);
 	return 0;
