@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -14,6 +15,11 @@
 /* Directory of the job in the hierarchy of a v1 controller, else in v2; buf is lost. 0; -ENOENT; -ENODEV: not
  * even one for jobs; or why nobody knows. */
 int jobgroup_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, size_t size);
+
+/* "0-3,8" into a set of size bytes: 0 or -EINVAL, also of a list without any. */
+int jobgroup_parse_cpus(const char *text, cpu_set_t *set, size_t size);
+/* The CPUs of a directory of jobgroup_find("cpuset"). -ENOENT; -EINVAL: Slurm has not filled it yet. */
+int jobgroup_read_cpus(const char *dir, cpu_set_t *set, size_t size);
 
 /* Reads the first of the files (a list that ends with NULL) that is there. 0 or -ENOENT. */
 int jobgroup_read(const char *dir, const char *const *names, char *buf, size_t size);

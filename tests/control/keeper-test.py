@@ -1370,7 +1370,9 @@ def test_memory_is_charged_to_the_job():
         return
     j = Job(job=900)
     j.connect()
+    j.spawn(3, writer=False)  # of an image: before the job's groups are there
     time.sleep(0.3)
+    assert 'job_900' not in j.do('worker 3 proof')
     j.make_memory()
     try:
         m = j.event(r'memory (\d+) (\d+)')
@@ -1384,7 +1386,8 @@ def test_memory_is_charged_to_the_job():
         used = int(open(j.memory + '/memory.usage_in_bytes').read())
         assert used > 20 << 20, used
         j.spawn(2, writer=False)
-        assert 'job_900' not in j.do('worker 2 proof')
+        assert 'job_900/stage-data' in j.do('worker 2 proof')
+        assert 'job_900/stage-data' in j.do('worker 3 proof')
         # more than the job may have: the writer alone is killed
         j.connect().send(b'worker 1 write 100')
         j.sock.recv(65536)

@@ -111,7 +111,7 @@ static bool has_end(const char *name, const char *end, const char *other)
 
 static bool is_of_group(void)
 {
-	return act->kind == ACT_MAKE_GROUP || act->kind == ACT_REMOVE_GROUP || act->kind == ACT_JOIN_GROUP;
+	return act->kind == ACT_HOLD_GROUP || act->kind == ACT_REMOVE_GROUP || act->kind == ACT_JOIN_GROUP;
 }
 
 /* Whose name may stand in that directory. */
@@ -158,7 +158,7 @@ WRAP(int, open64, const char *path, int flags, ...)
 	case ACT_CONTROL:
 	case ACT_ABORT: FUZZ_CHECK(!strcmp(path, "/sys/fs/fuse/connections") && flags & O_PATH); break;
 	case ACT_OPEN_LOG: break;
-	case ACT_MAKE_GROUP:
+	case ACT_HOLD_GROUP:
 	case ACT_REMOVE_GROUP:
 	case ACT_JOIN_GROUP:
 	case ACT_TEXT: FUZZ_CHECK(path == text && flags & O_DIRECTORY && flags & O_NOFOLLOW); break;
