@@ -206,7 +206,7 @@ static _Noreturn void run_child(const struct launch *l, bool in_first, pid_t kee
 	umask(077);
 	if (place_fds(l, &program) < 0 || chdir("/") < 0)
 		_exit(LAUNCH_EXIT_SETUP);
-	tell_kernel(AT_FDCWD, "/proc/self/oom_score_adj", l->oom_score_adj);
+	(void)tell_kernel(AT_FDCWD, "/proc/self/oom_score_adj", l->oom_score_adj); /* below 0: not every root may */
 	setpriority(PRIO_PROCESS, 0, l->nice);
 	set_limits();
 	if (launch_become(l->user->uid, l->user->gid, l->user->groups, l->user->n_groups) < 0)

@@ -1503,7 +1503,7 @@ class Over(unittest.TestCase):
                "        print(name)\n"
                "    except OSError:\n"
                "        pass\n")
-        return subprocess.run(["setpriv", f"--reuid={OTHER_UID}", "--clear-groups", sys.executable, "-c", how, pid],
+        return subprocess.run(["setpriv", f"--reuid={OTHER_UID}", f"--regid={OTHER_UID}", "--clear-groups", sys.executable, "-c", how, pid],
                               stdout=subprocess.PIPE, text=True, check=True).stdout.split()
 
     def start(self, name, script, **more):
