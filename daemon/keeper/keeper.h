@@ -61,6 +61,10 @@ void act_do(struct keeper *k, struct call *c);
 /* fd goes back; an errno where it is none. 0 or -errno. */
 int act_give(struct call *c, int fd);
 
+/* A directory (O_PATH) beneath dir, by no link, on dir's own mount: so no server of a user's is asked
+ * for a name. Writes into path. An fd, or -errno; -EXDEV: something is mounted on the way. */
+int act_open_below(int dir, char *path);
+
 /* What an enum act_name stands for, with these numbers. */
 void act_print_name(char buf[static 64], uint32_t name, const int64_t *n);
 

@@ -194,7 +194,7 @@ class Staging(unittest.TestCase):
         with Daemon("a=/fake/facts.tierssd.ready,b=/fake/facts.tierscratch.ready:scratch,"
                     "c=/fake/facts.tiernowhere.ready") as d:
             d.wait()
-            ssd, scratch = f"{d.top}/ssd/stage-data-4711", f"{d.top}/scratch/stage-data-4711-n1"
+            ssd, scratch = f"{d.top}/ssd/stage-data-4711/data", f"{d.top}/scratch/stage-data-4711-n1"
             self.assertEqual(d.status("a")["warning"], ssd)
             self.assertEqual(d.status("b")["warning"], scratch)
             self.assertIn("no tier", d.status("c")["warning"])
@@ -1068,7 +1068,7 @@ class Keeping(unittest.TestCase):
     def test_tier_directory_is_the_keepers(self):
         with Daemon("a=/fake/facts_ssd.tierssd.ready:ssd", keeper=True) as d:
             self.assertEqual(d.wait()["code"], "0")
-            self.assertEqual(d.status("a")["warning"], f"{d.top}/ssd/stage-data-4711")
+            self.assertEqual(d.status("a")["warning"], f"{d.top}/ssd/stage-data-4711/data")
             self.assertIn(Keeper.TIER, [m[0] for m in d.keeper.log])
 
     def test_each_gets_the_answer_about_its_own_directory(self):
@@ -1086,7 +1086,7 @@ class Keeping(unittest.TestCase):
             self.assertEqual(d.status("b")["state"], "preparing")
             d.keeper.say(Keeper.REPLY, keeps[1], -errno.EIO)
             d.wait(names="b")
-            self.assertEqual(d.status("a")["warning"], f"{d.top}/ssd/stage-data-4711")
+            self.assertEqual(d.status("a")["warning"], f"{d.top}/ssd/stage-data-4711/data")
             self.assertIn("no tier", d.status("b")["warning"])
 
     def test_spawn_that_fails(self):
@@ -1359,7 +1359,7 @@ class Ending(unittest.TestCase):
     def test_what_a_kill_leaves_in_the_same_directory(self):
         with Daemon("a=/fake/facts.touch.link.ready,b=/fake/facts.tierssd.ready") as d:
             d.wait()
-            ssd = f"{d.top}/ssd/stage-data-4711"
+            ssd = f"{d.top}/ssd/stage-data-4711/data"
             d.process.kill()
             d.process.wait()
             os.unlink(d.socket_path)

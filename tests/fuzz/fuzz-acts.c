@@ -122,7 +122,7 @@ static void check_named(int dirfd, const char *name)
 	else if (act->kind == ACT_TEXT)
 		FUZZ_CHECK(is_known(dirfd, OF_ROOT) && is_name(name) && has_end(name, act->n[0] ? ".prom" : ".tmp", ".prom.tmp"));
 	else
-		FUZZ_CHECK(is_listed(name) || !*name);
+		FUZZ_CHECK(is_listed(name) || !*name || (act->kind == ACT_MEMORY && !strcmp(name, ".stage/tmp")));
 }
 
 static int open_stat(const char *path)
@@ -130,6 +130,8 @@ static int open_stat(const char *path)
 	char line[256];
 	int pid;
 
+	if (strncmp(path, "/proc/self/fdinfo/", 18) == 0)
+		return give_text("mnt_id:	7\n");
 	FUZZ_CHECK(sscanf(path, "/proc/%d/stat", &pid) == 1 && pid > 0);
 	snprintf(line, sizeof(line), "%d (x) %c %d 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 1 18 %d", pid,
 		 draw() ? 'S' : draw() ? 'Z' : 'T', draw() ? getpid() : 1, draw() ? 777 : 7);
@@ -172,7 +174,7 @@ WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 	FUZZ_CHECK(inside && flags & O_CLOEXEC);
 	if (act->kind == ACT_ABORT)
 		FUZZ_CHECK(strspn(name, "0123456789") && !strcmp(name + strspn(name, "0123456789"), "/abort"));
-	else if (act->kind == ACT_DETACH_BELOW) /* whose text is any */
+	else if (act->kind == ACT_DETACH_BELOW || (act->kind == ACT_REMOVE && act->dir == ACT_DIR_TIER && flags & O_PATH)) /* whose text is any */
 		FUZZ_CHECK((is_name(name) || !*name || !strcmp(name, ".")) && flags & O_PATH && flags & O_NOFOLLOW);
 	else if (act->kind == ACT_REPEAT)
 		FUZZ_CHECK(flags & O_PATH && (!strcmp(name, ".") || !strcmp(name, RUNDIR_MOUNTS)));
@@ -230,9 +232,12 @@ WRAP(int, fchownat, int dirfd, const char *name, uid_t uid, gid_t gid, int flags
 	FUZZ_CHECK(uid == k.uid && gid == k.gid && flags & AT_SYMLINK_NOFOLLOW);
 	if (act->kind == ACT_BIND)
 		FUZZ_CHECK(!strcmp(name, RUNDIR_SOCK));
+	else if (act->kind == ACT_MEMORY)
+		FUZZ_CHECK(uid && (!strcmp(name, "data") || !strncmp(name, ".stage", 6)));
+	else if (strcmp(name, "data") != 0)
+		FUZZ_CHECK(uid && dirfd == k.dirs[ACT_DIR_TIER] && !strncmp(name, "stage-keep-", 11));
 	else
-		FUZZ_CHECK(uid && dirfd == k.dirs[ACT_DIR_TIER] &&
-			   (!strncmp(name, "stage-data-", 11) || !strncmp(name, "stage-keep-", 11)));
+		FUZZ_CHECK(uid && act->name == ACT_NAME_TIER);
 	return dirfd < 0 ? fail(EBADF) : succeed();
 }
 
@@ -416,7 +421,10 @@ WRAP(pid_t, waitpid, pid_t pid, int *status, int options)
 
 WRAP(long, syscall, long number, ...)
 {
-	FUZZ_CHECK(inside && (act->kind == ACT_REPEAT || act->kind == ACT_CONTROL || act->kind == ACT_ABORT));
+	FUZZ_CHECK(inside);
+	if (number == 437) /* openat2; else the way is walked */
+		return draw() ? give(OF_PATH) : fail(draw() ? ENOSYS : EXDEV);
+	FUZZ_CHECK(act->kind == ACT_REPEAT || act->kind == ACT_CONTROL || act->kind == ACT_ABORT);
 	return number == 431 ? succeed() : give(OF_PATH); /* fsconfig */
 }
 
