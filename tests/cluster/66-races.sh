@@ -109,7 +109,6 @@ test_a_clean_up_can_not_be_raced() {
 			ln -s /srv/pfs/home/bob/victim "$dir/l2"
 			ln -s /srv/pfs/victim "$dir/l3"
 		done
-		ln -s /srv/pfs/victim "$STAGE_DATA_DIR/../l"
 		ln -s /srv/pfs/victim "/tmp/link.$SLURM_JOB_ID"
 		echo begun
 		sleep 60
@@ -117,11 +116,11 @@ test_a_clean_up_can_not_be_raced() {
 		)
 		job_wait_says "$id" begun 30
 		dir=/run/stage-data/$id/t
-		tier=/srv/local/stage-data-$id
+		tier=/srv/local/stage-data-$id/data
 		tmp=/tmp/stage-data-$id
 		# By the names that they have now; what is moved aside takes them along.
 		race_begin n1 $dir/data/t/00 $dir/data/t/l1 $dir/data/t/01 $dir/data/t/l2 $dir/data/t/02 $dir/data/t/l3 \
-			$dir/data $dir/l $tier/d/00 $tier/d/l1 $tier/d/01 $tier/d/l2 $tier/d/02 $tier/d/l3 \
+			$tier/d/00 $tier/d/l1 $tier/d/01 $tier/d/l2 $tier/d/02 $tier/d/l3 \
 			$tmp/e/00 $tmp/e/l1 $tmp "/tmp/link.$id"
 		sleep 1
 		as alice scancel "$id"

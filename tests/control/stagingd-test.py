@@ -194,7 +194,7 @@ class Staging(unittest.TestCase):
         with Daemon("a=/fake/facts.tierssd.ready,b=/fake/facts.tierscratch.ready:scratch,"
                     "c=/fake/facts.tiernowhere.ready") as d:
             d.wait()
-            ssd, scratch = f"{d.top}/ssd/stage-data-4711/data", f"{d.top}/scratch/stage-data-4711-n1"
+            ssd, scratch = f"{d.top}/ssd/stage-data-4711", f"{d.top}/scratch/stage-data-4711-n1"
             self.assertEqual(d.status("a")["warning"], ssd)
             self.assertEqual(d.status("b")["warning"], scratch)
             self.assertIn("no tier", d.status("c")["warning"])
@@ -1359,7 +1359,7 @@ class Ending(unittest.TestCase):
     def test_what_a_kill_leaves_in_the_same_directory(self):
         with Daemon("a=/fake/facts.touch.link.ready,b=/fake/facts.tierssd.ready") as d:
             d.wait()
-            ssd = f"{d.top}/ssd/stage-data-4711/data"
+            ssd = f"{d.top}/ssd/stage-data-4711"
             d.process.kill()
             d.process.wait()
             os.unlink(d.socket_path)
