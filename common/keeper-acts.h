@@ -153,6 +153,9 @@ struct act {
 	char text[ACT_TEXT_SIZE];
 };
 
+/* The steward writes records, counts and sentences: in /run, which is memory, none of them grows beyond this. */
+#define STEWARD_MAX_FILE (4 << 20)
+
 /* Descriptors that the steward is started with: */
 #define STEWARD_FD_KEEPER 3
 #define STEWARD_FD_SPEC 4   /* run: the plugin's */

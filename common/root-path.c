@@ -85,19 +85,11 @@ static bool take_name(struct walk *w, char name[static NAME_MAX + 1])
 	return *name;
 }
 
-static bool climbs(const char *path)
-{
-	for (const char *p = path; (p = strstr(p, "/..")); p += 3)
-		if (p[3] == '/' || p[3] == '\0')
-			return true;
-	return false;
-}
-
 int root_path_open(const char *path)
 {
 	struct walk w = { .fd = -1 };
 	char name[NAME_MAX + 1];
-	int r = *path == '/' && !climbs(path) ? go_to_root(&w) : -EPERM;
+	int r = *path == '/' && !strstr(path, "/..") ? go_to_root(&w) : -EPERM;
 
 	if (snprintf(w.rest, sizeof(w.rest), "%s", path) >= (int)sizeof(w.rest))
 		r = -ENAMETOOLONG;
@@ -113,7 +105,7 @@ int root_path_open_above(const char *path, const char **namep)
 	const char *name = strrchr(path, '/');
 	char above[PATH_MAX];
 
-	if (!name || !name[1] || strcmp(name, "/.") == 0 || strcmp(name, "/..") == 0)
+	if (!name || !name[1] || name[1] == '.')
 		return -EPERM;
 	if (snprintf(above, sizeof(above), "%.*s/", (int)(name - path), path) >= (int)sizeof(above))
 		return -ENAMETOOLONG;

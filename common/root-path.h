@@ -9,8 +9,9 @@
 #pragma once
 
 /* An O_PATH descriptor. -EPERM: a part of the way is not root's alone, or the path is not absolute or climbs
- * ("..", in what was told; a link of root's may); -ENOTDIR, -ENOENT, -ELOOP, …. */
+ * (a name that begins with "..", in what was told; a link of root's may); -ENOTDIR, -ENOENT, -ELOOP, …. */
 int root_path_open(const char *path);
 
-/* The same for the directory that a file is in; *namep: the file's name, in path. -EPERM: there is none. */
+/* The same for the directory that a file is in; *namep: the file's name, in path. -EPERM: there is none, or it begins
+ * with a dot. */
 int root_path_open_above(const char *path, const char **namep);

@@ -129,19 +129,12 @@ int act_join_group(struct keeper *k, struct call *c)
 	return fd < 0 || dprintf(fd, "%d", k->steward) < 0 || dprintf(fd, "0") < 0 ? -errno : 0;
 }
 
-static bool has_suffix(const char *name, const char *suffix)
-{
-	const size_t n = strlen(name), n_suffix = strlen(suffix);
-
-	return n > n_suffix && strcmp(name + n - n_suffix, suffix) == 0;
-}
-
 /* The directory of a file of the site's, which is root's all the way; *namep: the file. */
 static int open_sites(const char *path, const char *suffix, const char **namep)
 {
 	_cleanup_(fd_closep) int dir = root_path_open_above(path, namep);
 
-	return dir < 0 || has_suffix(*namep, suffix) ? steal_fd(&dir) : -EPERM;
+	return dir < 0 || strcmp(strrchr(*namep, '.') ?: "", suffix) == 0 ? steal_fd(&dir) : -EPERM;
 }
 
 /* The steward gets a pipe: with the file itself it could cut what others have written. */
@@ -151,19 +144,14 @@ int act_open_log(struct keeper *k, struct call *c)
 	const struct hand_site *site = ask_get_site(k);
 	const char *name;
 	_cleanup_(fd_closep) int dir = -1, fd = -1;
-	struct stat st;
 	int fds[2];
 
 	if (!site || k->log_fd >= 0)
 		return site ? -EBUSY : -EPERM;
 	dir = open_sites(site->log_file, ".log", &name);
 	fd = dir < 0 ? -1 : openat(dir, name, flags, 0640);
-	if (fd < 0 || fstat(fd, &st) < 0)
+	if (fd < 0 || pipe2(fds, O_CLOEXEC) < 0)
 		return dir < 0 ? dir : -errno;
-	if (st.st_uid != 0 && fchown(fd, 0, 0) < 0) /* of an earlier version */
-		return -errno;
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
 	(void)fcntl(fds[0], F_SETFL, O_NONBLOCK); /* the steward may have given its end to others */
 	k->log_rd = fds[0];
 	k->log_fd = steal_fd(&fd);

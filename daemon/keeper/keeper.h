@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -37,6 +38,7 @@ struct keeper {
 	ssize_t log_left;   /* bytes that may be written yet */
 	int text_fd;        /* of the figures, as long as they are written; -1: none */
 	int dirs[ACT_N_DIRS]; /* by number; -1: none */
+	uint32_t jobs[ACT_N_DIRS]; /* whose directories those of ACT_OPEN_DIR are */
 };
 
 #define KEEPER_INIT                                                                                \
@@ -48,7 +50,7 @@ struct keeper {
 struct call {
 	struct act *a;
 	int dir, dir2; /* that a->dir and a->dir2 stand for; -1: none */
-	char name[64]; /* that a->name stands for; "" (which nothing is called): none */
+	char name[64]; /* that a->name stands for in a->dir; "" (which nothing is called): none */
 	int in[ACT_MAX_FDS], out[ACT_MAX_FDS];
 	size_t n_in, n_out;
 };
@@ -60,6 +62,9 @@ void act_do(struct keeper *k, struct call *c);
 
 /* fd goes back; an errno where it is none. 0 or -errno. */
 int act_give(struct call *c, int fd);
+
+/* May that name stand in that directory? */
+bool act_is_place(uint32_t dir, uint32_t name);
 
 /* What an enum act_name stands for, with these numbers. */
 void act_print_name(char buf[static 64], uint32_t name, const int64_t *n);

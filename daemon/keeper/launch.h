@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "common/cleanup.h"
@@ -45,6 +46,7 @@ struct launch {
 	int group;               /* cgroup to be in, a directory; -1: ours */
 	int oom_score_adj;
 	int nice;
+	rlim_t max_file;         /* bytes that it may write to a file; 0: any number */
 	bool dies_with_us;       /* SIGKILL when the keeper dies */
 };
 
