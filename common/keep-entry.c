@@ -129,7 +129,8 @@ void keep_entry_drop(const struct keep_entry *e, uint32_t job_id)
 	(void)unlinkat(e->fd, name, 0);
 }
 
-/* The job's tmpfs is the user's; where it was unmounted, or never mounted, a directory of root's. */
+/* In the job's tmpfs, whose top is root's, a directory is the user's; where the tmpfs was unmounted, or never mounted,
+ * there is none. */
 static bool is_running(const struct keep *k, const char *job)
 {
 	char path[512];
@@ -138,7 +139,7 @@ static bool is_running(const struct keep *k, const char *job)
 
 	if (parse_uint32(job, &id) < 0)
 		return false;
-	snprintf(path, sizeof(path), "%s/%u/" RUNDIR_MEMORY, k->run_dir, id);
+	snprintf(path, sizeof(path), "%s/%u/" RUNDIR_DATA, k->run_dir, id);
 	if (lstat(path, &st) < 0)
 		return errno != ENOENT && errno != ENOTDIR && errno != EACCES; /* nobody knows */
 	return st.st_uid == geteuid();

@@ -35,13 +35,17 @@ static void begin_job(const struct keep *k, unsigned job)
 	assert_int_equal(mkdir(path, 0700), 0);
 	strcat(path, "/t");
 	assert_int_equal(mkdir(path, 0700), 0);
+	strcat(path, "/data");
+	assert_int_equal(mkdir(path, 0700), 0);
 }
 
 static void end_job(const struct keep *k, unsigned job)
 {
 	char path[600];
 
-	snprintf(path, sizeof(path), "%s/%u/t", k->run_dir, job);
+	snprintf(path, sizeof(path), "%s/%u/t/data", k->run_dir, job);
+	assert_int_equal(rmdir(path), 0);
+	*strrchr(path, '/') = '\0';
 	assert_int_equal(rmdir(path), 0);
 	*strrchr(path, '/') = '\0';
 	assert_int_equal(rmdir(path), 0);
