@@ -448,6 +448,8 @@ static void test_lease(void **state)
 	snprintf(path, sizeof(path), "%s/7", (char *)*state);
 	assert_int_equal(mkdir(path, 0700), 0);
 	strcat(path, "/t");
+	assert_int_equal(mkdir(path, 0711), 0);
+	strcat(path, "/data");
 	assert_int_equal(mkdir(path, 0700), 0);
 	assert_int_equal(keep_entry_take(&kept.e, 7), 0);
 	assert_true(walk("lease", ask_for_lease, &kept) >= 4);
