@@ -22,6 +22,7 @@
 #include "client/run-dir.h"
 #include "common/cleanup.h"
 #include "common/conf.h"
+#include "common/jobgroup.h"
 #include "common/parse.h"
 #include "common/path.h"
 #include "common/rundir.h"
@@ -62,12 +63,44 @@ static unsigned count_mounts(const char *dir)
 	return n;
 }
 
+/* Has the job a process here? Its socket tells whose it is. */
+static bool is_running(const char *job, uint32_t job_id)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	snprintf(path, sizeof(path), STAGE_RUN_DIR "/%s/" RUNDIR_SOCK, job);
+	return lstat(path, &st) == 0 && jobgroup_is_populated(st.st_uid, job_id) > 0;
+}
+
+static bool has_keeper(uint32_t job_id)
+{
+	char job[16];
+
+	snprintf(job, sizeof(job), "%u", job_id);
+	return access(STAGE_RUN_DIR, X_OK) == 0 && !is_abandoned(STAGE_RUN_DIR, job);
+}
+
+static void tell_abandoned(struct doctor *d, const char *job, uint32_t job_id)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), "%s/%s", STAGE_RUN_DIR, job);
+	if (is_running(job, job_id))
+		doctor_tell(d, DOCTOR_WARN, "look for 'stage-keeper' in the log; all goes when the job ends",
+			    "job %u runs and its keeper is dead: it has what was staged, and gets no more", job_id);
+	else
+		doctor_tell(d, DOCTOR_WARN, REAP, "job %u left its run directory and %u mounts", job_id,
+			    count_mounts(path));
+}
+
 static void check_rundirs(struct doctor *d)
 {
 	_cleanup_(dir_closep) DIR *dir = opendir(STAGE_RUN_DIR);
-	unsigned n_jobs = 0, n_abandoned = 0;
+	static uint32_t idle[DOCTOR_MAX_JOBS];
+	unsigned n_jobs = 0, n_found = 0;
 	const struct dirent *e;
-	char path[PATH_MAX];
+	size_t n_idle = 0;
 	uint32_t job_id;
 
 	if (!dir && errno == EACCES) {
@@ -78,14 +111,15 @@ static void check_rundirs(struct doctor *d)
 		if (parse_uint32(e->d_name, &job_id) < 0)
 			continue;
 		n_jobs++;
-		if (!is_abandoned(STAGE_RUN_DIR, e->d_name))
-			continue;
-		n_abandoned++;
-		snprintf(path, sizeof(path), "%s/%s", STAGE_RUN_DIR, e->d_name);
-		doctor_tell(d, DOCTOR_WARN, REAP, "job %u left its run directory and %u mounts", job_id,
-			    count_mounts(path));
+		if (is_abandoned(STAGE_RUN_DIR, e->d_name)) {
+			n_found++;
+			tell_abandoned(d, e->d_name, job_id);
+		} else if (geteuid() == 0 && n_idle < DOCTOR_MAX_JOBS && !is_running(e->d_name, job_id)) {
+			idle[n_idle++] = job_id;
+		}
 	}
-	if (!n_abandoned)
+	n_found += doctor_check_keepers(d, idle, n_idle, has_keeper);
+	if (!n_found)
 		doctor_tell(d, DOCTOR_OK, NULL, "%u jobs with datasets, nothing left over", n_jobs);
 }
 

@@ -6,6 +6,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <stdint.h>
 #include <sys/stat.h>
 
 struct conf;
@@ -36,6 +37,11 @@ extern const struct doctor_check doctor_left_checks[];  /* what earlier jobs lef
 
 /* Part of the checks of Slurm. config: what `scontrol show config` says. */
 void doctor_check_plugin(struct doctor *d, const char *config);
+
+/* Part of the checks of leftovers: jobs whose keeper lives, and of which the node has no process. Warns of those that
+ * Slurm says are over and that is_kept says have their keeper yet: how many findings there were. */
+#define DOCTOR_MAX_JOBS 256
+unsigned doctor_check_keepers(struct doctor *d, const uint32_t *ids, size_t n, bool (*is_kept)(uint32_t job_id));
 
 /* "Key            = value" of config -> value in buf; false: no such key, or "(null)". */
 bool doctor_get_key(const char *config, const char *key, char *buf, size_t size);

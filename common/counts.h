@@ -37,6 +37,7 @@ enum count {
 	COUNT_CAUSE_OTHER,
 
 	COUNT_MOUNTS,
+	COUNT_KEEPER_DEATHS, /* who cleans up after it counts it */
 
 	COUNT_N_THINGS = 48,
 

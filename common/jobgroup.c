@@ -5,12 +5,16 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/keeper-acts.h"
 #include "common/mountinfo.h"
+
+#define MAX_DEPTH 8 /* of groups below a job's: step, task, and what a container makes in there */
 
 /* The entry of top, of that pattern, that has the job; by readdir(3), because glob(3) takes a
  * directory that it can't read for an empty one. -ENODEV: there is not even an entry. */
@@ -67,4 +71,66 @@ int jobgroup_read(const char *dir, const char *const *names, char *buf, size_t s
 		}
 	}
 	return -ENOENT;
+}
+
+static bool is_ours(const char *name)
+{
+	return strncmp(name, ACT_GROUP, strlen(ACT_GROUP)) == 0;
+}
+
+/* 1: a process is in it; 0: none, or it has just gone. */
+static int has_process(int dir)
+{
+	_cleanup_(fd_closep) int fd = openat(dir, "cgroup.procs", O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	char byte;
+	ssize_t n;
+
+	if (fd < 0)
+		return errno == ENOENT || errno == ENODEV ? 0 : -errno;
+	n = read(fd, &byte, 1);
+	if (n < 0)
+		return errno == ENODEV ? 0 : -errno;
+	return n > 0;
+}
+
+static int look_into(int parent, const char *name, unsigned depth)
+{
+	int fd = openat(parent, name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	int r;
+
+	if (fd < 0)
+		return errno == ENOENT ? 0 : -errno;
+	if (!dir) {
+		r = -errno;
+		close(fd);
+		return r;
+	}
+	r = has_process(fd);
+	if (depth == 0)
+		return r;
+	while (r == 0 && (errno = 0, e = readdir(dir))) {
+		if (e->d_type != DT_DIR || e->d_name[0] == '.' || is_ours(e->d_name))
+			continue;
+		r = look_into(fd, e->d_name, depth - 1);
+	}
+	return r == 0 && errno ? -errno : r;
+}
+
+int jobgroup_is_populated(uid_t uid, uint32_t job_id)
+{
+	/* Which of them Slurm uses is the site's choice; v2 is found beside each. */
+	static const char *const controllers[] = { "freezer", "memory", "cpuset", "devices", "cpuacct" };
+	char path[PATH_MAX];
+	int r = 0, failed = 0;
+
+	for (size_t i = 0; r <= 0 && i < ARRAY_SIZE(controllers); i++) {
+		r = jobgroup_find(controllers[i], uid, job_id, path, sizeof(path));
+		if (r == 0)
+			r = look_into(AT_FDCWD, path, MAX_DEPTH);
+		if (r < 0 && r != -ENOENT && r != -ENODEV && !failed)
+			failed = r;
+	}
+	return r > 0 ? r : failed;
 }

@@ -17,3 +17,10 @@ int jobgroup_find(const char *controller, uid_t uid, uint32_t job_id, char *buf,
 
 /* Reads the first of the files (a list that ends with NULL) that is there. 0 or -ENOENT. */
 int jobgroup_read(const char *dir, const char *const *names, char *buf, size_t size);
+
+/*
+ * Does a process of the job's run, in a group that Slurm made for it? Groups of our own in there (ACT_GROUP and what
+ * begins so) don't count: writers and image servers may outlive the job. 1: yes; 0: none is found, which is no proof
+ * where Slurm makes no groups; -errno: a group can't be looked at.
+ */
+int jobgroup_is_populated(uid_t uid, uint32_t job_id);

@@ -30,7 +30,7 @@ struct hand_site {
 	int32_t launch; /* enum conf_launch */
 	int32_t nice;
 	uint32_t max_memory_percent;
-	uint64_t max_files, cleanup_timeout_ms, abort_after_ms;
+	uint64_t max_files, cleanup_timeout_ms, abort_after_ms, keep_free_memory;
 	bool enabled, mounts, has_namespace;
 	char log_file[PATH_MAX]; /* "": none */
 	char metrics[PATH_MAX];  /* the same */
@@ -60,6 +60,13 @@ struct hand_account {
 	uint32_t n_groups;
 	gid_t groups[HAND_MAX_GROUPS];
 	char name[HAND_NAME_SIZE], home[PATH_MAX]; /* "": not known, or too long */
+};
+
+/* As the job's user, "over" CONF JOB: does Slurm (squeue) say that the job is over? -ESRCH: yes, and text says how;
+ * 0: no; another -errno: it does not tell, and text says why. */
+struct hand_over {
+	int32_t r;
+	char text[512];
 };
 
 /*

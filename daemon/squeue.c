@@ -25,6 +25,7 @@
 
 #define NAME "squeue"
 #define NO_PROGRAM 127
+#define UNKNOWN_JOB "Invalid job id" /* what squeue complains of when it is asked for one job alone */
 #define MAX_SIZE (1 << 20) /* of the list: one user's jobs on one node */
 
 static bool is_end(const char *state)
@@ -83,11 +84,13 @@ enum squeue_said squeue_read(const char *text, size_t size, uint32_t job_id,
 static void become_squeue(const struct squeue_question *q, int out, int complaints, pid_t parent)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
-	char program[PATH_MAX] = NAME, uid[16];
+	char program[PATH_MAX] = NAME, uid[16], job[16];
 	/* clang-format off */
-	char *const argv[] = { (char *)NAME, (char *)"-h", (char *)"-t", (char *)"all",
-			       (char *)"-u", uid, (char *)"-w", (char *)q->node,
-			       (char *)"-o", (char *)"%A %t", NULL };
+	char *const of_user[] = { (char *)NAME, (char *)"-h", (char *)"-t", (char *)"all",
+				  (char *)"-o", (char *)"%A %t",
+				  (char *)"-u", uid, (char *)"-w", (char *)q->node, NULL };
+	char *const of_job[] = { (char *)NAME, (char *)"-h", (char *)"-t", (char *)"all",
+				 (char *)"-o", (char *)"%A %t", (char *)"-j", job, NULL };
 	/* clang-format on */
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -100,10 +103,11 @@ static void become_squeue(const struct squeue_question *q, int out, int complain
 		snprintf(program, sizeof(program), "%.*s" NAME,
 			 (int)(path_base(q->sbcast) - q->sbcast), q->sbcast);
 	snprintf(uid, sizeof(uid), "%u", q->uid);
+	snprintf(job, sizeof(job), "%u", q->job_id);
 	clearenv();
 	setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 1);
 	setenv("LANG", "C.UTF-8", 1);
-	execvp(program, argv);
+	execvp(program, q->anywhere ? of_job : of_user);
 	dprintf(2, "%s: %s\n", program, strerror(errno));
 	_exit(NO_PROGRAM);
 }
@@ -139,9 +143,11 @@ static int set_verdict(const struct squeue_question *q, int fd, struct error *er
 	case SQUEUE_LIVES:
 		return 0;
 	case SQUEUE_ENDED:
+		if (q->anywhere && strcmp(state, "CG") == 0)
+			return 0;
 		return error_set(err, ESRCH, NAME " has it as %s", state);
 	case SQUEUE_NOT_LISTED:
-		return error_set(err, ESRCH, NAME " does not list it on this node");
+		return error_set(err, ESRCH, NAME " does not list it%s", q->anywhere ? "" : " on this node");
 	case SQUEUE_NOT_UNDERSTOOD:
 		break;
 	}
@@ -153,7 +159,7 @@ int squeue_ask(const struct squeue_question *q, struct error *err)
 	_cleanup_(fd_closep) int out = memfd_create("list", MFD_CLOEXEC);
 	_cleanup_(fd_closep) int complaints = memfd_create("complaints", MFD_CLOEXEC);
 	const pid_t parent = getppid(), self = getpid();
-	int status = 0;
+	int status = 0, r;
 	pid_t pid;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -169,7 +175,11 @@ int squeue_ask(const struct squeue_question *q, struct error *err)
 	while (waitpid(pid, &status, 0) < 0)
 		if (errno != EINTR)
 			return error_set(err, EIO, "wait for " NAME);
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0)
-		return set_complaint(complaints, status, err);
+	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
+		r = set_complaint(complaints, status, err);
+		if (q->anywhere && strstr(err->text, UNKNOWN_JOB))
+			return error_set(err, ESRCH, NAME " does not know it");
+		return r;
+	}
 	return set_verdict(q, out, err);
 }

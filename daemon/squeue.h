@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -27,6 +28,8 @@ struct squeue_question {
 	const char *node;
 	uid_t uid;
 	uint32_t job_id;
+	bool anywhere; /* of this job alone, wherever it is: node and uid are not asked for; one that is completing
+			* is not over, as its processes may have their grace yet and its epilog comes */
 };
 
 /* Blocks, and ends with the process that has forked us: to be called in a chore (daemon/chore.h).

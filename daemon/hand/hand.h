@@ -18,5 +18,7 @@ int hand_tier_make(char **argv);
 int hand_tier_aside(char **argv);
 int hand_tier_empty(char **argv);
 
+void hand_over(char **argv); /* writes its answer */
+
 /* As the user; does not return. */
 void hand_watch(char **argv);

@@ -33,6 +33,7 @@ static const struct {
 	{ "tier-make",  4, hand_tier_make },
 	{ "tier-aside", 4, hand_tier_aside },
 	{ "tier-empty", 4, hand_tier_empty },
+	{ "over",       2, .answering = hand_over },
 	{ "watch",      1, .answering = hand_watch },
 };
 /* clang-format on */

@@ -22,6 +22,8 @@ static const struct row {
 	{ "jobs_not_set_up_total", "Jobs of these for which staging could not begin at all.",
 	  COUNT_JOBS_NOT_SET_UP, NULL },
 
+	{ "keeper_deaths_total", "Keepers of jobs that died without having been told to end.", COUNT_KEEPER_DEATHS, NULL },
+
 	{ "datasets_total", "Datasets of these jobs, by what became of them.",
 	  COUNT_READY, "result=\"ready\"" },
 	{ NULL, NULL, COUNT_FAILED,    "result=\"failed\"" },

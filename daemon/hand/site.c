@@ -46,6 +46,7 @@ static void describe(const struct conf *conf, struct hand_site *s)
 	s->max_files = conf->max_files;
 	s->cleanup_timeout_ms = conf->cleanup_timeout_ms;
 	s->abort_after_ms = conf->abort_after_ms;
+	s->keep_free_memory = conf->keep_free_memory;
 	s->enabled = conf->enabled;
 	s->mounts = conf->mount_fuse;
 	s->has_namespace = conf->job_namespace[0] && strcmp(conf->job_namespace, "none") != 0;

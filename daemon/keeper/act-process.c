@@ -97,7 +97,7 @@ static int find_chore(const struct keeper *k, const struct act *a, const char *n
 	static const struct { const char *name; bool system; } chores[] = {
 		{ "path", true },     { "metrics", true },   { "fill", false },       { "open", false },
 		{ "release", false }, { "empty", false },    { "tier-make", false },  { "tier-aside", false },
-		{ "watch", false },   { "tier-empty", false },
+		{ "watch", false },   { "tier-empty", false }, { "over", false },      { "over", true },
 	};
 	const bool system = a->n[0] & ACT_SPAWN_SYSTEM;
 
@@ -119,7 +119,7 @@ static int fill_hand(const struct keeper *k, const struct act *a, const char *ar
 		return -EPERM;
 	argv[n++] = "stage-hand";
 	argv[n++] = words[0];
-	if (strcmp(words[0], "path") == 0)
+	if (strcmp(words[0], "path") == 0 || strcmp(words[0], "over") == 0)
 		argv[n++] = k->conf ? k->conf : "";
 	for (size_t i = 1; words[i]; i++)
 		argv[n++] = words[i];

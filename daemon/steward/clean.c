@@ -31,7 +31,7 @@
 #include "common/jobgroup.h"
 #include "common/log.h"
 #include "daemon/steward/acts.h"
-#include "daemon/steward/breaker.h"
+#include "daemon/steward/death.h"
 #include "daemon/steward/hand.h"
 #include "daemon/steward/jobdir.h"
 #include "daemon/steward/jobmem.h"
@@ -284,17 +284,18 @@ int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t de
 	return result == 0 ? remove_record(&c, err) : result;
 }
 
-/* Asks the keeper to end until the lock is free. *killedp: in the end by force */
-static int end_keeper(struct jobdir *d, uint64_t deadline_ms, bool *killedp, struct error *err)
+/* Asks the keeper to end until the lock is free; one that is stopped goes on, to do so. *toldp: there was one */
+static int end_keeper(struct jobdir *d, uint64_t deadline_ms, bool *toldp, struct error *err)
 {
 	static struct state st;
 	int r, sig = SIGTERM;
 
 	for (;;) {
-		if (jobdir_read_state(d, &st) == 0 && state_is_current(&st))
-			hand_signal(&st.keeper, sig);
+		if (jobdir_read_state(d, &st) == 0 && state_is_current(&st) && hand_signal(&st.keeper, sig) == 0) {
+			*toldp = true;
+			hand_signal(&st.keeper, SIGCONT);
+		}
 		r = jobdir_lock(d, clock_ms() + 200, err);
-		*killedp = sig == SIGKILL;
 		if (r != -EBUSY || sig == SIGKILL)
 			return r;
 		if (clock_ms() >= deadline_ms)
@@ -302,19 +303,11 @@ static int end_keeper(struct jobdir *d, uint64_t deadline_ms, bool *killedp, str
 	}
 }
 
-static void note_crash(const struct state *st)
-{
-	if (st->ending || st->failed || !st->keeper.pid || !state_is_current(st))
-		return;
-	log_error("the keeper of job %u died without cleaning up", st->job_id);
-	breaker_count();
-}
-
 int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct error *err)
 {
 	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
 	static struct state st; /* end_keeper() has one of its own */
-	bool killed = false;
+	bool told = false;
 	int r = jobdir_open(&d, id, err);
 
 	if (r == 0)
@@ -322,12 +315,13 @@ int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct 
 	if (r == -EBUSY && !o->end_keeper)
 		return 0;
 	if (r == -EBUSY)
-		r = end_keeper(&d, clock_ms() + o->timeout_ms, &killed, err);
+		r = end_keeper(&d, clock_ms() + o->timeout_ms, &told, err);
 	if (r == 0) {
 		r = jobdir_read_state(&d, &st);
 		if (r == 0) {
-			if (!killed || !o->in_haste)
-				note_crash(&st);
+			/* However long it took then, and whoever made it take long: it did not die by itself. */
+			if (!told)
+				death_report(&d, &st);
 			st.ending = true;
 			jobdir_write_state(&d, &st);
 		} else if (r == -ENOENT || r == -EPROTO) {

@@ -27,7 +27,6 @@ int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t de
 struct clean_options {
 	bool end_keeper;     /* ask a living keeper to end, kill it past timeout_ms; else it is let alone */
 	uint64_t timeout_ms; /* for the keeper, and again for what it leaves to us */
-	bool in_haste;       /* that is too little for a keeper that is well: one that is killed past it did not crash */
 };
 
 /* Cleans up that run directory. 0 if there is none (any more). */

@@ -1,5 +1,6 @@
 #include "daemon/steward/hand.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
@@ -13,6 +14,7 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/keeper-verbs.h"
+#include "common/log.h"
 #include "daemon/steward/state.h"
 
 #define ACCOUNT_MS 60000 /* the name service may be slow */
@@ -22,6 +24,7 @@
 #define MAX_TRIES 3
 #define ROOT_POLL_MS 20
 #define AGAIN_MS 300 /* as long as no process more may be made; less than the plugin waits */
+#define STEWARD_COMM "stage-steward" /* as it calls itself */
 
 void hand_prepare(const struct hand *h, struct acts_spawn *s)
 {
@@ -158,6 +161,16 @@ int hand_get_site(struct hand_site *site)
 	return r;
 }
 
+void hand_open_log(const struct hand_site *site)
+{
+	static bool opened;
+
+	if (opened || !site->log_file[0])
+		return;
+	opened = true;
+	log_open("stage-keeper", acts_open(ACT_OPEN_LOG, 0, 0), 1);
+}
+
 int hand_find_path(const char *which, const struct hand_job *job, struct hand_path *path)
 {
 	char id[16], uid[16], gid[16];
@@ -193,6 +206,42 @@ bool hand_is_alive(const struct state_proc *p)
 	struct act a = { .kind = ACT_LOOK, .n = { p->pid } };
 
 	return acts_do(&a, NULL, 0, NULL, NULL) >= 0 && (uint64_t)a.n[1] == p->start;
+}
+
+/* A child of parent that is called so and is stopped? Its name may hold anything, so the last bracket counts. */
+static bool is_stopped_child(const char *pid, pid_t parent, const char *comm)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char path[NAME_MAX + 16], line[512], *name, *rest, state = 0;
+	pid_t its = 0;
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, line, sizeof(line) - 1);
+	line[n < 0 ? 0 : n] = '\0';
+	name = strchr(line, '(');
+	rest = strrchr(line, ')');
+	if (!name || !rest || sscanf(rest, ") %c %d", &state, &its) != 2 || its != parent)
+		return false;
+	*rest = '\0';
+	return (state == 'T' || state == 't') && strcmp(name + 1, comm) == 0;
+}
+
+bool hand_is_stopped(const struct state_proc *p)
+{
+	_cleanup_(dir_closep) DIR *dir = NULL;
+	struct act a = { .kind = ACT_LOOK, .n = { p->pid } };
+	struct dirent *e;
+	int r = p->pid > 1 ? acts_do(&a, NULL, 0, NULL, NULL) : -ESRCH;
+
+	if (r < 0 || (uint64_t)a.n[1] != p->start)
+		return false;
+	dir = r == 0 ? opendir("/proc") : NULL;
+	while (r == 0 && dir && (e = readdir(dir)))
+		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
+			r = is_stopped_child(e->d_name, p->pid, STEWARD_COMM);
+	return r > 0;
 }
 
 int hand_get_keeper(struct state_proc *p)

@@ -53,6 +53,9 @@ int hand_do(const struct hand *h);
  * not "". */
 int hand_get_site(struct hand_site *site);
 
+/* What is logged goes to the site's LogFile as well from now on. Once; for a clean-up, whose log nobody has opened yet. */
+void hand_open_log(const struct hand_site *site);
+
 /* Where the path of a tier ("3") or HAND_NAMESPACE leads for the job; a job_id of 0: for any. node
  * NULL: the host's name. */
 struct hand_job {
@@ -73,6 +76,8 @@ void hand_prepare(const struct hand *h, struct acts_spawn *s);
 /* Signals a process that is on record: 0, -ESRCH. Does it run yet? A zombie does not. */
 int hand_signal(const struct state_proc *p, int sig);
 bool hand_is_alive(const struct state_proc *p);
+/* Is it stopped, or a steward that it has started? */
+bool hand_is_stopped(const struct state_proc *p);
 /* The keeper itself, as it goes on record. 0 or -ESRCH. */
 int hand_get_keeper(struct state_proc *p);
 /* Kills all children of the keeper but us, until there are none or the deadline. */

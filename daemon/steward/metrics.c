@@ -18,6 +18,7 @@
 #include "daemon/steward/steward.h"
 
 #define METRICS_MS 30000 /* for all of them that end now */
+#define METRICS_DEATH_MS 2000 /* the epilog may wait for it */
 #define POLL_US 10000
 
 static int lock(int fd, uint64_t deadline_ms)
@@ -68,25 +69,35 @@ static int replace(int sums, uint64_t deadline_ms)
 	return r < 0 ? r : acts_do_numbers(ACT_TEXT, 1, 0, 0);
 }
 
+static void add_to_node(const char *path, const uint64_t *counts, uint64_t deadline_ms)
+{
+	_cleanup_(fd_closep) int base = jobdir_open_base(false, NULL), sums = -1;
+	int r = sums = acts_open(ACT_OPEN_FILE, ACT_DIR_RUN, ACT_FILE_METRICS);
+
+	if (r >= 0)
+		r = lock(sums, deadline_ms);
+	if (r == 0)
+		r = add(sums, counts);
+	if (r == 0)
+		r = replace(sums, deadline_ms);
+	if (r < 0)
+		log_warning("metrics: %s: %s%s", path, strerror(-r),
+			    r == -EPERM ? "; its directory must be root's and writable by nobody else" : "");
+}
+
 void metrics_add(struct steward *k)
 {
-	const uint64_t deadline_ms = clock_ms() + METRICS_MS;
-	_cleanup_(fd_closep) int base = -1, sums = -1;
-	int r;
-
 	if (k->site.metrics[0] != '/')
 		return;
 	k->counts[COUNT_JOBS] = 1;
 	k->counts[COUNT_JOBS_NOT_SET_UP] = k->st.failed;
-	base = jobdir_open_base(false, NULL);
-	r = sums = acts_open(ACT_OPEN_FILE, ACT_DIR_RUN, ACT_FILE_METRICS);
-	if (r >= 0)
-		r = lock(sums, deadline_ms);
-	if (r == 0)
-		r = add(sums, k->counts);
-	if (r == 0)
-		r = replace(sums, deadline_ms);
-	if (r < 0)
-		log_warning("metrics: %s: %s%s", k->site.metrics, strerror(-r),
-			    r == -EPERM ? "; its directory must be root's and writable by nobody else" : "");
+	add_to_node(k->site.metrics, k->counts, clock_ms() + METRICS_MS);
+}
+
+void metrics_add_death(const struct hand_site *site)
+{
+	const uint64_t counts[COUNT_N] = { [COUNT_KEEPER_DEATHS] = 1 };
+
+	if (site->metrics[0] == '/')
+		add_to_node(site->metrics, counts, clock_ms() + METRICS_DEATH_MS);
 }

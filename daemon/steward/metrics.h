@@ -3,8 +3,12 @@
  */
 #pragma once
 
+struct hand_site;
 struct steward;
 
 /* Adds k->counts to RUNDIR_METRICS and has stage-hand write the sums to [metrics] Textfile, if there
  * is one. What goes wrong is logged. May take METRICS_MS: nobody should wait for it. */
 void metrics_add(struct steward *k);
+
+/* Adds the death of a keeper, where site (as hand_get_site() gave it) wants figures. Takes METRICS_DEATH_MS at most. */
+void metrics_add_death(const struct hand_site *site);

@@ -1,15 +1,16 @@
 /*
- * reap: what is left of jobs whose keeper is gone, at boot and by timer.
+ * reap: what jobs that are over have left, at boot and by timer.
  *
- * A job's directory is left alone as long as its keeper holds the lock. Whether such a job still
- * exists is not asked: Slurm's epilog is what ends a living keeper.
+ * The data of a job that runs stays until the job's end, whoever has died (joblife.h). A keeper that lives is let alone,
+ * unless its job is over and nobody has ended it, or what cleans up is stopped.
  */
 #pragma once
 
 struct error;
 
-/* Cleans up after dead keepers and in disk tiers, forgets old crashes. Without a valid
- * configuration disk tiers are left alone. 0 when nothing is left. */
+/* Cleans up after dead keepers and in disk tiers, ends forgotten ones, forgets old crashes. Says on standard
+ * error what is kept, and why. Without a valid configuration disk tiers are left alone. 0 when nothing is left that
+ * should go. */
 int reap_all(struct error *err);
 
 /* Cleans up what keepers have set aside and did not live to remove. */

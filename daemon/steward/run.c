@@ -80,7 +80,7 @@ static int find_another(struct steward *k, const struct jobdir *d)
 /* There is a directory for this job: another keeper's, or a leftover. 0: it is out of the way. */
 static int settle_leftover(struct steward *k, struct jobdir *d, struct error *err)
 {
-	const struct clean_options o = { .end_keeper = true, .timeout_ms = LEFTOVER_MS, .in_haste = true };
+	const struct clean_options o = { .end_keeper = true, .timeout_ms = LEFTOVER_MS };
 	const uint64_t begin_ms = clock_ms();
 	int r, another;
 

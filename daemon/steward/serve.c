@@ -26,6 +26,7 @@
 #include "common/fd.h"
 #include "common/jobgroup.h"
 #include "common/log.h"
+#include "common/memory.h"
 #include "common/packet.h"
 #include "daemon/steward/acts.h"
 #include "daemon/steward/jobmem.h"
@@ -179,14 +180,24 @@ static int join_memory(struct serve *s, const char *dir)
 	return r;
 }
 
+/* Has the node less memory than the job may fill, which is limit bytes at most? Yes where that is not known. */
+static bool is_short_of_memory(const struct steward *k, uint64_t limit)
+{
+	const uint64_t wanted = limit < k->memory_size ? limit : k->memory_size;
+	uint64_t total, available;
+
+	return memory_read_node(&total, &available) < 0 || available < wanted + k->site.keep_free_memory;
+}
+
 static void look_for_memory(struct serve *s)
 {
 	const struct steward *k = s->k;
 	struct keeper_msg msg = { .verb = KEEPER_MEMORY, .arg0 = -1 };
 	char dir[PATH_MAX];
 	int r = jobgroup_find("memory", k->st.uid, k->st.job_id, dir, sizeof(dir));
-	/* What the job before is about to give back counts as used until it has. */
-	const bool freeing = jobdir_is_freeing();
+	const bool known = r == 0 && jobmem_read(dir, &msg.arg0, &msg.arg1) == 0;
+	/* What an ended job is about to give back counts as used until it has; it is waited for where it is wanted. */
+	const bool freeing = is_short_of_memory(k, known ? (uint64_t)msg.arg0 : UINT64_MAX) && jobdir_is_freeing();
 
 	if ((r < 0 || freeing) &&
 	    clock_ms() < s->begin_ms + (r == -ENODEV && !freeing ? NO_SLURM_WAIT_MS : MEMORY_WAIT_MS))

@@ -1,0 +1,26 @@
+#include "daemon/steward/death.h"
+
+#include "common/log.h"
+#include "daemon/steward/breaker.h"
+#include "daemon/steward/hand.h"
+#include "daemon/steward/jobdir.h"
+#include "daemon/steward/metrics.h"
+#include "daemon/steward/state.h"
+
+void death_report(const struct jobdir *d, struct state *st)
+{
+	static struct hand_site site;
+
+	if (st->ending || st->failed || !st->keeper.pid || !state_is_current(st))
+		return;
+	if (hand_get_site(&site) == 0)
+		hand_open_log(&site);
+	log_set_job(st->job_id);
+	log_error("the keeper has died: what is staged can be read until the job ends, nothing more is staged here");
+	log_set_job(0);
+	st->keeper = (struct state_proc){ 0 };
+	if (jobdir_write_state(d, st) < 0)
+		return; /* it is reported again, and counted then */
+	breaker_count();
+	metrics_add_death(&site);
+}
