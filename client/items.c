@@ -9,6 +9,7 @@
 
 #include "client/output.h"
 #include "common/error.h"
+#include "common/expand.h"
 
 static const char *get_env(void *arg, const char *name)
 {
@@ -34,6 +35,22 @@ static int check_slips(const struct dataset_list *list, const char *value, struc
 					  d->source, strerror(ENOENT), hint);
 	}
 	return 0;
+}
+
+/* A file of exactly that name is meant, and not the pattern. */
+static void find_names(struct dataset_list *list)
+{
+	for (size_t i = 0; i < list->n_items; i++) {
+		struct dataset *d = &list->items[i];
+		int found = d->scheme == DATASET_SCHEME_FILE && d->is_set ? expand_find_name(d->source) : 0;
+
+		if (found == 2)
+			output_error("warning: %s: %s is the name of a file, which is taken; other files fit it "
+				     "as a pattern, and are not. Rename that file to have them",
+				     d->name, d->source);
+		if (found)
+			dataset_take_literally(d);
+	}
 }
 
 static void warn_of_sequence(const char *const *values, size_t n_values)
@@ -70,6 +87,7 @@ int items_read(struct dataset_list *list, const char *const *values, size_t n_va
 		r = check_slips(&l, value, err);
 	if (r < 0)
 		goto usage;
+	find_names(&l);
 	warn_of_sequence(values, n_values);
 	*list = l;
 	l = (struct dataset_list){ 0 };

@@ -115,28 +115,29 @@ char *mover_entry_to_string(const struct mover_entry *e, char *buf, size_t size)
 /* ---- copies ---- */
 
 /* Its exit status and what it says; -errno. */
-static int run_mover(const char *verb, const char *source, const char *dir, char **textp)
+static int run_mover(const char *verb, const struct submit_copy *c, const char *dir, char **textp)
 {
 	_cleanup_(freep) char *from = NULL, *to = NULL;
 	char program[4096];
-	const char *argv[] = { program, verb, NULL, NULL, NULL };
+	const char *argv[] = { program, verb, NULL, NULL, NULL, NULL };
 	size_t n = 2;
 
 	if (cmd_get_helper(program, sizeof(program), "stage-mover") < 0)
 		return -ENOENT;
 	if (asprintf(&to, "--dir=%s", dir) < 0)
 		return to = NULL, -ENOMEM;
-	if (source && asprintf(&from, "--source=%s", source) < 0)
+	if (c && asprintf(&from, "--source=%s", c->source) < 0)
 		return from = NULL, -ENOMEM;
 	argv[n++] = to;
 	argv[n++] = from;
+	argv[n++] = c && c->literal ? "--literal" : NULL;
 	return capture_run(argv, CHECK_MS, textp);
 }
 
 bool mover_copy_is_whole(const struct submit_copy *c, char **whyp)
 {
 	_cleanup_(freep) char *text = NULL;
-	int r = run_mover("check", c->source, c->dir, &text);
+	int r = run_mover("check", c, c->dir, &text);
 
 	if (!whyp || r == 0)
 		return r == 0;

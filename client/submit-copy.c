@@ -112,14 +112,17 @@ void submit_copies_get_bases(const struct conf *conf, char ***basesp, size_t *n_
 	*n_basesp = n;
 }
 
-static void make_key(const char *source, const char *base, char key[static SUBMIT_KEY_SIZE])
+static void make_key(const struct submit_copy *c, char key[static SUBMIT_KEY_SIZE])
 {
 	uint64_t h = 0xcbf29ce484222325ULL;
 
-	for (const char *p = source; *p; p++)
+	for (const char *p = c->source; *p; p++)
 		h = (h ^ (unsigned char)*p) * 0x100000001b3ULL;
-	for (const char *p = base; *p; p++)
+	for (const char *p = c->base; *p; p++)
 		h = (h ^ (unsigned char)*p) * 0x100000001b3ULL;
+	/* a file that is named like a pattern, and the pattern */
+	if (c->literal)
+		h *= 0x100000001b3ULL;
 	snprintf(key, SUBMIT_KEY_SIZE, "%016llx", (unsigned long long)h);
 }
 
@@ -127,7 +130,8 @@ static void make_key(const char *source, const char *base, char key[static SUBMI
  * it fits, and the pattern goes on in it. */
 static int make_paths(struct submit_copy *c, struct error *err)
 {
-	_cleanup_(freep) char *top = strndup(c->source, path_get_top(c->source)), *copy = NULL;
+	size_t n_top = c->literal ? strlen(c->source) : path_get_top(c->source);
+	_cleanup_(freep) char *top = strndup(c->source, n_top), *copy = NULL;
 	const char *file = top ? path_base(top) : "", *rest = c->source + (top ? strlen(top) : 0);
 	char name[NAME_MAX_LENGTH + SUBMIT_KEY_SIZE + 1];
 	size_t n = 0;
@@ -162,7 +166,7 @@ static int check_item(const struct dataset *d, struct error *err)
 {
 	const char *bad = d->source;
 
-	if (path_get_top(d->source) == 0)
+	if (!d->literal && path_get_top(d->source) == 0)
 		return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
 				  "%s: a pattern can't be moved without a directory in front of its "
 				  "first wildcard", d->name);
@@ -221,14 +225,19 @@ static int add(struct submit_copies *all, const struct finder *f, struct dataset
 	r = check_item(d, err);
 	if (r < 0)
 		return r;
-	*c = (struct submit_copy){ .rule = rule, .name = d->name, .source = strdup(d->source) };
+	*c = (struct submit_copy){
+		.rule = rule,
+		.name = d->name,
+		.source = strdup(d->source),
+		.literal = d->literal,
+	};
 	all->n_items++;
 	if (!c->source)
 		return error_set(err, ENOMEM, "out of memory");
 	r = get_base(f, rule, &c->base, err);
 	if (r < 0)
 		return r;
-	make_key(c->source, c->base, c->key);
+	make_key(c, c->key);
 	r = make_paths(c, err);
 	if (r == 0)
 		r = check_copy_rule(f, c, err);

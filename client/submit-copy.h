@@ -3,6 +3,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 
@@ -18,6 +19,7 @@ struct submit_copy {
 	const struct conf_source *rule; /* lent by the configuration */
 	const char *name;               /* of the dataset; lent by its list */
 	char *source;                   /* as the mover sees it */
+	bool literal;                   /* it is no pattern, whatever its name has */
 	char *base;                     /* <tier>/stage-data, with all copies of this user */
 	char *dir;                      /* this one's directory in it (daemon/mover/place.h) */
 	char *path;                     /* the copy; of a pattern, a pattern */

@@ -86,7 +86,7 @@ static void write_copy(FILE *f, const struct submit_copy *c)
 {
 	fputs("move --source=", f);
 	write_quoted(f, c->source);
-	fputs(" --dir=", f);
+	fputs(c->literal ? " --literal --dir=" : " --dir=", f);
 	write_quoted(f, c->dir);
 	fprintf(f, " --readers=%u --max-bytes=%llu --max-rate=%llu\n",
 		(unsigned)c->rule->max_readers, (unsigned long long)c->rule->max_bytes,

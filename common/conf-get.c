@@ -160,7 +160,9 @@ int conf_resolve_dataset(const struct conf *conf, struct dataset *d, struct erro
 				  "@%s: profile= names keys for s3://, which it is not; leave it out", name);
 	d->scheme = list.items[0].scheme;
 	d->env_keys &= d->scheme == DATASET_SCHEME_S3; /* set where it was not known what @NAME is */
+	d->literal |= list.items[0].literal;
 	d->is_set |= list.items[0].is_set;
+	d->is_set &= !d->literal || d->scheme == DATASET_SCHEME_LIST;
 	source = d->source;
 	d->source = list.items[0].source;
 	list.items[0].source = source;

@@ -63,7 +63,7 @@ static int expand_variable(FILE *f, const char **pp, const struct env *env, stru
 		return dataset_refuse(
 			err,
 			"variable %s is not set here, where the job is submitted; set "
-			"and export it, or write the path",
+			"and export it, or write the path (a $ of a name is written %%24)",
 			name);
 	if (!text_is_clean(value, strlen(value), NULL))
 		return dataset_refuse(
@@ -90,8 +90,8 @@ static int expand_home(FILE *f, const char **pp, const struct env *env, struct e
 	return 0;
 }
 
-/* Replaces *textp by what it expands to. */
-static int expand(char **textp, const struct env *env, struct error *err)
+/* Replaces *textp by what it expands to. variables: not only "~". */
+static int expand(char **textp, bool variables, const struct env *env, struct error *err)
 {
 	const char *p = *textp;
 	char *out = NULL;
@@ -99,7 +99,7 @@ static int expand(char **textp, const struct env *env, struct error *err)
 	FILE *f;
 	int r = 0;
 
-	if (*p != '~' && !strchr(p, '$'))
+	if (*p != '~' && !(variables && strchr(p, '$')))
 		return 0;
 	f = open_memstream(&out, &size);
 	if (!f)
@@ -107,7 +107,7 @@ static int expand(char **textp, const struct env *env, struct error *err)
 	if (*p == '~')
 		r = expand_home(f, &p, env, err);
 	while (r == 0 && *p) {
-		if (*p == '$')
+		if (variables && *p == '$')
 			r = expand_variable(f, &p, env, err);
 		else
 			fputc(*p++, f);
@@ -148,18 +148,22 @@ static int make_absolute(char **textp, const char *cwd, struct error *err)
 	return 0;
 }
 
-/* What stands in front of a relative path would be read as part of a pattern. The path of a list is
- * none, but its braces have to be closed. */
-static int check_cwd(const struct dataset *d, const struct env *env, struct error *err)
+/* What is put in front of a relative path is no pattern, and must not become a part of one. The path of a list
+ * is none, but its braces have to be closed. */
+static int check_cwd(struct dataset *d, const struct env *env, struct error *err)
 {
 	const char *bad = strpbrk(env->cwd, d->scheme == DATASET_SCHEME_LIST ? "{" : "*?[{");
 
-	if (*d->source == '/' || !bad)
+	if (*d->source == '/' || !bad || d->literal)
 		return 0;
+	if (!d->is_set || d->scheme == DATASET_SCHEME_LIST) {
+		d->literal = true;
+		return 0;
+	}
 	return dataset_refuse(
 		err,
-		"the directory that you are in has a %c in its name, which makes a pattern of "
-		"it; submit from another, or rename it",
+		"the directory that you are in has a %c in its name, which would be a part of the "
+		"pattern; submit from another, or stage a directory with include=",
 		*bad);
 }
 
@@ -169,9 +173,10 @@ static int expand_source(struct dataset *d, const struct env *env, struct error 
 
 	if (d->scheme != DATASET_SCHEME_FILE && d->scheme != DATASET_SCHEME_LIST)
 		return 0;
-	r = expand(&d->source, env, err);
+	r = expand(&d->source, !d->expanded, env, err);
 	if (r < 0)
 		return r;
+	d->expanded = true;
 	if (!*d->source)
 		return dataset_refuse(err,
 				      "nothing is left when the variables are expanded; set them");
@@ -189,7 +194,7 @@ static int expand_dest(struct dataset *d, const struct env *env, struct error *e
 
 	if (*d->dest != '$' && *d->dest != '~' && *d->dest != '/')
 		return 0;
-	r = expand(&d->dest, env, err);
+	r = expand(&d->dest, true, env, err);
 	if (r < 0)
 		return r;
 	if (*d->dest == '$' || *d->dest == '~')
@@ -207,7 +212,7 @@ static int expand_subdir(struct dataset *d, const struct env *env, struct error 
 
 	if (!d->subdir)
 		return 0;
-	r = expand(&d->subdir, env, err);
+	r = expand(&d->subdir, true, env, err);
 	return r < 0 ? r : dataset_subdir_check(d->subdir, err);
 }
 

@@ -103,8 +103,8 @@ static int check_url(struct dataset *d, struct error *err)
 	if (url_climbs(url.path, url.n_path, d->scheme == DATASET_SCHEME_HTTP))
 		return dataset_refuse(err,
 				      "an address can't have \"..\"; write the path that is meant");
-	d->is_set = memchr(url.path, '{', url.n_path) != NULL;
-	if (d->scheme != DATASET_SCHEME_S3 || !strchr(url.path, '*'))
+	d->is_set = !d->literal && memchr(url.path, '{', url.n_path);
+	if (d->literal || d->scheme != DATASET_SCHEME_S3 || !strchr(url.path, '*'))
 		return 0;
 	if (url.path[url.n_path - 1] == '/')
 		return dataset_refuse(err, "a pattern selects objects, whose names don't end in /; leave "
@@ -128,7 +128,7 @@ static int check_catalog(struct dataset *d, struct error *err)
 		return dataset_refuse(
 			err, "a path in a dataset of this site can't have \"..\"; write it "
 			     "from the top of the dataset");
-	d->is_set = path_is_pattern(d->source);
+	d->is_set = !d->literal && path_is_pattern(d->source);
 	return 0;
 }
 
@@ -149,19 +149,19 @@ static int check_path(struct dataset *d, struct error *err)
 {
 	const char *brace;
 
-	if (strstr(d->source, "$(") || strchr(d->source, '`'))
+	if (!d->expanded && (strstr(d->source, "$(") || strchr(d->source, '`')))
 		return dataset_refuse(err,
 				      "commands are not run here; put the result in a variable and "
 				      "write $VAR");
 	/* "/p/{a,../../etc}": what it comes to would not be below what it seems to be below */
-	brace = strchr(d->source, '{');
+	brace = d->literal ? NULL : strchr(d->source, '{');
 	if (brace && brace > d->source && brace[-1] == '$')
 		brace = NULL; /* a variable; looked at again when it is expanded */
 	if (brace && url_climbs(brace, strlen(brace), false))
 		return dataset_refuse(err,
 				      "\"..\" can't stand in or behind braces; write the path that "
 				      "is meant");
-	d->is_set = d->scheme == DATASET_SCHEME_LIST || is_pattern(d->source);
+	d->is_set = d->scheme == DATASET_SCHEME_LIST || (!d->literal && is_pattern(d->source));
 	return 0;
 }
 
@@ -170,10 +170,11 @@ static int check_source(struct dataset *d, struct error *err)
 	if (!*d->source)
 		return dataset_refuse(err,
 				      "SOURCE is missing; write [NAME=]SOURCE[:[DEST][:OPTIONS]]");
-	if (!dataset_braces_are_closed(d->source))
-		return dataset_refuse(
-			err, "there is a { without a }; close it, or write %s in its place",
-			d->scheme == DATASET_SCHEME_HTTP ? "%7B" : "?");
+	/* What ".." has taken away is not encoded again. */
+	d->literal &= d->source[strcspn(d->source, "*?[]{}")] != '\0';
+	d->expanded &= strchr(d->source, '$') != NULL;
+	if (!d->literal && !dataset_braces_are_closed(d->source))
+		return dataset_refuse(err, "there is a { without a }; close it, or write %%7B in its place");
 	switch (d->scheme) {
 	case DATASET_SCHEME_HTTP:
 	case DATASET_SCHEME_S3:
@@ -243,6 +244,12 @@ int dataset_item_check(struct dataset *d, struct error *err)
 
 	r = check_source(d, err);
 	return r < 0 ? r : check_options(d, err);
+}
+
+void dataset_take_literally(struct dataset *d)
+{
+	d->literal = true;
+	d->is_set = false;
 }
 
 bool dataset_dest_is_word(const char *text)
@@ -409,7 +416,7 @@ int dataset_item_read(struct dataset *d, char *item, struct error *err)
 		return r;
 
 	if (d->scheme != DATASET_SCHEME_HTTP)
-		dataset_decode(source);
+		dataset_source_decode(source, d);
 	d->source = strdup(source);
 	if (!d->source)
 		return -ENOMEM;

@@ -11,47 +11,76 @@
 
 #include "common/parse.h"
 
+/* Of each text, of a source beside them, and of a source with variables yet to be expanded. */
+enum code_kind { CODE_SEPARATOR, CODE_PATTERN, CODE_VARIABLE, N_CODE_KINDS };
+
 static const struct {
 	char byte;
-	const char *code;
+	char code[4];
+	enum code_kind kind;
 } codes[] = {
-	{ ',', "%2C" },
-	{ ':', "%3A" },
-	{ '+', "%2B" },
-	{ '%', "%25" },
+	{ ',', "%2C", CODE_SEPARATOR },
+	{ ':', "%3A", CODE_SEPARATOR },
+	{ '+', "%2B", CODE_SEPARATOR },
+	{ '%', "%25", CODE_SEPARATOR },
+	{ '*', "%2A", CODE_PATTERN },
+	{ '?', "%3F", CODE_PATTERN },
+	{ '[', "%5B", CODE_PATTERN },
+	{ ']', "%5D", CODE_PATTERN },
+	{ '{', "%7B", CODE_PATTERN },
+	{ '}', "%7D", CODE_PATTERN },
+	{ '$', "%24", CODE_VARIABLE },
 };
 
 #define N_CODES (sizeof(codes) / sizeof(codes[0]))
 
-static char decoded(const char *p)
+/* The entry that text begins with, of the kinds up to last; N_CODES: none. */
+static size_t find_code(const char *text, enum code_kind last)
 {
-	if (p[0] == '%' && p[1] == '2')
-		switch (p[2]) {
-		case 'C': case 'c':
-			return ',';
-		case 'B': case 'b':
-			return '+';
-		case '5':
-			return '%';
-		}
-	if (p[0] == '%' && p[1] == '3' && (p[2] == 'A' || p[2] == 'a'))
-		return ':';
-	return '\0';
+	size_t i;
+
+	for (i = 0; i < N_CODES; i++)
+		if (codes[i].kind <= last && !strncasecmp(text, codes[i].code, 3))
+			break;
+	return i;
 }
 
-void dataset_decode(char *text)
+/* met[kind] is set for what was decoded. */
+static void decode(char *text, enum code_kind last, bool met[static N_CODE_KINDS])
 {
-	char *out = text, c;
+	char *out = text;
 
 	while (*text) {
-		c = decoded(text);
-		*out++ = c ? c : *text;
-		text += c ? 3 : 1;
+		size_t i = find_code(text, last);
+
+		if (i < N_CODES) {
+			*out++ = codes[i].byte;
+			met[codes[i].kind] = true;
+			text += 3;
+		} else {
+			*out++ = *text++;
+		}
 	}
 	*out = '\0';
 }
 
-void dataset_encode(FILE *f, const char *text)
+void dataset_decode(char *text)
+{
+	bool met[N_CODE_KINDS] = { 0 };
+
+	decode(text, CODE_SEPARATOR, met);
+}
+
+void dataset_source_decode(char *source, struct dataset *d)
+{
+	bool met[N_CODE_KINDS] = { 0 };
+
+	decode(source, CODE_VARIABLE, met);
+	d->literal = met[CODE_PATTERN];
+	d->expanded = met[CODE_VARIABLE];
+}
+
+static void encode(FILE *f, const char *text, const bool kinds[static N_CODE_KINDS])
 {
 	unsigned depth = 0;
 	size_t i;
@@ -63,11 +92,30 @@ void dataset_encode(FILE *f, const char *text)
 			depth--;
 		for (i = 0; i < N_CODES && codes[i].byte != *text; i++)
 			;
-		if (i < N_CODES && !(depth > 0 && *text == ','))
+		if (i < N_CODES && kinds[codes[i].kind] &&
+		    !(depth > 0 && *text == ',' && !kinds[CODE_PATTERN]))
 			fputs(codes[i].code, f);
 		else
 			fputc(*text, f);
 	}
+}
+
+void dataset_encode(FILE *f, const char *text)
+{
+	const bool kinds[N_CODE_KINDS] = { [CODE_SEPARATOR] = true };
+
+	encode(f, text, kinds);
+}
+
+void dataset_source_encode(FILE *f, const struct dataset *d, const char *source)
+{
+	const bool kinds[N_CODE_KINDS] = {
+		[CODE_SEPARATOR] = true,
+		[CODE_PATTERN] = d->literal,
+		[CODE_VARIABLE] = d->expanded,
+	};
+
+	encode(f, source, kinds);
 }
 
 bool dataset_braces_are_closed(const char *text)
@@ -99,9 +147,9 @@ static void print(FILE *f, const struct dataset *d)
 		fputs(d->source, f);
 	} else if (d->scheme == DATASET_SCHEME_S3) {
 		fputs("s3://", f);
-		dataset_encode(f, d->source + 5);
+		dataset_source_encode(f, d, d->source + 5);
 	} else {
-		dataset_encode(f, d->source);
+		dataset_source_encode(f, d, d->source);
 	}
 	if (has_dest) {
 		fputc(':', f);

@@ -65,6 +65,8 @@ struct dataset {
 	char *source;                 /* decoded, as written or expanded by dataset_list_expand();
 				       * without the "@" of a catalog, the "@@" of a list */
 	bool is_set;                  /* a pattern, braces or a list: many files */
+	bool literal;                 /* * ? [ ] { } in the source stand for themselves; written %5B ... */
+	bool expanded;                /* and so does $, written %24 */
 	char *dest;                   /* "auto", "shm", "ssd", "scratch", "source" or an absolute path */
 
 	enum dataset_method method;
@@ -149,6 +151,9 @@ void dataset_env_name(const struct dataset *d, const char *prefix, char *buf, si
 
 /* The source for people and logs: with its "@", a query string cut to "?...". Returns buf. */
 char *dataset_show_source(const struct dataset *d, char *buf, size_t size);
+
+/* Its source is the name of one file, and no pattern. */
+void dataset_take_literally(struct dataset *d);
 
 /*
  * For an item whose source is not there: "; ..." with what was probably meant, or "". value: as given.

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 
 #include "common/error.h"
 #include "common/path.h"
@@ -219,6 +220,21 @@ int expand_pattern(const char *pattern, struct names *out, struct error *err)
 		}
 	}
 	return r;
+}
+
+int expand_find_name(const char *pattern)
+{
+	_cleanup_(names_deinit) struct names names = { 0 };
+	struct stat st;
+
+	if (!path_is_pattern(pattern) || lstat(pattern, &st) < 0)
+		return 0;
+	if (expand_pattern(pattern, &names, NULL) < 0)
+		return 2;
+	for (size_t i = 0; i < names.n; i++)
+		if (strcmp(names.v[i], pattern) != 0 && lstat(names.v[i], &st) == 0)
+			return 2;
+	return 1;
 }
 
 static int add_line(const char *line, size_t n, const char *dir, struct names *out,

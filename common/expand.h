@@ -31,6 +31,12 @@ int expand_braces(const char *pattern, struct names *out, struct error *err);
  * adds nothing. Not sorted. */
 int expand_pattern(const char *pattern, struct names *out, struct error *err);
 
+/*
+ * A file that is named exactly like the pattern comes before what the pattern fits. 0: there is none, or the
+ * text is no pattern; 1: it is there; 2: it is there, and other files fit.
+ */
+int expand_find_name(const char *pattern);
+
 /* One path a line; empty lines are passed over, "\r\n" is a line's end; relative paths are relative
  * to dir. */
 int expand_list(const char *data, size_t size, const char *dir, struct names *out,

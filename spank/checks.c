@@ -180,7 +180,7 @@ static void check_rules(const struct conf *conf, const struct dataset_list *list
 
 struct looked {
 	const struct conf *conf;
-	const struct dataset_list *list;
+	struct dataset_list *list;
 	const char *value; /* as given */
 	const struct client_args *args;
 };
@@ -262,10 +262,22 @@ static void refuse_pattern(const struct looked *l, const struct dataset *d, int 
 		say_refuse("%s: %s: %s; check it with ls", d->name, d->source, text);
 }
 
+static void report_pattern(const struct looked *l, struct dataset *d, int errnum)
+{
+	if (errnum != SOURCE_CHECK_IS_NAME && errnum != SOURCE_CHECK_IS_NAME_OF_MANY) {
+		refuse_pattern(l, d, errnum);
+		return;
+	}
+	if (errnum == SOURCE_CHECK_IS_NAME_OF_MANY)
+		say_warn("%s: %s is the name of a file, which is taken; other files fit it as a pattern, and are "
+			 "not. Rename that file to have them", d->name, d->source);
+	dataset_take_literally(d);
+}
+
 static void report_source(void *arg, const struct source_check_result *result)
 {
 	const struct looked *l = arg;
-	const struct dataset *d = &l->list->items[result->index];
+	struct dataset *d = &l->list->items[result->index];
 	const char *name = d->name;
 	char hint[1024], text[2 * PATH_MAX + 128];
 
@@ -274,7 +286,7 @@ static void report_source(void *arg, const struct source_check_result *result)
 		return;
 	}
 	if (result->errnum >= SOURCE_CHECK_FITS_NONE) {
-		refuse_pattern(l, d, result->errnum);
+		report_pattern(l, d, result->errnum);
 		return;
 	}
 	describe(result->path, result->n_fault, result->errnum, text, sizeof(text));
@@ -288,7 +300,7 @@ static void report_source(void *arg, const struct source_check_result *result)
 			   get_hint(l, d, hint, sizeof(hint)));
 }
 
-static void check_sources(const struct conf *conf, const struct dataset_list *list, const char *value,
+static void check_sources(const struct conf *conf, struct dataset_list *list, const char *value,
 			  const struct client_args *args)
 {
 	struct looked l = { conf, list, value, args };
@@ -303,7 +315,7 @@ static void check_sources(const struct conf *conf, const struct dataset_list *li
 		say_warn("submitted without a look at the sources: %s", strerror(-r));
 }
 
-void checks_run(const struct conf *conf, const struct dataset_list *list, const char *value,
+void checks_run(const struct conf *conf, struct dataset_list *list, const char *value,
 		const struct client_args *args, const struct checks_user *u)
 {
 	check_admitted(conf, u->name, args->partition);

@@ -43,7 +43,7 @@ void source_check_path(const struct dataset *d, char *buf, size_t size)
 		buf[0] = '\0';
 		return;
 	}
-	if (d->scheme == DATASET_SCHEME_LIST || !path_is_pattern(buf))
+	if (d->scheme == DATASET_SCHEME_LIST || !d->is_set)
 		return;
 	for (p = buf; *p && !strchr("*?[{", *p); p++)
 		if (*p == '/')
@@ -93,7 +93,10 @@ static uint32_t find_fault(char *path)
 static int look_for_fit(const char *pattern)
 {
 	_cleanup_(names_deinit) struct names names = { 0 };
+	int found = expand_find_name(pattern);
 
+	if (found)
+		return found == 1 ? SOURCE_CHECK_IS_NAME : SOURCE_CHECK_IS_NAME_OF_MANY;
 	if (expand_pattern(pattern, &names, NULL) < 0)
 		return 0; /* the node tells */
 	if (names.n == 0)
@@ -105,7 +108,7 @@ static int look_for_fit(const char *pattern)
 
 static bool is_pattern(const struct dataset *d)
 {
-	return d->scheme == DATASET_SCHEME_FILE && path_is_pattern(d->source);
+	return d->scheme == DATASET_SCHEME_FILE && d->is_set;
 }
 
 static void child_main(const struct dataset_list *list, int fd)

@@ -20,6 +20,8 @@ enum {
 enum {
 	SOURCE_CHECK_FITS_NONE = 10001,
 	SOURCE_CHECK_END_MISSING,
+	SOURCE_CHECK_IS_NAME,           /* a file is named exactly like the pattern */
+	SOURCE_CHECK_IS_NAME_OF_MANY,   /* and others fit the pattern */
 };
 
 struct source_check_result {

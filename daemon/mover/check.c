@@ -9,6 +9,7 @@
 #include "common/error.h"
 #include "common/fd.h"
 #include "common/path.h"
+#include "daemon/mover/move.h"
 #include "daemon/mover/place.h"
 #include "daemon/mover/record.h"
 
@@ -157,21 +158,21 @@ static int look(struct check *c, const char *source, const char *top, struct err
 	return c->is_set || !strcmp(c->table->kind, "dir") ? check_dir(c, top) : check_file(c, top);
 }
 
-int check_copy(const char *source, const char *dir, const char **whyp, struct error *err)
+int check_copy(const struct move_order *order, const char **whyp, struct error *err)
 {
 	_cleanup_(check_deinit) struct check c = { .place = PLACE_NONE, .source_fd = -1,
 						   .copy_fd = -1 };
-	_cleanup_(freep) char *top = strndup(source, path_get_top(source));
+	_cleanup_(freep) char *top = strndup(order->source, order->n_top);
 	int r;
 
 	if (!top)
 		return error_set(err, ENOMEM, "out of memory");
 	*whyp = "there is no whole copy";
-	if (access(dir, F_OK) < 0 && errno == ENOENT)
+	if (access(order->dir, F_OK) < 0 && errno == ENOENT)
 		return 0;
-	r = place_open(&c.place, dir, path_base(top), err);
+	r = place_open(&c.place, order->dir, path_base(top), err);
 	if (r == 0)
-		r = look(&c, source, top, err);
+		r = look(&c, order->source, top, err);
 	if (r > 0)
 		touch_all(&c);
 	if (c.why)

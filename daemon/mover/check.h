@@ -4,6 +4,7 @@
 #pragma once
 
 struct error;
+struct move_order;
 
 /* With more things in it a look from outside takes too long: a mover does it. */
 #define CHECK_MAX_LINES 50000
@@ -14,4 +15,4 @@ struct error;
  * and not the copy, or has left the earlier one behind. A source that can't be seen from here is
  * taken for unchanged. May block as long as the file systems do.
  */
-int check_copy(const char *source, const char *dir, const char **whyp, struct error *err);
+int check_copy(const struct move_order *order, const char **whyp, struct error *err);

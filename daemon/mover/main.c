@@ -13,6 +13,7 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/parse.h"
+#include "common/path.h"
 #include "daemon/mover/check.h"
 #include "daemon/mover/move.h"
 #include "daemon/mover/progress.h"
@@ -21,6 +22,7 @@
 
 static const struct option options[] = {
 	{ "source", required_argument, NULL, 's' },
+	{ "literal", no_argument, NULL, 'l' },
 	{ "dir", required_argument, NULL, 'd' },
 	{ "readers", required_argument, NULL, 'r' },
 	{ "max-bytes", required_argument, NULL, 'b' },
@@ -30,7 +32,7 @@ static const struct option options[] = {
 
 static int usage(void)
 {
-	fputs("usage: stage-mover move|check --source=PATH --dir=DIRECTORY\n"
+	fputs("usage: stage-mover move|check --source=PATH [--literal] --dir=DIRECTORY\n"
 	      "       [--readers=N] [--max-bytes=N] [--max-rate=N]\n"
 	      "       stage-mover progress --dir=DIRECTORY\n"
 	      "Started by stagectl submit, see stagectl(1).\n", stderr);
@@ -39,13 +41,16 @@ static int usage(void)
 
 static bool parse(struct move_order *o, int argc, char **argv)
 {
-	bool ok = true;
+	bool ok = true, literal = false;
 	int c;
 
 	while ((c = getopt_long(argc, argv, "", options, NULL)) != -1) {
 		switch (c) {
 		case 's':
 			o->source = optarg;
+			break;
+		case 'l':
+			literal = true;
 			break;
 		case 'd':
 			o->dir = optarg;
@@ -63,6 +68,8 @@ static bool parse(struct move_order *o, int argc, char **argv)
 			return false;
 		}
 	}
+	if (o->source)
+		o->n_top = literal ? strlen(o->source) : path_get_top(o->source);
 	return ok && optind == argc - 1 && (!o->source || o->source[0] == '/') && o->dir &&
 	       o->dir[0] == '/';
 }
@@ -119,7 +126,7 @@ static int run_check(const struct move_order *o)
 	const char *why;
 	int r;
 
-	r = check_copy(o->source, o->dir, &why, &err);
+	r = check_copy(o, &why, &err);
 	if (r < 0)
 		return fail(&err);
 	puts(r ? "whole" : why);

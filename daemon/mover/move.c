@@ -235,10 +235,12 @@ static void move_deinit(struct move *m)
 
 static int choose(struct move *m, struct error *err)
 {
-	m->top = strndup(m->order->source, path_get_top(m->order->source));
+	const char *source = m->order->source;
+
+	m->top = strndup(source, m->order->n_top);
 	if (!m->top)
 		return error_set(err, ENOMEM, "out of memory");
-	return path_is_pattern(m->order->source) ? chosen_new(&m->chosen, m->order->source, err) : 0;
+	return source[m->order->n_top] ? chosen_new(&m->chosen, source, err) : 0;
 }
 
 static int open_source(const char *source, struct stat *st, struct error *err)

@@ -21,7 +21,8 @@ struct chosen;
 struct link_table;
 
 struct move_order {
-	const char *source, *dir; /* absolute; source may be a pattern */
+	const char *source, *dir; /* absolute */
+	size_t n_top; /* of the source: all of it, or of a pattern the directory above (path_get_top()) */
 	uint32_t max_readers;     /* 0: as many as help */
 	uint64_t max_bytes, max_rate; /* 0: no limit */
 };

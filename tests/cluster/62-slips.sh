@@ -28,6 +28,28 @@ test_a_comma_in_a_name_is_explained() {
 	slip "/srv/pfs/home/alice/a,b.bin" "/srv/pfs/home/alice/a%2Cb.bin"
 }
 
+test_a_name_like_a_pattern_is_a_name() {
+	local dir=$pfs/home/alice/names path=/srv/pfs/home/alice/names out item
+
+	mkdir "$dir" "$dir/in[1]"
+	at_end "rm -rf '$dir'"
+	echo literal >"$dir/run[1].bin"
+	echo fits >"$dir/run1.bin"
+	echo star >"$dir/a*{b}?.bin"
+	echo dollar >"$dir/a\$b.bin"
+	echo below >"$dir/in[1]/x"
+	chown -R 4001:4001 "$dir"
+	for item in "$path/run[1].bin literal" "$path/run%5B1%5D.bin literal" "$path/a*{b}?.bin star" \
+		"$path/a%24b.bin dollar" "$path/in[1]/x below"; do
+		out=$(job_run alice --stage-data="t=${item% *}" <<<'cat "$STAGE_DATA_PATH_T"')
+		assert_eq "$out" "${item##* }"
+	done
+	job_run alice --stage-data="t=$path/run[1].bin" <<<true
+	assert_contains "$(cat "$work/sbatch.err")" "is the name of a file"
+	out=$(job_refused alice --stage-data="t=$path/a\$b.bin" <<<true)
+	assert_contains "$out" "a \$ of a name is written %24"
+}
+
 test_braces_that_the_shell_expanded_are_warned_of() {
 	local id
 

@@ -211,6 +211,14 @@ class Submitting(unittest.TestCase):
         self.assertIn("move --source='/far/a b/train/s-{00..11}/*.tar' --dir=",
                       self.calls["sbatch-mover"][2])
 
+    def test_a_name_like_a_pattern_is_one_for_the_mover_and_in_the_copy(self):
+        r = self.submit("--stage-data=x=/far/run%5B1%5D/a.tar,y=/far/run[1]/a.tar", "job.sh")
+        self.assertEqual(r.returncode, 0, r.stderr)
+        script = self.calls["sbatch-mover"][2]
+        self.assertRegex(script, r"move --source='/far/run\[1\]/a\.tar' --literal --dir='[^']*/a-[0-9a-f]{16}'")
+        self.assertRegex(script, r"move --source='/far/run\[1\]/a\.tar' --dir=")
+        self.assertRegex(self.copy_in(self.words()[0]), "/a-[0-9a-f]{16}/a\\.tar")
+
     def test_a_whole_copy_needs_no_mover(self):
         self.answer("stage-mover", status=0)
         r = self.submit("--dependency=afterany:3", "--stage-data=x=/far/x", "job.sh")
@@ -569,6 +577,15 @@ class Moving(unittest.TestCase):
         self.assertEqual(self.mover("move").returncode, 0)
         self.assertEqual(sorted(os.listdir(self.copy)), ["s-1.tar", "sub dir"])
         self.assertEqual(os.listdir(self.copy + "/sub dir"), ["s-4.tar"])
+        self.src = os.path.join(top, "[s]-1.tar") # a name, and no pattern that s-1.tar fits
+        r = self.mover("move", "--literal")
+        self.assertIn("No such file", r.stderr)
+        os.rename(os.path.join(top, "s-1.tar"), self.src)
+        self.copy = os.path.join(self.dir, "[s]-1.tar")
+        self.assertEqual(self.mover("move", "--literal").returncode, 0)
+        self.assertEqual(os.stat(self.copy).st_size, 7)
+        self.assertEqual(self.mover("check", "--literal").stdout, "whole\n")
+        os.rename(self.src, os.path.join(top, "s-1.tar"))
         os.symlink("sub dir", os.path.join(top, "other"))
         for text, said in (("*.zip", "no file fits the pattern"), ("s-{1..3}.tar", "s-3.tar: No such file"),
                            ("other/*.tar", "whole"), ("o*/s-4.tar", "behind a link")):

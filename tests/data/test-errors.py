@@ -149,6 +149,7 @@ def test_bad_sources_are_named_with_cause_and_mend():
         open(f"{base}/{n}", "w").close()
     os.mkfifo(f"{base}/fifo")
     os.symlink("loop", f"{base}/loop")
+    open(f"{base}/g[1]", "w").close()
     os.symlink("/etc", f"{base}/out")
     with open(f"{base}/list", "w") as f:
         f.write("")
@@ -162,6 +163,8 @@ def test_bad_sources_are_named_with_cause_and_mend():
             ("link out", f"{base}/out", f"{base}/out", dict(rulematch=f"{base}/**"),
              "which is /etc is outside", "list --site"),
             ("no file fits", f"{base}/*.tar", f"{base}/*.tar", {}, "no file fits", "ls on node n1"),
+            ("named like a pattern", f"{base}/g[1]", f"{base}/g[1]", {}, "no file fits", "write %5B for ["),
+            ("no such name", f"{base}/g%5B2%5D", f"{base}/g[2]", {}, "No such file", "this node sees"),
             ("twins", f"{base}/d/*/x", f"{base}/d/a/x", {}, "the same name", "two items"),
             ("empty list", f"@@{base}/list", f"{base}/list", {}, "is empty", "a path a line"),
             ("urls", f"@@{base}/urls", f"{base}/urls", {}, "is a URL", "items of their own"),

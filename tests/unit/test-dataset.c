@@ -106,6 +106,15 @@ static const struct {
 	{ "/p/x::include=a%2Bb%2Cc", NULL, "x" },
 	{ "/p/x:/local/a%3Ab", NULL, "x" },
 
+	/* bytes of a pattern that stand for themselves */
+	{ "/p/run%5B1%5D.tar", NULL, "run" },
+	{ "/p/a%7b1,2%7d", "/p/a%7B1,2%7D", "a d_2" },
+	{ "/p/%2A%3F%7B,/p/%24x", NULL, "data d_x" },
+	{ "/p/a%7B1%2C2%7D[3]", "/p/a%7B1%2C2%7D%5B3%5D", "a" },     /* one makes all of them literal */
+	{ "s3://b/k%5B1%5D*", "s3://b/k%5B1%5D%2A", "k_1" },
+	{ "http://h/k%5B1%5D", NULL, "k_5B1_5D" },
+	{ "@@/p/l%5B1%5D,@c/x%2A", NULL, "l_1 x" },
+
 	/* DEST */
 	{ "/p/x:shm,/p/y:ssd,/p/z:scratch,/p/w:source", NULL, "x y z w" },
 	{ "/p/x:/local/../ssd//me/", "/p/x:/ssd/me", "x" },
@@ -492,7 +501,12 @@ static void test_expansion(void **state)
 		{ "$COMMA", "/p/a%2Cb" },                            /* never split again */
 		{ "$COLON:shm", "/p/a%3Ab%2Bc%252C:shm" },           /* nor decoded again */
 		{ "$BLANK/x", "/p/a b/x" },
-		{ "$DOLLAR/x", "/cwd/dir/$SCRATCH/x" },              /* nor expanded again */
+		{ "$DOLLAR/x", "/cwd/dir/%24SCRATCH/x" },            /* nor expanded again */
+		{ "/p/%24NOPE/x*", "/p/%24NOPE/x*" },
+		{ "~/%24NOPE", "/home/me/%24NOPE" },
+		{ "$SCRATCH/run%5B1%5D", "/p/scratch/proj/run%5B1%5D" },
+		{ "$STAR%5B", "/p/%2A.tar%5B" },
+		{ "/p/x%5B/../y", "/p/y" },
 		{ "https://h/$SCRATCH/x", "https://h/$SCRATCH/x" },  /* an address is as it is */
 		{ "s3://b/$SCRATCH", "s3://b/$SCRATCH" },
 		{ "@c/$x", "@c/$x" },
@@ -614,7 +628,7 @@ static void test_expansion_needs_home_and_a_plain_directory(void **state)
 {
 	static const char *const odd[] = { "/a{b", "/p/run[1]", "/p/a*", "/p/what?/x" };
 	static const char *const homes[] = { NULL, "", "home/me", "/home/\x1b[31m", "/home/\xff" };
-	static const char *const relative[] = { "x", "./x", "s-*.tar", "$REL/x" };
+	static const char *const relative[] = { "x", "./x", "$REL/../../x", "@@x" };
 	struct dataset_list list = { 0 };
 	struct error err = ERROR_INIT;
 
@@ -628,13 +642,19 @@ static void test_expansion_needs_home_and_a_plain_directory(void **state)
 	 * to be had from anywhere */
 	for (size_t i = 0; i < ARRAY_SIZE(odd); i++) {
 		for (size_t k = 0; k < ARRAY_SIZE(relative); k++) {
+			char path[64];
+
 			assert_int_equal(dataset_list_from_string(&list, relative[k], NULL), 0);
-			assert_int_equal(
-				dataset_list_expand(&list, odd[i], NULL, get_env, NULL, &err),
-				-EINVAL);
-			assert_non_null(strstr(err.text, "submit from another"));
+			assert_int_equal(dataset_list_expand(&list, odd[i], NULL, get_env, NULL, &err), 0);
+			snprintf(path, sizeof(path), "%s/x", odd[i]);
+			assert_string_equal(list.items[0].source, path);
+			assert_int_equal(list.items[0].is_set, relative[k][0] == '@');
 			dataset_list_deinit(&list);
 		}
+		assert_int_equal(dataset_list_from_string(&list, "s-*.tar", NULL), 0);
+		assert_int_equal(dataset_list_expand(&list, odd[i], NULL, get_env, NULL, &err), -EINVAL);
+		assert_non_null(strstr(err.text, "submit from another"));
+		dataset_list_deinit(&list);
 		assert_int_equal(dataset_list_from_string(
 					 &list, i ? "/p/x,@@l,@c,s3://b/k" : "/p/x,@@/p/l", NULL),
 				 0);

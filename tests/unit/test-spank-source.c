@@ -5,6 +5,7 @@
 
 #include "common/dataset.h"
 #include "common/fd.h"
+#include "common/path.h"
 #include "spank/source-check.h"
 
 /* The program is linked with --wrap=access: a path that ends in "hang" never answers. */
@@ -39,7 +40,8 @@ static void test_what_is_looked_at(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		struct dataset d = { .scheme = cases[i].scheme,
-				     .source = (char *)cases[i].source };
+				     .source = (char *)cases[i].source,
+				     .is_set = path_is_pattern(cases[i].source) };
 		char buf[4096];
 
 		source_check_path(&d, buf, sizeof(buf));
@@ -80,6 +82,7 @@ static int check(void **state, const char *const *names, size_t n, unsigned limi
 
 	for (size_t i = 0; i < n; i++) {
 		items[i].scheme = DATASET_SCHEME_FILE;
+		items[i].is_set = path_is_pattern(names[i]);
 		assert_true(asprintf(&items[i].source, "%s/%s", (char *)*state, names[i]) > 0);
 	}
 	*seen = (struct seen){ .n_base = strlen(*state) + 1 };
@@ -153,6 +156,26 @@ static void test_a_pattern_that_nothing_fits_is_reported(void **state)
 	assert_int_equal(seen.index[2], 5);
 }
 
+static void test_a_file_that_is_named_like_a_pattern_comes_first(void **state)
+{
+	static const char *const names[] = { "n[1]", "m[1]", "o-{a,b}", "*", "u[1]" };
+	struct seen seen;
+	size_t index;
+
+	make(state, "n[1]", 0644);
+	make(state, "m[1]", 0644);
+	make(state, "m1", 0644);
+	make(state, "o-{a,b}", 0644); /* its braces make names that are not there */
+	make(state, "*", 0644);
+	assert_int_equal(check(state, names, 5, 3000, &seen, &index), SOURCE_CHECK_OK);
+	assert_int_equal(seen.n, 5);
+	assert_int_equal(seen.errnum[0], SOURCE_CHECK_IS_NAME);
+	assert_int_equal(seen.errnum[1], SOURCE_CHECK_IS_NAME_OF_MANY);
+	assert_int_equal(seen.errnum[2], SOURCE_CHECK_IS_NAME);
+	assert_int_equal(seen.errnum[3], SOURCE_CHECK_IS_NAME_OF_MANY);
+	assert_int_equal(seen.errnum[4], SOURCE_CHECK_FITS_NONE);
+}
+
 static void test_the_size_of_a_file_is_told_without_holes(void **state)
 {
 	static const char *const names[] = { "sized" };
@@ -188,6 +211,7 @@ int main(void)
 		cmocka_unit_test(test_each_missing_source_is_reported),
 		cmocka_unit_test(test_unreadable_and_odd_sources_are_reported),
 		cmocka_unit_test(test_a_pattern_that_nothing_fits_is_reported),
+		cmocka_unit_test(test_a_file_that_is_named_like_a_pattern_comes_first),
 		cmocka_unit_test(test_the_size_of_a_file_is_told_without_holes),
 		cmocka_unit_test(test_a_source_that_hangs_is_named_in_time),
 	};

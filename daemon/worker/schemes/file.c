@@ -105,11 +105,16 @@ static int take_members(struct ctx *ctx, struct source *src, const struct names 
 
 static int refuse_empty(struct ctx *ctx, const struct source *src, struct error *err)
 {
+	struct stat st;
+
 	if (ctx->ds->scheme == DATASET_SCHEME_LIST) {
 		error_set(err, ENOENT, "%s is empty", src->path);
 		return error_mend(err, -ENOENT, "write a path a line into it");
 	}
 	error_set(err, ENOENT, "%s: no file fits the pattern", src->path);
+	if (lstat(src->path, &st) == 0)
+		return error_mend(err, -ENOENT, "a file has exactly this name; in it write %%5B for [, %%2A for "
+				  "*, %%3F for ? and %%7B for {");
 	return error_mend(err, -ENOENT, "check it with ls on node %s", ctx->node);
 }
 
