@@ -40,8 +40,9 @@ enum act_kind {
 	ACT_DETACH_BELOW,  /* text: path below dir, no link and no "..". Detaches what is topmost
 			    * there; -EXDEV: something is mounted on the way */
 	ACT_REPEAT,        /* text: a mount namespace, where the mount is repeated */
-	ACT_CONTROL,       /* The tree of FUSE connections. An fd */
-	ACT_ABORT,         /* n: minor of a FUSE mount, whose connection is broken */
+	ACT_OPEN_WAITING,  /* dir, name (a slot's): how many requests of its connection wait for an answer.
+			    * An fd; -ENOENT: it has no connection */
+	ACT_ABORT,         /* dir, name (a slot's), whose connection is broken; the same */
 
 	/* Processes */
 	ACT_SITE,          /* What root has looked up for itself: an fd of a struct hand_site */
@@ -58,6 +59,7 @@ enum act_kind {
 	ACT_KILL,          /* n: pid, start (0: a child of ours), signal. -ESRCH */
 	ACT_KILL_CHILDREN, /* all but the steward, orphans of theirs included. r: how many there were */
 	ACT_FOLLOW,        /* text: a set of CPUs to be on */
+	ACT_OPEN_PROC,     /* The node's processes, where possible without hidepid=. An fd (O_PATH) */
 
 	/* Cgroups, below cgroup file systems alone */
 	ACT_MAKE_GROUP,    /* text: directory, whose last part is ACT_GROUP */

@@ -84,8 +84,5 @@ struct hand_over {
  *	                        user keeps there and is due goes, too, and in any case
  *	                        after MAX seconds, if that is not 0
  *
- * DEADLINE is of clock_ms(). And without an answer, until it is killed:
- *
- *	watch LIMIT             frees processes that are stuck in a mount (daemon/hand/watch.c); fd 3:
- *	                        fusectl, fd 4: the run directory
+ * DEADLINE is of clock_ms().
  */

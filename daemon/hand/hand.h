@@ -21,4 +21,3 @@ int hand_tier_empty(char **argv);
 void hand_over(char **argv); /* writes its answer */
 
 /* As the user; does not return. */
-void hand_watch(char **argv);

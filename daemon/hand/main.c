@@ -34,7 +34,6 @@ static const struct {
 	{ "tier-aside", 4, hand_tier_aside },
 	{ "tier-empty", 4, hand_tier_empty },
 	{ "over",       2, .answering = hand_over },
-	{ "watch",      1, .answering = hand_watch },
 };
 /* clang-format on */
 

@@ -28,12 +28,7 @@
 #define OPEN_TARGET (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
 /* The same numbers on all architectures; older headers lack them. */
-#define NR_FSOPEN 430
-#define NR_FSCONFIG 431
-#define NR_FSMOUNT 432
 #define NR_OPENAT2 437
-#define FS_CLOEXEC 1
-#define CMD_CREATE 6
 
 /* Opens what the call names, made where it is missing, and its path by that. */
 static int open_target(struct call *c, mode_t mode, char path[static 32])
@@ -135,19 +130,23 @@ static int mount_fuse(const struct keeper *k, const struct call *c, const char *
 int act_slot(struct keeper *k, struct call *c)
 {
 	const struct act *a = c->a;
+	struct slot *slot = slot_get(k, a);
 	_cleanup_(fd_closep) int target = -1;
 	char path[32];
 	int r;
 
-	if (!k->uid || a->name != ACT_NAME_SLOT || a->n[1] < 1 || a->n[1] > ACT_MAX_FDS)
+	if (!k->uid || !slot || a->n[1] < 1 || a->n[1] > ACT_MAX_FDS)
 		return -EINVAL;
 	r = target = open_target(c, 0755, path);
 	if (r >= 0)
 		r = open_fuse(c, (size_t)a->n[1]);
 	if (r == 0)
 		r = mount_fuse(k, c, path);
-	if (r == 0)
+	if (r == 0) {
+		fd_closep(&slot->fd);
+		slot_open(slot, c);
 		return 0;
+	}
 	(void)detach_topmost(c->dir, c->name);
 	while (c->n_out)
 		fd_closep(&c->out[--c->n_out]);
@@ -156,16 +155,18 @@ int act_slot(struct keeper *k, struct call *c)
 
 int act_detach(struct keeper *k, struct call *c)
 {
+	struct slot *slot = slot_get(k, c->a);
 	int r;
 
 	do
 		r = detach_topmost(c->dir, c->name);
 	while (r == 0 && !c->a->n[2]);
+	if (slot)
+		fd_closep(&slot->fd); /* else the mount, and its server, would stay */
 	return r == -EINVAL || r == -ENOENT ? 0 : r;
 }
 
-/* Of what the descriptor was opened by. No file system is asked for it. */
-static long read_mount_id(int fd)
+long mount_get_id(int fd)
 {
 	char path[48], text[256] = "";
 	const char *id;
@@ -183,14 +184,14 @@ static long read_mount_id(int fd)
 static int walk_below(int dir, char *path)
 {
 	int fd = fcntl(dir, F_DUPFD_CLOEXEC, 3);
-	const long id = read_mount_id(fd);
+	const long id = mount_get_id(fd);
 
 	for (const char *name; fd >= 0 && (name = strsep(&path, "/"));) {
 		const int parent = fd;
 
 		fd = strcmp(name, "..") == 0 ? -1 : openat(parent, name, OPEN_TARGET);
 		close(parent);
-		if (fd >= 0 && (id < 0 || read_mount_id(fd) != id))
+		if (fd >= 0 && (id < 0 || mount_get_id(fd) != id))
 			fd_closep(&fd), fd = -1;
 	}
 	return fd < 0 ? -EXDEV : fd;
@@ -220,29 +221,3 @@ int act_detach_below(struct keeper *k, struct call *c)
 	return parent < 0 ? parent : detach_topmost(parent, name ? name : path);
 }
 
-/* fusectl is reached through a detached mount of our own, so that nothing needs to be mounted
- * where anybody sees it; before Linux 5.2, and if that fails, at its usual place. */
-static int open_control(void)
-{
-	_cleanup_(fd_closep) int fs = (int)syscall(NR_FSOPEN, "fusectl", FS_CLOEXEC);
-	int fd = -1;
-
-	if (fs >= 0 && syscall(NR_FSCONFIG, fs, CMD_CREATE, NULL, NULL, 0) == 0)
-		fd = (int)syscall(NR_FSMOUNT, fs, FS_CLOEXEC, 0);
-	return fd >= 0 ? fd : open("/sys/fs/fuse/connections", O_PATH | O_DIRECTORY | O_CLOEXEC);
-}
-
-int act_control(struct keeper *k, struct call *c)
-{
-	return act_give(c, open_control());
-}
-
-int act_abort(struct keeper *k, struct call *c)
-{
-	_cleanup_(fd_closep) int control = open_control(), fd = -1;
-	char path[32];
-
-	snprintf(path, sizeof(path), "%u/abort", (uint32_t)c->a->n[0]);
-	fd = control < 0 ? -1 : openat(control, path, O_WRONLY | O_CLOEXEC);
-	return fd < 0 || write(fd, "1", 1) != 1 ? -errno : 0;
-}

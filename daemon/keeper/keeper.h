@@ -19,6 +19,12 @@ struct ask {
 	int r;     /* -EINPROGRESS: not there yet; 0 or more; or why there is none */
 };
 
+/* A FUSE mount. Its user may unmount it, and its connection has to be found nevertheless. */
+struct slot {
+	int fd; /* O_PATH, from when it was mounted or first asked for until we unmount it; -1: none */
+	unsigned minor; /* of its device, which is the connection's name; 0: it has none */
+};
+
 struct keeper {
 	uid_t uid; /* of the job; 0: none is served, this is a clean-up */
 	gid_t gid;
@@ -32,6 +38,8 @@ struct keeper {
 	int answer_fd; /* of the plugin, as long as the steward has said nothing; -1: none */
 	pid_t steward;
 	int go_fd; /* of what was spawned last */
+	int control_fd; /* the tree of FUSE connections; -1: not opened yet */
+	struct slot slots[RUNDIR_MAX_SLOTS];
 	int programs[ACT_N_PROGRAMS];
 	int log_fd, log_rd; /* the site's log, and what the steward has for it in a pipe; -1: none */
 	ssize_t log_left;   /* bytes that may be written yet */
@@ -40,7 +48,8 @@ struct keeper {
 };
 
 #define KEEPER_INIT                                                                                \
-	{ .sock = -1, .answer_fd = 2, .go_fd = -1, .programs = { -1, -1, -1 },                     \
+	{ .sock = -1, .answer_fd = 2, .go_fd = -1, .control_fd = -1,                               \
+	  .slots = { [0 ... RUNDIR_MAX_SLOTS - 1].fd = -1 }, .programs = { -1, -1, -1 },           \
 	  .site = { .fd = -1 }, .account = { .fd = -1 }, .log_fd = -1, .log_rd = -1, .text_fd = -1, \
 	  .dirs = { -1, -1, -1, -1, -1, -1, -1 } }
 
@@ -60,6 +69,14 @@ void act_do(struct keeper *k, struct call *c);
 
 /* fd goes back; an errno where it is none. 0 or -errno. */
 int act_give(struct call *c, int fd);
+
+/* The slot that an act names; NULL: none. */
+struct slot *slot_get(struct keeper *k, const struct act *a);
+/* Opens what the call names, where that was not done yet. No server is asked for anything. */
+void slot_open(struct slot *s, const struct call *c);
+
+/* The mount that fd was opened by, as fdinfo has it; no file system is asked. -1: it can't be read. */
+long mount_get_id(int fd);
 
 /* What an enum act_name stands for, with these numbers. */
 void act_print_name(char buf[static 64], uint32_t name, const int64_t *n);
@@ -101,7 +118,7 @@ int act_slot(struct keeper *k, struct call *c);
 int act_detach(struct keeper *k, struct call *c);
 int act_detach_below(struct keeper *k, struct call *c);
 int act_repeat(struct keeper *k, struct call *c);
-int act_control(struct keeper *k, struct call *c);
+int act_open_waiting(struct keeper *k, struct call *c);
 int act_abort(struct keeper *k, struct call *c);
 int act_account(struct keeper *k, struct call *c);
 int act_spawn(struct keeper *k, struct call *c);
@@ -111,6 +128,7 @@ int act_look(struct keeper *k, struct call *c);
 int act_kill(struct keeper *k, struct call *c);
 int act_kill_children(struct keeper *k, struct call *c);
 int act_follow(struct keeper *k, struct call *c);
+int act_open_proc(struct keeper *k, struct call *c);
 int act_make_group(struct keeper *k, struct call *c);
 int act_remove_group(struct keeper *k, struct call *c);
 int act_join_group(struct keeper *k, struct call *c);

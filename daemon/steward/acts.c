@@ -35,6 +35,8 @@ static struct {
 	size_t n_children;
 } heard;
 
+void (*acts_meanwhile)(void);
+
 static int none[1]; /* where no descriptor is to come to */
 
 int acts_get_fd(void)
@@ -253,6 +255,8 @@ int acts_wait(pid_t pid, uint64_t deadline_ms)
 			return WIFEXITED(child.status) ? -WEXITSTATUS(child.status) : -EINTR;
 		if (now >= deadline_ms)
 			break;
+		if (acts_meanwhile)
+			acts_meanwhile();
 		now = deadline_ms - now;
 		if (poll(&p, 1, now < STOPPED_MS ? (int)now : STOPPED_MS) > 0) {
 			acts_hear();

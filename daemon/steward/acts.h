@@ -57,5 +57,9 @@ bool acts_next_exit(pid_t *pidp, int *statusp);
  * killed and left behind. */
 int acts_wait(pid_t pid, uint64_t deadline_ms);
 
+/* Called at least every 300 ms while acts_wait() or hand_end() waits for a child: what must not wait that
+ * long. It must not wait itself. NULL: nothing. */
+extern void (*acts_meanwhile)(void);
+
 /* Who does the acts: the keeper at the other end of STEWARD_FD_KEEPER; a test puts its own there. */
 extern int (*acts_transport)(struct act *a, const int *fds, size_t n_fds, int *out, size_t *n_outp);

@@ -52,6 +52,8 @@ static size_t read_answer(int fd, pid_t pid, void *answer, size_t size, bool sto
 		const uint64_t now = clock_ms(), left = now < *deadline_msp ? *deadline_msp - now : 0;
 		ssize_t k = poll(p, 2, left < LOOK_MS ? (int)left : LOOK_MS);
 
+		if (acts_meanwhile)
+			acts_meanwhile();
 		if (k == 0 && left > LOOK_MS) {
 			end_stopped(pid);
 			continue;

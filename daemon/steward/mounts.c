@@ -146,13 +146,18 @@ void mounts_detach_in(int dirfd, const char *name)
 
 int mounts_abort(const struct jobdir *d, uint32_t slot)
 {
-	char buf[NAME_SIZE];
-	struct mountinfo m;
+	return acts_do_name(ACT_ABORT, d->dir, ACT_NAME_SLOT, slot, 0, 0);
+}
 
-	/* Looked up now: a minor may belong to another by the time the mount is gone. */
-	if (mountinfo_find_at(&m, d->fd, name_to_string(buf, slot)) < 0)
-		return -ENOENT;
-	return acts_do_numbers(ACT_ABORT, m.minor, 0, 0);
+int mounts_open_waiting(const struct jobdir *d, uint32_t slot)
+{
+	struct act a = { .kind = ACT_OPEN_WAITING, .dir = d->dir, .name = ACT_NAME_SLOT, .n = { slot } };
+	size_t n = 1;
+	int fd = -1, r = acts_do(&a, NULL, 0, &fd, &n);
+
+	if (r < 0)
+		return r;
+	return n ? fd : -EPROTO;
 }
 
 int mounts_open_memory(const struct jobdir *d, uint64_t deadline_ms)

@@ -38,6 +38,9 @@ void mounts_detach_in(int dirfd, const char *name);
  * if nothing is mounted there. */
 int mounts_abort(const struct jobdir *d, uint32_t slot);
 
+/* Opens the kernel's count of requests that no server has answered yet, to be read once. fd; -ENOENT as above. */
+int mounts_open_waiting(const struct jobdir *d, uint32_t slot);
+
 /* Opens (O_PATH) the job's tmpfs, having detached what is mounted on top of it (an earlier version
  * left that to the user), without asking a file system of the user's. -ENOENT: there is none. */
 int mounts_open_memory(const struct jobdir *d, uint64_t deadline_ms);

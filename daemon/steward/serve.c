@@ -37,8 +37,6 @@
 #define MEMORY_WAIT_MS 5000
 #define NO_SLURM_WAIT_MS 500 /* where no job seems to have a group */
 #define MEMORY_TICK_MS 20
-#define WATCH_TICK_MS 1000
-#define STUCK_MS 2000	     /* a process that has been killed and is still there */
 #define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
 #define AGAIN_US 500000 /* before stagingd is tried once more where no process more may be made */
 #define VERBS_MS 100 /* at a time: all that stagingd says before it exits, and no flood; the user
@@ -133,14 +131,12 @@ static void on_exit_of(struct serve *s, pid_t pid, int status)
 	struct keeper_msg msg = { .verb = KEEPER_EXITED, .arg0 = status };
 	const bool was_daemon = p && s->children[p - st->procs].class == SERVE_CLASS_DAEMON;
 
-	if (pid == s->watch)
-		s->watch = 0;
 	if (p && !was_daemon) {
 		msg.id = s->children[p - st->procs].id;
 		serve_tell(s, &msg, NULL, 0);
 	}
 	if (!p)
-		return; /* the watch, or an orphan of a worker's */
+		return; /* an orphan of a worker's */
 	p->pid = 0;
 	jobdir_write_state(&s->k->dir, st);
 	if (was_daemon && s->end_ms)
@@ -242,36 +238,13 @@ void serve_follow_cpus(struct serve *s)
 	acts_do(&a, NULL, 0, NULL, NULL);
 }
 
-/* Somebody has to see readers that hang, as long as something is mounted. The user may kill or stop
- * who does, which is seen, too; it dies with us and makes nothing, so it is not on record. */
-static void keep_watch(struct serve *s)
+static uint64_t get_slots(const struct serve *s)
 {
-	_cleanup_(fd_closep) int control = -1;
-	const uint64_t cap = s->k->site.abort_after_ms;
-	char limit[24];
-	const struct hand h = { .argv = { "stage-hand", "watch", limit, NULL }, .uid = s->k->st.uid,
-				.gid = s->k->st.gid, .dir = s->k->dir.fd };
-	struct acts_spawn spawn;
+	uint64_t slots = 0;
 
-	if (s->watch && acts_do_numbers(ACT_LOOK, s->watch, 0, 0) > 0)
-		serve_kill(s->watch, SIGKILL);
-	if (s->watch || s->end_ms)
-		return;
-	snprintf(limit, sizeof(limit), "%llu",
-		 (unsigned long long)(cap < STUCK_MS ? cap : STUCK_MS));
-	hand_prepare(&h, &spawn);
-	spawn.fds[0] = control = acts_open(ACT_CONTROL, 0, 0);
-	spawn.output = s->log_wr;
-	if (control < 0)
-		return;
-	s->watch = acts_spawn(&spawn, NULL);
-	if (s->watch < 0 || acts_go(true) < 0)
-		s->watch = 0;
-}
-
-static bool is_mounted(const struct serve *s)
-{
-	return memchr(s->slots, 1, sizeof(s->slots));
+	for (unsigned slot = 0; slot < RUNDIR_MAX_SLOTS; slot++)
+		slots |= (uint64_t)s->slots[slot] << slot;
+	return slots;
 }
 
 /* Until the next look; -1: there is nothing to look at. */
@@ -279,11 +252,20 @@ static int get_tick(const struct serve *s)
 {
 	if (!s->memory_known || s->end_ms)
 		return MEMORY_TICK_MS;
-	return is_mounted(s) ? WATCH_TICK_MS : -1;
+	return get_slots(s) ? watch_get_pause(&s->watch) : -1;
+}
+
+/* For as long as a child is waited for. */
+static struct serve *serving;
+
+static void look_meanwhile(void)
+{
+	watch_look(&serving->watch, get_slots(serving));
 }
 
 static void look_around(struct serve *s)
 {
+	watch_look(&s->watch, get_slots(s));
 	if (get_tick(s) < 0 || clock_ms() < s->next_look_ms)
 		return;
 	serve_follow_cpus(s);
@@ -291,8 +273,6 @@ static void look_around(struct serve *s)
 		look_for_memory(s);
 	if (s->end_ms && clock_ms() >= s->end_ms)
 		s->ended = true;
-	if (is_mounted(s))
-		keep_watch(s);
 	s->next_look_ms = clock_ms() + (uint64_t)MEMORY_TICK_MS;
 }
 
@@ -357,13 +337,18 @@ int steward_serve(struct steward *k, bool *job_overp)
 			   .begin_ms = clock_ms() };
 	int r = open_fds(&s);
 
+	watch_init(&s.watch, &k->dir, k->st.job_id, k->st.uid, k->site.abort_after_ms);
 	if (r == 0)
 		r = start_daemon(&s);
 	if (r < 0)
 		return r;
+	serving = &s;
+	acts_meanwhile = look_meanwhile;
 	if (k->in_step)
 		serve_repeat_in_job(k, MOUNTS_MEMORY);
 	loop(&s);
+	acts_meanwhile = NULL;
+	watch_deinit(&s.watch);
 	fd_closep(&s.sock);
 	*job_overp = s.end_ms;
 	return 0;

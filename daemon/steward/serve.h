@@ -12,6 +12,7 @@
 #include "common/keeper-verbs.h"
 #include "common/rundir.h"
 #include "daemon/steward/state.h"
+#include "daemon/steward/watch.h"
 
 struct steward;
 struct acts_spawn;
@@ -30,7 +31,7 @@ struct serve {
 	bool cpus_known;             /* and we are on them */
 	uint64_t begin_ms;
 	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
-	pid_t watch;                 /* stage-hand, that looks for stuck readers; 0: none */
+	struct watch watch;
 	uint64_t next_look_ms;
 	uint64_t end_ms;             /* when to end, 0: not yet */
 	bool ended;

@@ -221,6 +221,7 @@ test_image_server_killed_while_reading() {
 test_a_stopped_image_server_does_not_drain_the_node() {
 	local id
 
+	site_conf <<<$'[daemon]\nAbortAfter=1s'
 	pipe_make
 	# Past the page cache, and nothing but SIGKILL ends them
 	id=$(job_submit alice -N1 -w n1 --stage-data="m=$data/many.zstd.sqsh" <<-EOS
@@ -238,7 +239,7 @@ test_a_stopped_image_server_does_not_drain_the_node() {
 	sleep 0.5
 	as alice scancel "$id"
 	job_wait "$id" 40
-	within_ms_of "$(kill_wait_over_ms n1 "$id")" 2000 "the last reader is gone" "$(pipe_end_ms)"
+	within_ms_of "$(kill_wait_over_ms n1 "$id")" 4000 "the last reader is gone" "$(pipe_end_ms)"
 	wait_until 10 job_nodes_clean "$id"
 	assert_nodes_fine
 }

@@ -249,6 +249,7 @@ test_an_image_on_storage_that_never_answers_does_not_drain_the_node() {
 	local id
 
 	need_fuse
+	site_conf <<<$'[daemon]\nAbortAfter=1s'
 	real_reaper
 	on n1 umount /sys/fs/fuse/connections
 	at_end "on n1 mount -t fusectl fusectl /sys/fs/fuse/connections"
@@ -263,7 +264,7 @@ test_an_image_on_storage_that_never_answers_does_not_drain_the_node() {
 	wait_until 10 on n1 bash -c 'grep -q "State:.D" /proc/$(pgrep -x -u alice dd)/task/*/status'
 	as alice scancel "$id"
 	job_wait "$id" 25
-	within_ms_of "$(kill_wait_over_ms n1 "$id")" 2000 "the stuck reader is gone" "$(pipe_end_ms)"
+	within_ms_of "$(kill_wait_over_ms n1 "$id")" 4000 "the stuck reader is gone" "$(pipe_end_ms)"
 	wait_until 15 on ctl bash -c '[[ $(scontrol show node n1) == *State=IDLE* ]]'
 	assert_nodes_fine
 	job_run alice -w n1 --stage-data="d=$data/flat" <<<'ls $STAGE_DATA_PATH_D >/dev/null'

@@ -159,13 +159,21 @@ WRAP(int, open64, const char *path, int flags, ...)
 		FUZZ_CHECK(flags & O_PATH && flags & O_NOFOLLOW);
 		return give(OF_PATH);
 	}
+	if (strncmp(path, "/proc/self/fdinfo/", 18) == 0)
+		return open_stat(path);
 	switch (act->kind) {
 	case ACT_SLOT: FUZZ_CHECK(!strcmp(path, "/dev/fuse")); break;
-	case ACT_CONTROL:
+	case ACT_OPEN_PROC: FUZZ_CHECK(!strcmp(path, "/proc") && flags & O_PATH); break;
+	case ACT_OPEN_WAITING:
 	case ACT_ABORT: FUZZ_CHECK(!strcmp(path, "/sys/fs/fuse/connections") && flags & O_PATH); break;
 	default: FUZZ_CHECK((flags & O_ACCMODE) == O_RDONLY); return open_stat(path);
 	}
 	return give(0);
+}
+
+static bool is_of_connection(void)
+{
+	return act->kind == ACT_OPEN_WAITING || act->kind == ACT_ABORT;
 }
 
 WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
@@ -175,8 +183,9 @@ WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 		FUZZ_CHECK((is_name(name) || !strcmp(name, ".")) && is_known(dirfd, OF_ROOT));
 		return give(OF_PATH);
 	}
-	if (act->kind == ACT_ABORT)
-		FUZZ_CHECK(strspn(name, "0123456789") && !strcmp(name + strspn(name, "0123456789"), "/abort"));
+	if (is_of_connection() && *name != *RUNDIR_MOUNTS)
+		FUZZ_CHECK(strspn(name, "0123456789") && !strcmp(name + strspn(name, "0123456789"),
+			   act->kind == ACT_ABORT ? "/abort" : "/waiting"));
 	else if (act->kind == ACT_DETACH_BELOW) /* whose text is any */
 		FUZZ_CHECK((is_name(name) || !*name || !strcmp(name, ".")) && flags & O_PATH && flags & O_NOFOLLOW);
 	else if (act->kind == ACT_OPEN_BASE || act->kind == ACT_OPEN_TIER) /* what root_path_open() gave */
@@ -185,7 +194,7 @@ WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 		FUZZ_CHECK(flags & O_PATH && (!strcmp(name, ".") || !strcmp(name, RUNDIR_MOUNTS)));
 	else
 		check_named(dirfd, name);
-	if (flags & (O_CREAT | O_TRUNC | O_WRONLY) && act->kind != ACT_ABORT)
+	if (flags & (O_CREAT | O_TRUNC | O_WRONLY) && !is_of_connection())
 		FUZZ_CHECK(flags & O_NOFOLLOW);
 	if (act->kind == ACT_OPEN_LOG || (act->kind == ACT_TEXT && dirfd >= 0))
 		return give(OF_NEW);
@@ -431,7 +440,7 @@ WRAP(long, syscall, long number, ...)
 	FUZZ_CHECK(inside);
 	if (number == 437) /* openat2; else the way is walked */
 		return draw() ? give(OF_PATH) : fail(draw() ? ENOSYS : EXDEV);
-	FUZZ_CHECK(act->kind == ACT_REPEAT || act->kind == ACT_CONTROL || act->kind == ACT_ABORT);
+	FUZZ_CHECK(act->kind == ACT_REPEAT || act->kind == ACT_OPEN_PROC || is_of_connection());
 	return number == 431 ? succeed() : give(OF_PATH); /* fsconfig */
 }
 
@@ -559,6 +568,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		do_act(&a, read_act(&data, end, &a));
 	for (int i = 0; i < ACT_N_DIRS; i++)
 		fd_closep(&k.dirs[i]);
+	for (int i = 0; i < RUNDIR_MAX_SLOTS; i++)
+		fd_closep(&k.slots[i].fd);
+	fd_closep(&k.control_fd);
 	fd_closep(&k.go_fd);
 	FUZZ_CHECK(fuzz_next_fd() == before);
 	return 0;

@@ -9,9 +9,9 @@
 #include "common/mountinfo.h"
 #include "common/tier-name.h"
 #include "daemon/cpus.h"
-#include "daemon/hand/stuck.h"
 #include "daemon/keeper/keeper.h"
 #include "daemon/steward/jobmem.h"
+#include "daemon/steward/proc-look.h"
 
 #define MAX_NAME 900
 
@@ -43,29 +43,32 @@ static void read_stat(const char *name)
 {
 	char line[MAX_NAME + 128], state = 0;
 	uint64_t start = 0;
+	struct proc_thread t;
 	pid_t parent = 0;
 
-	snprintf(line, sizeof(line), "5 (%.*s) S 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17 18 777 19",
+	snprintf(line, sizeof(line), "5 (%.*s) S 1 2 3 4 5 4 7 8 9 10 11 12 13 14 15 16 17 18 777 1 2 3 4 5 6 7 8 0",
 		 MAX_NAME, name);
 	FUZZ_CHECK(proc_parse_stat(line, &start, &state, &parent) == 0);
 	FUZZ_CHECK(start == 777 && state == 'S' && parent == 1);
+	FUZZ_CHECK(proc_look_parse_stat(line, &t) == 0 && t.start == 777 && t.asleep && t.ending);
 }
 
 /* A newline in a name is escaped there. */
 static void read_status(char *name)
 {
 	char text[MAX_NAME + 256];
+	struct proc_thread t;
 
 	name[strcspn(name, "\n")] = '\0';
-	snprintf(text, sizeof(text), "Name:\t%.*s\nUmask:\t0022\nState:\tD (disk sleep)\n"
-		 "Uid:\t5\t5\t5\t5\nSigPnd:\t0000000000000100\nShdPnd:\t0000000000000000\n",
-		 MAX_NAME, name);
-	FUZZ_CHECK(stuck_parse(text, 5) == 1 && stuck_parse(text, 6) == -1);
+	snprintf(text, sizeof(text), "Name:\t%.*s\nUmask:\t0022\nState:\tD (disk sleep)\nUid:\t5\t6\t6\t6\n"
+		 "voluntary_ctxt_switches:\t30\nnonvoluntary_ctxt_switches:\t4\n", MAX_NAME, name);
+	FUZZ_CHECK(proc_look_parse_status(text, &t) == 0 && t.uid == 5 && t.switches == 34);
 }
 
 static void read_any(char *text)
 {
 	struct mountinfo m = { 0 };
+	struct proc_thread t;
 	uint64_t start;
 	uint32_t job;
 	cpu_set_t cpus;
@@ -76,8 +79,8 @@ static void read_any(char *text)
 	if (mountinfo_parse(&m, text) == 0)
 		FUZZ_CHECK(memchr(m.target, '\0', sizeof(m.target)) && m.type[0]);
 	proc_parse_stat(text, &start, &state, &parent);
-	r = stuck_parse(text, 0);
-	FUZZ_CHECK(r >= -1 && r <= 1);
+	(void)proc_look_parse_stat(text, &t);
+	(void)proc_look_parse_status(text, &t);
 	r = cpus_parse(text, &cpus, sizeof(cpus));
 	FUZZ_CHECK(r == -EINVAL || (r == 0 && CPU_COUNT(&cpus) > 0));
 	if (tier_name_parse(text, &job) == 0)

@@ -5,31 +5,6 @@
 
 #include "common/tier-name.h"
 #include "daemon/hand/account.h"
-#include "daemon/hand/stuck.h"
-
-static void test_who_is_stuck(void **state)
-{
-	static const struct {
-		const char *state, *own, *shared;
-		unsigned uid;
-		int expect;
-	} cases[] = {
-		{ "D (disk sleep)", "0000000000000100", "0000000000000000", 5, 1 },
-		{ "D (disk sleep)", "0000000000000000", "0000000000000100", 5, 1 },
-		{ "D (disk sleep)", "0000000000004000", "0000000000000000", 5, 0 }, /* TERM */
-		{ "S (sleeping)", "0000000000000100", "0000000000000000", 5, 0 },
-		{ "D (disk sleep)", "0000000000000100", "0000000000000000", 6, -1 },
-	};
-	char text[512];
-
-	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		snprintf(text, sizeof(text), "Name:\tState: D\nState:\t%s\nUid:\t%u\t0\t0\t0\n"
-			 "SigPnd:\t%s\nShdPnd:\t%s\n", cases[i].state, cases[i].uid, cases[i].own,
-			 cases[i].shared);
-		assert_int_equal(stuck_parse(text, 5), cases[i].expect);
-	}
-	assert_int_equal(stuck_parse("", 5), -1);
-}
 
 static void test_names_in_a_tier(void **state)
 {
@@ -82,7 +57,6 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_accounts),
-		cmocka_unit_test(test_who_is_stuck),
 		cmocka_unit_test(test_names_in_a_tier),
 	};
 

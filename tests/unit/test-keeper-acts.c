@@ -137,6 +137,10 @@ static void test_without_a_job_nothing_is_mounted_or_given_to_a_user(void **stat
 	unit_keeper.uid = unit_keeper.gid = 65534;
 	assert_int_equal(acts_do_name(ACT_SLOT, dir, ACT_NAME_MEMORY, 0, 1, 0), -EINVAL);
 	assert_int_equal(acts_do_name(ACT_SLOT, dir, ACT_NAME_SLOT, 0, 0, 0), -EINVAL);
+	/* no connection but of a slot, and none where nothing is mounted */
+	assert_int_equal(acts_do_name(ACT_ABORT, dir, ACT_NAME_SLOT, -1, 0, 0), -EINVAL);
+	assert_int_equal(acts_do_name(ACT_ABORT, dir, ACT_NAME_SLOT, RUNDIR_MAX_SLOTS, 0, 0), -EINVAL);
+	assert_int_equal(acts_do_name(ACT_ABORT, dir, ACT_NAME_SLOT, 1, 0, 0), -ENOENT);
 	assert_int_equal(acts_do_name(ACT_SLOT, dir, ACT_NAME_SLOT, 0, ACT_MAX_FDS + 1, 0), -EINVAL);
 	/* the tier is root's, link by link */
 	assert_int_equal(do_text(ACT_OPEN_TIER, 0, "/tmp", NULL), -EPERM);

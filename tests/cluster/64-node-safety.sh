@@ -1,0 +1,186 @@
+# What a job does to drain its node: an image's server is stopped, processes are ended while they wait for it, and all that
+# runs as the user is killed, limited or starved. Slurm drains a node where a process of a job does not end.
+# shellcheck shell=bash
+
+# For a job's script: the server of its image. Found before anything is opened, since each child's close counts.
+readonly find_server='server=$(pgrep -u alice -x stage-worker); export server; echo begun'
+
+safety_prepare() {
+	need_fuse
+	site_conf <<<$'[daemon]\nAbortAfter=1s'
+}
+
+node_is_idle() {
+	[[ $(on ctl scontrol show node "$1") == *State=IDLE* ]]
+}
+
+# safety_submit NODE <SCRIPT: a job with an image
+safety_submit() {
+	job_submit alice -w "$1" -n1 --mem=300 --time=2 --stage-data="m=$data/many.zstd.sqsh"
+}
+
+# nodes_stay NODE=ID...: each of these jobs ends, and leaves its node as it was
+nodes_stay() {
+	local pair
+
+	for pair in "$@"; do
+		wait_until 25 job_is_over "${pair#*=}"
+		wait_until 25 node_is_idle "${pair%=*}"
+		wait_until 15 job_nodes_clean "${pair#*=}"
+	done
+	assert_nodes_fine
+}
+
+# The close is the first on that mount. Its process exits and no signal reaches it; the process of the second is killed in
+# an exec; in the third the first thread has ended, and the last one closes the file.
+test_a_process_that_exits_while_the_server_is_stopped() {
+	local exits execs threads
+
+	safety_prepare
+	exits=$(safety_submit n1 <<-EOS
+	$find_server
+	python3 - <<-'PY' &
+		import os, signal
+		fd = os.open(os.environ['STAGE_DATA_PATH_M'] + '/00/000', os.O_RDONLY)
+		os.kill(int(os.environ['server']), signal.SIGSTOP)
+		os._exit(0)
+	PY
+	sleep 1
+	EOS
+	)
+	execs=$(safety_submit n2 <<-EOS
+	$find_server
+	python3 - <<-'PY' &
+		import os, signal
+		fd = os.open(os.environ['STAGE_DATA_PATH_M'] + '/00/000', os.O_RDONLY)
+		os.kill(int(os.environ['server']), signal.SIGSTOP)
+		os.execv('/bin/true', ['true'])
+	PY
+	sleep 1
+	EOS
+	)
+	threads=$(safety_submit n3 <<-EOS
+	$find_server
+	python3 - <<-'PY' &
+		import ctypes, os, signal, threading
+		libc, main = ctypes.CDLL(None), threading.get_native_id()
+		def last():
+		    while open(f'/proc/self/task/{main}/stat').read().rpartition(')')[2].split()[0] != 'Z':
+		        pass
+		    fd = os.open(os.environ['STAGE_DATA_PATH_M'] + '/00/000', os.O_RDONLY)
+		    os.kill(int(os.environ['server']), signal.SIGSTOP)
+		    libc.syscall(60, 0)
+		threading.Thread(target=last).start()
+		libc.syscall(60, 0)
+	PY
+	sleep 2
+	EOS
+	)
+	nodes_stay "n1=$exits" "n2=$execs" "n3=$threads"
+}
+
+# For a job's script: readers past the page cache, and what SIGTERM does not end.
+readonly read_on='trap "" TERM
+for i in 1 2 3 4; do
+	while dd if=$STAGE_DATA_PATH_M/00/00$i of=/dev/null bs=64k iflag=direct 2>/dev/null; do :; done &
+done
+sleep 0.5'
+
+# safety_attack NODE ATTACK: on all that runs as the user outside of his job, before and while its server is stopped
+safety_attack() {
+	safety_submit "$1" <<-EOS
+	$find_server
+	$read_on
+	others() {
+		pgrep -u alice -x 'stage-hand|stagingd|stage-fetch|stage-spread'
+	}
+	$2
+	kill -STOP \$server
+	sleep 0.5
+	EOS
+}
+
+test_a_killed_process_where_the_users_helpers_are_attacked() {
+	local killed stopped limited
+
+	safety_prepare
+	killed=$(safety_attack n1 'setsid bash -c "trap \"\" TERM; for i in {1..80}; do pkill -KILL -u alice -x stage-hand; sleep 0.1; done" &')
+	stopped=$(safety_attack n2 'for p in $(others); do kill -STOP $p; done')
+	limited=$(safety_attack n3 'for p in $(others); do prlimit --pid $p --nofile=0:0 --cpu=60:60 --nproc=1:1; done')
+	nodes_stay "n1=$killed" "n2=$stopped" "n3=$limited"
+}
+
+test_a_killed_process_where_the_users_helpers_are_starved() {
+	local idle bound reniced
+
+	safety_prepare
+	idle=$(safety_attack n1 'for p in $(others) $server; do chrt --idle --all-tasks -p 0 $p; done
+	for i in {1..20}; do while :; do :; done & done')
+	bound=$(safety_attack n2 'for p in $(others) $server; do taskset -a -p -c "$(taskset -p -c $$ | sed "s/.*: //; s/[,-].*//")" $p; done
+	for i in {1..20}; do while :; do :; done & done')
+	reniced=$(safety_attack n3 'for p in $(others) $server; do renice -n 19 -p $p; done
+	for i in {1..20}; do while :; do :; done & done')
+	nodes_stay "n1=$idle" "n2=$bound" "n3=$reniced"
+}
+
+# The user unmounts what is hung; it was opened by a process that was stopped; one of a step is ended by scancel.
+test_a_killed_process_whose_mount_is_gone() {
+	local unmounted step group
+
+	safety_prepare
+	unmounted=$(safety_attack n1 'kill -STOP $server; sleep 0.2; fusermount3 -u -z "$(readlink -f $STAGE_DATA_PATH_M)"')
+	step=$(safety_submit n2 <<-EOS
+	$find_server
+	srun --overlap bash -c 'trap "" TERM; kill -STOP \$server; exec dd if=\$STAGE_DATA_PATH_M/00/001 of=/dev/null iflag=direct' &
+	sleep 2
+	scancel --signal=KILL \$SLURM_JOB_ID.0
+	sleep 1
+	EOS
+	)
+	group=$(safety_submit n3 <<-EOS
+	$find_server
+	kill -STOP \$server
+	setsid python3 -c 'import os, threading
+	def read():
+	    fd = os.open(os.environ["STAGE_DATA_PATH_M"] + "/00/002", os.O_RDONLY | os.O_DIRECT)
+	    os.preadv(fd, [memoryview(__import__("mmap").mmap(-1, 4096))], 0)
+	for i in range(50):
+	    threading.Thread(target=read).start()' &
+	sleep 2
+	EOS
+	)
+	nodes_stay "n1=$unmounted" "n2=$step" "n3=$group"
+}
+
+# A thousand threads exit and are killed, again and again, while readers never leave the connection without a request.
+# Fails where a thread counts as hung though it is switched to, or runs.
+test_a_healthy_mount_stays_under_load() {
+	local id
+
+	safety_prepare
+	id=$(job_submit alice -w n1 -n2 --mem=600 --time=2 --stage-data="m=$data/many.zstd.sqsh" <<-'EOS'
+	for i in 1 2 3 4 5 6 7 8; do
+		while dd if=$STAGE_DATA_PATH_M/00/00$i of=/dev/null bs=4k iflag=direct 2>/dev/null; do :; done &
+	done
+	for i in 1 2 3 4 5; do
+		timeout -s KILL 1 python3 -c '
+	import os, threading, time
+	def work():
+	    while True:
+	        open(os.environ["STAGE_DATA_PATH_M"] + "/00/000").read()
+	for i in range(1000):
+	    threading.Thread(target=work, daemon=True).start()
+	time.sleep(60)' 2>/dev/null
+	done
+	echo "readers: $(jobs -p | wc -l)"
+	kill $(jobs -p)
+	wait
+	cat $STAGE_DATA_PATH_M/*/* | wc -c
+	EOS
+	)
+	job_done "$id" 60
+	assert_eq "readers: 8" "$(job_output "$id" | grep "^readers")" "readers that are left"
+	assert_not grep -E "job=$id .*aborted" "$base/node/n1/log/stage-data.log"
+	wait_until 15 job_nodes_clean "$id"
+	assert_nodes_fine
+}
