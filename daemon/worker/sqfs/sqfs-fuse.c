@@ -7,6 +7,8 @@
 #include "daemon/worker/sqfs/sqfs-fuse.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
 #include <pthread.h>
 #include <semaphore.h>
 #include <signal.h>
@@ -14,12 +16,17 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
 #include <fuse_lowlevel.h>
 
+#include "common/clock.h"
 #include "common/error.h"
+#include "common/fd-close.h"
+#include "common/path.h"
 #include "daemon/worker/sandbox.h"
 #include "daemon/worker/sqfs/sqfs-ahead.h"
 #include "daemon/worker/sqfs/sqfs-channel.h"
@@ -30,6 +37,8 @@ enum {
 	FUSE_WAKE_SIGNAL = SIGUSR2,
 	FUSE_WAKE_MS = 5,
 	FUSE_AHEAD_PART = 8, /* of the cache */
+	FUSE_SETTLE_MS = 1000,
+	FUSE_FD_OUT = 3, /* of a child */
 };
 
 struct server_thread {
@@ -178,6 +187,70 @@ int sqfs_server_mount(struct sqfs_server *s, const char *path, struct error *err
 		}
 	}
 	return 0;
+}
+
+/* Opens and closes the probe. It keeps nothing of the worker's but the pipe: with a descriptor of the
+ * connection in it, the connection would outlive the worker. */
+static pid_t settle_spawn(const char *path, int out)
+{
+	const pid_t parent = getpid(), pid = fork();
+	int fd;
+
+	if (pid != 0)
+		return pid;
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent || dup2(out, FUSE_FD_OUT) < 0)
+		_exit(1);
+	fd_close_from(FUSE_FD_OUT + 1);
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd >= 0)
+		close(fd);
+	_exit(0);
+}
+
+/* Answers until in, the end of a pipe, is closed at the other side: true; false: the time is over. */
+static bool settle_answer(struct sqfs_server *s, int in)
+{
+	const uint64_t deadline_ms = clock_ms() + FUSE_SETTLE_MS;
+	struct pollfd fds[] = { { in, 0, 0 }, { fuse_session_fd(s->se), POLLIN, 0 } };
+	struct fuse_buf buf = { .mem = NULL };
+	bool is_closed = false;
+	uint64_t now_ms;
+
+	while (!is_closed && (now_ms = clock_ms()) < deadline_ms) {
+		if (poll(fds, ARRAY_SIZE(fds), (int)(deadline_ms - now_ms)) < 0 && errno != EINTR)
+			break;
+		is_closed = fds[0].revents;
+		if (is_closed || fds[1].revents & (POLLERR | POLLHUP | POLLNVAL))
+			break;
+		if (fds[1].revents && fuse_session_receive_buf(s->se, &buf) > 0)
+			fuse_session_process_buf(s->se, &buf);
+	}
+	free(buf.mem);
+	return is_closed;
+}
+
+void sqfs_server_settle(struct sqfs_server *s, const char *path)
+{
+	_cleanup_(freep) char *probe = path_join(path, SQFS_OPS_PROBE);
+	_cleanup_(fd_closep) int in = -1, out = -1;
+	bool is_settled;
+	int fds[2];
+	pid_t pid;
+
+	if (!probe || pipe2(fds, O_CLOEXEC) < 0)
+		return;
+	in = fds[0];
+	out = fds[1];
+	pid = settle_spawn(probe, out);
+	if (pid < 0)
+		return;
+	fd_closep(&out);
+	s->view.is_probed = true;
+	is_settled = settle_answer(s, in);
+	s->view.is_probed = false;
+	kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, is_settled ? 0 : WNOHANG); /* it may wait for us */
 }
 
 static void *thread_main(void *arg)

@@ -39,6 +39,13 @@ int sqfs_server_attach(struct sqfs_server *s, const int *fds, size_t n_fds, stru
  * no /dev/fuse or no fusermount3. */
 int sqfs_server_mount(struct sqfs_server *s, const char *path, struct error *err);
 
+/*
+ * Has the kernel learn that this server does not want to be told of closed files: it asks at the first
+ * close, whose process can't be killed while it waits, and remembers the answer. path: of the mount. Before
+ * sqfs_server_run(); takes a second at most. What goes wrong here is no error: then the first close asks.
+ */
+void sqfs_server_settle(struct sqfs_server *s, const char *path);
+
 /* Serves until the mount is gone or sqfs_server_stop(). Its threads are joined. Once it serves, the
  * calling thread has only what sandbox_enter_beside_server() leaves. */
 int sqfs_server_run(struct sqfs_server *s, struct error *err);

@@ -225,6 +225,11 @@ int sqfs_mount_set_copy(struct sqfs_mount *m, int fd, const struct stat *st, str
 	return sqfs_hydrate_new(&m->hydrate, m->ctx, m->img, m->fd, m->copy, st, err);
 }
 
+void sqfs_mount_settle(struct sqfs_mount *m)
+{
+	sqfs_server_settle(m->server, m->path);
+}
+
 const char *sqfs_mount_get_path(const struct sqfs_mount *m)
 {
 	return m->entry;

@@ -2,7 +2,7 @@
  * The kernel's node id is the inode's reference plus two, with 1 for the root: nothing has to be
  * remembered for it or forgotten. Nothing ever changes, so the kernel may keep all that it is told
  * for a day: attributes, names that are there and names that are not, directories and pages. It is
- * not asked to open anything where it can do without.
+ * not asked to open anything where it can do without, nor told of a close: see sqfs_server_settle().
  *
  * The offset of a directory entry is the cookie of sqfs-dir.h plus two: 1 is behind ".", 2 behind
  * "..".
@@ -32,6 +32,7 @@
 #include "daemon/worker/sqfs/sqfs-scratch.h"
 
 #define OPS_TIMEOUT 86400.0
+#define OPS_PROBE_NODE ((fuse_ino_t)-1) /* beyond the references of an image, which have 48 bits */
 
 enum {
 	OPS_MAX_READ = 1 << 20, /* a shorter answer is the end of the file to the kernel */
@@ -148,6 +149,19 @@ static void op_init(void *userdata, struct fuse_conn_info *conn)
 	conn->congestion_threshold = OPS_BACKGROUND * 3 / 4;
 }
 
+/* Only OPEN and FLUSH are sent for it, and both are answered ENOSYS. */
+static void reply_probe(fuse_req_t req)
+{
+	const struct sqfs_view *v = get_view(req);
+	const struct fuse_entry_param e = {
+		.ino = OPS_PROBE_NODE,
+		.attr_timeout = OPS_TIMEOUT,
+		.attr = { .st_mode = S_IFREG | 0400, .st_nlink = 1, .st_uid = v->uid, .st_gid = v->gid },
+	};
+
+	fuse_reply_entry(req, &e);
+}
+
 static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct sqfs_view *v = get_view(req);
@@ -156,6 +170,10 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 	struct sqfs_dirent ent;
 	int r;
 
+	if (v->is_probed && parent == FUSE_ROOT_ID && strcmp(name, SQFS_OPS_PROBE) == 0) {
+		reply_probe(req);
+		return;
+	}
 	if (strlen(name) > SQFS_MAX_NAME) {
 		fuse_reply_err(req, ENAMETOOLONG);
 		return;

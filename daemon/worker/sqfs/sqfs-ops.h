@@ -14,12 +14,16 @@ struct fuse_lowlevel_ops;
 struct sqfs_ahead;
 struct sqfs_image;
 
+/* A file in the root that the image does not have, for sqfs_server_settle(). */
+#define SQFS_OPS_PROBE ".stage-data-probe"
+
 struct sqfs_view {
 	struct sqfs_image *img;
 	struct sqfs_ahead *ahead;
 	uid_t uid;
 	gid_t gid;
 	bool no_open, no_opendir; /* the kernel takes ENOSYS for "never ask again" */
+	bool is_probed;           /* SQFS_OPS_PROBE is there */
 	atomic_bool failed;       /* an error of the image has been reported */
 	void (*report)(void *arg, const char *text); /* called once at most, by any thread */
 	void *report_arg;

@@ -195,9 +195,11 @@ static int squashfs_check_and_mount(struct ctx *ctx, struct source *src, int fd,
 		return r;
 	}
 	if (!beside)
-		return squashfs_mount(ctx, src, fd, copy, result, err);
+		mounted = squashfs_mount(ctx, src, fd, copy, result, &mount_err);
 	if (mounted < 0)
 		*err = mount_err;
+	else
+		sqfs_mount_settle(result->state);
 	return mounted;
 }
 
