@@ -99,7 +99,8 @@ int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
 				  path);
 	if (fd == -ECONNREFUSED)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd,
-				  "no staging here: nobody answers at %s; stagingd has ended",
+				  "no staging here: nobody answers at %s; stagingd has ended. What was ready can "
+				  "be read until the job ends; nothing more is staged on this node",
 				  path);
 	if (fd < 0)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd, "%s", cause.text);

@@ -301,12 +301,28 @@ static void on_end_late(void *arg)
 	finish(job);
 }
 
+/* For who waits for a dataset that is not ready, or asks for one more. */
+static int find_end_reason(const struct job *job, const char **textp)
+{
+	if (job->keeper_gone) {
+		*textp = "the keeper of this job has died: nothing more is staged on this node, and what is ready "
+			 "can be read until the job ends; submit the job again for the rest";
+		return STAGE_EXIT_NO_STAGING;
+	}
+	*textp = "the job is ending";
+	return STAGE_EXIT_INTERRUPTED;
+}
+
 void job_end(struct job *job)
 {
+	const char *reason;
+	int code;
+
 	if (job->ending)
 		return;
 	job->ending = true;
 	log_info("ending");
+	code = find_end_reason(job, &reason);
 	loop_timer_cancel(&job->memory_timer);
 	loop_timer_set(job->loop, &job->end_timer,
 		       job->local ? 2 * job->conf->cleanup_timeout_ms + KEEPER_END_MS
@@ -315,7 +331,7 @@ void job_end(struct job *job)
 		struct stage_run *run = job->runs[i];
 
 		if (job->local || stage_run_get_stage(run)->state != STAGE_READY)
-			stage_run_cancel(run, STAGE_EXIT_INTERRUPTED, "the job is ending");
+			stage_run_cancel(run, code, reason);
 	}
 	check_end(job);
 }
@@ -418,10 +434,13 @@ static int add_dataset(struct job *job, struct dataset *d, const char **namep, s
 int job_add(struct job *job, const char *item, const char **namep, struct error *err)
 {
 	struct dataset_list list = { 0 };
+	const char *reason;
 	int r;
 
-	if (job->ending)
-		return error_exit(err, STAGE_EXIT_NO_STAGING, ESHUTDOWN, "the job is ending");
+	if (job->ending) {
+		(void)find_end_reason(job, &reason);
+		return error_exit(err, STAGE_EXIT_NO_STAGING, ESHUTDOWN, "%s", reason);
+	}
 	r = dataset_list_from_string(&list, item, err);
 	if (r < 0) {
 		err->exit_code = STAGE_EXIT_USAGE;

@@ -94,6 +94,33 @@ test_a_running_job_keeps_its_data_when_all_that_served_it_die() {
 	dk_survives everybody
 }
 
+# One waits for a dataset while the keeper dies, another asks afterwards: both say so, and what was ready is read.
+# Fails when who waits hears of a dataset that was cancelled, or of nothing.
+test_who_waits_is_told_that_the_keeper_has_died() {
+	local id out
+
+	forgive_crashes n1
+	gate_close n1
+	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=/srv/pfs/gate/many.tar,d=$data/flat" <<-'EOS'
+	stagectl wait -q d && echo "d is ready"
+	timeout 20 stagectl wait t; echo "waiting ends with $?"
+	until stagectl status >said 2>&1; [[ $? = 5 ]]; do sleep 0.1; done
+	echo "asking: $(cat said)"
+	cat $STAGE_DATA_PATH_D/* | cksum
+	EOS
+	)
+	job_wait_says "$id" "d is ready"
+	wait_until 10 on n1 pgrep -x stage-worker
+	on n1 kill -KILL "$(dk_keeper_pid n1 "$id")"
+	job_done "$id"
+	gate_open n1
+	out=$(job_output "$id")
+	assert_match "$out" "t: the keeper of this job has died: nothing more is staged.*waiting ends with 5"
+	assert_match "$out" "asking: .*stagingd has ended. What was ready can be read"
+	assert_contains "$out" "$(cat "$pfs"/data/flat/* | cksum)"
+	wait_until 10 job_nodes_clean "$id"
+}
+
 dk_stop_slurmctld() {
 	# shellcheck disable=SC2016
 	on ctl bash -c 'kill $(cat /run/slurmctld.pid)
