@@ -87,8 +87,8 @@ static void become_squeue(const struct squeue_question *q, int out, int complain
 	char program[PATH_MAX] = NAME, uid[16], job[16];
 	/* clang-format off */
 	char *const of_user[] = { (char *)NAME, (char *)"-h", (char *)"-t", (char *)"all",
-				  (char *)"-o", (char *)"%A %t",
-				  (char *)"-u", uid, (char *)"-w", (char *)q->node, NULL };
+				  (char *)"-u", uid, (char *)"-w", (char *)q->node,
+				  (char *)"-o", (char *)"%A %t", NULL };
 	char *const of_job[] = { (char *)NAME, (char *)"-h", (char *)"-t", (char *)"all",
 				 (char *)"-o", (char *)"%A %t", (char *)"-j", job, NULL };
 	/* clang-format on */
