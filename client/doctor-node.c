@@ -178,6 +178,30 @@ static void check_control(struct doctor *d)
 		doctor_tell(d, DOCTOR_OK, NULL, "%s is mounted", path);
 }
 
+/* Lines as fusermount3 reads them. */
+static bool is_allowed_to_others(void)
+{
+	_cleanup_(file_closep) FILE *f = fopen("/etc/fuse.conf", "re");
+	char line[256], word[32], more;
+
+	while (f && fgets(line, sizeof(line), f)) {
+		line[strcspn(line, "#")] = '\0';
+		if (sscanf(line, " %31s %c", word, &more) == 1 && !strcmp(word, "user_allow_other"))
+			return true;
+	}
+	return false;
+}
+
+static void check_allow_other(struct doctor *d)
+{
+	if (is_allowed_to_others())
+		doctor_tell(d, DOCTOR_WARN, "take user_allow_other out, unless users need it",
+			    "/etc/fuse.conf has user_allow_other: whatever of root's looks into what a user "
+			    "has mounted waits for that user's server (stage-data does not look there)");
+	else
+		doctor_tell(d, DOCTOR_OK, NULL, "what users mount is closed to root");
+}
+
 static void check_memory(struct doctor *d)
 {
 	char size[PARSE_SIZE_TEXT], avail[PARSE_SIZE_TEXT], line[256];
@@ -248,6 +272,7 @@ const struct doctor_check doctor_node_checks[] = {
 	{ "fuse", check_fuse },
 	{ "fuse", check_control },
 	{ "fusermount3", check_fusermount },
+	{ "fusermount3", check_allow_other },
 	{ "helpers", check_helpers },
 	{ "user", check_system_user },
 	{ "kernel", check_kernel },

@@ -7,7 +7,8 @@
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/statvfs.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
 
 #include "common/cleanup.h"
 #include "common/error.h"
@@ -65,13 +66,28 @@ static void read_record(const char *dir, struct node_job *job)
 	}
 }
 
+/* Of the tmpfs with that number, if it is there. Something else may have been mounted since the
+ * kernel's table was read, and its server may never answer statfs(). */
+static unsigned long long count_bytes(const char *memory, unsigned major, unsigned minor)
+{
+	_cleanup_(fd_closep) int fd = open(memory, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct statfs fs;
+	struct statx st;
+
+	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0)
+		return 0;
+	if (st.stx_dev_major != major || st.stx_dev_minor != minor || fstatfs(fd, &fs) < 0)
+		return 0;
+	return (unsigned long long)(fs.f_blocks - fs.f_bfree) * (unsigned long long)fs.f_frsize;
+}
+
 static void read_mounts(const char *dir, struct node_job *job)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
 	_cleanup_(freep) char *line = NULL;
 	char memory[PATH_MAX + 4], slots[PATH_MAX + 4], target[PATH_MAX], type[64];
+	unsigned major = 0, minor = 0;
 	bool is_tmpfs = false;
-	struct statvfs fs;
 	size_t size = 0;
 
 	snprintf(memory, sizeof(memory), "%s/" RUNDIR_MEMORY, dir);
@@ -83,11 +99,12 @@ static void read_mounts(const char *dir, struct node_job *job)
 		    sscanf(rest, " - %63[^ ]", type) != 1)
 			continue;
 		job->mounts += !strncmp(target, slots, strlen(slots));
-		if (!strcmp(target, memory))
-			is_tmpfs = !strcmp(type, "tmpfs"); /* the last one lies on top */
+		if (!strcmp(target, memory)) /* the last one lies on top */
+			is_tmpfs = !strcmp(type, "tmpfs") &&
+				   sscanf(line, "%*s %*s %u:%u", &major, &minor) == 2;
 	}
-	if (is_tmpfs && statvfs(memory, &fs) == 0)
-		job->bytes = (unsigned long long)(fs.f_blocks - fs.f_bfree) * fs.f_frsize;
+	if (is_tmpfs)
+		job->bytes = count_bytes(memory, major, minor);
 }
 
 static int print_below(const char *top, const char *letters, struct error *err)

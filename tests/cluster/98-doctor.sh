@@ -107,6 +107,8 @@ doctors_script() {
 	warn fuse '/dev/fuse has mode 0600' 'chmod 0666 /dev/fuse' 'chmod 0600 /dev/fuse' 'chmod 0666 /dev/fuse'
 	warn fuse '/sys/fs/fuse/connections is not mounted' 'mount -t fusectl' \
 		'umount /sys/fs/fuse/connections; kernel="$OLD 4.18"' 'kernel=; mount -t fusectl fusectl /sys/fs/fuse/connections'
+	warn fusermount3 'fuse.conf has user_allow_other: whatever of root?s' 'take user_allow_other out' \
+		'echo " user_allow_other # for all" >$d/fuse.conf; mount --bind $d/fuse.conf /etc/fuse.conf' 'umount /etc/fuse.conf'
 	FAIL configuration 'd.conf:2: key Enable is not known in' "'stagectl check-config'" \
 		'printf "[daemon]\nEnable=yes\n" >$conf' "$no_conf"
 	FAIL configuration 'd.conf can be written by others' "'stagectl check-config'" '>$conf; chmod 666 $conf' "$no_conf"
@@ -194,5 +196,5 @@ test_the_doctor_finds_each_defect() {
 	at_end "on n1 rm -rf /tmp/doctor; rm -f '$base/old-kernel'"
 	gcc -D_GNU_SOURCE -O2 -o "$base/old-kernel" "$here/../lib/old-kernel.c"
 	out=$(doctors_script | on n1 env PREFIX="$prefix" OLD="$base/old-kernel" bash -s) || fail "$out"
-	assert_eq "defects: 55" "$out" "what was planted"
+	assert_eq "defects: 56" "$out" "what was planted"
 }
