@@ -196,9 +196,12 @@ static bool is_users(int dirfd, const char *name)
 {
 	struct statx st;
 
-	return statx(dirfd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) < 0
-		       ? errno != ENOENT
-		       : st.stx_uid != 0;
+	char data[NAME_MAX + sizeof("/" TIER_NAME_DATA)];
+
+	if (statx(dirfd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) < 0)
+		return errno != ENOENT;
+	snprintf(data, sizeof(data), "%s/" TIER_NAME_DATA, name);
+	return st.stx_uid != 0 || faccessat(dirfd, data, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
 }
 
 /* What users keep for their next jobs (job 0) is no leftover. */

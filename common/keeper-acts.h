@@ -26,7 +26,7 @@ enum act_kind {
 	ACT_CHECK_DIR,     /* dir2 is still the directory of that name: r 0; 1: it is not */
 	ACT_MAKE_DIR,      /* n[2]: its mode, and ACT_MAKE_* */
 	ACT_RENAME,        /* to name2 (with the same numbers) in dir2 */
-	ACT_REMOVE,        /* A file or an empty directory */
+	ACT_REMOVE,        /* A file or an empty directory; of a tier, with the user's in it */
 	ACT_OPEN_FILE,     /* dir, name: enum act_file. An fd */
 	ACT_BIND,          /* dir. Makes the job's socket, the user's. An fd */
 
@@ -122,8 +122,9 @@ enum act_dir {
 	ACT_N_DIRS = 7,
 };
 
-#define ACT_MAKE_USERS 01000000 /* it becomes the job's user's: what a tier is for, in ACT_DIR_TIER */
-#define ACT_MAKE_OR_HAVE 02000000 /* one that is there is as good */
+#define ACT_MAKE_USERS 01000000 /* in ACT_DIR_TIER. ACT_NAME_KEEP becomes the job's user's, and may be
+				 * there; ACT_NAME_TIER is root's,
+				 * 0711, with a directory of his in it (common/tier-name.h) */
 
 enum act_program {
 	ACT_PROGRAM_HAND,

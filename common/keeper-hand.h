@@ -75,7 +75,8 @@ struct hand_over {
  *	release                 takes away what the manifests name elsewhere; fd 4: the tmpfs
  *	empty DEADLINE          empties what is the user's in it; fd 4: the tmpfs
  *	tier-make JOB PATH DEADLINE MAX
- *	                        makes the job's directory in the tier PATH (common/tier-name.h)
+ *	                        makes the job's directory in the tier PATH (common/tier-name.h); above
+ *	                        0: the mode of a tier that others may change: nothing is made
  *	tier-aside JOB PATH DEADLINE MAX
  *	                        gives it another name
  *	tier-empty JOB PATH DEADLINE MAX

@@ -21,10 +21,11 @@ enum keeper_verb {
 			   * session's, the others are clones of it). Mounted at m/<slot>. */
 	KEEPER_UNMOUNT,   /* id: request; arg0: slot. reply arg0 */
 	KEEPER_TIER,      /* id: request; arg0: mark of a Kind=disk tier (common/conf.h). Makes and
-			   * records the job's 0700 directory there: <Path>/stage-data-<job>, the
-			   * user's. arg1 1: the user's for what he keeps as well, where the site
+			   * records the job's 0700 directory there: <Path>/stage-data-<job>/data,
+			   * the user's. arg1 1: the user's for what he keeps as well, where the site
 			   * allows that. reply arg0: 0 or -errno; -ESTALE: the configuration has
-			   * no such tier any more */
+			   * no such tier any more; above 0: the mode of <Path>, which others than
+			   * its owner may write to, so nothing is made */
 	KEEPER_END,       /* everything is released: unmount, remove, exit. No reply. */
 	KEEPER_COUNT,     /* id: enum count (common/counts.h); arg0: what it has come to in this job;
 			   * what is out of its bounds is ignored. No reply. */

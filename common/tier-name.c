@@ -41,16 +41,27 @@ int tier_name_set_aside(int dirfd, uint32_t job_id)
 
 int tier_name_make(int dirfd, uint32_t job_id)
 {
+	_cleanup_(fd_closep) int fd = -1;
 	int r = tier_name_set_aside(dirfd, job_id);
 	char name[32];
+	struct stat st;
 
 	if (r < 0)
 		return r;
 	snprintf(name, sizeof(name), TIER_NAME_JOB "%u", job_id);
 	if (mkdirat(dirfd, name, 0700) < 0)
 		return -errno;
-	r = openat(dirfd, name, DIR_FLAGS);
-	return r < 0 ? -errno : r;
+	fd = openat(dirfd, name, DIR_FLAGS);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_uid != geteuid())
+		return -EPERM;
+	return mkdirat(fd, TIER_NAME_DATA, 0700) < 0 ? -errno : 0;
+}
+
+bool tier_name_is_open(mode_t mode)
+{
+	return (mode & 022) && !(mode & S_ISVTX);
 }
 
 int tier_name_for_each(int dirfd, uint32_t job_id,

@@ -166,9 +166,11 @@ static void on_reply(struct launcher_keeper *k, const struct keeper_msg *msg, co
 {
 	const struct launcher_events *ev = k->base.events;
 	uint32_t n = REQUEST_NUMBER(msg->id);
-	int r = msg->arg0 > 0 || msg->arg0 < -4095 ? -EPROTO : (int)msg->arg0;
+	const enum request_tag tag = REQUEST_TAG(msg->id);
+	const int64_t max = tag == REQUEST_TIER ? 07777 : 0; /* the mode of a tier that is refused */
+	int r = msg->arg0 > max || msg->arg0 < -4095 ? -EPROTO : (int)msg->arg0;
 
-	switch ((enum request_tag)REQUEST_TAG(msg->id)) {
+	switch (tag) {
 	case REQUEST_SPAWN:
 		/* the owner knows whether it waits for this or whether it is a kill's */
 		ev->spawned(k->base.arg, n, r, (pid_t)msg->arg1);

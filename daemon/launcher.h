@@ -31,7 +31,8 @@ struct launcher_events {
 	void (*memory)(void *arg, uint64_t limit, uint64_t used);
 	void (*cancel)(void *arg); /* the job is over */
 	void (*gone)(void *arg);   /* the keeper is */
-	/* slot: who asked, as for mounts; index: of conf->tiers; r: 0 or -errno. */
+	/* slot: who asked, as for mounts; index: of conf->tiers; r: 0, -errno, or above 0
+	 * the mode of a tier that is refused. */
 	void (*tier_made)(void *arg, uint32_t slot, uint32_t index, int r);
 };
 

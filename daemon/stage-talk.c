@@ -11,6 +11,7 @@
 #include "common/log.h"
 #include "common/proto.h"
 #include "common/rundir.h"
+#include "common/tier-name.h"
 #include "daemon/budget.h"
 #include "daemon/chore.h"
 #include "daemon/grant.h"
@@ -85,6 +86,21 @@ static void on_tier_chore(void *arg, int r, const struct error *err)
 	on_tier_made(run, r, err->text);
 }
 
+/* mode: of the directory that has the job's, two names above the user's */
+static int refuse_tier(const char *path, unsigned mode, char text[static ERROR_MAX_SIZE])
+{
+	const char *end = strstr(path, "/" TIER_NAME_JOB), *next = end;
+	_cleanup_(freep) char *tier = NULL;
+	struct error err = ERROR_INIT;
+
+	while (next && (next = strstr(next + 1, "/" TIER_NAME_JOB)))
+		end = next;
+	tier = end ? strndup(path, (size_t)(end - path)) : NULL;
+	(void)tier_dir_refuse(tier ?: path, mode, &err);
+	snprintf(text, ERROR_MAX_SIZE, "%s", err.text);
+	return err.code;
+}
+
 void stage_run_on_tier(struct stage_run *run, uint32_t index, int r)
 {
 	char text[ERROR_MAX_SIZE] = "";
@@ -93,6 +109,8 @@ void stage_run_on_tier(struct stage_run *run, uint32_t index, int r)
 		return;
 	if (r == -ESTALE)
 		strcpy(text, "the site has changed it since the job began; submit the job again");
+	else if (r > 0)
+		r = refuse_tier(run->tier.path, (unsigned)r, text);
 	else if (r < 0)
 		snprintf(text, sizeof(text), "%s can't be made: %s", run->tier.path, strerror(-r));
 	on_tier_made(run, r, text);

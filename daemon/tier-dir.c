@@ -18,14 +18,16 @@
 #include "common/manifest.h"
 #include "common/path.h"
 #include "common/rundir.h"
+#include "common/tier-name.h"
 #include "daemon/job.h"
 #include "daemon/launcher.h"
 
-static int join(char **pathp, const struct job *job, const char *base, bool per_node,
+static int join(struct tier_dir *dir, const struct job *job, const char *base, bool per_node,
 		struct error *err)
 {
-	if (asprintf(pathp, "%s/stage-data-%s%s%s", base, path_base(job->rundir),
-		     per_node ? "-" : "", per_node ? job->node : "") < 0)
+	if (asprintf(&dir->path, "%s/" TIER_NAME_JOB "%s%s%s%s", base, path_base(job->rundir),
+		     per_node ? "-" : "", per_node ? job->node : "",
+		     dir->by_keeper ? "/" TIER_NAME_DATA : "") < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	return 0;
 }
@@ -54,17 +56,37 @@ int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir,
 		dir->index = (uint32_t)(t - job->conf->tiers);
 		dir->mark = conf_tier_get_mark(t);
 	}
-	return join(&dir->path, job, absolute ? tier : base, !t || t->kind == CONF_TIER_SHARED,
-		    err);
+	return join(dir, job, absolute ? tier : base, !t || t->kind == CONF_TIER_SHARED, err);
+}
+
+/* The directory that path is in. One whose group may write to it is the site's or the user's choice. */
+static int check_place(const char *path, struct error *err)
+{
+	_cleanup_(freep) char *above = strndup(path, (size_t)(path_base(path) - path));
+	struct stat st;
+
+	if (!above)
+		return error_set(err, ENOMEM, "out of memory");
+	if (stat(*above ? above : ".", &st) < 0)
+		return error_errno(err, errno, "look at %s", above);
+	return st.st_mode & 02 && tier_name_is_open(st.st_mode) ? tier_dir_refuse(above, st.st_mode, err) : 0;
+}
+
+int tier_dir_refuse(const char *path, unsigned mode, struct error *err)
+{
+	return error_set(err, EPERM,
+			 "%s has mode %04o: others may exchange what is in it; chmod go-w it, or make it sticky "
+			 "(chmod +t)", path, mode & 07777);
 }
 
 static int check_own(const char *path, struct error *err)
 {
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	struct stat st;
 
-	if (lstat(path, &st) < 0)
+	if (fd < 0 && errno != ELOOP && errno != ENOTDIR && errno != EACCES)
 		return error_errno(err, errno, "look at %s", path);
-	if (!S_ISDIR(st.st_mode) || st.st_uid != geteuid() || (st.st_mode & 077))
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077))
 		return error_set(err, EPERM,
 				 "%s is there and is not a directory of ours; take it away", path);
 	return 0;
@@ -86,9 +108,10 @@ int tier_dir_make(void *arg, struct error *err)
 		r = manifest_add(m, MANIFEST_TREE, order->path, err);
 	if (r < 0)
 		return r;
-	if (mkdir(order->path, 0700) == 0)
-		return 0;
-	if (errno != EEXIST)
+	r = check_place(order->path, err);
+	if (r < 0)
+		return r;
+	if (mkdir(order->path, 0700) < 0 && errno != EEXIST)
 		return error_errno(err, errno, "make %s", order->path);
 	return check_own(order->path, err);
 }

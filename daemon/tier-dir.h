@@ -1,8 +1,7 @@
 /*
- * tier-dir: the job's own directory in a tier that is not memory: stage-data-<job>, 0700.
- *
- * On a disk tier the keeper makes it, because only root may write there; elsewhere it is made here,
- * by a chore, as the user.
+ * tier-dir: the user's own directory in a tier that is not memory, 0700: stage-data-<job>/data on a
+ * disk tier, where the keeper makes it, because only root may write there; elsewhere stage-data-<job>,
+ * made here, by a chore, as the user.
  */
 #pragma once
 
@@ -23,6 +22,10 @@ struct tier_dir {
 /* Where it is for tier, a name or an absolute DEST. -errno with the sentence. */
 int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir,
 		  struct error *err);
+
+/* The sentence for one that others may write to and that is not sticky: what is in it may be exchanged.
+ * -EPERM. */
+int tier_dir_refuse(const char *path, unsigned mode, struct error *err);
 
 /* Records path in the manifest at <rundir>/t/.stage/manifest and makes it; that it is there
  * already, the caller's and closed to others, is fine. Blocks: for a chore. */

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -83,12 +84,16 @@ static int open_tier(char **argv)
 
 int hand_tier_make(char **argv)
 {
-	_cleanup_(fd_closep) int tier = open_tier(argv), made = -1;
+	_cleanup_(fd_closep) int tier = open_tier(argv);
+	struct stat st;
 
 	if (tier < 0)
 		return tier;
-	made = tier_name_make(tier, get_job(argv));
-	return made < 0 ? made : 0;
+	if (fstat(tier, &st) < 0)
+		return -errno;
+	if (tier_name_is_open(st.st_mode))
+		return st.st_mode & 07777;
+	return tier_name_make(tier, get_job(argv));
 }
 
 int hand_tier_aside(char **argv)
@@ -103,14 +108,34 @@ int hand_tier_aside(char **argv)
 	return r == -EPERM ? 0 : r;
 }
 
+/* The directory around it is root's, and so is the removal of both. */
+static int empty_data(int dirfd, const char *path, dev_t dev, const struct rmtree_limits *limits)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat st;
+
+	if (fchmodat(dirfd, path, 0700, 0) < 0)
+		return errno == ENOENT || errno == EPERM ? 0 : -errno;
+	fd = openat(dirfd, path, DIR_FLAGS | O_NOFOLLOW);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_dev != dev)
+		return -EBUSY; /* the user has mounted on it again */
+	return st.st_uid == geteuid() ? rmtree_empty(fd, limits, NULL) : 0;
+}
+
 /* What is another user's is of another job with the same id. */
 static int empty_one(void *arg, int dirfd, const char *name)
 {
+	char data[TIER_NAME_SIZE * 2];
 	struct stat st;
 
-	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0 || st.st_uid != geteuid())
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
-	return rmtree_at(dirfd, name, arg, NULL);
+	if (st.st_uid == geteuid())
+		return rmtree_at(dirfd, name, arg, NULL);
+	snprintf(data, sizeof(data), "%.48s/" TIER_NAME_DATA, name);
+	return st.st_uid == 0 ? empty_data(dirfd, data, st.st_dev, arg) : 0;
 }
 
 int hand_tier_empty(char **argv)

@@ -104,20 +104,43 @@ int act_check_dir(struct keeper *k, struct call *c)
 	return a.st_ino != b.st_ino || a.st_dev != b.st_dev;
 }
 
+/* Root's own, with the user's in it: no user can mount on it, or rename what is in it. */
+static int make_tier(const struct keeper *k, const struct call *c)
+{
+	_cleanup_(fd_closep) int top = -1;
+
+	if (mkdirat(c->dir, c->name, 0711) < 0)
+		return -errno;
+	top = openat(c->dir, c->name, DIR_FLAGS);
+	if (top < 0 || mkdirat(top, TIER_NAME_DATA, 0700) < 0)
+		return -errno;
+	return fchownat(top, TIER_NAME_DATA, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
 /* Nobody else can exchange it in a directory of root's before it is the user's. */
+static int make_keep(const struct keeper *k, const struct call *c)
+{
+	struct statx st;
+
+	if (mkdirat(c->dir, c->name, 0700) == 0)
+		return fchownat(c->dir, c->name, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+	if (errno != EEXIST ||
+	    statx(c->dir, c->name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_UID, &st) < 0)
+		return -errno;
+	return st.stx_uid ? 0 : -EEXIST;
+}
+
 int act_make_dir(struct keeper *k, struct call *c)
 {
 	const int64_t how = c->a->n[2];
-	struct statx st = { 0 };
 
-	if (how & ACT_MAKE_USERS && (!k->uid || c->a->dir != ACT_DIR_TIER || c->a->name < ACT_NAME_TIER))
+	if (!(how & ACT_MAKE_USERS))
+		return mkdirat(c->dir, c->name, how & 0755) < 0 ? -errno : 0;
+	if (!k->uid || c->a->dir != ACT_DIR_TIER)
 		return -EPERM;
-	if (mkdirat(c->dir, c->name, how & 0755) < 0 && (!(how & ACT_MAKE_OR_HAVE) || errno != EEXIST ||
-	    statx(c->dir, c->name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_UID, &st) < 0 || st.stx_uid))
-		return how & ACT_MAKE_OR_HAVE && st.stx_uid ? 0 : -errno;
-	return how & ACT_MAKE_USERS && fchownat(c->dir, c->name, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0
-		       ? -errno
-		       : 0;
+	if (c->a->name == ACT_NAME_TIER)
+		return make_tier(k, c);
+	return c->a->name == ACT_NAME_KEEP ? make_keep(k, c) : -EPERM;
 }
 
 int act_rename(struct keeper *k, struct call *c)
@@ -130,6 +153,11 @@ int act_rename(struct keeper *k, struct call *c)
 
 int act_remove(struct keeper *k, struct call *c)
 {
+	const bool is_job = c->a->name == ACT_NAME_TIER || c->a->name == ACT_NAME_TIER_ASIDE;
+	_cleanup_(fd_closep) int top = c->a->dir == ACT_DIR_TIER && is_job ? act_open_below(c->dir, c->name) : -1;
+
+	if (top >= 0)
+		(void)unlinkat(top, TIER_NAME_DATA, AT_REMOVEDIR); /* where it stays, so does the name */
 	if (unlinkat(c->dir, c->name, 0) == 0)
 		return 0;
 	return errno == EISDIR && unlinkat(c->dir, c->name, AT_REMOVEDIR) == 0 ? 0 : -errno;

@@ -197,8 +197,7 @@ static int walk_below(int dir, char *path)
 	return fd < 0 ? -EXDEV : fd;
 }
 
-/* Beneath dir and on its own mount, by no link: no server of a user's is asked for a name. */
-static int open_below(int dir, char *path)
+int act_open_below(int dir, char *path)
 {
 	struct open_how how = { .flags = OPEN_TARGET,
 				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
@@ -217,7 +216,7 @@ int act_detach_below(struct keeper *k, struct call *c)
 
 	if (name)
 		*name++ = '\0';
-	parent = open_below(c->dir, name ? path : here);
+	parent = act_open_below(c->dir, name ? path : here);
 	return parent < 0 ? parent : detach_topmost(parent, name ? name : path);
 }
 

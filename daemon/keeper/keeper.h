@@ -78,6 +78,10 @@ void slot_open(struct slot *s, const struct call *c);
 /* The mount that fd was opened by, as fdinfo has it; no file system is asked. -1: it can't be read. */
 long mount_get_id(int fd);
 
+/* A directory (O_PATH) beneath dir, by no link, on dir's own mount: so no server of a user's is asked
+ * for a name. Writes into path. An fd, or -errno; -EXDEV: something is mounted on the way. */
+int act_open_below(int dir, char *path);
+
 /* What an enum act_name stands for, with these numbers. */
 void act_print_name(char buf[static 64], uint32_t name, const int64_t *n);
 

@@ -55,6 +55,30 @@ static int look_at(int dir, const char *name, struct statx *st)
 	return statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, st);
 }
 
+static bool is_same_device(const struct statx *a, const struct statx *b)
+{
+	return a->stx_dev_major == b->stx_dev_major && a->stx_dev_minor == b->stx_dev_minor;
+}
+
+/* Whose what a job has in the tier is: 0, or -errno. A file system that the user has mounted gives any
+ * number for its owner, so it is not asked. */
+static int find_owner(int dir, const char *name, struct statx *st)
+{
+	char data[NAME_MAX + sizeof("/" TIER_NAME_DATA)];
+	struct statx tier;
+
+	if (look_at(dir, ".", &tier) < 0 || look_at(dir, name, st) < 0)
+		return -errno;
+	if (!is_same_device(st, &tier))
+		return -EXDEV;
+	if (st->stx_uid)
+		return 0; /* where he made it, or an earlier version did */
+	snprintf(data, sizeof(data), "%s/" TIER_NAME_DATA, name);
+	if (look_at(dir, data, st) < 0)
+		return -errno;
+	return is_same_device(st, &tier) ? 0 : -EXDEV;
+}
+
 /* Gives the job's directory, if there is one, the name of a leftover. */
 static int rename_aside(const struct state *st)
 {
@@ -72,14 +96,14 @@ static int make_as_root(const struct state *st, int dir)
 	r = rename_aside(st);
 
 	return r < 0 ? r : acts_do_name(ACT_MAKE_DIR, ACT_DIR_TIER, ACT_NAME_TIER, st->job_id, 0,
-					 0700 | ACT_MAKE_USERS);
+					 ACT_MAKE_USERS);
 }
 
 /* Nobody else can make that name in a directory of root's. */
 static int make_keep(const struct state *st)
 {
 	return acts_do_name(ACT_MAKE_DIR, ACT_DIR_TIER, ACT_NAME_KEEP, st->uid, 0,
-			    0700 | ACT_MAKE_USERS | ACT_MAKE_OR_HAVE);
+			    ACT_MAKE_USERS);
 }
 
 int tier_make(const struct jobdir *d, struct state *st, const struct hand_path *p, bool keep, struct error *err)
@@ -102,6 +126,10 @@ int tier_make(const struct jobdir *d, struct state *st, const struct hand_path *
 	if (r == 0)
 		r = t->as_user ? do_as_user("tier-make", st, t, -1, clock_ms() + TIER_MAKE_MS) : make_as_root(st, dir);
 	t->made = r == 0;
+	if (r > 0) {
+		(void)error_set(err, EPERM, "%s has mode %04o: others may exchange what is in it", p->path, (unsigned)r);
+		return r;
+	}
 	if (p->by_site && r == -ENOENT)
 		return error_set(err, ENOENT, "%s is not there: the site makes it (Provided=site)", p->path);
 	return r < 0 ? error_errno(err, -r, "make the job's directory in %s", p->path) : 0;
@@ -148,7 +176,7 @@ int tier_remove(const struct state *st, const struct state_tier *t, uint64_t dea
 	do {
 		if (dir >= 0)
 			detach_mounts(st, dir);
-		if (t->as_user || dir >= 0)
+		if (st->uid && (t->as_user || dir >= 0))
 			r = do_as_user("tier-empty", st, t, dir, deadline_ms);
 	} while (r == -EBUSY && ++tries < MAX_TRIES);
 	if (r == 0 && dir >= 0)
@@ -162,6 +190,18 @@ static int remove_kept(const char *name)
 	return acts_do_name(ACT_REMOVE, ACT_DIR_TIER, ACT_NAME_KEEP, strtoll(name + strlen(TIER_NAME_KEEP), NULL, 10), 0, 0);
 }
 
+/* A crash came before the user's was made in it, or after that was removed. */
+static void remove_unowned(const char *name, uint32_t job_id)
+{
+	const char *number = strchr(name, '.');
+
+	if (number)
+		(void)acts_do_name(ACT_REMOVE, ACT_DIR_TIER, ACT_NAME_TIER_ASIDE, job_id,
+				   strtoll(number + 1, NULL, 10), 0);
+	else
+		(void)acts_do_name(ACT_REMOVE, ACT_DIR_TIER, ACT_NAME_TIER, job_id, 0, 0);
+}
+
 static void sweep_one(const struct hand_path *p, uint64_t deadline_ms)
 {
 	static struct state left;
@@ -172,6 +212,7 @@ static void sweep_one(const struct hand_path *p, uint64_t deadline_ms)
 	struct dirent *e;
 	struct statx st;
 	char rundir[PATH_MAX];
+	int r;
 
 	snprintf(t.path, sizeof(t.path), "%s", p->path);
 	while (dir && (errno = 0, e = readdir(dir))) {
@@ -182,7 +223,10 @@ static void sweep_one(const struct hand_path *p, uint64_t deadline_ms)
 		    errno != ENOENT)
 			continue;
 		mounts_detach_in(fd, e->d_name);
-		if (look_at(fd, e->d_name, &st) < 0 || st.stx_uid == 0)
+		r = find_owner(fd, e->d_name, &st);
+		if (r == -ENOENT)
+			remove_unowned(e->d_name, left.job_id);
+		if (r < 0 || st.stx_uid == 0)
 			continue;
 		left.uid = st.stx_uid;
 		left.gid = st.stx_gid;

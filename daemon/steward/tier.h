@@ -1,7 +1,7 @@
 /*
- * tier: the job's own directory in a disk tier, <Path>/stage-data-<job>, mode 0700, the user's.
+ * tier: the job's directory in a disk tier, <Path>/stage-data-<job>, and the user's own in it, data, 0700.
  *
- * Where the tier's path is root's alone, link by link, the keeper makes and removes the directory; where
+ * Where the tier's path is root's alone, link by link, the keeper makes and removes both, and the outer one is root's; where
  * it isn't (/tmp) or the site makes Path for each job (Provided=site) that is done as the user, who
  * may do there what he wants. The content is always deleted as the user.
  */
@@ -19,7 +19,8 @@ struct state_tier;
 /*
  * Makes the directory in the tier of p, which is recorded in st first; what stands there already is
  * moved aside, to go with it. Takes a second at most where it acts as the user. keep: the user's
- * place for what he keeps (common/keep.h) as well, where root makes it.
+ * place for what he keeps (common/keep.h) as well, where root makes it. 0, -errno, or, above 0, the
+ * mode of a tier that others may write to and that is not sticky: nothing is made in it.
  */
 int tier_make(const struct jobdir *d, struct state *st, const struct hand_path *p, bool keep, struct error *err);
 

@@ -123,12 +123,16 @@ static int open_place_in(struct keep *keep, const char *base, char **placep)
 	return *placep ? keep_open(keep, fd) : -ENOMEM;
 }
 
-/* The directory for what is kept lies beside the job's own. */
+/* The directory for what is kept lies beside the job's, in which the keeper has made the user's own. */
 static int open_place(struct keep *keep, const char *dir, char **placep)
 {
 	_cleanup_(freep) char *base = strdup(dir);
 	char *slash = base ? strrchr(base, '/') : NULL;
 
+	if (slash && strcmp(slash + 1, TIER_NAME_DATA) == 0) {
+		*slash = '\0';
+		slash = strrchr(base, '/');
+	}
 	if (!slash)
 		return -ENOMEM;
 	*slash = '\0';

@@ -67,6 +67,20 @@ static int record(struct ctx *ctx, const struct target *t, struct error *err)
 	return ctx_record(ctx, MANIFEST_TREE, final, err);
 }
 
+/* Where others may write, they may have exchanged it since it was made. */
+static int open_place(struct target *t, struct error *err)
+{
+	struct stat st;
+
+	t->dirfd = open(t->dir, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (t->dirfd < 0 || fstat(t->dirfd, &st) < 0)
+		return error_errno(err, errno, "open %s", t->dir);
+	if (st.st_uid != geteuid() || (st.st_mode & 022))
+		return error_set(err, EPERM, "%s is not the job's own directory any more (owner %u, mode %04o)",
+				 t->dir, st.st_uid, st.st_mode & 07777);
+	return 0;
+}
+
 int target_open(struct ctx *ctx, const char *tier, bool keep, struct target **targetp,
 		struct error *err)
 {
@@ -83,9 +97,9 @@ int target_open(struct ctx *ctx, const char *tier, bool keep, struct target **ta
 	r = set_place(ctx, t, err);
 	if (r < 0)
 		return r;
-	t->dirfd = open(t->dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
-	if (t->dirfd < 0)
-		return error_errno(err, errno, "open %s", t->dir);
+	r = open_place(t, err);
+	if (r < 0)
+		return r;
 	r = record(ctx, t, err);
 	if (r < 0)
 		return r;

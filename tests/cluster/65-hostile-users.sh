@@ -26,7 +26,7 @@ facts_of() {
 	local id=$1 rundir=/run/stage-data/$1 image
 
 	image=$(as_on alice n1 readlink "$rundir/t/data/m")
-	echo "job=$id" "rundir=$rundir" "tier=/srv/local/stage-data-$id" \
+	echo "job=$id" "rundir=$rundir" "tier=/srv/local/stage-data-$id/data" \
 		"tierfile=$(on n1 find "/srv/local/stage-data-$id" -name 00.bin)" \
 		"keeper=$(on n1 pgrep -x stage-keeper)" "steward=$(on n1 pgrep -x stage-steward)" \
 		"daemon=$(on n1 pgrep -x stagingd)" \
@@ -168,12 +168,12 @@ test_what_users_mount_in_a_tier_goes_with_the_job() {
 	local id dir left
 
 	need_fuse
-	id=$(job_submit alice -w n1 -n1 --mem=300 --stage-data="d=$data/flat:ssd" <<<"cd /srv/local/stage-data-\$SLURM_JOB_ID
+	id=$(job_submit alice -w n1 -n1 --mem=300 --stage-data="d=$data/flat:ssd" <<<"cd /srv/local/stage-data-\$SLURM_JOB_ID/data
 	mkdir -p in/deep; touch file
 	squashfuse_ll $data/many.zstd.sqsh in/deep && ls in/deep | wc -l
 	$until_let_go")
 	job_wait_says "$id" 20
-	dir=/srv/local/stage-data-$id
+	dir=/srv/local/stage-data-$id/data
 	as_on alice n1 squashfuse_ll $data/many.zstd.sqsh "$dir/in"
 	as_on alice n1 squashfuse_ll $data/many.zstd.sqsh "$dir"
 	on n1 pkill -STOP -x squashfuse_ll

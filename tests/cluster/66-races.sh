@@ -116,12 +116,12 @@ test_a_clean_up_can_not_be_raced() {
 		)
 		job_wait_says "$id" begun 30
 		dir=/run/stage-data/$id/t
-		tier=/srv/local/stage-data-$id
+		tier=/srv/local/stage-data-$id/data
 		tmp=/tmp/stage-data-$id
 		# By the names that they have now; what is moved aside takes them along.
 		race_begin n1 $dir/data/t/00 $dir/data/t/l1 $dir/data/t/01 $dir/data/t/l2 $dir/data/t/02 $dir/data/t/l3 \
 			$tier/d/00 $tier/d/l1 $tier/d/01 $tier/d/l2 $tier/d/02 $tier/d/l3 \
-			$tmp/e/00 $tmp/e/l1 $tmp "/tmp/link.$id"
+			$tmp/data/e/00 $tmp/data/e/l1 $tmp "/tmp/link.$id"
 		sleep 1
 		as alice scancel "$id"
 		wait_until 20 job_nodes_clean "$id"

@@ -46,6 +46,9 @@ test_root_names_no_path_of_a_users() {
 	planted 'umount2("/proc/self/fd/5/t", MNT_DETACH) = 0' 'may be followed'
 	planted 'fchownat(AT_FDCWD</>, "/srv/local/stage-data-7", 4001, 4001, 0) = 0' 'may be followed'
 	planted 'openat(4</srv/local/stage-data-7>, "f", O_RDONLY|O_NOFOLLOW) = 3' "in the user's hands"
+	planted 'openat(4</srv/local/stage-data-7>, "data", O_RDONLY|O_NOFOLLOW) = 3' "in the user's hands"
+	planted 'unlinkat(4</srv/local/stage-data-7>, "data", 0) = 0' "in the user's hands"
+	planted 'mkdirat(4</srv/local/stage-data-7>, "data/x", 0700) = 0' "in the user's hands"
 	planted 'quotactl(Q_GETQUOTA, "/dev/sda", 0, NULL) = 0' 'not known to the audit'
 	planted 'lstat("/srv/local/../pfs/x", {st_mode=S_IFREG}) = 0' 'no place of ours'
 }

@@ -457,14 +457,17 @@ def test_tier_directories():
     assert j.numbers('tier 2')[0] == 0
     assert j.numbers('tier 9')[0] == -22
     for top in DISK, SCRATCH + '/sticky':
-        st = os.stat(f'{top}/stage-data-{j.id}')
+        st = os.stat(tier_dir(j, top))
         assert (st.st_uid, st.st_gid, st.st_mode & 0o7777) == (UID, GID, 0o700)
+        st = os.stat(os.path.dirname(tier_dir(j, top)))
+        assert (st.st_uid, st.st_mode & 0o7777) == ((0, 0o711) if top == DISK else (UID, 0o700))
 
     def fill():
         for top in DISK, SCRATCH + '/sticky':
-            os.makedirs(f'{top}/stage-data-{j.id}/a/b/c')
-            open(f'{top}/stage-data-{j.id}/a/b/c/file', 'w').close()
-            os.chmod(f'{top}/stage-data-{j.id}/a/b', 0)
+            os.makedirs(f'{tier_dir(j, top)}/a/b/c')
+            open(f'{tier_dir(j, top)}/a/b/c/file', 'w').close()
+            os.chmod(f'{tier_dir(j, top)}/a/b', 0)
+            os.chmod(tier_dir(j, top), 0)
     assert as_user(fill) == 0
     assert len(os.listdir(DISK)) == 2
     assert j.clean().returncode == 0
@@ -644,7 +647,7 @@ def test_what_the_user_mounts_in_a_tier_holds_up_nothing():
     for on, above in ('', None), ('a/b', None), ('a/' + 'n' * 200, 'a'), ('file', None):
         j = Job()
         assert j.numbers('tier 1')[0] == 0
-        top = f'{DISK}/stage-data-{j.id}'
+        top = tier_dir(j)
 
         def fill():
             os.makedirs(f'{top}/a/b')
@@ -704,7 +707,7 @@ def mount_a_pile(path):
 # Breaks where the mounts are taken off in the order of the kernel's table, not again until none is left, or where root
 # looks for a name below one: whom that asks never answers.
 def test_a_nest_of_mounts_goes_in_one_run():
-    for depth, mount in (900, mount_ramfs), (12, mount_mute), (8, mount_mute_for_all), (3, mount_a_pile):
+    for depth, mount in (400, mount_ramfs), (12, mount_mute), (8, mount_mute_for_all), (3, mount_a_pile):
         j = Job()
         assert j.numbers('tier 1')[0] == 0
         servers = nest(tier_dir(j), depth, mount)
@@ -722,18 +725,18 @@ def test_a_nest_of_mounts_goes_in_one_run():
 def test_what_another_was_let_put_in_a_tier_stays_and_is_told():
     j = Job()
     assert j.numbers('tier 1')[0] == 0
-    top = f'{DISK}/stage-data-{j.id}'
+    top = tier_dir(j)
     assert as_user(lambda: os.chmod(top, 0o777)) == 0
     assert as_user(lambda: os.makedirs(f'{top}/others/in'), OTHER) == 0
     assert as_user(lambda: open(f'{top}/own', 'w').close()) == 0
     assert j.clean().returncode == 0
     assert j.ended() == 1
     left = os.listdir(DISK)
-    assert len(left) == 1 and os.listdir(f'{DISK}/{left[0]}') == ['others'], left
+    assert len(left) == 1 and os.listdir(f'{DISK}/{left[0]}/data') == ['others'], left
     for _ in 1, 2:
         r = keeper('reap', '--conf', CONF)
         assert r.returncode == 1 and 'something is left' in r.stderr, r
-        assert os.listdir(f'{DISK}/{left[0]}/others') == ['in']
+        assert os.listdir(f'{DISK}/{left[0]}/data/others') == ['in']
     shutil.rmtree(f'{DISK}/{left[0]}')
     assert keeper('reap', '--conf', CONF).returncode == 0
     j.assert_gone()
@@ -834,6 +837,23 @@ def test_a_name_that_another_took_first_holds_up_nothing():
     j.assert_gone()
     assert os.stat(path).st_uid == OTHER and os.listdir(path) == []
     os.rmdir(path)
+
+
+# Breaks where the mode of a tier is not looked at: whoever may write there may put the job's directory aside.
+def test_a_tier_that_others_may_change_is_refused():
+    own = SCRATCH + '/sticky'
+    for mode in 0o777, 0o775, 0o2770, 0o1777:
+        j = Job()
+        os.chmod(own, mode)
+        os.chown(own, UID, GID)
+        assert j.numbers('tier 2')[0] == (0 if mode & 0o1000 else mode), oct(mode)
+        assert bool(os.listdir(own)) == bool(mode & 0o1000)
+        assert j.clean().returncode == 0
+        j.assert_gone()
+        j.ended()
+        assert os.listdir(own) == []
+    os.chown(own, 0, 0)
+    os.chmod(own, 0o1777)
 
 
 def test_provided_tiers_are_the_sites():
@@ -966,7 +986,7 @@ def test_a_clean_up_that_is_killed_half_way_is_finished_by_the_next():
         j.mount(0, 1)
         j.spawn(2)
         assert j.numbers('tier 1')[0] == 0
-        for base in f'{j.dir}/t/data', f'{DISK}/stage-data-{j.id}':
+        for base in f'{j.dir}/t/data', tier_dir(j):
             assert as_user(lambda base=base: fill(base)) == 0
         j.process.kill()
         j.process.wait()
@@ -1076,7 +1096,7 @@ def test_who_stops_the_hands_switches_nothing_off():
 
 def tier_dir(j, tier=None):
     """The user's own in what the job has in a disk tier."""
-    return f'{tier or DISK}/stage-data-{j.id}'
+    return f'{tier or DISK}/stage-data-{j.id}/data'
 
 
 def close_memory(j):
@@ -1628,11 +1648,11 @@ def test_a_clean_up_that_was_moved_aside_leaves_the_next_run_alone():
         k.event(r'memory ')
         worker = k.spawn(1)
         assert k.numbers('tier 1')[0] == 0
-        os.close(os.open(f'{DISK}/stage-data-{j.id}/mine', os.O_CREAT))
+        os.close(os.open(f'{tier_dir(j)}/mine', os.O_CREAT))
         clean.send_signal(signal.SIGCONT)
         assert clean.wait(20) == 0
     assert os.path.exists(k.dir + '/t/data'), os.listdir(RUNDIR)
-    assert os.path.exists(f'{DISK}/stage-data-{j.id}/mine')
+    assert os.path.exists(f'{tier_dir(j)}/mine')
     assert 'Uid' in k.status_of(worker) and k.do('events')
     assert k.clean().returncode == 0
     assert k.ended() == 0
@@ -2137,7 +2157,7 @@ def test_reap_has_power_enough():
         assert j.numbers(f'tier {i}')[0] == 0
 
     def fill():
-        for top in f'{j.dir}/t/data', f'{DISK}/stage-data-777', f'{SCRATCH}/site/777/stage-data-777':
+        for top in f'{j.dir}/t/data', f'{DISK}/stage-data-777/data', f'{SCRATCH}/site/777/stage-data-777':
             os.makedirs(f'{top}/closed')
             open(f'{top}/closed/file', 'w').close()
             os.chmod(f'{top}/closed', 0)
@@ -2253,6 +2273,10 @@ def test_sweep_of_disk_tiers():
     for name in 'stage-data-77', 'stage-data-78.123', 'stage-data-x', 'other':
         os.makedirs(f'{DISK}/{name}/deep/er')
         run('chown', '-R', f'{UID}:{GID}', f'{DISK}/{name}')
+    os.makedirs(f'{DISK}/stage-data-79/data/deep/er')
+    run('chown', '-R', f'{UID}:{GID}', f'{DISK}/stage-data-79/data')
+    for name in 'stage-data-80', 'stage-data-81.5':     # of a crash between the two
+        os.mkdir(f'{DISK}/{name}', 0o711)
     j = Job()
     assert j.numbers('tier 1')[0] == 0
     assert keeper('reap', '--conf', CONF).returncode == 0
@@ -2373,12 +2397,15 @@ def test_what_lies_on_the_tmpfs_is_taken_off_first():
 # another in its place.
 def test_the_first_level_is_roots():
     j = Job()
-    top = f'{j.dir}/t'
+    top, disk = f'{j.dir}/t', os.path.dirname(tier_dir(j))
+    assert j.numbers('tier 1')[0] == 0
 
     def try_all():
         for what in (lambda: os.rename(top + '/data', top + '/x'), lambda: os.rmdir(top + '/.stage/tmp/../../data'),
                      lambda: os.mkdir(top + '/x'), lambda: os.chmod(top, 0o700), lambda: os.listdir(top),
-                     lambda: os.symlink('/', top + '/l')):
+                     lambda: os.symlink('/', top + '/l'), lambda: os.rename(disk + '/data', disk + '/x'),
+                     lambda: os.rmdir(disk + '/data'), lambda: os.mkdir(disk + '/x'), lambda: os.chmod(disk, 0o777),
+                     lambda: os.rename(disk, disk + '.1')):
             try:
                 what()
             except PermissionError:

@@ -1068,7 +1068,7 @@ class Keeping(unittest.TestCase):
     def test_tier_directory_is_the_keepers(self):
         with Daemon("a=/fake/facts_ssd.tierssd.ready:ssd", keeper=True) as d:
             self.assertEqual(d.wait()["code"], "0")
-            self.assertEqual(d.status("a")["warning"], f"{d.top}/ssd/stage-data-4711")
+            self.assertEqual(d.status("a")["warning"], f"{d.top}/ssd/stage-data-4711/data")
             self.assertIn(Keeper.TIER, [m[0] for m in d.keeper.log])
 
     def test_each_gets_the_answer_about_its_own_directory(self):
@@ -1086,7 +1086,7 @@ class Keeping(unittest.TestCase):
             self.assertEqual(d.status("b")["state"], "preparing")
             d.keeper.say(Keeper.REPLY, keeps[1], -errno.EIO)
             d.wait(names="b")
-            self.assertEqual(d.status("a")["warning"], f"{d.top}/ssd/stage-data-4711")
+            self.assertEqual(d.status("a")["warning"], f"{d.top}/ssd/stage-data-4711/data")
             self.assertIn("no tier", d.status("b")["warning"])
 
     def test_spawn_that_fails(self):

@@ -214,7 +214,7 @@ class Daemon:
                           "nnodes": "3"}
         spec_fd = os.memfd_create("spec")
         os.write(spec_fd, encode(**fields) if isinstance(fields, dict) else fields)
-        self.keeper = Keeper(worker, self.run_as, f"{self.top}/ssd/stage-data-{job}") if keeper else None
+        self.keeper = Keeper(worker, self.run_as, f"{self.top}/ssd/stage-data-{job}/data") if keeper else None
         if self.run_as:
             self.chown(self.top)
         args = [*under, STAGINGD, "--keeper" if keeper else "--local", "--rundir", self.rundir,

@@ -299,7 +299,7 @@ def test_a_full_tier_takes_its_part_away():
     if os.geteuid() != 0:
         return "needs root for a small tmpfs"
     src, tier = scratch(), scratch()
-    subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=2m", "none", tier])
+    subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=2m,mode=0700", "none", tier])
     try:
         for i in range(40):
             write(f"{src}/d/f{i}", os.urandom(100000))

@@ -720,7 +720,7 @@ def test_a_bomb_writes_no_more_than_its_limit():
     base, tier = scratch(), scratch()
     write(f"{base}/bomb.tgz", zeros_in_gzip(100 << 20))
     write(f"{base}/in.tar", make_tar([("bomb.tar.gz", zeros_in_gzip(100 << 20), F)]))
-    subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=21m", "none", tier])
+    subprocess.check_call(["mount", "-t", "tmpfs", "-o", "size=21m,mode=0700", "none", tier])
     try:
         for item in ("bomb.tgz:ssd", "in.tar:ssd:nested"):
             answers = {"reserve": lambda m: dict(op="grant", ok=1, have=GIB),
@@ -771,7 +771,7 @@ def test_a_small_tmpfs_gets_full():
     lie = {"reserve": lambda m: dict(op="grant", ok=1, have=GIB),
            "tier": lambda m: dict(op="tierdir", path=tier)}
     for option, expect in (("size=2m", "MiB"), ("size=100m,nr_inodes=20", "file")):
-        subprocess.check_call(["mount", "-t", "tmpfs", "-o", option, "none", tier])
+        subprocess.check_call(["mount", "-t", "tmpfs", "-o", f"{option},mode=0700", "none", tier])
         try:
             write(f"{base}/a.tar.gz", gzip.compress(open(f"{base}/a.tar", "rb").read()))
             with Worker(f"x={base}/a.tar.gz:ssd", answers=lie) as w:

@@ -186,7 +186,8 @@ WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 	if (is_of_connection() && *name != *RUNDIR_MOUNTS)
 		FUZZ_CHECK(strspn(name, "0123456789") && !strcmp(name + strspn(name, "0123456789"),
 			   act->kind == ACT_ABORT ? "/abort" : "/waiting"));
-	else if (act->kind == ACT_DETACH_BELOW) /* whose text is any */
+	else if (act->kind == ACT_DETACH_BELOW ||
+		 (act->kind == ACT_REMOVE && act->dir == ACT_DIR_TIER && flags & O_PATH)) /* whose text is any */
 		FUZZ_CHECK((is_name(name) || !*name || !strcmp(name, ".")) && flags & O_PATH && flags & O_NOFOLLOW);
 	else if (act->kind == ACT_OPEN_BASE || act->kind == ACT_OPEN_TIER) /* what root_path_open() gave */
 		FUZZ_CHECK(!strcmp(name, ".") && is_known(dirfd, OF_ROOT) && flags & O_DIRECTORY);
@@ -244,9 +245,10 @@ WRAP(int, fchownat, int dirfd, const char *name, uid_t uid, gid_t gid, int flags
 		FUZZ_CHECK(!strcmp(name, RUNDIR_SOCK));
 	else if (act->kind == ACT_MEMORY)
 		FUZZ_CHECK(uid && (!strcmp(name, "data") || !strncmp(name, ".stage", 6)));
+	else if (strcmp(name, "data") != 0)
+		FUZZ_CHECK(uid && dirfd == k.dirs[ACT_DIR_TIER] && !strncmp(name, "stage-keep-", 11));
 	else
-		FUZZ_CHECK(uid && dirfd == k.dirs[ACT_DIR_TIER] &&
-			   (!strncmp(name, "stage-data-", 11) || !strncmp(name, "stage-keep-", 11)));
+		FUZZ_CHECK(uid && act->name == ACT_NAME_TIER);
 	return dirfd < 0 ? fail(EBADF) : succeed();
 }
 
