@@ -36,11 +36,15 @@ enum facts_filter {
 	FILTER_LZO, /* which is known, and not unpacked */
 };
 
+struct magic_other;
+
 struct facts {
 	enum source_kind kind;
 	enum facts_format format;
 	enum facts_filter filter;
 	enum facts_format promise; /* what its name says; FORMAT_PLAIN: nothing */
+
+	const struct magic_other *other; /* of FORMAT_PLAIN: what it is in the place of an archive; NULL */
 
 	uint64_t bytes;   /* of the source: the measure of progress */
 	uint64_t n_files; /* of the source; for an archive 0: not known */

@@ -103,10 +103,10 @@ static int check_promise(const struct planner *p, struct error *err)
 	if (f->filter == FILTER_LZO)
 		return refuse_lzo(err);
 	error_set(err, EINVAL, "%s is %s and not the %s%s its name promises", shown,
-		  f->bytes == 0 ? "empty" : describe(f, buf), facts_format_to_string(promise),
-		  promise == FORMAT_SQUASHFS ? " image" : " archive");
-	return error_mend(err, -EINVAL,
-			  "make or copy it again, or stage it as it is by method=copy");
+		  f->bytes == 0 ? "empty" : f->other ? f->other->what : describe(f, buf),
+		  facts_format_to_string(promise), promise == FORMAT_SQUASHFS ? " image" : " archive");
+	return error_mend(err, -EINVAL, "%s, or stage it as it is by method=copy",
+			  f->other ? f->other->fix : "make or copy it again");
 }
 
 static int refuse_method(const struct planner *p, struct error *err)
@@ -121,6 +121,7 @@ static int refuse_method(const struct planner *p, struct error *err)
 static int check_able(const struct planner *p, struct error *err)
 {
 	const struct plan_ability *a = &p->in->able;
+	const struct magic_other *other = p->facts->other;
 	enum dataset_method m = p->plan->method;
 	char buf[64];
 
@@ -133,8 +134,9 @@ static int check_able(const struct planner *p, struct error *err)
 	if (m == DATASET_METHOD_EXTRACT && p->facts->filter == FILTER_LZO)
 		return refuse_lzo(err);
 	if (m == DATASET_METHOD_EXTRACT && !a->can_extract) {
-		error_set(err, EINVAL, "can't be extracted: it is %s", describe(p->facts, buf));
-		return error_mend(err, -EINVAL, "leave method= out, or name an archive");
+		error_set(err, EINVAL, "can't be extracted: it is %s",
+			  other ? other->what : describe(p->facts, buf));
+		return error_mend(err, -EINVAL, "%s", other ? other->fix : "leave method= out, or name an archive");
 	}
 	if (m == DATASET_METHOD_MOUNT && p->facts->format != FORMAT_SQUASHFS) {
 		error_set(err, EINVAL, "can't be mounted: it is %s, not a squashfs image",
@@ -187,12 +189,18 @@ static int check_options(const struct planner *p, struct error *err)
 	return 0;
 }
 
-/* Says how to open an archive that is staged as the file it is. */
+/* Says how to open an archive that is staged as the file it is, and of what does not seem meant. */
 static void hint_at_extract(struct planner *p)
 {
 	const struct facts *f = p->facts;
 	char buf[64];
 
+	if (p->ds->method == DATASET_METHOD_AUTO && f->other && !f->other->is_data) {
+		snprintf(p->plan->hint, sizeof(p->plan->hint), "staged as it is: it is %s; %s", f->other->what,
+			 f->other->fix);
+		plan_why(p, "%s", p->plan->hint);
+		return;
+	}
 	if (p->ds->method != DATASET_METHOD_AUTO || f->kind != SOURCE_FILE || !facts_is_archive(f) ||
 	    !p->in->able.can_extract || p->plan->method == DATASET_METHOD_EXTRACT ||
 	    plan_is_dest(p, PLAN_TIER_SOURCE))

@@ -117,9 +117,10 @@ static uint64_t look_behind_frames(int fd, enum facts_filter *filterp)
 
 /* What is in the wrapping that begins at from, and what its beginning says of all. Bytes that can't
  * be unwrapped are what broken says. */
-static enum facts_format peek_format(int fd, enum facts_filter filter, uint64_t from,
+static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 				     struct tar_sample *sample, enum facts_format broken)
 {
+	enum facts_filter filter = facts->filter;
 	const size_t size = filter == FILTER_LZ4 ? PROBE_PEEK_LZ4_SIZE : PROBE_PEEK_SIZE;
 	_cleanup_(freep) char *data = malloc(size), *block = malloc(PROBE_PEEK_SIZE);
 	_cleanup_(stream_closep) struct stream *in = NULL;
@@ -134,6 +135,11 @@ static enum facts_format peek_format(int fd, enum facts_filter filter, uint64_t 
 	if (decode_unfilter(&plain, in, NULL) < 0)
 		return decode_is_available() ? broken : FORMAT_PLAIN;
 	in = plain;
+	/* libarchive unwraps all of it, who extracts these three does not */
+	if ((filter == FILTER_GZIP || filter == FILTER_ZSTD || filter == FILTER_LZ4) && decode_is_wrapped_twice(in)) {
+		facts->other = &magic_compressed_twice;
+		return FORMAT_PLAIN;
+	}
 	while (filled < PROBE_PEEK_SIZE && (n = stream_next(in, &piece, NULL)) > 0) {
 		take = (size_t)n < PROBE_PEEK_SIZE - filled ? (size_t)n : PROBE_PEEK_SIZE - filled;
 		memcpy(block + filled, piece, take);
@@ -226,7 +232,7 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 	if (facts->filter == FILTER_LZO)
 		facts->format = FORMAT_PLAIN;
 	else if (facts->filter)
-		facts->format = peek_format(src->fd, facts->filter, from, &sample, broken);
+		facts->format = peek_format(src->fd, facts, from, &sample, broken);
 	else
 		facts->format = magic_get_format(block, (size_t)n);
 	if (facts->format == FORMAT_PLAIN && facts->filter == FILTER_NONE && !src->is_remote &&
@@ -234,6 +240,8 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 		facts->format = FORMAT_ZIP;
 	if (!facts->filter && is_zero(block, (size_t)n))
 		facts->format = broken;
+	if (facts->format == FORMAT_PLAIN && !facts->filter)
+		facts->other = magic_get_other(block, (size_t)n);
 	if (facts->format == FORMAT_PLAIN)
 		return 0;
 	facts->n_files = 0;

@@ -76,6 +76,65 @@ def test_a_file_that_is_an_archive_inside_stays_a_file():
     remove(base)
 
 
+# What stands in the place of an archive, or of the content: what it is called, and what helps
+OTHERS = [(b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 12345\n", "a pointer of Git LFS", "git lfs pull"),
+          (b"/annex/objects/SHA256E-s5--" + b"0" * 64 + b".tar\n", "a pointer of git-annex", "git annex get"),
+          (b"7z\xbc\xaf\x27\x1c\0\4" + bytes(24), "a 7z archive", "7z x"),
+          (b"Rar!\x1a\7\1\0" + bytes(24), "a rar archive", "7z x"),
+          (b"\xef\xbb\xbf\n <!DOCTYPE HTML>\n<html><body>Log in</body>", "a web page", "download the file again"),
+          (b"<HTML><head>", "a web page", "download the file again"),
+          (b"<?xml version='1.0'?><Error><Code>NoSuchKey</Code></Error>", "a text in XML", "download the file again"),
+          (gzip.compress(gzip.compress(TAR)), "compressed twice", "unpack it once")]
+
+
+def test_what_stands_in_the_place_of_an_archive_is_named():
+    """Fails where each of them is told to be made or copied again."""
+    base = scratch()
+    for data, what, fix in OTHERS:
+        for name, options in (("x.tar", ""), ("x.tar.gz", ""), ("x.zip", ""), ("x", "::method=extract")):
+            write(f"{base}/{name}", data)
+            with Worker(f"x={base}/{name}{options}") as w:
+                text = w.error()["text"]
+            assert what in text and fix in text, (name, text)
+            assert "make or copy" not in text, text
+        write(f"{base}/x.bin", data)
+        with Worker(f"x={base}/x.bin") as w:
+            w.ready()
+            assert open(w.path, "rb").read() == data
+            warned = [t for t in w.warnings() if what in t and fix in t]
+        assert len(warned) == (fix[:2] in ("gi", "7z")), (what, warned)
+    write(f"{base}/x.bin", OTHERS[2][0])
+    with Worker(f"x={base}/x.bin::method=copy") as w:
+        w.ready()
+        assert w.warnings() == [], w.warnings()
+    write(f"{base}/short.tar", b"7z")
+    with Worker(f"x={base}/short.tar") as w:
+        assert "is a file and not the tar archive" in w.error()["text"]
+    remove(base)
+
+
+def test_a_hard_link_to_what_was_not_selected_says_so():
+    base = scratch()
+    write(f"{base}/x.tar", tar(member(b"a/f", b"1"), member(b"b/h", kind=b"1", link=b"a/f")))
+    for options in ("include=b", "subdir=b", "exclude=a/**"):
+        with Worker(f"x={base}/x.tar::{options}") as w:
+            text = w.error()["text"]
+        assert "which was not selected" in text and "select both" in text, text
+    remove(base)
+
+
+def test_a_zip_is_made_again_by_zip():
+    base = scratch()
+    write(f"{base}/x.zip", zipped(**{"a": b"1", "a/b": b"2"}))
+    with Worker(f"x={base}/x.zip") as w:
+        text = w.error()["text"]
+    assert "by zip -r" in text and " tar " not in text, text
+    with Worker(f"x={base}/x.zip::include=nothing") as w:
+        text = w.error()["text"]
+    assert "unzip -l" in text, text
+    remove(base)
+
+
 def test_an_archive_by_name_is_unpacked():
     base = scratch()
     for name, data in ARCHIVES:

@@ -16,6 +16,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/wait.h>
 #include <time.h>
@@ -153,8 +154,28 @@ int sqfs_server_attach(struct sqfs_server *s, const int *fds, size_t n_fds, stru
 	return 0;
 }
 
+/* As fuse_session_mount(); what fusermount3 says, which has its own standard error, goes to said. */
+static int mount_and_listen(struct fuse_session *se, const char *path, char *said, size_t size)
+{
+	_cleanup_(fd_closep) int words = memfd_create("fusermount3", MFD_CLOEXEC);
+	_cleanup_(fd_closep) int stderr_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	bool listens = words >= 0 && stderr_fd >= 0 && dup2(words, STDERR_FILENO) >= 0;
+	ssize_t n;
+	int r;
+
+	said[0] = '\0';
+	r = fuse_session_mount(se, path);
+	if (!listens)
+		return r;
+	dup2(stderr_fd, STDERR_FILENO);
+	n = pread(words, said, size - 1, 0);
+	said[n > 0 ? n : 0] = '\0';
+	said[strcspn(said, "\n")] = '\0';
+	return r;
+}
+
 /* What is missing on this machine, as a sentence. */
-static int server_explain(const char *path, struct error *err)
+static int server_explain(const char *path, const char *said, struct error *err)
 {
 	int r;
 
@@ -162,19 +183,23 @@ static int server_explain(const char *path, struct error *err)
 		r = error_set(err, ENODEV, "can't be mounted: this node has no /dev/fuse");
 	else if (access("/dev/fuse", R_OK | W_OK) < 0)
 		r = error_set(err, ENODEV, "can't be mounted: /dev/fuse may not be opened");
+	else if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
+		r = error_set(err, ENODEV, "can't be mounted: fusermount3 needs the rights of its owner, and this "
+			      "process may get none (no_new_privs, as in a container)%s%s", *said ? ": " : "", said);
 	else
 		r = error_set(err, ENODEV, "can't be mounted at %s: %s", path,
-			      fuse_words[0] ? fuse_words : "is fusermount3 installed?");
+			      *said ? said : fuse_words[0] ? fuse_words : "fusermount3 failed without a word");
 	return error_mend(err, r, "method=extract unpacks it");
 }
 
 int sqfs_server_mount(struct sqfs_server *s, const char *path, struct error *err)
 {
+	char said[256];
 	int fd, r;
 
 	fuse_words[0] = '\0';
-	if (fuse_session_mount(s->se, path) < 0)
-		return server_explain(path, err);
+	if (mount_and_listen(s->se, path, said, sizeof(said)) < 0)
+		return server_explain(path, said, err);
 	fd = fuse_session_fd(s->se);
 	r = sqfs_channel_attach(s->se, fd);
 	if (r < 0)

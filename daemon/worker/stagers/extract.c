@@ -120,7 +120,7 @@ static void report(struct untar *x)
 }
 
 /* What is wrong with the archive itself is mended by making it again. */
-static int refuse_archive(const struct source *src, int r, struct error *err)
+static int refuse_archive(const struct source *src, const struct facts *facts, int r, struct error *err)
 {
 	struct error changed = ERROR_INIT;
 
@@ -133,7 +133,8 @@ static int refuse_archive(const struct source *src, int r, struct error *err)
 	r = mend_damage(err, r, src->path, (uint64_t)src->st.st_size);
 	if (r == -EINVAL || r == -EEXIST || r == -EISDIR || r == -ENOENT || r == -ENAMETOOLONG ||
 	    r == -EFBIG)
-		error_mend(err, r, "make the archive again, by tar -C DIR -cf FILE .");
+		error_mend(err, r, "make the archive again, by %s",
+			   facts->format == FORMAT_ZIP ? "zip -r" : "tar -C DIR -cf FILE .");
 	return r;
 }
 
@@ -172,7 +173,7 @@ static int extract_all(struct untar *x, struct source *src, const struct facts *
 	if (r == 0)
 		r = extract_members(x, members, err);
 	if (r < 0)
-		return refuse_archive(src, r, err);
+		return refuse_archive(src, facts, r, err);
 	r = tree_finish(x->tree, &target->root_mode, err);
 	if (r == 0)
 		r = source_check_unchanged(src, err);
@@ -217,7 +218,8 @@ static int extract_stage(struct ctx *ctx, struct source *src, const struct facts
 	}
 	if (r == 0 && counts.files == 0 && selects(ctx->ds)) {
 		error_set(err, ENOENT, "nothing in the archive fits what was selected");
-		r = error_mend(err, -ENOENT, "compare subdir=, include= and exclude= with tar -t");
+		r = error_mend(err, -ENOENT, "compare subdir=, include= and exclude= with %s",
+			       facts->format == FORMAT_ZIP ? "unzip -l" : "tar -t");
 	}
 	writers_free(x.writers);
 	tree_free(x.tree);

@@ -232,8 +232,20 @@ int tree_end_file(struct tree *t, int *fdp, const char *path, const struct tree_
 	return 0;
 }
 
+static int refuse_link(const struct tree *t, const char *path, const char *to, struct error *err)
+{
+	const struct dataset *ds = t->ctx->ds;
+
+	error_set(err, ENOENT, "%s is a hard link to %s, which is not in the archive before it", path, to);
+	if (!ds->n_include && !ds->n_exclude && !ds->subdir && !ds->strip)
+		return -ENOENT;
+	error_set(err, ENOENT, "%s is a hard link to %s, which was not selected, or is not in the archive before it",
+		  path, to);
+	return error_mend(err, -ENOENT, "select both, or leave the link out by exclude=");
+}
+
 /* Links path to the file to, which is in the directory from. */
-static int link_to(const struct tree_place *place, const char *path, const struct tree_dir *from,
+static int link_to(const struct tree *t, const struct tree_place *place, const char *path, const struct tree_dir *from,
 		   const char *to, struct error *err)
 {
 	struct stat st;
@@ -243,10 +255,7 @@ static int link_to(const struct tree_place *place, const char *path, const struc
 		return 0;
 	r = errno;
 	if (r == ENOENT)
-		return error_set(err, ENOENT,
-				 "%s is a hard link to %s, which is not in the archive "
-				 "before it, or was not selected",
-				 path, to);
+		return refuse_link(t, path, to, err);
 	if (r == EPERM && fstatat(from->fd, path_base(to), &st, AT_SYMLINK_NOFOLLOW) == 0 &&
 	    S_ISDIR(st.st_mode))
 		return error_set(err, EISDIR, "%s is a hard link to %s, which is a directory", path,
@@ -262,17 +271,14 @@ static int make_hardlink(struct tree *t, const struct tree_place *place, const c
 
 	r = tree_dirs_get(t->dirs, to, parent_size(to), false, &from, err);
 	if (r == -ENOENT)
-		return error_set(err, ENOENT,
-				 "%s is a hard link to %s, which is not in the "
-				 "archive before it",
-				 path, to);
+		return refuse_link(t, path, to, err);
 	if (r < 0)
 		return r;
-	r = link_to(place, path, from, to, err);
+	r = link_to(t, place, path, from, to, err);
 	if (r == -EEXIST) {
 		r = make_way(t, place->dir->fd, path, err);
 		if (r == 0)
-			r = link_to(place, path, from, to, err);
+			r = link_to(t, place, path, from, to, err);
 	}
 	tree_dir_unpin(from);
 	return r;

@@ -22,6 +22,11 @@ int decode_unfilter(struct stream **sp, struct stream *in, struct error *err)
 	return refuse(err);
 }
 
+bool decode_is_wrapped_twice(const struct stream *s)
+{
+	return false;
+}
+
 uint64_t decode_get_consumed(const struct stream *s)
 {
 	return 0;

@@ -205,6 +205,13 @@ int decode_unfilter(struct stream **sp, struct stream *in, struct error *err)
 	return 0;
 }
 
+bool decode_is_wrapped_twice(const struct stream *s)
+{
+	const struct unfilter *u = (const struct unfilter *)s;
+
+	return archive_filter_count(u->a) > 2; /* the last is the plain data */
+}
+
 uint64_t decode_get_consumed(const struct stream *s)
 {
 	const struct unfilter *u = (const struct unfilter *)s;

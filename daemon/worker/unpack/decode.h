@@ -26,6 +26,8 @@ bool decode_is_available(void);
  */
 int decode_unfilter(struct stream **sp, struct stream *in, struct error *err);
 
+/* Is what a decode_unfilter() stream unwraps wrapped more than once? */
+bool decode_is_wrapped_twice(const struct stream *s);
 /* Bytes of `in` that the compressed data of a decode_unfilter() stream took; after its end. */
 uint64_t decode_get_consumed(const struct stream *s);
 /* Reads what is left of `in`. */

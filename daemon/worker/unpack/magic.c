@@ -130,6 +130,58 @@ enum facts_format magic_get_format(const void *data, size_t size)
 	return FORMAT_PLAIN;
 }
 
+const struct magic_other magic_compressed_twice = {
+	"compressed twice",
+	"unpack it once (gzip -dc FILE >NEW, or what has compressed it)",
+	true,
+};
+
+static const struct {
+	const char *magic;
+	bool is_text; /* upper and lower case are alike, blanks and a byte order mark may stand in front */
+	struct magic_other other;
+} others[] = {
+	{ "version https://git-lfs.github.com/spec/", false,
+	  { "a pointer of Git LFS, which stands for the file", "git lfs pull in its repository brings the content",
+	    false } },
+	{ "/annex/objects/", false,
+	  { "a pointer of git-annex, which stands for the file", "git annex get in its repository brings the content",
+	    false } },
+	{ "7z\xbc\xaf\x27\x1c", false,
+	  { "a 7z archive, which is not unpacked here", "unpack it elsewhere (7z x) and pack it as a tar", false } },
+	{ "Rar!\x1a\x07", false,
+	  { "a rar archive, which is not unpacked here", "unpack it elsewhere (7z x) and pack it as a tar", false } },
+	{ "<!doctype html", true,
+	  { "a web page, as servers send it in place of a file that needs a login",
+	    "look into it, and download the file again", true } },
+	{ "<html", true,
+	  { "a web page, as servers send it in place of a file that needs a login",
+	    "look into it, and download the file again", true } },
+	{ "<?xml", true,
+	  { "a text in XML, as servers send it in place of a file",
+	    "look into it, and download the file again", true } },
+};
+
+const struct magic_other *magic_get_other(const void *data, size_t size)
+{
+	const char *text = data, *end = text + size, *p = text;
+
+	if (size >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		p += 3;
+	while (p < end && strchr(" \t\r\n", *p) && *p)
+		p++;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		const char *from = others[i].is_text ? p : text;
+		size_t n = strlen(others[i].magic);
+
+		if ((size_t)(end - from) < n)
+			continue;
+		if (others[i].is_text ? !strncasecmp(from, others[i].magic, n) : !memcmp(from, others[i].magic, n))
+			return &others[i].other;
+	}
+	return NULL;
+}
+
 static bool ends_with(const char *s, const char *end)
 {
 	size_t n = strlen(s), m = strlen(end);

@@ -27,6 +27,18 @@ int64_t magic_read_octal(const unsigned char *p, size_t n);
  * FORMAT_PLAIN where it promises nothing, as "x.pth.tar" does, a checkpoint of PyTorch. */
 enum facts_format magic_get_promise(const char *name);
 
+/* What is found in the place of an archive, or of the content. */
+struct magic_other {
+	const char *what; /* "a web page, …" */
+	const char *fix;
+	bool is_data;     /* a file that may be meant as it is, so nobody is warned where it is copied */
+};
+
+/* NULL: nothing of the kind. Static. */
+const struct magic_other *magic_get_other(const void *data, size_t size);
+/* What is compressed once more inside of its compression. */
+extern const struct magic_other magic_compressed_twice;
+
 /* Do people mean an archive by content of that format under a name that promises that? Many formats
  * of files are zips or tars inside: "x.pt", "x.npz", "x.docx", "x.nemo". */
 bool magic_means_archive(enum facts_format format, enum facts_format promise);
