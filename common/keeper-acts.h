@@ -21,7 +21,7 @@ enum act_kind {
 	ACT_OPEN_BASE = 1, /* dir: ACT_DIR_RUN or _TRASH, made where it is missing. An fd */
 	ACT_OPEN_TIER,     /* text: path of a disk tier, ACT_DIR_TIER from now on. An fd; -EPERM: it is not
 			    * root's, link by link */
-	ACT_OPEN_DIR,      /* r: its number from now on; an fd */
+	ACT_OPEN_DIR,      /* a job's; r: its number from now on; an fd */
 	ACT_CLOSE_DIR,     /* dir */
 	ACT_CHECK_DIR,     /* dir2 is still the directory of that name: r 0; 1: it is not */
 	ACT_MAKE_DIR,      /* n[2]: its mode, and ACT_MAKE_* */
@@ -37,7 +37,7 @@ enum act_kind {
 	ACT_SLOT,          /* name, n: slot, number of fds. Mounts a FUSE slot; the fds, of which root has no
 			    * copy */
 	ACT_DETACH,        /* n[2]: 1: what is topmost; 0: whatever is mounted there, lazily */
-	ACT_DETACH_BELOW,  /* text: path below dir, no link and no "..". Detaches what is topmost
+	ACT_DETACH_BELOW,  /* text: path below ACT_DIR_TIER, no link and no "..". Detaches what is topmost
 			    * there; -EXDEV: something is mounted on the way */
 	ACT_REPEAT,        /* text: a mount namespace, where the mount is repeated */
 	ACT_OPEN_WAITING,  /* dir, name (a slot's): how many requests of its connection wait for an answer.
@@ -56,7 +56,8 @@ enum act_kind {
 	ACT_CHECK_PROGRAM, /* n: enum act_program. Is it there? -EPERM: not root's alone */
 	ACT_GO,            /* n: 1: the last one spawned may begin; 0: it ends */
 	ACT_LOOK,          /* n: pid. r: 1: it is stopped; n[1]: its start; -ESRCH, of a zombie, too */
-	ACT_KILL,          /* n: pid, start (0: a child of ours), signal. -ESRCH */
+	ACT_KILL,          /* n: pid, start (0: a child of ours), signal. -ESRCH; -EPERM: neither a process of the job's
+			    * user (in a clean-up: of a user's) nor a keeper of that job (of one whose directory is open) */
 	ACT_KILL_CHILDREN, /* all but the steward, orphans of theirs included. r: how many there were */
 	ACT_FOLLOW,        /* text: a set of CPUs to be on */
 	ACT_OPEN_PROC,     /* The node's processes, where possible without hidepid=. An fd (O_PATH) */
@@ -155,6 +156,9 @@ struct act {
 	int64_t n[3];
 	char text[ACT_TEXT_SIZE];
 };
+
+/* The steward writes records, counts and sentences: in /run, which is memory, none of them grows beyond this. */
+#define STEWARD_MAX_FILE (4 << 20)
 
 /* Descriptors that the steward is started with: */
 #define STEWARD_FD_KEEPER 3

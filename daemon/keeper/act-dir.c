@@ -76,13 +76,23 @@ int act_open_tier(struct keeper *k, struct call *c)
 
 int act_open_dir(struct keeper *k, struct call *c)
 {
+	_cleanup_(fd_closep) int fd = -1;
 	int i = ACT_DIR_FREE, r;
+	struct stat st;
 
+	if (c->a->name != ACT_NAME_JOB && c->a->name != ACT_NAME_JOB_ASIDE)
+		return -EPERM;
 	while (i < ACT_N_DIRS && k->dirs[i] >= 0)
 		i++;
 	if (i == ACT_N_DIRS)
 		return -EMFILE;
-	r = take_dir(k, c, (uint32_t)i, openat(c->dir, c->name, DIR_FLAGS));
+	fd = openat(c->dir, c->name, DIR_FLAGS);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_uid != 0 || st.st_mode & 022)
+		return -EPERM;
+	r = take_dir(k, c, (uint32_t)i, steal_fd(&fd));
+	k->jobs[i] = (uint32_t)c->a->n[0];
 	if (r == 0)
 		alarm(0); /* a clean-up finds us from here on (spank/launch.c) */
 	return r < 0 ? r : i;
@@ -143,10 +153,22 @@ int act_make_dir(struct keeper *k, struct call *c)
 	return c->a->name == ACT_NAME_KEEP ? make_keep(k, c) : -EPERM;
 }
 
+/* A record takes the place of the one before; a directory is set aside. */
+static bool may_become(const struct act *a)
+{
+	if (a->name2 == ACT_NAME_STATE)
+		return a->name == ACT_NAME_STATE_NEW && a->dir == a->dir2;
+	if (a->name2 == ACT_NAME_JOB_ASIDE)
+		return a->name == ACT_NAME_JOB || a->name == ACT_NAME_JOB_ASIDE;
+	return a->name2 == ACT_NAME_TIER_ASIDE && a->name == ACT_NAME_TIER;
+}
+
 int act_rename(struct keeper *k, struct call *c)
 {
 	char to[64];
 
+	if (!may_become(c->a) || !act_is_place(c->a->dir2, c->a->name2))
+		return -EPERM;
 	act_print_name(to, c->a->name2, c->a->n);
 	return renameat(c->dir, c->name, c->dir2, to) < 0 ? -errno : 0;
 }
@@ -181,8 +203,8 @@ int act_open_file(struct keeper *k, struct call *c)
 	/* clang-format on */
 	const uint32_t i = c->a->name;
 
-	if (i >= ACT_N_FILES)
-		return -EINVAL;
+	if (i >= ACT_N_FILES || (i < ACT_FILE_CRASHES ? c->a->dir < ACT_DIR_FREE : c->a->dir != ACT_DIR_RUN))
+		return -EPERM;
 	return act_give(c, openat(c->dir, files[i].name, files[i].flags | O_NOFOLLOW | O_CLOEXEC,
 				  files[i].mode));
 }
@@ -195,6 +217,8 @@ int act_bind(struct keeper *k, struct call *c)
 	struct sockaddr_un addr = { .sun_family = AF_UNIX };
 	int r;
 
+	if (c->a->dir < ACT_DIR_FREE || !k->uid || !act_is_ours(k, c->a))
+		return -EPERM;
 	snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/" RUNDIR_SOCK, c->dir);
 	umask(0177);
 	r = bind(fd, (struct sockaddr *)&addr, sizeof(addr));

@@ -17,6 +17,8 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -40,6 +42,25 @@ static int open_target(struct call *c, mode_t mode, char path[static 32])
 	fd = openat(c->dir, c->name, OPEN_TARGET);
 	snprintf(path, 32, "/proc/self/fd/%d", fd);
 	return fd < 0 ? -errno : fd;
+}
+
+/* -EBUSY: something is mounted there, and may be a user's: nothing comes on top of it. */
+static int check_is_free(const struct call *c, int target)
+{
+	struct statx at;
+	struct stat dir;
+
+	if (fstat(c->dir, &dir) < 0 || statx(target, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &at) < 0)
+		return errno == EACCES ? -EBUSY : -errno;
+	return makedev(at.stx_dev_major, at.stx_dev_minor) == dir.st_dev ? 0 : -EBUSY;
+}
+
+/* No more than the machine has, and not 0, which is as much as one likes. */
+static bool is_size(int64_t size)
+{
+	struct sysinfo si;
+
+	return sysinfo(&si) == 0 && size > 0 && (uint64_t)size <= (uint64_t)si.totalram * si.mem_unit;
 }
 
 /* A name, and not the directory itself or what it is in. */
@@ -78,10 +99,11 @@ int act_memory(struct keeper *k, struct call *c)
 {
 	static const char *const huge[] = { ",huge=within_size", "" };
 	char path[32], options[128];
-	_cleanup_(fd_closep) int target = k->uid ? open_target(c, 0711, path) : -EPERM;
-	int r = target < 0 ? target : -EINVAL;
+	const bool fits = c->a->name == ACT_NAME_MEMORY && is_size(c->a->n[0]) && c->a->n[1] > 0;
+	_cleanup_(fd_closep) int target = k->uid && fits ? open_target(c, 0711, path) : -EPERM;
+	int r = target < 0 ? target : check_is_free(c, target) ?: -EINVAL;
 
-	for (size_t i = 0; target >= 0 && r == -EINVAL && i < ARRAY_SIZE(huge); i++) {
+	for (size_t i = 0; r == -EINVAL && i < ARRAY_SIZE(huge); i++) {
 		snprintf(options, sizeof(options),
 			 "mode=0711,size=%llu,nr_inodes=%llu%s", (unsigned long long)c->a->n[0], (unsigned long long)c->a->n[1], huge[i]);
 		r = mount(MOUNTS_SOURCE, path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
@@ -95,8 +117,8 @@ int act_resize(struct keeper *k, struct call *c)
 	_cleanup_(fd_closep) int target = open_target(c, 0, path);
 
 	snprintf(options, sizeof(options), "size=%llu", (unsigned long long)c->a->n[0]);
-	if (target < 0)
-		return target;
+	if (target < 0 || c->a->name != ACT_NAME_MEMORY || !is_size(c->a->n[0]))
+		return target < 0 ? target : -EINVAL;
 	return mount(NULL, path, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
 }
 
@@ -138,8 +160,10 @@ int act_slot(struct keeper *k, struct call *c)
 	if (!k->uid || !slot || a->n[1] < 1 || a->n[1] > ACT_MAX_FDS)
 		return -EINVAL;
 	r = target = open_target(c, 0755, path);
-	if (r >= 0)
-		r = open_fuse(c, (size_t)a->n[1]);
+	r = r < 0 ? r : check_is_free(c, target);
+	if (r < 0)
+		return r;
+	r = open_fuse(c, (size_t)a->n[1]);
 	if (r == 0)
 		r = mount_fuse(k, c, path);
 	if (r == 0) {
@@ -156,8 +180,10 @@ int act_slot(struct keeper *k, struct call *c)
 int act_detach(struct keeper *k, struct call *c)
 {
 	struct slot *slot = slot_get(k, c->a);
-	int r;
+	int r = c->a->dir < ACT_DIR_FREE ? -EPERM : 0;
 
+	if (r < 0)
+		return r;
 	do
 		r = detach_topmost(c->dir, c->name);
 	while (r == 0 && !c->a->n[2]);
@@ -214,6 +240,8 @@ int act_detach_below(struct keeper *k, struct call *c)
 	char here[] = ".", *path = c->a->text, *name = strrchr(path, '/');
 	_cleanup_(fd_closep) int parent = -1;
 
+	if (c->a->dir != ACT_DIR_TIER)
+		return -EPERM;
 	if (name)
 		*name++ = '\0';
 	parent = act_open_below(c->dir, name ? path : here);

@@ -129,19 +129,12 @@ int act_join_group(struct keeper *k, struct call *c)
 	return fd < 0 || dprintf(fd, "%d", k->steward) < 0 || dprintf(fd, "0") < 0 ? -errno : 0;
 }
 
-static bool has_suffix(const char *name, const char *suffix)
-{
-	const size_t n = strlen(name), n_suffix = strlen(suffix);
-
-	return n > n_suffix && strcmp(name + n - n_suffix, suffix) == 0;
-}
-
 /* The directory of a file of the site's, which is root's all the way; *namep: the file. */
 static int open_sites(const char *path, const char *suffix, const char **namep)
 {
 	_cleanup_(fd_closep) int dir = root_path_open_above(path, namep);
 
-	return dir < 0 || has_suffix(*namep, suffix) ? steal_fd(&dir) : -EPERM;
+	return dir < 0 || strcmp(strrchr(*namep, '.') ?: "", suffix) == 0 ? steal_fd(&dir) : -EPERM;
 }
 
 /* The steward gets a pipe: with the file itself it could cut what others have written. */

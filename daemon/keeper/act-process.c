@@ -40,19 +40,25 @@ int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *par
 	return 0;
 }
 
-static int read_stat(pid_t pid, uint64_t *startp, char *statep, pid_t *parentp)
+/* Reads a small file of the process. Its size, or 0. */
+static size_t read_proc(pid_t pid, const char *file, char *buf, size_t size)
 {
 	_cleanup_(fd_closep) int fd = -1;
-	char path[32], line[1024];
+	char path[48];
 	ssize_t n;
 
-	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
-	fd = pid <= 0 ? -1 : open(path, O_RDONLY | O_CLOEXEC);
-	n = read(fd, line, sizeof(line) - 1);
-	if (n <= 0)
-		return -ESRCH;
-	line[n] = '\0';
-	return proc_parse_stat(line, startp, statep, parentp);
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? 0 : read(fd, buf, size - 1);
+	buf[n > 0 ? n : 0] = '\0';
+	return n > 0 ? (size_t)n : 0;
+}
+
+static int read_stat(pid_t pid, uint64_t *startp, char *statep, pid_t *parentp)
+{
+	char line[1024];
+
+	return pid > 0 && read_proc(pid, "stat", line, sizeof(line)) ? proc_parse_stat(line, startp, statep, parentp) : -ESRCH;
 }
 
 /* 0; 1: it is stopped, by a signal or by who traces it; -ESRCH: a zombie is no process any more. */
@@ -66,7 +72,49 @@ static int proc_get(pid_t pid, struct proc *p)
 	return r < 0 || state == 'Z' || state == 'X' ? -ESRCH : state == 'T' || state == 't';
 }
 
-static int proc_kill(const struct proc *p, int sig)
+/* The uid that it has in all four places; -1: it has several, or is gone. */
+static uid_t get_uid(pid_t pid)
+{
+	char text[1024];
+	const char *line = read_proc(pid, "status", text, sizeof(text)) ? strstr(text, "\nUid:") : NULL;
+	uid_t u[4];
+
+	if (!line || sscanf(line, "\nUid: %u %u %u %u", &u[0], &u[1], &u[2], &u[3]) != 4)
+		return (uid_t)-1;
+	return u[0] == u[1] && u[0] == u[2] && u[0] == u[3] ? u[0] : (uid_t)-1;
+}
+
+/* Of root's process: was it started as the keeper of that job, or as the reaper? */
+static bool is_keeper(pid_t pid, uint32_t job, bool or_reaper)
+{
+	char words[PATH_MAX + 256], number[16];
+	const char *const end = words + read_proc(pid, "cmdline", words, sizeof(words));
+	const char *word = words + strlen(words), *before;
+	bool found = or_reaper && word + 1 < end && strcmp(word + 1, "reap") == 0;
+
+	if (!strstr(words, "/stage-keeper"))
+		return false;
+	snprintf(number, sizeof(number), "%u", job);
+	for (before = words; !found && ++word < end; before = word, word += strlen(word))
+		found = strcmp(before, "--job") == 0 && strcmp(word, number) == 0;
+	return found;
+}
+
+/* Processes of the job's user, in a clean-up of any user's; and who works for a job whose directory the steward holds.
+ * Never another of root's, nor a steward or a hand of another job's. */
+static bool may_signal(const struct keeper *k, pid_t pid)
+{
+	const uid_t uid = get_uid(pid);
+
+	if (uid != 0)
+		return uid != (uid_t)-1 && uid != k->system_uid && (!k->uid || uid == k->uid);
+	for (int i = ACT_DIR_FREE; i < ACT_N_DIRS; i++)
+		if (k->dirs[i] >= 0 && (!k->job || k->jobs[i] == k->job) && is_keeper(pid, k->jobs[i], !k->job))
+			return true;
+	return false;
+}
+
+static int proc_kill(const struct keeper *k, const struct proc *p, int sig)
 {
 	_cleanup_(fd_closep) int pidfd = p->pid > 1 ? fd_pidfd_open(p->pid) : -ESRCH;
 	struct proc now;
@@ -74,6 +122,8 @@ static int proc_kill(const struct proc *p, int sig)
 	/* Looked at behind the pidfd: what it stands for can't change any more. */
 	if (p->pid <= 1 || proc_get(p->pid, &now) < 0 || now.start != p->start)
 		return -ESRCH;
+	if (!may_signal(k, p->pid))
+		return -EPERM;
 	if (pidfd >= 0)
 		return fd_pidfd_kill(pidfd, sig);
 	/* EPERM: of a filter that is older than the call, as a unit of systemd's may have it */
@@ -130,15 +180,14 @@ static int fill_hand(const struct keeper *k, const struct act *a, const char *ar
  * programs run as the user. */
 static int fill_users(const struct keeper *k, const struct act *a, const char *argv[static ACT_MAX_ARGS + 3])
 {
-	static char job[16], dir[PATH_MAX];
+	static char job[16], dir[sizeof(STAGE_RUN_DIR) + 16];
 	const char *const daemon[] = { "stagingd", "--keeper", "--job", job, "--rundir", dir,
 				       k->conf ? "--conf" : NULL, k->conf, NULL };
 
 	if (!k->job || k->account.r < 0 || !k->user.uid)
 		return -EPERM;
 	snprintf(job, sizeof(job), "%u", k->job);
-	if (rundir_path(dir, sizeof(dir), k->job, NULL) < 0)
-		return -ENAMETOOLONG;
+	snprintf(dir, sizeof(dir), STAGE_RUN_DIR "/%u", k->job);
 	if (a->name == ACT_PROGRAM_WORKER)
 		argv[0] = "stage-worker";
 	else
@@ -222,7 +271,7 @@ int act_kill(struct keeper *k, struct call *c)
 	if (p.pid <= 1 || p.pid == k->steward)
 		return -ESRCH;
 	if (p.start)
-		return proc_kill(&p, sig);
+		return proc_kill(k, &p, sig);
 	if (waitid(P_PID, (id_t)p.pid, &i, WEXITED | WNOHANG | WNOWAIT) < 0)
 		return -ESRCH;
 	return kill(p.pid, sig) < 0 ? -errno : 0;

@@ -10,7 +10,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
+#include <linux/magic.h>
 #include <poll.h>
 #include <sched.h>
 #include <signal.h>
@@ -19,11 +19,13 @@
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/sysmacros.h>
+#include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/clock.h"
+#include "common/root-path.h"
 
 #define REPEAT_TIMEOUT_MS 1000
 #define STATX_FLAGS (AT_EMPTY_PATH | AT_STATX_DONT_SYNC)
@@ -31,7 +33,6 @@
 /* The same numbers on all architectures; older headers lack them. */
 #define NR_OPEN_TREE 428
 #define NR_MOVE_MOUNT 429
-#define NR_OPENAT2 437
 #define TREE_CLONE 1
 #define MOVE_EMPTY_PATHS (0x04 | 0x40) /* MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH */
 
@@ -42,24 +43,37 @@ struct repeat {
 	const char *base, *ns_path;
 };
 
+/* Of a namespace, never of a device or a pipe. -EINVAL: not yet. */
+static int open_namespace(const char *path)
+{
+	const char *name;
+	_cleanup_(fd_closep) int dir = root_path_open_above(path, &name), fd = -1;
+	struct statfs fs;
+
+	fd = dir < 0 ? dir : openat(dir, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0 || fstatfs(fd, &fs) < 0)
+		return dir < 0 ? dir : -errno;
+	if (fs.f_type != NSFS_MAGIC)
+		return -EINVAL;
+	fd_closep(&fd);
+	fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC | O_NOCTTY | O_NONBLOCK);
+	return fd < 0 ? -errno : steal_fd(&fd);
+}
+
 static int enter_and_attach(const struct repeat *rep)
 {
 	_cleanup_(fd_closep) int ns = -1, parent = -1, target = -1;
-	struct open_how how = { .flags = O_PATH | O_DIRECTORY | O_CLOEXEC,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS };
 	struct statx stx;
 	struct stat st;
 
 	/* The plugin makes the file, then the namespace, and then mounts it there: until then it's EINVAL */
-	for (; setns(ns, CLONE_NEWNS) < 0;
-	     poll(NULL, 0, 10), ns = open(rep->ns_path, O_RDONLY | O_CLOEXEC | O_NOCTTY | O_NONBLOCK)) {
-		if (ns >= 0 && errno != EINVAL)
-			return -errno;
-		fd_closep(&ns);
-	}
-	parent = (int)syscall(NR_OPENAT2, AT_FDCWD, rep->parent_path + 1, &how, sizeof(how));
+	while ((ns = open_namespace(rep->ns_path)) == -EINVAL)
+		poll(NULL, 0, 10);
+	if (ns < 0 || setns(ns, CLONE_NEWNS) < 0)
+		return ns < 0 ? ns : -errno;
+	parent = root_path_open(rep->parent_path);
 	if (parent < 0 || fstat(parent, &st) < 0)
-		return -errno;
+		return parent < 0 ? parent : -errno;
 	if (st.st_dev != rep->parent.st_dev || st.st_ino != rep->parent.st_ino)
 		return -EXDEV;
 	target = openat(parent, rep->base, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
@@ -108,10 +122,12 @@ static int run(const struct repeat *rep, uint64_t deadline_ms)
 int act_repeat(struct keeper *k, struct call *c)
 {
 	struct repeat rep = { .ns_path = c->a->text, .tree_fd = -1 };
-	int r;
+	int r = open_namespace(rep.ns_path);
 
-	if (access(rep.ns_path, F_OK) < 0)
-		return errno == ENOENT ? 0 : -errno;
+	if (r >= 0)
+		close(r);
+	else if (r != -EINVAL)
+		return r == -ENOENT ? 0 : r;
 	r = copy_mount(&rep, c->dir, c->name);
 	if (r == 0)
 		r = run(&rep, clock_ms() + REPEAT_TIMEOUT_MS);

@@ -10,6 +10,36 @@ int act_give(struct call *c, int fd)
 	return 0;
 }
 
+/* What is called so stands in these directories and nowhere else. */
+bool act_is_place(uint32_t dir, uint32_t name)
+{
+	enum { RUN = 1 << ACT_DIR_RUN, TRASH = 1 << ACT_DIR_TRASH, TIER = 1 << ACT_DIR_TIER, JOB = 1 << ACT_DIR_FREE };
+	/* clang-format off */
+	static const uint8_t places[ACT_N_NAMES] = {
+		[ACT_NAME_SOCK] = JOB, [ACT_NAME_FAILED] = JOB, [ACT_NAME_STATE] = JOB, [ACT_NAME_STATE_NEW] = JOB,
+		[ACT_NAME_LOCK] = JOB, [ACT_NAME_MOUNTS] = JOB, [ACT_NAME_MEMORY] = JOB, [ACT_NAME_SLOT] = JOB,
+		[ACT_NAME_CRASHES] = RUN, [ACT_NAME_BREAKER] = RUN,
+		[ACT_NAME_JOB] = RUN | TRASH, [ACT_NAME_JOB_ASIDE] = TRASH,
+		[ACT_NAME_TIER] = TIER, [ACT_NAME_TIER_ASIDE] = TIER, [ACT_NAME_KEEP] = TIER,
+	};
+	/* clang-format on */
+
+	return name < ACT_N_NAMES && places[name] >> (dir < ACT_DIR_FREE ? dir : ACT_DIR_FREE) & 1;
+}
+
+bool act_is_ours(const struct keeper *k, const struct act *a)
+{
+	if (!k->job)
+		return true;
+	if (a->dir >= ACT_DIR_FREE && a->dir < ACT_N_DIRS)
+		return k->jobs[a->dir] == k->job || a->kind == ACT_REMOVE || a->kind == ACT_DETACH || a->kind == ACT_RENAME;
+	if (a->name == ACT_NAME_KEEP)
+		return (uint32_t)a->n[0] == k->uid;
+	if (a->kind != ACT_MAKE_DIR && a->name != ACT_NAME_JOB && a->name != ACT_NAME_TIER)
+		return true;
+	return (uint32_t)a->n[0] == k->job;
+}
+
 void act_do(struct keeper *k, struct call *c)
 {
 	/* clang-format off */
@@ -34,7 +64,7 @@ void act_do(struct keeper *k, struct call *c)
 
 	c->dir = a->dir < ACT_N_DIRS ? k->dirs[a->dir] : -1;
 	c->dir2 = a->dir2 < ACT_N_DIRS ? k->dirs[a->dir2] : -1;
-	act_print_name(c->name, a->name, a->n);
+	act_print_name(c->name, act_is_place(a->dir, a->name) && act_is_ours(k, a) ? a->name : ACT_N_NAMES, a->n);
 	a->text[sizeof(a->text) - 1] = '\0';
 	a->r = a->kind < ACT_N && acts[a->kind] ? acts[a->kind](k, c) : -ENOSYS;
 }

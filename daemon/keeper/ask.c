@@ -15,16 +15,12 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
-#include "common/fd.h"
 #include "common/keeper-hand.h"
-
-static const char *const hand_env[] = { "PATH=/usr/bin:/bin", "LANG=C.UTF-8", NULL };
 
 void ask_fill_system_user(const struct keeper *k, struct launch_user *user)
 {
-	*user = (struct launch_user){ .uid = k->system_uid, .gid = k->system_gid, .groups = &k->system_gid,
-				      .n_groups = 1 };
-	memcpy(user->env, hand_env, sizeof(hand_env));
+	*user = (struct launch_user){ k->system_uid, k->system_gid, &k->system_gid, 1,
+				      { "PATH=/usr/bin:/bin", "LANG=C.UTF-8" } };
 }
 
 static int begin(struct keeper *k, struct ask *ask, const char *const *argv)
@@ -116,10 +112,8 @@ static int take_account(struct keeper *k)
 	const char *name = account.name;
 	char number[16];
 
-	if (account.r < 0)
-		return account.r;
-	if (account.n_groups < 1 || account.n_groups > HAND_MAX_GROUPS)
-		return -EPROTO;
+	if (account.r < 0 || account.n_groups < 1 || account.n_groups > HAND_MAX_GROUPS)
+		return account.r < 0 ? account.r : -EPROTO;
 	snprintf(number, sizeof(number), "%u", k->uid);
 	if (!is_value(name, sizeof(account.name)))
 		name = number;
@@ -132,21 +126,19 @@ static int take_account(struct keeper *k)
 	return account.known;
 }
 
-static int take_site(void)
+/* The number of one that has answered may be another child's by now. */
+static bool is_pending(const struct ask *ask, pid_t pid)
 {
-	site.log_file[sizeof(site.log_file) - 1] = '\0';
-	site.metrics[sizeof(site.metrics) - 1] = '\0';
-	site.text[sizeof(site.text) - 1] = '\0';
-	return 0;
+	return ask->pid == pid && ask->r == -EINPROGRESS;
 }
 
 void ask_end(struct keeper *k, pid_t pid, int status)
 {
 	ask_read(k);
-	if (pid == k->site.pid) {
+	if (is_pending(&k->site, pid)) {
 		k->site.r = judge(&k->site, sizeof(site), status);
-		k->site.r = k->site.r < 0 ? k->site.r : take_site();
-	} else if (pid == k->account.pid) {
+		site.log_file[sizeof(site.log_file) - 1] = site.metrics[sizeof(site.metrics) - 1] = '\0';
+	} else if (is_pending(&k->account, pid)) {
 		k->account.r = judge(&k->account, sizeof(account), status);
 		k->account.r = k->account.r < 0 ? k->account.r : take_account(k);
 	}
@@ -171,6 +163,7 @@ int act_site(struct keeper *k, struct call *c)
 	if (r < 0)
 		return r;
 	fd = memfd_create("site", MFD_CLOEXEC);
-	r = fd < 0 ? -errno : fd_write_all(fd, &site, sizeof(site));
-	return r < 0 ? r : act_give(c, steal_fd(&fd));
+	if (fd < 0 || write(fd, &site, sizeof(site)) != sizeof(site))
+		return -EIO;
+	return act_give(c, steal_fd(&fd));
 }

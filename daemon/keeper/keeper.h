@@ -5,6 +5,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <sys/types.h>
 
@@ -45,6 +46,7 @@ struct keeper {
 	ssize_t log_left;   /* bytes that may be written yet */
 	int text_fd;        /* of the figures, as long as they are written; -1: none */
 	int dirs[ACT_N_DIRS]; /* by number; -1: none */
+	uint32_t jobs[ACT_N_DIRS]; /* whose directories those of ACT_OPEN_DIR are */
 };
 
 #define KEEPER_INIT                                                                                \
@@ -57,7 +59,7 @@ struct keeper {
 struct call {
 	struct act *a;
 	int dir, dir2; /* that a->dir and a->dir2 stand for; -1: none */
-	char name[64]; /* that a->name stands for; "" (which nothing is called): none */
+	char name[64]; /* that a->name stands for in a->dir; "" (which nothing is called): none */
 	int in[ACT_MAX_FDS], out[ACT_MAX_FDS];
 	size_t n_in, n_out;
 };
@@ -81,6 +83,13 @@ long mount_get_id(int fd);
 /* A directory (O_PATH) beneath dir, by no link, on dir's own mount: so no server of a user's is asked
  * for a name. Writes into path. An fd, or -errno; -EXDEV: something is mounted on the way. */
 int act_open_below(int dir, char *path);
+
+/* May that name stand in that directory? */
+bool act_is_place(uint32_t dir, uint32_t name);
+
+/* May the keeper touch what the act's name stands for? A job's keeper has what is of its job, and cleans up what was moved
+ * aside of others, which are over. */
+bool act_is_ours(const struct keeper *k, const struct act *a);
 
 /* What an enum act_name stands for, with these numbers. */
 void act_print_name(char buf[static 64], uint32_t name, const int64_t *n);

@@ -1,7 +1,7 @@
 /*
  * Order matters in drop_all(): the bounding set needs CAP_SETPCAP, groups need CAP_SETGID, so both
- * go before the uid; the keyring is made after it, to be the user's; PDEATHSIG is cleared by a
- * change of uid, so it is set last.
+ * go before the uid; a keyring is made before it, when no quota of the user's counts, and once more
+ * after it, to be the user's; PDEATHSIG is cleared by a change of uid, so it is set last.
  *
  * The program is executed by a descriptor opened when the keeper started: an upgrade in the middle
  * of a job doesn't mix versions.
@@ -118,13 +118,13 @@ void launch_reset_signals(void)
 }
 
 /* slurmd may have been given others. Of nobody's processes there are as many as jobs, and others' too. */
-static void set_limits(void)
+static void set_limits(rlim_t file_size)
 {
 	static const struct sched_param no_priority;
 	/* clang-format off */
-	static const struct { int resource; rlim_t value; } limits[] = {
+	const struct { int resource; rlim_t value; } limits[] = {
 		{ RLIMIT_CORE, 0 },              { RLIMIT_CPU, RLIM_INFINITY },
-		{ RLIMIT_FSIZE, RLIM_INFINITY }, { RLIMIT_NOFILE, 4096 },
+		{ RLIMIT_FSIZE, file_size },     { RLIMIT_NOFILE, 4096 },
 		{ RLIMIT_MEMLOCK, 64 << 10 },    { RLIMIT_MSGQUEUE, 0 },
 		{ RLIMIT_RTPRIO, 0 },            { RLIMIT_STACK, 8 << 20 },      { RLIMIT_NPROC, RLIM_INFINITY },
 	};
@@ -182,6 +182,11 @@ static pid_t fork_into(int group)
 	return group < 0 ? -1 : (pid_t)syscall(NR_CLONE3, args, sizeof(args));
 }
 
+static long join_new_keyring(void)
+{
+	return syscall(SYS_keyctl, JOIN_SESSION_KEYRING, NULL, 0, 0, 0);
+}
+
 static _Noreturn void run_child(const struct launch *l, bool join, pid_t keeper, int go)
 {
 	char byte, oom[16];
@@ -201,10 +206,14 @@ static _Noreturn void run_child(const struct launch *l, bool join, pid_t keeper,
 	snprintf(oom, sizeof(oom), "%d", l->oom_score_adj);
 	tell_kernel(AT_FDCWD, "/proc/self/oom_score_adj", oom);
 	setpriority(PRIO_PROCESS, 0, l->nice);
-	set_limits();
+	set_limits(l->max_file ? l->max_file : RLIM_INFINITY);
+	/* Before the user's quota of keys counts: he can have used it up, and would be left with slurmd's keyring. A
+	 * kernel without keyrings has none to leave behind. */
+	if (join_new_keyring() < 0 && errno != ENOSYS)
+		_exit(LAUNCH_EXIT_SETUP);
 	if (launch_become(l->user->uid, l->user->gid, l->user->groups, l->user->n_groups) < 0)
 		_exit(geteuid() == 0 ? LAUNCH_EXIT_DROP : LAUNCH_EXIT_PROOF);
-	syscall(SYS_keyctl, JOIN_SESSION_KEYRING, NULL, 0, 0, 0);
+	(void)join_new_keyring(); /* the user's; where his quota is used up he keeps the one of before, which is empty */
 	if (l->dies_with_us &&
 	    (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != keeper))
 		_exit(LAUNCH_EXIT_ORPHAN);

@@ -9,6 +9,7 @@
 
 #include <stdbool.h>
 #include <stddef.h>
+#include <sys/resource.h>
 #include <sys/types.h>
 
 #include "common/cleanup.h"
@@ -18,7 +19,7 @@ enum launch_exit {
 	LAUNCH_EXIT_DROP = 120,  /* letting go failed */
 	LAUNCH_EXIT_PROOF,       /* it seemed to work, and root can be had back */
 	LAUNCH_EXIT_ORPHAN,      /* the keeper went away before it said go */
-	LAUNCH_EXIT_SETUP,       /* descriptors, directory, memory group */
+	LAUNCH_EXIT_SETUP,       /* descriptors, directory, memory group, keyring */
 	LAUNCH_EXIT_EXEC = KEEPER_EXIT_EXEC, /* and an errno */
 };
 
@@ -45,6 +46,7 @@ struct launch {
 	int group;               /* cgroup to be in, a directory; -1: ours */
 	int oom_score_adj;
 	int nice;
+	rlim_t max_file;         /* bytes that it may write to a file; 0: any number */
 	bool dies_with_us;       /* SIGKILL when the keeper dies */
 };
 

@@ -133,6 +133,7 @@ int steward_main(int argc, char **argv)
 	size_t i = 0;
 
 	prctl(PR_SET_NAME, "stage-steward");
+	steward_confine();
 	signal(SIGPIPE, SIG_IGN); /* who waits for an answer, or reads the log, may be gone */
 	for (int fd = STEWARD_FD_KEEPER; fd <= STEWARD_FD_STATUS; fd++)
 		(void)fd_set_cloexec(fd, true);

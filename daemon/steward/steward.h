@@ -30,6 +30,9 @@ struct steward {
 /* stage-hand under the name of stage-steward, with the words of stage-keeper: its exit status. */
 int steward_main(int argc, char **argv);
 
+/* Gives up the calls that it does not need (confine.c), for ever. */
+void steward_confine(void);
+
 /* `stage-keeper run`: returns the exit status when the job is over and nothing is left. */
 int steward_run(struct steward *k);
 

@@ -28,7 +28,7 @@
 #endif
 
 #define SECCOMP_MAX_CALLS 200 /* a jump of BPF goes 255 far */
-#define SECCOMP_MAX_RULES 4
+#define SECCOMP_MAX_RULES 5
 #define SECCOMP_X32_BIT 0x40000000
 #define SECCOMP_CLONE3 435 /* on all architectures; older headers lack it */
 
@@ -49,12 +49,19 @@ static const struct rule own_alone[] = {
 
 /* Threads and processes, but in no namespaces of their own. The flags of clone3() lie where no
  * filter sees them; libc takes clone() where there is none. */
-static const struct rule no_namespaces[] = {
-	{ __NR_clone, 0,
-	  CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |
-		  CLONE_NEWPID | CLONE_NEWNET,
-	  REFUSE },
-	{ SECCOMP_CLONE3, 0, 0, SECCOMP_RET_ERRNO | ENOSYS },
+#define NEW_NAMESPACES                                                                             \
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
+#define NO_NAMESPACES                                                                              \
+	{ __NR_clone, 0, NEW_NAMESPACES, REFUSE }, { SECCOMP_CLONE3, 0, 0, SECCOMP_RET_ERRNO | ENOSYS }
+
+static const struct rule no_namespaces[] = { NO_NAMESPACES };
+
+/* The same, and local sockets alone (AF_UNIX is 1), and no limits or CPUs of others. */
+static const struct rule alone_and_local[] = {
+	NO_NAMESPACES,
+	{ __NR_socket, 0, ~(uint32_t)1, REFUSE },
+	{ __NR_prlimit64, 0, UINT32_MAX, REFUSE },
+	{ __NR_sched_setaffinity, 0, UINT32_MAX, REFUSE },
 };
 
 struct filter {
@@ -141,6 +148,19 @@ int seccomp_deny(const unsigned *calls, size_t n)
 				  .others = SECCOMP_RET_ALLOW,
 				  .rules = no_namespaces,
 				  .n_rules = ARRAY_SIZE(no_namespaces),
+				  .flags = SECCOMP_FILTER_FLAG_TSYNC };
+
+	return install(&f);
+}
+
+int seccomp_confine(const unsigned *calls, size_t n)
+{
+	const struct filter f = { .calls = calls,
+				  .n_calls = n,
+				  .these = REFUSE,
+				  .others = SECCOMP_RET_ALLOW,
+				  .rules = alone_and_local,
+				  .n_rules = ARRAY_SIZE(alone_and_local),
 				  .flags = SECCOMP_FILTER_FLAG_TSYNC };
 
 	return install(&f);

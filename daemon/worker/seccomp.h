@@ -15,3 +15,6 @@ int seccomp_allow(const unsigned *calls, size_t n);
 
 /* All but these, and no new namespaces (clone3() is said to be missing); all threads. */
 int seccomp_deny(const unsigned *calls, size_t n);
+
+/* The same, and no sockets but local ones, and no limits or CPUs of another process than the caller (pid 0). */
+int seccomp_confine(const unsigned *calls, size_t n);

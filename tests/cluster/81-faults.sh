@@ -17,10 +17,10 @@ has_worker() {
 
 # keeper_is SCRIPT on n1: runs in place of the keeper, with the real one at $REAL
 keeper_is() {
-	cp "$(libexec)/stage-keeper" "$base/keeper.real"
-	at_end "rm -f '$base/keeper.real'"
+	cp "$(libexec)/stage-keeper" "$base/stage-keeper.real"
+	at_end "rm -f '$base/stage-keeper.real'"
 	{
-		printf '#!/bin/bash\nREAL=%q\n' "$base/keeper.real"
+		printf '#!/bin/bash\nREAL=%q\n' "$base/stage-keeper.real"
 		cat
 	} >"$work/wrapper"
 	replace_on_n1 stage-keeper <"$work/wrapper"
@@ -560,7 +560,7 @@ test_the_clean_up_of_the_epilog_hangs_and_is_killed() {
 	id=$(job_submit alice -w n1 --stage-data="$items" <<<"echo begun; $until_let_go")
 	job_wait_says "$id" begun
 	forgive_crashes n1
-	on n1 pkill -KILL -x keeper.real
+	on n1 pkill -KILL -x stage-keeper.re
 	let_go "$id"
 	job_done "$id" 30
 	wait_until 15 on ctl bash -c '[[ $(scontrol show node n1) == *State=IDLE* ]]'

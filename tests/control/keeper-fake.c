@@ -1,6 +1,7 @@
 /*
  * Stands in for stagingd and stage-worker, by the name it is started with, and does what the test
- * says: keeper-test talks to the fake stagingd over the job's socket, one text a packet.
+ * says: keeper-test talks to the fake stagingd over the job's socket, one text a packet. As a steward
+ * that somebody has taken over it leaves the keeper to hostile-steward-test.
  *
  * The file system it serves as a worker has one file, `f`; in mode "hang" reading it is never
  * answered.
@@ -26,6 +27,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
+#include "common/keeper-acts.h"
 #include "common/keeper-verbs.h"
 
 #define MAX_TEXT 60000
@@ -462,10 +464,41 @@ static void run_daemon(void)
 	}
 }
 
+/* ---- stage-steward ---- */
+
+/* Gives the test its socket to the keeper, in place of what the plugin has put there. */
+static _Noreturn void give_keeper_away(void)
+{
+	int fd = STEWARD_FD_KEEPER;
+
+	send_with_fds(STEWARD_FD_SPEC, "keeper", 6, &fd, 1);
+	close(fd);
+	close(STEWARD_FD_STATUS);
+	for (;;)
+		pause();
+}
+
+/* The real stage-hand, which lies beside us, looks up what root asks for itself. */
+static _Noreturn void run_hand(char **argv)
+{
+	char path[256];
+	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof(".real"));
+
+	if (n > 0) {
+		strcpy(path + n, ".real");
+		execv(path, argv);
+	}
+	_exit(1);
+}
+
 int main(int argc, char **argv)
 {
 	signal(SIGPIPE, SIG_IGN);
-	if (strcmp(argv[0], "stage-worker") == 0)
+	if (strcmp(argv[0], "stage-steward") == 0)
+		give_keeper_away();
+	if (strcmp(argv[0], "stage-hand") == 0)
+		run_hand(argv);
+	else if (strcmp(argv[0], "stage-worker") == 0)
 		run_worker();
 	else
 		run_daemon();

@@ -2293,32 +2293,34 @@ def test_repeated_in_the_jobs_namespace():
     pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '1000'])
     wait_for(lambda: os.readlink(f'/proc/{pin.pid}/ns/mnt') != os.readlink('/proc/self/ns/mnt'))
     j = Job('--step')
-    os.makedirs(f'{ns}/{j.id}')
-    os.symlink(f'/proc/{pin.pid}/ns/mnt', f'{ns}/{j.id}/.ns')
+    file = f'{ns}/{j.id}/.ns'
+    os.makedirs(os.path.dirname(file))
+    open(file, 'w').close()
+    run('mount', '--bind', f'/proc/{pin.pid}/ns/mnt', file)
     j.mount(0, 1)
     wait_for(lambda: f'{j.dir}/m/0' in mounts(pin.pid), 3, 'the mount in the namespace')
     assert j.clean().returncode == 0
     j.assert_gone()
     pin.kill()
     pin.wait()
+    run('umount', '-l', file)
     write_conf()
 
 
-# The plugin makes the file, then the namespace, and then mounts it there. Whoever opens the pipe to write
-# waits until the keeper has opened it. Breaks where EINVAL of setns() is the end of it.
+# The plugin makes the file, then the namespace, and then mounts it there. Breaks where a file that is none yet is the end of it.
 def test_repeated_in_a_namespace_that_is_being_made():
     ns = SCRATCH + '/ns'
     write_conf(f'[mount]\nJobNamespace={ns}/%j/.ns')
     pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '1000'])
     wait_for(lambda: os.readlink(f'/proc/{pin.pid}/ns/mnt') != os.readlink('/proc/self/ns/mnt'))
     j = Job('--step')
-    os.makedirs(f'{ns}/{j.id}')
-    os.mkfifo(f'{ns}/{j.id}/.ns')
-    os.symlink(f'/proc/{pin.pid}/ns/mnt', f'{ns}/{j.id}/made')
+    file = f'{ns}/{j.id}/.ns'
+    os.makedirs(os.path.dirname(file))
+    open(file, 'w').close()
 
     def make():
-        os.close(os.open(f'{ns}/{j.id}/.ns', os.O_WRONLY))
-        os.rename(f'{ns}/{j.id}/made', f'{ns}/{j.id}/.ns')
+        time.sleep(0.1)
+        run('mount', '--bind', f'/proc/{pin.pid}/ns/mnt', file)
 
     maker = threading.Thread(target=make, daemon=True)
     maker.start()
@@ -2329,6 +2331,7 @@ def test_repeated_in_a_namespace_that_is_being_made():
     j.assert_gone()
     pin.kill()
     pin.wait()
+    run('umount', '-l', file)
     write_conf()
 
 

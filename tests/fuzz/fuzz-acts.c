@@ -14,6 +14,7 @@
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
+#include <sys/sysinfo.h>
 #include <sys/un.h>
 #include <sys/wait.h>
 
@@ -37,8 +38,9 @@ static const struct act *act;
 static const struct call *call;
 static uint32_t luck;
 static unsigned known[MAX_FDS]; /* what was seen of a descriptor */
-static bool is_child, is_looked_at;
-static unsigned n_detached;
+static bool is_child, is_looked_at, is_namespace, is_free;
+static uid_t shown_uid; /* of the process that was looked at */
+static unsigned shown_job, n_detached;
 
 /* clang-format off */
 #define WRAP(type, name, ...) type __real_##name(__VA_ARGS__); type __wrap_##name(__VA_ARGS__); type __wrap_##name(__VA_ARGS__)
@@ -69,13 +71,18 @@ static int give(unsigned what)
 	return fd;
 }
 
-static int give_text(const char *text)
+static int give_bytes(const char *text, size_t size)
 {
-	int fd = draw() ? memfd_create("text", MFD_CLOEXEC) : fail(ENOENT);
+	int fd = draw() || draw() ? memfd_create("text", MFD_CLOEXEC) : fail(ENOENT);
 
 	if (fd >= 0)
-		FUZZ_CHECK(pwrite(fd, text, strlen(text), 0) == (ssize_t)strlen(text));
+		FUZZ_CHECK(pwrite(fd, text, size, 0) == (ssize_t)size);
 	return fd;
+}
+
+static int give_text(const char *text)
+{
+	return give_bytes(text, strlen(text));
 }
 
 static int succeed(void)
@@ -114,9 +121,27 @@ static bool is_of_group(void)
 	return act->kind == ACT_MAKE_GROUP || act->kind == ACT_REMOVE_GROUP || act->kind == ACT_JOIN_GROUP;
 }
 
+/* A job's keeper names nothing of another job, and makes nothing where one that is over is cleaned up. */
+static void check_is_ours(int dirfd, const char *name)
+{
+	const size_t n = strcspn(name, "0123456789");
+	const unsigned number = (unsigned)strtoul(name + n, NULL, 10);
+
+	if (!k.job || is_of_group() || act->kind == ACT_TEXT || act->kind == ACT_CHECK_DIR || !*name)
+		return;
+	for (int i = ACT_DIR_FREE; i < ACT_N_DIRS; i++)
+		if (k.dirs[i] >= 0 && k.dirs[i] == dirfd && k.jobs[i] != k.job)
+			FUZZ_CHECK(act->kind == ACT_OPEN_FILE || act->kind == ACT_REMOVE || act->kind == ACT_RENAME);
+	if (strncmp(name, "stage-keep-", 11) == 0)
+		FUZZ_CHECK(number == k.uid);
+	else if (name[n] && strncmp(name, RUNDIR_MOUNTS "/", 2) != 0)
+		FUZZ_CHECK(number == k.job || strchr(name, '.'));
+}
+
 /* Whose name may stand in that directory. */
 static void check_named(int dirfd, const char *name)
 {
+	check_is_ours(dirfd, name);
 	if (is_of_group())
 		FUZZ_CHECK(is_known(dirfd, OF_CGROUP));
 	else if (act->kind == ACT_TEXT)
@@ -133,6 +158,16 @@ static int open_stat(const char *path)
 	if (strncmp(path, "/proc/self/fdinfo/", 18) == 0)
 		return give_text("mnt_id:	7\n");
 	FUZZ_CHECK(sscanf(path, "/proc/%d/stat", &pid) == 1 && pid > 0);
+	if (strstr(path, "/status")) {
+		shown_uid = draw() ? 0 : draw() ? 1000 : draw() ? SYSTEM_UID : 1001;
+		snprintf(line, sizeof(line), "Name:	x\nUid:	%u	%u	%u	%u\n", shown_uid, shown_uid, shown_uid,
+			 draw() || draw() ? shown_uid : 5);
+		return give_text(line);
+	}
+	if (strstr(path, "/cmdline")) {
+		shown_job = draw() ? 7 : 8;
+		return give_bytes(line, (size_t)snprintf(line, sizeof(line), "/x/stage-keeper%crun%c--job%c%u", 0, 0, 0, shown_job) + 1);
+	}
 	snprintf(line, sizeof(line), "%d (x) %c %d 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 1 18 %d", pid,
 		 draw() ? 'S' : draw() ? 'Z' : 'T', draw() ? getpid() : 1, draw() ? 777 : 7);
 	return give_text(line);
@@ -183,7 +218,7 @@ WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 		FUZZ_CHECK((is_name(name) || !strcmp(name, ".")) && is_known(dirfd, OF_ROOT));
 		return give(OF_PATH);
 	}
-	if (is_of_connection() && *name != *RUNDIR_MOUNTS)
+	if (is_of_connection() && *name && *name != *RUNDIR_MOUNTS)
 		FUZZ_CHECK(strspn(name, "0123456789") && !strcmp(name + strspn(name, "0123456789"),
 			   act->kind == ACT_ABORT ? "/abort" : "/waiting"));
 	else if (act->kind == ACT_DETACH_BELOW ||
@@ -191,8 +226,10 @@ WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 		FUZZ_CHECK((is_name(name) || !*name || !strcmp(name, ".")) && flags & O_PATH && flags & O_NOFOLLOW);
 	else if (act->kind == ACT_OPEN_BASE || act->kind == ACT_OPEN_TIER) /* what root_path_open() gave */
 		FUZZ_CHECK(!strcmp(name, ".") && is_known(dirfd, OF_ROOT) && flags & O_DIRECTORY);
+	else if (act->kind == ACT_REPEAT && !(flags & O_PATH)) /* never a device or a pipe, which it could wait for */
+		FUZZ_CHECK(is_namespace && is_name(name) && is_known(dirfd, OF_ROOT) && flags & O_NOFOLLOW && flags & O_NONBLOCK);
 	else if (act->kind == ACT_REPEAT)
-		FUZZ_CHECK(flags & O_PATH && (!strcmp(name, ".") || !strcmp(name, RUNDIR_MOUNTS)));
+		FUZZ_CHECK(!strcmp(name, ".") || !strcmp(name, RUNDIR_MOUNTS));
 	else
 		check_named(dirfd, name);
 	if (flags & (O_CREAT | O_TRUNC | O_WRONLY) && !is_of_connection())
@@ -299,18 +336,21 @@ WRAP(int, statx, int fd, const char *name, int flags, unsigned mask, struct stat
 	int r;
 
 	FUZZ_CHECK(inside && flags & (AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) && flags & AT_STATX_DONT_SYNC);
+	*st = (struct statx){ .stx_dev_minor = draw() ? 0 : 5 };
 	st->stx_uid = safe || draw() ? 0 : 1000;
 	st->stx_mode = S_IFDIR | (safe ? 0755 : 0777);
 	r = fd < 0 ? fail(EBADF) : draw() || draw() ? 0 : fail(ENOENT);
 	if (r == 0 && flags & AT_EMPTY_PATH && safe && fd < MAX_FDS)
 		known[fd] |= OF_ROOT;
+	is_free = r == 0 && st->stx_dev_minor == 0;
 	return r;
 }
 
 WRAP(int, fstatfs64, int fd, struct statfs *fs)
 {
 	FUZZ_CHECK(inside);
-	fs->f_type = draw() ? CGROUP_SUPER_MAGIC : TMPFS_MAGIC;
+	fs->f_type = draw() ? CGROUP_SUPER_MAGIC : draw() ? NSFS_MAGIC : TMPFS_MAGIC;
+	is_namespace = fs->f_type == NSFS_MAGIC;
 	if (fs->f_type == CGROUP_SUPER_MAGIC && fd >= 0 && fd < MAX_FDS)
 		known[fd] |= OF_CGROUP;
 	return 0;
@@ -333,6 +373,17 @@ static void check_target(const char *path)
 	FUZZ_CHECK(sscanf(path, TARGET "%d%n", &fd, &n) == 1 && !path[n] && is_known(fd, OF_PATH));
 }
 
+/* Not more than there is, and not 0, which is no limit. */
+static void check_size(const char *options)
+{
+	const char *size = strstr(options, "size=");
+	struct sysinfo si;
+
+	FUZZ_CHECK(size && sysinfo(&si) == 0);
+	FUZZ_CHECK(strtoull(size + 5, NULL, 10) > 0);
+	FUZZ_CHECK(strtoull(size + 5, NULL, 10) <= (unsigned long long)si.totalram * si.mem_unit);
+}
+
 WRAP(int, mount, const char *source, const char *path, const char *type, unsigned long flags, const void *data)
 {
 	const char *options = data;
@@ -343,7 +394,9 @@ WRAP(int, mount, const char *source, const char *path, const char *type, unsigne
 	if (!type)
 		FUZZ_CHECK(flags & MS_REMOUNT && act->kind == ACT_RESIZE);
 	else
-		FUZZ_CHECK(k.uid && !strcmp(type, act->kind == ACT_MEMORY ? "tmpfs" : "fuse.stage-data"));
+		FUZZ_CHECK(k.uid && is_free && !strcmp(type, act->kind == ACT_MEMORY ? "tmpfs" : "fuse.stage-data"));
+	if (act->kind != ACT_SLOT)
+		check_size(options);
 	return draw() ? 0 : fail(draw() ? EINVAL : ENOMEM);
 }
 
@@ -372,12 +425,23 @@ WRAP(int, bind, int fd, const struct sockaddr *addr, socklen_t size)
 	return call->dir < 0 ? fail(ENOENT) : succeed();
 }
 
+/* Of the job's user, in a clean-up of any but the system user; or a keeper whose job's directory is held. */
+static bool is_fair(void)
+{
+	if (shown_uid)
+		return k.uid ? shown_uid == k.uid : shown_uid != SYSTEM_UID;
+	for (int i = ACT_DIR_FREE; i < ACT_N_DIRS; i++)
+		if (k.dirs[i] >= 0 && k.jobs[i] == shown_job && (!k.job || shown_job == k.job))
+			return true;
+	return false;
+}
+
 /* Not everybody, no group, not the steward; no child that it is not known to be. */
 WRAP(int, kill, pid_t pid, int sig)
 {
 	FUZZ_CHECK(inside && pid > 1 && pid != STEWARD);
 	if (act->kind == ACT_KILL)
-		FUZZ_CHECK(act->n[1] ? is_looked_at : is_child);
+		FUZZ_CHECK(act->n[1] ? is_looked_at && is_fair() : is_child);
 	else
 		FUZZ_CHECK(sig == SIGKILL);
 	return draw() ? 0 : fail(ESRCH);
@@ -399,7 +463,7 @@ WRAP(int, fd_pidfd_open, pid_t pid)
 
 WRAP(int, fd_pidfd_kill, int fd, int sig)
 {
-	FUZZ_CHECK(act->kind == ACT_KILL);
+	FUZZ_CHECK(act->kind == ACT_KILL && is_fair());
 	return 0;
 }
 
@@ -533,7 +597,9 @@ static void do_act(struct act *a, size_t n_fds)
 	}
 	act = a;
 	call = &c;
-	is_child = is_looked_at = false;
+	is_child = is_looked_at = is_namespace = is_free = false;
+	shown_uid = SYSTEM_UID;
+	shown_job = 0;
 	inside = true;
 	act_do(&k, &c);
 	inside = false;

@@ -3,6 +3,8 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <grp.h>
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <pthread.h>
 #include <signal.h>
 #include <sys/mount.h>
@@ -223,6 +225,54 @@ static void test_a_child_is_born_in_its_group(void **state)
 	assert_non_null(strstr(have, strrchr(group, '/')));
 }
 
+/* Every keyctl() of this process fails by that. */
+static int refuse_keyrings(int error)
+{
+	struct sock_filter filter[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_keyctl, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | (uint32_t)error),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	struct sock_fprog prog = { sizeof(filter) / sizeof(*filter), filter };
+
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0) < 0 ? -errno : 0;
+}
+
+/* Exit status of a `true` that is started where keyrings fail by that. */
+static int start_without_keyrings(int error)
+{
+	static const char *const argv[] = { "true", NULL };
+	static const gid_t gid = SOMEBODY;
+	static const struct launch_user user = { SOMEBODY, SOMEBODY, &gid, 1, { NULL } };
+	struct launch l = { .user = &user, .argv = argv, .output = -1, .group = -1 };
+	int go, status;
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		l.program = launch_open_program("/bin/true");
+		if (refuse_keyrings(error) < 0)
+			_exit(UNIT_SKIPPED);
+		pid = launch_start(&l, &go);
+		if (pid < 0 || write(go, "g", 1) != 1 || waitpid(pid, &status, 0) != pid)
+			_exit(1);
+		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_true(WIFEXITED(status));
+	return WEXITSTATUS(status);
+}
+
+/* Seen failing where the result of the call is not looked at. */
+static void test_no_process_begins_with_the_keyring_of_who_starts_it(void **state)
+{
+	if (geteuid() != 0 || start_without_keyrings(ENOSYS) == UNIT_SKIPPED)
+		skip();
+	assert_int_equal(start_without_keyrings(ENOSYS), 0); /* a kernel that has none */
+	assert_int_equal(start_without_keyrings(EPERM), LAUNCH_EXIT_SETUP);
+	assert_int_equal(start_without_keyrings(EDQUOT), LAUNCH_EXIT_SETUP);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -234,6 +284,7 @@ int main(void)
 						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_a_child_is_born_in_its_group,
 						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test(test_no_process_begins_with_the_keyring_of_who_starts_it),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -80,6 +80,7 @@ static void test_a_files_name_is_a_name(void **state)
 		{ TOP "/a/", NULL, -EPERM },      { TOP "/a/..", NULL, -EPERM },
 		{ TOP "/a/.", NULL, -EPERM },     { "x.log", NULL, -EPERM },
 		{ "", NULL, -EPERM },             { TOP "/sticky/x.log", NULL, -EPERM },
+		{ TOP "/a/.ns", ".ns", 0 },       { TOP "/a/..x", "..x", 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

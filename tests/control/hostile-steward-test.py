@@ -1,0 +1,511 @@
+#!/usr/bin/env python3
+"""What a steward that somebody has taken over can not have the real stage-keeper do.
+
+usage: hostile-steward-test.py KEEPER HAND FAKE RUNDIR LIBEXECDIR [TEST...]
+
+The keeper is real, and root; in the steward's place is FAKE (keeper-fake.c), which leaves its socket to the keeper to this
+test. The namespaces and directories are keeper-test.py's. Each test is one kind of what SECURITY.md's table names: it tries
+acts with hostile arguments and looks at what they could have changed. Each was seen failing where the check in
+daemon/keeper/ that it is about was left out.
+"""
+import ctypes
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+here = os.path.dirname(os.path.realpath(__file__))
+spec = importlib.util.spec_from_file_location('keeper_test', os.path.join(here, 'keeper-test.py'))
+kt = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(kt)
+
+EPERM, ENOENT, EBUSY, EINVAL, ESRCH, EINPROGRESS = 1, 2, 16, 22, 3, 115
+ROOTS = kt.SCRATCH + '/roots'       # what is root's, and must stay as it is
+OTHER_JOB = 9999
+ACT = struct.Struct('=IiIIIIIIqqq5120s')
+FREE = 3
+
+
+def read_enums():
+    """ACT_* of common/keeper-acts.h by name."""
+    with open(os.path.join(here, '../../common/keeper-acts.h')) as f:
+        text = re.sub(r'/\*.*?\*/', '', f.read(), flags=re.S)
+    values = {}
+    for body in re.findall(r'enum \w+ \{(.*?)\};', text, re.S):
+        value = -1
+        for entry in filter(None, (e.strip() for e in body.split(','))):
+            name, _, number = entry.partition('=')
+            value = int(number) if number else value + 1
+            values[name.strip()] = value
+    for name, number in re.findall(r'^#define (ACT_\w+) (\d+)', text, re.M):
+        values[name] = int(number, 8 if number[0] == '0' else 10)
+    return values
+
+
+E = read_enums()
+
+
+class Steward:
+    """A keeper whose steward is this test."""
+
+    def __init__(self):
+        kt.next_job += 1
+        self.job = kt.next_job
+        self.id, self.dir, self.sock = self.job, f'{kt.RUNDIR}/{self.job}', None
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        out = os.open('/dev/null', os.O_WRONLY)
+        self.process = subprocess.Popen(
+            [f'{kt.LIBEXEC}/stage-keeper', 'run', '--job', str(self.job), '--uid', str(kt.UID), '--gid', str(kt.GID),
+             '--restart', '0', '--conf', kt.CONF], stdin=theirs, stdout=out)
+        os.close(out)
+        theirs.close()
+        kt.jobs.append(self)
+        ours.settimeout(20)
+        _, fds, _, _ = socket.recv_fds(ours, 16, 1)
+        self.keeper = socket.socket(fileno=fds[0])
+        self.keeper.settimeout(20)
+        self.exits = {}
+        ours.close()
+
+    def ask(self, kind, fds=(), **args):
+        """r, the numbers and descriptors of the answer."""
+        n = tuple(args.get('n', ())) + (0, 0, 0)
+        packet = ACT.pack(E[kind], 0, args.get('dir', 0), args.get('dir2', 0), args.get('name', 0), args.get('name2', 0),
+                          args.get('uid', 0), args.get('gid', 0), *n[:3], args.get('text', b''))
+        socket.send_fds(self.keeper, [packet], list(fds))
+        while True:
+            data, got, _, _ = socket.recv_fds(self.keeper, ACT.size, 16)
+            assert len(data) == ACT.size, 'the keeper is gone'
+            answer = ACT.unpack(data)
+            if answer[0] == E['ACT_EXITED']:
+                self.exits[answer[8]] = answer[9]
+            if answer[0] == E[kind]:
+                return answer[1], answer[8:11], got
+
+    def act(self, kind, **args):
+        r, _, fds = self.ask(kind, **args)
+        for fd in fds:
+            os.close(fd)
+        return r
+
+    def act_named(self, kind, dir, name, *n, **args):
+        return self.act(kind, dir=dir, name=E['ACT_NAME_' + name], n=n, **args)
+
+    def begin(self):
+        """What a steward does first. The number of the job's directory."""
+        assert self.act('ACT_OPEN_BASE', dir=0) == 0 and self.act('ACT_OPEN_BASE', dir=1) == 0
+        assert self.act_named('ACT_MAKE_DIR', 0, 'JOB', self.job, 0, 0o711) == 0
+        own = self.act_named('ACT_OPEN_DIR', 0, 'JOB', self.job)
+        assert own >= FREE, own
+        return own
+
+    def await_answer(self, kind):
+        """Of what root looks up by itself."""
+        return kt.wait_for(lambda: (self.act(kind) != -EINPROGRESS) or None) and self.act(kind)
+
+    def ended(self, seconds=0):
+        self.keeper.close()
+        self.process.kill()
+        self.process.wait(10)
+
+    end = ended
+
+
+def look(top):
+    """All that is below, as it is."""
+    seen = {}
+    for at, _, files in os.walk(top):
+        for path in [at] + [f'{at}/{name}' for name in files]:
+            st = os.lstat(path)
+            content = os.readlink(path) if os.path.islink(path) else open(path, 'rb').read() if os.path.isfile(path) else ''
+            seen[path] = st.st_ino, st.st_mode, st.st_uid, st.st_gid, content
+    return seen
+
+
+def mounted():
+    return [line.split()[4] for line in open('/proc/self/mountinfo')]
+
+
+def set_up():
+    """Another job of another user's that runs, and what is root's elsewhere."""
+    shutil.rmtree(ROOTS, ignore_errors=True)
+    os.makedirs(ROOTS + '/etc')
+    for name in 'tasks', 'cgroup.procs', 'x.log', 'x.prom', 'state', 'lock':
+        with open(f'{ROOTS}/{name}', 'w') as f:
+            f.write('root\n')
+    top = f'{kt.RUNDIR}/{OTHER_JOB}'
+    for sub in 'm/0', 't':
+        os.makedirs(f'{top}/{sub}')
+    for name in 'state', 'lock', 'failed':
+        with open(f'{top}/{name}', 'w') as f:
+            f.write('other\n')
+    os.makedirs(f'{kt.DISK}/stage-data-{OTHER_JOB}')
+    os.chown(f'{kt.DISK}/stage-data-{OTHER_JOB}', kt.OTHER, kt.OTHER)
+    os.makedirs(f'{kt.DISK}/stage-keep-{kt.OTHER}')
+    kt.run('mount', '-t', 'tmpfs', 'tmpfs', f'{top}/t')
+    kt.run('mount', '-t', 'tmpfs', 'tmpfs', f'{top}/m/0')
+
+
+def differences(before, after):
+    """What is not as it was, for who reads the failure."""
+    return [(path, before[path].get(at), after[path].get(at)) for path in before
+            for at in sorted({*before[path], *after[path]}) if before[path].get(at) != after[path].get(at)]
+
+
+def everything():
+    others = [f'{kt.RUNDIR}/{OTHER_JOB}', f'{kt.DISK}/stage-data-{OTHER_JOB}', f'{kt.DISK}/stage-keep-{kt.OTHER}', ROOTS]
+    return {path: look(path) for path in others}, [m for m in mounted() if str(OTHER_JOB) in m], os.listdir(kt.DISK)
+
+
+def test_names_reach_nothing_of_another_job():
+    """Every act of a name, in every directory, with every name, and the other job's number."""
+    set_up()
+    s = Steward()
+    s.begin()
+    assert s.act('ACT_OPEN_TIER', text=kt.DISK.encode()) == 0
+    before = everything()
+    kinds = ('ACT_OPEN_DIR', 'ACT_MAKE_DIR', 'ACT_REMOVE', 'ACT_OPEN_FILE', 'ACT_BIND', 'ACT_MEMORY', 'ACT_RESIZE', 'ACT_SLOT',
+             'ACT_DETACH', 'ACT_CHECK_DIR')
+    for kind in kinds:
+        for dir in [*range(E['ACT_N_DIRS'] + 1), 2**32 - 1]:
+            for name in range(E['ACT_N_NAMES'] + 1):
+                if (kind, dir, name) in ((k, 0, E['ACT_NAME_BREAKER']) for k in ('ACT_MAKE_DIR', 'ACT_REMOVE')):
+                    continue
+                for third in 1, E['ACT_MAKE_USERS'], 0o7777 | E['ACT_MAKE_USERS']:
+                    s.act(kind, dir=dir, name=name, n=(OTHER_JOB, 1 << 20, third))
+    for name in range(E['ACT_N_NAMES']):
+        for name2 in range(E['ACT_N_NAMES']):
+            for dir in range(FREE + 1):
+                for dir2 in range(FREE + 1):
+                    s.act('ACT_RENAME', dir=dir, name=name, dir2=dir2, name2=name2, n=(OTHER_JOB, 1))
+    after = everything()
+    assert after == before, (differences(before[0], after[0]), before[1:], after[1:])
+    s.end()
+
+
+def test_mounts_of_another_job_stay():
+    set_up()
+    s = Steward()
+    s.begin()
+    before = mounted()
+    for dir in range(FREE + 2):
+        for text in f'{OTHER_JOB}/t', f'../{OTHER_JOB}/t', f'./{OTHER_JOB}/m/0', f'{kt.RUNDIR}/{OTHER_JOB}/t', '..', '.', '/', '':
+            assert s.act('ACT_DETACH_BELOW', dir=dir, text=text.encode()) < 0, (dir, text)
+    assert s.act('ACT_OPEN_TIER', text=kt.DISK.encode()) == 0
+    for text in f'../../stage-data/{OTHER_JOB}/t', '..', '.', '':
+        assert s.act('ACT_DETACH_BELOW', dir=2, text=text.encode()) < 0, text
+    assert mounted() == before
+    s.end()
+
+
+def test_one_mount_each_of_a_size_in_the_jobs_own_directory():
+    s = Steward()
+    own = s.begin()
+    before = len(mounted())
+    for size, inodes in (0, 10), (-1, 10), (1 << 62, 10), (2**63 - 1, 10), (1 << 20, 0), (1 << 20, -5):
+        assert s.act_named('ACT_MEMORY', own, 'MEMORY', size, inodes) == -EPERM, (size, inodes)
+    assert s.act_named('ACT_MEMORY', own, 'MEMORY', 1 << 20, 100) == 0
+    for _ in range(3):
+        assert s.act_named('ACT_MEMORY', own, 'MEMORY', 1 << 20, 100) == -EBUSY
+    assert s.act_named('ACT_RESIZE', own, 'MEMORY', 0) == -EINVAL
+    assert s.act_named('ACT_RESIZE', own, 'MEMORY', 1 << 62) == -EINVAL
+    assert s.act_named('ACT_MAKE_DIR', own, 'MOUNTS', 0, 0, 0o711) == 0
+    for slot in -1, 1 << 20, 64 << 32:
+        assert s.act_named('ACT_SLOT', own, 'SLOT', slot, 1) == -EINVAL, slot
+    r, _, fds = s.ask('ACT_SLOT', dir=own, name=E['ACT_NAME_SLOT'], n=(0, 1))
+    if r == 0:
+        for _ in range(3):
+            assert s.act_named('ACT_SLOT', own, 'SLOT', 0, 1) == -EBUSY
+    line = [line for line in open('/proc/self/mountinfo') if f'{s.dir}/' in line]
+    assert len(line) == len(mounted()) - before == 1 + (r == 0), line
+    assert all('nosuid,nodev' in text for text in line), line
+    for fd in fds:
+        os.close(fd)
+    s.end()
+
+
+def in_namespaces(what):
+    """A process of the system user with a mount namespace of its own, in which it has mounted; None: the machine has none."""
+    script = f'mount --bind {kt.SCRATCH}/ours {ROOTS}; {what}; echo ready; exec sleep 1000'
+    p = subprocess.Popen(['setpriv', f'--reuid={kt.SYSTEM}', f'--regid={kt.SYSTEM}', '--clear-groups', 'unshare', '--user',
+                          '--map-root-user', '--mount', 'sh', '-c', script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    if p.stdout.readline() != b'ready\n':
+        p.kill()
+        p.wait()
+        return None
+    return p
+
+
+def hostile_paths(pid):
+    """Ways to ROOTS, or to what somebody else may exchange, on which not all is root's."""
+    users, links = kt.SCRATCH + '/users', kt.SCRATCH + '/links'
+    for path in users, links:
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path)
+    os.makedirs(users + '/roots')
+    os.chown(users, kt.SYSTEM, kt.SYSTEM)
+    os.symlink(ROOTS, links + '/of-users')
+    os.lchown(links + '/of-users', kt.SYSTEM, kt.SYSTEM)
+    os.symlink(users, links + '/to-users')
+    return [users, users + '/roots', links + '/of-users', links + '/of-users/etc', links + '/to-users', kt.SCRATCH + '/sticky',
+            f'/proc/{pid}/root{ROOTS}', f'/proc/{pid}/cwd', f'/proc/{pid}/fd/0', f'{ROOTS}/../roots', 'etc', '', '.', '..', '/..',
+            '/proc/self/fd/3', '/dev/shm/none', '/' + 'x' * 300, '/x' * 2400]
+
+
+def test_ways_that_others_could_change_lead_nowhere():
+    """A tier, groups and a namespace by text: links, magic links, bind mounts, directories of others, files that wait."""
+    set_up()
+    s = Steward()
+    own = s.begin()
+    os.makedirs(kt.SCRATCH + '/ours', exist_ok=True)
+    p = in_namespaces('true')
+    pid = p.pid if p else os.getpid()
+    os.mkfifo(ROOTS + '/fifo')
+    before = everything()
+    for path in hostile_paths(pid):
+        assert s.act('ACT_OPEN_TIER', text=path.encode()) < 0, path
+        for kind, name in ('ACT_MAKE_GROUP', 'stage-data'), ('ACT_REMOVE_GROUP', 'stage-data'), ('ACT_JOIN_GROUP', 'tasks'), \
+                ('ACT_JOIN_GROUP', 'cgroup.procs'):
+            assert s.act(kind, text=f'{path}/{name}'.encode()) < 0, (kind, path)
+        assert s.act_named('ACT_REPEAT', own, 'MEMORY', text=f'{path}/ns'.encode()) <= 0, path
+    # root's, but no groups
+    for kind, name in ('ACT_MAKE_GROUP', 'job_1/stage-data'), ('ACT_REMOVE_GROUP', 'stage-data'), ('ACT_JOIN_GROUP', 'tasks'), \
+            ('ACT_JOIN_GROUP', 'cgroup.procs'):
+        assert s.act(kind, text=f'{ROOTS}/{name}'.encode()) < 0, (kind, name)
+    # no namespaces: nothing is opened that could wait, or that does something when it is opened
+    start = time.monotonic()
+    for path in f'{ROOTS}/fifo', f'{ROOTS}/tasks', '/dev/zero', '/dev/tty', '/dev/watchdog', '/dev/null':
+        s.act_named('ACT_REPEAT', own, 'MEMORY', text=path.encode())
+    assert time.monotonic() - start < 15
+    assert everything() == before
+    if p:
+        p.kill()
+        p.wait()
+    s.end()
+
+
+def test_groups_of_other_jobs_are_not_reached():
+    if not os.path.exists(kt.MEMORY + '/memory.limit_in_bytes'):
+        return
+    s = Steward()
+    top = f'{kt.MEMORY}/{kt.SLURM}/uid_{kt.UID}'
+    others, own = f'{top}/job_{OTHER_JOB}', f'{top}/job_{s.job}'
+    os.makedirs(others + '/step_0')
+    os.makedirs(own)
+    for kind, path in ('ACT_MAKE_GROUP', others + '/stage-data'), ('ACT_REMOVE_GROUP', others + '/stage-data'), \
+            ('ACT_REMOVE_GROUP', others + '/step_0'), ('ACT_MAKE_GROUP', own + '/other'), ('ACT_JOIN_GROUP', others + '/tasks'), \
+            ('ACT_JOIN_GROUP', own + '/tasks'), ('ACT_JOIN_GROUP', kt.MEMORY + '/release_agent'), \
+            ('ACT_MAKE_GROUP', f'{others}/job_{s.job}/../stage-data'):
+        assert s.act(kind, text=path.encode()) < 0, (kind, path)
+    for group in others, kt.MEMORY, f'{kt.MEMORY}/{kt.SLURM}', ROOTS:
+        assert spawn(s, 'HAND', ['empty'], uid=kt.UID, group=group) < 0, group
+    assert s.act('ACT_MAKE_GROUP', text=f'{own}/stage-data'.encode()) == 0
+    assert os.listdir(others) and os.path.isdir(others + '/step_0')
+    assert s.act('ACT_REMOVE_GROUP', text=f'{own}/stage-data'.encode(), n=(1,)) == 0
+    assert not os.path.exists(own)
+    for path in others + '/step_0', others, top:
+        os.rmdir(path)
+    s.end()
+
+
+def spawn(s, program, words, uid=0, flags=0, group=''):
+    text = b''.join(w.encode() + b'\0' for w in words) + group.encode()
+    r = s.act('ACT_SPAWN', name=E['ACT_PROGRAM_' + program], uid=uid, gid=uid, n=(flags, 0, len(words)), text=text)
+    if r > 0:
+        s.act('ACT_GO', n=(0,))
+    return r
+
+
+def words_of(s, pid):
+    s.act('ACT_LOOK', n=(pid,))
+    assert pid not in s.exits, s.exits
+    return open(f'/proc/{pid}/cmdline').read().split('\0')[:-1]
+
+
+def test_programs_are_ours_and_nobody_elses_but_the_users():
+    s = Steward()
+    s.begin()
+    system = E['ACT_SPAWN_SYSTEM']
+    for words, uid, flags in (['empty'], 0, 0), (['empty'], kt.SYSTEM, 0), (['empty'], kt.UID, system), (['site'], 0, system), \
+            (['account'], 0, system), (['account', '0', '0'], 0, system), (['run'], kt.UID, 0), (['/bin/sh'], kt.UID, 0), \
+            ([''], kt.UID, 0), ([], kt.UID, 0), (['path'], kt.UID, 0), (['metrics'], 0, 0):
+        assert spawn(s, 'HAND', words, uid, flags) == -EPERM, (words, uid, flags)
+    assert s.await_answer('ACT_ACCOUNT') >= 0
+    # None of these words is theirs, and no variable
+    evil = ['--conf', kt.SCRATCH + '/evil.conf', 'LD_PRELOAD=/evil.so']
+    for program, expected in ('WORKER', ['stage-worker']), \
+            ('DAEMON', ['stagingd', '--keeper', '--job', str(s.job), '--rundir', s.dir, '--conf', kt.CONF]):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        assert spawn(s, program, evil) < 0      # it is taken for a group
+        r, _, _ = s.ask('ACT_SPAWN', name=E['ACT_PROGRAM_' + program], uid=0, gid=0, n=(0, 0, len(evil)),
+                        text=b'\0' + b''.join(w.encode() + b'\0' for w in evil), fds=[theirs.fileno()] * 3)
+        theirs.close()
+        go = s.act('ACT_GO', n=(1,)) if r > 0 else None
+        assert go == 0, (program, r, go)
+        kt.wait_for(lambda r=r, e=expected: words_of(s, r) == e, what=program)
+        status = open(f'/proc/{r}/status').read()
+        assert f'Uid:\t{kt.UID}\t{kt.UID}\t{kt.UID}\t{kt.UID}\n' in status and f'Groups:\t{kt.GID} \n' in status, status
+        names = sorted(e.split('=')[0] for e in open(f'/proc/{r}/environ').read().split('\0') if e)
+        assert names == ['HOME', 'LANG', 'LOGNAME', 'PATH', 'USER'], names
+        os.kill(r, signal.SIGKILL)
+        ours.close()
+    s.end()
+
+
+def start_of(pid):
+    return int(open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1].split()[19])
+
+
+def test_processes_of_others_get_no_signal():
+    s = Steward()
+    s.begin()
+    victims = []
+    for uid in 0, kt.SYSTEM, kt.OTHER:
+        victims.append(subprocess.Popen(['setpriv', f'--reuid={uid}', f'--regid={uid}', '--clear-groups', 'sleep', '1000']))
+    another = Steward()
+    another.begin()
+    for p in victims:
+        kt.wait_for(lambda p=p: open(f'/proc/{p.pid}/cmdline').read().startswith('sleep'))
+    victims += [another.process]
+    for p in victims:
+        for sig in signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP, 0, -1, 4096:
+            assert s.act('ACT_KILL', n=(p.pid, start_of(p.pid), sig)) == -EPERM, (p.args, sig)
+            assert s.act('ACT_KILL', n=(p.pid, 0, sig)) == -ESRCH, (p.args, sig)
+            assert s.act('ACT_KILL', n=(p.pid, start_of(p.pid) + 1, sig)) == -ESRCH, (p.args, sig)
+    for pid in 1, 0, -1, -victims[0].pid, os.getpid(), 1 << 32:
+        assert s.act('ACT_KILL', n=(pid, 0, signal.SIGKILL)) < 0, pid
+        assert s.act('ACT_KILL', n=(pid, 1, signal.SIGKILL)) < 0, pid
+    s.act('ACT_KILL_CHILDREN')
+    for p in victims:
+        assert p.poll() is None and ' S ' in open(f'/proc/{p.pid}/stat').read(), p.args
+        p.kill()
+        p.wait()
+    another.end()
+    mine = subprocess.Popen(['setpriv', f'--reuid={kt.UID}', f'--regid={kt.GID}', '--clear-groups', 'sleep', '1000'])
+    kt.wait_for(lambda: open(f'/proc/{mine.pid}/cmdline').read().startswith('sleep'))
+    assert s.act('ACT_KILL', n=(mine.pid, start_of(mine.pid), signal.SIGKILL)) == 0
+    mine.wait(10)
+    s.end()
+
+
+def test_log_and_figures_are_the_sites():
+    """The steward names no file. What is root's under another name is not opened; what the log takes has an end."""
+    set_up()
+    for log, figures in (f'{kt.SCRATCH}/sticky/x.log', f'{kt.SCRATCH}/sticky/x.prom'), (f'{ROOTS}/state', f'{ROOTS}/lock'), \
+            (f'{kt.SCRATCH}/links/x.log', f'{kt.SCRATCH}/links/x.prom'):
+        shutil.rmtree(kt.SCRATCH + '/links', ignore_errors=True)
+        os.makedirs(kt.SCRATCH + '/links')
+        for name in 'x.log', 'x.prom':
+            os.symlink(f'{ROOTS}/{name}', f'{kt.SCRATCH}/links/{name}')
+        kt.write_conf(f'[daemon]\nLogFile={log}\n[metrics]\nTextfile={figures}')
+        before = everything()
+        s = Steward()
+        s.begin()
+        s.await_answer('ACT_SITE')
+        assert s.act('ACT_OPEN_LOG') < 0, log
+        if 'links' not in figures:      # a link there is replaced, not followed
+            assert s.act('ACT_TEXT') < 0, figures
+        else:
+            s.act('ACT_TEXT')
+            s.act('ACT_TEXT', n=(1,))
+        assert everything() == before, log
+        assert not os.path.exists(f'{kt.SCRATCH}/sticky/x.log')
+        s.end()
+    kt.write_conf(f'[daemon]\nLogFile={kt.LOG}')
+    s = Steward()
+    s.begin()
+    s.await_answer('ACT_SITE')
+    r, _, fds = s.ask('ACT_OPEN_LOG')
+    assert r == 0 and s.act('ACT_OPEN_LOG') == -EBUSY
+    assert os.readlink(f'/proc/self/fd/{fds[0]}').startswith('pipe:')
+    with open(fds[0], 'wb') as f:
+        for _ in range(9):
+            f.write(b'x' * (1 << 20))
+    s.act('ACT_CHECK_PROGRAM')
+    kt.wait_for(lambda: os.path.getsize(kt.LOG) >= 8 << 20, what='the log')
+    s.end()
+    st = os.stat(kt.LOG)
+    assert (st.st_size, st.st_uid, st.st_mode & 0o777) == (8 << 20, 0, 0o640), st
+    os.unlink(kt.LOG)
+    kt.write_conf()
+
+
+def test_numbers_texts_and_descriptors_of_any_kind_do_not_end_the_keeper():
+    """Each act with odd arguments, and as many descriptors as a packet takes."""
+    set_up()
+    s = Steward()
+    s.begin()
+    before = everything()
+    fds = [0] * E['ACT_MAX_FDS']
+    harmless = {'ACT_N', 'ACT_EXITED', 'ACT_OVER'}
+    kinds = [k for k in E if k.startswith('ACT_') and 0 < E[k] < E['ACT_N'] and
+             re.match(r'ACT_(?!NAME_|FILE_|DIR_|PROGRAM_|N_)', k) and k not in harmless]
+    for kind in kinds:
+        for number in 0, 1, -1, 2**31, 2**63 - 1, -2**63:
+            for text in b'', b'x' * 5120, b'/' * 5120, b'\xff\0\n/../..':
+                s.act(kind, dir=number & 0xffffffff, dir2=7, name=number & 0xffffffff, name2=99, n=(number,) * 3, text=text,
+                      fds=fds if number == -1 else ())
+    assert s.process.poll() is None
+    assert everything() == before
+    s.end()
+
+
+def test_the_real_steward_is_confined():
+    install(kt.HAND, 'stage-hand')
+    j = kt.Job()
+    pid, = kt.processes('stage-steward')
+    status, limits = open(f'/proc/{pid}/status').read(), open(f'/proc/{pid}/limits').read()
+    assert f'Uid:\t{kt.SYSTEM}\t{kt.SYSTEM}\t{kt.SYSTEM}\t{kt.SYSTEM}\n' in status, status
+    assert 'Seccomp:\t2\n' in status and 'NoNewPrivs:\t1\n' in status and 'CapEff:\t' + '0' * 16 in status, status
+    assert re.search(r'^Max file size +4194304 +4194304', limits, re.M), limits
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    put_fake_in_place()
+
+
+def install(program, name):
+    """One that is executed can't be written."""
+    path = f'{kt.LIBEXEC}/{name}'
+    shutil.copyfile(program, path + '.new')
+    os.chmod(path + '.new', 0o755)
+    os.rename(path + '.new', path)
+
+
+def put_fake_in_place():
+    install(kt.HAND, 'stage-hand.real')
+    install(kt.FAKE, 'stage-hand')
+
+
+def main():
+    kt.set_up_namespace()
+    put_fake_in_place()
+    failed = []
+    for name, test in list(globals().items()):
+        if not name.startswith('test_') or sys.argv[6:] and name not in sys.argv[6:]:
+            continue
+        kt.write_conf()
+        begin = time.monotonic()
+        try:
+            test()
+            print(f'ok {name} {time.monotonic() - begin:.2f}s', flush=True)
+        except Exception as e:
+            import traceback
+            traceback.print_exc()
+            print(f'NOT OK {name}: {e!r}', flush=True)
+            failed.append(name)
+        for path in sorted((m for m in mounted() if m.startswith(kt.RUNDIR)), reverse=True):
+            kt.run('umount', '-l', path, check=False)
+        kt.clear()
+    if failed:
+        print('failed:', *failed)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == '__main__':
+    kt.start(main)
