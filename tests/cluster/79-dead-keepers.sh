@@ -35,6 +35,11 @@ dk_expected() {
 	cat "$pfs"/data/flat/* | cksum
 }
 
+# Without the progress, which is printed where staging takes longer.
+dk_output() {
+	job_output "$1" | grep -v '^stage-data: '
+}
+
 dk_log() {
 	cat "$base/node/$1/log/stage-data.log" 2>/dev/null || true
 }
@@ -65,7 +70,7 @@ dk_survives() {
 	done
 	let_go "$id"
 	job_done "$id"
-	assert_eq "$(dk_expected)" "$(job_output "$id")" "what the job read"
+	assert_eq "$(dk_expected)" "$(dk_output "$id")" "what the job read"
 	wait_until 10 job_nodes_clean "$id"
 	assert_eq "" "$(on n1 find /srv/local -name "stage-data-$id*")" "what is left on the disk"
 	assert_contains "$said" "job $id: its keeper is dead, and it runs"
@@ -133,25 +138,46 @@ dk_start_slurmctld() {
 }
 
 # The job's own processes tell that it runs, where nobody else can.
-# Fails when a Slurm that does not answer is taken for the end of all jobs.
-test_a_running_job_keeps_its_data_while_slurmctld_is_away() {
+dk_survives_without_slurmctld() {
 	local id
 
-	need_fuse
-	need_cgroup
 	forgive_crashes n1
 	id=$(dk_begin n1)
 	on n1 kill -KILL "$(dk_keeper_pid n1 "$id")"
 	wait_until 10 dk_lock_is_free n1 "$id"
 	at_end dk_start_slurmctld
 	dk_stop_slurmctld
-	dk_reap
+	assert_contains "$(dk_reap)" "job $id: its keeper is dead, and it runs"
 	assert on n1 test -d "/run/stage-data/$id/t/data"
 	dk_start_slurmctld
 	let_go "$id"
 	job_done "$id"
-	assert_eq "$(dk_expected)" "$(job_output "$id")" "what the job read"
+	assert_eq "$(dk_expected)" "$(dk_output "$id")" "what the job read"
 	wait_until 10 job_nodes_clean "$id"
+}
+
+# Fails when a Slurm that does not answer is taken for the end of all jobs.
+test_a_running_job_keeps_its_data_while_slurmctld_is_away() {
+	need_fuse
+	need_cgroup
+	dk_survives_without_slurmctld
+}
+
+# Slurm's step daemon is the only process that tells.
+# Fails when only groups are looked at.
+test_a_running_job_without_cgroups_keeps_its_data_while_slurmctld_is_away() {
+	need_fuse
+	"$cluster" restart --cgroups none
+	dk_survives_without_slurmctld
+}
+
+# Fails when neither the groups of version 2 nor step daemons are looked at.
+test_a_running_job_in_cgroup_v2_keeps_its_data_while_slurmctld_is_away() {
+	need_fuse
+	! on ctl sinfo --version | awk '{ exit !(substr($2, 1, 5) >= "24.05") }' ||
+		skip cgroup-v2 "$(on ctl sinfo --version) does not start in a node of the test cluster with version 2"
+	"$cluster" restart --cgroups v2
+	dk_survives_without_slurmctld
 }
 
 # dk_without_plugin NODE...: their slurmds call nothing of ours from now on
@@ -212,7 +238,7 @@ test_keepers_that_nobody_ends_are_ended() {
 	done
 	for i in 0 1 2; do
 		job_done "${ids[i]}"
-		assert_eq "$(dk_expected)" "$(job_output "${ids[i]}")" "what the job read"
+		assert_eq "$(dk_expected)" "$(dk_output "${ids[i]}")" "what the job read"
 	done
 	assert_match "$(on n1 "$prefix/bin/stagectl" doctor || true)" \
 		"warn  leftovers.*job ${ids[0]} is over.* its keeper"
