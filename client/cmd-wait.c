@@ -11,6 +11,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "client/bring-keys.h"
 #include "client/output.h"
@@ -23,6 +24,7 @@
 #include "common/proto.h"
 
 #define HOLD_SILENT_MS 5000
+#define HOLD_SILENT_TERMINAL_MS 1000 /* where somebody sits in front of it */
 #define HOLD_EVERY_MS 60000
 #define HOLD_PATIENCE_MS 5000
 
@@ -206,7 +208,7 @@ static int run(int argc, char **argv)
 	h.timeout_ms = w.timeout_ms;
 	if (w.hold && !w.quiet && !w.mute) {
 		h.on_tick = on_hold_tick;
-		h.first_tick_ms = HOLD_SILENT_MS;
+		h.first_tick_ms = isatty(STDERR_FILENO) ? HOLD_SILENT_TERMINAL_MS : HOLD_SILENT_MS;
 	}
 	if (!w.hold && !w.quiet)
 		progress_new(&w.progress, stderr, PROGRESS_AUTO);

@@ -15,13 +15,21 @@
 
 #define LINE_MAX_SIZE (4 * ERROR_MAX_SIZE)
 
+const char *output_get_step_node(void)
+{
+	const char *n_nodes = getenv("SLURM_STEP_NUM_NODES"), *node = getenv("SLURMD_NODENAME");
+
+	return n_nodes && atoi(n_nodes) > 1 && node ? node : "";
+}
+
 static void say(const char *prefix, const char *fmt, va_list ap)
 {
 	char text[LINE_MAX_SIZE], line[LINE_MAX_SIZE];
+	const char *node = output_get_step_node();
 
 	vsnprintf(text, sizeof(text), fmt, ap);
 	text_escape(line, sizeof(line), text, strlen(text));
-	fprintf(stderr, "%s: %s\n", prefix, line);
+	fprintf(stderr, "%s: %s%s%s\n", prefix, node, *node ? ": " : "", line);
 }
 
 void output_error(const char *fmt, ...)

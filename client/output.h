@@ -12,7 +12,10 @@
 
 struct error;
 
-/* "stagectl: <text>" on stderr, escaped. */
+/* The name of this node, where we are in a step of several nodes whose lines mix; else "". */
+const char *output_get_step_node(void);
+
+/* "stagectl: <text>" on stderr, escaped; "stagectl: n2: <text>" in a step of several nodes. */
 void output_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 /* Says err and returns the exit status that belongs to it. Nothing set: "failed". */

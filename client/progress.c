@@ -163,6 +163,8 @@ static void begin_line(FILE *f, const char *node, const char *name)
 {
 	char text[512];
 
+	if (!*node)
+		node = output_get_step_node();
 	text_escape(text, sizeof(text), node, strlen(node));
 	fprintf(f, "%s%s", text, node[0] ? ": " : "");
 	text_escape(text, sizeof(text), name, strlen(name));

@@ -20,6 +20,7 @@
 #include "client/capture.h"
 #include "client/output.h"
 #include "client/report.h"
+#include "client/srun-failed.h"
 #include "client/srun-silent.h"
 #include "client/waitloop.h"
 #include "common/conn.h"
@@ -30,6 +31,7 @@
 #define SRUN_MAX_STEPS 120
 #define SRUN_MAX_ARGS 64
 #define SRUN_END_MS 5000
+#define SRUN_FAILED_MS 500 /* for other nodes to fail in, when one has */
 #define SQUEUE_MS 10000
 
 struct stream {
@@ -53,6 +55,8 @@ struct srun {
 	size_t n_steps;
 	uint32_t n_nodes, n_done, n_none;
 	struct srun_silent answers;
+	struct srun_failed failed;
+	struct waitloop *loop;
 	int code;        /* of the first failure */
 	bool ending;
 };
@@ -189,12 +193,17 @@ static int start_step(struct srun *s, uint32_t component, uint32_t n_components,
 	return 0;
 }
 
+/* Often all nodes fail for the same reason: they are named together. */
 static void fail(struct srun *s, int code)
 {
+	uint64_t until = clock_ms() + SRUN_FAILED_MS;
+
 	if (s->code == 0)
 		s->code = code;
-	if (!s->request->keep_going)
-		s->ending = true;
+	else
+		return;
+	if (!s->request->keep_going && (!s->loop->deadline_ms || s->loop->deadline_ms > until))
+		s->loop->deadline_ms = until;
 }
 
 static void handle_done(struct srun *s, const char *node, const struct kv *kv)
@@ -209,9 +218,7 @@ static void handle_done(struct srun *s, const char *node, const struct kv *kv)
 	}
 	if (code == 0)
 		return;
-	if (s->code == 0)
-		error_exit(s->err, (enum stage_exit)code, EIO, "%s: %s", node,
-			   kv_get_or_empty(kv, "text"));
+	srun_failed_add(&s->failed, node, kv_get_or_empty(kv, "text"));
 	fail(s, code);
 }
 
@@ -353,6 +360,7 @@ static void say_who_is_silent(struct srun *s)
 
 static int run_loop(struct srun *s, struct waitloop *loop)
 {
+	char text[ERROR_MAX_SIZE];
 	uint64_t next_ms;
 	int r;
 
@@ -361,6 +369,8 @@ static int run_loop(struct srun *s, struct waitloop *loop)
 		if (r == WAITLOOP_TICK) {
 			next_ms = s->h->on_tick(s->h->arg);
 			loop->next_tick_ms = next_ms ? clock_ms() + next_ms : 0;
+		} else if (r == WAITLOOP_TIMEOUT && s->code) {
+			break;
 		} else if (r == WAITLOOP_TIMEOUT) {
 			error_exit(s->err, STAGE_EXIT_TIMEOUT, ETIMEDOUT, "timed out");
 			return STAGE_EXIT_TIMEOUT;
@@ -372,8 +382,11 @@ static int run_loop(struct srun *s, struct waitloop *loop)
 			return STAGE_EXIT_FAILED;
 		}
 	}
-	if (s->code)
+	if (s->code) {
+		error_exit(s->err, (enum stage_exit)s->code, EIO, "%s",
+			   srun_failed_print(&s->failed, text, sizeof(text)));
 		return s->code;
+	}
 	if (s->n_done < s->n_nodes) {
 		say_who_is_silent(s);
 		return STAGE_EXIT_FAILED;
@@ -475,6 +488,7 @@ int srun_each_node(const struct srun_request *request, const struct rpc_handler 
 	s.reader = reader;
 	if (waitloop_open(&loop, NULL, h->timeout_ms) < 0)
 		return refuse(err, STAGE_EXIT_FAILED, "no signalfd");
+	s.loop = &loop;
 	if (h->on_tick && h->first_tick_ms)
 		loop.next_tick_ms = clock_ms() + h->first_tick_ms;
 	for (uint32_t i = 0; i < n_components && r == 0; i++)
@@ -485,5 +499,6 @@ int srun_each_node(const struct srun_request *request, const struct rpc_handler 
 		;
 	end_steps(&s);
 	srun_silent_deinit(&s.answers);
+	srun_failed_deinit(&s.failed);
 	return r;
 }

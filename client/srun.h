@@ -29,9 +29,9 @@ uint32_t srun_get_n_nodes(void);
 bool srun_is_needed(void);
 
 /*
- * Runs it and hands each message to h->on_message, with node= set to the node's name. Ends at
- * the first node that fails, whatever the others do. Returns 0, or the exit status with
- * err = "node: reason". Blocks; INT, TERM and h->timeout_ms end it, and the step with it.
+ * Runs it and hands each message to h->on_message, with node= set to the node's name. Ends half a
+ * second after the first node has failed, whatever the others do. Returns 0, or the exit status with
+ * err = "node, node: reason" of all that have failed by then. Blocks; INT, TERM and h->timeout_ms end it, and the step with it.
  */
 int srun_each_node(const struct srun_request *request, const struct rpc_handler *h,
 		   struct error *err);

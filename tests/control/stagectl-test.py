@@ -141,6 +141,21 @@ class Waiting(unittest.TestCase):
             self.assertNotIn(b"\x9b", text.replace(b"\xc2\x9b", b"\x9b"))
         never.set()
 
+    def test_held_on_a_terminal_speaks_sooner(self):
+        """Its clock is not looked at: the daemon goes on when the line has come, or at the test's own limit."""
+        go = threading.Event()
+        with FakeDaemon(wait=answer(dataset("a", "staging", bytes=41, total=100), go, dataset("a", "ready"), done())) as d:
+            out, err = pty.openpty()
+            begin = time.monotonic()
+            p = subprocess.Popen([STAGECTL, "wait", "--hold"], stdout=subprocess.DEVNULL, stderr=err, stdin=subprocess.DEVNULL,
+                                 env=environment(STAGE_DATA_SOCKET=d.path))
+            os.close(err)
+            self.assertIn(b"stage-data: a 41 %", os.read(out, 4096))
+            self.assertGreater(time.monotonic() - begin, 0.9)
+            go.set()
+            self.assertEqual(p.wait(), 0)
+            os.close(out)
+
     def test_times_out_and_says_what_is_to_come(self):
         never = threading.Event()
         with FakeDaemon(wait=answer(dataset("a", "staging", bytes=41, total=100), never)) as d:
@@ -573,6 +588,27 @@ class WholeJob(unittest.TestCase):
             srun = self.calls()[0]["pid"]
             self.assertFalse(os.path.exists(f"/proc/{srun}"), "the step is ended")
             never.set()
+
+    def test_all_nodes_that_fail_are_named_with_their_reasons(self):
+        """Fails where the first one alone is named."""
+        with FakeDaemon(wait=answer(dataset("a", "failed"), done(7, "a: no space"))) as full, \
+                FakeDaemon(wait=answer(dataset("a", "failed"), done(1, "a: gone"))) as gone:
+            nodes = {f"n{i}": full.path for i in (10, 2, 1)}
+            r = stagectl("wait", "--all-nodes", "-q", **self.variables({**nodes, "n3": gone.path}))
+            self.assertIn(r.stderr, ("stagectl: n1, n2, n10: a: no space; n3: a: gone\n",
+                                     "stagectl: n3: a: gone; n1, n2, n10: a: no space\n"))
+            self.assertEqual(r.returncode, 1 if r.stderr.startswith("stagectl: n3") else 7)
+            r = stagectl("wait", "--all-nodes", "-q", **self.variables({f"n{i}": full.path for i in range(1, 13)}))
+            self.assertRegex(r.stderr, r"^stagectl: n\d+(, n\d+){7} and 4 more: a: no space\n$")
+
+    def test_a_line_of_a_step_of_several_nodes_names_its_node(self):
+        with FakeDaemon(wait=answer(dataset("a", "staging", bytes=50, total=100), done(7, "a: no space"))) as d:
+            for n, node in (2, "n1: "), (1, ""):
+                r = stagectl("wait", STAGE_DATA_SOCKET=d.path, SLURM_JOB_ID=7, SLURMD_NODENAME="n1",
+                             SLURM_STEP_NUM_NODES=n)
+                self.assertEqual(r.returncode, 7)
+                self.assertRegex(r.stderr, rf"(?m)^{node}a: 50 %")
+                self.assertIn(f"\nstagectl: {node}a: no space\n", r.stderr)
 
     def test_a_node_without_staging_fails_a_job_of_one_component(self):
         with FakeDaemon(wait=answer(dataset("a", "ready"), done())) as d:
