@@ -5,6 +5,9 @@
 # For a job's script: the server of its image. Found before anything is opened, since each child's close counts.
 readonly find_server='server=$(pgrep -u alice -x stage-worker); export server; echo begun'
 
+# Ends when that was done.
+readonly until_stopped='until [[ $(<"/proc/$server/stat") == *\)\ T\ * ]]; do sleep 0.1; done; echo stopped'
+
 safety_prepare() {
 	need_fuse
 	site_conf <<<$'[daemon]\nAbortAfter=1s'
@@ -34,7 +37,7 @@ nodes_stay() {
 # The close is the first on that mount. Its process exits and no signal reaches it; the process of the second is killed in
 # an exec; in the third the first thread has ended, and the last one closes the file.
 test_a_process_that_exits_while_the_server_is_stopped() {
-	local exits execs threads
+	local exits execs threads id
 
 	safety_prepare
 	exits=$(safety_submit n1 <<-EOS
@@ -45,7 +48,7 @@ test_a_process_that_exits_while_the_server_is_stopped() {
 		os.kill(int(os.environ['server']), signal.SIGSTOP)
 		os._exit(0)
 	PY
-	sleep 1
+	$until_stopped
 	EOS
 	)
 	execs=$(safety_submit n2 <<-EOS
@@ -56,7 +59,7 @@ test_a_process_that_exits_while_the_server_is_stopped() {
 		os.kill(int(os.environ['server']), signal.SIGSTOP)
 		os.execv('/bin/true', ['true'])
 	PY
-	sleep 1
+	$until_stopped
 	EOS
 	)
 	threads=$(safety_submit n3 <<-EOS
@@ -73,10 +76,13 @@ test_a_process_that_exits_while_the_server_is_stopped() {
 		threading.Thread(target=last).start()
 		libc.syscall(60, 0)
 	PY
-	sleep 2
+	$until_stopped
 	EOS
 	)
 	nodes_stay "n1=$exits" "n2=$execs" "n3=$threads"
+	for id in "$exits" "$execs" "$threads"; do
+		assert_contains "$(job_output "$id")" stopped "job $id"
+	done
 }
 
 # For a job's script: readers past the page cache, and what SIGTERM does not end.
