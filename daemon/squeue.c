@@ -2,6 +2,8 @@
  * All states are asked for: which ones squeue shows by itself is not the same everywhere, and a job
  * that is suspended must not be taken for one that is over. Both outputs are files in memory, so
  * that squeue never waits for us: the list, and what it complains of.
+ *
+ * It runs outside of the job's cgroups as we do, so a copy of it is executed that its user can't trace.
  */
 #include "daemon/squeue.h"
 
@@ -19,6 +21,7 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/exec-copy.h"
 #include "common/fd.h"
 #include "common/parse.h"
 #include "common/path.h"
@@ -83,8 +86,9 @@ enum squeue_said squeue_read(const char *text, size_t size, uint32_t job_id,
 /* Between fork and exec; does not return. */
 static void become_squeue(const struct squeue_question *q, int out, int complaints, pid_t parent)
 {
-	int null = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), r;
 	char program[PATH_MAX] = NAME, uid[16], job[16];
+	char *const envp[] = { (char *)"PATH=" EXEC_COPY_PATH, (char *)"LANG=C.UTF-8", NULL };
 	/* clang-format off */
 	char *const of_user[] = { (char *)NAME, (char *)"-h", (char *)"-t", (char *)"all",
 				  (char *)"-u", uid, (char *)"-w", (char *)q->node,
@@ -104,11 +108,12 @@ static void become_squeue(const struct squeue_question *q, int out, int complain
 			 (int)(path_base(q->sbcast) - q->sbcast), q->sbcast);
 	snprintf(uid, sizeof(uid), "%u", q->uid);
 	snprintf(job, sizeof(job), "%u", q->job_id);
-	clearenv();
-	setenv("PATH", "/usr/local/bin:/usr/bin:/bin", 1);
-	setenv("LANG", "C.UTF-8", 1);
-	execvp(program, q->anywhere ? of_job : of_user);
-	dprintf(2, "%s: %s\n", program, strerror(errno));
+	r = exec_copy(program, q->anywhere ? of_job : of_user, envp, 3);
+	if (r == -ENOEXEC)
+		dprintf(2, "%s is a script, which the job's user could trace: put the program itself there\n",
+			program);
+	else
+		dprintf(2, "%s: %s\n", program, strerror(-r));
 	_exit(NO_PROGRAM);
 }
 

@@ -1427,9 +1427,19 @@ class Asked:
                         conf=CONF + "[fanout]\nProgram={top}/bin/sbcast\n", **more)
 
     def answer(self, script):
-        path = f"{self.top}/bin/squeue"
-        with open(path + ".new", "w") as f:
-            f.write(f"#!/bin/sh\necho \"$@\" >>{self.calls}\nexport -p >{self.top}/env\n{script}\n")
+        """By a program: one that is a script is not run."""
+        text = f"#!/bin/sh\necho \"$@\" >>{self.calls}\nexport -p >{self.top}/env\n{script}\n"
+        with open(os.environ["FAKE_PROGRAM"], "rb") as f:
+            program = f.read()
+        place = b"hang" if script == "hang" else f"{self.top}/script".encode()
+        self.put("script", text.encode())
+        self.put("bin/squeue", program.replace(b"@SCRIPT@" + bytes(len(place)), place + bytes(8), 1)
+                 if script != "script" else text.encode())
+
+    def put(self, name, data):
+        path = f"{self.top}/{name}"
+        with open(path + ".new", "wb") as f:
+            f.write(data)
         os.chmod(path + ".new", 0o755)
         os.rename(path + ".new", path)
 
@@ -1466,12 +1476,35 @@ class Over(unittest.TestCase):
         "now-and-then": 'test $(wc -l <"{calls}") = 2 || test $(wc -l <"{calls}") -gt 3 || exit 0; echo 4711 R',
         "refused": "echo 4711 CG; echo no controller >&2; exit 1",
         "nonsense": "echo JOBID ST",
-        "hanging": "echo 4711 CG; exec sleep 1003",
+        "hanging": "hang",
         "missing": None,
+        "script": "script",  # which its user could trace
         "hidden": "echo 4711 CG",
     }
     WHY = {"refused": "no controller", "nonsense": "what squeue says is not understood",
-           "hanging": "squeue does not answer", "missing": "squeue: No such file or directory"}
+           "hanging": "squeue does not answer", "missing": "squeue: No such file or directory",
+           "script": "squeue is a script"}
+
+    def find_hung(self):
+        """The pids of squeues that hang."""
+        found = subprocess.run(["pgrep", "-f", "^squeue -h"], stdout=subprocess.PIPE, text=True)
+        return found.stdout.split()
+
+    def trace(self, pid):
+        """What its user gets who wants to trace it, read its memory, or see what it has open."""
+        how = ("import ctypes, os, sys\n"
+               "libc = ctypes.CDLL(None, use_errno=True)\n"
+               "libc.ptrace.argtypes = [ctypes.c_long] * 4\n"
+               "print(libc.ptrace(0x4206, int(sys.argv[1]), 0, 0))\n"  # PTRACE_SEIZE
+               "for name in 'mem', 'maps', 'exe', 'environ', 'fd':\n"
+               "    try:\n"
+               "        os.listdir(f'/proc/{sys.argv[1]}/fd') if name == 'fd' else "
+               "open(f'/proc/{sys.argv[1]}/{name}').close()\n"
+               "        print(name)\n"
+               "    except OSError:\n"
+               "        pass\n")
+        return subprocess.run(["setpriv", f"--reuid={OTHER_UID}", "--clear-groups", sys.executable, "-c", how, pid],
+                              stdout=subprocess.PIPE, text=True, check=True).stdout.split()
 
     def start(self, name, script, **more):
         top = f"{self.top}/{name}"
@@ -1509,6 +1542,8 @@ class Over(unittest.TestCase):
         gone = time.monotonic()
         wait_for(lambda: self.all["running"].n_calls() == 1, 25, "the first question")
         self.assertFalse(any(one.has_ended() for one in some))
+        wait_for(self.find_hung, 15, "a squeue that hangs")
+        self.assertEqual(self.trace(self.find_hung()[0]), ["-1"])
         for name in "unlisted", "completing":
             wait_for(self.all[name].has_ended, 45, f"the end of {name}")
             self.assertGreater(time.monotonic() - gone, 39)
@@ -1525,13 +1560,12 @@ class Over(unittest.TestCase):
         for name in self.LIVES:
             self.assertTrue(self.all[name].is_served(), name)
         self.assertEqual(hidden.n_calls(), 0)
-        self.assertEqual(set(self.all["running"].said()), {f"-h -t all -u {OTHER_UID} -w n1 -o %A %t"})
+        self.assertEqual(set(self.all["running"].said()), {f"-h -t all -o %A %t -u {OTHER_UID} -w n1"})
         with open(f"{self.all['running'].top}/env") as f:
             self.assertLessEqual({line.split()[1].split("=")[0] for line in f if line.startswith("export")},
                                  {"PATH", "LANG", "PWD", "OLDPWD", "SHLVL"})
         # What hung is ended with the question.
-        hung = subprocess.run(["pgrep", "-fc", "^sleep 1003$"], stdout=subprocess.PIPE, text=True)
-        self.assertLessEqual(int(hung.stdout), 1)
+        self.assertLessEqual(len(self.find_hung()), 1)
         # There is one again: nobody asks any more, whatever would be said.
         back = FakeSlurmd(self.top)
         lives = [one for one in some if not one.has_ended() and one.name != "hanging"]  # that takes longer

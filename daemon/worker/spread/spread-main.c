@@ -8,7 +8,6 @@
  */
 #include <errno.h>
 #include <fcntl.h>
-#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -17,15 +16,13 @@
 #include <sys/mman.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
-#include <sys/sendfile.h>
-#include <sys/stat.h>
-#include <sys/syscall.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/conn.h"
 #include "common/error.h"
+#include "common/exec-copy.h"
 #include "common/fd.h"
 #include "common/keeper-verbs.h"
 
@@ -39,70 +36,15 @@ struct order {
 	int fd;
 };
 
-#define PATH "/usr/local/bin:/usr/bin:/bin"
-
-/* As execvp() finds it. An fd, or -errno. */
-static int open_program(const char *name)
-{
-	char path[PATH_MAX];
-	int fd, r = -ENOENT;
-
-	for (const char *dir = strchr(name, '/') ? "" : PATH; r == -ENOENT; dir += dir[0] == ':') {
-		const size_t n = strcspn(dir, ":");
-
-		snprintf(path, sizeof(path), "%.*s%s%s", (int)n, dir, n ? "/" : "", name);
-		fd = open(path, O_RDONLY | O_CLOEXEC);
-		r = fd < 0 ? -errno : fd;
-		dir += n;
-		if (!*dir)
-			break;
-	}
-	return r;
-}
-
-/* A copy in memory that its owner may execute and not read: so nobody can trace what runs outside of the job's limits.
- * -ENOEXEC of a script, which its interpreter has to read. */
-static int copy_program(const char *name)
-{
-	_cleanup_(fd_closep) int from = open_program(name), fd = -1, copy = -1;
-	char path[32], magic[2];
-	struct stat st;
-	ssize_t n = 1;
-
-	if (from < 0 || fstat(from, &st) < 0 || pread(from, magic, 2, 0) != 2)
-		return -EIO;
-	if (!memcmp(magic, "#!", 2))
-		return -ENOEXEC;
-	fd = memfd_create("sbcast", MFD_CLOEXEC);
-	for (off_t done = 0; fd >= 0 && n > 0 && done < st.st_size;)
-		n = sendfile(fd, from, &done, (size_t)(st.st_size - done));
-	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
-	copy = open(path, O_PATH | O_CLOEXEC);
-	if (fd < 0 || n <= 0 || copy < 0 || fchmod(fd, 0111) < 0)
-		return -EIO;
-	return steal_fd(&copy);
-}
-
-/* Returns where it is not possible; close_to: and all above stays open no longer. */
-static void exec_copy(const char *name, char *const *argv, char *const *envp, int close_to)
-{
-	const int program = copy_program(name);
-
-	if (program < 0 || dup3(program, close_to, O_CLOEXEC) < 0)
-		return;
-	fd_close_from(close_to + 1);
-	syscall(SYS_execveat, close_to, "", argv, envp, AT_EMPTY_PATH);
-}
-
 /* Between fork and exec; does not return. */
 static void become_sbcast(const struct order *o, int said, pid_t parent)
 {
 	char job[32];
 	char *const argv[] = { (char *)"sbcast", (char *)"--force", (char *)FILE_NAME,
 			       (char *)o->path, NULL };
-	char *const envp[] = { (char *)"PATH=" PATH, (char *)"LANG=C.UTF-8",
+	char *const envp[] = { (char *)"PATH=" EXEC_COPY_PATH, (char *)"LANG=C.UTF-8",
 			       job, NULL };
-	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC), r;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
@@ -116,9 +58,13 @@ static void become_sbcast(const struct order *o, int said, pid_t parent)
 	fd_set_cloexec(WORKER_FD_SOCKET, true);
 	fd_set_cloexec(WORKER_FD_SOCKET + 1, true);
 	fd_close_from(FILE_FD + 1);
-	exec_copy(o->program, argv, envp, FILE_FD + 1);
-	execvpe(o->program, argv, envp);
-	dprintf(2, "%s: %s\n", o->program, strerror(errno));
+	r = exec_copy(o->program, argv, envp, FILE_FD + 1);
+	/* A script of the site's can be traced. It is in the job's cgroups, as the worker that started us is. */
+	if (r == -ENOEXEC) {
+		execvpe(o->program, argv, envp);
+		r = -errno;
+	}
+	dprintf(2, "%s: %s\n", o->program, strerror(-r));
 	_exit(NO_PROGRAM);
 }
 

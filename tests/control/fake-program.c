@@ -1,0 +1,28 @@
+/*
+ * A program, which no script is, that does what a script says: the file whose path a test has written
+ * over SCRIPT in a copy of it. It gets the same words. Where the test has written `hang`, it does nothing
+ * until it is killed.
+ */
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#define MAX_WORDS 64
+
+static volatile char script[4096] = "@SCRIPT@";
+
+int main(int argc, char **argv)
+{
+	char path[sizeof(script)];
+	char *words[MAX_WORDS + 1] = { (char *)"sh", path };
+
+	for (size_t i = 0; i < sizeof(path); i++)
+		path[i] = script[i];
+	for (int i = 1; i < argc && i + 1 < MAX_WORDS; i++)
+		words[i + 1] = argv[i];
+	while (!strcmp(path, "hang"))
+		pause();
+	execv("/bin/sh", words);
+	perror(path);
+	return 127;
+}
