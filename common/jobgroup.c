@@ -54,6 +54,36 @@ int jobgroup_find(const char *controller, uid_t uid, uint32_t job_id, char *buf,
 	return r == -ENODEV ? v1 : r;
 }
 
+int jobgroup_parse_cpus(const char *text, cpu_set_t *set, size_t size)
+{
+	unsigned from, to;
+	int n;
+
+	CPU_ZERO_S(size, set);
+	while (sscanf(text, "%u%n", &from, &n) == 1) {
+		text += n;
+		to = from;
+		if (sscanf(text, "-%u%n", &to, &n) == 1)
+			text += n;
+		if (to < from || to >= size * 8)
+			return -EINVAL;
+		for (; from <= to; from++)
+			CPU_SET_S(from, size, set);
+		text += *text == ',';
+	}
+	return (*text && *text != '\n') || CPU_COUNT_S(size, set) == 0 ? -EINVAL : 0;
+}
+
+int jobgroup_read_cpus(const char *dir, cpu_set_t *set, size_t size)
+{
+	static const char *const names[] = { "cpuset.effective_cpus", "cpuset.cpus.effective",
+					     "cpuset.cpus", NULL };
+	char text[4096];
+	int r = jobgroup_read(dir, names, text, sizeof(text));
+
+	return r < 0 ? r : jobgroup_parse_cpus(text, set, size);
+}
+
 int jobgroup_read(const char *dir, const char *const *names, char *buf, size_t size)
 {
 	char path[PATH_MAX + 64];
@@ -107,7 +137,8 @@ static int look_into(int parent, const char *name, unsigned depth)
 		close(fd);
 		return r;
 	}
-	r = has_process(fd);
+	/* Slurm's are in groups of the steps; in the job's own directory are those that we have put there. */
+	r = depth < MAX_DEPTH ? has_process(fd) : 0;
 	if (depth == 0)
 		return r;
 	while (r == 0 && (errno = 0, e = readdir(dir))) {

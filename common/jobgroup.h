@@ -7,6 +7,7 @@
  */
 #pragma once
 
+#include <sched.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
@@ -15,12 +16,18 @@
  * even one for jobs; or why nobody knows. */
 int jobgroup_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, size_t size);
 
+/* "0-3,8" into a set of size bytes: 0 or -EINVAL, also of a list without any. */
+int jobgroup_parse_cpus(const char *text, cpu_set_t *set, size_t size);
+/* The CPUs of a directory of jobgroup_find("cpuset"). -ENOENT; -EINVAL: Slurm has not filled it yet. */
+int jobgroup_read_cpus(const char *dir, cpu_set_t *set, size_t size);
+
 /* Reads the first of the files (a list that ends with NULL) that is there. 0 or -ENOENT. */
 int jobgroup_read(const char *dir, const char *const *names, char *buf, size_t size);
 
 /*
- * Does a process of the job's run, in a group that Slurm made for it? Groups of our own in there (ACT_GROUP and what
- * begins so) don't count: writers and image servers may outlive the job. 1: yes; 0: none is found, which is no proof
- * where Slurm makes no groups; -errno: a group can't be looked at.
+ * Does a process of the job's run, in a group that Slurm made for a step of it? The job's own directory, and
+ * groups of our own in there (ACT_GROUP and what begins so), don't count: writers and image servers may
+ * outlive the job. 1: yes; 0: none is found, which is no proof where Slurm makes no groups; -errno: a group
+ * can't be looked at.
  */
 int jobgroup_is_populated(uid_t uid, uint32_t job_id);

@@ -49,10 +49,10 @@ enum act_kind {
 	ACT_ACCOUNT,       /* The same of the job's user; r: 1: there is one; 0: there is none. Both: -EINPROGRESS:
 			    * not yet, an ACT_EXITED comes; else why not, and it may be tried again */
 	ACT_SPAWN,         /* name: enum act_program, uid, gid, n: ACT_SPAWN_*, nice, number of words; text:
-			    * the words, each ended by NUL, and a cgroup ("": none); fds: become its 3, 4,
-			    * …, and its output. r: pid, n[1]: start. It waits for ACT_GO. The words are those
-			    * behind "stage-hand", a chore first; other programs are given theirs by root, are the
-			    * job's user's, with the account's groups, and wait for ACT_ACCOUNT */
+			    * the words, each ended by NUL; fds: become its 3, 4, …, and its output. r: pid,
+			    * n[1]: start. It waits for ACT_GO. The words are those behind "stage-hand", a
+			    * chore first; other programs are given theirs by root, are the job's user's, with
+			    * the account's groups, and wait for ACT_ACCOUNT */
 	ACT_CHECK_PROGRAM, /* n: enum act_program. Is it there? -EPERM: not root's alone */
 	ACT_GO,            /* n: 1: the last one spawned may begin; 0: it ends */
 	ACT_LOOK,          /* n: pid. r: 1: it is stopped; n[1]: its start; -ESRCH, of a zombie, too */
@@ -63,8 +63,13 @@ enum act_kind {
 	ACT_OPEN_PROC,     /* The node's processes, where possible without hidepid=. An fd (O_PATH) */
 
 	/* Cgroups, below cgroup file systems alone */
-	ACT_MAKE_GROUP,    /* text: directory, whose last part is ACT_GROUP */
-	ACT_REMOVE_GROUP,  /* the same; kills what is in it; n: 1: and the job's above it, if that is empty */
+	ACT_HOLD_GROUP,    /* n: enum act_group; text: the job's directory in that hierarchy. It is where
+			    * ACT_SPAWN_GROUPS leads from now on; of the memory ACT_GROUP in it, which is
+			    * made */
+	ACT_ENTER_GROUPS,  /* n: pid of a child of ours, which goes to all groups that are held */
+	ACT_REMOVE_GROUP,  /* n: enum act_group, 1: the job is over; text: as for ACT_HOLD_GROUP. Of the memory
+			    * ACT_GROUP, and what is in it is killed; the job's directory if it is over,
+			    * and that is empty */
 	ACT_JOIN_GROUP,    /* text: a file tasks or cgroup.procs, that we and the steward go to */
 
 	/* The site's files */
@@ -138,12 +143,23 @@ enum act_program {
 #define ACT_SPAWN_DIES 4    /* with the keeper */
 #define ACT_SPAWN_OUTPUT 8  /* the last fd is its stdout and stderr, else /dev/null */
 #define ACT_SPAWN_SYSTEM 16 /* as the system user; uid and gid are not looked at */
+#define ACT_SPAWN_SERVER 32 /* the last to be killed when memory runs out */
+#define ACT_SPAWN_GROUPS 64 /* in the groups of ACT_HOLD_GROUP */
 
 #define ACT_MAX_FDS 16
 #define ACT_MAX_ARGS 12
 #define ACT_TEXT_SIZE (PATH_MAX + 1024)
 
-/* Our group of a job's memory, in the job's directory beside the steps. */
+/* Hierarchies of cgroups v1 where a job has a directory. In v2 it has one, which counts as the first. */
+enum act_group {
+	ACT_GROUP_MEMORY,
+	ACT_GROUP_CPUS,
+	ACT_GROUP_DEVICES,
+	ACT_N_GROUPS,
+};
+
+/* Our group of a job's memory, in the job's directory beside the steps. The others need none of their
+ * own: a set of CPUs that is below the job's would keep Slurm from changing that. */
 #define ACT_GROUP "stage-data"
 
 struct act {

@@ -34,6 +34,7 @@
 #define PROTO_OP_MOUNTED "mounted" /* answer to mount: slot=, path=, fds beside it; or text= */
 #define PROTO_OP_TIERDIR "tierdir" /* answer to tier: path= or text= */
 #define PROTO_OP_CANCEL "cancel"
+#define PROTO_OP_CACHE "cache"     /* size= : so much may the server of an image keep from now on */
 
 /* worker -> stagingd */
 #define PROTO_OP_FACTS "facts"     /* kind=, format=, total=, nfiles=, plan=, why= */

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdio.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
@@ -17,35 +18,18 @@
 #define SELDOM_MS 1000
 #define OFTEN_FOR_MS 5000
 
-int cpus_parse(const char *text, cpu_set_t *set, size_t size)
-{
-	unsigned from, to;
-	int n;
-
-	CPU_ZERO_S(size, set);
-	while (sscanf(text, "%u%n", &from, &n) == 1) {
-		text += n;
-		to = from;
-		if (sscanf(text, "-%u%n", &to, &n) == 1)
-			text += n;
-		if (to < from || to >= size * 8)
-			return -EINVAL;
-		for (; from <= to; from++)
-			CPU_SET_S(from, size, set);
-		text += *text == ',';
-	}
-	return (*text && *text != '\n') || CPU_COUNT_S(size, set) == 0 ? -EINVAL : 0;
-}
-
+/* true: they are others than were known. */
 static bool find(struct cpus *c)
 {
-	static const char *const names[] = { "cpuset.effective_cpus", "cpuset.cpus.effective",
-					     "cpuset.cpus", NULL };
-	char dir[PATH_MAX], text[4096];
+	cpu_set_t set[ARRAY_SIZE(c->set)];
+	char dir[PATH_MAX];
 
-	return jobgroup_find("cpuset", geteuid(), c->job->job_id, dir, sizeof(dir)) == 0 &&
-	       jobgroup_read(dir, names, text, sizeof(text)) == 0 &&
-	       cpus_parse(text, c->set, sizeof(c->set)) == 0;
+	if (jobgroup_find("cpuset", geteuid(), c->job->job_id, dir, sizeof(dir)) < 0 ||
+	    jobgroup_read_cpus(dir, set, sizeof(set)) < 0 ||
+	    (c->known && CPU_EQUAL_S(sizeof(set), set, c->set)))
+		return false;
+	memcpy(c->set, set, sizeof(set));
+	return true;
 }
 
 /* Each of its threads; and again, for those which one that was not bound yet has started
@@ -66,9 +50,15 @@ static void bind_process(const struct cpus *c, pid_t pid)
 	}
 }
 
+/* Slurm makes a job's cpuset with all CPUs, and takes away what is not the job's after that. */
+static bool may_change(const struct cpus *c)
+{
+	return !c->known || loop_get_time(c->job->loop) < c->slow_ms;
+}
+
 void cpus_look(struct cpus *c)
 {
-	if (c->known || !find(c))
+	if (!may_change(c) || !find(c))
 		return;
 	c->known = true;
 	bind_process(c, getpid());
@@ -86,7 +76,7 @@ static void on_timer(void *arg)
 	cpus_look(c);
 	for (size_t i = 0; i < c->job->n_runs; i++)
 		any |= job_get_stage(c->job, i)->pid > 0;
-	if (any && !c->known)
+	if (any && may_change(c))
 		loop_timer_set(c->job->loop, &c->timer, often ? OFTEN_MS : SELDOM_MS);
 }
 

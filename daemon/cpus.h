@@ -2,7 +2,7 @@
  * cpus: keeps stagingd and its workers on the job's own CPUs: staging takes nothing from other jobs.
  *
  * The job's cpuset comes after us, so it is looked for until it is there: often at first, then once
- * a second while there are workers. The keeper follows stagingd, and what it starts follows it.
+ * a second while there are workers. The keeper looks for it as well, and what it starts has its CPUs.
  */
 #pragma once
 
@@ -32,6 +32,3 @@ void cpus_look(struct cpus *c);
 
 /* A worker has been started. */
 void cpus_add(struct cpus *c, pid_t pid);
-
-/* "0-3,8" into a set of size bytes: 0 or -EINVAL. */
-int cpus_parse(const char *text, cpu_set_t *set, size_t size);

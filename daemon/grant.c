@@ -17,6 +17,7 @@
 #include "common/rundir.h"
 #include "daemon/budget.h"
 #include "daemon/job.h"
+#include "daemon/servers.h"
 #include "daemon/stage.h"
 
 static const struct conf_tier *find_tier(const struct job *job, const char *tier)
@@ -33,7 +34,7 @@ static void fill_memory(struct budget_facts *f, const struct job *job, const cha
 
 	f->memory = true;
 	f->job_limit = job->mem_limit;
-	f->job_used = job->mem_used;
+	f->job_used = job->mem_used + servers_get_memory(job);
 	f->max_percent = job->conf->max_memory_percent;
 	f->keep_free = job->conf->keep_free_memory;
 	f->fs_free = BUDGET_UNLIMITED;

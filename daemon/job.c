@@ -29,6 +29,7 @@
 #include "daemon/env-file.h"
 #include "daemon/job-load.h"
 #include "daemon/launcher.h"
+#include "daemon/servers.h"
 #include "daemon/stage-run.h"
 #include "daemon/stage.h"
 #include "daemon/takedown.h"
@@ -133,6 +134,7 @@ void job_schedule(struct job *job)
 			continue;
 		stage_run_start(run);
 	}
+	servers_tell(job);
 }
 
 static void set_memory(struct job *job, uint64_t limit, uint64_t used)

@@ -57,6 +57,7 @@ struct job {
 
 	bool memory_known;    /* the limits below are final */
 	uint64_t mem_limit, mem_used;
+	uint64_t told_cache; /* what servers were told to keep (daemon/servers.h) */
 	struct loop_timer memory_timer;
 	struct cpus cpus;     /* with a keeper */
 	struct job_over over; /* the same */

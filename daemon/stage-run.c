@@ -97,6 +97,11 @@ bool stage_run_is_server(const struct stage_run *run)
 	return run->class == KEEPER_CLASS_SERVER;
 }
 
+bool stage_run_serves(const struct stage_run *run)
+{
+	return stage_run_is_server(run) || run->stays || run->stage->dataset->hydrate;
+}
+
 bool stage_run_wants_memory(const struct stage_run *run)
 {
 	return stage_run_is_writer(run) && is_to_memory(run->stage->dataset);

@@ -29,7 +29,9 @@ int stage_run_get_slot(const struct stage_run *run);
 bool stage_run_wants_memory(const struct stage_run *run);
 /* It takes one of the places for those that move data. */
 bool stage_run_is_writer(const struct stage_run *run);
-/* Its worker is outside of the job's memory. */
+/* Its worker serves a mount, or will, with or without a copy that is made behind it. */
+bool stage_run_serves(const struct stage_run *run);
+/* Its worker takes one of the places for those that mount. */
 bool stage_run_is_server(const struct stage_run *run);
 /* A worker is on its way to ready, or something is being taken away. */
 bool stage_run_is_busy(const struct stage_run *run);

@@ -8,6 +8,7 @@
 #include "common/rundir.h"
 #include "daemon/job.h"
 #include "daemon/launcher.h"
+#include "daemon/servers.h"
 #include "daemon/stage.h"
 
 /* Datasets under the same rule that read, or will: what the rule allows is for all together. */
@@ -90,6 +91,7 @@ static void fill_rules(struct kv *kv, const struct job *job, const struct stage 
 	kv_set_u64(kv, "maxrate", share(s->max_rate, count_readers(job, s)));
 	fill_turns(kv, job, s->rule);
 	conf_put_limits(conf, job->gres, kv);
+	kv_set_u64(kv, "cachesize", servers_get_cache(job));
 	fill_keep(kv, job, s->dataset);
 }
 
@@ -111,7 +113,7 @@ static void fill_place(struct kv *kv, const struct job *job, unsigned slot)
 		kv_set(kv, "fanprogram", job->conf->fanout_program);
 	}
 	kv_set_u64(kv, "memlimit", job->mem_limit);
-	kv_set_u64(kv, "memused", job->mem_used);
+	kv_set_u64(kv, "memused", job->mem_used + servers_get_memory(job));
 }
 
 struct kv *task_new(const struct job *job, const struct stage *s, const char *mode, unsigned slot)

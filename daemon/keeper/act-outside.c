@@ -32,94 +32,92 @@ static int check_is_cgroup(int fd)
 	return fs.f_type == CGROUP_SUPER_MAGIC || fs.f_type == CGROUP2_MAGIC ? 0 : -EPERM;
 }
 
-/* Cuts the last name off, which has to be that (NULL: any); what is above it. */
-static int open_group_above(char *path, const char *expected, const char **namep)
+/* Cuts the last name off; what is above it. */
+static int open_group_above(char *path, const char **namep)
 {
 	_cleanup_(fd_closep) int fd = root_path_open_above(path, namep);
 	int r = fd < 0 ? fd : check_is_cgroup(fd);
 
 	if (r < 0)
 		return r;
-	if (expected && strcmp(*namep, expected) != 0)
-		return -EPERM;
 	path[*namep - path - 1] = '\0';
 	return steal_fd(&fd);
 }
 
-/* Is the last directory of that path the job's? Without a job of our own: a job's. */
-static bool is_jobs(const struct keeper *k, const char *path)
+/* The job's directory (in a clean-up any job's) in a file system of cgroups, and its name in the one above,
+ * *abovep, the caller's. */
+static int open_job(const struct keeper *k, struct call *c, int *abovep, const char **namep)
 {
-	const char *last = strrchr(path, '/');
-	char name[24];
+	_cleanup_(fd_closep) int above = open_group_above(c->a->text, namep);
+	int fd = above < 0 ? -1 : openat(above, *namep, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char own[16];
 
-	snprintf(name, sizeof(name), "/job_%u", k->job);
-	return last && (k->job ? strcmp(last, name) == 0 : strncmp(last, "/job_", 5) == 0);
-}
-
-int group_open(const struct keeper *k, const char *text)
-{
-	char path[ACT_TEXT_SIZE], name[24];
-	_cleanup_(fd_closep) int fd = -1;
-	int r;
-
-	snprintf(path, sizeof(path), "%s/", text);
-	snprintf(name, sizeof(name), "/job_%u/", k->job);
-	if (!k->job || !strstr(path, name))
+	if (fd < 0)
+		return above < 0 ? above : -errno;
+	snprintf(own, sizeof(own), "job_%u", k->job);
+	if (k->job ? strcmp(*namep, own) : strncmp(*namep, "job_", 4)) {
+		close(fd);
 		return -EPERM;
-	fd = root_path_open(text);
-	r = fd < 0 ? fd : check_is_cgroup(fd);
-	return r < 0 ? r : steal_fd(&fd);
+	}
+	*abovep = steal_fd(&above);
+	return fd;
 }
 
-int act_make_group(struct keeper *k, struct call *c)
+int act_hold_group(struct keeper *k, struct call *c)
 {
+	_cleanup_(fd_closep) int above = -1, job = -1;
+	const int64_t which = c->a->n[0];
 	const char *name;
-	_cleanup_(fd_closep) int dir = open_group_above(c->a->text, ACT_GROUP, &name);
+	int fd;
 
-	if (dir < 0 || !is_jobs(k, c->a->text))
-		return dir < 0 ? dir : -EPERM;
-	return mkdirat(dir, ACT_GROUP, 0755) < 0 && errno != EEXIST ? -errno : 0;
+	if (which < 0 || which >= ACT_N_GROUPS)
+		return -EINVAL;
+	job = open_job(k, c, &above, &name);
+	if (job < 0)
+		return job;
+	if (which == ACT_GROUP_MEMORY && mkdirat(job, ACT_GROUP, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(job, which == ACT_GROUP_MEMORY ? ACT_GROUP : ".", O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	fd_closep(&k->groups[which]);
+	k->groups[which] = fd;
+	return 0;
 }
 
 /* Nobody but root can put a process there, so all in it are ours. */
-static void kill_group(int dir)
+static void kill_group(int job)
 {
-	_cleanup_(file_closep) FILE *f = NULL;
-	int fd = openat(dir, ACT_GROUP "/cgroup.procs", O_RDONLY | O_CLOEXEC), pid;
+	const int fd = openat(job, ACT_GROUP "/cgroup.procs", O_RDONLY | O_CLOEXEC);
+	_cleanup_(file_closep) FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+	int pid;
 
-	f = fd < 0 ? NULL : fdopen(fd, "r");
 	while (f && fscanf(f, "%d", &pid) == 1 && pid > 1) /* 0: not of our pid namespace */
 		kill(pid, SIGKILL);
 }
 
 int act_remove_group(struct keeper *k, struct call *c)
 {
-	char *path = c->a->text;
-	const char *name, *job;
-	_cleanup_(fd_closep) int dir = -1, above = open_group_above(path, ACT_GROUP, &name);
+	_cleanup_(fd_closep) int above = -1, job = -1;
+	const char *name;
 
-	if (above < 0 || !is_jobs(k, path))
-		return above < 0 ? above : -EPERM;
-	/* One look at the path, from which both are reached: the job's group and what it is in. */
-	fd_closep(&above);
-	above = open_group_above(path, NULL, &job);
-	dir = above < 0 ? above : openat(above, job, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (dir < 0)
-		return above < 0 ? above : -errno;
-	if (unlinkat(dir, ACT_GROUP, AT_REMOVEDIR) == 0 || errno == ENOENT) {
-		if (c->a->n[0])
-			(void)unlinkat(above, job, AT_REMOVEDIR); /* fails where a step is left: then Slurm removes it */
-		return 0;
+	job = open_job(k, c, &above, &name);
+	if (job < 0)
+		return job;
+	if (c->a->n[0] == ACT_GROUP_MEMORY && unlinkat(job, ACT_GROUP, AT_REMOVEDIR) < 0 && errno != ENOENT) {
+		kill_group(job);
+		return -EBUSY;
 	}
-	kill_group(dir);
-	return -EBUSY;
+	if (c->a->n[1])
+		(void)unlinkat(above, name, AT_REMOVEDIR); /* fails where a step is left: then Slurm removes it */
+	return 0;
 }
 
 /* Up and out: into no job's group, and not into the one of ours beside a job's steps. */
 int act_join_group(struct keeper *k, struct call *c)
 {
 	const char *name;
-	_cleanup_(fd_closep) int dir = open_group_above(c->a->text, NULL, &name), fd = -1;
+	_cleanup_(fd_closep) int dir = open_group_above(c->a->text, &name), fd = -1;
 
 	if (dir < 0 || (strcmp(name, "tasks") != 0 && strcmp(name, "cgroup.procs") != 0))
 		return dir < 0 ? dir : -EINVAL;

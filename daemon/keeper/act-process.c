@@ -130,14 +130,23 @@ static int proc_kill(const struct keeper *k, const struct proc *p, int sig)
 	return pidfd != -ENOSYS && pidfd != -EPERM ? pidfd : kill(p->pid, sig) < 0 ? -errno : 0;
 }
 
-/* n words of text; what is behind them, or NULL if there are no so many. */
-static const char *read_words(const char *text, int64_t n, const char *argv[static ACT_MAX_ARGS + 1])
+/* n words of text. false: there are not so many. */
+static bool read_words(const char *text, int64_t n, const char *argv[static ACT_MAX_ARGS + 1])
 {
 	const char *const end = text + ACT_TEXT_SIZE; /* behind a NUL */
 
 	for (int64_t i = 0; i < n && i < ACT_MAX_ARGS && text < end; i++, text += strlen(text) + 1)
 		argv[i] = text;
-	return n > 0 && n <= ACT_MAX_ARGS && text < end ? text : NULL;
+	return n > 0 && n <= ACT_MAX_ARGS && text < end;
+}
+
+/* Thousandths of the memory that counts, added to what a process has: a server outlives the job's tasks,
+ * which wait for it, and is still killed before the kernel finds nobody. */
+static int get_oom_score(int64_t flags)
+{
+	if (flags & ACT_SPAWN_WRITER)
+		return 1000;
+	return flags & ACT_SPAWN_SERVER ? -500 : 0;
 }
 
 /* What the steward may have stage-hand do: as the system user, or as the user whose chore it is. In a clean-up
@@ -158,14 +167,12 @@ static int find_chore(const struct keeper *k, const struct act *a, const char *n
 }
 
 /* argv of a stage-hand; the words are the act's. */
-static int fill_hand(const struct keeper *k, const struct act *a, const char *argv[static ACT_MAX_ARGS + 3],
-		     const char **groupp)
+static int fill_hand(const struct keeper *k, const struct act *a, const char *argv[static ACT_MAX_ARGS + 3])
 {
 	const char *words[ACT_MAX_ARGS + 1] = { NULL };
 	size_t n = 0;
 
-	*groupp = read_words(a->text, a->n[2], words);
-	if (!*groupp || find_chore(k, a, words[0]) < 0)
+	if (!read_words(a->text, a->n[2], words) || find_chore(k, a, words[0]) < 0)
 		return -EPERM;
 	argv[n++] = "stage-hand";
 	argv[n++] = words[0];
@@ -199,19 +206,20 @@ int act_spawn(struct keeper *k, struct call *c)
 {
 	struct act *a = c->a;
 	struct launch_user hand;
-	const char *argv[ACT_MAX_ARGS + 3] = { NULL }, *group = a->text;
-	_cleanup_(fd_closep) int group_fd = -1;
+	const char *argv[ACT_MAX_ARGS + 3] = { NULL };
 	const bool is_hand = a->name == ACT_PROGRAM_HAND;
 	struct launch l = { .user = is_hand ? &hand : &k->user, .argv = argv, .n_fds = c->n_in, .output = -1,
 			    .nice = (int)a->n[1], .dies_with_us = a->n[0] & ACT_SPAWN_DIES,
-			    .oom_score_adj = a->n[0] & ACT_SPAWN_WRITER ? 1000 : 0 };
+			    .groups = k->groups,
+			    .n_groups = a->n[0] & ACT_SPAWN_GROUPS ? ACT_N_GROUPS : 0,
+			    .oom_score_adj = get_oom_score(a->n[0]) };
 	struct proc p;
 	pid_t pid;
 	int r;
 
 	if (a->name >= ACT_N_PROGRAMS || k->programs[a->name] < 0)
 		return -EPERM;
-	r = is_hand ? fill_hand(k, a, argv, &group) : fill_users(k, a, argv);
+	r = is_hand ? fill_hand(k, a, argv) : fill_users(k, a, argv);
 	if (r < 0)
 		return r;
 	ask_fill_system_user(k, &hand);
@@ -221,9 +229,6 @@ int act_spawn(struct keeper *k, struct call *c)
 		hand.groups = &a->gid;
 	}
 	l.program = k->programs[a->name];
-	l.group = group_fd = *group ? group_open(k, group) : -1;
-	if (*group && group_fd < 0)
-		return group_fd;
 	if (a->n[0] & ACT_SPAWN_OUTPUT && l.n_fds)
 		l.output = c->in[--l.n_fds];
 	if (l.n_fds > LAUNCH_MAX_FDS)
@@ -262,17 +267,35 @@ int act_look(struct keeper *k, struct call *c)
 	return r;
 }
 
+/* A child that is not reaped can't be another process by now. */
+static bool is_child(const struct keeper *k, pid_t pid)
+{
+	siginfo_t i;
+
+	return pid > 1 && pid != k->steward && waitid(P_PID, (id_t)pid, &i, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+int act_enter_groups(struct keeper *k, struct call *c)
+{
+	const pid_t pid = (pid_t)c->a->n[0];
+	int r = is_child(k, pid) ? 0 : -ESRCH;
+
+	for (size_t i = 0; r == 0 && i < ACT_N_GROUPS; i++)
+		if (k->groups[i] >= 0)
+			r = launch_join(k->groups[i], pid);
+	return r;
+}
+
 int act_kill(struct keeper *k, struct call *c)
 {
 	const struct proc p = { (pid_t)c->a->n[0], (uint64_t)c->a->n[1] };
 	const int sig = (int)c->a->n[2];
-	siginfo_t i;
 
 	if (p.pid <= 1 || p.pid == k->steward)
 		return -ESRCH;
 	if (p.start)
 		return proc_kill(k, &p, sig);
-	if (waitid(P_PID, (id_t)p.pid, &i, WEXITED | WNOHANG | WNOWAIT) < 0)
+	if (!is_child(k, p.pid))
 		return -ESRCH;
 	return kill(p.pid, sig) < 0 ? -errno : 0;
 }

@@ -55,7 +55,8 @@ void act_do(struct keeper *k, struct call *c)
 		[ACT_OPEN_PROC] = act_open_proc, [ACT_SITE] = act_site, [ACT_ACCOUNT] = act_account,
 		[ACT_SPAWN] = act_spawn, [ACT_CHECK_PROGRAM] = act_check_program, [ACT_GO] = act_go,
 		[ACT_LOOK] = act_look, [ACT_KILL] = act_kill, [ACT_KILL_CHILDREN] = act_kill_children,
-		[ACT_FOLLOW] = act_follow, [ACT_MAKE_GROUP] = act_make_group,
+		[ACT_FOLLOW] = act_follow, [ACT_HOLD_GROUP] = act_hold_group,
+		[ACT_ENTER_GROUPS] = act_enter_groups,
 		[ACT_REMOVE_GROUP] = act_remove_group, [ACT_JOIN_GROUP] = act_join_group,
 		[ACT_OPEN_LOG] = act_open_log, [ACT_TEXT] = act_text,
 	};

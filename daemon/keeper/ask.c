@@ -28,7 +28,7 @@ static int begin(struct keeper *k, struct ask *ask, const char *const *argv)
 	_cleanup_(fd_closep) int rd = -1, wr = -1, go = -1;
 	struct launch_user user;
 	struct launch l = { .user = &user, .argv = argv, .program = k->programs[ACT_PROGRAM_HAND], .n_fds = 1,
-			    .output = -1, .group = -1, .dies_with_us = true };
+			    .output = -1, .dies_with_us = true };
 	int fds[2];
 	pid_t pid;
 

@@ -47,13 +47,14 @@ struct keeper {
 	int text_fd;        /* of the figures, as long as they are written; -1: none */
 	int dirs[ACT_N_DIRS]; /* by number; -1: none */
 	uint32_t jobs[ACT_N_DIRS]; /* whose directories those of ACT_OPEN_DIR are */
+	int groups[ACT_N_GROUPS]; /* of the job, to be joined; -1: none */
 };
 
 #define KEEPER_INIT                                                                                \
 	{ .sock = -1, .answer_fd = 2, .go_fd = -1, .control_fd = -1,                               \
 	  .slots = { [0 ... RUNDIR_MAX_SLOTS - 1].fd = -1 }, .programs = { -1, -1, -1 },           \
 	  .site = { .fd = -1 }, .account = { .fd = -1 }, .log_fd = -1, .log_rd = -1, .text_fd = -1, \
-	  .dirs = { -1, -1, -1, -1, -1, -1, -1 } }
+	  .dirs = { -1, -1, -1, -1, -1, -1, -1 }, .groups = { -1, -1, -1 } }
 
 /* An act, the descriptors that came beside it, and those that go back and are closed then. */
 struct call {
@@ -109,8 +110,6 @@ void ask_read(struct keeper *k);
 void ask_end(struct keeper *k, pid_t pid, int status);
 const struct hand_site *ask_get_site(const struct keeper *k);
 
-/* A directory of cgroups that is the job's, or below it. An O_PATH descriptor, or -EPERM, …. */
-int group_open(const struct keeper *k, const char *path);
 /* Writes what the steward has put into the log's pipe. */
 void log_copy(struct keeper *k);
 
@@ -142,7 +141,8 @@ int act_kill(struct keeper *k, struct call *c);
 int act_kill_children(struct keeper *k, struct call *c);
 int act_follow(struct keeper *k, struct call *c);
 int act_open_proc(struct keeper *k, struct call *c);
-int act_make_group(struct keeper *k, struct call *c);
+int act_hold_group(struct keeper *k, struct call *c);
+int act_enter_groups(struct keeper *k, struct call *c);
 int act_remove_group(struct keeper *k, struct call *c);
 int act_join_group(struct keeper *k, struct call *c);
 int act_open_log(struct keeper *k, struct call *c);

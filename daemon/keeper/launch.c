@@ -165,15 +165,24 @@ static int place_fds(const struct launch *l, int *programp)
 	return 0;
 }
 
-/* Writes to a file of the kernel's; 0 or -errno. */
-static int tell_kernel(int dir, const char *name, const char *text)
+/* Writes a number to a file of the kernel's; name: in dir. 0 or -errno. */
+static int tell_kernel(int dir, const char *name, int number)
 {
 	_cleanup_(fd_closep) int fd = openat(dir, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 
-	return fd < 0 || write(fd, text, strlen(text)) < 0 ? -errno : 0;
+	return fd < 0 || dprintf(fd, "%d", number) < 0 ? -errno : 0;
 }
 
-/* Who is born in a group (v2) has nobody wait. -1: it was not possible. */
+/* By `tasks` (v1) the caller alone is moved. For cgroup.procs the kernel waits until nobody in the
+ * machine forks or exits: 10 ms. */
+int launch_join(int group, pid_t pid)
+{
+	if (pid == 0 && tell_kernel(group, "tasks", 0) == 0)
+		return 0;
+	return tell_kernel(group, "cgroup.procs", pid);
+}
+
+/* A child that is created in a group (v2) need not be moved, so nobody waits. -1: it was not possible. */
 static pid_t fork_into(int group)
 {
 	/* struct clone_args: flags, exit_signal, cgroup */
@@ -187,24 +196,22 @@ static long join_new_keyring(void)
 	return syscall(SYS_keyctl, JOIN_SESSION_KEYRING, NULL, 0, 0, 0);
 }
 
-static _Noreturn void run_child(const struct launch *l, bool join, pid_t keeper, int go)
+static _Noreturn void run_child(const struct launch *l, bool in_first, pid_t keeper, int go)
 {
-	char byte, oom[16];
 	int program;
+	char byte;
 
 	if (read(go, &byte, 1) != 1)
 		_exit(LAUNCH_EXIT_ORPHAN);
+	for (size_t i = in_first; i < l->n_groups; i++)
+		if (l->groups[i] >= 0 && launch_join(l->groups[i], 0) < 0)
+			_exit(LAUNCH_EXIT_SETUP);
 	setsid();
 	launch_reset_signals();
 	umask(077);
-	/* By `tasks` (v1) only we are moved. For cgroup.procs the kernel waits until nobody in the
-	 * machine forks or exits: 10 ms. */
-	if (join && tell_kernel(l->group, "tasks", "0") < 0 && tell_kernel(l->group, "cgroup.procs", "0") < 0)
-		_exit(LAUNCH_EXIT_SETUP);
 	if (place_fds(l, &program) < 0 || chdir("/") < 0)
 		_exit(LAUNCH_EXIT_SETUP);
-	snprintf(oom, sizeof(oom), "%d", l->oom_score_adj);
-	tell_kernel(AT_FDCWD, "/proc/self/oom_score_adj", oom);
+	(void)tell_kernel(AT_FDCWD, "/proc/self/oom_score_adj", l->oom_score_adj); /* below 0: not every root may */
 	setpriority(PRIO_PROCESS, 0, l->nice);
 	set_limits(l->max_file ? l->max_file : RLIM_INFINITY);
 	/* Before the user's quota of keys counts: he can have used it up, and would be left with slurmd's keyring. A
@@ -225,23 +232,22 @@ static _Noreturn void run_child(const struct launch *l, bool join, pid_t keeper,
 pid_t launch_start(const struct launch *l, int *gop)
 {
 	const pid_t keeper = getpid(); /* the child may run when it is no more */
-	bool join = l->group >= 0;      /* still to be done */
 	_cleanup_(fd_closep) int rd = -1, wr = -1;
 	int go[2];
+	bool in_first;
 	pid_t pid;
 
 	if (pipe2(go, O_CLOEXEC) < 0)
 		return -errno;
 	rd = go[0];
 	wr = go[1];
-	pid = fork_into(l->group);
-	if (pid >= 0)
-		join = false;
-	else
+	pid = fork_into(l->n_groups ? l->groups[0] : -1);
+	in_first = pid >= 0;
+	if (pid < 0)
 		pid = fork();
 	if (pid == 0) {
 		close(wr);
-		run_child(l, join, keeper, rd);
+		run_child(l, in_first, keeper, rd);
 	}
 	if (pid < 0)
 		return -errno;

@@ -43,7 +43,8 @@ struct launch {
 	int fds[LAUNCH_MAX_FDS]; /* become 3, 4, … in the child */
 	size_t n_fds;
 	int output;              /* becomes stdout and stderr; -1: /dev/null */
-	int group;               /* cgroup to be in, a directory; -1: ours */
+	const int *groups;       /* directories of cgroups to be in; -1: none */
+	size_t n_groups;
 	int oom_score_adj;
 	int nice;
 	rlim_t max_file;         /* bytes that it may write to a file; 0: any number */
@@ -55,6 +56,10 @@ struct launch {
  * is closed without: so that it can be recorded before it does anything. The pid, or -errno.
  */
 pid_t launch_start(const struct launch *l, int *gop);
+
+/* Writes a number to the file of a cgroup's members: of one thread (v1; 0: the caller), or of all threads of a
+ * process. 0 or -errno. */
+int launch_join(int group, pid_t pid);
 
 /* All to their default, none blocked. */
 void launch_reset_signals(void);

@@ -52,7 +52,7 @@ static int start_steward(struct keeper *k, const char *const *argv, bool run)
 {
 	struct launch_user user;
 	struct launch l = { .user = &user, .argv = argv, .program = k->programs[ACT_PROGRAM_HAND],
-			    .fds = { -1, 0, 1 }, .n_fds = run ? 3 : 1, .output = 2, .max_file = STEWARD_MAX_FILE, .group = -1, .dies_with_us = true };
+			    .fds = { -1, 0, 1 }, .n_fds = run ? 3 : 1, .output = 2, .max_file = STEWARD_MAX_FILE, .dies_with_us = true };
 	_cleanup_(fd_closep) int theirs = -1, go = -1;
 	int pair[2];
 

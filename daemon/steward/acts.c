@@ -178,19 +178,17 @@ pid_t acts_spawn(const struct acts_spawn *s, uint64_t *startp)
 {
 	struct act a = { .kind = ACT_SPAWN, .name = s->program, .uid = s->uid, .gid = s->gid,
 			 .n = { s->flags, s->nice } };
-	const char *group = s->group ? s->group : "";
 	size_t n = 0, n_fds = s->n_fds;
 	int fds[5], r;
 
 	if (heard.n_children == MAX_CHILDREN)
 		return -EAGAIN;
 	for (const char *const *word = s->argv ? s->argv + 1 : NULL; word && *word; word++) {
-		if (n + strlen(*word) + strlen(group) + 2 > sizeof(a.text))
+		if (n + strlen(*word) + 1 > sizeof(a.text))
 			return -E2BIG;
 		n += (size_t)sprintf(a.text + n, "%s", *word) + 1;
 		a.n[2]++;
 	}
-	strcpy(a.text + n, group);
 	memcpy(fds, s->fds, n_fds * sizeof(*fds));
 	if (s->output >= 0) {
 		a.n[0] |= ACT_SPAWN_OUTPUT;

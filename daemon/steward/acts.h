@@ -35,7 +35,6 @@ struct acts_spawn {
 	int fds[4];              /* become 3, 4, … */
 	size_t n_fds;
 	int output;              /* becomes stdout and stderr; -1: /dev/null */
-	const char *group;       /* cgroup to be in; NULL: the keeper's */
 	int nice;
 	int64_t flags;           /* ACT_SPAWN_* but _OUTPUT */
 };

@@ -28,10 +28,10 @@
 #include "common/cleanup.h"
 #include "common/clock.h"
 #include "common/error.h"
-#include "common/jobgroup.h"
 #include "common/log.h"
 #include "daemon/steward/acts.h"
 #include "daemon/steward/death.h"
+#include "daemon/steward/groups.h"
 #include "daemon/steward/hand.h"
 #include "daemon/steward/jobdir.h"
 #include "daemon/steward/jobmem.h"
@@ -205,23 +205,23 @@ static int remove_entries(struct clean *c, struct error *err)
 	return r < 0 ? r : remove_names(c, names, ARRAY_SIZE(names), err);
 }
 
-/* What a directory in .trash has not given back is given back by the job's later run, whose group
- * has the same name. */
-static int remove_group(struct clean *c, struct error *err)
+/* What a directory in .trash has not given back is given back by the job's later run, whose groups
+ * have the same names. */
+static int remove_groups(struct clean *c, struct error *err)
 {
-	char path[PATH_MAX];
-	int r = c->dir->id.aside_ms || has_later_run(c)
-			? -ENOENT
-			: jobgroup_find("memory", c->st->uid, c->dir->id.job_id, path,
-					sizeof(path) - sizeof("/" ACT_GROUP));
+	const bool others = c->dir->id.aside_ms || has_later_run(c);
+	char dir[PATH_MAX];
+	int r = 0;
 
-	if (r == 0) {
-		strcat(path, "/" ACT_GROUP);
-		r = jobmem_remove_group(path, c->job_over, soon(c, KILL_GRACE_MS));
+	for (enum act_group which = 0; !others && which < ACT_N_GROUPS; which++) {
+		int found = groups_find(which, c->st->uid, c->dir->id.job_id, dir, sizeof(dir));
+
+		if (found == 0)
+			found = jobmem_remove_group(dir, which, c->job_over, soon(c, KILL_GRACE_MS));
+		if (found < 0 && found != -ENOENT && found != -ENODEV && r == 0)
+			r = error_errno(err, -found, "remove the job's group of %s", groups_to_string(which));
 	}
-	return r == 0 || r == -ENOENT || r == -ENODEV
-		       ? 0
-		       : error_errno(err, -r, "remove the job's group of memory");
+	return r;
 }
 
 /* From now on nobody waits for us. Whoever opens the directory by its old name sees none. */
@@ -267,7 +267,7 @@ int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t de
 {
 	static int (*const steps[])(struct clean * c, struct error * err) = {
 		end_processes,	hold_memory,  unmount,	  find_owner,	   set_tiers_aside, release,
-		remove_entries, remove_group, move_aside, free_memory,	   remove_tiers,
+		remove_entries, remove_groups, move_aside, free_memory,	   remove_tiers,
 	};
 	struct clean c = { d, st, job_over, deadline_ms, -1 };
 	int r, result = 0;

@@ -40,12 +40,17 @@ int jobmem_read(const char *dir, int64_t *limitp, int64_t *usedp)
 	return r < 0 ? r : read_number(dir, used, usedp);
 }
 
-int jobmem_remove_group(const char *path, bool job_over, uint64_t deadline_ms)
+int jobmem_remove_group(const char *dir, enum act_group which, bool job_over, uint64_t deadline_ms)
 {
 	int r;
 
-	while ((r = acts_do_path(ACT_REMOVE_GROUP, path, job_over)) == -EBUSY && clock_ms() < deadline_ms)
-		usleep(POLL_US);
+	do {
+		struct act a = { .kind = ACT_REMOVE_GROUP, .n = { which, job_over } };
+
+		if (snprintf(a.text, sizeof(a.text), "%s", dir) >= PATH_MAX)
+			return -ENAMETOOLONG;
+		r = acts_do(&a, NULL, 0, NULL, NULL);
+	} while (r == -EBUSY && clock_ms() < deadline_ms && usleep(POLL_US) == 0);
 	return r;
 }
 

@@ -49,16 +49,13 @@ static int on_spawn(struct serve *s, struct call *c)
 				    .fds = { c->fd },
 				    .n_fds = 1,
 				    .output = s->log_wr,
-				    .nice = k->site.nice };
+				    .nice = k->site.nice,
+				    .flags = ACT_SPAWN_GROUPS };
 
 	if (c->fd < 0 || c->m->arg0 < 0 || c->m->arg0 >= KEEPER_N_CLASSES ||
 	    find_worker(s, c->m->id))
 		return -EINVAL;
-	if (writer)
-		spawn.flags |= ACT_SPAWN_WRITER | ACT_SPAWN_DIES;
-	if (writer && k->st.group[0])
-		spawn.group = k->st.group;
-	serve_follow_cpus(s);
+	spawn.flags |= writer ? ACT_SPAWN_WRITER | ACT_SPAWN_DIES : ACT_SPAWN_SERVER;
 	c->reply.arg1 = serve_start(s, &spawn, c->m->id, (int)c->m->arg0);
 	return c->reply.arg1 < 0 ? (int)c->reply.arg1 : 0;
 }

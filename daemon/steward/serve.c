@@ -11,7 +11,6 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <poll.h>
-#include <sched.h>
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
@@ -24,16 +23,15 @@
 #include "common/error.h"
 #include "common/escape.h"
 #include "common/fd.h"
-#include "common/jobgroup.h"
 #include "common/log.h"
 #include "common/memory.h"
 #include "common/packet.h"
 #include "daemon/steward/acts.h"
+#include "daemon/steward/groups.h"
 #include "daemon/steward/jobmem.h"
 #include "daemon/steward/steward.h"
 #include "daemon/steward/mounts.h"
 
-#define MAX_CPUS 8192
 #define MEMORY_WAIT_MS 5000
 #define NO_SLURM_WAIT_MS 500 /* where no job seems to have a group */
 #define MEMORY_TICK_MS 20
@@ -161,21 +159,6 @@ static void on_keeper(struct serve *s)
 		on_exit_of(s, pid, status);
 }
 
-static int join_memory(struct serve *s, const char *dir)
-{
-	struct state *st = &s->k->st;
-	int r;
-
-	if (snprintf(st->group, sizeof(st->group), "%s/" ACT_GROUP, dir) >= PATH_MAX - 20)
-		return -ENAMETOOLONG;
-	r = acts_do_path(ACT_MAKE_GROUP, st->group, 0);
-	if (r < 0) {
-		log_warning("make %s: %s: what is staged is not charged to the job", st->group, strerror(-r));
-		st->group[0] = '\0';
-	}
-	return r;
-}
-
 /* Has the node less memory than the job may fill, which is limit bytes at most? Yes where that is not known. */
 static bool is_short_of_memory(const struct steward *k, uint64_t limit)
 {
@@ -190,52 +173,27 @@ static void look_for_memory(struct serve *s)
 	const struct steward *k = s->k;
 	struct keeper_msg msg = { .verb = KEEPER_MEMORY, .arg0 = -1 };
 	char dir[PATH_MAX];
-	int r = jobgroup_find("memory", k->st.uid, k->st.job_id, dir, sizeof(dir));
-	const bool known = r == 0 && jobmem_read(dir, &msg.arg0, &msg.arg1) == 0;
-	/* What an ended job is about to give back counts as used until it has; it is waited for where it is wanted. */
-	const bool freeing = is_short_of_memory(k, known ? (uint64_t)msg.arg0 : UINT64_MAX) && jobdir_is_freeing();
+	int r = groups_look(s, dir, sizeof(dir));
+	bool known, freeing;
 
+	if (s->memory_charged || (s->memory_known && r < 0))
+		return;
+	known = r == 0 && jobmem_read(dir, &msg.arg0, &msg.arg1) == 0;
+	/* What an ended job is about to give back counts as used until it has; it is waited for where it is wanted. */
+	freeing = is_short_of_memory(k, known ? (uint64_t)msg.arg0 : UINT64_MAX) && jobdir_is_freeing();
 	if ((r < 0 || freeing) &&
 	    clock_ms() < s->begin_ms + (r == -ENODEV && !freeing ? NO_SLURM_WAIT_MS : MEMORY_WAIT_MS))
 		return;
 	if (r == 0)
 		r = jobmem_read(dir, &msg.arg0, &msg.arg1);
-	if (r == 0)
-		r = join_memory(s, dir);
 	if (r < 0)
 		msg.arg0 = -1;
 	if (msg.arg0 >= 0 && (uint64_t)msg.arg0 < k->memory_size &&
 	    mounts_resize_memory(&k->dir, (uint64_t)msg.arg0) < 0)
 		log_warning("the job's tmpfs can't be made as small as its memory");
 	s->memory_known = true;
+	s->memory_charged = r == 0;
 	serve_tell(s, &msg, NULL, 0);
-}
-
-static pid_t find_daemon(const struct serve *s)
-{
-	const struct state_proc *procs = s->k->st.procs;
-
-	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
-		if (procs[i].pid && s->children[i].class == SERVE_CLASS_DAEMON)
-			return procs[i].pid;
-	return 0;
-}
-
-void serve_follow_cpus(struct serve *s)
-{
-	cpu_set_t ours[MAX_CPUS / CPU_SETSIZE] = { 0 }, theirs[MAX_CPUS / CPU_SETSIZE] = { 0 };
-	struct act a = { .kind = ACT_FOLLOW };
-	const pid_t daemon = find_daemon(s);
-
-	/* Once: the user may move stagingd later on, and shall not move us. */
-	if (s->cpus_known || !daemon || sched_getaffinity(0, sizeof(ours), ours) < 0 ||
-	    sched_getaffinity(daemon, sizeof(theirs), theirs) < 0 ||
-	    CPU_EQUAL_S(sizeof(ours), ours, theirs))
-		return;
-	s->cpus_known = true;
-	sched_setaffinity(0, sizeof(theirs), theirs);
-	memcpy(a.text, theirs, sizeof(theirs));
-	acts_do(&a, NULL, 0, NULL, NULL);
 }
 
 static uint64_t get_slots(const struct serve *s)
@@ -250,7 +208,7 @@ static uint64_t get_slots(const struct serve *s)
 /* Until the next look; -1: there is nothing to look at. */
 static int get_tick(const struct serve *s)
 {
-	if (!s->memory_known || s->end_ms)
+	if (!s->memory_known || s->end_ms || groups_are_coming(s))
 		return MEMORY_TICK_MS;
 	return get_slots(s) ? watch_get_pause(&s->watch) : -1;
 }
@@ -268,8 +226,7 @@ static void look_around(struct serve *s)
 	watch_look(&s->watch, get_slots(s));
 	if (get_tick(s) < 0 || clock_ms() < s->next_look_ms)
 		return;
-	serve_follow_cpus(s);
-	if (!s->memory_known)
+	if (!s->memory_known || groups_are_missing(s))
 		look_for_memory(s);
 	if (s->end_ms && clock_ms() >= s->end_ms)
 		s->ended = true;

@@ -28,7 +28,9 @@ struct serve {
 	/* What the processes on record are, by their index there. */
 	struct { uint32_t id; int class; } children[STATE_MAX_PROCS];
 	bool memory_known;           /* and told */
-	bool cpus_known;             /* and we are on them */
+	bool memory_charged;         /* there is a group of the job's for it */
+	unsigned groups;             /* a bit for each enum act_group that has been found */
+	uint64_t groups_end_ms;      /* when others come no more; 0: there is none yet */
 	uint64_t begin_ms;
 	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
 	struct watch watch;
@@ -50,8 +52,5 @@ void serve_lose_daemon(struct serve *s, const char *why);
 int serve_kill(pid_t pid, int sig);
 /* Starts a child, recorded before it does anything. Its pid, or -errno. */
 pid_t serve_start(struct serve *s, const struct acts_spawn *spawn, uint32_t id, int class);
-/* Binds the keeper, and with that all that it starts, and us to the CPUs that stagingd has found for the
- * job. */
-void serve_follow_cpus(struct serve *s);
 /* The job may be in a mount namespace that was made before this mount. */
 void serve_repeat_in_job(struct steward *k, uint32_t name);

@@ -47,7 +47,6 @@ struct state {
 	struct state_proc keeper;
 	bool ending;         /* a clean-up has begun: the keeper did not crash */
 	bool failed;         /* the keeper could not set the job up and waits for its end */
-	char group[PATH_MAX]; /* ours below the job's cgroup, "": none; not in the record */
 	struct state_proc procs[STATE_MAX_PROCS];
 	struct state_tier tiers[STATE_MAX_TIERS];
 };

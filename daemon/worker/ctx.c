@@ -403,9 +403,10 @@ int ctx_send_error(struct ctx *ctx, const struct error *err)
 	return link_send_error(ctx->priv->link, err);
 }
 
-void ctx_set_serving(struct ctx *ctx, void (*stop)(void *arg), void *arg)
+void ctx_set_serving(struct ctx *ctx, void (*stop)(void *arg), void (*resize)(void *arg, uint64_t size),
+		     void *arg)
 {
-	link_set_serving(ctx->priv->link, stop, arg);
+	link_set_serving(ctx->priv->link, stop, resize, arg);
 }
 
 void ctx_end_serving(struct ctx *ctx)

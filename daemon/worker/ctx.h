@@ -139,6 +139,7 @@ int ctx_send_error(struct ctx *ctx, const struct error *err);
 
 /* After ready of a mount: no stall and no time limit any more; cancel and the end of the socket call
  * stop(arg) from the thread (once) instead of undoing behind the stager's back. */
-void ctx_set_serving(struct ctx *ctx, void (*stop)(void *arg), void *arg);
+void ctx_set_serving(struct ctx *ctx, void (*stop)(void *arg), void (*resize)(void *arg, uint64_t size),
+		     void *arg);
 /* Before the argument of stop() is freed. */
 void ctx_end_serving(struct ctx *ctx);

@@ -55,7 +55,9 @@ struct link {
 	int reason;
 	char reason_text[128];
 	void (*stop)(void *arg);
+	void (*resize)(void *arg, uint64_t size);
 	void *stop_arg;
+	uint64_t cache_size; /* 0: nobody has told another one */
 	bool serving, in_stop;
 
 	/* the thread's own */
@@ -122,6 +124,16 @@ static void take_answer(struct link *l, struct kv *kv, const int *fds, size_t n_
 	pthread_mutex_unlock(&l->lock);
 }
 
+/* With the lock, so that the server does not go meanwhile. */
+static void take_cache(struct link *l, uint64_t size)
+{
+	pthread_mutex_lock(&l->lock);
+	l->cache_size = size;
+	if (l->serving && l->resize && size)
+		l->resize(l->stop_arg, size);
+	pthread_mutex_unlock(&l->lock);
+}
+
 /* False: nothing more will come. */
 static bool receive(struct link *l)
 {
@@ -142,6 +154,11 @@ static bool receive(struct link *l)
 	if (!strcmp(proto_get_op(kv), PROTO_OP_CANCEL)) {
 		kv_free(kv);
 		call_end(l, -ECANCELED, "cancelled");
+		return true;
+	}
+	if (!strcmp(proto_get_op(kv), PROTO_OP_CACHE)) {
+		take_cache(l, kv_get_u64(kv, "size", 0));
+		kv_free(kv);
 		return true;
 	}
 	take_answer(l, kv, fds, n_fds);
@@ -413,14 +430,18 @@ void link_go_off(struct link *l)
 	pthread_mutex_unlock(&l->lock);
 }
 
-void link_set_serving(struct link *l, void (*stop)(void *arg), void *arg)
+void link_set_serving(struct link *l, void (*stop)(void *arg),
+		      void (*resize)(void *arg, uint64_t size), void *arg)
 {
 	bool now;
 
 	pthread_mutex_lock(&l->lock);
 	l->stop = stop;
+	l->resize = resize;
 	l->stop_arg = arg;
 	l->serving = true;
+	if (resize && l->cache_size)
+		resize(arg, l->cache_size);
 	now = l->reason != 0;
 	pthread_mutex_unlock(&l->lock);
 	wake_thread(l);
@@ -432,6 +453,7 @@ void link_end_serving(struct link *l)
 {
 	pthread_mutex_lock(&l->lock);
 	l->stop = NULL;
+	l->resize = NULL;
 	while (l->in_stop)
 		pthread_cond_wait(&l->changed, &l->lock);
 	pthread_mutex_unlock(&l->lock);

@@ -62,8 +62,10 @@ void link_come_back(struct link *link);
 void link_go_off(struct link *link);
 
 /* No limits of time any more; the end calls stop(arg), once, in the thread, which has only what
- * sandbox_enter_beside_server() leaves from now on. */
-void link_set_serving(struct link *link, void (*stop)(void *arg), void *arg);
-/* stop() is called no more, and is not being called when this returns: its argument may go. Never
+ * sandbox_enter_beside_server() leaves from now on. resize(arg, size): when stagingd says how much the server may
+ * keep; now, if it has said so before. */
+void link_set_serving(struct link *link, void (*stop)(void *arg),
+		      void (*resize)(void *arg, uint64_t size), void *arg);
+/* Neither is called any more, nor is being called when this returns: its argument may go. Never
  * from stop() itself. */
 void link_end_serving(struct link *link);

@@ -270,12 +270,12 @@ def test_ways_that_others_could_change_lead_nowhere():
     before = everything()
     for path in hostile_paths(pid):
         assert s.act('ACT_OPEN_TIER', text=path.encode()) < 0, path
-        for kind, name in ('ACT_MAKE_GROUP', 'stage-data'), ('ACT_REMOVE_GROUP', 'stage-data'), ('ACT_JOIN_GROUP', 'tasks'), \
+        for kind, name in ('ACT_HOLD_GROUP', f'job_{s.job}'), ('ACT_REMOVE_GROUP', f'job_{s.job}'), ('ACT_JOIN_GROUP', 'tasks'), \
                 ('ACT_JOIN_GROUP', 'cgroup.procs'):
             assert s.act(kind, text=f'{path}/{name}'.encode()) < 0, (kind, path)
         assert s.act_named('ACT_REPEAT', own, 'MEMORY', text=f'{path}/ns'.encode()) <= 0, path
     # root's, but no groups
-    for kind, name in ('ACT_MAKE_GROUP', 'job_1/stage-data'), ('ACT_REMOVE_GROUP', 'stage-data'), ('ACT_JOIN_GROUP', 'tasks'), \
+    for kind, name in ('ACT_HOLD_GROUP', f'job_{s.job}'), ('ACT_REMOVE_GROUP', f'job_{s.job}'), ('ACT_JOIN_GROUP', 'tasks'), \
             ('ACT_JOIN_GROUP', 'cgroup.procs'):
         assert s.act(kind, text=f'{ROOTS}/{name}'.encode()) < 0, (kind, name)
     # no namespaces: nothing is opened that could wait, or that does something when it is opened
@@ -298,24 +298,27 @@ def test_groups_of_other_jobs_are_not_reached():
     others, own = f'{top}/job_{OTHER_JOB}', f'{top}/job_{s.job}'
     os.makedirs(others + '/step_0')
     os.makedirs(own)
-    for kind, path in ('ACT_MAKE_GROUP', others + '/stage-data'), ('ACT_REMOVE_GROUP', others + '/stage-data'), \
-            ('ACT_REMOVE_GROUP', others + '/step_0'), ('ACT_MAKE_GROUP', own + '/other'), ('ACT_JOIN_GROUP', others + '/tasks'), \
-            ('ACT_JOIN_GROUP', own + '/tasks'), ('ACT_JOIN_GROUP', kt.MEMORY + '/release_agent'), \
-            ('ACT_MAKE_GROUP', f'{others}/job_{s.job}/../stage-data'):
+    for kind, path in ('ACT_HOLD_GROUP', others), ('ACT_REMOVE_GROUP', others), ('ACT_REMOVE_GROUP', others + '/step_0'), \
+            ('ACT_HOLD_GROUP', own + '/other'), ('ACT_JOIN_GROUP', others + '/tasks'), ('ACT_JOIN_GROUP', own + '/tasks'), \
+            ('ACT_JOIN_GROUP', kt.MEMORY + '/release_agent'), ('ACT_HOLD_GROUP', f'{own}/../job_{OTHER_JOB}'), \
+            ('ACT_HOLD_GROUP', kt.MEMORY), ('ACT_HOLD_GROUP', ROOTS):
         assert s.act(kind, text=path.encode()) < 0, (kind, path)
-    for group in others, kt.MEMORY, f'{kt.MEMORY}/{kt.SLURM}', ROOTS:
-        assert spawn(s, 'HAND', ['empty'], uid=kt.UID, group=group) < 0, group
-    assert s.act('ACT_MAKE_GROUP', text=f'{own}/stage-data'.encode()) == 0
+    for which in -1, E['ACT_N_GROUPS']:
+        assert s.act('ACT_HOLD_GROUP', text=own.encode(), n=(which,)) < 0
+    assert s.act('ACT_HOLD_GROUP', text=own.encode(), n=(E['ACT_GROUP_MEMORY'],)) == 0
+    for pid in 0, 1, -1, os.getpid():  # no children of the keeper's
+        assert s.act('ACT_ENTER_GROUPS', n=(pid,)) < 0, pid
+    assert open(f'{own}/stage-data/cgroup.procs').read() == ''
     assert os.listdir(others) and os.path.isdir(others + '/step_0')
-    assert s.act('ACT_REMOVE_GROUP', text=f'{own}/stage-data'.encode(), n=(1,)) == 0
+    assert s.act('ACT_REMOVE_GROUP', text=own.encode(), n=(E['ACT_GROUP_MEMORY'], 1)) == 0
     assert not os.path.exists(own)
     for path in others + '/step_0', others, top:
         os.rmdir(path)
     s.end()
 
 
-def spawn(s, program, words, uid=0, flags=0, group=''):
-    text = b''.join(w.encode() + b'\0' for w in words) + group.encode()
+def spawn(s, program, words, uid=0, flags=0):
+    text = b''.join(w.encode() + b'\0' for w in words)
     r = s.act('ACT_SPAWN', name=E['ACT_PROGRAM_' + program], uid=uid, gid=uid, n=(flags, 0, len(words)), text=text)
     if r > 0:
         s.act('ACT_GO', n=(0,))
@@ -342,9 +345,8 @@ def test_programs_are_ours_and_nobody_elses_but_the_users():
     for program, expected in ('WORKER', ['stage-worker']), \
             ('DAEMON', ['stagingd', '--keeper', '--job', str(s.job), '--rundir', s.dir, '--conf', kt.CONF]):
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
-        assert spawn(s, program, evil) < 0      # it is taken for a group
         r, _, _ = s.ask('ACT_SPAWN', name=E['ACT_PROGRAM_' + program], uid=0, gid=0, n=(0, 0, len(evil)),
-                        text=b'\0' + b''.join(w.encode() + b'\0' for w in evil), fds=[theirs.fileno()] * 3)
+                        text=b''.join(w.encode() + b'\0' for w in evil), fds=[theirs.fileno()] * 3)
         theirs.close()
         go = s.act('ACT_GO', n=(1,)) if r > 0 else None
         assert go == 0, (program, r, go)

@@ -112,9 +112,15 @@ def cover(directory, name):
 def write_squeue():
     """Slurm, to the reaper: a job runs as long as its keeper does."""
     os.makedirs(SCRATCH + '/bin')
-    with open(SCRATCH + '/bin/squeue', 'w') as f:
-        f.write('#!/bin/sh\nfor job; do :; done\n'
+    with open(SCRATCH + '/squeue.sh', 'w') as f:
+        f.write('for job; do :; done\n'
                 'pgrep -f "stage-keeper run --job $job " >/dev/null && echo "$job R"\nexit 0\n')
+    os.chmod(SCRATCH + '/squeue.sh', 0o644)
+    with open(os.environ['FAKE_PROGRAM'], 'rb') as f:
+        program = f.read()
+    place = (SCRATCH + '/squeue.sh').encode()
+    with open(SCRATCH + '/bin/squeue', 'wb') as f:
+        f.write(program.replace(b'@SCRIPT@' + bytes(len(place)), place + bytes(8), 1))
     os.chmod(SCRATCH + '/bin/squeue', 0o755)
 
 
@@ -1477,7 +1483,9 @@ def test_memory_is_charged_to_the_job():
         return
     j = Job(job=900)
     j.connect()
+    j.spawn(3, writer=False)  # of an image: before the job's groups are there
     time.sleep(0.3)
+    assert 'job_900' not in j.do('worker 3 proof')
     j.make_memory()
     try:
         m = j.event(r'memory (\d+) (\d+)')
@@ -1491,7 +1499,8 @@ def test_memory_is_charged_to_the_job():
         used = int(open(j.memory + '/memory.usage_in_bytes').read())
         assert used > 20 << 20, used
         j.spawn(2, writer=False)
-        assert 'job_900' not in j.do('worker 2 proof')
+        assert 'job_900/stage-data' in j.do('worker 2 proof')
+        assert 'job_900/stage-data' in j.do('worker 3 proof')
         # more than the job may have: the writer alone is killed
         j.connect().send(b'worker 1 write 100')
         j.sock.recv(65536)

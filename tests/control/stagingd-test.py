@@ -1503,7 +1503,7 @@ class Over(unittest.TestCase):
                "        print(name)\n"
                "    except OSError:\n"
                "        pass\n")
-        return subprocess.run(["setpriv", f"--reuid={OTHER_UID}", "--clear-groups", sys.executable, "-c", how, pid],
+        return subprocess.run(["setpriv", f"--reuid={OTHER_UID}", f"--regid={OTHER_UID}", "--clear-groups", sys.executable, "-c", how, pid],
                               stdout=subprocess.PIPE, text=True, check=True).stdout.split()
 
     def start(self, name, script, **more):
@@ -1560,7 +1560,7 @@ class Over(unittest.TestCase):
         for name in self.LIVES:
             self.assertTrue(self.all[name].is_served(), name)
         self.assertEqual(hidden.n_calls(), 0)
-        self.assertEqual(set(self.all["running"].said()), {f"-h -t all -o %A %t -u {OTHER_UID} -w n1"})
+        self.assertEqual(set(self.all["running"].said()), {f"-h -t all -u {OTHER_UID} -w n1 -o %A %t"})
         with open(f"{self.all['running'].top}/env") as f:
             self.assertLessEqual({line.split()[1].split("=")[0] for line in f if line.startswith("export")},
                                  {"PATH", "LANG", "PWD", "OLDPWD", "SHLVL"})

@@ -118,7 +118,7 @@ static bool has_end(const char *name, const char *end, const char *other)
 
 static bool is_of_group(void)
 {
-	return act->kind == ACT_MAKE_GROUP || act->kind == ACT_REMOVE_GROUP || act->kind == ACT_JOIN_GROUP;
+	return act->kind == ACT_HOLD_GROUP || act->kind == ACT_REMOVE_GROUP || act->kind == ACT_JOIN_GROUP;
 }
 
 /* A job's keeper names nothing of another job, and makes nothing where one that is over is cleaned up. */
@@ -238,7 +238,7 @@ WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 		return give(OF_NEW);
 	if (dirfd < 0)
 		return fail(EBADF);
-	if (act->kind == ACT_REMOVE_GROUP && flags & O_PATH) /* the job's group */
+	if (is_of_group() && flags & O_DIRECTORY) /* the job's group, or one in it */
 		return give(OF_PATH | OF_CGROUP);
 	if (act->kind == ACT_REMOVE_GROUP) /* 0: of another pid namespace */
 		return give_text(draw() ? "4712\n4713\n" : "4712\n0\n");
@@ -270,7 +270,7 @@ WRAP(int, unlinkat, int dirfd, const char *name, int flags)
 	check_named(dirfd, name);
 	if (is_of_group())
 		FUZZ_CHECK(flags == AT_REMOVEDIR &&
-			   (!strcmp(name, ACT_GROUP) || (act->n[0] && !strncmp(name, "job_", 4))));
+			   (!strcmp(name, ACT_GROUP) || (act->n[1] && !strncmp(name, "job_", 4))));
 	return dirfd < 0 ? fail(EBADF) : succeed();
 }
 
@@ -546,13 +546,21 @@ WRAP(pid_t, launch_start, const struct launch *l, int *gop)
 	FUZZ_CHECK(l->output == -1 || came(l->output));
 	while (l->argv[n])
 		FUZZ_CHECK(strlen(l->argv[n]) < ACT_TEXT_SIZE && ++n <= ACT_MAX_ARGS + 2);
-	FUZZ_CHECK(l->group == -1 || is_known(l->group, OF_CGROUP));
+	FUZZ_CHECK(l->n_groups <= ACT_N_GROUPS);
+	for (size_t i = 0; i < l->n_groups; i++)
+		FUZZ_CHECK(l->groups[i] == -1 || is_known(l->groups[i], OF_CGROUP));
 	FUZZ_CHECK(l->program == k.programs[ACT_PROGRAM_HAND] || (l->user->uid == k.uid && l->user->gid == k.gid));
 	FUZZ_CHECK(l->user->n_groups >= 1 && l->user->groups[l->user->n_groups - 1] != 0xdeadU);
 	for (n = 0; l->user->env[n]; n++)
 		FUZZ_CHECK(n < ARRAY_SIZE(l->user->env) && strlen(l->user->env[n]) < PATH_MAX + 1024);
 	*gop = draw() ? give(0) : -1;
 	return *gop >= 0 ? CHILD : -EAGAIN;
+}
+
+WRAP(int, launch_join, int group, pid_t pid)
+{
+	FUZZ_CHECK(is_known(group, OF_CGROUP) && pid > 1 && pid != STEWARD);
+	return succeed() < 0 ? -errno : 0;
 }
 
 static void take(const uint8_t **datap, const uint8_t *end, void *to, size_t size)
@@ -639,6 +647,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < RUNDIR_MAX_SLOTS; i++)
 		fd_closep(&k.slots[i].fd);
 	fd_closep(&k.control_fd);
+	for (int i = 0; i < ACT_N_GROUPS; i++)
+		fd_closep(&k.groups[i]);
 	fd_closep(&k.go_fd);
 	FUZZ_CHECK(fuzz_next_fd() == before);
 	return 0;

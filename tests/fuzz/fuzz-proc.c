@@ -6,9 +6,9 @@
 
 #include <errno.h>
 
+#include "common/jobgroup.h"
 #include "common/mountinfo.h"
 #include "common/tier-name.h"
-#include "daemon/cpus.h"
 #include "daemon/keeper/keeper.h"
 #include "daemon/steward/jobmem.h"
 #include "daemon/steward/proc-look.h"
@@ -81,7 +81,7 @@ static void read_any(char *text)
 	proc_parse_stat(text, &start, &state, &parent);
 	(void)proc_look_parse_stat(text, &t);
 	(void)proc_look_parse_status(text, &t);
-	r = cpus_parse(text, &cpus, sizeof(cpus));
+	r = jobgroup_parse_cpus(text, &cpus, sizeof(cpus));
 	FUZZ_CHECK(r == -EINVAL || (r == 0 && CPU_COUNT(&cpus) > 0));
 	if (tier_name_parse(text, &job) == 0)
 		FUZZ_CHECK(!strncmp(text, "stage-data-", 11) ||

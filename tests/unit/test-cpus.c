@@ -1,6 +1,6 @@
 #include "tests/unit/unit.h"
 
-#include "daemon/cpus.h"
+#include "common/jobgroup.h"
 
 static void test_cpu_lists(void **state)
 {
@@ -15,7 +15,7 @@ static void test_cpu_lists(void **state)
 	cpu_set_t set;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		int r = cpus_parse(cases[i].text, &set, sizeof(set));
+		int r = jobgroup_parse_cpus(cases[i].text, &set, sizeof(set));
 
 		assert_int_equal(r == 0 ? CPU_COUNT(&set) : -1, cases[i].n);
 	}

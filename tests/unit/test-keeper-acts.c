@@ -38,7 +38,7 @@ static void test_log_and_figures_are_where_the_site_wants_them_or_nowhere(void *
 
 static void test_no_group_but_ours_below_file_systems_of_cgroups(void **state)
 {
-	static const enum act_kind kinds[] = { ACT_MAKE_GROUP, ACT_REMOVE_GROUP, ACT_JOIN_GROUP };
+	static const enum act_kind kinds[] = { ACT_HOLD_GROUP, ACT_REMOVE_GROUP, ACT_JOIN_GROUP };
 	struct stat st;
 
 	assert_int_equal(stat(*state, &st), 0);

@@ -112,7 +112,7 @@ static _Noreturn void launch_and_die(void)
 	static const char *const argv[] = { "sleep", "60", NULL };
 	static const gid_t gid = SOMEBODY;
 	static const struct launch_user user = { SOMEBODY, SOMEBODY, &gid, 1, { NULL } };
-	struct launch l = { .user = &user, .argv = argv, .output = -1, .group = -1, .dies_with_us = true };
+	struct launch l = { .user = &user, .argv = argv, .output = -1, .dies_with_us = true };
 	int go;
 
 	l.program = launch_open_program("/bin/sleep");
@@ -155,8 +155,9 @@ static pid_t start_in_group(const char *group, int *gop)
 	static const char *const argv[] = { "sleep", "60", NULL };
 	static const gid_t gid = SOMEBODY;
 	static const struct launch_user user = { SOMEBODY, SOMEBODY, &gid, 1, { NULL } };
-	_cleanup_(fd_closep) int group_fd = open(group, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	struct launch l = { .user = &user, .argv = argv, .output = -1, .group = group_fd };
+	_cleanup_(fd_closep) int fd = open(group, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const int groups[] = { fd, -1 };
+	struct launch l = { .user = &user, .argv = argv, .output = -1, .groups = groups, .n_groups = 2 };
 	pid_t pid;
 
 	l.program = launch_open_program("/bin/sleep");
@@ -245,7 +246,7 @@ static int start_without_keyrings(int error)
 	static const char *const argv[] = { "true", NULL };
 	static const gid_t gid = SOMEBODY;
 	static const struct launch_user user = { SOMEBODY, SOMEBODY, &gid, 1, { NULL } };
-	struct launch l = { .user = &user, .argv = argv, .output = -1, .group = -1 };
+	struct launch l = { .user = &user, .argv = argv, .output = -1 };
 	int go, status;
 	pid_t pid = fork();
 

@@ -55,7 +55,7 @@ static void test_a_stop_that_is_being_called_is_waited_for(void **state)
 	(void)state;
 	l = new_link(&peer);
 	sem_init(&s.entered, 0, 0);
-	link_set_serving(l, stop_slowly, &s);
+	link_set_serving(l, stop_slowly, NULL, &s);
 	close(peer);
 	sem_wait(&s.entered);
 	link_end_serving(l);
@@ -74,7 +74,7 @@ static void test_after_the_end_nothing_is_stopped(void **state)
 	(void)state;
 	l = new_link(&peer);
 	sem_init(&s.entered, 0, 0);
-	link_set_serving(l, stop_slowly, &s);
+	link_set_serving(l, stop_slowly, NULL, &s);
 	link_end_serving(l);
 	close(peer);
 	for (int i = 0; i < 1000 && !link_is_cancelled(l); i++)

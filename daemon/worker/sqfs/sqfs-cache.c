@@ -280,6 +280,29 @@ void sqfs_cache_release(struct sqfs_cache *c, const struct sqfs_block *block)
 	pthread_mutex_unlock(&s->lock);
 }
 
+static void shard_set_limit(struct cache_shard *s, size_t max_slots)
+{
+	pthread_mutex_lock(&s->lock);
+	s->max_slots = max_slots;
+	while (s->n_slots > max_slots && !list_is_empty(&s->lru)) {
+		struct cache_slot *slot = list_entry(s->lru.next, struct cache_slot, lru);
+
+		list_remove(&slot->lru);
+		shard_unhash(s, slot);
+		s->n_slots--;
+		slot_free(slot);
+	}
+	pthread_mutex_unlock(&s->lock);
+}
+
+void sqfs_cache_set_limit(struct sqfs_cache *c, size_t limit)
+{
+	size_t n_slots = limit / c->unit / c->n_shards;
+
+	for (uint32_t i = 0; i < c->n_shards; i++)
+		shard_set_limit(&c->shards[i], n_slots > 0 ? n_slots : 1);
+}
+
 void sqfs_cache_get_stats(struct sqfs_cache *c, struct sqfs_cache_stats *stats)
 {
 	*stats = (struct sqfs_cache_stats){ 0 };

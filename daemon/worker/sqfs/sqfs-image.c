@@ -17,6 +17,7 @@
 #include "daemon/worker/sqfs/sqfs-index.h"
 
 enum {
+	IMAGE_META_PART = 4, /* of the cache is for metadata */
 	IMAGE_META_HEADER = 2,
 	IMAGE_META_STORED = 0x8000,
 	IMAGE_FRAGMENT_ENTRY = 16,
@@ -83,7 +84,7 @@ static int image_load_fragment_index(struct sqfs_image *img, struct error *err)
 
 static int image_init_caches(struct sqfs_image *img, size_t cache_size, struct error *err)
 {
-	size_t meta_size = cache_size / 4;
+	size_t meta_size = cache_size / IMAGE_META_PART;
 	size_t max_input = img->super.block_size;
 	int r;
 
@@ -155,6 +156,12 @@ void sqfs_image_close(struct sqfs_image *img)
 const struct sqfs_super *sqfs_image_get_super(const struct sqfs_image *img)
 {
 	return &img->super;
+}
+
+void sqfs_image_set_cache_size(struct sqfs_image *img, size_t cache_size)
+{
+	sqfs_cache_set_limit(img->meta, cache_size / IMAGE_META_PART);
+	sqfs_cache_set_limit(img->data, cache_size - cache_size / IMAGE_META_PART);
 }
 
 size_t sqfs_image_get_cache_size(const struct sqfs_image *img)

@@ -27,6 +27,8 @@ DEFINE_FREEP(struct sqfs_image, sqfs_image_close)
 
 const struct sqfs_super *sqfs_image_get_super(const struct sqfs_image *img);
 size_t sqfs_image_get_cache_size(const struct sqfs_image *img);
+/* Less, or as much again, while it is read. */
+void sqfs_image_set_cache_size(struct sqfs_image *img, size_t cache_size);
 
 /* The metadata block at an offset in the file; block->next is the offset of the one behind it.
  * Never empty. -EIO: damaged or outside; -ENOMEM, or what pread said. */

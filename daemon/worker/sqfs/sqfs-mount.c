@@ -246,6 +246,13 @@ static void mount_stop(void *arg)
 	sqfs_server_stop(m->server);
 }
 
+static void mount_resize(void *arg, uint64_t size)
+{
+	struct sqfs_mount *m = arg;
+
+	sqfs_image_set_cache_size(m->img, size < m->ctx->policy.cache_size ? size : m->ctx->policy.cache_size);
+}
+
 int sqfs_mount_serve(struct sqfs_mount *m, struct error *err)
 {
 	int r;
@@ -254,7 +261,7 @@ int sqfs_mount_serve(struct sqfs_mount *m, struct error *err)
 		return error_errno(err, errno, "give up privileges");
 	/* A block of xz may ask for a dictionary of 4 GiB, whatever its size. */
 	ceiling_set_to(m->ctx->policy.cache_size + MOUNT_MEMORY, mount_get_threads(&m->ctx->policy));
-	ctx_set_serving(m->ctx, mount_stop, m);
+	ctx_set_serving(m->ctx, mount_stop, mount_resize, m);
 	if (m->hydrate)
 		sqfs_hydrate_start(m->hydrate);
 	r = sqfs_server_run(m->server, err);
