@@ -234,10 +234,10 @@ int tree_end_file(struct tree *t, int *fdp, const char *path, const struct tree_
 
 static int refuse_link(const struct tree *t, const char *path, const char *to, struct error *err)
 {
-	const struct dataset *ds = t->ctx->ds;
+	const struct dataset *ds = t->ctx ? t->ctx->ds : NULL;
 
 	error_set(err, ENOENT, "%s is a hard link to %s, which is not in the archive before it", path, to);
-	if (!ds->n_include && !ds->n_exclude && !ds->subdir && !ds->strip)
+	if (!ds || (!ds->n_include && !ds->n_exclude && !ds->subdir && !ds->strip))
 		return -ENOENT;
 	error_set(err, ENOENT, "%s is a hard link to %s, which was not selected, or is not in the archive before it",
 		  path, to);
