@@ -8,6 +8,8 @@ readonly hostile_items="t=$data/many.tar,m=$data/many.zstd.sqsh,d=$data/flat:ssd
 
 hostile_prepare() {
 	install -m 0755 "$here/hostile-actions" "$pfs/hostile-actions"
+	# The first clean-up of a node makes .trash, which is one of the places that are tried.
+	on n1 test -e /run/stage-data/.trash || job_run alice -w n1 --stage-data="$data/flat" <<<true
 }
 
 # victim: a job of alice's with a dataset of each kind, ready
