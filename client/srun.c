@@ -54,6 +54,7 @@ struct srun {
 	struct step *steps;
 	size_t n_steps;
 	uint32_t n_nodes, n_done, n_none;
+	uint32_t n_interrupted; /* ended by Slurm, as it does when a task of another node fails */
 	struct srun_silent answers;
 	struct srun_failed failed;
 	struct waitloop *loop;
@@ -210,8 +211,12 @@ static void handle_done(struct srun *s, const char *node, const struct kv *kv)
 {
 	int code = (int)kv_get_u64(kv, "code", STAGE_EXIT_FAILED) & 0xff;
 
-	s->n_done++;
 	srun_silent_add(&s->answers, node);
+	if (code == STAGE_EXIT_INTERRUPTED) {
+		s->n_interrupted++;
+		return;
+	}
+	s->n_done++;
 	if (code == STAGE_EXIT_NO_STAGING && s->request->none_ok) {
 		s->n_none++;
 		return;
@@ -349,13 +354,18 @@ static void end_steps(struct srun *s)
 
 static void say_who_is_silent(struct srun *s)
 {
+	uint32_t n_silent = s->n_nodes - s->n_done - s->n_interrupted;
 	char nodes[1024];
 
+	if (s->n_done + s->n_interrupted >= s->n_nodes) {
+		error_exit(s->err, STAGE_EXIT_FAILED, EIO, "the step was ended before all nodes had answered; try again");
+		return;
+	}
 	srun_silent_print(&s->answers, get_n_components(), nodes, sizeof(nodes));
 	error_exit(s->err, STAGE_EXIT_FAILED, EIO,
 		   "srun ended before %u of %u nodes had answered%s%s; look whether they are up and "
 		   "have stage-data installed",
-		   s->n_nodes - s->n_done, s->n_nodes, nodes[0] ? ": " : "", nodes);
+		   n_silent, s->n_nodes, nodes[0] ? ": " : "", nodes);
 }
 
 static int run_loop(struct srun *s, struct waitloop *loop)

@@ -205,7 +205,7 @@ test_explain_in_a_job_goes_by_its_memory() {
 test_a_tier_whose_directory_is_missing() {
 	audit_own /srv/nowhere
 	sed -i '/^\[tier ssd\]/,/^$/s|^Path=.*|Path=/srv/nowhere|' "$base/etc/stage-data/stage-data.conf"
-	fails "t=$data/flat:ssd" "tier ssd: /srv/nowhere/stage-data-[0-9]+ can't be made: No such file or directory"
+	fails "t=$data/flat:ssd" "tier ssd: /srv/nowhere/stage-data-[0-9]+/data can't be made: No such file or directory"
 }
 
 test_too_big_for_the_limit_of_the_item() {
