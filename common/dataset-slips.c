@@ -342,6 +342,11 @@ static bool is_known(const char *text)
 	return dataset_dest_is_word(word);
 }
 
+static bool ends_before_option(const char *text)
+{
+	return strchr("+;, ", *text) && is_known(text + 1 + strspn(text + 1, SEPARATORS));
+}
+
 /* A colon ends a source. Another separator does where an option follows it. */
 static size_t find_source_end(const char *text, const char *path)
 {
@@ -353,10 +358,7 @@ static size_t find_source_end(const char *text, const char *path)
 			depth++;
 		else if (text[n] == '}' && depth > 0)
 			depth--;
-		else if (depth == 0 && text[n] == ':')
-			return n;
-		else if (depth == 0 && strchr("+;, ", text[n]) &&
-			 is_known(text + n + 1 + strspn(text + n + 1, SEPARATORS)))
+		else if (depth == 0 && (text[n] == ':' || ends_before_option(text + n)))
 			return n;
 	}
 	return n;

@@ -205,7 +205,7 @@ static int fill_users(const struct keeper *k, const struct act *a, const char *a
 int act_spawn(struct keeper *k, struct call *c)
 {
 	struct act *a = c->a;
-	struct launch_user hand;
+	struct launch_user hand = { 0 };
 	const char *argv[ACT_MAX_ARGS + 3] = { NULL };
 	const bool is_hand = a->name == ACT_PROGRAM_HAND;
 	struct launch l = { .user = is_hand ? &hand : &k->user, .argv = argv, .n_fds = c->n_in, .output = -1,

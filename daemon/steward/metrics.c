@@ -72,8 +72,9 @@ static int replace(int sums, uint64_t deadline_ms)
 static void add_to_node(const char *path, const uint64_t *counts, uint64_t deadline_ms)
 {
 	_cleanup_(fd_closep) int base = jobdir_open_base(false, NULL), sums = -1;
-	int r = sums = acts_open(ACT_OPEN_FILE, ACT_DIR_RUN, ACT_FILE_METRICS);
+	int r = base < 0 ? base : acts_open(ACT_OPEN_FILE, ACT_DIR_RUN, ACT_FILE_METRICS);
 
+	sums = r;
 	if (r >= 0)
 		r = lock(sums, deadline_ms);
 	if (r == 0)

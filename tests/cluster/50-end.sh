@@ -381,7 +381,7 @@ test_the_next_job_waits_for_the_memory_that_is_being_freed() {
 	at_end "on n1 pkill -CONT -x stage-keeper"
 	job_wait "$id"
 	# The node is short of memory for a job of 2000 MB until what is being freed is there again.
-	echo "KeepFreeMemory=$(awk '$1 == "MemAvailable:" { print int($2 / 1024) - 1600 }' /proc/meminfo)M" |
+	echo "KeepFreeMemory=$(awk '$1 == "MemAvailable:" { print int($2 / 1024) - 800 }' /proc/meminfo)M" |
 		{ echo "[limits]"; cat; } | site_conf
 	id=$(job_submit alice -w n1 -n1 --mem=2000 --stage-wait=no --stage-data="t=/srv/pfs/data/many.tar" \
 		<<<'sleep 0.5; stagectl status; echo asked; stagectl wait -q && echo ready')
