@@ -22,6 +22,7 @@
 #include <unistd.h>
 
 #include "common/cleanup.h"
+#include "common/tier-name.h"
 
 #define MOUNTS_SOURCE "stage-data"
 #define MOUNTS_MAX_READ (1024 * 1024)
@@ -235,12 +236,25 @@ int act_open_below(int dir, char *path)
 	return errno == ENOSYS || errno == EPERM ? walk_below(dir, path) : -errno;
 }
 
+/* In a directory of a job's or of what is kept, and not above it again. */
+static bool is_of_jobs(const char *path)
+{
+	const bool job = !strncmp(path, TIER_NAME_JOB, strlen(TIER_NAME_JOB));
+
+	if (!job && strncmp(path, TIER_NAME_KEEP, strlen(TIER_NAME_KEEP)) != 0)
+		return false;
+	for (path = strstr(path, "/.."); path; path = strstr(path + 1, "/.."))
+		if (path[3] == '/' || path[3] == '\0')
+			return false;
+	return true;
+}
+
 int act_detach_below(struct keeper *k, struct call *c)
 {
 	char here[] = ".", *path = c->a->text, *name = strrchr(path, '/');
 	_cleanup_(fd_closep) int parent = -1;
 
-	if (c->a->dir != ACT_DIR_TIER)
+	if (c->a->dir != ACT_DIR_TIER || !is_of_jobs(path))
 		return -EPERM;
 	if (name)
 		*name++ = '\0';

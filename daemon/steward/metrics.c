@@ -91,6 +91,7 @@ void metrics_add(struct steward *k)
 	if (k->site.metrics[0] != '/')
 		return;
 	k->counts[COUNT_JOBS] = 1;
+	k->counts[COUNT_KEEPER_DEATHS] = 0; /* which no daemon of a user's tells */
 	k->counts[COUNT_JOBS_NOT_SET_UP] = k->st.failed;
 	add_to_node(k->site.metrics, k->counts, clock_ms() + METRICS_MS);
 }

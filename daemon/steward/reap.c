@@ -344,10 +344,11 @@ static void ask_and_end(struct reap *reap)
 
 /* --- 5. once more -------------------------------------------------------------------------------- */
 
-static const struct left *find_failed(const struct reap *reap, uint32_t job_id)
+/* What was moved aside stays there: the job's directory, which is here beside it, is one of a later run. */
+static const struct left *find_failed(const struct reap *reap, const struct jobdir_id *id)
 {
 	for (const struct left *l = reap->left; l < reap->left + reap->n_left; l++)
-		if (l->r < 0 && l->id.job_id == job_id)
+		if (l->r < 0 && l->id.job_id == id->job_id && (id->aside_ms || !l->id.aside_ms))
 			return l;
 	return NULL;
 }
@@ -357,7 +358,7 @@ static int try_again(void *arg, const struct jobdir_id *id)
 {
 	struct reap *reap = arg;
 	const struct clean_options o = { .timeout_ms = REAP_TIMEOUT_MS };
-	const struct left *failed = find_failed(reap, id->job_id);
+	const struct left *failed = find_failed(reap, id);
 	struct left l;
 
 	if (!failed)

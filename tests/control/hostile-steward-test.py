@@ -200,6 +200,9 @@ def test_mounts_of_another_job_stay():
     assert s.act('ACT_OPEN_TIER', text=kt.DISK.encode()) == 0
     for text in f'../../stage-data/{OTHER_JOB}/t', '..', '.', '':
         assert s.act('ACT_DETACH_BELOW', dir=2, text=text.encode()) < 0, text
+    for tier, text in (b'/', b'home'), (b'/', b'run'), (kt.RUNDIR.encode(), f'{OTHER_JOB}/t'.encode()):
+        s.act('ACT_OPEN_TIER', text=tier)
+        assert s.act('ACT_DETACH_BELOW', dir=2, text=text) == -EPERM, (tier, text)
     assert mounted() == before
     s.end()
 

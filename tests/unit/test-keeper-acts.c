@@ -180,29 +180,35 @@ static void test_what_is_mounted_outside_of_a_directory_stays(void **state)
 		skip();
 	mount_at(*state, "other", true);
 	mount_at(*state, "tier", false);
-	mount_at(*state, "tier/a", false);
-	mount_at(*state, "tier/a/b", true);
+	mount_at(*state, "tier/stage-data-1", false);
+	mount_at(*state, "tier/stage-data-1/b", true);
+	mount_at(*state, "tier/foreign", true);
 	snprintf(path, sizeof(path), "%s/tier/link", (char *)*state);
 	assert_int_equal(symlink("../other", path), 0);
 	snprintf(path, sizeof(path), "%s/tier", (char *)*state);
 	unit_keeper.dirs[dir] = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	do_text(ACT_DETACH_BELOW, dir, "../other", NULL);
-	do_text(ACT_DETACH_BELOW, dir, "a/../../other", NULL);
-	do_text(ACT_DETACH_BELOW, dir, "a/b/../../../other", NULL);
+	do_text(ACT_DETACH_BELOW, dir, "stage-data-1/../../other", NULL);
+	do_text(ACT_DETACH_BELOW, dir, "stage-data-1/b/../../../other", NULL);
 	do_text(ACT_DETACH_BELOW, dir, "link", NULL);
+	do_text(ACT_DETACH_BELOW, dir, "stage-data-1/../foreign", NULL);
+	assert_int_equal(do_text(ACT_DETACH_BELOW, dir, "foreign", NULL), -EPERM);
+	assert_true(is_mounted(*state, "tier/foreign"));
 	assert_true(is_mounted(*state, "other"));
-	assert_true(is_mounted(*state, "tier/a/b"));
+	assert_true(is_mounted(*state, "tier/stage-data-1/b"));
 	/* What a user's server would be asked for */
-	mount_at(*state, "tier/a/b/c", true);
-	mount_at(*state, "tier/a/b/c/d", true);
-	assert_int_equal(do_text(ACT_DETACH_BELOW, dir, "a/b/c", NULL), -EXDEV);
-	assert_int_equal(do_text(ACT_DETACH_BELOW, dir, "a/b/c/d", NULL), -EXDEV);
-	assert_true(is_mounted(*state, "tier/a/b/c/d"));
-	assert_int_equal(do_text(ACT_DETACH_BELOW, dir, "a/b", NULL), 0);
-	assert_false(is_mounted(*state, "tier/a/b"));
-	assert_int_equal(do_text(ACT_DETACH_BELOW, dir, "a/b", NULL), -EINVAL);
+	mount_at(*state, "tier/stage-data-1/b/c", true);
+	mount_at(*state, "tier/stage-data-1/b/c/d", true);
+	assert_int_equal(do_text(ACT_DETACH_BELOW, dir, "stage-data-1/b/c", NULL), -EXDEV);
+	assert_int_equal(do_text(ACT_DETACH_BELOW, dir, "stage-data-1/b/c/d", NULL), -EXDEV);
+	assert_true(is_mounted(*state, "tier/stage-data-1/b/c/d"));
+	assert_int_equal(do_text(ACT_DETACH_BELOW, dir, "stage-data-1/b", NULL), 0);
+	assert_false(is_mounted(*state, "tier/stage-data-1/b"));
+	assert_int_equal(do_text(ACT_DETACH_BELOW, dir, "stage-data-1/b", NULL), -EINVAL);
 	fd_closep(&unit_keeper.dirs[dir]);
 	snprintf(path, sizeof(path), "%s/other", (char *)*state);
+	assert_int_equal(umount2(path, MNT_DETACH), 0);
+	snprintf(path, sizeof(path), "%s/tier/foreign", (char *)*state);
 	assert_int_equal(umount2(path, MNT_DETACH), 0);
 }
 

@@ -14,6 +14,7 @@
 #include <sys/stat.h>
 #include <sys/wait.h>
 
+#include "common/tier-name.h"
 #include "common/keeper-hand.h"
 #include "tests/unit/unit-acts.h"
 
@@ -271,7 +272,9 @@ static void test_what_other_jobs_have_mounted_stays(void **state)
 	snprintf(path, sizeof(path), "%s/run/8/t", scratch);
 	assert_int_equal(mount("none", path, "tmpfs", 0, NULL), 0);
 	assert_int_equal(detach_below(ACT_DIR_RUN, "8/t"), -EPERM);
-	assert_int_equal(detach_below(ACT_DIR_TIER, "../run/8/t"), -EXDEV);
+	assert_int_equal(detach_below(ACT_DIR_TIER, "../run/8/t"), -EPERM);
+	assert_int_equal(detach_below(ACT_DIR_TIER, "8/t"), -EPERM);
+	assert_int_equal(detach_below(ACT_DIR_TIER, TIER_NAME_JOB "8/../run/8/t"), -EPERM);
 	assert_int_equal(umount2(path, MNT_DETACH), 0); /* it is still there */
 }
 
