@@ -35,8 +35,8 @@ enum keeper_verb {
 	KEEPER_EXITED,    /* id: of a SPAWN; arg0: wait status as of waitpid(2); an exit status above
 			   * KEEPER_EXIT_EXEC: the program could not be started, less that is why */
 	KEEPER_MEMORY,    /* arg0: limit of the job's memory in bytes, -1: no cgroup found (not
-			   * charged); arg1: bytes in use by the job; sent once after start, when known,
-			   * at the latest 5 s after it */
+			   * charged); arg1: bytes in use by the job; sent after start, when known, at the
+			   * latest 5 s after it, and once more where a group appears later */
 	KEEPER_CANCEL,    /* the job is over: stop staging; kill follows */
 };
 
@@ -44,7 +44,7 @@ enum keeper_verb {
 
 enum keeper_class {
 	KEEPER_CLASS_WRITER, /* writes to memory: into the job's memory cgroup, oom_score_adj 1000 */
-	KEEPER_CLASS_SERVER, /* serves a mount: outside of the job's cgroups, bounded by CacheSize */
+	KEEPER_CLASS_SERVER, /* serves a mount: in the job's cgroups, killed after the job's tasks */
 	KEEPER_N_CLASSES,
 };
 

@@ -1,6 +1,6 @@
 /*
  * Asked by squeue as the job's user, who sees his own jobs whatever PrivateData= says. What a user could make of the
- * answer, by tracing squeue, is that his own data goes early or stays.
+ * answer is that his own data goes early or stays.
  */
 #include "daemon/hand/hand.h"
 

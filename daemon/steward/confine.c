@@ -1,8 +1,9 @@
 /*
  * What the steward gives up before it reads anything. It is started with a socket to root, which is its only way to
  * have something done: by itself it needs neither programs nor namespaces, mounts, signals or other processes. So
- * that whoever takes it over can't show root another view of the files (a namespace of its own, a bind mount), end
- * other jobs' stewards, which have its uid, or start programs of the machine.
+ * that whoever takes it over can't show root another view of the files (a namespace of its own, a bind mount), send
+ * signals to other jobs' stewards, which have its uid, or start programs of the machine. fcntl(2) is left, by whose
+ * F_SETOWN and F_SETSIG the kernel sends a signal to a process of the same uid.
  *
  * A kernel without filters goes without: root's own checks (daemon/keeper/) don't depend on this.
  */
