@@ -300,7 +300,7 @@ int act_kill(struct keeper *k, struct call *c)
 	return kill(p.pid, sig) < 0 ? -errno : 0;
 }
 
-/* All but the steward; one that is our child, and not reaped, can't be another by now. */
+/* One that is our child, and not reaped, can't be another by now. */
 int act_kill_children(struct keeper *k, struct call *c)
 {
 	_cleanup_(dir_closep) DIR *dir = opendir("/proc");
@@ -312,7 +312,7 @@ int act_kill_children(struct keeper *k, struct call *c)
 
 	while (dir && (e = readdir(dir))) {
 		pid = atoi(e->d_name);
-		if (pid > 1 && pid != k->steward && read_stat(pid, &start, &state, &parent) == 0 &&
+		if (pid > 1 && pid != k->steward && !ask_is_pending(k, pid) && read_stat(pid, &start, &state, &parent) == 0 &&
 		    parent == getpid() && state != 'Z')
 			n += kill(pid, SIGKILL) == 0;
 	}

@@ -132,6 +132,11 @@ static bool is_pending(const struct ask *ask, pid_t pid)
 	return ask->pid == pid && ask->r == -EINPROGRESS;
 }
 
+bool ask_is_pending(const struct keeper *k, pid_t pid)
+{
+	return is_pending(&k->site, pid) || is_pending(&k->account, pid);
+}
+
 void ask_end(struct keeper *k, pid_t pid, int status)
 {
 	ask_read(k);

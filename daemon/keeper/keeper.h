@@ -108,6 +108,8 @@ int ask_account(struct keeper *k);
 /* Reads what has come; a child has ended: is it one of these? NULL: it is not known. */
 void ask_read(struct keeper *k);
 void ask_end(struct keeper *k, pid_t pid, int status);
+/* Is that child one of these, and has not answered yet? */
+bool ask_is_pending(const struct keeper *k, pid_t pid);
 const struct hand_site *ask_get_site(const struct keeper *k);
 
 /* Writes what the steward has put into the log's pipe. */

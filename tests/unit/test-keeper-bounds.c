@@ -387,6 +387,35 @@ static void test_an_answer_is_judged_once(void **state)
 	assert_int_equal(unit_keeper.site.r, -ENOEXEC);
 }
 
+static pid_t start_sleeper(void)
+{
+	pid_t pid = fork();
+
+	if (pid == 0) {
+		pause();
+		_exit(0);
+	}
+	assert_true(pid > 0);
+	return pid;
+}
+
+/* A run that first cleans up after an earlier one ends all children. Seen failing where that took the hand that looks up
+ * the account for one of the earlier run's: the job failed. */
+static void test_what_root_asks_is_not_ended_with_the_children(void **state)
+{
+	const pid_t asked = start_sleeper(), other = start_sleeper();
+	int status;
+
+	unit_keeper.account = (struct ask){ .pid = asked, .fd = -1, .r = -EINPROGRESS };
+	assert_int_equal(acts_do_numbers(ACT_KILL_CHILDREN, 0, 0, 0), 1);
+	assert_int_equal(waitpid(other, &status, 0), other);
+	assert_true(WIFSIGNALED(status));
+	assert_int_equal(waitpid(asked, &status, WNOHANG), 0);
+	unit_keeper.account.r = 0;
+	assert_int_equal(acts_do_numbers(ACT_KILL_CHILDREN, 0, 0, 0), 1);
+	assert_int_equal(waitpid(asked, &status, 0), asked);
+}
+
 int main(int argc, char **argv)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -403,6 +432,7 @@ int main(int argc, char **argv)
 		TEST(test_signals_go_to_the_jobs_user_and_its_keeper),
 		TEST(test_a_clean_up_signals_users_and_keepers_of_jobs_that_it_holds),
 		TEST(test_an_answer_is_judged_once),
+		TEST(test_what_root_asks_is_not_ended_with_the_children),
 	};
 
 	if (argc > 1) /* one of start() */
