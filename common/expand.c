@@ -229,8 +229,7 @@ int expand_find_name(const char *pattern)
 
 	if (!path_is_pattern(pattern) || lstat(pattern, &st) < 0)
 		return 0;
-	if (expand_pattern(pattern, &names, NULL) < 0)
-		return 2;
+	(void)expand_pattern(pattern, &names, NULL); /* of a pattern that is too large: as far as it came */
 	for (size_t i = 0; i < names.n; i++)
 		if (strcmp(names.v[i], pattern) != 0 && lstat(names.v[i], &st) == 0)
 			return 2;

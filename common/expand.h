@@ -33,7 +33,7 @@ int expand_pattern(const char *pattern, struct names *out, struct error *err);
 
 /*
  * A file that is named exactly like the pattern comes before what the pattern fits. 0: there is none, or the
- * text is no pattern; 1: it is there; 2: it is there, and other files fit.
+ * text is no pattern; 1: it is there, and no other file is known to fit; 2: it is there, and other files fit.
  */
 int expand_find_name(const char *pattern);
 

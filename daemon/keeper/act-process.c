@@ -154,9 +154,9 @@ static int get_oom_score(int64_t flags)
 static int find_chore(const struct keeper *k, const struct act *a, const char *name)
 {
 	static const struct { const char *name; bool system; } chores[] = {
-		{ "path", true },     { "metrics", true },   { "fill", false },       { "open", false },
-		{ "release", false }, { "empty", false },    { "tier-make", false },  { "tier-aside", false },
-		{ "watch", false },   { "tier-empty", false }, { "over", false },      { "over", true },
+		{ "path", true },        { "metrics", true },    { "release", false },   { "empty", false },
+		{ "tier-make", false },  { "tier-aside", false }, { "tier-empty", false },
+		{ "over", false },       { "over", true },
 	};
 	const bool system = a->n[0] & ACT_SPAWN_SYSTEM;
 

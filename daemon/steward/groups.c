@@ -27,6 +27,13 @@
 
 static const char *const controllers[ACT_N_GROUPS] = { "memory", "cpuset", "devices" };
 
+/* What is not so where such a group can't be used */
+static const char *const without[ACT_N_GROUPS] = {
+	"what is staged is not charged to the job",
+	"workers are not bound to the job's CPUs",
+	"workers are not bound to the job's devices",
+};
+
 const char *groups_to_string(enum act_group which)
 {
 	return controllers[which];
@@ -72,7 +79,7 @@ static bool hold(struct serve *s, enum act_group which, const char *dir)
 		return false;
 	r = acts_do_path(ACT_HOLD_GROUP, dir, which);
 	if (r < 0)
-		log_warning("use %s: %s: what is staged is not charged to the job", dir, strerror(-r));
+		log_warning("use %s: %s: %s", dir, strerror(-r), without[which]);
 	return r == 0;
 }
 

@@ -63,6 +63,40 @@ static void test_bounds(void **state)
 	}
 }
 
+static void make(const char *dir, const char *name)
+{
+	char path[4096];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fclose(f);
+}
+
+/* Where the pattern is too large to be looked for, nobody is told that other files fit. */
+static void test_a_file_that_is_named_like_a_pattern(void **state)
+{
+	static const struct { const char *pattern; int expect; } cases[] = {
+		{ "a{1,2}", 2 },
+		{ "b{1,2}", 1 },
+		{ "c[1]", 2 },
+		{ "d[1]", 1 },
+		{ "e{0..99999999}", 1 },
+		{ "missing*", 0 },
+		{ "a1", 0 },
+	};
+	static const char *const files[] = { "a{1,2}", "a1", "b{1,2}", "c[1]", "c1", "d[1]", "e{0..99999999}" };
+	char path[4096];
+
+	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
+		make(*state, files[i]);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		snprintf(path, sizeof(path), "%s/%s", (char *)*state, cases[i].pattern);
+		assert_int_equal(expand_find_name(path), cases[i].expect);
+	}
+}
+
 static void test_lists(void **state)
 {
 	static const struct {
@@ -111,6 +145,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_braces),
 		cmocka_unit_test(test_bounds),
+		cmocka_unit_test_setup_teardown(test_a_file_that_is_named_like_a_pattern, unit_scratch_setup,
+						unit_scratch_teardown),
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_sorted_by_bytes),
 	};
