@@ -38,7 +38,8 @@
 #define END_KEEPER_MS 10000
 #define PAUSE_US 2000000
 #define MAX_LEFT 1024      /* at a time; more wait for the next run */
-#define MAX_UNANSWERED 3   /* users for whom Slurm did not answer: then nobody else waits for it */
+#define ASK_USER_MS 10000  /* what the questions about one user's jobs may take together: he can stop and kill squeue */
+#define IN_VAIN_MS 30000   /* what questions without an answer may take together: then it is Slurm, and nobody else waits */
 #define LIVING_EVERY_S 600 /* how often Slurm is asked about a keeper that lives and whose job has no process here */
 #define LIVING_WITHIN_S 90 /* the timer comes at least once in this time */
 
@@ -56,7 +57,8 @@ struct left {
 	uid_t uid;
 	struct state_proc keeper;
 	bool has_record;
-	bool over, unanswered; /* when Slurm was asked last */
+	bool over;             /* when Slurm was asked last */
+	uint64_t asked_ms;     /* what that took */
 	int r;                 /* of the try to clean up */
 	char why[JOBLIFE_TEXT_SIZE];
 };
@@ -64,6 +66,7 @@ struct left {
 struct reap {
 	struct left left[MAX_LEFT];
 	size_t n_left;
+	uint64_t in_vain_ms; /* what Slurm did not answer took */
 	uint64_t until_ms; /* for what is tried once more */
 	int r;             /* what that failed by */
 };
@@ -208,37 +211,48 @@ static bool is_asked(const struct left *l)
 	return l->fate == FATE_ASK || l->fate == FATE_ASK_ENDS;
 }
 
-/* Has it not answered this user before, or nobody at all? A user can stop what asks in his name. */
+/* Each user has a time of his own, so he holds up his own jobs alone, however many these are. */
 static bool is_in_vain(const struct reap *reap, const struct left *l)
 {
-	size_t n = 0;
+	uint64_t ms = 0;
 
-	for (const struct left *other = reap->left; other < l; other++) {
-		if (other->unanswered && other->uid == l->uid)
-			return true;
-		n += other->unanswered;
+	for (const struct left *other = reap->left; other < reap->left + reap->n_left; other++)
+		if (other->uid == l->uid)
+			ms += other->asked_ms;
+	return ms >= ASK_USER_MS || reap->in_vain_ms >= IN_VAIN_MS;
+}
+
+static enum joblife ask_slurm(struct reap *reap, struct left *l)
+{
+	const uint64_t begin_ms = clock_ms();
+	enum joblife life;
+
+	if (is_in_vain(reap, l)) {
+		snprintf(l->why, sizeof(l->why), "Slurm did not answer in time before");
+		return JOBLIFE_UNKNOWN;
 	}
-	return n >= MAX_UNANSWERED;
+	life = joblife_ask(&record, l->why);
+	l->asked_ms = clock_ms() - begin_ms;
+	if (life == JOBLIFE_UNKNOWN)
+		reap->in_vain_ms += l->asked_ms;
+	return life;
 }
 
 static void ask_one(struct reap *reap, struct left *l)
 {
 	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
-	enum joblife life = JOBLIFE_UNKNOWN;
+	enum joblife life;
 	int r = jobdir_open(&d, &l->id, NULL);
 
-	l->over = l->unanswered = false;
+	l->over = false;
 	if (r != 0) {
 		l->fate = r < 0 ? pass_over(reap, l, r, "its directory can't be opened") : FATE_DONE;
 		return;
 	}
-	snprintf(l->why, sizeof(l->why), "Slurm did not answer before");
 	if (jobdir_read_state(&d, &record) < 0)
 		find_owner(&d, &record);
 	record.job_id = l->id.job_id;
-	if (!is_in_vain(reap, l))
-		life = joblife_ask(&record, l->why);
-	l->unanswered = life == JOBLIFE_UNKNOWN;
+	life = ask_slurm(reap, l);
 	l->over = life == JOBLIFE_OVER;
 	report_kept(l, life);
 	if (!l->over)
@@ -250,6 +264,9 @@ static size_t ask_all(struct reap *reap)
 {
 	size_t n_over = 0;
 
+	reap->in_vain_ms = 0;
+	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
+		l->asked_ms = 0;
 	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++) {
 		if (is_asked(l))
 			ask_one(reap, l);
@@ -398,6 +415,7 @@ int reap_all(struct error *err)
 
 	if (base < 0)
 		return base;
+	memset(&reap, 0, sizeof(reap));
 	if (hand_get_site(&site) == 0)
 		hand_open_log(&site);
 	r = jobdir_for_each(look_at, &reap, err);
