@@ -5,14 +5,12 @@
 #include <fcntl.h>
 #include <fnmatch.h>
 #include <limits.h>
-#include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/cleanup.h"
 #include "common/keeper-acts.h"
-#include "common/mountinfo.h"
 
 #define MAX_DEPTH 8 /* of groups below a job's: step, task, and what a container makes in there */
 
@@ -35,23 +33,43 @@ static int find_one(const char *top, const char *pattern, const char *job, char 
 	return dir && errno ? -errno : r;
 }
 
-int jobgroup_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, size_t size)
+void jobgroup_read_mounts(struct jobgroup_mounts *m, const char *const *controllers, size_t n)
 {
-	char slice[PATH_MAX + 16], job[48];
-	struct mountinfo m;
-	int v1 = -ENODEV, r = mountinfo_find(&m, NULL, "cgroup", controller);
+	m->n = n;
+	for (size_t i = 0; i < n; i++) {
+		m->v1[i].type = "cgroup";
+		m->v1[i].option = controllers[i];
+	}
+	m->v1[n].type = "cgroup2";
+	m->v1[n].option = NULL;
+	m->r = mountinfo_find_first(m->v1, n + 1);
+}
 
+int jobgroup_find_in(const struct jobgroup_mounts *m, size_t controller, uid_t uid, uint32_t job_id, char *buf,
+		     size_t size)
+{
+	const char *const top = m->v1[controller].target, *const v2 = m->v1[m->n].target;
+	char slice[PATH_MAX + 16], job[48];
+	int v1 = -ENODEV, r;
+
+	if (m->r < 0)
+		return m->r;
 	snprintf(job, sizeof(job), "/uid_%u/job_%u", uid, job_id);
-	if (r == 0)
-		r = v1 = find_one(m.target, "slurm*", job, buf, size);
-	if (r != -ENOENT && r != -ENODEV)
-		return r;
-	r = mountinfo_find(&m, NULL, "cgroup2", NULL);
-	if (r < 0)
-		return r == -ENOENT ? v1 : r;
-	snprintf(slice, sizeof(slice), "%s/system.slice", m.target);
+	if (*top)
+		v1 = find_one(top, "slurm*", job, buf, size);
+	if ((v1 != -ENOENT && v1 != -ENODEV) || !*v2)
+		return v1;
+	snprintf(slice, sizeof(slice), "%s/system.slice", v2);
 	r = find_one(slice, "*slurmstepd.scope", strrchr(job, '/'), buf, size);
 	return r == -ENODEV ? v1 : r;
+}
+
+int jobgroup_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, size_t size)
+{
+	struct jobgroup_mounts m;
+
+	jobgroup_read_mounts(&m, &controller, 1);
+	return jobgroup_find_in(&m, 0, uid, job_id, buf, size);
 }
 
 int jobgroup_parse_cpus(const char *text, cpu_set_t *set, size_t size)
@@ -82,6 +100,15 @@ int jobgroup_read_cpus(const char *dir, cpu_set_t *set, size_t size)
 	int r = jobgroup_read(dir, names, text, sizeof(text));
 
 	return r < 0 ? r : jobgroup_parse_cpus(text, set, size);
+}
+
+bool jobgroup_has_mems(const char *dir)
+{
+	static const char *const names[] = { "cpuset.effective_mems", "cpuset.mems.effective", "cpuset.mems",
+					     NULL };
+	char text[4096];
+
+	return jobgroup_read(dir, names, text, sizeof(text)) == 0 && *text != '\n';
 }
 
 int jobgroup_read(const char *dir, const char *const *names, char *buf, size_t size)
@@ -153,11 +180,13 @@ int jobgroup_is_populated(uid_t uid, uint32_t job_id)
 {
 	/* Which of them Slurm uses is the site's choice; v2 is found beside each. */
 	static const char *const controllers[] = { "freezer", "memory", "cpuset", "devices", "cpuacct" };
+	struct jobgroup_mounts m;
 	char path[PATH_MAX];
 	int r = 0, failed = 0;
 
+	jobgroup_read_mounts(&m, controllers, ARRAY_SIZE(controllers));
 	for (size_t i = 0; r <= 0 && i < ARRAY_SIZE(controllers); i++) {
-		r = jobgroup_find(controllers[i], uid, job_id, path, sizeof(path));
+		r = jobgroup_find_in(&m, i, uid, job_id, path, sizeof(path));
 		if (r == 0)
 			r = look_into(AT_FDCWD, path, MAX_DEPTH);
 		if (r < 0 && r != -ENOENT && r != -ENODEV && !failed)

@@ -66,6 +66,32 @@ int mountinfo_find(struct mountinfo *m, const char *target, const char *type, co
 	return f && !feof(f) ? -EIO : r;
 }
 
+static void match(struct mountinfo_query *q, const struct mountinfo *m)
+{
+	if (!*q->target && strcmp(m->type, q->type) == 0 && (!q->option || has_option(m, q->option)))
+		memcpy(q->target, m->target, sizeof(q->target));
+}
+
+int mountinfo_find_first(struct mountinfo_query *queries, size_t n)
+{
+	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
+	_cleanup_(freep) char *line = NULL;
+	struct mountinfo m;
+	size_t size = 0;
+
+	if (!f)
+		return -errno;
+	for (size_t i = 0; i < n; i++)
+		queries[i].target[0] = '\0';
+	while (getline(&line, &size, f) > 0) {
+		if (mountinfo_parse(&m, line) < 0)
+			continue;
+		for (size_t i = 0; i < n; i++)
+			match(&queries[i], &m);
+	}
+	return feof(f) ? 0 : -EIO;
+}
+
 int mountinfo_path_at(char path[static PATH_MAX], int dirfd, const char *name)
 {
 	char link[32];

@@ -4,6 +4,7 @@
 #pragma once
 
 #include <limits.h>
+#include <stddef.h>
 
 struct mountinfo {
 	unsigned minor;
@@ -19,6 +20,15 @@ int mountinfo_parse(struct mountinfo *m, const char *line);
  * first, which is the system's own: what others bind of it comes later. 0, -ENOENT, or why it can't be
  * read. */
 int mountinfo_find(struct mountinfo *m, const char *target, const char *type, const char *option);
+
+/* What mountinfo_find_first() looks for; option: NULL: any. */
+struct mountinfo_query {
+	const char *type, *option;
+	char target[PATH_MAX]; /* empty: there is none */
+};
+
+/* For each query the first entry that fits, in one pass. 0, or why the table can't be read. */
+int mountinfo_find_first(struct mountinfo_query *queries, size_t n);
 
 /* The path of name in the directory dirfd; its length, or -errno. */
 int mountinfo_path_at(char path[static PATH_MAX], int dirfd, const char *name);

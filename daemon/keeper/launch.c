@@ -177,9 +177,11 @@ static int tell_kernel(int dir, const char *name, int number)
  * machine forks or exits: 10 ms. */
 int launch_join(int group, pid_t pid)
 {
-	if (pid == 0 && tell_kernel(group, "tasks", 0) == 0)
-		return 0;
-	return tell_kernel(group, "cgroup.procs", pid);
+	int r = pid == 0 ? tell_kernel(group, "tasks", 0) : -ENOENT;
+
+	if (r < 0)
+		r = tell_kernel(group, "cgroup.procs", pid);
+	return r == -ENOENT || r == -ENODEV ? 0 : r;
 }
 
 /* A child that is created in a group (v2) need not be moved, so nobody waits. -1: it was not possible. */

@@ -58,7 +58,7 @@ struct launch {
 pid_t launch_start(const struct launch *l, int *gop);
 
 /* Writes a number to the file of a cgroup's members: of one thread (v1; 0: the caller), or of all threads of a
- * process. 0 or -errno. */
+ * process. 0 or -errno; 0, too, when Slurm has removed the group: the next one is looked for by the steward. */
 int launch_join(int group, pid_t pid);
 
 /* All to their default, none blocked. */

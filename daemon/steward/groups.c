@@ -1,4 +1,8 @@
 /*
+ * They are looked for when the steward's loop does and whenever a worker is started: Slurm removes a
+ * job's directory after its last step and makes another one for the next step. A worker that is
+ * started between the two is in none of that kind, and is moved at the next look that finds one.
+ *
  * In v1 a job has a directory in each hierarchy that Slurm confines it by, and they come one after
  * the other. In v2 it has one, which counts as that of the memory. Where Slurm makes none of a kind,
  * that is looked for in vain for a second after the first one came.
@@ -13,6 +17,7 @@
 #include <sched.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/clock.h"
@@ -44,11 +49,6 @@ int groups_find(enum act_group which, uid_t uid, uint32_t job_id, char *dir, siz
 	return jobgroup_find(controllers[which], uid, job_id, dir, size);
 }
 
-static int find(const struct serve *s, enum act_group which, char *dir, size_t size)
-{
-	return groups_find(which, s->k->st.uid, s->k->st.job_id, dir, size);
-}
-
 static bool is_v1(const char *dir)
 {
 	char path[PATH_MAX + 8];
@@ -62,25 +62,73 @@ static bool is_ready(enum act_group which, const char *dir)
 {
 	cpu_set_t set[MAX_CPUS / CPU_SETSIZE];
 
-	return which != ACT_GROUP_CPUS || jobgroup_read_cpus(dir, set, sizeof(set)) == 0;
+	return which != ACT_GROUP_CPUS ||
+	       (jobgroup_read_cpus(dir, set, sizeof(set)) == 0 && jobgroup_has_mems(dir));
 }
 
-/* true: there is another group to be in. */
-static bool hold(struct serve *s, enum act_group which, const char *dir)
+static int hold_by_keeper(struct groups_one *g, enum act_group which)
 {
+	const int r = acts_do_path(ACT_HOLD_GROUP, g->dir, which);
+
+	if (r < 0 && !g->has_failed)
+		log_warning("use %s: %s: %s", g->dir, strerror(-r), without[which]);
+	g->has_failed = r < 0;
+	return r;
+}
+
+/* 1: there is another group to be in; 0: there is not. */
+static int hold(struct serve *s, enum act_group which)
+{
+	struct groups_one *g = &s->groups[which];
+	const bool is_used = which == ACT_GROUP_MEMORY || is_v1(g->dir);
+	struct stat st;
 	int r;
 
-	if (!is_ready(which, dir))
-		return false;
-	s->groups |= 1U << which;
+	/* Looked at before it is held: if it is another one by then, that is seen the next time. */
+	if (stat(g->dir, &st) < 0)
+		return -errno;
+	if (!is_ready(which, g->dir))
+		return 0;
 	if (!s->groups_end_ms)
 		s->groups_end_ms = clock_ms() + LATE_MS;
-	if (which != ACT_GROUP_MEMORY && !is_v1(dir))
-		return false;
-	r = acts_do_path(ACT_HOLD_GROUP, dir, which);
+	r = is_used ? hold_by_keeper(g, which) : 0;
 	if (r < 0)
-		log_warning("use %s: %s: %s", dir, strerror(-r), without[which]);
-	return r == 0;
+		return r;
+	g->is_held = true;
+	g->ino = st.st_ino;
+	return is_used;
+}
+
+static int look_for(struct serve *s, const struct jobgroup_mounts *m, enum act_group which)
+{
+	const struct state *st = &s->k->st;
+	struct groups_one *g = &s->groups[which];
+	int r;
+
+	if (g->is_held)
+		return 0;
+	r = jobgroup_find_in(m, which, st->uid, st->job_id, g->dir, sizeof(g->dir));
+	if (r < 0)
+		g->dir[0] = '\0';
+	return r < 0 ? r : hold(s, which);
+}
+
+/* When the last step ends Slurm removes the job's directory, and makes another one for the next step. */
+static bool forget_removed(struct serve *s)
+{
+	bool any_held = false;
+	struct stat st;
+
+	for (enum act_group which = 0; which < ACT_N_GROUPS; which++) {
+		struct groups_one *g = &s->groups[which];
+
+		if (g->is_held && (stat(g->dir, &st) < 0 || st.st_ino != g->ino)) {
+			g->is_held = false;
+			s->groups_end_ms = 0;
+		}
+		any_held |= g->is_held;
+	}
+	return any_held;
 }
 
 static void enter(const struct serve *s)
@@ -107,37 +155,37 @@ bool groups_are_missing(const struct serve *s)
 	return !s->groups_end_ms || groups_are_coming(s);
 }
 
-int groups_look(struct serve *s, char *dir, size_t size)
-{
-	const int memory = find(s, ACT_GROUP_MEMORY, dir, size);
-	char other[PATH_MAX];
-	bool any = false;
-
-	if (memory == -ENOENT && !s->groups)
-		return memory;
-	if (memory == 0 && !(s->groups & 1U << ACT_GROUP_MEMORY))
-		any = hold(s, ACT_GROUP_MEMORY, dir);
-	for (enum act_group which = ACT_GROUP_CPUS; which < ACT_N_GROUPS; which++)
-		if (!(s->groups & 1U << which) &&
-		    find(s, which, other, sizeof(other)) == 0)
-			any |= hold(s, which, other);
-	if (any)
-		enter(s);
-	groups_follow_cpus(s);
-	return memory;
-}
-
-void groups_follow_cpus(struct serve *s)
+/* Binds the keeper, and with that all that it starts, and us to the job's CPUs. */
+static void follow_cpus(const char *dir)
 {
 	cpu_set_t ours[MAX_CPUS / CPU_SETSIZE] = { 0 }, jobs[MAX_CPUS / CPU_SETSIZE] = { 0 };
 	struct act a = { .kind = ACT_FOLLOW };
-	char dir[PATH_MAX];
 
-	if (!groups_are_missing(s) || find(s, ACT_GROUP_CPUS, dir, sizeof(dir)) < 0 ||
-	    jobgroup_read_cpus(dir, jobs, sizeof(jobs)) < 0 ||
+	if (jobgroup_read_cpus(dir, jobs, sizeof(jobs)) < 0 ||
 	    sched_getaffinity(0, sizeof(ours), ours) < 0 || CPU_EQUAL_S(sizeof(ours), ours, jobs))
 		return;
 	sched_setaffinity(0, sizeof(jobs), jobs);
 	memcpy(a.text, jobs, sizeof(jobs));
 	acts_do(&a, NULL, 0, NULL, NULL);
+}
+
+int groups_look(struct serve *s)
+{
+	const bool any_held = forget_removed(s);
+	struct jobgroup_mounts m;
+	bool any = false;
+	int memory;
+
+	jobgroup_read_mounts(&m, controllers, ACT_N_GROUPS);
+	memory = look_for(s, &m, ACT_GROUP_MEMORY);
+	if (memory == -ENOENT && !any_held)
+		return memory;
+	any = memory > 0;
+	for (enum act_group which = ACT_GROUP_CPUS; which < ACT_N_GROUPS; which++)
+		any |= look_for(s, &m, which) > 0;
+	if (any)
+		enter(s);
+	if (groups_are_missing(s) && *s->groups[ACT_GROUP_CPUS].dir)
+		follow_cpus(s->groups[ACT_GROUP_CPUS].dir);
+	return memory < 0 ? memory : 0;
 }

@@ -55,6 +55,10 @@ static int on_spawn(struct serve *s, struct call *c)
 	if (c->fd < 0 || c->m->arg0 < 0 || c->m->arg0 >= KEEPER_N_CLASSES ||
 	    find_worker(s, c->m->id))
 		return -EINVAL;
+	/* Slurm may have removed the job's groups since, or have made them later than they were waited for. */
+	serve_look_for_memory(s);
+	if (s->sock < 0)
+		return -EPIPE;
 	spawn.flags |= writer ? ACT_SPAWN_WRITER | ACT_SPAWN_DIES : ACT_SPAWN_SERVER;
 	c->reply.arg1 = serve_start(s, &spawn, c->m->id, (int)c->m->arg0);
 	return c->reply.arg1 < 0 ? (int)c->reply.arg1 : 0;

@@ -27,7 +27,6 @@
 #include "common/memory.h"
 #include "common/packet.h"
 #include "daemon/steward/acts.h"
-#include "daemon/steward/groups.h"
 #include "daemon/steward/jobmem.h"
 #include "daemon/steward/steward.h"
 #include "daemon/steward/mounts.h"
@@ -168,12 +167,12 @@ static bool is_short_of_memory(const struct steward *k, uint64_t limit)
 	return memory_read_node(&total, &available) < 0 || available < wanted + k->site.keep_free_memory;
 }
 
-static void look_for_memory(struct serve *s)
+void serve_look_for_memory(struct serve *s)
 {
 	const struct steward *k = s->k;
 	struct keeper_msg msg = { .verb = KEEPER_MEMORY, .arg0 = -1 };
-	char dir[PATH_MAX];
-	int r = groups_look(s, dir, sizeof(dir));
+	const char *const dir = s->groups[ACT_GROUP_MEMORY].dir;
+	int r = groups_look(s);
 	bool known, freeing;
 
 	if (s->memory_charged || (s->memory_known && r < 0))
@@ -227,7 +226,7 @@ static void look_around(struct serve *s)
 	if (get_tick(s) < 0 || clock_ms() < s->next_look_ms)
 		return;
 	if (!s->memory_known || groups_are_missing(s))
-		look_for_memory(s);
+		serve_look_for_memory(s);
 	if (s->end_ms && clock_ms() >= s->end_ms)
 		s->ended = true;
 	s->next_look_ms = clock_ms() + (uint64_t)MEMORY_TICK_MS;

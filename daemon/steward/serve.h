@@ -11,6 +11,7 @@
 
 #include "common/keeper-verbs.h"
 #include "common/rundir.h"
+#include "daemon/steward/groups.h"
 #include "daemon/steward/state.h"
 #include "daemon/steward/watch.h"
 
@@ -29,7 +30,7 @@ struct serve {
 	struct { uint32_t id; int class; } children[STATE_MAX_PROCS];
 	bool memory_known;           /* and told */
 	bool memory_charged;         /* there is a group of the job's for it */
-	unsigned groups;             /* a bit for each enum act_group that has been found */
+	struct groups_one groups[ACT_N_GROUPS];
 	uint64_t groups_end_ms;      /* when others come no more; 0: there is none yet */
 	uint64_t begin_ms;
 	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
@@ -52,5 +53,7 @@ void serve_lose_daemon(struct serve *s, const char *why);
 int serve_kill(pid_t pid, int sig);
 /* Starts a child, recorded before it does anything. Its pid, or -errno. */
 pid_t serve_start(struct serve *s, const struct acts_spawn *spawn, uint32_t id, int class);
+/* Looks for the job's cgroups, and tells stagingd what memory it has as soon as that is known. */
+void serve_look_for_memory(struct serve *s);
 /* The job may be in a mount namespace that was made before this mount. */
 void serve_repeat_in_job(struct steward *k, uint32_t name);

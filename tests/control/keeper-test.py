@@ -1542,6 +1542,71 @@ def test_who_is_left_in_the_group_of_memory_is_ended():
                 os.rmdir(path)
 
 
+def test_groups_that_slurm_makes_again():
+    """It does so between two steps. No worker could start between them, and none was in the new group."""
+    top = '/sys/fs/cgroup/devices'
+    if not os.path.exists(top + '/tasks') or not os.path.exists(MEMORY + '/tasks'):
+        print('  (no cgroups v1 here: left out)')
+        return
+    j = Job(job=903)
+    j.connect()
+    devices = j.memory.replace(MEMORY, top)
+    os.makedirs(devices)
+    j.make_memory()
+
+    def is_in_both(worker):
+        text = j.do(f'worker {worker} proof')
+        assert 'job_903/stage-data' in text, text
+        return bool(re.search(r':devices:\S*/job_903\b', text))
+
+    def remove():
+        with contextlib.suppress(OSError):
+            os.rmdir(devices)
+        return not os.path.exists(devices)
+
+    try:
+        j.event(r'memory (\d+) (\d+)')
+        j.spawn(1)
+        assert is_in_both(1)
+        assert j.numbers('kill 1 9')[0] == 0
+        j.event(r'exited 1 9\n')
+        wait_for(remove, what='the group to be removed')
+        j.spawn(2)
+        assert not is_in_both(2)
+        os.mkdir(devices)
+        j.spawn(3)
+        assert is_in_both(2) and is_in_both(3)
+        assert j.clean().returncode == 0
+        j.assert_gone()
+        assert not os.path.exists(j.memory) and not os.path.exists(devices)
+    finally:
+        for path in j.memory + '/stage-data', j.memory, devices:
+            with contextlib.suppress(OSError):
+                os.rmdir(path)
+        for path in j.memory, devices:
+            with contextlib.suppress(OSError):
+                os.removedirs(os.path.dirname(path))
+
+
+def test_groups_that_come_when_nobody_waits_for_them():
+    """What is started from then on is charged, and stagingd is told. It was neither where nothing is mounted."""
+    if not os.path.exists(MEMORY + '/memory.limit_in_bytes'):
+        print('  (no memory controller v1 here: left out)')
+        return
+    with hierarchy_of_our_own():
+        j = Job(job=904)
+        assert j.event(r'memory (-?\d+) (\d+)', 8).group(1) == '-1'
+        j.make_memory()
+        j.spawn(1)
+        assert 'job_904/stage-data' in j.do('worker 1 proof')
+        assert int(j.event(r'memory (\d+) (\d+)').group(1)) == LIMIT
+        assert j.clean().returncode == 0
+        j.assert_gone()
+        assert not os.path.exists(j.memory)
+        os.rmdir(os.path.dirname(j.memory))
+        os.rmdir(f'{MEMORY}/{SLURM}')
+
+
 def test_no_memory_cgroup_is_said():
     j = Job()
     m = j.event(r'memory (-?\d+) (\d+)', 8)
@@ -2520,7 +2585,7 @@ def main():
 
 def remove_groups_of_the_dead():
     """A run that was killed leaves them, and their jobs have our numbers."""
-    for path in glob.glob(MEMORY + '/slurm_kt*'):
+    for path in glob.glob('/sys/fs/cgroup/*/slurm_kt*'):
         if os.path.exists('/proc/' + path.rpartition('kt')[2]):
             continue
         for group, _, _ in os.walk(path, topdown=False):

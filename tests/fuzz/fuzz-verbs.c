@@ -35,7 +35,7 @@ int __wrap_steward_find_path(const struct steward *k, const char *which, struct 
 pid_t __wrap_serve_start(struct serve *s, const struct acts_spawn *l, uint32_t id, int class);
 void __wrap_serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds);
 void __wrap_serve_lose_daemon(struct serve *s, const char *why);
-void __wrap_serve_follow_cpus(struct serve *s);
+void __wrap_serve_look_for_memory(struct serve *s);
 void __wrap_serve_repeat_in_job(struct steward *k, uint32_t name);
 
 /* No signal but these, and none but to a worker that is on record. */
@@ -102,7 +102,7 @@ void __wrap_serve_lose_daemon(struct serve *s, const char *why)
 	s->ended = true;
 }
 
-void __wrap_serve_follow_cpus(struct serve *s)
+void __wrap_serve_look_for_memory(struct serve *s)
 {
 }
 
