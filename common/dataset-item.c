@@ -222,6 +222,11 @@ static int check_options(const struct dataset *d, struct error *err)
 				      "%s is for archives that are extracted, which method=%s rules out; leave "
 				      "one of them out",
 				      d->nested ? "nested" : "strip=", method);
+	if (d->follow && d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_COPY)
+		return dataset_refuse(err,
+				      "links=follow is for directories that are copied, which method=%s rules "
+				      "out; leave one of them out",
+				      method);
 	if ((d->n_include || d->n_exclude) && (d->method == DATASET_METHOD_LINK || d->method == DATASET_METHOD_MOUNT))
 		return dataset_refuse(err,
 				      "include= and exclude= select, and method=%s shows all of the source; "

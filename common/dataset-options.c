@@ -19,6 +19,7 @@ static const char *const methods[] = { "auto", "copy", "extract", "mount", "link
 static const char *const onfails[] = { "fail", "source", "ignore", NULL };
 static const char *const shards[] = { "all", "node", "node-even", NULL };
 static const char *const hydrates[] = { "no", "copy", NULL };
+static const char *const links[] = { "keep", "follow", NULL };
 
 /* Readers return 0, or -EINVAL: the row's values say what would have been right. One that says
  * more fills err. */
@@ -188,6 +189,16 @@ static int read_hydrate(struct dataset *d, char *value, struct error *err)
 	return 0;
 }
 
+static int read_links(struct dataset *d, char *value, struct error *err)
+{
+	unsigned i;
+
+	if (read_word(links, value, &i) < 0)
+		return -EINVAL;
+	d->follow = i == 1;
+	return 0;
+}
+
 static int read_time(const char *value, uint64_t *msp)
 {
 	uint64_t ms;
@@ -316,6 +327,11 @@ static const char *hydrate_word(const struct dataset *d, char *buf)
 	return word_of(hydrates, d->hydrate);
 }
 
+static const char *links_word(const struct dataset *d, char *buf)
+{
+	return word_of(links, d->follow);
+}
+
 static const char *keep_word(const struct dataset *d, char *buf)
 {
 	return time_word(d->keep_ms, buf);
@@ -368,6 +384,7 @@ static const struct option {
 	{ "nested",   NULL,                                            read_nested,   nested_word },
 	{ "shard",    "all, node or node-even",                        read_shard,    shard_word },
 	{ "hydrate",  "no or copy",                                    read_hydrate,  hydrate_word },
+	{ "links",    "keep or follow",                                read_links,    links_word },
 	{ "keep",     "no or a time like 2h",                          read_keep,     keep_word },
 	{ "max",      "a size like 200G, more than 0",                 read_max,      max_word },
 	{ "timeout",  "a time like 30m, more than 0",                  read_timeout,  timeout_word },
@@ -413,7 +430,8 @@ const char *dataset_option_nearest_value(const char *name, const char *value)
 	static const struct {
 		const char *name;
 		const char *const *words;
-	} rows[] = { { "method", methods }, { "onfail", onfails }, { "shard", shards }, { "hydrate", hydrates } };
+	} rows[] = { { "method", methods }, { "onfail", onfails }, { "shard", shards }, { "hydrate", hydrates },
+		     { "links", links } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (!strcmp(rows[i].name, name))
@@ -434,8 +452,8 @@ static int refuse_unknown(const char *name, struct error *err)
 	return dataset_refuse(
 		err,
 		"option \"%s\" is not known%s%s%s; known are method, onfail, verify, strip, "
-		"subdir, include, exclude, nested, shard, hydrate, keep, max, timeout, "
-		"stall, threads, profile and keys, joined by +",
+		"subdir, include, exclude, nested, shard, hydrate, links, keep, max, "
+		"timeout, stall, threads, profile and keys, joined by +",
 		shown, nearest ? " (did you mean " : "", nearest ? nearest : "",
 		nearest ? "?)" : "");
 }

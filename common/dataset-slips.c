@@ -47,7 +47,8 @@ static const struct pair keys[] = {
 	{ "checksum", "verify" }, { "size", "max" }, { "maxsize", "max" }, { "limit", "max" },
 	{ "ttl", "keep" }, { "retain", "keep" }, { "cache", "keep" }, { "path", "subdir" },
 	{ "dir", "subdir" }, { "pattern", "include" }, { "glob", "include" }, { "fail", "onfail" },
-	{ "recursive", "nested" }, { "mode", "method" }, { "tier", "dest" }, { "dest", "dest" },
+	{ "recursive", "nested" }, { "mode", "method" }, { "symlinks", "links" },
+	{ "tier", "dest" }, { "dest", "dest" },
 	{ "to", "dest" }, { "target", "dest" }, { NULL, NULL },
 };
 
@@ -56,7 +57,8 @@ static const struct pair flags[] = {
 	{ "copy", "method=copy" }, { "extract", "method=extract" }, { "mount", "method=mount" },
 	{ "link", "method=link" }, { "untar", "method=extract" }, { "unpack", "method=extract" },
 	{ "unzip", "method=extract" }, { "hydrate", "hydrate=copy" }, { "shard", "shard=node" },
-	{ "recursive", "nested" }, { NULL, NULL },
+	{ "recursive", "nested" }, { "follow", "links=follow" }, { "dereference", "links=follow" },
+	{ NULL, NULL },
 };
 
 static const struct pair values[] = {
@@ -64,7 +66,7 @@ static const struct pair values[] = {
 	{ "method=squashfs", "mount" }, { "method=symlink", "link" }, { "method=cp", "copy" },
 	{ "shard=nodes", "node" }, { "shard=yes", "node" }, { "shard=even", "node-even" },
 	{ "hydrate=yes", "copy" }, { "hydrate=true", "copy" }, { "onfail=skip", "ignore" },
-	{ "onfail=continue", "ignore" }, { "onfail=error", "fail" }, { "verify=sha256sum", "sha256" },
+	{ "links=copy", "follow" }, { "links=yes", "follow" }, { "onfail=continue", "ignore" }, { "onfail=error", "fail" }, { "verify=sha256sum", "sha256" },
 	{ NULL, NULL },
 };
 /* clang-format on */

@@ -76,6 +76,7 @@ struct dataset {
 	enum dataset_shard shard;
 	bool nested;
 	bool hydrate;                 /* hydrate=copy */
+	bool follow;                  /* links=follow */
 	uint32_t strip;
 	char *subdir;                 /* NULL: none; relative, no ".." */
 	char *include[DATASET_MAX_GLOBS];

@@ -131,6 +131,35 @@ static bool match_from(const char *pattern, const char *path)
 	}
 }
 
+static size_t count_components(const char *path)
+{
+	size_t n = 0;
+
+	for (path += strspn(path, "/"); *path; path += strspn(path, "/")) {
+		path += strcspn(path, "/");
+		n++;
+	}
+	return n;
+}
+
+bool path_leads_out(const char *dir, const char *link)
+{
+	size_t depth = count_components(dir), n;
+
+	if (*link == '/')
+		return true;
+	for (; *link; link += n + strspn(link + n, "/")) {
+		n = strcspn(link, "/");
+		if (n == 1 && link[0] == '.')
+			continue;
+		if (n != 2 || memcmp(link, "..", 2) != 0)
+			depth++;
+		else if (depth-- == 0)
+			return true;
+	}
+	return false;
+}
+
 bool path_match(const char *pattern, const char *path)
 {
 	return *pattern == '/' && *path == '/' && match_from(pattern, path);

@@ -16,6 +16,10 @@ bool path_is_beneath(const char *path, const char *dir);
 /* "a", dir "/b" -> "/b/a"; absolute paths are kept. Caller frees; NULL: no memory. */
 char *path_join(const char *dir, const char *path);
 
+/* A symbolic link in dir ("" or "a/b", normal, below the top of a tree) has this text. Does it lead
+ * out of the tree? By the text alone: an absolute path does, wherever it ends. */
+bool path_leads_out(const char *dir, const char *link);
+
 /* The part behind the last "/" ("/a/b" -> "b"). Points into path. */
 const char *path_base(const char *path);
 

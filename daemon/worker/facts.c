@@ -1,5 +1,7 @@
 #include "daemon/worker/facts.h"
 
+#include <stdio.h>
+
 #include "common/cleanup.h"
 
 const char *facts_format_to_string(enum facts_format f)
@@ -34,4 +36,18 @@ const char *facts_kind_to_string(enum source_kind k)
 bool facts_is_archive(const struct facts *f)
 {
 	return f->format == FORMAT_TAR || f->format == FORMAT_ZIP;
+}
+
+const char *facts_print_links_out(uint64_t n, const char *first, char buf[static FACTS_LINKS_OUT_SIZE])
+{
+	snprintf(buf, FACTS_LINKS_OUT_SIZE,
+		 "%llu link%s out of it (%s), and what is there is not staged; links=follow copies it",
+		 (unsigned long long)n, n == 1 ? " leads" : "s lead", first);
+	return buf;
+}
+
+const char *facts_print_link(const char *path, const char *to, char buf[static FACTS_LINK_SIZE])
+{
+	snprintf(buf, FACTS_LINK_SIZE, "%.250s -> %.250s", path, to);
+	return buf;
 }

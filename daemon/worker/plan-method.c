@@ -173,6 +173,8 @@ static int check_options(const struct planner *p, struct error *err)
 		  "exclude= have no effect", "method=extract selects, subdir= shows a part" },
 		{ some && one && !extract, "include= and exclude= need a directory, a set or an archive",
 		  "leave them out" },
+		{ ds->follow && (one || p->facts->is_remote),
+		  "links=follow is for directories and sets of a file system", "leave it out" },
 		{ some && link, "a link shows all of the source: include= and exclude= have no effect",
 		  "method=copy selects" },
 		{ sha256 && !one, "verify=sha256 is for one file or archive", "leave it out" },

@@ -406,6 +406,7 @@ static void write_line(struct planner *p)
 int plan_make(struct plan *plan, const struct plan_input *in, struct error *err)
 {
 	struct planner p = { .in = in, .ds = in->ds, .facts = in->facts, .plan = plan };
+	char links[FACTS_LINKS_OUT_SIZE];
 	int r;
 
 	*plan = (struct plan){ 0 };
@@ -417,6 +418,8 @@ int plan_make(struct plan *plan, const struct plan_input *in, struct error *err)
 		r = choose_place(&p, err);
 	if (r == 0)
 		choose_reader(&p);
+	if (r == 0 && plan->method == DATASET_METHOD_COPY && in->facts->n_links_out)
+		plan_why(&p, "%s", facts_print_links_out(in->facts->n_links_out, in->facts->link_out, links));
 	if (r == 0)
 		write_line(&p);
 	return r;

@@ -67,16 +67,17 @@ static int read_real(int fd, char **realp)
 }
 
 /* A directory is opened as one, so that an automounter mounts it. */
-static int open_to_look(const char *path, struct stat *st, struct error *err)
+static int open_to_look(int dirfd, const char *name, const char *path, struct stat *st,
+			struct error *err)
 {
-	_cleanup_(fd_closep) int fd = open(path, O_PATH | O_CLOEXEC);
+	_cleanup_(fd_closep) int fd = openat(dirfd, name, O_PATH | O_CLOEXEC);
 	int dir;
 
 	if (fd < 0 || fstat(fd, st) < 0)
 		return error_errno(err, errno, "%s", path);
 	if (!S_ISDIR(st->st_mode))
 		return steal_fd(&fd);
-	dir = open(path, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	dir = openat(dirfd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	if (dir < 0)
 		return error_errno(err, errno, "%s", path);
 	close(steal_fd(&fd));
@@ -86,14 +87,15 @@ static int open_to_look(const char *path, struct stat *st, struct error *err)
 	return steal_fd(&fd);
 }
 
-int source_open_path(const struct source *src, const char *path, int *fdp, struct stat *st,
-		     char **realp, struct error *err)
+/* name in dirfd, which is called path. */
+static int open_checked(const struct source *src, int dirfd, const char *name, const char *path,
+			int *fdp, struct stat *st, char **realp, struct error *err)
 {
 	_cleanup_(freep) char *real = NULL;
 	_cleanup_(fd_closep) int look = -1;
 	int fd, r;
 
-	look = open_to_look(path, st, err);
+	look = open_to_look(dirfd, name, path, st, err);
 	if (look < 0)
 		return look;
 	if (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode))
@@ -116,6 +118,29 @@ int source_open_path(const struct source *src, const char *path, int *fdp, struc
 	if (realp)
 		*realp = steal_ptr(real);
 	return 0;
+}
+
+int source_open_path(const struct source *src, const char *path, int *fdp, struct stat *st,
+		     char **realp, struct error *err)
+{
+	return open_checked(src, AT_FDCWD, path, path, fdp, st, realp, err);
+}
+
+int source_open_link(const struct source *src, int dirfd, const char *name, const char *path,
+		     int *fdp, struct stat *st, struct error *err)
+{
+	char to[PATH_MAX] = "";
+	int r = open_checked(src, dirfd, name, path, fdp, st, NULL, err);
+
+	if (r == -ELOOP) {
+		error_set(err, ELOOP, "%s is a link that leads back to itself", path);
+		error_mend(err, r, "leave it out (exclude=)");
+	}
+	if (r == -ENOENT && readlinkat(dirfd, name, to, sizeof(to) - 1) >= 0) {
+		error_set(err, ENOENT, "%s leads to %s, which is not there", path, to);
+		error_mend(err, r, "get it (git annex get, for example), or leave the link out (exclude=)");
+	}
+	return r;
 }
 
 static const struct scheme *find_scheme(enum dataset_scheme scheme)

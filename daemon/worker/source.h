@@ -90,6 +90,11 @@ int source_open_member(struct ctx *ctx, const struct source *src, size_t i, int 
 int source_open_path(const struct source *src, const char *path, int *fdp, struct stat *st,
 		     char **realp, struct error *err);
 
+/* The same for a symbolic link in an open directory, called path. -ENOENT, -ELOOP: it leads to nothing, to
+ * itself. */
+int source_open_link(const struct source *src, int dirfd, const char *name, const char *path,
+		     int *fdp, struct stat *st, struct error *err);
+
 /* With taken: is path among them? */
 bool source_takes(const struct source *src, const char *path);
 

@@ -57,7 +57,7 @@ static int mount_kept(struct stage *s, struct error *err)
 static int use_found(struct stage *s, uint64_t *havep, struct error *err)
 {
 	struct plan *plan = &s->plan, shown = *plan;
-	char size[PARSE_SIZE_TEXT];
+	char size[PARSE_SIZE_TEXT], links[FACTS_LINKS_OUT_SIZE];
 	int r;
 
 	kept_get_size(s->kept, &s->result.bytes, &s->result.files);
@@ -72,6 +72,9 @@ static int use_found(struct stage *s, uint64_t *havep, struct error *err)
 		return r;
 	if (plan->method == DATASET_METHOD_MOUNT)
 		return mount_kept(s, err);
+	if (s->facts.n_links_out)
+		ctx_warn(s->ctx, "%s",
+			 facts_print_links_out(s->facts.n_links_out, s->facts.link_out, links));
 	s->result.link_to = strdup(kept_get_path(s->kept));
 	return s->result.link_to ? 1 : error_set(err, ENOMEM, "out of memory");
 }

@@ -283,7 +283,7 @@ class Submitting(unittest.TestCase):
                 ([], "which script"), ([x], "which script"), (["nofile.sh"], "nofile.sh"),
                 ([x, "--test-only", "job.sh"], "--test-only"), ([x, "-M", "c2", "job.sh"], "cluster"),
                 ([x, "-d", "afterok:1?afterok:2", "job.sh"], "?"), ([x, "-N1", ":", "job.sh"], None),
-                (["--stage-data=x=:", "job.sh"], "x=:")):
+                ([x + "::links=follow", "job.sh"], "links=follow"), (["--stage-data=x=:", "job.sh"], "x=:")):
             r = self.submit(*words)
             self.assertEqual((r.returncode, list(self.calls)), (2, []), words)
             self.assertIn(said or "heterogeneous", r.stderr)

@@ -193,6 +193,130 @@ def test_links_in_a_tree_are_copied_as_links():
     remove(src)
 
 
+def make_linked(top):
+    """As huggingface_hub, git-annex and hand-made trees are: what is read are links out of the tree."""
+    write(f"{top}/hub/blobs/1a", os.urandom(300), 0o640, 1.1e9)
+    write(f"{top}/hub/blobs/2b", os.urandom(3 << 20), 0o444, 1.2e9)
+    write(f"{top}/elsewhere/shards/s0", b"0")
+    write(f"{top}/elsewhere/shards/deep/s1", b"1")
+    tree = f"{top}/hub/snapshots/c0ffee"
+    write(f"{tree}/sub/plain", b"plain")
+    os.symlink("../../blobs/1a", f"{tree}/config.json")
+    os.symlink("../../../blobs/2b", f"{tree}/sub/weights.bin")
+    os.symlink("sub/plain", f"{tree}/inside")
+    os.symlink(f"{top}/elsewhere/shards", f"{tree}/shards")
+    for d in ("elsewhere/shards/deep", "elsewhere/shards", "hub/snapshots/c0ffee/sub", "hub/snapshots/c0ffee"):
+        os.utime(f"{top}/{d}", (1.3e9, 1.3e9))
+    return tree
+
+
+def test_links_that_lead_out_are_reported():
+    src = scratch()
+    tree = make_linked(src)
+    words = "3 links lead out of it ("
+    with Worker(f"x={tree}") as w:
+        w.ready()
+        assert os.readlink(f"{w.path}/config.json") == "../../blobs/1a"
+        assert len(w.warnings()) == 1 and w.warnings()[0].startswith(words), w.warnings()
+        assert "links=follow copies it" in w.warnings()[0], w.warnings()
+        assert words not in w.get("facts")[0]["why"], "asked for twice"
+    with Worker(f"x={tree}", mode="plan") as w:
+        while w.receive():
+            pass
+        assert words in w.get("facts")[0]["why"], w.messages
+    with Worker(f"x={tree}::exclude=shards+exclude=*.bin") as w:
+        w.ready()
+        assert "1 link leads out of it (config.json -> ../../blobs/1a)" in w.warnings()[0], w.warnings()
+    with Worker(f"x={tree}/sub::exclude=weights.bin") as w:
+        w.ready()
+        assert w.warnings() == []
+    remove(src)
+
+
+def test_followed_links_equal_cp_L():
+    src = scratch()
+    tree = make_linked(src)
+    subprocess.check_call(["cp", "-rLp", tree, src + ".cp"])
+    for more in ("", "+threads=1"):
+        with Worker(f"x={tree}::links=follow{more}") as w:
+            m = w.ready()
+            same_trees(src + ".cp", w.path)
+            assert w.warnings() == [] and m["files"] == "6", m
+            assert int(w.get("facts")[0]["total"]) == int(m["moved"]), "counted as it is copied"
+    with Worker(f"x={src}/hub/snapshots/*::links=follow") as w:
+        w.ready()
+        same_trees(src + ".cp", f"{w.path}/c0ffee")
+    with Worker(f"x={tree}::links=follow+include=s1") as w:
+        w.ready()
+        assert sorted(describe(w.path)) == [".", "hard links", "shards", "shards/deep", "shards/deep/s1"]
+    parts = []
+    for node in range(2):
+        with Worker(f"x={tree}::links=follow+shard=node", nodes=2, nodeindex=node) as w:
+            w.ready()
+            parts += [k for k, v in describe(w.path).items() if v[:1] == ("file",)]
+    assert sorted(parts) == sorted(k for k, v in describe(src + ".cp").items() if v[:1] == ("file",)), parts
+    remove(src)
+    remove(src + ".cp")
+
+
+def test_followed_links_stay_within_the_rule():
+    src = scratch()
+    tree = make_linked(src)
+    rule = f"{src}/hub/**"
+    with Worker(f"x={tree}::links=follow", rulematch=rule) as w:
+        m = w.error()
+        assert m["code"] == "6" and "shards, which is" in m["text"] and "rule" in m["text"], m
+    with Worker(f"x={tree}::links=follow+exclude=shards", rulematch=rule) as w:
+        w.ready()
+        assert open(f"{w.path}/config.json", "rb").read() == open(f"{src}/hub/blobs/1a", "rb").read()
+    remove(src)
+
+
+def test_links_without_an_end_are_refused():
+    src = scratch()
+    for to, way in (("..", "a/up"), (".", "a/up"), ("../../tree", "a/up"), ("up", "a/up"), ("../..", "a/up/tree/a/up")):
+        write(f"{src}/tree/a/f")
+        os.symlink(to, f"{src}/tree/a/up")
+        with Worker(f"x={src}/tree::links=follow") as w:
+            text = w.error_soon()["text"]
+            assert f"tree: {way} is a link " in text and "exclude=" in text, text
+        with Worker(f"x={src}/tree::links=follow+exclude=up") as w:
+            w.ready()
+            assert os.listdir(f"{w.path}/a") == ["f"]
+        remove(f"{src}/tree")
+    # to where the copy is made
+    w = Worker(f"x={src}/tree::links=follow", start=False)
+    write(f"{src}/tree/f")
+    os.symlink(w.rundir, f"{src}/tree/run")
+    w.start()
+    assert "copied into itself" in w.error_soon()["text"]
+    w.close()
+    # there and back, from two sides
+    write(f"{src}/b/f")
+    os.unlink(f"{src}/tree/run")
+    os.symlink("../b", f"{src}/tree/b")
+    os.symlink("../tree", f"{src}/b/tree")
+    with Worker(f"x={src}/tree::links=follow") as w:
+        assert "tree: b/tree is a link " in w.error_soon()["text"], w.messages
+    remove(src)
+
+
+def test_links_to_nothing_are_refused_when_followed():
+    src = scratch()
+    write(f"{src}/f")
+    os.symlink(".git/annex/objects/zz", f"{src}/gone")
+    with Worker(f"x={src}::links=follow") as w:
+        text = w.error_soon()["text"]
+        assert ": gone leads to .git/annex/objects/zz, which is not there; " in text, text
+    for options in ("exclude=gone", "include=f"):
+        with Worker(f"x={src}::links=follow+{options}") as w:
+            w.ready()
+            assert os.listdir(w.path) == ["f"]
+    with Worker(f"x={src}/f::links=follow") as w:
+        assert "links=follow is for directories" in w.error()["text"]
+    remove(src)
+
+
 def test_sets_patterns_braces_lists():
     src = scratch()
     for i in range(12):

@@ -96,6 +96,24 @@ def test_it_stays_for_as_long_as_one_of_them_wants():
                 assert b"\0keep=%d\0" % expected in f.read(), (job, keep)
 
 
+def test_what_links_lead_to_is_part_of_what_is_kept():
+    with Node() as n:
+        n.write("out", b"1")
+        os.symlink(f"{n.src}/out", f"{n.src}/d/link")
+        _, w = n.stage("x=SRC/d:ssd:keep=1h")
+        assert "1 link leads out of it (link -> " in w.warnings()[-1], w.warnings()
+        _, w = n.stage("x=SRC/d:ssd:keep=1h", 2)
+        assert "kept by an earlier job" in w.get("facts")[-1]["plan"], w.messages
+        assert "1 link leads out of it (link -> " in w.warnings()[-1], w.warnings()
+        for job, data in (3, b"1"), (4, b"1"), (5, b"22"):
+            n.write("out", data) if job == 5 else None
+            path, w = n.stage("x=SRC/d:ssd:keep=1h+links=follow", job)
+            assert ("kept by an earlier job" in w.get("facts")[-1]["plan"]) == (job == 4), (job, w.messages)
+            assert w.warnings() == [] and not os.path.islink(f"{path}/link")
+            with open(f"{path}/link", "rb") as f:
+                assert f.read() == data
+
+
 def test_what_is_kept_is_what_the_source_is():
     with Node() as n:
         first, _ = n.stage("x=SRC/d:ssd:keep=1h")

@@ -64,6 +64,8 @@ static const struct {
 	{ "/p/x::extract", "/p/x::method=extract" },
 	{ "/p/x:copy", "/p/x::method=copy" },
 	{ "/p/x::hydrate", "/p/x::hydrate=copy" },
+	{ "/p/x::dereference", "/p/x::links=follow" },
+	{ "/p/x::symlinks=copy", "/p/x::links=follow" },
 	{ "/p/x::hydrate=yes", "/p/x::hydrate=copy" },
 	{ "/p/x::onfail=skip", "/p/x::onfail=ignore" },
 	{ "/p/x::shard=nodes", "/p/x::shard=node" },

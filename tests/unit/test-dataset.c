@@ -132,6 +132,8 @@ static const struct {
 	{ "/p/x::keep=2h", "/p/x::keep=7200s", "x" },
 	{ "/p/x::max=1.5G+timeout=90+stall=500ms", "/p/x::max=1610612736+timeout=90s+stall=500ms", "x" },
 	{ "/p/x::shard=node-even+hydrate=copy", NULL, "x" },
+	{ "/p/x::keep=2s+links=follow", "/p/x::links=follow+keep=2s", "x" },
+	{ "/p/x::links=keep+method=copy", "/p/x::method=copy", "x" },
 	{ "s3://b/x::profile=My.lab_1-2@org", NULL, "x" },
 	{ "s3://b/x::keys=auto", "s3://b/x", "x" },
 	{ "@c::keys=env+nested", "@c::nested+keys=env", "c" },
@@ -301,6 +303,8 @@ static const struct {
 	{ "/p/x::include=", "include: \"\"", "pattern" },
 	{ "/p/x::shard=half", "option shard: \"half\"", "is not" },
 	{ "/p/x::hydrate=yes", "option hydrate: \"yes\"", "is not" },
+	{ "/p/x::links=resolve", "option links: \"resolve\"", "is not" },
+	{ "/p/x::links", "links", "links=" },
 	{ "/p/x::include={a", "{a", "close it" },
 	{ "s3://b/x::profile=", "profile: \"\"", "letters" },
 	{ "s3://b/x::profile=a]", "\"a]\"", "letters" },
@@ -326,6 +330,8 @@ static const struct {
 	{ "https://h/x::method=link", "method=link", "leave it out" },
 	{ "/p/x::hydrate=copy+method=copy", "method=copy", "leave one" },
 	{ "/p/x::nested+method=mount", "method=mount", "leave one" },
+	{ "/p/x::links=follow+method=extract", "method=extract", "leave one" },
+	{ "/p/x::links=follow+method=link", "method=link", "leave one" },
 	{ "/p/x::strip=1+method=copy", "method=copy", "leave one" },
 	{ "/p/x::include=*.a+method=mount", "method=mount", "leave one" },
 	{ "/p/x::exclude=*.a+method=link", "method=link", "leave one" },
@@ -381,7 +387,7 @@ static void test_fields_arrive(void **state)
 					 "a=/p/x%2Cy:ssd:method=copy+onfail=source+verify=none+"
 					 "subdir=s+include=i%2B+include=j+exclude=k+shard=node+keep=1h+"
 					 "max=1K+timeout=2s+stall=3s+threads=4,@@l,@c/s::strip=3,s3://b/k/,http://h/x,"
-					 "/p/y::hydrate=copy,/p/z.tar::nested,/p/*,s3://b/k*,s3://b/[k]?",
+					 "/p/y::hydrate=copy,/p/z.tar::nested,/p/*::links=follow,s3://b/k*,s3://b/[k]?",
 					 NULL),
 		0);
 	assert_int_equal(list.n_items, 10);
@@ -420,6 +426,8 @@ static void test_fields_arrive(void **state)
 	assert_true(d[5].hydrate);
 	assert_true(d[6].nested);
 	assert_true(d[7].is_set);
+	assert_true(d[7].follow);
+	assert_false(d[6].follow);
 	assert_true(d[8].is_set);
 	assert_false(d[9].is_set);
 	dataset_list_deinit(&list);
@@ -912,7 +920,7 @@ static void make_value(char *buf, size_t size, unsigned n_pieces)
 		"{0..9}", "{", "}", "%2C", "%3A", "%2B", "%25", "%", "%20", "@", "@@", "https://h/",
 		"http://h:80/", "s3://b/", "?q=1", "[1]", "~", "$SCRATCH", "${REL}", "$", "..", "./", "/",
 		"none", " ", "=", "verify=none", "verify=sha256:" HEX, "strip=2", "subdir=", "s/t",
-		"shard=node", "hydrate=copy", "keep=90ms", "max=5G", "timeout=3", "stall=1h", "threads=2", "profile=lab", "keys=env",
+		"shard=node", "hydrate=copy", "links=follow", "keep=90ms", "max=5G", "timeout=3", "stall=1h", "threads=2", "profile=lab", "keys=env",
 		"onfail=source", "\xc3\xa9", "\\", "#", "\xff", "\n", "-", "_", "9",
 	};
 
@@ -942,6 +950,7 @@ static void assert_datasets_equal(const struct dataset *a, const struct dataset 
 	assert_int_equal(a->shard, b->shard);
 	assert_int_equal(a->nested, b->nested);
 	assert_int_equal(a->hydrate, b->hydrate);
+	assert_int_equal(a->follow, b->follow);
 	assert_int_equal(a->strip, b->strip);
 	assert_texts_equal(a->subdir, b->subdir);
 	assert_int_equal(a->n_include, b->n_include);

@@ -153,6 +153,26 @@ static void test_many_stars_and_a_long_path(void **state)
 	assert_true(path_match(pattern, path));
 }
 
+static void test_links_that_lead_out_of_a_tree(void **state)
+{
+	static const struct {
+		const char *dir, *link;
+		bool out;
+	} cases[] = {
+		{ "", "a", false },	     { "", "a/../b", false }, { "", "./.", false },
+		{ "", "..", true },	     { "", "a/../..", true }, { "", "a/../../a", true },
+		{ "", "/a", true },	     { "a/b", "/a/b", true }, { "a", "..", false },
+		{ "a", "../..", true },	     { "a/b", "../..", false }, { "a/b", "../../..", true },
+		{ "a/b", "..//./../c", false }, { "a/b", "../../../a/b", true }, { "", "..a/...", false },
+		{ "", "", false },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		print_message("%s: %s\n", cases[i].dir, cases[i].link);
+		assert_int_equal(path_leads_out(cases[i].dir, cases[i].link), cases[i].out);
+	}
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -163,6 +183,7 @@ int main(void)
 		cmocka_unit_test(test_many_stars_and_a_long_path),
 		cmocka_unit_test(test_small_ones),
 		cmocka_unit_test(test_the_directory_above_a_pattern),
+		cmocka_unit_test(test_links_that_lead_out_of_a_tree),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

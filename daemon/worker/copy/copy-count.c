@@ -6,16 +6,19 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/error.h"
 #include "common/expand.h"
 #include "common/fd.h"
+#include "common/path.h"
 #include "daemon/worker/copy/copy-file.h"
 #include "daemon/worker/copy/walk-kept.h"
 #include "daemon/worker/copy/walk.h"
@@ -39,8 +42,11 @@ struct counting {
 	_Atomic uint64_t bytes, charge, files, dirs;
 	_Atomic uint64_t print; /* for keep= */
 	atomic_bool cut;
-	pthread_mutex_t lock; /* of names */
+	bool look_at_links;
+	pthread_mutex_t lock; /* what is below */
 	struct names names;
+	uint64_t n_links_out;
+	char link_out[FACTS_LINK_SIZE];
 };
 
 static void check_limits(struct counting *c)
@@ -77,6 +83,21 @@ static void add_file(struct counting *c, const struct stat *st)
 		check_limits(c);
 }
 
+/* What can't be read is no link any more: the copy says so. */
+static void count_link(struct counting *c, struct walk_dir *dir, const char *name)
+{
+	char to[PATH_MAX], path[WALK_PATH_SIZE];
+	ssize_t n = readlinkat(dir->fd, name, to, sizeof(to) - 1);
+
+	to[n < 0 ? 0 : n] = '\0';
+	if (!path_leads_out(dir->path, to))
+		return;
+	pthread_mutex_lock(&c->lock);
+	if (c->n_links_out++ == 0)
+		facts_print_link(walk_path(dir, name, path), to, c->link_out);
+	pthread_mutex_unlock(&c->lock);
+}
+
 static int count_entry(struct walk *w, struct walk_dir *dir, const struct walk_entry *e, void *arg,
 		       struct error *err)
 {
@@ -86,6 +107,8 @@ static int count_entry(struct walk *w, struct walk_dir *dir, const struct walk_e
 	if (!S_ISREG(e->st.st_mode) && !S_ISLNK(e->st.st_mode))
 		return 0;
 	add_file(c, &e->st);
+	if (c->look_at_links && S_ISLNK(e->st.st_mode))
+		count_link(c, dir, e->name);
 	if (c->ctx->ds->keep_ms)
 		atomic_fetch_add(&c->print, tree_print(walk_path(dir, e->name, path), &e->st));
 	return c->keep_names ? keep_name(c, walk_path(dir, e->name, path), err) : 0;
@@ -101,9 +124,19 @@ static int count_dir(struct walk *w, struct walk_dir *dir, void *arg, struct err
 	return 0;
 }
 
+static int count_follow(struct walk *w, struct walk_dir *dir, const char *name, int *fdp,
+			struct stat *st, void *arg, struct error *err)
+{
+	char path[WALK_PATH_SIZE];
+	struct counting *c = arg;
+
+	return source_open_link(c->src, dir->fd, name, walk_path(dir, name, path), fdp, st, err);
+}
+
 static const struct walk_ops count_ops = {
 	.enter = count_dir,
 	.entry = count_entry,
+	.follow = count_follow,
 };
 
 struct member_work {
@@ -224,6 +257,7 @@ int copy_count(struct ctx *ctx, struct source *src, struct facts *facts, struct 
 		.ctx = ctx,
 		.src = src,
 		.deadline_ms = clock_ms() + COPY_COUNT_MAX_MS,
+		.look_at_links = ctx->plan_only || ctx->ds->keep_ms,
 		.keep_names = src->kind == SOURCE_DIR && ctx->ds->shard != DATASET_SHARD_ALL,
 	};
 	int r;
@@ -232,7 +266,9 @@ int copy_count(struct ctx *ctx, struct source *src, struct facts *facts, struct 
 	r = filter_new(&c.filter, ctx->ds, err);
 	if (r == 0)
 		r = walk_new(&c.walk, ctx, c.filter, &count_ops, &c, err);
-	if (r == 0 && src->kind == SOURCE_DIR && walk_kept_new(&src->kept, WALK_KEPT_MAX) == 0)
+	if (r == 0 && ctx->ds->follow)
+		walk_set_following(c.walk);
+	else if (r == 0 && src->kind == SOURCE_DIR && walk_kept_new(&src->kept, WALK_KEPT_MAX) == 0)
 		walk_set_keeping(c.walk, src->kept);
 	if (r == 0)
 		r = count_source(&c, err);
@@ -242,6 +278,8 @@ int copy_count(struct ctx *ctx, struct source *src, struct facts *facts, struct 
 	facts->copy_files = facts->n_files + atomic_load(&c.dirs);
 	facts->print = atomic_load(&c.print);
 	facts->counted = !atomic_load(&c.cut);
+	facts->n_links_out = c.n_links_out;
+	strcpy(facts->link_out, c.link_out);
 	if (r == 0 && c.keep_names)
 		r = take_share(&c, facts, err);
 	names_deinit(&c.names);

@@ -84,11 +84,21 @@ static int make_entered(struct copy *c, struct walk_dir *dir, struct copy_dir *c
 	return r;
 }
 
+static int refuse_itself(const struct walk_dir *dir, struct error *err)
+{
+	error_set(err, ELOOP, "%s is where the copy is made: it would be copied into itself", dir->path);
+	return error_mend(err, -ELOOP, "leave the link that leads there out (exclude=), or name another DEST");
+}
+
 int copy_enter(struct walk *w, struct walk_dir *dir, void *arg, struct error *err)
 {
 	struct copy *c = arg;
-	struct copy_dir *cd = malloc(sizeof(*cd));
+	struct copy_dir *cd;
 
+	/* a link that is followed may lead to where the copy is made */
+	if (dir->st.st_dev == c->root_st.st_dev && dir->st.st_ino == c->root_st.st_ino)
+		return refuse_itself(dir, err);
+	cd = malloc(sizeof(*cd));
 	if (!cd)
 		return error_set(err, ENOMEM, "out of memory");
 	atomic_init(&cd->fd, -1);

@@ -86,6 +86,7 @@ static const struct walk_ops ops = {
 	.entry = copy_entry,
 	.leave = copy_leave,
 	.unreadable = copy_unreadable,
+	.follow = copy_follow,
 	.mount_point = copy_mount_point,
 };
 
@@ -121,6 +122,8 @@ static int copy_all(struct copy *c, struct error *err)
 	r = walk_new(&c->walk, c->ctx, c->filter, &ops, c, err);
 	if (r < 0)
 		return r;
+	if (c->ctx->ds->follow)
+		walk_set_following(c->walk);
 	if (c->src->kept)
 		walk_set_kept(c->walk, c->src->kept);
 	c->lazy = filter_has_includes(c->filter) || c->src->taken;
@@ -140,6 +143,8 @@ int copy_tree(struct ctx *ctx, struct source *src, int root, struct copy_result 
 	struct copy c = { .ctx = ctx, .src = src, .root = root };
 	int r;
 
+	if (fstat(root, &c.root_st) < 0)
+		return error_errno(err, errno, "look at the copy");
 	if (pthread_key_create(&c.buffer, free) != 0)
 		return error_set(err, ENOMEM, "out of memory");
 	pthread_mutex_init(&c.lock, NULL);

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/fd.h"
+#include "common/path.h"
 #include "daemon/worker/copy/copy-file.h"
 #include "daemon/worker/copy/copy-internal.h"
 #include "daemon/worker/copy/copy-ranges.h"
@@ -271,6 +272,21 @@ static int open_file(struct copy *c, struct walk_dir *dir, const char *name, int
 	return error_errno(err, r, "open %s", path);
 }
 
+static int open_again(const struct walk_entry *e, int *fdp, struct error *err)
+{
+	*fdp = fcntl(e->fd, F_DUPFD_CLOEXEC, 3);
+	return *fdp < 0 ? error_errno(err, errno, "open %s", e->name) : 0;
+}
+
+int copy_follow(struct walk *w, struct walk_dir *dir, const char *name, int *fdp, struct stat *st,
+		void *arg, struct error *err)
+{
+	char path[WALK_PATH_SIZE];
+	struct copy *c = arg;
+
+	return source_open_link(c->src, dir->fd, name, walk_path(dir, name, path), fdp, st, err);
+}
+
 static int copy_carefully(struct copy *c, struct walk_dir *dir, const char *name, int fd,
 			  struct error *err)
 {
@@ -315,7 +331,7 @@ static int copy_file(struct copy *c, struct walk_dir *dir, const struct walk_ent
 	_cleanup_(fd_closep) int fd = -1;
 	int r;
 
-	r = open_file(c, dir, e->name, &fd, err);
+	r = e->followed ? open_again(e, &fd, err) : open_file(c, dir, e->name, &fd, err);
 	if (r != 0)
 		return r < 0 ? r : 0;
 	if (measure)
@@ -353,6 +369,8 @@ static int copy_symlink(struct copy *c, struct walk_dir *dir, const struct walk_
 		return error_errno(err, n < 0 ? errno : ENAMETOOLONG, "read link %s",
 				   walk_path(dir, name, path));
 	to[n] = '\0';
+	if (path_leads_out(dir->path, to))
+		copy_count_link_out(c, walk_path(dir, name, path), to);
 	if (copy_is_doomed(c))
 		return 0;
 	r = copy_get_dir(c, dir, &dirfd, err);

@@ -22,6 +22,7 @@ struct copy {
 	struct ctx *ctx;
 	struct source *src;
 	int root;
+	struct stat root_st;
 	struct timespec began;
 	struct walk *walk;
 	struct filter *filter;
@@ -31,14 +32,16 @@ struct copy {
 	pthread_key_t buffer; /* of each thread, for small files */
 	atomic_bool doomed;   /* something can't be read: nothing more is copied */
 	pthread_mutex_t lock; /* what is below; making of lazy directories */
-	uint64_t n_special, n_mounts, n_unreadable;
-	char first_special[512], first_mount[512], unreadable[800];
+	uint64_t n_special, n_mounts, n_links_out, n_unreadable;
+	char first_special[512], first_mount[512], first_link_out[512], unreadable[800];
 	uint64_t doomed_ms; /* when the first unreadable thing was found */
 };
 
 /* ---- copy-report.c: what is left out, what can't be read ---- */
 
 void copy_count_special(struct copy *c, const char *path);
+/* A link that is kept, and leads out of the dataset. */
+void copy_count_link_out(struct copy *c, const char *path, const char *to);
 /* Ops of a walk. */
 int copy_mount_point(struct walk *w, struct walk_dir *dir, void *arg, struct error *err);
 int copy_unreadable(struct walk *w, const char *path, int errnum, void *arg, struct error *err);
@@ -62,9 +65,11 @@ int copy_recheck(struct copy *c, struct walk_dir *dir, int staged, struct error 
 
 /* ---- copy-entry.c: links and files ---- */
 
-/* Op of a walk. */
+/* Ops of a walk. */
 int copy_entry(struct walk *w, struct walk_dir *dir, const struct walk_entry *e, void *arg,
 	       struct error *err);
+int copy_follow(struct walk *w, struct walk_dir *dir, const char *name, int *fdp, struct stat *st,
+		void *arg, struct error *err);
 /* Consumes fd, which is open for reading. dir NULL: of a set. */
 int copy_opened(struct copy *c, struct walk_dir *dir, const char *name, int fd,
 		const struct stat *st, struct error *err);

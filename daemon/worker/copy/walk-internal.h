@@ -14,7 +14,7 @@ struct walk {
 	void *arg;
 	struct workq *q;
 	struct walk_kept *kept; /* NULL: none is kept or used */
-	bool keeping;
+	bool keeping, following;
 	atomic_bool over;
 	struct copy_pace pace;
 	atomic_bool slow; /* more threads than CPUs: they wait */
@@ -29,7 +29,7 @@ struct dir_work {
 	struct walk_dir *parent; /* referenced; NULL: dir is a root */
 	struct walk_dir *dir;	 /* referenced; NULL: to be opened */
 	struct walk_kept_dir *kept;
-	bool entered;
+	bool entered, followed; /* followed: name is a link */
 	size_t kept_pos;
 	char name[];
 };

@@ -78,7 +78,7 @@ static bool is_wanted(const struct walk *w, const struct walk_dir *dir, const ch
 
 /* *workp NULL: left out. */
 static int make_dir_work(struct walk *w, struct walk_dir *parent, const char *name,
-			 struct walk_kept_dir *kept, struct work **workp, struct error *err)
+			 struct walk_kept_dir *kept, struct dir_work **workp, struct error *err)
 {
 	char path[WALK_PATH_SIZE];
 	struct dir_work *d;
@@ -99,34 +99,77 @@ static int make_dir_work(struct walk *w, struct walk_dir *parent, const char *na
 	d->parent = walk_dir_get(parent);
 	d->kept = w->keeping ? walk_kept_add_dir(parent->kept, name) : kept;
 	strcpy(d->name, name);
-	*workp = &d->work;
+	*workp = d;
 	return 0;
 }
 
-static int push_dir(struct walk *w, struct walk_dir *parent, const char *name, struct error *err)
+static int push_dir(struct walk *w, struct walk_dir *parent, const struct walk_entry *e,
+		    struct error *err)
 {
-	struct work *work;
-	int r = make_dir_work(w, parent, name, NULL, &work, err);
+	struct dir_work *d;
+	int r = make_dir_work(w, parent, e->name, NULL, &d, err);
 
-	if (r == 0 && work)
-		walk_push(w, work);
-	return r;
+	if (r < 0 || !d)
+		return r;
+	d->followed = e->followed;
+	walk_push(w, &d->work);
+	return 0;
 }
 
 static int find_dir(struct reading *r, const char *name, struct walk_kept_dir *kept,
 		    struct error *err)
 {
-	struct work *work;
-	int ret = make_dir_work(r->w, r->dir, name, kept, &work, err);
+	struct dir_work *d;
+	int ret = make_dir_work(r->w, r->dir, name, kept, &d, err);
 
-	if (ret == 0 && work) {
-		work->next = r->dirs;
-		r->dirs = work;
+	if (ret == 0 && d) {
+		d->work.next = r->dirs;
+		r->dirs = &d->work;
 	}
 	return ret;
 }
 
 /* ---- entries ---- */
+
+/* What a link leads to takes its place, and is open in e->fd. 1: it is left out. */
+static int follow_link(struct walk *w, struct walk_dir *dir, struct walk_entry *e,
+		       struct error *err)
+{
+	char path[WALK_PATH_SIZE];
+	int r;
+
+	walk_path(dir, e->name, path);
+	if (w->filter && filter_prunes(w->filter, path))
+		return 1;
+	r = w->ops->follow(w, dir, e->name, &e->fd, &e->st, w->arg, err);
+	if (r == 0)
+		e->followed = true;
+	if (r == -EACCES) {
+		*err = (struct error)ERROR_INIT;
+		r = walk_report_unreadable(w, path, EACCES, err);
+		return r < 0 ? r : 1;
+	}
+	if ((r == -ENOENT || r == -ELOOP) && w->filter && !filter_takes(w->filter, path)) {
+		*err = (struct error)ERROR_INIT;
+		return 1;
+	}
+	return r;
+}
+
+static int do_link(struct walk *w, struct walk_dir *dir, struct walk_entry *e, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	int r = follow_link(w, dir, e, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	fd = e->fd;
+	if (S_ISDIR(e->st.st_mode))
+		return push_dir(w, dir, e, err);
+	if (is_left_out(w, dir, e->name) || !w->ops->entry)
+		return 0;
+	return w->ops->entry(w, dir, e, w->arg, err);
+}
 
 static int do_entry(struct walk *w, struct walk_dir *dir, const struct name *n, struct error *err)
 {
@@ -141,7 +184,9 @@ static int do_entry(struct walk *w, struct walk_dir *dir, const struct name *n, 
 		return walk_report_unreadable(w, walk_path(dir, n->name, path), -r, err);
 	}
 	if (S_ISDIR(e.st.st_mode))
-		return push_dir(w, dir, n->name, err);
+		return push_dir(w, dir, &e, err);
+	if (w->following && S_ISLNK(e.st.st_mode))
+		return do_link(w, dir, &e, err);
 	if (is_left_out(w, dir, n->name)) {
 		free(data);
 		return 0;
@@ -302,6 +347,12 @@ static void flush(struct reading *r, bool seen)
 
 /* ---- reading ---- */
 
+/* Is it no directory? A link that is followed may lead to one. */
+static bool is_known(const struct walk *w, unsigned char type)
+{
+	return type != DT_UNKNOWN && !(w->following && type == DT_LNK);
+}
+
 static int take_names(struct reading *r, const char *buf, size_t size, struct error *err)
 {
 	const struct entry64 *e;
@@ -316,7 +367,7 @@ static int take_names(struct reading *r, const char *buf, size_t size, struct er
 			ret = find_dir(r, e->name, NULL, err);
 			continue;
 		}
-		if (e->type != DT_UNKNOWN && is_left_out(r->w, r->dir, e->name))
+		if (is_known(r->w, e->type) && is_left_out(r->w, r->dir, e->name))
 			continue; /* without a look at it */
 		r->names[r->n_names++] = (struct name){ e->name, e->type };
 		if (r->n_names >= r->batch)
@@ -399,13 +450,52 @@ static bool is_mount_point(const struct walk_dir *dir)
 	return dir->st.st_dev != dir->parent->st.st_dev;
 }
 
+/* Links that never end lead to a directory a second time. */
+static int check_way(const struct walk_dir *dir, const char *name, const struct stat *st,
+		     struct error *err)
+{
+	char path[WALK_PATH_SIZE];
+
+	walk_path(dir, name, path);
+	if (!S_ISDIR(st->st_mode))
+		return error_set(err, ESTALE, "%s leads to no directory any more", path);
+	for (; dir; dir = dir->parent) {
+		if (dir->st.st_dev != st->st_dev || dir->st.st_ino != st->st_ino)
+			continue;
+		error_set(err, ELOOP, "%s is a link to a directory that contains it: following it never ends",
+			  path);
+		return error_mend(err, -ELOOP, "leave it out (exclude=), or keep the links (links=keep)");
+	}
+	return 0;
+}
+
+static int open_followed(struct walk *w, struct walk_dir *parent, const char *name, int *fdp,
+			 struct error *err)
+{
+	struct stat st;
+	int r = w->ops->follow(w, parent, name, fdp, &st, w->arg, err);
+
+	if (r < 0)
+		return r;
+	r = check_way(parent, name, &st, err);
+	if (r < 0)
+		close(*fdp);
+	return r;
+}
+
 /* 0 with d->dir NULL: left out. The reference of parent goes over to d->dir. */
 static int open_dir(struct walk *w, struct dir_work *d, struct error *err)
 {
 	char path[WALK_PATH_SIZE];
-	int fd;
+	int fd, r;
 
-	fd = openat(d->parent->fd, d->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (d->followed) {
+		r = open_followed(w, d->parent, d->name, &fd, err);
+		if (r < 0)
+			return r;
+	} else {
+		fd = openat(d->parent->fd, d->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	}
 	if (fd < 0)
 		return walk_report_unreadable(w, walk_path(d->parent, d->name, path), errno, err);
 	d->dir = walk_dir_new(d->parent, d->name, fd);
@@ -424,7 +514,7 @@ static int enter_dir(struct walk *w, struct dir_work *d, struct error *err)
 	d->entered = true;
 	if (r < 0)
 		return r;
-	if (dir->parent && is_mount_point(dir)) {
+	if (dir->parent && !d->followed && is_mount_point(dir)) {
 		r = w->ops->mount_point ? w->ops->mount_point(w, dir, w->arg, err) : 0;
 		return r < 0 ? r : 1;
 	}

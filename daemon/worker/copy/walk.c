@@ -65,6 +65,11 @@ void walk_set_kept(struct walk *w, struct walk_kept *kept)
 	w->keeping = false;
 }
 
+void walk_set_following(struct walk *w)
+{
+	w->following = true;
+}
+
 void walk_stop(struct walk *w)
 {
 	atomic_store(&w->over, true);

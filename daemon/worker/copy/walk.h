@@ -2,7 +2,7 @@
  * walk: goes through a tree with several threads, so that the latency of a slow file system's
  * metadata is paid in parallel. Used to count and to copy.
  *
- * Links are never followed and mount points not crossed. A directory's fd stays open as long as
+ * Links are not followed, unless ops say how, and mount points not crossed. A directory's fd stays open as long as
  * something beneath it is not done; WALK_MAX_DEPTH bounds that. What is found is worked on before
  * more is read: a directory of any size is never held.
  */
@@ -43,6 +43,8 @@ struct walk_entry {
 	const char *name;
 	struct stat st;
 	const char *data; /* the content of a small file, st_size bytes of it; NULL: not read yet */
+	bool followed;    /* name is a link, and st is what it leads to: */
+	int fd;           /* which is open for reading; lent */
 };
 
 struct walk_ops {
@@ -59,6 +61,9 @@ struct walk_ops {
 	/* May not be read. 0: goes on without it. NULL: passed over. */
 	int (*unreadable)(struct walk *w, const char *path, int errnum, void *arg,
 			  struct error *err);
+	/* Opens what a link leads to, for reading. With walk_set_following(). */
+	int (*follow)(struct walk *w, struct walk_dir *dir, const char *name, int *fdp,
+		      struct stat *st, void *arg, struct error *err);
 	/* Has something mounted on it, is made but not entered. NULL: passed over. */
 	int (*mount_point)(struct walk *w, struct walk_dir *dir, void *arg, struct error *err);
 };
@@ -73,6 +78,10 @@ DEFINE_FREEP(struct walk, walk_free)
  * kept. Lent for the walk's life. */
 void walk_set_keeping(struct walk *w, struct walk_kept *kept);
 void walk_set_kept(struct walk *w, struct walk_kept *kept);
+
+/* Before a root is added: what a link leads to is found in its place, by the op follow(). What leads
+ * to a directory that it is in itself is refused. Nothing is kept of such a walk. */
+void walk_set_following(struct walk *w);
 
 /* A root: an open directory (consumed, also on failure), called path in what ops get. */
 int walk_add_root(struct walk *w, int fd, const char *path, struct error *err);
