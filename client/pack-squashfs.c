@@ -24,6 +24,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/output.h"
 #include "client/progress.h"
 #include "client/waitloop.h"
 #include "common/cleanup.h"
@@ -218,6 +219,18 @@ static int finish(const struct image *im, struct error *err)
 	return 0;
 }
 
+static void warn_of_links(const struct pack *p)
+{
+	struct pack_links links;
+
+	pack_links_count(&links, p->dir);
+	if (links.n)
+		output_error("%llu link%s out of %s (%s), and what is there is not in the image; to have it, copy "
+			     "the directory by cp -rL and pack that, or stage it by links=follow",
+			     (unsigned long long)links.n, links.n == 1 ? " leads" : "s lead", p->dir,
+			     links.first);
+}
+
 int pack_squashfs(const struct pack *p, struct error *err)
 {
 	struct image im = { .pack = p };
@@ -233,6 +246,7 @@ int pack_squashfs(const struct pack *p, struct error *err)
 		return error_set(err, ENAMETOOLONG, "%s is too long a name", p->out);
 	if (unlink(im.tmp) < 0 && errno != ENOENT)
 		return error_errno(err, errno, "remove %s", im.tmp);
+	warn_of_links(p);
 	r = run_once(&im, true);
 	if (r > 0 && r != 127 && is_too_old(&im))
 		r = run_once(&im, false);

@@ -30,6 +30,16 @@ int pack_shards(const struct pack *p, struct error *err);
 /* Are there shards of that name already? The first one counts: it is renamed last. */
 bool pack_shards_exist(const char *out);
 
+/* ---- links of a directory that lead out of it ---- */
+
+struct pack_links {
+	uint64_t n;
+	char first[1024]; /* of them, with its text */
+};
+
+/* What can't be read is passed over. dir: absolute, resolved. */
+void pack_links_count(struct pack_links *links, const char *dir);
+
 /* ---- the files of a directory, for shards ---- */
 
 struct pack_file {

@@ -1044,6 +1044,18 @@ class Packing(unittest.TestCase):
         self.assertEqual(stagectl("pack", "-q", "--force", self.src + "/", self.out).stderr, "")
         self.assertEqual(digest(), first)
 
+    @unittest.skipUnless(shutil.which("mksquashfs"), "no mksquashfs")
+    def test_links_that_lead_out_of_an_image_are_reported(self):
+        os.symlink("../train/0001.jpg", f"{self.src}/train/inside")
+        self.assertEqual(stagectl("pack", "-q", self.src, self.out).stderr, "")
+        os.symlink("../../elsewhere", f"{self.src}/train/out")
+        r = stagectl("pack", "-q", "--force", self.src, self.out)
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertIn("1 link leads out of", r.stderr)
+        self.assertIn("(train/out -> ../../elsewhere)", r.stderr)
+        os.symlink(f"{self.src}/train", f"{self.src}/absolute")
+        self.assertIn("2 links lead out of", stagectl("pack", "-q", "--force", self.src, self.out).stderr)
+
     def test_an_image_is_not_called_a_tar(self):
         for name in "out.tar", "out.tar.zst", "out.tgz":
             r = stagectl("pack", self.src, f"{self.top}/{name}")
