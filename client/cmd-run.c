@@ -14,6 +14,7 @@
 #include "client/run-command.h"
 #include "client/run-session.h"
 #include "client/snapshot.h"
+#include "client/warnings.h"
 #include "common/conf.h"
 #include "common/error.h"
 #include "common/proto.h"
@@ -32,6 +33,7 @@ struct run {
 	struct run_place place;
 	const struct rpc *rpc;
 	struct snapshot_list list;
+	struct warnings warnings;
 	struct progress *progress;
 };
 
@@ -123,6 +125,8 @@ static void on_dataset(void *arg, const char *op, struct kv **kvp)
 
 	if (!strcmp(op, PROTO_OP_NEEDKEYS))
 		bring_keys(run->rpc);
+	if (!strcmp(op, PROTO_OP_WARNING))
+		(void)warnings_add(&run->warnings, kvp);
 	if (strcmp(op, PROTO_OP_DATASET) || snapshot_list_update(&run->list, kvp, NULL) < 0)
 		return;
 	if (run->progress)
@@ -198,20 +202,8 @@ static bool is_teller(const struct run *run)
 /* What was left out, replaced or done in another way: once, where the user looks. */
 static void tell_warnings(struct run *run, const struct run_session *s)
 {
-	struct rpc_handler h = { .on_message = on_dataset, .arg = run };
-	_cleanup_(kv_freep) struct kv *request = rpc_new_request(PROTO_OP_STATUS, NULL, 0);
-	char indent[128];
-
-	if (rpc_call(s->rpc, request, &h, NULL))
-		return;
-	for (size_t i = 0; i < run->list.n_items; i++) {
-		const struct snapshot *d = &run->list.items[i];
-
-		if (!d->warning[0])
-			continue;
-		snprintf(indent, sizeof(indent), "stagectl: %s: warning: ", d->name);
-		output_lines(stderr, indent, d->warning);
-	}
+	warnings_ask(s->rpc, NULL, 0, on_dataset, run);
+	warnings_print(stderr, &run->warnings, &run->list, "stagectl");
 }
 
 static int run_in_session(struct run *run, struct run_session *s)
@@ -264,6 +256,7 @@ static int run(int argc, char **argv)
 		code = run_in_session(&run, &session);
 	run_session_close(&session);
 	snapshot_list_deinit(&run.list);
+	warnings_deinit(&run.warnings);
 	return code;
 }
 

@@ -238,7 +238,7 @@ static int run(int argc, char **argv)
 		return code;
 	if (s.node_report) {
 		request = new_request(&s);
-		return srun_report(request, 0);
+		return srun_report(request, 0, false);
 	}
 	code = ask(&s, &err);
 	if (show_movers(&s, code))

@@ -20,6 +20,7 @@
 #include "client/seen.h"
 #include "client/snapshot.h"
 #include "client/srun.h"
+#include "client/warnings.h"
 #include "common/error.h"
 #include "common/proto.h"
 
@@ -36,6 +37,7 @@ struct wait {
 	bool mute; /* a held task that is not the first of its node */
 	const struct rpc *rpc;
 	struct snapshot_list list;
+	struct warnings warnings;
 	struct progress *progress;
 };
 
@@ -109,6 +111,8 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 
 	if (!strcmp(op, PROTO_OP_NEEDKEYS) && w->rpc)
 		bring_keys(w->rpc);
+	if (!strcmp(op, PROTO_OP_WARNING))
+		(void)warnings_add(&w->warnings, kvp);
 	if (strcmp(op, PROTO_OP_DATASET) || snapshot_list_update(&w->list, kvp, NULL) < 0)
 		return;
 	if (w->progress)
@@ -134,8 +138,8 @@ static int wait_all_nodes(struct wait *w, const struct rpc_handler *h, struct er
 {
 	struct srun_request request = { .verb = "wait",
 					.none_ok = w->none_ok || getenv("SLURM_HET_SIZE") };
-	_cleanup_(freep) char **args = calloc(w->n_names + 3, sizeof(*args));
-	char any[] = "--any", hold[] = "--hold";
+	_cleanup_(freep) char **args = calloc(w->n_names + 4, sizeof(*args));
+	char any[] = "--any", hold[] = "--hold", quiet[] = "--quiet";
 
 	if (!args)
 		return STAGE_EXIT_FAILED;
@@ -143,10 +147,20 @@ static int wait_all_nodes(struct wait *w, const struct rpc_handler *h, struct er
 		args[request.n_args++] = hold;
 	if (w->any)
 		args[request.n_args++] = any;
+	if (w->quiet || !warnings_are_told_here())
+		args[request.n_args++] = quiet;
 	for (size_t i = 0; i < w->n_names; i++)
 		args[request.n_args++] = w->names[i];
 	request.args = args;
 	return srun_each_node(&request, h, err);
+}
+
+static bool has_warning(const struct snapshot_list *l)
+{
+	for (size_t i = 0; i < l->n_items; i++)
+		if (l->items[i].warning[0])
+			return true;
+	return false;
 }
 
 static int wait_here(struct wait *w, const struct rpc_handler *h, struct error *err)
@@ -159,6 +173,8 @@ static int wait_here(struct wait *w, const struct rpc_handler *h, struct error *
 		return (int)error_to_exit(err);
 	w->rpc = rpc;
 	code = rpc_call(rpc, request, h, err);
+	if (code == STAGE_EXIT_OK && !w->quiet && warnings_are_asked_here() && has_warning(&w->list))
+		warnings_ask(rpc, w->names, w->n_names, on_message, w);
 	return code == STAGE_EXIT_OK ? seen_check(&w->list, err) : code;
 }
 
@@ -203,7 +219,7 @@ static int run(int argc, char **argv)
 		return code;
 	if (w.node_report) {
 		request = new_request(&w);
-		return srun_report(request, w.hold ? HOLD_PATIENCE_MS : 0);
+		return srun_report(request, w.hold ? HOLD_PATIENCE_MS : 0, !w.quiet);
 	}
 	h.timeout_ms = w.timeout_ms;
 	if (w.hold && !w.quiet && !w.mute) {
@@ -225,8 +241,11 @@ static int run(int argc, char **argv)
 		explain_timeout(&w, &err);
 	if (code && !w.mute)
 		output_error("%s", err.text);
+	if (code == STAGE_EXIT_OK && warnings_are_told_here())
+		warnings_print(stderr, &w.warnings, &w.list, w.hold ? "stage-data" : "stagectl");
 	if (!w.hold && (code == STAGE_EXIT_OK || w.any))
 		print_paths(&w);
+	warnings_deinit(&w.warnings);
 	snapshot_list_deinit(&w.list);
 	return code;
 }
@@ -238,14 +257,14 @@ const struct cmd cmd_wait = {
 	.help = "Blocks until the datasets named (without names: all of this job) are ready on "
 		"this\n"
 		"node, then prints their paths, one a line. Progress goes to stderr: a bar on a\n"
-		"terminal, else a line every 10 %.\n"
+		"terminal, else a line every 10 %. Warnings follow, each once in a job.\n"
 		"\n"
 		"  --timeout DURATION   give up after this time (90, 5m, 1h30m), exit status 124\n"
 		"  --any                until one of them is ready\n"
 		"  --all-nodes          until they are ready on every node of the job; one failed "
 		"node\n"
 		"                       ends the wait with its name and the reason\n"
-		"  -q, --quiet          no progress\n"
+		"  -q, --quiet          no progress and no warnings\n"
 		"\n"
 		"Examples:\n"
 		"  stagectl wait && srun python train.py\n"

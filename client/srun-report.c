@@ -15,6 +15,7 @@
 #include "client/report.h"
 #include "client/seen.h"
 #include "client/snapshot.h"
+#include "client/warnings.h"
 #include "common/fd.h"
 #include "common/proto.h"
 #include "common/rundir.h"
@@ -25,6 +26,7 @@ struct reporter {
 	struct snapshot_list seen;
 	uint64_t told_ms[RUNDIR_MAX_SLOTS]; /* of seen.items; a job has no more */
 	uint64_t interval_ms;
+	bool warned; /* a dataset has a warning */
 };
 
 /* A new state is always told, progress when it is time. */
@@ -44,6 +46,7 @@ static void tell_dataset(struct reporter *r, struct kv **kvp)
 	const struct snapshot *s;
 	size_t i;
 
+	r->warned |= kv_get_or_empty(*kvp, "warning")[0] != '\0';
 	if (!is_worth_telling(r, *kvp))
 		return;
 	report_write(stdout, r->node, *kvp);
@@ -68,6 +71,15 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 		report_write(stdout, r->node, *kvp);
 }
 
+/* Of the datasets that were waited for. */
+static void report_warnings(struct reporter *r, struct rpc *rpc, const struct kv *request)
+{
+	_cleanup_(freep) char *names = strdup(kv_get_or_empty(request, "names"));
+
+	if (names)
+		warnings_ask(rpc, &names, names[0] ? 1 : 0, on_message, r);
+}
+
 static const char *get_node(char *buf, size_t size)
 {
 	const char *node = getenv("SLURMD_NODENAME");
@@ -80,7 +92,7 @@ static const char *get_node(char *buf, size_t size)
 	return buf;
 }
 
-int srun_report(struct kv *request, uint64_t patience_ms)
+int srun_report(struct kv *request, uint64_t patience_ms, bool warnings)
 {
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *done = proto_new(PROTO_OP_DONE);
@@ -97,6 +109,8 @@ int srun_report(struct kv *request, uint64_t patience_ms)
 	r.rpc = rpc;
 	if (rpc)
 		code = rpc_call(rpc, request, &h, &err);
+	if (code == STAGE_EXIT_OK && warnings && r.warned)
+		report_warnings(&r, rpc, request);
 	if (code == STAGE_EXIT_OK)
 		code = seen_check(&r.seen, &err);
 	snapshot_list_deinit(&r.seen);

@@ -37,9 +37,9 @@ int srun_each_node(const struct srun_request *request, const struct rpc_handler 
 		   struct error *err);
 
 /* The node's side: answers request from the local daemon to stdout as reports (client/report.h).
- * patience_ms: as for rpc_open_early(). Returns what the process exits with: 0, the report tells
- * the rest. */
-int srun_report(struct kv *request, uint64_t patience_ms);
+ * patience_ms: as for rpc_open_early(). warnings: after a wait, those that nobody was given before, too.
+ * Returns what the process exits with: 0, the report tells the rest. */
+int srun_report(struct kv *request, uint64_t patience_ms, bool warnings);
 
 /* May this variable go to the step? Most of Slurm's would change how the step looks. */
 bool srun_keeps_variable(const char *variable);

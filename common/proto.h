@@ -20,6 +20,7 @@
 #define PROTO_OP_KEYS "keys"       /* access=, secret=, token= of S3; or none= why there are none */
 #define PROTO_OP_RELEASE "release" /* names= */
 #define PROTO_OP_LOG "log"         /* names= */
+#define PROTO_OP_WARNINGS "warnings" /* names= : those that nobody has been given yet */
 #define PROTO_OP_LEASE "lease"     /* a run without keeper: held as long as the connection */
 
 /* stagingd -> client */
@@ -42,7 +43,7 @@
 #define PROTO_OP_TIER "tier"       /* tier= : make my directory there */
 #define PROTO_OP_MOUNT "mount"     /* threads= : a FUSE slot */
 #define PROTO_OP_PROGRESS "progress" /* bytes=, files= */
-#define PROTO_OP_WARNING "warning" /* text= */
+#define PROTO_OP_WARNING "warning" /* text=; to a client: name=, node=, text= */
 #define PROTO_OP_READY "ready"     /* bytes=, files=, kind=, stays=0|1 */
 #define PROTO_OP_ERROR "error"     /* code= exit status, text= */
 

@@ -21,7 +21,7 @@
 
 #define ID_SIZE 64
 
-enum part { PART_FIRST, PART_CHANGES, PART_LINES, PART_DATASETS, PART_DONE, PART_OVER };
+enum part { PART_FIRST, PART_CHANGES, PART_LINES, PART_DATASETS, PART_WARNINGS, PART_DONE, PART_OVER };
 
 /* One dataset that is asked for, and what was last said of it. */
 struct subject {
@@ -60,6 +60,7 @@ struct op {
 	bool (*line)(struct request *req, char *buf, size_t size); /* NULL: no lines */
 	bool first;    /* a dataset each before the wait too */
 	bool datasets; /* a dataset each at the end */
+	bool warnings; /* of each one the warning, if nobody was given it before */
 	bool lease;
 };
 
@@ -257,7 +258,7 @@ static bool release_verdict(struct request *req)
 	return true;
 }
 
-/* --- keys, env, log, lease --- */
+/* --- keys, env, log, warnings, lease --- */
 
 static void keys_begin(struct request *req, const struct kv *kv)
 {
@@ -299,6 +300,11 @@ static void log_begin(struct request *req, const struct kv *kv)
 	find_subjects(req, kv);
 }
 
+static void warnings_begin(struct request *req, const struct kv *kv)
+{
+	find_subjects(req, kv);
+}
+
 static bool is_about(const struct request *req, const char *line)
 {
 	char mark[DATASET_NAME_SIZE + 8];
@@ -333,14 +339,15 @@ static void lease_begin(struct request *req, const struct kv *kv)
 
 /* clang-format off */
 static const struct op ops[] = {
-	{ PROTO_OP_WAIT,    wait_begin,    wait_verdict,    NULL,     false, true,  false },
-	{ PROTO_OP_STATUS,  status_begin,  status_verdict,  NULL,     true,  false, false },
-	{ PROTO_OP_ENV,     env_begin,     NULL,            env_line, false, false, false },
-	{ PROTO_OP_ADD,     add_begin,     NULL,            NULL,     false, false, false },
-	{ PROTO_OP_KEYS,    keys_begin,    NULL,            NULL,     false, false, false },
-	{ PROTO_OP_RELEASE, release_begin, release_verdict, NULL,     false, false, false },
-	{ PROTO_OP_LOG,     log_begin,     NULL,            log_line, false, false, false },
-	{ PROTO_OP_LEASE,   lease_begin,   NULL,            NULL,     false, false, true  },
+	{ PROTO_OP_WAIT,     wait_begin,     wait_verdict,    NULL,     false, true,  false, false },
+	{ PROTO_OP_STATUS,   status_begin,   status_verdict,  NULL,     true,  false, false, false },
+	{ PROTO_OP_ENV,      env_begin,      NULL,            env_line, false, false, false, false },
+	{ PROTO_OP_ADD,      add_begin,      NULL,            NULL,     false, false, false, false },
+	{ PROTO_OP_KEYS,     keys_begin,     NULL,            NULL,     false, false, false, false },
+	{ PROTO_OP_RELEASE,  release_begin,  release_verdict, NULL,     false, false, false, false },
+	{ PROTO_OP_WARNINGS, warnings_begin, NULL,            NULL,     false, false, true,  false },
+	{ PROTO_OP_LOG,      log_begin,      NULL,            log_line, false, false, false, false },
+	{ PROTO_OP_LEASE,    lease_begin,    NULL,            NULL,     false, false, false, true  },
 };
 /* clang-format on */
 
@@ -390,6 +397,27 @@ static int next_dataset(struct request *req, uint64_t now_ms, struct kv **kvp)
 
 		if (get_stage(req, i))
 			return make_dataset(req, i, now_ms, kvp);
+	}
+	return REQUEST_OVER;
+}
+
+/* Many tasks ask at once: a text is marked in the same call that makes the message. */
+static int next_warning(struct request *req, struct kv **kvp)
+{
+	while (req->cursor < req->n_subjects) {
+		struct stage *s = get_stage(req, req->cursor++);
+		int r;
+
+		if (!s || !s->warning || !s->warning[0] || s->warning_told)
+			continue;
+		r = make_message(req, PROTO_OP_WARNING, kvp);
+		if (r != REQUEST_MESSAGE)
+			return r;
+		kv_set(*kvp, "name", s->dataset->name);
+		kv_set(*kvp, "node", req->job->node);
+		kv_set(*kvp, "text", s->warning);
+		s->warning_told = true;
+		return r;
 	}
 	return REQUEST_OVER;
 }
@@ -484,6 +512,8 @@ static int next_of_part(struct request *req, uint64_t now_ms, struct kv **kvp)
 		return next_line(req, kvp);
 	case PART_DATASETS:
 		return req->op->datasets ? next_dataset(req, now_ms, kvp) : REQUEST_OVER;
+	case PART_WARNINGS:
+		return req->op->warnings ? next_warning(req, kvp) : REQUEST_OVER;
 	case PART_DONE:
 		go_on(req, PART_OVER);
 		return make_done(req, kvp);

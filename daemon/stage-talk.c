@@ -215,6 +215,8 @@ static bool on_warning(struct stage_run *run, const struct kv *kv)
 
 	log_print(LOG_LEVEL_WARNING, run->stage->dataset->name, "%s", text);
 	stage_set_warning(run->stage, text);
+	if (kv_get_u64(kv, "passes", 0) == 1)
+		run->stage->warning_told = true;
 	job_changed(run->job, false);
 	return true;
 }

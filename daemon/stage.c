@@ -185,6 +185,8 @@ void stage_set_failure(struct stage *s, enum stage_exit code, const char *reason
 
 void stage_set_warning(struct stage *s, const char *text)
 {
+	if (!s->warning || strcmp(s->warning, text))
+		s->warning_told = false;
 	set_text(&s->warning, text, STAGE_TEXT_WARNING);
 	s->seq++;
 }

@@ -97,6 +97,7 @@ struct stage {
 	enum stage_cause cause;
 	int errnum;                  /* with the worker's error, 0: none */
 	bool was_ready;
+	bool warning_told;           /* a client was given the warning as it is */
 	const char *waits;           /* for what it is queued, a literal; NULL: for its turn */
 
 	/* daemon/tally.h */
@@ -123,6 +124,7 @@ bool stage_apply(struct stage *s, enum stage_event ev, uint64_t now_ms, const ch
 
 /* The first failure counts: later ones are ignored. */
 void stage_set_failure(struct stage *s, enum stage_exit code, const char *reason);
+/* The last one counts. A text that differs is told again. */
 void stage_set_warning(struct stage *s, const char *text);
 void stage_set_waits(struct stage *s, const char *what);
 void stage_set_facts(struct stage *s, const struct kv *facts);

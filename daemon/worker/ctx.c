@@ -348,19 +348,36 @@ void ctx_end_spread(struct ctx *ctx)
 	spread_send_free(steal_ptr(ctx->spread));
 }
 
-void ctx_warn(struct ctx *ctx, const char *fmt, ...)
+static void send_warning(struct ctx *ctx, bool passes, const char *fmt, va_list ap)
 {
 	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_WARNING);
 	struct error text = ERROR_INIT;
-	va_list ap;
 
-	va_start(ap, fmt);
 	error_setv(&text, EINVAL, fmt, ap); /* for its escaping and its bound */
-	va_end(ap);
 	if (!kv)
 		return;
 	kv_set(kv, "text", text.text);
+	if (passes)
+		kv_set(kv, "passes", "1");
 	link_send(ctx->priv->link, kv);
+}
+
+void ctx_warn(struct ctx *ctx, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	send_warning(ctx, false, fmt, ap);
+	va_end(ap);
+}
+
+void ctx_warn_for_now(struct ctx *ctx, const char *fmt, ...)
+{
+	va_list ap;
+
+	va_start(ap, fmt);
+	send_warning(ctx, true, fmt, ap);
+	va_end(ap);
 }
 
 int ctx_send_facts(struct ctx *ctx, const struct facts *facts, const struct plan *plan)

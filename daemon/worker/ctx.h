@@ -120,6 +120,8 @@ void ctx_end_spread(struct ctx *ctx);
 
 /* A line that stagectl shows. Control bytes are escaped. */
 void ctx_warn(struct ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
+/* The same for what is over when the dataset is ready: the job's output does not get it. */
+void ctx_warn_for_now(struct ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Enters the sandbox (sandbox.h), where no program is started and none gains a privilege. With
  * fusermount3, which needs its own, mounts are made and unmounted where there is no keeper: such a

@@ -108,8 +108,9 @@ static int wait_for_one(struct turn *turn, const struct tokens *t, struct ctx *c
 	int r = turn->fd = take_one(t);
 
 	if (r == -EWOULDBLOCK)
-		ctx_warn(ctx, "its turn to be read has to be waited for: all %zu tokens of [source %s] were taken",
-			 t->n, p->rule);
+		ctx_warn_for_now(ctx,
+				 "its turn to be read has to be waited for: all %zu tokens of [source %s] were taken",
+				 t->n, p->rule);
 	while (r == -EWOULDBLOCK && clock_ms() - start < p->token_wait_ms) {
 		r = sleep_ms(ctx, RETRY_MS + random_below(RETRY_MS), err);
 		if (r < 0)

@@ -264,6 +264,28 @@ class Waiting(unittest.TestCase):
             r = self.ask(d, "wait", "--hold")
             self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
 
+    def test_warnings_are_told_to_the_first_who_waits(self):
+        """Seen failing: they stood in the status alone, which nobody asks for."""
+        told = "a: warning: mind the gap\n"
+        with Daemon("a=/fake/facts.warning.link.ready,b=/fake/facts.link.ready") as d:
+            for args, variables, expected in (
+                    (["-q"], {}, ""),                              # takes none away from who wants them
+                    (["--hold"], {"SLURM_LOCALID": "1"}, ""),
+                    (["-q", "--node-report"], {}, ""),
+                    (["b"], {}, ""),
+                    (["--hold"], {"SLURM_LOCALID": "0", "SLURM_NODEID": "0"}, f"stage-data: {told}"),
+                    (["--hold"], {"SLURM_LOCALID": "0", "SLURM_NODEID": "0"}, ""),
+                    ([], {}, "")):
+                r = stagectl("wait", *args, STAGE_DATA_SOCKET=d.socket_path, **variables)
+                self.assertEqual(r.returncode, 0, r.stderr)
+                said = [line for line in r.stderr.splitlines(True) if "ready, " not in line]
+                self.assertEqual("".join(said), expected, (args, variables))
+        for node, expected in (("0", f"stagectl: {told}"), ("1", "")):
+            with Daemon("a=/fake/facts.warning.link.ready") as d:
+                for again in expected, "":
+                    r = stagectl("wait", STAGE_DATA_SOCKET=d.socket_path, SLURM_LOCALID="0", SLURM_NODEID=node)
+                    self.assertEqual(r.stderr.split("\n", 1)[1], again, node)
+
     KEYS = {"AWS_ACCESS_KEY_ID": "AKIA1", "AWS_SECRET_ACCESS_KEY": "s/+1", "AWS_SESSION_TOKEN": "t="}
 
     def answer_needkeys(self, *args, listen_as=None, **variables):
@@ -524,6 +546,27 @@ class WholeJob(unittest.TestCase):
         self.assertNotIn("SLURM_CPUS_PER_TASK", call["env"])
         self.assertNotIn("SLURM_MEM_PER_CPU", call["env"])
         self.assertIn("SLURM_JOB_ID", call["env"])
+
+    def test_warnings_of_all_nodes_are_one_line(self):
+        """Nodes are named where they differ, and nothing is asked for where nothing is to be told."""
+        def node(name, *texts):
+            ready = dataset("a", "ready", node=name, **({"warning": texts[-1]} if texts else {}))
+            return FakeDaemon(wait=answer(ready, done()), warnings=answer(
+                *({"op": "warning", "name": "a", "node": "?", "text": t} for t in texts), done()))
+        with node("n1", "gap") as one, node("n2", "gap") as two, node("n3", "hole") as three, node("n4") as four:
+            for daemons, said in (((one, two), ["stage-data: a: warning: gap"]),
+                                  ((one, two, three, four), ["stage-data: a on n1, n2: warning: gap",
+                                                             "stage-data: a on n3: warning: hole"]),
+                                  ((four,), [])):
+                nodes = {f"n{[one, two, three, four].index(d) + 1}": d.path for d in daemons}
+                r = stagectl("wait", "--hold", "--all-nodes", **self.variables(nodes))
+                self.assertEqual((r.returncode, sorted(r.stderr.splitlines())), (0, said))
+            self.assertEqual([q["op"] for q in four.requests], ["wait"] * 2)
+            for variables in {}, {"SLURM_LOCALID": "1"}:
+                r = stagectl("wait", *([] if variables else ["-q"]), "--all-nodes",
+                             **self.variables({"n1": one.path, "n2": two.path}, **variables))
+                self.assertNotIn("warning", r.stderr)
+            self.assertEqual([q["op"] for q in one.requests], ["wait", "warnings"] * 2 + ["wait"] * 2)
 
     def test_a_job_by_its_number_is_all_of_it(self):
         """Of a heterogeneous job only the first component was asked for, which srun does not take; of an array's number

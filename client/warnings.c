@@ -1,0 +1,141 @@
+#include "client/warnings.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/output.h"
+#include "client/snapshot.h"
+#include "common/error.h"
+#include "common/proto.h"
+
+#define ASK_MS 10000
+#define MAX_LINES 16
+#define MAX_NODES 8 /* named in a line */
+
+int warnings_add(struct warnings *w, struct kv **kvp)
+{
+	struct warning *items;
+
+	if (!kv_get_or_empty(*kvp, "name")[0] || !kv_get_or_empty(*kvp, "text")[0])
+		return -EPROTO;
+	items = reallocarray(w->items, w->n_items + 1, sizeof(*items));
+	if (!items)
+		return -ENOMEM;
+	w->items = items;
+	items[w->n_items++] = (struct warning){
+		.kv = *kvp,
+		.node = kv_get_or_empty(*kvp, "node"),
+		.name = kv_get(*kvp, "name"),
+		.text = kv_get(*kvp, "text"),
+	};
+	*kvp = NULL;
+	return 0;
+}
+
+void warnings_deinit(struct warnings *w)
+{
+	for (size_t i = 0; i < w->n_items; i++)
+		kv_free(w->items[i].kv);
+	free(w->items);
+	*w = (struct warnings){ 0 };
+}
+
+void warnings_ask(struct rpc *rpc, char *const *names, size_t n_names,
+		  void (*on_message)(void *arg, const char *op, struct kv **kvp), void *arg)
+{
+	_cleanup_(kv_freep) struct kv *request = rpc_new_request(PROTO_OP_WARNINGS, names, n_names);
+	struct rpc_handler h = { .on_message = on_message, .arg = arg, .timeout_ms = ASK_MS, .deaf = true };
+	struct error ignored = ERROR_INIT;
+
+	if (request)
+		(void)rpc_call(rpc, request, &h, &ignored);
+}
+
+static bool is_zero_or_unset(const char *name)
+{
+	const char *value = getenv(name);
+
+	return !value || !*value || !strcmp(value, "0");
+}
+
+bool warnings_are_asked_here(void)
+{
+	return is_zero_or_unset("SLURM_LOCALID");
+}
+
+bool warnings_are_told_here(void)
+{
+	return warnings_are_asked_here() && is_zero_or_unset("SLURM_NODEID");
+}
+
+static bool is_same(const struct warning *a, const struct warning *b)
+{
+	return !strcmp(a->name, b->name) && !strcmp(a->text, b->text);
+}
+
+static bool is_first(const struct warnings *w, size_t i)
+{
+	for (size_t k = 0; k < i; k++)
+		if (is_same(&w->items[k], &w->items[i]))
+			return false;
+	return true;
+}
+
+static int compare_names(const void *a, const void *b)
+{
+	return strverscmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* " on n1, n2 and 5 more", or "" where every node that has the dataset says the same. */
+static void print_nodes(FILE *f, const struct warnings *w, size_t first, const struct snapshot_list *list)
+{
+	_cleanup_(freep) const char **names = calloc(w->n_items, sizeof(*names));
+	size_t n = 0, n_have = 0;
+
+	if (!names)
+		return;
+	for (size_t i = first; i < w->n_items; i++)
+		if (is_same(&w->items[first], &w->items[i]))
+			names[n++] = w->items[i].node;
+	for (size_t i = 0; i < list->n_items; i++)
+		n_have += !strcmp(list->items[i].name, w->items[first].name);
+	if (n >= n_have)
+		return;
+	qsort(names, n, sizeof(*names), compare_names);
+	for (size_t i = 0; i < n && i < MAX_NODES; i++)
+		fprintf(f, "%s%s", i > 0 ? ", " : " on ", names[i]);
+	if (n > MAX_NODES)
+		fprintf(f, " and %zu more", n - MAX_NODES);
+}
+
+static void print_one(FILE *f, const struct warnings *w, size_t first, const struct snapshot_list *list,
+		      const char *prefix)
+{
+	_cleanup_(freep) char *line = NULL;
+	size_t size;
+	FILE *text = open_memstream(&line, &size);
+
+	if (!text)
+		return;
+	fprintf(text, "%s: %s", prefix, w->items[first].name);
+	print_nodes(text, w, first, list);
+	fprintf(text, ": warning: %s", w->items[first].text);
+	if (fclose(text) == 0)
+		output_line(f, line);
+}
+
+void warnings_print(FILE *f, const struct warnings *w, const struct snapshot_list *list, const char *prefix)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->n_items; i++) {
+		if (!is_first(w, i))
+			continue;
+		if (n++ < MAX_LINES)
+			print_one(f, w, i, list, prefix);
+	}
+	if (n > MAX_LINES)
+		fprintf(f, "%s: %zu more warnings; see 'stagectl status --all-nodes'\n", prefix, n - MAX_LINES);
+}
