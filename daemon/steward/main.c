@@ -23,7 +23,7 @@
 #define EXIT_USAGE 2
 #define CLEAN_TIMEOUT_MS 10000
 
-enum { JOB, UID, GID, RESTART, TIMEOUT, N_NUMBERS, CONF = N_NUMBERS /* the keeper's */, NODE, STEP };
+enum { JOB, UID, GID, RESTART, TIMEOUT, N_NUMBERS, CONF = N_NUMBERS /* the keeper's */, NODE, STEP, TIMER };
 
 struct args {
 	uint32_t numbers[N_NUMBERS];
@@ -42,6 +42,7 @@ static int read_args(struct args *a, int argc, char **argv)
 		{ "conf", required_argument, NULL, CONF },
 		{ "node", required_argument, NULL, NODE },
 		{ "step", no_argument, NULL, STEP },
+		{ "timer", no_argument, NULL, TIMER },
 		{ 0 },
 	};
 	int c;
@@ -112,7 +113,7 @@ static int cmd_reap(const struct args *a)
 	struct error err = ERROR_INIT;
 
 	log_open("stage-keeper", -1, 1);
-	return report(reap_all(&err), &err);
+	return report(reap_all(a->given & 1U << TIMER, &err), &err);
 }
 
 /* clang-format off */
@@ -143,7 +144,7 @@ int steward_main(int argc, char **argv)
 	    (a.given & commands[i].needs) != commands[i].needs) {
 		fputs("usage: stage-keeper run --job N --uid U --gid G [--restart R] [--step]\n"
 		      "       stage-keeper clean --job N [--timeout MS]\n"
-		      "       stage-keeper reap | --version\n"
+		      "       stage-keeper reap [--timer] | --version\n"
 		      "       each: [--conf FILE] [--node NAME]\n",
 		      stderr);
 		return EXIT_USAGE;

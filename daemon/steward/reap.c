@@ -40,7 +40,7 @@
 #define MAX_LEFT 1024      /* at a time; more wait for the next run */
 #define ASK_USER_MS 10000  /* what the questions about one user's jobs may take together: he can stop and kill squeue */
 #define IN_VAIN_MS 30000   /* what questions without an answer may take together: then it is Slurm, and nobody else waits */
-#define LIVING_EVERY_S 600 /* how often Slurm is asked about a keeper that lives and whose job has no process here */
+#define LIVING_EVERY_S 600 /* how often the timer's runs ask about a keeper that lives and whose job has no process here */
 #define LIVING_WITHIN_S 90 /* the timer comes at least once in this time */
 
 enum fate {
@@ -66,6 +66,7 @@ struct left {
 struct reap {
 	struct left left[MAX_LEFT];
 	size_t n_left;
+	bool by_timer;
 	uint64_t in_vain_ms; /* what Slurm did not answer took */
 	uint64_t until_ms; /* for what is tried once more */
 	int r;             /* what that failed by */
@@ -167,7 +168,7 @@ static bool is_time_to_ask(const struct state_proc *keeper)
 }
 
 /* Somebody has the lock: a keeper, or a clean-up, which puts itself on record when it moves the directory aside. */
-static enum fate look_at_locked(const struct jobdir *d)
+static enum fate look_at_locked(const struct reap *reap, const struct jobdir *d)
 {
 	if (jobdir_read_state(d, &record) < 0 || !state_is_current(&record) || !record.keeper.pid)
 		return FATE_DONE;
@@ -175,7 +176,7 @@ static enum fate look_at_locked(const struct jobdir *d)
 		return hand_is_stopped(&record.keeper) ? FATE_STOPPED : FATE_DONE;
 	if (joblife_look(&record) == JOBLIFE_RUNS || !hand_is_alive(&record.keeper))
 		return FATE_DONE;
-	return is_time_to_ask(&record.keeper) ? FATE_ASK_ENDS : FATE_DONE;
+	return !reap->by_timer || is_time_to_ask(&record.keeper) ? FATE_ASK_ENDS : FATE_DONE;
 }
 
 static int look_at(void *arg, const struct jobdir_id *id)
@@ -192,7 +193,7 @@ static int look_at(void *arg, const struct jobdir_id *id)
 	if (r == 0)
 		l.fate = look_at_dead(reap, &d, &l);
 	else if (r == -EBUSY)
-		l.fate = look_at_locked(&d);
+		l.fate = look_at_locked(reap, &d);
 	else if (r < 0)
 		l.fate = pass_over(reap, &l, r, "its directory can't be locked");
 	else
@@ -406,7 +407,7 @@ void reap_aside(void)
 	(void)jobdir_for_each(reap_one_aside, NULL, NULL);
 }
 
-int reap_all(struct error *err)
+int reap_all(bool by_timer, struct error *err)
 {
 	static struct reap reap;
 	static struct hand_site site;
@@ -416,6 +417,7 @@ int reap_all(struct error *err)
 	if (base < 0)
 		return base;
 	memset(&reap, 0, sizeof(reap));
+	reap.by_timer = by_timer;
 	if (hand_get_site(&site) == 0)
 		hand_open_log(&site);
 	r = jobdir_for_each(look_at, &reap, err);

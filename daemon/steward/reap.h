@@ -6,12 +6,14 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 struct error;
 
 /* Cleans up after dead keepers and in disk tiers, ends forgotten ones, forgets old crashes. Says on standard
  * error what is kept, and why. Without a valid configuration disk tiers are left alone. 0 when nothing is left that
- * should go. */
-int reap_all(struct error *err);
+ * should go. by_timer: Slurm is asked about keepers that live in some of the runs alone. */
+int reap_all(bool by_timer, struct error *err);
 
 /* Cleans up what keepers have set aside and did not live to remove. */
 void reap_aside(void);

@@ -11,6 +11,7 @@
 #include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -18,7 +19,9 @@
 #include "common/clock.h"
 #include "common/error.h"
 #include "common/keeper-hand.h"
+#include "common/fd.h"
 #include "common/packet.h"
+#include "common/rundir.h"
 #include "daemon/steward/reap.h"
 #include "daemon/steward/state.h"
 #include "tests/unit/unit-acts.h"
@@ -29,6 +32,8 @@
 #define BOB 4002
 #define FIRST_ID 9000000 /* no job of this machine's */
 #define MAX_USERS 8
+#define KEEPER_PID 2000
+#define KEEPER_START 1 /* of the boot; a question by the timer is due each ten minutes after it */
 
 uint64_t __wrap_clock_ms(void);
 int __wrap_usleep(useconds_t us);
@@ -37,6 +42,7 @@ static struct {
 	uint64_t now_ms;
 	int keeper;         /* the keeper's end of its conversation */
 	pid_t last_pid;
+	int lock_fd;        /* of a job whose keeper lives; -1: none */
 	/* by uid, from ALICE on */
 	struct {
 		int r;           /* what is answered; -EINTR: the one that asks is killed; -ETIMEDOUT: nothing comes */
@@ -80,6 +86,13 @@ static int act(struct act *a, const int *fds, size_t n_fds, int *out, size_t *n_
 		return a->r;
 	case ACT_GO:
 		return 0;
+	case ACT_LOOK:
+		a->n[1] = KEEPER_START;
+		return fake.lock_fd >= 0 && a->n[0] == KEEPER_PID ? 0 : -ESRCH;
+	case ACT_KILL:
+		if (a->n[0] == KEEPER_PID && a->n[2] == SIGTERM)
+			fd_closep(&fake.lock_fd);
+		return 0;
 	case ACT_SITE:
 		return -ENOENT;
 	default:
@@ -102,7 +115,8 @@ static int set_up(void **state)
 	int pair[2];
 
 	memset(&fake, 0, sizeof(fake));
-	fake.now_ms = 1000000;
+	fake.now_ms = 1000000; /* no time to ask about a keeper that lives */
+	fake.lock_fd = -1;
 	fake.last_pid = 1 << 22; /* beyond what the kernel gives */
 	*state = NULL;
 	if (!have_node())
@@ -124,6 +138,7 @@ static int tear_down(void **state)
 {
 	if (!*state)
 		return 0;
+	fd_closep(&fake.lock_fd);
 	close(fake.keeper);
 	close(STEWARD_FD_KEEPER);
 	return umount2("/run", MNT_DETACH);
@@ -146,6 +161,8 @@ static uint32_t leave(uid_t uid)
 	st->job_id = ++last;
 	st->uid = st->gid = uid;
 	state_get_boot(st->boot);
+	if (fake.lock_fd >= 0)
+		st->keeper = (struct state_proc){ KEEPER_PID, KEEPER_START };
 	snprintf(path, sizeof(path), STAGE_RUN_DIR "/%u", last);
 	assert_int_equal(mkdir(path, 0711), 0);
 	strcat(path, "/state");
@@ -156,6 +173,23 @@ static uint32_t leave(uid_t uid)
 	return last;
 }
 
+/* The same, with a keeper that lives. */
+static uint32_t live(uid_t uid)
+{
+	char path[PATH_MAX];
+	uint32_t job_id;
+	int fd;
+
+	fake.lock_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	job_id = leave(uid);
+	fd_closep(&fake.lock_fd);
+	snprintf(path, sizeof(path), STAGE_RUN_DIR "/%u/" RUNDIR_LOCK, job_id);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+	fake.lock_fd = fd;
+	return job_id;
+}
+
 static bool is_there(uint32_t job_id)
 {
 	char path[PATH_MAX];
@@ -164,12 +198,17 @@ static bool is_there(uint32_t job_id)
 	return access(path, F_OK) == 0;
 }
 
-static void reap(void)
+static void reap_by(bool timer)
 {
 	struct error err = ERROR_INIT;
 
-	if (reap_all(&err) < 0)
+	if (reap_all(timer, &err) < 0)
 		fail_msg("%s", err.text);
+}
+
+static void reap(void)
+{
+	reap_by(true);
 }
 
 /* Directories are read in any order, so Bob has one on either side of Alice's. */
@@ -241,6 +280,36 @@ static void test_a_slurm_that_does_not_answer_is_not_asked_by_all(void **state)
 	assert_int_equal(n_asked, 3);
 }
 
+/* Fails when one who is sent there by doctor finds nothing in nine of ten minutes. */
+static void test_by_hand_all_keepers_that_live_are_asked_about(void **state)
+{
+	uint32_t id;
+
+	NEED_NODE();
+	id = live(ALICE);
+	fake.users[0].r = -ESRCH;
+	reap_by(true);
+	assert_int_equal(fake.users[0].n_asked, 0);
+	assert_true(is_there(id));
+	reap_by(false);
+	assert_int_equal(fake.users[0].n_asked, 2);
+	assert_int_equal(fake.lock_fd, -1);
+	assert_false(is_there(id));
+}
+
+/* Fails when the timer's runs never ask about them. */
+static void test_the_timer_asks_about_keepers_that_live_each_ten_minutes(void **state)
+{
+	uint32_t id;
+
+	NEED_NODE();
+	id = live(ALICE);
+	fake.users[0].r = -ESRCH;
+	fake.now_ms = 1205000;
+	reap_by(true);
+	assert_false(is_there(id));
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -249,6 +318,8 @@ int main(void)
 		TEST(test_who_stops_what_asks_for_him_holds_up_his_own_jobs),
 		TEST(test_answers_that_take_long_hold_up_their_user_alone),
 		TEST(test_a_slurm_that_does_not_answer_is_not_asked_by_all),
+		TEST(test_by_hand_all_keepers_that_live_are_asked_about),
+		TEST(test_the_timer_asks_about_keepers_that_live_each_ten_minutes),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
