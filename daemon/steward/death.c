@@ -14,9 +14,9 @@ void death_report(const struct jobdir *d, struct state *st)
 	if (st->ending || st->failed || !st->keeper.pid || !state_is_current(st))
 		return;
 	if (hand_get_site(&site) == 0)
-		hand_open_log(&site);
+		(void)hand_open_log(&site);
 	log_set_job(st->job_id);
-	log_error("the keeper has died: what is staged can be read until the job ends, nothing more is staged here");
+	log_error("the keeper has died: it stages nothing more, and what it has staged is removed when the job ends");
 	log_set_job(0);
 	st->keeper = (struct state_proc){ 0 };
 	if (jobdir_write_state(d, st) < 0)

@@ -163,14 +163,17 @@ int hand_get_site(struct hand_site *site)
 	return r;
 }
 
-void hand_open_log(const struct hand_site *site)
+int hand_open_log(const struct hand_site *site)
 {
 	static bool opened;
+	static int fd = -1;
 
-	if (opened || !site->log_file[0])
-		return;
-	opened = true;
-	log_open("stage-keeper", acts_open(ACT_OPEN_LOG, 0, 0), 1);
+	if (!opened && site->log_file[0]) {
+		opened = true;
+		fd = acts_open(ACT_OPEN_LOG, 0, 0);
+		log_open("stage-keeper", fd, 1);
+	}
+	return fd;
 }
 
 int hand_find_path(const char *which, const struct hand_job *job, struct hand_path *path)

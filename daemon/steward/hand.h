@@ -53,8 +53,9 @@ int hand_do(const struct hand *h);
  * not "". */
 int hand_get_site(struct hand_site *site);
 
-/* What is logged goes to the site's LogFile as well from now on. Once; for a clean-up, whose log nobody has opened yet. */
-void hand_open_log(const struct hand_site *site);
+/* What is logged goes to the site's LogFile as well from now on. Root opens it once, so the descriptor stays ours, and
+ * later calls get the same answer: it, or -errno; -1 where the site has none. */
+int hand_open_log(const struct hand_site *site);
 
 /* Where the path of a tier ("3") or HAND_NAMESPACE leads for the job; a job_id of 0: for any. node
  * NULL: the host's name. */

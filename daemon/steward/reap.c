@@ -419,7 +419,7 @@ int reap_all(bool by_timer, struct error *err)
 	memset(&reap, 0, sizeof(reap));
 	reap.by_timer = by_timer;
 	if (hand_get_site(&site) == 0)
-		hand_open_log(&site);
+		(void)hand_open_log(&site);
 	r = jobdir_for_each(look_at, &reap, err);
 	clean_all(&reap, FATE_GO);
 	ask_and_end(&reap);

@@ -137,9 +137,7 @@ static int check_site(struct steward *k, struct error *err)
 		return error_set(err, EPERM,
 				 "Launch=prolog, and no prolog has started staging on "
 				 "this node: check PrologFlags in slurm.conf");
-	if (s->log_file[0])
-		k->log_fd = acts_open(ACT_OPEN_LOG, 0, 0);
-	log_open("stage-keeper", k->log_fd, 1);
+	k->log_fd = hand_open_log(s);
 	if (s->log_file[0] && k->log_fd < 0)
 		log_warning("LogFile=%s: %s%s", s->log_file, strerror(-k->log_fd),
 			    k->log_fd == -EPERM ? "; its directory must be root's and writable by nobody else" : "");

@@ -1324,6 +1324,23 @@ def test_the_log_is_roots_and_not_where_others_could_exchange_it():
     assert run(os.environ['STAGECTL'], 'check-config', CONF, check=False, capture_output=True).returncode == 0
 
 
+def test_a_run_that_cleans_up_after_a_dead_keeper_keeps_its_log():
+    """Seen failing where the report of the death took the log's only descriptor."""
+    write_conf(f'[daemon]\nLogFile={LOG}\n')
+    with contextlib.suppress(OSError):
+        os.unlink(LOG)
+    j = Job(job=779)
+    j.process.kill()
+    j.process.wait()
+    again = Job(job=779)
+    again.do('say')
+    wait_for(lambda: 'a line' in open(LOG).read(), what='the line')
+    assert again.clean().returncode == 0 and again.ended() == 0
+    text = open(LOG).read()
+    assert text.count('the keeper has died: ') == 1 and 'LogFile' not in text, text
+    again.assert_gone()
+
+
 def test_figures_that_can_not_be_written_are_told():
     """Jobs end all the same, and what they counted comes with the next. Red when replace() overlooks what open() says."""
     make_metrics()
