@@ -27,12 +27,16 @@ static void print_names(const struct job *job, FILE *f)
 	fputc('\n', f);
 }
 
-static void print_dataset(const struct job *job, const struct dataset *d, FILE *f)
+static void print_dataset(const struct job *job, const struct stage *s, FILE *f)
 {
+	const struct dataset *d = s->dataset;
 	char name[NAME_SIZE];
 
 	dataset_env_name(d, "STAGE_DATA_PATH_", name, sizeof(name));
-	fprintf(f, "%s=%s/" RUNDIR_DATA "/%s\n", name, job->rundir, d->name);
+	if (s->place)
+		fprintf(f, "%s=%s\n", name, s->place);
+	else
+		fprintf(f, "%s=%s/" RUNDIR_DATA "/%s\n", name, job->rundir, d->name);
 	if (!d->is_set)
 		return;
 	dataset_env_name(d, "STAGE_DATA_LIST_", name, sizeof(name));
@@ -56,7 +60,7 @@ void env_file_print(const struct job *job, FILE *f)
 	fprintf(f, "STAGE_DATA_SOCKET=%s/" RUNDIR_SOCK "\n", job->rundir);
 	print_names(job, f);
 	for (size_t i = 0; i < job->n_runs; i++)
-		print_dataset(job, job_get_stage(job, i)->dataset, f);
+		print_dataset(job, job_get_stage(job, i), f);
 	print_containers(job, f);
 }
 

@@ -3,9 +3,11 @@
  * be said. What comes in another state, or is no row, is nonsense, and its sender is killed.
  */
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
 #include "common/conf.h"
 #include "common/log.h"
@@ -221,6 +223,28 @@ static bool on_warning(struct stage_run *run, const struct kv *kv)
 	return true;
 }
 
+/*
+ * Of a run without keeper each node's command has its own environment, and begins when all is ready: the
+ * variable can name the directory itself in place of a link to it, so that cp -r, tar and find do what
+ * their user means. method=link stays a link.
+ */
+static void find_place(struct stage_run *run)
+{
+	char path[PATH_MAX], to[PATH_MAX];
+	ssize_t n;
+
+	if (!run->job->local || !strcmp(run->stage->method, "link") ||
+	    snprintf(path, sizeof(path), "%s/" RUNDIR_DATA "/%s", run->job->rundir,
+		     run->stage->dataset->name) >= (int)sizeof(path))
+		return;
+	n = readlink(path, to, sizeof(to) - 1);
+	if (n <= 0 || to[0] != '/')
+		return; /* in memory it stands there itself */
+	to[n] = '\0';
+	if (!strchr(to, '\n')) /* a line of the environment */
+		stage_set_place(run->stage, to);
+}
+
 static bool on_ready(struct stage_run *run, const struct kv *kv)
 {
 	struct stage *s = run->stage;
@@ -233,6 +257,7 @@ static bool on_ready(struct stage_run *run, const struct kv *kv)
 	s->moved = kv_get_u64(kv, "moved", 0);
 	run->stays = kv_get_u64(kv, "stays", 0) == 1;
 	s->behind = run->stays && s->dataset->hydrate;
+	find_place(run);
 	budget_set_written(job->budget, s->id, BUDGET_UNLIMITED);
 	stage_apply(s, STAGE_EV_READY, stage_run_get_now(run), NULL);
 	job_changed(job, true);

@@ -12,6 +12,7 @@
 #include "daemon/stage.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <string.h>
 
@@ -127,6 +128,7 @@ void stage_free(struct stage *s)
 	free(s->plan);
 	free(s->why);
 	free(s->warning);
+	free(s->place);
 	free(s->reason);
 	kv_free(s->message);
 	free(s);
@@ -188,6 +190,12 @@ void stage_set_warning(struct stage *s, const char *text)
 	if (!s->warning || strcmp(s->warning, text))
 		s->warning_told = false;
 	set_text(&s->warning, text, STAGE_TEXT_WARNING);
+	s->seq++;
+}
+
+void stage_set_place(struct stage *s, const char *path)
+{
+	set_text(&s->place, path, PATH_MAX);
 	s->seq++;
 }
 
@@ -283,7 +291,10 @@ static struct kv *build_message(struct stage *s, const char *data_dir, const cha
 	kv_set(kv, "source", dataset_show_source(s->dataset, source, sizeof(source)));
 	kv_set(kv, "dest", s->dataset->dest ? s->dataset->dest : "auto");
 	kv_set(kv, "state", stage_state_to_string(s->state));
-	kv_setf(kv, "path", "%s/%s", data_dir, s->dataset->name);
+	if (s->place)
+		kv_set(kv, "path", s->place);
+	else
+		kv_setf(kv, "path", "%s/%s", data_dir, s->dataset->name);
 	kv_set(kv, "kind", s->kind);
 	fill_progress(kv, s, now_ms);
 	kv_set_u64(kv, "code", (uint64_t)s->code);

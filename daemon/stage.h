@@ -86,6 +86,7 @@ struct stage {
 	char kind[STAGE_TEXT_WORD], format[STAGE_TEXT_WORD];
 	char method[STAGE_TEXT_WORD], tier[STAGE_TEXT_WORD];
 	char *plan, *why, *warning;
+	char *place;                 /* where the data is; NULL: data/<name> */
 	uint64_t bytes, total, files, nfiles;
 	uint64_t moved;              /* bytes read until it was ready */
 	uint64_t rate;               /* bytes a second, smoothed */
@@ -126,6 +127,8 @@ bool stage_apply(struct stage *s, enum stage_event ev, uint64_t now_ms, const ch
 void stage_set_failure(struct stage *s, enum stage_exit code, const char *reason);
 /* The last one counts. A text that differs is told again. */
 void stage_set_warning(struct stage *s, const char *text);
+/* The path of the dataset is this one from now on. Without keeper: the entry in data/ is a link to it. */
+void stage_set_place(struct stage *s, const char *path);
 void stage_set_waits(struct stage *s, const char *what);
 void stage_set_facts(struct stage *s, const struct kv *facts);
 void stage_set_progress(struct stage *s, uint64_t bytes, uint64_t files, uint64_t now_ms);

@@ -31,6 +31,44 @@ test_run_mounts_an_image() {
 	wait_until 5 no_run_is_left
 }
 
+# What users type to save what they have staged. Seen failing where the variable named a link: cp -r and tar wrote
+# that link, find and os.fwalk() found nothing.
+test_paths_of_a_run_are_directories_and_files() {
+	local out cat_all='find . -type f -print0 | sort -z | xargs -0 cat | cksum'
+
+	need_fuse
+	site_conf <<<$'[tier scratch]\nKind=disk\nPath=/tmp' # where everybody may make a directory
+	as_on alice n1 bash -c "tar -C $data/flat -cf ~/real.tar . && mksquashfs $data/flat ~/real.sqsh -noappend -quiet -no-progress"
+	at_end "rm -f '$pfs/home/alice/real.tar' '$pfs/home/alice/real.sqsh'"
+	out=$(as_on alice n1 bash -c "
+	cd $data/flat && $cat_all
+	cd && stagectl run -q --stage-data='t=~/real.tar:shm,m=~/real.sqsh:source,c=~/real.sqsh:scratch,d=$data/flat:scratch,f=~/real.tar:scratch:method=copy' -- \
+		bash -c '
+	saved=\$(mktemp -d) && trap \"rm -rf \$saved\" EXIT
+	for p in \$STAGE_DATA_PATH_T \$STAGE_DATA_PATH_M \$STAGE_DATA_PATH_C \$STAGE_DATA_PATH_D; do
+		mkdir \$saved/t
+		cp -r \$p \$saved/r && (cd \$saved/r && $cat_all)
+		cp -a \$p \$saved/a && (cd \$saved/a && $cat_all)
+		tar -C / -cf - \${p#/} | tar -C \$saved/t -xf - && (cd \$saved/t && $cat_all)
+		find \$p -type f -print0 | sort -z | xargs -0 cat | cksum
+		(( \$(du -s \$p | cut -f 1) >= 90 )) || echo du sees too little
+		python3 -c \"
+import os, pathlib, sys
+p = sys.argv[1]
+print(sum(len(f) for _, _, f, _ in os.fwalk(p)), \\\"files\\\")
+for d, _, files in os.walk(p):
+    [pathlib.Path(d, f).resolve().relative_to(p) for f in files]\" \$p
+		chmod -R u+w \$saved && rm -rf \$saved/*
+	done
+	cp -r \$STAGE_DATA_PATH_F \$saved/f && cmp \$saved/f ~/real.tar && echo the file'")
+	assert_eq 17 "$(grep -c ' 100000$' <<<"$out")" "saved: $out"
+	assert_eq 1 "$(grep ' 100000$' <<<"$out" | sort -u | wc -l)" "contents: $out"
+	assert_eq 4 "$(grep -c '^10 files$' <<<"$out")" "files: $out"
+	assert_contains "$out" "the file"
+	assert_lacks "$out" "too little"
+	wait_until 5 no_run_is_left
+}
+
 test_run_under_srun_stages_once_per_node() {
 	local out
 

@@ -803,7 +803,7 @@ class Running(unittest.TestCase):
 
     def test_the_command_has_the_environment_and_nothing_stays(self):
         r = self.run_(self.item(), self.item(name="y"), "--", "sh", "-c",
-                      'echo "$STAGE_DATA_NAMES"; test -L "$STAGE_DATA_PATH_X" && '
+                      'echo "$STAGE_DATA_NAMES"; test -L "$STAGE_DATA_DIR/x" && '
                       'test -S "$STAGE_DATA_SOCKET" && test -d "$STAGE_DATA_DIR" && '
                       'echo "$STAGE_DATA_DIR"')
         self.assertEqual(r.returncode, 0, r.stderr)
@@ -914,7 +914,7 @@ class Running(unittest.TestCase):
         flag = f"{self.libexec}/flag"
         p = self.start("-q", self.item("facts.reserve1000.link.stays"), "--", "sh", "-c",
                        "trap : USR1 USR2 TERM INT HUP; echo up; until [ -e $0 ]; do sleep 0.05; done; "
-                       "test -L $STAGE_DATA_PATH_X && echo there", flag)
+                       "test -L $STAGE_DATA_DIR/x && echo there", flag)
         self.assertEqual(p.stdout.readline(), "up\n")
         daemon, = self.daemons()
         with open(f"/proc/{daemon}/stat") as f:
@@ -948,7 +948,7 @@ class Running(unittest.TestCase):
     def test_tasks_of_a_node_share_and_the_last_cleans_up(self):
         go = f"{self.libexec}/go"
         os.mkfifo(go)
-        wait = f'echo up; test "$SLURM_LOCALID" = 2 && read x < {go}; test -L "$STAGE_DATA_PATH_X"'
+        wait = f'echo up; test "$SLURM_LOCALID" = 2 && read x < {go}; test -L "$STAGE_DATA_DIR/x"'
         ps = self.tasks(4, "-q", self.item(), "--", "sh", "-c", wait)
         for p in ps:
             self.assertEqual(p.stdout.readline(), "up\n")
@@ -967,7 +967,7 @@ class Running(unittest.TestCase):
         first = self.start("-q", self.item(), "--", "true", SLURM_JOB_ID=77, SLURM_STEP_ID=0,
                            SLURM_LOCALID=0, SLURM_NODEID=0, SLURM_STEP_TASKS_PER_NODE=2)
         wait_for(self.daemons, what="the daemon of the first")
-        second = self.run_("-q", self.item(), "--", "sh", "-c", 'test -L "$STAGE_DATA_PATH_X"',
+        second = self.run_("-q", self.item(), "--", "sh", "-c", 'test -L "$STAGE_DATA_DIR/x"',
                            SLURM_JOB_ID=77, SLURM_STEP_ID=0, SLURM_LOCALID=1, SLURM_NODEID=0,
                            SLURM_STEP_TASKS_PER_NODE=2)
         self.assertEqual(second.returncode, 0, second.stderr)
