@@ -40,7 +40,7 @@ struct hand_site {
 /* "path" CONF WHICH JOB UID GID NODE (NODE "": the host's name): where a path of the site's leads
  * for that job. WHICH: the index of a tier (of a sweep, which takes them all), its mark
  * (common/conf.h: of a job, whose configuration may be older than this one), or HAND_NAMESPACE.
- * -EINVAL: not a disk's; -ENOENT, -ESTALE: no tier has that index, or mark. JOB 0: whatever the job
+ * -EIO: the configuration can't be read; -EINVAL: not a disk's; -ENOENT, -ESTALE: no tier has that index, or mark. JOB 0: whatever the job
  * (a sweep); -EINVAL where the path is a job's or the site makes it. */
 #define HAND_NAMESPACE "-1"
 struct hand_path {
@@ -62,8 +62,9 @@ struct hand_account {
 	char name[HAND_NAME_SIZE], home[PATH_MAX]; /* "": not known, or too long */
 };
 
-/* As the job's user, "over" CONF JOB: does Slurm (squeue) say that the job is over? -ESRCH: yes, and text says how;
- * 0: no; another -errno: it does not tell, and text says why. */
+/* As the job's user, "over" CONF JOB NODE: does Slurm (squeue) say that the job is over on this node? NODE: its NodeName,
+ * or "" where that is not known. -ESRCH: yes, and text says how; 0: no; another -errno: it does not tell, and text says
+ * why. */
 struct hand_over {
 	int32_t r;
 	char text[512];

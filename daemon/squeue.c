@@ -42,6 +42,23 @@ static bool is_end(const char *state)
 	return false;
 }
 
+static bool is_waiting(const char *state)
+{
+	static const char *const waiting[] = { "PD", "RH", "SE", "RD" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(waiting); i++)
+		if (!strcmp(state, waiting[i]))
+			return true;
+	return false;
+}
+
+static enum squeue_said judge(const char *state)
+{
+	if (is_end(state))
+		return SQUEUE_ENDED;
+	return is_waiting(state) ? SQUEUE_WAITS : SQUEUE_LIVES;
+}
+
 /* One line without its end. 0, or -EPROTO. */
 static int read_line(const char *line, size_t size, uint32_t *idp,
 		     char state[static SQUEUE_STATE_SIZE])
@@ -75,10 +92,11 @@ enum squeue_said squeue_read(const char *text, size_t size, uint32_t job_id,
 		end = memchr(text, '\n', size);
 		if (!end || read_line(text, (size_t)(end - text), &id, other) < 0)
 			return SQUEUE_NOT_UNDERSTOOD;
-		if (id != job_id || said == SQUEUE_LIVES)
+		/* Where it stands twice, life comes first. */
+		if (id != job_id || judge(other) > said)
 			continue;
 		strcpy(state, other);
-		said = is_end(other) ? SQUEUE_ENDED : SQUEUE_LIVES;
+		said = judge(other);
 	}
 	return said;
 }
@@ -89,12 +107,12 @@ static void become_squeue(const struct squeue_question *q, int out, int complain
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), r;
 	char program[PATH_MAX] = NAME, uid[16], job[16];
 	char *const envp[] = { (char *)"PATH=" EXEC_COPY_PATH, (char *)"LANG=C.UTF-8", NULL };
+	const char *of_job[16] = { NAME, "-h", "-t", "all", "-o", "%A %t" };
+	size_t n = 6;
 	/* clang-format off */
 	char *const of_user[] = { (char *)NAME, (char *)"-h", (char *)"-t", (char *)"all",
 				  (char *)"-u", uid, (char *)"-w", (char *)q->node,
 				  (char *)"-o", (char *)"%A %t", NULL };
-	char *const of_job[] = { (char *)NAME, (char *)"-h", (char *)"-t", (char *)"all",
-				 (char *)"-o", (char *)"%A %t", (char *)"-j", job, NULL };
 	/* clang-format on */
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
@@ -108,7 +126,17 @@ static void become_squeue(const struct squeue_question *q, int out, int complain
 			 (int)(path_base(q->sbcast) - q->sbcast), q->sbcast);
 	snprintf(uid, sizeof(uid), "%u", q->uid);
 	snprintf(job, sizeof(job), "%u", q->job_id);
-	r = exec_copy(program, q->anywhere ? of_job : of_user, envp, 3);
+	if (q->in_doubt) {
+		of_job[n++] = "-u";
+		of_job[n++] = uid;
+	}
+	if (q->node) {
+		of_job[n++] = "-w";
+		of_job[n++] = q->node;
+	}
+	of_job[n++] = "-j";
+	of_job[n++] = job;
+	r = exec_copy(program, q->anywhere ? (char *const *)of_job : of_user, envp, 3);
 	if (r == -ENOEXEC)
 		dprintf(2, "%s is a script, which the job's user could trace: put the program itself there\n",
 			program);
@@ -147,12 +175,16 @@ static int set_verdict(const struct squeue_question *q, int fd, struct error *er
 	switch (squeue_read(text, size, q->job_id, state)) {
 	case SQUEUE_LIVES:
 		return 0;
+	case SQUEUE_WAITS:
+		if (!q->anywhere || q->in_doubt)
+			return 0;
+		return error_set(err, ESRCH, NAME " has it as %s: it waits to run again", state);
 	case SQUEUE_ENDED:
 		if (q->anywhere && strcmp(state, "CG") == 0)
 			return 0;
 		return error_set(err, ESRCH, NAME " has it as %s", state);
 	case SQUEUE_NOT_LISTED:
-		return error_set(err, ESRCH, NAME " does not list it%s", q->anywhere ? "" : " on this node");
+		return error_set(err, q->in_doubt ? EIO : ESRCH, NAME " does not list it%s", q->node ? " on this node" : "");
 	case SQUEUE_NOT_UNDERSTOOD:
 		break;
 	}
@@ -183,7 +215,7 @@ int squeue_ask(const struct squeue_question *q, struct error *err)
 	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
 		r = set_complaint(complaints, status, err);
 		if (q->anywhere && strstr(err->text, UNKNOWN_JOB))
-			return error_set(err, ESRCH, NAME " does not know it");
+			return error_set(err, q->in_doubt ? EIO : ESRCH, NAME " does not know it");
 		return r;
 	}
 	return set_verdict(q, out, err);

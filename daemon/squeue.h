@@ -12,6 +12,7 @@ struct error;
 
 enum squeue_said {
 	SQUEUE_LIVES, /* or may: what is no state that we know counts as life */
+	SQUEUE_WAITS, /* to run, for the first time or again: it has no nodes */
 	SQUEUE_ENDED, /* it is in the list, as one that has ended or is ending */
 	SQUEUE_NOT_LISTED,
 	SQUEUE_NOT_UNDERSTOOD, /* not a list of jobs */
@@ -25,11 +26,12 @@ enum squeue_said squeue_read(const char *text, size_t size, uint32_t job_id,
 
 struct squeue_question {
 	const char *sbcast; /* [fanout] Program=; an absolute path: squeue is beside it */
-	const char *node;
+	const char *node; /* anywhere: NULL, or the node that the job is asked for on */
 	uid_t uid;
 	uint32_t job_id;
-	bool anywhere; /* of this job alone, wherever it is: node and uid are not asked for; one that is completing
-			* is not over, as its processes may have their grace yet and its epilog comes */
+	bool anywhere; /* of this job alone, wherever it is; one that is completing is not over, as its processes may
+			* have their grace yet and its epilog comes; one that waits is over where it ran before */
+	bool in_doubt; /* anywhere: this squeue may be of another Slurm: it must have a job of this uid as ended */
 };
 
 /* Blocks, and ends with the process that has forked us: to be called in a chore (daemon/chore.h).

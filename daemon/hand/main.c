@@ -33,7 +33,7 @@ static const struct {
 	{ "tier-make",  4, hand_tier_make },
 	{ "tier-aside", 4, hand_tier_aside },
 	{ "tier-empty", 4, hand_tier_empty },
-	{ "over",       2, .answering = hand_over },
+	{ "over",       3, .answering = hand_over },
 };
 /* clang-format on */
 

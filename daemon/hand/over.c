@@ -4,6 +4,7 @@
  */
 #include "daemon/hand/hand.h"
 
+#include <errno.h>
 #include <stdlib.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -14,6 +15,38 @@
 #include "common/fd.h"
 #include "common/keeper-hand.h"
 #include "daemon/squeue.h"
+
+/* A job that was requeued may run elsewhere. Where that is not known, it runs here. */
+static int ask(struct squeue_question *q, const char *node, struct error *err)
+{
+	struct error here = ERROR_INIT;
+	int r = squeue_ask(q, err);
+
+	if (r != 0 || !*node)
+		return r;
+	q->node = node;
+	r = squeue_ask(q, &here);
+	return r == -ESRCH ? error_set(err, ESRCH, "%s", here.text) : 0;
+}
+
+/*
+ * Where the configuration can't be read it is not known whether Program= names another place, and the squeue at the
+ * usual one may be of another Slurm, which does not know the job. So that one has to list the job as ended.
+ */
+static int ask_in_doubt(struct squeue_question *q, struct error *err)
+{
+	struct error said = ERROR_INIT;
+	int r;
+
+	q->sbcast = "";
+	q->in_doubt = true;
+	r = squeue_ask(q, &said);
+	if (r == -ESRCH)
+		return error_set(err, ESRCH, "%s", said.text);
+	if (r < 0)
+		error_prefix(err, "%s, and the configuration can't be read", said.text);
+	return r;
+}
 
 void hand_over(char **argv)
 {
@@ -27,7 +60,9 @@ void hand_over(char **argv)
 	over.r = conf_load(&conf, *argv[0] ? argv[0] : NULL, &err);
 	if (over.r == 0) {
 		q.sbcast = conf->fanout_program;
-		over.r = squeue_ask(&q, &err);
+		over.r = ask(&q, argv[2], &err);
+	} else {
+		over.r = ask_in_doubt(&q, &err);
 	}
 	snprintf(over.text, sizeof(over.text), "%.*s", (int)sizeof(over.text) - 1, err.text);
 	if (fd_write_all(HAND_FD_ANSWER, &over, sizeof(over)) < 0)

@@ -136,9 +136,7 @@ void hand_path(char **argv)
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	static struct hand_path path;
 
-	path.r = load(&conf, argv[0], NULL);
-	if (path.r == 0)
-		path.r = find_path(conf, argv + 1, &path);
+	path.r = load(&conf, argv[0], NULL) < 0 ? -EIO : find_path(conf, argv + 1, &path);
 	answer(&path, sizeof(path));
 }
 

@@ -72,7 +72,7 @@ enum joblife joblife_ask(const struct state *st, char text[static JOBLIFE_TEXT_S
 {
 	static struct hand_over over;
 	char job[16];
-	const struct hand h = { .argv = { "stage-hand", "over", job, NULL },
+	const struct hand h = { .argv = { "stage-hand", "over", job, st->node, NULL },
 				.uid = st->uid, .gid = st->gid, .system = !st->uid, .dir = -1,
 				.deadline_ms = clock_ms() + JOBLIFE_ASK_MS };
 	int r;

@@ -80,6 +80,9 @@ static int cmd_run(const struct args *a)
 	k.st.gid = a->numbers[GID];
 	k.in_step = a->given & 1U << STEP;
 	k.node = a->node && is_name(a->node) ? a->node : NULL;
+	/* A step has the host's name in its place. */
+	if (k.node && !k.in_step)
+		snprintf(k.st.node, sizeof(k.st.node), "%s", k.node);
 	return steward_run(&k);
 }
 

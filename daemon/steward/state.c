@@ -1,5 +1,5 @@
 /*
- * A head whose lines have a fixed order, then a line for each process and tier, then "end": a
+ * A head whose lines have a fixed order, then a line for the node, each process and tier, then "end": a
  * record without it was cut, and counts as none.
  */
 #include "daemon/steward/state.h"
@@ -69,6 +69,8 @@ int state_write(int fd, const struct state *st)
 		return -errno;
 	fprintf(f, HEAD(""), VERSION, st->job_id, st->restart, st->uid, st->gid, st->boot,
 		st->keeper.pid, (unsigned long long)st->keeper.start, st->ending, st->failed);
+	if (st->node[0])
+		fprintf(f, "node=%s\n", st->node);
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
 		if (st->procs[i].pid)
 			fprintf(f, "proc=%d:%llu\n", st->procs[i].pid,
@@ -93,6 +95,8 @@ static void read_item(struct state *st, const char *line)
 		   strlen(line + n) < sizeof(tier->path)) {
 		tier->as_user = number;
 		strcpy(tier->path, line + n);
+	} else if (strncmp(line, "node=", 5) == 0 && strlen(line + 5) < sizeof(st->node)) {
+		strcpy(st->node, line + 5);
 	}
 }
 

@@ -24,6 +24,7 @@
 #define STATE_MAX_PROCS 256
 #define STATE_MAX_TIERS 16
 #define STATE_BOOT_SIZE 37
+#define STATE_NODE_SIZE 256
 
 /* A process by pid and start time: none but ours is ever signalled. */
 struct state_proc {
@@ -44,6 +45,7 @@ struct state {
 	uid_t uid;           /* 0: not known */
 	gid_t gid;
 	char boot[STATE_BOOT_SIZE];
+	char node[STATE_NODE_SIZE]; /* NodeName, as Slurm's prolog has it; "": not known */
 	struct state_proc keeper;
 	bool ending;         /* a clean-up has begun: the keeper did not crash */
 	bool failed;         /* the keeper could not set the job up and waits for its end */

@@ -109,12 +109,15 @@ def cover(directory, name):
         skip('no overlay file system to put test programs in place with')
 
 
+def slurm_says(commands):
+    with open(SCRATCH + '/squeue.sh', 'w') as f:
+        f.write(f'for job; do :; done\n{commands}\nexit 0\n')
+
+
 def write_squeue():
     """Slurm, to the reaper: a job runs as long as its keeper does."""
     os.makedirs(SCRATCH + '/bin')
-    with open(SCRATCH + '/squeue.sh', 'w') as f:
-        f.write('for job; do :; done\n'
-                'pgrep -f "stage-keeper run --job $job " >/dev/null && echo "$job R"\nexit 0\n')
+    slurm_says('pgrep -f "stage-keeper run --job $job " >/dev/null && echo "$job R"')
     os.chmod(SCRATCH + '/squeue.sh', 0o644)
     with open(os.environ['FAKE_PROGRAM'], 'rb') as f:
         program = f.read()
@@ -2177,6 +2180,62 @@ def test_programs_of_others_are_not_started():
         j.assert_gone()
     finally:
         os.chmod(f'{LIBEXEC}/stage-worker', 0o755)
+
+
+def dead_job(*args):
+    j = Job(*args)
+    j.process.kill()
+    j.process.wait()
+    wait_for(lambda: lock_is_free(j.dir), what='the lock')
+    return j
+
+
+def reap_while(commands):
+    """What the reaper prints while squeue does that."""
+    with open(SCRATCH + '/squeue.sh') as f:
+        usual = f.read()
+    slurm_says(commands)
+    r = keeper('reap', '--conf', CONF)
+    with open(SCRATCH + '/squeue.sh', 'w') as f:
+        f.write(usual)
+    assert r.returncode == 0, r.stderr
+    return r.stderr
+
+
+def test_a_run_that_was_requeued_is_over_where_it_does_not_run():
+    """Seen failing where each job counted as running that squeue lists, and where the name of the node was not on record;
+    and, where a step is believed to know it, as its host has that name by chance."""
+    elsewhere = 'case "$*" in *"-w n7"*) ;; *) echo "$job R" ;; esac'
+    j = dead_job('--node', 'n7', '--step')
+    reap_while(elsewhere)
+    assert os.path.exists(j.dir)
+    reap_while('echo "$job PD"')
+    j.assert_gone()
+    j = dead_job('--node', 'n7')
+    assert j.state()['node'] == 'n7'
+    reap_while('echo "$job R"')
+    reap_while(elsewhere.replace(';;', 'echo "Invalid node name n7" >&2; exit 1 ;;', 1))
+    assert os.path.exists(j.dir)
+    reap_while(elsewhere)
+    j.assert_gone()
+
+
+def test_without_a_configuration_slurm_is_asked_at_the_usual_place():
+    """Seen failing where nobody was asked; and where a squeue that does not know the job is believed: it may be of another
+    Slurm than the one that the configuration would have named."""
+    cover('/usr/local/bin', 'usual')
+    shutil.copy(SCRATCH + '/bin/squeue', '/usr/local/bin/squeue')
+    j = dead_job()
+    with open(CONF, 'a') as f:
+        f.write('nonsense\n')
+    said = reap_while('echo "slurm_load_jobs error: Invalid job id specified" >&2; exit 1')
+    assert 'is not known' in said and 'squeue does not know it' in said and CONF in said, said
+    for commands in '', 'echo "$job PD"', f'case "$*" in *"-u {UID}"*) ;; *) echo "$job CD" ;; esac':
+        reap_while(commands)
+    assert os.path.exists(j.dir)
+    reap_while('echo "$job CD"')
+    j.assert_gone()
+    run('umount', '-l', '/usr/local/bin')
 
 
 def lock_is_free(directory):

@@ -12,7 +12,12 @@ static const struct { const char *text; enum squeue_said said; const char *state
 	{ "7 SO\n", SQUEUE_LIVES, "SO" },
 	{ "7 RS\n", SQUEUE_LIVES, "RS" },
 	{ "7 CF\n", SQUEUE_LIVES, "CF" },                   /* its nodes boot, or its prologs run */
-	{ "7 PD\n", SQUEUE_LIVES, "PD" },
+	{ "7 PD\n", SQUEUE_WAITS, "PD" },                   /* requeued: where it ran before it does not run */
+	{ "7 RH\n", SQUEUE_WAITS, "RH" },
+	{ "7 RQ\n", SQUEUE_LIVES, "RQ" },                   /* it is not off its nodes yet */
+	{ "7 PD\n7 R\n", SQUEUE_LIVES, "R" },
+	{ "7 R\n7 PD\n", SQUEUE_LIVES, "R" },
+	{ "7 CD\n7 PD\n", SQUEUE_WAITS, "PD" },
 	{ "7 XX\n", SQUEUE_LIVES, "XX" },                   /* of a Slurm to come */
 	{ "7 CG\n", SQUEUE_ENDED, "CG" },
 	{ "7 CD\n", SQUEUE_ENDED, "CD" },
