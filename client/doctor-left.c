@@ -191,17 +191,26 @@ static bool has_record(uint32_t job_id)
 	return r == 0;
 }
 
-/* One that root can't look at has a mount of its user's on it, who is not asked. */
+/* A lookup in a mount, or access() of it, asks its server, which may be a user's and never answer. statx() of the mount
+ * itself does not. */
+static int look_at(int dirfd, const char *name, struct statx *st)
+{
+	return statx(dirfd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, st) < 0 ? -errno : 0;
+}
+
+/* One that root can't look at, or that is in another file system, has a mount of its user's on it. */
 static bool is_users(int dirfd, const char *name)
 {
-	struct statx st;
-
 	char data[NAME_MAX + sizeof("/" TIER_NAME_DATA)];
+	struct statx tier, st;
+	int r = look_at(dirfd, name, &st);
 
-	if (statx(dirfd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, &st) < 0)
-		return errno != ENOENT;
+	if (r < 0 || look_at(dirfd, ".", &tier) < 0)
+		return r != -ENOENT;
+	if (st.stx_dev_major != tier.stx_dev_major || st.stx_dev_minor != tier.stx_dev_minor || st.stx_uid != 0)
+		return true;
 	snprintf(data, sizeof(data), "%s/" TIER_NAME_DATA, name);
-	return st.stx_uid != 0 || faccessat(dirfd, data, F_OK, AT_SYMLINK_NOFOLLOW) == 0;
+	return look_at(dirfd, data, &st) != -ENOENT;
 }
 
 /* What users keep for their next jobs (job 0) is no leftover. */

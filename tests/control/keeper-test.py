@@ -2238,6 +2238,24 @@ def test_without_a_configuration_slurm_is_asked_at_the_usual_place():
     run('umount', '-l', '/usr/local/bin')
 
 
+def test_the_doctor_asks_no_file_system_that_is_mounted_in_a_tier():
+    """Its server never answers. Seen failing where access() of the mount, or of what is in it, is asked for."""
+    for place in 'stage-data-9999/data', 'stage-data-9998':
+        path = f'{DISK}/{place}'
+        os.makedirs(path)
+        fuse = os.open('/dev/fuse', os.O_RDWR)
+        options = f'fd={fuse},rootmode=40755,user_id=0,group_id=0,allow_other'
+        assert libc.mount(b'none', path.encode(), b'fuse', 0, options.encode()) == 0
+        try:
+            r = run(os.environ['STAGECTL'], 'doctor', check=False, capture_output=True, text=True, timeout=60,
+                    env={**os.environ, 'STAGE_CONF': CONF})
+            assert 'tier ssd: 1 directory in' in r.stdout, r.stdout
+        finally:
+            run('umount', '-l', path)
+            os.close(fuse)
+            shutil.rmtree(f'{DISK}/{place.split("/")[0]}')
+
+
 def lock_is_free(directory):
     with open(directory + '/lock', 'rb') as f, contextlib.suppress(BlockingIOError):
         fcntl.flock(f, fcntl.LOCK_EX | fcntl.LOCK_NB)
