@@ -15,92 +15,6 @@
 #include "common/log.h"
 #include "daemon/worker/seccomp.h"
 
-/* Calls of other kernels' headers are missing in some: each has its own #ifdef. */
-static const unsigned denied[] = {
-	/* programs */
-	__NR_execve,
-	__NR_execveat,
-	/* other processes */
-#ifndef STAGE_SANITIZED /* LeakSanitizer looks at its own in this way */
-	__NR_ptrace,
-#endif
-	__NR_process_vm_readv,
-	__NR_process_vm_writev,
-	__NR_kcmp,
-#ifdef __NR_pidfd_getfd
-	__NR_pidfd_getfd,
-#endif
-#ifdef __NR_process_madvise
-	__NR_process_madvise,
-#endif
-	/* sockets: what is open is all there is */
-	__NR_listen,
-	/* mounts and namespaces */
-	__NR_mount,
-	__NR_umount2,
-	__NR_pivot_root,
-	__NR_chroot,
-	__NR_setns,
-	__NR_unshare,
-#ifdef __NR_move_mount
-	__NR_move_mount,
-	__NR_open_tree,
-	__NR_fsopen,
-	__NR_fsconfig,
-	__NR_fsmount,
-	__NR_fspick,
-#endif
-#ifdef __NR_mount_setattr
-	__NR_mount_setattr,
-#endif
-	__NR_open_by_handle_at,
-	/* the inside of the kernel */
-	__NR_bpf,
-	__NR_perf_event_open,
-	__NR_userfaultfd,
-#ifdef __NR_io_uring_setup
-	__NR_io_uring_setup,
-	__NR_io_uring_enter,
-	__NR_io_uring_register,
-#endif
-	__NR_init_module,
-	__NR_finit_module,
-	__NR_delete_module,
-	__NR_kexec_load,
-#ifdef __NR_kexec_file_load
-	__NR_kexec_file_load,
-#endif
-	__NR_syslog,
-	__NR_acct,
-	__NR_quotactl,
-	__NR_personality,
-#ifdef __NR_modify_ldt
-	__NR_modify_ldt,
-#endif
-	/* keys */
-	__NR_keyctl,
-	__NR_add_key,
-	__NR_request_key,
-	/* what files have beyond mode and times */
-	__NR_mknodat,
-#ifdef __NR_mknod
-	__NR_mknod,
-#endif
-	__NR_setxattr,
-	__NR_lsetxattr,
-	__NR_fsetxattr,
-	/* the machine */
-	__NR_reboot,
-	__NR_swapon,
-	__NR_swapoff,
-	__NR_sethostname,
-	__NR_setdomainname,
-	__NR_settimeofday,
-	__NR_clock_settime,
-	__NR_clock_adjtime,
-	__NR_adjtimex,
-};
-
 /* What a worker does not need and stage-fetch does; the name service binds sockets of the kernel's. */
 static const unsigned denied_without_network[] = {
 	__NR_socket,
@@ -207,21 +121,12 @@ static void note(const char *what, int r)
 		log_info("%s: left out, errno %d", what, -r);
 }
 
-static int deny_two(const unsigned *more, size_t n_more)
-{
-	unsigned calls[ARRAY_SIZE(denied) + ARRAY_SIZE(denied_to_fetcher)];
-
-	memcpy(calls, denied, sizeof(denied));
-	memcpy(calls + ARRAY_SIZE(denied), more, n_more * sizeof(*more));
-	return seccomp_deny(calls, ARRAY_SIZE(denied) + n_more);
-}
-
 void sandbox_enter(void)
 {
 	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 
 	if (r == 0)
-		r = deny_two(denied_without_network, ARRAY_SIZE(denied_without_network));
+		r = seccomp_deny(denied_without_network, ARRAY_SIZE(denied_without_network));
 	note("filter of system calls", r);
 }
 
@@ -251,7 +156,7 @@ void sandbox_enter_fetcher(void)
 
 	if (r == 0) {
 		note("Landlock", forbid_writing());
-		r = deny_two(denied_to_fetcher, ARRAY_SIZE(denied_to_fetcher));
+		r = seccomp_deny(denied_to_fetcher, ARRAY_SIZE(denied_to_fetcher));
 	}
 	note("filter of system calls", r);
 }

@@ -13,8 +13,11 @@
  * thread. */
 int seccomp_allow(const unsigned *calls, size_t n);
 
-/* All but these, and no new namespaces (clone3() is said to be missing); all threads. */
+/* All but these and what none of our programs needs (starting programs, mounts, namespaces, other processes' memory, keys,
+ * devices, the kernel's inside, the machine's settings), and no new namespaces (clone3() is said to be missing); all
+ * threads. */
 int seccomp_deny(const unsigned *calls, size_t n);
 
-/* The same, and no sockets but local ones, and no limits or CPUs of another process than the caller (pid 0). */
+/* The same, no sockets but local ones, no limits or CPUs of another process than the caller (pid 0), and no owner or
+ * signal of a descriptor: the kernel signals a file's owner. */
 int seccomp_confine(const unsigned *calls, size_t n);
