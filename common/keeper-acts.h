@@ -57,7 +57,7 @@ enum act_kind {
 	ACT_GO,            /* n: 1: the last one spawned may begin; 0: it ends */
 	ACT_LOOK,          /* n: pid. r: 1: it is stopped; n[1]: its start; -ESRCH, of a zombie, too */
 	ACT_KILL,          /* n: pid, start (0: a child of ours), signal. -ESRCH; -EPERM: neither a process of the job's
-			    * user (in a clean-up: of a user's) nor a keeper of that job (of one whose directory is open) */
+			    * user (in a clean-up: of one whose directory is open) nor a keeper of such a job */
 	ACT_KILL_CHILDREN, /* all but the steward and what root itself asks for, orphans of theirs included. r: how many there were */
 	ACT_FOLLOW,        /* text: a set of CPUs to be on */
 	ACT_OPEN_PROC,     /* The node's processes, where possible without hidepid=. An fd (O_PATH) */

@@ -100,14 +100,14 @@ static bool is_keeper(pid_t pid, uint32_t job, bool or_reaper)
 	return found;
 }
 
-/* Processes of the job's user, in a clean-up of any user's; and who works for a job whose directory the steward holds.
- * Never another of root's, nor a steward or a hand of another job's. */
+/* Processes of the job's user, and who works for a job whose directory the steward holds. Never another of root's, nor a
+ * steward or a hand of another job's. */
 static bool may_signal(const struct keeper *k, pid_t pid)
 {
 	const uid_t uid = get_uid(pid);
 
 	if (uid != 0)
-		return uid != (uid_t)-1 && uid != k->system_uid && (!k->uid || uid == k->uid);
+		return act_is_users(k, uid);
 	for (int i = ACT_DIR_FREE; i < ACT_N_DIRS; i++)
 		if (k->dirs[i] >= 0 && (!k->job || k->jobs[i] == k->job) && is_keeper(pid, k->jobs[i], !k->job))
 			return true;
@@ -149,20 +149,21 @@ static int get_oom_score(int64_t flags)
 	return flags & ACT_SPAWN_SERVER ? -500 : 0;
 }
 
-/* What the steward may have stage-hand do: as the system user, or as the user whose chore it is. In a clean-up
- * that may be any user, as the record that names him is the steward's to read. */
+/* The steward runs stage-hand as the system user, or as the job's user. A clean-up also finds jobs whose user root can't
+ * see any more: as any user it may ask Slurm, and move and remove what has our names in a tier. "release" and "empty"
+ * would remove what the steward's descriptor and record name, so these are never run as any user. */
 static int find_chore(const struct keeper *k, const struct act *a, const char *name)
 {
-	static const struct { const char *name; bool system; } chores[] = {
-		{ "path", true },        { "metrics", true },    { "release", false },   { "empty", false },
-		{ "tier-make", false },  { "tier-aside", false }, { "tier-empty", false },
-		{ "over", false },       { "over", true },
+	static const struct { const char *name; bool system, cleans; } chores[] = {
+		{ "path", true, false },       { "metrics", true, false },   { "over", true, false },
+		{ "release", false, false },   { "empty", false, false },    { "tier-make", false, false },
+		{ "tier-aside", false, true }, { "tier-empty", false, true }, { "over", false, true },
 	};
-	const bool system = a->n[0] & ACT_SPAWN_SYSTEM;
+	const bool system = a->n[0] & ACT_SPAWN_SYSTEM, anybody = !k->uid && a->uid && a->uid != k->system_uid;
 
 	for (size_t i = 0; i < ARRAY_SIZE(chores); i++)
 		if (strcmp(name, chores[i].name) == 0 && chores[i].system == system)
-			return system || (a->uid && a->uid != k->system_uid) ? 0 : -EPERM;
+			return system || act_is_users(k, a->uid) || (anybody && chores[i].cleans) ? 0 : -EPERM;
 	return -EPERM;
 }
 
@@ -225,8 +226,8 @@ int act_spawn(struct keeper *k, struct call *c)
 	ask_fill_system_user(k, &hand);
 	if (!(a->n[0] & ACT_SPAWN_SYSTEM)) {
 		hand.uid = a->uid;
-		hand.gid = a->gid;
-		hand.groups = &a->gid;
+		hand.gid = k->uid ? k->gid : a->gid;
+		hand.groups = &hand.gid;
 	}
 	l.program = k->programs[a->name];
 	if (a->n[0] & ACT_SPAWN_OUTPUT && l.n_fds)

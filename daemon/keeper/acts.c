@@ -40,6 +40,17 @@ bool act_is_ours(const struct keeper *k, const struct act *a)
 	return (uint32_t)a->n[0] == k->job;
 }
 
+bool act_is_users(const struct keeper *k, uid_t uid)
+{
+	bool is = k->uid && uid == k->uid;
+
+	if (!uid || uid == k->system_uid)
+		return false;
+	for (int i = ACT_DIR_FREE; !k->uid && i < ACT_N_DIRS; i++)
+		is = is || (k->dirs[i] >= 0 && uid == k->owners[i]);
+	return is;
+}
+
 void act_do(struct keeper *k, struct call *c)
 {
 	/* clang-format off */

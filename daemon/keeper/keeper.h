@@ -47,6 +47,7 @@ struct keeper {
 	int text_fd;        /* of the figures, as long as they are written; -1: none */
 	int dirs[ACT_N_DIRS]; /* by number; -1: none */
 	uint32_t jobs[ACT_N_DIRS]; /* whose directories those of ACT_OPEN_DIR are */
+	uid_t owners[ACT_N_DIRS];  /* the users of these jobs, as root sees it; 0: not known */
 	int groups[ACT_N_GROUPS]; /* of the job, to be joined; -1: none */
 };
 
@@ -91,6 +92,9 @@ bool act_is_place(uint32_t dir, uint32_t name);
 /* May the keeper touch what the act's name stands for? A job's keeper has what is of its job, and cleans up what was moved
  * aside of others, which are over. */
 bool act_is_ours(const struct keeper *k, const struct act *a);
+
+/* The job's user; in a clean-up the user of a job whose directory is held. Never root or the system user. */
+bool act_is_users(const struct keeper *k, uid_t uid);
 
 /* What an enum act_name stands for, with these numbers. */
 void act_print_name(char buf[static 64], uint32_t name, const int64_t *n);

@@ -303,6 +303,17 @@ static int end_keeper(struct jobdir *d, uint64_t deadline_ms, bool *toldp, struc
 	}
 }
 
+/* The user's own clean-up steps would run as him, which root does in no job's keeper of another user. */
+static int leave_to_reaper(struct jobdir *d, struct state *st, const struct clean_options *o, struct error *err)
+{
+	struct clean c = { d, st, true, clock_ms() + o->timeout_ms, -1 };
+
+	if (o->end_keeper)
+		(void)end_processes(&c, NULL);
+	(void)error_set(err, EPERM, "uid %u had a job of this number, and the reaper removes what it has", st->uid);
+	return CLEAN_E_OTHERS;
+}
+
 int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct error *err)
 {
 	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
@@ -324,6 +335,8 @@ int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct 
 				death_report(&d, &st);
 			st.ending = true;
 			jobdir_write_state(&d, &st);
+			if (o->only_uid && st.uid && st.uid != o->only_uid)
+				return leave_to_reaper(&d, &st, o, err);
 		} else if (r == -ENOENT || r == -EPROTO) {
 			log_warning("job %u has no record, or a damaged one: what it has in tiers is "
 				    "left to the reaper", id->job_id);

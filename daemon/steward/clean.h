@@ -7,10 +7,11 @@
 
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/steward/jobdir.h"
 
 struct error;
-struct jobdir;
-struct jobdir_id;
 struct state;
 
 /*
@@ -24,10 +25,16 @@ struct state;
 int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,
 		  uint64_t behind_ms, struct error *err);
 
+enum {
+	CLEAN_E_OTHERS = JOBDIR_E_GONE + 1, /* the job is another user's */
+};
+
 struct clean_options {
 	bool end_keeper;     /* ask a living keeper to end, kill it past timeout_ms; else it is let alone */
 	uint64_t timeout_ms; /* for the keeper, and again for what it leaves to us */
+	uid_t only_uid;      /* of a job's keeper, which may do nothing as another user; 0: clean up after any user */
 };
 
-/* Cleans up that run directory. 0 if there is none (any more). */
+/* Cleans up that run directory. 0 if there is none (any more). CLEAN_E_OTHERS: what it has stays for the reaper;
+ * with end_keeper its processes are ended as far as root lets us. */
 int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct error *err);

@@ -97,7 +97,7 @@ static int report(int r, const struct error *err)
 
 static int cmd_clean(const struct args *a)
 {
-	const struct clean_options o = { true, a->numbers[TIMEOUT] ?: CLEAN_TIMEOUT_MS };
+	const struct clean_options o = { .end_keeper = true, .timeout_ms = a->numbers[TIMEOUT] ?: CLEAN_TIMEOUT_MS };
 	struct error err = ERROR_INIT;
 	const struct jobdir_id id = { .job_id = a->numbers[JOB] };
 	_cleanup_(fd_closep) int base = -1;

@@ -394,7 +394,7 @@ static int try_again(void *arg, const struct jobdir_id *id)
 
 static int reap_one_aside(void *arg, const struct jobdir_id *id)
 {
-	const struct clean_options o = { .timeout_ms = REAP_TIMEOUT_MS };
+	const struct clean_options o = { .timeout_ms = REAP_TIMEOUT_MS, .only_uid = *(const uid_t *)arg };
 	struct left l = { .id = *id };
 
 	if (id->aside_ms && clean_one(&l, &o) < 0)
@@ -402,9 +402,9 @@ static int reap_one_aside(void *arg, const struct jobdir_id *id)
 	return 0;
 }
 
-void reap_aside(void)
+void reap_aside(uid_t uid)
 {
-	(void)jobdir_for_each(reap_one_aside, NULL, NULL);
+	(void)jobdir_for_each(reap_one_aside, &uid, NULL);
 }
 
 int reap_all(bool by_timer, struct error *err)

@@ -7,6 +7,7 @@
 #pragma once
 
 #include <stdbool.h>
+#include <sys/types.h>
 
 struct error;
 
@@ -15,5 +16,5 @@ struct error;
  * should go. by_timer: Slurm is asked about keepers that live in some of the runs alone. */
 int reap_all(bool by_timer, struct error *err);
 
-/* Cleans up what keepers have set aside and did not live to remove. */
-void reap_aside(void);
+/* Cleans up what keepers of that user's jobs have set aside and did not live to remove. */
+void reap_aside(uid_t uid);

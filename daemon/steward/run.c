@@ -80,7 +80,8 @@ static int find_another(struct steward *k, const struct jobdir *d)
 /* There is a directory for this job: another keeper's, or a leftover. 0: it is out of the way. */
 static int settle_leftover(struct steward *k, struct jobdir *d, struct error *err)
 {
-	const struct clean_options o = { .end_keeper = true, .timeout_ms = LEFTOVER_MS };
+	const struct clean_options o = { .end_keeper = true, .timeout_ms = LEFTOVER_MS,
+					.only_uid = k->st.uid };
 	const uint64_t begin_ms = clock_ms();
 	int r, another;
 
@@ -287,6 +288,6 @@ int steward_run(struct steward *k)
 	jobdir_deinit(&k->dir);
 	if (k->st.ending)
 		metrics_add(k);
-	reap_aside();
+	reap_aside(k->st.uid);
 	return r < 0;
 }

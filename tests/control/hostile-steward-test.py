@@ -342,6 +342,15 @@ def test_programs_are_ours_and_nobody_elses_but_the_users():
             (['account'], 0, system), (['account', '0', '0'], 0, system), (['run'], kt.UID, 0), (['/bin/sh'], kt.UID, 0), \
             ([''], kt.UID, 0), ([], kt.UID, 0), (['path'], kt.UID, 0), (['metrics'], 0, 0):
         assert spawn(s, 'HAND', words, uid, flags) == -EPERM, (words, uid, flags)
+    # Another user's, though what a job of his has left is held
+    aside = f'{kt.RUNDIR}/.trash/{OTHER_JOB}.1'
+    os.makedirs(aside, exist_ok=True)
+    with open(aside + '/sock', 'w') as f:
+        os.chown(f.fileno(), kt.OTHER, kt.OTHER)
+    assert s.act_named('ACT_OPEN_DIR', 1, 'JOB_ASIDE', OTHER_JOB, 1) >= FREE
+    for chore in 'release', 'empty', 'tier-make', 'tier-aside', 'tier-empty', 'over':
+        assert spawn(s, 'HAND', [chore], kt.OTHER) == -EPERM, chore
+        assert spawn(s, 'HAND', [chore], kt.UID) > 0, chore
     assert s.await_answer('ACT_ACCOUNT') >= 0
     # None of these words is theirs, and no variable
     evil = ['--conf', kt.SCRATCH + '/evil.conf', 'LD_PRELOAD=/evil.so']

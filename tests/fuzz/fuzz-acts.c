@@ -425,11 +425,22 @@ WRAP(int, bind, int fd, const struct sockaddr *addr, socklen_t size)
 	return call->dir < 0 ? fail(ENOENT) : succeed();
 }
 
-/* Of the job's user, in a clean-up of any but the system user; or a keeper whose job's directory is held. */
+/* The job's user, in a clean-up that of a job whose directory is held. */
+static bool is_users(uid_t uid)
+{
+	if (k.uid)
+		return uid == k.uid;
+	for (int i = ACT_DIR_FREE; i < ACT_N_DIRS; i++)
+		if (k.dirs[i] >= 0 && k.owners[i] == uid)
+			return uid && uid != SYSTEM_UID;
+	return false;
+}
+
+/* Of such a user; or a keeper whose job's directory is held. */
 static bool is_fair(void)
 {
 	if (shown_uid)
-		return k.uid ? shown_uid == k.uid : shown_uid != SYSTEM_UID;
+		return is_users(shown_uid);
 	for (int i = ACT_DIR_FREE; i < ACT_N_DIRS; i++)
 		if (k.dirs[i] >= 0 && k.jobs[i] == shown_job && (!k.job || shown_job == k.job))
 			return true;
@@ -550,6 +561,8 @@ WRAP(pid_t, launch_start, const struct launch *l, int *gop)
 	for (size_t i = 0; i < l->n_groups; i++)
 		FUZZ_CHECK(l->groups[i] == -1 || is_known(l->groups[i], OF_CGROUP));
 	FUZZ_CHECK(l->program == k.programs[ACT_PROGRAM_HAND] || (l->user->uid == k.uid && l->user->gid == k.gid));
+	if (act->kind == ACT_SPAWN && l->user->uid != SYSTEM_UID && !is_users(l->user->uid))
+		FUZZ_CHECK(!k.uid && (!strcmp(l->argv[1], "over") || !strncmp(l->argv[1], "tier-", 5)) && strcmp(l->argv[1], "tier-make"));
 	FUZZ_CHECK(l->user->n_groups >= 1 && l->user->groups[l->user->n_groups - 1] != 0xdeadU);
 	for (n = 0; l->user->env[n]; n++)
 		FUZZ_CHECK(n < ARRAY_SIZE(l->user->env) && strlen(l->user->env[n]) < PATH_MAX + 1024);
