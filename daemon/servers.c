@@ -1,6 +1,6 @@
 /*
- * A server begins before the job's memory is known, as a mount waits for nothing: it starts with
- * CacheSize and is told later. Until the job's first step there are no readers, so it keeps little.
+ * A server begins before the job's memory is known, as a mount waits for nothing. Until that is known
+ * it keeps FIRST: what it would keep beyond the job's share stays charged to wherever it was then.
  */
 #include "daemon/servers.h"
 
@@ -14,6 +14,7 @@
 
 #define PART_OF_JOB 4
 #define LEAST (1ULL << 20)
+#define FIRST (2ULL << 20)
 #define BESIDE (8ULL << 20) /* of a server, beside what it keeps: threads, buffers, tables */
 
 /* Those that will serve, too; a dataset that is ready has reached its last state while it is served. */
@@ -44,6 +45,13 @@ uint64_t servers_get_cache(const struct job *job)
 	return part < all ? part : all;
 }
 
+uint64_t servers_get_first(const struct job *job)
+{
+	const uint64_t all = servers_get_cache(job);
+
+	return job->memory_known || all < FIRST ? all : FIRST;
+}
+
 uint64_t servers_get_memory(const struct job *job)
 {
 	return job->mem_limit ? count_servers(job) * (servers_get_cache(job) + BESIDE) : 0;
@@ -54,7 +62,7 @@ void servers_tell(struct job *job)
 	_cleanup_(kv_freep) struct kv *kv = NULL;
 	uint64_t size = 0;
 
-	if (!job->conf || !job->mem_limit)
+	if (!job->conf || !job->memory_known || (job->local && !job->mem_limit))
 		return;
 	size = servers_get_cache(job);
 	if (size == job->told_cache)

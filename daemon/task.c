@@ -92,6 +92,7 @@ static void fill_rules(struct kv *kv, const struct job *job, const struct stage 
 	fill_turns(kv, job, s->rule);
 	conf_put_limits(conf, job->gres, kv);
 	kv_set_u64(kv, "cachesize", servers_get_cache(job));
+	kv_set_u64(kv, "cachefirst", servers_get_first(job));
 	fill_keep(kv, job, s->dataset);
 }
 

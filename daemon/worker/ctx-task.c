@@ -44,6 +44,7 @@ static void read_policy(struct ctx *ctx, const struct kv *t)
 		.fuse = kv_get_u64(t, "fuse", 0),
 		.keeper = kv_get_u64(t, "keeper", 0),
 		.cache_size = kv_get_u64(t, "cachesize", 64 << 20),
+		.cache_first = kv_get_u64(t, "cachefirst", UINT64_MAX),
 		.threads = threads > 0 && threads <= 256 ? (uint32_t)threads : default_threads(),
 		.threads_given = threads > 0,
 		.max_readers = (uint32_t)kv_get_u64(t, "maxreaders", 0),

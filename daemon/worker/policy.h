@@ -21,6 +21,7 @@ struct policy {
 	bool fuse;                /* mounts may be made */
 	bool keeper;              /* … by the keeper; else by fusermount3 */
 	uint64_t cache_size;      /* of an image server */
+	uint64_t cache_first;     /* until it is told another size */
 	uint32_t threads;         /* already decided: at least 1 */
 	bool threads_given;       /* by user or site: don't grow */
 	uint32_t max_readers;     /* operations on the source at once, 0: as many as help */

@@ -7,6 +7,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <malloc.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -40,6 +41,7 @@ struct sqfs_mount {
 	int fd;
 	int copy; /* -1: none */
 	struct sqfs_image *img;
+	uint64_t cache_size; /* now */
 	struct sqfs_hydrate *hydrate; /* NULL: not copied */
 	struct sqfs_server *server;
 	struct sqfs_unmounter *unmounter; /* NULL: the keeper unmounts */
@@ -134,6 +136,20 @@ static int mount_by_helper(struct sqfs_mount *m, struct error *err)
 	return r;
 }
 
+static void mount_resize(void *arg, uint64_t size)
+{
+	struct sqfs_mount *m = arg;
+
+	if (size > m->ctx->policy.cache_size)
+		size = m->ctx->policy.cache_size;
+	if (size == m->cache_size)
+		return;
+	m->cache_size = size;
+	sqfs_image_set_cache_size(m->img, size);
+	/* Blocks are in the middle of malloc()'s heaps, where free() leaves them to the process. */
+	malloc_trim(0);
+}
+
 static int mount_open(struct sqfs_mount *m, int fd, unsigned n_threads, struct error *err)
 {
 	struct sqfs_server_options options = {
@@ -149,6 +165,9 @@ static int mount_open(struct sqfs_mount *m, int fd, unsigned n_threads, struct e
 	if (m->fd < 0)
 		return error_errno(err, errno, "open the image");
 	r = sqfs_image_open(&m->img, m->fd, m->ctx->policy.cache_size, err);
+	m->cache_size = m->ctx->policy.cache_size;
+	if (r == 0)
+		mount_resize(m, m->ctx->policy.cache_first);
 	if (r == 0)
 		r = mount_check_subdir(m, err);
 	if (r == 0)
@@ -244,13 +263,6 @@ static void mount_stop(void *arg)
 	if (m->ctx->policy.keeper && poll(&p, 1, 0) == 1 && p.revents & (POLLHUP | POLLERR))
 		return;
 	sqfs_server_stop(m->server);
-}
-
-static void mount_resize(void *arg, uint64_t size)
-{
-	struct sqfs_mount *m = arg;
-
-	sqfs_image_set_cache_size(m->img, size < m->ctx->policy.cache_size ? size : m->ctx->policy.cache_size);
 }
 
 int sqfs_mount_serve(struct sqfs_mount *m, struct error *err)
