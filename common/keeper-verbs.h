@@ -29,6 +29,8 @@ enum keeper_verb {
 	KEEPER_END,       /* everything is released: unmount, remove, exit. No reply. */
 	KEEPER_COUNT,     /* id: enum count (common/counts.h); arg0: what it has come to in this job;
 			   * what is out of its bounds is ignored. No reply. */
+	KEEPER_SERVES,    /* id: of a SPAWN of a writer that serves a mount from now on: it lives on when
+			   * stagingd or the keeper ends. No reply. */
 
 	/* keeper -> stagingd */
 	KEEPER_REPLY = 64,

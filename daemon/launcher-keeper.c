@@ -154,6 +154,13 @@ static void keeper_count(struct launcher *l, uint32_t count, uint64_t value)
 	post(get_self(l), &msg, -1);
 }
 
+static void keeper_serves(struct launcher *l, uint32_t id)
+{
+	const struct keeper_msg msg = { .verb = KEEPER_SERVES, .id = REQUEST_ID(REQUEST_SPAWN, id) };
+
+	post(get_self(l), &msg, -1);
+}
+
 static void keeper_end(struct launcher *l)
 {
 	const struct keeper_msg msg = { .verb = KEEPER_END };
@@ -262,6 +269,7 @@ static const struct launcher_ops keeper_ops = {
 	.unmount = keeper_unmount,
 	.make_tier = keeper_make_tier,
 	.count = keeper_count,
+	.serves = keeper_serves,
 	.end = keeper_end,
 };
 

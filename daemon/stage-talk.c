@@ -257,6 +257,8 @@ static bool on_ready(struct stage_run *run, const struct kv *kv)
 	s->moved = kv_get_u64(kv, "moved", 0);
 	run->stays = kv_get_u64(kv, "stays", 0) == 1;
 	s->behind = run->stays && s->dataset->hydrate;
+	if (run->stays)
+		worker_proc_serves(run->worker);
 	find_place(run);
 	budget_set_written(job->budget, s->id, BUDGET_UNLIMITED);
 	stage_apply(s, STAGE_EV_READY, stage_run_get_now(run), NULL);

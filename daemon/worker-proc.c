@@ -162,6 +162,12 @@ static void on_end_timer(void *arg)
 	worker_proc_free(w);
 }
 
+void worker_proc_serves(struct worker_proc *w)
+{
+	if (w->class == KEEPER_CLASS_WRITER && w->launcher->ops->serves)
+		w->launcher->ops->serves(w->launcher, w->id);
+}
+
 void worker_proc_kill(struct worker_proc *w)
 {
 	if (w->killed)

@@ -43,6 +43,9 @@ uint32_t worker_proc_get_id(const struct worker_proc *w);
 /* A worker that does not read is killed. fds stay the caller's. */
 void worker_proc_send(struct worker_proc *w, const struct kv *kv, const int *fds, size_t n_fds);
 
+/* It serves a mount from now on, and lives on whoever else ends. */
+void worker_proc_serves(struct worker_proc *w);
+
 /* Cancel, and the means that follow when it does not obey. Twice is fine. */
 void worker_proc_cancel(struct worker_proc *w);
 void worker_proc_kill(struct worker_proc *w);

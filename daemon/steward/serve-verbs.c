@@ -30,15 +30,23 @@ struct call {
 	struct error err;
 };
 
-static pid_t find_worker(const struct serve *s, uint32_t id)
+/* -1: there is none. */
+static int find_child(const struct serve *s, uint32_t id)
 {
 	const struct state_proc *procs = s->k->st.procs;
 
-	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
+	for (int i = 0; i < STATE_MAX_PROCS; i++)
 		if (procs[i].pid && s->children[i].id == id &&
 		    s->children[i].class != SERVE_CLASS_DAEMON)
-			return procs[i].pid;
-	return 0;
+			return i;
+	return -1;
+}
+
+static pid_t find_worker(const struct serve *s, uint32_t id)
+{
+	const int i = find_child(s, id);
+
+	return i < 0 ? 0 : s->k->st.procs[i].pid;
 }
 
 static int on_spawn(struct serve *s, struct call *c)
@@ -134,6 +142,16 @@ static int on_count(struct serve *s, struct call *c)
 	return 0;
 }
 
+static int on_serves(struct serve *s, struct call *c)
+{
+	const int i = find_child(s, c->m->id);
+
+	if (i >= 0)
+		s->children[i].class = KEEPER_CLASS_SERVER;
+	c->reply.verb = 0;
+	return 0;
+}
+
 static int on_end(struct serve *s, struct call *c)
 {
 	s->ended = true;
@@ -162,7 +180,7 @@ bool serve_verb(struct serve *s)
 	static int (*const verbs[])(struct serve * s, struct call * c) = {
 		[KEEPER_SPAWN] = on_spawn,     [KEEPER_KILL] = on_kill, [KEEPER_MOUNT] = on_mount,
 		[KEEPER_UNMOUNT] = on_unmount, [KEEPER_TIER] = on_tier, [KEEPER_END] = on_end,
-		[KEEPER_COUNT] = on_count,
+		[KEEPER_COUNT] = on_count,     [KEEPER_SERVES] = on_serves,
 	};
 	_cleanup_(fd_closep) int fd = -1;
 	struct keeper_msg m;

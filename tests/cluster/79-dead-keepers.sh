@@ -2,10 +2,12 @@
 # needs any more goes. Names begin with dk_, because each file of tests is read into the same shell.
 # shellcheck shell=bash
 
-readonly dk_items="t=$data/many.tar,m=$data/many.zstd.sqsh,d=$data/flat:ssd"
+# c and h: images whose server has written a copy, or is writing it
+readonly dk_items="t=$data/many.tar,m=$data/many.zstd.sqsh,d=$data/flat:ssd,c=$data/many.zstd.sqsh:shm,h=$data/many.zstd.sqsh:ssd:hydrate=copy"
 # What a job reads once the test lets it go on
 readonly dk_read="echo begun; $until_let_go
-cat \$STAGE_DATA_PATH_T/*/* | cksum; cat \$STAGE_DATA_PATH_M/*/* | cksum; cat \$STAGE_DATA_PATH_D/* | cksum"
+cat \$STAGE_DATA_PATH_T/*/* | cksum; cat \$STAGE_DATA_PATH_M/*/* | cksum; cat \$STAGE_DATA_PATH_D/* | cksum
+cat \$STAGE_DATA_PATH_C/*/* | cksum; cat \$STAGE_DATA_PATH_H/*/* | cksum"
 
 dk_keeper() {
 	find "$prefix" -name stage-keeper -type f -print -quit
@@ -33,6 +35,8 @@ dk_expected() {
 	cat "$pfs"/data/many/*/* | cksum
 	cat "$pfs"/data/many/*/* | cksum
 	cat "$pfs"/data/flat/* | cksum
+	cat "$pfs"/data/many/*/* | cksum
+	cat "$pfs"/data/many/*/* | cksum
 }
 
 # Without the progress, which is printed where staging takes longer.
@@ -42,6 +46,10 @@ dk_output() {
 
 dk_log() {
 	cat "$base/node/$1/log/stage-data.log" 2>/dev/null || true
+}
+
+dk_log_says() {
+	dk_log n1 | grep -q "$1"
 }
 
 # dk_begin NODE: a job that has its data and waits
@@ -97,6 +105,23 @@ dk_everybody() {
 # Fails as the one before does.
 test_a_running_job_keeps_its_data_when_all_that_served_it_die() {
 	dk_survives everybody
+}
+
+# Fails when the server of an image that it has copied counts as a writer, and ends with stagingd.
+test_a_running_job_keeps_its_data_when_its_daemon_dies() {
+	local id pid
+
+	need_fuse
+	forgive_crashes n1
+	id=$(dk_begin n1)
+	pid=$(on n1 pgrep -x stagingd)
+	on n1 kill -KILL "$pid"
+	wait_until 10 dk_log_says "job=$id .*stagingd .*mounts go on"
+	let_go "$id"
+	job_done "$id"
+	assert_eq "$(dk_expected)" "$(dk_output "$id")" "what the job read"
+	wait_until 10 job_nodes_clean "$id"
+	assert_nodes_fine
 }
 
 # One waits for a dataset while the keeper dies, another asks afterwards: both say so, and what was ready is read.

@@ -328,8 +328,7 @@ def main():
     os.chmod(TOLD, 0o666)
     if WHOSE != 'keeper':
         preload()
-    pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '100000'])
-    kt.wait_for(lambda: os.readlink(f'/proc/{pin.pid}/ns/mnt') != os.readlink('/proc/self/ns/mnt'))
+    pin = kt.new_namespace()
     os.symlink(f'/proc/{pin.pid}/ns/mnt', NAMESPACE)
     # cgroups are everybody's, the other programs' too
     kt.next_job = 1000 * (1 + int(PART.split('/')[0])) + 100000 * ['keeper', 'stage-steward', 'stage-hand'].index(WHOSE)

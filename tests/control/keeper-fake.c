@@ -331,7 +331,7 @@ static void ask_keeper(uint32_t verb, uint32_t id, int64_t arg0, int64_t arg1, i
 	struct keeper_msg m = { verb, id, arg0, arg1 };
 
 	send_with_fds(KEEPER_FD_SOCKET, &m, sizeof(m), &fd, fd >= 0);
-	if (verb == KEEPER_END || verb == KEEPER_COUNT) {
+	if (verb == KEEPER_END || verb == KEEPER_COUNT || verb == KEEPER_SERVES) {
 		add("ok");
 		return;
 	}

@@ -147,6 +147,22 @@ def wait_for(condition, seconds=10, what='condition'):
         time.sleep(0.01)
 
 
+def new_namespace():
+    """A process in a mount namespace that can be mounted in ours. The kernel refuses one that is older, and from 6.18 on
+    a number that each CPU takes from a stock of its own says which is older."""
+    file = SCRATCH + '/namespace'
+    open(file, 'w').close()
+    for _ in range(1000):
+        pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '100000'])
+        wait_for(lambda: os.readlink(f'/proc/{pin.pid}/ns/mnt') != os.readlink('/proc/self/ns/mnt'))
+        if run('mount', '--bind', f'/proc/{pin.pid}/ns/mnt', file, check=False, stderr=subprocess.DEVNULL).returncode == 0:
+            run('umount', file)
+            return pin
+        pin.kill()
+        pin.wait()
+    raise AssertionError('no namespace can be mounted')
+
+
 def reap_orphans():
     """We are init here."""
     for pid in [int(p) for p in os.listdir('/proc') if p.isdigit()]:
@@ -1116,8 +1132,7 @@ def close_memory(j):
 
 def test_content_goes_though_a_namespace_pins_it():
     j = Job()
-    pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '1000'])
-    wait_for(lambda: os.readlink(f'/proc/{pin.pid}/ns/mnt') != os.readlink('/proc/self/ns/mnt'))
+    pin = new_namespace()
 
     def fill():
         os.makedirs(f'{j.dir}/t/data/x/y')
@@ -1635,6 +1650,12 @@ def test_no_memory_cgroup_is_said():
     j.assert_gone()
 
 
+def is_removed(group):
+    with contextlib.suppress(OSError):
+        os.rmdir(group)
+    return not os.path.isdir(group)
+
+
 @contextlib.contextmanager
 def hierarchy_of_our_own():
     """Other tests' clusters have groups in the machine's."""
@@ -1644,8 +1665,8 @@ def hierarchy_of_our_own():
     try:
         yield
     finally:
-        run('umount', MEMORY)
-        os.rmdir(own)
+        run('umount', '-l', MEMORY)     # a keeper that ends holds a group in it
+        wait_for(lambda: is_removed(own), what='the hierarchy to be free')
 
 
 def test_a_file_of_version_2_that_is_mounted_elsewhere():
@@ -2458,8 +2479,7 @@ def test_sweep_of_disk_tiers():
 def test_repeated_in_the_jobs_namespace():
     ns = SCRATCH + '/ns'
     write_conf(f'[mount]\nJobNamespace={ns}/%j/.ns')
-    pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '1000'])
-    wait_for(lambda: os.readlink(f'/proc/{pin.pid}/ns/mnt') != os.readlink('/proc/self/ns/mnt'))
+    pin = new_namespace()
     j = Job('--step')
     file = f'{ns}/{j.id}/.ns'
     os.makedirs(os.path.dirname(file))
@@ -2479,8 +2499,7 @@ def test_repeated_in_the_jobs_namespace():
 def test_repeated_in_a_namespace_that_is_being_made():
     ns = SCRATCH + '/ns'
     write_conf(f'[mount]\nJobNamespace={ns}/%j/.ns')
-    pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '1000'])
-    wait_for(lambda: os.readlink(f'/proc/{pin.pid}/ns/mnt') != os.readlink('/proc/self/ns/mnt'))
+    pin = new_namespace()
     j = Job('--step')
     file = f'{ns}/{j.id}/.ns'
     os.makedirs(os.path.dirname(file))

@@ -257,12 +257,12 @@ static void read_verbs(void)
 		h.msg_controllen = sizeof(control);
 		if (recvmsg(play.keeper, &h, MSG_DONTWAIT | MSG_CMSG_CLOEXEC) != sizeof(m))
 			return;
-		FUZZ_CHECK(m.verb >= KEEPER_SPAWN && m.verb <= KEEPER_COUNT);
+		FUZZ_CHECK(m.verb >= KEEPER_SPAWN && m.verb <= KEEPER_SERVES);
 		FUZZ_CHECK(m.verb != KEEPER_COUNT || (m.id < COUNT_N && m.arg0 >= 0));
 		FUZZ_CHECK((m.verb == KEEPER_SPAWN) == (h.msg_controllen > 0));
 		FUZZ_CHECK(m.verb != KEEPER_MOUNT || (m.arg0 >= 0 && m.arg0 < RUNDIR_MAX_SLOTS &&
 						      m.arg1 >= 1 && m.arg1 <= MAX_MOUNT_FDS));
-		if (m.verb != KEEPER_COUNT && play.n_asked < ARRAY_SIZE(play.asked))
+		if (m.verb != KEEPER_COUNT && m.verb != KEEPER_SERVES && play.n_asked < ARRAY_SIZE(play.asked))
 			play.asked[play.n_asked++] = m;
 		if (m.verb != KEEPER_SPAWN)
 			continue;

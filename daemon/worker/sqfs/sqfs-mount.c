@@ -190,6 +190,9 @@ static void mount_set_signals(struct sqfs_mount *m)
 	struct sigaction old;
 
 	serving = m->server;
+	/* One that was started to write a copy would end with the keeper. */
+	if (m->ctx->policy.keeper)
+		prctl(PR_SET_PDEATHSIG, 0);
 	if (sigaction(SIGTERM, NULL, &old) == 0 && old.sa_handler == SIG_IGN)
 		return;
 	sigemptyset(&term.sa_mask);
