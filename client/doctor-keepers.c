@@ -10,6 +10,7 @@
 
 #include "client/capture.h"
 #include "common/cleanup.h"
+#include "stage-build.h"
 
 #define SQUEUE_MS 10000
 #define AGAIN_US 2000000
@@ -87,7 +88,7 @@ unsigned doctor_check_keepers(struct doctor *d, const uint32_t *ids, size_t n, b
 			continue;
 		n_over++;
 		doctor_tell(d, DOCTOR_WARN,
-			    "run 'stage-keeper reap' as root, or wait for the timer; look whether slurmd has loaded the plugin",
+			    "run '" STAGE_LIBEXEC_DIR "/stage-keeper reap' as root, or wait for the timer; look whether slurmd has loaded the plugin",
 			    "job %u is over, and nobody has ended its keeper", l.ids[i]);
 	}
 	return n_over;

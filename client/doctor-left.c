@@ -30,7 +30,7 @@
 #include "stage-build.h"
 
 #define TIMER "stage-data-reap.timer"
-#define REAP "run 'stage-keeper reap' as root, or wait for the timer"
+#define REAP "run '" STAGE_LIBEXEC_DIR "/stage-keeper reap' as root, or wait for the timer"
 #define SYSTEMCTL_MS 3000
 
 /* true: nobody holds its lock, or (asked by root, to whom all can be opened) there is none. */

@@ -20,6 +20,7 @@
 #include "common/cleanup.h"
 #include "common/fd.h"
 #include "common/path.h"
+#include "stage-build.h"
 
 #define PLUGIN "stage_data.so"
 #define VERSION_SYMBOL "plugin_version"
@@ -210,7 +211,7 @@ static void check_slurmd(struct doctor *d, const struct plugstack *p)
 		return;
 	r = has_loaded(e->d_name, path_base(p->plugin));
 	if (r == 0)
-		doctor_tell(d, DOCTOR_FAIL, "restart slurmd (jobs go on); then 'stage-keeper clean --job N' for jobs "
+		doctor_tell(d, DOCTOR_FAIL, "restart slurmd (jobs go on); then '" STAGE_LIBEXEC_DIR "/stage-keeper clean --job N' for jobs "
 			    "that are over",
 			    "slurmd has not loaded the plugin: what jobs stage is not taken away at their end");
 	else if (p->newest > start + START_SLACK)
