@@ -396,6 +396,21 @@ static void test_a_slow_daemon_is_not_waited_for_long(void **state)
 	assert_non_null(strstr(fake_getenv("STAGE_DATA_SOCKET"), "/sock"));
 }
 
+/* A zombie is none: init takes it away when it gets to it. */
+static bool is_running(int pid)
+{
+	char path[32], text[512] = "", *end;
+	FILE *f;
+
+	snprintf(path, sizeof(path), "/proc/%d/stat", pid);
+	f = fopen(path, "re");
+	if (!f)
+		return false;
+	end = fgets(text, sizeof(text), f) ? strrchr(text, ')') : NULL;
+	fclose(f);
+	return end && strncmp(end, ") Z", 3) != 0;
+}
+
 /* Nobody would end it: an epilog does nothing for a job without a run directory. Fails when the prolog
  * leaves it behind. */
 static void test_a_keeper_that_is_late_for_the_prolog_ends(void **state)
@@ -420,9 +435,9 @@ static void test_a_keeper_that_is_late_for_the_prolog_ends(void **state)
 	assert_non_null(f);
 	assert_int_equal(fscanf(f, "%d", &pid), 1);
 	fclose(f);
-	for (int i = 0; i < 400 && kill(pid, 0) == 0; i++)
+	for (int i = 0; i < 2000 && is_running(pid); i++)
 		usleep(5000);
-	assert_int_equal(kill(pid, 0), -1);
+	assert_false(is_running(pid));
 }
 
 static void test_traps_in_place_of_the_file_are_left_alone(void **state)
