@@ -75,12 +75,13 @@ int act_open_tier(struct keeper *k, struct call *c)
 }
 
 /* Root has made the socket for him, or the directory in the tmpfs; what he has mounted on that says any uid. */
-static uid_t find_owner(int dir)
+uid_t dir_find_owner(int dir)
 {
 	const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
 	struct statx top, st;
 
-	if (statx(dir, RUNDIR_SOCK, flags, STATX_UID, &st) == 0)
+	/* It is root's until it is given to him. */
+	if (statx(dir, RUNDIR_SOCK, flags, STATX_UID, &st) == 0 && st.stx_uid)
 		return st.stx_uid;
 	if (statx(dir, RUNDIR_MEMORY, flags, STATX_UID, &top) < 0 || statx(dir, RUNDIR_DATA, flags, STATX_UID, &st) < 0)
 		return 0;
@@ -104,7 +105,7 @@ int act_open_dir(struct keeper *k, struct call *c)
 		return -errno;
 	if (st.st_uid != 0 || st.st_mode & 022)
 		return -EPERM;
-	k->owners[i] = find_owner(fd);
+	k->owners[i] = dir_find_owner(fd);
 	r = take_dir(k, c, (uint32_t)i, steal_fd(&fd));
 	k->jobs[i] = (uint32_t)c->a->n[0];
 	if (r == 0)

@@ -210,7 +210,7 @@ int act_spawn(struct keeper *k, struct call *c)
 	const char *argv[ACT_MAX_ARGS + 3] = { NULL };
 	const bool is_hand = a->name == ACT_PROGRAM_HAND;
 	struct launch l = { .user = is_hand ? &hand : &k->user, .argv = argv, .n_fds = c->n_in, .output = -1,
-			    .nice = (int)a->n[1], .dies_with_us = a->n[0] & ACT_SPAWN_DIES,
+			    .nice = a->n[1] > 0 ? (int)a->n[1] : 0, .dies_with_us = a->n[0] & ACT_SPAWN_DIES,
 			    .groups = k->groups,
 			    .n_groups = a->n[0] & ACT_SPAWN_GROUPS ? ACT_N_GROUPS : 0,
 			    .oom_score_adj = get_oom_score(a->n[0]) };

@@ -46,8 +46,9 @@ bool act_is_users(const struct keeper *k, uid_t uid)
 
 	if (!uid || uid == k->system_uid)
 		return false;
+	/* Where it was not known when the directory was opened, its keeper was only beginning. */
 	for (int i = ACT_DIR_FREE; !k->uid && i < ACT_N_DIRS; i++)
-		is = is || (k->dirs[i] >= 0 && uid == k->owners[i]);
+		is = is || (k->dirs[i] >= 0 && uid == (k->owners[i] ?: dir_find_owner(k->dirs[i])));
 	return is;
 }
 

@@ -95,6 +95,8 @@ bool act_is_ours(const struct keeper *k, const struct act *a);
 
 /* The job's user; in a clean-up the user of a job whose directory is held. Never root or the system user. */
 bool act_is_users(const struct keeper *k, uid_t uid);
+/* The user whose job that directory is; 0: that is not known (yet). */
+uid_t dir_find_owner(int dir);
 
 /* What an enum act_name stands for, with these numbers. */
 void act_print_name(char buf[static 64], uint32_t name, const int64_t *n);

@@ -329,6 +329,8 @@ int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct 
 		r = end_keeper(&d, clock_ms() + o->timeout_ms, &told, err);
 	if (r == 0) {
 		r = jobdir_read_state(&d, &st);
+		/* What it says is another's could be a running job's; and it is needed where the record is lost. */
+		st.job_id = id->job_id;
 		if (r == 0) {
 			/* However long it took then, and whoever made it take long: it did not die by itself. */
 			if (!told)

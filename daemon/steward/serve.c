@@ -34,6 +34,7 @@
 #define MEMORY_WAIT_MS 5000
 #define NO_SLURM_WAIT_MS 500 /* where no job seems to have a group */
 #define MEMORY_TICK_MS 20
+#define GROUPS_TICK_MS 1000
 #define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
 #define AGAIN_US 500000 /* before stagingd is tried once more where no process more may be made */
 #define VERBS_MS 100 /* at a time: all that stagingd says before it exits, and no flood; the user
@@ -204,12 +205,23 @@ static uint64_t get_slots(const struct serve *s)
 	return slots;
 }
 
+static bool has_worker(const struct serve *s)
+{
+	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
+		if (s->k->st.procs[i].pid && s->children[i].class != SERVE_CLASS_DAEMON)
+			return true;
+	return false;
+}
+
 /* Until the next look; -1: there is nothing to look at. */
 static int get_tick(const struct serve *s)
 {
 	if (!s->memory_known || s->end_ms || groups_are_coming(s))
 		return MEMORY_TICK_MS;
-	return get_slots(s) ? watch_get_pause(&s->watch) : -1;
+	if (get_slots(s))
+		return watch_get_pause(&s->watch);
+	/* A step makes them, and what runs already is to be in them. */
+	return groups_are_missing(s) && has_worker(s) ? GROUPS_TICK_MS : -1;
 }
 
 /* For as long as a child is waited for. */

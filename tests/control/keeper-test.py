@@ -150,13 +150,14 @@ def wait_for(condition, seconds=10, what='condition'):
 def new_namespace():
     """A process in a mount namespace that can be mounted in ours. The kernel refuses one that is older, and from 6.18 on
     a number that each CPU takes from a stock of its own says which is older."""
-    file = SCRATCH + '/namespace'
+    file = SCRATCH + '/tried'
     open(file, 'w').close()
     for _ in range(1000):
         pin = subprocess.Popen(['unshare', '-m', '--propagation', 'private', 'sleep', '100000'])
         wait_for(lambda: os.readlink(f'/proc/{pin.pid}/ns/mnt') != os.readlink('/proc/self/ns/mnt'))
         if run('mount', '--bind', f'/proc/{pin.pid}/ns/mnt', file, check=False, stderr=subprocess.DEVNULL).returncode == 0:
             run('umount', file)
+            os.unlink(file)
             return pin
         pin.kill()
         pin.wait()
@@ -2456,6 +2457,23 @@ def test_record_of_a_later_version():
         assert not os.path.exists(f'{DISK}/stage-data-{j.id}')
         wait_for(lambda: not processes('stage-worker') and not processes('stagingd'))
         j.process.wait()
+
+
+def test_a_record_with_the_number_of_another_job():
+    """Seen failing where that number was believed: the running job's directory in the tier was taken away."""
+    j, k = Job(), Job()
+    assert j.numbers('tier 1')[0] == 0 and k.numbers('tier 1')[0] == 0
+    k.process.kill()
+    k.process.wait()
+    text = open(k.dir + '/state').read()
+    with open(k.dir + '/state', 'w') as f:
+        f.write(text.replace(f'\njob={k.id}\n', f'\njob={j.id}\n').replace('ending=0', 'ending=1'))
+    assert keeper('reap', '--conf', CONF).returncode == 0
+    assert os.path.isdir(tier_dir(j))
+    assert not os.path.exists(k.dir)
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    assert os.listdir(DISK) == []
 
 
 def test_sweep_of_disk_tiers():
