@@ -799,7 +799,7 @@ def test_who_stops_what_cleans_up_holds_up_nothing():
             assert as_user(lambda: os.kill(pid, signal.SIGSTOP)) == 0
         stopped.extend(new)
         return len(stopped) == 2
-    wait_for(stop, 5, 'another one in place of that which was stopped')
+    wait_for(stop, 20, 'another one in place of that which was stopped')
     fcntl.flock(held, fcntl.LOCK_UN)
     os.close(held)
     assert j.ended() == 0
@@ -959,20 +959,23 @@ def test_memory_that_another_job_frees_is_waited_for_where_it_is_needed():
     """Seen failing where each job waits for each that has ended: the first event came after five seconds."""
     aside = f'{RUNDIR}/.trash/9001.5'
     os.makedirs(aside + '/t', mode=0o700)
-    with open(aside + '/lock', 'w') as lock:
-        fcntl.flock(lock, fcntl.LOCK_EX)
-        write_conf('KeepFreeMemory=0')
-        j = Job()
-        begun = time.monotonic()
-        j.event('memory ')
-        assert time.monotonic() - begun < 4
-        assert j.clean().returncode == 0
-        write_conf('KeepFreeMemory=1000T')
-        j = Job()
-        time.sleep(1.5)
-        assert 'memory ' not in j.do('events')
-    j.event('memory ', 3)
-    assert j.clean().returncode == 0 and j.ended() == 0     # it may be at the other's, too
+    # Where another test's cluster has groups of jobs, a job waits for its own for five seconds.
+    has_memory = os.path.exists(MEMORY + '/memory.limit_in_bytes')
+    with hierarchy_of_our_own() if has_memory else contextlib.nullcontext():
+        with open(aside + '/lock', 'w') as lock:
+            fcntl.flock(lock, fcntl.LOCK_EX)
+            write_conf('KeepFreeMemory=0')
+            j = Job()
+            begun = time.monotonic()
+            j.event('memory ')
+            assert time.monotonic() - begun < 4
+            assert j.clean().returncode == 0
+            write_conf('KeepFreeMemory=1000T')
+            j = Job()
+            time.sleep(1.5)
+            assert 'memory ' not in j.do('events')
+        j.event('memory ', 3)
+        assert j.clean().returncode == 0 and j.ended() == 0     # it may be at the other's, too
     assert keeper('reap', '--conf', CONF).returncode == 0
     assert not os.path.exists(aside)
 
@@ -2693,7 +2696,7 @@ def clear():
 
 def main():
     chosen = sys.argv[6:]
-    failed = []
+    failed = [name for name in chosen if name not in globals()]
     set_up_namespace()
     for name, test in list(globals().items()):
         if not name.startswith('test_') or chosen and name not in chosen:
