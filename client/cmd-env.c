@@ -3,11 +3,12 @@
  * that the paths in it are good inside too.
  *
  * What is staged stands below the run directory; an entry that is a link (a mount is below the
- * run directory too, a disk or the source is not) needs its target as well. Targets are read by
- * readlink only: nothing here touches the data.
+ * run directory too, a disk or the source is not) needs its target as well. In `stagectl run` the
+ * path is that target itself. Targets are read by readlink only: nothing here touches the data.
  */
 #include "client/cmd.h"
 
+#include <errno.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -21,7 +22,6 @@
 #include "common/error.h"
 #include "common/path.h"
 #include "common/proto.h"
-#include "common/rundir.h"
 
 enum format { FORMAT_SH, FORMAT_APPTAINER, FORMAT_PYXIS };
 
@@ -63,17 +63,32 @@ static void on_dataset(void *arg, const char *op, struct kv **kvp)
 		snapshot_list_update(arg, kvp, NULL);
 }
 
-/* <rundir>/t/data/NAME -> <rundir> */
-static bool get_rundir(const char *path, char *buf, size_t size)
+/* The directory of the job's socket. The path of a dataset may be on a disk. */
+static int get_rundir(char *buf, size_t size, struct error *err)
 {
-	char middle[] = "/" RUNDIR_DATA "/";
-	const char *at = strstr(path, middle);
+	int r = rpc_find_socket(buf, size, err);
+	char *slash;
 
-	if (!at || (size_t)(at - path) >= size)
+	if (r < 0)
+		return r;
+	slash = strrchr(buf, '/');
+	if (buf[0] != '/' || slash == buf)
+		return error_set(err, EINVAL, "%s is not a path of a socket of ours", buf);
+	*slash = '\0';
+	return 0;
+}
+
+/* Where the entry leads, or itself if it is no link. false: it is not there. */
+static bool get_target(const char *path, char *buf, size_t size)
+{
+	ssize_t n = readlink(path, buf, size - 1);
+
+	if (n < 0 && errno == EINVAL)
+		n = snprintf(buf, size, "%s", path);
+	if (n <= 0 || (size_t)n >= size)
 		return false;
-	memcpy(buf, path, (size_t)(at - path));
-	buf[at - path] = '\0';
-	return buf[0] == '/';
+	buf[n] = '\0';
+	return true;
 }
 
 static int print_bind(const char *path, enum format format, bool first)
@@ -89,25 +104,20 @@ static int print_bind(const char *path, enum format format, bool first)
 static int print_binds(const struct snapshot_list *l, enum format format)
 {
 	char rundir[PATH_MAX], target[PATH_MAX];
-	ssize_t n;
+	struct error err = ERROR_INIT;
 	int code;
 
 	if (l->n_items == 0)
 		return STAGE_EXIT_OK;
-	if (!get_rundir(l->items[0].path, rundir, sizeof(rundir))) {
-		output_error("%s does not look like a path of ours", l->items[0].path);
-		return STAGE_EXIT_FAILED;
-	}
+	if (get_rundir(rundir, sizeof(rundir), &err) < 0)
+		return output_fail(&err);
 	code = print_bind(rundir, format, true);
 	for (size_t i = 0; i < l->n_items && code == 0; i++) {
 		if (l->items[i].state != STAGE_READY)
 			output_error("%s is not ready: if it ends up as a link to somewhere else, "
 				     "the container won't see that", l->items[i].name);
-		n = readlink(l->items[i].path, target, sizeof(target) - 1);
-		if (n <= 0)
-			continue;
-		target[n] = '\0';
-		if (target[0] == '/' && !path_is_beneath(target, rundir))
+		if (get_target(l->items[i].path, target, sizeof(target)) && target[0] == '/' &&
+		    !path_is_beneath(target, rundir))
 			code = print_bind(target, format, false);
 	}
 	putchar('\n');

@@ -418,18 +418,39 @@ class Showing(unittest.TestCase):
         self.assertEqual(got, value)
 
     def test_env_for_containers_binds_what_entries_lead_to(self):
-        top = tempfile.mkdtemp(prefix="stagectl-")
-        data = f"{top}/t/data"
-        os.makedirs(f"{data}/mem")
-        os.makedirs(f"{top}/m/0")
-        os.symlink(f"{top}/m/0", f"{data}/img")
-        os.symlink("/p/scratch/x", f"{data}/far")
-        rows = [dataset(n, "ready", path=f"{data}/{n}") for n in ("mem", "img", "far")]
-        with FakeDaemon(status=answer(*rows, done())) as d:
+        rows = []
+        with FakeDaemon(status=lambda request: iter([*rows, done()])) as d:
+            data = f"{d.top}/t/data"
+            os.makedirs(f"{data}/mem")
+            os.makedirs(f"{d.top}/m/0")
+            os.symlink(f"{d.top}/m/0", f"{data}/img")
+            os.symlink("/p/scratch/x", f"{data}/far")
+            rows += [dataset(n, "ready", path=f"{data}/{n}") for n in ("mem", "img", "far")]
             for option in "--apptainer", "--pyxis":
                 self.assertEqual(self.ask(d, "env", option).stdout,
-                                 f"{top}:{top},/p/scratch/x:/p/scratch/x\n")
-        shutil.rmtree(top)
+                                 f"{d.top}:{d.top},/p/scratch/x:/p/scratch/x\n")
+            shutil.rmtree(f"{d.top}/t")
+            shutil.rmtree(f"{d.top}/m")
+
+    def test_env_for_containers_inside_of_a_run(self):
+        """There the path is what the entry leads to. Seen failing: with an image first nothing was bound, and a
+        directory on a disk never was."""
+        rows = []
+        with FakeDaemon(status=lambda request: iter([*rows, done()])) as d, \
+                tempfile.TemporaryDirectory(prefix="stagectl-") as disk:
+            paths = {"img": f"{d.top}/m/0", "mem": f"{d.top}/t/data/mem", "disk": f"{disk}/x"}
+            for path in paths.values():
+                os.makedirs(path)
+            for order in ("img", "mem", "disk"), ("disk", "img", "mem"), ("mem", "disk", "img"):
+                rows[:] = [dataset(n, "ready", path=paths[n]) for n in order]
+                for option in "--apptainer", "--pyxis":
+                    r = self.ask(d, "env", option)
+                    self.assertEqual((r.returncode, r.stderr, r.stdout),
+                                     (0, "", f"{d.top}:{d.top},{disk}/x:{disk}/x\n"), order)
+            rows[:] = [dataset("gone", "ready", path=f"{disk}/gone")]
+            self.assertEqual(self.ask(d, "env", "--apptainer").stdout, f"{d.top}:{d.top}\n")
+            shutil.rmtree(f"{d.top}/t")
+            shutil.rmtree(f"{d.top}/m")
 
     def test_explain_of_a_name(self):
         row = dataset("a", "staging", source="/p/a.tar", dest="auto", rule="scratch",
