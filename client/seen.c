@@ -43,8 +43,12 @@ static bool is_seen(const struct snapshot *s)
 	char to[PATH_MAX];
 	ssize_t n = readlink(s->path, to, sizeof(to) - 1);
 
+	if (n < 0 && errno == EINVAL) /* no link: the mount itself, in `stagectl run` */
+		n = snprintf(to, sizeof(to), "%s", s->path);
 	if (n < 0)
 		return errno != ENOENT || !is_memory_hidden(s->path);
+	if ((size_t)n >= sizeof(to))
+		return true;
 	to[n] = '\0';
 	return strcmp(s->method, "mount") != 0 || to[0] != '/' || is_on_fuse(to);
 }

@@ -452,6 +452,15 @@ class Showing(unittest.TestCase):
             shutil.rmtree(f"{d.top}/t")
             shutil.rmtree(f"{d.top}/m")
 
+    def test_a_mount_of_a_run_that_is_not_seen_here_is_told(self):
+        """Seen failing: only a link was asked where it leads, and in a run the path is the mount."""
+        with tempfile.TemporaryDirectory(prefix="stagectl-") as path:
+            for method, code in ("mount", 1), ("extract", 0):
+                with FakeDaemon(status=answer(dataset("img", "ready", path=path, method=method), done())) as d:
+                    r = self.ask(d, "path", "img")
+                    self.assertEqual(r.returncode, code, r.stderr)
+                    self.assertEqual("not seen in this job's mount namespace" in r.stderr, code == 1)
+
     def test_explain_of_a_name(self):
         row = dataset("a", "staging", source="/p/a.tar", dest="auto", rule="scratch",
                       format="tar+gzip", total=5 << 30, method="extract", tier="shm",
