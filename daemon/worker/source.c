@@ -17,6 +17,7 @@
 
 #include "common/error.h"
 #include "common/fd.h"
+#include "common/path.h"
 #include "daemon/worker/copy/walk-kept.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/rules.h"
@@ -87,9 +88,17 @@ static int open_to_look(int dirfd, const char *name, const char *path, struct st
 	return steal_fd(&fd);
 }
 
+/* Is real in top (NULL: none), a directory that the rule covers as a whole? The rule is asked about
+ * top once more: the member of a set may have been renamed since it was opened. */
+static bool is_in_top(const struct source *src, const char *top, const char *real)
+{
+	return top && path_is_beneath(real, top) && rules_allow(src->rules, top);
+}
+
 /* name in dirfd, which is called path. */
-static int open_checked(const struct source *src, int dirfd, const char *name, const char *path,
-			int *fdp, struct stat *st, char **realp, struct error *err)
+static int open_checked(const struct source *src, const char *top, int dirfd, const char *name,
+			const char *path, int *fdp, struct stat *st, char **realp,
+			struct error *err)
 {
 	_cleanup_(freep) char *real = NULL;
 	_cleanup_(fd_closep) int look = -1;
@@ -105,7 +114,7 @@ static int open_checked(const struct source *src, int dirfd, const char *name, c
 	r = read_real(look, &real);
 	if (r < 0)
 		return error_errno(err, -r, "resolve %s", path);
-	if (!rules_allow(src->rules, real)) {
+	if (!rules_allow(src->rules, real) && !is_in_top(src, top, real)) {
 		error_set(err, EPERM, "%s%s%s is outside of what the site's rule allows", path,
 			  strcmp(path, real) ? ", which is " : "", strcmp(path, real) ? real : "");
 		return error_mend(err, -EPERM, "%sstagectl list --site shows what may be staged",
@@ -123,15 +132,23 @@ static int open_checked(const struct source *src, int dirfd, const char *name, c
 int source_open_path(const struct source *src, const char *path, int *fdp, struct stat *st,
 		     char **realp, struct error *err)
 {
-	return open_checked(src, AT_FDCWD, path, path, fdp, st, realp, err);
+	return open_checked(src, NULL, AT_FDCWD, path, path, fdp, st, realp, err);
 }
 
-int source_open_link(const struct source *src, int dirfd, const char *name, const char *path,
-		     int *fdp, struct stat *st, struct error *err)
+int source_open_link(const struct source *src, int root, int dirfd, const char *name,
+		     const char *path, int *fdp, struct stat *st, struct error *err)
 {
+	_cleanup_(freep) char *member = NULL;
 	char to[PATH_MAX] = "";
-	int r = open_checked(src, dirfd, name, path, fdp, st, NULL, err);
+	const char *from;
+	int r = 0;
 
+	if (!src->real)
+		r = read_real(root, &member);
+	if (r < 0)
+		return error_errno(err, -r, "resolve the directory of %s", path);
+	from = src->real ? src->real : member;
+	r = open_checked(src, src->top ? src->top : from, dirfd, name, path, fdp, st, NULL, err);
 	if (r == -ELOOP) {
 		error_set(err, ELOOP, "%s is a link that leads back to itself", path);
 		error_mend(err, r, "leave it out (exclude=)");
@@ -194,6 +211,7 @@ void source_close(struct source *src)
 	rules_free(src->rules);
 	free(src->path);
 	free(src->real);
+	free(src->top);
 	free(src->called);
 	free(src);
 }

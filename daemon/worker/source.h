@@ -34,6 +34,7 @@ struct source {
 	enum source_kind kind;
 	char *path;     /* absolute, as the user named it (after expansion) */
 	char *real;     /* where it really is: all links resolved; NULL for a set */
+	char *top;      /* with subdir=: real before it, which the rule was asked about; else NULL */
 	int fd;         /* FILE: O_RDONLY at offset 0; DIR: O_RDONLY|O_DIRECTORY; SET: -1 */
 	struct stat st; /* of fd, when it was opened */
 
@@ -90,10 +91,15 @@ int source_open_member(struct ctx *ctx, const struct source *src, size_t i, int 
 int source_open_path(const struct source *src, const char *path, int *fdp, struct stat *st,
 		     char **realp, struct error *err);
 
-/* The same for a symbolic link in an open directory, called path. -ENOENT, -ELOOP: it leads to nothing, to
- * itself. */
-int source_open_link(const struct source *src, int dirfd, const char *name, const char *path,
-		     int *fdp, struct stat *st, struct error *err);
+/*
+ * The same for a symbolic link in an open directory, called path. What is in the source itself may
+ * be linked to also where the rule covers the directory as a whole, and nothing in it by itself.
+ * root: the directory that the walk began with, which is the member where the source is a set.
+ * -ENOENT: it leads to nothing; -ELOOP: to itself. When it fails and what it leads to is
+ * there, st is of that.
+ */
+int source_open_link(const struct source *src, int root, int dirfd, const char *name,
+		     const char *path, int *fdp, struct stat *st, struct error *err);
 
 /* With taken: is path among them? */
 bool source_takes(const struct source *src, const char *path);

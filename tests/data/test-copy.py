@@ -272,6 +272,36 @@ def test_followed_links_stay_within_the_rule():
     remove(src)
 
 
+def test_followed_links_may_lead_into_the_directory_that_the_rule_names():
+    """Such a rule has nothing in the directory by itself. Seen failing: every link was refused."""
+    src = scratch()
+    a = f"{src}/sets/a"
+    write(f"{a}/sub/plain", b"plain")
+    write(f"{a}/top", b"top")
+    write(f"{src}/sets/b/f", b"b")
+    write(f"{src}/sets/ab/f", b"ab")
+    os.symlink("sub/plain", f"{a}/inside")
+    os.symlink("../top", f"{a}/sub/up")
+    names = ["inside", "sub", "sub/plain", "sub/up", "top"]
+    for item, rules, staged in (("sets/a", ("sets/a", "sets/*"), names),
+                                ("sets/a", ("sets/a",), names),
+                                ("sets/a::subdir=sub", ("sets/a", "sets/*"), ["plain", "up"]),
+                                ("sets/?", ("sets/*",), ["a", *(f"a/{n}" for n in names), "b", "b/f"])):
+        for rule in rules:
+            follow = "+links=follow" if "::" in item else "::links=follow"
+            with Worker(f"x={src}/{item}{follow}", rulematch=f"{src}/{rule}") as w:
+                w.ready()
+                assert sorted(set(describe(w.path)) - {".", "hard links"}) == staged, (item, rule)
+    for to in "../b/f", "../ab/f":
+        os.symlink(to, f"{a}/out")
+        for item in "sets/a", "sets/?":
+            with Worker(f"x={src}/{item}::links=follow", rulematch=f"{src}/sets/*") as w:
+                m = w.error()
+                assert m["code"] == "6" and "outside of what the site's rule allows" in m["text"], m
+        os.unlink(f"{a}/out")
+    remove(src)
+
+
 def test_links_without_an_end_are_refused():
     src = scratch()
     for to, way in (("..", "a/up"), (".", "a/up"), ("../../tree", "a/up"), ("up", "a/up"), ("../..", "a/up/tree/a/up")):

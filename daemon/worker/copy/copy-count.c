@@ -130,7 +130,8 @@ static int count_follow(struct walk *w, struct walk_dir *dir, const char *name, 
 	char path[WALK_PATH_SIZE];
 	struct counting *c = arg;
 
-	return source_open_link(c->src, dir->fd, name, walk_path(dir, name, path), fdp, st, err);
+	walk_path(dir, name, path);
+	return source_open_link(c->src, walk_root(dir)->fd, dir->fd, name, path, fdp, st, err);
 }
 
 static const struct walk_ops count_ops = {

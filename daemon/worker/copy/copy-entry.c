@@ -284,7 +284,8 @@ int copy_follow(struct walk *w, struct walk_dir *dir, const char *name, int *fdp
 	char path[WALK_PATH_SIZE];
 	struct copy *c = arg;
 
-	return source_open_link(c->src, dir->fd, name, walk_path(dir, name, path), fdp, st, err);
+	walk_path(dir, name, path);
+	return source_open_link(c->src, walk_root(dir)->fd, dir->fd, name, path, fdp, st, err);
 }
 
 static int copy_carefully(struct copy *c, struct walk_dir *dir, const char *name, int fd,

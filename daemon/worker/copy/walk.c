@@ -101,6 +101,13 @@ char *walk_path(const struct walk_dir *dir, const char *name, char buf[static WA
 	return buf;
 }
 
+const struct walk_dir *walk_root(const struct walk_dir *dir)
+{
+	while (dir->parent)
+		dir = dir->parent;
+	return dir;
+}
+
 int walk_report_unreadable(struct walk *w, const char *path, int errnum, struct error *err)
 {
 	if (errnum == ENOENT)

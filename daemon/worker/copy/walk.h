@@ -110,6 +110,9 @@ void walk_push(struct walk *w, struct work *work);
 struct walk_dir *walk_dir_get(struct walk_dir *dir);
 void walk_dir_put(struct walk *w, struct walk_dir *dir);
 
+/* The one that it was found in, or that it is itself. */
+const struct walk_dir *walk_root(const struct walk_dir *dir);
+
 /* path of name in dir, into buf; a path that is too long is cut. Returns buf. */
 #define WALK_PATH_SIZE 4352
 char *walk_path(const struct walk_dir *dir, const char *name, char buf[static WALK_PATH_SIZE]);

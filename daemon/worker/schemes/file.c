@@ -150,7 +150,7 @@ static int enter_subdir(struct source *src, const char *subdir, struct error *er
 		return error_errno(err, fd < 0 ? -fd : ENOMEM, "%s/%s", src->path, subdir);
 	}
 	free(src->path);
-	free(src->real);
+	src->top = src->real;
 	src->path = path;
 	src->real = real;
 	close(src->fd);
