@@ -135,10 +135,18 @@ int source_open_path(const struct source *src, const char *path, int *fdp, struc
 	return open_checked(src, NULL, AT_FDCWD, path, path, fdp, st, realp, err);
 }
 
+static int refuse_above(const char *path, struct error *err)
+{
+	error_set(err, ELOOP, "%s is a link to a directory that contains it: following it never ends",
+		  path);
+	return error_mend(err, -ELOOP, "leave it out (exclude=), or keep the links (links=keep)");
+}
+
 int source_open_link(const struct source *src, int root, int dirfd, const char *name,
 		     const char *path, int *fdp, struct stat *st, struct error *err)
 {
-	_cleanup_(freep) char *member = NULL;
+	_cleanup_(freep) char *member = NULL, *real = NULL;
+	_cleanup_(fd_closep) int fd = -1;
 	char to[PATH_MAX] = "";
 	const char *from;
 	int r = 0;
@@ -148,7 +156,11 @@ int source_open_link(const struct source *src, int root, int dirfd, const char *
 	if (r < 0)
 		return error_errno(err, -r, "resolve the directory of %s", path);
 	from = src->real ? src->real : member;
-	r = open_checked(src, src->top ? src->top : from, dirfd, name, path, fdp, st, NULL, err);
+	r = open_checked(src, src->top ? src->top : from, dirfd, name, path, &fd, st, &real, err);
+	if (r == 0 && S_ISDIR(st->st_mode) && path_is_beneath(from, real))
+		return refuse_above(path, err);
+	if (r == 0)
+		*fdp = steal_fd(&fd);
 	if (r == -ELOOP) {
 		error_set(err, ELOOP, "%s is a link that leads back to itself", path);
 		error_mend(err, r, "leave it out (exclude=)");

@@ -95,8 +95,8 @@ int source_open_path(const struct source *src, const char *path, int *fdp, struc
  * The same for a symbolic link in an open directory, called path. What is in the source itself may
  * be linked to also where the rule covers the directory as a whole, and nothing in it by itself.
  * root: the directory that the walk began with, which is the member where the source is a set.
- * -ENOENT: it leads to nothing; -ELOOP: to itself. When it fails and what it leads to is
- * there, st is of that.
+ * -ENOENT: it leads to nothing; -ELOOP: to itself, or to a directory that the source is in. When it
+ * fails and what it leads to is there, st is of that.
  */
 int source_open_link(const struct source *src, int root, int dirfd, const char *name,
 		     const char *path, int *fdp, struct stat *st, struct error *err);

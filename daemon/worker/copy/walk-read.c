@@ -149,7 +149,8 @@ static int follow_link(struct walk *w, struct walk_dir *dir, struct walk_entry *
 		r = walk_report_unreadable(w, path, EACCES, err);
 		return r < 0 ? r : 1;
 	}
-	if ((r == -ENOENT || r == -ELOOP) && w->filter && !filter_takes(w->filter, path)) {
+	if ((r == -ENOENT || (r == -ELOOP && S_ISLNK(e->st.st_mode))) && w->filter &&
+	    !filter_takes(w->filter, path)) {
 		*err = (struct error)ERROR_INIT;
 		return 1;
 	}
