@@ -149,6 +149,18 @@ def test_names_that_come_and_go_while_a_directory_is_copied():
         remove(top)
 
 
+def test_links_to_devices_in_a_directory_that_is_written_to():
+    """Seen failing where such a link is left out and the second look at the names misses it."""
+    src = scratch()
+    write(f"{src}/d/gate")
+    os.symlink("/dev/null", f"{src}/d/log")
+    os.utime(f"{src}/d/log", (OLD, OLD), follow_symlinks=False)
+    with Held(f"x={src}::links=follow", lambda: write(f"{src}/d/slurm-1.out", b"new", None)) as w:
+        w.ready()
+        assert "log" not in os.listdir(f"{w.path}/d")
+    remove(src)
+
+
 def test_one_file_that_changes_while_it_is_read():
     """Ready without source_check_unchanged()."""
     changes = (("grows", lambda p: append(p, b"more")), ("shrinks", lambda p: os.truncate(p, 5 << 20)),

@@ -302,6 +302,22 @@ def test_followed_links_may_lead_into_the_directory_that_the_rule_names():
     remove(src)
 
 
+def test_followed_links_to_devices_are_left_out():
+    """Seen failing: one link to /dev/null failed the whole dataset."""
+    src = scratch()
+    write(f"{src}/tree/f")
+    os.mkfifo(f"{src}/pipe")
+    os.symlink("/dev/null", f"{src}/tree/log")
+    os.symlink("../pipe", f"{src}/tree/in")
+    for options, n in (("", 2), ("+exclude=in", 1), ("+include=f", 0)):
+        with Worker(f"x={src}/tree::links=follow{options}") as w:
+            w.ready()
+            assert os.listdir(w.path) == ["f"], os.listdir(w.path)
+            assert len(w.warnings()) == (n > 0), w.warnings()
+            assert n == 0 or f"{n} sockets, FIFOs or devices were left out" in w.warnings()[0], w.warnings()
+    remove(src)
+
+
 def test_links_without_an_end_are_refused():
     src = scratch()
     for to, way in (("..", "a/up"), (".", "a/up"), ("../../tree", "a/up"), ("up", "a/up"), ("../..", "a/up")):

@@ -15,6 +15,7 @@
 #include "common/dir.h"
 #include "common/fd.h"
 #include "daemon/worker/copy/copy-internal.h"
+#include "daemon/worker/ctx.h"
 #include "daemon/worker/filter.h"
 #include "daemon/worker/source.h"
 
@@ -40,6 +41,15 @@ static bool is_older(const struct timespec *a, const struct timespec *b)
 	return a->tv_sec < b->tv_sec || (a->tv_sec == b->tv_sec && a->tv_nsec < b->tv_nsec);
 }
 
+/* A link that is followed to a device, a FIFO or a socket is left out. */
+static bool leads_to_special(const struct copy *c, const struct walk_dir *dir, const char *name)
+{
+	struct stat st;
+
+	return c->ctx->ds->follow && fstatat(dir->fd, name, &st, 0) == 0 && !S_ISREG(st.st_mode) &&
+	       !S_ISDIR(st.st_mode);
+}
+
 /* Should the copy have it? */
 static bool is_wanted(struct copy *c, struct walk_dir *dir, const char *name)
 {
@@ -52,6 +62,8 @@ static bool is_wanted(struct copy *c, struct walk_dir *dir, const char *name)
 	walk_path(dir, name, path);
 	if (S_ISDIR(st.st_mode))
 		return !c->lazy && !filter_prunes(c->filter, path);
+	if (S_ISLNK(st.st_mode) && leads_to_special(c, dir, name))
+		return false;
 	return (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) && filter_takes(c->filter, path) &&
 	       source_takes(c->src, path);
 }

@@ -131,7 +131,14 @@ static int find_dir(struct reading *r, const char *name, struct walk_kept_dir *k
 
 /* ---- entries ---- */
 
-/* What a link leads to takes its place, and is open in e->fd. 1: it is left out. */
+/* Devices, FIFOs and sockets are not opened. */
+static bool is_special(const struct stat *st)
+{
+	return !S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode) && !S_ISLNK(st->st_mode);
+}
+
+/* What a link leads to takes its place, and is open in e->fd (-1: it is special). 1: it is left
+ * out. */
 static int follow_link(struct walk *w, struct walk_dir *dir, struct walk_entry *e,
 		       struct error *err)
 {
@@ -142,17 +149,21 @@ static int follow_link(struct walk *w, struct walk_dir *dir, struct walk_entry *
 	if (w->filter && filter_prunes(w->filter, path))
 		return 1;
 	r = w->ops->follow(w, dir, e->name, &e->fd, &e->st, w->arg, err);
-	if (r == 0)
-		e->followed = true;
-	if (r == -EACCES) {
+	e->followed = r == 0;
+	if (r == -EINVAL && is_special(&e->st)) {
 		*err = (struct error)ERROR_INIT;
-		r = walk_report_unreadable(w, path, EACCES, err);
-		return r < 0 ? r : 1;
+		e->fd = -1;
+		return 0;
 	}
 	if ((r == -ENOENT || (r == -ELOOP && S_ISLNK(e->st.st_mode))) && w->filter &&
 	    !filter_takes(w->filter, path)) {
 		*err = (struct error)ERROR_INIT;
 		return 1;
+	}
+	if (r == -EACCES) {
+		*err = (struct error)ERROR_INIT;
+		r = walk_report_unreadable(w, path, EACCES, err);
+		return r < 0 ? r : 1;
 	}
 	return r;
 }

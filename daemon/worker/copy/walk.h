@@ -44,7 +44,7 @@ struct walk_entry {
 	struct stat st;
 	const char *data; /* the content of a small file, st_size bytes of it; NULL: not read yet */
 	bool followed;    /* name is a link, and st is what it leads to: */
-	int fd;           /* which is open for reading; lent */
+	int fd;           /* which is open for reading; lent. -1: it is no file */
 };
 
 struct walk_ops {
