@@ -318,6 +318,28 @@ def test_followed_links_to_devices_are_left_out():
     remove(src)
 
 
+def test_links_that_include_does_not_take_may_lead_anywhere():
+    """Seen failing: what is outside of the rule, of the kernel's or below a file was refused."""
+    src = scratch()
+    write(f"{src}/tree/a.bin")
+    write(f"{src}/home/README")
+    write(f"{src}/home/shards/b.bin")
+    rule = f"{src}/tree/**"
+    for to in f"{src}/home/README", "/proc/version", "a.bin/below":
+        os.symlink(to, f"{src}/tree/README")
+        with Worker(f"x={src}/tree::links=follow+include=*.bin", rulematch=rule) as w:
+            w.ready()
+            assert os.listdir(w.path) == ["a.bin"]
+        with Worker(f"x={src}/tree::links=follow+include=README", rulematch=rule) as w:
+            assert "tree: README" in w.error()["text"], w.messages
+        os.unlink(f"{src}/tree/README")
+    # a directory may have what is taken
+    os.symlink("../home/shards", f"{src}/tree/shards")
+    with Worker(f"x={src}/tree::links=follow+include=*.bin", rulematch=rule) as w:
+        assert "outside of what the site's rule allows" in w.error()["text"]
+    remove(src)
+
+
 def test_links_without_an_end_are_refused():
     src = scratch()
     for to, way in (("..", "a/up"), (".", "a/up"), ("../../tree", "a/up"), ("up", "a/up"), ("../..", "a/up")):

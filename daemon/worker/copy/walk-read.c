@@ -131,6 +131,15 @@ static int find_dir(struct reading *r, const char *name, struct walk_kept_dir *k
 
 /* ---- entries ---- */
 
+/* A name that the filter does not take may lead anywhere, unless there may be a directory, which may
+ * have what is taken. st is of what it leads to, or of the link itself where that is not there. */
+static bool may_be_passed(int r, const struct stat *st)
+{
+	if (S_ISREG(st->st_mode))
+		return r == -EPERM || r == -EINVAL || r == -EACCES;
+	return S_ISLNK(st->st_mode) && (r == -ENOENT || r == -ELOOP || r == -ENOTDIR);
+}
+
 /* Devices, FIFOs and sockets are not opened. */
 static bool is_special(const struct stat *st)
 {
@@ -155,8 +164,7 @@ static int follow_link(struct walk *w, struct walk_dir *dir, struct walk_entry *
 		e->fd = -1;
 		return 0;
 	}
-	if ((r == -ENOENT || (r == -ELOOP && S_ISLNK(e->st.st_mode))) && w->filter &&
-	    !filter_takes(w->filter, path)) {
+	if (r < 0 && may_be_passed(r, &e->st) && w->filter && !filter_takes(w->filter, path)) {
 		*err = (struct error)ERROR_INIT;
 		return 1;
 	}
