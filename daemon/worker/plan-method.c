@@ -175,6 +175,8 @@ static int check_options(const struct planner *p, struct error *err)
 		  "leave them out" },
 		{ ds->follow && (one || p->facts->is_remote),
 		  "links=follow is for directories and sets of a file system", "leave it out" },
+		{ ds->follow && link, "a link shows the source as it is: links=follow has no effect",
+		  "leave it out, or let the source be copied" },
 		{ some && link, "a link shows all of the source: include= and exclude= have no effect",
 		  "method=copy selects" },
 		{ sha256 && !one, "verify=sha256 is for one file or archive", "leave it out" },

@@ -340,6 +340,16 @@ def test_links_that_include_does_not_take_may_lead_anywhere():
     remove(src)
 
 
+def test_a_link_is_not_followed():
+    """Seen failing: links=follow was taken, and had no effect."""
+    src = scratch()
+    tree = make_linked(src)
+    for item in f"x={tree}:source:links=follow", f"x={tree}::links=follow":
+        with Worker(item, methods="*" if "source" in item else "link") as w:
+            assert "links=follow has no effect" in w.error()["text"], w.messages
+    remove(src)
+
+
 def test_links_without_an_end_are_refused():
     src = scratch()
     for to, way in (("..", "a/up"), (".", "a/up"), ("../../tree", "a/up"), ("up", "a/up"), ("../..", "a/up")):
