@@ -340,6 +340,20 @@ def test_links_that_include_does_not_take_may_lead_anywhere():
     remove(src)
 
 
+def test_other_names_of_followed_files_do_not_share_the_charge():
+    """Seen failing: a quarter of it was asked for, as if all four names were in the tree."""
+    src = scratch()
+    write(f"{src}/store/0", os.urandom(4 << 20))
+    for i in range(1, 4):
+        os.link(f"{src}/store/0", f"{src}/store/{i}")
+    os.mkdir(f"{src}/tree")
+    os.symlink("../store/0", f"{src}/tree/0")
+    with Worker(f"x={src}/tree::links=follow") as w:
+        w.ready()
+        assert int(w.get("reserve")[0]["bytes"]) >= 4 << 20, w.get("reserve")
+    remove(src)
+
+
 def test_a_link_is_not_followed():
     """Seen failing: links=follow was taken, and had no effect."""
     src = scratch()

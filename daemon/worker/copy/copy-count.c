@@ -74,8 +74,11 @@ static void add_file(struct counting *c, const struct stat *st)
 
 		atomic_fetch_add(&c->bytes,
 				 copy_file_is_sparse(st) ? charge : (uint64_t)st->st_size);
-		/* once for all its names, as if they were all in the tree */
-		atomic_fetch_add(&c->charge, (charge + st->st_nlink - 1) / st->st_nlink);
+		/* Once for all its names, as if they were all in the tree. The other names of a
+		 * file that a link leads to are mostly not. */
+		if (!c->ctx->ds->follow)
+			charge = (charge + st->st_nlink - 1) / st->st_nlink;
+		atomic_fetch_add(&c->charge, charge);
 	} else {
 		atomic_fetch_add(&c->charge, COUNT_PAGE);
 	}
