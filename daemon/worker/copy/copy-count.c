@@ -122,6 +122,7 @@ static int count_dir(struct walk *w, struct walk_dir *dir, void *arg, struct err
 	struct counting *c = arg;
 
 	atomic_fetch_add(&c->dirs, 1);
+	check_limits(c); /* a tree may have no files */
 	if (c->ctx->ds->keep_ms)
 		atomic_fetch_add(&c->print, tree_print(dir->path, &dir->st));
 	return 0;
