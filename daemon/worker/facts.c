@@ -48,6 +48,6 @@ const char *facts_print_links_out(uint64_t n, const char *first, char buf[static
 
 const char *facts_print_link(const char *path, const char *to, char buf[static FACTS_LINK_SIZE])
 {
-	snprintf(buf, FACTS_LINK_SIZE, "%.250s -> %.250s", path, to);
+	snprintf(buf, FACTS_LINK_SIZE, "%.150s -> %.150s", path, to);
 	return buf;
 }

@@ -364,6 +364,27 @@ def test_a_link_is_not_followed():
     remove(src)
 
 
+def test_the_warning_has_all_its_parts_with_long_names():
+    """Seen failing: it was cut at 1 KiB, and the last part went."""
+    if os.geteuid() != 0:
+        return "needs root to mount"
+    src = scratch()
+    where = f"{src}/{'d' * 250}"
+    os.makedirs(f"{where}/{'m' * 250}")
+    os.mkfifo(f"{where}/{'p' * 250}")
+    os.symlink("/" + "/".join(["t" * 250] * 2), f"{where}/{'l' * 250}")
+    subprocess.check_call(["mount", "-t", "tmpfs", "none", f"{where}/{'m' * 250}"])
+    try:
+        with Worker(f"x={src}") as w:
+            w.ready()
+            text, = w.warnings()
+    finally:
+        subprocess.check_call(["umount", f"{where}/{'m' * 250}"])
+    for part in "1 sockets, FIFOs or devices", "mounted inside", "1 link leads out", "links=follow copies it":
+        assert part in text, text
+    remove(src)
+
+
 def test_links_without_an_end_are_refused():
     src = scratch()
     for to, way in (("..", "a/up"), (".", "a/up"), ("../../tree", "a/up"), ("up", "a/up"), ("../..", "a/up")):

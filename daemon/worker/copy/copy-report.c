@@ -93,10 +93,10 @@ int copy_report(struct copy *c, struct error *err)
 		return error_set(err, EACCES, "may not be read: %s%s", c->unreadable,
 				 c->n_unreadable > UNREADABLE_MAX ? " and more" : "");
 	if (c->n_special)
-		add_warning(text, "%llu sockets, FIFOs or devices were left out (%s)",
+		add_warning(text, "%llu sockets, FIFOs or devices were left out (%.150s)",
 			    (unsigned long long)c->n_special, c->first_special);
 	if (c->n_mounts)
-		add_warning(text, "what is mounted inside of the source was left out (%s)",
+		add_warning(text, "what is mounted inside of the source was left out (%.150s)",
 			    c->first_mount);
 	if (c->n_links_out)
 		add_warning(text, "%s", facts_print_links_out(c->n_links_out, c->first_link_out, links));
