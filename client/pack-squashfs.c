@@ -225,7 +225,7 @@ static void warn_of_links(const struct pack *p)
 
 	pack_links_count(&links, p->dir);
 	if (links.n)
-		output_error("%llu link%s out of %s (%s), and what is there is not in the image; to have it, copy "
+		output_error("warning: %llu link%s out of %s (%s), and what is there is not in the image; to have it, copy "
 			     "the directory by cp -rL and pack that, or stage it by links=follow",
 			     (unsigned long long)links.n, links.n == 1 ? " leads" : "s lead", p->dir,
 			     links.first);

@@ -178,7 +178,7 @@ static int check_item(const struct dataset *d, struct error *err)
 	if (d->follow)
 		return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
 				  "%s: links=follow can't be honoured for what has to be moved: the copy has "
-				  "the links; leave it out, or copy the directory by cp -L first", d->name);
+				  "the links; leave it out, or copy the directory by cp -rL first", d->name);
 	if (!strcmp(d->source, "/"))
 		return error_exit(err, STAGE_EXIT_USAGE, EINVAL, "%s: / can't be moved", d->name);
 	return 0;
