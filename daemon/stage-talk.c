@@ -224,9 +224,9 @@ static bool on_warning(struct stage_run *run, const struct kv *kv)
 }
 
 /*
- * Of a run without keeper each node's command has its own environment, and begins when all is ready: the
- * variable can name the directory itself in place of a link to it, so that cp -r, tar and find do what
- * their user means. method=link stays a link.
+ * Of a run without keeper each node's command has its own environment, and begins when all is ready
+ * (with --keep-going: ready or failed): the variable can name the directory itself instead of a
+ * link to it, so that cp -r, tar and find do what their user means. method=link stays a link.
  */
 static void find_place(struct stage_run *run)
 {
