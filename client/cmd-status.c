@@ -1,5 +1,6 @@
 #include "client/cmd.h"
 
+#include <errno.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -133,6 +134,14 @@ static const struct table_column columns[] = {
 };
 /* clang-format on */
 
+/* Up to the end of its line. */
+static int add_warning(struct table *t, const char *line)
+{
+	_cleanup_(freep) char *text = strndup(line, strcspn(line, "\n"));
+
+	return text ? table_add_note(t, text) : -ENOMEM;
+}
+
 static int add_row(struct table *t, const struct snapshot *s, bool with_node)
 {
 	char size[PARSE_SIZE_TEXT] = "", rate[OUTPUT_RATE_TEXT] = "", eta[PARSE_DURATION_TEXT] = "";
@@ -157,8 +166,10 @@ static int add_row(struct table *t, const struct snapshot *s, bool with_node)
 	r = table_add_row(t, cells + !with_node);
 	if (r == 0 && s->reason[0] && strcmp(s->reason, stage_state_to_string(s->state)))
 		r = table_add_note(t, s->reason);
-	if (r == 0 && s->warning[0])
-		r = table_add_note(t, s->warning);
+	for (const char *line = s->warning; r == 0 && *line; line += *line == '\n') {
+		r = add_warning(t, line);
+		line += strcspn(line, "\n");
+	}
 	return r;
 }
 

@@ -251,9 +251,8 @@ static bool release_verdict(struct request *req)
 
 		if (s && s->state != STAGE_RELEASED && s->state != STAGE_FAILED)
 			return false;
-		if (s && s->state == STAGE_FAILED && s->warning && !req->code &&
-		    !strncmp(s->warning, "could not be taken away", 23))
-			decide(req, STAGE_EXIT_FAILED, s->warning);
+		if (s && s->state == STAGE_FAILED && s->stuck && !req->code)
+			decide(req, STAGE_EXIT_FAILED, s->stuck);
 	}
 	return true;
 }
@@ -404,19 +403,23 @@ static int next_dataset(struct request *req, uint64_t now_ms, struct kv **kvp)
 /* Many tasks ask at once: a text is marked in the same call that makes the message. */
 static int next_warning(struct request *req, struct kv **kvp)
 {
-	while (req->cursor < req->n_subjects) {
-		struct stage *s = get_stage(req, req->cursor++);
+	char text[STAGE_TEXT_WARNING];
+
+	for (; req->cursor < req->n_subjects; req->cursor++) {
+		struct stage *s = get_stage(req, req->cursor);
+		size_t n_told = s ? s->n_told : 0;
 		int r;
 
-		if (!s || !s->warning || !s->warning[0] || s->warning_told)
+		if (!s || !stage_take_warning(s, text))
 			continue;
 		r = make_message(req, PROTO_OP_WARNING, kvp);
-		if (r != REQUEST_MESSAGE)
+		if (r != REQUEST_MESSAGE) {
+			s->n_told = n_told; /* for the next client */
 			return r;
+		}
 		kv_set(*kvp, "name", s->dataset->name);
 		kv_set(*kvp, "node", req->job->node);
-		kv_set(*kvp, "text", s->warning);
-		s->warning_told = true;
+		kv_set(*kvp, "text", text);
 		return r;
 	}
 	return REQUEST_OVER;

@@ -236,8 +236,7 @@ static void give_up(struct stage_run *run, const char *why)
 	char text[ERROR_MAX_SIZE];
 
 	snprintf(text, sizeof(text), "could not be taken away: %.900s", why);
-	stage_set_warning(run->stage, text);
-	stage_set_failure(run->stage, STAGE_EXIT_FAILED, text);
+	stage_set_stuck(run->stage, text);
 	chore_abandon(run->release);
 	run->release = NULL;
 	worker_proc_free(run->worker);

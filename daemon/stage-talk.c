@@ -216,9 +216,10 @@ static bool on_warning(struct stage_run *run, const struct kv *kv)
 	const char *text = kv_get_or_empty(kv, "text");
 
 	log_print(LOG_LEVEL_WARNING, run->stage->dataset->name, "%s", text);
-	stage_set_warning(run->stage, text);
 	if (kv_get_u64(kv, "passes", 0) == 1)
-		run->stage->warning_told = true;
+		stage_set_note(run->stage, text);
+	else
+		stage_add_warning(run->stage, text);
 	job_changed(run->job, false);
 	return true;
 }
@@ -317,7 +318,7 @@ static const struct message {
 static bool on_link_message(struct stage_run *run, const char *op, const struct kv *kv)
 {
 	struct stage *s = run->stage;
-	char text[STAGE_TEXT_WARNING];
+	char text[ERROR_MAX_SIZE];
 
 	if (strcmp(op, PROTO_OP_READY))
 		return true;
@@ -325,7 +326,8 @@ static bool on_link_message(struct stage_run *run, const char *op, const struct 
 		return true; /* released meanwhile */
 	snprintf(text, sizeof(text), "used at its source, staging failed: %.900s",
 		 s->reason ? s->reason : "");
-	stage_set_warning(s, text);
+	stage_forget_warnings(s); /* about a copy that is gone */
+	stage_add_warning(s, text);
 	stage_set_facts(s, kv);
 	snprintf(s->method, sizeof(s->method), "link");
 	snprintf(s->tier, sizeof(s->tier), "source");

@@ -129,9 +129,17 @@ void stage_free(struct stage *s)
 	free(s->why);
 	free(s->warning);
 	free(s->place);
+	free(s->note);
 	free(s->reason);
+	free(s->stuck);
 	kv_free(s->message);
 	free(s);
+}
+
+static void drop_note(struct stage *s)
+{
+	free(s->note);
+	s->note = NULL;
 }
 
 bool stage_apply(struct stage *s, enum stage_event ev, uint64_t now_ms, const char *detail)
@@ -147,6 +155,10 @@ bool stage_apply(struct stage *s, enum stage_event ev, uint64_t now_ms, const ch
 	if (to == from)
 		return true;
 	s->state = to;
+	if (ev == STAGE_EV_START)
+		stage_forget_warnings(s);
+	if (stage_state_is_final(to))
+		drop_note(s);
 	if (ev == STAGE_EV_START && !s->start_ms)
 		s->start_ms = now_ms;
 	s->was_ready |= to == STAGE_READY;
@@ -185,11 +197,39 @@ void stage_set_failure(struct stage *s, enum stage_exit code, const char *reason
 	s->seq++;
 }
 
-void stage_set_warning(struct stage *s, const char *text)
+static bool has_line(const char *lines, const char *text)
 {
-	if (!s->warning || strcmp(s->warning, text))
-		s->warning_told = false;
-	set_text(&s->warning, text, STAGE_TEXT_WARNING);
+	size_t size = strlen(text), n;
+
+	for (const char *line = lines; line && *line; line += n + (line[n] == '\n')) {
+		n = strcspn(line, "\n");
+		if (n == size && !memcmp(line, text, n))
+			return true;
+	}
+	return false;
+}
+
+void stage_add_warning(struct stage *s, const char *text)
+{
+	size_t n = s->warning ? strlen(s->warning) : 0, size = STAGE_TEXT_WARNING;
+	char *lines;
+
+	if (!*text || has_line(s->warning, text) || (n > 0 && n + 1 + strlen(text) >= size))
+		return;
+	lines = malloc(size);
+	if (!lines)
+		return;
+	snprintf(lines, size, "%s%s%s", n > 0 ? s->warning : "", n > 0 ? "\n" : "", text);
+	free(s->warning);
+	s->warning = lines;
+	s->seq++;
+}
+
+void stage_forget_warnings(struct stage *s)
+{
+	drop_note(s);
+	if (s->warning)
+		s->warning[s->n_told] = '\0';
 	s->seq++;
 }
 
@@ -197,6 +237,35 @@ void stage_set_place(struct stage *s, const char *path)
 {
 	set_text(&s->place, path, PATH_MAX);
 	s->seq++;
+}
+
+void stage_set_note(struct stage *s, const char *text)
+{
+	if (stage_state_is_final(s->state))
+		return;
+	set_text(&s->note, text, STAGE_TEXT_NOTE - 1);
+	s->seq++;
+}
+
+bool stage_take_warning(struct stage *s, char line[static STAGE_TEXT_WARNING])
+{
+	const char *next = s->warning ? s->warning + s->n_told : "";
+	size_t n;
+
+	next += strspn(next, "\n");
+	n = strcspn(next, "\n");
+	if (n == 0)
+		return false;
+	snprintf(line, STAGE_TEXT_WARNING, "%.*s", (int)n, next);
+	s->n_told = (size_t)(next - s->warning) + n;
+	return true;
+}
+
+void stage_set_stuck(struct stage *s, const char *text)
+{
+	set_text(&s->stuck, text, ERROR_MAX_SIZE);
+	stage_add_warning(s, text);
+	stage_set_failure(s, STAGE_EXIT_FAILED, text);
 }
 
 void stage_set_waits(struct stage *s, const char *what)
@@ -264,6 +333,14 @@ static void set_optional(struct kv *kv, const char *key, const char *value)
 		kv_set(kv, key, value);
 }
 
+static void set_warning(struct kv *kv, const struct stage *s)
+{
+	if (s->note && s->warning && *s->warning)
+		kv_setf(kv, "warning", "%s\n%s", s->warning, s->note);
+	else
+		set_optional(kv, "warning", s->note ? s->note : s->warning);
+}
+
 static void fill_progress(struct kv *kv, const struct stage *s, uint64_t now_ms)
 {
 	bool moving = s->state == STAGE_STAGING;
@@ -308,7 +385,7 @@ static struct kv *build_message(struct stage *s, const char *data_dir, const cha
 	set_optional(kv, "rule", s->rule);
 	set_optional(kv, "plan", s->plan);
 	set_optional(kv, "why", s->why);
-	set_optional(kv, "warning", s->warning);
+	set_warning(kv, s);
 	set_optional(kv, "waits", s->state == STAGE_QUEUED ? s->waits : NULL);
 	return steal_ptr(kv);
 }

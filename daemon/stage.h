@@ -63,7 +63,8 @@ int stage_get_next(enum stage_state from, enum stage_event ev, enum stage_state 
 
 #define STAGE_TEXT_PLAN 1024
 #define STAGE_TEXT_WHY 16384
-#define STAGE_TEXT_WARNING 1024
+#define STAGE_TEXT_WARNING 4096 /* all warnings of a dataset together */
+#define STAGE_TEXT_NOTE 1024
 #define STAGE_TEXT_WORD 32
 
 struct stage {
@@ -85,8 +86,11 @@ struct stage {
 	/* Said by the worker: */
 	char kind[STAGE_TEXT_WORD], format[STAGE_TEXT_WORD];
 	char method[STAGE_TEXT_WORD], tier[STAGE_TEXT_WORD];
-	char *plan, *why, *warning;
 	char *place;                 /* where the data is; NULL: data/<name> */
+	char *plan, *why;
+	char *warning;               /* lines, each once */
+	size_t n_told;               /* bytes of it that a client was given */
+	char *note;                  /* holds only until the dataset is ready, or NULL */
 	uint64_t bytes, total, files, nfiles;
 	uint64_t moved;              /* bytes read until it was ready */
 	uint64_t rate;               /* bytes a second, smoothed */
@@ -95,10 +99,10 @@ struct stage {
 	/* What it came to: */
 	enum stage_exit code;
 	char *reason;
+	char *stuck;                 /* why it could not be taken away, or NULL */
 	enum stage_cause cause;
 	int errnum;                  /* with the worker's error, 0: none */
 	bool was_ready;
-	bool warning_told;           /* a client was given the warning as it is */
 	const char *waits;           /* for what it is queued, a literal; NULL: for its turn */
 
 	/* daemon/tally.h */
@@ -125,10 +129,20 @@ bool stage_apply(struct stage *s, enum stage_event ev, uint64_t now_ms, const ch
 
 /* The first failure counts: later ones are ignored. */
 void stage_set_failure(struct stage *s, enum stage_exit code, const char *reason);
-/* The last one counts. A text that differs is told again. */
-void stage_set_warning(struct stage *s, const char *text);
 /* The path of the dataset is this one from now on. Without keeper: the entry in data/ is a link to it. */
 void stage_set_place(struct stage *s, const char *path);
+/* Adds a line, unless it is there or empty. A line that does not fit is only in the log. */
+void stage_add_warning(struct stage *s, const char *text);
+/* Shown after the warnings until the dataset is ready, released or failed. No client is given it as
+ * a warning. */
+void stage_set_note(struct stage *s, const char *text);
+/* Another worker begins, which reports its own. Lines that a client was given stay, so that none is
+ * given twice. */
+void stage_forget_warnings(struct stage *s);
+/* The next line that no client was given. It counts as given from now on. False: there is none. */
+bool stage_take_warning(struct stage *s, char line[static STAGE_TEXT_WARNING]);
+/* Also a warning, and the failure, if there is none yet. */
+void stage_set_stuck(struct stage *s, const char *text);
 void stage_set_waits(struct stage *s, const char *what);
 void stage_set_facts(struct stage *s, const struct kv *facts);
 void stage_set_progress(struct stage *s, uint64_t bytes, uint64_t files, uint64_t now_ms);

@@ -286,6 +286,21 @@ class Waiting(unittest.TestCase):
                     r = stagectl("wait", STAGE_DATA_SOCKET=d.socket_path, SLURM_LOCALID="0", SLURM_NODEID=node)
                     self.assertEqual(r.stderr.split("\n", 1)[1], again, node)
 
+    def test_all_warnings_of_a_dataset_are_told(self):
+        """Seen failing: each took the place of the one before it, and a note, which is not told, that of all."""
+        with Daemon("a=/fake/facts.warning1.warning2.warning1.note.link.ready") as d:
+            r = stagectl("wait", STAGE_DATA_SOCKET=d.socket_path)
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertEqual([line for line in r.stderr.splitlines() if "warning" in line],
+                             [f"stagectl: a: warning: mind gap {i}" for i in (1, 2)])
+            self.assertNotIn("warning", stagectl("wait", STAGE_DATA_SOCKET=d.socket_path).stderr)
+            shown = stagectl("status", STAGE_DATA_SOCKET=d.socket_path).stdout
+            self.assertEqual([line.strip() for line in shown.splitlines()[-2:]], ["mind gap 1", "mind gap 2"])
+            self.assertNotIn("not yet", shown)
+        with Daemon("a=/fake/facts.warning1.note.silent") as d:
+            wait_for(lambda: "not yet" in d.status("a").get("warning", ""))
+            self.assertEqual(d.status("a")["warning"], "mind gap 1\nnot yet")
+
     KEYS = {"AWS_ACCESS_KEY_ID": "AKIA1", "AWS_SECRET_ACCESS_KEY": "s/+1", "AWS_SESSION_TOKEN": "t="}
 
     def answer_needkeys(self, *args, listen_as=None, **variables):

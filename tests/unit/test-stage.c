@@ -138,10 +138,79 @@ static void test_long_texts_of_a_worker_leave_a_message_that_fits(void **state)
 	kv_set(facts, "plan", text);
 	kv_set(facts, "why", text);
 	stage_set_facts(s, facts);
-	stage_set_warning(s, text);
+	stage_add_warning(s, text);
+	stage_set_note(s, text);
 	stage_set_failure(s, STAGE_EXIT_FAILED, text);
 	assert_int_equal(kv_get_data(stage_get_message(s, "/d", "n1", 1), &data, &size), 0);
 	assert_in_range(size, 1, KV_MAX_SIZE);
+}
+
+static const char *get_warning(struct stage *s)
+{
+	return kv_get_or_empty(stage_get_message(s, "/d", "n", 1), "warning");
+}
+
+/* Seen failing: the last one took the place of the others. */
+static void test_each_warning_is_a_line_and_given_once(void **state)
+{
+	_cleanup_(stage_freep) struct stage *s = new_stage("a=/x");
+	char line[STAGE_TEXT_WARNING], many[STAGE_TEXT_WARNING];
+
+	assert_false(stage_take_warning(s, line));
+	stage_add_warning(s, "of the first worker");
+	stage_apply(s, STAGE_EV_START, 1, NULL);
+	assert_string_equal(get_warning(s), "");
+	stage_set_note(s, "its turn");
+	assert_string_equal(get_warning(s), "its turn");
+	stage_add_warning(s, "sockets are left out");
+	stage_add_warning(s, "mounts are left out");
+	stage_add_warning(s, "sockets are left out");
+	stage_add_warning(s, "mounts");
+	assert_string_equal(get_warning(s), "sockets are left out\nmounts are left out\nmounts\nits turn");
+	assert_true(stage_take_warning(s, line));
+	assert_string_equal(line, "sockets are left out");
+	assert_true(stage_take_warning(s, line));
+	assert_true(stage_take_warning(s, line));
+	assert_string_equal(line, "mounts");
+	assert_false(stage_take_warning(s, line));
+	stage_apply(s, STAGE_EV_FACTS, 1, NULL);
+	stage_apply(s, STAGE_EV_READY, 1, NULL);
+	assert_string_equal(get_warning(s), "sockets are left out\nmounts are left out\nmounts");
+	stage_set_note(s, "too late");
+	stage_apply(s, STAGE_EV_CANCEL, 1, NULL);
+	assert_string_equal(get_warning(s), "sockets are left out\nmounts are left out\nmounts");
+	memset(many, 'x', 1000);
+	for (int i = 0; i < 20; i++) {
+		snprintf(many + 1000, sizeof(many) - 1000, "%d", i);
+		stage_add_warning(s, many);
+	}
+	assert_in_range(strlen(s->warning), 3000, STAGE_TEXT_WARNING - 1);
+	for (int i = 0; i < 4; i++)
+		assert_true(stage_take_warning(s, line));
+	assert_string_equal(line + 1000, "3");
+	assert_false(stage_take_warning(s, line));
+}
+
+/* Seen failing: what was given before the restart was given again. */
+static void test_a_line_that_was_given_is_not_given_again_after_a_restart(void **state)
+{
+	_cleanup_(stage_freep) struct stage *s = new_stage("a=/x");
+	char line[STAGE_TEXT_WARNING];
+
+	stage_apply(s, STAGE_EV_START, 1, NULL);
+	stage_add_warning(s, "given");
+	assert_true(stage_take_warning(s, line));
+	stage_add_warning(s, "not given");
+	stage_apply(s, STAGE_EV_RESTART, 1, NULL);
+	stage_apply(s, STAGE_EV_START, 1, NULL);
+	assert_string_equal(get_warning(s), "given");
+	stage_add_warning(s, "");
+	stage_add_warning(s, "given");
+	assert_false(stage_take_warning(s, line));
+	stage_add_warning(s, "of the second worker");
+	assert_true(stage_take_warning(s, line));
+	assert_string_equal(line, "of the second worker");
+	assert_false(stage_take_warning(s, line));
 }
 
 static void test_the_message_is_made_anew_when_something_changed(void **state)
@@ -165,6 +234,8 @@ int main(void)
 		cmocka_unit_test(test_the_first_failure_counts),
 		cmocka_unit_test(test_rate_and_eta),
 		cmocka_unit_test(test_long_texts_of_a_worker_leave_a_message_that_fits),
+		cmocka_unit_test(test_each_warning_is_a_line_and_given_once),
+		cmocka_unit_test(test_a_line_that_was_given_is_not_given_again_after_a_restart),
 		cmocka_unit_test(test_the_message_is_made_anew_when_something_changed),
 	};
 
