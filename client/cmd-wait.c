@@ -173,7 +173,7 @@ static int wait_here(struct wait *w, const struct rpc_handler *h, struct error *
 		return (int)error_to_exit(err);
 	w->rpc = rpc;
 	code = rpc_call(rpc, request, h, err);
-	if (code == STAGE_EXIT_OK && !w->quiet && warnings_are_asked_here() && has_warning(&w->list))
+	if (code == STAGE_EXIT_OK && !w->quiet && warnings_are_told_here() && has_warning(&w->list))
 		warnings_ask(rpc, w->names, w->n_names, on_message, w);
 	return code == STAGE_EXIT_OK ? seen_check(&w->list, err) : code;
 }
@@ -241,7 +241,8 @@ static int run(int argc, char **argv)
 		explain_timeout(&w, &err);
 	if (code && !w.mute)
 		output_error("%s", err.text);
-	if (code == STAGE_EXIT_OK && warnings_are_told_here())
+	/* Whatever the code: no later wait is given what has arrived. */
+	if (warnings_are_told_here())
 		warnings_print(stderr, &w.warnings, &w.list, w.hold ? "stage-data" : "stagectl");
 	if (!w.hold && (code == STAGE_EXIT_OK || w.any))
 		print_paths(&w);

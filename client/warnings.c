@@ -60,14 +60,9 @@ static bool is_zero_or_unset(const char *name)
 	return !value || !*value || !strcmp(value, "0");
 }
 
-bool warnings_are_asked_here(void)
-{
-	return is_zero_or_unset("SLURM_LOCALID");
-}
-
 bool warnings_are_told_here(void)
 {
-	return warnings_are_asked_here() && is_zero_or_unset("SLURM_NODEID");
+	return is_zero_or_unset("SLURM_LOCALID") && is_zero_or_unset("SLURM_NODEID");
 }
 
 static bool is_same(const struct warning *a, const struct warning *b)

@@ -32,8 +32,8 @@ void warnings_deinit(struct warnings *w);
 void warnings_ask(struct rpc *rpc, char *const *names, size_t n_names,
 		  void (*on_message)(void *arg, const char *op, struct kv **kvp), void *arg);
 
-/* Of the tasks of a step on one node the first one asks, and of the nodes the first one prints. */
-bool warnings_are_asked_here(void);
+/* Of the tasks of a step only the first one of its first node asks and prints. A task that does not
+ * print must not ask: the texts would be lost. Those of the other nodes stay for a later wait. */
 bool warnings_are_told_here(void);
 
 /*

@@ -34,6 +34,7 @@ class FakeDaemon:
         self.answers = answers
         self.requests = []
         self.stopped = threading.Event()
+        self.left = threading.Event()  # a client has closed its connection
         self.sock = socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         self.sock.bind(self.path)
         if listen_as:  # SO_PEERCRED is of who listens
@@ -60,6 +61,7 @@ class FakeDaemon:
                 while packet := conn.recv(65536):
                     if not self.answer(conn, decode(packet)):
                         return
+                self.left.set()
             except OSError:
                 pass
 
