@@ -171,13 +171,13 @@ doctors_script() {
 	FAIL kernel 'Linux 2.6* is older than this is made for' 'boot 4.18' 'kernel="setarch --uname-2.6"' 'kernel='
 	FAIL breaker 'keepers have crashed, nothing is staged' "look for 'stage-keeper' in the log" \
 		'echo x >/run/stage-data/.breaker' 'rm /run/stage-data/.breaker'
-	warn leftovers 'job 4242424 left its run directory and 1 mounts' "stage-keeper reap'" \
+	warn leftovers 'job 4242424 left its run directory and 1 mounts' "run '*/stage-keeper reap' as root" \
 		'mkdir -p /run/stage-data/4242424/t; touch /run/stage-data/4242424/lock; mount -t tmpfs none /run/stage-data/4242424/t' \
 		'"$keeper" reap'
-	warn leftovers '1 directory in /run/stage-data/.trash' "stage-keeper reap'" \
+	warn leftovers '1 directory in /run/stage-data/.trash' "run '*/stage-keeper reap' as root" \
 		'mkdir -p -m 0711 /run/stage-data/.trash/4242424.7; touch /run/stage-data/.trash/4242424.7/lock' '"$keeper" reap'
 	install -d -m 0700 -o 4001 -g 4001 /srv/local/stage-keep-4001 # no leftover
-	warn leftovers 'tier ssd: 1 directory in /srv/local of jobs that are over' "stage-keeper reap'" \
+	warn leftovers 'tier ssd: 1 directory in /srv/local of jobs that are over' "run '*/stage-keeper reap' as root" \
 		'install -d -m 0700 -o 4001 -g 4001 /srv/local/stage-data-4242424' '"$keeper" reap'
 	warn timer 'stage-data-reap.timer is not enabled' 'systemctl enable --now' \
 		'mkdir -p /run/systemd/system; echo 1 >$d/is-enabled; echo 3 >$d/is-active' 'echo 0 >$d/is-enabled'
