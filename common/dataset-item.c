@@ -18,11 +18,20 @@
 
 static const char *const dests[] = { "auto", "shm", "ssd", "scratch", "source", NULL };
 
+/* Where a NAME in front would end. A bracket is none of its, in whichever way it is written. */
+static size_t find_name_end(const char *item)
+{
+	const size_t n = strcspn(item, "=/:{");
+	const char *bracket = strcasestr(item, "%7B");
+
+	return bracket && bracket < item + n ? (size_t)(bracket - item) : n;
+}
+
 /* Cuts "NAME=" off *itemp. */
 static int read_name(struct dataset *d, char **itemp, struct error *err)
 {
 	char *item = *itemp;
-	size_t n = strcspn(item, "=/:{");
+	size_t n = find_name_end(item);
 
 	if (item[n] != '=' || strchr(".@$~%*?[", item[0]))
 		return 0;

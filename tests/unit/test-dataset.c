@@ -110,6 +110,8 @@ static const struct {
 	{ "/p/run%5B1%5D.tar", NULL, "run" },
 	{ "/p/a%7b1,2%7d", "/p/a%7B1,2%7D", "a d_2" },
 	{ "/p/%2A%3F%7B,/p/%24x", NULL, "data d_x" },
+	{ "./r%7b=q/x", "./r%7B=q/x", "x" },
+	{ "r%7b=q/x", "r%7B=q/x", "x" },
 	{ "/p/a%7B1%2C2%7D[3]", "/p/a%7B1%2C2%7D%5B3%5D", "a" },     /* one makes all of them literal */
 	{ "s3://b/k%5B1%5D*", "s3://b/k%5B1%5D%2A", "k_1" },
 	{ "http://h/k%5B1%5D", NULL, "k_5B1_5D" },
