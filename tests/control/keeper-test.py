@@ -2228,8 +2228,8 @@ def reap_while(commands):
 
 
 def test_a_run_that_was_requeued_is_over_where_it_does_not_run():
-    """Seen failing where each job counted as running that squeue lists, and where the name of the node was not on record;
-    and, where a step is believed to know it, as its host has that name by chance."""
+    """Seen failing where each job that squeue lists counted as running. A step's name of the node is its host's, which
+    may be another node's name by chance, so it is not asked for; that and the record of the name were not seen failing."""
     elsewhere = 'case "$*" in *"-w n7"*) ;; *) echo "$job R" ;; esac'
     j = dead_job('--node', 'n7', '--step')
     reap_while(elsewhere)
@@ -2246,8 +2246,8 @@ def test_a_run_that_was_requeued_is_over_where_it_does_not_run():
 
 
 def test_without_a_configuration_slurm_is_asked_at_the_usual_place():
-    """Seen failing where nobody was asked; and where a squeue that does not know the job is believed: it may be of another
-    Slurm than the one that the configuration would have named."""
+    """Seen failing where the sweep of the tiers never ended. A squeue that does not know the job proves nothing: it may be
+    of another Slurm than the one that the configuration would have named."""
     cover('/usr/local/bin', 'usual')
     shutil.copy(SCRATCH + '/bin/squeue', '/usr/local/bin/squeue')
     j = dead_job()

@@ -265,7 +265,7 @@ class Waiting(unittest.TestCase):
             self.assertEqual((r.returncode, r.stdout, r.stderr), (0, "", ""))
 
     def test_warnings_are_told_to_the_first_who_waits(self):
-        """Seen failing: they stood in the status alone, which nobody asks for."""
+        """Before, they stood in the status alone, which nobody asks for."""
         told = "a: warning: mind the gap\n"
         with Daemon("a=/fake/facts.warning.link.ready,b=/fake/facts.link.ready") as d:
             for args, variables, expected in (
@@ -901,7 +901,7 @@ class Running(unittest.TestCase):
         self.assertEqual((r.returncode, r.stdout), (0, "x\n"), r.stderr)
 
     def test_warnings_are_told_once(self):
-        """Seen failing: they stood in the status alone, which nobody asks for."""
+        """Before, they stood in the status alone, which nobody asks for."""
         for more, times in (((), 1), (("-q",), 0)):
             r = self.run_(*more, self.item("facts.warning.reserve1000.progress1000.link.ready"), "--", "echo", "started")
             self.assertEqual((r.returncode, r.stdout), (0, "started\n"))
