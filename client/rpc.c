@@ -57,6 +57,8 @@ int rpc_find_socket(char *buf, size_t size, struct error *err)
 			       "Outside, stagectl explain ITEM plans, and stagectl run stages");
 }
 
+#define STILL_READABLE "What was ready can be read until the job ends; nothing more is staged on this node"
+
 /* What stands there is no socket, or nothing does in a job's directory that is whole. */
 static int was_taken_away(const char *path, struct error *err)
 {
@@ -99,9 +101,7 @@ int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
 				  path);
 	if (fd == -ECONNREFUSED)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd,
-				  "no staging here: nobody answers at %s; stagingd has ended. What was ready can "
-				  "be read until the job ends; nothing more is staged on this node",
-				  path);
+				  "no staging here: nobody answers at %s; stagingd has ended. " STILL_READABLE, path);
 	if (fd < 0)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd, "%s", cause.text);
 	fd_set_nonblock(fd, true);
@@ -254,8 +254,8 @@ struct kv *rpc_new_request(const char *op, char *const *names, size_t n_names)
 static int gone(struct error *err)
 {
 	return error_exit(err, STAGE_EXIT_NO_STAGING, EPIPE,
-			  "stagingd has ended before it answered; see 'stagectl doctor' and the "
-			  "system's log on this node");
+			  "stagingd has ended before it answered. " STILL_READABLE
+			  "; see 'stagectl doctor' and the system's log on this node");
 }
 
 /* One packet: 1: it was `done`, *codep is set; 0: go on; -EAGAIN; -errno with err. */

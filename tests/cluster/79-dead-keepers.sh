@@ -146,7 +146,7 @@ test_who_waits_is_told_that_the_keeper_has_died() {
 	gate_open n1
 	out=$(job_output "$id")
 	assert_match "$out" "t: the keeper of this job has died: nothing more is staged.*waiting ends with 5"
-	assert_match "$out" "asking: .*stagingd has ended. What was ready can be read"
+	assert_match "$out" "asking: .*stagingd has ended.*What was ready can be read"
 	assert_contains "$out" "$(cat "$pfs"/data/flat/* | cksum)"
 	wait_until 10 job_nodes_clean "$id"
 }
