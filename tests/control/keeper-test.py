@@ -306,7 +306,8 @@ class Job:
         assert not os.path.exists(self.dir), os.listdir(self.dir)
         assert not [m for m in mounts() if m.startswith(self.dir + '/')], mounts()
         assert not processes('stagingd') and not processes('stage-worker')
-        # what was staged is freed behind
+        # what was staged is freed behind, and what is in .trash goes last
+        wait_for(lambda: not glob.glob(f'{RUNDIR}/.trash/{self.id}.*'), what='what was moved aside to be removed')
         wait_for(lambda: not processes('stage-hand'), what='the last hand to be done')
 
     def ended(self, seconds=10):
