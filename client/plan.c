@@ -28,6 +28,7 @@
 #include "common/keeper-verbs.h"
 #include "common/keys.h"
 #include "common/path.h"
+#include "common/policy/memory-limits.h"
 #include "common/proto.h"
 
 void plan_answer_deinit(struct plan_answer *a)
@@ -60,6 +61,17 @@ static int admit(struct admit *a, const struct conf *conf, struct dataset *d, co
 	return r;
 }
 
+/* As a job with so much memory has it before its first dataset. */
+static void put_memory(struct kv *kv, const struct conf *conf, const struct plan_request *request)
+{
+	struct memory_facts f;
+
+	memory_facts_init(&f, conf, conf_get_tier(conf, "shm"));
+	f.job_limit = request->memory;
+	f.job_used = request->used;
+	memory_facts_to_kv(&f, kv);
+}
+
 static struct kv *make_task(const struct conf *conf, const struct admit *a, const struct dataset *d,
 			    const char *host, const struct plan_request *request)
 {
@@ -81,8 +93,6 @@ static struct kv *make_task(const struct conf *conf, const struct admit *a, cons
 	kv_set_u64(kv, "keeper", 0);
 	kv_set_u64(kv, "nodes", 1);
 	kv_set_u64(kv, "nodeindex", 0);
-	kv_set_u64(kv, "memlimit", request->memory);
-	kv_set_u64(kv, "memused", request->used);
 	kv_set(kv, "rule", a->rule);
 	kv_set(kv, "rulematch", a->rule_match);
 	kv_set(kv, "web", a->web);
@@ -90,6 +100,7 @@ static struct kv *make_task(const struct conf *conf, const struct admit *a, cons
 	kv_set(kv, "tiers", a->tiers);
 	kv_set_u64(kv, "maxbytes", a->max_bytes);
 	conf_put_limits(conf, NULL, kv);
+	put_memory(kv, conf, request);
 	return steal_ptr(kv);
 }
 

@@ -18,8 +18,6 @@ static bool has_disk_tier(const struct conf *conf, const char *gres)
 void conf_put_limits(const struct conf *conf, const char *gres, struct kv *kv)
 {
 	kv_set_u64(kv, "maxfiles", conf->max_files);
-	kv_set_u64(kv, "mempercent", conf->max_memory_percent);
-	kv_set_u64(kv, "keepfree", conf->keep_free_memory);
 	kv_set_u64(kv, "stall", conf->stall_timeout_ms);
 	kv_set_u64(kv, "cachesize", conf->cache_size);
 	kv_set_u64(kv, "fuse", conf->mount_fuse);

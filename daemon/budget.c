@@ -1,8 +1,3 @@
-/*
- * What was granted and is not written yet is invisible to the node's MemAvailable and to the file
- * system's free blocks; so it is taken off those two by hand. What is granted and written is seen
- * by them, and must not be taken off twice.
- */
 #include "daemon/budget.h"
 
 #include <errno.h>
@@ -20,82 +15,6 @@ struct grant {
 struct budget {
 	struct list grants;
 };
-
-const char *budget_limit_to_string(enum budget_limit limit)
-{
-	static const char *const names[] = {
-		[BUDGET_LIMIT_NONE] = "no limit",
-		[BUDGET_LIMIT_JOB] = "the job's memory (--mem)",
-		[BUDGET_LIMIT_PERCENT] = "MaxMemoryPercent of this node",
-		[BUDGET_LIMIT_JOB_PERCENT] = "MaxMemoryPercent of the job's memory (--mem)",
-		[BUDGET_LIMIT_KEEP_FREE] = "KeepFreeMemory of this node",
-		[BUDGET_LIMIT_FILESYSTEM] = "the room in the job's tmpfs",
-		[BUDGET_LIMIT_MAX_BYTES] = "MaxBytes of this site",
-		[BUDGET_LIMIT_QUOTA] = "the tier's Quota",
-	};
-
-	return names[limit];
-}
-
-static uint64_t subtract(uint64_t a, uint64_t b)
-{
-	return a > b ? a - b : 0;
-}
-
-/* a * percent / 100 without overflow. */
-static uint64_t take_percent(uint64_t a, uint32_t percent)
-{
-	return a / 100 * percent + a % 100 * percent / 100;
-}
-
-struct tightest {
-	uint64_t have;
-	enum budget_limit limit;
-};
-
-static void tighten(struct tightest *t, uint64_t have, enum budget_limit limit)
-{
-	if (have >= t->have)
-		return;
-	t->have = have;
-	t->limit = limit;
-}
-
-static void tighten_memory(struct tightest *t, const struct budget_facts *f)
-{
-	if (f->job_limit)
-		tighten(t,
-			subtract(
-				subtract(take_percent(f->job_limit, BUDGET_JOB_SHARE), f->job_used),
-				f->tier_reserved),
-			BUDGET_LIMIT_JOB);
-	if (f->max_percent && f->job_limit)
-		tighten(t, subtract(take_percent(f->job_limit, f->max_percent), f->tier_reserved),
-			BUDGET_LIMIT_JOB_PERCENT);
-	if (f->max_percent && f->node_total)
-		tighten(t, subtract(take_percent(f->node_total, f->max_percent), f->tier_reserved),
-			BUDGET_LIMIT_PERCENT);
-	if (f->node_total)
-		tighten(t, subtract(subtract(f->node_available, f->keep_free), f->unwritten),
-			BUDGET_LIMIT_KEEP_FREE);
-	if (f->fs_free != BUDGET_UNLIMITED)
-		tighten(t, subtract(f->fs_free, f->unwritten), BUDGET_LIMIT_FILESYSTEM);
-}
-
-uint64_t budget_get_have(const struct budget_facts *f, enum budget_limit *limitp)
-{
-	struct tightest t = { .have = BUDGET_UNLIMITED, .limit = BUDGET_LIMIT_NONE };
-
-	if (f->memory)
-		tighten_memory(&t, f);
-	if (f->max_bytes)
-		tighten(&t, subtract(f->max_bytes, f->all_reserved), BUDGET_LIMIT_MAX_BYTES);
-	if (f->tier_quota)
-		tighten(&t, subtract(f->tier_quota, f->tier_reserved), BUDGET_LIMIT_QUOTA);
-	if (limitp)
-		*limitp = t.limit;
-	return t.have;
-}
 
 int budget_new(struct budget **bp)
 {

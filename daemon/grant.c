@@ -13,6 +13,7 @@
 #include "common/log.h"
 #include "common/memory.h"
 #include "common/parse.h"
+#include "common/policy/memory-limits.h"
 #include "common/proto.h"
 #include "common/rundir.h"
 #include "daemon/budget.h"
@@ -28,39 +29,41 @@ static const struct conf_tier *find_tier(const struct job *job, const char *tier
 			      : conf_get_tier(job->conf, tier);
 }
 
-static void fill_memory(struct budget_facts *f, const struct job *job, const char *tier)
+void grant_get_facts(const struct job *job, const struct conf_tier *t, const char *tier,
+		     struct memory_facts *f)
+{
+	memory_facts_init(f, job->conf, t);
+	f->tier_reserved = budget_get_reserved(job->budget, tier);
+	f->all_reserved = budget_get_reserved(job->budget, NULL);
+	if (!f->memory)
+		return;
+	f->job_limit = job->mem_limit;
+	f->job_used = job->mem_used + servers_get_memory(job);
+	f->unwritten = budget_get_unwritten(job->budget, tier);
+}
+
+static void measure(struct memory_facts *f, const struct job *job)
 {
 	_cleanup_(freep) char *place = NULL;
 
-	f->memory = true;
-	f->job_limit = job->mem_limit;
-	f->job_used = job->mem_used + servers_get_memory(job);
-	f->max_percent = job->conf->max_memory_percent;
-	f->keep_free = job->conf->keep_free_memory;
-	f->fs_free = BUDGET_UNLIMITED;
-	f->unwritten = budget_get_unwritten(job->budget, tier);
 	if (memory_read_node(&f->node_total, &f->node_available) < 0)
 		f->node_total = f->node_available = 0;
 	if (asprintf(&place, "%s/" RUNDIR_MEMORY, job->rundir) < 0)
 		place = NULL;
 	else if (memory_read_fs(place, &f->fs_free) < 0)
-		f->fs_free = BUDGET_UNLIMITED;
+		f->fs_free = MEMORY_LIMITS_NONE;
 }
 
 /* tier: as the ledger has t, which is NULL for a place that is in no tier. */
 static uint64_t get_have(const struct job *job, const struct conf_tier *t, const char *tier,
-			 enum budget_limit *limitp)
+			 enum memory_limit *limitp)
 {
-	struct budget_facts f = {
-		.tier_reserved = budget_get_reserved(job->budget, tier),
-		.tier_quota = t ? t->quota : 0,
-		.all_reserved = budget_get_reserved(job->budget, NULL),
-		.max_bytes = job->conf->max_bytes,
-	};
+	struct memory_facts f;
 
-	if (t && t->kind == CONF_TIER_MEMORY)
-		fill_memory(&f, job, tier);
-	return budget_get_have(&f, limitp);
+	grant_get_facts(job, t, tier, &f);
+	if (f.memory)
+		measure(&f, job);
+	return memory_limits_get_have(&f, limitp);
 }
 
 static bool has_room_for_files(const struct job *job, uint64_t files)
@@ -77,7 +80,7 @@ struct kv *grant_ask(struct job *job, const struct stage *stage, const char *tie
 	const char *name = t ? t->name : tier;
 	struct kv *kv = proto_new(PROTO_OP_GRANT);
 	char need[PARSE_SIZE_TEXT], left[PARSE_SIZE_TEXT];
-	enum budget_limit limit;
+	enum memory_limit limit;
 	uint64_t have;
 	bool ok;
 
@@ -95,7 +98,7 @@ struct kv *grant_ask(struct job *job, const struct stage *stage, const char *tie
 	size_to_string(have, left);
 	if (bytes > have)
 		kv_setf(kv, "why", "needs %s in %s, %s leaves %s", need, tier,
-			budget_limit_to_string(limit), left);
+			memory_limit_to_string(limit), left);
 	else
 		kv_setf(kv, "why", "more files than MaxFiles=%llu of this site",
 			(unsigned long long)job->conf->max_files);

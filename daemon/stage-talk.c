@@ -261,7 +261,7 @@ static bool on_ready(struct stage_run *run, const struct kv *kv)
 	if (run->stays)
 		worker_proc_serves(run->worker);
 	find_place(run);
-	budget_set_written(job->budget, s->id, BUDGET_UNLIMITED);
+	budget_set_written(job->budget, s->id, UINT64_MAX);
 	stage_apply(s, STAGE_EV_READY, stage_run_get_now(run), NULL);
 	job_changed(job, true);
 	job_schedule(job);

@@ -4,8 +4,10 @@
 #include <string.h>
 
 #include "common/conf.h"
+#include "common/policy/memory-limits.h"
 #include "common/proto.h"
 #include "common/rundir.h"
+#include "daemon/grant.h"
 #include "daemon/job.h"
 #include "daemon/launcher.h"
 #include "daemon/servers.h"
@@ -77,6 +79,15 @@ static void fill_keep(struct kv *kv, const struct job *job, const struct dataset
 	       memory && memory->max_keep_ms && job->launcher->keeper ? memory->path : "");
 }
 
+/* With what other datasets have been granted, so that the worker plans what stagingd will grant. */
+static void fill_memory(struct kv *kv, const struct job *job)
+{
+	struct memory_facts f;
+
+	grant_get_facts(job, conf_get_tier(job->conf, "shm"), "shm", &f);
+	memory_facts_to_kv(&f, kv);
+}
+
 static void fill_rules(struct kv *kv, const struct job *job, const struct stage *s)
 {
 	const struct conf *conf = job->conf;
@@ -91,6 +102,7 @@ static void fill_rules(struct kv *kv, const struct job *job, const struct stage 
 	kv_set_u64(kv, "maxrate", share(s->max_rate, count_readers(job, s)));
 	fill_turns(kv, job, s->rule);
 	conf_put_limits(conf, job->gres, kv);
+	fill_memory(kv, job);
 	kv_set_u64(kv, "cachesize", servers_get_cache(job));
 	kv_set_u64(kv, "cachefirst", servers_get_first(job));
 	fill_keep(kv, job, s->dataset);
@@ -113,8 +125,6 @@ static void fill_place(struct kv *kv, const struct job *job, unsigned slot)
 		kv_set_u64(kv, "fanalways", job->conf->fanout == CONF_FANOUT_SBCAST);
 		kv_set(kv, "fanprogram", job->conf->fanout_program);
 	}
-	kv_set_u64(kv, "memlimit", job->mem_limit);
-	kv_set_u64(kv, "memused", job->mem_used + servers_get_memory(job));
 }
 
 struct kv *task_new(const struct job *job, const struct stage *s, const char *mode, unsigned slot)

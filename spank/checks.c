@@ -15,6 +15,7 @@
 #include "common/dataset.h"
 #include "common/error.h"
 #include "common/parse.h"
+#include "common/policy/memory-limits.h"
 #include "spank/client-args.h"
 #include "spank/say.h"
 #include "spank/source-check.h"
@@ -235,19 +236,32 @@ static void describe(const char *path, size_t n_fault, int errnum, char *buf, si
 		snprintf(buf, size, "%s: %s", path, text);
 }
 
+/* What a job with so much memory has for datasets, whatever the node has: the most there can be. */
+static uint64_t get_most(const struct looked *l, enum memory_limit *limitp)
+{
+	struct memory_facts f;
+
+	memory_facts_init(&f, l->conf, conf_get_tier(l->conf, "shm"));
+	f.job_limit = l->args->memory;
+	return memory_limits_get_have(&f, limitp);
+}
+
 /* A file that can't fit: an archive does not shrink when it is opened. */
 static void check_memory(const struct looked *l, const struct dataset *d, uint64_t bytes)
 {
-	uint64_t memory = l->args->memory, share = memory / 100 * l->conf->max_memory_percent;
 	bool selects = d->n_include || d->n_exclude || d->subdir;
-	char size[PARSE_SIZE_TEXT], most[PARSE_SIZE_TEXT], all[PARSE_SIZE_TEXT];
+	char size[PARSE_SIZE_TEXT], most[PARSE_SIZE_TEXT];
+	enum memory_limit limit;
+	uint64_t have;
 
-	if (!memory || strcmp(d->dest, "shm") || d->method == DATASET_METHOD_LINK || selects || bytes <= share)
+	if (!l->args->memory || strcmp(d->dest, "shm") || d->method == DATASET_METHOD_LINK || selects)
 		return;
-	say_warn("%s: %s has %s and is to go to memory (shm), where datasets get %u %% of the job's --mem "
-		 "(%s): %s; ask for more --mem, or write another DEST", d->name, d->source,
-		 size_to_string(bytes, size), (unsigned)l->conf->max_memory_percent,
-		 size_to_string(memory, all), size_to_string(share, most));
+	have = get_most(l, &limit);
+	if (bytes > have)
+		say_warn("%s: %s has %s and is to go to memory (shm), where %s gives datasets %s; "
+			 "%swrite another DEST", d->name, d->source, size_to_string(bytes, size),
+			 memory_limit_to_string(limit), size_to_string(have, most),
+			 memory_limit_is_of_job(limit) ? "ask for more --mem, or " : "");
 }
 
 static void refuse_pattern(const struct looked *l, const struct dataset *d, int errnum)

@@ -22,6 +22,7 @@
 #include "common/fd.h"
 #include "common/log.h"
 #include "common/mountinfo.h"
+#include "common/policy/memory-limits.h"
 #include "common/rundir.h"
 #include "daemon/steward/acts.h"
 #include "daemon/steward/clean.h"
@@ -153,7 +154,7 @@ static int mount_memory(struct steward *k, struct error *err)
 	if (sysinfo(&si) < 0)
 		return error_errno(err, errno, "find the machine's memory");
 	all = (uint64_t)si.totalram * si.mem_unit;
-	k->memory_size = all / 100 * k->site.max_memory_percent;
+	k->memory_size = memory_limits_get_share(all, k->site.max_memory_percent);
 	/* The kernel's own rule where the site has none: an inode for every other page. */
 	inodes = k->site.max_files ? k->site.max_files + INODES_SPARE : all / 4096 / 2;
 	return mounts_memory(&k->dir, k->memory_size, inodes, err);

@@ -36,10 +36,6 @@ static void read_policy(struct ctx *ctx, const struct kv *t)
 		.tiers = kv_get_or_empty(t, "tiers"),
 		.max_bytes = lower_limit(kv_get_u64(t, "maxbytes", 0), ds->max_size),
 		.max_files = kv_get_u64(t, "maxfiles", 0),
-		.mem_percent = (uint32_t)kv_get_u64(t, "mempercent", 100),
-		.keep_free = kv_get_u64(t, "keepfree", 0),
-		.mem_limit = kv_get_u64(t, "memlimit", 0),
-		.mem_used = kv_get_u64(t, "memused", 0),
 		.ssd = kv_get_u64(t, "ssd", 0),
 		.fuse = kv_get_u64(t, "fuse", 0),
 		.keeper = kv_get_u64(t, "keeper", 0),
@@ -62,6 +58,7 @@ static void read_policy(struct ctx *ctx, const struct kv *t)
 		.fan_always = kv_get_u64(t, "fanalways", 0),
 		.fan_program = kv_get_or_empty(t, "fanprogram"),
 	};
+	memory_facts_from_kv(&ctx->policy.memory, t);
 }
 
 static int read_item(struct ctx *ctx, struct error *err)

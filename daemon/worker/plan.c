@@ -250,7 +250,7 @@ static int mend_space(const struct planner *p, const char *tier, int r, struct e
 	const char *ways[3];
 	size_t n = 0;
 
-	if (memory && p->in->policy->mem_limit && !(s && s->of_node))
+	if (memory && p->in->policy->memory.job_limit && !(s && s->of_node))
 		ways[n++] = "more --mem";
 	if (memory && !plan_is_dest(p, "auto") && ssd && ssd->present)
 		ways[n++] = ":ssd";
@@ -284,7 +284,7 @@ static int refuse_tier(const struct planner *p, const char *tier, struct error *
 	return error_mend(err, -EPERM, "leave DEST out");
 }
 
-/* "needs 148 GiB, the job has 62 GiB left of --mem; try more --mem, :ssd or a squashfs image" */
+/* "needs 148 GiB, datasets get at most 90 % of the job's memory, 62 GiB left; try more --mem, :ssd or a squashfs image" */
 static int refuse_space(const struct planner *p, struct error *err)
 {
 	const char *tier = plan_is_dest(p, "auto") ? auto_tier(p, 0) : p->ds->dest;

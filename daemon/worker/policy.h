@@ -6,6 +6,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/policy/memory-limits.h"
+
 struct policy {
 	const char *rule;         /* name of the site's section, for sentences */
 	const char *rule_match;   /* its pattern: the resolved source must fit it too */
@@ -13,10 +15,7 @@ struct policy {
 	const char *tiers;        /* list with commas, in order of preference; "": all */
 	uint64_t max_bytes;       /* of one dataset, 0: none; the lower of site's and user's */
 	uint64_t max_files;
-	uint32_t mem_percent;     /* of the job's memory (or the node's) that datasets may take */
-	uint64_t keep_free;       /* bytes of the node's memory left alone */
-	uint64_t mem_limit;       /* the job's memory, 0: not charged to the job */
-	uint64_t mem_used;        /* by the job, when the task was sent */
+	struct memory_facts memory; /* when the task was sent; what is measured is not in it */
 	bool ssd;                 /* there is a disk tier */
 	bool fuse;                /* mounts may be made */
 	bool keeper;              /* … by the keeper; else by fusermount3 */

@@ -1,8 +1,7 @@
 /*
- * Memory has four limits, and the tightest one gets to speak, so that the user reads whose it is:
- * the tmpfs (or /dev/shm), --mem of the job, the site's share of it, and what the node keeps free.
- * The tmpfs has the size of the site's share in a job with a keeper, and holds this job's datasets
- * alone: what is used there counts against the share.
+ * What is free in memory is computed as stagingd computes it when it is asked to grant
+ * (common/policy/memory-limits.h); here the tightest limit gets a sentence for the user. stagingd
+ * grants room in memory and may know of datasets that have been granted some since.
  */
 #include "daemon/worker/space.h"
 
@@ -16,40 +15,24 @@
 
 #include "common/cleanup.h"
 #include "common/conf.h"
+#include "common/memory.h"
 #include "common/parse.h"
+#include "common/policy/memory-limits.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/plan.h"
 
 #define MAGIC_TMPFS 0x01021994
 
-/* MemTotal or MemAvailable in bytes; 0: can't be read. */
-static uint64_t read_meminfo(const char *key)
-{
-	_cleanup_(file_closep) FILE *f = fopen("/proc/meminfo", "re");
-	unsigned long long kib;
-	char line[128], word[64];
-
-	while (f && fgets(line, sizeof(line), f)) {
-		if (sscanf(line, "%63s %llu", word, &kib) == 2 && !strcmp(word, key))
-			return kib * 1024;
-	}
-	return 0;
-}
-
-/* true: it is the tightest so far. */
-__attribute__((format(printf, 3, 4))) static bool
+__attribute__((format(printf, 3, 4))) static void
 limit(struct plan_space *s, uint64_t bytes, const char *fmt, ...)
 {
 	va_list ap;
 
-	if (s->known && s->free_bytes <= bytes)
-		return false;
 	s->known = true;
 	s->free_bytes = bytes;
 	va_start(ap, fmt);
 	vsnprintf(s->limit, sizeof(s->limit), fmt, ap);
 	va_end(ap);
-	return true;
 }
 
 static uint64_t less(uint64_t a, uint64_t b)
@@ -57,22 +40,38 @@ static uint64_t less(uint64_t a, uint64_t b)
 	return a > b ? a - b : 0;
 }
 
-static void limit_by_job(struct plan_space *s, const struct policy *p, uint64_t used)
+static void limit_by_policy(struct plan_space *s, const struct policy *p,
+			    const struct memory_facts *f)
 {
-	uint64_t base = p->mem_limit ? p->mem_limit : read_meminfo("MemTotal:");
-	uint64_t left, share;
-	char text[PARSE_SIZE_TEXT];
+	enum memory_limit which;
+	uint64_t bytes = memory_limits_get_have(f, &which);
+	char left[PARSE_SIZE_TEXT];
 
-	if (p->mem_limit) {
-		left = less(p->mem_limit, p->mem_used);
-		limit(s, left, "the job has %s left of --mem", size_to_string(left, text));
+	size_to_string(bytes, left);
+	switch (which) {
+	case MEMORY_LIMIT_NONE:
+		return;
+	case MEMORY_LIMIT_JOB:
+		limit(s, bytes, "datasets get at most %u %% of the job's memory, %s left",
+		      (unsigned)MEMORY_LIMITS_JOB_SHARE, left);
+		break;
+	case MEMORY_LIMIT_JOB_PERCENT:
+	case MEMORY_LIMIT_PERCENT:
+		limit(s, bytes, "the site gives datasets %u %% of the %s's memory, %s left",
+		      f->max_percent, which == MEMORY_LIMIT_PERCENT ? "node" : "job", left);
+		break;
+	case MEMORY_LIMIT_KEEP_FREE:
+		limit(s, bytes, "the node has %s of memory to spare", left);
+		break;
+	case MEMORY_LIMIT_FILESYSTEM:
+		limit(s, bytes, "%s has %s free", p->keeper ? "the job's tmpfs" : "/dev/shm", left);
+		break;
+	case MEMORY_LIMIT_MAX_BYTES:
+	case MEMORY_LIMIT_QUOTA:
+		limit(s, bytes, "%s leaves %s", memory_limit_to_string(which), left);
+		break;
 	}
-	if (base && p->mem_percent && p->mem_percent < 100) {
-		share = less(base / 100 * p->mem_percent, used);
-		limit(s, share, "the site gives datasets %u %% of %s, %s left", p->mem_percent,
-		      p->mem_limit ? "the job's memory" : "the node's memory",
-		      size_to_string(share, text));
-	}
+	s->of_node = !memory_limit_is_of_job(which);
 }
 
 /* What users keep there counts as the node's to give: it may be what is asked for, or go. Who
@@ -88,35 +87,31 @@ static uint64_t get_kept(const struct policy *p)
 
 bool space_lacks_memory(const struct ctx *ctx, uint64_t bytes)
 {
-	uint64_t available = read_meminfo("MemAvailable:");
+	uint64_t total, available;
 
-	return available && less(available, ctx->policy.keep_free) < bytes;
+	if (memory_read_node(&total, &available) < 0)
+		return false;
+	return less(available, ctx->policy.memory.keep_free) < bytes;
 }
 
-static void measure_memory(struct ctx *ctx, struct plan_space *s)
+/* Without a run (explain outside of a job) what a run would use. */
+static void measure_memory(const struct ctx *ctx, struct plan_space *s)
 {
 	const struct policy *p = &ctx->policy;
-	uint64_t available = read_meminfo("MemAvailable:"), left;
-	char text[PARSE_SIZE_TEXT];
+	struct memory_facts f = p->memory;
 	struct statvfs v;
-	uint64_t used = 0;
 
 	s->free_files = UINT64_MAX;
-	/* without a run (explain outside of a job) what a run would use */
 	if (statvfs(*ctx->tmp_path ? ctx->tmp_path : "/dev/shm", &v) == 0 && v.f_blocks > 0) {
-		left = (uint64_t)v.f_bavail * v.f_frsize;
-		used = p->keeper ? (uint64_t)(v.f_blocks - v.f_bfree) * v.f_frsize : 0;
-		limit(s, left, "%s has %s free", p->keeper ? "the job's tmpfs" : "/dev/shm",
-		      size_to_string(left, text));
+		f.fs_free = (uint64_t)v.f_bavail * v.f_frsize;
 		if (v.f_files > 0)
 			s->free_files = v.f_favail;
 	}
-	limit_by_job(s, p, used);
-	if (available) {
-		left = less(available + get_kept(p), p->keep_free);
-		s->of_node = limit(s, left, "the node has %s of memory to spare",
-				   size_to_string(left, text));
-	}
+	if (memory_read_node(&f.node_total, &f.node_available) < 0)
+		f.node_total = f.node_available = 0;
+	else
+		f.node_available += get_kept(p);
+	limit_by_policy(s, p, &f);
 }
 
 /* Does the rule let data go there? */

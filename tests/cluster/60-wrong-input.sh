@@ -196,7 +196,7 @@ test_explain_in_a_job_goes_by_its_memory() {
 	big_file
 	out=$(job_run alice -n1 --mem=100 --stage-data="t=$data/flat" \
 		<<<"stagectl explain $data/big.bin:shm; echo status \$?; stagectl explain --mem 1G $data/big.bin:shm; echo status \$?")
-	assert_match "$out" "needs 200 MiB, the (job has [0-9.]+ MiB left of --mem|site gives datasets [0-9]+ % of the job's memory)"
+	assert_match "$out" "needs 200 MiB, (datasets get at most|the site gives datasets) [0-9]+ % of the job's memory"
 	assert_contains "$out" "status 7"
 	assert_contains "$out" "status 0"
 }

@@ -179,7 +179,7 @@ static void set_up(const struct given *g, struct dataset *ds, struct policy *pol
 		.tiers = g->tiers ? g->tiers : "",
 		.fuse = !g->no_fuse,
 		.ssd = !g->no_disk,
-		.mem_limit = 128 * GIB,
+		.memory.job_limit = 128 * GIB,
 		.keep_ms = g->keep ? 60000 : 0,
 	};
 	*facts = sources[g->source];

@@ -341,6 +341,28 @@ static void test_destinations_that_a_site_has(void **state)
 	}
 }
 
+static void write_file(const char *name, const char *text)
+{
+	char path[8192];
+	FILE *f;
+
+	snprintf(path, sizeof(path), "%s/%s", dir, name);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fputs(text, f);
+	assert_int_equal(fchmod(fileno(f), 0644), 0);
+	fclose(f);
+}
+
+static void append_file(const char *path, const char *data, size_t size)
+{
+	FILE *f = fopen(path, "a");
+
+	assert_non_null(f);
+	assert_int_equal(fwrite(data, 1, size, f), size);
+	fclose(f);
+}
+
 #define SUM "0123456789abcdef0123456789abcdef0123456789abcdef0123456789abcdef"
 
 /* What is not there yet may come; what can't come true is told, and left to the job. */
@@ -360,6 +382,29 @@ static void test_warnings_do_not_hold_a_job_up(void **state)
 	c.script = sum;
 	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
 	assert_non_null(strstr(text, "has 4 digits and sha256 has 64"));
+}
+
+/* Nine tenths of --mem, where the site gives datasets all of it: what stagingd grants at most. */
+static void test_what_can_not_fit_into_the_job_is_told(void **state)
+{
+	static const char *const value[] = { "b=big.img:shm", NULL };
+	struct client c = { "sbatch", S_CTX_ALLOCATOR, value, NULL, NULL, { "SBATCH_MEM_PER_NODE", "1M" } };
+	char keep[4096], text[8192], path[4200];
+
+	snprintf(path, sizeof(path), "%s/big.img", dir);
+	write_file("big.img", "");
+	memset(text, 'x', sizeof(text));
+	for (int i = 0; i < 960 / 8; i++)
+		append_file(path, text, sizeof(text));
+	memcpy(keep, conf_path, sizeof(keep));
+	snprintf(conf_path, sizeof(conf_path), "%.4000s/all.conf", dir);
+	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
+	if (!strstr(text, "b: ") || !strstr(text, "has 960 KiB and is to go to memory (shm), where 90 % of the "
+						  "job's memory (--mem) gives datasets 922 KiB; ask for more --mem"))
+		fail_msg("%s", text);
+	c.env[1] = "2M";
+	check_published(&c, "script", "b=D/big.img:shm");
+	memcpy(conf_path, keep, sizeof(keep));
 }
 
 static void test_all_partitions_that_a_job_may_start_in_need_staging(void **state)
@@ -538,19 +583,6 @@ static void test_salloc_says_that_its_shell_is_not_held(void **state)
 	assert_null(strstr(text, "stagectl wait"));
 }
 
-static void write_file(const char *name, const char *text)
-{
-	char path[8192];
-	FILE *f;
-
-	snprintf(path, sizeof(path), "%s/%s", dir, name);
-	f = fopen(path, "w");
-	assert_non_null(f);
-	fputs(text, f);
-	assert_int_equal(fchmod(fileno(f), 0644), 0);
-	fclose(f);
-}
-
 static int setup(void **state)
 {
 	char text[14000];
@@ -572,6 +604,8 @@ static int setup(void **state)
 	write_file("broken.conf", "[daemon]\nNoSuchKey=1\n");
 	snprintf(text, sizeof(text), "[daemon]\nPartitions=gpu\n[source own]\nMatch=%s/**\n", dir);
 	write_file("gpu.conf", text);
+	snprintf(text, sizeof(text), "[limits]\nMaxMemoryPercent=100\n[source own]\nMatch=%s/**\n", dir);
+	write_file("all.conf", text);
 	write_file("a.tar", "x");
 	if (chmod(dir, 0755) < 0 || mkdirat(AT_FDCWD, strcat(strcpy(text, dir), "/locked"), 0700) < 0 ||
 	    symlink("loop", strcat(strcpy(text, dir), "/loop")) < 0)
@@ -594,6 +628,7 @@ int main(void)
 		cmocka_unit_test(test_a_slurm_that_takes_no_more_is_told),
 		cmocka_unit_test(test_destinations_that_a_site_has),
 		cmocka_unit_test(test_warnings_do_not_hold_a_job_up),
+		cmocka_unit_test(test_what_can_not_fit_into_the_job_is_told),
 		cmocka_unit_test(test_all_partitions_that_a_job_may_start_in_need_staging),
 		cmocka_unit_test(test_too_long_is_refused),
 		cmocka_unit_test(test_a_broken_configuration_closes_the_option_only),
