@@ -49,7 +49,7 @@ static const struct conf_key keys[] = {
 	  "Whether [source] rules, AllowUsers and Partitions hold for stagectl run, too, where its user acts by himself.",
 	  IN(conf, run_rules), ANY },
 	{ "daemon", "Threads", "int", "0",
-	  "Threads of one dataset's worker; 0: as many as the job has CPUs on the node.",
+	  "Threads of one dataset's worker; 0: as many as the job has CPUs on the node, 4 at most.",
 	  IN(conf, threads), 0, 1024 },
 	{ "daemon", "Nice", "int", "0",
 	  "Niceness of the workers, 0 to 19.",

@@ -8,6 +8,7 @@
 #include "daemon/worker/ctx-internal.h"
 
 #define CTX_DEFAULT_THREADS 4
+#define CTX_MAX_THREADS 256
 
 static uint32_t default_threads(void)
 {
@@ -41,7 +42,7 @@ static void read_policy(struct ctx *ctx, const struct kv *t)
 		.keeper = kv_get_u64(t, "keeper", 0),
 		.cache_size = kv_get_u64(t, "cachesize", 64 << 20),
 		.cache_first = kv_get_u64(t, "cachefirst", UINT64_MAX),
-		.threads = threads > 0 && threads <= 256 ? (uint32_t)threads : default_threads(),
+		.threads = (uint32_t)policy_get_most(threads, default_threads(), CTX_MAX_THREADS),
 		.threads_given = threads > 0,
 		.max_readers = (uint32_t)kv_get_u64(t, "maxreaders", 0),
 		.max_rate = kv_get_u64(t, "maxrate", 0),

@@ -238,7 +238,7 @@ static uint64_t full_at_once(size_t n)
 
 static void test_pace(void **state)
 {
-	assert_int_equal(settle(0, each_alike), FETCH_PACE_MAX);
+	assert_int_equal(settle(0, each_alike), FETCH_PACE_USUAL);
 	assert_int_equal(settle(0, full_at_four), 4);
 	assert_int_equal(settle(0, full_at_once), 2);
 	assert_int_equal(settle(3, each_alike), 3);

@@ -9,14 +9,15 @@
 
 #include <stdbool.h>
 
+#include "daemon/worker/policy.h"
+
 #define PACE_MIN_SAMPLES 32
 #define PACE_FIRST_STEP 8
 #define PACE_FIRST_SLOW 8
 
 void copy_pace_init(struct copy_pace *p, size_t n_start, size_t max, uint64_t slow_us)
 {
-	if (max == 0 || max > COPY_PACE_MAX)
-		max = COPY_PACE_MAX;
+	max = policy_get_most(max, COPY_PACE_MAX, COPY_PACE_MAX);
 	*p = (struct copy_pace){ .n = n_start < max ? n_start : max,
 				 .max = max,
 				 .slow_us = slow_us };

@@ -149,11 +149,9 @@ int sqfs_hydrate_new(struct sqfs_hydrate **hp, struct ctx *ctx, struct sqfs_imag
 
 void sqfs_hydrate_start(struct sqfs_hydrate *h)
 {
-	unsigned most = h->ctx->policy.max_readers;
+	const size_t most = policy_get_most(h->ctx->policy.max_readers, HYDRATE_THREADS, HYDRATE_THREADS);
 	struct error err = ERROR_INIT;
 
-	if (most == 0 || most > HYDRATE_THREADS)
-		most = HYDRATE_THREADS;
 	while (h->n_threads < most &&
 	       pthread_create(&h->threads[h->n_threads], NULL, hydrate_thread, h) == 0)
 		h->n_threads++;

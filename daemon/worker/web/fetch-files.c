@@ -17,6 +17,8 @@
 #include "daemon/worker/web/fetch-pace.h"
 #include "daemon/worker/web/fetch-stream.h"
 
+_Static_assert(FETCH_PACE_MAX <= FETCH_MAX_THREADS, "a part for each connection");
+
 #define MIN_PART (4ULL << 20)
 #define MAX_PART (32ULL << 20)
 #define PART_ALIGN (2ULL << 20) /* whole huge pages */

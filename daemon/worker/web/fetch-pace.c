@@ -1,11 +1,13 @@
 #include "daemon/worker/web/fetch-pace.h"
 
+#include "daemon/worker/policy.h"
+
 #define START 2
 #define WINDOW_MS 400
 
 void fetch_pace_init(struct fetch_pace *p, size_t max)
 {
-	*p = (struct fetch_pace){ .max = max && max < 64 ? max : FETCH_PACE_MAX };
+	*p = (struct fetch_pace){ .max = policy_get_most(max, FETCH_PACE_USUAL, FETCH_PACE_MAX) };
 	p->n = p->max < START ? p->max : START;
 }
 

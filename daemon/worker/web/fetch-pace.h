@@ -8,7 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define FETCH_PACE_MAX 16
+#define FETCH_PACE_USUAL 16 /* where the site sets no limit */
+#define FETCH_PACE_MAX 64
 
 struct fetch_pace {
 	size_t n, max;
@@ -17,7 +18,7 @@ struct fetch_pace {
 	uint64_t last_rate;       /* with half as many */
 };
 
-/* max: 0 for FETCH_PACE_MAX. */
+/* max: 0 for FETCH_PACE_USUAL; more than FETCH_PACE_MAX is as many. */
 void fetch_pace_init(struct fetch_pace *p, size_t max);
 
 size_t fetch_pace_get(const struct fetch_pace *p);
