@@ -22,6 +22,7 @@
 #include "common/cleanup.h"
 #include "common/error.h"
 #include "common/path.h"
+#include "common/suffix.h"
 
 enum { OPT_IF_MISSING = 256, OPT_SHARDS, OPT_FORCE };
 
@@ -83,14 +84,9 @@ static bool has_end(const char *out, const char *end)
 /* An image that is called an archive would be taken for one by whoever sees it. */
 static bool is_named_archive(const char *out)
 {
-	static const char *const ends[] = { ".tar",	 ".tgz",    ".zip",	".tar.gz",
-					    ".tar.zst",	 ".tar.xz", ".tar.lz4", ".tar.bz2",
-					    ".tar.lzma", ".tar.lz" };
+	const struct suffix *s = suffix_find(out, strlen(out));
 
-	for (size_t i = 0; i < ARRAY_SIZE(ends); i++)
-		if (has_end(out, ends[i]))
-			return true;
-	return false;
+	return s && (s->kind == SUFFIX_TAR || s->kind == SUFFIX_ZIP);
 }
 
 /* An image inside of the directory it is made from would hold a part of itself. */

@@ -15,13 +15,13 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/conf.h"
 #include "common/fd.h"
 #include "common/log.h"
 #include "common/parse.h"
 #include "common/proto.h"
+#include "common/suffix.h"
 #include "daemon/budget.h"
 #include "daemon/cause.h"
 #include "daemon/chore.h"
@@ -62,16 +62,9 @@ static bool is_to_memory(const struct dataset *d)
 /* What the name promises; the worker looks at the bytes and is started again if that was wrong. */
 static bool looks_like_image(const char *source)
 {
-	static const char *const endings[] = { ".sqsh", ".sqfs", ".squashfs", ".squash", ".sfs" };
-	size_t n = strlen(source);
+	const struct suffix *s = suffix_find(source, strlen(source));
 
-	for (size_t i = 0; i < ARRAY_SIZE(endings); i++) {
-		size_t k = strlen(endings[i]);
-
-		if (n > k && !strcasecmp(source + n - k, endings[i]))
-			return true;
-	}
-	return false;
+	return s && s->kind == SUFFIX_IMAGE;
 }
 
 static enum keeper_class guess_class(const struct dataset *d)

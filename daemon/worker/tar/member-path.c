@@ -2,10 +2,10 @@
 
 #include <errno.h>
 #include <string.h>
-#include <strings.h>
 
 #include "common/error.h"
 #include "common/path.h"
+#include "common/suffix.h"
 
 static int refuse_length(const char *path, size_t len, struct error *err)
 {
@@ -69,19 +69,10 @@ bool member_path_cut(char *path, const char *subdir, uint32_t strip)
 
 void member_path_cut_suffix(char *path)
 {
-	static const char *const suffixes[] = { ".tar.gz",  ".tar.zst", ".tar.lz4",  ".tar.xz",
-						".tar.bz2", ".tgz",	".tzst",     ".txz",
-						".tbz2",    ".tbz",	".tar.lzma", ".tar.lz",
-						".tlz",	    ".tar",	".zip" };
 	char *name = (char *)path_base(path);
 	size_t n = strlen(name);
+	const struct suffix *s = suffix_find(name, n);
 
-	for (size_t i = 0; i < sizeof(suffixes) / sizeof(suffixes[0]); i++) {
-		size_t m = strlen(suffixes[i]);
-
-		if (n > m && !strcasecmp(name + n - m, suffixes[i])) {
-			name[n - m] = '\0';
-			return;
-		}
-	}
+	if (s && (s->kind == SUFFIX_TAR || s->kind == SUFFIX_ZIP))
+		name[n - strlen(s->text)] = '\0';
 }

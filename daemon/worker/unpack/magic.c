@@ -4,6 +4,8 @@
 #include <string.h>
 #include <strings.h>
 
+#include "common/suffix.h"
+
 #define TAR_HEADER_SIZE 512
 #define TAR_CHECKSUM_AT 148
 #define TAR_CHECKSUM_SIZE 8
@@ -191,34 +193,19 @@ static bool ends_with(const char *s, const char *end)
 
 enum facts_format magic_get_promise(const char *name)
 {
-	static const struct {
-		const char *end;
-		enum facts_format format;
-	} ends[] = {
-		{ ".tar", FORMAT_TAR },	      { ".tgz", FORMAT_TAR },
-		{ ".tzst", FORMAT_TAR },      { ".txz", FORMAT_TAR },
-		{ ".tbz2", FORMAT_TAR },      { ".tbz", FORMAT_TAR },
-		{ ".tar.gz", FORMAT_TAR },    { ".tar.zst", FORMAT_TAR },
-		{ ".tar.xz", FORMAT_TAR },    { ".tar.lz4", FORMAT_TAR },
-		{ ".tar.bz2", FORMAT_TAR },   { ".tar.lzma", FORMAT_TAR },
-		{ ".tlz", FORMAT_TAR },	      { ".tar.lz", FORMAT_TAR },
-		{ ".tar.lzo", FORMAT_TAR },   { ".tzo", FORMAT_TAR },
-		{ ".tar.zstd", FORMAT_TAR },  { ".tar.bzip2", FORMAT_TAR },
-		{ ".tar.gzip", FORMAT_TAR },  { ".tar.lzip", FORMAT_TAR },
-		{ ".tar.Z", FORMAT_TAR },     { ".taz", FORMAT_TAR },
-		{ ".tb2", FORMAT_TAR },	      { ".tz2", FORMAT_TAR },
-		{ ".zip", FORMAT_ZIP },	      { ".sqsh", FORMAT_SQUASHFS },
-		{ ".sqfs", FORMAT_SQUASHFS }, { ".squashfs", FORMAT_SQUASHFS },
+	static const enum facts_format formats[] = {
+		[SUFFIX_TAR] = FORMAT_TAR,
+		[SUFFIX_ZIP] = FORMAT_ZIP,
+		[SUFFIX_IMAGE] = FORMAT_SQUASHFS,
+		[SUFFIX_STREAM] = FORMAT_PLAIN,
 	};
+	const struct suffix *s = suffix_find(name, strlen(name));
 
 	/* torch.save() writes a zip, and before version 1.6 a pickle */
 	if (ends_with(name, ".pth.tar") || ends_with(name, ".pt.tar") ||
 	    ends_with(name, ".ckpt.tar"))
 		return FORMAT_PLAIN;
-	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
-		if (ends_with(name, ends[i].end))
-			return ends[i].format;
-	return FORMAT_PLAIN;
+	return s ? formats[s->kind] : FORMAT_PLAIN;
 }
 
 /* A zip is not meant by ".tar" either: checkpoints are called that, too. */

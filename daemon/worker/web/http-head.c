@@ -5,6 +5,7 @@
 #include <strings.h>
 
 #include "common/parse.h"
+#include "common/suffix.h"
 
 /* value[0..n) without blanks around it; cut if too long. False: it was. */
 static bool copy_value(char *buf, size_t size, const char *value, size_t n)
@@ -192,17 +193,7 @@ static bool names_encoding(const char *list)
 
 bool http_head_may_be_encoded(const struct http_head *h, const char *url)
 {
-	static const char *const ends[] = { ".gz", ".tgz", ".zst", ".tzst", ".xz",  ".txz", ".bz2",
-					    ".br", ".lz4", ".lz",  ".lzma", ".lzo", ".Z",   NULL };
-	size_t n = strcspn(url, "?#");
+	const struct suffix *s = suffix_find(url, strcspn(url, "?#"));
 
-	if (!names_encoding(h->encoding))
-		return true;
-	for (size_t i = 0; ends[i]; i++) {
-		size_t m = strlen(ends[i]);
-
-		if (n > m && !strncasecmp(url + n - m, ends[i], m))
-			return true;
-	}
-	return false;
+	return !names_encoding(h->encoding) || (s && s->compressed);
 }
