@@ -23,6 +23,7 @@
 #include "common/cleanup.h"
 #include "common/conf.h"
 #include "common/jobgroup.h"
+#include "common/mountinfo.h"
 #include "common/parse.h"
 #include "common/path.h"
 #include "common/rundir.h"
@@ -53,13 +54,12 @@ static unsigned count_mounts(const char *dir)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
 	_cleanup_(freep) char *line = NULL;
+	struct mountinfo m;
 	unsigned n = 0;
 	size_t size = 0;
-	char target[PATH_MAX];
 
 	while (f && getline(&line, &size, f) > 0)
-		if (sscanf(line, "%*s %*s %*s %*[^ ] %4095[^ ]", target) == 1)
-			n += path_is_beneath(target, dir);
+		n += mountinfo_parse(&m, line) == 0 && path_is_beneath(m.target, dir);
 	return n;
 }
 

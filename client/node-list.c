@@ -12,6 +12,7 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/mountinfo.h"
 #include "common/rundir.h"
 
 /*
@@ -85,7 +86,8 @@ static void read_mounts(const char *dir, struct node_job *job)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
 	_cleanup_(freep) char *line = NULL;
-	char memory[PATH_MAX + 4], slots[PATH_MAX + 4], target[PATH_MAX], type[64];
+	char memory[PATH_MAX + 4], slots[PATH_MAX + 4];
+	struct mountinfo m;
 	unsigned major = 0, minor = 0;
 	bool is_tmpfs = false;
 	size_t size = 0;
@@ -93,15 +95,14 @@ static void read_mounts(const char *dir, struct node_job *job)
 	snprintf(memory, sizeof(memory), "%s/" RUNDIR_MEMORY, dir);
 	snprintf(slots, sizeof(slots), "%s/" RUNDIR_MOUNTS "/", dir);
 	while (f && getline(&line, &size, f) > 0) {
-		const char *rest = strstr(line, " - ");
-
-		if (!rest || sscanf(line, "%*s %*s %*s %*[^ ] %4095[^ ]", target) != 1 ||
-		    sscanf(rest, " - %63[^ ]", type) != 1)
+		if (mountinfo_parse(&m, line) < 0)
 			continue;
-		job->mounts += !strncmp(target, slots, strlen(slots));
-		if (!strcmp(target, memory)) /* the last one lies on top */
-			is_tmpfs = !strcmp(type, "tmpfs") &&
-				   sscanf(line, "%*s %*s %u:%u", &major, &minor) == 2;
+		job->mounts += !strncmp(m.target, slots, strlen(slots));
+		if (strcmp(m.target, memory))
+			continue;
+		is_tmpfs = !strcmp(m.type, "tmpfs"); /* the last one lies on top */
+		major = m.major;
+		minor = m.minor;
 	}
 	if (is_tmpfs)
 		job->bytes = count_bytes(memory, major, minor);

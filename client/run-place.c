@@ -16,6 +16,7 @@
 
 #include "common/cleanup.h"
 #include "common/fd.h"
+#include "common/fnv.h"
 #include "common/parse.h"
 
 #define MAX_ENVIRON (1024 * 1024)
@@ -60,15 +61,6 @@ uint32_t run_place_parse_tasks(const char *text, uint32_t i)
 	return 0;
 }
 
-static uint64_t hash(const char *text)
-{
-	uint64_t h = 0xcbf29ce484222325; /* FNV-1a */
-
-	for (; *text; text++)
-		h = (h ^ (unsigned char)*text) * 0x100000001b3;
-	return h;
-}
-
 static void make_key(struct run_place *p, const char *launch, const char *value)
 {
 	char text[64];
@@ -82,7 +74,7 @@ static void make_key(struct run_place *p, const char *launch, const char *value)
 	}
 	text[n] = '\0';
 	snprintf(p->key, sizeof(p->key), "%s-%016llx", text,
-		 (unsigned long long)(hash(launch) * 31 + hash(value)));
+		 (unsigned long long)(fnv_add_text(FNV_INIT, launch) * 31 + fnv_add_text(FNV_INIT, value)));
 }
 
 /* SLURM_LOCALID is also set where no step is: in a batch script, and in what it starts. */

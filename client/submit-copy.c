@@ -10,6 +10,7 @@
 #include "client/items.h"
 #include "common/conf.h"
 #include "common/error.h"
+#include "common/fnv.h"
 #include "common/path.h"
 
 #define NAME_MAX_LENGTH 32
@@ -114,15 +115,11 @@ void submit_copies_get_bases(const struct conf *conf, char ***basesp, size_t *n_
 
 static void make_key(const struct submit_copy *c, char key[static SUBMIT_KEY_SIZE])
 {
-	uint64_t h = 0xcbf29ce484222325ULL;
+	uint64_t h = fnv_add_text(fnv_add_text(FNV_INIT, c->source), c->base);
 
-	for (const char *p = c->source; *p; p++)
-		h = (h ^ (unsigned char)*p) * 0x100000001b3ULL;
-	for (const char *p = c->base; *p; p++)
-		h = (h ^ (unsigned char)*p) * 0x100000001b3ULL;
 	/* a file that is named like a pattern, and the pattern */
 	if (c->literal)
-		h *= 0x100000001b3ULL;
+		h = fnv_add(h, "", 1);
 	snprintf(key, SUBMIT_KEY_SIZE, "%016llx", (unsigned long long)h);
 }
 

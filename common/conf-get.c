@@ -7,6 +7,8 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/fnv.h"
+
 const struct conf_tier *conf_get_tier(const struct conf *conf, const char *name)
 {
 	for (size_t i = 0; i < conf->n_tiers; i++)
@@ -18,10 +20,10 @@ const struct conf_tier *conf_get_tier(const struct conf *conf, const char *name)
 uint64_t conf_tier_get_mark(const struct conf_tier *t)
 {
 	const unsigned char kind = (unsigned char)t->kind;
-	uint64_t hash = conf_hash_add(CONF_HASH_INIT, &kind, sizeof(kind));
+	uint64_t hash = fnv_add(FNV_INIT, &kind, sizeof(kind));
 
-	hash = conf_hash_add(hash, t->name, strlen(t->name) + 1);
-	hash = conf_hash_add(hash, t->path, strlen(t->path) + 1);
+	hash = fnv_add(hash, t->name, strlen(t->name) + 1);
+	hash = fnv_add(hash, t->path, strlen(t->path) + 1);
 	return CONF_TIER_MARK | (hash & (CONF_TIER_MARK - 1));
 }
 

@@ -11,9 +11,6 @@
 #define CONF_MAX_LINE 198  /* inih has 200 bytes for a line, its end and a NUL, and cuts the rest */
 #define CONF_MAX_NAME 32   /* of a section */
 
-#define CONF_HASH_INIT UINT64_C(0xcbf29ce484222325) /* FNV-1a, 64 bits */
-uint64_t conf_hash_add(uint64_t hash, const void *data, size_t size);
-
 /* Takes errors where they are found. */
 struct conf_report {
 	void (*fn)(void *arg, const char *file, unsigned line, const char *text, const char *mend);

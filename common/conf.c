@@ -10,6 +10,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/fnv.h"
 #include "common/parse.h"
 #include "common/path.h"
 
@@ -47,15 +48,6 @@ static void set_hash(struct conf *conf, uint64_t hash)
 	snprintf(conf->hash, sizeof(conf->hash), "%016llx", (unsigned long long)hash);
 }
 
-uint64_t conf_hash_add(uint64_t hash, const void *data, size_t size)
-{
-	const unsigned char *p = data;
-
-	for (size_t i = 0; i < size; i++)
-		hash = (hash ^ p[i]) * 0x100000001b3ULL;
-	return hash;
-}
-
 static int add_shm(struct conf *conf)
 {
 	int r;
@@ -86,7 +78,7 @@ static int new_bare(struct conf **confp)
 	conf->path = strdup(STAGE_CONF_DIR "/stage-data.conf");
 	if (!conf->own.name || !conf->path)
 		return -ENOMEM;
-	set_hash(conf, CONF_HASH_INIT);
+	set_hash(conf, FNV_INIT);
 	*confp = steal_ptr(conf);
 	return 0;
 }
@@ -128,7 +120,7 @@ static int load_fd(struct load *l, int fd, const char *path)
 	r = conf_read(fd, path, CONF_MAX_FILE, &data, &size, l->report);
 	if (r < 0)
 		return r;
-	l->hash = conf_hash_add(l->hash, data, size);
+	l->hash = fnv_add(l->hash, data, size);
 	l->conf->from_file = true;
 	return conf_parse(l->conf, data, size, &l->places, l->report);
 }
@@ -274,7 +266,7 @@ static int load_all(struct load *l, const char *path)
 static int load(struct conf **confp, const char *path, struct conf_report *report)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
-	struct load l = { .report = report, .hash = CONF_HASH_INIT };
+	struct load l = { .report = report, .hash = FNV_INIT };
 	int r;
 
 	r = new_bare(&conf);

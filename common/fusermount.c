@@ -7,7 +7,6 @@
 #include <errno.h>
 #include <spawn.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/wait.h>
@@ -15,47 +14,14 @@
 
 #include "common/cleanup.h"
 #include "common/error.h"
+#include "common/mountinfo.h"
 
-/* mountinfo writes blank, tab, newline and backslash as \ooo. */
-static bool is_octal(char c)
-{
-	return c >= '0' && c <= '7';
-}
-
-static void unescape_octal(char *s)
-{
-	char *o = s;
-
-	for (; *s; s++) {
-		if (s[0] == '\\' && is_octal(s[1]) && is_octal(s[2]) && is_octal(s[3])) {
-			*o++ = (char)((s[1] & 7) << 6 | (s[2] & 7) << 3 | (s[3] & 7));
-			s += 3;
-		} else {
-			*o++ = *s;
-		}
-	}
-	*o = '\0';
-}
-
+/* Where the table can't be read: yes, let the helper say. */
 static bool is_mounted(const char *target)
 {
-	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
-	_cleanup_(freep) char *line = NULL;
-	char *save, *field;
-	size_t size = 0;
-	int i;
+	struct mountinfo m;
 
-	while (f && getline(&line, &size, f) > 0) {
-		field = strtok_r(line, " ", &save);
-		for (i = 0; field && i < 4; i++)
-			field = strtok_r(NULL, " ", &save);
-		if (!field)
-			continue;
-		unescape_octal(field);
-		if (!strcmp(field, target))
-			return true;
-	}
-	return f == NULL; /* can't know: let the helper say */
+	return mountinfo_find(&m, target, NULL, NULL) != -ENOENT;
 }
 
 int fusermount_unmount(const char *target, struct error *err)

@@ -31,7 +31,8 @@ int mountinfo_parse(struct mountinfo *m, const char *line)
 
 	m->options[0] = '\0';
 	/* A blank alone ends a field: names may hold \r, \v and \f, which %s takes for blanks. */
-	if (!rest || sscanf(line, "%*[0-9] %*u %*u:%u %*[^ ] %4095[^ ]", &m->minor, m->target) != 2 ||
+	if (!rest ||
+	    sscanf(line, "%*[0-9] %*u %u:%u %*[^ ] %4095[^ ]", &m->major, &m->minor, m->target) != 3 ||
 	    sscanf(rest, " - %63[^ ] %*[^ ] %1023[^ \n]", m->type, m->options) < 1)
 		return -EPROTO;
 	unescape(m->target);

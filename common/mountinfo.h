@@ -7,7 +7,7 @@
 #include <stddef.h>
 
 struct mountinfo {
-	unsigned minor;
+	unsigned major, minor;
 	char target[PATH_MAX]; /* unescaped */
 	char type[64];
 	char options[1024];    /* of the superblock */

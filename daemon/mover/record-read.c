@@ -7,6 +7,7 @@
 #include <string.h>
 
 #include "common/error.h"
+#include "common/fnv.h"
 #include "common/number.h"
 
 #define MIN_BUCKETS 1024
@@ -14,13 +15,9 @@
 
 /* ---- the table ---- */
 
-static uint64_t hash_path(const char *path)
+static size_t get_bucket(const char *path, size_t n_buckets)
 {
-	uint64_t h = 0xcbf29ce484222325ULL;
-
-	for (; *path; path++)
-		h = (h ^ (unsigned char)*path) * 0x100000001b3ULL;
-	return h;
+	return fnv_add_text(FNV_INIT, path) % n_buckets;
 }
 
 void record_table_free(struct record_table *t)
@@ -48,7 +45,7 @@ static int grow(struct record_table *t)
 		return -ENOMEM;
 	/* from the last line on: in a bucket the latest line of a path has to be found first */
 	for (struct record_entry *e = t->last; e; e = e->below) {
-		for (b = &buckets[hash_path(e->path) % n]; *b; b = &(*b)->next)
+		for (b = &buckets[get_bucket(e->path, n)]; *b; b = &(*b)->next)
 			;
 		e->next = NULL;
 		*b = e;
@@ -61,7 +58,7 @@ static int grow(struct record_table *t)
 
 static struct record_entry *find(const struct record_table *t, const char *path)
 {
-	struct record_entry *e = t->n_buckets ? t->buckets[hash_path(path) % t->n_buckets] : NULL;
+	struct record_entry *e = t->n_buckets ? t->buckets[get_bucket(path, t->n_buckets)] : NULL;
 
 	while (e && strcmp(e->path, path))
 		e = e->next;
@@ -91,7 +88,7 @@ static struct record_entry *add_entry(struct record_table *t, const struct recor
 		return NULL;
 	*e = *like;
 	strcpy(e->path, path);
-	b = &t->buckets[hash_path(path) % t->n_buckets];
+	b = &t->buckets[get_bucket(path, t->n_buckets)];
 	e->next = *b;
 	*b = e;
 	e->below = t->last;

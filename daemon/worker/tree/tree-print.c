@@ -10,21 +10,10 @@
 
 #include "common/cleanup.h"
 #include "common/dir.h"
+#include "common/fnv.h"
 #include "daemon/worker/copy/walk.h"
 
-#define FNV_BEGIN 0xcbf29ce484222325ULL
-#define FNV_PRIME 0x100000001b3ULL
-
-/* FNV-1a, then mixed: the numbers are added up, and their low bits alone are not much. */
-static uint64_t add_bytes(uint64_t h, const void *data, size_t size)
-{
-	const unsigned char *p = data;
-
-	for (size_t i = 0; i < size; i++)
-		h = (h ^ p[i]) * FNV_PRIME;
-	return h;
-}
-
+/* The hashes are added up, and their low bits alone are not much. */
 static uint64_t mix(uint64_t h)
 {
 	h = (h ^ h >> 33) * 0xff51afd7ed558ccdULL;
@@ -44,7 +33,7 @@ static uint64_t print(const char *path, const struct stat *st, bool renamed)
 		renamed ? 0 : (uint64_t)st->st_ctim.tv_nsec,
 	};
 
-	return mix(add_bytes(add_bytes(FNV_BEGIN, path, strlen(path) + 1), facts, sizeof(facts)));
+	return mix(fnv_add(fnv_add(FNV_INIT, path, strlen(path) + 1), facts, sizeof(facts)));
 }
 
 uint64_t tree_print(const char *path, const struct stat *st)
