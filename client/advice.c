@@ -9,7 +9,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/parse.h"
+#include "common/util/parse.h"
 
 #define MANY_FILES 2000
 #define SMALL_FILE (1ULL << 20)

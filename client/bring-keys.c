@@ -1,10 +1,10 @@
 #include "client/bring-keys.h"
 
 #include "client/rpc.h"
-#include "common/error.h"
-#include "common/keys.h"
-#include "common/kv.h"
-#include "common/proto.h"
+#include "common/protocol/keys.h"
+#include "common/protocol/kv.h"
+#include "common/protocol/proto.h"
+#include "common/util/error.h"
 
 #define ANSWER_MS 10000
 

@@ -11,8 +11,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/fd.h"
+#include "common/util/cleanup.h"
+#include "common/util/fd.h"
 
 #define NOT_FOUND 127
 

@@ -5,8 +5,8 @@
 
 #include "client/doctor.h"
 #include "client/output.h"
-#include "common/conf.h"
-#include "common/error.h"
+#include "common/config/conf.h"
+#include "common/util/error.h"
 
 static const struct option options[] = { { "quiet", no_argument, NULL, 'q' }, { 0 } };
 

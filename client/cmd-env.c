@@ -19,9 +19,9 @@
 #include "client/output.h"
 #include "client/rpc.h"
 #include "client/snapshot.h"
-#include "common/error.h"
-#include "common/path.h"
-#include "common/proto.h"
+#include "common/protocol/proto.h"
+#include "common/util/error.h"
+#include "common/util/path.h"
 
 enum format { FORMAT_SH, FORMAT_APPTAINER, FORMAT_PYXIS };
 

@@ -20,12 +20,12 @@
 #include "client/srun.h"
 #include "client/submit-copy.h"
 #include "client/worth.h"
-#include "common/admit.h"
-#include "common/conf.h"
-#include "common/error.h"
-#include "common/memory.h"
-#include "common/parse.h"
-#include "common/proto.h"
+#include "common/config/conf.h"
+#include "common/policy/admit.h"
+#include "common/protocol/proto.h"
+#include "common/util/error.h"
+#include "common/util/memory.h"
+#include "common/util/parse.h"
 #include "stage-build.h"
 
 #define DEFAULT_TIMEOUT_MS 120000

@@ -11,9 +11,9 @@
 #include "client/rpc.h"
 #include "client/snapshot.h"
 #include "client/table.h"
-#include "common/conf.h"
-#include "common/error.h"
-#include "common/proto.h"
+#include "common/config/conf.h"
+#include "common/protocol/proto.h"
+#include "common/util/error.h"
 
 enum { OPT_SITE = 256, OPT_NODE, OPT_NAMES, OPT_KEPT, OPT_MOVERS };
 

@@ -5,8 +5,8 @@
 
 #include "client/output.h"
 #include "client/rpc.h"
-#include "common/error.h"
-#include "common/proto.h"
+#include "common/protocol/proto.h"
+#include "common/util/error.h"
 
 static const struct option options[] = { { 0 } };
 

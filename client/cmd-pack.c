@@ -19,10 +19,10 @@
 #include "client/output.h"
 #include "client/pack.h"
 #include "client/progress.h"
-#include "common/cleanup.h"
-#include "common/error.h"
-#include "common/path.h"
-#include "common/suffix.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/path.h"
+#include "common/util/suffix.h"
 
 enum { OPT_IF_MISSING = 256, OPT_SHARDS, OPT_FORCE };
 

@@ -7,8 +7,8 @@
 #include "client/rpc.h"
 #include "client/seen.h"
 #include "client/snapshot.h"
-#include "common/error.h"
-#include "common/proto.h"
+#include "common/protocol/proto.h"
+#include "common/util/error.h"
 
 static const struct option options[] = { { 0 } };
 

@@ -15,10 +15,10 @@
 #include "client/run-session.h"
 #include "client/snapshot.h"
 #include "client/warnings.h"
-#include "common/conf.h"
-#include "common/error.h"
-#include "common/proto.h"
-#include "common/spec.h"
+#include "common/config/conf.h"
+#include "common/config/spec.h"
+#include "common/protocol/proto.h"
+#include "common/util/error.h"
 
 #define MAX_VALUES 64
 

@@ -12,9 +12,9 @@
 #include "client/snapshot.h"
 #include "client/srun.h"
 #include "client/table.h"
-#include "common/error.h"
-#include "common/parse.h"
-#include "common/proto.h"
+#include "common/protocol/proto.h"
+#include "common/util/error.h"
+#include "common/util/parse.h"
 #include "stage-build.h"
 
 struct status {

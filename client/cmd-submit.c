@@ -17,8 +17,8 @@
 #include "client/submit-filter.h"
 #include "client/submit-mover.h"
 #include "client/submit-words.h"
-#include "common/conf.h"
-#include "common/error.h"
+#include "common/config/conf.h"
+#include "common/util/error.h"
 
 static int run_plain(const struct submit_words *w)
 {

@@ -21,8 +21,8 @@
 #include "client/snapshot.h"
 #include "client/srun.h"
 #include "client/warnings.h"
-#include "common/error.h"
-#include "common/proto.h"
+#include "common/protocol/proto.h"
+#include "common/util/error.h"
 
 #define HOLD_SILENT_MS 5000
 #define HOLD_SILENT_TERMINAL_MS 1000 /* where somebody sits in front of it */

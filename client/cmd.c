@@ -6,10 +6,10 @@
 #include <string.h>
 
 #include "client/output.h"
-#include "common/cleanup.h"
-#include "common/dataset.h"
-#include "common/parse.h"
-#include "common/words.h"
+#include "common/dataset/dataset.h"
+#include "common/util/cleanup.h"
+#include "common/util/parse.h"
+#include "common/util/words.h"
 #include "stage-build.h"
 
 static void refuse_long(const char *verb, const char *word, const struct option *longs)

@@ -1,5 +1,5 @@
 /*
- * The first rule that covers a source and admits the user decides (common/conf-match.c). So a rule
+ * The first rule that covers a source and admits the user decides (common/config/conf-match.c). So a rule
  * for some users keeps nobody out where another rule covers the same, and a rule after a wider one
  * is never asked. Whether one pattern covers another is tried with paths that the other fits.
  */
@@ -17,11 +17,11 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/cleanup.h"
-#include "common/conf.h"
-#include "common/dir.h"
-#include "common/error.h"
-#include "common/path.h"
+#include "common/config/conf.h"
+#include "common/util/cleanup.h"
+#include "common/util/dir.h"
+#include "common/util/error.h"
+#include "common/util/path.h"
 
 #define ANY "zq9x" /* a name that no pattern has */
 

@@ -19,13 +19,13 @@
 
 #include "client/cmd.h"
 #include "client/conf-advice.h"
-#include "common/cleanup.h"
-#include "common/conf.h"
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/parse.h"
-#include "common/path.h"
-#include "common/root-path.h"
+#include "common/config/conf.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/parse.h"
+#include "common/util/path.h"
+#include "common/util/root-path.h"
 #include "stage-build.h"
 
 #define MAGIC_TMPFS 0x01021994

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "client/capture.h"
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 #include "stage-build.h"
 
 #define SQUEUE_MS 10000

@@ -15,11 +15,11 @@
 
 #include "client/capture.h"
 #include "client/cmd.h"
-#include "common/cleanup.h"
-#include "common/conf.h"
-#include "common/fd.h"
-#include "common/keeper-hand.h"
-#include "common/parse.h"
+#include "common/config/conf.h"
+#include "common/protocol/keeper-hand.h"
+#include "common/util/cleanup.h"
+#include "common/util/fd.h"
+#include "common/util/parse.h"
 
 #define MAGIC_TMPFS 0x01021994
 #define MAGIC_CGROUP2 0x63677270

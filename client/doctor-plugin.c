@@ -17,9 +17,9 @@
 #include <unistd.h>
 
 #include "client/elf-number.h"
-#include "common/cleanup.h"
-#include "common/fd.h"
-#include "common/path.h"
+#include "common/util/cleanup.h"
+#include "common/util/fd.h"
+#include "common/util/path.h"
 #include "stage-build.h"
 
 #define PLUGIN "stage_data.so"

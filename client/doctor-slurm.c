@@ -10,8 +10,8 @@
 #include <strings.h>
 
 #include "client/capture.h"
-#include "common/cleanup.h"
-#include "common/conf.h"
+#include "common/config/conf.h"
+#include "common/util/cleanup.h"
 
 #define SCONTROL_MS 5000
 #define MUNGE_MS 3000

@@ -4,8 +4,8 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
-#include "common/conf.h"
+#include "common/config/conf.h"
+#include "common/util/cleanup.h"
 
 static const char *const joined[] = {
 	"APPTAINER_BIND",

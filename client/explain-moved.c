@@ -5,9 +5,9 @@
 
 #include "client/json.h"
 #include "client/submit-copy.h"
-#include "common/conf.h"
-#include "common/error.h"
-#include "common/parse.h"
+#include "common/config/conf.h"
+#include "common/util/error.h"
+#include "common/util/parse.h"
 
 void moved_deinit(struct moved *m)
 {

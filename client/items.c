@@ -8,8 +8,8 @@
 #include <unistd.h>
 
 #include "client/output.h"
-#include "common/error.h"
-#include "common/expand.h"
+#include "common/dataset/expand.h"
+#include "common/util/error.h"
 
 static const char *get_env(void *arg, const char *name)
 {

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "common/dataset.h"
+#include "common/dataset/dataset.h"
 
 struct error;
 

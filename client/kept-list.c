@@ -15,13 +15,13 @@
 
 #include "client/output.h"
 #include "client/table.h"
-#include "common/cleanup.h"
-#include "common/clock.h"
-#include "common/conf.h"
-#include "common/error.h"
-#include "common/keep.h"
-#include "common/parse.h"
-#include "common/tier-name.h"
+#include "common/config/conf.h"
+#include "common/keep/keep.h"
+#include "common/protocol/tier-name.h"
+#include "common/util/cleanup.h"
+#include "common/util/clock.h"
+#include "common/util/error.h"
+#include "common/util/parse.h"
 
 #define READ_MS 5000
 #define MAX_SIZE (256 * 1024) /* of what one user keeps in one tier */

@@ -1,5 +1,5 @@
 /*
- * kept-list: what is kept on this node for users' next jobs (common/keep.h), in the tiers of the
+ * kept-list: what is kept on this node for users' next jobs (common/keep/keep.h), in the tiers of the
  * configuration.
  */
 #pragma once

@@ -8,8 +8,8 @@
 
 #include "client/cmd.h"
 #include "client/output.h"
-#include "common/error.h"
-#include "common/words.h"
+#include "common/util/error.h"
+#include "common/util/words.h"
 #include "stage-build.h"
 
 static const struct cmd *const commands[] = {

@@ -12,11 +12,11 @@
 #include "client/submit-copy.h"
 #include "client/submit-script.h"
 #include "client/table.h"
-#include "common/cleanup.h"
-#include "common/conf.h"
-#include "common/error.h"
-#include "common/parse.h"
-#include "common/path.h"
+#include "common/config/conf.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/parse.h"
+#include "common/util/path.h"
 
 #define SQUEUE_MS 60000
 #define CHECK_MS 30000

@@ -10,10 +10,10 @@
 #include <sys/stat.h>
 #include <sys/vfs.h>
 
-#include "common/cleanup.h"
-#include "common/error.h"
-#include "common/mountinfo.h"
-#include "common/rundir.h"
+#include "common/protocol/rundir.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/mountinfo.h"
 
 /*
  * A process is known by pid and start time. What is mounted is looked up in the kernel's tables

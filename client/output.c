@@ -9,9 +9,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/error.h"
-#include "common/parse.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/parse.h"
 
 #define LINE_MAX_SIZE (4 * ERROR_MAX_SIZE)
 

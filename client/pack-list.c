@@ -14,8 +14,8 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/error.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
 
 #define MAX_DEPTH 256
 

@@ -19,8 +19,8 @@
 #include "client/output.h"
 #include "client/progress.h"
 #include "client/tar-writer.h"
-#include "common/cleanup.h"
-#include "common/error.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
 
 #define READ_SIZE (1024 * 1024)
 #define MAX_SHARDS 1000000

@@ -27,9 +27,9 @@
 #include "client/output.h"
 #include "client/progress.h"
 #include "client/waitloop.h"
-#include "common/cleanup.h"
-#include "common/error.h"
-#include "common/memory.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/memory.h"
 
 #define MAX_MEMORY_MIB 1024
 

@@ -5,8 +5,8 @@
 
 #include <stdint.h>
 
-#include "common/cleanup.h"
-#include "common/kv.h"
+#include "common/protocol/kv.h"
+#include "common/util/cleanup.h"
 
 struct conf_source;
 struct dataset;

@@ -14,8 +14,8 @@
 
 #include "client/output.h"
 #include "client/snapshot.h"
-#include "common/fd.h"
-#include "common/parse.h"
+#include "common/util/fd.h"
+#include "common/util/parse.h"
 
 #define BAR_INTERVAL_MS 100
 #define BAR_CELLS 20

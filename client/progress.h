@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <stdio.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 struct progress;
 struct snapshot;

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 #define PREFIX "stage-report "
 #define MAX_NODE 255

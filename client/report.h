@@ -10,7 +10,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "common/kv.h"
+#include "common/protocol/kv.h"
 
 #define REPORT_MAX_LINE 1000
 #define REPORT_MAX_NODES 65536

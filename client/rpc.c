@@ -15,11 +15,11 @@
 #include <unistd.h>
 
 #include "client/waitloop.h"
-#include "common/conn.h"
-#include "common/fd.h"
-#include "common/parse.h"
-#include "common/proto.h"
-#include "common/rundir.h"
+#include "common/protocol/conn.h"
+#include "common/protocol/proto.h"
+#include "common/protocol/rundir.h"
+#include "common/util/fd.h"
+#include "common/util/parse.h"
 
 #define LOOK_US 50000
 

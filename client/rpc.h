@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/cleanup.h"
-#include "common/error.h"
-#include "common/kv.h"
+#include "common/protocol/kv.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
 
 struct rpc;
 

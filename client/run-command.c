@@ -14,8 +14,8 @@
 
 #include "client/output.h"
 #include "client/waitloop.h"
-#include "common/cleanup.h"
-#include "common/error.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
 
 static const int signals[] = { SIGINT, SIGTERM, SIGHUP, SIGUSR1, SIGUSR2, SIGCHLD, 0 };
 

@@ -22,13 +22,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/dir.h"
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/fusermount.h"
-#include "common/manifest.h"
-#include "common/rmtree.h"
-#include "common/rundir.h"
+#include "common/protocol/manifest.h"
+#include "common/protocol/rundir.h"
+#include "common/util/dir.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/fusermount.h"
+#include "common/util/rmtree.h"
 
 #define USERS "users"
 #define OWNER "owner"

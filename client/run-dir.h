@@ -1,5 +1,5 @@
 /*
- * run-dir: the run directory of `stagectl run`, /dev/shm/stage-data-<uid>/<key> (common/rundir.h),
+ * run-dir: the run directory of `stagectl run`, /dev/shm/stage-data-<uid>/<key> (common/protocol/rundir.h),
  * who owns it, who uses it, and that nothing of it stays.
  *
  * Files in it carry flocks or presence:
@@ -16,7 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 struct error;
 

@@ -16,14 +16,14 @@
 
 #include "client/cmd.h"
 #include "client/run-dir.h"
-#include "common/conn.h"
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/keeper-verbs.h"
-#include "common/keys.h"
-#include "common/kv.h"
-#include "common/rundir.h"
-#include "common/spec.h"
+#include "common/config/spec.h"
+#include "common/protocol/conn.h"
+#include "common/protocol/keeper-verbs.h"
+#include "common/protocol/keys.h"
+#include "common/protocol/kv.h"
+#include "common/protocol/rundir.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
 
 #define LOG_NAME "log"
 #define FIRST_FREE_FD 16

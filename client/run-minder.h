@@ -13,7 +13,7 @@ struct error;
 struct run_dir;
 
 /*
- * Starts minder and daemon with the given spec text (common/spec.h) and returns when the socket
+ * Starts minder and daemon with the given spec text (common/config/spec.h) and returns when the socket
  * can be connected to. d->lock_fd goes to the minder (closed here). *report_fdp: the last lines
  * of the daemon's log come there if it ends with a failure; else nothing but the end.
  */

@@ -14,10 +14,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/fd.h"
-#include "common/fnv.h"
-#include "common/parse.h"
+#include "common/util/cleanup.h"
+#include "common/util/fd.h"
+#include "common/util/fnv.h"
+#include "common/util/parse.h"
 
 #define MAX_ENVIRON (1024 * 1024)
 #define MAX_PARENTS 16

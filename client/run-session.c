@@ -22,9 +22,9 @@
 
 #include "client/output.h"
 #include "client/run-minder.h"
-#include "common/fd.h"
-#include "common/proto.h"
-#include "common/rundir.h"
+#include "common/protocol/proto.h"
+#include "common/protocol/rundir.h"
+#include "common/util/fd.h"
 
 #define PATIENCE_MS 10000
 #define OPEN_MS 30000

@@ -24,7 +24,7 @@ struct run_session {
 
 #define RUN_SESSION_NONE { .dir = RUN_DIR_NONE, .report_fd = -1 }
 
-/* spec: text of common/spec.h, for the case that we are the one to start. Blocks until there is
+/* spec: text of common/config/spec.h, for the case that we are the one to start. Blocks until there is
  * a daemon that has taken our lease, half a minute at most. */
 int run_session_open(struct run_session *s, const struct run_place *place, const char *spec,
 		     struct error *err);

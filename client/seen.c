@@ -8,9 +8,9 @@
 #include <unistd.h>
 
 #include "client/snapshot.h"
-#include "common/error.h"
-#include "common/mountinfo.h"
-#include "common/rundir.h"
+#include "common/protocol/rundir.h"
+#include "common/util/error.h"
+#include "common/util/mountinfo.h"
 
 /* Is the path on a FUSE file system, as far as this namespace's list tells? */
 static bool is_on_fuse(const char *path)

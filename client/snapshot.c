@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "client/json.h"
-#include "common/error.h"
+#include "common/util/error.h"
 
 int snapshot_from_kv(struct snapshot *s, struct kv **kvp)
 {

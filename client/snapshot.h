@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/cleanup.h"
-#include "common/kv.h"
-#include "common/stage-state.h"
+#include "common/protocol/kv.h"
+#include "common/protocol/stage-state.h"
+#include "common/util/cleanup.h"
 
 struct json;
 

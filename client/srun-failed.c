@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 #define MAX_NAMES 8   /* of one reason */
 #define MAX_REASONS 3

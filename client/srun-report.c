@@ -16,9 +16,9 @@
 #include "client/seen.h"
 #include "client/snapshot.h"
 #include "client/warnings.h"
-#include "common/fd.h"
-#include "common/proto.h"
-#include "common/rundir.h"
+#include "common/protocol/proto.h"
+#include "common/protocol/rundir.h"
+#include "common/util/fd.h"
 
 struct reporter {
 	const char *node;

@@ -6,7 +6,7 @@
 #include <string.h>
 
 #include "client/capture.h"
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 #define SCONTROL_MS 5000
 #define MAX_SHOWN 8

@@ -23,10 +23,10 @@
 #include "client/srun-failed.h"
 #include "client/srun-silent.h"
 #include "client/waitloop.h"
-#include "common/conn.h"
-#include "common/fd.h"
-#include "common/parse.h"
-#include "common/proto.h"
+#include "common/protocol/conn.h"
+#include "common/protocol/proto.h"
+#include "common/util/fd.h"
+#include "common/util/parse.h"
 
 #define SRUN_MAX_STEPS 120
 #define SRUN_MAX_ARGS 64

@@ -8,10 +8,10 @@
 #include <unistd.h>
 
 #include "client/items.h"
-#include "common/conf.h"
-#include "common/error.h"
-#include "common/fnv.h"
-#include "common/path.h"
+#include "common/config/conf.h"
+#include "common/util/error.h"
+#include "common/util/fnv.h"
+#include "common/util/path.h"
 
 #define NAME_MAX_LENGTH 32
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/dataset.h"
+#include "common/dataset/dataset.h"
 
 struct conf;
 struct conf_source;

@@ -13,11 +13,11 @@
 #include "client/submit-copy.h"
 #include "client/submit-mover.h"
 #include "client/submit-words.h"
-#include "common/conf.h"
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/parse.h"
-#include "common/submit-notes.h"
+#include "common/config/conf.h"
+#include "common/protocol/submit-notes.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/parse.h"
 
 /* ---- what was given ---- */
 

@@ -21,10 +21,10 @@
 #include "client/output.h"
 #include "client/submit-copy.h"
 #include "client/submit-script.h"
-#include "common/cleanup.h"
-#include "common/conf.h"
-#include "common/error.h"
-#include "common/parse.h"
+#include "common/config/conf.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/parse.h"
 
 #define SQUEUE_MS 60000
 #define LOCK ".stage-submit"

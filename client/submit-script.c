@@ -12,12 +12,12 @@
 
 #include "client/cmd.h"
 #include "client/submit-copy.h"
-#include "common/cleanup.h"
-#include "common/conf.h"
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/keys.h"
-#include "common/parse.h"
+#include "common/config/conf.h"
+#include "common/protocol/keys.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/parse.h"
 
 #define MAX_ANSWER 4096
 

@@ -6,10 +6,10 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/dataset.h"
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/sbatch-words.h"
+#include "common/dataset/dataset.h"
+#include "common/slurm/sbatch-words.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
 
 #define MAX_SCRIPT (4 * 1024 * 1024) /* Slurm's own limit by default */
 

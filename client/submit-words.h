@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 struct error;
 

@@ -4,7 +4,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/parse.h"
+#include "common/util/parse.h"
 
 struct row {
 	char *cells[TABLE_MAX_COLUMNS]; /* a note: text in the first, the others NULL */

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdio.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 #define TABLE_MAX_COLUMNS 12
 

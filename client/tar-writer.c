@@ -6,7 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/fd.h"
+#include "common/util/fd.h"
 
 #define BUFFER_SIZE (1024 * 1024)
 #define MAX_OCTAL_SIZE 077777777777ULL

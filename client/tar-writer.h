@@ -10,7 +10,7 @@
 #include <stdint.h>
 #include <time.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 struct tar_writer;
 

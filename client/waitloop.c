@@ -6,7 +6,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/fd.h"
+#include "common/util/fd.h"
 
 #define WAITLOOP_MAX_FDS 256
 

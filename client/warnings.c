@@ -7,8 +7,8 @@
 
 #include "client/output.h"
 #include "client/snapshot.h"
-#include "common/error.h"
-#include "common/proto.h"
+#include "common/protocol/proto.h"
+#include "common/util/error.h"
 
 #define ASK_MS 10000
 #define MAX_LINES 16

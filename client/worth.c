@@ -4,8 +4,8 @@
 #include <string.h>
 
 #include "client/json.h"
-#include "common/kv.h"
-#include "common/parse.h"
+#include "common/protocol/kv.h"
+#include "common/util/parse.h"
 
 /* For people: shorter is an answer of a cache, longer a typing error. */
 #define MAX_MS (1000ULL * 86400 * 365 * 100)

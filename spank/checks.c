@@ -10,12 +10,12 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/admit.h"
-#include "common/conf.h"
-#include "common/dataset.h"
-#include "common/error.h"
-#include "common/parse.h"
+#include "common/config/conf.h"
+#include "common/dataset/dataset.h"
+#include "common/policy/admit.h"
 #include "common/policy/memory-limits.h"
+#include "common/util/error.h"
+#include "common/util/parse.h"
 #include "spank/client-args.h"
 #include "spank/say.h"
 #include "spank/source-check.h"

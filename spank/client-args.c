@@ -7,14 +7,14 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/cleanup.h"
-#include "common/fd.h"
-#include "common/parse.h"
-#include "common/sbatch-words.h"
+#include "common/slurm/sbatch-words.h"
+#include "common/util/cleanup.h"
+#include "common/util/fd.h"
+#include "common/util/parse.h"
 
 /*
  * SPANK gives a plugin no access to Slurm's own options, so they are read from the command line. An
- * option of a later Slurm that common/sbatch-words.c does not know costs at most a warning in place
+ * option of a later Slurm that common/slurm/sbatch-words.c does not know costs at most a warning in place
  * of a refusal, or the other way round.
  */
 #define MAX_FILE (1024 * 1024)

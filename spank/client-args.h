@@ -11,7 +11,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/gres.h"
+#include "common/slurm/gres.h"
 
 struct client_args {
 	bool starts_later;       /* --dependency or --begin */

@@ -8,9 +8,9 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/fd.h"
-#include "common/submit-notes.h"
+#include "common/protocol/submit-notes.h"
+#include "common/util/cleanup.h"
+#include "common/util/fd.h"
 #include "spank/slurm-compat.h"
 
 static int notes = -1;

@@ -6,7 +6,7 @@
  * --filter`, which the filter calls (etc/cli_filter.lua), reads it there, sends for what compute nodes
  * can't see, and leaves the value that names the copies.
  *
- * What the file looks like is in common/submit-notes.h.
+ * What the file looks like is in common/protocol/submit-notes.h.
  */
 #pragma once
 

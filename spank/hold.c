@@ -11,11 +11,11 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/path.h"
-#include "common/rundir.h"
-#include "common/spec.h"
+#include "common/config/spec.h"
+#include "common/protocol/rundir.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/path.h"
 #include "spank/node.h"
 #include "spank/step-env.h"
 #include "spank/step.h"

@@ -6,7 +6,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/conf.h"
+#include "common/config/conf.h"
 #include "spank/slurm-compat.h"
 
 struct step;

@@ -9,9 +9,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/cleanup.h"
-#include "common/fd.h"
-#include "common/rundir.h"
+#include "common/protocol/rundir.h"
+#include "common/util/cleanup.h"
+#include "common/util/fd.h"
 #include "spank/step.h"
 
 #define MAX_FILE (256 * 1024)

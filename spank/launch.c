@@ -13,12 +13,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/clock.h"
-#include "common/fd-close.h"
-#include "common/kv.h"
-#include "common/rundir.h"
-#include "common/spec.h"
+#include "common/config/spec.h"
+#include "common/protocol/kv.h"
+#include "common/protocol/rundir.h"
+#include "common/util/cleanup.h"
+#include "common/util/clock.h"
+#include "common/util/fd-close.h"
 
 #include "stage-build.h"
 
@@ -56,7 +56,7 @@ static int move_up(int fd)
 	return up;
 }
 
-/* A kv (common/kv.h), whose texts root copies without a look. */
+/* A kv (common/protocol/kv.h), whose texts root copies without a look. */
 static int make_spec(const struct launch_job *job, char *why)
 {
 	const struct { const char *key, *value; } texts[] = {

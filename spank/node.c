@@ -8,9 +8,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/rundir.h"
-#include "common/spec.h"
+#include "common/config/spec.h"
+#include "common/protocol/rundir.h"
+#include "common/util/cleanup.h"
 #include "spank/launch.h"
 #include "spank/step-item.h"
 

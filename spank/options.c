@@ -7,9 +7,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/fd.h"
-#include "common/submit-notes.h"
+#include "common/protocol/submit-notes.h"
+#include "common/util/cleanup.h"
+#include "common/util/fd.h"
 #include "spank/filter.h"
 
 /*

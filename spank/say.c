@@ -4,7 +4,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 
-#include "common/error.h"
+#include "common/util/error.h"
 #include "spank/slurm-compat.h"
 
 #define MAX_TEXT (ERROR_MAX_SIZE + 512)

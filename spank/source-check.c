@@ -13,10 +13,10 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/dataset.h"
-#include "common/expand.h"
-#include "common/fd.h"
-#include "common/path.h"
+#include "common/dataset/dataset.h"
+#include "common/dataset/expand.h"
+#include "common/util/fd.h"
+#include "common/util/path.h"
 
 /*
  * The child says by fixed records which item it begins and how it went, so that the parent can

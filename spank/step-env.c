@@ -5,8 +5,8 @@
 #include <stdbool.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/rundir.h"
+#include "common/protocol/rundir.h"
+#include "common/util/clock.h"
 #include "spank/hold.h"
 #include "spank/job-env.h"
 #include "spank/step.h"

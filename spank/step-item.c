@@ -2,8 +2,8 @@
 
 #include <stdlib.h>
 
-#include "common/cleanup.h"
-#include "common/dataset.h"
+#include "common/dataset/dataset.h"
+#include "common/util/cleanup.h"
 
 #define MAX_ENV (DATASET_MAX_VALUE + 256)
 

@@ -7,8 +7,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/rundir.h"
-#include "common/spec.h"
+#include "common/config/spec.h"
+#include "common/protocol/rundir.h"
 
 void step_free(struct step *step)
 {

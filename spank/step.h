@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 #include "spank/slurm-compat.h"
 #include "spank/step-item.h"
 
@@ -16,7 +16,7 @@ struct step {
 	uid_t uid;
 	gid_t gid;
 	uint32_t restart;
-	char *spec;             /* as published at submission (common/spec.h); opaque to root.
+	char *spec;             /* as published at submission (common/config/spec.h); opaque to root.
 				 * NULL: staged here, but this step was not told what */
 };
 

@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
-#include "common/dataset.h"
-#include "common/rundir.h"
+#include "common/dataset/dataset.h"
+#include "common/protocol/rundir.h"
+#include "common/util/cleanup.h"
 
 #define MAX_VALUE (sizeof(RUNDIR_NOT_STAGED) + DATASET_NAME_SIZE + 8)
 

@@ -6,11 +6,11 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/conf.h"
-#include "common/dataset.h"
-#include "common/error.h"
-#include "common/spec.h"
-#include "common/submit-notes.h"
+#include "common/config/conf.h"
+#include "common/config/spec.h"
+#include "common/dataset/dataset.h"
+#include "common/protocol/submit-notes.h"
+#include "common/util/error.h"
 #include "spank/checks.h"
 #include "spank/client-args.h"
 #include "spank/filter.h"

@@ -8,8 +8,8 @@
  */
 #include "common/policy/memory-limits.h"
 
-#include "common/conf.h"
-#include "common/kv.h"
+#include "common/config/conf.h"
+#include "common/protocol/kv.h"
 
 const char *memory_limit_to_string(enum memory_limit limit)
 {

@@ -13,9 +13,9 @@
 #include <sys/un.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/root-path.h"
-#include "common/tier-name.h"
+#include "common/protocol/tier-name.h"
+#include "common/util/cleanup.h"
+#include "common/util/root-path.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 #define NEW_FLAGS (O_WRONLY | O_CREAT | O_TRUNC)

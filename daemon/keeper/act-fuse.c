@@ -14,7 +14,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 /* The same numbers on all architectures; older headers lack them. */
 #define NR_FSOPEN 430

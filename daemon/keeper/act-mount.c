@@ -21,8 +21,8 @@
 #include <sys/sysmacros.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/tier-name.h"
+#include "common/protocol/tier-name.h"
+#include "common/util/cleanup.h"
 
 #define MOUNTS_SOURCE "stage-data"
 #define MOUNTS_MAX_READ (1024 * 1024)

@@ -1,7 +1,7 @@
 /*
  * What root touches outside of its own directories: cgroups of Slurm's jobs, and the two files that the site may want,
  * a log, and figures as a text. The steward has found the paths of cgroups: they are opened with nothing but
- * directories of root's on the way (common/root-path.h), and are in a file system of cgroups. The two files' paths are
+ * directories of root's on the way (common/util/root-path.h), and are in a file system of cgroups. The two files' paths are
  * of the site's configuration, which root has had read by itself; the steward holds none of them open.
  */
 #include "daemon/keeper/keeper.h"
@@ -17,8 +17,8 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "common/keeper-hand.h"
-#include "common/root-path.h"
+#include "common/protocol/keeper-hand.h"
+#include "common/util/root-path.h"
 
 #define CGROUP2_MAGIC 0x63677270 /* CGROUP2_SUPER_MAGIC */
 #define LOG_MAX_SIZE (8 << 20)   /* of what one keeper's steward says */

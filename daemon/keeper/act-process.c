@@ -14,10 +14,10 @@
 #include <string.h>
 #include <sys/wait.h>
 
-#include "common/cleanup.h"
-#include "common/keeper-hand.h"
-#include "common/pidfd.h"
-#include "common/rundir.h"
+#include "common/protocol/keeper-hand.h"
+#include "common/protocol/rundir.h"
+#include "common/util/cleanup.h"
+#include "common/util/pidfd.h"
 
 #define MAX_CPUS 8192
 #define SKIP5 "%*s %*s %*s %*s %*s "

@@ -23,9 +23,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/clock.h"
-#include "common/root-path.h"
+#include "common/util/cleanup.h"
+#include "common/util/clock.h"
+#include "common/util/root-path.h"
 
 #define REPEAT_TIMEOUT_MS 1000
 #define STATX_FLAGS (AT_EMPTY_PATH | AT_STATX_DONT_SYNC)

@@ -14,8 +14,8 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/keeper-hand.h"
+#include "common/protocol/keeper-hand.h"
+#include "common/util/cleanup.h"
 
 void ask_fill_system_user(const struct keeper *k, struct launch_user *user)
 {

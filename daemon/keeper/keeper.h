@@ -1,5 +1,5 @@
 /*
- * keeper: what a stage-keeper holds for its steward, and one function an act of common/keeper-acts.h.
+ * keeper: what a stage-keeper holds for its steward, and one function an act of common/protocol/keeper-acts.h.
  *
  * A function does what its act says and nothing else: r of the answer, 0 or more, or -errno.
  */
@@ -9,7 +9,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/keeper-acts.h"
+#include "common/protocol/keeper-acts.h"
 #include "daemon/keeper/launch.h"
 
 /* What a stage-hand looks up for root itself (ask.c). */

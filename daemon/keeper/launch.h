@@ -12,8 +12,8 @@
 #include <sys/resource.h>
 #include <sys/types.h>
 
-#include "common/cleanup.h"
-#include "common/keeper-verbs.h"
+#include "common/protocol/keeper-verbs.h"
+#include "common/util/cleanup.h"
 
 enum launch_exit {
 	LAUNCH_EXIT_DROP = 120,  /* letting go failed */

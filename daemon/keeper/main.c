@@ -4,7 +4,7 @@
  * root's, visible to that user alone; and take away what it made.
  *
  * It decides nothing: it starts stage-steward as the system user, does what that asks for, one act at a time
- * (common/keeper-acts.h), and tells it whose child has ended and that the job is over. It parses
+ * (common/protocol/keeper-acts.h), and tells it whose child has ended and that the job is over. It parses
  * nothing but its own two numbers. A keeper whose steward dies, ends, and the reverse.
  */
 #include <errno.h>
@@ -22,9 +22,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/keeper-hand.h"
-#include "common/packet.h"
+#include "common/protocol/keeper-hand.h"
+#include "common/protocol/packet.h"
+#include "common/util/cleanup.h"
 #include "daemon/keeper/keeper.h"
 
 #include "stage-build.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/path.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/path.h"
 #include "daemon/mover/move.h"
 #include "daemon/mover/place.h"
 #include "daemon/mover/record.h"

@@ -6,9 +6,9 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/error.h"
-#include "common/expand.h"
-#include "common/path.h"
+#include "common/dataset/expand.h"
+#include "common/util/error.h"
+#include "common/util/path.h"
 
 struct chosen {
 	struct names names; /* relative, sorted, each once */

@@ -6,7 +6,7 @@
 
 #include <stdbool.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 struct chosen;
 struct error;

@@ -5,8 +5,8 @@
 #include <errno.h>
 #include <unistd.h>
 
-#include "daemon/worker/copy/copy-rate.h"
-#include "daemon/worker/copy/walk-internal.h"
+#include "common/util/copy-rate.h"
+#include "daemon/engines/copy/walk-internal.h"
 #include "daemon/worker/ctx.h"
 
 void ctx_add_unread(struct ctx *ctx, uint64_t bytes, uint64_t files)

@@ -10,10 +10,10 @@
 #include <string.h>
 #include <sys/resource.h>
 
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/parse.h"
-#include "common/path.h"
+#include "common/util/clock.h"
+#include "common/util/error.h"
+#include "common/util/parse.h"
+#include "common/util/path.h"
 #include "daemon/mover/check.h"
 #include "daemon/mover/move.h"
 #include "daemon/mover/progress.h"

@@ -9,15 +9,15 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/rmtree.h"
+#include "common/util/buffer.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/rmtree.h"
+#include "daemon/engines/copy/copy-file.h"
+#include "daemon/engines/copy/copy-ranges.h"
+#include "daemon/engines/copy/link-table.h"
+#include "daemon/engines/copy/walk-internal.h"
 #include "daemon/mover/move.h"
-#include "daemon/worker/copy/copy-file.h"
-#include "daemon/worker/copy/copy-ranges.h"
-#include "daemon/worker/copy/link-table.h"
-#include "daemon/worker/copy/walk-internal.h"
-#include "daemon/worker/unpack/buffer.h"
 
 _Static_assert(RECORD_PIECE == COPY_RANGE_SIZE, "a piece is a range");
 

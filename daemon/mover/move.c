@@ -9,14 +9,14 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/dir.h"
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/path.h"
-#include "common/rmtree.h"
+#include "common/util/cleanup.h"
+#include "common/util/dir.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/path.h"
+#include "common/util/rmtree.h"
+#include "daemon/engines/copy/link-table.h"
 #include "daemon/mover/chosen.h"
-#include "daemon/worker/copy/link-table.h"
 
 #define MAX_THREADS 16
 

@@ -12,9 +12,9 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "daemon/engines/copy/walk.h"
 #include "daemon/mover/place.h"
 #include "daemon/mover/record.h"
-#include "daemon/worker/copy/walk.h"
 #include "daemon/worker/ctx.h"
 
 struct chosen;

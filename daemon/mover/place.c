@@ -7,10 +7,10 @@
 #include <sys/file.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/rmtree.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/rmtree.h"
 
 #define OLD ".stage-old"
 

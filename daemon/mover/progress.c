@@ -6,9 +6,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/error.h"
-#include "common/fd.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
 #include "daemon/mover/place.h"
 #include "daemon/mover/record.h"
 

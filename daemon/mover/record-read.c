@@ -6,9 +6,9 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/error.h"
-#include "common/fnv.h"
-#include "common/number.h"
+#include "common/util/error.h"
+#include "common/util/fnv.h"
+#include "common/util/number.h"
 
 #define MIN_BUCKETS 1024
 #define MAX_PIECES (1u << 24)

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/fd.h"
+#include "common/util/clock.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
 
 #define FLUSH_MS 1000
 

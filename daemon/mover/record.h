@@ -21,7 +21,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 #include "daemon/mover/sum.h"
 
 struct error;

@@ -4,7 +4,7 @@
 #include <errno.h>
 #include <stdlib.h>
 
-#include "daemon/worker/unpack/hash.h"
+#include "daemon/engines/copy/hash.h"
 
 const char sum_name[] = "sha256";
 

@@ -7,7 +7,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 #define SUM_TEXT_SIZE 65
 

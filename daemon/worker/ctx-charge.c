@@ -7,10 +7,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/error.h"
-#include "common/kv.h"
-#include "common/parse.h"
-#include "common/proto.h"
+#include "common/protocol/kv.h"
+#include "common/protocol/proto.h"
+#include "common/util/error.h"
+#include "common/util/parse.h"
 #include "daemon/worker/ctx-internal.h"
 #include "daemon/worker/link.h"
 #include "daemon/worker/plan.h"

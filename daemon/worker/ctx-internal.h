@@ -8,7 +8,7 @@
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "daemon/worker/copy/copy-rate.h"
+#include "common/util/copy-rate.h"
 #include "daemon/worker/ctx.h"
 
 struct kv;

@@ -3,8 +3,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/kv.h"
+#include "common/protocol/kv.h"
+#include "common/util/error.h"
 #include "daemon/worker/ctx-internal.h"
 
 #define CTX_DEFAULT_THREADS 4

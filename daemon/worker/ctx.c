@@ -8,17 +8,17 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/conn.h"
-#include "common/error.h"
-#include "common/fusermount.h"
-#include "common/kv.h"
-#include "common/log.h"
-#include "common/proto.h"
-#include "common/rundir.h"
+#include "common/protocol/conn.h"
+#include "common/protocol/kv.h"
+#include "common/protocol/proto.h"
+#include "common/protocol/rundir.h"
+#include "common/sandbox/sandbox.h"
+#include "common/util/error.h"
+#include "common/util/fusermount.h"
+#include "common/util/log.h"
 #include "daemon/worker/ctx-internal.h"
 #include "daemon/worker/link.h"
 #include "daemon/worker/plan.h"
-#include "daemon/worker/sandbox.h"
 #include "daemon/worker/spread/spread-send.h"
 #include "daemon/worker/web/fetch.h"
 

@@ -15,10 +15,10 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/cleanup.h"
-#include "common/dataset.h"
-#include "common/manifest.h"
-#include "daemon/worker/facts.h"
+#include "common/dataset/dataset.h"
+#include "common/dataset/facts.h"
+#include "common/protocol/manifest.h"
+#include "common/util/cleanup.h"
 #include "daemon/worker/policy.h"
 
 struct error;

@@ -16,18 +16,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/keep.h"
-#include "common/log.h"
-#include "common/path.h"
-#include "common/tier-name.h"
+#include "common/keep/keep.h"
+#include "common/protocol/tier-name.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/log.h"
+#include "common/util/path.h"
+#include "daemon/engines/copy/hash.h"
+#include "daemon/engines/copy/tree-print.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/target.h"
-#include "daemon/worker/tree/tree-print.h"
-#include "daemon/worker/unpack/hash.h"
 
 #define WAIT_STEP_US 50000
 #define WAIT_SAY_MS 400

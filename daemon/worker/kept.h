@@ -1,5 +1,5 @@
 /*
- * kept: what keep= leaves on disk or in memory for the user's next job (common/keep.h), as a worker
+ * kept: what keep= leaves on disk or in memory for the user's next job (common/keep/keep.h), as a worker
  * finds and makes it. What can't be kept is staged as ever, and stagectl shows why.
  */
 #pragma once
@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 struct ctx;
 struct error;

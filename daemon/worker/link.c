@@ -18,11 +18,11 @@
 #include <sys/eventfd.h>
 #include <unistd.h>
 
-#include "common/conn.h"
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/proto.h"
-#include "daemon/worker/sandbox.h"
+#include "common/protocol/conn.h"
+#include "common/protocol/proto.h"
+#include "common/sandbox/sandbox.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
 
 #define LINK_TICK_MS 120
 #define LINK_MAX_FDS CONN_MAX_FDS

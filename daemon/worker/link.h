@@ -8,8 +8,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/cleanup.h"
-#include "common/kv.h"
+#include "common/protocol/kv.h"
+#include "common/util/cleanup.h"
 
 struct error;
 struct link;

@@ -7,9 +7,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/error.h"
-#include "common/rundir.h"
+#include "common/protocol/rundir.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
 

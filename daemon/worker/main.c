@@ -9,10 +9,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/keeper-verbs.h"
-#include "common/log.h"
+#include "common/protocol/keeper-verbs.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/log.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/stage.h"
 

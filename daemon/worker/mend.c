@@ -12,12 +12,12 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/error.h"
-#include "common/parse.h"
+#include "common/util/error.h"
+#include "common/util/parse.h"
+#include "daemon/engines/archive/untar-reader.h"
+#include "daemon/engines/web/web.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/tar/untar-reader.h"
-#include "daemon/worker/web/web.h"
 
 #define MEND_AGAIN "make or copy it again"
 

@@ -7,11 +7,11 @@
 #include <errno.h>
 #include <stdio.h>
 
-#include "common/cleanup.h"
-#include "common/dataset.h"
-#include "common/error.h"
-#include "daemon/worker/facts.h"
-#include "daemon/worker/unpack/magic.h"
+#include "common/dataset/dataset.h"
+#include "common/dataset/facts.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "daemon/engines/archive/magic.h"
 
 /* What a source is, in words. */
 static const char *describe(const struct facts *f, char buf[static 64])

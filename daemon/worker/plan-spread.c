@@ -3,7 +3,7 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/parse.h"
+#include "common/util/parse.h"
 #include "daemon/worker/plan.h"
 
 /* Nothing is read from one place by all nodes, or not as a whole. */

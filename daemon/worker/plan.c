@@ -13,10 +13,10 @@
 #include <stdio.h>
 #include <string.h>
 
-#include "common/cleanup.h"
-#include "common/conf.h"
-#include "common/error.h"
-#include "common/parse.h"
+#include "common/config/conf.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/parse.h"
 #include "daemon/worker/plan-internal.h"
 #include "daemon/worker/plan-spread.h"
 

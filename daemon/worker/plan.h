@@ -10,8 +10,8 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/dataset.h"
-#include "daemon/worker/facts.h"
+#include "common/dataset/dataset.h"
+#include "common/dataset/facts.h"
 #include "daemon/worker/policy.h"
 
 struct error;

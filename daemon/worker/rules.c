@@ -8,9 +8,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/error.h"
-#include "common/path.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/path.h"
 
 #define RULES_MAX_LINKS 40
 #define RULES_MAX 1024

@@ -2,7 +2,7 @@
 
 #include <errno.h>
 
-#include "common/error.h"
+#include "common/util/error.h"
 #include "daemon/worker/ctx.h"
 
 int shard_init(struct shard *shard, struct ctx *ctx, size_t n_all, struct error *err)

@@ -10,9 +10,9 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/conn.h"
-#include "common/fd.h"
-#include "common/keeper-verbs.h"
+#include "common/protocol/conn.h"
+#include "common/protocol/keeper-verbs.h"
+#include "common/util/fd.h"
 
 /* Beside the program that runs: a build tree and an installed one need no setting. */
 static int find_program(const char *program, char path[static PATH_MAX])

@@ -6,14 +6,14 @@
 #include <stdio.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/path.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/path.h"
+#include "daemon/engines/archive/stream.h"
+#include "daemon/engines/copy/hash.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/target.h"
-#include "daemon/worker/unpack/hash.h"
-#include "daemon/worker/unpack/stream.h"
 #include "daemon/worker/web/fetch-files.h"
 #include "daemon/worker/web/fetch-stream.h"
 

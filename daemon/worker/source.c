@@ -15,10 +15,10 @@
 #include <sys/vfs.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/path.h"
-#include "daemon/worker/copy/walk-kept.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/path.h"
+#include "daemon/engines/copy/walk-kept.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/rules.h"
 #include "daemon/worker/web/fetch-files.h"

@@ -12,9 +12,9 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-#include "common/cleanup.h"
-#include "common/dataset.h"
-#include "daemon/worker/facts.h"
+#include "common/dataset/dataset.h"
+#include "common/dataset/facts.h"
+#include "common/util/cleanup.h"
 
 struct ctx;
 struct error;

@@ -13,11 +13,11 @@
 #include <sys/statvfs.h>
 #include <sys/vfs.h>
 
-#include "common/cleanup.h"
-#include "common/conf.h"
-#include "common/memory.h"
-#include "common/parse.h"
+#include "common/config/conf.h"
 #include "common/policy/memory-limits.h"
+#include "common/util/cleanup.h"
+#include "common/util/memory.h"
+#include "common/util/parse.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/plan.h"
 

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <string.h>
 
-#include "daemon/worker/facts.h"
+#include "common/dataset/facts.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/stage.h"
 #include "daemon/worker/stager.h"

@@ -7,9 +7,9 @@
 #include <stdlib.h>
 #include <sys/stat.h>
 
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/parse.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/parse.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/kept.h"
 #include "daemon/worker/source.h"

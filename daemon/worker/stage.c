@@ -15,10 +15,10 @@
 #include <sys/statvfs.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/log.h"
-#include "common/parse.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/log.h"
+#include "common/util/parse.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/kept.h"
 #include "daemon/worker/list-file.h"

@@ -7,8 +7,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/dataset.h"
-#include "daemon/worker/facts.h"
+#include "common/dataset/dataset.h"
+#include "common/dataset/facts.h"
 
 struct ctx;
 struct error;

@@ -12,9 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/path.h"
-#include "common/rmtree.h"
+#include "common/util/error.h"
+#include "common/util/path.h"
+#include "common/util/rmtree.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/plan.h"
 

@@ -12,7 +12,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 struct ctx;
 struct error;

@@ -10,9 +10,9 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/fd.h"
-#include "common/log.h"
+#include "common/util/clock.h"
+#include "common/util/fd.h"
+#include "common/util/log.h"
 #include "daemon/worker/ctx.h"
 
 #define MAX_TOKENS 4096

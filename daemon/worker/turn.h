@@ -9,7 +9,7 @@
  */
 #pragma once
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 struct ctx;
 struct error;

@@ -6,7 +6,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
 struct slow_dir {
 	DIR *dir;

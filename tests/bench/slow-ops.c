@@ -16,7 +16,7 @@
 
 #include <linux/fuse.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 #include "tests/bench/slow-handles.h"
 
 int slow_view_init(struct slow_view *v)

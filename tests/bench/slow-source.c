@@ -26,8 +26,8 @@
 
 #include <fuse_lowlevel.h>
 
-#include "common/cleanup.h"
-#include "daemon/worker/sqfs/sqfs-channel.h"
+#include "common/util/cleanup.h"
+#include "daemon/engines/image/sqfs-channel.h"
 #include "tests/bench/slow-ops.h"
 #include "tests/bench/slow-queue.h"
 

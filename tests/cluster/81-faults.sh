@@ -695,7 +695,7 @@ jump() {
 	on n1 python3 -c 'import struct, sys; open("/run/clock-jump", "r+b").write(struct.pack("<q", int(sys.argv[1])))' "$1"
 }
 
-# Fails when common/clock.c asks for CLOCK_REALTIME.
+# Fails when common/util/clock.c asks for CLOCK_REALTIME.
 test_the_clock_jumps() {
 	local id days
 

@@ -33,8 +33,8 @@ FREE = 3
 
 
 def read_enums():
-    """ACT_* of common/keeper-acts.h by name."""
-    with open(os.path.join(here, '../../common/keeper-acts.h')) as f:
+    """ACT_* of common/protocol/keeper-acts.h by name."""
+    with open(os.path.join(here, '../../common/protocol/keeper-acts.h')) as f:
         text = re.sub(r'/\*.*?\*/', '', f.read(), flags=re.S)
     values = {}
     for body in re.findall(r'enum \w+ \{(.*?)\};', text, re.S):

@@ -27,8 +27,8 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "common/keeper-acts.h"
-#include "common/keeper-verbs.h"
+#include "common/protocol/keeper-acts.h"
+#include "common/protocol/keeper-verbs.h"
 
 #define MAX_TEXT 60000
 #define MAX_IDS 64

@@ -1197,7 +1197,7 @@ def gone(pid):
 
 
 METRICS = SCRATCH + '/metrics/stage.prom'
-READY, FAILED, BYTES = 2, 3, 48   # of common/counts.h
+READY, FAILED, BYTES = 2, 3, 48   # of common/protocol/counts.h
 
 
 def make_metrics(mode=0o755):

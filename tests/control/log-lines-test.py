@@ -44,7 +44,7 @@ def format_of(call):
 def logged():
     """{text: where}. Of what is nothing but a conversion the sentence is made elsewhere."""
     found = {}
-    for folder in "daemon", "spank":
+    for folder in "common", "daemon", "spank":
         for path, _, names in os.walk(os.path.join(TOP, folder)):
             for name in sorted(names):
                 if not name.endswith(".c"):

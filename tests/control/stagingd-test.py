@@ -980,7 +980,7 @@ class Keeping(unittest.TestCase):
 
     def test_is_told_what_became_of_datasets(self):
         """Each counts once; what was ready and is released stays ready. The rest is told at the end."""
-        ready, failed, cancelled, by_copy, space, bytes_copy = 2, 3, 4, 5, 10, 48  # common/counts.h
+        ready, failed, cancelled, by_copy, space, bytes_copy = 2, 3, 4, 5, 10, 48  # common/protocol/counts.h
         with Daemon(f"a=/fake/{GOOD},b=/fake/facts.error7,c=/fake/silent", keeper=True) as d:
             self.assertEqual(d.wait(names="a")["code"], "0")
             self.assertEqual(d.wait(names="b")["code"], "7")

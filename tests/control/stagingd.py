@@ -96,7 +96,7 @@ class Client:
 
 
 class Keeper(threading.Thread):
-    """Verbs of common/keeper-verbs.h, with plain processes for workers and /dev/null for mounts."""
+    """Verbs of common/protocol/keeper-verbs.h, with plain processes for workers and /dev/null for mounts."""
     MSG = struct.Struct("IIqq")
     SPAWN, KILL, MOUNT, UNMOUNT, TIER, END, COUNT = range(1, 8)
     REPLY, EXITED, MEMORY, CANCEL = range(64, 68)
@@ -108,7 +108,7 @@ class Keeper(threading.Thread):
         self.children, self.log, self.ending = {}, [], False
         self.deaf = set()  # verbs that are not answered
         self.fail = {}     # verb -> errno
-        self.counts = {}   # by common/counts.h
+        self.counts = {}   # by common/protocol/counts.h
 
     def say(self, verb, ident=0, arg0=0, arg1=0, fds=()):
         try:

@@ -93,7 +93,7 @@ class Worker:
         return b.ru_utime + b.ru_stime - a.ru_utime - a.ru_stime, b.ru_nvcsw - a.ru_nvcsw
 
     def send_task(self):
-        """With self.keys beside it, as common/keys.h has them."""
+        """With self.keys beside it, as common/protocol/keys.h has them."""
         if not self.keys:
             self.send(self.task)
             return

@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <stdatomic.h>
 
-#include "common/error.h"
+#include "common/util/error.h"
 #include "daemon/worker/ctx.h"
 
 #define MAX_BYTES (64u << 20)

@@ -18,7 +18,7 @@
 #include <sys/un.h>
 #include <sys/wait.h>
 
-#include "common/keeper-hand.h"
+#include "common/protocol/keeper-hand.h"
 #include "daemon/keeper/keeper.h"
 
 #include "stage-build.h"

@@ -1,7 +1,7 @@
 /* The configuration, from a file; and what its rules say to a source. */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/conf-internal.h"
+#include "common/config/conf-internal.h"
 
 static const char *const sources[] = {
 	"/data/a.tar",	   "/data2/a.tar", "/etc/shadow", "https://example.org/a/b.tar.zst",

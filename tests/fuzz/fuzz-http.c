@@ -9,7 +9,7 @@
 
 #include <errno.h>
 
-#include "daemon/worker/web/http-answer.h"
+#include "daemon/fetch/http-answer.h"
 
 #define URL "https://example.org/a.tar"
 #define MAX_PACKETS 60

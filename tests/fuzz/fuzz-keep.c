@@ -8,7 +8,7 @@
 #include <errno.h>
 #include <sys/stat.h>
 
-#include "common/keep-internal.h"
+#include "common/keep/keep-internal.h"
 
 static char dir[64], boot[64];
 static int top = -1; /* of dir */

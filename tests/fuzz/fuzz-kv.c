@@ -1,7 +1,7 @@
 /* Messages on the socket. */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/kv.h"
+#include "common/protocol/kv.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -1,7 +1,7 @@
 /* Lists of paths and patterns with braces: the first byte says which. */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/expand.h"
+#include "common/dataset/expand.h"
 
 #define MAX_RESULTS 50000 /* more costs time and tells nothing new */
 

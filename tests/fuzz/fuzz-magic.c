@@ -1,9 +1,9 @@
 /* What a file is by its first bytes, and what a tar's headers say that it will take. */
 #include "tests/fuzz/fuzz.h"
 
-#include "daemon/worker/tar/member-path.h"
-#include "daemon/worker/tar/tar-sample.h"
-#include "daemon/worker/unpack/magic.h"
+#include "common/dataset/member-path.h"
+#include "daemon/engines/archive/magic.h"
+#include "daemon/engines/archive/tar-sample.h"
 
 /* In one piece and in two is the same. */
 static void sample(const uint8_t *data, size_t size, size_t cut)

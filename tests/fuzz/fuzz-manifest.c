@@ -7,8 +7,8 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
-#include "common/manifest.h"
-#include "common/rmtree.h"
+#include "common/protocol/manifest.h"
+#include "common/util/rmtree.h"
 
 #define MAX_PATHS 16
 

@@ -8,7 +8,7 @@
 
 #include <ctype.h>
 
-#include "daemon/nodelist.h"
+#include "daemon/stagingd/nodelist.h"
 
 #define MANY 500
 

@@ -1,7 +1,7 @@
 /* The value of --stage-data: what is read is written and reads back to the same. */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/dataset.h"
+#include "common/dataset/dataset.h"
 
 static const char *get_env(void *arg, const char *name)
 {

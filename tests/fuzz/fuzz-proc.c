@@ -6,12 +6,12 @@
 
 #include <errno.h>
 
-#include "common/jobgroup.h"
-#include "common/mountinfo.h"
-#include "common/tier-name.h"
+#include "common/protocol/tier-name.h"
+#include "common/slurm/jobgroup.h"
+#include "common/util/mountinfo.h"
 #include "daemon/keeper/keeper.h"
-#include "daemon/steward/jobmem.h"
-#include "daemon/steward/proc-look.h"
+#include "daemon/manager/jobmem.h"
+#include "daemon/manager/proc-look.h"
 
 #define MAX_NAME 900
 

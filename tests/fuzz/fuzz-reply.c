@@ -12,8 +12,8 @@
 #include "client/rpc.h"
 #include "client/snapshot.h"
 #include "client/table.h"
-#include "common/conn.h"
-#include "common/proto.h"
+#include "common/protocol/conn.h"
+#include "common/protocol/proto.h"
 
 #define MAX_PACKETS 16
 

@@ -6,9 +6,9 @@
 
 #include <limits.h>
 
-#include "common/conf-internal.h"
-#include "common/path.h"
-#include "common/url.h"
+#include "common/config/conf-internal.h"
+#include "common/util/path.h"
+#include "common/util/url.h"
 
 #define MAX_PARTS 64
 #define MAX_TEXT 512

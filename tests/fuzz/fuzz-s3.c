@@ -7,9 +7,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "daemon/worker/web/s3-keys.h"
-#include "daemon/worker/web/s3-list.h"
-#include "daemon/worker/web/s3-match.h"
+#include "daemon/engines/web/s3-list.h"
+#include "daemon/engines/web/s3-match.h"
+#include "daemon/fetch/s3-keys.h"
 #include "daemon/worker/web/s3-tree.h"
 
 static size_t count(const char *text, char c)

@@ -1,7 +1,7 @@
 /* What comes to the nodes in the job's environment, which the user can forge. */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/spec.h"
+#include "common/config/spec.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

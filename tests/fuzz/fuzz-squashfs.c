@@ -1,11 +1,11 @@
 /* An image: its check, and then all that a server would read of it, whatever the check said. */
 #include "tests/fuzz/fuzz.h"
 
-#include "daemon/worker/sqfs/sqfs-check.h"
-#include "daemon/worker/sqfs/sqfs-dir.h"
-#include "daemon/worker/sqfs/sqfs-file.h"
-#include "daemon/worker/sqfs/sqfs-image.h"
-#include "daemon/worker/sqfs/sqfs-inode.h"
+#include "daemon/engines/image/sqfs-check.h"
+#include "daemon/engines/image/sqfs-dir.h"
+#include "daemon/engines/image/sqfs-file.h"
+#include "daemon/engines/image/sqfs-image.h"
+#include "daemon/engines/image/sqfs-inode.h"
 
 #define MAX_DEPTH 20
 #define MAX_ENTRIES 3000

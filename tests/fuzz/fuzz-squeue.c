@@ -8,7 +8,7 @@
 #include <ctype.h>
 #include <string.h>
 
-#include "daemon/squeue.h"
+#include "common/slurm/squeue.h"
 
 #define JOB 7
 

@@ -3,9 +3,9 @@
 
 #include <fcntl.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 
-#include "daemon/steward/state.h"
+#include "daemon/manager/state.h"
 
 static char dir[64];
 

@@ -1,9 +1,9 @@
 /* A tar, by our reader and what it hands over to libarchive. */
 #include "tests/fuzz/fuzz.h"
 
-#include "daemon/worker/tar/member-path.h"
-#include "daemon/worker/tar/untar-members.h"
-#include "daemon/worker/unpack/stream.h"
+#include "common/dataset/member-path.h"
+#include "daemon/engines/archive/stream.h"
+#include "daemon/engines/archive/untar-members.h"
 
 #define MAX_MEMBERS 2000
 #define MAX_READS 2000 /* of sparse members, whose size costs nothing */

@@ -8,11 +8,11 @@
 #include <pthread.h>
 #include <sanitizer/asan_interface.h>
 
-#include "common/ceiling.h"
-#include "daemon/worker/unpack/block.h"
-#include "daemon/worker/unpack/ordered.h"
-#include "daemon/worker/unpack/stream.h"
-#include "daemon/worker/unpack/unfilter.h"
+#include "common/sandbox/ceiling.h"
+#include "daemon/engines/archive/ordered.h"
+#include "daemon/engines/archive/stream.h"
+#include "daemon/engines/archive/unfilter.h"
+#include "daemon/engines/copy/block.h"
 
 #define MAX_BYTES (4 << 20)
 #define MAX_FREE 4

@@ -1,8 +1,8 @@
 /* Addresses. */
 #include "tests/fuzz/fuzz.h"
 
-#include "common/path.h"
-#include "common/url.h"
+#include "common/util/path.h"
+#include "common/util/url.h"
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {

@@ -9,14 +9,14 @@
 #include <signal.h>
 #include <sys/socket.h>
 
-#include "common/conn.h"
-#include "common/error.h"
-#include "common/packet.h"
-#include "daemon/steward/acts.h"
-#include "daemon/steward/mounts.h"
-#include "daemon/steward/serve.h"
-#include "daemon/steward/steward.h"
-#include "daemon/steward/tier.h"
+#include "common/protocol/conn.h"
+#include "common/protocol/packet.h"
+#include "common/util/error.h"
+#include "daemon/manager/acts.h"
+#include "daemon/manager/mounts.h"
+#include "daemon/manager/serve.h"
+#include "daemon/manager/steward.h"
+#include "daemon/manager/tier.h"
 
 #define WORKER 4711
 #define DAEMON 4712

@@ -8,7 +8,7 @@
 #include <fcntl.h>
 #include <sys/socket.h>
 
-#include "common/conn.h"
+#include "common/protocol/conn.h"
 
 #define MAX_PACKETS 8
 

@@ -1,9 +1,9 @@
 /* A zip: the first bit says whether by its directory or as it comes along in another archive. */
 #include "tests/fuzz/fuzz.h"
 
-#include "daemon/worker/tar/untar-members.h"
-#include "daemon/worker/unpack/decode.h"
-#include "daemon/worker/unpack/stream.h"
+#include "daemon/engines/archive/decode.h"
+#include "daemon/engines/archive/stream.h"
+#include "daemon/engines/archive/untar-members.h"
 
 #define MAX_MEMBERS 500
 #define MAX_BYTES (8 << 20)

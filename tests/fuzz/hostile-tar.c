@@ -9,7 +9,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 #include "tests/fuzz/oracle.h"
 
 #define BLOCK 512

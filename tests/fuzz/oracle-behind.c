@@ -24,16 +24,16 @@
 
 #include <fuse_lowlevel.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
+#include "daemon/engines/image/sqfs-ahead.h"
+#include "daemon/engines/image/sqfs-channel.h"
+#include "daemon/engines/image/sqfs-check.h"
+#include "daemon/engines/image/sqfs-copy.h"
+#include "daemon/engines/image/sqfs-hydrate.h"
+#include "daemon/engines/image/sqfs-image.h"
+#include "daemon/engines/image/sqfs-ops.h"
+#include "daemon/engines/image/sqfs-pipe.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/sqfs/sqfs-ahead.h"
-#include "daemon/worker/sqfs/sqfs-channel.h"
-#include "daemon/worker/sqfs/sqfs-check.h"
-#include "daemon/worker/sqfs/sqfs-copy.h"
-#include "daemon/worker/sqfs/sqfs-hydrate.h"
-#include "daemon/worker/sqfs/sqfs-image.h"
-#include "daemon/worker/sqfs/sqfs-ops.h"
-#include "daemon/worker/sqfs/sqfs-pipe.h"
 #include "tests/fuzz/oracle.h"
 
 #define MAX_SOUND 8

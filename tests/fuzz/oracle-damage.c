@@ -19,9 +19,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "daemon/worker/unpack/hash.h"
-#include "daemon/worker/unpack/magic.h"
+#include "common/util/cleanup.h"
+#include "daemon/engines/archive/magic.h"
+#include "daemon/engines/copy/hash.h"
 #include "tests/fuzz/oracle.h"
 
 #define BLOCK 512

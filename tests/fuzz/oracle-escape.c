@@ -16,7 +16,7 @@
 #include <zlib.h>
 #include <zstd.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 #include "tests/fuzz/hostile-tar.h"
 #include "tests/fuzz/oracle.h"
 

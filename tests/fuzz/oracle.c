@@ -12,15 +12,15 @@
 #include <unistd.h>
 #include <zlib.h>
 
-#include "common/cleanup.h"
-#include "common/fd.h"
-#include "common/rmtree.h"
+#include "common/util/cleanup.h"
+#include "common/util/fd.h"
+#include "common/util/rmtree.h"
+#include "daemon/engines/archive/magic.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
-#include "daemon/worker/unpack/magic.h"
 
 extern const struct stager stager_extract;
 #ifdef ORACLE_SQUASHFS

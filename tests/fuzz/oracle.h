@@ -9,9 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#include "common/dataset.h"
-#include "common/error.h"
-#include "daemon/worker/facts.h"
+#include "common/dataset/dataset.h"
+#include "common/dataset/facts.h"
+#include "common/util/error.h"
 
 /* What must not be. Says so, and what it was about, and ends the program; the directory with the
  * input stays. */

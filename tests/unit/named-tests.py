@@ -26,7 +26,7 @@ def read(path):
 
 
 def files(pattern):
-    for path in sorted(glob.glob(os.path.join(TOP, "tests", pattern))):
+    for path in sorted(glob.glob(os.path.join(TOP, "tests", pattern), recursive=True)):
         yield os.path.splitext(os.path.basename(path))[0], read(path)
 
 
@@ -36,7 +36,7 @@ def all_names():
     for topic, text in files("cluster/[0-9]*.sh"):
         found = DEFINITION.findall(text)
         names |= {topic, *found, *(f"{topic}/{name}" for name in found)}
-    for stem, text in [*files("unit/test-*.c"), *files("data/test-*.py"), *files("control/*-test.py"), *files("fuzz/fuzz-*.c"),
+    for stem, text in [*files("unit/**/test-*.c"), *files("data/test-*.py"), *files("control/*-test.py"), *files("fuzz/fuzz-*.c"),
                        *files("fuzz/oracle-*.c"), *files("data/squashfs-test"), *files("psslurm/*")]:
         name = re.sub(r"^(test|fuzz|oracle)-|-test$", "", stem)
         names |= {stem, f"{stem}.py", name, *DEFINITION.findall(text), *re.findall(r"^@test\ndef (\w+)", text, re.M)}

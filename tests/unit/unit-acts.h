@@ -6,9 +6,9 @@
 
 #include <string.h>
 
-#include "common/cleanup.h"
+#include "common/util/cleanup.h"
 #include "daemon/keeper/keeper.h"
-#include "daemon/steward/acts.h"
+#include "daemon/manager/acts.h"
 
 static struct keeper unit_keeper = KEEPER_INIT;
 

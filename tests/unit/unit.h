@@ -15,8 +15,8 @@
 
 #include <cmocka.h>
 
-#include "common/cleanup.h"
-#include "common/error.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
 
 /* A fresh directory below $TMPDIR or /tmp; *state gets its path. */
 static inline int unit_scratch_setup(void **state)

@@ -8,10 +8,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/expand.h"
-#include "common/fd.h"
-#include "common/path.h"
+#include "common/dataset/expand.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/path.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/shard.h"
 #include "daemon/worker/source.h"

@@ -14,14 +14,14 @@
 #include <time.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/fd.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "daemon/engines/archive/magic.h"
+#include "daemon/engines/web/web.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/unpack/magic.h"
 #include "daemon/worker/web/fetch-files.h"
 #include "daemon/worker/web/web-set.h"
-#include "daemon/worker/web/web.h"
 
 #define HEAD_SIZE (1u << 20) /* as much as probe.c looks at */
 #define HEAD_LZ4_SIZE (HEAD_SIZE + (4u << 20))

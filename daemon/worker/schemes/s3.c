@@ -5,7 +5,7 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/error.h"
+#include "common/util/error.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/web/s3-tree.h"

@@ -6,8 +6,8 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/conn.h"
-#include "common/fd.h"
+#include "common/protocol/conn.h"
+#include "common/util/fd.h"
 #include "daemon/worker/sibling.h"
 
 struct spread_send {

@@ -12,8 +12,8 @@
 
 #include <stdbool.h>
 
-#include "common/cleanup.h"
-#include "common/error.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
 
 #define SPREAD_PROGRAM "stage-spread"
 

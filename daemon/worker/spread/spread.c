@@ -16,12 +16,12 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/clock.h"
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/path.h"
-#include "common/rmtree.h"
-#include "daemon/worker/copy/copy-file.h"
+#include "common/util/clock.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/path.h"
+#include "common/util/rmtree.h"
+#include "daemon/engines/copy/copy-file.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/plan-spread.h"
 #include "daemon/worker/source.h"

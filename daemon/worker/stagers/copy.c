@@ -7,17 +7,17 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/path.h"
-#include "daemon/worker/copy/copy-engine.h"
-#include "daemon/worker/copy/copy-file.h"
-#include "daemon/worker/copy/copy-ranges.h"
+#include "common/util/error.h"
+#include "common/util/path.h"
+#include "daemon/engines/copy/copy-engine.h"
+#include "daemon/engines/copy/copy-file.h"
+#include "daemon/engines/copy/copy-ranges.h"
+#include "daemon/engines/copy/hash.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/spread/spread.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
-#include "daemon/worker/unpack/hash.h"
 
 /* ---- one file ---- */
 

@@ -14,23 +14,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/ceiling.h"
-#include "common/error.h"
+#include "common/dataset/filter.h"
+#include "common/sandbox/ceiling.h"
+#include "common/util/error.h"
+#include "daemon/engines/archive/decode.h"
+#include "daemon/engines/archive/stream.h"
+#include "daemon/engines/archive/unfilter.h"
+#include "daemon/engines/archive/untar-levels.h"
+#include "daemon/engines/archive/untar-members.h"
+#include "daemon/engines/archive/untar-writers.h"
+#include "daemon/engines/copy/hash.h"
+#include "daemon/engines/copy/tree.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/filter.h"
 #include "daemon/worker/mend.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/stager.h"
-#include "daemon/worker/tar/untar-levels.h"
-#include "daemon/worker/tar/untar-members.h"
-#include "daemon/worker/tar/untar-writers.h"
 #include "daemon/worker/target.h"
-#include "daemon/worker/tree/tree.h"
-#include "daemon/worker/unpack/decode.h"
-#include "daemon/worker/unpack/hash.h"
-#include "daemon/worker/unpack/stream.h"
-#include "daemon/worker/unpack/unfilter.h"
 
 #define EXTRACT_MIN_WRITERS 2 /* one waits for memory while the other creates */
 

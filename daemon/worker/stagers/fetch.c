@@ -9,18 +9,18 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/path.h"
-#include "daemon/worker/copy/copy-file.h"
+#include "common/dataset/filter.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/path.h"
+#include "daemon/engines/copy/copy-file.h"
+#include "daemon/engines/copy/hash.h"
+#include "daemon/engines/web/s3-list.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/filter.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
-#include "daemon/worker/unpack/hash.h"
 #include "daemon/worker/web/fetch-files.h"
-#include "daemon/worker/web/s3-list.h"
 
 static void set_mtime(int fd, const struct source *src)
 {

@@ -13,23 +13,23 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/ceiling.h"
-#include "common/error.h"
-#include "common/fd.h"
-#include "daemon/worker/copy/copy-file.h"
-#include "daemon/worker/copy/copy-ranges.h"
+#include "common/sandbox/ceiling.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "daemon/engines/archive/stream.h"
+#include "daemon/engines/copy/copy-file.h"
+#include "daemon/engines/copy/copy-ranges.h"
+#include "daemon/engines/copy/hash.h"
+#include "daemon/engines/image/sqfs-check.h"
+#include "daemon/engines/image/sqfs-extract.h"
+#include "daemon/engines/image/sqfs-image.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/spread/spread.h"
-#include "daemon/worker/sqfs/sqfs-check.h"
-#include "daemon/worker/sqfs/sqfs-extract.h"
-#include "daemon/worker/sqfs/sqfs-image.h"
-#include "daemon/worker/sqfs/sqfs-mount.h"
+#include "daemon/worker/sqfs-mount.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
-#include "daemon/worker/unpack/hash.h"
-#include "daemon/worker/unpack/stream.h"
 
 #define SQUASHFS_PAGE 4096 /* of a directory or a link in memory */
 

@@ -11,9 +11,9 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/fd.h"
+#include "common/util/fd.h"
+#include "daemon/engines/copy/hash.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/unpack/hash.h"
 #include "daemon/worker/web/fetch-pace.h"
 #include "daemon/worker/web/fetch-stream.h"
 

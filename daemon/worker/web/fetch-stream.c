@@ -10,8 +10,8 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "daemon/engines/copy/hash.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/unpack/hash.h"
 
 #define POLL_MS 200
 

@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "daemon/worker/unpack/stream.h"
+#include "daemon/engines/archive/stream.h"
 #include "daemon/worker/web/fetch-files.h"
 
 /* Counts as progress and goes into hash (NULL: none). One at a time of a fetch. */

@@ -3,10 +3,10 @@
  * bytes of which object go into which descriptor; it has no sockets itself, and what comes is read
  * by it with the rights it has for every other source.
  *
- * Packets between both, on a connection like all others (common/conn.h):
+ * Packets between both, on a connection like all others (common/protocol/conn.h):
  *
  *   to stage-fetch   op=begin web= profile= rate= lowspeed= threads=, and beside it the descriptor that
- *                      the user's keys come by, where there is one (common/keys.h)
+ *                      the user's keys come by, where there is one (common/protocol/keys.h)
  *                    op=get id= url= from= to= [whole=1] [anyend=1] [pipe=1] [etag= modified=]
  *                      [total=], and the descriptor: bytes go to their offset, or into a pipe
  *                    op=list id= url= [pattern=1], and the descriptor: what is below s3://BUCKET/PREFIX,
@@ -24,9 +24,9 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/cleanup.h"
-#include "common/error.h"
-#include "daemon/worker/web/http-get.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "daemon/fetch/http-get.h"
 
 #define FETCH_MAX_THREADS 64
 #define FETCH_PROGRAM "stage-fetch"

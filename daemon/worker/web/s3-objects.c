@@ -8,16 +8,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/cleanup.h"
-#include "common/error.h"
-#include "common/fd.h"
-#include "common/parse.h"
-#include "common/url.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/parse.h"
+#include "common/util/url.h"
+#include "daemon/engines/web/s3-list.h"
+#include "daemon/engines/web/s3-match.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/web/fetch-files.h"
-#include "daemon/worker/web/s3-list.h"
-#include "daemon/worker/web/s3-match.h"
 
 #define MAX_LISTING (1u << 30)
 

@@ -5,7 +5,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/url.h"
+#include "common/util/url.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/shard.h"
 #include "daemon/worker/source.h"

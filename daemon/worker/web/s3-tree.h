@@ -3,7 +3,7 @@
  */
 #pragma once
 
-#include "common/error.h"
+#include "common/util/error.h"
 
 struct ctx;
 struct source;

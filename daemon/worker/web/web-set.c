@@ -8,16 +8,16 @@
 #include <sys/mman.h>
 #include <unistd.h>
 
-#include "common/error.h"
-#include "common/expand.h"
-#include "common/url.h"
+#include "common/dataset/expand.h"
+#include "common/util/error.h"
+#include "common/util/url.h"
+#include "daemon/engines/web/s3-match.h"
+#include "daemon/engines/web/web.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/shard.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/web/fetch-files.h"
-#include "daemon/worker/web/s3-match.h"
 #include "daemon/worker/web/s3-objects.h"
-#include "daemon/worker/web/web.h"
 
 #define AT_ONCE 16 /* questions */
 

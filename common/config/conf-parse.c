@@ -1,0 +1,417 @@
+/*
+ * inih splits lines into keys and values; everything it would do silently is looked for first, as
+ * it hands on what is left of a line cut at 200 bytes, takes an indented line for more of the
+ * value before, files keys behind "[s" under the last section and stops at a NUL. So it reads
+ * through next_line(), which gives it lines that mean one thing, and an empty line in the place of
+ * one that was refused: line numbers stay right and every error is found in one go.
+ *
+ * Sections are kept here and not taken from inih, which cuts their names and says nothing of a
+ * section without keys.
+ */
+#include "common/config/conf-internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include <ini.h>
+
+#include "common/util/parse.h"
+#include "common/util/words.h"
+
+#define SECTIONS                                                                                   \
+	"known are daemon, limits, source NAME, tier NAME, mount, fanout, containers, metrics "    \
+	"and "                                                                                     \
+	"dataset NAME"
+
+struct parser {
+	struct conf *conf;
+	struct conf_places *places;
+	struct conf_report *report;
+	const char *p, *end;		    /* what is not read yet */
+	const struct conf_section *section; /* NULL: none yet, or one that was refused */
+	bool any_section;
+	size_t index;				/* of a named section */
+	size_t place;				/* of it in places */
+	const struct conf_section *singles[16]; /* seen in this file */
+	size_t n_singles;
+	const struct conf_key *keys[64]; /* seen in this section */
+	size_t n_keys;
+	bool crlf; /* said once */
+	int failure;
+};
+
+static const char *skip_blanks(const char *p)
+{
+	return p + strspn(p, " ");
+}
+
+/* What inih takes for a comment behind something: a blank and a ";". */
+static const char *find_comment(const char *p)
+{
+	for (bool blank = false; *p && !(blank && *p == ';'); p++)
+		blank = *p == ' ';
+	return p;
+}
+
+static struct conf_place *find_place(struct parser *ps)
+{
+	for (size_t i = 0; i < ps->places->n_items; i++)
+		if (ps->places->items[i].section == ps->section &&
+		    ps->places->items[i].index == ps->index)
+			return &ps->places->items[i];
+	return NULL;
+}
+
+static int add_place(struct parser *ps)
+{
+	struct conf_place *items, *item;
+
+	items = realloc(ps->places->items, (ps->places->n_items + 1) * sizeof(*items));
+	if (!items)
+		return -ENOMEM;
+	ps->places->items = items;
+	item = &items[ps->places->n_items];
+	*item = (struct conf_place){ ps->section, ps->index, strdup(ps->report->file),
+				     ps->report->line, false };
+	if (!item->file)
+		return -ENOMEM;
+	ps->place = ps->places->n_items++;
+	return 0;
+}
+
+/* The section is there already: in this file that is a mistake, a later file amends it. */
+static int amend(struct parser *ps, const struct conf_section *section, const char *name, size_t index)
+{
+	struct conf_place *place;
+	char *file;
+
+	ps->section = section;
+	ps->index = index;
+	place = find_place(ps);
+	if (!place || !strcmp(place->file, ps->report->file)) {
+		ps->section = NULL;
+		return conf_report(ps->report, EINVAL, "give one of them another name",
+				   "section [%s %s] is there already", section->name, name);
+	}
+	file = strdup(ps->report->file);
+	if (!file)
+		return ps->failure = -ENOMEM;
+	free(place->file);
+	place->file = file;
+	place->line = ps->report->line;
+	ps->place = (size_t)(place - ps->places->items);
+	return 0;
+}
+
+void conf_places_deinit(struct conf_places *places)
+{
+	for (size_t i = 0; i < places->n_items; i++)
+		free(places->items[i].file);
+	free(places->items);
+	places->items = NULL;
+	places->n_items = 0;
+}
+
+static bool is_section_name(const char *name)
+{
+	size_t n;
+
+	if (!words_is_alpha(*name) && !words_is_digit(*name))
+		return false;
+	for (n = 0; name[n]; n++)
+		if (!words_is_alpha(name[n]) && !words_is_digit(name[n]) && !strchr("._-", name[n]))
+			return false;
+	return n <= CONF_MAX_NAME;
+}
+
+static int open_single(struct parser *ps, const struct conf_section *section)
+{
+	for (size_t i = 0; i < ps->n_singles; i++)
+		if (ps->singles[i] == section)
+			return conf_report(ps->report, EINVAL, "put its keys under the first one",
+					   "section [%s] is there twice", section->name);
+	ps->singles[ps->n_singles++] = section;
+	ps->section = section;
+	return 0;
+}
+
+static int open_named(struct parser *ps, const struct conf_section *section, const char *name)
+{
+	struct conf_tier *tier;
+	size_t index;
+	int r;
+
+	if (!*name)
+		return conf_report(ps->report, EINVAL, "give it one: letters, digits and . _ -",
+				   "section [%s] needs a name", section->name);
+	if (!is_section_name(name))
+		return conf_report(ps->report, EINVAL,
+				   "use letters, digits and . _ - alone, 32 at most, a letter or "
+				   "digit first",
+				   "\"%.40s\" is no name for a section", name);
+	if (conf_find_item(ps->conf, section, name, &index))
+		return amend(ps, section, name, index);
+	r = conf_add_item(ps->conf, section, name);
+	if (r < 0)
+		return ps->failure = r;
+	ps->section = section;
+	if (!strcmp(section->name, "source"))
+		ps->index = ps->conf->n_sources - 1;
+	else if (!strcmp(section->name, "dataset"))
+		ps->index = ps->conf->n_datasets - 1;
+	else
+		ps->index = ps->conf->n_tiers - 1;
+	if (!strcmp(section->name, "tier") && !strcmp(name, "shm")) {
+		tier = &ps->conf->tiers[ps->index];
+		tier->kind = CONF_TIER_MEMORY;
+	}
+	r = add_place(ps);
+	if (r < 0)
+		ps->failure = r;
+	return r;
+}
+
+/* "[kind]" or "[kind name]" and at most a comment behind it. */
+static int open_section(struct parser *ps, const char *line)
+{
+	char text[CONF_MAX_LINE + 1], mend[160], *kind, *name;
+	const char *close = strchr(line, ']'), *rest, *nearest;
+	const struct conf_section *section;
+	size_t n;
+
+	ps->section = NULL;
+	ps->any_section = true;
+	ps->n_keys = 0;
+	if (!close || close > find_comment(line))
+		return conf_report(ps->report, EINVAL, "close it: [NAME]", "a [ has no ]");
+	rest = skip_blanks(close + 1);
+	if (*rest && *rest != ';' && *rest != '#')
+		return conf_report(ps->report, EINVAL, "put it on a line of its own",
+				   "\"%.40s\" stands behind a section", rest);
+	snprintf(text, sizeof(text), "%.*s", (int)(close - line - 1), line + 1);
+	for (n = strlen(text); n > 0 && text[n - 1] == ' ';)
+		text[--n] = '\0';
+	kind = text + strspn(text, " ");
+	name = kind + strcspn(kind, " ");
+	section = conf_find_section(kind, (size_t)(name - kind));
+	if (*name)
+		*name++ = '\0';
+	name += strspn(name, " ");
+	if (!section) {
+		nearest = conf_nearest_section(kind);
+		snprintf(mend, sizeof(mend), nearest ? "did you mean [%s]?" : SECTIONS "%s",
+			 nearest ? nearest : "");
+		return conf_report(ps->report, EINVAL, mend, "section [%.40s] is not known", kind);
+	}
+	if (section->named)
+		return open_named(ps, section, name);
+	if (*name)
+		return conf_report(ps->report, EINVAL, "take the name away",
+				   "section [%s] has no name", section->name);
+	return open_single(ps, section);
+}
+
+/* Is the line one that inih may see? */
+static int check_line(struct parser *ps, const char *line, size_t n)
+{
+	struct conf_report *r = ps->report;
+	size_t bad;
+
+	if (strlen(line) != n)
+		return conf_report(r, EINVAL, "take it away", "byte %zu is a NUL",
+				   strlen(line) + 1);
+	if (!text_is_clean(line, n, &bad))
+		return conf_report(r, EINVAL, "take it away or save the file as UTF-8",
+				   "byte %zu (0x%02x) is a control byte or no UTF-8", bad + 1,
+				   (unsigned char)line[bad]);
+	if (n > CONF_MAX_LINE)
+		return conf_report(r, EINVAL, "make it shorter, or two rules of it",
+				   "the line has %zu bytes and may have %d", n, CONF_MAX_LINE);
+	if (*line == ' ')
+		return conf_report(r, EINVAL,
+				   "take the blanks in front away; a value ends with its line",
+				   "the line begins with a blank");
+	if (*line == '[')
+		return open_section(ps, line);
+	if (line + strcspn(line, "=:") >= find_comment(line))
+		return conf_report(r, EINVAL, "write KEY=VALUE, or # in front of a comment",
+				   "\"%.40s\" is no key", line);
+	return 0;
+}
+
+/* What stands at the beginning of a file or at the end of its lines and is no part of them. */
+static void cut_ends(struct parser *ps, const char **startp, size_t *np)
+{
+	static const char mark[] = "\xef\xbb\xbf";
+
+	if (ps->report->line == 1 && *np >= 3 && !memcmp(*startp, mark, 3)) {
+		conf_report(ps->report, EINVAL, "save the file as UTF-8 without it",
+			    "the file begins with a byte order mark");
+		*startp += 3;
+		*np -= 3;
+	}
+	if (*np > 0 && (*startp)[*np - 1] == '\r') {
+		if (!ps->crlf)
+			conf_report(ps->report, EINVAL,
+				    "save the file with Unix line ends (dos2unix)",
+				    "the line ends with a carriage return");
+		ps->crlf = true;
+		(*np)--;
+	}
+}
+
+/* Takes the next line: to buf, clean or empty. 0: the end. */
+static int next_line(struct parser *ps, char *buf, size_t size)
+{
+	_cleanup_(freep) char *line = NULL;
+	const char *start = ps->p, *stop;
+	size_t n;
+
+	if (start == ps->end || ps->failure)
+		return 0;
+	stop = memchr(start, '\n', (size_t)(ps->end - start));
+	ps->p = stop ? stop + 1 : ps->end;
+	n = (size_t)((stop ? stop : ps->end) - start);
+	ps->report->line++;
+	buf[0] = '\0';
+	cut_ends(ps, &start, &n);
+	line = malloc(n + 1);
+	if (!line) {
+		ps->failure = -ENOMEM;
+		return 0;
+	}
+	for (size_t i = 0; i < n; i++)
+		line[i] = start[i] == '\t' ? ' ' : start[i];
+	line[n] = '\0';
+	start = skip_blanks(line);
+	if ((*start == '\0' && strlen(line) == n) || *start == '#' || *start == ';')
+		return 1;
+	if (check_line(ps, line, n) == 0 && n + 2 <= size)
+		memcpy(buf, line, n + 1);
+	return 1;
+}
+
+static char *read_line(char *str, int num, void *stream)
+{
+	struct parser *ps = stream;
+	size_t n;
+
+	if (num < CONF_MAX_LINE + 2 || !next_line(ps, str, (size_t)num))
+		return NULL;
+	n = strlen(str);
+	str[n] = '\n';
+	str[n + 1] = '\0';
+	return str;
+}
+
+static int check_key(struct parser *ps, const char *name, const struct conf_key *key)
+{
+	const char *nearest;
+	char mend[96];
+
+	if (!key) {
+		nearest = conf_nearest_key(ps->section, name);
+		snprintf(mend, sizeof(mend),
+			 nearest ? "did you mean %s?"
+				 : "take it away; stage-data.conf(5) lists the keys%s",
+			 nearest ? nearest : "");
+		return conf_report(ps->report, EINVAL, mend, "key %.40s is not known in [%s]", name,
+				   ps->section->name);
+	}
+	for (size_t i = 0; i < ps->n_keys; i++)
+		if (ps->keys[i] == key)
+			return conf_report(ps->report, EINVAL, "keep one",
+					   "key %s is there twice in this section", key->name);
+	if (ps->n_keys < ARRAY_SIZE(ps->keys))
+		ps->keys[ps->n_keys++] = key;
+	return 0;
+}
+
+/* What makes a rule, a tier or a dataset the one it is. A later file that has it means another one of
+ * the same name, by mistake. */
+static int check_again(struct parser *ps, const struct conf_key *key)
+{
+	const char *const *field;
+	char mend[160];
+
+	if (!ps->section->named || (strcmp(key->name, "Match") && strcmp(key->name, "Source") &&
+				    strcmp(key->name, "Path")))
+		return 0;
+	field = (const char *const *)((const char *)conf_section_base(ps->conf, ps->section, ps->index) +
+				      key->offset);
+	if (!**field)
+		return 0;
+	snprintf(mend, sizeof(mend), "give one of them another name, or leave %s out to change the first",
+		 key->name);
+	return conf_report(ps->report, EINVAL, mend,
+			   "section [%s %s] is there already, in an earlier file, with %s=%.200s",
+			   ps->section->name, *(char *const *)conf_section_base(ps->conf, ps->section, ps->index),
+			   key->name, *field);
+}
+
+/* Texts take any byte, so what the other types refuse by themselves is looked for. */
+static int check_value(struct parser *ps, const struct conf_key *key, const char *value)
+{
+	if (*value == '"' || *value == '\'')
+		return conf_report(ps->report, EINVAL, "take the quotes away",
+				   "%s: quotes would be part of the value", key->name);
+	if (strstr(value, " #") && !strstr(key->name, "Description"))
+		return conf_report(ps->report, EINVAL, "begin a comment behind a value with \";\"",
+				   "%s: what follows # would be part of the value", key->name);
+	return 0;
+}
+
+static int take_key(void *user, const char *section, const char *name, const char *value)
+{
+	struct parser *ps = user;
+	const struct conf_key *key;
+	int r;
+
+	if (!name || !value)
+		return 1; /* a new section, where inih was built to tell */
+	if (!ps->section) {
+		if (!ps->any_section)
+			conf_report(ps->report, EINVAL,
+				    "write [daemon] or another section before it",
+				    "key %.40s stands in no section", name);
+		return 1;
+	}
+	key = conf_find_key(ps->section, name);
+	r = check_key(ps, name, key);
+	if (r == 0)
+		r = check_again(ps, key);
+	if (r == 0)
+		r = check_value(ps, key, value);
+	if (r == 0)
+		r = conf_set_value(conf_section_base(ps->conf, ps->section, ps->index), key, value,
+				   ps->report);
+	if (r == -ENOMEM)
+		ps->failure = r;
+	if (r < 0 && ps->section->named)
+		ps->places->items[ps->place].bad = true;
+	return 1;
+}
+
+int conf_parse(struct conf *conf, const char *data, size_t size, struct conf_places *places,
+	       struct conf_report *r)
+{
+	struct parser ps = {
+		.conf = conf, .places = places, .report = r, .p = data, .end = data + size
+	};
+	unsigned n_errors = r->n_errors;
+	int rc;
+
+	r->line = 0;
+	rc = ini_parse_stream(read_line, &ps, take_key, &ps);
+	if (ps.failure)
+		return ps.failure;
+	if (rc == -2)
+		return -ENOMEM;
+	/* what inih refused although nothing was wrong, or left unread */
+	if ((rc != 0 || ps.p != ps.end) && r->n_errors == n_errors) {
+		r->line = rc > 0 ? (unsigned)rc : r->line;
+		conf_report(r, EINVAL, "write KEY=VALUE", "the line is not understood");
+	}
+	r->line = 0;
+	return 0;
+}

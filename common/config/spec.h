@@ -1,0 +1,41 @@
+/*
+ * spec: what travels from sbatch to the nodes.
+ *
+ * One text in the job's environment (STAGE_SPEC by spank_job_control_setenv): "1:WAIT:HASH:VALUE"
+ * with WAIT script|tasks|no, and behind it ",array" where tasks of an array may run side by side
+ * and ",gres=NAME+NAME" of a job with generic resources; HASH of the login node's configuration,
+ * VALUE canonical and expanded. Opaque to root. The spec given to keeper and stagingd is a kv
+ * (spec_* keys below) on a sealed memfd.
+ */
+#pragma once
+
+#include <stdbool.h>
+
+#include "common/config/conf.h"
+#include "common/slurm/gres.h"
+
+struct error;
+
+#define SPEC_ENV "STAGE_SPEC"                      /* name given to spank_job_control_setenv */
+#define SPEC_ENV_PROLOG "SPANK_STAGE_SPEC"         /* as prolog and epilog see it */
+#define SPEC_ENV_JOB "SLURM_SPANK_STAGE_SPEC"      /* as the job sees it */
+
+/* Keys of the kv that stagingd reads: */
+#define SPEC_KEY_SPEC "spec"           /* the text above */
+#define SPEC_KEY_NODE "node"           /* this node's name */
+#define SPEC_KEY_NODELIST "nodelist"   /* SLURM_NODELIST of the component */
+#define SPEC_KEY_N_NODES "nnodes"
+#define SPEC_KEY_PARTITION "partition"
+#define SPEC_KEY_RESTART "restart"
+
+struct spec {
+	enum conf_wait wait;
+	bool array; /* others like it begin at the same time */
+	char gres[GRES_SIZE]; /* gres.h */
+	char conf_hash[17];
+	char *value;
+};
+
+void spec_deinit(struct spec *spec);
+int spec_to_string(const struct spec *spec, char **textp);
+int spec_from_string(struct spec *spec, const char *text, struct error *err);

@@ -1,0 +1,589 @@
+/*
+ * One row an option: how it is read, how it is written when it isn't default, what to write
+ * instead of a bad value.
+ */
+#include "common/dataset/dataset-internal.h"
+
+#include <errno.h>
+#include <inttypes.h>
+#include <string.h>
+
+#include "common/util/parse.h"
+#include "common/util/url.h"
+#include "common/util/words.h"
+
+#define MAX_STRIP 128
+#define MAX_THREADS 1024
+
+static const char *const methods[] = { "auto", "copy", "extract", "mount", "link", NULL };
+static const char *const onfails[] = { "fail", "source", "ignore", NULL };
+static const char *const shards[] = { "all", "node", "node-even", NULL };
+static const char *const hydrates[] = { "no", "copy", NULL };
+static const char *const links[] = { "keep", "follow", NULL };
+
+/* Readers return 0, or -EINVAL: the row's values say what would have been right. One that says
+ * more fills err. */
+static int read_word(const char *const *words, const char *value, unsigned *ip)
+{
+	for (unsigned i = 0; words[i]; i++)
+		if (!strcmp(words[i], value)) {
+			*ip = i;
+			return 0;
+		}
+	return -EINVAL;
+}
+
+static int read_method(struct dataset *d, char *value, struct error *err)
+{
+	return dataset_method_from_string(value, &d->method);
+}
+
+static int read_onfail(struct dataset *d, char *value, struct error *err)
+{
+	unsigned i;
+
+	if (read_word(onfails, value, &i) < 0)
+		return -EINVAL;
+	d->onfail = (enum dataset_onfail)i;
+	return 0;
+}
+
+static int read_verify(struct dataset *d, char *value, struct error *err)
+{
+	size_t n;
+
+	if (!strcmp(value, "size") || !strcmp(value, "none")) {
+		d->verify = *value == 's' ? DATASET_VERIFY_SIZE : DATASET_VERIFY_NONE;
+		return 0;
+	}
+	if (!words_begin(value, "sha256:"))
+		return -EINVAL;
+	value += strlen("sha256:");
+	n = strspn(value, "0123456789abcdefABCDEF");
+	if (value[n])
+		return dataset_refuse(err,
+				      "option verify: the digest has a byte that is no hex digit; "
+				      "write what sha256sum prints, 64 of 0-9 and a-f");
+	/* A shorter one reads, and can't match; sbatch warns of it. */
+	if (n == 0 || n > 64)
+		return dataset_refuse(err,
+				      "option verify: the digest has %zu digits and sha256 has 64; "
+				      "write what sha256sum prints",
+				      n);
+	for (size_t i = 0; i <= n; i++)
+		d->sha256[i] = words_lower(value[i]);
+	d->verify = DATASET_VERIFY_SHA256;
+	return 0;
+}
+
+static int read_number(const char *value, uint32_t max, uint32_t *np)
+{
+	uint32_t n;
+
+	if (parse_uint32(value, &n) < 0 || n == 0 || n > max)
+		return -EINVAL;
+	*np = n;
+	return 0;
+}
+
+static int read_strip(struct dataset *d, char *value, struct error *err)
+{
+	if (!strcmp(value, "0"))
+		return 0;
+	return read_number(value, MAX_STRIP, &d->strip);
+}
+
+static int read_threads(struct dataset *d, char *value, struct error *err)
+{
+	return read_number(value, MAX_THREADS, &d->threads);
+}
+
+int dataset_subdir_check(char *subdir, struct error *err)
+{
+	size_t n = strlen(subdir);
+
+	if (*subdir == '/')
+		return dataset_refuse(err,
+				      "option subdir: \"%s\" begins with /, but it is a path "
+				      "inside the source; leave the / out",
+				      subdir);
+	if (url_climbs(subdir, n, false))
+		return dataset_refuse(err,
+				      "option subdir: \"%s\" has \"..\"; write the path from the "
+				      "top of the source",
+				      subdir);
+	if (!dataset_braces_are_closed(subdir))
+		return dataset_refuse(err, "option subdir: \"%s\" has a { without a }; close it",
+				      subdir);
+	while (n > 0 && subdir[n - 1] == '/')
+		subdir[--n] = '\0';
+	if (n == 0)
+		return dataset_refuse(err,
+				      "option subdir is empty; write subdir=PATH or leave it out");
+	return 0;
+}
+
+static int read_subdir(struct dataset *d, char *value, struct error *err)
+{
+	if (dataset_subdir_check(value, err) < 0)
+		return -EINVAL;
+	d->subdir = strdup(value);
+	return d->subdir ? 0 : -ENOMEM;
+}
+
+static int read_glob(const char *name, char **globs, size_t *n_globsp, const char *value,
+		     struct error *err)
+{
+	if (!*value)
+		return -EINVAL;
+	if (!dataset_braces_are_closed(value))
+		return dataset_refuse(err,
+				      "option %s: \"%s\" has a { without a }; close it or write ? "
+				      "in its place",
+				      name, value);
+	if (*n_globsp == DATASET_MAX_GLOBS)
+		return dataset_refuse(err,
+				      "option %s is given more than %d times; write several "
+				      "patterns as one: %s=*.{a,b}",
+				      name, DATASET_MAX_GLOBS, name);
+	globs[*n_globsp] = strdup(value);
+	if (!globs[*n_globsp])
+		return -ENOMEM;
+	(*n_globsp)++;
+	return 0;
+}
+
+static int read_include(struct dataset *d, char *value, struct error *err)
+{
+	return read_glob("include", d->include, &d->n_include, value, err);
+}
+
+static int read_exclude(struct dataset *d, char *value, struct error *err)
+{
+	return read_glob("exclude", d->exclude, &d->n_exclude, value, err);
+}
+
+static int read_nested(struct dataset *d, char *value, struct error *err)
+{
+	d->nested = true;
+	return 0;
+}
+
+static int read_shard(struct dataset *d, char *value, struct error *err)
+{
+	unsigned i;
+
+	if (read_word(shards, value, &i) < 0)
+		return -EINVAL;
+	d->shard = (enum dataset_shard)i;
+	return 0;
+}
+
+static int read_hydrate(struct dataset *d, char *value, struct error *err)
+{
+	unsigned i;
+
+	if (read_word(hydrates, value, &i) < 0)
+		return -EINVAL;
+	d->hydrate = i == 1;
+	return 0;
+}
+
+static int read_links(struct dataset *d, char *value, struct error *err)
+{
+	unsigned i;
+
+	if (read_word(links, value, &i) < 0)
+		return -EINVAL;
+	d->follow = i == 1;
+	return 0;
+}
+
+static int read_time(const char *value, uint64_t *msp)
+{
+	uint64_t ms;
+
+	if (parse_duration(value, &ms) < 0 || ms == 0)
+		return -EINVAL;
+	*msp = ms;
+	return 0;
+}
+
+static int read_keep(struct dataset *d, char *value, struct error *err)
+{
+	if (!strcmp(value, "no"))
+		return 0;
+	return read_time(value, &d->keep_ms);
+}
+
+static int read_timeout(struct dataset *d, char *value, struct error *err)
+{
+	return read_time(value, &d->timeout_ms);
+}
+
+static int read_stall(struct dataset *d, char *value, struct error *err)
+{
+	return read_time(value, &d->stall_ms);
+}
+
+int dataset_profile_read(struct dataset *d, const char *name)
+{
+	size_t n = strlen(name);
+
+	for (size_t i = 0; i < n; i++)
+		if (!words_is_alpha(name[i]) && !words_is_digit(name[i]) && !strchr("._-@", name[i]))
+			return -EINVAL;
+	if (n == 0 || n >= sizeof(d->profile))
+		return -EINVAL;
+	memcpy(d->profile, name, n + 1);
+	return 0;
+}
+
+static int read_profile(struct dataset *d, char *value, struct error *err)
+{
+	return dataset_profile_read(d, value);
+}
+
+static int read_keys(struct dataset *d, char *value, struct error *err)
+{
+	if (strcmp(value, "auto") && strcmp(value, "env"))
+		return -EINVAL;
+	d->env_keys = *value == 'e';
+	return 0;
+}
+
+static int read_max(struct dataset *d, char *value, struct error *err)
+{
+	uint64_t size;
+
+	if (parse_size(value, &size) < 0 || size == 0)
+		return -EINVAL;
+	d->max_size = size;
+	return 0;
+}
+
+/* Writers: f is positioned behind "name=" or the flag; false: default, nothing to write. */
+static const char *word_of(const char *const *words, unsigned i)
+{
+	return i > 0 ? words[i] : NULL;
+}
+
+static const char *method_word(const struct dataset *d, char *buf)
+{
+	return word_of(methods, d->method);
+}
+
+static const char *onfail_word(const struct dataset *d, char *buf)
+{
+	return word_of(onfails, d->onfail);
+}
+
+static const char *verify_word(const struct dataset *d, char *buf)
+{
+	if (d->verify == DATASET_VERIFY_SIZE)
+		return NULL;
+	if (d->verify == DATASET_VERIFY_NONE)
+		return "none";
+	snprintf(buf, 80, "sha256:%s", d->sha256);
+	return buf;
+}
+
+static const char *number_word(uint64_t n, const char *unit, char *buf)
+{
+	if (n == 0)
+		return NULL;
+	snprintf(buf, 80, "%" PRIu64 "%s", n, unit);
+	return buf;
+}
+
+/* Whole seconds as seconds, so that what was written 90 is not shown as 90000ms. */
+static const char *time_word(uint64_t ms, char *buf)
+{
+	return ms % 1000 ? number_word(ms, "ms", buf) : number_word(ms / 1000, "s", buf);
+}
+
+static const char *strip_word(const struct dataset *d, char *buf)
+{
+	return number_word(d->strip, "", buf);
+}
+
+static const char *subdir_word(const struct dataset *d, char *buf)
+{
+	return d->subdir;
+}
+
+static const char *nested_word(const struct dataset *d, char *buf)
+{
+	return d->nested ? "" : NULL;
+}
+
+static const char *shard_word(const struct dataset *d, char *buf)
+{
+	return word_of(shards, d->shard);
+}
+
+static const char *hydrate_word(const struct dataset *d, char *buf)
+{
+	return word_of(hydrates, d->hydrate);
+}
+
+static const char *links_word(const struct dataset *d, char *buf)
+{
+	return word_of(links, d->follow);
+}
+
+static const char *keep_word(const struct dataset *d, char *buf)
+{
+	return time_word(d->keep_ms, buf);
+}
+
+static const char *max_word(const struct dataset *d, char *buf)
+{
+	return number_word(d->max_size, "", buf);
+}
+
+static const char *timeout_word(const struct dataset *d, char *buf)
+{
+	return time_word(d->timeout_ms, buf);
+}
+
+static const char *stall_word(const struct dataset *d, char *buf)
+{
+	return time_word(d->stall_ms, buf);
+}
+
+static const char *threads_word(const struct dataset *d, char *buf)
+{
+	return number_word(d->threads, "", buf);
+}
+
+static const char *profile_word(const struct dataset *d, char *buf)
+{
+	return *d->profile ? d->profile : NULL;
+}
+
+static const char *keys_word(const struct dataset *d, char *buf)
+{
+	return d->env_keys ? "env" : NULL;
+}
+
+/* clang-format off */
+static const struct option {
+	const char *name;
+	const char *values; /* NULL: a flag */
+	int (*read)(struct dataset *d, char *value, struct error *err);
+	const char *(*word)(const struct dataset *d, char *buf); /* NULL: it may repeat */
+} options[] = {
+	{ "method",   "auto, copy, extract, mount or link",            read_method,   method_word },
+	{ "onfail",   "fail, source or ignore",                        read_onfail,   onfail_word },
+	{ "verify",   "size, none or sha256:DIGEST",                   read_verify,   verify_word },
+	{ "strip",    "a number from 0 to 128",                        read_strip,    strip_word },
+	{ "subdir",   "a path inside the source",                      read_subdir,   subdir_word },
+	{ "include",  "a pattern like *.{jpg,png}",                    read_include,  NULL },
+	{ "exclude",  "a pattern like *.{jpg,png}",                    read_exclude,  NULL },
+	{ "nested",   NULL,                                            read_nested,   nested_word },
+	{ "shard",    "all, node or node-even",                        read_shard,    shard_word },
+	{ "hydrate",  "no or copy",                                    read_hydrate,  hydrate_word },
+	{ "links",    "keep or follow",                                read_links,    links_word },
+	{ "keep",     "no or a time like 2h",                          read_keep,     keep_word },
+	{ "max",      "a size like 200G, more than 0",                 read_max,      max_word },
+	{ "timeout",  "a time like 30m, more than 0",                  read_timeout,  timeout_word },
+	{ "stall",    "a time like 5m, more than 0",                   read_stall,    stall_word },
+	{ "threads",  "a number from 1 to 1024",                       read_threads,  threads_word },
+	{ "profile",  "a name of 64 letters, digits and ._-@ at most", read_profile,  profile_word },
+	{ "keys",     "auto or env",                                   read_keys,     keys_word },
+};
+/* clang-format on */
+
+#define N_OPTIONS ARRAY_SIZE(options)
+
+static const struct option *find(const char *name, size_t n)
+{
+	for (size_t i = 0; i < N_OPTIONS; i++)
+		if (!strncmp(options[i].name, name, n) && options[i].name[n] == '\0')
+			return &options[i];
+	return NULL;
+}
+
+bool dataset_option_is_known(const char *name, size_t n, bool *flagp)
+{
+	const struct option *o = find(name, n);
+
+	*flagp = o && !o->values;
+	return o != NULL;
+}
+
+const char *dataset_option_nearest(const char *name)
+{
+	const char *names[N_OPTIONS + 1] = { NULL };
+
+	for (size_t i = 0; i < N_OPTIONS; i++)
+		names[i] = options[i].name;
+	for (size_t i = 0; i < N_OPTIONS; i++)
+		if (!strcmp(names[i], name))
+			return names[i];
+	return words_nearest(name, names);
+}
+
+const char *dataset_option_nearest_value(const char *name, const char *value)
+{
+	static const struct {
+		const char *name;
+		const char *const *words;
+	} rows[] = { { "method", methods }, { "onfail", onfails }, { "shard", shards }, { "hydrate", hydrates },
+		     { "links", links } };
+
+	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
+		if (!strcmp(rows[i].name, name))
+			return words_nearest(value, rows[i].words);
+	return NULL;
+}
+
+static int refuse_unknown(const char *name, struct error *err)
+{
+	const char *nearest = dataset_option_nearest(name);
+	char shown[DATASET_SHOW_SIZE];
+
+	dataset_show(name, shown, sizeof(shown));
+	if (dataset_dest_is_word(name))
+		return dataset_refuse(err,
+				      "\"%s\" is a DEST, of which an item has one, before the second "
+				      "colon", shown);
+	return dataset_refuse(
+		err,
+		"option \"%s\" is not known%s%s%s; known are method, onfail, verify, strip, "
+		"subdir, include, exclude, nested, shard, hydrate, links, keep, max, "
+		"timeout, stall, threads, profile and keys, joined by +",
+		shown, nearest ? " (did you mean " : "", nearest ? nearest : "",
+		nearest ? "?)" : "");
+}
+
+/* "strip=1:nested": does an option follow a colon? */
+static bool has_option(const char *value)
+{
+	const char *next = value ? strchr(value, ':') : NULL;
+	bool flag;
+
+	for (; next; next = strchr(next, ':')) {
+		next++;
+		if (dataset_option_is_known(next, strcspn(next, "=:"), &flag))
+			return true;
+	}
+	return false;
+}
+
+static int read_option(struct dataset *d, char *text, unsigned *seen, struct error *err)
+{
+	char shown[DATASET_SHOW_SIZE];
+	size_t n = strcspn(text, "=");
+	const struct option *o = find(text, n);
+	char *value = text[n] ? text + n + 1 : NULL;
+	int r;
+
+	if (n == 0 && !value)
+		return dataset_refuse(err, "an option is empty; take the extra + away");
+	if (value)
+		text[n] = '\0';
+	if (!o)
+		return refuse_unknown(text, err);
+	if (o->word && (*seen & 1u << (o - options)))
+		return dataset_refuse(err, "option %s is given twice; keep one", o->name);
+	*seen |= 1u << (o - options);
+	if (!o->values && value)
+		return dataset_refuse(err,
+				      "option %s takes no value; write %s alone or leave it out",
+				      o->name, o->name);
+	if (o->values && !value)
+		return dataset_refuse(err, "option %s needs a value; write %s= and %s", o->name,
+				      o->name, o->values);
+	if (value)
+		dataset_decode(value);
+	if (err)
+		err->code = 0;
+	r = o->read(d, value, err);
+	if (r == -EINVAL && has_option(value))
+		return dataset_refuse(err, "option %s: \"%s\" has a colon; options are joined by +", o->name,
+				      dataset_show(value, shown, sizeof(shown)));
+	if (r == -EINVAL && !(err && err->code))
+		return dataset_refuse(err, "option %s: \"%s\" is not %s", o->name,
+				      dataset_show(value, shown, sizeof(shown)), o->values);
+	return r;
+}
+
+int dataset_options_read(struct dataset *d, char *text, struct error *err)
+{
+	unsigned seen = 0;
+	char *next;
+	int r;
+
+	if (!*text)
+		return 0;
+	for (; text; text = next) {
+		next = strchr(text, '+');
+		if (next)
+			*next++ = '\0';
+		r = read_option(d, text, &seen, err);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}
+
+bool dataset_options_are_default(const struct dataset *d)
+{
+	char buf[80];
+
+	for (size_t i = 0; i < N_OPTIONS; i++)
+		if (options[i].word && options[i].word(d, buf))
+			return false;
+	return d->n_include == 0 && d->n_exclude == 0;
+}
+
+static void print_one(FILE *f, const char **joinp, const struct option *o, const char *value)
+{
+	if (!value)
+		return;
+	fputs(*joinp, f);
+	*joinp = "+";
+	fputs(o->name, f);
+	if (!o->values)
+		return;
+	fputc('=', f);
+	/* the third field is not split at colons: sha256:… stays readable */
+	if (!strncmp(value, "sha256:", 7) && !strcmp(o->name, "verify"))
+		fputs(value, f);
+	else
+		dataset_encode(f, value);
+}
+
+void dataset_options_print(FILE *f, const struct dataset *d, const char *first)
+{
+	const char *join = first;
+	char buf[80];
+
+	for (size_t i = 0; i < N_OPTIONS; i++) {
+		const struct option *o = &options[i];
+
+		if (o->word)
+			print_one(f, &join, o, o->word(d, buf));
+		for (size_t k = 0; o->read == read_include && k < d->n_include; k++)
+			print_one(f, &join, o, d->include[k]);
+		for (size_t k = 0; o->read == read_exclude && k < d->n_exclude; k++)
+			print_one(f, &join, o, d->exclude[k]);
+	}
+}
+
+const char *dataset_method_to_string(enum dataset_method m)
+{
+	return methods[m];
+}
+
+int dataset_method_from_string(const char *s, enum dataset_method *mp)
+{
+	unsigned i;
+
+	if (read_word(methods, s, &i) < 0)
+		return -EINVAL;
+	*mp = (enum dataset_method)i;
+	return 0;
+}

@@ -1,0 +1,585 @@
+/*
+ * What an item was probably meant to be.
+ *
+ * The item is read a second time, loosely: every ":", "+", ";", "," and blank after the source may
+ * separate, options and DEST may come in any order, and words may be misspelt. What was understood
+ * is written in the right order. The strict reader has to accept the result, or nothing is offered;
+ * so a suggestion can always be pasted, and a rule that is missing here costs no more than the
+ * suggestion.
+ *
+ * An address with a query or a user is never shown, because these may be secrets.
+ */
+#include "common/dataset/dataset-internal.h"
+
+#include <errno.h>
+#include <string.h>
+
+#include "common/util/parse.h"
+#include "common/util/url.h"
+#include "common/util/words.h"
+
+#define SLIP_SIZE 512 /* of an item; a longer one gets no suggestion */
+#define SEPARATORS ":+;, "
+
+struct slip {
+	char name[DATASET_NAME_SIZE];
+	char source[SLIP_SIZE];
+	char dest[SLIP_SIZE];
+	char options[SLIP_SIZE];
+	const char *key;       /* the last option, not yet in options; NULL: none */
+	char value[SLIP_SIZE]; /* of key */
+	bool is_url;
+};
+
+struct pair {
+	const char *typed, *meant;
+};
+
+/* clang-format off */
+static const struct pair dests[] = {
+	{ "memory", "shm" }, { "mem", "shm" }, { "ram", "shm" }, { "tmpfs", "shm" },
+	{ "ramdisk", "shm" }, { "disk", "ssd" }, { "nvme", "ssd" }, { "local", "ssd" },
+	{ "localdisk", "ssd" }, { NULL, NULL },
+};
+
+static const struct pair keys[] = {
+	{ "strip-components", "strip" }, { "strip_components", "strip" }, { "sha256", "verify" },
+	{ "checksum", "verify" }, { "size", "max" }, { "maxsize", "max" }, { "limit", "max" },
+	{ "ttl", "keep" }, { "retain", "keep" }, { "cache", "keep" }, { "path", "subdir" },
+	{ "dir", "subdir" }, { "pattern", "include" }, { "glob", "include" }, { "fail", "onfail" },
+	{ "recursive", "nested" }, { "mode", "method" }, { "symlinks", "links" },
+	{ "tier", "dest" }, { "dest", "dest" },
+	{ "to", "dest" }, { "target", "dest" }, { NULL, NULL },
+};
+
+/* Words that stand for an option with its value. */
+static const struct pair flags[] = {
+	{ "copy", "method=copy" }, { "extract", "method=extract" }, { "mount", "method=mount" },
+	{ "link", "method=link" }, { "untar", "method=extract" }, { "unpack", "method=extract" },
+	{ "unzip", "method=extract" }, { "hydrate", "hydrate=copy" }, { "shard", "shard=node" },
+	{ "recursive", "nested" }, { "follow", "links=follow" }, { "dereference", "links=follow" },
+	{ NULL, NULL },
+};
+
+static const struct pair values[] = {
+	{ "method=untar", "extract" }, { "method=unpack", "extract" }, { "method=unzip", "extract" },
+	{ "method=squashfs", "mount" }, { "method=symlink", "link" }, { "method=cp", "copy" },
+	{ "shard=nodes", "node" }, { "shard=yes", "node" }, { "shard=even", "node-even" },
+	{ "hydrate=yes", "copy" }, { "hydrate=true", "copy" }, { "onfail=skip", "ignore" },
+	{ "links=copy", "follow" }, { "links=yes", "follow" }, { "onfail=continue", "ignore" }, { "onfail=error", "fail" }, { "verify=sha256sum", "sha256" },
+	{ NULL, NULL },
+};
+/* clang-format on */
+
+static const char *look_up(const struct pair *pairs, const char *typed)
+{
+	for (; pairs->typed; pairs++)
+		if (words_equal(pairs->typed, typed))
+			return pairs->meant;
+	return NULL;
+}
+
+/* Appends; false: there is no room. */
+static bool add(char *buf, size_t size, const char *text)
+{
+	size_t n = strlen(buf), m = strlen(text);
+
+	if (m >= size - n)
+		return false;
+	memcpy(buf + n, text, m + 1);
+	return true;
+}
+
+/* --- values -------------------------------------------------------------------------------- */
+
+/* "2hours" and "1:30:00" as "2h" and "1h30m0s". */
+static void fix_time(char *value)
+{
+	unsigned hours, minutes, seconds;
+	size_t n = strspn(value, "0123456789.");
+	char rest;
+	uint64_t ms;
+
+	if (sscanf(value, "%3u:%2u:%2u%c", &hours, &minutes, &seconds, &rest) == 3) {
+		snprintf(value, SLIP_SIZE, "%uh%um%us", hours, minutes, seconds);
+		return;
+	}
+	if (parse_duration(value, &ms) == 0 || n == 0 || !strchr("hmsdHMSD", value[n]))
+		return;
+	value[n] = words_lower(value[n]);
+	value[n + 1] = '\0';
+}
+
+static void fix_verify(char *value)
+{
+	char digest[65];
+
+	if (strspn(value, "0123456789abcdefABCDEF") == 64 && !value[64]) {
+		memcpy(digest, value, sizeof(digest));
+		snprintf(value, SLIP_SIZE, "sha256:%s", digest);
+	} else if (words_begin(value, "sha256=")) {
+		value[strlen("sha256")] = ':';
+	}
+}
+
+/* Is the value of a flag a yes? It is dropped then. */
+static bool fix_flag(char *value)
+{
+	bool yes = true;
+
+	if (*value && (parse_bool(value, &yes) < 0 || !yes))
+		return false;
+	*value = '\0';
+	return true;
+}
+
+static bool fix_value(const char *key, char *value)
+{
+	char both[SLIP_SIZE + 32];
+	const char *meant;
+	bool flag;
+
+	if (dataset_option_is_known(key, strlen(key), &flag) && flag)
+		return fix_flag(value);
+	snprintf(both, sizeof(both), "%s=%s", key, value);
+	meant = look_up(values, both);
+	if (!meant)
+		meant = dataset_option_nearest_value(key, value);
+	if (meant)
+		snprintf(value, SLIP_SIZE, "%s", meant);
+	else if (!strcmp(key, "verify"))
+		fix_verify(value);
+	else if (!strcmp(key, "keep") || !strcmp(key, "timeout") || !strcmp(key, "stall"))
+		fix_time(value);
+	else if (!strcmp(key, "subdir"))
+		memmove(value, value + strspn(value, "/"), strlen(value + strspn(value, "/")) + 1);
+	return true;
+}
+
+/* --- options and DEST ---------------------------------------------------------------------- */
+
+static bool is_pattern_key(const char *key)
+{
+	return key && (!strcmp(key, "include") || !strcmp(key, "exclude"));
+}
+
+/* The option that was begun goes to the text. */
+static bool end_option(struct slip *s)
+{
+	bool ok;
+
+	if (!s->key)
+		return true;
+	if (!fix_value(s->key, s->value))
+		return false;
+	ok = add(s->options, sizeof(s->options), *s->options ? "+" : "") &&
+	     add(s->options, sizeof(s->options), s->key) &&
+	     add(s->options, sizeof(s->options), *s->value ? "=" : "") &&
+	     add(s->options, sizeof(s->options), s->value);
+	s->key = NULL;
+	return ok;
+}
+
+static bool begin_option(struct slip *s, const char *key, const char *value)
+{
+	if (!end_option(s))
+		return false;
+	s->key = key;
+	snprintf(s->value, sizeof(s->value), "%s", value);
+	return true;
+}
+
+static bool set_dest(struct slip *s, const char *dest)
+{
+	if (*s->dest || !*dest)
+		return false;
+	snprintf(s->dest, sizeof(s->dest), "%s", dest);
+	return end_option(s);
+}
+
+/* "KEY=VALUE", with a key that is known, has another name or is misspelt. */
+static bool take_assignment(struct slip *s, char *word)
+{
+	size_t n = strcspn(word, "=");
+	const char *meant, *dest;
+	char *value = word + n + 1;
+
+	word[n] = '\0';
+	meant = look_up(keys, word);
+	if (!meant)
+		meant = dataset_option_nearest(word);
+	if (meant && !strcmp(meant, "dest")) {
+		dest = look_up(dests, value);
+		return set_dest(s, dest ? dest : value);
+	}
+	return meant && begin_option(s, meant, value);
+}
+
+/* "strip1" and "keep2h": the "=" is missing. */
+static bool take_joined(struct slip *s, char *word)
+{
+	size_t n = strcspn(word, "0123456789");
+	char key[32];
+	bool flag;
+
+	if (!word[n] || n >= sizeof(key))
+		return false;
+	memcpy(key, word, n);
+	key[n] = '\0';
+	if (!dataset_option_is_known(key, n, &flag) || flag)
+		return false;
+	return begin_option(s, dataset_option_nearest(key), word + n);
+}
+
+static bool take_word(struct slip *s, char *word)
+{
+	const char *meant = look_up(flags, word);
+	bool flag;
+
+	if (meant) {
+		snprintf(s->value, sizeof(s->value), "%s", meant); /* overwritten if it fails */
+		if (!strchr(meant, '='))
+			return begin_option(s, "nested", "");
+		return end_option(s) && add(s->options, sizeof(s->options), *s->options ? "+" : "") &&
+		       add(s->options, sizeof(s->options), meant);
+	}
+	if (dataset_dest_is_word(word) || strchr("/$~", *word))
+		return set_dest(s, word);
+	if (dataset_option_is_known(word, strlen(word), &flag))
+		return flag && begin_option(s, dataset_option_nearest(word), "");
+	meant = look_up(dests, word);
+	if (!meant)
+		meant = dataset_dest_nearest(word);
+	if (meant)
+		return set_dest(s, meant);
+	meant = dataset_option_nearest(word);
+	if (meant && dataset_option_is_known(meant, strlen(meant), &flag) && flag)
+		return begin_option(s, meant, "");
+	return take_joined(s, word);
+}
+
+/* "include=*.a,*.b" as "*.{a,b}". */
+static bool take_pattern(struct slip *s, const char *pattern)
+{
+	bool ends = !strncmp(pattern, "*.", 2) && !strncmp(s->value, "*.", 2);
+	const char *front = ends ? "*." : "", *first = s->value + strlen(front);
+	size_t n = strlen(first);
+	char all[2 * SLIP_SIZE + 16];
+
+	if (n > 1 && first[0] == '{' && first[n - 1] == '}') {
+		n -= 2;
+		first++;
+	}
+	snprintf(all, sizeof(all), "%s{%.*s,%s}", front, (int)n, first, pattern + strlen(front));
+	if (strlen(all) >= sizeof(s->value))
+		return false;
+	strcpy(s->value, all);
+	return true;
+}
+
+/* What was cut off from a value: of "sha256:DIGEST", of "1:30:00", of "*.a,*.b", of "keep:2h". */
+static bool take_rest(struct slip *s, char separator, const char *word)
+{
+	if (!s->key)
+		return false;
+	if (is_pattern_key(s->key) && separator == ',' && *s->value)
+		return take_pattern(s, word);
+	if (separator != ':' && (separator != ' ' || *s->value))
+		return false;
+	if (*s->value && strcmp(s->value, "sha256") && !words_is_digit(*word))
+		return false;
+	return add(s->value, sizeof(s->value), *s->value ? ":" : "") &&
+	       add(s->value, sizeof(s->value), word);
+}
+
+/* A colon or a NAME was meant: "/p/run:12/x" and "data:images.tar". */
+static bool take_path(struct slip *s, char separator, const char *word)
+{
+	if (separator != ':' || *s->dest || s->key || *s->options)
+		return false;
+	if (!strpbrk(word, "/.") && !words_is_digit(*word))
+		return false;
+	if (!s->is_url && !*s->name && dataset_name_is_legal(s->source, strlen(s->source))) {
+		snprintf(s->name, sizeof(s->name), "%s", s->source);
+		s->source[0] = '\0';
+		return add(s->source, sizeof(s->source), word);
+	}
+	return add(s->source, sizeof(s->source), "%3A") && add(s->source, sizeof(s->source), word);
+}
+
+static bool take(struct slip *s, char separator, char *word)
+{
+	bool flag;
+
+	word += strspn(word, "-");
+	if (!*word)
+		return true;
+	if (s->key && (!*s->value || !strcmp(s->value, "sha256") || separator == ':') &&
+	    take_rest(s, separator, word))
+		return true;
+	if (strchr(word, '='))
+		return take_assignment(s, word) || take_path(s, separator, word);
+	if (separator == ',' && is_pattern_key(s->key))
+		return take_rest(s, separator, word);
+	if (dataset_option_is_known(word, strlen(word), &flag) && !flag && !look_up(flags, word))
+		return begin_option(s, dataset_option_nearest(word), ""); /* its value follows */
+	return take_word(s, word) || take_path(s, separator, word);
+}
+
+/* --- the whole ----------------------------------------------------------------------------- */
+
+/* Is what begins here an option or a DEST, spelt right? */
+static bool is_known(const char *text)
+{
+	size_t n = strcspn(text, SEPARATORS "=");
+	char word[16];
+	bool flag;
+
+	if (dataset_option_is_known(text, n, &flag))
+		return flag ? text[n] != '=' : text[n] == '=';
+	if (text[n] == '=' || n >= sizeof(word))
+		return false;
+	memcpy(word, text, n);
+	word[n] = '\0';
+	return dataset_dest_is_word(word);
+}
+
+static bool ends_before_option(const char *text)
+{
+	return strchr("+;, ", *text) && is_known(text + 1 + strspn(text + 1, SEPARATORS));
+}
+
+/* A colon ends a source. Another separator does where an option follows it. */
+static size_t find_source_end(const char *text, const char *path)
+{
+	size_t n = (size_t)(path - text);
+	unsigned depth = 0;
+
+	for (; text[n]; n++) {
+		if (text[n] == '{')
+			depth++;
+		else if (text[n] == '}' && depth > 0)
+			depth--;
+		else if (depth == 0 && (text[n] == ':' || ends_before_option(text + n)))
+			return n;
+	}
+	return n;
+}
+
+/* What was written for a scheme. Returns the text after it; *schemep: "" for a path. */
+static const char *read_scheme(const char *text, const char **schemep)
+{
+	static const char *const schemes[] = { "http", "https", "s3", NULL };
+	size_t n = strspn(text, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789");
+	char scheme[16];
+	const char *known;
+
+	*schemep = "";
+	if (n == 0 || n >= sizeof(scheme) || text[n] != ':')
+		return text;
+	memcpy(scheme, text, n);
+	scheme[n] = '\0';
+	if (words_equal(scheme, "file") && text[n + 1] == '/')
+		return text + n + (strncmp(text + n, "://", 3) ? 1 : 3);
+	known = !strncmp(text + n, "://", 3) ? words_nearest(scheme, schemes) : NULL;
+	for (size_t i = 0; schemes[i] && !known; i++)
+		known = words_equal(scheme, schemes[i]) ? schemes[i] : NULL;
+	if (!known)
+		return text;
+	*schemep = known;
+	return text + n + 1 + strspn(text + n + 1, "/");
+}
+
+/* Reads the source to s and returns what is left, NULL if it can't be shown or found. */
+static const char *read_source(struct slip *s, const char *text)
+{
+	const char *scheme, *rest = read_scheme(text, &scheme), *path = rest;
+	size_t n;
+
+	s->is_url = *scheme != '\0';
+	if (s->is_url) {
+		path = strchr(rest, '/');
+		if (!path || strpbrk(rest, "?@"))
+			return NULL;
+	}
+	n = find_source_end(rest, path);
+	if (n == 0)
+		return NULL;
+	snprintf(s->source, sizeof(s->source), "%s%s%.*s", scheme, s->is_url ? "://" : "", (int)n, rest);
+	return rest + n;
+}
+
+/* "NAME=", with a name that is legal. */
+static const char *read_name(struct slip *s, const char *text)
+{
+	size_t n = strcspn(text, "=/:{"), used = n;
+
+	if (text[n] != '=' || strchr(".@$~%*?[", *text))
+		return text;
+	while (used > 0 && text[used - 1] == ' ')
+		used--;
+	dataset_name_make_legal(text, used, s->name);
+	text += n + 1;
+	return text + strspn(text, " ");
+}
+
+/* "shm:/p/x": the DEST stands in front. */
+static const char *read_early_dest(struct slip *s, const char *text)
+{
+	size_t n = strcspn(text, ":");
+	char word[16];
+
+	if (!text[n] || n >= sizeof(word) || !text[n + 1] || !strchr("/$~.@", text[n + 1]))
+		return text;
+	memcpy(word, text, n);
+	word[n] = '\0';
+	if (!dataset_dest_is_word(word))
+		return text;
+	strcpy(s->dest, word);
+	return text + n + 1;
+}
+
+static bool read_words(struct slip *s, const char *text)
+{
+	char word[SLIP_SIZE];
+	unsigned depth = 0;
+	char separator;
+	size_t n;
+
+	while (*text) {
+		separator = *text++;
+		for (n = 0; text[n] && (depth > 0 || !strchr(SEPARATORS, text[n])); n++) {
+			if (text[n] == '{')
+				depth++;
+			else if (text[n] == '}' && depth > 0)
+				depth--;
+		}
+		memcpy(word, text, n);
+		word[n] = '\0';
+		text += n;
+		if (!take(s, separator, word))
+			return false;
+	}
+	return end_option(s);
+}
+
+/* Blanks and quotes around the item are dropped. */
+static bool copy_trimmed(char buf[static SLIP_SIZE], const char *text)
+{
+	size_t n;
+
+	text += strspn(text, " \"'");
+	n = strlen(text);
+	while (n > 0 && strchr(" \"'", text[n - 1]))
+		n--;
+	if (n == 0 || n >= SLIP_SIZE)
+		return false;
+	memcpy(buf, text, n);
+	buf[n] = '\0';
+	return true;
+}
+
+static bool is_accepted(const char *text)
+{
+	struct dataset d = { 0 };
+	char *copy = strdup(text);
+	int r;
+
+	r = copy ? dataset_item_read(&d, copy, NULL) : -ENOMEM;
+	free(copy);
+	dataset_deinit(&d);
+	return r == 0;
+}
+
+/* Addresses have no blanks, and in a path a shell's command is not run. */
+static void print_source(const struct slip *s, char *buf, size_t size)
+{
+	const char *rest = s->source;
+	bool is_pwd = !strncmp(rest, "$(pwd)", 6) || !strncmp(rest, "`pwd`", 5);
+
+	if (is_pwd)
+		rest = strchr(rest + 1, *rest == '`' ? '`' : ')') + 1;
+	snprintf(buf, size, "%s", is_pwd ? "$PWD" : "");
+	for (; *rest; rest++) {
+		char c[2] = { *rest, '\0' };
+
+		if (!add(buf, size, s->is_url && *rest == ' ' ? "%20" : c))
+			return;
+	}
+}
+
+int dataset_slip_correct(const char *text, char buf[static DATASET_SLIP_SIZE])
+{
+	char copy[SLIP_SIZE], source[SLIP_SIZE + 64];
+	struct slip s = { 0 };
+	const char *rest;
+	int n;
+
+	if (!copy_trimmed(copy, text))
+		return -ENOENT;
+	rest = read_early_dest(&s, copy);
+	rest = read_source(&s, read_name(&s, rest));
+	if (!rest || !read_words(&s, rest))
+		return -ENOENT;
+	print_source(&s, source, sizeof(source));
+	n = snprintf(buf, DATASET_SLIP_SIZE, "%s%s%s%s%s%s%s", s.name, *s.name ? "=" : "", source,
+		     *s.dest || *s.options ? ":" : "", s.dest, *s.options ? ":" : "", s.options);
+	if (n >= DATASET_SLIP_SIZE || !strcmp(buf, text) || !is_accepted(buf))
+		return -ENOENT;
+	return 0;
+}
+
+/* --- a source that is not there ------------------------------------------------------------ */
+
+/* The item of that index, as it was written. */
+static bool get_item(const char *value, size_t index, char buf[static SLIP_SIZE])
+{
+	size_t n = dataset_item_length(value);
+
+	for (; index > 0; index--) {
+		if (!value[n])
+			return false;
+		value += n + 1;
+		n = dataset_item_length(value);
+	}
+	if (n >= SLIP_SIZE)
+		return false;
+	memcpy(buf, value, n);
+	buf[n] = '\0';
+	return true;
+}
+
+/* Two items of which the second is no path by itself. */
+static bool hint_comma(const char *value, size_t index, char *buf, size_t size)
+{
+	char first[SLIP_SIZE], second[SLIP_SIZE], both[2 * SLIP_SIZE], meant[DATASET_SLIP_SIZE];
+
+	if (!get_item(value, index, first) || !get_item(value, index + 1, second))
+		return false;
+	if (strpbrk(first, "?@") || strchr("/.~$@\"", *second) || strstr(second, "://"))
+		return false;
+	snprintf(both, sizeof(both), "%s,%s", first, second);
+	if (is_known(second) && dataset_slip_correct(both, meant) == 0) {
+		snprintf(buf, size, "; a comma begins another item: write '%s'", meant);
+		return true;
+	}
+	if (snprintf(both, sizeof(both), "%s%%2C%s", first, second) >= (int)sizeof(both))
+		return false;
+	/* "x=/p/a,y=/p/b" are two */
+	if (strchr(first, ':') || strchr(second, '=') || !is_accepted(both))
+		return false;
+	snprintf(buf, size, "; a comma begins another item: if it belongs to the name, write '%s'", both);
+	return true;
+}
+
+char *dataset_slip_hint(const char *value, size_t index, char *buf, size_t size)
+{
+	char item[SLIP_SIZE], meant[DATASET_SLIP_SIZE];
+
+	buf[0] = '\0';
+	if (hint_comma(value, index, buf, size) || (index > 0 && hint_comma(value, index - 1, buf, size)))
+		return buf;
+	if (get_item(value, index, item) && dataset_slip_correct(item, meant) == 0)
+		snprintf(buf, size, "; did you mean '%s'?", meant);
+	return buf;
+}

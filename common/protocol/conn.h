@@ -1,0 +1,43 @@
+/*
+ * conn: SOCK_SEQPACKET connections that carry one kv a packet, and file descriptors beside it.
+ *
+ * No state: a connection is its fd. Used by daemon, workers, keeper and clients alike.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "common/protocol/kv.h"
+
+struct error;
+
+#define CONN_MAX_FDS 32
+
+/* A connected pair, both O_CLOEXEC. */
+int conn_pair(int fds[static 2]);
+
+/* Connects to the socket at path and checks by SO_PEERCRED that it is served by the caller's
+ * own uid or root. Returns an fd (O_CLOEXEC, blocking) or -errno (-ENOENT, -ECONNREFUSED:
+ * no daemon there; -EPERM: served by somebody else). */
+int conn_connect(const char *path, struct error *err);
+
+/* Binds and listens; path is unlinked first, mode 0600. Returns the fd (nonblocking). */
+int conn_listen(const char *path, struct error *err);
+
+/* uid of the other end, or -errno. */
+int conn_get_peer(int fd, uid_t *uidp, pid_t *pidp);
+
+/* Sends one packet, never raises SIGPIPE. 0, -EAGAIN if nonblocking and full, or -errno. */
+int conn_send(int fd, const struct kv *kv);
+int conn_send_fds(int fd, const struct kv *kv, const int *fds, size_t n_fds);
+
+/*
+ * Receives one packet; its bytes are wiped but for those in *kvp. 1: *kvp is a message; 0: the
+ * other end is gone; -EAGAIN; -EPROTO: not a message of ours (malformed, too big, or with more fds
+ * than asked for); -errno.
+ * fds may be NULL: then any that come are closed and -EPROTO returned. On return *n_fdsp is
+ * what came; they are the caller's, O_CLOEXEC.
+ */
+int conn_recv(int fd, struct kv **kvp);
+int conn_recv_fds(int fd, struct kv **kvp, int *fds, size_t max_fds, size_t *n_fdsp);

@@ -1,0 +1,231 @@
+/*
+ * The file is appended to with one write() a line, before the thing exists; a torn last line (a
+ * crash in the middle of the write, a file system that is full) names something that was not made
+ * yet, and is passed over. Who appends behind it cuts it off first: the two would be one line. A lock
+ * keeps others' lines from being cut while they are written.
+ * Paths are escaped so that a newline in a name stays inside its line.
+ */
+#include "common/protocol/manifest.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/protocol/rundir.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/path.h"
+#include "common/util/rmtree.h"
+
+#define MANIFEST_MAX_SIZE (4 * 1024 * 1024)
+
+struct manifest {
+	int fd;
+};
+
+static const char *const kinds[] = { [MANIFEST_TREE] = "tree", [MANIFEST_MOUNT] = "mount" };
+
+int manifest_open(struct manifest **mp, const char *path, struct error *err)
+{
+	_cleanup_(freep) struct manifest *m = malloc(sizeof(*m));
+
+	if (!m)
+		return error_set(err, ENOMEM, "out of memory");
+	m->fd = open(path, O_RDWR | O_CREAT | O_APPEND | O_NOFOLLOW | O_CLOEXEC, 0600);
+	if (m->fd < 0)
+		return error_errno(err, errno, "open %s", path);
+	*mp = steal_ptr(m);
+	return 0;
+}
+
+void manifest_close(struct manifest *m)
+{
+	if (!m)
+		return;
+	close(m->fd);
+	free(m);
+}
+
+/* "\n" -> "\\n", "\\" -> "\\\\". */
+static char *escape_path(const char *path)
+{
+	char *out = malloc(2 * strlen(path) + 1), *o = out;
+
+	if (!out)
+		return NULL;
+	for (; *path; path++) {
+		if (*path == '\\' || *path == '\n')
+			*o++ = '\\';
+		*o++ = *path == '\n' ? 'n' : *path;
+	}
+	*o = '\0';
+	return out;
+}
+
+static void unescape_path(char *path)
+{
+	char *o = path;
+
+	for (; *path; path++) {
+		if (*path == '\\' && path[1]) {
+			path++;
+			*o++ = *path == 'n' ? '\n' : *path;
+		} else {
+			*o++ = *path;
+		}
+	}
+	*o = '\0';
+}
+
+static int cut_torn_line(int fd)
+{
+	off_t end, size = lseek(fd, 0, SEEK_END);
+	char c = '\0';
+
+	for (end = size; end > 0; end--) {
+		if (pread(fd, &c, 1, end - 1) != 1)
+			return -EIO;
+		if (c == '\n')
+			break;
+	}
+	return size < 0 || (end < size && ftruncate(fd, end) < 0) ? -errno : 0;
+}
+
+static int append(int fd, const char *line, size_t size)
+{
+	int r;
+
+	while ((r = flock(fd, LOCK_EX)) < 0 && errno == EINTR)
+		;
+	r = r < 0 ? -errno : cut_torn_line(fd);
+	if (r == 0) {
+		r = fd_write_all(fd, line, size);
+		if (r < 0)
+			(void)cut_torn_line(fd);
+	}
+	flock(fd, LOCK_UN);
+	return r;
+}
+
+int manifest_add(struct manifest *m, enum manifest_kind kind, const char *path, struct error *err)
+{
+	_cleanup_(freep) char *escaped = NULL, *line = NULL;
+	int n, r;
+
+	if (path[0] != '/')
+		return error_set(err, EINVAL, "manifest: '%s' is not an absolute path", path);
+	escaped = escape_path(path);
+	if (!escaped)
+		return error_set(err, ENOMEM, "out of memory");
+	n = asprintf(&line, "%s %s\n", kinds[kind], escaped);
+	if (n < 0) {
+		line = NULL;
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	r = append(m->fd, line, (size_t)n);
+	if (r < 0)
+		return error_errno(err, -r, "write manifest");
+	return 0;
+}
+
+static int remove_tree(const char *path, struct error *err)
+{
+	_cleanup_(freep) char *parent = strdup(path);
+	_cleanup_(fd_closep) int fd = -1;
+	char *slash = parent ? strrchr(parent, '/') : NULL;
+
+	if (!parent)
+		return error_set(err, ENOMEM, "out of memory");
+	if (!slash || !slash[1])
+		return error_set(err, EINVAL, "manifest: refuse to remove '%s'", path);
+	*slash = '\0';
+	fd = open(slash == parent ? "/" : parent, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", parent);
+	return rmtree_at(fd, slash + 1, NULL, err);
+}
+
+static int release_line(char *line, int (*unmount)(const char *target, struct error *err),
+			struct error *err)
+{
+	char *path = strchr(line, ' ');
+
+	if (!path || path[1] != '/')
+		return 0;
+	*path++ = '\0';
+	unescape_path(path);
+	if (!strcmp(line, kinds[MANIFEST_MOUNT]))
+		return unmount ? unmount(path, err) : 0;
+	if (!strcmp(line, kinds[MANIFEST_TREE]))
+		return remove_tree(path, err);
+	return error_set(err, EINVAL, "manifest: unknown kind '%s'", line);
+}
+
+int manifest_release(const char *path, int (*unmount)(const char *target, struct error *err),
+		     struct error *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	_cleanup_(freep) char *data = NULL;
+	int first = 0, r;
+	struct stat st;
+	size_t size;
+	char *end, *line;
+
+	fd = open(path, O_RDWR | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", path);
+	if (fstat(fd, &st) < 0 || !S_ISREG(st.st_mode))
+		return error_set(err, EINVAL, "%s is no manifest", path);
+	r = fd_read_file(fd, MANIFEST_MAX_SIZE, &data, &size);
+	if (r < 0)
+		return error_errno(err, -r, "read %s", path);
+	end = strrchr(data, '\n'); /* what stands behind it is a torn line */
+	while (end) {
+		*end = '\0';
+		line = strrchr(data, '\n');
+		r = release_line(line ? line + 1 : data, unmount, first ? NULL : err);
+		if (r < 0 && !first)
+			first = r;
+		end = line;
+	}
+	if (first == 0 && ftruncate(fd, 0) < 0)
+		return error_errno(err, errno, "empty %s", path);
+	return first;
+}
+
+static int release_in(const char *dir, const char *name,
+		      int (*unmount)(const char *target, struct error *err), struct error *err)
+{
+	_cleanup_(freep) char *path = path_join(dir, name);
+
+	return path ? manifest_release(path, unmount, err)
+		    : error_set(err, ENOMEM, "out of memory");
+}
+
+int manifest_release_all(const char *dir, int (*unmount)(const char *target, struct error *err),
+			 struct error *err)
+{
+	const char *own = path_base(RUNDIR_MANIFEST);
+	_cleanup_(dir_closep) DIR *d = opendir(dir);
+	size_t n = strlen(own);
+	struct dirent *entry;
+	int first = 0, r;
+
+	if (!d)
+		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", dir);
+	while ((errno = 0, entry = readdir(d))) {
+		if (strncmp(entry->d_name, own, n) || entry->d_name[n] != '.')
+			continue;
+		r = release_in(dir, entry->d_name, unmount, first ? NULL : err);
+		first = first ? first : r;
+	}
+	if (errno && !first)
+		first = error_errno(err, errno, "read %s", dir);
+	r = release_in(dir, own, unmount, first ? NULL : err);
+	return first ? first : r;
+}

@@ -1,0 +1,37 @@
+/*
+ * manifest: what exists because of us and must be taken away, recorded before it is made.
+ *
+ * An append-only file of lines "kind path\n" (path escaped), written as the user. Release reads
+ * it backwards, treats "already gone" as done and may be run again after a crash.
+ */
+#pragma once
+
+#include <stddef.h>
+
+#include "common/util/cleanup.h"
+
+struct error;
+struct manifest;
+
+enum manifest_kind {
+	MANIFEST_TREE,  /* a directory or file of ours, removed by rmtree_at() */
+	MANIFEST_MOUNT, /* a FUSE mount made without a keeper: fusermount3 -u -z */
+};
+
+/* Opens (creates, 0600) the file at path. */
+int manifest_open(struct manifest **mp, const char *path, struct error *err);
+void manifest_close(struct manifest *m);
+DEFINE_FREEP(struct manifest, manifest_close)
+
+int manifest_add(struct manifest *m, enum manifest_kind kind, const char *path, struct error *err);
+
+/* Takes away what the file at path records, newest first, then empties it. unmount: what undoes
+ * a MANIFEST_MOUNT. Keeps the first error and goes on. No file: 0. */
+int manifest_release(const char *path, int (*unmount)(const char *target, struct error *err),
+		     struct error *err);
+
+/* The same for all files in the directory dir that are named as the last component of
+ * RUNDIR_MANIFEST, alone or with ".<dataset>" behind it; that without comes last. Keeps the
+ * first error and goes on. No directory: 0. */
+int manifest_release_all(const char *dir, int (*unmount)(const char *target, struct error *err),
+			 struct error *err);

@@ -1,0 +1,54 @@
+/*
+ * rundir: the names in a job's run directory, and who owns what.
+ *
+ *   STAGE_RUN_DIR/<job>/        root 0711
+ *     lock                      root 0600  flock held by the keeper as long as it lives
+ *     state                     root 0600  keeper's record (kv); what must be taken away
+ *     failed                    root 0644  the sentence why nothing is staged here, if so
+ *     sock                      user 0600  bound by the keeper, listened on by stagingd
+ *     m/                        root 0711  mount points of FUSE slots: m/0, m/1, …
+ *     t/                        root 0711  the job's tmpfs: no user can mount on it
+ *       .stage/                 user 0700  env, manifest, tmp/ (what is not ready yet)
+ *       data/                   user 0700  STAGE_DATA_DIR: one entry a dataset
+ *
+ * Without a keeper (`stagectl run`) the same below /dev/shm/stage-data-<uid>/<key>/, all the
+ * user's, t/ a plain directory.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "stage-build.h"
+
+#define RUNDIR_LOCK "lock"
+#define RUNDIR_STATE "state"
+#define RUNDIR_STATE_TMP "state.tmp" /* until it is whole */
+#define RUNDIR_FAILED "failed"
+#define RUNDIR_SOCK "sock"
+#define RUNDIR_MOUNTS "m"
+#define RUNDIR_MEMORY "t"
+#define RUNDIR_PRIVATE "t/.stage"
+#define RUNDIR_ENV "t/.stage/env"
+#define RUNDIR_MANIFEST "t/.stage/manifest"
+#define RUNDIR_TMP "t/.stage/tmp"
+#define RUNDIR_DATA "t/data"
+#define RUNDIR_TRASH ".trash"
+
+/* In STAGE_RUN_DIR: where it is, no keeper is started (daemon/manager/breaker.h). */
+#define RUNDIR_BREAKER ".breaker"
+#define RUNDIR_CRASHES ".crashes" /* eight bytes a crash: clock_ms() in host order */
+
+/* In STAGE_RUN_DIR, root 0600: the node's figures since it was booted, by common/protocol/counts.h, where
+ * metrics are on. */
+#define RUNDIR_METRICS ".metrics"
+
+/* Where the variables of a job's data point until the plugin on the node has set them: a path that
+ * does not exist. */
+#define RUNDIR_NOT_STAGED STAGE_RUN_DIR "/NOT-STAGED-ON-THIS-NODE"
+
+#define RUNDIR_MAX_SLOTS 64
+
+/* STAGE_RUN_DIR/<job>[/<name>]; returns the length, -ENAMETOOLONG if it does not fit. */
+int rundir_path(char *buf, size_t size, uint32_t job_id, const char *name);

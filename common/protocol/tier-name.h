@@ -1,0 +1,34 @@
+/*
+ * tier-name: how a job's directory in a disk tier is called, stage-data-<job>, and how what is
+ * to be removed there is: the same with a number behind it. Made and renamed by whom the tier
+ * belongs to, root or the user. In it is the user's own directory, data: where the tier is root's,
+ * the one around it is root's, too, so that no user can mount on it. What a user keeps for his next job is in stage-keep-<uid>, which
+ * is root's to make (common/keep/keep.h).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define TIER_NAME_JOB "stage-data-" /* and its number */
+#define TIER_NAME_DATA "data"
+#define TIER_NAME_KEEP "stage-keep-" /* and the uid */
+#define TIER_NAME_SIZE 32
+
+/* The job of a name "stage-data-<job>[.<n>]", 0 of "stage-keep-<uid>": 0 or -EINVAL. */
+int tier_name_parse(const char *name, uint32_t *job_idp);
+
+/* Gives the job's directory in dirfd the name of a leftover, whatever is in it. None: 0. */
+int tier_name_set_aside(int dirfd, uint32_t job_id);
+
+/* Makes it with data in it, 0700, the caller's, and what stands there a leftover. 0 or -errno. */
+int tier_name_make(int dirfd, uint32_t job_id);
+
+/* Others than its owner may exchange what is in a directory of that mode. */
+bool tier_name_is_open(mode_t mode);
+
+/* Calls fn for the name of each leftover of the job (0: of any); 0 or the first error. What users keep
+ * is none. */
+int tier_name_for_each(int dirfd, uint32_t job_id,
+		       int (*fn)(void *arg, int dirfd, const char *name), void *arg);

@@ -1,0 +1,184 @@
+#include "common/sandbox/sandbox.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#ifdef __NR_landlock_create_ruleset
+#include <linux/landlock.h>
+#endif
+
+#include "common/sandbox/seccomp.h"
+#include "common/util/cleanup.h"
+#include "common/util/log.h"
+
+/* What a worker does not need and stage-fetch does; the name service binds sockets of the kernel's. */
+static const unsigned denied_without_network[] = {
+	__NR_socket,
+	__NR_bind,
+};
+
+/* What stage-fetch does not need and a worker does. */
+static const unsigned denied_to_fetcher[] = {
+	__NR_accept,
+	__NR_accept4,
+	__NR_unlinkat,
+	__NR_renameat2,
+	__NR_mkdirat,
+	__NR_linkat,
+	__NR_symlinkat,
+	__NR_fchmodat,
+	__NR_fchownat,
+	__NR_truncate,
+	__NR_utimensat,
+#ifdef __NR_renameat
+	__NR_renameat,
+#endif
+#ifdef __NR_unlink
+	__NR_unlink,
+	__NR_rmdir,
+	__NR_rename,
+	__NR_mkdir,
+	__NR_link,
+	__NR_symlink,
+	__NR_chmod,
+	__NR_chown,
+	__NR_lchown,
+	__NR_creat,
+#endif
+};
+
+/* Reading requests and the image, answering, memory, locks, one word to stagingd and the log. */
+#define SERVER_MAX_CALLS 35
+static const unsigned server_calls[] = {
+	__NR_read,
+	__NR_pread64,
+	__NR_write,
+	__NR_writev,
+	__NR_splice,
+	__NR_pipe2,
+	__NR_fcntl,
+	__NR_close,
+	__NR_mmap,
+	__NR_munmap,
+	__NR_mremap,
+	__NR_mprotect,
+	__NR_madvise,
+	__NR_brk,
+	__NR_futex,
+	__NR_exit,
+	__NR_exit_group,
+	__NR_rt_sigreturn,
+	__NR_rt_sigprocmask,
+	__NR_clock_gettime,
+	__NR_getrandom,
+	__NR_sendmsg,
+	__NR_sendto,
+	__NR_gettid,
+	__NR_getpid,
+	__NR_sched_yield,
+	__NR_sigaltstack,
+	__NR_tgkill,
+#ifdef __NR_rseq
+	__NR_rseq,
+#endif
+#ifdef __NR_restart_syscall
+	__NR_restart_syscall,
+#endif
+};
+_Static_assert(ARRAY_SIZE(server_calls) <= SERVER_MAX_CALLS, "what it may do is little");
+
+/*
+ * What the other threads of such a process do in addition: they wait, for stagingd too, copy the
+ * image into what is open, and end those that were started before.
+ */
+static const unsigned beside_server_calls[] = {
+	__NR_pwrite64,
+	__NR_lseek,
+	__NR_fstat,
+#ifdef __NR_newfstatat
+	__NR_newfstatat,
+#endif
+	__NR_statx,
+	__NR_utimensat,
+#ifdef __NR_poll
+	__NR_poll,
+#endif
+	__NR_ppoll,
+	__NR_recvmsg,
+	__NR_nanosleep,
+	__NR_clock_nanosleep,
+	__NR_kill,
+	__NR_wait4,
+};
+
+static void note(const char *what, int r)
+{
+	if (r < 0)
+		log_info("%s: left out, errno %d", what, -r);
+}
+
+void sandbox_enter(void)
+{
+	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+
+	if (r == 0)
+		r = seccomp_deny(denied_without_network, ARRAY_SIZE(denied_without_network));
+	note("filter of system calls", r);
+}
+
+/* The kernel's headers may be older than the kernel; what is handled and allowed by no rule is
+ * refused. */
+static int forbid_writing(void)
+{
+#ifdef __NR_landlock_create_ruleset
+	uint64_t handled = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE |
+			   LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
+			   LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_SYM |
+			   LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO;
+	_cleanup_(fd_closep) int fd = (int)syscall(__NR_landlock_create_ruleset, &handled,
+						   sizeof(handled), 0);
+
+	if (fd < 0)
+		return -errno;
+	return syscall(__NR_landlock_restrict_self, fd, 0) < 0 ? -errno : 0;
+#else
+	return -ENOSYS;
+#endif
+}
+
+void sandbox_enter_fetcher(void)
+{
+	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+
+	if (r == 0) {
+		note("Landlock", forbid_writing());
+		r = seccomp_deny(denied_to_fetcher, ARRAY_SIZE(denied_to_fetcher));
+	}
+	note("filter of system calls", r);
+}
+
+void sandbox_enter_server_thread(void)
+{
+	note("filter of the server's system calls",
+	     seccomp_allow(server_calls, ARRAY_SIZE(server_calls)));
+}
+
+void sandbox_enter_beside_server(void)
+{
+	unsigned calls[ARRAY_SIZE(server_calls) + ARRAY_SIZE(beside_server_calls)];
+	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+
+#ifdef STAGE_SANITIZED /* LeakSanitizer looks at all threads from there, in the end */
+	if (syscall(__NR_gettid) == getpid())
+		return;
+#endif
+	memcpy(calls, server_calls, sizeof(server_calls));
+	memcpy(calls + ARRAY_SIZE(server_calls), beside_server_calls, sizeof(beside_server_calls));
+	if (r == 0)
+		r = seccomp_allow(calls, ARRAY_SIZE(calls));
+	note("filter of system calls beside the server's", r);
+}

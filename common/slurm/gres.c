@@ -1,0 +1,68 @@
+#include "common/slurm/gres.h"
+
+#include <string.h>
+
+#define PREFIX "gres/"
+#define SEPARATOR '+'
+
+/* What Slurm has in names of gres, without what separates fields of a spec. */
+static const char letters[] = "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-.";
+
+static const char *get_next(const char *word, char separator)
+{
+	const char *end = strchrnul(word, separator);
+
+	return *end ? end + 1 : end;
+}
+
+static bool has(const char *names, const char *name, size_t n)
+{
+	for (const char *p = names; *p; p = get_next(p, SEPARATOR)) {
+		if ((size_t)(strchrnul(p, SEPARATOR) - p) == n && !memcmp(p, name, n))
+			return true;
+	}
+	return false;
+}
+
+/* One word: "nvme", "gpu:a100:4", "nvme=1". */
+static void add_word(char names[static GRES_SIZE], const char *word)
+{
+	const size_t n = strspn(word, letters), used = strlen(names);
+	char *p = names + used;
+
+	if (n == 0 || !strchr(":=,", word[n]) ||
+	    (n == strlen("none") && !memcmp(word, "none", n)) || has(names, word, n) ||
+	    used + n + 2 > GRES_SIZE)
+		return;
+	if (used)
+		*p++ = SEPARATOR;
+	*(char *)mempcpy(p, word, n) = '\0';
+}
+
+void gres_add(char names[static GRES_SIZE], const char *text, bool tres)
+{
+	for (const char *p = text; *p; p = get_next(p, ',')) {
+		const bool prefixed = !strncmp(p, PREFIX, strlen(PREFIX));
+
+		if (prefixed || !tres)
+			add_word(names, p + (prefixed ? strlen(PREFIX) : 0));
+	}
+}
+
+bool gres_has(const char *names, const char *name)
+{
+	return has(names, name, strlen(name));
+}
+
+bool gres_is_list(const char *names, size_t n)
+{
+	size_t word = 0; /* letters of it so far */
+
+	for (size_t i = 0; i < n; i++) {
+		if (names[i] == SEPARATOR ? word == 0
+					  : !memchr(letters, names[i], sizeof(letters) - 1))
+			return false;
+		word = names[i] == SEPARATOR ? 0 : word + 1;
+	}
+	return word > 0 && n < GRES_SIZE;
+}

@@ -1,0 +1,144 @@
+/*
+ * To know where the options end one has to know which take a value: those that don't are listed
+ * here, which is the shorter list.
+ */
+#include "common/slurm/sbatch-words.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/util/cleanup.h"
+
+static const char flags_short[] = "EHhIkKlOQsuvVWXZ";
+
+static const char *const flags_long[] = {
+	"bell", "contiguous", "debugger-test", "disable-status", "exact", "exclusive", "external",
+	"get-user-env", "help", "hold", "ignore-pbs", "immediate", "interactive", "kill-command",
+	"kill-on-bad-exit", "label", "multi-prog", "nice", "no-allocate", "no-bell", "no-kill",
+	"no-requeue", "no-shell", "overcommit", "overlap", "oversubscribe", "parsable",
+	"preserve-env", "propagate", "pty", "quiet", "quit-on-interrupt", "reboot", "requeue",
+	"resv-ports", "share", "spread-job", "test-only", "unbuffered", "usage", "use-min-nodes",
+	"verbose", "version", "wait", "wait-all-nodes", "whole",
+};
+
+static bool long_takes_value(const char *name)
+{
+	for (size_t i = 0; i < ARRAY_SIZE(flags_long); i++)
+		if (!strcmp(name, flags_long[i]))
+			return false;
+	return true;
+}
+
+struct reader {
+	sbatch_words_fn *fn;
+	void *arg;
+};
+
+static void tell(const struct reader *r, const char *name, const char *value, const char *word,
+		 bool takes_next)
+{
+	const struct sbatch_option o = { name, value, word, takes_next };
+
+	r->fn(r->arg, &o);
+}
+
+/* word is behind the dashes of start; next is the word behind it or NULL. True: next was its value. */
+static bool take_long(const struct reader *r, const char *start, const char *next)
+{
+	const char *word = start + 2, *eq = strchr(word, '=');
+	size_t n = eq ? (size_t)(eq - word) : strlen(word);
+	bool takes_next;
+	char name[64];
+
+	if (n >= sizeof(name))
+		return false;
+	memcpy(name, word, n);
+	name[n] = '\0';
+	takes_next = !eq && next && long_takes_value(name);
+	tell(r, name, eq ? eq + 1 : takes_next ? next : NULL, start, takes_next);
+	return takes_next;
+}
+
+static bool take_short(const struct reader *r, const char *start, const char *next)
+{
+	char name[2] = "";
+
+	for (const char *word = start + 1; *word; word++) {
+		name[0] = *word;
+		if (strchr(flags_short, *word)) {
+			tell(r, name, NULL, start, false);
+			continue;
+		}
+		tell(r, name, word[1] ? word + 1 : next, start, !word[1] && next);
+		return !word[1] && next;
+	}
+	return false;
+}
+
+const char *sbatch_words_read(const char *words, size_t size, sbatch_words_fn *fn, void *arg)
+{
+	const struct reader r = { fn, arg };
+	const char *p, *next, *end = words + size;
+	bool taken;
+
+	if (!size || end[-1])
+		return NULL;
+	for (p = words + strlen(words) + 1; p < end; p = next) {
+		next = p + strlen(p) + 1;
+		if (p[0] != '-' || !p[1])
+			return p;
+		if (!strcmp(p, "--"))
+			return next < end ? next : NULL;
+		taken = p[1] == '-' ? take_long(&r, p, next < end ? next : NULL)
+				    : take_short(&r, p, next < end ? next : NULL);
+		if (taken)
+			next += strlen(next) + 1;
+	}
+	return NULL;
+}
+
+/* Splits a line into words as sbatch does, as far as it matters here: blanks, quotes, '#'. */
+static size_t split_line(const char *line, char *words)
+{
+	size_t n = 0;
+	char quote = '\0';
+
+	words[n++] = '\0'; /* in place of the program's name */
+	for (; *line && *line != '\n'; line++) {
+		if (quote ? *line == quote : *line == '"' || *line == '\'')
+			quote = quote ? '\0' : *line;
+		else if (!quote && *line == '#')
+			break;
+		else if (quote || (*line != ' ' && *line != '\t'))
+			words[n++] = *line;
+		else if (words[n - 1])
+			words[n++] = '\0';
+	}
+	if (words[n - 1])
+		words[n++] = '\0';
+	return n;
+}
+
+static const char *next_line(const char *text)
+{
+	const char *end = strchr(text, '\n');
+
+	return end ? end + 1 : NULL;
+}
+
+int sbatch_words_read_script(const char *text, sbatch_words_fn *fn, void *arg)
+{
+	for (; text && *text; text = next_line(text)) {
+		if (!strncmp(text, "#SBATCH", 7) && (text[7] == ' ' || text[7] == '\t')) {
+			_cleanup_(freep) char *words = malloc(strcspn(text, "\n") + 3);
+
+			if (!words)
+				return -ENOMEM;
+			sbatch_words_read(words, split_line(text + 8, words), fn, arg);
+		} else if (*text != '#' && *text != '\n') {
+			break;
+		}
+	}
+	return 0;
+}

@@ -1,0 +1,71 @@
+#include "common/util/beneath.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/util/cleanup.h"
+
+/* One component at a time, each with O_NOFOLLOW. */
+static int open_beneath_walk(int dirfd, const char *path, int flags, mode_t mode)
+{
+	_cleanup_(fd_closep) int here = -1;
+	char name[256];
+	int fd;
+
+	if (*path == '/')
+		return -EXDEV;
+	for (;;) {
+		size_t n = strcspn(path, "/");
+		const char *rest = path + n + strspn(path + n, "/");
+
+		if (n >= sizeof(name))
+			return -ENAMETOOLONG;
+		memcpy(name, path, n);
+		name[n] = '\0';
+		if (!strcmp(name, ".."))
+			return -EXDEV;
+		if (!*rest && !path[n])
+			break;
+		fd = openat(here < 0 ? dirfd : here, n ? name : ".",
+			    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		if (fd < 0)
+			return errno == ENOTDIR ? -ELOOP : -errno;
+		fd_closep(&here);
+		here = fd;
+		path = rest;
+		if (!*path) {
+			strcpy(name, ".");
+			break;
+		}
+	}
+	if (!name[0])
+		return -ENOENT;
+	fd = openat(here < 0 ? dirfd : here, name, flags | O_NOFOLLOW | O_CLOEXEC, mode);
+	return fd < 0 ? -errno : fd;
+}
+
+int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode)
+{
+	const bool makes = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE; /* which has O_DIRECTORY in it */
+	struct open_how how = {
+		.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
+		.mode = makes ? mode : 0, /* or it is an error */
+		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
+	};
+	int fd;
+
+	do {
+		fd = (int)syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+	} while (fd < 0 && (errno == EAGAIN || errno == EINTR));
+	if (fd >= 0)
+		return fd;
+	if (errno != ENOSYS && errno != EPERM) /* of a filter that is older than the call */
+		return -errno;
+	return open_beneath_walk(dirfd, path, flags, mode);
+}

@@ -1,0 +1,32 @@
+#include "common/util/copy-rate.h"
+
+void copy_rate_init(struct copy_rate *r, uint64_t per_s)
+{
+	*r = (struct copy_rate){ .per_s = per_s };
+	pthread_mutex_init(&r->lock, NULL);
+}
+
+void copy_rate_deinit(struct copy_rate *r)
+{
+	pthread_mutex_destroy(&r->lock);
+}
+
+static uint64_t time_for(const struct copy_rate *r, uint64_t bytes)
+{
+	return bytes / r->per_s * 1000000 + bytes % r->per_s * 1000000 / r->per_s;
+}
+
+uint64_t copy_rate_take(struct copy_rate *r, uint64_t bytes, uint64_t now_us)
+{
+	uint64_t wait;
+
+	if (r->per_s == 0)
+		return 0;
+	pthread_mutex_lock(&r->lock);
+	if (r->free_us + COPY_RATE_BURST_US < now_us)
+		r->free_us = now_us - COPY_RATE_BURST_US;
+	r->free_us += time_for(r, bytes);
+	wait = r->free_us > now_us ? r->free_us - now_us : 0;
+	pthread_mutex_unlock(&r->lock);
+	return wait;
+}

@@ -1,0 +1,108 @@
+#include "common/util/exec-copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/sendfile.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/util/cleanup.h"
+#include "common/util/fd-close.h"
+
+#define MEMFD_EXEC 0x10U /* MFD_EXEC, from Linux 6.3 on */
+
+/* An fd, or -errno. */
+static int open_program(const char *name)
+{
+	char path[PATH_MAX];
+	int fd, r = -ENOENT;
+
+	for (const char *dir = strchr(name, '/') ? "" : EXEC_COPY_PATH; r == -ENOENT; dir += dir[0] == ':') {
+		const size_t n = strcspn(dir, ":");
+
+		snprintf(path, sizeof(path), "%.*s%s%s", (int)n, dir, n ? "/" : "", name);
+		fd = open(path, O_RDONLY | O_CLOEXEC);
+		r = fd < 0 ? -errno : fd;
+		dir += n;
+		if (!*dir)
+			break;
+	}
+	return r;
+}
+
+static int check_program(int fd, off_t *sizep)
+{
+	struct stat st;
+	char magic[2];
+
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (!S_ISREG(st.st_mode) || !(st.st_mode & 0111))
+		return -EACCES;
+	if (pread(fd, magic, sizeof(magic), 0) != sizeof(magic) || !memcmp(magic, "#!", sizeof(magic)))
+		return -ENOEXEC;
+	*sizep = st.st_size;
+	return 0;
+}
+
+/* A file in memory that may be executed, also where such files are not by default. */
+static int make_file(void)
+{
+	int fd = memfd_create("program", MFD_CLOEXEC | MEMFD_EXEC);
+
+	if (fd < 0 && errno == EINVAL)
+		fd = memfd_create("program", MFD_CLOEXEC);
+	return fd < 0 ? -errno : fd;
+}
+
+/* A descriptor by which the file can be executed and nothing else: nothing is, as long as it can be written
+ * to. Its owner could open it again, if he found it: in /proc, where a process that can't be traced shows nothing. */
+static int reopen(int fd)
+{
+	char path[32];
+	int copy;
+
+	if (fchmod(fd, 0111) < 0)
+		return -errno;
+	snprintf(path, sizeof(path), "/proc/self/fd/%d", fd);
+	copy = open(path, O_PATH | O_CLOEXEC);
+	return copy < 0 ? -errno : copy;
+}
+
+static int copy_program(const char *name)
+{
+	_cleanup_(fd_closep) int from = open_program(name), fd = -1;
+	off_t done = 0, size = 0;
+	int r = from < 0 ? from : check_program(from, &size);
+
+	if (r < 0)
+		return r;
+	fd = make_file();
+	if (fd < 0)
+		return fd;
+	while (done < size) {
+		ssize_t n = sendfile(fd, from, &done, (size_t)(size - done));
+
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+	}
+	return reopen(fd);
+}
+
+int exec_copy(const char *name, char *const *argv, char *const *envp, int fd)
+{
+	const int program = copy_program(name);
+
+	if (program < 0)
+		return program;
+	if (dup3(program, fd, O_CLOEXEC) < 0 && errno != EINVAL) /* it has that number */
+		return -errno;
+	fd_close_from(fd + 1);
+	syscall(SYS_execveat, fd, "", argv, envp, AT_EMPTY_PATH);
+	return -errno;
+}

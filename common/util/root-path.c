@@ -1,0 +1,122 @@
+#include "common/util/root-path.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/util/cleanup.h"
+
+#define MAX_LINKS 8
+#define WALK_FLAGS (O_PATH | O_NOFOLLOW | O_CLOEXEC)
+
+struct walk {
+	int fd; /* where it has come to */
+	int n_links;
+	char rest[PATH_MAX];
+};
+
+/* 0: a directory of root's alone; 1: a link of root's */
+static int look(int fd)
+{
+	struct statx st;
+
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MODE | STATX_UID, &st) < 0)
+		return -errno;
+	if (st.stx_uid != 0)
+		return -EPERM;
+	if (S_ISLNK(st.stx_mode))
+		return 1;
+	if (!S_ISDIR(st.stx_mode))
+		return -ENOTDIR;
+	return st.stx_mode & 022 ? -EPERM : 0;
+}
+
+static int go_to_root(struct walk *w)
+{
+	fd_closep(&w->fd);
+	w->fd = open("/", WALK_FLAGS | O_DIRECTORY);
+	return w->fd < 0 ? -errno : look(w->fd);
+}
+
+/* The text of a link comes before what is left. */
+static int follow(struct walk *w, int link)
+{
+	char text[PATH_MAX], rest[PATH_MAX];
+	ssize_t n = readlinkat(link, "", text, sizeof(text) - 1);
+
+	if (n <= 0)
+		return n < 0 ? -errno : -ENOENT;
+	if (++w->n_links > MAX_LINKS)
+		return -ELOOP;
+	text[n] = '\0';
+	if (snprintf(rest, sizeof(rest), "%s/%s", text, w->rest) >= (int)sizeof(rest))
+		return -ENAMETOOLONG;
+	strcpy(w->rest, rest);
+	return *text == '/' ? go_to_root(w) : 0;
+}
+
+static int enter(struct walk *w, const char *name)
+{
+	_cleanup_(fd_closep) int fd = openat(w->fd, name, WALK_FLAGS);
+	int r = fd < 0 ? -errno : look(fd);
+
+	if (r == 1)
+		return follow(w, fd);
+	if (r < 0)
+		return r;
+	fd_closep(&w->fd);
+	w->fd = steal_fd(&fd);
+	return 0;
+}
+
+/* Takes the first name off the rest. false: there is none. */
+static bool take_name(struct walk *w, char name[static NAME_MAX + 1])
+{
+	const char *begin = w->rest + strspn(w->rest, "/");
+	const size_t n = strcspn(begin, "/");
+
+	snprintf(name, NAME_MAX + 1, "%.*s", (int)n, begin);
+	memmove(w->rest, begin + n, strlen(begin + n) + 1);
+	return *name;
+}
+
+static bool climbs(const char *path)
+{
+	for (const char *p = path; (p = strstr(p, "/..")); p += 3)
+		if (p[3] == '/' || p[3] == '\0')
+			return true;
+	return false;
+}
+
+int root_path_open(const char *path)
+{
+	struct walk w = { .fd = -1 };
+	char name[NAME_MAX + 1];
+	int r = *path == '/' && !climbs(path) ? go_to_root(&w) : -EPERM;
+
+	if (snprintf(w.rest, sizeof(w.rest), "%s", path) >= (int)sizeof(w.rest))
+		r = -ENAMETOOLONG;
+	while (r == 0 && take_name(&w, name))
+		r = enter(&w, name);
+	if (r < 0)
+		fd_closep(&w.fd);
+	return r < 0 ? r : w.fd;
+}
+
+int root_path_open_above(const char *path, const char **namep)
+{
+	const char *name = strrchr(path, '/');
+	char above[PATH_MAX];
+
+	if (!name || !name[1] || strcmp(name, "/.") == 0 || strcmp(name, "/..") == 0)
+		return -EPERM;
+	if (snprintf(above, sizeof(above), "%.*s/", (int)(name - path), path) >= (int)sizeof(above))
+		return -ENAMETOOLONG;
+	*namep = name + 1;
+	return root_path_open(above);
+}

@@ -1,0 +1,29 @@
+/*
+ * suffix: what the end of a file's name promises that the file is: an archive, an image, or
+ * something compressed. One table for all programs; what is in the file the worker finds out by its
+ * first bytes (daemon/engines/archive/magic.h).
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+enum suffix_kind {
+	SUFFIX_TAR,    /* compressed or not */
+	SUFFIX_ZIP,
+	SUFFIX_IMAGE,  /* squashfs */
+	SUFFIX_STREAM, /* one file, compressed */
+};
+
+struct suffix {
+	const char *text; /* with its dot */
+	enum suffix_kind kind;
+	bool compressed;  /* as a whole, by gzip and the like */
+};
+
+/* The longest suffix that the first n bytes of name end with, without regard to case, and with
+ * something before it. NULL: none. */
+const struct suffix *suffix_find(const char *name, size_t n);
+
+/* All of them, for tests; the last one has no text. */
+extern const struct suffix suffixes[];

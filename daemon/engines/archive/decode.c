@@ -1,0 +1,548 @@
+/*
+ * Two readers of libarchive, one behind the other: `raw` with all filters makes a plain stream of a
+ * compressed one, and the tar reader gets that stream by a callback, without filters. So the bytes
+ * behind the end of a tar pass through our hands: libarchive takes a tar that is cut off between
+ * two members for a whole one and is silent about what follows the first end, which both have cost
+ * people half a dataset.
+ *
+ * The tar reader's position after its end is exact (it is what was consumed, not what was read
+ * ahead), and tail keeps the bytes before it: they have to be the two blocks of zeros.
+ */
+#include "daemon/engines/archive/decode.h"
+
+#include <errno.h>
+#include <locale.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include <archive.h>
+#include <archive_entry.h>
+
+#include "common/sandbox/ceiling.h"
+#include "common/util/error.h"
+#include "common/util/words.h"
+#include "daemon/engines/archive/archive-late.h"
+#include "daemon/engines/archive/seek-file.h"
+#include "daemon/engines/archive/stream.h"
+#include "daemon/engines/archive/untar-reader.h"
+#include "daemon/engines/archive/zip-names.h"
+
+#define TAR_BLOCK 512
+#define TAR_END_SIZE (2 * TAR_BLOCK)
+
+/*
+ * Names are bytes. The tar reader hands them out as they are in the plain "C" locale, where it
+ * can't convert them; in a UTF-8 locale it composes characters, and two files become one. The zip
+ * reader has to convert what is marked as UTF-8 and gives up where it can't: it gets a UTF-8
+ * locale.
+ */
+static locale_t zip_locale;
+
+struct decode {
+	struct archive *a;
+	struct stream *in;	/* NULL: reads a file */
+	struct seek_file *file; /* of a zip; NULL: of a stream */
+	struct error in_error;
+	bool is_tar;
+	const struct zip_names *names; /* of a zip in a file; NULL where its directory is damaged */
+	size_t n_members;
+	bool is_empty_zip;
+	bool is_empty; /* the member at hand has no data, whatever its method makes of none */
+	/* of the member at hand: where its next piece may begin, and where it ends */
+	uint64_t next, end;
+	/* the stream so far: bytes lent, the last block, and the end of what was before it */
+	uint64_t lent;
+	const unsigned char *block;
+	size_t block_size;
+	unsigned char tail[TAR_END_SIZE];
+};
+
+bool decode_is_available(void)
+{
+	return archive_late_load();
+}
+
+/* Does the input end before it is complete? libarchive has one code for it and for damage. */
+static bool is_cut_off(const char *text)
+{
+	static const char *const words[] = { "truncated", "premature", "unexpected end",
+					     "incomplete", "no progress" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		for (const char *s = text; *s; s++) {
+			if (words_begin(s, words[i]))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Of its own it needs little: it was a dictionary that a header asks for. */
+static int refuse_size(struct error *err)
+{
+	error_set(err, ENOMEM, "unpacking it needs more than %u MiB of memory, or than there is",
+		  CEILING_MIB);
+	return error_mend(err, -ENOMEM, "pack it again with a smaller dictionary (xz -9 has 64 MiB)");
+}
+
+/* method: "(9: deflation-64-bit)", or NULL */
+static int refuse_method(const char *method, struct error *err)
+{
+	error_set(err, EINVAL, "the zip is packed by a method that can't be unpacked here %s",
+		  method ? method : "");
+	return error_mend(err, -EINVAL, "unpack it elsewhere (7z x knows most methods) and make it "
+			  "again by zip -r");
+}
+
+/* What libarchive says, as our error; what the stream below said, if that was the cause. */
+static int take_error(struct archive *a, const struct error *in_error, struct error *err)
+{
+	const char *text = archive_error_string(a);
+	int e = archive_errno(a);
+
+	if (in_error && in_error->code) {
+		if (err)
+			*err = *in_error;
+		return in_error->code;
+	}
+	if (e == ENOMEM)
+		return refuse_size(err);
+	if (!text)
+		return error_set(err, EBADMSG, "no sound archive");
+	if (strstr(text, "Unsupported ZIP compression method"))
+		return refuse_method(strchr(text, '('), err);
+	/* "Truncated" inside of a sentence, but "ZIP" */
+	return error_set(err, is_cut_off(text) ? ENODATA : EBADMSG, "%c%s",
+			 text[0] && words_lower(text[1]) == text[1] ? words_lower(text[0])
+								    : text[0],
+			 text[0] ? text + 1 : "");
+}
+
+/* ---- what is compressed ---- */
+
+struct unfilter {
+	struct stream stream;
+	struct stream *in;
+	struct archive *a;
+	struct error in_error;
+};
+
+static la_ssize_t unfilter_read(struct archive *a, void *arg, const void **datap)
+{
+	struct unfilter *u = arg;
+	ssize_t n = stream_next(u->in, datap, &u->in_error);
+
+	if (n < 0)
+		archive_set_error(a, (int)-n, "%s", u->in_error.text);
+	return n < 0 ? -1 : n;
+}
+
+static ssize_t unfilter_next(struct stream *s, const void **datap, struct error *err)
+{
+	struct unfilter *u = (struct unfilter *)s;
+	la_int64_t offset;
+	size_t size;
+	int r;
+
+	do {
+		r = archive_read_data_block(u->a, datap, &size, &offset);
+		if (r == ARCHIVE_EOF)
+			return 0;
+		if (r != ARCHIVE_OK)
+			return take_error(u->a, &u->in_error, err);
+	} while (size == 0);
+	return (ssize_t)size;
+}
+
+static void unfilter_close(struct stream *s)
+{
+	struct unfilter *u = (struct unfilter *)s;
+
+	archive_read_free(u->a);
+	stream_close(u->in);
+	free(u);
+}
+
+static struct archive *new_unfilter_archive(void)
+{
+	struct archive *a = archive_read_new();
+
+	if (!a)
+		return NULL;
+	archive_read_support_filter_gzip(a); /* to look inside; gunzip.c extracts */
+	archive_read_support_filter_zstd(a);
+	archive_read_support_filter_lz4(a);
+	archive_read_support_filter_xz(a);
+	archive_read_support_filter_bzip2(a);
+	archive_read_support_filter_lzma(a); /* all three are liblzma's */
+	archive_read_support_filter_lzip(a);
+	archive_read_support_filter_compress(a);
+	archive_read_support_format_raw(a);
+	return a;
+}
+
+int decode_unfilter(struct stream **sp, struct stream *in, struct error *err)
+{
+	static const struct stream_ops ops = { unfilter_next, unfilter_close };
+	struct unfilter *u = calloc(1, sizeof(*u));
+	struct archive_entry *entry;
+	int r;
+
+	if (!u || !(u->a = new_unfilter_archive())) {
+		free(u);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	u->stream.ops = &ops;
+	u->in = in;
+	if (archive_read_open(u->a, u, NULL, unfilter_read, NULL) != ARCHIVE_OK ||
+	    archive_read_next_header(u->a, &entry) != ARCHIVE_OK) {
+		r = take_error(u->a, &u->in_error, err);
+		archive_read_free(u->a);
+		free(u);
+		return r;
+	}
+	*sp = &u->stream;
+	return 0;
+}
+
+bool decode_is_wrapped_twice(const struct stream *s)
+{
+	const struct unfilter *u = (const struct unfilter *)s;
+
+	return archive_filter_count(u->a) > 2; /* the last is the plain data */
+}
+
+uint64_t decode_get_consumed(const struct stream *s)
+{
+	const struct unfilter *u = (const struct unfilter *)s;
+
+	return (uint64_t)archive_filter_bytes(u->a, -1);
+}
+
+int decode_drain_source(struct stream *s, struct error *err)
+{
+	return stream_drain(((struct unfilter *)s)->in, err);
+}
+
+/* ---- archives ---- */
+
+/* Keeps the end of the block that is about to be lent back. */
+static void keep_tail(struct decode *d)
+{
+	size_t n = d->block_size;
+
+	if (n >= TAR_END_SIZE) {
+		memcpy(d->tail, d->block + n - TAR_END_SIZE, TAR_END_SIZE);
+	} else if (n > 0) {
+		memmove(d->tail, d->tail + n, TAR_END_SIZE - n);
+		memcpy(d->tail + TAR_END_SIZE - n, d->block, n);
+	}
+}
+
+static la_ssize_t tar_read(struct archive *a, void *arg, const void **datap)
+{
+	struct decode *d = arg;
+	ssize_t n;
+
+	keep_tail(d);
+	d->block_size = 0;
+	n = stream_next(d->in, datap, &d->in_error);
+	if (n < 0) {
+		archive_set_error(a, (int)-n, "%s", d->in_error.text);
+		return -1;
+	}
+	d->block = *datap;
+	d->block_size = (size_t)n;
+	d->lent += (uint64_t)n;
+	return n;
+}
+
+static struct decode *decode_new(struct stream *in, struct error *err)
+{
+	struct decode *d = calloc(1, sizeof(*d));
+
+	if (!d || !(d->a = archive_read_new())) {
+		free(d);
+		error_set(err, ENOMEM, "out of memory");
+		return NULL;
+	}
+	d->in = in;
+	memset(d->tail, 0xff, sizeof(d->tail));
+	return d;
+}
+
+/* r is of archive_read_open*(). in stays the caller's on failure. */
+static int finish_open(struct decode *d, int r, struct decode **dp, struct error *err)
+{
+	if (r == ARCHIVE_OK) {
+		*dp = d;
+		return 0;
+	}
+	r = take_error(d->a, &d->in_error, err);
+	d->in = NULL;
+	decode_close(d);
+	return r;
+}
+
+int decode_open_tar(struct decode **dp, struct stream *in, struct error *err)
+{
+	struct decode *d = decode_new(in, err);
+
+	if (!d)
+		return -ENOMEM;
+	d->is_tar = true;
+	archive_read_support_format_tar(d->a);
+	return finish_open(d, archive_read_open(d->a, d, NULL, tar_read, NULL), dp, err);
+}
+
+static void make_zip_locale(void)
+{
+	if (!zip_locale)
+		zip_locale = newlocale(LC_CTYPE_MASK, "C.UTF-8", (locale_t)0);
+}
+
+static la_ssize_t zip_read(struct archive *a, void *arg, const void **datap)
+{
+	struct decode *d = arg;
+	ssize_t n = seek_file_read(d->file, datap, &d->in_error);
+
+	if (n < 0)
+		archive_set_error(a, (int)-n, "%s", d->in_error.text);
+	return n < 0 ? -1 : n;
+}
+
+static la_int64_t zip_skip(struct archive *a, void *arg, la_int64_t n)
+{
+	seek_file_skip(((struct decode *)arg)->file, (uint64_t)n);
+	return n;
+}
+
+static la_int64_t zip_seek(struct archive *a, void *arg, la_int64_t offset, int whence)
+{
+	int64_t at = seek_file_seek(((struct decode *)arg)->file, offset, whence);
+
+	return at < 0 ? ARCHIVE_FATAL : at;
+}
+
+int decode_open_zip_file(struct decode **dp, struct ctx *ctx, int fd, struct error *err)
+{
+	struct decode *d = decode_new(NULL, err);
+	int r;
+
+	if (!d)
+		return -ENOMEM;
+	make_zip_locale();
+	r = seek_file_new(&d->file, ctx, fd, err);
+	if (r < 0) {
+		decode_close(d);
+		return r;
+	}
+	d->names = seek_file_get_names(d->file);
+	d->is_empty_zip = d->names && !zip_names_get(d->names, 0);
+	if (d->is_empty_zip) { /* libarchive knows none */
+		*dp = d;
+		return 0;
+	}
+	archive_read_support_format_zip_seekable(d->a);
+	archive_read_set_callback_data(d->a, d);
+	archive_read_set_read_callback(d->a, zip_read);
+	archive_read_set_skip_callback(d->a, zip_skip);
+	archive_read_set_seek_callback(d->a, zip_seek);
+	return finish_open(d, archive_read_open1(d->a), dp, err);
+}
+
+int decode_open_zip_stream(struct decode **dp, struct stream *in, struct error *err)
+{
+	struct decode *d = decode_new(in, err);
+
+	if (!d)
+		return -ENOMEM;
+	make_zip_locale();
+	archive_read_support_format_zip_streamable(d->a);
+	return finish_open(d, archive_read_open(d->a, d, NULL, tar_read, NULL), dp, err);
+}
+
+void decode_close(struct decode *d)
+{
+	if (!d)
+		return;
+	archive_read_free(d->a);
+	stream_close(d->in);
+	seek_file_free(d->file);
+	free(d);
+}
+
+static enum member_type get_type(struct archive_entry *e)
+{
+	if (archive_entry_hardlink(e))
+		return MEMBER_HARDLINK;
+	switch (archive_entry_filetype(e)) {
+	case AE_IFREG:
+		return MEMBER_FILE;
+	case AE_IFDIR:
+		return MEMBER_DIR;
+	case AE_IFLNK:
+		return MEMBER_SYMLINK;
+	default:
+		return MEMBER_OTHER;
+	}
+}
+
+/* Of "-1.25" libarchive makes -1 s and 0.25 s on from there; "-0.5" it can't tell from "0.5". */
+static void mend_pax_time(struct member *m)
+{
+	if (m->mtime >= 0 || m->mtime_ns <= 0)
+		return;
+	m->mtime--;
+	m->mtime_ns = 1000000000L - m->mtime_ns;
+}
+
+static void take_member(struct member *m, struct archive_entry *e)
+{
+	*m = (struct member){
+		.type = get_type(e),
+		.path = archive_entry_pathname(e),
+		.mode = archive_entry_perm(e),
+		.mtime = archive_entry_mtime(e),
+		.mtime_ns = archive_entry_mtime_nsec(e),
+		.has_mtime = archive_entry_mtime_is_set(e),
+		.size = archive_entry_size_is_set(e) && archive_entry_size(e) > 0
+				? (uint64_t)archive_entry_size(e)
+				: 0,
+		.sparse = archive_entry_sparse_count(e) > 0,
+	};
+	if (m->type == MEMBER_HARDLINK)
+		m->link = archive_entry_hardlink(e);
+	else if (m->type == MEMBER_SYMLINK)
+		m->link = archive_entry_symlink(e);
+}
+
+static int refuse_encrypted(const char *path, struct error *err)
+{
+	error_set(err, EINVAL, "%s is encrypted", path);
+	return error_mend(err, -EINVAL, "make the archive without a password");
+}
+
+/* What libarchive came to is the next one by position: its place is told by where that has read to. */
+static int take_entry(struct decode *d, struct member *m, struct error *err)
+{
+	const struct zip_entry *e, *next;
+	uint64_t at = (uint64_t)archive_filter_bytes(d->a, 0);
+
+	if (!d->file)
+		return 0;
+	e = d->names ? zip_names_get(d->names, d->n_members++) : NULL;
+	next = e ? zip_names_get(d->names, d->n_members) : NULL;
+	/* the target of a link has been read, and some bytes ahead */
+	if (!e || at <= e->at || (next && at > next->at && m->type != MEMBER_SYMLINK))
+		return error_set(err, EBADMSG, "no sound list of its files");
+	m->path = e->name;
+	if (m->type == MEMBER_FILE && e->name[0] && e->name[strlen(e->name) - 1] == '/') {
+		m->type = MEMBER_DIR;
+		m->mode = 0755;
+	}
+	d->is_empty = e->size == 0 && e->crc == 0;
+	return 0;
+}
+
+int decode_next(struct decode *d, struct member *m, struct error *err)
+{
+	locale_t old = (locale_t)0;
+	struct archive_entry *e;
+	int r;
+
+	if (d->is_empty_zip)
+		return 0;
+
+	if (!d->is_tar && zip_locale)
+		old = uselocale(zip_locale);
+	r = archive_read_next_header(d->a, &e);
+	if (old)
+		uselocale(old);
+	if (r == ARCHIVE_EOF && d->names && zip_names_get(d->names, d->n_members))
+		return error_set(err, EBADMSG, "no sound list of its files");
+	if (r == ARCHIVE_EOF)
+		return 0;
+	/* warnings are about what is left out in any case: owners, attributes, ACLs */
+	if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
+		return take_error(d->a, &d->in_error, err);
+	take_member(m, e);
+	if (d->is_tar)
+		mend_pax_time(m);
+	r = take_entry(d, m, err);
+	if (r < 0)
+		return r;
+	if (!m->path || ((m->type == MEMBER_SYMLINK || m->type == MEMBER_HARDLINK) && !m->link))
+		return error_set(err, EBADMSG, "a member has a name that can't be read");
+	if (archive_entry_size_is_set(e) && archive_entry_size(e) < 0)
+		return error_set(err, EBADMSG, "%s has a negative size", m->path);
+	if (archive_entry_is_encrypted(e))
+		return refuse_encrypted(m->path, err);
+	d->next = 0;
+	d->end = archive_entry_size_is_set(e) ? m->size : INT64_MAX;
+	return 1;
+}
+
+int decode_read(struct decode *d, const void **datap, size_t *sizep, uint64_t *offsetp,
+		struct error *err)
+{
+	la_int64_t offset;
+	int r;
+
+	if (d->is_empty)
+		return 0;
+	r = archive_read_data_block(d->a, datap, sizep, &offset);
+	if (r == ARCHIVE_EOF)
+		return 0;
+	if (r != ARCHIVE_OK)
+		return take_error(d->a, &d->in_error, err);
+	if (offset < 0)
+		return error_set(err, EBADMSG, "a piece of a file has a negative offset");
+	/* libarchive takes the map of a file with holes for what it says. */
+	if (*sizep > 0 && ((uint64_t)offset < d->next || (uint64_t)offset > d->end ||
+			   *sizep > d->end - (uint64_t)offset))
+		return error_set(err, EBADMSG, "the pieces of a file overlap or lie behind its end");
+	if (*sizep > 0)
+		d->next = (uint64_t)offset + *sizep;
+	*offsetp = (uint64_t)offset;
+	return 1;
+}
+
+static bool is_zero(const unsigned char *p, size_t n)
+{
+	return n == 0 || (p[0] == 0 && memcmp(p, p + 1, n - 1) == 0);
+}
+
+/* The bytes of the last block before `consumed`, with tail in front of them. */
+static bool ends_in_zeros(const struct decode *d, size_t consumed_of_block)
+{
+	size_t in_block = consumed_of_block < TAR_END_SIZE ? consumed_of_block : TAR_END_SIZE;
+	size_t in_tail = TAR_END_SIZE - in_block;
+
+	return is_zero(d->block + consumed_of_block - in_block, in_block) &&
+	       is_zero(d->tail + TAR_END_SIZE - in_tail, in_tail);
+}
+
+int decode_finish(struct decode *d, const char **odd_end, struct error *err)
+{
+	uint64_t consumed = (uint64_t)archive_filter_bytes(d->a, 0);
+	const void *data;
+	ssize_t n;
+	size_t of_block;
+
+	if (!d->is_tar || !d->in)
+		return 0;
+	if (consumed > d->lent || d->lent - consumed > d->block_size)
+		return untar_reader_refuse_no_end(odd_end, err);
+	of_block = d->block_size - (size_t)(d->lent - consumed);
+	if (!ends_in_zeros(d, of_block))
+		return untar_reader_refuse_no_end(odd_end, err);
+	if (!is_zero(d->block + of_block, d->block_size - of_block))
+		n = 1;
+	else
+		while ((n = stream_next(d->in, &data, err)) > 0 && is_zero(data, (size_t)n))
+			;
+	if (n > 0)
+		return untar_reader_refuse_more(odd_end, err);
+	return (int)n;
+}

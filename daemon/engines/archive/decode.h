@@ -1,0 +1,82 @@
+/*
+ * decode: compressed streams and archives as our own words. decode.c is the one file that knows
+ * libarchive; decode-none.c stands in its place where the build has none.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/dataset/facts.h"
+#include "common/util/cleanup.h"
+
+struct ctx;
+struct error;
+struct stream;
+
+/* Is this build able to open archives? */
+bool decode_is_available(void);
+
+/*
+ * A stream of what `in` holds unwrapped: gzip, zstd, lz4, xz, bzip2, lzma, lzip, several frames
+ * one after the other as well. in is consumed on success. A stream that ends early is an error; what is behind the
+ * end of the compressed data is not looked at.
+ */
+int decode_unfilter(struct stream **sp, struct stream *in, struct error *err);
+
+/* Is what a decode_unfilter() stream unwraps wrapped more than once? */
+bool decode_is_wrapped_twice(const struct stream *s);
+/* Bytes of `in` that the compressed data of a decode_unfilter() stream took; after its end. */
+uint64_t decode_get_consumed(const struct stream *s);
+/* Reads what is left of `in`. */
+int decode_drain_source(struct stream *s, struct error *err);
+
+enum member_type {
+	MEMBER_FILE,
+	MEMBER_DIR,
+	MEMBER_SYMLINK,
+	MEMBER_HARDLINK,
+	MEMBER_OTHER, /* devices, FIFOs, sockets: refused by who extracts */
+};
+
+/* One entry of an archive. Texts are lent until the next one. */
+struct member {
+	enum member_type type;
+	const char *path;
+	const char *link; /* target of a link, else NULL */
+	mode_t mode;
+	int64_t mtime;
+	long mtime_ns;
+	bool has_mtime;
+	uint64_t size;
+	bool sparse;
+};
+
+struct decode;
+
+/* A tar from a stream, which is consumed on success. */
+int decode_open_tar(struct decode **dp, struct stream *in, struct error *err);
+/* A zip: from a file by its central directory (ctx: see seek_file_new()), or from a stream
+ * (consumed) by what comes along. */
+int decode_open_zip_file(struct decode **dp, struct ctx *ctx, int fd, struct error *err);
+int decode_open_zip_stream(struct decode **dp, struct stream *in, struct error *err);
+void decode_close(struct decode *d);
+DEFINE_FREEP(struct decode, decode_close)
+
+/* Of all below: -ENODATA for what ends too early, -EBADMSG for what is damaged; the text says how, for
+ * mend_damage(). */
+
+/* The next member. 1, 0 at the end, or -errno. */
+int decode_next(struct decode *d, struct member *m, struct error *err);
+
+/* The next piece of the member's data, lent until the next call; holes are passed over. 1, 0, -errno. */
+int decode_read(struct decode *d, const void **datap, size_t *sizep, uint64_t *offsetp,
+		struct error *err);
+
+/*
+ * After the end of a tar: were there two blocks of zeros, and is there nothing but zeros behind them?
+ * Reads the stream to its end. -EINVAL: there is more. odd_end: as in struct piece_source, or NULL.
+ */
+int decode_finish(struct decode *d, const char **odd_end, struct error *err);

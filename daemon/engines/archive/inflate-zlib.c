@@ -1,0 +1,71 @@
+#include "daemon/engines/archive/inflate.h"
+
+#include <errno.h>
+#include <limits.h>
+
+#include <zlib.h>
+
+#include "common/util/error.h"
+
+#define INFLATE_WINDOW (15 + 16) /* the largest, and a gzip header */
+
+struct inflate {
+	z_stream z;
+};
+
+int inflate_new(struct inflate **ip)
+{
+	struct inflate *i = calloc(1, sizeof(*i));
+
+	if (!i || inflateInit2(&i->z, INFLATE_WINDOW) != Z_OK) {
+		free(i);
+		return -ENOMEM;
+	}
+	*ip = i;
+	return 0;
+}
+
+void inflate_free(struct inflate *i)
+{
+	if (!i)
+		return;
+	inflateEnd(&i->z);
+	free(i);
+}
+
+void inflate_reset(struct inflate *i)
+{
+	inflateReset(&i->z);
+}
+
+static uInt clamp(size_t n)
+{
+	return n < INT_MAX ? (uInt)n : INT_MAX;
+}
+
+int inflate_run(struct inflate *i, struct inflate_io *io, struct error *err)
+{
+	z_stream *z = &i->z;
+	int r;
+
+	z->next_in = (unsigned char *)io->in; /* zlib does not write there */
+	z->avail_in = clamp(io->in_size);
+	z->next_out = io->out;
+	z->avail_out = clamp(io->out_size);
+	r = inflate(z, Z_NO_FLUSH);
+	io->in_size -= (size_t)(z->next_in - io->in);
+	io->in = z->next_in;
+	io->out_size -= (size_t)(z->next_out - io->out);
+	io->out = z->next_out;
+	switch (r) {
+	case Z_OK:
+	case Z_BUF_ERROR: /* no progress: more input is needed */
+		return 1;
+	case Z_STREAM_END:
+		return 0;
+	case Z_MEM_ERROR:
+		return error_set(err, ENOMEM, "out of memory");
+	default:
+		return error_set(err, EBADMSG, "gzip: %s", z->msg ? z->msg : "bad data");
+	}
+}

@@ -1,0 +1,228 @@
+#include "daemon/engines/archive/magic.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <strings.h>
+
+#include "common/util/suffix.h"
+
+#define TAR_HEADER_SIZE 512
+#define TAR_CHECKSUM_AT 148
+#define TAR_CHECKSUM_SIZE 8
+#define LZMA_HEADER_SIZE 13
+#define SKIPPABLE_MAGIC 0x184d2a50u /* and the 15 behind it */
+
+static const struct {
+	const char *magic;
+	size_t size;
+	enum facts_filter filter;
+} filters[] = {
+	{ "\x1f\x8b\x08", 3, FILTER_GZIP },
+	{ "\x28\xb5\x2f\xfd", 4, FILTER_ZSTD },
+	{ "\x04\x22\x4d\x18", 4, FILTER_LZ4 },
+	{ "\xfd"
+	  "7zXZ\0",
+	  6, FILTER_XZ },
+	{ "BZh", 3, FILTER_BZIP2 },
+	{ "LZIP\1", 5, FILTER_LZIP },
+	{ "\x1f\x9d", 2, FILTER_COMPRESS },
+	{ "\x89LZO\0\r\n\x1a\n", 9, FILTER_LZO },
+};
+
+static uint32_t le32(const unsigned char *p)
+{
+	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* What xz and 7-Zip write in front of .lzma, which has no magic: the usual parameters, a dictionary
+ * of a size that they use, and how much it is, or that this is not known. libarchive asks for no
+ * more, and who looks inside finds a tar, or not. */
+static bool is_lzma(const unsigned char b[static LZMA_HEADER_SIZE])
+{
+	bool known = memcmp(b + 5, "\xff\xff\xff\xff\xff\xff\xff\xff", 8) != 0;
+	uint32_t dict = le32(b + 1);
+
+	if ((b[0] != 0x5d && b[0] != 0x5e) || (known && (b[10] | b[11] | b[12])))
+		return false;
+	if (dict >= 1u << 12 && dict <= 1u << 27 && (dict & (dict - 1)) == 0)
+		return true;
+	return !known && dict % (1u << 20) == 0 && dict >= 3u << 20 && dict < 64u << 20;
+}
+
+uint64_t magic_get_skippable(const void *data, size_t size)
+{
+	const unsigned char *b = data;
+
+	if (size < 8 || (le32(b) & ~15u) != SKIPPABLE_MAGIC)
+		return 0;
+	return 8 + (uint64_t)le32(b + 4);
+}
+
+/* By what is not a skippable frame. */
+static enum facts_filter get_filter(const void *data, size_t size)
+{
+	const unsigned char *b = data;
+
+	for (size_t i = 0; i < sizeof(filters) / sizeof(filters[0]); i++) {
+		if (size < filters[i].size || memcmp(data, filters[i].magic, filters[i].size))
+			continue;
+		/* "BZh" begins texts too: a level and the magic of a block or of the end follow */
+		if (filters[i].filter == FILTER_BZIP2 &&
+		    (size < 10 || b[3] < '1' || b[3] > '9' ||
+		     (memcmp(b + 4, "1AY&SY", 6) && memcmp(b + 4, "\x17\x72\x45\x38\x50\x90", 6))))
+			continue;
+		return filters[i].filter;
+	}
+	return size >= LZMA_HEADER_SIZE && is_lzma(b) ? FILTER_LZMA : FILTER_NONE;
+}
+
+/* zstd and lz4 share them. Where what follows is not seen, it is zstd's: pzstd writes them. */
+enum facts_filter magic_get_filter(const void *data, size_t size)
+{
+	const unsigned char *b = data;
+	uint64_t n;
+
+	if (size < 4 || (le32(b) & ~15u) != SKIPPABLE_MAGIC)
+		return get_filter(data, size);
+	while ((n = magic_get_skippable(b, size)) > 0 && n < size) {
+		b += n;
+		size -= (size_t)n;
+	}
+	return get_filter(b, size) == FILTER_LZ4 ? FILTER_LZ4 : FILTER_ZSTD;
+}
+
+int64_t magic_read_octal(const unsigned char *p, size_t n)
+{
+	int64_t v = 0;
+	size_t i = 0, digits = 0;
+
+	while (i < n && p[i] == ' ')
+		i++;
+	for (; i < n && p[i] >= '0' && p[i] <= '7'; i++, digits++)
+		v = v * 8 + (p[i] - '0');
+	if (digits == 0 || (i < n && p[i] != ' ' && p[i] != '\0'))
+		return -1;
+	return v;
+}
+
+static bool is_tar_header(const unsigned char *h)
+{
+	int64_t want = magic_read_octal(h + TAR_CHECKSUM_AT, TAR_CHECKSUM_SIZE), sum = 0,
+		sum_signed = 0;
+
+	if (want < 0)
+		return false; /* as nearly always: each file of an archive is looked at */
+	for (size_t i = 0; i < TAR_HEADER_SIZE; i++) {
+		bool blank = i >= TAR_CHECKSUM_AT && i < TAR_CHECKSUM_AT + TAR_CHECKSUM_SIZE;
+
+		sum += blank ? ' ' : h[i];
+		sum_signed += blank ? ' ' : (signed char)h[i];
+	}
+	return want == sum || want == sum_signed;
+}
+
+enum facts_format magic_get_format(const void *data, size_t size)
+{
+	if (size >= 4 && (!memcmp(data, "hsqs", 4) || !memcmp(data, "sqsh", 4)))
+		return FORMAT_SQUASHFS;
+	if (size >= 4 && (!memcmp(data, "PK\3\4", 4) || !memcmp(data, "PK\5\6", 4)))
+		return FORMAT_ZIP;
+	if (size >= TAR_HEADER_SIZE && is_tar_header(data))
+		return FORMAT_TAR;
+	return FORMAT_PLAIN;
+}
+
+const struct magic_other magic_compressed_twice = {
+	"compressed twice",
+	"unpack it once (gzip -dc FILE >NEW, or what has compressed it)",
+	true,
+};
+
+static const struct {
+	const char *magic;
+	bool is_text; /* upper and lower case are alike, blanks and a byte order mark may stand in front */
+	struct magic_other other;
+} others[] = {
+	{ "version https://git-lfs.github.com/spec/", false,
+	  { "a pointer of Git LFS, which stands for the file", "git lfs pull in its repository brings the content",
+	    false } },
+	{ "/annex/objects/", false,
+	  { "a pointer of git-annex, which stands for the file", "git annex get in its repository brings the content",
+	    false } },
+	{ "7z\xbc\xaf\x27\x1c", false,
+	  { "a 7z archive, which is not unpacked here", "unpack it elsewhere (7z x) and pack it as a tar", false } },
+	{ "Rar!\x1a\x07", false,
+	  { "a rar archive, which is not unpacked here", "unpack it elsewhere (7z x) and pack it as a tar", false } },
+	{ "<!doctype html", true,
+	  { "a web page, as servers send it in place of a file that needs a login",
+	    "look into it, and download the file again", true } },
+	{ "<html", true,
+	  { "a web page, as servers send it in place of a file that needs a login",
+	    "look into it, and download the file again", true } },
+	{ "<?xml", true,
+	  { "a text in XML, as servers send it in place of a file",
+	    "look into it, and download the file again", true } },
+};
+
+const struct magic_other *magic_get_other(const void *data, size_t size)
+{
+	const char *text = data, *end = text + size, *p = text;
+
+	if (size >= 3 && !memcmp(p, "\xef\xbb\xbf", 3))
+		p += 3;
+	while (p < end && strchr(" \t\r\n", *p) && *p)
+		p++;
+	for (size_t i = 0; i < sizeof(others) / sizeof(others[0]); i++) {
+		const char *from = others[i].is_text ? p : text;
+		size_t n = strlen(others[i].magic);
+
+		if ((size_t)(end - from) < n)
+			continue;
+		if (others[i].is_text ? !strncasecmp(from, others[i].magic, n) : !memcmp(from, others[i].magic, n))
+			return &others[i].other;
+	}
+	return NULL;
+}
+
+static bool ends_with(const char *s, const char *end)
+{
+	size_t n = strlen(s), m = strlen(end);
+
+	return n > m && !strcasecmp(s + n - m, end);
+}
+
+enum facts_format magic_get_promise(const char *name)
+{
+	static const enum facts_format formats[] = {
+		[SUFFIX_TAR] = FORMAT_TAR,
+		[SUFFIX_ZIP] = FORMAT_ZIP,
+		[SUFFIX_IMAGE] = FORMAT_SQUASHFS,
+		[SUFFIX_STREAM] = FORMAT_PLAIN,
+	};
+	const struct suffix *s = suffix_find(name, strlen(name));
+
+	/* torch.save() writes a zip, and before version 1.6 a pickle */
+	if (ends_with(name, ".pth.tar") || ends_with(name, ".pt.tar") ||
+	    ends_with(name, ".ckpt.tar"))
+		return FORMAT_PLAIN;
+	return s ? formats[s->kind] : FORMAT_PLAIN;
+}
+
+/* A zip is not meant by ".tar" either: checkpoints are called that, too. */
+bool magic_means_archive(enum facts_format format, enum facts_format promise)
+{
+	if (format == FORMAT_TAR)
+		return promise != FORMAT_PLAIN;
+	return format == FORMAT_ZIP && promise == FORMAT_ZIP;
+}
+
+bool magic_is_archive(const void *data, size_t size, const char *name)
+{
+	enum facts_format promise = magic_get_promise(name);
+	enum facts_filter filter;
+
+	if (magic_means_archive(magic_get_format(data, size), promise))
+		return true;
+	filter = magic_get_filter(data, size);
+	return filter != FILTER_NONE && filter != FILTER_LZO && promise == FORMAT_TAR;
+}

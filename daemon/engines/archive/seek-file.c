@@ -1,0 +1,114 @@
+/*
+ * Who looks for a list at the end of the file first would have done all of it if progress were
+ * where he is. So it is how much he has read, no more than there is.
+ */
+#include "daemon/engines/archive/seek-file.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/util/buffer.h"
+#include "common/util/error.h"
+#include "daemon/engines/archive/zip-names.h"
+#include "daemon/worker/ctx.h"
+
+#define SEEK_FILE_PIECE (1u << 20)
+
+struct seek_file {
+	struct ctx *ctx;
+	int fd;
+	uint64_t at, size;
+	uint64_t uncounted; /* of size */
+	struct zip_names *names;
+	char *buf;
+};
+
+int seek_file_new(struct seek_file **fp, struct ctx *ctx, int fd, struct error *err)
+{
+	_cleanup_(seek_file_freep) struct seek_file *f = calloc(1, sizeof(*f));
+	struct stat st;
+	int r;
+
+	if (!f || !(f->buf = buffer_new(SEEK_FILE_PIECE)))
+		return error_set(err, ENOMEM, "out of memory");
+	if (fstat(fd, &st) < 0)
+		return error_errno(err, errno, "read the source");
+	f->ctx = ctx;
+	f->fd = fd;
+	f->size = (uint64_t)st.st_size;
+	r = zip_names_new(&f->names, fd, &f->size, err);
+	if (r < 0)
+		return r;
+	f->uncounted = (uint64_t)st.st_size;
+	*fp = steal_ptr(f);
+	return 0;
+}
+
+void seek_file_free(struct seek_file *f)
+{
+	if (!f)
+		return;
+	zip_names_free(f->names);
+	free(f->buf);
+	free(f);
+}
+
+const struct zip_names *seek_file_get_names(const struct seek_file *f)
+{
+	return f->names;
+}
+
+/* How many of n bytes are progress. */
+static uint64_t count(struct seek_file *f, uint64_t n)
+{
+	n = n < f->uncounted ? n : f->uncounted;
+	f->uncounted -= n;
+	return n;
+}
+
+ssize_t seek_file_read(struct seek_file *f, const void **datap, struct error *err)
+{
+	size_t size = SEEK_FILE_PIECE;
+	ssize_t n;
+	int r = f->ctx ? ctx_check(f->ctx, err) : 0;
+
+	if (r < 0)
+		return r;
+	if (f->at < f->size && f->size - f->at < size)
+		size = (size_t)(f->size - f->at);
+	else if (f->at >= f->size)
+		size = 0;
+	do
+		n = pread(f->fd, f->buf, size, (off_t)f->at);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return error_errno(err, errno, "read the source");
+	zip_names_adapt(f->names, f->buf, (size_t)n, f->at);
+	f->at += (uint64_t)n;
+	if (f->ctx)
+		ctx_add_progress(f->ctx, count(f, (uint64_t)n), 0);
+	*datap = f->buf;
+	return n;
+}
+
+void seek_file_skip(struct seek_file *f, uint64_t n)
+{
+	f->at += n;
+	if (f->ctx)
+		ctx_add_unread(f->ctx, count(f, n), 0);
+}
+
+int64_t seek_file_seek(struct seek_file *f, int64_t offset, int whence)
+{
+	int64_t from = whence == SEEK_CUR   ? (int64_t)f->at
+		       : whence == SEEK_END ? (int64_t)f->size
+					    : 0;
+	int64_t to;
+
+	if (__builtin_add_overflow(from, offset, &to) || to < 0)
+		return -EINVAL;
+	f->at = (uint64_t)to;
+	return to;
+}

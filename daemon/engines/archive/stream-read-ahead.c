@@ -1,0 +1,423 @@
+/*
+ * A file, block by block, read ahead by threads of its own.
+ *
+ * Where a single read is slow because the data is far away, several of them at consecutive offsets
+ * take the time of one. Where it is in the page cache, more than one thread only take the CPU from
+ * who writes: a tar of big files took a third longer. So there is one, and a read that would have
+ * to wait (cached.h) calls for another; file systems that can't tell are far away.
+ * Nobody wants the kernel's read-ahead (posix_fadvise(2)): the one reader it is done for would
+ * fetch the next blocks of all, one after the other.
+ *
+ * Each thread takes a block first and then the next offset, so that whoever has an offset never
+ * waits: else the blocks could all be at offsets behind the one that is waited for.
+ *
+ * What is left to others to read (stream_leave()) is left where the file is in memory, as far as
+ * can be told: now and then a block is read, which shows it.
+ *
+ * Where much is taken back (stream_take_back()) a thread that reads ahead would only read what
+ * others read again. Then whoever takes the blocks walks: he reads little ones himself, and the
+ * larger ones the longer nothing is taken back, until it is the thread's turn again.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/util/error.h"
+#include "daemon/engines/archive/cached.h"
+#include "daemon/engines/archive/stream.h"
+#include "daemon/engines/copy/hash.h"
+#include "daemon/worker/ctx.h"
+
+/* Where a read of 1 MiB takes 5 ms, 200 MB/s, eight in flight come to 1 GB/s and more. */
+#define READ_THREADS 8
+
+/* So much may be left at once, then a block is read. */
+#define LEAVE_MAX (256u << 20)
+
+/* Headers of a member with long names, and how its data begins; then twice as much each time. */
+#define STEP_FIRST 2048
+#define STEP_LAST (128u << 10)
+#define EDGE 512 /* where a block ends: what a tar's member is, is seen in so many bytes of it */
+/* So many steps in a row that had to wait: the file is not in memory. One may be a page that is
+ * marked (cached.h). */
+#define MANY_MISSES 2
+
+struct read_ahead {
+	struct stream stream;
+	struct ctx *ctx;
+	struct hash *hash;
+	int fd;
+	pthread_t threads[READ_THREADS];
+	size_t n_threads;
+	atomic_bool may_grow; /* there may be more */
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	uint64_t next, taken;	   /* numbers of blocks: to be read, handed out */
+	uint64_t offset, position; /* in the file: of next, of what comes after taken */
+	uint64_t size;		   /* of the file, as it was */
+	uint64_t left_before;	   /* the block of this number comes left */
+	struct block *left;	   /* NULL: nothing is */
+	struct block *ready[STREAM_READ_BLOCKS]; /* by number */
+	bool walks;				 /* the thread rests, once it has delivered */
+	size_t step;				 /* while it does, of who takes blocks */
+	unsigned n_misses;
+	uint64_t again; /* taken back: counted already, and by who reads it, too */
+	uint64_t end;	/* first number that is not there, for which reason */
+	int end_reason; /* 0 or -errno */
+	struct error end_error;
+	bool stopped;
+};
+
+/* In order, what all streams of a file do with a block. 1. */
+static int pass_on(struct read_ahead *f, struct block *b)
+{
+	const uint64_t again = b->size < f->again ? b->size : f->again;
+
+	f->again -= again;
+	if (f->hash)
+		hash_add_block(f->hash, b);
+	if (f->ctx)
+		ctx_add_progress(f->ctx, b->size - again, 0);
+	return 1;
+}
+
+/* ---- the threads ---- */
+
+/* The stream has no block `number` and none behind it. */
+static void end_at(struct read_ahead *f, uint64_t number, int reason, const struct error *err)
+{
+	if (number >= f->end)
+		return;
+	f->end = number;
+	f->end_reason = reason;
+	if (reason < 0)
+		f->end_error = *err;
+}
+
+static void deliver(struct read_ahead *f, uint64_t number, struct block *b, int r,
+		    const struct error *err)
+{
+	pthread_mutex_lock(&f->lock);
+	if (r < 0 || b->size == 0)
+		end_at(f, number, r, err);
+	else if (b->size < b->capacity)
+		end_at(f, number + 1, 0, NULL);
+	if (number < f->end) {
+		f->ready[number % STREAM_READ_BLOCKS] = b;
+		b = NULL;
+	}
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->lock);
+	block_put(b);
+}
+
+/* False: there is nothing to read, now or for ever. */
+static bool take_number(struct read_ahead *f, uint64_t *numberp, uint64_t *offsetp)
+{
+	bool taken;
+
+	pthread_mutex_lock(&f->lock);
+	taken = !f->walks && f->next < f->end && !f->stopped;
+	if (taken) {
+		*numberp = f->next++;
+		*offsetp = f->offset;
+		f->offset += BLOCK_SIZE;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return taken;
+}
+
+/* While somebody walks, without a block: they are all his. False: there is nothing more to read. */
+static bool rest(struct read_ahead *f)
+{
+	bool goes_on;
+
+	pthread_mutex_lock(&f->lock);
+	while (f->walks && !f->stopped)
+		pthread_cond_wait(&f->changed, &f->lock);
+	goes_on = f->next < f->end && !f->stopped;
+	pthread_mutex_unlock(&f->lock);
+	return goes_on;
+}
+
+static void *read_thread(void *arg);
+
+/* One more, if there may be; the lock is held. */
+static void add_thread(struct read_ahead *f)
+{
+	if (f->n_threads < READ_THREADS && !f->stopped && f->next < f->end &&
+	    pthread_create(&f->threads[f->n_threads], NULL, read_thread, f) == 0)
+		f->n_threads++;
+	if (f->n_threads == READ_THREADS)
+		atomic_store(&f->may_grow, false);
+}
+
+/* What is in memory of an empty block; if that isn't all, somebody helps. */
+static void fill_at_once(struct read_ahead *f, struct block *b, uint64_t offset)
+{
+	b->size = cached_read_pages(f->fd, b->buf, b->capacity, offset);
+	if (b->size == b->capacity)
+		return;
+	pthread_mutex_lock(&f->lock);
+	add_thread(f);
+	pthread_mutex_unlock(&f->lock);
+}
+
+static void give_up(struct read_ahead *f)
+{
+	struct error err = ERROR_INIT;
+
+	pthread_mutex_lock(&f->lock);
+	end_at(f, f->next, error_set(&err, ENOMEM, "out of memory"), &err);
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->lock);
+}
+
+static void *read_thread(void *arg)
+{
+	struct read_ahead *f = arg;
+	struct error err = ERROR_INIT;
+	struct block *b;
+	uint64_t number, offset;
+	int r = 0;
+
+	while (rest(f) && (r = block_pool_take(f->stream.pool, &b)) == 0) {
+		if (!take_number(f, &number, &offset)) {
+			block_put(b);
+			continue;
+		}
+		r = f->ctx ? ctx_check(f->ctx, &err) : 0;
+		if (r == 0 && atomic_load_explicit(&f->may_grow, memory_order_relaxed))
+			fill_at_once(f, b, offset);
+		if (r == 0)
+			r = stream_fill_block(f->fd, b, b->capacity, offset, &err);
+		deliver(f, number, b, r, &err);
+	}
+	if (r == -ENOMEM)
+		give_up(f);
+	return NULL;
+}
+
+/* Where each read waits for a far source, many at a time are better than one of each writer. */
+static bool is_near(const struct read_ahead *f)
+{
+	return f->n_threads == 1;
+}
+
+/* ---- walking ---- */
+
+/* Everything that the thread has read is taken; f is locked. */
+static bool is_walking(const struct read_ahead *f)
+{
+	return f->walks && f->taken == f->next && f->next < f->end && !f->stopped;
+}
+
+static void end_walk(struct read_ahead *f)
+{
+	pthread_mutex_lock(&f->lock);
+	f->walks = false;
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->lock);
+}
+
+/* A small block. While one walks, what the threads have else is his. */
+static int walk(struct read_ahead *f, struct block **bp, struct error *err)
+{
+	const size_t size = f->step - f->offset % EDGE;
+	_cleanup_(block_putp) struct block *b = NULL;
+	ssize_t n;
+	int r;
+
+	r = f->ctx ? ctx_check(f->ctx, err) : 0;
+	if (r == 0)
+		r = stream_take_block(&f->stream, &b, err);
+	if (r < 0)
+		return r;
+	n = cached_read(f->fd, b->buf, size, f->offset);
+	b->size = n > 0 ? (size_t)n : 0;
+	f->n_misses = b->size == size ? 0 : f->n_misses + 1;
+	r = b->size == size ? 0 : stream_fill_block(f->fd, b, size, f->offset, err);
+	if (r < 0 || b->size == 0)
+		return r;
+	f->position = f->offset += b->size;
+	f->step *= 2;
+	if (f->n_misses == MANY_MISSES || f->step > STEP_LAST)
+		end_walk(f);
+	*bp = steal_ptr(b);
+	return pass_on(f, *bp);
+}
+
+static bool ahead_take_back(struct stream *s, size_t back, uint64_t n)
+{
+	struct read_ahead *f = (struct read_ahead *)s;
+	uint64_t begin = f->position - back;
+	bool taken = false;
+
+	pthread_mutex_lock(&f->lock);
+	if (n <= LEAVE_MAX && !f->hash && is_near(f) && begin < f->size && n <= f->size - begin) {
+		if (!f->walks)
+			f->n_misses = 0;
+		f->walks = true;
+		f->step = STEP_FIRST;
+		taken = is_walking(f) && !f->left &&
+			block_new_left(&f->left, f->fd, begin, (size_t)n) == 0;
+	}
+	if (taken) {
+		f->left_before = f->next;
+		f->again += back;
+		f->position = begin;
+		f->offset = begin + n;
+	}
+	pthread_mutex_unlock(&f->lock);
+	return taken;
+}
+
+/* ---- taking blocks ---- */
+
+static bool ahead_is_ready(struct stream *s)
+{
+	struct read_ahead *f = (struct read_ahead *)s;
+	bool ready;
+
+	pthread_mutex_lock(&f->lock);
+	if (f->left && f->taken == f->left_before)
+		ready = true;
+	else if (is_walking(f))
+		ready = !block_pool_is_empty(f->stream.pool);
+	else
+		ready = f->ready[f->taken % STREAM_READ_BLOCKS];
+	pthread_mutex_unlock(&f->lock);
+	return ready;
+}
+
+/* What the threads have read, or what was left. */
+static int take_ready(struct read_ahead *f, struct block **bp, struct error *err)
+{
+	struct block **slot = &f->ready[f->taken % STREAM_READ_BLOCKS];
+	int r = 1;
+
+	if (f->left && f->taken == f->left_before)
+		slot = &f->left;
+	while (!*slot && f->taken < f->end && !f->stopped)
+		pthread_cond_wait(&f->changed, &f->lock);
+	if (f->stopped) {
+		r = error_set(err, ECANCELED, "stopped");
+	} else if (*slot) {
+		f->taken += slot != &f->left;
+		*bp = steal_ptr(*slot);
+		f->position += (*bp)->size;
+	} else {
+		r = f->end_reason;
+		if (r < 0 && err)
+			*err = f->end_error;
+	}
+	return r;
+}
+
+static int ahead_next_block(struct stream *s, struct block **bp, struct error *err)
+{
+	struct read_ahead *f = (struct read_ahead *)s;
+	bool walks;
+	int r = 0;
+
+	pthread_mutex_lock(&f->lock);
+	walks = is_walking(f) && !f->left;
+	if (!walks)
+		r = take_ready(f, bp, err);
+	pthread_mutex_unlock(&f->lock);
+	if (walks)
+		return walk(f, bp, err);
+	return r > 0 && (*bp)->data ? pass_on(f, *bp) : r;
+}
+
+/* From the next block that nobody reads yet on, whole blocks. Of what is behind the end of the file
+ * nothing is: that is for the reader to find. */
+static void ahead_leave(struct stream *s, uint64_t n, bool needed)
+{
+	struct read_ahead *f = (struct read_ahead *)s;
+	uint64_t end, size;
+
+	pthread_mutex_lock(&f->lock);
+	end = f->position < f->size && n < f->size - f->position ? f->position + n : f->size;
+	end = end / BLOCK_SIZE * BLOCK_SIZE;
+	size = end > f->offset ? end - f->offset : 0;
+	if (needed && size > LEAVE_MAX)
+		size = LEAVE_MAX;
+	if (size >= STREAM_LEAVE_MIN && !f->hash && !f->left && f->next < f->end &&
+	    (!needed || is_near(f)) &&
+	    block_new_left(&f->left, f->fd, f->offset, (size_t)size) == 0) {
+		f->left_before = f->next;
+		f->offset += size;
+	} else {
+		size = 0;
+	}
+	pthread_mutex_unlock(&f->lock);
+	if (!needed && f->ctx)
+		ctx_add_unread(f->ctx, size, 0);
+}
+
+static void ahead_stop(struct stream *s)
+{
+	struct read_ahead *f = (struct read_ahead *)s;
+
+	pthread_mutex_lock(&f->lock);
+	f->stopped = true;
+	pthread_cond_broadcast(&f->changed);
+	pthread_mutex_unlock(&f->lock);
+}
+
+static void ahead_close(struct stream *s)
+{
+	struct read_ahead *f = (struct read_ahead *)s;
+
+	stream_stop(s);
+	for (size_t i = 0; i < f->n_threads; i++)
+		pthread_join(f->threads[i], NULL);
+	for (size_t i = 0; i < ARRAY_SIZE(f->ready); i++)
+		block_put(f->ready[i]);
+	block_put(f->left);
+	pthread_cond_destroy(&f->changed);
+	pthread_mutex_destroy(&f->lock);
+	free(f);
+}
+
+/* ---- making one ---- */
+
+int stream_new_read_ahead(struct stream **sp, struct ctx *ctx, int fd, struct hash *hash,
+			  struct error *err)
+{
+	static const struct stream_ops ops = {
+		.next_block = ahead_next_block,
+		.is_ready = ahead_is_ready,
+		.stop = ahead_stop,
+		.leave = ahead_leave,
+		.take_back = ahead_take_back,
+		.close = ahead_close,
+	};
+	struct read_ahead *f = calloc(1, sizeof(*f));
+	struct block_pool *pool;
+	struct stat st;
+	int e;
+
+	if (!f || block_pool_new(&pool, STREAM_READ_BLOCKS, BLOCK_SIZE) < 0) {
+		free(f);
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	*f = (struct read_ahead){ { &ops, pool }, ctx, hash, fd, .end = UINT64_MAX };
+	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
+		f->size = (uint64_t)st.st_size;
+	pthread_mutex_init(&f->lock, NULL);
+	pthread_cond_init(&f->changed, NULL);
+	posix_fadvise(fd, 0, 0, POSIX_FADV_RANDOM);
+	atomic_store(&f->may_grow, true);
+	f->n_threads = 1;
+	e = pthread_create(&f->threads[0], NULL, read_thread, f);
+	*sp = &f->stream;
+	if (e == 0)
+		return 0;
+	f->n_threads = 0;
+	stream_close(&f->stream);
+	return error_errno(err, e, "start thread");
+}

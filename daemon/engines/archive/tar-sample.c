@@ -1,0 +1,98 @@
+/*
+ * Names too long for a header and pax records are members of their own kind that bring bytes along
+ * and make no file. A size in pax records (more than 8 GiB) is not looked at: the chain breaks
+ * there, and what was counted so far is the sample.
+ */
+#include "daemon/engines/archive/tar-sample.h"
+
+#include <string.h>
+
+#include "daemon/engines/archive/magic.h"
+
+#define BLOCK 512
+#define PAGE 4096
+#define SIZE_AT 124
+#define SIZE_SIZE 12
+#define TYPE_AT 156
+
+/* Octal digits, or a number of 256 to the n with the first bit set; -1: neither. */
+static int64_t read_size(const unsigned char *h)
+{
+	const unsigned char *p = h + SIZE_AT;
+	int64_t v = 0;
+
+	if (!(p[0] & 0x80))
+		return magic_read_octal(p, SIZE_SIZE);
+	if (p[0] != 0x80 || p[1] || p[2] || p[3] || (p[4] & 0x80))
+		return -1;
+	for (int i = 4; i < SIZE_SIZE; i++)
+		v = v << 8 | p[i];
+	return v;
+}
+
+static uint64_t round_up(uint64_t n, uint64_t to)
+{
+	return (n + to - 1) / to * to;
+}
+
+static void count(struct tar_sample *s, unsigned char type, uint64_t size)
+{
+	switch (type) {
+	case 'L': /* a long name, a long link, pax records */
+	case 'K':
+	case 'x':
+	case 'g':
+	case 'X':
+		return;
+	case '1': /* a hard link is a name, the file is there */
+		break;
+	case '2':
+	case '5':
+		s->charge += PAGE;
+		break;
+	default:
+		s->charge += round_up(size, PAGE);
+	}
+	s->n_files++;
+}
+
+/* Links and directories have no content, whatever their header says. */
+static bool has_content(unsigned char type)
+{
+	return type < '1' || type > '6';
+}
+
+void tar_sample_add(struct tar_sample *s, const void *data, size_t size, uint64_t at)
+{
+	static const unsigned char zeros[BLOCK];
+	const unsigned char *h;
+	int64_t n;
+
+	while (!s->ended && !s->broken && s->next >= at && s->next - at <= size &&
+	       size - (s->next - at) >= BLOCK) {
+		h = (const unsigned char *)data + (s->next - at);
+		n = read_size(h);
+		if (!memcmp(h, zeros, BLOCK)) {
+			s->ended = true;
+		} else if (magic_get_format(h, BLOCK) != FORMAT_TAR || n < 0) {
+			s->broken = true;
+		} else {
+			n = has_content(h[TYPE_AT]) ? n : 0;
+			count(s, h[TYPE_AT], (uint64_t)n);
+			s->next += BLOCK + round_up((uint64_t)n, BLOCK);
+		}
+	}
+}
+
+uint64_t tar_sample_estimate(const struct tar_sample *s, uint64_t size)
+{
+	double more;
+
+	if (s->ended)
+		return s->charge;
+	if (s->next == 0 || s->next > size)
+		return size; /* no tar, or cut off: what its headers claim is not there */
+	more = (double)s->charge / (double)s->next * (double)(size - s->next);
+	/* of a sparse file that calls itself exabytes long */
+	return more < (double)INT64_MAX ? s->charge + (uint64_t)more : INT64_MAX;
+}

@@ -1,0 +1,163 @@
+#include "daemon/engines/archive/untar-header.h"
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <string.h>
+
+#define MAX_SIZE (INT64_MAX - 2 * UNTAR_BLOCK)
+
+/* POSIX's, with magic and version in one, as GNU's is; that has other things than a prefix. */
+struct raw {
+	unsigned char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type,
+		link[100], magic[8], uname[32], gname[32], major[8], minor[8],
+		prefix[155], rest[12];
+};
+_Static_assert(sizeof(struct raw) == UNTAR_BLOCK, "a header is a block");
+
+/* Octal digits, blanks before, blanks and NULs behind. */
+static bool read_octal(const unsigned char *p, size_t n, uint64_t *vp)
+{
+	uint64_t v = 0;
+	size_t i = 0, first;
+
+	while (i < n && p[i] == ' ')
+		i++;
+	for (first = i; i < n && p[i] >= '0' && p[i] <= '7'; i++)
+		v = v << 3 | (uint64_t)(p[i] - '0');
+	if (i == first)
+		return false;
+	while (i < n && (p[i] == ' ' || p[i] == '\0'))
+		i++;
+	*vp = v;
+	return i == n;
+}
+
+/* The same, or 0x80 and a positive number to the base of 256; 12 bytes. */
+static bool read_number(const unsigned char p[static 12], uint64_t *vp)
+{
+	uint64_t v = 0;
+
+	if (!(p[0] & 0x80))
+		return read_octal(p, 12, vp);
+	if (p[0] != 0x80 || p[1] || p[2] || p[3] || (p[4] & 0x80))
+		return false;
+	for (int i = 4; i < 12; i++)
+		v = v << 8 | p[i];
+	*vp = v;
+	return true;
+}
+
+static bool is_zero(const unsigned char *p, size_t n)
+{
+	return p[0] == 0 && !memcmp(p, p + 1, n - 1);
+}
+
+/* The sum of all bytes, its own field taken for blanks. As signed bytes it is what very old
+ * programs wrote. */
+static enum untar_kind check_sum(const struct raw *raw)
+{
+	const unsigned char *p = (const unsigned char *)raw;
+	uint32_t sum = 8 * ' ', high = 0;
+	uint64_t said;
+
+	for (size_t i = 0; i < UNTAR_BLOCK; i++)
+		sum += p[i];
+	for (size_t i = 0; i < sizeof(raw->checksum); i++)
+		sum -= raw->checksum[i];
+	if (!read_octal(raw->checksum, sizeof(raw->checksum), &said))
+		return UNTAR_DAMAGED;
+	if (said == sum)
+		return UNTAR_MEMBER;
+	for (size_t i = 0; i < UNTAR_BLOCK; i++)
+		high += p[i] >> 7;
+	for (size_t i = 0; i < sizeof(raw->checksum); i++)
+		high -= raw->checksum[i] >> 7;
+	return said + 256 * (uint64_t)high == sum ? UNTAR_FOREIGN : UNTAR_DAMAGED;
+}
+
+/* n bytes that end where a NUL is, if any. */
+static size_t copy_text(char *to, const unsigned char *from, size_t n)
+{
+	const unsigned char *end = memchr(from, '\0', n);
+
+	if (end)
+		n = (size_t)(end - from);
+	memcpy(to, from, n);
+	to[n] = '\0';
+	return n;
+}
+
+/* False: of a dialect where other fields matter. */
+static bool read_name(const struct raw *raw, struct untar_header *h)
+{
+	size_t n = 0;
+
+	if (!memcmp(raw->magic, "ustar\0", 6)) {
+		if (!is_zero(raw->rest, sizeof(raw->rest)))
+			return false;
+		if (raw->prefix[0]) {
+			n = copy_text(h->name, raw->prefix, sizeof(raw->prefix));
+			h->name[n++] = '/';
+		}
+	} else if (memcmp(raw->magic, "ustar  \0", 8) != 0 && !is_zero(raw->magic, 8)) {
+		return false;
+	}
+	copy_text(h->name + n, raw->name, sizeof(raw->name));
+	copy_text(h->link, raw->link, sizeof(raw->link));
+	return true;
+}
+
+static enum untar_kind read_type(const struct raw *raw, struct untar_header *h)
+{
+	switch (raw->type) {
+	case '0':
+	case '\0':
+	case '7': /* contiguous */
+		h->type = MEMBER_FILE;
+		return UNTAR_MEMBER;
+	case '1':
+		h->type = MEMBER_HARDLINK;
+		return UNTAR_MEMBER;
+	case '2':
+		h->type = MEMBER_SYMLINK;
+		return UNTAR_MEMBER;
+	case '5':
+		h->type = MEMBER_DIR;
+		return UNTAR_MEMBER;
+	case 'L':
+		return UNTAR_LONG_NAME;
+	case 'K':
+		return UNTAR_LONG_LINK;
+	case 'x':
+		return UNTAR_PAX;
+	case 'g':
+		return UNTAR_GLOBAL;
+	default: /* devices, sparse files, volumes, Solaris */
+		return UNTAR_FOREIGN;
+	}
+}
+
+enum untar_kind untar_header_read(const unsigned char block[static UNTAR_BLOCK],
+				  struct untar_header *h)
+{
+	const struct raw *raw = (const struct raw *)block;
+	enum untar_kind kind;
+	uint64_t mode, mtime;
+
+	if (raw->name[0] == '\0' && is_zero(block, UNTAR_BLOCK))
+		return UNTAR_ZERO;
+	kind = check_sum(raw);
+	if (kind != UNTAR_MEMBER)
+		return kind;
+	kind = read_type(raw, h);
+	if (kind == UNTAR_FOREIGN || !read_number(raw->size, &h->size) || h->size > MAX_SIZE)
+		return UNTAR_FOREIGN;
+	if (kind != UNTAR_MEMBER)
+		return kind;
+	if (!read_name(raw, h) || !read_octal(raw->mode, sizeof(raw->mode), &mode) ||
+	    !read_number(raw->mtime, &mtime) || mtime > INT64_MAX)
+		return UNTAR_FOREIGN;
+	h->mode = (mode_t)(mode & 07777);
+	h->mtime = (int64_t)mtime;
+	return UNTAR_MEMBER;
+}

@@ -1,0 +1,38 @@
+/*
+ * untar-header: one block of a tar that should be a header, judged and read. Pure.
+ *
+ * Strict: what is not written as GNU tar, bsdtar, star, Python and the standards write it is
+ * UNTAR_FOREIGN and left to a reader that knows more dialects, also where it could be guessed.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "daemon/engines/archive/decode.h"
+
+#define UNTAR_BLOCK 512
+#define UNTAR_NAME_SIZE 257 /* prefix, slash, name, NUL */
+#define UNTAR_LINK_SIZE 101
+
+enum untar_kind {
+	UNTAR_FOREIGN, /* its checksum is right, but it is not for this reader */
+	UNTAR_DAMAGED, /* its checksum is wrong */
+	UNTAR_ZERO,    /* zeros: the end */
+	UNTAR_MEMBER,
+	UNTAR_LONG_NAME, /* the name of the member that follows, too long for its header */
+	UNTAR_LONG_LINK,
+	UNTAR_PAX,    /* records about the member that follows */
+	UNTAR_GLOBAL, /* records about all that follow */
+};
+
+struct untar_header {
+	enum member_type type; /* of a member */
+	uint64_t size;	       /* of the data behind the header */
+	int64_t mtime;
+	mode_t mode;
+	char name[UNTAR_NAME_SIZE], link[UNTAR_LINK_SIZE];
+};
+
+/* h is written for UNTAR_MEMBER and what comes before a member (its size). */
+enum untar_kind untar_header_read(const unsigned char block[static UNTAR_BLOCK],
+				  struct untar_header *h);

@@ -1,0 +1,242 @@
+/*
+ * Ranges that are being copied stand in a table, on the stacks of those who have them, who don't go
+ * before their last helper has. A part ends where a huge page of the file does.
+ *
+ * Nobody asks for l->lock under a writer's lock.
+ */
+#include "daemon/engines/archive/untar-left.h"
+
+#include <errno.h>
+#include <stdlib.h>
+
+#include "common/util/buffer.h"
+#include "common/util/error.h"
+#include "daemon/engines/copy/copy-file.h"
+
+#define MAX_WRITERS 16
+#define MAX_LARGE 8 /* buffers of COPY_BUFFER_SIZE */
+#define PART_SIZE (2ULL * COPY_BUFFER_SIZE)
+
+struct copying {
+	struct left_range range;
+	uint64_t next; /* begins here, in out */
+	unsigned n_active;
+	bool failed;
+	struct error error;
+};
+
+struct left {
+	struct ctx *ctx;
+	pthread_mutex_t lock;
+	pthread_cond_t idle; /* a range has no helper */
+	struct left_writer *writers[MAX_WRITERS];
+	struct copying *copyings[MAX_WRITERS]; /* of the writer of this number */
+	unsigned n_large;
+	_Atomic unsigned n_open; /* with parts that nobody has */
+	_Atomic uint64_t n_announced;
+};
+
+int left_new(struct left **lp, struct ctx *ctx)
+{
+	struct left *l = calloc(1, sizeof(*l));
+
+	if (!l)
+		return -ENOMEM;
+	l->ctx = ctx;
+	pthread_mutex_init(&l->lock, NULL);
+	pthread_cond_init(&l->idle, NULL);
+	*lp = l;
+	return 0;
+}
+
+void left_free(struct left *l)
+{
+	if (!l)
+		return;
+	pthread_cond_destroy(&l->idle);
+	pthread_mutex_destroy(&l->lock);
+	free(l);
+}
+
+/* l is locked. */
+static unsigned find(const struct left *l, const struct left_writer *w)
+{
+	unsigned i = 0;
+
+	while (i < MAX_WRITERS - 1 && l->writers[i] != w)
+		i++;
+	return i;
+}
+
+void left_join(struct left *l, struct left_writer *w)
+{
+	pthread_mutex_lock(&l->lock);
+	l->writers[find(l, NULL)] = w;
+	pthread_mutex_unlock(&l->lock);
+}
+
+void left_part(struct left *l, struct left_writer *w)
+{
+	pthread_mutex_lock(&l->lock);
+	l->writers[find(l, w)] = NULL;
+	l->n_large -= w->size == COPY_BUFFER_SIZE;
+	pthread_mutex_unlock(&l->lock);
+	free(w->buf);
+	*w = (struct left_writer){ 0 };
+}
+
+static void wake_all(struct left *l)
+{
+	pthread_mutex_lock(&l->lock);
+	for (unsigned i = 0; i < MAX_WRITERS; i++) {
+		if (!l->writers[i])
+			continue;
+		pthread_mutex_lock(l->writers[i]->lock);
+		pthread_cond_broadcast(l->writers[i]->changed);
+		pthread_mutex_unlock(l->writers[i]->lock);
+	}
+	pthread_mutex_unlock(&l->lock);
+}
+
+/* One part has no second for a helper. */
+static bool is_shared(uint64_t n)
+{
+	return n > PART_SIZE;
+}
+
+void left_announce(struct left *l, uint64_t n)
+{
+	if (is_shared(n))
+		atomic_fetch_add(&l->n_announced, 1);
+}
+
+void left_settle(struct left *l, uint64_t n)
+{
+	if (is_shared(n) && atomic_fetch_sub(&l->n_announced, 1) == 1)
+		wake_all(l);
+}
+
+bool left_is_settled(const struct left *l)
+{
+	return atomic_load(&l->n_announced) == 0;
+}
+
+bool left_wants_help(const struct left *l, const struct left_writer *w)
+{
+	return atomic_load(&l->n_open) > 0 && !w->fails;
+}
+
+/* ---- parts; l is locked ---- */
+
+static bool get_buffer(struct left *l, struct left_writer *w)
+{
+	if (w->buf)
+		return true;
+	w->size = l->n_large < MAX_LARGE ? COPY_BUFFER_SIZE : COPY_SMALL_SIZE;
+	w->buf = buffer_new(w->size);
+	w->fails = !w->buf;
+	if (w->fails)
+		w->size = 0;
+	l->n_large += w->size == COPY_BUFFER_SIZE;
+	return !w->fails;
+}
+
+static void give_up(struct left *l, struct copying *c, const struct error *err)
+{
+	if (!c->failed)
+		c->error = *err;
+	c->failed = true;
+	if (c->next < c->range.to)
+		atomic_fetch_sub(&l->n_open, 1);
+	c->next = c->range.to;
+}
+
+/* Unlocks l while it copies. */
+static void copy_part(struct left *l, struct left_writer *w, struct copying *c)
+{
+	const struct left_range *range = &c->range;
+	uint64_t from = c->next, to = (from / PART_SIZE + 1) * PART_SIZE;
+	struct error err = ERROR_INIT;
+	int r;
+
+	to = to < range->to ? to : range->to;
+	c->next = to;
+	if (to == range->to)
+		atomic_fetch_sub(&l->n_open, 1);
+	c->n_active++;
+	pthread_mutex_unlock(&l->lock);
+	r = copy_file_shifted(l->ctx, range->in, range->in_at + (from - range->from), range->out,
+			      from, to, w->buf, w->size, &err);
+	pthread_mutex_lock(&l->lock);
+	if (r < 0)
+		give_up(l, c, &err);
+	if (--c->n_active == 0)
+		pthread_cond_broadcast(&l->idle);
+}
+
+static int copy_alone(struct left *l, struct left_writer *w, const struct left_range *range,
+		      struct error *err)
+{
+	bool there = w->buf;
+
+	if (!there) {
+		pthread_mutex_lock(&l->lock);
+		there = get_buffer(l, w);
+		pthread_mutex_unlock(&l->lock);
+	}
+	if (!there)
+		return error_set(err, ENOMEM, "out of memory");
+	return copy_file_shifted(l->ctx, range->in, range->in_at, range->out, range->from,
+				 range->to, w->buf, w->size, err);
+}
+
+static int copy_together(struct left *l, struct left_writer *w, const struct left_range *range,
+			 struct error *err)
+{
+	struct copying c = { .range = *range, .next = range->from };
+	struct error no_memory = ERROR_INIT;
+	unsigned i;
+
+	pthread_mutex_lock(&l->lock);
+	i = find(l, w);
+	l->copyings[i] = &c;
+	atomic_fetch_add(&l->n_open, 1);
+	pthread_mutex_unlock(&l->lock);
+	wake_all(l);
+	pthread_mutex_lock(&l->lock);
+	if (!get_buffer(l, w)) {
+		error_set(&no_memory, ENOMEM, "out of memory");
+		give_up(l, &c, &no_memory);
+	}
+	while (c.next < c.range.to)
+		copy_part(l, w, &c);
+	l->copyings[i] = NULL;
+	while (c.n_active > 0)
+		pthread_cond_wait(&l->idle, &l->lock);
+	pthread_mutex_unlock(&l->lock);
+	if (c.failed && err)
+		*err = c.error;
+	return c.failed ? c.error.code : 0;
+}
+
+int left_copy(struct left *l, struct left_writer *w, const struct left_range *range,
+	      struct error *err)
+{
+	return is_shared(range->to - range->from) ? copy_together(l, w, range, err)
+						  : copy_alone(l, w, range, err);
+}
+
+void left_help(struct left *l, struct left_writer *w)
+{
+	struct copying *c;
+
+	pthread_mutex_lock(&l->lock);
+	for (unsigned i = 0; i < MAX_WRITERS; i++) {
+		c = l->copyings[i];
+		if (!c || c->next >= c->range.to || !get_buffer(l, w))
+			continue;
+		copy_part(l, w, c);
+		break;
+	}
+	pthread_mutex_unlock(&l->lock);
+}

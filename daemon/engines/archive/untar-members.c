@@ -1,0 +1,239 @@
+/*
+ * libarchive lends its pieces: they are copied into blocks of a pool of our own, so that writers
+ * may keep them. Small ones share a block: a file with holes may come as a million pieces of a
+ * byte, and a block each was a wait for the writers with every sixteenth of them.
+ */
+#include "daemon/engines/archive/untar-members.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/util/error.h"
+#include "daemon/engines/archive/stream.h"
+
+#define COPY_BLOCKS 16
+#define COPY_SIZE (256u << 10)
+
+struct members {
+	struct members_hook hook;
+	struct stream *in;
+	struct piece_source source; /* where in is NULL */
+	struct block *at_hand;	    /* of in */
+	struct untar_reader *reader;
+	struct decode *decode;
+	/* of what libarchive lends: what is not in a block yet, and the last block */
+	struct block_pool *pool;
+	struct block *copy;
+	struct piece lent;
+};
+
+static void before_wait(struct members *m)
+{
+	if (m->hook.before_wait)
+		m->hook.before_wait(m->hook.arg);
+}
+
+static int next_piece(void *arg, struct piece *p, struct error *err)
+{
+	struct members *m = arg;
+	int r;
+
+	block_put(steal_ptr(m->at_hand));
+	if (!m->in)
+		return m->source.next(m->source.arg, p, err);
+	if (!stream_is_ready(m->in))
+		before_wait(m);
+	r = stream_next_block(m->in, &m->at_hand, err);
+	if (r > 0)
+		*p = (struct piece){ m->at_hand, m->at_hand->data, m->at_hand->size, 0 };
+	return r;
+}
+
+static void leave(void *arg, uint64_t n, bool needed)
+{
+	struct members *m = arg;
+
+	stream_leave(m->in, n, needed);
+}
+
+static bool take_back(void *arg, size_t back, uint64_t n)
+{
+	struct members *m = arg;
+
+	return stream_take_back(m->in, back, n);
+}
+
+static int members_new(struct members **mp, const struct members_hook *hook, struct error *err)
+{
+	struct members *m = calloc(1, sizeof(*m));
+
+	if (!m)
+		return error_set(err, ENOMEM, "out of memory");
+	m->hook = *hook;
+	*mp = m;
+	return 0;
+}
+
+static int open_reader(struct members *m, struct error *err)
+{
+	struct piece_source source = { next_piece, m, m->in ? leave : NULL,
+				       m->in ? take_back : NULL, m->hook.odd_end };
+
+	return untar_reader_new(&m->reader, &source, err);
+}
+
+int members_open_tar(struct members **mp, struct stream *in, const struct members_hook *hook,
+		     struct error *err)
+{
+	_cleanup_(members_closep) struct members *m = NULL;
+	int r = members_new(&m, hook, err);
+
+	if (r < 0)
+		return r;
+	m->in = in;
+	r = open_reader(m, err);
+	if (r < 0) {
+		m->in = NULL;
+		return r;
+	}
+	*mp = steal_ptr(m);
+	return 0;
+}
+
+int members_open_pieces(struct members **mp, const struct piece_source *in,
+			const struct members_hook *hook, struct error *err)
+{
+	_cleanup_(members_closep) struct members *m = NULL;
+	int r = members_new(&m, hook, err);
+
+	if (r == 0)
+		r = open_reader(m, err);
+	if (r < 0)
+		return r;
+	m->source = *in;
+	*mp = steal_ptr(m);
+	return 0;
+}
+
+static int take_decode(struct members *m, struct decode *d, struct error *err)
+{
+	if (block_pool_new(&m->pool, COPY_BLOCKS, COPY_SIZE) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	m->decode = d;
+	return 0;
+}
+
+int members_open_decode(struct members **mp, struct decode *d, const struct members_hook *hook,
+			struct error *err)
+{
+	_cleanup_(members_closep) struct members *m = NULL;
+	int r = members_new(&m, hook, err);
+
+	if (r == 0)
+		r = take_decode(m, d, err);
+	if (r == 0)
+		*mp = steal_ptr(m);
+	return r;
+}
+
+void members_close(struct members *m)
+{
+	if (!m)
+		return;
+	decode_close(m->decode); /* before what it reads from */
+	untar_reader_free(m->reader);
+	block_put(m->at_hand);
+	block_put(m->copy);
+	block_pool_free(m->pool);
+	stream_close(m->in);
+	free(m);
+}
+
+/* libarchive goes on where our reader stops. */
+static int hand_over(struct members *m, struct error *err)
+{
+	_cleanup_(stream_closep) struct stream *rest = NULL;
+	struct decode *d;
+	int r;
+
+	r = untar_reader_hand_over(m->reader, &rest, err);
+	if (r == 0)
+		r = decode_open_tar(&d, rest, err);
+	if (r < 0)
+		return r;
+	steal_ptr(rest);
+	r = take_decode(m, d, err);
+	if (r < 0)
+		decode_close(d);
+	return r;
+}
+
+int members_next(struct members *m, struct member *member, struct error *err)
+{
+	int r;
+
+	if (!m->decode) {
+		r = untar_reader_next(m->reader, member, err);
+		if (r != UNTAR_HAND_OVER)
+			return r;
+		r = hand_over(m, err);
+		if (r < 0)
+			return r;
+	}
+	m->lent.size = 0;
+	r = decode_next(m->decode, member, err);
+	return r == 0 ? decode_finish(m->decode, m->hook.odd_end, err) : r;
+}
+
+/* n bytes in the block at hand, or in the next one. */
+static int get_room(struct members *m, size_t n, unsigned char **top, struct error *err)
+{
+	int r = 0;
+
+	if (!m->copy || n > COPY_SIZE - m->copy->size) {
+		block_put(steal_ptr(m->copy));
+		before_wait(m);
+		r = block_pool_take(m->pool, &m->copy);
+	}
+	if (r < 0)
+		return error_errno(err, -r, "read");
+	*top = m->copy->buf + m->copy->size;
+	m->copy->size += n;
+	return 0;
+}
+
+static int read_copy(struct members *m, struct piece *p, struct error *err)
+{
+	struct piece *lent = &m->lent;
+	unsigned char *to = NULL;
+	size_t n;
+	int r;
+
+	while (lent->size == 0) {
+		r = decode_read(m->decode, (const void **)&lent->data, &lent->size, &lent->offset,
+				err);
+		if (r <= 0)
+			return r;
+	}
+	n = lent->size < COPY_SIZE ? lent->size : COPY_SIZE;
+	r = get_room(m, n, &to, err);
+	if (r < 0)
+		return r;
+	memcpy(to, lent->data, n);
+	*p = (struct piece){ m->copy, to, n, lent->offset };
+	lent->data += p->size;
+	lent->size -= p->size;
+	lent->offset += p->size;
+	return 1;
+}
+
+int members_read(struct members *m, struct piece *p, struct error *err)
+{
+	return m->decode ? read_copy(m, p, err) : untar_reader_read(m->reader, p, err);
+}
+
+int members_leave(struct members *m, struct piece *p, struct error *err)
+{
+	return m->decode ? 0 : untar_reader_leave(m->reader, p, err);
+}

@@ -1,0 +1,40 @@
+/*
+ * untar-parser: from headers and what belongs to them to members. Pure: who calls brings the bytes,
+ * a block or a body at a time, so that it can be tested and fuzzed without a file.
+ */
+#pragma once
+
+#include "common/dataset/member-path.h"
+#include "daemon/engines/archive/untar-header.h"
+
+#define UNTAR_MAX_TEXT (2 * MEMBER_PATH_SIZE) /* of a long name; longer is foreign */
+#define UNTAR_MAX_PAX (60 * 1024)
+
+struct untar_parser {
+	enum untar_kind body;  /* whose body is to come */
+	bool has_gnu, has_pax; /* something is known about the next member, from which dialect */
+	bool has_name, has_link, has_size, has_mtime;
+	uint64_t size;
+	int64_t mtime;
+	long mtime_ns;
+	char name[UNTAR_MAX_TEXT], link[UNTAR_MAX_TEXT];
+	struct untar_header header;
+};
+
+enum untar_step {
+	UNTAR_STEP_MEMBER, /* *m; m->size bytes of data follow, filled up to whole blocks */
+	UNTAR_STEP_BODY,   /* so many bytes follow, filled up, for untar_parser_add_body() */
+	UNTAR_STEP_MORE,   /* the body was taken: a header is next, of the same member */
+	UNTAR_STEP_NEXT,   /* the same, and nothing is known about the next member */
+	UNTAR_STEP_ZERO,   /* a block of zeros where a member might begin */
+	UNTAR_STEP_DAMAGED,
+	UNTAR_STEP_NO_END,  /* of untar-reader.c: no bytes are left where a member might begin */
+	UNTAR_STEP_FOREIGN, /* not for this reader, from the first header of this member on */
+};
+
+/* p begins zeroed. Texts of m are p's, until the next call. After damaged and foreign p is of no
+ * use. */
+enum untar_step untar_parser_add_header(struct untar_parser *p,
+					const unsigned char block[static UNTAR_BLOCK],
+					struct member *m, size_t *body_sizep);
+enum untar_step untar_parser_add_body(struct untar_parser *p, const char *data, size_t size);

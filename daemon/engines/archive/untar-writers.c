@@ -1,0 +1,373 @@
+/*
+ * What is to be made is a job in the queue of a writer (untar-queue.h), who does one after the
+ * other.
+ *
+ * A directory stays with a writer as long as the others have no much less to do: two that make
+ * files in one directory wait for each other. A name is different: as long as something of that
+ * name is under way, whatever else gets it goes to the same writer, so that they come in
+ * order. For that there is a small table of names by hash: which writer, and the number of the
+ * job. Two names that share an entry are taken for the same.
+ *
+ * A file that is larger than what is gathered for one job is written by several, one after the
+ * other in the same queue: the writer keeps it open. Their pieces end where huge pages do.
+ */
+#include "daemon/engines/archive/untar-writers.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/dataset/member-path.h"
+#include "common/util/error.h"
+#include "daemon/engines/archive/stream.h"
+#include "daemon/engines/archive/untar-left.h"
+#include "daemon/engines/archive/untar-queue.h"
+#include "daemon/engines/archive/untar-reader.h"
+#include "daemon/engines/copy/block.h"
+#include "daemon/worker/ctx.h"
+
+#define MAX_WRITERS 16
+#define HUGE_SIZE (2u << 20)
+#define PAGE 4096
+#define MOVE_COST (8u << 20) /* so much less has a writer to do who takes a directory over */
+#define N_NAMES 16384
+
+struct name {
+	struct queue *queue;
+	uint64_t nth; /* of the queue's jobs */
+};
+
+struct writers {
+	struct tree *tree;
+	struct ctx *ctx;
+	struct left *left;
+	unsigned n;
+	struct queue *v[MAX_WRITERS];
+	uint64_t n_jobs;
+	struct failure failure;
+	const struct tree_dir *last_dir; /* and who has it */
+	struct queue *last_queue;
+
+	/* the file that is being said */
+	struct job job;
+	struct iovec iovs[JOB_MAX_IOVS];
+	struct block *blocks[JOB_MAX_IOVS];
+	uint64_t gathered;
+	uint64_t charged_to; /* before this offset it is charged, or a hole */
+	struct queue *to;
+	char path[MEMBER_PATH_SIZE];
+
+	struct name names[N_NAMES];
+};
+
+/* link: the target of one, or NULL. */
+static int put_job(struct writers *w, const char *link, struct error *err)
+{
+	w->job.number = w->n_jobs++;
+	if (queue_put(w->to, &w->job, w->iovs, w->blocks, w->path, link) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+static void drop_blocks(struct writers *w)
+{
+	for (unsigned i = 0; i < w->job.n_iovs; i++)
+		block_put(w->blocks[i]);
+	w->job.n_iovs = 0;
+}
+
+/* What is gathered so far is a job; the next one goes on where it ends. */
+static int put_gathered(struct writers *w, unsigned flags, struct error *err)
+{
+	int r;
+
+	w->job.flags |= flags;
+	r = put_job(w, NULL, err);
+	drop_blocks(w);
+	w->job.flags = 0;
+	w->job.offset += w->gathered;
+	w->gathered = 0;
+	return r;
+}
+
+/* ---- who gets it ---- */
+
+static struct name *get_name(struct writers *w, const char *path, size_t n)
+{
+	uint32_t h = 2166136261u;
+
+	while (n-- > 0)
+		h = (h ^ (unsigned char)*path++) * 16777619u;
+	return &w->names[(h ^ h >> 16) % N_NAMES];
+}
+
+static struct queue *get_idlest(const struct writers *w)
+{
+	struct queue *best = w->v[0];
+
+	for (unsigned i = 1; i < w->n; i++) {
+		if (queue_get_cost(w->v[i]) < queue_get_cost(best))
+			best = w->v[i];
+	}
+	return best;
+}
+
+/* path is w's. */
+static struct queue *choose_writer(struct writers *w, const struct tree_dir *dir)
+{
+	struct name *name = get_name(w, w->path, w->job.path_size - 1);
+	struct queue *to = w->last_queue, *idlest = get_idlest(w);
+
+	if (w->last_dir != dir || queue_get_cost(to) > queue_get_cost(idlest) + MOVE_COST)
+		to = idlest;
+	w->last_dir = dir;
+	w->last_queue = to;
+	if (name->queue && !queue_is_done(name->queue, name->nth))
+		to = name->queue;
+	*name = (struct name){ to, 0 };
+	return to;
+}
+
+/* The last job of the path is the next one that is put. */
+static void note_name(struct writers *w)
+{
+	get_name(w, w->path, w->job.path_size - 1)->nth = queue_get_n_put(w->to);
+}
+
+static void settle(void *arg, const char *path, size_t n)
+{
+	struct writers *w = arg;
+	struct name *name;
+
+	if (path) {
+		name = get_name(w, path, n);
+		if (name->queue)
+			queue_wait(name->queue, name->nth);
+		return;
+	}
+	for (unsigned i = 0; i < w->n; i++)
+		queue_give(w->v[i]);
+	for (unsigned i = 0; i < w->n; i++)
+		queue_wait(w->v[i], queue_get_n_put(w->v[i]));
+}
+
+/* ---- what is said ---- */
+
+static int check_failure(struct writers *w, struct error *err)
+{
+	return atomic_load(&w->failure.number) == FAILURE_NONE ? 0 : failure_tell(&w->failure, err);
+}
+
+static void begin(struct writers *w, const char *path, const struct tree_meta *meta,
+		  const struct tree_place *place, unsigned flags)
+{
+	w->job = (struct job){ .flags = flags, .meta = *meta, .place = *place };
+	w->job.path_size = strlen(path) + 1;
+	memcpy(w->path, path, w->job.path_size);
+	w->gathered = 0;
+	w->to = choose_writer(w, place->dir);
+}
+
+int writers_begin_file(struct writers *w, const char *path, const struct tree_meta *meta,
+		       uint64_t size, bool sparse, struct error *err)
+{
+	struct tree_place place;
+	int r = check_failure(w, err);
+
+	if (r < 0)
+		return r;
+	r = tree_get_file_place(w->tree, path, size, sparse, &place, err);
+	if (r < 0)
+		return r;
+	begin(w, path, meta, &place, JOB_BEGIN);
+	w->job.size = size;
+	w->job.sparse = sparse;
+	w->charged_to = sparse ? 0 : size;
+	return 0;
+}
+
+/* One piece of at most what is left until the next huge page. */
+static int gather(struct writers *w, const struct piece *p, size_t at, size_t n, struct error *err)
+{
+	uint64_t offset = p->offset + at;
+	int r = 0;
+
+	if (w->gathered > 0 && offset != w->job.offset + w->gathered)
+		r = put_gathered(w, 0, err);
+	if (r < 0)
+		return r;
+	if (w->gathered == 0)
+		w->job.offset = offset;
+	w->blocks[w->job.n_iovs] = block_get(p->block);
+	w->iovs[w->job.n_iovs++] = (struct iovec){ (void *)(p->data + at), n };
+	w->gathered += n;
+	if ((offset + n) % HUGE_SIZE == 0 || w->job.n_iovs == JOB_MAX_IOVS)
+		r = put_gathered(w, 0, err);
+	return r;
+}
+
+/* A job of its own, in the order of the others: the writer reads it. */
+static int put_left(struct writers *w, const struct piece *p, struct error *err)
+{
+	int r = w->gathered > 0 ? put_gathered(w, 0, err) : 0;
+
+	if (r < 0)
+		return r;
+	w->job.offset = p->offset;
+	w->job.in = p->block->fd;
+	w->job.in_at = p->block->at;
+	w->job.n_left = p->size;
+	w->gathered = p->size;
+	return put_gathered(w, JOB_LEFT, err);
+}
+
+/* Whole pages, as a file takes them: a byte in each is a file without a hole. */
+static int charge(struct writers *w, const struct piece *p, struct error *err)
+{
+	uint64_t from = p->offset / PAGE * PAGE, end = p->offset + p->size;
+
+	if (!w->ctx || end <= w->charged_to)
+		return 0;
+	if (from < w->charged_to)
+		from = (w->charged_to + PAGE - 1) / PAGE * PAGE;
+	w->charged_to = (end + PAGE - 1) / PAGE * PAGE;
+	return w->charged_to > from ? ctx_charge(w->ctx, w->charged_to - from, 0, err) : 0;
+}
+
+int writers_add_piece(struct writers *w, const struct piece *p, struct error *err)
+{
+	size_t n, room;
+	int r = check_failure(w, err);
+
+	if (r < 0)
+		return r;
+	r = charge(w, p, err);
+	if (r == 0 && !p->data)
+		return put_left(w, p, err);
+	for (size_t at = 0; at < p->size && r == 0; at += n) {
+		room = HUGE_SIZE - (p->offset + at) % HUGE_SIZE;
+		n = p->size - at < room ? p->size - at : room;
+		r = gather(w, p, at, n, err);
+	}
+	return r;
+}
+
+int writers_end_file(struct writers *w, struct error *err)
+{
+	int r = put_gathered(w, JOB_END, err);
+
+	note_name(w);
+	return r;
+}
+
+int writers_add_symlink(struct writers *w, const char *path, const char *to,
+			const struct tree_meta *meta, struct error *err)
+{
+	struct tree_place place;
+	int r = check_failure(w, err);
+
+	if (r < 0)
+		return r;
+	if (strlen(to) >= MEMBER_PATH_SIZE)
+		return error_errno(err, ENAMETOOLONG, "make link %s", path);
+	r = tree_get_link_place(w->tree, path, &place, err);
+	if (r < 0)
+		return r;
+	begin(w, path, meta, &place, JOB_LINK | JOB_END);
+	r = put_job(w, to, err);
+	note_name(w);
+	return r;
+}
+
+int writers_add_hardlink(struct writers *w, const char *path, const char *to, struct error *err)
+{
+	int r = check_failure(w, err);
+
+	if (r < 0)
+		return r;
+	settle(w, path, strlen(path));
+	settle(w, to, strlen(to));
+	r = tree_add_hardlink(w->tree, path, to, err);
+	if (r == 0 && w->ctx)
+		ctx_add_progress(w->ctx, 0, 1);
+	return r;
+}
+
+void writers_flush(void *arg)
+{
+	struct writers *w = arg;
+	struct error err = ERROR_INIT;
+	unsigned n_blocks = 0;
+
+	for (unsigned i = 0; i < w->job.n_iovs; i++)
+		n_blocks += i == 0 || w->blocks[i] != w->blocks[i - 1];
+	if (n_blocks > STREAM_MAY_HOLD && put_gathered(w, 0, &err) < 0)
+		failure_note(&w->failure, w->n_jobs, &err);
+	for (unsigned i = 0; i < w->n; i++)
+		queue_give(w->v[i]);
+}
+
+/* ---- the whole ---- */
+
+int writers_new(struct writers **wp, struct tree *tree, struct ctx *ctx, unsigned n_threads,
+		struct error *err)
+{
+	struct writers *w = calloc(1, sizeof(*w));
+	int r = 0;
+
+	if (!w)
+		return error_set(err, ENOMEM, "out of memory");
+	w->tree = tree;
+	w->ctx = ctx;
+	atomic_store(&w->failure.number, FAILURE_NONE);
+	pthread_mutex_init(&w->failure.lock, NULL);
+	n_threads = n_threads < MAX_WRITERS ? n_threads : MAX_WRITERS;
+	r = left_new(&w->left, ctx);
+	while (r == 0 && w->n < n_threads &&
+	       (r = queue_new(&w->v[w->n], tree, ctx, &w->failure, w->left)) == 0)
+		w->n++;
+	if (w->n == 0) { /* fewer than were asked for do as well */
+		writers_free(w);
+		return error_errno(err, -r, "start thread");
+	}
+	tree_set_settle(tree, settle, w);
+	*wp = w;
+	return 0;
+}
+
+/* All that was put is done, or passed over. */
+static void end_all(struct writers *w)
+{
+	drop_blocks(w);
+	for (unsigned i = 0; i < w->n; i++)
+		queue_end(w->v[i]);
+	for (unsigned i = 0; i < w->n; i++)
+		queue_free(w->v[i]);
+	w->n = 0;
+	tree_set_settle(w->tree, NULL, NULL);
+}
+
+int writers_finish(struct writers *w, int r, struct error *err)
+{
+	if (w->ctx && ctx_is_cancelled(w->ctx)) {
+		atomic_store(&w->failure.number, 0);
+		end_all(w);
+		return r < 0 ? r : ctx_check(w->ctx, err);
+	}
+	end_all(w);
+	if (atomic_load(&w->failure.number) == FAILURE_NONE)
+		return r;
+	return failure_tell(&w->failure, err);
+}
+
+void writers_free(struct writers *w)
+{
+	if (!w)
+		return;
+	atomic_store(&w->failure.number, 0);
+	if (w->n > 0)
+		end_all(w);
+	left_free(w->left);
+	pthread_mutex_destroy(&w->failure.lock);
+	free(w);
+}

@@ -1,0 +1,374 @@
+/*
+ * The end of the directory is the last "PK\5\6" in as many bytes as a comment and a tape's padding
+ * may have; the record of 64 bits is in front of it, if there is one. libarchive looks at the last
+ * 16 KiB alone: it is shown a file that ends there.
+ */
+#include "daemon/engines/archive/zip-names.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/util/error.h"
+#include "daemon/engines/archive/zip-text.h"
+
+#define TAIL_SIZE (128u << 10)
+#define END_SIZE 22
+#define LOCATOR_SIZE 20
+#define END64_SIZE 56
+#define ENTRY_SIZE 46
+#define MAX_ENTRY (ENTRY_SIZE + 3 * 65535)
+#define BUFFER_SIZE (256u << 10)
+#define MEMBER_SIZE 30
+/* In a member's header: where libarchive looks for who made it, and for the high byte of flags */
+#define SYSTEM_AT 5
+#define SYSTEM_UNIX 3
+#define FLAGS_AT 7
+#define FLAG_UTF8 0x08
+
+_Static_assert(MAX_ENTRY <= BUFFER_SIZE, "an entry is looked at as a whole");
+
+/* Until all are there, name is an offset in text: text moves. */
+struct zip_names {
+	struct zip_entry *v;
+	size_t n, room;
+	char *text;
+	size_t n_text, text_room;
+	int fd;
+};
+
+/* Where the list is, and how far all offsets are off. */
+struct list {
+	uint64_t from, end, shift;
+	uint64_t size; /* of the file, up to the end of it all */
+};
+
+struct reader {
+	int fd;
+	int error;     /* 0, or -errno of the first that failed */
+	uint64_t from; /* of what is in buf */
+	size_t n;
+	unsigned char *buf;
+};
+
+static uint64_t le(const unsigned char *p, size_t n)
+{
+	uint64_t v = 0;
+
+	while (n-- > 0)
+		v = v << 8 | p[n];
+	return v;
+}
+
+/* As many bytes as there are. */
+static size_t read_some(struct reader *r, void *buf, size_t size, uint64_t offset)
+{
+	size_t n = 0;
+	ssize_t got;
+
+	while (n < size && !r->error && offset <= INT64_MAX - size) {
+		got = pread(r->fd, (char *)buf + n, size - n, (off_t)(offset + n));
+		if (got < 0 && errno != EINTR)
+			r->error = -errno;
+		if (got == 0)
+			break;
+		n += got > 0 ? (size_t)got : 0;
+	}
+	return n;
+}
+
+static bool read_at(struct reader *r, void *buf, size_t size, uint64_t offset)
+{
+	return read_some(r, buf, size, offset) == size;
+}
+
+static bool take_end64(struct reader *r, const unsigned char *locator, uint64_t size, struct list *l)
+{
+	unsigned char end[END64_SIZE];
+
+	if (!read_at(r, end, sizeof(end), le(locator + 8, 8)) || memcmp(end, "PK\6\6", 4) != 0)
+		return false;
+	l->from = le(end + 48, 8);
+	l->shift = 0;
+	return !__builtin_add_overflow(l->from, le(end + 40, 8), &l->end) && l->end <= size;
+}
+
+/* The end at tail[i], of which the first byte of tail is at `at` in the file. */
+static bool take_end(struct reader *r, const unsigned char *tail, size_t i, uint64_t at,
+		     struct list *l)
+{
+	const unsigned char *end = tail + i;
+	unsigned char magic[4];
+
+	l->size = at + i + END_SIZE;
+	if (i >= LOCATOR_SIZE && !memcmp(end - LOCATOR_SIZE, "PK\6\7", 4))
+		return take_end64(r, end - LOCATOR_SIZE, l->size, l);
+	l->end = at + i;
+	if (le(end + 12, 4) + le(end + 16, 4) > l->end)
+		return false;
+	l->from = l->end - le(end + 12, 4);
+	l->shift = l->from - le(end + 16, 4);
+	return l->from == l->end ||
+	       (read_at(r, magic, sizeof(magic), l->from) && !memcmp(magic, "PK\1\2", 4));
+}
+
+/* From the end on: a comment may have the same bytes, and then they lead nowhere. */
+static bool find_list(struct reader *r, uint64_t size, struct list *l)
+{
+	size_t n = size < TAIL_SIZE ? (size_t)size : TAIL_SIZE, i;
+	_cleanup_(freep) unsigned char *tail = malloc(n + 1);
+
+	if (!tail)
+		r->error = -ENOMEM;
+	if (!tail || n < END_SIZE || !read_at(r, tail, n, size - n))
+		return false;
+	for (i = n - END_SIZE + 1; i-- > 0;) {
+		if (!memcmp(tail + i, "PK\5\6", 4) && take_end(r, tail, i, size - n, l))
+			return true;
+	}
+	return false;
+}
+
+/* n bytes from offset on, lent until the next call. */
+static const unsigned char *look_at(struct reader *r, uint64_t offset, size_t n)
+{
+	if (offset < r->from || offset + n > r->from + r->n) {
+		r->n = read_some(r, r->buf, BUFFER_SIZE, offset);
+		r->from = offset;
+	}
+	return n <= r->n - (size_t)(offset - r->from) ? r->buf + (offset - r->from) : NULL;
+}
+
+/* The next number of 64 bits, if the field in the entry says that it is there. */
+static bool take_large(uint64_t *vp, const unsigned char **fieldp, const unsigned char *end)
+{
+	if (*vp != UINT32_MAX)
+		return true;
+	if (end - *fieldp < 8)
+		return false;
+	*vp = le(*fieldp, 8);
+	*fieldp += 8;
+	return true;
+}
+
+/* Where the member is that an entry speaks of, and its sizes; what is too large for it stands behind
+ * the name. False: it is nowhere. */
+static bool get_numbers(const unsigned char *entry, struct zip_entry *e)
+{
+	const unsigned char *p = entry + ENTRY_SIZE + le(entry + 28, 2), *field;
+	const unsigned char *end = p + le(entry + 30, 2);
+
+	e->packed = le(entry + 20, 4);
+	e->size = le(entry + 24, 4);
+	e->at = le(entry + 42, 4);
+	while (end - p >= 4 && (size_t)(end - p) - 4 >= le(p + 2, 2)) {
+		field = p + 4;
+		p = field + le(p + 2, 2);
+		if (le(field - 4, 2) == 1)
+			return take_large(&e->size, &field, p) &&
+			       take_large(&e->packed, &field, p) && take_large(&e->at, &field, p);
+	}
+	return true;
+}
+
+/* More room for what is n of *roomp bytes or entries and is to be more. */
+static void *grow(void *v, size_t *roomp, size_t need, size_t size)
+{
+	size_t room = *roomp ? *roomp : 64;
+	void *more;
+
+	while (room < need)
+		room *= 2;
+	if (room == *roomp)
+		return v;
+	more = reallocarray(v, room, size);
+	if (more)
+		*roomp = room;
+	return more;
+}
+
+static int add(struct zip_names *z, const struct zip_entry *e, const char *name, size_t n)
+{
+	void *v = grow(z->v, &z->room, z->n + 1, sizeof(*z->v)), *text;
+
+	if (!v)
+		return -ENOMEM;
+	z->v = v;
+	text = grow(z->text, &z->text_room, z->n_text + n + 1, 1);
+	if (!text)
+		return -ENOMEM;
+	z->text = text;
+	memcpy(z->text + z->n_text, name, n + 1);
+	z->v[z->n] = *e;
+	z->v[z->n++].name = (const char *)(uintptr_t)z->n_text;
+	z->n_text += n + 1;
+	return 0;
+}
+
+static int take_entry(struct zip_names *z, const unsigned char *entry, const struct list *l,
+		      char *buf)
+{
+	struct zip_entry e = { .method = (unsigned)le(entry + 10, 2),
+			       .crc = (uint32_t)le(entry + 16, 4) };
+	const struct zip_text t = {
+		.name = entry + ENTRY_SIZE,
+		.n_name = le(entry + 28, 2),
+		.extra = entry + ENTRY_SIZE + le(entry + 28, 2),
+		.n_extra = le(entry + 30, 2),
+		.flags = (unsigned)le(entry + 8, 2),
+		.version = entry[4],
+		.system = entry[5],
+	};
+
+	if (!get_numbers(entry, &e) || __builtin_add_overflow(e.at, l->shift, &e.at) ||
+	    e.at > INT64_MAX - MEMBER_SIZE)
+		return -EBADMSG;
+	return add(z, &e, buf, zip_text_read(&t, buf));
+}
+
+static int read_list(struct zip_names *z, struct reader *r, const struct list *l)
+{
+	_cleanup_(freep) char *name = malloc(ZIP_TEXT_SIZE);
+	const unsigned char *entry;
+	uint64_t at = l->from;
+	size_t n;
+	int res = name ? 0 : -ENOMEM;
+
+	while (res == 0 && at < l->end && (entry = look_at(r, at, ENTRY_SIZE)) &&
+	       !memcmp(entry, "PK\1\2", 4)) {
+		n = ENTRY_SIZE + le(entry + 28, 2) + le(entry + 30, 2) + le(entry + 32, 2);
+		entry = look_at(r, at, n);
+		if (!entry)
+			break;
+		res = take_entry(z, entry, l, name);
+		at += n;
+	}
+	return res;
+}
+
+static int compare(const void *a, const void *b)
+{
+	const struct zip_entry *x = a, *y = b;
+
+	return (x->at > y->at) - (x->at < y->at);
+}
+
+bool zip_names_has_list(int fd, uint64_t size)
+{
+	struct reader reader = { .fd = fd };
+	struct list list;
+
+	return find_list(&reader, size, &list) && list.from < list.end && !reader.error;
+}
+
+/* A member's header alone has MEMBER_SIZE bytes. */
+static int check_places(const struct zip_names *z, struct error *err)
+{
+	for (size_t i = 1; i < z->n; i++) {
+		const struct zip_entry *a = &z->v[i - 1], *b = &z->v[i];
+
+		if (b->at - a->at >= MEMBER_SIZE && b->at - a->at - MEMBER_SIZE >= a->packed)
+			continue;
+		error_set(err, EINVAL, "%.200s and %.200s of the zip share one place in it",
+			  a->name, b->name);
+		return error_mend(err, -EINVAL, "unzip it elsewhere and make it again (zip -r)");
+	}
+	return 0;
+}
+
+/* All of them are there. */
+static void settle(struct zip_names *z)
+{
+	for (size_t i = 0; i < z->n; i++)
+		z->v[i].name = z->text + (uintptr_t)z->v[i].name;
+	if (z->n > 0)
+		qsort(z->v, z->n, sizeof(*z->v), compare);
+}
+
+int zip_names_new(struct zip_names **zp, int fd, uint64_t *sizep, struct error *err)
+{
+	_cleanup_(zip_names_freep) struct zip_names *z = calloc(1, sizeof(*z));
+	_cleanup_(freep) unsigned char *buf = malloc(BUFFER_SIZE);
+	struct reader reader = { .fd = fd, .buf = buf };
+	struct list list;
+	bool found;
+	int r = 0;
+
+	*zp = NULL;
+	if (!z || !buf)
+		return error_set(err, ENOMEM, "out of memory");
+	z->fd = fd;
+	found = find_list(&reader, *sizep, &list);
+	if (found)
+		r = read_list(z, &reader, &list);
+	if (reader.error)
+		return error_errno(err, -reader.error, "read the source");
+	if (r == -ENOMEM)
+		return error_set(err, ENOMEM, "out of memory");
+	if (!found || r < 0)
+		return 0;
+	settle(z);
+	r = check_places(z, err);
+	if (r < 0)
+		return r;
+	*sizep = list.size;
+	*zp = steal_ptr(z);
+	return 0;
+}
+
+void zip_names_free(struct zip_names *z)
+{
+	if (!z)
+		return;
+	free(z->v);
+	free(z->text);
+	free(z);
+}
+
+const struct zip_entry *zip_names_get(const struct zip_names *z, size_t i)
+{
+	return i < z->n ? &z->v[i] : NULL;
+}
+
+/* An entry that lies about its place must not change what is there. */
+static bool is_member(const struct zip_names *z, uint64_t at)
+{
+	char magic[4];
+
+	return pread(z->fd, magic, sizeof(magic), (off_t)at) == sizeof(magic) &&
+	       !memcmp(magic, "PK\3\4", 4);
+}
+
+/* The byte at `at` in the file, if it is in buf. */
+static char *find_byte(char *buf, size_t n, uint64_t offset, uint64_t at)
+{
+	return at >= offset && at - offset < n ? buf + (at - offset) : NULL;
+}
+
+void zip_names_adapt(const struct zip_names *z, char *buf, size_t n, uint64_t offset)
+{
+	uint64_t first = offset > FLAGS_AT ? offset - FLAGS_AT : 0;
+	size_t low = 0, high = z ? z->n : 0, middle;
+	char *p;
+
+	while (low < high) {
+		middle = low + (high - low) / 2;
+		if (z->v[middle].at < first)
+			low = middle + 1;
+		else
+			high = middle;
+	}
+	for (; z && low < z->n && (z->v[low].at < offset || z->v[low].at - offset < n); low++) {
+		bool inside = z->v[low].at >= offset && n - (z->v[low].at - offset) >= 4;
+
+		if (inside ? memcmp(buf + (z->v[low].at - offset), "PK\3\4", 4) != 0
+			   : !is_member(z, z->v[low].at))
+			continue;
+		if ((p = find_byte(buf, n, offset, z->v[low].at + SYSTEM_AT)))
+			*p = SYSTEM_UNIX;
+		if ((p = find_byte(buf, n, offset, z->v[low].at + FLAGS_AT)))
+			*p = (char)(*p & ~FLAG_UTF8);
+	}
+}

@@ -1,0 +1,43 @@
+/*
+ * zip-names: the entries of a zip by its central directory, whose names count. libarchive takes names
+ * from the header in front of each member, where others may stand, and drops the second of two entries
+ * that share one member. So the directory is read here; what libarchive returns one by one, by
+ * position, gets the name of its entry.
+ *
+ * libarchive is also shown the bytes as it can read them: made by Unix and without the flag for UTF-8,
+ * or it would convert names that are not used, and give up where it can't.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/util/cleanup.h"
+
+struct error;
+struct zip_names;
+
+struct zip_entry {
+	const char *name; /* UTF-8 where the zip says what it is, else bytes */
+	uint64_t at;      /* of the member's header */
+	uint64_t packed, size;
+	uint32_t crc;
+	unsigned method;
+};
+
+/* Is there the end of a zip, and a directory where it says? For what does not begin as a zip. */
+bool zip_names_has_list(int fd, uint64_t size);
+
+/* fd stays the caller's and open. *sizep: how much of the file belongs to the zip: a long comment and
+ * what follows are left out. *zp is NULL where the directory is damaged: libarchive says what is wrong
+ * with it. 0, -EINVAL: two entries share one place; -ENOMEM, or why fd can't be read. */
+int zip_names_new(struct zip_names **zp, int fd, uint64_t *sizep, struct error *err);
+void zip_names_free(struct zip_names *z);
+DEFINE_FREEP(struct zip_names, zip_names_free)
+
+/* The i-th entry by position; NULL behind the last. */
+const struct zip_entry *zip_names_get(const struct zip_names *z, size_t i);
+
+/* buf has n bytes of the zip from offset on; z may be NULL. */
+void zip_names_adapt(const struct zip_names *z, char *buf, size_t n, uint64_t offset);

@@ -1,0 +1,161 @@
+/*
+ * The walk finds, copy-dir.c and copy-entry.c make, copy-report.c tells what was left. What the
+ * probe's walk has kept is not asked for again. Small files are copied by the thread that found
+ * them, big ones with the help of others.
+ */
+#include "daemon/engines/copy/copy-engine.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/dataset/filter.h"
+#include "common/util/fd.h"
+#include "daemon/engines/copy/copy-internal.h"
+#include "daemon/engines/copy/link-table.h"
+#include "daemon/engines/copy/walk-kept.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/source.h"
+
+#define COPY_MEMBERS_AT_ONCE 32
+
+/* ---- members of a set ---- */
+
+struct member_work {
+	struct work work;
+	struct copy *copy;
+	size_t from, to;
+};
+
+static int copy_member(struct copy *c, size_t i, struct error *err)
+{
+	const struct source_member *m = &c->src->members[i];
+	struct stat st;
+	int fd, r;
+
+	if (filter_prunes(c->filter, m->name))
+		return 0;
+	r = source_open_member(c->ctx, c->src, i, &fd, &st, err);
+	if (r == -EACCES)
+		return copy_unreadable(c->walk, m->path, EACCES, c, err);
+	if (r < 0)
+		return r;
+	if (S_ISDIR(st.st_mode))
+		return walk_add_root(c->walk, fd, m->name, err);
+	if (filter_takes(c->filter, m->name))
+		return copy_opened(c, NULL, m->name, fd, &st, err);
+	close(fd);
+	return 0;
+}
+
+static void run_members(struct work *work, void *arg)
+{
+	struct member_work *m = (struct member_work *)work;
+	struct error err = ERROR_INIT;
+
+	for (size_t i = m->from; i < m->to && !walk_is_over(m->copy->walk); i++) {
+		if (copy_member(m->copy, i, &err) < 0)
+			walk_fail(m->copy->walk, &err);
+	}
+	free(m);
+}
+
+static int push_members(struct copy *c, struct error *err)
+{
+	size_t n = c->src->n_members;
+
+	for (size_t i = 0; i < n; i += COPY_MEMBERS_AT_ONCE) {
+		struct member_work *m = calloc(1, sizeof(*m));
+
+		if (!m)
+			return error_set(err, ENOMEM, "out of memory");
+		m->work.run = run_members;
+		m->copy = c;
+		m->from = i;
+		m->to = n - i < COPY_MEMBERS_AT_ONCE ? n : i + COPY_MEMBERS_AT_ONCE;
+		walk_push(c->walk, &m->work);
+	}
+	return 0;
+}
+
+/* ---- the whole ---- */
+
+static const struct walk_ops ops = {
+	.enter = copy_enter,
+	.entry = copy_entry,
+	.leave = copy_leave,
+	.unreadable = copy_unreadable,
+	.follow = copy_follow,
+	.mount_point = copy_mount_point,
+};
+
+static int push_source(struct copy *c, struct error *err)
+{
+	int fd;
+
+	if (c->src->kind == SOURCE_SET)
+		return push_members(c, err);
+	fd = openat(c->src->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return error_errno(err, errno, "open %s", c->src->path);
+	return walk_add_root(c->walk, fd, "", err);
+}
+
+/* As many as the first walk ended with, if there is so much to wait for. */
+static size_t count_readers(const struct copy *c)
+{
+	uint64_t unread = c->src->kept ? walk_kept_get_unread(c->src->kept) : UINT64_MAX;
+
+	return unread < c->src->n_readers ? (size_t)unread : c->src->n_readers;
+}
+
+static int copy_all(struct copy *c, struct error *err)
+{
+	int r;
+
+	r = filter_new(&c->filter, c->ctx->ds, err);
+	if (r < 0)
+		return r;
+	if (link_table_new(&c->links) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = walk_new(&c->walk, c->ctx, c->filter, &ops, c, err);
+	if (r < 0)
+		return r;
+	if (c->ctx->ds->follow)
+		walk_set_following(c->walk);
+	if (c->src->kept)
+		walk_set_kept(c->walk, c->src->kept);
+	c->lazy = filter_has_includes(c->filter) || c->src->taken;
+	r = push_source(c, err);
+	if (r < 0)
+		walk_stop(c->walk); /* what is queued is freed by running through it */
+	if (r < 0)
+		walk_run(c->walk, 0, NULL);
+	else
+		r = walk_run(c->walk, count_readers(c), err);
+	return r < 0 ? r : copy_report(c, err);
+}
+
+int copy_tree(struct ctx *ctx, struct source *src, int root, struct copy_result *result,
+	      struct error *err)
+{
+	struct copy c = { .ctx = ctx, .src = src, .root = root };
+	int r;
+
+	if (fstat(root, &c.root_st) < 0)
+		return error_errno(err, errno, "look at the copy");
+	if (pthread_key_create(&c.buffer, free) != 0)
+		return error_set(err, ENOMEM, "out of memory");
+	pthread_mutex_init(&c.lock, NULL);
+	clock_gettime(CLOCK_REALTIME, &c.began);
+	r = copy_all(&c, err);
+	result->files = atomic_load(&c.files);
+	walk_free(c.walk);
+	link_table_free(c.links);
+	filter_free(c.filter);
+	pthread_mutex_destroy(&c.lock);
+	free(pthread_getspecific(c.buffer)); /* of this thread; those of others went with them */
+	pthread_key_delete(c.buffer);
+	return r;
+}

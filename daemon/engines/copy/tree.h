@@ -1,0 +1,83 @@
+/*
+ * tree: writes a tree of files beneath one directory, whatever the names and the order in which
+ * they come: nothing outside is touched, no link is followed, the last of several of one name wins.
+ *
+ * Directories are made 0700 and get their mode and time at the end. Modes lose setuid, setgid and
+ * sticky; owners, ACLs and attributes are nobody's business here.
+ *
+ * One thread at a time says what there is. Files and links may be made by others, at places that
+ * it got for them: of one place, whoever is to win comes last.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+#include <time.h>
+
+#include "common/util/cleanup.h"
+
+struct ctx;
+struct error;
+struct tree;
+struct tree_dir;
+
+struct tree_meta {
+	mode_t mode;
+	struct timespec mtime; /* tv_nsec UTIME_NOW: none known */
+};
+
+struct tree_counts {
+	uint64_t files;	   /* and links */
+	uint64_t replaced; /* names that came again */
+};
+
+/* root: a directory, empty and ours; its fd stays the caller's. ctx (may be NULL) is charged for
+ * what is written. Paths below are relative and normal (member-path.h). */
+int tree_new(struct tree **tp, int root, struct ctx *ctx, struct error *err);
+void tree_free(struct tree *t);
+DEFINE_FREEP(struct tree, tree_free)
+
+int tree_add_dir(struct tree *t, const char *path, const struct tree_meta *meta, struct error *err);
+int tree_add_symlink(struct tree *t, const char *path, const char *to, const struct tree_meta *meta,
+		     struct error *err);
+/* to: a file or link that was added before. */
+int tree_add_hardlink(struct tree *t, const char *path, const char *to, struct error *err);
+
+/*
+ * Files, and links in other threads, in two steps. First a place, charged for, with its directory held
+ * open until tree_put_place(); then what is to be there, from any thread. path is the same each time.
+ */
+struct tree_place {
+	struct tree_dir *dir;
+};
+
+int tree_get_file_place(struct tree *t, const char *path, uint64_t size, bool sparse,
+			struct tree_place *place, struct error *err);
+int tree_get_link_place(struct tree *t, const char *path, struct tree_place *place,
+			struct error *err);
+void tree_put_place(const struct tree_place *place); /* any thread */
+
+/* Made with its final size, so that a tmpfs may use huge pages; size of a sparse one is what it
+ * claims and is not charged. The fd is the caller's, who ends with tree_end_file(), which closes
+ * it: *fdp is -1 then, also on failure. */
+int tree_make_file(struct tree *t, const struct tree_place *place, const char *path,
+		   const struct tree_meta *meta, uint64_t size, bool sparse, int *fdp,
+		   struct error *err);
+int tree_end_file(struct tree *t, int *fdp, const char *path, const struct tree_meta *meta,
+		  struct error *err);
+int tree_make_symlink(struct tree *t, const struct tree_place *place, const char *path,
+		      const char *to, const struct tree_meta *meta, struct error *err);
+
+/* For who makes things in other threads: settle(arg, path, n) returns when what was begun at
+ * path[0..n) is done, or all there is if path is NULL. The tree calls it before it makes a
+ * directory there. */
+void tree_set_settle(struct tree *t, void (*settle)(void *arg, const char *path, size_t n),
+		     void *arg);
+
+/* Modes and times of the directories, deepest first. The root's own are handed out instead
+ * (root_mode 0: none came). */
+int tree_finish(struct tree *t, mode_t *root_modep, struct error *err);
+
+void tree_get_counts(const struct tree *t, struct tree_counts *counts);

@@ -1,0 +1,69 @@
+/*
+ * One entry is looked at. Where that takes long and most files are small, a file is opened and read
+ * at once: to the server it is the same question, and the copy asks no more.
+ */
+#include <errno.h>
+#include <fcntl.h>
+#include <dirent.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/util/fd.h"
+#include "daemon/engines/copy/copy-file.h"
+#include "daemon/engines/copy/walk-internal.h"
+#include "daemon/engines/copy/walk-kept.h"
+
+uint64_t walk_now_us(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000;
+}
+
+/* The content, or NULL if it is not as st says. */
+static char *read_whole(int fd, const struct stat *st)
+{
+	_cleanup_(freep) char *data = malloc((size_t)st->st_size + 1);
+	struct stat now;
+
+	if (!data || read(fd, data, (size_t)st->st_size + 1) != st->st_size ||
+	    copy_file_look(fd, &now) < 0 || !copy_file_is_same(st, &now))
+		return NULL;
+	return steal_ptr(data);
+}
+
+/* false: look at it the usual way, which says why. */
+static bool look_inside(struct walk *w, struct walk_dir *dir, const char *name, struct stat *st,
+			char **datap)
+{
+	uint64_t before;
+	_cleanup_(fd_closep) int fd = -1;
+
+	before = walk_now_us();
+	fd = openat(dir->fd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
+	walk_note_wait(w, (walk_now_us() - before) / 2, 1); /* two questions: look up, open */
+	if (fd < 0 || fstat(fd, st) < 0 || !S_ISREG(st->st_mode))
+		return false;
+	if (st->st_size <= WALK_KEPT_SMALL && st->st_nlink == 1 && !copy_file_is_sparse(st))
+		*datap = read_whole(fd, st);
+	return true;
+}
+
+int walk_look(struct walk *w, struct walk_dir *dir, const char *name, unsigned char type,
+	      struct stat *st, char **datap)
+{
+	bool measure = walk_should_measure(w);
+	uint64_t before = measure ? walk_now_us() : 0;
+
+	*datap = NULL;
+	if (w->keeping && type == DT_REG && atomic_load(&w->slow) &&
+	    walk_kept_wants_data(dir->kept) && look_inside(w, dir, name, st, datap))
+		return 0;
+	if (fstatat(dir->fd, name, st, AT_SYMLINK_NOFOLLOW | AT_NO_AUTOMOUNT) < 0)
+		return -errno;
+	if (measure)
+		walk_note_wait(w, walk_now_us() - before, 1);
+	return 0;
+}

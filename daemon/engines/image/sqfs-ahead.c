@@ -1,0 +1,131 @@
+/*
+ * A reader is known by the file's inode. Its place is kept in a small table, where another file's
+ * may push it out: then it reads ahead a little later. Requests of one reader are answered by
+ * several threads and come out of order, so one near the place is taken for the next.
+ *
+ * Which block comes next is handed out under the slot's lock, the block is filled outside: each
+ * request that follows brings one more thread, until the reach is filled or none is idle.
+ */
+#include "daemon/engines/image/sqfs-ahead.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdbool.h>
+#include <stdlib.h>
+
+#include "daemon/engines/image/sqfs-file.h"
+#include "daemon/engines/image/sqfs-image.h"
+#include "daemon/engines/image/sqfs-inode.h"
+
+enum {
+	AHEAD_SLOTS = 64,
+	AHEAD_NEAR = 1 << 20, /* bytes by which a request may be out of order */
+};
+
+struct ahead_slot {
+	pthread_mutex_t lock;
+	uint64_t ref;  /* of the inode, plus one; 0: nobody's */
+	uint64_t end;  /* of what was read */
+	uint64_t next; /* block to fill */
+};
+
+struct sqfs_ahead {
+	struct sqfs_image *img;
+	const atomic_uint *n_idle;
+	unsigned max_blocks;
+	struct ahead_slot slots[AHEAD_SLOTS];
+};
+
+int sqfs_ahead_new(struct sqfs_ahead **ap, struct sqfs_image *img, const atomic_uint *n_idle,
+		   unsigned max_blocks)
+{
+	struct sqfs_ahead *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return -ENOMEM;
+	a->img = img;
+	a->n_idle = n_idle;
+	a->max_blocks = max_blocks;
+	for (size_t i = 0; i < AHEAD_SLOTS; i++)
+		pthread_mutex_init(&a->slots[i].lock, NULL);
+	*ap = a;
+	return 0;
+}
+
+void sqfs_ahead_free(struct sqfs_ahead *a)
+{
+	if (!a)
+		return;
+	for (size_t i = 0; i < AHEAD_SLOTS; i++)
+		pthread_mutex_destroy(&a->slots[i].lock);
+	free(a);
+}
+
+/* Moves the reader's place on; true if it reads in order. */
+static bool slot_note(struct ahead_slot *s, uint64_t ref, uint64_t pos, uint64_t end)
+{
+	bool follows = s->ref == ref + 1 && pos <= s->end + AHEAD_NEAR && end + AHEAD_NEAR > s->end;
+
+	if (!follows) {
+		s->ref = ref + 1;
+		s->end = end;
+		s->next = 0;
+	} else if (end > s->end) {
+		s->end = end;
+	}
+	return follows;
+}
+
+/* The next block to fill, or false. */
+static bool ahead_take(struct sqfs_ahead *a, struct ahead_slot *s, const struct sqfs_inode *inode,
+		       uint64_t *blockp)
+{
+	uint64_t block;
+	bool take;
+
+	pthread_mutex_lock(&s->lock);
+	block = s->end >> sqfs_image_get_super(a->img)->block_log;
+	if (s->next < block)
+		s->next = block;
+	take = s->ref == inode->ref + 1 && s->next < block + a->max_blocks &&
+	       s->next < inode->file.n_blocks;
+	if (take)
+		*blockp = s->next++;
+	pthread_mutex_unlock(&s->lock);
+	return take;
+}
+
+/* An error is the reader's to find. */
+static void ahead_fill(struct sqfs_image *img, const struct sqfs_inode *inode, uint64_t block)
+{
+	const struct sqfs_block *data;
+	struct sqfs_blocks b;
+	uint64_t offset;
+	uint32_t word;
+	int r;
+
+	if (sqfs_blocks_begin(&b, img, inode, block) < 0)
+		return;
+	r = sqfs_blocks_next(&b, &offset, &word);
+	sqfs_blocks_end(&b);
+	if (r == 0 && SQFS_BLOCK_SIZE(word) != 0 && !(word & SQFS_BLOCK_STORED) &&
+	    sqfs_image_get_data(img, offset, word, &data) == 0)
+		sqfs_image_put_data(img, data);
+}
+
+void sqfs_ahead_run(struct sqfs_ahead *a, const struct sqfs_inode *inode, uint64_t pos, size_t size)
+{
+	struct ahead_slot *s = &a->slots[inode->number % AHEAD_SLOTS];
+	uint64_t block;
+	bool follows;
+
+	if (inode->type != SQFS_TYPE_FILE || inode->file.n_blocks < 2 || pos >= inode->size)
+		return;
+	if (size > inode->size - pos)
+		size = (size_t)(inode->size - pos);
+	pthread_mutex_lock(&s->lock);
+	follows = slot_note(s, inode->ref, pos, pos + size);
+	pthread_mutex_unlock(&s->lock);
+	while (follows && atomic_load(a->n_idle) > 0 && ahead_take(a, s, inode, &block))
+		ahead_fill(a->img, inode, block);
+}

@@ -1,0 +1,27 @@
+/*
+ * sqfs-ahead: decompresses what a sequential reader will ask for next.
+ *
+ * A thread that has answered a read goes on with the file's next blocks as long as another waits
+ * for requests, so reading ahead takes nothing from readers that wait now.
+ */
+#pragma once
+
+#include <stdatomic.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/util/cleanup.h"
+
+struct sqfs_ahead;
+struct sqfs_image;
+struct sqfs_inode;
+
+/* n_idle: how many threads wait for requests; read only. max_blocks: how far ahead of a reader. */
+int sqfs_ahead_new(struct sqfs_ahead **ap, struct sqfs_image *img, const atomic_uint *n_idle,
+		   unsigned max_blocks);
+void sqfs_ahead_free(struct sqfs_ahead *a);
+DEFINE_FREEP(struct sqfs_ahead, sqfs_ahead_free)
+
+/* A read of size bytes at pos has been answered: reads ahead if it follows another one. */
+void sqfs_ahead_run(struct sqfs_ahead *a, const struct sqfs_inode *inode, uint64_t pos,
+		    size_t size);

@@ -1,0 +1,44 @@
+/*
+ * sqfs-codec: the compressors of squashfs images, by the number the superblock has.
+ *
+ * Safe to use from many threads at once: each call borrows a context (decoder state and a buffer
+ * for compressed bytes) from the codec's pool.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/util/cleanup.h"
+
+struct sqfs_codec;
+
+enum sqfs_compressor { /* the numbers are the format's */
+	SQFS_COMPRESSOR_GZIP = 1,
+	SQFS_COMPRESSOR_LZMA = 2,
+	SQFS_COMPRESSOR_LZO = 3,
+	SQFS_COMPRESSOR_XZ = 4,
+	SQFS_COMPRESSOR_LZ4 = 5,
+	SQFS_COMPRESSOR_ZSTD = 6,
+};
+
+/* "gzip", …; NULL for a number that is none. */
+const char *sqfs_compressor_to_string(unsigned compressor);
+
+/* max_input: most compressed bytes of one call. -EOPNOTSUPP if this build has not that
+ * compressor. */
+int sqfs_codec_new(struct sqfs_codec **cp, unsigned compressor, size_t max_input);
+/* No context is borrowed any more. */
+void sqfs_codec_free(struct sqfs_codec *c);
+DEFINE_FREEP(struct sqfs_codec, sqfs_codec_free)
+
+/* A borrowed context, and its buffer of max_input bytes. NULL without memory. */
+struct sqfs_codec_ctx *sqfs_codec_borrow(struct sqfs_codec *c);
+void sqfs_codec_return(struct sqfs_codec *c, struct sqfs_codec_ctx *ctx);
+uint8_t *sqfs_codec_get_buffer(struct sqfs_codec_ctx *ctx);
+
+/* Decompresses the first in_size bytes of the context's buffer to out. -EIO: damaged, or more
+ * than out_max bytes would come out. */
+int sqfs_codec_decompress(struct sqfs_codec *c, struct sqfs_codec_ctx *ctx, size_t in_size,
+			  void *out, size_t out_max, size_t *out_sizep);

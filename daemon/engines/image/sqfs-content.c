@@ -1,0 +1,121 @@
+#include "daemon/engines/image/sqfs-content.h"
+
+#include <errno.h>
+#include <unistd.h>
+
+#include "common/util/error.h"
+#include "daemon/engines/image/sqfs-file.h"
+#include "daemon/engines/image/sqfs-image.h"
+#include "daemon/engines/image/sqfs-inode.h"
+#include "daemon/engines/image/sqfs-scratch.h"
+#include "daemon/worker/ctx.h"
+
+enum {
+	CONTENT_READ = 1 << 20,
+	CONTENT_MAX_EXTENTS = CONTENT_READ / SQFS_MIN_BLOCK_SIZE + 2,
+};
+
+/* Content as a part of the image, so that progress ends at what facts call the total. */
+static void show_progress(struct sqfs_content *c, uint64_t bytes)
+{
+	uint64_t at, shown = atomic_load(&c->shown);
+	double part;
+
+	bytes += atomic_fetch_add(&c->done, bytes);
+	part = c->total > 0 ? (double)bytes / (double)c->total : 0;
+	at = (uint64_t)(part * (double)c->image_size);
+	if (at > c->image_size)
+		at = c->image_size;
+	while (at > shown && !atomic_compare_exchange_weak(&c->shown, &shown, at))
+		;
+	if (at > shown)
+		ctx_add_progress(c->ctx, at - shown, 0);
+}
+
+int sqfs_content_fail(int r, const char *path, struct error *err)
+{
+	if (r == -EIO)
+		return error_mend(err,
+				  error_set(err, EIO, "image is damaged: %s can't be read", path),
+				  "make or copy it again");
+	return error_errno(err, -r, "read %s in the image", path);
+}
+
+bool sqfs_content_is_sparse(const struct sqfs_inode *inode)
+{
+	return inode->file.n_sparse > 0;
+}
+
+static int write_at(int fd, const void *data, size_t size, uint64_t offset, const char *path,
+		    struct error *err)
+{
+	const char *p = data;
+
+	while (size > 0) {
+		ssize_t n = pwrite(fd, p, size, (off_t)offset);
+
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return error_errno(err, errno, "write %s", path);
+		p += n;
+		offset += (uint64_t)n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+/* Holes stay holes in files that are known to have some; those are charged for what is written. */
+static int write_extents(struct sqfs_content *c, const struct sqfs_inode *inode,
+			 const struct sqfs_extent *extents, size_t n, int fd, uint64_t *posp,
+			 const char *path, struct error *err)
+{
+	bool sparse = sqfs_content_is_sparse(inode);
+	int r = 0;
+
+	for (size_t i = 0; i < n && r == 0; i++) {
+		const struct sqfs_extent *e = &extents[i];
+
+		if (!e->hole || !sparse) {
+			if (sparse)
+				r = ctx_charge(c->ctx, e->size, 0, err);
+			if (r == 0)
+				r = write_at(fd, e->data, e->size, *posp, path, err);
+		}
+		*posp += e->size;
+		show_progress(c, e->size);
+	}
+	return r;
+}
+
+int sqfs_content_write(struct sqfs_content *c, const struct sqfs_inode *inode, uint64_t from,
+		       uint64_t end, int fd, const char *path, struct error *err)
+{
+	struct sqfs_extent extents[CONTENT_MAX_EXTENTS];
+	uint64_t pos = from;
+	size_t n, size;
+	void *buf;
+	int r;
+
+	if (end > inode->size)
+		end = inode->size;
+	buf = sqfs_scratch_get(end - from < CONTENT_READ ? end - from : CONTENT_READ);
+	if (!buf)
+		return error_set(err, ENOMEM, "no memory to extract the image");
+	while (pos < end) {
+		r = ctx_check(c->ctx, err);
+		if (r < 0)
+			return r;
+		size = end - pos < CONTENT_READ ? (size_t)(end - pos) : CONTENT_READ;
+		r = sqfs_file_read(c->img, inode, pos, size, extents, &n);
+		if (r < 0)
+			return sqfs_content_fail(r, path, err);
+		r = sqfs_file_load(c->img, extents, n, buf);
+		r = r < 0 ? sqfs_content_fail(r, path, err)
+			  : write_extents(c, inode, extents, n, fd, &pos, path, err);
+		sqfs_file_release(c->img, extents, n);
+		if (r < 0)
+			return r;
+	}
+	return 0;
+}

@@ -1,0 +1,87 @@
+/*
+ * Between the files of sqfs-extract: sqfs-extract.c lists directories, sqfs-extract-files.c makes
+ * and writes their files in batches, sqfs-extract-once.c those that can't wait: big ones and those
+ * of several names.
+ */
+#pragma once
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "daemon/engines/copy/tree.h"
+#include "daemon/engines/copy/workq.h"
+#include "daemon/engines/image/sqfs-content.h"
+#include "daemon/engines/image/sqfs-inode.h"
+
+struct extract_batch;
+
+struct extract_file { /* with a place, or to get one */
+	struct sqfs_inode inode;
+	struct tree_place place;
+	char path[]; /* in the tree */
+};
+
+struct extract {
+	struct ctx *ctx;
+	struct sqfs_image *img;
+	struct filter *filter;
+	struct workq *works;
+	struct sqfs_content content;
+	_Atomic uint64_t n_bytes, n_hidden;
+
+	pthread_mutex_t lock; /* of what follows */
+	struct tree *tree;
+	void *links; /* tsearch(3), by number */
+
+	pthread_mutex_t places_lock;
+	pthread_cond_t places_put;
+	size_t n_placing; /* batches that have places */
+
+	pthread_mutex_t error_lock;
+	struct error error; /* the first */
+	atomic_bool failed;
+};
+
+static inline int extract_no_memory(struct error *err)
+{
+	return error_set(err, ENOMEM, "no memory to extract the image");
+}
+
+static inline struct tree_meta extract_get_meta(const struct sqfs_inode *inode)
+{
+	return (struct tree_meta){ .mode = inode->mode, .mtime = { .tv_sec = inode->mtime } };
+}
+
+/* The first failure is what is told; from then on all works end at once. */
+void extract_note_failure(struct extract *x, const struct error *err);
+
+/* Pushes work for others to do, or does it here where they have enough. */
+void extract_give_work(struct extract *x, struct work *work);
+
+/* tree_set_settle()'s call; arg: the extract. */
+void extract_settle(void *arg, const char *path, size_t n);
+
+/* A file that is still to be made; NULL: no memory. free() ends it. */
+struct extract_file *extract_new_file(const struct sqfs_inode *inode, const char *path);
+/* Its place, with the lock held; then from any thread the file there, and at last its time. */
+int extract_get_place(struct extract *x, struct extract_file *f, struct error *err);
+int extract_make_file(struct extract *x, struct extract_file *f, int *fdp, struct error *err);
+int extract_end_file(struct extract *x, struct extract_file *f, int *fdp, struct error *err);
+
+/* Adds a file to *bp (NULL: a new one); whoever lists a directory hands out what it has at its end.
+ */
+int extract_add_to_batch(struct extract *x, struct extract_batch **bp,
+			 const struct sqfs_inode *inode, const char *path, struct error *err);
+void extract_give_batch(struct extract *x, struct extract_batch **bp);
+
+/* A file that is made at once: a big one, which several threads write, or one of several names. */
+bool extract_goes_at_once(const struct sqfs_inode *inode);
+int extract_file_at_once(struct extract *x, const struct sqfs_inode *inode, const char *path,
+			 struct error *err);
+int extract_symlink(struct extract *x, const struct sqfs_inode *inode, const char *path,
+		    struct error *err);

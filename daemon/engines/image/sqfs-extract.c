@@ -1,0 +1,239 @@
+/*
+ * Directories are listed and files written by the same threads, off one list of works that is taken
+ * from at its end: a thread goes on with what it found last, and nobody else makes files in that
+ * directory. Where the list is too short for all threads, a listing leaves files in batches there
+ * for the others instead. Within a directory files come in the order of its listing, which is
+ * nearly that of their data in the image, so that a block or fragment is decompressed once while
+ * its files are written.
+ *
+ * The tree that is made takes one thread at a time, but for the making of files and links once they
+ * have their places. Nobody waits with places in hand, so tree_set_settle()'s call can wait for
+ * them.
+ *
+ * With strip= one name may come from several directories: then there is one thread, and the last
+ * wins.
+ *
+ * A file with several names is written under the first that is taken, and linked under the others;
+ * once a name came again it is written anew, as that may have been its first one.
+ */
+#include "daemon/engines/image/sqfs-extract.h"
+
+#include <errno.h>
+#include <search.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/dataset/filter.h"
+#include "common/dataset/member-path.h"
+#include "daemon/engines/image/sqfs-dir.h"
+#include "daemon/engines/image/sqfs-extract-internal.h"
+#include "daemon/engines/image/sqfs-image.h"
+#include "daemon/engines/image/sqfs-inode.h"
+#include "daemon/worker/ctx.h"
+
+struct extract_dir { /* to be listed */
+	struct work work;
+	uint64_t ref;
+	char path[]; /* in the image */
+};
+
+static void extract_deinit(struct extract *x)
+{
+	workq_free(x->works);
+	tdestroy(x->links, free);
+	tree_free(x->tree);
+	filter_free(x->filter);
+	pthread_mutex_destroy(&x->lock);
+	pthread_mutex_destroy(&x->places_lock);
+	pthread_cond_destroy(&x->places_put);
+	pthread_mutex_destroy(&x->error_lock);
+}
+
+/* One directory while it is listed. */
+struct listing {
+	struct extract *x;
+	const struct extract_dir *dir;
+	struct extract_batch *batch; /* what was found and is nobody's yet, or NULL */
+};
+
+static int extract_file(struct listing *l, const struct sqfs_inode *inode, const char *path,
+			struct error *err)
+{
+	atomic_fetch_add(&l->x->n_bytes, inode->size);
+	return extract_goes_at_once(inode)
+		       ? extract_file_at_once(l->x, inode, path, err)
+		       : extract_add_to_batch(l->x, &l->batch, inode, path, err);
+}
+
+static void run_dir(struct work *work, void *arg);
+
+static int push_dir(struct extract *x, uint64_t ref, const char *path, struct error *err)
+{
+	size_t size = strlen(path) + 1;
+	struct extract_dir *d = malloc(sizeof(*d) + size);
+
+	if (!d)
+		return extract_no_memory(err);
+	d->work.run = run_dir;
+	d->ref = ref;
+	memcpy(d->path, path, size);
+	workq_push(x->works, &d->work);
+	return 0;
+}
+
+/* path: what subdir= and strip= leave of full. Not taken: nothing, but perhaps of what is below. */
+static int extract_dir(struct extract *x, const struct sqfs_inode *inode, const char *full,
+		       const char *path, bool taken, struct error *err)
+{
+	struct tree_meta meta = extract_get_meta(inode);
+	int r = 0;
+
+	if (taken && *path && filter_prunes(x->filter, path))
+		return 0;
+	/* With includes a directory comes along with what is taken below it. */
+	if (taken && (!*path || filter_takes(x->filter, path))) {
+		pthread_mutex_lock(&x->lock);
+		r = tree_add_dir(x->tree, path, &meta, err);
+		pthread_mutex_unlock(&x->lock);
+	}
+	return r < 0 ? r : push_dir(x, inode->ref, full, err);
+}
+
+/* full: path in the image. */
+static int extract_inode(struct listing *l, const struct sqfs_inode *inode, const char *full,
+			 struct error *err)
+{
+	const struct dataset *ds = l->x->ctx->ds;
+	char path[MEMBER_PATH_SIZE];
+	bool taken;
+
+	strcpy(path, full);
+	taken = member_path_cut(path, ds->subdir, ds->strip);
+	if (inode->type == SQFS_TYPE_DIR)
+		return extract_dir(l->x, inode, full, path, taken, err);
+	if (!taken || !filter_takes(l->x->filter, path))
+		return 0;
+	if (!*path)
+		return error_mend(err,
+				  error_set(err, EINVAL, "the image has no directory %s (subdir=)",
+					    ds->subdir),
+				  "unsquashfs -l shows what it has");
+	if (inode->type == SQFS_TYPE_FILE)
+		return extract_file(l, inode, path, err);
+	if (inode->type == SQFS_TYPE_SYMLINK)
+		return extract_symlink(l->x, inode, path, err);
+	atomic_fetch_add(&l->x->n_hidden, 1);
+	return 0;
+}
+
+static int extract_entry(struct listing *l, const struct sqfs_dirent *ent, struct error *err)
+{
+	const char *dir = l->dir->path;
+	char full[MEMBER_PATH_SIZE];
+	struct sqfs_inode inode;
+	int r;
+
+	r = snprintf(full, sizeof(full), "%s%s%s", dir, *dir ? "/" : "", ent->name);
+	if (r >= (int)sizeof(full) || ent->name_size > MEMBER_MAX_NAME)
+		return error_set(err, ENAMETOOLONG, "the image has too long a name: %.200s…", full);
+	r = ctx_check(l->x->ctx, err);
+	if (r < 0)
+		return r;
+	r = sqfs_inode_load(l->x->img, ent->ref, &inode);
+	if (r < 0)
+		return sqfs_content_fail(r, full, err);
+	return extract_inode(l, &inode, full, err);
+}
+
+static int extract_listing(struct listing *l, struct error *err)
+{
+	const char *path = *l->dir->path ? l->dir->path : "/";
+	struct sqfs_image *img = l->x->img;
+	struct sqfs_inode inode;
+	struct sqfs_dirent ent;
+	struct sqfs_dir d;
+	int r, failed = 0;
+
+	r = sqfs_inode_load(img, l->dir->ref, &inode);
+	if (r == 0)
+		r = sqfs_dir_begin(&d, img, &inode, SQFS_DIR_START);
+	if (r < 0)
+		return sqfs_content_fail(r, path, err);
+	while (failed == 0 && !atomic_load(&l->x->failed) && (r = sqfs_dir_read(&d, &ent)) == 1)
+		failed = extract_entry(l, &ent, err);
+	sqfs_dir_end(&d);
+	if (failed == 0 && r < 0)
+		return sqfs_content_fail(r, path, err);
+	return failed;
+}
+
+static void run_dir(struct work *work, void *arg)
+{
+	_cleanup_(freep) struct extract_dir *dir = (struct extract_dir *)work;
+	struct extract *x = arg;
+	struct listing l = { x, dir };
+	struct error err = ERROR_INIT;
+
+	if (atomic_load(&x->failed))
+		return;
+	if (extract_listing(&l, &err) < 0)
+		extract_note_failure(x, &err);
+	extract_give_batch(x, &l.batch); /* which is dropped after a failure */
+}
+
+/* ---- the whole ---- */
+
+static int extract_all(struct extract *x, struct error *err)
+{
+	static const struct extract_dir none;
+	struct listing top = { x, &none };
+	struct sqfs_inode root;
+	int r;
+
+	r = sqfs_inode_load(x->img, sqfs_inode_get_root(x->img), &root);
+	if (r < 0)
+		return sqfs_content_fail(r, "/", err);
+	r = extract_inode(&top, &root, "", err);
+	/* Without its directories a name may come again, and the last one has to win. */
+	workq_run(x->works, x->ctx->ds->strip > 0 ? 1 : x->ctx->policy.threads);
+	if (r < 0 || !atomic_load(&x->failed))
+		return r;
+	*err = x->error;
+	return err->code;
+}
+
+int sqfs_extract(struct ctx *ctx, struct sqfs_image *img, int root, uint64_t size, uint64_t content,
+		 struct sqfs_extract_result *result, struct error *err)
+{
+	_cleanup_(extract_deinit) struct extract x = {
+		.ctx = ctx,
+		.img = img,
+		.content = { ctx, img, size, content },
+		.lock = PTHREAD_MUTEX_INITIALIZER,
+		.places_lock = PTHREAD_MUTEX_INITIALIZER,
+		.places_put = PTHREAD_COND_INITIALIZER,
+		.error_lock = PTHREAD_MUTEX_INITIALIZER,
+	};
+	struct tree_counts counts;
+	int r;
+
+	if (workq_new(&x.works, &x) < 0)
+		return extract_no_memory(err);
+	r = filter_new(&x.filter, ctx->ds, err);
+	if (r == 0)
+		r = tree_new(&x.tree, root, ctx, err);
+	if (r < 0)
+		return r;
+	tree_set_settle(x.tree, extract_settle, &x);
+	r = extract_all(&x, err);
+	if (r == 0)
+		r = tree_finish(x.tree, &result->root_mode, err);
+	if (r < 0)
+		return r;
+	tree_get_counts(x.tree, &counts);
+	result->n_files = counts.files;
+	result->bytes = atomic_load(&x.n_bytes);
+	result->n_hidden = atomic_load(&x.n_hidden);
+	return 0;
+}

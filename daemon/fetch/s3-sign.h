@@ -1,0 +1,33 @@
+/*
+ * s3-sign: signature version 4 of a GET for S3. Pure but for the clock that the caller brings.
+ *
+ * libcurl can sign too, since 7.75; what it puts into the canonical request has changed with its
+ * versions, and this has to be right with all of them.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <time.h>
+
+#include "common/protocol/keys.h"
+
+#define S3_SIGN_MAX 2048
+
+struct s3_sign {
+	const struct keys *keys;
+	const char *region;
+	const char *host;  /* as in the Host header: with the port unless it is the scheme's own */
+	const char *path;  /* encoded, from "/" on */
+	const char *query; /* encoded, its parameters in byte order; "": none */
+	const char *range; /* NULL: no Range header */
+	time_t now;
+};
+
+#define S3_EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
+
+/* What x-amz-date and Authorization have to say; x-amz-content-sha256 is S3_EMPTY_SHA256, and with a
+ * token x-amz-security-token that. -ENOSPC: too long. */
+int s3_sign(const struct s3_sign *s, char date[static 17], char *authorization, size_t size);
+
+/* Encoded as S3 wants it: all but letters, digits and -._~, and "/" where keep_slash. -ENOSPC. */
+int s3_encode(const char *text, int keep_slash, char *buf, size_t size);

@@ -1,0 +1,27 @@
+/*
+ * s3: from s3://BUCKET/KEY to a request that the site's server takes: where to, and signed by whom.
+ * In stage-fetch alone, which so is the one process that has the user's keys.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/util/cleanup.h"
+#include "daemon/fetch/s3-sign.h"
+
+struct error;
+struct web;
+
+#define S3_MAX_URL 8192
+
+bool s3_is_url(const char *url);
+
+/* The address at the endpoint; query: encoded, in order, NULL: none. */
+int s3_get_address(const struct web *web, const char *url, const char *query, char *buf, size_t size,
+		   struct error *err);
+
+/* Headers for a GET of an address that s3_get_address() gave. add is called for each. */
+int s3_make_headers(const struct web *web, const struct keys *keys, const char *address,
+		    const char *range, int (*add)(void *arg, const char *name, const char *value),
+		    void *arg);

@@ -1,0 +1,70 @@
+/*
+ * Asked by squeue as the job's user, who sees his own jobs whatever PrivateData= says. What a user could make of the
+ * answer is that his own data goes early or stays.
+ */
+#include "daemon/helper/hand.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <stdio.h>
+#include <unistd.h>
+
+#include "common/config/conf.h"
+#include "common/protocol/keeper-hand.h"
+#include "common/slurm/squeue.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+
+/* A job that was requeued may run elsewhere. Where that is not known, it runs here. */
+static int ask(struct squeue_question *q, const char *node, struct error *err)
+{
+	struct error here = ERROR_INIT;
+	int r = squeue_ask(q, err);
+
+	if (r != 0 || !*node)
+		return r;
+	q->node = node;
+	r = squeue_ask(q, &here);
+	return r == -ESRCH ? error_set(err, ESRCH, "%s", here.text) : 0;
+}
+
+/*
+ * Where the configuration can't be read it is not known whether Program= names another place, and the squeue at the
+ * usual one may be of another Slurm, which does not know the job. So that one has to list the job as ended.
+ */
+static int ask_in_doubt(struct squeue_question *q, struct error *err)
+{
+	struct error said = ERROR_INIT;
+	int r;
+
+	q->sbcast = "";
+	q->in_doubt = true;
+	r = squeue_ask(q, &said);
+	if (r == -ESRCH)
+		return error_set(err, ESRCH, "%s", said.text);
+	if (r < 0)
+		error_prefix(err, "%s, and the configuration can't be read", said.text);
+	return r;
+}
+
+void hand_over(char **argv)
+{
+	_cleanup_(conf_freep) struct conf *conf = NULL;
+	static struct hand_over over;
+	struct error err = ERROR_INIT;
+	struct squeue_question q = { .uid = geteuid(), .anywhere = true,
+				     .job_id = (uint32_t)strtoul(argv[1], NULL, 10) };
+
+	conf_trust_root_alone();
+	over.r = conf_load(&conf, *argv[0] ? argv[0] : NULL, &err);
+	if (over.r == 0) {
+		q.sbcast = conf->fanout_program;
+		over.r = ask(&q, argv[2], &err);
+	} else {
+		over.r = ask_in_doubt(&q, &err);
+	}
+	snprintf(over.text, sizeof(over.text), "%.*s", (int)sizeof(over.text) - 1, err.text);
+	if (fd_write_all(HAND_FD_ANSWER, &over, sizeof(over)) < 0)
+		_exit(1);
+}

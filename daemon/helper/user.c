@@ -1,0 +1,153 @@
+/*
+ * What is made and removed as the user. Where the tier is not root's it is opened here, by its
+ * path: the user may do there what he wants. Each may be repeated.
+ */
+#include "daemon/helper/hand.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/keep/keep.h"
+#include "common/protocol/keeper-hand.h"
+#include "common/protocol/manifest.h"
+#include "common/protocol/rundir.h"
+#include "common/protocol/tier-name.h"
+#include "common/util/cleanup.h"
+#include "common/util/path.h"
+#include "common/util/rmtree.h"
+
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
+#define OLD_MEMORY "/proc/self/fd/4" /* HAND_FD_DIR: of O_PATH, which fchmod() refuses */
+
+/* The user may have closed them to himself. In the directory of root's they stand in no name can be a
+ * link. */
+static int open_up(const char *path)
+{
+	const char *name = path_base(path);
+
+	return fchmodat(HAND_FD_DIR, name, 0700, 0) < 0 ? -errno : 0;
+}
+
+/* What workers have made outside of the tmpfs; what these name in it has no path any more. */
+int hand_release(char **argv)
+{
+	if (fchdir(HAND_FD_DIR) < 0)
+		return -errno;
+	(void)open_up(RUNDIR_PRIVATE);
+	return manifest_release_all(path_base(RUNDIR_PRIVATE), NULL, NULL);
+}
+
+static int empty_dir(const char *path, const struct rmtree_limits *limits)
+{
+	_cleanup_(fd_closep) int fd = -1;
+
+	(void)open_up(path);
+	fd = openat(HAND_FD_DIR, path_base(path), DIR_FLAGS | O_NOFOLLOW);
+	return fd < 0 ? -errno : rmtree_empty(fd, limits, NULL);
+}
+
+int hand_empty(char **argv)
+{
+	static const char *const paths[] = { RUNDIR_DATA, RUNDIR_PRIVATE };
+	const struct rmtree_limits limits = { .deadline_ms = strtoull(argv[0], NULL, 10) };
+	int r, result = 0;
+	struct stat st;
+
+	if (fstat(HAND_FD_DIR, &st) < 0)
+		return -errno;
+	if (st.st_uid == geteuid()) { /* an earlier version mounted it as the user's */
+		(void)chmod(OLD_MEMORY, 0700);
+		return rmtree_empty(HAND_FD_DIR, &limits, NULL);
+	}
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		r = empty_dir(paths[i], &limits);
+		result = result ? result : r;
+	}
+	return result;
+}
+
+static uint32_t get_job(char **argv)
+{
+	return (uint32_t)strtoul(argv[0], NULL, 10);
+}
+
+static int open_tier(char **argv)
+{
+	int fd = *argv[1] ? open(argv[1], DIR_FLAGS) : openat(HAND_FD_DIR, ".", DIR_FLAGS);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int hand_tier_make(char **argv)
+{
+	_cleanup_(fd_closep) int tier = open_tier(argv);
+	struct stat st;
+
+	if (tier < 0)
+		return tier;
+	if (fstat(tier, &st) < 0)
+		return -errno;
+	if (tier_name_is_open(st.st_mode))
+		return st.st_mode & 07777;
+	return tier_name_make(tier, get_job(argv));
+}
+
+int hand_tier_aside(char **argv)
+{
+	_cleanup_(fd_closep) int tier = open_tier(argv);
+	int r;
+
+	if (tier < 0)
+		return tier == -ENOENT ? 0 : tier;
+	r = tier_name_set_aside(tier, get_job(argv));
+	/* In a directory of everybody's (sticky) somebody else had the name first: it is his. */
+	return r == -EPERM ? 0 : r;
+}
+
+/* The directory around it is root's, and so is the removal of both. */
+static int empty_data(int dirfd, const char *path, dev_t dev, const struct rmtree_limits *limits)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat st;
+
+	if (fchmodat(dirfd, path, 0700, 0) < 0)
+		return errno == ENOENT || errno == EPERM ? 0 : -errno;
+	fd = openat(dirfd, path, DIR_FLAGS | O_NOFOLLOW);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_dev != dev)
+		return -EBUSY; /* the user has mounted on it again */
+	return st.st_uid == geteuid() ? rmtree_empty(fd, limits, NULL) : 0;
+}
+
+/* What is another user's is of another job with the same id. */
+static int empty_one(void *arg, int dirfd, const char *name)
+{
+	char data[TIER_NAME_SIZE * 2];
+	struct stat st;
+
+	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	if (st.st_uid == geteuid())
+		return rmtree_at(dirfd, name, arg, NULL);
+	snprintf(data, sizeof(data), "%.48s/" TIER_NAME_DATA, name);
+	return st.st_uid == 0 ? empty_data(dirfd, data, st.st_dev, arg) : 0;
+}
+
+int hand_tier_empty(char **argv)
+{
+	struct rmtree_limits limits = { strtoull(argv[2], NULL, 10), .keep_root = !*argv[1] };
+	const uint64_t max_s = strtoull(argv[3], NULL, 10);
+	_cleanup_(fd_closep) int tier = open_tier(argv);
+	int r;
+
+	if (tier < 0)
+		return tier == -ENOENT ? 0 : tier;
+	r = tier_name_for_each(tier, get_job(argv), empty_one, &limits);
+	(void)keep_sweep_tier(tier, max_s ? max_s * 1000 : KEEP_MAX_MS, limits.deadline_ms);
+	return r; /* the job's alone */
+}

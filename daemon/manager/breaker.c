@@ -1,0 +1,54 @@
+/*
+ * Appending a record is one write: two that count at once both count. Times are of the boot
+ * clock; a record that lies in its future is from an earlier boot.
+ */
+#include "daemon/manager/breaker.h"
+
+#include <stdint.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/util/cleanup.h"
+#include "common/util/fd.h"
+#include "common/util/log.h"
+#include "daemon/manager/acts.h"
+
+#define BREAKER_TEXT                                                                               \
+	"stage-keeper has crashed several times on this node; staging is off here for an hour\n"
+
+static int count_recent(void)
+{
+	_cleanup_(fd_closep) int fd = acts_open(ACT_OPEN_FILE, ACT_DIR_RUN, ACT_FILE_CRASHES);
+	uint64_t record[64], now = clock_ms();
+	/* the last of them: where there are fewer, this fails at the first */
+	ssize_t n = (lseek(fd, -(off_t)sizeof(record), SEEK_END), read(fd, record, sizeof(record)));
+	int count = 0;
+
+	for (ssize_t i = 0; i < n / (ssize_t)sizeof(*record); i++)
+		count += record[i] <= now && now - record[i] < BREAKER_WINDOW_MS;
+	return count;
+}
+
+void breaker_count(void)
+{
+	_cleanup_(fd_closep) int fd = acts_open(ACT_OPEN_FILE, ACT_DIR_RUN, ACT_FILE_CRASHES_NEW);
+	_cleanup_(fd_closep) int breaker = -1;
+	uint64_t now = clock_ms();
+
+	if (fd < 0 || write(fd, &now, sizeof(now)) < 0 || count_recent() < BREAKER_LIMIT)
+		return;
+	breaker = acts_open(ACT_OPEN_FILE, ACT_DIR_RUN, ACT_FILE_BREAKER_NEW);
+	if (breaker < 0)
+		return;
+	fd_write_all(breaker, BREAKER_TEXT, strlen(BREAKER_TEXT));
+	log_error("%d keepers crashed within an hour: no staging on this node for now",
+		  BREAKER_LIMIT);
+}
+
+void breaker_reset(void)
+{
+	if (count_recent() > 0)
+		return;
+	acts_do_name(ACT_REMOVE, ACT_DIR_RUN, ACT_NAME_CRASHES, 0, 0, 0);
+	acts_do_name(ACT_REMOVE, ACT_DIR_RUN, ACT_NAME_BREAKER, 0, 0, 0);
+}

@@ -1,0 +1,351 @@
+/*
+ * Two parts. What another job, Slurm or the user could see goes first, and takes no longer for much
+ * data than for little:
+ *  1. processes, so that nothing is made behind our back; a worker stuck in a reader's D state
+ *     needs
+ *  2. the FUSE connections aborted, which also frees the job's own stuck readers;
+ *  3. the unmounting, lazily and without following links, the tmpfs held by a descriptor, by which
+ *     it also tells whose it is where there is no record;
+ *  4. the directories in tiers get another name, which no later run of the job uses;
+ *  5. what the manifests in the tmpfs name elsewhere yet (a shared tier), as the user;
+ *  6. the directory's entries, by name, never recursively; 7. cgroups, empty now; 8. the directory
+ *     itself moves to .trash: with that the job's end is over for everybody who waits for it.
+ * Then what takes time, as the user: 9. the tmpfs is emptied, because what a container's private
+ * mount namespace or an open file keeps of it would keep the memory, too. If this process is
+ * killed, the kernel frees a tmpfs that nobody else holds. 10. the content of the tiers; 11. the
+ * record, the lock and the directory, when nothing is left that they would tell of.
+ */
+#include "daemon/manager/clean.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/util/cleanup.h"
+#include "common/util/clock.h"
+#include "common/util/error.h"
+#include "common/util/log.h"
+#include "daemon/manager/acts.h"
+#include "daemon/manager/death.h"
+#include "daemon/manager/groups.h"
+#include "daemon/manager/hand.h"
+#include "daemon/manager/jobdir.h"
+#include "daemon/manager/jobmem.h"
+#include "daemon/manager/mounts.h"
+#include "daemon/manager/state.h"
+#include "daemon/manager/tier.h"
+
+#define TERM_GRACE_MS 1000
+#define KILL_GRACE_MS 500
+#define POLL_US 5000
+#define BEHIND_NICE 5
+#define HOLD_MS 5000 /* while somebody mounts on the tmpfs again and again */
+#define ELSEWHERE_MS 5000 /* for what the manifests name: a shared file system may hang */
+
+struct clean {
+	struct jobdir *dir;
+	struct state *st;
+	bool job_over;
+	uint64_t deadline_ms;
+	int memory_fd; /* of the job's tmpfs */
+};
+
+static uint64_t soon(const struct clean *c, uint64_t ms)
+{
+	uint64_t t = clock_ms() + ms;
+
+	return t < c->deadline_ms ? t : c->deadline_ms;
+}
+
+/* How many are left. */
+static unsigned signal_and_wait(const struct clean *c, int sig, uint64_t ms)
+{
+	const uint64_t deadline = soon(c, ms);
+	unsigned n;
+
+	for (;; sig = 0, usleep(POLL_US)) {
+		n = 0;
+		for (const struct state_proc *p = c->st->procs; p < c->st->procs + STATE_MAX_PROCS; p++) {
+			if (!p->pid || !hand_is_alive(p))
+				continue;
+			if (sig)
+				hand_signal(p, sig);
+			n++;
+		}
+		if (!n || clock_ms() >= deadline)
+			return n;
+	}
+}
+
+static int end_processes(struct clean *c, struct error *err)
+{
+	/* Pids of an earlier boot are somebody else's. */
+	bool ours = state_is_current(c->st);
+
+	if (ours && signal_and_wait(c, SIGTERM, TERM_GRACE_MS))
+		signal_and_wait(c, SIGKILL, KILL_GRACE_MS);
+	for (unsigned i = 0; i < RUNDIR_MAX_SLOTS; i++)
+		mounts_abort(c->dir, i);
+	hand_end_all(soon(c, KILL_GRACE_MS));
+	if (ours && signal_and_wait(c, SIGKILL, KILL_GRACE_MS))
+		return error_set(err, EBUSY,
+				 "a process of ours can't be killed (it waits for a "
+				 "file system)");
+	return 0;
+}
+
+/* As the user, until ms from now or the deadline. */
+static int do_as_user(const struct clean *c, struct hand h, uint64_t ms)
+{
+	h.uid = c->st->uid;
+	h.gid = c->st->gid;
+	h.deadline_ms = soon(c, ms);
+	return hand_do(&h);
+}
+
+static int hold_memory(struct clean *c, struct error *err)
+{
+	int r = c->memory_fd = mounts_open_memory(c->dir, soon(c, HOLD_MS));
+
+	return r < 0 && r != -ENOENT ? error_errno(err, -r, "find the job's tmpfs") : 0;
+}
+
+static int unmount(struct clean *c, struct error *err)
+{
+	int r, result = 0;
+
+	for (uint32_t name = 0; name <= MOUNTS_MEMORY; name++) {
+		r = mounts_detach(c->dir, name, result == 0 ? err : NULL);
+		result = result ? result : r;
+	}
+	return result;
+}
+
+/* The record says whose the job is. Only where it is missing or damaged the tmpfs does. */
+static int find_owner(struct clean *c, struct error *err)
+{
+	struct statx st;
+
+	if (c->st->uid || c->memory_fd < 0 || mounts_get_owner(c->memory_fd, &st) < 0)
+		return 0;
+	c->st->uid = st.stx_uid;
+	c->st->gid = st.stx_gid;
+	return 0;
+}
+
+/* What the manifests in the tmpfs name outside of it. */
+static int release(struct clean *c, struct error *err)
+{
+	const struct hand h = { .argv = { "stage-hand", "release", NULL }, .dir = c->memory_fd };
+	/* Without a user the tmpfs was never handed over. */
+	int r = c->memory_fd < 0 || !c->st->uid ? 0 : do_as_user(c, h, ELSEWHERE_MS);
+
+	if (r < 0 && r != -ENOENT)
+		log_warning("what the manifests of job %u name is not all gone: %s", c->st->job_id,
+			    strerror(-r));
+	return 0;
+}
+
+/* A directory in .trash, or moved there by who could not wait for us, whose job is here again: what
+ * has the job's name, in tiers and elsewhere, may be that run's. */
+static bool has_later_run(const struct clean *c)
+{
+	char path[PATH_MAX];
+
+	if (!c->dir->id.aside_ms)
+		return jobdir_check_place(c->dir, NULL) == JOBDIR_E_GONE;
+	return rundir_path(path, sizeof(path), c->st->job_id, NULL) > 0 &&
+	       (access(path, F_OK) == 0 || errno != ENOENT);
+}
+
+static int for_each_tier(struct clean *c, tier_fn fn, struct error *err)
+{
+	const struct state *st = c->st;
+	int r, result = 0;
+
+	for (size_t i = 0; i < STATE_MAX_TIERS; i++) {
+		if (!st->tiers[i].path[0] || !st->uid || (fn == tier_set_aside && has_later_run(c)))
+			continue;
+		r = fn(st, &st->tiers[i], c->deadline_ms, result == 0 ? err : NULL);
+		result = result ? result : r;
+	}
+	return result;
+}
+
+static int set_tiers_aside(struct clean *c, struct error *err)
+{
+	return for_each_tier(c, tier_set_aside, err);
+}
+
+static int remove_tiers(struct clean *c, struct error *err)
+{
+	return for_each_tier(c, tier_remove, err);
+}
+
+static int remove_names(struct clean *c, const enum act_name *names, size_t n, struct error *err)
+{
+	int r = 0;
+
+	for (size_t i = 0; r == 0 && i < n; i++)
+		r = jobdir_remove(c->dir, names[i], 0, err);
+	return r;
+}
+
+static int remove_entries(struct clean *c, struct error *err)
+{
+	static const enum act_name names[] = { ACT_NAME_SOCK, ACT_NAME_FAILED, ACT_NAME_STATE_NEW, ACT_NAME_MOUNTS };
+	int r = 0;
+
+	for (uint32_t slot = 0; r == 0 && slot < RUNDIR_MAX_SLOTS; slot++)
+		r = jobdir_remove(c->dir, ACT_NAME_SLOT, slot, err);
+	return r < 0 ? r : remove_names(c, names, ARRAY_SIZE(names), err);
+}
+
+/* What a directory in .trash has not given back is given back by the job's later run, whose groups
+ * have the same names. */
+static int remove_groups(struct clean *c, struct error *err)
+{
+	const bool others = c->dir->id.aside_ms || has_later_run(c);
+	char dir[PATH_MAX];
+	int r = 0;
+
+	for (enum act_group which = 0; !others && which < ACT_N_GROUPS; which++) {
+		int found = groups_find(which, c->st->uid, c->dir->id.job_id, dir, sizeof(dir));
+
+		if (found == 0)
+			found = jobmem_remove_group(dir, which, c->job_over, soon(c, KILL_GRACE_MS));
+		if (found < 0 && found != -ENOENT && found != -ENODEV && r == 0)
+			r = error_errno(err, -found, "remove the job's group of %s", groups_to_string(which));
+	}
+	return r;
+}
+
+/* From now on nobody waits for us. Whoever opens the directory by its old name sees none. */
+static int move_aside(struct clean *c, struct error *err)
+{
+	if (c->dir->id.aside_ms)
+		return 0;
+	hand_get_keeper(&c->st->keeper);
+	jobdir_write_state(c->dir, c->st);
+	return jobdir_trash(c->dir, err);
+}
+
+static int free_memory(struct clean *c, struct error *err)
+{
+	char deadline[24];
+	const struct hand h = { .argv = { "stage-hand", "empty", deadline, NULL },
+				.dir = c->memory_fd, .nice = BEHIND_NICE };
+	int r = 0;
+
+	snprintf(deadline, sizeof(deadline), "%llu", (unsigned long long)c->deadline_ms);
+	if (c->memory_fd >= 0 && c->st->uid)
+		r = do_as_user(c, h, UINT32_MAX);
+	fd_closep(&c->memory_fd);
+	if (r < 0 && r != -EXDEV)
+		return error_errno(err, -r, "empty the job's tmpfs");
+	return jobdir_remove(c->dir, ACT_NAME_MEMORY, 0, err);
+}
+
+static int remove_record(struct clean *c, struct error *err)
+{
+	static const enum act_name names[] = { ACT_NAME_STATE, ACT_NAME_LOCK };
+	int r = remove_names(c, names, ARRAY_SIZE(names), err);
+
+	r = r < 0 ? r : jobdir_check_place(c->dir, err);
+	r = r == 0 ? jobdir_remove_itself(c->dir, err) : r;
+	/* Who had opened it by then has made a lock of his own in it, and sees to the rest. */
+	return r == -ENOTEMPTY && faccessat(c->dir->fd, RUNDIR_LOCK, F_OK, 0) == 0 ? JOBDIR_E_GONE
+										   : r;
+}
+
+int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,
+		  uint64_t behind_ms, struct error *err)
+{
+	static int (*const steps[])(struct clean * c, struct error * err) = {
+		end_processes,	hold_memory,  unmount,	  find_owner,	   set_tiers_aside, release,
+		remove_entries, remove_groups, move_aside, free_memory,	   remove_tiers,
+	};
+	struct clean c = { d, st, job_over, deadline_ms, -1 };
+	int r, result = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
+		if (steps[i] == move_aside && result < 0)
+			continue; /* the epilog shall try again */
+		r = steps[i](&c, result == 0 ? err : NULL);
+		if (r < 0 && result == 0)
+			result = r;
+		if (steps[i] == move_aside)
+			c.deadline_ms += behind_ms;
+	}
+	return result == 0 ? remove_record(&c, err) : result;
+}
+
+/* Asks the keeper to end until the lock is free; one that is stopped goes on, to do so. *toldp: there was one */
+static int end_keeper(struct jobdir *d, uint64_t deadline_ms, bool *toldp, struct error *err)
+{
+	static struct state st;
+	int r, sig = SIGTERM;
+
+	for (;;) {
+		if (jobdir_read_state(d, &st) == 0 && state_is_current(&st) && hand_signal(&st.keeper, sig) == 0) {
+			*toldp = true;
+			hand_signal(&st.keeper, SIGCONT);
+		}
+		r = jobdir_lock(d, clock_ms() + 200, err);
+		if (r != -EBUSY || sig == SIGKILL)
+			return r;
+		if (clock_ms() >= deadline_ms)
+			sig = SIGKILL;
+	}
+}
+
+/* The user's own clean-up steps would run as him, which root does in no job's keeper of another user. */
+static int leave_to_reaper(struct jobdir *d, struct state *st, const struct clean_options *o, struct error *err)
+{
+	struct clean c = { d, st, true, clock_ms() + o->timeout_ms, -1 };
+
+	if (o->end_keeper)
+		(void)end_processes(&c, NULL);
+	(void)error_set(err, EPERM, "uid %u had a job of this number, and the reaper removes what it has", st->uid);
+	return CLEAN_E_OTHERS;
+}
+
+int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct error *err)
+{
+	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
+	static struct state st; /* end_keeper() has one of its own */
+	bool told = false;
+	int r = jobdir_open(&d, id, err);
+
+	if (r == 0)
+		r = jobdir_lock(&d, 0, err);
+	if (r == -EBUSY && !o->end_keeper)
+		return 0;
+	if (r == -EBUSY)
+		r = end_keeper(&d, clock_ms() + o->timeout_ms, &told, err);
+	if (r == 0) {
+		r = jobdir_read_state(&d, &st);
+		/* What it says is another's could be a running job's; and it is needed where the record is lost. */
+		st.job_id = id->job_id;
+		if (r == 0) {
+			/* However long it took then, and whoever made it take long: it did not die by itself. */
+			if (!told)
+				death_report(&d, &st);
+			st.ending = true;
+			jobdir_write_state(&d, &st);
+			if (o->only_uid && st.uid && st.uid != o->only_uid)
+				return leave_to_reaper(&d, &st, o, err);
+		} else if (r == -ENOENT || r == -EPROTO) {
+			log_warning("job %u has no record, or a damaged one: what it has in tiers is "
+				    "left to the reaper", id->job_id);
+		} else { /* it may tell of processes yet */
+			return error_errno(err, -r, "read the record of job %u", id->job_id);
+		}
+		r = clean_release(&d, &st, true, clock_ms() + o->timeout_ms, 0, err);
+	}
+	return r == JOBDIR_E_GONE ? 0 : r;
+}

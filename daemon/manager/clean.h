@@ -1,0 +1,40 @@
+/*
+ * clean: the one clean-up there is, run by the keeper at its end and by `clean` and `reap` after
+ * a keeper that died. Each step treats "already gone" as done, so it may be repeated after a
+ * crash in the middle of itself.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/manager/jobdir.h"
+
+struct error;
+struct state;
+
+/*
+ * Takes away what st records and what stands in the run directory, whose lock the caller holds:
+ * processes, FUSE connections, mounts, the directory's entries, cgroups; then moves it to .trash,
+ * which ends the wait of others for the lock, and removes content (as the user) with behind_ms more
+ * time, the record and the directory. job_over: the job itself has ended. 0, JOBDIR_E_GONE: a later
+ * run of the job has the name, and the reaper the rest, or another clean-up has; or the first
+ * failure: then the record stays, and `reap` tries again.
+ */
+int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,
+		  uint64_t behind_ms, struct error *err);
+
+enum {
+	CLEAN_E_OTHERS = JOBDIR_E_GONE + 1, /* the job is another user's */
+};
+
+struct clean_options {
+	bool end_keeper;     /* ask a living keeper to end, kill it past timeout_ms; else it is let alone */
+	uint64_t timeout_ms; /* for the keeper, and again for what it leaves to us */
+	uid_t only_uid;      /* of a job's keeper, which may do nothing as another user; 0: clean up after any user */
+};
+
+/* Cleans up that run directory. 0 if there is none (any more). CLEAN_E_OTHERS: what it has stays for the reaper;
+ * with end_keeper its processes are ended as far as root lets us. */
+int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct error *err);

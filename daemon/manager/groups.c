@@ -1,0 +1,191 @@
+/*
+ * They are looked for when the steward's loop does and whenever a worker is started: Slurm removes a
+ * job's directory after its last step and makes another one for the next step. A worker that is
+ * started between the two is in none of that kind, and is moved at the next look that finds one.
+ *
+ * In v1 a job has a directory in each hierarchy that Slurm confines it by, and they come one after
+ * the other. In v2 it has one, which counts as that of the memory. Where Slurm makes none of a kind,
+ * that is looked for in vain for a second after the first one came.
+ *
+ * CPUs are taken from the kernel's table of the job, never from a process of the user's, which he may
+ * bind to others.
+ */
+#include "daemon/manager/groups.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <sched.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/slurm/jobgroup.h"
+#include "common/util/clock.h"
+#include "common/util/log.h"
+#include "daemon/manager/acts.h"
+#include "daemon/manager/serve.h"
+#include "daemon/manager/steward.h"
+
+#define MAX_CPUS 8192
+#define LATE_MS 1000 /* after the first one */
+
+static const char *const controllers[ACT_N_GROUPS] = { "memory", "cpuset", "devices" };
+
+/* What is not so where such a group can't be used */
+static const char *const without[ACT_N_GROUPS] = {
+	"what is staged is not charged to the job",
+	"workers are not bound to the job's CPUs",
+	"workers are not bound to the job's devices",
+};
+
+const char *groups_to_string(enum act_group which)
+{
+	return controllers[which];
+}
+
+int groups_find(enum act_group which, uid_t uid, uint32_t job_id, char *dir, size_t size)
+{
+	return jobgroup_find(controllers[which], uid, job_id, dir, size);
+}
+
+static bool is_v1(const char *dir)
+{
+	char path[PATH_MAX + 8];
+
+	snprintf(path, sizeof(path), "%s/tasks", dir);
+	return access(path, F_OK) == 0;
+}
+
+/* A cpuset that Slurm has not filled takes no process yet. */
+static bool is_ready(enum act_group which, const char *dir)
+{
+	cpu_set_t set[MAX_CPUS / CPU_SETSIZE];
+
+	return which != ACT_GROUP_CPUS ||
+	       (jobgroup_read_cpus(dir, set, sizeof(set)) == 0 && jobgroup_has_mems(dir));
+}
+
+static int hold_by_keeper(struct groups_one *g, enum act_group which)
+{
+	const int r = acts_do_path(ACT_HOLD_GROUP, g->dir, which);
+
+	if (r < 0 && !g->has_failed)
+		log_warning("use %s: %s: %s", g->dir, strerror(-r), without[which]);
+	g->has_failed = r < 0;
+	return r;
+}
+
+/* 1: there is another group to be in; 0: there is not. */
+static int hold(struct serve *s, enum act_group which)
+{
+	struct groups_one *g = &s->groups[which];
+	const bool is_used = which == ACT_GROUP_MEMORY || is_v1(g->dir);
+	struct stat st;
+	int r;
+
+	/* Looked at before it is held: if it is another one by then, that is seen the next time. */
+	if (stat(g->dir, &st) < 0)
+		return -errno;
+	if (!is_ready(which, g->dir))
+		return 0;
+	if (!s->groups_end_ms)
+		s->groups_end_ms = clock_ms() + LATE_MS;
+	r = is_used ? hold_by_keeper(g, which) : 0;
+	if (r < 0)
+		return r;
+	g->is_held = true;
+	g->ino = st.st_ino;
+	return is_used;
+}
+
+static int look_for(struct serve *s, const struct jobgroup_mounts *m, enum act_group which)
+{
+	const struct state *st = &s->k->st;
+	struct groups_one *g = &s->groups[which];
+	int r;
+
+	if (g->is_held)
+		return 0;
+	r = jobgroup_find_in(m, which, st->uid, st->job_id, g->dir, sizeof(g->dir));
+	if (r < 0)
+		g->dir[0] = '\0';
+	return r < 0 ? r : hold(s, which);
+}
+
+/* When the last step ends Slurm removes the job's directory, and makes another one for the next step. */
+static bool forget_removed(struct serve *s)
+{
+	bool any_held = false;
+	struct stat st;
+
+	for (enum act_group which = 0; which < ACT_N_GROUPS; which++) {
+		struct groups_one *g = &s->groups[which];
+
+		if (g->is_held && (stat(g->dir, &st) < 0 || st.st_ino != g->ino)) {
+			g->is_held = false;
+			s->groups_end_ms = 0;
+		}
+		any_held |= g->is_held;
+	}
+	return any_held;
+}
+
+static void enter(const struct serve *s)
+{
+	const struct state_proc *procs = s->k->st.procs;
+	int r;
+
+	for (size_t i = 0; i < STATE_MAX_PROCS; i++) {
+		if (!procs[i].pid || s->children[i].class == SERVE_CLASS_DAEMON)
+			continue;
+		r = acts_do_numbers(ACT_ENTER_GROUPS, procs[i].pid, 0, 0);
+		if (r < 0 && r != -ESRCH)
+			log_warning("process %d is not in the job's cgroups: %s", procs[i].pid, strerror(-r));
+	}
+}
+
+bool groups_are_coming(const struct serve *s)
+{
+	return clock_ms() < s->groups_end_ms;
+}
+
+bool groups_are_missing(const struct serve *s)
+{
+	return !s->groups_end_ms || groups_are_coming(s);
+}
+
+/* Binds the keeper, and with that all that it starts, and us to the job's CPUs. */
+static void follow_cpus(const char *dir)
+{
+	cpu_set_t ours[MAX_CPUS / CPU_SETSIZE] = { 0 }, jobs[MAX_CPUS / CPU_SETSIZE] = { 0 };
+	struct act a = { .kind = ACT_FOLLOW };
+
+	if (jobgroup_read_cpus(dir, jobs, sizeof(jobs)) < 0 ||
+	    sched_getaffinity(0, sizeof(ours), ours) < 0 || CPU_EQUAL_S(sizeof(ours), ours, jobs))
+		return;
+	sched_setaffinity(0, sizeof(jobs), jobs);
+	memcpy(a.text, jobs, sizeof(jobs));
+	acts_do(&a, NULL, 0, NULL, NULL);
+}
+
+int groups_look(struct serve *s)
+{
+	const bool any_held = forget_removed(s);
+	struct jobgroup_mounts m;
+	bool any = false;
+	int memory;
+
+	jobgroup_read_mounts(&m, controllers, ACT_N_GROUPS);
+	memory = look_for(s, &m, ACT_GROUP_MEMORY);
+	if (memory == -ENOENT && !any_held)
+		return memory;
+	any = memory > 0;
+	for (enum act_group which = ACT_GROUP_CPUS; which < ACT_N_GROUPS; which++)
+		any |= look_for(s, &m, which) > 0;
+	if (any)
+		enter(s);
+	if (groups_are_missing(s) && *s->groups[ACT_GROUP_CPUS].dir)
+		follow_cpus(s->groups[ACT_GROUP_CPUS].dir);
+	return memory < 0 ? memory : 0;
+}

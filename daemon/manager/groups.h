@@ -1,0 +1,38 @@
+/*
+ * groups: the cgroups of the job, where those processes go that use memory and CPUs for it: workers
+ * and image servers. Slurm makes them when the first step begins, which is after the prolog started
+ * staging; what was started before is moved then.
+ */
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stddef.h>
+#include <sys/types.h>
+
+#include "common/protocol/keeper-acts.h"
+
+struct serve;
+
+/* One of the job's directories. */
+struct groups_one {
+	bool is_held;
+	bool has_failed; /* to be held, and that is in the log */
+	ino_t ino;
+	char dir[PATH_MAX]; /* empty: not found */
+};
+
+/* "memory", "cpuset", "devices" */
+const char *groups_to_string(enum act_group which);
+/* The job's directory of one kind: see jobgroup_find(). */
+int groups_find(enum act_group which, uid_t uid, uint32_t job_id, char *dir, size_t size);
+
+/* Looks for those that are not held, or that Slurm has removed since; has the keeper hold them, and moves what is
+ * there already. 0: the job's memory is held, in s->groups[ACT_GROUP_MEMORY].dir; else as jobgroup_find() has it,
+ * or why it can't be held: then nothing is charged. */
+int groups_look(struct serve *s);
+
+/* Is one of them to be looked for? */
+bool groups_are_missing(const struct serve *s);
+/* And may it come any moment, because others have come? */
+bool groups_are_coming(const struct serve *s);

@@ -1,0 +1,221 @@
+#include "daemon/manager/jobdir.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "common/util/cleanup.h"
+#include "common/util/clock.h"
+#include "common/util/error.h"
+#include "daemon/manager/acts.h"
+#include "daemon/manager/state.h"
+
+#define LOCK_POLL_US 10000
+
+void jobdir_unlock(struct jobdir *d)
+{
+	fd_closep(&d->lock_fd);
+}
+
+void jobdir_deinit(struct jobdir *d)
+{
+	jobdir_unlock(d);
+	fd_closep(&d->fd);
+	if (d->dir)
+		acts_do_name(ACT_CLOSE_DIR, d->dir, 0, 0, 0, 0);
+	d->dir = 0;
+}
+
+int jobdir_open_base(bool trash, struct error *err)
+{
+	const char *name = trash ? STAGE_RUN_DIR "/" RUNDIR_TRASH : STAGE_RUN_DIR;
+	int r = acts_open(ACT_OPEN_BASE, trash ? ACT_DIR_TRASH : ACT_DIR_RUN, 0);
+
+	if (r == -EPERM)
+		return error_set(err, EPERM, "%s: must belong to root and be writable by nobody else", name);
+	return r < 0 ? error_errno(err, -r, "make or open %s", name) : r;
+}
+
+static uint32_t get_parent(const struct jobdir_id *id)
+{
+	return id->in_trash ? ACT_DIR_TRASH : ACT_DIR_RUN;
+}
+
+static uint32_t get_name(const struct jobdir_id *id)
+{
+	return id->aside_ms ? ACT_NAME_JOB_ASIDE : ACT_NAME_JOB;
+}
+
+int jobdir_create(struct jobdir *d, uint32_t job_id, struct error *err)
+{
+	const struct jobdir_id id = { .job_id = job_id };
+	int r = acts_do_name(ACT_MAKE_DIR, ACT_DIR_RUN, ACT_NAME_JOB, job_id, 0, 0711);
+
+	if (r < 0)
+		return error_errno(err, -r, "make %s/%u", STAGE_RUN_DIR, job_id);
+	return jobdir_open(d, &id, err);
+}
+
+int jobdir_open(struct jobdir *d, const struct jobdir_id *id, struct error *err)
+{
+	struct act a = { .kind = ACT_OPEN_DIR, .dir = get_parent(id), .name = get_name(id),
+			 .n = { id->job_id, (int64_t)id->aside_ms } };
+	size_t n = 1;
+	int fd = -1, r = acts_do(&a, NULL, 0, &fd, &n);
+
+	if (r < 0)
+		return r == -ENOENT ? JOBDIR_E_GONE
+				    : error_errno(err, -r, "open %s/%u", STAGE_RUN_DIR, id->job_id);
+	*d = (struct jobdir){ *id, (uint32_t)r, fd, .lock_fd = -1 };
+	return 0;
+}
+
+int jobdir_check_place(const struct jobdir *d, struct error *err)
+{
+	struct act a = { .kind = ACT_CHECK_DIR, .dir = get_parent(&d->id), .dir2 = d->dir,
+			 .name = get_name(&d->id), .n = { d->id.job_id, (int64_t)d->id.aside_ms } };
+	int r = acts_do(&a, NULL, 0, NULL, NULL);
+
+	return r < 0 ? error_errno(err, -r, "look at %u", d->id.job_id) : r ? JOBDIR_E_GONE : 0;
+}
+
+int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err)
+{
+	int r;
+
+	if (d->lock_fd < 0) {
+		r = acts_open(ACT_OPEN_FILE, d->dir, ACT_FILE_LOCK);
+		if (r < 0)
+			return r == -ENOENT ? JOBDIR_E_GONE : error_errno(err, -r, "open lock");
+		d->lock_fd = r;
+	}
+	while (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK)
+			return error_errno(err, errno, "lock %u", d->id.job_id);
+		r = jobdir_check_place(d, err);
+		if (r != 0)
+			return r;
+		if (clock_ms() >= deadline_ms)
+			return error_set(err, EBUSY, "job %u: its keeper lives", d->id.job_id);
+		usleep(LOCK_POLL_US);
+	}
+	return jobdir_check_place(d, err);
+}
+
+int jobdir_trash(struct jobdir *d, struct error *err)
+{
+	_cleanup_(fd_closep) int trash = jobdir_open_base(true, err);
+	const uint64_t ms = clock_ms();
+	int r = trash < 0 ? trash : jobdir_check_place(d, err);
+
+	if (r != 0)
+		return r < 0 ? r : 0;
+	r = acts_rename(get_parent(&d->id), get_name(&d->id), ACT_DIR_TRASH, ACT_NAME_JOB_ASIDE, d->id.job_id,
+			(int64_t)ms);
+	if (r < 0)
+		return r == -ENOENT ? 0 : error_errno(err, -r, "move %u to %s", d->id.job_id, RUNDIR_TRASH);
+	d->id.in_trash = true;
+	d->id.aside_ms = ms;
+	return 0;
+}
+
+int jobdir_remove(const struct jobdir *d, enum act_name name, uint32_t slot, struct error *err)
+{
+	int r = acts_do_name(ACT_REMOVE, d->dir, name, slot, 0, 0);
+
+	return r == 0 || r == -ENOENT ? 0 : error_errno(err, -r, "remove name %u of job %u", name, d->id.job_id);
+}
+
+int jobdir_remove_itself(const struct jobdir *d, struct error *err)
+{
+	int r = acts_do_name(ACT_REMOVE, get_parent(&d->id), get_name(&d->id), d->id.job_id,
+			     (int64_t)d->id.aside_ms, 0);
+
+	return r == 0 || r == -ENOENT ? 0 : error_errno(err, -r, "remove the directory of job %u", d->id.job_id);
+}
+
+int jobdir_read_text(const struct jobdir *d, enum act_file file, char *buf, size_t size)
+{
+	_cleanup_(fd_closep) int fd = acts_open(ACT_OPEN_FILE, d->dir, file);
+	ssize_t n;
+
+	if (fd < 0)
+		return fd;
+	n = read(fd, buf, size - 1);
+	if (n < 0)
+		return -errno;
+	buf[n] = '\0';
+	return (int)n;
+}
+
+int jobdir_read_state(const struct jobdir *d, struct state *st)
+{
+	_cleanup_(fd_closep) int fd = acts_open(ACT_OPEN_FILE, d->dir, ACT_FILE_STATE);
+
+	memset(st, 0, sizeof(*st));
+	return fd < 0 ? fd : state_read(fd, st);
+}
+
+int jobdir_write_state(const struct jobdir *d, const struct state *st)
+{
+	_cleanup_(fd_closep) int fd = acts_open(ACT_OPEN_FILE, d->dir, ACT_FILE_STATE_NEW);
+	int r = fd < 0 ? fd : state_write(fd, st);
+
+	return r < 0 ? r : acts_rename(d->dir, ACT_NAME_STATE_NEW, d->dir, ACT_NAME_STATE, 0, 0);
+}
+
+/* <job>, or in .trash <job>.<ms> too. */
+static bool read_name(struct jobdir_id *id, const char *name)
+{
+	static const char digits[] = "0123456789";
+	const size_t n = strspn(name, digits);
+	const char *ms = name + n + 1;
+
+	if (!n || (name[n] && (!id->in_trash || name[n] != '.' || !*ms || ms[strspn(ms, digits)])))
+		return false;
+	id->job_id = (uint32_t)strtoul(name, NULL, 10);
+	id->aside_ms = name[n] ? strtoull(ms, NULL, 10) : 0;
+	return true;
+}
+
+int jobdir_for_each(int (*fn)(void *arg, const struct jobdir_id *id), void *arg, struct error *err)
+{
+	struct jobdir_id id;
+	struct dirent *e;
+	int r = 0;
+
+	for (int trash = 0; r >= 0 && trash < 2; trash++) {
+		int fd = jobdir_open_base(trash, err);
+		_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+		r = fd < 0 ? fd : dir ? 0 : -errno;
+		id.in_trash = trash;
+		while (dir && r >= 0 && (errno = 0, e = readdir(dir)))
+			if (read_name(&id, e->d_name))
+				r = fn(arg, &id);
+		r = dir && r >= 0 && errno ? -errno : r;
+	}
+	return r < 0 ? r : 0;
+}
+
+/* It stands in .trash, has its t yet, and is locked. */
+static int look_for_memory(void *arg, const struct jobdir_id *id)
+{
+	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
+	_cleanup_(fd_closep) int fd = -1;
+
+	if (!id->aside_ms || jobdir_open(&d, id, NULL) != 0 ||
+	    faccessat(d.fd, RUNDIR_MEMORY, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	fd = acts_open(ACT_OPEN_FILE, d.dir, ACT_FILE_LOCK_LOOK);
+	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 ? -EBUSY : 0;
+}
+
+bool jobdir_is_freeing(void)
+{
+	return jobdir_for_each(look_for_memory, NULL, NULL) == -EBUSY;
+}

@@ -1,0 +1,81 @@
+/*
+ * jobdir: a job's run directory (common/protocol/rundir.h) held by descriptor, its lock and its record.
+ *
+ * What changes in it the keeper does (acts.h). Everything is named relative to the directory, so it
+ * may be renamed to .trash/ below its holder. It and all that holds a mount in it belong to root:
+ * the user can't move a path under our feet.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/protocol/keeper-acts.h"
+
+struct error;
+struct state;
+struct statx;
+
+/* A directory's name: <job>, or in .trash <job>.<aside_ms>. */
+struct jobdir_id {
+	uint32_t job_id;
+	uint64_t aside_ms; /* 0: none */
+	bool in_trash;
+};
+
+struct jobdir {
+	struct jobdir_id id;
+	uint32_t dir; /* its number at the keeper; 0: none */
+	int fd;       /* to look into it */
+	int lock_fd;  /* of `lock`, flocked when jobdir_lock() says so */
+};
+
+#define JOBDIR_INIT { .fd = -1, .lock_fd = -1 }
+
+enum {
+	JOBDIR_E_SUCCESS,
+	JOBDIR_E_GONE, /* it was removed or moved aside while we waited for the lock, or was not
+			* there: whoever did that sees to the rest */
+};
+
+void jobdir_deinit(struct jobdir *d);
+
+/* Opens STAGE_RUN_DIR or .trash in it, made where it is missing. An fd, or -EPERM where it is not
+ * root's alone. */
+int jobdir_open_base(bool trash, struct error *err);
+
+/* Makes the directory of a job: 0, -EEXIST if there is one. STAGE_RUN_DIR is open. */
+int jobdir_create(struct jobdir *d, uint32_t job_id, struct error *err);
+
+/* Opens one. JOBDIR_E_GONE if there is none. STAGE_RUN_DIR, or .trash, is open. */
+int jobdir_open(struct jobdir *d, const struct jobdir_id *id, struct error *err);
+
+/* Takes the lock: 0, JOBDIR_E_GONE, -EBUSY at deadline_ms (0: at once). */
+int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err);
+
+void jobdir_unlock(struct jobdir *d);
+
+/* 0: it has its name still; JOBDIR_E_GONE: it has not, who can't wait for the lock may move it
+ * aside; -errno: nobody knows, which is not gone. */
+int jobdir_check_place(const struct jobdir *d, struct error *err);
+
+/* Moves it to .trash/<name>.<ms>, mounts, lock and all, and stays with it. 0 also if it is gone. */
+int jobdir_trash(struct jobdir *d, struct error *err);
+
+/* Removes a file or an empty directory in it; slot: of ACT_NAME_SLOT. 0 also if there is none. */
+int jobdir_remove(const struct jobdir *d, enum act_name name, uint32_t slot, struct error *err);
+/* And itself, when it is empty. */
+int jobdir_remove_itself(const struct jobdir *d, struct error *err);
+
+/* Reads a file of it as a text, cut to size: its length, or -errno. */
+int jobdir_read_text(const struct jobdir *d, enum act_file file, char *buf, size_t size);
+
+/* The record (state.h): read, zeroed on failure; replaced. */
+int jobdir_read_state(const struct jobdir *d, struct state *st);
+int jobdir_write_state(const struct jobdir *d, const struct state *st);
+
+/* Is the memory of a job that is over still being freed on this node? */
+bool jobdir_is_freeing(void);
+
+/* Calls fn for each directory named by a job (and those in .trash), until it returns < 0. */
+int jobdir_for_each(int (*fn)(void *arg, const struct jobdir_id *id), void *arg, struct error *err);

@@ -1,0 +1,88 @@
+/*
+ * Evidence that a job runs, best first:
+ *  1. a process in one of the groups that Slurm made for it. Only root makes these, and what a user makes elsewhere is
+ *     not looked at. The process of the extern step (PrologFlags=Contain) is there from the prolog to the epilog.
+ *  2. where Slurm makes no groups, one of Slurm's step daemons: its command line names the job, and all its user ids
+ *     are root's, so no user can have written it;
+ *  3. what squeue says. An allocation may have no process on a node between two steps.
+ * That no process is found proves nothing, so only Slurm can say that a job is over; or the boot id, if it is another.
+ */
+#include "daemon/manager/joblife.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/slurm/jobgroup.h"
+#include "common/util/cleanup.h"
+#include "common/util/clock.h"
+#include "daemon/manager/hand.h"
+#include "daemon/manager/state.h"
+
+/* What a file of a process says as a text; "" if it can't be read. */
+static void read_text(const char *pid, const char *name, char *buf, size_t size)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char path[NAME_MAX + 32];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%s/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? 0 : read(fd, buf, size - 1);
+	buf[n < 0 ? 0 : n] = '\0';
+}
+
+static bool is_step_daemon(const char *pid, const char *title)
+{
+	char text[2048];
+
+	read_text(pid, "cmdline", text, sizeof(text));
+	if (strncmp(text, title, strlen(title)) != 0)
+		return false;
+	read_text(pid, "status", text, sizeof(text));
+	return strstr(text, "\nUid:\t0\t0\t0\t0\n");
+}
+
+static bool has_step_daemon(uint32_t job_id)
+{
+	_cleanup_(dir_closep) DIR *dir = opendir("/proc");
+	struct dirent *e;
+	char title[48];
+
+	snprintf(title, sizeof(title), "slurmstepd: [%u.", job_id);
+	while (dir && (e = readdir(dir)))
+		if (e->d_name[0] >= '1' && e->d_name[0] <= '9' && is_step_daemon(e->d_name, title))
+			return true;
+	return false;
+}
+
+enum joblife joblife_look(const struct state *st)
+{
+	if (st->ending || (st->boot[0] && !state_is_current(st)))
+		return JOBLIFE_OVER;
+	if (st->uid && jobgroup_is_populated(st->uid, st->job_id) > 0)
+		return JOBLIFE_RUNS;
+	return has_step_daemon(st->job_id) ? JOBLIFE_RUNS : JOBLIFE_UNKNOWN;
+}
+
+enum joblife joblife_ask(const struct state *st, char text[static JOBLIFE_TEXT_SIZE])
+{
+	static struct hand_over over;
+	char job[16];
+	const struct hand h = { .argv = { "stage-hand", "over", job, st->node, NULL },
+				.uid = st->uid, .gid = st->gid, .system = !st->uid, .dir = -1,
+				.deadline_ms = clock_ms() + JOBLIFE_ASK_MS };
+	int r;
+
+	snprintf(job, sizeof(job), "%u", st->job_id);
+	over.text[0] = '\0';
+	r = hand_ask(&h, &over, sizeof(over));
+	over.text[sizeof(over.text) - 1] = '\0';
+	if (r == -ETIMEDOUT)
+		snprintf(over.text, sizeof(over.text), "squeue does not answer");
+	snprintf(text, JOBLIFE_TEXT_SIZE, "%s", over.text[0] ? over.text : strerror(-r));
+	return r == 0 ? JOBLIFE_RUNS : r == -ESRCH && over.text[0] ? JOBLIFE_OVER : JOBLIFE_UNKNOWN;
+}

@@ -1,0 +1,156 @@
+/*
+ * What is said to stage-keeper on its command line is read here: it hands on its words unread.
+ */
+#include "daemon/manager/steward.h"
+
+#include <errno.h>
+#include <getopt.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <unistd.h>
+
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/log.h"
+#include "common/util/number.h"
+#include "daemon/manager/clean.h"
+#include "daemon/manager/reap.h"
+
+#define EXIT_USAGE 2
+#define CLEAN_TIMEOUT_MS 10000
+
+enum { JOB, UID, GID, RESTART, TIMEOUT, N_NUMBERS, CONF = N_NUMBERS /* the keeper's */, NODE, STEP, TIMER };
+
+struct args {
+	uint32_t numbers[N_NUMBERS];
+	uint32_t given; /* bits of the enum */
+	const char *node;
+};
+
+static int read_args(struct args *a, int argc, char **argv)
+{
+	static const struct option options[] = {
+		{ "job", required_argument, NULL, JOB },
+		{ "uid", required_argument, NULL, UID },
+		{ "gid", required_argument, NULL, GID },
+		{ "restart", required_argument, NULL, RESTART },
+		{ "timeout", required_argument, NULL, TIMEOUT },
+		{ "conf", required_argument, NULL, CONF },
+		{ "node", required_argument, NULL, NODE },
+		{ "step", no_argument, NULL, STEP },
+		{ "timer", no_argument, NULL, TIMER },
+		{ 0 },
+	};
+	int c;
+
+	opterr = 0;
+	while ((c = getopt_long(argc, argv, "", options, NULL)) >= 0) {
+		if (c == '?' || (c < N_NUMBERS && parse_uint32(optarg, &a->numbers[c]) < 0))
+			return -EINVAL;
+		if (c == NODE)
+			a->node = optarg;
+		a->given |= 1U << c;
+	}
+	return optind == argc ? 0 : -EINVAL;
+}
+
+/* Goes into a path: no dots, no slashes. */
+static bool is_name(const char *s)
+{
+	return *s &&
+	       s[strspn(s, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_-")] ==
+		       '\0';
+}
+
+static int cmd_run(const struct args *a)
+{
+	static struct steward k = { .spec_fd = STEWARD_FD_SPEC,
+				    .status_fd = STEWARD_FD_STATUS,
+				    .dir = JOBDIR_INIT,
+				    .listen_fd = -1,
+				    .log_fd = -1 };
+
+	k.st.job_id = a->numbers[JOB];
+	k.st.restart = a->numbers[RESTART];
+	k.st.uid = a->numbers[UID];
+	k.st.gid = a->numbers[GID];
+	k.in_step = a->given & 1U << STEP;
+	k.node = a->node && is_name(a->node) ? a->node : NULL;
+	/* A step has the host's name in its place. */
+	if (k.node && !k.in_step)
+		snprintf(k.st.node, sizeof(k.st.node), "%s", k.node);
+	return steward_run(&k);
+}
+
+static int report(int r, const struct error *err)
+{
+	if (r >= 0)
+		return EXIT_SUCCESS;
+	log_error("%s", err->text);
+	fprintf(stderr, "stage-keeper: %s\n", err->text);
+	return EXIT_FAILURE;
+}
+
+static int cmd_clean(const struct args *a)
+{
+	const struct clean_options o = { .end_keeper = true, .timeout_ms = a->numbers[TIMEOUT] ?: CLEAN_TIMEOUT_MS };
+	struct error err = ERROR_INIT;
+	const struct jobdir_id id = { .job_id = a->numbers[JOB] };
+	_cleanup_(fd_closep) int base = -1;
+	int r;
+
+	log_open("stage-keeper", -1, 1);
+	log_set_job(id.job_id);
+	r = base = jobdir_open_base(false, &err);
+	if (r >= 0)
+		r = clean_job(&id, &o, &err);
+	return report(r, &err);
+}
+
+static int cmd_reap(const struct args *a)
+{
+	struct error err = ERROR_INIT;
+
+	log_open("stage-keeper", -1, 1);
+	return report(reap_all(a->given & 1U << TIMER, &err), &err);
+}
+
+/* clang-format off */
+static const struct {
+	const char *name;
+	int (*fn)(const struct args *a);
+	uint32_t needs;
+} commands[] = {
+	{ "run",   cmd_run,   1U << JOB | 1U << UID | 1U << GID },
+	{ "clean", cmd_clean, 1U << JOB },
+	{ "reap",  cmd_reap,  0 },
+};
+/* clang-format on */
+
+int steward_main(int argc, char **argv)
+{
+	struct args a = { 0 };
+	size_t i = 0;
+
+	prctl(PR_SET_NAME, "stage-steward");
+	steward_confine();
+	signal(SIGPIPE, SIG_IGN); /* who waits for an answer, or reads the log, may be gone */
+	for (int fd = STEWARD_FD_KEEPER; fd <= STEWARD_FD_STATUS; fd++)
+		(void)fd_set_cloexec(fd, true);
+	while (argc > 1 && i < ARRAY_SIZE(commands) && strcmp(argv[1], commands[i].name))
+		i++;
+	if (argc < 2 || i == ARRAY_SIZE(commands) || read_args(&a, argc - 1, argv + 1) < 0 ||
+	    (a.given & commands[i].needs) != commands[i].needs) {
+		fputs("usage: stage-keeper run --job N --uid U --gid G [--restart R] [--step]\n"
+		      "       stage-keeper clean --job N [--timeout MS]\n"
+		      "       stage-keeper reap [--timer] | --version\n"
+		      "       each: [--conf FILE] [--node NAME]\n",
+		      stderr);
+		return EXIT_USAGE;
+	}
+	return commands[i].fn(&a);
+}

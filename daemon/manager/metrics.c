@@ -1,0 +1,105 @@
+/*
+ * The sums are numbers in a file of root's, one process at a time: nothing is parsed here, and not
+ * the text of the last time either. The text is stage-hand's, in a process of its own, as it may
+ * take long. It gets its name when it is whole: whoever is killed on the way leaves the old one.
+ */
+#include "daemon/manager/metrics.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/file.h>
+#include <unistd.h>
+
+#include "common/util/cleanup.h"
+#include "common/util/clock.h"
+#include "common/util/log.h"
+#include "daemon/manager/acts.h"
+#include "daemon/manager/steward.h"
+
+#define METRICS_MS 30000 /* for all of them that end now */
+#define METRICS_DEATH_MS 2000 /* the epilog may wait for it */
+#define POLL_US 10000
+
+static int lock(int fd, uint64_t deadline_ms)
+{
+	while (flock(fd, LOCK_EX | LOCK_NB) < 0) {
+		if (errno != EWOULDBLOCK || clock_ms() >= deadline_ms)
+			return -errno;
+		usleep(POLL_US);
+	}
+	return 0;
+}
+
+/* Whatever jobs say, a sum stays a number that can be read: beyond 2^63 it begins anew. */
+static int add(int fd, const uint64_t *counts)
+{
+	uint64_t sums[COUNT_N] = { 0 };
+
+	if (pread(fd, sums, sizeof(sums), 0) < 0)
+		return -errno;
+	for (size_t i = 0; i < COUNT_N; i++)
+		sums[i] = (sums[i] + counts[i]) & INT64_MAX;
+	return pwrite(fd, sums, sizeof(sums), 0) == sizeof(sums) ? 0 : -EIO;
+}
+
+/* Root puts the new file in the place of fd 3. */
+static int write_text(int sums, uint64_t deadline_ms)
+{
+	const struct hand h = { .argv = { "stage-hand", "metrics", NULL }, .system = true, .dir = sums };
+	struct acts_spawn spawn;
+	pid_t pid;
+	int r;
+
+	hand_prepare(&h, &spawn);
+	spawn.fds[0] = sums;
+	pid = acts_spawn(&spawn, NULL);
+	r = pid < 0 ? pid : acts_go(true);
+	if (r == 0)
+		r = acts_wait(pid, deadline_ms);
+	return r == 0 || r == -ETIMEDOUT ? r : -EIO;
+}
+
+static int replace(int sums, uint64_t deadline_ms)
+{
+	int r = acts_do_numbers(ACT_TEXT, 0, 0, 0);
+
+	if (r == 0)
+		r = write_text(sums, deadline_ms);
+	return r < 0 ? r : acts_do_numbers(ACT_TEXT, 1, 0, 0);
+}
+
+static void add_to_node(const char *path, const uint64_t *counts, uint64_t deadline_ms)
+{
+	_cleanup_(fd_closep) int base = jobdir_open_base(false, NULL), sums = -1;
+	int r = base < 0 ? base : acts_open(ACT_OPEN_FILE, ACT_DIR_RUN, ACT_FILE_METRICS);
+
+	sums = r;
+	if (r >= 0)
+		r = lock(sums, deadline_ms);
+	if (r == 0)
+		r = add(sums, counts);
+	if (r == 0)
+		r = replace(sums, deadline_ms);
+	if (r < 0)
+		log_warning("metrics: %s: %s%s", path, strerror(-r),
+			    r == -EPERM ? "; its directory must be root's and writable by nobody else" : "");
+}
+
+void metrics_add(struct steward *k)
+{
+	if (k->site.metrics[0] != '/')
+		return;
+	k->counts[COUNT_JOBS] = 1;
+	k->counts[COUNT_KEEPER_DEATHS] = 0; /* which no daemon of a user's tells */
+	k->counts[COUNT_JOBS_NOT_SET_UP] = k->st.failed;
+	add_to_node(k->site.metrics, k->counts, clock_ms() + METRICS_MS);
+}
+
+void metrics_add_death(const struct hand_site *site)
+{
+	const uint64_t counts[COUNT_N] = { [COUNT_KEEPER_DEATHS] = 1 };
+
+	if (site->metrics[0] == '/')
+		add_to_node(site->metrics, counts, clock_ms() + METRICS_DEATH_MS);
+}

@@ -1,0 +1,213 @@
+#include "daemon/manager/mounts.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+
+#include "common/util/cleanup.h"
+#include "common/util/clock.h"
+#include "common/util/error.h"
+#include "common/util/mountinfo.h"
+#include "common/util/path.h"
+#include "daemon/manager/acts.h"
+#include "daemon/manager/jobdir.h"
+
+#define NAME_SIZE 16
+#define MAX_ROUNDS 8
+#define STATX_FLAGS (AT_EMPTY_PATH | AT_STATX_DONT_SYNC) /* no server of a user's is asked */
+
+struct targets {
+	char **paths; /* of mounts */
+	size_t n;
+};
+
+static const char *name_to_string(char buf[static NAME_SIZE], uint32_t name)
+{
+	if (name == MOUNTS_MEMORY)
+		return RUNDIR_MEMORY;
+	snprintf(buf, NAME_SIZE, RUNDIR_MOUNTS "/%u", name);
+	return buf;
+}
+
+/* An act on what is mounted there. */
+static int do_mounted(enum act_kind kind, const struct jobdir *d, uint32_t name, int64_t n2)
+{
+	return name == MOUNTS_MEMORY ? acts_do_name(kind, d->dir, ACT_NAME_MEMORY, 0, 0, n2)
+				     : acts_do_name(kind, d->dir, ACT_NAME_SLOT, name, 0, n2);
+}
+
+int mounts_memory(const struct jobdir *d, uint64_t size, uint64_t inodes, struct error *err)
+{
+	int r = acts_do_name(ACT_MEMORY, d->dir, ACT_NAME_MEMORY, (int64_t)size, (int64_t)inodes, 0);
+
+	return r < 0 ? error_errno(err, -r, "mount the job's tmpfs, or make directories in it") : 0;
+}
+
+int mounts_resize_memory(const struct jobdir *d, uint64_t size)
+{
+	return acts_do_name(ACT_RESIZE, d->dir, ACT_NAME_MEMORY, (int64_t)size, 0, 0);
+}
+
+int mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds, struct error *err)
+{
+	struct act a = { .kind = ACT_SLOT, .dir = d->dir, .name = ACT_NAME_SLOT, .n = { slot, (int64_t)n_fds } };
+	size_t n = n_fds;
+	int r = acts_do(&a, NULL, 0, fds, &n);
+
+	if (r == 0 && n == n_fds)
+		return 0;
+	while (r == 0 && n)
+		fd_closep(&fds[--n]);
+	return error_errno(err, r < 0 ? -r : EPROTO, "mount a FUSE slot, by /dev/fuse");
+}
+
+int mounts_detach(const struct jobdir *d, uint32_t name, struct error *err)
+{
+	char buf[NAME_SIZE];
+	int r = do_mounted(ACT_DETACH, d, name, 0);
+
+	return r < 0 ? error_errno(err, -r, "unmount %s", name_to_string(buf, name)) : 0;
+}
+
+static void add_target(struct targets *t, const char *path)
+{
+	char **more = reallocarray(t->paths, t->n + 1, sizeof(*more));
+
+	if (!more)
+		return; /* the next round finds it again */
+	t->paths = more;
+	t->paths[t->n] = strdup(path);
+	t->n += t->paths[t->n] != NULL;
+}
+
+static void targets_deinit(struct targets *t)
+{
+	for (size_t i = 0; i < t->n; i++)
+		free(t->paths[i]);
+	free(t->paths);
+}
+
+/* What is mounted on top, on what is in it, and on its name with a dot after it. */
+static void find_targets(struct targets *t, const char *top)
+{
+	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
+	_cleanup_(freep) char *line = NULL;
+	const size_t n = strlen(top);
+	struct mountinfo m;
+	size_t size = 0;
+
+	while (f && getline(&line, &size, f) > 0)
+		if (mountinfo_parse(&m, line) == 0 && strncmp(m.target, top, n) == 0 && strchr("/.", m.target[n]))
+			add_target(t, m.target);
+}
+
+static int compare_lengths(const void *a, const void *b)
+{
+	const size_t x = strlen(*(char *const *)a), y = strlen(*(char *const *)b);
+
+	return (x > y) - (x < y);
+}
+
+/* How many were detached. What is mounted in another goes with it. */
+static size_t detach_targets(const struct targets *t, size_t n_above)
+{
+	struct act a = { .kind = ACT_DETACH_BELOW, .dir = ACT_DIR_TIER };
+	size_t n = 0;
+
+	qsort(t->paths, t->n, sizeof(*t->paths), compare_lengths);
+	for (size_t i = 0; i < t->n; i++) {
+		snprintf(a.text, sizeof(a.text), "%s", t->paths[i] + n_above);
+		n += acts_do(&a, NULL, 0, NULL, NULL) == 0;
+	}
+	return n;
+}
+
+/*
+ * The kernel's table is in the order of mounting: a user may have mounted on a directory above one
+ * that he had mounted on before. Nothing can be reached that another mount covers, so the outermost
+ * goes first, which has the shortest path. He may mount again meanwhile, but not without end.
+ */
+void mounts_detach_in(int dirfd, const char *name)
+{
+	char top[PATH_MAX];
+	const int n = mountinfo_path_at(top, dirfd, name);
+	size_t n_detached = n > 0;
+
+	for (int round = 0; n_detached && round < MAX_ROUNDS; round++) {
+		_cleanup_(targets_deinit) struct targets t = { 0 };
+
+		find_targets(&t, top);
+		n_detached = t.n ? detach_targets(&t, (size_t)n - strlen(name)) : 0;
+	}
+}
+
+int mounts_abort(const struct jobdir *d, uint32_t slot)
+{
+	return acts_do_name(ACT_ABORT, d->dir, ACT_NAME_SLOT, slot, 0, 0);
+}
+
+int mounts_open_waiting(const struct jobdir *d, uint32_t slot)
+{
+	struct act a = { .kind = ACT_OPEN_WAITING, .dir = d->dir, .name = ACT_NAME_SLOT, .n = { slot } };
+	size_t n = 1;
+	int fd = -1, r = acts_do(&a, NULL, 0, &fd, &n);
+
+	if (r < 0)
+		return r;
+	return n ? fd : -EPROTO;
+}
+
+int mounts_open_memory(const struct jobdir *d, uint64_t deadline_ms)
+{
+	const int flags = O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC;
+	struct mountinfo m;
+	struct statx st;
+	int r;
+
+	for (;;) {
+		_cleanup_(fd_closep) int fd = openat(d->fd, RUNDIR_MEMORY, flags);
+
+		r = fd < 0 ? -errno : mountinfo_find_at(&m, d->fd, RUNDIR_MEMORY);
+		if (r == 0 && strcmp(m.type, "tmpfs") != 0)
+			r = do_mounted(ACT_DETACH, d, MOUNTS_MEMORY, 1);
+		/* Somebody may have mounted and unmounted between the two: what is open has to be
+		 * it. */
+		else if (r == 0 && statx(fd, "", STATX_FLAGS, STATX_BASIC_STATS, &st) < 0)
+			r = errno == EACCES ? 0 : -errno;
+		else if (r == 0 && st.stx_dev_minor == m.minor)
+			return steal_fd(&fd);
+		if (r < 0)
+			return r;
+		if (clock_ms() >= deadline_ms)
+			return -ETIMEDOUT;
+	}
+}
+
+int mounts_get_owner(int memory_fd, struct statx *st)
+{
+	struct statx top;
+
+	if (statx(memory_fd, "", STATX_FLAGS, STATX_BASIC_STATS, &top) < 0)
+		return -errno;
+	*st = top; /* the user's where an earlier version has mounted it */
+	if (top.stx_uid)
+		return 0;
+	if (statx(memory_fd, path_base(RUNDIR_DATA), AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, st) < 0)
+		return -errno;
+	/* A file system of the user's that is mounted there gives any number for its owner. */
+	return st->stx_dev_major == top.stx_dev_major && st->stx_dev_minor == top.stx_dev_minor ? 0 : -EXDEV;
+}
+
+int mounts_repeat(const struct jobdir *d, uint32_t name, const char *ns_path, struct error *err)
+{
+	struct act a = { .kind = ACT_REPEAT, .dir = d->dir,
+			 .name = name == MOUNTS_MEMORY ? ACT_NAME_MEMORY : ACT_NAME_SLOT, .n = { name } };
+	char buf[NAME_SIZE];
+	int r = snprintf(a.text, sizeof(a.text), "%s", ns_path) >= PATH_MAX ? -ENAMETOOLONG
+									    : acts_do(&a, NULL, 0, NULL, NULL);
+
+	return r < 0 ? error_errno(err, -r, "mount %s in %s", name_to_string(buf, name), ns_path) : 0;
+}

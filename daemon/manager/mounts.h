@@ -1,0 +1,58 @@
+/*
+ * mounts: the job's tmpfs and its FUSE slots, as the keeper mounts and takes them away. name: the
+ * number of a slot, or MOUNTS_MEMORY.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/protocol/rundir.h"
+
+struct error;
+struct jobdir;
+struct statx;
+
+#define MOUNTS_MEMORY RUNDIR_MAX_SLOTS
+
+/* Mounts the tmpfs on t, root's, of that many bytes and inodes, with the user's .stage, .stage/tmp
+ * and data in it. */
+int mounts_memory(const struct jobdir *d, uint64_t size, uint64_t inodes, struct error *err);
+
+/* Makes the tmpfs smaller, or larger. -EINVAL: more than that is in it. */
+int mounts_resize_memory(const struct jobdir *d, uint64_t size);
+
+/* Mounts m/<slot> and gives n_fds descriptors of its connection, the caller's, O_CLOEXEC. Fails
+ * with nothing left. */
+int mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds, struct error *err);
+
+/* Detaches whatever is mounted on name. */
+int mounts_detach(const struct jobdir *d, uint32_t name, struct error *err);
+
+/* Detaches what a user has mounted on name in the tier dirfd (opened last, ACT_DIR_TIER), on what is in it, and on
+ * its name with a dot and more behind it: nothing can be removed there as long as something is. */
+void mounts_detach_in(int dirfd, const char *name);
+
+/* Breaks the FUSE connection mounted on m/<slot>, which frees who waits for its server; 0, -ENOENT
+ * if nothing is mounted there. */
+int mounts_abort(const struct jobdir *d, uint32_t slot);
+
+/* Opens the kernel's count of requests that no server has answered yet, to be read once. fd; -ENOENT as above. */
+int mounts_open_waiting(const struct jobdir *d, uint32_t slot);
+
+/* Opens (O_PATH) the job's tmpfs, having detached what is mounted on top of it (an earlier version
+ * left that to the user), without asking a file system of the user's. -ENOENT: there is none. */
+int mounts_open_memory(const struct jobdir *d, uint64_t deadline_ms);
+
+/* Whose the content of that tmpfs is, by its directory data; it is unmounted, so that nothing of the
+ * user's is mounted there any more. 0 or -errno. */
+int mounts_get_owner(int memory_fd, struct statx *st);
+
+/*
+ * Repeats the mount on name in the mount namespace that the file ns_path stands for (none: 0), at
+ * the same path, where that leads to the same directory. Takes a second at most. -ENOSYS before
+ * Linux 5.6: an older kernel can't hand a mount to another namespace, or open a path there without
+ * following links.
+ */
+int mounts_repeat(const struct jobdir *d, uint32_t name, const char *ns_path, struct error *err);

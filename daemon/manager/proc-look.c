@@ -1,0 +1,243 @@
+/*
+ * The threads of a cgroup are listed by `tasks` (v1) or `cgroup.threads` (v2), never by processes:
+ * cgroup.procs leaves out a process whose first thread has ended while another one can't. Each
+ * thread is found as /proc/<tid>/task/<tid>, whose stat is that of one thread; of /proc/<tid>/stat
+ * the kernel adds up all threads of the process.
+ *
+ * Most threads are not about to end: stat tells that, and status is read for those that are.
+ */
+#include "daemon/manager/proc-look.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/util/cleanup.h"
+#include "common/util/number.h"
+
+#define MAX_IDS (1U << 20)
+#define MIN_IDS 256
+#define MAX_DEPTH 8           /* of groups below a job's */
+#define FLAG_EXITING 0x4      /* PF_EXITING, include/linux/sched.h */
+#define BIT_KILL (1ULL << (SIGKILL - 1))
+#define SKIP5 "%*s %*s %*s %*s %*s "
+
+/* SIGKILL is marked as pending at each thread of the process that it was sent to. */
+int proc_look_parse_stat(const char *text, struct proc_thread *t)
+{
+	const char *s = strrchr(text, ')');
+	uint64_t start, pending;
+	unsigned flags;
+	char state;
+
+	/* Fields 3, 9, 22 and 31 */
+	if (!s || sscanf(s + 1, " %c " SKIP5 "%u " SKIP5 SKIP5 "%*s %*s %" SCNu64 " " SKIP5 "%*s %*s %*s %" SCNu64,
+			 &state, &flags, &start, &pending) != 4)
+		return -EPROTO;
+	t->start = start;
+	t->asleep = state == 'S' || state == 'D';
+	t->ending = flags & FLAG_EXITING || pending & BIT_KILL;
+	return 0;
+}
+
+/* The number after that word at the beginning of a line: 0, or -EPROTO. */
+static int find_number(const char *text, const char *word, uint64_t *valuep)
+{
+	const char *s = strstr(text, word);
+	char *end;
+
+	if (!s)
+		return -EPROTO;
+	s += strlen(word);
+	*valuep = strtoull(s, &end, 10);
+	return end == s ? -EPROTO : 0;
+}
+
+int proc_look_parse_status(const char *text, struct proc_thread *t)
+{
+	uint64_t uid, voluntary, forced;
+
+	/* The kernel escapes a newline in a name, so no name looks like the beginning of a line. */
+	if (find_number(text, "\nUid:", &uid) < 0 ||
+	    find_number(text, "\nvoluntary_ctxt_switches:", &voluntary) < 0 ||
+	    find_number(text, "\nnonvoluntary_ctxt_switches:", &forced) < 0)
+		return -EPROTO;
+	t->uid = (uid_t)uid;
+	t->switches = voluntary + forced;
+	return 0;
+}
+
+static int read_file(int dirfd, const char *path, char *buf, size_t size)
+{
+	_cleanup_(fd_closep) int fd = openat(dirfd, path, O_RDONLY | O_CLOEXEC);
+	ssize_t n = fd < 0 ? -1 : read(fd, buf, size - 1);
+
+	buf[n < 0 ? 0 : n] = '\0';
+	return n < 0 ? -errno : 0;
+}
+
+static int add_id(struct proc_look *l, uint64_t id)
+{
+	const size_t room = l->room ? l->room * 2 : MIN_IDS;
+	pid_t *ids;
+
+	if (l->n_ids == l->room) {
+		ids = room > MAX_IDS ? NULL : reallocarray(l->ids, room, sizeof(*ids));
+		if (!ids)
+			return -ENOMEM;
+		l->ids = ids;
+		l->room = room;
+	}
+	l->ids[l->n_ids++] = (pid_t)id;
+	return 0;
+}
+
+/* The threads of one group. */
+static int add_group(struct proc_look *l, int dirfd)
+{
+	int fd = openat(dirfd, "tasks", O_RDONLY | O_CLOEXEC);
+	_cleanup_(file_closep) FILE *f = NULL;
+	unsigned id;
+	int r = 0;
+
+	if (fd < 0)
+		fd = openat(dirfd, "cgroup.threads", O_RDONLY | O_CLOEXEC);
+	f = fd < 0 ? NULL : fdopen(fd, "r");
+	if (!f)
+		fd_closep(&fd);
+	while (f && r == 0 && fscanf(f, "%u", &id) == 1)
+		r = add_id(l, id);
+	return r;
+}
+
+/* A group that vanishes meanwhile has no threads. */
+static int add_groups(struct proc_look *l, int dirfd, int depth)
+{
+	_cleanup_(dir_closep) DIR *dir = fdopendir(dirfd);
+	struct dirent *e;
+	int fd, r;
+
+	if (!dir) {
+		close(dirfd);
+		return 0;
+	}
+	r = add_group(l, dirfd);
+	while (r == 0 && depth < MAX_DEPTH && (e = readdir(dir))) {
+		if (e->d_name[0] == '.' || (e->d_type != DT_DIR && e->d_type != DT_UNKNOWN))
+			continue;
+		fd = openat(dirfd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		r = fd < 0 ? 0 : add_groups(l, fd, depth + 1);
+	}
+	return r;
+}
+
+static int add_processes(struct proc_look *l)
+{
+	int fd = openat(l->proc_fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	uint32_t pid;
+	int r = 0;
+
+	if (!dir) {
+		r = -errno;
+		fd_closep(&fd);
+		return r;
+	}
+	while (r == 0 && (e = readdir(dir)))
+		if (parse_uint32(e->d_name, &pid) == 0)
+			r = add_id(l, pid);
+	return r;
+}
+
+int proc_look_begin(struct proc_look *l, int fd, const char *group, uid_t uid)
+{
+	int top, r;
+
+	proc_look_end(l);
+	l->active = true;
+	l->proc_fd = fd;
+	l->uid = uid;
+	l->by_uid = !group;
+	if (!group)
+		return add_processes(l);
+	top = open(group, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	r = top < 0 ? -errno : add_groups(l, top, 0);
+	return r == -ENOMEM ? 0 : r; /* what there is no room for is left out */
+}
+
+/* Reads and parses one text of a thread. */
+static int look_at(const struct proc_look *l, pid_t pid, struct proc_thread *t, const char *name,
+		   int (*parse)(const char *text, struct proc_thread *t))
+{
+	char path[64], text[4096];
+	int r;
+
+	snprintf(path, sizeof(path), "%d/task/%d/%s", pid, t->tid, name);
+	r = read_file(l->proc_fd, path, text, sizeof(text));
+	return r < 0 ? r : parse(text, t);
+}
+
+static int look_at_thread(const struct proc_look *l, pid_t pid, pid_t tid, struct proc_thread *t)
+{
+	*t = (struct proc_thread){ .tid = tid };
+	if (look_at(l, pid, t, "stat", proc_look_parse_stat) < 0 || !t->ending)
+		return PROC_LOOK_NOTHING;
+	return look_at(l, pid, t, "status", proc_look_parse_status) < 0 ? PROC_LOOK_NOTHING : PROC_LOOK_THREAD;
+}
+
+/* Of a process of somebody else's no thread is looked at. */
+static void open_process(struct proc_look *l, pid_t pid)
+{
+	struct proc_thread first = { .tid = pid };
+	char path[32];
+	int fd;
+
+	if (look_at(l, pid, &first, "status", proc_look_parse_status) < 0 || first.uid != l->uid)
+		return;
+	snprintf(path, sizeof(path), "%d/task", pid);
+	fd = openat(l->proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	l->pid = pid;
+	l->threads = fd < 0 ? NULL : fdopendir(fd);
+	if (!l->threads)
+		fd_closep(&fd);
+}
+
+static int look_at_next_of_process(struct proc_look *l, struct proc_thread *t)
+{
+	const struct dirent *e = readdir(l->threads);
+	uint32_t tid;
+
+	if (e)
+		return parse_uint32(e->d_name, &tid) < 0 ? PROC_LOOK_NOTHING
+							 : look_at_thread(l, l->pid, (pid_t)tid, t);
+	closedir(steal_ptr(l->threads));
+	return PROC_LOOK_NOTHING;
+}
+
+int proc_look_next(struct proc_look *l, struct proc_thread *t)
+{
+	pid_t id;
+
+	if (l->threads)
+		return look_at_next_of_process(l, t);
+	if (l->next == l->n_ids)
+		return PROC_LOOK_END;
+	id = l->ids[l->next++];
+	if (!l->by_uid)
+		return look_at_thread(l, id, id, t);
+	open_process(l, id);
+	return PROC_LOOK_NOTHING;
+}
+
+void proc_look_end(struct proc_look *l)
+{
+	dir_closep(&l->threads);
+	free(l->ids);
+	*l = PROC_LOOK_INIT;
+}

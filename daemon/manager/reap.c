@@ -1,0 +1,433 @@
+/*
+ * In this order, so that who is slow or hangs holds up nobody but itself:
+ *  1. a look at all directories, which waits for nothing;
+ *  2. what must go in any case, each with QUICK_MS;
+ *  3. Slurm is asked about jobs of which the node itself does not know whether they run, and again after a pause: the
+ *     first answer may be of a slurmctld that has just started, or of a job that was ending just then;
+ *  4. what is over by that, each with QUICK_MS; keepers that nobody has ended, which get the time that an epilog gives;
+ *  5. once more, what has failed, each with REAP_TIMEOUT_MS, RETRY_ALL_MS together.
+ * No lock is held while Slurm is asked: the epilog may come meanwhile.
+ */
+#include "daemon/manager/reap.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/protocol/rundir.h"
+#include "common/util/cleanup.h"
+#include "common/util/clock.h"
+#include "common/util/error.h"
+#include "common/util/log.h"
+#include "daemon/manager/breaker.h"
+#include "daemon/manager/clean.h"
+#include "daemon/manager/death.h"
+#include "daemon/manager/hand.h"
+#include "daemon/manager/jobdir.h"
+#include "daemon/manager/joblife.h"
+#include "daemon/manager/state.h"
+#include "daemon/manager/tier.h"
+
+#define QUICK_MS 2000
+#define REAP_TIMEOUT_MS 30000
+#define RETRY_ALL_MS 60000
+#define END_KEEPER_MS 10000
+#define PAUSE_US 2000000
+#define MAX_LEFT 1024      /* at a time; more wait for the next run */
+#define ASK_USER_MS 10000  /* what the questions about one user's jobs may take together: he can stop and kill squeue */
+#define IN_VAIN_MS 30000   /* what questions without an answer may take together: then it is Slurm, and nobody else waits */
+#define LIVING_EVERY_S 600 /* how often the timer's runs ask about a keeper that lives and whose job has no process here */
+#define LIVING_WITHIN_S 90 /* the timer comes at least once in this time */
+
+enum fate {
+	FATE_GO,      /* its job is over */
+	FATE_ASK,     /* of a dead keeper; Slurm has to be asked */
+	FATE_ASK_ENDS, /* the same, of a keeper that lives */
+	FATE_STOPPED, /* what cleans up is stopped */
+	FATE_DONE,    /* cleaned up, or nothing to do */
+};
+
+struct left {
+	struct jobdir_id id;
+	enum fate fate;
+	uid_t uid;
+	struct state_proc keeper;
+	bool has_record;
+	bool over;             /* when Slurm was asked last */
+	uint64_t asked_ms;     /* what that took */
+	int r;                 /* of the try to clean up */
+	char why[JOBLIFE_TEXT_SIZE];
+};
+
+struct reap {
+	struct left left[MAX_LEFT];
+	size_t n_left;
+	bool by_timer;
+	uint64_t in_vain_ms; /* what Slurm did not answer took */
+	uint64_t until_ms; /* for what is tried once more */
+	int r;             /* what that failed by */
+};
+
+static struct state record; /* of the one that is looked at */
+
+static int clean_one(struct left *l, const struct clean_options *o)
+{
+	struct error err = ERROR_INIT;
+
+	l->r = clean_job(&l->id, o, &err);
+	snprintf(l->why, sizeof(l->why), "%.*s", JOBLIFE_TEXT_SIZE - 1, l->r < 0 ? err.text : "");
+	if (l->r >= 0)
+		l->fate = FATE_DONE;
+	return l->r;
+}
+
+/* For who has called us by hand; the log has lines of its own. */
+static void say(const struct left *l, const char *text, const char *why)
+{
+	fprintf(stderr, "job %u: %s%s%s\n", l->id.job_id, text, why ? ": " : "", why ?: "");
+}
+
+static void report_failure(const struct left *l)
+{
+	log_set_job(l->id.job_id);
+	log_error("%s", l->why);
+	log_set_job(0);
+}
+
+static void report_kept(const struct left *l, enum joblife life)
+{
+	if (life == JOBLIFE_RUNS && l->has_record && l->fate == FATE_ASK)
+		say(l, "its keeper is dead, and it runs: what it has stays until its end", NULL);
+	if (life != JOBLIFE_UNKNOWN)
+		return;
+	log_set_job(l->id.job_id);
+	log_warning("whether the job runs is not known, so what it has stays: %s", l->why);
+	log_set_job(0);
+	say(l, "whether it runs is not known, so what it has stays", l->why);
+}
+
+/* --- 1. the look ---------------------------------------------------------------------------- */
+
+/* Its socket tells whose the job is, where the record is lost; nobody can mount anything on that. */
+static void find_owner(const struct jobdir *d, struct state *st)
+{
+	struct statx s;
+
+	if (statx(d->fd, RUNDIR_SOCK, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_UID | STATX_GID, &s) < 0)
+		return;
+	st->uid = s.stx_uid;
+	st->gid = s.stx_gid;
+}
+
+/* The next run looks again. */
+static enum fate pass_over(struct reap *reap, struct left *l, int r, const char *what)
+{
+	snprintf(l->why, sizeof(l->why), "%s: %s", what, strerror(-r));
+	report_failure(l);
+	reap->r = r;
+	return FATE_DONE;
+}
+
+/* Nobody has the lock but us. */
+static enum fate look_at_dead(struct reap *reap, const struct jobdir *d, struct left *l)
+{
+	int r = d->id.aside_ms ? 0 : jobdir_read_state(d, &record);
+
+	if (d->id.aside_ms)
+		return FATE_GO;
+	if (r < 0 && r != -ENOENT && r != -EPROTO) /* it may tell of processes yet */
+		return pass_over(reap, l, r, "its record can't be read");
+	if (r < 0)
+		find_owner(d, &record);
+	record.job_id = d->id.job_id;
+	l->has_record = r == 0;
+	l->fate = FATE_ASK;
+	death_report(d, &record);
+	switch (joblife_look(&record)) {
+	case JOBLIFE_OVER:
+		return FATE_GO;
+	case JOBLIFE_UNKNOWN:
+		return FATE_ASK;
+	case JOBLIFE_RUNS:
+		break;
+	}
+	report_kept(l, JOBLIFE_RUNS);
+	return FATE_DONE;
+}
+
+/* Slurm is not asked each minute about each allocation that has no process on the node. */
+static bool is_time_to_ask(const struct state_proc *keeper)
+{
+	const uint64_t begin_s = keeper->start / (uint64_t)sysconf(_SC_CLK_TCK), now_s = clock_ms() / 1000;
+
+	return now_s < begin_s || (now_s - begin_s) % LIVING_EVERY_S < LIVING_WITHIN_S;
+}
+
+/* Somebody has the lock: a keeper, or a clean-up, which puts itself on record when it moves the directory aside. */
+static enum fate look_at_locked(const struct reap *reap, const struct jobdir *d)
+{
+	if (jobdir_read_state(d, &record) < 0 || !state_is_current(&record) || !record.keeper.pid)
+		return FATE_DONE;
+	if (d->id.aside_ms || record.ending)
+		return hand_is_stopped(&record.keeper) ? FATE_STOPPED : FATE_DONE;
+	if (joblife_look(&record) == JOBLIFE_RUNS || !hand_is_alive(&record.keeper))
+		return FATE_DONE;
+	return !reap->by_timer || is_time_to_ask(&record.keeper) ? FATE_ASK_ENDS : FATE_DONE;
+}
+
+static int look_at(void *arg, const struct jobdir_id *id)
+{
+	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
+	struct reap *reap = arg;
+	struct left l = { .id = *id };
+	struct error err = ERROR_INIT;
+	int r = reap->n_left < MAX_LEFT ? jobdir_open(&d, id, &err) : JOBDIR_E_GONE;
+
+	memset(&record, 0, sizeof(record));
+	if (r == 0)
+		r = jobdir_lock(&d, 0, &err);
+	if (r == 0)
+		l.fate = look_at_dead(reap, &d, &l);
+	else if (r == -EBUSY)
+		l.fate = look_at_locked(reap, &d);
+	else if (r < 0)
+		l.fate = pass_over(reap, &l, r, "its directory can't be locked");
+	else
+		l.fate = FATE_DONE;
+	l.uid = record.uid;
+	l.keeper = record.keeper;
+	if (l.fate != FATE_DONE)
+		reap->left[reap->n_left++] = l;
+	return 0;
+}
+
+/* --- 3. what Slurm says ---------------------------------------------------------------------- */
+
+static bool is_asked(const struct left *l)
+{
+	return l->fate == FATE_ASK || l->fate == FATE_ASK_ENDS;
+}
+
+/* Each user has a time of his own, so he holds up his own jobs alone, however many these are. */
+static bool is_in_vain(const struct reap *reap, const struct left *l)
+{
+	uint64_t ms = 0;
+
+	for (const struct left *other = reap->left; other < reap->left + reap->n_left; other++)
+		if (other->uid == l->uid)
+			ms += other->asked_ms;
+	return ms >= ASK_USER_MS || reap->in_vain_ms >= IN_VAIN_MS;
+}
+
+static enum joblife ask_slurm(struct reap *reap, struct left *l)
+{
+	const uint64_t begin_ms = clock_ms();
+	enum joblife life;
+
+	if (is_in_vain(reap, l)) {
+		snprintf(l->why, sizeof(l->why), "Slurm did not answer in time before");
+		return JOBLIFE_UNKNOWN;
+	}
+	life = joblife_ask(&record, l->why);
+	l->asked_ms = clock_ms() - begin_ms;
+	if (life == JOBLIFE_UNKNOWN)
+		reap->in_vain_ms += l->asked_ms;
+	return life;
+}
+
+static void ask_one(struct reap *reap, struct left *l)
+{
+	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
+	enum joblife life;
+	int r = jobdir_open(&d, &l->id, NULL);
+
+	l->over = false;
+	if (r != 0) {
+		l->fate = r < 0 ? pass_over(reap, l, r, "its directory can't be opened") : FATE_DONE;
+		return;
+	}
+	if (jobdir_read_state(&d, &record) < 0)
+		find_owner(&d, &record);
+	record.job_id = l->id.job_id;
+	life = ask_slurm(reap, l);
+	l->over = life == JOBLIFE_OVER;
+	report_kept(l, life);
+	if (!l->over)
+		l->fate = FATE_DONE;
+}
+
+/* How many are over. */
+static size_t ask_all(struct reap *reap)
+{
+	size_t n_over = 0;
+
+	reap->in_vain_ms = 0;
+	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
+		l->asked_ms = 0;
+	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++) {
+		if (is_asked(l))
+			ask_one(reap, l);
+		n_over += is_asked(l) && l->over;
+	}
+	return n_over;
+}
+
+/* --- what goes --------------------------------------------------------------------------------- */
+
+static void clean_all(struct reap *reap, enum fate fate)
+{
+	const struct clean_options o = { .timeout_ms = QUICK_MS };
+
+	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
+		if (l->fate == fate)
+			clean_one(l, &o);
+}
+
+/* A job that has begun again meanwhile has another keeper. d: stays open. 1: it is another, or gone. */
+static int open_same_keeper(struct jobdir *d, const struct left *l)
+{
+	int r = jobdir_open(d, &l->id, NULL);
+
+	if (r == 0)
+		r = jobdir_read_state(d, &record);
+	if (r != 0)
+		return r == -ENOENT ? 1 : r;
+	return record.keeper.pid != l->keeper.pid || record.keeper.start != l->keeper.start;
+}
+
+static void end_living(struct reap *reap, struct left *l)
+{
+	const struct clean_options o = { .end_keeper = true, .timeout_ms = END_KEEPER_MS };
+	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
+	int r = open_same_keeper(&d, l);
+
+	if (r != 0) {
+		l->fate = r < 0 ? pass_over(reap, l, r, "its record can't be read") : FATE_DONE;
+		return;
+	}
+	jobdir_deinit(&d);
+	log_set_job(l->id.job_id);
+	log_warning("the job is over (%s) and nobody has ended its keeper: it is ended now", l->why);
+	log_set_job(0);
+	say(l, "it is over and nobody has ended its keeper, which is ended now", l->why);
+	clean_one(l, &o);
+}
+
+/* Its steward ends with it, and with that the lock is free. */
+static void end_stopped(struct reap *reap, struct left *l)
+{
+	const struct clean_options o = { .timeout_ms = QUICK_MS };
+	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
+	int r = open_same_keeper(&d, l);
+
+	if (r != 0 || !hand_is_stopped(&record.keeper)) {
+		l->fate = r < 0 ? pass_over(reap, l, r, "its record can't be read") : FATE_DONE;
+		return;
+	}
+	log_set_job(l->id.job_id);
+	log_warning("the process that cleans up after the job is stopped: it is killed, and the clean-up goes on");
+	log_set_job(0);
+	say(l, "the process that cleans up after it is stopped: it is killed, and the clean-up goes on", NULL);
+	hand_signal(&record.keeper, SIGKILL);
+	(void)jobdir_lock(&d, clock_ms() + QUICK_MS, NULL);
+	jobdir_deinit(&d);
+	clean_one(l, &o);
+}
+
+static void for_fate(struct reap *reap, enum fate fate, void (*fn)(struct reap *reap, struct left *l))
+{
+	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
+		if (l->fate == fate)
+			fn(reap, l);
+}
+
+static void ask_and_end(struct reap *reap)
+{
+	bool stopped = false;
+
+	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
+		stopped = stopped || l->fate == FATE_STOPPED;
+	if (ask_all(reap) == 0 && !stopped)
+		return;
+	usleep(PAUSE_US);
+	(void)ask_all(reap);
+	clean_all(reap, FATE_ASK);
+	for_fate(reap, FATE_STOPPED, end_stopped);
+	for_fate(reap, FATE_ASK_ENDS, end_living);
+}
+
+/* --- 5. once more -------------------------------------------------------------------------------- */
+
+/* What was moved aside stays there: the job's directory, which is here beside it, is one of a later run. */
+static const struct left *find_failed(const struct reap *reap, const struct jobdir_id *id)
+{
+	for (const struct left *l = reap->left; l < reap->left + reap->n_left; l++)
+		if (l->r < 0 && l->id.job_id == id->job_id && (id->aside_ms || !l->id.aside_ms))
+			return l;
+	return NULL;
+}
+
+/* The first try may have moved the directory to .trash, under another name. */
+static int try_again(void *arg, const struct jobdir_id *id)
+{
+	struct reap *reap = arg;
+	const struct clean_options o = { .timeout_ms = REAP_TIMEOUT_MS };
+	const struct left *failed = find_failed(reap, id);
+	struct left l;
+
+	if (!failed)
+		return 0;
+	l = *failed;
+	l.id = *id;
+	if (clock_ms() < reap->until_ms)
+		clean_one(&l, &o);
+	if (l.r < 0) {
+		report_failure(&l);
+		reap->r = reap->r ? reap->r : l.r;
+	}
+	return 0;
+}
+
+static int reap_one_aside(void *arg, const struct jobdir_id *id)
+{
+	const struct clean_options o = { .timeout_ms = REAP_TIMEOUT_MS, .only_uid = *(const uid_t *)arg };
+	struct left l = { .id = *id };
+
+	if (id->aside_ms && clean_one(&l, &o) < 0)
+		report_failure(&l);
+	return 0;
+}
+
+void reap_aside(uid_t uid)
+{
+	(void)jobdir_for_each(reap_one_aside, &uid, NULL);
+}
+
+int reap_all(bool by_timer, struct error *err)
+{
+	static struct reap reap;
+	static struct hand_site site;
+	_cleanup_(fd_closep) int base = jobdir_open_base(false, err);
+	int r;
+
+	if (base < 0)
+		return base;
+	memset(&reap, 0, sizeof(reap));
+	reap.by_timer = by_timer;
+	if (hand_get_site(&site) == 0)
+		(void)hand_open_log(&site);
+	r = jobdir_for_each(look_at, &reap, err);
+	clean_all(&reap, FATE_GO);
+	ask_and_end(&reap);
+	reap.until_ms = clock_ms() + RETRY_ALL_MS;
+	(void)jobdir_for_each(try_again, &reap, NULL);
+	breaker_reset();
+	tier_sweep(clock_ms() + REAP_TIMEOUT_MS);
+	if (r == 0 && reap.r < 0)
+		r = error_errno(err, -reap.r, "something is left in %s", STAGE_RUN_DIR);
+	return r;
+}

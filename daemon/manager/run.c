@@ -1,0 +1,294 @@
+/*
+ * From the plugin's exec to the moment that stagingd can be started. As long as the plugin waits
+ * (500 ms at most) nothing is waited for that could take long: the keeper asks for the account from the
+ * beginning, which may ask the network, and it is wanted after the answer.
+ *
+ * When the job can't be set up, the keeper says so to the plugin, leaves the sentence in the file
+ * `failed` for the job's tasks, and stays until the job's end: as long as it holds the lock
+ * nobody takes the sentence away.
+ */
+#include "daemon/manager/steward.h"
+
+#include <errno.h>
+#include <poll.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/sysinfo.h>
+#include <unistd.h>
+
+#include "common/config/conf.h"
+#include "common/policy/memory-limits.h"
+#include "common/protocol/rundir.h"
+#include "common/util/clock.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/log.h"
+#include "common/util/mountinfo.h"
+#include "daemon/manager/acts.h"
+#include "daemon/manager/clean.h"
+#include "daemon/manager/jobmem.h"
+#include "daemon/manager/metrics.h"
+#include "daemon/manager/mounts.h"
+#include "daemon/manager/reap.h"
+
+#include "stage-build.h"
+
+#define LEFTOVER_MS 300	 /* for what an earlier run of the job left, before it is moved aside */
+#define ANOTHER_MS 10000 /* for another keeper of this very run, which reads its configuration */
+#define CLEANUP_MS 10000 /* where no configuration could be loaded */
+#define BEHIND_MS 3600000 /* for content that nobody waits for: disks may be slow */
+#define INODES_SPARE 4096
+
+enum {
+	RUN_E_SUCCESS,
+	RUN_E_ANOTHER, /* a keeper of this very run is there: of another step on the node */
+	RUN_E_BEGINNING, /* and does not know its answer yet */
+	RUN_E_FOREIGN, /* a keeper is there, of a job that had this number before: numbers come again */
+};
+
+static void answer(struct steward *k, char verdict, const char *text)
+{
+	if (k->status_fd >= 0)
+		dprintf(k->status_fd, "%c%s", verdict, text);
+	fd_closep(&k->status_fd);
+	k->status_fd = -1;
+}
+
+/* Is a keeper of this run at work there? Its answer becomes ours. */
+static int find_another(struct steward *k, const struct jobdir *d)
+{
+	char text[ERROR_MAX_SIZE];
+	static struct state st;
+	struct mountinfo m;
+
+	if (jobdir_read_state(d, &st) < 0 || st.restart != k->st.restart || st.ending ||
+	    !state_is_current(&st) || !hand_is_alive(&st.keeper))
+		return RUN_E_SUCCESS;
+	if (st.uid != k->st.uid || st.gid != k->st.gid) {
+		log_warning("a job of uid %u, gid %u had this number, and its keeper is here yet: it is ended",
+			    st.uid, st.gid);
+		return RUN_E_FOREIGN;
+	}
+	if (st.failed && jobdir_read_text(d, ACT_FILE_FAILED, text, sizeof(text)) > 0)
+		answer(k, 'E', text);
+	else if (mountinfo_find_at(&m, d->fd, RUNDIR_MEMORY) == 0)
+		answer(k, 'R', "");
+	else
+		return RUN_E_BEGINNING;
+	return RUN_E_ANOTHER;
+}
+
+/* There is a directory for this job: another keeper's, or a leftover. 0: it is out of the way. */
+static int settle_leftover(struct steward *k, struct jobdir *d, struct error *err)
+{
+	const struct clean_options o = { .end_keeper = true, .timeout_ms = LEFTOVER_MS,
+					.only_uid = k->st.uid };
+	const uint64_t begin_ms = clock_ms();
+	int r, another;
+
+	do {
+		another = find_another(k, d);
+		if (another == RUN_E_ANOTHER)
+			return another;
+		if (another == RUN_E_FOREIGN)
+			break;
+		r = jobdir_lock(d, clock_ms() + 10, NULL);
+	} while (r == -EBUSY && clock_ms() < begin_ms + (another ? ANOTHER_MS : LEFTOVER_MS));
+	jobdir_unlock(d);
+	r = clean_job(&d->id, &o, err);
+	if (r == 0)
+		return 0;
+	log_warning("%s: moved aside", err->text);
+	return jobdir_trash(d, err);
+}
+
+static int take_dir(struct steward *k, struct error *err)
+{
+	_cleanup_(fd_closep) int base = jobdir_open_base(false, err);
+	const struct jobdir_id id = { .job_id = k->st.job_id };
+	int r = base;
+
+	for (int tries = 0; r >= 0 && tries < 10; tries++) {
+		_cleanup_(jobdir_deinit) struct jobdir left = JOBDIR_INIT;
+
+		r = jobdir_create(&k->dir, id.job_id, err);
+		if (r == 0)
+			r = jobdir_lock(&k->dir, 0, err);
+		if (r == 0)
+			return 0;
+		jobdir_deinit(&k->dir);
+		if (r < 0 && r != -EEXIST && r != -EBUSY)
+			return r;
+		r = jobdir_open(&left, &id, err);
+		if (r == 0)
+			r = settle_leftover(k, &left, err);
+		if (r == RUN_E_ANOTHER && left.fd >= 0)
+			return r;
+	}
+	return r < 0 ? r : error_set(err, EBUSY, "the job's run directory is in use");
+}
+
+static int check_site(struct steward *k, struct error *err)
+{
+	const struct hand_site *s = &k->site;
+
+	if (s->r < 0)
+		return s->text[0] ? error_set(err, -s->r, "%s", s->text)
+				  : error_errno(err, -s->r, "stage-hand can't be run, is libexec complete?");
+	if (s->launch == CONF_LAUNCH_PROLOG && k->in_step)
+		return error_set(err, EPERM,
+				 "Launch=prolog, and no prolog has started staging on "
+				 "this node: check PrologFlags in slurm.conf");
+	k->log_fd = hand_open_log(s);
+	if (s->log_file[0] && k->log_fd < 0)
+		log_warning("LogFile=%s: %s%s", s->log_file, strerror(-k->log_fd),
+			    k->log_fd == -EPERM ? "; its directory must be root's and writable by nobody else" : "");
+	return s->enabled ? 0 : error_set(err, EPERM, "%s", s->text);
+}
+
+static int mount_memory(struct steward *k, struct error *err)
+{
+	struct sysinfo si;
+	uint64_t all, inodes;
+
+	if (sysinfo(&si) < 0)
+		return error_errno(err, errno, "find the machine's memory");
+	all = (uint64_t)si.totalram * si.mem_unit;
+	k->memory_size = memory_limits_get_share(all, k->site.max_memory_percent);
+	/* The kernel's own rule where the site has none: an inode for every other page. */
+	inodes = k->site.max_files ? k->site.max_files + INODES_SPARE : all / 4096 / 2;
+	return mounts_memory(&k->dir, k->memory_size, inodes, err);
+}
+
+static int check_program(enum act_program program, const char *name, struct error *err)
+{
+	int r = acts_do_numbers(ACT_CHECK_PROGRAM, program, 0, 0);
+
+	if (r == -EPERM)
+		return error_set(err, EPERM, STAGE_LIBEXEC_DIR "/%s: must be a file of root's, writable by nobody else",
+				 name);
+	return r < 0 ? error_errno(err, -r, "open " STAGE_LIBEXEC_DIR "/%s", name) : 0;
+}
+
+static int set_up(struct steward *k, struct error *err)
+{
+	int r = 0;
+
+	if (k->st.uid == 0)
+		r = error_set(err, EPERM, "nothing is staged for root: submit as a user");
+	if (r == 0)
+		r = check_site(k, err);
+	if (r == 0)
+		r = check_program(ACT_PROGRAM_DAEMON, "stagingd", err);
+	if (r == 0)
+		r = check_program(ACT_PROGRAM_WORKER, "stage-worker", err);
+	if (r == 0)
+		r = mount_memory(k, err);
+	if (r < 0)
+		return r;
+	r = acts_do_name(ACT_MAKE_DIR, k->dir.dir, ACT_NAME_MOUNTS, 0, 0, 0711);
+	if (r < 0)
+		return error_errno(err, -r, "make %s", RUNDIR_MOUNTS);
+	k->listen_fd = acts_open(ACT_BIND, k->dir.dir, 0);
+	return k->listen_fd < 0 ? error_errno(err, -k->listen_fd, "make the job's socket") : 0;
+}
+
+/* Leaves the sentence and waits for the job's end. */
+static void fail(struct steward *k, const struct error *err)
+{
+	_cleanup_(fd_closep) int fd = acts_open(ACT_OPEN_FILE, k->dir.dir, ACT_FILE_FAILED_NEW);
+	struct pollfd p = { acts_get_fd(), POLLIN, 0 };
+
+	log_error("%s", err->text);
+	dprintf(fd, "%s\n", err->text);
+	k->st.failed = true;
+	jobdir_write_state(&k->dir, &k->st);
+	answer(k, 'E', err->text);
+	while (!acts_is_over())
+		if (poll(&p, 1, -1) > 0)
+			acts_hear();
+}
+
+int steward_find_path(const struct steward *k, const char *which, struct hand_path *path)
+{
+	const struct hand_job job = { k->st.job_id, k->st.uid, k->st.gid, k->node };
+
+	return hand_find_path(which, &job, path);
+}
+
+static int serve(struct steward *k, bool *job_overp, struct error *err)
+{
+	bool known = false;
+	int r;
+
+	r = hand_wait_account(&known);
+	if (r == -ECANCELED)
+		return 0;
+	if (r < 0)
+		return error_errno(err, -r, "find the account of uid %u", k->st.uid);
+	if (!known)
+		log_warning("uid %u has no account here: it is staged with gid %u alone", k->st.uid,
+			    k->st.gid);
+	r = steward_serve(k, job_overp);
+	return r < 0 ? error_errno(err, -r, "start stagingd") : 0;
+}
+
+static int live(struct steward *k, struct error *err)
+{
+	bool job_over = true;
+	int r = jobdir_write_state(&k->dir, &k->st);
+
+	/* Without one nobody could find us and end us: nothing may stay, we ourselves least of all. */
+	if (r < 0) {
+		(void)clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, NULL);
+		return error_errno(err, -r, "write the job's record");
+	}
+	/* By the record a clean-up finds us, however long it takes to read the configuration. */
+	k->site.r = hand_get_site(&k->site);
+	if (k->site.r == 0 && k->site.launch == CONF_LAUNCH_STEP && !k->in_step) {
+		r = clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, err);
+		answer(k, 'S', "");
+		return r;
+	}
+	r = set_up(k, err);
+	if (r == 0) {
+		answer(k, 'R', "");
+		r = serve(k, &job_over, err);
+	}
+	if (r < 0)
+		fail(k, err);
+	k->st.ending = true;
+	jobdir_write_state(&k->dir, &k->st);
+	return clean_release(&k->dir, &k->st, job_over,
+			     clock_ms() + (k->site.r == 0 ? k->site.cleanup_timeout_ms : CLEANUP_MS),
+			     BEHIND_MS, err);
+}
+
+int steward_run(struct steward *k)
+{
+	struct error err = ERROR_INIT;
+	int r;
+
+	log_open("stage-keeper", -1, 1);
+	log_set_job(k->st.job_id);
+	/* By these a clean-up knows whom it may end: without them nothing is begun. */
+	state_get_boot(k->st.boot);
+	if (!k->st.boot[1] || hand_get_keeper(&k->st.keeper) < 0)
+		r = error_set(&err, EIO, "boot_id and stat of /proc can't be read; mount it");
+	else
+		r = take_dir(k, &err);
+	/* As long as there is no directory, by which a clean-up finds us, we end with our step. */
+	if (r == 0 && k->in_step)
+		jobmem_leave();
+	if (r == 0)
+		r = live(k, &err);
+	if (r < 0) {
+		log_error("%s", err.text);
+		answer(k, 'E', err.text);
+	}
+	jobdir_deinit(&k->dir);
+	if (k->st.ending)
+		metrics_add(k);
+	reap_aside(k->st.uid);
+	return r < 0;
+}

@@ -1,0 +1,323 @@
+/*
+ * One thread and poll(2): the sockets to stagingd and to the keeper, and the pipe that the children's
+ * messages come through. No callback waits: what may take long happens at the end, or in a child
+ * with a deadline.
+ *
+ * A child is the keeper's: it is signalled only as long as it is one. poll() wakes up by itself while the job's memory is looked for and while
+ * something is mounted; an idle keeper sleeps.
+ */
+#include "daemon/manager/serve.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/util/cleanup.h"
+#include "common/util/clock.h"
+#include "common/util/error.h"
+#include "common/util/escape.h"
+#include "common/util/fd.h"
+#include "common/util/log.h"
+#include "common/util/memory.h"
+#include "common/protocol/packet.h"
+#include "daemon/manager/acts.h"
+#include "daemon/manager/jobmem.h"
+#include "daemon/manager/steward.h"
+#include "daemon/manager/mounts.h"
+
+#define MEMORY_WAIT_MS 5000
+#define NO_SLURM_WAIT_MS 500 /* where no job seems to have a group */
+#define MEMORY_TICK_MS 20
+#define GROUPS_TICK_MS 1000
+#define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
+#define AGAIN_US 500000 /* before stagingd is tried once more where no process more may be made */
+#define VERBS_MS 100 /* at a time: all that stagingd says before it exits, and no flood; the user
+		      * can make a tier's take long */
+
+void serve_lose_daemon(struct serve *s, const char *why)
+{
+	const struct state *st = &s->k->st;
+
+	if (s->sock < 0)
+		return;
+	log_error("stagingd %s: its writers end with it, mounts go on", why);
+	close(steal_fd(&s->sock));
+	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
+		if (st->procs[i].pid && s->children[i].class != KEEPER_CLASS_SERVER)
+			serve_kill(st->procs[i].pid, SIGKILL);
+}
+
+void serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds)
+{
+	int r = s->sock < 0 ? 0 : packet_send(s->sock, msg, sizeof(*msg), fds, n_fds, MSG_DONTWAIT);
+
+	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
+		serve_lose_daemon(s, "does not listen");
+}
+
+int serve_kill(pid_t pid, int sig)
+{
+	return acts_do_numbers(ACT_KILL, pid, 0, sig);
+}
+
+pid_t serve_start(struct serve *s, const struct acts_spawn *spawn, uint32_t id, int class)
+{
+	struct state_proc *p = state_find_proc(&s->k->st, 0);
+	uint64_t start = 0;
+	pid_t pid = p ? acts_spawn(spawn, &start) : -EAGAIN;
+	int r, go;
+
+	if (pid < 0)
+		return pid;
+	s->children[p - s->k->st.procs].id = id;
+	s->children[p - s->k->st.procs].class = class;
+	*p = (struct state_proc){ pid, start };
+	r = start ? jobdir_write_state(&s->k->dir, &s->k->st) : -ESRCH;
+	go = acts_go(r == 0);
+	if (r == 0 && go == 0)
+		return pid;
+	p->pid = 0;
+	return go < 0 ? go : r;
+}
+
+static int start_daemon(struct serve *s)
+{
+	struct steward *k = s->k;
+	struct acts_spawn spawn = { .program = ACT_PROGRAM_DAEMON,
+				    .fds = { k->spec_fd, -1, k->listen_fd },
+				    .n_fds = 3,
+				    .output = s->log_wr };
+	_cleanup_(fd_closep) int theirs = -1;
+	int pair[2], r;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	s->sock = pair[0];
+	spawn.fds[1] = theirs = pair[1];
+	r = serve_start(s, &spawn, 0, SERVE_CLASS_DAEMON);
+	if (r == -EAGAIN) {
+		usleep(AGAIN_US);
+		r = serve_start(s, &spawn, 0, SERVE_CLASS_DAEMON);
+	}
+	close(steal_fd(&k->spec_fd));
+	close(steal_fd(&k->listen_fd));
+	return r < 0 ? r : 0;
+}
+
+void serve_repeat_in_job(struct steward *k, uint32_t name)
+{
+	struct error err = ERROR_INIT;
+	struct hand_path ns;
+	int r = k->site.has_namespace ? steward_find_path(k, HAND_NAMESPACE, &ns) : -ENOENT;
+
+	if (r == 0 && mounts_repeat(&k->dir, name, ns.path, &err) < 0)
+		log_warning("%s", err.text);
+	else if (r < 0 && r != -ENOENT)
+		log_warning("where JobNamespace leads is not known: %s", strerror(-r));
+}
+
+static void on_exit_of(struct serve *s, pid_t pid, int status)
+{
+	struct state *st = &s->k->st;
+	struct state_proc *p = state_find_proc(st, pid);
+	struct keeper_msg msg = { .verb = KEEPER_EXITED, .arg0 = status };
+	const bool was_daemon = p && s->children[p - st->procs].class == SERVE_CLASS_DAEMON;
+
+	if (p && !was_daemon) {
+		msg.id = s->children[p - st->procs].id;
+		serve_tell(s, &msg, NULL, 0);
+	}
+	if (!p)
+		return; /* an orphan of a worker's */
+	p->pid = 0;
+	jobdir_write_state(&s->k->dir, st);
+	if (was_daemon && s->end_ms)
+		s->ended = true;
+	else if (was_daemon)
+		serve_lose_daemon(s, "has died");
+}
+
+/* What the keeper has said. */
+static void on_keeper(struct serve *s)
+{
+	const struct keeper_msg cancel = { .verb = KEEPER_CANCEL };
+	int status;
+	pid_t pid;
+
+	if (acts_is_over() && !s->end_ms) {
+		s->end_ms = clock_ms() + CANCEL_GRACE_MS;
+		s->ended = s->sock < 0;
+		serve_tell(s, &cancel, NULL, 0);
+	}
+	while (acts_next_exit(&pid, &status))
+		on_exit_of(s, pid, status);
+}
+
+/* Has the node less memory than the job may fill, which is limit bytes at most? Yes where that is not known. */
+static bool is_short_of_memory(const struct steward *k, uint64_t limit)
+{
+	const uint64_t wanted = limit < k->memory_size ? limit : k->memory_size;
+	uint64_t total, available;
+
+	return memory_read_node(&total, &available) < 0 || available < wanted + k->site.keep_free_memory;
+}
+
+void serve_look_for_memory(struct serve *s)
+{
+	const struct steward *k = s->k;
+	struct keeper_msg msg = { .verb = KEEPER_MEMORY, .arg0 = -1 };
+	const char *const dir = s->groups[ACT_GROUP_MEMORY].dir;
+	int r = groups_look(s);
+	bool known, freeing;
+
+	if (s->memory_charged || (s->memory_known && r < 0))
+		return;
+	known = r == 0 && jobmem_read(dir, &msg.arg0, &msg.arg1) == 0;
+	/* What an ended job is about to give back counts as used until it has; it is waited for where it is wanted. */
+	freeing = is_short_of_memory(k, known ? (uint64_t)msg.arg0 : UINT64_MAX) && jobdir_is_freeing();
+	if ((r < 0 || freeing) &&
+	    clock_ms() < s->begin_ms + (r == -ENODEV && !freeing ? NO_SLURM_WAIT_MS : MEMORY_WAIT_MS))
+		return;
+	if (r == 0)
+		r = jobmem_read(dir, &msg.arg0, &msg.arg1);
+	if (r < 0)
+		msg.arg0 = -1;
+	if (msg.arg0 >= 0 && (uint64_t)msg.arg0 < k->memory_size &&
+	    mounts_resize_memory(&k->dir, (uint64_t)msg.arg0) < 0)
+		log_warning("the job's tmpfs can't be made as small as its memory");
+	s->memory_known = true;
+	s->memory_charged = r == 0;
+	serve_tell(s, &msg, NULL, 0);
+}
+
+static uint64_t get_slots(const struct serve *s)
+{
+	uint64_t slots = 0;
+
+	for (unsigned slot = 0; slot < RUNDIR_MAX_SLOTS; slot++)
+		slots |= (uint64_t)s->slots[slot] << slot;
+	return slots;
+}
+
+static bool has_worker(const struct serve *s)
+{
+	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
+		if (s->k->st.procs[i].pid && s->children[i].class != SERVE_CLASS_DAEMON)
+			return true;
+	return false;
+}
+
+/* Until the next look; -1: there is nothing to look at. */
+static int get_tick(const struct serve *s)
+{
+	if (!s->memory_known || s->end_ms || groups_are_coming(s))
+		return MEMORY_TICK_MS;
+	if (get_slots(s))
+		return watch_get_pause(&s->watch);
+	/* A step makes them, and what runs already is to be in them. */
+	return groups_are_missing(s) && has_worker(s) ? GROUPS_TICK_MS : -1;
+}
+
+/* For as long as a child is waited for. */
+static struct serve *serving;
+
+static void look_meanwhile(void)
+{
+	watch_look(&serving->watch, get_slots(serving));
+}
+
+static void look_around(struct serve *s)
+{
+	watch_look(&s->watch, get_slots(s));
+	if (get_tick(s) < 0 || clock_ms() < s->next_look_ms)
+		return;
+	if (!s->memory_known || groups_are_missing(s))
+		serve_look_for_memory(s);
+	if (s->end_ms && clock_ms() >= s->end_ms)
+		s->ended = true;
+	s->next_look_ms = clock_ms() + (uint64_t)MEMORY_TICK_MS;
+}
+
+/* What the children say goes to the log file, a line at a time and escaped: with the file itself a
+ * user could write lines in another job's name, or cut it to nothing. Nor shall he fill the disk. */
+static void on_output(struct serve *s)
+{
+	char buf[2048], line[2048 * 4 + 1];
+	ssize_t n = read(s->log_rd, buf, sizeof(buf));
+
+	for (ssize_t i = 0; i < n && s->log_size < LOG_MAX_SIZE;) {
+		const char *end = memchr(buf + i, '\n', (size_t)(n - i));
+		size_t size = end ? (size_t)(end - buf - i) : (size_t)(n - i);
+
+		text_escape(line, sizeof(line), buf + i, size);
+		s->log_size += strlen(line);
+		dprintf(s->k->log_fd, "job=%u user: %s\n", s->k->st.job_id, line);
+		if (s->log_size >= LOG_MAX_SIZE)
+			log_warning("what the job's processes say is too much: left out from now on");
+		i += (ssize_t)size + 1;
+	}
+}
+
+static int open_fds(struct serve *s)
+{
+	int pipefd[2] = { -1, -1 };
+
+	if (s->k->log_fd >= 0 && pipe2(pipefd, O_CLOEXEC | O_NONBLOCK) < 0)
+		return -errno;
+	s->log_rd = pipefd[0];
+	s->log_wr = pipefd[1];
+	return 0;
+}
+
+static void loop(struct serve *s)
+{
+	while (!s->ended) {
+		struct pollfd fds[] = { { acts_get_fd(), POLLIN, 0 },
+					{ s->sock, POLLIN, 0 },
+					{ s->log_rd, POLLIN, 0 } };
+
+		on_keeper(s); /* what came beside an answer waits already */
+		if (s->ended || poll(fds, ARRAY_SIZE(fds), get_tick(s)) < 0)
+			continue;
+		for (uint64_t until_ms = clock_ms() + VERBS_MS; fds[1].revents && s->sock >= 0 && serve_verb(s) &&
+		     (clock_ms() < until_ms || clock_ms() < s->end_ms);)
+			;
+		if (fds[0].revents)
+			acts_hear();
+		if (fds[2].revents)
+			on_output(s);
+		look_around(s);
+	}
+}
+
+int steward_serve(struct steward *k, bool *job_overp)
+{
+	struct serve s = { .k = k,
+			   .sock = -1,
+			   .log_rd = -1,
+			   .log_wr = -1,
+			   .begin_ms = clock_ms() };
+	int r = open_fds(&s);
+
+	watch_init(&s.watch, &k->dir, k->st.job_id, k->st.uid, k->site.abort_after_ms);
+	if (r == 0)
+		r = start_daemon(&s);
+	if (r < 0)
+		return r;
+	serving = &s;
+	acts_meanwhile = look_meanwhile;
+	if (k->in_step)
+		serve_repeat_in_job(k, MOUNTS_MEMORY);
+	loop(&s);
+	acts_meanwhile = NULL;
+	watch_deinit(&s.watch);
+	fd_closep(&s.sock);
+	*job_overp = s.end_ms;
+	return 0;
+}

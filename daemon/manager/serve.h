@@ -1,0 +1,59 @@
+/*
+ * serve: a keeper at work, as its loop (serve.c) and what stagingd may ask of it (serve-verbs.c)
+ * share it.
+ */
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/protocol/keeper-verbs.h"
+#include "common/protocol/rundir.h"
+#include "daemon/manager/groups.h"
+#include "daemon/manager/state.h"
+#include "daemon/manager/watch.h"
+
+struct steward;
+struct acts_spawn;
+
+#define SERVE_CLASS_DAEMON KEEPER_N_CLASSES
+#define LOG_MAX_SIZE (4 * 1024 * 1024) /* of what a job's processes say and ask for in the log */
+
+struct serve {
+	struct steward *k;
+	int sock;
+	int log_rd, log_wr;
+	size_t log_size;             /* bytes by the children in the log, what they can't have a kilobyte each */
+	/* What the processes on record are, by their index there. */
+	struct { uint32_t id; int class; } children[STATE_MAX_PROCS];
+	bool memory_known;           /* and told */
+	bool memory_charged;         /* there is a group of the job's for it */
+	struct groups_one groups[ACT_N_GROUPS];
+	uint64_t groups_end_ms;      /* when others come no more; 0: there is none yet */
+	uint64_t begin_ms;
+	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
+	struct watch watch;
+	uint64_t next_look_ms;
+	uint64_t end_ms;             /* when to end, 0: not yet */
+	bool ended;
+};
+
+/* Takes one packet from stagingd and does what it asks for. There may be more. */
+bool serve_verb(struct serve *s);
+
+/* What the loop does for it: */
+
+/* Tells stagingd, if there is one; one that doesn't listen is lost. n_fds descriptors go along. */
+void serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds);
+/* stagingd is gone, or what it says makes no sense: it and the writers are ended. */
+void serve_lose_daemon(struct serve *s, const char *why);
+/* Signals a child: 0, -ESRCH. */
+int serve_kill(pid_t pid, int sig);
+/* Starts a child, recorded before it does anything. Its pid, or -errno. */
+pid_t serve_start(struct serve *s, const struct acts_spawn *spawn, uint32_t id, int class);
+/* Looks for the job's cgroups, and tells stagingd what memory it has as soon as that is known. */
+void serve_look_for_memory(struct serve *s);
+/* The job may be in a mount namespace that was made before this mount. */
+void serve_repeat_in_job(struct steward *k, uint32_t name);

@@ -1,0 +1,259 @@
+#include "daemon/manager/tier.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/protocol/tier-name.h"
+#include "common/util/cleanup.h"
+#include "common/util/clock.h"
+#include "common/util/error.h"
+#include "common/util/log.h"
+#include "daemon/manager/acts.h"
+#include "daemon/manager/hand.h"
+#include "daemon/manager/jobdir.h"
+#include "daemon/manager/mounts.h"
+#include "daemon/manager/state.h"
+
+#define TIER_MAKE_MS 1000
+#define SWEEP_ONE_MS 5000
+#define MAX_TRIES 3
+
+/* dir: of the tier, opened by root; -1: the user opens it. */
+static int do_as_user(const char *what, const struct state *st, const struct state_tier *t, int dir,
+		      uint64_t deadline_ms)
+{
+	char job[16], deadline[24], keep[16];
+	const struct hand h = { .argv = { "stage-hand", what, job, dir < 0 ? t->path : "", deadline, keep, NULL },
+				.uid = st->uid, .gid = st->gid, .dir = dir,
+				.deadline_ms = deadline_ms + 200 };
+
+	snprintf(job, sizeof(job), "%u", st->job_id);
+	snprintf(deadline, sizeof(deadline), "%llu", (unsigned long long)deadline_ms);
+	snprintf(keep, sizeof(keep), "%u", t->keep_s);
+	return hand_do(&h);
+}
+
+/* What the user has mounted on what the job has in the tier, or on what he keeps there */
+static void detach_mounts(const struct state *st, int dir)
+{
+	char name[TIER_NAME_SIZE];
+
+	snprintf(name, sizeof(name), TIER_NAME_JOB "%u", st->job_id);
+	mounts_detach_in(dir, name);
+	snprintf(name, sizeof(name), TIER_NAME_KEEP "%u", st->uid);
+	mounts_detach_in(dir, name);
+}
+
+/* No server of a user's is asked. */
+static int look_at(int dir, const char *name, struct statx *st)
+{
+	return statx(dir, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, st);
+}
+
+static bool is_same_device(const struct statx *a, const struct statx *b)
+{
+	return a->stx_dev_major == b->stx_dev_major && a->stx_dev_minor == b->stx_dev_minor;
+}
+
+/* Whose what a job has in the tier is: 0, or -errno. A file system that the user has mounted gives any
+ * number for its owner, so it is not asked. */
+static int find_owner(int dir, const char *name, struct statx *st)
+{
+	char data[NAME_MAX + sizeof("/" TIER_NAME_DATA)];
+	struct statx tier;
+
+	if (look_at(dir, ".", &tier) < 0 || look_at(dir, name, st) < 0)
+		return -errno;
+	if (!is_same_device(st, &tier))
+		return -EXDEV;
+	if (st->stx_uid)
+		return 0; /* where he made it, or an earlier version did */
+	snprintf(data, sizeof(data), "%s/" TIER_NAME_DATA, name);
+	if (look_at(dir, data, st) < 0)
+		return -errno;
+	return is_same_device(st, &tier) ? 0 : -EXDEV;
+}
+
+/* Gives the job's directory, if there is one, the name of a leftover. */
+static int rename_aside(const struct state *st)
+{
+	int r = acts_rename(ACT_DIR_TIER, ACT_NAME_TIER, ACT_DIR_TIER, ACT_NAME_TIER_ASIDE, st->job_id,
+			    (int64_t)clock_ms());
+
+	return r == -ENOENT ? 0 : r;
+}
+
+static int make_as_root(const struct state *st, int dir)
+{
+	int r;
+
+	detach_mounts(st, dir);
+	r = rename_aside(st);
+
+	return r < 0 ? r : acts_do_name(ACT_MAKE_DIR, ACT_DIR_TIER, ACT_NAME_TIER, st->job_id, 0,
+					 ACT_MAKE_USERS);
+}
+
+/* Nobody else can make that name in a directory of root's. */
+static int make_keep(const struct state *st)
+{
+	return acts_do_name(ACT_MAKE_DIR, ACT_DIR_TIER, ACT_NAME_KEEP, st->uid, 0,
+			    ACT_MAKE_USERS);
+}
+
+int tier_make(const struct jobdir *d, struct state *st, const struct hand_path *p, bool keep, struct error *err)
+{
+	_cleanup_(fd_closep) int dir = p->by_site ? -EPERM : acts_open_path(ACT_OPEN_TIER, p->path);
+	struct state_tier *t = state_find_tier(st, p->path) ?: state_find_tier(st, "");
+	int r = keep && p->keep_s && dir >= 0 ? make_keep(st) : 0;
+
+	if (r < 0)
+		log_warning("nothing is kept in %s: %s", p->path, strerror(-r));
+	if (t && t->made)
+		return 0;
+	if (dir < 0 && dir != -EPERM)
+		return error_errno(err, -dir, "open %s", p->path);
+	if (!t || strchr(p->path, '\n') || strlen(p->path) >= sizeof(t->path))
+		return error_set(err, ENOSPC, "too many disk tiers");
+	strcpy(t->path, p->path);
+	t->as_user = dir < 0;
+	r = jobdir_write_state(d, st);
+	if (r == 0)
+		r = t->as_user ? do_as_user("tier-make", st, t, -1, clock_ms() + TIER_MAKE_MS) : make_as_root(st, dir);
+	t->made = r == 0;
+	if (r > 0) {
+		(void)error_set(err, EPERM, "%s has mode %04o: others may exchange what is in it", p->path, (unsigned)r);
+		return r;
+	}
+	if (p->by_site && r == -ENOENT)
+		return error_set(err, ENOENT, "%s is not there: the site makes it (Provided=site)", p->path);
+	return r < 0 ? error_errno(err, -r, "make the job's directory in %s", p->path) : 0;
+}
+
+/* An fd, -1: not ours to open; or another failure, -ENOENT where the tier is gone. */
+static int open_again(const struct state_tier *t)
+{
+	return t->as_user ? -1 : acts_open_path(ACT_OPEN_TIER, t->path);
+}
+
+int tier_set_aside(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
+		   struct error *err)
+{
+	_cleanup_(fd_closep) int dir = open_again(t);
+	int r = dir;
+
+	if (dir >= 0)
+		detach_mounts(st, dir);
+	if (t->as_user)
+		r = do_as_user("tier-aside", st, t, -1, clock_ms() + TIER_MAKE_MS);
+	else if (dir >= 0)
+		r = rename_aside(st);
+	return r < 0 && r != -ENOENT ? error_errno(err, -r, "move what the job has in %s", t->path) : 0;
+}
+
+/* What is not empty is another user's, of an earlier job with the same id. */
+static int remove_empty(void *arg, int dirfd, const char *name)
+{
+	const struct state *st = arg;
+	const uint64_t ms = strtoull(strchr(name, '.') + 1, NULL, 10);
+	int r = acts_do_name(ACT_REMOVE, ACT_DIR_TIER, ACT_NAME_TIER_ASIDE, st->job_id, (int64_t)ms, 0);
+
+	return r == -ENOENT || r == -ENOTEMPTY ? 0 : r;
+}
+
+int tier_remove(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
+		struct error *err)
+{
+	_cleanup_(fd_closep) int dir = open_again(t);
+	int r = dir, tries = 0;
+
+	/* A path that was too long for the kernel's table is shorter after the first time. */
+	do {
+		if (dir >= 0)
+			detach_mounts(st, dir);
+		if (st->uid && (t->as_user || dir >= 0))
+			r = do_as_user("tier-empty", st, t, dir, deadline_ms);
+	} while (r == -EBUSY && ++tries < MAX_TRIES);
+	if (r == 0 && dir >= 0)
+		r = tier_name_for_each(dir, st->job_id, remove_empty, (void *)st);
+	return r < 0 && r != -ENOENT ? error_errno(err, -r, "remove what the job has in %s", t->path) : 0;
+}
+
+/* A user's place for what he keeps, when nothing is in it. */
+static int remove_kept(const char *name)
+{
+	return acts_do_name(ACT_REMOVE, ACT_DIR_TIER, ACT_NAME_KEEP, strtoll(name + strlen(TIER_NAME_KEEP), NULL, 10), 0, 0);
+}
+
+/* A crash came before the user's was made in it, or after that was removed. */
+static void remove_unowned(const char *name, uint32_t job_id)
+{
+	const char *number = strchr(name, '.');
+
+	if (number)
+		(void)acts_do_name(ACT_REMOVE, ACT_DIR_TIER, ACT_NAME_TIER_ASIDE, job_id,
+				   strtoll(number + 1, NULL, 10), 0);
+	else
+		(void)acts_do_name(ACT_REMOVE, ACT_DIR_TIER, ACT_NAME_TIER, job_id, 0, 0);
+}
+
+static void sweep_one(const struct hand_path *p, uint64_t deadline_ms)
+{
+	static struct state left;
+	struct state_tier t = { .keep_s = p->keep_s ?: 1 }; /* nothing is kept any more */
+	int fd = acts_open_path(ACT_OPEN_TIER, p->path);
+	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct error err = ERROR_INIT;
+	struct dirent *e;
+	struct statx st;
+	char rundir[PATH_MAX];
+	int r;
+
+	snprintf(t.path, sizeof(t.path), "%s", p->path);
+	while (dir && (errno = 0, e = readdir(dir))) {
+		if (tier_name_parse(e->d_name, &left.job_id) < 0)
+			continue;
+		/* Only what is known not to be there is no job's. */
+		if (rundir_path(rundir, sizeof(rundir), left.job_id, NULL) < 0 || access(rundir, F_OK) == 0 ||
+		    errno != ENOENT)
+			continue;
+		mounts_detach_in(fd, e->d_name);
+		r = find_owner(fd, e->d_name, &st);
+		if (r == -ENOENT)
+			remove_unowned(e->d_name, left.job_id);
+		if (r < 0 || st.stx_uid == 0)
+			continue;
+		left.uid = st.stx_uid;
+		left.gid = st.stx_gid;
+		/* However long others let us wait */
+		deadline_ms = deadline_ms < clock_ms() + SWEEP_ONE_MS ? clock_ms() + SWEEP_ONE_MS : deadline_ms;
+		if (tier_set_aside(&left, &t, deadline_ms, &err) < 0 || tier_remove(&left, &t, deadline_ms, &err) < 0)
+			log_warning("%s", err.text);
+		else if (left.job_id || remove_kept(e->d_name) == 0) /* 0: of what is kept */
+			log_info("removed %s/%s, which no job uses", p->path, e->d_name);
+	}
+	if (dir && errno)
+		log_warning("%s can't be read: %s", p->path, strerror(errno));
+}
+
+void tier_sweep(uint64_t deadline_ms)
+{
+	static const struct hand_job any;
+	struct hand_path p;
+	char which[16];
+	int r;
+
+	for (unsigned i = 0;; i++) {
+		snprintf(which, sizeof(which), "%u", i);
+		r = hand_find_path(which, &any, &p);
+		if (r == 0)
+			sweep_one(&p, deadline_ms);
+		else if (r != -EINVAL)
+			return; /* there are no more, or no configuration */
+	}
+}

@@ -1,0 +1,41 @@
+/*
+ * tier: the job's directory in a disk tier, <Path>/stage-data-<job>, and the user's own in it, data, 0700.
+ *
+ * Where the tier's path is root's alone, link by link, the keeper makes and removes both, and the outer one is root's; where
+ * it isn't (/tmp) or the site makes Path for each job (Provided=site) that is done as the user, who
+ * may do there what he wants. The content is always deleted as the user.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct error;
+struct hand_path;
+struct jobdir;
+struct state;
+struct state_tier;
+
+/*
+ * Makes the directory in the tier of p, which is recorded in st first; what stands there already is
+ * moved aside, to go with it. Takes a second at most where it acts as the user. keep: the user's
+ * place for what he keeps (common/keep/keep.h) as well, where root makes it. 0, -errno, or, above 0, the
+ * mode of a tier that others may write to and that is not sticky: nothing is made in it.
+ */
+int tier_make(const struct jobdir *d, struct state *st, const struct hand_path *p, bool keep, struct error *err);
+
+typedef int (*tier_fn)(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
+		       struct error *err);
+
+/* Gives the job's directory in t the name of a leftover, whatever is in it. */
+int tier_set_aside(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
+		   struct error *err);
+
+/* Takes away what was set aside in t: 0, or -ETIMEDOUT and the like if something is left. */
+int tier_remove(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
+		struct error *err);
+
+/* Removes what jobs without a run directory have left in the disk tiers of the configuration
+ * whose paths are the same for all jobs: after a reboot no state file tells of it. And what users
+ * have kept there for long enough. */
+void tier_sweep(uint64_t deadline_ms);

@@ -1,0 +1,202 @@
+/*
+ * Where a thread waits can't be seen from outside: neither its process's descriptors nor its place
+ * in the kernel are shown to other uids, and of a thread that exits they are gone. So two facts are
+ * taken together. A thread of the job is hung: it exits, or was killed, and it has been asleep without
+ * one switch of context for the whole limit. And a connection of the job has had a request without an answer at
+ * each look in that time. A thread that a CPU is kept from is runnable; one whose server is slow is woken
+ * up by each answer: neither is hung, however busy the node.
+ *
+ * A thread that exits waits for FLUSH in state S, where no signal reaches it any more; one that was killed
+ * waits in state D for what the server has taken. So the state tells nothing but that it is asleep.
+ *
+ * The job's threads are those in its cgroup, where Slurm tracks processes by cgroups; only root makes
+ * groups there. Else they are those of the job's uid, which are the user's other jobs', too.
+ */
+#include "daemon/manager/watch.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdlib.h>
+#include <unistd.h>
+
+#include "common/slurm/jobgroup.h"
+#include "common/util/cleanup.h"
+#include "common/util/clock.h"
+#include "common/util/log.h"
+#include "daemon/manager/acts.h"
+#include "daemon/manager/mounts.h"
+
+#define TICK_MS 100 /* while a request waits */
+#define IDLE_MS 250
+#define SLICE_MS 20
+#define MAX_GAP_MS 1000
+
+void watch_init(struct watch *w, const struct jobdir *dir, uint32_t job_id, uid_t uid, uint64_t limit_ms)
+{
+	*w = (struct watch){ .dir = dir, .job_id = job_id, .uid = uid, .limit_ms = limit_ms,
+			     .proc_fd = -1, .look = PROC_LOOK_INIT };
+}
+
+void watch_deinit(struct watch *w)
+{
+	proc_look_end(&w->look);
+	fd_closep(&w->proc_fd);
+}
+
+static struct watch_thread *find_thread(struct watch *w, const struct proc_thread *t)
+{
+	for (size_t i = 0; i < w->n_threads; i++)
+		if (w->threads[i].seen.tid == t->tid && w->threads[i].seen.start == t->start)
+			return &w->threads[i];
+	return NULL;
+}
+
+/*
+ * A thread that was switched to leaves the table until it is seen again: so threads that are only slow, however
+ * many, keep none out that hangs. Where the table is full of others, one that hangs is in it: that is enough.
+ */
+bool watch_note(struct watch *w, const struct proc_thread *t, uint64_t now_ms)
+{
+	struct watch_thread *known = find_thread(w, t);
+
+	if (!t->asleep)
+		return false; /* forgotten at the end of the pass */
+	if (known && known->seen.switches != t->switches) {
+		*known = w->threads[--w->n_threads];
+		return false;
+	}
+	if (!known && w->n_threads == WATCH_MAX_THREADS)
+		return false;
+	if (!known) {
+		known = &w->threads[w->n_threads++];
+		*known = (struct watch_thread){ .seen = *t, .since_ms = now_ms };
+	}
+	known->in_pass = true;
+	return now_ms - known->since_ms >= w->limit_ms;
+}
+
+void watch_end_pass(struct watch *w)
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < w->n_threads; i++) {
+		if (!w->threads[i].in_pass)
+			continue;
+		w->threads[n] = w->threads[i];
+		w->threads[n++].in_pass = false;
+	}
+	w->n_threads = n;
+}
+
+/* Freezer: by that controller Slurm tracks the processes of a job in v1. */
+static int begin_pass(struct watch *w)
+{
+	char group[PATH_MAX];
+	const int r = jobgroup_find("freezer", w->uid, w->job_id, group, sizeof(group));
+
+	if (w->proc_fd < 0)
+		w->proc_fd = acts_open(ACT_OPEN_PROC, 0, 0);
+	return w->proc_fd < 0 ? w->proc_fd : proc_look_begin(&w->look, w->proc_fd, r < 0 ? NULL : group, w->uid);
+}
+
+static void abort_waiting(struct watch *w, pid_t tid, uint64_t now_ms)
+{
+	for (unsigned slot = 0; slot < RUNDIR_MAX_SLOTS; slot++) {
+		if (!w->waiting_since_ms[slot] || now_ms - w->waiting_since_ms[slot] < w->limit_ms)
+			continue;
+		if (mounts_abort(w->dir, slot) == 0)
+			log_warning("thread %d can't end while a mount does not answer: "
+				    "FUSE connection of slot %u aborted", tid, slot);
+		w->waiting_since_ms[slot] = 0;
+	}
+}
+
+/* Such a file is read once. */
+static bool is_waiting(const struct watch *w, unsigned slot)
+{
+	_cleanup_(fd_closep) int fd = mounts_open_waiting(w->dir, slot);
+	char text[32] = "";
+
+	return read(fd, text, sizeof(text) - 1) > 0 && strtoul(text, NULL, 10) > 0;
+}
+
+/* True: requests wait. */
+static bool look_at_connections(struct watch *w, uint64_t slots)
+{
+	const uint64_t now_ms = clock_ms();
+	bool any = false;
+
+	for (unsigned slot = 0; slot < RUNDIR_MAX_SLOTS; slot++) {
+		if (!(slots >> slot & 1) || !is_waiting(w, slot)) {
+			w->waiting_since_ms[slot] = 0;
+			continue;
+		}
+		any = true;
+		if (!w->waiting_since_ms[slot])
+			w->waiting_since_ms[slot] = now_ms;
+	}
+	return any;
+}
+
+/* A slice of a pass. */
+static void look_at_threads(struct watch *w)
+{
+	const uint64_t until_ms = clock_ms() + SLICE_MS;
+	int r = w->look.active ? 0 : begin_pass(w);
+	struct proc_thread t;
+	uint64_t now_ms;
+
+	if (r < 0) {
+		proc_look_end(&w->look);
+		return;
+	}
+	do {
+		r = proc_look_next(&w->look, &t);
+		now_ms = clock_ms();
+		if (r == PROC_LOOK_THREAD && watch_note(w, &t, now_ms))
+			abort_waiting(w, t.tid, now_ms);
+	} while (r != PROC_LOOK_END && now_ms < until_ms);
+	if (r != PROC_LOOK_END)
+		return;
+	proc_look_end(&w->look);
+	watch_end_pass(w);
+}
+
+/* The node was suspended, or we got no CPU, as probably nobody did: that hangs nobody. */
+static void leave_out_gap(struct watch *w)
+{
+	const uint64_t now_ms = clock_ms(), gap_ms = w->last_ms ? now_ms - w->last_ms : 0;
+	const uint64_t excess_ms = gap_ms > MAX_GAP_MS ? gap_ms - MAX_GAP_MS : 0;
+
+	w->last_ms = now_ms;
+	for (unsigned slot = 0; slot < RUNDIR_MAX_SLOTS; slot++)
+		w->waiting_since_ms[slot] += w->waiting_since_ms[slot] ? excess_ms : 0;
+	for (size_t i = 0; i < w->n_threads; i++)
+		w->threads[i].since_ms += excess_ms;
+}
+
+void watch_look(struct watch *w, uint64_t slots)
+{
+	const bool was_waiting = w->n_threads || w->look.active;
+
+	if (clock_ms() < w->next_ms)
+		return;
+	leave_out_gap(w);
+	if (look_at_connections(w, slots)) {
+		look_at_threads(w);
+		w->next_ms = clock_ms() + TICK_MS;
+		return;
+	}
+	if (was_waiting) {
+		proc_look_end(&w->look);
+		w->n_threads = 0;
+	}
+	w->next_ms = clock_ms() + IDLE_MS;
+}
+
+int watch_get_pause(const struct watch *w)
+{
+	const uint64_t now_ms = clock_ms();
+
+	return now_ms < w->next_ms ? (int)(w->next_ms - now_ms) : 0;
+}

@@ -1,0 +1,60 @@
+/*
+ * watch: breaks the FUSE connections of a job one of whose threads cannot end because a server does not
+ * answer it. Slurm drains a node where a job's process does not end.
+ *
+ * It runs in the steward, which has another uid than the job: what protects the node from a user must
+ * not be a process that this user may kill, stop or starve.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "common/protocol/rundir.h"
+#include "daemon/manager/proc-look.h"
+
+struct jobdir;
+
+#define WATCH_MAX_THREADS 256
+
+/* A thread that is about to end, and asleep since it was first seen so. */
+struct watch_thread {
+	struct proc_thread seen;
+	uint64_t since_ms;
+	bool in_pass; /* seen in this pass, too */
+};
+
+struct watch {
+	const struct jobdir *dir;
+	uint32_t job_id;
+	uid_t uid;
+	uint64_t limit_ms;
+	uint64_t last_ms, next_ms;                   /* looks; 0: none yet, now */
+	uint64_t waiting_since_ms[RUNDIR_MAX_SLOTS]; /* at each look since then; 0: not now */
+	int proc_fd; /* the node's processes; -1: not opened yet */
+	struct proc_look look;
+	struct watch_thread threads[WATCH_MAX_THREADS];
+	size_t n_threads;
+};
+
+void watch_init(struct watch *w, const struct jobdir *dir, uint32_t job_id, uid_t uid, uint64_t limit_ms);
+void watch_deinit(struct watch *w);
+
+/*
+ * One look, if it is time for one; slots: those that are mounted, slot 0 being bit 0. It takes some 20 ms
+ * at most, however many threads there are, and the next one goes on where it stopped. Breaks a connection
+ * when a thread of the job has been about to end, asleep and without a switch of context for limit_ms, and
+ * the connection has had requests waiting at each look in that time. Time in which nobody looked, beyond
+ * a second between two looks, does not count.
+ */
+void watch_look(struct watch *w, uint64_t slots);
+
+/* Milliseconds until the next look is due. */
+int watch_get_pause(const struct watch *w);
+
+/* Takes what a pass has seen of one thread: true if it is hung. For watch_look(), and its test. */
+bool watch_note(struct watch *w, const struct proc_thread *t, uint64_t now_ms);
+/* Forgets the threads that the pass that ends has not seen. */
+void watch_end_pass(struct watch *w);

@@ -1,0 +1,34 @@
+/*
+ * cpus: keeps stagingd and its workers on the job's own CPUs: staging takes nothing from other jobs.
+ *
+ * The job's cpuset comes after us, so it is looked for until it is there: often at first, then once
+ * a second while there are workers. The keeper looks for it as well, and what it starts has its CPUs.
+ */
+#pragma once
+
+#include <sched.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/stagingd/loop.h"
+
+struct job;
+
+struct cpus {
+	struct job *job;
+	struct loop_timer timer;
+	uint64_t slow_ms; /* when to look less often */
+	bool known;
+	cpu_set_t set[8];  /* 8192 CPUs */
+};
+
+void cpus_init(struct cpus *c, struct job *job);
+void cpus_start(struct cpus *c);
+void cpus_deinit(struct cpus *c);
+
+/* Now, if they are not known: before something is started that goes by their number. */
+void cpus_look(struct cpus *c);
+
+/* A worker has been started. */
+void cpus_add(struct cpus *c, pid_t pid);

@@ -1,0 +1,89 @@
+#include "daemon/stagingd/env-file.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/config/conf.h"
+#include "common/protocol/rundir.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "daemon/stagingd/job.h"
+#include "daemon/stagingd/stage.h"
+
+#define NAME_SIZE (DATASET_NAME_SIZE + 32)
+
+static void print_names(const struct job *job, FILE *f)
+{
+	const char *separator = "";
+
+	fputs("STAGE_DATA_NAMES=", f);
+	for (size_t i = 0; i < job->n_runs; i++) {
+		fprintf(f, "%s%s", separator, job_get_stage(job, i)->dataset->name);
+		separator = " ";
+	}
+	fputc('\n', f);
+}
+
+static void print_dataset(const struct job *job, const struct stage *s, FILE *f)
+{
+	const struct dataset *d = s->dataset;
+	char name[NAME_SIZE];
+
+	dataset_env_name(d, "STAGE_DATA_PATH_", name, sizeof(name));
+	if (s->place)
+		fprintf(f, "%s=%s\n", name, s->place);
+	else
+		fprintf(f, "%s=%s/" RUNDIR_DATA "/%s\n", name, job->rundir, d->name);
+	if (!d->is_set)
+		return;
+	dataset_env_name(d, "STAGE_DATA_LIST_", name, sizeof(name));
+	fprintf(f, "%s=%s/" RUNDIR_PRIVATE "/list.%s\n", name, job->rundir, d->name);
+}
+
+/* The whole run directory: entries of STAGE_DATA_DIR are links to mounts beside it. */
+static void print_containers(const struct job *job, FILE *f)
+{
+	const char *list = job->conf ? job->conf->containers_export : "";
+
+	if (conf_list_has(list, "apptainer"))
+		fprintf(f, "APPTAINER_BIND=%s\n", job->rundir);
+	if (conf_list_has(list, "pyxis"))
+		fprintf(f, "PYXIS_CONTAINER_MOUNTS=%s:%s\n", job->rundir, job->rundir);
+}
+
+void env_file_print(const struct job *job, FILE *f)
+{
+	fprintf(f, "STAGE_DATA_DIR=%s/" RUNDIR_DATA "\n", job->rundir);
+	fprintf(f, "STAGE_DATA_SOCKET=%s/" RUNDIR_SOCK "\n", job->rundir);
+	print_names(job, f);
+	for (size_t i = 0; i < job->n_runs; i++)
+		print_dataset(job, job_get_stage(job, i), f);
+	print_containers(job, f);
+}
+
+int env_file_write(const struct job *job, struct error *err)
+{
+	_cleanup_(freep) char *path = NULL, *tmp = NULL;
+	_cleanup_(file_closep) FILE *f = NULL;
+	int fd;
+
+	if (asprintf(&path, "%s/" RUNDIR_ENV, job->rundir) < 0)
+		path = NULL;
+	if (!path || asprintf(&tmp, "%s.tmp", path) < 0) {
+		tmp = NULL;
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
+	f = fd < 0 ? NULL : fdopen(fd, "w");
+	if (!f)
+		return error_errno(err, errno, "create %s", tmp);
+	env_file_print(job, f);
+	if (fflush(f) == EOF || ferror(f))
+		return error_errno(err, errno, "write %s", tmp);
+	if (rename(tmp, path) < 0)
+		return error_errno(err, errno, "rename %s", tmp);
+	return 0;
+}

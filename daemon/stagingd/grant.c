@@ -1,0 +1,107 @@
+/*
+ * The ledger has a tier by its name, whatever the worker calls it: several places below one Path
+ * share its Quota. A worker is in one tier at a time, and has emptied the one it had when it asks
+ * for another.
+ */
+#include "daemon/stagingd/grant.h"
+
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/config/conf.h"
+#include "common/policy/admit.h"
+#include "common/policy/memory-limits.h"
+#include "common/protocol/proto.h"
+#include "common/protocol/rundir.h"
+#include "common/util/log.h"
+#include "common/util/memory.h"
+#include "common/util/parse.h"
+#include "daemon/stagingd/budget.h"
+#include "daemon/stagingd/job.h"
+#include "daemon/stagingd/servers.h"
+#include "daemon/stagingd/stage.h"
+
+static const struct conf_tier *find_tier(const struct job *job, const char *tier)
+{
+	const struct conf_expand e = job_get_expand(job);
+
+	return tier[0] == '/' ? admit_find_tier(job->conf, &e, tier)
+			      : conf_get_tier(job->conf, tier);
+}
+
+void grant_get_facts(const struct job *job, const struct conf_tier *t, const char *tier,
+		     struct memory_facts *f)
+{
+	memory_facts_init(f, job->conf, t);
+	f->tier_reserved = budget_get_reserved(job->budget, tier);
+	f->all_reserved = budget_get_reserved(job->budget, NULL);
+	if (!f->memory)
+		return;
+	f->job_limit = job->mem_limit;
+	f->job_used = job->mem_used + servers_get_memory(job);
+	f->unwritten = budget_get_unwritten(job->budget, tier);
+}
+
+static void measure(struct memory_facts *f, const struct job *job)
+{
+	_cleanup_(freep) char *place = NULL;
+
+	if (memory_read_node(&f->node_total, &f->node_available) < 0)
+		f->node_total = f->node_available = 0;
+	if (asprintf(&place, "%s/" RUNDIR_MEMORY, job->rundir) < 0)
+		place = NULL;
+	else if (memory_read_fs(place, &f->fs_free) < 0)
+		f->fs_free = MEMORY_LIMITS_NONE;
+}
+
+/* tier: as the ledger has t, which is NULL for a place that is in no tier. */
+static uint64_t get_have(const struct job *job, const struct conf_tier *t, const char *tier,
+			 enum memory_limit *limitp)
+{
+	struct memory_facts f;
+
+	grant_get_facts(job, t, tier, &f);
+	if (f.memory)
+		measure(&f, job);
+	return memory_limits_get_have(&f, limitp);
+}
+
+static bool has_room_for_files(const struct job *job, uint64_t files)
+{
+	uint64_t max = job->conf->max_files, used = budget_get_files(job->budget);
+
+	return max == 0 || (used <= max && files <= max - used);
+}
+
+struct kv *grant_ask(struct job *job, const struct stage *stage, const char *tier, uint64_t bytes,
+		     uint64_t files)
+{
+	const struct conf_tier *t = find_tier(job, tier);
+	const char *name = t ? t->name : tier;
+	struct kv *kv = proto_new(PROTO_OP_GRANT);
+	char need[PARSE_SIZE_TEXT], left[PARSE_SIZE_TEXT];
+	enum memory_limit limit;
+	uint64_t have;
+	bool ok;
+
+	if (!kv)
+		return NULL;
+	budget_move(job->budget, stage->id, name);
+	have = get_have(job, t, name, &limit);
+	ok = bytes <= have && has_room_for_files(job, files) &&
+	     budget_grant(job->budget, stage->id, name, bytes, files) == 0;
+	kv_set_u64(kv, "ok", ok);
+	kv_set_u64(kv, "have", ok ? have - bytes : have);
+	if (ok)
+		return kv;
+	size_to_string(bytes, need);
+	size_to_string(have, left);
+	if (bytes > have)
+		kv_setf(kv, "why", "needs %s in %s, %s leaves %s", need, tier,
+			memory_limit_to_string(limit), left);
+	else
+		kv_setf(kv, "why", "more files than MaxFiles=%llu of this site",
+			(unsigned long long)job->conf->max_files);
+	log_print(LOG_LEVEL_INFO, stage->dataset->name, "not granted: %s", kv_get(kv, "why"));
+	return kv;
+}

@@ -1,0 +1,148 @@
+/*
+ * The rule: no slurmd at two looks in a row, 20 s apart, and each time squeue says that the job is
+ * over on this node. So a restart of slurmd, which takes seconds, asks nobody; and an answer of a
+ * slurmctld that has just started does not count by itself. What is not known (no squeue, one that
+ * fails or hangs) counts as life.
+ *
+ * That the job has no process here would prove nothing: the one of its extern step outlives slurmd,
+ * and an allocation may have none.
+ *
+ * From the end of the job on it takes at most: 20 s to the next look, an answer (15 s), 20 s,
+ * another answer, and what the end takes.
+ */
+#include "daemon/stagingd/job-over.h"
+
+#include <errno.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/slurm/squeue.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/log.h"
+#include "daemon/stagingd/chore.h"
+#include "daemon/stagingd/job.h"
+#include "daemon/stagingd/slurmd.h"
+
+#define FIRST_LOOK_MS 1000
+#define SEEN_WITHIN_MS 120000
+#define LOOK_MS 20000
+#define NO_PIDFD_MS 40000
+#define ASK_MS 15000
+#define N_OVER 2
+
+static void forget_slurmd(struct job_over *o)
+{
+	loop_remove(o->job->loop, &o->source);
+	fd_closep(&o->pidfd);
+	o->slurmd = 0;
+}
+
+static void on_slurmd_end(void *arg, uint32_t events)
+{
+	struct job_over *o = arg;
+
+	(void)events;
+	forget_slurmd(o);
+	loop_timer_set(o->job->loop, &o->timer, LOOK_MS);
+}
+
+/* What the pidfd stands for is looked at behind it. */
+static bool hold(struct job_over *o, pid_t pid)
+{
+	o->pidfd = fd_pidfd_open(pid);
+	if (o->pidfd < 0)
+		return false;
+	if (!slurmd_is(pid) ||
+	    loop_add(o->job->loop, &o->source, o->pidfd, EPOLLIN, on_slurmd_end, o) < 0)
+		fd_closep(&o->pidfd);
+	return o->pidfd >= 0;
+}
+
+static void watch_slurmd(struct job_over *o, pid_t pid)
+{
+	o->slurmd = pid;
+	o->give_up_ms = 0;
+	o->n_over = 0;
+	o->told = false;
+	if (!hold(o, pid))
+		loop_timer_set(o->job->loop, &o->timer, NO_PIDFD_MS);
+}
+
+static void on_answer(void *arg, int r, const struct error *err)
+{
+	struct job_over *o = arg;
+
+	o->chore = NULL;
+	if (o->job->ending)
+		return;
+	o->n_over = r == -ESRCH ? o->n_over + 1 : 0;
+	if (r < 0 && r != -ESRCH && !o->told) {
+		o->told = true;
+		log_warning("slurmd is gone, and whether the job is over is not known: %s",
+			    r == -ETIMEDOUT ? "squeue does not answer" : err->text);
+	}
+	if (o->n_over < N_OVER) {
+		loop_timer_set(o->job->loop, &o->timer, LOOK_MS);
+		return;
+	}
+	log_warning("slurmd is gone, and the job is over here: %s; all is taken away", err->text);
+	job_end_with_keeper(o->job);
+}
+
+static int ask(void *arg, struct error *err)
+{
+	return squeue_ask(arg, err);
+}
+
+static void ask_squeue(struct job_over *o)
+{
+	struct squeue_question q = { .sbcast = o->job->conf->fanout_program,
+				     .node = o->job->node,
+				     .uid = geteuid(),
+				     .job_id = o->job->job_id };
+
+	if (chore_start(&o->chore, o->job->loop, ask, &q, ASK_MS, on_answer, o) < 0)
+		loop_timer_set(o->job->loop, &o->timer, LOOK_MS);
+}
+
+static void look(void *arg)
+{
+	struct job_over *o = arg;
+	pid_t pid;
+
+	if (o->job->ending)
+		return;
+	if (o->slurmd && slurmd_is(o->slurmd)) { /* no pidfd */
+		loop_timer_set(o->job->loop, &o->timer, NO_PIDFD_MS);
+		return;
+	}
+	forget_slurmd(o);
+	pid = slurmd_find();
+	if (pid > 0)
+		watch_slurmd(o, pid);
+	else if (pid == 0 && !o->give_up_ms)
+		ask_squeue(o);
+	else if (pid == 0 && loop_get_time(o->job->loop) < o->give_up_ms)
+		loop_timer_set(o->job->loop, &o->timer, LOOK_MS);
+}
+
+void job_over_init(struct job_over *o, struct job *job)
+{
+	*o = (struct job_over){ .job = job, .source = { .fd = -1 }, .pidfd = -1 };
+	loop_timer_init(&o->timer, look, o);
+}
+
+void job_over_start(struct job_over *o)
+{
+	o->give_up_ms = loop_get_time(o->job->loop) + SEEN_WITHIN_MS;
+	loop_timer_set(o->job->loop, &o->timer, FIRST_LOOK_MS);
+}
+
+void job_over_deinit(struct job_over *o)
+{
+	chore_abandon(o->chore);
+	o->chore = NULL;
+	loop_timer_cancel(&o->timer);
+	forget_slurmd(o);
+}

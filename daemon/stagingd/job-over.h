@@ -1,0 +1,35 @@
+/*
+ * job-over: sees that the job has ended where nobody says so, because slurmd is gone: with a keeper
+ * alone, which is then asked to take everything away.
+ *
+ * As long as slurmd runs nothing is done: its end wakes us (where the kernel has pidfds). Where
+ * other users' processes are not shown, or no slurmd was ever seen, nothing is known and nothing
+ * done.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#include "daemon/stagingd/loop.h"
+
+struct chore;
+struct job;
+
+struct job_over {
+	struct job *job;
+	struct loop_source source; /* of pidfd */
+	struct loop_timer timer;
+	int pidfd;	     /* of slurmd, or -1 */
+	pid_t slurmd;	     /* 0: there is none */
+	uint64_t give_up_ms; /* 0: one has been seen */
+	unsigned n_over;     /* how often in a row the job was over */
+	bool told;	     /* that it is not known, since slurmd is gone */
+	struct chore *chore; /* squeue is being asked */
+};
+
+void job_over_init(struct job_over *o, struct job *job);
+/* Once the job is served: the first look goes through all processes, and comes a second later. */
+void job_over_start(struct job_over *o);
+void job_over_deinit(struct job_over *o);

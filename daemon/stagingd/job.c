@@ -1,0 +1,598 @@
+/*
+ * Starting: the environment is written before anything slow happens (the name service is asked for
+ * groups after it), because the first step of the job waits for it.
+ *
+ * Places: links start at once; mounts, too, eight of them: what an image is checked with is no memory of
+ * the job's, and may be hundreds of MiB by the image's word (daemon/engines/image/sqfs-check-run.c). What moves data
+ * takes a place for each CPU, two at least, and what may go to memory waits until the keeper has
+ * found out how much of it the job has.
+ *
+ * Ending: with a keeper, what is ready stays, because tasks may read it to the last moment, and the
+ * keeper takes it away when they are gone. Without one everything is released here. Where the keeper
+ * is told by us that the job is over, we stay until it ends us: left before, we would count as dead.
+ */
+#include "daemon/stagingd/job.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <strings.h>
+#include <unistd.h>
+
+#include "common/util/log.h"
+#include "common/util/memory.h"
+#include "common/util/path.h"
+#include "daemon/stagingd/budget.h"
+#include "daemon/stagingd/cause.h"
+#include "daemon/stagingd/chore.h"
+#include "daemon/stagingd/env-file.h"
+#include "daemon/stagingd/job-load.h"
+#include "daemon/stagingd/launcher.h"
+#include "daemon/stagingd/servers.h"
+#include "daemon/stagingd/stage-run.h"
+#include "daemon/stagingd/stage.h"
+#include "daemon/stagingd/takedown.h"
+#include "daemon/stagingd/tally.h"
+#include "daemon/stagingd/worker-proc.h"
+
+#define MEMORY_WAIT_MS 5000
+#define KEEPER_END_MS 4000 /* the keeper waits for us */
+#define MIN_WRITERS 2 /* a source that hangs does not hold up the others */
+#define MAX_WRITERS 8
+#define MAX_MOUNTING 8
+
+/* --- looking up --- */
+
+struct stage *job_get_stage(const struct job *job, size_t i)
+{
+	return stage_run_get_stage(job->runs[i]);
+}
+
+struct stage *job_find_stage(const struct job *job, uint32_t id)
+{
+	for (size_t i = 0; i < job->n_runs; i++)
+		if (job_get_stage(job, i)->id == id)
+			return job_get_stage(job, i);
+	return NULL;
+}
+
+struct stage_run *job_find_run(const struct job *job, const char *name)
+{
+	for (size_t i = 0; i < job->n_runs; i++)
+		if (!strcasecmp(job_get_stage(job, i)->dataset->name, name))
+			return job->runs[i];
+	return NULL;
+}
+
+struct conf_expand job_get_expand(const struct job *job)
+{
+	return (struct conf_expand){
+		.user = job->identity.user,
+		.group = job->identity.group,
+		.node = job->node,
+		.array_task = job->array_task,
+		.job_id = job->job_id,
+	};
+}
+
+int job_take_slot(struct job *job)
+{
+	for (int i = 0; i < RUNDIR_MAX_SLOTS; i++) {
+		if (job->slots >> i & 1)
+			continue;
+		job->slots |= 1ULL << i;
+		return i;
+	}
+	return -ENOSPC;
+}
+
+void job_return_slot(struct job *job, int slot)
+{
+	job->slots &= ~(1ULL << slot);
+}
+
+/* --- starting what may start --- */
+
+static size_t count_busy(const struct job *job, bool (*of_kind)(const struct stage_run *run))
+{
+	size_t n = 0;
+
+	for (size_t i = 0; i < job->n_runs; i++)
+		if (stage_run_is_busy(job->runs[i]) && of_kind(job->runs[i]))
+			n++;
+	return n;
+}
+
+/* As many as we have CPUs: the job's, as soon as these are known (daemon/stagingd/cpus.h). */
+static size_t choose_max_writers(void)
+{
+	size_t n = memory_count_cpus();
+
+	return n < MIN_WRITERS ? MIN_WRITERS : n > MAX_WRITERS ? MAX_WRITERS : n;
+}
+
+void job_schedule(struct job *job)
+{
+	size_t writers = count_busy(job, stage_run_is_writer), max_writers = choose_max_writers();
+	size_t mounting = count_busy(job, stage_run_is_server);
+
+	if (job->ending || !job->launcher)
+		return;
+	for (size_t i = 0; i < job->n_runs; i++) {
+		struct stage_run *run = job->runs[i];
+
+		if (stage_run_get_stage(run)->state != STAGE_QUEUED ||
+		    !stage_run_get_stage(run)->rule ||
+		    (stage_run_wants_memory(run) && !job->memory_known))
+			continue;
+		if (job_keys_hold(job, run))
+			continue;
+		if (stage_run_is_writer(run) && writers++ >= max_writers)
+			continue;
+		if (stage_run_is_server(run) && mounting++ >= MAX_MOUNTING)
+			continue;
+		stage_run_start(run);
+	}
+	servers_tell(job);
+}
+
+static void set_memory(struct job *job, uint64_t limit, uint64_t used)
+{
+	loop_timer_cancel(&job->memory_timer);
+	job->mem_limit = limit;
+	job->mem_used = used;
+	job->memory_known = true;
+	if (!job->local)
+		cpus_look(&job->cpus);
+	if (!limit)
+		log_info("what is staged to memory is not charged to the job");
+	job_schedule(job);
+}
+
+static void on_memory_late(void *arg)
+{
+	set_memory(arg, 0, 0);
+}
+
+/* --- the launcher's events --- */
+
+static struct worker_proc *find_worker(const struct job *job, uint32_t id)
+{
+	for (size_t i = 0; i < job->n_runs; i++) {
+		struct worker_proc *w = stage_run_get_worker(job->runs[i]);
+
+		if (w && worker_proc_get_id(w) == id)
+			return w;
+	}
+	return NULL;
+}
+
+static struct stage_run *find_slot(const struct job *job, uint32_t slot)
+{
+	for (size_t i = 0; i < job->n_runs; i++)
+		if (stage_run_get_slot(job->runs[i]) == (int)slot)
+			return job->runs[i];
+	return NULL;
+}
+
+static void on_spawned(void *arg, uint32_t id, int r, pid_t pid)
+{
+	struct worker_proc *w = find_worker(arg, id);
+	struct job *job = arg;
+
+	if (w)
+		worker_proc_on_spawned(w, r, pid);
+	if (pid > 0 && !job->local)
+		cpus_add(&job->cpus, pid);
+}
+
+static void on_exited(void *arg, uint32_t id, int status)
+{
+	struct worker_proc *w = find_worker(arg, id);
+
+	if (w)
+		worker_proc_on_exited(w, status);
+}
+
+static void on_mounted(void *arg, uint32_t slot, int r, const int *fds, size_t n_fds)
+{
+	struct stage_run *run = find_slot(arg, slot);
+
+	if (run)
+		stage_run_on_mounted(run, r, fds, n_fds);
+}
+
+static void on_unmounted(void *arg, uint32_t slot, int r)
+{
+	struct stage_run *run = find_slot(arg, slot);
+
+	if (run)
+		stage_run_on_unmounted(run, r);
+}
+
+static void on_tier_made(void *arg, uint32_t slot, uint32_t index, int r)
+{
+	struct stage_run *run = find_slot(arg, slot);
+
+	if (run)
+		stage_run_on_tier(run, index, r);
+}
+
+static void on_memory(void *arg, uint64_t limit, uint64_t used)
+{
+	set_memory(arg, limit, used);
+}
+
+static void on_cancel(void *arg)
+{
+	job_end(arg);
+}
+
+static void on_gone(void *arg)
+{
+	struct job *job = arg;
+
+	job->keeper_gone = true;
+	if (job->ended) {
+		job->on_end(job->arg);
+		return;
+	}
+	log_error("the keeper is gone");
+	job_end(job);
+}
+
+static const struct launcher_events launcher_events = {
+	.spawned = on_spawned, .exited = on_exited, .mounted = on_mounted,
+	.unmounted = on_unmounted, .memory = on_memory, .cancel = on_cancel, .gone = on_gone,
+	.tier_made = on_tier_made,
+};
+
+/* --- the end --- */
+
+static void finish(struct job *job)
+{
+	if (job->ended)
+		return;
+	job->ended = true;
+	loop_timer_cancel(&job->end_timer);
+	tally_look(job);
+	tally_tell(job);
+	if (job->end_keeper && !job->keeper_gone)
+		job->launcher->ops->end(job->launcher);
+	else
+		job->on_end(job->arg);
+}
+
+static int empty_rundir(void *rundir, struct error *err)
+{
+	return takedown_empty_rundir(rundir, err);
+}
+
+static void on_removed(void *arg, int r, const struct error *err)
+{
+	if (r < 0)
+		log_warning("clean-up: %s", err->text);
+	finish(arg);
+}
+
+static void check_end(struct job *job)
+{
+	struct chore *chore;
+
+	if (!job->ending || job->ended || job->removing)
+		return;
+	for (size_t i = 0; i < job->n_runs; i++)
+		if (stage_run_is_busy(job->runs[i]))
+			return;
+	if (!job->local) {
+		finish(job);
+		return;
+	}
+	job->removing = true;
+	if (chore_start(&chore, job->loop, empty_rundir, job->rundir,
+			job->conf->cleanup_timeout_ms, on_removed, job) < 0)
+		finish(job);
+}
+
+static void on_end_late(void *arg)
+{
+	struct job *job = arg;
+
+	log_warning("ending with work left undone; the manifest says what");
+	finish(job);
+}
+
+/* For who waits for a dataset that is not ready, or asks for one more. */
+static int find_end_reason(const struct job *job, const char **textp)
+{
+	if (job->keeper_gone) {
+		*textp = "the keeper of this job has died: nothing more is staged on this node, and what is ready "
+			 "can be read until the job ends; submit the job again for the rest";
+		return STAGE_EXIT_NO_STAGING;
+	}
+	*textp = "the job is ending";
+	return STAGE_EXIT_INTERRUPTED;
+}
+
+void job_end(struct job *job)
+{
+	const char *reason;
+	int code;
+
+	if (job->ending)
+		return;
+	job->ending = true;
+	log_info("ending");
+	code = find_end_reason(job, &reason);
+	loop_timer_cancel(&job->memory_timer);
+	loop_timer_set(job->loop, &job->end_timer,
+		       job->local ? 2 * job->conf->cleanup_timeout_ms + KEEPER_END_MS
+				  : KEEPER_END_MS);
+	for (size_t i = 0; i < job->n_runs; i++) {
+		struct stage_run *run = job->runs[i];
+
+		if (job->local || stage_run_get_stage(run)->state != STAGE_READY)
+			stage_run_cancel(run, code, reason);
+	}
+	check_end(job);
+}
+
+void job_end_with_keeper(struct job *job)
+{
+	if (job->ending)
+		return;
+	job->end_keeper = true;
+	job_end(job);
+}
+
+void job_changed(struct job *job, bool urgent)
+{
+	if (urgent) {
+		tally_look(job);
+		job_keys_look(job);
+	}
+	if (job->on_change)
+		job->on_change(job->arg, urgent);
+	check_end(job);
+}
+
+/* --- what clients ask for --- */
+
+static void drop_run(struct job *job, struct stage_run *run)
+{
+	for (size_t i = 0; i < job->n_runs; i++) {
+		if (job->runs[i] != run)
+			continue;
+		stage_run_free(run);
+		memmove(job->runs + i, job->runs + i + 1,
+			(--job->n_runs - i) * sizeof(job->runs[0]));
+		return;
+	}
+}
+
+static bool is_over(const struct stage_run *run)
+{
+	enum stage_state state = stage_run_get_stage(run)->state;
+
+	return (state == STAGE_RELEASED || state == STAGE_FAILED) && !stage_run_is_busy(run);
+}
+
+/* A name that was released or has failed is free again; one made from the source gets a number. */
+static int take_name(struct job *job, struct dataset *d, struct error *err)
+{
+	char base[DATASET_NAME_SIZE];
+	struct stage_run *run = job_find_run(job, d->name);
+
+	strcpy(base, d->name);
+	for (unsigned i = 2; run && !is_over(run) && !d->name_given && i < 1000; i++) {
+		snprintf(d->name, sizeof(d->name), "%.28s_%u", base, i);
+		run = job_find_run(job, d->name);
+	}
+	if (!run)
+		return 0;
+	if (!is_over(run))
+		return error_exit(err, STAGE_EXIT_USAGE, EEXIST,
+				  "there is a dataset %s already; give another name or release it",
+				  d->name);
+	drop_run(job, run);
+	return 0;
+}
+
+/* One that ended long ago makes room for a new one. */
+static void make_room(struct job *job)
+{
+	for (size_t i = 0; i < job->n_runs && job->n_runs >= JOB_MAX_RECORDS; i++)
+		if (job_get_stage(job, i)->state == STAGE_RELEASED && is_over(job->runs[i]))
+			drop_run(job, job->runs[i--]);
+}
+
+static int add_dataset(struct job *job, struct dataset *d, const char **namep, struct error *err)
+{
+	struct stage_run *run;
+	int r;
+
+	r = take_name(job, d, err);
+	if (r < 0)
+		return r;
+	make_room(job);
+	r = job_load_dataset(job, d, &run, err);
+	if (r < 0)
+		return r;
+	r = job_load_admit(job, run, err);
+	if (r < 0) {
+		drop_run(job, run);
+		return r;
+	}
+	r = env_file_write(job, err);
+	if (r < 0) {
+		log_warning("%s", err->text);
+		*err = (struct error)ERROR_INIT;
+	}
+	*namep = stage_run_get_stage(run)->dataset->name;
+	return 0;
+}
+
+int job_add(struct job *job, const char *item, const char **namep, struct error *err)
+{
+	struct dataset_list list = { 0 };
+	const char *reason;
+	int r;
+
+	if (job->ending) {
+		(void)find_end_reason(job, &reason);
+		return error_exit(err, STAGE_EXIT_NO_STAGING, ESHUTDOWN, "%s", reason);
+	}
+	r = dataset_list_from_string(&list, item, err);
+	if (r < 0) {
+		err->exit_code = STAGE_EXIT_USAGE;
+		return r;
+	}
+	if (list.n_items != 1)
+		r = error_exit(err, STAGE_EXIT_USAGE, EINVAL, "one item at a time, this is %zu",
+			       list.n_items);
+	else
+		r = add_dataset(job, &list.items[0], namep, err);
+	dataset_list_deinit(&list);
+	if (r < 0)
+		return r;
+	job_changed(job, true);
+	job_schedule(job);
+	return 0;
+}
+
+void job_release(struct job *job, struct stage_run *run)
+{
+	stage_run_cancel(run, STAGE_EXIT_FAILED, "released");
+	job_schedule(job);
+}
+
+/* --- its life --- */
+
+static char *find_worker_program(void)
+{
+	static const char name[] = "stage-worker";
+	char self[4096], *path;
+	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - sizeof(name));
+
+	if (n > 0) {
+		self[n] = '\0';
+		strcpy((char *)path_base(self), name);
+		if (access(self, X_OK) == 0)
+			return strdup(self);
+	}
+	return asprintf(&path, STAGE_LIBEXEC_DIR "/%s", name) < 0 ? NULL : path;
+}
+
+static int make_launcher(struct job *job, int keeper_fd, struct error *err)
+{
+	uint64_t limit = 0, used = 0;
+
+	if (!job->local) {
+		loop_timer_set(job->loop, &job->memory_timer, MEMORY_WAIT_MS);
+		cpus_start(&job->cpus);
+		return launcher_keeper_new(&job->launcher, job->loop, keeper_fd, &launcher_events,
+					   job, err);
+	}
+	if (memory_read_cgroup(&limit, &used) == 0) {
+		job->mem_limit = limit;
+		job->mem_used = used;
+	}
+	job->memory_known = true;
+	return launcher_local_new(&job->launcher, job->loop, job->worker, &launcher_events, job,
+				  err);
+}
+
+int job_new(struct job **jobp, struct loop *loop, const struct job_options *options, int keeper_fd,
+	    struct error *err)
+{
+	_cleanup_(job_freep) struct job *job = calloc(1, sizeof(*job));
+	int r;
+
+	if (!job)
+		return error_set(err, ENOMEM, "out of memory");
+	job->loop = loop;
+	job->local = options->local;
+	job->job_id = options->job_id;
+	job->next_id = job->next_worker_id = 1;
+	loop_timer_init(&job->memory_timer, on_memory_late, job);
+	loop_timer_init(&job->end_timer, on_end_late, job);
+	cpus_init(&job->cpus, job);
+	job_over_init(&job->over, job);
+	job->rundir = strdup(options->rundir);
+	job->conf_path = options->conf ? strdup(options->conf) : NULL;
+	job->worker = options->worker ? strdup(options->worker) : find_worker_program();
+	job->node = strdup("");
+	job->partition = strdup("");
+	job->array_task = strdup("0");
+	if (!job->rundir || !job->worker || !job->node || !job->partition || !job->array_task ||
+	    budget_new(&job->budget) < 0 ||
+	    asprintf(&job->data_dir, "%s/" RUNDIR_DATA, job->rundir) < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	r = make_launcher(job, keeper_fd, err);
+	if (r < 0)
+		return r;
+	*jobp = steal_ptr(job);
+	return 0;
+}
+
+void job_free(struct job *job)
+{
+	if (!job)
+		return;
+	for (size_t i = 0; i < job->n_runs; i++)
+		stage_run_free(job->runs[i]);
+	loop_timer_cancel(&job->memory_timer);
+	loop_timer_cancel(&job->end_timer);
+	cpus_deinit(&job->cpus);
+	job_over_deinit(&job->over);
+	job_keys_deinit(job);
+	launcher_free(job->launcher);
+	budget_free(job->budget);
+	conf_free(job->conf);
+	identity_deinit(&job->identity);
+	free(job->rundir);
+	free(job->data_dir);
+	free(job->worker);
+	free(job->conf_path);
+	free(job->node);
+	free(job->partition);
+	free(job->array_task);
+	free(job);
+}
+
+static void refuse(struct job *job, struct stage_run *run, const struct error *err)
+{
+	struct stage *s = stage_run_get_stage(run);
+
+	s->cause = cause_find(STAGE_EV_REFUSED, error_to_exit(err), 0);
+	stage_set_failure(s, error_to_exit(err), err->text);
+	stage_apply(s, STAGE_EV_REFUSED, loop_get_time(job->loop), err->text);
+}
+
+int job_start(struct job *job, int spec_fd, struct error *errp)
+{
+	struct error err = ERROR_INIT;
+	int r;
+
+	r = job_load_conf(job, job->conf_path);
+	if (r < 0)
+		return error_errno(errp, -r, "configuration");
+	job_load_spec(job, spec_fd);
+	if (env_file_write(job, &err) < 0)
+		log_error("%s", err.text);
+	r = identity_init(&job->identity);
+	if (r < 0)
+		return error_errno(errp, -r, "user and groups");
+	job_load_user(job);
+	for (size_t i = 0; i < job->n_runs; i++) {
+		err = (struct error)ERROR_INIT;
+		if (job_load_admit(job, job->runs[i], &err) < 0)
+			refuse(job, job->runs[i], &err);
+	}
+	job_changed(job, true);
+	job_schedule(job);
+	if (!job->local)
+		job_over_start(&job->over);
+	return 0;
+}

@@ -1,0 +1,39 @@
+/*
+ * request: what a client has asked, and how far the answer has come. Knows the operations of the
+ * protocol and nothing of sockets.
+ *
+ * Nothing is queued: each call of request_next() looks at the state as it is now and makes the next
+ * message of the answer from it, so a slow reader gets the latest.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/protocol/kv.h"
+#include "common/util/cleanup.h"
+
+struct job;
+struct log_ring;
+struct request;
+
+#define REQUEST_INTERVAL_MS 200 /* between two messages of progress about one dataset */
+
+enum {
+	REQUEST_MESSAGE, /* *kvp is to be sent; lent until the next call for any request */
+	REQUEST_WAIT,    /* nothing to say before something changes */
+	REQUEST_LATER,   /* nothing before REQUEST_INTERVAL_MS are over or something changes */
+	REQUEST_OVER,    /* all is said */
+};
+
+/* Begins it. A request that can't be fulfilled is one too: its answer says so. -EPROTO: not a
+ * request; -ENOMEM. */
+int request_new(struct request **reqp, struct job *job, struct log_ring *log, const struct kv *kv);
+void request_free(struct request *req);
+DEFINE_FREEP(struct request, request_free)
+
+/* The connection that asked is a lease. */
+bool request_is_lease(const struct request *req);
+
+int request_next(struct request *req, uint64_t now_ms, struct kv **kvp);

@@ -1,0 +1,60 @@
+/*
+ * A name in /proc is the program's own choice, so the owner counts too: no user shall make others
+ * believe that slurmd is there. What slurmd forks has its name until it becomes another program;
+ * who holds one of those by mistake is told of its end within moments, and looks again.
+ */
+#include "daemon/stagingd/slurmd.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <stdint.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/util/cleanup.h"
+#include "common/util/parse.h"
+
+/* What is read is NUL-terminated; -errno. */
+static int read_file(pid_t pid, const char *name, char *buf, size_t size)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char path[40];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, name);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? -1 : read(fd, buf, size - 1);
+	if (n < 0)
+		return -errno;
+	buf[n] = '\0';
+	return 0;
+}
+
+bool slurmd_is(pid_t pid)
+{
+	char comm[32], status[1024];
+
+	if (read_file(pid, "comm", comm, sizeof(comm)) < 0 ||
+	    (strcmp(comm, "slurmd\n") && strcmp(comm, "psid\n")))
+		return false;
+	return read_file(pid, "status", status, sizeof(status)) == 0 &&
+	       strstr(status, "\nUid:\t0\t") && !strstr(status, "\nState:\tZ") &&
+	       !strstr(status, "\nState:\tX");
+}
+
+pid_t slurmd_find(void)
+{
+	_cleanup_(dir_closep) DIR *dir = opendir("/proc");
+	struct dirent *e;
+	char comm[32];
+	uint32_t pid;
+
+	if (!dir || read_file(1, "comm", comm, sizeof(comm)) < 0)
+		return -EACCES;
+	while ((e = readdir(dir)))
+		if (parse_uint32(e->d_name, &pid) == 0 && slurmd_is((pid_t)pid))
+			return (pid_t)pid;
+	return 0;
+}

@@ -1,0 +1,117 @@
+/*
+ * On a tier that several nodes see the directory's name has the node in it: each node stages its
+ * own copy, and none takes away another's.
+ */
+#include "daemon/stagingd/tier-dir.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/config/conf.h"
+#include "common/policy/admit.h"
+#include "common/protocol/manifest.h"
+#include "common/protocol/rundir.h"
+#include "common/protocol/tier-name.h"
+#include "common/util/error.h"
+#include "common/util/path.h"
+#include "daemon/stagingd/job.h"
+#include "daemon/stagingd/launcher.h"
+
+static int join(struct tier_dir *dir, const struct job *job, const char *base, bool per_node,
+		struct error *err)
+{
+	if (asprintf(&dir->path, "%s/" TIER_NAME_JOB "%s%s%s%s", base, path_base(job->rundir),
+		     per_node ? "-" : "", per_node ? job->node : "",
+		     dir->by_keeper ? "/" TIER_NAME_DATA : "") < 0)
+		return error_set(err, ENOMEM, "out of memory");
+	return 0;
+}
+
+int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir, struct error *err)
+{
+	const struct conf_expand e = job_get_expand(job);
+	bool absolute = tier[0] == '/';
+	const struct conf_tier *t = absolute ? admit_find_tier(job->conf, &e, tier)
+					     : conf_get_tier(job->conf, tier);
+	_cleanup_(freep) char *base = NULL;
+	int r;
+
+	*dir = (struct tier_dir){ 0 };
+	if (!t && !(absolute && job->permissive))
+		return error_set(err, ENODEV, "there is no tier %s here; leave DEST out", tier);
+	if (t && t->kind == CONF_TIER_MEMORY && (!*t->path || !job->launcher->keeper))
+		return error_set(err, EINVAL,
+				 "tier %s is memory, it has no directory; leave DEST out", tier);
+	if (t) {
+		r = conf_expand_path(t->path, &e, &base, err);
+		if (r < 0)
+			return r;
+		dir->by_keeper = t->kind != CONF_TIER_SHARED && job->launcher->keeper &&
+				 (!absolute || !strcmp(base, tier));
+		dir->index = (uint32_t)(t - job->conf->tiers);
+		dir->mark = conf_tier_get_mark(t);
+	}
+	return join(dir, job, absolute ? tier : base, !t || t->kind == CONF_TIER_SHARED, err);
+}
+
+/* The directory that path is in. One whose group may write to it is the site's or the user's choice. */
+static int check_place(const char *path, struct error *err)
+{
+	_cleanup_(freep) char *above = strndup(path, (size_t)(path_base(path) - path));
+	struct stat st;
+
+	if (!above)
+		return error_set(err, ENOMEM, "out of memory");
+	if (stat(*above ? above : ".", &st) < 0)
+		return error_errno(err, errno, "look at %s", above);
+	return st.st_mode & 02 && tier_name_is_open(st.st_mode) ? tier_dir_refuse(above, st.st_mode, err) : 0;
+}
+
+int tier_dir_refuse(const char *path, unsigned mode, struct error *err)
+{
+	return error_set(err, EPERM,
+			 "%s has mode %04o: others may exchange what is in it; chmod go-w it, or make it sticky "
+			 "(chmod +t)", path, mode & 07777);
+}
+
+static int check_own(const char *path, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 && errno != ELOOP && errno != ENOTDIR && errno != EACCES)
+		return error_errno(err, errno, "look at %s", path);
+	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077))
+		return error_set(err, EPERM,
+				 "%s is there and is not a directory of ours; take it away", path);
+	return 0;
+}
+
+int tier_dir_make(void *arg, struct error *err)
+{
+	const struct tier_dir_order *order = arg;
+	_cleanup_(manifest_closep) struct manifest *m = NULL;
+	_cleanup_(freep) char *manifest = NULL;
+	int r;
+
+	if (asprintf(&manifest, "%s/" RUNDIR_MANIFEST, order->rundir) < 0) {
+		manifest = NULL;
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	r = manifest_open(&m, manifest, err);
+	if (r == 0)
+		r = manifest_add(m, MANIFEST_TREE, order->path, err);
+	if (r < 0)
+		return r;
+	r = check_place(order->path, err);
+	if (r < 0)
+		return r;
+	if (mkdir(order->path, 0700) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "make %s", order->path);
+	return check_own(order->path, err);
+}

@@ -1,0 +1,295 @@
+/*
+ * The same walk that copies counts, so that a slow file system is asked in parallel. Asked twice it
+ * is for trees whose names and sizes take more than WALK_KEPT_MAX.
+ */
+#include "daemon/worker/copy-count.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/dataset/expand.h"
+#include "common/dataset/facts.h"
+#include "common/dataset/filter.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/path.h"
+#include "daemon/engines/copy/copy-file.h"
+#include "daemon/engines/copy/tree-print.h"
+#include "daemon/engines/copy/walk-kept.h"
+#include "daemon/engines/copy/walk.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/shard.h"
+#include "daemon/worker/source.h"
+
+#define COUNT_PAGE 4096
+#define COUNT_MEMBERS_AT_ONCE 32
+
+struct counting {
+	struct ctx *ctx;
+	struct source *src;
+	struct walk *walk;
+	struct filter *filter;
+	uint64_t deadline_ms;
+	bool keep_names; /* for shard= */
+	_Atomic uint64_t bytes, charge, files, dirs;
+	_Atomic uint64_t print; /* for keep= */
+	atomic_bool cut;
+	bool look_at_links;
+	pthread_mutex_t lock; /* what is below */
+	struct names names;
+	uint64_t n_links_out;
+	char link_out[FACTS_LINK_SIZE];
+};
+
+static void check_limits(struct counting *c)
+{
+	if (atomic_load(&c->files) > COPY_COUNT_MAX_FILES || clock_ms() > c->deadline_ms) {
+		atomic_store(&c->cut, true);
+		walk_stop(c->walk);
+	}
+}
+
+static int keep_name(struct counting *c, const char *path, struct error *err)
+{
+	int r;
+
+	pthread_mutex_lock(&c->lock);
+	r = names_add(&c->names, path, strlen(path));
+	pthread_mutex_unlock(&c->lock);
+	return r < 0 ? error_errno(err, -r, "list %s", c->src->path) : 0;
+}
+
+static void add_file(struct counting *c, const struct stat *st)
+{
+	if (S_ISREG(st->st_mode)) {
+		uint64_t charge = copy_file_charge(st);
+
+		atomic_fetch_add(&c->bytes,
+				 copy_file_is_sparse(st) ? charge : (uint64_t)st->st_size);
+		/* Once for all its names, as if they were all in the tree. The other names of a
+		 * file that a link leads to are mostly not. */
+		if (!c->ctx->ds->follow)
+			charge = (charge + st->st_nlink - 1) / st->st_nlink;
+		atomic_fetch_add(&c->charge, charge);
+	} else {
+		atomic_fetch_add(&c->charge, COUNT_PAGE);
+	}
+	if ((atomic_fetch_add(&c->files, 1) & 255) == 0)
+		check_limits(c);
+}
+
+/* What can't be read is no link any more: the copy says so. */
+static void count_link(struct counting *c, struct walk_dir *dir, const char *name)
+{
+	char to[PATH_MAX], path[WALK_PATH_SIZE];
+	ssize_t n = readlinkat(dir->fd, name, to, sizeof(to) - 1);
+
+	to[n < 0 ? 0 : n] = '\0';
+	if (!path_leads_out(dir->path, to))
+		return;
+	pthread_mutex_lock(&c->lock);
+	if (c->n_links_out++ == 0)
+		facts_print_link(walk_path(dir, name, path), to, c->link_out);
+	pthread_mutex_unlock(&c->lock);
+}
+
+static int count_entry(struct walk *w, struct walk_dir *dir, const struct walk_entry *e, void *arg,
+		       struct error *err)
+{
+	char path[WALK_PATH_SIZE];
+	struct counting *c = arg;
+
+	if (!S_ISREG(e->st.st_mode) && !S_ISLNK(e->st.st_mode))
+		return 0;
+	add_file(c, &e->st);
+	if (c->look_at_links && S_ISLNK(e->st.st_mode))
+		count_link(c, dir, e->name);
+	if (c->ctx->ds->keep_ms)
+		atomic_fetch_add(&c->print, tree_print(walk_path(dir, e->name, path), &e->st));
+	return c->keep_names ? keep_name(c, walk_path(dir, e->name, path), err) : 0;
+}
+
+static int count_dir(struct walk *w, struct walk_dir *dir, void *arg, struct error *err)
+{
+	struct counting *c = arg;
+
+	atomic_fetch_add(&c->dirs, 1);
+	check_limits(c); /* a tree may have no files */
+	if (c->ctx->ds->keep_ms)
+		atomic_fetch_add(&c->print, tree_print(dir->path, &dir->st));
+	return 0;
+}
+
+static int count_follow(struct walk *w, struct walk_dir *dir, const char *name, int *fdp,
+			struct stat *st, void *arg, struct error *err)
+{
+	char path[WALK_PATH_SIZE];
+	struct counting *c = arg;
+
+	walk_path(dir, name, path);
+	return source_open_link(c->src, walk_root(dir)->fd, dir->fd, name, path, fdp, st, err);
+}
+
+static const struct walk_ops count_ops = {
+	.enter = count_dir,
+	.entry = count_entry,
+	.follow = count_follow,
+};
+
+struct member_work {
+	struct work work;
+	struct counting *counting;
+	size_t from, to;
+};
+
+static int count_member(struct counting *c, const struct source_member *m, struct error *err)
+{
+	struct stat st;
+	int fd;
+
+	if (stat(m->path, &st) < 0)
+		return error_errno(err, errno, "%s", m->path);
+	if (S_ISREG(st.st_mode))
+		add_file(c, &st);
+	if (c->ctx->ds->keep_ms)
+		atomic_fetch_add(&c->print, tree_print(m->path, &st));
+	if (!S_ISDIR(st.st_mode))
+		return 0; /* what else it is, the copy refuses */
+	fd = open(m->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	return fd < 0 ? 0 : walk_add_root(c->walk, fd, m->name, err);
+}
+
+static void run_members(struct work *work, void *arg)
+{
+	struct member_work *m = (struct member_work *)work;
+	struct counting *c = m->counting;
+	struct error err = ERROR_INIT;
+
+	for (size_t i = m->from; i < m->to && !walk_is_over(c->walk); i++) {
+		if (count_member(c, &c->src->members[i], &err) < 0)
+			walk_fail(c->walk, &err);
+	}
+	free(m);
+}
+
+static int push_members(struct counting *c, struct error *err)
+{
+	size_t n = c->src->n_members;
+
+	for (size_t i = 0; i < n; i += COUNT_MEMBERS_AT_ONCE) {
+		struct member_work *m = calloc(1, sizeof(*m));
+
+		if (!m)
+			return error_set(err, ENOMEM, "out of memory");
+		m->work.run = run_members;
+		m->counting = c;
+		m->from = i;
+		m->to = n - i < COUNT_MEMBERS_AT_ONCE ? n : i + COUNT_MEMBERS_AT_ONCE;
+		walk_push(c->walk, &m->work);
+	}
+	return 0;
+}
+
+static int count_source(struct counting *c, struct error *err)
+{
+	int fd, r;
+
+	if (c->src->kind == SOURCE_SET) {
+		r = push_members(c, err);
+	} else {
+		fd = openat(c->src->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+		if (fd < 0)
+			return error_errno(err, errno, "open %s", c->src->path);
+		r = walk_add_root(c->walk, fd, "", err);
+	}
+	if (r < 0) {
+		walk_stop(c->walk);
+		walk_run(c->walk, 0, NULL);
+		return r;
+	}
+	r = walk_run(c->walk, 0, err);
+	c->src->n_readers = walk_get_threads(c->walk);
+	return r;
+}
+
+static int refuse_to_deal(struct error *err)
+{
+	error_set(err, E2BIG, "shard=: the directory has too many files to deal out");
+	return error_mend(err, -E2BIG, "pack it into shards (stagectl pack --shards)");
+}
+
+/* The sorted files of this node. Their sizes are taken to be this node's part of the whole. */
+static int take_share(struct counting *c, struct facts *facts, struct error *err)
+{
+	struct names *names = &c->names;
+	struct shard shard;
+	size_t n = 0;
+	int r;
+
+	if (!facts->counted)
+		return refuse_to_deal(err);
+	names_sort(names);
+	r = shard_init(&shard, c->ctx, names->n, err);
+	if (r < 0)
+		return r;
+	c->src->taken = calloc(names->n + 1, sizeof(char *));
+	if (!c->src->taken)
+		return error_set(err, ENOMEM, "out of memory");
+	for (size_t i = 0; i < names->n; i++) {
+		if (shard_takes(&shard, i))
+			c->src->taken[n++] = steal_ptr(names->v[i]);
+	}
+	c->src->n_taken = n;
+	if (names->n > 0) {
+		facts->bytes = facts->bytes / names->n * n;
+		facts->copy_bytes = facts->copy_bytes / names->n * n;
+	}
+	facts->n_files = facts->copy_files = n;
+	return 0;
+}
+
+int copy_count(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err)
+{
+	struct counting c = {
+		.ctx = ctx,
+		.src = src,
+		.deadline_ms = clock_ms() + COPY_COUNT_MAX_MS,
+		.look_at_links = ctx->plan_only || ctx->ds->keep_ms,
+		.keep_names = src->kind == SOURCE_DIR && ctx->ds->shard != DATASET_SHARD_ALL,
+	};
+	int r;
+
+	pthread_mutex_init(&c.lock, NULL);
+	r = filter_new(&c.filter, ctx->ds, err);
+	if (r == 0)
+		r = walk_new(&c.walk, ctx, c.filter, &count_ops, &c, err);
+	if (r == 0 && ctx->ds->follow)
+		walk_set_following(c.walk);
+	else if (r == 0 && src->kind == SOURCE_DIR && walk_kept_new(&src->kept, WALK_KEPT_MAX) == 0)
+		walk_set_keeping(c.walk, src->kept);
+	if (r == 0)
+		r = count_source(&c, err);
+	facts->bytes = atomic_load(&c.bytes);
+	facts->n_files = atomic_load(&c.files);
+	facts->copy_bytes = atomic_load(&c.charge) + COUNT_PAGE * atomic_load(&c.dirs);
+	facts->copy_files = facts->n_files + atomic_load(&c.dirs);
+	facts->print = atomic_load(&c.print);
+	facts->counted = !atomic_load(&c.cut);
+	facts->n_links_out = c.n_links_out;
+	strcpy(facts->link_out, c.link_out);
+	if (r == 0 && c.keep_names)
+		r = take_share(&c, facts, err);
+	names_deinit(&c.names);
+	walk_free(c.walk);
+	filter_free(c.filter);
+	pthread_mutex_destroy(&c.lock);
+	return r;
+}

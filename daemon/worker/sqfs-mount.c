@@ -1,0 +1,285 @@
+/*
+ * With a keeper the mount is there already when its descriptors come, and it goes when the keeper
+ * says so; a stagingd that died is no reason to take the data from running tasks. Without one, the
+ * server is all there is: a helper (sqfs-unmounter.h) makes sure that the mount ends with it.
+ */
+#include "daemon/worker/sqfs-mount.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <malloc.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/protocol/keeper-verbs.h"
+#include "common/protocol/rundir.h"
+#include "common/sandbox/ceiling.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/log.h"
+#include "common/util/path.h"
+#include "daemon/engines/image/sqfs-dir.h"
+#include "daemon/engines/image/sqfs-fuse.h"
+#include "daemon/engines/image/sqfs-hydrate.h"
+#include "daemon/engines/image/sqfs-image.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/sqfs-unmounter.h"
+
+enum {
+	MOUNT_MIN_THREADS = 8, /* they wait for the disk as well as compute */
+	MOUNT_MEMORY = 64 << 20, /* beside the caches and what ceiling.h gives each thread */
+};
+
+struct sqfs_mount {
+	struct ctx *ctx;
+	int fd;
+	int copy; /* -1: none */
+	struct sqfs_image *img;
+	uint64_t cache_size; /* now */
+	struct sqfs_hydrate *hydrate; /* NULL: not copied */
+	struct sqfs_server *server;
+	struct sqfs_unmounter *unmounter; /* NULL: the keeper unmounts */
+	char *path;			  /* of the mount */
+	char *entry;			  /* path, or subdir= below it */
+};
+
+static void mount_report(void *arg, const char *text)
+{
+	struct sqfs_mount *m = arg;
+
+	log_print(LOG_LEVEL_ERROR, m->ctx->ds->name, "%s", text);
+	ctx_warn(m->ctx, "%s", text);
+}
+
+static unsigned mount_get_threads(const struct policy *policy)
+{
+	unsigned n = policy->threads;
+
+	if (!policy->threads_given && n < MOUNT_MIN_THREADS)
+		n = MOUNT_MIN_THREADS;
+	return n > SQFS_SERVER_MAX_THREADS ? SQFS_SERVER_MAX_THREADS : n;
+}
+
+static int mount_check_subdir(struct sqfs_mount *m, struct error *err)
+{
+	const char *subdir = m->ctx->ds->subdir;
+	struct sqfs_inode inode;
+	int r;
+
+	if (!subdir)
+		return 0;
+	r = sqfs_dir_resolve(m->img, subdir, &inode);
+	if (r < 0)
+		return error_errno(err, -r, "look for %s in the image", subdir);
+	if (r == 0 || inode.type != SQFS_TYPE_DIR)
+		return error_mend(
+			err,
+			error_set(err, EINVAL, "the image has no directory %s (subdir=)", subdir),
+			"unsquashfs -l shows what it has");
+	return 0;
+}
+
+static int mount_by_keeper(struct sqfs_mount *m, unsigned n_threads, struct error *err)
+{
+	struct ctx_mount got = { 0 };
+	int r;
+
+	r = ctx_mount(m->ctx, n_threads, &got, err);
+	if (r < 0)
+		return r;
+	r = sqfs_server_attach(m->server, got.fds, got.n_fds, err);
+	if (r == 0) {
+		got.n_fds = 0; /* the server's now */
+		m->path = steal_ptr(got.path);
+	}
+	ctx_mount_deinit(&got);
+	return r;
+}
+
+static int mount_make_point(struct sqfs_mount *m, struct error *err)
+{
+	_cleanup_(freep) char *dir = NULL;
+	int r;
+
+	dir = path_join(m->ctx->rundir, RUNDIR_MOUNTS);
+	if (!dir || asprintf(&m->path, "%s/%u", dir, m->ctx->slot) < 0) {
+		m->path = NULL;
+		return error_set(err, ENOMEM, "no memory to mount the image");
+	}
+	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "make %s", dir);
+	r = ctx_record(m->ctx, MANIFEST_TREE, m->path, err);
+	if (r < 0)
+		return r;
+	if (mkdir(m->path, 0700) < 0 && errno != EEXIST)
+		return error_errno(err, errno, "make %s", m->path);
+	return 0;
+}
+
+static int mount_by_helper(struct sqfs_mount *m, struct error *err)
+{
+	int r;
+
+	r = mount_make_point(m, err);
+	if (r == 0)
+		r = ctx_record(m->ctx, MANIFEST_MOUNT, m->path, err);
+	if (r == 0)
+		r = sqfs_unmounter_new(&m->unmounter, m->path, err);
+	if (r == 0)
+		r = sqfs_server_mount(m->server, m->path, err);
+	return r;
+}
+
+static void mount_resize(void *arg, uint64_t size)
+{
+	struct sqfs_mount *m = arg;
+
+	if (size > m->ctx->policy.cache_size)
+		size = m->ctx->policy.cache_size;
+	if (size == m->cache_size)
+		return;
+	m->cache_size = size;
+	sqfs_image_set_cache_size(m->img, size);
+	/* Blocks are in the middle of malloc()'s heaps, where free() leaves them to the process. */
+	malloc_trim(0);
+}
+
+static int mount_open(struct sqfs_mount *m, int fd, unsigned n_threads, struct error *err)
+{
+	struct sqfs_server_options options = {
+		.uid = geteuid(),
+		.gid = getegid(),
+		.n_threads = n_threads,
+		.report = mount_report,
+		.report_arg = m,
+	};
+	int r;
+
+	m->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (m->fd < 0)
+		return error_errno(err, errno, "open the image");
+	r = sqfs_image_open(&m->img, m->fd, m->ctx->policy.cache_size, err);
+	m->cache_size = m->ctx->policy.cache_size;
+	if (r == 0)
+		mount_resize(m, m->ctx->policy.cache_first);
+	if (r == 0)
+		r = mount_check_subdir(m, err);
+	if (r == 0)
+		r = sqfs_server_new(&m->server, m->img, &options, err);
+	return r;
+}
+
+/* For the signal's handler. A process serves one mount. */
+static struct sqfs_server *serving;
+
+static void mount_on_term(int sig)
+{
+	sqfs_server_stop(serving);
+}
+
+/* Set before anybody is told that the mount is there. Of `stagectl run` it is ignored already. */
+static void mount_set_signals(struct sqfs_mount *m)
+{
+	struct sigaction term = { .sa_handler = m->ctx->policy.keeper ? SIG_IGN : mount_on_term };
+	struct sigaction old;
+
+	serving = m->server;
+	/* One that was started to write a copy would end with the keeper. */
+	if (m->ctx->policy.keeper)
+		prctl(PR_SET_PDEATHSIG, 0);
+	if (sigaction(SIGTERM, NULL, &old) == 0 && old.sa_handler == SIG_IGN)
+		return;
+	sigemptyset(&term.sa_mask);
+	sigaction(SIGTERM, &term, NULL);
+}
+
+int sqfs_mount_new(struct sqfs_mount **mp, struct ctx *ctx, int fd, struct error *err)
+{
+	_cleanup_(sqfs_mount_freep) struct sqfs_mount *m = calloc(1, sizeof(*m));
+	unsigned n_threads = mount_get_threads(&ctx->policy);
+	int r;
+
+	if (!m)
+		return error_set(err, ENOMEM, "no memory to mount the image");
+	m->ctx = ctx;
+	m->fd = m->copy = -1;
+	r = mount_open(m, fd, n_threads, err);
+	if (r == 0)
+		r = ctx->policy.keeper ? mount_by_keeper(m, n_threads, err)
+				       : mount_by_helper(m, err);
+	if (r < 0)
+		return r;
+	m->entry = ctx->ds->subdir ? path_join(m->path, ctx->ds->subdir) : strdup(m->path);
+	if (!m->entry)
+		return error_set(err, ENOMEM, "no memory to mount the image");
+	mount_set_signals(m);
+	*mp = steal_ptr(m);
+	return 0;
+}
+
+/* The connection is closed first: unmounting then has no server to ask and nobody to wait for. */
+void sqfs_mount_free(struct sqfs_mount *m)
+{
+	if (!m)
+		return;
+	sqfs_server_free(m->server);
+	sqfs_unmounter_free(m->unmounter);
+	sqfs_hydrate_free(m->hydrate);
+	sqfs_image_close(m->img);
+	fd_closep(&m->fd);
+	fd_closep(&m->copy);
+	free(m->path);
+	free(m->entry);
+	free(m);
+}
+
+int sqfs_mount_set_copy(struct sqfs_mount *m, int fd, const struct stat *st, struct error *err)
+{
+	m->copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (m->copy < 0)
+		return error_errno(err, errno, "open the copy");
+	return sqfs_hydrate_new(&m->hydrate, m->ctx, m->img, m->fd, m->copy, st, err);
+}
+
+void sqfs_mount_settle(struct sqfs_mount *m)
+{
+	sqfs_server_settle(m->server, m->path);
+}
+
+const char *sqfs_mount_get_path(const struct sqfs_mount *m)
+{
+	return m->entry;
+}
+
+/* From the thread that reads stagingd's socket, for cancel and for its end. */
+static void mount_stop(void *arg)
+{
+	struct sqfs_mount *m = arg;
+	struct pollfd p = { .fd = WORKER_FD_SOCKET };
+
+	if (m->ctx->policy.keeper && poll(&p, 1, 0) == 1 && p.revents & (POLLHUP | POLLERR))
+		return;
+	sqfs_server_stop(m->server);
+}
+
+int sqfs_mount_serve(struct sqfs_mount *m, struct error *err)
+{
+	int r;
+
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
+		return error_errno(err, errno, "give up privileges");
+	/* A block of xz may ask for a dictionary of 4 GiB, whatever its size. */
+	ceiling_set_to(m->ctx->policy.cache_size + MOUNT_MEMORY, mount_get_threads(&m->ctx->policy));
+	ctx_set_serving(m->ctx, mount_stop, mount_resize, m);
+	if (m->hydrate)
+		sqfs_hydrate_start(m->hydrate);
+	r = sqfs_server_run(m->server, err);
+	ctx_end_serving(m->ctx);
+	return r;
+}

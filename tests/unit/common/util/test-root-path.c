@@ -1,0 +1,135 @@
+/*
+ * Each case is a way on which somebody but root could exchange what is at its end. As root, because the directories
+ * have to be root's.
+ */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "common/util/cleanup.h"
+#include "common/util/root-path.h"
+
+#define TOP "/run/test-root-path"
+
+static void make(const char *name, mode_t mode, uid_t uid)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), TOP "%s", name);
+	assert_int_equal(mkdir(path, 0755), 0);
+	assert_int_equal(chmod(path, mode), 0);
+	assert_int_equal(chown(path, uid, uid), 0);
+}
+
+static void make_link(const char *text, const char *name, uid_t uid)
+{
+	char path[256];
+
+	snprintf(path, sizeof(path), TOP "%s", name);
+	assert_int_equal(symlink(text, path), 0);
+	assert_int_equal(lchown(path, uid, uid), 0);
+}
+
+static void test_only_roots_way_is_gone(void **state)
+{
+	static const struct { const char *path; int expect; } cases[] = {
+		{ TOP, 0 },                          { TOP "//a/./b/", 0 },
+		{ TOP "/absolute", 0 },              { TOP "/relative/b", 0 },
+		{ TOP "/up", 0 },                    { "/", 0 },
+		{ TOP "/users", -EPERM },            { TOP "/users/roots", -EPERM },
+		{ TOP "/sticky", -EPERM },           { TOP "/sticky/roots", -EPERM },
+		{ TOP "/group", -EPERM },            { TOP "/link-of-users", -EPERM },
+		{ TOP "/link-to-users", -EPERM },    { TOP "/a/../a", -EPERM },
+		{ TOP "/..", -EPERM },               { "run", -EPERM },
+		{ "", -EPERM },                      { TOP "/none", -ENOENT },
+		{ TOP "/file", -ENOTDIR },           { TOP "/loop", -ELOOP },
+		{ "/proc/self/root/etc", 0 },        /* as text: from our own root */
+		{ "/proc/self/fd/0/x", -ENOTDIR },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(fd_closep) int fd = root_path_open(cases[i].path);
+
+		if (strstr(cases[i].path, "/proc/self/fd"))
+			assert_true(fd < 0);
+		else
+			assert_int_equal(fd < 0 ? fd : 0, cases[i].expect);
+	}
+}
+
+static void test_the_end_is_the_one_that_was_named(void **state)
+{
+	static const char *const same[] = { TOP "/a/b", TOP "/absolute/b", TOP "/relative/b", TOP "/up/b" };
+	struct stat a, b;
+
+	assert_int_equal(stat(TOP "/a/b", &a), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(same); i++) {
+		_cleanup_(fd_closep) int fd = root_path_open(same[i]);
+
+		assert_int_equal(fstat(fd, &b), 0);
+		assert_int_equal(a.st_ino, b.st_ino);
+	}
+}
+
+static void test_a_files_name_is_a_name(void **state)
+{
+	static const struct { const char *path, *name; int expect; } cases[] = {
+		{ TOP "/a/x.log", "x.log", 0 },   { "/x.log", "x.log", 0 },
+		{ TOP "/a/", NULL, -EPERM },      { TOP "/a/..", NULL, -EPERM },
+		{ TOP "/a/.", NULL, -EPERM },     { "x.log", NULL, -EPERM },
+		{ "", NULL, -EPERM },             { TOP "/sticky/x.log", NULL, -EPERM },
+		{ TOP "/a/.ns", ".ns", 0 },       { TOP "/a/..x", "..x", 0 },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const char *name = NULL;
+		_cleanup_(fd_closep) int fd = root_path_open_above(cases[i].path, &name);
+
+		assert_int_equal(fd < 0 ? fd : 0, cases[i].expect);
+		if (fd >= 0)
+			assert_string_equal(name, cases[i].name);
+	}
+}
+
+static int set_up(void **state)
+{
+	if (geteuid() != 0)
+		return 0;
+	assert_int_equal(system("rm -rf " TOP), 0);
+	make("", 0755, 0);
+	make("/a", 0755, 0);
+	make("/a/b", 0700, 0);
+	make("/users", 0755, 65534);
+	make("/users/roots", 0755, 0);
+	make("/sticky", 01777, 0);
+	make("/sticky/roots", 0755, 0);
+	make("/group", 0775, 0);
+	make_link(TOP "/a", "/absolute", 0);
+	make_link("a", "/relative", 0);
+	make_link("a/b/../../a", "/up", 0);
+	make_link("a", "/link-of-users", 65534);
+	make_link("users/roots", "/link-to-users", 0);
+	make_link("loop", "/loop", 0);
+	close(open(TOP "/file", O_WRONLY | O_CREAT | O_CLOEXEC, 0644));
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	return geteuid() == 0 ? system("rm -rf " TOP) : 0;
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_only_roots_way_is_gone),
+		cmocka_unit_test(test_the_end_is_the_one_that_was_named),
+		cmocka_unit_test(test_a_files_name_is_a_name),
+	};
+
+	if (geteuid() != 0)
+		return 77;
+	return cmocka_run_group_tests(tests, set_up, tear_down);
+}

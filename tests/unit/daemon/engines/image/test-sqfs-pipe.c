@@ -1,0 +1,88 @@
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <sys/mman.h>
+
+#include "daemon/engines/image/sqfs-pipe.h"
+
+enum { SIZE = 3 << 20 };
+
+/* clang-format off */
+static const struct {
+	struct sqfs_span spans[3];
+	int expect;
+} cases[] = {
+	{ { { 0,          4096 } },    0           },
+	{ { { 1,          131072 } },  0           },
+	{ { { 4095,       131074 } },  0           },
+	{ { { SIZE - 10,  11 } },      -EIO        }, /* and the next still works */
+	{ { { SIZE - 10,  10 } },      0           },
+	{ { { 77,         500000 } },  0           },
+	{ { { 5,          SIZE / 2 } }, -EOPNOTSUPP }, /* no user may have such a pipe */
+	{ { { 5,          1 } },       0           },
+	{ { { UINT64_MAX, 1 } },       -EOPNOTSUPP },
+	{ { { SIZE,       1 } },       -EIO        },
+	{ { { 12345,      262144 } },  0           },
+	/* a block and the end of a file in a fragment; pages begun and ended by each */
+	{ { { 4095, 131074 }, { 1, 70001 } },               0           },
+	{ { { 70000, 1 }, { 4095, 2 }, { 0, 250000 } },     0           },
+	{ { { 0, 4096 }, { SIZE - 1, 2 } },                 -EIO        },
+	{ { { 0, 4096 }, { UINT64_MAX, 1 } },               -EOPNOTSUPP },
+	{ { { 0, SIZE_MAX / 2 }, { 0, SIZE_MAX / 2 } },     -EOPNOTSUPP },
+	{ { { 9, 4096 }, { 8, 4096 }, { 7, 4096 } },        0           },
+};
+/* clang-format on */
+
+static size_t count_spans(const struct sqfs_span *spans)
+{
+	size_t n = 0;
+
+	while (n < 3 && spans[n].size > 0)
+		n++;
+	return n;
+}
+
+static void test_what_is_sent_is_head_and_content(void **state)
+{
+	static uint8_t data[SIZE], got[SIZE];
+	int in = memfd_create("in", MFD_CLOEXEC), out = memfd_create("out", MFD_CLOEXEC);
+
+	for (size_t i = 0; i < SIZE; i++)
+		data[i] = (uint8_t)(i * 2654435761u >> 16);
+	assert_int_equal(pwrite(in, data, SIZE, 0), SIZE);
+	if (getuid() == 0)
+		assert_int_equal(seteuid(65534), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		const struct sqfs_span *spans = cases[i].spans;
+		size_t n = count_spans(spans), at = 4;
+		ssize_t size;
+		int r;
+
+		assert_int_equal(ftruncate(out, 0), 0);
+		assert_int_equal(lseek(out, 0, SEEK_SET), 0);
+		r = sqfs_pipe_send(out, "head", 4, in, spans, n);
+		if (r != cases[i].expect)
+			fail_msg("case %zu: %d", i, r);
+		size = pread(out, got, SIZE, 0);
+		if (r < 0) {
+			assert_int_equal(size, 0);
+			continue;
+		}
+		assert_memory_equal(got, "head", 4);
+		for (size_t k = 0; k < n; at += spans[k++].size)
+			assert_memory_equal(got + at, data + spans[k].offset, spans[k].size);
+		assert_int_equal(size, at);
+	}
+	assert_int_equal(seteuid(getuid()), 0);
+	close(in);
+	close(out);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_what_is_sent_is_head_and_content),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,326 @@
+/*
+ * Which jobs the reaper asks Slurm about, and what it does with the answers. The keeper is in this process, and its
+ * answers about processes and squeue are the test's: a question takes the time that the test says, by a clock of its
+ * own.
+ */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/file.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+
+#include "common/util/clock.h"
+#include "common/util/error.h"
+#include "common/protocol/keeper-hand.h"
+#include "common/util/fd.h"
+#include "common/protocol/packet.h"
+#include "common/protocol/rundir.h"
+#include "daemon/manager/reap.h"
+#include "daemon/manager/state.h"
+#include "tests/unit/unit-acts.h"
+
+#include "stage-build.h"
+
+#define ALICE 4001
+#define BOB 4002
+#define FIRST_ID 9000000 /* no job of this machine's */
+#define MAX_USERS 8
+#define KEEPER_PID 2000
+#define KEEPER_START 1 /* of the boot; a question by the timer is due each ten minutes after it */
+
+uint64_t __wrap_clock_ms(void);
+int __wrap_usleep(useconds_t us);
+
+static struct {
+	uint64_t now_ms;
+	int keeper;         /* the keeper's end of its conversation */
+	pid_t last_pid;
+	int lock_fd;        /* of a job whose keeper lives; -1: none */
+	/* by uid, from ALICE on */
+	struct {
+		int r;           /* what is answered; -EINTR: the one that asks is killed; -ETIMEDOUT: nothing comes */
+		uint64_t takes_ms;
+		unsigned n_asked;
+	} users[MAX_USERS];
+} fake;
+
+uint64_t __wrap_clock_ms(void)
+{
+	return fake.now_ms;
+}
+
+int __wrap_usleep(useconds_t us)
+{
+	fake.now_ms += us / 1000;
+	return 0;
+}
+
+/* A question for Slurm, which is answered before anybody waits for it. */
+static int ask(struct act *a, int fd)
+{
+	struct hand_over over = { .r = fake.users[a->uid - ALICE].r, .text = "so it says" };
+	static struct act end;
+
+	fake.users[a->uid - ALICE].n_asked++;
+	fake.now_ms += fake.users[a->uid - ALICE].takes_ms;
+	if (over.r != -EINTR)
+		assert_int_equal(write(fd, &over, sizeof(over)), sizeof(over));
+	end = (struct act){ .kind = ACT_EXITED, .n = { ++fake.last_pid, over.r == -EINTR ? SIGKILL : 0 } };
+	assert_int_equal(packet_send(fake.keeper, &end, sizeof(end), NULL, 0, 0), 0);
+	return fake.last_pid;
+}
+
+static int act(struct act *a, const int *fds, size_t n_fds, int *out, size_t *n_outp)
+{
+	switch (a->kind) {
+	case ACT_SPAWN:
+		*n_outp = 0;
+		a->r = strcmp(a->text, "over") == 0 ? ask(a, fds[0]) : -EPERM;
+		return a->r;
+	case ACT_GO:
+		return 0;
+	case ACT_LOOK:
+		a->n[1] = KEEPER_START;
+		return fake.lock_fd >= 0 && a->n[0] == KEEPER_PID ? 0 : -ESRCH;
+	case ACT_KILL:
+		if (a->n[0] == KEEPER_PID && a->n[2] == SIGTERM)
+			fd_closep(&fake.lock_fd);
+		return 0;
+	case ACT_SITE:
+		return -ENOENT;
+	default:
+		return unit_act_here(a, fds, n_fds, out, n_outp);
+	}
+}
+
+static bool have_node(void)
+{
+	static int have = -1;
+
+	if (have < 0)
+		have = geteuid() == 0 && strncmp(STAGE_RUN_DIR, "/run/", 5) == 0 && unshare(CLONE_NEWNS) == 0 &&
+		       mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0;
+	return have && mount("tmpfs", "/run", "tmpfs", 0, "mode=0755") == 0;
+}
+
+static int set_up(void **state)
+{
+	int pair[2];
+
+	memset(&fake, 0, sizeof(fake));
+	fake.now_ms = 1000000; /* no time to ask about a keeper that lives */
+	fake.lock_fd = -1;
+	fake.last_pid = 1 << 22; /* beyond what the kernel gives */
+	*state = NULL;
+	if (!have_node())
+		return 0;
+	if (mkdir(STAGE_RUN_DIR, 0755) < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -1;
+	fake.keeper = fcntl(pair[1], F_DUPFD_CLOEXEC, 100);
+	close(pair[1]);
+	if (pair[0] != STEWARD_FD_KEEPER) {
+		dup2(pair[0], STEWARD_FD_KEEPER);
+		close(pair[0]);
+	}
+	acts_transport = act;
+	*state = &fake;
+	return 0;
+}
+
+static int tear_down(void **state)
+{
+	if (!*state)
+		return 0;
+	fd_closep(&fake.lock_fd);
+	close(fake.keeper);
+	close(STEWARD_FD_KEEPER);
+	return umount2("/run", MNT_DETACH);
+}
+
+#define NEED_NODE()                                                                                \
+	do {                                                                                       \
+		if (!*state)                                                                       \
+			skip();                                                                    \
+	} while (0)
+
+/* The directory of a job of this boot whose keeper is dead. */
+static uint32_t leave(uid_t uid)
+{
+	static uint32_t last = FIRST_ID;
+	struct state *st = calloc(1, sizeof(*st));
+	char path[PATH_MAX];
+	int fd;
+
+	st->job_id = ++last;
+	st->uid = st->gid = uid;
+	state_get_boot(st->boot);
+	if (fake.lock_fd >= 0)
+		st->keeper = (struct state_proc){ KEEPER_PID, KEEPER_START };
+	snprintf(path, sizeof(path), STAGE_RUN_DIR "/%u", last);
+	assert_int_equal(mkdir(path, 0711), 0);
+	strcat(path, "/state");
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(state_write(fd, st), 0);
+	close(fd);
+	free(st);
+	return last;
+}
+
+/* The same, with a keeper that lives. */
+static uint32_t live(uid_t uid)
+{
+	char path[PATH_MAX];
+	uint32_t job_id;
+	int fd;
+
+	fake.lock_fd = open("/dev/null", O_RDONLY | O_CLOEXEC);
+	job_id = leave(uid);
+	fd_closep(&fake.lock_fd);
+	snprintf(path, sizeof(path), STAGE_RUN_DIR "/%u/" RUNDIR_LOCK, job_id);
+	fd = open(path, O_RDWR | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(flock(fd, LOCK_EX | LOCK_NB), 0);
+	fake.lock_fd = fd;
+	return job_id;
+}
+
+static bool is_there(uint32_t job_id)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), STAGE_RUN_DIR "/%u", job_id);
+	return access(path, F_OK) == 0;
+}
+
+static void reap_by(bool timer)
+{
+	struct error err = ERROR_INIT;
+
+	if (reap_all(timer, &err) < 0)
+		fail_msg("%s", err.text);
+}
+
+static void reap(void)
+{
+	reap_by(true);
+}
+
+/* Directories are read in any order, so Bob has one on either side of Alice's. */
+static void leave_both(uint32_t bobs[static 2], unsigned n_of_alice)
+{
+	bobs[0] = leave(BOB);
+	while (n_of_alice--)
+		leave(ALICE);
+	bobs[1] = leave(BOB);
+	fake.users[BOB - ALICE].r = -ESRCH;
+}
+
+/* Fails when jobs are counted about which Slurm has not answered, and not their users. */
+static void test_who_kills_what_asks_for_him_holds_up_nobody_else(void **state)
+{
+	uint32_t bobs[2];
+
+	NEED_NODE();
+	leave_both(bobs, 5);
+	fake.users[0].r = -EINTR;
+	reap();
+	assert_false(is_there(bobs[0]));
+	assert_false(is_there(bobs[1]));
+}
+
+/* Fails when each job of a user has a time of its own: he has stopped squeue for all of them. */
+static void test_who_stops_what_asks_for_him_holds_up_his_own_jobs(void **state)
+{
+	uint32_t bobs[2];
+
+	NEED_NODE();
+	leave_both(bobs, 5);
+	fake.users[0].r = -ETIMEDOUT;
+	fake.users[0].takes_ms = 10000;
+	reap();
+	assert_false(is_there(bobs[0]));
+	assert_false(is_there(bobs[1]));
+	assert_int_equal(fake.users[0].n_asked, 1);
+}
+
+/* Fails when only questions without an answer count. */
+static void test_answers_that_take_long_hold_up_their_user_alone(void **state)
+{
+	uint32_t bobs[2];
+
+	NEED_NODE();
+	leave_both(bobs, 20);
+	fake.users[0].takes_ms = 4000;
+	reap();
+	assert_false(is_there(bobs[0]));
+	assert_false(is_there(bobs[1]));
+	assert_int_equal(fake.users[0].n_asked, 3); /* those that run are not asked about once more */
+}
+
+/* Fails when each user has his time however many have had none: the timer's run is killed after five minutes. */
+static void test_a_slurm_that_does_not_answer_is_not_asked_by_all(void **state)
+{
+	unsigned n_asked = 0;
+
+	NEED_NODE();
+	for (int i = 0; i < MAX_USERS; i++) {
+		leave(ALICE + (uid_t)i);
+		fake.users[i].r = -ETIMEDOUT;
+		fake.users[i].takes_ms = 10000;
+	}
+	reap();
+	for (int i = 0; i < MAX_USERS; i++)
+		n_asked += fake.users[i].n_asked;
+	assert_int_equal(n_asked, 3);
+}
+
+/* Fails when one who is sent there by doctor finds nothing in nine of ten minutes. */
+static void test_by_hand_all_keepers_that_live_are_asked_about(void **state)
+{
+	uint32_t id;
+
+	NEED_NODE();
+	id = live(ALICE);
+	fake.users[0].r = -ESRCH;
+	reap_by(true);
+	assert_int_equal(fake.users[0].n_asked, 0);
+	assert_true(is_there(id));
+	reap_by(false);
+	assert_int_equal(fake.users[0].n_asked, 2);
+	assert_int_equal(fake.lock_fd, -1);
+	assert_false(is_there(id));
+}
+
+/* Fails when the timer's runs never ask about them. */
+static void test_the_timer_asks_about_keepers_that_live_each_ten_minutes(void **state)
+{
+	uint32_t id;
+
+	NEED_NODE();
+	id = live(ALICE);
+	fake.users[0].r = -ESRCH;
+	fake.now_ms = 1205000;
+	reap_by(true);
+	assert_false(is_there(id));
+}
+
+int main(void)
+{
+#define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
+	const struct CMUnitTest tests[] = {
+		TEST(test_who_kills_what_asks_for_him_holds_up_nobody_else),
+		TEST(test_who_stops_what_asks_for_him_holds_up_his_own_jobs),
+		TEST(test_answers_that_take_long_hold_up_their_user_alone),
+		TEST(test_a_slurm_that_does_not_answer_is_not_asked_by_all),
+		TEST(test_by_hand_all_keepers_that_live_are_asked_about),
+		TEST(test_the_timer_asks_about_keepers_that_live_each_ten_minutes),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
