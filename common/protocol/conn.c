@@ -177,11 +177,13 @@ int conn_recv_fds(int fd, struct kv **kvp, int *fds, size_t max_fds, size_t *n_f
 
 	if (!data)
 		return -ENOMEM;
+	/* ECONNRESET is said once, and before what the peer sent, where it ended with something unread
+	 * (sk_err of unix_release_sock() in Linux's net/unix/af_unix.c). What it sent is still there. */
 	do {
 		n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
-	} while (n < 0 && errno == EINTR);
+	} while (n < 0 && (errno == EINTR || errno == ECONNRESET));
 	if (n < 0)
-		return errno == ECONNRESET ? 0 : -errno;
+		return -errno;
 	n_fds = take_fds(&msg, fds, max_fds);
 	if (n == 0 && n_fds == 0)
 		return 0;

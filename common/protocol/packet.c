@@ -24,7 +24,7 @@ int packet_receive(int sock, void *data, size_t size, int *fds, size_t *n_fdsp, 
 
 	n = recvmsg(sock, &hdr, MSG_CMSG_CLOEXEC | flags);
 	if (n < 0)
-		return errno == ECONNRESET ? 0 : errno == EINTR ? -EAGAIN : -errno;
+		return errno == EINTR || errno == ECONNRESET ? -EAGAIN : -errno;
 	for (c = CMSG_FIRSTHDR(&hdr); c; c = CMSG_NXTHDR(&hdr, c)) {
 		if (c->cmsg_level != SOL_SOCKET || c->cmsg_type != SCM_RIGHTS)
 			continue;

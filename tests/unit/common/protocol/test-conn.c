@@ -24,6 +24,24 @@ static void test_messages_arrive_whole(void **state)
 	close(fds[1]);
 }
 
+/* Seen failing where ECONNRESET was the end: a worker that said `ready` and ended was said to have died without a word. */
+static void test_what_a_peer_sent_before_it_ended_with_something_unread(void **state)
+{
+	_cleanup_(kv_freep) struct kv *out = proto_new("ready"), *in = NULL;
+	int fds[2];
+
+	assert_int_equal(conn_pair(fds), 0);
+	assert_int_equal(conn_send(fds[1], out), 0);
+	assert_int_equal(conn_send(fds[0], out), 0);
+	close(fds[0]);
+	assert_int_equal(conn_recv(fds[1], &in), 1);
+	assert_string_equal(proto_get_op(in), "ready");
+	kv_freep(&in);
+	in = NULL;
+	assert_int_equal(conn_recv(fds[1], &in), 0);
+	close(fds[1]);
+}
+
 static void test_garbage_is_eproto(void **state)
 {
 	static char big[KV_MAX_SIZE + 100];
@@ -99,6 +117,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_messages_arrive_whole),
+		cmocka_unit_test(test_what_a_peer_sent_before_it_ended_with_something_unread),
 		cmocka_unit_test(test_garbage_is_eproto),
 		cmocka_unit_test(test_descriptors_that_nobody_asked_for_are_closed),
 		cmocka_unit_test_setup_teardown(test_listen_and_connect, unit_scratch_setup,

@@ -137,7 +137,10 @@ static void test_nothing_blocks_and_the_end_is_told(void **state)
 	for (int i = 0; (r = verbs_send(pair[1], &msg, NULL, 0)) == 0; i++)
 		assert_true(i < 100000);
 	assert_int_equal(r, -EAGAIN);
-	close(pair[0]); /* with packets that nobody has read */
+	assert_int_equal(verbs_send(pair[0], &msg, NULL, 0), 0);
+	close(pair[0]); /* with packets that nobody has read, which is told before its own last one */
+	assert_int_equal(verbs_receive(pair[1], &msg, &fd), -EAGAIN);
+	assert_int_equal(verbs_receive(pair[1], &msg, &fd), 1);
 	assert_int_equal(verbs_receive(pair[1], &msg, &fd), 0);
 	assert_int_equal(verbs_send(pair[1], &msg, NULL, 0), -EPIPE);
 	assert_int_equal(verbs_receive(-1, &msg, &fd), -EBADF);
