@@ -1,4 +1,4 @@
-# What docs/user.md and docs/admin.md tell people to type, typed: blocks are told apart by tests/cluster/guide-blocks.
+# What docs/getting-started.md, docs/user.md and docs/admin.md tell people to type, typed: blocks are told apart by tests/cluster/guide-blocks.
 # Users, their files and programs are those of 97-examples.sh.
 # shellcheck shell=bash
 
@@ -82,6 +82,14 @@ test_what_the_users_guide_says() {
 	done
 	assert_eq 2 "$(grep -c '^Submitted batch job' "$work/out")" "jobs that the guide submits"
 	assert_match "$(cat "$work/out")" "has ctl 11 " # stagectl run, with nothing left out
+}
+
+test_what_the_first_steps_say() {
+	guide_set_up
+	type_guide getting-started >"$work/out" || fail "$(cat "$work/out")"
+	script_has_read "$(sed -n 's/^Submitted batch job //p' "$work/out")" started.sh
+	assert_contains "$(cat "$work/out")" "--stage-data=[NAME=]SOURCE"
+	assert_contains "$(cat "$work/out")" "has ctl 11 " # stagectl run, with nothing left out
 }
 
 test_what_the_admins_guide_says() {
