@@ -33,7 +33,8 @@
 #define SECCOMP_MAX_CALLS 200 /* a jump of BPF goes 255 far */
 #define SECCOMP_MAX_RULES 10
 #define SECCOMP_X32_BIT 0x40000000
-#define SECCOMP_CLONE3 435 /* on all architectures; older headers lack it */
+#define SECCOMP_CLONE3 435 /* on all architectures; older headers lack these */
+#define SECCOMP_OPENAT2 437
 
 #define REFUSE (SECCOMP_RET_ERRNO | EPERM)
 
@@ -155,6 +156,18 @@ static const struct rule own_alone[] = {
 
 static const struct rule no_namespaces[] = { NO_NAMESPACES };
 
+/* The same, and files are opened for reading alone. The flags of openat2() lie where no filter sees
+ * them; a library takes openat() where there is none. */
+#define WRITING (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)
+static const struct rule no_writing[] = {
+	NO_NAMESPACES,
+#ifdef __NR_open
+	{ __NR_open, WHEN_BITS, 1, WRITING, REFUSE },
+#endif
+	{ __NR_openat, WHEN_BITS, 2, WRITING, REFUSE },
+	{ SECCOMP_OPENAT2, WHEN_CALLED, 0, 0, SECCOMP_RET_ERRNO | ENOSYS },
+};
+
 /* The same, local sockets alone (AF_UNIX is 1), no limits or CPUs of others, and no descriptor by which the kernel
  * sends a signal to another process: it would go to whoever is its owner. */
 static const struct rule alone_and_local[] = {
@@ -268,6 +281,11 @@ static int deny(const unsigned *calls, size_t n, const struct rule *rules, size_
 int seccomp_deny(const unsigned *calls, size_t n)
 {
 	return deny(calls, n, no_namespaces, ARRAY_SIZE(no_namespaces));
+}
+
+int seccomp_deny_writing(const unsigned *calls, size_t n)
+{
+	return deny(calls, n, no_writing, ARRAY_SIZE(no_writing));
 }
 
 int seccomp_confine(const unsigned *calls, size_t n)

@@ -2,7 +2,7 @@
  * seccomp: which system calls a process or a thread may still make; the rest fail with EPERM.
  *
  * The filters are classic BPF (seccomp(2), Documentation/userspace-api/seccomp_filter.rst of the
- * kernel). They are for ever, add up, and are inherited by what is started later. Both need
+ * kernel). They are for ever, add up, and are inherited by what is started later. All need
  * no_new_privs. 0, -ENOSYS where kernel or processor have no filters, else -errno.
  */
 #pragma once
@@ -18,6 +18,9 @@ int seccomp_allow(const unsigned *calls, size_t n);
  * threads. */
 int seccomp_deny(const unsigned *calls, size_t n);
 
-/* The same, no sockets but local ones, no limits or CPUs of another process than the caller (pid 0), and no owner or
+/* The same, and no file is opened for writing or cut by open() (openat2() is said to be missing). */
+int seccomp_deny_writing(const unsigned *calls, size_t n);
+
+/* As seccomp_deny(), no sockets but local ones, no limits or CPUs of another process than the caller (pid 0), and no owner or
  * signal of a descriptor: the kernel signals a file's owner. */
 int seccomp_confine(const unsigned *calls, size_t n);

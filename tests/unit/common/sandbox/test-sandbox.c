@@ -1,5 +1,7 @@
 #include "common/sandbox/sandbox.h"
 
+#include <linux/filter.h>
+#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -173,6 +175,39 @@ static void test_a_thread_beside_them_opens_nothing(void **state)
 	in_child(wait_in_thread);
 }
 
+/* Its size and mode are the worker's: it is written to, and that is all. */
+static void write_and_no_more(int fd, const char *path)
+{
+	struct stat st;
+
+	CHECK(pwrite(fd, "x", 1, 5) == 1);
+	CHECK_DENIED(ftruncate(fd, 0));
+	CHECK_DENIED(fallocate(fd, 0, 0, 100));
+	CHECK_DENIED(fchmod(fd, 0777));
+	CHECK_DENIED((int)syscall(452, AT_FDCWD, path, 0777, 0)); /* fchmodat2 */
+	CHECK_DENIED(fchown(fd, geteuid(), getegid()));
+	CHECK_DENIED(fremovexattr(fd, "user.x"));
+	CHECK(fstat(fd, &st) == 0 && st.st_size == 6 && (st.st_mode & 07777) == 0600);
+}
+
+static void open_nothing_for_writing(const char *dir, const char *path)
+{
+	struct stat st;
+
+	CHECK_DENIED(open(path, O_WRONLY));
+	CHECK_DENIED(open(path, O_RDWR));
+	CHECK_DENIED(open(path, O_RDONLY | O_TRUNC));
+	CHECK_DENIED(openat(AT_FDCWD, path, O_RDONLY | O_TRUNC));
+	CHECK_DENIED(open(dir, O_RDWR | O_TMPFILE, 0600));
+	CHECK(make(dir, "new") == -EPERM);
+	CHECK_DENIED(truncate(path, 0));
+#ifdef __NR_open /* libc takes openat() */
+	CHECK_DENIED((int)syscall(__NR_open, path, O_RDONLY | O_TRUNC));
+#endif
+	CHECK(syscall(437, AT_FDCWD, path, NULL, 0) == -1 && errno == ENOSYS); /* openat2, whose flags no filter sees */
+	CHECK(stat(path, &st) == 0 && st.st_size == 6);
+}
+
 /* The other way round: the network, and no file but those that are handed over. */
 static void fetch_only(const char *dir)
 {
@@ -191,19 +226,60 @@ static void fetch_only(const char *dir)
 	CHECK_DENIED(mkdir(path, 0700));
 	CHECK_DENIED(unlink(path));
 	CHECK_DENIED(rename(path, path));
-	CHECK(pwrite(fd, "x", 1, 5) == 1);
+	write_and_no_more(fd, path);
+	open_nothing_for_writing(dir, path);
 	CHECK(open("/etc/passwd", O_RDONLY) >= 0);
+}
+
+/* As on a processor whose system calls no filter of ours knows */
+static void refuse_filters(void)
+{
+	struct sock_filter code[] = {
+		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
+		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_seccomp, 0, 1),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
+		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
+	};
+	const struct sock_fprog prog = { ARRAY_SIZE(code), code };
+
+	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
+	CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) == 0);
+}
+
+static void fetch_behind_landlock(const char *dir)
+{
+	int version = -1, fd;
+	char path[64];
+	struct stat st;
+
 #ifdef __NR_landlock_create_ruleset
-	if (syscall(__NR_landlock_create_ruleset, NULL, 0, 1) > 0) {
-		CHECK(open(path, O_WRONLY) == -1 && errno == EACCES);
-		CHECK(make(dir, "new") == -EACCES);
-	}
+	version = (int)syscall(__NR_landlock_create_ruleset, NULL, 0, 1);
 #endif
+	if (version <= 0)
+		return; /* there is nothing but the filter */
+	snprintf(path, sizeof(path), "%s/open-before", dir);
+	fd = open(path, O_WRONLY | O_CREAT, 0600);
+	CHECK(fd >= 0 && write(fd, "abc", 3) == 3);
+	refuse_filters();
+	sandbox_enter_fetcher();
+	CHECK(open(path, O_WRONLY) == -1 && errno == EACCES);
+	CHECK(make(dir, "new") == -EACCES);
+	if (version >= 3) {
+		CHECK(open(path, O_RDONLY | O_TRUNC) == -1 && errno == EACCES);
+		CHECK(truncate(path, 0) == -1 && errno == EACCES);
+	}
+	CHECK(pwrite(fd, "x", 1, 5) == 1);
+	CHECK(stat(path, &st) == 0 && st.st_size == 6);
 }
 
 static void test_who_fetches_writes_what_it_is_handed(void **state)
 {
 	in_child(fetch_only);
+}
+
+static void test_landlock_alone_leaves_files_as_they_are(void **state)
+{
+	in_child(fetch_behind_landlock);
 }
 
 int main(void)
@@ -213,6 +289,7 @@ int main(void)
 		cmocka_unit_test(test_a_thread_that_serves_opens_nothing),
 		cmocka_unit_test(test_a_thread_beside_them_opens_nothing),
 		cmocka_unit_test(test_who_fetches_writes_what_it_is_handed),
+		cmocka_unit_test(test_landlock_alone_leaves_files_as_they_are),
 	};
 
 	if (unit_is_under_valgrind()) /* it does not know seccomp() */
