@@ -145,14 +145,22 @@ static int make_tier(const struct keeper *k, const struct call *c)
 /* Nobody else can exchange it in a directory of root's before it is the user's. */
 static int make_keep(const struct keeper *k, const struct call *c)
 {
+	int r = mkdirat(c->dir, c->name, 0700);
 	struct statx st;
 
-	if (mkdirat(c->dir, c->name, 0700) == 0)
-		return fchownat(c->dir, c->name, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
-	if (errno != EEXIST ||
-	    statx(c->dir, c->name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_UID, &st) < 0)
+	if (r < 0 && errno == EEXIST) {
+		if (statx(c->dir, c->name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_UID, &st) < 0)
+			return -errno;
+		if (st.stx_uid)
+			return 0;
+		/* A keeper died before it was the user's. What is not empty, or has a mount on it, stays. */
+		if (unlinkat(c->dir, c->name, AT_REMOVEDIR) < 0)
+			return -errno;
+		r = mkdirat(c->dir, c->name, 0700);
+	}
+	if (r < 0 || fchownat(c->dir, c->name, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0)
 		return -errno;
-	return st.stx_uid ? 0 : -EEXIST;
+	return 0;
 }
 
 int act_make_dir(struct keeper *k, struct call *c)

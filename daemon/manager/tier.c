@@ -190,12 +190,14 @@ static int remove_kept(const char *name)
 	return acts_do_name(ACT_REMOVE, ACT_DIR_TIER, ACT_NAME_KEEP, strtoll(name + strlen(TIER_NAME_KEEP), NULL, 10), 0, 0);
 }
 
-/* A crash came before the user's was made in it, or after that was removed. */
+/* A crash came before the user's was made in it, or after that was removed; or before what is kept was his. */
 static void remove_unowned(const char *name, uint32_t job_id)
 {
 	const char *number = strchr(name, '.');
 
-	if (number)
+	if (job_id == 0)
+		(void)remove_kept(name);
+	else if (number)
 		(void)acts_do_name(ACT_REMOVE, ACT_DIR_TIER, ACT_NAME_TIER_ASIDE, job_id,
 				   strtoll(number + 1, NULL, 10), 0);
 	else

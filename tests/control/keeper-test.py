@@ -549,6 +549,7 @@ def test_a_place_for_what_is_kept():
         f.write(text.replace(f'Path={DISK}\n', f'Path={DISK}\nMaxKeep=1h\n'))
     assert j.numbers('tier 1')[0] == 0
     assert not os.path.exists(place)            # nobody asked
+    os.mkdir(place, 0o700)                      # of a keeper that died before it was the user's
     assert j.numbers('tier 1 1')[0] == 0
     assert j.numbers('tier 2 1')[0] == 0        # not root's, nothing is kept there
     assert os.listdir(SCRATCH + '/sticky') == [f'stage-data-{j.id}']
@@ -2486,7 +2487,7 @@ def test_sweep_of_disk_tiers():
         run('chown', '-R', f'{UID}:{GID}', f'{DISK}/{name}')
     os.makedirs(f'{DISK}/stage-data-79/data/deep/er')
     run('chown', '-R', f'{UID}:{GID}', f'{DISK}/stage-data-79/data')
-    for name in 'stage-data-80', 'stage-data-81.5':     # of a crash between the two
+    for name in 'stage-data-80', 'stage-data-81.5', 'stage-keep-82':    # of a crash between the two
         os.mkdir(f'{DISK}/{name}', 0o711)
     j = Job()
     assert j.numbers('tier 1')[0] == 0
