@@ -3,6 +3,7 @@
  * of any content, descriptors beside them. No call of theirs reaches the kernel: each is held
  * against what root may do at all, and answered as the input has it, so that all goes well or ill.
  */
+#include "tests/fuzz/acts-input.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <dirent.h>
@@ -26,7 +27,6 @@
 #define STEWARD 4710
 #define SYSTEM_UID 490
 #define CHILD 4711
-#define MAX_PACKETS 12
 #define MAX_FDS 256
 #define TARGET "/proc/self/fd/"
 
@@ -576,37 +576,6 @@ WRAP(int, launch_join, int group, pid_t pid)
 	return succeed() < 0 ? -errno : 0;
 }
 
-static void take(const uint8_t **datap, const uint8_t *end, void *to, size_t size)
-{
-	const size_t n = (size_t)(end - *datap) < size ? (size_t)(end - *datap) : size;
-
-	memset(to, 0, size);
-	memcpy(to, *datap, n);
-	*datap += n;
-}
-
-/* Numbers are small or any; the text ends, or fills its room. */
-static size_t read_act(const uint8_t **datap, const uint8_t *end, struct act *a)
-{
-	struct { uint8_t how, n_fds, kind, dir, dir2, name, name2; int8_t n[3]; uint8_t luck[4]; uint8_t n_text; } p;
-
-	take(datap, end, &p, sizeof(p));
-	memcpy(&luck, p.luck, sizeof(luck));
-	memset(a, 0, offsetof(struct act, text));
-	memset(a->text, p.how & 4 ? 'x' : 0, sizeof(a->text));
-	*a = (struct act){ .kind = p.kind, .dir = p.dir, .dir2 = p.dir2, .name = p.name, .name2 = p.name2,
-			   .uid = p.how & 8 ? 0 : 1000, .n = { p.n[0], p.n[1], p.n[2] } };
-	if (p.how & 1)
-		take(datap, end, a->n, sizeof(a->n));
-	if (p.how & 2)
-		take(datap, end, &a->dir, offsetof(struct act, n) - offsetof(struct act, dir));
-	memset(a->text, p.how & 4 ? 'x' : 0, sizeof(a->text));
-	if ((size_t)(end - *datap) < p.n_text)
-		p.n_text = (uint8_t)(end - *datap);
-	take(datap, end, a->text, p.n_text);
-	return p.n_fds % (ACT_MAX_FDS + 1);
-}
-
 static void do_act(struct act *a, size_t n_fds)
 {
 	struct call c = { .a = a, .n_in = n_fds };
@@ -653,8 +622,8 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	k.job = k.uid ? 7 : 0;
 	k.site = k.account = (struct ask){ .pid = 1, .fd = -1, .r = data < end && data[0] & 2 ? 0 : -EINPROGRESS };
 	k.user = (struct launch_user){ k.uid, k.gid, &k.gid, 1, { "HOME=/" } };
-	for (int i = 0; i < MAX_PACKETS && data < end; i++)
-		do_act(&a, read_act(&data, end, &a));
+	for (int i = 0; i < ACTS_INPUT_MAX && data < end; i++)
+		do_act(&a, acts_input_read(&data, end, &a, &luck));
 	for (int i = 0; i < ACT_N_DIRS; i++)
 		fd_closep(&k.dirs[i]);
 	for (int i = 0; i < RUNDIR_MAX_SLOTS; i++)
