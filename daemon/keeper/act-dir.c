@@ -74,18 +74,23 @@ int act_open_tier(struct keeper *k, struct call *c)
 	return open_roots(k, c, ACT_DIR_TIER, c->a->text);
 }
 
-/* Root has made the socket for him, or the directory in the tmpfs; what he has mounted on that says any uid. */
-uid_t dir_find_owner(int dir)
+/* Root has made the socket for him, or the directory in the tmpfs; what he has mounted on that says any uid. The group of
+ * either is the job's, or another one of his that he gave it to. */
+uid_t dir_find_owner(int dir, gid_t *gidp)
 {
 	const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
 	struct statx top, st;
 
 	/* It is root's until it is given to him. */
-	if (statx(dir, RUNDIR_SOCK, flags, STATX_UID, &st) == 0 && st.stx_uid)
-		return st.stx_uid;
-	if (statx(dir, RUNDIR_MEMORY, flags, STATX_UID, &top) < 0 || statx(dir, RUNDIR_DATA, flags, STATX_UID, &st) < 0)
-		return 0;
-	return top.stx_dev_major == st.stx_dev_major && top.stx_dev_minor == st.stx_dev_minor ? st.stx_uid : 0;
+	if (statx(dir, RUNDIR_SOCK, flags, STATX_UID | STATX_GID, &st) < 0 || !st.stx_uid) {
+		if (statx(dir, RUNDIR_MEMORY, flags, STATX_UID, &top) < 0 ||
+		    statx(dir, RUNDIR_DATA, flags, STATX_UID | STATX_GID, &st) < 0)
+			return 0;
+		if (top.stx_dev_major != st.stx_dev_major || top.stx_dev_minor != st.stx_dev_minor)
+			return 0;
+	}
+	*gidp = st.stx_gid;
+	return st.stx_uid;
 }
 
 int act_open_dir(struct keeper *k, struct call *c)
@@ -105,7 +110,7 @@ int act_open_dir(struct keeper *k, struct call *c)
 		return -errno;
 	if (st.st_uid != 0 || st.st_mode & 022)
 		return -EPERM;
-	k->owners[i] = dir_find_owner(fd);
+	k->owners[i] = dir_find_owner(fd, &k->owner_gids[i]);
 	r = take_dir(k, c, (uint32_t)i, steal_fd(&fd));
 	k->jobs[i] = (uint32_t)c->a->n[0];
 	if (r == 0)
@@ -158,9 +163,7 @@ static int make_keep(const struct keeper *k, const struct call *c)
 			return -errno;
 		r = mkdirat(c->dir, c->name, 0700);
 	}
-	if (r < 0 || fchownat(c->dir, c->name, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0)
-		return -errno;
-	return 0;
+	return r < 0 || fchownat(c->dir, c->name, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
 int act_make_dir(struct keeper *k, struct call *c)

@@ -105,9 +105,10 @@ static bool is_keeper(pid_t pid, uint32_t job, bool or_reaper)
 static bool may_signal(const struct keeper *k, pid_t pid)
 {
 	const uid_t uid = get_uid(pid);
+	gid_t gid;
 
 	if (uid != 0)
-		return act_is_users(k, uid);
+		return act_is_users(k, uid, &gid);
 	for (int i = ACT_DIR_FREE; i < ACT_N_DIRS; i++)
 		if (k->dirs[i] >= 0 && (!k->job || k->jobs[i] == k->job) && is_keeper(pid, k->jobs[i], !k->job))
 			return true;
@@ -151,8 +152,9 @@ static int get_oom_score(int64_t flags)
 
 /* The steward runs stage-hand as the system user, or as the job's user. A clean-up also finds jobs whose user root can't
  * see any more: as any user it may ask Slurm, and move and remove what has our names in a tier. "release" and "empty"
- * would remove what the steward's descriptor and record name, so these are never run as any user. */
-static int find_chore(const struct keeper *k, const struct act *a, const char *name)
+ * would remove what the steward's descriptor and record name, so these are never run as any user. The group of a user
+ * whom root sees is set. */
+static int find_chore(const struct keeper *k, struct act *a, const char *name)
 {
 	static const struct { const char *name; bool system, cleans; } chores[] = {
 		{ "path", true, false },       { "metrics", true, false },   { "over", true, false },
@@ -163,12 +165,12 @@ static int find_chore(const struct keeper *k, const struct act *a, const char *n
 
 	for (size_t i = 0; i < ARRAY_SIZE(chores); i++)
 		if (strcmp(name, chores[i].name) == 0 && chores[i].system == system)
-			return system || act_is_users(k, a->uid) || (anybody && chores[i].cleans) ? 0 : -EPERM;
+			return system || act_is_users(k, a->uid, &a->gid) || (anybody && chores[i].cleans) ? 0 : -EPERM;
 	return -EPERM;
 }
 
 /* argv of a stage-hand; the words are the act's. */
-static int fill_hand(const struct keeper *k, const struct act *a, const char *argv[static ACT_MAX_ARGS + 3])
+static int fill_hand(const struct keeper *k, struct act *a, const char *argv[static ACT_MAX_ARGS + 3])
 {
 	const char *words[ACT_MAX_ARGS + 1] = { NULL };
 	size_t n = 0;
@@ -226,7 +228,7 @@ int act_spawn(struct keeper *k, struct call *c)
 	ask_fill_system_user(k, &hand);
 	if (!(a->n[0] & ACT_SPAWN_SYSTEM)) {
 		hand.uid = a->uid;
-		hand.gid = k->uid ? k->gid : a->gid;
+		hand.gid = a->gid;
 		hand.groups = &hand.gid;
 	}
 	l.program = k->programs[a->name];

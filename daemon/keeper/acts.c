@@ -40,15 +40,20 @@ bool act_is_ours(const struct keeper *k, const struct act *a)
 	return (uint32_t)a->n[0] == k->job;
 }
 
-bool act_is_users(const struct keeper *k, uid_t uid)
+bool act_is_users(const struct keeper *k, uid_t uid, gid_t *gidp)
 {
 	bool is = k->uid && uid == k->uid;
+	gid_t gid = k->gid;
 
 	if (!uid || uid == k->system_uid)
 		return false;
 	/* Where it was not known when the directory was opened, its keeper was only beginning. */
-	for (int i = ACT_DIR_FREE; !k->uid && i < ACT_N_DIRS; i++)
-		is = is || (k->dirs[i] >= 0 && uid == (k->owners[i] ?: dir_find_owner(k->dirs[i])));
+	for (int i = ACT_DIR_FREE; !k->uid && !is && i < ACT_N_DIRS; i++) {
+		gid = k->owner_gids[i];
+		is = k->dirs[i] >= 0 && uid == (k->owners[i] ?: dir_find_owner(k->dirs[i], &gid));
+	}
+	if (is)
+		*gidp = gid;
 	return is;
 }
 

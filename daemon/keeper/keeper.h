@@ -48,6 +48,7 @@ struct keeper {
 	int dirs[ACT_N_DIRS]; /* by number; -1: none */
 	uint32_t jobs[ACT_N_DIRS]; /* whose directories those of ACT_OPEN_DIR are */
 	uid_t owners[ACT_N_DIRS];  /* the users of these jobs, as root sees it; 0: not known */
+	gid_t owner_gids[ACT_N_DIRS];
 	int groups[ACT_N_GROUPS]; /* of the job, to be joined; -1: none */
 };
 
@@ -93,10 +94,11 @@ bool act_is_place(uint32_t dir, uint32_t name);
  * aside of others, which are over. */
 bool act_is_ours(const struct keeper *k, const struct act *a);
 
-/* The job's user; in a clean-up the user of a job whose directory is held. Never root or the system user. */
-bool act_is_users(const struct keeper *k, uid_t uid);
-/* The user whose job that directory is; 0: that is not known (yet). */
-uid_t dir_find_owner(int dir);
+/* The job's user; in a clean-up the user of a job whose directory is held. Never root or the system user. *gidp: the
+ * job's group, where it is. */
+bool act_is_users(const struct keeper *k, uid_t uid, gid_t *gidp);
+/* The user whose job that directory is; 0: that is not known (yet). *gidp: his group. */
+uid_t dir_find_owner(int dir, gid_t *gidp);
 
 /* What an enum act_name stands for, with these numbers. */
 void act_print_name(char buf[static 64], uint32_t name, const int64_t *n);

@@ -27,6 +27,7 @@
 #define STEWARD 4710
 #define SYSTEM_UID 490
 #define CHILD 4711
+#define SHOWN_GID 77 /* of what stands somewhere */
 #define MAX_FDS 256
 #define TARGET "/proc/self/fd/"
 
@@ -40,6 +41,7 @@ static uint32_t luck;
 static unsigned known[MAX_FDS]; /* what was seen of a descriptor */
 static bool is_child, is_looked_at, is_namespace, is_free;
 static uid_t shown_uid; /* of the process that was looked at */
+static uid_t shown_owner; /* of what was looked at in this act; 0: root, or nothing was */
 static unsigned shown_job, n_detached;
 
 /* clang-format off */
@@ -338,11 +340,14 @@ WRAP(int, statx, int fd, const char *name, int flags, unsigned mask, struct stat
 	FUZZ_CHECK(inside && flags & (AT_SYMLINK_NOFOLLOW | AT_EMPTY_PATH) && flags & AT_STATX_DONT_SYNC);
 	*st = (struct statx){ .stx_dev_minor = draw() ? 0 : 5 };
 	st->stx_uid = safe || draw() ? 0 : 1000;
+	st->stx_gid = SHOWN_GID;
 	st->stx_mode = S_IFDIR | (safe ? 0755 : 0777);
 	r = fd < 0 ? fail(EBADF) : draw() || draw() ? 0 : fail(ENOENT);
 	if (r == 0 && flags & AT_EMPTY_PATH && safe && fd < MAX_FDS)
 		known[fd] |= OF_ROOT;
 	is_free = r == 0 && st->stx_dev_minor == 0;
+	if (r == 0 && st->stx_uid)
+		shown_owner = st->stx_uid;
 	return r;
 }
 
@@ -433,7 +438,7 @@ static bool is_users(uid_t uid)
 	for (int i = ACT_DIR_FREE; i < ACT_N_DIRS; i++)
 		if (k.dirs[i] >= 0 && k.owners[i] == uid)
 			return uid && uid != SYSTEM_UID;
-	return false;
+	return uid && uid == shown_owner; /* who was not known when the directory was opened */
 }
 
 /* Of such a user; or a keeper whose job's directory is held. */
@@ -563,6 +568,8 @@ WRAP(pid_t, launch_start, const struct launch *l, int *gop)
 	FUZZ_CHECK(l->program == k.programs[ACT_PROGRAM_HAND] || (l->user->uid == k.uid && l->user->gid == k.gid));
 	if (act->kind == ACT_SPAWN && l->user->uid != SYSTEM_UID && !is_users(l->user->uid))
 		FUZZ_CHECK(!k.uid && (!strcmp(l->argv[1], "over") || !strncmp(l->argv[1], "tier-", 5)) && strcmp(l->argv[1], "tier-make"));
+	if (act->kind == ACT_SPAWN && is_users(l->user->uid))
+		FUZZ_CHECK(l->user->gid == (k.uid ? k.gid : SHOWN_GID));
 	FUZZ_CHECK(l->user->n_groups >= 1 && l->user->groups[l->user->n_groups - 1] != 0xdeadU);
 	for (n = 0; l->user->env[n]; n++)
 		FUZZ_CHECK(n < ARRAY_SIZE(l->user->env) && strlen(l->user->env[n]) < PATH_MAX + 1024);
@@ -589,6 +596,7 @@ static void do_act(struct act *a, size_t n_fds)
 	call = &c;
 	is_child = is_looked_at = is_namespace = is_free = false;
 	shown_uid = SYSTEM_UID;
+	shown_owner = 0;
 	shown_job = 0;
 	inside = true;
 	act_do(&k, &c);
