@@ -25,7 +25,7 @@ spec = importlib.util.spec_from_file_location('keeper_test', os.path.join(here, 
 kt = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(kt)
 
-EPERM, ENOENT, EBUSY, EINVAL, ESRCH, EINPROGRESS = 1, 2, 16, 22, 3, 115
+EPERM, ENOENT, EACCES, EBUSY, EINVAL, ESRCH, EINPROGRESS = 1, 2, 13, 16, 22, 3, 115
 ROOTS = kt.SCRATCH + '/roots'       # what is root's, and must stay as it is
 OTHER_JOB = 9999
 ACT = struct.Struct('=IiIIIIIIqqq5120s')
@@ -405,6 +405,45 @@ def test_processes_of_others_get_no_signal():
     kt.wait_for(lambda: open(f'/proc/{mine.pid}/cmdline').read().startswith('sleep'))
     assert s.act('ACT_KILL', n=(mine.pid, start_of(mine.pid), signal.SIGKILL)) == 0
     mine.wait(10)
+    s.end()
+
+
+def see(pid, proc):
+    """What the system user may do with a process of others by that directory: each an errno, 0 where it goes well."""
+    def open_it(name, flags=os.O_RDONLY):
+        return kt.as_user(lambda: os.read(os.open(f'{pid}/{name}', flags, dir_fd=proc), 1) and None, kt.SYSTEM)
+    return {name: open_it(name) for name in ('stat', 'status', 'cmdline', 'environ', 'mem', 'maps', 'fd/0', 'root/etc/shadow')} | \
+        {name: kt.as_user(lambda: os.close(os.open(f'{pid}/{name}', os.O_WRONLY, dir_fd=proc)), kt.SYSTEM)
+         for name in ('oom_score_adj', 'clear_refs', 'coredump_filter')}
+
+
+def test_its_proc_shows_all_processes_and_no_more():
+    """Where the site hides them by hidepid=: names and command lines, as SECURITY.md says, and nothing of what they hold."""
+    s = Steward()
+    s.begin()
+    victims = [subprocess.Popen(['setpriv', f'--reuid={uid}', f'--regid={uid}', '--clear-groups', 'sleep', '1000'])
+               for uid in (kt.OTHER, kt.UID)]
+    for p in victims:
+        kt.wait_for(lambda p=p: open(f'/proc/{p.pid}/cmdline').read().startswith('sleep'))
+    kt.run('mount', '-o', 'remount,hidepid=2,gid=1', '/proc')
+    try:
+        r, _, (proc,) = s.ask('ACT_OPEN_PROC')
+        assert r == 0
+        node = os.open('/proc', os.O_PATH)
+        for p in victims:
+            assert set(see(p.pid, node).values()) == {ENOENT}, see(p.pid, node)
+            seen = see(p.pid, proc)
+            assert all(seen.pop(name) == 0 for name in ('stat', 'status', 'cmdline')), seen
+            assert set(seen.values()) <= {EPERM, EACCES}, seen
+        for name in 'sysrq-trigger', 'sys/kernel/core_pattern', 'sys/kernel/modprobe':
+            assert kt.as_user(lambda name=name: os.open(name, os.O_WRONLY, dir_fd=proc), kt.SYSTEM) in (EACCES, ENOENT), name
+        os.close(node)
+        os.close(proc)
+    finally:
+        kt.run('mount', '-o', 'remount,hidepid=0,gid=0', '/proc')
+    for p in victims:
+        p.kill()
+        p.wait()
     s.end()
 
 

@@ -1450,6 +1450,32 @@ def test_a_process_that_exits_is_freed():
         j.assert_gone()
 
 
+# Seen failing where ACT_OPEN_PROC gives the node's /proc: the first reader was not freed.
+def test_where_the_site_hides_processes_readers_are_freed():
+    """/proc is mounted with hidepid= from before the job on: a job is staged, watched, and cleaned up after its keeper's death."""
+    write_conf('[daemon]\nAbortAfter=1s\n')
+    run('mount', '-o', 'remount,hidepid=2,gid=1', '/proc')
+    try:
+        assert as_user(lambda: os.stat(f'/proc/{os.getppid()}'), SYSTEM) == errno.ENOENT
+        j = Job()
+        j.spawn(2)
+        reader = exiting_reader(f'{j.dir}/m/0/f', j.mount(0, 1))
+        wait_for(lambda: gone(reader), 10, 'the reader to be freed by the watch')
+        assert j.clean().returncode == 0
+        j.assert_gone()
+        j = Job()
+        j.mount(0, 1, 'hang')
+        reader = hung_reader(f'{j.dir}/m/0/f')
+        j.process.kill()
+        j.process.wait()
+        os.kill(reader, signal.SIGKILL)
+        assert keeper('reap', '--conf', CONF).returncode == 0
+        wait_for(lambda: gone(reader), 10, 'the reader to be freed by the reaper')
+        j.assert_gone()
+    finally:
+        run('mount', '-o', 'remount,hidepid=0,gid=0', '/proc')
+
+
 def test_others_do_not_break_a_mount():
     """A hung process of another user, and a busy mount: nothing is aborted. Red without a look at the uid."""
     write_conf('[daemon]\nAbortAfter=500ms\n')
