@@ -16,34 +16,33 @@ import unittest
 TOP = os.path.abspath(next((a for a in sys.argv[1:] if not a.startswith("-")), "."))
 DOCS = ("*.md", "docs/*.md", "docs/man/*.rst")
 CONF5 = "docs/man/stage-data.conf.5.rst"
-FOLDER = "*/"  # any
 
 # source, what stands before the number, how it is told; then: document, its sentence with the number as a group
 DECIDED = [
-    (FOLDER + "memory-limits.h", r"#define MEMORY_LIMITS_JOB_SHARE ", int,
+    ("memory-limits.h", r"#define MEMORY_LIMITS_JOB_SHARE ", int,
      [("docs/man/stage-data.7.rst", r"at most (\d+) % of the job's memory, minus"),
       ("docs/troubleshooting.md", r"datasets get at most (\d+) % of the job's memory")]),
-    ("spank/launch.h", r"#define LAUNCH_CLEAN_WAIT_MS ", lambda ms: ms // 1000,
+    ("launch.h", r"#define LAUNCH_CLEAN_WAIT_MS ", lambda ms: ms // 1000,
      [(CONF5, r"The epilog waits for (\d+) seconds"), (CONF5, r"keep it above (\d+) seconds"),
       ("docs/man/stagingd.8.rst", r"the epilog waits for (\d+) seconds")]),
     # launch_tidy() has the clean-up kill a keeper a second before
-    ("spank/launch.h", r"#define LAUNCH_CLEAN_WAIT_MS ", lambda ms: ms // 1000 - 1,
+    ("launch.h", r"#define LAUNCH_CLEAN_WAIT_MS ", lambda ms: ms // 1000 - 1,
      [(CONF5, r"has not ended after (\d+) seconds"),
       ("docs/man/stagingd.8.rst", r"after (\d+) seconds it kills the keeper")]),
-    ("spank/launch.h", r"#define LAUNCH_RUN_WAIT_MS ", int,
+    ("launch.h", r"#define LAUNCH_RUN_WAIT_MS ", int,
      [("docs/admin.md", r"less than 100 ms \(test\), (\d+) ms at most"),
       ("docs/admin.md", r"root's hooks wait for (\d+) ms at most")]),
-    (FOLDER + "fetch-pace.h", r"#define FETCH_PACE_USUAL ", int, [(CONF5, r"up to (\d+) connections")]),
-    (FOLDER + "fetch-pace.h", r"#define FETCH_PACE_MAX ", int,
+    ("fetch-pace.h", r"#define FETCH_PACE_USUAL ", int, [(CONF5, r"up to (\d+) connections")]),
+    ("fetch-pace.h", r"#define FETCH_PACE_MAX ", int,
      [(CONF5, r"A number above (\d+) counts as 64"), (CONF5, r"A number above 64 counts as (\d+)")]),
-    (FOLDER + "copy-pace.h", r"#define COPY_PACE_MAX ", int,
+    ("copy-pace.h", r"#define COPY_PACE_MAX ", int,
      [(CONF5, r"from two up to (\d+) where"), (CONF5, r"A number above 64 counts as (\d+)")]),
-    (FOLDER + "ctx-task.c", r"#define CTX_DEFAULT_THREADS ", int, [(CONF5, r"CPUs on the node, (\d+) at most")]),
-    (FOLDER + "ctx-task.c", r"#define CTX_MAX_THREADS ", int,
+    ("ctx-task.c", r"#define CTX_DEFAULT_THREADS ", int, [(CONF5, r"CPUs on the node, (\d+) at most")]),
+    ("ctx-task.c", r"#define CTX_MAX_THREADS ", int,
      [(CONF5, r"A number\s+above (\d+) counts as 256"), (CONF5, r"A number\s+above 256 counts as (\d+)")]),
-    (FOLDER + "servers.c", r"#define FIRST \(", int, [("docs/admin.md", r"each keeps (\d+) MiB; a server")]),
-    (FOLDER + "servers.c", r"#define LEAST \(", int, [("docs/admin.md", r"and at least (\d+) MiB \(or 16 blocks")]),
-    (FOLDER + "servers.c", r"#define BESIDE \(", int,
+    ("servers.c", r"#define FIRST \(", int, [("docs/admin.md", r"each keeps (\d+) MiB; a server")]),
+    ("servers.c", r"#define LEAST \(", int, [("docs/admin.md", r"and at least (\d+) MiB \(or 16 blocks")]),
+    ("servers.c", r"#define BESIDE \(", int,
      [("docs/admin.md", r"server needs some\s+(\d+) MiB"), ("docs/troubleshooting.md", r"and about (\d+) MiB more")]),
 ]
 
@@ -107,12 +106,10 @@ def sources():
             yield os.path.relpath(path, TOP)
 
 
-def find_source(name):
-    """A source by its path, or by its name alone in whatever folder it is."""
-    if not name.startswith(FOLDER):
-        return name
-    found = [path for path in sources() if os.path.basename(path) == name[len(FOLDER):]]
-    return found[0] if len(found) == 1 else name
+def find_source(name, pattern):
+    """The source of that name, in whatever folder, that has the pattern."""
+    found = [path for path in sources() if os.path.basename(path) == name and re.search(pattern, read(path), re.M)]
+    return found[0] if len(found) == 1 else f"{len(found)} sources {name} with {pattern}"
 
 
 class NumbersTest(unittest.TestCase):
@@ -123,7 +120,7 @@ class NumbersTest(unittest.TestCase):
 
     def test_what_is_decided_in_the_code(self):
         for source, before, tell, said in DECIDED:
-            numbers = self.find(find_source(source), before + r"(\d+)")
+            numbers = self.find(find_source(source, before), before + r"(\d+)")
             self.assertEqual(len(numbers), 1, f"{source}: {before}")
             for document, pattern in said:
                 for number in self.find(document, pattern):
@@ -140,7 +137,7 @@ class NumbersTest(unittest.TestCase):
 
     def test_defaults_of_keys(self):
         """Where a text names a key with its value: *MaxMemoryPercent*, 50 % by default, and `CacheSize` (64 MiB by default)."""
-        keys = dict(re.findall(r'^\t\{ "\w+", "(\w+)", "\w+", "([^"]*)",', read(find_source(FOLDER + "conf-keys.c")), re.M))
+        keys = dict(re.findall(r'^\t\{ "\w+", "(\w+)", "\w+", "([^"]*)",', read(find_source("conf-keys.c", "MaxItems")), re.M))
         self.assertGreater(len(keys), 40)
         n_found = 0
         for path in documents():
