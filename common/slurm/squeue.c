@@ -180,8 +180,10 @@ static int set_verdict(const struct squeue_question *q, int fd, struct error *er
 			return 0;
 		return error_set(err, ESRCH, NAME " has it as %s: it waits to run again", state);
 	case SQUEUE_ENDED:
-		if (q->anywhere && strcmp(state, "CG") == 0)
+		if (q->anywhere && strcmp(state, "CG") == 0) {
+			(void)error_set(err, EINPROGRESS, NAME " has it as CG");
 			return 0;
+		}
 		return error_set(err, ESRCH, NAME " has it as %s", state);
 	case SQUEUE_NOT_LISTED:
 		return error_set(err, q->in_doubt ? EIO : ESRCH, NAME " does not list it%s", q->node ? " on this node" : "");

@@ -35,6 +35,6 @@ struct squeue_question {
 };
 
 /* Blocks, and ends with the process that has forked us: to be called in a chore (daemon/stagingd/chore.h).
- * -ESRCH: squeue says that the job is over on this node, and *err how; 0: it says that it is not;
- * another -errno: that is not known. */
+ * -ESRCH: squeue says that the job is over on this node, and *err how; 0: it says that it is not, and
+ * *err has a text if the job is completing; another -errno: that is not known. */
 int squeue_ask(const struct squeue_question *q, struct error *err);

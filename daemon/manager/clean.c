@@ -162,13 +162,46 @@ static bool has_later_run(const struct clean *c)
 	       (access(path, F_OK) == 0 || errno != ENOENT);
 }
 
+/* Whose that later run is; 0: it has no record yet. */
+static uid_t get_later_user(const struct clean *c)
+{
+	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
+	const struct jobdir_id id = { .job_id = c->dir->id.job_id };
+	static struct state st;
+
+	return jobdir_open(&d, &id, NULL) != 0 || jobdir_read_state(&d, &st) < 0 ? 0 : st.uid;
+}
+
+/*
+ * In a tier of root's the name of the job is the later run's, or the sweep finds it. In one of users' own, which no
+ * sweep looks into, only the same user's later run can have it. 1: it may be set aside; 0: not; -EAGAIN: nobody knows
+ * yet, and the record has to stay.
+ */
+static int may_set_aside(const struct clean *c, const struct state_tier *t)
+{
+	uid_t later;
+
+	if (!has_later_run(c))
+		return 1;
+	if (!t->as_user)
+		return 0;
+	later = get_later_user(c);
+	return later ? later != c->st->uid : -EAGAIN;
+}
+
 static int for_each_tier(struct clean *c, tier_fn fn, struct error *err)
 {
 	const struct state *st = c->st;
 	int r, result = 0;
 
 	for (size_t i = 0; i < STATE_MAX_TIERS; i++) {
-		if (!st->tiers[i].path[0] || !st->uid || (fn == tier_set_aside && has_later_run(c)))
+		if (!st->tiers[i].path[0] || !st->uid)
+			continue;
+		r = fn == tier_set_aside ? may_set_aside(c, &st->tiers[i]) : 1;
+		if (r < 0 && result == 0)
+			result = error_set(err, -r, "a later run of the job has no record yet, so what it has in %s stays",
+					   st->tiers[i].path);
+		if (r <= 0)
 			continue;
 		r = fn(st, &st->tiers[i], c->deadline_ms, result == 0 ? err : NULL);
 		result = result ? result : r;
@@ -314,6 +347,24 @@ static int leave_to_reaper(struct jobdir *d, struct state *st, const struct clea
 	return CLEAN_E_OTHERS;
 }
 
+/* Is a directory without a record, or with a damaged one, another user's? Then st has his uid. */
+static bool is_others(const struct jobdir *d, struct state *st, const struct clean_options *o)
+{
+	_cleanup_(fd_closep) int memory = -1;
+	struct statx s;
+
+	if (!o->only_uid)
+		return false;
+	jobdir_find_owner(d, st);
+	if (!st->uid)
+		memory = mounts_open_memory(d, clock_ms() + o->timeout_ms);
+	if (memory >= 0 && mounts_get_owner(memory, &s) == 0) {
+		st->uid = s.stx_uid;
+		st->gid = s.stx_gid;
+	}
+	return st->uid && st->uid != o->only_uid;
+}
+
 int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct error *err)
 {
 	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
@@ -340,6 +391,8 @@ int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct 
 			if (o->only_uid && st.uid && st.uid != o->only_uid)
 				return leave_to_reaper(&d, &st, o, err);
 		} else if (r == -ENOENT || r == -EPROTO) {
+			if (is_others(&d, &st, o))
+				return leave_to_reaper(&d, &st, o, err);
 			log_warning("job %u has no record, or a damaged one: what it has in tiers is "
 				    "left to the reaper", id->job_id);
 		} else { /* it may tell of processes yet */

@@ -6,11 +6,13 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "daemon/manager/acts.h"
 #include "daemon/manager/state.h"
 
@@ -166,6 +168,34 @@ int jobdir_write_state(const struct jobdir *d, const struct state *st)
 	int r = fd < 0 ? fd : state_write(fd, st);
 
 	return r < 0 ? r : acts_rename(d->dir, ACT_NAME_STATE_NEW, d->dir, ACT_NAME_STATE, 0, 0);
+}
+
+void jobdir_find_owner(const struct jobdir *d, struct state *st)
+{
+	struct statx s;
+
+	if (statx(d->fd, RUNDIR_SOCK, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_UID | STATX_GID, &s) < 0)
+		return;
+	st->uid = s.stx_uid;
+	st->gid = s.stx_gid;
+}
+
+uint64_t jobdir_get_asked(const struct jobdir *d)
+{
+	struct stat st;
+
+	if (d->lock_fd < 0 || fstat(d->lock_fd, &st) < 0 || st.st_size == 0)
+		return 0;
+	return (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
+}
+
+/* Where that fails the job is asked about early next time. */
+void jobdir_set_asked(const struct jobdir *d)
+{
+	_cleanup_(fd_closep) int fd = acts_open(ACT_OPEN_FILE, d->dir, ACT_FILE_LOCK);
+
+	if (fd >= 0)
+		(void)fd_write_all(fd, "\n", 1);
 }
 
 /* <job>, or in .trash <job>.<ms> too. */

@@ -21,7 +21,7 @@ enum joblife {
  * JOBLIFE_UNKNOWN: Slurm has to be asked. */
 enum joblife joblife_look(const struct state *st);
 
-/* By what squeue says, asked as the job's user. Takes JOBLIFE_ASK_MS at most. text: how it is over, or why that is
- * not known. */
+/* By what squeue says, asked as the job's user. Takes JOBLIFE_ASK_MS at most. text: how it is over, why that is
+ * not known, or "" of a job that runs and is not completing. */
 #define JOBLIFE_ASK_MS 10000
 enum joblife joblife_ask(const struct state *st, char text[static JOBLIFE_TEXT_SIZE]);

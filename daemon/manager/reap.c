@@ -14,6 +14,7 @@
 #include <fcntl.h>
 #include <signal.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -40,6 +41,7 @@
 #define MAX_LEFT 1024      /* at a time; more wait for the next run */
 #define ASK_USER_MS 10000  /* what the questions about one user's jobs may take together: he can stop and kill squeue */
 #define IN_VAIN_MS 30000   /* what questions without an answer may take together: then it is Slurm, and nobody else waits */
+#define ASK_ALL_MS 45000   /* what all questions may take together; the timer's unit gives five minutes for all there is to do */
 #define LIVING_EVERY_S 600 /* how often the timer's runs ask about a keeper that lives and whose job has no process here */
 #define LIVING_WITHIN_S 90 /* the timer comes at least once in this time */
 
@@ -59,6 +61,8 @@ struct left {
 	bool has_record;
 	bool over;             /* when Slurm was asked last */
 	uint64_t asked_ms;     /* what that took */
+	uint64_t last_asked;   /* jobdir_get_asked() */
+	uint64_t user_asked;   /* the latest of its user's jobs */
 	int r;                 /* of the try to clean up */
 	char why[JOBLIFE_TEXT_SIZE];
 };
@@ -68,6 +72,7 @@ struct reap {
 	size_t n_left;
 	bool by_timer;
 	uint64_t in_vain_ms; /* what Slurm did not answer took */
+	uint64_t ask_until_ms;
 	uint64_t until_ms; /* for what is tried once more */
 	int r;             /* what that failed by */
 };
@@ -98,10 +103,22 @@ static void report_failure(const struct left *l)
 	log_set_job(0);
 }
 
+/* A job whose slurmd was killed is completing until slurmd is back, however long its processes are gone. */
+static void report_running(const struct left *l, bool has_process)
+{
+	if (has_process)
+		say(l, "its keeper is dead, and processes of it are on this node: what it has stays until its end", NULL);
+	else if (*l->why)
+		say(l, "its keeper is dead, and it is completing: what it has stays until its epilog, which runs when slurmd "
+		       "is back", l->why);
+	else
+		say(l, "its keeper is dead, and it runs: what it has stays until its end", NULL);
+}
+
 static void report_kept(const struct left *l, enum joblife life)
 {
 	if (life == JOBLIFE_RUNS && l->has_record && l->fate == FATE_ASK)
-		say(l, "its keeper is dead, and it runs: what it has stays until its end", NULL);
+		report_running(l, false);
 	if (life != JOBLIFE_UNKNOWN)
 		return;
 	log_set_job(l->id.job_id);
@@ -111,17 +128,6 @@ static void report_kept(const struct left *l, enum joblife life)
 }
 
 /* --- 1. the look ---------------------------------------------------------------------------- */
-
-/* Its socket tells whose the job is, where the record is lost; nobody can mount anything on that. */
-static void find_owner(const struct jobdir *d, struct state *st)
-{
-	struct statx s;
-
-	if (statx(d->fd, RUNDIR_SOCK, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_UID | STATX_GID, &s) < 0)
-		return;
-	st->uid = s.stx_uid;
-	st->gid = s.stx_gid;
-}
 
 /* The next run looks again. */
 static enum fate pass_over(struct reap *reap, struct left *l, int r, const char *what)
@@ -142,7 +148,7 @@ static enum fate look_at_dead(struct reap *reap, const struct jobdir *d, struct 
 	if (r < 0 && r != -ENOENT && r != -EPROTO) /* it may tell of processes yet */
 		return pass_over(reap, l, r, "its record can't be read");
 	if (r < 0)
-		find_owner(d, &record);
+		jobdir_find_owner(d, &record);
 	record.job_id = d->id.job_id;
 	l->has_record = r == 0;
 	l->fate = FATE_ASK;
@@ -155,7 +161,8 @@ static enum fate look_at_dead(struct reap *reap, const struct jobdir *d, struct 
 	case JOBLIFE_RUNS:
 		break;
 	}
-	report_kept(l, JOBLIFE_RUNS);
+	if (l->has_record)
+		report_running(l, true);
 	return FATE_DONE;
 }
 
@@ -200,6 +207,7 @@ static int look_at(void *arg, const struct jobdir_id *id)
 		l.fate = FATE_DONE;
 	l.uid = record.uid;
 	l.keeper = record.keeper;
+	l.last_asked = jobdir_get_asked(&d);
 	if (l.fate != FATE_DONE)
 		reap->left[reap->n_left++] = l;
 	return 0;
@@ -223,7 +231,7 @@ static bool is_in_vain(const struct reap *reap, const struct left *l)
 	return ms >= ASK_USER_MS || reap->in_vain_ms >= IN_VAIN_MS;
 }
 
-static enum joblife ask_slurm(struct reap *reap, struct left *l)
+static enum joblife ask_slurm(struct reap *reap, struct left *l, const struct jobdir *d)
 {
 	const uint64_t begin_ms = clock_ms();
 	enum joblife life;
@@ -232,6 +240,11 @@ static enum joblife ask_slurm(struct reap *reap, struct left *l)
 		snprintf(l->why, sizeof(l->why), "Slurm did not answer in time before");
 		return JOBLIFE_UNKNOWN;
 	}
+	if (begin_ms >= reap->ask_until_ms) {
+		snprintf(l->why, sizeof(l->why), "Slurm answers slowly; the next run asks about this job");
+		return JOBLIFE_UNKNOWN;
+	}
+	jobdir_set_asked(d);
 	life = joblife_ask(&record, l->why);
 	l->asked_ms = clock_ms() - begin_ms;
 	if (life == JOBLIFE_UNKNOWN)
@@ -251,13 +264,35 @@ static void ask_one(struct reap *reap, struct left *l)
 		return;
 	}
 	if (jobdir_read_state(&d, &record) < 0)
-		find_owner(&d, &record);
+		jobdir_find_owner(&d, &record);
 	record.job_id = l->id.job_id;
-	life = ask_slurm(reap, l);
+	life = ask_slurm(reap, l, &d);
 	l->over = life == JOBLIFE_OVER;
 	report_kept(l, life);
 	if (!l->over)
 		l->fate = FATE_DONE;
+}
+
+static int compare_asked(const void *a, const void *b)
+{
+	const struct left *x = a, *y = b;
+
+	if (x->user_asked != y->user_asked)
+		return x->user_asked < y->user_asked ? -1 : 1;
+	if (x->last_asked != y->last_asked)
+		return x->last_asked < y->last_asked ? -1 : 1;
+	return 0;
+}
+
+/* Where the time is not enough for all, the next run goes on with those about whom nobody was asked. Users who stop
+ * squeue are the last then, however many jobs they have. */
+static void sort_by_time(struct reap *reap)
+{
+	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
+		for (const struct left *other = reap->left; other < reap->left + reap->n_left; other++)
+			if (other->uid == l->uid && other->last_asked > l->user_asked)
+				l->user_asked = other->last_asked;
+	qsort(reap->left, reap->n_left, sizeof(reap->left[0]), compare_asked);
 }
 
 /* How many are over. */
@@ -266,6 +301,7 @@ static size_t ask_all(struct reap *reap)
 	size_t n_over = 0;
 
 	reap->in_vain_ms = 0;
+	reap->ask_until_ms = clock_ms() + ASK_ALL_MS;
 	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
 		l->asked_ms = 0;
 	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++) {
@@ -349,6 +385,7 @@ static void ask_and_end(struct reap *reap)
 {
 	bool stopped = false;
 
+	sort_by_time(reap);
 	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
 		stopped = stopped || l->fate == FATE_STOPPED;
 	if (ask_all(reap) == 0 && !stopped)

@@ -81,7 +81,7 @@ dk_survives() {
 	assert_eq "$(dk_expected)" "$(dk_output "$id")" "what the job read"
 	wait_until 10 job_nodes_clean "$id"
 	assert_eq "" "$(on n1 find /srv/local -name "stage-data-$id*")" "what is left on the disk"
-	assert_contains "$said" "job $id: its keeper is dead, and it runs"
+	assert_contains "$said" "job $id: its keeper is dead, and processes of it are on this node"
 	assert_eq 1 "$(dk_log n1 | grep -c "job=$id .*the keeper has died")" "lines of the keeper's death"
 	assert_nodes_fine
 }
@@ -172,7 +172,7 @@ dk_survives_without_slurmctld() {
 	wait_until 10 dk_lock_is_free n1 "$id"
 	at_end dk_start_slurmctld
 	dk_stop_slurmctld
-	assert_contains "$(dk_reap)" "job $id: its keeper is dead, and it runs"
+	assert_contains "$(dk_reap)" "job $id: its keeper is dead, and processes of it are on this node"
 	assert on n1 test -d "/run/stage-data/$id/t/data"
 	dk_start_slurmctld
 	let_go "$id"

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <sys/file.h>
+#include <sys/mman.h>
 #include <sys/mount.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
@@ -31,7 +32,7 @@
 #define ALICE 4001
 #define BOB 4002
 #define FIRST_ID 9000000 /* no job of this machine's */
-#define MAX_USERS 8
+#define MAX_USERS 32
 #define KEEPER_PID 2000
 #define KEEPER_START 1 /* of the boot; a question by the timer is due each ten minutes after it */
 
@@ -47,7 +48,9 @@ static struct {
 	struct {
 		int r;           /* what is answered; -EINTR: the one that asks is killed; -ETIMEDOUT: nothing comes */
 		uint64_t takes_ms;
+		bool completing; /* of an answer 0 */
 		unsigned n_asked;
+		unsigned n_set_aside; /* how often what he has in a tier was set aside */
 	} users[MAX_USERS];
 } fake;
 
@@ -62,19 +65,37 @@ int __wrap_usleep(useconds_t us)
 	return 0;
 }
 
-/* A question for Slurm, which is answered before anybody waits for it. */
+/* What is said before anybody waits for it, and the end of who said it. */
+static int answer(int fd, const void *text, size_t size, int signal)
+{
+	static struct act end;
+
+	if (!signal)
+		assert_int_equal(write(fd, text, size), size);
+	end = (struct act){ .kind = ACT_EXITED, .n = { ++fake.last_pid, signal } };
+	assert_int_equal(packet_send(fake.keeper, &end, sizeof(end), NULL, 0, 0), 0);
+	return fake.last_pid;
+}
+
+/* A question for Slurm. */
 static int ask(struct act *a, int fd)
 {
 	struct hand_over over = { .r = fake.users[a->uid - ALICE].r, .text = "so it says" };
-	static struct act end;
 
+	if (over.r == 0 && !fake.users[a->uid - ALICE].completing)
+		over.text[0] = '\0';
 	fake.users[a->uid - ALICE].n_asked++;
 	fake.now_ms += fake.users[a->uid - ALICE].takes_ms;
-	if (over.r != -EINTR)
-		assert_int_equal(write(fd, &over, sizeof(over)), sizeof(over));
-	end = (struct act){ .kind = ACT_EXITED, .n = { ++fake.last_pid, over.r == -EINTR ? SIGKILL : 0 } };
-	assert_int_equal(packet_send(fake.keeper, &end, sizeof(end), NULL, 0, 0), 0);
-	return fake.last_pid;
+	return answer(fd, &over, sizeof(over), over.r == -EINTR ? SIGKILL : 0);
+}
+
+/* In a tier of users' own. */
+static int do_in_tier(struct act *a, int fd)
+{
+	const int32_t done = 0;
+
+	fake.users[a->uid - ALICE].n_set_aside += strcmp(a->text, "tier-aside") == 0;
+	return answer(fd, &done, sizeof(done), 0);
 }
 
 static int act(struct act *a, const int *fds, size_t n_fds, int *out, size_t *n_outp)
@@ -82,6 +103,8 @@ static int act(struct act *a, const int *fds, size_t n_fds, int *out, size_t *n_
 	switch (a->kind) {
 	case ACT_SPAWN:
 		*n_outp = 0;
+		if (strncmp(a->text, "tier-", 5) == 0)
+			return a->r = do_in_tier(a, fds[0]);
 		a->r = strcmp(a->text, "over") == 0 ? ask(a, fds[0]) : -EPERM;
 		return a->r;
 	case ACT_GO:
@@ -150,27 +173,58 @@ static int tear_down(void **state)
 			skip();                                                                    \
 	} while (0)
 
-/* The directory of a job of this boot whose keeper is dead. */
-static uint32_t leave(uid_t uid)
+/* tier: of users' own; NULL: none. */
+static void make_dir(const char *dir, uint32_t job_id, uid_t uid, const char *tier)
 {
-	static uint32_t last = FIRST_ID;
 	struct state *st = calloc(1, sizeof(*st));
 	char path[PATH_MAX];
 	int fd;
 
-	st->job_id = ++last;
+	st->job_id = job_id;
 	st->uid = st->gid = uid;
 	state_get_boot(st->boot);
 	if (fake.lock_fd >= 0)
 		st->keeper = (struct state_proc){ KEEPER_PID, KEEPER_START };
-	snprintf(path, sizeof(path), STAGE_RUN_DIR "/%u", last);
-	assert_int_equal(mkdir(path, 0711), 0);
-	strcat(path, "/state");
+	if (tier) {
+		snprintf(st->tiers[0].path, sizeof(st->tiers[0].path), "%s", tier);
+		st->tiers[0].as_user = true;
+	}
+	assert_int_equal(mkdir(dir, 0711), 0);
+	snprintf(path, sizeof(path), "%s/" RUNDIR_STATE, dir);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	assert_int_equal(state_write(fd, st), 0);
 	close(fd);
 	free(st);
-	return last;
+}
+
+static uint32_t last_job = FIRST_ID;
+
+/* The directory of a job of this boot whose keeper is dead. */
+static uint32_t leave(uid_t uid)
+{
+	char dir[PATH_MAX];
+
+	snprintf(dir, sizeof(dir), STAGE_RUN_DIR "/%u", ++last_job);
+	make_dir(dir, last_job, uid, NULL);
+	return last_job;
+}
+
+/* The same, of that number, where the job's next run has moved it. */
+static void leave_aside(uint32_t job_id, uid_t uid, const char *tier)
+{
+	char dir[PATH_MAX];
+
+	assert_true(mkdir(STAGE_RUN_DIR "/" RUNDIR_TRASH, 0700) == 0 || errno == EEXIST);
+	snprintf(dir, sizeof(dir), STAGE_RUN_DIR "/" RUNDIR_TRASH "/%u.77", job_id);
+	make_dir(dir, job_id, uid, tier);
+}
+
+static bool is_aside(uint32_t job_id)
+{
+	char path[PATH_MAX];
+
+	snprintf(path, sizeof(path), STAGE_RUN_DIR "/" RUNDIR_TRASH "/%u.77", job_id);
+	return access(path, F_OK) == 0;
 }
 
 /* The same, with a keeper that lives. */
@@ -310,6 +364,139 @@ static void test_the_timer_asks_about_keepers_that_live_each_ten_minutes(void **
 	assert_false(is_there(id));
 }
 
+/* Fails when each user has his time and nobody looks at the sum: 30 users take six minutes. */
+static void test_a_slow_slurm_is_asked_about_all_in_several_runs(void **state)
+{
+	NEED_NODE();
+	for (int i = 0; i < 30; i++) {
+		leave(ALICE + (uid_t)i);
+		fake.users[i].takes_ms = 6000;
+	}
+	for (int run = 0; run < 4; run++) {
+		const uint64_t begin_ms = fake.now_ms;
+
+		reap();
+		assert_true(fake.now_ms - begin_ms < 60000);
+	}
+	for (int i = 0; i < 30; i++)
+		assert_in_range(fake.users[i].n_asked, 1, 2);
+}
+
+/* Fails when each run begins with the same ones. */
+static void test_three_users_who_stop_squeue_hold_up_others_for_a_run(void **state)
+{
+	uint32_t bobs[2];
+
+	NEED_NODE();
+	bobs[0] = leave(BOB);
+	for (int i = 0; i < 12; i++)
+		leave(BOB + 1 + (uid_t)(i % 3));
+	bobs[1] = leave(BOB);
+	fake.users[BOB - ALICE].r = -ESRCH;
+	for (int i = 0; i < 3; i++) {
+		fake.users[BOB - ALICE + 1 + i].r = -ETIMEDOUT;
+		fake.users[BOB - ALICE + 1 + i].takes_ms = 10000;
+	}
+	reap();
+	reap();
+	assert_false(is_there(bobs[0]));
+	assert_false(is_there(bobs[1]));
+}
+
+static void reap_with_output(char *buf, size_t size)
+{
+	_cleanup_(fd_closep) int out = memfd_create("out", MFD_CLOEXEC), saved = dup(2);
+	ssize_t n;
+
+	assert_true(out >= 0 && saved >= 0);
+	dup2(out, 2);
+	reap();
+	dup2(saved, 2);
+	n = pread(out, buf, size - 1, 0);
+	buf[n < 0 ? 0 : n] = '\0';
+}
+
+/* Fails when a job that is completing, which Slurm does not count as over, is said to run. */
+static void test_what_is_completing_is_not_said_to_run(void **state)
+{
+	char said[4096];
+
+	NEED_NODE();
+	leave(ALICE);
+	leave(BOB);
+	fake.users[0].completing = true;
+	reap_with_output(said, sizeof(said));
+	assert_non_null(strstr(said, "its keeper is dead, and it is completing"));
+	assert_non_null(strstr(said, "so it says\n"));
+	assert_non_null(strstr(said, "its keeper is dead, and it runs: what it has stays until its end\n"));
+}
+
+/* Fails when nobody asks whose the directory is: what it would tell the reaper is gone. */
+static void test_a_damaged_record_is_left_to_its_own_user_and_the_reaper(void **state)
+{
+	char path[PATH_MAX];
+	uint32_t id = ++last_job;
+	int fd;
+
+	NEED_NODE();
+	leave_aside(id, ALICE, NULL);
+	snprintf(path, sizeof(path), STAGE_RUN_DIR "/" RUNDIR_TRASH "/%u.77/" RUNDIR_STATE, id);
+	assert_int_equal(truncate(path, 1), 0);
+	snprintf(path, sizeof(path), STAGE_RUN_DIR "/" RUNDIR_TRASH "/%u.77/" RUNDIR_SOCK, id);
+	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
+	assert_int_equal(fchown(fd, ALICE, ALICE), 0);
+	close(fd);
+	reap_aside(BOB);
+	assert_true(is_aside(id));
+	assert_int_equal(access(path, F_OK), 0);
+	reap_aside(ALICE);
+	assert_false(is_aside(id));
+}
+
+/* Fails when the later run of another user counts as this one's: no record tells of it any more then. */
+static void test_a_tier_of_users_own_is_emptied_though_another_has_the_number(void **state)
+{
+	uint32_t id;
+
+	NEED_NODE();
+	id = live(BOB);
+	leave_aside(id, ALICE, "/tmp/alice");
+	reap();
+	assert_int_equal(fake.users[0].n_set_aside, 1);
+	assert_false(is_aside(id));
+}
+
+/* Fails when what the same user's later run has in the tier is set aside below it. */
+static void test_a_tier_of_users_own_is_left_to_the_later_run(void **state)
+{
+	uint32_t id;
+
+	NEED_NODE();
+	id = live(ALICE);
+	leave_aside(id, ALICE, "/tmp/alice");
+	reap();
+	assert_int_equal(fake.users[0].n_set_aside, 0);
+	assert_false(is_aside(id));
+}
+
+/* Fails when a run that has no record yet counts as another user's, or the record goes. */
+static void test_a_tier_of_users_own_stays_on_record_until_it_is_known_whose_the_later_run_is(void **state)
+{
+	struct error err = ERROR_INIT;
+	char path[PATH_MAX];
+	uint32_t id;
+
+	NEED_NODE();
+	id = live(BOB);
+	snprintf(path, sizeof(path), STAGE_RUN_DIR "/%u/" RUNDIR_STATE, id);
+	assert_int_equal(unlink(path), 0);
+	leave_aside(id, ALICE, "/tmp/alice");
+	assert_true(reap_all(true, &err) < 0);
+	assert_int_equal(fake.users[0].n_set_aside, 0);
+	snprintf(path, sizeof(path), STAGE_RUN_DIR "/" RUNDIR_TRASH "/%u.77/" RUNDIR_STATE, id);
+	assert_int_equal(access(path, F_OK), 0);
+}
+
 int main(void)
 {
 #define TEST(name) cmocka_unit_test_setup_teardown(name, set_up, tear_down)
@@ -320,6 +507,13 @@ int main(void)
 		TEST(test_a_slurm_that_does_not_answer_is_not_asked_by_all),
 		TEST(test_by_hand_all_keepers_that_live_are_asked_about),
 		TEST(test_the_timer_asks_about_keepers_that_live_each_ten_minutes),
+		TEST(test_a_slow_slurm_is_asked_about_all_in_several_runs),
+		TEST(test_three_users_who_stop_squeue_hold_up_others_for_a_run),
+		TEST(test_what_is_completing_is_not_said_to_run),
+		TEST(test_a_damaged_record_is_left_to_its_own_user_and_the_reaper),
+		TEST(test_a_tier_of_users_own_is_emptied_though_another_has_the_number),
+		TEST(test_a_tier_of_users_own_is_left_to_the_later_run),
+		TEST(test_a_tier_of_users_own_stays_on_record_until_it_is_known_whose_the_later_run_is),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
