@@ -11,6 +11,7 @@
 #include <unistd.h>
 
 #include "client/conf-advice.h"
+#include "client/doctor.h"
 #include "client/output.h"
 #include "client/submit-copy.h"
 #include "common/config/conf.h"
@@ -27,12 +28,20 @@
 
 static const struct option options[] = { { "print-defaults", no_argument, NULL, 'p' }, { 0 } };
 
+struct findings {
+	unsigned n_errors;
+	char file[PATH_MAX]; /* of the first */
+	bool more_files;
+};
+
 static void report(void *arg, const char *file, unsigned line, const char *text, const char *mend)
 {
 	char sentence[2 * ERROR_MAX_SIZE];
-	unsigned *n_errors = arg;
+	struct findings *found = arg;
 
-	(*n_errors)++;
+	if (found->n_errors++ == 0)
+		snprintf(found->file, sizeof(found->file), "%s", file);
+	found->more_files = found->more_files || strcmp(found->file, file);
 	if (line)
 		snprintf(sentence, sizeof(sentence), "%s:%u: %s", file, line, text);
 	else
@@ -40,6 +49,18 @@ static void report(void *arg, const char *file, unsigned line, const char *text,
 	output_lines(stdout, "", sentence);
 	if (mend && mend[0])
 		output_lines(stdout, "    ", mend);
+}
+
+/* Where an item of the configuration stands, "FILE:LINE: "; "" for what no file has. */
+static const char *get_place(const struct conf *conf, const char *section, const char *name, char *buf, size_t size)
+{
+	const char *file;
+	unsigned line;
+
+	buf[0] = '\0';
+	if (conf_get_place(conf, section, name, &file, &line))
+		snprintf(buf, size, "%s:%u: ", file, line);
+	return buf;
 }
 
 static void warn(void *arg, const char *text)
@@ -69,54 +90,102 @@ static bool is_dest(const struct conf_tier *t)
 }
 
 /* What is well written and comes to nothing. */
-static void warn_of_tier(const struct conf_tier *t, unsigned *n_warnings)
+static void warn_of_tier(const struct conf *conf, const struct conf_tier *t, unsigned *n_warnings)
 {
-	char sentence[2 * ERROR_MAX_SIZE] = "";
+	char sentence[2 * ERROR_MAX_SIZE] = "", place[ERROR_MAX_SIZE];
 
+	get_place(conf, "tier", t->name, place, sizeof(place));
 	if (has_placeholder(t->path, 'a'))
 		snprintf(sentence, sizeof(sentence),
-			 "[tier %s] Path=%s: %%a is not known when staging begins, so nothing is "
+			 "%s[tier %s] Path=%s: %%a is not known when staging begins, so nothing is "
 			 "staged there; write %%j, each task of an array is a job of its own",
-			 t->name, t->path);
+			 place, t->name, t->path);
 	else if (!is_dest(t))
 		snprintf(sentence, sizeof(sentence),
-			 "[tier %s]: no DEST has this name, and auto does not look at it; call the "
+			 "%s[tier %s]: no DEST has this name, and auto does not look at it; call the "
 			 "disk of nodes [tier ssd], what they share [tier scratch]",
-			 t->name);
+			 place, t->name);
 	if (*sentence)
 		warn(n_warnings, sentence);
 }
 
-/* In a child: where a file system hangs it is left to it. */
-static bool is_directory(const char *path, uint64_t deadline_ms)
+enum look { LOOK_ROOTS, LOOK_OTHERS, LOOK_NO_DIR, LOOK_NONE, LOOK_UNKNOWN };
+
+static enum look look_at(const char *path)
 {
 	struct stat st;
+
+	if (stat(path, &st) < 0)
+		return errno == ENOENT ? LOOK_NONE : LOOK_UNKNOWN;
+	if (!S_ISDIR(st.st_mode))
+		return LOOK_NO_DIR;
+	return doctor_is_roots(&st) ? LOOK_ROOTS : LOOK_OTHERS;
+}
+
+/* In a child: where a file system hangs it is left to it. */
+static enum look look_in_child(const char *path, uint64_t deadline_ms)
+{
 	int status = -1;
 	pid_t pid = fork();
 
 	if (pid == 0)
-		_exit(stat(path, &st) < 0 || !S_ISDIR(st.st_mode));
+		_exit(look_at(path));
 	while (pid > 0 && waitpid(pid, &status, WNOHANG) == 0) {
 		if (clock_ms() >= deadline_ms) {
 			(void)kill(pid, SIGKILL);
-			return false;
+			return LOOK_UNKNOWN;
 		}
 		usleep(LOOK_STEP_US);
 	}
-	return status == 0;
+	return pid > 0 && WIFEXITED(status) ? (enum look)WEXITSTATUS(status) : LOOK_UNKNOWN;
+}
+
+static void say_unchecked(const char *text)
+{
+	output_lines(stdout, "    not checked: ", text);
+}
+
+/* A disk of the node's, in which root makes directories. Where this is no compute node it may not be there. */
+static void check_tier_here(const struct conf *conf, const struct conf_tier *t, uint64_t deadline_ms,
+			    unsigned *n_warnings)
+{
+	static const char *const texts[] = {
+		[LOOK_OTHERS] = "is not root's alone here, so nothing is staged there; chown root and chmod 0755 it",
+		[LOOK_NO_DIR] = "is no directory here; name one",
+		[LOOK_NONE] = "is not on this machine; 'stagectl doctor' on a compute node checks owner and mode",
+		[LOOK_UNKNOWN] = "can't be looked at here; 'stagectl doctor' on a compute node checks owner and mode",
+	};
+	char sentence[2 * ERROR_MAX_SIZE], place[ERROR_MAX_SIZE];
+	enum look look;
+
+	if (t->kind != CONF_TIER_DISK || t->provided_by_site || strchr(t->path, '%'))
+		return;
+	look = look_in_child(t->path, deadline_ms);
+	if (look == LOOK_ROOTS)
+		return;
+	get_place(conf, "tier", t->name, place, sizeof(place));
+	snprintf(sentence, sizeof(sentence), "%s[tier %s] Path=%s %s", place, t->name, t->path, texts[look]);
+	if (look == LOOK_OTHERS || look == LOOK_NO_DIR)
+		warn(n_warnings, sentence);
+	else
+		say_unchecked(sentence);
 }
 
 static void warn_of_source(const struct conf *conf, const struct conf_source *s,
 			   uint64_t deadline_ms, unsigned *n_warnings)
 {
-	char sentence[2 * ERROR_MAX_SIZE];
+	char sentence[2 * ERROR_MAX_SIZE], place[ERROR_MAX_SIZE];
+	enum look look;
 
-	if (!conf_source_is_alone(conf, s) || !is_directory(s->match, deadline_ms))
+	if (!conf_source_is_alone(conf, s))
+		return;
+	look = look_in_child(s->match, deadline_ms);
+	if (look != LOOK_ROOTS && look != LOOK_OTHERS)
 		return;
 	snprintf(sentence, sizeof(sentence),
-		 "[source %s] Match=%s: this directory can be staged as a whole, and nothing in it "
+		 "%s[source %s] Match=%s: this directory can be staged as a whole, and nothing in it "
 		 "by itself; write %s/** for both",
-		 s->name, s->match, s->match);
+		 get_place(conf, "source", s->name, place, sizeof(place)), s->name, s->match, s->match);
 	warn(n_warnings, sentence);
 }
 
@@ -128,21 +197,48 @@ static void warn_with_mend(void *arg, const char *mend, const char *text)
 	warn(arg, sentence);
 }
 
+static void check_partitions(const struct conf *conf, unsigned *n_warnings)
+{
+	int r = conf_advise_partitions(conf, warn_with_mend, n_warnings);
+
+	if (r == -ENOENT)
+		say_unchecked("partitions: Slurm's sinfo is not here; 'stagectl doctor' on a node checks them");
+	else if (r < 0)
+		say_unchecked("partitions: sinfo does not answer; ask again where the controller can be reached");
+}
+
+/* A draft may be private. */
+static void check_modes(struct conf *conf, bool is_site, unsigned *n_warnings)
+{
+	char sentence[PATH_MAX + 128];
+	struct stat st;
+
+	if (is_site)
+		(void)conf_advise_modes(conf, warn_with_mend, n_warnings);
+	else if (stat(conf->path, &st) == 0 && !(st.st_mode & 04)) {
+		snprintf(sentence, sizeof(sentence), "%s has mode %04o, as a draft may; install it with mode 0644",
+			 conf->path, st.st_mode & 07777);
+		say_unchecked(sentence);
+	}
+}
+
 /* Of a file without errors. */
 static void warn_of_the_rest(struct conf *conf, bool is_site)
 {
 	const uint64_t deadline_ms = clock_ms() + LOOK_MS;
 	unsigned n_warnings = 0;
 
-	for (size_t i = 0; i < conf->n_tiers; i++)
-		warn_of_tier(&conf->tiers[i], &n_warnings);
+	for (size_t i = 0; i < conf->n_tiers; i++) {
+		warn_of_tier(conf, &conf->tiers[i], &n_warnings);
+		check_tier_here(conf, &conf->tiers[i], deadline_ms, &n_warnings);
+	}
 	for (size_t i = 0; i < conf->n_sources; i++)
 		warn_of_source(conf, &conf->sources[i], deadline_ms, &n_warnings);
 	conf_advise_rules(conf, warn_with_mend, &n_warnings);
 	conf_advise_names(conf, warn_with_mend, &n_warnings);
 	conf_advise_files(conf, warn_with_mend, &n_warnings);
-	if (is_site) /* a draft may be private */
-		(void)conf_advise_modes(conf, warn_with_mend, &n_warnings);
+	check_modes(conf, is_site, &n_warnings);
+	check_partitions(conf, &n_warnings);
 	submit_copies_check(conf, warn, &n_warnings);
 	if (n_warnings == 0)
 		puts("    no errors");
@@ -184,38 +280,47 @@ static unsigned check_catalogue(const struct conf *conf)
 
 	for (size_t i = 0; i < conf->n_datasets; i++) {
 		const struct conf_dataset *c = &conf->datasets[i];
-		char sentence[2 * ERROR_MAX_SIZE];
+		char sentence[2 * ERROR_MAX_SIZE], place[ERROR_MAX_SIZE];
 
 		if (has_rule(conf, c, &why))
 			continue;
 		n_errors++;
-		snprintf(sentence, sizeof(sentence), "[dataset %s] Source=%s: %s", c->name, c->source,
-			 why);
+		snprintf(sentence, sizeof(sentence), "%s[dataset %s] Source=%s: %s",
+			 get_place(conf, "dataset", c->name, place, sizeof(place)), c->name, c->source, why);
 		output_lines(stdout, "    ", sentence);
 	}
 	return n_errors;
 }
 
 /* As root looks at it on a node: where the directory is here, and whose it is can be seen. */
-static unsigned check_roots_file(const char *key, const char *path)
+static unsigned check_roots_file(const struct conf *conf, const char *section, const char *key, const char *path)
 {
-	char sentence[PATH_MAX + 256];
+	char sentence[2 * PATH_MAX + 256], place[ERROR_MAX_SIZE];
 	const char *name;
 	_cleanup_(fd_closep) int dir = *path ? root_path_open_above(path, &name) : -ENOENT;
 
 	if (dir != -EPERM)
 		return 0;
-	snprintf(sentence, sizeof(sentence), "%s=%s: its directory, and all above it, must be root's and writable by "
-		 "nobody else; put it into a directory of its own, as /var/log/stage-data/", key, path);
+	snprintf(sentence, sizeof(sentence), "%s%s=%s: its directory, and all above it, must be root's and writable by "
+		 "nobody else; put it into a directory of its own, as /var/log/stage-data/",
+		 get_place(conf, section, key, place, sizeof(place)), key, path);
 	output_lines(stdout, "    ", sentence);
 	return 1;
+}
+
+static bool is_same_file(const char *path, const char *other)
+{
+	struct stat a, b;
+
+	return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
 }
 
 static int run(int argc, char **argv)
 {
 	const char *site = cmd_get_conf() ?: STAGE_CONF_DIR "/stage-data.conf", *path = site;
 	_cleanup_(conf_freep) struct conf *conf = NULL;
-	unsigned n_errors = 0;
+	struct findings found = { 0 };
+	unsigned n_errors;
 	int c, r;
 
 	while ((c = cmd_next_option(argc, argv, "", options)) != -1) {
@@ -233,14 +338,14 @@ static int run(int argc, char **argv)
 			     path);
 		return STAGE_EXIT_FAILED;
 	}
-	r = conf_check(path, report, &n_errors);
-	if (r < 0 && n_errors == 0) {
+	r = conf_check(path, report, &found);
+	if (r < 0 && found.n_errors == 0) {
 		output_error("%s can't be read", path);
 		return STAGE_EXIT_FAILED;
 	}
-	if (n_errors) {
-		output_error("%s: %u error%s; the feature stays closed until they are mended", path,
-			     n_errors, n_errors == 1 ? "" : "s");
+	if (found.n_errors) {
+		output_error("%s%s: %u error%s; the feature stays closed until they are mended", found.file,
+			     found.more_files ? " and others" : "", found.n_errors, found.n_errors == 1 ? "" : "s");
 		return STAGE_EXIT_FAILED;
 	}
 	output_lines(stdout, "", path);
@@ -252,12 +357,13 @@ static int run(int argc, char **argv)
 			     n_errors == 1 ? "" : "s");
 		return STAGE_EXIT_FAILED;
 	}
-	n_errors = check_roots_file("LogFile", conf->log_file) + check_roots_file("Textfile", conf->metrics_textfile);
+	n_errors = check_roots_file(conf, "daemon", "LogFile", conf->log_file) +
+		   check_roots_file(conf, "metrics", "Textfile", conf->metrics_textfile);
 	if (n_errors) {
 		output_error("%s: %u file%s that root does not write to", path, n_errors, n_errors == 1 ? "" : "s");
 		return STAGE_EXIT_FAILED;
 	}
-	warn_of_the_rest(conf, !strcmp(path, site));
+	warn_of_the_rest(conf, is_same_file(path, site));
 	return STAGE_EXIT_OK;
 }
 
@@ -269,7 +375,7 @@ const struct cmd cmd_check_config = {
 	"Reads FILE (default: " STAGE_CONF_DIR "/stage-data.conf) and, beside it,\n"
 	"conf.d/*.conf, and goes on after an error. Any error closes the feature for jobs that\n"
 	"ask for it, so check before you install. A warning names what\n"
-	"can't be done as it is.\n"
+	"can't be done as it is. \"not checked\" names what this machine does not tell.\n"
 	"\n"
 	"  --print-defaults   every key with its default and what it means\n"
 	"\n"

@@ -17,28 +17,40 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "client/capture.h"
 #include "common/config/conf.h"
 #include "common/util/cleanup.h"
 #include "common/util/dir.h"
 #include "common/util/error.h"
 #include "common/util/path.h"
 
+#define SINFO_MS 5000
 #define ANY "zq9x" /* a name that no pattern has */
 
 struct advice {
+	const struct conf *conf;
 	conf_advice_fn *fn;
 	void *arg;
+	const char *section, *name; /* what it is about, as conf_get_place() takes them; NULL: a file */
 };
 
+/* Begins with the file and the line, if it is about a section or a key. */
 static void tell(const struct advice *a, const char *mend, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 static void tell(const struct advice *a, const char *mend, const char *fmt, ...)
 {
 	char text[ERROR_MAX_SIZE];
+	const char *file;
+	unsigned line;
 	va_list ap;
+	int n = 0;
 
+	if (a->section && conf_get_place(a->conf, a->section, a->name, &file, &line))
+		n = snprintf(text, sizeof(text), "%s:%u: ", file, line);
+	if (n < 0 || (size_t)n >= sizeof(text))
+		n = 0;
 	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
+	vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
 	va_end(ap);
 	a->fn(a->arg, mend, text);
 }
@@ -146,11 +158,13 @@ static bool are_alike(const struct conf_source *a, const struct conf_source *b)
 }
 
 /* Returns whether there was something to tell. */
-static bool advise_pair(const struct advice *a, const struct conf_source *s,
-			const struct conf_source *other, bool other_is_first)
+static bool advise_pair(struct advice *a, const struct conf_source *s, const struct conf_source *other,
+			bool other_is_first)
 {
 	char user[256];
 
+	a->section = "source";
+	a->name = s->name;
 	if (admits_denied(other, s, user, sizeof(user)))
 		tell(a, "put DenyUsers= into the wider rule, too",
 		     "[source %s] DenyUsers=%s keeps nobody out: [source %s] Match=%s covers the same and "
@@ -171,7 +185,7 @@ static bool advise_pair(const struct advice *a, const struct conf_source *s,
 
 void conf_advise_rules(const struct conf *conf, conf_advice_fn *fn, void *arg)
 {
-	const struct advice a = { fn, arg };
+	struct advice a = { .conf = conf, .fn = fn, .arg = arg };
 
 	for (size_t i = 0; i < conf->n_sources; i++)
 		for (size_t k = 0; k < conf->n_sources; k++)
@@ -192,11 +206,16 @@ static bool is_unknown(const char *name, bool group)
 	return !entry && (errno == 0 || errno == ENOENT || errno == ESRCH);
 }
 
-static void advise_list(const struct advice *a, const char *section, const char *key, const char *list)
+/* A list of the section with that name, or of [daemon], which has none. */
+static void advise_list(struct advice *a, const char *source, const char *key, const char *list)
 {
 	bool group = !strcmp(key, "AllowGroups");
-	char word[256];
+	char section[128] = "[daemon]", word[256];
 
+	if (source)
+		snprintf(section, sizeof(section), "[source %s]", source);
+	a->section = source ? "source" : "daemon";
+	a->name = source ?: key;
 	while ((list = next_word(list, word, sizeof(word))))
 		if (is_unknown(word, group))
 			tell(a, "correct the name, or take it out",
@@ -206,18 +225,66 @@ static void advise_list(const struct advice *a, const char *section, const char 
 
 void conf_advise_names(const struct conf *conf, conf_advice_fn *fn, void *arg)
 {
-	const struct advice a = { fn, arg };
-	char section[128];
+	struct advice a = { .conf = conf, .fn = fn, .arg = arg };
 
-	advise_list(&a, "[daemon]", "AllowUsers", conf->allow_users);
+	advise_list(&a, NULL, "AllowUsers", conf->allow_users);
 	for (size_t i = 0; i < conf->n_sources; i++) {
 		const struct conf_source *s = &conf->sources[i];
 
-		snprintf(section, sizeof(section), "[source %s]", s->name);
-		advise_list(&a, section, "AllowUsers", s->allow_users);
-		advise_list(&a, section, "AllowGroups", s->allow_groups);
-		advise_list(&a, section, "DenyUsers", s->deny_users);
+		advise_list(&a, s->name, "AllowUsers", s->allow_users);
+		advise_list(&a, s->name, "AllowGroups", s->allow_groups);
+		advise_list(&a, s->name, "DenyUsers", s->deny_users);
 	}
+}
+
+static bool has_line(const char *text, const char *line)
+{
+	size_t n = strlen(line);
+
+	for (; text && *text; text = strchr(text, '\n'), text = text ? text + 1 : NULL)
+		if (!strncmp(text, line, n) && (text[n] == '\n' || !text[n]))
+			return true;
+	return false;
+}
+
+static void advise_partitions(const struct advice *a, const char *known, const char *key, const char *list)
+{
+	char word[256];
+
+	while ((list = next_word(list, word, sizeof(word))))
+		if (!has_line(known, word))
+			tell(a, "correct the name; sinfo -o %R lists those that there are",
+			     "%s=%s: Slurm has no partition of this name", key, word);
+}
+
+static bool names_partitions(const struct conf *conf)
+{
+	bool any = *conf->partitions;
+
+	for (size_t i = 0; i < conf->n_sources; i++)
+		any = any || *conf->sources[i].mover_partition;
+	return any;
+}
+
+int conf_advise_partitions(const struct conf *conf, conf_advice_fn *fn, void *arg)
+{
+	static const char *const argv[] = { "sinfo", "-h", "-a", "-o", "%R", NULL };
+	struct advice a = { .conf = conf, .fn = fn, .arg = arg, .section = "daemon", .name = "Partitions" };
+	_cleanup_(freep) char *known = NULL;
+	int r;
+
+	if (!names_partitions(conf))
+		return 0;
+	r = capture_run(argv, SINFO_MS, &known);
+	if (r != 0)
+		return r < 0 ? r : -EIO;
+	advise_partitions(&a, known, "Partitions", conf->partitions);
+	a.section = "source";
+	for (size_t i = 0; i < conf->n_sources; i++) {
+		a.name = conf->sources[i].name;
+		advise_partitions(&a, known, "MoverPartition", conf->sources[i].mover_partition);
+	}
+	return 0;
 }
 
 /* ---- files ---- */
@@ -229,17 +296,38 @@ static bool ends_in(const char *name, const char *end)
 	return n >= m && !strcmp(name + n - m, end);
 }
 
-/* What package managers and editors leave, and what was put aside on purpose. */
+/* What was put aside on purpose, and hidden files. */
 static bool is_put_aside(const char *name)
 {
-	static const char *const ends[] = { "~", ".bak", ".orig", ".old", ".off", ".disabled", ".swp",
-					    ".rpmnew", ".rpmsave", ".rpmorig", ".dpkg-new", ".dpkg-old",
-					    ".dpkg-dist", ".ucf-dist", ".ucf-old" };
+	return ends_in(name, ".off") || ends_in(name, ".disabled") || !strncmp(name, "README", 6) ||
+	       (*name == '.' && !ends_in(name, ".conf"));
+}
+
+/* What package managers and editors leave. Its content may be what was meant to be in force. */
+static bool is_copy(const char *name)
+{
+	static const char *const ends[] = { "~", ".bak", ".orig", ".old", ".rpmnew", ".rpmsave", ".rpmorig",
+					    ".dpkg-new", ".dpkg-old", ".dpkg-dist", ".ucf-dist", ".ucf-old" };
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		if (ends_in(name, ends[i]))
 			return true;
-	return !strncmp(name, "README", 6) || (*name == '.' && !ends_in(name, ".conf"));
+	return false;
+}
+
+static void advise_file(const struct advice *a, const char *dir, const char *name)
+{
+	bool is_read = *name != '.' && ends_in(name, ".conf") && strlen(name) > 5;
+
+	if (is_read || is_put_aside(name))
+		return;
+	if (is_copy(name))
+		tell(a, "compare it with the file that is read, then remove it",
+		     "%s/%s is not read: its name is that of a copy, which an editor or a package manager made", dir,
+		     name);
+	else
+		tell(a, *name == '.' ? "take the dot in front away" : "give it a name that ends in .conf",
+		     "%s/%s is not read: names have to end in .conf and not to begin with a dot", dir, name);
 }
 
 static void get_dir(const struct conf *conf, const char *name, char *buf, size_t size)
@@ -249,20 +337,15 @@ static void get_dir(const struct conf *conf, const char *name, char *buf, size_t
 
 void conf_advise_files(const struct conf *conf, conf_advice_fn *fn, void *arg)
 {
-	const struct advice a = { fn, arg };
+	const struct advice a = { .conf = conf, .fn = fn, .arg = arg };
 	_cleanup_(dir_closep) DIR *dir = NULL;
 	const struct dirent *e;
 	char path[PATH_MAX];
 
 	get_dir(conf, "conf.d", path, sizeof(path));
 	dir = opendir(path);
-	while (dir && (e = readdir(dir))) {
-		bool is_read = *e->d_name != '.' && ends_in(e->d_name, ".conf") && strlen(e->d_name) > 5;
-
-		if (!is_read && !is_put_aside(e->d_name))
-			tell(&a, *e->d_name == '.' ? "take the dot in front away" : "give it a name that ends in .conf",
-			     "%s/%s is not read: names have to end in .conf and not to begin with a dot", path, e->d_name);
-	}
+	while (dir && (e = readdir(dir)))
+		advise_file(&a, path, e->d_name);
 }
 
 /* Of others: files have to be readable, directories to be passed. */
@@ -284,7 +367,7 @@ static bool is_open(const struct advice *a, const char *path)
 
 bool conf_advise_modes(const struct conf *conf, conf_advice_fn *fn, void *arg)
 {
-	const struct advice a = { fn, arg };
+	const struct advice a = { .conf = conf, .fn = fn, .arg = arg };
 	char dir[PATH_MAX], beside[PATH_MAX], pattern[PATH_MAX + 16];
 	bool ok;
 	glob_t g;

@@ -10,6 +10,7 @@
 #include <strings.h>
 
 #include "client/capture.h"
+#include "client/conf-advice.h"
 #include "common/config/conf.h"
 #include "common/util/cleanup.h"
 
@@ -109,39 +110,16 @@ static void check_unkillable(struct doctor *d, const char *config)
 		doctor_tell(d, DOCTOR_OK, NULL, "UnkillableStepTimeout=%s", text);
 }
 
-static bool has_line(const char *text, const char *line, size_t n)
+static void tell_warning(void *arg, const char *mend, const char *text)
 {
-	for (; text && *text; text = strchr(text, '\n'), text = text ? text + 1 : NULL)
-		if (!strncmp(text, line, n) && (text[n] == '\n' || !text[n]))
-			return true;
-	return false;
-}
-
-static void check_list(struct doctor *d, const char *known, const char *key, const char *list)
-{
-	for (size_t n; *list; list += n + (list[n] == ',')) {
-		n = strcspn(list, ",");
-		if (!has_line(known, list, n))
-			doctor_tell(d, DOCTOR_WARN, "correct the name; sinfo -o %R lists those that there are",
-				    "%s=%.*s: Slurm has no partition of this name", key, (int)n, list);
-	}
+	doctor_tell(arg, DOCTOR_WARN, mend, "%s", text);
 }
 
 /* A misspelt name closes staging for all, or for those who need a mover. */
 static void check_partitions(struct doctor *d)
 {
-	static const char *const argv[] = { "sinfo", "-h", "-a", "-o", "%R", NULL };
-	_cleanup_(freep) char *known = NULL;
-
-	bool any = d->conf && *d->conf->partitions;
-
-	for (size_t i = 0; d->conf && i < d->conf->n_sources; i++)
-		any |= *d->conf->sources[i].mover_partition != '\0';
-	if (!any || capture_run(argv, SCONTROL_MS, &known) != 0)
-		return;
-	check_list(d, known, "Partitions", d->conf->partitions);
-	for (size_t i = 0; i < d->conf->n_sources; i++)
-		check_list(d, known, "MoverPartition", d->conf->sources[i].mover_partition);
+	if (d->conf)
+		(void)conf_advise_partitions(d->conf, tell_warning, d);
 }
 
 /* srun and sbcast, which the first node of a job calls, say who they are by munge, and so does scontrol: it is

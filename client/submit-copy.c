@@ -320,10 +320,15 @@ void submit_copies_check(const struct conf *conf, void (*fn)(void *arg, const ch
 			 void *arg)
 {
 	for (size_t i = 0; i < conf->n_sources; i++) {
+		const struct conf_source *rule = &conf->sources[i];
 		struct error err = ERROR_INIT;
+		const char *file;
+		unsigned line;
 
-		if (conf->sources[i].visible_on == CONF_VISIBLE_MOVER &&
-		    check_rule(conf, &conf->sources[i], &err) < 0)
-			fn(arg, err.text);
+		if (rule->visible_on != CONF_VISIBLE_MOVER || check_rule(conf, rule, &err) == 0)
+			continue;
+		if (conf_get_place(conf, "source", rule->name, &file, &line))
+			error_prefix(&err, "%s:%u", file, line);
+		fn(arg, err.text);
 	}
 }

@@ -390,7 +390,7 @@ void conf_check_whole(const struct conf *conf, const struct conf_places *places,
 	for (size_t i = 0; i < places->n_items; i++) {
 		const struct conf_place *p = &places->items[i];
 
-		if (p->bad)
+		if (p->bad || p->key)
 			continue;
 		r->file = p->file;
 		r->line = p->line;

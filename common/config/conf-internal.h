@@ -55,10 +55,12 @@ int conf_init_values(void *base, const struct conf_section *section);
 void conf_free_values(void *base, const struct conf_section *section);
 void conf_free_items(struct conf *conf);
 
-/* conf-parse.c: where the named sections began, in the last file that has something of them. */
+/* conf-parse.c: where the named sections began, in the last file that has something of them, and where
+ * the keys of the other sections stand. */
 struct conf_place {
 	const struct conf_section *section;
 	size_t index;
+	const struct conf_key *key; /* NULL: the section is a named one */
 	char *file;
 	unsigned line;
 	bool bad; /* a value was refused: what is missing then is no news */

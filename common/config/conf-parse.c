@@ -53,16 +53,19 @@ static const char *find_comment(const char *p)
 	return p;
 }
 
-static struct conf_place *find_place(struct parser *ps)
+/* key: NULL for a named section. */
+static struct conf_place *find_place(struct parser *ps, const struct conf_key *key)
 {
-	for (size_t i = 0; i < ps->places->n_items; i++)
-		if (ps->places->items[i].section == ps->section &&
-		    ps->places->items[i].index == ps->index)
-			return &ps->places->items[i];
+	for (size_t i = 0; i < ps->places->n_items; i++) {
+		struct conf_place *place = &ps->places->items[i];
+
+		if (place->section == ps->section && place->key == key && (key || place->index == ps->index))
+			return place;
+	}
 	return NULL;
 }
 
-static int add_place(struct parser *ps)
+static int add_place(struct parser *ps, const struct conf_key *key)
 {
 	struct conf_place *items, *item;
 
@@ -71,7 +74,7 @@ static int add_place(struct parser *ps)
 		return -ENOMEM;
 	ps->places->items = items;
 	item = &items[ps->places->n_items];
-	*item = (struct conf_place){ ps->section, ps->index, strdup(ps->report->file),
+	*item = (struct conf_place){ ps->section, ps->index, key, strdup(ps->report->file),
 				     ps->report->line, false };
 	if (!item->file)
 		return -ENOMEM;
@@ -79,26 +82,41 @@ static int add_place(struct parser *ps)
 	return 0;
 }
 
+static int move_place(struct parser *ps, struct conf_place *place)
+{
+	char *file = strdup(ps->report->file);
+
+	if (!file)
+		return -ENOMEM;
+	free(place->file);
+	place->file = file;
+	place->line = ps->report->line;
+	return 0;
+}
+
+/* A key of a section without a name. */
+static int note_key(struct parser *ps, const struct conf_key *key)
+{
+	struct conf_place *place = find_place(ps, key);
+
+	return place ? move_place(ps, place) : add_place(ps, key);
+}
+
 /* The section is there already: in this file that is a mistake, a later file amends it. */
 static int amend(struct parser *ps, const struct conf_section *section, const char *name, size_t index)
 {
 	struct conf_place *place;
-	char *file;
 
 	ps->section = section;
 	ps->index = index;
-	place = find_place(ps);
+	place = find_place(ps, NULL);
 	if (!place || !strcmp(place->file, ps->report->file)) {
 		ps->section = NULL;
 		return conf_report(ps->report, EINVAL, "give one of them another name",
 				   "section [%s %s] is there already", section->name, name);
 	}
-	file = strdup(ps->report->file);
-	if (!file)
+	if (move_place(ps, place) < 0)
 		return ps->failure = -ENOMEM;
-	free(place->file);
-	place->file = file;
-	place->line = ps->report->line;
 	ps->place = (size_t)(place - ps->places->items);
 	return 0;
 }
@@ -165,7 +183,7 @@ static int open_named(struct parser *ps, const struct conf_section *section, con
 		tier = &ps->conf->tiers[ps->index];
 		tier->kind = CONF_TIER_MEMORY;
 	}
-	r = add_place(ps);
+	r = add_place(ps, NULL);
 	if (r < 0)
 		ps->failure = r;
 	return r;
@@ -385,6 +403,8 @@ static int take_key(void *user, const char *section, const char *name, const cha
 	if (r == 0)
 		r = conf_set_value(conf_section_base(ps->conf, ps->section, ps->index), key, value,
 				   ps->report);
+	if (r == 0 && !ps->section->named)
+		r = note_key(ps, key);
 	if (r == -ENOMEM)
 		ps->failure = r;
 	if (r < 0 && ps->section->named)

@@ -20,7 +20,6 @@
 
 struct load {
 	struct conf *conf;
-	struct conf_places places;
 	struct conf_report *report;
 	uint64_t hash;
 };
@@ -76,7 +75,8 @@ static int new_bare(struct conf **confp)
 		return r;
 	conf->own.name = strdup("own");
 	conf->path = strdup(STAGE_CONF_DIR "/stage-data.conf");
-	if (!conf->own.name || !conf->path)
+	conf->places = calloc(1, sizeof(*conf->places));
+	if (!conf->own.name || !conf->path || !conf->places)
 		return -ENOMEM;
 	set_hash(conf, FNV_INIT);
 	*confp = steal_ptr(conf);
@@ -104,8 +104,34 @@ void conf_free(struct conf *conf)
 	conf_free_values(&conf->own, conf_find_section("source", 6));
 	free(conf->own.name);
 	free(conf->path);
+	if (conf->places)
+		conf_places_deinit(conf->places);
+	free(conf->places);
 	free(conf->disabled_text);
 	free(conf);
+}
+
+static const char *place_get_name(const struct conf *conf, const struct conf_place *p)
+{
+	if (p->key)
+		return p->key->name;
+	/* Named items begin with their name. */
+	return *(char *const *)conf_section_base((struct conf *)conf, p->section, p->index);
+}
+
+bool conf_get_place(const struct conf *conf, const char *section, const char *name, const char **filep,
+		    unsigned *linep)
+{
+	for (size_t i = 0; conf->places && i < conf->places->n_items; i++) {
+		const struct conf_place *p = &conf->places->items[i];
+
+		if (strcmp(p->section->name, section) || strcmp(place_get_name(conf, p), name))
+			continue;
+		*filep = p->file;
+		*linep = p->line;
+		return true;
+	}
+	return false;
 }
 
 /* Parses what an fd has; path is for messages. */
@@ -122,7 +148,7 @@ static int load_fd(struct load *l, int fd, const char *path)
 		return r;
 	l->hash = fnv_add(l->hash, data, size);
 	l->conf->from_file = true;
-	return conf_parse(l->conf, data, size, &l->places, l->report);
+	return conf_parse(l->conf, data, size, l->conf->places, l->report);
 }
 
 static int load_main(struct load *l, const char *path)
@@ -258,7 +284,7 @@ static int load_all(struct load *l, const char *path)
 		r = add_shm(l->conf);
 	if (r == -ENOMEM)
 		return r;
-	conf_check_whole(l->conf, &l->places, l->report);
+	conf_check_whole(l->conf, l->conf->places, l->report);
 	set_hash(l->conf, l->hash);
 	return l->report->n_errors ? l->report->code : 0;
 }
@@ -274,7 +300,6 @@ static int load(struct conf **confp, const char *path, struct conf_report *repor
 		return r;
 	l.conf = conf;
 	r = load_all(&l, path);
-	conf_places_deinit(&l.places);
 	if (r < 0)
 		return r;
 	*confp = steal_ptr(conf);

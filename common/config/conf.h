@@ -106,6 +106,7 @@ struct conf {
 	char *path;                 /* of the main file, there or not; for messages */
 	char hash[17];              /* of the bytes read, hex */
 	bool from_file;             /* a file was there */
+	struct conf_places *places; /* for conf_get_place() */
 	struct conf_source own;     /* the built-in rule "own" of conf_match(permissive) */
 };
 
@@ -128,6 +129,13 @@ void conf_trust_root_alone(void);
  * whole); the number found. */
 int conf_check(const char *path, void (*report)(void *arg, const char *file, unsigned line,
 						const char *text, const char *mend), void *arg);
+
+/*
+ * Where [section name] stands or, of a section without a name, its key name. If several files have it: the last of
+ * them. *filep is valid as long as conf. false: no file has it.
+ */
+bool conf_get_place(const struct conf *conf, const char *section, const char *name, const char **filep,
+		    unsigned *linep);
 
 /* Is the feature open for this user (Enabled, disabled, AllowUsers) and partition (NULL: not
  * known)? Of a list, as in `-p a,b`, each partition must be open, because Slurm may start the job

@@ -1515,20 +1515,84 @@ class Helping(unittest.TestCase):
         with tempfile.TemporaryDirectory() as top:
             os.chmod(top, 0o755)
             os.mkdir(f"{top}/conf.d")
-            for name in "main.conf", "conf.d/10.conf", "conf.d/20.conf.rpmnew", "conf.d/README", "conf.d/.30.conf.swp":
+            for name in "main.conf", "conf.d/10.conf", "conf.d/20.conf.off", "conf.d/README", "conf.d/.30.conf.swp":
                 with open(f"{top}/{name}", "w") as f:
                     f.write("[source a]\nMatch=/x/**\n" if name == "main.conf" else "[limits]\n")
                 os.chmod(f.name, 0o644)
             self.assertIn("    no errors\n", stagectl("check-config", f"{top}/main.conf").stdout)
-            for name in "trial.cfg", "trial", ".trial.conf", ".conf":
+            for name in ("trial.cfg", "trial", ".trial.conf", ".conf", "10.conf~", "10.conf.bak", "10.conf.rpmsave",
+                         "10.conf.rpmnew", "10.conf.dpkg-old"):
                 open(f"{top}/conf.d/{name}", "w").close()
                 r = stagectl("check-config", f"{top}/main.conf")
                 self.assertIn(f"conf.d/{name} is not read", r.stdout)
                 os.unlink(f"{top}/conf.d/{name}")
             os.chmod(f"{top}/conf.d/10.conf", 0o600)
-            self.assertIn("    no errors\n", stagectl("check-config", f"{top}/main.conf").stdout)  # a draft
+            os.chmod(f"{top}/main.conf", 0o600)
+            out = stagectl("check-config", f"{top}/main.conf").stdout  # a draft
+            self.assertIn("    no errors\n", out)
+            self.assertIn(f"not checked: {top}/main.conf has mode 0600, as a draft may", " ".join(out.split()))
             r = stagectl("check-config", STAGE_CONF=f"{top}/main.conf")
             self.assertIn(f"{top}/conf.d/10.conf has mode 0600: users and nodes", r.stdout)
+            # the site's own file, called by its name
+            r = stagectl("check-config", f"{top}/conf.d/../main.conf", STAGE_CONF=f"{top}/main.conf")
+            self.assertIn(f"{top}/main.conf has mode 0600: users and nodes", r.stdout)
+
+    def test_check_config_names_the_file_and_the_line_of_what_it_warns_of(self):
+        """Seen failing: the main file's name stood above warnings of a file in conf.d."""
+        with tempfile.TemporaryDirectory() as top:
+            os.chmod(top, 0o755)
+            os.mkdir(f"{top}/conf.d")
+            with open(f"{top}/main.conf", "w") as f:
+                f.write("[daemon]\nAllowUsers=root\nLogFile=\n[source wide]\nMatch=/p/**\nMaxBytes=2G\n")
+            more = f"{top}/conf.d/more.conf"
+            cases = (("[source n]\nMatch=/p/x/**\nMaxBytes=1G\n", f"{more}:1: [source n] is never asked", 0),
+                     ("\n[source wide]\nAllowUsers=rooot\n", f"{more}:2: [source wide] AllowUsers=rooot:", 0),
+                     ("[daemon]\n\nAllowUsers=rooot\n", f"{more}:3: [daemon] AllowUsers=rooot:", 0),
+                     ("[tier fast]\nPath=/local\n", f"{more}:1: [tier fast]: no DEST has this name", 0),
+                     ("[dataset d]\nSource=/q/a.tar\n", f"{more}:1: [dataset d] Source=/q/a.tar: no [source]", 1),
+                     ("[daemon]\nLogFile=/tmp/x.log\n", f"{more}:2: LogFile=/tmp/x.log: its directory", 1),
+                     ("[source n]\n", f"stagectl: {more}: 1 error; the feature stays closed", 1))
+            for text, sentence, code in cases:
+                with open(more, "w") as f:
+                    f.write(text)
+                r = stagectl("check-config", f"{top}/main.conf")
+                self.assertEqual(r.returncode, code, r.stdout + r.stderr)
+                self.assertIn(sentence, " ".join((r.stdout + r.stderr).split()), text)
+
+    def test_check_config_says_what_it_can_not_check_here(self):
+        """Seen failing with a check-config that leaves both to the doctor and does not say so."""
+        with tempfile.TemporaryDirectory() as top:
+            os.chmod(top, 0o755)
+            os.mkdir(f"{top}/open")
+            os.chmod(f"{top}/open", 0o777)
+            os.mkdir(f"{top}/bin")
+
+            def check(text, sinfo):
+                with open(f"{top}/conf", "w") as f:
+                    f.write(f"[source a]\nMatch=/x/**\n{text}")
+                with open(f"{top}/bin/sinfo", "w") as f:
+                    f.write(f"#!/bin/sh\n{sinfo}\n")
+                os.chmod(f"{top}/bin/sinfo", 0o755)
+                r = stagectl("check-config", f"{top}/conf", PATH=f"{top}/bin")
+                self.assertEqual((r.returncode, r.stderr), (0, ""), r.stdout)
+                return " ".join(r.stdout.split())
+            main = "[daemon]\nPartitions=main,mian\n"
+            said = "Partitions=mian: Slurm has no partition of this name; correct the name"
+            self.assertIn(f"warning: {top}/conf:4: {said}", check(main, "echo main"))
+            self.assertNotIn("partition", check(main, "echo main; echo mian"))
+            self.assertIn("not checked: partitions: sinfo does not answer", check(main, "exit 1"))
+            self.assertNotIn("partition", check("", "exit 1"))
+            self.assertIn("MoverPartition=mvoe: Slurm has no partition of this name",
+                          check("VisibleOn=mover\nMoverPartition=mvoe\n", "echo main"))
+            os.unlink(f"{top}/bin/sinfo")
+            r = stagectl("check-config", f"{top}/conf", PATH=f"{top}/bin")
+            self.assertIn("not checked: partitions: Slurm's sinfo is not here", r.stdout)
+            for path, said in (("open", "is not root's alone here"), ("conf", "is no directory here")):
+                self.assertIn(f"warning: {top}/conf:3: [tier ssd] Path={top}/{path} {said}",
+                              check(f"[tier ssd]\nPath={top}/{path}\n", ""))
+            self.assertIn(f"not checked: {top}/conf:3: [tier ssd] Path={top}/none is not on this machine",
+                          check(f"[tier ssd]\nPath={top}/none\n", ""))
+            self.assertNotIn("not checked", check("[tier ssd]\nPath=/usr\n", ""))
 
     def test_check_config_warns_of_tiers_that_come_to_nothing(self):
         """Seen failing with a check-config that says nothing of tiers."""
@@ -1544,7 +1608,7 @@ class Helping(unittest.TestCase):
                 r = stagectl("check-config", f.name)
                 self.assertEqual((r.returncode, r.stderr), (0, ""), r.stdout)
                 if sentence:
-                    self.assertIn(f"warning: [tier {name}]", r.stdout)
+                    self.assertIn(f"warning: {f.name}:3: [tier {name}]", r.stdout)
                     self.assertIn(sentence, r.stdout)
                 else:
                     self.assertIn("    no errors\n", r.stdout)
@@ -1563,7 +1627,7 @@ class Helping(unittest.TestCase):
                     f.write(f"[source a]\nMatch={match}\n")
                 r = stagectl("check-config", f"{top}/conf")
                 self.assertEqual((r.returncode, r.stderr), (0, ""), r.stdout)
-                self.assertEqual(f"warning: [source a] Match={top}/d: " in r.stdout, warned, match)
+                self.assertEqual(f"warning: {top}/conf:1: [source a] Match={top}/d: " in r.stdout, warned, match)
                 self.assertEqual(f"write {top}/d/** for both" in r.stdout, warned, match)
 
     @unittest.skipUnless(os.geteuid() == 0 and os.path.exists("/dev/fuse"), "mounts a file system that hangs")
@@ -1609,7 +1673,10 @@ class Helping(unittest.TestCase):
         for f in files:
             r = stagectl("check-config", os.path.realpath(f))
             self.assertEqual((r.returncode, r.stderr), (0, ""), r.stdout)
-            self.assertEqual(r.stdout.splitlines()[1:], ["    no errors"], r.stdout)
+            # Their disks and partitions are not here.
+            rest = [line for line in " ".join(r.stdout.split()).split(" not checked: ")]
+            self.assertTrue(rest[-1].endswith("no errors"), r.stdout)
+            self.assertNotIn("warning", r.stdout)
             with open(f) as text:
                 head = text.read().split("\n\n")[0]
             self.assertRegex(head, r"# Follows .*\.\w\w")

@@ -308,7 +308,7 @@ class Submitting(unittest.TestCase):
         self.assertNotIn("warning", self.check_config())
         for site in dict(far="Tiers=shm\n"), dict(tier="%u/%j"), dict(tier="all"):
             self.site(**site)
-            self.assertIn("warning: [source far] has VisibleOn=mover, and", self.check_config())
+            self.assertRegex(self.check_config(), r"warning: \S+/\S+:\d+: \[source far\] has VisibleOn=mover, and")
         self.site()
         self.hide_scratch()
         self.assertIn("no [source] lets jobs read", self.check_config())

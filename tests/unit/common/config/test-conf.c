@@ -9,6 +9,7 @@
 
 #include "common/config/conf.h"
 #include "common/util/parse.h"
+#include "common/util/path.h"
 
 /* Writes a file (and its directory) below the scratch directory of the test. */
 static void put_bytes(void **state, const char *name, const void *data, size_t size)
@@ -143,6 +144,38 @@ static void test_a_user_namespace_without_root_is_no_obstacle(void **state)
 	if (WEXITSTATUS(status) == 77)
 		skip();
 	assert_int_equal(status, 0);
+}
+
+static void assert_place(const struct conf *conf, const char *section, const char *name, const char *file,
+			 unsigned line)
+{
+	const char *found = NULL;
+	unsigned found_line = 0;
+
+	assert_true(conf_get_place(conf, section, name, &found, &found_line));
+	assert_string_equal(path_base(found), file);
+	assert_int_equal(found_line, line);
+}
+
+/* The last file that has something of it. */
+static void test_where_a_section_or_a_key_stands_is_known(void **state)
+{
+	_cleanup_(conf_freep) struct conf *conf = NULL;
+	const char *file;
+	unsigned line;
+
+	put(state, "main.conf", "[daemon]\nLogFile=/a.log\nPartitions=a\n[source a]\nMatch=/a\n[source b]\nMatch=/b\n");
+	put(state, "conf.d/10.conf", "\n[source b]\nMaxBytes=1\n[daemon]\nPartitions=b\n[tier ssd]\nPath=/s\n");
+	put(state, "conf.d/20.conf", "[dataset a]\nSource=/a\n");
+	conf = must_load(state);
+	assert_place(conf, "daemon", "LogFile", "main.conf", 2);
+	assert_place(conf, "daemon", "Partitions", "10.conf", 5);
+	assert_place(conf, "source", "a", "main.conf", 4);
+	assert_place(conf, "source", "b", "10.conf", 2);
+	assert_place(conf, "tier", "ssd", "10.conf", 6);
+	assert_place(conf, "dataset", "a", "20.conf", 1);
+	assert_false(conf_get_place(conf, "tier", "shm", &file, &line));
+	assert_false(conf_get_place(conf, "daemon", "AllowUsers", &file, &line));
 }
 
 static void test_every_key_arrives(void **state)
@@ -1139,6 +1172,7 @@ int main(void)
 		TEST(test_every_key_arrives),
 		TEST(test_a_run_goes_by_no_rule_unless_the_site_says_so),
 		TEST(test_a_user_namespace_without_root_is_no_obstacle),
+		TEST(test_where_a_section_or_a_key_stands_is_known),
 		TEST(test_a_tier_is_known_by_its_mark),
 		TEST(test_an_empty_value_is_the_default),
 		TEST(test_mistakes_are_refused_with_line_and_mend),
