@@ -16,6 +16,7 @@
 #include "client/bring-keys.h"
 #include "client/output.h"
 #include "client/progress.h"
+#include "client/readable.h"
 #include "client/rpc.h"
 #include "client/seen.h"
 #include "client/snapshot.h"
@@ -155,6 +156,20 @@ static int wait_all_nodes(struct wait *w, const struct rpc_handler *h, struct er
 	return srun_each_node(&request, h, err);
 }
 
+/* A held task needs nobody to stage what is ready. */
+static int hold_alone(const struct wait *w, int code)
+{
+	char path[256];
+
+	if (!w->hold || code != STAGE_EXIT_NO_STAGING || rpc_find_socket(path, sizeof(path), NULL) < 0 ||
+	    !readable_has_all(path))
+		return code;
+	if (!w->mute && !w->quiet)
+		fprintf(stderr, "stage-data: stagingd of this job does not answer, and nothing more is staged on this node; "
+				"all datasets are ready, so the task begins\n");
+	return STAGE_EXIT_OK;
+}
+
 static bool has_warning(const struct snapshot_list *l)
 {
 	for (size_t i = 0; i < l->n_items; i++)
@@ -170,9 +185,11 @@ static int wait_here(struct wait *w, const struct rpc_handler *h, struct error *
 	int code;
 
 	if ((w->hold ? rpc_open_early(&rpc, HOLD_PATIENCE_MS, err) : rpc_open(&rpc, err)) < 0)
-		return (int)error_to_exit(err);
+		return hold_alone(w, (int)error_to_exit(err));
 	w->rpc = rpc;
 	code = rpc_call(rpc, request, h, err);
+	if (code == STAGE_EXIT_NO_STAGING)
+		return hold_alone(w, code);
 	if (code == STAGE_EXIT_OK && !w->quiet && warnings_are_told_here() && has_warning(&w->list))
 		warnings_ask(rpc, w->names, w->n_names, on_message, w);
 	return code == STAGE_EXIT_OK ? seen_check(&w->list, err) : code;

@@ -59,25 +59,31 @@ int rpc_find_socket(char *buf, size_t size, struct error *err)
 
 #define STILL_READABLE "What was ready can be read until the job ends; nothing more is staged on this node"
 
+/* The daemon writes it behind the socket. */
+static bool has_env(const char *path)
+{
+	const char *slash = strrchr(path, '/');
+	_cleanup_(freep) char *env = NULL;
+
+	if (!slash || asprintf(&env, "%.*s/" RUNDIR_ENV, (int)(slash - path), path) < 0) {
+		env = NULL;
+		return false;
+	}
+	return access(env, F_OK) == 0;
+}
+
 /* What stands there is no socket, or nothing does in a job's directory that is whole. */
 static int was_taken_away(const char *path, struct error *err)
 {
 	static const char mend[] = "staging goes on, but can't be asked for any more: what is ready stands in "
 				   "STAGE_DATA_DIR until the job's end; for the rest submit the job again";
-	const char *slash = strrchr(path, '/');
-	_cleanup_(freep) char *env = NULL;
 	struct stat st;
 
 	if (lstat(path, &st) == 0)
 		return S_ISSOCK(st.st_mode) ? 0
 					    : no_staging(err, "%s is %s in place of the job's socket; %s", path,
 							 S_ISDIR(st.st_mode) ? "a directory" : "something else", mend);
-	/* The daemon writes it behind the socket. */
-	if (!slash || asprintf(&env, "%.*s/" RUNDIR_ENV, (int)(slash - path), path) < 0) {
-		env = NULL;
-		return 0;
-	}
-	return access(env, F_OK) < 0 ? 0 : no_staging(err, "%s was removed; %s", path, mend);
+	return has_env(path) ? no_staging(err, "%s was removed; %s", path, mend) : 0;
 }
 
 int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
@@ -198,12 +204,20 @@ int rpc_open(struct rpc **rpcp, struct error *err)
 	return open_once(rpcp, false, err);
 }
 
+/* Nobody listens, and somebody has. */
+static bool has_died(int r)
+{
+	char path[256];
+
+	return r == -ECONNREFUSED && rpc_find_socket(path, sizeof(path), NULL) == 0 && has_env(path);
+}
+
 int rpc_open_early(struct rpc **rpcp, uint64_t patience_ms, struct error *err)
 {
 	uint64_t until_ms = clock_ms() + patience_ms;
 	int r;
 
-	while ((r = open_once(rpcp, true, err)) < 0 && r != -EIO && clock_ms() < until_ms)
+	while ((r = open_once(rpcp, true, err)) < 0 && r != -EIO && !has_died(r) && clock_ms() < until_ms)
 		usleep(LOOK_US);
 	return r;
 }

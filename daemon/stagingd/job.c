@@ -238,7 +238,8 @@ static void on_gone(void *arg)
 		job->on_end(job->arg);
 		return;
 	}
-	log_error("the keeper is gone");
+	/* This comes to syslog alone: the site's LogFile is the keeper's to write. */
+	log_error("the keeper is gone: nothing more is staged on this node, and what is ready can be read until the job ends");
 	job_end(job);
 }
 

@@ -151,6 +151,46 @@ test_who_waits_is_told_that_the_keeper_has_died() {
 	wait_until 10 job_nodes_clean "$id"
 }
 
+dk_no_stagingd() {
+	! on "$1" pgrep -x stagingd >/dev/null
+}
+
+readonly dk_log_reader='
+import os, socket
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind("/dev/log")
+os.chmod("/dev/log", 0o666)
+with open("/var/log/dk-log", "ab", 0) as f:
+    while True:
+        f.write(s.recv(65536) + b"\n")'
+
+# A step that begins after the keeper's death, and the line in the system's log that does not wait for the reaper.
+# Fails when a held task asks stagingd alone, and when stagingd says nothing of it.
+test_a_held_task_begins_with_what_is_ready_when_the_keeper_is_dead() {
+	local id out
+
+	forgive_crashes n1
+	at_end "on n1 bash -c 'pkill -f dk-log-reader; rm -f /dev/log /var/log/dk-log'"
+	{ on n1 python3 -c "$dk_log_reader" dk-log-reader || true; } &
+	wait_until 10 on n1 test -S /dev/log
+	id=$(job_submit alice -w n1 --stage-wait=tasks --stage-data="t=$data/many.tar" <<-EOS
+	stagectl wait -q && echo begun; $until_let_go
+	srun sh -c 'cat \$STAGE_DATA_PATH_T/*/* | cksum'
+	EOS
+	)
+	job_wait_says "$id" begun
+	on n1 kill -KILL "$(dk_keeper_pid n1 "$id")"
+	wait_until 10 dk_lock_is_free n1 "$id"
+	wait_until 10 on n1 grep -q "stagingd.*job=$id the keeper is gone: nothing more is staged" /var/log/dk-log
+	wait_until 10 dk_no_stagingd n1
+	let_go "$id"
+	job_done "$id"
+	out=$(job_output "$id")
+	assert_contains "$out" "all datasets are ready, so the task begins"
+	assert_contains "$out" "$(cat "$pfs"/data/many/*/* | cksum)"
+	wait_until 10 job_nodes_clean "$id"
+}
+
 dk_stop_slurmctld() {
 	# shellcheck disable=SC2016
 	on ctl bash -c 'kill $(cat /run/slurmctld.pid)

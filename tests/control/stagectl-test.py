@@ -14,6 +14,7 @@ import re
 import select
 import shutil
 import signal
+import socket
 import subprocess
 import sys
 import tarfile
@@ -187,6 +188,36 @@ class Waiting(unittest.TestCase):
         self.assertIn("/nonexistent/sock", r.stderr)
         self.assertEqual(stagectl("wait").returncode, 5)
         self.assertEqual(stagectl("wait", SLURM_JOB_ID="4294967295").returncode, 5)
+
+    def test_a_held_task_begins_when_all_is_ready_and_the_daemon_is_dead(self):
+        """At once, with one line from the first task. Seen failing: it waited for five seconds and failed."""
+        with tempfile.TemporaryDirectory() as top:
+            os.makedirs(f"{top}/t/.stage")
+            os.makedirs(f"{top}/t/data/a")
+            with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+                s.bind(f"{top}/sock")
+            hold = dict(STAGE_DATA_SOCKET=f"{top}/sock", SLURM_LOCALID="0")
+
+            def env(*names):
+                with open(f"{top}/t/.stage/env", "w") as f:
+                    f.write(f"STAGE_DATA_DIR={top}/t/data\nSTAGE_DATA_NAMES={' '.join(names)}\n")
+                    f.writelines(f"STAGE_DATA_PATH_{n.upper()}={top}/t/data/{n}\n" for n in names)
+            env("a")
+            begin = time.monotonic()
+            r = stagectl("wait", "--hold", **hold)
+            self.assertLess(time.monotonic() - begin, 4)
+            self.assertEqual((r.returncode, r.stdout), (0, ""), r.stderr)
+            self.assertRegex(r.stderr, "^stage-data: .*all datasets are ready, so the task begins\n$")
+            r = stagectl("wait", "--hold", **{**hold, "SLURM_LOCALID": "1"})
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            os.symlink("/nonexistent", f"{top}/t/data/b")  # a link may lead to what does not answer
+            env("a", "b")
+            self.assertEqual(stagectl("wait", "--hold", **hold).returncode, 0)
+            self.assertEqual(stagectl("wait", **hold).returncode, 5)
+            env("a", "b", "c")
+            r = stagectl("wait", "--hold", **hold)
+            self.assertEqual(r.returncode, 5)
+            self.assertIn("stagingd has ended", r.stderr)
 
     def test_a_socket_that_is_gone_or_is_none_is_told_and_staging_goes_on(self):
         """With the real stagingd. Fails where the sentence is that of a job without staging, or of a daemon that has ended:
