@@ -10,12 +10,16 @@
 #include <fcntl.h>
 #include <glob.h>
 #include <limits.h>
+#include <poll.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/wait.h>
 #include <time.h>
 #include <unistd.h>
 
+#include "client/capture.h"
 #include "client/elf-number.h"
 #include "common/util/cleanup.h"
 #include "common/util/fd.h"
@@ -26,6 +30,8 @@
 #define VERSION_SYMBOL "plugin_version"
 #define MAX_INCLUDES 8
 #define MAX_PLUGIN (64 * 1024 * 1024)
+#define PROC_MS 5000 /* to look at all processes */
+#define SCONTROL_MS 5000
 #define START_SLACK 2 /* seconds: times of processes are in ticks since a boot known to the second */
 
 struct plugstack {
@@ -197,27 +203,106 @@ static int has_loaded(const char *pid, const char *name)
 	return 0;
 }
 
-static void check_slurmd(struct doctor *d, const struct plugstack *p)
+struct slurmd {
+	time_t start; /* 0: there is none */
+	int loaded;   /* has_loaded() */
+};
+
+static void find_slurmd(struct slurmd *s, const char *plugin)
 {
 	_cleanup_(dir_closep) DIR *dir = opendir("/proc");
 	const struct dirent *e = NULL;
-	time_t start = 0;
-	int r;
 
-	while (dir && !start && (e = readdir(dir)))
+	while (dir && !s->start && (e = readdir(dir)))
 		if (e->d_name[0] >= '1' && e->d_name[0] <= '9')
-			start = get_slurmd_start(e->d_name);
-	if (!start)
-		return;
-	r = has_loaded(e->d_name, path_base(p->plugin));
-	if (r == 0)
+			s->start = get_slurmd_start(e->d_name);
+	if (s->start)
+		s->loaded = has_loaded(e->d_name, plugin);
+}
+
+static void tell_slurmd(int out, const char *plugin) __attribute__((noreturn));
+static void tell_slurmd(int out, const char *plugin)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	struct slurmd s = { 0 };
+
+	/* Nobody who reads what the doctor says waits for a child that can't end. */
+	for (int fd = 0; fd < 3; fd++)
+		(void)dup2(null, fd);
+	find_slurmd(&s, plugin);
+	_exit(fd_write_all(out, &s, sizeof(s)) < 0);
+}
+
+/* In a child, which is not waited for at the deadline: where a user's process hangs in a FUSE request while it exits,
+ * who reads its files in /proc can't be killed. */
+static int ask_slurmd(struct slurmd *s, const char *plugin)
+{
+	_cleanup_(fd_closep) int in = -1, out = -1;
+	struct pollfd p = { .events = POLLIN };
+	int fds[2], r;
+	pid_t pid;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	p.fd = in = fds[0];
+	out = fds[1];
+	pid = fork();
+	if (pid == 0)
+		tell_slurmd(out, plugin);
+	fd_closep(&out);
+	if (pid < 0)
+		return -EAGAIN;
+	r = poll(&p, 1, PROC_MS);
+	if (r == 1 && read(in, s, sizeof(*s)) == sizeof(*s))
+		return waitpid(pid, NULL, 0) < 0 ? -errno : 0;
+	(void)kill(pid, SIGKILL);
+	return r == 0 ? -ETIMEDOUT : -EIO;
+}
+
+/* Has Slurm a node that is called as this machine? */
+static bool is_node(void)
+{
+	char host[HOST_NAME_MAX + 1] = "";
+	const char *const argv[] = { "scontrol", "show", "node", host, NULL };
+	_cleanup_(freep) char *text = NULL;
+
+	if (gethostname(host, sizeof(host) - 1) < 0)
+		return false;
+	host[strcspn(host, ".")] = '\0';
+	return capture_run(argv, SCONTROL_MS, &text) == 0 && strstr(text, "NodeName=");
+}
+
+static void tell_no_slurmd(struct doctor *d)
+{
+	if (is_node())
+		doctor_tell(d, DOCTOR_WARN, "start slurmd; then call the doctor again",
+			    "no slurmd is seen on this node: whether it loads the plugin can't be checked%s",
+			    geteuid() ? " (where other users' processes are hidden, call the doctor as root)" : "");
+	else
+		doctor_tell(d, DOCTOR_OK, NULL,
+			    "no slurmd runs here, as on a login node: checked are the configuration and what submission needs. "
+			    "slurmd, its plugin, tiers and leftovers of the nodes are checked by 'stagectl doctor' there");
+}
+
+static void check_slurmd(struct doctor *d, const struct plugstack *p)
+{
+	struct slurmd s = { 0 };
+	int r = ask_slurmd(&s, path_base(p->plugin));
+
+	if (r < 0)
+		doctor_tell(d, DOCTOR_WARN, "grep . /sys/fs/fuse/connections/*/waiting shows file systems of users that do not answer; ps and pgrep would wait, too",
+			    "whether slurmd has loaded the plugin is not known: /proc %s",
+			    r == -ETIMEDOUT ? "does not answer" : "can't be read");
+	else if (!s.start)
+		tell_no_slurmd(d);
+	else if (s.loaded == 0)
 		doctor_tell(d, DOCTOR_FAIL, "restart slurmd (jobs go on); then '" STAGE_LIBEXEC_DIR "/stage-keeper clean --job N' for jobs "
 			    "that are over",
 			    "slurmd has not loaded the plugin: what jobs stage is not taken away at their end");
-	else if (p->newest > start + START_SLACK)
+	else if (p->newest > s.start + START_SLACK)
 		doctor_tell(d, DOCTOR_WARN, "restart slurmd: it looks for plugins with a prolog when it starts",
 			    "slurmd is older than plugstack.conf");
-	else if (r > 0)
+	else if (s.loaded > 0)
 		doctor_tell(d, DOCTOR_OK, NULL, "slurmd has loaded the plugin");
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "slurmd was started after plugstack.conf was written");

@@ -1484,6 +1484,56 @@ class Helping(unittest.TestCase):
         self.assertIn(f"ok    slurm          {top}/stage_data.so", doctor("Alloc", "include *.conf\n"))
         shutil.rmtree(top)
 
+    def doctor_with(self, top, node="exit 1"):
+        """The environment of a doctor that sees a Slurm whose plugin is all right."""
+        with open(f"{top}/scontrol", "w") as f:
+            f.write(f'#!/bin/sh\nif [ "$2" = node ]; then {node}; else cat {top}/config; fi\n')
+        os.chmod(f"{top}/scontrol", 0o755)
+        open(f"{top}/stage_data.so", "w").close()
+        with open(f"{top}/config", "w") as f:
+            f.write(f"PluginDir = {top}\nPlugStackConfig = {top}/ps\nPrologFlags = Alloc\n")
+        with open(f"{top}/ps", "w") as f:
+            f.write("optional stage_data.so\n")
+        return {"PATH": f"{top}:/usr/bin:/bin"}
+
+    def doctor_alone(self, env, *words):
+        """The doctor, called by these words, where no process of others is seen: the machine may have a slurmd."""
+        return subprocess.run(["unshare", "-mpf", "--mount-proc", *words, STAGECTL, "doctor"], timeout=60,
+                              env=environment(**env), stdout=subprocess.PIPE, text=True)
+
+    @unittest.skipUnless(os.geteuid() == 0, "makes a namespace of processes")
+    def test_doctor_says_what_it_can_not_check_without_a_slurmd(self):
+        """Seen failing with a doctor that says nothing of slurmd then."""
+        with tempfile.TemporaryDirectory() as top:
+            out = self.doctor_alone(self.doctor_with(top)).stdout
+            self.assertIn("ok    slurm          no slurmd runs here, as on a login node: checked are", out)
+            out = self.doctor_alone(self.doctor_with(top, "echo NodeName=x")).stdout
+            self.assertIn("warn  slurm          no slurmd is seen on this node: whether it loads the plugin", out)
+
+    HANGING = """if True:
+        import ctypes, os, subprocess, sys
+        libc, fuse, sleep = ctypes.CDLL(None), os.open("/dev/fuse", os.O_RDWR), subprocess.Popen(["sleep", "1000"])
+        options = f"fd={fuse},rootmode=40000,user_id=0,group_id=0".encode()
+        if libc.mount(b"hangs", f"/proc/{sleep.pid}".encode(), b"fuse", 0, options):
+            sleep.kill()
+            sys.exit(77)
+        try:
+            sys.stdout.write(subprocess.run(sys.argv[1:], stdout=subprocess.PIPE, text=True, timeout=30).stdout)
+        finally:
+            os.close(fuse)
+            sleep.kill()
+    """
+
+    @unittest.skipUnless(os.geteuid() == 0 and os.path.exists("/dev/fuse"), "mounts a file system that hangs")
+    def test_doctor_does_not_wait_for_a_process_that_hangs(self):
+        """The entry of a process in /proc never answers, in a mount namespace of the test's. Seen failing: doctor waited."""
+        with tempfile.TemporaryDirectory() as top:
+            r = self.doctor_alone(self.doctor_with(top), sys.executable, "-c", self.HANGING)
+            if r.returncode == 77:
+                self.skipTest("nothing can be mounted there")
+            self.assertEqual(r.returncode, 0)
+            self.assertIn("whether slurmd has loaded the plugin is not known: /proc does not answer", r.stdout)
+
     def test_check_config_shows_every_error_with_its_line(self):
         with tempfile.NamedTemporaryFile("w", suffix=".conf") as f:
             f.write("[limits]\nMaxItems=many\n\n[source a]\nMatsch=/x/**\n")
