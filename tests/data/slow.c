@@ -13,14 +13,15 @@
  * "quota" on a disk, and then EDQUOT. With SLOW_TMPFILE files without a name are refused by that
  * number, and with SLOW_SPOOL the worker ends when it has made one with a name in its place.
  *
- * The name rebind.example is 127.0.0.2 when it is looked up first, and 127.0.0.1 each time after
- * that. With SLOW_HASTE what would be waited for between tries takes a hundredth of the time.
+ * The name rebind.example is 127.0.0.2 for the port that it is looked up with first, and 127.0.0.1 for each other.
+ * With SLOW_HASTE what would be waited for between tries takes a hundredth of the time.
  */
 #include <dlfcn.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <netdb.h>
+#include <pthread.h>
 #include <stdarg.h>
 #include <stdatomic.h>
 #include <stdbool.h>
@@ -319,13 +320,19 @@ long syscall(long number, ...)
 int getaddrinfo(const char *node, const char *service, const struct addrinfo *hints,
 		struct addrinfo **res)
 {
-	static atomic_int n_asked;
+	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
+	static char first[16]; /* curl looks up the same port again for each connection */
 	int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **) =
 		(int (*)(const char *, const char *, const struct addrinfo *, struct addrinfo **))dlsym(
 			RTLD_NEXT, "getaddrinfo");
 
-	if (node && !strcmp(node, "rebind.example"))
-		node = atomic_fetch_add(&n_asked, 1) == 0 ? "127.0.0.2" : "127.0.0.1";
+	if (node && service && !strcmp(node, "rebind.example")) {
+		pthread_mutex_lock(&lock);
+		if (!*first)
+			snprintf(first, sizeof(first), "%s", service);
+		node = !strcmp(service, first) ? "127.0.0.2" : "127.0.0.1";
+		pthread_mutex_unlock(&lock);
+	}
 	return next(node, service, hints, res);
 }
 

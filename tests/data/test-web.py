@@ -624,8 +624,8 @@ def test_where_clouds_keep_their_keys_is_never_asked():
 
 
 def test_a_name_that_is_another_address_the_second_time():
-    """A name that is allowed when it is looked up first, and 127.0.0.1 from then on. Red when open_socket() takes what
-    it gets: the other server is asked."""
+    """A name that is allowed when it is looked up first, and 127.0.0.1 when it is looked up for the redirect.
+    Red when open_socket() takes what it gets: the other server is asked."""
     import harness
     if is_sanitized(WORKER):
         print("# left out: sanitizers have getaddrinfo() to themselves")
