@@ -1,5 +1,5 @@
 /*
- * keeper-verbs: what stagingd may ask of stage-keeper, and what it is told: integers only.
+ * keeper-verbs: what stagingd may ask of its steward, and what it is told: integers only.
  *
  * One fixed-size packet on a SOCK_SEQPACKET pair; descriptors travel beside it. Root parses
  * nothing here: a packet of the wrong size or an unknown verb ends the conversation.

@@ -1,6 +1,6 @@
 /*
  * kv: a message or record as NUL-separated "key=value" texts; the codec of the protocol
- * (docs/protocol.md), of the spec and of state files.
+ * (docs/protocol.md) and of the spec.
  *
  * Keys are [a-z][a-z0-9_.]*, at most KV_MAX_KEY bytes, each at most once; values are any bytes
  * but NUL. A message ends with a NUL and has at most KV_MAX_SIZE bytes and KV_MAX_FIELDS fields.

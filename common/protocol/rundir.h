@@ -3,7 +3,7 @@
  *
  *   STAGE_RUN_DIR/<job>/        root 0711
  *     lock                      root 0600  flock held by the keeper as long as it lives
- *     state                     root 0600  keeper's record (kv); what must be taken away
+ *     state                     root 0600  the job's record (daemon/manager/state.c); what must be taken away
  *     failed                    root 0644  the sentence why nothing is staged here, if so
  *     sock                      user 0600  bound by the keeper, listened on by stagingd
  *     m/                        root 0711  mount points of FUSE slots: m/0, m/1, …

@@ -1,6 +1,6 @@
 /*
- * serve: a keeper at work, as its loop (serve.c) and what stagingd may ask of it (serve-verbs.c)
- * share it.
+ * serve: the steward of a running job. Its loop (serve.c) and what stagingd may ask of it
+ * (serve-verbs.c) share this.
  */
 #pragma once
 

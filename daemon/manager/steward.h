@@ -1,5 +1,5 @@
 /*
- * steward: what one running keeper holds: its job, its configuration, its directory and record.
+ * steward: what the steward of a running job holds: its job, its configuration, its directory and record.
  */
 #pragma once
 
