@@ -52,11 +52,11 @@ static enum facts_format get_format(enum suffix_kind kind)
 /* Does stagingd start a worker that serves a mount? */
 static bool daemon_takes_for_image(const char *name)
 {
+	struct job job = { 0 }; /* outlives its run */
 	_cleanup_(stage_run_freep) struct stage_run *run = NULL;
 	_cleanup_(freep) char *item = NULL;
 	struct dataset_list list = { 0 };
 	struct error err = ERROR_INIT;
-	struct job job = { 0 };
 	struct stage *s;
 
 	assert_true(asprintf(&item, "/data/%s", name) > 0);
