@@ -8,6 +8,7 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/protocol/rundir.h"
 #include "common/util/cleanup.h"
@@ -80,6 +81,9 @@ int job_env_copy(spank_t sp, const char *path)
 		return -errno;
 	if (!S_ISREG(st.st_mode))
 		return -EINVAL;
+	/* Another user's job had this number, and nobody has cleaned up after it yet. */
+	if (st.st_uid != geteuid())
+		return -EPERM;
 	r = fd_read_file(fd, MAX_FILE, &text, &size);
 	if (r < 0)
 		return r;

@@ -10,7 +10,7 @@
 /*
  * Copies the NAME=VALUE lines of the file at path: STAGE_DATA_*, and those that tell container
  * tools what to bind, which are added to what the job has set itself. Others are left out. The
- * file is the user's; called as the user. 0 or -errno.
+ * file is the user's; called as the user. 0 or -errno; -EPERM: it is another user's.
  */
 int job_env_copy(spank_t sp, const char *path);
 

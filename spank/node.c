@@ -6,6 +6,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/config/spec.h"
@@ -40,6 +41,16 @@ static bool rundir_has(uint32_t job_id, const char *name)
 	char path[PATH_MAX];
 
 	return rundir_path(path, sizeof(path), job_id, name) > 0 && access(path, F_OK) == 0;
+}
+
+/* The number may have been another user's job's, whose directory is still there. */
+static bool is_started(const struct launch_job *job)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	return rundir_path(path, sizeof(path), job->job_id, RUNDIR_SOCK) > 0 && lstat(path, &st) == 0 &&
+	       st.st_uid == job->uid;
 }
 
 static bool get_job(spank_t sp, struct launch_job *job)
@@ -121,7 +132,7 @@ void node_step_start(spank_t sp, const char *conf_path)
 
 	if (!spec || !get_job(sp, &job) || spank_get_item(sp, S_JOB_STEPID, &step_id) != ESPANK_SUCCESS ||
 	    step_id == SLURM_EXTERN_CONT || step_is_of_later_component(sp, job.job_id) ||
-	    rundir_has(job.job_id, RUNDIR_SOCK) || rundir_has(job.job_id, RUNDIR_FAILED))
+	    is_started(&job) || rundir_has(job.job_id, RUNDIR_FAILED))
 		return;
 	(void)spank_get_item(sp, S_SLURM_RESTART_COUNT, &job.restart);
 	/* SLURMD_NODENAME is that of the node the step was started from until its tasks are made. */
