@@ -1,11 +1,13 @@
 /*
  * In this order, so that who is slow or hangs holds up nobody but itself:
  *  1. a look at all directories, which waits for nothing;
- *  2. what must go in any case, each with QUICK_MS;
+ *  2. what must go in any case, each with QUICK_MS, what fails of one user's with CLEAN_USER_MS together;
  *  3. Slurm is asked about jobs of which the node itself does not know whether they run, and again after a pause: the
  *     first answer may be of a slurmctld that has just started, or of a job that was ending just then;
  *  4. what is over by that, each with QUICK_MS; keepers that nobody has ended, which get the time that an epilog gives;
  *  5. once more, what has failed, each with REAP_TIMEOUT_MS, RETRY_ALL_MS together.
+ * The timer's unit gives five minutes for all of it, so what the timer's runs do in 2 and 4 ends by CLEAN_ALL_MS each;
+ * what is left waits for the next run.
  * No lock is held while Slurm is asked: the epilog may come meanwhile.
  */
 #include "daemon/manager/reap.h"
@@ -35,7 +37,9 @@
 
 #define QUICK_MS 2000
 #define REAP_TIMEOUT_MS 30000
-#define RETRY_ALL_MS 60000
+#define RETRY_ALL_MS 40000
+#define CLEAN_ALL_MS 30000
+#define CLEAN_USER_MS 10000 /* he can stop and kill what works for him */
 #define END_KEEPER_MS 10000
 #define PAUSE_US 2000000
 #define MAX_LEFT 1024      /* at a time; more wait for the next run */
@@ -64,6 +68,7 @@ struct left {
 	uint64_t last_asked;   /* jobdir_get_asked() */
 	uint64_t user_asked;   /* the latest of its user's jobs */
 	int r;                 /* of the try to clean up */
+	uint64_t failing_ms;   /* what that took, where it failed */
 	char why[JOBLIFE_TEXT_SIZE];
 };
 
@@ -143,6 +148,8 @@ static enum fate look_at_dead(struct reap *reap, const struct jobdir *d, struct 
 {
 	int r = d->id.aside_ms ? 0 : jobdir_read_state(d, &record);
 
+	if (d->id.aside_ms && jobdir_read_state(d, &record) < 0)
+		jobdir_find_owner(d, &record);
 	if (d->id.aside_ms)
 		return FATE_GO;
 	if (r < 0 && r != -ENOENT && r != -EPROTO) /* it may tell of processes yet */
@@ -314,13 +321,35 @@ static size_t ask_all(struct reap *reap)
 
 /* --- what goes --------------------------------------------------------------------------------- */
 
+static bool has_had_his_time(const struct reap *reap, uid_t uid)
+{
+	uint64_t ms = 0;
+
+	for (const struct left *l = reap->left; l < reap->left + reap->n_left; l++)
+		if (l->uid == uid)
+			ms += l->failing_ms;
+	return ms >= CLEAN_USER_MS;
+}
+
+/* Who calls by hand waits for all. */
+static uint64_t get_clean_deadline(const struct reap *reap)
+{
+	return reap->by_timer ? clock_ms() + CLEAN_ALL_MS : UINT64_MAX;
+}
+
 static void clean_all(struct reap *reap, enum fate fate)
 {
 	const struct clean_options o = { .timeout_ms = QUICK_MS };
+	const uint64_t until_ms = get_clean_deadline(reap);
 
-	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
-		if (l->fate == fate)
-			clean_one(l, &o);
+	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++) {
+		const uint64_t begin_ms = clock_ms();
+
+		if (l->fate != fate || begin_ms >= until_ms || has_had_his_time(reap, l->uid))
+			continue;
+		if (clean_one(l, &o) < 0)
+			l->failing_ms = clock_ms() - begin_ms;
+	}
 }
 
 /* A job that has begun again meanwhile has another keeper. d: stays open. 1: it is another, or gone. */
@@ -376,8 +405,10 @@ static void end_stopped(struct reap *reap, struct left *l)
 
 static void for_fate(struct reap *reap, enum fate fate, void (*fn)(struct reap *reap, struct left *l))
 {
+	const uint64_t until_ms = get_clean_deadline(reap);
+
 	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
-		if (l->fate == fate)
+		if (l->fate == fate && clock_ms() < until_ms)
 			fn(reap, l);
 }
 
