@@ -176,7 +176,7 @@ static void test_what_is_mounted_outside_of_a_directory_stays(void **state)
 	const uint32_t dir = ACT_DIR_TIER;
 	char path[4096];
 
-	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 || mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+	if (geteuid() != 0 || unshare(CLONE_NEWNS) < 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) < 0)
 		skip();
 	mount_at(*state, "other", true);
 	mount_at(*state, "tier", false);

@@ -623,7 +623,7 @@ int main(int argc, char **argv)
 		return pause();
 	if (geteuid() != 0 || unit_is_under_valgrind())
 		return UNIT_SKIPPED;
-	can_mount = unshare(CLONE_NEWNS) == 0 && mount("none", "/", NULL, MS_REC | MS_PRIVATE, NULL) == 0;
+	can_mount = unshare(CLONE_NEWNS) == 0 && mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0;
 	acts_transport = unit_act_here;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }
