@@ -2,7 +2,7 @@
  * What would be faster. Only what follows from the facts is said, in the order of what it gains;
  * no times are promised, because nobody here has measured this file system.
  */
-#include "client/plan.h"
+#include "client/plan-ask.h"
 
 #include <stdarg.h>
 #include <stdbool.h>

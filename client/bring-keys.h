@@ -6,8 +6,8 @@
 struct kv;
 struct rpc;
 
-/* The daemon behind rpc has asked (needkeys): it gets them, or why there are none, by a connection of its
- * own. Nothing is said to a daemon that is not this user's. */
+/* The daemon behind rpc has asked (needkeys): it gets them, or why there are none, by a connection
+ * of its own. Nothing is said to a daemon that is not this user's. */
 void bring_keys(const struct rpc *rpc);
 
 /* Into a request that goes to rpc, if there are any and it is ours. */

@@ -22,8 +22,8 @@ static int read_item(const char *value, char **textp, bool *takes_keysp, struct 
 	if (r < 0)
 		return r;
 	if (list.n_items != 1)
-		return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
-				  "one item at a time, this is %zu", list.n_items);
+		return error_exit(err, STAGE_EXIT_USAGE, EINVAL, "one item at a time, this is %zu",
+				  list.n_items);
 	*takes_keysp = list.items[0].env_keys;
 	r = dataset_to_string(&list.items[0], textp);
 	return r < 0 ? error_set(err, -r, "out of memory") : 0;
@@ -59,15 +59,15 @@ const struct cmd cmd_add = {
 	.name = "add",
 	.args = "ITEM",
 	.summary = "stage one more dataset in this job, on this node",
-	.help =
-	"ITEM is written as for --stage-data: [NAME=]SOURCE[:[DEST][:OPTION+OPTION]], see\n"
-	"stage-data(7). It returns at once; `stagectl wait NAME` waits.\n"
-	"\n"
-	"Examples:\n"
-	"  stagectl add val=/p/scratch/proj/val.tar:shm && stagectl wait val\n"
-	"  srun --overlap --ntasks-per-node=1 stagectl add ...    # on every node\n"
-	"\n"
-	"Exit status: 0 queued; 2 a mistake in the item; 5 no staging here; 6 refused by the\n"
-	"site.\n",
+	.help = "ITEM is written as for --stage-data: [NAME=]SOURCE[:[DEST][:OPTION+OPTION]], see\n"
+		"stage-data(7). It returns at once; `stagectl wait NAME` waits.\n"
+		"\n"
+		"Examples:\n"
+		"  stagectl add val=/p/scratch/proj/val.tar:shm && stagectl wait val\n"
+		"  srun --overlap --ntasks-per-node=1 stagectl add ...    # on every node\n"
+		"\n"
+		"Exit status: 0 queued; 2 a mistake in the item; 5 no staging here; 6 refused by "
+		"the\n"
+		"site.\n",
 	.run = run,
 };

@@ -34,7 +34,7 @@ struct findings {
 	bool more_files;
 };
 
-static void report(void *arg, const char *file, unsigned line, const char *text, const char *mend)
+static void report(void *arg, const char *file, unsigned line, const char *text, const char *hint)
 {
 	char sentence[2 * ERROR_MAX_SIZE];
 	struct findings *found = arg;
@@ -47,12 +47,13 @@ static void report(void *arg, const char *file, unsigned line, const char *text,
 	else
 		snprintf(sentence, sizeof(sentence), "%s: %s", file, text);
 	output_lines(stdout, "", sentence);
-	if (mend && mend[0])
-		output_lines(stdout, "    ", mend);
+	if (hint && hint[0])
+		output_lines(stdout, "    ", hint);
 }
 
 /* Where an item of the configuration stands, "FILE:LINE: "; "" for what no file has. */
-static const char *get_place(const struct conf *conf, const char *section, const char *name, char *buf, size_t size)
+static const char *get_place(const struct conf *conf, const char *section, const char *name,
+			     char *buf, size_t size)
 {
 	const char *file;
 	unsigned line;
@@ -83,8 +84,9 @@ static bool has_placeholder(const char *path, char c)
 
 static bool is_dest(const struct conf_tier *t)
 {
-	const char *const names[] = { [CONF_TIER_MEMORY] = "shm", [CONF_TIER_DISK] = "ssd",
-				      [CONF_TIER_SHARED] = "scratch" };
+	const char *const names[] = {
+		[CONF_TIER_MEMORY] = "shm", [CONF_TIER_DISK] = "ssd", [CONF_TIER_SHARED] = "scratch"
+	};
 
 	return !strcmp(t->name, names[t->kind]);
 }
@@ -102,7 +104,8 @@ static void warn_of_tier(const struct conf *conf, const struct conf_tier *t, uns
 			 place, t->name, t->path);
 	else if (!is_dest(t))
 		snprintf(sentence, sizeof(sentence),
-			 "%s[tier %s]: no DEST has this name, and auto does not look at it; call the "
+			 "%s[tier %s]: no DEST has this name, and auto does not look at it; call "
+			 "the "
 			 "disk of nodes [tier ssd], what they share [tier scratch]",
 			 place, t->name);
 	if (*sentence)
@@ -145,15 +148,19 @@ static void say_unchecked(const char *text)
 	output_lines(stdout, "    not checked: ", text);
 }
 
-/* A disk of the node's, in which root makes directories. Where this is no compute node it may not be there. */
-static void check_tier_here(const struct conf *conf, const struct conf_tier *t, uint64_t deadline_ms,
-			    unsigned *n_warnings)
+/* A disk of the node's, in which root makes directories. Where this is no compute node it may not
+ * be there. */
+static void check_tier_here(const struct conf *conf, const struct conf_tier *t,
+			    uint64_t deadline_ms, unsigned *n_warnings)
 {
 	static const char *const texts[] = {
-		[LOOK_OTHERS] = "is not root's alone here, so nothing is staged there; chown root and chmod 0755 it",
+		[LOOK_OTHERS] = "is not root's alone here, so nothing is staged there; chown root "
+				"and chmod 0755 it",
 		[LOOK_NO_DIR] = "is no directory here; name one",
-		[LOOK_NONE] = "is not on this machine; 'stagectl doctor' on a compute node checks owner and mode",
-		[LOOK_UNKNOWN] = "can't be looked at here; 'stagectl doctor' on a compute node checks owner and mode",
+		[LOOK_NONE] = "is not on this machine; 'stagectl doctor' on a compute node checks "
+			      "owner and mode",
+		[LOOK_UNKNOWN] = "can't be looked at here; 'stagectl doctor' on a compute node "
+				 "checks owner and mode",
 	};
 	char sentence[2 * ERROR_MAX_SIZE], place[ERROR_MAX_SIZE];
 	enum look look;
@@ -164,7 +171,8 @@ static void check_tier_here(const struct conf *conf, const struct conf_tier *t, 
 	if (look == LOOK_ROOTS)
 		return;
 	get_place(conf, "tier", t->name, place, sizeof(place));
-	snprintf(sentence, sizeof(sentence), "%s[tier %s] Path=%s %s", place, t->name, t->path, texts[look]);
+	snprintf(sentence, sizeof(sentence), "%s[tier %s] Path=%s %s", place, t->name, t->path,
+		 texts[look]);
 	if (look == LOOK_OTHERS || look == LOOK_NO_DIR)
 		warn(n_warnings, sentence);
 	else
@@ -183,28 +191,32 @@ static void warn_of_source(const struct conf *conf, const struct conf_source *s,
 	if (look != LOOK_ROOTS && look != LOOK_OTHERS)
 		return;
 	snprintf(sentence, sizeof(sentence),
-		 "%s[source %s] Match=%s: this directory can be staged as a whole, and nothing in it "
+		 "%s[source %s] Match=%s: this directory can be staged as a whole, and nothing in "
+		 "it "
 		 "by itself; write %s/** for both",
-		 get_place(conf, "source", s->name, place, sizeof(place)), s->name, s->match, s->match);
+		 get_place(conf, "source", s->name, place, sizeof(place)), s->name, s->match,
+		 s->match);
 	warn(n_warnings, sentence);
 }
 
-static void warn_with_mend(void *arg, const char *mend, const char *text)
+static void warn_with_hint(void *arg, const char *hint, const char *text)
 {
 	char sentence[2 * ERROR_MAX_SIZE];
 
-	snprintf(sentence, sizeof(sentence), "%s; %s", text, mend);
+	snprintf(sentence, sizeof(sentence), "%s; %s", text, hint);
 	warn(arg, sentence);
 }
 
 static void check_partitions(const struct conf *conf, unsigned *n_warnings)
 {
-	int r = conf_advise_partitions(conf, warn_with_mend, n_warnings);
+	int r = conf_advise_partitions(conf, warn_with_hint, n_warnings);
 
 	if (r == -ENOENT)
-		say_unchecked("partitions: Slurm's sinfo is not here; 'stagectl doctor' on a node checks them");
+		say_unchecked("partitions: Slurm's sinfo is not here; 'stagectl doctor' on a node "
+			      "checks them");
 	else if (r < 0)
-		say_unchecked("partitions: sinfo does not answer; ask again where the controller can be reached");
+		say_unchecked("partitions: sinfo does not answer; ask again where the controller "
+			      "can be reached");
 }
 
 /* A draft may be private. */
@@ -214,10 +226,11 @@ static void check_modes(struct conf *conf, bool is_site, unsigned *n_warnings)
 	struct stat st;
 
 	if (is_site)
-		(void)conf_advise_modes(conf, warn_with_mend, n_warnings);
+		(void)conf_advise_modes(conf, warn_with_hint, n_warnings);
 	else if (stat(conf->path, &st) == 0 && !(st.st_mode & 04)) {
-		snprintf(sentence, sizeof(sentence), "%s has mode %04o, as a draft may; install it with mode 0644",
-			 conf->path, st.st_mode & 07777);
+		snprintf(sentence, sizeof(sentence),
+			 "%s has mode %04o, as a draft may; install it with mode 0644", conf->path,
+			 st.st_mode & 07777);
 		say_unchecked(sentence);
 	}
 }
@@ -234,9 +247,9 @@ static void warn_of_the_rest(struct conf *conf, bool is_site)
 	}
 	for (size_t i = 0; i < conf->n_sources; i++)
 		warn_of_source(conf, &conf->sources[i], deadline_ms, &n_warnings);
-	conf_advise_rules(conf, warn_with_mend, &n_warnings);
-	conf_advise_names(conf, warn_with_mend, &n_warnings);
-	conf_advise_files(conf, warn_with_mend, &n_warnings);
+	conf_advise_rules(conf, warn_with_hint, &n_warnings);
+	conf_advise_names(conf, warn_with_hint, &n_warnings);
+	conf_advise_files(conf, warn_with_hint, &n_warnings);
 	check_modes(conf, is_site, &n_warnings);
 	check_partitions(conf, &n_warnings);
 	submit_copies_check(conf, warn, &n_warnings);
@@ -264,7 +277,8 @@ static bool has_rule(const struct conf *conf, const struct conf_dataset *c, cons
 			continue;
 		covered = true;
 		if (c->method == DATASET_METHOD_AUTO ||
-		    conf_source_allows_method(&conf->sources[i], dataset_method_to_string(c->method)))
+		    conf_source_allows_method(&conf->sources[i],
+					      dataset_method_to_string(c->method)))
 			return true;
 	}
 	*whyp = covered ? "the [source] that covers it does not allow this Method"
@@ -272,7 +286,8 @@ static bool has_rule(const struct conf *conf, const struct conf_dataset *c, cons
 	return false;
 }
 
-/* Each by itself is well, but they don't fit: jobs that don't ask for these datasets are not touched. */
+/* Each by itself is well, but they don't fit: jobs that don't ask for these datasets are not
+ * touched. */
 static unsigned check_catalogue(const struct conf *conf)
 {
 	unsigned n_errors = 0;
@@ -286,14 +301,16 @@ static unsigned check_catalogue(const struct conf *conf)
 			continue;
 		n_errors++;
 		snprintf(sentence, sizeof(sentence), "%s[dataset %s] Source=%s: %s",
-			 get_place(conf, "dataset", c->name, place, sizeof(place)), c->name, c->source, why);
+			 get_place(conf, "dataset", c->name, place, sizeof(place)), c->name,
+			 c->source, why);
 		output_lines(stdout, "    ", sentence);
 	}
 	return n_errors;
 }
 
 /* As root looks at it on a node: where the directory is here, and whose it is can be seen. */
-static unsigned check_roots_file(const struct conf *conf, const char *section, const char *key, const char *path)
+static unsigned check_roots_file(const struct conf *conf, const char *section, const char *key,
+				 const char *path)
 {
 	char sentence[2 * PATH_MAX + 256], place[ERROR_MAX_SIZE];
 	const char *name;
@@ -301,7 +318,8 @@ static unsigned check_roots_file(const struct conf *conf, const char *section, c
 
 	if (dir != -EPERM)
 		return 0;
-	snprintf(sentence, sizeof(sentence), "%s%s=%s: its directory, and all above it, must be root's and writable by "
+	snprintf(sentence, sizeof(sentence),
+		 "%s%s=%s: its directory, and all above it, must be root's and writable by "
 		 "nobody else; put it into a directory of its own, as /var/log/stage-data/",
 		 get_place(conf, section, key, place, sizeof(place)), key, path);
 	output_lines(stdout, "    ", sentence);
@@ -312,7 +330,8 @@ static bool is_same_file(const char *path, const char *other)
 {
 	struct stat a, b;
 
-	return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+	return stat(path, &a) == 0 && stat(other, &b) == 0 && a.st_dev == b.st_dev &&
+	       a.st_ino == b.st_ino;
 }
 
 static int run(int argc, char **argv)
@@ -344,8 +363,9 @@ static int run(int argc, char **argv)
 		return STAGE_EXIT_FAILED;
 	}
 	if (found.n_errors) {
-		output_error("%s%s: %u error%s; the feature stays closed until they are mended", found.file,
-			     found.more_files ? " and others" : "", found.n_errors, found.n_errors == 1 ? "" : "s");
+		output_error("%s%s: %u error%s; the feature stays closed until they are fixed",
+			     found.file, found.more_files ? " and others" : "", found.n_errors,
+			     found.n_errors == 1 ? "" : "s");
 		return STAGE_EXIT_FAILED;
 	}
 	output_lines(stdout, "", path);
@@ -360,7 +380,8 @@ static int run(int argc, char **argv)
 	n_errors = check_roots_file(conf, "daemon", "LogFile", conf->log_file) +
 		   check_roots_file(conf, "metrics", "Textfile", conf->metrics_textfile);
 	if (n_errors) {
-		output_error("%s: %u file%s that root does not write to", path, n_errors, n_errors == 1 ? "" : "s");
+		output_error("%s: %u file%s that root does not write to", path, n_errors,
+			     n_errors == 1 ? "" : "s");
 		return STAGE_EXIT_FAILED;
 	}
 	warn_of_the_rest(conf, is_same_file(path, site));
@@ -370,15 +391,15 @@ static int run(int argc, char **argv)
 const struct cmd cmd_check_config = {
 	.name = "check-config",
 	.args = "[FILE] | --print-defaults",
-	.summary = "check the configuration: every error with file, line and mend",
-	.help =
-	"Reads FILE (default: " STAGE_CONF_DIR "/stage-data.conf) and, beside it,\n"
-	"conf.d/*.conf, and goes on after an error. Any error closes the feature for jobs that\n"
-	"ask for it, so check before you install. A warning names what\n"
-	"can't be done as it is. \"not checked\" names what this machine does not tell.\n"
-	"\n"
-	"  --print-defaults   every key with its default and what it means\n"
-	"\n"
-	"Exit status: 0 no errors, 1 errors.\n",
+	.summary = "check the configuration: every error with file, line and hint",
+	.help = "Reads FILE (default: " STAGE_CONF_DIR "/stage-data.conf) and, beside it,\n"
+		"conf.d/*.conf, and goes on after an error. Any error closes the feature for jobs "
+		"that\n"
+		"ask for it, so check before you install. A warning names what\n"
+		"can't be done as it is. \"not checked\" names what this machine does not tell.\n"
+		"\n"
+		"  --print-defaults   every key with its default and what it means\n"
+		"\n"
+		"Exit status: 0 no errors, 1 errors.\n",
 	.run = run,
 };

@@ -4,11 +4,17 @@
 #include <stdio.h>
 
 #include "client/doctor.h"
+#include "client/json.h"
 #include "client/output.h"
 #include "common/config/conf.h"
 #include "common/util/error.h"
+#include "stage-build.h"
 
-static const struct option options[] = { { "quiet", no_argument, NULL, 'q' }, { 0 } };
+static const struct option options[] = {
+	{ "quiet", no_argument, NULL, 'q' },
+	{ "json", no_argument, NULL, 'j' },
+	{ 0 },
+};
 
 static const struct doctor_check *const tables[] = {
 	doctor_conf_checks,
@@ -17,10 +23,34 @@ static const struct doctor_check *const tables[] = {
 	doctor_left_checks,
 };
 
-void doctor_tell(struct doctor *d, enum doctor_level level, const char *mend, const char *fmt, ...)
+static void print_line(const struct doctor *d, enum doctor_level level, const char *text,
+		       const char *hint)
 {
 	static const char *const words[] = { "ok  ", "warn", "FAIL" };
-	char text[ERROR_MAX_SIZE], line[2 * ERROR_MAX_SIZE];
+	char line[2 * ERROR_MAX_SIZE];
+
+	snprintf(line, sizeof(line), "%s  %-14s %s", words[level], d->subject, text);
+	output_lines(stdout, "", line);
+	if (hint)
+		output_lines(stdout, "                     -> ", hint);
+}
+
+static void put_json(const struct doctor *d, enum doctor_level level, const char *text,
+		     const char *hint)
+{
+	static const char *const words[] = { "ok", "warn", "fail" };
+
+	json_open_object(d->json, NULL);
+	json_put_text(d->json, "subject", d->subject);
+	json_put_text(d->json, "level", words[level]);
+	json_put_text(d->json, "text", text);
+	json_put_text(d->json, "hint", hint);
+	json_close_object(d->json);
+}
+
+void doctor_tell(struct doctor *d, enum doctor_level level, const char *hint, const char *fmt, ...)
+{
+	char text[ERROR_MAX_SIZE];
 	va_list ap;
 
 	d->n_levels[level]++;
@@ -29,45 +59,79 @@ void doctor_tell(struct doctor *d, enum doctor_level level, const char *mend, co
 	va_start(ap, fmt);
 	vsnprintf(text, sizeof(text), fmt, ap);
 	va_end(ap);
-	snprintf(line, sizeof(line), "%s  %-14s %s", words[level], d->subject, text);
-	output_lines(stdout, "", line);
-	if (mend)
-		output_lines(stdout, "                     -> ", mend);
+	if (d->json)
+		put_json(d, level, text, hint);
+	else
+		print_line(d, level, text, hint);
+}
+
+static void run_checks(struct doctor *d)
+{
+	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
+		for (const struct doctor_check *check = tables[i]; check->subject; check++) {
+			d->subject = check->subject;
+			check->run(d);
+		}
+}
+
+static void run_checks_json(struct doctor *d)
+{
+	struct json j;
+
+	d->json = &j;
+	json_init(&j, stdout);
+	json_open_object(&j, NULL);
+	json_put_text(&j, "version", STAGE_VERSION);
+	json_open_array(&j, "checks");
+	run_checks(d);
+	d->json = NULL;
+	json_close_array(&j);
+	json_put_u64(&j, "warnings", d->n_levels[DOCTOR_WARN]);
+	json_put_u64(&j, "failures", d->n_levels[DOCTOR_FAIL]);
+	json_close_object(&j);
+	putchar('\n');
 }
 
 static int run(int argc, char **argv)
 {
 	struct doctor d = { 0 };
+	bool json = false;
 	int c;
 
-	while ((c = cmd_next_option(argc, argv, "q", options)) != -1) {
+	while ((c = cmd_next_option(argc, argv, "qj", options)) != -1) {
 		if (c == '?')
 			return STAGE_EXIT_USAGE;
-		d.quiet = true;
+		if (c == 'j')
+			json = true;
+		else
+			d.quiet = true;
 	}
 	if (optind < argc)
 		return output_usage(argv[0], "it takes no arguments");
-	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)
-		for (const struct doctor_check *check = tables[i]; check->subject; check++) {
-			d.subject = check->subject;
-			check->run(&d);
-		}
+	if (json)
+		run_checks_json(&d);
+	else
+		run_checks(&d);
 	conf_free(d.conf);
 	return d.n_levels[DOCTOR_FAIL] ? STAGE_EXIT_FAILED : STAGE_EXIT_OK;
 }
 
 const struct cmd cmd_doctor = {
 	.name = "doctor",
-	.args = "[--quiet]",
-	.summary = "say what this node lacks for staging, and the mend",
-	.help =
-	"Looks at the configuration and what it names, FUSE, helpers, kernel, memory, cgroups, Slurm's\n"
-	"hooks, the plugin, slurmd and leftovers. \"warn\" costs something (a method, a safety net),\n"
-	"\"FAIL\" costs the feature; below each stands what mends it. Run it as root on a compute node\n"
-	"to see everything; as a user it leaves out what only root can look at.\n"
-	"\n"
-	"  -q, --quiet   warnings and failures only\n"
-	"\n"
-	"Exit status: 0 nothing fails, 1 something does.\n",
+	.args = "[--quiet] [--json]",
+	.summary = "say what this node lacks for staging, and the hint",
+	.help = "Looks at the configuration and what it names, FUSE, helpers, kernel, memory, "
+		"cgroups, Slurm's\n"
+		"hooks, the plugin, slurmd and leftovers. \"warn\" costs something (a method, a "
+		"safety net),\n"
+		"\"FAIL\" costs the feature; below each stands how to fix it. Run it as root on a "
+		"compute node\n"
+		"to see everything; as a user it leaves out what only root can look at.\n"
+		"\n"
+		"  -q, --quiet   warnings and failures only\n"
+		"  -j, --json    one JSON object: {\"version\", \"checks\": [...], \"warnings\", "
+		"\"failures\"}\n"
+		"\n"
+		"Exit status: 0 nothing fails, 1 something does.\n",
 	.run = run,
 };

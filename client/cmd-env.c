@@ -115,7 +115,8 @@ static int print_binds(const struct snapshot_list *l, enum format format)
 	for (size_t i = 0; i < l->n_items && code == 0; i++) {
 		if (l->items[i].state != STAGE_READY)
 			output_error("%s is not ready: if it ends up as a link to somewhere else, "
-				     "the container won't see that", l->items[i].name);
+				     "the container won't see that",
+				     l->items[i].name);
 		if (get_target(l->items[i].path, target, sizeof(target)) && target[0] == '/' &&
 		    !path_is_beneath(target, rundir))
 			code = print_bind(target, format, false);
@@ -158,16 +159,17 @@ const struct cmd cmd_env = {
 	.name = "env",
 	.args = "[--sh | --apptainer | --pyxis]",
 	.summary = "print the job's variables, or what a container must have bound",
-	.help =
-	"  --sh          export lines for a shell (the default)\n"
-	"  --apptainer   what belongs behind apptainer's --bind\n"
-	"  --pyxis       what belongs behind srun's --container-mounts\n"
-	"\n"
-	"Inside of the container the paths are the same as outside.\n"
-	"\n"
-	"Examples:\n"
-	"  eval \"$(stagectl env)\"\n"
-	"  apptainer exec --bind \"$(stagectl env --apptainer)\" image.sif python train.py\n"
-	"  srun --container-image=pytorch --container-mounts=\"$(stagectl env --pyxis)\" ...\n",
+	.help = "  --sh          export lines for a shell (the default)\n"
+		"  --apptainer   what belongs behind apptainer's --bind\n"
+		"  --pyxis       what belongs behind srun's --container-mounts\n"
+		"\n"
+		"Inside of the container the paths are the same as outside.\n"
+		"\n"
+		"Examples:\n"
+		"  eval \"$(stagectl env)\"\n"
+		"  apptainer exec --bind \"$(stagectl env --apptainer)\" image.sif python "
+		"train.py\n"
+		"  srun --container-image=pytorch --container-mounts=\"$(stagectl env --pyxis)\" "
+		"...\n",
 	.run = run,
 };

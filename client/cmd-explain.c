@@ -14,12 +14,12 @@
 #include "client/items.h"
 #include "client/json.h"
 #include "client/output.h"
-#include "client/plan.h"
+#include "client/plan-ask.h"
 #include "client/rpc.h"
 #include "client/snapshot.h"
 #include "client/srun.h"
 #include "client/submit-copy.h"
-#include "client/worth.h"
+#include "client/break-even.h"
 #include "common/config/conf.h"
 #include "common/policy/admit.h"
 #include "common/protocol/proto.h"
@@ -33,7 +33,7 @@
 struct explain {
 	const struct conf *conf; /* of this machine; NULL: none that reads */
 	struct plan_request request;
-	struct worth_asked worth;
+	struct break_even_asked break_even;
 	bool json;
 	struct json j;
 	size_t n_said; /* datasets */
@@ -101,17 +101,18 @@ static void print_advice(const struct kv *facts, const char *source)
 }
 
 /* From how many epochs on it pays. */
-static void put_worth(struct explain *e, const struct kv *facts, const char *source, uint64_t max_rate)
+static void put_break_even(struct explain *e, const struct kv *facts, const char *source,
+			   uint64_t max_rate)
 {
-	struct worth w;
+	struct break_even w;
 	char text[1024];
 
-	if (!worth_init(&w, facts, source, &e->worth, max_rate))
+	if (!break_even_init(&w, facts, source, &e->break_even, max_rate))
 		return;
 	if (e->json) {
-		worth_to_json(&w, &e->j);
+		break_even_to_json(&w, &e->j);
 	} else {
-		worth_get_text(&w, text, sizeof(text));
+		break_even_get_text(&w, text, sizeof(text));
 		print_lines("epochs", text);
 	}
 }
@@ -129,7 +130,7 @@ static void snapshot_json(struct explain *e, const struct snapshot *s)
 	json_open_object(&e->j, NULL);
 	snapshot_to_json(s, &e->j);
 	put_advice_json(e, s->kv, s->source);
-	put_worth(e, s->kv, s->source, 0);
+	put_break_even(e, s->kv, s->source, 0);
 	json_close_object(&e->j);
 }
 
@@ -155,7 +156,7 @@ static void explain_snapshot(struct explain *e, const struct snapshot *s)
 	print_lines("reason", s->reason);
 	print_lines("warning", s->warning);
 	print_advice(s->kv, s->source);
-	put_worth(e, s->kv, s->source, 0);
+	put_break_even(e, s->kv, s->source, 0);
 }
 
 static void on_message(void *arg, const char *op, struct kv **kvp)
@@ -223,7 +224,8 @@ static void get_keep(const struct explain *e, const struct dataset *d, const str
 		return;
 	}
 	keep_ms = d->keep_ms < t->max_keep_ms ? d->keep_ms : t->max_keep_ms;
-	snprintf(buf, size, "for %s after the last job that used it%s", duration_to_string(keep_ms, time),
+	snprintf(buf, size, "for %s after the last job that used it%s",
+		 duration_to_string(keep_ms, time),
 		 keep_ms < d->keep_ms ? ": the site's MaxKeep=" : "");
 }
 
@@ -259,7 +261,7 @@ static void answer_json(struct explain *e, const struct dataset *d, const struct
 	if (f) {
 		put_advice_json(e, f, d->source);
 		if (!a->code)
-			put_worth(e, f, d->source, a->max_rate);
+			put_break_even(e, f, d->source, a->max_rate);
 	}
 	json_close_object(j);
 }
@@ -309,7 +311,7 @@ static void explain_answer(struct explain *e, const struct dataset *d, const str
 	if (f)
 		print_advice(f, d->source);
 	if (f && !a->code)
-		put_worth(e, f, d->source, a->max_rate);
+		put_break_even(e, f, d->source, a->max_rate);
 }
 
 /* Without a whole copy nobody here can look at what the job will find. */
@@ -417,7 +419,8 @@ static int get_memory(const char *verb, const char *text, uint64_t *bytesp)
 {
 	if (parse_slurm_memory(text, bytesp) == 0)
 		return 0;
-	output_usage(verb, "--mem %s is no size as Slurm has it; 4000 (MB), 500M and 64G are", text);
+	output_usage(verb, "--mem %s is no size as Slurm has it; 4000 (MB), 500M and 64G are",
+		     text);
 	return -EINVAL;
 }
 
@@ -431,11 +434,11 @@ static int parse(struct explain *e, int argc, char **argv)
 		else if (c == OPT_TIMEOUT)
 			r = cmd_get_timeout(argv[0], optarg, &e->request.timeout_ms);
 		else if (c == OPT_RATE)
-			r = cmd_get_size(argv[0], "--rate", optarg, &e->worth.rate);
+			r = cmd_get_size(argv[0], "--rate", optarg, &e->break_even.rate);
 		else if (c == OPT_EPOCH)
-			r = cmd_get_duration(argv[0], "--epoch", optarg, &e->worth.epoch_ms);
+			r = cmd_get_duration(argv[0], "--epoch", optarg, &e->break_even.epoch_ms);
 		else if (c == OPT_NODES)
-			r = get_nodes(argv[0], optarg, &e->worth.nodes);
+			r = get_nodes(argv[0], optarg, &e->break_even.nodes);
 		else if (c == OPT_JSON)
 			r = (e->json = true, 0);
 		else
@@ -446,8 +449,8 @@ static int parse(struct explain *e, int argc, char **argv)
 	return argc - optind > 1 ? output_usage(argv[0], "one name or item at a time") : 0;
 }
 
-/* On a node of a job, what the job may still have there. Elsewhere the job that is thought of is not
- * on this machine. */
+/* On a node of a job, what the job may still have there. Elsewhere the job that is thought of is
+ * not on this machine. */
 static void look_for_memory(struct plan_request *q)
 {
 	if (q->memory || !getenv("SLURM_JOB_ID") || !getenv("SLURMD_NODENAME"))
@@ -465,8 +468,8 @@ static int run(int argc, char **argv)
 	code = parse(&e, argc, argv);
 	if (code)
 		return code;
-	if (!e.worth.nodes)
-		e.worth.nodes = srun_get_n_nodes();
+	if (!e.break_even.nodes)
+		e.break_even.nodes = srun_get_n_nodes();
 	if (optind == argc || !strpbrk(argv[optind], "/:=@,.*{$~")) {
 		code = explain_names(&e, argv + optind, (size_t)(argc - optind), &err);
 		if (optind == argc ||
@@ -492,14 +495,18 @@ const struct cmd cmd_explain = {
 		"as\n"
 		"for --stage-data, anywhere: the same without staging anything.\n"
 		"\n"
-		"  --mem SIZE           plan for a job with that much memory, written as for sbatch: a\n"
-		"                       number alone is MB (default: what this job has left, outside\n"
+		"  --mem SIZE           plan for a job with that much memory, written as for "
+		"sbatch: a\n"
+		"                       number alone is MB (default: what this job has left, "
+		"outside\n"
 		"                       of one this machine)\n"
 		"  --timeout DURATION   how long the source may take to answer (default 2m)\n"
 		"  --epoch DURATION     what computing an epoch takes, to tell when staging pays\n"
-		"  --rate SIZE          bytes a second that the source gives a node (default: what was\n"
+		"  --rate SIZE          bytes a second that the source gives a node (default: what "
+		"was\n"
 		"                       measured in this job, or the site's MaxRate)\n"
-		"  --nodes N            of the job that is thought of (default: of this job, or 1)\n"
+		"  --nodes N            of the job that is thought of (default: of this job, or "
+		"1)\n"
 		"  --json               on one line, for programs\n"
 		"\n"
 		"Examples:\n"

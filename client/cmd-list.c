@@ -4,7 +4,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "client/kept-list.h"
+#include "client/keep-list.h"
 #include "client/mover-look.h"
 #include "client/node-list.h"
 #include "client/output.h"
@@ -18,12 +18,9 @@
 enum { OPT_SITE = 256, OPT_NODE, OPT_NAMES, OPT_KEPT, OPT_MOVERS };
 
 static const struct option options[] = {
-	{ "site", no_argument, NULL, OPT_SITE },
-	{ "node", no_argument, NULL, OPT_NODE },
-	{ "names", no_argument, NULL, OPT_NAMES },
-	{ "kept", no_argument, NULL, OPT_KEPT },
-	{ "movers", no_argument, NULL, OPT_MOVERS },
-	{ 0 },
+	{ "site", no_argument, NULL, OPT_SITE },     { "node", no_argument, NULL, OPT_NODE },
+	{ "names", no_argument, NULL, OPT_NAMES },   { "kept", no_argument, NULL, OPT_KEPT },
+	{ "movers", no_argument, NULL, OPT_MOVERS }, { 0 },
 };
 
 /* The catalogue of the site: what may be written as @NAME. */
@@ -64,7 +61,7 @@ static int list_kept(void)
 	int n = conf_load(&conf, cmd_get_conf(), &err);
 
 	if (n == 0)
-		n = kept_list_print(conf, &err);
+		n = keep_list_print(conf, &err);
 	if (n < 0)
 		return output_fail(&err);
 	if (n == 0)
@@ -100,7 +97,7 @@ static int list_node(void)
 		return output_fail(&err);
 	any = n > 0;
 	if (conf_load(&conf, cmd_get_conf(), NULL) == 0) /* with none nothing is kept */
-		any |= kept_list_print_all(conf);
+		any |= keep_list_print_all(conf);
 	if (!any)
 		fprintf(stderr, "No job has datasets on this node, and nothing is left or kept.\n");
 	return STAGE_EXIT_OK;
@@ -189,8 +186,10 @@ const struct cmd cmd_list = {
 		"  --names   names only\n"
 		"  --site    what the site offers as --stage-data=@NAME\n"
 		"  --kept    what keep= has left on this node for your next job\n"
-		"  --movers  your movers (submit) that are pending or running, and how far they are\n"
-		"  --node    for root: jobs, bytes, mounts, leftovers and what is kept on this node\n"
+		"  --movers  your movers (submit) that are pending or running, and how far they "
+		"are\n"
+		"  --node    for root: jobs, bytes, mounts, leftovers and what is kept on this "
+		"node\n"
 		"\n"
 		"Example:\n"
 		"  stagectl list | while read -r name path; do du -sh \"$path\"; done\n",

@@ -43,11 +43,11 @@ const struct cmd cmd_log = {
 	.name = "log",
 	.args = "[NAME...]",
 	.summary = "print what happened, from this job's daemon on this node",
-	.help =
-	"Prints the last lines that stagingd and its workers logged for this job, or for the\n"
-	"datasets named.\n"
-	"\n"
-	"Example:\n"
-	"  stagectl log imagenet\n",
+	.help = "Prints the last lines that stagingd and its workers logged for this job, or for "
+		"the\n"
+		"datasets named.\n"
+		"\n"
+		"Example:\n"
+		"  stagectl log imagenet\n",
 	.run = run,
 };

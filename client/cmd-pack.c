@@ -18,7 +18,7 @@
 
 #include "client/output.h"
 #include "client/pack.h"
-#include "client/progress.h"
+#include "client/progress-bar.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/path.h"
@@ -124,7 +124,8 @@ static int refuse_result(const struct pack *p, struct error *err)
 				 "%s-000000.tar is there already; remove the old shards "
 				 "first, or take --if-missing",
 				 p->out);
-	return error_set(err, EEXIST, "%s is there already; --force replaces it, --if-missing leaves it",
+	return error_set(err, EEXIST,
+			 "%s is there already; --force replaces it, --if-missing leaves it",
 			 p->out);
 }
 
@@ -189,10 +190,11 @@ static int run(int argc, char **argv)
 	if (!p.out[0] || p.out[strlen(p.out) - 1] == '/')
 		return output_usage(argv[0], "'%s' is no name of a file", p.out);
 	if (is_named_archive(p.out))
-		return output_usage(argv[0],
-				    "%s is an archive's name; a squashfs image is called OUT.sqsh, and of "
-				    "tar files (--shards SIZE) OUT is what stands before -000000.tar",
-				    p.out);
+		return output_usage(
+			argv[0],
+			"%s is an archive's name; a squashfs image is called OUT.sqsh, and of "
+			"tar files (--shards SIZE) OUT is what stands before -000000.tar",
+			p.out);
 	dir = realpath(argv[optind], NULL);
 	if (!dir || stat(dir, &st) < 0)
 		return output_fail((error_errno(&err, errno, "%s", argv[optind]), &err));
@@ -223,7 +225,8 @@ const struct cmd cmd_pack = {
 		"                  in the same shard, as webdataset wants them; OUT may end in "
 		".tar\n"
 		"  --if-missing    do nothing when the result is there already\n"
-		"  --force         replace an image OUT that is there; without it that is an error\n"
+		"  --force         replace an image OUT that is there; without it that is an "
+		"error\n"
 		"  -q, --quiet     no progress\n"
 		"\n"
 		"The result appears when it is complete. Several that make the same OUT wait for "

@@ -5,7 +5,7 @@
 
 #include "client/output.h"
 #include "client/rpc.h"
-#include "client/seen.h"
+#include "client/mount-visible.h"
 #include "client/snapshot.h"
 #include "common/protocol/proto.h"
 #include "common/util/error.h"
@@ -45,7 +45,7 @@ static int run(int argc, char **argv)
 		return STAGE_EXIT_NO_ITEM;
 	output_text(stdout, list.items[0].path);
 	putchar('\n');
-	code = seen_check(&list, &err);
+	code = mount_visible_check(&list, &err);
 	if (code)
 		output_fail(&err);
 	return code ? code : snapshot_list_get_exit(&list);
@@ -55,14 +55,15 @@ const struct cmd cmd_path = {
 	.name = "path",
 	.args = "NAME",
 	.summary = "print the path of a dataset",
-	.help =
-	"Prints where the dataset is, or will be: the path is fixed before the data is there.\n"
-	"The same stands in $STAGE_DATA_PATH_<NAME>.\n"
-	"\n"
-	"Example:\n"
-	"  ls \"$(stagectl path imagenet)\"\n"
-	"\n"
-	"Exit status: 0 it is ready; 3 not yet; 1, 6 or 7 it has failed; 4 no such dataset;\n"
-	"5 no staging here.\n",
+	.help = "Prints where the dataset is, or will be: the path is fixed before the data is "
+		"there.\n"
+		"The same stands in $STAGE_DATA_PATH_<NAME>.\n"
+		"\n"
+		"Example:\n"
+		"  ls \"$(stagectl path imagenet)\"\n"
+		"\n"
+		"Exit status: 0 it is ready; 3 not yet; 1, 6 or 7 it has failed; 4 no such "
+		"dataset;\n"
+		"5 no staging here.\n",
 	.run = run,
 };

@@ -33,11 +33,11 @@ const struct cmd cmd_release = {
 	.name = "release",
 	.args = "NAME...",
 	.summary = "take datasets away before the job ends, on this node",
-	.help =
-	"Stops the staging of the datasets named, or takes away what was staged, and gives the\n"
-	"memory and the disk back. It returns when they are gone.\n"
-	"\n"
-	"Example:\n"
-	"  stagectl release train && stagectl add test=/p/scratch/proj/test.tar\n",
+	.help = "Stops the staging of the datasets named, or takes away what was staged, and gives "
+		"the\n"
+		"memory and the disk back. It returns when they are gone.\n"
+		"\n"
+		"Example:\n"
+		"  stagectl release train && stagectl add test=/p/scratch/proj/test.tar\n",
 	.run = run,
 };

@@ -10,7 +10,7 @@
 #include "client/env-join.h"
 #include "client/items.h"
 #include "client/output.h"
-#include "client/progress.h"
+#include "client/progress-bar.h"
 #include "client/run-command.h"
 #include "client/run-session.h"
 #include "client/snapshot.h"
@@ -28,7 +28,8 @@ struct run {
 	uint64_t timeout_ms;
 	bool quiet, keep_going;
 	const char *dir;
-	mode_t umask; /* the command's; what stagectl makes is the user's alone, and usable by him */
+	mode_t umask; /* the command's; what stagectl makes is the user's alone, and usable by him
+		       */
 	char **command;
 	struct run_place place;
 	const struct rpc *rpc;
@@ -250,7 +251,8 @@ static int run(int argc, char **argv)
 	if (make_spec(&run, &spec, &err) < 0)
 		return output_fail(&err);
 	run.umask = umask(077);
-	if (run_dir_set_base(run.dir, &err) < 0 || run_session_open(&session, &run.place, spec, &err) < 0)
+	if (run_dir_set_base(run.dir, &err) < 0 ||
+	    run_session_open(&session, &run.place, spec, &err) < 0)
 		code = run_without_data(&run, &err);
 	else
 		code = run_in_session(&run, &session);
@@ -280,7 +282,8 @@ const struct cmd cmd_run = {
 		"  --stage-data=VALUE   may be given several times; default: $STAGE_DATA\n"
 		"  --timeout DURATION   give up staging after this time, exit status 124\n"
 		"  --keep-going         run COMMAND even when staging has failed\n"
-		"  --dir DIR            stage below DIR; default: /dev/shm, or TMPDIR where that is not\n"
+		"  --dir DIR            stage below DIR; default: /dev/shm, or TMPDIR where that "
+		"is not\n"
 		"                       writable\n"
 		"  -q, --quiet          no progress\n"
 		"\n"

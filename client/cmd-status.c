@@ -11,25 +11,31 @@
 #include "client/rpc.h"
 #include "client/snapshot.h"
 #include "client/srun.h"
+#include "client/summary.h"
 #include "client/table.h"
 #include "common/protocol/proto.h"
 #include "common/util/error.h"
 #include "common/util/parse.h"
 #include "stage-build.h"
 
+#define REDRAW_MS 200
+
 struct status {
 	char **names;
 	size_t n_names;
-	bool json, watch, all_nodes, node_report;
+	bool json, watch, all_nodes, rows, node_report;
+	bool redraws; /* --watch on a terminal */
+	bool changed; /* since it was drawn */
 	struct snapshot_list list;
 };
 
-enum { OPT_ALL_NODES = 256, OPT_NODE_REPORT };
+enum { OPT_ALL_NODES = 256, OPT_NODES, OPT_NODE_REPORT };
 
 static const struct option options[] = {
 	{ "json", no_argument, NULL, 'j' },
 	{ "watch", no_argument, NULL, 'w' },
 	{ "all-nodes", no_argument, NULL, OPT_ALL_NODES },
+	{ "nodes", no_argument, NULL, OPT_NODES },
 	{ "node-report", no_argument, NULL, OPT_NODE_REPORT },
 	{ 0 },
 };
@@ -49,6 +55,9 @@ static int parse(struct status *s, int argc, char **argv)
 		case OPT_ALL_NODES:
 			s->all_nodes = true;
 			break;
+		case OPT_NODES:
+			s->rows = s->all_nodes = true;
+			break;
 		case OPT_NODE_REPORT:
 			s->node_report = true;
 			break;
@@ -56,6 +65,7 @@ static int parse(struct status *s, int argc, char **argv)
 			return STAGE_EXIT_USAGE;
 		}
 	}
+	s->redraws = s->watch && !s->json && output_has_cursor();
 	s->names = argv + optind;
 	s->n_names = (size_t)(argc - optind);
 	return cmd_check_names(argv[0], s->names, s->n_names) ? 0 : STAGE_EXIT_USAGE;
@@ -78,7 +88,8 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 
 	if (strcmp(op, PROTO_OP_DATASET) || snapshot_list_update(&s->list, kvp, &snapshot) < 0)
 		return;
-	if (!s->watch)
+	s->changed = true;
+	if (!s->watch || s->redraws)
 		return;
 	json_init(&j, stdout);
 	json_open_object(&j, NULL);
@@ -160,10 +171,17 @@ static int add_row(struct table *t, const struct snapshot *s, bool with_node)
 		rate_to_string(s->rate, rate);
 	if (s->eta_ms && !stage_state_is_final(s->state))
 		duration_to_string(s->eta_ms, eta);
-	const char *cells[] = { s->node, s->name, snapshot_get_state(s, state), s->method,
-				s->tier, size, done, rate, eta, s->path };
+	const char *cells[] = { s->node,   s->name, snapshot_get_state(s, state),
+				s->method, s->tier, size,
+				done,	   rate,    eta,
+				s->path };
 
 	r = table_add_row(t, cells + !with_node);
+	if (r == 0 && output_has_colour())
+		table_set_colour(t, with_node ? 2 : 1,
+				 s->state == STAGE_FAILED  ? OUTPUT_RED
+				 : s->state == STAGE_READY ? OUTPUT_GREEN
+							   : NULL);
 	if (r == 0 && s->reason[0] && strcmp(s->reason, stage_state_to_string(s->state)))
 		r = table_add_note(t, s->reason);
 	for (const char *line = s->warning; r == 0 && *line; line += *line == '\n') {
@@ -173,19 +191,21 @@ static int add_row(struct table *t, const struct snapshot *s, bool with_node)
 	return r;
 }
 
-static int print_table(const struct status *s)
+static int print_table(const struct status *s, FILE *f)
 {
 	_cleanup_(table_freep) struct table *t = NULL;
 	size_t skip = s->all_nodes ? 0 : 1;
 
+	if (s->all_nodes && !s->rows && summary_is_wanted(&s->list))
+		return summary_print(&s->list, f);
 	if (table_new(&t, columns + skip, ARRAY_SIZE(columns) - skip) < 0)
 		return -1;
 	for (size_t i = 0; i < s->list.n_items; i++)
 		if (add_row(t, &s->list.items[i], s->all_nodes) < 0)
 			return -1;
-	table_print(t, stdout);
+	table_print(t, f);
 	if (s->list.n_items == 0)
-		puts("This job has no datasets.");
+		fputs("This job has no datasets.\n", f);
 	return 0;
 }
 
@@ -197,10 +217,56 @@ static int by_node(const void *a, const void *b)
 	return r ? r : strcmp(x->name, y->name);
 }
 
+static void sort(struct status *s)
+{
+	if (s->list.n_items)
+		qsort(s->list.items, s->list.n_items, sizeof(*s->list.items), by_node);
+}
+
+/* From the top of the screen, as much as fits. Lines that are too long are cut by the terminal, so
+ * that none wraps and moves the others. */
+static void redraw(const struct status *s)
+{
+	_cleanup_(freep) char *text = NULL;
+	size_t size, n, n_lines = output_get_height();
+	FILE *f = open_memstream(&text, &size);
+
+	if (!f)
+		return;
+	print_table(s, f);
+	if (fclose(f))
+		return;
+	fputs("\033[?7l\033[H", stdout);
+	for (const char *line = text; *line && n_lines > 1; line += n + (line[n] == '\n')) {
+		n = strcspn(line, "\n");
+		printf("%.*s\033[K\n", (int)n, line);
+		n_lines--;
+	}
+	fputs("\033[J\033[?7h", stdout);
+	fflush(stdout);
+}
+
+static uint64_t on_tick(void *arg)
+{
+	struct status *s = arg;
+
+	if (s->changed) {
+		if (s->all_nodes)
+			sort(s);
+		redraw(s);
+	}
+	s->changed = false;
+	return REDRAW_MS;
+}
+
 static int ask(struct status *s, struct error *err)
 {
-	struct rpc_handler h = { .on_message = on_message, .arg = s };
-	struct srun_request request = { .verb = "status", .keep_going = true,
+	struct rpc_handler h = { .on_message = on_message,
+				 .on_tick = s->redraws ? on_tick : NULL,
+				 .first_tick_ms = REDRAW_MS,
+				 .arg = s };
+	struct srun_request request = { .verb = "status",
+					.keep_going = true,
 					.none_ok = getenv("SLURM_HET_SIZE") };
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *kv = new_request(s);
@@ -221,12 +287,12 @@ static int ask(struct status *s, struct error *err)
 		args[request.n_args++] = s->names[i];
 	request.args = args;
 	r = srun_each_node(&request, &h, err);
-	if (s->list.n_items)
-		qsort(s->list.items, s->list.n_items, sizeof(*s->list.items), by_node);
+	sort(s);
 	return r;
 }
 
-/* Before the job has begun: what it waits for. False: there is no mover, or nobody asked for a table. */
+/* Before the job has begun: what it waits for. False: there is no mover, or nobody asked for a
+ * table. */
 static bool show_movers(const struct status *s, int code)
 {
 	struct error err = ERROR_INIT;
@@ -235,6 +301,19 @@ static bool show_movers(const struct status *s, int code)
 	    getenv("SLURM_JOB_ID"))
 		return false;
 	return mover_look_print(&err) > 0;
+}
+
+/* With --watch, the lines of JSON were printed already. */
+static void print(const struct status *s, int code)
+{
+	if ((s->watch && !s->redraws) || (code && !s->list.n_items))
+		return;
+	if (s->redraws)
+		fputs("\033[H\033[J", stdout);
+	if (s->json)
+		print_json(s);
+	else
+		print_table(s, stdout);
 }
 
 static int run(int argc, char **argv)
@@ -254,10 +333,7 @@ static int run(int argc, char **argv)
 	code = ask(&s, &err);
 	if (show_movers(&s, code))
 		return STAGE_EXIT_NOT_READY;
-	if (!s.watch && s.json && (code == STAGE_EXIT_OK || s.list.n_items))
-		print_json(&s);
-	else if (!s.watch && (code == STAGE_EXIT_OK || s.list.n_items))
-		print_table(&s);
+	print(&s, code);
 	if (code)
 		output_fail(&err);
 	else
@@ -268,21 +344,26 @@ static int run(int argc, char **argv)
 
 const struct cmd cmd_status = {
 	.name = "status",
-	.args = "[NAME...] [--json] [--watch] [--all-nodes]",
+	.args = "[NAME...] [--json] [--watch] [--all-nodes] [--nodes]",
 	.summary = "show how far the datasets are",
-	.help =
-	"Prints a table of the datasets of this job on this node; the reason of a failure\n"
-	"stands below its dataset. Outside of jobs: your movers, as list --movers.\n"
-	"\n"
-	"  -j, --json     one JSON object: {\"version\", \"state\", \"datasets\": [...]}\n"
-	"  -w, --watch    a line of JSON at each change, until all are ready or failed\n"
-	"  --all-nodes    every node of the job (by an srun step)\n"
-	"\n"
-	"Examples:\n"
-	"  stagectl status\n"
-	"  stagectl status --json | jq -r '.datasets[] | select(.state == \"failed\") | .reason'\n"
-	"\n"
-	"Exit status: 0 all are ready; 3 some are not yet; 1, 6 or 7 one has failed;\n"
-	"4 no such dataset; 5 no staging here.\n",
+	.help = "Prints a table of the datasets of this job on this node; the reason of a failure\n"
+		"stands below its dataset. Outside of jobs: your movers, as list --movers.\n"
+		"\n"
+		"  -j, --json     one JSON object: {\"version\", \"state\", \"datasets\": [...]}\n"
+		"  -w, --watch    until all are ready or failed: on a terminal, the table is "
+		"redrawn;\n"
+		"                 elsewhere or with --json, a line of JSON at each change\n"
+		"  --all-nodes    every node of the job (by an srun step); with more than 8 nodes "
+		"one\n"
+		"                 line per dataset, then the failed nodes with their reasons\n"
+		"  --nodes        the same, but always a row per node and dataset\n"
+		"\n"
+		"Examples:\n"
+		"  stagectl status\n"
+		"  stagectl status --json | jq -r '.datasets[] | select(.state == \"failed\") | "
+		".reason'\n"
+		"\n"
+		"Exit status: 0 all are ready; 3 some are not yet; 1, 6 or 7 one has failed;\n"
+		"4 no such dataset; 5 no staging here.\n",
 	.run = run,
 };

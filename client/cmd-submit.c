@@ -1,7 +1,7 @@
 /*
  * sbatch for jobs with sources that only some nodes see. sbatch itself is run in any case, with the
- * user's own words: there is nobody else who knows all its options. Where a mover is needed they get
- * another --stage-data, which names the copies, and a dependency.
+ * user's own words: there is nobody else who knows all its options. Where a mover is needed they
+ * get another --stage-data, which names the copies, and a dependency.
  */
 #include "client/cmd.h"
 
@@ -33,8 +33,7 @@ static int run_plain(const struct submit_words *w)
 static int run_waiting(const struct submit_words *w, const struct dataset_list *list,
 		       const struct mover_jobs *jobs)
 {
-	_cleanup_(freep) char *value = NULL, *data = NULL, *afterok = NULL,
-			     *dependency = NULL;
+	_cleanup_(freep) char *value = NULL, *data = NULL, *afterok = NULL, *dependency = NULL;
 	_cleanup_(freep) char **argv = NULL;
 	char *first[3];
 	size_t n = 0;
@@ -53,7 +52,7 @@ static int run_waiting(const struct submit_words *w, const struct dataset_list *
 	if (data && (dependency || !jobs->n_jobs))
 		argv = submit_words_get_argv(w, first, n,
 					     SUBMIT_WORD_DATA |
-					     (jobs->n_jobs ? SUBMIT_WORD_DEPENDENCY : 0));
+						     (jobs->n_jobs ? SUBMIT_WORD_DEPENDENCY : 0));
 	if (argv)
 		return run_command(argv, NULL);
 	output_error("out of memory");
@@ -122,17 +121,22 @@ const struct cmd cmd_submit = {
 	.name = "submit",
 	.args = "[sbatch options] SCRIPT [ARGUMENTS]",
 	.summary = "sbatch for jobs whose sources compute nodes can't see",
-	.help =
-	"Submits SCRIPT by sbatch, with all of sbatch's options. Datasets whose [source] has\n"
-	"VisibleOn=mover are copied to the scratch tier first, by a mover: a job of yours on a\n"
-	"partition that sees them. Your job waits for it (--dependency=afterok) and stages the\n"
-	"copy, under the same names. If the mover fails your job is cancelled, its comment says\n"
-	"why. A copy that is whole, of an unchanged source, is used again without a mover, and a\n"
-	"mover that is at the same source is shared. One that was interrupted is gone on with.\n"
-	"\n"
-	"Without such datasets this is sbatch.\n"
-	"\n"
-	"Example:\n"
-	"  stagectl submit -A proj --time=2:00:00 job.sh\n",
+	.help = "Submits SCRIPT by sbatch, with all of sbatch's options. Datasets whose [source] "
+		"has\n"
+		"VisibleOn=mover are copied to the scratch tier first, by a mover: a job of yours "
+		"on a\n"
+		"partition that sees them. Your job waits for it (--dependency=afterok) and stages "
+		"the\n"
+		"copy, under the same names. If the mover fails your job is cancelled, its comment "
+		"says\n"
+		"why. A copy that is whole, of an unchanged source, is used again without a mover, "
+		"and a\n"
+		"mover that is at the same source is shared. One that was interrupted is gone on "
+		"with.\n"
+		"\n"
+		"Without such datasets this is sbatch.\n"
+		"\n"
+		"Example:\n"
+		"  stagectl submit -A proj --time=2:00:00 job.sh\n",
 	.run = run,
 };

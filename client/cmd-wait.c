@@ -15,10 +15,10 @@
 
 #include "client/bring-keys.h"
 #include "client/output.h"
-#include "client/progress.h"
+#include "client/progress-bar.h"
 #include "client/readable.h"
 #include "client/rpc.h"
-#include "client/seen.h"
+#include "client/mount-visible.h"
 #include "client/snapshot.h"
 #include "client/srun.h"
 #include "client/warnings.h"
@@ -161,11 +161,12 @@ static int hold_alone(const struct wait *w, int code)
 {
 	char path[256];
 
-	if (!w->hold || code != STAGE_EXIT_NO_STAGING || rpc_find_socket(path, sizeof(path), NULL) < 0 ||
-	    !readable_has_all(path))
+	if (!w->hold || code != STAGE_EXIT_NO_STAGING ||
+	    rpc_find_socket(path, sizeof(path), NULL) < 0 || !readable_has_all(path))
 		return code;
 	if (!w->mute && !w->quiet)
-		fprintf(stderr, "stage-data: stagingd of this job does not answer, and nothing more is staged on this node; "
+		fprintf(stderr, "stage-data: stagingd of this job does not answer, and nothing "
+				"more is staged on this node; "
 				"all datasets are ready, so the task begins\n");
 	return STAGE_EXIT_OK;
 }
@@ -192,7 +193,7 @@ static int wait_here(struct wait *w, const struct rpc_handler *h, struct error *
 		return hold_alone(w, code);
 	if (code == STAGE_EXIT_OK && !w->quiet && warnings_are_told_here() && has_warning(&w->list))
 		warnings_ask(rpc, w->names, w->n_names, on_message, w);
-	return code == STAGE_EXIT_OK ? seen_check(&w->list, err) : code;
+	return code == STAGE_EXIT_OK ? mount_visible_check(&w->list, err) : code;
 }
 
 /* In the order of the list, each path once: on all nodes it is the same. */
@@ -246,7 +247,8 @@ static int run(int argc, char **argv)
 	if (!w.hold && !w.quiet)
 		progress_new(&w.progress, stderr, PROGRESS_AUTO);
 	if (w.progress)
-		progress_set_nodes(w.progress, w.all_nodes && srun_is_needed());
+		progress_set_nodes(w.progress,
+				   w.all_nodes && srun_is_needed() ? srun_get_n_nodes() ?: 1 : 0);
 	if (w.all_nodes && srun_is_needed())
 		code = wait_all_nodes(&w, &h, &err);
 	else

@@ -9,7 +9,7 @@
 #include "common/dataset/dataset.h"
 #include "common/util/cleanup.h"
 #include "common/util/parse.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 #include "stage-build.h"
 
 static void refuse_long(const char *verb, const char *word, const struct option *longs)
@@ -20,7 +20,7 @@ static void refuse_long(const char *verb, const char *word, const struct option 
 	for (size_t i = 0; i < ARRAY_SIZE(names) - 1 && longs[i].name; i++)
 		names[i] = longs[i].name;
 	snprintf(name, sizeof(name), "%.*s", (int)strcspn(word + 2, "="), word + 2);
-	nearest = words_nearest(name, names);
+	nearest = strutil_nearest(name, names);
 	output_usage(verb, "there is no option like this: %s%s%s%s", word,
 		     nearest ? " (did you mean --" : "", nearest ?: "", nearest ? "?)" : "");
 }
@@ -79,8 +79,10 @@ bool cmd_check_names(const char *verb, char *const *names, size_t n_names)
 {
 	for (size_t i = 0; i < n_names; i++)
 		if (!dataset_name_is_legal(names[i], strlen(names[i]))) {
-			output_usage(verb, "'%s' is no name of a dataset; 'stagectl list' shows "
-					   "those of this job", names[i]);
+			output_usage(verb,
+				     "'%s' is no name of a dataset; 'stagectl list' shows "
+				     "those of this job",
+				     names[i]);
 			return false;
 		}
 	return true;

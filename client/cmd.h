@@ -10,14 +10,15 @@
 
 struct cmd {
 	const char *name;
-	const char *args;    /* behind the name in the synopsis */
-	const char *summary; /* one line, no full stop */
-	const char *help;    /* the rest of `stagectl help NAME`, with examples */
+	const char *args;		   /* behind the name in the synopsis */
+	const char *summary;		   /* one line, no full stop */
+	const char *help;		   /* the rest of `stagectl help NAME`, with examples */
 	int (*run)(int argc, char **argv); /* argv[0] is the name; returns the exit status */
 };
 
 extern const struct cmd cmd_wait, cmd_status, cmd_path, cmd_list, cmd_env, cmd_explain, cmd_add,
-	cmd_release, cmd_log, cmd_run, cmd_submit, cmd_pack, cmd_check_config, cmd_doctor;
+	cmd_release, cmd_report, cmd_log, cmd_run, cmd_submit, cmd_pack, cmd_check_config,
+	cmd_doctor;
 
 /*
  * getopt_long() in our words: the option's value, -1 at the end of the options, or '?' after
@@ -38,6 +39,6 @@ bool cmd_check_names(const char *verb, char *const *names, size_t n_names);
  * 0 or -ENAMETOOLONG. */
 int cmd_get_helper(char *buf, size_t size, const char *name);
 
-/* The configuration: NULL for the installed one, or what STAGE_CONF of the environment names, to try
- * a file before it is installed. It binds only what runs as this user. Lent. */
+/* The configuration: NULL for the installed one, or what STAGE_CONF of the environment names, to
+ * try a file before it is installed. It binds only what runs as this user. Lent. */
 const char *cmd_get_conf(void);

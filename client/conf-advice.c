@@ -1,7 +1,8 @@
 /*
- * The first rule that covers a source and admits the user decides (common/config/conf-match.c). So a rule
- * for some users keeps nobody out where another rule covers the same, and a rule after a wider one
- * is never asked. Whether one pattern covers another is tried with paths that the other fits.
+ * The first rule that covers a source and admits the user decides (common/config/conf-match.c). So
+ * a rule for some users keeps nobody out where another rule covers the same, and a rule after a
+ * wider one is never asked. Whether one pattern covers another is tried with paths that the other
+ * fits.
  */
 #include "client/conf-advice.h"
 
@@ -31,13 +32,14 @@ struct advice {
 	const struct conf *conf;
 	conf_advice_fn *fn;
 	void *arg;
-	const char *section, *name; /* what it is about, as conf_get_place() takes them; NULL: a file */
+	const char *section,
+		*name; /* what it is about, as conf_get_place() takes them; NULL: a file */
 };
 
 /* Begins with the file and the line, if it is about a section or a key. */
-static void tell(const struct advice *a, const char *mend, const char *fmt, ...)
+static void tell(const struct advice *a, const char *hint, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
-static void tell(const struct advice *a, const char *mend, const char *fmt, ...)
+static void tell(const struct advice *a, const char *hint, const char *fmt, ...)
 {
 	char text[ERROR_MAX_SIZE];
 	const char *file;
@@ -52,7 +54,7 @@ static void tell(const struct advice *a, const char *mend, const char *fmt, ...)
 	va_start(ap, fmt);
 	vsnprintf(text + n, sizeof(text) - (size_t)n, fmt, ap);
 	va_end(ap);
-	a->fn(a->arg, mend, text);
+	a->fn(a->arg, hint, text);
 }
 
 /* Copies the next word of a list and returns what is after it, NULL at the end. */
@@ -91,7 +93,8 @@ static bool covers_all_of(const struct conf_source *s, const struct conf_source 
 	char path[PATH_MAX];
 
 	return fill(other->match, ANY, path, sizeof(path)) && conf_source_covers(s, path) &&
-	       fill(other->match, ANY "/" ANY "/" ANY, path, sizeof(path)) && conf_source_covers(s, path);
+	       fill(other->match, ANY "/" ANY "/" ANY, path, sizeof(path)) &&
+	       conf_source_covers(s, path);
 }
 
 static bool is_for_some(const struct conf_source *s)
@@ -146,20 +149,22 @@ static bool are_alike(const struct conf_source *a, const struct conf_source *b)
 	const struct conf_key *keys = conf_get_keys(&n_keys);
 
 	for (size_t i = 0; i < n_keys; i++) {
-		const char *x = (const char *)a + keys[i].offset, *y = (const char *)b + keys[i].offset;
+		const char *x = (const char *)a + keys[i].offset,
+			   *y = (const char *)b + keys[i].offset;
 		bool is_text = !strcmp(keys[i].type, "text") || !strcmp(keys[i].type, "words");
 
 		if (strcmp(keys[i].section, "source") || is_about_users(&keys[i]))
 			continue;
-		if (is_text ? strcmp(*(char *const *)x, *(char *const *)y) : memcmp(x, y, keys[i].size))
+		if (is_text ? strcmp(*(char *const *)x, *(char *const *)y)
+			    : memcmp(x, y, keys[i].size))
 			return false;
 	}
 	return true;
 }
 
 /* Returns whether there was something to tell. */
-static bool advise_pair(struct advice *a, const struct conf_source *s, const struct conf_source *other,
-			bool other_is_first)
+static bool advise_pair(struct advice *a, const struct conf_source *s,
+			const struct conf_source *other, bool other_is_first)
 {
 	char user[256];
 
@@ -167,17 +172,26 @@ static bool advise_pair(struct advice *a, const struct conf_source *s, const str
 	a->name = s->name;
 	if (admits_denied(other, s, user, sizeof(user)))
 		tell(a, "put DenyUsers= into the wider rule, too",
-		     "[source %s] DenyUsers=%s keeps nobody out: [source %s] Match=%s covers the same and "
-		     "admits user %s", s->name, s->deny_users, other->name, other->match, user);
+		     "[source %s] DenyUsers=%s keeps nobody out: [source %s] Match=%s covers the "
+		     "same and "
+		     "admits user %s",
+		     s->name, s->deny_users, other->name, other->match, user);
 	else if (is_for_some(s) && !is_for_some(other) && are_alike(s, other))
-		tell(a, "give the wider rule AllowUsers= or AllowGroups=, too, or a narrower Match=",
-		     "[source %s] is for some users alone and keeps nobody out: [source %s] Match=%s covers the "
-		     "same and admits all", s->name, other->name, other->match);
+		tell(a,
+		     "give the wider rule AllowUsers= or AllowGroups=, too, or a narrower Match=",
+		     "[source %s] is for some users alone and keeps nobody out: [source %s] "
+		     "Match=%s covers the "
+		     "same and admits all",
+		     s->name, other->name, other->match);
 	else if (other_is_first && admits_all_of(other, s))
-		tell(a, "put the narrow rule first: files of conf.d come after the main file, in the order of "
-			"their names",
-		     "[source %s] is never asked: [source %s] Match=%s before it covers the same and admits the "
-		     "same users", s->name, other->name, other->match);
+		tell(a,
+		     "put the narrow rule first: files of conf.d come after the main file, in the "
+		     "order of "
+		     "their names",
+		     "[source %s] is never asked: [source %s] Match=%s before it covers the same "
+		     "and admits the "
+		     "same users",
+		     s->name, other->name, other->match);
 	else
 		return false;
 	return true;
@@ -247,7 +261,8 @@ static bool has_line(const char *text, const char *line)
 	return false;
 }
 
-static void advise_partitions(const struct advice *a, const char *known, const char *key, const char *list)
+static void advise_partitions(const struct advice *a, const char *known, const char *key,
+			      const char *list)
 {
 	char word[256];
 
@@ -269,7 +284,9 @@ static bool names_partitions(const struct conf *conf)
 int conf_advise_partitions(const struct conf *conf, conf_advice_fn *fn, void *arg)
 {
 	static const char *const argv[] = { "sinfo", "-h", "-a", "-o", "%R", NULL };
-	struct advice a = { .conf = conf, .fn = fn, .arg = arg, .section = "daemon", .name = "Partitions" };
+	struct advice a = {
+		.conf = conf, .fn = fn, .arg = arg, .section = "daemon", .name = "Partitions"
+	};
 	_cleanup_(freep) char *known = NULL;
 	int r;
 
@@ -306,8 +323,9 @@ static bool is_put_aside(const char *name)
 /* What package managers and editors leave. Its content may be what was meant to be in force. */
 static bool is_copy(const char *name)
 {
-	static const char *const ends[] = { "~", ".bak", ".orig", ".old", ".rpmnew", ".rpmsave", ".rpmorig",
-					    ".dpkg-new", ".dpkg-old", ".dpkg-dist", ".ucf-dist", ".ucf-old" };
+	static const char *const ends[] = { "~",	 ".bak",       ".orig",	    ".old",
+					    ".rpmnew",	 ".rpmsave",   ".rpmorig",  ".dpkg-new",
+					    ".dpkg-old", ".dpkg-dist", ".ucf-dist", ".ucf-old" };
 
 	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++)
 		if (ends_in(name, ends[i]))
@@ -323,11 +341,15 @@ static void advise_file(const struct advice *a, const char *dir, const char *nam
 		return;
 	if (is_copy(name))
 		tell(a, "compare it with the file that is read, then remove it",
-		     "%s/%s is not read: its name is that of a copy, which an editor or a package manager made", dir,
-		     name);
+		     "%s/%s is not read: its name is that of a copy, which an editor or a package "
+		     "manager made",
+		     dir, name);
 	else
-		tell(a, *name == '.' ? "take the dot in front away" : "give it a name that ends in .conf",
-		     "%s/%s is not read: names have to end in .conf and not to begin with a dot", dir, name);
+		tell(a,
+		     *name == '.' ? "take the dot in front away"
+				  : "give it a name that ends in .conf",
+		     "%s/%s is not read: names have to end in .conf and not to begin with a dot",
+		     dir, name);
 }
 
 static void get_dir(const struct conf *conf, const char *name, char *buf, size_t size)

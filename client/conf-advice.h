@@ -9,7 +9,7 @@
 struct conf;
 
 /* One finding and how to fix it. A finding about a section or a key begins with file and line. */
-typedef void conf_advice_fn(void *arg, const char *mend, const char *text);
+typedef void conf_advice_fn(void *arg, const char *hint, const char *text);
 
 /* Rules that never decide, or keep nobody out, because of another rule. */
 void conf_advise_rules(const struct conf *conf, conf_advice_fn *fn, void *arg);
@@ -17,8 +17,8 @@ void conf_advise_rules(const struct conf *conf, conf_advice_fn *fn, void *arg);
 /* Users and groups that this machine does not know. Asks the name service, which may take long. */
 void conf_advise_names(const struct conf *conf, conf_advice_fn *fn, void *arg);
 
-/* Partitions that Slurm does not have. Asks sinfo, five seconds at most. 0, also where none is named; -errno: sinfo does
- * not tell. */
+/* Partitions that Slurm does not have. Asks sinfo, five seconds at most. 0, also where none is
+ * named; -errno: sinfo does not tell. */
 int conf_advise_partitions(const struct conf *conf, conf_advice_fn *fn, void *arg);
 
 /* Files in conf.d beside the main file that are not read because of their name. */

@@ -1,6 +1,6 @@
 /*
- * The configuration, and the files and directories it names. What runs on a node reads it as nobody,
- * and sbatch as its user: root, who calls the doctor, may see what they don't.
+ * The configuration, and the files and directories it names. What runs on a node reads it as
+ * nobody, and sbatch as its user: root, who calls the doctor, may see what they don't.
  */
 #include "client/doctor.h"
 
@@ -45,14 +45,14 @@ static bool is_read_only(const char *path)
 	return statvfs(path, &fs) == 0 && (fs.f_flag & ST_RDONLY);
 }
 
-static void tell_failure(void *arg, const char *mend, const char *text)
+static void tell_failure(void *arg, const char *hint, const char *text)
 {
-	doctor_tell(arg, DOCTOR_FAIL, mend, "%s", text);
+	doctor_tell(arg, DOCTOR_FAIL, hint, "%s", text);
 }
 
-static void tell_warning(void *arg, const char *mend, const char *text)
+static void tell_warning(void *arg, const char *hint, const char *text)
 {
-	doctor_tell(arg, DOCTOR_WARN, mend, "%s", text);
+	doctor_tell(arg, DOCTOR_WARN, hint, "%s", text);
 }
 
 static void check_conf(struct doctor *d)
@@ -100,7 +100,8 @@ static void check_tier(struct doctor *d, const struct conf_tier *t)
 		doctor_tell(d, DOCTOR_WARN, "mount it, or take the tier out", "tier %s: %s: %s",
 			    t->name, t->path, strerror(errno));
 	else if (!S_ISDIR(st.st_mode))
-		doctor_tell(d, DOCTOR_FAIL, "name a directory", "tier %s: %s is none", t->name, t->path);
+		doctor_tell(d, DOCTOR_FAIL, "name a directory", "tier %s: %s is none", t->name,
+			    t->path);
 	else if (is_ours && !doctor_is_roots(&st))
 		doctor_tell(d, DOCTOR_FAIL, "chown root and chmod 0755 the directory",
 			    "tier %s: %s is not root's alone", t->name, t->path);
@@ -114,13 +115,15 @@ static void check_tier(struct doctor *d, const struct conf_tier *t)
 	else if (strcmp(t->name, t->kind == CONF_TIER_DISK ? "ssd" : "scratch") != 0)
 		doctor_tell(d, DOCTOR_WARN,
 			    "call the disk of nodes [tier ssd], what they share [tier scratch]",
-			    "tier %s: no DEST has this name, and auto does not look at it: only paths below "
-			    "%s lead there", t->name, t->path);
+			    "tier %s: no DEST has this name, and auto does not look at it: only "
+			    "paths below "
+			    "%s lead there",
+			    t->name, t->path);
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "tier %s: %s", t->name, t->path);
 }
 
-/* What stage-hand asks of it, too: nothing is kept elsewhere. */
+/* What stage-helper asks of it, too: nothing is kept elsewhere. */
 static bool is_own_tmpfs(const char *path, const struct stat *st, uint64_t *sizep)
 {
 	char above[PATH_MAX];
@@ -170,30 +173,36 @@ static void check_tiers(struct doctor *d)
 		if (d->conf->tiers[i].kind == CONF_TIER_MEMORY && *d->conf->tiers[i].path)
 			check_memory(d, &d->conf->tiers[i]);
 	for (size_t i = 0; d->conf && i < d->conf->n_tiers; i++)
-		if (d->conf->tiers[i].kind != CONF_TIER_MEMORY && !strchr(d->conf->tiers[i].path, '%'))
+		if (d->conf->tiers[i].kind != CONF_TIER_MEMORY &&
+		    !strchr(d->conf->tiers[i].path, '%'))
 			check_tier(d, &d->conf->tiers[i]);
 }
 
-static const char *const token_mend = "make it for users to read, with a file for each dataset that may be read at once";
+static const char *const token_hint =
+	"make it for users to read, with a file for each dataset that may be read at once";
 
 /* A worker opens a token as the job's user, and holds it by flock(). */
 static void check_token(struct doctor *d, const struct conf_source *s, int dir, const char *name)
 {
-	_cleanup_(fd_closep) int fd = openat(dir, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	_cleanup_(fd_closep) int fd = openat(dir, name,
+					     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	struct stat st;
 
 	if (fd < 0 || fstat(fd, &st) < 0)
-		doctor_tell(d, DOCTOR_WARN, token_mend, "source %s: token %s/%s: %s", s->name, s->token_dir,
-			    name, strerror(errno));
+		doctor_tell(d, DOCTOR_WARN, token_hint, "source %s: token %s/%s: %s", s->name,
+			    s->token_dir, name, strerror(errno));
 	else if (!S_ISREG(st.st_mode) || !(st.st_mode & 04))
 		doctor_tell(d, DOCTOR_WARN, "chmod 0666 the files",
-			    "source %s: token %s/%s can't be read by users", s->name, s->token_dir, name);
+			    "source %s: token %s/%s can't be read by users", s->name, s->token_dir,
+			    name);
 	else if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno != EWOULDBLOCK)
-		doctor_tell(d, DOCTOR_WARN, "mount it with locks (Lustre: flock), or take another file system",
-			    "source %s: %s hands on no locks: %s; nobody waits for his turn", s->name,
-			    s->token_dir, strerror(errno));
+		doctor_tell(d, DOCTOR_WARN,
+			    "mount it with locks (Lustre: flock), or take another file system",
+			    "source %s: %s hands on no locks: %s; nobody waits for his turn",
+			    s->name, s->token_dir, strerror(errno));
 	else
-		doctor_tell(d, DOCTOR_OK, NULL, "source %s: tokens of %s can be taken", s->name, s->token_dir);
+		doctor_tell(d, DOCTOR_OK, NULL, "source %s: tokens of %s can be taken", s->name,
+			    s->token_dir);
 }
 
 /* Without tokens a source is read all the same, by as many as come: the site should know. */
@@ -208,18 +217,20 @@ static void check_tokens(struct doctor *d)
 		if (!*s->token_dir)
 			continue;
 		if (!dir || fstat(dirfd(dir), &st) < 0) {
-			doctor_tell(d, DOCTOR_WARN, token_mend, "source %s: TokenDir=%s: %s", s->name,
-				    s->token_dir, strerror(errno));
+			doctor_tell(d, DOCTOR_WARN, token_hint, "source %s: TokenDir=%s: %s",
+				    s->name, s->token_dir, strerror(errno));
 			continue;
 		}
 		while ((e = readdir(dir)) && e->d_name[0] == '.')
 			;
 		if ((st.st_mode & 05) != 05)
-			doctor_tell(d, DOCTOR_WARN, "chmod 0755 it", "source %s: users can't read TokenDir=%s",
-				    s->name, s->token_dir);
+			doctor_tell(d, DOCTOR_WARN, "chmod 0755 it",
+				    "source %s: users can't read TokenDir=%s", s->name,
+				    s->token_dir);
 		else if (!e)
-			doctor_tell(d, DOCTOR_WARN, token_mend, "source %s: there is no token in TokenDir=%s",
-				    s->name, s->token_dir);
+			doctor_tell(d, DOCTOR_WARN, token_hint,
+				    "source %s: there is no token in TokenDir=%s", s->name,
+				    s->token_dir);
 		else
 			check_token(d, s, dirfd(dir), e->d_name);
 	}
@@ -249,12 +260,16 @@ static void check_log(struct doctor *d)
 		doctor_tell(d, DOCTOR_WARN, "make the directory", "LogFile=%s: %s: %s", file, dir,
 			    strerror(errno));
 	else if (*file && is_others(file))
-		doctor_tell(d, DOCTOR_FAIL, "put it into a directory of root's, as /var/log/stage-data/",
-			    "LogFile=%s: nothing is written: its directory must be root's and writable by nobody else", file);
+		doctor_tell(d, DOCTOR_FAIL,
+			    "put it into a directory of root's, as /var/log/stage-data/",
+			    "LogFile=%s: nothing is written: its directory must be root's and "
+			    "writable by nobody else",
+			    file);
 	else if (!*file && !has_syslog)
 		doctor_tell(d, DOCTOR_WARN,
 			    "start a syslog daemon, or set LogFile=/var/log/stage-data.log",
-			    "nobody keeps the log: nothing listens at /dev/log, and there is no LogFile");
+			    "nobody keeps the log: nothing listens at /dev/log, and there is no "
+			    "LogFile");
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "%s%s%s", has_syslog ? "syslog" : "",
 			    has_syslog && *file ? ", " : "", file);
@@ -273,8 +288,10 @@ static void check_metrics(struct doctor *d)
 		doctor_tell(d, DOCTOR_WARN, "make the directory, root's, mode 0755",
 			    "Textfile=%s: %s; no figures are written", file, strerror(errno));
 	else if (!doctor_is_roots(&st) || (st.st_mode & 022))
-		doctor_tell(d, DOCTOR_WARN, "chown root and chmod 0755 the directory",
-			    "Textfile=%s: the directory is not root's alone; no figures are written", file);
+		doctor_tell(
+			d, DOCTOR_WARN, "chown root and chmod 0755 the directory",
+			"Textfile=%s: the directory is not root's alone; no figures are written",
+			file);
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "%s", file);
 }
@@ -295,7 +312,8 @@ static void check_fanout(struct doctor *d)
 			return;
 		}
 	}
-	doctor_tell(d, DOCTOR_WARN, "install Slurm's client programs here, or set [fanout] Program=",
+	doctor_tell(d, DOCTOR_WARN,
+		    "install Slurm's client programs here, or set [fanout] Program=",
 		    "%s: %s; each node reads for itself", program, strerror(errno));
 }
 
@@ -312,7 +330,8 @@ static void check_rundir(struct doctor *d)
 		doctor_tell(d, DOCTOR_FAIL, "chown root:root and chmod 0755 it",
 			    "%s is not root's alone", STAGE_RUN_DIR);
 	else if (is_read_only(STAGE_RUN_DIR))
-		doctor_tell(d, DOCTOR_FAIL, "mount it read-write", "%s is read-only", STAGE_RUN_DIR);
+		doctor_tell(d, DOCTOR_FAIL, "mount it read-write", "%s is read-only",
+			    STAGE_RUN_DIR);
 	else if (!is_memory(STAGE_RUN_DIR))
 		doctor_tell(d, DOCTOR_WARN, "build with -Drundir= on a tmpfs",
 			    "%s is on a disk: what a crash leaves survives the boot",

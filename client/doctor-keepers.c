@@ -1,6 +1,7 @@
 /*
- * Keepers that live while their job is over, because nobody has told them: slurmd had not loaded the plugin when the
- * job ended, or has lost it since. Slurm is asked about jobs of which the node has no process, in one go.
+ * Keepers that live while their job is over, because nobody has told them: slurmd had not loaded
+ * the plugin when the job ended, or has lost it since. Slurm is asked about jobs of which the node
+ * has no process, in one go.
  */
 #include "client/doctor.h"
 
@@ -23,7 +24,8 @@ struct job_list {
 /* A job that is completing has its epilog before it. */
 static bool is_final(const char *state)
 {
-	static const char *const states[] = { "CD", "CA", "F", "TO", "NF", "PR", "BF", "DL", "OOM", "RV" };
+	static const char *const states[] = { "CD", "CA", "F",	"TO",  "NF",
+					      "PR", "BF", "DL", "OOM", "RV" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(states); i++)
 		if (strcmp(state, states[i]) == 0)
@@ -66,7 +68,8 @@ static bool drop_living(struct job_list *l)
 	return true;
 }
 
-unsigned doctor_check_keepers(struct doctor *d, const uint32_t *ids, size_t n, bool (*is_kept)(uint32_t job_id))
+unsigned doctor_check_keepers(struct doctor *d, const uint32_t *ids, size_t n,
+			      bool (*is_kept)(uint32_t job_id))
 {
 	struct job_list l = { .n = n < DOCTOR_MAX_JOBS ? n : DOCTOR_MAX_JOBS };
 	unsigned n_over = 0;
@@ -74,8 +77,8 @@ unsigned doctor_check_keepers(struct doctor *d, const uint32_t *ids, size_t n, b
 	memcpy(l.ids, ids, l.n * sizeof(*ids));
 	if (!drop_living(&l)) {
 		doctor_tell(d, DOCTOR_WARN, "ask again where the controller can be reached",
-			    "squeue does not tell whether %zu job%s with a keeper run%s", n, n == 1 ? "" : "s",
-			    n == 1 ? "s" : "");
+			    "squeue does not tell whether %zu job%s with a keeper run%s", n,
+			    n == 1 ? "" : "s", n == 1 ? "s" : "");
 		return 1;
 	}
 	if (l.n == 0)
@@ -88,7 +91,9 @@ unsigned doctor_check_keepers(struct doctor *d, const uint32_t *ids, size_t n, b
 			continue;
 		n_over++;
 		doctor_tell(d, DOCTOR_WARN,
-			    "run '" STAGE_LIBEXEC_DIR "/stage-keeper reap' as root, or wait for the timer; look whether slurmd has loaded the plugin",
+			    "run '" STAGE_LIBEXEC_DIR
+			    "/stage-keeper reap' as root, or wait for the timer; look whether "
+			    "slurmd has loaded the plugin",
 			    "job %u is over, and nobody has ended its keeper", l.ids[i]);
 	}
 	return n_over;

@@ -23,7 +23,7 @@
 #include "common/config/conf.h"
 #include "common/protocol/rundir.h"
 #include "common/protocol/tier-name.h"
-#include "common/slurm/jobgroup.h"
+#include "common/slurm/job-cgroup.h"
 #include "common/util/cleanup.h"
 #include "common/util/mountinfo.h"
 #include "common/util/parse.h"
@@ -67,10 +67,14 @@ static unsigned count_mounts(const char *dir)
 static bool is_running(const char *job, uint32_t job_id)
 {
 	char path[PATH_MAX];
+	struct job_cgroup_job id = { .job_id = job_id };
 	struct stat st;
 
 	snprintf(path, sizeof(path), STAGE_RUN_DIR "/%s/" RUNDIR_SOCK, job);
-	return lstat(path, &st) == 0 && jobgroup_is_populated(st.st_uid, job_id) > 0;
+	if (lstat(path, &st) < 0)
+		return false;
+	id.uid = st.st_uid;
+	return job_cgroup_is_populated(&id) > 0;
 }
 
 static bool has_keeper(uint32_t job_id)
@@ -87,11 +91,14 @@ static void tell_abandoned(struct doctor *d, const char *job, uint32_t job_id)
 
 	snprintf(path, sizeof(path), "%s/%s", STAGE_RUN_DIR, job);
 	if (is_running(job, job_id))
-		doctor_tell(d, DOCTOR_WARN, "look for 'stage-keeper' in the log; all goes when the job ends",
-			    "job %u runs and its keeper is dead: it has what was staged, and gets no more", job_id);
+		doctor_tell(d, DOCTOR_WARN,
+			    "look for 'stage-keeper' in the log; all goes when the job ends",
+			    "job %u runs and its keeper is dead: it has what was staged, and gets "
+			    "no more",
+			    job_id);
 	else
-		doctor_tell(d, DOCTOR_WARN, REAP, "job %u left its run directory and %u mounts", job_id,
-			    count_mounts(path));
+		doctor_tell(d, DOCTOR_WARN, REAP, "job %u left its run directory and %u mounts",
+			    job_id, count_mounts(path));
 }
 
 static void check_rundirs(struct doctor *d)
@@ -114,7 +121,8 @@ static void check_rundirs(struct doctor *d)
 		if (is_abandoned(STAGE_RUN_DIR, e->d_name)) {
 			n_found++;
 			tell_abandoned(d, e->d_name, job_id);
-		} else if (geteuid() == 0 && n_idle < DOCTOR_MAX_JOBS && !is_running(e->d_name, job_id)) {
+		} else if (geteuid() == 0 && n_idle < DOCTOR_MAX_JOBS &&
+			   !is_running(e->d_name, job_id)) {
 			idle[n_idle++] = job_id;
 		}
 	}
@@ -155,9 +163,10 @@ static void check_breaker(struct doctor *d)
 		doctor_tell(d, DOCTOR_OK, NULL, "no keeper has crashed often");
 	else
 		doctor_tell(d, DOCTOR_FAIL,
-			    "look for 'stage-keeper' in the log; then rm " STAGE_RUN_DIR "/" RUNDIR_BREAKER
-			    " " STAGE_RUN_DIR "/.crashes",
-			    "%s: keepers have crashed, nothing is staged on this node for an hour", path);
+			    "look for 'stage-keeper' in the log; then rm " STAGE_RUN_DIR
+			    "/" RUNDIR_BREAKER " " STAGE_RUN_DIR "/.crashes",
+			    "%s: keepers have crashed, nothing is staged on this node for an hour",
+			    path);
 }
 
 /* What jobs that are over had, and a keeper that died did not finish removing. */
@@ -171,7 +180,8 @@ static void check_trash(struct doctor *d)
 	while (dir && (e = readdir(dir)))
 		n += e->d_name[0] != '.' && is_abandoned(trash, e->d_name);
 	if (n)
-		doctor_tell(d, DOCTOR_WARN, REAP, "%u director%s in %s that nobody goes on removing", n,
+		doctor_tell(d, DOCTOR_WARN, REAP,
+			    "%u director%s in %s that nobody goes on removing", n,
 			    n == 1 ? "y" : "ies", trash);
 }
 
@@ -191,14 +201,18 @@ static bool has_record(uint32_t job_id)
 	return r == 0;
 }
 
-/* A lookup in a mount, or access() of it, asks its server, which may be a user's and never answer. statx() of the mount
- * itself does not. */
+/* A lookup in a mount, or access() of it, asks its server, which may be a user's and never answer.
+ * statx() of the mount itself does not. */
 static int look_at(int dirfd, const char *name, struct statx *st)
 {
-	return statx(dirfd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, st) < 0 ? -errno : 0;
+	return statx(dirfd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, st) <
+			       0
+		       ? -errno
+		       : 0;
 }
 
-/* One that root can't look at, or that is in another file system, has a mount of its user's on it. */
+/* One that root can't look at, or that is in another file system, has a mount of its user's on it.
+ */
 static bool is_users(int dirfd, const char *name)
 {
 	char data[NAME_MAX + sizeof("/" TIER_NAME_DATA)];
@@ -207,7 +221,8 @@ static bool is_users(int dirfd, const char *name)
 
 	if (r < 0 || look_at(dirfd, ".", &tier) < 0)
 		return r != -ENOENT;
-	if (st.stx_dev_major != tier.stx_dev_major || st.stx_dev_minor != tier.stx_dev_minor || st.stx_uid != 0)
+	if (st.stx_dev_major != tier.stx_dev_major || st.stx_dev_minor != tier.stx_dev_minor ||
+	    st.stx_uid != 0)
 		return true;
 	snprintf(data, sizeof(data), "%s/" TIER_NAME_DATA, name);
 	return look_at(dirfd, data, &st) != -ENOENT;
@@ -222,15 +237,17 @@ static void look_at_tier(struct doctor *d, const struct conf_tier *t)
 	uint32_t job_id;
 	unsigned n = 0;
 
-	/* Where others may make names nothing is root's to take away, and all may be theirs to make up. */
+	/* Where others may make names nothing is root's to take away, and all may be theirs to make
+	 * up. */
 	if (!dir || fstat(dirfd(dir), &st) < 0 || st.st_uid != 0 || st.st_mode & 022)
 		return;
 	while ((e = readdir(dir)))
 		n += tier_name_parse(e->d_name, &job_id) == 0 && job_id && !has_record(job_id) &&
 		     is_users(dirfd(dir), e->d_name);
 	if (n)
-		doctor_tell(d, DOCTOR_WARN, REAP, "tier %s: %u director%s in %s of jobs that are over",
-			    t->name, n, n == 1 ? "y" : "ies", t->path);
+		doctor_tell(d, DOCTOR_WARN, REAP,
+			    "tier %s: %u director%s in %s of jobs that are over", t->name, n,
+			    n == 1 ? "y" : "ies", t->path);
 }
 
 /* For root alone: others can't look into the records. */
@@ -261,7 +278,8 @@ static void check_timer(struct doctor *d)
 			    TIMER " is not enabled: what a crash leaves stays until the next job");
 	else if (!systemctl_says("is-active"))
 		doctor_tell(d, DOCTOR_WARN, "systemctl start " TIMER,
-			    TIMER " is enabled and does not run: what a crash leaves stays until the next boot");
+			    TIMER " is enabled and does not run: what a crash leaves stays until "
+				  "the next boot");
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, TIMER " is enabled");
 }

@@ -16,7 +16,7 @@
 #include "client/capture.h"
 #include "client/cmd.h"
 #include "common/config/conf.h"
-#include "common/protocol/keeper-hand.h"
+#include "common/protocol/keeper-helper.h"
 #include "common/util/cleanup.h"
 #include "common/util/fd.h"
 #include "common/util/parse.h"
@@ -59,7 +59,8 @@ static void check_fuse(struct doctor *d)
 	else if ((st.st_mode & 06) != 06)
 		doctor_tell(d, DOCTOR_WARN, "chmod 0666 /dev/fuse, as udev does by default",
 			    "/dev/fuse has mode %04o: 'stagectl run' can't mount (jobs with the "
-			    "plugin can)", st.st_mode & 07777);
+			    "plugin can)",
+			    st.st_mode & 07777);
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "/dev/fuse can be opened");
 }
@@ -86,11 +87,11 @@ static const struct {
 	bool outside; /* runs as a user where his job's limits are not */
 } helpers[] = {
 	{ "stage-keeper", NULL, false },
-	{ "stage-hand", NULL, true },
+	{ "stage-helper", NULL, true },
 	{ "stagingd", NULL, true },
 	{ "stage-worker", NULL, true },
 	{ "stage-fetch", "addresses can't be staged", true },
-	{ "stage-spread", "each node reads for itself", true },
+	{ "stage-broadcast", "each node reads for itself", true },
 	{ "stage-mover", "movers can't run here", false },
 };
 
@@ -113,8 +114,9 @@ static void check_helper(struct doctor *d, const char *name, const char *lost, b
 			    "%s has mode %04o: users can't run it", path, st.st_mode & 07777);
 	else if (outside && st.st_uid == 0 && st.st_mode & 04)
 		doctor_tell(d, DOCTOR_WARN, "chmod 0711 it",
-			    "%s has mode %04o: who can read it can trace it, and so leave his job's limits", path,
-			    st.st_mode & 07777);
+			    "%s has mode %04o: who can read it can trace it, and so leave his "
+			    "job's limits",
+			    path, st.st_mode & 07777);
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
 }
@@ -131,16 +133,17 @@ static void check_system_user(struct doctor *d)
 	_cleanup_(file_closep) FILE *f = fopen("/etc/passwd", "re");
 	const struct passwd *pw = NULL;
 
-	while (f && (pw = fgetpwent(f)) && strcmp(pw->pw_name, HAND_SYSTEM_USER) != 0)
+	while (f && (pw = fgetpwent(f)) && strcmp(pw->pw_name, HELPER_SYSTEM_USER) != 0)
 		;
 	if (!pw)
-		doctor_tell(d, DOCTOR_WARN, "useradd --system --user-group " HAND_SYSTEM_USER,
-			    "/etc/passwd has no user " HAND_SYSTEM_USER ": on this node jobs that ask for data fail");
+		doctor_tell(d, DOCTOR_WARN, "useradd --system --user-group " HELPER_SYSTEM_USER,
+			    "/etc/passwd has no user " HELPER_SYSTEM_USER
+			    ": on this node jobs that ask for data fail");
 	else if (pw->pw_uid == 0 || pw->pw_gid == 0)
 		doctor_tell(d, DOCTOR_FAIL, "give it a uid and a gid that no other has",
-			    "the user " HAND_SYSTEM_USER " has root's uid or gid");
+			    "the user " HELPER_SYSTEM_USER " has root's uid or gid");
 	else
-		doctor_tell(d, DOCTOR_OK, NULL, HAND_SYSTEM_USER " is there, uid %u", pw->pw_uid);
+		doctor_tell(d, DOCTOR_OK, NULL, HELPER_SYSTEM_USER " is there, uid %u", pw->pw_uid);
 }
 
 static void check_kernel(struct doctor *d)
@@ -155,25 +158,31 @@ static void check_kernel(struct doctor *d)
 		doctor_tell(d, DOCTOR_FAIL, "boot 4.18 or later",
 			    "Linux %s is older than this is made for", u.release);
 	else if (has_namespaces && (major < 5 || (major == 5 && minor < 6)))
-		doctor_tell(d, DOCTOR_WARN, "boot 5.6 or later, or have images extracted ([mount] Backend=none)",
+		doctor_tell(d, DOCTOR_WARN,
+			    "boot 5.6 or later, or have images extracted ([mount] Backend=none)",
 			    "Linux %s can't repeat mounts in JobNamespace=%s", u.release,
 			    d->conf->job_namespace);
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "Linux %s", u.release);
 }
 
-/* The keeper ends readers that a hung image server holds through fusectl. It mounts that for itself, which takes
- * fsopen() of Linux 5.2; else it has to be mounted. Asked without a name, fsopen() fails in any case. */
+/* The keeper ends readers that a hung image server holds through fusectl. It mounts that for
+ * itself, which takes fsopen() of Linux 5.2; else it has to be mounted. Asked without a name,
+ * fsopen() fails in any case. */
 static void check_control(struct doctor *d)
 {
 	static const char path[] = "/sys/fs/fuse/connections";
 	struct statfs fs;
 
-	if (syscall(NR_FSOPEN, NULL, 0) >= 0 || errno != ENOSYS || (d->conf && !d->conf->mount_fuse))
+	if (syscall(NR_FSOPEN, NULL, 0) >= 0 || errno != ENOSYS ||
+	    (d->conf && !d->conf->mount_fuse))
 		return;
 	if (statfs(path, &fs) < 0 || fs.f_type != MAGIC_FUSECTL)
-		doctor_tell(d, DOCTOR_WARN, "mount -t fusectl fusectl /sys/fs/fuse/connections, as systemd does",
-			    "%s is not mounted: on this kernel what hangs with an image can't be ended", path);
+		doctor_tell(
+			d, DOCTOR_WARN,
+			"mount -t fusectl fusectl /sys/fs/fuse/connections, as systemd does",
+			"%s is not mounted: on this kernel what hangs with an image can't be ended",
+			path);
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "%s is mounted", path);
 }
@@ -196,8 +205,10 @@ static void check_allow_other(struct doctor *d)
 {
 	if (is_allowed_to_others())
 		doctor_tell(d, DOCTOR_WARN, "take user_allow_other out, unless users need it",
-			    "/etc/fuse.conf has user_allow_other: whatever of root's looks into what a user "
-			    "has mounted waits for that user's server (stage-data does not look there)");
+			    "/etc/fuse.conf has user_allow_other: whatever of root's looks into "
+			    "what a user "
+			    "has mounted waits for that user's server (stage-data does not look "
+			    "there)");
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "what users mount is closed to root");
 }

@@ -1,7 +1,7 @@
 /*
- * The plugin: does plugstack.conf name it, is it there, was it built for this Slurm, and does slurmd know
- * of it? Slurm loads a plugin of its own major.minor alone, and slurmd finds out when it starts whether
- * there is a prolog to call.
+ * The plugin: does plugstack.conf name it, is it there, was it built for this Slurm, and does
+ * slurmd know of it? Slurm loads a plugin of its own major.minor alone, and slurmd finds out when
+ * it starts whether there is a prolog to call.
  */
 #include "client/doctor.h"
 
@@ -32,7 +32,8 @@
 #define MAX_PLUGIN (64 * 1024 * 1024)
 #define PROC_MS 5000 /* to look at all processes */
 #define SCONTROL_MS 5000
-#define START_SLACK 2 /* seconds: times of processes are in ticks since a boot known to the second */
+#define START_SLACK                                                                                \
+	2 /* seconds: times of processes are in ticks since a boot known to the second */
 
 struct plugstack {
 	bool found, required;
@@ -118,7 +119,8 @@ static bool is_other_slurms(struct doctor *d, const char *path, const char *conf
 
 	if (!slurm || !plugin || (plugin & 0xffff00) == slurm)
 		return false;
-	doctor_tell(d, DOCTOR_FAIL, "install the plugin of this Slurm release, or build it against its headers",
+	doctor_tell(d, DOCTOR_FAIL,
+		    "install the plugin of this Slurm release, or build it against its headers",
 		    "%s was built for Slurm %02u.%02u, this is %02u.%02u: it is not loaded", path,
 		    plugin >> 16 & 255, plugin >> 8 & 255, slurm >> 16, slurm >> 8 & 255);
 	return true;
@@ -171,18 +173,22 @@ static time_t get_slurmd_start(const char *pid)
 
 	snprintf(path, sizeof(path), "/proc/%s/stat", pid);
 	f = fopen(path, "re");
-	if (!f || !fgets(line, sizeof(line), f) || !strstr(line, " (slurmd) "))
+	if (!f || !fgets(line, sizeof(line), f) ||
+	    !(strstr(line, " (slurmd) ") || strstr(line, " (slurmd-")))
 		return 0;
 	rest = strrchr(line, ')');
-	if (sscanf(rest + 1, " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-			     "%*s %*s %*s %llu", &ticks) != 1 ||
+	if (sscanf(rest + 1,
+		   " %*c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+		   "%*s %*s %*s %llu",
+		   &ticks) != 1 ||
 	    clock_gettime(CLOCK_REALTIME, &now) < 0 || clock_gettime(CLOCK_BOOTTIME, &up) < 0)
 		return 0;
 	return now.tv_sec - up.tv_sec + (time_t)(ticks / (unsigned long long)sysconf(_SC_CLK_TCK));
 }
 
-/* Has the process mapped a plugin of that name, be its file another one by now? -errno: only root may see that.
- * A plugin stays mapped in slurmd, which calls prolog and epilog only if it was there at its start. */
+/* Has the process mapped a plugin of that name, be its file another one by now? -errno: only root
+ * may see that. A plugin stays mapped in slurmd, which calls prolog and epilog only if it was there
+ * at its start. */
 static int has_loaded(const char *pid, const char *name)
 {
 	_cleanup_(file_closep) FILE *f = NULL;
@@ -233,8 +239,8 @@ static void tell_slurmd(int out, const char *plugin)
 	_exit(fd_write_all(out, &s, sizeof(s)) < 0);
 }
 
-/* In a child, which is not waited for at the deadline: where a user's process hangs in a FUSE request while it exits,
- * who reads its files in /proc can't be killed. */
+/* In a child, which is not waited for at the deadline: where a user's process hangs in a FUSE
+ * request while it exits, who reads its files in /proc can't be killed. */
 static int ask_slurmd(struct slurmd *s, const char *plugin)
 {
 	_cleanup_(fd_closep) int in = -1, out = -1;
@@ -276,12 +282,17 @@ static void tell_no_slurmd(struct doctor *d)
 {
 	if (is_node())
 		doctor_tell(d, DOCTOR_WARN, "start slurmd; then call the doctor again",
-			    "no slurmd is seen on this node: whether it loads the plugin can't be checked%s",
-			    geteuid() ? " (where other users' processes are hidden, call the doctor as root)" : "");
+			    "no slurmd is seen on this node: whether it loads the plugin can't be "
+			    "checked%s",
+			    geteuid() ? " (where other users' processes are hidden, call the "
+					"doctor as root)"
+				      : "");
 	else
 		doctor_tell(d, DOCTOR_OK, NULL,
-			    "no slurmd runs here, as on a login node: checked are the configuration and what submission needs. "
-			    "slurmd, its plugin, tiers and leftovers of the nodes are checked by 'stagectl doctor' there");
+			    "no slurmd runs here, as on a login node: checked are the "
+			    "configuration and what submission needs. "
+			    "slurmd, its plugin, tiers and leftovers of the nodes are checked by "
+			    "'stagectl doctor' there");
 }
 
 static void check_slurmd(struct doctor *d, const struct plugstack *p)
@@ -290,22 +301,29 @@ static void check_slurmd(struct doctor *d, const struct plugstack *p)
 	int r = ask_slurmd(&s, path_base(p->plugin));
 
 	if (r < 0)
-		doctor_tell(d, DOCTOR_WARN, "grep . /sys/fs/fuse/connections/*/waiting shows file systems of users that do not answer; ps and pgrep would wait, too",
+		doctor_tell(d, DOCTOR_WARN,
+			    "grep . /sys/fs/fuse/connections/*/waiting shows file systems of users "
+			    "that do not answer; ps and pgrep would wait, too",
 			    "whether slurmd has loaded the plugin is not known: /proc %s",
 			    r == -ETIMEDOUT ? "does not answer" : "can't be read");
 	else if (!s.start)
 		tell_no_slurmd(d);
 	else if (s.loaded == 0)
-		doctor_tell(d, DOCTOR_FAIL, "restart slurmd (jobs go on); then '" STAGE_LIBEXEC_DIR "/stage-keeper clean --job N' for jobs "
+		doctor_tell(d, DOCTOR_FAIL,
+			    "restart slurmd (jobs go on); then '" STAGE_LIBEXEC_DIR
+			    "/stage-keeper clean --job N' for jobs "
 			    "that are over",
-			    "slurmd has not loaded the plugin: what jobs stage is not taken away at their end");
+			    "slurmd has not loaded the plugin: what jobs stage is not taken away "
+			    "at their end");
 	else if (p->newest > s.start + START_SLACK)
-		doctor_tell(d, DOCTOR_WARN, "restart slurmd: it looks for plugins with a prolog when it starts",
+		doctor_tell(d, DOCTOR_WARN,
+			    "restart slurmd: it looks for plugins with a prolog when it starts",
 			    "slurmd is older than plugstack.conf");
 	else if (s.loaded > 0)
 		doctor_tell(d, DOCTOR_OK, NULL, "slurmd has loaded the plugin");
 	else
-		doctor_tell(d, DOCTOR_OK, NULL, "slurmd was started after plugstack.conf was written");
+		doctor_tell(d, DOCTOR_OK, NULL,
+			    "slurmd was started after plugstack.conf was written");
 }
 
 /* The plugin stands in a file of the directory beside it, which is not read. */
@@ -330,8 +348,10 @@ void doctor_check_plugin(struct doctor *d, const char *config)
 			    "nodes and login nodes, and restart slurmd",
 			    "%s can't be read", path);
 	else if (!p.found && is_beside(path))
-		doctor_tell(d, DOCTOR_FAIL, "add the line 'include plugstack.conf.d/*.conf', and restart slurmd",
-			    "%s does not name " PLUGIN ", and does not include plugstack.conf.d, where it stands",
+		doctor_tell(d, DOCTOR_FAIL,
+			    "add the line 'include plugstack.conf.d/*.conf', and restart slurmd",
+			    "%s does not name " PLUGIN
+			    ", and does not include plugstack.conf.d, where it stands",
 			    path);
 	else if (!p.found)
 		doctor_tell(d, DOCTOR_FAIL,

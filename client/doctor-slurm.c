@@ -29,8 +29,11 @@ bool doctor_get_key(const char *config, const char *key, char *buf, size_t size)
 		if (!eq)
 			continue;
 		eq += 1 + strspn(eq + 1, " ");
-		snprintf(buf, size, "%.*s", (int)strcspn(eq, "\n"), eq);
-		return strcmp(buf, "(null)") && buf[0];
+		n = strcspn(eq, "\n");
+		if (n == 0 || (n == strlen("(null)") && strncmp(eq, "(null)", n) == 0))
+			return false;
+		snprintf(buf, size, "%.*s", (int)n, eq);
+		return true;
 	}
 	return false;
 }
@@ -65,11 +68,14 @@ static void check_memory_limit(struct doctor *d, const char *config)
 	doctor_get_key(config, "ConstrainRAMSpace", constrain, sizeof(constrain));
 	if (*tasks && !strstr(tasks, "cgroup"))
 		doctor_tell(d, DOCTOR_WARN, "TaskPlugin=task/cgroup,task/affinity in slurm.conf",
-			    "TaskPlugin=%s: jobs are not held to their memory and CPUs, and what is staged "
-			    "isn't either", tasks);
+			    "TaskPlugin=%s: jobs are not held to their memory and CPUs, and what "
+			    "is staged "
+			    "isn't either",
+			    tasks);
 	else if (!strcasecmp(constrain, "no"))
 		doctor_tell(d, DOCTOR_WARN, "ConstrainRAMSpace=yes in cgroup.conf",
-			    "ConstrainRAMSpace=no: jobs are not held to --mem, and what is staged isn't "
+			    "ConstrainRAMSpace=no: jobs are not held to --mem, and what is staged "
+			    "isn't "
 			    "either");
 	else if (*constrain)
 		doctor_tell(d, DOCTOR_OK, NULL, "ConstrainRAMSpace=%s", constrain);
@@ -82,12 +88,16 @@ static void check_namespace(struct doctor *d, const char *config)
 	if (!doctor_get_key(config, "JobContainerType", type, sizeof(type)) &&
 	    !doctor_get_key(config, "NamespaceType", type, sizeof(type)))
 		return;
-	if (strstr(type, "tmpfs") && d->conf && !strcmp(d->conf->job_namespace, "none"))
+	if ((strstr(type, "tmpfs") || strstr(type, "namespace/linux")) && d->conf &&
+	    !strcmp(d->conf->job_namespace, "none"))
 		doctor_tell(d, DOCTOR_WARN,
-			    "[mount] JobNamespace= with the path of its file, unless job_container.conf has "
+			    "[mount] JobNamespace= with the path of its file, unless "
+			    "job_container.conf has "
 			    "Shared=true",
-			    "%s: jobs have a mount namespace, and images that are mounted after they began "
-			    "are not seen in it", type);
+			    "%s: jobs have a mount namespace, and images that are mounted after "
+			    "they began "
+			    "are not seen in it",
+			    type);
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "%s", type);
 }
@@ -102,17 +112,19 @@ static void check_unkillable(struct doctor *d, const char *config)
 	    sscanf(text, "%u", &seconds) != 1)
 		return;
 	if (d->conf->abort_after_ms >= seconds * 500ULL)
-		doctor_tell(d, DOCTOR_WARN, "AbortAfter=7s, its default, or a longer UnkillableStepTimeout",
-			    "AbortAfter is %llu s and UnkillableStepTimeout %u s: a mount that hangs could "
-			    "have the node drained", (unsigned long long)d->conf->abort_after_ms / 1000,
-			    seconds);
+		doctor_tell(d, DOCTOR_WARN,
+			    "AbortAfter=7s, its default, or a longer UnkillableStepTimeout",
+			    "AbortAfter is %llu s and UnkillableStepTimeout %u s: a mount that "
+			    "hangs could "
+			    "have the node drained",
+			    (unsigned long long)d->conf->abort_after_ms / 1000, seconds);
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "UnkillableStepTimeout=%s", text);
 }
 
-static void tell_warning(void *arg, const char *mend, const char *text)
+static void tell_warning(void *arg, const char *hint, const char *text)
 {
-	doctor_tell(arg, DOCTOR_WARN, mend, "%s", text);
+	doctor_tell(arg, DOCTOR_WARN, hint, "%s", text);
 }
 
 /* A misspelt name closes staging for all, or for those who need a mover. */
@@ -122,8 +134,9 @@ static void check_partitions(struct doctor *d)
 		(void)conf_advise_partitions(d->conf, tell_warning, d);
 }
 
-/* srun and sbcast, which the first node of a job calls, say who they are by munge, and so does scontrol: it is
- * looked at first. Where the site has other proofs (auth/slurm, sackd) there mostly is no munge program. */
+/* srun and sbcast, which the first node of a job calls, say who they are by munge, and so does
+ * scontrol: it is looked at first. Where the site has other proofs (auth/slurm, sackd) there mostly
+ * is no munge program. */
 static void check_munge(struct doctor *d)
 {
 	static const char *const argv[] = { "munge", "-n", NULL };
@@ -134,7 +147,8 @@ static void check_munge(struct doctor *d)
 		doctor_tell(d, DOCTOR_OK, NULL, "munged answers");
 	else if (r != -ENOENT)
 		doctor_tell(d, DOCTOR_FAIL, "systemctl restart munge; its log is in /var/log/munge",
-			    "munged %s: Slurm's programs can't be used here, so the nodes of a job can't be waited for",
+			    "munged %s: Slurm's programs can't be used here, so the nodes of a job "
+			    "can't be waited for",
 			    r == -ETIMEDOUT ? "does not answer" : "can't be reached");
 }
 

@@ -29,7 +29,8 @@ static int read_head(struct object *o)
 
 	if (r < 0)
 		return r;
-	return memcmp(o->head.e_ident, ELFMAG, SELFMAG) || o->head.e_ident[EI_CLASS] != ELFCLASS64 ||
+	return memcmp(o->head.e_ident, ELFMAG, SELFMAG) ||
+			       o->head.e_ident[EI_CLASS] != ELFCLASS64 ||
 			       o->head.e_ident[EI_DATA] != BYTE_ORDER_HERE ||
 			       o->head.e_shentsize != sizeof(Elf64_Shdr) ||
 			       o->head.e_phentsize != sizeof(Elf64_Phdr)
@@ -39,8 +40,9 @@ static int read_head(struct object *o)
 
 static int get_section(const struct object *o, uint32_t i, Elf64_Shdr *s)
 {
-	return i >= o->head.e_shnum ? -EINVAL
-				    : get(o, o->head.e_shoff + (uint64_t)i * sizeof(*s), s, sizeof(*s));
+	return i >= o->head.e_shnum
+		       ? -EINVAL
+		       : get(o, o->head.e_shoff + (uint64_t)i * sizeof(*s), s, sizeof(*s));
 }
 
 /* Where in the file stands what is at this address when it is loaded? */
@@ -59,7 +61,8 @@ static int read_at_address(const struct object *o, uint64_t address, uint32_t *v
 	return -EINVAL;
 }
 
-static int find_in(const struct object *o, const Elf64_Shdr *symbols, const char *name, uint32_t *valuep)
+static int find_in(const struct object *o, const Elf64_Shdr *symbols, const char *name,
+		   uint32_t *valuep)
 {
 	size_t n = strlen(name) + 1;
 	Elf64_Shdr strings;

@@ -8,11 +8,8 @@
 #include "common/util/cleanup.h"
 
 static const char *const joined[] = {
-	"APPTAINER_BIND",
-	"APPTAINER_BINDPATH",
-	"SINGULARITY_BIND",
-	"SINGULARITY_BINDPATH",
-	"PYXIS_CONTAINER_MOUNTS",
+	"APPTAINER_BIND",	"APPTAINER_BINDPATH",	  "SINGULARITY_BIND",
+	"SINGULARITY_BINDPATH", "PYXIS_CONTAINER_MOUNTS",
 };
 
 static bool is_joined(const char *name)

@@ -36,9 +36,12 @@ char *moved_get_place(const struct moved *m, char *buf, size_t size)
 	char limit[PARSE_DURATION_TEXT];
 	const struct submit_copy *c = m->copy;
 
-	snprintf(buf, size, "compute nodes don't see it: stagectl submit has a mover (partition %s, at most %s) "
-		 "copy it to %s", c->rule->mover_partition,
-		 duration_to_string(c->rule->mover_time_ms, limit), c->dir);
+	snprintf(buf, size,
+		 "compute nodes don't see it: stagectl submit has a mover (partition %s, at most "
+		 "%s) "
+		 "copy it to %s",
+		 c->rule->mover_partition, duration_to_string(c->rule->mover_time_ms, limit),
+		 c->dir);
 	return buf;
 }
 
@@ -53,7 +56,8 @@ char *moved_get_state(const struct moved *m, char *buf, size_t size)
 	else if (m->whole)
 		snprintf(buf, size, "%s: whole, and used without a mover", m->copy->path);
 	else if (m->progress.begun)
-		snprintf(buf, size, "%s; an interrupted mover has left %s, with which the next one goes on",
+		snprintf(buf, size,
+			 "%s; an interrupted mover has left %s, with which the next one goes on",
 			 m->why ? m->why : "", done);
 	else
 		snprintf(buf, size, "%s", m->why ? m->why : "");

@@ -1,5 +1,6 @@
 /*
- * explain-moved: what explain says of a dataset that a mover brings: from where to where, and how far that is.
+ * explain-moved: what explain says of a dataset that a mover brings: from where to where, and how
+ * far that is.
  */
 #pragma once
 
@@ -11,7 +12,7 @@ struct submit_copy;
 
 struct moved {
 	const struct submit_copy *copy; /* lent */
-	const struct dataset *asked;    /* lent: as it was before the copy took its place */
+	const struct dataset *asked;	/* lent: as it was before the copy took its place */
 	struct mover_list movers;
 	const struct mover_entry *mover; /* that is at it, NULL: none */
 	struct mover_progress progress;

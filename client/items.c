@@ -17,8 +17,8 @@ static const char *get_env(void *arg, const char *name)
 }
 
 /*
- * A file that is not there, where another item was probably meant. Only then is it looked at here: a
- * file system may hang.
+ * A file that is not there, where another item was probably meant. Only then is it looked at here:
+ * a file system may hang.
  */
 static int check_slips(const struct dataset_list *list, const char *value, struct error *err)
 {
@@ -42,10 +42,13 @@ static void find_names(struct dataset_list *list)
 {
 	for (size_t i = 0; i < list->n_items; i++) {
 		struct dataset *d = &list->items[i];
-		int found = d->scheme == DATASET_SCHEME_FILE && d->is_set ? expand_find_name(d->source) : 0;
+		int found = d->scheme == DATASET_SCHEME_FILE && d->is_set
+				    ? expand_find_name(d->source)
+				    : 0;
 
 		if (found == 2)
-			output_error("warning: %s: %s is the name of a file, which is taken; other files fit it "
+			output_error("warning: %s: %s is the name of a file, which is taken; other "
+				     "files fit it "
 				     "as a pattern, and are not. Rename that file to have them",
 				     d->name, d->source);
 		if (found)
@@ -58,9 +61,11 @@ static void warn_of_sequence(const char *const *values, size_t n_values)
 	char set[512];
 
 	if (dataset_find_sequence(values, n_values, set, sizeof(set)))
-		output_error("warning: --stage-data was given %zu times, with numbers in a row: these are "
-			     "%zu datasets. For one set of files quote the braces: --stage-data='%s'",
-			     n_values, n_values, set);
+		output_error(
+			"warning: --stage-data was given %zu times, with numbers in a row: these "
+			"are "
+			"%zu datasets. For one set of files quote the braces: --stage-data='%s'",
+			n_values, n_values, set);
 }
 
 int items_read(struct dataset_list *list, const char *const *values, size_t n_values,

@@ -9,20 +9,19 @@
 #include "client/cmd.h"
 #include "client/output.h"
 #include "common/util/error.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 #include "stage-build.h"
 
 static const struct cmd *const commands[] = {
-	&cmd_wait, &cmd_status,  &cmd_path, &cmd_list, &cmd_env,    &cmd_explain, &cmd_add,
-	&cmd_release, &cmd_log, &cmd_run,  &cmd_pack, &cmd_submit, &cmd_check_config,
-	&cmd_doctor,
+	&cmd_wait,    &cmd_status, &cmd_path,	 &cmd_list,	    &cmd_env,
+	&cmd_explain, &cmd_add,	   &cmd_release, &cmd_report,	    &cmd_log,
+	&cmd_run,     &cmd_pack,   &cmd_submit,	 &cmd_check_config, &cmd_doctor,
 };
 
-static const char head[] =
-	"stagectl: datasets on the nodes of your Slurm job\n"
-	"\n"
-	"Usage: stagectl COMMAND [OPTIONS] [ARGUMENTS]\n"
-	"\n";
+static const char head[] = "stagectl: datasets on the nodes of your Slurm job\n"
+			   "\n"
+			   "Usage: stagectl COMMAND [OPTIONS] [ARGUMENTS]\n"
+			   "\n";
 
 static const char tail[] =
 	"\n"
@@ -59,7 +58,7 @@ static int unknown_command(const char *name)
 
 	for (size_t i = 0; i < sizeof(commands) / sizeof(commands[0]); i++)
 		names[i] = commands[i]->name;
-	near = words_nearest(name, names);
+	near = strutil_nearest(name, names);
 	if (name[0] == '-')
 		return output_usage("", "there is no option like this: %s", name);
 	if (near)

@@ -69,8 +69,9 @@ static int read_lines(struct mover_list *l)
 int mover_list_read(struct mover_list *l, struct error *err)
 {
 	char uid[16];
-	const char *const argv[] = { "squeue", "-h", "-u", uid, "-t", "PD,R,S,CF", "-o",
-				     "%A|%T|%M|%l|%P|%r|%j", NULL };
+	const char *const argv[] = { "squeue", "-h",	    "-u", uid,
+				     "-t",     "PD,R,S,CF", "-o", "%A|%T|%M|%l|%P|%r|%j",
+				     NULL };
 	int r;
 
 	*l = (struct mover_list){ 0 };
@@ -143,9 +144,10 @@ bool mover_copy_is_whole(const struct submit_copy *c, char **whyp)
 		return r == 0;
 	if (text && r > 0 && *text)
 		text[strcspn(text, "\n")] = '\0';
-	*whyp = r > 0 && text && *text ? steal_ptr(text)
-				       : strdup(r == -ETIMEDOUT ? "looking at it takes too long here"
-								: "stage-mover can't look at it here");
+	*whyp = r > 0 && text && *text
+			? steal_ptr(text)
+			: strdup(r == -ETIMEDOUT ? "looking at it takes too long here"
+						 : "stage-mover can't look at it here");
 	return false;
 }
 
@@ -196,9 +198,9 @@ char *mover_progress_to_string(const struct mover_progress *p, char *buf, size_t
 
 /* ---- all of them ---- */
 
-static const struct table_column columns[] = { { "MOVER", true }, { "STATE", false },
+static const struct table_column columns[] = { { "MOVER", true },      { "STATE", false },
 					       { "PARTITION", false }, { "DONE", false },
-					       { "SOURCE", false }, { "COPY", false } };
+					       { "SOURCE", false },    { "COPY", false } };
 
 static int add_row(struct table *t, const struct mover_entry *e, const char *dir)
 {

@@ -39,8 +39,10 @@ static bool is_alive(int pid, unsigned long long start)
 		return false;
 	rest = strrchr(line, ')');
 	return rest &&
-	       sscanf(rest + 1, " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
-				"%*s %*s %*s %llu", &state, &now) == 2 &&
+	       sscanf(rest + 1,
+		      " %c %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s %*s "
+		      "%*s %*s %*s %llu",
+		      &state, &now) == 2 &&
 	       now == start && state != 'Z';
 }
 

@@ -7,6 +7,7 @@
 #include <stdarg.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/ioctl.h>
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
@@ -101,6 +102,29 @@ void output_lines(FILE *f, const char *indent, const char *text)
 		fprintf(f, "%s%s\n", indent, escaped ? escaped : "?");
 		text += n + (text[n] == '\n');
 	}
+}
+
+bool output_has_cursor(void)
+{
+	const char *term = getenv("TERM");
+
+	return isatty(STDOUT_FILENO) && term && term[0] && strcmp(term, "dumb");
+}
+
+size_t output_get_height(void)
+{
+	struct winsize ws;
+
+	if (ioctl(STDOUT_FILENO, TIOCGWINSZ, &ws) < 0 || ws.ws_row < 2)
+		return 24;
+	return ws.ws_row;
+}
+
+bool output_has_colour(void)
+{
+	const char *none = getenv("NO_COLOR");
+
+	return output_has_cursor() && !(none && none[0]);
 }
 
 char *rate_to_string(uint64_t bytes_per_second, char buf[static OUTPUT_RATE_TEXT])

@@ -34,6 +34,19 @@ void output_line(FILE *f, const char *text);
 /* Escaped in any case, with each line of text (split at newlines) behind indent. */
 void output_lines(FILE *f, const char *indent, const char *text);
 
+/* Is stdout a terminal that shows colours? Not with NO_COLOR set, or TERM=dumb. */
+bool output_has_colour(void);
+
+/* The same without a look at NO_COLOR: may the cursor be moved? */
+bool output_has_cursor(void);
+
+/* Lines of the terminal on stdout; 24 where that is unknown. */
+size_t output_get_height(void);
+
+/* Parameters of SGR */
+#define OUTPUT_RED "31"
+#define OUTPUT_GREEN "32"
+
 /* "2.1 GB/s", powers of 1000 as networks and file systems are sold. Returns buf. */
 #define OUTPUT_RATE_TEXT 32
 char *rate_to_string(uint64_t bytes_per_second, char buf[static OUTPUT_RATE_TEXT]);

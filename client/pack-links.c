@@ -1,7 +1,7 @@
 /*
- * mksquashfs packs links as links. What stands outside of the directory is then in no image, and the
- * user learns it only when a job can't read it. Types come with the names (readdir(3)), so a tree
- * without links costs its listing alone.
+ * mksquashfs packs links as links. What stands outside of the directory is then in no image, and
+ * the user learns it only when a job can't read it. Types come with the names (readdir(3)), so a
+ * tree without links costs its listing alone.
  */
 #include "client/pack.h"
 
@@ -31,8 +31,8 @@ static void look_at_link(struct finder *f, int dirfd, const char *name)
 	if (readlinkat(dirfd, name, to, sizeof(to) - 1) < 0 || !path_leads_out(f->path, to))
 		return;
 	if (f->links->n++ == 0)
-		snprintf(f->links->first, sizeof(f->links->first), "%.500s%s%.250s -> %.250s", f->path,
-			 *f->path ? "/" : "", name, to);
+		snprintf(f->links->first, sizeof(f->links->first), "%.500s%s%.250s -> %.250s",
+			 f->path, *f->path ? "/" : "", name, to);
 }
 
 static unsigned char get_type(int dirfd, const struct dirent *e)

@@ -50,8 +50,10 @@ static int add(struct pack_list *l, const char *path, const struct stat *st, str
 		l->n_allocated = n;
 	}
 	f = &l->files[l->n_files];
-	*f = (struct pack_file){ .path = strdup(path), .n_key = get_key_size(path),
-				 .size = (uint64_t)st->st_size, .mtime = st->st_mtime,
+	*f = (struct pack_file){ .path = strdup(path),
+				 .n_key = get_key_size(path),
+				 .size = (uint64_t)st->st_size,
+				 .mtime = st->st_mtime,
 				 .mode = st->st_mode & 0777 };
 	if (!f->path)
 		return error_set(err, ENOMEM, "out of memory after %zu files", l->n_files);

@@ -17,7 +17,7 @@
 #include <unistd.h>
 
 #include "client/output.h"
-#include "client/progress.h"
+#include "client/progress-bar.h"
 #include "client/tar-writer.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"

@@ -25,7 +25,7 @@
 #include <unistd.h>
 
 #include "client/output.h"
-#include "client/progress.h"
+#include "client/progress-bar.h"
 #include "client/waitloop.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
@@ -36,7 +36,7 @@
 struct image {
 	const struct pack *pack;
 	char tmp[PATH_MAX];
-	char tail[512];  /* of its stderr */
+	char tail[512]; /* of its stderr */
 	size_t n_tail;
 	char number[64]; /* of its stdout, since the last blank */
 	size_t n_number;
@@ -225,10 +225,11 @@ static void warn_of_links(const struct pack *p)
 
 	pack_links_count(&links, p->dir);
 	if (links.n)
-		output_error("warning: %llu link%s out of %s (%s), and what is there is not in the image; to have it, copy "
+		output_error("warning: %llu link%s out of %s (%s), and what is there is not in the "
+			     "image; to have it, copy "
 			     "the directory by cp -rL and pack that, or stage it by links=follow",
-			     (unsigned long long)links.n, links.n == 1 ? " leads" : "s lead", p->dir,
-			     links.first);
+			     (unsigned long long)links.n, links.n == 1 ? " leads" : "s lead",
+			     p->dir, links.first);
 }
 
 int pack_squashfs(const struct pack *p, struct error *err)
@@ -255,7 +256,8 @@ int pack_squashfs(const struct pack *p, struct error *err)
 	else if (r == -EINTR)
 		error_exit(err, STAGE_EXIT_INTERRUPTED, EINTR, "interrupted");
 	else if (r == 127)
-		r = error_set(err, ENOENT, "there is no mksquashfs here: load or install "
+		r = error_set(err, ENOENT,
+			      "there is no mksquashfs here: load or install "
 			      "squashfs-tools, or make shards (--shards 3G)");
 	else if (r > 0)
 		r = error_set(err, EIO, "mksquashfs ended with %d: %s", r, im.tail);

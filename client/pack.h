@@ -20,7 +20,7 @@ struct pack {
 	const char *out;     /* as given */
 	uint64_t shard_size; /* 0: a squashfs image */
 	struct progress *progress;
-	bool locked;         /* nobody else makes the same OUT: "OUT.tmp" is ours alone */
+	bool locked; /* nobody else makes the same OUT: "OUT.tmp" is ours alone */
 };
 
 /* Both leave nothing behind when they fail. Signals INT and TERM end them: -EINTR. */
@@ -53,12 +53,13 @@ struct pack_file {
 struct pack_list {
 	struct pack_file *files;
 	size_t n_files, n_allocated;
-	uint64_t size;      /* sum */
+	uint64_t size;	    /* sum */
 	uint64_t n_skipped; /* what is neither a file nor a directory, dangling links, links to
 			     * directories */
 };
 
-/* Walks dirfd (kept by the caller) and sorts by key, then by name. Links to files count as files. */
+/* Walks dirfd (kept by the caller) and sorts by key, then by name. Links to files count as files.
+ */
 int pack_list_read(struct pack_list *l, int dirfd, struct error *err);
 void pack_list_deinit(struct pack_list *l);
 

@@ -20,7 +20,8 @@ bool readable_has_all(const char *socket)
 	unsigned n = 0;
 	struct stat st;
 
-	if (snprintf(path, sizeof(path), "%.*s" RUNDIR_ENV, (int)(path_base(socket) - socket), socket) >= (int)sizeof(path))
+	if (snprintf(path, sizeof(path), "%.*s" RUNDIR_ENV, (int)(path_base(socket) - socket),
+		     socket) >= (int)sizeof(path))
 		return false;
 	f = fopen(path, "re");
 	while (f && getline(&line, &size, f) > 0) {

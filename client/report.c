@@ -143,8 +143,8 @@ int report_reader_feed(struct report_reader *r, const char *line, const char **n
 		return -EPROTO;
 	node = line + strlen(PREFIX);
 	more = strchr(node, ' ');
-	if (!more || more == node || more - node > MAX_NODE ||
-	    (more[1] != '0' && more[1] != '1') || more[2] != ' ')
+	if (!more || more == node || more - node > MAX_NODE || (more[1] != '0' && more[1] != '1') ||
+	    more[2] != ' ')
 		return -EPROTO;
 	p = get_pending(r, node, (size_t)(more - node));
 	if (!p)

@@ -29,7 +29,8 @@ struct rpc {
 	uint32_t last_id;
 };
 
-#define no_staging(err, ...) error_exit(err, STAGE_EXIT_NO_STAGING, ENOENT, "no staging here: " __VA_ARGS__)
+#define no_staging(err, ...)                                                                       \
+	error_exit(err, STAGE_EXIT_NO_STAGING, ENOENT, "no staging here: " __VA_ARGS__)
 
 static int socket_of_job(const char *job, char *buf, size_t size)
 {
@@ -57,7 +58,8 @@ int rpc_find_socket(char *buf, size_t size, struct error *err)
 			       "Outside, stagectl explain ITEM plans, and stagectl run stages");
 }
 
-#define STILL_READABLE "What was ready can be read until the job ends; nothing more is staged on this node"
+#define STILL_READABLE                                                                             \
+	"What was ready can be read until the job ends; nothing more is staged on this node"
 
 /* The daemon writes it behind the socket. */
 static bool has_env(const char *path)
@@ -75,15 +77,18 @@ static bool has_env(const char *path)
 /* What stands there is no socket, or nothing does in a job's directory that is whole. */
 static int was_taken_away(const char *path, struct error *err)
 {
-	static const char mend[] = "staging goes on, but can't be asked for any more: what is ready stands in "
-				   "STAGE_DATA_DIR until the job's end; for the rest submit the job again";
+	static const char hint[] =
+		"staging goes on, but can't be asked for any more: what is ready stands in "
+		"STAGE_DATA_DIR until the job's end; for the rest submit the job again";
 	struct stat st;
 
 	if (lstat(path, &st) == 0)
-		return S_ISSOCK(st.st_mode) ? 0
-					    : no_staging(err, "%s is %s in place of the job's socket; %s", path,
-							 S_ISDIR(st.st_mode) ? "a directory" : "something else", mend);
-	return has_env(path) ? no_staging(err, "%s was removed; %s", path, mend) : 0;
+		return S_ISSOCK(st.st_mode)
+			       ? 0
+			       : no_staging(err, "%s is %s in place of the job's socket; %s", path,
+					    S_ISDIR(st.st_mode) ? "a directory" : "something else",
+					    hint);
+	return has_env(path) ? no_staging(err, "%s was removed; %s", path, hint) : 0;
 }
 
 int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
@@ -100,14 +105,17 @@ int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
 			return r;
 	}
 	if (fd == -ENOENT || fd == -ENOTDIR)
-		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd,
-				  "no staging here: %s is not there; did the job ask with "
-				  "--stage-data, and is this one of its nodes? In the shell of salloc "
-				  "write srun stagectl",
-				  path);
+		return error_exit(
+			err, STAGE_EXIT_NO_STAGING, -fd,
+			"no staging here: %s is not there; did the job ask with "
+			"--stage-data, and is this one of its nodes? In the shell of salloc "
+			"write srun stagectl",
+			path);
 	if (fd == -ECONNREFUSED)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd,
-				  "no staging here: nobody answers at %s; stagingd has ended. " STILL_READABLE, path);
+				  "no staging here: nobody answers at %s; stagingd has "
+				  "ended. " STILL_READABLE,
+				  path);
 	if (fd < 0)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd, "%s", cause.text);
 	fd_set_nonblock(fd, true);
@@ -179,9 +187,11 @@ static bool lacks_plugin(struct error *err)
 
 	if (!dir || !node || strcmp(dir, RUNDIR_NOT_STAGED))
 		return false;
-	no_staging(err, "slurmd on %s has not loaded the plugin stage_data.so, so the job's data is not "
-			"staged on this node; ask the administrators to restart slurmd there, "
-			"'stagectl doctor' tells more", node);
+	no_staging(err,
+		   "slurmd on %s has not loaded the plugin stage_data.so, so the job's data is not "
+		   "staged on this node; ask the administrators to restart slurmd there, "
+		   "'stagectl doctor' tells more",
+		   node);
 	return true;
 }
 
@@ -209,7 +219,8 @@ static bool has_died(int r)
 {
 	char path[256];
 
-	return r == -ECONNREFUSED && rpc_find_socket(path, sizeof(path), NULL) == 0 && has_env(path);
+	return r == -ECONNREFUSED && rpc_find_socket(path, sizeof(path), NULL) == 0 &&
+	       has_env(path);
 }
 
 int rpc_open_early(struct rpc **rpcp, uint64_t patience_ms, struct error *err)
@@ -217,7 +228,8 @@ int rpc_open_early(struct rpc **rpcp, uint64_t patience_ms, struct error *err)
 	uint64_t until_ms = clock_ms() + patience_ms;
 	int r;
 
-	while ((r = open_once(rpcp, true, err)) < 0 && r != -EIO && !has_died(r) && clock_ms() < until_ms)
+	while ((r = open_once(rpcp, true, err)) < 0 && r != -EIO && !has_died(r) &&
+	       clock_ms() < until_ms)
 		usleep(LOOK_US);
 	return r;
 }

@@ -47,7 +47,7 @@ struct rpc_handler {
 	uint64_t (*on_tick)(void *arg);
 	uint64_t first_tick_ms;
 	uint64_t timeout_ms; /* 0: none */
-	bool deaf;           /* to signals: they stay pending or do what they do */
+	bool deaf;	     /* to signals: they stay pending or do what they do */
 	void *arg;
 };
 

@@ -1,7 +1,8 @@
 /*
  * Everything hangs on two descriptors: that of /dev/shm/stage-data-<uid>, or below
- * another base (run_dir_set_base()), which is looked at closely once (/dev/shm is everybody's: the name may have been taken by another), and that of
- * the key below it. Names in /dev/shm itself are not used again after that.
+ * another base (run_dir_set_base()), which is looked at closely once (/dev/shm is everybody's: the
+ * name may have been taken by another), and that of the key below it. Names in /dev/shm itself are
+ * not used again after that.
  *
  * A directory can be removed between the moment it is made or found and the moment it is owned, by
  * its owner or by somebody's sweep; so who gets the lock looks whether the directory is still the
@@ -50,9 +51,11 @@ static int check_base(const char *path, struct error *err)
 	if (!S_ISDIR(st.st_mode))
 		return error_errno(err, ENOTDIR, "%s", path);
 	if ((st.st_mode & 022) && !(st.st_mode & S_ISVTX))
-		return error_exit(err, STAGE_EXIT_FAILED, EPERM,
-				  "%s can be written by others, who could replace what is staged there; "
-				  "name a directory of your own by --dir", path);
+		return error_exit(
+			err, STAGE_EXIT_FAILED, EPERM,
+			"%s can be written by others, who could replace what is staged there; "
+			"name a directory of your own by --dir",
+			path);
 	if (access(path, R_OK | W_OK | X_OK) < 0)
 		return error_errno(err, errno, "%s", path);
 	return 0;
@@ -67,8 +70,10 @@ int run_dir_set_base(const char *dir, struct error *err)
 		return 0;
 	if (!dir && (!tmp || !*tmp))
 		return error_exit(err, STAGE_EXIT_FAILED, EACCES,
-				  DEFAULT_BASE " is not writable (%s); name another directory of this node "
-				  "by --dir or TMPDIR", strerror(errno));
+				  DEFAULT_BASE
+				  " is not writable (%s); name another directory of this node "
+				  "by --dir or TMPDIR",
+				  strerror(errno));
 	r = check_base(dir ? dir : tmp, err);
 	if (r < 0) {
 		if (!dir)
@@ -76,9 +81,11 @@ int run_dir_set_base(const char *dir, struct error *err)
 		return r;
 	}
 	if (snprintf(base_dir, sizeof(base_dir), "%s", dir ? dir : tmp) >= MAX_BASE)
-		return error_exit(err, STAGE_EXIT_FAILED, ENAMETOOLONG,
-				  "%s: a socket below it would have too long a name; name a shorter path by "
-				  "--dir", base_dir);
+		return error_exit(
+			err, STAGE_EXIT_FAILED, ENAMETOOLONG,
+			"%s: a socket below it would have too long a name; name a shorter path by "
+			"--dir",
+			base_dir);
 	return 0;
 }
 
@@ -115,7 +122,7 @@ static int open_own_dir(int parent_fd, const char *name, const char *shown, stru
 	return steal_fd(&fd);
 }
 
-/* Is a stagingd at work there? One whose minder was killed is just ending, and must not be
+/* Is a stagingd at work there? One whose cleaner was killed is just ending, and must not be
  * disturbed. */
 static bool has_daemon(int dir_fd)
 {

@@ -1,9 +1,9 @@
 /*
- * run-dir: the run directory of `stagectl run`, /dev/shm/stage-data-<uid>/<key> (common/protocol/rundir.h),
- * who owns it, who uses it, and that nothing of it stays.
+ * run-dir: the run directory of `stagectl run`, /dev/shm/stage-data-<uid>/<key>
+ * (common/protocol/rundir.h), who owns it, who uses it, and that nothing of it stays.
  *
  * Files in it carry flocks or presence:
- *   owner   held by the minder (client/run-minder.h) from before the daemon to the very end
+ *   owner   held by the cleaner (client/run-cleaner.h) from before the daemon to the very end
  *   lock    held by stagingd as long as it lives; a directory where nobody holds either is a
  *           leftover
  *   users   held shared by each run that uses them; who can have it alone is the last one
@@ -21,13 +21,16 @@
 struct error;
 
 struct run_dir {
-	int base_fd, fd;      /* -1: none */
+	int base_fd, fd; /* -1: none */
 	int lock_fd, users_fd;
 	char key[128];
 	char path[PATH_MAX];
 };
 
-#define RUN_DIR_NONE { .base_fd = -1, .fd = -1, .lock_fd = -1, .users_fd = -1 }
+#define RUN_DIR_NONE                                                                               \
+	{                                                                                          \
+		.base_fd = -1, .fd = -1, .lock_fd = -1, .users_fd = -1                             \
+	}
 
 /*
  * Where run directories are: below dir; NULL: below /dev/shm, or TMPDIR where that is not writable.

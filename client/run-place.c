@@ -1,10 +1,10 @@
 /*
  * What the tasks of one launch have in common is the launcher's own number of it (job and step
- * in Slurm). Launchers that tell none start all tasks of a node from one process, so its pid serves.
- * A task may be started by a script of its own, which has the task's number in its environment,
- * too: the launcher is the nearest process above us that has not.
- * A step that runs two different values, one after the other or at once, must not mix them up:
- * a hash of the value is part of the key.
+ * in Slurm). Launchers that tell none start all tasks of a node from one process, so its pid
+ * serves. A task may be started by a script of its own, which has the task's number in its
+ * environment, too: the launcher is the nearest process above us that has not. A step that runs two
+ * different values, one after the other or at once, must not mix them up: a hash of the value is
+ * part of the key.
  */
 #include "client/run-place.h"
 
@@ -74,7 +74,8 @@ static void make_key(struct run_place *p, const char *launch, const char *value)
 	}
 	text[n] = '\0';
 	snprintf(p->key, sizeof(p->key), "%s-%016llx", text,
-		 (unsigned long long)(fnv_add_text(FNV_INIT, launch) * 31 + fnv_add_text(FNV_INIT, value)));
+		 (unsigned long long)(fnv_add_text(FNV_INIT, launch) * 31 +
+				      fnv_add_text(FNV_INIT, value)));
 }
 
 /* SLURM_LOCALID is also set where no step is: in a batch script, and in what it starts. */
@@ -107,7 +108,8 @@ static bool was_started_with(pid_t pid, const char *name, const char *value)
 	fd = open(path, O_RDONLY | O_CLOEXEC);
 	if (n > sizeof(wanted) || fd < 0 || fd_read_file(fd, MAX_ENVIRON, &data, &size) < 0)
 		return false;
-	for (const char *p = data; p < data + size && !found; p += strnlen(p, (size_t)(data + size - p)) + 1)
+	for (const char *p = data; p < data + size && !found;
+	     p += strnlen(p, (size_t)(data + size - p)) + 1)
 		found = (size_t)(data + size - p) >= n && !memcmp(p, wanted, n);
 	free(data);
 	return found;
@@ -157,7 +159,8 @@ static void place_by_launcher(struct run_place *p, size_t i, const char *value,
 		tasks = get_env("SLURM_STEP_TASKS_PER_NODE");
 		p->n_nodes = get_number(get_env("SLURM_STEP_NUM_NODES"));
 		p->n_local = tasks ? run_place_parse_tasks(tasks,
-							   get_number(get_env("SLURM_NODEID"))) : 0;
+							   get_number(get_env("SLURM_NODEID")))
+				   : 0;
 		snprintf(launch, sizeof(launch), "j%s.%s", get_env("SLURM_JOB_ID"),
 			 get_env("SLURM_STEP_ID"));
 		make_key(p, launch, value);

@@ -21,7 +21,7 @@
 #include <unistd.h>
 
 #include "client/output.h"
-#include "client/run-minder.h"
+#include "client/run-cleaner.h"
 #include "common/protocol/proto.h"
 #include "common/protocol/rundir.h"
 #include "common/util/fd.h"
@@ -90,7 +90,7 @@ static int start(struct run_session *s, const char *spec, struct error *err)
 {
 	int r;
 
-	r = run_minder_start(&s->dir, s->place->job_id, spec, &s->report_fd, err);
+	r = run_cleaner_start(&s->dir, s->place->job_id, spec, &s->report_fd, err);
 	if (r < 0) {
 		run_dir_remove(&s->dir, NULL);
 		return r;

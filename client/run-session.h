@@ -16,16 +16,19 @@
 struct run_session {
 	const struct run_place *place;
 	struct run_dir dir;
-	struct rpc *lease;   /* held open; the daemon counts them */
-	struct rpc *rpc;     /* for everything else */
-	int report_fd;       /* of a minder we started, -1: another did */
-	sigset_t old_mask;   /* the command's; while open, INT, TERM and HUP are blocked */
+	struct rpc *lease; /* held open; the daemon counts them */
+	struct rpc *rpc;   /* for everything else */
+	int report_fd;	   /* of a cleaner we started, -1: another did */
+	sigset_t old_mask; /* the command's; while open, INT, TERM and HUP are blocked */
 };
 
-#define RUN_SESSION_NONE { .dir = RUN_DIR_NONE, .report_fd = -1 }
+#define RUN_SESSION_NONE                                                                           \
+	{                                                                                          \
+		.dir = RUN_DIR_NONE, .report_fd = -1                                               \
+	}
 
-/* spec: text of common/config/spec.h, for the case that we are the one to start. Blocks until there is
- * a daemon that has taken our lease, half a minute at most. */
+/* spec: text of common/config/spec.h, for the case that we are the one to start. Blocks until there
+ * is a daemon that has taken our lease, half a minute at most. */
 int run_session_open(struct run_session *s, const struct run_place *place, const char *spec,
 		     struct error *err);
 

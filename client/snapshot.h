@@ -17,7 +17,8 @@ struct json;
 
 struct snapshot {
 	struct kv *kv; /* owns the texts */
-	const char *name, *source, *dest, *method, *tier, *path, *kind, *reason, *cause, *rule, *format;
+	const char *name, *source, *dest, *method, *tier, *path, *kind, *reason, *cause, *rule,
+		*format;
 	const char *plan, *why, *warning, *node;
 	const char *waits; /* for what it is queued; "": for its turn */
 	enum stage_state state;

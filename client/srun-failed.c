@@ -7,9 +7,9 @@
 
 #include "common/util/cleanup.h"
 
-#define MAX_NAMES 8   /* of one reason */
+#define MAX_NAMES 8 /* of one reason */
 #define MAX_REASONS 3
-#define REST_SIZE 40  /* "; 4294967295 more nodes failed" */
+#define REST_SIZE 40 /* "; 4294967295 more nodes failed" */
 
 void srun_failed_add(struct srun_failed *f, const char *node, const char *text)
 {
@@ -95,7 +95,8 @@ char *srun_failed_print(const struct srun_failed *f, char *buf, size_t size)
 		/* the first reason may be cut, the others are there as a whole or not at all */
 		if (n_reasons > 0 && used + length + 2 + REST_SIZE >= size)
 			break;
-		used += (size_t)snprintf(buf + used, size - used, "%s%s", n_reasons > 0 ? "; " : "", part);
+		used += (size_t)snprintf(buf + used, size - used, "%s%s", n_reasons > 0 ? "; " : "",
+					 part);
 		if (used >= size)
 			return buf;
 		n_told += n;

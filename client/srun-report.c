@@ -13,7 +13,7 @@
 
 #include "client/bring-keys.h"
 #include "client/report.h"
-#include "client/seen.h"
+#include "client/mount-visible.h"
 #include "client/snapshot.h"
 #include "client/warnings.h"
 #include "common/protocol/proto.h"
@@ -112,7 +112,7 @@ int srun_report(struct kv *request, uint64_t patience_ms, bool warnings)
 	if (code == STAGE_EXIT_OK && warnings && r.warned)
 		report_warnings(&r, rpc, request);
 	if (code == STAGE_EXIT_OK)
-		code = seen_check(&r.seen, &err);
+		code = mount_visible_check(&r.seen, &err);
 	snapshot_list_deinit(&r.seen);
 	if (!done)
 		return STAGE_EXIT_FAILED;

@@ -50,7 +50,8 @@ static void print(struct text *t, const char *node)
 	int n = 0;
 
 	if (t->n_nodes++ < MAX_SHOWN)
-		n = snprintf(t->buf + t->used, t->size - t->used, "%s%s", t->used ? ", " : "", node);
+		n = snprintf(t->buf + t->used, t->size - t->used, "%s%s", t->used ? ", " : "",
+			     node);
 	if (n > 0 && (size_t)n < t->size - t->used)
 		t->used += (size_t)n;
 }

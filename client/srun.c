@@ -58,7 +58,7 @@ struct srun {
 	struct srun_silent answers;
 	struct srun_failed failed;
 	struct waitloop *loop;
-	int code;        /* of the first failure */
+	int code; /* of the first failure */
 	bool ending;
 };
 
@@ -125,8 +125,7 @@ static void exec_srun(const struct srun_request *q, uint32_t component, uint32_t
 		_exit(127);
 	self[len] = '\0';
 	snprintf(nodes, sizeof(nodes), "--nodes=%u", get_component_nodes(component, n_components));
-	snprintf(tasks, sizeof(tasks), "--ntasks=%u",
-		 get_component_nodes(component, n_components));
+	snprintf(tasks, sizeof(tasks), "--ntasks=%u", get_component_nodes(component, n_components));
 	snprintf(group, sizeof(group), "--het-group=%u", component);
 	argv[n++] = "srun";
 	argv[n++] = "--overlap";
@@ -358,14 +357,16 @@ static void say_who_is_silent(struct srun *s)
 	char nodes[1024];
 
 	if (s->n_done + s->n_interrupted >= s->n_nodes) {
-		error_exit(s->err, STAGE_EXIT_FAILED, EIO, "the step was ended before all nodes had answered; try again");
+		error_exit(s->err, STAGE_EXIT_FAILED, EIO,
+			   "the step was ended before all nodes had answered; try again");
 		return;
 	}
 	srun_silent_print(&s->answers, get_n_components(), nodes, sizeof(nodes));
-	error_exit(s->err, STAGE_EXIT_FAILED, EIO,
-		   "srun ended before %u of %u nodes had answered%s%s; look whether they are up and "
-		   "have stage-data installed",
-		   n_silent, s->n_nodes, nodes[0] ? ": " : "", nodes);
+	error_exit(
+		s->err, STAGE_EXIT_FAILED, EIO,
+		"srun ended before %u of %u nodes had answered%s%s; look whether they are up and "
+		"have stage-data installed",
+		n_silent, s->n_nodes, nodes[0] ? ": " : "", nodes);
 }
 
 static int run_loop(struct srun *s, struct waitloop *loop)
@@ -457,18 +458,21 @@ static int learn_n_nodes(struct error *err)
 	if (get_n_components() > 1 || get_component_nodes(0, 1))
 		return 0;
 	if (capture_run(argv, SQUEUE_MS, &text) == 0)
-		for (char *line = strtok_r(text, "\n", &save); line; line = strtok_r(NULL, "\n", &save))
+		for (char *line = strtok_r(text, "\n", &save); line;
+		     line = strtok_r(NULL, "\n", &save))
 			if (take_component(line, get_number("SLURM_JOB_ID"), &first) < 0)
 				return refuse(err, STAGE_EXIT_FAILED, "out of memory");
 	if (first) {
 		error_exit(err, STAGE_EXIT_USAGE, EINVAL,
-			   "job %s is a component of a heterogeneous job; ask by SLURM_JOB_ID=%u", job, first);
+			   "job %s is a component of a heterogeneous job; ask by SLURM_JOB_ID=%u",
+			   job, first);
 		return STAGE_EXIT_USAGE;
 	}
 	return get_component_nodes(0, get_n_components())
 		       ? 0
 		       : refuse(err, STAGE_EXIT_NO_STAGING,
-				"the job of SLURM_JOB_ID is not running, or squeue does not say how "
+				"the job of SLURM_JOB_ID is not running, or squeue does not say "
+				"how "
 				"many nodes it has");
 }
 
@@ -483,8 +487,9 @@ int srun_each_node(const struct srun_request *request, const struct rpc_handler 
 	int r = 0;
 
 	if (!srun_get_n_nodes())
-		return refuse(err, STAGE_EXIT_USAGE, "--all-nodes asks the nodes by srun, and this "
-						     "is no Slurm job");
+		return refuse(err, STAGE_EXIT_USAGE,
+			      "--all-nodes asks the nodes by srun, and this "
+			      "is no Slurm job");
 	r = learn_n_nodes(err);
 	if (r != 0)
 		return r;

@@ -14,11 +14,11 @@
 #include "client/rpc.h"
 
 struct srun_request {
-	const char *verb;        /* wait, status */
-	char *const *args;       /* what stands behind it */
+	const char *verb;  /* wait, status */
+	char *const *args; /* what stands behind it */
 	size_t n_args;
-	bool none_ok;            /* a node without staging is fine, if there is another one */
-	bool keep_going;         /* a failed node does not end the others */
+	bool none_ok;	 /* a node without staging is fine, if there is another one */
+	bool keep_going; /* a failed node does not end the others */
 };
 
 /* Nodes of all components of this job by the environment; 0: this is no Slurm job. */
@@ -30,15 +30,16 @@ bool srun_is_needed(void);
 
 /*
  * Runs it and hands each message to h->on_message, with node= set to the node's name. Ends half a
- * second after the first node has failed, whatever the others do. Returns 0, or the exit status with
- * err = "node, node: reason" of all that have failed by then. Blocks; INT, TERM and h->timeout_ms end it, and the step with it.
+ * second after the first node has failed, whatever the others do. Returns 0, or the exit status
+ * with err = "node, node: reason" of all that have failed by then. Blocks; INT, TERM and
+ * h->timeout_ms end it, and the step with it.
  */
 int srun_each_node(const struct srun_request *request, const struct rpc_handler *h,
 		   struct error *err);
 
 /* The node's side: answers request from the local daemon to stdout as reports (client/report.h).
- * patience_ms: as for rpc_open_early(). warnings: after a wait, those that nobody was given before, too.
- * Returns what the process exits with: 0, the report tells the rest. */
+ * patience_ms: as for rpc_open_early(). warnings: after a wait, those that nobody was given before,
+ * too. Returns what the process exits with: 0, the report tells the rest. */
 int srun_report(struct kv *request, uint64_t patience_ms, bool warnings);
 
 /* May this variable go to the step? Most of Slurm's would change how the step looks. */

@@ -60,7 +60,8 @@ static int check_tier(const struct conf_source *rule, const struct conf_tier *t,
 	if (!t)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
 				  "[source %s] has VisibleOn=mover, and its Tiers= name no tier of "
-				  "Kind=shared to move to", rule->name);
+				  "Kind=shared to move to",
+				  rule->name);
 	if (!strstr(t->path, "%u") || strstr(t->path, "%j") || strstr(t->path, "%a") ||
 	    strstr(t->path, "%N"))
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
@@ -83,7 +84,7 @@ static int get_base(const struct finder *f, const struct conf_source *rule, char
 	if (r == 0)
 		r = conf_expand_path(t->path, &e, &path, err);
 	if (r < 0)
-		return error_mend(err, r, "ask the administrators");
+		return error_set_hint(err, r, "ask the administrators");
 	*basep = path_join(path, "stage-data");
 	return *basep ? 0 : error_set(err, ENOMEM, "out of memory");
 }
@@ -123,8 +124,8 @@ static void make_key(const struct submit_copy *c, char key[static SUBMIT_KEY_SIZ
 	snprintf(key, SUBMIT_KEY_SIZE, "%016llx", (unsigned long long)h);
 }
 
-/* For people: what it is, told apart by the key. The copy of a pattern is a directory like the one above all
- * it fits, and the pattern goes on in it. */
+/* For people: what it is, told apart by the key. The copy of a pattern is a directory like the one
+ * above all it fits, and the pattern goes on in it. */
 static int make_paths(struct submit_copy *c, struct error *err)
 {
 	size_t n_top = c->literal ? strlen(c->source) : path_get_top(c->source);
@@ -134,8 +135,11 @@ static int make_paths(struct submit_copy *c, struct error *err)
 	size_t n = 0;
 
 	for (const char *p = file; *p && *p != '.' && n < NAME_MAX_LENGTH; p++)
-		name[n++] = strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_",
-				   *p) ? *p : '_';
+		name[n++] =
+			strchr("abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789_",
+			       *p)
+				? *p
+				: '_';
 	snprintf(name + n, sizeof(name) - n, "-%s", c->key);
 	c->dir = path_join(c->base, name);
 	copy = top && c->dir ? path_join(c->dir, file) : NULL;
@@ -164,18 +168,23 @@ static int check_item(const struct dataset *d, struct error *err)
 	const char *bad = d->source;
 
 	if (!d->literal && path_get_top(d->source) == 0)
-		return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
-				  "%s: a pattern can't be moved without a directory in front of its "
-				  "first wildcard", d->name);
+		return error_exit(
+			err, STAGE_EXIT_USAGE, EINVAL,
+			"%s: a pattern can't be moved without a directory in front of its "
+			"first wildcard",
+			d->name);
 	for (; *bad; bad++)
 		if ((unsigned char)*bad < ' ' || *bad == 0x7f || *bad == '$')
 			return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
 					  "%s: a name with '$' or control characters can't be "
-					  "moved; give it another one", d->name);
+					  "moved; give it another one",
+					  d->name);
 	if (d->follow)
-		return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
-				  "%s: links=follow can't be honoured for what has to be moved: the copy has "
-				  "the links; leave it out, or copy the directory by cp -rL first", d->name);
+		return error_exit(
+			err, STAGE_EXIT_USAGE, EINVAL,
+			"%s: links=follow can't be honoured for what has to be moved: the copy has "
+			"the links; leave it out, or copy the directory by cp -rL first",
+			d->name);
 	if (!strcmp(d->source, "/"))
 		return error_exit(err, STAGE_EXIT_USAGE, EINVAL, "%s: / can't be moved", d->name);
 	return 0;
@@ -187,11 +196,12 @@ static int check_copy_rule(const struct finder *f, const struct submit_copy *c, 
 	const struct conf_source *rule;
 
 	if (conf_match(f->conf, c->path, f->user, (const char *const *)f->groups, f->n_groups,
-		       false, &rule, NULL) < 0 || rule->visible_on == CONF_VISIBLE_MOVER)
+		       false, &rule, NULL) < 0 ||
+	    rule->visible_on == CONF_VISIBLE_MOVER)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
 				  "%s would be moved to %s, which no [source] lets jobs read; ask "
-				  "the administrators for one with Match=%s/**", c->source, c->dir,
-				  c->base);
+				  "the administrators for one with Match=%s/**",
+				  c->source, c->dir, c->base);
 	return 0;
 }
 
@@ -310,9 +320,10 @@ static int check_rule(const struct conf *conf, const struct conf_source *rule, s
 		return r;
 	copy = path_join(path, "stage-data/x-0/x");
 	if (copy && !lets_jobs_read(conf, copy))
-		return error_set(err, EPERM, "[source %s]: its copies will be in %s/stage-data of "
-				 "[tier %s], which no [source] lets jobs read", rule->name, t->path,
-				 t->name);
+		return error_set(err, EPERM,
+				 "[source %s]: its copies will be in %s/stage-data of "
+				 "[tier %s], which no [source] lets jobs read",
+				 rule->name, t->path, t->name);
 	return 0;
 }
 

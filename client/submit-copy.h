@@ -17,14 +17,14 @@ struct error;
 
 struct submit_copy {
 	const struct conf_source *rule; /* lent by the configuration */
-	const char *name;               /* of the dataset; lent by its list */
-	char *source;                   /* as the mover sees it */
-	bool literal;                   /* it is no pattern, whatever its name has */
-	char *base;                     /* <tier>/stage-data, with all copies of this user */
-	char *dir;                      /* this one's directory in it (daemon/mover/place.h) */
-	char *path;                     /* the copy; of a pattern, a pattern */
-	char key[SUBMIT_KEY_SIZE];      /* hex; the same for the same source and directory */
-	uint32_t job_id;                /* of the mover; 0: none is needed */
+	const char *name;		/* of the dataset; lent by its list */
+	char *source;			/* as the mover sees it */
+	bool literal;			/* it is no pattern, whatever its name has */
+	char *base;			/* <tier>/stage-data, with all copies of this user */
+	char *dir;			/* this one's directory in it (daemon/mover/place.h) */
+	char *path;			/* the copy; of a pattern, a pattern */
+	char key[SUBMIT_KEY_SIZE];	/* hex; the same for the same source and directory */
+	uint32_t job_id;		/* of the mover; 0: none is needed */
 };
 
 struct submit_copies {
@@ -42,8 +42,8 @@ void submit_copies_deinit(struct submit_copies *c);
 int submit_copies_find(struct submit_copies *c, const struct conf *conf, struct dataset_list *list,
 		       struct error *err);
 
-/* The directories with copies of this user's, as far as the configuration goes together. The caller frees
- * each, and the array. */
+/* The directories with copies of this user's, as far as the configuration goes together. The caller
+ * frees each, and the array. */
 void submit_copies_get_bases(const struct conf *conf, char ***basesp, size_t *n_basesp);
 
 /* Calls fn with a sentence for each [source] of which nothing can be moved. */

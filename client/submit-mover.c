@@ -58,8 +58,10 @@ static int check_own(const char *base, struct error *err)
 		return error_errno(err, errno, "%s", base);
 	if (S_ISDIR(st.st_mode) && st.st_uid == geteuid() && !(st.st_mode & 022))
 		return 0;
-	return error_exit(err, STAGE_EXIT_REFUSED, EPERM, "%s is no directory of yours alone; "
-			  "remove it, or take away others' right to write", base);
+	return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
+			  "%s is no directory of yours alone; "
+			  "remove it, or take away others' right to write",
+			  base);
 }
 
 /* Held while it is decided who moves what; two submissions at once would not see each other's
@@ -105,7 +107,8 @@ static int look(struct mover_jobs *jobs, struct submit_copies *copies, bool *ope
 		if (e) {
 			c->job_id = e->id;
 			output_error("%s: mover job %u is at it already, %s", c->name,
-				     (unsigned)e->id, mover_entry_to_string(e, state, sizeof(state)));
+				     (unsigned)e->id,
+				     mover_entry_to_string(e, state, sizeof(state)));
 			add_job(jobs, e->id, false);
 		} else if (mover_copy_is_whole(c, NULL)) {
 			output_error("%s: its copy in %s is whole, and used", c->name, c->dir);
@@ -124,9 +127,9 @@ static void tell(const struct submit_copies *copies, uint32_t id)
 
 		if (c->job_id == id)
 			output_error("%s: mover job %u (partition %s) copies %s to %s; its log: "
-				     "%s/mover-%u.log", c->name, (unsigned)id,
-				     c->rule->mover_partition, c->source, c->dir, c->base,
-				     (unsigned)id);
+				     "%s/mover-%u.log",
+				     c->name, (unsigned)id, c->rule->mover_partition, c->source,
+				     c->dir, c->base, (unsigned)id);
 	}
 }
 

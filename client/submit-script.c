@@ -28,21 +28,23 @@
  * than DependencyNeverSatisfied: so they get the reason as their comment, where scontrol and sacct
  * show it.
  *
- * Of a job that ends before its time Slurm tells the shell alone, by SIGTERM, and kills the rest when
- * KillWait is over: so the shell waits for the mover in a way that signals end. A job that was requeued
- * has begun once more in the controller's eyes, those who wait for it go on waiting. $TMPDIR is of the
- * node where the user has typed sbatch.
+ * Of a job that ends before its time Slurm tells the shell alone, by SIGTERM, and kills the rest
+ * when KillWait is over: so the shell waits for the mover in a way that signals end. A job that was
+ * requeued has begun once more in the controller's eyes, those who wait for it go on waiting.
+ * $TMPDIR is of the node where the user has typed sbatch.
  */
 static const char head[] =
 	"#!/bin/sh\n"
 	"# A mover: brings sources that compute nodes can't see. See stagectl(1), submit.\n"
 	"pid= ended=\n"
 	"trap 'ended=1; [ -z \"$pid\" ] || kill \"$pid\"' TERM\n"
-	"said=$(mktemp /tmp/stage-mover.XXXXXX) && exec 4>\"$said\" 5<\"$said\" && rm \"$said\" || exit 1\n"
+	"said=$(mktemp /tmp/stage-mover.XXXXXX) && exec 4>\"$said\" 5<\"$said\" && rm \"$said\" || "
+	"exit 1\n"
 	"fail() {\n"
 	"	echo \"stage-mover: $1\"\n"
 	"	for job in $(squeue -h -u \"$(id -u)\" -t PD -o '%A %E' |\n"
-	"	             sed -n \"s/^\\([0-9]*\\) .*[:,?]$SLURM_JOB_ID\\([^0-9].*\\)*\\$/\\1/p\"); do\n"
+	"	             sed -n \"s/^\\([0-9]*\\) "
+	".*[:,?]$SLURM_JOB_ID\\([^0-9].*\\)*\\$/\\1/p\"); do\n"
 	"		scontrol update \"JobId=$job\" \"Comment=mover job $SLURM_JOB_ID: $1\"\n"
 	"	done\n"
 	"	exit 1\n"
@@ -51,10 +53,12 @@ static const char head[] =
 	"	job=$(scontrol show job \"$SLURM_JOB_ID\")\n"
 	"	case $job in\n"
 	"	*\" Restarts=${SLURM_RESTART_COUNT:-0} \"*) ;;\n"
-	"	*\" Restarts=\"*) echo 'stage-mover: requeued, goes on when it begins again'; exit 1 ;;\n"
+	"	*\" Restarts=\"*) echo 'stage-mover: requeued, goes on when it begins again'; exit "
+	"1 ;;\n"
 	"	esac\n"
 	"	case $job in\n"
-	"	*Reason=TimeLimit*) fail 'ran out of time; submit the job again, and the next mover goes on' ;;\n"
+	"	*Reason=TimeLimit*) fail 'ran out of time; submit the job again, and the next "
+	"mover goes on' ;;\n"
 	"	*) fail 'cancelled; submit the job again, and the next mover goes on' ;;\n"
 	"	esac\n"
 	"}\n"
@@ -62,12 +66,14 @@ static const char head[] =
 	"	\"$mover\" move \"$@\" 2>&4 &\n"
 	"	pid=$!\n"
 	"	[ -z \"$ended\" ] || kill \"$pid\"\n"
-	"	while wait \"$pid\"; status=$?; [ $status -gt 128 ] && kill -0 \"$pid\" 2>/dev/null; do :; done\n"
+	"	while wait \"$pid\"; status=$?; [ $status -gt 128 ] && kill -0 \"$pid\" "
+	"2>/dev/null; do :; done\n"
 	"	pid=\n"
 	"	why=$(cat <&5)\n"
 	"	[ -z \"$ended\" ] || fail_ended\n"
 	"	[ $status -le 128 ] || why=\"killed by signal $((status - 128))\"\n"
-	"	[ $status = 0 ] || fail \"$(echo \"${why:-failed}\" | tail -n 1 | sed 's/^stage-mover: //')\"\n"
+	"	[ $status = 0 ] || fail \"$(echo \"${why:-failed}\" | tail -n 1 | sed "
+	"'s/^stage-mover: //')\"\n"
 	"	[ -z \"$why\" ] || echo \"$why\"\n"
 	"}\n";
 
@@ -130,8 +136,8 @@ static bool keeps_variable(const char *v)
 	static const char *const kept[] = { "SBATCH_ACCOUNT=", "SLURM_CONF=", "SLURM_JWT=" };
 	static const char *const dropped[] = { "SBATCH_", "SLURM_", "STAGE_", "SRUN_", "SALLOC_",
 					       "SPANK_",
-					       /* files are moved with no keys; sbatch's controller keeps
-						* what it is given */
+					       /* files are moved with no keys; sbatch's controller
+						* keeps what it is given */
 					       KEYS_ENV_ACCESS "=", KEYS_ENV_SECRET "=",
 					       KEYS_ENV_TOKEN "=" };
 
@@ -246,9 +252,19 @@ static int make_request(struct request *q, const struct submit_copy *const *copi
 static int submit(const struct request *q, int script, uint32_t *idp, struct error *err)
 {
 	char *argv[] = {
-		(char *)"sbatch", (char *)"--parsable", (char *)"--nodes=1", (char *)"--ntasks=1",
-		(char *)"--requeue", (char *)"--open-mode=append", (char *)"--chdir=/", q->name,
-		q->partition, q->time, q->output, q->account, NULL,
+		(char *)"sbatch",
+		(char *)"--parsable",
+		(char *)"--nodes=1",
+		(char *)"--ntasks=1",
+		(char *)"--requeue",
+		(char *)"--open-mode=append",
+		(char *)"--chdir=/",
+		q->name,
+		q->partition,
+		q->time,
+		q->output,
+		q->account,
+		NULL,
 	};
 	_cleanup_(freep) char *answer = NULL;
 	int r = run_sbatch(argv, script, &answer);
@@ -258,7 +274,8 @@ static int submit(const struct request *q, int script, uint32_t *idp, struct err
 	if (r < 0)
 		return error_errno(err, -r, "sbatch");
 	if (r > 0)
-		return error_set(err, EIO, "sbatch has not taken the mover job, and so not the job "
+		return error_set(err, EIO,
+				 "sbatch has not taken the mover job, and so not the job "
 				 "either");
 	answer[strcspn(answer, ";\n")] = '\0';
 	if (parse_uint32(answer, idp) < 0 || *idp == 0)

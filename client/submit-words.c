@@ -158,7 +158,8 @@ int submit_words_read(struct submit_words *w, size_t n_args, char **argv, struct
 	if (!script || w->has_script) /* with --wrap sbatch takes no script */
 		return 0;
 	w->has_script = true;
-	w->is_het = !strcmp(script, ":"); /* the words of the next component, and its script, follow */
+	w->is_het = !strcmp(script,
+			    ":"); /* the words of the next component, and its script, follow */
 	if (w->is_het)
 		return 0;
 	return read_script(w, script, err);
@@ -191,7 +192,8 @@ int submit_words_merge(const struct submit_words *w, char **valuep, struct error
 	if (s->too_many || c->too_many)
 		return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
 				  "--stage-data was given more than %d times; did the shell expand "
-				  "braces? Put the value in quotes", SUBMIT_MAX_VALUES);
+				  "braces? Put the value in quotes",
+				  SUBMIT_MAX_VALUES);
 	r = dataset_merge(&base, (const char *const *)s->values, s->n_values, &env, env && *env,
 			  err);
 	if (r == 0)

@@ -23,14 +23,14 @@ struct submit_values {
 #define SUBMIT_WORD_DEPENDENCY 2 /* and --kill-on-invalid-dep */
 
 struct submit_words {
-	char **argv;                /* lent: the words behind "submit" */
+	char **argv; /* lent: the words behind "submit" */
 	size_t n_args;
-	char *marks;                /* of each word: a SUBMIT_WORD_* or 0 */
-	bool has_script;            /* or --wrap */
-	bool only_asks;             /* --help and the like: nothing is submitted */
+	char *marks;	 /* of each word: a SUBMIT_WORD_* or 0 */
+	bool has_script; /* or --wrap */
+	bool only_asks;	 /* --help and the like: nothing is submitted */
 	bool is_het, other_cluster, test_only;
 	struct submit_values script, command_line; /* of --stage-data */
-	char *dependency, *account; /* NULL: not given */
+	char *dependency, *account;		   /* NULL: not given */
 };
 
 /* -EINVAL with the mistake in how stagectl was called or in the script that can't be read. */

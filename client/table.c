@@ -9,6 +9,8 @@
 struct row {
 	char *cells[TABLE_MAX_COLUMNS]; /* a note: text in the first, the others NULL */
 	bool note;
+	size_t colour_column;
+	const char *sgr; /* NULL: no colour */
 };
 
 struct table {
@@ -82,6 +84,12 @@ int table_add_note(struct table *t, const char *text)
 	return add(t, &text, 1, true);
 }
 
+void table_set_colour(struct table *t, size_t column, const char *sgr)
+{
+	t->rows[t->n_rows - 1].colour_column = column;
+	t->rows[t->n_rows - 1].sgr = sgr;
+}
+
 /* Characters, not bytes: names and paths are UTF-8. */
 static size_t text_width(const char *s)
 {
@@ -116,7 +124,25 @@ static void print_cell(const struct table *t, size_t c, const char *text, size_t
 		fprintf(f, "%s%*s", text, (int)pad, "");
 	else
 		fputs(text, f);
+}
+
+static void end_cell(const struct table *t, size_t c, FILE *f)
+{
 	fputs(c + 1 < t->n_columns ? "  " : "\n", f);
+}
+
+static void print_row(const struct table *t, const struct row *row, const size_t *widths, FILE *f)
+{
+	for (size_t c = 0; c < t->n_columns; c++) {
+		bool colour = row->sgr && c == row->colour_column;
+
+		if (colour)
+			fprintf(f, "\033[%sm", row->sgr);
+		print_cell(t, c, row->cells[c], widths[c], f);
+		if (colour)
+			fputs("\033[0m", f);
+		end_cell(t, c, f);
+	}
 }
 
 void table_print(const struct table *t, FILE *f)
@@ -127,14 +153,14 @@ void table_print(const struct table *t, FILE *f)
 		return;
 	for (size_t c = 0; c < t->n_columns; c++)
 		widths[c] = column_width(t, c);
-	for (size_t c = 0; c < t->n_columns; c++)
+	for (size_t c = 0; c < t->n_columns; c++) {
 		print_cell(t, c, t->columns[c].head, widths[c], f);
+		end_cell(t, c, f);
+	}
 	for (size_t i = 0; i < t->n_rows; i++) {
-		if (t->rows[i].note) {
+		if (t->rows[i].note)
 			fprintf(f, "    %s\n", t->rows[i].cells[0]);
-			continue;
-		}
-		for (size_t c = 0; c < t->n_columns; c++)
-			print_cell(t, c, t->rows[i].cells[c], widths[c], f);
+		else
+			print_row(t, &t->rows[i], widths, f);
 	}
 }

@@ -29,5 +29,9 @@ int table_add_row(struct table *t, const char *const *cells);
 /* A text below the row added last, indented. */
 int table_add_note(struct table *t, const char *text);
 
+/* The colour of one cell of the row added last: the parameters of the escape sequence SGR, kept,
+ * not copied. NULL: none. The caller knows that the output is a terminal that shows colours. */
+void table_set_colour(struct table *t, size_t column, const char *sgr);
+
 /* Heads first; no blanks at the ends of lines. A table without rows prints nothing. */
 void table_print(const struct table *t, FILE *f);

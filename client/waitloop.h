@@ -16,7 +16,7 @@ enum {
 	WAITLOOP_READY = 1, /* a pollfd has revents */
 	WAITLOOP_TICK,
 	WAITLOOP_TIMEOUT,
-	WAITLOOP_SIGNAL,    /* loop->signal has it */
+	WAITLOOP_SIGNAL, /* loop->signal has it */
 };
 
 struct waitloop {
@@ -31,12 +31,15 @@ struct waitloop {
 int waitloop_open(struct waitloop *l, const int *signals, uint64_t timeout_ms);
 
 /* Closing twice is fine, if it was opened or set to WAITLOOP_CLOSED. */
-#define WAITLOOP_CLOSED { .signal_fd = -1 }
+#define WAITLOOP_CLOSED                                                                            \
+	{                                                                                          \
+		.signal_fd = -1                                                                    \
+	}
 void waitloop_close(struct waitloop *l);
 
 /* What the process had blocked before; for children. */
 const sigset_t *waitloop_get_mask(const struct waitloop *l);
 
-/* One of WAITLOOP_*, or -errno. A signal comes first, then the deadline, the tick, descriptors (they stay
- * ready for the next call). A tick that is due is set to 0: the caller arms it anew. */
+/* One of WAITLOOP_*, or -errno. A signal comes first, then the deadline, the tick, descriptors
+ * (they stay ready for the next call). A tick that is due is set to 0: the caller arms it again. */
 int waitloop_wait(struct waitloop *l, struct pollfd *fds, size_t n_fds);

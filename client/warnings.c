@@ -46,7 +46,9 @@ void warnings_ask(struct rpc *rpc, char *const *names, size_t n_names,
 		  void (*on_message)(void *arg, const char *op, struct kv **kvp), void *arg)
 {
 	_cleanup_(kv_freep) struct kv *request = rpc_new_request(PROTO_OP_WARNINGS, names, n_names);
-	struct rpc_handler h = { .on_message = on_message, .arg = arg, .timeout_ms = ASK_MS, .deaf = true };
+	struct rpc_handler h = {
+		.on_message = on_message, .arg = arg, .timeout_ms = ASK_MS, .deaf = true
+	};
 	struct error ignored = ERROR_INIT;
 
 	if (request)
@@ -84,7 +86,8 @@ static int compare_names(const void *a, const void *b)
 }
 
 /* " on n1, n2 and 5 more", or "" where every node that has the dataset says the same. */
-static void print_nodes(FILE *f, const struct warnings *w, size_t first, const struct snapshot_list *list)
+static void print_nodes(FILE *f, const struct warnings *w, size_t first,
+			const struct snapshot_list *list)
 {
 	_cleanup_(freep) const char **names = calloc(w->n_items, sizeof(*names));
 	size_t n = 0, n_have = 0;
@@ -105,8 +108,8 @@ static void print_nodes(FILE *f, const struct warnings *w, size_t first, const s
 		fprintf(f, " and %zu more", n - MAX_NODES);
 }
 
-static void print_one(FILE *f, const struct warnings *w, size_t first, const struct snapshot_list *list,
-		      const char *prefix)
+static void print_one(FILE *f, const struct warnings *w, size_t first,
+		      const struct snapshot_list *list, const char *prefix)
 {
 	_cleanup_(freep) char *line = NULL;
 	size_t size;
@@ -121,7 +124,8 @@ static void print_one(FILE *f, const struct warnings *w, size_t first, const str
 		output_line(f, line);
 }
 
-void warnings_print(FILE *f, const struct warnings *w, const struct snapshot_list *list, const char *prefix)
+void warnings_print(FILE *f, const struct warnings *w, const struct snapshot_list *list,
+		    const char *prefix)
 {
 	size_t n = 0;
 
@@ -132,5 +136,6 @@ void warnings_print(FILE *f, const struct warnings *w, const struct snapshot_lis
 			print_one(f, w, i, list, prefix);
 	}
 	if (n > MAX_LINES)
-		fprintf(f, "%s: %zu more warnings; see 'stagectl status --all-nodes'\n", prefix, n - MAX_LINES);
+		fprintf(f, "%s: %zu more warnings; see 'stagectl status --all-nodes'\n", prefix,
+			n - MAX_LINES);
 }

@@ -1,9 +1,10 @@
 /*
- * warnings: what a dataset came with that its user should know (left out, replaced, done in another way), told
- * once where the user looks.
+ * warnings: what a dataset came with that its user should know (left out, replaced, done in another
+ * way), told once where the user looks.
  *
- * The daemon gives each text to the first one who asks for it, so a job with many tasks and steps has
- * it once in its output. Of the nodes that are asked together, those with the same text are one line.
+ * The daemon gives each text to the first one who asks for it, so a job with many tasks and steps
+ * has it once in its output. Of the nodes that are asked together, those with the same text are one
+ * line.
  */
 #pragma once
 
@@ -19,7 +20,7 @@ struct warnings {
 	struct warning {
 		struct kv *kv; /* owns the texts */
 		const char *node, *name, *text;
-	} *items;
+	} * items;
 	size_t n_items;
 };
 
@@ -27,8 +28,9 @@ struct warnings {
 int warnings_add(struct warnings *w, struct kv **kvp);
 void warnings_deinit(struct warnings *w);
 
-/* Asks for those that nobody was given before; on_message gets a message `warning` each. Failures are passed
- * over: the data is there. Blocks for at most ten seconds; signals stay pending or do what they do. */
+/* Asks for those that nobody was given before; on_message gets a message `warning` each. Failures
+ * are passed over: the data is there. Blocks for at most ten seconds; signals stay pending or do
+ * what they do. */
 void warnings_ask(struct rpc *rpc, char *const *names, size_t n_names,
 		  void (*on_message)(void *arg, const char *op, struct kv **kvp), void *arg);
 
@@ -37,7 +39,8 @@ void warnings_ask(struct rpc *rpc, char *const *names, size_t n_names,
 bool warnings_are_told_here(void);
 
 /*
- * Writes "<prefix>: imagenet: warning: <text>". Nodes are named where others that have the dataset, by
- * list, do not have the same text. Nothing at all where there is no warning.
+ * Writes "<prefix>: imagenet: warning: <text>". Nodes are named where others that have the dataset,
+ * by list, do not have the same text. Nothing at all where there is no warning.
  */
-void warnings_print(FILE *f, const struct warnings *w, const struct snapshot_list *list, const char *prefix);
+void warnings_print(FILE *f, const struct warnings *w, const struct snapshot_list *list,
+		    const char *prefix);

@@ -83,8 +83,10 @@ static void check_dest_path(const struct conf *conf, const struct dataset *d)
 	}
 	/* "train:/p/x.tar" */
 	if (!d->name_given && base && dataset_name_is_legal(base + 1, strlen(base + 1)))
-		snprintf(hint, sizeof(hint), ". If %s is the NAME, write '%s=%s'", base + 1, base + 1, d->dest);
-	say_refuse("%s: DEST %s is below no tier of this site (%s); leave DEST out, or write shm or ssd%s",
+		snprintf(hint, sizeof(hint), ". If %s is the NAME, write '%s=%s'", base + 1,
+			 base + 1, d->dest);
+	say_refuse("%s: DEST %s is below no tier of this site (%s); leave DEST out, or write shm "
+		   "or ssd%s",
 		   d->name, d->dest, n ? places : "it has none with a path", hint);
 }
 
@@ -116,19 +118,21 @@ static void warn_of_options(const struct conf *conf, const struct dataset *d,
 
 	if (why)
 		say_warn("%s: keep= has no effect: %s", d->name, why);
-	if (d->method == DATASET_METHOD_LINK && strcmp(d->dest, "auto") && strcmp(d->dest, "source"))
-		say_warn("%s: DEST %s has no effect: method=link leaves the data where it is", d->name,
-			 d->dest);
+	if (d->method == DATASET_METHOD_LINK && strcmp(d->dest, "auto") &&
+	    strcmp(d->dest, "source"))
+		say_warn("%s: DEST %s has no effect: method=link leaves the data where it is",
+			 d->name, d->dest);
 }
 
 /* The login node's configuration has the say here, the node's has it in the end. */
 static void check_by_rule(const struct conf *conf, const struct dataset *d,
-				  const struct conf_source *rule, const char *gres)
+			  const struct conf_source *rule, const char *gres)
 {
 	struct error err = ERROR_INIT;
 
 	if (d->verify == DATASET_VERIFY_SHA256 && strlen(d->sha256) != 64)
-		say_warn("%s: the digest in verify= has %zu digits and sha256 has 64: it can't match",
+		say_warn("%s: the digest in verify= has %zu digits and sha256 has 64: it can't "
+			 "match",
 			 d->name, strlen(d->sha256));
 	if ((d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3) &&
 	    !strcmp(d->dest, "source"))
@@ -174,7 +178,8 @@ static void check_rules(const struct conf *conf, const struct dataset_list *list
 			   "(@@FILE) or an archive",
 			   list->n_items, (unsigned)conf->max_items);
 	for (size_t i = 0; i < list->n_items; i++) {
-		if (list->items[i].scheme != DATASET_SCHEME_LIST) /* what it names is known on the node */
+		if (list->items[i].scheme !=
+		    DATASET_SCHEME_LIST) /* what it names is known on the node */
 			check_item(conf, &list->items[i], u, gres);
 	}
 }
@@ -197,7 +202,9 @@ static const char *get_hint(const struct looked *l, const struct dataset *d, cha
 	if (*buf)
 		return buf;
 	snprintf(buf, size, "%s",
-		 strchr(d->source, ' ') ? "; a comma stands between two items, a blank belongs to one" : "");
+		 strchr(d->source, ' ')
+			 ? "; a comma stands between two items, a blank belongs to one"
+			 : "");
 	if (*buf || !d->name_given || !n || strncmp(d->source, cwd, n) || d->source[n] != '/')
 		return buf;
 	snprintf(buf, size, "%s=%s", d->name, d->source + n + 1);
@@ -254,24 +261,28 @@ static void check_memory(const struct looked *l, const struct dataset *d, uint64
 	enum memory_limit limit;
 	uint64_t have;
 
-	if (!l->args->memory || strcmp(d->dest, "shm") || d->method == DATASET_METHOD_LINK || selects)
+	if (!l->args->memory || strcmp(d->dest, "shm") || d->method == DATASET_METHOD_LINK ||
+	    selects)
 		return;
 	have = get_most(l, &limit);
 	if (bytes > have)
 		say_warn("%s: %s has %s and is to go to memory (shm), where %s gives datasets %s; "
-			 "%swrite another DEST", d->name, d->source, size_to_string(bytes, size),
+			 "%swrite another DEST",
+			 d->name, d->source, size_to_string(bytes, size),
 			 memory_limit_to_string(limit), size_to_string(have, most),
 			 memory_limit_is_of_job(limit) ? "ask for more --mem, or " : "");
 }
 
 static void refuse_pattern(const struct looked *l, const struct dataset *d, int errnum)
 {
-	const char *text = errnum == SOURCE_CHECK_FITS_NONE
-				   ? "no file fits this pattern"
-				   : "of the names that the braces make, the first or the last is not there";
+	const char *text =
+		errnum == SOURCE_CHECK_FITS_NONE
+			? "no file fits this pattern"
+			: "of the names that the braces make, the first or the last is not there";
 
 	if (l->args->starts_later)
-		say_warn("%s: %s: %s; it has to be there when the job starts", d->name, d->source, text);
+		say_warn("%s: %s: %s; it has to be there when the job starts", d->name, d->source,
+			 text);
 	else
 		say_refuse("%s: %s: %s; check it with ls", d->name, d->source, text);
 }
@@ -283,8 +294,10 @@ static void report_pattern(const struct looked *l, struct dataset *d, int errnum
 		return;
 	}
 	if (errnum == SOURCE_CHECK_IS_NAME_OF_MANY)
-		say_warn("%s: %s is the name of a file, which is taken; other files fit it as a pattern, and are "
-			 "not. Rename that file to have them", d->name, d->source);
+		say_warn("%s: %s is the name of a file, which is taken; other files fit it as a "
+			 "pattern, and are "
+			 "not. Rename that file to have them",
+			 d->name, d->source);
 	dataset_take_literally(d);
 }
 
@@ -307,11 +320,13 @@ static void report_source(void *arg, const struct source_check_result *result)
 	if (l->args->starts_later)
 		say_warn("%s: %s; it has to be there when the job starts", name, text);
 	else if (result->errnum == EACCES)
-		say_refuse("%s: %s; it is read as you: ask its owner for the right (ls -ld shows what "
-			   "there is), or name a copy that you may read", name, text);
+		say_refuse(
+			"%s: %s; it is read as you: ask its owner for the right (ls -ld shows what "
+			"there is), or name a copy that you may read",
+			name, text);
 	else
-		say_refuse("%s: %s; check the path, and that it can be seen from here%s", name, text,
-			   get_hint(l, d, hint, sizeof(hint)));
+		say_refuse("%s: %s; check the path, and that it can be seen from here%s", name,
+			   text, get_hint(l, d, hint, sizeof(hint)));
 }
 
 static void check_sources(const struct conf *conf, struct dataset_list *list, const char *value,

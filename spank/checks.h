@@ -24,9 +24,9 @@ void checks_user_deinit(struct checks_user *u);
 
 /*
  * Holds the list, expanded, against the configuration and looks at the sources: refuses or warns.
- * value: as the user gave it. args: of the command line. What is written like a pattern and is the name of a
- * file is taken literally (dataset_take_literally()).
- * Up to 3 s where a file system hangs.
+ * value: as the user gave it. args: of the command line. What is written like a pattern and is the
+ * name of a file is taken literally (dataset_take_literally()). Up to 3 s where a file system
+ * hangs.
  */
 void checks_run(const struct conf *conf, struct dataset_list *list, const char *value,
 		const struct client_args *args, const struct checks_user *u);

@@ -14,8 +14,8 @@
 
 /*
  * SPANK gives a plugin no access to Slurm's own options, so they are read from the command line. An
- * option of a later Slurm that common/slurm/sbatch-words.c does not know costs at most a warning in place
- * of a refusal, or the other way round.
+ * option of a later Slurm that common/slurm/sbatch-words.c does not know costs at most a warning in
+ * place of a refusal, or the other way round.
  */
 #define MAX_FILE (1024 * 1024)
 
@@ -104,11 +104,12 @@ void client_args_read_script(struct client_args *args, const char *text)
 
 static void read_environment(struct client_args *args, const char *client)
 {
-	static const char *const names[] = { "DEPENDENCY", "BEGIN", "PARTITION",
-					     "ARRAY_INX",  "GRES",  "TRES_PER_NODE",
+	static const char *const names[] = { "DEPENDENCY",  "BEGIN", "PARTITION",
+					     "ARRAY_INX",   "GRES",  "TRES_PER_NODE",
 					     "MEM_PER_NODE" };
-	const char *prefix = !strcmp(client, "sbatch") ? "SBATCH" :
-			     !strcmp(client, "salloc") ? "SALLOC" : "SLURM";
+	const char *prefix = !strcmp(client, "sbatch")	 ? "SBATCH"
+			     : !strcmp(client, "salloc") ? "SALLOC"
+							 : "SLURM";
 	char name[64];
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {

@@ -14,16 +14,16 @@
 #include "common/slurm/gres.h"
 
 struct client_args {
-	bool starts_later;       /* --dependency or --begin */
+	bool starts_later;		 /* --dependency or --begin */
 	bool array_given, is_wide_array; /* --array; of more than one task at a time */
 	bool is_wrapped;		 /* --wrap: there is no script */
 	bool gres_given, tres_given;
-	char gres[GRES_SIZE];	 /* of --gres and --tres-per-node: gres.h */
+	char gres[GRES_SIZE]; /* of --gres and --tres-per-node: gres.h */
 	bool memory_given;
-	uint64_t memory;	 /* of --mem, bytes a node; 0: not given, or all of the node's */
-	char partition[1024];    /* as given, maybe a list; "" if not */
-	bool last_wins;          /* while the command line is read */
-	const char *script;      /* first word that is not an option; lent, or NULL */
+	uint64_t memory;      /* of --mem, bytes a node; 0: not given, or all of the node's */
+	char partition[1024]; /* as given, maybe a list; "" if not */
+	bool last_wins;	      /* while the command line is read */
+	const char *script;   /* first word that is not an option; lent, or NULL */
 };
 
 /* Reads words, NUL-separated and NUL-terminated, as in /proc/PID/cmdline (the first one, the

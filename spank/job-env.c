@@ -21,8 +21,8 @@
 
 /* Lists of bind mounts, joined by commas. */
 static const char *const joined[] = {
-	"APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH",
-	"PYXIS_CONTAINER_MOUNTS",
+	"APPTAINER_BIND",	"APPTAINER_BINDPATH",	  "SINGULARITY_BIND",
+	"SINGULARITY_BINDPATH", "PYXIS_CONTAINER_MOUNTS",
 };
 
 static bool is_joined(const char *name)
@@ -98,7 +98,7 @@ static const char *find_rest(const char *value)
 	const size_t n = sizeof(RUNDIR_NOT_STAGED) - 1;
 
 	return !strncmp(value, RUNDIR_NOT_STAGED, n) && (!value[n] || value[n] == '/') ? value + n
-										      : NULL;
+										       : NULL;
 }
 
 static bool place(spank_t sp, uint32_t job_id, const char *name, const char *rest)

@@ -15,8 +15,8 @@
 int job_env_copy(spank_t sp, const char *path);
 
 /*
- * Gives the variables that submit_env_set() has set the paths that this job's data has on every node,
- * or will have.
+ * Gives the variables that submit_env_set() has set the paths that this job's data has on every
+ * node, or will have.
  */
 void job_env_place(spank_t sp, uint32_t job_id);
 

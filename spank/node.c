@@ -11,8 +11,9 @@
 
 #include "common/config/spec.h"
 #include "common/protocol/rundir.h"
+#include "common/protocol/sluid.h"
 #include "common/util/cleanup.h"
-#include "spank/launch.h"
+#include "spank/keeper-start.h"
 #include "spank/step-item.h"
 
 /*
@@ -28,7 +29,7 @@
  */
 #define MARK STAGE_RUN_DIR "/.prolog"
 
-static char start_error[LAUNCH_WHY_SIZE];
+static char start_error[KEEPER_START_WHY_SIZE];
 
 const char *node_get_start_error(void)
 {
@@ -44,26 +45,26 @@ static bool rundir_has(uint32_t job_id, const char *name)
 }
 
 /* The number may have been another user's job's, whose directory is still there. */
-static bool is_started(const struct launch_job *job)
+static bool is_started(const struct keeper_start_job *job)
 {
 	char path[PATH_MAX];
 	struct stat st;
 
-	return rundir_path(path, sizeof(path), job->job_id, RUNDIR_SOCK) > 0 && lstat(path, &st) == 0 &&
-	       st.st_uid == job->uid;
+	return rundir_path(path, sizeof(path), job->job_id, RUNDIR_SOCK) > 0 &&
+	       lstat(path, &st) == 0 && st.st_uid == job->uid;
 }
 
-static bool get_job(spank_t sp, struct launch_job *job)
+static bool get_job(spank_t sp, struct keeper_start_job *job)
 {
 	return spank_get_item(sp, S_JOB_ID, &job->job_id) == ESPANK_SUCCESS &&
 	       spank_get_item(sp, S_JOB_UID, &job->uid) == ESPANK_SUCCESS &&
 	       spank_get_item(sp, S_JOB_GID, &job->gid) == ESPANK_SUCCESS;
 }
 
-/* 0 or -errno, which is told; why: LAUNCH_WHY_SIZE. */
-static int start(const struct launch_job *job, const char *conf_path, char *why)
+/* 0 or -errno, which is reported; why: KEEPER_START_WHY_SIZE. */
+static int start(const struct keeper_start_job *job, const char *conf_path, char *why)
 {
-	int r = launch_run(job, conf_path, why);
+	int r = keeper_start_run(job, conf_path, why);
 
 	if (r < 0)
 		slurm_error("stage-data: job=%u: %s", (unsigned)job->job_id, why);
@@ -74,16 +75,18 @@ static int start(const struct launch_job *job, const char *conf_path, char *why)
 
 void node_prolog(spank_t sp, const char *conf_path)
 {
-	const char *restart = getenv("SLURM_JOB_RESTART_COUNT"), *nodelist = getenv("SLURM_JOB_NODELIST");
-	struct launch_job job = {
+	const char *restart = getenv("SLURM_JOB_RESTART_COUNT"),
+		   *nodelist = getenv("SLURM_JOB_NODELIST");
+	struct keeper_start_job job = {
 		.spec = getenv(SPEC_ENV_PROLOG),
 		.node = getenv("SLURMD_NODENAME"),
 		.nodelist = nodelist ? nodelist : getenv("SLURM_NODELIST"),
 		.n_nodes = getenv("SLURM_JOB_NUM_NODES"),
 		.partition = getenv("SLURM_JOB_PARTITION"),
+		.sluid = getenv("SLURM_JOB_SLUID"),
 		.restart = restart ? (uint32_t)strtoul(restart, NULL, 10) : 0,
 	};
-	char why[LAUNCH_WHY_SIZE] = "";
+	char why[KEEPER_START_WHY_SIZE] = "";
 
 	if (!job.spec || !get_job(sp, &job))
 		return;
@@ -94,11 +97,11 @@ void node_prolog(spank_t sp, const char *conf_path)
 
 void node_epilog(spank_t sp, const char *conf_path)
 {
-	char why[LAUNCH_WHY_SIZE] = "";
+	char why[KEEPER_START_WHY_SIZE] = "";
 	uint32_t job_id;
 
 	if (spank_get_item(sp, S_JOB_ID, &job_id) == ESPANK_SUCCESS && rundir_has(job_id, NULL) &&
-	    launch_tidy(job_id, conf_path, why) < 0)
+	    keeper_start_clean(job_id, conf_path, why) < 0)
 		slurm_error("stage-data: job=%u: %s", (unsigned)job_id, why);
 }
 
@@ -106,17 +109,18 @@ void node_extern_exit(spank_t sp, const char *conf_path)
 {
 	uint32_t step_id;
 
-	if (COMPAT_HAVE_RUN_IN_JOB && spank_get_item(sp, S_JOB_STEPID, &step_id) == ESPANK_SUCCESS &&
+	if (COMPAT_HAVE_RUN_IN_JOB &&
+	    spank_get_item(sp, S_JOB_STEPID, &step_id) == ESPANK_SUCCESS &&
 	    step_id == SLURM_EXTERN_CONT && access(MARK, F_OK) < 0)
 		node_epilog(sp, conf_path);
 }
 
 void node_boot(const char *conf_path)
 {
-	char why[LAUNCH_WHY_SIZE] = "";
+	char why[KEEPER_START_WHY_SIZE] = "";
 
 	(void)unlink(MARK); /* PrologFlags may be other ones now */
-	if (access(STAGE_RUN_DIR, F_OK) == 0 && launch_tidy(0, conf_path, why) < 0)
+	if (access(STAGE_RUN_DIR, F_OK) == 0 && keeper_start_clean(0, conf_path, why) < 0)
 		slurm_error("stage-data: %s", why);
 }
 
@@ -126,19 +130,22 @@ void node_step_start(spank_t sp, const char *conf_path)
 {
 	_cleanup_(freep) char *spec = step_get_env(sp, SPEC_ENV_JOB);
 	_cleanup_(freep) char *nodelist = NULL, *n_nodes = NULL, *partition = NULL;
-	struct launch_job job = { .in_step = true, .spec = spec };
-	char why[LAUNCH_WHY_SIZE] = "", node[HOST_NAME_MAX + 1] = "";
+	struct keeper_start_job job = { .in_step = true, .spec = spec };
+	char why[KEEPER_START_WHY_SIZE] = "", node[HOST_NAME_MAX + 1] = "", sluid[SLUID_SIZE];
 	uint32_t step_id;
 
-	if (!spec || !get_job(sp, &job) || spank_get_item(sp, S_JOB_STEPID, &step_id) != ESPANK_SUCCESS ||
+	if (!spec || !get_job(sp, &job) ||
+	    spank_get_item(sp, S_JOB_STEPID, &step_id) != ESPANK_SUCCESS ||
 	    step_id == SLURM_EXTERN_CONT || step_is_of_later_component(sp, job.job_id) ||
 	    is_started(&job) || rundir_has(job.job_id, RUNDIR_FAILED))
 		return;
 	(void)spank_get_item(sp, S_SLURM_RESTART_COUNT, &job.restart);
-	/* SLURMD_NODENAME is that of the node the step was started from until its tasks are made. */
+	/* SLURMD_NODENAME is that of the node the step was started from until its tasks are made.
+	 */
 	(void)gethostname(node, sizeof(node) - 1);
 	node[strcspn(node, ".")] = '\0';
 	job.node = node;
+	job.sluid = sluid_read_own(sluid); /* its variable may be the user's here */
 	job.nodelist = nodelist = step_get_env(sp, "SLURM_JOB_NODELIST");
 	job.n_nodes = n_nodes = step_get_env(sp, "SLURM_JOB_NUM_NODES");
 	job.partition = partition = step_get_env(sp, "SLURM_JOB_PARTITION");

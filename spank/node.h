@@ -2,7 +2,7 @@
  * node: what the plugin does as root, in slurmd and its step daemons.
  *
  * No function fails, and none takes longer than is said: what goes wrong is told to the job's
- * tasks (hold.h). conf_path: NULL for the default.
+ * tasks (wait-ready.h). conf_path: NULL for the default.
  */
 #pragma once
 

@@ -10,7 +10,7 @@
 #include "common/protocol/submit-notes.h"
 #include "common/util/cleanup.h"
 #include "common/util/fd.h"
-#include "spank/filter.h"
+#include "spank/cli-filter.h"
 
 /*
  * sbatch calls back in this order: the inherited value, the script's lines from the top, the
@@ -131,11 +131,11 @@ static int data_cb(int val, const char *value, int remote)
 		break;
 	case OPTIONS_SCRIPT:
 		r = values_add(&given.script, value);
-		filter_note(SUBMIT_NOTE_SCRIPT, value);
+		cli_filter_note(SUBMIT_NOTE_SCRIPT, value);
 		break;
 	case OPTIONS_COMMAND_LINE:
 		r = values_add(&given.command_line, value);
-		filter_note(SUBMIT_NOTE_COMMAND_LINE, value);
+		cli_filter_note(SUBMIT_NOTE_COMMAND_LINE, value);
 		break;
 	}
 	given.no_memory |= r < 0;

@@ -16,19 +16,19 @@
 #define OPTIONS_MAX_VALUES 1024 /* kept of one origin; the rest is counted only */
 
 enum options_origin {
-	OPTIONS_INHERITED,    /* from the job we are in, by the environment */
-	OPTIONS_SCRIPT,       /* an #SBATCH line */
+	OPTIONS_INHERITED, /* from the job we are in, by the environment */
+	OPTIONS_SCRIPT,	   /* an #SBATCH line */
 	OPTIONS_COMMAND_LINE,
 };
 
 struct options_values {
 	const char **values;
 	size_t n_values;
-	size_t n_given;       /* n_values and those that were not kept */
+	size_t n_given; /* n_values and those that were not kept */
 };
 
 struct options {
-	struct options_values script, command_line; /* of --stage-data */
+	struct options_values script, command_line;  /* of --stage-data */
 	const char *wait_script, *wait_command_line; /* of --stage-wait, NULL: not given */
 	bool no_memory;
 };

@@ -1,7 +1,7 @@
 /*
  * plugin-task: what the plugin says of itself, and the hooks that Slurm calls as the job's user.
  */
-#include "spank/hold.h"
+#include "spank/wait-ready.h"
 #include "spank/slurm-compat.h"
 #include "spank/step-env.h"
 
@@ -26,6 +26,6 @@ int slurm_spank_user_init(spank_t sp, int ac, char **av)
 int slurm_spank_task_init(spank_t sp, int ac, char **av)
 {
 	if (spank_context() == S_CTX_REMOTE)
-		hold_task(sp);
+		wait_ready_task(sp);
 	return 0;
 }

@@ -1,9 +1,10 @@
 /*
- * plugin: the hooks that Slurm calls as root, or in sbatch, each of which says who it is and hands on.
+ * plugin: the hooks that Slurm calls as root, or in sbatch, each of which says who it is and hands
+ * on.
  *
  * In plugstack.conf: optional stage_data.so [conf=FILE]. Where a hook runs and as whom, and why
- * everything stands where it does, is in node.c, submit.c and hold.c. All hooks return 0: what a
- * user does wrong must never look like a broken node.
+ * everything stands where it does, is in node.c, submit.c and wait-ready.c. All hooks return 0:
+ * what a user does wrong must never look like a broken node.
  */
 #include <stdbool.h>
 #include <string.h>
@@ -61,7 +62,7 @@ int slurm_spank_job_epilog(spank_t sp, int ac, char **av)
 
 int slurm_spank_exit(spank_t sp, int ac, char **av)
 {
-	/* Not geteuid(): it may be the job's user's for a moment (launch.c). */
+	/* Not geteuid(): it may be the job's user's for a moment (keeper-start.c). */
 	if (spank_context() == S_CTX_REMOTE && getuid() == 0)
 		node_extern_exit(sp, get_conf_path(ac, av));
 	return 0;

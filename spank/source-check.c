@@ -28,7 +28,7 @@
 struct record {
 	uint32_t index;
 	uint32_t n_fault; /* bytes of the path */
-	int32_t errnum;   /* BEGUN, 0, an errno or SOURCE_CHECK_* */
+	int32_t errnum;	  /* BEGUN, 0, an errno or SOURCE_CHECK_* */
 	uint64_t bytes;
 };
 
@@ -103,7 +103,8 @@ static int look_for_fit(const char *pattern)
 		return SOURCE_CHECK_FITS_NONE;
 	if (access(names.v[0], F_OK) < 0 && errno == ENOENT)
 		return SOURCE_CHECK_END_MISSING;
-	return access(names.v[names.n - 1], F_OK) < 0 && errno == ENOENT ? SOURCE_CHECK_END_MISSING : 0;
+	return access(names.v[names.n - 1], F_OK) < 0 && errno == ENOENT ? SOURCE_CHECK_END_MISSING
+									 : 0;
 }
 
 static bool is_pattern(const struct dataset *d)
@@ -177,7 +178,8 @@ static int watch(const struct dataset_list *list, int fd, unsigned limit_ms, siz
 		if (rec.errnum == BEGUN || rec.index >= list->n_items)
 			continue;
 		source_check_path(&list->items[rec.index], path, sizeof(path));
-		report(arg, &(struct source_check_result){ rec.index, path, rec.n_fault, rec.errnum, rec.bytes });
+		report(arg, &(struct source_check_result){ rec.index, path, rec.n_fault, rec.errnum,
+							   rec.bytes });
 	}
 	return r;
 }

@@ -12,24 +12,24 @@ struct dataset_list;
 
 enum {
 	SOURCE_CHECK_OK,
-	SOURCE_CHECK_HANGS,   /* *indexp did not answer; what is behind it was not looked at */
+	SOURCE_CHECK_HANGS, /* *indexp did not answer; what is behind it was not looked at */
 };
 
-/* Of patterns, beside errno's: no file fits; of names made by braces alone, the first or the last is
- * missing. */
+/* Of patterns, beside errno's: no file fits; of names made by braces alone, the first or the last
+ * is missing. */
 enum {
 	SOURCE_CHECK_FITS_NONE = 10001,
 	SOURCE_CHECK_END_MISSING,
-	SOURCE_CHECK_IS_NAME,           /* a file is named exactly like the pattern */
-	SOURCE_CHECK_IS_NAME_OF_MANY,   /* and others fit the pattern */
+	SOURCE_CHECK_IS_NAME,	      /* a file is named exactly like the pattern */
+	SOURCE_CHECK_IS_NAME_OF_MANY, /* and others fit the pattern */
 };
 
 struct source_check_result {
 	size_t index;
 	const char *path; /* what was looked at; of a pattern that is there the directory above */
-	size_t n_fault;	  /* bytes of it that are at fault: all, or those of a directory on the way */
-	int errnum;	  /* 0: it is there and may be read */
-	uint64_t bytes;	  /* of one file that is there, without holes; else 0 */
+	size_t n_fault; /* bytes of it that are at fault: all, or those of a directory on the way */
+	int errnum;	/* 0: it is there and may be read */
+	uint64_t bytes; /* of one file that is there, without holes; else 0 */
 };
 
 /* Called for each source that was looked at. */

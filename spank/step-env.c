@@ -7,7 +7,7 @@
 
 #include "common/protocol/rundir.h"
 #include "common/util/clock.h"
-#include "spank/hold.h"
+#include "spank/wait-ready.h"
 #include "spank/job-env.h"
 #include "spank/step.h"
 
@@ -56,8 +56,8 @@ void step_env_set(spank_t sp)
 		job_env_drop(sp);
 	if (r < 0)
 		return;
-	if (hold_is_script_held(step))
-		(void)spank_setenv(sp, HOLD_ENV_HELD, "1", 1);
+	if (wait_ready_is_script_held(step))
+		(void)spank_setenv(sp, WAIT_READY_ENV_HELD, "1", 1);
 	/* Where staging could not begin, the path that is not there says so. */
 	if (!step_has_file(step, RUNDIR_FAILED))
 		job_env_place(sp, step->job_id);

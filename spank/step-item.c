@@ -15,7 +15,8 @@ char *step_get_env(spank_t sp, const char *name)
 
 	/* Most jobs have nothing for us: no memory is taken before it is known that they do. */
 	value = e == ESPANK_SUCCESS || e == ESPANK_NOSPACE ? malloc(MAX_ENV) : NULL;
-	return value && spank_getenv(sp, name, value, MAX_ENV) == ESPANK_SUCCESS ? steal_ptr(value) : NULL;
+	return value && spank_getenv(sp, name, value, MAX_ENV) == ESPANK_SUCCESS ? steal_ptr(value)
+										 : NULL;
 }
 
 /* SLURM_JOB_ID is the first component's. */

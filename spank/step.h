@@ -16,8 +16,8 @@ struct step {
 	uid_t uid;
 	gid_t gid;
 	uint32_t restart;
-	char *spec;             /* as published at submission (common/config/spec.h); opaque to root.
-				 * NULL: staged here, but this step was not told what */
+	char *spec; /* as published at submission (common/config/spec.h); opaque to root.
+		     * NULL: staged here, but this step was not told what */
 };
 
 /*

@@ -13,8 +13,8 @@
 #include "common/util/error.h"
 #include "spank/checks.h"
 #include "spank/client-args.h"
-#include "spank/filter.h"
-#include "spank/hold.h"
+#include "spank/cli-filter.h"
+#include "spank/wait-ready.h"
 #include "spank/options.h"
 #include "spank/say.h"
 #include "spank/submit-env.h"
@@ -32,7 +32,7 @@
  * that asked.
  */
 static char *env_data, *env_wait; /* what submit_init() took */
-static bool published;            /* for this or an earlier component */
+static bool published;		  /* for this or an earlier component */
 
 /* --- what was given ------------------------------------------------------------------------ */
 
@@ -55,7 +55,7 @@ void submit_init(void)
 	env_data = take_env("STAGE_DATA");
 	env_wait = take_env("STAGE_WAIT");
 	if (env_data)
-		filter_note(SUBMIT_NOTE_ENVIRONMENT, env_data);
+		cli_filter_note(SUBMIT_NOTE_ENVIRONMENT, env_data);
 }
 
 /* The environment replaces the script, the command line replaces both; "+" adds. */
@@ -81,19 +81,21 @@ static char *merge_given(const struct options *o)
 	if (r < 0)
 		say_refuse("%s", err.text);
 	if (dataset_find_sequence(cmd->values, cmd->n_values, set, sizeof(set)))
-		say_warn("--stage-data was given %zu times, with numbers in a row: these are %zu datasets. "
-			 "For one set of files quote the braces: --stage-data='%s'", cmd->n_values,
-			 cmd->n_values, set);
+		say_warn("--stage-data was given %zu times, with numbers in a row: these are %zu "
+			 "datasets. "
+			 "For one set of files quote the braces: --stage-data='%s'",
+			 cmd->n_values, cmd->n_values, set);
 	return value;
 }
 
 static enum conf_wait get_wait(const struct options *o, const struct conf *conf)
 {
-	const char *text = o->wait_command_line ? o->wait_command_line :
-			   env_wait ? env_wait : o->wait_script;
+	const char *text = o->wait_command_line ? o->wait_command_line
+			   : env_wait		? env_wait
+						: o->wait_script;
 	enum conf_wait wait = conf->default_wait;
 
-	if (text && hold_wait_from_string(text, &wait) < 0)
+	if (text && wait_ready_from_string(text, &wait) < 0)
 		say_refuse("--stage-wait=%s is not known; use script, tasks or no", text);
 	return wait;
 }
@@ -132,8 +134,8 @@ static void publish(spank_t sp, const struct dataset_list *list, const struct co
 	/* More than 128 KiB would make Slurm drain nodes. */
 	if (strlen(text) > DATASET_MAX_VALUE)
 		say_refuse("the expanded value has %zu bytes, at most %d can travel with a job; "
-			   "put the paths into a file and give @@FILE", strlen(text),
-			   DATASET_MAX_VALUE);
+			   "put the paths into a file and give @@FILE",
+			   strlen(text), DATASET_MAX_VALUE);
 	e = spank_job_control_setenv(sp, SPEC_ENV, text, 1);
 	if (e != ESPANK_SUCCESS)
 		say_refuse("cannot pass the value on to the job: %s", spank_strerror(e));
@@ -149,8 +151,8 @@ static void publish(spank_t sp, const struct dataset_list *list, const struct co
 }
 
 /* starts_later: a filter has answered, and the job waits for its movers */
-static void submit_request(spank_t sp, const struct options *o, const char *value, bool starts_later,
-			   const char *conf_path)
+static void submit_request(spank_t sp, const struct options *o, const char *value,
+			   bool starts_later, const char *conf_path)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	struct dataset_list list = { 0 };
@@ -164,8 +166,9 @@ static void submit_request(spank_t sp, const struct options *o, const char *valu
 		client_args_get(&args);
 		args.starts_later |= starts_later;
 		if (conf_load(&conf, conf_path, &err) < 0)
-			say_refuse("%s; no dataset can be staged until the site has mended its "
-				   "configuration", err.text);
+			say_refuse("%s; no dataset can be staged until the site has fixed its "
+				   "configuration",
+				   err.text);
 		checks_run(conf, &list, value, &args, &user);
 		publish(sp, &list, conf, get_wait(o, conf), &args);
 	}
@@ -196,7 +199,8 @@ static void check_inner_value(const char *value)
 		say_refuse("no memory");
 	if (list.n_items > 0 && strcmp(text, spec.value))
 		say_refuse("the datasets of a running job are not changed by srun; inside the job "
-			   "use stagectl add '%s'", text);
+			   "use stagectl add '%s'",
+			   text);
 	spec_deinit(&spec);
 	dataset_list_deinit(&list);
 	checks_user_deinit(&user);
@@ -228,10 +232,10 @@ static void submit_step(const struct options *o)
 	set_step_env();
 	if (!o->wait_command_line)
 		return;
-	if (hold_wait_from_string(o->wait_command_line, &wait) < 0)
+	if (wait_ready_from_string(o->wait_command_line, &wait) < 0)
 		say_refuse("--stage-wait=%s is not known; use script, tasks or no",
 			   o->wait_command_line);
-	setenv(HOLD_ENV_WAIT, o->wait_command_line, 1);
+	setenv(WAIT_READY_ENV_WAIT, o->wait_command_line, 1);
 }
 
 static void forget_outer_job(void)
@@ -239,8 +243,8 @@ static void forget_outer_job(void)
 	static const char prefix[] = "STAGE_DATA_";
 
 	unsetenv(SPEC_ENV_JOB);
-	unsetenv(HOLD_ENV_HELD);
-	unsetenv(HOLD_ENV_WAIT);
+	unsetenv(WAIT_READY_ENV_HELD);
+	unsetenv(WAIT_READY_ENV_WAIT);
 	if (!getenv("SLURM_JOB_ID") || published) /* what an earlier component has set stays */
 		return;
 	for (char **e = environ; *e;) {
@@ -269,7 +273,7 @@ void submit_post_opt(spank_t sp, const char *conf_path)
 		forget_outer_job();
 		if (published) /* the next component would get it too */
 			(void)spank_job_control_unsetenv(sp, SPEC_ENV);
-		value = filter_take();
+		value = cli_filter_take();
 		answered = value != NULL;
 		if (!answered &&
 		    (o->script.n_given || o->command_line.n_given || env_data || o->no_memory))

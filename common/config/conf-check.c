@@ -14,7 +14,7 @@
 #include "common/util/parse.h"
 #include "common/util/path.h"
 #include "common/util/url.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 
 static int replace(char **valuep, const char *value)
 {
@@ -46,7 +46,7 @@ static int check_match_url(char **valuep, struct conf_report *r)
 	if (url_climbs(url.path, url.n_path, true))
 		return conf_report(r, EINVAL, "write the path that is meant", "Match has \"..\"");
 	for (char *p = *valuep; p < url.host + url.n_host; p++)
-		*p = words_lower(*p);
+		*p = strutil_lower(*p);
 	return 0;
 }
 
@@ -83,7 +83,7 @@ static int check_words(const char *key, const char *list, const char *known, str
 		n = strcspn(list, ",");
 		snprintf(word, sizeof(word), "%.*s", (int)n, list);
 		if (!conf_list_has(known, word))
-			return conf_report(r, EINVAL, "take it away or mend it",
+			return conf_report(r, EINVAL, "take it away or hint it",
 					   "%s: \"%s\" is not known; known are %s", key, word,
 					   known);
 	}
@@ -135,7 +135,7 @@ int conf_check_log_file(char **valuep, struct conf_report *r)
 {
 	size_t n = strlen(*valuep);
 
-	/* Root appends to no other file (daemon/keeper/act-outside.c). */
+	/* Root appends to no other file (daemon/keeper/privop-outside.c). */
 	if (n && (n < 5 || strcmp(*valuep + n - 4, ".log")))
 		return conf_report(r, EINVAL, "give it a name that ends in .log",
 				   "LogFile: \"%s\" could be another file", *valuep);
@@ -260,7 +260,7 @@ int conf_check_sha256(char **valuep, struct conf_report *r)
 		return conf_report(r, EINVAL, "write what sha256sum prints",
 				   "Sha256 is not a digest of 64 hex digits");
 	for (char *p = *valuep; *p; p++)
-		*p = words_lower(*p);
+		*p = strutil_lower(*p);
 	return 0;
 }
 
@@ -318,7 +318,8 @@ static void check_keep(const struct conf_tier *t, struct conf_report *r)
 			    t->name);
 	else if (t->max_keep_ms > 0 && (t->provided_by_site || strchr(t->path, '%')))
 		conf_report(r, EINVAL, "leave it out",
-			    "[tier %s]: MaxKeep needs a Path that is the same for all jobs", t->name);
+			    "[tier %s]: MaxKeep needs a Path that is the same for all jobs",
+			    t->name);
 }
 
 /* "auto" and "source" are words of DEST, and "shm" is memory by that word. */
@@ -355,7 +356,7 @@ static void check_source_tiers(const struct conf *conf, const struct conf_source
 		n = strcspn(list, ",");
 		snprintf(word, sizeof(word), "%.*s", (int)n, list);
 		if (strcmp(word, "source") && !conf_get_tier(conf, word))
-			conf_report(r, EINVAL, "add the section or mend the word",
+			conf_report(r, EINVAL, "add the section or hint the word",
 				    "[source %s]: Tiers names %s, and there is no [tier %s]",
 				    s->name, word, word);
 	}

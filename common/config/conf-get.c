@@ -158,10 +158,12 @@ int conf_resolve_dataset(const struct conf *conf, struct dataset *d, struct erro
 		memcpy(d->sha256, c->sha256, sizeof(d->sha256));
 	}
 	if (*d->profile && list.items[0].scheme != DATASET_SCHEME_S3)
-		return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
-				  "@%s: profile= names keys for s3://, which it is not; leave it out", name);
+		return error_exit(
+			err, STAGE_EXIT_USAGE, EINVAL,
+			"@%s: profile= names keys for s3://, which it is not; leave it out", name);
 	d->scheme = list.items[0].scheme;
-	d->env_keys &= d->scheme == DATASET_SCHEME_S3; /* set where it was not known what @NAME is */
+	d->env_keys &= d->scheme ==
+		       DATASET_SCHEME_S3; /* set where it was not known what @NAME is */
 	d->literal |= list.items[0].literal;
 	d->is_set |= list.items[0].is_set;
 	d->is_set &= !d->literal || d->scheme == DATASET_SCHEME_LIST;

@@ -8,29 +8,31 @@
 
 #define CONF_MAX_FILE (1024 * 1024)
 #define CONF_MAX_FILES 256 /* in conf.d */
-#define CONF_MAX_LINE 198  /* inih has 200 bytes for a line, its end and a NUL, and cuts the rest */
-#define CONF_MAX_NAME 32   /* of a section */
+#define CONF_MAX_LINE                                                                              \
+	198		 /* inih has 200 bytes for a line, its end and a NUL, and cuts the rest    \
+			  */
+#define CONF_MAX_NAME 32 /* of a section */
 
 /* Takes errors where they are found. */
 struct conf_report {
-	void (*fn)(void *arg, const char *file, unsigned line, const char *text, const char *mend);
+	void (*fn)(void *arg, const char *file, unsigned line, const char *text, const char *hint);
 	void *arg;
 	const char *file;
-	unsigned line;     /* 0: the file as a whole */
+	unsigned line; /* 0: the file as a whole */
 	unsigned n_errors;
-	int code;          /* -errno of the first */
+	int code; /* -errno of the first */
 };
 
-/* mend: what to do, "" if text says it. Returns -errnum. */
-int conf_report(struct conf_report *r, int errnum, const char *mend, const char *fmt, ...)
+/* hint: what to do, "" if text says it. Returns -errnum. */
+int conf_report(struct conf_report *r, int errnum, const char *hint, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
 /* conf-keys.c: sections and keys. */
 struct conf_section {
 	const char *name;
-	bool named;           /* [source NAME]; the others stand in struct conf itself */
-	size_t item_size;     /* of named ones: their struct, array and count in struct conf; the */
-	size_t array, count;  /* struct begins with char *name */
+	bool named;	     /* [source NAME]; the others stand in struct conf itself */
+	size_t item_size;    /* of named ones: their struct, array and count in struct conf; the */
+	size_t array, count; /* struct begins with char *name */
 };
 
 const struct conf_section *conf_find_section(const char *name, size_t n);
@@ -55,8 +57,8 @@ int conf_init_values(void *base, const struct conf_section *section);
 void conf_free_values(void *base, const struct conf_section *section);
 void conf_free_items(struct conf *conf);
 
-/* conf-parse.c: where the named sections began, in the last file that has something of them, and where
- * the keys of the other sections stand. */
+/* conf-parse.c: where the named sections began, in the last file that has something of them, and
+ * where the keys of the other sections stand. */
 struct conf_place {
 	const struct conf_section *section;
 	size_t index;

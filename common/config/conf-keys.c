@@ -10,7 +10,7 @@
 #include <string.h>
 
 #include "common/util/parse.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 
 #define IN(type, member) offsetof(struct type, member), sizeof(((struct type *)NULL)->member)
 #define MAX_MS (3650ULL * 86400 * 1000)
@@ -227,7 +227,7 @@ const struct conf_key *conf_get_keys(size_t *n_keysp)
 const struct conf_section *conf_find_section(const char *name, size_t n)
 {
 	for (size_t i = 0; i < N_SECTIONS; i++)
-		if (strlen(sections[i].name) == n && words_begin(name, sections[i].name))
+		if (strlen(sections[i].name) == n && strutil_begin(name, sections[i].name))
 			return &sections[i];
 	return NULL;
 }
@@ -238,13 +238,13 @@ const char *conf_nearest_section(const char *name)
 
 	for (size_t i = 0; i < N_SECTIONS; i++)
 		names[i] = sections[i].name;
-	return words_nearest(name, names);
+	return strutil_nearest(name, names);
 }
 
 const struct conf_key *conf_find_key(const struct conf_section *section, const char *name)
 {
 	for (size_t i = 0; i < N_KEYS; i++)
-		if (!strcmp(keys[i].section, section->name) && words_equal(keys[i].name, name))
+		if (!strcmp(keys[i].section, section->name) && strutil_equal(keys[i].name, name))
 			return &keys[i];
 	return NULL;
 }
@@ -257,7 +257,7 @@ const char *conf_nearest_key(const struct conf_section *section, const char *nam
 	for (size_t i = 0; i < N_KEYS; i++)
 		if (!strcmp(keys[i].section, section->name))
 			names[n++] = keys[i].name;
-	return words_nearest(name, names);
+	return strutil_nearest(name, names);
 }
 
 /* "a, b  c," -> "a,b,c", in place. */
@@ -308,7 +308,7 @@ static int find_word(const char *words, const char *value, unsigned *ip)
 	for (unsigned i = 0;; i++, words += len + 1) {
 		len = strcspn(words, "|");
 		snprintf(word, sizeof(word), "%.*s", (int)len, words);
-		if (words_equal(word, value)) {
+		if (strutil_equal(word, value)) {
 			*ip = i;
 			return 0;
 		}
@@ -319,24 +319,24 @@ static int find_word(const char *words, const char *value, unsigned *ip)
 
 static int refuse_value(const struct conf_key *key, const char *value, struct conf_report *r)
 {
-	char mend[160];
+	char hint[160];
 
 	if (strchr(key->type, '|'))
-		snprintf(mend, sizeof(mend), "write %s=%s", key->name, key->type);
+		snprintf(hint, sizeof(hint), "write %s=%s", key->name, key->type);
 	else if (!strcmp(key->type, "bool"))
-		snprintf(mend, sizeof(mend), "write %s=yes or %s=no", key->name, key->name);
+		snprintf(hint, sizeof(hint), "write %s=yes or %s=no", key->name, key->name);
 	else if (!strcmp(key->type, "int"))
-		snprintf(mend, sizeof(mend), "write a number from %" PRIu64 " to %" PRIu64, key->min,
-			 key->max);
+		snprintf(hint, sizeof(hint), "write a number from %" PRIu64 " to %" PRIu64,
+			 key->min, key->max);
 	else if (!strcmp(key->type, "size"))
-		snprintf(mend, sizeof(mend), "write a number, with K, M, G or T behind it%s",
+		snprintf(hint, sizeof(hint), "write a number, with K, M, G or T behind it%s",
 			 key->min ? ", not smaller than 1M" : "");
 	else
-		snprintf(mend, sizeof(mend), "write a time like 90, 500ms, 5m or 2h%s",
+		snprintf(hint, sizeof(hint), "write a time like 90, 500ms, 5m or 2h%s",
 			 key->min ? ", not too short" : "");
 	if (strchr(value, '#'))
-		snprintf(mend, sizeof(mend), "begin a comment behind a value with \";\"");
-	return conf_report(r, EINVAL, mend, "%s: \"%s\" is not possible", key->name, value);
+		snprintf(hint, sizeof(hint), "begin a comment behind a value with \";\"");
+	return conf_report(r, EINVAL, hint, "%s: \"%s\" is not possible", key->name, value);
 }
 
 static int set_number(void *field, const struct conf_key *key, const char *value,
@@ -360,8 +360,7 @@ static int set_number(void *field, const struct conf_key *key, const char *value
 	return 0;
 }
 
-int conf_set_value(void *base, const struct conf_key *key, const char *value,
-		   struct conf_report *r)
+int conf_set_value(void *base, const struct conf_key *key, const char *value, struct conf_report *r)
 {
 	void *field = (char *)base + key->offset;
 	unsigned i;
@@ -462,7 +461,7 @@ bool conf_find_item(const struct conf *conf, const struct conf_section *section,
 
 	array = get_array(conf, section, &n);
 	for (size_t i = 0; i < n; i++)
-		if (words_equal(*(char *const *)(array + i * section->item_size), name)) {
+		if (strutil_equal(*(char *const *)(array + i * section->item_size), name)) {
 			*indexp = i;
 			return true;
 		}

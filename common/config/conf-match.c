@@ -12,7 +12,7 @@
 #include "common/slurm/gres.h"
 #include "common/util/path.h"
 #include "common/util/url.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 
 #define MAX_SHOWN 6 /* rules named in a refusal */
 
@@ -63,7 +63,8 @@ bool conf_run_is_free(const struct conf *conf)
 	return !conf->from_file || !conf->run_rules;
 }
 
-int conf_admit_run(const struct conf *conf, const char *user, const char *partition, struct error *err)
+int conf_admit_run(const struct conf *conf, const char *user, const char *partition,
+		   struct error *err)
 {
 	struct conf free_for_all = *conf;
 
@@ -160,8 +161,8 @@ bool conf_source_is_alone(const struct conf *conf, const struct conf_source *s)
 	for (size_t i = 0; i < conf->n_sources; i++) {
 		const struct conf_source *other = &conf->sources[i];
 
-		if (conf_source_covers(other, inside) ||
-		    (path_is_beneath(other->match, s->match) && strcmp(other->match, s->match) != 0))
+		if (conf_source_covers(other, inside) || (path_is_beneath(other->match, s->match) &&
+							  strcmp(other->match, s->match) != 0))
 			return false;
 	}
 	return true;

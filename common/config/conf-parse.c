@@ -16,7 +16,7 @@
 #include <ini.h>
 
 #include "common/util/parse.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 
 #define SECTIONS                                                                                   \
 	"known are daemon, limits, source NAME, tier NAME, mount, fanout, containers, metrics "    \
@@ -59,7 +59,8 @@ static struct conf_place *find_place(struct parser *ps, const struct conf_key *k
 	for (size_t i = 0; i < ps->places->n_items; i++) {
 		struct conf_place *place = &ps->places->items[i];
 
-		if (place->section == ps->section && place->key == key && (key || place->index == ps->index))
+		if (place->section == ps->section && place->key == key &&
+		    (key || place->index == ps->index))
 			return place;
 	}
 	return NULL;
@@ -74,7 +75,7 @@ static int add_place(struct parser *ps, const struct conf_key *key)
 		return -ENOMEM;
 	ps->places->items = items;
 	item = &items[ps->places->n_items];
-	*item = (struct conf_place){ ps->section, ps->index, key, strdup(ps->report->file),
+	*item = (struct conf_place){ ps->section,      ps->index, key, strdup(ps->report->file),
 				     ps->report->line, false };
 	if (!item->file)
 		return -ENOMEM;
@@ -103,7 +104,8 @@ static int note_key(struct parser *ps, const struct conf_key *key)
 }
 
 /* The section is there already: in this file that is a mistake, a later file amends it. */
-static int amend(struct parser *ps, const struct conf_section *section, const char *name, size_t index)
+static int amend(struct parser *ps, const struct conf_section *section, const char *name,
+		 size_t index)
 {
 	struct conf_place *place;
 
@@ -134,10 +136,11 @@ static bool is_section_name(const char *name)
 {
 	size_t n;
 
-	if (!words_is_alpha(*name) && !words_is_digit(*name))
+	if (!strutil_is_alpha(*name) && !strutil_is_digit(*name))
 		return false;
 	for (n = 0; name[n]; n++)
-		if (!words_is_alpha(name[n]) && !words_is_digit(name[n]) && !strchr("._-", name[n]))
+		if (!strutil_is_alpha(name[n]) && !strutil_is_digit(name[n]) &&
+		    !strchr("._-", name[n]))
 			return false;
 	return n <= CONF_MAX_NAME;
 }
@@ -192,7 +195,7 @@ static int open_named(struct parser *ps, const struct conf_section *section, con
 /* "[kind]" or "[kind name]" and at most a comment behind it. */
 static int open_section(struct parser *ps, const char *line)
 {
-	char text[CONF_MAX_LINE + 1], mend[160], *kind, *name;
+	char text[CONF_MAX_LINE + 1], hint[160], *kind, *name;
 	const char *close = strchr(line, ']'), *rest, *nearest;
 	const struct conf_section *section;
 	size_t n;
@@ -217,9 +220,9 @@ static int open_section(struct parser *ps, const char *line)
 	name += strspn(name, " ");
 	if (!section) {
 		nearest = conf_nearest_section(kind);
-		snprintf(mend, sizeof(mend), nearest ? "did you mean [%s]?" : SECTIONS "%s",
+		snprintf(hint, sizeof(hint), nearest ? "did you mean [%s]?" : SECTIONS "%s",
 			 nearest ? nearest : "");
-		return conf_report(ps->report, EINVAL, mend, "section [%.40s] is not known", kind);
+		return conf_report(ps->report, EINVAL, hint, "section [%.40s] is not known", kind);
 	}
 	if (section->named)
 		return open_named(ps, section, name);
@@ -325,15 +328,15 @@ static char *read_line(char *str, int num, void *stream)
 static int check_key(struct parser *ps, const char *name, const struct conf_key *key)
 {
 	const char *nearest;
-	char mend[96];
+	char hint[96];
 
 	if (!key) {
 		nearest = conf_nearest_key(ps->section, name);
-		snprintf(mend, sizeof(mend),
+		snprintf(hint, sizeof(hint),
 			 nearest ? "did you mean %s?"
 				 : "take it away; stage-data.conf(5) lists the keys%s",
 			 nearest ? nearest : "");
-		return conf_report(ps->report, EINVAL, mend, "key %.40s is not known in [%s]", name,
+		return conf_report(ps->report, EINVAL, hint, "key %.40s is not known in [%s]", name,
 				   ps->section->name);
 	}
 	for (size_t i = 0; i < ps->n_keys; i++)
@@ -345,25 +348,27 @@ static int check_key(struct parser *ps, const char *name, const struct conf_key 
 	return 0;
 }
 
-/* What makes a rule, a tier or a dataset the one it is. A later file that has it means another one of
- * the same name, by mistake. */
+/* What makes a rule, a tier or a dataset the one it is. A later file that has it means another one
+ * of the same name, by mistake. */
 static int check_again(struct parser *ps, const struct conf_key *key)
 {
 	const char *const *field;
-	char mend[160];
+	char hint[160];
 
 	if (!ps->section->named || (strcmp(key->name, "Match") && strcmp(key->name, "Source") &&
 				    strcmp(key->name, "Path")))
 		return 0;
-	field = (const char *const *)((const char *)conf_section_base(ps->conf, ps->section, ps->index) +
+	field = (const char *const *)((const char *)conf_section_base(ps->conf, ps->section,
+								      ps->index) +
 				      key->offset);
 	if (!**field)
 		return 0;
-	snprintf(mend, sizeof(mend), "give one of them another name, or leave %s out to change the first",
-		 key->name);
-	return conf_report(ps->report, EINVAL, mend,
+	snprintf(hint, sizeof(hint),
+		 "give one of them another name, or leave %s out to change the first", key->name);
+	return conf_report(ps->report, EINVAL, hint,
 			   "section [%s %s] is there already, in an earlier file, with %s=%.200s",
-			   ps->section->name, *(char *const *)conf_section_base(ps->conf, ps->section, ps->index),
+			   ps->section->name,
+			   *(char *const *)conf_section_base(ps->conf, ps->section, ps->index),
 			   key->name, *field);
 }
 

@@ -1,7 +1,7 @@
 /*
- * What a worker has to know of the site's rules to follow a redirect: all of them that admit this user
- * to addresses, the dataset's own first. Those that want a checksum are left out for a dataset without
- * one, so that a redirect leads to nothing that the user could not have named.
+ * What a worker has to know of the site's rules to follow a redirect: all of them that admit this
+ * user to addresses, the dataset's own first. Those that want a checksum are left out for a dataset
+ * without one, so that a redirect leads to nothing that the user could not have named.
  */
 #include "common/config/conf-internal.h"
 
@@ -10,8 +10,8 @@
 
 #include "common/util/url.h"
 
-/* What one of ours admits by itself: the host that the user named, whatever its address is, and what
- * is public. */
+/* What one of ours admits by itself: the host that the user named, whatever its address is, and
+ * what is public. */
 static void print_own(FILE *f, const struct dataset *d)
 {
 	const char *path = url_find_path(d->source);

@@ -24,7 +24,7 @@ struct load {
 	uint64_t hash;
 };
 
-int conf_report(struct conf_report *r, int errnum, const char *mend, const char *fmt, ...)
+int conf_report(struct conf_report *r, int errnum, const char *hint, const char *fmt, ...)
 {
 	char text[ERROR_MAX_SIZE], clean[ERROR_MAX_SIZE];
 	va_list ap;
@@ -38,7 +38,7 @@ int conf_report(struct conf_report *r, int errnum, const char *mend, const char 
 	text_escape(clean, sizeof(clean), text, strlen(text));
 	if (r->n_errors++ == 0)
 		r->code = -errnum;
-	r->fn(r->arg, r->file, r->line, clean, mend);
+	r->fn(r->arg, r->file, r->line, clean, hint);
 	return -errnum;
 }
 
@@ -119,8 +119,8 @@ static const char *place_get_name(const struct conf *conf, const struct conf_pla
 	return *(char *const *)conf_section_base((struct conf *)conf, p->section, p->index);
 }
 
-bool conf_get_place(const struct conf *conf, const char *section, const char *name, const char **filep,
-		    unsigned *linep)
+bool conf_get_place(const struct conf *conf, const char *section, const char *name,
+		    const char **filep, unsigned *linep)
 {
 	for (size_t i = 0; conf->places && i < conf->places->n_items; i++) {
 		const struct conf_place *p = &conf->places->items[i];
@@ -308,16 +308,16 @@ static int load(struct conf **confp, const char *path, struct conf_report *repor
 
 /* Keeps the first. */
 static void keep_first(void *arg, const char *file, unsigned line, const char *text,
-		       const char *mend)
+		       const char *hint)
 {
 	struct error *err = arg;
 
 	if (!err || err->code)
 		return;
 	if (line > 0)
-		error_set(err, EINVAL, "%s:%u: %s%s%s", file, line, text, *mend ? "; " : "", mend);
+		error_set(err, EINVAL, "%s:%u: %s%s%s", file, line, text, *hint ? "; " : "", hint);
 	else
-		error_set(err, EINVAL, "%s%s%s", text, *mend ? "; " : "", mend);
+		error_set(err, EINVAL, "%s%s%s", text, *hint ? "; " : "", hint);
 }
 
 int conf_load(struct conf **confp, const char *path, struct error *err)
@@ -336,7 +336,7 @@ int conf_load(struct conf **confp, const char *path, struct error *err)
 
 int conf_check(const char *path,
 	       void (*report)(void *arg, const char *file, unsigned line, const char *text,
-			      const char *mend),
+			      const char *hint),
 	       void *arg)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;

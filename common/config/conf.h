@@ -3,7 +3,7 @@
  *
  * One table of keys (conf_keys) is the parser, the defaults, `--print-defaults` and what the
  * example file and the manual are checked against. Any error in a file, an unknown key
- * included, fails the whole load with file, line and mend: the feature is closed then for jobs
+ * included, fails the whole load with file, line and hint: the feature is closed then for jobs
  * that ask for it. A missing file gives the defaults with no source allowed.
  *
  * Runs in sbatch, slurmd, slurmstepd, keeper, daemon and clients: libc and inih only.
@@ -29,38 +29,38 @@ enum conf_fanout { CONF_FANOUT_OFF, CONF_FANOUT_AUTO, CONF_FANOUT_SBCAST };
 
 /* Lists of words are kept as one text, separated by single commas; "" is empty. */
 
-struct conf_source {            /* [source NAME] */
+struct conf_source { /* [source NAME] */
 	char *name;
-	char *match;            /* normal absolute path pattern, or URL pattern */
-	char *methods;          /* "*" or list */
-	char *tiers;            /* list of tier names allowed, in order of preference; "" = all */
+	char *match;   /* normal absolute path pattern, or URL pattern */
+	char *methods; /* "*" or list */
+	char *tiers;   /* list of tier names allowed, in order of preference; "" = all */
 	char *allow_users, *allow_groups, *deny_users;
-	uint64_t max_bytes;     /* 0: no limit of its own */
+	uint64_t max_bytes; /* 0: no limit of its own */
 	uint32_t max_readers;
-	uint64_t max_rate;      /* bytes/s, 0: none */
-	char *token_dir;        /* "": none */
+	uint64_t max_rate; /* bytes/s, 0: none */
+	char *token_dir;   /* "": none */
 	uint64_t token_wait_ms, jitter_ms;
 	enum conf_visible visible_on;
 	char *mover_partition;
 	uint64_t mover_time_ms;
 	bool checksum_required;
-	char *networks;         /* that hosts of addresses may be in; "" = public ones alone */
-	char *proxy, *ca_file;  /* "": none; the system's certificates */
+	char *networks;	       /* that hosts of addresses may be in; "" = public ones alone */
+	char *proxy, *ca_file; /* "": none; the system's certificates */
 	char *endpoint, *region;
 	bool credentials_user;
 };
 
-struct conf_tier {              /* [tier NAME] */
-	char *name;             /* shm, ssd, scratch, … */
+struct conf_tier {  /* [tier NAME] */
+	char *name; /* shm, ssd, scratch, … */
 	enum conf_tier_kind kind;
-	char *path;             /* with %u %g %j %a %N; "" for memory */
-	uint64_t quota;         /* bytes, 0: none */
+	char *path;	/* with %u %g %j %a %N; "" for memory */
+	uint64_t quota; /* bytes, 0: none */
 	char *require_gres;
-	bool provided_by_site;  /* Provided=site: the directory is there, never removed by us */
-	uint64_t max_keep_ms;   /* 0: nothing stays between jobs */
+	bool provided_by_site; /* Provided=site: the directory is there, never removed by us */
+	uint64_t max_keep_ms;  /* 0: nothing stays between jobs */
 };
 
-struct conf_dataset {           /* [dataset NAME] */
+struct conf_dataset { /* [dataset NAME] */
 	char *name, *source, *sha256, *description;
 	enum dataset_method method;
 };
@@ -68,15 +68,15 @@ struct conf_dataset {           /* [dataset NAME] */
 struct conf {
 	/* [daemon] */
 	bool enabled;
-	char *disabled_text;        /* text of the file `disabled`, or NULL; then enabled is false */
+	char *disabled_text; /* text of the file `disabled`, or NULL; then enabled is false */
 	enum conf_launch launch;
 	enum conf_wait default_wait;
 	char *allow_users, *partitions;
-	bool run_rules;             /* they and [source] hold for `stagectl run` too */
-	uint32_t threads;           /* 0: as many as the job has CPUs */
+	bool run_rules;	  /* they and [source] hold for `stagectl run` too */
+	uint32_t threads; /* 0: as many as the job has CPUs */
 	int32_t nice;
 	uint64_t abort_after_ms;
-	char *log_file;             /* "" : syslog only */
+	char *log_file; /* "" : syslog only */
 	/* [limits] */
 	uint32_t max_items;
 	uint64_t max_bytes, max_files; /* 0: none */
@@ -84,39 +84,39 @@ struct conf {
 	uint64_t keep_free_memory;
 	uint64_t stall_timeout_ms, cleanup_timeout_ms;
 	/* [mount] */
-	bool mount_fuse;            /* Backend=fuse|none */
+	bool mount_fuse; /* Backend=fuse|none */
 	uint64_t mount_timeout_ms;
 	uint64_t cache_size;
-	char *job_namespace;        /* "none" or a path with %j %N */
+	char *job_namespace; /* "none" or a path with %j %N */
 	/* [fanout] */
 	enum conf_fanout fanout;
 	uint32_t fanout_min_nodes;
-	char *fanout_program;       /* a name or an absolute path */
+	char *fanout_program; /* a name or an absolute path */
 	/* [containers] [metrics] */
 	char *containers_export;
 	char *metrics_textfile;
 
 	struct conf_source *sources;
 	size_t n_sources;
-	struct conf_tier *tiers;    /* always has at least "shm" (memory) and "source" is implied */
+	struct conf_tier *tiers; /* always has at least "shm" (memory) and "source" is implied */
 	size_t n_tiers;
 	struct conf_dataset *datasets;
 	size_t n_datasets;
 
-	char *path;                 /* of the main file, there or not; for messages */
-	char hash[17];              /* of the bytes read, hex */
-	bool from_file;             /* a file was there */
+	char *path;		    /* of the main file, there or not; for messages */
+	char hash[17];		    /* of the bytes read, hex */
+	bool from_file;		    /* a file was there */
 	struct conf_places *places; /* for conf_get_place() */
-	struct conf_source own;     /* the built-in rule "own" of conf_match(permissive) */
+	struct conf_source own;	    /* the built-in rule "own" of conf_match(permissive) */
 };
 
-int conf_new(struct conf **confp);    /* defaults */
+int conf_new(struct conf **confp); /* defaults */
 void conf_free(struct conf *conf);
 DEFINE_FREEP(struct conf, conf_free)
 
 /*
- * Loads path (NULL: STAGE_CONF_DIR "/stage-data.conf") and, beside it, conf.d/ (files *.conf) in byte
- * order, and the file `disabled`. Files and all directories above must belong to root (or to
+ * Loads path (NULL: STAGE_CONF_DIR "/stage-data.conf") and, beside it, conf.d/ (files *.conf) in
+ * byte order, and the file `disabled`. Files and all directories above must belong to root (or to
  * the caller, when the caller is not root) and be writable by nobody else (a sticky directory
  * may), else -EPERM. Opens O_NOFOLLOW|O_NONBLOCK, takes regular files up to 1 MiB.
  */
@@ -127,21 +127,22 @@ void conf_trust_root_alone(void);
 
 /* As conf_load(), but goes on after an error and calls report for each (line 0: the file as a
  * whole); the number found. */
-int conf_check(const char *path, void (*report)(void *arg, const char *file, unsigned line,
-						const char *text, const char *mend), void *arg);
+int conf_check(const char *path,
+	       void (*report)(void *arg, const char *file, unsigned line, const char *text,
+			      const char *hint),
+	       void *arg);
 
 /*
- * Where [section name] stands or, of a section without a name, its key name. If several files have it: the last of
- * them. *filep is valid as long as conf. false: no file has it.
+ * Where [section name] stands or, of a section without a name, its key name. If several files have
+ * it: the last of them. *filep is valid as long as conf. false: no file has it.
  */
-bool conf_get_place(const struct conf *conf, const char *section, const char *name, const char **filep,
-		    unsigned *linep);
+bool conf_get_place(const struct conf *conf, const char *section, const char *name,
+		    const char **filep, unsigned *linep);
 
 /* Is the feature open for this user (Enabled, disabled, AllowUsers) and partition (NULL: not
  * known)? Of a list, as in `-p a,b`, each partition must be open, because Slurm may start the job
  * in any of them. 0, or -EPERM with the sentence. */
-int conf_admit(const struct conf *conf, const char *user, const char *partition,
-	       struct error *err);
+int conf_admit(const struct conf *conf, const char *user, const char *partition, struct error *err);
 
 /* The same of `stagectl run`, of which RunRules=no asks Enabled and disabled alone. */
 int conf_admit_run(const struct conf *conf, const char *user, const char *partition,
@@ -153,7 +154,7 @@ bool conf_run_is_free(const struct conf *conf);
 /*
  * The first [source] whose Match fits the source (normal path or URL) and whose user and group
  * rules let this user in. groups: names, n_groups. -EPERM with the sentence that names the
- * rule, or that none matches, and the mend. permissive: what `stagectl run`
+ * rule, or that none matches, and the hint. permissive: what `stagectl run`
  * uses (conf_run_is_free()): every path matches a built-in rule named "own".
  */
 int conf_match(const struct conf *conf, const char *source, const char *user,
@@ -170,8 +171,8 @@ bool conf_source_is_alone(const struct conf *conf, const struct conf_source *s);
 bool conf_source_admits(const struct conf_source *s, const char *user, const char *const *groups,
 			size_t n_groups);
 
-/* What a worker gets to know of the rules for addresses, as lines (daemon/engines/web/web.h); "" for
- * datasets that have none. Caller frees. */
+/* What a worker gets to know of the rules for addresses, as lines (daemon/engines/web/web.h); ""
+ * for datasets that have none. Caller frees. */
 struct conf_person {
 	const char *user;
 	const char *const *groups;
@@ -205,8 +206,7 @@ struct conf_expand {
 	const char *user, *group, *node, *array_task;
 	uint32_t job_id;
 };
-int conf_expand_path(const char *path, const struct conf_expand *e, char **outp,
-		     struct error *err);
+int conf_expand_path(const char *path, const struct conf_expand *e, char **outp, struct error *err);
 
 /* Writes every key with its default and its line of documentation, as a file that loads. */
 void conf_print_defaults(FILE *f);
@@ -226,10 +226,10 @@ struct conf_report;
 
 /* The table of keys, for tests and documents. */
 struct conf_key {
-	const char *section;  /* "daemon", …, "source", "tier", "dataset" for the named ones */
-	const char *name;     /* CamelCase */
-	const char *type;     /* "bool", "size", "duration", "int", "words", "text", "a|b|c" */
-	const char *dflt;     /* as written in a file; "KEY=" with nothing behind it means this */
+	const char *section; /* "daemon", …, "source", "tier", "dataset" for the named ones */
+	const char *name;    /* CamelCase */
+	const char *type;    /* "bool", "size", "duration", "int", "words", "text", "a|b|c" */
+	const char *dflt;    /* as written in a file; "KEY=" with nothing behind it means this */
 	const char *doc;
 
 	/* For conf-keys.c alone: where the value goes and what it may be. */

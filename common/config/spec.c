@@ -88,8 +88,9 @@ int spec_from_string(struct spec *spec, const char *text, struct error *err)
 	size_t n;
 
 	if (next_field(&rest, &field, &n) < 0 || n != 1 || *field != '1')
-		return error_set(err, EPROTO, "the job's spec is of another version of stage-data; "
-					      "submit the job again");
+		return error_set(err, EPROTO,
+				 "the job's spec is of another version of stage-data; "
+				 "submit the job again");
 	if (next_field(&rest, &field, &n) < 0 || read_wait(field, n, &new) < 0 ||
 	    next_field(&rest, &field, &n) < 0 || read_hash(field, n, new.conf_hash) < 0)
 		return error_set(err, EPROTO, "the job's spec is damaged; submit the job again");

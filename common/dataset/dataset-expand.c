@@ -12,7 +12,7 @@
 #include "common/protocol/keys.h"
 #include "common/util/parse.h"
 #include "common/util/path.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 
 struct env {
 	const char *cwd, *home;
@@ -22,7 +22,7 @@ struct env {
 
 static bool is_name_start(char c)
 {
-	return words_is_alpha(c) || c == '_';
+	return strutil_is_alpha(c) || c == '_';
 }
 
 /* The variable at "$NAME" or "${NAME}": its name to buf; *lengthp: with "$" and braces. */
@@ -32,7 +32,7 @@ static int read_variable(const char *p, char *buf, size_t size, size_t *lengthp,
 	const char *name = p + 1 + braced;
 	size_t n = 0;
 
-	while (is_name_start(name[n]) || (n > 0 && words_is_digit(name[n])))
+	while (is_name_start(name[n]) || (n > 0 && strutil_is_digit(name[n])))
 		n++;
 	if (n == 0 || (braced && name[n] != '}'))
 		return dataset_refuse(
@@ -148,8 +148,8 @@ static int make_absolute(char **textp, const char *cwd, struct error *err)
 	return 0;
 }
 
-/* What is put in front of a relative path is no pattern, and must not become a part of one. The path of a list
- * is none, but its braces have to be closed. */
+/* What is put in front of a relative path is no pattern, and must not become a part of one. The
+ * path of a list is none, but its braces have to be closed. */
 static int check_cwd(struct dataset *d, const struct env *env, struct error *err)
 {
 	const char *bad = strpbrk(env->cwd, d->scheme == DATASET_SCHEME_LIST ? "{" : "*?[{");
@@ -223,8 +223,8 @@ static bool is_set(const struct env *env, const char *name)
 	return value && *value;
 }
 
-/* Which keys, as AWS's own tools have it: of the environment, else of a profile. The keys themselves are
- * sent, or read, on the node. */
+/* Which keys, as AWS's own tools have it: of the environment, else of a profile. The keys
+ * themselves are sent, or read, on the node. */
 static int expand_keys(struct dataset *d, const struct env *env, struct error *err)
 {
 	const char *name = env->get(env->arg, "AWS_PROFILE");

@@ -51,8 +51,8 @@ int dataset_profile_read(struct dataset *d, const char *name);
 void dataset_decode(char *text);
 /* Writes text so that decoding gives it back; commas inside {} stay. */
 void dataset_encode(FILE *f, const char *text);
-/* The same of a source that is no http address: %2A %3F %5B %5D %7B %7D %24 are decoded too, and make it
- * literal or expanded. */
+/* The same of a source that is no http address: %2A %3F %5B %5D %7B %7D %24 are decoded too, and
+ * make it literal or expanded. */
 void dataset_source_decode(char *source, struct dataset *d);
 void dataset_source_encode(FILE *f, const struct dataset *d, const char *source);
 /* Does every { have its } ? */

@@ -14,7 +14,7 @@
 
 #include "common/util/path.h"
 #include "common/util/url.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 
 static const char *const dests[] = { "auto", "shm", "ssd", "scratch", "source", NULL };
 
@@ -46,9 +46,9 @@ static int refuse_scheme(const char *source, struct error *err)
 	const char *nearest;
 
 	snprintf(scheme, sizeof(scheme), "%.*s", (int)strcspn(source, ":"), source);
-	if (words_equal(scheme, "file"))
+	if (strutil_equal(scheme, "file"))
 		return dataset_refuse(err, "file:// is not used here; write the path itself");
-	nearest = words_nearest(scheme, known);
+	nearest = strutil_nearest(scheme, known);
 	return dataset_refuse(err,
 			      "%s:// is not known%s%s%s; known are http://, https://, s3:// and "
 			      "paths",
@@ -95,7 +95,7 @@ static int read_scheme(struct dataset *d, char **sourcep, struct error *err)
 		return 0;
 	}
 	for (n = 0; source[n] != ':'; n++)
-		source[n] = words_lower(source[n]); /* HTTPS:// is https:// */
+		source[n] = strutil_lower(source[n]); /* HTTPS:// is https:// */
 	return 0;
 }
 
@@ -116,8 +116,9 @@ static int check_url(struct dataset *d, struct error *err)
 	if (d->literal || d->scheme != DATASET_SCHEME_S3 || !strchr(url.path, '*'))
 		return 0;
 	if (url.path[url.n_path - 1] == '/')
-		return dataset_refuse(err, "a pattern selects objects, whose names don't end in /; leave "
-				      "that out, or write a prefix without *");
+		return dataset_refuse(
+			err, "a pattern selects objects, whose names don't end in /; leave "
+			     "that out, or write a prefix without *");
 	d->is_set = true;
 	return 0;
 }
@@ -127,7 +128,7 @@ static int check_catalog(struct dataset *d, struct error *err)
 	size_t n = strcspn(d->source, "/");
 
 	for (size_t i = 0; i < n; i++)
-		if (!words_is_alpha(d->source[i]) && !words_is_digit(d->source[i]) &&
+		if (!strutil_is_alpha(d->source[i]) && !strutil_is_digit(d->source[i]) &&
 		    !strchr("._-", d->source[i]))
 			n = 0;
 	if (n == 0)
@@ -183,7 +184,8 @@ static int check_source(struct dataset *d, struct error *err)
 	d->literal &= d->source[strcspn(d->source, "*?[]{}")] != '\0';
 	d->expanded &= strchr(d->source, '$') != NULL;
 	if (!d->literal && !dataset_braces_are_closed(d->source))
-		return dataset_refuse(err, "there is a { without a }; close it, or write %%7B in its place");
+		return dataset_refuse(
+			err, "there is a { without a }; close it, or write %%7B in its place");
 	switch (d->scheme) {
 	case DATASET_SCHEME_HTTP:
 	case DATASET_SCHEME_S3:
@@ -210,11 +212,13 @@ static int check_options(const struct dataset *d, struct error *err)
 		return dataset_refuse(err,
 				      "method=link needs a path, not an address; leave it out");
 	if (*d->profile && d->scheme != DATASET_SCHEME_S3 && d->scheme != DATASET_SCHEME_CATALOG)
-		return dataset_refuse(err, "profile= names keys for s3://, which this is not; leave it out");
+		return dataset_refuse(
+			err, "profile= names keys for s3://, which this is not; leave it out");
 	if (d->env_keys && d->scheme != DATASET_SCHEME_S3 && d->scheme != DATASET_SCHEME_CATALOG)
 		return dataset_refuse(err, "keys= is for s3://, which this is not; leave it out");
 	if (d->env_keys && *d->profile)
-		return dataset_refuse(err, "keys=env and profile= name different keys; leave one of them out");
+		return dataset_refuse(
+			err, "keys=env and profile= name different keys; leave one of them out");
 	if (d->hydrate && d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_MOUNT)
 		return dataset_refuse(err,
 				      "hydrate=copy mounts first, which method=%s rules out; leave "
@@ -222,29 +226,35 @@ static int check_options(const struct dataset *d, struct error *err)
 				      method);
 	if (d->dest && !strcmp(d->dest, "source") &&
 	    (d->method == DATASET_METHOD_COPY || d->method == DATASET_METHOD_EXTRACT))
-		return dataset_refuse(err,
-				      "DEST source leaves the data where it is, and method=%s does not; leave "
-				      "one of them out",
-				      method);
-	if ((d->strip || d->nested) && d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_EXTRACT)
-		return dataset_refuse(err,
-				      "%s is for archives that are extracted, which method=%s rules out; leave "
-				      "one of them out",
-				      d->nested ? "nested" : "strip=", method);
+		return dataset_refuse(
+			err,
+			"DEST source leaves the data where it is, and method=%s does not; leave "
+			"one of them out",
+			method);
+	if ((d->strip || d->nested) && d->method != DATASET_METHOD_AUTO &&
+	    d->method != DATASET_METHOD_EXTRACT)
+		return dataset_refuse(
+			err,
+			"%s is for archives that are extracted, which method=%s rules out; leave "
+			"one of them out",
+			d->nested ? "nested" : "strip=", method);
 	if (d->follow && d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_COPY)
-		return dataset_refuse(err,
-				      "links=follow is for directories that are copied, which method=%s rules "
-				      "out; leave one of them out",
-				      method);
-	if ((d->n_include || d->n_exclude) && (d->method == DATASET_METHOD_LINK || d->method == DATASET_METHOD_MOUNT))
-		return dataset_refuse(err,
-				      "include= and exclude= select, and method=%s shows all of the source; "
-				      "leave one of them out",
-				      method);
+		return dataset_refuse(
+			err,
+			"links=follow is for directories that are copied, which method=%s rules "
+			"out; leave one of them out",
+			method);
+	if ((d->n_include || d->n_exclude) &&
+	    (d->method == DATASET_METHOD_LINK || d->method == DATASET_METHOD_MOUNT))
+		return dataset_refuse(
+			err,
+			"include= and exclude= select, and method=%s shows all of the source; "
+			"leave one of them out",
+			method);
 	if (d->verify == DATASET_VERIFY_SHA256 && d->method == DATASET_METHOD_LINK)
-		return dataset_refuse(err,
-				      "a link can't be verified: what it shows may change; leave verify= or "
-				      "method=link out");
+		return dataset_refuse(
+			err, "a link can't be verified: what it shows may change; leave verify= or "
+			     "method=link out");
 	if (d->verify == DATASET_VERIFY_SHA256 && d->is_set)
 		return dataset_refuse(err,
 				      "one digest can't stand for many files; write verify=size or "
@@ -285,13 +295,13 @@ static bool is_dest(const char *text, size_t n)
 
 const char *dataset_dest_nearest(const char *text)
 {
-	return words_nearest(text, dests);
+	return strutil_nearest(text, dests);
 }
 
 static int refuse_dest(const struct dataset *d, const char *dest, struct error *err)
 {
 	char shown[DATASET_SHOW_SIZE];
-	const char *nearest = words_nearest(dest, dests);
+	const char *nearest = strutil_nearest(dest, dests);
 	size_t n = strcspn(dest, "=+");
 	bool flag;
 
@@ -302,18 +312,20 @@ static int refuse_dest(const struct dataset *d, const char *dest, struct error *
 				      "colon; write ::%s",
 				      shown, shown);
 	if (dest[n] == '+' && is_dest(dest, n))
-		return dataset_refuse(err,
-				      "\"%s\": options stand behind a second colon and are joined by +",
-				      shown);
+		return dataset_refuse(
+			err, "\"%s\": options stand behind a second colon and are joined by +",
+			shown);
 	if (nearest)
 		return dataset_refuse(err, "DEST \"%s\" is not known; did you mean %s?", shown,
 				      nearest);
-	if (d->scheme == DATASET_SCHEME_FILE && !d->name_given && dataset_name_is_legal(d->source, strlen(d->source)))
-		return dataset_refuse(err,
-				      "DEST \"%s\" is not known; it is auto, shm, ssd, scratch, source "
-				      "or an absolute path. A NAME is written %s=%s, and a colon that "
-				      "belongs to the path %%3A",
-				      shown, d->source, shown);
+	if (d->scheme == DATASET_SCHEME_FILE && !d->name_given &&
+	    dataset_name_is_legal(d->source, strlen(d->source)))
+		return dataset_refuse(
+			err,
+			"DEST \"%s\" is not known; it is auto, shm, ssd, scratch, source "
+			"or an absolute path. A NAME is written %s=%s, and a colon that "
+			"belongs to the path %%3A",
+			shown, d->source, shown);
 	return dataset_refuse(
 		err,
 		"DEST \"%s\" is not known; it is auto, shm, ssd, scratch, source or an "
@@ -394,13 +406,15 @@ static int check_cut(const struct dataset *d, const char *source, const char *de
 			     "other forms of the shell are not known");
 	if (d->scheme == DATASET_SCHEME_LIST || !dest)
 		return 0;
-	if (words_equal(source, "http") || words_equal(source, "https") ||
-	    words_equal(source, "s3"))
+	if (strutil_equal(source, "http") || strutil_equal(source, "https") ||
+	    strutil_equal(source, "s3"))
 		return dataset_refuse(err, "an address has two slashes; write %s://...", source);
 	if (dataset_dest_is_word(source) && strchr("/$~", *dest) && *dest)
-		return dataset_refuse(err,
-				      "the source comes first, then its DEST; for a file of that name "
-				      "write ./%s", source);
+		return dataset_refuse(
+			err,
+			"the source comes first, then its DEST; for a file of that name "
+			"write ./%s",
+			source);
 	if (*source != '/' && strchr(source, '@') && !strchr(source, '/') && *dest == '/')
 		return dataset_refuse(err,
 				      "files of other machines are not read by name; give a path, "

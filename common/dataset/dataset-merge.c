@@ -8,7 +8,7 @@
 #include <string.h>
 
 #include "common/util/parse.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 
 #define MAX_ALIKE 8 /* so many options that differ in one place are still believed */
 
@@ -48,22 +48,24 @@ static bool are_alike(const char *const *values, size_t n_values, size_t *prefix
 }
 
 /* Where the digits at which the values differ begin and end, if these are all that differs. */
-static bool find_digits(const char *const *values, size_t n_values, size_t *prefixp, size_t *suffixp)
+static bool find_digits(const char *const *values, size_t n_values, size_t *prefixp,
+			size_t *suffixp)
 {
 	size_t prefix, suffix, n = strlen(values[0]);
 
 	if (!are_alike(values, n_values, &prefix, &suffix))
 		return false;
-	while (prefix > 0 && words_is_digit(values[0][prefix - 1]))
+	while (prefix > 0 && strutil_is_digit(values[0][prefix - 1]))
 		prefix--;
-	while (suffix > 0 && words_is_digit(values[0][n - suffix]))
+	while (suffix > 0 && strutil_is_digit(values[0][n - suffix]))
 		suffix--;
 	*prefixp = prefix;
 	*suffixp = suffix;
 	return true;
 }
 
-static int read_digits(const char *value, size_t prefix, size_t suffix, char digits[static 11], uint32_t *np)
+static int read_digits(const char *value, size_t prefix, size_t suffix, char digits[static 11],
+		       uint32_t *np)
 {
 	size_t n = strlen(value);
 
@@ -84,7 +86,8 @@ bool dataset_find_sequence(const char *const *values, size_t n_values, char *buf
 	    read_digits(values[0], prefix, suffix, first, &start) < 0)
 		return false;
 	for (size_t i = 1; i < n_values; i++)
-		if (read_digits(values[i], prefix, suffix, digits, &number) < 0 || number != start + i)
+		if (read_digits(values[i], prefix, suffix, digits, &number) < 0 ||
+		    number != start + i)
 			return false;
 	return snprintf(buf, size, "%.*s{%s..%s}%s", (int)prefix, values[0], first, digits,
 			values[0] + strlen(values[0]) - suffix) < (int)size;

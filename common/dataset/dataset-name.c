@@ -8,16 +8,16 @@
 #include <string.h>
 
 #include "common/util/url.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 
 static bool is_name_byte(char c)
 {
-	return words_is_alpha(c) || words_is_digit(c) || c == '_';
+	return strutil_is_alpha(c) || strutil_is_digit(c) || c == '_';
 }
 
 bool dataset_name_is_legal(const char *text, size_t n)
 {
-	if (n == 0 || n >= DATASET_NAME_SIZE || !words_is_alpha(text[0]))
+	if (n == 0 || n >= DATASET_NAME_SIZE || !strutil_is_alpha(text[0]))
 		return false;
 	for (size_t i = 0; i < n; i++)
 		if (!is_name_byte(text[i]))
@@ -30,9 +30,9 @@ void dataset_name_make_legal(const char *text, size_t n, char name[static DATASE
 {
 	size_t len = 0;
 
-	if (n > 0 && !words_is_alpha(text[0])) {
+	if (n > 0 && !strutil_is_alpha(text[0])) {
 		name[len++] = 'd';
-		if (words_is_digit(text[0]))
+		if (strutil_is_digit(text[0]))
 			name[len++] = '_';
 	}
 	for (size_t i = 0; i < n && len < DATASET_NAME_SIZE - 1; i++)
@@ -41,7 +41,7 @@ void dataset_name_make_legal(const char *text, size_t n, char name[static DATASE
 		len--;
 	name[len] = '\0';
 	/* "___" leaves the "d" alone: nothing of the text is in it */
-	if (len == 0 || (len == 1 && name[0] == 'd' && !words_is_alpha(text[0])))
+	if (len == 0 || (len == 1 && name[0] == 'd' && !strutil_is_alpha(text[0])))
 		strcpy(name, "data");
 }
 
@@ -63,8 +63,8 @@ void dataset_name_derive(const struct dataset *d, char name[static DATASET_NAME_
 {
 	bool is_path = d->scheme != DATASET_SCHEME_HTTP && d->scheme != DATASET_SCHEME_S3;
 	const char *cut = is_path && d->scheme != DATASET_SCHEME_LIST ? ".*?[{"
-			  : d->scheme == DATASET_SCHEME_S3			     ? ".*{"
-										     : ".{";
+			  : d->scheme == DATASET_SCHEME_S3	      ? ".*{"
+								      : ".{";
 	const char *text, *start;
 	size_t n;
 
@@ -104,7 +104,7 @@ static bool is_taken(const struct dataset_list *list, size_t n_made, const char 
 {
 	for (size_t i = 0; i < list->n_items; i++)
 		if ((i < n_made || list->items[i].name_given) &&
-		    words_equal(list->items[i].name, name))
+		    strutil_equal(list->items[i].name, name))
 			return true;
 	return false;
 }
@@ -116,7 +116,7 @@ int dataset_names_make(struct dataset_list *list, struct error *err)
 	for (size_t i = 0; i < list->n_items; i++)
 		for (size_t j = 0; j < i; j++)
 			if (list->items[i].name_given && list->items[j].name_given &&
-			    words_equal(list->items[i].name, list->items[j].name))
+			    strutil_equal(list->items[i].name, list->items[j].name))
 				return dataset_refuse(
 					err,
 					"item \"%s\": NAME %s is there already%s, and the "
@@ -150,5 +150,5 @@ void dataset_env_name(const struct dataset *d, const char *prefix, char *buf, si
 
 	snprintf(buf, size, "%s%s", prefix, d->name);
 	for (; n < size && buf[n]; n++)
-		buf[n] = words_upper(buf[n]);
+		buf[n] = strutil_upper(buf[n]);
 }

@@ -10,7 +10,7 @@
 
 #include "common/util/parse.h"
 #include "common/util/url.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 
 #define MAX_STRIP 128
 #define MAX_THREADS 1024
@@ -56,7 +56,7 @@ static int read_verify(struct dataset *d, char *value, struct error *err)
 		d->verify = *value == 's' ? DATASET_VERIFY_SIZE : DATASET_VERIFY_NONE;
 		return 0;
 	}
-	if (!words_begin(value, "sha256:"))
+	if (!strutil_begin(value, "sha256:"))
 		return -EINVAL;
 	value += strlen("sha256:");
 	n = strspn(value, "0123456789abcdefABCDEF");
@@ -71,7 +71,7 @@ static int read_verify(struct dataset *d, char *value, struct error *err)
 				      "write what sha256sum prints",
 				      n);
 	for (size_t i = 0; i <= n; i++)
-		d->sha256[i] = words_lower(value[i]);
+		d->sha256[i] = strutil_lower(value[i]);
 	d->verify = DATASET_VERIFY_SHA256;
 	return 0;
 }
@@ -231,7 +231,8 @@ int dataset_profile_read(struct dataset *d, const char *name)
 	size_t n = strlen(name);
 
 	for (size_t i = 0; i < n; i++)
-		if (!words_is_alpha(name[i]) && !words_is_digit(name[i]) && !strchr("._-@", name[i]))
+		if (!strutil_is_alpha(name[i]) && !strutil_is_digit(name[i]) &&
+		    !strchr("._-@", name[i]))
 			return -EINVAL;
 	if (n == 0 || n >= sizeof(d->profile))
 		return -EINVAL;
@@ -422,7 +423,7 @@ const char *dataset_option_nearest(const char *name)
 	for (size_t i = 0; i < N_OPTIONS; i++)
 		if (!strcmp(names[i], name))
 			return names[i];
-	return words_nearest(name, names);
+	return strutil_nearest(name, names);
 }
 
 const char *dataset_option_nearest_value(const char *name, const char *value)
@@ -430,12 +431,15 @@ const char *dataset_option_nearest_value(const char *name, const char *value)
 	static const struct {
 		const char *name;
 		const char *const *words;
-	} rows[] = { { "method", methods }, { "onfail", onfails }, { "shard", shards }, { "hydrate", hydrates },
+	} rows[] = { { "method", methods },
+		     { "onfail", onfails },
+		     { "shard", shards },
+		     { "hydrate", hydrates },
 		     { "links", links } };
 
 	for (size_t i = 0; i < ARRAY_SIZE(rows); i++)
 		if (!strcmp(rows[i].name, name))
-			return words_nearest(value, rows[i].words);
+			return strutil_nearest(value, rows[i].words);
 	return NULL;
 }
 
@@ -446,9 +450,11 @@ static int refuse_unknown(const char *name, struct error *err)
 
 	dataset_show(name, shown, sizeof(shown));
 	if (dataset_dest_is_word(name))
-		return dataset_refuse(err,
-				      "\"%s\" is a DEST, of which an item has one, before the second "
-				      "colon", shown);
+		return dataset_refuse(
+			err,
+			"\"%s\" is a DEST, of which an item has one, before the second "
+			"colon",
+			shown);
 	return dataset_refuse(
 		err,
 		"option \"%s\" is not known%s%s%s; known are method, onfail, verify, strip, "
@@ -502,8 +508,8 @@ static int read_option(struct dataset *d, char *text, unsigned *seen, struct err
 		err->code = 0;
 	r = o->read(d, value, err);
 	if (r == -EINVAL && has_option(value))
-		return dataset_refuse(err, "option %s: \"%s\" has a colon; options are joined by +", o->name,
-				      dataset_show(value, shown, sizeof(shown)));
+		return dataset_refuse(err, "option %s: \"%s\" has a colon; options are joined by +",
+				      o->name, dataset_show(value, shown, sizeof(shown)));
 	if (r == -EINVAL && !(err && err->code))
 		return dataset_refuse(err, "option %s: \"%s\" is not %s", o->name,
 				      dataset_show(value, shown, sizeof(shown)), o->values);

@@ -19,16 +19,11 @@ static const struct {
 	char code[4];
 	enum code_kind kind;
 } codes[] = {
-	{ ',', "%2C", CODE_SEPARATOR },
-	{ ':', "%3A", CODE_SEPARATOR },
-	{ '+', "%2B", CODE_SEPARATOR },
-	{ '%', "%25", CODE_SEPARATOR },
-	{ '*', "%2A", CODE_PATTERN },
-	{ '?', "%3F", CODE_PATTERN },
-	{ '[', "%5B", CODE_PATTERN },
-	{ ']', "%5D", CODE_PATTERN },
-	{ '{', "%7B", CODE_PATTERN },
-	{ '}', "%7D", CODE_PATTERN },
+	{ ',', "%2C", CODE_SEPARATOR }, { ':', "%3A", CODE_SEPARATOR },
+	{ '+', "%2B", CODE_SEPARATOR }, { '%', "%25", CODE_SEPARATOR },
+	{ '*', "%2A", CODE_PATTERN },	{ '?', "%3F", CODE_PATTERN },
+	{ '[', "%5B", CODE_PATTERN },	{ ']', "%5D", CODE_PATTERN },
+	{ '{', "%7B", CODE_PATTERN },	{ '}', "%7D", CODE_PATTERN },
 	{ '$', "%24", CODE_VARIABLE },
 };
 
@@ -215,7 +210,8 @@ char *dataset_show(const char *text, char *buf, size_t size)
 char *dataset_show_source(const struct dataset *d, char *buf, size_t size)
 {
 	const char *mark = d->scheme == DATASET_SCHEME_CATALOG ? "@"
-			   : d->scheme == DATASET_SCHEME_LIST  ? "@@" : "";
+			   : d->scheme == DATASET_SCHEME_LIST  ? "@@"
+							       : "";
 	size_t n = strlen(mark);
 
 	if (size <= n + 4) {

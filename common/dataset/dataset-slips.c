@@ -16,7 +16,7 @@
 
 #include "common/util/parse.h"
 #include "common/util/url.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 
 #define SLIP_SIZE 512 /* of an item; a longer one gets no suggestion */
 #define SEPARATORS ":+;, "
@@ -74,7 +74,7 @@ static const struct pair values[] = {
 static const char *look_up(const struct pair *pairs, const char *typed)
 {
 	for (; pairs->typed; pairs++)
-		if (words_equal(pairs->typed, typed))
+		if (strutil_equal(pairs->typed, typed))
 			return pairs->meant;
 	return NULL;
 }
@@ -106,7 +106,7 @@ static void fix_time(char *value)
 	}
 	if (parse_duration(value, &ms) == 0 || n == 0 || !strchr("hmsdHMSD", value[n]))
 		return;
-	value[n] = words_lower(value[n]);
+	value[n] = strutil_lower(value[n]);
 	value[n + 1] = '\0';
 }
 
@@ -117,7 +117,7 @@ static void fix_verify(char *value)
 	if (strspn(value, "0123456789abcdefABCDEF") == 64 && !value[64]) {
 		memcpy(digest, value, sizeof(digest));
 		snprintf(value, SLIP_SIZE, "sha256:%s", digest);
-	} else if (words_begin(value, "sha256=")) {
+	} else if (strutil_begin(value, "sha256=")) {
 		value[strlen("sha256")] = ':';
 	}
 }
@@ -240,7 +240,8 @@ static bool take_word(struct slip *s, char *word)
 		snprintf(s->value, sizeof(s->value), "%s", meant); /* overwritten if it fails */
 		if (!strchr(meant, '='))
 			return begin_option(s, "nested", "");
-		return end_option(s) && add(s->options, sizeof(s->options), *s->options ? "+" : "") &&
+		return end_option(s) &&
+		       add(s->options, sizeof(s->options), *s->options ? "+" : "") &&
 		       add(s->options, sizeof(s->options), meant);
 	}
 	if (dataset_dest_is_word(word) || strchr("/$~", *word))
@@ -286,7 +287,7 @@ static bool take_rest(struct slip *s, char separator, const char *word)
 		return take_pattern(s, word);
 	if (separator != ':' && (separator != ' ' || *s->value))
 		return false;
-	if (*s->value && strcmp(s->value, "sha256") && !words_is_digit(*word))
+	if (*s->value && strcmp(s->value, "sha256") && !strutil_is_digit(*word))
 		return false;
 	return add(s->value, sizeof(s->value), *s->value ? ":" : "") &&
 	       add(s->value, sizeof(s->value), word);
@@ -297,7 +298,7 @@ static bool take_path(struct slip *s, char separator, const char *word)
 {
 	if (separator != ':' || *s->dest || s->key || *s->options)
 		return false;
-	if (!strpbrk(word, "/.") && !words_is_digit(*word))
+	if (!strpbrk(word, "/.") && !strutil_is_digit(*word))
 		return false;
 	if (!s->is_url && !*s->name && dataset_name_is_legal(s->source, strlen(s->source))) {
 		snprintf(s->name, sizeof(s->name), "%s", s->source);
@@ -379,11 +380,11 @@ static const char *read_scheme(const char *text, const char **schemep)
 		return text;
 	memcpy(scheme, text, n);
 	scheme[n] = '\0';
-	if (words_equal(scheme, "file") && text[n + 1] == '/')
+	if (strutil_equal(scheme, "file") && text[n + 1] == '/')
 		return text + n + (strncmp(text + n, "://", 3) ? 1 : 3);
-	known = !strncmp(text + n, "://", 3) ? words_nearest(scheme, schemes) : NULL;
+	known = !strncmp(text + n, "://", 3) ? strutil_nearest(scheme, schemes) : NULL;
 	for (size_t i = 0; schemes[i] && !known; i++)
-		known = words_equal(scheme, schemes[i]) ? schemes[i] : NULL;
+		known = strutil_equal(scheme, schemes[i]) ? schemes[i] : NULL;
 	if (!known)
 		return text;
 	*schemep = known;
@@ -405,7 +406,8 @@ static const char *read_source(struct slip *s, const char *text)
 	n = find_source_end(rest, path);
 	if (n == 0)
 		return NULL;
-	snprintf(s->source, sizeof(s->source), "%s%s%.*s", scheme, s->is_url ? "://" : "", (int)n, rest);
+	snprintf(s->source, sizeof(s->source), "%s%s%.*s", scheme, s->is_url ? "://" : "", (int)n,
+		 rest);
 	return rest + n;
 }
 
@@ -568,7 +570,8 @@ static bool hint_comma(const char *value, size_t index, char *buf, size_t size)
 	/* "x=/p/a,y=/p/b" are two */
 	if (strchr(first, ':') || strchr(second, '=') || !is_accepted(both))
 		return false;
-	snprintf(buf, size, "; a comma begins another item: if it belongs to the name, write '%s'", both);
+	snprintf(buf, size, "; a comma begins another item: if it belongs to the name, write '%s'",
+		 both);
 	return true;
 }
 
@@ -577,7 +580,8 @@ char *dataset_slip_hint(const char *value, size_t index, char *buf, size_t size)
 	char item[SLIP_SIZE], meant[DATASET_SLIP_SIZE];
 
 	buf[0] = '\0';
-	if (hint_comma(value, index, buf, size) || (index > 0 && hint_comma(value, index - 1, buf, size)))
+	if (hint_comma(value, index, buf, size) ||
+	    (index > 0 && hint_comma(value, index - 1, buf, size)))
 		return buf;
 	if (get_item(value, index, item) && dataset_slip_correct(item, meant) == 0)
 		snprintf(buf, size, "; did you mean '%s'?", meant);

@@ -82,10 +82,11 @@ static int check_pattern(const struct dataset *last, const char *pattern, struct
 	if (!glob || !path_is_pattern(pattern) || strchr(pattern, '/'))
 		return 0;
 	if (!strncmp(pattern, "*.", 2) && !strncmp(glob, "*.", 2))
-		return dataset_refuse(err,
-				      "would be an item of its own (written ./%.100s); the option is "
-				      "%s=*.{%.100s,%.100s}",
-				      pattern, key, glob + 2, pattern + 2);
+		return dataset_refuse(
+			err,
+			"would be an item of its own (written ./%.100s); the option is "
+			"%s=*.{%.100s,%.100s}",
+			pattern, key, glob + 2, pattern + 2);
 	return dataset_refuse(err,
 			      "would be an item of its own (written ./%.100s); the option is "
 			      "%s={%.100s,%.100s}",
@@ -171,7 +172,7 @@ static void suggest(struct piece piece, struct error *err)
 	_cleanup_(freep) char *copy = strndup(piece.text, piece.n);
 
 	if (copy && dataset_slip_correct(copy, meant) == 0)
-		error_mend(err, -EINVAL, "write '%s'", meant);
+		error_set_hint(err, -EINVAL, "write '%s'", meant);
 }
 
 /* before: the piece before it, if there is one. */

@@ -5,7 +5,8 @@
  *   item   = [ NAME "=" ] SOURCE [ ":" [ DEST ] [ ":" opt *( "+" opt ) ] ]
  *
  * Order of reading: merge, split on commas outside {}, split into fields, decode, expand $VAR.
- * stage-data(7) has the rules for people; the cases in tests/unit/common/dataset/test-dataset.c are the promise.
+ * stage-data(7) has the rules for people; the cases in tests/unit/common/dataset/test-dataset.c are
+ * the promise.
  */
 #pragma once
 
@@ -19,17 +20,17 @@ struct error;
 
 #define DATASET_MAX_VALUE (32 * 1024) /* bytes of a whole value; more is refused */
 #define DATASET_MAX_ITEM 4096
-#define DATASET_MAX_ITEMS 64   /* hard limit; the site's MaxItems is lower */
-#define DATASET_NAME_SIZE 33   /* 32 bytes and the NUL */
+#define DATASET_MAX_ITEMS 64	/* hard limit; the site's MaxItems is lower */
+#define DATASET_NAME_SIZE 33	/* 32 bytes and the NUL */
 #define DATASET_PROFILE_SIZE 65 /* 64 bytes and the NUL */
-#define DATASET_MAX_GLOBS 16   /* include= and exclude= each */
+#define DATASET_MAX_GLOBS 16	/* include= and exclude= each */
 
 enum dataset_scheme {
-	DATASET_SCHEME_FILE,    /* an absolute path after expansion */
-	DATASET_SCHEME_HTTP,    /* http or https */
+	DATASET_SCHEME_FILE, /* an absolute path after expansion */
+	DATASET_SCHEME_HTTP, /* http or https */
 	DATASET_SCHEME_S3,
 	DATASET_SCHEME_CATALOG, /* @name[/sub] */
-	DATASET_SCHEME_LIST,    /* @@file */
+	DATASET_SCHEME_LIST,	/* @@file */
 };
 
 enum dataset_method {
@@ -60,36 +61,36 @@ enum dataset_shard {
 
 struct dataset {
 	char name[DATASET_NAME_SIZE]; /* unique in its list without regard to case */
-	bool name_given;              /* by the user, else made from the source */
+	bool name_given;	      /* by the user, else made from the source */
 	enum dataset_scheme scheme;
-	char *source;                 /* decoded, as written or expanded by dataset_list_expand();
-				       * without the "@" of a catalog, the "@@" of a list */
-	bool is_set;                  /* a pattern, braces or a list: many files */
-	bool literal;                 /* * ? [ ] { } in the source stand for themselves; written %5B ... */
-	bool expanded;                /* and so does $, written %24 */
-	char *dest;                   /* "auto", "shm", "ssd", "scratch", "source" or an absolute path */
+	char *source;  /* decoded, as written or expanded by dataset_list_expand();
+			* without the "@" of a catalog, the "@@" of a list */
+	bool is_set;   /* a pattern, braces or a list: many files */
+	bool literal;  /* * ? [ ] { } in the source stand for themselves; written %5B ... */
+	bool expanded; /* and so does $, written %24 */
+	char *dest;    /* "auto", "shm", "ssd", "scratch", "source" or an absolute path */
 
 	enum dataset_method method;
 	enum dataset_onfail onfail;
 	enum dataset_verify verify;
-	char sha256[65];              /* lower case hex, or "" */
+	char sha256[65]; /* lower case hex, or "" */
 	enum dataset_shard shard;
 	bool nested;
-	bool hydrate;                 /* hydrate=copy */
-	bool follow;                  /* links=follow */
+	bool hydrate; /* hydrate=copy */
+	bool follow;  /* links=follow */
 	uint32_t strip;
-	char *subdir;                 /* NULL: none; relative, no ".." */
+	char *subdir; /* NULL: none; relative, no ".." */
 	char *include[DATASET_MAX_GLOBS];
 	size_t n_include;
 	char *exclude[DATASET_MAX_GLOBS];
 	size_t n_exclude;
-	uint64_t keep_ms;             /* 0: no */
-	uint64_t max_size;            /* 0: the site's */
-	uint64_t timeout_ms;          /* 0: none */
-	uint64_t stall_ms;            /* 0: the site's */
-	uint32_t threads;             /* 0: the site's */
+	uint64_t keep_ms;		    /* 0: no */
+	uint64_t max_size;		    /* 0: the site's */
+	uint64_t timeout_ms;		    /* 0: none */
+	uint64_t stall_ms;		    /* 0: the site's */
+	uint32_t threads;		    /* 0: the site's */
 	char profile[DATASET_PROFILE_SIZE]; /* whose keys in ~/.aws; "": not named */
-	bool env_keys;                /* keys=env: those of the environment before those of ~/.aws */
+	bool env_keys; /* keys=env: those of the environment before those of ~/.aws */
 };
 
 /* It may be staged with keys of the user's environment. */
@@ -106,7 +107,7 @@ struct dataset_list {
 void dataset_list_deinit(struct dataset_list *list);
 
 /*
- * Reads a value. err names the item and the mend. On failure *list is untouched.
+ * Reads a value. err names the item and the hint. On failure *list is untouched.
  * "none" gives an empty list. Names are made and made unique.
  */
 int dataset_list_from_string(struct dataset_list *list, const char *value, struct error *err);
@@ -119,10 +120,10 @@ int dataset_list_to_string(const struct dataset_list *list, char **textp);
 /*
  * Expands $VAR, ${VAR} and ~ in the sources of file and list items and in every DEST and subdir,
  * makes those sources absolute (against cwd) and normal. The result is never split or expanded
- * again. An s3:// item without profile= gets keys=env where the environment has keys, else the profile of
- * AWS_PROFILE. get_env: as getenv(3), with arg. home: NULL if not known. A variable that is not set is
- * refused by name. Derived names are made anew. On failure the list is half expanded: throw it
- * away.
+ * again. An s3:// item without profile= gets keys=env where the environment has keys, else the
+ * profile of AWS_PROFILE. get_env: as getenv(3), with arg. home: NULL if not known. A variable that
+ * is not set is refused by name. Names are derived again. On failure the list is half expanded:
+ * throw it away.
  */
 int dataset_list_expand(struct dataset_list *list, const char *cwd, const char *home,
 			const char *(*get_env)(void *arg, const char *name), void *arg,
@@ -157,8 +158,8 @@ char *dataset_show_source(const struct dataset *d, char *buf, size_t size);
 void dataset_take_literally(struct dataset *d);
 
 /*
- * For an item whose source is not there: "; ..." with what was probably meant, or "". value: as given.
- * Returns buf.
+ * For an item whose source is not there: "; ..." with what was probably meant, or "". value: as
+ * given. Returns buf.
  */
 char *dataset_slip_hint(const char *value, size_t index, char *buf, size_t size);
 

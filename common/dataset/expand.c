@@ -123,7 +123,7 @@ static int put_range(const struct braces *b, const char *text, size_t at, const 
 	if (n > EXPAND_MAX_NAMES) {
 		error_set(b->err, E2BIG, "a range of %llu numbers is too long",
 			  (unsigned long long)n);
-		return error_mend(b->err, -E2BIG, "use * or a list (@@FILE)");
+		return error_set_hint(b->err, -E2BIG, "use * or a list (@@FILE)");
 	}
 	for (uint64_t i = 0; i < n && r == 0; i++) {
 		snprintf(number, sizeof(number), "%0*llu", width,
@@ -162,7 +162,7 @@ static int expand_text(const struct braces *b, const char *text, size_t from, in
 	if (groups > EXPAND_MAX_GROUPS) {
 		error_set(b->err, E2BIG, "the pattern has more than %d groups of braces",
 			  EXPAND_MAX_GROUPS);
-		return error_mend(b->err, -E2BIG, "use * or a list (@@FILE)");
+		return error_set_hint(b->err, -E2BIG, "use * or a list (@@FILE)");
 	}
 	for (size_t at = from; text[at]; at++) {
 		if (text[at] != '{')
@@ -229,7 +229,8 @@ int expand_find_name(const char *pattern)
 
 	if (!path_is_pattern(pattern) || lstat(pattern, &st) < 0)
 		return 0;
-	(void)expand_pattern(pattern, &names, NULL); /* of a pattern that is too large: as far as it came */
+	(void)expand_pattern(pattern, &names,
+			     NULL); /* of a pattern that is too large: as far as it came */
 	for (size_t i = 0; i < names.n; i++)
 		if (strcmp(names.v[i], pattern) != 0 && lstat(names.v[i], &st) == 0)
 			return 2;
@@ -247,7 +248,7 @@ static int add_line(const char *line, size_t n, const char *dir, struct names *o
 		return error_set(err, ENOMEM, "out of memory");
 	if (strstr(copy, "://")) {
 		error_set(err, EINVAL, "a list holds paths, '%s' is a URL", copy);
-		return error_mend(err, -EINVAL, "stage URLs as items of their own");
+		return error_set_hint(err, -EINVAL, "stage URLs as items of their own");
 	}
 	r = names_add(out, path, strlen(path));
 	return r < 0 ? error_errno(err, -r, "read the list") : 0;
@@ -262,7 +263,7 @@ int expand_list(const char *data, size_t size, const char *dir, struct names *ou
 
 	if (memchr(data, '\0', size)) {
 		error_set(err, EINVAL, "the list is not a text of paths");
-		return error_mend(err, -EINVAL, "write a path a line, or leave the @@ out");
+		return error_set_hint(err, -EINVAL, "write a path a line, or leave the @@ out");
 	}
 	for (; data < end && r == 0; data = next) {
 		const char *nl = memchr(data, '\n', (size_t)(end - data));

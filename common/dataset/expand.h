@@ -1,6 +1,6 @@
 /*
- * expand: from a pattern or a list file to names: braces {a,b} {000..146}, then * ? [..] as glob(3),
- * as the shell would on this node.
+ * expand: from a pattern or a list file to names: braces {a,b} {000..146}, then * ? [..] as
+ * glob(3), as the shell would on this node.
  */
 #pragma once
 
@@ -27,13 +27,14 @@ void names_sort(struct names *names);
  * as in the shell. "{01..10}" keeps the width. Pure. */
 int expand_braces(const char *pattern, struct names *out, struct error *err);
 
-/* Braces, then files. What has no * ? [ is taken as it is, there or not; a pattern that fits nothing
- * adds nothing. Not sorted. */
+/* Braces, then files. What has no * ? [ is taken as it is, there or not; a pattern that fits
+ * nothing adds nothing. Not sorted. */
 int expand_pattern(const char *pattern, struct names *out, struct error *err);
 
 /*
- * A file that is named exactly like the pattern comes before what the pattern fits. 0: there is none, or the
- * text is no pattern; 1: it is there, and no other file is known to fit; 2: it is there, and other files fit.
+ * A file that is named exactly like the pattern comes before what the pattern fits. 0: there is
+ * none, or the text is no pattern; 1: it is there, and no other file is known to fit; 2: it is
+ * there, and other files fit.
  */
 int expand_find_name(const char *pattern);
 

@@ -10,13 +10,23 @@
 static int refuse_length(const char *path, size_t len, struct error *err)
 {
 	if (len > MEMBER_MAX_NAME)
-		error_set(err, ENAMETOOLONG,
-			  "member %.200s… has too long a name (%zu bytes of %d that a name may have)",
-			  path, len, MEMBER_MAX_NAME);
+		error_set(
+			err, ENAMETOOLONG,
+			"member %.200s… has too long a name (%zu bytes of %d that a name may have)",
+			path, len, MEMBER_MAX_NAME);
 	else
 		error_set(err, ENAMETOOLONG, "member %.200s… has too long a name (%zu bytes)", path,
 			  strlen(path));
-	return error_mend(err, -ENAMETOOLONG, "exclude= leaves it out; or pack it under a shorter one");
+	return error_set_hint(err, -ENAMETOOLONG,
+			      "exclude= leaves it out; or pack it under a shorter one");
+}
+
+static int refuse_depth(const char *path, struct error *err)
+{
+	error_set(err, ENAMETOOLONG, "member %.200s… lies deeper than %d directories", path,
+		  MEMBER_MAX_COMPONENTS);
+	return error_set_hint(err, -ENAMETOOLONG,
+			      "exclude= leaves it out; or pack it with fewer directories above it");
 }
 
 int member_path_clean(const char *path, char buf[static MEMBER_PATH_SIZE], struct error *err)
@@ -33,9 +43,7 @@ int member_path_clean(const char *path, char buf[static MEMBER_PATH_SIZE], struc
 		if (len > MEMBER_MAX_NAME || n + len + 2 > MEMBER_PATH_SIZE)
 			return refuse_length(path, len, err);
 		if (++components > MEMBER_MAX_COMPONENTS)
-			return error_set(err, EINVAL,
-					 "member %.200s… lies deeper than %d directories", path,
-					 MEMBER_MAX_COMPONENTS);
+			return refuse_depth(path, err);
 		if (n > 0)
 			buf[n++] = '/';
 		memcpy(buf + n, s, len);

@@ -15,14 +15,15 @@ struct error;
 
 /*
  * The normal, relative form of a member's name ("./a//b/", "/a/b" -> "a/b"; "" is the top itself).
- * Refused by -EINVAL: "..", too deep; -ENAMETOOLONG.
+ * Refused by -EINVAL: ".."; by -ENAMETOOLONG: too deep, too long.
  */
 int member_path_clean(const char *path, char buf[static MEMBER_PATH_SIZE], struct error *err);
 
-/* Cuts subdir (NULL: none) and strip components from a clean path, in place. False: the member is not
- * taken (outside of subdir, or nothing is left of its name). What is left of subdir itself is "". */
+/* Cuts subdir (NULL: none) and strip components from a clean path, in place. False: the member is
+ * not taken (outside of subdir, or nothing is left of its name). What is left of subdir itself is
+ * "". */
 bool member_path_cut(char *path, const char *subdir, uint32_t strip);
 
-/* "train/n01.tar.gz" -> "train/n01": where a nested archive goes. In place; a name without a suffix of
- * ours is left as it is. */
+/* "train/n01.tar.gz" -> "train/n01": where a nested archive goes. In place; a name without a suffix
+ * of ours is left as it is. */
 void member_path_cut_suffix(char *path);

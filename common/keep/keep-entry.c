@@ -73,7 +73,8 @@ int keep_write_record(int fd, const struct kv *record)
 
 int keep_entry_read(struct keep_entry *e)
 {
-	_cleanup_(fd_closep) int fd = openat(e->fd, RECORD, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	_cleanup_(fd_closep) int fd = openat(e->fd, RECORD,
+					     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	_cleanup_(freep) char *data = NULL;
 	struct stat st;
 	char boot[64];
@@ -129,8 +130,8 @@ void keep_entry_drop(const struct keep_entry *e, uint32_t job_id)
 	(void)unlinkat(e->fd, name, 0);
 }
 
-/* In the job's tmpfs, whose top is root's, a directory is the user's; where the tmpfs was unmounted, or never mounted,
- * there is none. */
+/* In the job's tmpfs, whose top is root's, a directory is the user's; where the tmpfs was
+ * unmounted, or never mounted, there is none. */
 static bool is_running(const struct keep *k, const char *job)
 {
 	char path[512];

@@ -24,8 +24,9 @@ static int remove_old(void *arg, const char *name)
 	const struct sweep *s = arg;
 	const struct rmtree_limits limits = { .deadline_ms = s->deadline_ms };
 
-	return strncmp(name, KEEP_OLD, strlen(KEEP_OLD)) == 0 ? rmtree_at(s->keep->fd, name, &limits, NULL)
-						    : 0;
+	return strncmp(name, KEEP_OLD, strlen(KEEP_OLD)) == 0
+		       ? rmtree_at(s->keep->fd, name, &limits, NULL)
+		       : 0;
 }
 
 int keep_empty(const struct keep *k, uint64_t deadline_ms)

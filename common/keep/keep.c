@@ -116,8 +116,8 @@ int keep_discard(const struct keep *k, const char *name)
 	static unsigned n;
 	char old[96];
 
-	snprintf(old, sizeof(old), KEEP_OLD "%llu-%d-%u", (unsigned long long)clock_ms(), (int)getpid(),
-		 n++);
+	snprintf(old, sizeof(old), KEEP_OLD "%llu-%d-%u", (unsigned long long)clock_ms(),
+		 (int)getpid(), n++);
 	return renameat(k->fd, name, k->fd, old) < 0 && errno != ENOENT ? -errno : 0;
 }
 

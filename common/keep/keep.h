@@ -6,13 +6,13 @@
  *
  *	data      the file or the tree
  *	record    a kv; its mtime says when the data was last used
- *	job.<id>  a lease: the job uses it. Good as long as the job's run directory is the user's, so that
- *	          no crash leaves one behind
+ *	job.<id>  a lease: the job uses it. It counts as long as the job's run directory belongs to
+ *	          the user, so a crash leaves no lease that counts
  *
  * "new-<sum>" is being made, by whom has it locked (flock), and "old-<n>" being removed; what is
  * neither is nobody's and goes. A dataset gets and loses its name by rename, while the whole
- * directory is locked: so it is there whole or not at all. Ages are of CLOCK_BOOTTIME, and what an earlier
- * boot has left is not used: nobody saw its bytes reach the disk.
+ * directory is locked: so it is there whole or not at all. Ages are of CLOCK_BOOTTIME, and what an
+ * earlier boot has left is not used: nobody saw its bytes reach the disk.
  *
  * Everything here runs as the user, who may do in there what he wants: it harms himself alone.
  */
@@ -35,17 +35,20 @@
 #define KEEP_MS "keep"	     /* how long after its last use it stays */
 #define KEEP_BYTES "bytes"
 #define KEEP_FILES "files"
-#define KEEP_PRINT "print" /* of the data, as it was when it was kept */
+#define KEEP_FINGERPRINT "fingerprint" /* of the data, as it was when it was kept */
 
 struct keep {
 	int fd;		     /* of the directory; -1: none */
 	const char *run_dir; /* where the run directories of jobs are */
 };
 
-#define KEEP_INIT { -1, NULL }
+#define KEEP_INIT                                                                                  \
+	{                                                                                          \
+		-1, NULL                                                                           \
+	}
 
-/* Opens that of the caller in the tier. -ENOENT; -EPERM, -EACCES: it is not his alone, or not open to
- * him. */
+/* Opens that of the caller in the tier. -ENOENT; -EPERM, -EACCES: it is not his alone, or not open
+ * to him. */
 int keep_open(struct keep *k, int tier_fd);
 /* Makes it his alone again. */
 int keep_shut(int tier_fd);
@@ -61,7 +64,10 @@ struct keep_entry {
 	uint64_t used_ms; /* clock_ms() of its last use */
 };
 
-#define KEEP_ENTRY_INIT { -1, NULL, 0 }
+#define KEEP_ENTRY_INIT                                                                            \
+	{                                                                                          \
+		-1, NULL, 0                                                                        \
+	}
 
 /* -ENOENT: there is none; -ESTALE: one that can't be used, by its record. */
 int keep_entry_open(const struct keep *k, const char *name, struct keep_entry *e);
@@ -70,8 +76,8 @@ void keep_entry_deinit(struct keep_entry *e);
 /* A lease of the job's: 0, or 1 if it had one. The directory is locked. */
 int keep_entry_take(const struct keep_entry *e, uint32_t job_id);
 void keep_entry_drop(const struct keep_entry *e, uint32_t job_id);
-/* Writes the record, whole or not at all; the data was used now. fd: of the dataset's directory. It is
- * locked, or nobody else's yet. */
+/* Writes the record, whole or not at all; the data was used now. fd: of the dataset's directory. It
+ * is locked, or nobody else's yet. */
 int keep_write_record(int fd, const struct kv *record);
 /* Has a job that is not over a lease? Where that can't be read, yes. */
 bool keep_entry_is_used(const struct keep *k, const struct keep_entry *e);
@@ -91,11 +97,11 @@ int keep_discard(const struct keep *k, const char *name);
 /* Removes what has lost its name; nothing is locked. */
 int keep_empty(const struct keep *k, uint64_t deadline_ms);
 
-/* Discards what is due: unused for as long as it was to stay, or for max_ms, of an earlier boot, broken
- * off, unknown. Then removes it. Locks by itself. */
+/* Discards what is due: unused for as long as it was to stay, or for max_ms, of an earlier boot,
+ * broken off, unknown. Then removes it. Locks by itself. */
 int keep_sweep(const struct keep *k, uint64_t max_ms, uint64_t deadline_ms);
-/* The same for the caller's place in the tier. Where he has changed its mode nobody knows who was in
- * there, and all goes that no job uses. None: 0. */
+/* The same for the caller's place in the tier. Where he has changed its mode nobody knows who was
+ * in there, and all goes that no job uses. None: 0. */
 int keep_sweep_tier(int tier_fd, uint64_t max_ms, uint64_t deadline_ms);
 /* Discards and removes what was unused for longest. 0: there is nothing that is unused; 1: done. */
 int keep_evict_oldest(const struct keep *k, uint64_t deadline_ms);

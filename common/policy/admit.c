@@ -53,19 +53,22 @@ int admit_check_rule(const struct conf_source *rule, const struct dataset *d, st
 	const char *method = dataset_method_to_string(d->method);
 
 	if (rule->visible_on == CONF_VISIBLE_MOVER)
-		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "compute nodes can't see %s ([source %s] has VisibleOn=mover); submit "
-				  "the job by `stagectl submit`, which has it copied first",
-				  d->source, rule->name);
+		return error_exit(
+			err, STAGE_EXIT_REFUSED, EPERM,
+			"compute nodes can't see %s ([source %s] has VisibleOn=mover); submit "
+			"the job by `stagectl submit`, which has it copied first",
+			d->source, rule->name);
 	if (d->method != DATASET_METHOD_AUTO && !conf_source_allows_method(rule, method))
-		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "method=%s is not allowed for %s by [source %s], which has Methods=%s",
-				  method, d->source, rule->name, rule->methods);
+		return error_exit(
+			err, STAGE_EXIT_REFUSED, EPERM,
+			"method=%s is not allowed for %s by [source %s], which has Methods=%s",
+			method, d->source, rule->name, rule->methods);
 	if (rule->checksum_required && d->verify != DATASET_VERIFY_SHA256)
-		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "%s is to come with its checksum ([source %s] has Checksum=required); "
-				  "add verify=sha256:HEX",
-				  d->source, rule->name);
+		return error_exit(
+			err, STAGE_EXIT_REFUSED, EPERM,
+			"%s is to come with its checksum ([source %s] has Checksum=required); "
+			"add verify=sha256:HEX",
+			d->source, rule->name);
 	return 0;
 }
 
@@ -98,8 +101,8 @@ static bool auto_may_use(const struct admit_input *in, const struct conf_source 
 	       conf_tier_is_for(t, in->gres);
 }
 
-static void list_kind(const struct admit_input *in, const struct conf_source *rule, bool memory, char *list,
-		      size_t size)
+static void list_kind(const struct admit_input *in, const struct conf_source *rule, bool memory,
+		      char *list, size_t size)
 {
 	for (size_t i = 0; i < in->conf->n_tiers; i++)
 		if ((in->conf->tiers[i].kind == CONF_TIER_MEMORY) == memory &&
@@ -133,19 +136,22 @@ int admit_check_tier(const struct conf_source *rule, const struct conf_tier *t, 
 		     const struct dataset *d, struct error *err)
 {
 	if (!t)
-		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  d->dest[0] == '/' ? "DEST %s is below no tier of this site; leave DEST "
-						      "out, or write shm or ssd"
-						    : "this site has no [tier %s]; leave DEST out, or write auto",
-				  d->dest);
+		return error_exit(
+			err, STAGE_EXIT_REFUSED, EPERM,
+			d->dest[0] == '/'
+				? "DEST %s is below no tier of this site; leave DEST "
+				  "out, or write shm or ssd"
+				: "this site has no [tier %s]; leave DEST out, or write auto",
+			d->dest);
 	if (!conf_source_allows_tier(rule, t->name))
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "%s may not go to %s by [source %s], which has Tiers=%s", d->source,
-				  t->name, rule->name, rule->tiers);
+				  "%s may not go to %s by [source %s], which has Tiers=%s",
+				  d->source, t->name, rule->name, rule->tiers);
 	if (!conf_tier_is_for(t, gres))
-		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "[tier %s] is for jobs with --gres=%s; ask for it, or leave DEST out",
-				  t->name, t->require_gres);
+		return error_exit(
+			err, STAGE_EXIT_REFUSED, EPERM,
+			"[tier %s] is for jobs with --gres=%s; ask for it, or leave DEST out",
+			t->name, t->require_gres);
 	return 0;
 }
 
@@ -159,7 +165,8 @@ const char *admit_refuse_keep(const struct conf_tier *t, const struct dataset *d
 		return "what is copied behind a mount is not kept; leave hydrate=copy out";
 	if (!t->max_keep_ms)
 		return t->kind == CONF_TIER_MEMORY
-			       ? "what is in memory goes with the job (the site's MaxKeep= of [tier shm])"
+			       ? "what is in memory goes with the job (the site's MaxKeep= of "
+				 "[tier shm])"
 			       : "nothing is kept between jobs there (the site's MaxKeep=)";
 	return NULL;
 }

@@ -1,8 +1,8 @@
 /*
- * admit: may this dataset be staged here, and where to? What the site's configuration says about one
- * item of the user's, by text alone: nothing is opened. The plugin asks where a job is submitted,
- * `stagectl explain` anywhere, and stagingd on the node, whose answer holds. The worker checks the
- * source again when it has opened it.
+ * admit: may this dataset be staged here, and where to? What the site's configuration says about
+ * one item of the user's, by text alone: nothing is opened. The plugin asks where a job is
+ * submitted, `stagectl explain` anywhere, and stagingd on the node, whose answer holds. The worker
+ * checks the source again when it has opened it.
  */
 #pragma once
 
@@ -20,17 +20,17 @@ struct admit_input {
 	const char *user;
 	const char *const *groups;
 	size_t n_groups;
-	const char *gres;	      /* of the job: gres.h; NULL: none */
-	bool permissive;              /* conf_run_is_free(): everything of one's own is allowed */
-	struct conf_expand expand;    /* for the paths of tiers */
+	const char *gres;	   /* of the job: gres.h; NULL: none */
+	bool permissive;	   /* conf_run_is_free(): everything of one's own is allowed */
+	struct conf_expand expand; /* for the paths of tiers */
 };
 
 struct admit {
-	char *rule;        /* name of the section */
-	char *rule_match;  /* its pattern */
-	char *web;         /* for the worker, of addresses (conf_get_web()) */
-	char *methods;     /* as the section has them */
-	char *tiers;       /* those that may be used, in order of preference */
+	char *rule;	  /* name of the section */
+	char *rule_match; /* its pattern */
+	char *web;	  /* for the worker, of addresses (conf_get_web()) */
+	char *methods;	  /* as the section has them */
+	char *tiers;	  /* those that may be used, in order of preference */
 	uint64_t max_bytes;
 	uint64_t max_readers, max_rate;
 };
@@ -54,7 +54,8 @@ int admit_check_rule(const struct conf_source *rule, const struct dataset *d, st
 int admit_check_tier(const struct conf_source *rule, const struct conf_tier *t, const char *gres,
 		     const struct dataset *d, struct error *err);
 
-/* Why keep= has no effect for what is staged to t; NULL: it has. t: NULL where nothing is staged. */
+/* Why keep= has no effect for what is staged to t; NULL: it has. t: NULL where nothing is staged.
+ */
 const char *admit_refuse_keep(const struct conf_tier *t, const struct dataset *d);
 
 /* The tier whose path holds an absolute DEST; NULL if none. */

@@ -15,17 +15,18 @@ struct conf_tier;
 struct kv;
 
 #define MEMORY_LIMITS_NONE UINT64_MAX
-#define MEMORY_LIMITS_JOB_SHARE 90 /* percent of its memory that the job and its datasets may fill */
+#define MEMORY_LIMITS_JOB_SHARE                                                                    \
+	90 /* percent of its memory that the job and its datasets may fill */
 
 enum memory_limit {
 	MEMORY_LIMIT_NONE,
-	MEMORY_LIMIT_JOB,         /* MEMORY_LIMITS_JOB_SHARE of the job's memory (--mem) */
-	MEMORY_LIMIT_PERCENT,     /* MaxMemoryPercent of the node */
+	MEMORY_LIMIT_JOB,	  /* MEMORY_LIMITS_JOB_SHARE of the job's memory (--mem) */
+	MEMORY_LIMIT_PERCENT,	  /* MaxMemoryPercent of the node */
 	MEMORY_LIMIT_JOB_PERCENT, /* the same share of the job's memory */
-	MEMORY_LIMIT_KEEP_FREE,   /* KeepFreeMemory */
+	MEMORY_LIMIT_KEEP_FREE,	  /* KeepFreeMemory */
 	MEMORY_LIMIT_FILESYSTEM,  /* room in the tmpfs */
-	MEMORY_LIMIT_MAX_BYTES,   /* MaxBytes of [limits] */
-	MEMORY_LIMIT_QUOTA,       /* Quota of the tier */
+	MEMORY_LIMIT_MAX_BYTES,	  /* MaxBytes of [limits] */
+	MEMORY_LIMIT_QUOTA,	  /* Quota of the tier */
 };
 
 /* "MaxMemoryPercent of this node", … for sentences. */
@@ -35,27 +36,27 @@ const char *memory_limit_to_string(enum memory_limit limit);
 bool memory_limit_is_of_job(enum memory_limit limit);
 
 struct memory_facts {
-	bool memory;             /* the tier is memory; false: only MaxBytes and Quota count */
+	bool memory; /* the tier is memory; false: only MaxBytes and Quota count */
 
 	/* of the job */
-	uint64_t job_limit;      /* bytes, 0: not charged to the job */
-	uint64_t job_used;       /* by the job before the first dataset */
+	uint64_t job_limit; /* bytes, 0: not charged to the job */
+	uint64_t job_used;  /* by the job before the first dataset */
 
 	/* of the configuration */
-	uint32_t max_percent;    /* 0: none */
+	uint32_t max_percent; /* 0: none */
 	uint64_t keep_free;
-	uint64_t max_bytes;      /* 0: none */
-	uint64_t tier_quota;     /* 0: none */
+	uint64_t max_bytes;  /* 0: none */
+	uint64_t tier_quota; /* 0: none */
 
 	/* of the ledger */
-	uint64_t tier_reserved;  /* granted in this tier */
-	uint64_t all_reserved;   /* granted in all tiers */
-	uint64_t unwritten;      /* granted in memory, not yet there */
+	uint64_t tier_reserved; /* granted in this tier */
+	uint64_t all_reserved;	/* granted in all tiers */
+	uint64_t unwritten;	/* granted in memory, not yet there */
 
 	/* measured */
-	uint64_t node_total;     /* 0: not known */
+	uint64_t node_total; /* 0: not known */
 	uint64_t node_available;
-	uint64_t fs_free;        /* MEMORY_LIMITS_NONE: not known */
+	uint64_t fs_free; /* MEMORY_LIMITS_NONE: not known */
 };
 
 /* The facts that a configuration has; the others are not known. t: the tier, NULL: none. */

@@ -91,6 +91,16 @@ int conn_get_peer(int fd, uid_t *uidp, pid_t *pidp)
 	return 0;
 }
 
+int conn_check_own(int fd)
+{
+	uid_t uid = 0;
+	int r = conn_get_peer(fd, &uid, NULL);
+
+	if (r < 0)
+		return r;
+	return uid == geteuid() ? 0 : -EPERM;
+}
+
 int conn_send(int fd, const struct kv *kv)
 {
 	return conn_send_fds(fd, kv, NULL, 0);
@@ -177,8 +187,9 @@ int conn_recv_fds(int fd, struct kv **kvp, int *fds, size_t max_fds, size_t *n_f
 
 	if (!data)
 		return -ENOMEM;
-	/* ECONNRESET is said once, and before what the peer sent, where it ended with something unread
-	 * (sk_err of unix_release_sock() in Linux's net/unix/af_unix.c). What it sent is still there. */
+	/* ECONNRESET is said once, and before what the peer sent, where it ended with something
+	 * unread (sk_err of unix_release_sock() in Linux's net/unix/af_unix.c). What it sent is
+	 * still there. */
 	do {
 		n = recvmsg(fd, &msg, MSG_CMSG_CLOEXEC);
 	} while (n < 0 && (errno == EINTR || errno == ECONNRESET));

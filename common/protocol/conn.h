@@ -27,6 +27,10 @@ int conn_listen(const char *path, struct error *err);
 
 /* uid of the other end, or -errno. */
 int conn_get_peer(int fd, uid_t *uidp, pid_t *pidp);
+/* Has this user made the connection, by connect() or by socketpair()? 0, -EPERM or -errno. A
+ * program that does what the other end says asks for it: stage-manager, which is another user,
+ * could hand any socket to a program that it has started as the job's user. */
+int conn_check_own(int fd);
 
 /* Sends one packet, never raises SIGPIPE. 0, -EAGAIN if nonblocking and full, or -errno. */
 int conn_send(int fd, const struct kv *kv);

@@ -1,6 +1,6 @@
 /*
  * counts: the figures of a job's datasets on its way to the site's metrics: stagingd tells them to
- * the keeper (KEEPER_COUNT), the keeper adds them to the node's, stage-hand writes these as text.
+ * the keeper (KEEPER_COUNT), the keeper adds them to the node's, stage-helper writes these as text.
  *
  * The node's are kept as an array by these numbers: a new figure takes the next free number of its
  * half, and none gets another. In common/ because three programs need them.

@@ -1,7 +1,7 @@
 /*
- * keys: a user's keys for S3 on their way from his environment to who signs with them. They are in a
- * place of their own (locked, in no core file, empty in children), in messages, which are wiped when
- * they go (common/protocol/kv.h), and in sockets; in no file, argument or environment of ours.
+ * keys: a user's keys for S3 on their way from his environment to who signs with them. They are in
+ * a place of their own (locked, in no core file, empty in children), in messages, which are wiped
+ * when they go (common/protocol/kv.h), and in sockets; in no file, argument or environment of ours.
  */
 #pragma once
 
@@ -33,8 +33,8 @@ int keys_new(struct keys **keysp);
 void keys_free(struct keys *keys);
 DEFINE_FREEP(struct keys, keys_free)
 
-/* The three variables; one that is empty is not set. Unless it succeeds *keys is wiped, and err says
- * which variable it was. */
+/* The three variables; one that is empty is not set. Unless it succeeds *keys is wiped, and err
+ * says which variable it was. */
 int keys_from_env(struct keys *keys, struct error *err);
 /* Takes them out of this process's environment, also as /proc shows it. */
 void keys_forget_env(void);

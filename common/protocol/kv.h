@@ -24,7 +24,7 @@ struct kv;
 enum {
 	KV_E_SUCCESS,
 	KV_E_MALFORMED, /* bad key, missing '=', no final NUL, a key twice */
-	KV_E_TOO_BIG,   /* more than KV_MAX_SIZE bytes or KV_MAX_FIELDS fields */
+	KV_E_TOO_BIG,	/* more than KV_MAX_SIZE bytes or KV_MAX_FIELDS fields */
 };
 
 int kv_new(struct kv **kvp);

@@ -1,9 +1,9 @@
 /*
  * The file is appended to with one write() a line, before the thing exists; a torn last line (a
  * crash in the middle of the write, a file system that is full) names something that was not made
- * yet, and is passed over. Who appends behind it cuts it off first: the two would be one line. A lock
- * keeps others' lines from being cut while they are written.
- * Paths are escaped so that a newline in a name stays inside its line.
+ * yet, and is passed over. Who appends behind it cuts it off first: the two would be one line. A
+ * lock keeps others' lines from being cut while they are written. Paths are escaped so that a
+ * newline in a name stays inside its line.
  */
 #include "common/protocol/manifest.h"
 
@@ -28,7 +28,9 @@ struct manifest {
 	int fd;
 };
 
-static const char *const kinds[] = { [MANIFEST_TREE] = "tree", [MANIFEST_MOUNT] = "mount" };
+static const char *const kinds[] = {
+	[MANIFEST_TREE] = "tree", [MANIFEST_MOUNT] = "mount", [MANIFEST_LEASE] = "lease"
+};
 
 int manifest_open(struct manifest **mp, const char *path, struct error *err)
 {
@@ -150,6 +152,87 @@ static int remove_tree(const char *path, struct error *err)
 	return rmtree_at(fd, slash + 1, NULL, err);
 }
 
+static bool has_lease(int fd, const char *name)
+{
+	_cleanup_(fd_closep) int dir = openat(fd, name,
+					      O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_(dir_closep) DIR *d = dir < 0 ? NULL : fdopendir(dir);
+	struct dirent *e;
+
+	if (!d)
+		return dir >= 0 || errno != ENOENT;
+	dir = -1; /* d's */
+	while ((errno = 0, e = readdir(d)))
+		if (!strncmp(e->d_name, MANIFEST_LEASE_PREFIX, strlen(MANIFEST_LEASE_PREFIX)))
+			return true;
+	return errno != 0;
+}
+
+/* Two nodes may both find that no lease is left. The rename has one winner, who removes. */
+static int give_back(int above, const char *name, const char *lease, struct error *err)
+{
+	_cleanup_(freep) char *path = NULL, *aside = NULL;
+	int r;
+
+	if (asprintf(&path, "%s/%s", name, lease) < 0) {
+		path = NULL;
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	if (asprintf(&aside, ".%s.%s", name, lease) < 0) {
+		aside = NULL;
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	r = rmtree_at(above, aside, NULL, err); /* of a crash after the rename */
+	if (r < 0)
+		return r;
+	if (unlinkat(above, path, 0) < 0 && errno != ENOENT && errno != ENOTDIR)
+		return error_errno(err, errno, "remove %s", path);
+	if (has_lease(above, name))
+		return 0;
+	if (renameat(above, name, above, aside) < 0)
+		return errno == ENOENT ? 0 : error_errno(err, errno, "rename %s", name);
+	/* A node that has come since saw its lease under the right name. */
+	if (has_lease(above, aside) && renameat(above, aside, above, name) == 0)
+		return 0;
+	return rmtree_at(above, aside, NULL, err);
+}
+
+/* A directory that is not the caller's alone has no lease of his. */
+static int open_above(const char *path, int *fdp, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return errno == ENOENT ? -ENOENT : error_errno(err, errno, "open %s", path);
+	if (st.st_uid != geteuid() || (st.st_mode & 022))
+		return error_set(err, EPERM, "%s is not the job's own directory any more", path);
+	*fdp = steal_fd(&fd);
+	return 0;
+}
+
+static int release_lease(char *path, struct error *err)
+{
+	char *lease = strrchr(path, '/'), *name;
+	_cleanup_(fd_closep) int above = -1;
+	int r;
+
+	*lease++ = '\0';
+	name = strrchr(path, '/');
+	if (!name || name == path || !name[1] ||
+	    strncmp(lease, MANIFEST_LEASE_PREFIX, strlen(MANIFEST_LEASE_PREFIX)))
+		return error_set(err, EINVAL, "manifest: no lease is '%s/%s'", path, lease);
+	*name++ = '\0';
+	r = open_above(path, &above, err);
+	if (r == 0)
+		r = give_back(above, name, lease, err);
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	if (rmdir(path) < 0 && errno != ENOENT && errno != ENOTEMPTY && errno != EEXIST)
+		return error_errno(err, errno, "remove %s", path);
+	return 0;
+}
+
 static int release_line(char *line, int (*unmount)(const char *target, struct error *err),
 			struct error *err)
 {
@@ -163,6 +246,8 @@ static int release_line(char *line, int (*unmount)(const char *target, struct er
 		return unmount ? unmount(path, err) : 0;
 	if (!strcmp(line, kinds[MANIFEST_TREE]))
 		return remove_tree(path, err);
+	if (!strcmp(line, kinds[MANIFEST_LEASE]))
+		return release_lease(path, err);
 	return error_set(err, EINVAL, "manifest: unknown kind '%s'", line);
 }
 

@@ -14,9 +14,14 @@ struct error;
 struct manifest;
 
 enum manifest_kind {
-	MANIFEST_TREE,  /* a directory or file of ours, removed by rmtree_at() */
+	MANIFEST_TREE,	/* a directory or file of ours, removed by rmtree_at() */
 	MANIFEST_MOUNT, /* a FUSE mount made without a keeper: fusermount3 -u -z */
+	MANIFEST_LEASE, /* a file DIR/use.NODE: one of several nodes uses DIR. It is removed, and
+			 * with the last of DIR's leases DIR goes, and the directory that DIR is in,
+			 * if that is empty */
 };
+
+#define MANIFEST_LEASE_PREFIX "use." /* and the name of a node */
 
 /* Opens (creates, 0600) the file at path. */
 int manifest_open(struct manifest **mp, const char *path, struct error *err);

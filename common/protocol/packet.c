@@ -15,8 +15,10 @@ int packet_receive(int sock, void *data, size_t size, int *fds, size_t *n_fdsp, 
 {
 	union control control;
 	struct iovec iov = { .iov_base = data, .iov_len = size };
-	struct msghdr hdr = { .msg_iov = &iov, .msg_iovlen = 1,
-			      .msg_control = control.buf, .msg_controllen = sizeof(control.buf) };
+	struct msghdr hdr = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.buf,
+			      .msg_controllen = *n_fdsp ? sizeof(control.buf) : 0 };
 	int came[PACKET_MAX_FDS];
 	struct cmsghdr *c;
 	size_t n_fds = 0;

@@ -3,7 +3,8 @@
  *
  *   STAGE_RUN_DIR/<job>/        root 0711
  *     lock                      root 0600  flock held by the keeper as long as it lives
- *     state                     root 0600  the job's record (daemon/manager/state.c); what must be taken away
+ *     state                     root 0600  the job's record (daemon/manager/state.c): what has to
+ *                                          be cleaned up
  *     failed                    root 0644  the sentence why nothing is staged here, if so
  *     sock                      user 0600  bound by the keeper, listened on by stagingd
  *     m/                        root 0711  mount points of FUSE slots: m/0, m/1, …
@@ -40,8 +41,8 @@
 #define RUNDIR_BREAKER ".breaker"
 #define RUNDIR_CRASHES ".crashes" /* eight bytes a crash: clock_ms() in host order */
 
-/* In STAGE_RUN_DIR, root 0600: the node's figures since it was booted, by common/protocol/counts.h, where
- * metrics are on. */
+/* In STAGE_RUN_DIR, root 0600: the node's figures since it was booted, by common/protocol/counts.h,
+ * where metrics are on. */
 #define RUNDIR_METRICS ".metrics"
 
 /* Where the variables of a job's data point until the plugin on the node has set them: a path that

@@ -4,11 +4,9 @@
 #include <string.h>
 
 static const char *const names[STAGE_N_STATES] = {
-	[STAGE_QUEUED] = "queued",       [STAGE_PROBING] = "probing",
-	[STAGE_PREPARING] = "preparing", [STAGE_STAGING] = "staging",
-	[STAGE_READY] = "ready",         [STAGE_RELEASING] = "releasing",
-	[STAGE_UNDOING] = "undoing",     [STAGE_RELEASED] = "released",
-	[STAGE_FAILED] = "failed",
+	[STAGE_QUEUED] = "queued",   [STAGE_PROBING] = "probing",   [STAGE_PREPARING] = "preparing",
+	[STAGE_STAGING] = "staging", [STAGE_READY] = "ready",	    [STAGE_RELEASING] = "releasing",
+	[STAGE_UNDOING] = "undoing", [STAGE_RELEASED] = "released", [STAGE_FAILED] = "failed",
 };
 
 const char *stage_state_to_string(enum stage_state s)

@@ -1,6 +1,6 @@
 /*
  * submit-notes: what the plugin notes in sbatch, and `stagectl submit --filter` reads and answers
- * (spank/filter.h, client/submit-filter.h). The file's number stands in the environment. It has
+ * (spank/cli-filter.h, client/submit-filter.h). The file's number stands in the environment. It has
  * records, each ended by a NUL: a letter, and what follows it.
  */
 #pragma once
@@ -8,7 +8,7 @@
 #define SUBMIT_NOTES_ENV "STAGE_SUBMIT_FD"
 #define SUBMIT_NOTES_MAX_SIZE (16u << 20)
 
-#define SUBMIT_NOTE_ENVIRONMENT 'e'  /* STAGE_DATA */
-#define SUBMIT_NOTE_SCRIPT 's'       /* of a line of the script */
+#define SUBMIT_NOTE_ENVIRONMENT 'e' /* STAGE_DATA */
+#define SUBMIT_NOTE_SCRIPT 's'	    /* of a line of the script */
 #define SUBMIT_NOTE_COMMAND_LINE 'c'
-#define SUBMIT_NOTE_ANSWER '='       /* the value that takes the place of all others */
+#define SUBMIT_NOTE_ANSWER '=' /* the value that takes the place of all others */

@@ -79,7 +79,8 @@ int tier_name_for_each(int dirfd, uint32_t job_id,
 	fd = -1;
 	rewinddir(dir);
 	while ((errno = 0, e = readdir(dir))) {
-		if (tier_name_parse(e->d_name, &found) < 0 || (job_id && found != job_id) || !strchr(e->d_name, '.'))
+		if (tier_name_parse(e->d_name, &found) < 0 || (job_id && found != job_id) ||
+		    !strchr(e->d_name, '.'))
 			continue;
 		r = fn(arg, dirfd, e->d_name);
 		result = result ? result : r;

@@ -2,8 +2,8 @@
  * tier-name: how a job's directory in a disk tier is called, stage-data-<job>, and how what is
  * to be removed there is: the same with a number behind it. Made and renamed by whom the tier
  * belongs to, root or the user. In it is the user's own directory, data: where the tier is root's,
- * the one around it is root's, too, so that no user can mount on it. What a user keeps for his next job is in stage-keep-<uid>, which
- * is root's to make (common/keep/keep.h).
+ * the one around it is root's, too, so that no user can mount on it. What a user keeps for his next
+ * job is in stage-keep-<uid>, which is root's to make (common/keep/keep.h).
  */
 #pragma once
 
@@ -28,7 +28,7 @@ int tier_name_make(int dirfd, uint32_t job_id);
 /* Others than its owner may exchange what is in a directory of that mode. */
 bool tier_name_is_open(mode_t mode);
 
-/* Calls fn for the name of each leftover of the job (0: of any); 0 or the first error. What users keep
- * is none. */
+/* Calls fn for the name of each leftover of the job (0: of any); 0 or the first error. What users
+ * keep is none. */
 int tier_name_for_each(int dirfd, uint32_t job_id,
 		       int (*fn)(void *arg, int dirfd, const char *name), void *arg);

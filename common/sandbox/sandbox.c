@@ -19,7 +19,8 @@
 #define TRUNCATE_VERSION 3
 #define TRUNCATE_BIT (1U << 14)
 
-/* What a worker does not need and stage-fetch does; the name service binds sockets of the kernel's. */
+/* What a worker does not need and stage-fetch does; the name service binds sockets of the kernel's.
+ */
 static const unsigned denied_without_network[] = {
 	__NR_socket,
 	__NR_bind,
@@ -36,7 +37,8 @@ static const unsigned denied_to_fetcher[] = {
 	__NR_mkdirat,
 	__NR_linkat,
 	__NR_symlinkat,
-	/* A descriptor that it is handed is written to and nothing else: its size and mode are the worker's. */
+	/* A descriptor that it is handed is written to and nothing else: its size and mode are the
+	   worker's. */
 	__NR_fchmod,
 	__NR_fchmodat,
 	FETCHER_FCHMODAT2,
@@ -76,6 +78,7 @@ static const unsigned server_calls[] = {
 	__NR_splice,
 	__NR_pipe2,
 	__NR_fcntl,
+	__NR_fstat, /* has an archive changed? No path can be given to it. */
 	__NR_close,
 	__NR_mmap,
 	__NR_munmap,
@@ -111,23 +114,16 @@ _Static_assert(ARRAY_SIZE(server_calls) <= SERVER_MAX_CALLS, "what it may do is 
  * image into what is open, and end those that were started before.
  */
 static const unsigned beside_server_calls[] = {
-	__NR_pwrite64,
-	__NR_lseek,
-	__NR_fstat,
+	__NR_pwrite64,	 __NR_lseek,	 __NR_fstat,
 #ifdef __NR_newfstatat
 	__NR_newfstatat,
 #endif
-	__NR_statx,
-	__NR_utimensat,
+	__NR_statx,	 __NR_utimensat,
 #ifdef __NR_poll
 	__NR_poll,
 #endif
-	__NR_ppoll,
-	__NR_recvmsg,
-	__NR_nanosleep,
-	__NR_clock_nanosleep,
-	__NR_kill,
-	__NR_wait4,
+	__NR_ppoll,	 __NR_recvmsg,	 __NR_nanosleep, __NR_clock_nanosleep,
+	__NR_kill,	 __NR_wait4,
 };
 
 static void note(const char *what, int r)
@@ -157,7 +153,8 @@ static int forbid_writing(void)
 	_cleanup_(fd_closep) int fd = -1;
 
 	/* A kernel refuses what it does not know. */
-	if (syscall(__NR_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) >= TRUNCATE_VERSION)
+	if (syscall(__NR_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) >=
+	    TRUNCATE_VERSION)
 		handled |= TRUNCATE_BIT;
 	fd = (int)syscall(__NR_landlock_create_ruleset, &handled, sizeof(handled), 0);
 	if (fd < 0)

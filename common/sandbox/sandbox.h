@@ -26,8 +26,9 @@ void sandbox_enter_server_thread(void);
 void sandbox_enter_beside_server(void);
 
 /*
- * stage-fetch, which has the network and no file to write but those it is handed: what sandbox_enter()
- * denies without sockets, all that makes, moves, removes, cuts or opens files for writing, or changes
- * their modes and owners. Where the kernel has Landlock, that once more. Before its second thread.
+ * stage-fetch, which has the network and no file to write but those it is handed: what
+ * sandbox_enter() denies without sockets, all that makes, moves, removes, cuts or opens files for
+ * writing, or changes their modes and owners. Where the kernel has Landlock, that once more. Before
+ * its second thread.
  */
 void sandbox_enter_fetcher(void);

@@ -43,7 +43,7 @@ static const unsigned denied_to_all[] = {
 	/* programs */
 	__NR_execve,
 	__NR_execveat,
-	/* other processes */
+/* other processes */
 #ifndef STAGE_SANITIZED /* LeakSanitizer looks at its own in this way */
 	__NR_ptrace,
 #endif
@@ -139,7 +139,8 @@ struct rule {
 	uint32_t value, answer;
 };
 
-/* No new code: what was mapped when the program started is all that it runs. And no limits of others. */
+/* No new code: what was mapped when the program started is all that it runs. And no limits of
+ * others. */
 static const struct rule own_alone[] = {
 	{ __NR_mmap, WHEN_BITS, 2, PROT_EXEC, REFUSE },
 	{ __NR_mprotect, WHEN_BITS, 2, PROT_EXEC, REFUSE },
@@ -149,10 +150,13 @@ static const struct rule own_alone[] = {
 /* Threads and processes, but in no namespaces of their own. The flags of clone3() lie where no
  * filter sees them; libc takes clone() where there is none. */
 #define NEW_NAMESPACES                                                                             \
-	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER | CLONE_NEWPID | CLONE_NEWNET)
+	(CLONE_NEWNS | CLONE_NEWCGROUP | CLONE_NEWUTS | CLONE_NEWIPC | CLONE_NEWUSER |             \
+	 CLONE_NEWPID | CLONE_NEWNET)
 #define NO_NAMESPACES                                                                              \
 	{ __NR_clone, WHEN_BITS, 0, NEW_NAMESPACES, REFUSE },                                      \
-	{ SECCOMP_CLONE3, WHEN_CALLED, 0, 0, SECCOMP_RET_ERRNO | ENOSYS }
+	{                                                                                          \
+		SECCOMP_CLONE3, WHEN_CALLED, 0, 0, SECCOMP_RET_ERRNO | ENOSYS                      \
+	}
 
 static const struct rule no_namespaces[] = { NO_NAMESPACES };
 
@@ -168,8 +172,8 @@ static const struct rule no_writing[] = {
 	{ SECCOMP_OPENAT2, WHEN_CALLED, 0, 0, SECCOMP_RET_ERRNO | ENOSYS },
 };
 
-/* The same, local sockets alone (AF_UNIX is 1), no limits or CPUs of others, and no descriptor by which the kernel
- * sends a signal to another process: it would go to whoever is its owner. */
+/* The same, local sockets alone (AF_UNIX is 1), no limits or CPUs of others, and no descriptor by
+ * which the kernel sends a signal to another process: it would go to the owner. */
 static const struct rule alone_and_local[] = {
 	NO_NAMESPACES,
 	{ __NR_socket, WHEN_BITS, 0, ~(uint32_t)1, REFUSE },

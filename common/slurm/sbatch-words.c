@@ -13,13 +13,16 @@
 static const char flags_short[] = "EHhIkKlOQsuvVWXZ";
 
 static const char *const flags_long[] = {
-	"bell", "contiguous", "debugger-test", "disable-status", "exact", "exclusive", "external",
-	"get-user-env", "help", "hold", "ignore-pbs", "immediate", "interactive", "kill-command",
-	"kill-on-bad-exit", "label", "multi-prog", "nice", "no-allocate", "no-bell", "no-kill",
-	"no-requeue", "no-shell", "overcommit", "overlap", "oversubscribe", "parsable",
-	"preserve-env", "propagate", "pty", "quiet", "quit-on-interrupt", "reboot", "requeue",
-	"resv-ports", "share", "spread-job", "test-only", "unbuffered", "usage", "use-min-nodes",
-	"verbose", "version", "wait", "wait-all-nodes", "whole",
+	"bell",		 "contiguous",	      "debugger-test", "disable-status", "exact",
+	"exclusive",	 "external",	      "get-user-env",  "help",		 "hold",
+	"ignore-pbs",	 "immediate",	      "interactive",   "kill-command",	 "kill-on-bad-exit",
+	"label",	 "multi-prog",	      "nice",	       "no-allocate",	 "no-bell",
+	"no-kill",	 "no-requeue",	      "no-shell",      "overcommit",	 "overlap",
+	"oversubscribe", "parsable",	      "preserve-env",  "propagate",	 "pty",
+	"quiet",	 "quit-on-interrupt", "reboot",	       "requeue",	 "resv-ports",
+	"share",	 "spread-job",	      "test-only",     "unbuffered",	 "usage",
+	"use-min-nodes", "verbose",	      "version",       "wait",		 "wait-all-nodes",
+	"whole",
 };
 
 static bool long_takes_value(const char *name)
@@ -43,7 +46,8 @@ static void tell(const struct reader *r, const char *name, const char *value, co
 	r->fn(r->arg, &o);
 }
 
-/* word is behind the dashes of start; next is the word behind it or NULL. True: next was its value. */
+/* word is behind the dashes of start; next is the word behind it or NULL. True: next was its value.
+ */
 static bool take_long(const struct reader *r, const char *start, const char *next)
 {
 	const char *word = start + 2, *eq = strchr(word, '=');

@@ -18,8 +18,8 @@ struct sbatch_option {
 typedef void sbatch_words_fn(void *arg, const struct sbatch_option *o);
 
 /* Calls fn for each option among words, which are NUL-separated and NUL-terminated, as in
- * /proc/PID/cmdline (the first one, the program's name, is skipped). Returns the first word that is no
- * option, in words, or NULL. */
+ * /proc/PID/cmdline (the first one, the program's name, is skipped). Returns the first word that is
+ * no option, in words, or NULL. */
 const char *sbatch_words_read(const char *words, size_t size, sbatch_words_fn *fn, void *arg);
 
 /* The same for the #SBATCH lines at the top of a script. -ENOMEM. */

@@ -3,7 +3,8 @@
  * that is suspended must not be taken for one that is over. Both outputs are files in memory, so
  * that squeue never waits for us: the list, and what it complains of.
  *
- * It runs outside of the job's cgroups as we do, so a copy of it is executed that its user can't trace.
+ * It runs outside of the job's cgroups as we do, so a copy of it is executed that its user can't
+ * trace.
  */
 #include "common/slurm/squeue.h"
 
@@ -28,7 +29,8 @@
 
 #define NAME "squeue"
 #define NO_PROGRAM 127
-#define UNKNOWN_JOB "Invalid job id" /* what squeue complains of when it is asked for one job alone */
+#define UNKNOWN_JOB                                                                                \
+	"Invalid job id"   /* what squeue complains of when it is asked for one job alone */
 #define MAX_SIZE (1 << 20) /* of the list: one user's jobs on one node */
 
 static bool is_end(const char *state)
@@ -138,7 +140,9 @@ static void become_squeue(const struct squeue_question *q, int out, int complain
 	of_job[n++] = job;
 	r = exec_copy(program, q->anywhere ? (char *const *)of_job : of_user, envp, 3);
 	if (r == -ENOEXEC)
-		dprintf(2, "%s is a script, which the job's user could trace: put the program itself there\n",
+		dprintf(2,
+			"%s is a script, which the job's user could trace: put the program itself "
+			"there\n",
 			program);
 	else
 		dprintf(2, "%s: %s\n", program, strerror(-r));
@@ -186,7 +190,8 @@ static int set_verdict(const struct squeue_question *q, int fd, struct error *er
 		}
 		return error_set(err, ESRCH, NAME " has it as %s", state);
 	case SQUEUE_NOT_LISTED:
-		return error_set(err, q->in_doubt ? EIO : ESRCH, NAME " does not list it%s", q->node ? " on this node" : "");
+		return error_set(err, q->in_doubt ? EIO : ESRCH, NAME " does not list it%s",
+				 q->node ? " on this node" : "");
 	case SQUEUE_NOT_UNDERSTOOD:
 		break;
 	}

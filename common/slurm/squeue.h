@@ -26,15 +26,18 @@ enum squeue_said squeue_read(const char *text, size_t size, uint32_t job_id,
 
 struct squeue_question {
 	const char *sbcast; /* [fanout] Program=; an absolute path: squeue is beside it */
-	const char *node; /* anywhere: NULL, or the node that the job is asked for on */
+	const char *node;   /* anywhere: NULL, or the node that the job is asked for on */
 	uid_t uid;
 	uint32_t job_id;
-	bool anywhere; /* of this job alone, wherever it is; one that is completing is not over, as its processes may
-			* have their grace yet and its epilog comes; one that waits is over where it ran before */
-	bool in_doubt; /* anywhere: this squeue may be of another Slurm: it must have a job of this uid as ended */
+	bool anywhere; /* of this job alone, wherever it is; one that is completing is not over, as
+			* its processes may have their grace yet and its epilog comes; one that
+			* waits is over where it ran before */
+	bool in_doubt; /* anywhere: this squeue may be of another Slurm: it must have a job of this
+			  uid as ended */
 };
 
-/* Blocks, and ends with the process that has forked us: to be called in a chore (daemon/stagingd/chore.h).
- * -ESRCH: squeue says that the job is over on this node, and *err how; 0: it says that it is not, and
- * *err has a text if the job is completing; another -errno: that is not known. */
+/* Blocks, and ends with the process that has forked us: to be called in a task
+ * (daemon/stagingd/async.h). -ESRCH: squeue says that the job is over on this node, and *err how;
+ * 0: it says that it is not, and *err has a text if the job is completing; another -errno: that is
+ * not known. */
 int squeue_ask(const struct squeue_question *q, struct error *err);

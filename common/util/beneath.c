@@ -52,7 +52,8 @@ static int open_beneath_walk(int dirfd, const char *path, int flags, mode_t mode
 
 int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode)
 {
-	const bool makes = flags & O_CREAT || (flags & O_TMPFILE) == O_TMPFILE; /* which has O_DIRECTORY in it */
+	const bool makes = flags & O_CREAT ||
+			   (flags & O_TMPFILE) == O_TMPFILE; /* which has O_DIRECTORY in it */
 	struct open_how how = {
 		.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
 		.mode = makes ? mode : 0, /* or it is an error */

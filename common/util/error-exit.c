@@ -23,7 +23,7 @@ void error_prefix(struct error *err, const char *fmt, ...)
 {
 	char prefix[ERROR_MAX_SIZE], old[ERROR_MAX_SIZE];
 	enum stage_exit exit_code;
-	bool mended;
+	bool has_hint;
 	va_list ap;
 
 	if (!err)
@@ -36,30 +36,30 @@ void error_prefix(struct error *err, const char *fmt, ...)
 	 * backslashes are left alone. */
 	memcpy(old, err->text, sizeof(old));
 	exit_code = err->exit_code;
-	mended = err->mended;
+	has_hint = err->has_hint;
 	error_set(err, -err->code, "%s: %s", prefix, old);
 	err->exit_code = exit_code;
-	err->mended = mended;
+	err->has_hint = has_hint;
 }
 
-int error_mend(struct error *err, int r, const char *fmt, ...)
+int error_set_hint(struct error *err, int r, const char *fmt, ...)
 {
-	char mend[ERROR_MAX_SIZE / 2], clean[ERROR_MAX_SIZE / 2];
+	char hint[ERROR_MAX_SIZE / 2], clean[ERROR_MAX_SIZE / 2];
 	size_t n, room;
 	va_list ap;
 
-	if (!err || err->mended)
+	if (!err || err->has_hint)
 		return r;
 	va_start(ap, fmt);
-	if (vsnprintf(mend, sizeof(mend), fmt, ap) < 0)
-		mend[0] = '\0';
+	if (vsnprintf(hint, sizeof(hint), fmt, ap) < 0)
+		hint[0] = '\0';
 	va_end(ap);
-	n = text_escape(clean, sizeof(clean), mend, strlen(mend));
+	n = text_escape(clean, sizeof(clean), hint, strlen(hint));
 	room = sizeof(err->text) - n - sizeof("; ");
 	if (strlen(err->text) > room)
 		memcpy(err->text + room - 3, "...", sizeof("..."));
 	strcat(strcat(err->text, "; "), clean);
-	err->mended = true;
+	err->has_hint = true;
 	return r;
 }
 

@@ -16,7 +16,7 @@ int error_setv(struct error *err, int errnum, const char *fmt, va_list ap)
 	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
 		text[0] = '\0';
 	err->code = -errnum;
-	err->mended = false;
+	err->has_hint = false;
 	n = text_escape(err->text, sizeof(err->text), text, strlen(text));
 	if (n == sizeof(err->text) - 1)
 		memcpy(err->text + n - 3, "...", 3);

@@ -27,13 +27,16 @@ enum stage_exit {
 };
 
 struct error {
-	int code;                   /* negative errno; 0: nothing set */
-	enum stage_exit exit_code;  /* what stagectl exits with for it; 0: by code */
-	bool mended;                /* the text ends with what to do */
-	char text[ERROR_MAX_SIZE];  /* one line, no newline; control bytes are escaped */
+	int code;		   /* negative errno; 0: nothing set */
+	enum stage_exit exit_code; /* what stagectl exits with for it; 0: by code */
+	bool has_hint;		   /* the text ends with what to do */
+	char text[ERROR_MAX_SIZE]; /* one line, no newline; control bytes are escaped */
 };
 
-#define ERROR_INIT { 0 }
+#define ERROR_INIT                                                                                 \
+	{                                                                                          \
+		0                                                                                  \
+	}
 
 /* Sets the text, returns -errnum (errnum > 0). Long texts are cut with "...". */
 int error_set(struct error *err, int errnum, const char *fmt, ...)
@@ -51,9 +54,9 @@ int error_exit(struct error *err, enum stage_exit exit_code, int errnum, const c
 /* Puts "context: " in front of what is there. */
 void error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Puts "; mend" behind what is there, unless a mend is there: who is nearest to the cause knows best.
- * A long text is cut to make room. Returns r, so that it can go around error_set(). */
-int error_mend(struct error *err, int r, const char *fmt, ...)
+/* Puts "; hint" behind what is there, unless a hint is there: who is nearest to the cause knows
+ * best. A long text is cut to make room. Returns r, so that it can go around error_set(). */
+int error_set_hint(struct error *err, int r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
 /* The exit status that belongs to err: exit_code if set, else ENOSPC/EDQUOT/ENOMEM -> 7,

@@ -8,7 +8,12 @@
 static size_t decode(const unsigned char *s, size_t n, uint32_t *cp)
 {
 	static const uint32_t least[] = { 0, 0, 0x80, 0x800, 0x10000 };
-	const size_t len = s[0] < 0x80 ? 1 : s[0] < 0xc0 ? 0 : s[0] < 0xe0 ? 2 : s[0] < 0xf0 ? 3 : s[0] < 0xf8 ? 4 : 0;
+	const size_t len = s[0] < 0x80	 ? 1
+			   : s[0] < 0xc0 ? 0
+			   : s[0] < 0xe0 ? 2
+			   : s[0] < 0xf0 ? 3
+			   : s[0] < 0xf8 ? 4
+					 : 0;
 
 	if (len == 0 || len > n)
 		return 0;
@@ -21,11 +26,12 @@ static size_t decode(const unsigned char *s, size_t n, uint32_t *cp)
 	return *cp < least[len] || *cp > 0x10ffff || (*cp >= 0xd800 && *cp < 0xe000) ? 0 : len;
 }
 
-/* C0, DEL, C1, what ends a line elsewhere, and Unicode's Bidi_Control, which reorders what a terminal shows */
+/* C0, DEL, C1, what ends a line elsewhere, and Unicode's Bidi_Control, which reorders what a
+ * terminal shows */
 static bool is_control(uint32_t cp)
 {
-	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0x61c || cp == 0x200e || cp == 0x200f ||
-	       (cp >= 0x2028 && cp <= 0x202e) || (cp >= 0x2066 && cp <= 0x2069);
+	return cp < 0x20 || (cp >= 0x7f && cp < 0xa0) || cp == 0x61c || cp == 0x200e ||
+	       cp == 0x200f || (cp >= 0x2028 && cp <= 0x202e) || (cp >= 0x2066 && cp <= 0x2069);
 }
 
 size_t text_escape(char *dst, size_t dst_size, const void *src, size_t src_size)

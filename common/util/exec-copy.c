@@ -22,7 +22,8 @@ static int open_program(const char *name)
 	char path[PATH_MAX];
 	int fd, r = -ENOENT;
 
-	for (const char *dir = strchr(name, '/') ? "" : EXEC_COPY_PATH; r == -ENOENT; dir += dir[0] == ':') {
+	for (const char *dir = strchr(name, '/') ? "" : EXEC_COPY_PATH; r == -ENOENT;
+	     dir += dir[0] == ':') {
 		const size_t n = strcspn(dir, ":");
 
 		snprintf(path, sizeof(path), "%.*s%s%s", (int)n, dir, n ? "/" : "", name);
@@ -44,7 +45,8 @@ static int check_program(int fd, off_t *sizep)
 		return -errno;
 	if (!S_ISREG(st.st_mode) || !(st.st_mode & 0111))
 		return -EACCES;
-	if (pread(fd, magic, sizeof(magic), 0) != sizeof(magic) || !memcmp(magic, "#!", sizeof(magic)))
+	if (pread(fd, magic, sizeof(magic), 0) != sizeof(magic) ||
+	    !memcmp(magic, "#!", sizeof(magic)))
 		return -ENOEXEC;
 	*sizep = st.st_size;
 	return 0;
@@ -60,8 +62,9 @@ static int make_file(void)
 	return fd < 0 ? -errno : fd;
 }
 
-/* A descriptor by which the file can be executed and nothing else: nothing is, as long as it can be written
- * to. Its owner could open it again, if he found it: in /proc, where a process that can't be traced shows nothing. */
+/* A descriptor by which the file can be executed and nothing else: nothing is, as long as it can be
+ * written to. Its owner could open it again, if he found it: in /proc, where a process that can't
+ * be traced shows nothing. */
 static int reopen(int fd)
 {
 	char path[32];

@@ -24,6 +24,6 @@ int fd_read_file(int fd, size_t max, char **datap, size_t *sizep);
 int fd_set_nonblock(int fd, bool on);
 int fd_set_cloexec(int fd, bool on);
 
-/* The same file or directory once more, with an offset, a mode of access and a read-ahead of its own
- * (O_CLOEXEC is added). fd may be an O_PATH. -errno. */
+/* The same file or directory once more, with an offset, a mode of access and a read-ahead of its
+ * own (O_CLOEXEC is added). fd may be an O_PATH. -errno. */
 int fd_reopen(int fd, int flags);

@@ -1,6 +1,7 @@
 /*
- * fnv: FNV-1a of 64 bits: a hash of short keys that is the same on all machines. It is no protection
- * against who chooses the keys. Here and not in a .c, because trees are hashed file by file.
+ * fnv: FNV-1a of 64 bits: a hash of short keys that is the same on all machines. It is no
+ * protection against who chooses the keys. Here and not in a .c, because trees are hashed file by
+ * file.
  */
 #pragma once
 

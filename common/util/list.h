@@ -10,7 +10,10 @@ struct list {
 	struct list *prev, *next;
 };
 
-#define LIST_INIT(name) { &(name), &(name) }
+#define LIST_INIT(name)                                                                            \
+	{                                                                                          \
+		&(name), &(name)                                                                   \
+	}
 
 static inline void list_init(struct list *l)
 {

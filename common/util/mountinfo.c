@@ -32,7 +32,8 @@ int mountinfo_parse(struct mountinfo *m, const char *line)
 	m->options[0] = '\0';
 	/* A blank alone ends a field: names may hold \r, \v and \f, which %s takes for blanks. */
 	if (!rest ||
-	    sscanf(line, "%*[0-9] %*u %u:%u %*[^ ] %4095[^ ]", &m->major, &m->minor, m->target) != 3 ||
+	    sscanf(line, "%*[0-9] %*u %u:%u %*[^ ] %4095[^ ]", &m->major, &m->minor, m->target) !=
+		    3 ||
 	    sscanf(rest, " - %63[^ ] %*[^ ] %1023[^ \n]", m->type, m->options) < 1)
 		return -EPROTO;
 	unescape(m->target);
@@ -59,8 +60,8 @@ int mountinfo_find(struct mountinfo *m, const char *target, const char *type, co
 
 	while (f && getline(&line, &size, f) > 0)
 		if ((r || target) && mountinfo_parse(&next, line) == 0 &&
-		    (!target || !strcmp(next.target, target)) && (!type || !strcmp(next.type, type)) &&
-		    (!option || has_option(&next, option))) {
+		    (!target || !strcmp(next.target, target)) &&
+		    (!type || !strcmp(next.type, type)) && (!option || has_option(&next, option))) {
 			*m = next;
 			r = 0;
 		}
@@ -69,7 +70,8 @@ int mountinfo_find(struct mountinfo *m, const char *target, const char *type, co
 
 static void match(struct mountinfo_query *q, const struct mountinfo *m)
 {
-	if (!*q->target && strcmp(m->type, q->type) == 0 && (!q->option || has_option(m, q->option)))
+	if (!*q->target && strcmp(m->type, q->type) == 0 &&
+	    (!q->option || has_option(m, q->option)))
 		memcpy(q->target, m->target, sizeof(q->target));
 }
 

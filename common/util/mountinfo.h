@@ -10,15 +10,15 @@ struct mountinfo {
 	unsigned major, minor;
 	char target[PATH_MAX]; /* unescaped */
 	char type[64];
-	char options[1024];    /* of the superblock */
+	char options[1024]; /* of the superblock */
 };
 
 /* One line of /proc/self/mountinfo; -EPROTO if it is none. */
 int mountinfo_parse(struct mountinfo *m, const char *line);
 
-/* The last (topmost) entry with that target, type and superblock option; NULL: any. Without a target the
- * first, which is the system's own: what others bind of it comes later. 0, -ENOENT, or why it can't be
- * read. */
+/* The last (topmost) entry with that target, type and superblock option; NULL: any. Without a
+ * target the first, which is the system's own: what others bind of it comes later. 0, -ENOENT, or
+ * why it can't be read. */
 int mountinfo_find(struct mountinfo *m, const char *target, const char *type, const char *option);
 
 /* What mountinfo_find_first() looks for; option: NULL: any. */

@@ -96,10 +96,12 @@ static bool component_match(const char *pattern, size_t n, const char *path, siz
 }
 
 /* Of several "**" only the last one has to be tried anew: what stands between two of them takes its
- * first place, which leaves the most to the rest. So the time is that of the two lengths' product. */
+ * first place, which leaves the most to the rest. So the time is that of the two lengths' product.
+ */
 static bool match_from(const char *pattern, const char *path)
 {
-	const char *again = NULL, *taken = NULL; /* behind the last "**"; behind what it stands for */
+	const char *again = NULL,
+		   *taken = NULL; /* behind the last "**"; behind what it stands for */
 	size_t n, m;
 
 	for (;;) {

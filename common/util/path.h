@@ -26,7 +26,8 @@ const char *path_base(const char *path);
 /* Has the text a pattern byte: * ? [ or { … } ? */
 bool path_is_pattern(const char *path);
 
-/* How many bytes of a pattern name the directory that is above all it can fit: "/a/b" of "/a/b/?.tar" and
+/* How many bytes of a pattern name the directory that is above all it can fit: "/a/b" of
+ * "/a/b/?.tar" and
  * "/a/b/{c,d}/e". 0: there is none but "/". Of what is no pattern: all. */
 size_t path_get_top(const char *pattern);
 

@@ -27,9 +27,9 @@ struct rmtree {
 	const struct rmtree_limits *limits;
 	uint64_t n_hoisted;
 	uint64_t n_steps;
-	bool progress;   /* something went away or moved in this pass */
+	bool progress; /* something went away or moved in this pass */
 	uint64_t n_failed;
-	int failure;     /* first -errno of this pass */
+	int failure; /* first -errno of this pass */
 	char failed[256];
 };
 

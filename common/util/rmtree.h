@@ -10,7 +10,7 @@ struct error;
 
 struct rmtree_limits {
 	uint64_t deadline_ms; /* clock_ms() at which to stop with -ETIMEDOUT; 0: none */
-	bool keep_root;       /* empty the directory, keep it */
+	bool keep_root;	      /* empty the directory, keep it */
 };
 
 /*

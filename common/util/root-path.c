@@ -25,7 +25,8 @@ static int look(int fd)
 {
 	struct statx st;
 
-	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MODE | STATX_UID, &st) < 0)
+	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MODE | STATX_UID,
+		  &st) < 0)
 		return -errno;
 	if (st.stx_uid != 0)
 		return -EPERM;

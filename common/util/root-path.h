@@ -1,16 +1,19 @@
 /*
  * root-path: opens a directory whose path root was told, where all of the way belongs to root.
  *
- * Each component is opened by itself, without following it, and looked at by its descriptor: it is a directory of
- * root's that nobody else may write to (a sticky one is not enough), or a link of root's, whose text is walked in the
- * same way from the caller's own root. So the kernel follows nothing, magic links of /proc least of all, and what is
- * at the end can't be exchanged by anybody but root. No server of a user's file system is asked.
+ * Each component is opened by itself, without following it, and looked at by its descriptor: it is
+ * a directory of root's that nobody else may write to (a sticky one is not enough), or a link of
+ * root's, whose text is walked in the same way from the caller's own root. So the kernel follows
+ * nothing, magic links of /proc least of all, and what is at the end can't be exchanged by anybody
+ * but root. No server of a user's file system is asked.
  */
 #pragma once
 
-/* An O_PATH descriptor. -EPERM: a part of the way is not root's alone, or the path is not absolute or climbs
+/* An O_PATH descriptor. -EPERM: a part of the way is not root's alone, or the path is not absolute
+ * or climbs
  * ("..", in what was told; a link of root's may); -ENOTDIR, -ENOENT, -ELOOP, …. */
 int root_path_open(const char *path);
 
-/* The same for the directory that a file is in; *namep: the file's name, in path. -EPERM: there is none. */
+/* The same for the directory that a file is in; *namep: the file's name, in path. -EPERM: there is
+ * none. */
 int root_path_open_above(const char *path, const char **namep);

@@ -9,7 +9,7 @@
 #include <stddef.h>
 
 enum suffix_kind {
-	SUFFIX_TAR,    /* compressed or not */
+	SUFFIX_TAR, /* compressed or not */
 	SUFFIX_ZIP,
 	SUFFIX_IMAGE,  /* squashfs */
 	SUFFIX_STREAM, /* one file, compressed */
@@ -18,7 +18,7 @@ enum suffix_kind {
 struct suffix {
 	const char *text; /* with its dot */
 	enum suffix_kind kind;
-	bool compressed;  /* as a whole, by gzip and the like */
+	bool compressed; /* as a whole, by gzip and the like */
 };
 
 /* The longest suffix that the first n bytes of name end with, without regard to case, and with

@@ -7,7 +7,7 @@
 
 #include "common/util/error.h"
 #include "common/util/path.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 
 static const struct {
 	const char *prefix;
@@ -24,7 +24,7 @@ static const struct {
 enum url_scheme url_scheme_of(const char *text)
 {
 	for (size_t i = 0; i < N_SCHEMES; i++)
-		if (words_begin(text, schemes[i].prefix) &&
+		if (strutil_begin(text, schemes[i].prefix) &&
 		    !strncmp(text + strlen(schemes[i].prefix), "://", 3))
 			return schemes[i].scheme;
 	return URL_NONE;
@@ -40,7 +40,7 @@ static int parse_port(struct url *url, const char *p, const char *end, struct er
 	unsigned port = 0;
 
 	for (; p < end && port <= 65535; p++) {
-		if (!words_is_digit(*p))
+		if (!strutil_is_digit(*p))
 			return refuse(err,
 				      "the port is not a number; write https://HOST:PORT/PATH");
 		port = port * 10 + (unsigned)(*p - '0');
@@ -48,7 +48,7 @@ static int parse_port(struct url *url, const char *p, const char *end, struct er
 	if (port == 0 || port > 65535)
 		return refuse(err,
 			      "the port is not between 1 and 65535; leave it out with its colon "
-			      "or mend it");
+			      "or hint it");
 	url->port = port;
 	return 0;
 }
@@ -56,9 +56,10 @@ static int parse_port(struct url *url, const char *p, const char *end, struct er
 static bool is_host_byte(char c, bool v6)
 {
 	if (v6)
-		return words_is_digit(c) || c == ':' || c == '.' || c == '%' || words_is_alpha(c);
+		return strutil_is_digit(c) || c == ':' || c == '.' || c == '%' ||
+		       strutil_is_alpha(c);
 	/* names that are not ASCII must be written as the resolver wants them (xn--) */
-	return words_is_digit(c) || words_is_alpha(c) || c == '-' || c == '.' || c == '_';
+	return strutil_is_digit(c) || strutil_is_alpha(c) || c == '-' || c == '.' || c == '_';
 }
 
 static int parse_host(struct url *url, const char *end, struct error *err)
@@ -74,7 +75,7 @@ static int parse_host(struct url *url, const char *end, struct error *err)
 			if (!is_host_byte(*p, true))
 				return refuse(err,
 					      "what stands between [ and ] is no IPv6 address; "
-					      "mend it");
+					      "hint it");
 		p++;
 	} else {
 		while (p < end && is_host_byte(*p, false))
@@ -151,7 +152,7 @@ static size_t dot_length(const char *p, const char *end, bool percent)
 {
 	if (p < end && *p == '.')
 		return 1;
-	if (percent && end - p >= 3 && p[0] == '%' && p[1] == '2' && words_lower(p[2]) == 'e')
+	if (percent && end - p >= 3 && p[0] == '%' && p[1] == '2' && strutil_lower(p[2]) == 'e')
 		return 3;
 	return 0;
 }
@@ -192,9 +193,9 @@ static int normal_path(const struct url *url, char *buf, size_t size)
 
 static int hex_digit(char c)
 {
-	if (words_is_digit(c))
+	if (strutil_is_digit(c))
 		return c - '0';
-	c = words_lower(c);
+	c = strutil_lower(c);
 	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
@@ -236,7 +237,7 @@ bool url_match(const char *pattern, const char *address)
 	if (rule.scheme != url.scheme || rule.port != url.port || rule.n_host != url.n_host)
 		return false;
 	for (size_t i = 0; i < url.n_host; i++)
-		if (words_lower(rule.host[i]) != words_lower(url.host[i]))
+		if (strutil_lower(rule.host[i]) != strutil_lower(url.host[i]))
 			return false;
 	if (url.scheme == URL_S3 ? !begins_alike(&rule, &url) : climbs_decoded(&url))
 		return false;

@@ -10,20 +10,20 @@ struct error;
 
 enum url_scheme { URL_NONE, URL_HTTP, URL_HTTPS, URL_S3 };
 
-struct url {                    /* points into the text */
+struct url { /* points into the text */
 	enum url_scheme scheme;
-	const char *host;       /* name, [IPv6 address] with its brackets, or bucket */
+	const char *host; /* name, [IPv6 address] with its brackets, or bucket */
 	size_t n_host;
-	unsigned port;          /* as written or by scheme; 0 for s3 */
-	const char *path;       /* from the first "/" on; for s3 behind it: the key */
-	size_t n_path;          /* up to a "?" or "#"; for s3 all of it */
+	unsigned port;	  /* as written or by scheme; 0 for s3 */
+	const char *path; /* from the first "/" on; for s3 behind it: the key */
+	size_t n_path;	  /* up to a "?" or "#"; for s3 all of it */
 };
 
 /* By what stands in front of "://"; URL_NONE if it is none of ours. */
 enum url_scheme url_scheme_of(const char *text);
 
 /* Refuses what has user:password@, no host, a port that is no number, no path. -EINVAL with the
- * sentence and the mend. */
+ * sentence and the hint. */
 int url_parse(struct url *url, const char *text, struct error *err);
 
 /* The first byte of the path of an address, where a colon is no longer the host's; NULL: none. */

@@ -9,8 +9,9 @@
 #include <sys/resource.h>
 #include <unistd.h>
 
+#include "common/protocol/conn.h"
 #include "common/protocol/keeper-verbs.h"
-#include "common/sandbox/ceiling.h"
+#include "common/sandbox/data-rlimit.h"
 #include "common/sandbox/sandbox.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
@@ -19,7 +20,8 @@
 #include "daemon/fetch/http-get.h"
 #include "daemon/worker/web/fetch.h"
 
-#define FETCH_MEMORY (128 << 20) /* TLS, pages of lists; beside what ceiling.h gives each thread */
+#define FETCH_MEMORY                                                                               \
+	(128 << 20) /* TLS, pages of lists; beside what data-rlimit.h gives each thread */
 
 int main(int argc, char **argv)
 {
@@ -27,7 +29,7 @@ int main(int argc, char **argv)
 
 	if (argc > 1) {
 		dprintf(STDERR_FILENO, "stage-fetch is started by stage-worker and takes no "
-			"arguments\n");
+				       "arguments\n");
 		return STAGE_EXIT_USAGE;
 	}
 	clearenv();
@@ -37,9 +39,9 @@ int main(int argc, char **argv)
 	setrlimit(RLIMIT_CORE, &none);
 	fd_set_cloexec(WORKER_FD_SOCKET, true);
 	log_open("stage-fetch", STDERR_FILENO, 0);
-	if (http_global_init() < 0)
+	if (conn_check_own(WORKER_FD_SOCKET) < 0 || http_global_init() < 0)
 		return 1;
-	ceiling_set_to(FETCH_MEMORY, FETCH_MAX_THREADS);
+	data_rlimit_set_to(FETCH_MEMORY, FETCH_MAX_THREADS);
 	sandbox_enter_fetcher();
 	_exit(fetch_serve(WORKER_FD_SOCKET)); /* the threads are in the middle of something */
 }

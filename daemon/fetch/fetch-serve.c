@@ -1,6 +1,6 @@
 /*
- * A thread an order: each has its own connection to the server, and waits where it likes. The process
- * ends with its connection to the worker, in the middle of whatever the threads do.
+ * A thread an order: each has its own connection to the server, and waits where it likes. The
+ * process ends with its connection to the worker, in the middle of whatever the threads do.
  */
 #include "daemon/fetch/fetch-serve.h"
 
@@ -13,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/protocol/conn.h"
-#include "common/util/copy-rate.h"
+#include "common/util/rate-limit.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/list.h"
@@ -30,7 +30,7 @@ struct order {
 	int fd;
 	bool is_pipe;
 	uint64_t id, unsaid; /* bytes that the worker was not told of */
-	unsigned age;        /* how many stops there were before it */
+	unsigned age;	     /* how many stops there were before it */
 	struct server *server;
 };
 
@@ -40,7 +40,7 @@ struct server {
 	char *profile;
 	struct s3_keyring *keyring;
 	struct http_config config;
-	struct copy_rate rate;
+	struct rate_limit rate;
 	atomic_uint n_stops;
 
 	pthread_mutex_t lock;
@@ -71,8 +71,7 @@ static void say_came(struct order *o)
 	say(o->server, kv);
 }
 
-static void say_end(struct order *o, int r, const struct http_reply *reply,
-		    const struct error *err)
+static void say_end(struct order *o, int r, const struct http_reply *reply, const struct error *err)
 {
 	_cleanup_(kv_freep) struct kv *kv = NULL;
 
@@ -83,7 +82,7 @@ static void say_end(struct order *o, int r, const struct http_reply *reply,
 	if (r < 0) {
 		kv_set_u64(kv, "code", (uint64_t)-r);
 		kv_set_u64(kv, "exit", err->exit_code);
-		kv_set_u64(kv, "mended", err->mended);
+		kv_set_u64(kv, "hint", err->has_hint);
 		kv_set(kv, "text", err->text);
 	} else {
 		kv_set_u64(kv, "total", reply->total);
@@ -123,7 +122,7 @@ static int put(void *arg, uint64_t at, const void *data, size_t size)
 static void pace(void *arg, size_t bytes)
 {
 	struct server *s = arg;
-	uint64_t us = copy_rate_take(&s->rate, bytes, clock_ms() * 1000);
+	uint64_t us = rate_limit_take(&s->rate, bytes, clock_ms() * 1000);
 
 	if (us > 0)
 		usleep((useconds_t)us);
@@ -258,7 +257,7 @@ static int begin(struct server *s)
 		return -ENOMEM;
 	if (s3_keyring_new(&s->keyring, s->profile, keys_fd, &err) < 0)
 		return err.code;
-	copy_rate_init(&s->rate, kv_get_u64(kv, "rate", 0));
+	rate_limit_init(&s->rate, kv_get_u64(kv, "rate", 0));
 	s->config = (struct http_config){
 		.web = s->web,
 		.keyring = s->keyring,
@@ -288,7 +287,7 @@ static int receive(struct server *s, struct order **op)
 		return receive(s, op);
 	}
 	if (r > 0 && (n_fds != 1 || (strcmp(kv_get_or_empty(o->kv, "op"), "get") &&
-				       strcmp(kv_get_or_empty(o->kv, "op"), "list"))))
+				     strcmp(kv_get_or_empty(o->kv, "op"), "list"))))
 		r = -EPROTO;
 	if (r <= 0) {
 		order_free(o);

@@ -1,6 +1,6 @@
 /*
- * fetch-serve: the inside of stage-fetch: takes orders from a worker (fetch.h) and carries them out by
- * as many threads as there are orders at once.
+ * fetch-serve: the inside of stage-fetch: takes orders from a worker (fetch.h) and carries them out
+ * by as many threads as there are orders at once.
  */
 #pragma once
 

@@ -92,7 +92,7 @@ static int check_part(struct http_answer *a)
 	    (h->n_lengths && !h->chunked && h->length != h->range_end - h->range_from)) {
 		error_set(a->err, EIO, "%s: the server sent another part than it was asked for",
 			  a->shown);
-		return fatal(a, error_mend(a->err, -EIO, "tell who runs the server"));
+		return fatal(a, error_set_hint(a->err, -EIO, "tell who runs the server"));
 	}
 	a->reply->ranges = true;
 	return check_same(a, h->range_total);
@@ -112,12 +112,14 @@ static int check_whole(struct http_answer *a)
 	if (a->rq->from > 0 && !a->rq->whole_is_fine) {
 		error_set(a->err, EOPNOTSUPP, "%s: the server gave parts of it and now does not",
 			  a->shown);
-		return fatal(a, error_mend(a->err, -EOPNOTSUPP, "try again later"));
+		return fatal(a, error_set_hint(a->err, -EOPNOTSUPP, "try again later"));
 	}
 	if (!h->n_lengths && !h->chunked && !a->rq->any_end) {
-		error_set(a->err, EIO, "%s: the server does not say where it ends, so that it can't "
-			  "be told from one that was cut off", a->shown);
-		return fatal(a, error_mend(a->err, -EIO, "add verify=sha256:HEX"));
+		error_set(a->err, EIO,
+			  "%s: the server does not say where it ends, so that it can't "
+			  "be told from one that was cut off",
+			  a->shown);
+		return fatal(a, error_set_hint(a->err, -EIO, "add verify=sha256:HEX"));
 	}
 	a->skip = a->at;
 	return 0;
@@ -130,13 +132,13 @@ static int check_body(struct http_answer *a)
 	if (h->n_lengths > 1 || h->length_bad) {
 		error_set(a->err, EIO, "%s: the server states %s", a->shown,
 			  h->length_bad ? "a length that is no number" : "more than one length");
-		return fatal(a, error_mend(a->err, -EIO, "tell who runs the server"));
+		return fatal(a, error_set_hint(a->err, -EIO, "tell who runs the server"));
 	}
 	/* S3 keeps the word and the bytes as they were sent, and aws takes the bytes as they are */
 	if (!s3_is_url(a->rq->url) && !http_head_may_be_encoded(h, a->url)) {
 		error_set(a->err, EIO, "%s: the server sends it encoded (%s), unasked", a->shown,
 			  h->encoding);
-		return fatal(a, error_mend(a->err, -EIO, "tell who runs the server"));
+		return fatal(a, error_set_hint(a->err, -EIO, "tell who runs the server"));
 	}
 	return h->status == 206 ? check_part(a) : check_whole(a);
 }
@@ -217,7 +219,7 @@ static int put(struct http_answer *a, const char *p, uint64_t n, uint64_t wanted
 	}
 	if (n > wanted) {
 		error_set(a->err, EIO, "%s: the server sent more than it said", a->shown);
-		fatal(a, error_mend(a->err, -EIO, "tell who runs the server"));
+		fatal(a, error_set_hint(a->err, -EIO, "tell who runs the server"));
 		return -1;
 	}
 	return 0;
@@ -252,7 +254,7 @@ bool http_answer_is_unsure(const struct http_answer *a)
 static const struct {
 	int status, errnum;
 	bool again;
-	const char *mend;
+	const char *hint;
 } statuses[] = {
 	{ 401, EACCES, false, "it wants a login, which can't be given" },
 	{ 403, EACCES, false, "check that the address is open to you (signed ones expire)" },
@@ -283,16 +285,19 @@ static int s3_answer_refuse(struct http_answer *a, int errnum, bool again, bool 
 		  *code ? code : h->reason, *message ? " (" : "", message, *message ? ")" : "",
 		  h->status >= 300 && h->status < 400 ? ", which leads elsewhere" : "");
 	if (!strcmp(code, "RequestTimeTooSkewed"))
-		return error_mend(err, -errnum, "set the clock of this node");
+		return error_set_hint(err, -errnum, "set the clock of this node");
 	if (!strcmp(code, "InvalidObjectState"))
-		return error_mend(err, -errnum, "it is archived (Glacier): restore it first, by aws "
-				  "s3api restore-object, and wait until it is there");
+		return error_set_hint(err, -errnum,
+				      "it is archived (Glacier): restore it first, by aws "
+				      "s3api restore-object, and wait until it is there");
 	if (h->status < 400)
-		return error_mend(err, -errnum, "the site's Endpoint= and Region= have to be those "
-				  "of the bucket");
-	return error_mend(err, -errnum, h->status == 403   ? "check your keys and what they may read"
-					: h->status == 404 ? "check bucket and key"
-							   : "try again later");
+		return error_set_hint(err, -errnum,
+				      "the site's Endpoint= and Region= have to be those "
+				      "of the bucket");
+	return error_set_hint(err, -errnum,
+			      h->status == 403	 ? "check your keys and what they may read"
+			      : h->status == 404 ? "check bucket and key"
+						 : "try again later");
 }
 
 static int refuse_status(struct http_answer *a, bool *againp, struct error *err)
@@ -307,19 +312,20 @@ static int refuse_status(struct http_answer *a, bool *againp, struct error *err)
 					i < ARRAY_SIZE(statuses) && statuses[i].again, againp, err);
 	if (i == ARRAY_SIZE(statuses)) {
 		error_set(err, EIO, "%s: the server answers %d %s", a->shown, h->status, h->reason);
-		return error_mend(err, -EIO, "check the address");
+		return error_set_hint(err, -EIO, "check the address");
 	}
 	*againp = statuses[i].again;
 	error_set(err, statuses[i].errnum, "%s: the server answers %d %s", a->shown, h->status,
 		  h->reason);
-	return error_mend(err, -statuses[i].errnum, "%s", statuses[i].mend);
+	return error_set_hint(err, -statuses[i].errnum, "%s", statuses[i].hint);
 }
 
 static int finish_unsatisfiable(struct http_answer *a, bool *againp, struct error *err)
 {
 	const struct http_head *h = &a->head;
 
-	if (a->rq->from == 0 && a->at == 0 && h->has_range && !h->range_bad && h->range_total == 0) {
+	if (a->rq->from == 0 && a->at == 0 && h->has_range && !h->range_bad &&
+	    h->range_total == 0) {
 		a->reply->total = 0;
 		a->reply->ranges = true;
 		a->reply->validator = h->validator;
@@ -360,7 +366,7 @@ static int finish_body(struct http_answer *a, bool *againp, struct error *err)
 		return 0;
 	*againp = true;
 	error_set(err, EIO, "%s: the server sent less than it said", a->shown);
-	return error_mend(err, -EIO, "try again later");
+	return error_set_hint(err, -EIO, "try again later");
 }
 
 int http_answer_finish(struct http_answer *a, bool *againp, struct error *err)

@@ -1,6 +1,6 @@
 /*
- * http-answer: is what a server says the answer to what was asked, and where does it belong? Pure: the
- * lines and the bytes are brought by http-get.c.
+ * http-answer: is what a server says the answer to what was asked, and where does it belong? Pure:
+ * the lines and the bytes are brought by http-get.c.
  */
 #pragma once
 
@@ -22,18 +22,18 @@ struct http_answer {
 	const struct http_request *rq;
 	struct http_reply *reply;
 	struct error *err;
-	uint64_t at;          /* what goes into the sink next, over all tries */
+	uint64_t at;   /* what goes into the sink next, over all tries */
 	bool no_range; /* all of it is asked for: what the server said of a part may mean an empty
 			  one */
 
 	/* of the exchange at hand */
-	char shown[512];      /* the address, for people */
-	const char *url;      /* … and as it is */
-	bool begun;           /* a header came */
+	char shown[512]; /* the address, for people */
+	const char *url; /* … and as it is */
+	bool begun;	 /* a header came */
 	struct http_head head;
 	enum http_verdict verdict;
-	uint64_t skip;        /* bytes of the body that are there already */
-	uint64_t other_size;  /* of what is no body of ours */
+	uint64_t skip;		     /* bytes of the body that are there already */
+	uint64_t other_size;	     /* of what is no body of ours */
 	char text[HTTP_ANSWER_TEXT]; /* its beginning */
 };
 

@@ -36,7 +36,8 @@
 #define LOW_SPEED_BYTES 1024
 #define FIRST_WAIT_MS 500u
 #define MAX_WAIT_S 60
-#define PROGRESS_SIZE (1u << 20) /* so much more than at the last failure: tries are counted anew */
+/* So many bytes more than at the last failure: tries are counted from the beginning */
+#define PROGRESS_SIZE (1u << 20)
 
 struct http {
 	struct http_config config;
@@ -49,8 +50,8 @@ struct http {
 	bool address_refused;
 	bool too_slow;
 	uint64_t slow_since_ms, slow_bytes; /* since then so much has come … */
-	uint64_t last_ms;                   /* … and then the last of it */
-	char address[64];            /* that was */
+	uint64_t last_ms;		    /* … and then the last of it */
+	char address[64];		    /* that was */
 };
 
 int http_global_init(void)
@@ -64,7 +65,8 @@ static void refuse_address(struct http *h, const char *address)
 	h->address_refused = true;
 }
 
-/* Here a name has become an address: whatever was looked up before, this is what is connected to. */
+/* Here a name has become an address: whatever was looked up before, this is what is connected to.
+ */
 static curl_socket_t open_socket(void *arg, curlsocktype purpose, struct curl_sockaddr *a)
 {
 	struct http *h = arg;
@@ -252,12 +254,13 @@ static int add_signature(struct http *h, struct curl_slist **list, const struct 
 	if (!s3_is_url(a->rq->url) || h->config.web->anonymous)
 		return 0;
 	return s3_make_headers(h->config.web, h->keys, url,
-			       http_answer_range(a, range, sizeof(range)) ? range : NULL, add_signed,
-			       list);
+			       http_answer_range(a, range, sizeof(range)) ? range : NULL,
+			       add_signed, list);
 }
 
 /* The rule that covers the address. That of S3 was asked when the bucket was. */
-static int find_rule(struct http *h, const struct http_answer *a, const char *url, struct error *err)
+static int find_rule(struct http *h, const struct http_answer *a, const char *url,
+		     struct error *err)
 {
 	if (!s3_is_url(a->rq->url))
 		return web_check_url(h->config.web, url, &h->rule, err);
@@ -284,9 +287,9 @@ static bool is_certificate(CURLcode r)
 static bool may_pass(CURLcode r)
 {
 	static const CURLcode codes[] = {
-		CURLE_COULDNT_CONNECT, CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY,
-		CURLE_OPERATION_TIMEDOUT, CURLE_RECV_ERROR, CURLE_SEND_ERROR, CURLE_GOT_NOTHING,
-		CURLE_PARTIAL_FILE, CURLE_SSL_CONNECT_ERROR,
+		CURLE_COULDNT_CONNECT,	  CURLE_COULDNT_RESOLVE_HOST, CURLE_COULDNT_RESOLVE_PROXY,
+		CURLE_OPERATION_TIMEDOUT, CURLE_RECV_ERROR,	      CURLE_SEND_ERROR,
+		CURLE_GOT_NOTHING,	  CURLE_PARTIAL_FILE,	      CURLE_SSL_CONNECT_ERROR,
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(codes); i++)
@@ -319,31 +322,34 @@ static int explain_curl(struct http *h, struct http_answer *a, CURLcode r, bool 
 	if (h->address_refused) {
 		error_exit(err, STAGE_EXIT_REFUSED, EPERM,
 			   "%s leads to the address %s, which is not public", a->shown, h->address);
-		return error_mend(err, -EPERM, "the site can allow it by Networks= of its rule");
+		return error_set_hint(err, -EPERM,
+				      "the site can allow it by Networks= of its rule");
 	}
 	if (a->head.size > HTTP_HEAD_MAX_SIZE || is_long_line(r)) {
 		error_set(err, EIO, "%s: the server's headers are too long", a->shown);
-		return error_mend(err, -EIO, "tell who runs the server");
+		return error_set_hint(err, -EIO, "tell who runs the server");
 	}
 	if (h->too_slow) {
 		*againp = true;
 		error_set(err, EIO, "%s: next to nothing came for %u s", a->shown,
 			  h->config.low_speed_s);
-		return error_mend(err, -EIO, "try again later");
+		return error_set_hint(err, -EIO, "try again later");
 	}
 	if (is_certificate(r)) {
 		error_set(err, EIO, "%s: the server's certificate is not accepted (%.300s)",
 			  a->shown, how);
-		return error_mend(err, -EIO, "check the host's name; the site can name other "
-				  "certificates by CaFile=");
+		return error_set_hint(err, -EIO,
+				      "check the host's name; the site can name other "
+				      "certificates by CaFile=");
 	}
 	if (is_bad_chunk(h, r)) {
-		error_set(err, EIO, "%s: the server's chunks can't be read (%.300s)", a->shown, how);
-		return error_mend(err, -EIO, "tell who runs the server");
+		error_set(err, EIO, "%s: the server's chunks can't be read (%.300s)", a->shown,
+			  how);
+		return error_set_hint(err, -EIO, "tell who runs the server");
 	}
 	*againp = may_pass(r);
 	error_set(err, EIO, "%s: %.300s", a->shown, how);
-	return error_mend(err, -EIO, *againp ? "try again later" : "ask the site");
+	return error_set_hint(err, -EIO, *againp ? "try again later" : "ask the site");
 }
 
 static int exchange(struct http *h, struct http_answer *a, const char *url, bool *againp,
@@ -437,8 +443,9 @@ static int follow(struct http *h, struct http_answer *a, bool *againp, struct er
 		if (r != HTTP_ANSWER_REDIRECT)
 			return r;
 		if (hops == HTTP_MAX_REDIRECTS) {
-			error_set(err, EIO, "%s: more than %d redirects", first, HTTP_MAX_REDIRECTS);
-			return error_mend(err, -EIO, "name the address where they should end");
+			error_set(err, EIO, "%s: more than %d redirects", first,
+				  HTTP_MAX_REDIRECTS);
+			return error_set_hint(err, -EIO, "name the address where they should end");
 		}
 		r = next_url(h, a, url, &next, err);
 		if (r < 0) {
@@ -492,7 +499,7 @@ static bool wait_before(const struct http_answer *a, int n_failed, struct error 
 	if (s > MAX_WAIT_S) {
 		error_set(err, EIO, "%s: the server answers %d and asks to come back in %llu s",
 			  a->shown, a->head.status, (unsigned long long)s);
-		error_mend(err, -EIO, "try again then");
+		error_set_hint(err, -EIO, "try again then");
 		return false;
 	}
 	ms = ms / 2 + random_below(ms + 1); /* not all nodes at once */
@@ -528,7 +535,8 @@ int http_get(struct http *h, const struct http_request *rq, struct http_reply *r
 			return r;
 		}
 		if (http_answer_is_unsure(&a)) {
-			error_prefix(err, "the server gives neither ETag nor date, so that the rest "
+			error_prefix(err,
+				     "the server gives neither ETag nor date, so that the rest "
 				     "can't be fetched alone");
 			return r;
 		}

@@ -1,7 +1,7 @@
 /*
- * http-get: the bytes of one object, or a range of them, by libcurl: redirects one by one against the
- * rules, addresses when they are connected to, what breaks off is gone on with. http-get.c is the
- * one file that knows libcurl.
+ * http-get: the bytes of one object, or a range of them, by libcurl: redirects one by one against
+ * the rules, addresses when they are connected to, what breaks off is gone on with. http-get.c is
+ * the one file that knows libcurl.
  *
  * A struct http belongs to one thread and keeps its connections for the next object.
  */
@@ -27,32 +27,33 @@ struct web;
 struct http_config {
 	const struct web *web;
 	struct s3_keyring *keyring; /* what S3 is signed with (s3-keys.h) */
-	unsigned low_speed_s; /* slower than 1 KiB/s for so long counts as broken off */
+	unsigned low_speed_s;	    /* slower than 1 KiB/s for so long counts as broken off */
 	/* Called for all that comes: sleeps where it comes too fast. NULL: none. */
 	void (*pace)(void *arg, size_t bytes);
 	void *arg;
 };
 
 struct http_request {
-	const char *url;          /* http://, https://, or s3://BUCKET/KEY */
-	const char *query;        /* of s3, encoded: the bucket itself is asked; NULL: none */
-	uint64_t from, to;        /* bytes [from, to); HTTP_END: all from there on */
-	bool whole_is_fine;       /* an answer with all of it, from its beginning, will do: the bytes
-				   * up to `to` are taken, the rest is left */
-	bool any_end;             /* a body whose end nothing marks may be taken: a sum is checked */
+	const char *url;    /* http://, https://, or s3://BUCKET/KEY */
+	const char *query;  /* of s3, encoded: the bucket itself is asked; NULL: none */
+	uint64_t from, to;  /* bytes [from, to); HTTP_END: all from there on */
+	bool whole_is_fine; /* an answer with all of it, from its beginning, will do: the bytes
+			     * up to `to` are taken, the rest is left */
+	bool any_end;	    /* a body whose end nothing marks may be taken: a sum is checked */
 	const struct http_validator *known; /* of what was seen before; NULL: nothing */
-	uint64_t known_total;     /* HTTP_END: not known */
+	uint64_t known_total;		    /* HTTP_END: not known */
 	/* data for offset at; 0 or -errno, which ends it. */
 	int (*sink)(void *arg, uint64_t at, const void *data, size_t size);
 	void *arg;
 };
 
 struct http_reply {
-	uint64_t total;     /* of the object; HTTP_END: not known */
-	bool ranges;        /* the server gives parts */
+	uint64_t total; /* of the object; HTTP_END: not known */
+	bool ranges;	/* the server gives parts */
 	struct http_validator validator;
-	char name[HTTP_NAME_SIZE]; /* as Content-Disposition or the address that answered calls it */
-	uint64_t bytes;     /* that went into sink */
+	char name[HTTP_NAME_SIZE]; /* as Content-Disposition or the address that answered calls it
+				    */
+	uint64_t bytes;		   /* that went into sink */
 };
 
 /* Before the first thread. */

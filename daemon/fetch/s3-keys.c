@@ -58,8 +58,9 @@ static bool is_section(const char *line, const char *profile, bool is_config)
 static bool is_elsewhere(const char *line)
 {
 	static const char *const words[] = {
-		"credential_process", "role_arn", "sso_", "login_session", "source_profile",
-		"credential_source", "web_identity_token_file",
+		"credential_process",	   "role_arn",	     "sso_",
+		"login_session",	   "source_profile", "credential_source",
+		"web_identity_token_file",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++)
@@ -81,7 +82,8 @@ int s3_keys_from_text(struct keys *keys, const char *text, const char *profile, 
 		if (!inside)
 			continue;
 		elsewhere = elsewhere || is_elsewhere(p);
-		(void)(take_value(p, "aws_access_key_id", keys->access, sizeof(keys->access), &bad) ||
+		(void)(take_value(p, "aws_access_key_id", keys->access, sizeof(keys->access),
+				  &bad) ||
 		       take_value(p, "aws_secret_access_key", keys->secret, sizeof(keys->secret),
 				  &bad) ||
 		       take_value(p, "aws_session_token", keys->token, sizeof(keys->token), &bad));
@@ -94,38 +96,43 @@ int s3_keys_from_text(struct keys *keys, const char *text, const char *profile, 
 
 /* ---- files ---- */
 
-static int mend(struct error *err, const char *profile)
+static int hint(struct error *err, const char *profile)
 {
-	return error_mend(err, err->code,
-			  "write ~/.aws/credentials with [%s], aws_access_key_id and "
-			  "aws_secret_access_key", profile);
+	return error_set_hint(err, err->code,
+			      "write ~/.aws/credentials with [%s], aws_access_key_id and "
+			      "aws_secret_access_key",
+			      profile);
 }
 
 static int refuse_file(const char *path, const struct stat *st, struct error *err)
 {
 	error_set(err, EACCES, "%s %s", path,
-		  !S_ISREG(st->st_mode)	     ? "is no file"
+		  !S_ISREG(st->st_mode)	    ? "is no file"
 		  : st->st_uid != geteuid() ? "belongs to somebody else"
-					     : "can be read by others");
-	return error_mend(err, -EACCES, "chmod 600 %s, and change the keys", path);
+					    : "can be read by others");
+	return error_set_hint(err, -EACCES, "chmod 600 %s, and change the keys", path);
 }
 
 static int refuse_text(int why, const char *path, const char *profile, struct error *err)
 {
 	if (why == S3_KEYS_E_ELSEWHERE) {
-		error_set(err, EINVAL, "%s: the profile %s gets its keys by a role, a program or a "
-			  "browser, which is not known here", path, profile);
-		return error_mend(err, -EINVAL, "write what aws configure export-credentials prints to "
-				  "~/.aws/credentials, with [%s]", profile);
+		error_set(err, EINVAL,
+			  "%s: the profile %s gets its keys by a role, a program or a "
+			  "browser, which is not known here",
+			  path, profile);
+		return error_set_hint(err, -EINVAL,
+				      "write what aws configure export-credentials prints to "
+				      "~/.aws/credentials, with [%s]",
+				      profile);
 	}
 	if (why == S3_KEYS_E_NONE)
 		return error_set(err, EINVAL, "%s has no keys in its section [%s]", path, profile);
 	error_set(err, EINVAL, "%s has a key with a byte that keys can't have", path);
-	return mend(err, profile);
+	return hint(err, profile);
 }
 
-/* S3_KEYS_E_NONE, with err filled: the other file may have them. A file that only says how the other one
- * is used may be open to others, as AWS's tools make it. */
+/* S3_KEYS_E_NONE, with err filled: the other file may have them. A file that only says how the
+ * other one is used may be open to others, as AWS's tools make it. */
 static int read_keys(struct keys *keys, const char *path, const char *profile, bool is_config,
 		     struct error *err)
 {
@@ -140,7 +147,7 @@ static int read_keys(struct keys *keys, const char *path, const char *profile, b
 	if (fd < 0 || fstat(fd, &st) < 0) {
 		r = errno == ENOENT ? S3_KEYS_E_NONE : -errno;
 		error_errno(err, errno, "keys for S3: %s", path);
-		return r < 0 ? mend(err, profile) : r;
+		return r < 0 ? hint(err, profile) : r;
 	}
 	open_to_others = st.st_mode & 077;
 	if (!S_ISREG(st.st_mode) || st.st_uid != geteuid() || (open_to_others && !is_config))
@@ -164,9 +171,11 @@ static int read_keys(struct keys *keys, const char *path, const char *profile, b
 static int refuse_none(const char *profile, bool is_named, struct error *err)
 {
 	err->code = -ENOKEY;
-	return error_mend(err, -ENOKEY, "write ~/.aws/credentials with [%s], aws_access_key_id and "
-			  "aws_secret_access_key%s", profile,
-			  is_named ? "" : ", or set " KEYS_ENV_ACCESS " and " KEYS_ENV_SECRET);
+	return error_set_hint(err, -ENOKEY,
+			      "write ~/.aws/credentials with [%s], aws_access_key_id and "
+			      "aws_secret_access_key%s",
+			      profile,
+			      is_named ? "" : ", or set " KEYS_ENV_ACCESS " and " KEYS_ENV_SECRET);
 }
 
 static int read_files(struct keys *keys, const char *profile, struct error *err)

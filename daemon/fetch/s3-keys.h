@@ -1,7 +1,7 @@
 /*
- * s3-keys: the user's keys, where AWS's own tools look for them: those of his environment, where they
- * were sent, else a profile's in ~/.aws/credentials, else in ~/.aws/config. A file that keys come from
- * has to be the user's own and nobody else's to read.
+ * s3-keys: the user's keys, where AWS's own tools look for them: those of his environment, where
+ * they were sent, else a profile's in ~/.aws/credentials, else in ~/.aws/config. A file that keys
+ * come from has to be the user's own and nobody else's to read.
  */
 #pragma once
 
@@ -17,21 +17,22 @@ struct error;
 /* What all threads of a process sign with. */
 struct s3_keyring;
 
-/* keys_fd: from which those of the environment come (common/protocol/keys.h), -1: from nowhere. It stays the caller's, and so
- * does profile, which lives as long. */
+/* keys_fd: from which those of the environment come (common/protocol/keys.h), -1: from nowhere. It
+ * stays the caller's, and so does profile, which lives as long. */
 int s3_keyring_new(struct s3_keyring **rp, const char *profile, int keys_fd, struct error *err);
 void s3_keyring_free(struct s3_keyring *r);
 DEFINE_FREEP(struct s3_keyring, s3_keyring_free)
 
-/* Lends them; the files are read when they are first needed. Any thread. -ENOKEY: there are none. */
+/* Lends them; the files are read when they are first needed. Any thread. -ENOKEY: there are none.
+ */
 int s3_keyring_get(struct s3_keyring *r, const struct keys **keysp, struct error *err);
 /* They are those of the environment. */
 bool s3_keyring_is_env(const struct s3_keyring *r);
 
 enum {
 	S3_KEYS_E_SUCCESS,
-	S3_KEYS_E_NONE,      /* not in this text */
-	S3_KEYS_E_BAD,       /* with a byte that keys can't have, or too long */
+	S3_KEYS_E_NONE,	     /* not in this text */
+	S3_KEYS_E_BAD,	     /* with a byte that keys can't have, or too long */
 	S3_KEYS_E_ELSEWHERE, /* the profile gets them by a program, a role or a browser */
 };
 

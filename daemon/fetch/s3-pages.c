@@ -63,7 +63,7 @@ static int write_object(void *arg, const struct s3_object *o, struct error *err)
 		return 0;
 	if (l->pattern && ++l->n_fitting > MAX_FITTING) {
 		error_set(err, E2BIG, "more than %d objects fit the pattern", MAX_FITTING);
-		return error_mend(err, -E2BIG, "name fewer by each item");
+		return error_set_hint(err, -E2BIG, "name fewer by each item");
 	}
 	if (s3_encode(o->key, 1, key, sizeof(key)) < 0)
 		return error_set(err, EBADMSG, "a key is too long");
@@ -91,7 +91,8 @@ static int make_query(const char *key, bool is_pattern, const char *token, char 
 	n = snprintf(buf, size, "%s%s%s%sencoding-type=url&list-type=2&prefix=%s",
 		     *token ? "continuation-token=" : "", t, *token ? "&" : "",
 		     is_flat ? "delimiter=%2F&" : "", p);
-	return n < 0 || (size_t)n >= size ? error_set(err, ENAMETOOLONG, "the prefix is too long") : 0;
+	return n < 0 || (size_t)n >= size ? error_set(err, ENAMETOOLONG, "the prefix is too long")
+					  : 0;
 }
 
 /* It has no ETag, so one that breaks off is asked for as a whole again. */

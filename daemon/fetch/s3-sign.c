@@ -53,7 +53,8 @@ static int canonical(const struct s3_sign *s, const char *date, const char *name
 	const char *token = s->keys->token;
 	int n;
 
-	n = snprintf(buf, size, "GET\n%s\n%s\nhost:%s\n%s%s%sx-amz-content-sha256:" S3_EMPTY_SHA256
+	n = snprintf(buf, size,
+		     "GET\n%s\n%s\nhost:%s\n%s%s%sx-amz-content-sha256:" S3_EMPTY_SHA256
 		     "\nx-amz-date:%s\n%s%s%s\n%s\n" S3_EMPTY_SHA256,
 		     s->path, s->query, s->host, s->range ? "range:" : "", s->range ? s->range : "",
 		     s->range ? "\n" : "", date, *token ? "x-amz-security-token:" : "", token,
@@ -90,7 +91,8 @@ int s3_sign(const struct s3_sign *s, char date[static 17], char *authorization, 
 
 int s3_encode(const char *text, int keep_slash, char *buf, size_t size)
 {
-	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
+	static const char plain[] =
+		"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-._~";
 	size_t n = 0;
 
 	for (; *text; text++) {

@@ -25,8 +25,8 @@ struct s3_sign {
 
 #define S3_EMPTY_SHA256 "e3b0c44298fc1c149afbf4c8996fb92427ae41e4649b934ca495991b7852b855"
 
-/* What x-amz-date and Authorization have to say; x-amz-content-sha256 is S3_EMPTY_SHA256, and with a
- * token x-amz-security-token that. -ENOSPC: too long. */
+/* What x-amz-date and Authorization have to say; x-amz-content-sha256 is S3_EMPTY_SHA256, and with
+ * a token x-amz-security-token that. -ENOSPC: too long. */
 int s3_sign(const struct s3_sign *s, char date[static 17], char *authorization, size_t size);
 
 /* Encoded as S3 wants it: all but letters, digits and -._~, and "/" where keep_slash. -ENOSPC. */

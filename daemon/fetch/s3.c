@@ -19,8 +19,8 @@ static const char *get_region(const struct web *web)
 	return *web->region ? web->region : "us-east-1";
 }
 
-int s3_get_address(const struct web *web, const char *url, const char *query, char *buf, size_t size,
-		   struct error *err)
+int s3_get_address(const struct web *web, const char *url, const char *query, char *buf,
+		   size_t size, struct error *err)
 {
 	char key[S3_MAX_URL / 2], amazon[256];
 	const char *endpoint = web->endpoint;
@@ -47,8 +47,12 @@ int s3_make_headers(const struct web *web, const struct keys *keys, const char *
 		    void *arg)
 {
 	char host[300], path[S3_MAX_URL], date[17], authorization[S3_SIGN_MAX];
-	struct s3_sign s = { .keys = keys, .region = get_region(web), .host = host, .path = path,
-			     .range = range, .now = time(NULL) };
+	struct s3_sign s = { .keys = keys,
+			     .region = get_region(web),
+			     .host = host,
+			     .path = path,
+			     .range = range,
+			     .now = time(NULL) };
 	struct url url;
 	int r;
 

@@ -18,8 +18,8 @@ struct web;
 bool s3_is_url(const char *url);
 
 /* The address at the endpoint; query: encoded, in order, NULL: none. */
-int s3_get_address(const struct web *web, const char *url, const char *query, char *buf, size_t size,
-		   struct error *err);
+int s3_get_address(const struct web *web, const char *url, const char *query, char *buf,
+		   size_t size, struct error *err);
 
 /* Headers for a GET of an address that s3_get_address() gave. add is called for each. */
 int s3_make_headers(const struct web *web, const struct keys *keys, const char *address,

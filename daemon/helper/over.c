@@ -1,8 +1,8 @@
 /*
- * Asked by squeue as the job's user, who sees his own jobs whatever PrivateData= says. What a user could make of the
- * answer is that his own data goes early or stays.
+ * Asked by squeue as the job's user, who sees his own jobs whatever PrivateData= says. What a user
+ * could make of the answer is that his own data goes early or stays.
  */
-#include "daemon/helper/hand.h"
+#include "daemon/helper/helper.h"
 
 #include <errno.h>
 #include <stdlib.h>
@@ -10,7 +10,7 @@
 #include <unistd.h>
 
 #include "common/config/conf.h"
-#include "common/protocol/keeper-hand.h"
+#include "common/protocol/keeper-helper.h"
 #include "common/slurm/squeue.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
@@ -30,8 +30,9 @@ static int ask(struct squeue_question *q, const char *node, struct error *err)
 }
 
 /*
- * Where the configuration can't be read it is not known whether Program= names another place, and the squeue at the
- * usual one may be of another Slurm, which does not know the job. So that one has to list the job as ended.
+ * Where the configuration can't be read it is not known whether Program= names another place, and
+ * the squeue at the usual one may be of another Slurm, which does not know the job. So that one has
+ * to list the job as ended.
  */
 static int ask_in_doubt(struct squeue_question *q, struct error *err)
 {
@@ -53,7 +54,8 @@ void hand_over(char **argv)
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	static struct hand_over over;
 	struct error err = ERROR_INIT;
-	struct squeue_question q = { .uid = geteuid(), .anywhere = true,
+	struct squeue_question q = { .uid = geteuid(),
+				     .anywhere = true,
 				     .job_id = (uint32_t)strtoul(argv[1], NULL, 10) };
 
 	conf_trust_root_alone();
@@ -65,6 +67,6 @@ void hand_over(char **argv)
 		over.r = ask_in_doubt(&q, &err);
 	}
 	snprintf(over.text, sizeof(over.text), "%.*s", (int)sizeof(over.text) - 1, err.text);
-	if (fd_write_all(HAND_FD_ANSWER, &over, sizeof(over)) < 0)
+	if (fd_write_all(HELPER_FD_ANSWER, &over, sizeof(over)) < 0)
 		_exit(1);
 }

@@ -2,7 +2,7 @@
  * What root needs of the site's configuration, read and checked here: the parser and the name
  * service stay out of root's process. An owner other than root is refused, as root would.
  */
-#include "daemon/helper/hand.h"
+#include "daemon/helper/helper.h"
 
 #include <errno.h>
 #include <grp.h>
@@ -17,18 +17,18 @@
 #include <unistd.h>
 
 #include "common/config/conf.h"
-#include "common/protocol/keeper-hand.h"
+#include "common/protocol/keeper-helper.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/parse.h"
-#include "daemon/helper/account.h"
+#include "daemon/helper/user-lookup.h"
 
 #define MAGIC_TMPFS 0x01021994
 
 static void answer(const void *data, size_t size)
 {
-	if (fd_write_all(HAND_FD_ANSWER, data, size) < 0)
+	if (fd_write_all(HELPER_FD_ANSWER, data, size) < 0)
 		_exit(1);
 }
 
@@ -38,7 +38,7 @@ static int load(struct conf **confp, const char *path, struct error *err)
 	return conf_load(confp, *path ? path : NULL, err);
 }
 
-static void describe(const struct conf *conf, struct hand_site *s)
+static void describe(const struct conf *conf, struct helper_site *s)
 {
 	s->launch = (int32_t)conf->launch;
 	s->nice = conf->nice;
@@ -58,10 +58,10 @@ static void describe(const struct conf *conf, struct hand_site *s)
 			 conf->disabled_text ? conf->disabled_text : "");
 }
 
-void hand_site(char **argv)
+void helper_site(char **argv)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
-	static struct hand_site site;
+	static struct helper_site site;
 	struct error err = ERROR_INIT;
 
 	site.r = load(&conf, argv[0], &err);
@@ -75,8 +75,9 @@ void hand_site(char **argv)
 /* Where the text (a site's path with %j, %N, %u, %g) leads for that job. argv: JOB UID GID NODE */
 static int expand(const char *path, char **argv, char *buf)
 {
-	struct conf_expand e = { .user = argv[1], .group = argv[2], .node = argv[3],
-				 .array_task = "" };
+	struct conf_expand e = {
+		.user = argv[1], .group = argv[2], .node = argv[3], .array_task = ""
+	};
 	const struct passwd *pw;
 	const struct group *gr;
 	_cleanup_(freep) char *out = NULL;
@@ -108,14 +109,14 @@ static bool is_own_tmpfs(const char *path)
 	       stat(path, &st) == 0 && stat(above, &up) == 0 && st.st_dev != up.st_dev;
 }
 
-static int find_path(const struct conf *conf, char **argv, struct hand_path *p)
+static int find_path(const struct conf *conf, char **argv, struct helper_path *p)
 {
 	const bool any_job = strcmp(argv[1], "0") == 0;
 	const struct conf_tier *tier;
 	uint64_t n;
 	int r;
 
-	if (strcmp(argv[0], HAND_NAMESPACE) == 0)
+	if (strcmp(argv[0], HELPER_NAMESPACE) == 0)
 		return expand(conf->job_namespace, argv + 1, p->path);
 	if (parse_uint64(argv[0], &n) < 0)
 		return -EINVAL;
@@ -131,20 +132,20 @@ static int find_path(const struct conf *conf, char **argv, struct hand_path *p)
 	return r >= 0 && tier->kind == CONF_TIER_MEMORY && !is_own_tmpfs(p->path) ? -EINVAL : r;
 }
 
-void hand_path(char **argv)
+void helper_path(char **argv)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
-	static struct hand_path path;
+	static struct helper_path path;
 
 	path.r = load(&conf, argv[0], NULL) < 0 ? -EIO : find_path(conf, argv + 1, &path);
 	answer(&path, sizeof(path));
 }
 
-void hand_account(char **argv)
+void helper_user(char **argv)
 {
-	static struct hand_account account;
+	static struct helper_user account;
 
-	account_look_up(&account, (uid_t)strtoul(argv[0], NULL, 10),
-			(gid_t)strtoul(argv[1], NULL, 10));
+	user_look_up(&account, (uid_t)strtoul(argv[0], NULL, 10),
+		     (gid_t)strtoul(argv[1], NULL, 10));
 	answer(&account, sizeof(account));
 }

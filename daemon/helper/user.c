@@ -2,7 +2,7 @@
  * What is made and removed as the user. Where the tier is not root's it is opened here, by its
  * path: the user may do there what he wants. Each may be repeated.
  */
-#include "daemon/helper/hand.h"
+#include "daemon/helper/helper.h"
 
 #include <errno.h>
 #include <fcntl.h>
@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/keep/keep.h"
-#include "common/protocol/keeper-hand.h"
+#include "common/protocol/keeper-helper.h"
 #include "common/protocol/manifest.h"
 #include "common/protocol/rundir.h"
 #include "common/protocol/tier-name.h"
@@ -21,21 +21,21 @@
 #include "common/util/rmtree.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_CLOEXEC)
-#define OLD_MEMORY "/proc/self/fd/4" /* HAND_FD_DIR: of O_PATH, which fchmod() refuses */
+#define OLD_MEMORY "/proc/self/fd/4" /* HELPER_FD_DIR: of O_PATH, which fchmod() refuses */
 
-/* The user may have closed them to himself. In the directory of root's they stand in no name can be a
- * link. */
+/* The user may have closed them to himself. In the directory of root's they stand in no name can be
+ * a link. */
 static int open_up(const char *path)
 {
 	const char *name = path_base(path);
 
-	return fchmodat(HAND_FD_DIR, name, 0700, 0) < 0 ? -errno : 0;
+	return fchmodat(HELPER_FD_DIR, name, 0700, 0) < 0 ? -errno : 0;
 }
 
 /* What workers have made outside of the tmpfs; what these name in it has no path any more. */
-int hand_release(char **argv)
+int helper_release(char **argv)
 {
-	if (fchdir(HAND_FD_DIR) < 0)
+	if (fchdir(HELPER_FD_DIR) < 0)
 		return -errno;
 	(void)open_up(RUNDIR_PRIVATE);
 	return manifest_release_all(path_base(RUNDIR_PRIVATE), NULL, NULL);
@@ -46,22 +46,22 @@ static int empty_dir(const char *path, const struct rmtree_limits *limits)
 	_cleanup_(fd_closep) int fd = -1;
 
 	(void)open_up(path);
-	fd = openat(HAND_FD_DIR, path_base(path), DIR_FLAGS | O_NOFOLLOW);
+	fd = openat(HELPER_FD_DIR, path_base(path), DIR_FLAGS | O_NOFOLLOW);
 	return fd < 0 ? -errno : rmtree_empty(fd, limits, NULL);
 }
 
-int hand_empty(char **argv)
+int helper_empty(char **argv)
 {
 	static const char *const paths[] = { RUNDIR_DATA, RUNDIR_PRIVATE };
 	const struct rmtree_limits limits = { .deadline_ms = strtoull(argv[0], NULL, 10) };
 	int r, result = 0;
 	struct stat st;
 
-	if (fstat(HAND_FD_DIR, &st) < 0)
+	if (fstat(HELPER_FD_DIR, &st) < 0)
 		return -errno;
 	if (st.st_uid == geteuid()) { /* an earlier version mounted it as the user's */
 		(void)chmod(OLD_MEMORY, 0700);
-		return rmtree_empty(HAND_FD_DIR, &limits, NULL);
+		return rmtree_empty(HELPER_FD_DIR, &limits, NULL);
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
 		r = empty_dir(paths[i], &limits);
@@ -77,12 +77,12 @@ static uint32_t get_job(char **argv)
 
 static int open_tier(char **argv)
 {
-	int fd = *argv[1] ? open(argv[1], DIR_FLAGS) : openat(HAND_FD_DIR, ".", DIR_FLAGS);
+	int fd = *argv[1] ? open(argv[1], DIR_FLAGS) : openat(HELPER_FD_DIR, ".", DIR_FLAGS);
 
 	return fd < 0 ? -errno : fd;
 }
 
-int hand_tier_make(char **argv)
+int helper_tier_make(char **argv)
 {
 	_cleanup_(fd_closep) int tier = open_tier(argv);
 	struct stat st;
@@ -96,7 +96,7 @@ int hand_tier_make(char **argv)
 	return tier_name_make(tier, get_job(argv));
 }
 
-int hand_tier_aside(char **argv)
+int helper_tier_aside(char **argv)
 {
 	_cleanup_(fd_closep) int tier = open_tier(argv);
 	int r;
@@ -138,7 +138,7 @@ static int empty_one(void *arg, int dirfd, const char *name)
 	return st.st_uid == 0 ? empty_data(dirfd, data, st.st_dev, arg) : 0;
 }
 
-int hand_tier_empty(char **argv)
+int helper_tier_empty(char **argv)
 {
 	struct rmtree_limits limits = { strtoull(argv[2], NULL, 10), .keep_root = !*argv[1] };
 	const uint64_t max_s = strtoull(argv[3], NULL, 10);

@@ -1,8 +1,9 @@
 /*
- * What the keeper has to know for itself, because root's rights follow from it: the groups of the job's
- * user, and where the site wants its log and figures. A stage-hand of the system user looks it up, as
- * that may ask the network or read a configuration. The answer is a struct of a fixed size in a pipe,
- * whose other end the steward never holds. Nothing here waits: the keeper's loop reads what has come.
+ * What the keeper has to know for itself, because root's rights follow from it: the groups of the
+ * job's user, and where the site wants its log and figures. A stage-helper of the system user looks
+ * it up, as that may ask the network or read a configuration. The answer is a struct of a fixed
+ * size in a pipe, whose other end the manager never holds. Nothing here waits: the keeper's loop
+ * reads what has come.
  */
 #include "daemon/keeper/keeper.h"
 
@@ -14,21 +15,28 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/protocol/keeper-hand.h"
+#include "common/protocol/keeper-helper.h"
 #include "common/util/cleanup.h"
 
-void ask_fill_system_user(const struct keeper *k, struct launch_user *user)
+void ask_fill_system_user(const struct keeper *k, struct process_user *user)
 {
-	*user = (struct launch_user){ k->system_uid, k->system_gid, &k->system_gid, 1,
-				      { "PATH=/usr/bin:/bin", "LANG=C.UTF-8" } };
+	*user = (struct process_user){ k->system_uid,
+				       k->system_gid,
+				       &k->system_gid,
+				       1,
+				       { "PATH=/usr/bin:/bin", "LANG=C.UTF-8" } };
 }
 
 static int begin(struct keeper *k, struct ask *ask, const char *const *argv)
 {
 	_cleanup_(fd_closep) int rd = -1, wr = -1, go = -1;
-	struct launch_user user;
-	struct launch l = { .user = &user, .argv = argv, .program = k->programs[ACT_PROGRAM_HAND], .n_fds = 1,
-			    .output = -1, .dies_with_us = true };
+	struct process_user user;
+	struct process l = { .user = &user,
+			     .argv = argv,
+			     .program = k->programs[PRIVOP_PROGRAM_HELPER],
+			     .n_fds = 1,
+			     .output = -1,
+			     .dies_with_us = true };
 	int fds[2];
 	pid_t pid;
 
@@ -37,7 +45,7 @@ static int begin(struct keeper *k, struct ask *ask, const char *const *argv)
 	rd = fds[0];
 	l.fds[0] = wr = fds[1];
 	ask_fill_system_user(k, &user);
-	pid = fcntl(rd, F_SETFL, O_NONBLOCK) < 0 ? -errno : launch_start(&l, &go);
+	pid = fcntl(rd, F_SETFL, O_NONBLOCK) < 0 ? -errno : process_start(&l, &go);
 	if (pid < 0)
 		return pid;
 	*ask = (struct ask){ .fd = steal_fd(&rd), .pid = pid, .r = -EINPROGRESS };
@@ -47,15 +55,15 @@ static int begin(struct keeper *k, struct ask *ask, const char *const *argv)
 
 int ask_site(struct keeper *k)
 {
-	const char *argv[] = { "stage-hand", "site", k->conf ? k->conf : "", NULL };
+	const char *argv[] = { "stage-helper", "site", k->conf ? k->conf : "", NULL };
 
 	return k->site.pid ? k->site.r : begin(k, &k->site, argv) ?: k->site.r;
 }
 
-int ask_account(struct keeper *k)
+int ask_user(struct keeper *k)
 {
 	char uid[16], gid[16];
-	const char *argv[] = { "stage-hand", "account", uid, gid, NULL };
+	const char *argv[] = { "stage-helper", "account", uid, gid, NULL };
 
 	snprintf(uid, sizeof(uid), "%u", k->uid);
 	snprintf(gid, sizeof(gid), "%u", k->gid);
@@ -77,8 +85,8 @@ static void read_more(struct ask *ask, void *answer, size_t size)
 		fd_closep(&ask->fd);
 }
 
-static struct hand_site site;
-static struct hand_account account;
+static struct helper_site site;
+static struct helper_user account;
 
 void ask_read(struct keeper *k)
 {
@@ -91,12 +99,13 @@ void ask_read(struct keeper *k)
 static int judge(struct ask *ask, size_t size, int status)
 {
 	fd_closep(&ask->fd);
-	if (WIFEXITED(status) && WEXITSTATUS(status) > LAUNCH_EXIT_EXEC)
-		return LAUNCH_EXIT_EXEC - WEXITSTATUS(status);
+	if (WIFEXITED(status) && WEXITSTATUS(status) > PROCESS_EXIT_EXEC)
+		return PROCESS_EXIT_EXEC - WEXITSTATUS(status);
 	return status == 0 && ask->n == size ? 0 : -ENOEXEC;
 }
 
-/* It becomes the value of a variable of the environment: no byte of it ends a line, or is a terminal's. */
+/* It becomes the value of a variable of the environment: no byte of it ends a line, or is a
+ * terminal's. */
 static bool is_value(const char *text, size_t size)
 {
 	size_t n = 0;
@@ -108,11 +117,12 @@ static bool is_value(const char *text, size_t size)
 
 static int take_account(struct keeper *k)
 {
-	static char user[16 + HAND_NAME_SIZE], logname[16 + HAND_NAME_SIZE], home[16 + PATH_MAX];
+	static char user[16 + HELPER_NAME_SIZE], logname[16 + HELPER_NAME_SIZE],
+		home[16 + PATH_MAX];
 	const char *name = account.name;
 	char number[16];
 
-	if (account.r < 0 || account.n_groups < 1 || account.n_groups > HAND_MAX_GROUPS)
+	if (account.r < 0 || account.n_groups < 1 || account.n_groups > HELPER_MAX_GROUPS)
 		return account.r < 0 ? account.r : -EPROTO;
 	snprintf(number, sizeof(number), "%u", k->uid);
 	if (!is_value(name, sizeof(account.name)))
@@ -120,9 +130,15 @@ static int take_account(struct keeper *k)
 	snprintf(user, sizeof(user), "USER=%s", name);
 	snprintf(logname, sizeof(logname), "LOGNAME=%s", name);
 	snprintf(home, sizeof(home), "HOME=%s",
-		 account.home[0] == '/' && is_value(account.home, sizeof(account.home)) ? account.home : "/");
-	k->user = (struct launch_user){ k->uid, k->gid, account.groups, (int)account.n_groups,
-					{ "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8", home, user, logname } };
+		 account.home[0] == '/' && is_value(account.home, sizeof(account.home))
+			 ? account.home
+			 : "/");
+	k->user = (struct process_user){ k->uid,
+					 k->gid,
+					 account.groups,
+					 (int)account.n_groups,
+					 { "PATH=/usr/local/bin:/usr/bin:/bin", "LANG=C.UTF-8",
+					   home, user, logname } };
 	return account.known;
 }
 
@@ -142,25 +158,26 @@ void ask_end(struct keeper *k, pid_t pid, int status)
 	ask_read(k);
 	if (is_pending(&k->site, pid)) {
 		k->site.r = judge(&k->site, sizeof(site), status);
-		site.log_file[sizeof(site.log_file) - 1] = site.metrics[sizeof(site.metrics) - 1] = '\0';
+		site.log_file[sizeof(site.log_file) - 1] = site.metrics[sizeof(site.metrics) - 1] =
+			'\0';
 	} else if (is_pending(&k->account, pid)) {
 		k->account.r = judge(&k->account, sizeof(account), status);
 		k->account.r = k->account.r < 0 ? k->account.r : take_account(k);
 	}
 }
 
-const struct hand_site *ask_get_site(const struct keeper *k)
+const struct helper_site *ask_get_site(const struct keeper *k)
 {
 	return k->site.pid && k->site.r == 0 ? &site : NULL;
 }
 
-int act_account(struct keeper *k, struct call *c)
+int privop_user(struct keeper *k, struct call *c)
 {
-	return k->uid ? ask_account(k) : -EPERM;
+	return k->uid ? ask_user(k) : -EPERM;
 }
 
-/* In a memfd, as it is too much for an act. */
-int act_site(struct keeper *k, struct call *c)
+/* In a memfd, as it is too much for a privileged operation. */
+int privop_site(struct keeper *k, struct call *c)
 {
 	_cleanup_(fd_closep) int fd = -1;
 	int r = ask_site(k);
@@ -170,5 +187,5 @@ int act_site(struct keeper *k, struct call *c)
 	fd = memfd_create("site", MFD_CLOEXEC);
 	if (fd < 0 || write(fd, &site, sizeof(site)) != sizeof(site))
 		return -EIO;
-	return act_give(c, steal_fd(&fd));
+	return privop_give(c, steal_fd(&fd));
 }

@@ -1,7 +1,8 @@
 /*
- * keeper: what a stage-keeper holds for its steward, and one function an act of common/protocol/keeper-acts.h.
+ * keeper: what a stage-keeper holds for its manager, and one function a privileged operation of
+ * common/protocol/keeper-privops.h.
  *
- * A function does what its act says and nothing else: r of the answer, 0 or more, or -errno.
+ * A function does what its operation says and nothing else: r of the answer, 0 or more, or -errno.
  */
 #pragma once
 
@@ -9,20 +10,21 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-#include "common/protocol/keeper-acts.h"
-#include "daemon/keeper/launch.h"
+#include "common/protocol/keeper-privops.h"
+#include "daemon/keeper/process-start.h"
 
-/* What a stage-hand looks up for root itself (ask.c). */
+/* What a stage-helper looks up for root itself (ask.c). */
 struct ask {
 	pid_t pid; /* 0: not begun */
-	int fd;    /* where the answer comes; -1: no more */
+	int fd;	   /* where the answer comes; -1: no more */
 	size_t n;  /* bytes of it that have come */
-	int r;     /* -EINPROGRESS: not there yet; 0 or more; or why there is none */
+	int r;	   /* -EINPROGRESS: not there yet; 0 or more; or why there is none */
 };
 
 /* A FUSE mount. Its user may unmount it, and its connection has to be found nevertheless. */
 struct slot {
-	int fd; /* O_PATH, from when it was mounted or first asked for until we unmount it; -1: none */
+	int fd; /* O_PATH, from when it was mounted or first asked for until we unmount it; -1: none
+		 */
 	unsigned minor; /* of its device, which is the connection's name; 0: it has none */
 };
 
@@ -31,129 +33,145 @@ struct keeper {
 	gid_t gid;
 	uid_t system_uid; /* of the system user; 0: not known */
 	gid_t system_gid;
-	uint32_t job;     /* 0: all of them */
-	const char *conf; /* path of the configuration; NULL: the usual one */
+	uint32_t job;	   /* 0: all of them */
+	const char *sluid; /* of the job, which may be the name of its cgroup; "": not known */
+	const char *conf;  /* path of the configuration; NULL: the usual one */
 	struct ask site, account;
-	struct launch_user user; /* the job's, when the account is known */
-	int sock;  /* to the steward */
-	int answer_fd; /* of the plugin, as long as the steward has said nothing; -1: none */
-	pid_t steward;
-	int go_fd; /* of what was spawned last */
+	struct process_user user; /* the job's, when the account is known */
+	int sock;		  /* to the manager */
+	int answer_fd; /* of the plugin, as long as the manager has said nothing; -1: none */
+	pid_t manager;
+	int go_fd;	/* of what was spawned last */
 	int control_fd; /* the tree of FUSE connections; -1: not opened yet */
 	struct slot slots[RUNDIR_MAX_SLOTS];
-	int programs[ACT_N_PROGRAMS];
-	int log_fd, log_rd; /* the site's log, and what the steward has for it in a pipe; -1: none */
-	ssize_t log_left;   /* bytes that may be written yet */
-	int text_fd;        /* of the figures, as long as they are written; -1: none */
-	int dirs[ACT_N_DIRS]; /* by number; -1: none */
-	uint32_t jobs[ACT_N_DIRS]; /* whose directories those of ACT_OPEN_DIR are */
-	uid_t owners[ACT_N_DIRS];  /* the users of these jobs, as root sees it; 0: not known */
-	gid_t owner_gids[ACT_N_DIRS];
-	int groups[ACT_N_GROUPS]; /* of the job, to be joined; -1: none */
+	int programs[PRIVOP_N_PROGRAMS];
+	int log_fd,
+		log_rd;	  /* the site's log, and what the manager has for it in a pipe; -1: none */
+	ssize_t log_left; /* bytes that may be written yet */
+	int text_fd;	  /* of the figures, as long as they are written; -1: none */
+	int dirs[PRIVOP_N_DIRS];      /* by number; -1: none */
+	uint32_t jobs[PRIVOP_N_DIRS]; /* whose directories those of PRIVOP_OPEN_DIR are */
+	uid_t owners[PRIVOP_N_DIRS];  /* the users of these jobs, as root sees it; 0: not known */
+	gid_t owner_gids[PRIVOP_N_DIRS];
+	int groups[PRIVOP_N_GROUPS]; /* of the job, to be joined; -1: none */
 };
 
 #define KEEPER_INIT                                                                                \
-	{ .sock = -1, .answer_fd = 2, .go_fd = -1, .control_fd = -1,                               \
-	  .slots = { [0 ... RUNDIR_MAX_SLOTS - 1].fd = -1 }, .programs = { -1, -1, -1 },           \
-	  .site = { .fd = -1 }, .account = { .fd = -1 }, .log_fd = -1, .log_rd = -1, .text_fd = -1, \
-	  .dirs = { -1, -1, -1, -1, -1, -1, -1 }, .groups = { -1, -1, -1 } }
+	{                                                                                          \
+		.sock = -1, .answer_fd = 2, .go_fd = -1, .control_fd = -1,                         \
+		.slots = { [0 ... RUNDIR_MAX_SLOTS - 1].fd = -1 }, .programs = { -1, -1, -1 },     \
+		.site = { .fd = -1 }, .account = { .fd = -1 }, .log_fd = -1, .log_rd = -1,         \
+		.text_fd = -1, .dirs = { -1, -1, -1, -1, -1, -1, -1 }, .groups = {                 \
+			-1,                                                                        \
+			-1,                                                                        \
+			-1                                                                         \
+		}                                                                                  \
+	}
 
-/* An act, the descriptors that came beside it, and those that go back and are closed then. */
+/* A privileged operation, the descriptors that came beside it, and those that go back and are
+ * closed then. */
 struct call {
-	struct act *a;
+	struct privop *a;
 	int dir, dir2; /* that a->dir and a->dir2 stand for; -1: none */
 	char name[64]; /* that a->name stands for in a->dir; "" (which nothing is called): none */
-	int in[ACT_MAX_FDS], out[ACT_MAX_FDS];
+	int in[PRIVOP_MAX_FDS], out[PRIVOP_MAX_FDS];
 	size_t n_in, n_out;
 };
 
-typedef int (*act_fn)(struct keeper *k, struct call *c);
+typedef int (*privop_fn)(struct keeper *k, struct call *c);
 
-/* Does one act. c->in stays the caller's, c->out becomes his. */
-void act_do(struct keeper *k, struct call *c);
+/* Does one privileged operation. c->in stays the caller's, c->out becomes his. */
+void privop_do(struct keeper *k, struct call *c);
 
 /* fd goes back; an errno where it is none. 0 or -errno. */
-int act_give(struct call *c, int fd);
+int privop_give(struct call *c, int fd);
 
-/* The slot that an act names; NULL: none. */
-struct slot *slot_get(struct keeper *k, const struct act *a);
+/* The slot that a privileged operation names; NULL: none. */
+struct slot *slot_get(struct keeper *k, const struct privop *a);
 /* Opens what the call names, where that was not done yet. No server is asked for anything. */
 void slot_open(struct slot *s, const struct call *c);
 
-/* The mount that fd was opened by, as fdinfo has it; no file system is asked. -1: it can't be read. */
+/* The mount that fd was opened by, as fdinfo has it; no file system is asked. -1: it can't be read.
+ */
 long mount_get_id(int fd);
 
-/* A directory (O_PATH) beneath dir, by no link, on dir's own mount: so no server of a user's is asked
- * for a name. Writes into path. An fd, or -errno; -EXDEV: something is mounted on the way. */
-int act_open_below(int dir, char *path);
+/* A directory (O_PATH) beneath dir, by no link, on dir's own mount: so no server of a user's is
+ * asked for a name. Writes into path. An fd, or -errno; -EXDEV: something is mounted on the way. */
+int privop_open_below(int dir, char *path);
 
 /* May that name stand in that directory? */
-bool act_is_place(uint32_t dir, uint32_t name);
+bool privop_is_place(uint32_t dir, uint32_t name);
 
-/* May the keeper touch what the act's name stands for? A job's keeper has what is of its job, and cleans up what was moved
- * aside of others, which are over. */
-bool act_is_ours(const struct keeper *k, const struct act *a);
+/* May the keeper touch what the privileged operation's name stands for? A job's keeper has what is
+ * of its job, and cleans up what was moved aside of others, which are over. */
+bool privop_is_ours(const struct keeper *k, const struct privop *a);
 
-/* The job's user; in a clean-up the user of a job whose directory is held. Never root or the system user. *gidp: the
- * job's group, where it is. */
-bool act_is_users(const struct keeper *k, uid_t uid, gid_t *gidp);
+/* Is that the directory of another job, of another user's, in the keeper of a running job? A
+ * manager that could change its record would have the reaper remove what other users have. A
+ * leftover with the job's own number has to be ended first, and its record says that. */
+bool privop_is_others(const struct keeper *k, uint32_t dir);
+
+/* The job's user; in a clean-up the user of a job whose directory is held. Never root or the system
+ * user. *gidp: the job's group, where it is. */
+bool privop_is_users(const struct keeper *k, uid_t uid, gid_t *gidp);
 /* The user whose job that directory is; 0: that is not known (yet). *gidp: his group. */
 uid_t dir_find_owner(int dir, gid_t *gidp);
 
-/* What an enum act_name stands for, with these numbers. */
-void act_print_name(char buf[static 64], uint32_t name, const int64_t *n);
+/* What an enum privop_name stands for, with these numbers. */
+void privop_print_name(char buf[static 64], uint32_t name, const int64_t *n);
 
 /* What a line of /proc/<pid>/stat says; -EPROTO if it is none. The name in it is the user's: it
  * may hold blanks and brackets. A zombie that has threads left is 'D': what its threads hold is
  * held. */
 int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *parentp);
 
-void ask_fill_system_user(const struct keeper *k, struct launch_user *user);
+void ask_fill_system_user(const struct keeper *k, struct process_user *user);
 
-/* Begin where that was not done; r of the ask, or why none can be begun now: then it may be tried again. */
+/* Begin where that was not done; r of the ask, or why none can be begun now: then it may be tried
+ * again. */
 int ask_site(struct keeper *k);
-int ask_account(struct keeper *k);
+int ask_user(struct keeper *k);
 /* Reads what has come; a child has ended: is it one of these? NULL: it is not known. */
 void ask_read(struct keeper *k);
 void ask_end(struct keeper *k, pid_t pid, int status);
 /* Is that child one of these, and has not answered yet? */
 bool ask_is_pending(const struct keeper *k, pid_t pid);
-const struct hand_site *ask_get_site(const struct keeper *k);
+const struct helper_site *ask_get_site(const struct keeper *k);
 
-/* Writes what the steward has put into the log's pipe. */
+/* Writes what the manager has put into the log's pipe. */
 void log_copy(struct keeper *k);
 
-int act_site(struct keeper *k, struct call *c);
-int act_open_base(struct keeper *k, struct call *c);
-int act_open_tier(struct keeper *k, struct call *c);
-int act_open_dir(struct keeper *k, struct call *c);
-int act_close_dir(struct keeper *k, struct call *c);
-int act_check_dir(struct keeper *k, struct call *c);
-int act_make_dir(struct keeper *k, struct call *c);
-int act_rename(struct keeper *k, struct call *c);
-int act_remove(struct keeper *k, struct call *c);
-int act_open_file(struct keeper *k, struct call *c);
-int act_bind(struct keeper *k, struct call *c);
-int act_memory(struct keeper *k, struct call *c);
-int act_resize(struct keeper *k, struct call *c);
-int act_slot(struct keeper *k, struct call *c);
-int act_detach(struct keeper *k, struct call *c);
-int act_detach_below(struct keeper *k, struct call *c);
-int act_repeat(struct keeper *k, struct call *c);
-int act_open_waiting(struct keeper *k, struct call *c);
-int act_abort(struct keeper *k, struct call *c);
-int act_account(struct keeper *k, struct call *c);
-int act_spawn(struct keeper *k, struct call *c);
-int act_check_program(struct keeper *k, struct call *c);
-int act_go(struct keeper *k, struct call *c);
-int act_look(struct keeper *k, struct call *c);
-int act_kill(struct keeper *k, struct call *c);
-int act_kill_children(struct keeper *k, struct call *c);
-int act_follow(struct keeper *k, struct call *c);
-int act_open_proc(struct keeper *k, struct call *c);
-int act_hold_group(struct keeper *k, struct call *c);
-int act_enter_groups(struct keeper *k, struct call *c);
-int act_remove_group(struct keeper *k, struct call *c);
-int act_join_group(struct keeper *k, struct call *c);
-int act_open_log(struct keeper *k, struct call *c);
-int act_text(struct keeper *k, struct call *c);
+int privop_site(struct keeper *k, struct call *c);
+int privop_open_base(struct keeper *k, struct call *c);
+int privop_open_tier(struct keeper *k, struct call *c);
+int privop_open_dir(struct keeper *k, struct call *c);
+int privop_close_dir(struct keeper *k, struct call *c);
+int privop_check_dir(struct keeper *k, struct call *c);
+int privop_make_dir(struct keeper *k, struct call *c);
+int privop_rename(struct keeper *k, struct call *c);
+int privop_remove(struct keeper *k, struct call *c);
+int privop_open_file(struct keeper *k, struct call *c);
+int privop_bind(struct keeper *k, struct call *c);
+int privop_memory(struct keeper *k, struct call *c);
+int privop_resize(struct keeper *k, struct call *c);
+int privop_slot(struct keeper *k, struct call *c);
+int privop_detach(struct keeper *k, struct call *c);
+int privop_detach_below(struct keeper *k, struct call *c);
+int privop_repeat(struct keeper *k, struct call *c);
+int privop_open_waiting(struct keeper *k, struct call *c);
+int privop_abort(struct keeper *k, struct call *c);
+int privop_user(struct keeper *k, struct call *c);
+int privop_spawn(struct keeper *k, struct call *c);
+int privop_check_program(struct keeper *k, struct call *c);
+int privop_go(struct keeper *k, struct call *c);
+int privop_look(struct keeper *k, struct call *c);
+int privop_kill(struct keeper *k, struct call *c);
+int privop_kill_children(struct keeper *k, struct call *c);
+int privop_follow(struct keeper *k, struct call *c);
+int privop_open_proc(struct keeper *k, struct call *c);
+int privop_hold_group(struct keeper *k, struct call *c);
+int privop_enter_groups(struct keeper *k, struct call *c);
+int privop_remove_group(struct keeper *k, struct call *c);
+int privop_join_group(struct keeper *k, struct call *c);
+int privop_open_log(struct keeper *k, struct call *c);
+int privop_text(struct keeper *k, struct call *c);

@@ -3,9 +3,10 @@
  * user could not do, except: mount a FUSE or tmpfs file system, nosuid and nodev, in a directory of
  * root's, visible to that user alone; and take away what it made.
  *
- * It decides nothing: it starts stage-steward as the system user, does what that asks for, one act at a time
- * (common/protocol/keeper-acts.h), and tells it whose child has ended and that the job is over. It parses
- * nothing but its own two numbers. A keeper whose steward dies, ends, and the reverse.
+ * It decides nothing: it starts stage-manager as the system user, does what that asks for, one
+ * privileged operation at a time (common/protocol/keeper-privops.h), and tells it whose child has
+ * ended and that the job is over. It parses nothing but its own two numbers. A keeper whose manager
+ * dies, ends, and the reverse.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -22,13 +23,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/protocol/keeper-hand.h"
+#include "common/protocol/keeper-helper.h"
 #include "common/protocol/packet.h"
 #include "common/util/cleanup.h"
 #include "daemon/keeper/keeper.h"
 
 #include "stage-build.h"
-
 
 /* The word behind another of the command line; NULL: there is none. */
 static const char *find_word(char **argv, const char *word)
@@ -47,12 +47,18 @@ static uint32_t find_id(char **argv, const char *word)
 	return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
-/* In a run the steward gets what the plugin has put to fds 0 and 1. */
-static int start_steward(struct keeper *k, const char *const *argv, bool run)
+/* In a run the manager gets what the plugin has put to fds 0 and 1. */
+static int start_manager(struct keeper *k, const char *const *argv, bool run)
 {
-	struct launch_user user;
-	struct launch l = { .user = &user, .argv = argv, .program = k->programs[ACT_PROGRAM_HAND],
-			    .fds = { -1, 0, 1 }, .n_fds = run ? 3 : 1, .output = 2, .max_file = STEWARD_MAX_FILE, .dies_with_us = true };
+	struct process_user user;
+	struct process l = { .user = &user,
+			     .argv = argv,
+			     .program = k->programs[PRIVOP_PROGRAM_HELPER],
+			     .fds = { -1, 0, 1 },
+			     .n_fds = run ? 3 : 1,
+			     .output = 2,
+			     .max_file = MANAGER_MAX_FILE,
+			     .dies_with_us = true };
 	_cleanup_(fd_closep) int theirs = -1, go = -1;
 	int pair[2];
 
@@ -61,8 +67,8 @@ static int start_steward(struct keeper *k, const char *const *argv, bool run)
 	ask_fill_system_user(k, &user);
 	k->sock = pair[0];
 	l.fds[0] = theirs = pair[1];
-	k->steward = launch_start(&l, &go);
-	return k->steward < 0 ? k->steward : write(go, "g", 1) != 1 ? -errno : 0;
+	k->manager = process_start(&l, &go);
+	return k->manager < 0 ? k->manager : write(go, "g", 1) != 1 ? -errno : 0;
 }
 
 /* Leaves everything of whoever started us. */
@@ -79,10 +85,10 @@ static int detach(struct keeper *k)
 
 static void tell(struct keeper *k, uint32_t kind, pid_t pid, int status)
 {
-	static struct act a;
+	static struct privop a;
 
-	a = (struct act){ .kind = kind, .n = { pid, status } };
-	/* A steward that waits for room in the log's pipe hears nothing. */
+	a = (struct privop){ .kind = kind, .n = { pid, status } };
+	/* A manager that waits for room in the log's pipe hears nothing. */
 	while (packet_send(k->sock, &a, sizeof(a), NULL, 0, MSG_DONTWAIT) == -EAGAIN) {
 		struct pollfd p[] = { { k->sock, POLLOUT, 0 }, { k->log_rd, POLLIN, 0 } };
 
@@ -93,12 +99,14 @@ static void tell(struct keeper *k, uint32_t kind, pid_t pid, int status)
 
 static int fail(const struct keeper *k, int r)
 {
-	const char *what = k->system_uid ? "stage-hand can't be run, is libexec complete?"
-					 : "the system user " HAND_SYSTEM_USER " is missing in /etc/passwd of this node: "
-					   "useradd --system --user-group " HAND_SYSTEM_USER;
+	const char *what = k->system_uid ? "stage-helper can't be run, is libexec complete?"
+					 : "the system user " HELPER_SYSTEM_USER
+					   " is missing in /etc/passwd of this node: "
+					   "useradd --system --user-group " HELPER_SYSTEM_USER;
 
 	if (k->answer_fd >= 0)
-		dprintf(k->answer_fd, "%s%s (%s)\n", k->answer_fd > 2 ? "E" : "stage-keeper: ", what, strerror(-r));
+		dprintf(k->answer_fd, "%s%s (%s)\n",
+			k->answer_fd > 2 ? "E" : "stage-keeper: ", what, strerror(-r));
 	return EXIT_FAILURE;
 }
 
@@ -109,13 +117,13 @@ static void find_system_user(struct keeper *k)
 	const struct passwd *pw;
 
 	while (f && !k->system_uid && (pw = fgetpwent(f)))
-		if (strcmp(pw->pw_name, HAND_SYSTEM_USER) == 0 && pw->pw_gid != 0) {
+		if (strcmp(pw->pw_name, HELPER_SYSTEM_USER) == 0 && pw->pw_gid != 0) {
 			k->system_uid = pw->pw_uid;
 			k->system_gid = pw->pw_gid;
 		}
 }
 
-/* The steward's exit status, or -EAGAIN while it runs. */
+/* The manager's exit status, or -EAGAIN while it runs. */
 static int reap(struct keeper *k)
 {
 	int status;
@@ -123,9 +131,9 @@ static int reap(struct keeper *k)
 
 	while ((pid = waitpid(-1, &status, WNOHANG)) > 0) {
 		ask_end(k, pid, status);
-		if (pid == k->steward)
+		if (pid == k->manager)
 			return WIFEXITED(status) ? WEXITSTATUS(status) : EXIT_FAILURE;
-		tell(k, ACT_EXITED, pid, status);
+		tell(k, PRIVOP_EXITED, pid, status);
 	}
 	return -EAGAIN;
 }
@@ -133,16 +141,23 @@ static int reap(struct keeper *k)
 /* 0, or why there is no more to be expected. */
 static int serve(struct keeper *k)
 {
-	static struct act a;
-	struct call c = { .a = &a, .n_in = ACT_MAX_FDS };
-	int r = packet_receive(k->sock, &a, sizeof(a), c.in, &c.n_in, MSG_DONTWAIT);
+	static struct privop a;
+	struct call c = { .a = &a };
+	int r;
 
+	/* Only PRIVOP_SPAWN takes descriptors. Others must not be installed: to close one of a FUSE
+	 * file system, root would wait for its server. */
+	a.kind = 0;
+	(void)recv(k->sock, &a.kind, sizeof(a.kind), MSG_PEEK | MSG_DONTWAIT);
+	if (a.kind == PRIVOP_SPAWN)
+		c.n_in = PRIVOP_MAX_FDS;
+	r = packet_receive(k->sock, &a, sizeof(a), c.in, &c.n_in, MSG_DONTWAIT);
 	if (r <= 0)
 		return r == -EAGAIN ? 0 : -EPIPE;
 	if (k->answer_fd > 2)
-		close(k->answer_fd); /* answering is the steward's from here on */
+		close(k->answer_fd); /* answering is the manager's from here on */
 	k->answer_fd = -1;
-	act_do(k, &c);
+	privop_do(k, &c);
 	r = packet_send(k->sock, &a, sizeof(a), c.out, c.n_out, 0);
 	while (c.n_in)
 		fd_closep(&c.in[--c.n_in]);
@@ -158,8 +173,11 @@ static int loop(struct keeper *k, int signals)
 	int r;
 
 	for (;;) {
-		struct pollfd p[] = { { signals, POLLIN, 0 }, { k->sock, POLLIN, 0 }, { k->site.fd, POLLIN, 0 },
-				      { k->account.fd, POLLIN, 0 }, { k->log_rd, POLLIN, 0 } };
+		struct pollfd p[] = { { signals, POLLIN, 0 },
+				      { k->sock, POLLIN, 0 },
+				      { k->site.fd, POLLIN, 0 },
+				      { k->account.fd, POLLIN, 0 },
+				      { k->log_rd, POLLIN, 0 } };
 
 		if (poll(p, ARRAY_SIZE(p), -1) < 0)
 			continue;
@@ -168,15 +186,16 @@ static int loop(struct keeper *k, int signals)
 			log_copy(k);
 		while (p[0].revents && read(signals, &info, sizeof(info)) == sizeof(info))
 			if (info.ssi_signo != SIGCHLD)
-				tell(k, ACT_OVER, 0, 0);
+				tell(k, PRIVOP_OVER, 0, 0);
 		r = reap(k);
-		if (r >= LAUNCH_EXIT_DROP)
-			return fail(k, r > LAUNCH_EXIT_EXEC ? LAUNCH_EXIT_EXEC - r : -EIO);
+		if (r >= PROCESS_EXIT_DROP)
+			return fail(k, r > PROCESS_EXIT_EXEC ? PROCESS_EXIT_EXEC - r : -EIO);
 		while (r != -EAGAIN && k->log_rd >= 0)
 			log_copy(k);
 		if (r != -EAGAIN)
 			return r;
-		/* What is left of it ends by this, and a child that waits to be let begin: it has the socket, too. */
+		/* What is left of it ends by this, and a child that waits to be let begin: it has
+		 * the socket, too. */
 		if (p[1].revents && serve(k) < 0)
 			fd_closep(&k->sock), fd_closep(&k->go_fd);
 	}
@@ -184,7 +203,7 @@ static int loop(struct keeper *k, int signals)
 
 static int work(struct keeper *k, bool run, const char **argv)
 {
-	static const char *const programs[] = { "stage-hand", "stagingd", "stage-worker" };
+	static const char *const programs[] = { "stage-helper", "stagingd", "stage-worker" };
 	char path[PATH_MAX];
 	int r, signals;
 	sigset_t set;
@@ -197,20 +216,21 @@ static int work(struct keeper *k, bool run, const char **argv)
 	signals = signalfd(-1, &set, SFD_CLOEXEC | SFD_NONBLOCK);
 	for (size_t i = 0; i < ARRAY_SIZE(programs); i++) {
 		snprintf(path, sizeof(path), STAGE_LIBEXEC_DIR "/%s", programs[i]);
-		k->programs[i] = launch_open_program(path);
+		k->programs[i] = process_open_program(path);
 	}
-	argv[0] = "stage-steward";
+	argv[0] = "stage-manager";
 	if (run)
 		setsid();
 	prctl(PR_SET_CHILD_SUBREAPER, run, 0, 0, 0);
 	find_system_user(k);
-	r = signals < 0 ? -errno : !k->system_uid ? -ENOENT : start_steward(k, argv, run);
+	r = signals < 0 ? -errno : !k->system_uid ? -ENOENT : start_manager(k, argv, run);
 	if (run && detach(k) < 0)
 		r = r < 0 ? r : -EIO;
-	/* Beside all that the plugin waits for. Where no process more may be made the steward has it tried again. */
+	/* Beside all that the plugin waits for. Where no process more may be made the manager has
+	 * it tried again. */
 	if (r == 0 && run && k->uid) {
 		(void)ask_site(k);
-		(void)ask_account(k);
+		(void)ask_user(k);
 	}
 	return r == 0 ? loop(k, signals) : fail(k, r);
 }
@@ -223,7 +243,7 @@ int main(int argc, char **argv)
 	prctl(PR_SET_DUMPABLE, 0);
 	clearenv();
 	umask(022);
-	launch_reset_signals();
+	process_reset_signals();
 	signal(SIGPIPE, SIG_IGN);
 	if (argc == 2 && strcmp(argv[1], "--version") == 0)
 		return puts("stage-keeper " STAGE_VERSION) < 0;
@@ -234,6 +254,7 @@ int main(int argc, char **argv)
 	k.uid = run ? find_id(argv, "--uid") : 0;
 	k.gid = run ? find_id(argv, "--gid") : 0;
 	k.job = find_id(argv, "--job");
+	k.sluid = run ? find_word(argv, "--sluid") : NULL;
 	k.conf = find_word(argv, "--conf");
 	k.conf = k.conf && *k.conf ? k.conf : NULL;
 	return work(&k, run, (const char **)argv);

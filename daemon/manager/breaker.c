@@ -11,14 +11,15 @@
 #include "common/util/cleanup.h"
 #include "common/util/fd.h"
 #include "common/util/log.h"
-#include "daemon/manager/acts.h"
+#include "daemon/manager/privops.h"
 
 #define BREAKER_TEXT                                                                               \
 	"stage-keeper has crashed several times on this node; staging is off here for an hour\n"
 
 static int count_recent(void)
 {
-	_cleanup_(fd_closep) int fd = acts_open(ACT_OPEN_FILE, ACT_DIR_RUN, ACT_FILE_CRASHES);
+	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, PRIVOP_DIR_RUN,
+						   PRIVOP_FILE_CRASHES);
 	uint64_t record[64], now = clock_ms();
 	/* the last of them: where there are fewer, this fails at the first */
 	ssize_t n = (lseek(fd, -(off_t)sizeof(record), SEEK_END), read(fd, record, sizeof(record)));
@@ -31,13 +32,14 @@ static int count_recent(void)
 
 void breaker_count(void)
 {
-	_cleanup_(fd_closep) int fd = acts_open(ACT_OPEN_FILE, ACT_DIR_RUN, ACT_FILE_CRASHES_NEW);
+	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, PRIVOP_DIR_RUN,
+						   PRIVOP_FILE_CRASHES_NEW);
 	_cleanup_(fd_closep) int breaker = -1;
 	uint64_t now = clock_ms();
 
 	if (fd < 0 || write(fd, &now, sizeof(now)) < 0 || count_recent() < BREAKER_LIMIT)
 		return;
-	breaker = acts_open(ACT_OPEN_FILE, ACT_DIR_RUN, ACT_FILE_BREAKER_NEW);
+	breaker = privops_open(PRIVOP_OPEN_FILE, PRIVOP_DIR_RUN, PRIVOP_FILE_BREAKER_NEW);
 	if (breaker < 0)
 		return;
 	fd_write_all(breaker, BREAKER_TEXT, strlen(BREAKER_TEXT));
@@ -49,6 +51,6 @@ void breaker_reset(void)
 {
 	if (count_recent() > 0)
 		return;
-	acts_do_name(ACT_REMOVE, ACT_DIR_RUN, ACT_NAME_CRASHES, 0, 0, 0);
-	acts_do_name(ACT_REMOVE, ACT_DIR_RUN, ACT_NAME_BREAKER, 0, 0, 0);
+	privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_RUN, PRIVOP_NAME_CRASHES, 0, 0, 0);
+	privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_RUN, PRIVOP_NAME_BREAKER, 0, 0, 0);
 }

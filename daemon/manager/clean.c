@@ -29,12 +29,12 @@
 #include "common/util/clock.h"
 #include "common/util/error.h"
 #include "common/util/log.h"
-#include "daemon/manager/acts.h"
+#include "daemon/manager/privops.h"
 #include "daemon/manager/death.h"
 #include "daemon/manager/groups.h"
-#include "daemon/manager/hand.h"
+#include "daemon/manager/helper-run.h"
 #include "daemon/manager/jobdir.h"
-#include "daemon/manager/jobmem.h"
+#include "daemon/manager/job-cgroup-memory.h"
 #include "daemon/manager/mounts.h"
 #include "daemon/manager/state.h"
 #include "daemon/manager/tier.h"
@@ -43,7 +43,7 @@
 #define KILL_GRACE_MS 500
 #define POLL_US 5000
 #define BEHIND_NICE 5
-#define HOLD_MS 5000 /* while somebody mounts on the tmpfs again and again */
+#define HOLD_MS 5000	  /* while somebody mounts on the tmpfs again and again */
 #define ELSEWHERE_MS 5000 /* for what the manifests name: a shared file system may hang */
 
 struct clean {
@@ -69,11 +69,12 @@ static unsigned signal_and_wait(const struct clean *c, int sig, uint64_t ms)
 
 	for (;; sig = 0, usleep(POLL_US)) {
 		n = 0;
-		for (const struct state_proc *p = c->st->procs; p < c->st->procs + STATE_MAX_PROCS; p++) {
-			if (!p->pid || !hand_is_alive(p))
+		for (const struct state_proc *p = c->st->procs; p < c->st->procs + STATE_MAX_PROCS;
+		     p++) {
+			if (!p->pid || !helper_is_alive(p))
 				continue;
 			if (sig)
-				hand_signal(p, sig);
+				helper_signal(p, sig);
 			n++;
 		}
 		if (!n || clock_ms() >= deadline)
@@ -90,7 +91,7 @@ static int end_processes(struct clean *c, struct error *err)
 		signal_and_wait(c, SIGKILL, KILL_GRACE_MS);
 	for (unsigned i = 0; i < RUNDIR_MAX_SLOTS; i++)
 		mounts_abort(c->dir, i);
-	hand_end_all(soon(c, KILL_GRACE_MS));
+	helper_end_all(soon(c, KILL_GRACE_MS));
 	if (ours && signal_and_wait(c, SIGKILL, KILL_GRACE_MS))
 		return error_set(err, EBUSY,
 				 "a process of ours can't be killed (it waits for a "
@@ -99,12 +100,12 @@ static int end_processes(struct clean *c, struct error *err)
 }
 
 /* As the user, until ms from now or the deadline. */
-static int do_as_user(const struct clean *c, struct hand h, uint64_t ms)
+static int do_as_user(const struct clean *c, struct helper h, uint64_t ms)
 {
 	h.uid = c->st->uid;
 	h.gid = c->st->gid;
 	h.deadline_ms = soon(c, ms);
-	return hand_do(&h);
+	return helper_do(&h);
 }
 
 static int hold_memory(struct clean *c, struct error *err)
@@ -140,7 +141,8 @@ static int find_owner(struct clean *c, struct error *err)
 /* What the manifests in the tmpfs name outside of it. */
 static int release(struct clean *c, struct error *err)
 {
-	const struct hand h = { .argv = { "stage-hand", "release", NULL }, .dir = c->memory_fd };
+	const struct helper h = { .argv = { "stage-helper", "release", NULL },
+				  .dir = c->memory_fd };
 	/* Without a user the tmpfs was never handed over. */
 	int r = c->memory_fd < 0 || !c->st->uid ? 0 : do_as_user(c, h, ELSEWHERE_MS);
 
@@ -173,9 +175,9 @@ static uid_t get_later_user(const struct clean *c)
 }
 
 /*
- * In a tier of root's the name of the job is the later run's, or the sweep finds it. In one of users' own, which no
- * sweep looks into, only the same user's later run can have it. 1: it may be set aside; 0: not; -EAGAIN: nobody knows
- * yet, and the record has to stay.
+ * In a tier of root's the name of the job is the later run's, or the sweep finds it. In one of
+ * users' own, which no sweep looks into, only the same user's later run can have it. 1: it may be
+ * set aside; 0: not; -EAGAIN: nobody knows yet, and the record has to stay.
  */
 static int may_set_aside(const struct clean *c, const struct state_tier *t)
 {
@@ -199,7 +201,9 @@ static int for_each_tier(struct clean *c, tier_fn fn, struct error *err)
 			continue;
 		r = fn == tier_set_aside ? may_set_aside(c, &st->tiers[i]) : 1;
 		if (r < 0 && result == 0)
-			result = error_set(err, -r, "a later run of the job has no record yet, so what it has in %s stays",
+			result = error_set(err, -r,
+					   "a later run of the job has no record yet, so what it "
+					   "has in %s stays",
 					   st->tiers[i].path);
 		if (r <= 0)
 			continue;
@@ -219,7 +223,7 @@ static int remove_tiers(struct clean *c, struct error *err)
 	return for_each_tier(c, tier_remove, err);
 }
 
-static int remove_names(struct clean *c, const enum act_name *names, size_t n, struct error *err)
+static int remove_names(struct clean *c, const enum privop_name *names, size_t n, struct error *err)
 {
 	int r = 0;
 
@@ -230,11 +234,12 @@ static int remove_names(struct clean *c, const enum act_name *names, size_t n, s
 
 static int remove_entries(struct clean *c, struct error *err)
 {
-	static const enum act_name names[] = { ACT_NAME_SOCK, ACT_NAME_FAILED, ACT_NAME_STATE_NEW, ACT_NAME_MOUNTS };
+	static const enum privop_name names[] = { PRIVOP_NAME_SOCK, PRIVOP_NAME_FAILED,
+						  PRIVOP_NAME_STATE_NEW, PRIVOP_NAME_MOUNTS };
 	int r = 0;
 
 	for (uint32_t slot = 0; r == 0 && slot < RUNDIR_MAX_SLOTS; slot++)
-		r = jobdir_remove(c->dir, ACT_NAME_SLOT, slot, err);
+		r = jobdir_remove(c->dir, PRIVOP_NAME_SLOT, slot, err);
 	return r < 0 ? r : remove_names(c, names, ARRAY_SIZE(names), err);
 }
 
@@ -243,16 +248,19 @@ static int remove_entries(struct clean *c, struct error *err)
 static int remove_groups(struct clean *c, struct error *err)
 {
 	const bool others = c->dir->id.aside_ms || has_later_run(c);
+	struct job_cgroup_job job = state_get_job(c->st);
 	char dir[PATH_MAX];
 	int r = 0;
 
-	for (enum act_group which = 0; !others && which < ACT_N_GROUPS; which++) {
-		int found = groups_find(which, c->st->uid, c->dir->id.job_id, dir, sizeof(dir));
+	job.job_id = c->dir->id.job_id;
+	for (enum privop_group which = 0; !others && which < PRIVOP_N_GROUPS; which++) {
+		int found = groups_find(which, &job, dir, sizeof(dir));
 
 		if (found == 0)
-			found = jobmem_remove_group(dir, which, c->job_over, soon(c, KILL_GRACE_MS));
+			found = job_cgroup_remove(dir, which, c->job_over, soon(c, KILL_GRACE_MS));
 		if (found < 0 && found != -ENOENT && found != -ENODEV && r == 0)
-			r = error_errno(err, -found, "remove the job's group of %s", groups_to_string(which));
+			r = error_errno(err, -found, "remove the job's group of %s",
+					groups_to_string(which));
 	}
 	return r;
 }
@@ -262,7 +270,7 @@ static int move_aside(struct clean *c, struct error *err)
 {
 	if (c->dir->id.aside_ms)
 		return 0;
-	hand_get_keeper(&c->st->keeper);
+	helper_get_keeper(&c->st->keeper);
 	jobdir_write_state(c->dir, c->st);
 	return jobdir_trash(c->dir, err);
 }
@@ -270,8 +278,9 @@ static int move_aside(struct clean *c, struct error *err)
 static int free_memory(struct clean *c, struct error *err)
 {
 	char deadline[24];
-	const struct hand h = { .argv = { "stage-hand", "empty", deadline, NULL },
-				.dir = c->memory_fd, .nice = BEHIND_NICE };
+	const struct helper h = { .argv = { "stage-helper", "empty", deadline, NULL },
+				  .dir = c->memory_fd,
+				  .nice = BEHIND_NICE };
 	int r = 0;
 
 	snprintf(deadline, sizeof(deadline), "%llu", (unsigned long long)c->deadline_ms);
@@ -280,12 +289,12 @@ static int free_memory(struct clean *c, struct error *err)
 	fd_closep(&c->memory_fd);
 	if (r < 0 && r != -EXDEV)
 		return error_errno(err, -r, "empty the job's tmpfs");
-	return jobdir_remove(c->dir, ACT_NAME_MEMORY, 0, err);
+	return jobdir_remove(c->dir, PRIVOP_NAME_MEMORY, 0, err);
 }
 
 static int remove_record(struct clean *c, struct error *err)
 {
-	static const enum act_name names[] = { ACT_NAME_STATE, ACT_NAME_LOCK };
+	static const enum privop_name names[] = { PRIVOP_NAME_STATE, PRIVOP_NAME_LOCK };
 	int r = remove_names(c, names, ARRAY_SIZE(names), err);
 
 	r = r < 0 ? r : jobdir_check_place(c->dir, err);
@@ -299,8 +308,8 @@ int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t de
 		  uint64_t behind_ms, struct error *err)
 {
 	static int (*const steps[])(struct clean * c, struct error * err) = {
-		end_processes,	hold_memory,  unmount,	  find_owner,	   set_tiers_aside, release,
-		remove_entries, remove_groups, move_aside, free_memory,	   remove_tiers,
+		end_processes,	hold_memory,   unmount,	   find_owner,	set_tiers_aside, release,
+		remove_entries, remove_groups, move_aside, free_memory, remove_tiers,
 	};
 	struct clean c = { d, st, job_over, deadline_ms, -1 };
 	int r, result = 0;
@@ -317,16 +326,18 @@ int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t de
 	return result == 0 ? remove_record(&c, err) : result;
 }
 
-/* Asks the keeper to end until the lock is free; one that is stopped goes on, to do so. *toldp: there was one */
+/* Asks the keeper to end until the lock is free; one that is stopped goes on, to do so. *toldp:
+ * there was one */
 static int end_keeper(struct jobdir *d, uint64_t deadline_ms, bool *toldp, struct error *err)
 {
 	static struct state st;
 	int r, sig = SIGTERM;
 
 	for (;;) {
-		if (jobdir_read_state(d, &st) == 0 && state_is_current(&st) && hand_signal(&st.keeper, sig) == 0) {
+		if (jobdir_read_state(d, &st) == 0 && state_is_current(&st) &&
+		    helper_signal(&st.keeper, sig) == 0) {
 			*toldp = true;
-			hand_signal(&st.keeper, SIGCONT);
+			helper_signal(&st.keeper, SIGCONT);
 		}
 		r = jobdir_lock(d, clock_ms() + 200, err);
 		if (r != -EBUSY || sig == SIGKILL)
@@ -336,14 +347,18 @@ static int end_keeper(struct jobdir *d, uint64_t deadline_ms, bool *toldp, struc
 	}
 }
 
-/* The user's own clean-up steps would run as him, which root does in no job's keeper of another user. */
-static int leave_to_reaper(struct jobdir *d, struct state *st, const struct clean_options *o, struct error *err)
+/* The user's own clean-up steps would run as him, which root does in no job's keeper of another
+ * user. */
+static int leave_to_reaper(struct jobdir *d, struct state *st, const struct clean_options *o,
+			   struct error *err)
 {
 	struct clean c = { d, st, true, clock_ms() + o->timeout_ms, -1 };
 
 	if (o->end_keeper)
 		(void)end_processes(&c, NULL);
-	(void)error_set(err, EPERM, "uid %u had a job of this number, and the reaper removes what it has", st->uid);
+	(void)error_set(err, EPERM,
+			"uid %u had a job of this number, and the reaper removes what it has",
+			st->uid);
 	return CLEAN_E_OTHERS;
 }
 
@@ -380,10 +395,12 @@ int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct 
 		r = end_keeper(&d, clock_ms() + o->timeout_ms, &told, err);
 	if (r == 0) {
 		r = jobdir_read_state(&d, &st);
-		/* What it says is another's could be a running job's; and it is needed where the record is lost. */
+		/* What it says is another's could be a running job's; and it is needed where the
+		 * record is lost. */
 		st.job_id = id->job_id;
 		if (r == 0) {
-			/* However long it took then, and whoever made it take long: it did not die by itself. */
+			/* However long it took then, and whoever made it take long: it did not die
+			 * by itself. */
 			if (!told)
 				death_report(&d, &st);
 			st.ending = true;
@@ -393,8 +410,10 @@ int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct 
 		} else if (r == -ENOENT || r == -EPROTO) {
 			if (is_others(&d, &st, o))
 				return leave_to_reaper(&d, &st, o, err);
-			log_warning("job %u has no record, or a damaged one: what it has in tiers is "
-				    "left to the reaper", id->job_id);
+			log_warning(
+				"job %u has no record, or a damaged one: what it has in tiers is "
+				"left to the reaper",
+				id->job_id);
 		} else { /* it may tell of processes yet */
 			return error_errno(err, -r, "read the record of job %u", id->job_id);
 		}

@@ -30,11 +30,13 @@ enum {
 };
 
 struct clean_options {
-	bool end_keeper;     /* ask a living keeper to end, kill it past timeout_ms; else it is let alone */
+	bool end_keeper;     /* ask a living keeper to end, kill it past timeout_ms; else it is let
+				alone */
 	uint64_t timeout_ms; /* for the keeper, and again for what it leaves to us */
-	uid_t only_uid;      /* of a job's keeper, which may do nothing as another user; 0: clean up after any user */
+	uid_t only_uid;	     /* of a job's keeper, which may do nothing as another user; 0: clean up
+				after any user */
 };
 
-/* Cleans up that run directory. 0 if there is none (any more). CLEAN_E_OTHERS: what it has stays for the reaper;
- * with end_keeper its processes are ended as far as root lets us. */
+/* Cleans up that run directory. 0 if there is none (any more). CLEAN_E_OTHERS: what it has stays
+ * for the reaper; with end_keeper its processes are ended as far as root lets us. */
 int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct error *err);

@@ -1,12 +1,13 @@
 /*
- * What the steward gives up before it reads anything. It is started with a socket to root, which is its only way to
- * have something done: by itself it needs neither programs nor namespaces, mounts, signals or other processes. So
- * that whoever takes it over can't show root another view of the files (a namespace of its own, a bind mount), send
- * signals to other jobs' stewards, which have its uid, or start programs of the machine.
+ * What the manager gives up before it reads anything. It is started with a socket to root, which is
+ * its only way to have something done: by itself it needs neither programs nor namespaces, mounts,
+ * signals or other processes. An attacker who takes it over can then not show root another view of
+ * the files (a namespace of its own, a bind mount), send signals to other jobs' managers, which
+ * have its uid, or start programs of the machine.
  *
  * A kernel without filters goes without: root's own checks (daemon/keeper/) don't depend on this.
  */
-#include "daemon/manager/steward.h"
+#include "daemon/manager/manager.h"
 
 #include <sys/syscall.h>
 #include <unistd.h>
@@ -14,10 +15,10 @@
 #include "common/sandbox/seccomp.h"
 #include "common/util/cleanup.h"
 
-/* Beside what none of our programs needs (seccomp.c). Calls of other kernels' headers are missing in some: each has its
- * own #ifdef. */
+/* Beside what none of our programs needs (seccomp.c). Calls of other kernels' headers are missing
+ * in some: each has its own #ifdef. */
 static const unsigned denied[] = {
-	/* processes */
+/* processes */
 #ifdef __NR_fork
 	__NR_fork,
 	__NR_vfork,
@@ -46,7 +47,7 @@ static const unsigned denied[] = {
 	__NR_bind,
 };
 
-void steward_confine(void)
+void manager_confine(void)
 {
 	(void)seccomp_confine(denied, ARRAY_SIZE(denied));
 }

@@ -2,21 +2,22 @@
 
 #include "common/util/log.h"
 #include "daemon/manager/breaker.h"
-#include "daemon/manager/hand.h"
+#include "daemon/manager/helper-run.h"
 #include "daemon/manager/jobdir.h"
 #include "daemon/manager/metrics.h"
 #include "daemon/manager/state.h"
 
 void death_report(const struct jobdir *d, struct state *st)
 {
-	static struct hand_site site;
+	static struct helper_site site;
 
 	if (st->ending || st->failed || !st->keeper.pid || !state_is_current(st))
 		return;
-	if (hand_get_site(&site) == 0)
-		(void)hand_open_log(&site);
+	if (helper_get_site(&site) == 0)
+		(void)helper_open_log(&site);
 	log_set_job(st->job_id);
-	log_error("the keeper has died: it stages nothing more, and what it has staged is removed when the job ends");
+	log_error("the keeper has died: it stages nothing more, and what it has staged is removed "
+		  "when the job ends");
 	log_set_job(0);
 	st->keeper = (struct state_proc){ 0 };
 	if (jobdir_write_state(d, st) < 0)

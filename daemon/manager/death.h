@@ -1,12 +1,12 @@
 /*
- * death: a keeper that died without having been told to end is reported: in the log, in the node's figures
- * (metrics.h) and to the breaker (breaker.h).
+ * death: a keeper that died without having been told to end is reported: in the log, in the node's
+ * figures (metrics.h) and to the breaker (breaker.h).
  */
 #pragma once
 
 struct jobdir;
 struct state;
 
-/* Nobody holds the lock of d but the caller, and st is its record. Reports a keeper that died, once: after that the
- * record names none. STAGE_RUN_DIR is open. */
+/* Nobody holds the lock of d but the caller, and st is its record. Reports a keeper that died,
+ * once: after that the record names none. STAGE_RUN_DIR is open. */
 void death_report(const struct jobdir *d, struct state *st);

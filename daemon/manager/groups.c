@@ -1,14 +1,14 @@
 /*
- * They are looked for when the steward's loop does and whenever a worker is started: Slurm removes a
- * job's directory after its last step and makes another one for the next step. A worker that is
+ * They are looked for when the manager's loop does and whenever a worker is started: Slurm removes
+ * a job's directory after its last step and makes another one for the next step. A worker that is
  * started between the two is in none of that kind, and is moved at the next look that finds one.
  *
  * In v1 a job has a directory in each hierarchy that Slurm confines it by, and they come one after
- * the other. In v2 it has one, which counts as that of the memory. Where Slurm makes none of a kind,
- * that is looked for in vain for a second after the first one came.
+ * the other. In v2 it has one, which counts as that of the memory. Where Slurm makes none of a
+ * kind, that is looked for in vain for a second after the first one came.
  *
- * CPUs are taken from the kernel's table of the job, never from a process of the user's, which he may
- * bind to others.
+ * CPUs are taken from the kernel's table of the job, never from a process of the user's, which he
+ * may bind to others.
  */
 #include "daemon/manager/groups.h"
 
@@ -20,33 +20,33 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/slurm/jobgroup.h"
+#include "common/slurm/job-cgroup.h"
 #include "common/util/clock.h"
 #include "common/util/log.h"
-#include "daemon/manager/acts.h"
+#include "daemon/manager/privops.h"
 #include "daemon/manager/serve.h"
-#include "daemon/manager/steward.h"
+#include "daemon/manager/manager.h"
 
 #define MAX_CPUS 8192
 #define LATE_MS 1000 /* after the first one */
 
-static const char *const controllers[ACT_N_GROUPS] = { "memory", "cpuset", "devices" };
+static const char *const controllers[PRIVOP_N_GROUPS] = { "memory", "cpuset", "devices" };
 
 /* What is not so where such a group can't be used */
-static const char *const without[ACT_N_GROUPS] = {
+static const char *const without[PRIVOP_N_GROUPS] = {
 	"what is staged is not charged to the job",
 	"workers are not bound to the job's CPUs",
 	"workers are not bound to the job's devices",
 };
 
-const char *groups_to_string(enum act_group which)
+const char *groups_to_string(enum privop_group which)
 {
 	return controllers[which];
 }
 
-int groups_find(enum act_group which, uid_t uid, uint32_t job_id, char *dir, size_t size)
+int groups_find(enum privop_group which, const struct job_cgroup_job *job, char *dir, size_t size)
 {
-	return jobgroup_find(controllers[which], uid, job_id, dir, size);
+	return job_cgroup_find(controllers[which], job, dir, size);
 }
 
 static bool is_v1(const char *dir)
@@ -58,17 +58,17 @@ static bool is_v1(const char *dir)
 }
 
 /* A cpuset that Slurm has not filled takes no process yet. */
-static bool is_ready(enum act_group which, const char *dir)
+static bool is_ready(enum privop_group which, const char *dir)
 {
 	cpu_set_t set[MAX_CPUS / CPU_SETSIZE];
 
-	return which != ACT_GROUP_CPUS ||
-	       (jobgroup_read_cpus(dir, set, sizeof(set)) == 0 && jobgroup_has_mems(dir));
+	return which != PRIVOP_GROUP_CPUS ||
+	       (job_cgroup_read_cpus(dir, set, sizeof(set)) == 0 && job_cgroup_has_mems(dir));
 }
 
-static int hold_by_keeper(struct groups_one *g, enum act_group which)
+static int hold_by_keeper(struct groups_one *g, enum privop_group which)
 {
-	const int r = acts_do_path(ACT_HOLD_GROUP, g->dir, which);
+	const int r = privops_do_path(PRIVOP_HOLD_GROUP, g->dir, which);
 
 	if (r < 0 && !g->has_failed)
 		log_warning("use %s: %s: %s", g->dir, strerror(-r), without[which]);
@@ -77,10 +77,10 @@ static int hold_by_keeper(struct groups_one *g, enum act_group which)
 }
 
 /* 1: there is another group to be in; 0: there is not. */
-static int hold(struct serve *s, enum act_group which)
+static int hold(struct serve *s, enum privop_group which)
 {
 	struct groups_one *g = &s->groups[which];
-	const bool is_used = which == ACT_GROUP_MEMORY || is_v1(g->dir);
+	const bool is_used = which == PRIVOP_GROUP_MEMORY || is_v1(g->dir);
 	struct stat st;
 	int r;
 
@@ -99,27 +99,28 @@ static int hold(struct serve *s, enum act_group which)
 	return is_used;
 }
 
-static int look_for(struct serve *s, const struct jobgroup_mounts *m, enum act_group which)
+static int look_for(struct serve *s, const struct job_cgroup_mounts *m, enum privop_group which)
 {
-	const struct state *st = &s->k->st;
+	const struct job_cgroup_job job = state_get_job(&s->k->st);
 	struct groups_one *g = &s->groups[which];
 	int r;
 
 	if (g->is_held)
 		return 0;
-	r = jobgroup_find_in(m, which, st->uid, st->job_id, g->dir, sizeof(g->dir));
+	r = job_cgroup_find_in(m, which, &job, g->dir, sizeof(g->dir));
 	if (r < 0)
 		g->dir[0] = '\0';
 	return r < 0 ? r : hold(s, which);
 }
 
-/* When the last step ends Slurm removes the job's directory, and makes another one for the next step. */
+/* When the last step ends Slurm removes the job's directory, and makes another one for the next
+ * step. */
 static bool forget_removed(struct serve *s)
 {
 	bool any_held = false;
 	struct stat st;
 
-	for (enum act_group which = 0; which < ACT_N_GROUPS; which++) {
+	for (enum privop_group which = 0; which < PRIVOP_N_GROUPS; which++) {
 		struct groups_one *g = &s->groups[which];
 
 		if (g->is_held && (stat(g->dir, &st) < 0 || st.st_ino != g->ino)) {
@@ -139,9 +140,10 @@ static void enter(const struct serve *s)
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++) {
 		if (!procs[i].pid || s->children[i].class == SERVE_CLASS_DAEMON)
 			continue;
-		r = acts_do_numbers(ACT_ENTER_GROUPS, procs[i].pid, 0, 0);
+		r = privops_do_numbers(PRIVOP_ENTER_GROUPS, procs[i].pid, 0, 0);
 		if (r < 0 && r != -ESRCH)
-			log_warning("process %d is not in the job's cgroups: %s", procs[i].pid, strerror(-r));
+			log_warning("process %d is not in the job's cgroups: %s", procs[i].pid,
+				    strerror(-r));
 	}
 }
 
@@ -159,33 +161,33 @@ bool groups_are_missing(const struct serve *s)
 static void follow_cpus(const char *dir)
 {
 	cpu_set_t ours[MAX_CPUS / CPU_SETSIZE] = { 0 }, jobs[MAX_CPUS / CPU_SETSIZE] = { 0 };
-	struct act a = { .kind = ACT_FOLLOW };
+	struct privop a = { .kind = PRIVOP_FOLLOW };
 
-	if (jobgroup_read_cpus(dir, jobs, sizeof(jobs)) < 0 ||
+	if (job_cgroup_read_cpus(dir, jobs, sizeof(jobs)) < 0 ||
 	    sched_getaffinity(0, sizeof(ours), ours) < 0 || CPU_EQUAL_S(sizeof(ours), ours, jobs))
 		return;
 	sched_setaffinity(0, sizeof(jobs), jobs);
 	memcpy(a.text, jobs, sizeof(jobs));
-	acts_do(&a, NULL, 0, NULL, NULL);
+	privops_do(&a, NULL, 0, NULL, NULL);
 }
 
 int groups_look(struct serve *s)
 {
 	const bool any_held = forget_removed(s);
-	struct jobgroup_mounts m;
+	struct job_cgroup_mounts m;
 	bool any = false;
 	int memory;
 
-	jobgroup_read_mounts(&m, controllers, ACT_N_GROUPS);
-	memory = look_for(s, &m, ACT_GROUP_MEMORY);
+	job_cgroup_read_mounts(&m, controllers, PRIVOP_N_GROUPS);
+	memory = look_for(s, &m, PRIVOP_GROUP_MEMORY);
 	if (memory == -ENOENT && !any_held)
 		return memory;
 	any = memory > 0;
-	for (enum act_group which = ACT_GROUP_CPUS; which < ACT_N_GROUPS; which++)
+	for (enum privop_group which = PRIVOP_GROUP_CPUS; which < PRIVOP_N_GROUPS; which++)
 		any |= look_for(s, &m, which) > 0;
 	if (any)
 		enter(s);
-	if (groups_are_missing(s) && *s->groups[ACT_GROUP_CPUS].dir)
-		follow_cpus(s->groups[ACT_GROUP_CPUS].dir);
+	if (groups_are_missing(s) && *s->groups[PRIVOP_GROUP_CPUS].dir)
+		follow_cpus(s->groups[PRIVOP_GROUP_CPUS].dir);
 	return memory < 0 ? memory : 0;
 }

@@ -10,8 +10,9 @@
 #include <stddef.h>
 #include <sys/types.h>
 
-#include "common/protocol/keeper-acts.h"
+#include "common/protocol/keeper-privops.h"
 
+struct job_cgroup_job;
 struct serve;
 
 /* One of the job's directories. */
@@ -23,13 +24,13 @@ struct groups_one {
 };
 
 /* "memory", "cpuset", "devices" */
-const char *groups_to_string(enum act_group which);
-/* The job's directory of one kind: see jobgroup_find(). */
-int groups_find(enum act_group which, uid_t uid, uint32_t job_id, char *dir, size_t size);
+const char *groups_to_string(enum privop_group which);
+/* The job's directory of one kind: see job_cgroup_find(). */
+int groups_find(enum privop_group which, const struct job_cgroup_job *job, char *dir, size_t size);
 
-/* Looks for those that are not held, or that Slurm has removed since; has the keeper hold them, and moves what is
- * there already. 0: the job's memory is held, in s->groups[ACT_GROUP_MEMORY].dir; else as jobgroup_find() has it,
- * or why it can't be held: then nothing is charged. */
+/* Looks for those that are not held, or that Slurm has removed since; has the keeper hold them, and
+ * moves what is there already. 0: the job's memory is held, in s->groups[PRIVOP_GROUP_MEMORY].dir;
+ * else as job_cgroup_find() has it, or why it can't be held: then nothing is charged. */
 int groups_look(struct serve *s);
 
 /* Is one of them to be looked for? */

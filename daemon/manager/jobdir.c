@@ -13,7 +13,7 @@
 #include "common/util/clock.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
-#include "daemon/manager/acts.h"
+#include "daemon/manager/privops.h"
 #include "daemon/manager/state.h"
 
 #define LOCK_POLL_US 10000
@@ -28,34 +28,35 @@ void jobdir_deinit(struct jobdir *d)
 	jobdir_unlock(d);
 	fd_closep(&d->fd);
 	if (d->dir)
-		acts_do_name(ACT_CLOSE_DIR, d->dir, 0, 0, 0, 0);
+		privops_do_name(PRIVOP_CLOSE_DIR, d->dir, 0, 0, 0, 0);
 	d->dir = 0;
 }
 
 int jobdir_open_base(bool trash, struct error *err)
 {
 	const char *name = trash ? STAGE_RUN_DIR "/" RUNDIR_TRASH : STAGE_RUN_DIR;
-	int r = acts_open(ACT_OPEN_BASE, trash ? ACT_DIR_TRASH : ACT_DIR_RUN, 0);
+	int r = privops_open(PRIVOP_OPEN_BASE, trash ? PRIVOP_DIR_TRASH : PRIVOP_DIR_RUN, 0);
 
 	if (r == -EPERM)
-		return error_set(err, EPERM, "%s: must belong to root and be writable by nobody else", name);
+		return error_set(err, EPERM,
+				 "%s: must belong to root and be writable by nobody else", name);
 	return r < 0 ? error_errno(err, -r, "make or open %s", name) : r;
 }
 
 static uint32_t get_parent(const struct jobdir_id *id)
 {
-	return id->in_trash ? ACT_DIR_TRASH : ACT_DIR_RUN;
+	return id->in_trash ? PRIVOP_DIR_TRASH : PRIVOP_DIR_RUN;
 }
 
 static uint32_t get_name(const struct jobdir_id *id)
 {
-	return id->aside_ms ? ACT_NAME_JOB_ASIDE : ACT_NAME_JOB;
+	return id->aside_ms ? PRIVOP_NAME_JOB_ASIDE : PRIVOP_NAME_JOB;
 }
 
 int jobdir_create(struct jobdir *d, uint32_t job_id, struct error *err)
 {
 	const struct jobdir_id id = { .job_id = job_id };
-	int r = acts_do_name(ACT_MAKE_DIR, ACT_DIR_RUN, ACT_NAME_JOB, job_id, 0, 0711);
+	int r = privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, job_id, 0, 0711);
 
 	if (r < 0)
 		return error_errno(err, -r, "make %s/%u", STAGE_RUN_DIR, job_id);
@@ -64,10 +65,12 @@ int jobdir_create(struct jobdir *d, uint32_t job_id, struct error *err)
 
 int jobdir_open(struct jobdir *d, const struct jobdir_id *id, struct error *err)
 {
-	struct act a = { .kind = ACT_OPEN_DIR, .dir = get_parent(id), .name = get_name(id),
-			 .n = { id->job_id, (int64_t)id->aside_ms } };
+	struct privop a = { .kind = PRIVOP_OPEN_DIR,
+			    .dir = get_parent(id),
+			    .name = get_name(id),
+			    .n = { id->job_id, (int64_t)id->aside_ms } };
 	size_t n = 1;
-	int fd = -1, r = acts_do(&a, NULL, 0, &fd, &n);
+	int fd = -1, r = privops_do(&a, NULL, 0, &fd, &n);
 
 	if (r < 0)
 		return r == -ENOENT ? JOBDIR_E_GONE
@@ -78,9 +81,12 @@ int jobdir_open(struct jobdir *d, const struct jobdir_id *id, struct error *err)
 
 int jobdir_check_place(const struct jobdir *d, struct error *err)
 {
-	struct act a = { .kind = ACT_CHECK_DIR, .dir = get_parent(&d->id), .dir2 = d->dir,
-			 .name = get_name(&d->id), .n = { d->id.job_id, (int64_t)d->id.aside_ms } };
-	int r = acts_do(&a, NULL, 0, NULL, NULL);
+	struct privop a = { .kind = PRIVOP_CHECK_DIR,
+			    .dir = get_parent(&d->id),
+			    .dir2 = d->dir,
+			    .name = get_name(&d->id),
+			    .n = { d->id.job_id, (int64_t)d->id.aside_ms } };
+	int r = privops_do(&a, NULL, 0, NULL, NULL);
 
 	return r < 0 ? error_errno(err, -r, "look at %u", d->id.job_id) : r ? JOBDIR_E_GONE : 0;
 }
@@ -90,7 +96,7 @@ int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err)
 	int r;
 
 	if (d->lock_fd < 0) {
-		r = acts_open(ACT_OPEN_FILE, d->dir, ACT_FILE_LOCK);
+		r = privops_open(PRIVOP_OPEN_FILE, d->dir, PRIVOP_FILE_LOCK);
 		if (r < 0)
 			return r == -ENOENT ? JOBDIR_E_GONE : error_errno(err, -r, "open lock");
 		d->lock_fd = r;
@@ -116,33 +122,39 @@ int jobdir_trash(struct jobdir *d, struct error *err)
 
 	if (r != 0)
 		return r < 0 ? r : 0;
-	r = acts_rename(get_parent(&d->id), get_name(&d->id), ACT_DIR_TRASH, ACT_NAME_JOB_ASIDE, d->id.job_id,
-			(int64_t)ms);
+	r = privops_rename(get_parent(&d->id), get_name(&d->id), PRIVOP_DIR_TRASH,
+			   PRIVOP_NAME_JOB_ASIDE, d->id.job_id, (int64_t)ms);
 	if (r < 0)
-		return r == -ENOENT ? 0 : error_errno(err, -r, "move %u to %s", d->id.job_id, RUNDIR_TRASH);
+		return r == -ENOENT
+			       ? 0
+			       : error_errno(err, -r, "move %u to %s", d->id.job_id, RUNDIR_TRASH);
 	d->id.in_trash = true;
 	d->id.aside_ms = ms;
 	return 0;
 }
 
-int jobdir_remove(const struct jobdir *d, enum act_name name, uint32_t slot, struct error *err)
+int jobdir_remove(const struct jobdir *d, enum privop_name name, uint32_t slot, struct error *err)
 {
-	int r = acts_do_name(ACT_REMOVE, d->dir, name, slot, 0, 0);
+	int r = privops_do_name(PRIVOP_REMOVE, d->dir, name, slot, 0, 0);
 
-	return r == 0 || r == -ENOENT ? 0 : error_errno(err, -r, "remove name %u of job %u", name, d->id.job_id);
+	return r == 0 || r == -ENOENT
+		       ? 0
+		       : error_errno(err, -r, "remove name %u of job %u", name, d->id.job_id);
 }
 
 int jobdir_remove_itself(const struct jobdir *d, struct error *err)
 {
-	int r = acts_do_name(ACT_REMOVE, get_parent(&d->id), get_name(&d->id), d->id.job_id,
-			     (int64_t)d->id.aside_ms, 0);
+	int r = privops_do_name(PRIVOP_REMOVE, get_parent(&d->id), get_name(&d->id), d->id.job_id,
+				(int64_t)d->id.aside_ms, 0);
 
-	return r == 0 || r == -ENOENT ? 0 : error_errno(err, -r, "remove the directory of job %u", d->id.job_id);
+	return r == 0 || r == -ENOENT
+		       ? 0
+		       : error_errno(err, -r, "remove the directory of job %u", d->id.job_id);
 }
 
-int jobdir_read_text(const struct jobdir *d, enum act_file file, char *buf, size_t size)
+int jobdir_read_text(const struct jobdir *d, enum privop_file file, char *buf, size_t size)
 {
-	_cleanup_(fd_closep) int fd = acts_open(ACT_OPEN_FILE, d->dir, file);
+	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, d->dir, file);
 	ssize_t n;
 
 	if (fd < 0)
@@ -156,7 +168,7 @@ int jobdir_read_text(const struct jobdir *d, enum act_file file, char *buf, size
 
 int jobdir_read_state(const struct jobdir *d, struct state *st)
 {
-	_cleanup_(fd_closep) int fd = acts_open(ACT_OPEN_FILE, d->dir, ACT_FILE_STATE);
+	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, d->dir, PRIVOP_FILE_STATE);
 
 	memset(st, 0, sizeof(*st));
 	return fd < 0 ? fd : state_read(fd, st);
@@ -164,17 +176,20 @@ int jobdir_read_state(const struct jobdir *d, struct state *st)
 
 int jobdir_write_state(const struct jobdir *d, const struct state *st)
 {
-	_cleanup_(fd_closep) int fd = acts_open(ACT_OPEN_FILE, d->dir, ACT_FILE_STATE_NEW);
+	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, d->dir, PRIVOP_FILE_STATE_NEW);
 	int r = fd < 0 ? fd : state_write(fd, st);
 
-	return r < 0 ? r : acts_rename(d->dir, ACT_NAME_STATE_NEW, d->dir, ACT_NAME_STATE, 0, 0);
+	return r < 0 ? r
+		     : privops_rename(d->dir, PRIVOP_NAME_STATE_NEW, d->dir, PRIVOP_NAME_STATE, 0,
+				      0);
 }
 
 void jobdir_find_owner(const struct jobdir *d, struct state *st)
 {
 	struct statx s;
 
-	if (statx(d->fd, RUNDIR_SOCK, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_UID | STATX_GID, &s) < 0)
+	if (statx(d->fd, RUNDIR_SOCK, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC,
+		  STATX_UID | STATX_GID, &s) < 0)
 		return;
 	st->uid = s.stx_uid;
 	st->gid = s.stx_gid;
@@ -192,7 +207,7 @@ uint64_t jobdir_get_asked(const struct jobdir *d)
 /* Where that fails the job is asked about early next time. */
 void jobdir_set_asked(const struct jobdir *d)
 {
-	_cleanup_(fd_closep) int fd = acts_open(ACT_OPEN_FILE, d->dir, ACT_FILE_LOCK);
+	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, d->dir, PRIVOP_FILE_LOCK);
 
 	if (fd >= 0)
 		(void)fd_write_all(fd, "\n", 1);
@@ -241,7 +256,7 @@ static int look_for_memory(void *arg, const struct jobdir_id *id)
 	if (!id->aside_ms || jobdir_open(&d, id, NULL) != 0 ||
 	    faccessat(d.fd, RUNDIR_MEMORY, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
-	fd = acts_open(ACT_OPEN_FILE, d.dir, ACT_FILE_LOCK_LOOK);
+	fd = privops_open(PRIVOP_OPEN_FILE, d.dir, PRIVOP_FILE_LOCK_LOOK);
 	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 ? -EBUSY : 0;
 }
 

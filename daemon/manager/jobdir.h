@@ -1,16 +1,17 @@
 /*
- * jobdir: a job's run directory (common/protocol/rundir.h) held by descriptor, its lock and its record.
+ * jobdir: a job's run directory (common/protocol/rundir.h) held by descriptor, its lock and its
+ * record.
  *
- * What changes in it the keeper does (acts.h). Everything is named relative to the directory, so it
- * may be renamed to .trash/ below its holder. It and all that holds a mount in it belong to root:
- * the user can't move a path under our feet.
+ * What changes in it the keeper does (privops.h). Everything is named relative to the directory, so
+ * it may be renamed to .trash/ below its holder. It and all that holds a mount in it belong to
+ * root: the user can't move a path under our feet.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-#include "common/protocol/keeper-acts.h"
+#include "common/protocol/keeper-privops.h"
 
 struct error;
 struct state;
@@ -26,11 +27,14 @@ struct jobdir_id {
 struct jobdir {
 	struct jobdir_id id;
 	uint32_t dir; /* its number at the keeper; 0: none */
-	int fd;       /* to look into it */
+	int fd;	      /* to look into it */
 	int lock_fd;  /* of `lock`, flocked when jobdir_lock() says so */
 };
 
-#define JOBDIR_INIT { .fd = -1, .lock_fd = -1 }
+#define JOBDIR_INIT                                                                                \
+	{                                                                                          \
+		.fd = -1, .lock_fd = -1                                                            \
+	}
 
 enum {
 	JOBDIR_E_SUCCESS,
@@ -62,25 +66,28 @@ int jobdir_check_place(const struct jobdir *d, struct error *err);
 /* Moves it to .trash/<name>.<ms>, mounts, lock and all, and stays with it. 0 also if it is gone. */
 int jobdir_trash(struct jobdir *d, struct error *err);
 
-/* Removes a file or an empty directory in it; slot: of ACT_NAME_SLOT. 0 also if there is none. */
-int jobdir_remove(const struct jobdir *d, enum act_name name, uint32_t slot, struct error *err);
+/* Removes a file or an empty directory in it; slot: of PRIVOP_NAME_SLOT. 0 also if there is none.
+ */
+int jobdir_remove(const struct jobdir *d, enum privop_name name, uint32_t slot, struct error *err);
 /* And itself, when it is empty. */
 int jobdir_remove_itself(const struct jobdir *d, struct error *err);
 
 /* Reads a file of it as a text, cut to size: its length, or -errno. */
-int jobdir_read_text(const struct jobdir *d, enum act_file file, char *buf, size_t size);
+int jobdir_read_text(const struct jobdir *d, enum privop_file file, char *buf, size_t size);
 
 /* The record (state.h): read, zeroed on failure; replaced. */
 int jobdir_read_state(const struct jobdir *d, struct state *st);
 int jobdir_write_state(const struct jobdir *d, const struct state *st);
 
-/* Whose the job is by its socket, where the record is lost; nobody can mount anything on that. Sets uid and gid of st,
- * if there is one. */
+/* Whose the job is by its socket, where the record is lost; nobody can mount anything on that. Sets
+ * uid and gid of st, if there is one. */
 void jobdir_find_owner(const struct jobdir *d, struct state *st);
 
-/* When Slurm was last asked about the job, to be compared with others; 0: never. That is when `lock`, which is empty
- * otherwise, was written to: it needs no file of its own, and the record is not the reaper's where a keeper lives. */
-uint64_t jobdir_get_asked(const struct jobdir *d); /* after jobdir_lock(), whether it got the lock or not */
+/* When Slurm was last asked about the job, to be compared with others; 0: never. That is when
+ * `lock`, which is empty otherwise, was written to: it needs no file of its own, and the record is
+ * not the reaper's where a keeper lives. */
+uint64_t
+jobdir_get_asked(const struct jobdir *d); /* after jobdir_lock(), whether it got the lock or not */
 void jobdir_set_asked(const struct jobdir *d);
 
 /* Is the memory of a job that is over still being freed on this node? */

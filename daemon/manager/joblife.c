@@ -1,11 +1,13 @@
 /*
  * Evidence that a job runs, best first:
- *  1. a process in one of the groups that Slurm made for it. Only root makes these, and what a user makes elsewhere is
- *     not looked at. The process of the extern step (PrologFlags=Contain) is there from the prolog to the epilog.
- *  2. where Slurm makes no groups, one of Slurm's step daemons: its command line names the job, and all its user ids
- *     are root's, so no user can have written it;
+ *  1. a process in one of the groups that Slurm made for it. Only root makes these, and what a user
+ *     makes elsewhere is not looked at. The process of the extern step (PrologFlags=Contain) is
+ *     there from the prolog to the epilog.
+ *  2. where Slurm makes no groups, one of Slurm's step daemons: its command line names the job, and
+ *     all its user ids are root's, so no user can have written it;
  *  3. what squeue says. An allocation may have no process on a node between two steps.
- * That no process is found proves nothing, so only Slurm can say that a job is over; or the boot id, if it is another.
+ * That no process is found proves nothing, so only Slurm can say that a job is over; or the boot
+ * id, if it is another.
  */
 #include "daemon/manager/joblife.h"
 
@@ -16,10 +18,10 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/slurm/jobgroup.h"
+#include "common/slurm/job-cgroup.h"
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
-#include "daemon/manager/hand.h"
+#include "daemon/manager/helper-run.h"
 #include "daemon/manager/state.h"
 
 /* What a file of a process says as a text; "" if it can't be read. */
@@ -35,15 +37,17 @@ static void read_text(const char *pid, const char *name, char *buf, size_t size)
 	buf[n < 0 ? 0 : n] = '\0';
 }
 
+/* A command line is read from the process's memory, which may be a file on a FUSE server of its
+ * user's that does not answer. So only processes of root are asked for it. */
 static bool is_step_daemon(const char *pid, const char *title)
 {
 	char text[2048];
 
-	read_text(pid, "cmdline", text, sizeof(text));
-	if (strncmp(text, title, strlen(title)) != 0)
-		return false;
 	read_text(pid, "status", text, sizeof(text));
-	return strstr(text, "\nUid:\t0\t0\t0\t0\n");
+	if (!strstr(text, "\nUid:\t0\t0\t0\t0\n"))
+		return false;
+	read_text(pid, "cmdline", text, sizeof(text));
+	return strncmp(text, title, strlen(title)) == 0;
 }
 
 static bool has_step_daemon(uint32_t job_id)
@@ -61,9 +65,11 @@ static bool has_step_daemon(uint32_t job_id)
 
 enum joblife joblife_look(const struct state *st)
 {
+	const struct job_cgroup_job job = state_get_job(st);
+
 	if (st->ending || (st->boot[0] && !state_is_current(st)))
 		return JOBLIFE_OVER;
-	if (st->uid && jobgroup_is_populated(st->uid, st->job_id) > 0)
+	if (st->uid && job_cgroup_is_populated(&job) > 0)
 		return JOBLIFE_RUNS;
 	return has_step_daemon(st->job_id) ? JOBLIFE_RUNS : JOBLIFE_UNKNOWN;
 }
@@ -72,14 +78,17 @@ enum joblife joblife_ask(const struct state *st, char text[static JOBLIFE_TEXT_S
 {
 	static struct hand_over over;
 	char job[16];
-	const struct hand h = { .argv = { "stage-hand", "over", job, st->node, NULL },
-				.uid = st->uid, .gid = st->gid, .system = !st->uid, .dir = -1,
-				.deadline_ms = clock_ms() + JOBLIFE_ASK_MS };
+	const struct helper h = { .argv = { "stage-helper", "over", job, st->node, NULL },
+				  .uid = st->uid,
+				  .gid = st->gid,
+				  .system = !st->uid,
+				  .dir = -1,
+				  .deadline_ms = clock_ms() + JOBLIFE_ASK_MS };
 	int r;
 
 	snprintf(job, sizeof(job), "%u", st->job_id);
 	over.text[0] = '\0';
-	r = hand_ask(&h, &over, sizeof(over));
+	r = helper_ask(&h, &over, sizeof(over));
 	over.text[sizeof(over.text) - 1] = '\0';
 	if (r == -ETIMEDOUT)
 		snprintf(over.text, sizeof(over.text), "squeue does not answer");

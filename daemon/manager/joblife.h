@@ -1,6 +1,6 @@
 /*
- * joblife: does a job still run on this node? For who has to decide whether its data may go, when nobody says that the
- * job is over. In doubt it runs.
+ * joblife: does a job still run on this node? For who has to decide whether its data may go, when
+ * nobody says that the job is over. In doubt it runs.
  */
 #pragma once
 
@@ -17,11 +17,11 @@ enum joblife {
 	JOBLIFE_UNKNOWN, /* neither its processes nor Slurm tell */
 };
 
-/* By what the node itself knows: its boot, the record, the job's cgroups, Slurm's step daemons. Waits for nothing.
- * JOBLIFE_UNKNOWN: Slurm has to be asked. */
+/* By what the node itself knows: its boot, the record, the job's cgroups, Slurm's step daemons.
+ * Waits for nothing. JOBLIFE_UNKNOWN: Slurm has to be asked. */
 enum joblife joblife_look(const struct state *st);
 
-/* By what squeue says, asked as the job's user. Takes JOBLIFE_ASK_MS at most. text: how it is over, why that is
- * not known, or "" of a job that runs and is not completing. */
+/* By what squeue says, asked as the job's user. Takes JOBLIFE_ASK_MS at most. text: how it is over,
+ * why that is not known, or "" of a job that runs and is not completing. */
 #define JOBLIFE_ASK_MS 10000
 enum joblife joblife_ask(const struct state *st, char text[static JOBLIFE_TEXT_SIZE]);

@@ -1,7 +1,7 @@
 /*
  * What is said to stage-keeper on its command line is read here: it hands on its words unread.
  */
-#include "daemon/manager/steward.h"
+#include "daemon/manager/manager.h"
 
 #include <errno.h>
 #include <getopt.h>
@@ -23,12 +23,24 @@
 #define EXIT_USAGE 2
 #define CLEAN_TIMEOUT_MS 10000
 
-enum { JOB, UID, GID, RESTART, TIMEOUT, N_NUMBERS, CONF = N_NUMBERS /* the keeper's */, NODE, STEP, TIMER };
+enum {
+	JOB,
+	UID,
+	GID,
+	RESTART,
+	TIMEOUT,
+	N_NUMBERS,
+	CONF = N_NUMBERS /* the keeper's */,
+	NODE,
+	STEP,
+	TIMER,
+	SLUID
+};
 
 struct args {
 	uint32_t numbers[N_NUMBERS];
 	uint32_t given; /* bits of the enum */
-	const char *node;
+	const char *node, *sluid;
 };
 
 static int read_args(struct args *a, int argc, char **argv)
@@ -41,6 +53,7 @@ static int read_args(struct args *a, int argc, char **argv)
 		{ "timeout", required_argument, NULL, TIMEOUT },
 		{ "conf", required_argument, NULL, CONF },
 		{ "node", required_argument, NULL, NODE },
+		{ "sluid", required_argument, NULL, SLUID },
 		{ "step", no_argument, NULL, STEP },
 		{ "timer", no_argument, NULL, TIMER },
 		{ 0 },
@@ -53,6 +66,8 @@ static int read_args(struct args *a, int argc, char **argv)
 			return -EINVAL;
 		if (c == NODE)
 			a->node = optarg;
+		if (c == SLUID)
+			a->sluid = optarg;
 		a->given |= 1U << c;
 	}
 	return optind == argc ? 0 : -EINVAL;
@@ -68,8 +83,8 @@ static bool is_name(const char *s)
 
 static int cmd_run(const struct args *a)
 {
-	static struct steward k = { .spec_fd = STEWARD_FD_SPEC,
-				    .status_fd = STEWARD_FD_STATUS,
+	static struct manager k = { .spec_fd = MANAGER_FD_SPEC,
+				    .status_fd = MANAGER_FD_STATUS,
 				    .dir = JOBDIR_INIT,
 				    .listen_fd = -1,
 				    .log_fd = -1 };
@@ -83,7 +98,9 @@ static int cmd_run(const struct args *a)
 	/* A step has the host's name in its place. */
 	if (k.node && !k.in_step)
 		snprintf(k.st.node, sizeof(k.st.node), "%s", k.node);
-	return steward_run(&k);
+	if (a->sluid && sluid_is_valid(a->sluid))
+		strcpy(k.st.sluid, a->sluid);
+	return manager_run(&k);
 }
 
 static int report(int r, const struct error *err)
@@ -97,7 +114,8 @@ static int report(int r, const struct error *err)
 
 static int cmd_clean(const struct args *a)
 {
-	const struct clean_options o = { .end_keeper = true, .timeout_ms = a->numbers[TIMEOUT] ?: CLEAN_TIMEOUT_MS };
+	const struct clean_options o = { .end_keeper = true,
+					 .timeout_ms = a->numbers[TIMEOUT] ?: CLEAN_TIMEOUT_MS };
 	struct error err = ERROR_INIT;
 	const struct jobdir_id id = { .job_id = a->numbers[JOB] };
 	_cleanup_(fd_closep) int base = -1;
@@ -131,21 +149,22 @@ static const struct {
 };
 /* clang-format on */
 
-int steward_main(int argc, char **argv)
+int manager_main(int argc, char **argv)
 {
 	struct args a = { 0 };
 	size_t i = 0;
 
-	prctl(PR_SET_NAME, "stage-steward");
-	steward_confine();
+	prctl(PR_SET_NAME, "stage-manager");
+	manager_confine();
 	signal(SIGPIPE, SIG_IGN); /* who waits for an answer, or reads the log, may be gone */
-	for (int fd = STEWARD_FD_KEEPER; fd <= STEWARD_FD_STATUS; fd++)
+	for (int fd = MANAGER_FD_KEEPER; fd <= MANAGER_FD_STATUS; fd++)
 		(void)fd_set_cloexec(fd, true);
 	while (argc > 1 && i < ARRAY_SIZE(commands) && strcmp(argv[1], commands[i].name))
 		i++;
 	if (argc < 2 || i == ARRAY_SIZE(commands) || read_args(&a, argc - 1, argv + 1) < 0 ||
 	    (a.given & commands[i].needs) != commands[i].needs) {
-		fputs("usage: stage-keeper run --job N --uid U --gid G [--restart R] [--step]\n"
+		fputs("usage: stage-keeper run --job N --uid U --gid G [--restart R] [--sluid S] "
+		      "[--step]\n"
 		      "       stage-keeper clean --job N [--timeout MS]\n"
 		      "       stage-keeper reap [--timer] | --version\n"
 		      "       each: [--conf FILE] [--node NAME]\n",

@@ -1,6 +1,6 @@
 /*
  * The sums are numbers in a file of root's, one process at a time: nothing is parsed here, and not
- * the text of the last time either. The text is stage-hand's, in a process of its own, as it may
+ * the text of the last time either. The text is stage-helper's, in a process of its own, as it may
  * take long. It gets its name when it is whole: whoever is killed on the way leaves the old one.
  */
 #include "daemon/manager/metrics.h"
@@ -14,10 +14,10 @@
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
 #include "common/util/log.h"
-#include "daemon/manager/acts.h"
-#include "daemon/manager/steward.h"
+#include "daemon/manager/privops.h"
+#include "daemon/manager/manager.h"
 
-#define METRICS_MS 30000 /* for all of them that end now */
+#define METRICS_MS 30000      /* for all of them that end now */
 #define METRICS_DEATH_MS 2000 /* the epilog may wait for it */
 #define POLL_US 10000
 
@@ -46,33 +46,36 @@ static int add(int fd, const uint64_t *counts)
 /* Root puts the new file in the place of fd 3. */
 static int write_text(int sums, uint64_t deadline_ms)
 {
-	const struct hand h = { .argv = { "stage-hand", "metrics", NULL }, .system = true, .dir = sums };
-	struct acts_spawn spawn;
+	const struct helper h = { .argv = { "stage-helper", "metrics", NULL },
+				  .system = true,
+				  .dir = sums };
+	struct privops_spawn spawn;
 	pid_t pid;
 	int r;
 
-	hand_prepare(&h, &spawn);
+	helper_prepare(&h, &spawn);
 	spawn.fds[0] = sums;
-	pid = acts_spawn(&spawn, NULL);
-	r = pid < 0 ? pid : acts_go(true);
+	pid = privops_spawn(&spawn, NULL);
+	r = pid < 0 ? pid : privops_go(true);
 	if (r == 0)
-		r = acts_wait(pid, deadline_ms);
+		r = privops_wait(pid, deadline_ms);
 	return r == 0 || r == -ETIMEDOUT ? r : -EIO;
 }
 
 static int replace(int sums, uint64_t deadline_ms)
 {
-	int r = acts_do_numbers(ACT_TEXT, 0, 0, 0);
+	int r = privops_do_numbers(PRIVOP_TEXT, 0, 0, 0);
 
 	if (r == 0)
 		r = write_text(sums, deadline_ms);
-	return r < 0 ? r : acts_do_numbers(ACT_TEXT, 1, 0, 0);
+	return r < 0 ? r : privops_do_numbers(PRIVOP_TEXT, 1, 0, 0);
 }
 
 static void add_to_node(const char *path, const uint64_t *counts, uint64_t deadline_ms)
 {
 	_cleanup_(fd_closep) int base = jobdir_open_base(false, NULL), sums = -1;
-	int r = base < 0 ? base : acts_open(ACT_OPEN_FILE, ACT_DIR_RUN, ACT_FILE_METRICS);
+	int r = base < 0 ? base
+			 : privops_open(PRIVOP_OPEN_FILE, PRIVOP_DIR_RUN, PRIVOP_FILE_METRICS);
 
 	sums = r;
 	if (r >= 0)
@@ -83,10 +86,12 @@ static void add_to_node(const char *path, const uint64_t *counts, uint64_t deadl
 		r = replace(sums, deadline_ms);
 	if (r < 0)
 		log_warning("metrics: %s: %s%s", path, strerror(-r),
-			    r == -EPERM ? "; its directory must be root's and writable by nobody else" : "");
+			    r == -EPERM
+				    ? "; its directory must be root's and writable by nobody else"
+				    : "");
 }
 
-void metrics_add(struct steward *k)
+void metrics_add(struct manager *k)
 {
 	if (k->site.metrics[0] != '/')
 		return;
@@ -96,7 +101,7 @@ void metrics_add(struct steward *k)
 	add_to_node(k->site.metrics, k->counts, clock_ms() + METRICS_MS);
 }
 
-void metrics_add_death(const struct hand_site *site)
+void metrics_add_death(const struct helper_site *site)
 {
 	const uint64_t counts[COUNT_N] = { [COUNT_KEEPER_DEATHS] = 1 };
 

@@ -1,14 +1,16 @@
 /*
- * metrics: the job's figures become part of the node's, which are written where the site wants them.
+ * metrics: the job's figures become part of the node's, which are written where the site wants
+ * them.
  */
 #pragma once
 
-struct hand_site;
-struct steward;
+struct helper_site;
+struct manager;
 
-/* Adds k->counts to RUNDIR_METRICS and has stage-hand write the sums to [metrics] Textfile, if there
- * is one. What goes wrong is logged. May take METRICS_MS: nobody should wait for it. */
-void metrics_add(struct steward *k);
+/* Adds k->counts to RUNDIR_METRICS and has stage-helper write the sums to [metrics] Textfile, if
+ * there is one. What goes wrong is logged. May take METRICS_MS: nobody should wait for it. */
+void metrics_add(struct manager *k);
 
-/* Adds the death of a keeper, where site (as hand_get_site() gave it) wants figures. Takes METRICS_DEATH_MS at most. */
-void metrics_add_death(const struct hand_site *site);
+/* Adds the death of a keeper, where site (as helper_get_site() gave it) wants figures. Takes
+ * METRICS_DEATH_MS at most. */
+void metrics_add_death(const struct helper_site *site);

@@ -12,7 +12,7 @@
 #include "common/util/error.h"
 #include "common/util/mountinfo.h"
 #include "common/util/path.h"
-#include "daemon/manager/acts.h"
+#include "daemon/manager/privops.h"
 #include "daemon/manager/jobdir.h"
 
 #define NAME_SIZE 16
@@ -32,30 +32,34 @@ static const char *name_to_string(char buf[static NAME_SIZE], uint32_t name)
 	return buf;
 }
 
-/* An act on what is mounted there. */
-static int do_mounted(enum act_kind kind, const struct jobdir *d, uint32_t name, int64_t n2)
+/* A privileged operation on what is mounted there. */
+static int do_mounted(enum privop_kind kind, const struct jobdir *d, uint32_t name, int64_t n2)
 {
-	return name == MOUNTS_MEMORY ? acts_do_name(kind, d->dir, ACT_NAME_MEMORY, 0, 0, n2)
-				     : acts_do_name(kind, d->dir, ACT_NAME_SLOT, name, 0, n2);
+	return name == MOUNTS_MEMORY ? privops_do_name(kind, d->dir, PRIVOP_NAME_MEMORY, 0, 0, n2)
+				     : privops_do_name(kind, d->dir, PRIVOP_NAME_SLOT, name, 0, n2);
 }
 
 int mounts_memory(const struct jobdir *d, uint64_t size, uint64_t inodes, struct error *err)
 {
-	int r = acts_do_name(ACT_MEMORY, d->dir, ACT_NAME_MEMORY, (int64_t)size, (int64_t)inodes, 0);
+	int r = privops_do_name(PRIVOP_MEMORY, d->dir, PRIVOP_NAME_MEMORY, (int64_t)size,
+				(int64_t)inodes, 0);
 
 	return r < 0 ? error_errno(err, -r, "mount the job's tmpfs, or make directories in it") : 0;
 }
 
 int mounts_resize_memory(const struct jobdir *d, uint64_t size)
 {
-	return acts_do_name(ACT_RESIZE, d->dir, ACT_NAME_MEMORY, (int64_t)size, 0, 0);
+	return privops_do_name(PRIVOP_RESIZE, d->dir, PRIVOP_NAME_MEMORY, (int64_t)size, 0, 0);
 }
 
 int mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds, struct error *err)
 {
-	struct act a = { .kind = ACT_SLOT, .dir = d->dir, .name = ACT_NAME_SLOT, .n = { slot, (int64_t)n_fds } };
+	struct privop a = { .kind = PRIVOP_SLOT,
+			    .dir = d->dir,
+			    .name = PRIVOP_NAME_SLOT,
+			    .n = { slot, (int64_t)n_fds } };
 	size_t n = n_fds;
-	int r = acts_do(&a, NULL, 0, fds, &n);
+	int r = privops_do(&a, NULL, 0, fds, &n);
 
 	if (r == 0 && n == n_fds)
 		return 0;
@@ -67,7 +71,7 @@ int mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds, s
 int mounts_detach(const struct jobdir *d, uint32_t name, struct error *err)
 {
 	char buf[NAME_SIZE];
-	int r = do_mounted(ACT_DETACH, d, name, 0);
+	int r = do_mounted(PRIVOP_DETACH, d, name, 0);
 
 	return r < 0 ? error_errno(err, -r, "unmount %s", name_to_string(buf, name)) : 0;
 }
@@ -100,7 +104,8 @@ static void find_targets(struct targets *t, const char *top)
 	size_t size = 0;
 
 	while (f && getline(&line, &size, f) > 0)
-		if (mountinfo_parse(&m, line) == 0 && strncmp(m.target, top, n) == 0 && strchr("/.", m.target[n]))
+		if (mountinfo_parse(&m, line) == 0 && strncmp(m.target, top, n) == 0 &&
+		    strchr("/.", m.target[n]))
 			add_target(t, m.target);
 }
 
@@ -114,13 +119,13 @@ static int compare_lengths(const void *a, const void *b)
 /* How many were detached. What is mounted in another goes with it. */
 static size_t detach_targets(const struct targets *t, size_t n_above)
 {
-	struct act a = { .kind = ACT_DETACH_BELOW, .dir = ACT_DIR_TIER };
+	struct privop a = { .kind = PRIVOP_DETACH_BELOW, .dir = PRIVOP_DIR_TIER };
 	size_t n = 0;
 
 	qsort(t->paths, t->n, sizeof(*t->paths), compare_lengths);
 	for (size_t i = 0; i < t->n; i++) {
 		snprintf(a.text, sizeof(a.text), "%s", t->paths[i] + n_above);
-		n += acts_do(&a, NULL, 0, NULL, NULL) == 0;
+		n += privops_do(&a, NULL, 0, NULL, NULL) == 0;
 	}
 	return n;
 }
@@ -146,14 +151,16 @@ void mounts_detach_in(int dirfd, const char *name)
 
 int mounts_abort(const struct jobdir *d, uint32_t slot)
 {
-	return acts_do_name(ACT_ABORT, d->dir, ACT_NAME_SLOT, slot, 0, 0);
+	return privops_do_name(PRIVOP_ABORT, d->dir, PRIVOP_NAME_SLOT, slot, 0, 0);
 }
 
 int mounts_open_waiting(const struct jobdir *d, uint32_t slot)
 {
-	struct act a = { .kind = ACT_OPEN_WAITING, .dir = d->dir, .name = ACT_NAME_SLOT, .n = { slot } };
+	struct privop a = {
+		.kind = PRIVOP_OPEN_WAITING, .dir = d->dir, .name = PRIVOP_NAME_SLOT, .n = { slot }
+	};
 	size_t n = 1;
-	int fd = -1, r = acts_do(&a, NULL, 0, &fd, &n);
+	int fd = -1, r = privops_do(&a, NULL, 0, &fd, &n);
 
 	if (r < 0)
 		return r;
@@ -172,7 +179,7 @@ int mounts_open_memory(const struct jobdir *d, uint64_t deadline_ms)
 
 		r = fd < 0 ? -errno : mountinfo_find_at(&m, d->fd, RUNDIR_MEMORY);
 		if (r == 0 && strcmp(m.type, "tmpfs") != 0)
-			r = do_mounted(ACT_DETACH, d, MOUNTS_MEMORY, 1);
+			r = do_mounted(PRIVOP_DETACH, d, MOUNTS_MEMORY, 1);
 		/* Somebody may have mounted and unmounted between the two: what is open has to be
 		 * it. */
 		else if (r == 0 && statx(fd, "", STATX_FLAGS, STATX_BASIC_STATS, &st) < 0)
@@ -195,19 +202,26 @@ int mounts_get_owner(int memory_fd, struct statx *st)
 	*st = top; /* the user's where an earlier version has mounted it */
 	if (top.stx_uid)
 		return 0;
-	if (statx(memory_fd, path_base(RUNDIR_DATA), AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_BASIC_STATS, st) < 0)
+	if (statx(memory_fd, path_base(RUNDIR_DATA), AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC,
+		  STATX_BASIC_STATS, st) < 0)
 		return -errno;
 	/* A file system of the user's that is mounted there gives any number for its owner. */
-	return st->stx_dev_major == top.stx_dev_major && st->stx_dev_minor == top.stx_dev_minor ? 0 : -EXDEV;
+	return st->stx_dev_major == top.stx_dev_major && st->stx_dev_minor == top.stx_dev_minor
+		       ? 0
+		       : -EXDEV;
 }
 
 int mounts_repeat(const struct jobdir *d, uint32_t name, const char *ns_path, struct error *err)
 {
-	struct act a = { .kind = ACT_REPEAT, .dir = d->dir,
-			 .name = name == MOUNTS_MEMORY ? ACT_NAME_MEMORY : ACT_NAME_SLOT, .n = { name } };
+	struct privop a = { .kind = PRIVOP_REPEAT,
+			    .dir = d->dir,
+			    .name = name == MOUNTS_MEMORY ? PRIVOP_NAME_MEMORY : PRIVOP_NAME_SLOT,
+			    .n = { name } };
 	char buf[NAME_SIZE];
-	int r = snprintf(a.text, sizeof(a.text), "%s", ns_path) >= PATH_MAX ? -ENAMETOOLONG
-									    : acts_do(&a, NULL, 0, NULL, NULL);
+	int r = snprintf(a.text, sizeof(a.text), "%s", ns_path) >= PATH_MAX
+			? -ENAMETOOLONG
+			: privops_do(&a, NULL, 0, NULL, NULL);
 
-	return r < 0 ? error_errno(err, -r, "mount %s in %s", name_to_string(buf, name), ns_path) : 0;
+	return r < 0 ? error_errno(err, -r, "mount %s in %s", name_to_string(buf, name), ns_path)
+		     : 0;
 }

@@ -30,23 +30,25 @@ int mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds, s
 /* Detaches whatever is mounted on name. */
 int mounts_detach(const struct jobdir *d, uint32_t name, struct error *err);
 
-/* Detaches what a user has mounted on name in the tier dirfd (opened last, ACT_DIR_TIER), on what is in it, and on
- * its name with a dot and more behind it: nothing can be removed there as long as something is. */
+/* Detaches what a user has mounted on name in the tier dirfd (opened last, PRIVOP_DIR_TIER), on
+ * what is in it, and on its name with a dot and more behind it: nothing can be removed there as
+ * long as something is. */
 void mounts_detach_in(int dirfd, const char *name);
 
 /* Breaks the FUSE connection mounted on m/<slot>, which frees who waits for its server; 0, -ENOENT
  * if nothing is mounted there. */
 int mounts_abort(const struct jobdir *d, uint32_t slot);
 
-/* Opens the kernel's count of requests that no server has answered yet, to be read once. fd; -ENOENT as above. */
+/* Opens the kernel's count of requests that no server has answered yet, to be read once. fd;
+ * -ENOENT as above. */
 int mounts_open_waiting(const struct jobdir *d, uint32_t slot);
 
 /* Opens (O_PATH) the job's tmpfs, having detached what is mounted on top of it (an earlier version
  * left that to the user), without asking a file system of the user's. -ENOENT: there is none. */
 int mounts_open_memory(const struct jobdir *d, uint64_t deadline_ms);
 
-/* Whose the content of that tmpfs is, by its directory data; it is unmounted, so that nothing of the
- * user's is mounted there any more. 0 or -errno. */
+/* Whose the content of that tmpfs is, by its directory data; it is unmounted, so that nothing of
+ * the user's is mounted there any more. 0 or -errno. */
 int mounts_get_owner(int memory_fd, struct statx *st);
 
 /*

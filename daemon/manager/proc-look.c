@@ -22,8 +22,8 @@
 
 #define MAX_IDS (1U << 20)
 #define MIN_IDS 256
-#define MAX_DEPTH 8           /* of groups below a job's */
-#define FLAG_EXITING 0x4      /* PF_EXITING, include/linux/sched.h */
+#define MAX_DEPTH 8	 /* of groups below a job's */
+#define FLAG_EXITING 0x4 /* PF_EXITING, include/linux/sched.h */
 #define BIT_KILL (1ULL << (SIGKILL - 1))
 #define SKIP5 "%*s %*s %*s %*s %*s "
 
@@ -36,7 +36,9 @@ int proc_look_parse_stat(const char *text, struct proc_thread *t)
 	char state;
 
 	/* Fields 3, 9, 22 and 31 */
-	if (!s || sscanf(s + 1, " %c " SKIP5 "%u " SKIP5 SKIP5 "%*s %*s %" SCNu64 " " SKIP5 "%*s %*s %*s %" SCNu64,
+	if (!s || sscanf(s + 1,
+			 " %c " SKIP5 "%u " SKIP5 SKIP5 "%*s %*s %" SCNu64 " " SKIP5
+			 "%*s %*s %*s %" SCNu64,
 			 &state, &flags, &start, &pending) != 4)
 		return -EPROTO;
 	t->start = start;
@@ -188,7 +190,8 @@ static int look_at_thread(const struct proc_look *l, pid_t pid, pid_t tid, struc
 	*t = (struct proc_thread){ .tid = tid };
 	if (look_at(l, pid, t, "stat", proc_look_parse_stat) < 0 || !t->ending)
 		return PROC_LOOK_NOTHING;
-	return look_at(l, pid, t, "status", proc_look_parse_status) < 0 ? PROC_LOOK_NOTHING : PROC_LOOK_THREAD;
+	return look_at(l, pid, t, "status", proc_look_parse_status) < 0 ? PROC_LOOK_NOTHING
+									: PROC_LOOK_THREAD;
 }
 
 /* Of a process of somebody else's no thread is looked at. */

@@ -2,8 +2,8 @@
  * proc-look: looks through the threads of a job for those that are about to end.
  *
  * A pass through all of them can be cut into as many steps as the caller likes, each of which takes
- * well below a millisecond: a job may have any number of threads. Only the beginning of a pass, which
- * lists them, can't be cut.
+ * well below a millisecond: a job may have any number of threads. Only the beginning of a pass,
+ * which lists them, can't be cut.
  */
 #pragma once
 
@@ -15,11 +15,11 @@
 
 struct proc_thread {
 	pid_t tid;
-	uint64_t start;    /* field 22 of stat: what tells it from a later one of that number */
+	uint64_t start;	   /* field 22 of stat: what tells it from a later one of that number */
 	uint64_t switches; /* of context, of either kind, since it was started */
-	uid_t uid;         /* real */
-	bool asleep;       /* not running, and not waiting for a CPU either */
-	bool ending;       /* it exits, or has SIGKILL pending */
+	uid_t uid;	   /* real */
+	bool asleep;	   /* not running, and not waiting for a CPU either */
+	bool ending;	   /* it exits, or has SIGKILL pending */
 };
 
 /* A text of /proc/<pid>/task/<tid>/stat: start, asleep, ending. The name in it is the user's. 0 or
@@ -30,11 +30,11 @@ int proc_look_parse_stat(const char *text, struct proc_thread *t);
 int proc_look_parse_status(const char *text, struct proc_thread *t);
 
 struct proc_look {
-	bool active;  /* a pass has begun */
+	bool active; /* a pass has begun */
 	int proc_fd;
 	bool by_uid;
 	uid_t uid;
-	pid_t *ids;   /* threads of a cgroup; by uid: processes of the node */
+	pid_t *ids; /* threads of a cgroup; by uid: processes of the node */
 	size_t n_ids, room, next;
 	pid_t pid;    /* by uid: whose threads are gone through */
 	DIR *threads; /* of that process; NULL: none */
@@ -42,14 +42,14 @@ struct proc_look {
 
 #define PROC_LOOK_INIT ((struct proc_look){ .active = false })
 
-/* Begins a pass. group: cgroup of the job, those below it included; NULL: all processes of uid. fd: of
- * a proc file system, open until the end of the pass. 0 or -errno. */
+/* Begins a pass. group: cgroup of the job, those below it included; NULL: all processes of uid. fd:
+ * of a proc file system, open until the end of the pass. 0 or -errno. */
 int proc_look_begin(struct proc_look *l, int fd, const char *group, uid_t uid);
 
 enum {
 	PROC_LOOK_NOTHING, /* there is more to look at */
 	PROC_LOOK_THREAD,  /* *t is ending */
-	PROC_LOOK_END,     /* of the pass; also where none was begun */
+	PROC_LOOK_END,	   /* of the pass; also where none was begun */
 };
 
 /* One step. */

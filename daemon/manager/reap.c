@@ -1,14 +1,17 @@
 /*
- * In this order, so that who is slow or hangs holds up nobody but itself:
+ * In this order, so that a clean-up that is slow or hangs holds up nothing but itself:
  *  1. a look at all directories, which waits for nothing;
- *  2. what must go in any case, each with QUICK_MS, what fails of one user's with CLEAN_USER_MS together;
- *  3. Slurm is asked about jobs of which the node itself does not know whether they run, and again after a pause: the
- *     first answer may be of a slurmctld that has just started, or of a job that was ending just then;
- *  4. what is over by that, each with QUICK_MS; keepers that nobody has ended, which get the time that an epilog gives;
+ *  2. what must go in any case, each with QUICK_MS; what fails of one user's with CLEAN_USER_MS
+ *     together;
+ *  3. Slurm is asked about jobs of which the node itself does not know whether they run, and again
+ *     after a pause: the first answer may be of a slurmctld that has just started, or of a job that
+ *     was ending just then;
+ *  4. what is over by that, each with QUICK_MS; keepers that nobody has ended, which get the time
+ *     that an epilog gives;
  *  5. once more, what has failed, each with REAP_TIMEOUT_MS, RETRY_ALL_MS together.
- * The timer's unit gives five minutes for all of it, so what the timer's runs do in 2 and 4 ends by CLEAN_ALL_MS each;
- * what is left waits for the next run.
- * No lock is held while Slurm is asked: the epilog may come meanwhile.
+ * The timer's unit gives five minutes for all of it, so what the timer's runs do in 2 and 4 ends by
+ * CLEAN_ALL_MS each; what is left waits for the next run. No lock is held while Slurm is asked: the
+ * epilog may come meanwhile.
  */
 #include "daemon/manager/reap.h"
 
@@ -29,7 +32,7 @@
 #include "daemon/manager/breaker.h"
 #include "daemon/manager/clean.h"
 #include "daemon/manager/death.h"
-#include "daemon/manager/hand.h"
+#include "daemon/manager/helper-run.h"
 #include "daemon/manager/jobdir.h"
 #include "daemon/manager/joblife.h"
 #include "daemon/manager/state.h"
@@ -42,19 +45,27 @@
 #define CLEAN_USER_MS 10000 /* he can stop and kill what works for him */
 #define END_KEEPER_MS 10000
 #define PAUSE_US 2000000
-#define MAX_LEFT 1024      /* at a time; more wait for the next run */
-#define ASK_USER_MS 10000  /* what the questions about one user's jobs may take together: he can stop and kill squeue */
-#define IN_VAIN_MS 30000   /* what questions without an answer may take together: then it is Slurm, and nobody else waits */
-#define ASK_ALL_MS 45000   /* what all questions may take together; the timer's unit gives five minutes for all there is to do */
-#define LIVING_EVERY_S 600 /* how often the timer's runs ask about a keeper that lives and whose job has no process here */
+#define MAX_LEFT 1024 /* at a time; more wait for the next run */
+#define ASK_USER_MS                                                                                \
+	10000 /* what the questions about one user's jobs may take together: he can stop and kill  \
+		 squeue */
+#define IN_VAIN_MS                                                                                 \
+	30000 /* what questions without an answer may take together: then it is Slurm, and nobody  \
+		 else waits */
+#define ASK_ALL_MS                                                                                 \
+	45000 /* what all questions may take together; the timer's unit gives five minutes for all \
+		 there is to do */
+#define LIVING_EVERY_S                                                                             \
+	600 /* how often the timer's runs ask about a keeper that lives and whose job has no       \
+	       process here */
 #define LIVING_WITHIN_S 90 /* the timer comes at least once in this time */
 
 enum fate {
-	FATE_GO,      /* its job is over */
-	FATE_ASK,     /* of a dead keeper; Slurm has to be asked */
+	FATE_GO,       /* its job is over */
+	FATE_ASK,      /* of a dead keeper; Slurm has to be asked */
 	FATE_ASK_ENDS, /* the same, of a keeper that lives */
-	FATE_STOPPED, /* what cleans up is stopped */
-	FATE_DONE,    /* cleaned up, or nothing to do */
+	FATE_STOPPED,  /* what cleans up is stopped */
+	FATE_DONE,     /* cleaned up, or nothing to do */
 };
 
 struct left {
@@ -63,12 +74,12 @@ struct left {
 	uid_t uid;
 	struct state_proc keeper;
 	bool has_record;
-	bool over;             /* when Slurm was asked last */
-	uint64_t asked_ms;     /* what that took */
-	uint64_t last_asked;   /* jobdir_get_asked() */
-	uint64_t user_asked;   /* the latest of its user's jobs */
-	int r;                 /* of the try to clean up */
-	uint64_t failing_ms;   /* what that took, where it failed */
+	bool over;	     /* when Slurm was asked last */
+	uint64_t asked_ms;   /* what that took */
+	uint64_t last_asked; /* jobdir_get_asked() */
+	uint64_t user_asked; /* the latest of its user's jobs */
+	int r;		     /* of the try to clean up */
+	uint64_t failing_ms; /* what that took, where it failed */
 	char why[JOBLIFE_TEXT_SIZE];
 };
 
@@ -79,7 +90,7 @@ struct reap {
 	uint64_t in_vain_ms; /* what Slurm did not answer took */
 	uint64_t ask_until_ms;
 	uint64_t until_ms; /* for what is tried once more */
-	int r;             /* what that failed by */
+	int r;		   /* what that failed by */
 };
 
 static struct state record; /* of the one that is looked at */
@@ -108,14 +119,21 @@ static void report_failure(const struct left *l)
 	log_set_job(0);
 }
 
-/* A job whose slurmd was killed is completing until slurmd is back, however long its processes are gone. */
+/* A job whose slurmd was killed is completing until slurmd is back, however long its processes are
+ * gone. */
 static void report_running(const struct left *l, bool has_process)
 {
 	if (has_process)
-		say(l, "its keeper is dead, and processes of it are on this node: what it has stays until its end", NULL);
+		say(l,
+		    "its keeper is dead, and processes of it are on this node: what it has stays "
+		    "until its end",
+		    NULL);
 	else if (*l->why)
-		say(l, "its keeper is dead, and it is completing: what it has stays until its epilog, which runs when slurmd "
-		       "is back", l->why);
+		say(l,
+		    "its keeper is dead, and it is completing: what it has stays until its epilog, "
+		    "which runs when slurmd "
+		    "is back",
+		    l->why);
 	else
 		say(l, "its keeper is dead, and it runs: what it has stays until its end", NULL);
 }
@@ -176,19 +194,21 @@ static enum fate look_at_dead(struct reap *reap, const struct jobdir *d, struct 
 /* Slurm is not asked each minute about each allocation that has no process on the node. */
 static bool is_time_to_ask(const struct state_proc *keeper)
 {
-	const uint64_t begin_s = keeper->start / (uint64_t)sysconf(_SC_CLK_TCK), now_s = clock_ms() / 1000;
+	const uint64_t begin_s = keeper->start / (uint64_t)sysconf(_SC_CLK_TCK),
+		       now_s = clock_ms() / 1000;
 
 	return now_s < begin_s || (now_s - begin_s) % LIVING_EVERY_S < LIVING_WITHIN_S;
 }
 
-/* Somebody has the lock: a keeper, or a clean-up, which puts itself on record when it moves the directory aside. */
+/* Somebody has the lock: a keeper, or a clean-up, which puts itself on record when it moves the
+ * directory aside. */
 static enum fate look_at_locked(const struct reap *reap, const struct jobdir *d)
 {
 	if (jobdir_read_state(d, &record) < 0 || !state_is_current(&record) || !record.keeper.pid)
 		return FATE_DONE;
 	if (d->id.aside_ms || record.ending)
-		return hand_is_stopped(&record.keeper) ? FATE_STOPPED : FATE_DONE;
-	if (joblife_look(&record) == JOBLIFE_RUNS || !hand_is_alive(&record.keeper))
+		return helper_is_stopped(&record.keeper) ? FATE_STOPPED : FATE_DONE;
+	if (joblife_look(&record) == JOBLIFE_RUNS || !helper_is_alive(&record.keeper))
 		return FATE_DONE;
 	return !reap->by_timer || is_time_to_ask(&record.keeper) ? FATE_ASK_ENDS : FATE_DONE;
 }
@@ -248,7 +268,8 @@ static enum joblife ask_slurm(struct reap *reap, struct left *l, const struct jo
 		return JOBLIFE_UNKNOWN;
 	}
 	if (begin_ms >= reap->ask_until_ms) {
-		snprintf(l->why, sizeof(l->why), "Slurm answers slowly; the next run asks about this job");
+		snprintf(l->why, sizeof(l->why),
+			 "Slurm answers slowly; the next run asks about this job");
 		return JOBLIFE_UNKNOWN;
 	}
 	jobdir_set_asked(d);
@@ -267,7 +288,8 @@ static void ask_one(struct reap *reap, struct left *l)
 
 	l->over = false;
 	if (r != 0) {
-		l->fate = r < 0 ? pass_over(reap, l, r, "its directory can't be opened") : FATE_DONE;
+		l->fate = r < 0 ? pass_over(reap, l, r, "its directory can't be opened")
+				: FATE_DONE;
 		return;
 	}
 	if (jobdir_read_state(&d, &record) < 0)
@@ -291,12 +313,13 @@ static int compare_asked(const void *a, const void *b)
 	return 0;
 }
 
-/* Where the time is not enough for all, the next run goes on with those about whom nobody was asked. Users who stop
- * squeue are the last then, however many jobs they have. */
+/* Where the time is not enough for all, the next run goes on with those about whom nobody was
+ * asked. Users who stop squeue are the last then, however many jobs they have. */
 static void sort_by_time(struct reap *reap)
 {
 	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
-		for (const struct left *other = reap->left; other < reap->left + reap->n_left; other++)
+		for (const struct left *other = reap->left; other < reap->left + reap->n_left;
+		     other++)
 			if (other->uid == l->uid && other->last_asked > l->user_asked)
 				l->user_asked = other->last_asked;
 	qsort(reap->left, reap->n_left, sizeof(reap->left[0]), compare_asked);
@@ -319,7 +342,7 @@ static size_t ask_all(struct reap *reap)
 	return n_over;
 }
 
-/* --- what goes --------------------------------------------------------------------------------- */
+/* --- what goes -------------------------------------------------------------------------------- */
 
 static bool has_had_his_time(const struct reap *reap, uid_t uid)
 {
@@ -352,7 +375,8 @@ static void clean_all(struct reap *reap, enum fate fate)
 	}
 }
 
-/* A job that has begun again meanwhile has another keeper. d: stays open. 1: it is another, or gone. */
+/* A job that has begun again meanwhile has another keeper. d: stays open. 1: it is another, or
+ * gone. */
 static int open_same_keeper(struct jobdir *d, const struct left *l)
 {
 	int r = jobdir_open(d, &l->id, NULL);
@@ -376,34 +400,40 @@ static void end_living(struct reap *reap, struct left *l)
 	}
 	jobdir_deinit(&d);
 	log_set_job(l->id.job_id);
-	log_warning("the job is over (%s) and nobody has ended its keeper: it is ended now", l->why);
+	log_warning("the job is over (%s) and nobody has ended its keeper: it is ended now",
+		    l->why);
 	log_set_job(0);
 	say(l, "it is over and nobody has ended its keeper, which is ended now", l->why);
 	clean_one(l, &o);
 }
 
-/* Its steward ends with it, and with that the lock is free. */
+/* Its manager ends with it, and with that the lock is free. */
 static void end_stopped(struct reap *reap, struct left *l)
 {
 	const struct clean_options o = { .timeout_ms = QUICK_MS };
 	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
 	int r = open_same_keeper(&d, l);
 
-	if (r != 0 || !hand_is_stopped(&record.keeper)) {
+	if (r != 0 || !helper_is_stopped(&record.keeper)) {
 		l->fate = r < 0 ? pass_over(reap, l, r, "its record can't be read") : FATE_DONE;
 		return;
 	}
 	log_set_job(l->id.job_id);
-	log_warning("the process that cleans up after the job is stopped: it is killed, and the clean-up goes on");
+	log_warning("the process that cleans up after the job is stopped: it is killed, and the "
+		    "clean-up goes on");
 	log_set_job(0);
-	say(l, "the process that cleans up after it is stopped: it is killed, and the clean-up goes on", NULL);
-	hand_signal(&record.keeper, SIGKILL);
+	say(l,
+	    "the process that cleans up after it is stopped: it is killed, and the clean-up goes "
+	    "on",
+	    NULL);
+	helper_signal(&record.keeper, SIGKILL);
 	(void)jobdir_lock(&d, clock_ms() + QUICK_MS, NULL);
 	jobdir_deinit(&d);
 	clean_one(l, &o);
 }
 
-static void for_fate(struct reap *reap, enum fate fate, void (*fn)(struct reap *reap, struct left *l))
+static void for_fate(struct reap *reap, enum fate fate,
+		     void (*fn)(struct reap *reap, struct left *l))
 {
 	const uint64_t until_ms = get_clean_deadline(reap);
 
@@ -428,9 +458,10 @@ static void ask_and_end(struct reap *reap)
 	for_fate(reap, FATE_ASK_ENDS, end_living);
 }
 
-/* --- 5. once more -------------------------------------------------------------------------------- */
+/* --- 5. once more ----------------------------------------------------------------------------- */
 
-/* What was moved aside stays there: the job's directory, which is here beside it, is one of a later run. */
+/* What was moved aside stays there: the job's directory, which is here beside it, is one of a later
+ * run. */
 static const struct left *find_failed(const struct reap *reap, const struct jobdir_id *id)
 {
 	for (const struct left *l = reap->left; l < reap->left + reap->n_left; l++)
@@ -462,7 +493,8 @@ static int try_again(void *arg, const struct jobdir_id *id)
 
 static int reap_one_aside(void *arg, const struct jobdir_id *id)
 {
-	const struct clean_options o = { .timeout_ms = REAP_TIMEOUT_MS, .only_uid = *(const uid_t *)arg };
+	const struct clean_options o = { .timeout_ms = REAP_TIMEOUT_MS,
+					 .only_uid = *(const uid_t *)arg };
 	struct left l = { .id = *id };
 
 	if (id->aside_ms && clean_one(&l, &o) < 0)
@@ -478,7 +510,7 @@ void reap_aside(uid_t uid)
 int reap_all(bool by_timer, struct error *err)
 {
 	static struct reap reap;
-	static struct hand_site site;
+	static struct helper_site site;
 	_cleanup_(fd_closep) int base = jobdir_open_base(false, err);
 	int r;
 
@@ -486,8 +518,8 @@ int reap_all(bool by_timer, struct error *err)
 		return base;
 	memset(&reap, 0, sizeof(reap));
 	reap.by_timer = by_timer;
-	if (hand_get_site(&site) == 0)
-		(void)hand_open_log(&site);
+	if (helper_get_site(&site) == 0)
+		(void)helper_open_log(&site);
 	r = jobdir_for_each(look_at, &reap, err);
 	clean_all(&reap, FATE_GO);
 	ask_and_end(&reap);

@@ -1,13 +1,13 @@
 /*
  * From the plugin's exec to the moment that stagingd can be started. As long as the plugin waits
- * (500 ms at most) nothing is waited for that could take long: the keeper asks for the account from the
- * beginning, which may ask the network, and it is wanted after the answer.
+ * (500 ms at most) nothing is waited for that could take long: the keeper asks for the account from
+ * the beginning, which may ask the network, and it is wanted after the answer.
  *
  * When the job can't be set up, the keeper says so to the plugin, leaves the sentence in the file
  * `failed` for the job's tasks, and stays until the job's end: as long as it holds the lock
  * nobody takes the sentence away.
  */
-#include "daemon/manager/steward.h"
+#include "daemon/manager/manager.h"
 
 #include <errno.h>
 #include <poll.h>
@@ -24,29 +24,30 @@
 #include "common/util/fd.h"
 #include "common/util/log.h"
 #include "common/util/mountinfo.h"
-#include "daemon/manager/acts.h"
+#include "daemon/manager/privops.h"
 #include "daemon/manager/clean.h"
-#include "daemon/manager/jobmem.h"
+#include "daemon/manager/job-cgroup-memory.h"
 #include "daemon/manager/metrics.h"
 #include "daemon/manager/mounts.h"
 #include "daemon/manager/reap.h"
 
 #include "stage-build.h"
 
-#define LEFTOVER_MS 300	 /* for what an earlier run of the job left, before it is moved aside */
-#define ANOTHER_MS 10000 /* for another keeper of this very run, which reads its configuration */
-#define CLEANUP_MS 10000 /* where no configuration could be loaded */
+#define LEFTOVER_MS 300	  /* for what an earlier run of the job left, before it is moved aside */
+#define ANOTHER_MS 10000  /* for another keeper of this very run, which reads its configuration */
+#define CLEANUP_MS 10000  /* where no configuration could be loaded */
 #define BEHIND_MS 3600000 /* for content that nobody waits for: disks may be slow */
 #define INODES_SPARE 4096
 
 enum {
 	RUN_E_SUCCESS,
-	RUN_E_ANOTHER, /* a keeper of this very run is there: of another step on the node */
+	RUN_E_ANOTHER,	 /* a keeper of this very run is there: of another step on the node */
 	RUN_E_BEGINNING, /* and does not know its answer yet */
-	RUN_E_FOREIGN, /* a keeper is there, of a job that had this number before: numbers come again */
+	RUN_E_FOREIGN,	 /* a keeper is there, of a job that had this number before: numbers come
+			    again */
 };
 
-static void answer(struct steward *k, char verdict, const char *text)
+static void answer(struct manager *k, char verdict, const char *text)
 {
 	if (k->status_fd >= 0)
 		dprintf(k->status_fd, "%c%s", verdict, text);
@@ -55,21 +56,22 @@ static void answer(struct steward *k, char verdict, const char *text)
 }
 
 /* Is a keeper of this run at work there? Its answer becomes ours. */
-static int find_another(struct steward *k, const struct jobdir *d)
+static int find_another(struct manager *k, const struct jobdir *d)
 {
 	char text[ERROR_MAX_SIZE];
 	static struct state st;
 	struct mountinfo m;
 
 	if (jobdir_read_state(d, &st) < 0 || st.restart != k->st.restart || st.ending ||
-	    !state_is_current(&st) || !hand_is_alive(&st.keeper))
+	    !state_is_current(&st) || !helper_is_alive(&st.keeper))
 		return RUN_E_SUCCESS;
 	if (st.uid != k->st.uid || st.gid != k->st.gid) {
-		log_warning("a job of uid %u, gid %u had this number, and its keeper is here yet: it is ended",
+		log_warning("a job of uid %u, gid %u had this number, and its keeper is here yet: "
+			    "it is ended",
 			    st.uid, st.gid);
 		return RUN_E_FOREIGN;
 	}
-	if (st.failed && jobdir_read_text(d, ACT_FILE_FAILED, text, sizeof(text)) > 0)
+	if (st.failed && jobdir_read_text(d, PRIVOP_FILE_FAILED, text, sizeof(text)) > 0)
 		answer(k, 'E', text);
 	else if (mountinfo_find_at(&m, d->fd, RUNDIR_MEMORY) == 0)
 		answer(k, 'R', "");
@@ -79,10 +81,11 @@ static int find_another(struct steward *k, const struct jobdir *d)
 }
 
 /* There is a directory for this job: another keeper's, or a leftover. 0: it is out of the way. */
-static int settle_leftover(struct steward *k, struct jobdir *d, struct error *err)
+static int settle_leftover(struct manager *k, struct jobdir *d, struct error *err)
 {
-	const struct clean_options o = { .end_keeper = true, .timeout_ms = LEFTOVER_MS,
-					.only_uid = k->st.uid };
+	const struct clean_options o = { .end_keeper = true,
+					 .timeout_ms = LEFTOVER_MS,
+					 .only_uid = k->st.uid };
 	const uint64_t begin_ms = clock_ms();
 	int r, another;
 
@@ -102,7 +105,7 @@ static int settle_leftover(struct steward *k, struct jobdir *d, struct error *er
 	return jobdir_trash(d, err);
 }
 
-static int take_dir(struct steward *k, struct error *err)
+static int take_dir(struct manager *k, struct error *err)
 {
 	_cleanup_(fd_closep) int base = jobdir_open_base(false, err);
 	const struct jobdir_id id = { .job_id = k->st.job_id };
@@ -128,25 +131,28 @@ static int take_dir(struct steward *k, struct error *err)
 	return r < 0 ? r : error_set(err, EBUSY, "the job's run directory is in use");
 }
 
-static int check_site(struct steward *k, struct error *err)
+static int check_site(struct manager *k, struct error *err)
 {
-	const struct hand_site *s = &k->site;
+	const struct helper_site *s = &k->site;
 
 	if (s->r < 0)
 		return s->text[0] ? error_set(err, -s->r, "%s", s->text)
-				  : error_errno(err, -s->r, "stage-hand can't be run, is libexec complete?");
+				  : error_errno(err, -s->r,
+						"stage-helper can't be run, is libexec complete?");
 	if (s->launch == CONF_LAUNCH_PROLOG && k->in_step)
 		return error_set(err, EPERM,
 				 "Launch=prolog, and no prolog has started staging on "
 				 "this node: check PrologFlags in slurm.conf");
-	k->log_fd = hand_open_log(s);
+	k->log_fd = helper_open_log(s);
 	if (s->log_file[0] && k->log_fd < 0)
 		log_warning("LogFile=%s: %s%s", s->log_file, strerror(-k->log_fd),
-			    k->log_fd == -EPERM ? "; its directory must be root's and writable by nobody else" : "");
+			    k->log_fd == -EPERM
+				    ? "; its directory must be root's and writable by nobody else"
+				    : "");
 	return s->enabled ? 0 : error_set(err, EPERM, "%s", s->text);
 }
 
-static int mount_memory(struct steward *k, struct error *err)
+static int mount_memory(struct manager *k, struct error *err)
 {
 	struct sysinfo si;
 	uint64_t all, inodes;
@@ -160,17 +166,19 @@ static int mount_memory(struct steward *k, struct error *err)
 	return mounts_memory(&k->dir, k->memory_size, inodes, err);
 }
 
-static int check_program(enum act_program program, const char *name, struct error *err)
+static int check_program(enum privop_program program, const char *name, struct error *err)
 {
-	int r = acts_do_numbers(ACT_CHECK_PROGRAM, program, 0, 0);
+	int r = privops_do_numbers(PRIVOP_CHECK_PROGRAM, program, 0, 0);
 
 	if (r == -EPERM)
-		return error_set(err, EPERM, STAGE_LIBEXEC_DIR "/%s: must be a file of root's, writable by nobody else",
+		return error_set(err, EPERM,
+				 STAGE_LIBEXEC_DIR
+				 "/%s: must be a file of root's, writable by nobody else",
 				 name);
 	return r < 0 ? error_errno(err, -r, "open " STAGE_LIBEXEC_DIR "/%s", name) : 0;
 }
 
-static int set_up(struct steward *k, struct error *err)
+static int set_up(struct manager *k, struct error *err)
 {
 	int r = 0;
 
@@ -179,49 +187,50 @@ static int set_up(struct steward *k, struct error *err)
 	if (r == 0)
 		r = check_site(k, err);
 	if (r == 0)
-		r = check_program(ACT_PROGRAM_DAEMON, "stagingd", err);
+		r = check_program(PRIVOP_PROGRAM_DAEMON, "stagingd", err);
 	if (r == 0)
-		r = check_program(ACT_PROGRAM_WORKER, "stage-worker", err);
+		r = check_program(PRIVOP_PROGRAM_WORKER, "stage-worker", err);
 	if (r == 0)
 		r = mount_memory(k, err);
 	if (r < 0)
 		return r;
-	r = acts_do_name(ACT_MAKE_DIR, k->dir.dir, ACT_NAME_MOUNTS, 0, 0, 0711);
+	r = privops_do_name(PRIVOP_MAKE_DIR, k->dir.dir, PRIVOP_NAME_MOUNTS, 0, 0, 0711);
 	if (r < 0)
 		return error_errno(err, -r, "make %s", RUNDIR_MOUNTS);
-	k->listen_fd = acts_open(ACT_BIND, k->dir.dir, 0);
+	k->listen_fd = privops_open(PRIVOP_BIND, k->dir.dir, 0);
 	return k->listen_fd < 0 ? error_errno(err, -k->listen_fd, "make the job's socket") : 0;
 }
 
 /* Leaves the sentence and waits for the job's end. */
-static void fail(struct steward *k, const struct error *err)
+static void fail(struct manager *k, const struct error *err)
 {
-	_cleanup_(fd_closep) int fd = acts_open(ACT_OPEN_FILE, k->dir.dir, ACT_FILE_FAILED_NEW);
-	struct pollfd p = { acts_get_fd(), POLLIN, 0 };
+	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, k->dir.dir,
+						   PRIVOP_FILE_FAILED_NEW);
+	struct pollfd p = { privops_get_fd(), POLLIN, 0 };
 
 	log_error("%s", err->text);
 	dprintf(fd, "%s\n", err->text);
 	k->st.failed = true;
 	jobdir_write_state(&k->dir, &k->st);
 	answer(k, 'E', err->text);
-	while (!acts_is_over())
+	while (!privops_is_over())
 		if (poll(&p, 1, -1) > 0)
-			acts_hear();
+			privops_hear();
 }
 
-int steward_find_path(const struct steward *k, const char *which, struct hand_path *path)
+int manager_find_path(const struct manager *k, const char *which, struct helper_path *path)
 {
-	const struct hand_job job = { k->st.job_id, k->st.uid, k->st.gid, k->node };
+	const struct helper_job job = { k->st.job_id, k->st.uid, k->st.gid, k->node };
 
-	return hand_find_path(which, &job, path);
+	return helper_find_path(which, &job, path);
 }
 
-static int serve(struct steward *k, bool *job_overp, struct error *err)
+static int serve(struct manager *k, bool *job_overp, struct error *err)
 {
 	bool known = false;
 	int r;
 
-	r = hand_wait_account(&known);
+	r = helper_wait_user(&known);
 	if (r == -ECANCELED)
 		return 0;
 	if (r < 0)
@@ -229,22 +238,23 @@ static int serve(struct steward *k, bool *job_overp, struct error *err)
 	if (!known)
 		log_warning("uid %u has no account here: it is staged with gid %u alone", k->st.uid,
 			    k->st.gid);
-	r = steward_serve(k, job_overp);
+	r = manager_serve(k, job_overp);
 	return r < 0 ? error_errno(err, -r, "start stagingd") : 0;
 }
 
-static int live(struct steward *k, struct error *err)
+static int live(struct manager *k, struct error *err)
 {
 	bool job_over = true;
 	int r = jobdir_write_state(&k->dir, &k->st);
 
-	/* Without one nobody could find us and end us: nothing may stay, we ourselves least of all. */
+	/* Without one nobody could find us and end us: nothing may stay, we ourselves least of all.
+	 */
 	if (r < 0) {
 		(void)clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, NULL);
 		return error_errno(err, -r, "write the job's record");
 	}
 	/* By the record a clean-up finds us, however long it takes to read the configuration. */
-	k->site.r = hand_get_site(&k->site);
+	k->site.r = helper_get_site(&k->site);
 	if (k->site.r == 0 && k->site.launch == CONF_LAUNCH_STEP && !k->in_step) {
 		r = clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, err);
 		answer(k, 'S', "");
@@ -260,11 +270,22 @@ static int live(struct steward *k, struct error *err)
 	k->st.ending = true;
 	jobdir_write_state(&k->dir, &k->st);
 	return clean_release(&k->dir, &k->st, job_over,
-			     clock_ms() + (k->site.r == 0 ? k->site.cleanup_timeout_ms : CLEANUP_MS),
+			     clock_ms() +
+				     (k->site.r == 0 ? k->site.cleanup_timeout_ms : CLEANUP_MS),
 			     BEHIND_MS, err);
 }
 
-int steward_run(struct steward *k)
+/* Where that is not possible we must not stay: Slurm would wait for our end, and drain the node. */
+static int leave_step(struct manager *k, struct error *err)
+{
+	int r = job_cgroup_leave(err);
+
+	if (r < 0)
+		(void)clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, NULL);
+	return r;
+}
+
+int manager_run(struct manager *k)
 {
 	struct error err = ERROR_INIT;
 	int r;
@@ -273,13 +294,13 @@ int steward_run(struct steward *k)
 	log_set_job(k->st.job_id);
 	/* By these a clean-up knows whom it may end: without them nothing is begun. */
 	state_get_boot(k->st.boot);
-	if (!k->st.boot[1] || hand_get_keeper(&k->st.keeper) < 0)
+	if (!k->st.boot[1] || helper_get_keeper(&k->st.keeper) < 0)
 		r = error_set(&err, EIO, "boot_id and stat of /proc can't be read; mount it");
 	else
 		r = take_dir(k, &err);
 	/* As long as there is no directory, by which a clean-up finds us, we end with our step. */
 	if (r == 0 && k->in_step)
-		jobmem_leave();
+		r = leave_step(k, &err);
 	if (r == 0)
 		r = live(k, &err);
 	if (r < 0) {

@@ -15,9 +15,9 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/log.h"
-#include "daemon/manager/acts.h"
+#include "daemon/manager/privops.h"
 #include "daemon/manager/mounts.h"
-#include "daemon/manager/steward.h"
+#include "daemon/manager/manager.h"
 #include "daemon/manager/tier.h"
 
 /* What a verb came with, and what goes back. */
@@ -51,23 +51,24 @@ static pid_t find_worker(const struct serve *s, uint32_t id)
 
 static int on_spawn(struct serve *s, struct call *c)
 {
-	const struct steward *k = s->k;
+	const struct manager *k = s->k;
 	const bool writer = c->m->arg0 == KEEPER_CLASS_WRITER;
-	struct acts_spawn spawn = { .program = ACT_PROGRAM_WORKER,
-				    .fds = { c->fd },
-				    .n_fds = 1,
-				    .output = s->log_wr,
-				    .nice = k->site.nice,
-				    .flags = ACT_SPAWN_GROUPS };
+	struct privops_spawn spawn = { .program = PRIVOP_PROGRAM_WORKER,
+				       .fds = { c->fd },
+				       .n_fds = 1,
+				       .output = s->log_wr,
+				       .nice = k->site.nice,
+				       .flags = PRIVOP_SPAWN_GROUPS };
 
 	if (c->fd < 0 || c->m->arg0 < 0 || c->m->arg0 >= KEEPER_N_CLASSES ||
 	    find_worker(s, c->m->id))
 		return -EINVAL;
-	/* Slurm may have removed the job's groups since, or have made them later than they were waited for. */
+	/* Slurm may have removed the job's groups since, or have made them later than they were
+	 * waited for. */
 	serve_look_for_memory(s);
 	if (s->sock < 0)
 		return -EPIPE;
-	spawn.flags |= writer ? ACT_SPAWN_WRITER | ACT_SPAWN_DIES : ACT_SPAWN_SERVER;
+	spawn.flags |= writer ? PRIVOP_SPAWN_WRITER | PRIVOP_SPAWN_DIES : PRIVOP_SPAWN_SERVER;
 	c->reply.arg1 = serve_start(s, &spawn, c->m->id, (int)c->m->arg0);
 	return c->reply.arg1 < 0 ? (int)c->reply.arg1 : 0;
 }
@@ -88,7 +89,7 @@ static bool is_slot(const struct keeper_msg *m)
 
 static int on_mount(struct serve *s, struct call *c)
 {
-	const struct steward *k = s->k;
+	const struct manager *k = s->k;
 	const struct keeper_msg *m = c->m;
 	int r;
 
@@ -120,12 +121,12 @@ static int on_unmount(struct serve *s, struct call *c)
 
 static int on_tier(struct serve *s, struct call *c)
 {
-	struct hand_path p;
+	struct helper_path p;
 	char which[24];
 	int r;
 
 	snprintf(which, sizeof(which), "%lld", (long long)c->m->arg0);
-	r = c->m->arg0 < 0 ? -EINVAL : steward_find_path(s->k, which, &p);
+	r = c->m->arg0 < 0 ? -EINVAL : manager_find_path(s->k, which, &p);
 	if (r < 0)
 		return r == -ENOENT ? -EINVAL : r;
 	return tier_make(&s->k->dir, &s->k->st, &p, c->m->arg1 == 1, &c->err);
@@ -162,14 +163,17 @@ static int on_end(struct serve *s, struct call *c)
 static void answer(struct serve *s, struct call *c, int r)
 {
 	if (c->err.code && s->log_size < LOG_MAX_SIZE)
-		log_warning("%s%s", c->err.text, (s->log_size += sizeof(c->err.text)) < LOG_MAX_SIZE ? "" :
-			    "; what the job's processes say is left out from now on");
+		log_warning("%s%s", c->err.text,
+			    (s->log_size += sizeof(c->err.text)) < LOG_MAX_SIZE
+				    ? ""
+				    : "; what the job's processes say is left out from now on");
 	c->reply.arg0 = r;
 	if (c->reply.verb)
 		serve_tell(s, &c->reply, c->fds, c->n_fds);
 	if (!c->n_fds)
 		return;
-	/* No copy of the descriptors stays here: it would keep readers waiting for a dead server. */
+	/* No copy of the descriptors stays here: it would keep readers waiting for a dead server.
+	 */
 	for (size_t i = 0; i < c->n_fds; i++)
 		close(c->fds[i]);
 	serve_repeat_in_job(s->k, (uint32_t)c->m->arg0);
@@ -178,9 +182,10 @@ static void answer(struct serve *s, struct call *c, int r)
 bool serve_verb(struct serve *s)
 {
 	static int (*const verbs[])(struct serve * s, struct call * c) = {
-		[KEEPER_SPAWN] = on_spawn,     [KEEPER_KILL] = on_kill, [KEEPER_MOUNT] = on_mount,
-		[KEEPER_UNMOUNT] = on_unmount, [KEEPER_TIER] = on_tier, [KEEPER_END] = on_end,
-		[KEEPER_COUNT] = on_count,     [KEEPER_SERVES] = on_serves,
+		[KEEPER_SPAWN] = on_spawn, [KEEPER_KILL] = on_kill,
+		[KEEPER_MOUNT] = on_mount, [KEEPER_UNMOUNT] = on_unmount,
+		[KEEPER_TIER] = on_tier,   [KEEPER_END] = on_end,
+		[KEEPER_COUNT] = on_count, [KEEPER_SERVES] = on_serves,
 	};
 	_cleanup_(fd_closep) int fd = -1;
 	struct keeper_msg m;

@@ -1,10 +1,10 @@
 /*
- * One thread and poll(2): the sockets to stagingd and to the keeper, and the pipe that the children's
- * messages come through. No callback waits: what may take long happens at the end, or in a child
- * with a deadline.
+ * One thread and poll(2): the sockets to stagingd and to the keeper, and the pipe that the
+ * children's messages come through. No callback waits: what may take long happens at the end, or in
+ * a child with a deadline.
  *
- * A child is the keeper's: it is signalled only as long as it is one. poll() wakes up by itself while the job's memory is looked for and while
- * something is mounted; an idle keeper sleeps.
+ * A child is the keeper's: it is signalled only as long as it is one. poll() wakes up by itself
+ * while the job's memory is looked for and while something is mounted; an idle keeper sleeps.
  */
 #include "daemon/manager/serve.h"
 
@@ -26,9 +26,9 @@
 #include "common/util/log.h"
 #include "common/util/memory.h"
 #include "common/protocol/packet.h"
-#include "daemon/manager/acts.h"
-#include "daemon/manager/jobmem.h"
-#include "daemon/manager/steward.h"
+#include "daemon/manager/privops.h"
+#include "daemon/manager/job-cgroup-memory.h"
+#include "daemon/manager/manager.h"
 #include "daemon/manager/mounts.h"
 
 #define MEMORY_WAIT_MS 5000
@@ -37,8 +37,9 @@
 #define GROUPS_TICK_MS 1000
 #define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
 #define AGAIN_US 500000 /* before stagingd is tried once more where no process more may be made */
-#define VERBS_MS 100 /* at a time: all that stagingd says before it exits, and no flood; the user
-		      * can make a tier's take long */
+#define VERBS_MS                                                                                   \
+	100 /* at a time: all that stagingd says before it exits, and no flood; the user           \
+	     * can make a tier's take long */
 
 void serve_lose_daemon(struct serve *s, const char *why)
 {
@@ -63,14 +64,14 @@ void serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, s
 
 int serve_kill(pid_t pid, int sig)
 {
-	return acts_do_numbers(ACT_KILL, pid, 0, sig);
+	return privops_do_numbers(PRIVOP_KILL, pid, 0, sig);
 }
 
-pid_t serve_start(struct serve *s, const struct acts_spawn *spawn, uint32_t id, int class)
+pid_t serve_start(struct serve *s, const struct privops_spawn *spawn, uint32_t id, int class)
 {
 	struct state_proc *p = state_find_proc(&s->k->st, 0);
 	uint64_t start = 0;
-	pid_t pid = p ? acts_spawn(spawn, &start) : -EAGAIN;
+	pid_t pid = p ? privops_spawn(spawn, &start) : -EAGAIN;
 	int r, go;
 
 	if (pid < 0)
@@ -79,7 +80,7 @@ pid_t serve_start(struct serve *s, const struct acts_spawn *spawn, uint32_t id, 
 	s->children[p - s->k->st.procs].class = class;
 	*p = (struct state_proc){ pid, start };
 	r = start ? jobdir_write_state(&s->k->dir, &s->k->st) : -ESRCH;
-	go = acts_go(r == 0);
+	go = privops_go(r == 0);
 	if (r == 0 && go == 0)
 		return pid;
 	p->pid = 0;
@@ -88,11 +89,11 @@ pid_t serve_start(struct serve *s, const struct acts_spawn *spawn, uint32_t id, 
 
 static int start_daemon(struct serve *s)
 {
-	struct steward *k = s->k;
-	struct acts_spawn spawn = { .program = ACT_PROGRAM_DAEMON,
-				    .fds = { k->spec_fd, -1, k->listen_fd },
-				    .n_fds = 3,
-				    .output = s->log_wr };
+	struct manager *k = s->k;
+	struct privops_spawn spawn = { .program = PRIVOP_PROGRAM_DAEMON,
+				       .fds = { k->spec_fd, -1, k->listen_fd },
+				       .n_fds = 3,
+				       .output = s->log_wr };
 	_cleanup_(fd_closep) int theirs = -1;
 	int pair[2], r;
 
@@ -110,11 +111,11 @@ static int start_daemon(struct serve *s)
 	return r < 0 ? r : 0;
 }
 
-void serve_repeat_in_job(struct steward *k, uint32_t name)
+void serve_repeat_in_job(struct manager *k, uint32_t name)
 {
 	struct error err = ERROR_INIT;
-	struct hand_path ns;
-	int r = k->site.has_namespace ? steward_find_path(k, HAND_NAMESPACE, &ns) : -ENOENT;
+	struct helper_path ns;
+	int r = k->site.has_namespace ? manager_find_path(k, HELPER_NAMESPACE, &ns) : -ENOENT;
 
 	if (r == 0 && mounts_repeat(&k->dir, name, ns.path, &err) < 0)
 		log_warning("%s", err.text);
@@ -150,49 +151,54 @@ static void on_keeper(struct serve *s)
 	int status;
 	pid_t pid;
 
-	if (acts_is_over() && !s->end_ms) {
+	if (privops_is_over() && !s->end_ms) {
 		s->end_ms = clock_ms() + CANCEL_GRACE_MS;
 		s->ended = s->sock < 0;
 		serve_tell(s, &cancel, NULL, 0);
 	}
-	while (acts_next_exit(&pid, &status))
+	while (privops_next_exit(&pid, &status))
 		on_exit_of(s, pid, status);
 }
 
-/* Has the node less memory than the job may fill, which is limit bytes at most? Yes where that is not known. */
-static bool is_short_of_memory(const struct steward *k, uint64_t limit)
+/* Has the node less memory than the job may fill, which is limit bytes at most? Yes where that is
+ * not known. */
+static bool is_short_of_memory(const struct manager *k, uint64_t limit)
 {
 	const uint64_t wanted = limit < k->memory_size ? limit : k->memory_size;
 	uint64_t total, available;
 
-	return memory_read_node(&total, &available) < 0 || available < wanted + k->site.keep_free_memory;
+	return memory_read_node(&total, &available) < 0 ||
+	       available < wanted + k->site.keep_free_memory;
 }
 
 void serve_look_for_memory(struct serve *s)
 {
-	const struct steward *k = s->k;
+	const struct manager *k = s->k;
 	struct keeper_msg msg = { .verb = KEEPER_MEMORY, .arg0 = -1 };
-	const char *const dir = s->groups[ACT_GROUP_MEMORY].dir;
+	const char *const dir = s->groups[PRIVOP_GROUP_MEMORY].dir;
 	int r = groups_look(s);
-	bool known, freeing;
+	int read = -ENOENT;
+	bool freeing;
 
 	if (s->memory_charged || (s->memory_known && r < 0))
 		return;
-	known = r == 0 && jobmem_read(dir, &msg.arg0, &msg.arg1) == 0;
-	/* What an ended job is about to give back counts as used until it has; it is waited for where it is wanted. */
-	freeing = is_short_of_memory(k, known ? (uint64_t)msg.arg0 : UINT64_MAX) && jobdir_is_freeing();
-	if ((r < 0 || freeing) &&
-	    clock_ms() < s->begin_ms + (r == -ENODEV && !freeing ? NO_SLURM_WAIT_MS : MEMORY_WAIT_MS))
-		return;
 	if (r == 0)
-		r = jobmem_read(dir, &msg.arg0, &msg.arg1);
-	if (r < 0)
+		read = job_cgroup_read_memory(dir, &msg.arg0, &msg.arg1);
+	/* What an ended job is about to give back counts as used until it has; it is waited for
+	 * where it is wanted. */
+	freeing = is_short_of_memory(k, read >= 0 ? (uint64_t)msg.arg0 : UINT64_MAX) &&
+		  jobdir_is_freeing();
+	if ((r < 0 || freeing || read == JOBMEM_E_EARLY) &&
+	    clock_ms() <
+		    s->begin_ms + (r == -ENODEV && !freeing ? NO_SLURM_WAIT_MS : MEMORY_WAIT_MS))
+		return;
+	if (read < 0)
 		msg.arg0 = -1;
 	if (msg.arg0 >= 0 && (uint64_t)msg.arg0 < k->memory_size &&
 	    mounts_resize_memory(&k->dir, (uint64_t)msg.arg0) < 0)
 		log_warning("the job's tmpfs can't be made as small as its memory");
 	s->memory_known = true;
-	s->memory_charged = r == 0;
+	s->memory_charged = read >= 0;
 	serve_tell(s, &msg, NULL, 0);
 }
 
@@ -245,7 +251,8 @@ static void look_around(struct serve *s)
 }
 
 /* What the children say goes to the log file, a line at a time and escaped: with the file itself a
- * user could write lines in another job's name, or cut it to nothing. Nor shall he fill the disk. */
+ * user could write lines in another job's name, or cut it to nothing. Nor shall he fill the disk.
+ */
 static void on_output(struct serve *s)
 {
 	char buf[2048], line[2048 * 4 + 1];
@@ -259,7 +266,8 @@ static void on_output(struct serve *s)
 		s->log_size += strlen(line);
 		dprintf(s->k->log_fd, "job=%u user: %s\n", s->k->st.job_id, line);
 		if (s->log_size >= LOG_MAX_SIZE)
-			log_warning("what the job's processes say is too much: left out from now on");
+			log_warning(
+				"what the job's processes say is too much: left out from now on");
 		i += (ssize_t)size + 1;
 	}
 }
@@ -278,44 +286,42 @@ static int open_fds(struct serve *s)
 static void loop(struct serve *s)
 {
 	while (!s->ended) {
-		struct pollfd fds[] = { { acts_get_fd(), POLLIN, 0 },
+		struct pollfd fds[] = { { privops_get_fd(), POLLIN, 0 },
 					{ s->sock, POLLIN, 0 },
 					{ s->log_rd, POLLIN, 0 } };
 
 		on_keeper(s); /* what came beside an answer waits already */
 		if (s->ended || poll(fds, ARRAY_SIZE(fds), get_tick(s)) < 0)
 			continue;
-		for (uint64_t until_ms = clock_ms() + VERBS_MS; fds[1].revents && s->sock >= 0 && serve_verb(s) &&
+		for (uint64_t until_ms = clock_ms() + VERBS_MS;
+		     fds[1].revents && s->sock >= 0 && serve_verb(s) &&
 		     (clock_ms() < until_ms || clock_ms() < s->end_ms);)
 			;
 		if (fds[0].revents)
-			acts_hear();
+			privops_hear();
 		if (fds[2].revents)
 			on_output(s);
 		look_around(s);
 	}
 }
 
-int steward_serve(struct steward *k, bool *job_overp)
+int manager_serve(struct manager *k, bool *job_overp)
 {
-	struct serve s = { .k = k,
-			   .sock = -1,
-			   .log_rd = -1,
-			   .log_wr = -1,
-			   .begin_ms = clock_ms() };
+	const struct job_cgroup_job job = state_get_job(&k->st);
+	struct serve s = { .k = k, .sock = -1, .log_rd = -1, .log_wr = -1, .begin_ms = clock_ms() };
 	int r = open_fds(&s);
 
-	watch_init(&s.watch, &k->dir, k->st.job_id, k->st.uid, k->site.abort_after_ms);
+	watch_init(&s.watch, &k->dir, &job, k->site.abort_after_ms);
 	if (r == 0)
 		r = start_daemon(&s);
 	if (r < 0)
 		return r;
 	serving = &s;
-	acts_meanwhile = look_meanwhile;
+	privops_meanwhile = look_meanwhile;
 	if (k->in_step)
 		serve_repeat_in_job(k, MOUNTS_MEMORY);
 	loop(&s);
-	acts_meanwhile = NULL;
+	privops_meanwhile = NULL;
 	watch_deinit(&s.watch);
 	fd_closep(&s.sock);
 	*job_overp = s.end_ms;

@@ -1,5 +1,5 @@
 /*
- * serve: the steward of a running job. Its loop (serve.c) and what stagingd may ask of it
+ * serve: the manager of a running job. Its loop (serve.c) and what stagingd may ask of it
  * (serve-verbs.c) share this.
  */
 #pragma once
@@ -15,28 +15,32 @@
 #include "daemon/manager/state.h"
 #include "daemon/manager/watch.h"
 
-struct steward;
-struct acts_spawn;
+struct manager;
+struct privops_spawn;
 
 #define SERVE_CLASS_DAEMON KEEPER_N_CLASSES
 #define LOG_MAX_SIZE (4 * 1024 * 1024) /* of what a job's processes say and ask for in the log */
 
 struct serve {
-	struct steward *k;
+	struct manager *k;
 	int sock;
 	int log_rd, log_wr;
-	size_t log_size;             /* bytes by the children in the log, what they can't have a kilobyte each */
+	size_t log_size; /* bytes by the children in the log, what they can't have a kilobyte each
+			  */
 	/* What the processes on record are, by their index there. */
-	struct { uint32_t id; int class; } children[STATE_MAX_PROCS];
-	bool memory_known;           /* and told */
-	bool memory_charged;         /* there is a group of the job's for it */
-	struct groups_one groups[ACT_N_GROUPS];
-	uint64_t groups_end_ms;      /* when others come no more; 0: there is none yet */
+	struct {
+		uint32_t id;
+		int class;
+	} children[STATE_MAX_PROCS];
+	bool memory_known;   /* and told */
+	bool memory_charged; /* there is a group of the job's for it */
+	struct groups_one groups[PRIVOP_N_GROUPS];
+	uint64_t groups_end_ms; /* when others come no more; 0: there is none yet */
 	uint64_t begin_ms;
 	bool slots[RUNDIR_MAX_SLOTS]; /* mounted */
 	struct watch watch;
 	uint64_t next_look_ms;
-	uint64_t end_ms;             /* when to end, 0: not yet */
+	uint64_t end_ms; /* when to end, 0: not yet */
 	bool ended;
 };
 
@@ -52,8 +56,8 @@ void serve_lose_daemon(struct serve *s, const char *why);
 /* Signals a child: 0, -ESRCH. */
 int serve_kill(pid_t pid, int sig);
 /* Starts a child, recorded before it does anything. Its pid, or -errno. */
-pid_t serve_start(struct serve *s, const struct acts_spawn *spawn, uint32_t id, int class);
+pid_t serve_start(struct serve *s, const struct privops_spawn *spawn, uint32_t id, int class);
 /* Looks for the job's cgroups, and tells stagingd what memory it has as soon as that is known. */
 void serve_look_for_memory(struct serve *s);
 /* The job may be in a mount namespace that was made before this mount. */
-void serve_repeat_in_job(struct steward *k, uint32_t name);
+void serve_repeat_in_job(struct manager *k, uint32_t name);

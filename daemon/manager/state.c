@@ -1,6 +1,6 @@
 /*
- * A head whose lines have a fixed order, then a line for the node, each process and tier, then "end": a
- * record without it was cut, and counts as none.
+ * A head whose lines have a fixed order, then a line for the node, each process and tier, then
+ * "end": a record without it was cut, and counts as none.
  */
 #include "daemon/manager/state.h"
 
@@ -30,8 +30,14 @@ bool state_is_current(const struct state *st)
 	char boot[STATE_BOOT_SIZE];
 
 	state_get_boot(boot);
-	/* Where it can't be asked, start times have to tell: the other answer would leave all alone. */
+	/* Where it can't be asked, start times have to tell: the other answer would leave all
+	 * alone. */
 	return !boot[1] || strcmp(boot, st->boot) == 0;
+}
+
+struct job_cgroup_job state_get_job(const struct state *st)
+{
+	return (struct job_cgroup_job){ st->uid, st->job_id, st->sluid };
 }
 
 struct state_proc *state_find_proc(struct state *st, pid_t pid)
@@ -71,6 +77,8 @@ int state_write(int fd, const struct state *st)
 		st->keeper.pid, (unsigned long long)st->keeper.start, st->ending, st->failed);
 	if (st->node[0])
 		fprintf(f, "node=%s\n", st->node);
+	if (st->sluid[0])
+		fprintf(f, "sluid=%s\n", st->sluid);
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
 		if (st->procs[i].pid)
 			fprintf(f, "proc=%d:%llu\n", st->procs[i].pid,
@@ -97,6 +105,8 @@ static void read_item(struct state *st, const char *line)
 		strcpy(tier->path, line + n);
 	} else if (strncmp(line, "node=", 5) == 0 && strlen(line + 5) < sizeof(st->node)) {
 		strcpy(st->node, line + 5);
+	} else if (strncmp(line, "sluid=", 6) == 0 && sluid_is_valid(line + 6)) {
+		strcpy(st->sluid, line + 6);
 	}
 }
 

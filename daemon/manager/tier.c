@@ -13,8 +13,8 @@
 #include "common/util/clock.h"
 #include "common/util/error.h"
 #include "common/util/log.h"
-#include "daemon/manager/acts.h"
-#include "daemon/manager/hand.h"
+#include "daemon/manager/privops.h"
+#include "daemon/manager/helper-run.h"
 #include "daemon/manager/jobdir.h"
 #include "daemon/manager/mounts.h"
 #include "daemon/manager/state.h"
@@ -28,14 +28,17 @@ static int do_as_user(const char *what, const struct state *st, const struct sta
 		      uint64_t deadline_ms)
 {
 	char job[16], deadline[24], keep[16];
-	const struct hand h = { .argv = { "stage-hand", what, job, dir < 0 ? t->path : "", deadline, keep, NULL },
-				.uid = st->uid, .gid = st->gid, .dir = dir,
-				.deadline_ms = deadline_ms + 200 };
+	const struct helper h = { .argv = { "stage-helper", what, job, dir < 0 ? t->path : "",
+					    deadline, keep, NULL },
+				  .uid = st->uid,
+				  .gid = st->gid,
+				  .dir = dir,
+				  .deadline_ms = deadline_ms + 200 };
 
 	snprintf(job, sizeof(job), "%u", st->job_id);
 	snprintf(deadline, sizeof(deadline), "%llu", (unsigned long long)deadline_ms);
 	snprintf(keep, sizeof(keep), "%u", t->keep_s);
-	return hand_do(&h);
+	return helper_do(&h);
 }
 
 /* What the user has mounted on what the job has in the tier, or on what he keeps there */
@@ -60,8 +63,8 @@ static bool is_same_device(const struct statx *a, const struct statx *b)
 	return a->stx_dev_major == b->stx_dev_major && a->stx_dev_minor == b->stx_dev_minor;
 }
 
-/* Whose what a job has in the tier is: 0, or -errno. A file system that the user has mounted gives any
- * number for its owner, so it is not asked. */
+/* Whose what a job has in the tier is: 0, or -errno. A file system that the user has mounted gives
+ * any number for its owner, so it is not asked. */
 static int find_owner(int dir, const char *name, struct statx *st)
 {
 	char data[NAME_MAX + sizeof("/" TIER_NAME_DATA)];
@@ -82,8 +85,8 @@ static int find_owner(int dir, const char *name, struct statx *st)
 /* Gives the job's directory, if there is one, the name of a leftover. */
 static int rename_aside(const struct state *st)
 {
-	int r = acts_rename(ACT_DIR_TIER, ACT_NAME_TIER, ACT_DIR_TIER, ACT_NAME_TIER_ASIDE, st->job_id,
-			    (int64_t)clock_ms());
+	int r = privops_rename(PRIVOP_DIR_TIER, PRIVOP_NAME_TIER, PRIVOP_DIR_TIER,
+			       PRIVOP_NAME_TIER_ASIDE, st->job_id, (int64_t)clock_ms());
 
 	return r == -ENOENT ? 0 : r;
 }
@@ -95,20 +98,23 @@ static int make_as_root(const struct state *st, int dir)
 	detach_mounts(st, dir);
 	r = rename_aside(st);
 
-	return r < 0 ? r : acts_do_name(ACT_MAKE_DIR, ACT_DIR_TIER, ACT_NAME_TIER, st->job_id, 0,
-					 ACT_MAKE_USERS);
+	return r < 0 ? r
+		     : privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_TIER,
+				       st->job_id, 0, PRIVOP_MAKE_USERS);
 }
 
 /* Nobody else can make that name in a directory of root's. */
 static int make_keep(const struct state *st)
 {
-	return acts_do_name(ACT_MAKE_DIR, ACT_DIR_TIER, ACT_NAME_KEEP, st->uid, 0,
-			    ACT_MAKE_USERS);
+	return privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP, st->uid, 0,
+			       PRIVOP_MAKE_USERS);
 }
 
-int tier_make(const struct jobdir *d, struct state *st, const struct hand_path *p, bool keep, struct error *err)
+int tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p, bool keep,
+	      struct error *err)
 {
-	_cleanup_(fd_closep) int dir = p->by_site ? -EPERM : acts_open_path(ACT_OPEN_TIER, p->path);
+	_cleanup_(fd_closep) int dir = p->by_site ? -EPERM
+						  : privops_open_path(PRIVOP_OPEN_TIER, p->path);
 	struct state_tier *t = state_find_tier(st, p->path) ?: state_find_tier(st, "");
 	int r = keep && p->keep_s && dir >= 0 ? make_keep(st) : 0;
 
@@ -124,21 +130,24 @@ int tier_make(const struct jobdir *d, struct state *st, const struct hand_path *
 	t->as_user = dir < 0;
 	r = jobdir_write_state(d, st);
 	if (r == 0)
-		r = t->as_user ? do_as_user("tier-make", st, t, -1, clock_ms() + TIER_MAKE_MS) : make_as_root(st, dir);
+		r = t->as_user ? do_as_user("tier-make", st, t, -1, clock_ms() + TIER_MAKE_MS)
+			       : make_as_root(st, dir);
 	t->made = r == 0;
 	if (r > 0) {
-		(void)error_set(err, EPERM, "%s has mode %04o: others may exchange what is in it", p->path, (unsigned)r);
+		(void)error_set(err, EPERM, "%s has mode %04o: others may exchange what is in it",
+				p->path, (unsigned)r);
 		return r;
 	}
 	if (p->by_site && r == -ENOENT)
-		return error_set(err, ENOENT, "%s is not there: the site makes it (Provided=site)", p->path);
+		return error_set(err, ENOENT, "%s is not there: the site makes it (Provided=site)",
+				 p->path);
 	return r < 0 ? error_errno(err, -r, "make the job's directory in %s", p->path) : 0;
 }
 
 /* An fd, -1: not ours to open; or another failure, -ENOENT where the tier is gone. */
 static int open_again(const struct state_tier *t)
 {
-	return t->as_user ? -1 : acts_open_path(ACT_OPEN_TIER, t->path);
+	return t->as_user ? -1 : privops_open_path(PRIVOP_OPEN_TIER, t->path);
 }
 
 int tier_set_aside(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
@@ -153,7 +162,8 @@ int tier_set_aside(const struct state *st, const struct state_tier *t, uint64_t 
 		r = do_as_user("tier-aside", st, t, -1, clock_ms() + TIER_MAKE_MS);
 	else if (dir >= 0)
 		r = rename_aside(st);
-	return r < 0 && r != -ENOENT ? error_errno(err, -r, "move what the job has in %s", t->path) : 0;
+	return r < 0 && r != -ENOENT ? error_errno(err, -r, "move what the job has in %s", t->path)
+				     : 0;
 }
 
 /* What is not empty is another user's, of an earlier job with the same id. */
@@ -161,7 +171,8 @@ static int remove_empty(void *arg, int dirfd, const char *name)
 {
 	const struct state *st = arg;
 	const uint64_t ms = strtoull(strchr(name, '.') + 1, NULL, 10);
-	int r = acts_do_name(ACT_REMOVE, ACT_DIR_TIER, ACT_NAME_TIER_ASIDE, st->job_id, (int64_t)ms, 0);
+	int r = privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_TIER, PRIVOP_NAME_TIER_ASIDE, st->job_id,
+				(int64_t)ms, 0);
 
 	return r == -ENOENT || r == -ENOTEMPTY ? 0 : r;
 }
@@ -181,16 +192,20 @@ int tier_remove(const struct state *st, const struct state_tier *t, uint64_t dea
 	} while (r == -EBUSY && ++tries < MAX_TRIES);
 	if (r == 0 && dir >= 0)
 		r = tier_name_for_each(dir, st->job_id, remove_empty, (void *)st);
-	return r < 0 && r != -ENOENT ? error_errno(err, -r, "remove what the job has in %s", t->path) : 0;
+	return r < 0 && r != -ENOENT
+		       ? error_errno(err, -r, "remove what the job has in %s", t->path)
+		       : 0;
 }
 
 /* A user's place for what he keeps, when nothing is in it. */
 static int remove_kept(const char *name)
 {
-	return acts_do_name(ACT_REMOVE, ACT_DIR_TIER, ACT_NAME_KEEP, strtoll(name + strlen(TIER_NAME_KEEP), NULL, 10), 0, 0);
+	return privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP,
+			       strtoll(name + strlen(TIER_NAME_KEEP), NULL, 10), 0, 0);
 }
 
-/* A crash came before the user's was made in it, or after that was removed; or before what is kept was his. */
+/* A crash came before the user's was made in it, or after that was removed; or before what is kept
+ * was his. */
 static void remove_unowned(const char *name, uint32_t job_id)
 {
 	const char *number = strchr(name, '.');
@@ -198,17 +213,18 @@ static void remove_unowned(const char *name, uint32_t job_id)
 	if (job_id == 0)
 		(void)remove_kept(name);
 	else if (number)
-		(void)acts_do_name(ACT_REMOVE, ACT_DIR_TIER, ACT_NAME_TIER_ASIDE, job_id,
-				   strtoll(number + 1, NULL, 10), 0);
+		(void)privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_TIER, PRIVOP_NAME_TIER_ASIDE,
+				      job_id, strtoll(number + 1, NULL, 10), 0);
 	else
-		(void)acts_do_name(ACT_REMOVE, ACT_DIR_TIER, ACT_NAME_TIER, job_id, 0, 0);
+		(void)privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_TIER, PRIVOP_NAME_TIER, job_id, 0,
+				      0);
 }
 
-static void sweep_one(const struct hand_path *p, uint64_t deadline_ms)
+static void sweep_one(const struct helper_path *p, uint64_t deadline_ms)
 {
 	static struct state left;
 	struct state_tier t = { .keep_s = p->keep_s ?: 1 }; /* nothing is kept any more */
-	int fd = acts_open_path(ACT_OPEN_TIER, p->path);
+	int fd = privops_open_path(PRIVOP_OPEN_TIER, p->path);
 	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 	struct error err = ERROR_INIT;
 	struct dirent *e;
@@ -221,8 +237,8 @@ static void sweep_one(const struct hand_path *p, uint64_t deadline_ms)
 		if (tier_name_parse(e->d_name, &left.job_id) < 0)
 			continue;
 		/* Only what is known not to be there is no job's. */
-		if (rundir_path(rundir, sizeof(rundir), left.job_id, NULL) < 0 || access(rundir, F_OK) == 0 ||
-		    errno != ENOENT)
+		if (rundir_path(rundir, sizeof(rundir), left.job_id, NULL) < 0 ||
+		    access(rundir, F_OK) == 0 || errno != ENOENT)
 			continue;
 		mounts_detach_in(fd, e->d_name);
 		r = find_owner(fd, e->d_name, &st);
@@ -233,8 +249,10 @@ static void sweep_one(const struct hand_path *p, uint64_t deadline_ms)
 		left.uid = st.stx_uid;
 		left.gid = st.stx_gid;
 		/* However long others let us wait */
-		deadline_ms = deadline_ms < clock_ms() + SWEEP_ONE_MS ? clock_ms() + SWEEP_ONE_MS : deadline_ms;
-		if (tier_set_aside(&left, &t, deadline_ms, &err) < 0 || tier_remove(&left, &t, deadline_ms, &err) < 0)
+		deadline_ms = deadline_ms < clock_ms() + SWEEP_ONE_MS ? clock_ms() + SWEEP_ONE_MS
+								      : deadline_ms;
+		if (tier_set_aside(&left, &t, deadline_ms, &err) < 0 ||
+		    tier_remove(&left, &t, deadline_ms, &err) < 0)
 			log_warning("%s", err.text);
 		else if (left.job_id || remove_kept(e->d_name) == 0) /* 0: of what is kept */
 			log_info("removed %s/%s, which no job uses", p->path, e->d_name);
@@ -245,14 +263,14 @@ static void sweep_one(const struct hand_path *p, uint64_t deadline_ms)
 
 void tier_sweep(uint64_t deadline_ms)
 {
-	static const struct hand_job any;
-	struct hand_path p;
+	static const struct helper_job any;
+	struct helper_path p;
 	char which[16];
 	int r;
 
 	for (unsigned i = 0;; i++) {
 		snprintf(which, sizeof(which), "%u", i);
-		r = hand_find_path(which, &any, &p);
+		r = helper_find_path(which, &any, &p);
 		if (r == 0)
 			sweep_one(&p, deadline_ms);
 		else if (r != -EINVAL)

@@ -1,9 +1,11 @@
 /*
- * tier: the job's directory in a disk tier, <Path>/stage-data-<job>, and the user's own in it, data, 0700.
+ * tier: the job's directory in a disk tier, <Path>/stage-data-<job>, and the user's own in it,
+ * data, 0700.
  *
- * Where the tier's path is root's alone, link by link, the keeper makes and removes both, and the outer one is root's; where
- * it isn't (/tmp) or the site makes Path for each job (Provided=site) that is done as the user, who
- * may do there what he wants. The content is always deleted as the user.
+ * Where the tier's path is root's alone, link by link, the keeper makes and removes both, and the
+ * outer one is root's; where it isn't (/tmp) or the site makes Path for each job (Provided=site)
+ * that is done as the user, who may do there what he wants. The content is always deleted as the
+ * user.
  */
 #pragma once
 
@@ -11,7 +13,7 @@
 #include <stdint.h>
 
 struct error;
-struct hand_path;
+struct helper_path;
 struct jobdir;
 struct state;
 struct state_tier;
@@ -19,10 +21,11 @@ struct state_tier;
 /*
  * Makes the directory in the tier of p, which is recorded in st first; what stands there already is
  * moved aside, to go with it. Takes a second at most where it acts as the user. keep: the user's
- * place for what he keeps (common/keep/keep.h) as well, where root makes it. 0, -errno, or, above 0, the
- * mode of a tier that others may write to and that is not sticky: nothing is made in it.
+ * place for what he keeps (common/keep/keep.h) as well, where root makes it. 0, -errno, or, above
+ * 0, the mode of a tier that others may write to and that is not sticky: nothing is made in it.
  */
-int tier_make(const struct jobdir *d, struct state *st, const struct hand_path *p, bool keep, struct error *err);
+int tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p, bool keep,
+	      struct error *err);
 
 typedef int (*tier_fn)(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
 		       struct error *err);

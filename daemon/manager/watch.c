@@ -1,16 +1,17 @@
 /*
  * Where a thread waits can't be seen from outside: neither its process's descriptors nor its place
  * in the kernel are shown to other uids, and of a thread that exits they are gone. So two facts are
- * taken together. A thread of the job is hung: it exits, or was killed, and it has been asleep without
- * one switch of context for the whole limit. And a connection of the job has had a request without an answer at
- * each look in that time. A thread that a CPU is kept from is runnable; one whose server is slow is woken
- * up by each answer: neither is hung, however busy the node.
+ * taken together. A thread of the job is hung: it exits, or was killed, and it has been asleep
+ * without one switch of context for the whole limit. And a connection of the job has had a request
+ * without an answer at each look in that time. A thread that a CPU is kept from is runnable; one
+ * whose server is slow is woken up by each answer: neither is hung, however busy the node.
  *
- * A thread that exits waits for FLUSH in state S, where no signal reaches it any more; one that was killed
- * waits in state D for what the server has taken. So the state tells nothing but that it is asleep.
+ * A thread that exits waits for FLUSH in state S, where no signal reaches it any more; one that was
+ * killed waits in state D for what the server has taken. So the state tells nothing but that it is
+ * asleep.
  *
- * The job's threads are those in its cgroup, where Slurm tracks processes by cgroups; only root makes
- * groups there. Else they are those of the job's uid, which are the user's other jobs', too.
+ * The job's threads are those in its cgroup, where Slurm tracks processes by cgroups; only root
+ * makes groups there. Else they are those of the job's uid, which are the user's other jobs', too.
  */
 #include "daemon/manager/watch.h"
 
@@ -19,11 +20,11 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/slurm/jobgroup.h"
+#include "common/slurm/job-cgroup.h"
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
 #include "common/util/log.h"
-#include "daemon/manager/acts.h"
+#include "daemon/manager/privops.h"
 #include "daemon/manager/mounts.h"
 
 #define TICK_MS 100 /* while a request waits */
@@ -31,10 +32,12 @@
 #define SLICE_MS 20
 #define MAX_GAP_MS 1000
 
-void watch_init(struct watch *w, const struct jobdir *dir, uint32_t job_id, uid_t uid, uint64_t limit_ms)
+void watch_init(struct watch *w, const struct jobdir *dir, const struct job_cgroup_job *job,
+		uint64_t limit_ms)
 {
-	*w = (struct watch){ .dir = dir, .job_id = job_id, .uid = uid, .limit_ms = limit_ms,
-			     .proc_fd = -1, .look = PROC_LOOK_INIT };
+	*w = (struct watch){
+		.dir = dir, .job = *job, .limit_ms = limit_ms, .proc_fd = -1, .look = PROC_LOOK_INIT
+	};
 }
 
 void watch_deinit(struct watch *w)
@@ -52,8 +55,9 @@ static struct watch_thread *find_thread(struct watch *w, const struct proc_threa
 }
 
 /*
- * A thread that was switched to leaves the table until it is seen again: so threads that are only slow, however
- * many, keep none out that hangs. Where the table is full of others, one that hangs is in it: that is enough.
+ * A thread that was switched to leaves the table until it is seen again: so threads that are only
+ * slow, however many, keep none out that hangs. Where the table is full of others, one that hangs
+ * is in it: that is enough.
  */
 bool watch_note(struct watch *w, const struct proc_thread *t, uint64_t now_ms)
 {
@@ -92,11 +96,13 @@ void watch_end_pass(struct watch *w)
 static int begin_pass(struct watch *w)
 {
 	char group[PATH_MAX];
-	const int r = jobgroup_find("freezer", w->uid, w->job_id, group, sizeof(group));
+	const int r = job_cgroup_find("freezer", &w->job, group, sizeof(group));
 
 	if (w->proc_fd < 0)
-		w->proc_fd = acts_open(ACT_OPEN_PROC, 0, 0);
-	return w->proc_fd < 0 ? w->proc_fd : proc_look_begin(&w->look, w->proc_fd, r < 0 ? NULL : group, w->uid);
+		w->proc_fd = privops_open(PRIVOP_OPEN_PROC, 0, 0);
+	return w->proc_fd < 0
+		       ? w->proc_fd
+		       : proc_look_begin(&w->look, w->proc_fd, r < 0 ? NULL : group, w->job.uid);
 }
 
 static void abort_waiting(struct watch *w, pid_t tid, uint64_t now_ms)
@@ -106,7 +112,8 @@ static void abort_waiting(struct watch *w, pid_t tid, uint64_t now_ms)
 			continue;
 		if (mounts_abort(w->dir, slot) == 0)
 			log_warning("thread %d can't end while a mount does not answer: "
-				    "FUSE connection of slot %u aborted", tid, slot);
+				    "FUSE connection of slot %u aborted",
+				    tid, slot);
 		w->waiting_since_ms[slot] = 0;
 	}
 }

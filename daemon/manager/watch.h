@@ -1,9 +1,9 @@
 /*
- * watch: breaks the FUSE connections of a job one of whose threads cannot end because a server does not
- * answer it. Slurm drains a node where a job's process does not end.
+ * watch: breaks the FUSE connections of a job one of whose threads cannot end because a server does
+ * not answer it. Slurm drains a node where a job's process does not end.
  *
- * It runs in the steward, which has another uid than the job: what protects the node from a user must
- * not be a process that this user may kill, stop or starve.
+ * It runs in the manager, which has another uid than the job: what protects the node from a user
+ * must not be a process that this user may kill, stop or starve.
  */
 #pragma once
 
@@ -13,6 +13,7 @@
 #include <sys/types.h>
 
 #include "common/protocol/rundir.h"
+#include "common/slurm/job-cgroup.h"
 #include "daemon/manager/proc-look.h"
 
 struct jobdir;
@@ -28,26 +29,26 @@ struct watch_thread {
 
 struct watch {
 	const struct jobdir *dir;
-	uint32_t job_id;
-	uid_t uid;
+	struct job_cgroup_job job;
 	uint64_t limit_ms;
-	uint64_t last_ms, next_ms;                   /* looks; 0: none yet, now */
+	uint64_t last_ms, next_ms;		     /* looks; 0: none yet, now */
 	uint64_t waiting_since_ms[RUNDIR_MAX_SLOTS]; /* at each look since then; 0: not now */
-	int proc_fd; /* the node's processes; -1: not opened yet */
+	int proc_fd;				     /* the node's processes; -1: not opened yet */
 	struct proc_look look;
 	struct watch_thread threads[WATCH_MAX_THREADS];
 	size_t n_threads;
 };
 
-void watch_init(struct watch *w, const struct jobdir *dir, uint32_t job_id, uid_t uid, uint64_t limit_ms);
+void watch_init(struct watch *w, const struct jobdir *dir, const struct job_cgroup_job *job,
+		uint64_t limit_ms);
 void watch_deinit(struct watch *w);
 
 /*
- * One look, if it is time for one; slots: those that are mounted, slot 0 being bit 0. It takes some 20 ms
- * at most, however many threads there are, and the next one goes on where it stopped. Breaks a connection
- * when a thread of the job has been about to end, asleep and without a switch of context for limit_ms, and
- * the connection has had requests waiting at each look in that time. Time in which nobody looked, beyond
- * a second between two looks, does not count.
+ * One look, if it is time for one; slots: those that are mounted, slot 0 being bit 0. It takes some
+ * 20 ms at most, however many threads there are, and the next one goes on where it stopped. Breaks
+ * a connection when a thread of the job has been about to end, asleep and without a switch of
+ * context for limit_ms, and the connection has had requests waiting at each look in that time. Time
+ * in which nobody looked, beyond a second between two looks, does not count.
  */
 void watch_look(struct watch *w, uint64_t slots);
 

@@ -55,8 +55,8 @@ static bool is_as_copied(const struct record_entry *e, const struct stat *st)
 
 static bool is_as_in_source(const struct record_entry *e, const struct stat *st)
 {
-	return has_type(e, st) && (e->type == 'f' || e->type == 'h' ? record_entry_is(e, st)
-								    : has_time(e, st));
+	return has_type(e, st) &&
+	       (e->type == 'f' || e->type == 'h' ? record_entry_is(e, st) : has_time(e, st));
 }
 
 /* ---- a directory ---- */
@@ -71,8 +71,8 @@ static bool check_entry(struct check *c, const struct record_entry *e)
 		c->why = "something is missing in the copy";
 		return false;
 	}
-	if (c->source_fd >= 0 && (fstatat(c->source_fd, e->path, &st, flags) < 0 ||
-				  !is_as_in_source(e, &st))) {
+	if (c->source_fd >= 0 &&
+	    (fstatat(c->source_fd, e->path, &st, flags) < 0 || !is_as_in_source(e, &st))) {
 		c->why = "the source has changed";
 		return false;
 	}
@@ -160,7 +160,8 @@ static int look(struct check *c, const char *source, const char *top, struct err
 
 int check_copy(const struct move_order *order, const char **whyp, struct error *err)
 {
-	_cleanup_(check_deinit) struct check c = { .place = PLACE_NONE, .source_fd = -1,
+	_cleanup_(check_deinit) struct check c = { .place = PLACE_NONE,
+						   .source_fd = -1,
 						   .copy_fd = -1 };
 	_cleanup_(freep) char *top = strndup(order->source, order->n_top);
 	int r;

@@ -77,7 +77,8 @@ int chosen_new(struct chosen **cp, const char *pattern, struct error *err)
 	if (!c)
 		return error_set(err, ENOMEM, "out of memory");
 	if (n_top == 0)
-		return error_set(err, EINVAL, "a pattern needs a directory before its first wildcard");
+		return error_set(err, EINVAL,
+				 "a pattern needs a directory before its first wildcard");
 	r = expand_pattern(pattern, &names, err);
 	if (r == 0)
 		r = check_there(pattern, &names, err);
@@ -142,7 +143,8 @@ int chosen_check_all(const struct chosen *c, struct error *err)
 {
 	for (size_t i = 0; i < c->names.n; i++)
 		if (!c->met[i])
-			return error_set(err, ENOTSUP, "%s is behind a link or a mount, where a pattern "
+			return error_set(err, ENOTSUP,
+					 "%s is behind a link or a mount, where a pattern "
 					 "can't be moved from; name the path without links",
 					 c->names.v[i]);
 	return 0;

@@ -16,7 +16,7 @@
 #include "common/util/path.h"
 #include "daemon/mover/check.h"
 #include "daemon/mover/move.h"
-#include "daemon/mover/progress.h"
+#include "daemon/mover/move-progress.h"
 
 #define EXIT_NOT_THERE 3
 
@@ -35,7 +35,8 @@ static int usage(void)
 	fputs("usage: stage-mover move|check --source=PATH [--literal] --dir=DIRECTORY\n"
 	      "       [--readers=N] [--max-bytes=N] [--max-rate=N]\n"
 	      "       stage-mover progress --dir=DIRECTORY\n"
-	      "Started by stagectl submit, see stagectl(1).\n", stderr);
+	      "Started by stagectl submit, see stagectl(1).\n",
+	      stderr);
 	return STAGE_EXIT_USAGE;
 }
 
@@ -113,7 +114,7 @@ static int run_move(const struct move_order *o)
 	raise_nofile();
 	r = move_run(o, &result, &err);
 	if (r == -ENOSPC || r == -EDQUOT)
-		error_mend(&err, r, "make room in %s; what is copied already is kept", o->dir);
+		error_set_hint(&err, r, "make room in %s; what is copied already is kept", o->dir);
 	if (r < 0)
 		return fail(&err);
 	tell(o, &result, clock_ms() - began);

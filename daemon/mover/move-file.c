@@ -232,7 +232,7 @@ static int copy_small(struct moving *f, struct error *err)
 {
 	uint64_t size = (uint64_t)f->st.st_size, us = 0;
 	_cleanup_(freep) char *buf = size ? buffer_new(size < COPY_SMALL_SIZE ? (size_t)size
-									: COPY_SMALL_SIZE)
+									      : COPY_SMALL_SIZE)
 					  : NULL;
 	int r = 0;
 

@@ -90,8 +90,8 @@ static int finish_dir(const struct move *m, const struct walk_dir *dir, int fd, 
 		return error_set(err, ESTALE, "%s changed while it was copied",
 				 *dir->path ? dir->path : "the directory");
 	r = m->resumed ? remove_others(dir, fd, err) : 0;
-	if (r == 0 && *dir->path && (futimens(fd, times) < 0 ||
-				     fchmod(fd, (dir->st.st_mode & 0777) | 0500) < 0))
+	if (r == 0 && *dir->path &&
+	    (futimens(fd, times) < 0 || fchmod(fd, (dir->st.st_mode & 0777) | 0500) < 0))
 		r = error_errno(err, errno, "finish directory %s", dir->path);
 	return r < 0 ? r : record_add(m->record, 'd', &dir->st, NULL, 0, dir->path, err);
 }
@@ -143,8 +143,7 @@ static bool is_wanted(const char *path, void *arg)
 /* What a pattern names may be a link to a file: staging would read that. */
 static bool is_followed(const struct move *m, const struct walk_entry *e, const char *path)
 {
-	return m->chosen && S_ISLNK(e->st.st_mode) &&
-	       chosen_find(m->chosen, path) == CHOSEN_ITSELF;
+	return m->chosen && S_ISLNK(e->st.st_mode) && chosen_find(m->chosen, path) == CHOSEN_ITSELF;
 }
 
 static int copy_entry(struct walk *w, struct walk_dir *dir, const struct walk_entry *e, void *arg,
@@ -163,8 +162,8 @@ static int copy_entry(struct walk *w, struct walk_dir *dir, const struct walk_en
 		atomic_fetch_add(&m->n_left_out, 1);
 		return 0;
 	}
-	file.fd = openat(dir->fd, e->name, (follow ? 0 : O_NOFOLLOW) | O_RDONLY | O_NONBLOCK |
-						   O_NOCTTY | O_CLOEXEC);
+	file.fd = openat(dir->fd, e->name,
+			 (follow ? 0 : O_NOFOLLOW) | O_RDONLY | O_NONBLOCK | O_NOCTTY | O_CLOEXEC);
 	if (file.fd < 0)
 		return error_errno(err, errno, "open %s", path);
 	file.name = e->name;
@@ -306,8 +305,12 @@ static int copy_all(struct move *m, int fd, const struct stat *st, struct error 
 	struct alone alone = {
 		.work.run = run_alone,
 		.move = m,
-		.file = { .fd = fd, .to = m->place.partial_fd, .from = m->place.fd,
-			  .name = m->place.name, .path = ".", .from_path = m->place.name },
+		.file = { .fd = fd,
+			  .to = m->place.partial_fd,
+			  .from = m->place.fd,
+			  .name = m->place.name,
+			  .path = ".",
+			  .from_path = m->place.name },
 	};
 	int r;
 
@@ -344,9 +347,10 @@ static void get_result(const struct move *m, struct move_result *result)
 		.kept_bytes = atomic_load(&m->kept_bytes),
 	};
 	if (atomic_load(&m->n_left_out))
-		fprintf(stderr, "stage-mover: %s: %llu mounts, sockets, FIFOs or devices were left "
-				"out\n", m->order->source,
-			(unsigned long long)atomic_load(&m->n_left_out));
+		fprintf(stderr,
+			"stage-mover: %s: %llu mounts, sockets, FIFOs or devices were left "
+			"out\n",
+			m->order->source, (unsigned long long)atomic_load(&m->n_left_out));
 }
 
 int move_run(const struct move_order *order, struct move_result *result, struct error *err)
@@ -356,7 +360,8 @@ int move_run(const struct move_order *order, struct move_result *result, struct 
 		.place = PLACE_NONE,
 		.root_fd = -1,
 		.base_fd = -1,
-		.ctx.policy = { .threads = count_threads(), .max_readers = order->max_readers,
+		.ctx.policy = { .threads = count_threads(),
+				.max_readers = order->max_readers,
 				.max_rate = order->max_rate },
 	};
 	_cleanup_(fd_closep) int fd = -1;

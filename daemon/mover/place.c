@@ -96,7 +96,9 @@ static int finish_directory(struct place *p, const struct stat *st)
 	_cleanup_(fd_closep) int fd = -1;
 
 	fd = openat(p->fd, p->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 || futimens(fd, times) < 0 || fchmod(fd, (st->st_mode & 0777) | 0500) < 0 ? -errno : 0;
+	return fd < 0 || futimens(fd, times) < 0 || fchmod(fd, (st->st_mode & 0777) | 0500) < 0
+		       ? -errno
+		       : 0;
 }
 
 int place_publish(struct place *p, const struct stat *st, struct error *err)

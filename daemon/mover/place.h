@@ -20,10 +20,13 @@ struct error;
 
 struct place {
 	int fd, partial_fd, lock_fd; /* partial and lock: of a mover alone */
-	const char *name;            /* lent */
+	const char *name;	     /* lent */
 };
 
-#define PLACE_NONE { .fd = -1, .partial_fd = -1, .lock_fd = -1 }
+#define PLACE_NONE                                                                                 \
+	{                                                                                          \
+		.fd = -1, .partial_fd = -1, .lock_fd = -1                                          \
+	}
 
 /* Opens dir, which exists. name: of the copy. -EINVAL: a name that is ours. */
 int place_open(struct place *p, const char *dir, const char *name, struct error *err);

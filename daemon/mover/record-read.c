@@ -297,7 +297,11 @@ static int read_line(struct record_table *t, char *line, size_t n_lines)
 		return read_source(t, line + 2);
 	case 'e':
 		return read_end(t, line + 2, n_lines);
-	case 'd': case 'f': case 'h': case 'l': case 'p':
+	case 'd':
+	case 'f':
+	case 'h':
+	case 'l':
+	case 'p':
 		r = read_thing(t, line + 2, &e);
 		free(e.sums);
 		return r;

@@ -21,8 +21,8 @@
 struct record {
 	pthread_mutex_t lock;
 	FILE *file;
-	off_t began;         /* what this mover adds begins here */
-	uint64_t n_lines;    /* that it has added and a manifest takes */
+	off_t began;	  /* what this mover adds begins here */
+	uint64_t n_lines; /* that it has added and a manifest takes */
 	uint64_t flushed_ms;
 };
 

@@ -6,8 +6,10 @@
  *   stage-data-copy 1 SUM          begins a manifest, SUM: the checksum's name
  *   s KIND SOURCE                  then: file or dir, and where it came from
  *   d SECONDS.NANOSECONDS PATH     directory, with the source's time of its content
- *   f SIZE SECONDS.NANOSECONDS SUMS PATH    file, with a sum for each RECORD_PIECE bytes, and commas
- *   h SIZE SECONDS.NANOSECONDS PATH         another name of a file that has a line of its own
+ *   f SIZE SECONDS.NANOSECONDS SUMS PATH
+ *                                  file, with a sum for each RECORD_PIECE bytes, and commas
+ *   h SIZE SECONDS.NANOSECONDS PATH
+ *                                  another name of a file that has a line of its own
  *   l SECONDS.NANOSECONDS PATH     symbolic link
  *   p SIZE SECONDS.NANOSECONDS INDEX SUM PATH    one piece of a file (journal alone)
  *   e LINES                        ends a manifest: so many lines before this one
@@ -33,9 +35,9 @@ struct record_sum {
 };
 
 struct record_entry {
-	struct record_entry *next; /* of the same bucket */
+	struct record_entry *next;  /* of the same bucket */
 	struct record_entry *below; /* the line before, for who goes through all */
-	char type;                  /* d f h l, p: a file not all of whose pieces are known */
+	char type;		    /* d f h l, p: a file not all of whose pieces are known */
 	uint64_t size;
 	int64_t seconds;
 	uint32_t nanoseconds;
@@ -48,15 +50,15 @@ struct record_table {
 	struct record_entry **buckets;
 	size_t n_buckets, n_entries;
 	struct record_entry *last; /* of all lines, by below; NULL: none */
-	char *source, kind[8];     /* of a manifest; NULL, "" if it has none */
-	bool whole;                /* has its first and last line, and all between */
+	char *source, kind[8];	   /* of a manifest; NULL, "" if it has none */
+	bool whole;		   /* has its first and last line, and all between */
 };
 
 void record_table_free(struct record_table *t);
 DEFINE_FREEP(struct record_table, record_table_free)
 
-/* Reads name beneath dirfd; no such file: an empty table. A line that can't be read is left out, and
- * the table is not whole then. max_lines: of more it reads none (-E2BIG); 0: no limit. */
+/* Reads name beneath dirfd; no such file: an empty table. A line that can't be read is left out,
+ * and the table is not whole then. max_lines: of more it reads none (-E2BIG); 0: no limit. */
 int record_load(struct record_table **tp, int dirfd, const char *name, size_t max_lines,
 		struct error *err);
 

@@ -7,7 +7,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/slurm/jobgroup.h"
+#include "common/slurm/job-cgroup.h"
 #include "common/util/cleanup.h"
 #include "common/util/parse.h"
 #include "daemon/stagingd/job.h"
@@ -22,10 +22,11 @@
 static bool find(struct cpus *c)
 {
 	cpu_set_t set[ARRAY_SIZE(c->set)];
+	const struct job_cgroup_job job = { .uid = geteuid(), .job_id = c->job->job_id };
 	char dir[PATH_MAX];
 
-	if (jobgroup_find("cpuset", geteuid(), c->job->job_id, dir, sizeof(dir)) < 0 ||
-	    jobgroup_read_cpus(dir, set, sizeof(set)) < 0 ||
+	if (job_cgroup_find("cpuset", &job, dir, sizeof(dir)) < 0 ||
+	    job_cgroup_read_cpus(dir, set, sizeof(set)) < 0 ||
 	    (c->known && CPU_EQUAL_S(sizeof(set), set, c->set)))
 		return false;
 	memcpy(c->set, set, sizeof(set));

@@ -1,8 +1,10 @@
 /*
- * cpus: keeps stagingd and its workers on the job's own CPUs: staging takes nothing from other jobs.
+ * cpus: keeps stagingd and its workers on the job's own CPUs: staging takes nothing from other
+ * jobs.
  *
  * The job's cpuset comes after us, so it is looked for until it is there: often at first, then once
- * a second while there are workers. The keeper looks for it as well, and what it starts has its CPUs.
+ * a second while there are workers. The keeper looks for it as well, and what it starts has its
+ * CPUs.
  */
 #pragma once
 
@@ -20,7 +22,7 @@ struct cpus {
 	struct loop_timer timer;
 	uint64_t slow_ms; /* when to look less often */
 	bool known;
-	cpu_set_t set[8];  /* 8192 CPUs */
+	cpu_set_t set[8]; /* 8192 CPUs */
 };
 
 void cpus_init(struct cpus *c, struct job *job);

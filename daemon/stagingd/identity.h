@@ -7,7 +7,7 @@
 
 struct identity {
 	char *user, *group;
-	char **groups;     /* names of all groups of the process */
+	char **groups; /* names of all groups of the process */
 	size_t n_groups;
 };
 

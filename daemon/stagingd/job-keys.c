@@ -1,7 +1,8 @@
 /*
- * The environment's keys go before those of files, as with AWS's own tools, where the submitter had them
- * (keys=env, which the parser sets): then somebody will bring them, soon. With --stage-wait=no nobody
- * might, so the files go first there. Otherwise the environment is what is left when a file has none.
+ * The environment's keys go before those of files, as with AWS's own tools, where the submitter had
+ * them (keys=env, which the parser sets): then somebody will bring them, soon. With --stage-wait=no
+ * nobody might, so the files go first there. Otherwise the environment is what is left when a file
+ * has none.
  */
 #include "daemon/stagingd/job-keys.h"
 
@@ -60,7 +61,7 @@ static bool is_waiting(const struct stage_run *run)
 static uint64_t get_patience_ms(const struct stage_run *run)
 {
 	uint64_t stall = run->stage->dataset->stall_ms ? run->stage->dataset->stall_ms
-						      : run->job->conf->stall_timeout_ms;
+						       : run->job->conf->stall_timeout_ms;
 
 	return run->keys.found || (stall && stall < FIRST_MS) ? stall : FIRST_MS;
 }
@@ -91,7 +92,8 @@ static void explain(const struct stage_run *run, const char *found, char *buf, s
 		 found);
 }
 
-/* Nobody has any: what waited for them before it looked elsewhere does that now, what has looked fails. */
+/* Nobody has any: what waited for them before it looked elsewhere does that now, what has looked
+ * fails. */
 static void give_up(struct stage_run *run)
 {
 	char text[ERROR_MAX_SIZE];
@@ -113,7 +115,8 @@ static void on_late(void *arg)
 	if (!is_waiting(run))
 		return;
 	snprintf(run->job->keys.none, sizeof(run->job->keys.none),
-		 "none within %s; stagectl wait brings them", duration_to_string(get_patience_ms(run), ms));
+		 "none within %s; stagectl wait brings them",
+		 duration_to_string(get_patience_ms(run), ms));
 	give_up(run);
 	job_changed(run->job, true);
 	job_schedule(run->job);
@@ -177,9 +180,10 @@ int job_keys_take(struct job *job, const struct kv *kv, struct error *err)
 			return error_set(err, ENOMEM, "out of memory");
 		r = keys_from_kv(keys, kv);
 		if (r != KEYS_E_SUCCESS)
-			return error_exit(err, STAGE_EXIT_USAGE, EINVAL, r == KEYS_E_NONE
-					  ? "these keys lack one of two"
-					  : "these keys have a byte that keys can't have, or too many");
+			return error_exit(err, STAGE_EXIT_USAGE, EINVAL,
+					  r == KEYS_E_NONE ? "these keys lack one of two"
+							   : "these keys have a byte that keys "
+							     "can't have, or too many");
 		keys_free(job->keys.keys);
 		job->keys.keys = steal_ptr(keys);
 		job->keys.none[0] = '\0';

@@ -1,6 +1,6 @@
 /*
- * job-keys: keys of the user's for datasets of S3, which clients bring from his environment: who waits
- * for them, and how long; where they are until no dataset needs them any more.
+ * job-keys: keys of the user's for datasets of S3, which clients bring from his environment: who
+ * waits for them, and how long; where they are until no dataset needs them any more.
  *
  * A dataset waits, queued, before its worker is started where its item says keys=env, and after a
  * worker has found none in the user's files. Whoever waits for datasets is asked (op needkeys) and
@@ -19,15 +19,15 @@ struct kv;
 struct stage_run;
 
 struct job_keys {
-	struct keys *keys;   /* NULL: none */
-	char none[160];      /* why the one who was asked last had none; "": nobody was */
-	unsigned n_asked;    /* goes up whenever one more dataset begins to wait */
+	struct keys *keys; /* NULL: none */
+	char none[160];	   /* why the one who was asked last had none; "": nobody was */
+	unsigned n_asked;  /* goes up whenever one more dataset begins to wait */
 };
 
 /* What one dataset has come to; in struct stage_run. */
 struct stage_keys {
 	enum { STAGE_KEYS_OPEN, STAGE_KEYS_WAITING, STAGE_KEYS_ANSWERED } state;
-	char *found;         /* what the worker found in the files; NULL: it did not look */
+	char *found; /* what the worker found in the files; NULL: it did not look */
 	struct loop_timer timer;
 };
 
@@ -38,13 +38,13 @@ void stage_keys_deinit(struct stage_run *run);
 /* Must the dataset stay queued, because it waits for keys? It may begin to, here. */
 bool job_keys_hold(struct job *job, struct stage_run *run);
 
-/* Its worker has found none in the files, and is ending. True: the dataset is to be queued again. False:
- * it has failed; *textp is the sentence, of buf where there is more to say. */
+/* Its worker has found none in the files, and is ending. True: the dataset is to be queued again.
+ * False: it has failed; *textp is the sentence, of buf where there is more to say. */
 bool job_keys_miss(struct stage_run *run, const char *found, char *buf, size_t size,
 		   const char **textp);
 
-/* A client answers: by keys in a message, or by the field `none`. They take the place of those that were
- * there. -EINVAL: they are neither. */
+/* A client answers: by keys in a message, or by the field `none`. They take the place of those that
+ * were there. -EINVAL: they are neither. */
 int job_keys_take(struct job *job, const struct kv *kv, struct error *err);
 
 /* Does a dataset wait for them? */

@@ -155,6 +155,8 @@ int job_load_dataset(struct job *job, struct dataset *d, struct stage_run **runp
 				  JOB_MAX_RECORDS);
 	r = stage_new(&s, job->next_id, d);
 	if (r == 0)
+		history_add_state(&s->history, STAGE_QUEUED, clock_ms());
+	if (r == 0)
 		r = stage_run_new(&run, job, s);
 	if (r < 0)
 		return error_errno(err, -r, "new dataset");

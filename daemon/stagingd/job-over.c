@@ -20,7 +20,7 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/log.h"
-#include "daemon/stagingd/chore.h"
+#include "daemon/stagingd/async.h"
 #include "daemon/stagingd/job.h"
 #include "daemon/stagingd/slurmd.h"
 
@@ -73,7 +73,7 @@ static void on_answer(void *arg, int r, const struct error *err)
 {
 	struct job_over *o = arg;
 
-	o->chore = NULL;
+	o->async = NULL;
 	if (o->job->ending)
 		return;
 	o->n_over = r == -ESRCH ? o->n_over + 1 : 0;
@@ -102,7 +102,7 @@ static void ask_squeue(struct job_over *o)
 				     .uid = geteuid(),
 				     .job_id = o->job->job_id };
 
-	if (chore_start(&o->chore, o->job->loop, ask, &q, ASK_MS, on_answer, o) < 0)
+	if (async_start(&o->async, o->job->loop, ask, &q, ASK_MS, on_answer, o) < 0)
 		loop_timer_set(o->job->loop, &o->timer, LOOK_MS);
 }
 
@@ -141,8 +141,8 @@ void job_over_start(struct job_over *o)
 
 void job_over_deinit(struct job_over *o)
 {
-	chore_abandon(o->chore);
-	o->chore = NULL;
+	async_abandon(o->async);
+	o->async = NULL;
 	loop_timer_cancel(&o->timer);
 	forget_slurmd(o);
 }

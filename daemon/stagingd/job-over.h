@@ -14,7 +14,7 @@
 
 #include "daemon/stagingd/loop.h"
 
-struct chore;
+struct async;
 struct job;
 
 struct job_over {
@@ -26,7 +26,7 @@ struct job_over {
 	uint64_t give_up_ms; /* 0: one has been seen */
 	unsigned n_over;     /* how often in a row the job was over */
 	bool told;	     /* that it is not known, since slurmd is gone */
-	struct chore *chore; /* squeue is being asked */
+	struct async *async; /* squeue is being asked */
 };
 
 void job_over_init(struct job_over *o, struct job *job);

@@ -2,14 +2,15 @@
  * Starting: the environment is written before anything slow happens (the name service is asked for
  * groups after it), because the first step of the job waits for it.
  *
- * Places: links start at once; mounts, too, eight of them: what an image is checked with is no memory of
- * the job's, and may be hundreds of MiB by the image's word (daemon/engines/image/sqfs-check-run.c). What moves data
- * takes a place for each CPU, two at least, and what may go to memory waits until the keeper has
- * found out how much of it the job has.
+ * Places: links start at once; mounts, too, eight of them: what an image is checked with is no
+ * memory of the job's, and may be hundreds of MiB by the image's word
+ * (daemon/engines/image/sqfs-check-run.c). What moves data takes a place for each CPU, two at
+ * least, and what may go to memory waits until the keeper has found out how much of it the job has.
  *
  * Ending: with a keeper, what is ready stays, because tasks may read it to the last moment, and the
- * keeper takes it away when they are gone. Without one everything is released here. Where the keeper
- * is told by us that the job is over, we stay until it ends us: left before, we would count as dead.
+ * keeper takes it away when they are gone. Without one everything is released here. Where the
+ * keeper is told by us that the job is over, we stay until it ends us: left before, we would count
+ * as dead.
  */
 #include "daemon/stagingd/job.h"
 
@@ -25,20 +26,20 @@
 #include "common/util/path.h"
 #include "daemon/stagingd/budget.h"
 #include "daemon/stagingd/cause.h"
-#include "daemon/stagingd/chore.h"
+#include "daemon/stagingd/async.h"
 #include "daemon/stagingd/env-file.h"
 #include "daemon/stagingd/job-load.h"
 #include "daemon/stagingd/launcher.h"
 #include "daemon/stagingd/servers.h"
 #include "daemon/stagingd/stage-run.h"
 #include "daemon/stagingd/stage.h"
-#include "daemon/stagingd/takedown.h"
-#include "daemon/stagingd/tally.h"
+#include "daemon/stagingd/manifest-cleanup.h"
+#include "daemon/stagingd/job-metrics.h"
 #include "daemon/stagingd/worker-proc.h"
 
 #define MEMORY_WAIT_MS 5000
 #define KEEPER_END_MS 4000 /* the keeper waits for us */
-#define MIN_WRITERS 2 /* a source that hangs does not hold up the others */
+#define MIN_WRITERS 2	   /* a source that hangs does not hold up the others */
 #define MAX_WRITERS 8
 #define MAX_MOUNTING 8
 
@@ -239,13 +240,19 @@ static void on_gone(void *arg)
 		return;
 	}
 	/* This comes to syslog alone: the site's LogFile is the keeper's to write. */
-	log_error("the keeper is gone: nothing more is staged on this node, and what is ready can be read until the job ends");
+	log_error("the keeper is gone: nothing more is staged on this node, and what is ready can "
+		  "be read until the job ends");
 	job_end(job);
 }
 
 static const struct launcher_events launcher_events = {
-	.spawned = on_spawned, .exited = on_exited, .mounted = on_mounted,
-	.unmounted = on_unmounted, .memory = on_memory, .cancel = on_cancel, .gone = on_gone,
+	.spawned = on_spawned,
+	.exited = on_exited,
+	.mounted = on_mounted,
+	.unmounted = on_unmounted,
+	.memory = on_memory,
+	.cancel = on_cancel,
+	.gone = on_gone,
 	.tier_made = on_tier_made,
 };
 
@@ -257,8 +264,8 @@ static void finish(struct job *job)
 		return;
 	job->ended = true;
 	loop_timer_cancel(&job->end_timer);
-	tally_look(job);
-	tally_tell(job);
+	job_metrics_look(job);
+	job_metrics_tell(job);
 	if (job->end_keeper && !job->keeper_gone)
 		job->launcher->ops->end(job->launcher);
 	else
@@ -267,7 +274,7 @@ static void finish(struct job *job)
 
 static int empty_rundir(void *rundir, struct error *err)
 {
-	return takedown_empty_rundir(rundir, err);
+	return manifest_cleanup_empty_rundir(rundir, err);
 }
 
 static void on_removed(void *arg, int r, const struct error *err)
@@ -279,7 +286,7 @@ static void on_removed(void *arg, int r, const struct error *err)
 
 static void check_end(struct job *job)
 {
-	struct chore *chore;
+	struct async *async;
 
 	if (!job->ending || job->ended || job->removing)
 		return;
@@ -291,8 +298,8 @@ static void check_end(struct job *job)
 		return;
 	}
 	job->removing = true;
-	if (chore_start(&chore, job->loop, empty_rundir, job->rundir,
-			job->conf->cleanup_timeout_ms, on_removed, job) < 0)
+	if (async_start(&async, job->loop, empty_rundir, job->rundir, job->conf->cleanup_timeout_ms,
+			on_removed, job) < 0)
 		finish(job);
 }
 
@@ -308,7 +315,8 @@ static void on_end_late(void *arg)
 static int find_end_reason(const struct job *job, const char **textp)
 {
 	if (job->keeper_gone) {
-		*textp = "the keeper of this job has died: nothing more is staged on this node, and what is ready "
+		*textp = "the keeper of this job has died: nothing more is staged on this node, "
+			 "and what is ready "
 			 "can be read until the job ends; submit the job again for the rest";
 		return STAGE_EXIT_NO_STAGING;
 	}
@@ -350,7 +358,7 @@ void job_end_with_keeper(struct job *job)
 void job_changed(struct job *job, bool urgent)
 {
 	if (urgent) {
-		tally_look(job);
+		job_metrics_look(job);
 		job_keys_look(job);
 	}
 	if (job->on_change)

@@ -3,8 +3,8 @@
  * what is shared between them (launcher, budget, workers' places).
  *
  * The state of the job is computed from its datasets. A job that can't be served at all (its value
- * does not parse, the site's configuration is broken) has a failure beside them, which is the answer
- * to every wait.
+ * does not parse, the site's configuration is broken) has a failure beside them, which is the
+ * answer to every wait.
  */
 #pragma once
 
@@ -22,7 +22,7 @@
 #include "daemon/stagingd/job-keys.h"
 #include "daemon/stagingd/job-over.h"
 #include "daemon/stagingd/loop.h"
-#include "daemon/stagingd/tally.h"
+#include "daemon/stagingd/job-metrics.h"
 
 struct budget;
 struct kv;
@@ -33,11 +33,11 @@ struct stage_run;
 #define JOB_MAX_RECORDS RUNDIR_MAX_SLOTS /* datasets at once, ended ones included */
 
 struct job_options {
-	bool local;           /* no keeper */
+	bool local; /* no keeper */
 	uint32_t job_id;
 	const char *rundir;
-	const char *worker;   /* NULL: stage-worker beside us, or as installed */
-	const char *conf;     /* NULL: as installed */
+	const char *worker; /* NULL: stage-worker beside us, or as installed */
+	const char *conf;   /* NULL: as installed */
 };
 
 struct job {
@@ -48,14 +48,14 @@ struct job {
 	struct identity identity;
 	char *node, *partition, *array_task;
 	uint32_t n_nodes, node_index; /* n_nodes 0: our place is not known */
-	char spec_hash[17];   /* of the configuration where the job was submitted */
+	char spec_hash[17];	      /* of the configuration where the job was submitted */
 
-	struct conf *conf;    /* the defaults, where it could not be loaded; then there is a failure */
+	struct conf *conf; /* the defaults, where it could not be loaded; then there is a failure */
 	bool permissive;
 	struct launcher *launcher;
 	struct budget *budget;
 
-	bool memory_known;    /* the limits below are final */
+	bool memory_known; /* the limits below are final */
 	uint64_t mem_limit, mem_used;
 	uint64_t told_cache; /* what servers were told to keep (daemon/stagingd/servers.h) */
 	struct loop_timer memory_timer;
@@ -65,19 +65,19 @@ struct job {
 	struct stage_run *runs[JOB_MAX_RECORDS];
 	size_t n_runs;
 	uint32_t next_id, next_worker_id;
-	uint64_t slots;       /* bit k: m/<k> is somebody's */
+	uint64_t slots; /* bit k: m/<k> is somebody's */
 
 	struct job_keys keys;
 	char gres[GRES_SIZE]; /* that it asked for */
 	bool array;	      /* tasks of an array like this one may begin at the same time */
-	bool env_first;       /* keys=env: somebody will bring them soon */
+	bool env_first;	      /* keys=env: somebody will bring them soon */
 
-	struct tally tally;
+	struct job_metrics metrics;
 
 	struct error failure; /* code != 0: the answer to every wait */
 
 	bool ending, removing, ended;
-	bool end_keeper;      /* it is to end with us */
+	bool end_keeper; /* it is to end with us */
 	bool keeper_gone;
 	struct loop_timer end_timer;
 	/* urgent: a state changed; else progress did. */

@@ -1,7 +1,7 @@
 /*
- * The verbs of common/protocol/keeper-verbs.h. Requests are numbered by us: a spawn by the id of its worker,
- * mounts, unmounts and tiers by numbers with a tag of their own in the upper bits, so that a reply
- * says by itself what it is the reply to and no table of requests is kept.
+ * The verbs of common/protocol/keeper-verbs.h. Requests are numbered by us: a spawn by the id of
+ * its worker, mounts, unmounts and tiers by numbers with a tag of their own in the upper bits, so
+ * that a reply says by itself what it is the reply to and no table of requests is kept.
  *
  * The socket never blocks us: what it does not take waits in a list, in order.
  */
@@ -64,7 +64,8 @@ static void flush(struct launcher_keeper *k)
 {
 	while (!list_is_empty(&k->waiting)) {
 		struct parcel *p = list_entry(k->waiting.next, struct parcel, node);
-		int r = packet_send(k->fd, &p->msg, sizeof(p->msg), &p->fd, p->fd >= 0, MSG_DONTWAIT);
+		int r = packet_send(k->fd, &p->msg, sizeof(p->msg), &p->fd, p->fd >= 0,
+				    MSG_DONTWAIT);
 
 		if (r == -EAGAIN)
 			break;
@@ -156,7 +157,8 @@ static void keeper_count(struct launcher *l, uint32_t count, uint64_t value)
 
 static void keeper_serves(struct launcher *l, uint32_t id)
 {
-	const struct keeper_msg msg = { .verb = KEEPER_SERVES, .id = REQUEST_ID(REQUEST_SPAWN, id) };
+	const struct keeper_msg msg = { .verb = KEEPER_SERVES,
+					.id = REQUEST_ID(REQUEST_SPAWN, id) };
 
 	post(get_self(l), &msg, -1);
 }
@@ -174,7 +176,8 @@ static void on_reply(struct launcher_keeper *k, const struct keeper_msg *msg, co
 	const struct launcher_events *ev = k->base.events;
 	uint32_t n = REQUEST_NUMBER(msg->id);
 	const enum request_tag tag = REQUEST_TAG(msg->id);
-	const int64_t max = tag == REQUEST_TIER ? 07777 : 0; /* the mode of a tier that is refused */
+	const int64_t max = tag == REQUEST_TIER ? 07777
+						: 0; /* the mode of a tier that is refused */
 	int r = msg->arg0 > max || msg->arg0 < -4095 ? -EPROTO : (int)msg->arg0;
 
 	switch (tag) {

@@ -47,8 +47,10 @@ struct launcher_ops {
 	/* Only with a keeper: */
 	void (*make_tier)(struct launcher *l, uint32_t slot, uint32_t index, uint64_t mark,
 			  bool keep);
-	void (*count)(struct launcher *l, uint32_t count, uint64_t value); /* enum count; NULL elsewhere */
-	/* A worker of class writer serves a mount from now on, as long as the job lives; NULL elsewhere */
+	void (*count)(struct launcher *l, uint32_t count,
+		      uint64_t value); /* enum count; NULL elsewhere */
+	/* A worker of class writer serves a mount from now on, as long as the job lives; NULL
+	 * elsewhere */
 	void (*serves)(struct launcher *l, uint32_t id);
 	/* The job is over: all is taken away and we are ended, last by gone() or a signal. */
 	void (*end)(struct launcher *l);

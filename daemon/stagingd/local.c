@@ -19,7 +19,7 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/log.h"
-#include "daemon/stagingd/takedown.h"
+#include "daemon/stagingd/manifest-cleanup.h"
 
 #define LOCK_WAIT_MS 2000 /* who looks whether we live holds it for a moment */
 
@@ -92,7 +92,7 @@ int local_prepare(const char *rundir, int *lock_fdp, struct error *err)
 		r = take_lock(rundir, lock_fdp, err);
 	if (r < 0)
 		return r;
-	if (takedown_release_all(rundir, &left) < 0)
+	if (manifest_cleanup_release_all(rundir, &left) < 0)
 		log_warning("left by an earlier run: %s", left.text);
 	return 0;
 }

@@ -7,8 +7,8 @@
 struct error;
 
 /*
- * Makes what is missing below rundir (common/protocol/rundir.h), takes the lock, and takes away what a
- * killed predecessor in the same directory left. rundir itself must be there, the caller's and 0700.
- * *lock_fdp is to be kept open. -EBUSY: a living stagingd holds it.
+ * Makes what is missing below rundir (common/protocol/rundir.h), takes the lock, and takes away
+ * what a killed predecessor in the same directory left. rundir itself must be there, the caller's
+ * and 0700. *lock_fdp is to be kept open. -EBUSY: a living stagingd holds it.
  */
 int local_prepare(const char *rundir, int *lock_fdp, struct error *err);

@@ -124,7 +124,7 @@ static struct loop_timer *get_next_timer(struct loop *l)
 	struct loop_timer *next = NULL;
 	struct list *pos;
 
-	list_for_each(pos, &l->timers) {
+	list_for_each (pos, &l->timers) {
 		struct loop_timer *t = list_entry(pos, struct loop_timer, node);
 
 		if (!next || t->due_ms < next->due_ms)
@@ -139,7 +139,7 @@ static void run_timers(struct loop *l)
 	struct list due, *pos, *tmp;
 
 	list_init(&due);
-	list_for_each_safe(pos, tmp, &l->timers) {
+	list_for_each_safe (pos, tmp, &l->timers) {
 		if (list_entry(pos, struct loop_timer, node)->due_ms > l->now_ms)
 			continue;
 		list_remove(pos);
@@ -175,7 +175,7 @@ static void reap_children(struct loop *l)
 	int status;
 
 again:
-	list_for_each(pos, &l->children) {
+	list_for_each (pos, &l->children) {
 		struct loop_child *c = list_entry(pos, struct loop_child, node);
 		pid_t pid = waitpid(c->pid, &status, WNOHANG);
 
@@ -213,8 +213,8 @@ int loop_catch_signals(struct loop *l, void (*fn)(void *arg, int sig), void *arg
 	sigset_t set;
 
 	sigemptyset(&set);
-	/* A minder ignores them, and has a signal of its own. */
-	sigaddset(&set, is_ignored(SIGTERM) ? MINDER_SIGNAL_DIED : SIGTERM);
+	/* A cleaner ignores them, and has a signal of its own. */
+	sigaddset(&set, is_ignored(SIGTERM) ? CLEANER_SIGNAL_DIED : SIGTERM);
 	if (!is_ignored(SIGINT))
 		sigaddset(&set, SIGINT);
 	sigaddset(&set, SIGCHLD);

@@ -18,7 +18,7 @@
 struct loop;
 
 struct loop_source {
-	int fd;                 /* -1: not in a loop */
+	int fd; /* -1: not in a loop */
 	uint32_t events;
 	void (*fn)(void *arg, uint32_t events);
 	void *arg;
@@ -60,9 +60,9 @@ void loop_child_add(struct loop *l, struct loop_child *c, pid_t pid,
 		    void (*fn)(void *arg, int status), void *arg);
 void loop_child_remove(struct loop_child *c);
 
-/* Told of SIGTERM and SIGINT; where SIGTERM is ignored since we were started, of MINDER_SIGNAL_DIED
- * in its place, and so not of SIGINT. They are blocked from here on. SIGPIPE and SIGHUP are
- * ignored. */
+/* Told of SIGTERM and SIGINT; where SIGTERM is ignored since we were started, of
+ * CLEANER_SIGNAL_DIED in its place, and so not of SIGINT. They are blocked from here on. SIGPIPE
+ * and SIGHUP are ignored. */
 int loop_catch_signals(struct loop *l, void (*fn)(void *arg, int sig), void *arg);
 /* In a child between fork and exec: none blocked because of us, and none but SIGHUP ignored. */
 void loop_restore_signals(void);

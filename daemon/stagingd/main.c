@@ -1,7 +1,8 @@
 /*
  * stagingd: the daemon of one job on one node, as the job's user.
  *
- * With --keeper it is started by stage-keeper with the descriptors of common/protocol/keeper-verbs.h; with
+ * With --keeper it is started by stage-keeper with the descriptors of
+ * common/protocol/keeper-verbs.h; with
  * --local by `stagectl run`, with the spec on fd 3 and the bound socket on fd 5.
  */
 #include <getopt.h>
@@ -12,7 +13,7 @@
 #include <unistd.h>
 
 #include "common/protocol/keeper-verbs.h"
-#include "common/sandbox/ceiling.h"
+#include "common/sandbox/data-rlimit.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/log.h"
@@ -23,7 +24,8 @@
 #include "daemon/stagingd/loop.h"
 #include "daemon/stagingd/server.h"
 
-#define MAX_MEMORY (128 << 20) /* its clients' messages and all else; ceiling.h has as much for a few threads */
+/* Its clients' messages and all else. data-rlimit.h has as much for a few threads. */
+#define MAX_MEMORY (128 << 20)
 
 struct daemon {
 	struct loop *loop;
@@ -149,15 +151,20 @@ static int daemon_init(struct daemon *d, const struct job_options *o, struct err
 static int serve(struct daemon *d, const struct job_options *o, struct error *err)
 {
 	const struct server_options so = {
-		.loop = d->loop, .job = d->job, .log = d->ring, .fd = KEEPER_FD_LISTEN,
+		.loop = d->loop,
+		.job = d->job,
+		.log = d->ring,
+		.fd = KEEPER_FD_LISTEN,
 		.leases = o->local,
 	};
 	int r;
 
-	r = job_start(d->job, KEEPER_FD_SPEC, err);
-	close(KEEPER_FD_SPEC);
+	/* The plugin connects as soon as the file of variables is there, which job_start() writes.
+	 */
+	r = server_new(&d->server, &so, err);
 	if (r == 0)
-		r = server_new(&d->server, &so, err);
+		r = job_start(d->job, KEEPER_FD_SPEC, err);
+	close(KEEPER_FD_SPEC);
 	if (r < 0)
 		return r;
 	r = loop_run(d->loop);
@@ -175,7 +182,7 @@ static void prepare_process(const struct job_options *o)
 	if (o->local)
 		setsid(); /* the terminal's ^C is for the command, and not for us */
 	else
-		ceiling_set_to(MAX_MEMORY, 0);
+		data_rlimit_set_to(MAX_MEMORY, 0);
 	if (chdir("/") < 0)
 		log_warning("chdir /");
 	log_open("stagingd", STDERR_FILENO, !o->local);

@@ -31,7 +31,9 @@ struct peer {
 static void set_events(struct peer *p)
 {
 	loop_set_events(p->owner->loop, &p->source,
-			p->pending ? EPOLLOUT : p->request ? 0 : EPOLLIN);
+			p->pending   ? EPOLLOUT
+			: p->request ? 0
+				     : EPOLLIN);
 }
 
 static void finish_request(struct peer *p)

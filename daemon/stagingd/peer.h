@@ -33,7 +33,7 @@ void peer_close(struct peer *peer);
 /* Sends what there is to say. May close the peer. */
 void peer_pump(struct peer *peer);
 
-bool peer_is_idle(const struct peer *peer);  /* nothing asked, no lease */
+bool peer_is_idle(const struct peer *peer); /* nothing asked, no lease */
 /* Idle, and not just because its request was not read yet. */
 bool peer_may_make_room(const struct peer *peer, uint64_t now_ms);
 bool peer_is_lease(const struct peer *peer);

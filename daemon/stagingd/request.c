@@ -9,6 +9,7 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 
 #include "common/protocol/proto.h"
 #include "common/util/error.h"
@@ -21,7 +22,15 @@
 
 #define ID_SIZE 64
 
-enum part { PART_FIRST, PART_CHANGES, PART_LINES, PART_DATASETS, PART_WARNINGS, PART_DONE, PART_OVER };
+enum part {
+	PART_FIRST,
+	PART_CHANGES,
+	PART_LINES,
+	PART_DATASETS,
+	PART_WARNINGS,
+	PART_DONE,
+	PART_OVER
+};
 
 /* One dataset that is asked for, and what was last said of it. */
 struct subject {
@@ -37,7 +46,7 @@ struct request {
 	struct log_ring *log;
 	const struct op *op;
 	char id[ID_SIZE];
-	bool all, any, changes;
+	bool all, any, changes, history;
 	bool gives_keys;
 	unsigned n_asked; /* of job->keys, when this one was asked last */
 	struct subject *subjects;
@@ -215,6 +224,7 @@ static bool status_verdict(struct request *req)
 static void status_begin(struct request *req, const struct kv *kv)
 {
 	req->changes = kv_get_u64(kv, "watch", 0) == 1;
+	req->history = kv_get_u64(kv, "history", 0) == 1;
 	find_subjects(req, kv);
 }
 
@@ -374,6 +384,30 @@ static int make_message(struct request *req, const char *op, struct kv **kvp)
 	return REQUEST_MESSAGE;
 }
 
+static uint64_t get_unix_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
+/* A copy of *kvp, which is for all clients, with the history. */
+static int add_history(struct request *req, const struct stage *s, uint64_t now_ms, struct kv **kvp)
+{
+	const void *data;
+	size_t size;
+
+	kv_free(req->message);
+	req->message = NULL;
+	if (kv_get_data(*kvp, &data, &size) != 0 ||
+	    kv_new_from_data(&req->message, data, size) != 0)
+		return -ENOMEM;
+	history_to_kv(&s->history, req->message, now_ms, get_unix_ms());
+	*kvp = req->message;
+	return REQUEST_MESSAGE;
+}
+
 static int make_dataset(struct request *req, size_t i, uint64_t now_ms, struct kv **kvp)
 {
 	struct subject *sub = &req->subjects[i];
@@ -386,7 +420,7 @@ static int make_dataset(struct request *req, size_t i, uint64_t now_ms, struct k
 	sub->seq = s->seq;
 	sub->state = s->state;
 	sub->at_ms = now_ms;
-	return REQUEST_MESSAGE;
+	return req->history ? add_history(req, s, now_ms, kvp) : REQUEST_MESSAGE;
 }
 
 static int next_dataset(struct request *req, uint64_t now_ms, struct kv **kvp)

@@ -22,9 +22,9 @@ struct request;
 
 enum {
 	REQUEST_MESSAGE, /* *kvp is to be sent; lent until the next call for any request */
-	REQUEST_WAIT,    /* nothing to say before something changes */
-	REQUEST_LATER,   /* nothing before REQUEST_INTERVAL_MS are over or something changes */
-	REQUEST_OVER,    /* all is said */
+	REQUEST_WAIT,	 /* nothing to say before something changes */
+	REQUEST_LATER,	 /* nothing before REQUEST_INTERVAL_MS are over or something changes */
+	REQUEST_OVER,	 /* all is said */
 };
 
 /* Begins it. A request that can't be fulfilled is one too: its answer says so. -EPROTO: not a

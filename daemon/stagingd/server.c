@@ -28,7 +28,7 @@
 #include "daemon/stagingd/request.h"
 
 #define MAX_PEERS 1200
-#define OTHER_FDS 256 /* workers, chores, what is passed to workers */
+#define OTHER_FDS 256 /* workers, asynchronous calls, what is passed to workers */
 #define SWEEP_MS 1000
 #define LEASE_GRACE_MS 60000 /* for the first one to come */
 

@@ -1,6 +1,6 @@
 /*
- * server: the job's socket: takes connections of the job's user and of root, and keeps their answers
- * going. What a single connection does is in daemon/stagingd/peer.h.
+ * server: the job's socket: takes connections of the job's user and of root, and keeps their
+ * answers going. What a single connection does is in daemon/stagingd/peer.h.
  */
 #pragma once
 
@@ -18,8 +18,8 @@ struct server_options {
 	struct loop *loop;
 	struct job *job;
 	struct log_ring *log;
-	int fd;         /* bound; taken over */
-	bool leases;    /* the job ends with its last lease */
+	int fd;	     /* bound; taken over */
+	bool leases; /* the job ends with its last lease */
 };
 
 int server_new(struct server **sp, const struct server_options *options, struct error *err);

@@ -1,6 +1,7 @@
 /*
- * A server begins before the job's memory is known, as a mount waits for nothing. Until that is known
- * it keeps FIRST: what it would keep beyond the job's share stays charged to wherever it was then.
+ * A server begins before the job's memory is known, as a mount waits for nothing. Until that is
+ * known it keeps FIRST: what it would keep beyond the job's share stays charged to wherever it was
+ * then.
  */
 #include "daemon/stagingd/servers.h"
 
@@ -17,7 +18,8 @@
 #define FIRST (2ULL << 20)
 #define BESIDE (8ULL << 20) /* of a server, beside what it keeps: threads, buffers, tables */
 
-/* Those that will serve, too; a dataset that is ready has reached its last state while it is served. */
+/* Those that will serve, too; a dataset that is ready has reached its last state while it is
+ * served. */
 static uint64_t count_servers(const struct job *job)
 {
 	uint64_t n = 0;
@@ -25,8 +27,8 @@ static uint64_t count_servers(const struct job *job)
 	for (size_t i = 0; i < job->n_runs; i++) {
 		const struct stage_run *run = job->runs[i];
 
-		if (stage_run_serves(run) &&
-		    (stage_run_get_worker(run) || !stage_state_is_final(job_get_stage(job, i)->state)))
+		if (stage_run_serves(run) && (stage_run_get_worker(run) ||
+					      !stage_state_is_final(job_get_stage(job, i)->state)))
 			n++;
 	}
 	return n;

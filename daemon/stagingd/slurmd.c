@@ -32,12 +32,18 @@ static int read_file(pid_t pid, const char *name, char *buf, size_t size)
 	return 0;
 }
 
+/* Debian's /usr/sbin/slurmd is a link to slurmd-wlm, whose name it gets when it is reconfigured. */
+static bool is_name(const char *comm)
+{
+	return strcmp(comm, "slurmd\n") == 0 || strncmp(comm, "slurmd-", 7) == 0 ||
+	       strcmp(comm, "psid\n") == 0;
+}
+
 bool slurmd_is(pid_t pid)
 {
 	char comm[32], status[1024];
 
-	if (read_file(pid, "comm", comm, sizeof(comm)) < 0 ||
-	    (strcmp(comm, "slurmd\n") && strcmp(comm, "psid\n")))
+	if (read_file(pid, "comm", comm, sizeof(comm)) < 0 || !is_name(comm))
 		return false;
 	return read_file(pid, "status", status, sizeof(status)) == 0 &&
 	       strstr(status, "\nUid:\t0\t") && !strstr(status, "\nState:\tZ") &&

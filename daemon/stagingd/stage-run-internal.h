@@ -25,18 +25,18 @@ struct stage_run {
 	struct loop_timer limit, stall, mount;
 	uint64_t moved_bytes, moved_files; /* where the stall timer was set last */
 
-	bool ending;      /* releasing or undoing */
-	bool linking;     /* the worker makes the link of onfail=source */
-	bool linked;      /* it was tried */
-	bool stays;       /* ready said so */
+	bool ending;  /* releasing or undoing */
+	bool linking; /* the worker makes the link of onfail=source */
+	bool linked;  /* it was tried */
+	bool stays;   /* ready said so */
 	bool mounted, unmounting;
-	struct chore *release;
+	struct async *release;
 	struct loop_timer cleanup;
 
 	struct stage_keys keys;
 
 	struct tier_dir tier; /* path NULL: none asked for */
-	struct chore *tier_chore;
+	struct async *tier_async;
 };
 
 uint64_t stage_run_get_now(const struct stage_run *run);

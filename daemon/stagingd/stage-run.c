@@ -24,12 +24,12 @@
 #include "common/util/suffix.h"
 #include "daemon/stagingd/budget.h"
 #include "daemon/stagingd/cause.h"
-#include "daemon/stagingd/chore.h"
+#include "daemon/stagingd/async.h"
 #include "daemon/stagingd/job.h"
 #include "daemon/stagingd/launcher.h"
 #include "daemon/stagingd/stage-run-internal.h"
-#include "daemon/stagingd/takedown.h"
-#include "daemon/stagingd/task.h"
+#include "daemon/stagingd/manifest-cleanup.h"
+#include "daemon/stagingd/worker-task.h"
 #include "daemon/stagingd/worker-proc.h"
 
 #define SLACK_MS 1000	 /* workers keep the same limits and may say it first, and better */
@@ -230,7 +230,7 @@ static void give_up(struct stage_run *run, const char *why)
 
 	snprintf(text, sizeof(text), "could not be taken away: %.900s", why);
 	stage_set_stuck(run->stage, text);
-	chore_abandon(run->release);
+	async_abandon(run->release);
 	run->release = NULL;
 	worker_proc_free(run->worker);
 	run->worker = NULL;
@@ -249,7 +249,8 @@ static const struct worker_events worker_events;
 static int launch(struct stage_run *run, const char *mode, struct error *err)
 {
 	struct job *job = run->job;
-	_cleanup_(kv_freep) struct kv *task = task_new(job, run->stage, mode, (unsigned)run->slot);
+	_cleanup_(kv_freep) struct kv *task = worker_task_new(job, run->stage, mode,
+							      (unsigned)run->slot);
 	_cleanup_(fd_closep) int keys_fd = -1;
 
 	if (!task)
@@ -325,9 +326,9 @@ static void start_release(struct stage_run *run)
 
 	snprintf(path, sizeof(path), "%s/" RUNDIR_MANIFEST ".%s", job->rundir,
 		 run->stage->dataset->name);
-	r = takedown_start(&run->release, job->loop, path,
-			   job->conf ? job->conf->cleanup_timeout_ms : CLEANUP_MS, on_released,
-			   run);
+	r = manifest_cleanup_start(&run->release, job->loop, path,
+				   job->conf ? job->conf->cleanup_timeout_ms : CLEANUP_MS,
+				   on_released, run);
 	if (r < 0)
 		give_up(run, strerror(-r));
 }
@@ -402,7 +403,8 @@ static void on_ended(void *arg, int status, const char *how)
 		run->restarting = false;
 		stage_run_stop_clock(run);
 		stage_apply(s, STAGE_EV_RESTART, stage_run_get_now(run),
-			    run->class_fixed ? "another kind of worker is needed" : "it needs keys");
+			    run->class_fixed ? "another kind of worker is needed"
+					     : "it needs keys");
 		job_schedule(run->job);
 	} else if (run->ending) {
 		advance(run);
@@ -467,11 +469,11 @@ void stage_run_free(struct stage_run *run)
 		return;
 	stage_run_stop_clock(run);
 	loop_timer_cancel(&run->cleanup);
-	chore_abandon(run->release);
-	chore_abandon(run->tier_chore);
+	async_abandon(run->release);
+	async_abandon(run->tier_async);
 	stage_keys_deinit(run);
 	worker_proc_free(run->worker);
-	free(run->tier.path);
+	tier_dir_deinit(&run->tier);
 	job_return_slot(run->job, run->slot);
 	stage_free(run->stage);
 	free(run);

@@ -1,6 +1,7 @@
 /*
- * stage-run: drives one dataset through its states: starts its worker, answers what the worker asks,
- * keeps the clock, and takes away what is left when it ends, in the order server, mount, manifest.
+ * stage-run: drives one dataset through its states: starts its worker, answers what the worker
+ * asks, keeps the clock, and takes away what is left when it ends, in the order server, mount,
+ * manifest.
  */
 #pragma once
 
@@ -17,7 +18,7 @@ struct worker_proc;
 
 /* Takes the stage over when it returns 0. */
 int stage_run_new(struct stage_run **runp, struct job *job, struct stage *stage);
-/* Lets go of workers and chores without waiting for them. */
+/* Lets go of workers and asynchronous calls without waiting for them. */
 void stage_run_free(struct stage_run *run);
 DEFINE_FREEP(struct stage_run, stage_run_free)
 

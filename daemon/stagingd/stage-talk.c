@@ -15,7 +15,7 @@
 #include "common/protocol/tier-name.h"
 #include "common/util/log.h"
 #include "daemon/stagingd/budget.h"
-#include "daemon/stagingd/chore.h"
+#include "daemon/stagingd/async.h"
 #include "daemon/stagingd/grant.h"
 #include "daemon/stagingd/job.h"
 #include "daemon/stagingd/launcher.h"
@@ -61,8 +61,9 @@ static void answer_tier(struct stage_run *run, const char *path, const char *tex
 {
 	_cleanup_(kv_freep) struct kv *answer = proto_new(PROTO_OP_TIERDIR);
 
-	free(run->tier.path);
-	run->tier.path = NULL;
+	if (answer && path && run->tier.shared)
+		kv_set(answer, "shared", run->tier.shared);
+	tier_dir_deinit(&run->tier);
 	if (!run->worker)
 		return;
 	if (answer && path)
@@ -80,11 +81,11 @@ static void on_tier_made(struct stage_run *run, int r, const char *text)
 		answer_tier(run, r < 0 ? NULL : path, text);
 }
 
-static void on_tier_chore(void *arg, int r, const struct error *err)
+static void on_tier_async(void *arg, int r, const struct error *err)
 {
 	struct stage_run *run = arg;
 
-	run->tier_chore = NULL;
+	run->tier_async = NULL;
 	on_tier_made(run, r, err->text);
 }
 
@@ -125,7 +126,7 @@ static bool on_tier(struct stage_run *run, const struct kv *kv)
 	struct error err = ERROR_INIT;
 	int r;
 
-	if (run->tier.path || run->tier_chore)
+	if (run->tier.path || run->tier_async)
 		return false; /* one at a time */
 	if (tier_dir_find(job, kv_get_or_empty(kv, "tier"), &run->tier, &err) < 0) {
 		answer_tier(run, NULL, err.text);
@@ -137,8 +138,8 @@ static bool on_tier(struct stage_run *run, const struct kv *kv)
 		return true;
 	}
 	order.path = run->tier.path;
-	r = chore_start(&run->tier_chore, job->loop, tier_dir_make, &order,
-			job->conf->cleanup_timeout_ms, on_tier_chore, run);
+	r = async_start(&run->tier_async, job->loop, tier_dir_make, &order,
+			job->conf->cleanup_timeout_ms, on_tier_async, run);
 	if (r < 0)
 		answer_tier(run, NULL, strerror(-r));
 	return true;

@@ -155,6 +155,7 @@ bool stage_apply(struct stage *s, enum stage_event ev, uint64_t now_ms, const ch
 	if (to == from)
 		return true;
 	s->state = to;
+	history_add_state(&s->history, to, now_ms);
 	if (ev == STAGE_EV_START)
 		stage_forget_warnings(s);
 	if (stage_state_is_final(to))
@@ -316,6 +317,7 @@ void stage_set_progress(struct stage *s, uint64_t bytes, uint64_t files, uint64_
 {
 	s->bytes = bytes;
 	s->files = files;
+	history_add_bytes(&s->history, bytes, now_ms);
 	update_rate(s, now_ms);
 	s->seq++;
 }

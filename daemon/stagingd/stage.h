@@ -14,23 +14,24 @@
 #include "common/protocol/stage-state.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
+#include "daemon/stagingd/history.h"
 
 struct kv;
 
 enum stage_event {
-	STAGE_EV_START,      /* its worker is being started */
-	STAGE_EV_RESTART,    /* the worker found that it is of the wrong class: again */
+	STAGE_EV_START,	  /* its worker is being started */
+	STAGE_EV_RESTART, /* the worker found that it is of the wrong class: again */
 	STAGE_EV_FACTS,
 	STAGE_EV_PROGRESS,
 	STAGE_EV_READY,
-	STAGE_EV_REFUSED,    /* by a rule, before anything was begun */
-	STAGE_EV_ERROR,      /* the worker gave up, with a reason */
-	STAGE_EV_DIED,       /* the worker is gone without a word, or spoke nonsense */
+	STAGE_EV_REFUSED, /* by a rule, before anything was begun */
+	STAGE_EV_ERROR,	  /* the worker gave up, with a reason */
+	STAGE_EV_DIED,	  /* the worker is gone without a word, or spoke nonsense */
 	STAGE_EV_TIMEOUT,
-	STAGE_EV_CANCEL,     /* release, or the end of the job */
-	STAGE_EV_GONE,       /* all that the manifest says is taken away */
-	STAGE_EV_STUCK,      /* it could not be taken away */
-	STAGE_EV_FALLBACK,   /* onfail=source: the entry is a link to the source now */
+	STAGE_EV_CANCEL,   /* release, or the end of the job */
+	STAGE_EV_GONE,	   /* all that the manifest says is taken away */
+	STAGE_EV_STUCK,	   /* it could not be taken away */
+	STAGE_EV_FALLBACK, /* onfail=source: the entry is a link to the source now */
 	STAGE_N_EVENTS,
 };
 
@@ -68,51 +69,52 @@ int stage_get_next(enum stage_state from, enum stage_event ev, enum stage_state 
 #define STAGE_TEXT_WORD 32
 
 struct stage {
-	uint32_t id;                 /* unique in the life of the daemon */
-	struct dataset_list owned;   /* of one item */
-	struct dataset *dataset;     /* = owned.items */
+	uint32_t id;		   /* unique in the life of the daemon */
+	struct dataset_list owned; /* of one item */
+	struct dataset *dataset;   /* = owned.items */
 	enum stage_state state;
-	uint64_t seq;                /* changes with everything below */
-	uint64_t start_ms, end_ms;   /* 0: not yet */
+	uint64_t seq;		   /* changes with everything below */
+	uint64_t start_ms, end_ms; /* 0: not yet */
+	struct history history;
 
 	/* By the rules of the site: */
-	char *rule;                  /* name of the section, or NULL */
+	char *rule; /* name of the section, or NULL */
 	char *rule_match;
-	char *web;                   /* what the rules say of addresses, for the worker */
-	char *methods, *tiers;       /* as the task says them */
-	uint64_t max_bytes;          /* 0: none */
+	char *web;			/* what the rules say of addresses, for the worker */
+	char *methods, *tiers;		/* as the task says them */
+	uint64_t max_bytes;		/* 0: none */
 	uint64_t max_readers, max_rate; /* of the rule, for all its datasets; 0: none */
 
 	/* Said by the worker: */
 	char kind[STAGE_TEXT_WORD], format[STAGE_TEXT_WORD];
 	char method[STAGE_TEXT_WORD], tier[STAGE_TEXT_WORD];
-	char *place;                 /* where the data is; NULL: data/<name> */
+	char *place; /* where the data is; NULL: data/<name> */
 	char *plan, *why;
-	char *warning;               /* lines, each once */
-	size_t n_told;               /* bytes of it that a client was given */
-	char *note;                  /* holds only until the dataset is ready, or NULL */
+	char *warning; /* lines, each once */
+	size_t n_told; /* bytes of it that a client was given */
+	char *note;    /* holds only until the dataset is ready, or NULL */
 	uint64_t bytes, total, files, nfiles;
-	uint64_t moved;              /* bytes read until it was ready */
-	uint64_t rate;               /* bytes a second, smoothed */
+	uint64_t moved; /* bytes read until it was ready */
+	uint64_t rate;	/* bytes a second, smoothed */
 	pid_t pid;
 
 	/* What it came to: */
 	enum stage_exit code;
 	char *reason;
-	char *stuck;                 /* why it could not be taken away, or NULL */
+	char *stuck; /* why it could not be taken away, or NULL */
 	enum stage_cause cause;
-	int errnum;                  /* with the worker's error, 0: none */
+	int errnum; /* with the worker's error, 0: none */
 	bool was_ready;
-	const char *waits;           /* for what it is queued, a literal; NULL: for its turn */
+	const char *waits; /* for what it is queued, a literal; NULL: for its turn */
 
-	/* daemon/stagingd/tally.h */
-	uint64_t counted[COUNT_N];   /* what it was counted for */
-	enum stage_result said;      /* in the log */
-	bool behind;                 /* ready, and being copied */
+	/* daemon/stagingd/job-metrics.h */
+	uint64_t counted[COUNT_N]; /* what it was counted for */
+	enum stage_result said;	   /* in the log */
+	bool behind;		   /* ready, and being copied */
 	uint64_t n_mounts;
 
 	uint64_t rate_bytes, rate_ms; /* where the last reading of rate was taken */
-	struct kv *message;           /* built for message_seq at message_ms */
+	struct kv *message;	      /* built for message_seq at message_ms */
 	uint64_t message_seq, message_ms;
 };
 
@@ -129,7 +131,8 @@ bool stage_apply(struct stage *s, enum stage_event ev, uint64_t now_ms, const ch
 
 /* The first failure counts: later ones are ignored. */
 void stage_set_failure(struct stage *s, enum stage_exit code, const char *reason);
-/* The path of the dataset is this one from now on. Without keeper: the entry in data/ is a link to it. */
+/* The path of the dataset is this one from now on. Without keeper: the entry in data/ is a link to
+ * it. */
 void stage_set_place(struct stage *s, const char *path);
 /* Adds a line, unless it is there or empty. A line that does not fit is only in the log. */
 void stage_add_warning(struct stage *s, const char *text);

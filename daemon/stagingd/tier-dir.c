@@ -1,6 +1,7 @@
 /*
- * On a tier that several nodes see the directory's name has the node in it: each node stages its
- * own copy, and none takes away another's.
+ * On a tier that several nodes see, the directory's name has the node in it: there each node makes
+ * what it makes, and no node removes what another is making. What is whole is moved to a directory
+ * of the job's nodes (daemon/worker/job-copy.h).
  */
 #include "daemon/stagingd/tier-dir.h"
 
@@ -32,6 +33,23 @@ static int join(struct tier_dir *dir, const struct job *job, const char *base, b
 	return 0;
 }
 
+static int set_shared(struct tier_dir *dir, const struct job *job, const char *base,
+		      struct error *err)
+{
+	if (asprintf(&dir->shared, "%s/" TIER_NAME_JOB "%s", base, path_base(job->rundir)) < 0) {
+		dir->shared = NULL;
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	return 0;
+}
+
+void tier_dir_deinit(struct tier_dir *dir)
+{
+	free(dir->path);
+	free(dir->shared);
+	*dir = (struct tier_dir){ 0 };
+}
+
 int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir, struct error *err)
 {
 	const struct conf_expand e = job_get_expand(job);
@@ -55,11 +73,17 @@ int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir,
 				 (!absolute || !strcmp(base, tier));
 		dir->index = (uint32_t)(t - job->conf->tiers);
 		dir->mark = conf_tier_get_mark(t);
+		r = t->kind == CONF_TIER_SHARED && job->launcher->keeper
+			    ? set_shared(dir, job, absolute ? tier : base, err)
+			    : 0;
+		if (r < 0)
+			return r;
 	}
 	return join(dir, job, absolute ? tier : base, !t || t->kind == CONF_TIER_SHARED, err);
 }
 
-/* The directory that path is in. One whose group may write to it is the site's or the user's choice. */
+/* The directory that path is in. One whose group may write to it is the site's or the user's
+ * choice. */
 static int check_place(const char *path, struct error *err)
 {
 	_cleanup_(freep) char *above = strndup(path, (size_t)(path_base(path) - path));
@@ -69,14 +93,18 @@ static int check_place(const char *path, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	if (stat(*above ? above : ".", &st) < 0)
 		return error_errno(err, errno, "look at %s", above);
-	return st.st_mode & 02 && tier_name_is_open(st.st_mode) ? tier_dir_refuse(above, st.st_mode, err) : 0;
+	return st.st_mode & 02 && tier_name_is_open(st.st_mode)
+		       ? tier_dir_refuse(above, st.st_mode, err)
+		       : 0;
 }
 
 int tier_dir_refuse(const char *path, unsigned mode, struct error *err)
 {
 	return error_set(err, EPERM,
-			 "%s has mode %04o: others may exchange what is in it; chmod go-w it, or make it sticky "
-			 "(chmod +t)", path, mode & 07777);
+			 "%s has mode %04o: others may exchange what is in it; chmod go-w it, or "
+			 "make it sticky "
+			 "(chmod +t)",
+			 path, mode & 07777);
 }
 
 static int check_own(const char *path, struct error *err)

@@ -1,34 +1,37 @@
 /*
  * tier-dir: the user's own directory in a tier that is not memory, 0700: stage-data-<job>/data on a
- * disk tier, where the keeper makes it, because only root may write there; elsewhere stage-data-<job>,
- * made here, by a chore, as the user.
+ * disk tier, where the keeper makes it, because only root may write there; elsewhere
+ * stage-data-<job>, made here, by a task, as the user.
  */
 #pragma once
 
 #include <stdbool.h>
 #include <stdint.h>
 
-struct chore;
+struct async;
 struct error;
 struct job;
 
 struct tier_dir {
-	char *path;       /* the caller's */
+	char *path;   /* the caller's */
+	char *shared; /* of all nodes of the job, not made; NULL where there is none. The caller's
+		       */
 	bool by_keeper;
-	uint32_t index;   /* of conf->tiers, where by_keeper */
-	uint64_t mark;    /* and what it is to the keeper, who reads the configuration again */
+	uint32_t index; /* of conf->tiers, where by_keeper */
+	uint64_t mark;	/* and what it is to the keeper, who reads the configuration again */
 };
 
-/* Where it is for tier, a name or an absolute DEST. -errno with the sentence. */
-int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir,
-		  struct error *err);
+void tier_dir_deinit(struct tier_dir *dir);
 
-/* The sentence for one that others may write to and that is not sticky: what is in it may be exchanged.
- * -EPERM. */
+/* Where it is for tier, a name or an absolute DEST. -errno with the sentence. */
+int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir, struct error *err);
+
+/* The sentence for one that others may write to and that is not sticky: what is in it may be
+ * exchanged. -EPERM. */
 int tier_dir_refuse(const char *path, unsigned mode, struct error *err);
 
 /* Records path in the manifest at <rundir>/t/.stage/manifest and makes it; that it is there
- * already, the caller's and closed to others, is fine. Blocks: for a chore. */
+ * already, the caller's and closed to others, is fine. Blocks: for a task. */
 struct tier_dir_order {
 	const char *rundir, *path;
 };

@@ -6,8 +6,9 @@
  * Ending it goes cancel, after WORKER_GRACE_MS SIGKILL, after WORKER_STUCK_MS given up. One timer
  * does both steps.
  *
- * A limit on processes (pids.max of the group that slurmd is in) may be reached for a moment, so what can't be
- * started for that is tried once more. Until then its end of the socket, with the task in it, is kept here.
+ * A limit on processes (pids.max of the group that slurmd is in) may be reached for a moment, so
+ * what can't be started for that is tried once more. Until then its end of the socket, with the
+ * task in it, is kept here.
  */
 #include "daemon/stagingd/worker-proc.h"
 
@@ -38,8 +39,8 @@ struct worker_proc {
 	struct loop_source source;
 	struct loop_timer end; /* the next step of ending it */
 	struct loop_timer again;
-	int theirs;	       /* until it is spawned: the worker's end; -1: it was tried twice */
-	pid_t pid;	       /* 0: not spawned yet */
+	int theirs; /* until it is spawned: the worker's end; -1: it was tried twice */
+	pid_t pid;  /* 0: not spawned yet */
 	bool cancelled, killed;
 	char broken[160]; /* why we killed it; "": we did not */
 	const struct worker_events *events;
@@ -208,7 +209,8 @@ void worker_proc_send(struct worker_proc *w, const struct kv *kv, const int *fds
 static void not_started(struct worker_proc *w, int r)
 {
 	snprintf(w->broken, sizeof(w->broken), "the worker could not be started: %s",
-		 r == -EAGAIN ? "twice no process more could be made; wait and submit again, or have the site "
+		 r == -EAGAIN ? "twice no process more could be made; wait and submit again, or "
+				"have the site "
 				"look at pids.max of slurmd's group"
 			      : strerror(-r));
 	tell_end(w, 127 << 8);
@@ -229,7 +231,8 @@ void worker_proc_on_spawned(struct worker_proc *w, int r, pid_t pid)
 	if (w->pid)
 		return; /* the reply to a kill */
 	if (r == -EAGAIN && w->theirs >= 0 && !w->cancelled && !w->killed) {
-		log_warning("a worker could not be started, as no process more may be made: once more");
+		log_warning(
+			"a worker could not be started, as no process more may be made: once more");
 		loop_timer_set(w->loop, &w->again, AGAIN_MS);
 		return;
 	}
@@ -250,8 +253,8 @@ void worker_proc_on_exited(struct worker_proc *w, int status)
 }
 
 int worker_proc_new(struct worker_proc **wp, struct loop *loop, struct launcher *launcher,
-		    uint32_t id, enum keeper_class class, const struct kv *task,
-		    int keys_fd, const struct worker_events *events, void *arg, struct error *err)
+		    uint32_t id, enum keeper_class class, const struct kv *task, int keys_fd,
+		    const struct worker_events *events, void *arg, struct error *err)
 {
 	struct worker_proc *w = calloc(1, sizeof(*w));
 	int fds[2] = { -1, -1 }, r;

@@ -35,8 +35,8 @@ struct worker_events {
 
 /* Starts it and sends the task, with keys_fd (-1: none) beside it, which stays the caller's. */
 int worker_proc_new(struct worker_proc **wp, struct loop *loop, struct launcher *launcher,
-		    uint32_t id, enum keeper_class class, const struct kv *task,
-		    int keys_fd, const struct worker_events *events, void *arg, struct error *err);
+		    uint32_t id, enum keeper_class class, const struct kv *task, int keys_fd,
+		    const struct worker_events *events, void *arg, struct error *err);
 
 uint32_t worker_proc_get_id(const struct worker_proc *w);
 

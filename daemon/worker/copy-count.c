@@ -17,12 +17,12 @@
 
 #include "common/dataset/expand.h"
 #include "common/dataset/facts.h"
-#include "common/dataset/filter.h"
+#include "common/dataset/path-filter.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/path.h"
 #include "daemon/engines/copy/copy-file.h"
-#include "daemon/engines/copy/tree-print.h"
+#include "daemon/engines/copy/tree-fingerprint.h"
 #include "daemon/engines/copy/walk-kept.h"
 #include "daemon/engines/copy/walk.h"
 #include "daemon/worker/ctx.h"
@@ -36,11 +36,12 @@ struct counting {
 	struct ctx *ctx;
 	struct source *src;
 	struct walk *walk;
-	struct filter *filter;
+	struct path_filter *filter;
 	uint64_t deadline_ms;
 	bool keep_names; /* for shard= */
 	_Atomic uint64_t bytes, charge, files, dirs;
-	_Atomic uint64_t print; /* for keep= */
+	_Atomic uint64_t print;
+	bool needs_print; /* for keep=, and for a copy that nodes share */
 	atomic_bool cut;
 	bool look_at_links;
 	pthread_mutex_t lock; /* what is below */
@@ -112,8 +113,9 @@ static int count_entry(struct walk *w, struct walk_dir *dir, const struct walk_e
 	add_file(c, &e->st);
 	if (c->look_at_links && S_ISLNK(e->st.st_mode))
 		count_link(c, dir, e->name);
-	if (c->ctx->ds->keep_ms)
-		atomic_fetch_add(&c->print, tree_print(walk_path(dir, e->name, path), &e->st));
+	if (c->needs_print)
+		atomic_fetch_add(&c->print,
+				 tree_fingerprint(walk_path(dir, e->name, path), &e->st));
 	return c->keep_names ? keep_name(c, walk_path(dir, e->name, path), err) : 0;
 }
 
@@ -123,8 +125,8 @@ static int count_dir(struct walk *w, struct walk_dir *dir, void *arg, struct err
 
 	atomic_fetch_add(&c->dirs, 1);
 	check_limits(c); /* a tree may have no files */
-	if (c->ctx->ds->keep_ms)
-		atomic_fetch_add(&c->print, tree_print(dir->path, &dir->st));
+	if (c->needs_print)
+		atomic_fetch_add(&c->print, tree_fingerprint(dir->path, &dir->st));
 	return 0;
 }
 
@@ -159,8 +161,8 @@ static int count_member(struct counting *c, const struct source_member *m, struc
 		return error_errno(err, errno, "%s", m->path);
 	if (S_ISREG(st.st_mode))
 		add_file(c, &st);
-	if (c->ctx->ds->keep_ms)
-		atomic_fetch_add(&c->print, tree_print(m->path, &st));
+	if (c->needs_print)
+		atomic_fetch_add(&c->print, tree_fingerprint(m->path, &st));
 	if (!S_ISDIR(st.st_mode))
 		return 0; /* what else it is, the copy refuses */
 	fd = open(m->path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -223,7 +225,7 @@ static int count_source(struct counting *c, struct error *err)
 static int refuse_to_deal(struct error *err)
 {
 	error_set(err, E2BIG, "shard=: the directory has too many files to deal out");
-	return error_mend(err, -E2BIG, "pack it into shards (stagectl pack --shards)");
+	return error_set_hint(err, -E2BIG, "pack it into shards (stagectl pack --shards)");
 }
 
 /* The sorted files of this node. Their sizes are taken to be this node's part of the whole. */
@@ -256,19 +258,28 @@ static int take_share(struct counting *c, struct facts *facts, struct error *err
 	return 0;
 }
 
+/* A kept copy, and one that nodes share, is found by a fingerprint of the tree. */
+static bool needs_fingerprint(const struct ctx *ctx)
+{
+	const char *dest = ctx->ds->dest;
+
+	return ctx->ds->keep_ms || (ctx->policy.n_nodes > 1 && dest && strcmp(dest, "auto"));
+}
+
 int copy_count(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err)
 {
 	struct counting c = {
 		.ctx = ctx,
 		.src = src,
 		.deadline_ms = clock_ms() + COPY_COUNT_MAX_MS,
+		.needs_print = needs_fingerprint(ctx),
 		.look_at_links = ctx->plan_only || ctx->ds->keep_ms,
 		.keep_names = src->kind == SOURCE_DIR && ctx->ds->shard != DATASET_SHARD_ALL,
 	};
 	int r;
 
 	pthread_mutex_init(&c.lock, NULL);
-	r = filter_new(&c.filter, ctx->ds, err);
+	r = path_filter_new(&c.filter, ctx->ds, err);
 	if (r == 0)
 		r = walk_new(&c.walk, ctx, c.filter, &count_ops, &c, err);
 	if (r == 0 && ctx->ds->follow)
@@ -289,7 +300,7 @@ int copy_count(struct ctx *ctx, struct source *src, struct facts *facts, struct 
 		r = take_share(&c, facts, err);
 	names_deinit(&c.names);
 	walk_free(c.walk);
-	filter_free(c.filter);
+	path_filter_free(c.filter);
 	pthread_mutex_destroy(&c.lock);
 	return r;
 }

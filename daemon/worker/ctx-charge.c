@@ -12,7 +12,7 @@
 #include "common/util/error.h"
 #include "common/util/parse.h"
 #include "daemon/worker/ctx-internal.h"
-#include "daemon/worker/link.h"
+#include "daemon/worker/daemon-conn.h"
 #include "daemon/worker/plan.h"
 
 #define CHARGE_STEP_BYTES (64ULL << 20)
@@ -33,7 +33,7 @@ static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, uint6
 	kv_set_u64(kv, "bytes", bytes);
 	kv_set_u64(kv, "files", files);
 	kv_set_u64(kv, "written", atomic_load(&p->granted_bytes));
-	r = link_ask(p->link, kv, PROTO_OP_GRANT, &answer, NULL, 0, NULL, err);
+	r = daemon_conn_ask(p->link, kv, PROTO_OP_GRANT, &answer, NULL, 0, NULL, err);
 	if (r < 0)
 		return r;
 	*havep = kv_get_u64(answer, "have", 0);
@@ -50,8 +50,8 @@ static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, uint6
 			  size_to_string(*havep, have));
 }
 
-int ctx_reserve(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files, uint64_t *havep,
-		struct error *err)
+int ctx_claim(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files, uint64_t *havep,
+	      struct error *err)
 {
 	struct ctx_private *p = ctx->priv;
 	uint64_t have = 0;
@@ -119,7 +119,8 @@ static int refuse_limit(struct ctx *ctx, uint64_t bytes, struct error *err)
 			   "has more than the %llu files allowed in one dataset",
 			   (unsigned long long)ctx->policy.max_files);
 	if (ctx->ds->max_size && ctx->ds->max_size == ctx->policy.max_bytes)
-		return error_mend(err, -EDQUOT, "raise max=, or stage less (subdir=, include=)");
+		return error_set_hint(err, -EDQUOT,
+				      "raise max=, or stage less (subdir=, include=)");
 	return -EDQUOT;
 }
 
@@ -133,7 +134,8 @@ bool ctx_is_over_limit(const struct ctx *ctx)
 {
 	const struct ctx_private *p = ctx->priv;
 
-	return is_over(&ctx->policy, atomic_load(&p->charged_bytes), atomic_load(&p->charged_files));
+	return is_over(&ctx->policy, atomic_load(&p->charged_bytes),
+		       atomic_load(&p->charged_files));
 }
 
 int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, struct error *err)
@@ -142,7 +144,7 @@ int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, struct error *er
 	uint64_t b = atomic_fetch_add(&p->charged_bytes, bytes) + bytes;
 	uint64_t f = atomic_fetch_add(&p->charged_files, files) + files;
 
-	link_set_written(p->link, b);
+	daemon_conn_set_written(p->link, b);
 	if (is_over(&ctx->policy, b, f))
 		return refuse_limit(ctx, b, err);
 	if (!p->tier[0] ||

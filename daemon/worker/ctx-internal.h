@@ -1,28 +1,28 @@
 /*
  * ctx-internal: what the parts of ctx share: ctx.c (the whole, and what is asked for), ctx-task.c
- * (the task that stagingd sends) and ctx-charge.c (what is written, and may be). Nobody else includes
- * it.
+ * (the task that stagingd sends) and ctx-charge.c (what is written, and may be). Nobody else
+ * includes it.
  */
 #pragma once
 
 #include <pthread.h>
 #include <stdatomic.h>
 
-#include "common/util/copy-rate.h"
+#include "common/util/rate-limit.h"
 #include "daemon/worker/ctx.h"
 
 struct kv;
-struct link;
+struct daemon_conn;
 struct manifest;
 
 struct ctx_private {
 	struct kv *task;
 	int keys_fd; /* beside the task: not read here, who reads hostile bytes has no keys */
 	struct dataset_list list;
-	struct link *link;
+	struct daemon_conn *link;
 	struct manifest *manifest;
 
-	struct copy_rate rate;
+	struct rate_limit rate;
 	unsigned n_passes; /* of each byte: that many make one of progress */
 	bool is_near;	   /* see ctx_set_near() */
 

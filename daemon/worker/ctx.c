@@ -17,9 +17,9 @@
 #include "common/util/fusermount.h"
 #include "common/util/log.h"
 #include "daemon/worker/ctx-internal.h"
-#include "daemon/worker/link.h"
+#include "daemon/worker/daemon-conn.h"
 #include "daemon/worker/plan.h"
-#include "daemon/worker/spread/spread-send.h"
+#include "daemon/worker/broadcast/broadcast-send.h"
 #include "daemon/worker/web/fetch.h"
 
 #define RATE_STEP_US 100000
@@ -96,14 +96,14 @@ static int start_fetch(struct ctx *ctx, struct error *err)
 		.low_speed_s = get_low_speed_s(ctx),
 	};
 
-	if (ctx->link_only || (ctx->ds->scheme != DATASET_SCHEME_HTTP &&
-			       ctx->ds->scheme != DATASET_SCHEME_S3))
+	if (ctx->link_only ||
+	    (ctx->ds->scheme != DATASET_SCHEME_HTTP && ctx->ds->scheme != DATASET_SCHEME_S3))
 		return 0;
 	return fetch_new(&ctx->fetch, &config, err);
 }
 
 /* So is who starts sbcast. Without it the planner's wish comes to nothing, and each node reads. */
-static void start_spread(struct ctx *ctx)
+static void start_broadcast(struct ctx *ctx)
 {
 	const struct policy *p = &ctx->policy;
 	struct error err = ERROR_INIT;
@@ -112,7 +112,7 @@ static void start_spread(struct ctx *ctx)
 	    p->node_index > 0 || ctx->plan_only || ctx->link_only || ctx->ds->is_set ||
 	    ctx->ds->scheme != DATASET_SCHEME_FILE)
 		return;
-	if (spread_send_new(&ctx->spread, p->fan_program, ctx->job, &err) < 0)
+	if (broadcast_send_new(&ctx->broadcast, p->fan_program, ctx->job, &err) < 0)
 		log_print(LOG_LEVEL_WARNING, ctx->ds->name, "%s", err.text);
 }
 
@@ -137,7 +137,7 @@ static int receive_task(int sock, struct kv **taskp, int *keys_fdp, struct error
 int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 {
 	_cleanup_(ctx_freep) struct ctx *ctx = calloc(1, sizeof(*ctx));
-	struct link_limits limits = { .grace_ms = CTX_GRACE_MS };
+	struct daemon_conn_limits limits = { .grace_ms = CTX_GRACE_MS };
 	_cleanup_(fd_closep) int fd = sock;
 	struct error refusal = ERROR_INIT;
 	int r, refused;
@@ -150,7 +150,7 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	ctx->priv->keys_fd = -1;
 	pthread_mutex_init(&ctx->priv->ask_lock, NULL);
-	copy_rate_init(&ctx->priv->rate, 0);
+	rate_limit_init(&ctx->priv->rate, 0);
 	ctx->priv->n_passes = 1;
 	r = receive_task(sock, &ctx->priv->task, &ctx->priv->keys_fd, err);
 	if (r < 0)
@@ -163,15 +163,15 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 		refused = start_fetch(ctx, &refusal);
 	fd_closep(&ctx->priv->keys_fd);
 	if (refused == 0) {
-		start_spread(ctx);
+		start_broadcast(ctx);
 		limits.stall_ms = ctx->plan_only ? 0 : ctx->policy.stall_ms;
 		limits.timeout_ms = ctx->ds->timeout_ms;
 	}
 	if (refused < 0 || !may_mount_itself(ctx))
 		ctx_renounce(); /* the link's thread too */
-	r = link_new(&ctx->priv->link, fd, &limits, undo_behind, ctx, err);
+	r = daemon_conn_new(&ctx->priv->link, fd, &limits, undo_behind, ctx, err);
 	if (r < 0) {
-		link_tell(fd, err);
+		daemon_conn_tell(fd, err);
 		return r;
 	}
 	fd = -1; /* the link's */
@@ -189,16 +189,16 @@ void ctx_free(struct ctx *ctx)
 	if (!ctx)
 		return;
 	if (ctx->priv) {
-		link_free(ctx->priv->link);
+		daemon_conn_free(ctx->priv->link);
 		manifest_close(ctx->priv->manifest);
 		dataset_list_deinit(&ctx->priv->list);
 		kv_free(ctx->priv->task);
 		pthread_mutex_destroy(&ctx->priv->ask_lock);
-		copy_rate_deinit(&ctx->priv->rate);
+		rate_limit_deinit(&ctx->priv->rate);
 		free(ctx->priv);
 	}
 	fetch_free(ctx->fetch);
-	spread_send_free(ctx->spread);
+	broadcast_send_free(ctx->broadcast);
 	fd_closep(&ctx->data_fd);
 	fd_closep(&ctx->tmp_fd);
 	free(ctx->manifest_path);
@@ -207,27 +207,27 @@ void ctx_free(struct ctx *ctx)
 
 bool ctx_is_cancelled(const struct ctx *ctx)
 {
-	return link_is_cancelled(ctx->priv->link);
+	return daemon_conn_is_cancelled(ctx->priv->link);
 }
 
 void ctx_set_paused(struct ctx *ctx, bool paused)
 {
-	link_set_paused(ctx->priv->link, paused);
+	daemon_conn_set_paused(ctx->priv->link, paused);
 }
 
 int ctx_check(const struct ctx *ctx, struct error *err)
 {
-	return ctx_is_cancelled(ctx) ? link_get_reason(ctx->priv->link, err) : 0;
+	return ctx_is_cancelled(ctx) ? daemon_conn_get_reason(ctx->priv->link, err) : 0;
 }
 
 void ctx_come_back(struct ctx *ctx)
 {
-	link_come_back(ctx->priv->link);
+	daemon_conn_come_back(ctx->priv->link);
 }
 
 void ctx_go_off(struct ctx *ctx)
 {
-	link_go_off(ctx->priv->link);
+	daemon_conn_go_off(ctx->priv->link);
 }
 
 /* Not longer than until it is cancelled. */
@@ -237,8 +237,8 @@ static void keep_rate(struct ctx *ctx, uint64_t bytes)
 	uint64_t us;
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
-	us = copy_rate_take(&ctx->priv->rate, bytes,
-			    (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000);
+	us = rate_limit_take(&ctx->priv->rate, bytes,
+			     (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000);
 	while (us > 0 && !ctx_is_cancelled(ctx)) {
 		uint64_t step = us < RATE_STEP_US ? us : RATE_STEP_US;
 
@@ -259,7 +259,7 @@ void ctx_set_passes(struct ctx *ctx, unsigned n)
 
 void ctx_add_unread(struct ctx *ctx, uint64_t bytes, uint64_t files)
 {
-	link_add_progress(ctx->priv->link, bytes / ctx->priv->n_passes, files);
+	daemon_conn_add_progress(ctx->priv->link, bytes / ctx->priv->n_passes, files);
 }
 
 void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files)
@@ -271,15 +271,23 @@ void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files)
 
 int ctx_get_tier_dir(struct ctx *ctx, const char *tier, char **pathp, struct error *err)
 {
+	_cleanup_(freep) char *shared = NULL;
+
+	return ctx_get_tier_dirs(ctx, tier, pathp, &shared, err);
+}
+
+int ctx_get_tier_dirs(struct ctx *ctx, const char *tier, char **pathp, char **sharedp,
+		      struct error *err)
+{
 	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_TIER), *answer = NULL;
+	_cleanup_(freep) char *copy = NULL, *shared = NULL;
 	const char *path;
-	char *copy;
 	int r;
 
 	if (!kv)
 		return error_set(err, ENOMEM, "out of memory");
 	kv_set(kv, "tier", tier);
-	r = link_ask(ctx->priv->link, kv, PROTO_OP_TIERDIR, &answer, NULL, 0, NULL, err);
+	r = daemon_conn_ask(ctx->priv->link, kv, PROTO_OP_TIERDIR, &answer, NULL, 0, NULL, err);
 	if (r < 0)
 		return r;
 	path = kv_get_or_empty(answer, "path");
@@ -287,9 +295,11 @@ int ctx_get_tier_dir(struct ctx *ctx, const char *tier, char **pathp, struct err
 		return error_set(err, ENODEV, "tier %s: %s", tier,
 				 kv_get(answer, "text") ? kv_get(answer, "text") : "not here");
 	copy = strdup(path);
-	if (!copy)
+	shared = strdup(kv_get_or_empty(answer, "shared"));
+	if (!copy || !shared)
 		return error_set(err, ENOMEM, "out of memory");
-	*pathp = copy;
+	*pathp = steal_ptr(copy);
+	*sharedp = *shared ? steal_ptr(shared) : NULL;
 	return 0;
 }
 
@@ -302,8 +312,8 @@ int ctx_mount(struct ctx *ctx, unsigned n_threads, struct ctx_mount *m, struct e
 	if (!kv)
 		return error_set(err, ENOMEM, "out of memory");
 	kv_set_u64(kv, "threads", n_threads);
-	r = link_ask(ctx->priv->link, kv, PROTO_OP_MOUNTED, &answer, got.fds, CTX_MAX_MOUNT_FDS,
-		     &got.n_fds, err);
+	r = daemon_conn_ask(ctx->priv->link, kv, PROTO_OP_MOUNTED, &answer, got.fds,
+			    CTX_MAX_MOUNT_FDS, &got.n_fds, err);
 	if (r < 0)
 		return r;
 	if (kv_get_or_empty(answer, "path")[0] == '/')
@@ -313,7 +323,7 @@ int ctx_mount(struct ctx *ctx, unsigned n_threads, struct ctx_mount *m, struct e
 		error_set(err, ENODEV, "can't be mounted: %s",
 			  kv_get(answer, "text") ? kv_get(answer, "text")
 						 : "stagingd gave no descriptor");
-		return error_mend(err, -ENODEV, "method=extract unpacks it");
+		return error_set_hint(err, -ENODEV, "method=extract unpacks it");
 	}
 	*m = got;
 	return 0;
@@ -343,9 +353,9 @@ void ctx_end_fetch(struct ctx *ctx)
 	fetch_free(steal_ptr(ctx->fetch));
 }
 
-void ctx_end_spread(struct ctx *ctx)
+void ctx_end_broadcast(struct ctx *ctx)
 {
-	spread_send_free(steal_ptr(ctx->spread));
+	broadcast_send_free(steal_ptr(ctx->broadcast));
 }
 
 static void send_warning(struct ctx *ctx, bool passes, const char *fmt, va_list ap)
@@ -359,7 +369,7 @@ static void send_warning(struct ctx *ctx, bool passes, const char *fmt, va_list 
 	kv_set(kv, "text", text.text);
 	if (passes)
 		kv_set(kv, "passes", "1");
-	link_send(ctx->priv->link, kv);
+	daemon_conn_send(ctx->priv->link, kv);
 }
 
 void ctx_warn(struct ctx *ctx, const char *fmt, ...)
@@ -396,7 +406,7 @@ int ctx_send_facts(struct ctx *ctx, const struct facts *facts, const struct plan
 	kv_set(kv, "tier", plan->tier);
 	kv_set(kv, "plan", plan->line);
 	kv_set(kv, "why", plan->why);
-	return link_send(ctx->priv->link, kv);
+	return daemon_conn_send(ctx->priv->link, kv);
 }
 
 int ctx_send_ready(struct ctx *ctx, const struct ctx_ready *ready)
@@ -406,27 +416,27 @@ int ctx_send_ready(struct ctx *ctx, const struct ctx_ready *ready)
 	if (!kv)
 		return -ENOMEM;
 	kv_set_u64(kv, "bytes", ready->bytes);
-	kv_set_u64(kv, "moved", link_get_progress(ctx->priv->link));
+	kv_set_u64(kv, "moved", daemon_conn_get_progress(ctx->priv->link));
 	kv_set_u64(kv, "files", ready->files);
 	kv_set(kv, "kind", facts_kind_to_string(ready->kind));
 	kv_set_u64(kv, "stays", ready->stays);
 	if (ready->list)
 		kv_set(kv, "list", ready->list);
-	return link_send(ctx->priv->link, kv);
+	return daemon_conn_send(ctx->priv->link, kv);
 }
 
 int ctx_send_error(struct ctx *ctx, const struct error *err)
 {
-	return link_send_error(ctx->priv->link, err);
+	return daemon_conn_send_error(ctx->priv->link, err);
 }
 
-void ctx_set_serving(struct ctx *ctx, void (*stop)(void *arg), void (*resize)(void *arg, uint64_t size),
-		     void *arg)
+void ctx_set_serving(struct ctx *ctx, void (*stop)(void *arg),
+		     void (*resize)(void *arg, uint64_t size), void *arg)
 {
-	link_set_serving(ctx->priv->link, stop, resize, arg);
+	daemon_conn_set_serving(ctx->priv->link, stop, resize, arg);
 }
 
 void ctx_end_serving(struct ctx *ctx)
 {
-	link_end_serving(ctx->priv->link);
+	daemon_conn_end_serving(ctx->priv->link);
 }

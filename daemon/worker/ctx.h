@@ -1,11 +1,12 @@
 /*
- * ctx: everything a stager needs from the world: what to do (dataset, policy), where (directories by
- * fd), and the conversation with stagingd (progress, reservations, directories in tiers, mounts).
+ * ctx: everything a stager needs from the world: what to do (dataset, policy), where (directories
+ * by fd), and the conversation with stagingd (progress, reservations, directories in tiers,
+ * mounts).
  *
- * One thread of its own (in link.c) reads the socket and sends progress; the calls below may be made
- * from any thread, those marked "asks" from one at a time. When stagingd cancels or goes away
- * ctx_is_cancelled() turns true; whoever then does not come back within CTX_GRACE_MS is not waited
- * for: what the manifest records is taken away and the process ends.
+ * One thread of its own (in daemon-conn.c) reads the socket and sends progress; the calls below may
+ * be made from any thread, those marked "asks" from one at a time. When stagingd cancels or goes
+ * away ctx_is_cancelled() turns true; whoever then does not come back within CTX_GRACE_MS is not
+ * waited for: what the manifest records is taken away and the process ends.
  *
  * Fields are written by ctx*.c alone.
  */
@@ -24,7 +25,7 @@
 struct error;
 struct fetch;
 struct plan;
-struct spread_send;
+struct broadcast_send;
 
 #define CTX_GRACE_MS 1500
 #define CTX_MAX_MOUNT_FDS 16
@@ -33,14 +34,14 @@ struct ctx {
 	const struct dataset *ds;
 	struct policy policy;
 	const char *job, *node, *rundir;
-	uint32_t slot;                      /* of the FUSE mount */
+	uint32_t slot; /* of the FUSE mount */
 	bool plan_only;
-	bool link_only;                     /* mode=source: only the link that onfail=source asks for */
+	bool link_only; /* mode=source: only the link that onfail=source asks for */
 
-	struct spread_send *spread;         /* of a job's first node: runs sbcast; NULL where not */
-	struct fetch *fetch;                /* brings what comes from the web; NULL for others */
+	struct broadcast_send *broadcast; /* of a job's first node: runs sbcast; NULL where not */
+	struct fetch *fetch;		  /* brings what comes from the web; NULL for others */
 
-	const char *data_path, *tmp_path;   /* final entries; what is not ready */
+	const char *data_path, *tmp_path; /* final entries; what is not ready */
 	int data_fd, tmp_fd;
 	char *manifest_path;
 
@@ -61,8 +62,8 @@ int ctx_check(const struct ctx *ctx, struct error *err);
 /* Waiting for other jobs is no stall of the source. Any thread. */
 void ctx_set_paused(struct ctx *ctx, bool paused);
 
-/* Progress, in bytes of the source and files made. Cheap, any thread. Waits where the source may not
- * be read faster (max_rate of policy). */
+/* Progress, in bytes of the source and files made. Cheap, any thread. Waits where the source may
+ * not be read faster (max_rate of policy). */
 void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files);
 /* The same for what need not be read: it is done at once, whatever the rate. */
 void ctx_add_unread(struct ctx *ctx, uint64_t bytes, uint64_t files);
@@ -84,12 +85,16 @@ void ctx_get_charged(const struct ctx *ctx, uint64_t *bytesp, uint64_t *filesp);
 
 /* Asks. -ENOSPC: not granted, *havep is what is left there. What is granted is added up; after
  * ctx_reset_charges() nothing is charged, what was granted stays. */
-int ctx_reserve(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files,
-		uint64_t *havep, struct error *err);
+int ctx_claim(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files, uint64_t *havep,
+	      struct error *err);
 void ctx_reset_charges(struct ctx *ctx);
 
 /* Asks for the job's directory in a tier (or in the absolute DEST). Caller frees *pathp. */
 int ctx_get_tier_dir(struct ctx *ctx, const char *tier, char **pathp, struct error *err);
+/* The same, and the directory that all nodes of the job use there, which is not made: *sharedp is
+ * NULL where the tier is not shared. The caller frees both. */
+int ctx_get_tier_dirs(struct ctx *ctx, const char *tier, char **pathp, char **sharedp,
+		      struct error *err);
 
 /* Asks the keeper for the mount of ctx->slot with n_threads fds of /dev/fuse. For keeper=1 alone;
  * without, the stager mounts by fusermount3 on <rundir>/m/<slot> and records it before. The fds and
@@ -116,7 +121,7 @@ int ctx_undo(struct ctx *ctx, struct error *err);
 /* Nothing more is fetched: who has the network, and perhaps the user's keys, ends. */
 void ctx_end_fetch(struct ctx *ctx);
 /* The same for what is passed on to other nodes. */
-void ctx_end_spread(struct ctx *ctx);
+void ctx_end_broadcast(struct ctx *ctx);
 
 /* A line that stagectl shows. Control bytes are escaped. */
 void ctx_warn(struct ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
@@ -128,7 +133,7 @@ void ctx_warn_for_now(struct ctx *ctx, const char *fmt, ...) __attribute__((form
  * worker keeps the way open, until its plan says that it won't mount. */
 void ctx_renounce(void);
 
-/* Messages of the life of a dataset, sent by stage.c. */
+/* Messages of the life of a dataset, sent by worker-stage.c. */
 int ctx_send_facts(struct ctx *ctx, const struct facts *facts, const struct plan *plan);
 struct ctx_ready {
 	uint64_t bytes, files;
@@ -139,9 +144,9 @@ struct ctx_ready {
 int ctx_send_ready(struct ctx *ctx, const struct ctx_ready *ready);
 int ctx_send_error(struct ctx *ctx, const struct error *err);
 
-/* After ready of a mount: no stall and no time limit any more; cancel and the end of the socket call
- * stop(arg) from the thread (once) instead of undoing behind the stager's back. */
-void ctx_set_serving(struct ctx *ctx, void (*stop)(void *arg), void (*resize)(void *arg, uint64_t size),
-		     void *arg);
+/* After ready of a mount: no stall and no time limit any more; cancel and the end of the socket
+ * call stop(arg) from the thread (once) instead of undoing behind the stager's back. */
+void ctx_set_serving(struct ctx *ctx, void (*stop)(void *arg),
+		     void (*resize)(void *arg, uint64_t size), void *arg);
 /* Before the argument of stop() is freed. */
 void ctx_end_serving(struct ctx *ctx);

@@ -9,12 +9,13 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/protocol/conn.h"
 #include "common/protocol/keeper-verbs.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/log.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/stage.h"
+#include "daemon/worker/worker-stage.h"
 
 /* Memory of a worker holds what a user may not want in a file. */
 static void forbid_core(void)
@@ -54,6 +55,10 @@ int main(int argc, char **argv)
 	raise_nofile();
 	fd_set_cloexec(WORKER_FD_SOCKET, true);
 	log_open("stage-worker", STDERR_FILENO, 0);
+	if (conn_check_own(WORKER_FD_SOCKET) < 0) {
+		log_error("fd %d is no connection of this user's", WORKER_FD_SOCKET);
+		return 1;
+	}
 	if (ctx_new(&ctx, WORKER_FD_SOCKET, &err) < 0) {
 		log_error("%s", err.text);
 		return 1;

@@ -21,9 +21,11 @@ void plan_why(struct planner *p, const char *fmt, ...) __attribute__((format(pri
 
 /* Does the site's rule allow that method? */
 bool plan_allows(const struct planner *p, enum dataset_method m);
+/* Can the source be mounted, by the code, on this node and by the site's rule? */
+bool plan_can_mount(const struct planner *p);
 /* Is the user's DEST that word? None is "auto". */
 bool plan_is_dest(const struct planner *p, const char *word);
 
-/* Sets the plan's method and kind. An error, with its mend, where the source can't be had that way, or
- * what was asked does not go with it. */
+/* Sets the plan's method and kind. An error, with its hint, where the source can't be had that way,
+ * or what was asked does not go with it. */
 int plan_choose_method(struct planner *p, struct error *err);

@@ -1,6 +1,6 @@
 /*
- * By which method a source becomes visible: the user's, or what its content suggests; and whether that
- * goes with the site's rule, this node and the item's other options.
+ * By which method a source becomes visible: the user's, or what its content suggests; and whether
+ * that goes with the site's rule, this node and the item's other options.
  */
 #include "daemon/worker/plan-internal.h"
 
@@ -35,16 +35,24 @@ static const char *describe(const struct facts *f, char buf[static 64])
 	return buf;
 }
 
-static bool can_mount(const struct planner *p)
+/* Has it an index inside, or is one made of its headers? */
+static bool is_mountable(const struct facts *f)
+{
+	return f->format == FORMAT_SQUASHFS ||
+	       (f->format == FORMAT_TAR && f->filter == FILTER_NONE);
+}
+
+bool plan_can_mount(const struct planner *p)
 {
 	return p->in->able.can_mount && p->in->policy->fuse && plan_allows(p, DATASET_METHOD_MOUNT);
 }
 
 static enum dataset_method auto_for_image(struct planner *p)
 {
-	if (can_mount(p))
+	if (plan_can_mount(p))
 		return DATASET_METHOD_MOUNT;
-	plan_why(p, "images can't be mounted here%s", p->in->able.can_extract ? ": it is unpacked" : "");
+	plan_why(p, "images can't be mounted here%s",
+		 p->in->able.can_extract ? ": it is unpacked" : "");
 	return p->in->able.can_extract ? DATASET_METHOD_EXTRACT : DATASET_METHOD_MOUNT;
 }
 
@@ -84,9 +92,10 @@ static enum dataset_method auto_method(struct planner *p)
 static int refuse_lzo(struct error *err)
 {
 	error_set(err, EINVAL, "it is packed by lzop, which can't be unpacked here");
-	return error_mend(err, -EINVAL,
-			  "pack it again (lzop -dc FILE | zstd >NEW.zst), or stage it as it is by "
-			  "method=copy");
+	return error_set_hint(
+		err, -EINVAL,
+		"pack it again (lzop -dc FILE | zstd >NEW.zst), or stage it as it is by "
+		"method=copy");
 }
 
 /* A file that is named like an archive and isn't one is damaged more often than meant. */
@@ -103,10 +112,13 @@ static int check_promise(const struct planner *p, struct error *err)
 	if (f->filter == FILTER_LZO)
 		return refuse_lzo(err);
 	error_set(err, EINVAL, "%s is %s and not the %s%s its name promises", shown,
-		  f->bytes == 0 ? "empty" : f->other ? f->other->what : describe(f, buf),
-		  facts_format_to_string(promise), promise == FORMAT_SQUASHFS ? " image" : " archive");
-	return error_mend(err, -EINVAL, "%s, or stage it as it is by method=copy",
-			  f->other ? f->other->fix : "make or copy it again");
+		  f->bytes == 0 ? "empty"
+		  : f->other	? f->other->what
+				: describe(f, buf),
+		  facts_format_to_string(promise),
+		  promise == FORMAT_SQUASHFS ? " image" : " archive");
+	return error_set_hint(err, -EINVAL, "%s, or stage it as it is by method=copy",
+			      f->other ? f->other->fix : "make or copy it again");
 }
 
 static int refuse_method(const struct planner *p, struct error *err)
@@ -115,7 +127,7 @@ static int refuse_method(const struct planner *p, struct error *err)
 
 	error_set(err, EPERM, "the site's rule %s does not allow method=%s", pol->rule,
 		  dataset_method_to_string(p->plan->method));
-	return error_mend(err, -EPERM, "it allows method=%s", pol->methods);
+	return error_set_hint(err, -EPERM, "it allows method=%s", pol->methods);
 }
 
 static int check_able(const struct planner *p, struct error *err)
@@ -129,28 +141,31 @@ static int check_able(const struct planner *p, struct error *err)
 		return refuse_method(p, err);
 	if (m == DATASET_METHOD_LINK && p->facts->is_remote) {
 		error_set(err, EINVAL, "a link can't lead to an address");
-		return error_mend(err, -EINVAL, "leave method=link and DEST source out");
+		return error_set_hint(err, -EINVAL, "leave method=link and DEST source out");
 	}
 	if (m == DATASET_METHOD_EXTRACT && p->facts->filter == FILTER_LZO)
 		return refuse_lzo(err);
 	if (m == DATASET_METHOD_EXTRACT && !a->can_extract) {
 		error_set(err, EINVAL, "can't be extracted: it is %s",
 			  other ? other->what : describe(p->facts, buf));
-		return error_mend(err, -EINVAL, "%s", other ? other->fix : "leave method= out, or name an archive");
+		return error_set_hint(err, -EINVAL, "%s",
+				      other ? other->fix : "leave method= out, or name an archive");
 	}
-	if (m == DATASET_METHOD_MOUNT && p->facts->format != FORMAT_SQUASHFS) {
-		error_set(err, EINVAL, "can't be mounted: it is %s, not a squashfs image",
+	if (m == DATASET_METHOD_MOUNT && !is_mountable(p->facts)) {
+		error_set(err, EINVAL,
+			  "can't be mounted: it is %s, not a squashfs image or a plain tar",
 			  describe(p->facts, buf));
-		return error_mend(err, -EINVAL,
-				  "leave method= out, or make an image (stagectl pack)");
+		return error_set_hint(err, -EINVAL,
+				      "leave method= out, or make an image (stagectl pack)");
 	}
-	if (m == DATASET_METHOD_MOUNT && !can_mount(p)) {
-		error_set(err, EOPNOTSUPP, "images can't be mounted on this node: %s",
+	if (m == DATASET_METHOD_MOUNT && !plan_can_mount(p)) {
+		error_set(err, EOPNOTSUPP, "nothing can be mounted on this node: %s",
 			  p->in->policy->fuse
 				  ? "it has no usable /dev/fuse"
 				  : "the site has switched FUSE off ([mount] Backend=none)");
-		return error_mend(err, -EOPNOTSUPP,
-				  a->can_extract ? "method=extract unpacks it" : "ask the site");
+		return error_set_hint(err, -EOPNOTSUPP,
+				      a->can_extract ? "method=extract unpacks it"
+						     : "ask the site");
 	}
 	return 0;
 }
@@ -164,7 +179,7 @@ static int check_options(const struct planner *p, struct error *err)
 	bool link = m == DATASET_METHOD_LINK, some = ds->n_include || ds->n_exclude;
 	bool sha256 = ds->verify == DATASET_VERIFY_SHA256;
 	/* clang-format off */
-	const struct { bool wrong; const char *what, *mend; } rules[] = {
+	const struct { bool wrong; const char *what, *hint; } rules[] = {
 		{ ds->strip && !extract, "strip= is for archives that are extracted", "leave it out" },
 		{ ds->nested && !extract, "nested is for archives that are extracted", "leave it out" },
 		{ ds->subdir && p->facts->kind != SOURCE_DIR && !extract && m != DATASET_METHOD_MOUNT,
@@ -187,8 +202,8 @@ static int check_options(const struct planner *p, struct error *err)
 
 	for (size_t i = 0; i < ARRAY_SIZE(rules); i++) {
 		if (rules[i].wrong)
-			return error_mend(err, error_set(err, EINVAL, "%s", rules[i].what), "%s",
-					  rules[i].mend);
+			return error_set_hint(err, error_set(err, EINVAL, "%s", rules[i].what),
+					      "%s", rules[i].hint);
 	}
 	return 0;
 }
@@ -200,19 +215,19 @@ static void hint_at_extract(struct planner *p)
 	char buf[64];
 
 	if (p->ds->method == DATASET_METHOD_AUTO && f->other && !f->other->is_data) {
-		snprintf(p->plan->hint, sizeof(p->plan->hint), "staged as it is: it is %s; %s", f->other->what,
-			 f->other->fix);
+		snprintf(p->plan->hint, sizeof(p->plan->hint), "staged as it is: it is %s; %s",
+			 f->other->what, f->other->fix);
 		plan_why(p, "%s", p->plan->hint);
 		return;
 	}
-	if (p->ds->method != DATASET_METHOD_AUTO || f->kind != SOURCE_FILE || !facts_is_archive(f) ||
-	    !p->in->able.can_extract || p->plan->method == DATASET_METHOD_EXTRACT ||
-	    plan_is_dest(p, PLAN_TIER_SOURCE))
+	if (p->ds->method != DATASET_METHOD_AUTO || f->kind != SOURCE_FILE ||
+	    !facts_is_archive(f) || !p->in->able.can_extract ||
+	    p->plan->method == DATASET_METHOD_EXTRACT || plan_is_dest(p, PLAN_TIER_SOURCE))
 		return;
 	snprintf(p->plan->hint, sizeof(p->plan->hint),
 		 "staged as one file: inside it is %s, and its name does not end in %s; "
-		 "method=extract unpacks it", describe(f, buf),
-		 f->format == FORMAT_ZIP ? ".zip" : ".tar or the like");
+		 "method=extract unpacks it",
+		 describe(f, buf), f->format == FORMAT_ZIP ? ".zip" : ".tar or the like");
 	plan_why(p, "%s", p->plan->hint);
 }
 
@@ -226,7 +241,7 @@ int plan_choose_method(struct planner *p, struct error *err)
 	if (plan->method == DATASET_METHOD_AUTO)
 		plan->method = auto_method(p);
 	plan_why(p, "the source is %s: %s", describe(p->facts, buf),
-	    dataset_method_to_string(plan->method));
+		 dataset_method_to_string(plan->method));
 	hint_at_extract(p);
 	plan->kind = p->facts->kind == SOURCE_FILE && (plan->method == DATASET_METHOD_COPY ||
 						       plan->method == DATASET_METHOD_LINK)

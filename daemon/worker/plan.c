@@ -18,7 +18,7 @@
 #include "common/util/error.h"
 #include "common/util/parse.h"
 #include "daemon/worker/plan-internal.h"
-#include "daemon/worker/plan-spread.h"
+#include "daemon/worker/plan-broadcast.h"
 
 void plan_why(struct planner *p, const char *fmt, ...)
 {
@@ -79,14 +79,16 @@ static bool is_guess(const struct planner *p)
 
 /* ---- how much ---- */
 
-static int mend_limit(const struct planner *p, struct error *err)
+static int hint_limit(const struct planner *p, struct error *err)
 {
 	const struct policy *pol = p->in->policy;
 
 	if (p->ds->max_size && p->ds->max_size == pol->max_bytes)
-		return error_mend(err, -EDQUOT, "raise max=, or stage less (subdir=, include=)");
-	return error_mend(err, -EDQUOT,
-			  "stage less (subdir=, include=), pack it (stagectl pack), or ask the site");
+		return error_set_hint(err, -EDQUOT,
+				      "raise max=, or stage less (subdir=, include=)");
+	return error_set_hint(
+		err, -EDQUOT,
+		"stage less (subdir=, include=), pack it (stagectl pack), or ask the site");
 }
 
 /* An archive does not shrink when it is opened, save for its headers: an eighth is left for them.
@@ -102,9 +104,9 @@ static int check_guess(const struct planner *p, struct error *err)
 	if (selects(p) || !pol->max_bytes || least <= pol->max_bytes)
 		return 0;
 	error_exit(err, STAGE_EXIT_NO_SPACE, EDQUOT,
-		   "takes at least %s, the limit for one dataset is %s", size_to_string(least, need),
-		   size_to_string(pol->max_bytes, max));
-	return mend_limit(p, err);
+		   "takes at least %s, the limit for one dataset is %s",
+		   size_to_string(least, need), size_to_string(pol->max_bytes, max));
+	return hint_limit(p, err);
 }
 
 static int set_need(struct planner *p, struct error *err)
@@ -119,9 +121,10 @@ static int set_need(struct planner *p, struct error *err)
 	plan->need_files = extract ? f->extract_files : f->copy_files;
 	if (extract && !f->extract_exact)
 		plan_why(p, "its unpacked size is not written in it, about %s is a guess",
-		    size_to_string(plan->need_bytes, need));
+			 size_to_string(plan->need_bytes, need));
 	else if (is_guess(p))
-		plan_why(p, "what is selected takes %s at most", size_to_string(plan->need_bytes, need));
+		plan_why(p, "what is selected takes %s at most",
+			 size_to_string(plan->need_bytes, need));
 	if (is_guess(p))
 		return check_guess(p, err);
 	if (pol->max_bytes && plan->need_bytes > pol->max_bytes)
@@ -136,7 +139,7 @@ static int set_need(struct planner *p, struct error *err)
 			   (unsigned long long)pol->max_files);
 	else
 		return 0;
-	return mend_limit(p, err);
+	return hint_limit(p, err);
 }
 
 /* ---- where to ---- */
@@ -161,24 +164,24 @@ static bool try_tier(struct planner *p, const char *tier, bool say)
 	if (s->known && s->free_bytes < plan->need_bytes) {
 		if (say)
 			plan_why(p, "%s: needs %s, %s", tier_text(tier),
-			    size_to_string(plan->need_bytes, need), s->limit);
+				 size_to_string(plan->need_bytes, need), s->limit);
 		return false;
 	}
 	if (s->known && s->free_files < plan->need_files) {
 		if (say)
 			plan_why(p, "%s: needs %llu files, %llu can be made", tier_text(tier),
-			    (unsigned long long)plan->need_files,
-			    (unsigned long long)s->free_files);
+				 (unsigned long long)plan->need_files,
+				 (unsigned long long)s->free_files);
 		return false;
 	}
 	snprintf(plan->tier, sizeof(plan->tier), "%s", tier);
 	plan_why(p, "%s: %s%s", tier_text(tier), s->known ? "fits, " : "free space not known yet",
-	    s->known ? s->limit : "");
+		 s->known ? s->limit : "");
 	return true;
 }
 
-/* The n-th tier that auto looks at: those of the rule in its order, never the shared one. What is to
- * be kept goes where it can be. */
+/* The n-th tier that auto looks at: those of the rule in its order, never the shared one. What is
+ * to be kept goes where it can be. */
 static const char *auto_tier(const struct planner *p, size_t n)
 {
 	static const char *const tiers[] = { PLAN_TIER_MEMORY, PLAN_TIER_DISK };
@@ -217,7 +220,7 @@ static bool try_again_at_least(struct planner *p)
 	if (!try_tiers(p, false))
 		return false;
 	plan_why(p, "tried all the same: %s",
-	    selects(p) ? "what is selected may be less" : "the size is a guess");
+		 selects(p) ? "what is selected may be less" : "the size is a guess");
 	return true;
 }
 
@@ -227,8 +230,9 @@ static bool may_become_link(const struct planner *p)
 	const struct dataset *ds = p->ds;
 
 	return ds->method == DATASET_METHOD_AUTO && p->plan->method == DATASET_METHOD_COPY &&
-	       plan_is_dest(p, "auto") && p->in->able.can_link && plan_allows(p, DATASET_METHOD_LINK) &&
-	       ds->n_include == 0 && ds->n_exclude == 0 && ds->verify != DATASET_VERIFY_SHA256 &&
+	       plan_is_dest(p, "auto") && p->in->able.can_link &&
+	       plan_allows(p, DATASET_METHOD_LINK) && ds->n_include == 0 && ds->n_exclude == 0 &&
+	       ds->verify != DATASET_VERIFY_SHA256 &&
 	       (ds->shard == DATASET_SHARD_ALL || p->facts->kind == SOURCE_SET);
 }
 
@@ -243,7 +247,7 @@ static bool may_be_image(const struct planner *p)
 }
 
 /* "try more --mem, :ssd or a squashfs image", of what could help with this tier. */
-static int mend_space(const struct planner *p, const char *tier, int r, struct error *err)
+static int hint_space(const struct planner *p, const char *tier, int r, struct error *err)
 {
 	const struct plan_space *s = get_space(p, tier), *ssd = get_space(p, PLAN_TIER_DISK);
 	bool memory = !strcmp(tier, PLAN_TIER_MEMORY);
@@ -259,17 +263,17 @@ static int mend_space(const struct planner *p, const char *tier, int r, struct e
 								: "a squashfs image";
 	if (n == 0)
 		ways[n++] = memory ? "a node with more memory" : "another DEST";
-	return error_mend(err, r, "try %s%s%s%s%s", ways[0], n > 2 ? ", " : "",
-			  n > 2 ? ways[1] : "", n > 1 ? " or " : "", n > 1 ? ways[n - 1] : "");
+	return error_set_hint(err, r, "try %s%s%s%s%s", ways[0], n > 2 ? ", " : "",
+			      n > 2 ? ways[1] : "", n > 1 ? " or " : "", n > 1 ? ways[n - 1] : "");
 }
 
-int plan_mend_space(const struct plan *plan, const struct plan_input *in, int r, struct error *err)
+int plan_hint_space(const struct plan *plan, const struct plan_input *in, int r, struct error *err)
 {
 	struct planner p = {
 		.in = in, .ds = in->ds, .facts = in->facts, .plan = (struct plan *)plan
 	};
 
-	return mend_space(&p, plan->tier, r, err);
+	return hint_space(&p, plan->tier, r, err);
 }
 
 static int refuse_tier(const struct planner *p, const char *tier, struct error *err)
@@ -280,11 +284,12 @@ static int refuse_tier(const struct planner *p, const char *tier, struct error *
 		   "%s is not here, or the site's rule %s does not let this source go there",
 		   tier_text(tier), p->in->policy->rule);
 	if (*allowed)
-		return error_mend(err, -EPERM, "it allows %s", allowed);
-	return error_mend(err, -EPERM, "leave DEST out");
+		return error_set_hint(err, -EPERM, "it allows %s", allowed);
+	return error_set_hint(err, -EPERM, "leave DEST out");
 }
 
-/* "needs 148 GiB, datasets get at most 90 % of the job's memory, 62 GiB left; try more --mem, :ssd or a squashfs image" */
+/* "needs 148 GiB, datasets get at most 90 % of the job's memory, 62 GiB left; try more --mem, :ssd
+ * or a squashfs image" */
 static int refuse_space(const struct planner *p, struct error *err)
 {
 	const char *tier = plan_is_dest(p, "auto") ? auto_tier(p, 0) : p->ds->dest;
@@ -301,13 +306,41 @@ static int refuse_space(const struct planner *p, struct error *err)
 	else
 		error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "needs %s, %s",
 			   size_to_string(p->plan->need_bytes, need), s->limit);
-	return mend_space(p, tier, -ENOSPC, err);
+	return hint_space(p, tier, -ENOSPC, err);
+}
+
+/* An archive that auto would extract, and of which a mount shows the same. */
+static bool may_be_mounted(const struct planner *p)
+{
+	const struct dataset *ds = p->ds;
+
+	return ds->method == DATASET_METHOD_AUTO && p->plan->method == DATASET_METHOD_EXTRACT &&
+	       p->facts->format == FORMAT_TAR && !p->facts->is_remote && plan_is_dest(p, "auto") &&
+	       plan_can_mount(p) && ds->n_include == 0 && ds->n_exclude == 0 && !ds->strip &&
+	       !ds->nested;
+}
+
+static void mount_instead(struct planner *p)
+{
+	struct plan *plan = p->plan;
+
+	plan->method = DATASET_METHOD_MOUNT;
+	strcpy(plan->tier, PLAN_TIER_SOURCE);
+	snprintf(plan->hint, sizeof(plan->hint),
+		 "mounted where it is, because it fits nowhere: its files are read from the source "
+		 "and "
+		 "can't be changed (with method=extract it is refused)");
+	plan_why(p, "%s", plan->hint);
 }
 
 static int choose_tier(struct planner *p, struct error *err)
 {
 	if (try_tiers(p, true) || try_again_at_least(p))
 		return 0;
+	if (may_be_mounted(p)) {
+		mount_instead(p);
+		return 0;
+	}
 	if (!may_become_link(p))
 		return refuse_space(p, err);
 	plan_why(p, "fits nowhere: a link to the source");
@@ -320,7 +353,8 @@ static int choose_tier(struct planner *p, struct error *err)
 static int place_image(struct planner *p, struct error *err)
 {
 	bool named = !plan_is_dest(p, "auto") && !plan_is_dest(p, PLAN_TIER_SOURCE);
-	bool first = !p->ds->hydrate || p->ds->verify == DATASET_VERIFY_SHA256;
+	bool verified = p->ds->verify == DATASET_VERIFY_SHA256;
+	bool first = !p->ds->hydrate || verified || p->facts->format != FORMAT_SQUASHFS;
 
 	strcpy(p->plan->tier, PLAN_TIER_SOURCE);
 	if (p->facts->is_remote) {
@@ -328,7 +362,9 @@ static int place_image(struct planner *p, struct error *err)
 		plan_why(p, "it is fetched first: what is mounted has to be here");
 		return choose_tier(p, err);
 	}
-	if (p->ds->hydrate && first)
+	if (p->ds->hydrate && first && !verified)
+		plan_why(p, "an archive is mounted when its copy is there");
+	else if (p->ds->hydrate && first)
 		plan_why(p, "its checksum is verified first: mounted when the copy is there");
 	p->plan->copy_first = first && (named || p->ds->hydrate);
 	if (p->ds->hydrate && !named && try_tiers(p, true))
@@ -351,33 +387,33 @@ static int choose_place(struct planner *p, struct error *err)
 		return 0;
 	}
 	if (plan_is_dest(p, PLAN_TIER_SOURCE))
-		return error_mend(err,
-				  error_set(err, EINVAL,
-					    "DEST source and method=%s exclude each "
-					    "other",
-					    dataset_method_to_string(plan->method)),
-				  "leave one of them out");
+		return error_set_hint(err,
+				      error_set(err, EINVAL,
+						"DEST source and method=%s exclude each "
+						"other",
+						dataset_method_to_string(plan->method)),
+				      "leave one of them out");
 	return choose_tier(p, err);
 }
 
 /* Read once for all nodes, or by each? */
 static void choose_reader(struct planner *p)
 {
-	char buf[PLAN_SPREAD_WHY_SIZE];
+	char buf[PLAN_BROADCAST_WHY_SIZE];
 	struct plan *plan = p->plan;
 	uint64_t extra = 0;
-	const char *not = plan_spread_refuse(plan, p->in, &extra, buf);
+	const char *not = plan_broadcast_refuse(plan, p->in, &extra, buf);
 
-	if (not) {
-		if (*not)
-			plan_why(p, "each node reads it: %s", not);
+	if (not ) {
+		if (*not )
+			plan_why(p, "each node reads it: %s", not );
 		return;
 	}
-	plan->spread = true;
+	plan->broadcast = true;
 	plan->need_bytes += extra;
-	plan->need_files += PLAN_SPREAD_FILES;
+	plan->need_files += PLAN_BROADCAST_FILES;
 	plan_why(p, "read once, by the first of %u nodes, and passed on by sbcast",
-	    p->in->policy->n_nodes);
+		 p->in->policy->n_nodes);
 }
 
 static void write_line(struct planner *p)
@@ -400,7 +436,8 @@ static void write_line(struct planner *p)
 		 plan->method == DATASET_METHOD_MOUNT && !plan->copy_first
 			 ? "mount in place, copy behind"
 			 : dataset_method_to_string(plan->method),
-		 tier, guess ? "about " : "", need, plan->spread ? ", read once for all nodes" : "");
+		 tier, guess ? "about " : "", need,
+		 plan->broadcast ? ", read once for all nodes" : "");
 }
 
 int plan_make(struct plan *plan, const struct plan_input *in, struct error *err)
@@ -419,7 +456,8 @@ int plan_make(struct plan *plan, const struct plan_input *in, struct error *err)
 	if (r == 0)
 		choose_reader(&p);
 	if (r == 0 && plan->method == DATASET_METHOD_COPY && in->facts->n_links_out)
-		plan_why(&p, "%s", facts_print_links_out(in->facts->n_links_out, in->facts->link_out, links));
+		plan_why(&p, "%s",
+			 facts_print_links_out(in->facts->n_links_out, in->facts->link_out, links));
 	if (r == 0)
 		write_line(&p);
 	return r;

@@ -26,19 +26,19 @@ struct error;
 
 /* What is free for a dataset in one tier. */
 struct plan_space {
-	const char *tier;       /* a name, or the absolute path the user gave as DEST */
-	bool present;           /* there is such a tier here */
-	bool known;             /* free_bytes and free_files were measured */
+	const char *tier; /* a name, or the absolute path the user gave as DEST */
+	bool present;	  /* there is such a tier here */
+	bool known;	  /* free_bytes and free_files were measured */
 	uint64_t free_bytes;
 	uint64_t free_files;
-	char limit[128];        /* who says so: "the node has 62.0 GiB of memory to spare" */
-	bool of_node;           /* it does: a job with more memory would have no more there */
+	char limit[128]; /* who says so: "the node has 62.0 GiB of memory to spare" */
+	bool of_node;	 /* it does: a job with more memory would have no more there */
 };
 
 /* What the code can do, by the table of stagers. */
 struct plan_ability {
 	bool can_copy, can_extract, can_mount, can_link;
-	bool can_spread;        /* the first node passes on what it reads */
+	bool can_broadcast; /* the first node passes on what it reads */
 };
 
 struct plan_input {
@@ -53,13 +53,13 @@ struct plan_input {
 struct plan {
 	enum dataset_method method;  /* never auto */
 	char tier[DATASET_MAX_ITEM]; /* PLAN_TIER_*, or the absolute DEST */
-	enum source_kind kind;       /* shape of what appears: SOURCE_FILE or SOURCE_DIR */
-	bool copy_first;             /* mount: the image goes to the tier, is mounted from there */
-	bool spread;                 /* read once for all nodes of the job (spread.h) */
+	enum source_kind kind;	     /* shape of what appears: SOURCE_FILE or SOURCE_DIR */
+	bool copy_first;	     /* mount: the image goes to the tier, is mounted from there */
+	bool broadcast;		     /* read once for all nodes of the job (broadcast.h) */
 	uint64_t need_bytes, need_files; /* to be reserved in the tier; 0: nothing */
-	char line[256];              /* "extract to memory, about 148 GiB" */
-	char hint[192];              /* how else the source could be understood; "": in no way */
-	char why[PLAN_WHY_SIZE];     /* a line a reason */
+	char line[256];			 /* "extract to memory, about 148 GiB" */
+	char hint[192];		 /* how else the source could be understood; "": in no way */
+	char why[PLAN_WHY_SIZE]; /* a line a reason */
 };
 
 /*
@@ -73,7 +73,7 @@ int plan_make(struct plan *plan, const struct plan_input *in, struct error *err)
 bool plan_wants_members(const struct dataset *ds, const struct facts *facts);
 
 /* Adds to a failure for want of room in plan->tier what could help. Returns r. */
-int plan_mend_space(const struct plan *plan, const struct plan_input *in, int r, struct error *err);
+int plan_hint_space(const struct plan *plan, const struct plan_input *in, int r, struct error *err);
 
 /* The entry for a tier; NULL if there is none. */
 struct plan_space *plan_get_space(struct plan_input *in, const char *tier);

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/dataset/facts.h"
-#include "common/sandbox/ceiling.h"
+#include "common/sandbox/data-rlimit.h"
 #include "common/util/error.h"
 #include "common/util/url.h"
 #include "daemon/engines/archive/decode.h"
@@ -24,7 +24,7 @@
 #include "daemon/engines/copy/copy-file.h"
 #include "daemon/worker/copy-count.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/mend.h"
+#include "daemon/worker/hint.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/web/fetch-files.h"
@@ -60,8 +60,8 @@ static enum facts_format get_url_promise(const char *url)
 	return path ? magic_get_promise(path) : FORMAT_PLAIN;
 }
 
-/* By the name that the user gave. A link may have one that says less than the file's, and an address
- * one that says less than the server does. */
+/* By the name that the user gave. A link may have one that says less than the file's, and an
+ * address one that says less than the server does. */
 static enum facts_format get_promise(const struct source *src)
 {
 	enum facts_format promise = FORMAT_PLAIN;
@@ -132,11 +132,12 @@ static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 	n = data && block ? pread(fd, data, size, (off_t)from) : -1;
 	if (n <= 0 || stream_new_memory(&in, data, (size_t)n, 0) < 0)
 		return FORMAT_PLAIN;
-	if (decode_unfilter(&plain, in, NULL) < 0)
+	if (decode_decompress(&plain, in, NULL) < 0)
 		return decode_is_available() ? broken : FORMAT_PLAIN;
 	in = plain;
 	/* libarchive unwraps all of it, who extracts these three does not */
-	if ((filter == FILTER_GZIP || filter == FILTER_ZSTD || filter == FILTER_LZ4) && decode_is_wrapped_twice(in)) {
+	if ((filter == FILTER_GZIP || filter == FILTER_ZSTD || filter == FILTER_LZ4) &&
+	    decode_is_wrapped_twice(in)) {
 		facts->other = &magic_compressed_twice;
 		return FORMAT_PLAIN;
 	}
@@ -173,6 +174,16 @@ static void sample_tar(int fd, int max_jumps, struct tar_sample *sample)
 	}
 }
 
+/* A zip that is cut off has lost its end. With its end, it is damaged, and err has the cause. */
+static int find_what_is_wrong(const struct source *src, uint64_t size, struct error *err)
+{
+	if (!zip_names_has_end(src->fd, size))
+		return error_set(err, ENODATA, "zip without the list of its files at the end");
+	if (!zip_names_has_list(src->fd, size))
+		return error_set(err, EBADMSG, "the list of its files is not where its end says");
+	return -EBADMSG;
+}
+
 /* The central directory says it all. */
 static int probe_zip(const struct ctx *ctx, const struct source *src, struct facts *facts,
 		     struct error *err)
@@ -198,9 +209,9 @@ static int probe_zip(const struct ctx *ctx, const struct source *src, struct fac
 			*err = (struct error)ERROR_INIT;
 		return 0; /* a damaged one can be copied */
 	}
-	if (r == -EBADMSG) /* it stands at the end, where copies are cut */
-		r = error_set(err, ENODATA, "zip without a sound list of its files at the end");
-	return r < 0 ? mend_damage(err, r, src->path, (uint64_t)src->st.st_size) : 0;
+	if (r == -EBADMSG || r == -ENODATA)
+		r = find_what_is_wrong(src, facts->bytes, err);
+	return r < 0 ? hint_damage(err, r, src->path, (uint64_t)src->st.st_size) : 0;
 }
 
 static int look_into_file(struct ctx *ctx, struct source *src, struct facts *facts,
@@ -228,7 +239,7 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 	facts->filter = magic_get_filter(block, (size_t)n);
 	from = look_behind_frames(src->fd, &facts->filter);
 	if (facts->filter != FILTER_NONE)
-		ceiling_set(ctx->policy.threads);
+		data_rlimit_set(ctx->policy.threads);
 	if (facts->filter == FILTER_LZO)
 		facts->format = FORMAT_PLAIN;
 	else if (facts->filter)

@@ -15,7 +15,7 @@ int shard_init(struct shard *shard, struct ctx *ctx, size_t n_all, struct error 
 	if (ctx->policy.node_index >= n_nodes) {
 		error_set(err, EINVAL, "node %u of %zu nodes has no share", ctx->policy.node_index,
 			  n_nodes);
-		return error_mend(err, -EINVAL, "leave shard= out and tell the site");
+		return error_set_hint(err, -EINVAL, "leave shard= out and tell the site");
 	}
 	shard->n_nodes = n_nodes;
 	shard->index = ctx->policy.node_index;
@@ -33,9 +33,9 @@ int shard_init(struct shard *shard, struct ctx *ctx, size_t n_all, struct error 
 	if (shard->n == 0) {
 		error_set(err, EINVAL, "shard=node-even: %zu files are fewer than %zu nodes", n_all,
 			  n_nodes);
-		return error_mend(err, -EINVAL,
-				  "make more shards (stagectl pack --shards), or ask for fewer "
-				  "nodes");
+		return error_set_hint(err, -EINVAL,
+				      "make more shards (stagectl pack --shards), or ask for fewer "
+				      "nodes");
 	}
 	ctx_warn(ctx, "shard=node-even: %zu of %zu files are on no node", rest, n_all);
 	return 0;

@@ -10,7 +10,7 @@ struct ctx;
 struct error;
 
 struct shard {
-	size_t n;            /* files that are dealt out; the rest is dropped */
+	size_t n; /* files that are dealt out; the rest is dropped */
 	size_t n_nodes, index;
 };
 

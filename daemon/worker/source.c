@@ -32,7 +32,7 @@ static int refuse_type(const char *path, mode_t mode, struct error *err)
 					    : "neither a file nor a directory";
 
 	error_set(err, EINVAL, "%s is %s", path, what);
-	return error_mend(err, -EINVAL, "name a file or a directory");
+	return error_set_hint(err, -EINVAL, "name a file or a directory");
 }
 
 /* Files that have a size of 0 and content all the same: what is copied would be empty. */
@@ -47,7 +47,7 @@ static bool is_of_kernel(int fd, const struct stat *st)
 static int refuse_kernel(const char *path, struct error *err)
 {
 	error_set(err, EINVAL, "%s is a file of the kernel's", path);
-	return error_mend(err, -EINVAL, "name a file or a directory");
+	return error_set_hint(err, -EINVAL, "name a file or a directory");
 }
 
 static int read_real(int fd, char **realp)
@@ -117,8 +117,9 @@ static int open_checked(const struct source *src, const char *top, int dirfd, co
 	if (!rules_allow(src->rules, real) && !is_in_top(src, top, real)) {
 		error_set(err, EPERM, "%s%s%s is outside of what the site's rule allows", path,
 			  strcmp(path, real) ? ", which is " : "", strcmp(path, real) ? real : "");
-		return error_mend(err, -EPERM, "%sstagectl list --site shows what may be staged",
-				  strcmp(path, real) ? "copy it there instead of a link; " : "");
+		return error_set_hint(
+			err, -EPERM, "%sstagectl list --site shows what may be staged",
+			strcmp(path, real) ? "copy it there instead of a link; " : "");
 	}
 	fd = fd_reopen(look, O_RDONLY | (S_ISDIR(st->st_mode) ? O_DIRECTORY : 0));
 	if (fd < 0)
@@ -137,9 +138,10 @@ int source_open_path(const struct source *src, const char *path, int *fdp, struc
 
 static int refuse_above(const char *path, struct error *err)
 {
-	error_set(err, ELOOP, "%s is a link to a directory that contains it: following it never ends",
-		  path);
-	return error_mend(err, -ELOOP, "leave it out (exclude=), or keep the links (links=keep)");
+	error_set(err, ELOOP,
+		  "%s is a link to a directory that contains it: following it never ends", path);
+	return error_set_hint(err, -ELOOP,
+			      "leave it out (exclude=), or keep the links (links=keep)");
 }
 
 int source_open_link(const struct source *src, int root, int dirfd, const char *name,
@@ -163,11 +165,13 @@ int source_open_link(const struct source *src, int root, int dirfd, const char *
 		*fdp = steal_fd(&fd);
 	if (r == -ELOOP) {
 		error_set(err, ELOOP, "%s is a link that leads back to itself", path);
-		error_mend(err, r, "leave it out (exclude=)");
+		error_set_hint(err, r, "leave it out (exclude=)");
 	}
 	if (r == -ENOENT && readlinkat(dirfd, name, to, sizeof(to) - 1) >= 0) {
 		error_set(err, ENOENT, "%s leads to %s, which is not there", path, to);
-		error_mend(err, r, "get it (git annex get, for example), or leave the link out (exclude=)");
+		error_set_hint(
+			err, r,
+			"get it (git annex get, for example), or leave the link out (exclude=)");
 	}
 	return r;
 }

@@ -23,8 +23,8 @@
 
 #define MAGIC_TMPFS 0x01021994
 
-__attribute__((format(printf, 3, 4))) static void
-limit(struct plan_space *s, uint64_t bytes, const char *fmt, ...)
+__attribute__((format(printf, 3, 4))) static void limit(struct plan_space *s, uint64_t bytes,
+							const char *fmt, ...)
 {
 	va_list ap;
 

@@ -19,29 +19,33 @@
 
 #include "common/protocol/keeper-verbs.h"
 #include "common/protocol/rundir.h"
-#include "common/sandbox/ceiling.h"
+#include "common/sandbox/data-rlimit.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/log.h"
 #include "common/util/path.h"
-#include "daemon/engines/image/sqfs-dir.h"
+#include "daemon/engines/archive/archive-index.h"
+#include "daemon/engines/image/archive-volume.h"
 #include "daemon/engines/image/sqfs-fuse.h"
 #include "daemon/engines/image/sqfs-hydrate.h"
 #include "daemon/engines/image/sqfs-image.h"
+#include "daemon/engines/image/sqfs-volume.h"
+#include "daemon/engines/image/volume.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/sqfs-unmounter.h"
 
 enum {
-	MOUNT_MIN_THREADS = 8, /* they wait for the disk as well as compute */
-	MOUNT_MEMORY = 64 << 20, /* beside the caches and what ceiling.h gives each thread */
+	MOUNT_MIN_THREADS = 8,	 /* they wait for the disk as well as compute */
+	MOUNT_MEMORY = 64 << 20, /* beside the caches and what data-rlimit.h gives each thread */
 };
 
 struct sqfs_mount {
 	struct ctx *ctx;
 	int fd;
-	int copy; /* -1: none */
-	struct sqfs_image *img;
-	uint64_t cache_size; /* now */
+	int copy;		/* -1: none */
+	struct sqfs_image *img; /* NULL: an archive */
+	struct volume *volume;
+	uint64_t cache_size;	      /* now */
 	struct sqfs_hydrate *hydrate; /* NULL: not copied */
 	struct sqfs_server *server;
 	struct sqfs_unmounter *unmounter; /* NULL: the keeper unmounts */
@@ -66,22 +70,43 @@ static unsigned mount_get_threads(const struct policy *policy)
 	return n > SQFS_SERVER_MAX_THREADS ? SQFS_SERVER_MAX_THREADS : n;
 }
 
+/* Is there a directory at that relative path of plain names? 1, 0, -errno. */
+static int mount_find_dir(struct volume *volume, const char *path)
+{
+	struct volume_dirent ent = { .ref = volume->root, .type = S_IFDIR };
+	char name[VOLUME_MAX_NAME + 1];
+	int r = 1;
+
+	for (const char *s = path + strspn(path, "/"); *s && r == 1; s += strspn(s, "/")) {
+		size_t n = strcspn(s, "/");
+
+		if (ent.type != S_IFDIR || n > VOLUME_MAX_NAME)
+			return 0;
+		memcpy(name, s, n);
+		name[n] = '\0';
+		s += n;
+		if (!strcmp(name, "."))
+			continue;
+		r = volume->ops->find(volume, ent.ref, name, &ent);
+	}
+	return r == 1 ? ent.type == S_IFDIR : r;
+}
+
 static int mount_check_subdir(struct sqfs_mount *m, struct error *err)
 {
-	const char *subdir = m->ctx->ds->subdir;
-	struct sqfs_inode inode;
+	const char *subdir = m->ctx->ds->subdir, *noun = m->volume->noun;
 	int r;
 
 	if (!subdir)
 		return 0;
-	r = sqfs_dir_resolve(m->img, subdir, &inode);
+	r = mount_find_dir(m->volume, subdir);
 	if (r < 0)
-		return error_errno(err, -r, "look for %s in the image", subdir);
-	if (r == 0 || inode.type != SQFS_TYPE_DIR)
-		return error_mend(
-			err,
-			error_set(err, EINVAL, "the image has no directory %s (subdir=)", subdir),
-			"unsquashfs -l shows what it has");
+		return error_errno(err, -r, "look for %s in the %s", subdir, noun);
+	if (r == 0)
+		return error_set_hint(err,
+				      error_set(err, EINVAL, "the %s has no directory %s (subdir=)",
+						noun, subdir),
+				      "%s shows what it has", m->img ? "unsquashfs -l" : "tar -t");
 	return 0;
 }
 
@@ -145,12 +170,42 @@ static void mount_resize(void *arg, uint64_t size)
 	if (size == m->cache_size)
 		return;
 	m->cache_size = size;
+	if (!m->img) /* nothing of an archive is cached here */
+		return;
 	sqfs_image_set_cache_size(m->img, size);
 	/* Blocks are in the middle of malloc()'s heaps, where free() leaves them to the process. */
 	malloc_trim(0);
 }
 
-static int mount_open(struct sqfs_mount *m, int fd, unsigned n_threads, struct error *err)
+static int mount_open_image(struct sqfs_mount *m, int fd, struct error *err)
+{
+	int r;
+
+	m->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (m->fd < 0)
+		return error_errno(err, errno, "open the image");
+	r = sqfs_image_open(&m->img, m->fd, m->ctx->policy.cache_size, err);
+	if (r == 0 && sqfs_volume_new(&m->volume, m->img) < 0)
+		r = error_set(err, ENOMEM, "no memory to mount the image");
+	return r;
+}
+
+/* The index is m's, also on failure. */
+static int mount_open_archive(struct sqfs_mount *m, struct archive_index *x, int fd,
+			      const struct stat *st, struct error *err)
+{
+	_cleanup_(archive_index_freep) struct archive_index *index = x;
+
+	m->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
+	if (m->fd < 0)
+		return error_errno(err, errno, "open the archive");
+	if (archive_volume_new(&m->volume, index, m->fd, st) < 0)
+		return error_set(err, ENOMEM, "no memory to mount the archive");
+	steal_ptr(index);
+	return 0;
+}
+
+static int mount_serve_volume(struct sqfs_mount *m, unsigned n_threads, struct error *err)
 {
 	struct sqfs_server_options options = {
 		.uid = geteuid(),
@@ -161,17 +216,11 @@ static int mount_open(struct sqfs_mount *m, int fd, unsigned n_threads, struct e
 	};
 	int r;
 
-	m->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
-	if (m->fd < 0)
-		return error_errno(err, errno, "open the image");
-	r = sqfs_image_open(&m->img, m->fd, m->ctx->policy.cache_size, err);
 	m->cache_size = m->ctx->policy.cache_size;
+	mount_resize(m, m->ctx->policy.cache_first);
+	r = mount_check_subdir(m, err);
 	if (r == 0)
-		mount_resize(m, m->ctx->policy.cache_first);
-	if (r == 0)
-		r = mount_check_subdir(m, err);
-	if (r == 0)
-		r = sqfs_server_new(&m->server, m->img, &options, err);
+		r = sqfs_server_new(&m->server, m->volume, &options, err);
 	return r;
 }
 
@@ -199,28 +248,70 @@ static void mount_set_signals(struct sqfs_mount *m)
 	sigaction(SIGTERM, &term, NULL);
 }
 
-int sqfs_mount_new(struct sqfs_mount **mp, struct ctx *ctx, int fd, struct error *err)
+static int mount_alloc(struct sqfs_mount **mp, struct ctx *ctx, struct error *err)
 {
-	_cleanup_(sqfs_mount_freep) struct sqfs_mount *m = calloc(1, sizeof(*m));
-	unsigned n_threads = mount_get_threads(&ctx->policy);
-	int r;
+	struct sqfs_mount *m = calloc(1, sizeof(*m));
 
 	if (!m)
-		return error_set(err, ENOMEM, "no memory to mount the image");
+		return error_set(err, ENOMEM, "no memory to mount it");
 	m->ctx = ctx;
 	m->fd = m->copy = -1;
-	r = mount_open(m, fd, n_threads, err);
+	*mp = m;
+	return 0;
+}
+
+/* The volume is open. */
+static int mount_make(struct sqfs_mount *m, struct error *err)
+{
+	unsigned n_threads = mount_get_threads(&m->ctx->policy);
+	const char *subdir = m->ctx->ds->subdir;
+	int r;
+
+	r = mount_serve_volume(m, n_threads, err);
 	if (r == 0)
-		r = ctx->policy.keeper ? mount_by_keeper(m, n_threads, err)
-				       : mount_by_helper(m, err);
+		r = m->ctx->policy.keeper ? mount_by_keeper(m, n_threads, err)
+					  : mount_by_helper(m, err);
 	if (r < 0)
 		return r;
-	m->entry = ctx->ds->subdir ? path_join(m->path, ctx->ds->subdir) : strdup(m->path);
+	m->entry = subdir ? path_join(m->path, subdir) : strdup(m->path);
 	if (!m->entry)
-		return error_set(err, ENOMEM, "no memory to mount the image");
+		return error_set(err, ENOMEM, "no memory to mount the %s", m->volume->noun);
 	mount_set_signals(m);
-	*mp = steal_ptr(m);
 	return 0;
+}
+
+int sqfs_mount_new(struct sqfs_mount **mp, struct ctx *ctx, int fd, struct error *err)
+{
+	_cleanup_(sqfs_mount_freep) struct sqfs_mount *m = NULL;
+	int r;
+
+	r = mount_alloc(&m, ctx, err);
+	if (r == 0)
+		r = mount_open_image(m, fd, err);
+	if (r == 0)
+		r = mount_make(m, err);
+	if (r == 0)
+		*mp = steal_ptr(m);
+	return r;
+}
+
+int sqfs_mount_new_archive(struct sqfs_mount **mp, struct ctx *ctx, struct archive_index *x, int fd,
+			   const struct stat *st, struct error *err)
+{
+	_cleanup_(sqfs_mount_freep) struct sqfs_mount *m = NULL;
+	int r;
+
+	r = mount_alloc(&m, ctx, err);
+	if (r < 0) {
+		archive_index_free(x);
+		return r;
+	}
+	r = mount_open_archive(m, x, fd, st, err);
+	if (r == 0)
+		r = mount_make(m, err);
+	if (r == 0)
+		*mp = steal_ptr(m);
+	return r;
 }
 
 /* The connection is closed first: unmounting then has no server to ask and nobody to wait for. */
@@ -231,6 +322,7 @@ void sqfs_mount_free(struct sqfs_mount *m)
 	sqfs_server_free(m->server);
 	sqfs_unmounter_free(m->unmounter);
 	sqfs_hydrate_free(m->hydrate);
+	volume_free(m->volume);
 	sqfs_image_close(m->img);
 	fd_closep(&m->fd);
 	fd_closep(&m->copy);
@@ -275,7 +367,8 @@ int sqfs_mount_serve(struct sqfs_mount *m, struct error *err)
 	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_DUMPABLE, 0) < 0)
 		return error_errno(err, errno, "give up privileges");
 	/* A block of xz may ask for a dictionary of 4 GiB, whatever its size. */
-	ceiling_set_to(m->ctx->policy.cache_size + MOUNT_MEMORY, mount_get_threads(&m->ctx->policy));
+	data_rlimit_set_to(m->ctx->policy.cache_size + MOUNT_MEMORY,
+			   mount_get_threads(&m->ctx->policy));
 	ctx_set_serving(m->ctx, mount_stop, mount_resize, m);
 	if (m->hydrate)
 		sqfs_hydrate_start(m->hydrate);

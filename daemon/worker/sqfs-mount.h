@@ -1,5 +1,6 @@
 /*
- * sqfs-mount: an image mounted for a job, from the checked file to the end of its service.
+ * sqfs-mount: an image or an archive mounted for a job, from the checked file to the end of its
+ * service.
  */
 #pragma once
 
@@ -7,6 +8,7 @@
 
 #include "common/util/cleanup.h"
 
+struct archive_index;
 struct ctx;
 struct error;
 struct sqfs_mount;
@@ -17,12 +19,16 @@ struct sqfs_mount;
  * subdir= is not a directory of the image; -ENODEV where mounts can't be made.
  */
 int sqfs_mount_new(struct sqfs_mount **mp, struct ctx *ctx, int fd, struct error *err);
+/* The same of the archive open as fd, by its index, which is taken over in any case. st: of the
+ * archive when it was indexed. */
+int sqfs_mount_new_archive(struct sqfs_mount **mp, struct ctx *ctx, struct archive_index *x, int fd,
+			   const struct stat *st, struct error *err);
 /* Takes the mount away if it was made without keeper. */
 void sqfs_mount_free(struct sqfs_mount *m);
 DEFINE_FREEP(struct sqfs_mount, sqfs_mount_free)
 
-/* The image is copied to fd (dup'ed; of its size) while it is served, and served from there. st: of the
- * image. */
+/* The image is copied to fd (dup'ed; of its size) while it is served, and served from there. st: of
+ * the image. */
 int sqfs_mount_set_copy(struct sqfs_mount *m, int fd, const struct stat *st, struct error *err);
 
 /* Before the mount is announced: the first close of a user's then does not wait for the server. */

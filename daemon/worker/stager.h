@@ -19,10 +19,11 @@ struct target;
 /* What stage() made. */
 struct stager_result {
 	uint64_t bytes, files; /* that lie there now */
-	char *link_to;         /* absolute: the entry becomes a symbolic link to it, target is not
-				* published. NULL: target is renamed into place. Freed by stage.c. */
-	bool stays;            /* serve() is called after ready */
-	void *state;           /* for serve() */
+	char *link_to;	       /* absolute: the entry becomes a symbolic link to it, target is not
+				* published. NULL: target is renamed into place. Freed by
+				* worker-stage.c. */
+	bool stays;	       /* serve() is called after ready */
+	void *state;	       /* for serve() */
 };
 
 struct stager {
@@ -34,16 +35,16 @@ struct stager {
 
 	/*
 	 * Does the work. target is open where plan->tier is not "source" (else NULL): make
-	 * target->name beneath target->dirfd, as a file or a directory; all of it is recorded in the
-	 * manifest already. On failure what was made under target is left for stage.c to take away;
-	 * threads are joined and fds closed. -ECANCELED when ctx_is_cancelled().
+	 * target->name beneath target->dirfd, as a file or a directory; all of it is recorded in
+	 * the manifest already. On failure what was made under target is left for worker-stage.c to
+	 * take away; threads are joined and fds closed. -ECANCELED when ctx_is_cancelled().
 	 */
 	int (*stage)(struct ctx *ctx, struct source *src, const struct facts *facts,
 		     const struct plan *plan, struct target *target, struct stager_result *result,
 		     struct error *err);
 
-	/* Finds out what the plan's need was guessed for, by reading more of the source than a probe
-	 * may: extract_bytes and extract_files become exact. NULL: nothing to find out. */
+	/* Finds out what the plan's need was guessed for, by reading more of the source than a
+	 * probe may: extract_bytes and extract_files become exact. NULL: nothing to find out. */
 	int (*measure)(struct ctx *ctx, struct source *src, struct facts *facts, struct error *err);
 
 	/* For what stays: returns when the mount is gone or stop was called (ctx_set_serving()).

@@ -76,7 +76,8 @@ static int open_place(struct target *t, struct error *err)
 	if (t->dirfd < 0 || fstat(t->dirfd, &st) < 0)
 		return error_errno(err, errno, "open %s", t->dir);
 	if (st.st_uid != geteuid() || (st.st_mode & 022))
-		return error_set(err, EPERM, "%s is not the job's own directory any more (owner %u, mode %04o)",
+		return error_set(err, EPERM,
+				 "%s is not the job's own directory any more (owner %u, mode %04o)",
 				 t->dir, st.st_uid, st.st_mode & 07777);
 	return 0;
 }

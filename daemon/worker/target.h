@@ -20,10 +20,10 @@ struct error;
 struct target {
 	char *tier;
 	bool memory;
-	char *dir;   /* path of dirfd */
+	char *dir; /* path of dirfd */
 	int dirfd;
-	char *name;  /* of what is being made beneath dirfd */
-	char *path;  /* dir/name */
+	char *name; /* of what is being made beneath dirfd */
+	char *path; /* dir/name */
 
 	/* The mode of a directory is set after the rename (moving one that its owner may not write
 	 * is refused); a stager puts it here. 0: left as it is. */

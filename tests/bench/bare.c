@@ -125,7 +125,8 @@ static void *untar_thread(void *arg)
 		else if (h[156] != '0' || !strchr(name, '/'))
 			errx(1, "%s is neither a directory nor a file in one", name);
 		else if (mine)
-			make_file(dir, strrchr(name, '/') + 1, tar.in, at + BLOCK, size, times, buf);
+			make_file(dir, strrchr(name, '/') + 1, tar.in, at + BLOCK, size, times,
+				  buf);
 		at += (off_t)((size + BLOCK - 1) / BLOCK * BLOCK);
 	}
 	close(dir);

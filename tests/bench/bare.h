@@ -1,6 +1,6 @@
 /*
- * bare: threads that do nothing but what any engine has to ask the kernel for, as fast as it can be:
- * the limits that stand beside the benchmarks' targets. Verbs of the probe; any error ends it.
+ * bare: threads that do nothing but what any engine has to ask the kernel for, as fast as it can
+ * be: the limits that stand beside the benchmarks' targets. Verbs of the probe; any error ends it.
  */
 #pragma once
 
@@ -12,8 +12,8 @@ int bare_untar(int argc, char **argv);
  * each thread takes CHUNK files at a time. */
 int bare_tree(int argc, char **argv);
 
-/* inflate N IMAGE: threads inflate the blocks of a gzip image of one file and give them through pipes
- * to one who reads them in order; prints "SECONDS BYTES". */
+/* inflate N IMAGE: threads inflate the blocks of a gzip image of one file and give them through
+ * pipes to one who reads them in order; prints "SECONDS BYTES". */
 int bare_inflate(int argc, char **argv);
 
 /* names TREE POINT: mounts, by FUSE and in the background, a file system of TREE's names and

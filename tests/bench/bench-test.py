@@ -99,6 +99,11 @@ class Reporting(unittest.TestCase):
     def render(self):
         with contextlib.redirect_stderr(io.StringIO()):
             benchreport.render(self.out)
+        return pathlib.Path(self.out, "development/measurements.md").read_text()
+
+    def results(self):
+        """The page for readers."""
+        self.render()
         return pathlib.Path(self.out, "performance.md").read_text()
 
     def test_median_ratio_and_verdict(self):
@@ -124,7 +129,8 @@ class Reporting(unittest.TestCase):
 
     def test_what_was_written_by_hand_stays(self):
         self.merge("bench-a", ROW)
-        with open(self.out + "/performance.md", "w") as f:
+        pathlib.Path(self.out, "development").mkdir()
+        with open(self.out + "/development/measurements.md", "w") as f:
             f.write(f"before\n{benchreport.BEGIN}\nold\n{benchreport.END}\nafter\n")
         text = self.render()
         self.assertTrue(text.startswith("before\n") and text.endswith("\nafter\n"))
@@ -139,6 +145,15 @@ class Reporting(unittest.TestCase):
         text = self.render()
         self.assertIn("| 3.5× | ≥ 8×: **missed** | 7× |", text)
         self.assertEqual(text.count("| 7× |"), 1)
+
+    def test_the_page_names_the_fastest_other_program_and_the_limit(self):
+        self.merge("bench-a", ROW, {**ROW, "peer": "bsdtar", "theirs": [4.0], "target": None},
+                   {**ROW, "peer": benchreport.BARE, "theirs": [1.5], "target": None},
+                   {**ROW, "row": "other", "target": None})
+        text = self.results()
+        self.assertIn("| r | 2 s | bsdtar | 4 s | 2× | 75 % |\n", text)
+        for word in "target", "missed", "| GNU tar", "other |":
+            self.assertNotIn(word, text)
 
     def test_curves_have_a_line_for_each_x(self):
         point = {"curve": "files", "series": "tar", "unit": "s", "peer": "GNU tar"}
@@ -155,9 +170,9 @@ class Reporting(unittest.TestCase):
         self.merge("bench-a", {**ROW, "row": 'a "row" \\ it\'s'}, {**ROW, "target": 99},
                    {**point, "x": 10, "ours": [1.0], "theirs": [2.0]},
                    {**point, "x": 100, "ours": [1.0], "theirs": [2.0]})
-        text = self.render()
+        self.assertIn("(../performance-ratios.svg)", self.render())
+        self.assertIn("(performance-curves.svg)", self.results())
         for name in "ratios", "curves":
-            self.assertIn(f"(performance-{name}.svg)", text)
             with open(f"{self.out}/performance-{name}.svg") as f:
                 self.assertIn("GNU tar", f.read())
 

@@ -2,16 +2,18 @@
 """Keeps what the benchmarks measured, and makes tables and plots of it.
 
 	benchreport.py merge DIR PROGRAM QUICK <LINES    puts a program's lines into DIR/performance.json
-	benchreport.py render DIR                        DIR/performance.json -> performance.md, *.svg
+	benchreport.py render DIR                        DIR/performance.json -> documents and *.svg
 
-In performance.md what stands between the lines `<!-- measured -->` and `<!-- end -->` is replaced; the rest
-is written by hand.
+performance.md gets one line for each comparison, development/measurements.md gets everything with the
+project's own targets. In both, the text between the lines `<!-- measured -->` and `<!-- end -->` is
+replaced; the rest is written by hand.
 """
 import datetime
 import json
 import os
 import statistics
 import sys
+import textwrap
 
 import benchmachine
 import benchplot
@@ -64,6 +66,10 @@ def to_text(all_):
 
 def rows_of(all_, key):
     return [row for _, p in sorted(all_.get("programs", {}).items()) for row in p["lines"] if key in row]
+
+
+def wrapped(text):
+    return textwrap.fill(text, 98, break_long_words=False, break_on_hyphens=False)
 
 
 def number(x):
@@ -126,10 +132,31 @@ def table(name, rows):
         out.append(f"| {what} | {ours} | {row.get('peer', '')} | "
                    f"{spread(row['theirs'], row['unit']) if row.get('theirs') else ''} | "
                    f"{f'{number(ratio)}×' if ratio else ''} | {verdict(row)} | {limit_of(row, rows)} |")
-    out += [""] + [f"({i + 1}) {note}  " for i, note in enumerate(notes)]
+    out += [""] + [wrapped(f"({i + 1}) {note}") + "  " for i, note in enumerate(notes)]
     failures = {row["failed"]: row["row"] for row in rows if row.get("failed")}
     out += [f"Failed: {row}: {why}  " for why, row in failures.items()]
     return "\n".join(out).rstrip() + "\n"
+
+
+def summary(rows):
+    """Each comparison that has a target in a line: the fastest other program, and how near the bare loop is."""
+    out = [f"| | {OURS} | fastest other program | | times as fast | of the limit |", "|---|---|---|---|---|---|"]
+    for name, of_table in grouped(rows, "table").items():
+        lines = [line for sides in grouped(of_table, "row").values() for line in summary_line(sides)]
+        if lines:
+            out += [f"| **{TITLES.get(name, name[:1].upper() + name[1:])}** | | | | | |", *lines]
+    return "\n".join(out) + "\n"
+
+
+def summary_line(sides):
+    """The sides of one comparison: a line of the table, or none."""
+    peers = [row for row in sides if row.get("peer") != BARE and ratio_of(row)]
+    if not peers or all(row.get("target") is None for row in sides):
+        return []
+    best = min(peers, key=lambda row: median(row["theirs"]))
+    limit = "".join(f"{100 * ratio_of(row):.0f} %" for row in sides if row.get("peer") == BARE)
+    return [f"| {best['row']} | {number(median(best['ours']))} {best['unit']} | {best['peer']} | "
+            f"{number(median(best['theirs']))} {best['unit']} | {number(ratio_of(best))}× | {limit} |"]
 
 
 def curve_table(name, points):
@@ -159,27 +186,52 @@ def grouped(rows, key):
     return groups
 
 
-def measured(all_, plots):
-    out = [benchmachine.to_text(all_), ""]
+def machine_of(all_):
     dates = sorted({p["date"] for p in all_["programs"].values()})
-    out += [f"Measured {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "") + ". Medians "
-            "[least–most]; the ratio is the peer's median over ours, the limit the peer's over the bare loop's.", ""]
+    out = [*(wrapped(line) for line in benchmachine.to_text(all_).split("\n")), "",
+           f"Measured {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "") + ".", ""]
     if any(p["quick"] for p in all_["programs"].values()):
-        out += ["**A quick run**: less data, fewer runs; start-up weighs more, and the targets are not for it.", ""]
-    if "ratios" in plots:
-        out += ["![ratios](performance-ratios.svg)", ""]
+        out += ["**A quick run**: less data and fewer runs, so the start of the programs counts more.", ""]
+    return out
+
+
+def results(all_, plots):
+    """The page for readers: no targets, one line for each comparison."""
+    out = [*machine_of(all_), summary(by_title(rows_of(all_, "table")))]
+    if "curves" in plots:
+        out += ["![curves](performance-curves.svg)", ""]
+    return "\n".join(out).rstrip() + "\n"
+
+
+def by_title(rows):
+    """In the order of TITLES, which tables that are not there follow."""
     order = list(TITLES)
-    for name, rows in sorted(grouped(rows_of(all_, "table"), "table").items(),
-                             key=lambda g: order.index(g[0]) if g[0] in order else len(order)):
+    return sorted(rows, key=lambda row: order.index(row["table"]) if row["table"] in order else len(order))
+
+
+def measured(all_, plots):
+    out = [*machine_of(all_), wrapped("Medians [least–most]; the ratio is the peer's median over ours, the limit the peer's "
+                                      "over the bare loop's."), ""]
+    if "ratios" in plots:
+        out += ["![ratios](../performance-ratios.svg)", ""]
+    for name, rows in grouped(by_title(rows_of(all_, "table")), "table").items():
         out += [table(name, rows)]
     curves = grouped(rows_of(all_, "curve"), "curve")
     if curves:
         out += ["### Curves", ""]
-        if "curves" in plots:
-            out += ["![curves](performance-curves.svg)", ""]
     for name, points in curves.items():
         out += [curve_table(name, points)]
     return "\n".join(out).rstrip() + "\n"
+
+
+def replace(path, title, new):
+    """Between the marks of the file, which is made if it is not there."""
+    text = open(path).read() if os.path.exists(path) else f"# {title}\n\n{BEGIN}\n{END}\n"
+    before, _, rest = text.partition(BEGIN)
+    _, _, after = rest.partition(END)
+    os.makedirs(os.path.dirname(path), exist_ok=True)
+    with open(path, "w") as f:
+        f.write(f"{before}{BEGIN}\n\n{new}\n{END}{after}")
 
 
 def render(out):
@@ -187,12 +239,8 @@ def render(out):
     if not all_:
         sys.exit(f"nothing measured yet: no {out}/performance.json")
     plots = benchplot.draw(out, rows_of(all_, "table"), grouped(rows_of(all_, "curve"), "curve"))
-    path = out + "/performance.md"
-    text = open(path).read() if os.path.exists(path) else f"# Performance\n\n{BEGIN}\n{END}\n"
-    before, _, rest = text.partition(BEGIN)
-    _, _, after = rest.partition(END)
-    with open(path, "w") as f:
-        f.write(f"{before}{BEGIN}\n\n{measured(all_, plots)}\n{END}{after}")
+    replace(out + "/performance.md", "How fast it is", results(all_, plots))
+    replace(out + "/development/measurements.md", "Measurements", measured(all_, plots))
 
 
 def main():

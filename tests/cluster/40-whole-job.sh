@@ -16,6 +16,25 @@ test_the_script_begins_when_the_last_node_is_ready() {
 	assert_eq "begun 20 20 20" "$(job_output "$id" | grep -v stage-data: | paste -sd' ')" "output"
 }
 
+# Fails where the report does not compare the nodes by the time until they were ready.
+test_the_report_marks_the_slowest_node() {
+	local id out
+
+	gate_close n2
+	id=$(job_submit alice -N3 --stage-data="t=/srv/pfs/gate/many.tar" \
+		<<<'stagectl report; stagectl report --svg report.svg && grep -c "slowest: n2<" report.svg')
+	job_wait_running "$id"
+	for node in n1 n3; do
+		wait_until 20 on "$node" test -e "/run/stage-data/$id/t/data/t"
+	done
+	sleep 2 # the others must be faster
+	gate_open n2
+	job_done "$id"
+	out=$(job_output "$id")
+	assert_eq "n2" "$(sed -n 's/.* slowest: //p' <<<"$out")" "slowest node"
+	assert_eq 1 "$(tail -n1 <<<"$out")" "slowest nodes in the image"
+}
+
 test_tasks_are_held_on_their_own_node() {
 	local id
 

@@ -188,7 +188,7 @@ test_daemons_killed_while_staging_leave_nothing() {
 	local id name
 
 	forgive_crashes n1
-	for name in stage-worker stagingd stage-keeper stage-steward; do
+	for name in stage-worker stagingd stage-keeper stage-manager; do
 		gate_close n1
 		id=$(job_submit alice -N1 -w n1 --stage-wait=no --stage-data="t=/srv/pfs/gate/many.tar" \
 			<<<'stagectl wait; echo "status $?"')

@@ -50,8 +50,8 @@ test_a_tier_that_the_rule_does_not_allow_is_refused() {
 	sed -i 's|^Match=/srv/pfs/\*\*|Match=/srv/pfs/data/**|' "$base/etc/stage-data/stage-data.conf"
 	refused "t=/srv/pfs/gate/many.tar:ssd" ssd
 }
-test_a_colon_in_a_path_is_refused_with_the_mend() { refused "/p/run:12/x.tar" '%3A'; }
-test_a_url_with_a_colon_in_its_query_is_refused_with_the_mend() { refused 'https://h/a.tar?sig=a%2Bb&t=1:2' '%3A'; }
+test_a_colon_in_a_path_is_refused_with_the_hint() { refused "/p/run:12/x.tar" '%3A'; }
+test_a_url_with_a_colon_in_its_query_is_refused_with_the_hint() { refused 'https://h/a.tar?sig=a%2Bb&t=1:2' '%3A'; }
 test_a_url_without_a_path_is_refused() { refused 'https://h:shm' 'path'; }
 test_a_name_that_is_none_is_refused_with_another() { refused "my-set=$data/flat" my_set; }
 test_two_names_for_one_variable_are_refused() { refused "Train=$data/flat,train=$data/many" '[Tt]rain'; }

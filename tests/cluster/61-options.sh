@@ -155,7 +155,7 @@ test_the_jobs_environment_ends_with_the_job() {
 		--export=ALL,LD_PRELOAD=/srv/pfs/home/alice/x.so,LD_LIBRARY_PATH=/srv/pfs/home/alice,SSLKEYLOGFILE=/srv/pfs/home/alice/keys,MALLOC_TRACE=/srv/pfs/home/alice/trace,STAGE_CONF=/srv/pfs/home/alice/conf,BASH_ENV=/srv/pfs/home/alice/rc \
 		<<<'stagectl wait; echo begun; sleep 30')
 	job_wait_says "$id" begun
-	for pid in $(on n1 pgrep -x 'stage-keeper|stage-steward|stagingd|stage-worker'); do
+	for pid in $(on n1 pgrep -x 'stage-keeper|stage-manager|stagingd|stage-worker'); do
 		names=$(on n1 bash -c "tr '\0' '\n' </proc/$pid/environ" | tee "$work/environ" | sed 's/=.*//' | sort | xargs)
 		assert_match "$names" '^(LANG PATH|HOME LANG LOGNAME PATH USER)$'
 		assert_lacks "$(cat "$work/environ")" alice/
@@ -175,7 +175,7 @@ test_a_canary_key_is_nowhere() {
 		--export="ALL,AWS_SECRET_ACCESS_KEY=$key,AWS_SESSION_TOKEN=$key,http_proxy=http://u:$key@proxy" \
 		<<<'stagectl wait; stagectl status; stagectl log; stagectl explain t; echo begun; sleep 30')
 	job_wait_says "$id" begun
-	on n1 bash -c 'for p in $(pgrep -x "stage-keeper|stage-steward|stagingd|stage-worker"); do
+	on n1 bash -c 'for p in $(pgrep -x "stage-keeper|stage-manager|stagingd|stage-worker"); do
 		tr "\0" "\n" </proc/$p/environ; done; cat /proc/[0-9]*/cmdline' >"$work/seen" 2>/dev/null || true
 	on n1 bash -c "cat /run/stage-data/$id/{state,lock} /run/stage-data/$id/t/.stage/* 2>/dev/null" >>"$work/seen" || true
 	as_on alice n1 bash -c "cat /run/stage-data/$id/t/.stage/*" >>"$work/seen" 2>/dev/null || true

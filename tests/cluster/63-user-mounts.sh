@@ -20,7 +20,7 @@ mounts_left() {
 
 # no_process_hangs: none of ours waits for a server
 no_process_hangs() {
-	[[ -z $(on n1 ps -e -o stat=,comm= | grep -E '^D.* stage-(keeper|steward|hand)') ]]
+	[[ -z $(on n1 ps -e -o stat=,comm= | grep -E '^D.* stage-(keeper|manager|helper)') ]]
 }
 
 # others_are_served: another user's job, on the same node, and the reaper

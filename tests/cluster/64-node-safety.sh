@@ -98,7 +98,7 @@ safety_attack() {
 	$find_server
 	$read_on
 	others() {
-		pgrep -u alice -x 'stage-hand|stagingd|stage-fetch|stage-spread'
+		pgrep -u alice -x 'stage-helper|stagingd|stage-fetch|stage-broadcast'
 	}
 	$2
 	kill -STOP \$server
@@ -110,7 +110,7 @@ test_a_killed_process_where_the_users_helpers_are_attacked() {
 	local killed stopped limited
 
 	safety_prepare
-	killed=$(safety_attack n1 'setsid bash -c "trap \"\" TERM; for i in {1..80}; do pkill -KILL -u alice -x stage-hand; sleep 0.1; done" &')
+	killed=$(safety_attack n1 'setsid bash -c "trap \"\" TERM; for i in {1..80}; do pkill -KILL -u alice -x stage-helper; sleep 0.1; done" &')
 	stopped=$(safety_attack n2 'for p in $(others); do kill -STOP $p; done')
 	limited=$(safety_attack n3 'for p in $(others); do prlimit --pid $p --nofile=0:0 --cpu=60:60 --nproc=1:1; done')
 	nodes_stay "n1=$killed" "n2=$stopped" "n3=$limited"

@@ -30,7 +30,7 @@ facts_of() {
 	image=$(as_on alice n1 readlink "$rundir/t/data/m")
 	echo "job=$id" "rundir=$rundir" "tier=/srv/local/stage-data-$id/data" \
 		"tierfile=$(on n1 find "/srv/local/stage-data-$id" -name 00.bin)" \
-		"keeper=$(on n1 pgrep -x stage-keeper)" "steward=$(on n1 pgrep -x stage-steward)" \
+		"keeper=$(on n1 pgrep -x stage-keeper)" "manager=$(on n1 pgrep -x stage-manager)" \
 		"daemon=$(on n1 pgrep -x stagingd)" \
 		"worker=$(on n1 pgrep -x stage-worker)" \
 		"image=$image" "programs=$prefix/libexec/stage-data" \
@@ -84,11 +84,11 @@ test_nothing_is_given_to_other_users_and_other_jobs() {
 	assert_nodes_fine
 }
 
-# docs/security.md has the table as it is printed here.
+# docs/attacks.md has the table as it is printed here.
 # Fails when a row of either table is another.
 test_the_table_in_the_manual_is_the_one_that_is_tried() {
 	assert_eq "$("$here/hostile-actions" --table)" \
-		"$(sed -n '/^| action | another /,/^$/{/^$/!p}' "$here/../../docs/security.md")" "table of actions"
+		"$(sed -n '/^| action | another /,/^$/{/^$/!p}' "$here/../../docs/attacks.md")" "table of actions"
 }
 
 # What the job's own user can do to what is his: names, modes, links, forged manifests, a full tmpfs, no

@@ -3,8 +3,8 @@
 
 classes_are() {
 	on n1 /srv/pfs/process-state 4001 4001 4100 >"$work/state"
-	# stage-hand comes and goes
-	sed -i 's/ stage-hand:[0-9]//' "$work/state"
+	# stage-helper comes and goes
+	sed -i 's/ stage-helper:[0-9]//' "$work/state"
 	[[ $(tail -n 1 "$work/state") == "looked at $1" ]]
 }
 
@@ -31,13 +31,13 @@ test_processes_have_nothing_that_they_do_not_need() {
 	EOS
 	)
 	job_wait_says "$id" "two are there"
-	state_is "server:1 stage-keeper:1 stage-steward:1 stagingd:1 writer:1"
+	state_is "server:1 stage-keeper:1 stage-manager:1 stagingd:1 writer:1"
 	gate_open n1
 	job_wait_says "$id" "all is there"
-	state_is "server:1 stage-keeper:1 stage-steward:1 stagingd:1"
+	state_is "server:1 stage-keeper:1 stage-manager:1 stagingd:1"
 	as alice scancel "$id"
 	job_wait_says "$id" ending
-	state_is "server:1 stage-keeper:1 stage-steward:1 stagingd:1"
+	state_is "server:1 stage-keeper:1 stage-manager:1 stagingd:1"
 
 	job_wait "$id"
 
@@ -116,7 +116,7 @@ while True:
 }
 
 # Fails when who fetches does without its filter.
-test_who_fetches_and_who_spreads_have_nothing_else() {
+test_who_fetches_and_who_broadcasts_have_nothing_else() {
 	local id
 
 	((!${STAGE_TEST_AUDIT:-0})) || skip audit "strace has its own filter of calls in them"
@@ -133,7 +133,7 @@ test_who_fetches_and_who_spreads_have_nothing_else() {
 	gate_close n1
 	id=$(job_submit alice -N2 -w n1,n2 --stage-wait=no \
 		--stage-data="w=http://ctl:8081/x.tar,g=/srv/pfs/gate/many.tar" <<<"sleep 60")
-	state_is "stage-fetch:1 stage-keeper:1 stage-spread:1 stage-steward:1 stagingd:1 writer:2"
+	state_is "stage-broadcast:1 stage-fetch:1 stage-keeper:1 stage-manager:1 stagingd:1 writer:2"
 	gate_open n1
 	as alice scancel "$id"
 	job_wait "$id"

@@ -12,7 +12,7 @@ outside_of() {
 # small_outside ID KIB: what is outside has no more, and is none of those that serve or write
 small_outside() {
 	outside_of "$1"
-	assert_not grep -qE '^(stage-worker|stage-fetch|stage-spread|sbcast|squeue) ' "$work/outside"
+	assert_not grep -qE '^(stage-worker|stage-fetch|stage-broadcast|sbcast|squeue) ' "$work/outside"
 	assert_not grep -q ' traced$' "$work/outside"
 	assert_le "$(awk '{ sum += $3 } END { print sum + 0 }' "$work/outside")" "$2" "KiB outside of the job"
 }
@@ -159,6 +159,32 @@ test_images_that_are_copied_behind_their_mounts() {
 	job_done "$id"
 }
 
+# Refused where a tar that fits nowhere is not mounted.
+test_a_tar_larger_than_the_memory_is_mounted_on_all_nodes() {
+	local id want
+
+	need_fuse
+	site_conf <<<$'[source only]\nMatch=/srv/pfs/gate/**\nTiers=shm'
+	sed -i 's|^Match=/srv/pfs/\*\*|Match=/srv/pfs/data/**|' "$base/etc/stage-data/stage-data.conf"
+	mkdir -p "$work/big"
+	head -c 120M /dev/urandom >"$work/big/a"
+	head -c 120M /dev/urandom >"$work/big/b"
+	tar -C "$work/big" -cf "$pfs/gate/big.tar" a b
+	at_end "rm -f '$pfs/gate/big.tar'"
+	want=$(cat "$work/big/a" "$work/big/b" | cksum)
+	rm -rf "$work/big"
+	id=$(job_submit alice -N3 --mem=200 --stage-data="big=/srv/pfs/gate/big.tar" <<-'EOS'
+	srun --ntasks-per-node=1 bash -c 'cat $STAGE_DATA_PATH_BIG/a $STAGE_DATA_PATH_BIG/b | cksum'
+	stagectl status big
+	stagectl explain big
+	EOS
+	)
+	job_done "$id"
+	assert_eq 3 "$(job_output "$id" | grep -cxF "$want")" "nodes that read it"
+	assert_contains "$(job_output "$id")" "mounted where it is, because it fits nowhere"
+	wait_until 10 job_nodes_clean "$id"
+}
+
 # --- CPUs -----------------------------------------------------------------------------------------
 
 # allowed_of NODE PID...: the CPUs that these processes may use, each list once
@@ -222,7 +248,7 @@ test_the_keeper_does_not_follow_a_process_of_the_users() {
 		job_wait_says "$id" "m is there"
 		want=$(job_output "$id" | sed -n "s/.*affinity list: //p")
 		# shellcheck disable=SC2046
-		assert_eq "$want" "$(allowed_of n1 $(on n1 pgrep -x 'stage-keeper|stage-steward'))" "CPUs of the keeper"
+		assert_eq "$want" "$(allowed_of n1 $(on n1 pgrep -x 'stage-keeper|stage-manager'))" "CPUs of the keeper"
 		let_go "$id"
 		job_done "$id"
 	done
@@ -233,7 +259,7 @@ test_the_keeper_does_not_follow_a_process_of_the_users() {
 # --- code of the user's ---------------------------------------------------------------------------
 
 # All kinds of processes that there are: nothing that is outside of the job's cgroups can be traced, and it is stagingd and
-# the hands of the keeper alone. Fails when image servers are not moved, and when a program is readable.
+# the helpers of the keeper alone. Fails when image servers are not moved, and when a program is readable.
 test_what_is_outside_of_the_job_cannot_be_traced() {
 	local id
 
@@ -249,7 +275,7 @@ test_what_is_outside_of_the_job_cannot_be_traced() {
 	job_wait_says "$id" "two are there"
 	for _ in 1 2 3; do
 		small_outside "$id" 20000
-		assert_not grep -vE '^(stagingd|stage-hand) ' "$work/outside"
+		assert_not grep -vE '^(stagingd|stage-helper) ' "$work/outside"
 	done
 	gate_open n1
 	let_go "$id"

@@ -54,7 +54,7 @@ s.settimeout(3)
 s.connect('$socket')
 s.send(b'proto=1\0op=status\0id=1\0')
 sys.exit(0 if s.recv(65536) else 1)"
-	for pid in $(on n1 pgrep -x 'stagingd|stage-worker|stage-keeper|stage-steward'); do
+	for pid in $(on n1 pgrep -x 'stagingd|stage-worker|stage-keeper|stage-manager'); do
 		assert_not as_on bob n1 kill -0 "$pid"
 		assert_not as_on bob n1 cat "/proc/$pid/environ"
 	done
@@ -81,7 +81,7 @@ test_no_program_of_a_user_runs_as_root() {
 
 	id=$(start_neighbour alice)
 	job_wait_says "$id" begun
-	assert_eq $'stage-keeper root\nstage-steward stage-data' \
+	assert_eq $'stage-keeper root\nstage-manager stage-data' \
 		"$(on n1 ps -eo comm,user | awk '/^stag/ && $2 != "alice" { print $1, $2 }' | sort -u)" \
 		"programs that are not the user's"
 	for pid in $(on n1 pgrep -x 'stagingd|stage-worker'); do
@@ -116,7 +116,7 @@ test_all_of_a_job_stays_on_its_own_cores() {
 	job_wait_says "$id" "m is there"
 	want=$(job_output "$id" | sed -n "s/.*affinity list: //p")
 	assert_match "$want" '^[0-9]+$'
-	for name in stage-keeper stage-steward stagingd stage-worker; do
+	for name in stage-keeper stage-manager stagingd stage-worker; do
 		for pid in $(on n1 pgrep -x "$name"); do
 			assert_eq "$want" "$(cpus_of "$pid")" "CPUs of $name"
 		done

@@ -17,13 +17,13 @@ dk_reap() {
 	on "${1:-n1}" "$(dk_keeper)" reap 2>&1
 }
 
-# dk_keeper_pid NODE ID: of the job's keeper; of the job's steward
+# dk_keeper_pid NODE ID: of the job's keeper; of the job's manager
 dk_keeper_pid() {
 	on "$1" sed -nE 's/^keeper=([0-9]+):.*/\1/p' "/run/stage-data/$2/state"
 }
 
-dk_steward_pid() {
-	on "$1" pgrep -x -P "$(dk_keeper_pid "$1" "$2")" stage-steward
+dk_manager_pid() {
+	on "$1" pgrep -x -P "$(dk_keeper_pid "$1" "$2")" stage-manager
 }
 
 dk_lock_is_free() {
@@ -92,13 +92,13 @@ test_a_running_job_keeps_its_data_when_its_keeper_dies() {
 }
 
 # Fails as the one before does.
-test_a_running_job_keeps_its_data_when_its_steward_dies() {
-	dk_survives steward_pid
+test_a_running_job_keeps_its_data_when_its_manager_dies() {
+	dk_survives manager_pid
 }
 
 dk_everybody() {
 	dk_keeper_pid "$1" "$2"
-	dk_steward_pid "$1" "$2"
+	dk_manager_pid "$1" "$2"
 	on "$1" pgrep -x stagingd
 }
 
@@ -155,24 +155,13 @@ dk_no_stagingd() {
 	! on "$1" pgrep -x stagingd >/dev/null
 }
 
-readonly dk_log_reader='
-import os, socket
-s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-s.bind("/dev/log")
-os.chmod("/dev/log", 0o666)
-with open("/var/log/dk-log", "ab", 0) as f:
-    while True:
-        f.write(s.recv(65536) + b"\n")'
-
 # A step that begins after the keeper's death, and the line in the system's log that does not wait for the reaper.
 # Fails when a held task asks stagingd alone, and when stagingd says nothing of it.
 test_a_held_task_begins_with_what_is_ready_when_the_keeper_is_dead() {
 	local id out
 
 	forgive_crashes n1
-	at_end "on n1 bash -c 'pkill -f dk-log-reader; rm -f /dev/log /var/log/dk-log'"
-	{ on n1 python3 -c "$dk_log_reader" dk-log-reader || true; } &
-	wait_until 10 on n1 test -S /dev/log
+	system_log n1 /var/log/dk-log
 	id=$(job_submit alice -w n1 --stage-wait=tasks --stage-data="t=$data/many.tar" <<-EOS
 	stagectl wait -q && echo begun; $until_let_go
 	srun sh -c 'cat \$STAGE_DATA_PATH_T/*/* | cksum'
@@ -239,8 +228,6 @@ test_a_running_job_without_cgroups_keeps_its_data_while_slurmctld_is_away() {
 # Fails when neither the groups of version 2 nor step daemons are looked at.
 test_a_running_job_in_cgroup_v2_keeps_its_data_while_slurmctld_is_away() {
 	need_fuse
-	! on ctl sinfo --version | awk '{ exit !(substr($2, 1, 5) >= "24.05") }' ||
-		skip cgroup-v2 "$(on ctl sinfo --version) does not start in a node of the test cluster with version 2"
 	"$cluster" restart --cgroups v2
 	dk_survives_without_slurmctld
 }
@@ -281,7 +268,7 @@ test_what_slurm_does_not_tell_about_is_kept_until_it_does() {
 	assert_eq "" "$(on n1 find /srv/local -name "stage-data-$id*")" "what is left on the disk"
 }
 
-# Three keepers that nobody tells that their jobs are over: one is well, one is stopped, the steward of the third is.
+# Three keepers that nobody tells that their jobs are over: one is well, one is stopped, the manager of the third is.
 # Fails when a lock that is held is all that the reaper looks for.
 test_keepers_that_nobody_ends_are_ended() {
 	local ids=() node i
@@ -291,7 +278,7 @@ test_keepers_that_nobody_ends_are_ended() {
 	done
 	dk_without_plugin n1 n2 n3
 	on n2 kill -STOP "$(dk_keeper_pid n2 "${ids[1]}")"
-	on n3 kill -STOP "$(dk_steward_pid n3 "${ids[2]}")"
+	on n3 kill -STOP "$(dk_manager_pid n3 "${ids[2]}")"
 	# Of a job that runs it ends none.
 	for node in n1 n2 n3; do
 		dk_reap $node &
@@ -314,7 +301,7 @@ test_keepers_that_nobody_ends_are_ended() {
 	for i in 0 1 2; do
 		assert job_nodes_clean "${ids[i]}"
 		assert_eq 1 "$(dk_log n$((i + 1)) | grep -c "job=${ids[i]} .*nobody has ended its keeper")" "lines of it"
-		assert_not on n$((i + 1)) pgrep -x 'stage-keeper|stage-steward'
+		assert_not on n$((i + 1)) pgrep -x 'stage-keeper|stage-manager'
 		# None of them has crashed.
 		assert_not on n$((i + 1)) test -s /run/stage-data/.crashes
 	done
@@ -333,7 +320,7 @@ sys.stdout.buffer.write(int(time.clock_gettime(time.CLOCK_BOOTTIME) * 1000).to_b
 		>"$base/node/n1/local/crashes"
 	on n1 cp /srv/local/crashes /run/stage-data/.crashes
 	rm "$base/node/n1/local/crashes"
-	for who in keeper steward; do
+	for who in keeper manager; do
 		id=$(dk_begin n1)
 		on n1 kill -STOP "$("dk_${who}_pid" n1 "$id")"
 		let_go "$id"

@@ -69,9 +69,9 @@ test_the_daemon_is_missing() {
 }
 
 # Fails when the keeper goes on without having read the configuration.
-test_the_hand_is_missing() {
-	replace_on_n1 stage-hand </dev/null
-	broken_on_n1 'stage-hand|install'
+test_the_helper_is_missing() {
+	replace_on_n1 stage-helper </dev/null
+	broken_on_n1 'stage-helper|install'
 }
 
 # Fails when a task waits for longer than a few seconds for a keeper to begin.

@@ -333,7 +333,7 @@ test_slurmd_is_gone_for_good() {
 	on n1 "$(libexec)/stage-keeper" clean --job "$id"
 	# The keeper may have begun by itself, and then frees behind what the clean-up found taken away.
 	wait_until 10 eval '[[ -z $(on n1 find /run/stage-data /srv/local -name "$id.*" -o -name "$id" -o -name "stage-data-$id*") ]]'
-	wait_until 10 eval "! on n1 pgrep -x 'stagingd|stage-worker|stage-keeper|stage-steward'"
+	wait_until 10 eval "! on n1 pgrep -x 'stagingd|stage-worker|stage-keeper|stage-manager'"
 	"$cluster" slurmd-start n1
 	job_wait "$id"
 	wait_until 20 nodes_are_fine
@@ -342,7 +342,7 @@ test_slurmd_is_gone_for_good() {
 # Nothing of this job's stands on n1, and nothing of ours runs there.
 n1_is_rid_of() {
 	[[ -z $(on n1 find /run/stage-data /srv/local -name "$1" -o -name "$1.*" -o -name "stage-data-$1*") ]] &&
-		! on n1 pgrep -x 'stagingd|stage-worker|stage-keeper|stage-steward|stage-hand'
+		! on n1 pgrep -x 'stagingd|stage-worker|stage-keeper|stage-manager|stage-helper'
 }
 
 readonly test_the_end_of_a_job_is_seen_without_slurmd_seconds=300
@@ -623,18 +623,21 @@ test_the_run_directory_is_full() {
 	broken_on_n1 "write the job's record: No space left"
 }
 
-# The daemon's account of the job refuses them, or the worker's own of the dataset. Fails when MaxFiles= is read to
-# another limit's place.
+# The daemon's account of the job refuses them, or the worker's own of the dataset. A plain tar is mounted then, unless
+# it is to be extracted. Fails when MaxFiles= is read to another limit's place.
 test_more_files_than_the_site_allows() {
 	local id
 
 	site_conf <<<$'[limits]\nMaxFiles=100'
-	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=$data/many.tar,d=$data/flat" \
+	id=$(job_submit alice -w n1 --stage-wait=no --stage-data="t=$data/many.tar::method=extract,d=$data/flat" \
 		<<<'stagectl wait -q t || echo "t fails"; stagectl wait -q d && echo "d is ready"')
 	job_done "$id"
 	assert_match "$(job_output "$id")" 't: .*(more files than MaxFiles=100 of this site|more than the 100 files allowed)'
 	assert_contains "$(job_output "$id")" "t fails"
 	assert_contains "$(job_output "$id")" "d is ready"
+	id=$(job_submit alice -w n1 --stage-data="m=$data/many.tar" <<<'stagectl status')
+	job_done "$id"
+	assert_match "$(job_output "$id")" 'm +ready +mount '
 }
 
 # Each limit takes the keeper or what it starts; the job fails with a sentence, or does without.
@@ -656,7 +659,7 @@ test_the_keeper_has_few_descriptors() {
 	done
 }
 
-# Fails when what the steward, the daemon and the workers may start is left as slurmd was given it: others of nobody's
+# Fails when what the manager, the daemon and the workers may start is left as slurmd was given it: others of nobody's
 # count, too, those of other jobs among them.
 test_a_limit_of_processes_that_slurmd_has_is_not_ours() {
 	local id
@@ -676,7 +679,7 @@ test_the_group_of_the_keeper_is_full() {
 	on n1 test -e /sys/fs/cgroup/pids/cgroup.procs || skip cgroup "no pids controller v1"
 	on n1 mkdir /sys/fs/cgroup/pids/few
 	at_end "wait_until 10 on n1 rmdir /sys/fs/cgroup/pids/few"
-	on n1 bash -c 'echo 3 >/sys/fs/cgroup/pids/few/pids.max'    # keeper, steward, stagingd
+	on n1 bash -c 'echo 3 >/sys/fs/cgroup/pids/few/pids.max'    # keeper, manager, stagingd
 	keeper_is <<<$'[[ $1 != run ]] || echo $$ >/sys/fs/cgroup/pids/few/cgroup.procs; exec "$REAL" "$@"'
 	id=$(job_submit alice -w n1 --stage-data="t=$data/flat" <<<'echo begun')
 	job_failed "$id" 30
@@ -790,22 +793,22 @@ on_kernel() {
 
 # Fails when openat2 has no way around it.
 test_the_kernel_of_rhel_8() { on_kernel 4.18; }
-# Fails when a later call is made: fchmodat2 in stage-hand.
+# Fails when a later call is made: fchmodat2 in stage-helper.
 test_the_kernel_of_rhel_9() { on_kernel 5.14; }
 
 # --- what fails inside of the keeper --------------------------------------------------------------
 
-# inject_on_all WHAT COUNT: tests/lib/inject on three nodes at once. A steward is traced from its first call on.
+# inject_on_all WHAT COUNT: tests/lib/inject on three nodes at once. A manager is traced from its first call on.
 inject_on_all() {
 	local i status=0 pids=() seed=${STAGE_TEST_SEED:-$RANDOM}
 
 	[[ $1 == record || $1 == memory ]] || ((!${STAGE_TEST_AUDIT:-0})) || skip audit "it fails calls by strace, which can't be under strace"
 	install -m 0755 "$here/../lib/inject" "$base/inject"
 	at_end "rm -f '$base/inject'"
-	if [[ $1 == steward* ]]; then
-		gcc -shared -fPIC -D_GNU_SOURCE -O2 -o "$base/stop-steward.so" "$here/../lib/stop-steward.c"
-		echo "$base/stop-steward.so" >"$base/etc/ld.so.preload"
-		at_end "rm -f '$base/etc/ld.so.preload' '$base/stop-steward.so'"
+	if [[ $1 == manager* ]]; then
+		gcc -shared -fPIC -D_GNU_SOURCE -O2 -o "$base/stop-manager.so" "$here/../lib/stop-manager.c"
+		echo "$base/stop-manager.so" >"$base/etc/ld.so.preload"
+		at_end "rm -f '$base/etc/ld.so.preload' '$base/stop-manager.so'"
 	fi
 	for i in 0 1 2; do
 		on n$((i + 1)) "$base/inject" "$prefix" "$1" --part $i/3 --most "$2" --seed "$seed" >"$work/inject.$i" 2>&1 &
@@ -823,12 +826,12 @@ inject_on_all() {
 }
 
 readonly test_each_call_of_a_keeper_fails_once_seconds=3000
-readonly test_each_call_of_a_steward_fails_once_seconds=3000 test_each_call_of_a_clean_ups_steward_fails_once_seconds=3000
+readonly test_each_call_of_a_manager_fails_once_seconds=3000 test_each_call_of_a_clean_ups_manager_fails_once_seconds=3000
 readonly test_each_call_of_a_clean_up_fails_once_seconds=3000 test_memory_is_refused_once_to_each_program_seconds=3000
 # Fails when a keeper that can't set the job up crashes.
 test_each_call_of_a_keeper_fails_once() { inject_on_all keeper "${STAGE_TEST_CALLS:-6}"; }
-# Fails when a steward that can't set the job up crashes.
-test_each_call_of_a_steward_fails_once() { inject_on_all steward "${STAGE_TEST_CALLS:-6}"; }
+# Fails when a manager that can't set the job up crashes.
+test_each_call_of_a_manager_fails_once() { inject_on_all manager "${STAGE_TEST_CALLS:-6}"; }
 # Fails when the keeper waits for a child that was never let begin.
 test_a_child_of_the_keeper_is_not_let_begin() { inject_on_all go 20; }
 # Fails when the keeper crashes because a child of its has failed.
@@ -836,7 +839,7 @@ test_memory_is_refused_once_to_each_program() { inject_on_all memory "${STAGE_TE
 # Fails when the reaper does not go through the jobs.
 test_each_call_of_a_clean_up_fails_once() { inject_on_all clean "${STAGE_TEST_CALLS:-5}"; }
 # The same.
-test_each_call_of_a_clean_ups_steward_fails_once() { inject_on_all steward-clean "${STAGE_TEST_CALLS:-5}"; }
+test_each_call_of_a_clean_ups_manager_fails_once() { inject_on_all manager-clean "${STAGE_TEST_CALLS:-5}"; }
 # Fails when a pid is signalled without a look at its start.
 test_the_record_is_damaged_or_names_others() { inject_on_all record 20; }
 

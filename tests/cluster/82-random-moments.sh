@@ -79,7 +79,7 @@ clean_95_ms() {
 
 readonly test_stagingd_is_killed_seconds=600 test_a_worker_is_killed_seconds=600
 readonly test_an_image_server_is_killed_seconds=600 test_the_keeper_is_killed_seconds=600
-readonly test_the_steward_is_killed_seconds=600
+readonly test_the_manager_is_killed_seconds=600
 readonly test_the_daemon_of_the_batch_step_is_killed_seconds=600
 readonly test_the_daemon_of_the_extern_step_is_killed_seconds=600
 readonly test_slurmd_is_killed_seconds=600 test_cancelled_seconds=600
@@ -94,8 +94,8 @@ test_a_worker_is_killed() { at_random_moments worker; }
 test_an_image_server_is_killed() { need_fuse; at_random_moments server; }
 # Fails when nobody takes away what a keeper had that is dead.
 test_the_keeper_is_killed() { at_random_moments keeper; }
-# Fails when a keeper stays whose steward is gone.
-test_the_steward_is_killed() { at_random_moments steward; }
+# Fails when a keeper stays whose manager is gone.
+test_the_manager_is_killed() { at_random_moments manager; }
 # Fails when the epilog does not clean up.
 test_the_daemon_of_the_batch_step_is_killed() { at_random_moments batch; }
 # Fails when a clean-up leaves the cgroup.

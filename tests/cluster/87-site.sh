@@ -142,7 +142,7 @@ test_doctor_is_content_with_this_cluster() {
 }
 
 # The shared tier is not the node's: what a job has put there is only known from the manifests. Fails when they are not
-# released.
+# released, and when each node has a copy of its own.
 test_a_shared_tier_is_used_when_named_and_left_empty() {
 	local id
 
@@ -154,16 +154,18 @@ test_a_shared_tier_is_used_when_named_and_left_empty() {
 	Kind=shared
 	Path=/srv/pfs/scratch/%u
 	CONF
-	id=$(job_submit alice -N2 --stage-data="t=$data/many.tar:scratch,/srv/pfs/data/flat" <<-'JOB'
-	srun bash -c 'find -L $STAGE_DATA_PATH_T -type f | wc -l; readlink $STAGE_DATA_PATH_T'
+	id=$(job_submit alice -N3 --stage-data="t=$data/many.tar:scratch,i=$data/many.zstd.sqsh:scratch,/srv/pfs/data/flat" <<-'JOB'
+	srun bash -c 'find -L $STAGE_DATA_PATH_T -type f | wc -l; readlink $STAGE_DATA_PATH_T; cat $STAGE_DATA_PATH_I/*/* | cksum'
 	echo staged >/srv/pfs/home/alice/shared.staged
 	sleep 100
 	JOB
 	)
 	at_end "rm -f '$pfs/home/alice/shared.staged'"
 	wait_until 30 test -e "$pfs/home/alice/shared.staged"
-	assert_match "$(job_output "$id")" '/srv/pfs/scratch/alice/'
-	assert_not test -z "$(find "$pfs/scratch/alice" -type f)"
+	assert_eq 1 "$(job_output "$id" | grep '^/srv/pfs/scratch/alice/' | sort -u | wc -l)" "places of the copy"
+	assert_eq 3 "$(job_output "$id" | grep -c '^/srv/pfs/scratch/alice/')" "nodes that have it"
+	assert_eq 1 "$(job_output "$id" | grep -E '^[0-9]+ [0-9]+$' | sort -u | wc -l)" "contents of the image"
+	assert_eq 2 "$(find "$pfs/scratch/alice" -name data | wc -l)" "copies"
 	as_on alice ctl scancel "$id"
 	wait_until 20 job_nodes_clean "$id"
 	assert_eq "" "$(find "$pfs/scratch/alice" -mindepth 1)" "what is left in the shared tier"

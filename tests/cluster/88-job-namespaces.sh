@@ -38,7 +38,7 @@ test_late_mounts_are_seen_in_the_jobs_namespace() {
 	assert_nodes_fine
 }
 
-# One sentence in place of an empty directory. Red without seen_check() (client/seen.c) in wait and in path.
+# One sentence in place of an empty directory. Red without mount_visible_check() (client/mount-visible.c) in wait and in path.
 test_without_jobnamespace_a_late_mount_is_told() {
 	local id
 
@@ -61,7 +61,7 @@ test_without_jobnamespace_a_late_mount_is_told() {
 	assert_contains "$(job_output "$id")" "the rest goes on"
 }
 
-# A script whose image is hidden doesn't begin. Red without seen_check() in the report of nodes.
+# A script whose image is hidden doesn't begin. Red without mount_visible_check() in the report of nodes.
 test_without_jobnamespace_a_script_does_not_begin_without_its_image() {
 	local id
 

@@ -71,3 +71,53 @@ test_jobs_of_an_array_are_all_counted() {
 	id=$(job_submit alice -w n1 --array=1-4 --stage-data="c=$data/flat" <<<'true')
 	wait_until 60 scraped 'stage_data_jobs_total 4' 'stage_data_datasets_total{result="ready"} 4'
 }
+
+# On n1, which scrapes the exporter there once a second
+prometheus_up() {
+	local pid
+
+	type -P prometheus >/dev/null || skip prometheus "no prometheus"
+	on n1 install -d -m 0755 /var/lib/prom
+	at_end "on n1 rm -rf /var/lib/prom"
+	on n1 tee /var/lib/prom/rules.yml <"$here/../../etc/prometheus/stage-data.rules.yml" >/dev/null
+	on n1 tee /var/lib/prom/prometheus.yml >/dev/null <<-CONF
+	global: {scrape_interval: 1s, evaluation_interval: 1s}
+	rule_files: [rules.yml]
+	scrape_configs: [{job_name: node, static_configs: [{targets: ["127.0.0.1:9100"]}]}]
+	CONF
+	pid=$(on n1 bash -c 'prometheus --web.listen-address=127.0.0.1:9090 --config.file=/var/lib/prom/prometheus.yml \
+		--storage.tsdb.path=/var/lib/prom/data &>/var/lib/prom/log </dev/null & echo $!')
+	at_end "on n1 kill $pid; wait_until 20 gone n1 $pid"
+	wait_until 30 on n1 bash -c ': </dev/tcp/127.0.0.1/9090'
+}
+
+gone() {
+	! on "$1" kill -0 "$2" 2>/dev/null
+}
+
+# answers PATH PATTERN: Prometheus' API answers so now
+answers() {
+	local text
+
+	text=$(on n1 bash -c 'exec 3<>/dev/tcp/127.0.0.1/9090 && printf "GET %s HTTP/1.0\r\n\r\n" "$1" >&3 && cat <&3' - "$1")
+	[[ $text =~ $2 ]]
+}
+
+test_a_prometheus_fires_an_alert_when_a_keeper_has_died() {
+	local id
+
+	forgive_crashes n1
+	exporter_up
+	prometheus_up
+	job_run alice -w n1 --stage-data="c=$data/flat" <<<'true' >/dev/null
+	wait_until 20 answers '/api/v1/query?query=stage_data_keeper_deaths_total' '"value":\[[0-9.]+,"0"\]'
+	assert answers '/api/v1/query?query=stage_data_build_info' '"version":"[0-9]+\.[0-9]+'
+	assert answers /api/v1/alerts '"alerts":\[\]'
+	id=$(job_submit alice -w n1 --stage-data="c=$data/flat" <<<"$until_let_go")
+	wait_until 30 on n1 test -e "/run/stage-data/$id/t/data/c"
+	on n1 kill -KILL "$(on n1 sed -nE 's/^keeper=([0-9]+):.*/\1/p' "/run/stage-data/$id/state")"
+	let_go "$id"
+	job_wait "$id"
+	wait_until 30 scraped 'stage_data_keeper_deaths_total 1'
+	wait_until 30 answers /api/v1/alerts '"alertname":"StageDataKeeperDied".*"state":"firing"'
+}

@@ -111,7 +111,7 @@ test_nobody_gets_what_is_not_his() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
-# Fails when what was kept is not held against its print.
+# Fails when what was kept is not checked against its fingerprint.
 test_what_the_user_has_changed_is_staged_anew() {
 	local out
 
@@ -218,7 +218,7 @@ test_killed_in_the_middle_there_is_all_or_nothing() {
 	local id what
 
 	slow_site 30000000
-	for what in stage-worker stage-keeper stage-steward; do
+	for what in stage-worker stage-keeper stage-manager; do
 		[[ $what != stage-worker ]] && forgive_crashes n1
 		id=$(job_submit alice -w n1 --stage-data="t=/srv/pfs/kept/big:ssd:keep=30m" <<<'echo begun')
 		wait_until 20 is_being_made
@@ -422,7 +422,7 @@ test_what_is_kept_in_memory_is_no_more_than_the_site_gives() {
 	wait_until 10 nodes_are_fine >/dev/null
 }
 
-# Seen failing with a stage-hand that looks at no file system.
+# Seen failing with a stage-helper that looks at no file system.
 test_without_a_tmpfs_of_its_own_nothing_is_kept_in_memory() {
 	local out kind
 

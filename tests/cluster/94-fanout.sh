@@ -186,10 +186,10 @@ test_the_others_read_when_the_first_nodes_worker_dies() {
 }
 
 no_sbcast_on_n1() {
-	! on n1 pgrep -x stage-spread >/dev/null && ! on n1 pgrep -f '^sleep 1000$' >/dev/null
+	! on n1 pgrep -x stage-broadcast >/dev/null && ! on n1 pgrep -f '^sleep 1000$' >/dev/null
 }
 
-# First one dataset of a job that goes on, then the job. Of what stage-spread started, the first is
+# First one dataset of a job that goes on, then the job. Of what stage-broadcast started, the first is
 # left where it does not end with the worker.
 # Fails when sbcast does not end with the worker.
 test_cancelled_in_the_middle_leaves_nothing() {

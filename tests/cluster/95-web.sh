@@ -205,7 +205,7 @@ s3_where() {
 		grep -lsF -f /srv/pfs/s3/secret "$pid/environ"
 	done
 	grep -lsF -f /srv/pfs/s3/secret [0-9]*/cmdline
-	grep -rlsF -f /srv/pfs/s3/secret /run/stage-data' "${2:-stage-keeper|stage-steward|stagingd|stage-worker|stage-fetch|stage-hand}" || true
+	grep -rlsF -f /srv/pfs/s3/secret /run/stage-data' "${2:-stage-keeper|stage-manager|stagingd|stage-worker|stage-fetch|stage-helper}" || true
 }
 
 # The server is stopped while it is looked for the secret, so that a stage-fetch which has it is there. Red when the keys
@@ -269,21 +269,13 @@ test_objects_of_s3_come_with_the_users_keys_which_nobody_else_sees() {
 	assert_not grep -q '"signed":false' "$pfs/s3/log"
 }
 
-# A server that takes connections and says nothing, and a reader of /dev/log on n1
+# A server that takes connections and says nothing
 readonly quiet_server='
 import socket
 with socket.create_server(("0.0.0.0", 9009)) as s:
     taken = []
     while True:
         taken.append(s.accept())'
-readonly log_reader='
-import os, socket
-s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
-s.bind("/dev/log")
-os.chmod("/dev/log", 0o666)
-with open("/var/log/dev-log", "ab", 0) as f:
-    while True:
-        f.write(s.recv(65536) + b"\n")'
 
 # A stage-fetch that waits for a server has the keys in its memory, and is killed as by a crash: no core, nothing in what
 # goes to /dev/log or stands in a file. (That no core is left where others leave theirs is in data test-s3.)
@@ -292,13 +284,12 @@ test_a_fetch_that_crashes_with_keys_leaves_none() {
 	local id pid secret=secret/+key
 
 	mkdir -p "$pfs/s3"
-	at_end "rm -rf '$pfs/s3'; on ctl pkill -f quiet-server; on n1 bash -c 'pkill -f log-reader; rm -f /dev/log /var/log/dev-log'"
+	at_end "rm -rf '$pfs/s3'; on ctl pkill -f quiet-server"
 	echo "$secret" >"$pfs/s3/secret"
 	install -m 0755 "$lib/procmem.py" "$pfs/s3/"
 	{ on ctl python3 -c "$quiet_server" quiet-server || true; } &
-	{ on n1 python3 -c "$log_reader" log-reader || true; } &
+	system_log n1 /var/log/dev-log
 	wait_until 10 on ctl bash -c ': </dev/tcp/ctl/9009' 2>/dev/null
-	wait_until 10 on n1 test -S /dev/log
 	site_conf <<<$'[source s3]\nMatch=s3://closed/**\nEndpoint=http://ctl:9009\nNetworks=10.77.0.0/24'
 	id=$(s3_submit "$secret" -w n1 --stage-data="t=s3://closed/many.tar" <<<$'#!/bin/bash\necho begun')
 	wait_until 30 on n1 pgrep -x stage-fetch >/dev/null

@@ -260,3 +260,36 @@ test_datasets_of_the_sites_catalogue() {
 	job_failed "$id"
 	assert_contains "$(job_output "$id")" "SHA-256"
 }
+
+# The loader has the loop of PyTorch's DataLoader: worker processes read files of the dataset.
+test_the_python_module_waits_for_the_data() {
+	local module out
+
+	module=$(<"$examples/../../examples/stage_data.py")
+	out=$(job_run alice -w n1 --stage-wait=no --stage-data="t=$data/many.tar" <<-JOB
+	mkdir module.\$SLURM_JOB_ID && cd module.\$SLURM_JOB_ID || exit
+	cat >stage_data.py <<'MODULE'
+	$module
+	MODULE
+	cat >load.py <<'PROGRAM'
+	import multiprocessing, os
+	import stage_data
+
+	def load(path):
+	    with open(path, "rb") as f:
+	        return len(f.read())
+
+	if __name__ == "__main__":
+	    top = stage_data.wait("t", timeout=60)["t"]
+	    assert stage_data.path("t") == top == os.environ["STAGE_DATA_PATH_T"], top
+	    assert [(d.name, d.state) for d in stage_data.status()] == [("t", "ready")]
+	    files = [os.path.join(d, f) for d, _, names in os.walk(top) for f in names]
+	    with multiprocessing.Pool(2) as pool:
+	        print("loaded", len(files), sum(pool.imap_unordered(load, files, 64)))
+	PROGRAM
+	python3 load.py
+	cd .. && rm -r module.\$SLURM_JOB_ID
+	JOB
+	)
+	assert_contains "$out" "loaded 2000 $(find "$pfs/data/many" -type f -printf '%s\n' | awk '{ n += $1 } END { print n }')"
+}

@@ -1,5 +1,5 @@
-# Defects an admin meets, planted on a node one by one: `stagectl doctor` there names each, with its mend, and
-# nothing else; then it is mended, as the doctor says where that can be done here.
+# Defects an admin meets, planted on a node one by one: `stagectl doctor` there names each, with its hint, and
+# nothing else; then it is fixed, as the doctor says where that can be done here.
 # shellcheck shell=bash
 
 # Runs on the node. Slurm's own answer is asked for once; lines of it are changed to plant what is Slurm's.
@@ -24,13 +24,13 @@ doctors_script() {
 	touch -d yesterday $d/plugstack.own # other tests may have written to the real one since slurmd began
 	cp -a $d/plugstack.own $plugstack
 
-	# A finding a line: LEVEL  SUBJECT  CAUSE -> MEND
+	# A finding a line: LEVEL  SUBJECT  CAUSE -> HINT
 	doctor() {
 		PATH=$d/bin:$PATH STAGE_CONF=$d/etc/stage-data.conf STAGE_LIBEXEC_DIR=$d/libexec \
 			$kernel "$PREFIX/bin/stagectl" doctor --quiet | paste -d ' ' - - | sed 's/  *->/ ->/'
 	}
 
-	# defect PATTERN PLANT MEND
+	# defect PATTERN PLANT HINT
 	defect() {
 		local found
 
@@ -162,9 +162,9 @@ doctors_script() {
 	warn helpers 'stage-worker has mode 0755: who can read it can trace it' 'chmod 0711 it' \
 		'rm $d/libexec/stage-worker; install -m 0755 $(dirname $keeper)/stage-worker $d/libexec/' \
 		'ln -sf $(dirname $keeper)/stage-worker $d/libexec/'
-	FAIL helpers 'stage-hand has mode 0700: users can?t run it' 'chmod 0711 it' \
-		'rm $d/libexec/stage-hand; install -m 0700 $(dirname $keeper)/stage-hand $d/libexec/' \
-		'ln -sf $(dirname $keeper)/stage-hand $d/libexec/'
+	FAIL helpers 'stage-helper has mode 0700: users can?t run it' 'chmod 0711 it' \
+		'rm $d/libexec/stage-helper; install -m 0700 $(dirname $keeper)/stage-helper $d/libexec/' \
+		'ln -sf $(dirname $keeper)/stage-helper $d/libexec/'
 	FAIL helpers 'stage-worker can be written by others than root' 'look who wrote to it' \
 		'rm $d/libexec/stage-worker; install -m 0775 /bin/true $d/libexec/stage-worker' \
 		'ln -sf $(dirname $keeper)/stage-worker $d/libexec/'

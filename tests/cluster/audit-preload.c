@@ -1,6 +1,6 @@
 /*
- * audit-preload: loaded into slurmd and slurmstepd it notes what stage_data.so, and nobody else, asks
- * libc for with a path: a line "EUID CALL PATH" each in AUDIT_LOG. It takes no locks: the
+ * audit-preload: loaded into slurmd and slurmstepd it notes what stage_data.so, and nobody else,
+ * asks libc for with a path: a line "EUID CALL PATH" each in AUDIT_LOG. It takes no locks: the
  * plugin calls between fork and exec, too.
  */
 #define _GNU_SOURCE
@@ -88,6 +88,7 @@ WRAP(int, fstatat64, p, (int fd, const char *p, struct stat64 *st, int flags), (
 WRAP(int, unlink, p, (const char *p), (p))
 WRAP(int, chdir, p, (const char *p), (p))
 WRAP(int, execve, p, (const char *p, char *const *argv, char *const *env), (p, argv, env))
-WRAP(int, glob64, p, (const char *p, int flags, int (*failed)(const char *, int), glob64_t *g), (p, flags, failed, g))
+WRAP(int, glob64, p, (const char *p, int flags, int (*failed)(const char *, int), glob64_t *g),
+     (p, flags, failed, g))
 WRAP(DIR *, opendir, p, (const char *p), (p))
 WRAP(FILE *, fopen64, p, (const char *p, const char *mode), (p, mode))

@@ -1,6 +1,6 @@
 # What the tests of the cluster suite may call. Sourced by tests/cluster/run, which starts each
 # test_* function in a subshell of its own with `set -e`: a command that fails ends the test, and
-# so does an assertion. What a test breaks (configuration, PrologFlags) the runner mends.
+# so does an assertion. What a test breaks (configuration, PrologFlags) the runner repairs.
 #
 # From the runner: $cluster (tests/lib/cluster), $base (its base directory), $prefix (where
 # stage-data is installed), $work (a directory of this test's own on the host).
@@ -37,6 +37,23 @@ at_end() {
 	at_end_commands=("$*" "${at_end_commands[@]}")
 }
 
+# system_log NODE FILE: reads /dev/log of a node into FILE there until the test ends. The reader is ended by its pid: a
+# pattern of pkill also matches the shell that runs pkill, and the socket would stay for the next test.
+system_log() {
+	at_end "on $1 sh -c 'kill \$(cat /run/system-log.pid); rm -f /dev/log /run/system-log.pid \$0' $2"
+	{ on "$1" python3 - "$2" <<<'
+import os, socket, sys
+with open("/run/system-log.pid", "w") as f:
+    f.write(str(os.getpid()))
+s = socket.socket(socket.AF_UNIX, socket.SOCK_DGRAM)
+s.bind("/dev/log")
+os.chmod("/dev/log", 0o666)
+with open(sys.argv[1], "ab", 0) as f:
+    while True:
+        f.write(s.recv(65536) + b"\n")' || true; } &
+	wait_until 10 on "$1" test -S /dev/log
+}
+
 run_at_end() {
 	local command
 
@@ -71,6 +88,15 @@ skip() {
 # note TEXT: what a test did in place of what it says; the runner prints it beside the verdict
 note() {
 	echo "NOTE: $*"
+}
+
+# assert_json SCHEMA TEXT: it fits the schema in docs/schema
+assert_json() {
+	local r=0
+
+	"${BASH_SOURCE[0]%/*}/../lib/check-json" "$1" <<<"$2" || r=$?
+	((r != 77)) || skip jsonschema "no python3-jsonschema"
+	((r == 0)) || fail "does not fit $1: $2"
 }
 
 need_fuse() {

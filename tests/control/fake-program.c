@@ -1,7 +1,7 @@
 /*
- * A program, which no script is, that does what a script says: the file whose path a test has written
- * over SCRIPT in a copy of it. It gets the same words. Where the test has written `hang`, it does nothing
- * until it is killed.
+ * A program, which no script is, that does what a script says: the file whose path a test has
+ * written over SCRIPT in a copy of it. It gets the same words. Where the test has written `hang`,
+ * it does nothing until it is killed.
  */
 #include <stdio.h>
 #include <string.h>

@@ -1,12 +1,12 @@
 #!/usr/bin/env python3
-"""Calls into the kernel of the real stage-keeper, or of its steward, fail, each once: there is an answer, and the
+"""Calls into the kernel of the real stage-keeper, or of its manager, fail, each once: there is an answer, and the
 clean-up takes all away.
 
-usage: keeper-calls-test.py KEEPER HAND FAKE RUNDIR LIBEXECDIR FAILCALLS PART/PARTS [WHOSE]
+usage: keeper-calls-test.py KEEPER HELPER FAKE RUNDIR LIBEXECDIR FAILCALLS PART/PARTS [WHOSE]
 
 FAILCALLS is failcalls.c, built to be preloaded: its head says what calls count as one. Of these the
-PART-th of PARTS shares fails. WHOSE: keeper (the default), or by their argv[0] stage-steward, or stage-hand: the
-chores that the steward has done, each a process that ends with its answer. The namespaces and the jobs are keeper-test.py's. What a job has here: a step's
+PART-th of PARTS shares fails. WHOSE: keeper (the default), or by their argv[0] stage-manager, or stage-helper: the
+tasks that the manager has done, each a process that ends with its answer. The namespaces and the jobs are keeper-test.py's. What a job has here: a step's
 groups to leave, a group of memory, a mount namespace, tiers of root's and of the user's, a place for what is
 kept, workers, an image, figures.
 
@@ -71,8 +71,9 @@ def failing():
 
 
 def preload():
-    """The environment of a steward and its hands is made from nothing."""
+    """The environment of a manager and its helpers is made from nothing."""
     kt.cover('/etc', 'etc')
+    kt.write_passwd() # what is mounted on a file of /etc is not in the overlay
     shutil.copyfile(FAILCALLS, PRELOADED)
     os.chmod(PRELOADED, 0o755)
     with open('/etc/ld.so.preload', 'w') as f:
@@ -95,7 +96,7 @@ def spell(call):
     name, *at = call.split()
     if not at:
         return name
-    program = kt.KEEPER if WHOSE == 'keeper' else kt.HAND
+    program = kt.KEEPER if WHOSE == 'keeper' else kt.HELPER
     lines = subprocess.run(['addr2line', '-e', program, '-s', '-f', *[hex(int(a, 16) - 1) for a in at]],
                            capture_output=True, text=True, check=False).stdout.split('\n')
     return name + ' of ' + ' < '.join(f'{f} {where}' for f, where in zip(lines[::2], lines[1::2]))
@@ -331,7 +332,7 @@ def main():
     pin = kt.new_namespace()
     os.symlink(f'/proc/{pin.pid}/ns/mnt', NAMESPACE)
     # cgroups are everybody's, the other programs' too
-    kt.next_job = 1000 * (1 + int(PART.split('/')[0])) + 100000 * ['keeper', 'stage-steward', 'stage-hand'].index(WHOSE)
+    kt.next_job = 1000 * (1 + int(PART.split('/')[0])) + 100000 * ['keeper', 'stage-manager', 'stage-helper'].index(WHOSE)
     wanted = os.environ.get('KEEPER_CALLS', '').split()     # some of the walks, to look at
     came_to = []
     for steps in WALKS:

@@ -1,7 +1,7 @@
 /*
  * Stands in for stagingd and stage-worker, by the name it is started with, and does what the test
- * says: keeper-test talks to the fake stagingd over the job's socket, one text a packet. As a steward
- * that somebody has taken over it leaves the keeper to hostile-steward-test.
+ * says: keeper-test talks to the fake stagingd over the job's socket, one text a packet. As a
+ * manager that somebody has taken over it leaves the keeper to hostile-manager-test.
  *
  * The file system it serves as a worker has one file, `f`; in mode "hang" reading it is never
  * answered.
@@ -27,7 +27,7 @@
 #include <sys/uio.h>
 #include <unistd.h>
 
-#include "common/protocol/keeper-acts.h"
+#include "common/protocol/keeper-privops.h"
 #include "common/protocol/keeper-verbs.h"
 
 #define MAX_TEXT 60000
@@ -81,8 +81,9 @@ static void add_proof(void)
 
 	add_file("/proc/self/status", ' ');
 	add("Cwd:\t%s\nSid:\t%d\nPid:\t%d\n", getcwd(target, sizeof(target)), getsid(0), getpid());
-	add("Secure:\t%x\nNice:\t%d\nScheduler:\t%d\nPersonality:\t", (unsigned)prctl(PR_GET_SECUREBITS, 0, 0, 0, 0),
-	    getpriority(PRIO_PROCESS, 0), sched_getscheduler(0));
+	add("Secure:\t%x\nNice:\t%d\nScheduler:\t%d\nPersonality:\t",
+	    (unsigned)prctl(PR_GET_SECUREBITS, 0, 0, 0, 0), getpriority(PRIO_PROCESS, 0),
+	    sched_getscheduler(0));
 	add_file("/proc/self/personality", ' ');
 	add_keyring();
 	add("Oom:\t");
@@ -135,7 +136,9 @@ static ssize_t receive_with_fds(int sock, void *data, size_t size, int *fds, siz
 		char buf[CMSG_SPACE(sizeof(int) * 16)];
 	} control;
 	struct iovec iov = { data, size };
-	struct msghdr hdr = { .msg_iov = &iov, .msg_iovlen = 1, .msg_control = control.buf,
+	struct msghdr hdr = { .msg_iov = &iov,
+			      .msg_iovlen = 1,
+			      .msg_control = control.buf,
 			      .msg_controllen = sizeof(control.buf) };
 	ssize_t n = recvmsg(sock, &hdr, MSG_CMSG_CLOEXEC);
 	struct cmsghdr *c = n < 0 ? NULL : CMSG_FIRSTHDR(&hdr);
@@ -153,7 +156,8 @@ static ssize_t receive_with_fds(int sock, void *data, size_t size, int *fds, siz
 static void fuse_answer(int fd, const struct fuse_in_header *in, int error, const void *data,
 			size_t size)
 {
-	struct fuse_out_header out = { .len = (uint32_t)(sizeof(out) + size), .error = error,
+	struct fuse_out_header out = { .len = (uint32_t)(sizeof(out) + size),
+				       .error = error,
 				       .unique = in->unique };
 	struct iovec iov[] = { { &out, sizeof(out) }, { (void *)data, size } };
 
@@ -174,7 +178,8 @@ static void fill_attr(struct fuse_attr *a, uint64_t node)
 
 static void fuse_reply(int fd, const struct fuse_in_header *in, const void *body, int hang)
 {
-	struct fuse_init_out init = { .major = FUSE_KERNEL_VERSION, .minor = 26,
+	struct fuse_init_out init = { .major = FUSE_KERNEL_VERSION,
+				      .minor = 26,
 				      .max_write = 4096 };
 	struct fuse_attr_out attr = { .attr_valid = 1 };
 	struct fuse_entry_out entry = { .nodeid = 2, .entry_valid = 1, .attr_valid = 1 };
@@ -411,7 +416,8 @@ static void obey(const char *text)
 		ask_keeper(KEEPER_TIER, 102, a, 0, -1);
 	else if (sscanf(text, "tiers %lld %u", &a, &id) == 2)
 		while (id-- > 0)
-			send_with_fds(KEEPER_FD_SOCKET, &(struct keeper_msg){ .verb = KEEPER_TIER, .arg0 = a },
+			send_with_fds(KEEPER_FD_SOCKET,
+				      &(struct keeper_msg){ .verb = KEEPER_TIER, .arg0 = a },
 				      sizeof(struct keeper_msg), NULL, 0);
 	else if (strcmp(text, "end") == 0)
 		ask_keeper(KEEPER_END, 0, 0, 0, -1);
@@ -434,7 +440,8 @@ static void obey(const char *text)
 
 static void run_daemon(void)
 {
-	struct pollfd fds[] = { { KEEPER_FD_SOCKET, POLLIN, 0 }, { KEEPER_FD_LISTEN, POLLIN, 0 },
+	struct pollfd fds[] = { { KEEPER_FD_SOCKET, POLLIN, 0 },
+				{ KEEPER_FD_LISTEN, POLLIN, 0 },
 				{ -1, POLLIN, 0 } };
 	struct keeper_msg m;
 	char text[4096];
@@ -464,22 +471,22 @@ static void run_daemon(void)
 	}
 }
 
-/* ---- stage-steward ---- */
+/* ---- stage-manager ---- */
 
 /* Gives the test its socket to the keeper, in place of what the plugin has put there. */
 static _Noreturn void give_keeper_away(void)
 {
-	int fd = STEWARD_FD_KEEPER;
+	int fd = MANAGER_FD_KEEPER;
 
-	send_with_fds(STEWARD_FD_SPEC, "keeper", 6, &fd, 1);
+	send_with_fds(MANAGER_FD_SPEC, "keeper", 6, &fd, 1);
 	close(fd);
-	close(STEWARD_FD_STATUS);
+	close(MANAGER_FD_STATUS);
 	for (;;)
 		pause();
 }
 
-/* The real stage-hand, which lies beside us, looks up what root asks for itself. */
-static _Noreturn void run_hand(char **argv)
+/* The real stage-helper, which lies beside us, looks up what root asks for itself. */
+static _Noreturn void run_helper(char **argv)
 {
 	char path[256];
 	ssize_t n = readlink("/proc/self/exe", path, sizeof(path) - sizeof(".real"));
@@ -494,10 +501,10 @@ static _Noreturn void run_hand(char **argv)
 int main(int argc, char **argv)
 {
 	signal(SIGPIPE, SIG_IGN);
-	if (strcmp(argv[0], "stage-steward") == 0)
+	if (strcmp(argv[0], "stage-manager") == 0)
 		give_keeper_away();
-	if (strcmp(argv[0], "stage-hand") == 0)
-		run_hand(argv);
+	if (strcmp(argv[0], "stage-helper") == 0)
+		run_helper(argv);
 	else if (strcmp(argv[0], "stage-worker") == 0)
 		run_worker();
 	else

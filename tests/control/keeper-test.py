@@ -1,9 +1,9 @@
 #!/usr/bin/env python3
 """Runs the real stage-keeper, as root, in mount and pid namespaces of its own.
 
-usage: keeper-test.py KEEPER HAND FAKE RUNDIR LIBEXECDIR [TEST...]
+usage: keeper-test.py KEEPER HELPER FAKE RUNDIR LIBEXECDIR [TEST...]
 
-KEEPER and HAND are the programs as built with these directories; FAKE stands in for stagingd and stage-worker
+KEEPER and HELPER are the programs as built with these directories; FAKE stands in for stagingd and stage-worker
 (keeper-fake.c). Exit 77: this machine can't run it.
 """
 import contextlib
@@ -44,7 +44,7 @@ DISK = SCRATCH + '/disk'
 LOG = SCRATCH + '/stage.log'
 
 libc = ctypes.CDLL(None, use_errno=True)
-KEEPER, HAND, FAKE, RUNDIR, LIBEXEC = sys.argv[1:6]
+KEEPER, HELPER, FAKE, RUNDIR, LIBEXEC = sys.argv[1:6]
 next_job = 100
 
 
@@ -78,8 +78,8 @@ def set_up_namespace():
         os.chmod(f'{LIBEXEC}/{name}', 0o755)
     shutil.copyfile(KEEPER, f'{LIBEXEC}/stage-keeper')
     os.chmod(f'{LIBEXEC}/stage-keeper', 0o755)
-    shutil.copyfile(HAND, f'{LIBEXEC}/stage-hand')
-    os.chmod(f'{LIBEXEC}/stage-hand', 0o711)
+    shutil.copyfile(HELPER, f'{LIBEXEC}/stage-helper')
+    os.chmod(f'{LIBEXEC}/stage-helper', 0o711)
     os.makedirs(DISK)
     write_squeue()
     os.makedirs(SCRATCH + '/sticky')
@@ -95,7 +95,8 @@ def write_passwd(system=True):
         f.writelines(lines)
         if system:
             f.write(f'{SYSTEM_USER}:x:{SYSTEM}:{SYSTEM}::/nonexistent:/usr/sbin/nologin\n')
-    if not os.path.ismount('/etc/passwd'):
+    # os.path.ismount() takes each file of an overlay for a mount: such a file has a device number of its own.
+    if not os.path.samefile(path, '/etc/passwd'):
         run('mount', '--bind', path, '/etc/passwd')
 
 
@@ -308,7 +309,7 @@ class Job:
         assert not processes('stagingd') and not processes('stage-worker')
         # what was staged is freed behind, and what is in .trash goes last
         wait_for(lambda: not glob.glob(f'{RUNDIR}/.trash/{self.id}.*'), what='what was moved aside to be removed')
-        wait_for(lambda: not processes('stage-hand'), what='the last hand to be done')
+        wait_for(lambda: not processes('stage-helper'), what='the last helper to be done')
 
     def ended(self, seconds=10):
         wait_for(lambda: self.process.poll() is not None, seconds, 'the keeper to end')
@@ -336,7 +337,7 @@ def test_run_then_clean_leaves_nothing():
 
 
 def test_a_plugin_that_has_gone_is_told_in_vain():
-    """Who waits for the answer was killed, the job goes on. Seen failing where the steward does not ignore SIGPIPE."""
+    """Who waits for the answer was killed, the job goes on. Seen failing where the manager does not ignore SIGPIPE."""
     gone = 'import os,sys; r,w=os.pipe(); os.dup2(w,1); os.close(r); os.close(w); os.execv(sys.argv[1], sys.argv[1:])'
     j = Job(under=[sys.executable, '-c', gone], expect=None)
     j.spawn(1)
@@ -785,7 +786,7 @@ def test_what_is_kept_under_a_mount_is_not_kept_for_longer():
         os.waitpid(server, 0)
 
 
-# Breaks where a hand that was stopped is waited for: as long as disks may take, an hour.
+# Breaks where a helper that was stopped is waited for: as long as disks may take, an hour.
 def test_who_stops_what_cleans_up_holds_up_nothing():
     keep_a_day()
     j = Job()
@@ -796,7 +797,7 @@ def test_who_stops_what_cleans_up_holds_up_nothing():
     stopped = []
 
     def stop():
-        new = [pid for pid in processes('stage-hand') if pid not in stopped]
+        new = [pid for pid in processes('stage-helper') if pid not in stopped]
         for pid in new:
             assert as_user(lambda: os.kill(pid, signal.SIGSTOP)) == 0
         stopped.extend(new)
@@ -852,7 +853,7 @@ def test_what_users_name_does_not_lead_doctor_astray():
     run('umount', '/dev/shm')
 
 
-# Breaks without the answer to EPERM in hand_tier_aside(): as long as the name is another's, the job's end
+# Breaks without the answer to EPERM in helper_tier_aside(): as long as the name is another's, the job's end
 # is not over.
 def test_a_name_that_another_took_first_holds_up_nothing():
     j = Job()
@@ -1001,7 +1002,7 @@ def test_killed_keeper_is_cleaned_up_after():
 
 
 def test_a_clean_up_that_is_killed_half_way_is_finished_by_the_next():
-    """At least ten times at random moments, with what it has begun of processes left behind: keeper and steward are killed together.
+    """At least ten times at random moments, with what it has begun of processes left behind: keeper and manager are killed together.
     Seen failing where a clean-up that was begun is left to who began it (clean_job(), where st.ending)."""
     seed = int(os.environ.get('STAGE_TEST_SEED', random.randrange(1 << 32)))
     moment = random.Random(seed)
@@ -1034,12 +1035,12 @@ def test_a_clean_up_that_is_killed_half_way_is_finished_by_the_next():
             time.sleep(moment.random() * whole_ms / 1000)
             if clean.poll() is None:
                 hits += 1
-                for pid in (clean.pid, *processes('stage-steward')):
+                for pid in (clean.pid, *processes('stage-manager')):
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             clean.wait()
         # Who has been killed has the lock until he is gone, and the reaper leaves who has it alone.
-        wait_for(lambda: not processes('stage-steward'), what='the stewards to go')
+        wait_for(lambda: not processes('stage-manager'), what='the managers to go')
         assert keeper('reap', '--conf', CONF).returncode == 0, (seed, i)
         j.assert_gone()
         left = [name for name in os.listdir(RUNDIR) if name not in ('.crashes', '.breaker', '.metrics', '.trash')]
@@ -1063,29 +1064,29 @@ def test_stopped_keeper_is_killed():
     j.assert_gone()
 
 
-def steward_of(job):
-    return int(subprocess.run(['pgrep', '-P', str(job.process.pid), '-x', 'stage-steward'], check=True, capture_output=True,
+def manager_of(job):
+    return int(subprocess.run(['pgrep', '-P', str(job.process.pid), '-x', 'stage-manager'], check=True, capture_output=True,
                               text=True).stdout)
 
 
 # Breaks where the keeper's death is none to a process that is stopped.
-def test_a_stopped_steward_goes_with_its_keeper():
+def test_a_stopped_manager_goes_with_its_keeper():
     j = Job()
     j.spawn(1)
-    steward = steward_of(j)
-    os.kill(steward, signal.SIGSTOP)
+    manager = manager_of(j)
+    os.kill(manager, signal.SIGSTOP)
     start = time.monotonic()
     assert j.clean(timeout=1000).returncode == 0
     assert time.monotonic() - start < 6
     j.assert_gone()
-    wait_for(lambda: not os.path.exists(f'/proc/{steward}'), what='the steward to go')
+    wait_for(lambda: not os.path.exists(f'/proc/{manager}'), what='the manager to go')
 
 
 # Breaks where a keeper goes on that has nobody to tell it what to do.
-def test_a_keeper_ends_with_its_steward():
+def test_a_keeper_ends_with_its_manager():
     j = Job()
     j.spawn(1)
-    os.kill(steward_of(j), signal.SIGKILL)
+    os.kill(manager_of(j), signal.SIGKILL)
     j.process.wait(timeout=5)
     assert j.clean().returncode == 0
     j.assert_gone()
@@ -1094,7 +1095,7 @@ def test_a_keeper_ends_with_its_steward():
 
 # A user who stops what makes his directories, and has many asked for. Breaks where all that is asked is done before the
 # keeper looks whether it is to end: it is killed then and counts as crashed, and three of them switch staging off for all.
-def test_who_stops_the_hands_switches_nothing_off():
+def test_who_stops_the_helpers_switches_nothing_off():
     os.mkdir(SCRATCH + '/others')
     os.chown(SCRATCH + '/others', OTHER, OTHER)     # each try fails, and so there is another
     with open(CONF, 'a') as f:
@@ -1105,7 +1106,7 @@ def test_who_stops_the_hands_switches_nothing_off():
 
     def stop_them():
         while not over.wait(0.002):
-            for pid in processes('stage-hand'):
+            for pid in processes('stage-helper'):
                 with contextlib.suppress(OSError):
                     if 'tier-make' in open(f'/proc/{pid}/cmdline').read():    # others are not the user's
                         os.kill(pid, signal.SIGSTOP)
@@ -1214,7 +1215,7 @@ def metrics():
     """{name: value}, of a whole file."""
     text = open(METRICS).read()
     lines = [line.rsplit(' ', 1) for line in text.splitlines() if line[0] != '#']
-    assert len(lines) == 29 and text.endswith('\n'), text
+    assert len(lines) == 30 and text.endswith('\n'), text
     return {name[len('stage_data_'):]: float(value) for name, value in lines}
 
 
@@ -1230,6 +1231,7 @@ def test_figures_of_jobs_add_up():
     m = end_of(Job(), (READY, 1), (READY, 2), (BYTES, 1000), (FAILED, 1))
     assert m['datasets_total{result="ready"}'] == 2   # what it has come to, not added up
     assert m['jobs_total'] == 1 and m['jobs_not_set_up_total'] == 0
+    assert [value for name, value in m.items() if name.startswith('build_info{version="')] == [1], m
     st = os.stat(METRICS)
     assert (st.st_uid, st.st_mode & 0o7777, st.st_nlink) == (0, 0o644, 1), st
     assert os.listdir(os.path.dirname(METRICS)) == ['stage.prom']
@@ -1252,16 +1254,16 @@ def test_jobs_that_end_at_once_are_all_counted():
     assert m['jobs_total'] == 8 and m['bytes_total{method="copy"}'] == sum(j.id for j in running), m
 
 
-def stewards_of(job):
+def managers_of(job):
     """The process that decides for the keeper."""
-    return [p for p in processes('stage-steward') if f'\nPPid:\t{job.process.pid}\n' in job.status_of(p)]
+    return [p for p in processes('stage-manager') if f'\nPPid:\t{job.process.pid}\n' in job.status_of(p)]
 
 
 def waits_for_figures(job):
     """The sums are open, and whoever has them locked is waited for."""
     with contextlib.suppress(OSError):
         return any(RUNDIR + '/.metrics' in [os.readlink(f'/proc/{pid}/fd/{fd}') for fd in os.listdir(f'/proc/{pid}/fd')]
-                   for pid in stewards_of(job))
+                   for pid in managers_of(job))
 
 
 def test_figures_wait_for_their_turn():
@@ -1327,14 +1329,14 @@ def test_figures_in_a_directory_of_others_are_refused():
 
 
 def test_the_log_is_roots_and_not_where_others_could_exchange_it():
-    """Seen failing where the steward held the file open, which was nobody's: it could be cut and forged; and where a log
+    """Seen failing where the manager held the file open, which was nobody's: it could be cut and forged; and where a log
     in a directory that is open to all was appended to."""
     inside, outside = SCRATCH + '/a.log', SCRATCH + '/sticky/b.log'
     for path in inside, outside:
         write_conf(f'[daemon]\nLogFile={path}\n')
         j = Job()
         j.do('say')
-        held = [os.readlink(f'/proc/{steward_of(j)}/fd/{fd}') for fd in os.listdir(f'/proc/{steward_of(j)}/fd')]
+        held = [os.readlink(f'/proc/{manager_of(j)}/fd/{fd}') for fd in os.listdir(f'/proc/{manager_of(j)}/fd')]
         assert inside not in held and outside not in held, held
         j.do('end')
         assert j.ended() == 0
@@ -1450,7 +1452,7 @@ def test_a_process_that_exits_is_freed():
         j.assert_gone()
 
 
-# Seen failing where ACT_OPEN_PROC gives the node's /proc: the first reader was not freed.
+# Seen failing where PRIVOP_OPEN_PROC gives the node's /proc: the first reader was not freed.
 def test_where_the_site_hides_processes_readers_are_freed():
     """/proc is mounted with hidepid= from before the job on: a job is staged, watched, and cleaned up after its keeper's death."""
     if is_sanitized(KEEPER):    # LeakSanitizer looks for its own process there
@@ -1503,8 +1505,8 @@ def test_nothing_that_watches_is_the_users():
     j = Job(uid=uid)
     j.mount(0, 1, 'hang')
     reader = hung_reader(f'{j.dir}/m/0/f', uid)
-    assert not processes('stage-hand')
-    for pid in processes('stage-steward') + processes('stage-keeper'):
+    assert not processes('stage-helper')
+    for pid in processes('stage-manager') + processes('stage-keeper'):
         for what in (lambda: os.kill(pid, signal.SIGSTOP), lambda: os.setpriority(os.PRIO_PROCESS, pid, 10),
                      lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, 0)),
                      lambda: os.sched_setaffinity(pid, {0})):
@@ -1839,17 +1841,17 @@ def waiting_at_fifo(name):
     return found
 
 
-def hold_the_hands(fifo, path):
-    """The keeper that waits at the fifo goes on, and so does its steward, which waits at another one; the hands that
+def hold_the_helpers(fifo, path):
+    """The keeper that waits at the fifo goes on, and so does its manager, which waits at another one; the helpers that
     it has begun beside it are stopped: their pids. Who comes later waits for nobody. At the same fifo the next would
     not wait, on a busy machine, where the writer that lets the one before go is still there."""
     wait_for(lambda: waiting_at_fifo('stage-keeper'), what='stage-keeper to start')
     os.mkfifo(fifo + '.second')
     assert libc.mount(f'{fifo}.second'.encode(), path.encode(), None, 4096, None) == 0
     os.close(os.open(fifo, os.O_WRONLY))
-    wait_for(lambda: waiting_at_fifo('stage-steward') and len(waiting_at_fifo('stage-hand')) == 2,
-             what='steward and hands to start')
-    waiting = waiting_at_fifo('stage-hand')
+    wait_for(lambda: waiting_at_fifo('stage-manager') and len(waiting_at_fifo('stage-helper')) == 2,
+             what='manager and helpers to start')
+    waiting = waiting_at_fifo('stage-helper')
     for pid in waiting:
         os.kill(pid, signal.SIGSTOP)
     os.close(os.open(f'{fifo}.second', os.O_WRONLY))
@@ -1864,7 +1866,7 @@ def test_a_name_service_that_hangs_does_not_hold_up_the_end():
     make_metrics()
     with fifo_at('/etc/nsswitch.conf'):
         j = Job()
-        wait_for(lambda: processes('stage-hand'), what='the hand that asks')
+        wait_for(lambda: processes('stage-helper'), what='the helper that asks')
         start = time.monotonic()
         assert j.clean().returncode == 0
         took = time.monotonic() - start
@@ -1877,11 +1879,11 @@ def test_a_name_service_that_hangs_does_not_hold_up_the_end():
 
 def test_a_keeper_can_be_found_while_its_configuration_is_slow():
     """The epilog of a job without a directory does nothing, and the keeper would stay for ever: fails
-    when the configuration is read first. What is slow is the start of stage-hand."""
+    when the configuration is read first. What is slow is the start of stage-helper."""
     found = []
 
     def look(fifo):
-        held = hold_the_hands(fifo, LD_CACHE)
+        held = hold_the_helpers(fifo, LD_CACHE)
         found.append(wait_for(lambda: os.path.exists(f'{RUNDIR}/{next_job}/state'), what='the record'))
         for pid in held:
             os.kill(pid, signal.SIGCONT)
@@ -1896,7 +1898,7 @@ def test_a_keeper_can_be_found_while_its_configuration_is_slow():
 
 
 def test_a_late_answer_that_nobody_reads_is_no_end():
-    """The hook has given up waiting: the job has its data all the same. Fails when SIGPIPE ends the steward, who answers."""
+    """The hook has given up waiting: the job has its data all the same. Fails when SIGPIPE ends the manager, who answers."""
     globals()['next_job'] += 1
     r, w = os.pipe()
     os.close(r)
@@ -1922,7 +1924,7 @@ def test_a_keeper_whose_configuration_is_slow_is_left_to_it():
                    for args in ((), ('--step',))]
         globals()['next_job'] = job
         threads[0].start()
-        held = hold_the_hands(fifo, LD_CACHE)
+        held = hold_the_helpers(fifo, LD_CACHE)
         threads[1].start()
         time.sleep(1)
         assert not said and not os.path.exists(RUNDIR + '/.crashes'), said
@@ -1961,7 +1963,7 @@ def test_a_keeper_that_waits_for_another_ends_with_its_step():
         with fifo_at(LD_CACHE) as fifo:
             first = threading.Thread(target=lambda: Job(job=job, expect=None))
             first.start()
-            held = hold_the_hands(fifo, LD_CACHE)
+            held = hold_the_helpers(fifo, LD_CACHE)
             second = threading.Thread(target=lambda: Job('--step', job=job, expect=None, under=join))
             second.start()
             wait_for(keepers, what='the keeper of the step')
@@ -2039,7 +2041,7 @@ def test_no_process_more_may_be_made():
         j = Job(under=('sh', '-c', f'echo 0 >{group}/cgroup.procs; exec "$@"', '-'))
         j.connect()
         j.event(r'memory ')
-        limit(3)                                    # keeper, steward, stagingd
+        limit(3)                                    # keeper, manager, stagingd
         assert j.numbers('spawn 1 0')[0] == -errno.EAGAIN
         limit('max')
         assert j.spawn(1) > 1
@@ -2051,9 +2053,9 @@ def test_no_process_more_may_be_made():
 
 def test_stagingd_is_tried_once_more_where_no_process_may_be_made():
     """Fails when it is started once: of five tries one, at least, sees the limit in time. The one that waits is the
-    hand that looks for the account, while the limit is set."""
+    helper that looks for the account, while the limit is set."""
     with group_of_pids() as (group, limit):
-        if not group or is_sanitized(KEEPER):   # LeakSanitizer makes a process when the hand ends
+        if not group or is_sanitized(KEEPER):   # LeakSanitizer makes a process when the helper ends
             print('  (left out)')
             return
 
@@ -2063,9 +2065,9 @@ def test_stagingd_is_tried_once_more_where_no_process_may_be_made():
         def begin():
             with fifo_at('/etc/nsswitch.conf') as fifo:
                 j = Job(under=('sh', '-c', f'echo 0 >{group}/cgroup.procs; exec "$@"', '-'))
-                wait_for(lambda: waiting_at_fifo('stage-hand'), what='the hand that asks')
+                wait_for(lambda: waiting_at_fifo('stage-helper'), what='the helper that asks')
                 before = refused()
-                limit(2)                            # keeper, steward
+                limit(2)                            # keeper, manager
                 assert libc.umount2(b'/etc/nsswitch.conf', 2) == 0      # who opens it again does not wait
                 os.close(os.open(fifo, os.O_WRONLY))
                 begun = time.monotonic()
@@ -2179,7 +2181,7 @@ def test_launch_says_where_staging_starts():
 
 
 def test_without_the_system_user_the_job_fails_with_a_sentence():
-    """Seen failing where the steward ran as nobody: it needed no user, and shared his uid."""
+    """Seen failing where the manager ran as nobody: it needed no user, and shared his uid."""
     write_passwd(system=False)
     try:
         j = Job(expect='E')
@@ -2191,18 +2193,18 @@ def test_without_the_system_user_the_job_fails_with_a_sentence():
         write_passwd()
 
 
-def test_nobody_ends_no_steward():
-    """uid 65534 is shared with other services. Seen failing where the steward ran as nobody."""
+def test_nobody_ends_no_manager():
+    """uid 65534 is shared with other services. Seen failing where the manager ran as nobody."""
     j = Job()
     j.connect()
-    steward = steward_of(j)
-    uids = re.search(r'^Uid:\t(.*)$', open(f'/proc/{steward}/status').read(), re.M)[1].split()
+    manager = manager_of(j)
+    uids = re.search(r'^Uid:\t(.*)$', open(f'/proc/{manager}/status').read(), re.M)[1].split()
     assert uids == [str(SYSTEM)] * 4, uids
 
     def kill():
         for sig in signal.SIGTERM, signal.SIGSTOP, signal.SIGKILL:
             with contextlib.suppress(PermissionError):
-                os.kill(steward, sig)
+                os.kill(manager, sig)
                 os._exit(3)
     assert as_user(kill, 65534) == 0
     assert j.clean().returncode == 0
@@ -2715,7 +2717,7 @@ def clear():
             j.process.kill()
             j.process.wait()
     jobs.clear()
-    for name in 'stagingd', 'stage-worker', 'stage-hand':
+    for name in 'stagingd', 'stage-worker', 'stage-helper':
         for pid in processes(name):
             os.kill(pid, signal.SIGKILL)
     for path in sorted(mounts(), reverse=True):

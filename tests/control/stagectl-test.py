@@ -22,8 +22,9 @@ import tempfile
 import threading
 import time
 import unittest
+from xml.etree import ElementTree
 
-from stagectl_daemon import FakeDaemon, dataset, done
+from stagectl_daemon import FakeDaemon, assert_fits, dataset, done
 from stagingd import Daemon
 
 STAGECTL = os.environ["STAGECTL"]
@@ -434,18 +435,129 @@ class Showing(unittest.TestCase):
         self.assertEqual((a["name"], a["bytes"], a["total"], a["eta_ms"]), ("a", 7, 7, None))
         self.assertEqual(os.fsencode(a["source"]), b"/p/\xff\n\"q\"")
         self.assertTrue(r.stdout.isascii() and r.stdout.count("\n") == 1)
+        assert_fits(r.stdout, "status")
 
     def test_watch_writes_a_line_a_change(self):
         go = threading.Event()
         with FakeDaemon(status=answer(dataset("a", "staging"), go, dataset("a", "ready"),
                                       done())) as d:
             p = start("status", "--watch", STAGE_DATA_SOCKET=d.path)
-            self.assertEqual(json.loads(p.stdout.readline())["state"], "staging")
+            lines = [p.stdout.readline()]
+            self.assertEqual(json.loads(lines[0])["state"], "staging")
             go.set()
-            self.assertEqual(json.loads(p.stdout.readline())["state"], "ready")
+            lines.append(p.stdout.readline())
+            self.assertEqual(json.loads(lines[1])["state"], "ready")
             self.assertEqual(p.communicate(timeout=10), ("", ""))
             self.assertEqual(p.returncode, 0)
             self.assertEqual(d.requests[0]["watch"], "1")
+            assert_fits("".join(lines), "--lines", "status-watch")
+
+    def watch_on_terminal(self, **variables):
+        go = threading.Event()
+        with FakeDaemon(status=answer(dataset("a", "staging"), go,
+                                      dataset("a", "failed", reason="gone"), done())) as d:
+            out, err = pty.openpty()
+            p = subprocess.Popen([STAGECTL, "status", "--watch"], stdout=err, stderr=err, stdin=err,
+                                 env=environment(STAGE_DATA_SOCKET=d.path, **variables))
+            os.close(err)
+            text = b""
+            try:
+                while chunk := os.read(out, 4096):
+                    text += chunk
+                    if b"staging" in text:
+                        go.set()
+            except OSError:
+                pass
+            os.close(out)
+            self.assertEqual(p.wait(), 1)
+        return text
+
+    def test_watch_redraws_on_a_terminal(self):
+        """Seen failing without the redrawing: lines of JSON."""
+        text = self.watch_on_terminal(TERM="xterm")
+        self.assertIn(b"\x1b[H", text)
+        self.assertIn(b"\x1b[31mfailed", text)
+        self.assertNotIn(b"{", text)
+        self.assertNotIn(b"\x1b[31m", self.watch_on_terminal(TERM="xterm", NO_COLOR="1"))
+        dumb = self.watch_on_terminal(TERM="dumb")
+        self.assertNotIn(b"\x1b", dumb)
+        self.assertEqual(dumb.count(b"{"), 2)
+
+    def history(self, node, name="a", ms=3000, state="ready", **kw):
+        return dataset(name, state, node=node, begun=1700000000000, age=ms + 5000, bytes=ms * 1000,
+                       states=f"queued:0 probing:10 preparing:20 staging:100 {state}:{ms}",
+                       series=f"100:0 {ms}:{ms * 1000}", **kw)
+
+    def test_report_marks_the_slowest(self):
+        """Seen failing with the first node marked."""
+        rows = [self.history("n1"), self.history("n2", ms=9000), self.history("n3")]
+        with FakeDaemon(status=answer(*rows, done())) as d:
+            r = self.ask(d, "report")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertEqual(d.requests[0]["history"], "1")
+        lines = r.stdout.splitlines()
+        self.assertEqual(lines[0].split(), "NAME NODES STATE TIME BYTES TIMELINE".split())
+        self.assertEqual([line.endswith("slowest: n2") for line in lines[1:4]], [False, True, False])
+        self.assertIn("#" * 10, lines[2])
+        self.assertIn("=" * 10, lines[1])
+        self.assertFalse(any(line.endswith(" ") for line in lines))
+
+    def test_report_without_a_history_says_so(self):
+        with FakeDaemon(status=answer(dataset("a", "ready", states="ready:9", age=1), done())) as d:
+            r = self.ask(d, "report")
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+        self.assertIn("nothing to report", r.stderr)
+
+    def draw(self, *rows):
+        """The SVG and the page, in a directory that has nothing else afterwards."""
+        with tempfile.TemporaryDirectory() as top, \
+                FakeDaemon(status=answer(*rows, done())) as d:
+            r = self.ask(d, "report", "--svg", f"{top}/x.svg", "--html", f"{top}/x.html")
+            self.assertEqual((r.returncode, r.stdout), (0, ""), r.stderr)
+            self.assertEqual(sorted(os.listdir(top)), ["x.html", "x.svg"])
+            with open(f"{top}/x.svg") as svg, open(f"{top}/x.html") as html:
+                return svg.read(), html.read()
+
+    def test_report_draws_many_nodes_without_overlapping_labels(self):
+        """Seen failing with rows of 8 pixels, without the cut of labels, and without the groups."""
+        rows = [self.history(f"node{i:04d}" + "x" * 60, name, ms=3000 + i, **kw)
+                for name, kw in (("train", {}), ("b" * 80, {}),
+                                 ("val", {"state": "failed", "reason": "no space " * 40}))
+                for i in range(334)]
+        svg, _ = self.draw(*rows)
+        root = ElementTree.fromstring(svg)
+        texts = [e for e in root.iter() if e.tag.endswith("}text")]
+        boxes = []
+        for e in texts:
+            size = 16 if e.get("class") == "t" else 12
+            x, y = float(e.get("x")), float(e.get("y"))
+            boxes.append((x, y - size, x + len(e.text) * size * 0.6, y, e.text))
+        width, height = float(root.get("width")), float(root.get("height"))
+        for i, a in enumerate(boxes):
+            self.assertTrue(a[0] >= 0 and a[1] >= 0 and a[2] <= width and a[3] <= height, a)
+            for b in boxes[i + 1:]:
+                self.assertFalse(a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3], (a, b))
+        self.assertLess(len(svg), 100000)
+        self.assertEqual(sum(" slowest: node" in e.text for e in texts), 2)
+
+    def test_report_escapes_every_text(self):
+        """Seen failing without the escapes, as XML that does not parse."""
+        evil = "</title></svg><script>alert(1)</script>&x;\"'\x1b]0;\x07\ufffe\udcff"
+        svg, html = self.draw(self.history(evil, evil),
+                              self.history("n2", evil, state="failed", reason=evil))
+        root = ElementTree.fromstring(svg)
+        self.assertEqual({e.tag.rpartition("}")[2] for e in root.iter()},
+                         {"svg", "style", "text", "rect", "line", "g", "title", "polyline"})
+        self.assertFalse(any("href" in key or key.startswith("on")
+                             for e in root.iter() for key in e.attrib))
+        self.assertIn(svg, html)
+        self.assertNotIn("<script", html)
+
+    def test_report_replaces_a_file_whole_or_not_at_all(self):
+        with FakeDaemon(status=answer(self.history("n1"), done())) as d:
+            r = self.ask(d, "report", "--svg", "/nonexistent/x.svg")
+        self.assertEqual(r.returncode, 1)
+        self.assertIn("write /nonexistent/x.svg: No such file", r.stderr)
 
     def test_path_and_list(self):
         with FakeDaemon(status=answer(dataset("a", "ready"), dataset("b", "ready"), done())) as d:
@@ -530,6 +642,7 @@ class Showing(unittest.TestCase):
             for text in ("It took 5.0 GiB in 10:00, 1.0 node-hours", "from 2 epochs on, and saves 0.60 node-hours"):
                 self.assertIn(text, r.stdout)
             r = self.ask(d, "explain", "--epoch", "4m", "--rate", "10M", "--json")
+            assert_fits(r.stdout, "explain")
             a, b = json.loads(r.stdout)["datasets"]
             self.assertEqual(a["worth"], {"by": "rate", "bytes": 5 << 30, "nodes": 1, "read_ms": 512_000,
                                           "epoch_ms": 240_000, "from_epochs": 2, "wait_node_ms": 512_000})
@@ -786,6 +899,21 @@ class WholeJob(unittest.TestCase):
             self.assertEqual([x["node"] for x in json.loads(r.stdout)["datasets"]],
                              ["n1", "n2", "n10"])
 
+    def test_status_of_many_nodes_is_a_line_per_dataset(self):
+        """Seen failing without the summary: 10 rows."""
+        with FakeDaemon(status=answer(dataset("a", "ready", elapsed=2000), done())) as good, \
+                FakeDaemon(status=answer(dataset("a", "failed", reason="no space", code=7),
+                                         done())) as bad:
+            nodes = {f"n{i}": bad.path if i == 4 else good.path for i in range(1, 11)}
+            r = stagectl("status", "--all-nodes", **self.variables(nodes))
+            self.assertEqual(r.returncode, 7, r.stderr)
+            head, row, failed = r.stdout.splitlines()
+            self.assertEqual(head.split()[:3], ["NAME", "NODES", "STATES"])
+            self.assertTrue(row.startswith("a        10  1 failed, 9 ready"), row)
+            self.assertEqual(failed, "a failed on 1 node (n4): no space")
+            r = stagectl("status", "--nodes", **self.variables(nodes))
+            self.assertEqual(len(r.stdout.splitlines()), 12)
+
     def test_one_node_needs_no_step(self):
         with FakeDaemon(wait=answer(dataset("a", "ready"), done())) as d:
             r = stagectl("wait", "--all-nodes", "-q", STAGE_DATA_SOCKET=d.path, SLURM_JOB_ID=7,
@@ -866,6 +994,7 @@ class Running(unittest.TestCase):
         r = stagectl("explain", "--json", "x=/fake/facts.exit0,y=/fake/factsmount_source.exit0,z=/fake/error7.exit1",
                      **where)
         self.assertEqual(r.returncode, 7, r.stderr)
+        assert_fits(r.stdout, "explain")
         d = json.loads(r.stdout)["datasets"]
         self.assertEqual([w.get("worth", {}).get("read_ms") for w in d], [10_000, None, None])
         self.assertEqual([(w["rule"], w["code"]) for w in d], [("fake", 0), ("fake", 0), ("fake", 7)])
@@ -1005,20 +1134,20 @@ class Running(unittest.TestCase):
         self.assertEqual(p.stdout.readline(), "up\n")
         daemon, = self.daemons()
         with open(f"/proc/{daemon}/stat") as f:
-            minder = int(f.read().rsplit(")", 1)[1].split()[1])
+            cleaner = int(f.read().rsplit(")", 1)[1].split()[1])
         with open(f"/proc/{daemon}/task/{daemon}/children") as f:
             worker, = map(int, f.read().split())
-        for pid in worker, daemon, minder:
+        for pid in worker, daemon, cleaner:
             for sig in signal.SIGUSR1, signal.SIGUSR2, signal.SIGTERM, signal.SIGINT, signal.SIGHUP:
                 os.kill(pid, sig)
         time.sleep(0.3)
-        dead = [pid for pid in (worker, daemon, minder) if is_dead(pid)]
+        dead = [pid for pid in (worker, daemon, cleaner) if is_dead(pid)]
         with open(flag, "w"):
             pass
         out, err = p.communicate(timeout=20)
         self.assertEqual((p.returncode, out, dead), (0, "there\n", []), err)
 
-    def test_the_end_of_the_minder_ends_the_daemon(self):
+    def test_the_end_of_the_cleaner_ends_the_daemon(self):
         """Seen failing where stagingd hears of it by a signal that it ignores: nobody would have
         taken the run directory away when the command ended."""
         p = self.start("-q", self.item(), "--", "sh", "-c", "echo $$; exec sleep 60")
@@ -1073,20 +1202,20 @@ class Running(unittest.TestCase):
         self.assertEqual(p.stdout.readline(), "up\n")
         daemon, = self.daemons()
         with open(f"/proc/{daemon}/stat") as f:
-            minder = int(f.read().rsplit(")", 1)[1].split()[1])
+            cleaner = int(f.read().rsplit(")", 1)[1].split()[1])
         with open(f"/proc/{p.pid}/task/{p.pid}/children") as f:
             children = [int(c) for c in f.read().split()]
-        command = [c for c in children if c != minder]
-        for pid in p.pid, minder, daemon, *command:
+        command = [c for c in children if c != cleaner]
+        for pid in p.pid, cleaner, daemon, *command:
             os.kill(pid, signal.SIGKILL)
         p.communicate()
         # a dying process has lost its program before it loses its locks
-        wait_for(lambda: all(map(is_dead, (minder, daemon))), what="the end of both")
+        wait_for(lambda: all(map(is_dead, (cleaner, daemon))), what="the end of both")
         self.assertEqual(len(self.left()), 1)
         self.assertEqual(self.run_("-q", self.item(), "--", "true").returncode, 0)
         self.assertEqual(self.left(), set())
 
-    def test_a_killed_run_alone_is_cleaned_by_its_minder(self):
+    def test_a_killed_run_alone_is_cleaned_by_its_cleaner(self):
         p = self.start("-q", self.item(), "--", "sh", "-c", "echo $$; exec sleep 60")
         command = int(p.stdout.readline())
         p.kill()
@@ -1106,7 +1235,7 @@ class Running(unittest.TestCase):
         self.assertIn("No such file", r.stderr)
 
     def test_keys_of_the_environment_reach_the_worker_alone(self):
-        """Red when stagingd, its worker or the minder have them in their environment."""
+        """Red when stagingd, its worker or the cleaner have them in their environment."""
         keys = {"AWS_ACCESS_KEY_ID": "AKIA1", "AWS_SECRET_ACCESS_KEY": "cAnArY4711"}
         r = self.run_("--stage-data=x=s3://b/keys.sleep100.facts.ready", "--", "sh", "-c",
                       "stagectl status; echo $AWS_ACCESS_KEY_ID", **keys,
@@ -1123,9 +1252,9 @@ class Running(unittest.TestCase):
         workers = wait_for(lambda: subprocess.run(["pgrep", "-P", str(daemon), "-f", "/stage-worker"], text=True,
                                                   stdout=subprocess.PIPE).stdout)
         with open(f"/proc/{daemon}/stat") as f:
-            minder = f.read().rsplit(")", 1)[1].split()[1]
+            cleaner = f.read().rsplit(")", 1)[1].split()[1]
         seen = []
-        for pid in [daemon, minder, *workers.split()]:
+        for pid in [daemon, cleaner, *workers.split()]:
             with open(f"/proc/{pid}/environ", "rb") as f:
                 seen.append(f.read())
         p.terminate()
@@ -1140,6 +1269,17 @@ class Running(unittest.TestCase):
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertIn("ready", r.stdout)
         self.assertIn("ds=x", r.stdout)
+
+    def test_report_of_a_real_daemon(self):
+        """Fails where stagingd keeps no history."""
+        with tempfile.TemporaryDirectory() as top:
+            r = self.run_("-q", self.item(), "--", "sh", "-c",
+                          f"{STAGECTL} wait -q && {STAGECTL} report && {STAGECTL} report --svg {top}/x")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertRegex(r.stdout, r"(?m)^x +\S+ +ready ")
+            root = ElementTree.parse(f"{top}/x").getroot()
+            classes = [e.get("class") for e in root.iter() if e.tag.endswith("}rect")]
+            self.assertGreaterEqual(classes.count("ready"), 2)  # the legend has one
 
 
 class Packing(unittest.TestCase):
@@ -1315,8 +1455,8 @@ class Packing(unittest.TestCase):
 
 
 class Helping(unittest.TestCase):
-    COMMANDS = ("wait status path list env explain add release log run pack submit "
-                "check-config doctor").split()
+    COMMANDS = ("wait status path list env explain add release report log run pack "
+                "submit check-config doctor").split()
 
     def test_every_command_has_its_help(self):
         overview = stagectl("--help")
@@ -1354,7 +1494,7 @@ class Helping(unittest.TestCase):
                      STAGE_LIBEXEC_DIR="/nonexistent")
         self.assertNotIn("Usage: stagectl", r.stdout)
 
-    def test_doctor_tells_what_is_missing_and_the_mend(self):
+    def test_doctor_tells_what_is_missing_and_the_hint(self):
         r = stagectl("doctor", STAGE_LIBEXEC_DIR="/nonexistent")
         self.assertEqual(r.returncode, 1)
         lines = r.stdout.splitlines()
@@ -1365,6 +1505,22 @@ class Helping(unittest.TestCase):
         quiet = stagectl("doctor", "--quiet", STAGE_LIBEXEC_DIR="/nonexistent").stdout
         self.assertNotIn("ok  ", quiet)
         self.assertIn("FAIL", quiet)
+
+    def test_doctor_json_has_the_same_findings(self):
+        """Fails if a hint or a finding is missing in JSON, or if the numbers count something else."""
+        text = stagectl("doctor", STAGE_LIBEXEC_DIR="/nonexistent").stdout
+        r = stagectl("doctor", "--json", STAGE_LIBEXEC_DIR="/nonexistent")
+        self.assertEqual(r.returncode, 1, r.stderr)
+        assert_fits(r.stdout, "doctor")
+        got = json.loads(r.stdout)
+        levels = [check["level"] for check in got["checks"]]
+        words = {"ok  ": "ok", "warn": "warn", "FAIL": "fail"}
+        self.assertEqual(levels, [words[line[:4]] for line in text.splitlines() if line[:4] in words])
+        self.assertEqual((got["warnings"], got["failures"]), (levels.count("warn"), levels.count("fail")))
+        for check in got["checks"]:
+            self.assertEqual(check["hint"] is None, check["level"] == "ok", check)
+        quiet = json.loads(stagectl("doctor", "--quiet", "--json", STAGE_LIBEXEC_DIR="/nonexistent").stdout)
+        self.assertEqual(quiet["checks"], [check for check in got["checks"] if check["level"] != "ok"])
 
     @unittest.skipUnless(os.geteuid() == 0, "looks at what users have as each of them")
     def test_what_is_kept_is_listed_for_its_user_and_for_root(self):
@@ -1400,7 +1556,7 @@ class Helping(unittest.TestCase):
 
     @unittest.skipUnless(os.geteuid() == 0, "what is root's is made by root")
     def test_doctor_looks_at_what_the_configuration_names(self):
-        """Each mistake of a site is named, with its mend, where it is made. Red when a check is left out or asks the
+        """Each mistake of a site is named, with its hint, where it is made. Red when a check is left out or asks the
         wrong file."""
         top = tempfile.mkdtemp(prefix="stagectl-")
         os.chmod(top, 0o755)
@@ -1465,10 +1621,10 @@ class Helping(unittest.TestCase):
         os.chmod(f"{top}/scontrol", 0o755)
         open(f"{top}/stage_data.so", "w").close()
 
-        def doctor(flags, plugstack):
+        def doctor(flags, plugstack, path=f"{top}/ps", more=""):
             with open(f"{top}/config", "w") as f:
-                f.write(f"PluginDir               = {top}\nPlugStackConfig         = {top}/ps\n"
-                        f"PrologFlags             = {flags}\n")
+                f.write(f"PluginDir               = {top}\nPlugStackConfig         = {path}\n"
+                        f"PrologFlags             = {flags}\n{more}")
             with open(f"{top}/ps", "w") as f:
                 f.write(plugstack)
             return stagectl("doctor", PATH=f"{top}:/usr/bin:/bin").stdout
@@ -1476,6 +1632,10 @@ class Helping(unittest.TestCase):
         self.assertIn("ok    slurm          PrologFlags=Alloc,Contain", good)
         self.assertIn(f"ok    slurm          {top}/stage_data.so", good)
         self.assertIn("PrologFlags has neither", doctor("(null)", "optional stage_data.so\n"))
+        self.assertNotIn("(null)", doctor("Alloc", "", path="(null)"))  # 24.11 has that for the usual path
+        for plugin in "namespace/tmpfs", "namespace/linux":  # their names from 25.11 on
+            self.assertIn(f"{plugin}: jobs have a mount namespace",
+                          doctor("Alloc", "optional stage_data.so\n", more=f"NamespaceType = {plugin}\n"))
         self.assertIn("calls no SPANK prolog", doctor("RunInJob", "optional stage_data.so\n"))
         self.assertIn("does not name stage_data.so", doctor("Alloc", "# optional stage_data.so\n"))
         self.assertIn("is 'required'", doctor("Alloc", "required stage_data.so\n"))

@@ -1,8 +1,22 @@
 """What plays stagingd for tests of stagectl: a thread that answers requests as the test says."""
 import os
 import socket
+import subprocess
 import tempfile
 import threading
+import unittest
+
+CHECK_JSON = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../lib/check-json")
+
+
+def assert_fits(text, *args):
+    """Checks text with tests/lib/check-json ARGS. Without python3-jsonschema the test is skipped, or
+    fails where STAGE_TEST_MUST names jsonschema or all."""
+    r = subprocess.run([CHECK_JSON, *args], input=text, stderr=subprocess.PIPE, text=True, timeout=60)
+    if r.returncode == 77 and not {"jsonschema", "all"} & set(os.environ.get("STAGE_TEST_MUST", "").split(",")):
+        raise unittest.SkipTest("python3-jsonschema is missing")
+    if r.returncode:
+        raise AssertionError(r.stderr or f"check-json: status {r.returncode}")
 
 
 def encode(**fields):

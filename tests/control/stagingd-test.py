@@ -42,6 +42,21 @@ class Staging(unittest.TestCase):
             self.assertEqual([s for i, s in enumerate(states) if i == 0 or s != states[i - 1]],
                              ["probing", "preparing", "staging", "ready"])
 
+    def test_history_is_given_to_those_who_ask(self):
+        """Seen failing without the history in the message."""
+        with Daemon("a=/fake/facts.progress.sleep300.progress900.ready") as d:
+            self.assertEqual(d.wait()["code"], "0")
+            a = d.ask("status", history=1)[0]
+            states = [item.split(":") for item in a["states"].split()]
+            self.assertEqual([s for s, _ in states],
+                             ["queued", "probing", "preparing", "staging", "ready"])
+            times = [int(ms) for _, ms in states]
+            self.assertEqual(times, sorted(times))
+            self.assertGreaterEqual(times[-1] - times[2], 300)
+            self.assertLess(abs(int(a["begun"]) + int(a["age"]) - time.time() * 1000), 60000)
+            self.assertIn("900", [p.split(":")[1] for p in a["series"].split()])
+            self.assertNotIn("series", d.status("a"))
+
     def test_nodes_and_tasks_of_an_array_begin_at_moments_of_their_own(self):
         """Seen failing without the array in get_jitter(), and with a share for one node."""
         conf = CONF.replace("Match=/fake/**\n", "Match=/fake/**\nJitter=9s\n")
@@ -370,6 +385,21 @@ class Failing(unittest.TestCase):
             self.assertEqual(d.ask("status")[-1]["code"], "2")
             for op in "status", "log", "release":
                 self.assertIn("--stage-data", d.ask(op, names="a")[-1]["text"], op)
+
+    def test_it_listens_before_it_says_that_it_is_there(self):
+        """Who finds the variables of a job connects. Fails when the job is loaded, and its file of variables written, first."""
+        reader, writer = os.pipe()
+        with Daemon("", keeper=True, spec=reader) as d, socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as s:
+            for _ in range(1000):
+                if s.connect_ex(d.socket_path) == 0:
+                    break
+                time.sleep(0.01)
+            else:
+                self.fail("stagingd does not listen")
+            self.assertFalse(os.path.exists(f"{d.rundir}/env"))
+            os.write(writer, encode(spec=f"1:no:{'0' * 16}:a=/fake/facts.ready", node="n1"))
+            os.close(writer)
+            self.assertEqual(d.wait()["code"], "0")
 
     def test_spec_that_is_no_spec(self):
         for spec in (b"", b"\xff\xff", encode(spec="nonsense"), encode(node="n1")):
@@ -955,7 +985,7 @@ class Keeping(unittest.TestCase):
             self.assertEqual(d.wait()["code"], "0")
 
     def test_memory_is_little_and_limited(self):
-        """16 MiB with as many clients and datasets as there may be. Seen failing without ceiling_set_to()."""
+        """16 MiB with as many clients and datasets as there may be. Seen failing without data_rlimit_set_to()."""
         items = ",".join(f"d{i}=/fake/facts.sleep300.ready" for i in range(30))
         with Daemon(items, keeper=True, lease=False) as d:
             clients = [d.client() for _ in range(1000)]
@@ -1413,8 +1443,8 @@ class Ending(unittest.TestCase):
 class FakeSlurmd:
     """A process by that name, in whose place slurmd would be."""
 
-    def __init__(self, top, uid=0):
-        self.path = f"{top}/slurmd"
+    def __init__(self, top, uid=0, name="slurmd"):
+        self.path = f"{top}/{name}"
         if not exists(self.path):
             shutil.copy(shutil.which("sleep"), self.path)
         self.process = subprocess.Popen([self.path, "1000"], user=uid)
@@ -1535,7 +1565,7 @@ class Over(unittest.TestCase):
         shutil.rmtree(self.top)
 
     def test_slurm_is_asked_when_slurmd_is_gone(self):
-        slurmd = FakeSlurmd(self.top)
+        slurmd = FakeSlurmd(self.top, name="slurmd-wlm")  # Debian's, when it was reconfigured
         subprocess.run(["mount", "-o", "remount,hidepid=2", "/proc"], check=True)
         hidden = self.start("hidden", self.LIVES["hidden"])
         time.sleep(3)  # its one look is after a second; later, and it would be asked for below

@@ -212,8 +212,9 @@ class Daemon:
             listener.listen(1200)
         fields = spec or {"spec": f"1:no:{'0' * 16}:{value}", "node": "n1", "nodelist": "n[1-3]",
                           "nnodes": "3"}
-        spec_fd = os.memfd_create("spec")
-        os.write(spec_fd, encode(**fields) if isinstance(fields, dict) else fields)
+        spec_fd = fields if isinstance(fields, int) else os.memfd_create("spec")
+        if not isinstance(fields, int):
+            os.write(spec_fd, encode(**fields) if isinstance(fields, dict) else fields)
         self.keeper = Keeper(worker, self.run_as, f"{self.top}/ssd/stage-data-{job}/data") if keeper else None
         if self.run_as:
             self.chown(self.top)

@@ -14,6 +14,8 @@ import tempfile
 import time
 import unittest
 
+from stagectl_daemon import assert_fits
+
 STAGECTL = os.environ["STAGECTL"]
 MOVER = os.environ["STAGE_MOVER"]
 PIECE = 16 << 20
@@ -243,7 +245,9 @@ class Submitting(unittest.TestCase):
         self.assertIn("mover (partition dm, at most 1:30) copy it to "
                       f"{self.dir}/scratch/{USER}/stage-data/x-", r.stdout)
         self.assertIn("copy  there is no whole copy\n", r.stdout)
-        self.assertEqual(json.loads(self.stagectl("explain", "--json", "/far/x").stdout)["datasets"][0]["mover"],
+        explained = self.stagectl("explain", "--json", "/far/x").stdout
+        assert_fits(explained, "explain")
+        self.assertEqual(json.loads(explained)["datasets"][0]["mover"],
                          {"partition": "dm", "copy": r.stdout.split(" copy it to ")[1].split()[0] + "/x",
                           "whole": False, "why": "there is no whole copy", "job": None, "state": None,
                           "reason": None, "bytes": 0, "files": 0, "total": None})

@@ -70,8 +70,14 @@ class Worker:
         os.makedirs(path, exist_ok=True)
         return dict(op="tierdir", path=path)
 
+    uid = None      # of a worker that is not this process's: whose the connection has to be
+
     def start(self):
+        own = os.geteuid()
+        if self.uid is not None:
+            os.seteuid(self.uid)
         self.sock, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        os.seteuid(own)
 
         def child():
             os.dup2(theirs.fileno(), 3, inheritable=True)

@@ -31,12 +31,12 @@ def fetch(item, server, options="", **task):
                   tiers="shm", stall=600_000, **task)
 
 
-def fails(item, server, pattern, mend="", **more):
+def fails(item, server, pattern, hint="", **more):
     with fetch(item, server, **more) as w:
         text = w.error()["text"]
         said, _, do = text.rpartition("; ")
         assert re.search(pattern, said), f"{pattern!r} not in: {text}"
-        assert mend in do, f"{mend!r} not in: {text}"
+        assert hint in do, f"{hint!r} not in: {text}"
         assert SECRET_KEY not in text and SECRET_KEY not in w.stderr()
         if os.environ.get("V"):
             print("#", text)

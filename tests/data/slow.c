@@ -5,16 +5,17 @@
  * of these that were under way at once.
  *
  * With SLOW_GATE whoever opens a file with "gate" in its name, or reads on in one with "mid" in it,
- * makes SLOW_GATE.reached and waits for SLOW_GATE.go, once, from when SLOW_GATE.armed is there; with
- * SLOW_FORK who forks does, too.
- * With SLOW_ERROR reading a file or directory with "fail" in its name fails with that number. With
- * SLOW_CLOSE closing a file with "late" in its name does, as on NFS. One with "packed" in its name
- * takes 4 KiB. With SLOW_QUOTA there is room for so many bytes in what is made as the dataset
- * "quota" on a disk, and then EDQUOT. With SLOW_TMPFILE files without a name are refused by that
- * number, and with SLOW_SPOOL the worker ends when it has made one with a name in its place.
+ * makes SLOW_GATE.reached and waits for SLOW_GATE.go, once, from when SLOW_GATE.armed is there;
+ * with SLOW_FORK who forks does, too. With SLOW_ERROR reading a file or directory with "fail" in
+ * its name fails with that number. With SLOW_CLOSE closing a file with "late" in its name does, as
+ * on NFS. One with "packed" in its name takes 4 KiB. With SLOW_QUOTA there is room for so many
+ * bytes in what is made as the dataset "quota" on a disk, and then EDQUOT. With SLOW_TMPFILE files
+ * without a name are refused by that number, and with SLOW_SPOOL the worker ends when it has made
+ * one with a name in its place.
  *
- * The name rebind.example is 127.0.0.2 for the port that it is looked up with first, and 127.0.0.1 for each other.
- * With SLOW_HASTE what would be waited for between tries takes a hundredth of the time.
+ * The name rebind.example is 127.0.0.2 for the port that it is looked up with first, and 127.0.0.1
+ * for each other. With SLOW_HASTE what would be waited for between tries takes a hundredth of the
+ * time.
  */
 #include <dlfcn.h>
 #include <errno.h>
@@ -73,7 +74,8 @@ static void wait_at_gate(const char *name, const char *word)
 		usleep(1000);
 }
 
-/* Behind the first look at a source, and before a child goes through it, which in jail can wait for nobody. */
+/* Behind the first look at a source, and before a child goes through it, which in jail can wait for
+ * nobody. */
 pid_t fork(void)
 {
 	pid_t (*next)(void) = (pid_t(*)(void))dlsym(RTLD_NEXT, "fork");
@@ -124,8 +126,8 @@ static void pack(const char *name, int r, struct stat64 *st)
 
 int fstatat64(int dirfd, const char *name, struct stat64 *st, int flags)
 {
-	int (*next)(int, const char *, struct stat64 *, int) =
-		(int (*)(int, const char *, struct stat64 *, int))dlsym(RTLD_NEXT, "fstatat64");
+	int (*next)(int, const char *, struct stat64 *, int) = (int (*)(
+		int, const char *, struct stat64 *, int))dlsym(RTLD_NEXT, "fstatat64");
 
 	int r;
 
@@ -151,8 +153,8 @@ int fstat64(int fd, struct stat64 *st)
 
 int openat64(int dirfd, const char *name, int flags, ...)
 {
-	int (*next)(int, const char *, int, ...) =
-		(int (*)(int, const char *, int, ...))dlsym(RTLD_NEXT, "openat64");
+	int (*next)(int, const char *, int,
+		    ...) = (int (*)(int, const char *, int, ...))dlsym(RTLD_NEXT, "openat64");
 	bool is_nameless = (flags & O_TMPFILE) == O_TMPFILE;
 	mode_t mode = 0;
 	va_list ap;
@@ -322,9 +324,10 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
 {
 	static pthread_mutex_t lock = PTHREAD_MUTEX_INITIALIZER;
 	static char first[16]; /* curl looks up the same port again for each connection */
-	int (*next)(const char *, const char *, const struct addrinfo *, struct addrinfo **) =
-		(int (*)(const char *, const char *, const struct addrinfo *, struct addrinfo **))dlsym(
-			RTLD_NEXT, "getaddrinfo");
+	int (*next)(
+		const char *, const char *, const struct addrinfo *,
+		struct addrinfo **) = (int (*)(const char *, const char *, const struct addrinfo *,
+					       struct addrinfo **))dlsym(RTLD_NEXT, "getaddrinfo");
 
 	if (node && service && !strcmp(node, "rebind.example")) {
 		pthread_mutex_lock(&lock);
@@ -338,8 +341,8 @@ int getaddrinfo(const char *node, const char *service, const struct addrinfo *hi
 
 int nanosleep(const struct timespec *wanted, struct timespec *left)
 {
-	int (*next)(const struct timespec *, struct timespec *) =
-		(int (*)(const struct timespec *, struct timespec *))dlsym(RTLD_NEXT, "nanosleep");
+	int (*next)(const struct timespec *, struct timespec *) = (int (*)(
+		const struct timespec *, struct timespec *))dlsym(RTLD_NEXT, "nanosleep");
 	struct timespec hasty = { 0, wanted->tv_sec * 10000000 + wanted->tv_nsec / 100 };
 
 	return next(getenv("SLOW_HASTE") ? &hasty : wanted, left);

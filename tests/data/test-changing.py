@@ -4,6 +4,7 @@
 The library of SLOW_GATE holds the worker at a known place while the source is changed.
 """
 import errno
+import io
 import os
 import re
 import stat
@@ -197,6 +198,47 @@ def test_an_image_that_changes_while_it_is_checked():
                   fork=method == "mount", fuse=1) as w:
             says(w, f"{src}/mid.sqsh", "changed while it was read")
     remove(src)
+
+
+def test_a_mounted_tar_that_changes_gives_errors():
+    """What was not read before is an error from then on, and never another archive's bytes. Wrong bytes without
+    check_unchanged() of archive-volume.c."""
+    if not os.path.exists("/dev/fuse"):
+        return "no /dev/fuse"
+    size = 200000
+
+    def put(path, letter):
+        with tarfile.open(path, "w") as t:
+            for i in range(3):
+                info = tarfile.TarInfo(f"d/f{i}")
+                info.size = size
+                t.addfile(info, io.BytesIO(letter * size))
+
+    changes = (("grows", lambda p: append(p, b"more")), ("shrinks", lambda p: os.truncate(p, 300000)),
+               ("is written again", lambda p: put(p, b"n")))
+    for word, change in changes:
+        src = scratch()
+        put(f"{src}/a.tar", b"o")
+        os.utime(f"{src}/a.tar", (OLD, OLD))
+        with Worker(f"x={src}/a.tar::method=mount", fuse=1) as w:
+            m = w.run_until("ready", "error")
+            assert m["op"] == "ready", m
+            top = os.path.realpath(w.path)
+            with open(f"{top}/d/f0", "rb") as f:
+                assert f.read() == b"o" * size, word
+            change(f"{src}/a.tar")
+            for name in ("f1", "f2"):
+                try:
+                    with open(f"{top}/d/{name}", "rb") as f:
+                        f.read()
+                    raise AssertionError(f"{word}: {name} was read")
+                except OSError as e:
+                    assert e.errno == errno.EIO, (word, e)
+            with open(f"{top}/d/f0", "rb") as f:
+                assert f.read() == b"o" * size, word
+            w.sock.close()
+            w.end()
+        remove(src)
 
 
 def test_a_file_system_that_fails_is_named():

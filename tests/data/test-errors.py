@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Every failure is one sentence: what it is about (the path), the cause, and behind "; " the mend."""
+"""Every failure is one sentence: what it is about (the path), the cause, and behind "; " the hint."""
 import gzip
 import io
 import os
@@ -52,7 +52,7 @@ GZ = gzip.compress(tar(*[(f"r{i}", os.urandom(3000), {}) for i in range(50)]))
 REFUSE = {"reserve": lambda m: dict(op="grant", ok=0, have=1 << 20)}
 HARD = dict(type=tarfile.LNKTYPE)
 
-# word, content of the file, options behind the item, fields of the task, cause, mend
+# word, content of the file, options behind the item, fields of the task, cause, hint
 ARCHIVES = [
     ("cut in a member", WHOLE[:684 << 10], "", {},
      r"is cut off after 684(\.0)? KiB \(truncated tar archive", "make or copy it again"),
@@ -63,7 +63,7 @@ ARCHIVES = [
     ("only zeros", bytes(10240), ":method=extract", {}, "can't be extracted|empty", "method="),
     ("gzip cut", GZ[:-100], "", {}, "is cut off after .* gzip|is cut off.*gzip", "copy it again"),
     ("gzip flipped", flip(GZ, len(GZ) // 2), "", {}, "is damaged .gzip", "copy it again"),
-    ("gzip, rubbish", GZ + b"rubbish", "", {}, "is damaged .rubbish behind", "copy it again"),
+    ("gzip, rubbish", GZ + b"rubbish", "", {}, "there is rubbish behind the gzip data", "gzip -dc FILE"),
     ("zip cut", make_zip()[:-30], "", {}, "is cut off after", "copy it again"),
     ("leads out", tar(("../x", b"1", {})), "", {}, r'\.\./x leads out by "\.\."', "tar -C DIR"),
     ("control bytes", tar(("../\x1b[2Jx\n", b"1", {})), "", {}, r"\\x1b\[2Jx\\x0a leads out", "tar"),
@@ -84,7 +84,8 @@ ARCHIVES = [
     ("no archive", b"text\n" * 100, ":method=extract", {}, "can't be extracted: it is a file",
      "leave method= out"),
     ("no tar.tar", b"text", "", {}, "not the tar archive its name promises", "method=copy"),
-    ("no image", WHOLE, ":method=mount", {}, "can't be mounted: it is a tar", "stagectl pack"),
+    ("no mount here", WHOLE, ":method=mount", {}, "nothing can be mounted on this node", "method=extract unpacks it"),
+    ("no image", gzip.compress(WHOLE), ":method=mount", {}, "can.t be mounted: it is a tar", "stagectl pack"),
     ("method of the rule", WHOLE, ":method=extract", dict(methods="copy,link"), "rule all does not",
      "it allows method=copy,link"),
     ("outside of the rule", WHOLE, "", dict(rulematch="/nowhere/**"), "outside of what", "list --site"),
@@ -94,21 +95,21 @@ ARCHIVES = [
 ]
 
 
-def check(word, path, text, cause, mend):
+def check(word, path, text, cause, hint):
     assert "\n" not in text and "\x1b" not in text and len(text) < 1024, (word, text)
     assert path in text, f"{word}: no path: {text}"
     said, _, do = text.rpartition("; ")
     assert re.search(cause, said), f"{word}: no cause: {text}"
-    assert mend in do, f"{word}: no mend: {text}"
+    assert hint in do, f"{word}: no hint: {text}"
     assert not JARGON.search(text), f"{word}: {text}"
     assert text.count(path) == 1 and text.count("; ") <= 2, f"{word}: said twice: {text}"
     if os.environ.get("V"):
         print("#", text)
 
 
-def test_bad_archives_are_named_with_cause_and_mend():
+def test_bad_archives_are_named_with_cause_and_hint():
     base, wrong = scratch(), []
-    for word, data, options, task, cause, mend in ARCHIVES:
+    for word, data, options, task, cause, hint in ARCHIVES:
         path = f"{base}/{word.replace(' ', '-').replace(',', '')}"
         path += ".zip" if word.startswith("zip") else "" if path.endswith(".tar") else ".tgz" if data.startswith(b"\x1f\x8b") else ".tar" if len(data) > 500 else ".bin"
         with open(path, "wb") as f:
@@ -117,7 +118,7 @@ def test_bad_archives_are_named_with_cause_and_mend():
         answers = REFUSE if word == "not granted" else None
         with Worker(f"x={path}:{dest}:{opts}", answers=answers, **task) as w:
             try:
-                check(word, path, w.error()["text"], cause, mend)
+                check(word, path, w.error()["text"], cause, hint)
             except AssertionError as e:
                 wrong.append(f"{word}: {e}")
     remove(base)
@@ -141,7 +142,7 @@ def test_other_compressions_are_named_too():
     remove(base)
 
 
-def test_bad_sources_are_named_with_cause_and_mend():
+def test_bad_sources_are_named_with_cause_and_hint():
     base = scratch()
     os.makedirs(f"{base}/d/a")
     os.makedirs(f"{base}/d/b")
@@ -155,11 +156,11 @@ def test_bad_sources_are_named_with_cause_and_mend():
         f.write("")
     with open(f"{base}/urls", "w") as f:
         f.write("https://h/x\n")
-    for word, item, path, task, cause, mend in (
+    for word, item, path, task, cause, hint in (
             ("missing", f"{base}/gone", f"{base}/gone", {}, "No such file", "this node sees"),
             ("below a file", f"{base}/file/x", f"{base}/file/x", {}, "Not a directory", "is a file"),
             ("fifo", f"{base}/fifo", f"{base}/fifo", {}, "is a FIFO", "name a file"),
-            ("loop", f"{base}/loop", f"{base}/loop", {}, "levels of symbolic links", "mend the link"),
+            ("loop", f"{base}/loop", f"{base}/loop", {}, "levels of symbolic links", "hint the link"),
             ("link out", f"{base}/out", f"{base}/out", dict(rulematch=f"{base}/**"),
              "which is /etc is outside", "list --site"),
             ("no file fits", f"{base}/*.tar", f"{base}/*.tar", {}, "no file fits", "ls on node n1"),
@@ -179,7 +180,7 @@ def test_bad_sources_are_named_with_cause_and_mend():
                 text = w.error()["text"]
             except AssertionError as e:
                 raise AssertionError(f"{word}: {e}")
-        check(word, path, text, cause, mend)
+        check(word, path, text, cause, hint)
     remove(base)
 
 
@@ -196,6 +197,36 @@ def test_a_user_who_may_start_nothing_is_told():
         text = w.error()["text"]
     assert re.search("start a thread: Resource temporarily unavailable; .*ulimit -u", text), text
     remove(base)
+
+
+def test_orders_of_another_user_are_refused():
+    """As of a manager that somebody has taken over, which starts a worker as the job's user with a socket of its own."""
+    if os.geteuid() != 0:
+        return "must be root"
+    src = scratch()
+    os.chmod(src, 0o755)
+    with open(f"{src}/f", "w") as f:
+        f.write("content")
+
+    def drop():
+        os.setgroups([])
+        os.setgid(65534)
+        os.setuid(65534)
+
+    for uid, wanted in (65534, "ready"), (0, None), (1, None):
+        with Worker(f"x={src}/f:shm", limits=drop, start=False) as w:
+            os.chmod(w.base, 0o755)
+            subprocess.run(["chown", "-R", "65534:65534", w.rundir], check=True)
+            w.uid = uid
+            try:
+                w.start()
+            except BrokenPipeError:
+                pass    # it has ended already
+            m = w.run_until("ready", "error")
+            assert (m and m["op"]) == wanted, (uid, m)
+            if not wanted:
+                assert "no connection of this user's" in w.stderr(), w.stderr()
+    remove(src)
 
 
 if __name__ == "__main__":

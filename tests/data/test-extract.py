@@ -551,8 +551,8 @@ def test_a_quota_that_is_used_up_in_the_middle():
             with Worker(f"quota={base}/{item}:ssd:{options}", name="quota", env=env) as w:
                 text = w.error()["text"]
                 assert w.messages[-1]["code"] == "7" and w.messages[-1]["errno"] == str(errno.EDQUOT), (item, w.messages[-1])
-                said, _, mend = text.rpartition("; ")
-                assert "Disk quota exceeded" in said and "stage less" in mend and f"{base}/{item.split('{')[0]}" in said, text
+                said, _, hint = text.rpartition("; ")
+                assert "Disk quota exceeded" in said and "stage less" in hint and f"{base}/{item.split('{')[0]}" in said, text
                 if os.environ.get("V"):
                     print("#", text)
     remove(base)

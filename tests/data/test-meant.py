@@ -81,6 +81,8 @@ OTHERS = [(b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 6
           (b"/annex/objects/SHA256E-s5--" + b"0" * 64 + b".tar\n", "a pointer of git-annex", "git annex get"),
           (b"7z\xbc\xaf\x27\x1c\0\4" + bytes(24), "a 7z archive", "7z x"),
           (b"Rar!\x1a\7\1\0" + bytes(24), "a rar archive", "7z x"),
+          (b"070701" + b"0" * 104 + b"TRAILER!!!", "a cpio archive", "cpio -id"),
+          (b"\x02\x21\x4c\x18\0\1\0\0" + bytes(256), "packed by lz4 in its legacy format", "lz4 -dc FILE | lz4"),
           (b"\xef\xbb\xbf\n <!DOCTYPE HTML>\n<html><body>Log in</body>", "a web page", "download the file again"),
           (b"<HTML><head>", "a web page", "download the file again"),
           (b"<?xml version='1.0'?><Error><Code>NoSuchKey</Code></Error>", "a text in XML", "download the file again"),
@@ -183,14 +185,15 @@ def test_samples_in_an_archive_stay_files():
 
 # ---- zips by hand ----
 
-def entry(name, data, made=3, flags=0, local=None, extra=b"", method=8, packed=None):
+def entry(name, data, made=3, flags=0, local=None, extra=b"", method=8, packed=None, attributes=None):
     """(header and data, entry of the directory without its place); local: another name in the header."""
     deflate = zlib.compressobj(6, zlib.DEFLATED, -15)
     packed = packed if packed is not None else deflate.compress(data) + deflate.flush() if method == 8 else data
     local = name if local is None else local
     fields = struct.pack("<HHHHIII", flags, method, 0, 0x4e21, zlib.crc32(data), len(packed), len(data))
     head = b"PK\3\4" + struct.pack("<H", 20) + fields + struct.pack("<HH", len(local), 0) + local + packed
-    attributes = 0o100644 << 16 if made == 3 else 0
+    if attributes is None:
+        attributes = 0o100644 << 16 if made == 3 else 0
     listed = (b"PK\1\2" + struct.pack("<BBH", 20, made, 20) + fields +
               struct.pack("<HHHHHI", len(name), len(extra), 0, 0, 0, attributes))
     return head, listed, name + extra
@@ -243,6 +246,8 @@ ODD = {  # Python refuses these or leaves them alone; unzip's answer is the expe
     "the name in UTF-8 of Info-ZIP": ([entry(b"gr\x81n", b"1", made=11, extra=unicode_path(b"gr\x81n", "gr\u00fcn".encode()))],
                                       {"gr\u00fcn": b"1"}),
     "a name in UTF-8 of another": ([entry(b"new", b"1", extra=unicode_path(b"old", b"older"))], {"new": b"1"}),
+    "a name like a locator of 64 bits": ([entry(b"f", b"1"), entry(b"PK\6\7" + b"n" * 16, b"2")],
+                                         {"f": b"1", "PK\6\7" + "n" * 16: b"2"}),
     "LZMA without data": ([entry(b"empty", b"", method=14, packed=b"\x09\x04\5\0\x5d\0\0\x80\0\0\x83\xff\xfb\xff\xff\xc0\0\0\0"),
                            entry(b"f", b"1")], {"empty": b"", "f": b"1"}),
 }
@@ -269,6 +274,21 @@ def test_names_in_a_zip_are_those_of_its_directory():
     remove(base)
 
 
+def test_modes_of_a_zip_without_modes():
+    """As unzip has them. Fails where libarchive's count: the group could write, and read-only was not kept."""
+    base = scratch()
+    write(f"{base}/x.zip", craft(*(entry(b"f%d" % made, b"1", made=made, attributes=0x20) for made in (0, 3, 10, 11, 14)),
+                                 *(entry(b"r%d" % made, b"1", made=made, attributes=0x21) for made in (0, 11)),
+                                 entry(b"d/", b"", made=11, attributes=0x10), entry(b"e/", b"", made=0, attributes=0x11),
+                                 entry(b"own", b"1", attributes=0o100660 << 16), entry(b"o/", b"", attributes=0o40775 << 16)))
+    with Worker(f"x={base}/x.zip") as w:
+        w.ready()
+        modes = {n: oct(os.stat(f"{w.path}/{n}").st_mode & 0o777) for n in os.listdir(w.path)}
+    assert modes == {**{f"f{made}": "0o644" for made in (0, 3, 10, 11, 14)}, "r0": "0o444", "r11": "0o444", "d": "0o755",
+                     "e": "0o555", "own": "0o660", "o": "0o775"}, modes
+    remove(base)
+
+
 def test_many_entries_over_the_edges_of_what_is_read():
     """Headers lie across the ends of pieces of a MiB."""
     base = scratch()
@@ -287,6 +307,25 @@ def test_two_entries_of_one_place_are_refused():
     remove(base)
 
 
+def with_64_bits(data):
+    """Its end has a record of 64 bits, which has to be used."""
+    n, size, at = struct.unpack("<HII", data[-12:-2])
+    record = b"PK\6\6" + struct.pack("<QHHIIQQQQ", 44, 45, 45, 0, 0, n, n, size, at)
+    locator = b"PK\6\7" + struct.pack("<IQI", 0, len(data) - 22, 1)
+    return data[:-22] + record + locator + data[-22:-6] + b"\xff" * 4 + bytes(2)
+
+
+def test_nothing_may_stand_in_front_of_a_zip_of_64_bits():
+    """Python and unzip read it, libarchive does not: it is not taken for another zip."""
+    base = scratch()
+    data = with_64_bits(craft(entry(b"f", b"1")))
+    assert stage_zip(base, data) == by_python(data) == {"f": b"1"}
+    assert by_python(b"#!/bin/sh\n" + data) == {"f": b"1"}
+    text = stage_zip(base, b"#!/bin/sh\n" + data, "")
+    assert "is a file and not the zip archive its name promises" in text, text
+    remove(base)
+
+
 def test_what_stands_around_a_zip():
     """As unzip and Python read them. Fails where the end is looked for in the last 16 KiB, or by the first bytes alone."""
     base = scratch()
@@ -297,6 +336,19 @@ def test_what_stands_around_a_zip():
         for options in ("::method=extract", ""):
             assert stage_zip(base, data, options) == {"f": b"1"}, (word, options)
     assert "the archive is empty" in stage_zip(base, craft())
+    remove(base)
+
+
+def test_a_damaged_zip_is_not_called_cut_off():
+    """Only a zip without its end is cut off. Fails where each list that can't be read is."""
+    base = scratch()
+    whole = craft(entry(b"f", b"1" * 100), entry(b"g", b"2", extra=struct.pack("<HH", 0x5455, 0)))
+    moved = whole[:-6] + struct.pack("<I", len(whole)) + whole[-2:]
+    for data, cause in ((whole[:-30], "is cut off after"), (whole, "is damaged (incomplete extended time field)"),
+                        (moved, "is damaged (the list of its files is not where its end says)")):
+        for options in ("::method=extract", ""):
+            text = stage_zip(base, data, options)
+            assert cause in text and "make or copy it again" in text, text
     remove(base)
 
 
@@ -368,6 +420,18 @@ def test_a_name_that_is_too_long_can_be_excluded():
     assert stage_tar(base, data, "include=ok")[0] == {"d": None, "d/ok": b"2"}
     assert "too long a name" in stage_tar(base, data, "exclude=other.jpg")[0]
     assert stage_zip(base, craft(entry(long, b"1"), entry(b"ok", b"2")), "::exclude=n*") == {"ok": b"2"}
+    remove(base)
+
+
+def test_what_is_too_deep_can_be_excluded():
+    """Fails where the depth is looked at before exclude=."""
+    base = scratch()
+    data = tar(member(b"x", b"1"), long_name(b"deep/" + b"d/" * 200 + b"f"), member(b"f", b"2"), member(b"deep/ok", b"3"))
+    text = stage_tar(base, data)[0]
+    assert "lies deeper than 128 directories; exclude= leaves it out" in text, text
+    for options, expected in (("exclude=f", {"x": b"1", "deep": None, "deep/ok": b"3"}), ("exclude=deep", {"x": b"1"})):
+        got = stage_tar(base, data, options)[0]
+        assert got == expected == by_tar(f"{base}/x.tar", f"--{options}"), got
     remove(base)
 
 

@@ -494,6 +494,7 @@ def test_a_fetch_that_crashes_with_keys_leaves_no_core():
         with Worker("x=s3://b/x:shm", web=web, tiers="shm", stall=600_000, keys=keys, limits=begin, start=False) as w:
             if root:
                 subprocess.run(["chown", "-R", "65534:65534", w.base], check=True)
+                w.uid = 65534
             w.start()
             conn, _ = quiet.accept()
             with conn:

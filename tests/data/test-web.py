@@ -62,13 +62,13 @@ def content(w):
         return f.read()
 
 
-def fails(url, server, pattern, mend="", code=None, **more):
+def fails(url, server, pattern, hint="", code=None, **more):
     with fetch(url, server, **more) as w:
         m = w.error()
         text = m["text"]
         said, _, do = text.rpartition("; ")
         assert re.search(pattern, said), f"{pattern!r} not in: {text}"
-        assert mend in do, f"{mend!r} not in: {text}"
+        assert hint in do, f"{hint!r} not in: {text}"
         assert "SECRET" not in text and "SECRET" not in w.stderr(), text
         if code is not None:
             assert int(m["code"]) == code, m
@@ -515,9 +515,9 @@ def test_some_answers_pass_and_others_do_not():
             w.ready()
             assert content(w) == DATA
         start = time.monotonic()
-        for status, mend in ((404, "check the address"), (403, "open to you"), (410, "taken away"),
+        for status, hint in ((404, "check the address"), (403, "open to you"), (410, "taken away"),
                              (401, "login"), (418, "check the address")):
-            text = fails(s.add("/x", DATA, status=[status] * 9), s, f"answers {status}", mend)
+            text = fails(s.add("/x", DATA, status=[status] * 9), s, f"answers {status}", hint)
             assert s.things["/x"].requests == 1, text
         assert time.monotonic() - start < 20
 
@@ -846,7 +846,7 @@ def test_two_processes_each_with_its_filter_and_both_end():
             assert os.readlink(f"/proc/{child}/exe").endswith("stage-fetch")
             for pid in (child, w.proc.pid):
                 assert seccomp_of(pid) == (2, 1), pid
-            # Seen failing without ceiling_set_to() in fetch-main.c
+            # Seen failing without data_rlimit_set_to() in fetch-main.c
             assert has_data_limit(child, 1 << 30, 1500 << 20), data_limit(child)
             w.send(dict(op="cancel"))
             w.run_until("error")

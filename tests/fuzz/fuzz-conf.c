@@ -18,7 +18,7 @@ static void remove_file(void)
 	unlink(path);
 }
 
-static void ignore(void *arg, const char *file, unsigned line, const char *text, const char *mend)
+static void ignore(void *arg, const char *file, unsigned line, const char *text, const char *hint)
 {
 	FUZZ_CHECK(text && text[0]);
 }

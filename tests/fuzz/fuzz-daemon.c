@@ -18,26 +18,27 @@
 #include "common/protocol/keeper-verbs.h"
 #include "common/protocol/keys.h"
 #include "common/protocol/proto.h"
+#include "common/slurm/job-cgroup.h"
 #include "common/util/fd.h"
 #include "common/util/log.h"
-#include "daemon/stagingd/chore.h"
+#include "daemon/stagingd/async.h"
 #include "daemon/stagingd/job-load.h"
 #include "daemon/stagingd/job.h"
 #include "daemon/stagingd/log-ring.h"
 #include "daemon/stagingd/loop.h"
 #include "daemon/stagingd/peer.h"
 #include "daemon/stagingd/stage.h"
-#include "daemon/stagingd/takedown.h"
+#include "daemon/stagingd/manifest-cleanup.h"
 
 #define MAX_PACKETS 40
 #define MAX_WORKERS 16
-#define MAX_CHORES 16
+#define MAX_ASYNCS 16
 #define MAX_MOUNT_FDS 16
 #define N_CLIENTS 2
 
-enum speaker { CLIENT, CLIENT2, WORKER, WORKER2, KEEPER, EXIT, CHORE, TIME, N_SPEAKERS };
+enum speaker { CLIENT, CLIENT2, WORKER, WORKER2, KEEPER, EXIT, ASYNC, TIME, N_SPEAKERS };
 
-struct chore {
+struct async {
 	void (*done)(void *arg, int r, const struct error *err);
 	void *arg;
 };
@@ -54,26 +55,30 @@ static struct play {
 	int clients[N_CLIENTS];
 	bool changed;
 	int keeper;
-	struct { uint32_t id; int fd; } workers[MAX_WORKERS];
+	struct {
+		uint32_t id;
+		int fd;
+	} workers[MAX_WORKERS];
 	size_t n_workers;
 	struct keeper_msg asked[16]; /* of the keeper, not answered yet */
 	size_t n_asked;
-	struct chore chores[MAX_CHORES];
+	struct async asyncs[MAX_ASYNCS];
 	uint64_t now_ms;
 } play;
 
 uint64_t __wrap_clock_ms(void);
 int __wrap_env_file_write(const struct job *job, struct error *err);
-int __wrap_jobgroup_find(const char *controller, uid_t uid, uint32_t job_id, char *buf,
-			 size_t size);
-int __wrap_takedown_start(struct chore **cp, struct loop *loop, const char *path,
-			  uint64_t timeout_ms,
-			  void (*done)(void *arg, int r, const struct error *err), void *arg);
-int __wrap_chore_start(struct chore **cp, struct loop *l,
+int __wrap_job_cgroup_find(const char *controller, const struct job_cgroup_job *job, char *buf,
+			   size_t size);
+int __wrap_manifest_cleanup_start(struct async **cp, struct loop *loop, const char *path,
+				  uint64_t timeout_ms,
+				  void (*done)(void *arg, int r, const struct error *err),
+				  void *arg);
+int __wrap_async_start(struct async **cp, struct loop *l,
 		       int (*fn)(void *fn_arg, struct error *err), void *fn_arg,
-		       uint64_t timeout_ms,
-		       void (*done)(void *arg, int r, const struct error *err), void *arg);
-void __wrap_chore_abandon(struct chore *c);
+		       uint64_t timeout_ms, void (*done)(void *arg, int r, const struct error *err),
+		       void *arg);
+void __wrap_async_abandon(struct async *c);
 
 uint64_t __wrap_clock_ms(void)
 {
@@ -86,34 +91,36 @@ int __wrap_env_file_write(const struct job *job, struct error *err)
 }
 
 /* The job has no cgroup here, and whoever mounts something meanwhile does not hold up the play. */
-int __wrap_jobgroup_find(const char *controller, uid_t uid, uint32_t job_id, char *buf, size_t size)
+int __wrap_job_cgroup_find(const char *controller, const struct job_cgroup_job *job, char *buf,
+			   size_t size)
 {
 	return -ENOENT;
 }
 
-/* Chores are done when the input says so. */
-int __wrap_takedown_start(struct chore **cp, struct loop *loop, const char *path,
-			  uint64_t timeout_ms,
-			  void (*done)(void *arg, int r, const struct error *err), void *arg)
+/* Asynchronous calls are done when the input says so. */
+int __wrap_manifest_cleanup_start(struct async **cp, struct loop *loop, const char *path,
+				  uint64_t timeout_ms,
+				  void (*done)(void *arg, int r, const struct error *err),
+				  void *arg)
 {
-	for (size_t i = 0; i < MAX_CHORES; i++)
-		if (!play.chores[i].done) {
-			play.chores[i] = (struct chore){ done, arg };
-			*cp = &play.chores[i];
+	for (size_t i = 0; i < MAX_ASYNCS; i++)
+		if (!play.asyncs[i].done) {
+			play.asyncs[i] = (struct async){ done, arg };
+			*cp = &play.asyncs[i];
 			return 0;
 		}
 	return -EAGAIN;
 }
 
-int __wrap_chore_start(struct chore **cp, struct loop *l,
+int __wrap_async_start(struct async **cp, struct loop *l,
 		       int (*fn)(void *fn_arg, struct error *err), void *fn_arg,
-		       uint64_t timeout_ms,
-		       void (*done)(void *arg, int r, const struct error *err), void *arg)
+		       uint64_t timeout_ms, void (*done)(void *arg, int r, const struct error *err),
+		       void *arg)
 {
-	return __wrap_takedown_start(cp, l, NULL, timeout_ms, done, arg);
+	return __wrap_manifest_cleanup_start(cp, l, NULL, timeout_ms, done, arg);
 }
 
-void __wrap_chore_abandon(struct chore *c)
+void __wrap_async_abandon(struct async *c)
 {
 	if (c)
 		c->done = NULL;
@@ -220,7 +227,8 @@ static void read_answers(void)
 
 		while (play.clients[i] >= 0 && conn_recv(play.clients[i], &kv) == 1) {
 			FUZZ_CHECK(proto_get_op(kv) && kv_get(kv, "id"));
-			FUZZ_CHECK(!kv_get(kv, "access") && !kv_get(kv, "secret") && !kv_get(kv, "token"));
+			FUZZ_CHECK(!kv_get(kv, "access") && !kv_get(kv, "secret") &&
+				   !kv_get(kv, "token"));
 			kv_free(kv);
 		}
 	}
@@ -262,7 +270,8 @@ static void read_verbs(void)
 		FUZZ_CHECK((m.verb == KEEPER_SPAWN) == (h.msg_controllen > 0));
 		FUZZ_CHECK(m.verb != KEEPER_MOUNT || (m.arg0 >= 0 && m.arg0 < RUNDIR_MAX_SLOTS &&
 						      m.arg1 >= 1 && m.arg1 <= MAX_MOUNT_FDS));
-		if (m.verb != KEEPER_COUNT && m.verb != KEEPER_SERVES && play.n_asked < ARRAY_SIZE(play.asked))
+		if (m.verb != KEEPER_COUNT && m.verb != KEEPER_SERVES &&
+		    play.n_asked < ARRAY_SIZE(play.asked))
 			play.asked[play.n_asked++] = m;
 		if (m.verb != KEEPER_SPAWN)
 			continue;
@@ -314,16 +323,16 @@ static void end_worker(uint8_t which, int status)
 	play.workers[i] = play.workers[--play.n_workers];
 }
 
-static void end_chore(uint8_t how)
+static void end_async(uint8_t how)
 {
 	struct error err = ERROR_INIT;
 
-	for (size_t i = 0; i < MAX_CHORES; i++) {
-		struct chore c = play.chores[i];
+	for (size_t i = 0; i < MAX_ASYNCS; i++) {
+		struct async c = play.asyncs[i];
 
 		if (!c.done)
 			continue;
-		play.chores[i].done = NULL;
+		play.asyncs[i].done = NULL;
 		c.done(c.arg, how & 1 ? error_set(&err, EBUSY, "it is busy") : 0, &err);
 		return;
 	}
@@ -351,8 +360,8 @@ static void say(enum speaker who, const uint8_t *data, size_t size)
 	case EXIT:
 		end_worker(first, size > 1 ? data[1] << (first & 8) : 0);
 		break;
-	case CHORE:
-		end_chore(first);
+	case ASYNC:
+		end_async(first);
 		break;
 	case TIME:
 		play.now_ms += (uint64_t)first * first;
@@ -393,7 +402,8 @@ static const char conf_text[] =
 
 static const char spec_text[] =
 	"spec=1:script:0000000000000000:/data/a.tar,m=/data/b.sqsh:source:method=mount,"
-	"l=/data/c::onfail=source,i=/data/d:ssd:onfail=ignore,s=s3://b/k::keys=env\0node=n1\0nodelist=n[1-2]\0";
+	"l=/data/c::onfail=source,i=/data/d:ssd:onfail=ignore,s=s3://b/"
+	"k::keys=env\0node=n1\0nodelist=n[1-2]\0";
 
 /* One for all jobs, which only read it. */
 static struct conf *get_conf(void)
@@ -443,8 +453,11 @@ static void start_job(void)
 
 static void start_clients(void)
 {
-	play.owner = (struct peer_owner){ .loop = play.loop, .job = play.job, .log = play.log,
-					  .on_close = on_close, .on_lease = on_lease,
+	play.owner = (struct peer_owner){ .loop = play.loop,
+					  .job = play.job,
+					  .log = play.log,
+					  .on_close = on_close,
+					  .on_lease = on_lease,
 					  .on_later = on_later };
 	for (size_t i = 0; i < N_CLIENTS; i++) {
 		int pair[2];

@@ -1,9 +1,10 @@
 /*
- * What a web server answers, over several tries: a byte that says what is asked for, then packets of
- * a kind and two bytes of size: lines of a head, so many bytes of the body, the end of a try.
+ * What a web server answers, over several tries: a byte that says what is asked for, then packets
+ * of a kind and two bytes of size: lines of a head, so many bytes of the body, the end of a try.
  *
- * The body is what the head says it is a part of, so that each byte that is taken can be held against
- * the object's at that place. No more comes than a length says: that is libcurl's to see to.
+ * The body is what the head says it is a part of, so that each byte that is taken can be held
+ * against the object's at that place. No more comes than a length says: that is libcurl's to see
+ * to.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -19,9 +20,9 @@ struct fetch {
 	struct http_answer answer;
 	struct http_reply reply;
 	struct http_request rq;
-	uint64_t next; /* what the sink has to get */
+	uint64_t next;	/* what the sink has to get */
 	uint64_t place; /* in the object: the body's next byte */
-	uint64_t sent; /* of this try's body */
+	uint64_t sent;	/* of this try's body */
 };
 
 static char get_byte(uint64_t place)
@@ -90,7 +91,8 @@ static void play(struct fetch *f, const uint8_t *data, size_t size)
 
 		data += 3;
 		part = n < (size_t)(end - data) ? n : (size_t)(end - data);
-		if (kind == 0 && f->sent == 0 && http_head_add(&f->answer.head, (const char *)data, part) < 0)
+		if (kind == 0 && f->sent == 0 &&
+		    http_head_add(&f->answer.head, (const char *)data, part) < 0)
 			return;
 		if (kind == 1 && send_body(f, n) < 0 && !end_try(f))
 			return;

@@ -10,7 +10,10 @@
 #include "spank/job-env.h"
 
 static const char *const allowed[] = {
-	"APPTAINER_BIND", "APPTAINER_BINDPATH", "SINGULARITY_BIND", "SINGULARITY_BINDPATH",
+	"APPTAINER_BIND",
+	"APPTAINER_BINDPATH",
+	"SINGULARITY_BIND",
+	"SINGULARITY_BINDPATH",
 };
 
 static char path[64];

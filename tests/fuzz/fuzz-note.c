@@ -1,12 +1,12 @@
 /*
- * Notes of stage-spread: the first bit says whether the input is a file that lies where a note is
- * looked for, or a note's own fields, which are written and read back.
+ * Notes of stage-broadcast: the first bit says whether the input is a file that lies where a note
+ * is looked for, or a note's own fields, which are written and read back.
  */
 #include "tests/fuzz/fuzz.h"
 
-#include "daemon/worker/spread/spread-note.h"
+#include "daemon/worker/broadcast/broadcast-note.h"
 
-static bool is_same(const struct spread_note *a, const struct spread_note *b)
+static bool is_same(const struct broadcast_note *a, const struct broadcast_note *b)
 {
 	return a->kind == b->kind && a->size == b->size && a->mtime_s == b->mtime_s &&
 	       a->mtime_ns == b->mtime_ns && !strcmp(a->reason, b->reason);
@@ -15,34 +15,34 @@ static bool is_same(const struct spread_note *a, const struct spread_note *b)
 /* What is taken is what would be written, and no part of it is taken before. */
 static void read_file(const char *data, size_t size)
 {
-	static const struct spread_note none = { .kind = SPREAD_NOT, .size = 4711 };
-	struct spread_note note = none, part;
-	char text[SPREAD_NOTE_SIZE];
-	int r = spread_note_from_data(&note, data, size);
+	static const struct broadcast_note none = { .kind = BROADCAST_NOT, .size = 4711 };
+	struct broadcast_note note = none, part;
+	char text[BROADCAST_NOTE_SIZE];
+	int r = broadcast_note_from_data(&note, data, size);
 	size_t n;
 
-	FUZZ_CHECK(r == SPREAD_NOTE_E_SUCCESS || r == SPREAD_NOTE_E_UNFINISHED ||
-		   r == SPREAD_NOTE_E_MALFORMED);
-	FUZZ_CHECK((r == SPREAD_NOTE_E_UNFINISHED) ==
-		   (!memchr(data, '\n', size) && size < SPREAD_NOTE_SIZE));
-	FUZZ_CHECK(r == SPREAD_NOTE_E_SUCCESS || is_same(&note, &none));
-	if (r != SPREAD_NOTE_E_SUCCESS)
+	FUZZ_CHECK(r == BROADCAST_NOTE_E_SUCCESS || r == BROADCAST_NOTE_E_UNFINISHED ||
+		   r == BROADCAST_NOTE_E_MALFORMED);
+	FUZZ_CHECK((r == BROADCAST_NOTE_E_UNFINISHED) ==
+		   (!memchr(data, '\n', size) && size < BROADCAST_NOTE_SIZE));
+	FUZZ_CHECK(r == BROADCAST_NOTE_E_SUCCESS || is_same(&note, &none));
+	if (r != BROADCAST_NOTE_E_SUCCESS)
 		return;
-	spread_note_to_string(&note, text);
+	broadcast_note_to_string(&note, text);
 	n = strlen(text);
 	FUZZ_CHECK(n <= size && !memcmp(text, data, n));
 	for (size_t i = 0; i < n; i++)
-		FUZZ_CHECK(spread_note_from_data(&part, text, i) == SPREAD_NOTE_E_UNFINISHED);
+		FUZZ_CHECK(broadcast_note_from_data(&part, text, i) == BROADCAST_NOTE_E_UNFINISHED);
 }
 
 static void write_and_read(const uint8_t *data, size_t size)
 {
-	struct spread_note note = { 0 }, again;
-	char text[SPREAD_NOTE_SIZE];
+	struct broadcast_note note = { 0 }, again;
+	char text[BROADCAST_NOTE_SIZE];
 
 	if (size < 1 + sizeof(note.size) + sizeof(note.mtime_s) + sizeof(note.mtime_ns))
 		return;
-	note.kind = *data++ % (SPREAD_NOT + 1);
+	note.kind = *data++ % (BROADCAST_NOT + 1);
 	memcpy(&note.size, data, sizeof(note.size));
 	data += sizeof(note.size);
 	memcpy(&note.mtime_s, data, sizeof(note.mtime_s));
@@ -52,9 +52,11 @@ static void write_and_read(const uint8_t *data, size_t size)
 	note.mtime_ns %= 1000000000;
 	size -= 1 + sizeof(note.size) + sizeof(note.mtime_s) + sizeof(note.mtime_ns);
 	memcpy(note.reason, data, size < sizeof(note.reason) ? size : sizeof(note.reason) - 1);
-	spread_note_to_string(&note, text);
-	FUZZ_CHECK(strlen(text) < SPREAD_NOTE_SIZE && strchr(text, '\n') == text + strlen(text) - 1);
-	FUZZ_CHECK(spread_note_from_data(&again, text, strlen(text)) == SPREAD_NOTE_E_SUCCESS);
+	broadcast_note_to_string(&note, text);
+	FUZZ_CHECK(strlen(text) < BROADCAST_NOTE_SIZE &&
+		   strchr(text, '\n') == text + strlen(text) - 1);
+	FUZZ_CHECK(broadcast_note_from_data(&again, text, strlen(text)) ==
+		   BROADCAST_NOTE_E_SUCCESS);
 	for (char *p = note.reason; *p; p++)
 		if ((unsigned char)*p < ' ' || *p == 127)
 			*p = ' ';

@@ -8,7 +8,7 @@
 #include <sys/socket.h>
 
 #include "client/json.h"
-#include "client/progress.h"
+#include "client/progress-bar.h"
 #include "client/rpc.h"
 #include "client/snapshot.h"
 #include "client/table.h"

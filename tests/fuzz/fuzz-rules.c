@@ -18,7 +18,7 @@ struct parts {
 	size_t n;
 };
 
-static void ignore(void *arg, const char *file, unsigned line, const char *text, const char *mend)
+static void ignore(void *arg, const char *file, unsigned line, const char *text, const char *hint)
 {
 }
 

@@ -1,6 +1,6 @@
 /*
- * A page of a listing, an error of S3, or a file with keys. What it takes for objects has keys and sizes, and a key that
- * passes for a path has no component that leads out.
+ * A page of a listing, an error of S3, or a file with keys. What it takes for objects has keys and
+ * sizes, and a key that passes for a path has no component that leads out.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -34,7 +34,8 @@ static int take(void *arg, const struct s3_object *o, struct error *err)
 	}
 	if (s3_tree_check_name(o->key, NULL) == 1) {
 		FUZZ_CHECK(o->key[0] != '/' && o->key[n - 1] != '/' && !strstr(o->key, "//"));
-		FUZZ_CHECK(strncmp(o->key, "../", 3) && strcmp(o->key, "..") && !strstr(o->key, "/../"));
+		FUZZ_CHECK(strncmp(o->key, "../", 3) && strcmp(o->key, "..") &&
+			   !strstr(o->key, "/../"));
 		FUZZ_CHECK(n < 3 || strcmp(o->key + n - 3, "/.."));
 	}
 	return 0;
@@ -44,11 +45,13 @@ static void read_keys(const char *text, const char *profile, bool is_config)
 {
 	struct keys keys;
 	int r = s3_keys_from_text(&keys, text, profile, is_config);
-	size_t a = strnlen(keys.access, sizeof(keys.access)), s = strnlen(keys.secret, sizeof(keys.secret));
+	size_t a = strnlen(keys.access, sizeof(keys.access)),
+	       s = strnlen(keys.secret, sizeof(keys.secret));
 
 	FUZZ_CHECK(a < sizeof(keys.access) && s < sizeof(keys.secret));
 	FUZZ_CHECK(strnlen(keys.token, sizeof(keys.token)) < sizeof(keys.token));
-	FUZZ_CHECK((r == S3_KEYS_E_SUCCESS) == (a > 0) && (a > 0) == (s > 0) && (r == 0 || !keys.token[0]));
+	FUZZ_CHECK((r == S3_KEYS_E_SUCCESS) == (a > 0) && (a > 0) == (s > 0) &&
+		   (r == 0 || !keys.token[0]));
 	for (size_t i = 0; i < s; i++) /* no header can be cut by them */
 		FUZZ_CHECK((unsigned char)keys.secret[i] > ' ');
 }

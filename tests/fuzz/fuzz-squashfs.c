@@ -16,7 +16,7 @@ static unsigned n_seen;
 static void read_file(struct sqfs_image *img, const struct sqfs_inode *inode)
 {
 	static const uint64_t places[] = { 0, 1, 131071, UINT64_C(1) << 40, UINT64_MAX - 4096 };
-	struct sqfs_extent *x = calloc(sqfs_file_max_extents(img, READ_SIZE), sizeof(*x));
+	struct volume_extent *x = calloc(sqfs_file_max_extents(img, READ_SIZE), sizeof(*x));
 	static char buf[READ_SIZE]; /* on the heap it would be mapped anew each time */
 	size_t n, size;
 

@@ -1,7 +1,7 @@
 /*
- * What squeue says about jobs, as stagingd reads it where slurmd is gone. Beside it the same is read
- * by a reader that is slow and simple; and a job that lives and is put in front or behind makes all of
- * it say that it lives, or else it is not understood.
+ * What squeue says about jobs, as stagingd reads it where slurmd is gone. Beside it the same is
+ * read by a reader that is slow and simple; and a job that lives and is put in front or behind
+ * makes all of it say that it lives, or else it is not understood.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -17,7 +17,8 @@ static bool read_simply(char *line, bool *oursp)
 {
 	char *space = strchr(line, ' '), *s;
 
-	if (!space || space == line || space - line > 15 || !space[1] || strlen(space + 1) >= SQUEUE_STATE_SIZE)
+	if (!space || space == line || space - line > 15 || !space[1] ||
+	    strlen(space + 1) >= SQUEUE_STATE_SIZE)
 		return false;
 	for (s = line; s < space; s++)
 		if (!isdigit((unsigned char)*s))

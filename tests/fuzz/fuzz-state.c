@@ -21,7 +21,6 @@ static int read_record(int dirfd, struct state *st)
 	return state_read(fd, st);
 }
 
-
 static void remove_dir(void)
 {
 	char path[80];

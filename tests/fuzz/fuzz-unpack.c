@@ -8,10 +8,10 @@
 #include <pthread.h>
 #include <sanitizer/asan_interface.h>
 
-#include "common/sandbox/ceiling.h"
+#include "common/sandbox/data-rlimit.h"
 #include "daemon/engines/archive/ordered.h"
 #include "daemon/engines/archive/stream.h"
-#include "daemon/engines/archive/unfilter.h"
+#include "daemon/engines/archive/decompress.h"
 #include "daemon/engines/copy/block.h"
 
 #define MAX_BYTES (4 << 20)
@@ -30,7 +30,7 @@ static struct {
 } blocks = { .lock = PTHREAD_MUTEX_INITIALIZER };
 
 size_t __wrap_ordered_get_default_threads(void);
-void __wrap_ceiling_set(unsigned threads);
+void __wrap_data_rlimit_set(unsigned threads);
 void *__wrap_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
 int __wrap_munmap(void *at, size_t size);
 void *__real_mmap(void *at, size_t size, int prot, int flags, int fd, off_t offset);
@@ -41,7 +41,7 @@ size_t __wrap_ordered_get_default_threads(void)
 	return n_threads;
 }
 
-void __wrap_ceiling_set(unsigned threads)
+void __wrap_data_rlimit_set(unsigned threads)
 {
 }
 
@@ -87,7 +87,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 		return 0;
 	n_threads = size % 16 ? 0 : 2;
 	FUZZ_CHECK(stream_new_memory(&in, data + 1, size - 1, data[0] & 0x80 ? 7 : 0) == 0);
-	r = unfilter_new(&s, in, filters[(data[0] & 0x7f) % ARRAY_SIZE(filters)], &err);
+	r = decompress_new(&s, in, filters[(data[0] & 0x7f) % ARRAY_SIZE(filters)], &err);
 	if (r < 0) {
 		fuzz_check_error(r, &err);
 		stream_close(in);

@@ -1,6 +1,6 @@
 /*
- * What stagingd, a process of the user's, may say to the steward, whom root believes: packets of any
- * size and number, descriptors beside them. What the verbs do is held against what they may do.
+ * What stagingd, a process of the user's, may say to the manager, whom root believes: packets of
+ * any size and number, descriptors beside them. What the verbs do is held against what they may do.
  */
 #include "tests/fuzz/fuzz.h"
 
@@ -12,10 +12,10 @@
 #include "common/protocol/conn.h"
 #include "common/protocol/packet.h"
 #include "common/util/error.h"
-#include "daemon/manager/acts.h"
+#include "daemon/manager/privops.h"
 #include "daemon/manager/mounts.h"
 #include "daemon/manager/serve.h"
-#include "daemon/manager/steward.h"
+#include "daemon/manager/manager.h"
 #include "daemon/manager/tier.h"
 
 #define WORKER 4711
@@ -26,17 +26,18 @@ static struct serve *current;
 static unsigned n_started, n_mounted;
 
 int __wrap_serve_kill(pid_t pid, int sig);
-int __wrap_mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds, struct error *err);
+int __wrap_mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds,
+		       struct error *err);
 int __wrap_mounts_detach(const struct jobdir *d, uint32_t name, struct error *err);
 int __wrap_mounts_abort(const struct jobdir *d, uint32_t slot);
-int __wrap_tier_make(const struct jobdir *d, struct state *st, const struct hand_path *p, bool keep,
-		     struct error *err);
-int __wrap_steward_find_path(const struct steward *k, const char *which, struct hand_path *path);
-pid_t __wrap_serve_start(struct serve *s, const struct acts_spawn *l, uint32_t id, int class);
+int __wrap_tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p,
+		     bool keep, struct error *err);
+int __wrap_manager_find_path(const struct manager *k, const char *which, struct helper_path *path);
+pid_t __wrap_serve_start(struct serve *s, const struct privops_spawn *l, uint32_t id, int class);
 void __wrap_serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds);
 void __wrap_serve_lose_daemon(struct serve *s, const char *why);
 void __wrap_serve_look_for_memory(struct serve *s);
-void __wrap_serve_repeat_in_job(struct steward *k, uint32_t name);
+void __wrap_serve_repeat_in_job(struct manager *k, uint32_t name);
 
 /* No signal but these, and none but to a worker that is on record. */
 int __wrap_serve_kill(pid_t pid, int sig)
@@ -45,7 +46,8 @@ int __wrap_serve_kill(pid_t pid, int sig)
 	return 0;
 }
 
-int __wrap_mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds, struct error *err)
+int __wrap_mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds,
+		       struct error *err)
 {
 	FUZZ_CHECK(slot < RUNDIR_MAX_SLOTS && !current->slots[slot] && n_fds >= 1 &&
 		   n_fds <= PACKET_MAX_FDS);
@@ -67,25 +69,28 @@ int __wrap_mounts_abort(const struct jobdir *d, uint32_t slot)
 	return 0;
 }
 
-int __wrap_tier_make(const struct jobdir *d, struct state *st, const struct hand_path *p, bool keep,
-		     struct error *err)
+int __wrap_tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p,
+		     bool keep, struct error *err)
 {
 	FUZZ_CHECK(!strcmp(p->path, "/ssd"));
 	return 0;
 }
 
 /* Three tiers, of which the second is a disk's. */
-int __wrap_steward_find_path(const struct steward *k, const char *which, struct hand_path *path)
+int __wrap_manager_find_path(const struct manager *k, const char *which, struct helper_path *path)
 {
 	FUZZ_CHECK(*which && !which[strspn(which, "0123456789")]);
 	strcpy(path->path, "/ssd");
 	path->by_site = false;
-	return !strcmp(which, "1") ? 0 : !strcmp(which, "0") || !strcmp(which, "2") ? -EINVAL : -ENOENT;
+	return !strcmp(which, "1")			    ? 0
+	       : !strcmp(which, "0") || !strcmp(which, "2") ? -EINVAL
+							    : -ENOENT;
 }
 
-pid_t __wrap_serve_start(struct serve *s, const struct acts_spawn *l, uint32_t id, int class)
+pid_t __wrap_serve_start(struct serve *s, const struct privops_spawn *l, uint32_t id, int class)
 {
-	FUZZ_CHECK(l->program == ACT_PROGRAM_WORKER && l->n_fds == 1 && l->fds[0] >= 0 && !l->uid);
+	FUZZ_CHECK(l->program == PRIVOP_PROGRAM_WORKER && l->n_fds == 1 && l->fds[0] >= 0 &&
+		   !l->uid);
 	FUZZ_CHECK(!l->argv);
 	FUZZ_CHECK(class == KEEPER_CLASS_WRITER || class == KEEPER_CLASS_SERVER);
 	n_started++;
@@ -106,19 +111,19 @@ void __wrap_serve_look_for_memory(struct serve *s)
 {
 }
 
-void __wrap_serve_repeat_in_job(struct steward *k, uint32_t name)
+void __wrap_serve_repeat_in_job(struct manager *k, uint32_t name)
 {
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
-	static struct steward k;
+	static struct manager k;
 	static struct serve s;
 	const uint8_t *end = data + size;
 	int pair[2], before = fuzz_next_fd();
 
 	FUZZ_CHECK(conn_pair(pair) == 0);
-	k = (struct steward){ .st = { .uid = 1000, .gid = 1001 } };
+	k = (struct manager){ .st = { .uid = 1000, .gid = 1001 } };
 	k.site.mounts = true;
 	s = (struct serve){ .k = &k, .sock = pair[1] };
 	current = &s;

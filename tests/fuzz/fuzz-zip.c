@@ -37,8 +37,8 @@ static int read_all(struct members *m, struct error *err)
 		if (r <= 0)
 			break;
 		FUZZ_CHECK(member.path);
-		FUZZ_CHECK(member.link || (member.type != MEMBER_SYMLINK &&
-					   member.type != MEMBER_HARDLINK));
+		FUZZ_CHECK(member.link ||
+			   (member.type != MEMBER_SYMLINK && member.type != MEMBER_HARDLINK));
 		while (total < MAX_BYTES && (r = members_read(m, &p, err)) > 0)
 			total += p.size;
 		r = r == 0 ? 1 : r;

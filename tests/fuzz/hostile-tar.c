@@ -51,8 +51,8 @@ static const char *draw(const char *const *words, size_t n)
 /* A few plain components. */
 static void make_plain(char *buf)
 {
-	static const char *const words[] = { "a", "b", "d", "l", "x\n", "\033[2J", ".", "victim",
-					     LONG_WORD };
+	static const char *const words[] = { "a",	"b", "d",      "l",	 "x\n",
+					     "\033[2J", ".", "victim", LONG_WORD };
 	size_t n = 0;
 
 	for (int i = 1 + (int)oracle_random(3); i > 0; i--)
@@ -95,8 +95,16 @@ static void make_name(struct maker *m, char *buf)
 
 static void make_target(struct maker *m, char *buf)
 {
-	static const char *const words[] = { ".", "..", "../..", "../../canary", "../../canary/dir",
-					     "../../canary/victim", "a", "l", "../victim", "" };
+	static const char *const words[] = { ".",
+					     "..",
+					     "../..",
+					     "../../canary",
+					     "../../canary/dir",
+					     "../../canary/victim",
+					     "a",
+					     "l",
+					     "../victim",
+					     "" };
 
 	switch (oracle_random(4)) {
 	case 0:
@@ -136,11 +144,13 @@ static void put_magic(struct header *h)
 }
 
 /* Name and link are cut to their fields; the name may use the prefix. */
-static void put_header(struct maker *m, char type, const char *name, const char *link, uint64_t size)
+static void put_header(struct maker *m, char type, const char *name, const char *link,
+		       uint64_t size)
 {
 	static const unsigned modes[] = { 0644, 0755, 07777, 04755, 02755, 0, 0444, 01777 };
 	struct header h = { .type = type };
-	const char *slash = strlen(name) > sizeof(h.name) ? strchr(name + strlen(name) - 99, '/') : NULL;
+	const char *slash = strlen(name) > sizeof(h.name) ? strchr(name + strlen(name) - 99, '/')
+							  : NULL;
 	unsigned sum = 0;
 
 	if (slash && (size_t)(slash - name) < sizeof(h.prefix)) {
@@ -176,10 +186,18 @@ static size_t put_record(char *buf, const char *key, const char *value)
 
 static void put_pax(struct maker *m, const char *name, const char *link)
 {
-	static const char *const keys[] = { "size", "mtime", "uid", "SCHILY.xattr.user.x", "comment",
-					    "GNU.sparse.major", "GNU.sparse.minor",
-					    "GNU.sparse.realsize", "SCHILY.fflags" };
-	static const char *const values[] = { "0", "1", "7", "-1", "99999999999999999999", "nodump" };
+	static const char *const keys[] = { "size",
+					    "mtime",
+					    "uid",
+					    "SCHILY.xattr.user.x",
+					    "comment",
+					    "GNU.sparse.major",
+					    "GNU.sparse.minor",
+					    "GNU.sparse.realsize",
+					    "SCHILY.fflags" };
+	static const char *const values[] = {
+		"0", "1", "7", "-1", "99999999999999999999", "nodump"
+	};
 	char records[4 * NAME_SIZE];
 	size_t n = 0;
 

@@ -1,7 +1,7 @@
 /*
- * Images that are copied behind their readers (hydrate=copy), damaged, cut, cut while they are
- *copied, or with a copy that can't be written: who reads through the server's answers gets what the
- *sound image holds or an error, and what the copy is said to hold is what the image held.
+ * Images that are copied behind their readers (hydrate=copy). They are damaged, cut, cut while they
+ * are copied, or their copy can't be written. A reader of the server's answers gets what the sound
+ * image holds, or an error. What the copy is said to hold is what the image held.
  *
  *	oracle-behind DIRECTORY IMAGES [SEED]
  *
@@ -25,7 +25,6 @@
 #include <fuse_lowlevel.h>
 
 #include "common/util/cleanup.h"
-#include "daemon/engines/image/sqfs-ahead.h"
 #include "daemon/engines/image/sqfs-channel.h"
 #include "daemon/engines/image/sqfs-check.h"
 #include "daemon/engines/image/sqfs-copy.h"
@@ -33,6 +32,8 @@
 #include "daemon/engines/image/sqfs-image.h"
 #include "daemon/engines/image/sqfs-ops.h"
 #include "daemon/engines/image/sqfs-pipe.h"
+#include "daemon/engines/image/sqfs-volume.h"
+#include "daemon/engines/image/volume.h"
 #include "daemon/worker/ctx.h"
 #include "tests/fuzz/oracle.h"
 
@@ -253,7 +254,7 @@ static bool is_right(const struct tree *t, const struct tree *sound)
 static void serve_plainly(const struct sound *s, struct tree *t)
 {
 	_cleanup_(sqfs_image_closep) struct sqfs_image *img = NULL;
-	_cleanup_(sqfs_ahead_freep) struct sqfs_ahead *ahead = NULL;
+	_cleanup_(volume_freep) struct volume *volume = NULL;
 	static atomic_uint n_idle = 1;
 	_cleanup_(fd_closep) int fd = -1;
 	struct error err = ERROR_INIT;
@@ -261,8 +262,9 @@ static void serve_plainly(const struct sound *s, struct tree *t)
 	oracle_write_input(&o, s->data, s->size);
 	fd = open(o.input, O_RDONLY | O_CLOEXEC);
 	ORACLE_CHECK(sqfs_image_open(&img, fd, CACHE, &err) == 0, "%s", err.text);
-	ORACLE_CHECK(sqfs_ahead_new(&ahead, img, &n_idle, 2) == 0, "ahead");
-	view = (struct sqfs_view){ .img = img, .ahead = ahead };
+	ORACLE_CHECK(sqfs_volume_new(&volume, img) == 0, "volume");
+	ORACLE_CHECK(volume->ops->start(volume, &n_idle, 1) == 0, "volume");
+	view = (struct sqfs_view){ .volume = volume };
 	read_tree(t);
 	ORACLE_CHECK(!t->failed && t->n > 0, "a sound image");
 }
@@ -377,7 +379,7 @@ static void serve(const struct trial *t)
 	struct ctx ctx = { .ds = &ds, .policy = { .threads = 2 } }; /* outlives the threads */
 	_cleanup_(sqfs_image_closep) struct sqfs_image *img = NULL;
 	_cleanup_(sqfs_hydrate_freep) struct sqfs_hydrate *h = NULL;
-	_cleanup_(sqfs_ahead_freep) struct sqfs_ahead *ahead = NULL;
+	_cleanup_(volume_freep) struct volume *volume = NULL;
 	static atomic_uint n_idle = 1;
 	struct error err = ERROR_INIT;
 	static struct tree tree;
@@ -385,10 +387,11 @@ static void serve(const struct trial *t)
 
 	if (sqfs_image_open(&img, t->in, CACHE, &err) < 0)
 		return;
-	ORACLE_CHECK(sqfs_ahead_new(&ahead, img, &n_idle, 2) == 0, "ahead");
+	ORACLE_CHECK(sqfs_volume_new(&volume, img) == 0, "volume");
+	ORACLE_CHECK(volume->ops->start(volume, &n_idle, 1) == 0, "volume");
 	ORACLE_CHECK(sqfs_hydrate_new(&h, &ctx, img, t->in, t->out, &t->st, &err) == 0, "%s",
 		     err.text);
-	view = (struct sqfs_view){ .img = img, .ahead = ahead };
+	view = (struct sqfs_view){ .volume = volume };
 	warned = false;
 	if (oracle_chance(50)) {
 		spoil(t);

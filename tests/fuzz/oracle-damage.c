@@ -6,11 +6,11 @@
  *
  * DIRECTORY has the sound ones (tests/fuzz/seeds: damage/). Each is cut at every border of 512
  * bytes, and INPUTS times one of them is damaged or cut at random. What a format has no sum over
- * can't be told and is left out, and nothing else: in a tar that is not wrapped the bytes outside of
- * headers (data, and the names and attributes of pax and GNU records), a header whose own sum still
- * fits, and one from which on all became zeros, which is the end of a shorter tar; in a squashfs image
- * what does not lie in a block that is compressed by zlib. A fourth of the inputs is staged with
- * verify=sha256 of the sound one, where nothing at all is left out.
+ * can't be told and is left out, and nothing else. In a tar that is not wrapped, that is the bytes
+ * outside of headers (data, and the names and attributes of pax and GNU records), a header whose
+ *own sum still fits, and a header from which on all became zeros, which is the end of a shorter
+ *tar. In a squashfs image it is what does not lie in a block that is compressed by zlib. A fourth
+ *of the inputs is staged with verify=sha256 of the sound one, where nothing at all is left out.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -138,8 +138,8 @@ static bool can_be_told(const struct damaged *d)
 			continue;
 		if (!s->covered[i])
 			return false;
-		if (s->format == FORMAT_TAR && (is_header(d->data + i / BLOCK * BLOCK) ||
-						is_end(d, i / BLOCK * BLOCK)))
+		if (s->format == FORMAT_TAR &&
+		    (is_header(d->data + i / BLOCK * BLOCK) || is_end(d, i / BLOCK * BLOCK)))
 			return false;
 	}
 	return true;
@@ -164,7 +164,8 @@ static void try_one(const struct damaged *d, bool verify, const char *how)
 		ORACLE_CHECK(err.text[0], "%s, %s: refused without a word", d->from->name, how);
 		n_refused++;
 	} else {
-		ORACLE_CHECK(!verify, "%s, %s: not what the sum says, and ready", d->from->name, how);
+		ORACLE_CHECK(!verify, "%s, %s: not what the sum says, and ready", d->from->name,
+			     how);
 		if (oracle_sum_tree(o.target_fd) == d->from->tree)
 			n_same++;
 		else
@@ -255,7 +256,8 @@ int main(int argc, char **argv)
 		free(sounds[i].data);
 		free(sounds[i].covered);
 	}
-	printf("%lu damaged: %lu refused, %lu ready with the sound one's tree, %lu that their format "
+	printf("%lu damaged: %lu refused, %lu ready with the sound one's tree, %lu that their "
+	       "format "
 	       "has no sum for; none ready with a wrong tree\n",
 	       n_refused + n_same + n_untold, n_refused, n_same, n_untold);
 	return 0;

@@ -22,9 +22,14 @@
 
 #define SECRET "what stands outside"
 
-static const char *const watched[] = { "/1",         "/1/2",           "/1/2/3",
-				       "/1/2/3/4",   ORACLE_LEVELS,    ORACLE_LEVELS "/canary",
-				       ORACLE_LEVELS "/canary/victim", ORACLE_LEVELS "/canary/dir",
+static const char *const watched[] = { "/1",
+				       "/1/2",
+				       "/1/2/3",
+				       "/1/2/3/4",
+				       ORACLE_LEVELS,
+				       ORACLE_LEVELS "/canary",
+				       ORACLE_LEVELS "/canary/victim",
+				       ORACLE_LEVELS "/canary/dir",
 				       ORACLE_LEVELS "/canary/dir/victim" };
 
 static struct oracle o;
@@ -172,6 +177,7 @@ int main(int argc, char **argv)
 	oracle_close(&o);
 	printf("%lu hostile archives (%lu of them ready), nothing escaped\n", n, n_ready);
 	/* What is refused at once tells nothing. */
-	ORACLE_CHECK(n < 100 || (n_ready > n / 20 && n_ready < n), "%lu of %lu are ready", n_ready, n);
+	ORACLE_CHECK(n < 100 || (n_ready > n / 20 && n_ready < n), "%lu of %lu are ready", n_ready,
+		     n);
 	return 0;
 }

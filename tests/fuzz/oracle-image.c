@@ -23,12 +23,13 @@
 #include <fuse_lowlevel.h>
 
 #include "common/util/cleanup.h"
-#include "daemon/engines/image/sqfs-ahead.h"
 #include "daemon/engines/image/sqfs-channel.h"
 #include "daemon/engines/image/sqfs-check.h"
 #include "daemon/engines/image/sqfs-image.h"
 #include "daemon/engines/image/sqfs-ops.h"
 #include "daemon/engines/image/sqfs-pipe.h"
+#include "daemon/engines/image/sqfs-volume.h"
+#include "daemon/engines/image/volume.h"
 #include "tests/fuzz/oracle.h"
 
 #define MAX_SOUND 32
@@ -59,8 +60,8 @@ static struct {
 
 static void check_stat(const struct stat *st)
 {
-	ORACLE_CHECK(S_ISREG(st->st_mode) || S_ISDIR(st->st_mode) || S_ISLNK(st->st_mode), "mode %o",
-		     st->st_mode);
+	ORACLE_CHECK(S_ISREG(st->st_mode) || S_ISDIR(st->st_mode) || S_ISLNK(st->st_mode),
+		     "mode %o", st->st_mode);
 	ORACLE_CHECK((st->st_mode & 07000) == 0 && st->st_uid == 1000 && st->st_gid == 1001,
 		     "mode %o", st->st_mode);
 }
@@ -189,7 +190,9 @@ size_t __wrap_fuse_add_direntry_plus(fuse_req_t req, char *buf, size_t size, con
 
 static void ask_file(fuse_ino_t node)
 {
-	static const off_t places[] = { 0, 1, 4095, 131071, 131072, (off_t)1 << 40, INT64_MAX - 5000 };
+	static const off_t places[] = {
+		0, 1, 4095, 131071, 131072, (off_t)1 << 40, INT64_MAX - 5000
+	};
 
 	sqfs_ops.open(NULL, node, &(struct fuse_file_info){ 0 });
 	for (off_t at = 0; at < 4 * PAGE; at += PAGE) {
@@ -230,15 +233,16 @@ static void ask(fuse_ino_t node, mode_t mode)
 static void serve(int fd)
 {
 	_cleanup_(sqfs_image_closep) struct sqfs_image *img = NULL;
-	_cleanup_(sqfs_ahead_freep) struct sqfs_ahead *ahead = NULL;
+	_cleanup_(volume_freep) struct volume *volume = NULL;
 	static atomic_uint n_idle = 1;
 	struct error err = ERROR_INIT;
 	struct stat root = { .st_mode = S_IFDIR, .st_uid = 1000, .st_gid = 1001 };
 
 	if (sqfs_image_open(&img, fd, CACHE, &err) < 0)
 		return;
-	ORACLE_CHECK(sqfs_ahead_new(&ahead, img, &n_idle, 2) == 0, "ahead");
-	view = (struct sqfs_view){ .img = img, .ahead = ahead, .uid = 1000, .gid = 1001 };
+	ORACLE_CHECK(sqfs_volume_new(&volume, img) == 0, "volume");
+	ORACLE_CHECK(volume->ops->start(volume, &n_idle, 1) == 0, "volume");
+	view = (struct sqfs_view){ .volume = volume, .uid = 1000, .gid = 1001 };
 	kernel.n_nodes = 0;
 	kernel.n_answers = 0;
 	add_node(FUSE_ROOT_ID, &root);
@@ -317,7 +321,8 @@ static double seconds_used(void)
 	return (double)(own.ru_utime.tv_sec + own.ru_stime.tv_sec + children.ru_utime.tv_sec +
 			children.ru_stime.tv_sec) +
 	       (double)(own.ru_utime.tv_usec + own.ru_stime.tv_usec + children.ru_utime.tv_usec +
-			children.ru_stime.tv_usec) / 1e6;
+			children.ru_stime.tv_usec) /
+		       1e6;
 }
 
 /* Whether the check let it pass. */
@@ -364,6 +369,7 @@ int main(int argc, char **argv)
 	printf("%lu damaged images, %lu passed the check, none crashed or held up the server\n", n,
 	       n_passed);
 	/* What is refused at once tells nothing of the server. */
-	ORACLE_CHECK(n < 100 || (n_passed > n / 50 && n_passed < n), "%lu of %lu passed", n_passed, n);
+	ORACLE_CHECK(n < 100 || (n_passed > n / 50 && n_passed < n), "%lu of %lu passed", n_passed,
+		     n);
 	return 0;
 }

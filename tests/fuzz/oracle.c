@@ -89,7 +89,8 @@ void oracle_close(struct oracle *o)
 
 void oracle_write_input(struct oracle *o, const void *data, size_t size)
 {
-	_cleanup_(fd_closep) int fd = open(o->input, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	_cleanup_(fd_closep) int fd = open(o->input, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+					   0600);
 
 	ORACLE_CHECK(fd >= 0 && fd_write_all(fd, data, size) == 0, "%s", o->input);
 }
@@ -210,8 +211,8 @@ static void walk(int dirfd, const char *path,
 		ORACLE_CHECK(asprintf(&below, "%s/%s", path, e->d_name) >= 0, "memory");
 		fn(arg, fd, e->d_name, below, &st);
 		if (S_ISDIR(st.st_mode)) {
-			_cleanup_(fd_closep) int sub = openat(fd, e->d_name, O_RDONLY |
-							      O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+			_cleanup_(fd_closep) int sub = openat(
+				fd, e->d_name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 
 			ORACLE_CHECK(sub >= 0, "open %s", below);
 			walk(sub, below, fn, arg);
@@ -219,8 +220,10 @@ static void walk(int dirfd, const char *path,
 	}
 }
 
-void oracle_walk(int fd, void (*fn)(void *arg, int dirfd, const char *name, const char *path,
-				    const struct stat *st), void *arg)
+void oracle_walk(int fd,
+		 void (*fn)(void *arg, int dirfd, const char *name, const char *path,
+			    const struct stat *st),
+		 void *arg)
 {
 	struct stat st;
 

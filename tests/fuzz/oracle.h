@@ -36,11 +36,11 @@ static inline bool oracle_chance(uint32_t percent)
  * a few levels, so that ".." does not lead out of it, out/, where target/ is made.
  */
 struct oracle {
-	char dir[64];       /* the top */
+	char dir[64]; /* the top */
 	char input[80];
-	char deep[128];     /* the lowest of the levels: has out/ and nothing else of ours */
+	char deep[128]; /* the lowest of the levels: has out/ and nothing else of ours */
 	int out_fd;
-	int target_fd;      /* what was made, -1: nothing */
+	int target_fd; /* what was made, -1: nothing */
 };
 
 #define ORACLE_LEVELS "/1/2/3/4/5"
@@ -63,8 +63,10 @@ void oracle_clear(struct oracle *o);
 
 /* Calls fn for everything beneath fd, "." first. */
 struct stat;
-void oracle_walk(int fd, void (*fn)(void *arg, int dirfd, const char *name, const char *path,
-				    const struct stat *st), void *arg);
+void oracle_walk(int fd,
+		 void (*fn)(void *arg, int dirfd, const char *name, const char *path,
+			    const struct stat *st),
+		 void *arg);
 
 /* A sum over names, kinds, modes, times, links and content beneath fd. */
 uint64_t oracle_sum_tree(int fd);

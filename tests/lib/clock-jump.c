@@ -1,7 +1,8 @@
 /*
- * Preloaded into every program of a node: in ours the time of day is what the kernel says plus as many
- * seconds as stand in /run/clock-jump, a file of eight bytes, so that a test can let it jump. Clocks
- * that only go forward are left alone. The file is mapped at the start, because a sandbox opens nothing.
+ * Preloaded into every program of a node: in ours the time of day is what the kernel says plus as
+ * many seconds as stand in /run/clock-jump, a file of eight bytes, so that a test can let it jump.
+ * Clocks that only go forward are left alone. The file is mapped at the start, because a sandbox
+ * opens nothing.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -17,8 +18,9 @@ static const volatile int64_t *offset;
 
 __attribute__((constructor)) static void map_offset(void)
 {
-	int fd = strncmp(program_invocation_short_name, "stag", 4) ? -1
-								    : open("/run/clock-jump", O_RDONLY | O_CLOEXEC);
+	int fd = strncmp(program_invocation_short_name, "stag", 4)
+			 ? -1
+			 : open("/run/clock-jump", O_RDONLY | O_CLOEXEC);
 	void *p = fd < 0 ? MAP_FAILED : mmap(NULL, sizeof(*offset), PROT_READ, MAP_SHARED, fd, 0);
 
 	offset = p == MAP_FAILED ? NULL : p;

@@ -1,6 +1,6 @@
 /*
- * Calls are taken over by their names, as the compiler sees them behind 64-bit offsets; `syscall` is
- * one of them. What libc calls inside of itself is out of reach, but for malloc().
+ * Calls are taken over by their names, as the compiler sees them behind 64-bit offsets; `syscall`
+ * is one of them. What libc calls inside of itself is out of reach, but for malloc().
  */
 #include "tests/lib/failcalls.h"
 
@@ -139,7 +139,8 @@ static void watch_for_death(void)
 static bool read_settings(const char *name)
 {
 	static char text[4096], *values[4];
-	int fd = name ? (int)syscall(SYS_openat, AT_FDCWD, FAILCALLS_FILE, O_RDONLY | O_CLOEXEC) : -1;
+	int fd = name ? (int)syscall(SYS_openat, AT_FDCWD, FAILCALLS_FILE, O_RDONLY | O_CLOEXEC)
+		      : -1;
 	size_t n = 0;
 
 	if (fd < 0)
@@ -228,7 +229,8 @@ static void tell(const char *name, const struct callers *c)
 {
 	char line[256];
 	int n = snprintf(line, sizeof(line), "%s", name);
-	long fd = told ? syscall(SYS_openat, AT_FDCWD, told, O_WRONLY | O_CREAT | O_APPEND, 0666) : -1;
+	long fd = told ? syscall(SYS_openat, AT_FDCWD, told, O_WRONLY | O_CREAT | O_APPEND, 0666)
+		       : -1;
 
 	if (fd < 0)
 		return;
@@ -258,7 +260,8 @@ static bool fails_here(const char *name)
 	return true;
 }
 
-/* What counts lines (tools/check coverage) writes them at the end, and does not look at its malloc(). */
+/* What counts lines (tools/check coverage) writes them at the end, and does not look at its
+ * malloc(). */
 static void end(void)
 {
 	until = 0;
@@ -334,15 +337,18 @@ CALL(FILE *, fopen64, (const char *path, const char *mode), (path, mode), NULL)
 CALL(FILE *, fdopen, (int fd, const char *mode), (fd, mode), NULL)
 CALL(DIR *, fdopendir, (int fd), (fd), NULL)
 CALL(DIR *, opendir, (const char *path), (path), NULL)
-CALL(struct dirent *, readdir, (DIR *dir), (dir), NULL)
-CALL(struct dirent64 *, readdir64, (DIR *dir), (dir), NULL)
+CALL(struct dirent *, readdir, (DIR * dir), (dir), NULL)
+CALL(struct dirent64 *, readdir64, (DIR * dir), (dir), NULL)
 CALL(int, fstat, (int fd, struct stat *st), (fd, st), -1)
 CALL(int, fstat64, (int fd, struct stat64 *st), (fd, st), -1)
-CALL(int, fstatat, (int fd, const char *path, struct stat *st, int flags), (fd, path, st, flags), -1)
-CALL(int, fstatat64, (int fd, const char *path, struct stat64 *st, int flags), (fd, path, st, flags), -1)
+CALL(int, fstatat, (int fd, const char *path, struct stat *st, int flags), (fd, path, st, flags),
+     -1)
+CALL(int, fstatat64, (int fd, const char *path, struct stat64 *st, int flags),
+     (fd, path, st, flags), -1)
 CALL(int, stat64, (const char *path, struct stat64 *st), (path, st), -1)
 CALL(int, lstat64, (const char *path, struct stat64 *st), (path, st), -1)
-CALL(int, statx, (int fd, const char *path, int flags, unsigned mask, struct statx *st), (fd, path, flags, mask, st), -1)
+CALL(int, statx, (int fd, const char *path, int flags, unsigned mask, struct statx *st),
+     (fd, path, flags, mask, st), -1)
 CALL(int, statfs64, (const char *path, struct statfs64 *fs), (path, fs), -1)
 CALL(int, fstatfs64, (int fd, struct statfs64 *fs), (fd, fs), -1)
 CALL(int, memfd_create, (const char *name, unsigned flags), (name, flags), -1)
@@ -350,21 +356,27 @@ CALL(int, mkdir, (const char *path, mode_t mode), (path, mode), -1)
 CALL(int, mkdirat, (int fd, const char *path, mode_t mode), (fd, path, mode), -1)
 CALL(int, rmdir, (const char *path), (path), -1)
 CALL(int, unlinkat, (int fd, const char *path, int flags), (fd, path, flags), -1)
-CALL(int, renameat, (int fd, const char *from, int to_fd, const char *to), (fd, from, to_fd, to), -1)
+CALL(int, renameat, (int fd, const char *from, int to_fd, const char *to), (fd, from, to_fd, to),
+     -1)
 CALL(int, fchmod, (int fd, mode_t mode), (fd, mode), -1)
 CALL(int, fchmodat, (int fd, const char *path, mode_t mode, int flags), (fd, path, mode, flags), -1)
 CALL(int, fchown, (int fd, uid_t uid, gid_t gid), (fd, uid, gid), -1)
-CALL(int, fchownat, (int fd, const char *path, uid_t uid, gid_t gid, int flags), (fd, path, uid, gid, flags), -1)
+CALL(int, fchownat, (int fd, const char *path, uid_t uid, gid_t gid, int flags),
+     (fd, path, uid, gid, flags), -1)
 CALL(int, ftruncate64, (int fd, off64_t size), (fd, size), -1)
 CALL(int, flock, (int fd, int operation), (fd, operation), -1)
 CALL(int, chdir, (const char *path), (path), -1)
 CALL(int, fchdir, (int fd), (fd), -1)
-CALL(int, mount, (const char *source, const char *target, const char *type, unsigned long flags, const void *data), (source, target, type, flags, data), -1)
+CALL(int, mount,
+     (const char *source, const char *target, const char *type, unsigned long flags,
+      const void *data),
+     (source, target, type, flags, data), -1)
 CALL(int, umount2, (const char *target, int flags), (target, flags), -1)
 CALL(int, setns, (int fd, int type), (fd, type), -1)
 CALL(ssize_t, read, (int fd, void *buf, size_t size), (fd, buf, size), -1)
 CALL(int, access, (const char *path, int mode), (path, mode), -1)
-CALL(int, faccessat, (int dirfd, const char *name, int mode, int flags), (dirfd, name, mode, flags), -1)
+CALL(int, faccessat, (int dirfd, const char *name, int mode, int flags), (dirfd, name, mode, flags),
+     -1)
 CALL(ssize_t, pread, (int fd, void *buf, size_t size, off_t at), (fd, buf, size, at), -1)
 CALL(ssize_t, pread64, (int fd, void *buf, size_t size, off64_t at), (fd, buf, size, at), -1)
 CALL(ssize_t, pwrite64, (int fd, const void *buf, size_t size, off64_t at), (fd, buf, size, at), -1)
@@ -374,7 +386,8 @@ CALL(int, pipe2, (int fds[2], int flags), (fds, flags), -1)
 CALL(int, dup2, (int from, int to), (from, to), -1)
 CALL(int, dup3, (int from, int to, int flags), (from, to, flags), -1)
 CALL(int, socket, (int domain, int type, int protocol), (domain, type, protocol), -1)
-CALL(int, socketpair, (int domain, int type, int protocol, int fds[2]), (domain, type, protocol, fds), -1)
+CALL(int, socketpair, (int domain, int type, int protocol, int fds[2]),
+     (domain, type, protocol, fds), -1)
 CALL(int, bind, (int fd, const struct sockaddr *address, socklen_t size), (fd, address, size), -1)
 CALL(ssize_t, sendmsg, (int fd, const struct msghdr *m, int flags), (fd, m, flags), -1)
 CALL(ssize_t, recvmsg, (int fd, struct msghdr *m, int flags), (fd, m, flags), -1)
@@ -382,16 +395,16 @@ CALL(pid_t, fork, (void), (), -1)
 CALL(int, setgroups, (size_t n, const gid_t *gids), (n, gids), -1)
 CALL(int, setresgid, (gid_t r, gid_t e, gid_t s), (r, e, s), -1)
 CALL(int, setresuid, (uid_t r, uid_t e, uid_t s), (r, e, s), -1)
-CALL(int, getresuid, (uid_t *r, uid_t *e, uid_t *s), (r, e, s), -1)
-CALL(int, getresgid, (gid_t *r, gid_t *e, gid_t *s), (r, e, s), -1)
+CALL(int, getresuid, (uid_t * r, uid_t *e, uid_t *s), (r, e, s), -1)
+CALL(int, getresgid, (gid_t * r, gid_t *e, gid_t *s), (r, e, s), -1)
 CALL(pid_t, setsid, (void), (), -1)
 CALL(int, signalfd, (int fd, const sigset_t *mask, int flags), (fd, mask, flags), -1)
 CALL(int, sched_setaffinity, (pid_t pid, size_t size, const cpu_set_t *set), (pid, size, set), -1)
 CALL(int, sched_getaffinity, (pid_t pid, size_t size, cpu_set_t *set), (pid, size, set), -1)
-CALL(int, poll, (struct pollfd *fds, nfds_t n, int timeout), (fds, n, timeout), -1)
+CALL(int, poll, (struct pollfd * fds, nfds_t n, int timeout), (fds, n, timeout), -1)
 CALL(char *, fgets, (char *buf, int size, FILE *f), (buf, size, f), NULL)
-CALL(int, fflush, (FILE *f), (f), EOF)
-CALL(int, sysinfo, (struct sysinfo *info), (info), -1)
+CALL(int, fflush, (FILE * f), (f), EOF)
+CALL(int, sysinfo, (struct sysinfo * info), (info), -1)
 CALL(int, kill, (pid_t pid, int sig), (pid, sig), -1)
 
 int fcntl64(int fd, int cmd, ...)
@@ -483,25 +496,33 @@ static void *counted(void *p)
 
 void *malloc(size_t size)
 {
-	return no_memory("malloc", __builtin_return_address(0)) ? NULL : counted(__libc_malloc(size));
+	return no_memory("malloc", __builtin_return_address(0)) ? NULL
+								: counted(__libc_malloc(size));
 }
 
 void *calloc(size_t n, size_t size)
 {
-	return no_memory("calloc", __builtin_return_address(0)) ? NULL : counted(__libc_calloc(n, size));
+	return no_memory("calloc", __builtin_return_address(0)) ? NULL
+								: counted(__libc_calloc(n, size));
 }
 
 void *realloc(void *p, size_t size)
 {
 	if (!p)
-		return no_memory("realloc", __builtin_return_address(0)) ? NULL : counted(__libc_malloc(size));
+		return no_memory("realloc", __builtin_return_address(0))
+			       ? NULL
+			       : counted(__libc_malloc(size));
 	/* glibc counts on it that what has room stays. */
-	return size > malloc_usable_size(p) && no_memory("realloc", __builtin_return_address(0)) ? NULL : __libc_realloc(p, size);
+	return size > malloc_usable_size(p) && no_memory("realloc", __builtin_return_address(0))
+		       ? NULL
+		       : __libc_realloc(p, size);
 }
 
 void *memalign(size_t alignment, size_t size)
 {
-	return no_memory("memalign", __builtin_return_address(0)) ? NULL : counted(__libc_memalign(alignment, size));
+	return no_memory("memalign", __builtin_return_address(0))
+		       ? NULL
+		       : counted(__libc_memalign(alignment, size));
 }
 
 void *aligned_alloc(size_t alignment, size_t size)

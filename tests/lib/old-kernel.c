@@ -1,15 +1,19 @@
 /*
- * old-kernel: runs a program as if the kernel were an older one. What came later answers ENOSYS, and
- * flags that came later EINVAL, to the program and all that it starts, by a filter of system calls.
+ * old-kernel: runs a program as if the kernel were an older one. What came later answers ENOSYS,
+ * and flags that came later EINVAL, to the program and all that it starts, by a filter of system
+ * calls.
  *
  *   old-kernel 4.18 PROGRAM [ARG...]    RHEL 8's version; 5.14 is RHEL 9's
- *   old-kernel --probe 4.18             exits 1 if a call is there that came later (run it under itself)
- *   old-kernel 4.18-refused …           they answer EPERM, as by a filter that does not know them: that of a unit
- *                                       of systemd's that is as old, or of a container. libc's own (clone3,
- *                                       faccessat2) say ENOSYS, as a libc of that age does not call them.
+ *   old-kernel --probe 4.18             exits 1 if a call is there that came later (run it under
+ *                                       itself)
+ *   old-kernel 4.18-refused …           they answer EPERM, as by a filter that does not know them:
+ *                                       that of a unit of systemd's that is as old, or of a
+ *                                       container. libc's own (clone3, faccessat2) say ENOSYS, as
+ *                                       a libc of that age does not call them.
  *
- * What a filter can't make older: what calls answer (features of FUSE, the mask of statx()), and what file
- * systems do. Distributions bring some calls to older kernels, so these are the poorest of their versions.
+ * What a filter can't make older: what calls answer (features of FUSE, the mask of statx()), and
+ * what file systems do. Distributions bring some calls to older kernels, so these are the poorest
+ * of their versions.
  */
 #include <errno.h>
 #include <linux/audit.h>
@@ -25,7 +29,7 @@
 #include <unistd.h>
 
 #define ARRAY_SIZE(a) (sizeof(a) / sizeof((a)[0]))
-#define VERSION(major, minor) ((major) * 1000 + (minor))
+#define VERSION(major, minor) ((major)*1000 + (minor))
 
 /* The same numbers on all architectures that we know; what follows the last one came later. */
 /* clang-format off */
@@ -121,7 +125,8 @@ static void add_rules(int version)
 		load(offsetof(struct seccomp_data, nr));
 		add(BPF_JMP | BPF_JEQ | BPF_K, (unsigned)f->nr, 0, 3);
 		load(offsetof(struct seccomp_data, args) + sizeof(__u64) * (size_t)f->arg);
-		add(BPF_JMP | (f->bits ? BPF_JSET : BPF_JGE) | BPF_K, f->bits ? f->bits : f->from, 0, 1);
+		add(BPF_JMP | (f->bits ? BPF_JSET : BPF_JGE) | BPF_K, f->bits ? f->bits : f->from,
+		    0, 1);
 		add(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL, 0, 0);
 	}
 	load(offsetof(struct seccomp_data, nr));
@@ -157,7 +162,8 @@ static int probe(int version)
 
 	for (size_t i = 0; i < ARRAY_SIZE(calls); i++) {
 		if (calls[i].version > version &&
-		    (syscall(calls[i].nr, -1, -1, -1, -1, -1, -1) >= 0 || errno != get_answer(calls[i].nr)))
+		    (syscall(calls[i].nr, -1, -1, -1, -1, -1, -1) >= 0 ||
+		     errno != get_answer(calls[i].nr)))
 			n += printf("%s is there\n", calls[i].name) > 0;
 	}
 	if (syscall(SYS_madvise, NULL, 0, 21) == 0 && version < VERSION(5, 4))
@@ -169,7 +175,8 @@ static int get_version(const char *text)
 {
 	int major, minor, n = 0;
 
-	if (sscanf(text, "%d.%d%n", &major, &minor, &n) == 2 && VERSION(major, minor) >= VERSION(4, 18)) {
+	if (sscanf(text, "%d.%d%n", &major, &minor, &n) == 2 &&
+	    VERSION(major, minor) >= VERSION(4, 18)) {
 		refused = !strcmp(text + n, "-refused");
 		return VERSION(major, minor);
 	}
@@ -182,7 +189,8 @@ int main(int argc, char **argv)
 	if (argc == 3 && !strcmp(argv[1], "--probe"))
 		return probe(get_version(argv[2]));
 	if (argc < 3 || argv[1][0] == '-') {
-		fprintf(stderr, "usage: old-kernel VERSION PROGRAM [ARG...]\n       old-kernel --probe VERSION\n");
+		fprintf(stderr, "usage: old-kernel VERSION PROGRAM [ARG...]\n       old-kernel "
+				"--probe VERSION\n");
 		return 2;
 	}
 	if (install(get_version(argv[1])) < 0) {

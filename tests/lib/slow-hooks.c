@@ -1,8 +1,9 @@
 /*
- * A SPANK plugin that tells when Slurm's hooks begin and are over, and by which they take long enough for something to
- * happen in them. It is built and loaded twice, before ours (-DFIRST) and behind it: what is between the two is ours.
- * Files in DIR say when, JOB.PHASE.begun and JOB.PHASE.over, and where there is a DIR/slow each of the two sleeps for
- * half a second, in between as well. In them are nanoseconds: times of files are no finer than the kernel's tick. PHASE is
+ * A SPANK plugin that tells when Slurm's hooks begin and end, and that makes them last long enough
+ * for something to happen in them. It is built and loaded twice, before ours (-DFIRST) and after
+ * it, so what is between the two is ours. The files DIR/JOB.PHASE.begun and DIR/JOB.PHASE.over say
+ * when, in nanoseconds, because times of files are no finer than the kernel's tick. If there is a
+ * DIR/slow, each of the two sleeps for half a second, also in between. PHASE is
  *
  *	prolog, epilog   those of the node
  *	extern           the extern step has been made and is not known to slurmd yet
@@ -86,8 +87,8 @@ static int is_step(spank_t sp, uint32_t want)
 {
 	uint32_t step_id;
 
-	return spank_context() == S_CTX_REMOTE && spank_get_item(sp, S_JOB_STEPID, &step_id) == ESPANK_SUCCESS &&
-	       step_id == want;
+	return spank_context() == S_CTX_REMOTE &&
+	       spank_get_item(sp, S_JOB_STEPID, &step_id) == ESPANK_SUCCESS && step_id == want;
 }
 
 #ifdef FIRST

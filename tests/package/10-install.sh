@@ -61,12 +61,12 @@ test_installs_by_itself_and_leaves_nothing() {
 	apt install "$(deb_file old stage-data)"
 	list_files >"$dir/installed"
 	[[ $(slurm_packages_there) == "$slurm" ]]
-	for program in /usr/bin/stagectl /usr/libexec/stage-data/{stagingd,stage-{keeper,worker,fetch,hand,mover,spread}}; do
+	for program in /usr/bin/stagectl /usr/libexec/stage-data/{stagingd,stage-{keeper,worker,fetch,helper,mover,broadcast}}; do
 		in_root test -x "$program"
 		[[ $(in_root ldd "$program") != *"not found"* ]] || fail "$program lacks libraries"
 	done
 	in_root ldconfig -p | grep -q 'libarchive\.so\.13'
-	for program in stagingd stage-{worker,fetch,hand,spread}; do
+	for program in stagingd stage-{worker,fetch,helper,broadcast}; do
 		[[ $(in_root stat -c '%a %U' /usr/libexec/stage-data/$program) == '711 root' ]]
 	done
 	[[ -e $root/etc/stage-data/stage-data.conf && -d $root/etc/stage-data/conf.d ]]

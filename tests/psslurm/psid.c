@@ -1,20 +1,24 @@
 /*
- * psid: what ParaStation's psslurm does with a SPANK plugin on a node, for tests: the same functions and no others,
- * the same order of hooks, in processes that are cut the same way, and items that it doesn't have.
+ * psid: what ParaStation's psslurm does with a SPANK plugin on a node, for tests: the same
+ * functions and no others, the same order of hooks, in processes that are cut the same way, and
+ * items that it doesn't have.
  *
  *   psid REPORT PLUGIN [ARGUMENT...]
  *
- * The plugin is bound at once, so a function that psslurm lacks ends it at the start. Then stdin has a line each of:
+ * The plugin is bound at once, so a function that psslurm lacks ends it at the start. Then stdin
+ * has a line each of:
  *
  *   job ID UID GID        another job; its environment is empty
- *   env NAME=VALUE        into the job's environment, and into the prologue's, where the name lets it
- *   prolog | epilog       as slurmctld's prologue has them called: a child of psid's that executes a script
+ *   env NAME=VALUE        into the job's environment, and into the prologue's, where the name lets
+ *                         it
+ *   prolog | epilog       as slurmctld's prologue has them called: a child of psid's that executes
+ *                         a script
  *   batch COMMAND         the job script: a forwarder, and in a child of it the script
  *   step COMMAND          a step of one task: a forwarder, and the task below another one
  *
- * and each is answered on stdout by its exit status. REPORT gets a line for each hook: its name, the context, what it
- * returned, whether root called it. A hook that returned anything but 0 has "error" behind it: the prologue's and the
- * epilogue's would take the node out of service.
+ * and each is answered on stdout by its exit status. REPORT gets a line for each hook: its name,
+ * the context, what it returned, whether root called it. A hook that returned anything but 0 has
+ * "error" behind it: the prologue's and the epilogue's would take the node out of service.
  */
 #include <dlfcn.h>
 #include <fcntl.h>
@@ -62,7 +66,9 @@ static int wait_for(pid_t pid)
 static bool call(enum spank_hook hook)
 {
 	static const char *const contexts[] = {
-		[S_CTX_SLURMD] = "slurmd", [S_CTX_JOB_SCRIPT] = "script", [S_CTX_REMOTE] = "remote",
+		[S_CTX_SLURMD] = "slurmd",
+		[S_CTX_JOB_SCRIPT] = "script",
+		[S_CTX_REMOTE] = "remote",
 	};
 	struct timespec a, b;
 	spank_f *f = (spank_f *)dlsym(plugin, spank_hook_get_name(hook));
@@ -87,7 +93,8 @@ static void become_user(bool for_good)
 	bool ok = setgroups(1, &gid) == 0;
 
 	if (for_good)
-		ok = ok && setresgid(job.gid, job.gid, job.gid) == 0 && setresuid(job.uid, job.uid, job.uid) == 0;
+		ok = ok && setresgid(job.gid, job.gid, job.gid) == 0 &&
+		     setresuid(job.uid, job.uid, job.uid) == 0;
 	else
 		ok = ok && setegid(job.gid) == 0 && seteuid(job.uid) == 0;
 	if (!ok)

@@ -22,7 +22,7 @@ PRIVATE = 'STAGE_PSSLURM_TEST_PRIVATE'
 SCRATCH = '/run/psslurm-test'
 CONF, REPORT = SCRATCH + '/stage-data.conf', SCRATCH + '/report'
 DATA, OUT = SCRATCH + '/data', SCRATCH + '/out'
-PROGRAMS = {'stage-keeper': 0o755, 'stagingd': 0o755, 'stage-worker': 0o755, 'stage-hand': 0o711}
+PROGRAMS = {'stage-keeper': 0o755, 'stagingd': 0o755, 'stage-worker': 0o755, 'stage-helper': 0o711}
 HASH = '0' * 16
 
 PSID, PLUGIN, BUILT, RUNDIR, LIBEXEC, BIN = sys.argv[1:7]
@@ -77,8 +77,18 @@ def set_up():
     run('tar', '-C', DATA, '-cf', DATA + '/tree.tar', 'tree')
     with open(DATA + '/image.sqsh', 'wb') as f:
         f.write(build({'file': File(b'of the image\n' * 1000)}))
+    add_system_user()
     if not os.path.ismount('/sys/fs/fuse/connections'):
         run('mount', '-t', 'fusectl', 'fusectl', '/sys/fs/fuse/connections')
+
+
+def add_system_user():
+    """The installation of the package does it for a machine."""
+    with open('/etc/passwd') as f:
+        lines = [line for line in f if not line.startswith('stage-data:')]
+    with open(SCRATCH + '/passwd', 'w') as f:
+        f.writelines([*lines, 'stage-data:x:490:490::/nonexistent:/usr/sbin/nologin\n'])
+    run('mount', '--bind', SCRATCH + '/passwd', '/etc/passwd')
 
 
 def write_conf(text=f'[tier shm]\nKind=memory\n[tier ssd]\nKind=disk\nPath={SCRATCH}/ssd\n'):
@@ -229,7 +239,7 @@ def test_what_fails_fails_the_job_and_not_the_node():
 
 def test_without_programs_or_a_configuration():
     psid = Psid()
-    for program in 'stage-keeper', 'stage-hand', 'stagingd':
+    for program in 'stage-keeper', 'stage-helper', 'stagingd':
         os.unlink(f'{LIBEXEC}/{program}')
         rundir = psid.job(VALUE)
         psid.prolog(rundir)

@@ -47,7 +47,8 @@ spank_t spank_get_handle(void)
 	return (spank_t)&handle;
 }
 
-/* --- the job and its environment ------------------------------------------------------------------ */
+/* --- the job and its environment
+ * ------------------------------------------------------------------ */
 
 bool spank_new_job(const char *text)
 {
@@ -137,7 +138,8 @@ void spank_call_options(void)
 		for (size_t i = 0; i < n_options; i++) {
 			size_t n = strlen(options[i].name), k = 0;
 
-			while (k < n && (options[i].name[k] == name[k] || (options[i].name[k] == '-' && name[k] == '_')))
+			while (k < n && (options[i].name[k] == name[k] ||
+					 (options[i].name[k] == '-' && name[k] == '_')))
 				k++;
 			if (k == n && name[n] == '=' && options[i].cb)
 				options[i].cb(options[i].val, name + n + 1, 1);
@@ -145,13 +147,15 @@ void spank_call_options(void)
 	}
 }
 
-/* --- what the plugin calls ------------------------------------------------------------------------ */
+/* --- what the plugin calls
+ * ------------------------------------------------------------------------ */
 
 spank_context_t spank_context(void)
 {
 	if (current == HOOK_SLURMD_INIT || current == HOOK_SLURMD_EXIT)
 		return S_CTX_SLURMD;
-	return current == HOOK_JOB_PROLOG || current == HOOK_JOB_EPILOG ? S_CTX_JOB_SCRIPT : S_CTX_REMOTE;
+	return current == HOOK_JOB_PROLOG || current == HOOK_JOB_EPILOG ? S_CTX_JOB_SCRIPT
+									: S_CTX_REMOTE;
 }
 
 int spank_remote(spank_t sp)
@@ -171,7 +175,8 @@ int spank_symbol_supported(const char *symbol)
 
 spank_err_t spank_option_register(spank_t sp, struct spank_option *opt)
 {
-	if (!sp || !opt || (current != HOOK_INIT && current != HOOK_SLURMD_INIT) || n_options == MAX_OPTIONS)
+	if (!sp || !opt || (current != HOOK_INIT && current != HOOK_SLURMD_INIT) ||
+	    n_options == MAX_OPTIONS)
 		return ESPANK_BAD_ARG;
 	options[n_options++] = *opt;
 	return ESPANK_SUCCESS;
@@ -297,15 +302,15 @@ const char *spank_strerror(spank_err_t err)
 }
 
 /* To the user, or where there is none to the log: here all is stderr. */
-#define SAY(name)                                    \
-	void name(const char *fmt, ...)              \
-	{                                            \
-		va_list ap;                          \
-                                                     \
-		va_start(ap, fmt);                   \
-		vfprintf(stderr, fmt, ap);           \
-		fputc('\n', stderr);                 \
-		va_end(ap);                          \
+#define SAY(name)                                                                                  \
+	void name(const char *fmt, ...)                                                            \
+	{                                                                                          \
+		va_list ap;                                                                        \
+                                                                                                   \
+		va_start(ap, fmt);                                                                 \
+		vfprintf(stderr, fmt, ap);                                                         \
+		fputc('\n', stderr);                                                               \
+		va_end(ap);                                                                        \
 	}
 
 SAY(slurm_error)

@@ -1,9 +1,10 @@
 /*
- * spank: the functions that a plugin finds in psid, of which there are no others, and the one job that they are about.
+ * spank: the functions that a plugin finds in psid, of which there are no others, and the one job
+ * that they are about.
  *
- * psslurm differs from slurmd in what the plugin can learn: cores are never known, the count of restarts only
- * where there is a job script, job control only at submission; an environment variable is looked for in the step, the
- * job and in psid's own process.
+ * psslurm differs from slurmd in what the plugin can learn: cores are never known, the count of
+ * restarts only where there is a job script, job control only at submission; an environment
+ * variable is looked for in the step, the job and in psid's own process.
  */
 #pragma once
 
@@ -32,7 +33,7 @@ enum spank_hook {
 };
 
 enum job_step {
-	STEP_NONE,     /* prologue and epilogue: the allocation is known */
+	STEP_NONE, /* prologue and epilogue: the allocation is known */
 	STEP_BATCH,
 	STEP_OF_TASKS,
 };
@@ -62,7 +63,7 @@ bool spank_put_env(const char *text);
 /* Options that were given are in the job's environment; psslurm calls their functions by these. */
 void spank_call_options(void);
 
-/* From now on each change of the environment is written to fd (-1: no more), a text with its end; and the other
- * end, which reads them all until the fd is closed. */
+/* From now on each change of the environment is written to fd (-1: no more), a text with its end;
+ * and the other end, which reads them all until the fd is closed. */
 void spank_tell_changes(int fd);
 void spank_take_changes(int fd);

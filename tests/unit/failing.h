@@ -17,10 +17,10 @@ static inline enum answer answer_of(int r)
 	return r == 0 ? WHOLE : r < 0 ? SAID_SO : WRONG;
 }
 
-/* Lets the first, second, third call of fn() fail, until it comes to its end without; returns how many
- * there were. before() is called before each, and not counted. */
-static inline size_t walk_from(const char *what, void (*before)(void *arg), enum answer (*fn)(void *arg),
-			void *arg)
+/* Lets the first, second, third call of fn() fail, until it comes to its end without; returns how
+ * many there were. before() is called before each, and not counted. */
+static inline size_t walk_from(const char *what, void (*before)(void *arg),
+			       enum answer (*fn)(void *arg), void *arg)
 {
 	/* The first time fills what libc keeps. */
 	before(arg);
@@ -38,10 +38,11 @@ static inline size_t walk_from(const char *what, void (*before)(void *arg), enum
 			fail_msg("%s: call %zu, %s, failed: not what was promised", what, n,
 				 failed ? failed : "none of them,");
 		if (failcalls_count_blocks() != blocks || failcalls_count_fds() != fds)
-			fail_msg("%s: call %zu, %s, failed: %zd blocks and %zd descriptors are left",
-				 what, n, failed ? failed : "none of them,",
-				 (ssize_t)(failcalls_count_blocks() - blocks),
-				 (ssize_t)(failcalls_count_fds() - fds));
+			fail_msg(
+				"%s: call %zu, %s, failed: %zd blocks and %zd descriptors are left",
+				what, n, failed ? failed : "none of them,",
+				(ssize_t)(failcalls_count_blocks() - blocks),
+				(ssize_t)(failcalls_count_fds() - fds));
 		if (!failed)
 			return n - 1;
 	}

@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Each test that docs/faults.md, docs/bad-inputs.md, docs/security.md and tests/cluster/mistakes name is there, and each row of
+"""Each test that docs/faults.md, docs/bad-inputs.md, docs/attacks.md and tests/cluster/mistakes name is there, and each row of
 their tables names one. The mistakes fit the sources, and tools/mutate has sources. Argument: the source directory.
 
 `…` and `*` stand for any text. A row may say "the same", or name a manual page for what is no matter of a test.
@@ -15,7 +15,7 @@ import sys
 import unittest
 
 TOP = os.path.abspath(next((a for a in sys.argv[1:] if not a.startswith("-")), "."))
-DOCS = ("docs/faults.md", "docs/bad-inputs.md", "docs/security.md")
+DOCS = ("docs/faults.md", "docs/bad-inputs.md", "docs/attacks.md")
 DEFINITION = re.compile(r"^\s*(?:static void |def |)(test_\w+)\s*\(", re.M)
 NO_TEST = re.compile(r"the same|[a-z-]+\(\d\)")
 

@@ -2,7 +2,7 @@
 """Numbers that the documents name are those of the code and of the measurements. Argument: the source directory.
 
 A number that is decided in the code (a bound, a time, a default) is read from there; one that was measured is read from
-docs/performance.md, which is made of performance.json. What a document says beside them must be the same, or go. Nothing
+docs/development/measurements.md, which is made of performance.json. What a document says beside them must be the same, or go. Nothing
 counts the tests, and nothing is written twice that common/ has once.
 
 Each was seen failing: with the number of the document changed, and of the code, with a count of tests, and with a second
@@ -16,26 +16,28 @@ import unittest
 TOP = os.path.abspath(next((a for a in sys.argv[1:] if not a.startswith("-")), "."))
 DOCS = ("*.md", "docs/*.md", "docs/man/*.rst")
 CONF5 = "docs/man/stage-data.conf.5.rst"
+MEASUREMENTS = "docs/development/measurements.md"
 
 # source, what stands before the number, how it is told; then: document, its sentence with the number as a group
 DECIDED = [
     ("memory-limits.h", r"#define MEMORY_LIMITS_JOB_SHARE ", int,
      [("docs/man/stage-data.7.rst", r"at most (\d+) % of the job's memory, minus"),
       ("docs/troubleshooting.md", r"datasets get at most (\d+) % of the job's memory")]),
-    ("launch.h", r"#define LAUNCH_CLEAN_WAIT_MS ", lambda ms: ms // 1000,
+    ("keeper-start.h", r"#define KEEPER_START_CLEAN_WAIT_MS ", lambda ms: ms // 1000,
      [(CONF5, r"The epilog waits for (\d+) seconds"), (CONF5, r"keep it above (\d+) seconds"),
-      ("docs/man/stagingd.8.rst", r"the epilog waits for (\d+) seconds")]),
-    # launch_tidy() has the clean-up kill a keeper a second before
-    ("launch.h", r"#define LAUNCH_CLEAN_WAIT_MS ", lambda ms: ms // 1000 - 1,
+      ("docs/man/stagingd.8.rst", r"the epilog waits for (\d+) seconds"),
+      ("docs/admin.md", r"\*\*The epilog waits for (\d+) seconds at most\.\*\*")]),
+    # keeper_start_clean() has the clean-up kill a keeper a second before
+    ("keeper-start.h", r"#define KEEPER_START_CLEAN_WAIT_MS ", lambda ms: ms // 1000 - 1,
      [(CONF5, r"has not ended after (\d+) seconds"),
       ("docs/man/stagingd.8.rst", r"after (\d+) seconds it kills the keeper")]),
-    ("launch.h", r"#define LAUNCH_RUN_WAIT_MS ", int,
+    ("keeper-start.h", r"#define KEEPER_START_RUN_WAIT_MS ", int,
      [("docs/admin.md", r"less than 100 ms \(test\), (\d+) ms at most"),
       ("docs/admin.md", r"root's hooks wait for (\d+) ms at most")]),
-    ("fetch-pace.h", r"#define FETCH_PACE_USUAL ", int, [(CONF5, r"up to (\d+) connections")]),
-    ("fetch-pace.h", r"#define FETCH_PACE_MAX ", int,
+    ("fetch-concurrency.h", r"#define FETCH_CONCURRENCY_USUAL ", int, [(CONF5, r"up to (\d+) connections")]),
+    ("fetch-concurrency.h", r"#define FETCH_CONCURRENCY_MAX ", int,
      [(CONF5, r"A number above (\d+) counts as 64"), (CONF5, r"A number above 64 counts as (\d+)")]),
-    ("copy-pace.h", r"#define COPY_PACE_MAX ", int,
+    ("copy-concurrency.h", r"#define COPY_CONCURRENCY_MAX ", int,
      [(CONF5, r"from two up to (\d+) (?:where|if)"), (CONF5, r"A number above 64 counts as (\d+)")]),
     ("ctx-task.c", r"#define CTX_DEFAULT_THREADS ", int, [(CONF5, r"CPUs on the node, (\d+) at most")]),
     ("ctx-task.c", r"#define CTX_MAX_THREADS ", int,
@@ -55,7 +57,7 @@ LIST_PEER = r"^\| find -ls, 200,000 files \|.*\| squashfuse_ll \| ([\d.]+) "
 MOUNT = r"^\| mount to first readdir, 200,200 entries.*?\| ([\d.]+) "
 MOUNT_PEER = r"^\| mount to first readdir, 200,200 entries.*\| squashfuse_ll \| ([\d.]+) "
 
-# document, its sentence; the first line of docs/performance.md that fits. As many digits as the document has.
+# document, its sentence; the first line of measurements.md that fits. As many digits as the document has.
 MEASURED = [
     ("README.md", r"^\| extract a tar of 14,000 files .*?\| ([\d.]+) s", TAR),
     ("README.md", r"^\| extract a tar of 14,000 files .*\| ([\d.]+) s, GNU", GNU_TAR),
@@ -115,14 +117,14 @@ def find_source(name, pattern):
 class NumbersTest(unittest.TestCase):
     def find(self, path, pattern):
         """A sentence of a document may be broken into lines anywhere."""
-        broken = pattern if path.endswith("performance.md") else re.sub(r" (?![*?+])", r"\\s+", pattern)
+        broken = pattern if path == MEASUREMENTS else re.sub(r" (?![*?+])", r"\\s+", pattern)
         found = re.findall(broken, read(path), re.M)
         self.assertTrue(found, f"{path}: nothing like {pattern}")
         return found
 
     def test_what_is_decided_in_the_code(self):
         for source, before, tell, said in DECIDED:
-            numbers = self.find(find_source(source, before), before + r"(\d+)")
+            numbers = self.find(find_source(source, before), before + r"(?:\s*\\\n\s*)?(\d+)")
             self.assertEqual(len(numbers), 1, f"{source}: {before}")
             for document, pattern in said:
                 for number in self.find(document, pattern):
@@ -131,7 +133,7 @@ class NumbersTest(unittest.TestCase):
 
     def test_what_was_measured(self):
         for document, pattern, line in MEASURED:
-            measured = self.find("docs/performance.md", line)
+            measured = self.find(MEASUREMENTS, line)
             for number in self.find(document, pattern):
                 digits = len(number.partition(".")[2])
                 with self.subTest(f"{document}: {pattern}"):
@@ -150,6 +152,14 @@ class NumbersTest(unittest.TestCase):
                     with self.subTest(f"{path}: {key}"):
                         self.assertEqual(value + re.sub(r"%|(?<=[KMGT])i?B", "", unit), keys[key])
         self.assertGreater(n_found, 2)
+
+    def test_the_example_with_imagenet_has_room_for_it(self):
+        """What a job asks for in memory times the share that datasets may use is the size at least."""
+        share = int(re.search(r'"MaxMemoryPercent", "\w+", "(\d+)"', read(find_source("conf-keys.c", "MaxItems"))).group(1))
+        size = int(re.search(r"ImageNet's training tar has (\d+) GiB", read("docs/examples/nested.sh")).group(1))
+        for path, pattern in ("docs/examples/nested.sh", r"--mem=(\d+)G"), ("docs/user.md", r"file=nested.sh[^`]*?--mem=(\d+)G"):
+            with self.subTest(path):
+                self.assertGreaterEqual(int(re.search(pattern, read(path)).group(1)) * share // 100, size)
 
     def test_nothing_counts_the_tests(self):
         for path in documents():

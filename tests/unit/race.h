@@ -1,7 +1,7 @@
 /*
- * race: for tests in which somebody exchanges names with links. The kernel is to have no part in who
- * wins: tests/lib/no-link-protection, which the environment names, holds fs.protected_symlinks at 0
- * as long as this process lives.
+ * race: for tests in which somebody exchanges names with links. The kernel is to have no part in
+ * who wins: tests/lib/no-link-protection, which the environment names, holds fs.protected_symlinks
+ * at 0 as long as this process lives.
  */
 #pragma once
 

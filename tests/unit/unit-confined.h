@@ -1,6 +1,6 @@
 /*
- * What a process that has confined itself can't do. Each check is a call of a child, as what is given up is given up for
- * ever: it ends with the number of the line that is wrong.
+ * What a process that has confined itself can't do. Each check is a call of a child, as what is
+ * given up is given up for ever: it ends with the number of the line that is wrong.
  */
 #pragma once
 
@@ -42,18 +42,20 @@ static inline void unit_check_in_child(void (*run)(const char *dir), const char 
 	if (WIFEXITED(status) && WEXITSTATUS(status) == UNIT_SKIPPED)
 		skip();
 	if (status != 0)
-		fail_msg("signal %d, line %d (or 250 more)", WTERMSIG(status), WEXITSTATUS(status) - 1);
+		fail_msg("signal %d, line %d (or 250 more)", WTERMSIG(status),
+			 WEXITSTATUS(status) - 1);
 }
 
-/* Programs, mounts, namespaces and what else the filters of all programs refuse. A program that is started nevertheless
- * fails, and the path is none: without a filter nothing is done. */
+/* Programs, mounts, namespaces and what else the filters of all programs refuse. A program that is
+ * started nevertheless fails, and the path is none: without a filter nothing is done. */
 static inline void unit_check_denied_to_all(void)
 {
 	static const char dir[] = "/nonexistent";
 	static char name[] = "false";
 	char *const argv[] = { name, NULL };
-	static const unsigned long flags[] = { CLONE_NEWNS,  CLONE_NEWCGROUP, CLONE_NEWUTS, CLONE_NEWIPC,
-					       CLONE_NEWUSER, CLONE_NEWPID,    CLONE_NEWNET };
+	static const unsigned long flags[] = { CLONE_NEWNS,  CLONE_NEWCGROUP, CLONE_NEWUTS,
+					       CLONE_NEWIPC, CLONE_NEWUSER,   CLONE_NEWPID,
+					       CLONE_NEWNET };
 	struct iovec iov = { name, sizeof(name) };
 
 	CHECK_DENIED(execve("/bin/false", argv, argv));
@@ -69,12 +71,13 @@ static inline void unit_check_denied_to_all(void)
 	CHECK_DENIED(chroot(dir));
 	CHECK_DENIED(syscall(SYS_pivot_root, ".", "."));
 	CHECK_DENIED(syscall(428, AT_FDCWD, "/", 0)); /* open_tree */
-	CHECK_DENIED(syscall(430, "tmpfs", 0)); /* fsopen */
+	CHECK_DENIED(syscall(430, "tmpfs", 0));	      /* fsopen */
 	CHECK_DENIED(setns(0, 0));
 	CHECK_DENIED(unshare(0));
 	for (size_t i = 0; i < ARRAY_SIZE(flags); i++) /* CHECK() ends a child, too */
 		CHECK_DENIED((int)syscall(SYS_clone, flags[i] | SIGCHLD, 0, 0, 0, 0));
-	CHECK(syscall(435, NULL, 0) == -1 && errno == ENOSYS); /* clone3, whose flags no filter sees */
+	CHECK(syscall(435, NULL, 0) == -1 &&
+	      errno == ENOSYS); /* clone3, whose flags no filter sees */
 	CHECK_DENIED(syscall(SYS_bpf, 0, NULL, 0));
 	CHECK_DENIED(syscall(SYS_perf_event_open, NULL, 0, -1, -1, 0));
 	CHECK_DENIED(syscall(425, 1, NULL)); /* io_uring_setup */

@@ -17,7 +17,7 @@ bool decode_is_available(void)
 	return false;
 }
 
-int decode_unfilter(struct stream **sp, struct stream *in, struct error *err)
+int decode_decompress(struct stream **sp, struct stream *in, struct error *err)
 {
 	return refuse(err);
 }

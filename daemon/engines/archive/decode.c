@@ -18,9 +18,9 @@
 #include <archive.h>
 #include <archive_entry.h>
 
-#include "common/sandbox/ceiling.h"
+#include "common/sandbox/data-rlimit.h"
 #include "common/util/error.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 #include "daemon/engines/archive/archive-late.h"
 #include "daemon/engines/archive/seek-file.h"
 #include "daemon/engines/archive/stream.h"
@@ -70,7 +70,7 @@ static bool is_cut_off(const char *text)
 
 	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
 		for (const char *s = text; *s; s++) {
-			if (words_begin(s, words[i]))
+			if (strutil_begin(s, words[i]))
 				return true;
 		}
 	}
@@ -81,8 +81,9 @@ static bool is_cut_off(const char *text)
 static int refuse_size(struct error *err)
 {
 	error_set(err, ENOMEM, "unpacking it needs more than %u MiB of memory, or than there is",
-		  CEILING_MIB);
-	return error_mend(err, -ENOMEM, "pack it again with a smaller dictionary (xz -9 has 64 MiB)");
+		  DATA_RLIMIT_MIB);
+	return error_set_hint(err, -ENOMEM,
+			      "pack it again with a smaller dictionary (xz -9 has 64 MiB)");
 }
 
 /* method: "(9: deflation-64-bit)", or NULL */
@@ -90,8 +91,16 @@ static int refuse_method(const char *method, struct error *err)
 {
 	error_set(err, EINVAL, "the zip is packed by a method that can't be unpacked here %s",
 		  method ? method : "");
-	return error_mend(err, -EINVAL, "unpack it elsewhere (7z x knows most methods) and make it "
-			  "again by zip -r");
+	return error_set_hint(err, -EINVAL,
+			      "unpack it elsewhere (7z x knows most methods) and make it "
+			      "again by zip -r");
+}
+
+/* libarchive's bound is 1 MiB. Names can't be that long: it is an attribute, or a comment. */
+static int refuse_special_header(struct error *err)
+{
+	error_set(err, EINVAL, "the attributes of a member are larger than 1 MiB");
+	return error_set_hint(err, -EINVAL, "pack it again without them (tar without --xattrs)");
 }
 
 /* What libarchive says, as our error; what the stream below said, if that was the cause. */
@@ -111,25 +120,27 @@ static int take_error(struct archive *a, const struct error *in_error, struct er
 		return error_set(err, EBADMSG, "no sound archive");
 	if (strstr(text, "Unsupported ZIP compression method"))
 		return refuse_method(strchr(text, '('), err);
+	if (!strcmp(text, "Special header too large"))
+		return refuse_special_header(err);
 	/* "Truncated" inside of a sentence, but "ZIP" */
 	return error_set(err, is_cut_off(text) ? ENODATA : EBADMSG, "%c%s",
-			 text[0] && words_lower(text[1]) == text[1] ? words_lower(text[0])
-								    : text[0],
+			 text[0] && strutil_lower(text[1]) == text[1] ? strutil_lower(text[0])
+								      : text[0],
 			 text[0] ? text + 1 : "");
 }
 
 /* ---- what is compressed ---- */
 
-struct unfilter {
+struct decompress {
 	struct stream stream;
 	struct stream *in;
 	struct archive *a;
 	struct error in_error;
 };
 
-static la_ssize_t unfilter_read(struct archive *a, void *arg, const void **datap)
+static la_ssize_t decompress_read(struct archive *a, void *arg, const void **datap)
 {
-	struct unfilter *u = arg;
+	struct decompress *u = arg;
 	ssize_t n = stream_next(u->in, datap, &u->in_error);
 
 	if (n < 0)
@@ -137,9 +148,9 @@ static la_ssize_t unfilter_read(struct archive *a, void *arg, const void **datap
 	return n < 0 ? -1 : n;
 }
 
-static ssize_t unfilter_next(struct stream *s, const void **datap, struct error *err)
+static ssize_t decompress_next(struct stream *s, const void **datap, struct error *err)
 {
-	struct unfilter *u = (struct unfilter *)s;
+	struct decompress *u = (struct decompress *)s;
 	la_int64_t offset;
 	size_t size;
 	int r;
@@ -154,16 +165,16 @@ static ssize_t unfilter_next(struct stream *s, const void **datap, struct error 
 	return (ssize_t)size;
 }
 
-static void unfilter_close(struct stream *s)
+static void decompress_close(struct stream *s)
 {
-	struct unfilter *u = (struct unfilter *)s;
+	struct decompress *u = (struct decompress *)s;
 
 	archive_read_free(u->a);
 	stream_close(u->in);
 	free(u);
 }
 
-static struct archive *new_unfilter_archive(void)
+static struct archive *new_decompress_archive(void)
 {
 	struct archive *a = archive_read_new();
 
@@ -181,20 +192,20 @@ static struct archive *new_unfilter_archive(void)
 	return a;
 }
 
-int decode_unfilter(struct stream **sp, struct stream *in, struct error *err)
+int decode_decompress(struct stream **sp, struct stream *in, struct error *err)
 {
-	static const struct stream_ops ops = { unfilter_next, unfilter_close };
-	struct unfilter *u = calloc(1, sizeof(*u));
+	static const struct stream_ops ops = { decompress_next, decompress_close };
+	struct decompress *u = calloc(1, sizeof(*u));
 	struct archive_entry *entry;
 	int r;
 
-	if (!u || !(u->a = new_unfilter_archive())) {
+	if (!u || !(u->a = new_decompress_archive())) {
 		free(u);
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	u->stream.ops = &ops;
 	u->in = in;
-	if (archive_read_open(u->a, u, NULL, unfilter_read, NULL) != ARCHIVE_OK ||
+	if (archive_read_open(u->a, u, NULL, decompress_read, NULL) != ARCHIVE_OK ||
 	    archive_read_next_header(u->a, &entry) != ARCHIVE_OK) {
 		r = take_error(u->a, &u->in_error, err);
 		archive_read_free(u->a);
@@ -207,21 +218,21 @@ int decode_unfilter(struct stream **sp, struct stream *in, struct error *err)
 
 bool decode_is_wrapped_twice(const struct stream *s)
 {
-	const struct unfilter *u = (const struct unfilter *)s;
+	const struct decompress *u = (const struct decompress *)s;
 
 	return archive_filter_count(u->a) > 2; /* the last is the plain data */
 }
 
 uint64_t decode_get_consumed(const struct stream *s)
 {
-	const struct unfilter *u = (const struct unfilter *)s;
+	const struct decompress *u = (const struct decompress *)s;
 
 	return (uint64_t)archive_filter_bytes(u->a, -1);
 }
 
 int decode_drain_source(struct stream *s, struct error *err)
 {
-	return stream_drain(((struct unfilter *)s)->in, err);
+	return stream_drain(((struct decompress *)s)->in, err);
 }
 
 /* ---- archives ---- */
@@ -389,7 +400,7 @@ static enum member_type get_type(struct archive_entry *e)
 }
 
 /* Of "-1.25" libarchive makes -1 s and 0.25 s on from there; "-0.5" it can't tell from "0.5". */
-static void mend_pax_time(struct member *m)
+static void hint_pax_time(struct member *m)
 {
 	if (m->mtime >= 0 || m->mtime_ns <= 0)
 		return;
@@ -420,10 +431,19 @@ static void take_member(struct member *m, struct archive_entry *e)
 static int refuse_encrypted(const char *path, struct error *err)
 {
 	error_set(err, EINVAL, "%s is encrypted", path);
-	return error_mend(err, -EINVAL, "make the archive without a password");
+	return error_set_hint(err, -EINVAL, "make the archive without a password");
 }
 
-/* What libarchive came to is the next one by position: its place is told by where that has read to. */
+/* As unzip makes them with the usual umask. libarchive lets the group write. */
+static mode_t get_dos_mode(const struct member *m, const struct zip_entry *e)
+{
+	mode_t mode = m->type == MEMBER_DIR ? 0755 : 0644;
+
+	return e->is_read_only ? mode & 0555 : mode;
+}
+
+/* What libarchive came to is the next one by position: its place is told by where that has read to.
+ */
 static int take_entry(struct decode *d, struct member *m, struct error *err)
 {
 	const struct zip_entry *e, *next;
@@ -441,6 +461,8 @@ static int take_entry(struct decode *d, struct member *m, struct error *err)
 		m->type = MEMBER_DIR;
 		m->mode = 0755;
 	}
+	if (!e->has_mode)
+		m->mode = get_dos_mode(m, e);
 	d->is_empty = e->size == 0 && e->crc == 0;
 	return 0;
 }
@@ -468,7 +490,7 @@ int decode_next(struct decode *d, struct member *m, struct error *err)
 		return take_error(d->a, &d->in_error, err);
 	take_member(m, e);
 	if (d->is_tar)
-		mend_pax_time(m);
+		hint_pax_time(m);
 	r = take_entry(d, m, err);
 	if (r < 0)
 		return r;
@@ -501,7 +523,8 @@ int decode_read(struct decode *d, const void **datap, size_t *sizep, uint64_t *o
 	/* libarchive takes the map of a file with holes for what it says. */
 	if (*sizep > 0 && ((uint64_t)offset < d->next || (uint64_t)offset > d->end ||
 			   *sizep > d->end - (uint64_t)offset))
-		return error_set(err, EBADMSG, "the pieces of a file overlap or lie behind its end");
+		return error_set(err, EBADMSG,
+				 "the pieces of a file overlap or lie behind its end");
 	if (*sizep > 0)
 		d->next = (uint64_t)offset + *sizep;
 	*offsetp = (uint64_t)offset;

@@ -21,14 +21,14 @@ bool decode_is_available(void);
 
 /*
  * A stream of what `in` holds unwrapped: gzip, zstd, lz4, xz, bzip2, lzma, lzip, several frames
- * one after the other as well. in is consumed on success. A stream that ends early is an error; what is behind the
- * end of the compressed data is not looked at.
+ * one after the other as well. in is consumed on success. A stream that ends early is an error;
+ * what is behind the end of the compressed data is not looked at.
  */
-int decode_unfilter(struct stream **sp, struct stream *in, struct error *err);
+int decode_decompress(struct stream **sp, struct stream *in, struct error *err);
 
-/* Is what a decode_unfilter() stream unwraps wrapped more than once? */
+/* Is what a decode_decompress() stream unwraps wrapped more than once? */
 bool decode_is_wrapped_twice(const struct stream *s);
-/* Bytes of `in` that the compressed data of a decode_unfilter() stream took; after its end. */
+/* Bytes of `in` that the compressed data of a decode_decompress() stream took; after its end. */
 uint64_t decode_get_consumed(const struct stream *s);
 /* Reads what is left of `in`. */
 int decode_drain_source(struct stream *s, struct error *err);
@@ -65,18 +65,20 @@ int decode_open_zip_stream(struct decode **dp, struct stream *in, struct error *
 void decode_close(struct decode *d);
 DEFINE_FREEP(struct decode, decode_close)
 
-/* Of all below: -ENODATA for what ends too early, -EBADMSG for what is damaged; the text says how, for
- * mend_damage(). */
+/* Of all below: -ENODATA for what ends too early, -EBADMSG for what is damaged; the text says how,
+ * for hint_damage(). */
 
 /* The next member. 1, 0 at the end, or -errno. */
 int decode_next(struct decode *d, struct member *m, struct error *err);
 
-/* The next piece of the member's data, lent until the next call; holes are passed over. 1, 0, -errno. */
+/* The next piece of the member's data, lent until the next call; holes are passed over. 1, 0,
+ * -errno. */
 int decode_read(struct decode *d, const void **datap, size_t *sizep, uint64_t *offsetp,
 		struct error *err);
 
 /*
- * After the end of a tar: were there two blocks of zeros, and is there nothing but zeros behind them?
- * Reads the stream to its end. -EINVAL: there is more. odd_end: as in struct piece_source, or NULL.
+ * After the end of a tar: were there two blocks of zeros, and is there nothing but zeros behind
+ * them? Reads the stream to its end. -EINVAL: there is more. odd_end: as in struct piece_source, or
+ * NULL.
  */
 int decode_finish(struct decode *d, const char **odd_end, struct error *err);

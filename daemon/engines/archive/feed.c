@@ -51,6 +51,14 @@ int feed_skip(struct feed *f, size_t n, struct error *err)
 	return take(f, NULL, n, err);
 }
 
+int feed_refuse_rest(const char *format, struct error *err)
+{
+	error_set(err, EINVAL, "there is rubbish behind the %s data", format);
+	return error_set_hint(
+		err, -EINVAL,
+		"make or copy it again, or leave the rubbish out (%s -dc FILE >NEW.tar)", format);
+}
+
 int feed_finish(struct feed *f, const char *format, struct error *err)
 {
 	int r;
@@ -58,8 +66,7 @@ int feed_finish(struct feed *f, const char *format, struct error *err)
 	while ((r = feed_fill(f, err)) > 0) {
 		for (size_t i = 0; i < f->size; i++) {
 			if (f->data[i])
-				return error_set(err, EBADMSG, "rubbish behind the %s data",
-						 format);
+				return feed_refuse_rest(format, err);
 		}
 		f->size = 0;
 	}

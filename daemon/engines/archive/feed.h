@@ -21,5 +21,9 @@ int feed_fill(struct feed *f, struct error *err);
 int feed_take(struct feed *f, void *buf, size_t n, struct error *err);
 int feed_skip(struct feed *f, size_t n, struct error *err);
 
+/* -EINVAL: the data of that format is complete, but something follows. format: also its tool's
+ * name. */
+int feed_refuse_rest(const char *format, struct error *err);
+
 /* To the end of the stream, where there may be zeros and nothing else. 0 or -errno. */
 int feed_finish(struct feed *f, const char *format, struct error *err);

@@ -33,7 +33,7 @@ int lz4_frame_get_header_size(const unsigned char begin[static 2], struct error 
 		return error_set(err, EBADMSG, "malformed lz4 frame header");
 	if (begin[0] & FLAG_DICTIONARY) {
 		error_set(err, EINVAL, "the lz4 data needs a dictionary to be unpacked");
-		return error_mend(err, -EINVAL, "pack it again without one");
+		return error_set_hint(err, -EINVAL, "pack it again without one");
 	}
 	return 2 + (begin[0] & FLAG_SIZE ? 8 : 0) + 1;
 }

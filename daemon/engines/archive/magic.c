@@ -140,26 +140,44 @@ const struct magic_other magic_compressed_twice = {
 
 static const struct {
 	const char *magic;
-	bool is_text; /* upper and lower case are alike, blanks and a byte order mark may stand in front */
+	bool is_text; /* upper and lower case are alike, blanks and a byte order mark may stand in
+			 front */
 	struct magic_other other;
 } others[] = {
-	{ "version https://git-lfs.github.com/spec/", false,
-	  { "a pointer of Git LFS, which stands for the file", "git lfs pull in its repository brings the content",
-	    false } },
-	{ "/annex/objects/", false,
-	  { "a pointer of git-annex, which stands for the file", "git annex get in its repository brings the content",
-	    false } },
-	{ "7z\xbc\xaf\x27\x1c", false,
-	  { "a 7z archive, which is not unpacked here", "unpack it elsewhere (7z x) and pack it as a tar", false } },
-	{ "Rar!\x1a\x07", false,
-	  { "a rar archive, which is not unpacked here", "unpack it elsewhere (7z x) and pack it as a tar", false } },
-	{ "<!doctype html", true,
+	{ "version https://git-lfs.github.com/spec/",
+	  false,
+	  { "a pointer of Git LFS, which stands for the file",
+	    "git lfs pull in its repository brings the content", false } },
+	{ "/annex/objects/",
+	  false,
+	  { "a pointer of git-annex, which stands for the file",
+	    "git annex get in its repository brings the content", false } },
+	{ "7z\xbc\xaf\x27\x1c",
+	  false,
+	  { "a 7z archive, which is not unpacked here",
+	    "unpack it elsewhere (7z x) and pack it as a tar", false } },
+	{ "Rar!\x1a\x07",
+	  false,
+	  { "a rar archive, which is not unpacked here",
+	    "unpack it elsewhere (7z x) and pack it as a tar", false } },
+	{ "07070",
+	  false,
+	  { "a cpio archive, which is not unpacked here",
+	    "unpack it elsewhere (cpio -id) and pack it as a tar", true } },
+	{ "\x02\x21\x4c\x18",
+	  false,
+	  { "packed by lz4 in its legacy format, which can't be unpacked here",
+	    "pack it again (lz4 -dc FILE | lz4 >NEW)", true } },
+	{ "<!doctype html",
+	  true,
 	  { "a web page, as servers send it in place of a file that needs a login",
 	    "look into it, and download the file again", true } },
-	{ "<html", true,
+	{ "<html",
+	  true,
 	  { "a web page, as servers send it in place of a file that needs a login",
 	    "look into it, and download the file again", true } },
-	{ "<?xml", true,
+	{ "<?xml",
+	  true,
 	  { "a text in XML, as servers send it in place of a file",
 	    "look into it, and download the file again", true } },
 };
@@ -178,7 +196,8 @@ const struct magic_other *magic_get_other(const void *data, size_t size)
 
 		if ((size_t)(end - from) < n)
 			continue;
-		if (others[i].is_text ? !strncasecmp(from, others[i].magic, n) : !memcmp(from, others[i].magic, n))
+		if (others[i].is_text ? !strncasecmp(from, others[i].magic, n)
+				      : !memcmp(from, others[i].magic, n))
 			return &others[i].other;
 	}
 	return NULL;

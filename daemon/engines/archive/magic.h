@@ -31,7 +31,8 @@ enum facts_format magic_get_promise(const char *name);
 struct magic_other {
 	const char *what; /* "a web page, …" */
 	const char *fix;
-	bool is_data;     /* a file that may be meant as it is, so nobody is warned where it is copied */
+	bool is_data; /* a file that may be meant as it is, so nobody is warned where it is copied
+		       */
 };
 
 /* NULL: nothing of the kind. Static. */

@@ -1,6 +1,6 @@
 /*
  * stream: bytes from somewhere, block by block. Streams are put in front of each other: a file, a
- * checksum, a thread that reads ahead, a decompressor (unfilter.h).
+ * checksum, a thread that reads ahead, a decompressor (decompress.h).
  *
  * A stream is read either by stream_next() or by stream_next_block(), by one thread at a time.
  */

@@ -1,6 +1,6 @@
 /*
- * tar-sample: what the members of a tar take in memory, by its headers. A file takes whole pages, so
- * that an archive of tiny files grows when it is opened. Pure: who calls brings the bytes.
+ * tar-sample: what the members of a tar take in memory, by its headers. A file takes whole pages,
+ * so that an archive of tiny files grows when it is opened. Pure: who calls brings the bytes.
  */
 #pragma once
 
@@ -9,14 +9,15 @@
 #include <stdint.h>
 
 struct tar_sample {
-	uint64_t next;     /* offset of the next header in the archive */
-	uint64_t charge;   /* in whole pages, of the members before it */
-	uint64_t n_files;  /* with directories and links */
-	bool ended;        /* the end of the archive came: all of it is counted */
-	bool broken;       /* what stands at next is no header */
+	uint64_t next;	  /* offset of the next header in the archive */
+	uint64_t charge;  /* in whole pages, of the members before it */
+	uint64_t n_files; /* with directories and links */
+	bool ended;	  /* the end of the archive came: all of it is counted */
+	bool broken;	  /* what stands at next is no header */
 };
 
-/* Goes on through data, the archive's bytes from offset at on, as far as whole headers are there. */
+/* Goes on through data, the archive's bytes from offset at on, as far as whole headers are there.
+ */
 void tar_sample_add(struct tar_sample *s, const void *data, size_t size, uint64_t at);
 
 /* What an archive of size bytes takes if it goes on like this. */

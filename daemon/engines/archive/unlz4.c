@@ -342,9 +342,9 @@ static int next_frame(struct unlz4 *u, struct error *err)
 	}
 	if (magic == LZ4_FRAME_LEGACY_MAGIC) {
 		error_set(err, EINVAL, "there is lz4 data in the legacy format");
-		return error_mend(err, -EINVAL, "pack it again by lz4 without -l");
+		return error_set_hint(err, -EINVAL, "pack it again by lz4 without -l");
 	}
-	return error_set(err, EBADMSG, "rubbish behind the lz4 data");
+	return feed_refuse_rest("lz4", err);
 }
 
 /* ---- the stream ---- */

@@ -8,5 +8,5 @@
 struct error;
 struct stream;
 
-/* -ENOTSUP without liblz4. Else as unfilter_new(). */
+/* -ENOTSUP without liblz4. Else as decompress_new(). */
 int unlz4_new(struct stream **sp, struct stream *in, struct error *err);

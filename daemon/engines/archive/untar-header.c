@@ -9,8 +9,8 @@
 /* POSIX's, with magic and version in one, as GNU's is; that has other things than a prefix. */
 struct raw {
 	unsigned char name[100], mode[8], uid[8], gid[8], size[12], mtime[12], checksum[8], type,
-		link[100], magic[8], uname[32], gname[32], major[8], minor[8],
-		prefix[155], rest[12];
+		link[100], magic[8], uname[32], gname[32], major[8], minor[8], prefix[155],
+		rest[12];
 };
 _Static_assert(sizeof(struct raw) == UNTAR_BLOCK, "a header is a block");
 

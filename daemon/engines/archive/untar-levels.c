@@ -11,17 +11,17 @@
 #include <string.h>
 #include <sys/stat.h>
 
-#include "common/dataset/filter.h"
+#include "common/dataset/path-filter.h"
 #include "common/util/error.h"
 #include "daemon/engines/archive/decode.h"
 #include "daemon/engines/archive/magic.h"
 #include "daemon/engines/archive/stream.h"
-#include "daemon/engines/archive/unfilter.h"
+#include "daemon/engines/archive/decompress.h"
 #include "daemon/engines/archive/untar-members.h"
 #include "daemon/engines/archive/untar-writers.h"
 #include "daemon/engines/copy/tree.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/mend.h"
+#include "daemon/worker/hint.h"
 
 #define UNTAR_MAX_NESTED 4
 #define LAST_SIZE 160
@@ -207,7 +207,7 @@ static int open_nested(struct members **mp, struct member_data *data, struct err
 		return members_open_pieces(mp, &source, &hook, err);
 	r = new_member_stream(&in, data, err);
 	if (r == 0 && filter != FILTER_NONE) {
-		r = unfilter_new(&plain, in, filter, err);
+		r = decompress_new(&plain, in, filter, err);
 		if (r == 0)
 			in = plain;
 	}
@@ -240,7 +240,7 @@ static int extract_nested(struct level *l, const char *path, const struct member
 	if (r == 0)
 		r = extract_members(&inner, err);
 	if (r == -ENODATA || r == -EBADMSG)
-		return mend_damage(err, r, path, 0);
+		return hint_damage(err, r, path, 0);
 	if (r < 0)
 		error_prefix(err, "%s", path);
 	return r;
@@ -288,7 +288,7 @@ static int extract_hardlink(struct level *l, const char *path, const struct memb
 	if (r == 0 || !*to) {
 		error_set(err, ENOENT, "%s is a hard link to %s, which was not selected", path,
 			  m->link);
-		return error_mend(err, -ENOENT, "select both, or neither");
+		return error_set_hint(err, -ENOENT, "select both, or neither");
 	}
 	return writers_add_hardlink(l->x->writers, path, to, err);
 }
@@ -304,10 +304,10 @@ static int extract_symlink(struct level *l, const char *path, const struct membe
 /* A directory that only comes along with what is selected below it is made when that comes. */
 static int extract_dir(struct level *l, const char *path, const struct member *m, struct error *err)
 {
-	const struct filter *f = l->x->filter;
+	const struct path_filter *f = l->x->filter;
 	struct tree_meta meta = get_meta(m);
 
-	if (*path && (filter_prunes(f, path) || !filter_takes(f, path)))
+	if (*path && (path_filter_prunes(f, path) || !path_filter_takes(f, path)))
 		return 0;
 	if (l->depth > 0 && !strcmp(path, l->prefix))
 		return 0; /* the "./" of a nested archive */
@@ -321,7 +321,8 @@ static int extract_member(struct level *l, const struct member *m, struct error 
 	int r;
 
 	r = get_path(l, m->path, path, err);
-	if (r == -ENAMETOOLONG && !filter_takes(l->x->filter, m->path + strspn(m->path, "./"))) {
+	if (r == -ENAMETOOLONG &&
+	    !path_filter_takes(l->x->filter, m->path + strspn(m->path, "./"))) {
 		if (err)
 			*err = (struct error)ERROR_INIT;
 		return 0;
@@ -331,9 +332,9 @@ static int extract_member(struct level *l, const struct member *m, struct error 
 	l->x->n_absolute += m->path[0] == '/';
 	if (m->type == MEMBER_DIR)
 		return extract_dir(l, path, m, err);
-	taken = filter_takes(l->x->filter, path);
-	if (!taken &&
-	    (m->type != MEMBER_FILE || !l->x->ctx->ds->nested || filter_prunes(l->x->filter, path)))
+	taken = path_filter_takes(l->x->filter, path);
+	if (!taken && (m->type != MEMBER_FILE || !l->x->ctx->ds->nested ||
+		       path_filter_prunes(l->x->filter, path)))
 		return 0;
 	switch (m->type) {
 	case MEMBER_FILE:
@@ -343,8 +344,10 @@ static int extract_member(struct level *l, const struct member *m, struct error 
 	case MEMBER_HARDLINK:
 		return extract_hardlink(l, path, m, err);
 	default:
-		error_set(err, EINVAL, "%s is a device, FIFO or socket, or a part of a file", path);
-		return error_mend(err, -EINVAL, "exclude= leaves it out");
+		error_set(err, EINVAL,
+			  "%s is a device, FIFO or socket, a part of a file, or a link to nothing",
+			  path);
+		return error_set_hint(err, -EINVAL, "exclude= leaves it out");
 	}
 }
 
@@ -385,8 +388,8 @@ static int extract_members(struct level *l, struct error *err)
 		return say_where(l, r, err);
 	if (l->n_members == 0) {
 		error_set(err, EINVAL, "the archive is empty");
-		return error_mend(err, -EINVAL,
-				  "put files into it, or method=copy stages it as it is");
+		return error_set_hint(err, -EINVAL,
+				      "put files into it, or method=copy stages it as it is");
 	}
 	return 0;
 }

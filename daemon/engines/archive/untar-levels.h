@@ -10,14 +10,14 @@
 
 struct ctx;
 struct error;
-struct filter;
+struct path_filter;
 struct members;
 struct tree;
 struct writers;
 
 struct untar {
 	struct ctx *ctx;
-	struct filter *filter;
+	struct path_filter *filter;
 	struct tree *tree;
 	struct writers *writers; /* of the tree */
 	uint64_t n_absolute;	 /* names that lost the slash in front */

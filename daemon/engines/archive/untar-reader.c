@@ -39,9 +39,10 @@ int untar_reader_refuse_more(const char **odd_end, struct error *err)
 		return 0;
 	}
 	error_set(err, EINVAL, UNTAR_MORE ": several archives in one file, or rubbish");
-	return error_mend(err, -EINVAL,
-			  "join archives by tar --concatenate, make it again, or take what is before "
-			  "the end by verify=none");
+	return error_set_hint(
+		err, -EINVAL,
+		"join archives by tar --concatenate, make it again, or take what is before "
+		"the end by verify=none");
 }
 
 int untar_reader_refuse_no_end(const char **odd_end, struct error *err)
@@ -201,9 +202,8 @@ static int check_end(struct untar_reader *r, struct error *err)
 		if (seen < UNTAR_BLOCK && n > UNTAR_BLOCK - seen)
 			n = UNTAR_BLOCK - seen;
 		if (memcmp(r->piece.data, zeros, n) != 0)
-			return seen < UNTAR_BLOCK
-				       ? untar_reader_refuse_no_end(r->in.odd_end, err)
-				       : untar_reader_refuse_more(r->in.odd_end, err);
+			return seen < UNTAR_BLOCK ? untar_reader_refuse_no_end(r->in.odd_end, err)
+						  : untar_reader_refuse_more(r->in.odd_end, err);
 		advance(r, n);
 		seen += seen < UNTAR_BLOCK ? n : 0;
 	}

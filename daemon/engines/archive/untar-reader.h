@@ -31,8 +31,8 @@ struct piece_source {
 	void *arg;
 	void (*leave)(void *arg, uint64_t n, bool needed); /* see stream_leave() */
 	bool (*take_back)(void *arg, size_t back, uint64_t n);
-	/* Not NULL: a tar without its end, or with more behind it, is accepted, and what is wrong is
-	 * put here. */
+	/* Not NULL: a tar without its end, or with more behind it, is accepted, and what is wrong
+	 * is put here. */
 	const char **odd_end;
 };
 

@@ -30,11 +30,11 @@ static int refuse(size_t code, struct error *err)
 	case ZSTD_error_frameParameter_windowTooLarge:
 		error_set(err, EINVAL, "the zstd data needs a window of more than %u MiB",
 			  (1u << UNZSTD_WINDOW_LOG) >> 20);
-		return error_mend(err, -EINVAL, "pack it again with --long=%d at most",
-				  UNZSTD_WINDOW_LOG);
+		return error_set_hint(err, -EINVAL, "pack it again with --long=%d at most",
+				      UNZSTD_WINDOW_LOG);
 	case ZSTD_error_dictionary_wrong:
 		error_set(err, EINVAL, "the zstd data needs a dictionary to be unpacked");
-		return error_mend(err, -EINVAL, "pack it again without one");
+		return error_set_hint(err, -EINVAL, "pack it again without one");
 	default:
 		return error_set(err, EBADMSG, "zstd decompression failed: %s",
 				 ZSTD_getErrorName(code));
@@ -75,7 +75,7 @@ static int next_frame(struct unzstd *u, struct block *b, struct error *err)
 	if (r == 0)
 		return error_set(err, ENODATA, "truncated zstd input");
 	if (r > 0 && !is_magic(magic))
-		return error_set(err, EBADMSG, "rubbish behind the zstd data");
+		return feed_refuse_rest("zstd", err);
 	u->begun = true;
 	if (r > 0)
 		r = run(u, &in, b, err);

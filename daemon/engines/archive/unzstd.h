@@ -12,5 +12,5 @@
 struct error;
 struct stream;
 
-/* -ENOTSUP without libzstd. Else as unfilter_new(). */
+/* -ENOTSUP without libzstd. Else as decompress_new(). */
 int unzstd_new(struct stream **sp, struct stream *in, struct error *err);

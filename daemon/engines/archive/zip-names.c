@@ -25,6 +25,7 @@
 /* In a member's header: where libarchive looks for who made it, and for the high byte of flags */
 #define SYSTEM_AT 5
 #define SYSTEM_UNIX 3
+#define DOS_READ_ONLY 1
 #define FLAGS_AT 7
 #define FLAG_UTF8 0x08
 
@@ -84,7 +85,18 @@ static bool read_at(struct reader *r, void *buf, size_t size, uint64_t offset)
 	return read_some(r, buf, size, offset) == size;
 }
 
-static bool take_end64(struct reader *r, const unsigned char *locator, uint64_t size, struct list *l)
+/* Is there an entry where the list is said to begin, or is the list empty? */
+static bool has_entry(struct reader *r, const struct list *l)
+{
+	unsigned char magic[4];
+
+	return l->from == l->end ||
+	       (read_at(r, magic, sizeof(magic), l->from) && !memcmp(magic, "PK\1\2", 4));
+}
+
+/* The last name in the directory may look like a locator. Then it leads nowhere. */
+static bool take_end64(struct reader *r, const unsigned char *locator, uint64_t size,
+		       struct list *l)
 {
 	unsigned char end[END64_SIZE];
 
@@ -92,7 +104,8 @@ static bool take_end64(struct reader *r, const unsigned char *locator, uint64_t 
 		return false;
 	l->from = le(end + 48, 8);
 	l->shift = 0;
-	return !__builtin_add_overflow(l->from, le(end + 40, 8), &l->end) && l->end <= size;
+	return !__builtin_add_overflow(l->from, le(end + 40, 8), &l->end) && l->end <= size &&
+	       has_entry(r, l);
 }
 
 /* The end at tail[i], of which the first byte of tail is at `at` in the file. */
@@ -100,18 +113,17 @@ static bool take_end(struct reader *r, const unsigned char *tail, size_t i, uint
 		     struct list *l)
 {
 	const unsigned char *end = tail + i;
-	unsigned char magic[4];
 
 	l->size = at + i + END_SIZE;
-	if (i >= LOCATOR_SIZE && !memcmp(end - LOCATOR_SIZE, "PK\6\7", 4))
-		return take_end64(r, end - LOCATOR_SIZE, l->size, l);
+	if (i >= LOCATOR_SIZE && !memcmp(end - LOCATOR_SIZE, "PK\6\7", 4) &&
+	    take_end64(r, end - LOCATOR_SIZE, l->size, l))
+		return true;
 	l->end = at + i;
 	if (le(end + 12, 4) + le(end + 16, 4) > l->end)
 		return false;
 	l->from = l->end - le(end + 12, 4);
 	l->shift = l->from - le(end + 16, 4);
-	return l->from == l->end ||
-	       (read_at(r, magic, sizeof(magic), l->from) && !memcmp(magic, "PK\1\2", 4));
+	return has_entry(r, l);
 }
 
 /* From the end on: a comment may have the same bytes, and then they lead nowhere. */
@@ -153,8 +165,8 @@ static bool take_large(uint64_t *vp, const unsigned char **fieldp, const unsigne
 	return true;
 }
 
-/* Where the member is that an entry speaks of, and its sizes; what is too large for it stands behind
- * the name. False: it is nowhere. */
+/* Where the member is that an entry speaks of, and its sizes; what is too large for it stands
+ * behind the name. False: it is nowhere. */
 static bool get_numbers(const unsigned char *entry, struct zip_entry *e)
 {
 	const unsigned char *p = entry + ENTRY_SIZE + le(entry + 28, 2), *field;
@@ -211,7 +223,9 @@ static int take_entry(struct zip_names *z, const unsigned char *entry, const str
 		      char *buf)
 {
 	struct zip_entry e = { .method = (unsigned)le(entry + 10, 2),
-			       .crc = (uint32_t)le(entry + 16, 4) };
+			       .crc = (uint32_t)le(entry + 16, 4),
+			       .has_mode = entry[5] == SYSTEM_UNIX && le(entry + 40, 2) != 0,
+			       .is_read_only = entry[38] & DOS_READ_ONLY };
 	const struct zip_text t = {
 		.name = entry + ENTRY_SIZE,
 		.n_name = le(entry + 28, 2),
@@ -263,6 +277,15 @@ bool zip_names_has_list(int fd, uint64_t size)
 	return find_list(&reader, size, &list) && list.from < list.end && !reader.error;
 }
 
+bool zip_names_has_end(int fd, uint64_t size)
+{
+	struct reader reader = { .fd = fd };
+	struct list list = { 0 };
+
+	find_list(&reader, size, &list);
+	return list.size > 0;
+}
+
 /* A member's header alone has MEMBER_SIZE bytes. */
 static int check_places(const struct zip_names *z, struct error *err)
 {
@@ -273,7 +296,8 @@ static int check_places(const struct zip_names *z, struct error *err)
 			continue;
 		error_set(err, EINVAL, "%.200s and %.200s of the zip share one place in it",
 			  a->name, b->name);
-		return error_mend(err, -EINVAL, "unzip it elsewhere and make it again (zip -r)");
+		return error_set_hint(err, -EINVAL,
+				      "unzip it elsewhere and make it again (zip -r)");
 	}
 	return 0;
 }

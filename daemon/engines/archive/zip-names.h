@@ -1,11 +1,11 @@
 /*
- * zip-names: the entries of a zip by its central directory, whose names count. libarchive takes names
- * from the header in front of each member, where others may stand, and drops the second of two entries
- * that share one member. So the directory is read here; what libarchive returns one by one, by
- * position, gets the name of its entry.
+ * zip-names: the entries of a zip by its central directory, whose names count. libarchive takes
+ * names from the header in front of each member, where others may stand, and drops the second of
+ * two entries that share one member. So the directory is read here; what libarchive returns one by
+ * one, by position, gets the name of its entry.
  *
- * libarchive is also shown the bytes as it can read them: made by Unix and without the flag for UTF-8,
- * or it would convert names that are not used, and give up where it can't.
+ * libarchive is also shown the bytes as it can read them: made by Unix and without the flag for
+ * UTF-8, or it would convert names that are not used, and give up where it can't.
  */
 #pragma once
 
@@ -20,18 +20,23 @@ struct zip_names;
 
 struct zip_entry {
 	const char *name; /* UTF-8 where the zip says what it is, else bytes */
-	uint64_t at;      /* of the member's header */
+	uint64_t at;	  /* of the member's header */
 	uint64_t packed, size;
 	uint32_t crc;
 	unsigned method;
+	bool has_mode; /* of Unix; if not, is_read_only is all that is known */
+	bool is_read_only;
 };
 
 /* Is there the end of a zip, and a directory where it says? For what does not begin as a zip. */
 bool zip_names_has_list(int fd, uint64_t size);
 
-/* fd stays the caller's and open. *sizep: how much of the file belongs to the zip: a long comment and
- * what follows are left out. *zp is NULL where the directory is damaged: libarchive says what is wrong
- * with it. 0, -EINVAL: two entries share one place; -ENOMEM, or why fd can't be read. */
+/* Is there the end of a zip, whatever it says? */
+bool zip_names_has_end(int fd, uint64_t size);
+
+/* fd stays the caller's and open. *sizep: how much of the file belongs to the zip: a long comment
+ * and what follows are left out. *zp is NULL where the directory is damaged: libarchive says what
+ * is wrong with it. 0, -EINVAL: two entries share one place; -ENOMEM, or why fd can't be read. */
 int zip_names_new(struct zip_names **zp, int fd, uint64_t *sizep, struct error *err);
 void zip_names_free(struct zip_names *z);
 DEFINE_FREEP(struct zip_names, zip_names_free)

@@ -86,8 +86,11 @@ static int make_entered(struct copy *c, struct walk_dir *dir, struct copy_dir *c
 
 static int refuse_itself(const struct walk_dir *dir, struct error *err)
 {
-	error_set(err, ELOOP, "%s is where the copy is made: it would be copied into itself", dir->path);
-	return error_mend(err, -ELOOP, "leave the link that leads there out (exclude=), or name another DEST");
+	error_set(err, ELOOP, "%s is where the copy is made: it would be copied into itself",
+		  dir->path);
+	return error_set_hint(
+		err, -ELOOP,
+		"leave the link that leads there out (exclude=), or name another DEST");
 }
 
 int copy_enter(struct walk *w, struct walk_dir *dir, void *arg, struct error *err)
@@ -119,8 +122,8 @@ void copy_leave(struct walk *w, struct walk_dir *dir, void *arg)
 	fd = *dir->path ? atomic_load(&cd->fd) : c->root;
 	if (copy_recheck(c, dir, fd, &err) < 0)
 		walk_fail(w, &err);
-	if (fd >= 0 &&
-	    ((*dir->path && fchmod(fd, copy_file_mode(dir->st.st_mode)) < 0) || futimens(fd, times) < 0)) {
+	if (fd >= 0 && ((*dir->path && fchmod(fd, copy_file_mode(dir->st.st_mode)) < 0) ||
+			futimens(fd, times) < 0)) {
 		error_errno(&err, errno, "finish directory %s", dir->path);
 		walk_fail(w, &err);
 	}

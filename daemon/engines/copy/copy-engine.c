@@ -10,7 +10,7 @@
 #include <stdlib.h>
 #include <unistd.h>
 
-#include "common/dataset/filter.h"
+#include "common/dataset/path-filter.h"
 #include "common/util/fd.h"
 #include "daemon/engines/copy/copy-internal.h"
 #include "daemon/engines/copy/link-table.h"
@@ -34,7 +34,7 @@ static int copy_member(struct copy *c, size_t i, struct error *err)
 	struct stat st;
 	int fd, r;
 
-	if (filter_prunes(c->filter, m->name))
+	if (path_filter_prunes(c->filter, m->name))
 		return 0;
 	r = source_open_member(c->ctx, c->src, i, &fd, &st, err);
 	if (r == -EACCES)
@@ -43,7 +43,7 @@ static int copy_member(struct copy *c, size_t i, struct error *err)
 		return r;
 	if (S_ISDIR(st.st_mode))
 		return walk_add_root(c->walk, fd, m->name, err);
-	if (filter_takes(c->filter, m->name))
+	if (path_filter_takes(c->filter, m->name))
 		return copy_opened(c, NULL, m->name, fd, &st, err);
 	close(fd);
 	return 0;
@@ -114,7 +114,7 @@ static int copy_all(struct copy *c, struct error *err)
 {
 	int r;
 
-	r = filter_new(&c->filter, c->ctx->ds, err);
+	r = path_filter_new(&c->filter, c->ctx->ds, err);
 	if (r < 0)
 		return r;
 	if (link_table_new(&c->links) < 0)
@@ -126,7 +126,7 @@ static int copy_all(struct copy *c, struct error *err)
 		walk_set_following(c->walk);
 	if (c->src->kept)
 		walk_set_kept(c->walk, c->src->kept);
-	c->lazy = filter_has_includes(c->filter) || c->src->taken;
+	c->lazy = path_filter_has_includes(c->filter) || c->src->taken;
 	r = push_source(c, err);
 	if (r < 0)
 		walk_stop(c->walk); /* what is queued is freed by running through it */
@@ -153,7 +153,7 @@ int copy_tree(struct ctx *ctx, struct source *src, int root, struct copy_result 
 	result->files = atomic_load(&c.files);
 	walk_free(c.walk);
 	link_table_free(c.links);
-	filter_free(c.filter);
+	path_filter_free(c.filter);
 	pthread_mutex_destroy(&c.lock);
 	free(pthread_getspecific(c.buffer)); /* of this thread; those of others went with them */
 	pthread_key_delete(c.buffer);

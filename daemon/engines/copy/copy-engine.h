@@ -16,8 +16,8 @@ struct copy_result {
 
 /*
  * Copies a SOURCE_DIR or SOURCE_SET into the open, empty directory root. By the dataset's include=
- * and exclude=. Sockets, FIFOs, devices and what is mounted inside are left out with a warning; what
- * can't be read fails it, naming the first ten.
+ * and exclude=. Sockets, FIFOs, devices and what is mounted inside are left out with a warning;
+ * what can't be read fails it, naming the first ten.
  */
 int copy_tree(struct ctx *ctx, struct source *src, int root, struct copy_result *result,
 	      struct error *err);

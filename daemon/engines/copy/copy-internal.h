@@ -12,7 +12,7 @@
 #include "daemon/engines/copy/walk.h"
 
 struct ctx;
-struct filter;
+struct path_filter;
 struct link_table;
 struct source;
 
@@ -25,7 +25,7 @@ struct copy {
 	struct stat root_st;
 	struct timespec began;
 	struct walk *walk;
-	struct filter *filter;
+	struct path_filter *filter;
 	struct link_table *links;
 	bool lazy; /* directories come with what is in them */
 	_Atomic uint64_t files;
@@ -60,7 +60,8 @@ int copy_get_dir(struct copy *c, struct walk_dir *dir, int *fdp, struct error *e
 
 /* ---- copy-recheck.c: directories that others write to ---- */
 
-/* All of dir is copied, to staged (-1: nothing of it). -ESTALE: what was in it meanwhile isn't all. */
+/* All of dir is copied, to staged (-1: nothing of it). -ESTALE: what was in it meanwhile isn't all.
+ */
 int copy_recheck(struct copy *c, struct walk_dir *dir, int staged, struct error *err);
 
 /* ---- copy-entry.c: links and files ---- */

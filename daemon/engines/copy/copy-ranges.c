@@ -95,8 +95,7 @@ static void copy_one(struct ranges *r, uint64_t from, uint64_t to, const struct 
 
 	if (atomic_load(&r->over) || walk_is_over(r->walk))
 		return;
-	if (copy_part(r, from, to, room, &us, &err) < 0 &&
-	    !atomic_flag_test_and_set(&r->failed)) {
+	if (copy_part(r, from, to, room, &us, &err) < 0 && !atomic_flag_test_and_set(&r->failed)) {
 		r->error = err;
 		atomic_store(&r->over, true);
 	}

@@ -1,10 +1,10 @@
 /*
- * A directory is listed once while others may write to it: what is renamed from one that is still to
- * come into one that was read is in neither, and the other way round in both. The directory's time
- * tells that something happened, and only then its names are compared with those of the copy.
+ * A directory is listed once while others may write to it: what is renamed from one that is still
+ * to come into one that was read is in neither, and the other way round in both. The directory's
+ * time tells that something happened, and only then its names are compared with those of the copy.
  *
- * A name that the copy lacks was missed if what it names is older than the copy's beginning. What is
- * newer came later, as the output of a job that stages the directory it runs in.
+ * A name that the copy lacks was missed if what it names is older than the copy's beginning. What
+ * is newer came later, as the output of a job that stages the directory it runs in.
  */
 #include <dirent.h>
 #include <errno.h>
@@ -12,7 +12,7 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/dataset/filter.h"
+#include "common/dataset/path-filter.h"
 #include "common/util/dir.h"
 #include "common/util/fd.h"
 #include "daemon/engines/copy/copy-internal.h"
@@ -61,10 +61,10 @@ static bool is_wanted(struct copy *c, struct walk_dir *dir, const char *name)
 		return false;
 	walk_path(dir, name, path);
 	if (S_ISDIR(st.st_mode))
-		return !c->lazy && !filter_prunes(c->filter, path);
+		return !c->lazy && !path_filter_prunes(c->filter, path);
 	if (S_ISLNK(st.st_mode) && leads_to_special(c, dir, name))
 		return false;
-	return (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) && filter_takes(c->filter, path) &&
+	return (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) && path_filter_takes(c->filter, path) &&
 	       source_takes(c->src, path);
 }
 

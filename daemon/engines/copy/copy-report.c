@@ -99,7 +99,8 @@ int copy_report(struct copy *c, struct error *err)
 		add_warning(text, "what is mounted inside of the source was left out (%.150s)",
 			    c->first_mount);
 	if (c->n_links_out)
-		add_warning(text, "%s", facts_print_links_out(c->n_links_out, c->first_link_out, links));
+		add_warning(text, "%s",
+			    facts_print_links_out(c->n_links_out, c->first_link_out, links));
 	if (*text)
 		ctx_warn(c->ctx, "%s", text);
 	return 0;

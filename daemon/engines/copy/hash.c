@@ -122,5 +122,5 @@ int hash_check(struct hash *h, const char *expected, const char *what, struct er
 	if (!strcmp(text, expected))
 		return 0;
 	error_set(err, EBADMSG, "%s: its SHA-256 is %s, not %s", what, text, expected);
-	return error_mend(err, -EBADMSG, "check the sum in verify=, or make or copy it again");
+	return error_set_hint(err, -EBADMSG, "check the sum in verify=, or make or copy it again");
 }

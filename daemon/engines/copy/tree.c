@@ -236,17 +236,20 @@ static int refuse_link(const struct tree *t, const char *path, const char *to, s
 {
 	const struct dataset *ds = t->ctx ? t->ctx->ds : NULL;
 
-	error_set(err, ENOENT, "%s is a hard link to %s, which is not in the archive before it", path, to);
+	error_set(err, ENOENT, "%s is a hard link to %s, which is not in the archive before it",
+		  path, to);
 	if (!ds || (!ds->n_include && !ds->n_exclude && !ds->subdir && !ds->strip))
 		return -ENOENT;
-	error_set(err, ENOENT, "%s is a hard link to %s, which was not selected, or is not in the archive before it",
+	error_set(err, ENOENT,
+		  "%s is a hard link to %s, which was not selected, or is not in the archive "
+		  "before it",
 		  path, to);
-	return error_mend(err, -ENOENT, "select both, or leave the link out by exclude=");
+	return error_set_hint(err, -ENOENT, "select both, or leave the link out by exclude=");
 }
 
 /* Links path to the file to, which is in the directory from. */
-static int link_to(const struct tree *t, const struct tree_place *place, const char *path, const struct tree_dir *from,
-		   const char *to, struct error *err)
+static int link_to(const struct tree *t, const struct tree_place *place, const char *path,
+		   const struct tree_dir *from, const char *to, struct error *err)
 {
 	struct stat st;
 	int r;

@@ -46,8 +46,9 @@ int tree_add_symlink(struct tree *t, const char *path, const char *to, const str
 int tree_add_hardlink(struct tree *t, const char *path, const char *to, struct error *err);
 
 /*
- * Files, and links in other threads, in two steps. First a place, charged for, with its directory held
- * open until tree_put_place(); then what is to be there, from any thread. path is the same each time.
+ * Files, and links in other threads, in two steps. First a place, charged for, with its directory
+ * held open until tree_put_place(); then what is to be there, from any thread. path is the same
+ * each time.
  */
 struct tree_place {
 	struct tree_dir *dir;

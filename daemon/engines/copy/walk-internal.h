@@ -4,20 +4,20 @@
 #include <pthread.h>
 
 #include "common/util/error.h"
-#include "daemon/engines/copy/copy-pace.h"
+#include "daemon/engines/copy/copy-concurrency.h"
 #include "daemon/engines/copy/walk.h"
 
 struct walk {
 	struct ctx *ctx;
-	const struct filter *filter;
+	const struct path_filter *filter;
 	const struct walk_ops *ops;
 	void *arg;
 	struct workq *q;
 	struct walk_kept *kept; /* NULL: none is kept or used */
 	bool keeping, following;
 	atomic_bool over;
-	struct copy_pace pace;
-	atomic_bool slow; /* more threads than CPUs: they wait */
+	struct copy_concurrency pace;
+	atomic_bool slow;    /* more threads than CPUs: they wait */
 	atomic_bool suspect; /* one operation took long: each is measured from now on */
 	pthread_mutex_t lock;
 	struct error error;

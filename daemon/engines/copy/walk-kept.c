@@ -17,7 +17,7 @@
 #include <string.h>
 
 #include "daemon/engines/copy/copy-file.h"
-#include "daemon/engines/copy/copy-pace.h"
+#include "daemon/engines/copy/copy-concurrency.h"
 #include "daemon/engines/copy/walk.h"
 
 #define KEPT_FIRST_SIZE 512
@@ -250,7 +250,7 @@ bool walk_kept_wants_data(struct walk_kept_dir *d)
 		return false;
 	pthread_mutex_lock(&k->lock);
 	wants = !d->given_up && k->n_files >= KEPT_SAMPLE && k->n_small >= k->n_files / 8 * 7 &&
-		k->data_size + (size_t)WALK_KEPT_SMALL * COPY_PACE_MAX <= WALK_KEPT_MAX_DATA;
+		k->data_size + (size_t)WALK_KEPT_SMALL * COPY_CONCURRENCY_MAX <= WALK_KEPT_MAX_DATA;
 	pthread_mutex_unlock(&k->lock);
 	return wants;
 }

@@ -16,7 +16,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/dataset/filter.h"
+#include "common/dataset/path-filter.h"
 #include "common/util/fd.h"
 #include "daemon/engines/copy/walk-internal.h"
 #include "daemon/engines/copy/walk-kept.h"
@@ -64,7 +64,7 @@ static bool is_left_out(const struct walk *w, const struct walk_dir *dir, const 
 {
 	char path[WALK_PATH_SIZE];
 
-	return w->filter && !filter_takes(w->filter, walk_path(dir, name, path));
+	return w->filter && !path_filter_takes(w->filter, walk_path(dir, name, path));
 }
 
 static bool is_wanted(const struct walk *w, const struct walk_dir *dir, const char *name)
@@ -88,9 +88,10 @@ static int make_dir_work(struct walk *w, struct walk_dir *parent, const char *na
 	if (parent->depth + 1 > WALK_MAX_DEPTH) {
 		error_set(err, ELOOP, "%.200s… is deeper than %d directories", path,
 			  WALK_MAX_DEPTH);
-		return error_mend(err, -ELOOP, "stage what is below, or pack it (stagectl pack)");
+		return error_set_hint(err, -ELOOP,
+				      "stage what is below, or pack it (stagectl pack)");
 	}
-	if (w->filter && filter_prunes(w->filter, path))
+	if (w->filter && path_filter_prunes(w->filter, path))
 		return 0;
 	d = calloc(1, sizeof(*d) + strlen(name) + 1);
 	if (!d)
@@ -131,8 +132,9 @@ static int find_dir(struct reading *r, const char *name, struct walk_kept_dir *k
 
 /* ---- entries ---- */
 
-/* A name that the filter does not take may lead anywhere, unless there may be a directory, which may
- * have what is taken. st is of what it leads to, or of the link itself where that is not there. */
+/* A name that the filter does not take may lead anywhere, unless there may be a directory, which
+ * may have what is taken. st is of what it leads to, or of the link itself where that is not there.
+ */
 static bool may_be_passed(int r, const struct stat *st)
 {
 	if (S_ISREG(st->st_mode))
@@ -155,7 +157,7 @@ static int follow_link(struct walk *w, struct walk_dir *dir, struct walk_entry *
 	int r;
 
 	walk_path(dir, e->name, path);
-	if (w->filter && filter_prunes(w->filter, path))
+	if (w->filter && path_filter_prunes(w->filter, path))
 		return 1;
 	r = w->ops->follow(w, dir, e->name, &e->fd, &e->st, w->arg, err);
 	e->followed = r == 0;
@@ -164,7 +166,7 @@ static int follow_link(struct walk *w, struct walk_dir *dir, struct walk_entry *
 		e->fd = -1;
 		return 0;
 	}
-	if (r < 0 && may_be_passed(r, &e->st) && w->filter && !filter_takes(w->filter, path)) {
+	if (r < 0 && may_be_passed(r, &e->st) && w->filter && !path_filter_takes(w->filter, path)) {
 		*err = (struct error)ERROR_INIT;
 		return 1;
 	}
@@ -338,7 +340,7 @@ static bool has_takers(const struct walk *w)
 
 	if (!is_slow(w))
 		return queued < workq_get_waiting(w->q);
-	return queued < AHEAD_SLOW * copy_pace_get((struct copy_pace *)&w->pace);
+	return queued < AHEAD_SLOW * copy_concurrency_get((struct copy_concurrency *)&w->pace);
 }
 
 static void flush_names(struct reading *r)
@@ -421,7 +423,8 @@ static int read_names(struct reading *r, struct error *err)
 	while (ret == 0 && n > 0 && !walk_is_over(r->w)) {
 		n = syscall(SYS_getdents64, r->dir->fd, buf, sizeof(buf));
 		if (n < 0)
-			return error_errno(err, errno, "read %s", *r->dir->path ? r->dir->path : ".");
+			return error_errno(err, errno, "read %s",
+					   *r->dir->path ? r->dir->path : ".");
 		ret = take_names(r, buf, (size_t)n, err);
 		flush(r, false); /* names are in buf */
 		if (push_found(r, ret == 0 && n > 0))
@@ -482,9 +485,11 @@ static int check_way(const struct walk_dir *dir, const char *name, const struct 
 	for (; dir; dir = dir->parent) {
 		if (dir->st.st_dev != st->st_dev || dir->st.st_ino != st->st_ino)
 			continue;
-		error_set(err, ELOOP, "%s is a link to a directory that contains it: following it never ends",
+		error_set(err, ELOOP,
+			  "%s is a link to a directory that contains it: following it never ends",
 			  path);
-		return error_mend(err, -ELOOP, "leave it out (exclude=), or keep the links (links=keep)");
+		return error_set_hint(err, -ELOOP,
+				      "leave it out (exclude=), or keep the links (links=keep)");
 	}
 	return 0;
 }
@@ -514,7 +519,8 @@ static int open_dir(struct walk *w, struct dir_work *d, struct error *err)
 		if (r < 0)
 			return r;
 	} else {
-		fd = openat(d->parent->fd, d->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+		fd = openat(d->parent->fd, d->name,
+			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	}
 	if (fd < 0)
 		return walk_report_unreadable(w, walk_path(d->parent, d->name, path), errno, err);

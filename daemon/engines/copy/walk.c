@@ -2,7 +2,7 @@
  * A walk, its directories and its end; walk-read.c reads them.
  *
  * A file system where operations take longer than SLOW_US gets more threads, step by step
- * (copy-pace.h): they wait for the server and use no CPU.
+ * (copy-concurrency.h): they wait for the server and use no CPU.
  */
 #include "daemon/engines/copy/walk.h"
 
@@ -24,7 +24,7 @@ int walk_out_of_memory(struct error *err)
 	return error_set(err, ENOMEM, "out of memory");
 }
 
-int walk_new(struct walk **wp, struct ctx *ctx, const struct filter *filter,
+int walk_new(struct walk **wp, struct ctx *ctx, const struct path_filter *filter,
 	     const struct walk_ops *ops, void *arg, struct error *err)
 {
 	struct walk *w = calloc(1, sizeof(*w));
@@ -38,7 +38,7 @@ int walk_new(struct walk **wp, struct ctx *ctx, const struct filter *filter,
 	w->ops = ops;
 	w->arg = arg;
 	pthread_mutex_init(&w->lock, NULL);
-	copy_pace_init(&w->pace, 1, 0, SLOW_US);
+	copy_concurrency_init(&w->pace, 1, 0, SLOW_US);
 	*wp = w;
 	return 0;
 }
@@ -48,7 +48,7 @@ void walk_free(struct walk *w)
 	if (!w)
 		return;
 	workq_free(w->q);
-	copy_pace_deinit(&w->pace);
+	copy_concurrency_deinit(&w->pace);
 	pthread_mutex_destroy(&w->lock);
 	free(w);
 }
@@ -173,7 +173,7 @@ bool walk_should_measure(struct walk *w)
 
 void walk_note_wait(struct walk *w, uint64_t us, unsigned n_units)
 {
-	size_t n = copy_pace_note(&w->pace, us, n_units);
+	size_t n = copy_concurrency_note(&w->pace, us, n_units);
 
 	/* One in eight of a slow source's took a quarter of a second until there were more threads.
 	 */
@@ -187,7 +187,7 @@ void walk_note_wait(struct walk *w, uint64_t us, unsigned n_units)
 
 size_t walk_get_threads(struct walk *w)
 {
-	return copy_pace_get(&w->pace);
+	return copy_concurrency_get(&w->pace);
 }
 
 size_t walk_get_max_threads(const struct walk *w)
@@ -203,8 +203,8 @@ static void set_pace(struct walk *w, size_t n_threads)
 
 	if (p && p->threads_given && (max == 0 || max > start))
 		max = start;
-	copy_pace_deinit(&w->pace);
-	copy_pace_init(&w->pace, n_threads > start ? n_threads : start, max, SLOW_US);
+	copy_concurrency_deinit(&w->pace);
+	copy_concurrency_init(&w->pace, n_threads > start ? n_threads : start, max, SLOW_US);
 	if (n_threads > start)
 		atomic_store(&w->slow, true);
 }
@@ -212,7 +212,7 @@ static void set_pace(struct walk *w, size_t n_threads)
 int walk_run(struct walk *w, size_t n_threads, struct error *err)
 {
 	set_pace(w, n_threads);
-	workq_run(w->q, copy_pace_get(&w->pace));
+	workq_run(w->q, copy_concurrency_get(&w->pace));
 	if (w->ctx && ctx_is_cancelled(w->ctx))
 		return ctx_check(w->ctx, err);
 	if (w->error.code && err)

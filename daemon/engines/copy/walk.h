@@ -2,9 +2,9 @@
  * walk: goes through a tree with several threads, so that the latency of a slow file system's
  * metadata is paid in parallel. Used to count and to copy.
  *
- * Links are not followed, unless ops say how, and mount points not crossed. A directory's fd stays open as long as
- * something beneath it is not done; WALK_MAX_DEPTH bounds that. What is found is worked on before
- * more is read: a directory of any size is never held.
+ * Links are not followed, unless ops say how, and mount points not crossed. A directory's fd stays
+ * open as long as something beneath it is not done; WALK_MAX_DEPTH bounds that. What is found is
+ * worked on before more is read: a directory of any size is never held.
  */
 #pragma once
 
@@ -18,7 +18,7 @@
 
 struct ctx;
 struct error;
-struct filter;
+struct path_filter;
 struct walk;
 struct walk_kept;
 struct walk_kept_dir;
@@ -27,8 +27,8 @@ struct walk_kept_dir;
 
 struct walk_dir {
 	struct walk_dir *parent; /* NULL: a root */
-	char *path;              /* relative to the root's place; "" for an unnamed root */
-	const char *name;        /* its last component */
+	char *path;		 /* relative to the root's place; "" for an unnamed root */
+	const char *name;	 /* its last component */
 	int fd;
 	struct stat st;
 	unsigned depth;
@@ -43,13 +43,13 @@ struct walk_entry {
 	const char *name;
 	struct stat st;
 	const char *data; /* the content of a small file, st_size bytes of it; NULL: not read yet */
-	bool followed;    /* name is a link, and st is what it leads to: */
-	int fd;           /* which is open for reading; lent. -1: it is no file */
+	bool followed;	  /* name is a link, and st is what it leads to: */
+	int fd;		  /* which is open for reading; lent. -1: it is no file */
 };
 
 struct walk_ops {
-	/* A name that was found, as a path: false passes it over without a look. NULL: all are wanted. Not
-	 * asked of what an earlier walk kept. */
+	/* A name that was found, as a path: false passes it over without a look. NULL: all are
+	 * wanted. Not asked of what an earlier walk kept. */
 	bool (*wanted)(const char *path, void *arg);
 	/* A directory, before what is in it. May be called for several directories at once. */
 	int (*enter)(struct walk *w, struct walk_dir *dir, void *arg, struct error *err);
@@ -69,7 +69,7 @@ struct walk_ops {
 };
 
 /* Any part may be NULL but ops. filter prunes directories and leaves out entries. */
-int walk_new(struct walk **wp, struct ctx *ctx, const struct filter *filter,
+int walk_new(struct walk **wp, struct ctx *ctx, const struct path_filter *filter,
 	     const struct walk_ops *ops, void *arg, struct error *err);
 void walk_free(struct walk *w);
 DEFINE_FREEP(struct walk, walk_free)
@@ -79,8 +79,8 @@ DEFINE_FREEP(struct walk, walk_free)
 void walk_set_keeping(struct walk *w, struct walk_kept *kept);
 void walk_set_kept(struct walk *w, struct walk_kept *kept);
 
-/* Before a root is added: what a link leads to is found in its place, by the op follow(). What leads
- * to a directory that it is in itself is refused. Nothing is kept of such a walk. */
+/* Before a root is added: what a link leads to is found in its place, by the op follow(). What
+ * leads to a directory that it is in itself is refused. Nothing is kept of such a walk. */
 void walk_set_following(struct walk *w);
 
 /* A root: an open directory (consumed, also on failure), called path in what ops get. */
@@ -105,7 +105,8 @@ void walk_fail(struct walk *w, const struct error *err);
 /* Has it failed, been stopped or cancelled? */
 bool walk_is_over(const struct walk *w);
 
-/* Work beside the walk, done before walk_run() returns; dir stays open while a reference is held. */
+/* Work beside the walk, done before walk_run() returns; dir stays open while a reference is held.
+ */
 void walk_push(struct walk *w, struct work *work);
 struct walk_dir *walk_dir_get(struct walk_dir *dir);
 void walk_dir_put(struct walk *w, struct walk_dir *dir);

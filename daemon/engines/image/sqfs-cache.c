@@ -37,7 +37,7 @@ struct cache_shard {
 	pthread_cond_t filled;
 	struct cache_slot **hash;
 	size_t hash_mask;
-	struct list lru;         /* oldest first */
+	struct list lru; /* oldest first */
 	size_t n_slots, max_slots;
 	struct sqfs_cache_stats stats;
 } __attribute__((aligned(64)));

@@ -43,8 +43,8 @@ int sqfs_cache_acquire(struct sqfs_cache *c, uint64_t key, sqfs_fill_fn fill, vo
 		       const struct sqfs_block **blockp);
 void sqfs_cache_release(struct sqfs_cache *c, const struct sqfs_block *block);
 
-/* Another limit, from any thread. What is too much goes now, or when nobody holds it any more; a block of each shard
- * stays. */
+/* Another limit, from any thread. What is too much goes now, or when nobody holds it any more; a
+ * block of each shard stays. */
 void sqfs_cache_set_limit(struct sqfs_cache *c, size_t limit);
 
 void sqfs_cache_get_stats(struct sqfs_cache *c, struct sqfs_cache_stats *stats);

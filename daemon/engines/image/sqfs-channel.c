@@ -5,12 +5,17 @@
  * The answer to INIT passes through here too, and gets the bit that libfuse never sends, however
  * it is asked (seen in 3.14): without FUSE_PARALLEL_DIROPS the kernel looks up the names of one
  * directory one after the other.
+ *
+ * From 3.18 on libfuse may be built without custom io. The function is there and fails, so this can
+ * change under an installed program. Then the session is used as libfuse made it: all threads share
+ * its descriptor, the answer to INIT is libfuse's, and an answer is copied instead of spliced.
  */
 #define FUSE_USE_VERSION 314
 #include "daemon/engines/image/sqfs-channel.h"
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
 #include <string.h>
@@ -24,10 +29,11 @@
 #include "common/util/cleanup.h"
 #include "daemon/engines/image/sqfs-pipe.h"
 
+static bool channel_is_shared;	 /* libfuse has no custom io */
 static int channel_session = -1; /* a process serves one mount */
 static _Thread_local int channel_fd = -1;
 static _Thread_local uint64_t channel_unique; /* of the request in hand */
-static _Thread_local uint64_t channel_init; /* unique of an INIT that offers parallel look-ups */
+static _Thread_local uint64_t channel_init;   /* unique of an INIT that offers parallel look-ups */
 
 static void channel_note_init(const void *buf, size_t size)
 {
@@ -87,8 +93,12 @@ int sqfs_channel_attach(struct fuse_session *se, int fd)
 {
 	static const struct fuse_custom_io io = { .read = channel_read, .writev = channel_writev };
 
+	int r;
+
 	channel_session = fd;
-	return fuse_session_custom_io(se, &io, fd);
+	r = fuse_session_custom_io(se, &io, fd);
+	channel_is_shared = r == -ENOTSUP;
+	return channel_is_shared ? 0 : r;
 }
 
 void sqfs_channel_use(int fd)
@@ -98,9 +108,12 @@ void sqfs_channel_use(int fd)
 
 int sqfs_channel_clone(int fd)
 {
-	_cleanup_(fd_closep) int clone = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	_cleanup_(fd_closep) int clone = -1;
 	uint32_t master = (uint32_t)fd;
 
+	if (channel_is_shared)
+		return -EOPNOTSUPP;
+	clone = open("/dev/fuse", O_RDWR | O_CLOEXEC);
 	if (clone < 0)
 		return -errno;
 	if (ioctl(clone, FUSE_DEV_IOC_CLONE, &master) < 0)
@@ -115,6 +128,8 @@ int sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n_spans
 	size_t size = sizeof(out);
 	int r;
 
+	if (channel_is_shared)
+		return -EOPNOTSUPP;
 	for (size_t i = 0; i < n_spans; i++) {
 		if (spans[i].size > UINT32_MAX - size)
 			return -EOPNOTSUPP;

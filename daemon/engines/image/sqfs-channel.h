@@ -21,7 +21,7 @@ int sqfs_channel_clone(int fd);
 
 /*
  * Answers the read that this thread has in hand with spans of file fd. 0: it is answered, or nobody
- * waits for it any more. -EOPNOTSUPP: not possible here; -EIO: the file is shorter; then it is still
- * to be answered.
+ * waits for it any more. -EOPNOTSUPP: not possible here; -EIO: the file is shorter; then it is
+ * still to be answered.
  */
 int sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n_spans);

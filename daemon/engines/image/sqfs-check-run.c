@@ -27,7 +27,8 @@ enum {
 	CHECK_POLL_MS = 100,
 	CHECK_CACHE = 32 << 20,
 	CHECK_MEMORY = 256 << 20,
-	CHECK_INODES_MEMORY = 512 << 20, /* at most, whatever number of inodes the image says it has */
+	CHECK_INODES_MEMORY =
+		512 << 20, /* at most, whatever number of inodes the image says it has */
 	CHECK_MIN_SECONDS = 3,
 	CHECK_BYTES_PER_SECOND = 1 << 20, /* of metadata: fifty times as long as it takes */
 	CHECK_FD_IMAGE = 3,
@@ -56,9 +57,10 @@ static void check_child(int fd, int out)
 		/* The stack of directories: 16 bytes an inode, doubled while it grows; 8 bytes for
 		 * 512 fragments. */
 		more = s->n_inodes * UINT64_C(50) + s->n_fragments / 64;
-		sqfs_jail_limit(CHECK_MEMORY + (more < CHECK_INODES_MEMORY ? more : CHECK_INODES_MEMORY),
-				(uint32_t)((s->bytes_used - s->inode_table) /
-					   CHECK_BYTES_PER_SECOND) + CHECK_MIN_SECONDS);
+		sqfs_jail_limit(
+			CHECK_MEMORY + (more < CHECK_INODES_MEMORY ? more : CHECK_INODES_MEMORY),
+			(uint32_t)((s->bytes_used - s->inode_table) / CHECK_BYTES_PER_SECOND) +
+				CHECK_MIN_SECONDS);
 		record.code = sqfs_check_walk(img, &record.counts, &err);
 	}
 	snprintf(record.text, sizeof(record.text), "%.*s", (int)sizeof(record.text) - 1, err.text);
@@ -153,7 +155,8 @@ int sqfs_check_end(struct sqfs_check *c, struct sqfs_counts *counts,
 		if (WIFSIGNALED(status) && WTERMSIG(status) == SIGXCPU)
 			return error_set(err, EIO, "image is damaged: its check does not end");
 		if (WIFSIGNALED(status))
-			return error_set(err, EIO, "image is damaged: its check ended by signal %d (%s)",
+			return error_set(err, EIO,
+					 "image is damaged: its check ended by signal %d (%s)",
 					 WTERMSIG(status), strsignal(WTERMSIG(status)));
 		return error_set(err, EIO, "image is damaged: its check ended by status %d",
 				 WEXITSTATUS(status));

@@ -99,7 +99,8 @@ static int check_blocks(struct check *c, const struct sqfs_inode *inode)
 		r = sqfs_blocks_next(&b, &offset, &word);
 		if (r == 0 && word != 0)
 			r = sqfs_image_check_block(c->img, offset, word);
-		if (r == 0 && word != 0 && !is_enough(word, 0, left < block_size ? left : block_size))
+		if (r == 0 && word != 0 &&
+		    !is_enough(word, 0, left < block_size ? left : block_size))
 			r = -EIO;
 		left -= left < block_size ? left : block_size;
 	}
@@ -107,8 +108,8 @@ static int check_blocks(struct check *c, const struct sqfs_inode *inode)
 	return r;
 }
 
-/* Holes stay holes and take nothing. More of them than the file has is a lie, which the writer finds
- * out: it pays for what it writes. */
+/* Holes stay holes and take nothing. More of them than the file has is a lie, which the writer
+ * finds out: it pays for what it writes. */
 static uint64_t get_charge(const struct sqfs_inode *inode)
 {
 	uint64_t holes = inode->file.n_sparse;

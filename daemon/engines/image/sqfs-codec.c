@@ -33,8 +33,8 @@ struct sqfs_codec {
 
 static const char *const compressor_names[] = {
 	[SQFS_COMPRESSOR_GZIP] = "gzip", [SQFS_COMPRESSOR_LZMA] = "lzma",
-	[SQFS_COMPRESSOR_LZO] = "lzo",   [SQFS_COMPRESSOR_XZ] = "xz",
-	[SQFS_COMPRESSOR_LZ4] = "lz4",   [SQFS_COMPRESSOR_ZSTD] = "zstd",
+	[SQFS_COMPRESSOR_LZO] = "lzo",	 [SQFS_COMPRESSOR_XZ] = "xz",
+	[SQFS_COMPRESSOR_LZ4] = "lz4",	 [SQFS_COMPRESSOR_ZSTD] = "zstd",
 };
 
 const char *sqfs_compressor_to_string(unsigned compressor)

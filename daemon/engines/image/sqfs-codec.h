@@ -15,12 +15,12 @@
 struct sqfs_codec;
 
 enum sqfs_compressor { /* the numbers are the format's */
-	SQFS_COMPRESSOR_GZIP = 1,
-	SQFS_COMPRESSOR_LZMA = 2,
-	SQFS_COMPRESSOR_LZO = 3,
-	SQFS_COMPRESSOR_XZ = 4,
-	SQFS_COMPRESSOR_LZ4 = 5,
-	SQFS_COMPRESSOR_ZSTD = 6,
+		       SQFS_COMPRESSOR_GZIP = 1,
+		       SQFS_COMPRESSOR_LZMA = 2,
+		       SQFS_COMPRESSOR_LZO = 3,
+		       SQFS_COMPRESSOR_XZ = 4,
+		       SQFS_COMPRESSOR_LZ4 = 5,
+		       SQFS_COMPRESSOR_ZSTD = 6,
 };
 
 /* "gzip", …; NULL for a number that is none. */

@@ -35,9 +35,9 @@ static void show_progress(struct sqfs_content *c, uint64_t bytes)
 int sqfs_content_fail(int r, const char *path, struct error *err)
 {
 	if (r == -EIO)
-		return error_mend(err,
-				  error_set(err, EIO, "image is damaged: %s can't be read", path),
-				  "make or copy it again");
+		return error_set_hint(
+			err, error_set(err, EIO, "image is damaged: %s can't be read", path),
+			"make or copy it again");
 	return error_errno(err, -r, "read %s in the image", path);
 }
 
@@ -67,14 +67,14 @@ static int write_at(int fd, const void *data, size_t size, uint64_t offset, cons
 
 /* Holes stay holes in files that are known to have some; those are charged for what is written. */
 static int write_extents(struct sqfs_content *c, const struct sqfs_inode *inode,
-			 const struct sqfs_extent *extents, size_t n, int fd, uint64_t *posp,
+			 const struct volume_extent *extents, size_t n, int fd, uint64_t *posp,
 			 const char *path, struct error *err)
 {
 	bool sparse = sqfs_content_is_sparse(inode);
 	int r = 0;
 
 	for (size_t i = 0; i < n && r == 0; i++) {
-		const struct sqfs_extent *e = &extents[i];
+		const struct volume_extent *e = &extents[i];
 
 		if (!e->hole || !sparse) {
 			if (sparse)
@@ -91,7 +91,7 @@ static int write_extents(struct sqfs_content *c, const struct sqfs_inode *inode,
 int sqfs_content_write(struct sqfs_content *c, const struct sqfs_inode *inode, uint64_t from,
 		       uint64_t end, int fd, const char *path, struct error *err)
 {
-	struct sqfs_extent extents[CONTENT_MAX_EXTENTS];
+	struct volume_extent extents[CONTENT_MAX_EXTENTS];
 	uint64_t pos = from;
 	size_t n, size;
 	void *buf;

@@ -20,8 +20,8 @@ struct sqfs_content {
 	_Atomic uint64_t done, shown;
 };
 
-/* The bytes [from, end) of the file, to the same place in fd. What the image tells to be holes stays
- * so, and the rest of such a file is charged here. path: for messages. */
+/* The bytes [from, end) of the file, to the same place in fd. What the image tells to be holes
+ * stays so, and the rest of such a file is charged here. path: for messages. */
 int sqfs_content_write(struct sqfs_content *c, const struct sqfs_inode *inode, uint64_t from,
 		       uint64_t end, int fd, const char *path, struct error *err);
 

@@ -24,7 +24,7 @@ enum {
 
 /* Of the index entries in front of a name or position, the last: where to start. */
 struct dir_skip {
-	uint32_t pos;   /* in the listing */
+	uint32_t pos;	/* in the listing */
 	uint32_t block; /* offset in the directory table */
 };
 

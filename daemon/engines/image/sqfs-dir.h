@@ -12,7 +12,7 @@
 #define SQFS_MAX_NAME 256
 
 struct sqfs_dirent {
-	uint64_t ref;        /* of its inode */
+	uint64_t ref;	     /* of its inode */
 	uint32_t number;     /* of its inode, as the listing says */
 	enum sqfs_type type; /* as the listing says */
 	uint64_t cookie;     /* where the entry behind this one begins */
@@ -22,10 +22,10 @@ struct sqfs_dirent {
 
 struct sqfs_dir {
 	struct sqfs_meta meta;
-	uint64_t size;        /* of the listing */
+	uint64_t size; /* of the listing */
 	uint64_t pos;
-	uint64_t run_pos;     /* where the run of entries began: they share what its header says */
-	uint32_t n_left;      /* entries of the run still to come */
+	uint64_t run_pos; /* where the run of entries began: they share what its header says */
+	uint32_t n_left;  /* entries of the run still to come */
 	uint32_t n_read;
 	uint32_t run_block;
 	uint32_t run_number;

@@ -44,8 +44,8 @@ static void end_placing(struct extract *x)
 	pthread_mutex_unlock(&x->places_lock);
 }
 
-/* From the tree, with the lock held. A name comes once where there are several threads, so there is nothing to wait for
- * but when the tree forgets its directories, which must not be in use then. */
+/* From the tree, with the lock held. A name comes once where there are several threads, so there is
+ * nothing to wait for but when the tree forgets its directories, which must not be in use then. */
 void extract_settle(void *arg, const char *path, size_t n)
 {
 	struct extract *x = arg;

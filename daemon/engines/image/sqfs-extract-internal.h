@@ -29,7 +29,7 @@ struct extract_file { /* with a place, or to get one */
 struct extract {
 	struct ctx *ctx;
 	struct sqfs_image *img;
-	struct filter *filter;
+	struct path_filter *filter;
 	struct workq *works;
 	struct sqfs_content content;
 	_Atomic uint64_t n_bytes, n_hidden;

@@ -24,7 +24,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#include "common/dataset/filter.h"
+#include "common/dataset/path-filter.h"
 #include "common/dataset/member-path.h"
 #include "daemon/engines/image/sqfs-dir.h"
 #include "daemon/engines/image/sqfs-extract-internal.h"
@@ -43,7 +43,7 @@ static void extract_deinit(struct extract *x)
 	workq_free(x->works);
 	tdestroy(x->links, free);
 	tree_free(x->tree);
-	filter_free(x->filter);
+	path_filter_free(x->filter);
 	pthread_mutex_destroy(&x->lock);
 	pthread_mutex_destroy(&x->places_lock);
 	pthread_cond_destroy(&x->places_put);
@@ -89,10 +89,10 @@ static int extract_dir(struct extract *x, const struct sqfs_inode *inode, const 
 	struct tree_meta meta = extract_get_meta(inode);
 	int r = 0;
 
-	if (taken && *path && filter_prunes(x->filter, path))
+	if (taken && *path && path_filter_prunes(x->filter, path))
 		return 0;
 	/* With includes a directory comes along with what is taken below it. */
-	if (taken && (!*path || filter_takes(x->filter, path))) {
+	if (taken && (!*path || path_filter_takes(x->filter, path))) {
 		pthread_mutex_lock(&x->lock);
 		r = tree_add_dir(x->tree, path, &meta, err);
 		pthread_mutex_unlock(&x->lock);
@@ -112,13 +112,14 @@ static int extract_inode(struct listing *l, const struct sqfs_inode *inode, cons
 	taken = member_path_cut(path, ds->subdir, ds->strip);
 	if (inode->type == SQFS_TYPE_DIR)
 		return extract_dir(l->x, inode, full, path, taken, err);
-	if (!taken || !filter_takes(l->x->filter, path))
+	if (!taken || !path_filter_takes(l->x->filter, path))
 		return 0;
 	if (!*path)
-		return error_mend(err,
-				  error_set(err, EINVAL, "the image has no directory %s (subdir=)",
-					    ds->subdir),
-				  "unsquashfs -l shows what it has");
+		return error_set_hint(err,
+				      error_set(err, EINVAL,
+						"the image has no directory %s (subdir=)",
+						ds->subdir),
+				      "unsquashfs -l shows what it has");
 	if (inode->type == SQFS_TYPE_FILE)
 		return extract_file(l, inode, path, err);
 	if (inode->type == SQFS_TYPE_SYMLINK)
@@ -220,7 +221,7 @@ int sqfs_extract(struct ctx *ctx, struct sqfs_image *img, int root, uint64_t siz
 
 	if (workq_new(&x.works, &x) < 0)
 		return extract_no_memory(err);
-	r = filter_new(&x.filter, ctx->ds, err);
+	r = path_filter_new(&x.filter, ctx->ds, err);
 	if (r == 0)
 		r = tree_new(&x.tree, root, ctx, err);
 	if (r < 0)

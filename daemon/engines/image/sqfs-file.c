@@ -10,8 +10,8 @@
 #include "daemon/engines/image/sqfs-image.h"
 #include "daemon/engines/image/sqfs-index.h"
 
-int sqfs_blocks_begin(struct sqfs_blocks *b, struct sqfs_image *img,
-		      const struct sqfs_inode *inode, uint64_t block)
+int sqfs_blocks_begin(struct sqfs_blocks *b, struct sqfs_image *img, const struct sqfs_inode *inode,
+		      uint64_t block)
 {
 	struct sqfs_mark mark;
 	uint64_t at = block, offset;
@@ -58,14 +58,15 @@ size_t sqfs_file_max_extents(const struct sqfs_image *img, size_t size)
 	return size / sqfs_image_get_super(img)->block_size + 2;
 }
 
-void sqfs_file_release(struct sqfs_image *img, struct sqfs_extent *extents, size_t n_extents)
+void sqfs_file_release(struct sqfs_image *img, struct volume_extent *extents, size_t n_extents)
 {
 	for (size_t i = 0; i < n_extents; i++)
 		if (extents[i].block)
 			sqfs_image_put_data(img, extents[i].block);
 }
 
-int sqfs_file_load(struct sqfs_image *img, struct sqfs_extent *extents, size_t n_extents, void *buf)
+int sqfs_file_load(struct sqfs_image *img, struct volume_extent *extents, size_t n_extents,
+		   void *buf)
 {
 	uint8_t *p = buf;
 	int r = 0;
@@ -83,7 +84,7 @@ int sqfs_file_load(struct sqfs_image *img, struct sqfs_extent *extents, size_t n
 /* A cache would only hold a second copy of what is in the page cache already, and a fragment's
  * neighbours would be read with it. */
 static int extent_find_stored(const struct sqfs_image *img, uint64_t offset, uint32_t word,
-			      size_t pos, size_t need, struct sqfs_extent *x)
+			      size_t pos, size_t need, struct volume_extent *x)
 {
 	uint32_t size = SQFS_BLOCK_SIZE(word);
 	int r = sqfs_image_check_block(img, offset, word);
@@ -92,17 +93,17 @@ static int extent_find_stored(const struct sqfs_image *img, uint64_t offset, uin
 		return r;
 	if (size < pos || size - pos < need)
 		return -EIO;
-	*x = (struct sqfs_extent){ .offset = offset + pos, .size = need };
+	*x = (struct volume_extent){ .offset = offset + pos, .size = need };
 	return 0;
 }
 
 /* Lends need bytes of a block or fragment, from pos on; at least that much has to be in it. */
 static int extent_get(struct sqfs_image *img, uint64_t offset, uint32_t word, size_t pos,
-		      size_t need, struct sqfs_extent *x)
+		      size_t need, struct volume_extent *x)
 {
 	int r;
 
-	*x = (struct sqfs_extent){ .size = need };
+	*x = (struct volume_extent){ .size = need };
 	if (SQFS_BLOCK_SIZE(word) == 0) {
 		x->data = sqfs_image_get_zeros(img);
 		x->hole = true;
@@ -122,7 +123,7 @@ static int extent_get(struct sqfs_image *img, uint64_t offset, uint32_t word, si
 }
 
 /* Takes the extent behind the last one into it, if they are neighbours in the image. */
-static bool extent_join(struct sqfs_extent *last, const struct sqfs_extent *x)
+static bool extent_join(struct volume_extent *last, const struct volume_extent *x)
 {
 	if (last->data || x->data || last->offset + last->size != x->offset)
 		return false;
@@ -131,7 +132,7 @@ static bool extent_join(struct sqfs_extent *last, const struct sqfs_extent *x)
 }
 
 static int extent_get_tail(struct sqfs_image *img, const struct sqfs_inode *inode, size_t pos,
-			   size_t need, struct sqfs_extent *x)
+			   size_t need, struct volume_extent *x)
 {
 	uint64_t offset;
 	uint32_t word;
@@ -144,7 +145,7 @@ static int extent_get_tail(struct sqfs_image *img, const struct sqfs_inode *inod
 }
 
 int sqfs_file_read(struct sqfs_image *img, const struct sqfs_inode *inode, uint64_t pos,
-		   size_t size, struct sqfs_extent *extents, size_t *n_extentsp)
+		   size_t size, struct volume_extent *extents, size_t *n_extentsp)
 {
 	const struct sqfs_super *s = sqfs_image_get_super(img);
 	struct sqfs_blocks b = { 0 };

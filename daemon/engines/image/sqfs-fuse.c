@@ -29,15 +29,13 @@
 #include "common/util/error.h"
 #include "common/util/fd-close.h"
 #include "common/util/path.h"
-#include "daemon/engines/image/sqfs-ahead.h"
 #include "daemon/engines/image/sqfs-channel.h"
-#include "daemon/engines/image/sqfs-image.h"
 #include "daemon/engines/image/sqfs-ops.h"
+#include "daemon/engines/image/volume.h"
 
 enum {
 	FUSE_WAKE_SIGNAL = SIGUSR2,
 	FUSE_WAKE_MS = 5,
-	FUSE_AHEAD_PART = 8, /* of the cache */
 	FUSE_SETTLE_MS = 1000,
 	FUSE_FD_OUT = 3, /* of a child */
 };
@@ -73,16 +71,7 @@ static void server_ignore_signal(int sig)
 {
 }
 
-/* Blocks to read ahead for one reader: work for each thread, in a small part of the cache. */
-static unsigned server_get_reach(const struct sqfs_server *s, const struct sqfs_image *img)
-{
-	unsigned most = (unsigned)(sqfs_image_get_cache_size(img) / FUSE_AHEAD_PART /
-				   sqfs_image_get_super(img)->block_size);
-
-	return s->n_threads < most ? s->n_threads + 1 : most;
-}
-
-int sqfs_server_new(struct sqfs_server **sp, struct sqfs_image *img,
+int sqfs_server_new(struct sqfs_server **sp, struct volume *volume,
 		    const struct sqfs_server_options *options, struct error *err)
 {
 	char *argv[] = { (char *)"stage-worker", (char *)"-o",
@@ -92,7 +81,7 @@ int sqfs_server_new(struct sqfs_server **sp, struct sqfs_image *img,
 	_cleanup_(sqfs_server_freep) struct sqfs_server *s = calloc(1, sizeof(*s));
 
 	if (!s)
-		return error_set(err, ENOMEM, "no memory to serve the image");
+		return error_set(err, ENOMEM, "no memory to serve the mount");
 	s->n_threads = options->n_threads;
 	if (s->n_threads < 1)
 		s->n_threads = 1;
@@ -102,14 +91,14 @@ int sqfs_server_new(struct sqfs_server **sp, struct sqfs_image *img,
 		s->threads[i] = (struct server_thread){ .server = s, .fd = -1 };
 	sem_init(&s->changed, 0, 0);
 	s->view = (struct sqfs_view){
-		.img = img,
+		.volume = volume,
 		.uid = options->uid,
 		.gid = options->gid,
 		.report = options->report,
 		.report_arg = options->report_arg,
 	};
-	if (sqfs_ahead_new(&s->view.ahead, img, &s->n_idle, server_get_reach(s, img)) < 0)
-		return error_set(err, ENOMEM, "no memory to serve the image");
+	if (volume->ops->start(volume, &s->n_idle, s->n_threads) < 0)
+		return error_set(err, ENOMEM, "no memory to serve the mount");
 	fuse_set_log_func(server_log);
 	s->se = fuse_session_new(&args, &sqfs_ops, sizeof(sqfs_ops), &s->view);
 	fuse_opt_free_args(&args);
@@ -128,7 +117,6 @@ void sqfs_server_free(struct sqfs_server *s)
 	for (unsigned i = 0; i < SQFS_SERVER_MAX_THREADS; i++)
 		fd_closep(&s->threads[i].fd);
 	sem_destroy(&s->changed);
-	sqfs_ahead_free(s->view.ahead);
 	free(s);
 }
 
@@ -154,11 +142,13 @@ int sqfs_server_attach(struct sqfs_server *s, const int *fds, size_t n_fds, stru
 	return 0;
 }
 
-/* As fuse_session_mount(); what fusermount3 says, which has its own standard error, goes to said. */
+/* As fuse_session_mount(); what fusermount3 says, which has its own standard error, goes to said.
+ */
 static int mount_and_listen(struct fuse_session *se, const char *path, char *said, size_t size)
 {
 	_cleanup_(fd_closep) int words = memfd_create("fusermount3", MFD_CLOEXEC);
-	_cleanup_(fd_closep) int stderr_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+	_cleanup_(fd_closep) int stderr_fd = fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC,
+						   STDERR_FILENO + 1);
 	bool listens = words >= 0 && stderr_fd >= 0 && dup2(words, STDERR_FILENO) >= 0;
 	ssize_t n;
 	int r;
@@ -184,12 +174,17 @@ static int server_explain(const char *path, const char *said, struct error *err)
 	else if (access("/dev/fuse", R_OK | W_OK) < 0)
 		r = error_set(err, ENODEV, "can't be mounted: /dev/fuse may not be opened");
 	else if (prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1)
-		r = error_set(err, ENODEV, "can't be mounted: fusermount3 needs the rights of its owner, and this "
-			      "process may get none (no_new_privs, as in a container)%s%s", *said ? ": " : "", said);
+		r = error_set(
+			err, ENODEV,
+			"can't be mounted: fusermount3 needs the rights of its owner, and this "
+			"process may get none (no_new_privs, as in a container)%s%s",
+			*said ? ": " : "", said);
 	else
 		r = error_set(err, ENODEV, "can't be mounted at %s: %s", path,
-			      *said ? said : fuse_words[0] ? fuse_words : "fusermount3 failed without a word");
-	return error_mend(err, r, "method=extract unpacks it");
+			      *said	      ? said
+			      : fuse_words[0] ? fuse_words
+					      : "fusermount3 failed without a word");
+	return error_set_hint(err, r, "method=extract unpacks it");
 }
 
 int sqfs_server_mount(struct sqfs_server *s, const char *path, struct error *err)
@@ -214,8 +209,8 @@ int sqfs_server_mount(struct sqfs_server *s, const char *path, struct error *err
 	return 0;
 }
 
-/* Opens and closes the probe. It keeps nothing of the worker's but the pipe: with a descriptor of the
- * connection in it, the connection would outlive the worker. */
+/* Opens and closes the probe. It keeps nothing of the worker's but the pipe: with a descriptor of
+ * the connection in it, the connection would outlive the worker. */
 static pid_t settle_spawn(const char *path, int out)
 {
 	const pid_t parent = getpid(), pid = fork();
@@ -233,7 +228,8 @@ static pid_t settle_spawn(const char *path, int out)
 	_exit(0);
 }
 
-/* Answers until in, the end of a pipe, is closed at the other side: true; false: the time is over. */
+/* Answers until in, the end of a pipe, is closed at the other side: true; false: the time is over.
+ */
 static bool settle_answer(struct sqfs_server *s, int in)
 {
 	const uint64_t deadline_ms = clock_ms() + FUSE_SETTLE_MS;
@@ -373,7 +369,7 @@ int sqfs_server_run(struct sqfs_server *s, struct error *err)
 	sigaction(FUSE_WAKE_SIGNAL, &action, NULL);
 	r = server_start(s);
 	if (r < 0)
-		return error_errno(err, -r, "start a thread to serve the image");
+		return error_errno(err, -r, "start a thread to serve the mount");
 	sandbox_enter_beside_server();
 	server_wait(s);
 	return 0;

@@ -1,5 +1,5 @@
 /*
- * sqfs-fuse: serves an image at a mount point, with threads of its own.
+ * sqfs-fuse: serves a volume at a mount point, with threads of its own.
  */
 #pragma once
 
@@ -10,21 +10,21 @@
 #include "common/util/cleanup.h"
 
 struct error;
-struct sqfs_image;
 struct sqfs_server;
+struct volume;
 
 #define SQFS_SERVER_MAX_THREADS 16
 
 struct sqfs_server_options {
 	uid_t uid; /* who owns all that is shown */
 	gid_t gid;
-	unsigned n_threads; /* 1 … SQFS_SERVER_MAX_THREADS */
-	void (*report)(void *arg, const char *text); /* the first error of the image; any thread */
+	unsigned n_threads;			     /* 1 … SQFS_SERVER_MAX_THREADS */
+	void (*report)(void *arg, const char *text); /* the first error of the source; any thread */
 	void *report_arg;
 };
 
-/* img is not taken over and outlives the server. */
-int sqfs_server_new(struct sqfs_server **sp, struct sqfs_image *img,
+/* volume is not taken over and outlives the server, which is its only one. */
+int sqfs_server_new(struct sqfs_server **sp, struct volume *volume,
 		    const struct sqfs_server_options *options, struct error *err);
 /* Closes what is left of the connection; a mount made by sqfs_server_mount() is the caller's to
  * take away. */
@@ -40,9 +40,10 @@ int sqfs_server_attach(struct sqfs_server *s, const int *fds, size_t n_fds, stru
 int sqfs_server_mount(struct sqfs_server *s, const char *path, struct error *err);
 
 /*
- * Has the kernel learn that this server does not want to be told of closed files: it asks at the first
- * close, whose process can't be killed while it waits, and remembers the answer. path: of the mount. Before
- * sqfs_server_run(); takes a second at most. What goes wrong here is no error: then the first close asks.
+ * Has the kernel learn that this server does not want to be told of closed files: it asks at the
+ * first close, whose process can't be killed while it waits, and remembers the answer. path: of the
+ * mount. Before sqfs_server_run(); takes a second at most. What goes wrong here is no error: then
+ * the first close asks.
  */
 void sqfs_server_settle(struct sqfs_server *s, const char *path);
 

@@ -149,7 +149,8 @@ int sqfs_hydrate_new(struct sqfs_hydrate **hp, struct ctx *ctx, struct sqfs_imag
 
 void sqfs_hydrate_start(struct sqfs_hydrate *h)
 {
-	const size_t most = policy_get_most(h->ctx->policy.max_readers, HYDRATE_THREADS, HYDRATE_THREADS);
+	const size_t most = policy_get_most(h->ctx->policy.max_readers, HYDRATE_THREADS,
+					    HYDRATE_THREADS);
 	struct error err = ERROR_INIT;
 
 	while (h->n_threads < most &&

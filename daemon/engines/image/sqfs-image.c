@@ -69,7 +69,8 @@ static int image_load_fragment_index(struct sqfs_image *img, struct error *err)
 	n = ((uint64_t)s->n_fragments + IMAGE_FRAGMENTS_PER_BLOCK - 1) / IMAGE_FRAGMENTS_PER_BLOCK;
 	size = n * sizeof(uint64_t);
 	if (size > s->bytes_used - s->fragment_table)
-		return error_set(err, EIO, "image is damaged: its fragment table lies "
+		return error_set(err, EIO,
+				 "image is damaged: its fragment table lies "
 				 "outside of it");
 	img->fragment_blocks = malloc(size);
 	if (!img->fragment_blocks)
@@ -92,8 +93,10 @@ static int image_init_caches(struct sqfs_image *img, size_t cache_size, struct e
 		max_input = SQFS_META_SIZE + IMAGE_META_HEADER;
 	r = sqfs_codec_new(&img->codec, img->super.compressor, max_input);
 	if (r == -EOPNOTSUPP)
-		return error_set(err, EOPNOTSUPP, "image is compressed by %s, which this build "
-				 "can't read", sqfs_compressor_to_string(img->super.compressor));
+		return error_set(err, EOPNOTSUPP,
+				 "image is compressed by %s, which this build "
+				 "can't read",
+				 sqfs_compressor_to_string(img->super.compressor));
 	if (r == 0)
 		r = sqfs_cache_new(&img->meta, meta_size, SQFS_META_SIZE);
 	if (r == 0)

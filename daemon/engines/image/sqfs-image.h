@@ -43,8 +43,8 @@ void sqfs_image_put_data(struct sqfs_image *img, const struct sqfs_block *block)
 /* size bytes at an offset, as they lie in the file. -EIO: beyond the image's end. */
 int sqfs_image_read(const struct sqfs_image *img, uint64_t offset, void *buf, size_t size);
 
-/* Bytes that are in copy are read there from now on. Before others read; copy stays the caller's, as
- * long as the image is read from. */
+/* Bytes that are in copy are read there from now on. Before others read; copy stays the caller's,
+ * as long as the image is read from. */
 void sqfs_image_set_copy(struct sqfs_image *img, const struct sqfs_copy *copy);
 /* Are these bytes in a copy? Where one may read as many: the copy or the image. Lent. */
 bool sqfs_image_is_copied(const struct sqfs_image *img, uint64_t offset, size_t size);

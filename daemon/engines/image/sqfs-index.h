@@ -19,7 +19,7 @@ struct sqfs_inode;
 
 struct sqfs_mark {
 	struct sqfs_place place; /* in the block list */
-	uint64_t offset;         /* in the image: where that block begins */
+	uint64_t offset;	 /* in the image: where that block begins */
 };
 
 int sqfs_index_new(struct sqfs_index **xp);

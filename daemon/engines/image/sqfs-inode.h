@@ -29,17 +29,17 @@ enum sqfs_type {
 
 struct sqfs_inode {
 	uint64_t ref;
-	enum sqfs_type type;      /* never an extended one */
-	uint16_t mode;            /* permission bits, 07777 */
-	uint32_t number;          /* 1 … n_inodes */
+	enum sqfs_type type; /* never an extended one */
+	uint16_t mode;	     /* permission bits, 07777 */
+	uint32_t number;     /* 1 … n_inodes */
 	uint32_t mtime;
 	uint32_t n_links;
-	uint64_t size;            /* of the content; of a directory: of its listing */
-	struct sqfs_place body;   /* block list, text of a link, or index of a directory */
+	uint64_t size;		/* of the content; of a directory: of its listing */
+	struct sqfs_place body; /* block list, text of a link, or index of a directory */
 
 	union {
 		struct {
-			uint64_t start;  /* offset of the first block */
+			uint64_t start; /* offset of the first block */
 			uint64_t n_blocks;
 			uint64_t n_sparse; /* bytes in holes, as far as the maker counted them */
 			uint32_t fragment; /* SQFS_NO_FRAGMENT: none */

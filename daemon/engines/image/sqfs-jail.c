@@ -11,11 +11,25 @@
 #include "common/util/cleanup.h"
 
 static const unsigned jail_calls[] = {
-	__NR_read,       __NR_pread64,      __NR_write,         __NR_close,
-	__NR_brk,        __NR_mmap,         __NR_munmap,        __NR_mremap,
-	__NR_madvise,    __NR_mprotect,     __NR_futex,         __NR_exit,
-	__NR_exit_group, __NR_rt_sigreturn, __NR_clock_gettime, __NR_getrandom,
-	__NR_sigaltstack, __NR_fstat,       __NR_prlimit64,
+	__NR_read,
+	__NR_pread64,
+	__NR_write,
+	__NR_close,
+	__NR_brk,
+	__NR_mmap,
+	__NR_munmap,
+	__NR_mremap,
+	__NR_madvise,
+	__NR_mprotect,
+	__NR_futex,
+	__NR_exit,
+	__NR_exit_group,
+	__NR_rt_sigreturn,
+	__NR_clock_gettime,
+	__NR_getrandom,
+	__NR_sigaltstack,
+	__NR_fstat,
+	__NR_prlimit64,
 #ifdef __NR_newfstatat /* fstat() of newer libcs */
 	__NR_newfstatat,
 #endif
@@ -68,6 +82,6 @@ void sqfs_jail_limit(uint64_t more_memory, uint32_t cpu_seconds)
 {
 	if (jail_size > 0)
 		jail_set(RLIMIT_AS, jail_size + more_memory, jail_size + more_memory);
-	jail_set(RLIMIT_DATA, RLIM_INFINITY, RLIM_INFINITY); /* the unpackers' (ceiling.h) */
+	jail_set(RLIMIT_DATA, RLIM_INFINITY, RLIM_INFINITY); /* the unpackers' (data-rlimit.h) */
 	jail_set(RLIMIT_CPU, cpu_seconds, (uint64_t)cpu_seconds + 1);
 }

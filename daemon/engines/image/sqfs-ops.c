@@ -1,10 +1,11 @@
 /*
- * The kernel's node id is the inode's reference plus two, with 1 for the root: nothing has to be
+ * The kernel's node id is the file's reference plus two, with 1 for the root: nothing has to be
  * remembered for it or forgotten. Nothing ever changes, so the kernel may keep all that it is told
  * for a day: attributes, names that are there and names that are not, directories and pages. It is
- * not asked to open anything where it can do without, nor told of a close: see sqfs_server_settle().
+ * not asked to open anything where it can do without, nor told of a close: see
+ * sqfs_server_settle().
  *
- * The offset of a directory entry is the cookie of sqfs-dir.h plus two: 1 is behind ".", 2 behind
+ * The offset of a directory entry is the cookie of volume.h plus two: 1 is behind ".", 2 behind
  * "..".
  */
 #define FUSE_USE_VERSION 312
@@ -22,33 +23,22 @@
 #include <fuse_lowlevel.h>
 
 #include "common/util/cleanup.h"
-#include "daemon/engines/image/sqfs-ahead.h"
 #include "daemon/engines/image/sqfs-channel.h"
-#include "daemon/engines/image/sqfs-dir.h"
-#include "daemon/engines/image/sqfs-file.h"
-#include "daemon/engines/image/sqfs-image.h"
-#include "daemon/engines/image/sqfs-inode.h"
 #include "daemon/engines/image/sqfs-pipe.h"
 #include "daemon/engines/image/sqfs-scratch.h"
+#include "daemon/engines/image/volume.h"
 
 #define OPS_TIMEOUT 86400.0
-#define OPS_PROBE_NODE ((fuse_ino_t)-1) /* beyond the references of an image, which have 48 bits */
+#define OPS_PROBE_NODE ((fuse_ino_t)-1) /* beyond all references */
 
 enum {
-	OPS_MAX_READ = 1 << 20, /* a shorter answer is the end of the file to the kernel */
-	OPS_MAX_EXTENTS = OPS_MAX_READ / SQFS_MIN_BLOCK_SIZE + 2,
-	OPS_MIN_SPLICE = 16384, /* each; less is copied faster */
+	OPS_MAX_READ = VOLUME_MAX_READ, /* a shorter answer is the end of the file to the kernel */
+	OPS_MIN_SPLICE = 16384,		/* each; less is copied faster */
 	OPS_MAX_SPANS = 4,
 	OPS_BACKGROUND = 64,
 	OPS_NODE_SHIFT = 2,
 	OPS_OFF_DOT = 1,
 	OPS_OFF_DOTDOT = 2,
-};
-
-static const mode_t type_modes[] = {
-	[SQFS_TYPE_DIR] = S_IFDIR,
-	[SQFS_TYPE_FILE] = S_IFREG,
-	[SQFS_TYPE_SYMLINK] = S_IFLNK,
 };
 
 static struct sqfs_view *get_view(fuse_req_t req)
@@ -58,15 +48,15 @@ static struct sqfs_view *get_view(fuse_req_t req)
 
 static uint64_t node_to_ref(const struct sqfs_view *v, fuse_ino_t node)
 {
-	return node == FUSE_ROOT_ID ? sqfs_inode_get_root(v->img) : node - OPS_NODE_SHIFT;
+	return node == FUSE_ROOT_ID ? v->volume->root : node - OPS_NODE_SHIFT;
 }
 
 static fuse_ino_t ref_to_node(const struct sqfs_view *v, uint64_t ref)
 {
-	return ref == sqfs_inode_get_root(v->img) ? FUSE_ROOT_ID : ref + OPS_NODE_SHIFT;
+	return ref == v->volume->root ? FUSE_ROOT_ID : ref + OPS_NODE_SHIFT;
 }
 
-/* Answers with an error; the first that is the image's is reported. */
+/* Answers with an error; the first that is the source's is reported. */
 static void reply_failure(fuse_req_t req, int r)
 {
 	struct sqfs_view *v = get_view(req);
@@ -75,7 +65,7 @@ static void reply_failure(fuse_req_t req, int r)
 
 	if (errnum != ENOMEM && errnum != ENOTDIR && errnum != EINVAL) {
 		if (v->report && !atomic_exchange(&v->failed, true)) {
-			snprintf(text, sizeof(text), "reading the image failed: %s",
+			snprintf(text, sizeof(text), "reading the %s failed: %s", v->volume->noun,
 				 strerror(errnum));
 			v->report(v->report_arg, text);
 		}
@@ -84,48 +74,28 @@ static void reply_failure(fuse_req_t req, int r)
 	fuse_reply_err(req, errnum);
 }
 
-static void fill_stat(const struct sqfs_view *v, const struct sqfs_inode *inode, struct stat *st)
+static int stat_ref(const struct sqfs_view *v, uint64_t ref, struct stat *st)
 {
-	*st = (struct stat){
-		.st_ino = inode->number,
-		.st_mode = type_modes[inode->type] | (inode->mode & 0777),
-		.st_nlink = inode->n_links,
-		.st_uid = v->uid,
-		.st_gid = v->gid,
-		.st_size = (off_t)inode->size,
-		.st_blksize = (blksize_t)sqfs_image_get_super(v->img)->block_size,
-		.st_blocks = (blkcnt_t)((inode->size + 511) / 512),
-		.st_atim.tv_sec = inode->mtime,
-		.st_mtim.tv_sec = inode->mtime,
-		.st_ctim.tv_sec = inode->mtime,
-	};
-	if (inode->type == SQFS_TYPE_FILE && inode->file.n_sparse <= inode->size)
-		st->st_blocks = (blkcnt_t)((inode->size - inode->file.n_sparse + 511) / 512);
+	int r = v->volume->ops->stat(v->volume, ref, st);
+
+	st->st_uid = v->uid;
+	st->st_gid = v->gid;
+	return r;
 }
 
-/* Inode of a node that is shown. */
-static int load_node(const struct sqfs_view *v, fuse_ino_t node, struct sqfs_inode *inode)
-{
-	int r = sqfs_inode_load(v->img, node_to_ref(v, node), inode);
-
-	return r < 0 ? r : sqfs_type_is_shown(inode->type) ? 0 : -EIO;
-}
-
-/* The entry's inode has to be what the listing calls it. */
-static int load_entry(const struct sqfs_view *v, const struct sqfs_dirent *ent,
+/* The file has to be what the listing calls it. */
+static int load_entry(const struct sqfs_view *v, const struct volume_dirent *ent,
 		      struct fuse_entry_param *e)
 {
-	struct sqfs_inode inode;
 	int r;
 
 	*e = (struct fuse_entry_param){ .attr_timeout = OPS_TIMEOUT, .entry_timeout = OPS_TIMEOUT };
-	r = sqfs_inode_load(v->img, ent->ref, &inode);
+	r = stat_ref(v, ent->ref, &e->attr);
 	if (r < 0)
 		return r;
-	if (inode.type != ent->type)
+	if ((e->attr.st_mode & S_IFMT) != ent->type)
 		return -EIO;
 	e->ino = ref_to_node(v, ent->ref);
-	fill_stat(v, &inode, &e->attr);
 	return 0;
 }
 
@@ -156,7 +126,10 @@ static void reply_probe(fuse_req_t req)
 	const struct fuse_entry_param e = {
 		.ino = OPS_PROBE_NODE,
 		.attr_timeout = OPS_TIMEOUT,
-		.attr = { .st_mode = S_IFREG | 0400, .st_nlink = 1, .st_uid = v->uid, .st_gid = v->gid },
+		.attr = { .st_mode = S_IFREG | 0400,
+			  .st_nlink = 1,
+			  .st_uid = v->uid,
+			  .st_gid = v->gid },
 	};
 
 	fuse_reply_entry(req, &e);
@@ -166,22 +139,19 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 {
 	struct sqfs_view *v = get_view(req);
 	struct fuse_entry_param e = { .entry_timeout = OPS_TIMEOUT };
-	struct sqfs_inode inode;
-	struct sqfs_dirent ent;
+	struct volume_dirent ent;
 	int r;
 
 	if (v->is_probed && parent == FUSE_ROOT_ID && strcmp(name, SQFS_OPS_PROBE) == 0) {
 		reply_probe(req);
 		return;
 	}
-	if (strlen(name) > SQFS_MAX_NAME) {
+	if (strlen(name) > VOLUME_MAX_NAME) {
 		fuse_reply_err(req, ENAMETOOLONG);
 		return;
 	}
-	r = load_node(v, parent, &inode);
-	if (r == 0)
-		r = sqfs_dir_find(v->img, &inode, name, &ent);
-	if (r == 1 && sqfs_type_is_shown(ent.type))
+	r = v->volume->ops->find(v->volume, node_to_ref(v, parent), name, &ent);
+	if (r == 1)
 		r = load_entry(v, &ent, &e);
 	if (r < 0)
 		reply_failure(req, r);
@@ -192,29 +162,21 @@ static void op_lookup(fuse_req_t req, fuse_ino_t parent, const char *name)
 static void op_getattr(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
 {
 	struct sqfs_view *v = get_view(req);
-	struct sqfs_inode inode;
 	struct stat st;
-	int r;
+	int r = stat_ref(v, node_to_ref(v, node), &st);
 
-	r = load_node(v, node, &inode);
-	if (r < 0) {
+	if (r < 0)
 		reply_failure(req, r);
-		return;
-	}
-	fill_stat(v, &inode, &st);
-	fuse_reply_attr(req, &st, OPS_TIMEOUT);
+	else
+		fuse_reply_attr(req, &st, OPS_TIMEOUT);
 }
 
 static void op_readlink(fuse_req_t req, fuse_ino_t node)
 {
 	struct sqfs_view *v = get_view(req);
-	char text[SQFS_MAX_SYMLINK + 1];
-	struct sqfs_inode inode;
-	int r;
+	char text[VOLUME_MAX_SYMLINK + 1];
+	int r = v->volume->ops->read_link(v->volume, node_to_ref(v, node), text);
 
-	r = load_node(v, node, &inode);
-	if (r == 0)
-		r = sqfs_inode_read_link(v->img, &inode, text);
 	if (r < 0)
 		reply_failure(req, r);
 	else
@@ -242,72 +204,79 @@ static void op_opendir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *f
 	fuse_reply_open(req, fi);
 }
 
-/* Has the kernel take uncompressed content straight from the image. */
-static int reply_stored(fuse_req_t req, const struct sqfs_extent *extents, size_t n)
+/* Has the kernel take uncompressed content straight from the source. */
+static int reply_stored(fuse_req_t req, const struct volume_read *read)
 {
-	const struct sqfs_image *img = get_view(req)->img;
+	struct volume *volume = get_view(req)->volume;
 	struct sqfs_span spans[OPS_MAX_SPANS];
-	bool copied = n > 0; /* nothing of it is in no copy */
 	size_t size = 0;
-	int r;
+	int fd, r;
 
-	for (size_t i = 0; i < n; i++) {
-		if (i == OPS_MAX_SPANS || extents[i].data)
+	for (size_t i = 0; i < read->n_extents; i++) {
+		const struct volume_extent *x = &read->extents[i];
+
+		if (i == OPS_MAX_SPANS || x->data)
 			return -EOPNOTSUPP;
-		spans[i] = (struct sqfs_span){ extents[i].offset, extents[i].size };
-		size += extents[i].size;
-		copied = copied && sqfs_image_is_copied(img, extents[i].offset, extents[i].size);
+		spans[i] = (struct sqfs_span){ x->offset, x->size };
+		size += x->size;
 	}
-	if (size < n * OPS_MIN_SPLICE)
+	if (size < read->n_extents * OPS_MIN_SPLICE)
 		return -EOPNOTSUPP;
-	r = sqfs_channel_send_file(sqfs_image_get_fd(img, copied), spans, n);
+	fd = volume->ops->get_fd(volume, read);
+	r = fd < 0 ? fd : sqfs_channel_send_file(fd, spans, read->n_extents);
 	if (r == 0)
 		fuse_reply_none(req);
 	return r;
 }
 
-/* Reads what the image holds uncompressed into the thread's buffer. */
-static int load_extents(struct sqfs_image *img, struct sqfs_extent *extents, size_t n)
+/* Reads what the source holds uncompressed into the thread's buffer. */
+static int load_extents(struct volume *volume, struct volume_read *read)
 {
 	size_t size = 0;
 	void *buf;
 
-	for (size_t i = 0; i < n; i++)
-		size += extents[i].data ? 0 : extents[i].size;
+	for (size_t i = 0; i < read->n_extents; i++)
+		size += read->extents[i].data ? 0 : read->extents[i].size;
 	if (size == 0)
 		return 0;
 	buf = sqfs_scratch_get(size);
-	return buf ? sqfs_file_load(img, extents, n, buf) : -ENOMEM;
+	return buf ? volume->ops->load(volume, read, buf) : -ENOMEM;
+}
+
+static void reply_extents(fuse_req_t req, struct volume_read *read)
+{
+	struct iovec iov[VOLUME_MAX_EXTENTS];
+	int r = load_extents(get_view(req)->volume, read);
+
+	for (size_t i = 0; i < read->n_extents; i++)
+		iov[i] = (struct iovec){ (void *)read->extents[i].data, read->extents[i].size };
+	if (r < 0)
+		reply_failure(req, r);
+	else
+		fuse_reply_iov(req, iov, (int)read->n_extents);
 }
 
 static void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t off,
 		    struct fuse_file_info *fi)
 {
 	struct sqfs_view *v = get_view(req);
-	struct sqfs_extent extents[OPS_MAX_EXTENTS];
-	struct iovec iov[OPS_MAX_EXTENTS];
-	struct sqfs_inode inode;
-	size_t n = 0;
-	int r;
+	struct volume *volume = v->volume;
+	struct volume_read read;
+	int r = -EINVAL;
 
 	if (size > OPS_MAX_READ)
 		size = OPS_MAX_READ;
-	r = off < 0 ? -EINVAL : load_node(v, node, &inode);
-	if (r == 0)
-		r = sqfs_file_read(v->img, &inode, (uint64_t)off, size, extents, &n);
-	if (r == 0 && reply_stored(req, extents, n) == 0)
-		return;
-	if (r == 0)
-		r = load_extents(v->img, extents, n);
-	for (size_t i = 0; i < n; i++)
-		iov[i] = (struct iovec){ (void *)extents[i].data, extents[i].size };
-	if (r < 0)
+	if (off >= 0)
+		r = volume->ops->read(volume, node_to_ref(v, node), (uint64_t)off, size, &read);
+	if (r < 0) {
 		reply_failure(req, r);
-	else
-		fuse_reply_iov(req, iov, (int)n);
-	sqfs_file_release(v->img, extents, n);
-	if (r == 0)
-		sqfs_ahead_run(v->ahead, &inode, (uint64_t)off, size);
+		return;
+	}
+	if (reply_stored(req, &read) < 0)
+		reply_extents(req, &read);
+	volume->ops->release(volume, &read);
+	if (volume->ops->read_ahead)
+		volume->ops->read_ahead(volume, &read);
 }
 
 /* A page of a directory on its way to the kernel. */
@@ -335,45 +304,53 @@ static bool listing_add(struct listing *l, const char *name, const struct fuse_e
 	return true;
 }
 
-static bool listing_add_dot(struct listing *l, const char *name, uint32_t number, off_t off)
+static bool listing_add_dot(struct listing *l, const char *name, uint64_t number, off_t off)
 {
 	struct fuse_entry_param e = { .attr = { .st_ino = number, .st_mode = S_IFDIR } };
 
 	return listing_add(l, name, &e, off);
 }
 
-static bool listing_add_entry(struct listing *l, const struct sqfs_dirent *ent)
+static bool listing_add_entry(void *arg, const struct volume_dirent *ent)
 {
 	struct fuse_entry_param e = { 0 };
+	struct listing *l = arg;
 
-	if (!sqfs_type_is_shown(ent->type))
-		return true;
-	/* An inode that can't be read is listed without attributes; looking it up will say why. */
+	/* An entry that can't be read is listed without attributes; looking it up will say why. */
 	if (!l->plus || load_entry(l->view, ent, &e) < 0)
 		e = (struct fuse_entry_param){
-			.attr = { .st_ino = ent->number, .st_mode = type_modes[ent->type] },
+			.attr = { .st_ino = ent->number, .st_mode = ent->type },
 		};
 	return listing_add(l, ent->name, &e, (off_t)ent->cookie + OPS_OFF_DOTDOT);
 }
 
-static int listing_fill(struct listing *l, const struct sqfs_inode *inode, off_t off)
+/* 1: there is room for more; 0; -errno. */
+static int listing_add_dots(struct listing *l, uint64_t dir, off_t off)
 {
-	struct sqfs_dirent ent;
-	struct sqfs_dir d;
+	struct volume *volume = l->view->volume;
+	uint64_t number, parent;
 	int r;
 
-	if (off < OPS_OFF_DOT && !listing_add_dot(l, ".", inode->number, OPS_OFF_DOT))
-		return 0;
-	if (off < OPS_OFF_DOTDOT && !listing_add_dot(l, "..", inode->dir.parent, OPS_OFF_DOTDOT))
-		return 0;
-	r = sqfs_dir_begin(&d, l->view->img, inode,
-			   off <= OPS_OFF_DOTDOT ? SQFS_DIR_START : (uint64_t)off - OPS_OFF_DOTDOT);
+	if (off >= OPS_OFF_DOTDOT)
+		return 1;
+	r = volume->ops->get_numbers(volume, dir, &number, &parent);
 	if (r < 0)
 		return r;
-	while ((r = sqfs_dir_read(&d, &ent)) == 1)
-		if (!listing_add_entry(l, &ent))
-			break;
-	sqfs_dir_end(&d);
+	if (off < OPS_OFF_DOT && !listing_add_dot(l, ".", number, OPS_OFF_DOT))
+		return 0;
+	return listing_add_dot(l, "..", parent, OPS_OFF_DOTDOT);
+}
+
+static int listing_fill(struct listing *l, uint64_t dir, off_t off)
+{
+	struct volume *volume = l->view->volume;
+	uint64_t cookie = off <= OPS_OFF_DOTDOT ? 0 : (uint64_t)off - OPS_OFF_DOTDOT;
+	int r;
+
+	r = listing_add_dots(l, dir, off);
+	if (r <= 0)
+		return r;
+	r = volume->ops->list(volume, dir, cookie, listing_add_entry, l);
 	/* What was read before the damage is handed out; the next call starts at it. */
 	return r < 0 && l->used == 0 ? r : 0;
 }
@@ -383,12 +360,9 @@ static void reply_listing(fuse_req_t req, fuse_ino_t node, size_t size, off_t of
 	struct sqfs_view *v = get_view(req);
 	_cleanup_(freep) char *buf = malloc(size);
 	struct listing l = { req, v, plus, buf, size, 0 };
-	struct sqfs_inode inode;
 	int r;
 
-	r = !buf ? -ENOMEM : off < 0 ? -EINVAL : load_node(v, node, &inode);
-	if (r == 0)
-		r = inode.type == SQFS_TYPE_DIR ? listing_fill(&l, &inode, off) : -ENOTDIR;
+	r = !buf ? -ENOMEM : off < 0 ? -EINVAL : listing_fill(&l, node_to_ref(v, node), off);
 	if (r < 0)
 		reply_failure(req, r);
 	else
@@ -409,15 +383,10 @@ static void op_readdirplus(fuse_req_t req, fuse_ino_t node, size_t size, off_t o
 
 static void op_statfs(fuse_req_t req, fuse_ino_t node)
 {
-	const struct sqfs_super *s = sqfs_image_get_super(get_view(req)->img);
-	struct statvfs st = {
-		.f_bsize = s->block_size,
-		.f_frsize = s->block_size,
-		.f_blocks = (s->bytes_used + s->block_size - 1) / s->block_size,
-		.f_files = s->n_inodes,
-		.f_namemax = SQFS_MAX_NAME,
-	};
+	struct volume *volume = get_view(req)->volume;
+	struct statvfs st;
 
+	volume->ops->statfs(volume, &st);
 	fuse_reply_statfs(req, &st);
 }
 

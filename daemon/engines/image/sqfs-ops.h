@@ -1,5 +1,5 @@
 /*
- * sqfs-ops: the answers to what the kernel asks of a mounted image.
+ * sqfs-ops: the answers to what the kernel asks of a mounted volume.
  *
  * Everything belongs to one user; setuid, setgid and sticky bits are not shown, nor are devices,
  * FIFOs and sockets, nor extended attributes.
@@ -11,20 +11,18 @@
 #include <sys/types.h>
 
 struct fuse_lowlevel_ops;
-struct sqfs_ahead;
-struct sqfs_image;
+struct volume;
 
-/* A file in the root that the image does not have, for sqfs_server_settle(). */
+/* A file in the root that the volume does not have, for sqfs_server_settle(). */
 #define SQFS_OPS_PROBE ".stage-data-probe"
 
 struct sqfs_view {
-	struct sqfs_image *img;
-	struct sqfs_ahead *ahead;
+	struct volume *volume;
 	uid_t uid;
 	gid_t gid;
 	bool no_open, no_opendir; /* the kernel takes ENOSYS for "never ask again" */
-	bool is_probed;           /* SQFS_OPS_PROBE is there */
-	atomic_bool failed;       /* an error of the image has been reported */
+	bool is_probed;		  /* SQFS_OPS_PROBE is there */
+	atomic_bool failed;	  /* an error of the source has been reported */
 	void (*report)(void *arg, const char *text); /* called once at most, by any thread */
 	void *report_arg;
 };

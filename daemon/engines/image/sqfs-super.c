@@ -42,10 +42,13 @@ static int super_check_blocks(const struct sqfs_super *s, struct error *err)
 	if (s->block_log >= 32 || UINT32_C(1) << s->block_log != s->block_size)
 		return error_set(err, EIO,
 				 "image is damaged: block size %" PRIu32
-				 " but its logarithm %" PRIu32, s->block_size, s->block_log);
+				 " but its logarithm %" PRIu32,
+				 s->block_size, s->block_log);
 	if (!sqfs_compressor_to_string(s->compressor))
-		return error_set(err, EOPNOTSUPP, "image is compressed by an unknown "
-				 "method (%" PRIu32 ")", s->compressor);
+		return error_set(err, EOPNOTSUPP,
+				 "image is compressed by an unknown "
+				 "method (%" PRIu32 ")",
+				 s->compressor);
 	return 0;
 }
 

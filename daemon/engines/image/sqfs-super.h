@@ -11,7 +11,7 @@
 struct error;
 
 #define SQFS_SUPER_SIZE 96
-#define SQFS_META_SIZE 8192         /* decompressed bytes of a metadata block */
+#define SQFS_META_SIZE 8192 /* decompressed bytes of a metadata block */
 #define SQFS_MIN_BLOCK_SIZE 4096u
 #define SQFS_MAX_BLOCK_SIZE (1u << 20)
 #define SQFS_NO_TABLE UINT64_MAX

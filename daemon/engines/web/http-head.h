@@ -13,7 +13,7 @@
 
 /* What tells one state of an object from another. */
 struct http_validator {
-	char etag[256];    /* with its quotes, and W/ where it is weak; "": none */
+	char etag[256];	   /* with its quotes, and W/ where it is weak; "": none */
 	char modified[64]; /* Last-Modified, as text; "": none */
 };
 
@@ -21,19 +21,19 @@ struct http_head {
 	int status;
 	char reason[64];
 	uint64_t length;
-	unsigned n_lengths;     /* lines of Content-Length */
-	bool length_bad;        /* one of them is no number */
+	unsigned n_lengths; /* lines of Content-Length */
+	bool length_bad;    /* one of them is no number */
 	bool chunked;
-	bool has_range, range_bad; /* Content-Range */
+	bool has_range, range_bad;	/* Content-Range */
 	uint64_t range_from, range_end; /* end: behind the last byte; both 0 for "*" */
-	uint64_t range_total;           /* UINT64_MAX: "*" */
+	uint64_t range_total;		/* UINT64_MAX: "*" */
 	struct http_validator validator;
 	char location[HTTP_HEAD_MAX_URL];
 	bool location_bad; /* too long */
 	char retry_after[64];
 	char encoding[64];
 	char name[HTTP_NAME_SIZE]; /* of Content-Disposition; "": none */
-	size_t size; /* of all lines so far */
+	size_t size;		   /* of all lines so far */
 };
 
 /* The next line, without regard to its end; a line of status begins anew. 0, -E2BIG: more than

@@ -75,8 +75,8 @@ static size_t read_number(const char *name, char out[static 4])
 	unsigned long n;
 	char *end;
 
-	if (!*digits || strspn(digits, base == 16 ? "0123456789abcdefABCDEF" : "0123456789") !=
-				strlen(digits))
+	if (!*digits ||
+	    strspn(digits, base == 16 ? "0123456789abcdefABCDEF" : "0123456789") != strlen(digits))
 		return 0;
 	n = strtoul(digits, &end, base);
 	return *end ? 0 : put_character(n, out);
@@ -85,7 +85,10 @@ static size_t read_number(const char *name, char out[static 4])
 /* &amp;, its four brothers, and characters by their numbers; how many bytes it stands for. */
 static size_t read_entity(const char **pp, const char *end, char out[static 4])
 {
-	static const struct { const char *name; char c; } known[] = {
+	static const struct {
+		const char *name;
+		char c;
+	} known[] = {
 		{ "amp", '&' }, { "lt", '<' }, { "gt", '>' }, { "quot", '"' }, { "apos", '\'' },
 	};
 	const char *stop = memchr(*pp, ';', (size_t)(end - *pp) < 12 ? (size_t)(end - *pp) : 12);

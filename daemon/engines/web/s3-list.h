@@ -1,7 +1,7 @@
 /*
- * s3-list: a page of ListObjectsV2, asked for with encoding-type=url. Pure. It knows the few elements
- * that such a page has, and refuses what else XML can be: declarations of types, entities beyond the
- * five and characters by number, comments, pages larger than S3_LIST_MAX_SIZE.
+ * s3-list: a page of ListObjectsV2, asked for with encoding-type=url. Pure. It knows the few
+ * elements that such a page has, and refuses what else XML can be: declarations of types, entities
+ * beyond the five and characters by number, comments, pages larger than S3_LIST_MAX_SIZE.
  */
 #pragma once
 
@@ -17,16 +17,17 @@
 struct s3_object {
 	char key[S3_KEY_SIZE]; /* decoded */
 	uint64_t size;
-	char etag[256];        /* with its quotes */
+	char etag[256]; /* with its quotes */
 };
 
 struct s3_page {
 	bool truncated;
-	bool encoded;     /* keys were, as it says */
+	bool encoded;	  /* keys were, as it says */
 	char token[2048]; /* for the next page, decoded */
 };
 
-/* Calls take for each object, in order; what it returns other than 0 ends it. -EBADMSG: no such page. */
+/* Calls take for each object, in order; what it returns other than 0 ends it. -EBADMSG: no such
+ * page. */
 int s3_list_read(const char *data, size_t size, struct s3_page *page,
 		 int (*take)(void *arg, const struct s3_object *o, struct error *err), void *arg,
 		 struct error *err);

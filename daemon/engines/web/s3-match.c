@@ -1,6 +1,6 @@
 /*
- * Only the last "*" of a component is tried again: what an earlier one could take, the later one can, too.
- * So it takes no longer than the two lengths multiplied, whatever the pattern.
+ * Only the last "*" of a component is tried again: what an earlier one could take, the later one
+ * can, too. So it takes no longer than the two lengths multiplied, whatever the pattern.
  */
 #include "daemon/engines/web/s3-match.h"
 
@@ -18,7 +18,8 @@ size_t s3_pattern_prefix(const char *pattern)
 
 bool s3_match(const char *pattern, const char *key)
 {
-	const char *begin = pattern, *star = NULL, *from = NULL; /* behind the last "*", and what it leaves */
+	const char *begin = pattern, *star = NULL,
+		   *from = NULL; /* behind the last "*", and what it leaves */
 
 	for (;;) {
 		if (*pattern == '*') {

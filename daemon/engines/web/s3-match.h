@@ -1,6 +1,6 @@
 /*
- * s3-match: "*" in keys. It stands for any bytes of one component, as in file names: for no "/", and not for
- * a "." at its beginning. All other bytes stand for themselves. Pure.
+ * s3-match: "*" in keys. It stands for any bytes of one component, as in file names: for no "/",
+ * and not for a "." at its beginning. All other bytes stand for themselves. Pure.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /*
  * The table is that of the special-purpose registries of IANA, without what is globally reachable.
- * All is compared as IPv6: IPv4 is ::ffff:a.b.c.d, and what NAT64 and 6to4 carry within is taken out.
+ * All is compared as IPv6: IPv4 is ::ffff:a.b.c.d, and what NAT64 and 6to4 carry within is taken
+ * out.
  */
 #include "daemon/engines/web/web-address.h"
 
@@ -16,7 +17,8 @@ static const char special[] =
 	"0.0.0.0/8,10.0.0.0/8,100.64.0.0/10,127.0.0.0/8,169.254.0.0/16,172.16.0.0/12,192.0.0.0/24,"
 	"192.0.2.0/24,192.88.99.0/24,192.168.0.0/16,198.18.0.0/15,198.51.100.0/24,203.0.113.0/24,"
 	"224.0.0.0/4,240.0.0.0/4,"
-	"::/96,64:ff9b:1::/48,100::/64,2001::/23,2001:db8::/32,3fff::/20,5f00::/16,fc00::/7,fe80::/10,"
+	"::/96,64:ff9b:1::/48,100::/64,2001::/23,2001:db8::/32,3fff::/20,5f00::/16,fc00::/7,fe80::/"
+	"10,"
 	"fec0::/10,ff00::/8";
 
 static const unsigned char v4_prefix[12] = { [10] = 0xff, [11] = 0xff };
@@ -89,8 +91,7 @@ static bool is_in(const unsigned char *address, const char *networks)
 
 	for (; *networks; networks += n + (networks[n] == ',')) {
 		n = strcspn(networks, ",");
-		if (read_network(networks, n, network, &bits) &&
-		    has_prefix(address, network, bits))
+		if (read_network(networks, n, network, &bits) && has_prefix(address, network, bits))
 			return true;
 	}
 	return false;

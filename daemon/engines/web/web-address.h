@@ -1,6 +1,6 @@
 /*
- * web-address: which addresses a server may have. Public ones; others only where the site says so: a
- * name that leads to this node, or into the site's own networks, would let an outsider's server
+ * web-address: which addresses a server may have. Public ones; others only where the site says so:
+ * a name that leads to this node, or into the site's own networks, would let an outsider's server
  * read there with our feet.
  */
 #pragma once
@@ -8,9 +8,10 @@
 #include <stdbool.h>
 #include <sys/socket.h>
 
-/* Reachable from everywhere: not of this node, a link, a site, a test, a multicast. IPv4 within IPv6
- * is looked at as IPv4. */
+/* Reachable from everywhere: not of this node, a link, a site, a test, a multicast. IPv4 within
+ * IPv6 is looked at as IPv4. */
 bool web_address_is_public(const struct sockaddr *sa);
 
-/* Is it in one of the networks, "10.0.0.0/8,fd00::/8,127.0.0.1"? What can't be read has nobody in it. */
+/* Is it in one of the networks, "10.0.0.0/8,fd00::/8,127.0.0.1"? What can't be read has nobody in
+ * it. */
 bool web_address_is_in(const struct sockaddr *sa, const char *networks);

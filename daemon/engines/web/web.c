@@ -91,9 +91,11 @@ void web_free(struct web *web)
 char *web_show(const char *url, char *buf, size_t size)
 {
 	/* keys of S3 and paths may have them */
-	size_t n = strstr(url, "://") && strncmp(url, "s3://", 5) ? strcspn(url, "?#") : strlen(url);
+	size_t n = strstr(url, "://") && strncmp(url, "s3://", 5) ? strcspn(url, "?#")
+								  : strlen(url);
 
-	snprintf(buf, size, "%.*s%s", (int)(n < size - 5 ? n : size - 5), url, url[n] ? "?..." : "");
+	snprintf(buf, size, "%.*s%s", (int)(n < size - 5 ? n : size - 5), url,
+		 url[n] ? "?..." : "");
 	return buf;
 }
 
@@ -119,7 +121,7 @@ int web_check_url(const struct web *web, const char *url, const struct web_rule 
 		}
 	}
 	error_exit(err, STAGE_EXIT_REFUSED, EPERM, "no rule of the site allows %s", shown);
-	return error_mend(err, -EPERM, "stagectl list --site shows what may be staged");
+	return error_set_hint(err, -EPERM, "stagectl list --site shows what may be staged");
 }
 
 /* A rule that names its host by address has listed it. */

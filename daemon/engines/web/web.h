@@ -1,6 +1,6 @@
 /*
- * web: where a dataset from the web may come from: the rules of the site as stagingd sends them, asked
- * again at each redirect and at each connection.
+ * web: where a dataset from the web may come from: the rules of the site as stagingd sends them,
+ * asked again at each redirect and at each connection.
  *
  * The text has lines of a word, a tab and what it says:
  *
@@ -33,7 +33,7 @@ struct web {
 	struct web_rule *rules;
 	size_t n_rules;
 	const char *proxy, *cafile, *endpoint, *region; /* "": none */
-	struct web_rule s3;                             /* of the endpoint: its networks */
+	struct web_rule s3;				/* of the endpoint: its networks */
 	bool anonymous;
 
 	char *text; /* what they point into */

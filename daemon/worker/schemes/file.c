@@ -34,7 +34,7 @@ static int expand_from_list(const struct source *src, const char *path, struct n
 		return r;
 	if (!S_ISREG(st.st_mode)) {
 		error_set(err, EINVAL, "%s is a directory, not a list of files", path);
-		return error_mend(err, -EINVAL, "leave the @@ out to stage it");
+		return error_set_hint(err, -EINVAL, "leave the @@ out to stage it");
 	}
 	r = fd_read_file(fd, LIST_MAX_SIZE, &data, &size);
 	if (r < 0)
@@ -65,9 +65,12 @@ static int check_names_unique(const struct source *src, struct error *err)
 	for (size_t i = 1; i < src->n_members; i++) {
 		if (strcmp(m[i - 1].name, m[i].name))
 			continue;
-		error_set(err, EEXIST, "%s and %s have the same name, and a set is staged into one "
-			  "directory", m[i - 1].path, m[i].path);
-		return error_mend(err, -EEXIST, "stage them as two items, or their directories");
+		error_set(err, EEXIST,
+			  "%s and %s have the same name, and a set is staged into one "
+			  "directory",
+			  m[i - 1].path, m[i].path);
+		return error_set_hint(err, -EEXIST,
+				      "stage them as two items, or their directories");
 	}
 	return 0;
 }
@@ -109,13 +112,15 @@ static int refuse_empty(struct ctx *ctx, const struct source *src, struct error 
 
 	if (ctx->ds->scheme == DATASET_SCHEME_LIST) {
 		error_set(err, ENOENT, "%s is empty", src->path);
-		return error_mend(err, -ENOENT, "write a path a line into it");
+		return error_set_hint(err, -ENOENT, "write a path a line into it");
 	}
 	error_set(err, ENOENT, "%s: no file fits the pattern", src->path);
 	if (lstat(src->path, &st) == 0)
-		return error_mend(err, -ENOENT, "a file has exactly this name; in it write %%5B for [, %%2A for "
-				  "*, %%3F for ? and %%7B for {");
-	return error_mend(err, -ENOENT, "check it with ls on node %s", ctx->node);
+		return error_set_hint(
+			err, -ENOENT,
+			"a file has exactly this name; in it write %%5B for [, %%2A for "
+			"*, %%3F for ? and %%7B for {");
+	return error_set_hint(err, -ENOENT, "check it with ls on node %s", ctx->node);
 }
 
 static int open_set(struct ctx *ctx, struct source *src, struct error *err)
@@ -161,7 +166,7 @@ static int enter_subdir(struct source *src, const char *subdir, struct error *er
 static int refuse_shard(const char *path, struct error *err)
 {
 	error_set(err, EINVAL, "shard= divides a directory or a set, %s is one file", path);
-	return error_mend(err, -EINVAL, "leave shard= out, or name the shards by a pattern");
+	return error_set_hint(err, -EINVAL, "leave shard= out, or name the shards by a pattern");
 }
 
 static int file_open(struct ctx *ctx, struct source *src, struct error *err)

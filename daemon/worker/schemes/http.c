@@ -1,8 +1,8 @@
 /*
- * http:// and https://, by stage-fetch. The beginning of an object is asked for as a part: the answer
- * says how large all of it is, whether parts are to be had, and what it is. It is kept in memory,
- * at its offset in a file of the object's size, so that a probe reads it like any other; formats that
- * say more at their end get that too.
+ * http:// and https://, by stage-fetch. The beginning of an object is asked for as a part: the
+ * answer says how large all of it is, whether parts are to be had, and what it is. It is kept in
+ * memory, at its offset in a file of the object's size, so that a probe reads it like any other;
+ * formats that say more at their end get that too.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -88,9 +88,8 @@ static int look_at_end(struct ctx *ctx, struct source *src, struct error *err)
 	if (o->size == HTTP_END || !o->ranges || o->size <= HEAD_SIZE)
 		return 0;
 	if (filter == FILTER_LZ4)
-		return look_at(ctx, src, HEAD_SIZE, o->size < HEAD_LZ4_SIZE ? o->size
-									    : HEAD_LZ4_SIZE,
-			       &reply, err);
+		return look_at(ctx, src, HEAD_SIZE,
+			       o->size < HEAD_LZ4_SIZE ? o->size : HEAD_LZ4_SIZE, &reply, err);
 	if (filter != FILTER_GZIP && filter != FILTER_XZ)
 		return 0;
 	from = o->size - HEAD_SIZE < TAIL_SIZE ? HEAD_SIZE : o->size - TAIL_SIZE;
@@ -154,7 +153,8 @@ static int http_open(struct ctx *ctx, struct source *src, struct error *err)
 		return web_set_open(ctx, src, err);
 	if (ctx->ds->shard != DATASET_SHARD_ALL) {
 		error_set(err, EINVAL, "shard= divides a set, %s is one file", src->path);
-		return error_mend(err, -EINVAL, "leave shard= out, or name the shards by a pattern");
+		return error_set_hint(err, -EINVAL,
+				      "leave shard= out, or name the shards by a pattern");
 	}
 	return web_open_one(ctx, src, err);
 }

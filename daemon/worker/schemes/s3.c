@@ -25,7 +25,7 @@ static int s3_open(struct ctx *ctx, struct source *src, struct error *err)
 		return s3_tree_open(ctx, src, err);
 	if (ctx->ds->shard != DATASET_SHARD_ALL) {
 		error_set(err, EINVAL, "shard= divides a prefix, %s is one object", src->path);
-		return error_mend(err, -EINVAL, "leave shard= out");
+		return error_set_hint(err, -EINVAL, "leave shard= out");
 	}
 	return web_open_one(ctx, src, err);
 }

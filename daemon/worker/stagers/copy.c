@@ -15,7 +15,7 @@
 #include "daemon/engines/copy/hash.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/spread/spread.h"
+#include "daemon/worker/broadcast/broadcast.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
 
@@ -48,7 +48,7 @@ static int copy_landed(struct file_copy *f, struct source *src, struct error *er
 
 	if (f->ctx->ds->verify == DATASET_VERIFY_SHA256 && hash_new(&hash) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = spread_move(f->ctx, src, f->out, hash, err);
+	r = broadcast_move(f->ctx, src, f->out, hash, err);
 	if (r == 0 && futimens(f->out, times) < 0)
 		r = error_errno(err, errno, "set its time");
 	return r < 0 || !hash ? r : hash_check(hash, f->ctx->ds->sha256, src->path, err);
@@ -92,11 +92,10 @@ static int copy_file(struct ctx *ctx, struct source *src, struct target *target,
 
 /* ---- directories and sets ---- */
 
-static int refuse_itself(const struct source *src, const struct target *target,
-			 struct error *err)
+static int refuse_itself(const struct source *src, const struct target *target, struct error *err)
 {
 	error_set(err, EINVAL, "%s would be copied into itself (%s)", src->path, target->path);
-	return error_mend(err, -EINVAL, "name what is to be staged below it, or another DEST");
+	return error_set_hint(err, -EINVAL, "name what is to be staged below it, or another DEST");
 }
 
 static int copy_dir(struct ctx *ctx, struct source *src, struct target *target,

@@ -14,19 +14,19 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/dataset/filter.h"
-#include "common/sandbox/ceiling.h"
+#include "common/dataset/path-filter.h"
+#include "common/sandbox/data-rlimit.h"
 #include "common/util/error.h"
 #include "daemon/engines/archive/decode.h"
 #include "daemon/engines/archive/stream.h"
-#include "daemon/engines/archive/unfilter.h"
+#include "daemon/engines/archive/decompress.h"
 #include "daemon/engines/archive/untar-levels.h"
 #include "daemon/engines/archive/untar-members.h"
 #include "daemon/engines/archive/untar-writers.h"
 #include "daemon/engines/copy/hash.h"
 #include "daemon/engines/copy/tree.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/mend.h"
+#include "daemon/worker/hint.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/stager.h"
@@ -46,7 +46,7 @@ static int unwrap(struct stream **inp, enum facts_filter filter, struct error *e
 	struct stream *plain;
 	int r;
 
-	r = unfilter_new(&plain, *inp, filter, err);
+	r = decompress_new(&plain, *inp, filter, err);
 	if (r < 0)
 		return r;
 	*inp = plain;
@@ -107,8 +107,10 @@ static void report(struct untar *x)
 			 (unsigned long long)counts.replaced);
 	if (x->n_absolute)
 		ctx_warn(x->ctx,
-			 "%llu names in the archive began with \"/\", which was taken off, as tar and unzip "
-			 "do", (unsigned long long)x->n_absolute);
+			 "%llu names in the archive began with \"/\", which was taken off, as tar "
+			 "and unzip "
+			 "do",
+			 (unsigned long long)x->n_absolute);
 	if (x->odd_end)
 		ctx_warn(x->ctx, "%s: it may be half of an archive; accepted, as verify=none says",
 			 x->odd_end);
@@ -117,25 +119,6 @@ static void report(struct untar *x)
 			 "%llu members are archives themselves (%.200s); the option nested "
 			 "extracts them too",
 			 (unsigned long long)x->n_archives, x->first_archive);
-}
-
-/* What is wrong with the archive itself is mended by making it again. */
-static int refuse_archive(const struct source *src, const struct facts *facts, int r, struct error *err)
-{
-	struct error changed = ERROR_INIT;
-
-	/* What looks damaged while somebody writes to it is not. */
-	if ((r == -ENODATA || r == -EBADMSG || r == -EINVAL) &&
-	    source_check_unchanged(src, &changed) == -ESTALE) {
-		*err = changed;
-		return -ESTALE;
-	}
-	r = mend_damage(err, r, src->path, (uint64_t)src->st.st_size);
-	if (r == -EINVAL || r == -EEXIST || r == -EISDIR || r == -ENOENT || r == -ENAMETOOLONG ||
-	    r == -EFBIG)
-		error_mend(err, r, "make the archive again, by %s",
-			   facts->format == FORMAT_ZIP ? "zip -r" : "tar -C DIR -cf FILE .");
-	return r;
 }
 
 /* Everything is written when it comes back without an error. */
@@ -154,7 +137,7 @@ static int extract_all(struct untar *x, struct source *src, const struct facts *
 	_cleanup_(members_closep) struct members *members = NULL;
 	int r;
 
-	ceiling_set(get_n_writers(x->ctx));
+	data_rlimit_set(get_n_writers(x->ctx));
 	if (facts->format == FORMAT_ZIP) { /* read here and there */
 		if (src->is_remote)
 			ctx_set_passes(x->ctx, 2); /* it comes, and is unpacked */
@@ -173,7 +156,7 @@ static int extract_all(struct untar *x, struct source *src, const struct facts *
 	if (r == 0)
 		r = extract_members(x, members, err);
 	if (r < 0)
-		return refuse_archive(src, facts, r, err);
+		return hint_archive(src, facts->format, r, err);
 	r = tree_finish(x->tree, &target->root_mode, err);
 	if (r == 0)
 		r = source_check_unchanged(src, err);
@@ -203,7 +186,7 @@ static int extract_stage(struct ctx *ctx, struct source *src, const struct facts
 	root = openat(target->dirfd, target->name, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
 	if (root < 0)
 		return error_errno(err, errno, "open %s", target->path);
-	r = filter_new(&x.filter, ctx->ds, err);
+	r = path_filter_new(&x.filter, ctx->ds, err);
 	if (r == 0)
 		r = tree_new(&x.tree, root, ctx, err);
 	if (r == 0)
@@ -218,12 +201,12 @@ static int extract_stage(struct ctx *ctx, struct source *src, const struct facts
 	}
 	if (r == 0 && counts.files == 0 && selects(ctx->ds)) {
 		error_set(err, ENOENT, "nothing in the archive fits what was selected");
-		r = error_mend(err, -ENOENT, "compare subdir=, include= and exclude= with %s",
-			       facts->format == FORMAT_ZIP ? "unzip -l" : "tar -t");
+		r = error_set_hint(err, -ENOENT, "compare subdir=, include= and exclude= with %s",
+				   facts->format == FORMAT_ZIP ? "unzip -l" : "tar -t");
 	}
 	writers_free(x.writers);
 	tree_free(x.tree);
-	filter_free(x.filter);
+	path_filter_free(x.filter);
 	return r;
 }
 

@@ -9,7 +9,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/dataset/filter.h"
+#include "common/dataset/path-filter.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/path.h"
@@ -79,8 +79,8 @@ static int open_below(struct set *s, const char *name, struct error *err)
 		}
 		r = ctx_charge(s->ctx, 0, 0, err);
 		if (r == 0 && (parent < 0 || (mkdirat(parent, base, 0755) < 0 && errno != EEXIST)))
-			return error_errno(err, parent < 0 ? -parent : errno, "make directory for %s",
-					   name);
+			return error_errno(err, parent < 0 ? -parent : errno,
+					   "make directory for %s", name);
 		if (r < 0)
 			return r;
 	}

@@ -1,10 +1,12 @@
 /*
- * method=mount of squashfs images, and method=extract of them by the same reader.
+ * method=mount of squashfs images and plain tars, and method=extract of images by the same reader.
  *
  * The image is walked in a confined child before anybody is shown anything of it; a damaged one
  * fails here, with a sentence. Meanwhile the mount is made, which nobody answers yet; where the
  * check fails it goes with the worker. With a DEST the image is copied there first and mounted from
  * the copy, or, by hydrate=copy, mounted at once and copied behind.
+ *
+ * A tar is mounted by an index of its members (archive-open.h), from its place or from a copy.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,9 +15,10 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/sandbox/ceiling.h"
+#include "common/sandbox/data-rlimit.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/archive/stream.h"
 #include "daemon/engines/copy/copy-file.h"
 #include "daemon/engines/copy/copy-ranges.h"
@@ -23,10 +26,11 @@
 #include "daemon/engines/image/sqfs-check.h"
 #include "daemon/engines/image/sqfs-extract.h"
 #include "daemon/engines/image/sqfs-image.h"
+#include "daemon/worker/archive-open.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
-#include "daemon/worker/spread/spread.h"
+#include "daemon/worker/broadcast/broadcast.h"
 #include "daemon/worker/sqfs-mount.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
@@ -35,8 +39,11 @@
 
 static bool squashfs_accepts(enum dataset_method method, const struct facts *facts)
 {
-	return facts->kind == SOURCE_FILE && facts->format == FORMAT_SQUASHFS &&
-	       facts->filter == FILTER_NONE &&
+	if (facts->kind != SOURCE_FILE || facts->filter != FILTER_NONE)
+		return false;
+	if (facts->format == FORMAT_TAR)
+		return method == DATASET_METHOD_MOUNT;
+	return facts->format == FORMAT_SQUASHFS &&
 	       (method == DATASET_METHOD_MOUNT || method == DATASET_METHOD_EXTRACT);
 }
 
@@ -45,8 +52,8 @@ static bool squashfs_is_cancelled(void *arg)
 	return ctx_is_cancelled(arg);
 }
 
-static int squashfs_end_check(struct ctx *ctx, struct sqfs_check *check,
-			      struct sqfs_counts *counts, struct error *err)
+static int squashfs_end_check(struct ctx *ctx, struct sqfs_check *check, struct sqfs_counts *counts,
+			      struct error *err)
 {
 	int r;
 
@@ -54,9 +61,9 @@ static int squashfs_end_check(struct ctx *ctx, struct sqfs_check *check,
 	if (r == -ECANCELED)
 		return ctx_check(ctx, err);
 	if (r == -EIO)
-		error_mend(err, r, "make or copy it again");
+		error_set_hint(err, r, "make or copy it again");
 	else if (r == -EOPNOTSUPP || r == -EINVAL)
-		error_mend(err, r, "make it again (stagectl pack)");
+		error_set_hint(err, r, "make it again (stagectl pack)");
 	if (r == 0 && counts->n_hidden > 0)
 		ctx_warn(ctx, "devices, FIFOs and sockets of the image are left out: %llu",
 			 (unsigned long long)counts->n_hidden);
@@ -99,7 +106,7 @@ static int squashfs_copy_data(struct ctx *ctx, struct source *src, int out, stru
 	if (ctx->ds->verify == DATASET_VERIFY_SHA256 && hash_new(&hash) < 0)
 		return error_set(err, ENOMEM, "no memory to verify the image");
 	if (src->landed)
-		r = spread_move(ctx, src, out, hash, err);
+		r = broadcast_move(ctx, src, out, hash, err);
 	else if (hash)
 		r = copy_file_range_data(ctx, src->fd, out, 0, (uint64_t)src->st.st_size,
 					 copy_file_is_sparse(&src->st), hash, err);
@@ -110,9 +117,10 @@ static int squashfs_copy_data(struct ctx *ctx, struct source *src, int out, stru
 	return r < 0 || !hash ? r : hash_check(hash, ctx->ds->sha256, src->path, err);
 }
 
-/* The copy, of the image's size and empty. It can be read, too: the kernel splices only from such. */
-static int squashfs_make_copy(struct ctx *ctx, const struct source *src, const struct target *target,
-			      int *fdp, struct error *err)
+/* The copy, of the image's size and empty. It can be read, too: the kernel splices only from such.
+ */
+static int squashfs_make_copy(struct ctx *ctx, const struct source *src,
+			      const struct target *target, int *fdp, struct error *err)
 {
 	struct stat st = src->st;
 	_cleanup_(fd_closep) int out = -1;
@@ -143,7 +151,21 @@ static int squashfs_copy(struct ctx *ctx, struct source *src, struct target *tar
 	return r < 0 ? r : squashfs_copy_data(ctx, src, *fdp, err);
 }
 
-/* fd: of the image, or of a copy that is complete. copy: one that is to be filled meanwhile, or -1. */
+static int squashfs_take_mount(struct sqfs_mount *m, struct stager_result *result,
+			       struct error *err)
+{
+	result->link_to = strdup(sqfs_mount_get_path(m));
+	if (!result->link_to) {
+		sqfs_mount_free(m);
+		return error_set(err, ENOMEM, "no memory to mount it");
+	}
+	result->stays = true;
+	result->state = m;
+	return 0;
+}
+
+/* fd: of the image, or of a copy that is complete. copy: one that is to be filled meanwhile, or -1.
+ */
 static int squashfs_mount(struct ctx *ctx, const struct source *src, int fd, int copy,
 			  struct stager_result *result, struct error *err)
 {
@@ -153,14 +175,33 @@ static int squashfs_mount(struct ctx *ctx, const struct source *src, int fd, int
 	r = sqfs_mount_new(&m, ctx, fd, err);
 	if (r == 0 && copy >= 0)
 		r = sqfs_mount_set_copy(m, copy, &src->st, err);
+	return r < 0 ? r : squashfs_take_mount(steal_ptr(m), result, err);
+}
+
+/* fd: of the archive, or of a copy that is complete. */
+static int squashfs_mount_archive(struct ctx *ctx, const struct source *src, int fd,
+				  struct stager_result *result, struct error *err)
+{
+	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
+	struct archive_counts counts;
+	struct sqfs_mount *m;
+	struct stat st;
+	int r;
+
+	r = archive_open(ctx, src, fd, &x, &st, err);
+	if (r == 0)
+		r = source_check_unchanged(src, err);
 	if (r < 0)
 		return r;
-	result->link_to = strdup(sqfs_mount_get_path(m));
-	if (!result->link_to)
-		return error_set(err, ENOMEM, "no memory to mount the image");
-	result->stays = true;
-	result->state = steal_ptr(m);
-	return 0;
+	archive_index_get_counts(x, &counts);
+	result->bytes = counts.bytes;
+	result->files = counts.n_files;
+	r = sqfs_mount_new_archive(&m, ctx, steal_ptr(x), fd, &st, err);
+	if (r == 0)
+		r = squashfs_take_mount(m, result, err);
+	if (r == 0)
+		sqfs_mount_settle(m);
+	return r;
 }
 
 static void squashfs_forget_mount(struct stager_result *result)
@@ -175,7 +216,8 @@ static int squashfs_check_and_mount(struct ctx *ctx, struct source *src, int fd,
 				    struct sqfs_counts *counts, struct stager_result *result,
 				    struct error *err)
 {
-	/* For a directory in the image its metadata is read here: that has been looked at before. */
+	/* For a directory in the image its metadata is read here: that has been looked at before.
+	 */
 	bool beside = ctx->policy.keeper && !ctx->ds->subdir;
 	struct error mount_err = ERROR_INIT;
 	struct sqfs_check check;
@@ -203,9 +245,9 @@ static int squashfs_check_and_mount(struct ctx *ctx, struct source *src, int fd,
 	return mounted;
 }
 
-static int squashfs_stage_mount(struct ctx *ctx, struct source *src, const struct plan *plan,
-				struct target *target, struct stager_result *result,
-				struct error *err)
+static int squashfs_stage_mount(struct ctx *ctx, struct source *src, const struct facts *facts,
+				const struct plan *plan, struct target *target,
+				struct stager_result *result, struct error *err)
 {
 	_cleanup_(fd_closep) int copy = -1;
 	struct sqfs_counts counts;
@@ -215,6 +257,8 @@ static int squashfs_stage_mount(struct ctx *ctx, struct source *src, const struc
 	r = first ? squashfs_copy(ctx, src, target, &copy, err) : squashfs_verify(ctx, src, err);
 	if (r == 0 && target && !first)
 		r = squashfs_make_copy(ctx, src, target, &copy, err);
+	if (r == 0 && facts->format == FORMAT_TAR)
+		return squashfs_mount_archive(ctx, src, first ? copy : src->fd, result, err);
 	if (r == 0)
 		r = squashfs_check_and_mount(ctx, src, first ? copy : src->fd, first ? -1 : copy,
 					     &counts, result, err);
@@ -255,7 +299,7 @@ static int squashfs_stage_extract(struct ctx *ctx, struct source *src, struct ta
 		r = squashfs_verify(ctx, src, err);
 	if (r == 0)
 		r = squashfs_check(ctx, src->fd, &counts, err);
-	ceiling_set(ctx->policy.threads);
+	data_rlimit_set(ctx->policy.threads);
 	if (r == 0)
 		r = sqfs_image_open(&img, src->fd, ctx->policy.cache_size, err);
 	if (r == 0)
@@ -269,8 +313,9 @@ static int squashfs_stage_extract(struct ctx *ctx, struct source *src, struct ta
 		return r;
 	if (done.n_files == 0 && counts.n_files > 0) {
 		error_set(err, ENOENT, "nothing in the image fits what was selected");
-		return error_mend(err, -ENOENT, "compare subdir=, include= and exclude= with "
-				  "unsquashfs -l");
+		return error_set_hint(err, -ENOENT,
+				      "compare subdir=, include= and exclude= with "
+				      "unsquashfs -l");
 	}
 	target->root_mode = done.root_mode;
 	result->bytes = done.bytes;
@@ -284,7 +329,7 @@ static int squashfs_stage(struct ctx *ctx, struct source *src, const struct fact
 {
 	if (plan->method == DATASET_METHOD_EXTRACT)
 		return squashfs_stage_extract(ctx, src, target, result, err);
-	return squashfs_stage_mount(ctx, src, plan, target, result, err);
+	return squashfs_stage_mount(ctx, src, facts, plan, target, result, err);
 }
 
 /* The walk that tells a damaged image counts what is in it. */

@@ -14,15 +14,15 @@
 #include "common/util/fd.h"
 #include "daemon/engines/copy/hash.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/web/fetch-pace.h"
+#include "daemon/worker/web/fetch-concurrency.h"
 #include "daemon/worker/web/fetch-stream.h"
 
-_Static_assert(FETCH_PACE_MAX <= FETCH_MAX_THREADS, "a part for each connection");
+_Static_assert(FETCH_CONCURRENCY_MAX <= FETCH_MAX_THREADS, "a part for each connection");
 
 #define MIN_PART (4ULL << 20)
 #define MAX_PART (32ULL << 20)
 #define PART_ALIGN (2ULL << 20) /* whole huge pages */
-#define HASH_STEP (4u << 20)    /* between two looks at what came */
+#define HASH_STEP (4u << 20)	/* between two looks at what came */
 #define HASH_BUFFER (1u << 20)
 #define WAIT_MS 1000
 #define END_WAIT_MS 2000
@@ -47,11 +47,11 @@ struct files {
 	const struct fetch_sink *sink;
 
 	struct output *outputs;
-	size_t next;       /* object of which the next part is asked for */
+	size_t next; /* object of which the next part is asked for */
 	uint64_t next_at;
 	struct part parts[FETCH_MAX_THREADS];
 	size_t n_parts;
-	struct fetch_pace pace;
+	struct fetch_concurrency pace;
 
 	struct hash *hash;
 	int hash_fd;
@@ -150,7 +150,7 @@ static int ask_more(struct files *s, struct error *err)
 {
 	int r = 0;
 
-	while (r == 0 && s->next < s->n && s->n_parts < fetch_pace_get(&s->pace)) {
+	while (r == 0 && s->next < s->n && s->n_parts < fetch_concurrency_get(&s->pace)) {
 		r = begin_object(s, s->next, err);
 		if (r == 0 && s->objects[s->next].size == 0)
 			r = end_object(s, s->next++, err);
@@ -188,7 +188,7 @@ static int handle(struct files *s, const struct fetch_event *e, struct error *er
 	if (e->what == FETCH_DONE)
 		return part_done(s, part, err);
 	ctx_add_progress(s->ctx, e->bytes, 0);
-	fetch_pace_note(&s->pace, clock_ms(), e->bytes, s->n_parts);
+	fetch_concurrency_note(&s->pace, clock_ms(), e->bytes, s->n_parts);
 	return 0;
 }
 
@@ -277,8 +277,13 @@ static void give_up(struct files *s)
 int fetch_files(struct ctx *ctx, struct fetch *f, const struct fetch_object *objects, size_t n,
 		const struct fetch_sink *sink, struct hash *hash, struct error *err)
 {
-	struct files s = { .ctx = ctx, .f = f, .objects = objects, .n = n, .sink = sink,
-			   .hash = hash, .hash_fd = -1 };
+	struct files s = { .ctx = ctx,
+			   .f = f,
+			   .objects = objects,
+			   .n = n,
+			   .sink = sink,
+			   .hash = hash,
+			   .hash_fd = -1 };
 	int r;
 
 	s.outputs = calloc(n + 1, sizeof(*s.outputs));
@@ -290,7 +295,7 @@ int fetch_files(struct ctx *ctx, struct fetch *f, const struct fetch_object *obj
 	}
 	for (size_t i = 0; i < n; i++)
 		s.outputs[i].fd = -1;
-	fetch_pace_init(&s.pace, ctx->policy.max_readers);
+	fetch_concurrency_init(&s.pace, ctx->policy.max_readers);
 	r = run(&s, err);
 	if (r < 0)
 		give_up(&s);

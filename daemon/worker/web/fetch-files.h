@@ -14,17 +14,17 @@ struct hash;
 
 struct fetch_object {
 	char *url;
-	char *name;     /* in a set: beneath its directory */
-	uint64_t size;  /* HTTP_END: the server does not say */
-	bool ranges;    /* parts of it are to be had, and told to be of the same */
+	char *name;    /* in a set: beneath its directory */
+	uint64_t size; /* HTTP_END: the server does not say */
+	bool ranges;   /* parts of it are to be had, and told to be of the same */
 	struct http_validator validator;
 };
 
 void fetch_objects_free(struct fetch_object *objects, size_t n);
 
 struct fetch_sink {
-	/* A file of the object's size for it, open for writing; taken back when it is whole, or when
-	 * fetching ends before. */
+	/* A file of the object's size for it, open for writing; taken back when it is whole, or
+	 * when fetching ends before. */
 	int (*open)(void *arg, size_t i, int *fdp, struct error *err);
 	int (*close)(void *arg, size_t i, int fd, struct error *err);
 	void *arg;

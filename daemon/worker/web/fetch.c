@@ -10,7 +10,7 @@
 #include "common/protocol/conn.h"
 #include "common/util/fd.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/sibling.h"
+#include "daemon/worker/subprocess.h"
 
 #define CANCEL_POLL_MS 200
 
@@ -42,11 +42,12 @@ int fetch_new(struct fetch **fp, const struct fetch_config *config, struct error
 	if (!f)
 		return error_set(err, ENOMEM, "out of memory");
 	f->sock = -1;
-	r = sibling_start(FETCH_PROGRAM, &f->sock, &f->pid);
+	r = subprocess_start(FETCH_PROGRAM, &f->sock, &f->pid);
 	if (r == -ENOENT || r == -EACCES) {
-		error_set(err, EOPNOTSUPP, "sources from the web can't be staged by this node: "
+		error_set(err, EOPNOTSUPP,
+			  "sources from the web can't be staged by this node: "
 			  "it has no " FETCH_PROGRAM);
-		return error_mend(err, -EOPNOTSUPP, "ask the site");
+		return error_set_hint(err, -EOPNOTSUPP, "ask the site");
 	}
 	if (r < 0)
 		return error_errno(err, -r, "start " FETCH_PROGRAM);
@@ -62,14 +63,14 @@ void fetch_free(struct fetch *f)
 	if (!f)
 		return;
 	fd_closep(&f->sock);
-	sibling_end(f->pid);
+	subprocess_end(f->pid);
 	free(f);
 }
 
 static int is_gone(struct error *err)
 {
 	error_set(err, EIO, FETCH_PROGRAM " has ended by itself");
-	return error_mend(err, -EIO, "try again; if it stays, ask the site");
+	return error_set_hint(err, -EIO, "try again; if it stays, ask the site");
 }
 
 int fetch_get(struct fetch *f, const struct fetch_get *get, int fd, uint32_t *idp,
@@ -137,7 +138,7 @@ static int read_event(struct fetch_event *e, const struct kv *kv)
 		error_set(&e->error, (int)kv_get_u64(kv, "code", EIO), "%s",
 			  kv_get_or_empty(kv, "text"));
 		e->error.exit_code = (enum stage_exit)kv_get_u64(kv, "exit", 0);
-		e->error.mended = kv_get_u64(kv, "mended", 0);
+		e->error.has_hint = kv_get_u64(kv, "hint", 0);
 	} else {
 		return -EPROTO;
 	}

@@ -5,16 +5,17 @@
  *
  * Packets between both, on a connection like all others (common/protocol/conn.h):
  *
- *   to stage-fetch   op=begin web= profile= rate= lowspeed= threads=, and beside it the descriptor that
- *                      the user's keys come by, where there is one (common/protocol/keys.h)
+ *   to stage-fetch   op=begin web= profile= rate= lowspeed= threads=, and beside it the descriptor
+ *                      that brings the user's keys, if there is one (common/protocol/keys.h)
  *                    op=get id= url= from= to= [whole=1] [anyend=1] [pipe=1] [etag= modified=]
  *                      [total=], and the descriptor: bytes go to their offset, or into a pipe
- *                    op=list id= url= [pattern=1], and the descriptor: what is below s3://BUCKET/PREFIX,
- *                      or fits s3://BUCKET/PATTERN, a line of size, blank, ETag, blank, encoded key for each
+ *                    op=list id= url= [pattern=1], and the descriptor: for each object below
+ *                      s3://BUCKET/PREFIX, or that fits s3://BUCKET/PATTERN, a line of size, blank,
+ *                      ETag, blank, encoded key
  *                    op=stop: what was asked for before ends
  *   from it          op=came id= bytes=           now and then, for descriptors that are files
  *                    op=done id= [total=] ranges= etag= modified= name=
- *                    op=fail id= code= exit= mended= text=
+ *                    op=fail id= code= exit= hint= text=
  *
  * A stage-fetch whose connection ends, ends.
  */
@@ -38,8 +39,8 @@ struct fetch;
 struct fetch_config {
 	const char *web;     /* the rules, as web.h has them */
 	const char *profile; /* of the user's keys for S3, "": not named */
-	int keys_fd;         /* brings those of his environment, -1: none; stays the caller's */
-	uint64_t rate;       /* bytes a second, 0: no limit */
+	int keys_fd;	     /* brings those of his environment, -1: none; stays the caller's */
+	uint64_t rate;	     /* bytes a second, 0: no limit */
 	uint32_t low_speed_s;
 };
 
@@ -53,9 +54,9 @@ struct fetch_get {
 	const char *url;
 	uint64_t from, to;
 	bool whole_is_fine, any_end, is_pipe;
-	bool is_list, is_pattern;           /* op=list */
+	bool is_list, is_pattern;	    /* op=list */
 	const struct http_validator *known; /* NULL, or both empty: nothing */
-	uint64_t known_total;               /* HTTP_END: not known */
+	uint64_t known_total;		    /* HTTP_END: not known */
 };
 
 /* Asks for bytes into fd, which stays the caller's. *idp comes back in what is said of them. */
@@ -70,9 +71,9 @@ enum fetch_what { FETCH_CAME, FETCH_DONE, FETCH_FAILED };
 struct fetch_event {
 	enum fetch_what what;
 	uint32_t id;
-	uint64_t bytes;          /* CAME */
+	uint64_t bytes;		 /* CAME */
 	struct http_reply reply; /* DONE */
-	struct error error;      /* FAILED */
+	struct error error;	 /* FAILED */
 };
 
 /* 1: an event; 0: none within timeout_ms; -errno: stage-fetch is gone, or ctx was cancelled. */

@@ -64,7 +64,8 @@ static int read_listing(const struct wanted *wanted, char *data, struct fetch_ob
 	if (!more)
 		return error_set(err, ENOMEM, "out of memory");
 	*objectsp = more;
-	for (char *line = strtok_r(data, "\n", &save); r == 0 && line; line = strtok_r(NULL, "\n", &save)) {
+	for (char *line = strtok_r(data, "\n", &save); r == 0 && line;
+	     line = strtok_r(NULL, "\n", &save)) {
 		more[*np] = (struct fetch_object){ 0 };
 		r = read_line(wanted, line, &more[(*np)++], err);
 	}
@@ -74,8 +75,9 @@ static int read_listing(const struct wanted *wanted, char *data, struct fetch_ob
 static int fetch_listing(struct ctx *ctx, struct source *src, const char *url, bool is_pattern,
 			 char **datap, struct error *err)
 {
-	const struct fetch_get get = { .url = url, .is_list = true, .is_pattern = is_pattern,
-				       .known_total = HTTP_END };
+	const struct fetch_get get = {
+		.url = url, .is_list = true, .is_pattern = is_pattern, .known_total = HTTP_END
+	};
 	_cleanup_(fd_closep) int fd = memfd_create("list", MFD_CLOEXEC);
 	struct http_reply reply;
 	size_t size;

@@ -21,13 +21,14 @@ int s3_tree_check_name(const char *name, struct error *err)
 		n = strcspn(p, "/");
 		if (n == 0 && !p[n] && p != name)
 			return 0;
-		if (n == 0 || n > NAME_MAX || (n == 1 && p[0] == '.') || (n == 2 && !memcmp(p, "..", 2)))
+		if (n == 0 || n > NAME_MAX || (n == 1 && p[0] == '.') ||
+		    (n == 2 && !memcmp(p, "..", 2)))
 			break;
 		if (!p[n])
 			return 1;
 	}
 	error_set(err, EINVAL, "the key '%.300s' can't be a path", name);
-	return error_mend(err, -EINVAL, "name a prefix without it, or the objects themselves");
+	return error_set_hint(err, -EINVAL, "name a prefix without it, or the objects themselves");
 }
 
 static void free_object(struct fetch_object *o)
@@ -52,8 +53,11 @@ static int name_object(struct fetch_object *o, size_t n_prefix, struct error *er
 static void warn_of_markers(struct ctx *ctx, size_t n, const char *first)
 {
 	if (n > 0)
-		ctx_warn(ctx, "%zu objects with content are left out, because their keys end in \"/\" as no "
-			 "file's name can (%.300s)", n, first);
+		ctx_warn(ctx,
+			 "%zu objects with content are left out, because their keys end in \"/\" "
+			 "as no "
+			 "file's name can (%.300s)",
+			 n, first);
 }
 
 /* Those that are files. The others are freed. */
@@ -113,18 +117,19 @@ int s3_tree_open(struct ctx *ctx, struct source *src, struct error *err)
 	src->kind = SOURCE_DIR;
 	if (ctx->ds->n_include || ctx->ds->n_exclude || ctx->ds->subdir) {
 		error_set(err, EINVAL, "include=, exclude= and subdir= do not select from s3://");
-		return error_mend(err, -EINVAL, "name a longer prefix");
+		return error_set_hint(err, -EINVAL, "name a longer prefix");
 	}
 	r = url_parse(&url, ctx->ds->source, err);
 	if (r == 0)
-		r = s3_objects_find(ctx, src, ctx->ds->source, false, &src->objects, &src->n_objects, err);
+		r = s3_objects_find(ctx, src, ctx->ds->source, false, &src->objects,
+				    &src->n_objects, err);
 	if (r == 0)
 		r = take_names(ctx, src, url.n_path, err);
 	if (r < 0)
 		return r;
 	if (src->n_objects == 0) {
 		error_set(err, ENOENT, "%s: no object is below it", src->path);
-		return error_mend(err, -ENOENT, "check bucket and prefix");
+		return error_set_hint(err, -ENOENT, "check bucket and prefix");
 	}
 	return take_shard(ctx, src, err);
 }

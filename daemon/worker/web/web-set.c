@@ -36,7 +36,8 @@ static int name_of(const char *url, char **namep, struct error *err)
 	    (end - from == 2 && !strncmp(url + from, "..", 2))) {
 		error_set(err, EINVAL, "%s has no name that a file could have",
 			  web_show(url, shown, sizeof(shown)));
-		return error_mend(err, -EINVAL, "name files by addresses that end in their names");
+		return error_set_hint(err, -EINVAL,
+				      "name files by addresses that end in their names");
 	}
 	*namep = strndup(url + from, end - from);
 	return *namep ? 0 : error_set(err, ENOMEM, "out of memory");
@@ -57,7 +58,7 @@ static int check_rule(const struct ctx *ctx, const char *url, struct error *err)
 		return 0;
 	error_exit(err, STAGE_EXIT_REFUSED, EPERM,
 		   "%s is outside of %s, which the site's rule allows", url, match);
-	return error_mend(err, -EPERM, "name it as an item of its own");
+	return error_set_hint(err, -EPERM, "name it as an item of its own");
 }
 
 static int add_word(struct fetch_object **objectsp, size_t *np, const char *url, struct error *err)
@@ -88,7 +89,8 @@ static int find_objects(struct ctx *ctx, struct source *src, struct error *err)
 		r = check_rule(ctx, words.v[i], err);
 	for (size_t i = 0; r == 0 && i < words.n; i++) {
 		if (is_s3 && s3_is_pattern(words.v[i]))
-			r = s3_objects_find(ctx, src, words.v[i], true, &src->objects, &src->n_objects, err);
+			r = s3_objects_find(ctx, src, words.v[i], true, &src->objects,
+					    &src->n_objects, err);
 		else
 			r = add_word(&src->objects, &src->n_objects, words.v[i], err);
 	}
@@ -98,7 +100,7 @@ static int find_objects(struct ctx *ctx, struct source *src, struct error *err)
 		return r;
 	if (src->n_objects == 0) {
 		error_set(err, ENOENT, "%s: no object fits the pattern", src->path);
-		return error_mend(err, -ENOENT, "check bucket and pattern");
+		return error_set_hint(err, -ENOENT, "check bucket and pattern");
 	}
 	qsort(src->objects, src->n_objects, sizeof(*src->objects), compare_urls);
 	return 0;
@@ -118,10 +120,12 @@ static int check_names_unique(const struct source *src, struct error *err)
 	for (size_t i = 1; i < src->n_objects; i++) {
 		if (strcmp(v[i - 1]->name, v[i]->name))
 			continue;
-		error_set(err, EEXIST, "%s and %s have the same name, and a set is staged into one "
-			  "directory", web_show(v[i - 1]->url, shown[0], sizeof(shown[0])),
+		error_set(err, EEXIST,
+			  "%s and %s have the same name, and a set is staged into one "
+			  "directory",
+			  web_show(v[i - 1]->url, shown[0], sizeof(shown[0])),
 			  web_show(v[i]->url, shown[1], sizeof(shown[1])));
-		return error_mend(err, -EEXIST, "stage them as two items");
+		return error_set_hint(err, -EEXIST, "stage them as two items");
 	}
 	return 0;
 }
@@ -191,7 +195,7 @@ static int take_answer(struct fetch_object *o, const struct fetch_event *e, stru
 		return 0;
 	error_set(err, EIO, "%s: the server does not say how large it is",
 		  web_show(o->url, shown, sizeof(shown)));
-	return error_mend(err, -EIO, "stage it as an item of its own");
+	return error_set_hint(err, -EIO, "stage it as an item of its own");
 }
 
 static size_t skip_listed(const struct source *src, size_t i)
@@ -203,7 +207,10 @@ static size_t skip_listed(const struct source *src, size_t i)
 
 static int ask_sizes(struct ctx *ctx, struct source *src, struct error *err)
 {
-	struct { uint32_t id; size_t i; } asked[AT_ONCE] = { 0 };
+	struct {
+		uint32_t id;
+		size_t i;
+	} asked[AT_ONCE] = { 0 };
 	size_t next = 0, n_asked = 0;
 	struct fetch_event e;
 	int r;

@@ -1,4 +1,4 @@
-#include "client/plan.h"
+#include "client/plan-ask.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -36,7 +36,8 @@ static void test_only_what_follows_from_the_facts_is_advised(void **state)
 		uint64_t total, n_files;
 		const char *says; /* NULL: nothing */
 	} cases[] = {
-		{ "small files", "dir", "plain", "copy", "shm", 10ULL << 30, 1000000, "stagectl pack" },
+		{ "small files", "dir", "plain", "copy", "shm", 10ULL << 30, 1000000,
+		  "stagectl pack" },
 		{ "few files", "dir", "plain", "copy", "shm", 10ULL << 20, 100, NULL },
 		{ "big files", "dir", "plain", "copy", "shm", 1ULL << 42, 10000, NULL },
 		{ "a file", "file", "plain", "copy", "shm", 1ULL << 40, 1, NULL },

@@ -8,7 +8,8 @@
 
 #define NUMBER 0x160508
 
-/* The smallest object that has a number: loaded at BASE, with one dynamic symbol beside the empty one. */
+/* The smallest object that has a number: loaded at BASE, with one dynamic symbol beside the empty
+ * one. */
 #define BASE 0x1000
 
 struct object {
@@ -23,16 +24,23 @@ struct object {
 static struct object make(void)
 {
 	struct object o = {
-		.head = { .e_phoff = offsetof(struct object, load), .e_phentsize = sizeof(Elf64_Phdr), .e_phnum = 1,
-			  .e_shoff = offsetof(struct object, sections), .e_shentsize = sizeof(Elf64_Shdr),
+		.head = { .e_phoff = offsetof(struct object, load),
+			  .e_phentsize = sizeof(Elf64_Phdr),
+			  .e_phnum = 1,
+			  .e_shoff = offsetof(struct object, sections),
+			  .e_shentsize = sizeof(Elf64_Shdr),
 			  .e_shnum = 3 },
 		.load = { .p_type = PT_LOAD, .p_vaddr = BASE, .p_filesz = sizeof(struct object) },
-		.sections = { [1] = { .sh_type = SHT_DYNSYM, .sh_link = 2,
+		.sections = { [1] = { .sh_type = SHT_DYNSYM,
+				      .sh_link = 2,
 				      .sh_offset = offsetof(struct object, symbols),
 				      .sh_size = sizeof(Elf64_Sym[2]) },
-			      [2] = { .sh_type = SHT_STRTAB, .sh_offset = offsetof(struct object, strings),
+			      [2] = { .sh_type = SHT_STRTAB,
+				      .sh_offset = offsetof(struct object, strings),
 				      .sh_size = 16 } },
-		.symbols = { [1] = { .st_name = 1, .st_shndx = 1, .st_value = BASE + offsetof(struct object, number) } },
+		.symbols = { [1] = { .st_name = 1,
+				     .st_shndx = 1,
+				     .st_value = BASE + offsetof(struct object, number) } },
 		.strings = "\0plugin_version",
 		.number = NUMBER,
 	};

@@ -26,7 +26,9 @@ static struct json begin(FILE **fp)
 
 static void test_texts_are_valid_json_whatever_bytes_they_have(void **state)
 {
-	static const struct { const char *bytes, *json; } cases[] = {
+	static const struct {
+		const char *bytes, *json;
+	} cases[] = {
 		{ "plain", "\"plain\"" },
 		{ "", "\"\"" },
 		{ "a\"b\\c", "\"a\\\"b\\\\c\"" },
@@ -34,13 +36,13 @@ static void test_texts_are_valid_json_whatever_bytes_they_have(void **state)
 		{ "\x1b[2J", "\"\\u001b[2J\"" },
 		{ "\x7f", "\"\\u007f\"" },
 		{ "\xe2\x80\xaegnp", "\"\\u202egnp\"" }, /* right-to-left override */
-		{ "\xe2\x80\xa6", "\"\xe2\x80\xa6\"" },   /* an ellipsis stays */
-		{ "\xc2\x9b", "\"\\u009b\"" },          /* C1: CSI */
+		{ "\xe2\x80\xa6", "\"\xe2\x80\xa6\"" },	 /* an ellipsis stays */
+		{ "\xc2\x9b", "\"\\u009b\"" },		 /* C1: CSI */
 		{ "gr\xc3\xbc\xc3\x9f", "\"gr\xc3\xbc\xc3\x9f\"" },
-		{ "\xff", "\"\\udcff\"" },              /* no UTF-8 at all */
-		{ "\xc0\xaf", "\"\\udcc0\\udcaf\"" },   /* overlong */
-		{ "\xed\xa0\x80", "\"\\udced\\udca0\\udc80\"" }, /* a surrogate */
-		{ "\xe2\x82", "\"\\udce2\\udc82\"" },   /* cut */
+		{ "\xff", "\"\\udcff\"" },				    /* no UTF-8 at all */
+		{ "\xc0\xaf", "\"\\udcc0\\udcaf\"" },			    /* overlong */
+		{ "\xed\xa0\x80", "\"\\udced\\udca0\\udc80\"" },	    /* a surrogate */
+		{ "\xe2\x82", "\"\\udce2\\udc82\"" },			    /* cut */
 		{ "\xf4\x90\x80\x80", "\"\\udcf4\\udc90\\udc80\\udc80\"" }, /* beyond U+10FFFF */
 		{ "\xf0\x9f\x98\x80", "\"\xf0\x9f\x98\x80\"" },
 	};

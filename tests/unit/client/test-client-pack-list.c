@@ -15,7 +15,7 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "client/progress.h"
+#include "client/progress-bar.h"
 #include "common/util/cleanup.h"
 #include "common/util/rmtree.h"
 
@@ -52,8 +52,8 @@ static int teardown(void **state)
 static void test_samples_stay_together_whatever_sorts_between(void **state)
 {
 	static const char *const expected[] = {
-		".hidden.x", "a", "a.jpg", "a.seg.png", "a-1.jpg", "d.v1/b.jpg", "d.v1/b.json",
-		"d.v1/c.jpg", "z.txt",
+		".hidden.x",  "a",	     "a.jpg",	   "a.seg.png", "a-1.jpg",
+		"d.v1/b.jpg", "d.v1/b.json", "d.v1/c.jpg", "z.txt",
 	};
 	static const size_t groups[] = { 1, 3, 0, 0, 1, 2, 0, 1, 1 };
 	_cleanup_(pack_list_deinit) struct pack_list l = { 0 };

@@ -1,4 +1,4 @@
-#include "client/progress.h"
+#include "client/progress-bar.h"
 
 #include <setjmp.h>
 #include <stdarg.h>
@@ -14,21 +14,27 @@
 #include "client/output.h"
 #include "client/snapshot.h"
 
-static void update(struct snapshot_list *l, const char *name, const char *state, uint64_t bytes,
-		   uint64_t total)
+static void update_node(struct snapshot_list *l, const char *node, const char *name,
+			const char *state, uint64_t bytes, uint64_t total)
 {
 	struct kv *kv;
 
 	assert_int_equal(kv_new(&kv), 0);
 	kv_set(kv, "name", name);
 	kv_set(kv, "state", state);
-	kv_set(kv, "node", "n3");
+	kv_set(kv, "node", node);
 	kv_set_u64(kv, "bytes", bytes);
 	kv_set_u64(kv, "total", total);
 	kv_set_u64(kv, "rate", 2100000000);
 	kv_set_u64(kv, "eta", 70000);
 	kv_set_u64(kv, "elapsed", 42000);
 	assert_int_equal(snapshot_list_update(l, &kv, NULL), 0);
+}
+
+static void update(struct snapshot_list *l, const char *name, const char *state, uint64_t bytes,
+		   uint64_t total)
+{
+	update_node(l, "n3", name, state, bytes, total);
 }
 
 static size_t count_lines(const char *text)
@@ -50,7 +56,7 @@ static void test_what_a_daemon_calls_things_does_not_act_on_a_terminal(void **st
 	FILE *f = open_memstream(&text, &size);
 
 	assert_int_equal(progress_new(&p, f, PROGRESS_LINES), 0);
-	progress_set_nodes(p, true);
+	progress_set_nodes(p, 1);
 	update(&l, "a\033[2J", "staging", 50, 100);
 	kv_set(l.items[0].kv, "node", "n\033]0;x\a");
 	l.items[0].node = kv_get(l.items[0].kv, "node");
@@ -100,7 +106,7 @@ static void test_several_datasets_have_lines_of_their_own(void **state)
 	FILE *f = open_memstream(&text, &size);
 
 	assert_int_equal(progress_new(&p, f, PROGRESS_LINES), 0);
-	progress_set_nodes(p, true);
+	progress_set_nodes(p, 1);
 	update(&l, "a", "staging", 50, 100);
 	update(&l, "b", "staging", 20, 100);
 	progress_update(p, &l);
@@ -109,6 +115,46 @@ static void test_several_datasets_have_lines_of_their_own(void **state)
 	assert_non_null(strstr(text, "n3: a: 50 %"));
 	assert_non_null(strstr(text, "n3: b: 20 %"));
 	free(text);
+}
+
+/* Seen failing with a line per node and dataset: 256 datasets of nodes had lines, the others none.
+ */
+static void test_many_nodes_have_one_line_a_dataset(void **state)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+	struct progress *p;
+	char *text = NULL, node[16];
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_int_equal(progress_new(&p, f, PROGRESS_LINES), 0);
+	progress_set_nodes(p, 1000);
+	for (unsigned round = 0; round < 2; round++)
+		for (unsigned i = 0; i < 1000; i++) {
+			snprintf(node, sizeof(node), "n%u", i);
+			update_node(&l, node, "a", round ? "ready" : "staging", 10 + 10 * round,
+				    20);
+			progress_update(p, &l);
+		}
+	progress_free(p);
+	fclose(f);
+	assert_in_range(count_lines(text), 5, 12);
+	assert_non_null(strstr(text, "a: ready on 1000 nodes, the slowest was n0, in 0:42\n"));
+	assert_non_null(strstr(text, "slowest n"));
+	free(text);
+}
+
+static void test_the_line_of_a_held_job_of_many_nodes(void **state)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+	char text[512], node[16];
+
+	for (unsigned i = 0; i < 10; i++) {
+		snprintf(node, sizeof(node), "n%u", i);
+		update_node(&l, node, "a", i < 9 ? "ready" : "staging", 10, 20);
+	}
+	progress_hold_text(&l, text, sizeof(text));
+	assert_string_equal(text, "a 95 % 2.1 GB/s ETA 1:10, 9 ready, 1 staging, slowest n9");
 }
 
 static void test_the_bar_is_one_line_and_goes_away(void **state)
@@ -170,9 +216,17 @@ static void test_the_line_of_a_held_job(void **state)
 
 static void test_rates_are_decimal(void **state)
 {
-	static const struct { uint64_t rate; const char *text; } cases[] = {
-		{ 0, "0 B/s" }, { 999, "999 B/s" }, { 1000, "1.0 kB/s" }, { 2100000000, "2.1 GB/s" },
-		{ 123456789, "123 MB/s" }, { 99960, "100 kB/s" }, { 999999, "1.0 MB/s" },
+	static const struct {
+		uint64_t rate;
+		const char *text;
+	} cases[] = {
+		{ 0, "0 B/s" },
+		{ 999, "999 B/s" },
+		{ 1000, "1.0 kB/s" },
+		{ 2100000000, "2.1 GB/s" },
+		{ 123456789, "123 MB/s" },
+		{ 99960, "100 kB/s" },
+		{ 999999, "1.0 MB/s" },
 	};
 	char buf[OUTPUT_RATE_TEXT];
 
@@ -186,6 +240,8 @@ int main(void)
 		cmocka_unit_test(test_a_line_every_ten_per_cent_elsewhere),
 		cmocka_unit_test(test_what_a_daemon_calls_things_does_not_act_on_a_terminal),
 		cmocka_unit_test(test_several_datasets_have_lines_of_their_own),
+		cmocka_unit_test(test_many_nodes_have_one_line_a_dataset),
+		cmocka_unit_test(test_the_line_of_a_held_job_of_many_nodes),
 		cmocka_unit_test(test_the_bar_is_one_line_and_goes_away),
 		cmocka_unit_test(test_no_style_no_output),
 		cmocka_unit_test(test_the_line_of_a_held_job),

@@ -109,9 +109,17 @@ static void test_lines_of_nodes_may_be_mixed(void **state)
 static void test_foreign_lines_are_told_apart(void **state)
 {
 	static const char *const lines[] = {
-		"", "slurmstepd: error: something", "stage-report", "stage-report n1",
-		"stage-report  0 x", "stage-report n1 2 x", "stage-report n1 0x", "stage-report n1 0 %4",
-		"stage-report n1 0 %zz", "stage-report n1 0 nokv", "stage-report n1 0 ",
+		"",
+		"slurmstepd: error: something",
+		"stage-report",
+		"stage-report n1",
+		"stage-report  0 x",
+		"stage-report n1 2 x",
+		"stage-report n1 0x",
+		"stage-report n1 0 %4",
+		"stage-report n1 0 %zz",
+		"stage-report n1 0 nokv",
+		"stage-report n1 0 ",
 	};
 	_cleanup_(report_reader_freep) struct report_reader *r = NULL;
 	_cleanup_(kv_freep) struct kv *kv = NULL;

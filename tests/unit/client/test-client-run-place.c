@@ -29,22 +29,32 @@ static struct run_place place(const char *const *variables, const char *value)
 
 	env = variables;
 	run_place_get(&p, value, get_env);
-	assert_int_equal(strspn(p.key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"),
-			 strlen(p.key));
+	assert_int_equal(
+		strspn(p.key, "abcdefghijklmnopqrstuvwxyzABCDEFGHIJKLMNOPQRSTUVWXYZ0123456789._-"),
+		strlen(p.key));
 	assert_true(p.key[0] != '.');
 	return p;
 }
 
 static void test_launchers_number_their_tasks(void **state)
 {
-	static const struct { const char *variables[12]; bool shared; uint32_t local_id, n_local; }
-	cases[] = {
+	static const struct {
+		const char *variables[12];
+		bool shared;
+		uint32_t local_id, n_local;
+	} cases[] = {
 		{ { NULL }, false, 0, 0 },
-		{ { "SLURM_JOB_ID", "7", "SLURM_STEP_ID", "0", "SLURM_LOCALID", "2", "SLURM_NODEID", "1",
-		    "SLURM_STEP_TASKS_PER_NODE", "2,4" }, true, 2, 4 },
+		{ { "SLURM_JOB_ID", "7", "SLURM_STEP_ID", "0", "SLURM_LOCALID", "2", "SLURM_NODEID",
+		    "1", "SLURM_STEP_TASKS_PER_NODE", "2,4" },
+		  true,
+		  2,
+		  4 },
 		{ { "SLURM_JOB_ID", "7", "SLURM_LOCALID", "0" }, false, 0, 0 }, /* a batch script */
 		{ { "PALS_LOCAL_RANKID", "3", "PALS_APID", "x/y" }, true, 3, 0 },
-		{ { "OMPI_COMM_WORLD_LOCAL_RANK", "1", "OMPI_COMM_WORLD_LOCAL_SIZE", "2" }, true, 1, 2 },
+		{ { "OMPI_COMM_WORLD_LOCAL_RANK", "1", "OMPI_COMM_WORLD_LOCAL_SIZE", "2" },
+		  true,
+		  1,
+		  2 },
 		{ { "MPI_LOCALRANKID", "0", "MPI_LOCALNRANKS", "8" }, true, 0, 8 },
 		{ { "MPI_LOCALRANKID", "-1" }, false, 0, 0 },
 	};
@@ -60,11 +70,19 @@ static void test_launchers_number_their_tasks(void **state)
 
 static void test_tasks_of_a_step_have_one_key_and_no_other(void **state)
 {
-	static const char *const a[] = { "SLURM_JOB_ID", "7", "SLURM_STEP_ID", "0", "SLURM_LOCALID", "0", NULL };
-	static const char *const b[] = { "SLURM_JOB_ID", "7", "SLURM_STEP_ID", "0", "SLURM_LOCALID", "9", NULL };
-	static const char *const c[] = { "SLURM_JOB_ID", "7", "SLURM_STEP_ID", "1", "SLURM_LOCALID", "0", NULL };
-	static const char *const d[] = { "PMIX_NAMESPACE", "prte@a", "OMPI_COMM_WORLD_LOCAL_RANK", "0", NULL };
-	static const char *const e[] = { "PMIX_NAMESPACE", "prte/a", "OMPI_COMM_WORLD_LOCAL_RANK", "1", NULL };
+	static const char *const a[] = {
+		"SLURM_JOB_ID", "7", "SLURM_STEP_ID", "0", "SLURM_LOCALID", "0", NULL
+	};
+	static const char *const b[] = {
+		"SLURM_JOB_ID", "7", "SLURM_STEP_ID", "0", "SLURM_LOCALID", "9", NULL
+	};
+	static const char *const c[] = {
+		"SLURM_JOB_ID", "7", "SLURM_STEP_ID", "1", "SLURM_LOCALID", "0", NULL
+	};
+	static const char *const d[] = { "PMIX_NAMESPACE", "prte@a", "OMPI_COMM_WORLD_LOCAL_RANK",
+					 "0", NULL };
+	static const char *const e[] = { "PMIX_NAMESPACE", "prte/a", "OMPI_COMM_WORLD_LOCAL_RANK",
+					 "1", NULL };
 
 	assert_string_equal(place(a, "/x").key, place(b, "/x").key);
 	assert_string_not_equal(place(a, "/x").key, place(c, "/x").key);
@@ -76,14 +94,18 @@ static void test_tasks_of_a_step_have_one_key_and_no_other(void **state)
 
 static void test_tasks_per_node(void **state)
 {
-	static const struct { const char *text; uint32_t node, tasks; } cases[] = {
-		{ "4", 0, 4 },        { "4", 1, 0 },          { "2(x3),1", 0, 2 }, { "2(x3),1", 2, 2 },
-		{ "2(x3),1", 3, 1 },  { "2(x3),1", 4, 0 },    { "", 0, 0 },        { "x", 0, 0 },
-		{ "1,2,3", 2, 3 },    { "1(y2)", 0, 0 },      { "1(x2", 1, 0 },    { "1(x2);3", 2, 0 },
+	static const struct {
+		const char *text;
+		uint32_t node, tasks;
+	} cases[] = {
+		{ "4", 0, 4 },	     { "4", 1, 0 },	  { "2(x3),1", 0, 2 }, { "2(x3),1", 2, 2 },
+		{ "2(x3),1", 3, 1 }, { "2(x3),1", 4, 0 }, { "", 0, 0 },	       { "x", 0, 0 },
+		{ "1,2,3", 2, 3 },   { "1(y2)", 0, 0 },	  { "1(x2", 1, 0 },    { "1(x2);3", 2, 0 },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++)
-		assert_int_equal(run_place_parse_tasks(cases[i].text, cases[i].node), cases[i].tasks);
+		assert_int_equal(run_place_parse_tasks(cases[i].text, cases[i].node),
+				 cases[i].tasks);
 }
 
 int main(void)

@@ -69,7 +69,10 @@ static void test_strange_messages_stay_the_callers(void **state)
 
 static void test_percent_is_100_only_when_ready(void **state)
 {
-	static const struct { const char *fields; int percent; } cases[] = {
+	static const struct {
+		const char *fields;
+		int percent;
+	} cases[] = {
 		{ "name=a state=staging bytes=0 total=10", 0 },
 		{ "name=a state=staging bytes=5 total=10", 50 },
 		{ "name=a state=staging bytes=10 total=10", 99 },

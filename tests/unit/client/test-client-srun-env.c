@@ -13,7 +13,10 @@
 
 static void test_what_names_the_job_stays_and_what_shapes_a_step_goes(void **state)
 {
-	static const struct { const char *variable; bool kept; } cases[] = {
+	static const struct {
+		const char *variable;
+		bool kept;
+	} cases[] = {
 		{ "PATH=/usr/bin", true },
 		{ "HOME=/home/a", true },
 		{ "STAGE_DATA_SOCKET=/run/x", true },

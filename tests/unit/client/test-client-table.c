@@ -11,7 +11,9 @@
 
 #include <cmocka.h>
 
-static const struct table_column columns[] = { { "NAME", false }, { "SIZE", true }, { "PATH", false } };
+static const struct table_column columns[] = { { "NAME", false },
+					       { "SIZE", true },
+					       { "PATH", false } };
 
 static void expect(struct table *t, const char *expected)
 {
@@ -44,9 +46,13 @@ static void test_utf8_counts_characters(void **state)
 	_cleanup_(table_freep) struct table *t = NULL;
 
 	assert_int_equal(table_new(&t, columns, 3), 0);
-	assert_int_equal(table_add_row(t, (const char *[]){ "gr\xc3\xbc\xc3\x9f" "e", "1", "x" }), 0);
+	assert_int_equal(table_add_row(t, (const char *[]){ "gr\xc3\xbc\xc3\x9f"
+							    "e",
+							    "1", "x" }),
+			 0);
 	expect(t, "NAME   SIZE  PATH\n"
-		  "gr\xc3\xbc\xc3\x9f" "e     1  x\n");
+		  "gr\xc3\xbc\xc3\x9f"
+		  "e     1  x\n");
 }
 
 static void test_control_bytes_do_not_reach_the_terminal(void **state)
@@ -55,7 +61,9 @@ static void test_control_bytes_do_not_reach_the_terminal(void **state)
 
 	assert_int_equal(table_new(&t, columns, 3), 0);
 	assert_int_equal(table_add_row(t, (const char *[]){ "a", "1", "/\x1b]0;x\x07" }), 0);
-	assert_int_equal(table_add_note(t, "\x9b" "2J"), 0);
+	assert_int_equal(table_add_note(t, "\x9b"
+					   "2J"),
+			 0);
 	expect(t, "NAME  SIZE  PATH\n"
 		  "a        1  /\\x1b]0;x\\x07\n"
 		  "    \\x9b2J\n");

@@ -69,7 +69,10 @@ static void test_a_file_is_a_header_and_whole_blocks(void **state)
 	assert_string_equal(p + 100, "0000644");
 	assert_string_equal(p + 124, "00000000005");
 	assert_string_equal(p + 136, "00000001750");
-	assert_memory_equal(p + 257, "ustar\0" "00", 8);
+	assert_memory_equal(p + 257,
+			    "ustar\0"
+			    "00",
+			    8);
 	assert_int_equal(strtoul(p + 148, NULL, 8), sum_of(p));
 	assert_memory_equal(p + TAR_BLOCK, "hello\0", 6);
 	assert_int_equal(tar_writer_get_cost("a/b.txt", 5), 2 * TAR_BLOCK);
@@ -122,9 +125,12 @@ static void test_a_file_has_exactly_its_size(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_file_is_a_header_and_whole_blocks, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_long_names_are_cut_or_become_records, setup, teardown),
-		cmocka_unit_test_setup_teardown(test_sizes_beyond_octal_become_records, setup, teardown),
+		cmocka_unit_test_setup_teardown(test_a_file_is_a_header_and_whole_blocks, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_long_names_are_cut_or_become_records, setup,
+						teardown),
+		cmocka_unit_test_setup_teardown(test_sizes_beyond_octal_become_records, setup,
+						teardown),
 		cmocka_unit_test_setup_teardown(test_a_file_has_exactly_its_size, setup, teardown),
 	};
 

@@ -71,8 +71,9 @@ static void test_where_nodes_differ_they_are_named(void **state)
 			add(&w, node, "a", "gap");
 	}
 	text = print(&w, &l);
-	assert_string_equal(text, "p: a on n1, n2, n4, n5, n6, n7, n8, n9 and 2 more: warning: gap\n"
-				  "p: a on n3: warning: late\n");
+	assert_string_equal(text,
+			    "p: a on n1, n2, n4, n5, n6, n7, n8, n9 and 2 more: warning: gap\n"
+			    "p: a on n3: warning: late\n");
 }
 
 static void test_no_warning_is_no_line_and_many_are_counted(void **state)
@@ -115,10 +116,7 @@ static void test_one_task_of_a_step_tells(void **state)
 		bool tells;
 	} cases[] = {
 		{ NULL, NULL, true }, /* a shell of salloc's */
-		{ "0", "0", true },
-		{ "0", "1", false },
-		{ "1", "0", false },
-		{ "3", "2", false },
+		{ "0", "0", true },   { "0", "1", false }, { "1", "0", false }, { "3", "2", false },
 	};
 
 	for (size_t i = 0; i < sizeof(cases) / sizeof(cases[0]); i++) {

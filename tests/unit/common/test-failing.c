@@ -38,7 +38,8 @@ static enum answer expect_text(int r, char *text, const char *expected)
 /* The option's text */
 
 static const char option[] =
-	"a=/p/a:shm:method=copy+threads=3,/p/b.tar:ssd:method=extract+strip=1+subdir=x/y+include=*.jpg+include=*.png"
+	"a=/p/a:shm:method=copy+threads=3,/p/b.tar:ssd:method=extract+strip=1+subdir=x/"
+	"y+include=*.jpg+include=*.png"
 	"+exclude=*.txt,/p/c%2Cd,https://h/x.tar:shm:timeout=3m,/p/{1..3}.tar,@cat/sub";
 
 static enum answer read_option(void *arg)
@@ -82,7 +83,8 @@ static enum answer expand_option(void *arg)
 {
 	struct dataset_list list = { 0 };
 	enum answer answer;
-	int r = dataset_list_from_string(&list, "$A/$B/x,~/y:$C/z,rel/q:shm:method=extract+subdir=d$D", NULL);
+	int r = dataset_list_from_string(
+		&list, "$A/$B/x,~/y:$C/z,rel/q:shm:method=extract+subdir=d$D", NULL);
 
 	if (r == 0)
 		r = dataset_list_expand(&list, "/cwd", LONG_DIR, get_env, NULL, NULL);
@@ -140,9 +142,9 @@ static enum answer fill_kv(void *arg)
 		return answer_of(r);
 	return strcmp(kv_get_or_empty(again, "kaa"), LONG_DIR LONG_DIR LONG_DIR) == 0 &&
 			       strcmp(kv_get_or_empty(again, "kch"), LONG_DIR " 59") == 0 &&
-			       kv_get_u64(again, "n", 0) == 7 ?
-		       WHOLE :
-		       WRONG;
+			       kv_get_u64(again, "n", 0) == 7
+		       ? WHOLE
+		       : WRONG;
 }
 
 static void test_messages(void **state)
@@ -199,7 +201,9 @@ static const char conf_text[] =
 static enum answer load_conf(void *arg)
 {
 	static const char *const groups[] = { "g" };
-	static const struct conf_expand names = { .user = "u", .group = "g", .node = "n", .job_id = 7 };
+	static const struct conf_expand names = {
+		.user = "u", .group = "g", .node = "n", .job_id = 7
+	};
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	_cleanup_(freep) char *dir = NULL;
 	const struct conf_source *rule;
@@ -259,8 +263,8 @@ static void test_refusing_stays_refusing(void **state)
 	assert_true(walk("refusal", refuse_source, path) > 50);
 }
 
-/* What is let in has its rule's words, and the tiers in their order. Seen failing: the order was copied, and
- * without memory for that another was taken. */
+/* What is let in has its rule's words, and the tiers in their order. Seen failing: the order was
+ * copied, and without memory for that another was taken. */
 static enum answer admit_item(void *arg)
 {
 	const struct admit_input in = { .conf = arg, .user = "u" };
@@ -272,8 +276,8 @@ static enum answer admit_item(void *arg)
 	if (r == 0)
 		r = admit_dataset(&a, &in, &list.items[0], NULL);
 	answer = answer_of(r);
-	if (answer == WHOLE && (strcmp(a.rule, "one") || strcmp(a.rule_match, "/p/**") || strcmp(a.tiers, "ssd,shm") ||
-				strcmp(a.methods, "*") || !a.web))
+	if (answer == WHOLE && (strcmp(a.rule, "one") || strcmp(a.rule_match, "/p/**") ||
+				strcmp(a.tiers, "ssd,shm") || strcmp(a.methods, "*") || !a.web))
 		answer = WRONG;
 	admit_deinit(&a);
 	dataset_list_deinit(&list);
@@ -392,8 +396,9 @@ static void test_manifest(void **state)
 	assert_true(walk_from("release", make_tree, release, *state) >= 2);
 }
 
-/* Directories of which only a part can be read: a disk tier with what jobs left, and the leases of what is
- * kept. An unread rest was taken for an empty one: a job's files stayed on a disk for ever. */
+/* Directories of which only a part can be read: a disk tier with what jobs left, and the leases of
+ * what is kept. An unread rest was taken for an empty one: a job's files stayed on a disk for ever.
+ */
 
 static int count_one(void *arg, int dirfd, const char *name)
 {
@@ -426,21 +431,21 @@ static void test_what_jobs_left(void **state)
 	assert_true(walk("leftovers", count_leftovers, *state) >= 6);
 }
 
-struct kept {
+struct keep_use {
 	struct keep k;
 	struct keep_entry e;
 };
 
 static enum answer ask_for_lease(void *arg)
 {
-	const struct kept *kept = arg;
+	const struct keep_use *kept = arg;
 
 	return keep_entry_is_used(&kept->k, &kept->e) ? WHOLE : WRONG;
 }
 
 static void test_lease(void **state)
 {
-	struct kept kept = { { -1, *state }, KEEP_ENTRY_INIT };
+	struct keep_use kept = { { -1, *state }, KEEP_ENTRY_INIT };
 	char path[512];
 
 	kept.e.fd = open(*state, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
@@ -464,14 +469,20 @@ int main(void)
 		cmocka_unit_test(test_merging),
 		cmocka_unit_test(test_messages),
 		cmocka_unit_test(test_spec_and_paths),
-		cmocka_unit_test_setup_teardown(test_configuration, unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_configuration, unit_scratch_setup,
+						unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_refusing_stays_refusing, unit_scratch_setup,
 						unit_scratch_teardown),
-		cmocka_unit_test_setup_teardown(test_admission, unit_scratch_setup, unit_scratch_teardown),
-		cmocka_unit_test_setup_teardown(test_removal, unit_scratch_setup, unit_scratch_teardown),
-		cmocka_unit_test_setup_teardown(test_manifest, unit_scratch_setup, unit_scratch_teardown),
-		cmocka_unit_test_setup_teardown(test_what_jobs_left, unit_scratch_setup, unit_scratch_teardown),
-		cmocka_unit_test_setup_teardown(test_lease, unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_admission, unit_scratch_setup,
+						unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_removal, unit_scratch_setup,
+						unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_manifest, unit_scratch_setup,
+						unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_what_jobs_left, unit_scratch_setup,
+						unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_lease, unit_scratch_setup,
+						unit_scratch_teardown),
 	};
 
 	if (unit_is_under_valgrind()) /* its malloc() never fails */

@@ -34,10 +34,10 @@ static void test_command_lines(void **state)
 		{ "sbatch -Hp gpu job.sh", false, "gpu", "job.sh" },
 		{ "sbatch -pgpu,cpu job.sh -p other", false, "gpu,cpu", "job.sh" },
 		{ "sbatch -p a --partition=b job.sh", false, "b", "job.sh" },
-		{ "srun -n 4 prog -d x -b y", false, "", "prog" },         /* the program's own */
+		{ "srun -n 4 prog -d x -b y", false, "", "prog" }, /* the program's own */
 		{ "srun --pty --overlap bash -b", false, "", "bash" },
 		{ "srun --time 10 -p gpu prog", false, "gpu", "prog" },
-		{ "srun --exclusive -p gpu prog", false, "gpu", "prog" },  /* value only with '=' */
+		{ "srun --exclusive -p gpu prog", false, "gpu", "prog" }, /* value only with '=' */
 		{ "sbatch -- -d", false, "", "-d" },
 		{ "sbatch -d", false, "", NULL },
 		{ "sbatch --dependency", false, "", NULL },
@@ -68,11 +68,11 @@ static void test_script_lines(void **state)
 	} cases[] = {
 		{ "#!/bin/sh\n#SBATCH -d afterok:1\n", true, "" },
 		{ "#!/bin/sh\n\n# a remark\n#SBATCH\t--begin=16:00 -p gpu\ntrue\n", true, "gpu" },
-		{ "#!/bin/sh\ntrue\n#SBATCH -d afterok:1\n", false, "" },  /* too late */
+		{ "#!/bin/sh\ntrue\n#SBATCH -d afterok:1\n", false, "" }, /* too late */
 		{ "#!/bin/sh\n#SBATCHx -d afterok:1\n", false, "" },
 		{ "#!/bin/sh\n#SBATCH -p 'gpu' # -d 1\n", false, "gpu" },
 		{ "#!/bin/sh\n#SBATCH --partition=\"a,b\"\n#SBATCH -p c\n", false, "a,b" },
-		{ "#SBATCH -p gpu", false, "gpu" },                        /* no newline */
+		{ "#SBATCH -p gpu", false, "gpu" }, /* no newline */
 		{ "", false, "" },
 	};
 

@@ -18,14 +18,14 @@
 struct fake_spank {
 	spank_context_t context;
 	uint32_t job_id, step_id;
-	char *env[FAKE_MAX_ENV + 1];   /* NAME=VALUE */
+	char *env[FAKE_MAX_ENV + 1]; /* NAME=VALUE */
 	char *argv[2];
 	struct spank_option options[4];
 	size_t n_options;
-	char *control;                 /* STAGE_SPEC, NULL: not published */
-	bool control_is_full;          /* Slurm does not take it */
-	bool knows_nothing;	       /* of the job */
-	char log[4096];                /* what was said to the user */
+	char *control;	      /* STAGE_SPEC, NULL: not published */
+	bool control_is_full; /* Slurm does not take it */
+	bool knows_nothing;   /* of the job */
+	char log[4096];	      /* what was said to the user */
 };
 
 static struct fake_spank fake;
@@ -35,7 +35,9 @@ static inline void fake_reset(spank_context_t context)
 	for (char **e = fake.env; *e; e++)
 		free(*e);
 	free(fake.control);
-	fake = (struct fake_spank){ .context = context, .job_id = 4294000001u, .step_id = 0,
+	fake = (struct fake_spank){ .context = context,
+				    .job_id = 4294000001u,
+				    .step_id = 0,
 				    .argv = { (char *)"true", NULL } };
 }
 

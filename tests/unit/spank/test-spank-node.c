@@ -7,7 +7,7 @@
 #include "common/config/spec.h"
 #include "common/protocol/rundir.h"
 #include "common/util/fd.h"
-#include "spank/launch.h"
+#include "spank/keeper-start.h"
 #include "spank/node.h"
 
 #include "stage-build.h"
@@ -24,7 +24,7 @@ static void write_keeper(const char *body)
 	fprintf(f, "#!/bin/sh\necho \"$@\" >>" CALLS "\n%s\n", body);
 	assert_int_equal(fchmod(fileno(f), 0755), 0);
 	fclose(f);
-	launch_program = "/run/keeper";
+	keeper_start_program = "/run/keeper";
 }
 
 static void set_up(spank_context_t context, const char *keeper)
@@ -83,9 +83,11 @@ static void test_the_prolog_starts_a_keeper(void **state)
 	setenv("SLURM_JOB_RESTART_COUNT", "3", 1);
 	setenv("SLURMD_NODENAME", "n7", 1);
 	setenv("SLURM_NODELIST", "n[7-8]", 1);
+	setenv("SLURM_JOB_SLUID", "s2YDM87YNK1900", 1);
 	node_prolog(NULL, "/x.conf");
 	snprintf(expected, sizeof(expected),
-		 "run --job 4711 --uid %u --gid %u --restart 3 --node n7 --conf /x.conf\n",
+		 "run --job 4711 --uid %u --gid %u --restart 3 --node n7 --conf /x.conf --sluid "
+		 "s2YDM87YNK1900\n",
 		 (unsigned)getuid(), (unsigned)getgid());
 	assert_string_equal(calls(), expected);
 	assert_string_equal(fake.log, "");
@@ -142,7 +144,7 @@ static void test_the_epilog_cleans_what_there_is(void **state)
 	node_epilog(NULL, NULL);
 	await_call("clean --conf  --job 4711 ");
 	assert_string_equal(fake.log, "");
-	launch_program = "/run/nowhere";
+	keeper_start_program = "/run/nowhere";
 	node_epilog(NULL, NULL);
 	assert_string_equal(fake.log,
 			    "stage-data: job=4711: /run/nowhere: No such file or directory\n");
@@ -178,7 +180,7 @@ static void test_slurmd_begins_with_the_reaper(void **state)
 	node_boot("/x.conf");
 	assert_int_equal(access(MARK, F_OK), -1);
 	await_call("reap --conf /x.conf\n");
-	launch_program = "/run/nowhere";
+	keeper_start_program = "/run/nowhere";
 	node_boot(NULL);
 	assert_string_equal(fake.log, "stage-data: /run/nowhere: No such file or directory\n");
 	fake.log[0] = '\0';
@@ -205,7 +207,7 @@ static void test_a_step_starts_what_no_prolog_did(void **state)
 	node[strcspn(node, ".")] = '\0';
 	node_step_start(NULL, NULL);
 	snprintf(expected, sizeof(expected),
-		 "run --job 4711 --uid %u --gid %u --restart 0 --node %s --conf  --step\n",
+		 "run --job 4711 --uid %u --gid %u --restart 0 --node %s --conf  --sluid  --step\n",
 		 (unsigned)getuid(), (unsigned)getgid(), node);
 	assert_string_equal(calls(), expected);
 	assert_string_equal(node_get_start_error(), "");
@@ -215,7 +217,8 @@ static void test_a_step_starts_what_no_prolog_did(void **state)
 	fd_closep(&(int){ open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0644) });
 	node_step_start(NULL, NULL);
 	assert_string_equal(calls(), "");
-	/* That of another user, whose job had the number. Seen failing where any socket was enough. */
+	/* That of another user, whose job had the number. Seen failing where any socket was enough.
+	 */
 	assert_int_equal(chown(path, 65534, 65534), 0);
 	node_step_start(NULL, NULL);
 	assert_string_equal(calls(), expected);
@@ -235,7 +238,8 @@ static void test_a_keeper_that_hangs_in_a_step_ends(void **state)
 	fake_setenv(SPEC_ENV_JOB, SPEC);
 	node_step_start(NULL, NULL);
 	assert_non_null(strstr(fake.log, "job=4711: stage-keeper has not answered within"));
-	assert_string_equal(node_get_start_error(), ""); /* a task that is held may still see it come */
+	assert_string_equal(node_get_start_error(),
+			    ""); /* a task that is held may still see it come */
 	assert_true(keeper_lives());
 	for (int i = 0; i < 4000 && keeper_lives(); i++)
 		usleep(5000);

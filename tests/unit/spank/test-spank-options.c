@@ -15,11 +15,9 @@ static void test_origin_is_told_by_where_the_text_lies(void **state)
 	assert_int_equal(options_find_origin(line + 20, env, start, end, true),
 			 OPTIONS_COMMAND_LINE);
 	assert_int_equal(options_find_origin(script, env, start, end, true), OPTIONS_SCRIPT);
-	assert_int_equal(options_find_origin(behind, env, start, end, true),
-			 OPTIONS_SCRIPT);
+	assert_int_equal(options_find_origin(behind, env, start, end, true), OPTIONS_SCRIPT);
 	/* srun and salloc read no scripts, whatever they do to the text */
-	assert_int_equal(options_find_origin(script, env, start, end, false),
-			 OPTIONS_COMMAND_LINE);
+	assert_int_equal(options_find_origin(script, env, start, end, false), OPTIONS_COMMAND_LINE);
 	assert_int_equal(options_find_origin(script, NULL, 0, 0, true), OPTIONS_SCRIPT);
 }
 
@@ -84,8 +82,8 @@ static void test_repeats_add_up_until_reset(void **state)
 
 static char *of_command_line; /* the kernel laid it out */
 
-/* sbatch reads both. Seen failing where the bounds of the command line were not found, and where a reset left
- * the script's. */
+/* sbatch reads both. Seen failing where the bounds of the command line were not found, and where a
+ * reset left the script's. */
 static void test_scripts_and_command_lines_are_kept_apart(void **state)
 {
 	const struct options *o = options_get();
@@ -142,10 +140,15 @@ static void test_inherited_and_remote_values_do_not_count(void **state)
 	unsetenv(OPTIONS_ENV_WAIT);
 }
 
-/* Of the clients sbatch alone reads one; what it has read there lies elsewhere than its arguments. */
+/* Of the clients sbatch alone reads one; what it has read there lies elsewhere than its arguments.
+ */
 static void test_a_script_has_its_own_values(void **state)
 {
-	static const struct { const char *program; spank_context_t context; bool reads; } cases[] = {
+	static const struct {
+		const char *program;
+		spank_context_t context;
+		bool reads;
+	} cases[] = {
 		{ "sbatch", S_CTX_ALLOCATOR, true },
 		{ "salloc", S_CTX_ALLOCATOR, false },
 		{ "srun", S_CTX_LOCAL, false },
@@ -162,7 +165,8 @@ static void test_a_script_has_its_own_values(void **state)
 		assert_int_equal(call("stage-wait", value, 0), 0);
 		assert_int_equal(call("stage-wait", other, 1), 0); /* on a node */
 		program_invocation_short_name = name;
-		assert_string_equal(cases[i].reads ? o->wait_script : o->wait_command_line, "tasks");
+		assert_string_equal(cases[i].reads ? o->wait_script : o->wait_command_line,
+				    "tasks");
 		assert_null(cases[i].reads ? o->wait_command_line : o->wait_script);
 		options_reset();
 	}

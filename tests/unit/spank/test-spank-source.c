@@ -140,8 +140,8 @@ static void test_unreadable_and_odd_sources_are_reported(void **state)
 
 static void test_a_pattern_that_nothing_fits_is_reported(void **state)
 {
-	static const char *const names[] = { "s-*.tar", "s-{0..2}.tar", "s-{0..3}.tar", "t-*", "{s,t}-*.tar",
-					     "{u,t}-*" };
+	static const char *const names[] = { "s-*.tar", "s-{0..2}.tar", "s-{0..3}.tar",
+					     "t-*",	"{s,t}-*.tar",	"{u,t}-*" };
 	struct seen seen;
 	size_t index;
 

@@ -9,25 +9,25 @@
 #include "common/config/spec.h"
 #include "common/protocol/rundir.h"
 #include "common/protocol/submit-notes.h"
-#include "spank/hold.h"
+#include "spank/wait-ready.h"
 #include "spank/options.h"
 #include "spank/submit.h"
 
 /*
- * Each case is a client of its own: a child that gives the options, calls the hook and shows what was
- * published. sbatch is told from the others by the name of the program, and scripts' lines by where
- * their text lies: what is in this file's data is a script's.
+ * Each case is a client of its own: a child that gives the options, calls the hook and shows what
+ * was published. sbatch is told from the others by the name of the program, and scripts' lines by
+ * where their text lies: what is in this file's data is a script's.
  */
 struct client {
 	const char *program;
 	spank_context_t context;
 	const char *const *script, *const *command_line; /* NULL-terminated, may be NULL */
 	const char *wait;
-	const char *env[8];           /* NAME, VALUE, ... */
-	const char *answer;           /* of a cli_filter, NULL: the site has none */
-	uid_t uid;                    /* of another user, 0: stays */
+	const char *env[8]; /* NAME, VALUE, ... */
+	const char *answer; /* of a cli_filter, NULL: the site has none */
+	uid_t uid;	    /* of another user, 0: stays */
 	bool control_is_full;
-	bool shows_env;               /* what stands in the environment afterwards */
+	bool shows_env; /* what stands in the environment afterwards */
 };
 
 static char conf_path[4096], dir[4096];
@@ -112,10 +112,11 @@ static void client_main(const struct client *c, FILE *out)
 	fputs(fake.log, out);
 	if (c->shows_env)
 		show_env(out);
-	if (getenv("STAGE_DATA") || is_placed(getenv("STAGE_DATA_DIR")) || getenv(HOLD_ENV_HELD))
+	if (getenv("STAGE_DATA") || is_placed(getenv("STAGE_DATA_DIR")) ||
+	    getenv(WAIT_READY_ENV_HELD))
 		fputs("\nleft in the environment", out);
-	if (getenv(HOLD_ENV_WAIT))
-		fprintf(out, "\nwait=%s", getenv(HOLD_ENV_WAIT));
+	if (getenv(WAIT_READY_ENV_WAIT))
+		fprintf(out, "\nwait=%s", getenv(WAIT_READY_ENV_WAIT));
 	fflush(out);
 	_exit(0);
 }
@@ -170,10 +171,11 @@ static void check_published(const struct client *c, const char *wait, const char
 
 static void test_what_replaces_what(void **state)
 {
-	static const char *const a[] = { "a=a.tar", NULL }, *const ab[] = { "a=a.tar", "b=a.tar", NULL },
-				 *const c[] = { "c=a.tar", NULL }, *const plus[] = { "+c=a.tar", NULL },
-				 *const cd[] = { "c=a.tar", "d=a.tar", NULL },
-				 *const none[] = { "none", NULL };
+	static const char *const
+		a[] = { "a=a.tar", NULL },
+		*const ab[] = { "a=a.tar", "b=a.tar", NULL }, *const c[] = { "c=a.tar", NULL },
+		*const plus[] = { "+c=a.tar", NULL }, *const cd[] = { "c=a.tar", "d=a.tar", NULL },
+		*const none[] = { "none", NULL };
 	static const struct {
 		const char *const *script;
 		const char *env;
@@ -197,8 +199,10 @@ static void test_what_replaces_what(void **state)
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		struct client cl = { "sbatch", S_CTX_ALLOCATOR, cases[i].script,
-				     cases[i].command_line, NULL, { NULL } };
+		struct client cl = {
+			"sbatch", S_CTX_ALLOCATOR, cases[i].script, cases[i].command_line,
+			NULL,	  { NULL }
+		};
 
 		if (cases[i].env) {
 			cl.env[0] = "STAGE_DATA";
@@ -251,7 +255,8 @@ static void test_refusals_name_the_item_and_end_the_client(void **state)
 		{ "year=./2020/p", "can be seen from here\n" }, /* nobody took that for a path */
 		{ "./year=2020/p", "can be seen from here\n" },
 		{ "a.tar:scratch", "no [tier scratch]" },
-		{ "a.tar:/elsewhere/x", "DEST /elsewhere/x is below no tier of this site ([tier ssd] /" },
+		{ "a.tar:/elsewhere/x",
+		  "DEST /elsewhere/x is below no tier of this site ([tier ssd] /" },
 		{ "a.tar:/tmpx/mine", "DEST /tmpx/mine is below no tier" },
 		{ "gone/a.tar", "/gone is not there)" },
 		{ "a.tar b.tar", "a comma stands between two items" },
@@ -259,21 +264,24 @@ static void test_refusals_name_the_item_and_end_the_client(void **state)
 		{ "tight/a.tar:ssd", "[source tight], which has Tiers=shm" },
 		{ "tight/a.tar::method=mount", "[source tight], which has Methods=copy" },
 		{ "$STAGE_NO_SUCH/a", "STAGE_NO_SUCH" },
-		{ "/etc/passwd", "/etc/passwd" },       /* no rule */
+		{ "/etc/passwd", "/etc/passwd" }, /* no rule */
 		{ "@catalogue", "@catalogue" },
 		{ "@closed", "/etc/closed.tar: no rule of the site matches" },
 		{ "@loose/below", "/below: no rule of the site matches" },
 		{ "@tight", "method=mount is not allowed" },
-		{ "@tight::method=copy+onfail=source,@tight:ssd:method=copy", "which has Tiers=shm" },
+		{ "@tight::method=copy+onfail=source,@tight:ssd:method=copy",
+		  "which has Tiers=shm" },
 		{ "a.tar,+none", "none" },
 		{ "a=a.tar,b=a.tar,c=a.tar,d=a.tar", "4 datasets, this site allows 3" },
 		{ "a.tar/x", "a.tar is no directory)" },
 		{ "loop/x", "loop fails)" },
 		{ "/far/x", "compute nodes can't see /far/x ([source far] has VisibleOn=mover)" },
-		{ "https://sums.example/x.tar", "to come with its checksum ([source sums] has Checksum=required)" },
+		{ "https://sums.example/x.tar",
+		  "to come with its checksum ([source sums] has Checksum=required)" },
 		{ "https://h.example/x:source", "what is on the web can't be used where it is" },
 		{ "s3://bucket/x:source", "what is on the web can't be used where it is" },
-		{ "a.tar:/wid/x", "this site ([tier ssd] /tmp, [tier wide] /wide/%u); leave DEST out" },
+		{ "a.tar:/wid/x",
+		  "this site ([tier ssd] /tmp, [tier wide] /wide/%u); leave DEST out" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -299,8 +307,9 @@ static void refuses(const struct client *c, const char *expect)
 static void test_a_directory_that_others_may_not_pass_is_named(void **state)
 {
 	static const char *const a[] = { "locked/in/a", NULL };
-	const struct client c = { .program = "sbatch", .context = S_CTX_ALLOCATOR, .script = a,
-				  .uid = 65534 };
+	const struct client c = {
+		.program = "sbatch", .context = S_CTX_ALLOCATOR, .script = a, .uid = 65534
+	};
 
 	if (geteuid() != 0)
 		skip();
@@ -320,7 +329,9 @@ static void test_braces_of_the_shell_are_told(void **state)
 static void test_a_slurm_that_takes_no_more_is_told(void **state)
 {
 	static const char *const a[] = { "a=a.tar", NULL };
-	const struct client c = { .program = "sbatch", .context = S_CTX_ALLOCATOR, .script = a,
+	const struct client c = { .program = "sbatch",
+				  .context = S_CTX_ALLOCATOR,
+				  .script = a,
 				  .control_is_full = true };
 
 	refuses(&c, "cannot pass the value on to the job");
@@ -328,7 +339,8 @@ static void test_a_slurm_that_takes_no_more_is_told(void **state)
 
 static void test_destinations_that_a_site_has(void **state)
 {
-	static const char *const dests[] = { "a=a.tar:ssd", "a=a.tar:shm", "a=a.tar:source", "a=a.tar:/tmp",
+	static const char *const dests[] = { "a=a.tar:ssd",	  "a=a.tar:shm",
+					     "a=a.tar:source",	  "a=a.tar:/tmp",
 					     "a=a.tar:/tmp/mine", "a=a.tar:/wide/me/x" };
 
 	for (size_t i = 0; i < ARRAY_SIZE(dests); i++) {
@@ -371,11 +383,14 @@ static void test_warnings_do_not_hold_a_job_up(void **state)
 	static const char *const gone[] = { "a=gone.tar", NULL },
 				 *const sum[] = { "a=a.tar::verify=sha256:0011", NULL },
 				 *const whole[] = { "a=a.tar::verify=sha256:" SUM, NULL };
-	struct client c = { "sbatch", S_CTX_ALLOCATOR, gone, NULL, NULL, { "SBATCH_BEGIN", "now+1" } };
+	struct client c = {
+		"sbatch", S_CTX_ALLOCATOR, gone, NULL, NULL, { "SBATCH_BEGIN", "now+1" }
+	};
 	char text[8192];
 
 	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
-	assert_non_null(strstr(text, "gone.tar: No such file or directory; it has to be there when"));
+	assert_non_null(
+		strstr(text, "gone.tar: No such file or directory; it has to be there when"));
 	c.env[0] = NULL;
 	c.script = whole;
 	check_published(&c, "script", "a=D/a.tar::verify=sha256:" SUM); /* and nothing said */
@@ -388,7 +403,9 @@ static void test_warnings_do_not_hold_a_job_up(void **state)
 static void test_what_can_not_fit_into_the_job_is_told(void **state)
 {
 	static const char *const value[] = { "b=big.img:shm", NULL };
-	struct client c = { "sbatch", S_CTX_ALLOCATOR, value, NULL, NULL, { "SBATCH_MEM_PER_NODE", "1M" } };
+	struct client c = { "sbatch", S_CTX_ALLOCATOR,
+			    value,    NULL,
+			    NULL,     { "SBATCH_MEM_PER_NODE", "1M" } };
 	char keep[4096], text[8192], path[4200];
 
 	snprintf(path, sizeof(path), "%s/big.img", dir);
@@ -399,8 +416,9 @@ static void test_what_can_not_fit_into_the_job_is_told(void **state)
 	memcpy(keep, conf_path, sizeof(keep));
 	snprintf(conf_path, sizeof(conf_path), "%.4000s/all.conf", dir);
 	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
-	if (!strstr(text, "b: ") || !strstr(text, "has 960 KiB and is to go to memory (shm), where 90 % of the "
-						  "job's memory (--mem) gives datasets 922 KiB; ask for more --mem"))
+	if (!strstr(text, "b: ") ||
+	    !strstr(text, "has 960 KiB and is to go to memory (shm), where 90 % of the "
+			  "job's memory (--mem) gives datasets 922 KiB; ask for more --mem"))
 		fail_msg("%s", text);
 	c.env[1] = "2M";
 	check_published(&c, "script", "b=D/big.img:shm");
@@ -410,14 +428,17 @@ static void test_what_can_not_fit_into_the_job_is_told(void **state)
 static void test_all_partitions_that_a_job_may_start_in_need_staging(void **state)
 {
 	static const char *const a[] = { "a=a.tar", NULL };
-	struct client c = { "sbatch", S_CTX_ALLOCATOR, a, NULL, NULL, { "SBATCH_PARTITION", "gpu" } };
+	struct client c = {
+		"sbatch", S_CTX_ALLOCATOR, a, NULL, NULL, { "SBATCH_PARTITION", "gpu" }
+	};
 	char keep[4096];
 
 	memcpy(keep, conf_path, sizeof(keep));
 	snprintf(conf_path, sizeof(conf_path), "%.4000s/gpu.conf", dir);
 	check_published(&c, "script", "a=D/a.tar");
 	c.env[1] = "gpu,big";
-	refuses(&c, "the job may start in partition big, which has no staging; with --stage-data use only gpu");
+	refuses(&c, "the job may start in partition big, which has no staging; with --stage-data "
+		    "use only gpu");
 	c.env[1] = "big,gpu";
 	refuses(&c, "partition big,");
 	c.env[1] = "big";
@@ -462,8 +483,8 @@ static void test_a_broken_configuration_closes_the_option_only(void **state)
 static void test_inside_a_job(void **state)
 {
 	static const char *const same[] = { "a=a.tar", NULL }, *const other[] = { "b=a.tar", NULL };
-	struct client c = { "srun", S_CTX_LOCAL, NULL, same, NULL,
-			    { "SLURM_JOB_ID", "17", SPEC_ENV_JOB, NULL } };
+	struct client c = { "srun", S_CTX_LOCAL, NULL,
+			    same,   NULL,	 { "SLURM_JOB_ID", "17", SPEC_ENV_JOB, NULL } };
 	char text[8192], spec[4200];
 
 	snprintf(spec, sizeof(spec), "1:script:0123456789abcdef:a=%.4000s/a.tar", dir);
@@ -489,9 +510,13 @@ static void test_inside_a_job(void **state)
 static void test_a_job_submitted_from_a_job_asks_for_itself(void **state)
 {
 	static const char spec[] = "1:script:0123456789abcdef:/p/a";
-	const struct client c = { "sbatch", S_CTX_ALLOCATOR, NULL, NULL, NULL,
-				  { "SLURM_JOB_ID", "17", SPEC_ENV_JOB, spec, "STAGE_DATA_DIR", "/x",
-				    HOLD_ENV_HELD, "1" } };
+	const struct client c = { "sbatch",
+				  S_CTX_ALLOCATOR,
+				  NULL,
+				  NULL,
+				  NULL,
+				  { "SLURM_JOB_ID", "17", SPEC_ENV_JOB, spec, "STAGE_DATA_DIR",
+				    "/x", WAIT_READY_ENV_HELD, "1" } };
 	char text[8192];
 
 	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
@@ -514,19 +539,34 @@ static void test_the_variables_lead_nowhere_until_a_node_sets_them(void **state)
 		    "\nSTAGE_DATA_LIST_B=" RUNDIR_NOT_STAGED "/list.b\n" },
 		  "STAGE_DATA_LIST_A=" },
 		{ { "srun", S_CTX_LOCAL, NULL, ab, "no", { NULL } },
-		  { "\nSTAGE_DATA_PATH_A=" RUNDIR_NOT_STAGED "/a\n" }, "STAGE_DATA_SOCKET" },
+		  { "\nSTAGE_DATA_PATH_A=" RUNDIR_NOT_STAGED "/a\n" },
+		  "STAGE_DATA_SOCKET" },
 		{ { "salloc", S_CTX_ALLOCATOR, NULL, ab, "no", { NULL } },
-		  { "\nSTAGE_DATA_PATH_B=" RUNDIR_NOT_STAGED "/b\n" }, "STAGE_DATA_SOCKET" },
-		{ { "sbatch", S_CTX_ALLOCATOR, NULL, NULL, NULL, { NULL } }, { "nothing" }, "STAGE_DATA_" },
+		  { "\nSTAGE_DATA_PATH_B=" RUNDIR_NOT_STAGED "/b\n" },
+		  "STAGE_DATA_SOCKET" },
+		{ { "sbatch", S_CTX_ALLOCATOR, NULL, NULL, NULL, { NULL } },
+		  { "nothing" },
+		  "STAGE_DATA_" },
 		/* of a job of its own, submitted in a job */
-		{ { "sbatch", S_CTX_ALLOCATOR, ab, NULL, "no",
+		{ { "sbatch",
+		    S_CTX_ALLOCATOR,
+		    ab,
+		    NULL,
+		    "no",
 		    { "SLURM_JOB_ID", "17", SPEC_ENV_JOB, spec, "STAGE_DATA_PATH_C", "/x" } },
-		  { "\nSTAGE_DATA_PATH_A=" RUNDIR_NOT_STAGED "/a\n" }, "STAGE_DATA_PATH_C" },
+		  { "\nSTAGE_DATA_PATH_A=" RUNDIR_NOT_STAGED "/a\n" },
+		  "STAGE_DATA_PATH_C" },
 		/* a step: what this node has says nothing of others */
-		{ { "srun", S_CTX_LOCAL, NULL, NULL, NULL,
+		{ { "srun",
+		    S_CTX_LOCAL,
+		    NULL,
+		    NULL,
+		    NULL,
 		    { "SLURM_JOB_ID", "17", SPEC_ENV_JOB, spec, "STAGE_DATA_PATH_A", "/x/a" } },
-		  { "\nSTAGE_DATA_PATH_A=" RUNDIR_NOT_STAGED "/a\n" }, "PATH_B" },
-		{ { "srun", S_CTX_LOCAL, NULL, NULL, NULL, { "SLURM_JOB_ID", "17" } }, { "nothing" },
+		  { "\nSTAGE_DATA_PATH_A=" RUNDIR_NOT_STAGED "/a\n" },
+		  "PATH_B" },
+		{ { "srun", S_CTX_LOCAL, NULL, NULL, NULL, { "SLURM_JOB_ID", "17" } },
+		  { "nothing" },
 		  "STAGE_DATA_" },
 	};
 
@@ -548,9 +588,11 @@ static void test_the_variables_lead_nowhere_until_a_node_sets_them(void **state)
 /* Red when the notes are not taken back, or when what was given counts beside the answer. */
 static void test_a_filter_of_the_site_reads_what_was_given_and_answers(void **state)
 {
-	static const char *const script[] = { "a=a.tar", "/b,c", NULL }, *const cmd[] = { "+d", NULL };
-	struct client c = { "sbatch", S_CTX_ALLOCATOR, script, cmd, NULL, { "STAGE_DATA", "e=a.tar" },
-			    "x=a.tar" };
+	static const char *const script[] = { "a=a.tar", "/b,c", NULL }, *const cmd[] = { "+d",
+											  NULL };
+	struct client c = {
+		"sbatch", S_CTX_ALLOCATOR, script, cmd, NULL, { "STAGE_DATA", "e=a.tar" }, "x=a.tar"
+	};
 	char text[8192], want[8192];
 
 	/* give() passes for srun where it plays the command line, so that "+d" is no note here */
@@ -566,7 +608,8 @@ static void test_a_filter_of_the_site_reads_what_was_given_and_answers(void **st
 	c.script = NULL;
 	c.command_line = script;
 	c.env[0] = NULL;
-	assert_int_equal(run_client(&c, text, sizeof(text)), 1); /* /b is refused: no answer was heard */
+	assert_int_equal(run_client(&c, text, sizeof(text)),
+			 1); /* /b is refused: no answer was heard */
 	assert_non_null(strstr(text, "no notes"));
 }
 
@@ -591,27 +634,34 @@ static int setup(void **state)
 		return -1;
 	snprintf(dir, sizeof(dir), "%s", (char *)*state);
 	snprintf(conf_path, sizeof(conf_path), "%.4000s/stage-data.conf", dir);
-	snprintf(text, sizeof(text), "[limits]\nMaxItems=3\n[tier shm]\nKind=memory\n"
+	snprintf(text, sizeof(text),
+		 "[limits]\nMaxItems=3\n[tier shm]\nKind=memory\n"
 		 "[tier ssd]\nKind=disk\nPath=/tmp\n[tier wide]\nKind=disk\nPath=/wide/%%u\n"
 		 "[source tight]\nMatch=%s/tight/**\nTiers=shm\nMethods=copy\n"
 		 "[source own]\nMatch=%s/**\n"
-		 "[source far]\nMatch=/far/**\nVisibleOn=mover\nMoverPartition=dm\nTiers=ssd\n[source web]\nMatch=https://h.example/**\n"
+		 "[source "
+		 "far]\nMatch=/far/**\nVisibleOn=mover\nMoverPartition=dm\nTiers=ssd\n[source "
+		 "web]\nMatch=https://h.example/**\n"
 		 "[source s3]\nMatch=s3://bucket/**\n"
 		 "[source sums]\nMatch=https://sums.example/**\nChecksum=required\n"
 		 "[dataset closed]\nSource=/etc/closed.tar\n[dataset loose]\nSource=/etc\n"
-		 "[dataset tight]\nSource=%s/tight//a.tar\nMethod=mount\n", dir, dir, dir);
+		 "[dataset tight]\nSource=%s/tight//a.tar\nMethod=mount\n",
+		 dir, dir, dir);
 	write_file("stage-data.conf", text);
 	write_file("broken.conf", "[daemon]\nNoSuchKey=1\n");
 	snprintf(text, sizeof(text), "[daemon]\nPartitions=gpu\n[source own]\nMatch=%s/**\n", dir);
 	write_file("gpu.conf", text);
-	snprintf(text, sizeof(text), "[limits]\nMaxMemoryPercent=100\n[source own]\nMatch=%s/**\n", dir);
+	snprintf(text, sizeof(text), "[limits]\nMaxMemoryPercent=100\n[source own]\nMatch=%s/**\n",
+		 dir);
 	write_file("all.conf", text);
 	write_file("a.tar", "x");
-	if (chmod(dir, 0755) < 0 || mkdirat(AT_FDCWD, strcat(strcpy(text, dir), "/locked"), 0700) < 0 ||
+	if (chmod(dir, 0755) < 0 ||
+	    mkdirat(AT_FDCWD, strcat(strcpy(text, dir), "/locked"), 0700) < 0 ||
 	    symlink("loop", strcat(strcpy(text, dir), "/loop")) < 0)
 		return -1;
-	for (const char *const *n = (const char *const[]){ "STAGE_DATA", "STAGE_WAIT",
-	     "SLURM_JOB_ID", NULL }; *n; n++)
+	for (const char *const *n =
+		     (const char *const[]){ "STAGE_DATA", "STAGE_WAIT", "SLURM_JOB_ID", NULL };
+	     *n; n++)
 		unsetenv(*n);
 	return 0;
 }

@@ -9,7 +9,7 @@
 
 #include "common/config/conf.h"
 #include "common/util/fd.h"
-#include "common/util/words.h"
+#include "common/util/strutil.h"
 
 static char *example, *manual;
 
@@ -50,7 +50,8 @@ static char *cut(const char *text, const char *start, const char *end)
 
 static bool is_named(const char *section)
 {
-	return !strcmp(section, "source") || !strcmp(section, "tier") || !strcmp(section, "dataset");
+	return !strcmp(section, "source") || !strcmp(section, "tier") ||
+	       !strcmp(section, "dataset");
 }
 
 static void test_example_has_each_key_with_its_default(void **state)
@@ -63,7 +64,8 @@ static void test_example_has_each_key_with_its_default(void **state)
 		const char *next;
 
 		assert_true(asprintf(&start, "\n%s[%s%s]\n", is_named(keys[i].section) ? "#" : "",
-				     keys[i].section, is_named(keys[i].section) ? " NAME" : "") > 0);
+				     keys[i].section,
+				     is_named(keys[i].section) ? " NAME" : "") > 0);
 		part = cut(example, start, "\n\n");
 		assert_true(asprintf(&line, "# %s\n#%s=%s", keys[i].doc, keys[i].name,
 				     keys[i].dflt) > 0);
@@ -81,7 +83,7 @@ static void test_example_has_no_other_keys(void **state)
 
 	conf_get_keys(&n_keys);
 	for (const char *p = strchr(example, '\n'); p; p = strchr(p + 1, '\n'))
-		if (p[1] == '#' && words_is_alpha(p[2]))
+		if (p[1] == '#' && strutil_is_alpha(p[2]))
 			n++;
 	assert_int_equal(n, n_keys);
 }
@@ -115,8 +117,9 @@ static void test_manual_has_each_key_with_type_and_default(void **state)
 		assert_true(asprintf(&start, "\n[%s%s]\n---", keys[i].section,
 				     is_named(keys[i].section) ? " NAME" : "") > 0);
 		part = cut(manual, start, "\n[");
-		assert_true(asprintf(&line, *keys[i].dflt ? "\n``%s=`` (``%s``, default ``%s``)\n    "
-							  : "\n``%s=`` (``%s``, default empty%s)\n    ",
+		assert_true(asprintf(&line,
+				     *keys[i].dflt ? "\n``%s=`` (``%s``, default ``%s``)\n    "
+						   : "\n``%s=`` (``%s``, default empty%s)\n    ",
 				     keys[i].name, keys[i].type, keys[i].dflt) > 0);
 		if (count(part, line) != 1)
 			fail_msg("[%s] does not have once: %s", keys[i].section, line);

@@ -120,7 +120,8 @@ static void test_a_run_goes_by_no_rule_unless_the_site_says_so(void **state)
 	}
 }
 
-/* In a container root's files are those of the overflow uid. Seen failing: "/ belongs to uid 65534". */
+/* In a container root's files are those of the overflow uid. Seen failing: "/ belongs to uid
+ * 65534". */
 static void test_a_user_namespace_without_root_is_no_obstacle(void **state)
 {
 	int status;
@@ -146,8 +147,8 @@ static void test_a_user_namespace_without_root_is_no_obstacle(void **state)
 	assert_int_equal(status, 0);
 }
 
-static void assert_place(const struct conf *conf, const char *section, const char *name, const char *file,
-			 unsigned line)
+static void assert_place(const struct conf *conf, const char *section, const char *name,
+			 const char *file, unsigned line)
 {
 	const char *found = NULL;
 	unsigned found_line = 0;
@@ -164,8 +165,10 @@ static void test_where_a_section_or_a_key_stands_is_known(void **state)
 	const char *file;
 	unsigned line;
 
-	put(state, "main.conf", "[daemon]\nLogFile=/a.log\nPartitions=a\n[source a]\nMatch=/a\n[source b]\nMatch=/b\n");
-	put(state, "conf.d/10.conf", "\n[source b]\nMaxBytes=1\n[daemon]\nPartitions=b\n[tier ssd]\nPath=/s\n");
+	put(state, "main.conf",
+	    "[daemon]\nLogFile=/a.log\nPartitions=a\n[source a]\nMatch=/a\n[source b]\nMatch=/b\n");
+	put(state, "conf.d/10.conf",
+	    "\n[source b]\nMaxBytes=1\n[daemon]\nPartitions=b\n[tier ssd]\nPath=/s\n");
 	put(state, "conf.d/20.conf", "[dataset a]\nSource=/a\n");
 	conf = must_load(state);
 	assert_place(conf, "daemon", "LogFile", "main.conf", 2);
@@ -185,11 +188,14 @@ static void test_every_key_arrives(void **state)
 	const struct conf_tier *t;
 
 	put(state, "main.conf",
-	    "# a comment with a byte that is no UTF-8: \xff, and one that is far longer than a line of "
-	    "keys may be, which is fine because comments are not read: ..............................."
+	    "# a comment with a byte that is no UTF-8: \xff, and one that is far longer than a "
+	    "line of "
+	    "keys may be, which is fine because comments are not read: "
+	    "..............................."
 	    "..........................................................\n"
 	    "[daemon]\nEnabled=yes\nLaunch=prolog\nDefaultWait=tasks\nAllowUsers=ann, bob  cid,\n"
-	    "Partitions=gpu\nRunRules=yes\nThreads=8\nNice=5\nAbortAfter=3s\nLogFile=/var/log/x.log\n"
+	    "Partitions=gpu\nRunRules=yes\nThreads=8\nNice=5\nAbortAfter=3s\nLogFile=/var/log/"
+	    "x.log\n"
 	    "[limits]\nMaxItems=8\nMaxBytes=2T\nMaxFiles=10M\nMaxMemoryPercent=80\n"
 	    "KeepFreeMemory=1G\nStallTimeout=5m\nCleanupTimeout=90\n"
 	    "[MOUNT]\nbackend=None ; as in slurm.conf\nMOUNTTIMEOUT=10s\nCacheSize=128M\n"
@@ -199,7 +205,9 @@ static void test_every_key_arrives(void **state)
 	    "[metrics]\nTextfile=/var/lib/x.prom\n"
 	    "[source scratch] ; ours\nMatch=/p/scratch//**\nMethods=copy,link\nTiers=ssd,shm\n"
 	    "AllowUsers=ann\nAllowGroups=hpc,ml\nDenyUsers=eve\nMaxBytes=1T\nMaxReaders=4\n"
-	    "MaxRate=1G\nTokenDir=/p/tokens\nTokenWait=1m\nJitter=5s\nVisibleOn=mover\nMoverPartition=data\nMoverTime=2h\nChecksum=required\n"
+	    "MaxRate=1G\nTokenDir=/p/"
+	    "tokens\nTokenWait=1m\nJitter=5s\nVisibleOn=mover\nMoverPartition=data\nMoverTime="
+	    "2h\nChecksum=required\n"
 	    "[source s3]\nMatch=S3://bucket/**\nEndpoint=https://s3.example.org:9000/\nRegion=eu\n"
 	    "Credentials=anonymous\n"
 	    "[tier ssd]\nKind=disk\nPath=/local/%u/\nQuota=1T\nRequireGres=nvme\nProvided=site\n"
@@ -273,7 +281,8 @@ static void test_every_key_arrives(void **state)
 	assert_int_equal(conf_get_tier(conf, "shm")->kind, CONF_TIER_MEMORY);
 	assert_null(conf_get_tier(conf, "nvme"));
 
-	assert_string_equal(conf_get_dataset(conf, "imagenet")->description, "ImageNet #1, all of it");
+	assert_string_equal(conf_get_dataset(conf, "imagenet")->description,
+			    "ImageNet #1, all of it");
 	assert_int_equal(conf_get_dataset(conf, "imagenet")->method, DATASET_METHOD_MOUNT);
 	assert_null(conf_get_dataset(conf, "x"));
 }
@@ -330,7 +339,7 @@ static void test_an_empty_value_is_the_default(void **state)
 static const struct {
 	const char *text;
 	unsigned line;
-	const char *what, *mend;
+	const char *what, *hint;
 	size_t size; /* 0: strlen(text) */
 } bad[] = {
 	/* what inih would not say */
@@ -459,7 +468,7 @@ static const struct {
 };
 /* clang-format on */
 
-static void test_mistakes_are_refused_with_line_and_mend(void **state)
+static void test_mistakes_are_refused_with_line_and_hint(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(bad); i++) {
 		_cleanup_(conf_freep) struct conf *conf = NULL;
@@ -472,7 +481,7 @@ static void test_mistakes_are_refused_with_line_and_mend(void **state)
 		r = load(state, &conf, &err);
 		snprintf(place, sizeof(place), "main.conf:%u: ", bad[i].line);
 		if (r != -EINVAL || !strstr(err.text, place) || !strstr(err.text, bad[i].what) ||
-		    !strstr(err.text, bad[i].mend))
+		    !strstr(err.text, bad[i].hint))
 			fail_msg("%s: %d %s", bad[i].text, r, err.text);
 		assert_null(conf);
 	}
@@ -499,11 +508,11 @@ struct told {
 	unsigned n;
 };
 
-static void tell(void *arg, const char *file, unsigned line, const char *text, const char *mend)
+static void tell(void *arg, const char *file, unsigned line, const char *text, const char *hint)
 {
 	struct told *told = arg;
 
-	assert_true(*file && *text && mend);
+	assert_true(*file && *text && hint);
 	if (told->n < ARRAY_SIZE(told->lines))
 		told->lines[told->n] = line;
 	told->n++;
@@ -577,9 +586,10 @@ static void test_conf_d_adds_and_overrides(void **state)
 
 	put(state, "conf.d/60.conf", "\n[source a]\nMatch=/r/**\n");
 	assert_int_equal(load(state, &conf, &err), -EINVAL);
-	assert_non_null(strstr(err.text, "conf.d/60.conf:3: section [source a] is there already, in an earlier "
-					 "file, with Match=/p/**; give one of them another name, or leave Match "
-					 "out to change the first"));
+	assert_non_null(strstr(
+		err.text, "conf.d/60.conf:3: section [source a] is there already, in an earlier "
+			  "file, with Match=/p/**; give one of them another name, or leave Match "
+			  "out to change the first"));
 
 	/* without a main file too */
 	unlink(path_of(state, "conf.d/60.conf"));
@@ -634,8 +644,10 @@ static void test_admission(void **state)
 		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "", NULL },
 		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "dev,gpu", NULL },
 		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "cpu,dev",
-		  "may start in partition cpu, which has no staging; with --stage-data use only gpu,dev" },
-		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "dev,cpu", "may start in partition cpu" },
+		  "may start in partition cpu, which has no staging; with --stage-data use only "
+		  "gpu,dev" },
+		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "dev,cpu",
+		  "may start in partition cpu" },
 		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "dev,gpu,devel", "partition devel" },
 		{ "[daemon]\nPartitions=gpu,dev\n", "ann", "cpu", "use one of gpu,dev" },
 	};
@@ -747,7 +759,8 @@ static void test_rules_match_whole_components(void **state)
 			groups[1] = "ops";
 		if (!strcmp(matches[i].user, "ml-member"))
 			groups[0] = "ml";
-		r = conf_match(conf, matches[i].source, matches[i].user, groups, 2, false, &s, &err);
+		r = conf_match(conf, matches[i].source, matches[i].user, groups, 2, false, &s,
+			       &err);
 		if (*matches[i].rule == '!') {
 			if (r != -EPERM || !strstr(err.text, matches[i].rule + 1))
 				fail_msg("%s: %d %s", matches[i].source, r, r ? err.text : s->name);
@@ -757,8 +770,9 @@ static void test_rules_match_whole_components(void **state)
 		if (r < 0)
 			fail_msg("%s: %s", matches[i].source, err.text);
 		assert_string_equal(s->name, matches[i].rule);
-		assert_int_equal(conf_match(conf, matches[i].source, matches[i].user, groups, 2, true,
-					    &s, &err), 0);
+		assert_int_equal(conf_match(conf, matches[i].source, matches[i].user, groups, 2,
+					    true, &s, &err),
+				 0);
 		assert_string_equal(s->name, "own");
 	}
 }
@@ -786,8 +800,10 @@ static void test_refusals_help(void **state)
 /* Seen failing with one rule more or less in the list, and with a byte more or less of a path. */
 static void test_refusals_have_bounds(void **state)
 {
-	static const char *const n_rules[] = { "no source", "/1; move", "/1, /2; move", "/1, /2, /3; move",
-					       "/4; move", "/4, /5; move", "/5, /6; move", "/6 and 1 more; move" };
+	static const char *const n_rules[] = { "no source",    "/1; move",
+					       "/1, /2; move", "/1, /2, /3; move",
+					       "/4; move",     "/4, /5; move",
+					       "/5, /6; move", "/6 and 1 more; move" };
 	const struct conf_source *s;
 	char text[512] = "", source[300];
 
@@ -808,7 +824,8 @@ static void test_refusals_have_bounds(void **state)
 		assert_non_null(strstr(err.text, "Match=/1/**"));
 		for (size_t size = 199; size <= 202; size++) {
 			snprintf(source, sizeof(source), "/%0*d", (int)size - 1, 0);
-			assert_int_equal(conf_match(conf, source, "bob", NULL, 0, false, &s, &err), -EPERM);
+			assert_int_equal(conf_match(conf, source, "bob", NULL, 0, false, &s, &err),
+					 -EPERM);
 			assert_int_equal(strcspn(err.text, ":"), size < 200 ? size : 200);
 		}
 	}
@@ -1077,7 +1094,8 @@ static void test_table_of_keys_is_whole(void **state)
 		else if (!strcmp(keys[i].type, "size") || !strcmp(keys[i].type, "duration"))
 			assert_int_equal(keys[i].size, sizeof(uint64_t));
 		else
-			assert_true(!strcmp(keys[i].type, "text") || !strcmp(keys[i].type, "words"));
+			assert_true(!strcmp(keys[i].type, "text") ||
+				    !strcmp(keys[i].type, "words"));
 	}
 }
 
@@ -1111,7 +1129,8 @@ static void test_any_bytes_are_answered(void **state)
 						bad[next_random(ARRAY_SIZE(bad))].text);
 		for (unsigned k = next_random(6); k > 0; k--)
 			text[next_random((uint32_t)len)] =
-				next_random(2) ? (char)next_random(256) : "[]=:;# \n\r\t%/*,"[next_random(15)];
+				next_random(2) ? (char)next_random(256)
+					       : "[]=:;# \n\r\t%/*,"[next_random(15)];
 		put_bytes(state, "main.conf", text, len);
 		memset(&told, 0, sizeof(told));
 		found = conf_check(path_of(state, "main.conf"), tell, &told);
@@ -1122,17 +1141,20 @@ static void test_any_bytes_are_answered(void **state)
 
 #define TEST(name) cmocka_unit_test_setup_teardown(name, unit_scratch_setup, unit_scratch_teardown)
 
-/* As for a canary: a rule of the main file for one user. It was an error, and the manual said that it works. */
+/* As for a canary: a rule of the main file for one user. It was an error, and the manual said that
+ * it works. */
 static void test_conf_d_changes_a_rule(void **state)
 {
 	_cleanup_(conf_freep) struct conf *conf = NULL;
 	struct error err = ERROR_INIT;
 
-	put(state, "main.conf", "[source a]\nMatch=/p/a/**\nMaxBytes=1G\n[source b]\nMatch=/p/**\n"
-				"[tier ssd]\nPath=/local\n[tier shm]\nKind=memory\n"
-				"[dataset d]\nSource=/p/d\nDescription=one\n");
-	put(state, "conf.d/10.conf", "[source A]\nAllowUsers=ann\n[tier ssd]\nQuota=1G\n[dataset d]\n"
-				     "Description=two\n[tier shm]\nQuota=2G\n[source late]\nJitter=1s\n");
+	put(state, "main.conf",
+	    "[source a]\nMatch=/p/a/**\nMaxBytes=1G\n[source b]\nMatch=/p/**\n"
+	    "[tier ssd]\nPath=/local\n[tier shm]\nKind=memory\n"
+	    "[dataset d]\nSource=/p/d\nDescription=one\n");
+	put(state, "conf.d/10.conf",
+	    "[source A]\nAllowUsers=ann\n[tier ssd]\nQuota=1G\n[dataset d]\n"
+	    "Description=two\n[tier shm]\nQuota=2G\n[source late]\nJitter=1s\n");
 	put(state, "conf.d/20.conf", "[source a]\nMaxBytes=2G\n[source late]\nMatch=/l/**\n");
 	conf = must_load(state);
 	assert_int_equal(conf->n_sources, 3);
@@ -1154,7 +1176,8 @@ static void test_conf_d_changes_a_rule(void **state)
 	assert_non_null(strstr(err.text, "conf.d/30.conf:2: [source a]: Tiers names none"));
 	put(state, "conf.d/30.conf", "[source a]\n[source a]\n");
 	assert_int_equal(load(state, &conf, &err), -EINVAL);
-	assert_non_null(strstr(err.text, "conf.d/30.conf:2: section [source a] is there already; give"));
+	assert_non_null(
+		strstr(err.text, "conf.d/30.conf:2: section [source a] is there already; give"));
 	put(state, "conf.d/30.conf", "[source a]\nNoKey=1\n");
 	assert_int_equal(load(state, &conf, &err), -EINVAL);
 	put(state, "conf.d/30.conf", "[source new]\nAllowUsers=ann\n");
@@ -1175,7 +1198,7 @@ int main(void)
 		TEST(test_where_a_section_or_a_key_stands_is_known),
 		TEST(test_a_tier_is_known_by_its_mark),
 		TEST(test_an_empty_value_is_the_default),
-		TEST(test_mistakes_are_refused_with_line_and_mend),
+		TEST(test_mistakes_are_refused_with_line_and_hint),
 		TEST(test_what_an_address_needs_is_taken),
 		TEST(test_check_reports_all_at_once),
 		TEST(test_the_longest_line_is_read_whole),

@@ -9,7 +9,8 @@
 
 static void test_spec_reads_back_the_same(void **state)
 {
-	static const char *const values[] = { "none", "/p/a", "x=/p/a:shm:verify=sha256:0,https://h:1/b", "" };
+	static const char *const values[] = { "none", "/p/a",
+					      "x=/p/a:shm:verify=sha256:0,https://h:1/b", "" };
 
 	for (int wait = CONF_WAIT_SCRIPT; wait <= CONF_WAIT_NO; wait++)
 		for (size_t i = 0; i < 4 * ARRAY_SIZE(values); i++) {

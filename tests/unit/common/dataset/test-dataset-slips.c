@@ -165,7 +165,8 @@ static void test_a_missing_source_has_a_hint(void **state)
 		dataset_slip_hint(hints[i].value, hints[i].index, buf, sizeof(buf));
 		if (strcmp(buf, hints[i].hint))
 			fail_msg("%s: %s", hints[i].value, buf);
-		assert_true(strlen(dataset_slip_hint(hints[i].value, hints[i].index, small, sizeof(small))) < 8);
+		assert_true(strlen(dataset_slip_hint(hints[i].value, hints[i].index, small,
+						     sizeof(small))) < 8);
 	}
 }
 
@@ -175,8 +176,9 @@ static void test_numbers_in_a_row_are_what_the_shell_made_of_braces(void **state
 		const char *values[6];
 		const char *set; /* NULL: none */
 	} cases[] = {
-		{ { "/p/s-0.tar:ssd", "/p/s-1.tar:ssd", "/p/s-2.tar:ssd", "/p/s-3.tar:ssd", "/p/s-4.tar:ssd",
-		    "/p/s-5.tar:ssd" }, "/p/s-{0..5}.tar:ssd" },
+		{ { "/p/s-0.tar:ssd", "/p/s-1.tar:ssd", "/p/s-2.tar:ssd", "/p/s-3.tar:ssd",
+		    "/p/s-4.tar:ssd", "/p/s-5.tar:ssd" },
+		  "/p/s-{0..5}.tar:ssd" },
 		{ { "/p/08.tar", "/p/09.tar", "/p/10.tar" }, "/p/{08..10}.tar" },
 		{ { "/p/a9", "/p/a10", "/p/a11" }, "/p/a{9..11}" },
 		{ { "/p/a1x", "/p/a2x", "/p/a4x" }, NULL },
@@ -192,7 +194,8 @@ static void test_numbers_in_a_row_are_what_the_shell_made_of_braces(void **state
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		for (n = 0; n < 6 && cases[i].values[n]; n++)
 			;
-		assert_int_equal(dataset_find_sequence(cases[i].values, n, buf, sizeof(buf)), cases[i].set != NULL);
+		assert_int_equal(dataset_find_sequence(cases[i].values, n, buf, sizeof(buf)),
+				 cases[i].set != NULL);
 		if (cases[i].set)
 			assert_string_equal(buf, cases[i].set);
 		assert_false(dataset_find_sequence(cases[i].values, n, small, sizeof(small)));
@@ -203,8 +206,10 @@ static void test_numbers_in_a_row_are_what_the_shell_made_of_braces(void **state
 /* Any text is answered, and what is offered reads. */
 static void test_any_two_pieces_are_answered(void **state)
 {
-	static const char *const pieces[] = { "/p/x", ":", "+", ",", "shm", "strip=1", "nested", "{", "}", "=",
-					      "%2C", " ", "\"", "include=*.a", "verify=sha256", "https://h/", "*.b", "1:2" };
+	static const char *const pieces[] = {
+		"/p/x", ":",   "+", ",",  "shm",	 "strip=1",	  "nested",	"{",   "}",
+		"=",	"%2C", " ", "\"", "include=*.a", "verify=sha256", "https://h/", "*.b", "1:2"
+	};
 	char text[256], buf[1024];
 
 	for (unsigned seed = 1; seed < 20000; seed++) {

@@ -14,11 +14,20 @@ static const char *get_env(void *arg, const char *name)
 	static const struct {
 		const char *name, *value;
 	} vars[] = {
-		{ "SCRATCH", "/p/scratch/proj" }, { "EMPTY", "" },       { "REL", "sub/dir" },
-		{ "COMMA", "/p/a,b" },            { "BLANK", "/p/a b" }, { "STAR", "/p/*.tar" },
-		{ "DOLLAR", "$SCRATCH" },         { "BRACE", "/p/a{b" }, { "CONTROL", "/p/\x1b[31m" },
-		{ "TIER", "ssd" },                { "UP", "../.." },     { "_x1", "/p/x1" },
-		{ "COLON", "/p/a:b+c%2C" },       { "CLIMB", "/p/{a,../b}" },
+		{ "SCRATCH", "/p/scratch/proj" },
+		{ "EMPTY", "" },
+		{ "REL", "sub/dir" },
+		{ "COMMA", "/p/a,b" },
+		{ "BLANK", "/p/a b" },
+		{ "STAR", "/p/*.tar" },
+		{ "DOLLAR", "$SCRATCH" },
+		{ "BRACE", "/p/a{b" },
+		{ "CONTROL", "/p/\x1b[31m" },
+		{ "TIER", "ssd" },
+		{ "UP", "../.." },
+		{ "_x1", "/p/x1" },
+		{ "COLON", "/p/a:b+c%2C" },
+		{ "CLIMB", "/p/{a,../b}" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(vars); i++)
@@ -179,7 +188,7 @@ static const struct {
 };
 
 static const struct {
-	const char *value, *item, *mend; /* both must be in the message */
+	const char *value, *item, *hint; /* both must be in the message */
 } refused[] = {
 	/* the table of stage-data(7) */
 	{ "https://h/a.tar?sig=a%2Bb&t=1:2", "\"https://h/a.tar?...\"", "%3A" },
@@ -234,7 +243,7 @@ static const struct {
 	{ "https://h:8a/x", "port", "https://HOST:PORT/PATH" },
 	{ "https://h:/local/x", "port", "leave it out" },
 	{ "https://[::1/x", "no ]", "http://[::1]" },
-	{ "https://[:g!]/x", "IPv6", "mend it" },
+	{ "https://[:g!]/x", "IPv6", "hint it" },
 	{ "https://h x/a", "host", "https://HOST" },
 	{ "https://{a,b}/x", "host", "https://HOST" },
 	{ "https://h?x", "no path", "https://HOST/PATH" },
@@ -362,7 +371,7 @@ static void test_values_read_as_the_manual_says(void **state)
 	}
 }
 
-static void test_refusals_name_item_and_mend(void **state)
+static void test_refusals_name_item_and_hint(void **state)
 {
 	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
 		struct dataset_list list = { (struct dataset *)&list, 4711 };
@@ -370,9 +379,9 @@ static void test_refusals_name_item_and_mend(void **state)
 		int r = dataset_list_from_string(&list, refused[i].value, &err);
 
 		if (r != -EINVAL || !strstr(err.text, refused[i].item) ||
-		    !strstr(err.text, refused[i].mend))
+		    !strstr(err.text, refused[i].hint))
 			fail_msg("%s: %d %s (wanted: %s, %s)", refused[i].value, r, err.text,
-				 refused[i].item, refused[i].mend);
+				 refused[i].item, refused[i].hint);
 		assert_int_equal(error_to_exit(&err), STAGE_EXIT_USAGE);
 		assert_int_equal(list.n_items, 4711); /* untouched */
 		assert_int_equal(dataset_list_from_string(&list, refused[i].value, NULL), -EINVAL);
@@ -384,14 +393,16 @@ static void test_fields_arrive(void **state)
 	_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };
 	const struct dataset *d;
 
-	assert_int_equal(
-		dataset_list_from_string(&list,
-					 "a=/p/x%2Cy:ssd:method=copy+onfail=source+verify=none+"
-					 "subdir=s+include=i%2B+include=j+exclude=k+shard=node+keep=1h+"
-					 "max=1K+timeout=2s+stall=3s+threads=4,@@l,@c/s::strip=3,s3://b/k/,http://h/x,"
-					 "/p/y::hydrate=copy,/p/z.tar::nested,/p/*::links=follow,s3://b/k*,s3://b/[k]?",
-					 NULL),
-		0);
+	assert_int_equal(dataset_list_from_string(
+				 &list,
+				 "a=/p/x%2Cy:ssd:method=copy+onfail=source+verify=none+"
+				 "subdir=s+include=i%2B+include=j+exclude=k+shard=node+keep=1h+"
+				 "max=1K+timeout=2s+stall=3s+threads=4,@@l,@c/s::strip=3,s3://b/k/"
+				 ",http://h/x,"
+				 "/p/y::hydrate=copy,/p/z.tar::nested,/p/*::links=follow,s3://b/"
+				 "k*,s3://b/[k]?",
+				 NULL),
+			 0);
 	assert_int_equal(list.n_items, 10);
 	d = list.items;
 	assert_string_equal(d->name, "a");
@@ -487,7 +498,7 @@ static void test_expansion(void **state)
 {
 	/* clang-format off */
 	static const struct {
-		const char *value, *text, *mend; /* text: canonical when expanded; or the refusal */
+		const char *value, *text, *hint; /* text: canonical when expanded; or the refusal */
 	} cases[] = {
 		{ "/p/x/", "/p/x" },
 		{ "x.tar", "/cwd/dir/x.tar" },
@@ -558,9 +569,9 @@ static void test_expansion(void **state)
 
 		assert_int_equal(dataset_list_from_string(&list, cases[i].value, &err), 0);
 		r = dataset_list_expand(&list, "/cwd/dir", "/home/me", get_env, NULL, &err);
-		if (cases[i].mend) {
+		if (cases[i].hint) {
 			if (r != -EINVAL || !strstr(err.text, cases[i].text) ||
-			    !strstr(err.text, cases[i].mend) || !strstr(err.text, "item \""))
+			    !strstr(err.text, cases[i].hint) || !strstr(err.text, "item \""))
 				fail_msg("%s: %d %s", cases[i].value, r, err.text);
 			continue;
 		}
@@ -576,7 +587,9 @@ static void test_names_of_variables_have_bounds(void **state)
 	static const struct {
 		size_t n;
 		const char *text;
-	} cases[] = { { 255, "is not set here" }, { 256, "has too long a name" }, { 1000, "has too long a name" } };
+	} cases[] = { { 255, "is not set here" },
+		      { 256, "has too long a name" },
+		      { 1000, "has too long a name" } };
 	char value[1100] = "$";
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -586,7 +599,8 @@ static void test_names_of_variables_have_bounds(void **state)
 		memset(value + 1, 'a', cases[i].n);
 		value[cases[i].n + 1] = '\0';
 		assert_int_equal(dataset_list_from_string(&list, value, &err), 0);
-		assert_int_equal(dataset_list_expand(&list, "/", "/", get_env, NULL, &err), -EINVAL);
+		assert_int_equal(dataset_list_expand(&list, "/", "/", get_env, NULL, &err),
+				 -EINVAL);
 		assert_non_null(strstr(err.text, cases[i].text));
 	}
 }
@@ -612,7 +626,8 @@ static void test_what_is_too_long_when_expanded(void **state)
 		{ ',', 1363, "$X", 1, NULL }, /* each is written in three bytes */
 		{ ',', 1364, "$X", 1, "has 4097 bytes when expanded and may have 4096" },
 		{ 'a', 4000, "$X", 8, NULL },
-		{ 'a', 4000, "$X", 9, "the value has 36044 bytes when expanded and may have 32768" },
+		{ 'a', 4000, "$X", 9,
+		  "the value has 36044 bytes when expanded and may have 32768" },
 	};
 	char value[1100];
 
@@ -627,9 +642,12 @@ static void test_what_is_too_long_when_expanded(void **state)
 		value[0] = '\0';
 		for (unsigned k = 0; k < cases[i].n_items; k++)
 			sprintf(value + strlen(value), "%sn%u=%s", k ? "," : "", k, cases[i].item);
-		assert_int_equal(dataset_list_from_string(&list, value + (cases[i].n_items == 1 ? 3 : 0), &err), 0);
+		assert_int_equal(dataset_list_from_string(
+					 &list, value + (cases[i].n_items == 1 ? 3 : 0), &err),
+				 0);
 		r = dataset_list_expand(&list, "/", "/", get_long, variable, &err);
-		if (r != (cases[i].text ? -EINVAL : 0) || (r < 0 && !strstr(err.text, cases[i].text)))
+		if (r != (cases[i].text ? -EINVAL : 0) ||
+		    (r < 0 && !strstr(err.text, cases[i].text)))
 			fail_msg("case %zu: %d %s", i, r, r < 0 ? err.text : "");
 	}
 }
@@ -644,7 +662,8 @@ static void test_expansion_needs_home_and_a_plain_directory(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(homes); i++) {
 		assert_int_equal(dataset_list_from_string(&list, "~/x", NULL), 0);
-		assert_int_equal(dataset_list_expand(&list, "/", homes[i], get_env, NULL, &err), -EINVAL);
+		assert_int_equal(dataset_list_expand(&list, "/", homes[i], get_env, NULL, &err),
+				 -EINVAL);
 		assert_non_null(strstr(err.text, "HOME"));
 		dataset_list_deinit(&list);
 	}
@@ -655,14 +674,16 @@ static void test_expansion_needs_home_and_a_plain_directory(void **state)
 			char path[64];
 
 			assert_int_equal(dataset_list_from_string(&list, relative[k], NULL), 0);
-			assert_int_equal(dataset_list_expand(&list, odd[i], NULL, get_env, NULL, &err), 0);
+			assert_int_equal(
+				dataset_list_expand(&list, odd[i], NULL, get_env, NULL, &err), 0);
 			snprintf(path, sizeof(path), "%s/x", odd[i]);
 			assert_string_equal(list.items[0].source, path);
 			assert_int_equal(list.items[0].is_set, relative[k][0] == '@');
 			dataset_list_deinit(&list);
 		}
 		assert_int_equal(dataset_list_from_string(&list, "s-*.tar", NULL), 0);
-		assert_int_equal(dataset_list_expand(&list, odd[i], NULL, get_env, NULL, &err), -EINVAL);
+		assert_int_equal(dataset_list_expand(&list, odd[i], NULL, get_env, NULL, &err),
+				 -EINVAL);
 		assert_non_null(strstr(err.text, "submit from another"));
 		dataset_list_deinit(&list);
 		assert_int_equal(dataset_list_from_string(
@@ -682,7 +703,9 @@ static const char *get_profile(void *arg, const char *name)
 
 static void test_profile_of_the_environment(void **state)
 {
-	static const struct { const char *value, *profile, *text; } cases[] = {
+	static const struct {
+		const char *value, *profile, *text;
+	} cases[] = {
 		{ "s3://b/k", "lab", "s3://b/k::profile=lab" },
 		{ "s3://b/k:shm:threads=2", "lab", "s3://b/k:shm:threads=2+profile=lab" },
 		{ "s3://b/k::profile=default", "lab", "s3://b/k::profile=default" },
@@ -725,7 +748,9 @@ static const char *get_keys(void *arg, const char *name)
 static void test_keys_of_the_environment(void **state)
 {
 	static const char both[] = "AWS_ACCESS_KEY_ID AWS_SECRET_ACCESS_KEY AWS_PROFILE";
-	static const struct { const char *value, *env, *text; } cases[] = {
+	static const struct {
+		const char *value, *env, *text;
+	} cases[] = {
 		{ "s3://b/k", both, "s3://b/k::keys=env" },
 		{ "@c,/p/x,https://h/y", both, "@c::keys=env,/p/x,https://h/y" },
 		{ "s3://b/k::profile=lab", both, "s3://b/k::profile=lab" },
@@ -740,7 +765,8 @@ static void test_keys_of_the_environment(void **state)
 
 		assert_int_equal(dataset_list_from_string(&list, cases[i].value, NULL), 0);
 		assert_int_equal(dataset_list_expand(&list, "/", "/home/me", get_keys,
-						     (void *)cases[i].env, NULL), 0);
+						     (void *)cases[i].env, NULL),
+				 0);
 		assert_int_equal(dataset_list_to_string(&list, &text), 0);
 		assert_string_equal(text, cases[i].text);
 	}
@@ -807,14 +833,16 @@ static void test_options_that_the_shell_made_are_one_message(void **state)
 	}
 	assert_int_equal(dataset_merge(&value, NULL, 0, values, 147, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "147 options in a row"));
-	assert_non_null(strstr(err.text, "quote the value: '--stage-data=/p/s-{000..146}.tar:shm'"));
+	assert_non_null(
+		strstr(err.text, "quote the value: '--stage-data=/p/s-{000..146}.tar:shm'"));
 	assert_int_equal(dataset_merge(&value, NULL, 0, values, 20, &err), -EINVAL);
 	assert_non_null(strstr(err.text, "\"/p/s-000.tar:shm\" to \"/p/s-019.tar:shm\""));
 	values[0] = "/p/00-0123456789abcdef0123456789abcdef0123456789abcdef.tar";
 	for (unsigned i = 1; i < 20; i++)
 		values[i] = i % 2 ? "/p/01-0123456789abcdef0123456789abcdef0123456789abcdef.tar"
 				  : "/p/02-0123456789abcdef0123456789abcdef0123456789abcdef.tar";
-	assert_int_equal(dataset_merge(&value, NULL, 0, values, 20, &err), -EINVAL); /* their ends are alike */
+	assert_int_equal(dataset_merge(&value, NULL, 0, values, 20, &err),
+			 -EINVAL); /* their ends are alike */
 	/* but not if one has a long middle of its own */
 	for (size_t odd = 0; odd < 20; odd += 19) {
 		for (unsigned i = 0; i < 20; i++)
@@ -870,8 +898,10 @@ static void test_shown_source_keeps_secrets(void **state)
 	char buf[64], small[16];
 
 	assert_string_equal(dataset_show_source(&d, buf, sizeof(buf)), "https://h/a?...");
-	assert_string_equal(dataset_show_source(&d, buf, sizeof("https://h/a?...")), "https://h/a?...");
-	assert_string_equal(dataset_show_source(&d, buf, sizeof("https://h/a?...") - 1), "https://h/a...");
+	assert_string_equal(dataset_show_source(&d, buf, sizeof("https://h/a?...")),
+			    "https://h/a?...");
+	assert_string_equal(dataset_show_source(&d, buf, sizeof("https://h/a?...") - 1),
+			    "https://h/a...");
 	d.scheme = DATASET_SCHEME_LIST;
 	d.source = (char *)"/l.txt";
 	assert_string_equal(dataset_show_source(&d, buf, sizeof(buf)), "@@/l.txt");
@@ -917,13 +947,76 @@ static uint32_t next_random(uint32_t below)
 static void make_value(char *buf, size_t size, unsigned n_pieces)
 {
 	static const char *const pieces[] = {
-		"a=", "N2=", "/p/", "x", ".tar", ":", "::", ",", "+", "shm", "ssd", "auto", "/local/d",
-		"method=copy", "method=extract", "nested", "include=", "exclude=", "*.jpg", "{a,b}",
-		"{0..9}", "{", "}", "%2C", "%3A", "%2B", "%25", "%", "%20", "@", "@@", "https://h/",
-		"http://h:80/", "s3://b/", "?q=1", "[1]", "~", "$SCRATCH", "${REL}", "$", "..", "./", "/",
-		"none", " ", "=", "verify=none", "verify=sha256:" HEX, "strip=2", "subdir=", "s/t",
-		"shard=node", "hydrate=copy", "links=follow", "keep=90ms", "max=5G", "timeout=3", "stall=1h", "threads=2", "profile=lab", "keys=env",
-		"onfail=source", "\xc3\xa9", "\\", "#", "\xff", "\n", "-", "_", "9",
+		"a=",
+		"N2=",
+		"/p/",
+		"x",
+		".tar",
+		":",
+		"::",
+		",",
+		"+",
+		"shm",
+		"ssd",
+		"auto",
+		"/local/d",
+		"method=copy",
+		"method=extract",
+		"nested",
+		"include=",
+		"exclude=",
+		"*.jpg",
+		"{a,b}",
+		"{0..9}",
+		"{",
+		"}",
+		"%2C",
+		"%3A",
+		"%2B",
+		"%25",
+		"%",
+		"%20",
+		"@",
+		"@@",
+		"https://h/",
+		"http://h:80/",
+		"s3://b/",
+		"?q=1",
+		"[1]",
+		"~",
+		"$SCRATCH",
+		"${REL}",
+		"$",
+		"..",
+		"./",
+		"/",
+		"none",
+		" ",
+		"=",
+		"verify=none",
+		"verify=sha256:" HEX,
+		"strip=2",
+		"subdir=",
+		"s/t",
+		"shard=node",
+		"hydrate=copy",
+		"links=follow",
+		"keep=90ms",
+		"max=5G",
+		"timeout=3",
+		"stall=1h",
+		"threads=2",
+		"profile=lab",
+		"keys=env",
+		"onfail=source",
+		"\xc3\xa9",
+		"\\",
+		"#",
+		"\xff",
+		"\n",
+		"-",
+		"_",
+		"9",
 	};
 
 	buf[0] = '\0';
@@ -1057,7 +1150,8 @@ static void test_any_bytes_are_answered(void **state)
 	char value[256];
 
 	for (unsigned i = 0; i < n; i++) {
-		snprintf(value, sizeof(value), "%s", accepted[next_random(ARRAY_SIZE(accepted))].value);
+		snprintf(value, sizeof(value), "%s",
+			 accepted[next_random(ARRAY_SIZE(accepted))].value);
 		for (unsigned k = next_random(4) + 1; k > 0; k--) {
 			size_t len = strlen(value), at = next_random((uint32_t)len + 1);
 
@@ -1066,7 +1160,8 @@ static void test_any_bytes_are_answered(void **state)
 				value[at] = at < len ? (char)next_random(256) : '\0';
 				break;
 			case 1:
-				memmove(value + at, value + at + (at < len), len - at + (at == len));
+				memmove(value + at, value + at + (at < len),
+					len - at + (at == len));
 				break;
 			default:
 				if (len + 2 < sizeof(value)) {
@@ -1083,7 +1178,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_values_read_as_the_manual_says),
-		cmocka_unit_test(test_refusals_name_item_and_mend),
+		cmocka_unit_test(test_refusals_name_item_and_hint),
 		cmocka_unit_test(test_fields_arrive),
 		cmocka_unit_test(test_limits),
 		cmocka_unit_test(test_expansion),

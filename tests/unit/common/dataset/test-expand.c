@@ -51,7 +51,8 @@ static void test_bounds(void **state)
 	static const char *const cases[] = {
 		"{0..99999999}",
 		"{0..9999}{0..9999}",
-		"{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}",
+		"{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{a,b}{"
+		"a,b}",
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -77,16 +78,15 @@ static void make(const char *dir, const char *name)
 /* Where the pattern is too large to be looked for, nobody is told that other files fit. */
 static void test_a_file_that_is_named_like_a_pattern(void **state)
 {
-	static const struct { const char *pattern; int expect; } cases[] = {
-		{ "a{1,2}", 2 },
-		{ "b{1,2}", 1 },
-		{ "c[1]", 2 },
-		{ "d[1]", 1 },
-		{ "e{0..99999999}", 1 },
-		{ "missing*", 0 },
-		{ "a1", 0 },
+	static const struct {
+		const char *pattern;
+		int expect;
+	} cases[] = {
+		{ "a{1,2}", 2 },	 { "b{1,2}", 1 },   { "c[1]", 2 }, { "d[1]", 1 },
+		{ "e{0..99999999}", 1 }, { "missing*", 0 }, { "a1", 0 },
 	};
-	static const char *const files[] = { "a{1,2}", "a1", "b{1,2}", "c[1]", "c1", "d[1]", "e{0..99999999}" };
+	static const char *const files[] = { "a{1,2}", "a1",   "b{1,2}",	"c[1]",
+					     "c1",     "d[1]", "e{0..99999999}" };
 	char path[4096];
 
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++)
@@ -145,8 +145,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_braces),
 		cmocka_unit_test(test_bounds),
-		cmocka_unit_test_setup_teardown(test_a_file_that_is_named_like_a_pattern, unit_scratch_setup,
-						unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_a_file_that_is_named_like_a_pattern,
+						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_sorted_by_bytes),
 	};

@@ -10,11 +10,20 @@ static void test_clean(void **state)
 		const char *in, *out;
 		int expect;
 	} cases[] = {
-		{ "a/b", "a/b", 0 },	   { "./a//./b/", "a/b", 0 }, { ".", "", 0 },
-		{ "./", "", 0 },	   { "", "", 0 },	      { "...", "...", 0 },
-		{ "..a/b..", "..a/b..", 0 }, { "/a", "a", 0 },	      { "//a", "a", 0 },
-		{ "/", "", 0 },		   { "/..", NULL, -EINVAL },
-		{ "..", NULL, -EINVAL },   { "a/..", NULL, -EINVAL }, { "a/../b", NULL, -EINVAL },
+		{ "a/b", "a/b", 0 },
+		{ "./a//./b/", "a/b", 0 },
+		{ ".", "", 0 },
+		{ "./", "", 0 },
+		{ "", "", 0 },
+		{ "...", "...", 0 },
+		{ "..a/b..", "..a/b..", 0 },
+		{ "/a", "a", 0 },
+		{ "//a", "a", 0 },
+		{ "/", "", 0 },
+		{ "/..", NULL, -EINVAL },
+		{ "..", NULL, -EINVAL },
+		{ "a/..", NULL, -EINVAL },
+		{ "a/../b", NULL, -EINVAL },
 		{ "./../a", NULL, -EINVAL },
 	};
 	char buf[MEMBER_PATH_SIZE];
@@ -40,7 +49,7 @@ static void test_bounds(void **state)
 		strcat(in, "d/");
 	assert_int_equal(member_path_clean(in, buf, NULL), 0);
 	strcat(in, "d");
-	assert_int_equal(member_path_clean(in, buf, NULL), -EINVAL);
+	assert_int_equal(member_path_clean(in, buf, NULL), -ENAMETOOLONG);
 	in[0] = '\0';
 	for (int i = 0; i < 100; i++)
 		strcat(in, "0123456789012345678901234567890123456789012345678901234567890/");
@@ -76,8 +85,8 @@ static void test_cut(void **state)
 static void test_suffix(void **state)
 {
 	static const char *const cases[][2] = {
-		{ "a/n01.tar", "a/n01" },   { "n01.tar.gz", "n01" }, { "N01.TGZ", "N01" },
-		{ "x.tar/y", "x.tar/y" },   { ".tar", ".tar" },	     { "a.b.tar.zst", "a.b" },
+		{ "a/n01.tar", "a/n01" },     { "n01.tar.gz", "n01" }, { "N01.TGZ", "N01" },
+		{ "x.tar/y", "x.tar/y" },     { ".tar", ".tar" },      { "a.b.tar.zst", "a.b" },
 		{ "plain.txt", "plain.txt" },
 	};
 	char buf[64];

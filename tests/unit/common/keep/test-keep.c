@@ -332,7 +332,8 @@ static void test_whose_it_is(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(modes); i++) {
 		assert_int_equal(fchmod(k.fd, modes[i]), 0);
-		assert_int_equal(keep_open(&again, fd), geteuid() && !(modes[i] & 0400) ? -EACCES : -EPERM);
+		assert_int_equal(keep_open(&again, fd),
+				 geteuid() && !(modes[i] & 0400) ? -EACCES : -EPERM);
 	}
 	assert_int_equal(fchmod(k.fd, 0700), 0);
 	if (geteuid() == 0) {

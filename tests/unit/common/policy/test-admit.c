@@ -131,14 +131,16 @@ static void test_items_against_the_rules(void **state)
 
 		if (cases[i].code == STAGE_EXIT_USAGE) { /* refused by the reader already */
 			list = (struct dataset_list){ 0 };
-			assert_int_not_equal(dataset_list_from_string(&list, cases[i].item, NULL), 0);
+			assert_int_not_equal(dataset_list_from_string(&list, cases[i].item, NULL),
+					     0);
 			continue;
 		}
 		r = admit(cases[i].item, cases[i].user, false, &a, &list, &err);
 		if (cases[i].code) {
 			if (r == 0 || error_to_exit(&err) != cases[i].code ||
 			    !strstr(err.text, cases[i].tiers))
-				fail_msg("%s: %d '%s'", cases[i].item, r, r < 0 ? err.text : a.tiers);
+				fail_msg("%s: %d '%s'", cases[i].item, r,
+					 r < 0 ? err.text : a.tiers);
 		} else if (r != 0 || strcmp(a.tiers, cases[i].tiers) || err.exit_code) {
 			fail_msg("%s: '%s'", cases[i].item, r < 0 ? err.text : a.tiers);
 		}
@@ -196,7 +198,8 @@ static void test_the_lower_limit_holds_and_0_is_none(void **state)
 	static const struct {
 		uint64_t rule, site, holds;
 	} limits[] = {
-		{ 0, 0, 0 }, { 0, 5, 5 }, { 5, 0, 5 }, { 5, 9, 5 }, { 9, 5, 5 }, { 9, 1, 1 }, { 1, 9, 1 },
+		{ 0, 0, 0 }, { 0, 5, 5 }, { 5, 0, 5 }, { 5, 9, 5 },
+		{ 9, 5, 5 }, { 9, 1, 1 }, { 1, 9, 1 },
 	};
 	const uint64_t rule = conf->sources[0].max_bytes, site = conf->max_bytes;
 
@@ -240,7 +243,9 @@ static void test_what_the_rule_says_goes_along(void **state)
 			assert_memory_equal(a.tiers, "ssd,", 4);
 			assert_string_equal(a.tiers + 4, strchr(item, ':') + 1);
 		} else {
-			assert_int_equal(admit(rules[i].item, "bob", rules[i].permissive, &a, &list, &err), 0);
+			assert_int_equal(
+				admit(rules[i].item, "bob", rules[i].permissive, &a, &list, &err),
+				0);
 			assert_string_equal(a.rule, rules[i].rule);
 			assert_string_equal(a.rule_match, rules[i].match);
 			assert_string_equal(a.methods, rules[i].methods);

@@ -20,7 +20,7 @@
 #include "daemon/stagingd/job.h"
 #include "daemon/stagingd/launcher.h"
 #include "daemon/stagingd/stage.h"
-#include "daemon/stagingd/task.h"
+#include "daemon/stagingd/worker-task.h"
 #include "daemon/worker/ctx-internal.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/space.h"
@@ -98,8 +98,14 @@ static void test_the_tightest_limit_counts(void **state)
 static void test_more_granted_is_never_more_left(void **state)
 {
 	struct memory_facts f = {
-		.memory = true, .fs_free = 40 * G, .job_limit = 64 * G, .node_total = 128 * G,
-		.node_available = 70 * G, .max_percent = 50, .keep_free = 8 * G, .max_bytes = 50 * G,
+		.memory = true,
+		.fs_free = 40 * G,
+		.job_limit = 64 * G,
+		.node_total = 128 * G,
+		.node_available = 70 * G,
+		.max_percent = 50,
+		.keep_free = 8 * G,
+		.max_bytes = 50 * G,
 	};
 	uint64_t last = UINT64_MAX;
 
@@ -113,7 +119,6 @@ static void test_more_granted_is_never_more_left(void **state)
 	}
 	assert_int_equal(last, 0);
 }
-
 
 /* The node as both find it */
 static uint64_t node_total, node_available, fs_free;
@@ -153,7 +158,9 @@ static uint64_t random_size(void)
 
 static void fill_conf(struct conf *conf, struct conf_tier *shm)
 {
-	*shm = (struct conf_tier){ .name = (char *)"shm", .kind = CONF_TIER_MEMORY, .quota = random_size() };
+	*shm = (struct conf_tier){ .name = (char *)"shm",
+				   .kind = CONF_TIER_MEMORY,
+				   .quota = random_size() };
 	*conf = (struct conf){ .tiers = shm, .n_tiers = 1 };
 	conf->max_memory_percent = (uint32_t)random_to(99) + 1;
 	conf->keep_free_memory = random_size();
@@ -203,8 +210,9 @@ static uint64_t plan_as_worker(struct kv *task)
 	return have;
 }
 
-/* The task of stagectl explain: client/plan.c */
-static struct kv *make_task_of_explain(const struct conf *conf, const struct dataset *d, uint64_t memory)
+/* The task of stagectl explain: client/plan-ask.c */
+static struct kv *make_task_of_explain(const struct conf *conf, const struct dataset *d,
+				       uint64_t memory)
 {
 	struct kv *kv = proto_new(PROTO_OP_TASK);
 	struct memory_facts f;
@@ -224,16 +232,17 @@ static void compare(struct job *job, struct stage *s, bool ledger)
 	uint64_t planned, granted;
 
 	if (ledger)
-		task = task_new(job, s, "stage", 0);
+		task = worker_task_new(job, s, "stage", 0);
 	else
 		task = make_task_of_explain(job->conf, s->dataset, job->mem_limit);
 	assert_non_null(task);
 	planned = plan_as_worker(task);
 	granted = ask_stagingd(job, s);
 	if (planned != granted)
-		fail_msg("%s %llu, granted are %llu: --mem %llu, used %llu, %u %%", ledger ? "planned" : "explained",
-			 (unsigned long long)planned, (unsigned long long)granted,
-			 (unsigned long long)job->mem_limit, (unsigned long long)job->mem_used,
+		fail_msg("%s %llu, granted are %llu: --mem %llu, used %llu, %u %%",
+			 ledger ? "planned" : "explained", (unsigned long long)planned,
+			 (unsigned long long)granted, (unsigned long long)job->mem_limit,
+			 (unsigned long long)job->mem_used,
 			 (unsigned)job->conf->max_memory_percent);
 }
 
@@ -243,8 +252,12 @@ static void try_one(struct stage *s, bool ledger)
 	struct launcher launcher = { .keeper = true };
 	struct conf_tier shm;
 	struct conf conf;
-	struct job job = { .conf = &conf, .launcher = &launcher, .rundir = (char *)"/nowhere",
-			   .data_dir = (char *)"/nowhere", .node = (char *)"n", .n_nodes = 1,
+	struct job job = { .conf = &conf,
+			   .launcher = &launcher,
+			   .rundir = (char *)"/nowhere",
+			   .data_dir = (char *)"/nowhere",
+			   .node = (char *)"n",
+			   .n_nodes = 1,
 			   .identity.user = (char *)"alice" };
 
 	fill_conf(&conf, &shm);
@@ -263,8 +276,11 @@ static void try_many(bool ledger)
 {
 	_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };
 	struct error err = ERROR_INIT;
-	struct stage s = { .id = 1, .methods = (char *)"*", .tiers = (char *)"shm",
-			   .rule = (char *)"all", .rule_match = (char *)"/**" };
+	struct stage s = { .id = 1,
+			   .methods = (char *)"*",
+			   .tiers = (char *)"shm",
+			   .rule = (char *)"all",
+			   .rule_match = (char *)"/**" };
 
 	srandom(4711);
 	assert_int_equal(dataset_list_from_string(&list, "/data/x", &err), 0);

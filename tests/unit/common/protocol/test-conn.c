@@ -24,7 +24,8 @@ static void test_messages_arrive_whole(void **state)
 	close(fds[1]);
 }
 
-/* Seen failing where ECONNRESET was the end: a worker that said `ready` and ended was said to have died without a word. */
+/* Seen failing where ECONNRESET was the end: a worker that said `ready` and ended was said to have
+ * died without a word. */
 static void test_what_a_peer_sent_before_it_ended_with_something_unread(void **state)
 {
 	_cleanup_(kv_freep) struct kv *out = proto_new("ready"), *in = NULL;

@@ -40,7 +40,11 @@ static void assert_empty(const struct keys *keys)
 /* Red when a byte is let through, or *keys keeps what came before the one that is bad. */
 static void test_what_the_environment_may_say(void **state)
 {
-	static const struct { const char *access, *secret, *token; int r; const char *text; } cases[] = {
+	static const struct {
+		const char *access, *secret, *token;
+		int r;
+		const char *text;
+	} cases[] = {
 		{ "A", SECRET, NULL, KEYS_E_SUCCESS, NULL },
 		{ "A", SECRET, "T", KEYS_E_SUCCESS, NULL },
 		{ "A", SECRET, "", KEYS_E_SUCCESS, NULL },
@@ -91,7 +95,8 @@ static void test_lengths_and_messages(void **state)
 			kv_set(kv, "access", "A");
 			kv_set(kv, "secret", SECRET);
 			kv_set(kv, fields[i], text);
-			assert_int_equal(keys_from_kv(keys, kv), n < sizes[i] ? KEYS_E_SUCCESS : KEYS_E_BAD);
+			assert_int_equal(keys_from_kv(keys, kv),
+					 n < sizes[i] ? KEYS_E_SUCCESS : KEYS_E_BAD);
 			if (n == sizes[i])
 				assert_empty(keys);
 		}
@@ -127,7 +132,7 @@ static void test_a_descriptor_brings_them_once(void **state)
 	close(pair[1]);
 }
 
-/* Red without MADV_WIPEONFORK: chores of stagingd are forks of it. */
+/* Red without MADV_WIPEONFORK: asynchronous calls of stagingd are forks of it. */
 static void test_children_have_none(void **state)
 {
 	_cleanup_(keys_freep) struct keys *keys = NULL;
@@ -144,7 +149,8 @@ static void test_children_have_none(void **state)
 	assert_string_equal(keys->secret, SECRET);
 }
 
-/* Red without mlock() or MADV_DONTDUMP: "lo" and "dd" of the place are the kernel's word for them. */
+/* Red without mlock() or MADV_DONTDUMP: "lo" and "dd" of the place are the kernel's word for them.
+ */
 static void test_the_place_is_locked_and_in_no_core(void **state)
 {
 	_cleanup_(keys_freep) struct keys *keys = NULL;
@@ -183,7 +189,8 @@ static bool environ_has(const char *text)
 	return memmem(data, size, text, strlen(text)) != NULL;
 }
 
-/* As a program of its own: only what was there at exec is in /proc. Red when the variables are unset alone. */
+/* As a program of its own: only what was there at exec is in /proc. Red when the variables are
+ * unset alone. */
 static void test_a_process_forgets_its_environment(void **state)
 {
 	int status;
@@ -233,7 +240,8 @@ static bool memory_has(const char *a, const char *b)
 			assert_int_equal(sscanf(line, "%lx-%lx", &from, &to), 2);
 	assert_true(from < to);
 	for (; from < to; from += sizeof(page) - sizeof(text)) {
-		n = pread(mem, page, to - from < sizeof(page) ? to - from : sizeof(page), (off_t)from);
+		n = pread(mem, page, to - from < sizeof(page) ? to - from : sizeof(page),
+			  (off_t)from);
 		found = found || (n > 0 && memmem(page, (size_t)n, text, strlen(text)));
 	}
 	close(fd);
@@ -241,8 +249,8 @@ static bool memory_has(const char *a, const char *b)
 	return found;
 }
 
-/* Red when kv_free() or conn_recv() does not wipe, or a kv that grows leaves its old bytes. free() itself
- * writes over the first of them, so the secret stands behind others. */
+/* Red when kv_free() or conn_recv() does not wipe, or a kv that grows leaves its old bytes. free()
+ * itself writes over the first of them, so the secret stands behind others. */
 static void test_messages_leave_nothing_in_memory(void **state)
 {
 	char secret[32], filler[600];
@@ -262,7 +270,7 @@ static void test_messages_leave_nothing_in_memory(void **state)
 	kv_set(kv, "first", filler + sizeof(filler) - 200);
 	kv_set(kv, "secret", secret);
 	assert_true(memory_has("heap-", "canary-0815")); /* it would be found */
-	kv_set(kv, "more", filler);	       /* it moves */
+	kv_set(kv, "more", filler);			 /* it moves */
 	assert_int_equal(conn_send(pair[0], kv), 0);
 	assert_int_equal(conn_recv(pair[1], &got), 1);
 	kv_free(kv);

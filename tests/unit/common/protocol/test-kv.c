@@ -9,21 +9,21 @@ static void test_bytes_from_outside(void **state)
 		size_t size;
 		int expect;
 	} cases[] = {
-		{ "", 0, KV_E_MALFORMED },            /* nothing */
-		{ "a=1", 3, KV_E_MALFORMED },         /* no final NUL */
-		{ "a=1\0a=2", 8, KV_E_MALFORMED },    /* twice */
-		{ "a", 2, KV_E_MALFORMED },           /* no '=' */
-		{ "=1", 3, KV_E_MALFORMED },          /* no key */
-		{ "A=1", 4, KV_E_MALFORMED },         /* capital */
-		{ "1a=1", 5, KV_E_MALFORMED },        /* digit first */
-		{ "a b=1", 6, KV_E_MALFORMED },       /* space in key */
-		{ "\0", 2, KV_E_MALFORMED },          /* empty fields */
+		{ "", 0, KV_E_MALFORMED },				       /* nothing */
+		{ "a=1", 3, KV_E_MALFORMED },				       /* no final NUL */
+		{ "a=1\0a=2", 8, KV_E_MALFORMED },			       /* twice */
+		{ "a", 2, KV_E_MALFORMED },				       /* no '=' */
+		{ "=1", 3, KV_E_MALFORMED },				       /* no key */
+		{ "A=1", 4, KV_E_MALFORMED },				       /* capital */
+		{ "1a=1", 5, KV_E_MALFORMED },				       /* digit first */
+		{ "a b=1", 6, KV_E_MALFORMED },				       /* space in key */
+		{ "\0", 2, KV_E_MALFORMED },				       /* empty fields */
 		{ "abcdefghijklmnopqrstuvwxyz0123456=1", 36, KV_E_MALFORMED }, /* key of 33 */
 		{ "abcdefghijklmnopqrstuvwxyz012345=1", 35, KV_E_SUCCESS },    /* key of 32 */
 		{ "a=1", 4, KV_E_SUCCESS },
-		{ "a=", 3, KV_E_SUCCESS },            /* empty value */
+		{ "a=", 3, KV_E_SUCCESS },	       /* empty value */
 		{ "a.b_9==\n\x1b", 10, KV_E_SUCCESS }, /* any byte in a value */
-		{ "a=1\0ab=2", 9, KV_E_SUCCESS },     /* a key that begins like another */
+		{ "a=1\0ab=2", 9, KV_E_SUCCESS },      /* a key that begins like another */
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

@@ -48,6 +48,92 @@ static void test_release_walks_backwards_and_may_be_repeated(void **state)
 	assert_string_equal(unmounted, "/last;/first;"); /* not again */
 }
 
+static void lease(void **state, const char *file, const char *name)
+{
+	_cleanup_(manifest_closep) struct manifest *m = NULL;
+	_cleanup_(freep) char *path = in(state, name), *manifest = in(state, file);
+	FILE *f;
+
+	assert_int_equal(manifest_open(&m, manifest, NULL), 0);
+	assert_int_equal(manifest_add(m, MANIFEST_LEASE, path, NULL), 0);
+	f = fopen(path, "w");
+	assert_non_null(f);
+	fclose(f);
+}
+
+static int release(void **state, const char *file)
+{
+	_cleanup_(freep) char *manifest = in(state, file);
+
+	return manifest_release(manifest, fake_unmount, NULL);
+}
+
+static bool is_there(void **state, const char *name)
+{
+	_cleanup_(freep) char *path = in(state, name);
+
+	return access(path, F_OK) == 0;
+}
+
+static void make_shared(void **state)
+{
+	_cleanup_(freep) char *job = in(state, "job"), *dir = in(state, "job/x-1"),
+			      *data = in(state, "job/x-1/data");
+
+	assert_int_equal(mkdir(job, 0700), 0);
+	assert_int_equal(mkdir(dir, 0700), 0);
+	assert_int_equal(mkdir(data, 0700), 0);
+	lease(state, "m1", "job/x-1/use.n1");
+	lease(state, "m2", "job/x-1/use.n2");
+}
+
+/* Fails when the first node that leaves removes what others use, and when the last one leaves
+ * something. */
+static void test_the_last_lease_takes_the_directory_along(void **state)
+{
+	make_shared(state);
+	assert_int_equal(release(state, "m1"), 0);
+	assert_false(is_there(state, "job/x-1/use.n1"));
+	assert_true(is_there(state, "job/x-1/data"));
+	assert_int_equal(release(state, "m1"), 0);
+	assert_true(is_there(state, "job/x-1/data"));
+	assert_int_equal(release(state, "m2"), 0);
+	assert_false(is_there(state, "job"));
+}
+
+static void test_a_lease_that_was_broken_off_is_given_back_again(void **state)
+{
+	_cleanup_(freep) char *from = in(state, "job/x-1"), *to = in(state, "job/.x-1.use.n2"),
+			      *other = in(state, "job/y-1");
+
+	make_shared(state);
+	assert_int_equal(release(state, "m1"), 0);
+	assert_int_equal(rename(from, to), 0);
+	assert_int_equal(mkdir(other, 0700), 0);
+	assert_int_equal(release(state, "m2"), 0);
+	assert_false(is_there(state, "job/.x-1.use.n2"));
+	assert_true(is_there(state, "job/y-1")); /* another dataset of the job */
+}
+
+/* The manifest is the user's. Fails when what is no lease is taken for one. */
+static void test_what_is_no_lease_is_refused(void **state)
+{
+	static const char *const wrong[] = { "job/x-1/data", "use.n1", "job/x-1/use.n1/" };
+	_cleanup_(freep) char *file = in(state, "m3");
+
+	make_shared(state);
+	for (size_t i = 0; i < sizeof(wrong) / sizeof(*wrong); i++) {
+		_cleanup_(manifest_closep) struct manifest *m = NULL;
+		_cleanup_(freep) char *path = i == 1 ? strdup("/use.n1") : in(state, wrong[i]);
+
+		assert_int_equal(manifest_open(&m, file, NULL), 0);
+		assert_int_equal(manifest_add(m, MANIFEST_LEASE, path, NULL), 0);
+		assert_int_equal(manifest_release(file, fake_unmount, NULL), -EINVAL);
+		assert_int_equal(unlink(file), 0);
+	}
+	assert_true(is_there(state, "job/x-1/data"));
+}
+
 /* The directory is the user's. Hangs where what is no file is opened, or read, as one. */
 static void test_what_is_no_file_is_no_manifest(void **state)
 {
@@ -79,8 +165,8 @@ static void test_a_torn_line_is_passed_over(void **state)
 /* The line behind it was taken for its rest, and what that names stayed for ever. */
 static void test_what_comes_behind_a_torn_line_is_on_record(void **state)
 {
-	_cleanup_(freep) char *file = in(state, "manifest"), *a = in(state, "a"), *b = in(state, "b"),
-			      *c = in(state, "c");
+	_cleanup_(freep) char *file = in(state, "manifest"), *a = in(state, "a"),
+			      *b = in(state, "b"), *c = in(state, "c");
 	_cleanup_(manifest_closep) struct manifest *m = NULL;
 	struct rlimit all, few;
 	struct stat st;
@@ -152,6 +238,9 @@ int main(void)
 #define SCRATCH(f) cmocka_unit_test_setup_teardown(f, unit_scratch_setup, unit_scratch_teardown)
 	const struct CMUnitTest tests[] = {
 		SCRATCH(test_release_walks_backwards_and_may_be_repeated),
+		SCRATCH(test_the_last_lease_takes_the_directory_along),
+		SCRATCH(test_a_lease_that_was_broken_off_is_given_back_again),
+		SCRATCH(test_what_is_no_lease_is_refused),
 		SCRATCH(test_what_is_no_file_is_no_manifest),
 		SCRATCH(test_a_torn_line_is_passed_over),
 		SCRATCH(test_what_comes_behind_a_torn_line_is_on_record),

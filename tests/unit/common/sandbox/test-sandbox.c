@@ -204,7 +204,8 @@ static void open_nothing_for_writing(const char *dir, const char *path)
 #ifdef __NR_open /* libc takes openat() */
 	CHECK_DENIED((int)syscall(__NR_open, path, O_RDONLY | O_TRUNC));
 #endif
-	CHECK(syscall(437, AT_FDCWD, path, NULL, 0) == -1 && errno == ENOSYS); /* openat2, whose flags no filter sees */
+	CHECK(syscall(437, AT_FDCWD, path, NULL, 0) == -1 &&
+	      errno == ENOSYS); /* openat2, whose flags no filter sees */
 	CHECK(stat(path, &st) == 0 && st.st_size == 6);
 }
 

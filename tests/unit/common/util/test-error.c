@@ -36,25 +36,26 @@ static void test_long_and_dirty_texts(void **state)
 	assert_string_equal(err.text, "a\\x1b[2Jb");
 }
 
-static void test_a_mend_stands_at_the_end_once(void **state)
+static void test_a_hint_stands_at_the_end_once(void **state)
 {
 	struct error err = ERROR_INIT;
 	char big[4000];
 
-	assert_int_equal(error_mend(&err, error_exit(&err, STAGE_EXIT_NO_SPACE, EDQUOT,
-						     "takes 3 GiB"), "raise max=%s", "4G\n"),
-			 -EDQUOT);
+	assert_int_equal(
+		error_set_hint(&err, error_exit(&err, STAGE_EXIT_NO_SPACE, EDQUOT, "takes 3 GiB"),
+			       "raise max=%s", "4G\n"),
+		-EDQUOT);
 	error_prefix(&err, "/p/x");
-	error_mend(&err, err.code, "do something else");
+	error_set_hint(&err, err.code, "do something else");
 	assert_string_equal(err.text, "/p/x: takes 3 GiB; raise max=4G\\x0a");
 	assert_int_equal(err.exit_code, STAGE_EXIT_NO_SPACE);
 	memset(big, 'x', sizeof(big) - 1);
 	big[sizeof(big) - 1] = '\0';
 	error_set(&err, EIO, "%s", big);
-	error_mend(&err, err.code, "shorten it");
+	error_set_hint(&err, err.code, "shorten it");
 	assert_int_equal(strlen(err.text), ERROR_MAX_SIZE - 1);
 	assert_non_null(strstr(err.text, "xxx...; shorten it"));
-	assert_int_equal(error_mend(NULL, -EIO, "x"), -EIO);
+	assert_int_equal(error_set_hint(NULL, -EIO, "x"), -EIO);
 }
 
 int main(void)
@@ -63,7 +64,7 @@ int main(void)
 		cmocka_unit_test(test_context_goes_in_front),
 		cmocka_unit_test(test_no_place_is_fine),
 		cmocka_unit_test(test_long_and_dirty_texts),
-		cmocka_unit_test(test_a_mend_stands_at_the_end_once),
+		cmocka_unit_test(test_a_hint_stands_at_the_end_once),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

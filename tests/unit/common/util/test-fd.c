@@ -51,9 +51,9 @@ static int check_names(int base)
 		{ "a/./f", O_RDONLY, 0 },
 		{ "a//f", O_RDONLY, 0 },
 		{ "a/b/", O_RDONLY | O_DIRECTORY, 0 }, /* openat2() lets no mode pass beside it */
-		{ "link", O_RDONLY, -ELOOP },         /* link at the end */
-		{ "out/passwd", O_RDONLY, -ELOOP },   /* link in the middle */
-		{ "in/f", O_RDONLY, -ELOOP },         /* even one that stays inside */
+		{ "link", O_RDONLY, -ELOOP },	       /* link at the end */
+		{ "out/passwd", O_RDONLY, -ELOOP },    /* link in the middle */
+		{ "in/f", O_RDONLY, -ELOOP },	       /* even one that stays inside */
 		{ "../x", O_RDONLY, -EXDEV },
 		{ "/etc/passwd", O_RDONLY, -EXDEV },
 		{ "a/none", O_RDONLY, -ENOENT },
@@ -61,7 +61,8 @@ static int check_names(int base)
 		{ NAME_OF_256, O_RDONLY, -ENAMETOOLONG },
 		{ NAME_OF_256 "/f", O_RDONLY, -ENAMETOOLONG },
 	};
-	static const char *const files[] = { "a/f/", "a/f/x", "fifo/x" }; /* where a directory is wanted */
+	static const char *const files[] = { "a/f/", "a/f/x",
+					     "fifo/x" }; /* where a directory is wanted */
 	int fd;
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -73,7 +74,8 @@ static int check_names(int base)
 	}
 	for (size_t i = 0; i < ARRAY_SIZE(files); i++) {
 		fd = fd_open_beneath(base, files[i], O_RDONLY, 0);
-		if (fd != -ENOTDIR && fd != -ELOOP) /* the kernel and the walk, which asked for no link */
+		if (fd != -ENOTDIR &&
+		    fd != -ELOOP) /* the kernel and the walk, which asked for no link */
 			return (int)i + 50;
 	}
 	return 0;
@@ -109,8 +111,10 @@ static void test_open_stays_beneath_with_and_without_openat2(void **state)
 	_cleanup_(freep) char *cmd = NULL;
 	int status;
 
-	assert_true(asprintf(&cmd, "cd '%s' && mkdir -p a/b && touch f a/f a/b/f && ln -s a/f link && "
-			     "ln -s /etc out && ln -s a in && mkfifo fifo", (char *)*state) > 0);
+	assert_true(asprintf(&cmd,
+			     "cd '%s' && mkdir -p a/b && touch f a/f a/b/f && ln -s a/f link && "
+			     "ln -s /etc out && ln -s a in && mkfifo fifo",
+			     (char *)*state) > 0);
 	assert_int_equal(system(cmd), 0);
 	for (int i = 0; i < 4; i++) {
 		if (fork() == 0) {

@@ -8,7 +8,8 @@ static void test_known_values(void **state)
 	assert_true(fnv_add_text(FNV_INIT, "") == UINT64_C(0xcbf29ce484222325));
 	assert_true(fnv_add_text(FNV_INIT, "a") == UINT64_C(0xaf63dc4c8601ec8c));
 	assert_true(fnv_add_text(FNV_INIT, "foobar") == UINT64_C(0x85944171f73967e8));
-	assert_true(fnv_add_text(fnv_add(FNV_INIT, "foo", 3), "bar") == fnv_add_text(FNV_INIT, "foobar"));
+	assert_true(fnv_add_text(fnv_add(FNV_INIT, "foo", 3), "bar") ==
+		    fnv_add_text(FNV_INIT, "foobar"));
 	assert_true(fnv_add(FNV_INIT, "a", 2) != fnv_add(FNV_INIT, "a", 1));
 }
 

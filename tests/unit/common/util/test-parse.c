@@ -15,10 +15,10 @@ static void test_numbers(void **state)
 		{ "18446744073709551615", 0, UINT64_MAX },
 		{ "18446744073709551616", -ERANGE, 0 },
 		{ "", -EINVAL, 0 },
-		{ "-1", -EINVAL, 0 },  /* sign */
+		{ "-1", -EINVAL, 0 }, /* sign */
 		{ "+1", -EINVAL, 0 },
 		{ " 1", -EINVAL, 0 },
-		{ "1x", -EINVAL, 0 },  /* rest */
+		{ "1x", -EINVAL, 0 }, /* rest */
 		{ "0x10", -EINVAL, 0 },
 	};
 	uint64_t v;
@@ -70,10 +70,14 @@ static void test_memory_of_slurm(void **state)
 		int expect;
 		uint64_t value;
 	} cases[] = {
-		{ "300", 0, 300ull << 20 }, { "0", 0, 0 },
-		{ "64G", 0, 64ull << 30 },  { "2T", 0, 2ull << 40 },
-		{ "512K", 0, 512 << 10 },   { "1.5", 0, 1 << 20 },
-		{ "x", -EINVAL, 0 },	    { "", -EINVAL, 0 },
+		{ "300", 0, 300ull << 20 },
+		{ "0", 0, 0 },
+		{ "64G", 0, 64ull << 30 },
+		{ "2T", 0, 2ull << 40 },
+		{ "512K", 0, 512 << 10 },
+		{ "1.5", 0, 1 << 20 },
+		{ "x", -EINVAL, 0 },
+		{ "", -EINVAL, 0 },
 		{ "17592186044416", -ERANGE, 0 },
 	};
 	uint64_t v;
@@ -92,20 +96,13 @@ static void test_durations(void **state)
 		int expect;
 		uint64_t value;
 	} cases[] = {
-		{ "90", 0, 90000 },
-		{ "90s", 0, 90000 },
-		{ "500ms", 0, 500 },
-		{ "5m", 0, 300000 },
-		{ "2h", 0, 7200000 },
-		{ "1d", 0, 86400000 },
-		{ "1h30m", 0, 5400000 },
-		{ "1.5h", 0, 5400000 },
-		{ "5min", -EINVAL, 0 },
-		{ "m", -EINVAL, 0 },
-		{ "", -EINVAL, 0 },
-		{ "-5m", -EINVAL, 0 },
-		{ "1h ", -EINVAL, 0 },
-		{ "999999999999999999999d", -ERANGE, 0 },
+		{ "90", 0, 90000 },	 { "90s", 0, 90000 },
+		{ "500ms", 0, 500 },	 { "5m", 0, 300000 },
+		{ "2h", 0, 7200000 },	 { "1d", 0, 86400000 },
+		{ "1h30m", 0, 5400000 }, { "1.5h", 0, 5400000 },
+		{ "5min", -EINVAL, 0 },	 { "m", -EINVAL, 0 },
+		{ "", -EINVAL, 0 },	 { "-5m", -EINVAL, 0 },
+		{ "1h ", -EINVAL, 0 },	 { "999999999999999999999d", -ERANGE, 0 },
 	};
 	uint64_t v;
 
@@ -137,16 +134,19 @@ static void test_terminals_are_safe(void **state)
 	} cases[] = {
 		{ "plain", "plain" },
 		{ "a\nb\x1b[31m", "a\\x0ab\\x1b[31m" },
-		{ "gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f" },  /* valid UTF-8 stays */
-		{ "\xc3", "\\xc3" },                              /* cut sequence */
-		{ "\xc0\xaf", "\\xc0\\xaf" },                    /* overlong */
-		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },          /* surrogate */
-		{ "\xc2\x9b", "\\xc2\\x9b" },                    /* C1 CSI */
-		{ "\xe2\x80\xae", "\\xe2\\x80\\xae" },          /* right-to-left override */
-		{ "\xd8\x9c\xd8\x9b", "\\xd8\\x9c\xd8\x9b" },  /* Arabic letter mark; a semicolon */
-		{ "\xe2\x80\xa8\xe2\x80\xa7", "\\xe2\\x80\\xa8\xe2\x80\xa7" }, /* a line's end; a dot */
-		{ "\xf4\x90\x80\x80\xf0\x9f\x98\x80", "\\xf4\\x90\\x80\\x80\xf0\x9f\x98\x80" }, /* beyond Unicode */
-		{ "\xe0\x9f\xbf\xf0\x8f\xbf\xbf", "\\xe0\\x9f\\xbf\\xf0\\x8f\\xbf\\xbf" }, /* overlong */
+		{ "gr\xc3\xbc\xc3\x9f", "gr\xc3\xbc\xc3\x9f" }, /* valid UTF-8 stays */
+		{ "\xc3", "\\xc3" },				/* cut sequence */
+		{ "\xc0\xaf", "\\xc0\\xaf" },			/* overlong */
+		{ "\xed\xa0\x80", "\\xed\\xa0\\x80" },		/* surrogate */
+		{ "\xc2\x9b", "\\xc2\\x9b" },			/* C1 CSI */
+		{ "\xe2\x80\xae", "\\xe2\\x80\\xae" },		/* right-to-left override */
+		{ "\xd8\x9c\xd8\x9b", "\\xd8\\x9c\xd8\x9b" }, /* Arabic letter mark; a semicolon */
+		{ "\xe2\x80\xa8\xe2\x80\xa7",
+		  "\\xe2\\x80\\xa8\xe2\x80\xa7" }, /* a line's end; a dot */
+		{ "\xf4\x90\x80\x80\xf0\x9f\x98\x80",
+		  "\\xf4\\x90\\x80\\x80\xf0\x9f\x98\x80" }, /* beyond Unicode */
+		{ "\xe0\x9f\xbf\xf0\x8f\xbf\xbf",
+		  "\\xe0\\x9f\\xbf\\xf0\\x8f\\xbf\\xbf" }, /* overlong */
 	};
 	char buf[64], tiny[6];
 
@@ -162,12 +162,9 @@ static void test_terminals_are_safe(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test(test_numbers),
-		cmocka_unit_test(test_sizes),
-		cmocka_unit_test(test_memory_of_slurm),
-		cmocka_unit_test(test_durations),
-		cmocka_unit_test(test_texts_for_people),
-		cmocka_unit_test(test_terminals_are_safe),
+		cmocka_unit_test(test_numbers),		 cmocka_unit_test(test_sizes),
+		cmocka_unit_test(test_memory_of_slurm),	 cmocka_unit_test(test_durations),
+		cmocka_unit_test(test_texts_for_people), cmocka_unit_test(test_terminals_are_safe),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

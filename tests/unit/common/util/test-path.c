@@ -159,11 +159,21 @@ static void test_links_that_lead_out_of_a_tree(void **state)
 		const char *dir, *link;
 		bool out;
 	} cases[] = {
-		{ "", "a", false },	     { "", "a/../b", false }, { "", "./.", false },
-		{ "", "..", true },	     { "", "a/../..", true }, { "", "a/../../a", true },
-		{ "", "/a", true },	     { "a/b", "/a/b", true }, { "a", "..", false },
-		{ "a", "../..", true },	     { "a/b", "../..", false }, { "a/b", "../../..", true },
-		{ "a/b", "..//./../c", false }, { "a/b", "../../../a/b", true }, { "", "..a/...", false },
+		{ "", "a", false },
+		{ "", "a/../b", false },
+		{ "", "./.", false },
+		{ "", "..", true },
+		{ "", "a/../..", true },
+		{ "", "a/../../a", true },
+		{ "", "/a", true },
+		{ "a/b", "/a/b", true },
+		{ "a", "..", false },
+		{ "a", "../..", true },
+		{ "a/b", "../..", false },
+		{ "a/b", "../../..", true },
+		{ "a/b", "..//./../c", false },
+		{ "a/b", "../../../a/b", true },
+		{ "", "..a/...", false },
 		{ "", "", false },
 	};
 

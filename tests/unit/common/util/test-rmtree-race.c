@@ -1,6 +1,7 @@
 /*
  * Somebody exchanges directories with symbolic links, again and again, while their tree is removed:
- * nothing behind a link is removed or changed. What breaks it: no O_NOFOLLOW in rmtree's open_dir().
+ * nothing behind a link is removed or changed. What breaks it: no O_NOFOLLOW in rmtree's
+ * open_dir().
  */
 #include "tests/unit/unit.h"
 
@@ -127,8 +128,8 @@ static void test_what_is_removed_is_beneath(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_what_is_removed_is_beneath,
-						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_what_is_removed_is_beneath, unit_scratch_setup,
+						unit_scratch_teardown),
 	};
 
 	/* A disk would be asked for each exchange. */

@@ -62,14 +62,17 @@ static void test_names_that_are_refused(void **state)
 
 static void test_names_that_begin_with_dots_are_names(void **state)
 {
-	static const char *const names[] = { ".a", "..a", "...", ".", ".a/.b", "..a/...", ".../..a" };
+	static const char *const names[] = {
+		".a", "..a", "...", ".", ".a/.b", "..a/...", ".../..a"
+	};
 	_cleanup_(fd_closep) int fd = scratch_fd(state);
 
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++) {
 		_cleanup_(freep) char *cmd = NULL;
 
-		assert_true(asprintf(&cmd, "cd '%s' && mkdir -p t/%s .a ..a/b ... && touch t/%s/x t/.y", (char *)*state,
-				     names[i], names[i]) > 0);
+		assert_true(asprintf(&cmd,
+				     "cd '%s' && mkdir -p t/%s .a ..a/b ... && touch t/%s/x t/.y",
+				     (char *)*state, names[i], names[i]) > 0);
 		assert_int_equal(system(cmd), 0);
 		assert_int_equal(rmtree_at(fd, "t", NULL, NULL), 0);
 		assert_int_equal(rmtree_at(fd, ".a", NULL, NULL), 0);
@@ -96,7 +99,8 @@ static void test_modes_do_not_stop_it(void **state)
 	_cleanup_(fd_closep) int fd = scratch_fd(state);
 
 	run("cd '%s' && mkdir -p t/a/b/c && touch t/a/b/c/f t/a/f && chmod 0 t/a/b/c && "
-	    "chmod 0500 t/a/b && chmod 0 t/a", *state);
+	    "chmod 0500 t/a/b && chmod 0 t/a",
+	    *state);
 	assert_int_equal(rmtree_at(fd, "t", NULL, NULL), 0);
 }
 
@@ -105,7 +109,8 @@ static void test_what_has_no_name_is_emptied(void **state)
 	_cleanup_(fd_closep) int fd = scratch_fd(state), t = -1;
 	struct stat st;
 
-	run("cd '%s' && mkdir -p keep t/a/b && touch keep/x t/f t/a/b/f && ln -s ../keep t/l", *state);
+	run("cd '%s' && mkdir -p keep t/a/b && touch keep/x t/f t/a/b/f && ln -s ../keep t/l",
+	    *state);
 	t = openat(fd, "t", O_PATH | O_DIRECTORY | O_CLOEXEC);
 	assert_int_equal(rmtree_empty(t, NULL, NULL), 0);
 	assert_int_equal(rmtree_empty(t, NULL, NULL), 0);
@@ -144,7 +149,8 @@ static void test_names_of_the_hoisting_may_be_taken(void **state)
 {
 	_cleanup_(fd_closep) int fd = scratch_fd(state);
 
-	run("cd '%s' && mkdir -p t/.rm-0/x/y t/.rm-1 t/a/b/c/d && touch t/.rm-2 t/.rm-0/x/y/f", *state);
+	run("cd '%s' && mkdir -p t/.rm-0/x/y t/.rm-1 t/a/b/c/d && touch t/.rm-2 t/.rm-0/x/y/f",
+	    *state);
 	assert_int_equal(rmtree_at(fd, "t", NULL, NULL), 0);
 }
 
@@ -184,7 +190,8 @@ static void test_what_is_mounted_stays_with_all_that_is_in_it(void **state)
 		struct error err = ERROR_INIT;
 		struct stat st;
 
-		assert_true(asprintf(&cmd, "cd '%s' && mkdir -p t/a/b/c t/e/f t/%s/d && touch t/%s/d/x",
+		assert_true(asprintf(&cmd,
+				     "cd '%s' && mkdir -p t/a/b/c t/e/f t/%s/d && touch t/%s/d/x",
 				     (char *)*state, dirs[i], dirs[i]) > 0);
 		assert_int_equal(system(cmd), 0);
 		assert_true(asprintf(&path, "t/%s", dirs[i]) > 0);

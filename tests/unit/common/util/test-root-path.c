@@ -1,6 +1,6 @@
 /*
- * Each case is a way on which somebody but root could exchange what is at its end. As root, because the directories
- * have to be root's.
+ * Each case is a way on which somebody but root could exchange what is at its end. As root, because
+ * the directories have to be root's.
  */
 #include "tests/unit/unit.h"
 
@@ -34,18 +34,31 @@ static void make_link(const char *text, const char *name, uid_t uid)
 
 static void test_only_roots_way_is_gone(void **state)
 {
-	static const struct { const char *path; int expect; } cases[] = {
-		{ TOP, 0 },                          { TOP "//a/./b/", 0 },
-		{ TOP "/absolute", 0 },              { TOP "/relative/b", 0 },
-		{ TOP "/up", 0 },                    { "/", 0 },
-		{ TOP "/users", -EPERM },            { TOP "/users/roots", -EPERM },
-		{ TOP "/sticky", -EPERM },           { TOP "/sticky/roots", -EPERM },
-		{ TOP "/group", -EPERM },            { TOP "/link-of-users", -EPERM },
-		{ TOP "/link-to-users", -EPERM },    { TOP "/a/../a", -EPERM },
-		{ TOP "/..", -EPERM },               { "run", -EPERM },
-		{ "", -EPERM },                      { TOP "/none", -ENOENT },
-		{ TOP "/file", -ENOTDIR },           { TOP "/loop", -ELOOP },
-		{ "/proc/self/root/etc", 0 },        /* as text: from our own root */
+	static const struct {
+		const char *path;
+		int expect;
+	} cases[] = {
+		{ TOP, 0 },
+		{ TOP "//a/./b/", 0 },
+		{ TOP "/absolute", 0 },
+		{ TOP "/relative/b", 0 },
+		{ TOP "/up", 0 },
+		{ "/", 0 },
+		{ TOP "/users", -EPERM },
+		{ TOP "/users/roots", -EPERM },
+		{ TOP "/sticky", -EPERM },
+		{ TOP "/sticky/roots", -EPERM },
+		{ TOP "/group", -EPERM },
+		{ TOP "/link-of-users", -EPERM },
+		{ TOP "/link-to-users", -EPERM },
+		{ TOP "/a/../a", -EPERM },
+		{ TOP "/..", -EPERM },
+		{ "run", -EPERM },
+		{ "", -EPERM },
+		{ TOP "/none", -ENOENT },
+		{ TOP "/file", -ENOTDIR },
+		{ TOP "/loop", -ELOOP },
+		{ "/proc/self/root/etc", 0 }, /* as text: from our own root */
 		{ "/proc/self/fd/0/x", -ENOTDIR },
 	};
 
@@ -61,7 +74,8 @@ static void test_only_roots_way_is_gone(void **state)
 
 static void test_the_end_is_the_one_that_was_named(void **state)
 {
-	static const char *const same[] = { TOP "/a/b", TOP "/absolute/b", TOP "/relative/b", TOP "/up/b" };
+	static const char *const same[] = { TOP "/a/b", TOP "/absolute/b", TOP "/relative/b",
+					    TOP "/up/b" };
 	struct stat a, b;
 
 	assert_int_equal(stat(TOP "/a/b", &a), 0);
@@ -75,12 +89,15 @@ static void test_the_end_is_the_one_that_was_named(void **state)
 
 static void test_a_files_name_is_a_name(void **state)
 {
-	static const struct { const char *path, *name; int expect; } cases[] = {
-		{ TOP "/a/x.log", "x.log", 0 },   { "/x.log", "x.log", 0 },
-		{ TOP "/a/", NULL, -EPERM },      { TOP "/a/..", NULL, -EPERM },
-		{ TOP "/a/.", NULL, -EPERM },     { "x.log", NULL, -EPERM },
-		{ "", NULL, -EPERM },             { TOP "/sticky/x.log", NULL, -EPERM },
-		{ TOP "/a/.ns", ".ns", 0 },       { TOP "/a/..x", "..x", 0 },
+	static const struct {
+		const char *path, *name;
+		int expect;
+	} cases[] = {
+		{ TOP "/a/x.log", "x.log", 0 }, { "/x.log", "x.log", 0 },
+		{ TOP "/a/", NULL, -EPERM },	{ TOP "/a/..", NULL, -EPERM },
+		{ TOP "/a/.", NULL, -EPERM },	{ "x.log", NULL, -EPERM },
+		{ "", NULL, -EPERM },		{ TOP "/sticky/x.log", NULL, -EPERM },
+		{ TOP "/a/.ns", ".ns", 0 },	{ TOP "/a/..x", "..x", 0 },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {

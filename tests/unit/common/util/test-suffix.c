@@ -18,17 +18,27 @@ static void test_the_longest_counts(void **state)
 	static const struct {
 		const char *name, *text; /* NULL: none */
 	} cases[] = {
-		{ "x.tar.gz", ".tar.gz" }, { "x.gz", ".gz" },	       { "X.TGZ", ".tgz" },
-		{ "a.tar.Z", ".tar.Z" },   { "a.sqsh", ".sqsh" },      { ".tar", NULL },
-		{ "tar", NULL },	   { "x.tar.gz.txt", NULL },   { "", NULL },
-		{ "xtar", NULL },	   { "x.squash", ".squash" },  { "x.squashfs", ".squashfs" },
-		{ "x.lz", ".lz" },	   { "x.tar.lzma", ".tar.lzma" },
+		{ "x.tar.gz", ".tar.gz" },
+		{ "x.gz", ".gz" },
+		{ "X.TGZ", ".tgz" },
+		{ "a.tar.Z", ".tar.Z" },
+		{ "a.sqsh", ".sqsh" },
+		{ ".tar", NULL },
+		{ "tar", NULL },
+		{ "x.tar.gz.txt", NULL },
+		{ "", NULL },
+		{ "xtar", NULL },
+		{ "x.squash", ".squash" },
+		{ "x.squashfs", ".squashfs" },
+		{ "x.lz", ".lz" },
+		{ "x.tar.lzma", ".tar.lzma" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		const struct suffix *s = suffix_find(cases[i].name, strlen(cases[i].name));
 
-		if ((s && s->text) != (cases[i].text != NULL) || (s && strcmp(s->text, cases[i].text)))
+		if ((s && s->text) != (cases[i].text != NULL) ||
+		    (s && strcmp(s->text, cases[i].text)))
 			fail_msg("%s: %s", cases[i].name, s ? s->text : "none");
 	}
 	assert_string_equal(suffix_find("x.tar?gz", 5)->text, ".tar");

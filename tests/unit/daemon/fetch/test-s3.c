@@ -16,7 +16,9 @@
 /* The examples of Amazon's own description of the signature. */
 static void test_signatures_are_those_of_the_description(void **state)
 {
-	static const struct { const char *path, *query, *range, *names, *signature; } cases[] = {
+	static const struct {
+		const char *path, *query, *range, *names, *signature;
+	} cases[] = {
 		{ "/test.txt", "", "bytes=0-9", "host;range;x-amz-content-sha256;x-amz-date",
 		  "f0e8bdb87c964420e857bd35b5d6ed310bd44f0170aba48dd91039c6036bdb41" },
 		{ "/", "lifecycle=", NULL, "host;x-amz-content-sha256;x-amz-date",
@@ -24,20 +26,26 @@ static void test_signatures_are_those_of_the_description(void **state)
 		{ "/", "max-keys=2&prefix=J", NULL, "host;x-amz-content-sha256;x-amz-date",
 		  "34b48302e7b5fa45bde8084f4b7868a86f0a534bc59db6670ed5711ef69dc6f7" },
 	};
-	struct keys keys = { "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY", "" };
+	struct keys keys = { "AKIAIOSFODNN7EXAMPLE", "wJalrXUtnFEMI/K7MDENG/bPxRfiCYEXAMPLEKEY",
+			     "" };
 	struct tm tm = { .tm_year = 113, .tm_mon = 4, .tm_mday = 24 };
 	char date[17], got[S3_SIGN_MAX], want[512];
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		const struct s3_sign s = { .keys = &keys, .region = "us-east-1",
-			.host = "examplebucket.s3.amazonaws.com", .path = cases[i].path,
-			.query = cases[i].query, .range = cases[i].range, .now = timegm(&tm) };
+		const struct s3_sign s = { .keys = &keys,
+					   .region = "us-east-1",
+					   .host = "examplebucket.s3.amazonaws.com",
+					   .path = cases[i].path,
+					   .query = cases[i].query,
+					   .range = cases[i].range,
+					   .now = timegm(&tm) };
 
 		assert_int_equal(s3_sign(&s, date, got, sizeof(got)), 0);
 		assert_string_equal(date, "20130524T000000Z");
-		snprintf(want, sizeof(want), "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/"
-			 "us-east-1/s3/aws4_request,SignedHeaders=%s,Signature=%s", cases[i].names,
-			 cases[i].signature);
+		snprintf(want, sizeof(want),
+			 "AWS4-HMAC-SHA256 Credential=AKIAIOSFODNN7EXAMPLE/20130524/"
+			 "us-east-1/s3/aws4_request,SignedHeaders=%s,Signature=%s",
+			 cases[i].names, cases[i].signature);
 		assert_string_equal(got, want);
 	}
 }
@@ -69,28 +77,40 @@ static int add(void *arg, const struct s3_object *o, struct error *err)
 	return 0;
 }
 
-#define HEAD "<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult xmlns=\"http://x/\"><Name>b</Name>" URL
+#define HEAD                                                                                       \
+	"<?xml version=\"1.0\" encoding=\"UTF-8\"?>\n<ListBucketResult "                           \
+	"xmlns=\"http://x/\"><Name>b</Name>" URL
 #define URL "<EncodingType>url</EncodingType>"
 #define PLAIN "<ListBucketResult><Name>b</Name>"
-#define ONE "<Contents><Key>a%26b</Key><ETag>&quot;e&quot;</ETag><Size>7</Size><Owner><ID>x</ID></Owner></Contents>"
+#define ONE                                                                                        \
+	"<Contents><Key>a%26b</Key><ETag>&quot;e&quot;</ETag><Size>7</Size><Owner><ID>x</ID></"    \
+	"Owner></Contents>"
 #define TAIL "</ListBucketResult>"
 
 static void test_pages(void **state)
 {
-	static const struct { const char *xml, *objects; int truncated; } cases[] = {
-		{ HEAD ONE "<Contents><Size>0</Size><Key>c/</Key></Contents>" TAIL, "a&b=7\"e\" c/=0 ", 0 },
-		{ HEAD "<IsTruncated>true</IsTruncated><NextContinuationToken>t&amp;1=</NextContinuationToken>" ONE
-		  TAIL, "a&b=7\"e\" ", 1 },
+	static const struct {
+		const char *xml, *objects;
+		int truncated;
+	} cases[] = {
+		{ HEAD ONE "<Contents><Size>0</Size><Key>c/</Key></Contents>" TAIL,
+		  "a&b=7\"e\" c/=0 ", 0 },
+		{ HEAD "<IsTruncated>true</IsTruncated><NextContinuationToken>t&amp;1=</"
+		       "NextContinuationToken>" ONE TAIL,
+		  "a&b=7\"e\" ", 1 },
 		{ HEAD "<KeyCount>0</KeyCount><Prefix/><Contents></Contents>" TAIL, NULL, 0 },
 		{ HEAD TAIL, "", 0 },
 		/* where it does not say that they are encoded, they are not */
 		{ PLAIN ONE TAIL, "a%26b=7\"e\" ", 0 },
-		{ PLAIN "<Contents><Key>a+%41</Key><Size>1</Size></Contents>" URL TAIL, "a A=1 ", 0 },
-		{ PLAIN "<Contents><Key>&#x27;&#96;&#xe4;&#8364;&#x1F600;&gt;</Key><Size>1</Size></Contents>" TAIL,
+		{ PLAIN "<Contents><Key>a+%41</Key><Size>1</Size></Contents>" URL TAIL, "a A=1 ",
+		  0 },
+		{ PLAIN "<Contents><Key>&#x27;&#96;&#xe4;&#8364;&#x1F600;&gt;</Key><Size>1</Size></"
+			"Contents>" TAIL,
 		  "'`\xc3\xa4\xe2\x82\xac\xf0\x9f\x98\x80>=1 ", 0 },
 		{ PLAIN "<Contents><Key>a&#0;</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
 		{ PLAIN "<Contents><Key>a&#xd800;</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
-		{ PLAIN "<Contents><Key>a&#99999999;</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
+		{ PLAIN "<Contents><Key>a&#99999999;</Key><Size>1</Size></Contents>" TAIL, NULL,
+		  0 },
 		{ PLAIN "<Contents><Key>a&#-1;</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
 		{ PLAIN "<Contents><Key>a&#;</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
 		{ PLAIN "<Contents><Key>a&#x;</Key><Size>1</Size></Contents>" TAIL, NULL, 0 },
@@ -145,7 +165,8 @@ static void test_pages_cut_anywhere(void **state)
 
 static void test_text_of_an_error(void **state)
 {
-	static const char xml[] = "<Error><Code>RequestTimeTooSkewed</Code><Message>a &lt; b</Message></Error>";
+	static const char xml[] =
+		"<Error><Code>RequestTimeTooSkewed</Code><Message>a &lt; b</Message></Error>";
 	char buf[64];
 
 	assert_true(s3_xml_get(xml, sizeof(xml) - 1, "Code", buf, sizeof(buf)));
@@ -158,19 +179,50 @@ static void test_text_of_an_error(void **state)
 
 static void test_patterns(void **state)
 {
-	static const struct { const char *pattern, *key; bool fits; } cases[] = {
-		{ "a", "a", true }, { "a", "ab", false }, { "ab", "a", false }, { "", "", true },
-		{ "*", "abc", true }, { "*", "", true }, { "*", "a/b", false }, { "*/b", "a/b", true },
-		{ "a*", "a", true }, { "a*c", "abc", true }, { "a*c", "ac", true }, { "a*c", "ab", false },
-		{ "*.tar", "x.tar", true }, { "*.tar", "x.tar.gz", false }, { "*.tar", ".tar", false },
-		{ "p/*", "p/.hidden", false }, { "p/.*", "p/.hidden", true }, { "p/x*", "p/x.y", true },
-		{ "p/*", "p/", true }, { "p/*", "p", false }, { "p/*", "p/a/b", false },
-		{ "*/*/c", "a/b/c", true }, { "*/*/c", "a/c", false }, { "*/*/c", "a/b/b/c", false },
-		{ "*a*b", "xaxbxaxb", true }, { "*a*b*c", "abab", false }, { "*ab", "aab", true },
-		{ "**b", "aab", true }, { "a**/b", "axx/b", true }, { "**/b", ".x/b", false },
-		{ "a*b/c*d", "ab/cb/cd", false }, { "a*b/c*d", "axb/cxd", true }, { "*ab/c", "aab/c", true },
-		{ "a?c*", "abc", false }, { "a?c*", "a?cd", true }, { "[ab]*", "a", false }, { "[ab]*", "[ab]x", true },
-		{ "a\\*", "a\\b", true }, { "{a,b}*", "{a,b}c", true }, { "*", "\xc3\xa4", true },
+	static const struct {
+		const char *pattern, *key;
+		bool fits;
+	} cases[] = {
+		{ "a", "a", true },
+		{ "a", "ab", false },
+		{ "ab", "a", false },
+		{ "", "", true },
+		{ "*", "abc", true },
+		{ "*", "", true },
+		{ "*", "a/b", false },
+		{ "*/b", "a/b", true },
+		{ "a*", "a", true },
+		{ "a*c", "abc", true },
+		{ "a*c", "ac", true },
+		{ "a*c", "ab", false },
+		{ "*.tar", "x.tar", true },
+		{ "*.tar", "x.tar.gz", false },
+		{ "*.tar", ".tar", false },
+		{ "p/*", "p/.hidden", false },
+		{ "p/.*", "p/.hidden", true },
+		{ "p/x*", "p/x.y", true },
+		{ "p/*", "p/", true },
+		{ "p/*", "p", false },
+		{ "p/*", "p/a/b", false },
+		{ "*/*/c", "a/b/c", true },
+		{ "*/*/c", "a/c", false },
+		{ "*/*/c", "a/b/b/c", false },
+		{ "*a*b", "xaxbxaxb", true },
+		{ "*a*b*c", "abab", false },
+		{ "*ab", "aab", true },
+		{ "**b", "aab", true },
+		{ "a**/b", "axx/b", true },
+		{ "**/b", ".x/b", false },
+		{ "a*b/c*d", "ab/cb/cd", false },
+		{ "a*b/c*d", "axb/cxd", true },
+		{ "*ab/c", "aab/c", true },
+		{ "a?c*", "abc", false },
+		{ "a?c*", "a?cd", true },
+		{ "[ab]*", "a", false },
+		{ "[ab]*", "[ab]x", true },
+		{ "a\\*", "a\\b", true },
+		{ "{a,b}*", "{a,b}c", true },
+		{ "*", "\xc3\xa4", true },
 	};
 	char pattern[600], key[600];
 
@@ -190,12 +242,18 @@ static void test_patterns(void **state)
 
 static void test_profiles(void **state)
 {
-	static const char text[] = "# x\n[one]\n" KEYS("1") "[ default ]\n" KEYS("0") "aws_session_token = T0 \r\n"
-				   "[two]\naws_access_key_id=A2\n[profile three]\n" KEYS("3")
-				   "[bad]\naws_access_key_id=A\naws_secret_access_key=a b\n"
-				   "[role]\nrole_arn = arn:x\nsource_profile=one\n[oneone]\n" KEYS("11")
-				   "[both]\nsso_session = x\n" KEYS("5") "[late";
-	static const struct { const char *profile; bool is_config; int r; const char *access; } cases[] = {
+	static const char text[] = "# x\n[one]\n" KEYS("1") "[ default ]\n" KEYS(
+		"0") "aws_session_token = T0 \r\n"
+		     "[two]\naws_access_key_id=A2\n[profile three]\n" KEYS(
+			     "3") "[bad]\naws_access_key_id=A\naws_secret_access_key=a b\n"
+				  "[role]\nrole_arn = arn:x\nsource_profile=one\n[oneone]\n" KEYS(
+					  "11") "[both]\nsso_session = x\n" KEYS("5") "[late";
+	static const struct {
+		const char *profile;
+		bool is_config;
+		int r;
+		const char *access;
+	} cases[] = {
 		{ "one", false, S3_KEYS_E_SUCCESS, "A1" },
 		{ "default", false, S3_KEYS_E_SUCCESS, "A0" },
 		{ "default", true, S3_KEYS_E_SUCCESS, "A0" },
@@ -225,11 +283,19 @@ static void test_profiles(void **state)
 
 static void test_keys_that_are_paths(void **state)
 {
-	static const struct { const char *name; int r; } cases[] = {
-		{ "a", 1 }, { "a/b c/d\xc3\xa4", 1 }, { "a..b/...", 1 }, { "a/", 0 }, { "a/b/", 0 },
-		{ "/a", -EINVAL }, { "..", -EINVAL }, { "a/../b", -EINVAL }, { "a//b", -EINVAL },
-		{ ".", -EINVAL }, { "a/./b", -EINVAL }, { "../a", -EINVAL }, { "a/..", -EINVAL },
-		{ "/", -EINVAL }, { "a//", -EINVAL }, { "../", -EINVAL }, { "", -EINVAL },
+	static const struct {
+		const char *name;
+		int r;
+	} cases[] = {
+		{ "a", 1 },	      { "a/b c/d\xc3\xa4", 1 },
+		{ "a..b/...", 1 },    { "a/", 0 },
+		{ "a/b/", 0 },	      { "/a", -EINVAL },
+		{ "..", -EINVAL },    { "a/../b", -EINVAL },
+		{ "a//b", -EINVAL },  { ".", -EINVAL },
+		{ "a/./b", -EINVAL }, { "../a", -EINVAL },
+		{ "a/..", -EINVAL },  { "/", -EINVAL },
+		{ "a//", -EINVAL },   { "../", -EINVAL },
+		{ "", -EINVAL },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++)

@@ -1,7 +1,8 @@
 /*
- * What root itself looks at before it acts for a steward: whose job, which kind of directory, which process. The acts are
- * done in this process, on directories below a scratch directory, in a mount namespace of its own. Each check was seen
- * failing where the bound that it names is left out of daemon/keeper/.
+ * What root itself looks at before it acts for a manager: whose job, which kind of directory, which
+ * process. The privileged operations are done in this process, on directories below a scratch
+ * directory, in a mount namespace of its own. Each check was seen failing where the bound that it
+ * names is left out of daemon/keeper/.
  */
 #include "tests/unit/unit.h"
 
@@ -15,8 +16,8 @@
 #include <sys/wait.h>
 
 #include "common/protocol/tier-name.h"
-#include "common/protocol/keeper-hand.h"
-#include "tests/unit/unit-acts.h"
+#include "common/protocol/keeper-helper.h"
+#include "tests/unit/unit-privops.h"
 
 #define SYSTEM_UID 490
 #define USER 65534
@@ -63,7 +64,7 @@ static int open_scratch(const char *name)
 	return open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* A run directory with two jobs, one of which the steward has opened. */
+/* A run directory with two jobs, one of which the manager has opened. */
 static int set_up(void **state)
 {
 	assert_int_equal(unit_scratch_setup(state), 0);
@@ -78,35 +79,35 @@ static int set_up(void **state)
 	unit_keeper.system_uid = unit_keeper.system_gid = SYSTEM_UID;
 	unit_keeper.uid = unit_keeper.gid = USER;
 	unit_keeper.job = JOB;
-	unit_keeper.programs[ACT_PROGRAM_HAND] = open("/proc/self/exe", O_PATH | O_CLOEXEC);
-	unit_keeper.dirs[ACT_DIR_RUN] = open_scratch("run");
-	unit_keeper.dirs[ACT_DIR_TRASH] = open_scratch("trash");
-	unit_keeper.dirs[ACT_DIR_TIER] = open_scratch("tier");
+	unit_keeper.programs[PRIVOP_PROGRAM_HELPER] = open("/proc/self/exe", O_PATH | O_CLOEXEC);
+	unit_keeper.dirs[PRIVOP_DIR_RUN] = open_scratch("run");
+	unit_keeper.dirs[PRIVOP_DIR_TRASH] = open_scratch("trash");
+	unit_keeper.dirs[PRIVOP_DIR_TIER] = open_scratch("tier");
 	return 0;
 }
 
 static int tear_down(void **state)
 {
-	for (size_t i = 0; i < ACT_N_DIRS; i++)
+	for (size_t i = 0; i < PRIVOP_N_DIRS; i++)
 		fd_closep(&unit_keeper.dirs[i]);
-	fd_closep(&unit_keeper.programs[ACT_PROGRAM_HAND]);
+	fd_closep(&unit_keeper.programs[PRIVOP_PROGRAM_HELPER]);
 	return unit_scratch_teardown(state);
 }
 
 /* r, the number that the directory has from now on, or -errno. */
-static int open_dir(uint32_t dir, enum act_name name, int64_t job, int64_t ms)
+static int open_dir(uint32_t dir, enum privop_name name, int64_t job, int64_t ms)
 {
-	struct act a = { .kind = ACT_OPEN_DIR, .dir = dir, .name = name, .n = { job, ms } };
+	struct privop a = { .kind = PRIVOP_OPEN_DIR, .dir = dir, .name = name, .n = { job, ms } };
 	size_t n = 1;
-	int fd = -1, r = acts_do(&a, NULL, 0, &fd, &n);
+	int fd = -1, r = privops_do(&a, NULL, 0, &fd, &n);
 
 	fd_closep(&fd);
 	return r;
 }
 
-static int open_file(uint32_t dir, enum act_file file)
+static int open_file(uint32_t dir, enum privop_file file)
 {
-	int fd = acts_open(ACT_OPEN_FILE, dir, file);
+	int fd = privops_open(PRIVOP_OPEN_FILE, dir, file);
 
 	if (fd >= 0)
 		close(fd);
@@ -115,23 +116,37 @@ static int open_file(uint32_t dir, enum act_file file)
 
 static void test_a_name_stands_in_its_kind_of_directory_alone(void **state)
 {
-	static const char *const places[ACT_N_NAMES] = {
-		[ACT_NAME_SOCK] = "J",  [ACT_NAME_FAILED] = "J", [ACT_NAME_STATE] = "J",  [ACT_NAME_STATE_NEW] = "J",
-		[ACT_NAME_LOCK] = "J",  [ACT_NAME_MOUNTS] = "J", [ACT_NAME_MEMORY] = "J", [ACT_NAME_SLOT] = "J",
-		[ACT_NAME_CRASHES] = "R", [ACT_NAME_BREAKER] = "R", [ACT_NAME_JOB] = "RT", [ACT_NAME_JOB_ASIDE] = "T",
-		[ACT_NAME_TIER] = "D",  [ACT_NAME_TIER_ASIDE] = "D", [ACT_NAME_KEEP] = "D",
+	static const char *const places[PRIVOP_N_NAMES] = {
+		[PRIVOP_NAME_SOCK] = "J",    [PRIVOP_NAME_FAILED] = "J",
+		[PRIVOP_NAME_STATE] = "J",   [PRIVOP_NAME_STATE_NEW] = "J",
+		[PRIVOP_NAME_LOCK] = "J",    [PRIVOP_NAME_MOUNTS] = "J",
+		[PRIVOP_NAME_MEMORY] = "J",  [PRIVOP_NAME_SLOT] = "J",
+		[PRIVOP_NAME_CRASHES] = "R", [PRIVOP_NAME_BREAKER] = "R",
+		[PRIVOP_NAME_JOB] = "RT",    [PRIVOP_NAME_JOB_ASIDE] = "T",
+		[PRIVOP_NAME_TIER] = "D",    [PRIVOP_NAME_TIER_ASIDE] = "D",
+		[PRIVOP_NAME_KEEP] = "D",
 	};
-	static const char kinds[] = { [ACT_DIR_RUN] = 'R', [ACT_DIR_TRASH] = 'T', [ACT_DIR_TIER] = 'D', [ACT_DIR_FREE] = 'J' };
+	static const char kinds[] = { [PRIVOP_DIR_RUN] = 'R',
+				      [PRIVOP_DIR_TRASH] = 'T',
+				      [PRIVOP_DIR_TIER] = 'D',
+				      [PRIVOP_DIR_FREE] = 'J' };
 
-	for (uint32_t dir = 0; dir <= ACT_DIR_FREE; dir++)
-		for (uint32_t name = 0; name < ACT_N_NAMES; name++)
-			assert_int_equal(act_is_place(dir, name), strchr(places[name], kinds[dir]) != NULL);
-	assert_false(act_is_place(ACT_DIR_RUN, ACT_N_NAMES));
-	assert_false(act_is_place(ACT_DIR_RUN, UINT32_MAX));
+	for (uint32_t dir = 0; dir <= PRIVOP_DIR_FREE; dir++)
+		for (uint32_t name = 0; name < PRIVOP_N_NAMES; name++)
+			assert_int_equal(privop_is_place(dir, name),
+					 strchr(places[name], kinds[dir]) != NULL);
+	assert_false(privop_is_place(PRIVOP_DIR_RUN, PRIVOP_N_NAMES));
+	assert_false(privop_is_place(PRIVOP_DIR_RUN, UINT32_MAX));
 	/* and by that nothing is made, removed or mounted elsewhere */
-	assert_int_equal(acts_do_name(ACT_MAKE_DIR, ACT_DIR_RUN, ACT_NAME_MEMORY, JOB, 0, 0755), -ENOENT);
-	assert_int_equal(acts_do_name(ACT_MAKE_DIR, ACT_DIR_TIER, ACT_NAME_JOB, JOB, 0, 0755), -ENOENT);
-	assert_int_equal(acts_do_name(ACT_REMOVE, ACT_DIR_TIER, ACT_NAME_LOCK, JOB, 0, 0), -ENOENT);
+	assert_int_equal(
+		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_MEMORY, JOB, 0, 0755),
+		-ENOENT);
+	assert_int_equal(
+		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_JOB, JOB, 0, 0755),
+		-ENOENT);
+	assert_int_equal(
+		privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_TIER, PRIVOP_NAME_LOCK, JOB, 0, 0),
+		-ENOENT);
 	assert_false(is_there("run/t"));
 	assert_false(is_there("tier/7"));
 }
@@ -140,45 +155,78 @@ static void test_a_jobs_keeper_touches_nothing_of_another_job(void **state)
 {
 	int other;
 
-	assert_int_equal(open_dir(ACT_DIR_RUN, ACT_NAME_JOB, OTHER_JOB, 0), -ENOENT);
-	assert_int_equal(acts_do_name(ACT_REMOVE, ACT_DIR_RUN, ACT_NAME_JOB, OTHER_JOB, 0, 0), -ENOENT);
-	assert_int_equal(acts_do_name(ACT_MAKE_DIR, ACT_DIR_RUN, ACT_NAME_JOB, 9, 0, 0711), -ENOENT);
-	assert_int_equal(acts_rename(ACT_DIR_RUN, ACT_NAME_JOB, ACT_DIR_TRASH, ACT_NAME_JOB_ASIDE, OTHER_JOB, 1), -ENOENT);
-	assert_int_equal(acts_do_name(ACT_MAKE_DIR, ACT_DIR_TIER, ACT_NAME_TIER, OTHER_JOB, 0, 0700 | ACT_MAKE_USERS), -ENOENT);
-	assert_int_equal(acts_do_name(ACT_MAKE_DIR, ACT_DIR_TIER, ACT_NAME_TIER_ASIDE, OTHER_JOB, 1, 0700 | ACT_MAKE_USERS), -EPERM);
-	assert_int_equal(acts_do_name(ACT_MAKE_DIR, ACT_DIR_TIER, ACT_NAME_KEEP, USER - 1, 0, 0700 | ACT_MAKE_USERS), -ENOENT);
+	assert_int_equal(open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, OTHER_JOB, 0), -ENOENT);
+	assert_int_equal(
+		privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, OTHER_JOB, 0, 0),
+		-ENOENT);
+	assert_int_equal(
+		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, 9, 0, 0711),
+		-ENOENT);
+	assert_int_equal(privops_rename(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, PRIVOP_DIR_TRASH,
+					PRIVOP_NAME_JOB_ASIDE, OTHER_JOB, 1),
+			 -ENOENT);
+	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_TIER,
+					 OTHER_JOB, 0, 0700 | PRIVOP_MAKE_USERS),
+			 -ENOENT);
+	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_TIER_ASIDE,
+					 OTHER_JOB, 1, 0700 | PRIVOP_MAKE_USERS),
+			 -EPERM);
+	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP,
+					 USER - 1, 0, 0700 | PRIVOP_MAKE_USERS),
+			 -ENOENT);
 	/* One that is over is cleaned up: nothing is made there. */
-	other = open_dir(ACT_DIR_TRASH, ACT_NAME_JOB_ASIDE, OTHER_JOB, ASIDE_MS);
-	assert_true(other >= ACT_DIR_FREE);
-	assert_int_equal(acts_do_name(ACT_MAKE_DIR, (uint32_t)other, ACT_NAME_MOUNTS, 0, 0, 0711), -ENOENT);
-	assert_int_equal(acts_do_name(ACT_MEMORY, (uint32_t)other, ACT_NAME_MEMORY, 4096, 10, 0), -ENOENT);
-	assert_true(acts_open(ACT_BIND, (uint32_t)other, 0) == -EPERM);
-	assert_false(is_there("run/9") || is_there("tier/stage-data-8") || is_there("trash/8.12345/m"));
+	other = open_dir(PRIVOP_DIR_TRASH, PRIVOP_NAME_JOB_ASIDE, OTHER_JOB, ASIDE_MS);
+	assert_true(other >= PRIVOP_DIR_FREE);
+	assert_int_equal(
+		privops_do_name(PRIVOP_MAKE_DIR, (uint32_t)other, PRIVOP_NAME_MOUNTS, 0, 0, 0711),
+		-ENOENT);
+	assert_int_equal(
+		privops_do_name(PRIVOP_MEMORY, (uint32_t)other, PRIVOP_NAME_MEMORY, 4096, 10, 0),
+		-ENOENT);
+	assert_true(privops_open(PRIVOP_BIND, (uint32_t)other, 0) == -EPERM);
+	assert_false(is_there("run/9") || is_there("tier/stage-data-8") ||
+		     is_there("trash/8.12345/m"));
 	make("trash/8.12345/m");
-	assert_int_equal(acts_do_name(ACT_REMOVE, (uint32_t)other, ACT_NAME_MOUNTS, 0, 0, 0), 0);
-	assert_int_equal(acts_do_name(ACT_REMOVE, ACT_DIR_TRASH, ACT_NAME_JOB_ASIDE, OTHER_JOB, ASIDE_MS, 0), 0);
+	assert_int_equal(
+		privops_do_name(PRIVOP_REMOVE, (uint32_t)other, PRIVOP_NAME_MOUNTS, 0, 0, 0), 0);
+	assert_int_equal(privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_TRASH, PRIVOP_NAME_JOB_ASIDE,
+					 OTHER_JOB, ASIDE_MS, 0),
+			 0);
 	assert_true(is_there("run/8"));
 	assert_false(is_there("trash/8.12345"));
 }
 
 static void test_what_is_the_jobs_own_can_be_made_and_set_aside(void **state)
 {
-	int own = open_dir(ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0);
+	int own = open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0);
 
-	assert_true(own >= ACT_DIR_FREE);
-	assert_int_equal(acts_do_name(ACT_MAKE_DIR, (uint32_t)own, ACT_NAME_MOUNTS, 0, 0, 0711), 0);
-	assert_int_equal(open_file((uint32_t)own, ACT_FILE_STATE_NEW), 0);
-	assert_int_equal(acts_rename((uint32_t)own, ACT_NAME_STATE_NEW, (uint32_t)own, ACT_NAME_STATE, 0, 0), 0);
-	assert_int_equal(acts_do_name(ACT_MAKE_DIR, ACT_DIR_TIER, ACT_NAME_TIER, JOB, 0, 0700 | ACT_MAKE_USERS), 0);
-	assert_int_equal(acts_do_name(ACT_MAKE_DIR, ACT_DIR_TIER, ACT_NAME_KEEP, USER, 0, 0700 | ACT_MAKE_USERS), 0);
-	assert_int_equal(acts_rename(ACT_DIR_TIER, ACT_NAME_TIER, ACT_DIR_TIER, ACT_NAME_TIER_ASIDE, JOB, 1), 0);
-	assert_int_equal(acts_rename(ACT_DIR_RUN, ACT_NAME_JOB, ACT_DIR_TRASH, ACT_NAME_JOB_ASIDE, JOB, 1), 0);
-	assert_true(is_there("trash/7.1/state") && is_there("tier/stage-data-7.1") && is_there("tier/stage-keep-65534"));
+	assert_true(own >= PRIVOP_DIR_FREE);
+	assert_int_equal(
+		privops_do_name(PRIVOP_MAKE_DIR, (uint32_t)own, PRIVOP_NAME_MOUNTS, 0, 0, 0711), 0);
+	assert_int_equal(open_file((uint32_t)own, PRIVOP_FILE_STATE_NEW), 0);
+	assert_int_equal(privops_rename((uint32_t)own, PRIVOP_NAME_STATE_NEW, (uint32_t)own,
+					PRIVOP_NAME_STATE, 0, 0),
+			 0);
+	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_TIER, JOB, 0,
+					 0700 | PRIVOP_MAKE_USERS),
+			 0);
+	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP, USER,
+					 0, 0700 | PRIVOP_MAKE_USERS),
+			 0);
+	assert_int_equal(privops_rename(PRIVOP_DIR_TIER, PRIVOP_NAME_TIER, PRIVOP_DIR_TIER,
+					PRIVOP_NAME_TIER_ASIDE, JOB, 1),
+			 0);
+	assert_int_equal(privops_rename(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, PRIVOP_DIR_TRASH,
+					PRIVOP_NAME_JOB_ASIDE, JOB, 1),
+			 0);
+	assert_true(is_there("trash/7.1/state") && is_there("tier/stage-data-7.1") &&
+		    is_there("tier/stage-keep-65534"));
 }
 
 static int make_place(void)
 {
-	return acts_do_name(ACT_MAKE_DIR, ACT_DIR_TIER, ACT_NAME_KEEP, USER, 0, 0700 | ACT_MAKE_USERS);
+	return privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP, USER, 0,
+			       0700 | PRIVOP_MAKE_USERS);
 }
 
 static uid_t owner_of(const char *name)
@@ -225,33 +273,42 @@ static void test_a_half_made_place_for_what_is_kept_becomes_the_users(void **sta
 
 static void test_nothing_takes_the_place_of_another_kind(void **state)
 {
-	const uint32_t own = (uint32_t)open_dir(ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0);
+	const uint32_t own = (uint32_t)open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0);
 
-	assert_int_equal(acts_do_name(ACT_MAKE_DIR, own, ACT_NAME_MOUNTS, 0, 0, 0711), 0);
-	assert_int_equal(acts_rename(own, ACT_NAME_MOUNTS, own, ACT_NAME_STATE, 0, 0), -EPERM);
-	assert_int_equal(acts_rename(own, ACT_NAME_STATE, ACT_DIR_RUN, ACT_NAME_BREAKER, 0, 0), -EPERM);
-	assert_int_equal(acts_rename(ACT_DIR_RUN, ACT_NAME_JOB, ACT_DIR_RUN, ACT_NAME_JOB_ASIDE, JOB, 1), -EPERM);
-	assert_int_equal(acts_rename(ACT_DIR_RUN, ACT_NAME_JOB, ACT_DIR_TIER, ACT_NAME_TIER_ASIDE, JOB, 1), -EPERM);
-	assert_int_equal(acts_rename(ACT_DIR_TRASH, ACT_NAME_JOB, ACT_DIR_RUN, ACT_NAME_JOB, JOB, 1), -EPERM);
+	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, own, PRIVOP_NAME_MOUNTS, 0, 0, 0711), 0);
+	assert_int_equal(privops_rename(own, PRIVOP_NAME_MOUNTS, own, PRIVOP_NAME_STATE, 0, 0),
+			 -EPERM);
+	assert_int_equal(
+		privops_rename(own, PRIVOP_NAME_STATE, PRIVOP_DIR_RUN, PRIVOP_NAME_BREAKER, 0, 0),
+		-EPERM);
+	assert_int_equal(privops_rename(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, PRIVOP_DIR_RUN,
+					PRIVOP_NAME_JOB_ASIDE, JOB, 1),
+			 -EPERM);
+	assert_int_equal(privops_rename(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, PRIVOP_DIR_TIER,
+					PRIVOP_NAME_TIER_ASIDE, JOB, 1),
+			 -EPERM);
+	assert_int_equal(privops_rename(PRIVOP_DIR_TRASH, PRIVOP_NAME_JOB, PRIVOP_DIR_RUN,
+					PRIVOP_NAME_JOB, JOB, 1),
+			 -EPERM);
 	assert_true(is_there("run/7/m"));
 }
 
 static void test_files_of_a_job_and_of_the_node_are_not_exchanged(void **state)
 {
-	const uint32_t own = (uint32_t)open_dir(ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0);
+	const uint32_t own = (uint32_t)open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0);
 
-	for (uint32_t file = 0; file < ACT_N_FILES; file++) {
-		const bool of_job = file < ACT_FILE_CRASHES;
+	for (uint32_t file = 0; file < PRIVOP_N_FILES; file++) {
+		const bool of_job = file < PRIVOP_FILE_CRASHES;
 
-		assert_int_equal(open_file(of_job ? ACT_DIR_RUN : own, file), -EPERM);
-		assert_int_equal(open_file(ACT_DIR_TRASH, file), -EPERM);
-		assert_int_equal(open_file(ACT_DIR_TIER, file), -EPERM);
+		assert_int_equal(open_file(of_job ? PRIVOP_DIR_RUN : own, file), -EPERM);
+		assert_int_equal(open_file(PRIVOP_DIR_TRASH, file), -EPERM);
+		assert_int_equal(open_file(PRIVOP_DIR_TIER, file), -EPERM);
 	}
-	assert_true(acts_open(ACT_BIND, ACT_DIR_RUN, 0) == -EPERM);
-	assert_true(acts_open(ACT_BIND, ACT_DIR_TIER, 0) == -EPERM);
+	assert_true(privops_open(PRIVOP_BIND, PRIVOP_DIR_RUN, 0) == -EPERM);
+	assert_true(privops_open(PRIVOP_BIND, PRIVOP_DIR_TIER, 0) == -EPERM);
 	assert_false(is_there("run/lock") || is_there("run/sock") || is_there("tier/lock"));
-	assert_int_equal(open_file(ACT_DIR_RUN, ACT_FILE_METRICS), 0);
-	assert_int_equal(open_file(own, ACT_FILE_LOCK), 0);
+	assert_int_equal(open_file(PRIVOP_DIR_RUN, PRIVOP_FILE_METRICS), 0);
+	assert_int_equal(open_file(own, PRIVOP_FILE_LOCK), 0);
 }
 
 static void test_a_directory_that_others_may_change_is_not_opened(void **state)
@@ -260,67 +317,81 @@ static void test_a_directory_that_others_may_change_is_not_opened(void **state)
 
 	snprintf(path, sizeof(path), "%s/run/7", scratch);
 	assert_int_equal(chmod(path, 0775), 0);
-	assert_int_equal(open_dir(ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0), -EPERM);
+	assert_int_equal(open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0), -EPERM);
 	assert_int_equal(chmod(path, 0755), 0);
 	assert_int_equal(chown(path, USER, USER), 0);
-	assert_int_equal(open_dir(ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0), -EPERM);
+	assert_int_equal(open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0), -EPERM);
 	assert_int_equal(rmdir(path), 0);
 	assert_int_equal(symlink("8", path), 0);
-	assert_int_equal(open_dir(ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0), -ENOTDIR);
+	assert_int_equal(open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0), -ENOTDIR);
 	/* and none with a name of another kind, whose directory may be a user's */
 	make("run/8/m");
 	unit_keeper.job = 0;
-	assert_int_equal(open_dir(ACT_DIR_RUN, ACT_NAME_MOUNTS, 0, 0), -EPERM);
-	assert_int_equal(open_dir(ACT_DIR_TIER, ACT_NAME_TIER, JOB, 0), -EPERM);
+	assert_int_equal(open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_MOUNTS, 0, 0), -EPERM);
+	assert_int_equal(open_dir(PRIVOP_DIR_TIER, PRIVOP_NAME_TIER, JOB, 0), -EPERM);
 }
 
 static void test_nothing_is_mounted_on_what_is_mounted(void **state)
 {
-	const uint32_t own = (uint32_t)open_dir(ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0);
+	const uint32_t own = (uint32_t)open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0);
 	char path[4096];
 
 	if (!can_mount)
 		skip();
-	assert_int_equal(acts_do_name(ACT_MEMORY, own, ACT_NAME_MEMORY, 1 << 20, 100, 0), 0);
-	assert_int_equal(acts_do_name(ACT_MEMORY, own, ACT_NAME_MEMORY, 1 << 20, 100, 0), -EBUSY);
+	assert_int_equal(privops_do_name(PRIVOP_MEMORY, own, PRIVOP_NAME_MEMORY, 1 << 20, 100, 0),
+			 0);
+	assert_int_equal(privops_do_name(PRIVOP_MEMORY, own, PRIVOP_NAME_MEMORY, 1 << 20, 100, 0),
+			 -EBUSY);
 	make("run/7/m");
 	make("run/7/m/3");
 	snprintf(path, sizeof(path), "%s/run/7/m/3", scratch);
 	assert_int_equal(mount("none", path, "tmpfs", 0, NULL), 0);
-	assert_int_equal(acts_do_name(ACT_SLOT, own, ACT_NAME_SLOT, 3, 1, 0), -EBUSY);
+	assert_int_equal(privops_do_name(PRIVOP_SLOT, own, PRIVOP_NAME_SLOT, 3, 1, 0), -EBUSY);
 	assert_int_equal(umount2(path, MNT_DETACH), 0);
-	assert_int_equal(acts_do_name(ACT_SLOT, own, ACT_NAME_SLOT, RUNDIR_MAX_SLOTS, 1, 0), -EINVAL);
-	assert_int_equal(acts_do_name(ACT_SLOT, own, ACT_NAME_SLOT, -1, 1, 0), -EINVAL);
-	assert_int_equal(acts_do_name(ACT_DETACH, own, ACT_NAME_MEMORY, 0, 0, 0), 0);
+	assert_int_equal(
+		privops_do_name(PRIVOP_SLOT, own, PRIVOP_NAME_SLOT, RUNDIR_MAX_SLOTS, 1, 0),
+		-EINVAL);
+	assert_int_equal(privops_do_name(PRIVOP_SLOT, own, PRIVOP_NAME_SLOT, -1, 1, 0), -EINVAL);
+	assert_int_equal(privops_do_name(PRIVOP_DETACH, own, PRIVOP_NAME_MEMORY, 0, 0, 0), 0);
 }
 
 static void test_a_tmpfs_has_a_size_and_no_more_than_the_machine(void **state)
 {
 	static const int64_t sizes[] = { 0, -1, INT64_MIN, INT64_MAX, INT64_C(1) << 60 };
-	const uint32_t own = (uint32_t)open_dir(ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0);
+	const uint32_t own = (uint32_t)open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0);
 
 	for (size_t i = 0; i < ARRAY_SIZE(sizes); i++)
-		assert_int_equal(acts_do_name(ACT_MEMORY, own, ACT_NAME_MEMORY, sizes[i], 100, 0), -EPERM);
-	assert_int_equal(acts_do_name(ACT_MEMORY, own, ACT_NAME_MEMORY, 1 << 20, 0, 0), -EPERM);
-	assert_int_equal(acts_do_name(ACT_MEMORY, own, ACT_NAME_MEMORY, 1 << 20, -1, 0), -EPERM);
+		assert_int_equal(
+			privops_do_name(PRIVOP_MEMORY, own, PRIVOP_NAME_MEMORY, sizes[i], 100, 0),
+			-EPERM);
+	assert_int_equal(privops_do_name(PRIVOP_MEMORY, own, PRIVOP_NAME_MEMORY, 1 << 20, 0, 0),
+			 -EPERM);
+	assert_int_equal(privops_do_name(PRIVOP_MEMORY, own, PRIVOP_NAME_MEMORY, 1 << 20, -1, 0),
+			 -EPERM);
 	/* nor where any other name stands */
-	assert_int_equal(acts_do_name(ACT_MEMORY, ACT_DIR_TIER, ACT_NAME_TIER, JOB, 100, 0), -EPERM);
-	assert_int_equal(acts_do_name(ACT_MEMORY, own, ACT_NAME_MOUNTS, 1 << 20, 100, 0), -EPERM);
-	assert_int_equal(acts_do_name(ACT_RESIZE, ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0, 0), -EINVAL);
-	assert_int_equal(acts_do_name(ACT_DETACH, ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0, 0), -EPERM);
+	assert_int_equal(
+		privops_do_name(PRIVOP_MEMORY, PRIVOP_DIR_TIER, PRIVOP_NAME_TIER, JOB, 100, 0),
+		-EPERM);
+	assert_int_equal(privops_do_name(PRIVOP_MEMORY, own, PRIVOP_NAME_MOUNTS, 1 << 20, 100, 0),
+			 -EPERM);
+	assert_int_equal(privops_do_name(PRIVOP_RESIZE, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0, 0),
+			 -EINVAL);
+	assert_int_equal(privops_do_name(PRIVOP_DETACH, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0, 0),
+			 -EPERM);
 	assert_false(is_there("tier/stage-data-7") || is_there("run/7/m"));
 	assert_false(is_there("run/7/t"));
 	make("run/7/t");
-	assert_int_equal(acts_do_name(ACT_RESIZE, own, ACT_NAME_MEMORY, 0, 0, 0), -EINVAL);
-	assert_int_equal(acts_do_name(ACT_RESIZE, own, ACT_NAME_MEMORY, INT64_MAX, 0, 0), -EINVAL);
+	assert_int_equal(privops_do_name(PRIVOP_RESIZE, own, PRIVOP_NAME_MEMORY, 0, 0, 0), -EINVAL);
+	assert_int_equal(privops_do_name(PRIVOP_RESIZE, own, PRIVOP_NAME_MEMORY, INT64_MAX, 0, 0),
+			 -EINVAL);
 }
 
 static int detach_below(uint32_t dir, const char *path)
 {
-	struct act a = { .kind = ACT_DETACH_BELOW, .dir = dir };
+	struct privop a = { .kind = PRIVOP_DETACH_BELOW, .dir = dir };
 
 	snprintf(a.text, sizeof(a.text), "%s", path);
-	return acts_do(&a, NULL, 0, NULL, NULL);
+	return privops_do(&a, NULL, 0, NULL, NULL);
 }
 
 static void test_what_other_jobs_have_mounted_stays(void **state)
@@ -332,10 +403,10 @@ static void test_what_other_jobs_have_mounted_stays(void **state)
 	make("run/8/t");
 	snprintf(path, sizeof(path), "%s/run/8/t", scratch);
 	assert_int_equal(mount("none", path, "tmpfs", 0, NULL), 0);
-	assert_int_equal(detach_below(ACT_DIR_RUN, "8/t"), -EPERM);
-	assert_int_equal(detach_below(ACT_DIR_TIER, "../run/8/t"), -EPERM);
-	assert_int_equal(detach_below(ACT_DIR_TIER, "8/t"), -EPERM);
-	assert_int_equal(detach_below(ACT_DIR_TIER, TIER_NAME_JOB "8/../run/8/t"), -EPERM);
+	assert_int_equal(detach_below(PRIVOP_DIR_RUN, "8/t"), -EPERM);
+	assert_int_equal(detach_below(PRIVOP_DIR_TIER, "../run/8/t"), -EPERM);
+	assert_int_equal(detach_below(PRIVOP_DIR_TIER, "8/t"), -EPERM);
+	assert_int_equal(detach_below(PRIVOP_DIR_TIER, TIER_NAME_JOB "8/../run/8/t"), -EPERM);
 	assert_int_equal(umount2(path, MNT_DETACH), 0); /* it is still there */
 }
 
@@ -361,7 +432,7 @@ static pid_t start(uid_t uid, const char *const *words)
 	if (words) /* closed by the exec */
 		assert_int_equal(read(fds[0], &byte, 1), 0);
 	else
-		while (kill(pid, 0) == 0 && acts_do_numbers(ACT_LOOK, pid, 0, 0) < 0)
+		while (kill(pid, 0) == 0 && privops_do_numbers(PRIVOP_LOOK, pid, 0, 0) < 0)
 			usleep(1000);
 	close(fds[0]);
 	return pid;
@@ -369,7 +440,7 @@ static pid_t start(uid_t uid, const char *const *words)
 
 static int may_kill(uid_t uid, const char *const *words)
 {
-	struct act a = { .kind = ACT_LOOK };
+	struct privop a = { .kind = PRIVOP_LOOK };
 	const pid_t pid = start(uid, words);
 	char text[64], line[256] = "";
 	int r;
@@ -384,8 +455,8 @@ static int may_kill(uid_t uid, const char *const *words)
 			is = strncmp(line, "Uid:", 4) == 0 && (uid_t)atoi(line + 5) == uid;
 	}
 	a.n[0] = pid;
-	assert_true(acts_do(&a, NULL, 0, NULL, NULL) >= 0);
-	r = acts_do_numbers(ACT_KILL, pid, a.n[1], SIGKILL);
+	assert_true(privops_do(&a, NULL, 0, NULL, NULL) >= 0);
+	r = privops_do_numbers(PRIVOP_KILL, pid, a.n[1], SIGKILL);
 	if (r < 0)
 		kill(pid, SIGKILL);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
@@ -394,26 +465,29 @@ static int may_kill(uid_t uid, const char *const *words)
 
 static void test_signals_go_to_the_jobs_user_and_its_keeper(void **state)
 {
-	static const char *const keeper[] = { "/x/stage-keeper", "run", "--job", "7", "--uid", "1", NULL };
-	static const char *const clean[] = { "/x/stage-keeper", "clean", "--conf", "", "--job", "7", NULL };
+	static const char *const keeper[] = { "/x/stage-keeper", "run", "--job", "7",
+					      "--uid",		 "1",	NULL };
+	static const char *const clean[] = { "/x/stage-keeper", "clean", "--conf", "",
+					     "--job",		"7",	 NULL };
 	static const char *const another[] = { "/x/stage-keeper", "run", "--job", "77", NULL };
 	static const char *const named[] = { "stage-keeper", "run", "--job", "7", NULL };
 	static const char *const reaper[] = { "/x/stage-keeper", "reap", "--conf", "", NULL };
 
 	assert_int_equal(may_kill(USER, NULL), 0);
 	assert_int_equal(may_kill(USER - 1, NULL), -EPERM);
-	assert_int_equal(may_kill(SYSTEM_UID, NULL), -EPERM); /* other jobs' stewards */
+	assert_int_equal(may_kill(SYSTEM_UID, NULL), -EPERM); /* other jobs' managers */
 	assert_int_equal(may_kill(0, NULL), -EPERM);
 	assert_int_equal(may_kill(0, keeper), -EPERM); /* not before the job's directory is held */
-	assert_true(open_dir(ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0) >= 0);
+	assert_true(open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0) >= 0);
 	assert_int_equal(may_kill(0, keeper), 0);
-	assert_int_equal(may_kill(0, clean), 0);
+	assert_int_equal(may_kill(0, clean), -EPERM); /* it would outlive the job */
 	assert_int_equal(may_kill(0, another), -EPERM);
 	assert_int_equal(may_kill(0, named), -EPERM);
 	assert_int_equal(may_kill(0, reaper), -EPERM);
-	assert_int_equal(acts_do_numbers(ACT_KILL, 1, 0, SIGKILL), -ESRCH);
-	assert_int_equal(acts_do_numbers(ACT_KILL, -1, 0, SIGKILL), -ESRCH);
-	assert_int_equal(acts_do_numbers(ACT_KILL, getpid(), 0, SIGKILL), -ESRCH); /* no child */
+	assert_int_equal(privops_do_numbers(PRIVOP_KILL, 1, 0, SIGKILL), -ESRCH);
+	assert_int_equal(privops_do_numbers(PRIVOP_KILL, -1, 0, SIGKILL), -ESRCH);
+	assert_int_equal(privops_do_numbers(PRIVOP_KILL, getpid(), 0, SIGKILL),
+			 -ESRCH); /* no child */
 }
 
 static void test_a_clean_up_signals_users_and_keepers_of_jobs_that_it_holds(void **state)
@@ -429,37 +503,43 @@ static void test_a_clean_up_signals_users_and_keepers_of_jobs_that_it_holds(void
 	make_owned("run/7/sock", SYSTEM_UID);
 	assert_int_equal(may_kill(USER, NULL), -EPERM);
 	assert_int_equal(may_kill(0, keeper), -EPERM);
-	held = open_dir(ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0);
+	held = open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0);
 	assert_true(held >= 0);
 	assert_int_equal(may_kill(SYSTEM_UID, NULL), -EPERM);
-	assert_int_equal(acts_do_name(ACT_CLOSE_DIR, (uint32_t)held, 0, 0, 0, 0), 0);
-	held = open_dir(ACT_DIR_TRASH, ACT_NAME_JOB_ASIDE, OTHER_JOB, ASIDE_MS);
+	assert_int_equal(privops_do_name(PRIVOP_CLOSE_DIR, (uint32_t)held, 0, 0, 0, 0), 0);
+	held = open_dir(PRIVOP_DIR_TRASH, PRIVOP_NAME_JOB_ASIDE, OTHER_JOB, ASIDE_MS);
 	assert_true(held >= 0);
 	assert_int_equal(may_kill(USER, NULL), 0);
 	assert_int_equal(may_kill(USER - 1, NULL), -EPERM);
 	assert_int_equal(may_kill(0, keeper), 0);
 	assert_int_equal(may_kill(0, another), -EPERM);
-	assert_int_equal(may_kill(0, reaper), 0); /* a stopped one holds the lock of what it cleans up */
+	assert_int_equal(may_kill(0, reaper),
+			 0); /* a stopped one holds the lock of what it cleans up */
 	assert_int_equal(may_kill(0, NULL), -EPERM);
-	assert_int_equal(acts_do_name(ACT_CLOSE_DIR, (uint32_t)held, 0, 0, 0, 0), 0);
+	assert_int_equal(privops_do_name(PRIVOP_CLOSE_DIR, (uint32_t)held, 0, 0, 0, 0), 0);
 	assert_int_equal(may_kill(USER, NULL), -EPERM);
 }
 
-static const char *const user_chores[] = { "release", "empty", "tier-make", "tier-aside", "tier-empty", "over" };
+static const char *const user_tasks[] = { "release",	"empty",      "tier-make",
+					  "tier-aside", "tier-empty", "over" };
 
-/* May stage-hand run so? gidp: the gid that it had. */
-static bool may_spawn(const char *chore, uid_t uid, gid_t gid, int64_t flags, gid_t *gidp)
+/* May stage-helper run so? gidp: the gid that it had. */
+static bool may_spawn(const char *task, uid_t uid, gid_t gid, int64_t flags, gid_t *gidp)
 {
-	struct act a = { .kind = ACT_SPAWN, .name = ACT_PROGRAM_HAND, .uid = uid, .gid = gid, .n = { flags, 0, 1 } };
+	struct privop a = { .kind = PRIVOP_SPAWN,
+			    .name = PRIVOP_PROGRAM_HELPER,
+			    .uid = uid,
+			    .gid = gid,
+			    .n = { flags, 0, 1 } };
 	int r, status;
 
-	snprintf(a.text, sizeof(a.text), "%s", chore);
-	r = acts_do(&a, NULL, 0, NULL, NULL);
+	snprintf(a.text, sizeof(a.text), "%s", task);
+	r = privops_do(&a, NULL, 0, NULL, NULL);
 	if (r <= 0) {
 		assert_int_equal(r, -EPERM);
 		return false;
 	}
-	assert_int_equal(acts_do_numbers(ACT_GO, gidp != NULL, 0, 0), 0);
+	assert_int_equal(privops_do_numbers(PRIVOP_GO, gidp != NULL, 0, 0), 0);
 	assert_int_equal(waitpid(r, &status, 0), r);
 	if (gidp)
 		*gidp = WIFEXITED(status) ? (gid_t)WEXITSTATUS(status) : 0;
@@ -469,21 +549,22 @@ static bool may_spawn(const char *chore, uid_t uid, gid_t gid, int64_t flags, gi
 static void test_a_jobs_helpers_run_as_its_user_or_the_system_user(void **state)
 {
 	make_owned("trash/8.12345/sock", USER - 1);
-	assert_true(open_dir(ACT_DIR_TRASH, ACT_NAME_JOB_ASIDE, OTHER_JOB, ASIDE_MS) >= 0);
-	for (size_t i = 0; i < ARRAY_SIZE(user_chores); i++) {
-		assert_true(may_spawn(user_chores[i], USER, USER, 0, NULL));
-		assert_false(may_spawn(user_chores[i], USER - 1, USER, 0, NULL));
-		assert_false(may_spawn(user_chores[i], SYSTEM_UID, SYSTEM_UID, 0, NULL));
-		assert_false(may_spawn(user_chores[i], 0, 0, 0, NULL));
-		assert_int_equal(may_spawn(user_chores[i], USER, USER, ACT_SPAWN_SYSTEM, NULL),
-				 strcmp(user_chores[i], "over") == 0);
+	assert_true(open_dir(PRIVOP_DIR_TRASH, PRIVOP_NAME_JOB_ASIDE, OTHER_JOB, ASIDE_MS) >= 0);
+	for (size_t i = 0; i < ARRAY_SIZE(user_tasks); i++) {
+		assert_true(may_spawn(user_tasks[i], USER, USER, 0, NULL));
+		assert_false(may_spawn(user_tasks[i], USER - 1, USER, 0, NULL));
+		assert_false(may_spawn(user_tasks[i], SYSTEM_UID, SYSTEM_UID, 0, NULL));
+		assert_false(may_spawn(user_tasks[i], 0, 0, 0, NULL));
+		assert_int_equal(may_spawn(user_tasks[i], USER, USER, PRIVOP_SPAWN_SYSTEM, NULL),
+				 strcmp(user_tasks[i], "over") == 0);
 	}
-	assert_true(may_spawn("path", 0, 0, ACT_SPAWN_SYSTEM, NULL));
+	assert_true(may_spawn("path", 0, 0, PRIVOP_SPAWN_SYSTEM, NULL));
 	assert_false(may_spawn("path", USER, USER, 0, NULL));
 	assert_false(may_spawn("fill", USER, USER, 0, NULL));
 }
 
-/* Seen failing where the group is the steward's to choose: it is 17 here, and the job's is 65534. */
+/* Seen failing where the group is the manager's to choose: it is 17 here, and the job's is 65534.
+ */
 static void test_a_jobs_helpers_have_its_group(void **state)
 {
 	gid_t gid = 0;
@@ -498,28 +579,30 @@ static void test_a_clean_up_has_helpers_of_the_user_that_root_sees(void **state)
 	gid_t gid = 0;
 
 	unit_keeper.uid = unit_keeper.gid = 0;
-	for (size_t i = 0; i < ARRAY_SIZE(user_chores); i++) /* root sees nobody: what is under our names alone */
-		assert_int_equal(may_spawn(user_chores[i], USER, USER, 0, NULL), i >= 3);
+	for (size_t i = 0; i < ARRAY_SIZE(user_tasks);
+	     i++) /* root sees nobody: what is under our names alone */
+		assert_int_equal(may_spawn(user_tasks[i], USER, USER, 0, NULL), i >= 3);
 	make("run/7/t");
 	make("run/7/t/data");
 	snprintf(path, sizeof(path), "%s/run/7/t/data", scratch);
 	assert_int_equal(chown(path, USER, 18), 0);
-	assert_true(open_dir(ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0) >= 0);
-	for (size_t i = 0; i < ARRAY_SIZE(user_chores); i++) {
-		/* Seen failing where the group is the steward's to choose */
-		assert_true(may_spawn(user_chores[i], USER, 17, 0, &gid));
+	assert_true(open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0) >= 0);
+	for (size_t i = 0; i < ARRAY_SIZE(user_tasks); i++) {
+		/* Seen failing where the group is the manager's to choose */
+		assert_true(may_spawn(user_tasks[i], USER, 17, 0, &gid));
 		assert_int_equal(gid, 18);
-		assert_int_equal(may_spawn(user_chores[i], USER - 1, USER, 0, NULL), i >= 3);
-		assert_false(may_spawn(user_chores[i], SYSTEM_UID, USER, 0, NULL));
-		assert_false(may_spawn(user_chores[i], 0, 0, 0, NULL));
+		assert_int_equal(may_spawn(user_tasks[i], USER - 1, USER, 0, NULL), i >= 3);
+		assert_false(may_spawn(user_tasks[i], SYSTEM_UID, USER, 0, NULL));
+		assert_false(may_spawn(user_tasks[i], 0, 0, 0, NULL));
 	}
 }
 
-/* A clean-up may come while the keeper begins. Seen failing where the owner was looked at once: the job's processes stayed. */
+/* A clean-up may come while the keeper begins. Seen failing where the owner was looked at once: the
+ * job's processes stayed. */
 static void test_the_owner_may_be_known_later(void **state)
 {
 	unit_keeper.job = unit_keeper.uid = unit_keeper.gid = 0;
-	assert_true(open_dir(ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0) >= 0);
+	assert_true(open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0) >= 0);
 	assert_int_equal(may_kill(USER, NULL), -EPERM);
 	make_owned("run/7/sock", 0);
 	assert_int_equal(may_kill(USER, NULL), -EPERM);
@@ -542,18 +625,20 @@ static void test_what_a_user_mounts_tells_root_no_owner(void **state)
 	make("run/7/t/data");
 	snprintf(path, sizeof(path), "%s/run/7/t/data", scratch);
 	assert_int_equal(mount("none", path, "tmpfs", 0, "uid=65534"), 0);
-	assert_true(open_dir(ACT_DIR_RUN, ACT_NAME_JOB, JOB, 0) >= 0);
+	assert_true(open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0) >= 0);
 	may = may_spawn("empty", USER, USER, 0, NULL);
 	assert_int_equal(umount2(path, MNT_DETACH), 0);
 	assert_false(may);
 }
 
-/* A number comes again. Seen failing where the number alone was compared: the log was lost, or an answer of a
- * helper that had failed was taken. */
+/* A number comes again. Seen failing where the number alone was compared: the log was lost, or an
+ * answer of a helper that had failed was taken. */
 static void test_an_answer_is_judged_once(void **state)
 {
 	unit_keeper.site = (struct ask){ .pid = 4242, .fd = -1, .r = 0 };
-	unit_keeper.account = (struct ask){ .pid = 4243, .fd = -1, .n = sizeof(struct hand_account), .r = -ENOEXEC };
+	unit_keeper.account = (struct ask){
+		.pid = 4243, .fd = -1, .n = sizeof(struct helper_user), .r = -ENOEXEC
+	};
 	ask_end(&unit_keeper, 4242, SIGKILL);
 	assert_int_equal(unit_keeper.site.r, 0);
 	ask_end(&unit_keeper, 4243, 0);
@@ -575,20 +660,20 @@ static pid_t start_sleeper(void)
 	return pid;
 }
 
-/* A run that first cleans up after an earlier one ends all children. Seen failing where that took the hand that looks up
- * the account for one of the earlier run's: the job failed. */
+/* A run that first cleans up after an earlier one ends all children. Seen failing where that took
+ * the helper that looks up the account for one of the earlier run's: the job failed. */
 static void test_what_root_asks_is_not_ended_with_the_children(void **state)
 {
 	const pid_t asked = start_sleeper(), other = start_sleeper();
 	int status;
 
 	unit_keeper.account = (struct ask){ .pid = asked, .fd = -1, .r = -EINPROGRESS };
-	assert_int_equal(acts_do_numbers(ACT_KILL_CHILDREN, 0, 0, 0), 1);
+	assert_int_equal(privops_do_numbers(PRIVOP_KILL_CHILDREN, 0, 0, 0), 1);
 	assert_int_equal(waitpid(other, &status, 0), other);
 	assert_true(WIFSIGNALED(status));
 	assert_int_equal(waitpid(asked, &status, WNOHANG), 0);
 	unit_keeper.account.r = 0;
-	assert_int_equal(acts_do_numbers(ACT_KILL_CHILDREN, 0, 0, 0), 1);
+	assert_int_equal(privops_do_numbers(PRIVOP_KILL_CHILDREN, 0, 0, 0), 1);
 	assert_int_equal(waitpid(asked, &status, 0), asked);
 }
 
@@ -617,13 +702,14 @@ int main(int argc, char **argv)
 		TEST(test_what_root_asks_is_not_ended_with_the_children),
 	};
 
-	if (argc > 1 && strcmp(argv[0], "stage-hand") == 0)
+	if (argc > 1 && strcmp(argv[0], "stage-helper") == 0)
 		return (int)getgid() & 0x7f;
 	if (argc > 1) /* one of start() */
 		return pause();
 	if (geteuid() != 0 || unit_is_under_valgrind())
 		return UNIT_SKIPPED;
-	can_mount = unshare(CLONE_NEWNS) == 0 && mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0;
-	acts_transport = unit_act_here;
+	can_mount = unshare(CLONE_NEWNS) == 0 &&
+		    mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0;
+	privops_transport = unit_privop_here;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

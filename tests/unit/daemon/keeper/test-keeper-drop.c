@@ -15,7 +15,7 @@
 
 #include "common/util/fd.h"
 #include "daemon/keeper/keeper.h"
-#include "daemon/keeper/launch.h"
+#include "daemon/keeper/process-start.h"
 
 #define SOMEBODY 65534
 
@@ -35,7 +35,7 @@ static int drop_for_good(void)
 {
 	gid_t gid = SOMEBODY;
 
-	if (launch_become(SOMEBODY, SOMEBODY, &gid, 1) < 0)
+	if (process_become(SOMEBODY, SOMEBODY, &gid, 1) < 0)
 		return 1;
 	if (setuid(0) == 0 || setgid(0) == 0 || seteuid(0) == 0 || setgroups(0, NULL) == 0)
 		return 2;
@@ -52,7 +52,7 @@ static int drop_to_root(void)
 {
 	gid_t gid = SOMEBODY;
 
-	return launch_become(0, SOMEBODY, &gid, 1) == 0;
+	return process_become(0, SOMEBODY, &gid, 1) == 0;
 }
 
 static void test_drop_is_for_good_or_fails(void **state)
@@ -75,17 +75,17 @@ static void test_programs_of_others_are_refused(void **state)
 	snprintf(link, sizeof(link), "%s/link", (char *)*state);
 	close(open(path, O_CREAT | O_WRONLY | O_CLOEXEC, 0755));
 	assert_int_equal(symlink(path, link), 0);
-	fd = launch_open_program(path);
+	fd = process_open_program(path);
 	assert_true(fd >= 0);
 	close(fd);
-	assert_int_equal(launch_open_program(link), -EPERM);
-	assert_int_equal(launch_open_program(*state), -EPERM);
-	assert_int_equal(launch_open_program("/nonexistent"), -ENOENT);
+	assert_int_equal(process_open_program(link), -EPERM);
+	assert_int_equal(process_open_program(*state), -EPERM);
+	assert_int_equal(process_open_program("/nonexistent"), -ENOENT);
 	chmod(path, 0775);
-	assert_int_equal(launch_open_program(path), -EPERM);
+	assert_int_equal(process_open_program(path), -EPERM);
 	chmod(path, 0755);
 	assert_int_equal(chown(path, SOMEBODY, 0), 0);
-	assert_int_equal(launch_open_program(path), -EPERM);
+	assert_int_equal(process_open_program(path), -EPERM);
 }
 
 static pid_t launcher;
@@ -111,14 +111,14 @@ static _Noreturn void launch_and_die(void)
 {
 	static const char *const argv[] = { "sleep", "60", NULL };
 	static const gid_t gid = SOMEBODY;
-	static const struct launch_user user = { SOMEBODY, SOMEBODY, &gid, 1, { NULL } };
-	struct launch l = { .user = &user, .argv = argv, .output = -1, .dies_with_us = true };
+	static const struct process_user user = { SOMEBODY, SOMEBODY, &gid, 1, { NULL } };
+	struct process l = { .user = &user, .argv = argv, .output = -1, .dies_with_us = true };
 	int go;
 
-	l.program = launch_open_program("/bin/sleep");
+	l.program = process_open_program("/bin/sleep");
 	launcher = getpid();
 	pthread_atfork(NULL, NULL, wait_until_launcher_is_dead);
-	if (launch_start(&l, &go) > 0 && write(go, "g", 1) == 1)
+	if (process_start(&l, &go) > 0 && write(go, "g", 1) == 1)
 		kill(getpid(), SIGKILL);
 	_exit(1);
 }
@@ -142,11 +142,11 @@ static void test_a_child_whose_keeper_died_at_once_does_not_outlive_it(void **st
 	while ((pid = waitpid(-1, &status, WNOHANG)) == 0 && clock_ms() < deadline)
 		usleep(5000);
 	if (pid == 0)
-		act_kill_children(&(struct keeper){ 0 }, NULL);
+		privop_kill_children(&(struct keeper){ 0 }, NULL);
 	prctl(PR_SET_CHILD_SUBREAPER, 0, 0, 0, 0);
 	assert_true(pid > 0);
 	assert_true(WIFEXITED(status));
-	assert_int_equal(WEXITSTATUS(status), LAUNCH_EXIT_ORPHAN);
+	assert_int_equal(WEXITSTATUS(status), PROCESS_EXIT_ORPHAN);
 }
 
 /* Starts `sleep`, which is to be in the group. *gop: a byte into it lets it go on. */
@@ -154,15 +154,17 @@ static pid_t start_in_group(const char *group, int *gop)
 {
 	static const char *const argv[] = { "sleep", "60", NULL };
 	static const gid_t gid = SOMEBODY;
-	static const struct launch_user user = { SOMEBODY, SOMEBODY, &gid, 1, { NULL } };
+	static const struct process_user user = { SOMEBODY, SOMEBODY, &gid, 1, { NULL } };
 	_cleanup_(fd_closep) int fd = open(group, O_PATH | O_DIRECTORY | O_CLOEXEC);
 	const int groups[] = { fd, -1 };
-	struct launch l = { .user = &user, .argv = argv, .output = -1, .groups = groups, .n_groups = 2 };
+	struct process l = {
+		.user = &user, .argv = argv, .output = -1, .groups = groups, .n_groups = 2
+	};
 	pid_t pid;
 
-	l.program = launch_open_program("/bin/sleep");
+	l.program = process_open_program("/bin/sleep");
 	assert_true(l.program >= 0);
-	pid = launch_start(&l, gop);
+	pid = process_start(&l, gop);
 	assert_true(pid > 0);
 	close(l.program);
 	return pid;
@@ -237,7 +239,10 @@ static int refuse_keyrings(int error)
 	};
 	struct sock_fprog prog = { sizeof(filter) / sizeof(*filter), filter };
 
-	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 || prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0) < 0 ? -errno : 0;
+	return prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ||
+			       prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog, 0, 0) < 0
+		       ? -errno
+		       : 0;
 }
 
 /* Exit status of a `true` that is started where keyrings fail by that. */
@@ -245,16 +250,16 @@ static int start_without_keyrings(int error)
 {
 	static const char *const argv[] = { "true", NULL };
 	static const gid_t gid = SOMEBODY;
-	static const struct launch_user user = { SOMEBODY, SOMEBODY, &gid, 1, { NULL } };
-	struct launch l = { .user = &user, .argv = argv, .output = -1 };
+	static const struct process_user user = { SOMEBODY, SOMEBODY, &gid, 1, { NULL } };
+	struct process l = { .user = &user, .argv = argv, .output = -1 };
 	int go, status;
 	pid_t pid = fork();
 
 	if (pid == 0) {
-		l.program = launch_open_program("/bin/true");
+		l.program = process_open_program("/bin/true");
 		if (refuse_keyrings(error) < 0)
 			_exit(UNIT_SKIPPED);
-		pid = launch_start(&l, &go);
+		pid = process_start(&l, &go);
 		if (pid < 0 || write(go, "g", 1) != 1 || waitpid(pid, &status, 0) != pid)
 			_exit(1);
 		_exit(WIFEXITED(status) ? WEXITSTATUS(status) : 1);
@@ -270,8 +275,8 @@ static void test_no_process_begins_with_the_keyring_of_who_starts_it(void **stat
 	if (geteuid() != 0 || start_without_keyrings(ENOSYS) == UNIT_SKIPPED)
 		skip();
 	assert_int_equal(start_without_keyrings(ENOSYS), 0); /* a kernel that has none */
-	assert_int_equal(start_without_keyrings(EPERM), LAUNCH_EXIT_SETUP);
-	assert_int_equal(start_without_keyrings(EDQUOT), LAUNCH_EXIT_SETUP);
+	assert_int_equal(start_without_keyrings(EPERM), PROCESS_EXIT_SETUP);
+	assert_int_equal(start_without_keyrings(EDQUOT), PROCESS_EXIT_SETUP);
 }
 
 int main(void)
@@ -281,8 +286,9 @@ int main(void)
 		cmocka_unit_test_setup_teardown(test_programs_of_others_are_refused,
 						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test(test_a_child_whose_keeper_died_at_once_does_not_outlive_it),
-		cmocka_unit_test_setup_teardown(test_a_group_is_joined_by_the_file_that_waits_for_nobody,
-						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(
+			test_a_group_is_joined_by_the_file_that_waits_for_nobody,
+			unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test_setup_teardown(test_a_child_is_born_in_its_group,
 						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test(test_no_process_begins_with_the_keyring_of_who_starts_it),

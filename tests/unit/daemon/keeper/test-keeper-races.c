@@ -19,7 +19,7 @@
 #include "daemon/manager/jobdir.h"
 #include "daemon/manager/mounts.h"
 #include "daemon/manager/state.h"
-#include "tests/unit/unit-acts.h"
+#include "tests/unit/unit-privops.h"
 
 #include "stage-build.h"
 
@@ -86,7 +86,7 @@ static int set_up(void **state)
 {
 	before = NULL;
 	after = NULL;
-	acts_transport = unit_act_here;
+	privops_transport = unit_privop_here;
 	if (!have_node())
 		*state = NULL;
 	else if (mkdir(STAGE_RUN_DIR, 0755) < 0 || mkdir(DIR_OF_JOB, 0711) < 0)
@@ -155,7 +155,7 @@ static void test_what_is_mounted_for_a_moment_is_not_taken_for_the_tmpfs(void **
 	assert_int_equal(mkdir(DIR_OF_JOB "/t", 0711), 0);
 	assert_int_equal(mount("none", DIR_OF_JOB "/t", "tmpfs", 0, "uid=4001,gid=4002"), 0);
 	d.fd = dir = open(DIR_OF_JOB, DIR_FLAGS);
-	unit_keeper.dirs[d.dir = ACT_DIR_FREE] = dup(dir);
+	unit_keeper.dirs[d.dir = PRIVOP_DIR_FREE] = dup(dir);
 	before = cover;
 	after = uncover;
 	fd = mounts_open_memory(&d, clock_ms() + 5000);
@@ -184,14 +184,15 @@ static void test_who_mounts_again_and_again_is_not_waited_for(void **state)
 	NEED_NODE();
 	assert_int_equal(mkdir(DIR_OF_JOB "/t", 0711), 0);
 	d.fd = dir = open(DIR_OF_JOB, DIR_FLAGS);
-	unit_keeper.dirs[d.dir = ACT_DIR_FREE] = dup(dir);
+	unit_keeper.dirs[d.dir = PRIVOP_DIR_FREE] = dup(dir);
 	after = cover_again;
 	assert_int_equal(mounts_open_memory(&d, clock_ms() + 50), -ETIMEDOUT);
 	after = NULL;
 	fd_closep(&unit_keeper.dirs[d.dir]);
 }
 
-/* Red when the owner of a file system is believed that the user has mounted: he would be anybody. */
+/* Red when the owner of a file system is believed that the user has mounted: he would be anybody.
+ */
 static void test_the_owner_is_that_of_the_tmpfs_itself(void **state)
 {
 	_cleanup_(fd_closep) int fd = -1;

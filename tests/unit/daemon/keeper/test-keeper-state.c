@@ -12,7 +12,7 @@
 #include "common/util/fd.h"
 #include "daemon/manager/breaker.h"
 #include "daemon/manager/state.h"
-#include "tests/unit/unit-acts.h"
+#include "tests/unit/unit-privops.h"
 
 static int open_scratch(void **state)
 {
@@ -29,7 +29,8 @@ static int read_record(int dirfd, struct state *st)
 
 static int write_record(int dirfd, const struct state *st)
 {
-	_cleanup_(fd_closep) int fd = openat(dirfd, "state", O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	_cleanup_(fd_closep) int fd = openat(dirfd, "state",
+					     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
 	return state_write(fd, st);
 }
@@ -46,8 +47,8 @@ static ssize_t read_text(int dirfd, char *buf, size_t size)
 
 static void write_file(int dirfd, const char *name, const void *data, size_t size)
 {
-	_cleanup_(fd_closep) int fd =
-		openat(dirfd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	_cleanup_(fd_closep) int fd = openat(dirfd, name, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC,
+					     0600);
 
 	assert_int_equal(fd_write_all(fd, data, size), 0);
 }
@@ -63,6 +64,7 @@ static void fill(struct state *st)
 	st->ending = true;
 	st->keeper = (struct state_proc){ 4194303, UINT64_MAX };
 	state_get_boot(st->boot);
+	strcpy(st->sluid, "s2YDM87YNK1900");
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++) {
 		struct state_proc *p = state_find_proc(st, 0);
 
@@ -122,7 +124,8 @@ static void fill_disk_for_large_writes(void)
 		_exit(1);
 }
 
-/* Its end took the place of the last record: of several writes only what the last one said counted. */
+/* Its end took the place of the last record: of several writes only what the last one said counted.
+ */
 static void test_a_record_whose_beginning_was_lost_is_none(void **state)
 {
 	static struct state a, b;
@@ -149,7 +152,9 @@ static void test_a_record_whose_beginning_was_lost_is_none(void **state)
 
 #define HEAD "version=2\njob=1\nrestart=0\nuid=5\ngid=6\nboot=-\nkeeper=0:0\nending=0\nfailed=0\n"
 
-#define NUL_BOOT "version=2\njob=1\nrestart=0\nuid=5\ngid=6\nboot=\0-\nkeeper=0:0\nending=0\nfailed=0\nend\n"
+#define NUL_BOOT                                                                                   \
+	"version=2\njob=1\nrestart=0\nuid=5\ngid=6\nboot=\0-\nkeeper=0:0\nending=0\nfailed="       \
+	"0\nend\n"
 
 /* A whole record as the first version that was installed writes it: changed here, it can't be read
  * after an upgrade. */
@@ -166,11 +171,11 @@ static void test_damage_reads_as_nothing(void **state)
 		size_t size;
 	} cases[] = {
 		{ "", 0 },
-		{ "version=2", 9 },             /* torn */
-		{ "version=3\njob=1\n", 16 },   /* torn, and of the future */
+		{ "version=2", 9 },				  /* torn */
+		{ "version=3\njob=1\n", 16 },			  /* torn, and of the future */
 		{ OF_VERSION("1"), sizeof(OF_VERSION("1")) - 1 }, /* none was ever installed */
-		{ "job=1\n", 6 },                /* no version */
-		{ HEAD, sizeof(HEAD) - 1 },     /* no end */
+		{ "job=1\n", 6 },				  /* no version */
+		{ HEAD, sizeof(HEAD) - 1 },			  /* no end */
 		{ "\xff\xfe", 3 },
 		{ NUL_BOOT, sizeof(NUL_BOOT) - 1 },
 	};
@@ -215,8 +220,9 @@ static void test_records_of_other_versions_are_read(void **state)
 
 static void test_nonsense_in_a_record_is_left_out(void **state)
 {
-	static const char data[] = HEAD "proc=1:1\nproc=-2:3\nproc=0:1\nproc=7:8\nproc=9\nx\n"
-				   "tier=1:relative\ntier=1:/o k\ntier=/no\ncgroup=/c d\nend\n";
+	static const char data[] = HEAD
+		"proc=1:1\nproc=-2:3\nproc=0:1\nproc=7:8\nproc=9\nx\n"
+		"sluid=../../x\ntier=1:relative\ntier=1:/o k\ntier=/no\ncgroup=/c d\nend\n";
 	static struct state st;
 	_cleanup_(fd_closep) int dirfd = open_scratch(state);
 	size_t n = 0;
@@ -224,6 +230,7 @@ static void test_nonsense_in_a_record_is_left_out(void **state)
 	write_file(dirfd, "state", data, sizeof(data) - 1);
 	assert_int_equal(read_record(dirfd, &st), 0);
 	assert_int_equal(st.uid, 5);
+	assert_string_equal(st.sluid, "");
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
 		if (st.procs[i].pid) {
 			assert_int_equal(st.procs[i].pid, 7);
@@ -244,8 +251,8 @@ static void test_breaker_opens_at_the_third_recent_crash(void **state)
 	_cleanup_(fd_closep) int dirfd = open_scratch(state);
 	uint64_t later = clock_ms() + 1000000;
 
-	acts_transport = unit_act_here;
-	unit_keeper.dirs[ACT_DIR_RUN] = dirfd;
+	privops_transport = unit_privop_here;
+	unit_keeper.dirs[PRIVOP_DIR_RUN] = dirfd;
 	write_file(dirfd, BREAKER_COUNT_FILE, &later, sizeof(later)); /* an earlier boot's */
 	for (int i = 0; i < BREAKER_LIMIT; i++) {
 		assert_false(is_open(dirfd));

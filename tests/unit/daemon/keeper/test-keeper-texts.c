@@ -9,10 +9,10 @@
 
 #include "common/util/mountinfo.h"
 #include "daemon/keeper/keeper.h"
-#include "daemon/manager/hand.h"
-#include "daemon/manager/jobmem.h"
+#include "daemon/manager/helper-run.h"
+#include "daemon/manager/job-cgroup-memory.h"
 #include "daemon/manager/state.h"
-#include "tests/unit/unit-acts.h"
+#include "tests/unit/unit-privops.h"
 
 static void test_stat_lines(void **state)
 {
@@ -21,12 +21,9 @@ static void test_stat_lines(void **state)
 		const char *name;
 		int expect;
 	} cases[] = {
-		{ "5 (cat) S", 0 },
-		{ "5 (a) R 9 (b c) S", 0 },   /* the name is the user's */
-		{ "5 ()) Z) S", 0 },
-		{ "5 (a\n) S) S", 0 },
-		{ "5 (cat", -EPROTO },
-		{ "", -EPROTO },
+		{ "5 (cat) S", 0 },    { "5 (a) R 9 (b c) S", 0 }, /* the name is the user's */
+		{ "5 ()) Z) S", 0 },   { "5 (a\n) S) S", 0 },
+		{ "5 (cat", -EPROTO }, { "", -EPROTO },
 	};
 	uint64_t start;
 	char line[256], s;
@@ -46,9 +43,9 @@ static void test_stat_lines(void **state)
 
 static struct state_proc look(pid_t pid)
 {
-	struct act a = { .kind = ACT_LOOK, .n = { pid } };
+	struct privop a = { .kind = PRIVOP_LOOK, .n = { pid } };
 
-	assert_true(acts_do(&a, NULL, 0, NULL, NULL) >= 0);
+	assert_true(privops_do(&a, NULL, 0, NULL, NULL) >= 0);
 	return (struct state_proc){ pid, (uint64_t)a.n[1] };
 }
 
@@ -56,18 +53,18 @@ static void test_own_process_is_alive_and_a_reused_pid_is_not(void **state)
 {
 	struct state_proc p = look(getpid());
 
-	assert_true(hand_is_alive(&p));
+	assert_true(helper_is_alive(&p));
 	/* root signals none of its own but keepers */
-	assert_int_equal(hand_signal(&p, 0), geteuid() == 0 ? -EPERM : 0);
+	assert_int_equal(helper_signal(&p, 0), geteuid() == 0 ? -EPERM : 0);
 	p.start++;
-	assert_false(hand_is_alive(&p));
-	assert_int_equal(hand_signal(&p, 0), -ESRCH);
-	assert_int_equal(hand_signal(&(struct state_proc){ 0 }, 0), -ESRCH);
-	assert_int_equal(hand_signal(&(struct state_proc){ 1, 0 }, 0), -ESRCH);
-	assert_int_equal(hand_signal(&(struct state_proc){ 1, 1 }, 0), -ESRCH);
+	assert_false(helper_is_alive(&p));
+	assert_int_equal(helper_signal(&p, 0), -ESRCH);
+	assert_int_equal(helper_signal(&(struct state_proc){ 0 }, 0), -ESRCH);
+	assert_int_equal(helper_signal(&(struct state_proc){ 1, 0 }, 0), -ESRCH);
+	assert_int_equal(helper_signal(&(struct state_proc){ 1, 1 }, 0), -ESRCH);
 }
 
-/* Fails when a pid is signalled that is no child, or the steward's. */
+/* Fails when a pid is signalled that is no child, or the manager's. */
 static void test_without_a_start_only_a_child_is_signalled(void **state)
 {
 	pid_t pid = fork();
@@ -75,14 +72,14 @@ static void test_without_a_start_only_a_child_is_signalled(void **state)
 	if (pid == 0)
 		for (;;)
 			pause();
-	unit_keeper.steward = pid;
-	assert_int_equal(acts_do_numbers(ACT_KILL, pid, 0, SIGTERM), -ESRCH);
-	unit_keeper.steward = 0;
-	assert_int_equal(acts_do_numbers(ACT_KILL, getpid(), 0, 0), -ESRCH);
-	assert_int_equal(acts_do_numbers(ACT_KILL, getppid(), 0, 0), -ESRCH);
-	assert_int_equal(acts_do_numbers(ACT_KILL, pid, 0, SIGTERM), 0);
+	unit_keeper.manager = pid;
+	assert_int_equal(privops_do_numbers(PRIVOP_KILL, pid, 0, SIGTERM), -ESRCH);
+	unit_keeper.manager = 0;
+	assert_int_equal(privops_do_numbers(PRIVOP_KILL, getpid(), 0, 0), -ESRCH);
+	assert_int_equal(privops_do_numbers(PRIVOP_KILL, getppid(), 0, 0), -ESRCH);
+	assert_int_equal(privops_do_numbers(PRIVOP_KILL, pid, 0, SIGTERM), 0);
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
-	assert_int_equal(acts_do_numbers(ACT_KILL, pid, 0, SIGTERM), -ESRCH);
+	assert_int_equal(privops_do_numbers(PRIVOP_KILL, pid, 0, SIGTERM), -ESRCH);
 }
 
 static void *stay(void *arg)
@@ -134,11 +131,11 @@ static void test_a_zombie_with_a_thread_is_alive(void **state)
 		usleep(1000);
 	assert_int_equal(get_state(pid), 'Z');
 	p = look(pid);
-	assert_true(hand_is_alive(&p));
+	assert_true(helper_is_alive(&p));
 	close(fds[1]);
-	for (int i = 0; i < 5000 && hand_is_alive(&p); i++)
+	for (int i = 0; i < 5000 && helper_is_alive(&p); i++)
 		usleep(1000);
-	assert_false(hand_is_alive(&p)); /* a zombie, since nobody has reaped it */
+	assert_false(helper_is_alive(&p)); /* a zombie, since nobody has reaped it */
 	assert_int_equal(get_state(pid), 'Z');
 	assert_int_equal(waitpid(pid, NULL, 0), pid);
 }
@@ -148,7 +145,8 @@ static void test_mountinfo_lines(void **state)
 	struct mountinfo m;
 
 	assert_int_equal(mountinfo_parse(&m, "36 35 0:52 / /run/stage\\040data/7/t rw,nosuid "
-					     "shared:1 master:2 - tmpfs stage-data rw,size=5k"), 0);
+					     "shared:1 master:2 - tmpfs stage-data rw,size=5k"),
+			 0);
 	assert_int_equal(m.minor, 52);
 	assert_string_equal(m.target, "/run/stage data/7/t");
 	assert_string_equal(m.type, "tmpfs");
@@ -157,7 +155,8 @@ static void test_mountinfo_lines(void **state)
 	assert_string_equal(m.target, "/a\\b\\0");
 	assert_int_equal(mountinfo_parse(&m, "36 35 0:52 / /a rw"), -EPROTO);
 	/* blanks to isspace(3), bytes of a name to the kernel */
-	assert_int_equal(mountinfo_parse(&m, "36 35 0:52 /r\r/x /a\vb\f rw - fuse.x y\rz rw,z\n"), 0);
+	assert_int_equal(mountinfo_parse(&m, "36 35 0:52 /r\r/x /a\vb\f rw - fuse.x y\rz rw,z\n"),
+			 0);
 	assert_string_equal(m.target, "/a\vb\f");
 	assert_string_equal(m.options, "rw,z");
 	assert_int_equal(mountinfo_parse(&m, "x 35 0:52 / /a rw - a b c"), -EPROTO);
@@ -178,6 +177,12 @@ static void test_what_is_above_a_job(void **state)
 		{ "/system.slice/slurmstepd.scope/job_2/step_0/slurm",
 		  "/system.slice/slurmstepd.scope" },
 		{ "/system.slice/n1_slurmstepd.scope/job_2", "/system.slice/n1_slurmstepd.scope" },
+		{ "/site.slice/slurmstepd.scope/s2YDM87YNK1900/step_batch/user/task_0",
+		  "/site.slice/slurmstepd.scope" },
+		{ "/system.slice/slurmstepd.scope/a_future_name/step_0",
+		  "/system.slice/slurmstepd.scope" },
+		{ "/system.slice/slurmstepd.scope/system", NULL },
+		{ "/system.slice/slurmstepd.scope", NULL },
 		{ "/system.slice/slurmd.service", NULL },
 		{ "/", NULL },
 	};
@@ -185,7 +190,7 @@ static void test_what_is_above_a_job(void **state)
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		strcpy(path, cases[i].path);
-		assert_int_equal(jobmem_parse_above(path), cases[i].above ? 0 : -ENOENT);
+		assert_int_equal(job_cgroup_parse_above(path), cases[i].above ? 0 : -ENOENT);
 		assert_string_equal(path, cases[i].above ? cases[i].above : cases[i].path);
 	}
 }
@@ -201,6 +206,6 @@ int main(void)
 		cmocka_unit_test(test_what_is_above_a_job),
 	};
 
-	acts_transport = unit_act_here;
+	privops_transport = unit_privop_here;
 	return cmocka_run_group_tests(tests, NULL, NULL);
 }

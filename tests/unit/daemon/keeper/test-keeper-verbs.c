@@ -1,6 +1,6 @@
 /*
- * Which packets the steward takes from the user's end of the socket: those of the right size with at most
- * one descriptor beside. All others are -EPROTO, and no descriptor stays open. Fails where
+ * Which packets the manager takes from the user's end of the socket: those of the right size with
+ * at most one descriptor beside. All others are -EPROTO, and no descriptor stays open. Fails where
  * verbs_receive() lets two in, takes credentials for them, does not look at the size, or forgets to
  * close.
  */
@@ -17,7 +17,7 @@
 
 #define MAX_FDS 20 /* more than the keeper has room for */
 
-/* As the steward takes one of stagingd's. */
+/* As the manager takes one of stagingd's. */
 static int verbs_receive(int sock, struct keeper_msg *msg, int *fdp)
 {
 	size_t n_fds = 1;
@@ -138,7 +138,8 @@ static void test_nothing_blocks_and_the_end_is_told(void **state)
 		assert_true(i < 100000);
 	assert_int_equal(r, -EAGAIN);
 	assert_int_equal(verbs_send(pair[0], &msg, NULL, 0), 0);
-	close(pair[0]); /* with packets that nobody has read, which is told before its own last one */
+	close(pair[0]); /* with packets that nobody has read, which is told before its own last one
+			 */
 	assert_int_equal(verbs_receive(pair[1], &msg, &fd), -EAGAIN);
 	assert_int_equal(verbs_receive(pair[1], &msg, &fd), 1);
 	assert_int_equal(verbs_receive(pair[1], &msg, &fd), 0);

@@ -1,5 +1,6 @@
 /*
- * Which threads of a job are about to end, and which of them hang: daemon/manager/proc-look.c, watch.c.
+ * Which threads of a job are about to end, and which of them hang: daemon/manager/proc-look.c,
+ * watch.c.
  */
 #include "tests/unit/unit.h"
 
@@ -14,9 +15,11 @@
 #define PLAIN 4194560U /* flags of a process that does not exit */
 #define EXITING (PLAIN | 4U)
 
-static void print_stat(char *buf, size_t size, const char *name, char state, unsigned flags, unsigned pending)
+static void print_stat(char *buf, size_t size, const char *name, char state, unsigned flags,
+		       unsigned pending)
 {
-	snprintf(buf, size, "7 (%s) %c 1 7 7 0 -1 %u 10 11 12 13 14 15 16 17 20 0 1 0 777 9000 100 "
+	snprintf(buf, size,
+		 "7 (%s) %c 1 7 7 0 -1 %u 10 11 12 13 14 15 16 17 20 0 1 0 777 9000 100 "
 		 "18446744073709551615 1 2 3 0 0 %u 0 0 0 0 0 0 17 1 0 0 0 0 0 1 2 3 4 5 6 7 0\n",
 		 name, state, flags, pending);
 }
@@ -29,9 +32,9 @@ static void test_a_thread_that_exits_or_was_killed_is_about_to_end(void **state)
 		bool asleep, ending;
 	} cases[] = {
 		{ 'S', PLAIN, 0, true, false },
-		{ 'S', EXITING, 0, true, true },      /* FLUSH: no signal reaches it any more */
-		{ 'D', PLAIN, 0x100, true, true },    /* SIGKILL */
-		{ 'D', PLAIN, 0x4000, true, false },  /* SIGTERM */
+		{ 'S', EXITING, 0, true, true },     /* FLUSH: no signal reaches it any more */
+		{ 'D', PLAIN, 0x100, true, true },   /* SIGKILL */
+		{ 'D', PLAIN, 0x4000, true, false }, /* SIGTERM */
 		{ 'D', PLAIN, 0, true, false },
 		{ 'R', EXITING, 0x100, false, true }, /* it gets no CPU */
 		{ 'Z', EXITING, 0, false, true },
@@ -41,7 +44,8 @@ static void test_a_thread_that_exits_or_was_killed_is_about_to_end(void **state)
 	char text[512];
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
-		print_stat(text, sizeof(text), ") S 4 (", cases[i].state, cases[i].flags, cases[i].pending);
+		print_stat(text, sizeof(text), ") S 4 (", cases[i].state, cases[i].flags,
+			   cases[i].pending);
 		assert_int_equal(proc_look_parse_stat(text, &t), 0);
 		assert_int_equal(t.start, 777);
 		assert_int_equal(t.asleep, cases[i].asleep);
@@ -64,7 +68,8 @@ static void test_switches_of_both_kinds_count(void **state)
 	assert_int_equal(proc_look_parse_status("Name:\tx\nUid:\t1\t1\n", &t), -EPROTO);
 }
 
-/* --- a pass through real threads ------------------------------------------------------------------- */
+/* --- a pass through real threads
+ * ------------------------------------------------------------------- */
 
 static int open_proc(void)
 {
@@ -109,7 +114,8 @@ static void test_a_pass_finds_zombies_and_no_others(void **state)
 	assert_false(found);
 }
 
-/* What stands for a group here is a directory with a file `tasks`, as v1 has it, or cgroup.threads. */
+/* What stands for a group here is a directory with a file `tasks`, as v1 has it, or cgroup.threads.
+ */
 static void test_groups_below_the_jobs_count(void **state)
 {
 	static const char *const names[] = { "tasks", "cgroup.threads" };
@@ -144,13 +150,18 @@ static void test_groups_below_the_jobs_count(void **state)
 	waitpid(pid, NULL, 0);
 }
 
-/* --- which hang ------------------------------------------------------------------------------------- */
+/* --- which hang
+ * ------------------------------------------------------------------------------------- */
 
 #define LIMIT_MS 1000
 
+static const struct job_cgroup_job job = { .uid = 1, .job_id = 1 };
+
 static bool note(struct watch *w, pid_t tid, bool asleep, uint64_t switches, uint64_t now_ms)
 {
-	const struct proc_thread t = { .tid = tid, .start = 5, .switches = switches, .asleep = asleep, .ending = true };
+	const struct proc_thread t = {
+		.tid = tid, .start = 5, .switches = switches, .asleep = asleep, .ending = true
+	};
 	const bool hung = watch_note(w, &t, now_ms);
 
 	watch_end_pass(w);
@@ -161,7 +172,7 @@ static void test_asleep_without_a_switch_for_the_whole_limit_is_hung(void **stat
 {
 	static struct watch w;
 
-	watch_init(&w, NULL, 1, 1, LIMIT_MS);
+	watch_init(&w, NULL, &job, LIMIT_MS);
 	assert_false(note(&w, 9, true, 3, 10000));
 	assert_false(note(&w, 9, true, 3, 10999));
 	assert_true(note(&w, 9, true, 3, 11000));
@@ -172,7 +183,7 @@ static void test_a_slow_thread_is_not_hung(void **state)
 	static struct watch w;
 	uint64_t now_ms = 10000;
 
-	watch_init(&w, NULL, 1, 1, LIMIT_MS);
+	watch_init(&w, NULL, &job, LIMIT_MS);
 	for (unsigned i = 0; i < 20; i++, now_ms += LIMIT_MS - 1) /* each answer wakes it up */
 		assert_false(note(&w, 9, true, i, now_ms));
 	for (unsigned i = 0; i < 20; i++, now_ms += LIMIT_MS) /* it waits for a CPU now and then */
@@ -186,10 +197,12 @@ static void test_more_threads_than_places(void **state)
 	static struct watch w;
 	unsigned n_hung = 0;
 
-	watch_init(&w, NULL, 1, 1, LIMIT_MS);
+	watch_init(&w, NULL, &job, LIMIT_MS);
 	for (unsigned pass = 0; pass < 2; pass++) {
 		for (unsigned i = 1; i <= 20000; i++) {
-			const struct proc_thread t = { .tid = (pid_t)i, .asleep = true, .ending = true };
+			const struct proc_thread t = { .tid = (pid_t)i,
+						       .asleep = true,
+						       .ending = true };
 
 			n_hung += watch_note(&w, &t, 10000 + pass * LIMIT_MS);
 		}
@@ -208,10 +221,12 @@ static void test_slow_threads_hide_none_that_hangs(void **state)
 	static struct watch w;
 	bool hung = false;
 
-	watch_init(&w, NULL, 1, 1, LIMIT_MS);
+	watch_init(&w, NULL, &job, LIMIT_MS);
 	for (unsigned pass = 0; pass < 10; pass++) {
 		for (unsigned i = 1; i <= 4 * WATCH_MAX_THREADS; i++) {
-			const struct proc_thread t = { .tid = (pid_t)i, .switches = pass, .asleep = true, .ending = true };
+			const struct proc_thread t = {
+				.tid = (pid_t)i, .switches = pass, .asleep = true, .ending = true
+			};
 
 			assert_false(watch_note(&w, &t, 10000 + pass * LIMIT_MS));
 		}

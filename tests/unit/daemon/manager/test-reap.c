@@ -1,7 +1,7 @@
 /*
- * Which jobs the reaper asks Slurm about, and what it does with the answers. The keeper is in this process, and its
- * answers about processes and squeue are the test's: a question takes the time that the test says, by a clock of its
- * own.
+ * Which jobs the reaper asks Slurm about, and what it does with the answers. The keeper is in this
+ * process, and its answers about processes and squeue are the test's: a question takes the time
+ * that the test says, by a clock of its own.
  */
 #include "tests/unit/unit.h"
 
@@ -19,13 +19,13 @@
 
 #include "common/util/clock.h"
 #include "common/util/error.h"
-#include "common/protocol/keeper-hand.h"
+#include "common/protocol/keeper-helper.h"
 #include "common/util/fd.h"
 #include "common/protocol/packet.h"
 #include "common/protocol/rundir.h"
 #include "daemon/manager/reap.h"
 #include "daemon/manager/state.h"
-#include "tests/unit/unit-acts.h"
+#include "tests/unit/unit-privops.h"
 
 #include "stage-build.h"
 
@@ -41,17 +41,18 @@ int __wrap_usleep(useconds_t us);
 
 static struct {
 	uint64_t now_ms;
-	int keeper;         /* the keeper's end of its conversation */
+	int keeper; /* the keeper's end of its conversation */
 	pid_t last_pid;
-	int lock_fd;        /* of a job whose keeper lives; -1: none */
+	int lock_fd; /* of a job whose keeper lives; -1: none */
 	/* by uid, from ALICE on */
 	struct {
-		int r;           /* what is answered; -EINTR: the one that asks is killed; -ETIMEDOUT: nothing comes */
+		int r; /* what is answered; -EINTR: the one that asks is killed; -ETIMEDOUT: nothing
+			  comes */
 		uint64_t takes_ms;
 		bool completing; /* of an answer 0 */
 		unsigned n_asked;
-		uint64_t tier_takes_ms;  /* then what works in his tier is killed */
-		unsigned n_set_aside; /* how often what he has in a tier was set aside */
+		uint64_t tier_takes_ms; /* then what works in his tier is killed */
+		unsigned n_set_aside;	/* how often what he has in a tier was set aside */
 	} users[MAX_USERS];
 } fake;
 
@@ -69,18 +70,19 @@ int __wrap_usleep(useconds_t us)
 /* What is said before anybody waits for it, and the end of who said it. */
 static int answer(int fd, const void *text, size_t size, int signal)
 {
-	static struct act end;
+	static struct privop end;
 
 	if (!signal)
 		assert_int_equal(write(fd, text, size), size);
-	acts_hear(); /* of those whose time was over before, or the socket is full at some time */
-	end = (struct act){ .kind = ACT_EXITED, .n = { ++fake.last_pid, signal } };
+	privops_hear(); /* of those whose time was over before, or the socket is full at some time
+			 */
+	end = (struct privop){ .kind = PRIVOP_EXITED, .n = { ++fake.last_pid, signal } };
 	assert_int_equal(packet_send(fake.keeper, &end, sizeof(end), NULL, 0, 0), 0);
 	return fake.last_pid;
 }
 
 /* A question for Slurm. */
-static int ask(struct act *a, int fd)
+static int ask(struct privop *a, int fd)
 {
 	struct hand_over over = { .r = fake.users[a->uid - ALICE].r, .text = "so it says" };
 
@@ -92,37 +94,38 @@ static int ask(struct act *a, int fd)
 }
 
 /* In a tier of users' own. */
-static int do_in_tier(struct act *a, int fd)
+static int do_in_tier(struct privop *a, int fd)
 {
 	const int32_t done = 0;
 
 	fake.users[a->uid - ALICE].n_set_aside += strcmp(a->text, "tier-aside") == 0;
 	fake.now_ms += fake.users[a->uid - ALICE].tier_takes_ms;
-	return answer(fd, &done, sizeof(done), fake.users[a->uid - ALICE].tier_takes_ms ? SIGKILL : 0);
+	return answer(fd, &done, sizeof(done),
+		      fake.users[a->uid - ALICE].tier_takes_ms ? SIGKILL : 0);
 }
 
-static int act(struct act *a, const int *fds, size_t n_fds, int *out, size_t *n_outp)
+static int privop(struct privop *a, const int *fds, size_t n_fds, int *out, size_t *n_outp)
 {
 	switch (a->kind) {
-	case ACT_SPAWN:
+	case PRIVOP_SPAWN:
 		*n_outp = 0;
 		if (strncmp(a->text, "tier-", 5) == 0)
 			return a->r = do_in_tier(a, fds[0]);
 		a->r = strcmp(a->text, "over") == 0 ? ask(a, fds[0]) : -EPERM;
 		return a->r;
-	case ACT_GO:
+	case PRIVOP_GO:
 		return 0;
-	case ACT_LOOK:
+	case PRIVOP_LOOK:
 		a->n[1] = KEEPER_START;
 		return fake.lock_fd >= 0 && a->n[0] == KEEPER_PID ? 0 : -ESRCH;
-	case ACT_KILL:
+	case PRIVOP_KILL:
 		if (a->n[0] == KEEPER_PID && a->n[2] == SIGTERM)
 			fd_closep(&fake.lock_fd);
 		return 0;
-	case ACT_SITE:
+	case PRIVOP_SITE:
 		return -ENOENT;
 	default:
-		return unit_act_here(a, fds, n_fds, out, n_outp);
+		return unit_privop_here(a, fds, n_fds, out, n_outp);
 	}
 }
 
@@ -131,7 +134,8 @@ static bool have_node(void)
 	static int have = -1;
 
 	if (have < 0)
-		have = geteuid() == 0 && strncmp(STAGE_RUN_DIR, "/run/", 5) == 0 && unshare(CLONE_NEWNS) == 0 &&
+		have = geteuid() == 0 && strncmp(STAGE_RUN_DIR, "/run/", 5) == 0 &&
+		       unshare(CLONE_NEWNS) == 0 &&
 		       mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) == 0;
 	return have && mount("tmpfs", "/run", "tmpfs", 0, "mode=0755") == 0;
 }
@@ -147,15 +151,16 @@ static int set_up(void **state)
 	*state = NULL;
 	if (!have_node())
 		return 0;
-	if (mkdir(STAGE_RUN_DIR, 0755) < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+	if (mkdir(STAGE_RUN_DIR, 0755) < 0 ||
+	    socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return -1;
 	fake.keeper = fcntl(pair[1], F_DUPFD_CLOEXEC, 100);
 	close(pair[1]);
-	if (pair[0] != STEWARD_FD_KEEPER) {
-		dup2(pair[0], STEWARD_FD_KEEPER);
+	if (pair[0] != MANAGER_FD_KEEPER) {
+		dup2(pair[0], MANAGER_FD_KEEPER);
 		close(pair[0]);
 	}
-	acts_transport = act;
+	privops_transport = privop;
 	*state = &fake;
 	return 0;
 }
@@ -166,7 +171,7 @@ static int tear_down(void **state)
 		return 0;
 	fd_closep(&fake.lock_fd);
 	close(fake.keeper);
-	close(STEWARD_FD_KEEPER);
+	close(MANAGER_FD_KEEPER);
 	return umount2("/run", MNT_DETACH);
 }
 
@@ -317,10 +322,12 @@ static void test_answers_that_take_long_hold_up_their_user_alone(void **state)
 	reap();
 	assert_false(is_there(bobs[0]));
 	assert_false(is_there(bobs[1]));
-	assert_int_equal(fake.users[0].n_asked, 3); /* those that run are not asked about once more */
+	assert_int_equal(fake.users[0].n_asked,
+			 3); /* those that run are not asked about once more */
 }
 
-/* Fails when each user has his time however many have had none: the timer's run is killed after five minutes. */
+/* Fails when each user has his time however many have had none: the timer's run is killed after
+ * five minutes. */
 static void test_a_slurm_that_does_not_answer_is_not_asked_by_all(void **state)
 {
 	unsigned n_asked = 0;
@@ -431,7 +438,8 @@ static void test_what_is_completing_is_not_said_to_run(void **state)
 	reap_with_output(said, sizeof(said));
 	assert_non_null(strstr(said, "its keeper is dead, and it is completing"));
 	assert_non_null(strstr(said, "so it says\n"));
-	assert_non_null(strstr(said, "its keeper is dead, and it runs: what it has stays until its end\n"));
+	assert_non_null(
+		strstr(said, "its keeper is dead, and it runs: what it has stays until its end\n"));
 }
 
 /* Fails when nobody asks whose the directory is: what it would tell the reaper is gone. */
@@ -456,7 +464,8 @@ static void test_a_damaged_record_is_left_to_its_own_user_and_the_reaper(void **
 	assert_false(is_aside(id));
 }
 
-/* Fails when the later run of another user counts as this one's: no record tells of it any more then. */
+/* Fails when the later run of another user counts as this one's: no record tells of it any more
+ * then. */
 static void test_a_tier_of_users_own_is_emptied_though_another_has_the_number(void **state)
 {
 	uint32_t id;
@@ -483,7 +492,7 @@ static void test_a_tier_of_users_own_is_left_to_the_later_run(void **state)
 }
 
 /* Fails when a run that has no record yet counts as another user's, or the record goes. */
-static void test_a_tier_of_users_own_stays_on_record_until_it_is_known_whose_the_later_run_is(void **state)
+static void test_a_tier_of_users_own_stays_on_record_until_the_later_run_is_known(void **state)
 {
 	struct error err = ERROR_INIT;
 	char path[PATH_MAX];
@@ -500,8 +509,8 @@ static void test_a_tier_of_users_own_stays_on_record_until_it_is_known_whose_the
 	assert_int_equal(access(path, F_OK), 0);
 }
 
-/* Fails where clean-ups that fail have no time together: the run takes longer than its unit gives it, and what comes
- * behind is never done. */
+/* Fails where clean-ups that fail have no time together: the run takes longer than its unit gives
+ * it, and what comes behind is never done. */
 static void test_who_kills_what_removes_his_data_holds_up_nobody_else(void **state)
 {
 	struct error err = ERROR_INIT;
@@ -539,7 +548,7 @@ int main(void)
 		TEST(test_a_tier_of_users_own_is_emptied_though_another_has_the_number),
 		TEST(test_a_tier_of_users_own_is_left_to_the_later_run),
 		TEST(test_who_kills_what_removes_his_data_holds_up_nobody_else),
-		TEST(test_a_tier_of_users_own_stays_on_record_until_it_is_known_whose_the_later_run_is),
+		TEST(test_a_tier_of_users_own_stays_on_record_until_the_later_run_is_known),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -37,7 +37,8 @@ static void test_place_in_the_list(void **state)
 		int r = nodelist_find(cases[i].list, cases[i].node, &index, &n);
 
 		if (r != cases[i].r || index != cases[i].index || n != cases[i].n)
-			fail_msg("%s in %s: %d, %u of %u", cases[i].node, cases[i].list, r, index, n);
+			fail_msg("%s in %s: %d, %u of %u", cases[i].node, cases[i].list, r, index,
+				 n);
 	}
 }
 

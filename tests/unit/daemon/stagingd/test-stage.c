@@ -166,7 +166,8 @@ static void test_each_warning_is_a_line_and_given_once(void **state)
 	stage_add_warning(s, "mounts are left out");
 	stage_add_warning(s, "sockets are left out");
 	stage_add_warning(s, "mounts");
-	assert_string_equal(get_warning(s), "sockets are left out\nmounts are left out\nmounts\nits turn");
+	assert_string_equal(get_warning(s),
+			    "sockets are left out\nmounts are left out\nmounts\nits turn");
 	assert_true(stage_take_warning(s, line));
 	assert_string_equal(line, "sockets are left out");
 	assert_true(stage_take_warning(s, line));

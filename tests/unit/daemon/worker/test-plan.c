@@ -10,24 +10,50 @@
 enum { F_FILE, F_TAR, F_TARZST, F_IMAGE, F_ZIP, F_DIR, F_SET };
 
 static const struct facts sources[] = {
-	[F_FILE] = { .kind = SOURCE_FILE, .bytes = 100 * GIB, .n_files = 1,
-		     .copy_bytes = 100 * GIB, .copy_files = 1 },
-	[F_TAR] = { .kind = SOURCE_FILE, .format = FORMAT_TAR, .promise = FORMAT_TAR, .bytes = 100 * GIB,
-		    .copy_bytes = 100 * GIB, .copy_files = 1, .extract_bytes = 100 * GIB,
+	[F_FILE] = { .kind = SOURCE_FILE,
+		     .bytes = 100 * GIB,
+		     .n_files = 1,
+		     .copy_bytes = 100 * GIB,
+		     .copy_files = 1 },
+	[F_TAR] = { .kind = SOURCE_FILE,
+		    .format = FORMAT_TAR,
+		    .promise = FORMAT_TAR,
+		    .bytes = 100 * GIB,
+		    .copy_bytes = 100 * GIB,
+		    .copy_files = 1,
+		    .extract_bytes = 100 * GIB,
 		    .extract_exact = true },
-	[F_TARZST] = { .kind = SOURCE_FILE, .format = FORMAT_TAR, .filter = FILTER_ZSTD,
+	[F_TARZST] = { .kind = SOURCE_FILE,
+		       .format = FORMAT_TAR,
+		       .filter = FILTER_ZSTD,
 		       .promise = FORMAT_TAR,
-		       .bytes = 50 * GIB, .copy_bytes = 50 * GIB, .copy_files = 1,
+		       .bytes = 50 * GIB,
+		       .copy_bytes = 50 * GIB,
+		       .copy_files = 1,
 		       .extract_bytes = 150 * GIB },
-	[F_IMAGE] = { .kind = SOURCE_FILE, .format = FORMAT_SQUASHFS, .bytes = 100 * GIB,
-		      .copy_bytes = 100 * GIB, .copy_files = 1, .extract_bytes = 300 * GIB },
-	[F_ZIP] = { .kind = SOURCE_FILE, .format = FORMAT_ZIP, .bytes = 100 * GIB,
-		    .copy_bytes = 100 * GIB, .copy_files = 1, .extract_bytes = 100 * GIB,
+	[F_IMAGE] = { .kind = SOURCE_FILE,
+		      .format = FORMAT_SQUASHFS,
+		      .bytes = 100 * GIB,
+		      .copy_bytes = 100 * GIB,
+		      .copy_files = 1,
+		      .extract_bytes = 300 * GIB },
+	[F_ZIP] = { .kind = SOURCE_FILE,
+		    .format = FORMAT_ZIP,
+		    .bytes = 100 * GIB,
+		    .copy_bytes = 100 * GIB,
+		    .copy_files = 1,
+		    .extract_bytes = 100 * GIB,
 		    .extract_exact = true },
-	[F_DIR] = { .kind = SOURCE_DIR, .bytes = 100 * GIB, .n_files = 1000,
-		    .copy_bytes = 100 * GIB, .copy_files = 1010 },
-	[F_SET] = { .kind = SOURCE_SET, .bytes = 100 * GIB, .n_files = 1000,
-		    .copy_bytes = 100 * GIB, .copy_files = 1001 },
+	[F_DIR] = { .kind = SOURCE_DIR,
+		    .bytes = 100 * GIB,
+		    .n_files = 1000,
+		    .copy_bytes = 100 * GIB,
+		    .copy_files = 1010 },
+	[F_SET] = { .kind = SOURCE_SET,
+		    .bytes = 100 * GIB,
+		    .n_files = 1000,
+		    .copy_bytes = 100 * GIB,
+		    .copy_files = 1001 },
 };
 
 /* What is not said is: DEST auto, method auto, room everywhere, everything allowed. */
@@ -37,8 +63,8 @@ struct given {
 	enum dataset_method method;
 	const char *dest;
 	const char *methods, *tiers;
-	const char *path;          /* NULL: one that promises nothing */
-	uint64_t memory, disk;     /* GiB free; 0: plenty. 1: as good as nothing */
+	const char *path;      /* NULL: one that promises nothing */
+	uint64_t memory, disk; /* GiB free; 0: plenty. 1: as good as nothing */
 	bool no_disk, no_fuse, no_unpack, hydrate, select, sha256, shard, subdir, keep, of_node;
 	/* expected */
 	int r;
@@ -46,8 +72,8 @@ struct given {
 	const char *tier;
 	enum source_kind kind;
 	bool copy_first;
-	bool hints;                /* at method=extract */
-	const char *says;          /* part of line, or of the error */
+	bool hints;	  /* at method=extract */
+	const char *says; /* part of line, or of the error */
 };
 
 #define COPY DATASET_METHOD_COPY
@@ -86,7 +112,12 @@ static const struct given cases[] = {
 	{ .word = "file to a link", .source = F_FILE, .memory = 62, .no_disk = true, .got = LINK, .tier = "source", .kind = SOURCE_FILE },
 	{ .word = "dir to a link", .source = F_DIR, .memory = 1, .disk = 1, .got = LINK, .tier = "source", .kind = SOURCE_DIR },
 	{ .word = "set to links", .source = F_SET, .memory = 1, .disk = 1, .got = LINK, .tier = "source", .kind = SOURCE_DIR },
-	{ .word = "tar is never a link", .source = F_TAR, .memory = 62, .no_disk = true, .r = -ENOSPC, .got = EXTRACT, .says = "needs 100 GiB, the job has 62 GiB left of --mem; try more --mem or a squashfs image" },
+	{ .word = "tar that fits nowhere is mounted", .source = F_TAR, .memory = 62, .no_disk = true, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR, .hints = true, .says = "mount in place" },
+	{ .word = "a part of it may be small", .source = F_TAR, .memory = 62, .no_disk = true, .subdir = true, .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
+	{ .word = "tar that is to be extracted", .source = F_TAR, .method = EXTRACT, .memory = 62, .no_disk = true, .r = -ENOSPC, .got = EXTRACT },
+	{ .word = "what a mount can't select", .source = F_TAR, .memory = 62, .no_disk = true, .select = true, .disk = 1, .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
+	{ .word = "zip is never a link", .source = F_ZIP, .path = "/p/x.zip", .memory = 62, .no_disk = true, .r = -ENOSPC, .got = EXTRACT, .says = "needs 100 GiB, the job has 62 GiB left of --mem; try more --mem or a squashfs image" },
+	{ .word = "tar without fuse is never a link", .source = F_TAR, .no_fuse = true, .memory = 62, .no_disk = true, .r = -ENOSPC, .got = EXTRACT },
 	{ .word = "tar to disk", .source = F_TAR, .memory = 62, .got = EXTRACT, .tier = "ssd", .kind = SOURCE_DIR },
 	{ .word = "what was selected is no link", .source = F_DIR, .memory = 1, .disk = 1, .select = true, .r = -ENOSPC, .got = COPY },
 	{ .word = "a share of a tree is no link", .source = F_DIR, .memory = 1, .disk = 1, .shard = true, .r = -ENOSPC, .got = COPY },
@@ -105,7 +136,7 @@ static const struct given cases[] = {
 	{ .word = "DEST ssd", .source = F_DIR, .dest = "ssd", .got = COPY, .tier = "ssd", .kind = SOURCE_DIR },
 	{ .word = "DEST ssd that is not here", .source = F_DIR, .dest = "ssd", .no_disk = true, .r = -EPERM, .got = COPY },
 	{ .word = "DEST scratch", .source = F_DIR, .dest = "scratch", .got = COPY, .tier = "scratch", .kind = SOURCE_DIR },
-	{ .word = "shared is never auto", .source = F_TAR, .memory = 1, .disk = 1, .r = -ENOSPC, .got = EXTRACT },
+	{ .word = "shared is never auto", .source = F_ZIP, .path = "/p/x.zip", .memory = 1, .disk = 1, .r = -ENOSPC, .got = EXTRACT },
 	{ .word = "DEST source: file", .source = F_FILE, .dest = "source", .got = LINK, .tier = "source", .kind = SOURCE_FILE },
 	{ .word = "DEST source: image", .source = F_IMAGE, .dest = "source", .got = MOUNT, .tier = "source", .kind = SOURCE_DIR },
 	{ .word = "DEST source and a copy", .source = F_FILE, .dest = "source", .method = COPY, .r = -EINVAL, .got = COPY },
@@ -113,7 +144,9 @@ static const struct given cases[] = {
 	/* methods */
 	{ .word = "extract a file", .source = F_FILE, .method = EXTRACT, .r = -EINVAL, .got = EXTRACT, .says = "it is a file" },
 	{ .word = "extract a dir", .source = F_DIR, .method = EXTRACT, .r = -EINVAL, .got = EXTRACT, .says = "a directory" },
-	{ .word = "mount a tar", .source = F_TARZST, .method = MOUNT, .r = -EINVAL, .got = MOUNT, .says = "a tar in zstd" },
+	{ .word = "mount a plain tar", .source = F_TAR, .method = MOUNT, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR },
+	{ .word = "mount a tar that is copied first", .source = F_TAR, .method = MOUNT, .hydrate = true, .got = MOUNT, .tier = "shm", .kind = SOURCE_DIR, .copy_first = true },
+	{ .word = "mount a compressed tar", .source = F_TARZST, .method = MOUNT, .r = -EINVAL, .got = MOUNT, .says = "a tar in zstd" },
 	{ .word = "copy a tar: a file", .source = F_TAR, .method = COPY, .got = COPY, .tier = "shm", .kind = SOURCE_FILE },
 	{ .word = "copy an image: a file", .source = F_IMAGE, .method = COPY, .got = COPY, .tier = "shm", .kind = SOURCE_FILE },
 	{ .word = "link", .source = F_DIR, .method = LINK, .got = LINK, .tier = "source", .kind = SOURCE_DIR },
@@ -134,7 +167,7 @@ static const struct given cases[] = {
 	{ .word = "what would be kept where only memory may be used", .source = F_DIR, .keep = true, .tiers = "shm", .got = COPY, .tier = "shm", .kind = SOURCE_DIR },
 	{ .word = "a DEST counts more than keep", .source = F_DIR, .keep = true, .dest = "shm", .got = COPY, .tier = "shm", .kind = SOURCE_DIR },
 	{ .word = "rule of disk alone", .source = F_DIR, .tiers = "ssd", .got = COPY, .tier = "ssd", .kind = SOURCE_DIR },
-	{ .word = "rule of memory alone", .source = F_TAR, .tiers = "shm", .memory = 1, .r = -ENOSPC, .got = EXTRACT },
+	{ .word = "rule of memory alone", .source = F_ZIP, .path = "/p/x.zip", .tiers = "shm", .memory = 1, .r = -ENOSPC, .got = EXTRACT },
 	/* guesses */
 	{ .word = "a guess that fits", .source = F_TARZST, .memory = 200, .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR, .says = "about 150 GiB" },
 	{ .word = "a guess that fits the disk", .source = F_TARZST, .memory = 100, .disk = 200, .got = EXTRACT, .tier = "ssd", .kind = SOURCE_DIR },
@@ -150,8 +183,7 @@ static void set_space(struct plan_space *s, const char *tier, bool present, uint
 	s->free_files = UINT64_MAX;
 	snprintf(s->limit, sizeof(s->limit), "%s %llu GiB left%s",
 		 !strcmp(tier, "shm") ? "the job has" : "the disk has",
-		 (unsigned long long)(gib ? gib : 10000),
-		 !strcmp(tier, "shm") ? " of --mem" : "");
+		 (unsigned long long)(gib ? gib : 10000), !strcmp(tier, "shm") ? " of --mem" : "");
 }
 
 static bool rule_has(const char *list, const char *word)
@@ -187,8 +219,9 @@ static void set_up(const struct given *g, struct dataset *ds, struct policy *pol
 		facts->promise = magic_get_promise(g->path);
 	*in = (struct plan_input){ .ds = ds, .facts = facts, .policy = policy };
 	in->able.can_copy = in->able.can_link = true;
-	in->able.can_mount = g->source == F_IMAGE;
-	in->able.can_extract = facts_is_archive(in->facts) || (g->source == F_IMAGE && !g->no_unpack);
+	in->able.can_mount = g->source == F_IMAGE || g->source == F_TAR;
+	in->able.can_extract = facts_is_archive(in->facts) ||
+			       (g->source == F_IMAGE && !g->no_unpack);
 	set_space(&in->spaces[0], "shm", rule_has(g->tiers, "shm"), g->memory);
 	in->spaces[0].of_node = g->of_node;
 	set_space(&in->spaces[1], "ssd", !g->no_disk && rule_has(g->tiers, "ssd"), g->disk);
@@ -232,7 +265,8 @@ static void test_cases(void **state)
 		check_case(&cases[i]);
 }
 
-/* Whatever is free: a dataset that is planned has the shape that was promised with room everywhere. */
+/* Whatever is free: a dataset that is planned has the shape that was promised with room everywhere.
+ */
 static void test_space_never_changes_the_shape(void **state)
 {
 	static const uint64_t sizes[] = { 1, 62, 120, 400, 0 };

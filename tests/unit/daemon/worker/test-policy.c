@@ -6,25 +6,25 @@
 
 #include "common/protocol/kv.h"
 #include "common/protocol/proto.h"
-#include "daemon/engines/copy/copy-pace.h"
+#include "daemon/engines/copy/copy-concurrency.h"
 #include "daemon/worker/ctx-internal.h"
 #include "daemon/worker/policy.h"
-#include "daemon/worker/web/fetch-pace.h"
+#include "daemon/worker/web/fetch-concurrency.h"
 
 static size_t get_copy(size_t limit)
 {
-	struct copy_pace p;
+	struct copy_concurrency p;
 
-	copy_pace_init(&p, 1, limit, 100);
-	copy_pace_deinit(&p);
+	copy_concurrency_init(&p, 1, limit, 100);
+	copy_concurrency_deinit(&p);
 	return p.max;
 }
 
 static size_t get_fetch(size_t limit)
 {
-	struct fetch_pace p;
+	struct fetch_concurrency p;
 
-	fetch_pace_init(&p, limit);
+	fetch_concurrency_init(&p, limit);
 	return p.max;
 }
 
@@ -56,8 +56,8 @@ static void test_a_higher_limit_never_means_fewer(void **state)
 		size_t (*get)(size_t limit);
 		size_t most;
 	} limits[] = {
-		{ "MaxReaders of files", get_copy, COPY_PACE_MAX },
-		{ "MaxReaders of a web server", get_fetch, FETCH_PACE_MAX },
+		{ "MaxReaders of files", get_copy, COPY_CONCURRENCY_MAX },
+		{ "MaxReaders of a web server", get_fetch, FETCH_CONCURRENCY_MAX },
 		{ "threads", get_threads, 256 },
 		{ "any", get_most, 64 },
 	};
@@ -67,7 +67,8 @@ static void test_a_higher_limit_never_means_fewer(void **state)
 			size_t expect = limit < limits[i].most ? limit : limits[i].most;
 
 			if (limits[i].get(limit) != expect)
-				fail_msg("%s: %zu is %zu", limits[i].what, limit, limits[i].get(limit));
+				fail_msg("%s: %zu is %zu", limits[i].what, limit,
+					 limits[i].get(limit));
 		}
 }
 

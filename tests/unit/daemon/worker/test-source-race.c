@@ -1,7 +1,7 @@
 /*
  * A component of a source's path is swapped all the time while the path is checked and opened: what
- * is opened is what was checked. Red when source_open_path() opens the path again, and not the inode
- * that it looked at.
+ * is opened is what was checked. Red when source_open_path() opens the path again, and not the
+ * inode that it looked at.
  */
 #include "tests/unit/unit.h"
 

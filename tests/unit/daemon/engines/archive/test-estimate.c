@@ -4,7 +4,8 @@
 
 #include "daemon/engines/archive/estimate.h"
 
-/* The tool makes of 5,000,000 bytes a file; what does it say of itself? tool NULL-ends the options. */
+/* The tool makes of 5,000,000 bytes a file; what does it say of itself? tool NULL-ends the options.
+ */
 static bool estimate(const char *dir, const char *tool, const char *command, struct estimate *e,
 		     uint64_t *sizep, enum facts_filter filter)
 {
@@ -38,11 +39,12 @@ static void test_what_formats_say(void **state)
 	} cases[] = {
 		{ "gzip", "gzip -c in", FILTER_GZIP, true, 5000000 },
 		/* cut off before its end: the last bytes are no length */
-		{ "gzip", "gzip -c in | head -c 300000; printf '\\377\\377\\377\\377'",
-		  FILTER_GZIP, false, NEARLY },
+		{ "gzip", "gzip -c in | head -c 300000; printf '\\377\\377\\377\\377'", FILTER_GZIP,
+		  false, NEARLY },
 		{ "xz", "xz -0c in", FILTER_XZ, true, 5000000 },
 		{ "xz", "xz -0c in; xz -0c in", FILTER_XZ, true, 10000000 },
-		{ "xz", "xz -0c --block-size=500000 in; head -c 8 /dev/zero", FILTER_XZ, true, 5000000 },
+		{ "xz", "xz -0c --block-size=500000 in; head -c 8 /dev/zero", FILTER_XZ, true,
+		  5000000 },
 		{ "xz", "xz -0c in | head -c 100000", FILTER_XZ, false, 0 },
 		{ "zstd", "zstd -qc in", FILTER_ZSTD, true, 5000000 },
 		{ "zstd", "zstd -qc <in", FILTER_ZSTD, false, 0 },

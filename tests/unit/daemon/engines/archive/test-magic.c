@@ -22,7 +22,9 @@ static void test_filters(void **state)
 		{ "\x50\x2a\x4d\x18\5\0\0\0x\x04\x22\x4d\x18", 13, FILTER_ZSTD }, /* inside of it */
 		{ "\x50\x2a\x4d\x18\xff\xff\xff\xff\x04\x22\x4d\x18", 12, FILTER_ZSTD },
 		{ "\x04\x22\x4d\x18", 4, FILTER_LZ4 },
-		{ "\xfd" "7zXZ\0", 6, FILTER_XZ },
+		{ "\xfd"
+		  "7zXZ\0",
+		  6, FILTER_XZ },
 		{ "BZh91AY&SY", 10, FILTER_BZIP2 },
 		{ "BZh9 is a text", 14, FILTER_NONE },
 		{ "LZIP\1\x0c", 6, FILTER_LZIP },

@@ -16,7 +16,10 @@ static size_t add(unsigned char *tar, size_t at, char type, uint64_t size)
 	sprintf((char *)h + 124, "%011llo", (unsigned long long)size);
 	sprintf((char *)h + 136, "%011o", 0u);
 	h[156] = (unsigned char)type;
-	memcpy(h + 257, "ustar\0" "00", 8);
+	memcpy(h + 257,
+	       "ustar\0"
+	       "00",
+	       8);
 	memset(h + 148, ' ', 8);
 	for (int i = 0; i < BLOCK; i++)
 		sum += h[i];
@@ -79,7 +82,8 @@ static void test_large_and_broken_ones_end_it(void **state)
 	assert_int_equal(tar_sample_estimate(&s, 5000), 5000); /* cut off */
 	s = (struct tar_sample){ 0 };
 	tar_sample_add(&s, tar, add(tar, 0, '0', 1), 0);
-	assert_int_equal(tar_sample_estimate(&s, INT64_MAX), INT64_MAX); /* was beyond all numbers */
+	assert_int_equal(tar_sample_estimate(&s, INT64_MAX),
+			 INT64_MAX); /* was beyond all numbers */
 	s = (struct tar_sample){ 0 };
 	memset(tar + add(tar, 0, '0', 10), 'x', BLOCK);
 	tar_sample_add(&s, tar, sizeof(tar), 0);

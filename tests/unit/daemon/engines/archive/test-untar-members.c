@@ -235,7 +235,7 @@ static uint32_t rnd(uint32_t n)
 }
 
 /* Gives a header the sum that it ought to have. */
-static void mend_sum(unsigned char *h)
+static void hint_sum(unsigned char *h)
 {
 	unsigned sum = 0;
 
@@ -268,7 +268,7 @@ static void mutate(unsigned char *data, size_t size)
 		}
 	}
 	if (rnd(4))
-		mend_sum(h);
+		hint_sum(h);
 }
 
 static void test_mutated_archives_are_never_better_than_libarchive_thinks(void **state)

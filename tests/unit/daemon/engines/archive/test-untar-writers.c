@@ -31,7 +31,7 @@ static struct fixture start(void **state, unsigned n)
 	return f;
 }
 
-static void stop(struct fixture *f)
+static void end(struct fixture *f)
 {
 	writers_free(f->writers);
 	tree_free(f->tree);
@@ -126,7 +126,7 @@ static void test_of_one_name_the_last_wins(void **state)
 	tree_get_counts(f.tree, &counts);
 	assert_int_equal(counts.files, 2000);
 	assert_int_equal(counts.replaced, 18000 + 10 * 400);
-	stop(&f);
+	end(&f);
 }
 
 static void test_big_files_are_whole(void **state)
@@ -150,7 +150,7 @@ static void test_big_files_are_whole(void **state)
 	}
 	free(data);
 	free(buf);
-	stop(&f);
+	end(&f);
 }
 
 #define ARCHIVE_SIZE ((13u << 20) + 12345)
@@ -207,7 +207,7 @@ static void test_what_was_left_is_copied(void **state)
 		}
 		free(data);
 		close(fd);
-		stop(&f);
+		end(&f);
 	}
 	free(buf);
 }
@@ -231,7 +231,7 @@ static void test_what_was_left_and_is_gone_is_told(void **state)
 	assert_int_equal(read_file(&f, "before", buf, sizeof(buf)), 1);
 	free(data);
 	close(fd);
-	stop(&f);
+	end(&f);
 }
 
 /* What is given up is waited for by nobody. */
@@ -246,7 +246,7 @@ static void test_left_parts_can_be_given_up(void **state)
 		assert_int_equal(add_left(&f, i % 2 ? "a/f" : "b/f", fd, data, 0, ARCHIVE_SIZE,
 					  ARCHIVE_SIZE),
 				 0);
-	stop(&f); /* without writers_finish() */
+	end(&f); /* without writers_finish() */
 	free(data);
 	close(fd);
 }
@@ -270,7 +270,7 @@ static void test_hard_links_are_in_order(void **state)
 		assert_int_equal(read_file(&f, b, buf, sizeof(buf)), 3);
 		assert_int_equal(atoi(buf), i);
 	}
-	stop(&f);
+	end(&f);
 }
 
 static void test_a_directory_waits_for_the_file_of_its_name(void **state)
@@ -283,7 +283,7 @@ static void test_a_directory_waits_for_the_file_of_its_name(void **state)
 	assert_int_equal(add_text(&f, "a", "1"), 0);
 	assert_int_equal(writers_begin_file(f.writers, "a/b", &meta, 0, false, &err), -EEXIST);
 	assert_int_equal(writers_finish(f.writers, -EEXIST, &err), -EEXIST);
-	stop(&f);
+	end(&f);
 }
 
 /* Whoever notices first. */
@@ -302,7 +302,7 @@ static void test_the_earliest_error_is_told(void **state)
 	}
 	assert_int_equal(writers_finish(f.writers, -EIO, &err), -ENAMETOOLONG);
 	assert_non_null(strstr(err.text, "create d5/nnn"));
-	stop(&f);
+	end(&f);
 }
 
 /* More directories than are remembered, twice, with modes that forbid everything. */
@@ -341,7 +341,7 @@ static void test_forgotten_directories_come_again(void **state)
 		snprintf(path, sizeof(path), "top%d/%0200d/f1", i % 3, i);
 		assert_int_equal(fstatat(f.root, path, &st, 0), 0);
 	}
-	stop(&f);
+	end(&f);
 }
 
 int main(void)

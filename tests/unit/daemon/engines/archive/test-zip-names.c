@@ -1,7 +1,7 @@
 /*
- * Names with backslashes in a zip that Unix made, where a read of it fails once (NFS, soft): it says so,
- * or they are as they were. Breaks where what can't be read of the list counts as its end: libarchive reads
- * it by itself a moment later, and a\b is a directory.
+ * Names with backslashes in a zip that Unix made, where a read of it fails once (NFS, soft): it
+ * says so, or they are as they were. Breaks where what can't be read of the list counts as its end:
+ * libarchive reads it by itself a moment later, and a\b is a directory.
  */
 #include "tests/unit/unit.h"
 
@@ -95,8 +95,8 @@ static int look(int fd)
 
 	r = decode_open_zip_file(&d, NULL, fd, &err);
 	while (r == 0 && (r = decode_next(d, &m, &err)) > 0) {
-		right += m.type == MEMBER_FILE && (!strcmp(m.path, "a\\b") || !strcmp(m.path, "c") ||
-						   !strcmp(m.path, "d\\"));
+		right += m.type == MEMBER_FILE && (!strcmp(m.path, "a\\b") ||
+						   !strcmp(m.path, "c") || !strcmp(m.path, "d\\"));
 		n++;
 		r = 0;
 	}
@@ -140,10 +140,10 @@ static void test_reads_that_give_less_make_no_other_names(void **state)
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
-		cmocka_unit_test_setup_teardown(test_a_read_that_fails_makes_no_other_names, unit_scratch_setup,
-						unit_scratch_teardown),
-		cmocka_unit_test_setup_teardown(test_reads_that_give_less_make_no_other_names, unit_scratch_setup,
-						unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_a_read_that_fails_makes_no_other_names,
+						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_reads_that_give_less_make_no_other_names,
+						unit_scratch_setup, unit_scratch_teardown),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

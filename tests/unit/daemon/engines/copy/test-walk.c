@@ -165,7 +165,7 @@ static int turning_enter(struct walk *w, struct walk_dir *dir, void *arg, struct
 	struct turning *t = arg;
 
 	t->reader = pthread_self();
-	w->pace.max = COPY_PACE_MAX;
+	w->pace.max = COPY_CONCURRENCY_MAX;
 	workq_grow(w->q, 2);
 	while (workq_get_waiting(w->q) == 0)
 		usleep(100);
@@ -173,8 +173,8 @@ static int turning_enter(struct walk *w, struct walk_dir *dir, void *arg, struct
 }
 
 /* The reader waits until it has turned out, by what the other one says. Who then has names of the
- * first batch waits for all others to be done; from its second name on, since with the first it may have
- * been called a moment before. */
+ * first batch waits for all others to be done; from its second name on, since with the first it may
+ * have been called a moment before. */
 static int turning_entry(struct walk *w, struct walk_dir *dir, const struct walk_entry *e,
 			 void *arg, struct error *err)
 {

@@ -41,10 +41,11 @@ static inline void sqfs_unit_dir(char *buf, const char *dir, const char *name)
  * a deep path, many entries in one directory, empty things, a FIFO. */
 static inline void sqfs_unit_tree(const char *root, unsigned n_many)
 {
-	static const size_t sizes[] = { 0, 1, 4095, 4096, 4097, 8192, 131071, 131072, 131073,
-					400000 };
-	static const char *const names[] = { "new\nline", "bad\xff\xfeutf8", "-dash", "sp ace*",
-					     "\x1b[31m", "..three", ".hidden" };
+	static const size_t sizes[] = {
+		0, 1, 4095, 4096, 4097, 8192, 131071, 131072, 131073, 400000
+	};
+	static const char *const names[] = { "new\nline", "bad\xff\xfeutf8", "-dash",  "sp ace*",
+					     "\x1b[31m",  "..three",	     ".hidden" };
 	char tree[4096], dir[4096], path[4200];
 	char name[300];
 	int fd;
@@ -97,8 +98,10 @@ static inline bool sqfs_unit_pack(const char *root, const char *options)
 
 	if (system("command -v mksquashfs >/dev/null 2>&1") != 0)
 		return false;
-	assert_true(asprintf(&cmd, "mksquashfs '%s/tree' '%s/image' -noappend -quiet -no-progress "
-			     "-processors 2 %s >/dev/null 2>&1", root, root, options) > 0);
+	assert_true(asprintf(&cmd,
+			     "mksquashfs '%s/tree' '%s/image' -noappend -quiet -no-progress "
+			     "-processors 2 %s >/dev/null 2>&1",
+			     root, root, options) > 0);
 	return system(cmd) == 0;
 }
 
@@ -120,7 +123,7 @@ static inline char *sqfs_unit_read(struct sqfs_image *img, const struct sqfs_ino
 	char *data = malloc(inode->size + 1);
 	_cleanup_(freep) void *stored = malloc(step);
 	size_t max = sqfs_file_max_extents(img, step), n, pos = 0;
-	struct sqfs_extent *x = calloc(max, sizeof(*x));
+	struct volume_extent *x = calloc(max, sizeof(*x));
 
 	assert_non_null(data);
 	assert_non_null(stored);
@@ -201,8 +204,8 @@ static inline size_t sqfs_unit_compare_dir(struct sqfs_image *img, uint64_t ref,
 		assert_int_equal(child.type, ent.type);
 		sqfs_unit_compare_inode(img, &child, fd, de->d_name, step);
 		if (ent.type == SQFS_TYPE_DIR)
-			n += sqfs_unit_compare_dir(img, ent.ref,
-						   openat(fd, de->d_name, O_RDONLY), step);
+			n += sqfs_unit_compare_dir(img, ent.ref, openat(fd, de->d_name, O_RDONLY),
+						   step);
 	}
 	assert_int_equal(sqfs_dir_begin(&d, img, &inode, SQFS_DIR_START), 0);
 	while ((r = sqfs_dir_read(&d, &ent)) == 1)

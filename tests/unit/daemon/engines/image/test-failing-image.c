@@ -28,7 +28,8 @@ static enum answer check_image(void *arg)
 }
 
 /* As an error where it is not there. */
-static int find(struct sqfs_image *img, const struct sqfs_inode *dir, const char *name, struct sqfs_inode *inode)
+static int find(struct sqfs_image *img, const struct sqfs_inode *dir, const char *name,
+		struct sqfs_inode *inode)
 {
 	struct sqfs_dirent found;
 	int r = sqfs_dir_find(img, dir, name, &found);
@@ -37,7 +38,7 @@ static int find(struct sqfs_image *img, const struct sqfs_inode *dir, const char
 }
 
 /* What sqfs_unit_file() wrote in every other 512 bytes */
-static bool is_right(const struct sqfs_extent *x, size_t n)
+static bool is_right(const struct volume_extent *x, size_t n)
 {
 	size_t pos = 0;
 
@@ -53,7 +54,7 @@ static enum answer read_file(void *arg)
 	_cleanup_(sqfs_image_closep) struct sqfs_image *img = NULL;
 	struct sqfs_inode root, dir, file;
 	_cleanup_(freep) char *data = NULL;
-	struct sqfs_extent x[40];
+	struct volume_extent x[40];
 	enum answer answer;
 	size_t n;
 	int r = sqfs_image_open(&img, *(int *)arg, 1 << 20, NULL);
@@ -78,8 +79,12 @@ static enum answer read_file(void *arg)
 
 static void test_nothing_is_overlooked(void **state)
 {
-	static const char *const options[] = { "-comp gzip", "-comp zstd", "-comp xz", "-comp lz4",
-					       "-comp gzip -b 4096 -no-fragments", "-noI -noD -noF" };
+	static const char *const options[] = { "-comp gzip",
+					       "-comp zstd",
+					       "-comp xz",
+					       "-comp lz4",
+					       "-comp gzip -b 4096 -no-fragments",
+					       "-noI -noD -noF" };
 	int fd;
 
 	sqfs_unit_tree(*state, 2000);

@@ -59,7 +59,7 @@ static uint64_t run(struct ahead *a, uint64_t block, uint64_t n)
 static void test_a_reader_in_order_finds_the_next_blocks(void **state)
 {
 	struct sqfs_cache_stats meta, data;
-	struct sqfs_extent x[8];
+	struct volume_extent x[8];
 	struct ahead a;
 	size_t n;
 

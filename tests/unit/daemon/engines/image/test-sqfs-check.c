@@ -28,7 +28,7 @@ static void read_file(struct sqfs_image *img, const struct sqfs_inode *inode, ui
 		      size_t size)
 {
 	static uint8_t stored[131072];
-	struct sqfs_extent x[40];
+	struct volume_extent x[40];
 	size_t n;
 
 	if (sqfs_file_read(img, inode, pos, size, x, &n) < 0)

@@ -8,6 +8,8 @@
 #include <linux/fuse.h>
 
 #include "daemon/engines/image/sqfs-fuse.h"
+#include "daemon/engines/image/sqfs-volume.h"
+#include "daemon/engines/image/volume.h"
 
 enum { LARGE_PAGE = 65536, MOST = 1 << 20, N_THREADS = 3 }; /* MOST: what one read gets */
 
@@ -43,8 +45,8 @@ static void *serve(void *server)
 	return NULL;
 }
 
-/* Threads that serve, and the one that waits for them, once they have come so far. Seen failing without
- * one of the two calls of sandbox.h. */
+/* Threads that serve, and the one that waits for them, once they have come so far. Seen failing
+ * without one of the two calls of sandbox.h. */
 static void expect_shut_in(unsigned n)
 {
 	unsigned now = 0;
@@ -78,8 +80,9 @@ static void test_no_request_is_larger_than_what_is_answered(void **state)
 		struct fuse_init_out init;
 	} answer = { 0 };
 	const struct sqfs_server_options options = { .n_threads = N_THREADS };
-	_cleanup_(sqfs_server_freep) struct sqfs_server *server = NULL;
 	_cleanup_(sqfs_image_closep) struct sqfs_image *img = NULL;
+	_cleanup_(volume_freep) struct volume *volume = NULL;
+	_cleanup_(sqfs_server_freep) struct sqfs_server *server = NULL;
 	char dir[4096];
 	pthread_t thread;
 	int fds[2], fd;
@@ -89,7 +92,8 @@ static void test_no_request_is_larger_than_what_is_answered(void **state)
 		skip();
 	fd = sqfs_unit_open(*state);
 	assert_int_equal(sqfs_image_open(&img, fd, 1 << 20, NULL), 0);
-	assert_int_equal(sqfs_server_new(&server, img, &options, NULL), 0);
+	assert_int_equal(sqfs_volume_new(&volume, img), 0);
+	assert_int_equal(sqfs_server_new(&server, volume, &options, NULL), 0);
 	assert_int_equal(socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, fds), 0);
 	assert_int_equal(sqfs_server_attach(server, fds, 1, NULL), 0);
 	assert_int_equal(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0), 0);

@@ -112,8 +112,9 @@ static void test_listing_goes_on_at_every_cookie(void **state)
 
 static void test_names_that_are_not_there_are_not_found(void **state)
 {
-	static const char *const names[] = { "", "a", "entry-", "entry-000000x", "entry-9", "zzz",
-					     "entry-00150", "\xff", "\x01" };
+	static const char *const names[] = { "",	"a",   "entry-",      "entry-000000x",
+					     "entry-9", "zzz", "entry-00150", "\xff",
+					     "\x01" };
 	const char *root = *state;
 	_cleanup_(sqfs_image_closep) struct sqfs_image *img = NULL;
 	struct sqfs_inode inode;
@@ -160,7 +161,7 @@ static void test_reads_anywhere_in_a_file_of_many_blocks(void **state)
 	assert_int_equal(sqfs_dir_resolve(img, "long", &inode), 1);
 	assert_int_equal(inode.size, size);
 	for (uint64_t i = 0, block = 0; i < 4000; i++, block = (block * 31 + 4001) % 8999) {
-		struct sqfs_extent x[4];
+		struct volume_extent x[4];
 		uint64_t value;
 		size_t n;
 
@@ -183,7 +184,7 @@ static void test_stored_content_takes_no_room_in_the_cache(void **state)
 	_cleanup_(freep) char *data = NULL;
 	struct sqfs_cache_stats meta, cached;
 	struct sqfs_inode inode;
-	struct sqfs_extent x[70];
+	struct volume_extent x[70];
 	size_t n;
 	int fd;
 

@@ -17,7 +17,11 @@
 #include "daemon/engines/image/sqfs-image.h"
 #include "tests/unit/unit.h"
 
-enum { MEMORY = 256 << 20, SECONDS = 3, INODES = 10 << 20 }; /* of sqfs-check-run.c; 50 bytes an inode */
+enum {
+	MEMORY = 256 << 20,
+	SECONDS = 3,
+	INODES = 10 << 20
+}; /* of sqfs-check-run.c; 50 bytes an inode */
 
 struct sqfs_image {
 	int fd;

@@ -17,20 +17,20 @@ static void make(uint8_t p[static SQFS_SUPER_SIZE])
 {
 	memset(p, 0, SQFS_SUPER_SIZE);
 	put(p, 4, 0x73717368);
-	put(p + 4, 4, 10);       /* inodes */
-	put(p + 12, 4, 131072);  /* block size */
-	put(p + 16, 4, 3);       /* fragments */
-	put(p + 20, 2, 1);       /* gzip */
-	put(p + 22, 2, 17);      /* log */
-	put(p + 26, 2, 1);       /* ids */
+	put(p + 4, 4, 10);	/* inodes */
+	put(p + 12, 4, 131072); /* block size */
+	put(p + 16, 4, 3);	/* fragments */
+	put(p + 20, 2, 1);	/* gzip */
+	put(p + 22, 2, 17);	/* log */
+	put(p + 26, 2, 1);	/* ids */
 	put(p + 28, 2, 4);
-	put(p + 32, 8, 100);     /* root */
-	put(p + 40, 8, 90000);   /* bytes used */
-	put(p + 48, 8, 89000);   /* id table */
+	put(p + 32, 8, 100);   /* root */
+	put(p + 40, 8, 90000); /* bytes used */
+	put(p + 48, 8, 89000); /* id table */
 	put(p + 56, 8, UINT64_MAX);
-	put(p + 64, 8, 80000);   /* inodes */
-	put(p + 72, 8, 85000);   /* directories */
-	put(p + 80, 8, 88000);   /* fragments */
+	put(p + 64, 8, 80000); /* inodes */
+	put(p + 72, 8, 85000); /* directories */
+	put(p + 80, 8, 88000); /* fragments */
 	put(p + 88, 8, UINT64_MAX);
 }
 

@@ -1,0 +1,141 @@
+#include "client/break-even.h"
+
+#include <stdio.h>
+#include <string.h>
+
+#include "client/json.h"
+#include "common/protocol/kv.h"
+#include "common/util/parse.h"
+
+/* For people: shorter is an answer of a cache, longer a typing error. */
+#define MAX_MS (1000ULL * 86400 * 365 * 100)
+#define MAX_NODES 1000000
+
+static uint64_t at_most(uint64_t value, uint64_t limit)
+{
+	return value < limit ? value : limit;
+}
+
+static uint64_t ms_of(uint64_t bytes, uint64_t rate)
+{
+	double ms = (double)bytes * 1000 / (double)rate;
+
+	return ms < (double)MAX_MS ? (uint64_t)ms : MAX_MS;
+}
+
+/* Copied or extracted, or an image that is copied; from a path, which a job could read itself. */
+static bool is_read_first(const struct kv *facts, const char *source)
+{
+	const char *method = kv_get_or_empty(facts, "method"),
+		   *tier = kv_get_or_empty(facts, "tier");
+
+	return source[0] == '/' &&
+	       (!strcmp(method, "copy") || !strcmp(method, "extract") ||
+		!strcmp(method, "mount")) &&
+	       *tier && strcmp(tier, "source") &&
+	       strncmp(kv_get_or_empty(facts, "plan"), "kept ", 5);
+}
+
+bool break_even_init(struct break_even *w, const struct kv *facts, const char *source,
+		     const struct break_even_asked *asked, uint64_t max_rate)
+{
+	uint64_t rate = asked->rate ? asked->rate : max_rate;
+
+	*w = (struct break_even){
+		.bytes = kv_get_u64(facts, "total", 0),
+		.epoch_ms = at_most(asked->epoch_ms, MAX_MS),
+		.nodes = asked->nodes ? at_most(asked->nodes, MAX_NODES) : 1,
+	};
+	if (!is_read_first(facts, source) || w->bytes == 0)
+		return false;
+	if (!asked->rate && !strcmp(kv_get_or_empty(facts, "state"), "ready")) {
+		w->read_ms = at_most(kv_get_u64(facts, "elapsed", 0), MAX_MS);
+		w->known = BREAK_EVEN_MEASURED;
+	}
+	if (w->read_ms == 0 && rate > 0) {
+		w->read_ms = ms_of(w->bytes, rate);
+		w->known = BREAK_EVEN_RATE;
+	}
+	if (w->read_ms == 0)
+		w->known = BREAK_EVEN_NOTHING;
+	return true;
+}
+
+uint64_t break_even_get_epochs(const struct break_even *w)
+{
+	/* E * T > T + E * C */
+	return w->known && w->read_ms > w->epoch_ms ? w->read_ms / (w->read_ms - w->epoch_ms) + 1
+						    : 0;
+}
+
+static double node_hours(const struct break_even *w, uint64_t ms)
+{
+	return (double)ms * (double)w->nodes / 3600000;
+}
+
+/* 0.04, 2.3, 120 */
+static const char *hours_text(double hours, char buf[static 32])
+{
+	snprintf(buf, 32, "%.*f node-hours", hours < 1 ? 2 : hours < 100 ? 1 : 0, hours);
+	return buf;
+}
+
+/* What staging costs, whatever is done then. */
+static size_t put_cost(const struct break_even *w, char *buf, size_t size)
+{
+	char bytes[PARSE_SIZE_TEXT], took[PARSE_DURATION_TEXT], hours[32];
+	int n;
+
+	size_to_string(w->bytes, bytes);
+	if (!w->known)
+		n = snprintf(buf, size,
+			     "A job that reads its data once needs no staging: the source gives "
+			     "%s either way.\n--rate and --epoch tell from how many epochs on it "
+			     "pays.\n",
+			     bytes);
+	else
+		n = snprintf(buf, size,
+			     "%s %s in %s, %s of waiting: a job that reads its data once\n"
+			     "does better without.\n",
+			     w->known == BREAK_EVEN_MEASURED ? "It took" : "It takes", bytes,
+			     duration_to_string(w->read_ms, took),
+			     hours_text(node_hours(w, w->read_ms), hours));
+	return n > 0 && (size_t)n < size ? (size_t)n : size - 1;
+}
+
+void break_even_get_text(const struct break_even *w, char *buf, size_t size)
+{
+	size_t n = put_cost(w, buf, size);
+	char hours[32];
+
+	if (!w->known)
+		return;
+	if (!w->epoch_ms)
+		snprintf(buf + n, size - n,
+			 "It pays from 2 epochs on if reading is what takes the time; --epoch "
+			 "(what computing\none takes) tells for others.\n");
+	else if (!break_even_get_epochs(w))
+		snprintf(buf + n, size - n,
+			 "Reading hides behind the computing of an epoch: staging saves no time, "
+			 "and the source\nall readings but one.\n");
+	else
+		snprintf(buf + n, size - n,
+			 "It pays from %llu epochs on, and saves %s with each.\n",
+			 (unsigned long long)break_even_get_epochs(w),
+			 hours_text(node_hours(w, w->read_ms - w->epoch_ms), hours));
+}
+
+void break_even_to_json(const struct break_even *w, struct json *j)
+{
+	static const char *const by[] = { NULL, "rate", "measured" };
+
+	json_open_object(j, "worth");
+	json_put_text(j, "by", by[w->known]);
+	json_put_u64(j, "bytes", w->bytes);
+	json_put_u64(j, "nodes", w->nodes);
+	json_put_known(j, "read_ms", w->read_ms);
+	json_put_known(j, "epoch_ms", w->epoch_ms);
+	json_put_known(j, "from_epochs", break_even_get_epochs(w));
+	json_put_known(j, "wait_node_ms", w->read_ms * w->nodes);
+	json_close_object(j);
+}

@@ -1,0 +1,288 @@
+/*
+ * The layout is a column of rows of equal height, so labels cannot overlap: each one is cut to the
+ * characters that its column holds. The whole name is in the row's title, which browsers show.
+ * Colours come from classes, which change with the reader's dark mode.
+ */
+#include "client/chart.h"
+
+#include <errno.h>
+#include <stdint.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/output.h"
+#include "client/snapshot.h"
+#include "client/timeline.h"
+#include "common/util/cleanup.h"
+#include "common/util/escape.h"
+#include "common/util/parse.h"
+
+#define WIDTH 1000
+#define LEFT 250  /* where the bars begin */
+#define BARS 550  /* their width */
+#define RIGHT 812 /* where the texts after the bars begin */
+#define TOP 112	  /* where the rows begin */
+#define ROW 20
+#define CURVE 90 /* height of the chart of the rate */
+#define N_TICKS 5
+#define N_SAMPLES 110
+#define LEFT_CHARS 30
+#define RIGHT_CHARS 24
+#define LINE_CHARS 120
+#define MAX_REASONS 12
+
+static const char style[] =
+	"<style>svg{background:#fff;font:12px sans-serif}text{fill:#222}.g{stroke:#ccc}"
+	".queued{fill:#bbb}.probing{fill:#8cb8e8}.preparing{fill:#c9a3e0}.staging{fill:#2f74c0}"
+	".ready{fill:#3a9a4a}.failed{fill:#d03030}.undone{fill:#e0a040}.t{font-size:16px}"
+	".c{fill:none;stroke:#2f74c0;stroke-width:2}.slow{fill:none;stroke:#c05000;stroke-width:2}"
+	"@media(prefers-color-scheme:dark){svg{background:#181818}text{fill:#ddd}.g{stroke:#444}"
+	".queued{fill:#666}}</style>\n";
+
+/* For texts and attributes of XML. No byte of text can end either. */
+static void put_xml(FILE *f, const char *text)
+{
+	for (; *text; text++) {
+		const unsigned char *u = (const unsigned char *)text;
+
+		if (strchr("&<>\"'", *text))
+			fprintf(f, "&#%d;", *text);
+		else if (u[0] == 0xef && u[1] == 0xbf && u[2] >= 0xbe)
+			text += 2; /* U+FFFE and U+FFFF are no characters of XML */
+		else
+			fputc(*text, f);
+	}
+}
+
+/* At most n_chars characters, then "…" where some are left out. */
+static void put_cut(FILE *f, const char *text, size_t n_chars)
+{
+	char escaped[1024];
+	size_t n = 0, i;
+
+	text_escape(escaped, sizeof(escaped), text, strlen(text));
+	for (i = 0; escaped[i]; i++) {
+		n += ((unsigned char)escaped[i] & 0xc0) != 0x80;
+		if (n > n_chars)
+			break;
+	}
+	n = escaped[i] != '\0';
+	escaped[i] = '\0';
+	put_xml(f, escaped);
+	if (n)
+		fputs("…", f);
+}
+
+static void put_text(FILE *f, unsigned x, unsigned y, const char *text, size_t n_chars)
+{
+	fprintf(f, "<text x=\"%u\" y=\"%u\">", x, y);
+	put_cut(f, text, n_chars);
+	fputs("</text>\n", f);
+}
+
+static const char *get_class(enum stage_state state)
+{
+	switch (state) {
+	case STAGE_RELEASING:
+	case STAGE_UNDOING:
+	case STAGE_RELEASED:
+		return "undone";
+	default:
+		return stage_state_to_string(state);
+	}
+}
+
+static double get_x(const struct timeline_list *l, uint64_t unix_ms)
+{
+	uint64_t all = l->end_ms - l->begun_ms, ms = unix_ms - l->begun_ms;
+
+	if (ms > all)
+		ms = all;
+	return LEFT + (all ? (double)BARS * (double)ms / (double)all : 0);
+}
+
+static void put_head(FILE *f, const struct timeline_list *l, size_t n_rows)
+{
+	static const char *const names[] = { "queued", "probing", "preparing", "staging",
+					     "ready",  "failed",  "undone" };
+	char text[128];
+	unsigned x = 16;
+
+	snprintf(text, sizeof(text), "A row is a dataset on %s",
+		 n_rows < l->n_items ? "neighbouring nodes, drawn as on the slowest of them"
+				     : "a node");
+	fputs("<text class=\"t\" x=\"16\" y=\"26\">Staging of this job</text>\n", f);
+	put_text(f, 16, 46, text, LINE_CHARS);
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++, x += 100) {
+		fprintf(f, "<rect class=\"%s\" x=\"%u\" y=\"58\" width=\"12\" height=\"12\"/>\n",
+			names[i], x);
+		put_text(f, x + 18, 68, names[i], RIGHT_CHARS);
+	}
+	fprintf(f, "<rect class=\"slow\" x=\"%u\" y=\"58\" width=\"12\" height=\"12\"/>\n", x);
+	put_text(f, x + 18, 68, "slowest node", RIGHT_CHARS);
+}
+
+static void put_ticks(FILE *f, const struct timeline_list *l, unsigned bottom)
+{
+	char text[PARSE_DURATION_TEXT];
+	uint64_t all = l->end_ms - l->begun_ms;
+
+	for (unsigned i = 0; i <= N_TICKS; i++) {
+		unsigned x = LEFT + BARS * i / N_TICKS;
+
+		fprintf(f, "<line class=\"g\" x1=\"%u\" y1=\"%d\" x2=\"%u\" y2=\"%u\"/>\n", x,
+			TOP - 14, x, bottom);
+		if (all < 10000)
+			snprintf(text, sizeof(text), "%.1f s", (double)(all * i) / N_TICKS / 1000);
+		else
+			duration_to_string(all * i / N_TICKS, text);
+		put_text(f, x, TOP - 18, text, 12);
+	}
+}
+
+static void put_bars(FILE *f, const struct timeline_list *l, const struct timeline *t, unsigned y)
+{
+	double begin = get_x(l, t->begun_ms), end = begin;
+
+	for (size_t i = 0; i < t->n_states; i++) {
+		uint64_t until = i + 1 < t->n_states ? t->states[i + 1].ms : t->age_ms;
+		double x = get_x(l, t->begun_ms + t->states[i].ms);
+
+		end = get_x(l, t->begun_ms + until);
+		fprintf(f,
+			"<rect class=\"%s\" x=\"%.1f\" y=\"%u\" width=\"%.1f\" height=\"14\"/>\n",
+			get_class(t->states[i].state), x, y + 2, end - x < 1 ? 1 : end - x);
+	}
+	if (t->slowest)
+		fprintf(f,
+			"<rect class=\"slow\" x=\"%.1f\" y=\"%u\" width=\"%.1f\" height=\"16\"/>\n",
+			begin, y + 1, end - begin < 1 ? 1 : end - begin);
+}
+
+static void put_row(FILE *f, const struct timeline_list *l, const struct timeline_row *row,
+		    unsigned y)
+{
+	const struct timeline *t = row->timeline;
+	const struct snapshot *s = t->snapshot;
+	char text[700], nodes[560], time[PARSE_DURATION_TEXT];
+	bool group = row->n_nodes > 1;
+
+	snprintf(nodes, sizeof(nodes), "%.255s%s%.255s", row->first, group ? "–" : "",
+		 group ? row->last : "");
+	fputs("<g><title>", f);
+	snprintf(text, sizeof(text), "%.128s on %s", s->name, nodes);
+	put_cut(f, text, sizeof(text));
+	fputs("</title>\n", f);
+	snprintf(text, sizeof(text), "%.12s %s", s->name, nodes);
+	put_text(f, 16, y + 14, text, LEFT_CHARS);
+	put_bars(f, l, t, y);
+	snprintf(text, sizeof(text), "%s%s%s%.255s",
+		 duration_to_string(timeline_get_wait_ms(t), time),
+		 s->state == STAGE_FAILED ? " failed" : "", t->slowest ? " slowest: " : "",
+		 t->slowest ? s->node : "");
+	put_text(f, RIGHT, y + 14, text, RIGHT_CHARS);
+	fputs("</g>\n", f);
+}
+
+static uint64_t get_sum(const struct timeline_list *l, uint64_t unix_ms)
+{
+	uint64_t sum = 0;
+
+	for (size_t i = 0; i < l->n_items; i++)
+		if (unix_ms > l->items[i].begun_ms)
+			sum += timeline_get_bytes(&l->items[i], unix_ms - l->items[i].begun_ms);
+	return sum;
+}
+
+/* Rate of all nodes over time. */
+static void put_curve(FILE *f, const struct timeline_list *l, unsigned y)
+{
+	uint64_t rates[N_SAMPLES], last = 0, bytes, most = 0, all = l->end_ms - l->begun_ms;
+	char text[128], rate[OUTPUT_RATE_TEXT], size[PARSE_SIZE_TEXT];
+
+	for (size_t i = 0; i < N_SAMPLES; i++) {
+		bytes = get_sum(l, l->begun_ms + all * (i + 1) / N_SAMPLES);
+		rates[i] = all && bytes > last ? (uint64_t)((double)(bytes - last) * 1000 *
+							    N_SAMPLES / (double)all)
+					       : 0;
+		most = rates[i] > most ? rates[i] : most;
+		last = bytes;
+	}
+	snprintf(text, sizeof(text), "Rate of all nodes");
+	put_text(f, 16, y + 14, text, LEFT_CHARS);
+	snprintf(text, sizeof(text), "at most %s", rate_to_string(most, rate));
+	put_text(f, 16, y + 32, text, LEFT_CHARS);
+	snprintf(text, sizeof(text), "%s in all", size_to_string(last, size));
+	put_text(f, 16, y + 50, text, LEFT_CHARS);
+	fputs("<polyline class=\"c\" points=\"", f);
+	for (size_t i = 0; i < N_SAMPLES; i++)
+		fprintf(f, "%s%.1f,%.1f", i ? " " : "",
+			LEFT + (double)BARS * (double)(i + 1) / N_SAMPLES,
+			y + CURVE - (most ? (double)CURVE * (double)rates[i] / (double)most : 0));
+	fputs("\"/>\n", f);
+}
+
+static unsigned put_reasons(FILE *f, const struct timeline_list *l, unsigned y)
+{
+	unsigned n = 0;
+
+	for (size_t i = 0; i < l->n_items && n < MAX_REASONS; i++) {
+		const struct snapshot *s = l->items[i].snapshot;
+		char text[1024];
+
+		if (s->state != STAGE_FAILED)
+			continue;
+		snprintf(text, sizeof(text), "%.64s failed on %.128s: %.500s", s->name, s->node,
+			 s->reason);
+		y += ROW;
+		put_text(f, 16, y, text, LINE_CHARS);
+		n++;
+	}
+	return y;
+}
+
+int chart_write_svg(const struct timeline_list *l, FILE *f)
+{
+	_cleanup_(freep) struct timeline_row *rows = NULL;
+	_cleanup_(freep) char *body = NULL;
+	size_t n_rows, size;
+	unsigned bottom, y;
+	FILE *b;
+
+	if (timeline_list_get_rows(l, CHART_MAX_ROWS, &rows, &n_rows) < 0)
+		return -ENOMEM;
+	b = open_memstream(&body, &size);
+	if (!b)
+		return -ENOMEM;
+	bottom = TOP + (unsigned)n_rows * ROW;
+	put_head(b, l, n_rows);
+	put_ticks(b, l, bottom + 20 + CURVE);
+	for (size_t i = 0; i < n_rows; i++)
+		put_row(b, l, &rows[i], TOP + (unsigned)i * ROW);
+	put_curve(b, l, bottom + 20);
+	y = put_reasons(b, l, bottom + 30 + CURVE);
+	if (fclose(b))
+		return -ENOMEM;
+	fprintf(f,
+		"<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"%d\" height=\"%u\" "
+		"viewBox=\"0 0 %d %u\" role=\"img\" aria-label=\"Staging of this job\">\n",
+		WIDTH, y + 16, WIDTH, y + 16);
+	fputs(style, f);
+	fputs(body, f);
+	fputs("</svg>\n", f);
+	return 0;
+}
+
+int chart_write_html(const struct timeline_list *l, FILE *f)
+{
+	int r;
+
+	fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+	      "<title>Staging of this job</title>"
+	      "<style>:root{color-scheme:light dark}body{margin:1em}svg{max-width:100%}</style>"
+	      "</head><body>\n",
+	      f);
+	r = chart_write_svg(l, f);
+	fputs("</body></html>\n", f);
+	return r;
+}

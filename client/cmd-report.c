@@ -1,0 +1,281 @@
+#include "client/cmd.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "client/chart.h"
+#include "client/output.h"
+#include "client/rpc.h"
+#include "client/snapshot.h"
+#include "client/srun.h"
+#include "client/summary.h"
+#include "client/table.h"
+#include "client/timeline.h"
+#include "common/protocol/proto.h"
+#include "common/util/error.h"
+#include "common/util/parse.h"
+
+#define TEXT_MAX_ROWS 32
+#define TEXT_CELLS 40
+
+enum { OPT_SVG = 256, OPT_HTML, OPT_NODE_REPORT };
+
+struct report_options {
+	const char *svg, *html;
+	bool node_report;
+};
+
+static const struct option options[] = {
+	{ "svg", required_argument, NULL, OPT_SVG },
+	{ "html", required_argument, NULL, OPT_HTML },
+	{ "node-report", no_argument, NULL, OPT_NODE_REPORT },
+	{ 0 },
+};
+
+static int parse(struct report_options *o, int argc, char **argv)
+{
+	int c;
+
+	while ((c = cmd_next_option(argc, argv, "", options)) != -1) {
+		switch (c) {
+		case OPT_SVG:
+			o->svg = optarg;
+			break;
+		case OPT_HTML:
+			o->html = optarg;
+			break;
+		case OPT_NODE_REPORT:
+			o->node_report = true;
+			break;
+		default:
+			return STAGE_EXIT_USAGE;
+		}
+	}
+	if (optind < argc)
+		return output_usage(argv[0], "it takes no arguments: %s", argv[optind]);
+	return 0;
+}
+
+static struct kv *new_request(void)
+{
+	struct kv *kv = rpc_new_request(PROTO_OP_STATUS, NULL, 0);
+
+	if (kv)
+		kv_set(kv, "history", "1");
+	return kv;
+}
+
+static void on_message(void *arg, const char *op, struct kv **kvp)
+{
+	struct snapshot_list *l = arg;
+
+	if (!strcmp(op, PROTO_OP_DATASET))
+		(void)snapshot_list_update(l, kvp, NULL);
+}
+
+static int ask(struct snapshot_list *l, struct error *err)
+{
+	struct rpc_handler h = { .on_message = on_message, .arg = l };
+	struct srun_request request = { .verb = "report",
+					.keep_going = true,
+					.none_ok = getenv("SLURM_HET_SIZE") };
+	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
+	_cleanup_(kv_freep) struct kv *kv = NULL;
+
+	if (srun_is_needed())
+		return srun_each_node(&request, &h, err);
+	kv = new_request();
+	if (rpc_open(&rpc, err) < 0)
+		return (int)error_to_exit(err);
+	return rpc_call(rpc, kv, &h, err);
+}
+
+static int write_to(const char *tmp, int fd, const struct timeline_list *l,
+		    int (*write_chart)(const struct timeline_list *l, FILE *f))
+{
+	FILE *f = fdopen(fd, "w");
+	mode_t mask = umask(0);
+	int r = 0;
+
+	umask(mask);
+	if (!f) {
+		close(fd);
+		return -ENOMEM;
+	}
+	if (fchmod(fd, 0666 & ~mask) < 0)
+		r = -errno;
+	if (r == 0)
+		r = write_chart(l, f);
+	if (r == 0 && (fflush(f) || ferror(f)))
+		r = errno ? -errno : -EIO;
+	if (fclose(f) && r == 0)
+		r = -errno;
+	if (r < 0)
+		unlink(tmp);
+	return r;
+}
+
+/* The file appears complete or not at all. */
+static int save(const char *path, const struct timeline_list *l,
+		int (*write_chart)(const struct timeline_list *l, FILE *f))
+{
+	_cleanup_(freep) char *tmp = NULL;
+	int fd, r;
+
+	if (asprintf(&tmp, "%s.XXXXXX", path) < 0) {
+		tmp = NULL;
+		return STAGE_EXIT_FAILED;
+	}
+	fd = mkstemp(tmp);
+	r = fd < 0 ? -errno : write_to(tmp, fd, l, write_chart);
+	if (r == 0 && rename(tmp, path) < 0) {
+		r = -errno;
+		unlink(tmp);
+	}
+	if (r == 0)
+		return STAGE_EXIT_OK;
+	output_error("write %s: %s", path, strerror(-r));
+	return STAGE_EXIT_FAILED;
+}
+
+/* One character for each part of the time: the state at its end. */
+static void draw_cells(const struct timeline_list *l, const struct timeline *t,
+		       char cells[static TEXT_CELLS + 1])
+{
+	static const char marks[STAGE_N_STATES + 1] = ".?-#=xx x";
+	uint64_t all = l->end_ms - l->begun_ms;
+
+	for (uint64_t i = 0; i < TEXT_CELLS; i++) {
+		uint64_t at = l->begun_ms + all * (i + 1) / TEXT_CELLS;
+
+		cells[i] = ' ';
+		for (size_t k = 0; k < t->n_states; k++)
+			if (at >= t->begun_ms + t->states[k].ms)
+				cells[i] = marks[t->states[k].state];
+	}
+	cells[TEXT_CELLS] = '\0';
+}
+
+/* clang-format off */
+static const struct table_column columns[] = {
+	{ "NAME",  false },
+	{ "NODES", false },
+	{ "STATE", false },
+	{ "TIME",  true },
+	{ "BYTES", true },
+	{ "TIMELINE", false },
+};
+/* clang-format on */
+
+static int add_row(struct table *t, const struct timeline_list *l, const struct timeline_row *row)
+{
+	const struct timeline *line = row->timeline;
+	const struct snapshot *s = line->snapshot;
+	char nodes[560], marks[TEXT_CELLS + 1], cells[TEXT_CELLS + 280], time[PARSE_DURATION_TEXT],
+		size[PARSE_SIZE_TEXT];
+	const char *texts[] = {
+		s->name, nodes, stage_state_to_string(s->state), time, size, cells
+	};
+
+	snprintf(nodes, sizeof(nodes), "%.255s%s%.255s", row->first, row->n_nodes > 1 ? "..." : "",
+		 row->n_nodes > 1 ? row->last : "");
+	duration_to_string(timeline_get_wait_ms(line), time);
+	size_to_string(s->bytes, size);
+	draw_cells(l, line, marks);
+	snprintf(cells, sizeof(cells), "%s%s%.255s", marks, line->slowest ? "  slowest: " : "",
+		 line->slowest ? s->node : "");
+	return table_add_row(t, texts);
+}
+
+static int print_text(const struct timeline_list *l, const struct snapshot_list *snapshots)
+{
+	_cleanup_(table_freep) struct table *t = NULL;
+	_cleanup_(freep) struct timeline_row *rows = NULL;
+	char time[PARSE_DURATION_TEXT];
+	size_t n_rows;
+	int r = timeline_list_get_rows(l, TEXT_MAX_ROWS, &rows, &n_rows);
+
+	if (r == 0)
+		r = table_new(&t, columns, ARRAY_SIZE(columns));
+	for (size_t i = 0; r == 0 && i < n_rows; i++)
+		r = add_row(t, l, &rows[i]);
+	if (r < 0)
+		return STAGE_EXIT_FAILED;
+	table_print(t, stdout);
+	summary_print_failures(snapshots, stdout);
+	printf("%d marks are %s. A mark is a state: . queued, ? probing, - preparing, # staging, = "
+	       "ready,\n"
+	       "x failed or removed. A group of nodes is shown by its slowest one.\n",
+	       TEXT_CELLS, duration_to_string(l->end_ms - l->begun_ms, time));
+	return STAGE_EXIT_OK;
+}
+
+static int show(const struct report_options *o, const struct timeline_list *l,
+		const struct snapshot_list *snapshots)
+{
+	int code = STAGE_EXIT_OK;
+
+	if (!l->n_items) {
+		output_error("there is nothing to report: no dataset of this job has a history");
+		return STAGE_EXIT_NO_ITEM;
+	}
+	if (o->svg)
+		code = save(o->svg, l, chart_write_svg);
+	if (o->html && code == STAGE_EXIT_OK)
+		code = save(o->html, l, chart_write_html);
+	return o->svg || o->html ? code : print_text(l, snapshots);
+}
+
+static int run(int argc, char **argv)
+{
+	struct report_options o = { 0 };
+	struct snapshot_list snapshots = { 0 };
+	struct timeline_list l = { 0 };
+	_cleanup_(kv_freep) struct kv *request = NULL;
+	struct error err = ERROR_INIT;
+	int code = parse(&o, argc, argv);
+
+	if (code)
+		return code;
+	if (o.node_report) {
+		request = new_request();
+		return srun_report(request, 0, false);
+	}
+	code = ask(&snapshots, &err);
+	if (code && !snapshots.n_items)
+		return output_fail(&err);
+	if (code)
+		output_error("%s", err.text);
+	if (timeline_list_init(&l, &snapshots) < 0 || show(&o, &l, &snapshots) != STAGE_EXIT_OK)
+		code = STAGE_EXIT_FAILED;
+	timeline_list_deinit(&l);
+	snapshot_list_deinit(&snapshots);
+	return code;
+}
+
+const struct cmd cmd_report = {
+	.name = "report",
+	.args = "[--svg FILE] [--html FILE]",
+	.summary = "show what staging did, and when, on all nodes",
+	.help = "Prints a line for each dataset and node of this job: when it was queued, probed, "
+		"staged\n"
+		"and ready. The slowest node of each dataset is marked. Of many nodes, neighbours "
+		"share\n"
+		"a line.\n"
+		"\n"
+		"  --svg FILE    draw it as an image, with the rate over time\n"
+		"  --html FILE   the same as a page for a browser\n"
+		"\n"
+		"Examples:\n"
+		"  stagectl report\n"
+		"  SLURM_JOB_ID=4711 stagectl report --html staging.html\n"
+		"\n"
+		"Exit status: 0 ok; 1 a node did not answer, or the file cannot be written; 5 no "
+		"staging\n"
+		"here.\n",
+	.run = run,
+};

@@ -1,0 +1,74 @@
+#include "client/mount-visible.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/snapshot.h"
+#include "common/protocol/rundir.h"
+#include "common/util/error.h"
+#include "common/util/mountinfo.h"
+
+/* Is the path on a FUSE file system, as far as this namespace's list tells? */
+static bool is_on_fuse(const char *path)
+{
+	char above[PATH_MAX];
+	struct mountinfo m;
+
+	for (snprintf(above, sizeof(above), "%s", path); above[0]; *strrchr(above, '/') = '\0')
+		if (mountinfo_find(&m, above, NULL, NULL) == 0)
+			return !strncmp(m.type, "fuse", 4);
+	return false;
+}
+
+/* The run directory is here, and nothing is mounted at its `t`: path leads nowhere. */
+static bool is_memory_hidden(const char *path)
+{
+	const char *data = strstr(path, "/" RUNDIR_DATA "/");
+	char name[PATH_MAX];
+	struct mountinfo m;
+
+	if (!data ||
+	    snprintf(name, sizeof(name), "%.*s/" RUNDIR_SOCK, (int)(data - path), path) >=
+		    (int)sizeof(name) ||
+	    access(name, F_OK) < 0)
+		return false;
+	snprintf(name, sizeof(name), "%.*s/" RUNDIR_MEMORY, (int)(data - path), path);
+	return mountinfo_find(&m, name, NULL, NULL) < 0;
+}
+
+static bool is_seen(const struct snapshot *s)
+{
+	char to[PATH_MAX];
+	ssize_t n = readlink(s->path, to, sizeof(to) - 1);
+
+	if (n < 0 && errno == EINVAL) /* no link: the mount itself, in `stagectl run` */
+		n = snprintf(to, sizeof(to), "%s", s->path);
+	if (n < 0)
+		return errno != ENOENT || !is_memory_hidden(s->path);
+	if ((size_t)n >= sizeof(to))
+		return true;
+	to[n] = '\0';
+	return strcmp(s->method, "mount") != 0 || to[0] != '/' || is_on_fuse(to);
+}
+
+int mount_visible_check(const struct snapshot_list *list, struct error *err)
+{
+	for (size_t i = 0; i < list->n_items; i++) {
+		const struct snapshot *s = &list->items[i];
+		bool mounted = !strcmp(s->method, "mount");
+
+		if (s->state != STAGE_READY || is_seen(s))
+			continue;
+		error_exit(err, STAGE_EXIT_FAILED, ENOENT,
+			   "%s: it is ready on the node and not seen in this job's mount namespace",
+			   s->name);
+		error_set_hint(err, -ENOENT, "%sthe site can set JobNamespace=",
+			       mounted ? "stage it with method=extract, or " : "");
+		return STAGE_EXIT_FAILED;
+	}
+	return 0;
+}

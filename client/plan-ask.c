@@ -1,0 +1,245 @@
+/*
+ * The worker is the one that plans, so that what is explained is what would be done. It gets the
+ * same task that stagingd would send, with mode=plan; it looks at the source as the user and
+ * answers with `facts`, or with `error` where nothing can be done.
+ */
+#include "client/plan-ask.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <limits.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/prctl.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "client/cmd.h"
+#include "client/items.h"
+#include "client/waitloop.h"
+#include "common/config/conf.h"
+#include "common/dataset/dataset.h"
+#include "common/policy/admit.h"
+#include "common/policy/memory-limits.h"
+#include "common/protocol/conn.h"
+#include "common/protocol/keeper-verbs.h"
+#include "common/protocol/keys.h"
+#include "common/protocol/proto.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/path.h"
+
+void plan_answer_deinit(struct plan_answer *a)
+{
+	kv_free(a->facts);
+	free(a->rule);
+	free(a->match);
+	free(a->tiers);
+	*a = (struct plan_answer){ 0 };
+}
+
+/* As stagingd asks; of a job nothing is known here but what its environment says. */
+static int admit(struct admit *a, const struct conf *conf, struct dataset *d, const char *host,
+		 struct error *err)
+{
+	const struct group *gr = getgrgid(getgid());
+	_cleanup_(freep) char *group = strdup(gr ? gr->gr_name
+						 : ""); /* the next call has its place */
+	char **groups = NULL;
+	size_t n_groups = 0;
+	struct admit_input in = { .conf = conf,
+				  .user = items_get_user(),
+				  .permissive = !conf->from_file };
+	int r = group ? items_get_groups(&groups, &n_groups) : -ENOMEM;
+
+	if (r < 0)
+		return error_errno(err, -r, "groups of this user");
+	in.expand = (struct conf_expand){ .user = in.user, .group = group, .node = host };
+	in.groups = (const char *const *)groups;
+	in.n_groups = n_groups;
+	r = admit_dataset(a, &in, d, err);
+	items_free_groups(groups, n_groups);
+	return r;
+}
+
+/* As a job with so much memory has it before its first dataset. */
+static void put_memory(struct kv *kv, const struct conf *conf, const struct plan_request *request)
+{
+	struct memory_facts f;
+
+	memory_facts_init(&f, conf, conf_get_tier(conf, "shm"));
+	f.job_limit = request->memory;
+	f.job_used = request->used;
+	memory_facts_to_kv(&f, kv);
+}
+
+static struct kv *make_task(const struct conf *conf, const struct admit *a, const struct dataset *d,
+			    const char *host, const struct plan_request *request)
+{
+	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_TASK);
+	_cleanup_(freep) char *item = NULL;
+
+	if (!kv || dataset_to_string(d, &item) < 0)
+		return NULL;
+	kv_set(kv, "mode", "plan");
+	kv_set(kv, "name", d->name);
+	kv_set(kv, "item", item);
+	kv_set(kv, "job", "0");
+	kv_set(kv, "node", host);
+	kv_set(kv, "user", items_get_user());
+	kv_set(kv, "rundir", "/dev/shm");
+	kv_set(kv, "data", "/dev/shm");
+	kv_set(kv, "tmp", "/dev/shm");
+	kv_set_u64(kv, "slot", 0);
+	kv_set_u64(kv, "keeper", 0);
+	kv_set_u64(kv, "nodes", 1);
+	kv_set_u64(kv, "nodeindex", 0);
+	kv_set(kv, "rule", a->rule);
+	kv_set(kv, "rulematch", a->rule_match);
+	kv_set(kv, "web", a->web);
+	kv_set(kv, "methods", a->methods);
+	kv_set(kv, "tiers", a->tiers);
+	kv_set_u64(kv, "maxbytes", a->max_bytes);
+	conf_put_limits(conf, NULL, kv);
+	put_memory(kv, conf, request);
+	return steal_ptr(kv);
+}
+
+static int start_worker(int *fdp, pid_t *pidp, const struct waitloop *loop, struct error *err)
+{
+	char path[PATH_MAX];
+	int fds[2], r, fd;
+
+	if (cmd_get_helper(path, sizeof(path), "stage-worker") < 0 || access(path, X_OK) < 0)
+		return error_errno(err, errno, "%s", path);
+	r = conn_pair(fds);
+	if (r < 0)
+		return error_errno(err, -r, "socketpair");
+	*pidp = fork();
+	if (*pidp == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		sigprocmask(SIG_SETMASK, waitloop_get_mask(loop), NULL);
+		fd = fds[1] == WORKER_FD_SOCKET ? fds[1] : dup2(fds[1], WORKER_FD_SOCKET);
+		if (fd < 0 || fd_set_cloexec(WORKER_FD_SOCKET, false) < 0 ||
+		    !freopen("/dev/null", "w", stderr))
+			_exit(126);
+		fd_close_from(WORKER_FD_SOCKET + 1);
+		keys_forget_env();
+		execl(path, "stage-worker", (char *)NULL);
+		_exit(127);
+	}
+	close(fds[1]);
+	*fdp = fds[0];
+	return *pidp < 0 ? error_set(err, EAGAIN, "fork") : 0;
+}
+
+/* 1: it has said its last word. */
+static int handle_packet(struct plan_answer *a, int fd, struct error *err)
+{
+	_cleanup_(kv_freep) struct kv *kv = NULL;
+	const char *op;
+	int r;
+
+	r = conn_recv(fd, &kv);
+	if (r == 0 || r == -ECONNRESET)
+		return a->facts || a->code ? 1
+					   : error_set(err, EPIPE,
+						       "stage-worker ended without an "
+						       "answer");
+	if (r < 0)
+		return error_errno(err, -r, "receive from stage-worker");
+	op = proto_get_op(kv);
+	if (op && !strcmp(op, PROTO_OP_FACTS)) {
+		kv_free(a->facts);
+		a->facts = steal_ptr(kv);
+	} else if (op && !strcmp(op, PROTO_OP_ERROR)) {
+		a->code = (int)kv_get_u64(kv, "code", STAGE_EXIT_FAILED) & 0xff;
+		snprintf(a->text, sizeof(a->text), "%s", kv_get_or_empty(kv, "text"));
+	}
+	return 0;
+}
+
+static int talk(struct plan_answer *a, int fd, const struct kv *task, int keys_fd,
+		struct waitloop *loop, struct error *err)
+{
+	struct pollfd p = { .fd = fd, .events = POLLIN };
+	int r;
+
+	r = conn_send_fds(fd, task, &keys_fd, keys_fd >= 0);
+	if (r < 0)
+		return error_errno(err, -r, "send to stage-worker");
+	for (;;) {
+		r = waitloop_wait(loop, &p, 1);
+		if (r == WAITLOOP_SIGNAL)
+			return error_exit(err, STAGE_EXIT_INTERRUPTED, EINTR, "interrupted");
+		if (r == WAITLOOP_TIMEOUT)
+			return error_exit(err, STAGE_EXIT_TIMEOUT, ETIMEDOUT,
+					  "the source does not answer");
+		r = r == WAITLOOP_READY ? handle_packet(a, fd, err) : r;
+		if (r != 0)
+			return r > 0 ? 0 : r;
+	}
+}
+
+static int ask_worker(struct plan_answer *a, const struct kv *task, int keys_fd,
+		      uint64_t timeout_ms, struct error *err)
+{
+	_cleanup_(waitloop_close) struct waitloop loop = WAITLOOP_CLOSED;
+	_cleanup_(fd_closep) int fd = -1;
+	pid_t pid = -1;
+	int r;
+
+	r = waitloop_open(&loop, NULL, timeout_ms);
+	if (r < 0)
+		return error_errno(err, -r, "signalfd");
+	r = start_worker(&fd, &pid, &loop, err);
+	if (r == 0)
+		r = talk(a, fd, task, keys_fd, &loop, err);
+	if (pid > 0) {
+		/* it may hang in the file system: then nobody waits for it */
+		kill(pid, SIGKILL);
+		waitpid(pid, NULL, r < 0 ? WNOHANG : 0);
+	}
+	return r;
+}
+
+/* Those of our environment, for whom they are meant; -1: nothing to bring. */
+static int get_keys_fd(const struct dataset *d)
+{
+	_cleanup_(keys_freep) struct keys *keys = NULL;
+
+	if (!dataset_takes_keys(d) || keys_new(&keys) < 0 || keys_from_env(keys, NULL) != 0)
+		return -1;
+	return keys_to_fd(keys);
+}
+
+int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request *request,
+	     struct error *err)
+{
+	_cleanup_(fd_closep) int keys_fd = -1;
+	_cleanup_(conf_freep) struct conf *conf = NULL;
+	_cleanup_(kv_freep) struct kv *task = NULL;
+	_cleanup_(admit_deinit) struct admit admitted = { 0 };
+	char host[256] = "";
+	int r;
+
+	gethostname(host, sizeof(host) - 1);
+	r = conf_load(&conf, cmd_get_conf(), err);
+	if (r == 0 && conf->from_file)
+		r = conf_admit(conf, items_get_user(), getenv("SLURM_JOB_PARTITION"), err);
+	if (r == 0)
+		r = admit(&admitted, conf, d, host, err);
+	if (r < 0)
+		return r;
+	task = make_task(conf, &admitted, d, host, request);
+	if (!task)
+		return error_set(err, ENOMEM, "out of memory");
+	a->rule = steal_ptr(admitted.rule);
+	a->match = steal_ptr(admitted.rule_match);
+	a->tiers = steal_ptr(admitted.tiers);
+	a->max_rate = admitted.max_rate;
+	keys_fd = get_keys_fd(d);
+	return ask_worker(a, task, keys_fd, request->timeout_ms, err);
+}

@@ -1,0 +1,410 @@
+/*
+ * The bar is one line for everything waited for: sums where all totals are known, else the
+ * dataset that is behind. It is drawn with CR and "erase to end of line" only, which every
+ * terminal since the VT100 knows, and cut to the width, because a line that wraps can't be
+ * drawn over.
+ */
+#include "client/progress-bar.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <unistd.h>
+
+#include "client/output.h"
+#include "client/snapshot.h"
+#include "client/summary.h"
+#include "common/util/fd.h"
+#include "common/util/parse.h"
+
+#define BAR_INTERVAL_MS 100
+#define BAR_CELLS 20
+#define MAX_TRACKED 256
+#define UNKNOWN_STEP (1ULL << 30) /* without a total: a line each GiB, doubling */
+
+struct tracked {
+	char *key; /* node/name */
+	int last_tenth;
+	uint64_t last_bytes;
+	bool ended;
+};
+
+struct progress {
+	FILE *f;
+	enum progress_style style;
+	size_t n_nodes;
+	bool drawn;
+	uint64_t drawn_at_ms;
+	struct tracked tracked[MAX_TRACKED];
+	size_t n_tracked;
+	uint64_t start_ms;
+};
+
+int progress_new(struct progress **pp, FILE *f, enum progress_style style)
+{
+	struct progress *p = calloc(1, sizeof(*p));
+
+	if (!p)
+		return -ENOMEM;
+	p->f = f;
+	p->style = style;
+	if (style == PROGRESS_AUTO)
+		p->style = isatty(fileno(f)) ? PROGRESS_BAR : PROGRESS_LINES;
+	p->start_ms = clock_ms();
+	*pp = p;
+	return 0;
+}
+
+void progress_set_nodes(struct progress *p, size_t n_nodes)
+{
+	p->n_nodes = n_nodes;
+}
+
+void progress_clear(struct progress *p)
+{
+	if (!p->drawn)
+		return;
+	fputs("\r\033[K", p->f);
+	fflush(p->f);
+	p->drawn = false;
+	p->drawn_at_ms = 0;
+}
+
+void progress_free(struct progress *p)
+{
+	if (!p)
+		return;
+	progress_clear(p);
+	for (size_t i = 0; i < p->n_tracked; i++)
+		free(p->tracked[i].key);
+	free(p);
+}
+
+struct amount {
+	char label[128];
+	uint64_t done, total, rate, eta_ms;
+	int percent; /* -1: unknown */
+};
+
+/* "41 %  61.2 GiB of 148 GiB  2.1 GB/s  ETA 1:10", what is known of it. */
+static void amount_to_string(const struct amount *a, char *buf, size_t size)
+{
+	char done[PARSE_SIZE_TEXT], total[PARSE_SIZE_TEXT];
+	char rate[OUTPUT_RATE_TEXT], eta[PARSE_DURATION_TEXT];
+	int n = 0;
+
+	if (a->percent >= 0)
+		n = snprintf(buf, size, "%3d %%  ", a->percent);
+	n += snprintf(buf + n, size - (size_t)n, "%s", size_to_string(a->done, done));
+	if (a->total)
+		n += snprintf(buf + n, size - (size_t)n, " of %s", size_to_string(a->total, total));
+	if (a->rate)
+		n += snprintf(buf + n, size - (size_t)n, "  %s", rate_to_string(a->rate, rate));
+	if (a->eta_ms)
+		snprintf(buf + n, size - (size_t)n, "  ETA %s", duration_to_string(a->eta_ms, eta));
+}
+
+static size_t terminal_width(FILE *f)
+{
+	struct winsize ws;
+
+	if (ioctl(fileno(f), TIOCGWINSZ, &ws) < 0 || ws.ws_col < 20)
+		return 80;
+	return ws.ws_col;
+}
+
+static void draw_bar(struct progress *p, const struct amount *a)
+{
+	char line[1024], label[512], text[256], bar[BAR_CELLS + 1];
+	size_t width = terminal_width(p->f), n;
+	uint64_t now = clock_ms();
+
+	if (p->drawn && now - p->drawn_at_ms < BAR_INTERVAL_MS)
+		return;
+	text_escape(label, sizeof(label), a->label, strlen(a->label));
+	amount_to_string(a, text, sizeof(text));
+	memset(bar, '.', BAR_CELLS);
+	bar[BAR_CELLS] = '\0';
+	if (a->percent > 0)
+		memset(bar, '#', (size_t)(a->percent * BAR_CELLS / 100));
+	snprintf(line, sizeof(line), "%s  [%s]  %s", label, bar, text);
+	for (n = 0; n < width - 1 && line[n]; n++)
+		;
+	while (n > 0 && ((unsigned char)line[n] & 0xc0) == 0x80)
+		n--; /* not inside of a character */
+	fprintf(p->f, "\r%.*s\033[K", (int)n, line);
+	fflush(p->f);
+	p->drawn = true;
+	p->drawn_at_ms = now;
+}
+
+/* A dataset's key is its name; that of several nodes is node/name. */
+static struct tracked *get_tracked(struct progress *p, const char *node, const char *name)
+{
+	struct tracked *t;
+	char key[256];
+
+	snprintf(key, sizeof(key), "%s/%s", node, name);
+	for (size_t i = 0; i < p->n_tracked; i++)
+		if (!strcmp(p->tracked[i].key, key))
+			return &p->tracked[i];
+	if (p->n_tracked == MAX_TRACKED)
+		return NULL;
+	t = &p->tracked[p->n_tracked];
+	*t = (struct tracked){ .key = strdup(key), .last_bytes = UNKNOWN_STEP / 2 };
+	if (!t->key)
+		return NULL;
+	p->n_tracked++;
+	return t;
+}
+
+/* "n1: a: ", or "a: " without a node: texts of the daemon's, which may be another user's. */
+static void begin_line(FILE *f, const char *node, const char *name)
+{
+	char text[512];
+
+	if (!*node)
+		node = output_get_step_node();
+	text_escape(text, sizeof(text), node, strlen(node));
+	fprintf(f, "%s%s", text, node[0] ? ": " : "");
+	text_escape(text, sizeof(text), name, strlen(name));
+	fprintf(f, "%s: ", text);
+}
+
+/* Is it time for a line? Every tenth; without a total, at 1, 2, 4, … GiB. */
+static bool is_due(struct tracked *t, const struct amount *a)
+{
+	if (a->percent >= 0) {
+		if (a->percent / 10 <= t->last_tenth)
+			return false;
+		t->last_tenth = a->percent / 10;
+		return true;
+	}
+	if (a->done < t->last_bytes * 2)
+		return false;
+	t->last_bytes = a->done;
+	return true;
+}
+
+static void print_line(struct progress *p, const char *node, const struct amount *a)
+{
+	struct tracked *t = get_tracked(p, node, a->label);
+	char text[256];
+
+	if (!t || !is_due(t, a))
+		return;
+	amount_to_string(a, text, sizeof(text));
+	begin_line(p->f, node, a->label);
+	fprintf(p->f, "%s\n", text + strspn(text, " "));
+	fflush(p->f);
+}
+
+static void amount_of(const struct snapshot *s, struct amount *a)
+{
+	*a = (struct amount){ .done = s->bytes,
+			      .total = s->total,
+			      .rate = s->rate,
+			      .eta_ms = s->eta_ms,
+			      .percent = snapshot_get_percent(s) };
+	snprintf(a->label, sizeof(a->label), "%s", s->name);
+}
+
+static void print_end(struct progress *p, const struct snapshot *s)
+{
+	struct tracked *t = get_tracked(p, p->n_nodes ? s->node : "", s->name);
+	char size[PARSE_SIZE_TEXT], time[PARSE_DURATION_TEXT];
+
+	if (!t || t->ended || s->state != STAGE_READY)
+		return;
+	t->ended = true;
+	begin_line(p->f, p->n_nodes ? s->node : "", s->name);
+	fprintf(p->f, "ready, %s in %s\n", size_to_string(s->total ? s->total : s->bytes, size),
+		duration_to_string(s->elapsed_ms, time));
+	fflush(p->f);
+}
+
+/* Several are summed if each has a total; the ETA is that of the last to come. */
+static void sum_up(const struct snapshot_list *l, bool nodes, struct amount *a)
+{
+	const struct snapshot *slowest;
+	size_t n_behind;
+
+	slowest = snapshot_list_get_slowest(l, &n_behind);
+	if (l->n_items == 1 || !slowest) {
+		amount_of(slowest ? slowest : &l->items[0], a);
+		return;
+	}
+	*a = (struct amount){ .eta_ms = slowest->eta_ms };
+	for (size_t i = 0; i < l->n_items; i++) {
+		a->done += l->items[i].bytes;
+		a->total += l->items[i].total;
+		a->rate += stage_state_is_final(l->items[i].state) ? 0 : l->items[i].rate;
+		if (!l->items[i].total && l->items[i].state != STAGE_READY)
+			a->percent = -1;
+	}
+	if (a->percent == 0 && a->total)
+		a->percent = (int)((__uint128_t)a->done * 100 / a->total);
+	if (a->percent < 0)
+		a->total = 0;
+	if (a->percent > 99)
+		a->percent = 99;
+	snprintf(a->label, sizeof(a->label), "%s%s%s (%zu of %zu ready)", slowest->name,
+		 nodes ? " on " : "", nodes ? slowest->node : "", l->n_items - n_behind,
+		 l->n_items);
+}
+
+static void amount_of_summary(const struct summary *s, struct amount *a)
+{
+	*a = (struct amount){ .done = s->bytes,
+			      .total = s->total,
+			      .rate = s->rate,
+			      .eta_ms = s->eta_ms,
+			      .percent = summary_get_percent(s) };
+	snprintf(a->label, sizeof(a->label), "%s", s->name);
+}
+
+static void end_line(FILE *f, const char *text)
+{
+	char escaped[1024];
+
+	text_escape(escaped, sizeof(escaped), text, strlen(text));
+	fprintf(f, "%s\n", escaped);
+	fflush(f);
+}
+
+static void print_nodes_end(struct progress *p, const struct summary *s)
+{
+	struct tracked *t = get_tracked(p, "", s->name);
+	char text[512], time[PARSE_DURATION_TEXT];
+
+	if (!t || t->ended || s->n_states[STAGE_READY] < s->n_nodes || s->n_nodes < p->n_nodes)
+		return;
+	t->ended = true;
+	begin_line(p->f, "", s->name);
+	snprintf(text, sizeof(text), "ready on %zu nodes, the slowest was %.255s, in %s",
+		 s->n_nodes, s->slowest->node, duration_to_string(s->slowest->elapsed_ms, time));
+	end_line(p->f, text);
+}
+
+static void print_nodes_line(struct progress *p, const struct summary *s)
+{
+	struct tracked *t = get_tracked(p, "", s->name);
+	char text[640], amount[256], states[SUMMARY_STATES_TEXT];
+	struct amount a;
+
+	amount_of_summary(s, &a);
+	if (!s->n_states[STAGE_STAGING] || !t || !is_due(t, &a))
+		return;
+	amount_to_string(&a, amount, sizeof(amount));
+	snprintf(text, sizeof(text), "%s  %s, slowest %.255s", amount + strspn(amount, " "),
+		 summary_get_states(s, states), s->slowest->node);
+	begin_line(p->f, "", s->name);
+	end_line(p->f, text);
+}
+
+static void print_nodes(struct progress *p, const struct snapshot_list *l)
+{
+	struct summary s;
+
+	for (size_t i = 0; i < l->n_items; i++) {
+		if (!summary_is_first(l, i))
+			continue;
+		summary_of(&s, l, l->items[i].name);
+		print_nodes_line(p, &s);
+		print_nodes_end(p, &s);
+	}
+}
+
+void progress_update(struct progress *p, const struct snapshot_list *l)
+{
+	struct amount a;
+
+	if (l->n_items == 0 || p->style == PROGRESS_NONE)
+		return;
+	if (p->style == PROGRESS_BAR) {
+		sum_up(l, p->n_nodes, &a);
+		draw_bar(p, &a);
+		return;
+	}
+	if (p->n_nodes > SUMMARY_MAX_ROWS || (p->n_nodes && summary_is_wanted(l))) {
+		print_nodes(p, l);
+		return;
+	}
+	for (size_t i = 0; i < l->n_items; i++) {
+		amount_of(&l->items[i], &a);
+		if (l->items[i].state == STAGE_STAGING)
+			print_line(p, p->n_nodes ? l->items[i].node : "", &a);
+		print_end(p, &l->items[i]);
+	}
+}
+
+void progress_set(struct progress *p, const char *label, uint64_t done, int percent)
+{
+	struct amount a = { .done = done, .percent = percent };
+	uint64_t ms = clock_ms() - p->start_ms;
+
+	if (p->style == PROGRESS_NONE)
+		return;
+	snprintf(a.label, sizeof(a.label), "%s", label);
+	if (ms > 0)
+		a.rate = (uint64_t)((__uint128_t)done * 1000 / ms);
+	if (percent > 0 && percent < 100 && ms > 1000)
+		a.eta_ms = ms * (uint64_t)(100 - percent) / (uint64_t)percent;
+	if (p->style == PROGRESS_BAR)
+		draw_bar(p, &a);
+	else
+		print_line(p, "", &a);
+}
+
+static void hold_text_of_nodes(const struct snapshot_list *l, const char *name, char *buf,
+			       size_t size)
+{
+	char rate[OUTPUT_RATE_TEXT], eta[PARSE_DURATION_TEXT], states[SUMMARY_STATES_TEXT];
+	struct summary s;
+	int n, percent;
+
+	summary_of(&s, l, name);
+	percent = summary_get_percent(&s);
+	n = snprintf(buf, size, "%.64s", name);
+	if (percent >= 0)
+		n += snprintf(buf + n, size - (size_t)n, " %d %%", percent);
+	if (s.rate)
+		n += snprintf(buf + n, size - (size_t)n, " %s", rate_to_string(s.rate, rate));
+	if (s.eta_ms)
+		n += snprintf(buf + n, size - (size_t)n, " ETA %s",
+			      duration_to_string(s.eta_ms, eta));
+	snprintf(buf + n, size - (size_t)n, ", %.100s, slowest %.40s",
+		 summary_get_states(&s, states), s.slowest->node);
+}
+
+void progress_hold_text(const struct snapshot_list *l, char *buf, size_t size)
+{
+	char rate[OUTPUT_RATE_TEXT], eta[PARSE_DURATION_TEXT], state[SNAPSHOT_STATE_TEXT];
+	const struct snapshot *s;
+	size_t n_behind;
+	int n, percent;
+
+	buf[0] = '\0';
+	s = snapshot_list_get_slowest(l, &n_behind);
+	if (!s)
+		return;
+	if (summary_is_wanted(l)) {
+		hold_text_of_nodes(l, s->name, buf, size);
+		return;
+	}
+	percent = snapshot_get_percent(s);
+	if (percent >= 0 && s->state == STAGE_STAGING)
+		n = snprintf(buf, size, "%.64s %d %%", s->name, percent);
+	else
+		n = snprintf(buf, size, "%.64s %s", s->name, snapshot_get_state(s, state));
+	if (s->rate)
+		n += snprintf(buf + n, size - (size_t)n, " %s", rate_to_string(s->rate, rate));
+	if (s->eta_ms)
+		n += snprintf(buf + n, size - (size_t)n, " ETA %s",
+			      duration_to_string(s->eta_ms, eta));
+	if (s->node[0])
+		n += snprintf(buf + n, size - (size_t)n, " (%.64s)", s->node);
+	if (n_behind > 1)
+		snprintf(buf + n, size - (size_t)n, " and %zu more", n_behind - 1);
+}

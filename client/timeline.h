@@ -1,0 +1,63 @@
+/*
+ * timeline: what a dataset did on a node, and when, from the history that stagingd keeps.
+ *
+ * Many nodes become few rows: neighbours are a group, which is shown by its slowest node.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/protocol/stage-state.h"
+
+struct snapshot;
+struct snapshot_list;
+
+#define TIMELINE_MAX_STATES 16
+#define TIMELINE_MAX_POINTS 64
+
+struct timeline {
+	const struct snapshot *snapshot; /* lent */
+	uint64_t begun_ms;		 /* Unix time at which it was queued */
+	uint64_t age_ms;		 /* the other times count from begun_ms, and end here */
+	struct {
+		enum stage_state state;
+		uint64_t ms;
+	} states[TIMELINE_MAX_STATES]; /* one at least, in the order of time */
+	size_t n_states;
+	struct {
+		uint64_t ms, bytes;
+	} points[TIMELINE_MAX_POINTS];
+	size_t n_points;
+	bool slowest; /* of the nodes with that dataset, if there are several */
+};
+
+/* 0, -ENODATA for a message without history, -EPROTO for one that is malformed. */
+int timeline_from_snapshot(struct timeline *t, const struct snapshot *s);
+
+/* Until it was ready or had failed, else age_ms. */
+uint64_t timeline_get_wait_ms(const struct timeline *t);
+
+/* Bytes at that time, between two points by a straight line. */
+uint64_t timeline_get_bytes(const struct timeline *t, uint64_t ms);
+
+struct timeline_list {
+	struct timeline *items; /* sorted by dataset, then by node */
+	size_t n_items;
+	uint64_t begun_ms, end_ms; /* Unix time of the first and of the last event */
+};
+
+/* Snapshots without a history are passed over. They must outlive the list. 0 or -ENOMEM. */
+int timeline_list_init(struct timeline_list *l, const struct snapshot_list *snapshots);
+void timeline_list_deinit(struct timeline_list *l);
+
+struct timeline_row {
+	const struct timeline *timeline; /* the slowest of the group */
+	const char *first, *last;	 /* nodes */
+	size_t n_nodes;
+};
+
+/* At most max_rows, but one for each dataset at least. The caller frees *rowsp. 0 or -ENOMEM. */
+int timeline_list_get_rows(const struct timeline_list *l, size_t max_rows,
+			   struct timeline_row **rowsp, size_t *n_rowsp);

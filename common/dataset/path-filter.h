@@ -1,0 +1,29 @@
+/*
+ * path-filter: include= and exclude= for trees and archives.
+ *
+ * A pattern without "/" fits any component of a path: "*.jpg", "train". One with "/" is held
+ * against the whole path from the top, "**" spanning components: "train/n01*". What fits a
+ * directory holds for everything below it. Braces are expanded. A path is taken when it fits an
+ * include= (or there is none) and no exclude=.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stddef.h>
+
+#include "common/util/cleanup.h"
+
+struct dataset;
+struct error;
+struct path_filter;
+
+int path_filter_new(struct path_filter **fp, const struct dataset *ds, struct error *err);
+void path_filter_free(struct path_filter *f);
+DEFINE_FREEP(struct path_filter, path_filter_free)
+
+/* Relative, normal paths. A file or link: is it taken? */
+bool path_filter_takes(const struct path_filter *f, const char *path);
+/* A directory: is everything below it left out? */
+bool path_filter_prunes(const struct path_filter *f, const char *dir);
+/* Are there includes, so that a directory only comes with what is taken below it? */
+bool path_filter_has_includes(const struct path_filter *f);

@@ -1,0 +1,93 @@
+/*
+ * keeper-helper: what stage-keeper has done by stage-helper, a program without privileges, and what
+ * it is answered.
+ *
+ * It is started as the job's user for what is the user's, and as the system user of the package,
+ * which owns nothing, to read the site's configuration: root acts on what comes back, so no other
+ * user may have a hand in it. (uid 65534, nobody, is shared with other services.) It is not to be
+ * read, only executed, by others (0711): so a process with the same uid can't trace it. The first
+ * argument says what to do; the answer is one struct of a fixed size that begins with 0 or -errno.
+ * In common/ because both programs need it.
+ */
+#pragma once
+
+#include <limits.h>
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/types.h>
+
+#define HELPER_FD_ANSWER 3
+#define HELPER_FD_DIR 4
+
+#define HELPER_SYSTEM_USER "stage-data"
+#define HELPER_MAX_GROUPS 65536
+#define HELPER_NAME_SIZE 256
+
+/* As the system user. CONF: of the file, "" for the usual one. Root writes it, as its own command
+ * line has it. */
+
+/* "site" CONF, asked for by root itself */
+struct helper_site {
+	int32_t r;
+	int32_t launch; /* enum conf_launch */
+	int32_t nice;
+	uint32_t max_memory_percent;
+	uint64_t max_files, cleanup_timeout_ms, abort_after_ms, keep_free_memory;
+	bool enabled, mounts, has_namespace;
+	char log_file[PATH_MAX]; /* "": none */
+	char metrics[PATH_MAX];	 /* the same */
+	char text[1024];	 /* what is wrong with the configuration, or why staging is off */
+};
+
+/* "path" CONF WHICH JOB UID GID NODE (NODE "": the host's name): where a path of the site's leads
+ * for that job. WHICH: the index of a tier (of a sweep, which takes them all), its mark
+ * (common/config/conf.h: of a job, whose configuration may be older than this one), or
+ * HELPER_NAMESPACE. -EIO: the configuration can't be read; -EINVAL: not a disk's; -ENOENT, -ESTALE:
+ * no tier has that index, or mark. JOB 0: whatever the job (a sweep); -EINVAL where the path is a
+ * job's or the site makes it. */
+#define HELPER_NAMESPACE "-1"
+struct helper_path {
+	int32_t r;
+	bool by_site;	 /* Provided=site */
+	uint32_t keep_s; /* MaxKeep= */
+	char path[PATH_MAX];
+};
+
+/* "metrics": writes the figures of the file fd 4 (RUNDIR_METRICS) as text to fd 3, which is a file
+ * here; the exit status is the answer. */
+
+/* "account" UID GID, asked for by root itself: what the user's processes get of his account. */
+struct helper_user {
+	int32_t r;
+	bool known; /* there is one; else the gid is all */
+	uint32_t n_groups;
+	gid_t groups[HELPER_MAX_GROUPS];
+	char name[HELPER_NAME_SIZE], home[PATH_MAX]; /* "": not known, or too long */
+};
+
+/* As the job's user, "over" CONF JOB NODE: does Slurm (squeue) say that the job is over on this
+ * node? NODE: its NodeName, or "" where that is not known. -ESRCH: yes, and text says how; 0: no;
+ * another -errno: it does not tell, and text says why. */
+struct hand_over {
+	int32_t r;
+	char text[512];
+};
+
+/*
+ * As the user; fd 4 is a directory. Each answers with an int32_t.
+ *
+ *	release                 takes away what the manifests name elsewhere; fd 4: the tmpfs
+ *	empty DEADLINE          empties what is the user's in it; fd 4: the tmpfs
+ *	tier-make JOB PATH DEADLINE MAX
+ *	                        makes the job's directory in the tier PATH (tier-name.h). Above 0:
+ *	                        the mode of a tier that others may change; nothing is made then
+ *	tier-aside JOB PATH DEADLINE MAX
+ *	                        gives it another name
+ *	tier-empty JOB PATH DEADLINE MAX
+ *	                        removes what was set aside there. PATH "": the tier is fd 4, and
+ *	                        only the content goes; the directory itself is left to root. What
+ *	                        the user keeps there goes, too, when it is due, and in any case
+ *	                        after MAX seconds, if that is not 0
+ *
+ * DEADLINE is of clock_ms().
+ */

@@ -1,0 +1,512 @@
+/*
+ * While members are added, entries are found by a hash of their directory and name. At the end they
+ * are sorted by both, and the hash table is freed: a directory's entries are then found by
+ * bisection.
+ */
+#include "daemon/engines/archive/archive-index.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "common/dataset/member-path.h"
+#include "common/util/error.h"
+#include "common/util/fnv.h"
+
+enum {
+	INDEX_MIN_RECORDS = 256,
+	INDEX_MIN_TEXTS = 4096,
+	INDEX_MAX_LINK = 4095,
+	INDEX_DIR_MODE = 0755,
+};
+
+struct archive_index {
+	struct archive_record *records;
+	uint32_t n, room;
+	char *texts;
+	uint64_t n_texts, texts_room;
+	int64_t mtime;
+	uint32_t n_numbers;
+	struct archive_counts counts;
+
+	/* Until it is finished: chains of entries with the same hash. */
+	uint32_t *next, *buckets;
+	uint32_t n_buckets; /* a power of two, as many as there is room for records */
+};
+
+static int refuse_memory(struct error *err)
+{
+	return error_set(err, ENOMEM, "no memory for the index of the archive");
+}
+
+static bool grow(void *arrayp, uint64_t n, size_t size)
+{
+	void *bigger = n > SIZE_MAX / size ? NULL : realloc(*(void **)arrayp, n * size);
+
+	if (bigger)
+		*(void **)arrayp = bigger;
+	return bigger != NULL;
+}
+
+/* ---- by hash ---- */
+
+static uint32_t *get_bucket(const struct archive_index *x, uint32_t parent, const char *name,
+			    size_t n)
+{
+	uint64_t h = fnv_add(fnv_add(FNV_INIT, &parent, sizeof(parent)), name, n);
+
+	return &x->buckets[(h ^ h >> 32) & (x->n_buckets - 1)];
+}
+
+static uint32_t *get_bucket_of(const struct archive_index *x, uint32_t i)
+{
+	const struct archive_record *rec = &x->records[i];
+
+	return get_bucket(x, rec->parent, x->texts + rec->name, rec->name_size);
+}
+
+static void insert(struct archive_index *x, uint32_t i)
+{
+	uint32_t *bucket = get_bucket_of(x, i);
+
+	x->next[i] = *bucket;
+	*bucket = i;
+}
+
+static int make_room(struct archive_index *x, struct error *err)
+{
+	uint32_t room = x->room ? 2 * x->room : INDEX_MIN_RECORDS;
+
+	if (x->n < x->room)
+		return 0;
+	if (room < x->room)
+		return error_set(err, EFBIG, "the archive has too many members for an index");
+	if (!grow(&x->records, room, sizeof(*x->records)) ||
+	    !grow(&x->next, room, sizeof(*x->next)) ||
+	    !grow(&x->buckets, room, sizeof(*x->buckets)))
+		return refuse_memory(err);
+	x->room = x->n_buckets = room;
+	memset(x->buckets, 0xff, room * sizeof(*x->buckets)); /* ARCHIVE_INDEX_NONE */
+	for (uint32_t i = 0; i < x->n; i++)
+		insert(x, i);
+	return 0;
+}
+
+static uint32_t find(const struct archive_index *x, uint32_t parent, const char *name, size_t n)
+{
+	uint32_t i = *get_bucket(x, parent, name, n);
+
+	for (; i != ARCHIVE_INDEX_NONE; i = x->next[i]) {
+		const struct archive_record *rec = &x->records[i];
+
+		if (rec->parent == parent && rec->name_size == n &&
+		    memcmp(x->texts + rec->name, name, n) == 0 && i != ARCHIVE_INDEX_ROOT)
+			break;
+	}
+	return i;
+}
+
+/* ---- entries ---- */
+
+static int add_text(struct archive_index *x, const char *text, size_t n, uint64_t *atp,
+		    struct error *err)
+{
+	uint64_t room = x->texts_room ? x->texts_room : INDEX_MIN_TEXTS;
+
+	while (room - x->n_texts < n + 1)
+		room *= 2;
+	if (room > x->texts_room && !grow(&x->texts, room, 1))
+		return refuse_memory(err);
+	x->texts_room = room;
+	*atp = x->n_texts;
+	memcpy(x->texts + x->n_texts, text, n);
+	x->texts[x->n_texts + n] = '\0';
+	x->n_texts += n + 1;
+	return 0;
+}
+
+/* A directory, until it is said to be something else. */
+static int add_record(struct archive_index *x, uint32_t parent, const char *name, size_t n,
+		      uint32_t *ip, struct error *err)
+{
+	uint64_t at;
+	int r;
+
+	r = make_room(x, err);
+	if (r == 0)
+		r = add_text(x, name, n, &at, err);
+	if (r < 0)
+		return r;
+	x->records[x->n] = (struct archive_record){
+		.name = at,
+		.name_size = (uint8_t)n,
+		.mtime = x->mtime,
+		.parent = parent,
+		.number = ++x->n_numbers,
+		.mode = INDEX_DIR_MODE,
+		.type = MEMBER_DIR,
+	};
+	insert(x, x->n);
+	*ip = x->n++;
+	return 0;
+}
+
+int archive_index_new(struct archive_index **xp, int64_t mtime, struct error *err)
+{
+	_cleanup_(archive_index_freep) struct archive_index *x = calloc(1, sizeof(*x));
+	uint32_t root;
+	int r;
+
+	if (!x)
+		return refuse_memory(err);
+	x->mtime = mtime;
+	r = add_record(x, ARCHIVE_INDEX_ROOT, "", 0, &root, err);
+	if (r == 0)
+		*xp = steal_ptr(x);
+	return r;
+}
+
+void archive_index_free(struct archive_index *x)
+{
+	if (!x)
+		return;
+	free(x->records);
+	free(x->texts);
+	free(x->next);
+	free(x->buckets);
+	free(x);
+}
+
+/* ---- members ---- */
+
+static int refuse_no_dir(const char *path, size_t n, struct error *err)
+{
+	return error_set(
+		err, EEXIST,
+		"%.*s is a file or a link in the archive, and a directory in another place of it",
+		(int)n, path);
+}
+
+static bool is_dir(const struct archive_index *x, uint32_t i)
+{
+	return x->records[i].type == MEMBER_DIR;
+}
+
+/* The directory path[0..n), made where it is missing. */
+static int get_dir(struct archive_index *x, const char *path, size_t n, uint32_t *dirp,
+		   struct error *err)
+{
+	uint32_t dir = ARCHIVE_INDEX_ROOT, i;
+	size_t from = 0, size;
+	int r = 0;
+
+	for (; from < n && r == 0; from += size + 1) {
+		size = strcspn(path + from, "/");
+		if (size > n - from)
+			size = n - from;
+		i = find(x, dir, path + from, size);
+		if (i == ARCHIVE_INDEX_NONE)
+			r = add_record(x, dir, path + from, size, &i, err);
+		else if (!is_dir(x, i))
+			r = refuse_no_dir(path, from + size, err);
+		dir = i;
+	}
+	*dirp = dir;
+	return r;
+}
+
+/* What is at a path; ARCHIVE_INDEX_NONE: nothing, or there is something else than a directory on
+ * the way. */
+static uint32_t find_path(const struct archive_index *x, const char *path)
+{
+	uint32_t i = ARCHIVE_INDEX_ROOT;
+
+	for (const char *s = path; *s && i != ARCHIVE_INDEX_NONE;) {
+		size_t n = strcspn(s, "/");
+
+		i = is_dir(x, i) ? find(x, i, s, n) : ARCHIVE_INDEX_NONE;
+		s += n + (s[n] == '/');
+	}
+	return i;
+}
+
+static void set_meta(struct archive_record *rec, const struct member *m)
+{
+	rec->mode = m->mode & 0777;
+	if (!m->has_mtime)
+		return;
+	rec->mtime = m->mtime;
+	rec->mtime_ns = (uint32_t)m->mtime_ns;
+}
+
+/* The entry for a member that is no directory; what had its name before is replaced. */
+static int take_place(struct archive_index *x, const char *path, uint32_t *ip, struct error *err)
+{
+	const char *slash = strrchr(path, '/'), *name = slash ? slash + 1 : path;
+	uint32_t dir;
+	int r;
+
+	if (!*path)
+		return error_set(err, EINVAL,
+				 "a member that is no directory stands for the top of the archive");
+	r = get_dir(x, path, slash ? (size_t)(slash - path) : 0, &dir, err);
+	if (r < 0)
+		return r;
+	*ip = find(x, dir, name, strlen(name));
+	if (*ip == ARCHIVE_INDEX_NONE)
+		return add_record(x, dir, name, strlen(name), ip, err);
+	if (is_dir(x, *ip))
+		return error_set(err, EISDIR,
+				 "%s is a directory in the archive, and something else in another "
+				 "place of it",
+				 path);
+	x->counts.n_replaced++;
+	x->records[*ip].number = ++x->n_numbers;
+	return 0;
+}
+
+static int add_file(struct archive_index *x, const char *path, const struct member *m,
+		    uint64_t start, struct error *err)
+{
+	struct archive_record *rec;
+	uint32_t i = 0;
+	int r = take_place(x, path, &i, err);
+
+	if (r < 0)
+		return r;
+	rec = &x->records[i];
+	set_meta(rec, m);
+	rec->type = MEMBER_FILE;
+	rec->start = start;
+	rec->size = m->size;
+	return 0;
+}
+
+static int add_symlink(struct archive_index *x, const char *path, const struct member *m,
+		       struct error *err)
+{
+	size_t n = strlen(m->link);
+	struct archive_record *rec;
+	uint64_t at;
+	uint32_t i = 0;
+	int r;
+
+	if (n > INDEX_MAX_LINK)
+		return error_set(err, ENAMETOOLONG, "link %s leads to too long a name", path);
+	r = take_place(x, path, &i, err);
+	if (r == 0)
+		r = add_text(x, m->link, n, &at, err);
+	if (r < 0)
+		return r;
+	rec = &x->records[i];
+	set_meta(rec, m);
+	rec->type = MEMBER_SYMLINK;
+	rec->start = at;
+	rec->size = n;
+	return 0;
+}
+
+/* Shares what its target has now: a later member of the target's name does not change it. */
+static int add_hardlink(struct archive_index *x, const char *path, const struct member *m,
+			struct error *err)
+{
+	struct archive_record *rec;
+	char to[MEMBER_PATH_SIZE];
+	uint32_t target, i = 0;
+	int r;
+
+	if (m->size > 0)
+		return error_set(err, EINVAL, "%s is a hard link that brings data along", path);
+	r = member_path_clean(m->link, to, err);
+	if (r < 0)
+		return r;
+	if (!strcmp(path, to))
+		return 0;
+	target = find_path(x, to);
+	if (target == ARCHIVE_INDEX_NONE)
+		return error_set(err, ENOENT,
+				 "%s is a hard link to %s, which is not in the archive before it",
+				 path, to);
+	if (is_dir(x, target))
+		return error_set(err, EISDIR, "%s is a hard link to %s, which is a directory", path,
+				 to);
+	r = take_place(x, path, &i, err);
+	if (r < 0)
+		return r;
+	rec = &x->records[i];
+	*rec = (struct archive_record){ .name = rec->name,
+					.name_size = rec->name_size,
+					.parent = rec->parent };
+	rec->start = x->records[target].start;
+	rec->size = x->records[target].size;
+	rec->mtime = x->records[target].mtime;
+	rec->mtime_ns = x->records[target].mtime_ns;
+	rec->number = x->records[target].number;
+	rec->mode = x->records[target].mode;
+	rec->type = x->records[target].type;
+	return 0;
+}
+
+static int add_dir(struct archive_index *x, const char *path, const struct member *m,
+		   struct error *err)
+{
+	uint32_t i;
+	int r = get_dir(x, path, strlen(path), &i, err);
+
+	if (r == 0)
+		set_meta(&x->records[i], m);
+	return r;
+}
+
+int archive_index_add(struct archive_index *x, const struct member *m, uint64_t start,
+		      struct error *err)
+{
+	char path[MEMBER_PATH_SIZE];
+	int r = member_path_clean(m->path, path, err);
+
+	if (r < 0)
+		return r;
+	x->counts.n_absolute += m->path[0] == '/';
+	switch (m->type) {
+	case MEMBER_FILE:
+		return add_file(x, path, m, start, err);
+	case MEMBER_DIR:
+		return add_dir(x, path, m, err);
+	case MEMBER_SYMLINK:
+		return add_symlink(x, path, m, err);
+	case MEMBER_HARDLINK:
+		return add_hardlink(x, path, m, err);
+	default:
+		return error_set(err, EINVAL, "%s is a device, FIFO or socket, or a part of a file",
+				 path);
+	}
+}
+
+/* ---- the end ---- */
+
+static int compare(const void *a, const void *b, void *arg)
+{
+	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
+	const struct archive_index *x = arg;
+	const struct archive_record *v = &x->records[i], *w = &x->records[k];
+
+	if (i == ARCHIVE_INDEX_ROOT || k == ARCHIVE_INDEX_ROOT)
+		return i == k ? 0 : i == ARCHIVE_INDEX_ROOT ? -1 : 1;
+	if (v->parent != w->parent)
+		return v->parent < w->parent ? -1 : 1;
+	return strcmp(x->texts + v->name, x->texts + w->name);
+}
+
+/* Entries in their new order. order becomes where each old entry is now. */
+static int reorder(struct archive_index *x, uint32_t *order, struct error *err)
+{
+	struct archive_record *sorted = malloc(x->n * sizeof(*sorted));
+
+	if (!sorted)
+		return refuse_memory(err);
+	for (uint32_t i = 0; i < x->n; i++)
+		sorted[i] = x->records[order[i]];
+	for (uint32_t i = 0; i < x->n; i++)
+		x->next[order[i]] = i;
+	for (uint32_t i = 0; i < x->n; i++)
+		sorted[i].parent = x->next[sorted[i].parent];
+	free(x->records);
+	x->records = sorted;
+	x->room = x->n;
+	return 0;
+}
+
+/* Directories get the range of their entries and their number of links, as in other file systems.
+ */
+static void set_ranges(struct archive_index *x)
+{
+	for (uint32_t i = 0; i < x->n; i++) {
+		struct archive_record *dir = &x->records[x->records[i].parent];
+
+		if (is_dir(x, i))
+			x->records[i].n_links += 2;
+		if (i == ARCHIVE_INDEX_ROOT)
+			continue;
+		if (dir->size++ == 0)
+			dir->start = i;
+		dir->n_links += is_dir(x, i);
+	}
+}
+
+static void count_records(struct archive_index *x, uint32_t *links)
+{
+	struct archive_counts *c = &x->counts;
+
+	for (uint32_t i = 0; i < x->n; i++) {
+		if (is_dir(x, i))
+			continue;
+		links[x->records[i].number]++;
+		c->n_files++;
+		if (x->records[i].type == MEMBER_FILE)
+			c->bytes += x->records[i].size;
+	}
+	for (uint32_t i = 0; i < x->n; i++)
+		if (!is_dir(x, i))
+			x->records[i].n_links = links[x->records[i].number];
+	c->n_records = x->n;
+	c->memory = sizeof(*x) + (uint64_t)x->n * sizeof(*x->records) + x->n_texts;
+}
+
+int archive_index_finish(struct archive_index *x, struct error *err)
+{
+	_cleanup_(freep) uint32_t *order = malloc(x->n * sizeof(*order));
+	_cleanup_(freep) uint32_t *links = calloc((size_t)x->n_numbers + 1, sizeof(*links));
+	int r;
+
+	if (!order || !links)
+		return refuse_memory(err);
+	for (uint32_t i = 0; i < x->n; i++)
+		order[i] = i;
+	qsort_r(order, x->n, sizeof(*order), compare, x);
+	r = reorder(x, order, err);
+	if (r < 0)
+		return r;
+	set_ranges(x);
+	count_records(x, links);
+	if (grow(&x->texts, x->n_texts, 1)) /* smaller */
+		x->texts_room = x->n_texts;
+	free(steal_ptr(x->next));
+	free(steal_ptr(x->buckets));
+	return 0;
+}
+
+/* ---- lookups ---- */
+
+void archive_index_get_counts(const struct archive_index *x, struct archive_counts *counts)
+{
+	*counts = x->counts;
+}
+
+const struct archive_record *archive_index_get(const struct archive_index *x, uint64_t i)
+{
+	return i < x->n ? &x->records[i] : NULL;
+}
+
+const char *archive_index_get_text(const struct archive_index *x, uint64_t at)
+{
+	return x->texts + at;
+}
+
+uint32_t archive_index_find(const struct archive_index *x, const struct archive_record *dir,
+			    const char *name)
+{
+	uint32_t from = (uint32_t)dir->start, end = from + (uint32_t)dir->size;
+
+	while (from < end) {
+		uint32_t middle = from + (end - from) / 2;
+		int c = strcmp(x->texts + x->records[middle].name, name);
+
+		if (c == 0)
+			return middle;
+		if (c < 0)
+			from = middle + 1;
+		else
+			end = middle;
+	}
+	return ARCHIVE_INDEX_NONE;
+}

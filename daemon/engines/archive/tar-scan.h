@@ -1,0 +1,26 @@
+/*
+ * tar-scan: one pass over the headers of a plain tar, into an index.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct archive_index;
+struct error;
+
+struct tar_scan {
+	int fd;
+	uint64_t size; /* of the file */
+	bool (*is_cancelled)(void *arg);
+	void *arg;
+	const char **odd_end; /* see struct piece_source */
+};
+
+/*
+ * Adds all members; the caller finishes the index. 0 only when the archive is whole to its last
+ * byte. -ENODATA: cut off; -EBADMSG: damaged; -EOPNOTSUPP: a member that only extraction can read
+ * (sparse files, old dialects); -ECANCELED; and what untar_reader_next() and archive_index_add()
+ * say.
+ */
+int tar_scan(struct archive_index *x, const struct tar_scan *scan, struct error *err);

@@ -1,0 +1,277 @@
+/*
+ * A file's reference is its number in the index.
+ */
+#include "daemon/engines/image/archive-volume.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "daemon/engines/archive/archive-index.h"
+#include "daemon/engines/image/volume.h"
+
+enum {
+	ARCHIVE_BLOCK_SIZE = 128 << 10,
+};
+
+struct archive_volume {
+	struct volume volume;
+	struct archive_index *index;
+	int fd;
+	struct stat st;
+};
+
+static const mode_t type_modes[] = {
+	[MEMBER_FILE] = S_IFREG,
+	[MEMBER_DIR] = S_IFDIR,
+	[MEMBER_SYMLINK] = S_IFLNK,
+};
+
+static struct archive_volume *get_archive(struct volume *v)
+{
+	return (struct archive_volume *)v;
+}
+
+/* -ESTALE: it is not the archive any more that was indexed. */
+static int check_unchanged(const struct archive_volume *a)
+{
+	struct stat st;
+
+	/* The sandbox has this call, and not the one with a path that fstat() makes. */
+	if (syscall(__NR_fstat, a->fd, &st) < 0)
+		return -errno;
+	return st.st_size == a->st.st_size && st.st_mtim.tv_sec == a->st.st_mtim.tv_sec &&
+			       st.st_mtim.tv_nsec == a->st.st_mtim.tv_nsec
+		       ? 0
+		       : -ESTALE;
+}
+
+/* NULL: the kernel asks for a reference that nobody gave it. */
+static const struct archive_record *get_record(struct volume *v, uint64_t ref)
+{
+	return archive_index_get(get_archive(v)->index, ref);
+}
+
+static const char *get_text(struct volume *v, uint64_t at)
+{
+	return archive_index_get_text(get_archive(v)->index, at);
+}
+
+static int archive_volume_start(struct volume *v, const atomic_uint *n_idle, unsigned n_threads)
+{
+	return 0;
+}
+
+static int archive_volume_stat(struct volume *v, uint64_t ref, struct stat *st)
+{
+	const struct archive_record *rec = get_record(v, ref);
+	uint64_t size;
+
+	if (!rec)
+		return -EIO;
+	size = rec->type == MEMBER_DIR ? 0 : rec->size;
+	*st = (struct stat){
+		.st_ino = rec->number,
+		.st_mode = type_modes[rec->type] | rec->mode,
+		.st_nlink = rec->n_links,
+		.st_size = (off_t)size,
+		.st_blksize = ARCHIVE_BLOCK_SIZE,
+		.st_blocks = (blkcnt_t)((size + 511) / 512),
+		.st_mtim = { .tv_sec = rec->mtime, .tv_nsec = rec->mtime_ns },
+	};
+	st->st_atim = st->st_ctim = st->st_mtim;
+	return 0;
+}
+
+static int get_dir(struct volume *v, uint64_t ref, const struct archive_record **dirp)
+{
+	*dirp = get_record(v, ref);
+	return !*dirp ? -EIO : (*dirp)->type != MEMBER_DIR ? -ENOTDIR : 0;
+}
+
+static int archive_volume_get_numbers(struct volume *v, uint64_t dir, uint64_t *numberp,
+				      uint64_t *parentp)
+{
+	const struct archive_record *rec;
+	int r = get_dir(v, dir, &rec);
+
+	if (r < 0)
+		return r;
+	*numberp = rec->number;
+	*parentp = get_record(v, rec->parent)->number;
+	return 0;
+}
+
+static void fill_dirent(struct volume *v, uint64_t ref, struct volume_dirent *ent)
+{
+	const struct archive_record *rec = get_record(v, ref);
+
+	*ent = (struct volume_dirent){
+		.ref = ref,
+		.number = rec->number,
+		.type = type_modes[rec->type],
+		.name = get_text(v, rec->name),
+	};
+}
+
+static int archive_volume_find(struct volume *v, uint64_t dir, const char *name,
+			       struct volume_dirent *ent)
+{
+	const struct archive_record *rec;
+	uint32_t i;
+	int r = get_dir(v, dir, &rec);
+
+	if (r < 0)
+		return r;
+	i = archive_index_find(get_archive(v)->index, rec, name);
+	if (i == ARCHIVE_INDEX_NONE)
+		return 0;
+	fill_dirent(v, i, ent);
+	return 1;
+}
+
+/* A cookie is how many entries come before. */
+static int archive_volume_list(struct volume *v, uint64_t dir, uint64_t cookie, volume_list_fn add,
+			       void *arg)
+{
+	const struct archive_record *rec;
+	struct volume_dirent ent;
+	int r = get_dir(v, dir, &rec);
+
+	if (r < 0)
+		return r;
+	for (uint64_t i = cookie; i < rec->size; i++) {
+		fill_dirent(v, rec->start + i, &ent);
+		ent.cookie = i + 1;
+		if (!add(arg, &ent))
+			break;
+	}
+	return 0;
+}
+
+static int archive_volume_read_link(struct volume *v, uint64_t ref,
+				    char text[static VOLUME_MAX_SYMLINK + 1])
+{
+	const struct archive_record *rec = get_record(v, ref);
+
+	if (!rec)
+		return -EIO;
+	if (rec->type != MEMBER_SYMLINK || rec->size > VOLUME_MAX_SYMLINK)
+		return -EINVAL;
+	memcpy(text, get_text(v, rec->start), rec->size + 1);
+	return 0;
+}
+
+static int archive_volume_read(struct volume *v, uint64_t ref, uint64_t pos, size_t size,
+			       struct volume_read *read)
+{
+	const struct archive_record *rec = get_record(v, ref);
+
+	if (!rec)
+		return -EIO;
+	if (rec->type != MEMBER_FILE)
+		return -EINVAL;
+	read->pos = pos;
+	read->size = size;
+	read->n_extents = 0;
+	if (pos >= rec->size || size == 0)
+		return 0;
+	if (size > rec->size - pos)
+		size = (size_t)(rec->size - pos);
+	read->extents[read->n_extents++] = (struct volume_extent){ .offset = rec->start + pos,
+								   .size = size };
+	return 0;
+}
+
+static int archive_volume_get_fd(struct volume *v, const struct volume_read *read)
+{
+	const struct archive_volume *a = get_archive(v);
+	int r = check_unchanged(a);
+
+	return r < 0 ? r : a->fd;
+}
+
+static int load_extent(int fd, struct volume_extent *x, uint8_t *buf)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < x->size) {
+		n = pread(fd, buf + done, x->size - done, (off_t)(x->offset + done));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		done += (size_t)n;
+	}
+	x->data = buf;
+	return 0;
+}
+
+static int archive_volume_load(struct volume *v, struct volume_read *read, void *buf)
+{
+	const struct archive_volume *a = get_archive(v);
+	uint8_t *to = buf;
+	int r = 0;
+
+	for (size_t i = 0; i < read->n_extents && r == 0; i++) {
+		r = load_extent(a->fd, &read->extents[i], to);
+		to += read->extents[i].size;
+	}
+	return r < 0 ? r : check_unchanged(a);
+}
+
+static void archive_volume_release(struct volume *v, struct volume_read *read)
+{
+}
+
+static void archive_volume_statfs(struct volume *v, struct statvfs *st)
+{
+	const struct archive_volume *a = get_archive(v);
+	struct archive_counts counts;
+
+	archive_index_get_counts(a->index, &counts);
+	*st = (struct statvfs){
+		.f_bsize = ARCHIVE_BLOCK_SIZE,
+		.f_frsize = ARCHIVE_BLOCK_SIZE,
+		.f_blocks = ((uint64_t)a->st.st_size + ARCHIVE_BLOCK_SIZE - 1) / ARCHIVE_BLOCK_SIZE,
+		.f_files = counts.n_records,
+		.f_namemax = VOLUME_MAX_NAME,
+	};
+}
+
+static void archive_volume_free(struct volume *v)
+{
+	archive_index_free(get_archive(v)->index);
+	free(v);
+}
+
+int archive_volume_new(struct volume **vp, struct archive_index *x, int fd, const struct stat *st)
+{
+	static const struct volume_ops ops = {
+		.start = archive_volume_start,
+		.stat = archive_volume_stat,
+		.get_numbers = archive_volume_get_numbers,
+		.find = archive_volume_find,
+		.list = archive_volume_list,
+		.read_link = archive_volume_read_link,
+		.read = archive_volume_read,
+		.get_fd = archive_volume_get_fd,
+		.load = archive_volume_load,
+		.release = archive_volume_release,
+		.statfs = archive_volume_statfs,
+		.free = archive_volume_free,
+	};
+	struct archive_volume *a = calloc(1, sizeof(*a));
+
+	if (!a)
+		return -ENOMEM;
+	a->volume = (struct volume){ .ops = &ops, .noun = "archive", .root = ARCHIVE_INDEX_ROOT };
+	a->index = x;
+	a->fd = fd;
+	a->st = *st;
+	*vp = &a->volume;
+	return 0;
+}

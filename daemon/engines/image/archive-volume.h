@@ -1,0 +1,17 @@
+/*
+ * archive-volume: an archive as a volume, by its index. Content that is not compressed goes from
+ * the archive's pages to the kernel.
+ *
+ * An archive that changes or shrinks while it is mounted gives its readers an error: its size and
+ * time are compared with the index's before a read, and after one that is copied.
+ */
+#pragma once
+
+#include <sys/stat.h>
+
+struct archive_index;
+struct volume;
+
+/* Takes x, which is finished, over on success; fd stays the caller's and open as long as the
+ * volume. st: of the archive when it was indexed. 0 or -ENOMEM. */
+int archive_volume_new(struct volume **vp, struct archive_index *x, int fd, const struct stat *st);

@@ -1,0 +1,32 @@
+#include "daemon/helper/user-lookup.h"
+
+#include <errno.h>
+#include <grp.h>
+#include <pwd.h>
+#include <stdio.h>
+#include <string.h>
+
+/* "" where it doesn't fit. */
+static void copy(char *buf, size_t size, const char *text)
+{
+	if (snprintf(buf, size, "%s", text) >= (int)size)
+		buf[0] = '\0';
+}
+
+void user_look_up(struct helper_user *a, uid_t uid, gid_t gid)
+{
+	const struct passwd *pw = getpwuid(uid);
+	int n = HELPER_MAX_GROUPS;
+
+	memset(a, 0, sizeof(*a));
+	a->known = pw;
+	a->groups[0] = gid;
+	a->n_groups = 1;
+	if (!pw)
+		return;
+	copy(a->name, sizeof(a->name), pw->pw_name);
+	copy(a->home, sizeof(a->home), pw->pw_dir);
+	if (getgrouplist(pw->pw_name, gid, a->groups, &n) < 0 || n < 1)
+		a->r = -E2BIG;
+	a->n_groups = (uint32_t)n;
+}

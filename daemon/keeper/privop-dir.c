@@ -1,0 +1,297 @@
+/*
+ * Directories of root's: those of jobs, and disk tiers. What stands in them has names of this list
+ * alone, made of numbers; nothing is removed that is not empty.
+ */
+#include "daemon/keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/un.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "common/protocol/tier-name.h"
+#include "common/util/cleanup.h"
+#include "common/util/root-path.h"
+
+#define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define NEW_FLAGS (O_WRONLY | O_CREAT | O_TRUNC)
+
+void privop_print_name(char buf[static 64], uint32_t name, const int64_t *n)
+{
+	/* clang-format off */
+	static const char *const formats[PRIVOP_N_NAMES] = {
+		[PRIVOP_NAME_SOCK] = RUNDIR_SOCK,       [PRIVOP_NAME_FAILED] = RUNDIR_FAILED,
+		[PRIVOP_NAME_STATE] = RUNDIR_STATE,     [PRIVOP_NAME_STATE_NEW] = RUNDIR_STATE_TMP,
+		[PRIVOP_NAME_LOCK] = RUNDIR_LOCK,       [PRIVOP_NAME_MOUNTS] = RUNDIR_MOUNTS,
+		[PRIVOP_NAME_MEMORY] = RUNDIR_MEMORY,   [PRIVOP_NAME_SLOT] = RUNDIR_MOUNTS "/%u",
+		[PRIVOP_NAME_CRASHES] = RUNDIR_CRASHES, [PRIVOP_NAME_BREAKER] = RUNDIR_BREAKER,
+		[PRIVOP_NAME_JOB] = "%u",               [PRIVOP_NAME_JOB_ASIDE] = "%u.%llu",
+		[PRIVOP_NAME_TIER] = TIER_NAME_JOB "%u", [PRIVOP_NAME_TIER_ASIDE] = TIER_NAME_JOB "%u.%llu",
+		[PRIVOP_NAME_KEEP] = TIER_NAME_KEEP "%u",
+	};
+	/* clang-format on */
+
+	buf[0] = '\0';
+	if (name < PRIVOP_N_NAMES)
+		snprintf(buf, 64, formats[name], (uint32_t)n[0], (unsigned long long)n[1]);
+}
+
+static int take_dir(struct keeper *k, struct call *c, uint32_t number, int fd)
+{
+	if (fd < 0)
+		return -errno;
+	fd_closep(&k->dirs[number]);
+	k->dirs[number] = fd;
+	return privop_give(c, fcntl(fd, F_DUPFD_CLOEXEC, 3));
+}
+
+/*
+ * A manager that somebody has taken over asks for any directory of root's as a tier, to make
+ * directories in it: in a file system of cgroups that is a group. A list of types would be too
+ * short, as sites have file systems of their own. But what the kernel makes up (cgroups, proc,
+ * sysfs, devpts, debugfs, ...) has no blocks, nor does a FUSE file system that root may not ask.
+ * /dev is a tmpfs like others, and in the run directory are other jobs: both are known by name.
+ */
+static int check_is_tier(int fd)
+{
+	static const char *const refused[] = { STAGE_RUN_DIR, "/dev" };
+	char link[32], path[PATH_MAX] = "";
+	struct statfs fs;
+
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
+	if (fstatfs(fd, &fs) < 0 || readlink(link, path, sizeof(path) - 1) < 0)
+		return -errno;
+	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
+		const size_t n = strlen(refused[i]);
+
+		if (strncmp(path, refused[i], n) == 0 && (path[n] == '/' || path[n] == '\0'))
+			return -EPERM;
+	}
+	return fs.f_blocks > 0 ? 0 : -EPERM;
+}
+
+/* With nothing but directories and links of root's on the way. */
+static int open_roots(struct keeper *k, struct call *c, uint32_t number, const char *path)
+{
+	_cleanup_(fd_closep) int fd = root_path_open(path);
+	int r = fd < 0 ? fd : 0;
+
+	if (r == 0 && number == PRIVOP_DIR_TIER)
+		r = check_is_tier(fd);
+	return r < 0 ? r : take_dir(k, c, number, openat(fd, ".", DIR_FLAGS));
+}
+
+int privop_open_base(struct keeper *k, struct call *c)
+{
+	static const char *const paths[] = { STAGE_RUN_DIR, STAGE_RUN_DIR "/" RUNDIR_TRASH };
+	const uint32_t which = c->a->dir;
+
+	if (which > PRIVOP_DIR_TRASH)
+		return -EINVAL;
+	if (mkdir(paths[which], which ? 0700 : 0755) < 0 && errno != EEXIST)
+		return -errno;
+	return open_roots(k, c, which, paths[which]);
+}
+
+int privop_open_tier(struct keeper *k, struct call *c)
+{
+	return open_roots(k, c, PRIVOP_DIR_TIER, c->a->text);
+}
+
+/* Root has made the socket for him, or the directory in the tmpfs; what he has mounted on that says
+ * any uid. The group of either is the job's, or another one of his that he gave it to. */
+uid_t dir_find_owner(int dir, gid_t *gidp)
+{
+	const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
+	struct statx top, st;
+
+	/* It is root's until it is given to him. */
+	if (statx(dir, RUNDIR_SOCK, flags, STATX_UID | STATX_GID, &st) < 0 || !st.stx_uid) {
+		if (statx(dir, RUNDIR_MEMORY, flags, STATX_UID, &top) < 0 ||
+		    statx(dir, RUNDIR_DATA, flags, STATX_UID | STATX_GID, &st) < 0)
+			return 0;
+		if (top.stx_dev_major != st.stx_dev_major || top.stx_dev_minor != st.stx_dev_minor)
+			return 0;
+	}
+	*gidp = st.stx_gid;
+	return st.stx_uid;
+}
+
+int privop_open_dir(struct keeper *k, struct call *c)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	int i = PRIVOP_DIR_FREE, r;
+	struct stat st;
+
+	if (c->a->name != PRIVOP_NAME_JOB && c->a->name != PRIVOP_NAME_JOB_ASIDE)
+		return -EPERM;
+	while (i < PRIVOP_N_DIRS && k->dirs[i] >= 0)
+		i++;
+	if (i == PRIVOP_N_DIRS)
+		return -EMFILE;
+	fd = openat(c->dir, c->name, DIR_FLAGS);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_uid != 0 || st.st_mode & 022)
+		return -EPERM;
+	k->owners[i] = dir_find_owner(fd, &k->owner_gids[i]);
+	r = take_dir(k, c, (uint32_t)i, steal_fd(&fd));
+	k->jobs[i] = (uint32_t)c->a->n[0];
+	if (r == 0)
+		alarm(0); /* a clean-up finds us from here on (spank/keeper-start.c) */
+	return r < 0 ? r : i;
+}
+
+int privop_close_dir(struct keeper *k, struct call *c)
+{
+	if (c->dir >= 0)
+		fd_closep(&k->dirs[c->a->dir]);
+	return 0;
+}
+
+int privop_check_dir(struct keeper *k, struct call *c)
+{
+	struct stat a, b;
+
+	if (fstat(c->dir2, &a) < 0 || fstatat(c->dir, c->name, &b, AT_SYMLINK_NOFOLLOW) < 0)
+		return errno == ENOENT ? 1 : -errno;
+	return a.st_ino != b.st_ino || a.st_dev != b.st_dev;
+}
+
+/* Root's own, with the user's in it: no user can mount on it, or rename what is in it. */
+static int make_tier(const struct keeper *k, const struct call *c)
+{
+	_cleanup_(fd_closep) int top = -1;
+
+	if (mkdirat(c->dir, c->name, 0711) < 0)
+		return -errno;
+	top = openat(c->dir, c->name, DIR_FLAGS);
+	if (top < 0 || mkdirat(top, TIER_NAME_DATA, 0700) < 0)
+		return -errno;
+	return fchownat(top, TIER_NAME_DATA, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+}
+
+/* Nobody else can exchange it in a directory of root's before it is the user's. */
+static int make_keep(const struct keeper *k, const struct call *c)
+{
+	int r = mkdirat(c->dir, c->name, 0700);
+	struct statx st;
+
+	if (r < 0 && errno == EEXIST) {
+		if (statx(c->dir, c->name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_UID,
+			  &st) < 0)
+			return -errno;
+		if (st.stx_uid)
+			return 0;
+		/* A keeper died before it was the user's. What is not empty, or has a mount on it,
+		 * stays. */
+		if (unlinkat(c->dir, c->name, AT_REMOVEDIR) < 0)
+			return -errno;
+		r = mkdirat(c->dir, c->name, 0700);
+	}
+	return r < 0 || fchownat(c->dir, c->name, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno
+											   : 0;
+}
+
+int privop_make_dir(struct keeper *k, struct call *c)
+{
+	const int64_t how = c->a->n[2];
+
+	if (!(how & PRIVOP_MAKE_USERS))
+		return mkdirat(c->dir, c->name, how & 0755) < 0 ? -errno : 0;
+	if (!k->uid || c->a->dir != PRIVOP_DIR_TIER)
+		return -EPERM;
+	if (c->a->name == PRIVOP_NAME_TIER)
+		return make_tier(k, c);
+	return c->a->name == PRIVOP_NAME_KEEP ? make_keep(k, c) : -EPERM;
+}
+
+/* A record takes the place of the one before; a directory is set aside. */
+static bool may_become(const struct privop *a)
+{
+	if (a->name2 == PRIVOP_NAME_STATE)
+		return a->name == PRIVOP_NAME_STATE_NEW && a->dir == a->dir2;
+	if (a->name2 == PRIVOP_NAME_JOB_ASIDE)
+		return a->name == PRIVOP_NAME_JOB || a->name == PRIVOP_NAME_JOB_ASIDE;
+	return a->name2 == PRIVOP_NAME_TIER_ASIDE && a->name == PRIVOP_NAME_TIER;
+}
+
+int privop_rename(struct keeper *k, struct call *c)
+{
+	char to[64];
+
+	if (!may_become(c->a) || !privop_is_place(c->a->dir2, c->a->name2))
+		return -EPERM;
+	privop_print_name(to, c->a->name2, c->a->n);
+	return renameat(c->dir, c->name, c->dir2, to) < 0 ? -errno : 0;
+}
+
+int privop_remove(struct keeper *k, struct call *c)
+{
+	const bool is_job = c->a->name == PRIVOP_NAME_TIER || c->a->name == PRIVOP_NAME_TIER_ASIDE;
+	_cleanup_(fd_closep) int top = c->a->dir == PRIVOP_DIR_TIER && is_job
+					       ? privop_open_below(c->dir, c->name)
+					       : -1;
+
+	if (top >= 0)
+		(void)unlinkat(top, TIER_NAME_DATA,
+			       AT_REMOVEDIR); /* where it stays, so does the name */
+	if (unlinkat(c->dir, c->name, 0) == 0)
+		return 0;
+	return errno == EISDIR && unlinkat(c->dir, c->name, AT_REMOVEDIR) == 0 ? 0 : -errno;
+}
+
+int privop_open_file(struct keeper *k, struct call *c)
+{
+	/* clang-format off */
+	static const struct { const char *name; int flags; mode_t mode; } files[PRIVOP_N_FILES] = {
+		[PRIVOP_FILE_LOCK] = { RUNDIR_LOCK, O_RDWR | O_CREAT, 0600 },
+		[PRIVOP_FILE_LOCK_LOOK] = { RUNDIR_LOCK, O_RDONLY, 0 },
+		[PRIVOP_FILE_STATE] = { RUNDIR_STATE, O_RDONLY, 0 },
+		[PRIVOP_FILE_STATE_NEW] = { RUNDIR_STATE_TMP, NEW_FLAGS, 0600 },
+		[PRIVOP_FILE_FAILED] = { RUNDIR_FAILED, O_RDONLY, 0 },
+		[PRIVOP_FILE_FAILED_NEW] = { RUNDIR_FAILED, NEW_FLAGS, 0644 },
+		[PRIVOP_FILE_CRASHES] = { RUNDIR_CRASHES, O_RDONLY, 0 },
+		[PRIVOP_FILE_CRASHES_NEW] = { RUNDIR_CRASHES, O_WRONLY | O_CREAT | O_APPEND, 0600 },
+		[PRIVOP_FILE_BREAKER_NEW] = { RUNDIR_BREAKER, O_WRONLY | O_CREAT | O_EXCL, 0644 },
+		[PRIVOP_FILE_METRICS] = { RUNDIR_METRICS, O_RDWR | O_CREAT, 0600 },
+	};
+	/* clang-format on */
+	const uint32_t i = c->a->name;
+
+	if (i >= PRIVOP_N_FILES ||
+	    (i < PRIVOP_FILE_CRASHES ? c->a->dir < PRIVOP_DIR_FREE : c->a->dir != PRIVOP_DIR_RUN))
+		return -EPERM;
+	if (privop_is_others(k, c->a->dir) && files[i].flags & O_TRUNC)
+		return -EPERM;
+	if (k->uid && i == PRIVOP_FILE_BREAKER_NEW)
+		return -EPERM;
+	return privop_give(c, openat(c->dir, files[i].name, files[i].flags | O_NOFOLLOW | O_CLOEXEC,
+				     files[i].mode));
+}
+
+/* Bound by root in root's directory, so nobody else can be there; listened on by stagingd, so
+ * that SO_PEERCRED tells its clients the job's user. */
+int privop_bind(struct keeper *k, struct call *c)
+{
+	_cleanup_(fd_closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,
+					     0);
+	struct sockaddr_un addr = { .sun_family = AF_UNIX };
+	int r;
+
+	if (c->a->dir < PRIVOP_DIR_FREE || !k->uid || !privop_is_ours(k, c->a))
+		return -EPERM;
+	snprintf(addr.sun_path, sizeof(addr.sun_path), "/proc/self/fd/%d/" RUNDIR_SOCK, c->dir);
+	umask(0177);
+	r = bind(fd, (struct sockaddr *)&addr, sizeof(addr));
+	umask(022);
+	if (r < 0 || fchownat(c->dir, RUNDIR_SOCK, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0)
+		return -errno;
+	return privop_give(c, steal_fd(&fd));
+}

@@ -1,0 +1,107 @@
+/*
+ * The FUSE connections of the job's slots, and the node's processes for who watches over both.
+ *
+ * A connection is found by the mount that root itself made on the slot, never by a number of the
+ * manager's: so a manager that somebody has taken over breaks no connection of others. No server is
+ * asked for anything here.
+ */
+#include "daemon/keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/util/cleanup.h"
+
+/* The same numbers on all architectures; older headers lack them. */
+#define NR_FSOPEN 430
+#define NR_FSCONFIG 431
+#define NR_FSMOUNT 432
+#define FS_CLOEXEC 1
+#define CMD_SET_STRING 1
+#define CMD_CREATE 6
+
+/* A detached mount of our own, so that nothing needs to be mounted where anybody sees it; before
+ * Linux 5.2, and if that fails, the usual place. */
+static int open_kernels(const char *type, const char *place)
+{
+	_cleanup_(fd_closep) int fs = (int)syscall(NR_FSOPEN, type, FS_CLOEXEC);
+	int fd = -1;
+
+	/* For proc, from Linux 5.8 on: before that all mounts have the site's options. */
+	(void)syscall(NR_FSCONFIG, fs, CMD_SET_STRING, "hidepid", "0", 0);
+	if (syscall(NR_FSCONFIG, fs, CMD_CREATE, NULL, NULL, 0) == 0)
+		fd = (int)syscall(NR_FSMOUNT, fs, FS_CLOEXEC, 0);
+	return fd >= 0 ? fd : open(place, O_PATH | O_DIRECTORY | O_CLOEXEC);
+}
+
+/* By whole lines and the numbers they begin with: what follows holds names that users choose. 0 is
+ * the number of no connection. FUSE refuses root all that asks for an inode, before Linux 5.8 even
+ * the device. */
+static unsigned find_minor(int fd)
+{
+	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
+	_cleanup_(freep) char *line = NULL;
+	const long wanted = mount_get_id(fd);
+	unsigned minor;
+	size_t size = 0;
+	long id;
+
+	while (f && getline(&line, &size, f) > 0)
+		if (sscanf(line, "%ld %*d 0:%u", &id, &minor) == 2 && id == wanted)
+			return minor;
+	return 0;
+}
+
+struct slot *slot_get(struct keeper *k, const struct privop *a)
+{
+	if (a->name != PRIVOP_NAME_SLOT || a->n[0] < 0 || a->n[0] >= RUNDIR_MAX_SLOTS)
+		return NULL;
+	return &k->slots[a->n[0]];
+}
+
+void slot_open(struct slot *s, const struct call *c)
+{
+	if (s->fd >= 0)
+		return;
+	s->fd = openat(c->dir, c->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	s->minor = find_minor(s->fd);
+}
+
+/* A file of the connection of the slot that the privileged operation names. */
+static int open_connection(struct keeper *k, const struct call *c, const char *file, int flags)
+{
+	struct slot *s = slot_get(k, c->a);
+	char path[32];
+
+	errno = EINVAL;
+	if (!s)
+		return -1;
+	slot_open(s, c);
+	if (k->control_fd < 0)
+		k->control_fd = open_kernels("fusectl", "/sys/fs/fuse/connections");
+	snprintf(path, sizeof(path), "%u/%s", s->minor, file);
+	return openat(k->control_fd, path, flags | O_CLOEXEC);
+}
+
+int privop_open_waiting(struct keeper *k, struct call *c)
+{
+	return privop_give(c, open_connection(k, c, "waiting", O_RDONLY));
+}
+
+int privop_abort(struct keeper *k, struct call *c)
+{
+	_cleanup_(fd_closep) int fd = open_connection(k, c, "abort", O_WRONLY);
+
+	return fd < 0 || write(fd, "1", 1) != 1 ? -errno : 0;
+}
+
+/* An instance with options of its own, from Linux 5.8 on; before that the site's hold there, too.
+ */
+int privop_open_proc(struct keeper *k, struct call *c)
+{
+	return privop_give(c, open_kernels("proc", "/proc"));
+}

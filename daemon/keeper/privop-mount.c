@@ -1,0 +1,269 @@
+/*
+ * The job's tmpfs and its FUSE slots. What is mounted lies in root's directories below the run
+ * directory and is nosuid and nodev. The top of the tmpfs is root's, what is in it is the user's; a
+ * slot can be entered by the job's user alone, not even by root: so nothing of root's ever waits
+ * for a user's file system. All targets are reached by descriptor;
+ * options are made of integers only. O_PATH asks nothing of the file system that is mounted there.
+ */
+#include "daemon/keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <linux/openat2.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/ioctl.h>
+#include <sys/mount.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <sys/sysinfo.h>
+#include <sys/sysmacros.h>
+#include <unistd.h>
+
+#include "common/protocol/tier-name.h"
+#include "common/util/cleanup.h"
+
+#define MOUNTS_SOURCE "stage-data"
+#define MOUNTS_MAX_READ (1024 * 1024)
+#define FUSE_CLONE _IOR(229, 0, uint32_t) /* FUSE_DEV_IOC_CLONE */
+#define BELOW_MEMORY(path) (&(path)[sizeof(RUNDIR_MEMORY)])
+#define OPEN_TARGET (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+
+/* The same numbers on all architectures; older headers lack them. */
+#define NR_OPENAT2 437
+
+/* Opens what the call names, made where it is missing, and its path by that. */
+static int open_target(struct call *c, mode_t mode, char path[static 32])
+{
+	int fd;
+
+	if (mode && mkdirat(c->dir, c->name, mode) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(c->dir, c->name, OPEN_TARGET);
+	snprintf(path, 32, "/proc/self/fd/%d", fd);
+	return fd < 0 ? -errno : fd;
+}
+
+/* -EBUSY: something is mounted there, and may be a user's: nothing comes on top of it. */
+static int check_is_free(const struct call *c, int target)
+{
+	struct statx at;
+	struct stat dir;
+
+	if (fstat(c->dir, &dir) < 0 ||
+	    statx(target, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &at) < 0)
+		return errno == EACCES ? -EBUSY : -errno;
+	return makedev(at.stx_dev_major, at.stx_dev_minor) == dir.st_dev ? 0 : -EBUSY;
+}
+
+/* No more than the machine has, and not 0, which is as much as one likes. */
+static bool is_size(int64_t size)
+{
+	struct sysinfo si;
+
+	return sysinfo(&si) == 0 && size > 0 &&
+	       (uint64_t)size <= (uint64_t)si.totalram * si.mem_unit;
+}
+
+/* A name, and not the directory itself or what it is in. */
+static int detach_topmost(int dirfd, const char *name)
+{
+	char path[NAME_MAX + 32];
+
+	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dirfd, name);
+	return name[strspn(name, ".")] || strlen(name) > 2
+		       ? umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0
+		       : -EINVAL;
+}
+
+/* The top stays root's: no user can mount on it, or rename or replace what is in it. A directory
+ * becomes the user's when all that root makes in it is there. */
+static int fill_memory(const struct keeper *k, const struct call *c)
+{
+	static const char *const names[] = { BELOW_MEMORY(RUNDIR_DATA),
+					     BELOW_MEMORY(RUNDIR_PRIVATE),
+					     BELOW_MEMORY(RUNDIR_TMP) };
+	_cleanup_(fd_closep) int top = openat(c->dir, c->name, OPEN_TARGET);
+	struct stat st;
+
+	if (top < 0 || fstat(top, &st) < 0)
+		return -errno;
+	if (st.st_uid != 0)
+		return -EPERM;
+	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
+		if (mkdirat(top, names[i], 0700) < 0)
+			return -errno;
+	for (size_t i = ARRAY_SIZE(names); i > 0; i--)
+		if (fchownat(top, names[i - 1], k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0)
+			return -errno;
+	return 0;
+}
+
+/* What is looked for in it when the tmpfs is gone shall not be there, rather than refused: 0711. */
+int privop_memory(struct keeper *k, struct call *c)
+{
+	static const char *const huge[] = { ",huge=within_size", "" };
+	char path[32], options[128];
+	const bool fits = c->a->name == PRIVOP_NAME_MEMORY && is_size(c->a->n[0]) && c->a->n[1] > 0;
+	_cleanup_(fd_closep) int target = k->uid && fits ? open_target(c, 0711, path) : -EPERM;
+	int r = target < 0 ? target : check_is_free(c, target) ?: -EINVAL;
+
+	for (size_t i = 0; r == -EINVAL && i < ARRAY_SIZE(huge); i++) {
+		snprintf(options, sizeof(options), "mode=0711,size=%llu,nr_inodes=%llu%s",
+			 (unsigned long long)c->a->n[0], (unsigned long long)c->a->n[1], huge[i]);
+		r = mount(MOUNTS_SOURCE, path, "tmpfs", MS_NOSUID | MS_NODEV, options) < 0 ? -errno
+											   : 0;
+	}
+	return r < 0 ? r : fill_memory(k, c);
+}
+
+int privop_resize(struct keeper *k, struct call *c)
+{
+	char path[32], options[32];
+	_cleanup_(fd_closep) int target = open_target(c, 0, path);
+
+	snprintf(options, sizeof(options), "size=%llu", (unsigned long long)c->a->n[0]);
+	if (target < 0 || c->a->name != PRIVOP_NAME_MEMORY || !is_size(c->a->n[0]))
+		return target < 0 ? target : -EINVAL;
+	return mount(NULL, path, NULL, MS_REMOUNT | MS_NOSUID | MS_NODEV, options) < 0 ? -errno : 0;
+}
+
+/* A descriptor each for the server's threads: then they don't share a queue lock. */
+static int open_fuse(struct call *c, size_t n_fds)
+{
+	int r = 0;
+
+	while (r == 0 && c->n_out < n_fds)
+		r = privop_give(c, open("/dev/fuse", O_RDWR | O_CLOEXEC));
+	return r;
+}
+
+static int mount_fuse(const struct keeper *k, const struct call *c, const char *path)
+{
+	uint32_t session = (uint32_t)c->out[0];
+	char options[160];
+
+	snprintf(options, sizeof(options),
+		 "fd=%u,rootmode=40000,user_id=%u,group_id=%u,default_permissions,max_read=%d",
+		 session, k->uid, k->gid, MOUNTS_MAX_READ);
+	if (mount(MOUNTS_SOURCE, path, "fuse." MOUNTS_SOURCE,
+		  MS_NOSUID | MS_NODEV | MS_RDONLY | MS_NOATIME, options) < 0)
+		return -errno;
+	for (size_t i = 1; i < c->n_out; i++)
+		if (ioctl(c->out[i], FUSE_CLONE, &session) < 0)
+			return -errno;
+	return 0;
+}
+
+int privop_slot(struct keeper *k, struct call *c)
+{
+	const struct privop *a = c->a;
+	struct slot *slot = slot_get(k, a);
+	_cleanup_(fd_closep) int target = -1;
+	char path[32];
+	int r;
+
+	if (!k->uid || !slot || a->n[1] < 1 || a->n[1] > PRIVOP_MAX_FDS)
+		return -EINVAL;
+	r = target = open_target(c, 0755, path);
+	r = r < 0 ? r : check_is_free(c, target);
+	if (r < 0)
+		return r;
+	r = open_fuse(c, (size_t)a->n[1]);
+	if (r == 0)
+		r = mount_fuse(k, c, path);
+	if (r == 0) {
+		fd_closep(&slot->fd);
+		slot_open(slot, c);
+		return 0;
+	}
+	(void)detach_topmost(c->dir, c->name);
+	while (c->n_out)
+		fd_closep(&c->out[--c->n_out]);
+	return r;
+}
+
+int privop_detach(struct keeper *k, struct call *c)
+{
+	struct slot *slot = slot_get(k, c->a);
+	int r = c->a->dir < PRIVOP_DIR_FREE ? -EPERM : 0;
+
+	if (r < 0)
+		return r;
+	do
+		r = detach_topmost(c->dir, c->name);
+	while (r == 0 && !c->a->n[2]);
+	if (slot)
+		fd_closep(&slot->fd); /* else the mount, and its server, would stay */
+	return r == -EINVAL || r == -ENOENT ? 0 : r;
+}
+
+long mount_get_id(int fd)
+{
+	char path[48], text[256] = "";
+	const char *id;
+
+	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	(void)!read(fd, text, sizeof(text) - 1);
+	close(fd);
+	id = strstr(text, "mnt_id:");
+	return id ? atol(id + strlen("mnt_id:")) : -1;
+}
+
+/* Before Linux 5.6, name by name. A mount on the last name that was opened has not been asked for
+ * anything yet. */
+static int walk_below(int dir, char *path)
+{
+	int fd = fcntl(dir, F_DUPFD_CLOEXEC, 3);
+	const long id = mount_get_id(fd);
+
+	for (const char *name; fd >= 0 && (name = strsep(&path, "/"));) {
+		const int parent = fd;
+
+		fd = strcmp(name, "..") == 0 ? -1 : openat(parent, name, OPEN_TARGET);
+		close(parent);
+		if (fd >= 0 && (id < 0 || mount_get_id(fd) != id))
+			fd_closep(&fd), fd = -1;
+	}
+	return fd < 0 ? -EXDEV : fd;
+}
+
+int privop_open_below(int dir, char *path)
+{
+	struct open_how how = { .flags = OPEN_TARGET,
+				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
+					   RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV };
+	const int fd = (int)syscall(NR_OPENAT2, dir, path, &how, sizeof(how));
+
+	if (fd >= 0)
+		return fd;
+	return errno == ENOSYS || errno == EPERM ? walk_below(dir, path) : -errno;
+}
+
+/* In a directory of a job's or of what is kept, and not above it again. */
+static bool is_of_jobs(const char *path)
+{
+	const bool job = !strncmp(path, TIER_NAME_JOB, strlen(TIER_NAME_JOB));
+
+	if (!job && strncmp(path, TIER_NAME_KEEP, strlen(TIER_NAME_KEEP)) != 0)
+		return false;
+	for (path = strstr(path, "/.."); path; path = strstr(path + 1, "/.."))
+		if (path[3] == '/' || path[3] == '\0')
+			return false;
+	return true;
+}
+
+int privop_detach_below(struct keeper *k, struct call *c)
+{
+	char here[] = ".", *path = c->a->text, *name = strrchr(path, '/');
+	_cleanup_(fd_closep) int parent = -1;
+
+	if (c->a->dir != PRIVOP_DIR_TIER || !is_of_jobs(path))
+		return -EPERM;
+	if (name)
+		*name++ = '\0';
+	parent = privop_open_below(c->dir, name ? path : here);
+	return parent < 0 ? parent : detach_topmost(parent, name ? name : path);
+}

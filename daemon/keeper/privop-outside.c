@@ -1,0 +1,225 @@
+/*
+ * What root touches outside of its own directories: cgroups of Slurm's jobs, and the two files that
+ * the site may want, a log, and figures as a text. The manager has found the paths of cgroups: they
+ * are opened with nothing but directories of root's on the way (common/util/root-path.h), and are
+ * in a file system of cgroups. The two files' paths are of the site's configuration, which root has
+ * had read by itself; the manager holds none of them open.
+ */
+#include "daemon/keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <linux/magic.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <sys/vfs.h>
+#include <unistd.h>
+
+#include "common/protocol/keeper-helper.h"
+#include "common/protocol/sluid.h"
+#include "common/util/root-path.h"
+
+#define CGROUP2_MAGIC 0x63677270 /* CGROUP2_SUPER_MAGIC */
+#define LOG_MAX_SIZE (8 << 20)	 /* of what one keeper's manager says */
+
+static int check_is_cgroup(int fd)
+{
+	struct statfs fs;
+
+	if (fstatfs(fd, &fs) < 0)
+		return -errno;
+	return fs.f_type == CGROUP_SUPER_MAGIC || fs.f_type == CGROUP2_MAGIC ? 0 : -EPERM;
+}
+
+/* Cuts the last name off; what is above it. */
+static int open_group_above(char *path, const char **namep)
+{
+	_cleanup_(fd_closep) int fd = root_path_open_above(path, namep);
+	int r = fd < 0 ? fd : check_is_cgroup(fd);
+
+	if (r < 0)
+		return r;
+	path[*namep - path - 1] = '\0';
+	return steal_fd(&fd);
+}
+
+/* A job's keeper knows its own SLUID from Slurm. A clean-up has it from a record only: there any
+ * job's will do. */
+static bool is_by_sluid(const struct keeper *k, const char *name)
+{
+	return sluid_is_valid(name) && (!k->uid || (k->sluid && strcmp(name, k->sluid) == 0));
+}
+
+/* The job's directory (in a clean-up any job's) in a file system of cgroups, and its name in the
+ * one above, *abovep, the caller's. */
+static int open_job(const struct keeper *k, struct call *c, int *abovep, const char **namep)
+{
+	_cleanup_(fd_closep) int above = open_group_above(c->a->text, namep);
+	int fd = above < 0 ? -1
+			   : openat(above, *namep, O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	char own[16];
+
+	if (fd < 0)
+		return above < 0 ? above : -errno;
+	snprintf(own, sizeof(own), "job_%u", k->job);
+	if ((k->job ? strcmp(*namep, own) : strncmp(*namep, "job_", 4)) &&
+	    !is_by_sluid(k, *namep)) {
+		close(fd);
+		return -EPERM;
+	}
+	*abovep = steal_fd(&above);
+	return fd;
+}
+
+int privop_hold_group(struct keeper *k, struct call *c)
+{
+	_cleanup_(fd_closep) int above = -1, job = -1;
+	const int64_t which = c->a->n[0];
+	const char *name;
+	int fd;
+
+	if (which < 0 || which >= PRIVOP_N_GROUPS)
+		return -EINVAL;
+	job = open_job(k, c, &above, &name);
+	if (job < 0)
+		return job;
+	if (which == PRIVOP_GROUP_MEMORY && mkdirat(job, PRIVOP_GROUP, 0755) < 0 && errno != EEXIST)
+		return -errno;
+	fd = openat(job, which == PRIVOP_GROUP_MEMORY ? PRIVOP_GROUP : ".",
+		    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	fd_closep(&k->groups[which]);
+	k->groups[which] = fd;
+	return 0;
+}
+
+/* Nobody but root can put a process there, so all in it are ours. */
+static void kill_group(int job)
+{
+	const int fd = openat(job, PRIVOP_GROUP "/cgroup.procs", O_RDONLY | O_CLOEXEC);
+	_cleanup_(file_closep) FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
+	int pid;
+
+	while (f && fscanf(f, "%d", &pid) == 1 && pid > 1) /* 0: not of our pid namespace */
+		kill(pid, SIGKILL);
+}
+
+int privop_remove_group(struct keeper *k, struct call *c)
+{
+	_cleanup_(fd_closep) int above = -1, job = -1;
+	const char *name;
+
+	job = open_job(k, c, &above, &name);
+	if (job < 0)
+		return job;
+	if (c->a->n[0] == PRIVOP_GROUP_MEMORY && unlinkat(job, PRIVOP_GROUP, AT_REMOVEDIR) < 0 &&
+	    errno != ENOENT) {
+		kill_group(job);
+		return -EBUSY;
+	}
+	if (c->a->n[1])
+		(void)unlinkat(
+			above, name,
+			AT_REMOVEDIR); /* fails where a step is left: then Slurm removes it */
+	return 0;
+}
+
+/* Below Slurm's scope in v2 all but the scope itself and a group of Slurm's daemons may be a job's.
+ */
+static bool is_in_scope(const char *path)
+{
+	const char *name = strstr(path, ".scope/");
+
+	return name && strcmp(name, ".scope/system") != 0 && strcmp(name, ".scope/slurmd") != 0;
+}
+
+/* Up and out: into no job's group, and not into the one of ours beside a job's steps. */
+int privop_join_group(struct keeper *k, struct call *c)
+{
+	const char *name;
+	_cleanup_(fd_closep) int dir = open_group_above(c->a->text, &name), fd = -1;
+
+	if (dir < 0 || (strcmp(name, "tasks") != 0 && strcmp(name, "cgroup.procs") != 0))
+		return dir < 0 ? dir : -EINVAL;
+	if (strstr(c->a->text, "/job_") || strstr(c->a->text, "/" PRIVOP_GROUP) ||
+	    is_in_scope(c->a->text))
+		return -EPERM;
+	fd = openat(dir, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	return fd < 0 || dprintf(fd, "%d", k->manager) < 0 || dprintf(fd, "0") < 0 ? -errno : 0;
+}
+
+/* The directory of a file of the site's, which is root's all the way; *namep: the file. */
+static int open_sites(const char *path, const char *suffix, const char **namep)
+{
+	_cleanup_(fd_closep) int dir = root_path_open_above(path, namep);
+
+	return dir < 0 || strcmp(strrchr(*namep, '.') ?: "", suffix) == 0 ? steal_fd(&dir) : -EPERM;
+}
+
+/* The manager gets a pipe: with the file itself it could cut what others have written. */
+int privop_open_log(struct keeper *k, struct call *c)
+{
+	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK |
+			  O_NOCTTY;
+	const struct helper_site *site = ask_get_site(k);
+	const char *name;
+	_cleanup_(fd_closep) int dir = -1, fd = -1;
+	struct stat st;
+	int fds[2];
+
+	if (!site || k->log_fd >= 0)
+		return site ? -EBUSY : -EPERM;
+	dir = open_sites(site->log_file, ".log", &name);
+	fd = dir < 0 ? -1 : openat(dir, name, flags, 0640);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return dir < 0 ? dir : -errno;
+	if (st.st_uid != 0 && fchown(fd, 0, 0) < 0) /* of an earlier version */
+		return -errno;
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return -errno;
+	(void)fcntl(fds[0], F_SETFL, O_NONBLOCK); /* the manager may have given its end to others */
+	k->log_rd = fds[0];
+	k->log_fd = steal_fd(&fd);
+	k->log_left = LOG_MAX_SIZE;
+	return privop_give(c, fds[1]);
+}
+
+/* Whole lines: what is in the pipe is read at once. Nobody waits for a log that can't be written.
+ */
+void log_copy(struct keeper *k)
+{
+	static char buf[64 << 10];
+	ssize_t n = k->log_rd < 0 ? 0 : read(k->log_rd, buf, sizeof(buf));
+
+	if (n <= 0) {
+		fd_closep(&k->log_rd);
+		return;
+	}
+	n = n < k->log_left ? n : k->log_left;
+	k->log_left -= n;
+	(void)!write(k->log_fd, buf, (size_t)n);
+}
+
+/* It gets its name when it is whole: who is killed on the way leaves the old one. */
+int privop_text(struct keeper *k, struct call *c)
+{
+	const struct helper_site *site = ask_get_site(k);
+	char tmp[256];
+	const char *name;
+	_cleanup_(fd_closep) int dir = site ? open_sites(site->metrics, ".prom", &name) : -EPERM;
+
+	if (dir < 0)
+		return dir;
+	snprintf(tmp, sizeof(tmp), "%.200s.tmp", name);
+	fd_closep(&k->text_fd);
+	if (c->a->n[0])
+		return renameat(dir, tmp, dir, name) < 0 ? -errno : 0;
+	if (unlinkat(dir, tmp, 0) < 0 && errno != ENOENT)
+		return -errno;
+	k->text_fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
+	return k->text_fd < 0 ? -errno : 0;
+}

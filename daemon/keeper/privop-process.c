@@ -1,0 +1,366 @@
+/*
+ * Processes. A child that is reaped is told of before; until the manager has heard it, its pid may
+ * be asked for again, so a child is only signalled when it is one. All others are known by their
+ * start.
+ */
+#include "daemon/keeper/keeper.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <inttypes.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/wait.h>
+
+#include "common/protocol/keeper-helper.h"
+#include "common/protocol/rundir.h"
+#include "common/util/cleanup.h"
+#include "common/util/pidfd.h"
+
+#define MAX_CPUS 8192
+#define SKIP5 "%*s %*s %*s %*s %*s "
+
+struct proc {
+	pid_t pid;
+	uint64_t start; /* clock ticks since boot, field 22 of /proc/<pid>/stat */
+};
+
+int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *parentp)
+{
+	const char *s = strrchr(line, ')');
+	unsigned n_threads;
+
+	if (!s || sscanf(s + 1, " %c %d " SKIP5 SKIP5 SKIP5 "%u %*s %" SCNu64, statep, parentp,
+			 &n_threads, startp) != 4)
+		return -EPROTO;
+	if (*statep == 'Z' && n_threads > 1) /* its first thread alone has ended */
+		*statep = 'D';
+	return 0;
+}
+
+/* Reads a small file of the process. Its size, or 0. */
+static size_t read_proc(pid_t pid, const char *file, char *buf, size_t size)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	char path[48];
+	ssize_t n;
+
+	snprintf(path, sizeof(path), "/proc/%d/%s", pid, file);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	n = fd < 0 ? 0 : read(fd, buf, size - 1);
+	buf[n > 0 ? n : 0] = '\0';
+	return n > 0 ? (size_t)n : 0;
+}
+
+static int read_stat(pid_t pid, uint64_t *startp, char *statep, pid_t *parentp)
+{
+	char line[1024];
+
+	return pid > 0 && read_proc(pid, "stat", line, sizeof(line))
+		       ? proc_parse_stat(line, startp, statep, parentp)
+		       : -ESRCH;
+}
+
+/* 0; 1: it is stopped, by a signal or by who traces it; -ESRCH: a zombie is no process any more. */
+static int proc_get(pid_t pid, struct proc *p)
+{
+	pid_t parent;
+	char state;
+	int r = read_stat(pid, &p->start, &state, &parent);
+
+	p->pid = pid;
+	return r < 0 || state == 'Z' || state == 'X' ? -ESRCH : state == 'T' || state == 't';
+}
+
+/* The uid that it has in all four places; -1: it has several, or is gone. */
+static uid_t get_uid(pid_t pid)
+{
+	char text[1024];
+	const char *line = read_proc(pid, "status", text, sizeof(text)) ? strstr(text, "\nUid:")
+									: NULL;
+	uid_t u[4];
+
+	if (!line || sscanf(line, "\nUid: %u %u %u %u", &u[0], &u[1], &u[2], &u[3]) != 4)
+		return (uid_t)-1;
+	return u[0] == u[1] && u[0] == u[2] && u[0] == u[3] ? u[0] : (uid_t)-1;
+}
+
+/* Of root's process: was it started as the keeper of that job, or as the reaper? For a run's
+ * manager only as another run: one that could end the job's clean-up would outlive the job. */
+static bool is_keeper(const struct keeper *k, pid_t pid, uint32_t job)
+{
+	char words[PATH_MAX + 256], number[16];
+	const char *const end = words + read_proc(pid, "cmdline", words, sizeof(words));
+	const char *word = words + strlen(words), *before;
+	bool found = !k->job && word + 1 < end && strcmp(word + 1, "reap") == 0;
+
+	if (!strstr(words, "/stage-keeper") || word + 1 >= end)
+		return false;
+	if (k->uid && strcmp(word + 1, "run") != 0)
+		return false;
+	snprintf(number, sizeof(number), "%u", job);
+	for (before = words; !found && ++word < end; before = word, word += strlen(word))
+		found = strcmp(before, "--job") == 0 && strcmp(word, number) == 0;
+	return found;
+}
+
+/* Processes of the job's user, and who works for a job whose directory the manager holds. Never
+ * another of root's, nor a manager or a helper of another job's. */
+static bool may_signal(const struct keeper *k, pid_t pid)
+{
+	const uid_t uid = get_uid(pid);
+	gid_t gid;
+
+	if (uid != 0)
+		return privop_is_users(k, uid, &gid);
+	for (int i = PRIVOP_DIR_FREE; i < PRIVOP_N_DIRS; i++)
+		if (k->dirs[i] >= 0 && (!k->job || k->jobs[i] == k->job) &&
+		    is_keeper(k, pid, k->jobs[i]))
+			return true;
+	return false;
+}
+
+/* No signal makes a core file or stops a process: root has no use for these. */
+static bool is_allowed(int sig)
+{
+	return sig == SIGKILL || sig == SIGTERM || sig == SIGCONT;
+}
+
+static int proc_kill(const struct keeper *k, const struct proc *p, int sig)
+{
+	_cleanup_(fd_closep) int pidfd = p->pid > 1 ? fd_pidfd_open(p->pid) : -ESRCH;
+	struct proc now;
+
+	/* Looked at behind the pidfd: what it stands for can't change any more. */
+	if (p->pid <= 1 || proc_get(p->pid, &now) < 0 || now.start != p->start)
+		return -ESRCH;
+	if (!is_allowed(sig) || !may_signal(k, p->pid))
+		return -EPERM;
+	if (pidfd >= 0)
+		return fd_pidfd_kill(pidfd, sig);
+	/* EPERM: of a filter that is older than the call, as a unit of systemd's may have it */
+	return pidfd != -ENOSYS && pidfd != -EPERM ? pidfd : kill(p->pid, sig) < 0 ? -errno : 0;
+}
+
+/* n words of text. false: there are not so many. */
+static bool read_words(const char *text, int64_t n, const char *argv[static PRIVOP_MAX_ARGS + 1])
+{
+	const char *const end = text + PRIVOP_TEXT_SIZE; /* behind a NUL */
+
+	for (int64_t i = 0; i < n && i < PRIVOP_MAX_ARGS && text < end;
+	     i++, text += strlen(text) + 1)
+		argv[i] = text;
+	return n > 0 && n <= PRIVOP_MAX_ARGS && text < end;
+}
+
+/* Thousandths of the memory that counts, added to what a process has: a server outlives the job's
+ * tasks, which wait for it, and is still killed before the kernel finds nobody. */
+static int get_oom_score(int64_t flags)
+{
+	if (flags & PRIVOP_SPAWN_WRITER)
+		return 1000;
+	return flags & PRIVOP_SPAWN_SERVER ? -500 : 0;
+}
+
+/* The manager runs stage-helper as the system user, or as the job's user. A clean-up also finds
+ * jobs whose user root can't see any more: as any user it may ask Slurm, and move and remove what
+ * has our names in a tier. "release" and "empty" would remove what the manager's descriptor and
+ * record name, so these are never run as any user. The group of a user whom root sees is set. */
+static int find_task(const struct keeper *k, struct privop *a, const char *name)
+{
+	static const struct {
+		const char *name;
+		bool system, cleans;
+	} tasks[] = {
+		{ "path", true, false },       { "metrics", true, false },
+		{ "over", true, false },       { "release", false, false },
+		{ "empty", false, false },     { "tier-make", false, false },
+		{ "tier-aside", false, true }, { "tier-empty", false, true },
+		{ "over", false, true },
+	};
+	const bool system = a->n[0] & PRIVOP_SPAWN_SYSTEM,
+		   anybody = !k->uid && a->uid && a->uid != k->system_uid;
+
+	for (size_t i = 0; i < ARRAY_SIZE(tasks); i++)
+		if (strcmp(name, tasks[i].name) == 0 && tasks[i].system == system)
+			return system || privop_is_users(k, a->uid, &a->gid) ||
+					       (anybody && tasks[i].cleans)
+				       ? 0
+				       : -EPERM;
+	return -EPERM;
+}
+
+/* argv of a stage-helper; the words are the privileged operation's. */
+static int fill_helper(const struct keeper *k, struct privop *a,
+		       const char *argv[static PRIVOP_MAX_ARGS + 3])
+{
+	const char *words[PRIVOP_MAX_ARGS + 1] = { NULL };
+	size_t n = 0;
+
+	if (!read_words(a->text, a->n[2], words) || find_task(k, a, words[0]) < 0)
+		return -EPERM;
+	argv[n++] = "stage-helper";
+	argv[n++] = words[0];
+	if (strcmp(words[0], "path") == 0 || strcmp(words[0], "over") == 0)
+		argv[n++] = k->conf ? k->conf : "";
+	for (size_t i = 1; words[i]; i++)
+		argv[n++] = words[i];
+	return 0;
+}
+
+/* argv of the user's programs. None of it is the manager's: with a configuration of its own he
+ * could have programs run as the user. */
+static int fill_users(const struct keeper *k, const struct privop *a,
+		      const char *argv[static PRIVOP_MAX_ARGS + 3])
+{
+	static char job[16], dir[sizeof(STAGE_RUN_DIR) + 16];
+	const char *const daemon[] = {
+		"stagingd", "--keeper", "--job", job, "--rundir", dir, k->conf ? "--conf" : NULL,
+		k->conf,    NULL
+	};
+
+	if (!k->job || k->account.r < 0 || !k->user.uid)
+		return -EPERM;
+	snprintf(job, sizeof(job), "%u", k->job);
+	snprintf(dir, sizeof(dir), STAGE_RUN_DIR "/%u", k->job);
+	if (a->name == PRIVOP_PROGRAM_WORKER)
+		argv[0] = "stage-worker";
+	else
+		memcpy(argv, daemon, sizeof(daemon));
+	return 0;
+}
+
+int privop_spawn(struct keeper *k, struct call *c)
+{
+	struct privop *a = c->a;
+	struct process_user helper = { 0 };
+	const char *argv[PRIVOP_MAX_ARGS + 3] = { NULL };
+	const bool is_helper = a->name == PRIVOP_PROGRAM_HELPER;
+	struct process l = { .user = is_helper ? &helper : &k->user,
+			     .argv = argv,
+			     .n_fds = c->n_in,
+			     .output = -1,
+			     .nice = a->n[1] > 0 ? (int)a->n[1] : 0,
+			     .dies_with_us = a->n[0] & PRIVOP_SPAWN_DIES,
+			     .groups = k->groups,
+			     .n_groups = a->n[0] & PRIVOP_SPAWN_GROUPS ? PRIVOP_N_GROUPS : 0,
+			     .oom_score_adj = get_oom_score(a->n[0]) };
+	struct proc p;
+	pid_t pid;
+	int r;
+
+	if (a->name >= PRIVOP_N_PROGRAMS || k->programs[a->name] < 0)
+		return -EPERM;
+	r = is_helper ? fill_helper(k, a, argv) : fill_users(k, a, argv);
+	if (r < 0)
+		return r;
+	ask_fill_system_user(k, &helper);
+	if (!(a->n[0] & PRIVOP_SPAWN_SYSTEM)) {
+		helper.uid = a->uid;
+		helper.gid = a->gid;
+		helper.groups = &helper.gid;
+	}
+	l.program = k->programs[a->name];
+	if (a->n[0] & PRIVOP_SPAWN_OUTPUT && l.n_fds)
+		l.output = c->in[--l.n_fds];
+	if (l.n_fds > PROCESS_MAX_FDS)
+		return -EINVAL;
+	memcpy(l.fds, c->in, l.n_fds * sizeof(*l.fds));
+	if (is_helper && strcmp(argv[1], "metrics") == 0)
+		l.fds[0] = k->text_fd;
+	fd_closep(&k->go_fd);
+	pid = process_start(&l, &k->go_fd);
+	a->n[1] = pid >= 0 && proc_get(pid, &p) >= 0 ? (int64_t)p.start : 0;
+	return pid;
+}
+
+int privop_check_program(struct keeper *k, struct call *c)
+{
+	const int program = c->a->n[0] >= 0 && c->a->n[0] < PRIVOP_N_PROGRAMS
+				    ? k->programs[c->a->n[0]]
+				    : -EINVAL;
+
+	return program < 0 ? program : 0;
+}
+
+int privop_go(struct keeper *k, struct call *c)
+{
+	const int r = c->a->n[0] && write(k->go_fd, "g", 1) != 1 ? -errno : 0;
+
+	fd_closep(&k->go_fd);
+	return r;
+}
+
+int privop_look(struct keeper *k, struct call *c)
+{
+	struct proc p;
+	int r = proc_get((pid_t)c->a->n[0], &p);
+
+	if (r >= 0)
+		c->a->n[1] = (int64_t)p.start;
+	return r;
+}
+
+/* A child that is not reaped can't be another process by now. */
+static bool is_child(const struct keeper *k, pid_t pid)
+{
+	siginfo_t i;
+
+	return pid > 1 && pid != k->manager &&
+	       waitid(P_PID, (id_t)pid, &i, WEXITED | WNOHANG | WNOWAIT) == 0;
+}
+
+int privop_enter_groups(struct keeper *k, struct call *c)
+{
+	const pid_t pid = (pid_t)c->a->n[0];
+	int r = is_child(k, pid) ? 0 : -ESRCH;
+
+	for (size_t i = 0; r == 0 && i < PRIVOP_N_GROUPS; i++)
+		if (k->groups[i] >= 0)
+			r = process_join(k->groups[i], pid);
+	return r;
+}
+
+int privop_kill(struct keeper *k, struct call *c)
+{
+	const struct proc p = { (pid_t)c->a->n[0], (uint64_t)c->a->n[1] };
+	const int sig = (int)c->a->n[2];
+
+	if (p.pid <= 1 || p.pid == k->manager)
+		return -ESRCH;
+	if (p.start)
+		return proc_kill(k, &p, sig);
+	if (!is_child(k, p.pid))
+		return -ESRCH;
+	if (!is_allowed(sig))
+		return -EPERM;
+	return kill(p.pid, sig) < 0 ? -errno : 0;
+}
+
+/* One that is our child, and not reaped, can't be another by now. */
+int privop_kill_children(struct keeper *k, struct call *c)
+{
+	_cleanup_(dir_closep) DIR *dir = opendir("/proc");
+	struct dirent *e;
+	uint64_t start;
+	pid_t pid, parent;
+	char state;
+	int n = 0;
+
+	while (dir && (e = readdir(dir))) {
+		pid = atoi(e->d_name);
+		if (pid > 1 && pid != k->manager && !ask_is_pending(k, pid) &&
+		    read_stat(pid, &start, &state, &parent) == 0 && parent == getpid() &&
+		    state != 'Z')
+			n += kill(pid, SIGKILL) == 0;
+	}
+	return n;
+}
+
+int privop_follow(struct keeper *k, struct call *c)
+{
+	return sched_setaffinity(0, MAX_CPUS / 8, (const cpu_set_t *)c->a->text) < 0 ? -errno : 0;
+}

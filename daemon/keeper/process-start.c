@@ -1,0 +1,264 @@
+/*
+ * Order matters in drop_all(): the bounding set needs CAP_SETPCAP, groups need CAP_SETGID, so both
+ * go before the uid; a keyring is made before it, when no quota of the user's counts, and once more
+ * after it, to be the user's; PDEATHSIG is cleared by a change of uid, so it is set last.
+ *
+ * The program is executed by a descriptor opened when the keeper started: an upgrade in the middle
+ * of a job doesn't mix versions.
+ */
+#include "daemon/keeper/process-start.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <grp.h>
+#include <limits.h>
+#include <linux/capability.h>
+#include <linux/securebits.h>
+#include <sched.h>
+#include <signal.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/fsuid.h>
+#include <sys/personality.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/util/fd-close.h"
+
+#define FIRST_FD 3
+#define HIGH_FD 64 /* beyond all numbers that are handed out */
+#define JOIN_SESSION_KEYRING 1
+
+/* The same on all architectures; older headers lack them. */
+#define NR_CLONE3 435
+#define INTO_CGROUP 0x200000000ULL /* CLONE_INTO_CGROUP */
+
+int process_open_program(const char *path)
+{
+	_cleanup_(fd_closep) int fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	return S_ISREG(st.st_mode) && st.st_uid == 0 && !(st.st_mode & 022) ? steal_fd(&fd)
+									    : -EPERM;
+}
+
+static int drop_capabilities(void)
+{
+	struct __user_cap_header_struct header = { .version = _LINUX_CAPABILITY_VERSION_3 };
+	struct __user_cap_data_struct data[_LINUX_CAPABILITY_U32S_3] = { 0 };
+
+	if (syscall(SYS_capset, &header, data) < 0 || syscall(SYS_capget, &header, data) < 0)
+		return -errno;
+	for (size_t i = 0; i < ARRAY_SIZE(data); i++)
+		if (data[i].effective || data[i].permitted || data[i].inheritable)
+			return -EPERM;
+	return 0;
+}
+
+/* An exec as root gives no capability from here on, and none can be kept or raised. */
+#define SECUREBITS                                                                                 \
+	(SECBIT_NOROOT | SECBIT_NOROOT_LOCKED | SECBIT_NO_SETUID_FIXUP_LOCKED |                    \
+	 SECBIT_KEEP_CAPS_LOCKED | SECBIT_NO_CAP_AMBIENT_RAISE |                                   \
+	 SECBIT_NO_CAP_AMBIENT_RAISE_LOCKED)
+
+static int drop_bounding_set(void)
+{
+	int has;
+
+	if (prctl(PR_SET_SECUREBITS, SECUREBITS, 0, 0, 0) < 0)
+		return -errno;
+	for (int cap = 0; (has = prctl(PR_CAPBSET_READ, cap, 0, 0, 0)) >= 0; cap++)
+		if (has && prctl(PR_CAPBSET_DROP, cap, 0, 0, 0) < 0)
+			return -errno;
+	prctl(PR_CAP_AMBIENT, PR_CAP_AMBIENT_CLEAR_ALL, 0, 0, 0);
+	return 0;
+}
+
+static int prove(uid_t uid, gid_t gid)
+{
+	uid_t ru, eu, su;
+	gid_t rg, eg, sg;
+
+	if (uid == 0 || getresuid(&ru, &eu, &su) < 0 || getresgid(&rg, &eg, &sg) < 0)
+		return -EPERM;
+	if (ru != uid || eu != uid || su != uid || rg != gid || eg != gid || sg != gid)
+		return -EPERM;
+	if (setresuid((uid_t)-1, 0, (uid_t)-1) == 0 || setfsuid((uid_t)-1) != (int)uid)
+		return -EPERM;
+	return prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1 ? 0 : -EPERM;
+}
+
+int process_become(uid_t uid, gid_t gid, const gid_t *groups, int n_groups)
+{
+	int r = drop_bounding_set();
+
+	if (r < 0)
+		return r;
+	if (setgroups((size_t)n_groups, groups) < 0 || setresgid(gid, gid, gid) < 0 ||
+	    setresuid(uid, uid, uid) < 0)
+		return -errno;
+	if (drop_capabilities() < 0)
+		return -EPERM;
+	if (prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0)
+		return -errno;
+	return prove(uid, gid);
+}
+
+void process_reset_signals(void)
+{
+	sigset_t none;
+
+	for (int sig = 1; sig < NSIG; sig++)
+		signal(sig, SIG_DFL);
+	sigemptyset(&none);
+	sigprocmask(SIG_SETMASK, &none, NULL);
+}
+
+/* slurmd may have been given others. Of nobody's processes there are as many as jobs, and others'
+ * too. */
+static void set_limits(rlim_t file_size)
+{
+	static const struct sched_param no_priority;
+	/* clang-format off */
+	const struct { int resource; rlim_t value; } limits[] = {
+		{ RLIMIT_CORE, 0 },              { RLIMIT_CPU, RLIM_INFINITY },
+		{ RLIMIT_FSIZE, file_size },     { RLIMIT_NOFILE, 4096 },
+		{ RLIMIT_MEMLOCK, 64 << 10 },    { RLIMIT_MSGQUEUE, 0 },
+		{ RLIMIT_RTPRIO, 0 },            { RLIMIT_STACK, 8 << 20 },      { RLIMIT_NPROC, RLIM_INFINITY },
+	};
+	/* clang-format on */
+
+	for (size_t i = 0; i < ARRAY_SIZE(limits); i++) {
+		const __rlimit_resource_t which = (__rlimit_resource_t)limits[i].resource;
+		struct rlimit r = { limits[i].value, limits[i].value };
+
+		/* A root that may raise nothing has what there is. */
+		if (setrlimit(which, &r) < 0 && getrlimit(which, &r) == 0)
+			(void)setrlimit(which, &(struct rlimit){ r.rlim_max, r.rlim_max });
+	}
+	sched_setscheduler(0, SCHED_OTHER, &no_priority);
+	personality(PER_LINUX);
+}
+
+/* Puts the descriptors to 0, 1, 2, 3, … and closes all others but *programp, which is close on
+ * exec. First all move out of the way, as one may have another's number. */
+static int place_fds(const struct process *l, int *programp)
+{
+	int null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	int high[PROCESS_MAX_FDS], program, output, next = FIRST_FD + (int)l->n_fds;
+
+	program = fcntl(l->program, F_DUPFD_CLOEXEC, HIGH_FD);
+	output = fcntl(l->output >= 0 ? l->output : null, F_DUPFD_CLOEXEC, HIGH_FD);
+	for (size_t i = 0; i < l->n_fds; i++)
+		high[i] = fcntl(l->fds[i], F_DUPFD_CLOEXEC, HIGH_FD);
+	if (null < 0 || dup2(null, 0) < 0 || dup2(output, 1) < 0 || dup2(output, 2) < 0)
+		return -EBADF;
+	for (size_t i = 0; i < l->n_fds; i++)
+		if (dup2(high[i], FIRST_FD + (int)i) < 0)
+			return -EBADF;
+	if (dup3(program, next, O_CLOEXEC) < 0)
+		return -EBADF;
+	fd_close_from(next + 1);
+	*programp = next;
+	return 0;
+}
+
+/* Writes a number to a file of the kernel's; name: in dir. 0 or -errno. */
+static int tell_kernel(int dir, const char *name, int number)
+{
+	_cleanup_(fd_closep) int fd = openat(dir, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 || dprintf(fd, "%d", number) < 0 ? -errno : 0;
+}
+
+/* By `tasks` (v1) the caller alone is moved. For cgroup.procs the kernel waits until nobody in the
+ * machine forks or exits: 10 ms. */
+int process_join(int group, pid_t pid)
+{
+	int r = pid == 0 ? tell_kernel(group, "tasks", 0) : -ENOENT;
+
+	if (r < 0)
+		r = tell_kernel(group, "cgroup.procs", pid);
+	return r == -ENOENT || r == -ENODEV ? 0 : r;
+}
+
+/* A child that is created in a group (v2) need not be moved, so nobody waits. -1: it was not
+ * possible. */
+static pid_t fork_into(int group)
+{
+	/* struct clone_args: flags, exit_signal, cgroup */
+	const uint64_t args[11] = { INTO_CGROUP, [4] = SIGCHLD, [10] = (uint64_t)group };
+
+	return group < 0 ? -1 : (pid_t)syscall(NR_CLONE3, args, sizeof(args));
+}
+
+static long join_new_keyring(void)
+{
+	return syscall(SYS_keyctl, JOIN_SESSION_KEYRING, NULL, 0, 0, 0);
+}
+
+static _Noreturn void run_child(const struct process *l, bool in_first, pid_t keeper, int go)
+{
+	int program;
+	char byte;
+
+	if (read(go, &byte, 1) != 1)
+		_exit(PROCESS_EXIT_ORPHAN);
+	for (size_t i = in_first; i < l->n_groups; i++)
+		if (l->groups[i] >= 0 && process_join(l->groups[i], 0) < 0)
+			_exit(PROCESS_EXIT_SETUP);
+	setsid();
+	process_reset_signals();
+	umask(077);
+	if (place_fds(l, &program) < 0 || chdir("/") < 0)
+		_exit(PROCESS_EXIT_SETUP);
+	(void)tell_kernel(AT_FDCWD, "/proc/self/oom_score_adj",
+			  l->oom_score_adj); /* below 0: not every root may */
+	setpriority(PRIO_PROCESS, 0, l->nice);
+	set_limits(l->max_file ? l->max_file : RLIM_INFINITY);
+	/* Before the user's quota of keys counts: he can have used it up, and would be left with
+	 * slurmd's keyring. A kernel without keyrings has none to leave behind. */
+	if (join_new_keyring() < 0 && errno != ENOSYS)
+		_exit(PROCESS_EXIT_SETUP);
+	if (process_become(l->user->uid, l->user->gid, l->user->groups, l->user->n_groups) < 0)
+		_exit(geteuid() == 0 ? PROCESS_EXIT_DROP : PROCESS_EXIT_PROOF);
+	(void)join_new_keyring(); /* the user's; where his quota is used up he keeps the one of
+				     before, which is empty */
+	if (l->dies_with_us &&
+	    (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != keeper))
+		_exit(PROCESS_EXIT_ORPHAN);
+	syscall(SYS_execveat, program, "", l->argv, l->user->env, AT_EMPTY_PATH);
+	/* ENOENT is of its loader or interpreter; who asks would take it for an answer */
+	_exit(PROCESS_EXIT_EXEC + (errno == ENOENT ? ENOEXEC : errno));
+}
+
+pid_t process_start(const struct process *l, int *gop)
+{
+	const pid_t keeper = getpid(); /* the child may run when it is no more */
+	_cleanup_(fd_closep) int rd = -1, wr = -1;
+	int go[2];
+	bool in_first;
+	pid_t pid;
+
+	if (pipe2(go, O_CLOEXEC) < 0)
+		return -errno;
+	rd = go[0];
+	wr = go[1];
+	pid = fork_into(l->n_groups ? l->groups[0] : -1);
+	in_first = pid >= 0;
+	if (pid < 0)
+		pid = fork();
+	if (pid == 0) {
+		close(wr);
+		run_child(l, in_first, keeper, rd);
+	}
+	if (pid < 0)
+		return -errno;
+	*gop = steal_fd(&wr);
+	return pid;
+}

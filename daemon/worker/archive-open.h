@@ -1,0 +1,18 @@
+/*
+ * archive-open: the index of an archive that is to be mounted, with what is said about it.
+ */
+#pragma once
+
+struct archive_index;
+struct ctx;
+struct error;
+struct source;
+struct stat;
+
+/*
+ * fd: of the source's archive, a plain tar, or of a copy; *st becomes what it was when it was
+ * indexed. The same archives are refused as by extraction, and those that only extraction can read
+ * (-EOPNOTSUPP). The memory of the index is reserved: -ENOSPC. *xp is finished and the caller's.
+ */
+int archive_open(struct ctx *ctx, const struct source *src, int fd, struct archive_index **xp,
+		 struct stat *st, struct error *err);

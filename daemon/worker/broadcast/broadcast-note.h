@@ -1,0 +1,39 @@
+/*
+ * broadcast-note: the small files that go to all nodes before and after the one that is passed on:
+ * what it is, and whether it has come whole. One line; a text that has no end yet is not there yet.
+ *
+ *   stage-broadcast 1 KIND SIZE SECONDS.NANOSECONDS [REASON]\n
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+enum broadcast_kind {
+	BROADCAST_GO,	 /* the file follows */
+	BROADCAST_WHOLE, /* it has come, on every node */
+	BROADCAST_NOT,	 /* it won't: reason says why */
+};
+
+#define BROADCAST_REASON_SIZE 200
+#define BROADCAST_NOTE_SIZE 512
+
+/* Size and time of its content: each node compares them with what it sees at the source. */
+struct broadcast_note {
+	enum broadcast_kind kind;
+	uint64_t size;
+	int64_t mtime_s;
+	uint32_t mtime_ns;
+	char reason[BROADCAST_REASON_SIZE];
+};
+
+/* Control bytes of the reason become blanks. */
+void broadcast_note_to_string(const struct broadcast_note *note,
+			      char text[static BROADCAST_NOTE_SIZE]);
+
+enum {
+	BROADCAST_NOTE_E_SUCCESS,
+	BROADCAST_NOTE_E_UNFINISHED, /* no end of the line: more may come */
+	BROADCAST_NOTE_E_MALFORMED,
+};
+int broadcast_note_from_data(struct broadcast_note *note, const void *data, size_t size);

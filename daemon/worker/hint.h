@@ -1,0 +1,25 @@
+/*
+ * hint: the last look at a failure before the user reads it: which source it was, and what to do.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "common/dataset/facts.h"
+
+struct ctx;
+struct error;
+struct source;
+
+/* "/p/x.tar is cut off after 684 KiB (truncated tar archive)" or "… is damaged (…)" of r
+ * -ENODATA or -EBADMSG, where the text says how; others stay. Returns r, or -EIO for what has its
+ * sentence, so that it gets no second one. size 0: not known. */
+int hint_damage(struct error *err, int r, const char *what, uint64_t size);
+
+/* What is wrong with the archive itself is fixed by making it again. -ESTALE where it has changed
+ * since it was opened: what looks damaged while somebody writes to it is not. */
+int hint_archive(const struct source *src, enum facts_format format, int r, struct error *err);
+
+/* Puts the source in front where the text does not name it, and a hint by the code behind where
+ * nobody had one. src: NULL if it was never opened. */
+void hint_error(const struct ctx *ctx, const struct source *src, struct error *err);

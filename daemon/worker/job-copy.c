@@ -1,0 +1,593 @@
+/*
+ * The record `state` is overwritten in place, with one pwrite() of a fixed size, and read through a
+ * descriptor that is opened for each look: network file systems promise that an open sees what
+ * another node has written before, and promise less about names that come and go.
+ */
+#include "daemon/worker/job-copy.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <pthread.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
+
+#include "common/protocol/kv.h"
+#include "common/protocol/manifest.h"
+#include "common/util/clock.h"
+#include "common/util/error.h"
+#include "common/util/fd.h"
+#include "common/util/parse.h"
+#include "common/util/path.h"
+#include "common/util/rmtree.h"
+#include "daemon/engines/copy/hash.h"
+#include "daemon/worker/ctx.h"
+#include "daemon/worker/keep-use.h"
+#include "daemon/worker/plan.h"
+#include "daemon/worker/source.h"
+#include "daemon/worker/target.h"
+
+#define STATE "state"
+#define DATA "data"
+#define SUM_SIZE 16
+#define MAX_TEXT 600
+#define NODE_SIZE 256
+#define BEAT_MS 1000
+#define EMPTY_MS 10000 /* so long a record may be without its first content */
+#define LOOK_MIN_MS 50
+#define LOOK_MAX_MS 2000
+#define STEP_MS 50 /* so soon a cancel is seen */
+#define MAX_TRIES 10
+
+struct record {
+	char maker[NODE_SIZE]; /* "": it is being written for the first time */
+	char text[MAX_TEXT];
+	char state[16];
+	uint64_t beat, bytes, files;
+};
+
+struct job_copy {
+	struct ctx *ctx;
+	int fd;	    /* of the dataset's directory */
+	char *path; /* of the data */
+	struct record record;
+	bool making;
+
+	pthread_t thread; /* writes the record while the copy is made */
+	bool has_thread;
+	pthread_mutex_t lock;
+	pthread_cond_t wake;
+	bool stop;
+};
+
+/* --- the record ------------------------------------------------------------------------------- */
+
+/* Fills kv up to JOB_COPY_STATE_SIZE bytes. */
+static void pad(struct kv *kv)
+{
+	char zeros[JOB_COPY_STATE_SIZE];
+	const void *data;
+	size_t size = 0, rest;
+
+	if (kv_get_data(kv, &data, &size) != 0 || size + sizeof("pad=") > JOB_COPY_STATE_SIZE)
+		return;
+	rest = JOB_COPY_STATE_SIZE - size - sizeof("pad=");
+	memset(zeros, '0', rest);
+	zeros[rest] = '\0';
+	kv_set(kv, "pad", zeros);
+}
+
+static int write_record(int fd, const struct record *record)
+{
+	_cleanup_(kv_freep) struct kv *kv = NULL;
+	const void *data;
+	size_t size;
+	int r = kv_new(&kv);
+
+	if (r < 0)
+		return r;
+	kv_set(kv, "maker", record->maker);
+	kv_set(kv, "state", record->state);
+	kv_set(kv, "text", record->text);
+	kv_set_u64(kv, "beat", record->beat);
+	kv_set_u64(kv, "bytes", record->bytes);
+	kv_set_u64(kv, "files", record->files);
+	pad(kv);
+	if (kv_get_data(kv, &data, &size) != 0 || size != JOB_COPY_STATE_SIZE)
+		return -EMSGSIZE;
+	if (pwrite(fd, data, size, 0) != (ssize_t)size)
+		return errno ? -errno : -EIO;
+	return 0;
+}
+
+static int read_record(const struct job_copy *c, const char *name, struct record *record);
+
+/* Does the record still say that this node makes the copy? Another node may have taken over. */
+static bool is_mine(const struct job_copy *c)
+{
+	struct record now;
+	int r = read_record(c, STATE, &now);
+
+	return r == -EAGAIN || (r == 0 && !strcmp(now.maker, c->ctx->node));
+}
+
+/* Writes what this node says of its copy. -ESTALE: another node makes it now. */
+static int publish(struct job_copy *c, const char *state)
+{
+	_cleanup_(fd_closep) int fd = openat(c->fd, STATE, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+
+	if (fd < 0)
+		return errno == ENOENT ? -ESTALE : -errno;
+	if (!is_mine(c))
+		return -ESTALE;
+	strcpy(c->record.state, state);
+	c->record.beat++;
+	return write_record(fd, &c->record);
+}
+
+/* 0; -ENOENT: there is none; -EAGAIN: its first writer is not done yet, or another node has just
+ * removed it (ESTALE of NFS). */
+static int read_record(const struct job_copy *c, const char *name, struct record *record)
+{
+	_cleanup_(fd_closep) int fd = openat(c->fd, STATE,
+					     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	_cleanup_(kv_freep) struct kv *kv = NULL;
+	char data[JOB_COPY_STATE_SIZE];
+	ssize_t n = fd < 0 ? -1 : pread(fd, data, sizeof(data), 0);
+
+	*record = (struct record){ 0 };
+	if (n < 0)
+		return errno == ESPIPE || errno == ESTALE ? -EAGAIN : -errno;
+	if (n != sizeof(data) || kv_new_from_data(&kv, data, sizeof(data)) != 0)
+		return -EAGAIN;
+	snprintf(record->maker, sizeof(record->maker), "%s", kv_get_or_empty(kv, "maker"));
+	snprintf(record->state, sizeof(record->state), "%s", kv_get_or_empty(kv, "state"));
+	snprintf(record->text, sizeof(record->text), "%s", kv_get_or_empty(kv, "text"));
+	record->beat = kv_get_u64(kv, "beat", 0);
+	record->bytes = kv_get_u64(kv, "bytes", 0);
+	record->files = kv_get_u64(kv, "files", 0);
+	return 0;
+}
+
+/* --- the place -------------------------------------------------------------------------------- */
+
+/* What the copy is made from and how. Two nodes share a copy only if this is the same for both. */
+static char *make_key(const struct ctx *ctx, const struct source *src, const struct facts *facts,
+		      const struct plan *plan)
+{
+	char *text = NULL;
+
+	if (!src->is_remote)
+		return keep_make_key(ctx, src, facts, plan);
+	return dataset_to_string(ctx->ds, &text) < 0 ? NULL : text;
+}
+
+static char *make_dir_path(const struct ctx *ctx, const char *job_dir, const char *key)
+{
+	_cleanup_(hash_freep) struct hash *hash = NULL;
+	char sum[HASH_TEXT_SIZE], *path = NULL;
+
+	if (hash_new(&hash) < 0)
+		return NULL;
+	hash_add(hash, key, strlen(key));
+	hash_get(hash, sum);
+	if (asprintf(&path, "%s/%s-%.*s", job_dir, ctx->ds->name, SUM_SIZE, sum) < 0)
+		return NULL;
+	return path;
+}
+
+static int make_dir(int above, const char *name)
+{
+	return mkdirat(above, name, 0700) < 0 && errno != EEXIST ? -errno : 0;
+}
+
+/* 0; -EPERM: it is not the caller's alone. */
+static int open_own(int above, const char *name, int *fdp)
+{
+	_cleanup_(fd_closep) int fd = openat(above, name,
+					     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	struct stat st;
+
+	if (fd < 0)
+		return errno == ELOOP || errno == ENOTDIR ? -EPERM : -errno;
+	if (fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_uid != geteuid() || (st.st_mode & 077))
+		return -EPERM;
+	*fdp = steal_fd(&fd);
+	return 0;
+}
+
+static bool has_name(int above, const char *name, int fd)
+{
+	struct stat a, b;
+
+	return fstat(fd, &a) == 0 && fstatat(above, name, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
+	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
+}
+
+static int make_lease(int fd, const char *node)
+{
+	char name[NODE_SIZE + 8];
+	_cleanup_(fd_closep) int lease = -1;
+
+	snprintf(name, sizeof(name), MANIFEST_LEASE_PREFIX "%s", node);
+	lease = openat(fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
+	return lease < 0 ? -errno : 0;
+}
+
+static int try_to_open_leased(const char *job_dir, const char *name, const char *node, int *fdp)
+{
+	_cleanup_(fd_closep) int above = -1, fd = -1;
+	int r = make_dir(AT_FDCWD, job_dir);
+
+	if (r == 0)
+		r = open_own(AT_FDCWD, job_dir, &above);
+	if (r == 0)
+		r = make_dir(above, name);
+	if (r == 0)
+		r = open_own(above, name, &fd);
+	if (r == 0)
+		r = make_lease(fd, node);
+	if (r == 0 && (!has_name(AT_FDCWD, job_dir, above) || !has_name(above, name, fd)))
+		r = -ENOENT;
+	if (r == 0)
+		*fdp = steal_fd(&fd);
+	return r;
+}
+
+/* The last node that leaves moves the directory away before it removes it. A lease counts only if
+ * the directory still has its name after the lease was made. Both directories have to be the
+ * user's alone: in a tier that everybody may write to, another user may have made the first. */
+static int open_leased(const char *job_dir, const char *name, const char *node, int *fdp)
+{
+	int r = -ENOENT;
+
+	for (int i = 0; r == -ENOENT && i < MAX_TRIES; i++)
+		r = try_to_open_leased(job_dir, name, node, fdp);
+	return r;
+}
+
+/* Records the lease before it is made. */
+static int take_place(struct job_copy *c, const char *job_dir, const char *dir, struct error *err)
+{
+	_cleanup_(freep) char *lease = NULL;
+	int r;
+
+	if (asprintf(&lease, "%s/" MANIFEST_LEASE_PREFIX "%s", dir, c->ctx->node) < 0) {
+		lease = NULL;
+		return error_set(err, ENOMEM, "out of memory");
+	}
+	r = ctx_record(c->ctx, MANIFEST_LEASE, lease, err);
+	if (r < 0)
+		return r;
+	r = open_leased(job_dir, path_base(dir), c->ctx->node, &c->fd);
+	if (r == -EPERM)
+		return error_set(err, EPERM, "%s is there and is not the job's alone; remove it",
+				 job_dir);
+	return r < 0 ? error_errno(err, -r, "make %s", dir) : 0;
+}
+
+/* --- the node that makes it ------------------------------------------------------------------- */
+
+static void *beat(void *arg)
+{
+	struct job_copy *c = arg;
+	struct timespec until;
+	uint64_t bytes, files;
+
+	pthread_mutex_lock(&c->lock);
+	while (!c->stop) {
+		clock_gettime(CLOCK_MONOTONIC, &until);
+		until.tv_sec += BEAT_MS / 1000;
+		if (pthread_cond_timedwait(&c->wake, &c->lock, &until) != ETIMEDOUT)
+			continue;
+		ctx_get_charged(c->ctx, &bytes, &files);
+		c->record.bytes = bytes;
+		c->record.files = files;
+		(void)publish(c, "making");
+	}
+	pthread_mutex_unlock(&c->lock);
+	return NULL;
+}
+
+static int begin(struct job_copy *c)
+{
+	pthread_condattr_t attr;
+	int r;
+
+	c->record = (struct record){ .beat = c->record.beat };
+	snprintf(c->record.maker, sizeof(c->record.maker), "%s", c->ctx->node);
+	c->making = true;
+	r = publish(c, "making");
+	if (r < 0)
+		return r;
+	pthread_mutex_init(&c->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&c->wake, &attr);
+	pthread_condattr_destroy(&attr);
+	r = pthread_create(&c->thread, NULL, beat, c);
+	c->has_thread = r == 0;
+	return -r;
+}
+
+static void stop_beat(struct job_copy *c)
+{
+	if (!c->has_thread)
+		return;
+	pthread_mutex_lock(&c->lock);
+	c->stop = true;
+	pthread_cond_signal(&c->wake);
+	pthread_mutex_unlock(&c->lock);
+	pthread_join(c->thread, NULL);
+	pthread_cond_destroy(&c->wake);
+	pthread_mutex_destroy(&c->lock);
+	c->has_thread = false;
+}
+
+void job_copy_free(struct job_copy *c)
+{
+	if (!c)
+		return;
+	stop_beat(c);
+	if (c->making && is_mine(c))
+		(void)unlinkat(c->fd, STATE, 0);
+	fd_closep(&c->fd);
+	free(c->path);
+	free(c);
+}
+
+int job_copy_put(struct job_copy *c, const struct target *t, uint64_t bytes, uint64_t files,
+		 struct error *err)
+{
+	int r;
+
+	stop_beat(c);
+	if (!is_mine(c))
+		return error_set(
+			err, ESTALE,
+			"this node stood still for too long, and another one makes the copy "
+			"for all nodes of the job");
+	r = rmtree_at(c->fd, DATA, NULL, err); /* of a maker that was killed in the next lines */
+	if (r < 0)
+		return r;
+	if (renameat(t->dirfd, t->name, c->fd, DATA) < 0)
+		return error_errno(err, errno, "move %s to %s", t->path, c->path);
+	r = target_set_root_mode(t, c->fd, DATA, err);
+	if (r < 0)
+		return r;
+	c->record.bytes = bytes;
+	c->record.files = files;
+	r = publish(c, "ready");
+	if (r < 0)
+		return error_errno(err, -r, "tell the other nodes of %s", c->path);
+	c->making = false;
+	return 0;
+}
+
+void job_copy_fail(struct job_copy *c, const struct error *why)
+{
+	if (!c->making)
+		return;
+	stop_beat(c);
+	snprintf(c->record.text, sizeof(c->record.text), "%.*s", MAX_TEXT - 1, why->text);
+	if (publish(c, "failed") == 0)
+		c->making = false;
+}
+
+/* --- the nodes that wait ---------------------------------------------------------------------- */
+
+enum {
+	LOOK_FOUND = 1,
+	LOOK_MINE, /* it is to be made here */
+	LOOK_WAIT,
+};
+
+static bool has_lease(const struct job_copy *c, const char *node)
+{
+	char name[NODE_SIZE + 8];
+	struct stat st;
+
+	snprintf(name, sizeof(name), MANIFEST_LEASE_PREFIX "%s", node);
+	return fstatat(c->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
+}
+
+/* The maker has left without a word, or stands still. One of the nodes that see it wins the rename,
+ * and all look again. The winner may be late, and have moved the record of the next maker. */
+static int remove_state(const struct job_copy *c)
+{
+	struct record moved;
+	char name[NODE_SIZE + 8];
+
+	snprintf(name, sizeof(name), "left.%s", c->ctx->node);
+	if (renameat(c->fd, STATE, c->fd, name) < 0)
+		return errno == ENOENT ? LOOK_WAIT : -errno;
+	if (read_record(c, name, &moved) == 0 && strcmp(moved.maker, c->record.maker))
+		return renameat(c->fd, name, c->fd, STATE) < 0 ? -errno : LOOK_WAIT;
+	return unlinkat(c->fd, name, 0) < 0 ? -errno : LOOK_WAIT;
+}
+
+static int try_to_make(struct job_copy *c)
+{
+	_cleanup_(fd_closep) int fd = openat(
+		c->fd, STATE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
+	int r;
+
+	if (fd < 0)
+		return errno == EEXIST ? LOOK_WAIT : -errno;
+	r = begin(c);
+	return r < 0 ? r : LOOK_MINE;
+}
+
+static int look(struct job_copy *c, struct error *err)
+{
+	struct record *record = &c->record;
+	int r = read_record(c, STATE, record);
+
+	if (r == -ENOENT)
+		return try_to_make(c);
+	if (r == -EAGAIN)
+		return LOOK_WAIT;
+	if (r < 0)
+		return r;
+	if (!strcmp(record->state, "ready"))
+		return LOOK_FOUND;
+	if (!strcmp(record->maker, c->ctx->node)) { /* an earlier attempt of this node */
+		r = begin(c);
+		return r < 0 ? r : LOOK_MINE;
+	}
+	if (!strcmp(record->state, "failed"))
+		return error_set(
+			err, EREMOTEIO,
+			"node %s, which makes the copy for all nodes of the job, has failed: %s",
+			record->maker, record->text);
+	return has_lease(c, record->maker) ? LOOK_WAIT : remove_state(c);
+}
+
+static void show_waiting(struct job_copy *c, const struct facts *facts, const struct plan *plan)
+{
+	struct plan shown = *plan;
+	char size[PARSE_SIZE_TEXT];
+
+	snprintf(shown.line, sizeof(shown.line),
+		 "waits for node %.64s, which makes the copy for all nodes of the job (%s so far)",
+		 *c->record.maker ? c->record.maker : "?", size_to_string(c->record.bytes, size));
+	ctx_send_facts(c->ctx, facts, &shown);
+}
+
+static void sleep_until_cancelled(const struct ctx *ctx, uint64_t ms)
+{
+	const uint64_t end_ms = clock_ms() + ms;
+
+	while (!ctx_is_cancelled(ctx) && clock_ms() < end_ms)
+		usleep((useconds_t)(ms < STEP_MS ? ms : STEP_MS) * 1000);
+}
+
+static bool is_same_moment(const struct record *a, const struct record *b)
+{
+	return a->beat == b->beat && !strcmp(a->maker, b->maker);
+}
+
+static int take_over(struct job_copy *c, uint64_t still_ms)
+{
+	if (*c->record.maker)
+		ctx_warn(
+			c->ctx,
+			"node %s, which makes the copy for all nodes of the job, has given no sign "
+			"of life for %llu s; another node makes it",
+			c->record.maker, (unsigned long long)still_ms / 1000);
+	return remove_state(c);
+}
+
+/* Waiting is no stall of this node's source. The maker's own node measures that. */
+static int wait_for_copy(struct job_copy *c, const struct facts *facts, const struct plan *plan,
+			 struct error *err)
+{
+	uint64_t seen_ms = clock_ms(), pause_ms = LOOK_MIN_MS, most_ms;
+	struct record seen = { .beat = UINT64_MAX };
+	int r;
+
+	while ((r = look(c, err)) == LOOK_WAIT && !ctx_is_cancelled(c->ctx)) {
+		if (!is_same_moment(&c->record, &seen))
+			seen_ms = clock_ms();
+		seen = c->record;
+		most_ms = *seen.maker ? c->ctx->policy.stall_ms : EMPTY_MS;
+		if (most_ms && clock_ms() - seen_ms > most_ms) {
+			r = take_over(c, most_ms);
+			if (r < 0)
+				break;
+			seen_ms = clock_ms();
+			continue;
+		}
+		show_waiting(c, facts, plan);
+		sleep_until_cancelled(c->ctx, pause_ms);
+		pause_ms = pause_ms * 2 < LOOK_MAX_MS ? pause_ms * 2 : LOOK_MAX_MS;
+	}
+	return ctx_is_cancelled(c->ctx) ? ctx_check(c->ctx, err) : r;
+}
+
+/* --- finding it ------------------------------------------------------------------------------- */
+
+/* What is fetched for a mount has no name that could be moved. A tree whose files were not all
+ * counted has no fingerprint to be told by. */
+static bool is_possible(const struct ctx *ctx, const struct source *src, const struct facts *facts,
+			const struct plan *plan)
+{
+	if (ctx->policy.n_nodes < 2 || ctx->ds->hydrate)
+		return false;
+	if (src->is_remote ? plan->method == DATASET_METHOD_MOUNT
+			   : src->kind != SOURCE_FILE && !facts->counted)
+		return false;
+	return strcmp(plan->tier, PLAN_TIER_MEMORY) && strcmp(plan->tier, PLAN_TIER_SOURCE);
+}
+
+static int new_copy(struct ctx *ctx, const char *job_dir, const char *key, struct job_copy **copyp,
+		    struct error *err)
+{
+	_cleanup_(freep) char *dir = make_dir_path(ctx, job_dir, key);
+	_cleanup_(job_copy_freep) struct job_copy *c = calloc(1, sizeof(*c));
+	int r;
+
+	if (!dir || !c)
+		return error_set(err, ENOMEM, "out of memory");
+	c->ctx = ctx;
+	c->fd = -1;
+	c->path = path_join(dir, DATA);
+	if (!c->path)
+		return error_set(err, ENOMEM, "out of memory");
+	r = take_place(c, job_dir, dir, err);
+	if (r == 0)
+		*copyp = steal_ptr(c);
+	return r;
+}
+
+int job_copy_find(struct ctx *ctx, const struct source *src, const struct facts *facts,
+		  const struct plan *plan, struct job_copy **copyp, struct error *err)
+{
+	_cleanup_(job_copy_freep) struct job_copy *c = NULL;
+	_cleanup_(freep) char *dir = NULL, *job_dir = NULL, *key = NULL;
+	struct error why = ERROR_INIT;
+	int r;
+
+	*copyp = NULL;
+	if (!is_possible(ctx, src, facts, plan))
+		return 0;
+	r = ctx_get_tier_dirs(ctx, plan->tier, &dir, &job_dir, err);
+	if (r < 0 || !job_dir)
+		return r;
+	key = make_key(ctx, src, facts, plan);
+	r = key ? new_copy(ctx, job_dir, key, &c, err) : error_set(err, ENOMEM, "out of memory");
+	if (r < 0)
+		return r;
+	ctx_set_paused(ctx, true);
+	r = wait_for_copy(c, facts, plan, &why);
+	ctx_set_paused(ctx, false);
+	if (r < 0 && !why.code)
+		(void)error_errno(&why, -r, "look at %s", c->path);
+	if (r < 0) {
+		*err = why;
+		return r;
+	}
+	ctx_send_facts(ctx, facts, plan);
+	*copyp = steal_ptr(c);
+	return r == LOOK_FOUND ? JOB_COPY_E_FOUND : 0;
+}
+
+const char *job_copy_get_path(const struct job_copy *c)
+{
+	return c->path;
+}
+
+const char *job_copy_get_maker(const struct job_copy *c)
+{
+	return c->record.maker;
+}
+
+void job_copy_get_size(const struct job_copy *c, uint64_t *bytesp, uint64_t *filesp)
+{
+	*bytesp = c->record.bytes;
+	*filesp = c->record.files;
+}

@@ -1,0 +1,61 @@
+/*
+ * job-copy: one copy of a dataset for all nodes of a job, on a file system that they share.
+ *
+ * Each dataset has a directory <Path>/stage-data-<job>/<name>-<sum>. The sum is of what the copy is
+ * made from and how. In the directory are:
+ *
+ *	use.<node>  a lease: the node uses the copy. It is recorded in the node's manifest as a
+ *	            MANIFEST_LEASE. The last node that gives its lease back removes the directory.
+ *	state       which node makes the copy, and how far it is: a record of JOB_COPY_STATE_SIZE
+ *	            bytes, which is always written whole
+ *	data        the file or the tree, when it is whole
+ *
+ * The node that creates `state` makes the copy. Its worker writes a number that grows into `state`
+ * once a second, so the other nodes see that it is alive. Another node makes the copy if the
+ * maker's lease or `state` is gone, or if the number stands still for the stall limit.
+ *
+ * Everything here runs as the user.
+ */
+#pragma once
+
+#include <stdint.h>
+
+#include "common/util/cleanup.h"
+
+struct ctx;
+struct error;
+struct facts;
+struct job_copy;
+struct plan;
+struct source;
+struct target;
+
+#define JOB_COPY_STATE_SIZE 1024
+
+enum {
+	JOB_COPY_E_SUCCESS, /* this node makes it, if *copyp is set; else there is no sharing here
+			     */
+	JOB_COPY_E_FOUND,   /* it is there: job_copy_get_path() */
+};
+
+/*
+ * Waits until another node of the job has made what the plan would make. -EREMOTEIO: that node has
+ * failed, with its sentence; -ECANCELED.
+ */
+int job_copy_find(struct ctx *ctx, const struct source *src, const struct facts *facts,
+		  const struct plan *plan, struct job_copy **copyp, struct error *err);
+
+/* This node gives up making it, if it does: another node may begin. */
+void job_copy_free(struct job_copy *c);
+DEFINE_FREEP(struct job_copy, job_copy_free)
+
+const char *job_copy_get_path(const struct job_copy *c);
+/* Lends the name of the node that made it. */
+const char *job_copy_get_maker(const struct job_copy *c);
+void job_copy_get_size(const struct job_copy *c, uint64_t *bytesp, uint64_t *filesp);
+
+/* What was made under target becomes the copy of all nodes. -ESTALE: another node makes it now. */
+int job_copy_put(struct job_copy *c, const struct target *target, uint64_t bytes, uint64_t files,
+		 struct error *err);
+/* The nodes that wait fail with this sentence. */
+void job_copy_fail(struct job_copy *c, const struct error *why);

@@ -1,0 +1,52 @@
+#include "daemon/worker/web/fetch-concurrency.h"
+
+#include "daemon/worker/policy.h"
+
+#define START 2
+#define WINDOW_MS 400
+
+void fetch_concurrency_init(struct fetch_concurrency *p, size_t max)
+{
+	*p = (struct fetch_concurrency){ .max = policy_get_most(max, FETCH_CONCURRENCY_USUAL,
+								FETCH_CONCURRENCY_MAX) };
+	p->n = p->max < START ? p->max : START;
+}
+
+size_t fetch_concurrency_get(const struct fetch_concurrency *p)
+{
+	return p->n;
+}
+
+static void decide(struct fetch_concurrency *p, uint64_t rate)
+{
+	if (p->last_rate && rate < p->last_rate + p->last_rate / 5) {
+		p->n = p->n / 2;
+		p->settled = true;
+	} else if (p->n >= p->max) {
+		p->settled = true;
+	} else {
+		p->last_rate = rate;
+		p->n = 2 * p->n < p->max ? 2 * p->n : p->max;
+	}
+	p->since_ms = 0;
+}
+
+/* A window begins when all are at work, so that it measures that many and no fewer. */
+void fetch_concurrency_note(struct fetch_concurrency *p, uint64_t now_ms, uint64_t bytes,
+			    size_t n_busy)
+{
+	if (p->settled)
+		return;
+	if (n_busy < p->n) {
+		p->since_ms = 0;
+		return;
+	}
+	if (p->since_ms == 0) {
+		p->since_ms = now_ms;
+		p->bytes = 0;
+		return;
+	}
+	p->bytes += bytes;
+	if (now_ms - p->since_ms >= WINDOW_MS)
+		decide(p, p->bytes * 1000 / (now_ms - p->since_ms));
+}

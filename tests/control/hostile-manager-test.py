@@ -1,0 +1,744 @@
+#!/usr/bin/env python3
+"""What a manager that somebody has taken over can not have the real stage-keeper do.
+
+usage: hostile-manager-test.py KEEPER HELPER FAKE RUNDIR LIBEXECDIR [TEST...]
+
+The keeper is real, and root; in the manager's place is FAKE (keeper-fake.c), which leaves its socket to the keeper to this
+test. The namespaces and directories are keeper-test.py's. Each test is a row of docs/attacks.md: it tries
+privileged operations with hostile arguments and looks at what they could have changed. Each was seen failing where the check in
+daemon/keeper/ that it is about was left out.
+"""
+import contextlib
+import ctypes
+import importlib.util
+import os
+import re
+import shutil
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import time
+
+here = os.path.dirname(os.path.realpath(__file__))
+spec = importlib.util.spec_from_file_location('keeper_test', os.path.join(here, 'keeper-test.py'))
+kt = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(kt)
+
+EPERM, ENOENT, EACCES, EBUSY, EINVAL, ESRCH, EINPROGRESS = 1, 2, 13, 16, 22, 3, 115
+ROOTS = kt.SCRATCH + '/roots'       # what is root's, and must stay as it is
+OTHER_JOB = 9999
+PRIVOP = struct.Struct('=IiIIIIIIqqq5120s')
+FREE = 3
+
+
+def read_enums():
+    """PRIVOP_* of common/protocol/keeper-privops.h by name."""
+    with open(os.path.join(here, '../../common/protocol/keeper-privops.h')) as f:
+        text = re.sub(r'/\*.*?\*/', '', f.read(), flags=re.S)
+    values = {}
+    for body in re.findall(r'enum \w+ \{(.*?)\};', text, re.S):
+        value = -1
+        for entry in filter(None, (e.strip() for e in body.split(','))):
+            name, _, number = entry.partition('=')
+            value = int(number) if number else value + 1
+            values[name.strip()] = value
+    for name, number in re.findall(r'^#define (PRIVOP_\w+)\s+(?:\\\n\s*)?(\d+)', text, re.M):
+        values[name] = int(number, 8 if number[0] == '0' else 10)
+    return values
+
+
+E = read_enums()
+
+
+class Manager:
+    """A keeper whose manager is this test."""
+
+    def __init__(self):
+        kt.next_job += 1
+        self.job = kt.next_job
+        self.id, self.dir, self.sock = self.job, f'{kt.RUNDIR}/{self.job}', None
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        out = os.open('/dev/null', os.O_WRONLY)
+        self.process = subprocess.Popen(
+            [f'{kt.LIBEXEC}/stage-keeper', 'run', '--job', str(self.job), '--uid', str(kt.UID), '--gid', str(kt.GID),
+             '--restart', '0', '--conf', kt.CONF], stdin=theirs, stdout=out)
+        os.close(out)
+        theirs.close()
+        kt.jobs.append(self)
+        ours.settimeout(20)
+        _, fds, _, _ = socket.recv_fds(ours, 16, 1)
+        self.keeper = socket.socket(fileno=fds[0])
+        self.keeper.settimeout(20)
+        self.exits = {}
+        ours.close()
+
+    def ask(self, kind, fds=(), **args):
+        """r, the numbers and descriptors of the answer."""
+        n = tuple(args.get('n', ())) + (0, 0, 0)
+        packet = PRIVOP.pack(E[kind], 0, args.get('dir', 0), args.get('dir2', 0), args.get('name', 0), args.get('name2', 0),
+                          args.get('uid', 0), args.get('gid', 0), *n[:3], args.get('text', b''))
+        socket.send_fds(self.keeper, [packet], list(fds))
+        while True:
+            data, got, _, _ = socket.recv_fds(self.keeper, PRIVOP.size, 16)
+            assert len(data) == PRIVOP.size, 'the keeper is gone'
+            answer = PRIVOP.unpack(data)
+            if answer[0] == E['PRIVOP_EXITED']:
+                self.exits[answer[8]] = answer[9]
+            if answer[0] == E[kind]:
+                return answer[1], answer[8:11], got
+
+    def privop(self, kind, **args):
+        r, _, fds = self.ask(kind, **args)
+        for fd in fds:
+            os.close(fd)
+        return r
+
+    def privop_named(self, kind, dir, name, *n, **args):
+        return self.privop(kind, dir=dir, name=E['PRIVOP_NAME_' + name], n=n, **args)
+
+    def begin(self):
+        """What a manager does first. The number of the job's directory."""
+        assert self.privop('PRIVOP_OPEN_BASE', dir=0) == 0 and self.privop('PRIVOP_OPEN_BASE', dir=1) == 0
+        assert self.privop_named('PRIVOP_MAKE_DIR', 0, 'JOB', self.job, 0, 0o711) == 0
+        own = self.privop_named('PRIVOP_OPEN_DIR', 0, 'JOB', self.job)
+        assert own >= FREE, own
+        return own
+
+    def await_answer(self, kind):
+        """Of what root looks up by itself."""
+        return kt.wait_for(lambda: (self.privop(kind) != -EINPROGRESS) or None) and self.privop(kind)
+
+    def ended(self, seconds=0):
+        self.keeper.close()
+        self.process.kill()
+        self.process.wait(10)
+
+    end = ended
+
+
+def look(top):
+    """All that is below, as it is."""
+    seen = {}
+    for at, _, files in os.walk(top):
+        for path in [at] + [f'{at}/{name}' for name in files]:
+            st = os.lstat(path)
+            content = os.readlink(path) if os.path.islink(path) else open(path, 'rb').read() if os.path.isfile(path) else ''
+            seen[path] = st.st_ino, st.st_mode, st.st_uid, st.st_gid, content
+    return seen
+
+
+def mounted():
+    return [line.split()[4] for line in open('/proc/self/mountinfo')]
+
+
+def set_up():
+    """Another job of another user's that runs, and what is root's elsewhere."""
+    shutil.rmtree(ROOTS, ignore_errors=True)
+    os.makedirs(ROOTS + '/etc')
+    for name in 'tasks', 'cgroup.procs', 'x.log', 'x.prom', 'state', 'lock':
+        with open(f'{ROOTS}/{name}', 'w') as f:
+            f.write('root\n')
+    top = f'{kt.RUNDIR}/{OTHER_JOB}'
+    for sub in 'm/0', 't':
+        os.makedirs(f'{top}/{sub}')
+    for name in 'state', 'lock', 'failed':
+        with open(f'{top}/{name}', 'w') as f:
+            f.write('other\n')
+    os.makedirs(f'{kt.DISK}/stage-data-{OTHER_JOB}')
+    os.chown(f'{kt.DISK}/stage-data-{OTHER_JOB}', kt.OTHER, kt.OTHER)
+    os.makedirs(f'{kt.DISK}/stage-keep-{kt.OTHER}')
+    kt.run('mount', '-t', 'tmpfs', 'tmpfs', f'{top}/t')
+    kt.run('mount', '-t', 'tmpfs', 'tmpfs', f'{top}/m/0')
+
+
+def differences(before, after):
+    """What is not as it was, for who reads the failure."""
+    return [(path, before[path].get(at), after[path].get(at)) for path in before
+            for at in sorted({*before[path], *after[path]}) if before[path].get(at) != after[path].get(at)]
+
+
+def everything():
+    others = [f'{kt.RUNDIR}/{OTHER_JOB}', f'{kt.DISK}/stage-data-{OTHER_JOB}', f'{kt.DISK}/stage-keep-{kt.OTHER}', ROOTS]
+    return {path: look(path) for path in others}, [m for m in mounted() if str(OTHER_JOB) in m], os.listdir(kt.DISK)
+
+
+def test_names_reach_nothing_of_another_job():
+    """Every privileged operation of a name, in every directory, with every name, and the other job's number."""
+    set_up()
+    s = Manager()
+    s.begin()
+    assert s.privop('PRIVOP_OPEN_TIER', text=kt.DISK.encode()) == 0
+    before = everything()
+    kinds = ('PRIVOP_OPEN_DIR', 'PRIVOP_MAKE_DIR', 'PRIVOP_REMOVE', 'PRIVOP_OPEN_FILE', 'PRIVOP_BIND', 'PRIVOP_MEMORY', 'PRIVOP_RESIZE', 'PRIVOP_SLOT',
+             'PRIVOP_DETACH', 'PRIVOP_CHECK_DIR')
+    for kind in kinds:
+        for dir in [*range(E['PRIVOP_N_DIRS'] + 1), 2**32 - 1]:
+            for name in range(E['PRIVOP_N_NAMES'] + 1):
+                for third in 1, E['PRIVOP_MAKE_USERS'], 0o7777 | E['PRIVOP_MAKE_USERS']:
+                    s.privop(kind, dir=dir, name=name, n=(OTHER_JOB, 1 << 20, third))
+    for name in range(E['PRIVOP_N_NAMES']):
+        for name2 in range(E['PRIVOP_N_NAMES']):
+            for dir in range(FREE + 1):
+                for dir2 in range(FREE + 1):
+                    s.privop('PRIVOP_RENAME', dir=dir, name=name, dir2=dir2, name2=name2, n=(OTHER_JOB, 1))
+    after = everything()
+    assert after == before, (differences(before[0], after[0]), before[1:], after[1:])
+    s.end()
+
+
+def test_records_of_other_users_jobs_and_the_breaker_stay():
+    """What was moved aside of another user's may be looked at. The reaper believes its record."""
+    set_up()
+    s = Manager()
+    own = s.begin()
+    aside = f'{kt.RUNDIR}/.trash/{OTHER_JOB}.1'
+    os.makedirs(aside + '/t', exist_ok=True)
+    for name, uid in ('sock', kt.OTHER), ('state', 0), ('failed', 0), ('lock', 0):
+        with open(f'{aside}/{name}', 'w') as f:
+            f.write('other\n')
+        os.chown(f'{aside}/{name}', uid, uid)
+    for name in '.crashes', '.breaker':
+        with open(f'{kt.RUNDIR}/{name}', 'w') as f:
+            f.write('node\n')
+    before = look(aside), look(kt.RUNDIR)
+    number = s.privop_named('PRIVOP_OPEN_DIR', 1, 'JOB_ASIDE', OTHER_JOB, 1)
+    assert number > own
+    for file in 'STATE_NEW', 'FAILED_NEW':
+        assert s.privop('PRIVOP_OPEN_FILE', dir=number, name=E['PRIVOP_FILE_' + file]) == -EPERM, file
+    for name in 'SOCK', 'STATE', 'FAILED', 'LOCK', 'MEMORY':
+        assert s.privop_named('PRIVOP_REMOVE', number, name) < 0, name
+        assert s.privop_named('PRIVOP_MAKE_DIR', number, name, 0, 0, 0o700) < 0, name
+    assert s.privop('PRIVOP_RENAME', dir=number, name=E['PRIVOP_NAME_STATE_NEW'], dir2=number, name2=E['PRIVOP_NAME_STATE']) < 0
+    for name in 'CRASHES', 'BREAKER':
+        assert s.privop_named('PRIVOP_REMOVE', 0, name) < 0, name
+    assert (look(aside), look(kt.RUNDIR)) == before
+    for name in '.crashes', '.breaker':
+        os.unlink(f'{kt.RUNDIR}/{name}')
+    for name in 'CRASHES', 'BREAKER':
+        assert s.privop_named('PRIVOP_MAKE_DIR', 0, name, 0, 0, 0o700) < 0, name
+    assert s.privop('PRIVOP_OPEN_FILE', dir=0, name=E['PRIVOP_FILE_BREAKER_NEW']) == -EPERM
+    assert not os.path.exists(kt.RUNDIR + '/.breaker')
+    shutil.rmtree(aside)
+    s.end()
+
+
+def test_mounts_of_another_job_stay():
+    set_up()
+    s = Manager()
+    s.begin()
+    before = mounted()
+    for dir in range(FREE + 2):
+        for text in f'{OTHER_JOB}/t', f'../{OTHER_JOB}/t', f'./{OTHER_JOB}/m/0', f'{kt.RUNDIR}/{OTHER_JOB}/t', '..', '.', '/', '':
+            assert s.privop('PRIVOP_DETACH_BELOW', dir=dir, text=text.encode()) < 0, (dir, text)
+    assert s.privop('PRIVOP_OPEN_TIER', text=kt.DISK.encode()) == 0
+    for text in f'../../stage-data/{OTHER_JOB}/t', '..', '.', '':
+        assert s.privop('PRIVOP_DETACH_BELOW', dir=2, text=text.encode()) < 0, text
+    for tier, text in (b'/', b'home'), (b'/', b'run'), (kt.RUNDIR.encode(), f'{OTHER_JOB}/t'.encode()):
+        s.privop('PRIVOP_OPEN_TIER', text=tier)
+        assert s.privop('PRIVOP_DETACH_BELOW', dir=2, text=text) == -EPERM, (tier, text)
+    assert mounted() == before
+    s.end()
+
+
+def test_one_mount_each_of_a_size_in_the_jobs_own_directory():
+    s = Manager()
+    own = s.begin()
+    before = len(mounted())
+    for size, inodes in (0, 10), (-1, 10), (1 << 62, 10), (2**63 - 1, 10), (1 << 20, 0), (1 << 20, -5):
+        assert s.privop_named('PRIVOP_MEMORY', own, 'MEMORY', size, inodes) == -EPERM, (size, inodes)
+    assert s.privop_named('PRIVOP_MEMORY', own, 'MEMORY', 1 << 20, 100) == 0
+    for _ in range(3):
+        assert s.privop_named('PRIVOP_MEMORY', own, 'MEMORY', 1 << 20, 100) == -EBUSY
+    assert s.privop_named('PRIVOP_RESIZE', own, 'MEMORY', 0) == -EINVAL
+    assert s.privop_named('PRIVOP_RESIZE', own, 'MEMORY', 1 << 62) == -EINVAL
+    assert s.privop_named('PRIVOP_MAKE_DIR', own, 'MOUNTS', 0, 0, 0o711) == 0
+    for slot in -1, 1 << 20, 64 << 32:
+        assert s.privop_named('PRIVOP_SLOT', own, 'SLOT', slot, 1) == -EINVAL, slot
+    r, _, fds = s.ask('PRIVOP_SLOT', dir=own, name=E['PRIVOP_NAME_SLOT'], n=(0, 1))
+    if r == 0:
+        for _ in range(3):
+            assert s.privop_named('PRIVOP_SLOT', own, 'SLOT', 0, 1) == -EBUSY
+    line = [line for line in open('/proc/self/mountinfo') if f'{s.dir}/' in line]
+    assert len(line) == len(mounted()) - before == 1 + (r == 0), line
+    assert all('nosuid,nodev' in text for text in line), line
+    for fd in fds:
+        os.close(fd)
+    s.end()
+
+
+def in_namespaces(what):
+    """A process of the system user with a mount namespace of its own, in which it has mounted; None: the machine has none."""
+    script = f'mount --bind {kt.SCRATCH}/ours {ROOTS}; {what}; echo ready; exec sleep 1000'
+    p = subprocess.Popen(['setpriv', f'--reuid={kt.SYSTEM}', f'--regid={kt.SYSTEM}', '--clear-groups', 'unshare', '--user',
+                          '--map-root-user', '--mount', 'sh', '-c', script], stdout=subprocess.PIPE, stderr=subprocess.DEVNULL)
+    if p.stdout.readline() != b'ready\n':
+        p.kill()
+        p.wait()
+        return None
+    return p
+
+
+def hostile_paths(pid):
+    """Ways to ROOTS, or to what somebody else may exchange, on which not all is root's."""
+    users, links = kt.SCRATCH + '/users', kt.SCRATCH + '/links'
+    for path in users, links:
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path)
+    os.makedirs(users + '/roots')
+    os.chown(users, kt.SYSTEM, kt.SYSTEM)
+    os.symlink(ROOTS, links + '/of-users')
+    os.lchown(links + '/of-users', kt.SYSTEM, kt.SYSTEM)
+    os.symlink(users, links + '/to-users')
+    return [users, users + '/roots', links + '/of-users', links + '/of-users/etc', links + '/to-users', kt.SCRATCH + '/sticky',
+            f'/proc/{pid}/root{ROOTS}', f'/proc/{pid}/cwd', f'/proc/{pid}/fd/0', f'{ROOTS}/../roots', 'etc', '', '.', '..', '/..',
+            '/proc/self/fd/3', '/dev/shm/none', '/' + 'x' * 300, '/x' * 2400]
+
+
+def test_ways_that_others_could_change_lead_nowhere():
+    """A tier, groups and a namespace by text: links, magic links, bind mounts, directories of others, files that wait."""
+    set_up()
+    s = Manager()
+    own = s.begin()
+    os.makedirs(kt.SCRATCH + '/ours', exist_ok=True)
+    p = in_namespaces('true')
+    pid = p.pid if p else os.getpid()
+    os.mkfifo(ROOTS + '/fifo')
+    before = everything()
+    for path in hostile_paths(pid):
+        assert s.privop('PRIVOP_OPEN_TIER', text=path.encode()) < 0, path
+        for kind, name in ('PRIVOP_HOLD_GROUP', f'job_{s.job}'), ('PRIVOP_REMOVE_GROUP', f'job_{s.job}'), ('PRIVOP_JOIN_GROUP', 'tasks'), \
+                ('PRIVOP_JOIN_GROUP', 'cgroup.procs'):
+            assert s.privop(kind, text=f'{path}/{name}'.encode()) < 0, (kind, path)
+        assert s.privop_named('PRIVOP_REPEAT', own, 'MEMORY', text=f'{path}/ns'.encode()) <= 0, path
+    # root's, but no groups
+    for kind, name in ('PRIVOP_HOLD_GROUP', f'job_{s.job}'), ('PRIVOP_REMOVE_GROUP', f'job_{s.job}'), ('PRIVOP_JOIN_GROUP', 'tasks'), \
+            ('PRIVOP_JOIN_GROUP', 'cgroup.procs'):
+        assert s.privop(kind, text=f'{ROOTS}/{name}'.encode()) < 0, (kind, name)
+    # no namespaces: nothing is opened that could wait, or that does something when it is opened
+    start = time.monotonic()
+    for path in f'{ROOTS}/fifo', f'{ROOTS}/tasks', '/dev/zero', '/dev/tty', '/dev/watchdog', '/dev/null':
+        s.privop_named('PRIVOP_REPEAT', own, 'MEMORY', text=path.encode())
+    assert time.monotonic() - start < 15
+    assert everything() == before
+    if p:
+        p.kill()
+        p.wait()
+    s.end()
+
+
+def test_no_tier_is_in_a_file_system_of_the_kernels():
+    """Nor in the run directory, whatever the way to it: what is made in cgroups is a group."""
+    set_up()
+    s = Manager()
+    s.begin()
+    links = kt.SCRATCH + '/kernels'
+    shutil.rmtree(links, ignore_errors=True)
+    os.makedirs(links)
+    os.symlink('/sys/kernel', links + '/link')
+    os.symlink(kt.RUNDIR, links + '/run')
+    os.makedirs(links + '/bound')
+    kt.run('mount', '--bind', '/proc', links + '/bound')
+    os.makedirs(links + '/debug')
+    kernels = [('proc', 'proc'), ('sysfs', 'sysfs'), ('debugfs', 'debugfs'), ('tracefs', 'tracefs'), ('securityfs', 'securityfs'),
+               ('bpf', 'bpf'), ('cgroup', 'cgroup2'), ('devpts', 'devpts')]
+    before, groups = everything(), [m for m in mounted() if m.startswith('/sys/fs/cgroup')]
+    for path in ['/proc', '/proc/sys', '/sys', '/sys/fs', '/sys/fs/cgroup', *groups, '/dev', '/dev/pts', links + '/link', links + '/bound',
+                 links + '/run', kt.RUNDIR, f'{kt.RUNDIR}/.trash', s.dir, f'{kt.RUNDIR}/{OTHER_JOB}', f'{kt.RUNDIR}/{OTHER_JOB}/t']:
+        if os.path.isdir(path):
+            if os.statvfs(path).f_blocks == 0 or path.startswith(('/dev', kt.RUNDIR, links)):
+                assert s.privop('PRIVOP_OPEN_TIER', text=path.encode()) == -EPERM, path
+    n_seen = 0
+    for source, kind in kernels:
+        if kt.run('mount', '-t', kind, source, links + '/debug', check=False, stderr=subprocess.DEVNULL).returncode == 0:
+            n_seen += 1
+            assert s.privop('PRIVOP_OPEN_TIER', text=(links + '/debug').encode()) == -EPERM, kind
+            assert s.privop_named('PRIVOP_MAKE_DIR', 2, 'TIER', s.job, 0, E['PRIVOP_MAKE_USERS']) < 0, kind
+            kt.run('umount', links + '/debug')
+    assert n_seen >= 2
+    kt.run('umount', links + '/bound')
+    assert everything() == before
+    assert s.privop('PRIVOP_OPEN_TIER', text=kt.DISK.encode()) == 0
+    s.end()
+
+
+def test_groups_of_other_jobs_are_not_reached():
+    if not os.path.exists(kt.MEMORY + '/memory.limit_in_bytes'):
+        return
+    s = Manager()
+    top = f'{kt.MEMORY}/{kt.SLURM}/uid_{kt.UID}'
+    others, own = f'{top}/job_{OTHER_JOB}', f'{top}/job_{s.job}'
+    scope = f'{kt.MEMORY}/{kt.SLURM}/slurmstepd.scope'  # as Slurm 26.05 names a job's group
+    by_sluid = scope + '/s2YDM87YNK1900'
+    os.makedirs(by_sluid + '/step_0')
+    os.makedirs(others + '/step_0')
+    os.makedirs(own)
+    for kind, path in ('PRIVOP_HOLD_GROUP', others), ('PRIVOP_REMOVE_GROUP', others), ('PRIVOP_REMOVE_GROUP', others + '/step_0'), \
+            ('PRIVOP_HOLD_GROUP', own + '/other'), ('PRIVOP_JOIN_GROUP', others + '/tasks'), ('PRIVOP_JOIN_GROUP', own + '/tasks'), \
+            ('PRIVOP_JOIN_GROUP', kt.MEMORY + '/release_agent'), ('PRIVOP_HOLD_GROUP', f'{own}/../job_{OTHER_JOB}'), \
+            ('PRIVOP_HOLD_GROUP', kt.MEMORY), ('PRIVOP_HOLD_GROUP', ROOTS), ('PRIVOP_HOLD_GROUP', by_sluid), \
+            ('PRIVOP_REMOVE_GROUP', by_sluid), ('PRIVOP_JOIN_GROUP', by_sluid + '/tasks'), ('PRIVOP_JOIN_GROUP', by_sluid + '/step_0/tasks'):
+        assert s.privop(kind, text=path.encode()) < 0, (kind, path)
+    for which in -1, E['PRIVOP_N_GROUPS']:
+        assert s.privop('PRIVOP_HOLD_GROUP', text=own.encode(), n=(which,)) < 0
+    assert s.privop('PRIVOP_HOLD_GROUP', text=own.encode(), n=(E['PRIVOP_GROUP_MEMORY'],)) == 0
+    for pid in 0, 1, -1, os.getpid():  # no children of the keeper's
+        assert s.privop('PRIVOP_ENTER_GROUPS', n=(pid,)) < 0, pid
+    assert open(f'{own}/stage-data/cgroup.procs').read() == ''
+    assert os.listdir(others) and os.path.isdir(others + '/step_0')
+    assert s.privop('PRIVOP_REMOVE_GROUP', text=own.encode(), n=(E['PRIVOP_GROUP_MEMORY'], 1)) == 0
+    assert not os.path.exists(own)
+    for path in others + '/step_0', others, top, by_sluid + '/step_0', by_sluid, scope:
+        os.rmdir(path)
+    s.end()
+
+
+def spawn(s, program, words, uid=0, flags=0):
+    text = b''.join(w.encode() + b'\0' for w in words)
+    r = s.privop('PRIVOP_SPAWN', name=E['PRIVOP_PROGRAM_' + program], uid=uid, gid=uid, n=(flags, 0, len(words)), text=text)
+    if r > 0:
+        s.privop('PRIVOP_GO', n=(0,))
+    return r
+
+
+def words_of(s, pid):
+    s.privop('PRIVOP_LOOK', n=(pid,))
+    assert pid not in s.exits, s.exits
+    return open(f'/proc/{pid}/cmdline').read().split('\0')[:-1]
+
+
+def test_programs_are_ours_and_nobody_elses_but_the_users():
+    s = Manager()
+    s.begin()
+    system = E['PRIVOP_SPAWN_SYSTEM']
+    for words, uid, flags in (['empty'], 0, 0), (['empty'], kt.SYSTEM, 0), (['empty'], kt.UID, system), (['site'], 0, system), \
+            (['account'], 0, system), (['account', '0', '0'], 0, system), (['run'], kt.UID, 0), (['/bin/sh'], kt.UID, 0), \
+            ([''], kt.UID, 0), ([], kt.UID, 0), (['path'], kt.UID, 0), (['metrics'], 0, 0):
+        assert spawn(s, 'HELPER', words, uid, flags) == -EPERM, (words, uid, flags)
+    # Another user's, though what a job of his has left is held
+    aside = f'{kt.RUNDIR}/.trash/{OTHER_JOB}.1'
+    os.makedirs(aside, exist_ok=True)
+    with open(aside + '/sock', 'w') as f:
+        os.chown(f.fileno(), kt.OTHER, kt.OTHER)
+    assert s.privop_named('PRIVOP_OPEN_DIR', 1, 'JOB_ASIDE', OTHER_JOB, 1) >= FREE
+    for task in 'release', 'empty', 'tier-make', 'tier-aside', 'tier-empty', 'over':
+        assert spawn(s, 'HELPER', [task], kt.OTHER) == -EPERM, task
+        assert spawn(s, 'HELPER', [task], kt.UID) > 0, task
+    assert s.await_answer('PRIVOP_USER') >= 0
+    # None of these words is theirs, and no variable
+    evil = ['--conf', kt.SCRATCH + '/evil.conf', 'LD_PRELOAD=/evil.so']
+    for program, expected in ('WORKER', ['stage-worker']), \
+            ('DAEMON', ['stagingd', '--keeper', '--job', str(s.job), '--rundir', s.dir, '--conf', kt.CONF]):
+        ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
+        r, _, _ = s.ask('PRIVOP_SPAWN', name=E['PRIVOP_PROGRAM_' + program], uid=0, gid=0, n=(0, 0, len(evil)),
+                        text=b''.join(w.encode() + b'\0' for w in evil), fds=[theirs.fileno()] * 3)
+        theirs.close()
+        go = s.privop('PRIVOP_GO', n=(1,)) if r > 0 else None
+        assert go == 0, (program, r, go)
+        kt.wait_for(lambda r=r, e=expected: words_of(s, r) == e, what=program)
+        status = open(f'/proc/{r}/status').read()
+        assert f'Uid:\t{kt.UID}\t{kt.UID}\t{kt.UID}\t{kt.UID}\n' in status and f'Groups:\t{kt.GID} \n' in status, status
+        names = sorted(e.split('=')[0] for e in open(f'/proc/{r}/environ').read().split('\0') if e)
+        assert names == ['HOME', 'LANG', 'LOGNAME', 'PATH', 'USER'], names
+        os.kill(r, signal.SIGKILL)
+        ours.close()
+    s.end()
+
+
+def start_of(pid):
+    return int(open(f'/proc/{pid}/stat').read().rsplit(')', 1)[1].split()[19])
+
+
+def test_processes_of_others_get_no_signal():
+    s = Manager()
+    s.begin()
+    victims = []
+    for uid in 0, kt.SYSTEM, kt.OTHER:
+        victims.append(subprocess.Popen(['setpriv', f'--reuid={uid}', f'--regid={uid}', '--clear-groups', 'sleep', '1000']))
+    another = Manager()
+    another.begin()
+    for p in victims:
+        kt.wait_for(lambda p=p: open(f'/proc/{p.pid}/cmdline').read().startswith('sleep'))
+    victims += [another.process]
+    for p in victims:
+        for sig in signal.SIGKILL, signal.SIGTERM, signal.SIGSTOP, 0, -1, 4096:
+            assert s.privop('PRIVOP_KILL', n=(p.pid, start_of(p.pid), sig)) == -EPERM, (p.args, sig)
+            assert s.privop('PRIVOP_KILL', n=(p.pid, 0, sig)) == -ESRCH, (p.args, sig)
+            assert s.privop('PRIVOP_KILL', n=(p.pid, start_of(p.pid) + 1, sig)) == -ESRCH, (p.args, sig)
+    for pid in 1, 0, -1, -victims[0].pid, os.getpid(), 1 << 32:
+        assert s.privop('PRIVOP_KILL', n=(pid, 0, signal.SIGKILL)) < 0, pid
+        assert s.privop('PRIVOP_KILL', n=(pid, 1, signal.SIGKILL)) < 0, pid
+    s.privop('PRIVOP_KILL_CHILDREN')
+    for p in victims:
+        state = open(f'/proc/{p.pid}/stat').read().rsplit(') ', 1)[1][0]
+        assert p.poll() is None and state not in 'TtZX', (p.args, state)    # neither stopped nor dead
+        p.kill()
+        p.wait()
+    another.end()
+    mine = subprocess.Popen(['setpriv', f'--reuid={kt.UID}', f'--regid={kt.GID}', '--clear-groups', 'sleep', '1000'])
+    kt.wait_for(lambda: open(f'/proc/{mine.pid}/cmdline').read().startswith('sleep'))
+    assert s.privop('PRIVOP_KILL', n=(mine.pid, start_of(mine.pid), signal.SIGKILL)) == 0
+    mine.wait(10)
+    s.end()
+
+
+def test_only_signals_that_a_clean_up_needs_are_sent():
+    """To processes of the job's own user: none that stops one, or makes it leave a core file."""
+    s = Manager()
+    s.begin()
+    mine = subprocess.Popen(['setpriv', f'--reuid={kt.UID}', f'--regid={kt.GID}', '--clear-groups', 'sleep', '1000'])
+    kt.wait_for(lambda: open(f'/proc/{mine.pid}/cmdline').read().startswith('sleep'))
+    for sig in 0, signal.SIGSTOP, signal.SIGTSTP, signal.SIGABRT, signal.SIGUSR1, signal.SIGRTMIN, -1, 4096, 1 << 32:
+        assert s.privop('PRIVOP_KILL', n=(mine.pid, start_of(mine.pid), sig)) == -EPERM, sig
+    assert spawn_waiting(s) > 0
+    for sig in signal.SIGSTOP, signal.SIGABRT, 0:
+        assert s.privop('PRIVOP_KILL', n=(s.child, 0, sig)) == -EPERM, sig
+    for sig in signal.SIGCONT, signal.SIGTERM:
+        assert s.privop('PRIVOP_KILL', n=(mine.pid, start_of(mine.pid), sig)) == 0, sig
+    assert mine.wait(10) == -signal.SIGTERM
+    s.end()
+
+
+def spawn_waiting(s):
+    """A child of the keeper's that is not let begin: s.child."""
+    s.child = s.privop('PRIVOP_SPAWN', name=E['PRIVOP_PROGRAM_HELPER'], uid=kt.UID, gid=kt.GID, n=(0, 0, 1), text=b'release\0')
+    return s.child
+
+
+def test_who_cleans_up_after_the_job_gets_no_signal():
+    """Of the keepers with the job's number, one that cleans up is not the manager's to end."""
+    s = Manager()
+    s.begin()
+    program = f'{kt.SCRATCH}/waits'     # that of /proc/PID/cmdline are the words it is given
+    with open(os.environ['FAKE_PROGRAM'], 'rb') as f, open(program, 'wb') as to:
+        to.write(f.read().replace(b'@SCRIPT@', b'hang\0\0\0\0'))
+    os.chmod(program, 0o755)
+    for words, r in ([f'{kt.LIBEXEC}/stage-keeper', 'clean', '--job', str(s.job)], -EPERM), \
+            ([f'{kt.LIBEXEC}/stage-keeper', 'reap', '--job', str(s.job)], -EPERM), \
+            ([f'{kt.LIBEXEC}/stage-keeper', 'run', '--job', str(s.job)], 0):
+        p = subprocess.Popen(words, executable=program)
+        kt.wait_for(lambda p=p: open(f'/proc/{p.pid}/cmdline').read().split('\0')[1:2] == [words[1]])
+        assert s.privop('PRIVOP_KILL', n=(p.pid, start_of(p.pid), signal.SIGTERM)) == r, words
+        p.kill()
+        p.wait()
+    s.end()
+
+
+
+def see(pid, proc):
+    """What the system user may do with a process of others by that directory: each an errno, 0 where it goes well."""
+    def open_it(name, flags=os.O_RDONLY):
+        return kt.as_user(lambda: os.read(os.open(f'{pid}/{name}', flags, dir_fd=proc), 1) and None, kt.SYSTEM)
+    return {name: open_it(name) for name in ('stat', 'status', 'cmdline', 'environ', 'mem', 'maps', 'fd/0', 'root/etc/shadow')} | \
+        {name: kt.as_user(lambda: os.close(os.open(f'{pid}/{name}', os.O_WRONLY, dir_fd=proc)), kt.SYSTEM)
+         for name in ('oom_score_adj', 'clear_refs', 'coredump_filter')}
+
+
+def fuse_that_never_answers_flush(path):
+    """A file system whose only file, `f`, can be opened, while closing it waits for ever. Its server's pid."""
+    fuse = os.open('/dev/fuse', os.O_RDWR)
+    os.makedirs(path, exist_ok=True)
+    options = f'fd={fuse},rootmode=40755,user_id=0,group_id=0,allow_other'
+    assert kt.libc.mount(b'none', path.encode(), b'fuse', 0, options.encode()) == 0, os.strerror(ctypes.get_errno())
+    pid = os.fork()
+    if pid:
+        os.close(fuse)
+        return pid
+
+    def attr(node):
+        return struct.pack('=QQQQQQIIIIIIIIII', node, 0, 0, 0, 0, 0, 0, 0, 0, 0o40755 if node == 1 else 0o100644, 1, 0, 0, 0, 4096, 0)
+    while True:
+        request = os.read(fuse, 1 << 20)
+        _, op, unique, node = struct.unpack('=IIQQ', request[:24])
+        if op == 26:        # INIT
+            out = struct.pack('=IIIIHHIIHHI28x', 7, 31, 65536, 0, 16, 12, 131072, 1, 0, 0, 0)
+        elif op == 3:       # GETATTR
+            out = struct.pack('=QII', 60, 0, 0) + attr(node)
+        elif op == 1:       # LOOKUP
+            out = struct.pack('=QQQQII', 2, 0, 60, 60, 0, 0) + attr(2)
+        elif op == 14:      # OPEN
+            out = struct.pack('=QII', 1, 0, 0)
+        elif op in (25, 2, 42, 36):     # FLUSH, and what has no answer
+            continue
+        else:
+            os.write(fuse, struct.pack('=IiQ', 16, -38, unique))
+            continue
+        os.write(fuse, struct.pack('=IiQ', 16 + len(out), 0, unique) + out)
+
+
+def test_descriptors_that_nobody_asked_for_hold_up_nobody():
+    """Beside each privileged operation but PRIVOP_SPAWN: root does not close what it did not take. A FUSE server would be asked."""
+    path = kt.SCRATCH + '/flush'
+    cases = [(Manager(), *case) for case in (('PRIVOP_LOOK', 1), ('PRIVOP_OPEN_BASE', 1), ('PRIVOP_SITE', 16), ('PRIVOP_N', 3))]
+    server = fuse_that_never_answers_flush(path)
+    held = os.open(path + '/f', os.O_RDWR)      # from here on no process is started, which would close it
+    try:
+        for s, kind, n in cases:
+            s.begin()
+            s.keeper.settimeout(5)
+            try:
+                s.privop(kind, fds=[held] * n)
+                taken = True
+            except (AssertionError, ConnectionError):
+                taken = False
+            assert not taken, kind
+            # one that waits for an answer of the server stays in state D
+            kt.wait_for(lambda s=s: open(f'/proc/{s.process.pid}/stat').read().rsplit(') ', 1)[1][0] == 'S')
+            assert os.path.basename(path) not in ''.join(
+                os.readlink(f'/proc/{s.process.pid}/fd/{fd}') for fd in os.listdir(f'/proc/{s.process.pid}/fd')), kind
+    finally:
+        os.kill(server, signal.SIGKILL)     # ends the connection, and so each close()
+        os.waitpid(server, 0)
+        with contextlib.suppress(OSError):      # ENOTCONN
+            os.close(held)
+    for s, _, _ in cases:
+        s.end()
+    kt.run('umount', '-l', path)
+
+
+def test_its_proc_shows_all_processes_and_no_more():
+    """Where the site hides them by hidepid=: names and command lines, as SECURITY.md says, and nothing of what they hold."""
+    s = Manager()
+    s.begin()
+    victims = [subprocess.Popen(['setpriv', f'--reuid={uid}', f'--regid={uid}', '--clear-groups', 'sleep', '1000'])
+               for uid in (kt.OTHER, kt.UID)]
+    for p in victims:
+        kt.wait_for(lambda p=p: open(f'/proc/{p.pid}/cmdline').read().startswith('sleep'))
+    kt.run('mount', '-o', 'remount,hidepid=2,gid=1', '/proc')
+    try:
+        r, _, (proc,) = s.ask('PRIVOP_OPEN_PROC')
+        assert r == 0
+        node = os.open('/proc', os.O_PATH)
+        for p in victims:
+            assert set(see(p.pid, node).values()) == {ENOENT}, see(p.pid, node)
+            seen = see(p.pid, proc)
+            assert all(seen.pop(name) == 0 for name in ('stat', 'status', 'cmdline')), seen
+            assert set(seen.values()) <= {EPERM, EACCES}, seen
+        for name in 'sysrq-trigger', 'sys/kernel/core_pattern', 'sys/kernel/modprobe':
+            assert kt.as_user(lambda name=name: os.open(name, os.O_WRONLY, dir_fd=proc), kt.SYSTEM) in (EACCES, ENOENT), name
+        os.close(node)
+        os.close(proc)
+    finally:
+        kt.run('mount', '-o', 'remount,hidepid=0,gid=0', '/proc')
+    for p in victims:
+        p.kill()
+        p.wait()
+    s.end()
+
+
+def test_log_and_figures_are_the_sites():
+    """The manager names no file. What is root's under another name is not opened; what the log takes has an end."""
+    set_up()
+    for log, figures in (f'{kt.SCRATCH}/sticky/x.log', f'{kt.SCRATCH}/sticky/x.prom'), (f'{ROOTS}/state', f'{ROOTS}/lock'), \
+            (f'{kt.SCRATCH}/links/x.log', f'{kt.SCRATCH}/links/x.prom'):
+        shutil.rmtree(kt.SCRATCH + '/links', ignore_errors=True)
+        os.makedirs(kt.SCRATCH + '/links')
+        for name in 'x.log', 'x.prom':
+            os.symlink(f'{ROOTS}/{name}', f'{kt.SCRATCH}/links/{name}')
+        kt.write_conf(f'[daemon]\nLogFile={log}\n[metrics]\nTextfile={figures}')
+        before = everything()
+        s = Manager()
+        s.begin()
+        s.await_answer('PRIVOP_SITE')
+        assert s.privop('PRIVOP_OPEN_LOG') < 0, log
+        if 'links' not in figures:      # a link there is replaced, not followed
+            assert s.privop('PRIVOP_TEXT') < 0, figures
+        else:
+            s.privop('PRIVOP_TEXT')
+            s.privop('PRIVOP_TEXT', n=(1,))
+        assert everything() == before, log
+        assert not os.path.exists(f'{kt.SCRATCH}/sticky/x.log')
+        s.end()
+    kt.write_conf(f'[daemon]\nLogFile={kt.LOG}')
+    s = Manager()
+    s.begin()
+    s.await_answer('PRIVOP_SITE')
+    r, _, fds = s.ask('PRIVOP_OPEN_LOG')
+    assert r == 0 and s.privop('PRIVOP_OPEN_LOG') == -EBUSY
+    assert os.readlink(f'/proc/self/fd/{fds[0]}').startswith('pipe:')
+    with open(fds[0], 'wb') as f:
+        for _ in range(9):
+            f.write(b'x' * (1 << 20))
+    s.privop('PRIVOP_CHECK_PROGRAM')
+    kt.wait_for(lambda: os.path.getsize(kt.LOG) >= 8 << 20, what='the log')
+    s.end()
+    st = os.stat(kt.LOG)
+    assert (st.st_size, st.st_uid, st.st_mode & 0o777) == (8 << 20, 0, 0o640), st
+    os.unlink(kt.LOG)
+    kt.write_conf()
+
+
+def test_numbers_texts_and_descriptors_of_any_kind_do_not_end_the_keeper():
+    """Each privileged operation with odd arguments, and as many descriptors as a packet takes."""
+    set_up()
+    s = Manager()
+    s.begin()
+    before = everything()
+    fds = [0] * E['PRIVOP_MAX_FDS']    # beside PRIVOP_SPAWN; beside all others they end the conversation
+    harmless = {'PRIVOP_N', 'PRIVOP_EXITED', 'PRIVOP_OVER'}
+    kinds = [k for k in E if k.startswith('PRIVOP_') and 0 < E[k] < E['PRIVOP_N'] and
+             re.match(r'PRIVOP_(?!NAME_|FILE_|DIR_|PROGRAM_|N_)', k) and k not in harmless]
+    for kind in kinds:
+        for number in 0, 1, -1, 2**31, 2**63 - 1, -2**63:
+            for text in b'', b'x' * 5120, b'/' * 5120, b'\xff\0\n/../..':
+                s.privop(kind, dir=number & 0xffffffff, dir2=7, name=number & 0xffffffff, name2=99, n=(number,) * 3, text=text,
+                      fds=fds if number == -1 and kind == 'PRIVOP_SPAWN' else ())
+    assert s.process.poll() is None
+    assert everything() == before
+    s.end()
+
+
+def test_the_real_manager_is_confined():
+    install(kt.HELPER, 'stage-helper')
+    j = kt.Job()
+    pid, = kt.processes('stage-manager')
+    status, limits = open(f'/proc/{pid}/status').read(), open(f'/proc/{pid}/limits').read()
+    assert f'Uid:\t{kt.SYSTEM}\t{kt.SYSTEM}\t{kt.SYSTEM}\t{kt.SYSTEM}\n' in status, status
+    assert 'Seccomp:\t2\n' in status and 'NoNewPrivs:\t1\n' in status and 'CapEff:\t' + '0' * 16 in status, status
+    assert re.search(r'^Max file size +4194304 +4194304', limits, re.M), limits
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    put_fake_in_place()
+
+
+def install(program, name):
+    """One that is executed can't be written."""
+    path = f'{kt.LIBEXEC}/{name}'
+    shutil.copyfile(program, path + '.new')
+    os.chmod(path + '.new', 0o755)
+    os.rename(path + '.new', path)
+
+
+def put_fake_in_place():
+    install(kt.HELPER, 'stage-helper.real')
+    install(kt.FAKE, 'stage-helper')
+
+
+def main():
+    kt.set_up_namespace()
+    put_fake_in_place()
+    failed = []
+    for name, test in list(globals().items()):
+        if not name.startswith('test_') or sys.argv[6:] and name not in sys.argv[6:]:
+            continue
+        kt.write_conf()
+        begin = time.monotonic()
+        try:
+            test()
+            print(f'ok {name} {time.monotonic() - begin:.2f}s', flush=True)
+        except Exception as e:
+            import traceback
+            traceback.print_exc()
+            print(f'NOT OK {name}: {e!r}', flush=True)
+            failed.append(name)
+        for path in sorted((m for m in mounted() if m.startswith(kt.RUNDIR)), reverse=True):
+            kt.run('umount', '-l', path, check=False)
+        kt.clear()
+    if failed:
+        print('failed:', *failed)
+    sys.exit(1 if failed else 0)
+
+
+if __name__ == '__main__':
+    kt.start(main)

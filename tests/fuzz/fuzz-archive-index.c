@@ -1,0 +1,111 @@
+/* The index of a tar: what it has is what extraction reads, and it has nothing where that fails. */
+#include "tests/fuzz/fuzz.h"
+
+#include <errno.h>
+
+#include "common/dataset/member-path.h"
+#include "daemon/engines/archive/archive-index.h"
+#include "daemon/engines/archive/stream.h"
+#include "daemon/engines/archive/tar-scan.h"
+#include "daemon/engines/archive/untar-members.h"
+
+#define MAX_MEMBERS 500
+
+static const struct members_hook no_hook;
+
+static struct seen {
+	char path[MEMBER_PATH_SIZE];
+	enum member_type type;
+	uint64_t size, sum;
+} seen[MAX_MEMBERS];
+
+static uint64_t add_sum(uint64_t sum, const uint8_t *data, size_t size)
+{
+	for (size_t i = 0; i < size; i++)
+		sum = sum * 31 + data[i];
+	return sum;
+}
+
+/* What extraction reads of the archive, which it has to take whole. */
+static size_t read_members(const uint8_t *data, size_t size)
+{
+	_cleanup_(members_closep) struct members *m = NULL;
+	struct error err = ERROR_INIT;
+	struct member member;
+	struct stream *s;
+	struct piece p;
+	size_t n = 0;
+	int r;
+
+	FUZZ_CHECK(stream_new_memory(&s, data, size, 0) == 0);
+	FUZZ_CHECK(members_open_tar(&m, s, &no_hook, &err) == 0);
+	while ((r = members_next(m, &member, &err)) > 0 && n < MAX_MEMBERS) {
+		struct seen *v = &seen[n++];
+
+		FUZZ_CHECK(member_path_clean(member.path, v->path, &err) == 0);
+		v->type = member.type;
+		v->size = member.size;
+		v->sum = 0;
+		while ((r = members_read(m, &p, &err)) > 0)
+			v->sum = add_sum(v->sum, p.data, p.size);
+		FUZZ_CHECK(r == 0);
+	}
+	FUZZ_CHECK(r == 0 || n == MAX_MEMBERS);
+	return r == 0 ? n : 0;
+}
+
+static const struct archive_record *look(const struct archive_index *x, const char *path)
+{
+	const struct archive_record *rec = archive_index_get(x, ARCHIVE_INDEX_ROOT);
+	char name[MEMBER_MAX_NAME + 1];
+
+	while (*path) {
+		size_t n = strcspn(path, "/");
+
+		FUZZ_CHECK(rec->type == MEMBER_DIR && n <= MEMBER_MAX_NAME);
+		memcpy(name, path, n);
+		name[n] = '\0';
+		path += n + (path[n] == '/');
+		rec = archive_index_get(x, archive_index_find(x, rec, name));
+		FUZZ_CHECK(rec);
+	}
+	return rec;
+}
+
+static bool comes_again(size_t i, size_t n)
+{
+	for (size_t k = i + 1; k < n; k++)
+		if (!strcmp(seen[k].path, seen[i].path))
+			return true;
+	return false;
+}
+
+static void compare(const struct archive_index *x, const uint8_t *data, size_t size, size_t n)
+{
+	for (size_t i = 0; i < n; i++) {
+		const struct archive_record *rec = look(x, seen[i].path);
+
+		if (seen[i].type != MEMBER_FILE || comes_again(i, n))
+			continue;
+		FUZZ_CHECK(rec->type == MEMBER_FILE && rec->size == seen[i].size);
+		FUZZ_CHECK(rec->start <= size && rec->size <= size - rec->start);
+		FUZZ_CHECK(add_sum(0, data + rec->start, rec->size) == seen[i].sum);
+	}
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
+	const struct tar_scan scan = { .fd = fuzz_file(data, size), .size = size };
+	struct error err = ERROR_INIT;
+	int r;
+
+	FUZZ_CHECK(archive_index_new(&x, 0, &err) == 0);
+	r = tar_scan(x, &scan, &err);
+	fuzz_check_error(r, &err);
+	if (r < 0)
+		return 0;
+	FUZZ_CHECK(archive_index_finish(x, &err) == 0);
+	compare(x, data, size, read_members(data, size));
+	return 0;
+}

@@ -1,0 +1,287 @@
+/* The index of an archive: the tree that extraction would make, or the same refusal. */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "daemon/engines/archive/archive-index.h"
+#include "daemon/engines/archive/tar-scan.h"
+
+#define MTIME 4711
+
+static const struct archive_record *look(const struct archive_index *x, const char *path)
+{
+	const struct archive_record *rec = archive_index_get(x, ARCHIVE_INDEX_ROOT);
+	char name[256];
+
+	while (*path) {
+		size_t n = strcspn(path, "/");
+		uint32_t i;
+
+		memcpy(name, path, n);
+		name[n] = '\0';
+		path += n + (path[n] == '/');
+		i = archive_index_find(x, rec, name);
+		if (i == ARCHIVE_INDEX_NONE)
+			return NULL;
+		rec = archive_index_get(x, i);
+	}
+	return rec;
+}
+
+static struct archive_index *begin(void)
+{
+	struct archive_index *x;
+
+	assert_int_equal(archive_index_new(&x, MTIME, NULL), 0);
+	return x;
+}
+
+static int add(struct archive_index *x, enum member_type type, const char *path, const char *link,
+	       uint64_t start)
+{
+	const struct member m = {
+		.type = type,
+		.path = path,
+		.link = link,
+		.mode = 06751,
+		.mtime = 1000,
+		.mtime_ns = 5,
+		.has_mtime = true,
+		.size = type == MEMBER_FILE ? 10 : 0,
+	};
+
+	return archive_index_add(x, &m, start, NULL);
+}
+
+static void test_entries_are_sorted_in_their_directories(void **state)
+{
+	_cleanup_(archive_index_freep) struct archive_index *x = begin();
+	const struct archive_record *dir, *rec;
+	struct archive_counts counts;
+	char path[64];
+
+	for (uint32_t i = 0; i < 3000; i++) {
+		snprintf(path, sizeof(path), "./d%u/sub/f%u", i * 7 % 100, i);
+		assert_int_equal(add(x, MEMBER_FILE, path, NULL, i), 0);
+	}
+	assert_int_equal(add(x, MEMBER_DIR, "d5/", NULL, 0), 0);
+	assert_int_equal(archive_index_finish(x, NULL), 0);
+	for (uint32_t i = 0; i < 3000; i++) {
+		snprintf(path, sizeof(path), "d%u/sub/f%u", i * 7 % 100, i);
+		rec = look(x, path);
+		assert_non_null(rec);
+		assert_int_equal(rec->start, i);
+		assert_int_equal(rec->mode, 0751); /* without setuid */
+	}
+	assert_null(look(x, "d1/sub/f0"));
+	for (uint64_t i = 0; (dir = archive_index_get(x, i)); i++) {
+		if (dir->type != MEMBER_DIR)
+			continue;
+		for (uint64_t k = dir->start; k < dir->start + dir->size; k++) {
+			rec = archive_index_get(x, k);
+			assert_ptr_equal(archive_index_get(x, rec->parent), dir);
+			if (k > dir->start)
+				assert_true(strcmp(archive_index_get_text(x, rec[-1].name),
+						   archive_index_get_text(x, rec->name)) < 0);
+		}
+	}
+	assert_int_equal(look(x, "d5")->mtime, 1000);
+	assert_int_equal(look(x, "d6")->mtime, MTIME);
+	assert_int_equal(look(x, "d6")->mode, 0755);
+	assert_int_equal(look(x, "")->n_links, 102);
+	archive_index_get_counts(x, &counts);
+	assert_int_equal(counts.n_files, 3000);
+	assert_int_equal(counts.n_records, 3201);
+	assert_in_range(counts.memory, 1, 3201 * (64 + 6) + 200);
+}
+
+static void test_the_last_of_a_name_counts(void **state)
+{
+	_cleanup_(archive_index_freep) struct archive_index *x = begin();
+	struct archive_counts counts;
+
+	assert_int_equal(add(x, MEMBER_FILE, "a", NULL, 1), 0);
+	assert_int_equal(add(x, MEMBER_HARDLINK, "h", "./a", 0), 0);
+	assert_int_equal(add(x, MEMBER_FILE, "/a", NULL, 2), 0);
+	assert_int_equal(add(x, MEMBER_SYMLINK, "l", "a", 0), 0);
+	assert_int_equal(add(x, MEMBER_HARDLINK, "k", "l", 0), 0);
+	assert_int_equal(add(x, MEMBER_HARDLINK, "h2", "h", 0), 0);
+	assert_int_equal(archive_index_finish(x, NULL), 0);
+	archive_index_get_counts(x, &counts);
+	assert_int_equal(counts.n_replaced, 1);
+	assert_int_equal(counts.n_absolute, 1);
+	assert_int_equal(look(x, "a")->start, 2);
+	assert_int_equal(look(x, "a")->n_links, 1);
+	assert_int_equal(look(x, "h")->start, 1); /* what the name stood for then */
+	assert_int_equal(look(x, "h")->n_links, 2);
+	assert_int_equal(look(x, "h")->number, look(x, "h2")->number);
+	assert_int_equal(look(x, "k")->type, MEMBER_SYMLINK);
+	assert_string_equal(archive_index_get_text(x, look(x, "k")->start), "a");
+}
+
+static void test_what_extraction_refuses_is_refused(void **state)
+{
+	static const struct {
+		enum member_type type;
+		const char *path, *link;
+		int expect;
+	} cases[] = {
+		{ MEMBER_FILE, "../evil", NULL, -EINVAL },
+		{ MEMBER_FILE, "a/../../evil", NULL, -EINVAL },
+		{ MEMBER_FILE, "link/evil", NULL, -EEXIST }, /* through a link */
+		{ MEMBER_FILE, "file/below", NULL, -EEXIST },
+		{ MEMBER_DIR, "link", NULL, -EEXIST },
+		{ MEMBER_FILE, "dir", NULL, -EISDIR },
+		{ MEMBER_SYMLINK, "dir", "/tmp", -EISDIR },
+		{ MEMBER_FILE, ".", NULL, -EINVAL },
+		{ MEMBER_SYMLINK, "./", "/tmp", -EINVAL },
+		{ MEMBER_HARDLINK, "h", "missing", -ENOENT },
+		{ MEMBER_HARDLINK, "h", "link/passwd", -ENOENT },
+		{ MEMBER_HARDLINK, "h", "../victim", -EINVAL },
+		{ MEMBER_HARDLINK, "h", "dir", -EISDIR },
+		{ MEMBER_OTHER, "device", NULL, -EINVAL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(archive_index_freep) struct archive_index *x = begin();
+
+		assert_int_equal(add(x, MEMBER_SYMLINK, "link", "/etc", 0), 0);
+		assert_int_equal(add(x, MEMBER_FILE, "file", NULL, 0), 0);
+		assert_int_equal(add(x, MEMBER_FILE, "dir/file", NULL, 0), 0);
+		assert_int_equal(add(x, cases[i].type, cases[i].path, cases[i].link, 0),
+				 cases[i].expect);
+	}
+}
+
+/* ---- tars ---- */
+
+static void run(const char *dir, const char *command)
+{
+	_cleanup_(freep) char *text = NULL;
+
+	assert_true(asprintf(&text, "cd '%s' && { %s; }", dir, command) > 0);
+	assert_int_equal(system(text), 0);
+}
+
+static int scan(const char *dir, struct archive_index *x, uint64_t size, int *fdp)
+{
+	struct tar_scan scan = { .size = size };
+	_cleanup_(freep) char *path = NULL;
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat st;
+	int r;
+
+	assert_true(asprintf(&path, "%s/t.tar", dir) > 0);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(fd >= 0 && fstat(fd, &st) == 0);
+	scan.fd = fd;
+	if (size == 0)
+		scan.size = (uint64_t)st.st_size;
+	r = tar_scan(x, &scan, NULL);
+	if (r == 0)
+		r = archive_index_finish(x, NULL);
+	if (fdp)
+		*fdp = steal_fd(&fd);
+	return r;
+}
+
+static void check_content(const char *dir, const struct archive_index *x, int fd, const char *name)
+{
+	const struct archive_record *rec = look(x, name);
+	_cleanup_(freep) char *path = NULL, *a = NULL, *b = NULL;
+	_cleanup_(fd_closep) int file = -1;
+	struct stat st;
+
+	assert_true(asprintf(&path, "%s/src/%s", dir, name) > 0);
+	file = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(file >= 0 && fstat(file, &st) == 0);
+	assert_non_null(rec);
+	assert_int_equal(rec->size, st.st_size);
+	assert_int_equal(rec->mode, st.st_mode & 0777);
+	a = malloc((size_t)st.st_size);
+	b = malloc((size_t)st.st_size);
+	assert_int_equal(pread(file, a, (size_t)st.st_size, 0), st.st_size);
+	assert_int_equal(pread(fd, b, (size_t)st.st_size, (off_t)rec->start), st.st_size);
+	assert_memory_equal(a, b, (size_t)st.st_size);
+}
+
+static void make_tree(const char *dir)
+{
+	run(dir, "mkdir -p src/d src/empty && head -c 1 /dev/zero >src/d/one && head -c 511 "
+		 "/dev/urandom >src/d/511"
+		 " && head -c 512 /dev/urandom >src/d/512 && head -c 700000 /dev/urandom >src/big"
+		 " && for i in $(seq 300); do echo $i$i >src/d/f$i; done && ln src/big src/hard && "
+		 "ln -s big src/soft"
+		 " && n=$(printf %0200d 7) && mkdir src/$n && cp src/d/512 src/$n/$n && chmod 700 "
+		 "src/d/512");
+}
+
+static void test_content_is_found_in_all_dialects(void **state)
+{
+	static const char *const formats[] = { "gnu", "posix", "oldgnu" };
+	char name[2 * 201], *n = name;
+
+	make_tree(*state);
+	snprintf(name, sizeof(name), "%0200d/%0200d", 7, 7);
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+		_cleanup_(archive_index_freep) struct archive_index *x = begin();
+		_cleanup_(freep) char *command = NULL;
+		_cleanup_(fd_closep) int fd = -1;
+
+		assert_true(asprintf(&command, "tar --format=%s -C src -cf t.tar .", formats[i]) >
+			    0);
+		run(*state, command);
+		assert_int_equal(scan(*state, x, 0, &fd), 0);
+		check_content(*state, x, fd, "d/one");
+		check_content(*state, x, fd, "d/511");
+		check_content(*state, x, fd, "d/512");
+		check_content(*state, x, fd, "d/f299");
+		check_content(*state, x, fd, "big");
+		check_content(*state, x, fd, "hard");
+		check_content(*state, x, fd, n);
+		assert_int_equal(look(x, "hard")->n_links, 2);
+		assert_string_equal(archive_index_get_text(x, look(x, "soft")->start), "big");
+		assert_int_equal(look(x, "empty")->size, 0);
+	}
+}
+
+/* Wherever it is cut off, also between two members and in its end. */
+static void test_an_archive_that_is_cut_off_has_no_index(void **state)
+{
+	const uint64_t end = 5 * (512 + 3072) + 1024; /* there are zeros after it */
+
+	run(*state, "mkdir src && for i in 1 2 3 4 5; do head -c 3000 /dev/urandom >src/$i; done"
+		    " && tar -b 2 -C src -cf t.tar 1 2 3 4 5");
+	for (uint64_t size = 1; size <= end; size++) {
+		_cleanup_(archive_index_freep) struct archive_index *x = begin();
+
+		assert_int_equal(scan(*state, x, size, NULL), size == end ? 0 : -ENODATA);
+	}
+}
+
+static void test_a_sparse_file_is_left_to_extraction(void **state)
+{
+	_cleanup_(archive_index_freep) struct archive_index *x = begin();
+
+	run(*state, "mkdir src && truncate -s 1M src/hole && tar -S -C src -cf t.tar .");
+	assert_int_equal(scan(*state, x, 0, NULL), -EOPNOTSUPP);
+}
+
+#define SCRATCH(test)                                                                              \
+	cmocka_unit_test_setup_teardown(test, unit_scratch_setup, unit_scratch_teardown)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_entries_are_sorted_in_their_directories),
+		cmocka_unit_test(test_the_last_of_a_name_counts),
+		cmocka_unit_test(test_what_extraction_refuses_is_refused),
+		SCRATCH(test_content_is_found_in_all_dialects),
+		SCRATCH(test_an_archive_that_is_cut_off_has_no_index),
+		SCRATCH(test_a_sparse_file_is_left_to_extraction),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

@@ -1,0 +1,120 @@
+/*
+ * What a manager that somebody has taken over can't do by itself.
+ */
+#include "daemon/manager/manager.h"
+
+#include <asm/sockios.h>
+#include <sys/ioctl.h>
+#include <sys/prctl.h>
+#include <sys/resource.h>
+#include <sys/un.h>
+
+#include "tests/unit/unit-confined.h"
+
+static void confine(void)
+{
+	if (prctl(PR_GET_SECCOMP, 0, 0, 0, 0) < 0)
+		_exit(UNIT_SKIPPED);
+	prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0);
+	manager_confine();
+	CHECK(prctl(PR_GET_SECCOMP, 0, 0, 0, 0) == 2);
+}
+
+static void try_what_nobody_needs(const char *dir)
+{
+	confine();
+	unit_check_denied_to_all();
+}
+
+static void try_processes(const char *dir)
+{
+	struct rlimit limit = { 0, 0 };
+	struct sched_param param = { 0 };
+	cpu_set_t cpus;
+
+	confine();
+#ifndef STAGE_SANITIZED
+	CHECK_DENIED(fork());
+	CHECK_DENIED(kill(getppid(), 0));
+	CHECK_DENIED(syscall(SYS_tgkill, getppid(), getppid(), 0));
+	CHECK_DENIED(ptrace(PTRACE_ATTACH, getppid(), NULL, NULL));
+#endif
+	CHECK_DENIED(syscall(SYS_tkill, getppid(), 0));
+	CHECK_DENIED(syscall(424, 0, 0, NULL, 0)); /* pidfd_send_signal */
+	CHECK_DENIED(setpriority(PRIO_PROCESS, (id_t)getppid(), 1));
+	CHECK_DENIED(sched_setscheduler(getppid(), SCHED_IDLE, &param));
+	CHECK_DENIED(prlimit(getppid(), RLIMIT_CORE, NULL, &limit));
+	CPU_ZERO(&cpus);
+	CPU_SET(0, &cpus);
+	CHECK_DENIED(sched_setaffinity(getppid(), sizeof(cpus), &cpus));
+	/* and its own */
+	CHECK(prlimit(0, RLIMIT_CORE, NULL, &limit) == 0);
+}
+
+/* Where a descriptor has an owner the kernel signals that when there is something to read. */
+static void try_signals_of_descriptors(const char *dir)
+{
+	struct f_owner_ex owner = { F_OWNER_PID, getppid() };
+	int fds[2], pid = getppid();
+
+	confine();
+	CHECK(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+	CHECK_DENIED(fcntl(fds[0], F_SETOWN, pid));
+	CHECK_DENIED(fcntl(fds[0], F_SETOWN_EX, &owner));
+	CHECK_DENIED(fcntl(fds[0], F_SETSIG, SIGKILL));
+	CHECK_DENIED(ioctl(fds[0], FIOSETOWN, &pid));
+	CHECK_DENIED(ioctl(fds[0], SIOCSPGRP, &pid));
+	/* and what it does itself */
+	CHECK(fcntl(fds[0], F_SETFL, O_NONBLOCK) == 0 && fcntl(fds[0], F_GETFL) >= 0);
+	CHECK(fcntl(fds[0], F_DUPFD_CLOEXEC, 3) >= 0 && fcntl(fds[0], F_SETFD, FD_CLOEXEC) == 0);
+	CHECK(fcntl(fds[0], F_GETOWN) == 0);
+}
+
+static void try_sockets(const char *dir)
+{
+	const struct sockaddr_un addr = { .sun_family = AF_UNIX, .sun_path = "\0confined" };
+	int fds[2], fd;
+
+	confine();
+	CHECK_DENIED(socket(AF_INET, SOCK_STREAM, 0));
+	CHECK_DENIED(socket(AF_INET6, SOCK_DGRAM, 0));
+	CHECK_DENIED(socket(AF_NETLINK, SOCK_RAW, 0));
+	fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0);
+	CHECK(fd >= 0 && socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, fds) == 0);
+	CHECK_DENIED(bind(fd, (const struct sockaddr *)&addr, sizeof(addr)));
+}
+
+static void test_it_starts_mounts_and_traces_nothing(void **state)
+{
+	unit_check_in_child(try_what_nobody_needs, NULL);
+}
+
+static void test_it_reaches_no_process(void **state)
+{
+	unit_check_in_child(try_processes, NULL);
+}
+
+/* Seen failing without the rules of seccomp_confine() for fcntl() and ioctl(). */
+static void test_it_has_no_signal_sent_by_a_descriptor(void **state)
+{
+	unit_check_in_child(try_signals_of_descriptors, NULL);
+}
+
+static void test_it_has_local_sockets_alone(void **state)
+{
+	unit_check_in_child(try_sockets, NULL);
+}
+
+int main(void)
+{
+	const struct CMUnitTest tests[] = {
+		cmocka_unit_test(test_it_starts_mounts_and_traces_nothing),
+		cmocka_unit_test(test_it_reaches_no_process),
+		cmocka_unit_test(test_it_has_no_signal_sent_by_a_descriptor),
+		cmocka_unit_test(test_it_has_local_sockets_alone),
+	};
+
+	if (unit_is_under_valgrind())
+		return UNIT_SKIPPED;
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}

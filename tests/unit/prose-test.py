@@ -1,0 +1,97 @@
+#!/usr/bin/env python3
+"""What people read has short lines, sentences and paragraphs. Argument: the source directory.
+
+No line of a Markdown or rst file is over 100 columns, tables aside. In the manual pages no paragraph has more than 80
+words, and no sentence more than 30. A literal counts as one word. There are no exceptions.
+
+Each was seen failing: with a line of 101 columns in a Markdown file and in a manual page, a sentence of 31 words, and a
+paragraph of 81."""
+import glob
+import os
+import re
+import sys
+import unittest
+
+import docutils.core
+import docutils.nodes
+
+TOP = os.path.abspath(next((a for a in sys.argv[1:] if not a.startswith("-")), "."))
+MAX_COLUMNS = 100
+MAX_SENTENCE = 30
+MAX_PARAGRAPH = 80
+END = re.compile(r"(?<=[.!?])[\"')]*\s+(?=[^a-z])")
+RULE = re.compile(r"^\s*=+( +=+)+$", re.M)
+
+
+def read(path):
+    with open(os.path.join(TOP, path), encoding="utf-8") as f:
+        return f.read()
+
+
+def documents(*endings):
+    for at, folders, names in os.walk(TOP):
+        folders[:] = sorted(name for name in folders if not name.startswith((".", "build")))
+        yield from (os.path.relpath(os.path.join(at, name), TOP) for name in sorted(names) if name.endswith(endings))
+
+
+def long_lines(path):
+    """(number, columns) of lines that are no part of a table: a table's rows begin with a bar, or have a rule among them."""
+    number = 1
+    for block in re.split(r"(?<=\n)(?=\n)", read(path)):
+        lines = block.split("\n")
+        if not RULE.search(block):
+            yield from ((number + i, len(line)) for i, line in enumerate(lines)
+                        if len(line) > MAX_COLUMNS and not line.lstrip().startswith("|"))
+        number += len(lines) - 1
+
+
+def text_of(node):
+    """Its text, with each literal as one word. A sentence may begin with a word in another font."""
+    if isinstance(node, docutils.nodes.literal):
+        return "Literal"
+    if isinstance(node, docutils.nodes.Text):
+        return node.astext()
+    text = "".join(text_of(child) for child in node.children)
+    return text[:1].upper() + text[1:] if isinstance(node, (docutils.nodes.emphasis, docutils.nodes.strong)) else text
+
+
+def paragraphs(path):
+    """(line, text) of each."""
+    tree = docutils.core.publish_doctree(read(path), settings_overrides={"report_level": 5})
+    find = getattr(tree, "findall", tree.traverse)      # since docutils 0.18
+    for node in find(docutils.nodes.paragraph):
+        yield node.line, text_of(node)
+
+
+class Prose(unittest.TestCase):
+    def setUp(self):
+        self.manuals = sorted(os.path.relpath(path, TOP) for path in glob.glob(os.path.join(TOP, "docs/man/*.rst")))
+        self.assertGreater(len(self.manuals), 3)
+
+    def test_lines_end_at_column_100(self):
+        found = list(documents(".md", ".rst"))
+        self.assertGreater(len(found), 20)
+        for path in found:
+            with self.subTest(path):
+                self.assertEqual(list(long_lines(path)), [], "(line, columns)")
+
+    def test_sentences_of_the_manual_are_short(self):
+        n_sentences = 0
+        for path in self.manuals:
+            for line, text in paragraphs(path):
+                for sentence in END.split(text):
+                    n_sentences += 1
+                    n_words = len(sentence.split())
+                    with self.subTest(f"{path}:{line}"):
+                        self.assertLessEqual(n_words, MAX_SENTENCE, sentence)
+        self.assertGreater(n_sentences, 1000)
+
+    def test_paragraphs_of_the_manual_are_short(self):
+        for path in self.manuals:
+            for line, text in paragraphs(path):
+                with self.subTest(f"{path}:{line}"):
+                    self.assertLessEqual(len(text.split()), MAX_PARAGRAPH, text)
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)

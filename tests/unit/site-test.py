@@ -1,0 +1,81 @@
+#!/usr/bin/env python3
+"""tools/site makes pages of all documents, with search, that load nothing from other hosts. Argument: the source directory.
+
+Each was seen failing: with a document that no table of contents names, with dashes, and with a style sheet and a script of another host."""
+import glob
+import os
+import re
+import subprocess
+import sys
+import tempfile
+import unittest
+
+TOP = os.path.abspath(next((a for a in sys.argv[1:] if not a.startswith("-")), "."))
+# What a browser fetches without being asked. Links that a reader follows (<a href=...>) may lead anywhere.
+LOADED = re.compile(r"<(?:script|img|iframe|source|video|audio|embed|object|link)\b[^>]*?(?:src|srcset|href|data)=\"(?:https?:)?//[^\"]*\"|"
+                    r"url\([\"']?(?:https?:)?//[^)]*\)|@import [\"'](?:https?:)?//", re.I)
+
+
+def has_packages():
+    return subprocess.run(["/usr/bin/python3", "-c", "import sphinx, myst_parser, furo"], stderr=subprocess.DEVNULL,
+                          timeout=60).returncode == 0
+
+
+def loads(text):
+    return [m for m in LOADED.findall(text) if 'rel="canonical"' not in m]
+
+
+class Site(unittest.TestCase):
+    @classmethod
+    def setUpClass(cls):
+        if not has_packages():
+            if {"sphinx", "all"} & set(os.environ.get("STAGE_TEST_MUST", "").split(",")):
+                raise AssertionError("Sphinx, myst-parser and furo must be there (STAGE_TEST_MUST)")
+            raise unittest.SkipTest("tools/deps site has not installed Sphinx, myst-parser and furo")
+        cls.dir = tempfile.TemporaryDirectory(prefix="site-")
+        cls.result = subprocess.run([f"{TOP}/tools/site", "--no-deps", cls.dir.name], stdout=subprocess.PIPE,
+                                    stderr=subprocess.STDOUT, universal_newlines=True, timeout=300)
+
+    @classmethod
+    def tearDownClass(cls):
+        cls.dir.cleanup()
+
+    def pages(self, ending):
+        for path in glob.glob(f"{self.dir.name}/**/*.{ending}", recursive=True):
+            with open(path, errors="replace") as f:
+                yield os.path.relpath(path, self.dir.name), f.read()
+
+    def test_it_is_made_without_a_warning(self):
+        self.assertEqual((self.result.returncode, self.result.stdout), (0, f"{self.dir.name}/index.html\n"))
+
+    def test_each_document_is_a_page(self):
+        documents = {os.path.relpath(p, TOP) for pattern in ("*.md", "docs/**/*.md", "docs/man/*.rst", "etc/**/*.md")
+                     for p in glob.glob(os.path.join(TOP, pattern), recursive=True)} - {"docs/site/index.md", "README.md"}
+        made = {name for name, _ in self.pages("html")}
+        self.assertEqual({d for d in documents if f"{os.path.splitext(d)[0]}.html" not in made}, set())
+        self.assertIn("search.html", made)
+
+    def test_options_are_not_written_with_dashes_of_prose(self):
+        pages = dict(self.pages("html"))
+        self.assertIn("--json", pages["docs/man/stagectl.1.html"])
+        self.assertIn("#SBATCH --stage-data=", re.sub("<[^>]*>", "", pages["index.html"]))
+
+    def test_words_of_the_manual_pages_are_found(self):
+        ((_, index),) = [page for page in self.pages("js") if page[0] == "searchindex.js"]
+        for word in "KeepFreeMemory", "hydrate", "squashfs":
+            self.assertIn(word.lower()[:6], index.lower(), word)
+
+    def test_nothing_is_loaded_from_other_hosts(self):
+        for ending in "html", "css":
+            for name, text in self.pages(ending):
+                self.assertEqual(loads(text), [], name)
+
+    def test_what_would_be_loaded_is_seen(self):
+        for text in ('<script src="https://x/y.js">', '<link rel="stylesheet" href="//x/y.css">', "a { background: url(http://x/y) }",
+                     '<img alt="a" src="https://x/y.svg">'):
+            self.assertTrue(loads(text), text)
+        self.assertEqual(loads('<a href="https://x/y"><img src="y.svg"></a>'), [])
+
+
+if __name__ == "__main__":
+    unittest.main(argv=sys.argv[:1], verbosity=2)
