@@ -125,7 +125,7 @@ static bool learn_limit(struct stage *s)
 {
 	bool changed = false;
 
-	if (!ctx_is_over_limit(s->ctx) || s->plan.method != DATASET_METHOD_EXTRACT)
+	if (s->plan.method != DATASET_METHOD_EXTRACT || !s->in.able.can_mount)
 		return false;
 	for (size_t i = 0; i < s->in.n_spaces; i++) {
 		changed = changed || s->in.spaces[i].present;
@@ -369,7 +369,7 @@ static int plan_and_make(struct stage *s, struct error *err)
 		if (!learn_broadcast(s, err) && !learn_mount(s, r, err) && !learn_full_keep(s, r)) {
 			if (tried || (r == -ENODEV && has_dest(s)))
 				full = *err;
-			if (!learn_limit(s) && (ctx_is_over_limit(s->ctx) || !learn(s, r, have)))
+			if (ctx_is_over_limit(s->ctx) ? !learn_limit(s) : !learn(s, r, have))
 				return r;
 		}
 		log_print(LOG_LEVEL_INFO, s->ctx->ds->name, "%s: %s; planning again", s->plan.tier,
