@@ -69,9 +69,10 @@ static int read_lines(struct mover_list *l)
 int mover_list_read(struct mover_list *l, struct error *err)
 {
 	char uid[16];
-	const char *const argv[] = { "squeue", "-h",	    "-u", uid,
-				     "-t",     "PD,R,S,CF", "-o", "%A|%T|%M|%l|%P|%r|%j",
-				     NULL };
+	const char *const argv[] = {
+		"squeue", "-h", "-a", "-u", uid, "-t", "PD,R,S,CF", "-o", "%A|%T|%M|%l|%P|%r|%j",
+		NULL,
+	};
 	int r;
 
 	*l = (struct mover_list){ 0 };

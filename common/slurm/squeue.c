@@ -1,7 +1,8 @@
 /*
  * All states are asked for: which ones squeue shows by itself is not the same everywhere, and a job
- * that is suspended must not be taken for one that is over. Both outputs are files in memory, so
- * that squeue never waits for us: the list, and what it complains of.
+ * that is suspended must not be taken for one that is over. All partitions are asked for (-a; -j
+ * asks for them by itself): squeue shows a user no job in a hidden one. Both outputs are files in
+ * memory, so that squeue never waits for us: the list, and what it complains of.
  *
  * It runs outside of the job's cgroups as we do, so a copy of it is executed that its user can't
  * trace.
@@ -112,8 +113,8 @@ static void become_squeue(const struct squeue_question *q, int out, int complain
 	const char *of_job[16] = { NAME, "-h", "-t", "all", "-o", "%A %t" };
 	size_t n = 6;
 	/* clang-format off */
-	char *const of_user[] = { (char *)NAME, (char *)"-h", (char *)"-t", (char *)"all",
-				  (char *)"-u", uid, (char *)"-w", (char *)q->node,
+	char *const of_user[] = { (char *)NAME, (char *)"-h", (char *)"-a", (char *)"-t",
+				  (char *)"all", (char *)"-u", uid, (char *)"-w", (char *)q->node,
 				  (char *)"-o", (char *)"%A %t", NULL };
 	/* clang-format on */
 

@@ -347,7 +347,8 @@ n1_is_rid_of() {
 
 readonly test_the_end_of_a_job_is_seen_without_slurmd_seconds=300
 # Nobody calls `clean` here: stagingd asks Slurm. The job is not over as long as its script runs, however long there is no slurmd.
-# Fails where nobody asks, where the keeper is not told, and where a job in any state is over, or none.
+# The partition is hidden, of which squeue shows users nothing unless it is asked to.
+# Fails where nobody asks, where the keeper is not told, where a job in any state is over, or none, and without `squeue -a`.
 test_the_end_of_a_job_is_seen_without_slurmd() {
 	local id ended sum conf=$base/etc/slurm/slurm.conf
 
@@ -356,7 +357,9 @@ test_the_end_of_a_job_is_seen_without_slurmd() {
 	sed -i 's/^SlurmdTimeout=.*/SlurmdTimeout=600/' "$conf"
 	on ctl scontrol reconfigure
 	at_end "sed -i 's/^SlurmdTimeout=.*/SlurmdTimeout=20/' '$conf'; on ctl scontrol reconfigure"
-	id=$(job_submit alice -w n1 --stage-data="$items" <<-EOS
+	on ctl scontrol update PartitionName=other Hidden=YES
+	at_end "on ctl scontrol update PartitionName=other Hidden=NO"
+	id=$(job_submit alice -w n1 -p other --stage-data="$items" <<-EOS
 	echo begun; $until_let_go
 	cat \$STAGE_DATA_PATH_T/*/* | cksum; cat \$STAGE_DATA_PATH_M/*/* | cksum; ls \$STAGE_DATA_PATH_D | wc -l; echo read
 	EOS
