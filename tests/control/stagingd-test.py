@@ -1617,7 +1617,7 @@ class Over(unittest.TestCase):
         for name in self.LIVES:
             self.assertTrue(self.all[name].is_served(), name)
         self.assertEqual(hidden.n_calls(), 0)
-        self.assertEqual(set(self.all["running"].said()), {f"-h -t all -u {OTHER_UID} -w n1 -o %A %t"})
+        self.assertEqual(set(self.all["running"].said()), {f"-h -a -t all -u {OTHER_UID} -w n1 -o %A %t"})
         with open(f"{self.all['running'].top}/env") as f:
             self.assertLessEqual({line.split()[1].split("=")[0] for line in f if line.startswith("export")},
                                  {"PATH", "LANG", "PWD", "OLDPWD", "SHLVL"})
