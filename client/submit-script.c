@@ -42,7 +42,7 @@ static const char head[] =
 	"exit 1\n"
 	"fail() {\n"
 	"	echo \"stage-mover: $1\"\n"
-	"	for job in $(squeue -h -u \"$(id -u)\" -t PD -o '%A %E' |\n"
+	"	for job in $(squeue -h -a -u \"$(id -u)\" -t PD -o '%A %E' |\n"
 	"	             sed -n \"s/^\\([0-9]*\\) "
 	".*[:,?]$SLURM_JOB_ID\\([^0-9].*\\)*\\$/\\1/p\"); do\n"
 	"		scontrol update \"JobId=$job\" \"Comment=mover job $SLURM_JOB_ID: $1\"\n"
