@@ -120,13 +120,16 @@ test_what_has_changed_is_moved_anew() {
 	assert_match "$(mover_log "$sum")" "20.* MiB were there already"
 }
 
-# Fails when the reason is told to jobs that run, and not to those that wait.
+# The job is in a hidden partition, of which squeue shows users nothing unless it is asked to.
+# Fails when the reason is told to jobs that run, and not to those that wait, and without `squeue -a`.
 test_a_mover_that_fails_ends_the_job_with_its_reason() {
 	local id mover
 
 	mover_begin
 	on n3 install -m 0600 /dev/null "$far/secret"
-	id=$(mover_submit "--stage-data=$far/secret" <<<$'#!/bin/bash\necho begun')
+	on ctl scontrol update PartitionName=other Hidden=YES
+	at_end "on ctl scontrol update PartitionName=other Hidden=NO"
+	id=$(mover_submit -p other "--stage-data=$far/secret" <<<$'#!/bin/bash\necho begun')
 	mover=$(mover_id)
 	job_wait "$id"
 	assert_eq CANCELLED "$(job_state "$id")" "end of the job"
