@@ -9,6 +9,7 @@
 
 #include "client/chart.h"
 #include "client/output.h"
+#include "client/report-file.h"
 #include "client/rpc.h"
 #include "client/snapshot.h"
 #include "client/srun.h"
@@ -22,16 +23,18 @@
 #define TEXT_MAX_ROWS 32
 #define TEXT_CELLS 40
 
-enum { OPT_SVG = 256, OPT_HTML, OPT_NODE_REPORT };
+enum { OPT_SVG = 256, OPT_HTML, OPT_SAVE, OPT_FROM, OPT_NODE_REPORT };
 
 struct report_options {
-	const char *svg, *html;
+	const char *svg, *html, *save, *from;
 	bool node_report;
 };
 
 static const struct option options[] = {
 	{ "svg", required_argument, NULL, OPT_SVG },
 	{ "html", required_argument, NULL, OPT_HTML },
+	{ "save", required_argument, NULL, OPT_SAVE },
+	{ "from", required_argument, NULL, OPT_FROM },
 	{ "node-report", no_argument, NULL, OPT_NODE_REPORT },
 	{ 0 },
 };
@@ -48,6 +51,12 @@ static int parse(struct report_options *o, int argc, char **argv)
 		case OPT_HTML:
 			o->html = optarg;
 			break;
+		case OPT_SAVE:
+			o->save = optarg;
+			break;
+		case OPT_FROM:
+			o->from = optarg;
+			break;
 		case OPT_NODE_REPORT:
 			o->node_report = true;
 			break;
@@ -57,6 +66,8 @@ static int parse(struct report_options *o, int argc, char **argv)
 	}
 	if (optind < argc)
 		return output_usage(argv[0], "it takes no arguments: %s", argv[optind]);
+	if (o->save && o->from)
+		return output_usage(argv[0], "--save and --from do not go together");
 	return 0;
 }
 
@@ -77,7 +88,7 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 		(void)snapshot_list_update(l, kvp, NULL);
 }
 
-static int ask(struct snapshot_list *l, struct error *err)
+static int ask_nodes(struct snapshot_list *l, struct error *err)
 {
 	struct rpc_handler h = { .on_message = on_message, .arg = l };
 	struct srun_request request = { .verb = "report",
@@ -94,8 +105,15 @@ static int ask(struct snapshot_list *l, struct error *err)
 	return rpc_call(rpc, kv, &h, err);
 }
 
+static int collect(const struct report_options *o, struct snapshot_list *l, struct error *err)
+{
+	if (!o->from)
+		return ask_nodes(l, err);
+	return report_file_read(l, o->from, err) < 0 ? STAGE_EXIT_FAILED : STAGE_EXIT_OK;
+}
+
 static int write_to(const char *tmp, int fd, const struct timeline_list *l,
-		    int (*write_chart)(const struct timeline_list *l, FILE *f))
+		    int (*write_list)(const struct timeline_list *l, FILE *f))
 {
 	FILE *f = fdopen(fd, "w");
 	mode_t mask = umask(0);
@@ -109,7 +127,7 @@ static int write_to(const char *tmp, int fd, const struct timeline_list *l,
 	if (fchmod(fd, 0666 & ~mask) < 0)
 		r = -errno;
 	if (r == 0)
-		r = write_chart(l, f);
+		r = write_list(l, f);
 	if (r == 0 && (fflush(f) || ferror(f)))
 		r = errno ? -errno : -EIO;
 	if (fclose(f) && r == 0)
@@ -121,7 +139,7 @@ static int write_to(const char *tmp, int fd, const struct timeline_list *l,
 
 /* The file appears complete or not at all. */
 static int save(const char *path, const struct timeline_list *l,
-		int (*write_chart)(const struct timeline_list *l, FILE *f))
+		int (*write_list)(const struct timeline_list *l, FILE *f))
 {
 	_cleanup_(freep) char *tmp = NULL;
 	int fd, r;
@@ -131,7 +149,7 @@ static int save(const char *path, const struct timeline_list *l,
 		return STAGE_EXIT_FAILED;
 	}
 	fd = mkstemp(tmp);
-	r = fd < 0 ? -errno : write_to(tmp, fd, l, write_chart);
+	r = fd < 0 ? -errno : write_to(tmp, fd, l, write_list);
 	if (r == 0 && rename(tmp, path) < 0) {
 		r = -errno;
 		unlink(tmp);
@@ -227,7 +245,9 @@ static int show(const struct report_options *o, const struct timeline_list *l,
 		code = save(o->svg, l, chart_write_svg);
 	if (o->html && code == STAGE_EXIT_OK)
 		code = save(o->html, l, chart_write_html);
-	return o->svg || o->html ? code : print_text(l, snapshots);
+	if (o->save && code == STAGE_EXIT_OK)
+		code = save(o->save, l, report_file_write);
+	return o->svg || o->html || o->save ? code : print_text(l, snapshots);
 }
 
 static int run(int argc, char **argv)
@@ -245,9 +265,11 @@ static int run(int argc, char **argv)
 		request = new_request();
 		return srun_report(request, 0, false);
 	}
-	code = ask(&snapshots, &err);
-	if (code && !snapshots.n_items)
+	code = collect(&o, &snapshots, &err);
+	if (code && (o.from || !snapshots.n_items)) {
+		snapshot_list_deinit(&snapshots);
 		return output_fail(&err);
+	}
 	if (code)
 		output_error("%s", err.text);
 	if (timeline_list_init(&l, &snapshots) < 0 || show(&o, &l, &snapshots) != STAGE_EXIT_OK)
@@ -259,7 +281,7 @@ static int run(int argc, char **argv)
 
 const struct cmd cmd_report = {
 	.name = "report",
-	.args = "[--svg FILE] [--html FILE]",
+	.args = "[--svg FILE] [--html FILE] [--save FILE | --from FILE]",
 	.summary = "show what staging did, and when, on all nodes",
 	.help = "Prints a line for each dataset and node of this job: when it was queued, probed, "
 		"staged\n"
@@ -269,13 +291,19 @@ const struct cmd cmd_report = {
 		"\n"
 		"  --svg FILE    draw it as an image, with the rate over time\n"
 		"  --html FILE   the same as a page for a browser\n"
+		"  --save FILE   write the data of the report, as JSON\n"
+		"  --from FILE   report what --save has written; this works anywhere, also after "
+		"the "
+		"job\n"
 		"\n"
 		"Examples:\n"
 		"  stagectl report\n"
 		"  SLURM_JOB_ID=4711 stagectl report --html staging.html\n"
+		"  stagectl report --save staging.json    # at the end of a job's script\n"
+		"  stagectl report --from staging.json --svg staging.svg\n"
 		"\n"
-		"Exit status: 0 ok; 1 a node did not answer, or the file cannot be written; 5 no "
-		"staging\n"
-		"here.\n",
+		"Exit status: 0 ok; 1 a node did not answer, or a file cannot be read or "
+		"written; 5 no\n"
+		"staging here.\n",
 	.run = run,
 };

@@ -104,9 +104,33 @@ void snapshot_to_json(const struct snapshot *s, struct json *j)
 	json_put_known(j, "pid", s->pid);
 }
 
+/* Takes s when it returns 0. */
+static int append(struct snapshot_list *l, const struct snapshot *s)
+{
+	struct snapshot *items = realloc(l->items, (l->n_items + 1) * sizeof(*items));
+
+	if (!items)
+		return -ENOMEM;
+	l->items = items;
+	l->items[l->n_items++] = *s;
+	return 0;
+}
+
+int snapshot_list_add(struct snapshot_list *l, struct kv **kvp)
+{
+	struct snapshot s;
+	int r = snapshot_from_kv(&s, kvp);
+
+	if (r == 0)
+		r = append(l, &s);
+	if (r == -ENOMEM)
+		*kvp = s.kv;
+	return r;
+}
+
 int snapshot_list_update(struct snapshot_list *l, struct kv **kvp, const struct snapshot **sp)
 {
-	struct snapshot s, *items;
+	struct snapshot s;
 	size_t i;
 	int r;
 
@@ -117,17 +141,15 @@ int snapshot_list_update(struct snapshot_list *l, struct kv **kvp, const struct 
 		if (!strcmp(l->items[i].name, s.name) && !strcmp(l->items[i].node, s.node))
 			break;
 	if (i == l->n_items) {
-		items = realloc(l->items, (i + 1) * sizeof(*items));
-		if (!items) {
+		r = append(l, &s);
+		if (r < 0) {
 			*kvp = s.kv;
-			return -ENOMEM;
+			return r;
 		}
-		l->items = items;
-		l->n_items++;
 	} else {
 		snapshot_deinit(&l->items[i]);
+		l->items[i] = s;
 	}
-	l->items[i] = s;
 	if (sp)
 		*sp = &l->items[i];
 	return 0;

@@ -50,6 +50,8 @@ struct snapshot_list {
 /* Adds, or takes the place of the one with the same node and name. Takes *kvp when it returns
  * 0. The place is lent to *sp (may be NULL) until the next call. */
 int snapshot_list_update(struct snapshot_list *l, struct kv **kvp, const struct snapshot **sp);
+/* Adds, without a look at those that are there. Takes *kvp when it returns 0. */
+int snapshot_list_add(struct snapshot_list *l, struct kv **kvp);
 void snapshot_list_deinit(struct snapshot_list *l);
 
 /* Exit status for all of them: 0, the code of the first failure, or STAGE_EXIT_NOT_READY. What was

@@ -559,6 +559,44 @@ class Showing(unittest.TestCase):
         self.assertEqual(r.returncode, 1)
         self.assertIn("write /nonexistent/x.svg: No such file", r.stderr)
 
+    def test_report_of_a_saved_file_is_the_same(self):
+        """Seen failing with a field that is written and not read, and with texts that are not turned back into bytes."""
+        rows = [self.history("n1"), self.history("n2", ms=9000, name="b\udcff\u20ac"),
+                self.history("n3", state="failed", reason="no \"room\"\n\x1b[2J\udcfe", code=7)]
+        with tempfile.TemporaryDirectory() as top:
+            saved = f"{top}/saved.json"
+            with FakeDaemon(status=answer(*rows, done())) as d:
+                shown = self.ask(d, "report")
+                self.ask(d, "report", "--svg", f"{top}/a.svg")
+                r = self.ask(d, "report", "--save", saved)
+                self.assertEqual((r.returncode, r.stdout), (0, ""), r.stderr)
+            with open(saved) as f:
+                assert_fits(f.read(), "report")
+            r = stagectl("report", "--from", saved)
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            self.assertEqual(r.stdout, shown.stdout)
+            r = stagectl("report", "--from", saved, "--svg", f"{top}/b.svg")
+            self.assertEqual((r.returncode, r.stdout), (0, ""), r.stderr)
+            with open(f"{top}/a.svg", "rb") as a, open(f"{top}/b.svg", "rb") as b:
+                self.assertEqual(a.read(), b.read())
+
+    def test_report_from_a_file_that_is_none(self):
+        """Seen failing where the rest of the file is not looked at."""
+        with tempfile.TemporaryDirectory() as top:
+            path = f"{top}/x.json"
+            for text, said in (("", "byte 1 is wrong"), ('{"report":1,"datasets":[]}}', "byte 27 is wrong"),
+                               ('{"report":2}', "it has format 2, and this stagectl reads format 1"),
+                               ('{"report":1,"datasets":[]}', "nothing to report")):
+                with open(path, "w") as f:
+                    f.write(text)
+                r = stagectl("report", "--from", path)
+                self.assertEqual((r.returncode, r.stdout), (1, ""), text)
+                self.assertIn(said, r.stderr)
+            r = stagectl("report", "--from", f"{top}/none")
+            self.assertEqual(r.returncode, 1)
+            self.assertIn("No such file", r.stderr)
+            self.assertEqual(stagectl("report", "--from", path, "--save", path).returncode, 2)
+
     def test_path_and_list(self):
         with FakeDaemon(status=answer(dataset("a", "ready"), dataset("b", "ready"), done())) as d:
             self.assertEqual(self.ask(d, "list").stdout,

@@ -1,10 +1,14 @@
 /*
- * Lines of nodes that report through srun: the first bit says whether the input is such lines, or
- * a message that is written and read back.
+ * Lines of nodes that report through srun, a message that is written and read back as such lines,
+ * or a file of `stagectl report --save`: the first byte says which.
  */
 #include "tests/fuzz/fuzz.h"
 
 #include "client/report.h"
+#include "client/chart.h"
+#include "client/report-file.h"
+#include "client/snapshot.h"
+#include "client/timeline.h"
 
 static size_t feed(char *text, struct kv **lastp)
 {
@@ -51,6 +55,39 @@ static void write_and_read(const uint8_t *data, size_t size)
 	FUZZ_CHECK(n_a == n_b && !memcmp(a, b, n_a));
 }
 
+static char *write_list(const struct snapshot_list *l,
+			int (*write)(const struct timeline_list *l, FILE *f))
+{
+	struct timeline_list lines;
+	char *text = NULL;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	FUZZ_CHECK(f && timeline_list_init(&lines, l) == 0);
+	FUZZ_CHECK(lines.n_items == l->n_items && write(&lines, f) == 0);
+	fclose(f);
+	timeline_list_deinit(&lines);
+	return text;
+}
+
+/* What is taken can be drawn, and is the same when it is written and read again. */
+static void read_file(const char *text, size_t size)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 }, again = { 0 };
+	_cleanup_(freep) char *chart = NULL, *first = NULL, *second = NULL;
+	struct error err = ERROR_INIT;
+
+	if (report_file_parse(&l, text, size, &err) < 0) {
+		FUZZ_CHECK(err.text[0]);
+		return;
+	}
+	chart = write_list(&l, chart_write_svg);
+	first = write_list(&l, report_file_write);
+	FUZZ_CHECK(report_file_parse(&again, first, strlen(first), &err) == 0);
+	second = write_list(&again, report_file_write);
+	FUZZ_CHECK(!strcmp(first, second));
+}
+
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 {
 	_cleanup_(kv_freep) struct kv *last = NULL;
@@ -58,7 +95,9 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 
 	if (size == 0)
 		return 0;
-	if (data[0] & 1)
+	if (data[0] == '{')
+		read_file(text, size);
+	else if (data[0] & 1)
 		write_and_read(data + 1, size - 1);
 	else
 		feed(text + 1, &last);
