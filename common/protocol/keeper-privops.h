@@ -59,7 +59,8 @@ enum privop_kind {
 		       * PRIVOP_USER */
 	PRIVOP_CHECK_PROGRAM, /* n: enum privop_program. Is it there? -EPERM: not root's alone */
 	PRIVOP_GO,	      /* n: 1: the last one spawned may begin; 0: it ends */
-	PRIVOP_LOOK, /* n: pid. r: 1: it is stopped; n[1]: its start; -ESRCH, of a zombie, too */
+	PRIVOP_LOOK, /* n: pid. r: 1: it is stopped; n[1]: its start; n[2]: 1: its program is
+		      * Slurm's step daemon; -ESRCH, of a zombie, too */
 	PRIVOP_KILL, /* n: pid, start (0: a child of ours), signal: SIGKILL, SIGTERM or SIGCONT.
 		      * -ESRCH; -EPERM: another signal; or neither a process of the job's user (in a
 		      * clean-up: of one whose directory is open) nor a keeper of such a job. For a

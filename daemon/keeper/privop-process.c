@@ -19,6 +19,7 @@
 #include "common/protocol/rundir.h"
 #include "common/util/cleanup.h"
 #include "common/util/pidfd.h"
+#include "common/util/root-path.h"
 
 #define MAX_CPUS 8192
 #define SKIP5 "%*s %*s %*s %*s %*s "
@@ -294,13 +295,33 @@ int privop_go(struct keeper *k, struct call *c)
 	return r;
 }
 
+/* Any user can have a program of root's run under the title of a step daemon (exec -a, sudo). He
+ * can't choose the file: its name, and the way to it, which is root's alone. The kernel adds a word
+ * if Slurm was updated since. */
+static bool is_step_daemon(pid_t pid)
+{
+	char link[32], path[PATH_MAX];
+	_cleanup_(fd_closep) int dir = -1;
+	const char *name;
+	ssize_t n;
+
+	snprintf(link, sizeof(link), "/proc/%d/exe", pid);
+	n = readlink(link, path, sizeof(path) - 1);
+	path[n > 0 ? n : 0] = '\0';
+	dir = root_path_open_above(path, &name);
+	return dir >= 0 &&
+	       (strcmp(name, "slurmstepd") == 0 || strcmp(name, "slurmstepd (deleted)") == 0);
+}
+
 int privop_look(struct keeper *k, struct call *c)
 {
 	struct proc p;
 	int r = proc_get((pid_t)c->a->n[0], &p);
 
-	if (r >= 0)
-		c->a->n[1] = (int64_t)p.start;
+	if (r < 0)
+		return r;
+	c->a->n[1] = (int64_t)p.start;
+	c->a->n[2] = is_step_daemon(p.pid);
 	return r;
 }
 

@@ -3,8 +3,10 @@
  *  1. a process in one of the groups that Slurm made for it. Only root makes these, and what a user
  *     makes elsewhere is not looked at. The process of the extern step (PrologFlags=Contain) is
  *     there from the prolog to the epilog.
- *  2. where Slurm makes no groups, one of Slurm's step daemons: its command line names the job, and
- *     all its user ids are root's, so no user can have written it;
+ *  2. where Slurm makes no groups, one of Slurm's step daemons: its command line names the job, all
+ *     its user ids are root's, and root says that its program is slurmstepd. A user who may have
+ *     anything done by root (sudo, even if it only asks for a password) chooses a command line.
+ *     Where the program is on a way that is not root's alone, Slurm is asked;
  *  3. what squeue says. An allocation may have no process on a node between two steps.
  * That no process is found proves nothing, so only Slurm can say that a job is over; or the boot
  * id, if it is another.
@@ -15,6 +17,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
@@ -22,6 +25,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
 #include "daemon/manager/helper-run.h"
+#include "daemon/manager/privops.h"
 #include "daemon/manager/state.h"
 
 /* What a file of a process says as a text; "" if it can't be read. */
@@ -41,13 +45,15 @@ static void read_text(const char *pid, const char *name, char *buf, size_t size)
  * user's that does not answer. So only processes of root are asked for it. */
 static bool is_step_daemon(const char *pid, const char *title)
 {
+	struct privop a = { .kind = PRIVOP_LOOK, .n = { strtol(pid, NULL, 10) } };
 	char text[2048];
 
 	read_text(pid, "status", text, sizeof(text));
 	if (!strstr(text, "\nUid:\t0\t0\t0\t0\n"))
 		return false;
 	read_text(pid, "cmdline", text, sizeof(text));
-	return strncmp(text, title, strlen(title)) == 0;
+	return strncmp(text, title, strlen(title)) == 0 &&
+	       privops_do(&a, NULL, 0, NULL, NULL) >= 0 && a.n[2];
 }
 
 static bool has_step_daemon(uint32_t job_id)

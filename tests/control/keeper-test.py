@@ -2296,6 +2296,33 @@ def test_without_a_configuration_slurm_is_asked_at_the_usual_place():
     run('umount', '-l', '/usr/local/bin')
 
 
+def test_a_title_is_no_step_daemon():
+    """Root runs it under the title of one, as sudo does for a user. Seen failing where title and user ids are enough; with
+    the answer of root's turned round; and without the word of a program that was replaced."""
+    def run_as(program):
+        return subprocess.Popen([f'slurmstepd: [{j.id}.0]', '1000'], executable=program)
+
+    real, open_to_all = f'{SCRATCH}/bin/slurmstepd', f'{SCRATCH}/sticky/slurmstepd'
+    for path in real, open_to_all:
+        shutil.copy(shutil.which('sleep'), path)
+    j = dead_job()
+    for replaced in False, True:
+        daemon = run_as(real)
+        if replaced:
+            os.unlink(real)
+        assert 'processes of it are on this node' in reap_while('')
+        assert os.path.exists(j.dir)
+        daemon.kill()
+        daemon.wait()
+    for path in shutil.which('sleep'), open_to_all:
+        j = j if os.path.exists(j.dir) else dead_job()
+        false = run_as(path)
+        reap_while('')
+        j.assert_gone()
+        false.kill()
+        false.wait()
+
+
 def test_the_doctor_asks_no_file_system_that_is_mounted_in_a_tier():
     """Its server never answers. Seen failing where access() of the mount, or of what is in it, is asked for."""
     for place in 'stage-data-9999/data', 'stage-data-9998':
