@@ -7,6 +7,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
@@ -15,14 +16,35 @@
 #define WALK_FLAGS (O_PATH | O_NOFOLLOW | O_CLOEXEC)
 
 struct walk {
-	int fd; /* where it has come to */
+	int fd;	   /* where it has come to */
+	dev_t dev; /* of that */
 	int n_links;
 	char rest[PATH_MAX];
 };
 
-/* 0: a directory of root's alone; 1: a link of root's */
-static int look(int fd)
+/*
+ * A user's server could say that all it has is root's, and keeps who asks it waiting. The kernel
+ * says whose it is; the options are what stands last, and no user writes there. 0 or -EPERM.
+ */
+static int check_server(dev_t dev)
 {
+	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
+	_cleanup_(freep) char *line = NULL;
+	unsigned major, minor;
+	size_t size = 0;
+
+	while (f && getline(&line, &size, f) > 0)
+		if (sscanf(line, "%*d %*d %u:%u", &major, &minor) == 2 &&
+		    makedev(major, minor) == dev && strstr(line, " - fuse") &&
+		    !strstr(strrchr(line, ' '), "user_id=0,"))
+			return -EPERM;
+	return f ? 0 : -EPERM;
+}
+
+/* 0: a directory of root's alone; 1: a link of root's */
+static int look(struct walk *w, int fd)
+{
+	const dev_t before = w->dev;
 	struct statx st;
 
 	if (statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE | STATX_MODE | STATX_UID,
@@ -34,14 +56,17 @@ static int look(int fd)
 		return 1;
 	if (!S_ISDIR(st.stx_mode))
 		return -ENOTDIR;
-	return st.stx_mode & 022 ? -EPERM : 0;
+	w->dev = makedev(st.stx_dev_major, st.stx_dev_minor);
+	if (st.stx_mode & 022)
+		return -EPERM;
+	return w->dev == before ? 0 : check_server(w->dev);
 }
 
 static int go_to_root(struct walk *w)
 {
 	fd_closep(&w->fd);
 	w->fd = open("/", WALK_FLAGS | O_DIRECTORY);
-	return w->fd < 0 ? -errno : look(w->fd);
+	return w->fd < 0 ? -errno : look(w, w->fd);
 }
 
 /* The text of a link comes before what is left. */
@@ -64,7 +89,7 @@ static int follow(struct walk *w, int link)
 static int enter(struct walk *w, const char *name)
 {
 	_cleanup_(fd_closep) int fd = openat(w->fd, name, WALK_FLAGS);
-	int r = fd < 0 ? -errno : look(fd);
+	int r = fd < 0 ? -errno : look(w, fd);
 
 	if (r == 1)
 		return follow(w, fd);

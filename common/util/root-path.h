@@ -5,7 +5,8 @@
  * a directory of root's that nobody else may write to (a sticky one is not enough), or a link of
  * root's, whose text is walked in the same way from the caller's own root. So the kernel follows
  * nothing, magic links of /proc least of all, and what is at the end can't be exchanged by anybody
- * but root. No server of a user's file system is asked.
+ * but root. No server of a user's file system is asked, and a FUSE file system that a user has
+ * mounted is refused: its server would say that it is root's.
  */
 #pragma once
 

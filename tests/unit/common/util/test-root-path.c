@@ -6,6 +6,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <sched.h>
+#include <sys/mount.h>
 #include <sys/stat.h>
 
 #include "common/util/cleanup.h"
@@ -70,6 +72,39 @@ static void test_only_roots_way_is_gone(void **state)
 		else
 			assert_int_equal(fd < 0 ? fd : 0, cases[i].expect);
 	}
+}
+
+/* No server is there: who asks it waits for ever. By fusermount a user chooses the source. */
+static int mount_fuse(const char *where, unsigned uid)
+{
+	int fd = open("/dev/fuse", O_RDWR | O_CLOEXEC);
+	char options[128];
+
+	snprintf(options, sizeof(options),
+		 "fd=%d,rootmode=40755,user_id=%u,group_id=%u,allow_other", fd, uid, uid);
+	if (fd < 0 || mount(" - x,user_id=0,", where, "fuse.a", MS_NOSUID | MS_NODEV, options) < 0)
+		return -1;
+	return fd;
+}
+
+static void test_a_server_does_not_pose_as_root(void **state)
+{
+	_cleanup_(fd_closep) int users = -1, roots = -1, fd = -1;
+
+	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+		skip();
+	users = mount_fuse(TOP "/a/b", 65534);
+	roots = mount_fuse(TOP "/group", 0);
+	if (users < 0 || roots < 0)
+		skip();
+	assert_int_equal(root_path_open(TOP "/a/b"), -EPERM);
+	assert_int_equal(root_path_open(TOP "/a/b/below"),
+			 -EPERM); /* 0 or waits where it is asked */
+	assert_int_equal(root_path_open(TOP "/absolute/b"), -EPERM);
+	fd = root_path_open(TOP "/group"); /* the site's */
+	assert_true(fd >= 0);
+	umount2(TOP "/a/b", MNT_DETACH);
+	umount2(TOP "/group", MNT_DETACH);
 }
 
 static void test_the_end_is_the_one_that_was_named(void **state)
@@ -144,6 +179,7 @@ int main(void)
 		cmocka_unit_test(test_only_roots_way_is_gone),
 		cmocka_unit_test(test_the_end_is_the_one_that_was_named),
 		cmocka_unit_test(test_a_files_name_is_a_name),
+		cmocka_unit_test(test_a_server_does_not_pose_as_root),
 	};
 
 	if (geteuid() != 0)
