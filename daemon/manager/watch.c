@@ -10,6 +10,12 @@
  * killed waits in state D for what the server has taken. So the state tells nothing but that it is
  * asleep.
  *
+ * The kernel's stack of a thread, which root could read, does not tell either. Only the thread that
+ * asked the server has a function of FUSE in it. One that waits for the same name stands in
+ * d_alloc_parallel(), in state D (seen on 6.18), one that waits for a lock of the directory in the
+ * VFS. On x86, wchan is 0 before Linux 5.16. So a thread that hangs in another file system is taken
+ * for one that waits for a server, if requests wait there as well.
+ *
  * The job's threads are those in its cgroup, where Slurm tracks processes by cgroups; only root
  * makes groups there. Else they are those of the job's uid, which are the user's other jobs', too.
  */
