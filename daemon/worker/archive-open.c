@@ -12,12 +12,18 @@
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 
-/* Asked before each read. A slow file system gives a header in a millisecond, and stalls only if
- * none comes. */
+#define OPEN_READERS 24
+#define OPEN_MAX_READERS 32
+
 static bool open_is_cancelled(void *arg)
 {
-	ctx_add_progress(arg, 0, 1);
 	return ctx_is_cancelled(arg);
+}
+
+/* A slow file system gives a header in a millisecond, and stalls only if none comes. */
+static void open_has_read(void *arg)
+{
+	ctx_add_progress(arg, 0, 1);
 }
 
 static int open_scan(struct ctx *ctx, const struct source *src, int fd, const struct stat *st,
@@ -27,6 +33,9 @@ static int open_scan(struct ctx *ctx, const struct source *src, int fd, const st
 		.fd = fd,
 		.size = (uint64_t)st->st_size,
 		.is_cancelled = open_is_cancelled,
+		.has_read = open_has_read,
+		.n_readers = (unsigned)policy_get_most(ctx->policy.max_readers, OPEN_READERS,
+						       OPEN_MAX_READERS),
 		.arg = ctx,
 		.odd_end = ctx->ds->verify == DATASET_VERIFY_NONE ? odd_endp : NULL,
 	};

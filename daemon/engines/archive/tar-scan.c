@@ -4,31 +4,49 @@
  *
  * A piece is a page after content was passed over, as the next header is all that is needed there.
  * It doubles as long as nothing is passed over: small members lie in pieces that were read already.
+ *
+ * Where a read takes long, headers are read ahead by threads (tar-ahead.h), and taken from there
+ * where the walk comes to them.
  */
 #include "daemon/engines/archive/tar-scan.h"
 
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
+#include <time.h>
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "daemon/engines/archive/archive-index.h"
+#include "daemon/engines/archive/tar-ahead.h"
+#include "daemon/engines/archive/untar-header.h"
 #include "daemon/engines/archive/untar-reader.h"
 
 enum {
 	SCAN_MIN_PIECE = 4096,
 	SCAN_MAX_PIECE = 256 << 10,
 	SCAN_LAST_SIZE = 160,
+	SCAN_SLOW_NS = 50000, /* a read from memory takes some 2000 */
+	SCAN_SAMPLE = 4,      /* one of so many reads is timed */
+	SCAN_MIN_SLOW = 8,    /* so many in a row: one alone had to wait for a CPU */
+	SCAN_N_MEAN = 16,     /* members */
+	SCAN_START_MEAN = 64 << 10,
 };
+
+#define SCAN_MAX_MEAN (UINT64_C(1) << 40)
 
 struct scanner {
 	const struct tar_scan *scan;
-	uint64_t at;   /* of what comes next */
-	uint64_t left; /* bytes from there that are not needed */
-	size_t size;   /* of the next piece */
-	uint64_t from; /* where buf lies in the file */
+	uint64_t at;		 /* of what comes next */
+	uint64_t left;		 /* bytes from there that are not needed */
+	size_t size;		 /* of the next piece */
+	struct tar_ahead *ahead; /* NULL: not, or not yet */
+	bool tried;		 /* … and not again */
+	uint64_t n_ahead;	 /* reads of it that were told */
+	uint64_t n_reads;	 /* by the walk */
+	unsigned n_slow;	 /* of those that were timed last, in a row */
+	uint64_t mean;		 /* bytes from one header to the next, lately */
 	uint64_t n_members;
 	char last[SCAN_LAST_SIZE]; /* member that was begun last, cut */
 	unsigned char buf[SCAN_MAX_PIECE];
@@ -51,16 +69,35 @@ static int pass_over(struct scanner *s, struct piece *p)
 	return n > 0;
 }
 
-static int scan_next(void *arg, struct piece *p, struct error *err)
+static uint64_t get_ns(void)
 {
-	struct scanner *s = arg;
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+static void tell_read(const struct scanner *s)
+{
+	if (s->scan->has_read)
+		s->scan->has_read(s->scan->arg);
+}
+
+static int check_cancelled(const struct scanner *s, struct error *err)
+{
+	if (s->scan->is_cancelled && s->scan->is_cancelled(s->scan->arg))
+		return error_set(err, ECANCELED, "cancelled");
+	return 0;
+}
+
+/* The walk's own. */
+static int read_piece(struct scanner *s, struct piece *p, struct error *err)
+{
+	bool is_timed = s->n_reads++ % SCAN_SAMPLE == 0;
+	uint64_t begin = is_timed ? get_ns() : 0;
 	size_t size = s->size;
 	ssize_t n;
 
-	if (s->scan->is_cancelled && s->scan->is_cancelled(s->scan->arg))
-		return error_set(err, ECANCELED, "cancelled");
-	if (s->left > 0)
-		return pass_over(s, p);
 	if (size > s->scan->size - s->at)
 		size = (size_t)(s->scan->size - s->at);
 	do
@@ -68,29 +105,90 @@ static int scan_next(void *arg, struct piece *p, struct error *err)
 	while (n < 0 && errno == EINTR);
 	if (n < 0)
 		return error_errno(err, errno, "read the archive");
+	if (is_timed)
+		s->n_slow = get_ns() - begin >= SCAN_SLOW_NS ? s->n_slow + 1 : 0;
+	tell_read(s);
 	*p = (struct piece){ .data = s->buf, .size = (size_t)n };
-	s->from = s->at;
 	s->at += (uint64_t)n;
 	if (s->size < SCAN_MAX_PIECE)
 		s->size *= 2;
 	return n > 0;
 }
 
-/* Where the member's data begins in the file. */
-static int find_start(struct scanner *s, struct untar_reader *reader, const struct member *m,
-		      uint64_t *startp, struct error *err)
-{
-	struct piece p;
-	int r;
+/* ---- ahead ---- */
 
-	*startp = 0;
-	if (m->size == 0)
+static void start_ahead(struct scanner *s)
+{
+	const struct tar_scan *scan = s->scan;
+	const struct tar_ahead_options options = {
+		.fd = scan->fd,
+		.size = scan->size,
+		.segment_size = scan->segment_size,
+		.n_threads = scan->n_readers,
+	};
+	bool is_slow = s->n_slow >= SCAN_MIN_SLOW;
+
+	if (s->tried || scan->n_readers < 2 || (!is_slow && !scan->segment_size))
+		return;
+	s->tried = true;
+	s->ahead = tar_ahead_new(&options, s->at, s->mean);
+}
+
+/* Threads that hang bring nothing, which is no progress. */
+static void tell_reads_ahead(struct scanner *s)
+{
+	uint64_t n = tar_ahead_count_reads(s->ahead);
+
+	if (n != s->n_ahead)
+		tell_read(s);
+	s->n_ahead = n;
+}
+
+/* 1: a piece, 0: that place is not known, -ECANCELED. */
+static int take_ahead(struct scanner *s, struct piece *p, struct error *err)
+{
+	const unsigned char *data = NULL;
+	ssize_t n = -EAGAIN;
+	int r = 0;
+
+	if (!s->ahead)
 		return 0;
-	r = untar_reader_read(reader, &p, err);
+	while (n == -EAGAIN && r == 0) {
+		n = tar_ahead_get(s->ahead, s->at, s->mean, &data);
+		tell_reads_ahead(s);
+		if (n == -EAGAIN)
+			r = check_cancelled(s, err);
+	}
+	if (n == 0 && tar_ahead_is_useless(s->ahead))
+		tar_ahead_free(steal_ptr(s->ahead));
+	if (n <= 0)
+		return r;
+	*p = (struct piece){ .data = data, .size = (size_t)n };
+	s->at += (uint64_t)n;
+	s->size = SCAN_MIN_PIECE;
+	return 1;
+}
+
+static int scan_next(void *arg, struct piece *p, struct error *err)
+{
+	struct scanner *s = arg;
+	int r = check_cancelled(s, err);
+
 	if (r < 0)
 		return r;
-	*startp = s->from + (uint64_t)(p.data - s->buf);
-	return 0;
+	if (s->left > 0)
+		return pass_over(s, p);
+	start_ahead(s);
+	r = take_ahead(s, p, err);
+	return r != 0 ? r : read_piece(s, p, err);
+}
+
+/* The mean of the last members, of which each counts less the longer ago it was. */
+static void note_distance(struct scanner *s, const struct member *m)
+{
+	uint64_t n = m->size < SCAN_MAX_MEAN ? m->size + UNTAR_BLOCK : SCAN_MAX_MEAN;
+
+	s->mean = (s->mean * (SCAN_N_MEAN - 1) + n) / SCAN_N_MEAN;
 }
 
 static int refuse_foreign(const struct scanner *s, struct error *err)
@@ -118,14 +216,12 @@ static int add_member(struct scanner *s, struct archive_index *x, struct untar_r
 		      const struct member *m, struct error *err)
 {
 	size_t n = strnlen(m->path, SCAN_LAST_SIZE - 1);
-	uint64_t start;
-	int r;
 
 	s->n_members++;
 	memcpy(s->last, m->path, n);
 	s->last[n] = '\0';
-	r = find_start(s, reader, m, &start, err);
-	return r < 0 ? r : archive_index_add(x, m, start, err);
+	note_distance(s, m);
+	return archive_index_add(x, m, s->at - untar_reader_get_left(reader), err);
 }
 
 static int add_members(struct scanner *s, struct archive_index *x, struct untar_reader *reader,
@@ -167,6 +263,10 @@ int tar_scan(struct archive_index *x, const struct tar_scan *scan, struct error 
 		return error_set(err, ENOMEM, "out of memory");
 	s->scan = scan;
 	s->size = SCAN_MIN_PIECE;
+	s->mean = SCAN_START_MEAN;
 	r = untar_reader_new(&reader, &source, err);
-	return r < 0 ? r : add_members(s, x, reader, err);
+	if (r == 0)
+		r = add_members(s, x, reader, err);
+	tar_ahead_free(s->ahead);
+	return r;
 }

@@ -11,10 +11,15 @@ struct error;
 
 struct tar_scan {
 	int fd;
-	uint64_t size; /* of the file */
-	bool (*is_cancelled)(void *arg);
+	uint64_t size;			 /* of the file */
+	bool (*is_cancelled)(void *arg); /* asked before each read; may be NULL, as the next */
+	void (*has_read)(void *arg);	 /* told when bytes came, not for each read */
 	void *arg;
-	const char **odd_end; /* see struct piece_source */
+	/* So many threads may read headers ahead where reads turn out to be slow; less than 2: none
+	 * does. */
+	unsigned n_readers;
+	uint64_t segment_size; /* not 0: they do from the beginning, so many bytes each */
+	const char **odd_end;  /* see struct piece_source */
 };
 
 /*

@@ -298,6 +298,11 @@ int untar_reader_read(struct untar_reader *r, struct piece *p, struct error *err
 	return 1;
 }
 
+size_t untar_reader_get_left(const struct untar_reader *r)
+{
+	return r->piece.size;
+}
+
 int untar_reader_leave(struct untar_reader *r, struct piece *p, struct error *err)
 {
 	int more;

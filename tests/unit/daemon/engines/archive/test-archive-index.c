@@ -165,9 +165,12 @@ static void run(const char *dir, const char *command)
 	assert_int_equal(system(text), 0);
 }
 
+/* Headers are read ahead, so many bytes by each thread; 0: in order. */
+static uint64_t segment_size;
+
 static int scan(const char *dir, struct archive_index *x, uint64_t size, int *fdp)
 {
-	struct tar_scan scan = { .size = size };
+	struct tar_scan scan = { .size = size, .n_readers = 3, .segment_size = segment_size };
 	_cleanup_(freep) char *path = NULL;
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
@@ -254,7 +257,7 @@ static void test_an_archive_that_is_cut_off_has_no_index(void **state)
 
 	run(*state, "mkdir src && for i in 1 2 3 4 5; do head -c 3000 /dev/urandom >src/$i; done"
 		    " && tar -b 2 -C src -cf t.tar 1 2 3 4 5");
-	for (uint64_t size = 1; size <= end; size++) {
+	for (uint64_t size = 1; size <= end; size += segment_size ? 997 : 1) {
 		_cleanup_(archive_index_freep) struct archive_index *x = begin();
 
 		assert_int_equal(scan(*state, x, size, NULL), size == end ? 0 : -ENODATA);
@@ -269,6 +272,56 @@ static void test_a_sparse_file_is_left_to_extraction(void **state)
 	assert_int_equal(scan(*state, x, 0, NULL), -EOPNOTSUPP);
 }
 
+static void compare(const struct archive_index *x, const struct archive_index *y)
+{
+	const struct archive_record *a, *b;
+	uint64_t i = 0;
+
+	for (; (a = archive_index_get(x, i)); i++) {
+		b = archive_index_get(y, i);
+		assert_non_null(b);
+		assert_memory_equal(a, b, sizeof(*a));
+		assert_string_equal(archive_index_get_text(x, a->name),
+				    archive_index_get_text(y, b->name));
+	}
+	assert_null(archive_index_get(y, i));
+}
+
+/* With archives in the archive, and wherever the threads begin. */
+static void test_headers_that_are_read_ahead_change_nothing(void **state)
+{
+	static const char *const formats[] = { "gnu", "posix", "v7" };
+
+	run(*state, "mkdir -p src/d && for i in $(seq 60); do head -c $((i * 97)) /dev/urandom "
+		    ">src/d/f$i; done && ln -s f1 src/d/link && tar -C src -cf in.tar . && "
+		    "for i in 1 2 3; do cp in.tar src/$i.tar; ln src/d/f$i src/hard$i; done");
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+		_cleanup_(archive_index_freep) struct archive_index *x = begin();
+		_cleanup_(freep) char *command = NULL;
+
+		assert_true(asprintf(&command, "tar --format=%s -C src -cf t.tar .", formats[i]) >
+			    0);
+		run(*state, command);
+		segment_size = 0;
+		assert_int_equal(scan(*state, x, 0, NULL), 0);
+		for (segment_size = 512; segment_size < 1 << 20; segment_size *= 4) {
+			_cleanup_(archive_index_freep) struct archive_index *y = begin();
+
+			assert_int_equal(scan(*state, y, 0, NULL), 0);
+			compare(x, y);
+		}
+	}
+	segment_size = 0;
+}
+
+/* The same refusals, where they read ahead of what is refused. */
+static void test_an_archive_that_is_cut_off_has_none_by_reading_ahead(void **state)
+{
+	segment_size = 2048;
+	test_an_archive_that_is_cut_off_has_no_index(state);
+	segment_size = 0;
+}
+
 #define SCRATCH(test)                                                                              \
 	cmocka_unit_test_setup_teardown(test, unit_scratch_setup, unit_scratch_teardown)
 
@@ -281,6 +334,8 @@ int main(void)
 		SCRATCH(test_content_is_found_in_all_dialects),
 		SCRATCH(test_an_archive_that_is_cut_off_has_no_index),
 		SCRATCH(test_a_sparse_file_is_left_to_extraction),
+		SCRATCH(test_headers_that_are_read_ahead_change_nothing),
+		SCRATCH(test_an_archive_that_is_cut_off_has_none_by_reading_ahead),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);

@@ -1,0 +1,397 @@
+/*
+ * The file in front of the walk is cut in segments of some hundred members. A thread takes the next
+ * segment, looks for a block that is a header by its checksum, and follows the chain from there,
+ * keeping the headers that it meets and what belongs to them. Where the chain breaks it looks for
+ * another header: content that is an archive itself leads it into that one, and out of it again.
+ *
+ * What it met in the content of a member is at no place where the walk asks. So nothing has to be
+ * proved about a chain: a place is asked for only when the chain in order has led there.
+ */
+#include "daemon/engines/archive/tar-ahead.h"
+
+#include <errno.h>
+#include <pthread.h>
+#include <stdatomic.h>
+#include <stdbool.h>
+#include <stdlib.h>
+#include <string.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "daemon/engines/archive/untar-header.h"
+#include "daemon/engines/archive/untar-parser.h"
+
+enum {
+	AHEAD_MEMBERS = 128,	 /* of a segment, about */
+	AHEAD_BLOCKS = 640,	 /* that are kept of it at most */
+	AHEAD_PAGE = 4096,	 /* a read for one header */
+	AHEAD_PIECE = 256 << 10, /* a read for many, and to look for one */
+	AHEAD_SMALL = 64 << 10,	 /* so close together they are read with what is between them */
+	AHEAD_STACK = 256 << 10,
+	AHEAD_MAX_THREADS = 32,
+	AHEAD_MIN_SEGMENT = 1 << 20,
+	AHEAD_MAX_SEGMENT = 512 << 20,
+	AHEAD_MAX_MEAN = AHEAD_MAX_SEGMENT / AHEAD_MEMBERS,
+	AHEAD_MIN_SEARCH = 1 << 20,
+	AHEAD_PATIENCE = 256, /* places that were not known, beside one for each that was */
+};
+
+/* Bytes of the file, in the segment's data. */
+struct kept_piece {
+	uint64_t at;
+	uint32_t from, size;
+};
+
+struct segment {
+	uint64_t from, end;
+	bool is_busy;
+	size_t n_pieces, n_data;
+	struct kept_piece pieces[AHEAD_BLOCKS];
+	unsigned char *data;
+};
+
+struct tar_ahead {
+	struct tar_ahead_options options;
+	pthread_mutex_t lock;
+	pthread_cond_t changed;
+	bool closed;
+	uint64_t claimed;	   /* of the file, by segments so far */
+	size_t first, next;	   /* segments: of the walk, to be taken; slots go round */
+	size_t piece;		   /* of the first segment, that is asked for next */
+	uint64_t n_known, n_not;   /* places that were asked for */
+	_Atomic uint64_t at, mean; /* of the walk */
+	_Atomic uint64_t n_reads;
+	size_t n_threads, n_segments;
+	pthread_t threads[AHEAD_MAX_THREADS];
+	struct segment segments[2 * AHEAD_MAX_THREADS];
+};
+
+/* One thread's place in its segment. */
+struct explorer {
+	struct tar_ahead *ahead;
+	struct segment *segment;
+	uint64_t at, searched;
+	uint64_t buf_at;
+	size_t buf_size;
+	unsigned char *buf;
+};
+
+/* ---- a segment ---- */
+
+static bool fill(struct explorer *e, size_t want)
+{
+	const struct tar_ahead_options *o = &e->ahead->options;
+	ssize_t n;
+
+	if (want > o->size - e->at)
+		want = (size_t)(o->size - e->at);
+	do
+		n = pread(o->fd, e->buf, want, (off_t)e->at);
+	while (n < 0 && errno == EINTR);
+	atomic_fetch_add(&e->ahead->n_reads, n > 0);
+	e->buf_at = e->at;
+	e->buf_size = n > 0 ? (size_t)n : 0;
+	return e->buf_size >= UNTAR_BLOCK;
+}
+
+/* The block at e->at. NULL: the file ends, or can't be read, as the walk will find out. */
+static const unsigned char *get_block(struct explorer *e)
+{
+	bool many = e->searched > 0 || atomic_load(&e->ahead->mean) < AHEAD_SMALL;
+
+	if (e->ahead->options.size - e->at < UNTAR_BLOCK)
+		return NULL;
+	if ((e->at < e->buf_at || e->at - e->buf_at + UNTAR_BLOCK > e->buf_size) &&
+	    !fill(e, many ? AHEAD_PIECE : AHEAD_PAGE))
+		return NULL;
+	return e->buf + (e->at - e->buf_at);
+}
+
+static bool keep_block(struct explorer *e, const unsigned char *block)
+{
+	struct segment *s = e->segment;
+	struct kept_piece *last = s->n_pieces ? &s->pieces[s->n_pieces - 1] : NULL;
+
+	if (s->n_data == (size_t)AHEAD_BLOCKS * UNTAR_BLOCK)
+		return false;
+	memcpy(s->data + s->n_data, block, UNTAR_BLOCK);
+	if (last && last->at + last->size == e->at)
+		last->size += UNTAR_BLOCK;
+	else
+		s->pieces[s->n_pieces++] = (struct kept_piece){ e->at, (uint32_t)s->n_data,
+								UNTAR_BLOCK };
+	s->n_data += UNTAR_BLOCK;
+	e->at += UNTAR_BLOCK;
+	return true;
+}
+
+/* A long name, or records. */
+static bool keep_body(struct explorer *e, uint64_t size)
+{
+	const unsigned char *block;
+	bool ok = true;
+
+	for (uint64_t done = 0; done < size && ok; done += UNTAR_BLOCK) {
+		block = get_block(e);
+		ok = block && keep_block(e, block);
+	}
+	return ok;
+}
+
+static bool is_over(const struct explorer *e)
+{
+	return e->at >= e->segment->end || atomic_load(&e->ahead->at) >= e->segment->end;
+}
+
+static uint64_t get_max_search(const struct tar_ahead *a)
+{
+	uint64_t n = 4 * atomic_load(&a->mean);
+
+	return n < AHEAD_MIN_SEARCH ? AHEAD_MIN_SEARCH : n;
+}
+
+/* False: the segment has come to its end, or there is nothing to be found. */
+static bool explore_block(struct explorer *e)
+{
+	struct untar_header h = { 0 };
+	const unsigned char *block = get_block(e);
+	enum untar_kind kind;
+	uint64_t left;
+
+	if (!block)
+		return false;
+	kind = untar_header_read(block, &h);
+	left = e->ahead->options.size - e->at - UNTAR_BLOCK;
+	if (kind < UNTAR_MEMBER || h.size > left) {
+		e->searched += UNTAR_BLOCK;
+		e->at += UNTAR_BLOCK;
+		return e->searched <= get_max_search(e->ahead);
+	}
+	e->searched = 0;
+	if (!keep_block(e, block))
+		return false;
+	if (kind != UNTAR_MEMBER && h.size <= UNTAR_MAX_PAX)
+		return keep_body(e, h.size);
+	e->at += (h.size + UNTAR_BLOCK - 1) / UNTAR_BLOCK * UNTAR_BLOCK;
+	return true;
+}
+
+static void explore(struct tar_ahead *a, struct segment *s, unsigned char *buf)
+{
+	struct explorer e = { .ahead = a, .segment = s, .at = s->from, .buf = buf };
+
+	while (!is_over(&e) && explore_block(&e))
+		;
+}
+
+/* ---- threads ---- */
+
+static uint64_t get_segment_size(const struct tar_ahead *a)
+{
+	uint64_t n = atomic_load(&a->mean) * AHEAD_MEMBERS;
+
+	if (a->options.segment_size)
+		return a->options.segment_size;
+	n = n < AHEAD_MIN_SEGMENT ? AHEAD_MIN_SEGMENT : n;
+	return n & ~(uint64_t)(UNTAR_BLOCK - 1);
+}
+
+/* Large members are left to the walk. */
+static bool has_more(struct tar_ahead *a)
+{
+	if (a->claimed < atomic_load(&a->at))
+		a->claimed = atomic_load(&a->at);
+	return a->claimed < a->options.size && atomic_load(&a->mean) <= AHEAD_MAX_MEAN;
+}
+
+/* The next segment; NULL: there is none, or enough of them wait for the walk. */
+static struct segment *claim(struct tar_ahead *a)
+{
+	struct segment *s = &a->segments[a->next % a->n_segments];
+	uint64_t size;
+
+	if (a->next - a->first >= a->n_segments || s->is_busy || !has_more(a))
+		return NULL;
+	size = get_segment_size(a);
+	if (size > a->options.size - a->claimed)
+		size = a->options.size - a->claimed;
+	s->from = a->claimed;
+	a->claimed = s->end = s->from + size;
+	s->n_pieces = s->n_data = 0;
+	s->is_busy = true;
+	a->next++;
+	return s;
+}
+
+static void *ahead_thread(void *arg)
+{
+	_cleanup_(freep) unsigned char *buf = malloc(AHEAD_PIECE);
+	struct tar_ahead *a = arg;
+	struct segment *s;
+
+	pthread_mutex_lock(&a->lock);
+	while (!a->closed) {
+		s = claim(a);
+		if (!s) {
+			pthread_cond_wait(&a->changed, &a->lock);
+			continue;
+		}
+		pthread_mutex_unlock(&a->lock);
+		if (buf && !s->data)
+			s->data = malloc((size_t)AHEAD_BLOCKS * UNTAR_BLOCK);
+		if (buf && s->data)
+			explore(a, s, buf);
+		pthread_mutex_lock(&a->lock);
+		s->is_busy = false;
+		pthread_cond_broadcast(&a->changed);
+	}
+	pthread_mutex_unlock(&a->lock);
+	return NULL;
+}
+
+static void start_threads(struct tar_ahead *a)
+{
+	pthread_attr_t attr;
+
+	pthread_attr_init(&attr);
+	pthread_attr_setstacksize(&attr, AHEAD_STACK);
+	while (a->n_threads < a->options.n_threads && a->n_threads < AHEAD_MAX_THREADS &&
+	       pthread_create(&a->threads[a->n_threads], &attr, ahead_thread, a) == 0)
+		a->n_threads++;
+	pthread_attr_destroy(&attr);
+}
+
+struct tar_ahead *tar_ahead_new(const struct tar_ahead_options *options, uint64_t at, uint64_t mean)
+{
+	struct tar_ahead *a = calloc(1, sizeof(*a));
+	pthread_condattr_t attr;
+
+	if (!a)
+		return NULL;
+	a->options = *options;
+	a->n_segments = 2 * (options->n_threads < AHEAD_MAX_THREADS ? options->n_threads
+								    : AHEAD_MAX_THREADS);
+	a->claimed = at;
+	atomic_init(&a->at, at);
+	atomic_init(&a->mean, mean);
+	pthread_mutex_init(&a->lock, NULL);
+	pthread_condattr_init(&attr);
+	pthread_condattr_setclock(&attr, CLOCK_MONOTONIC);
+	pthread_cond_init(&a->changed, &attr);
+	pthread_condattr_destroy(&attr);
+	start_threads(a);
+	if (a->n_threads > 0)
+		return a;
+	tar_ahead_free(a);
+	return NULL;
+}
+
+void tar_ahead_free(struct tar_ahead *a)
+{
+	if (!a)
+		return;
+	pthread_mutex_lock(&a->lock);
+	a->closed = true;
+	atomic_store(&a->at, UINT64_MAX); /* nobody goes on */
+	pthread_cond_broadcast(&a->changed);
+	pthread_mutex_unlock(&a->lock);
+	for (size_t i = 0; i < a->n_threads; i++)
+		pthread_join(a->threads[i], NULL);
+	pthread_cond_destroy(&a->changed);
+	pthread_mutex_destroy(&a->lock);
+	for (size_t i = 0; i < a->n_segments; i++)
+		free(a->segments[i].data);
+	free(a);
+}
+
+/* ---- the walk ---- */
+
+/* Segments that it has left are free again. */
+static void pass_segments(struct tar_ahead *a, uint64_t at)
+{
+	while (a->first < a->next && a->segments[a->first % a->n_segments].end <= at) {
+		a->first++;
+		a->piece = 0;
+	}
+	pthread_cond_broadcast(&a->changed);
+}
+
+static struct timespec get_wait_end(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_nsec += TAR_AHEAD_WAIT_MS * 1000000L;
+	t.tv_sec += t.tv_nsec / 1000000000L;
+	t.tv_nsec %= 1000000000L;
+	return t;
+}
+
+/* The segment of a place. NULL: none, or *waitsp: it is not taken or not complete yet. */
+static struct segment *find_segment(struct tar_ahead *a, bool *waitsp)
+{
+	struct segment *s = &a->segments[a->first % a->n_segments];
+	struct timespec until;
+	int r = 0;
+
+	*waitsp = false;
+	if (a->first < a->next && !s->is_busy)
+		return s;
+	if (a->first == a->next && !has_more(a))
+		return NULL;
+	until = get_wait_end();
+	while ((a->first == a->next || s->is_busy) && r == 0)
+		r = pthread_cond_timedwait(&a->changed, &a->lock, &until);
+	*waitsp = a->first == a->next || s->is_busy;
+	return *waitsp ? NULL : s;
+}
+
+static size_t find_piece(struct tar_ahead *a, struct segment *s, uint64_t at,
+			 const unsigned char **datap)
+{
+	const struct kept_piece *p;
+
+	for (; a->piece < s->n_pieces; a->piece++) {
+		p = &s->pieces[a->piece];
+		if (p->at + p->size <= at)
+			continue;
+		if (p->at > at)
+			break;
+		*datap = s->data + p->from + (at - p->at);
+		return (size_t)(p->size - (at - p->at));
+	}
+	return 0;
+}
+
+ssize_t tar_ahead_get(struct tar_ahead *a, uint64_t at, uint64_t mean, const unsigned char **datap)
+{
+	struct segment *s;
+	size_t n = 0;
+	bool waits;
+
+	atomic_store(&a->mean, mean);
+	atomic_store(&a->at, at);
+	pthread_mutex_lock(&a->lock);
+	pass_segments(a, at);
+	s = find_segment(a, &waits);
+	if (s)
+		n = find_piece(a, s, at, datap);
+	pthread_mutex_unlock(&a->lock);
+	if (waits)
+		return -EAGAIN;
+	if (n > 0)
+		a->n_known++;
+	else
+		a->n_not++;
+	return (ssize_t)n;
+}
+
+uint64_t tar_ahead_count_reads(struct tar_ahead *a)
+{
+	return atomic_load(&a->n_reads);
+}
+
+bool tar_ahead_is_useless(const struct tar_ahead *a)
+{
+	return a->n_not > a->n_known + AHEAD_PATIENCE;
+}

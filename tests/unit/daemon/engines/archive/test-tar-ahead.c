@@ -1,0 +1,166 @@
+/* Headers that are read before the walk comes to them: bytes of the file, where members begin. */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "daemon/engines/archive/tar-ahead.h"
+#include "daemon/engines/archive/tar-sample.h"
+
+#define MEAN 2048
+
+static unsigned char *bytes;
+static uint64_t size;
+static int archive;
+
+static void run(const char *dir, const char *command)
+{
+	_cleanup_(freep) char *text = NULL;
+
+	assert_true(asprintf(&text, "cd '%s' && { %s; }", dir, command) > 0);
+	assert_int_equal(system(text), 0);
+}
+
+static void load(const char *dir, const char *command)
+{
+	_cleanup_(freep) char *path = NULL;
+	struct stat st;
+
+	run(dir, command);
+	assert_true(asprintf(&path, "%s/t.tar", dir) > 0);
+	archive = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(archive >= 0 && fstat(archive, &st) == 0);
+	size = (uint64_t)st.st_size;
+	free(bytes);
+	bytes = malloc(size);
+	assert_int_equal(pread(archive, bytes, size, 0), st.st_size);
+}
+
+static ssize_t get(struct tar_ahead *a, uint64_t at, const unsigned char **datap)
+{
+	ssize_t n;
+
+	while ((n = tar_ahead_get(a, at, MEAN, datap)) == -EAGAIN)
+		;
+	return n;
+}
+
+/* As the walk does. Returns how many headers there are. */
+static unsigned walk(uint64_t segment_size, unsigned *n_knownp)
+{
+	const struct tar_ahead_options options = { archive, size, segment_size, 4 };
+	_cleanup_(tar_ahead_freep) struct tar_ahead *a = tar_ahead_new(&options, 0, MEAN);
+	struct tar_sample s = { 0 };
+	const unsigned char *data;
+	uint64_t at = 0;
+	unsigned n_asked = 0;
+	ssize_t n;
+
+	assert_non_null(a);
+	*n_knownp = 0;
+	while (!s.ended && !s.broken) {
+		n = get(a, at, &data);
+		assert_in_range(n, 0, size - at);
+		if (n > 0)
+			assert_memory_equal(data, bytes + at, (size_t)n);
+		n_asked++;
+		*n_knownp += n > 0;
+		tar_sample_add(&s, bytes + at, 512, at); /* one header */
+		at = s.next;
+	}
+	assert_true(s.ended);
+	return n_asked - 1; /* but the end */
+}
+
+static const uint64_t segment_sizes[] = { 4096, 20480, 100000 / 512 * 512, 1 << 20 };
+
+static void test_headers_are_known_where_the_walk_comes(void **state)
+{
+	unsigned n_known, n;
+
+	load(*state,
+	     "mkdir src && for i in $(seq 400); do head -c $((i * 13)) /dev/urandom "
+	     ">src/$(printf %0$((i / 2 + 1))d $i); done && tar --format=gnu -C src -cf t.tar .");
+	for (size_t i = 0; i < ARRAY_SIZE(segment_sizes); i++) {
+		n = walk(segment_sizes[i], &n_known);
+		assert_in_range(n, 400, 1000);
+		assert_int_equal(n_known, n);
+	}
+	close(archive);
+}
+
+/* Segments begin in archives that are members, and go on behind them. */
+static void test_an_archive_in_an_archive_leads_out_of_it_again(void **state)
+{
+	unsigned n_known, n;
+
+	load(*state, "mkdir in src && for i in $(seq 40); do head -c 1500 /dev/urandom >in/$i; done"
+		     " && tar -C in -cf inner.tar . && tar -C in -cf - . | head -c 49664 >cut.tar"
+		     " && for i in $(seq 30); do cp inner.tar src/$i.tar; cp cut.tar src/$i.cut;"
+		     " echo $i >src/$i; done && tar -C src -cf t.tar .");
+	for (size_t i = 0; i < ARRAY_SIZE(segment_sizes); i++) {
+		n = walk(segment_sizes[i], &n_known);
+		assert_int_equal(n, 91);
+		assert_int_equal(n_known, n);
+	}
+	close(archive);
+}
+
+static void test_places_that_are_no_headers_are_not_known_and_it_says_so(void **state)
+{
+	const struct tar_ahead_options options = { .n_threads = 2, .segment_size = 8192 };
+	struct tar_ahead_options o = options;
+	_cleanup_(tar_ahead_freep) struct tar_ahead *a = NULL;
+	const unsigned char *data;
+
+	load(*state, "mkdir src && for i in $(seq 200); do head -c 4000 /dev/urandom >src/$i; done"
+		     " && tar -C src -cf t.tar .");
+	o.fd = archive;
+	o.size = size;
+	a = tar_ahead_new(&o, 0, MEAN);
+	assert_non_null(a);
+	for (uint64_t at = 512 + 512 + 1024; at < size / 2; at += 512 + 4096) {
+		assert_false(tar_ahead_is_useless(a));
+		assert_int_equal(get(a, at, &data), 0);
+	}
+	for (unsigned i = 0; i < 200; i++)
+		assert_int_equal(get(a, size / 4608 * 4608 + 1, &data), 0);
+	assert_true(tar_ahead_is_useless(a));
+	close(archive);
+}
+
+/* It became shorter, or the caller knew a larger one. */
+static void test_a_file_that_ends_early_has_no_more(void **state)
+{
+	struct tar_ahead_options o = { .n_threads = 1, .segment_size = 4096 };
+	_cleanup_(tar_ahead_freep) struct tar_ahead *a = NULL;
+	const unsigned char *data;
+
+	load(*state, "mkdir src && tar -C src -cf - . | head -c 512 >t.tar");
+	o.fd = archive;
+	o.size = size * 100;
+	a = tar_ahead_new(&o, 0, MEAN);
+	assert_non_null(a);
+	assert_int_equal(get(a, 0, &data), 512);
+	for (uint64_t at = 512; at < size * 100; at += 512)
+		assert_int_equal(get(a, at, &data), 0);
+	close(archive);
+}
+
+#define SCRATCH(test)                                                                              \
+	cmocka_unit_test_setup_teardown(test, unit_scratch_setup, unit_scratch_teardown)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		SCRATCH(test_headers_are_known_where_the_walk_comes),
+		SCRATCH(test_an_archive_in_an_archive_leads_out_of_it_again),
+		SCRATCH(test_places_that_are_no_headers_are_not_known_and_it_says_so),
+		SCRATCH(test_a_file_that_ends_early_has_no_more),
+	};
+	int r = cmocka_run_group_tests(tests, NULL, NULL);
+
+	free(bytes);
+	return r;
+}
