@@ -1,6 +1,6 @@
 /*
- * sum: the checksum of a piece of a copy, to find damage. Which one it is was chosen by the build;
- * a record of another one is not believed.
+ * sum: the checksum of a piece of a copy, to find damage. A record that names another kind of
+ * checksum is not believed.
  */
 #pragma once
 

@@ -176,9 +176,11 @@ int source_open_link(const struct source *src, int root, int dirfd, const char *
 	return r;
 }
 
+static const struct scheme *const schemes[] = { &scheme_file, &scheme_http, &scheme_s3 };
+
 static const struct scheme *find_scheme(enum dataset_scheme scheme)
 {
-	for (size_t i = 0; schemes[i]; i++) {
+	for (size_t i = 0; i < sizeof(schemes) / sizeof(*schemes); i++) {
 		if (schemes[i]->scheme == scheme)
 			return schemes[i];
 	}

@@ -64,13 +64,12 @@ struct source {
 };
 
 struct scheme {
-	const char *name; /* the word in meson's list */
+	const char *name; /* the word in front of the source */
 	enum dataset_scheme scheme;
 	int (*open)(struct ctx *ctx, struct source *src, struct error *err);
 };
 
-/* Written by meson from the list of schemes; ends with NULL. */
-extern const struct scheme *const schemes[];
+extern const struct scheme scheme_file, scheme_http, scheme_s3;
 
 /* Opens the dataset's source by the scheme that knows it. -ENOENT, -EACCES, -EPERM (outside of
  * what the rule allows), each with the sentence. */

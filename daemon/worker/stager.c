@@ -2,9 +2,22 @@
 
 #include <stddef.h>
 
+/* The first that accepts a source is used: what comes from the web is not for stager_copy. */
+/* clang-format off */
+static const struct stager *const stagers[] = {
+	&stager_fetch,
+	&stager_copy,
+	&stager_link,
+	&stager_extract,
+#if WITH_SQUASHFS
+	&stager_squashfs,
+#endif
+};
+/* clang-format on */
+
 const struct stager *stager_find(enum dataset_method method, const struct facts *facts)
 {
-	for (size_t i = 0; stagers[i]; i++) {
+	for (size_t i = 0; i < sizeof(stagers) / sizeof(*stagers); i++) {
 		if (stagers[i]->accepts(method, facts))
 			return stagers[i];
 	}

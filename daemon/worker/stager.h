@@ -1,6 +1,6 @@
 /*
  * stager: the code behind a method. A new one is a file stagers/<word>.c that defines
- * `const struct stager stager_<word>` and the word in the list in meson.build.
+ * `const struct stager stager_<word>`, and a line in the list in stager.c.
  */
 #pragma once
 
@@ -52,8 +52,7 @@ struct stager {
 	int (*serve)(struct ctx *ctx, void *state, struct error *err);
 };
 
-/* Written by meson from the list of stagers; ends with NULL. */
-extern const struct stager *const stagers[];
+extern const struct stager stager_copy, stager_extract, stager_fetch, stager_link, stager_squashfs;
 
 /* The first that accepts; NULL: none. */
 const struct stager *stager_find(enum dataset_method method, const struct facts *facts);

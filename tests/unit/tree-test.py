@@ -58,7 +58,7 @@ OTHERS = {
     "nettle/": ["daemon/engines/copy/hash.c", "daemon/fetch/s3-sign.c"],
     "slurm/": ["spank/slurm-compat.h"],
     "squashfuse/": ["daemon/engines/image/sqfs-codec.c"],
-    "xxhash.h": ["daemon/engines/archive", "daemon/mover/sum-xxh.c"],
+    "xxhash.h": ["daemon/engines/archive", "daemon/mover/sum.c"],
     "zlib.h": ["daemon/engines/archive/inflate-zlib.c"],
     "zstd.h": ["daemon/engines/archive/unzstd.c", "daemon/engines/image/sqfs-codec.c"],
     "zstd_errors.h": ["daemon/engines/archive/unzstd.c"],

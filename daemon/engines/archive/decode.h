@@ -1,6 +1,6 @@
 /*
- * decode: compressed streams and archives as our own words. decode.c is the one file that knows
- * libarchive; decode-none.c stands in its place where the build has none.
+ * decode: compressed streams and archives as our own words. Only decode.c and archive-late.c know
+ * libarchive.
  */
 #pragma once
 
@@ -16,7 +16,7 @@ struct ctx;
 struct error;
 struct stream;
 
-/* Is this build able to open archives? */
+/* Could libarchive be loaded? */
 bool decode_is_available(void);
 
 /*

@@ -148,13 +148,11 @@ static int checked_new(struct stream **sp, struct stream *in, enum facts_filter 
 int decompress_new(struct stream **sp, struct stream *in, enum facts_filter filter,
 		   struct error *err)
 {
-	int r = -ENOTSUP;
-
 	if (filter == FILTER_GZIP)
-		r = gunzip_new(sp, in, err);
-	else if (filter == FILTER_ZSTD)
-		r = unzstd_new(sp, in, err);
-	else if (filter == FILTER_LZ4)
-		r = unlz4_new(sp, in, err);
-	return r == -ENOTSUP ? checked_new(sp, in, filter, err) : r;
+		return gunzip_new(sp, in, err);
+	if (filter == FILTER_ZSTD)
+		return unzstd_new(sp, in, err);
+	if (filter == FILTER_LZ4)
+		return unlz4_new(sp, in, err);
+	return checked_new(sp, in, filter, err);
 }

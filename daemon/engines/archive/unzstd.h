@@ -1,7 +1,6 @@
 /*
  * unzstd: a stream of what zstd frames hold, several one after the other as well, checksums
- * verified. unzstd.c is the one file of the streams that knows libzstd; unzstd-none.c stands in its
- * place where the build has none.
+ * verified. Of the streams only unzstd.c knows libzstd.
  *
  * A frame needs as much memory as its window, a piece of the content that later data refers to: 8
  * MiB at most by default, 128 MiB by zstd --ultra -22 or --long. Longer ones (--long=28 to 31) are
@@ -12,5 +11,5 @@
 struct error;
 struct stream;
 
-/* -ENOTSUP without libzstd. Else as decompress_new(). */
+/* As decompress_new(). */
 int unzstd_new(struct stream **sp, struct stream *in, struct error *err);
