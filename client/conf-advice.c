@@ -21,7 +21,7 @@
 #include "client/capture.h"
 #include "common/config/conf.h"
 #include "common/util/cleanup.h"
-#include "common/util/dir.h"
+#include "common/util/beneath.h"
 #include "common/util/error.h"
 #include "common/util/path.h"
 

@@ -25,7 +25,6 @@
 
 #include "common/protocol/manifest.h"
 #include "common/protocol/rundir.h"
-#include "common/util/dir.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/fusermount.h"
@@ -173,7 +172,7 @@ static int remove_dir(int base_fd, const char *key, const char *path, struct err
 /* Directories beside ours that nobody owns. */
 static void sweep(const struct run_dir *d)
 {
-	_cleanup_(dir_closep) DIR *dir = dir_open_at(d->base_fd, ".");
+	_cleanup_(dir_closep) DIR *dir = fd_open_dir(d->base_fd, ".");
 	const struct dirent *e;
 	char path[PATH_MAX];
 
@@ -244,7 +243,7 @@ static int empty(struct run_dir *d, struct error *err)
 	r = release(d->path, err);
 	for (size_t i = 0; i < ARRAY_SIZE(names) && r == 0; i++)
 		r = rmtree_at(d->fd, names[i], NULL, err);
-	dir = dir_open_at(d->fd, ".");
+	dir = fd_open_dir(d->fd, ".");
 	while (r == 0 && dir && (e = readdir(dir)))
 		if (!strncmp(e->d_name, "in.", 3))
 			unlinkat(d->fd, e->d_name, 0);
@@ -339,7 +338,7 @@ void run_dir_check_in(const struct run_dir *d, uint32_t local_id)
 
 static uint32_t count_checked_in(const struct run_dir *d)
 {
-	_cleanup_(dir_closep) DIR *dir = dir_open_at(d->fd, ".");
+	_cleanup_(dir_closep) DIR *dir = fd_open_dir(d->fd, ".");
 	const struct dirent *e;
 	uint32_t n = 0;
 

@@ -12,11 +12,14 @@
 
 #include "common/protocol/rundir.h"
 #include "common/util/cleanup.h"
+#include "common/util/clock.h"
 #include "common/util/fd.h"
 #include "spank/step.h"
 
 #define MAX_FILE (256 * 1024)
 #define PREFIX "STAGE_DATA_"
+#define ENV_WAIT_MS 2000
+#define ENV_POLL_US 5000
 #define MAX_VARIABLES 1024 /* for a Slurm that does not remove or replace them */
 
 /* Lists of bind mounts, joined by commas. */
@@ -170,4 +173,56 @@ void job_env_drop(spank_t sp)
 		if (spank_get_item(sp, S_JOB_ENV, &env) != ESPANK_SUCCESS || !env ||
 		    !drop_one(sp, env))
 			return;
+}
+
+/* What stands fixed from the start, should the daemon not have told within the time. */
+static void set_fixed(spank_t sp, const struct step *step)
+{
+	char path[PATH_MAX];
+
+	if (rundir_path(path, sizeof(path), step->job_id, RUNDIR_SOCK) > 0)
+		(void)spank_setenv(sp, "STAGE_DATA_SOCKET", path, 1);
+	if (rundir_path(path, sizeof(path), step->job_id, RUNDIR_DATA) > 0)
+		(void)spank_setenv(sp, "STAGE_DATA_DIR", path, 1);
+}
+
+static bool wait_for_env(const struct step *step)
+{
+	uint64_t deadline_ms = clock_ms() + ENV_WAIT_MS;
+
+	while (!step_has_file(step, RUNDIR_ENV)) {
+		if (!step_has_file(step, NULL) || step_has_file(step, RUNDIR_FAILED) ||
+		    clock_ms() >= deadline_ms)
+			return false;
+		usleep(ENV_POLL_US);
+	}
+	return true;
+}
+
+void job_env_refresh(spank_t sp, const struct step *step)
+{
+	char path[PATH_MAX];
+
+	if (rundir_path(path, sizeof(path), step->job_id, RUNDIR_ENV) > 0)
+		(void)job_env_copy(sp, path);
+}
+
+void job_env_set(spank_t sp)
+{
+	_cleanup_(step_freep) struct step *step = NULL;
+	int r;
+
+	r = step_new(&step, sp);
+	if (r == -EXDEV || (r == 0 && !step->spec))
+		job_env_drop(sp);
+	if (r < 0)
+		return;
+	if (step_is_script_held(step))
+		(void)spank_setenv(sp, STEP_ENV_HELD, "1", 1);
+	/* Where staging could not begin, the path that is not there says so. */
+	if (!step_has_file(step, RUNDIR_FAILED))
+		job_env_place(sp, step->job_id);
+	set_fixed(sp, step);
+	if (wait_for_env(step))
+		job_env_refresh(sp, step);
 }

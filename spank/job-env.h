@@ -1,11 +1,13 @@
 /*
- * job-env: from the daemon's file of variables into a step's environment.
+ * job-env: the variables of a job's data in the environment of a step.
  */
 #pragma once
 
 #include <stdint.h>
 
 #include "spank/slurm-compat.h"
+
+struct step;
 
 /*
  * Copies the NAME=VALUE lines of the file at path: STAGE_DATA_*, and those that tell container
@@ -15,10 +17,18 @@
 int job_env_copy(spank_t sp, const char *path);
 
 /*
- * Gives the variables that submit_env_set() has set the paths that this job's data has on every
+ * Gives the placeholders that sbatch has set (submit.c) the paths that this job's data has on every
  * node, or will have.
  */
 void job_env_place(spank_t sp, uint32_t job_id);
 
 /* Takes STAGE_DATA_* out of the step's environment: another job's, inherited. */
 void job_env_drop(spank_t sp);
+
+/* user_init of a step, effective user: the job's variables into the step's environment; 2 s,
+ * when the daemon is slow. */
+void job_env_set(spank_t sp);
+
+/* The daemon's variables as they stand now into the environment of the step, or in task_init of
+ * the task. */
+void job_env_refresh(spank_t sp, const struct step *step);

@@ -18,7 +18,7 @@
 #include "common/protocol/rundir.h"
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
-#include "common/util/fd-close.h"
+#include "common/util/fd.h"
 
 #include "stage-build.h"
 

@@ -3,7 +3,7 @@
  */
 #include "spank/wait-ready.h"
 #include "spank/slurm-compat.h"
-#include "spank/step-env.h"
+#include "spank/job-env.h"
 
 SPANK_PLUGIN(stage_data, 1)
 
@@ -19,7 +19,7 @@ int slurm_spank_init_failure_mode = ESPANK_JOB_FAILURE;
 int slurm_spank_user_init(spank_t sp, int ac, char **av)
 {
 	if (spank_context() == S_CTX_REMOTE)
-		step_env_set(sp);
+		job_env_set(sp);
 	return 0;
 }
 

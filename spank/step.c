@@ -51,3 +51,25 @@ int step_new(struct step **stepp, spank_t sp)
 	*stepp = steal_ptr(step);
 	return 0;
 }
+
+bool step_get_wait(const struct step *step, enum conf_wait *waitp)
+{
+	struct spec spec = { 0 };
+
+	*waitp = CONF_WAIT_TASKS;
+	if (!step->spec)
+		return true;
+	if (spec_from_string(&spec, step->spec, NULL) < 0)
+		return false;
+	*waitp = spec.wait;
+	spec_deinit(&spec);
+	return true;
+}
+
+bool step_is_script_held(const struct step *step)
+{
+	enum conf_wait wait;
+
+	return step->step_id == SLURM_BATCH_SCRIPT && step_get_wait(step, &wait) &&
+	       wait == CONF_WAIT_SCRIPT;
+}

@@ -9,7 +9,9 @@
 #include "common/config/conf.h"
 #include "common/config/spec.h"
 #include "common/dataset/dataset.h"
+#include "common/protocol/rundir.h"
 #include "common/protocol/submit-notes.h"
+#include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "spank/checks.h"
 #include "spank/client-args.h"
@@ -17,7 +19,7 @@
 #include "spank/wait-ready.h"
 #include "spank/options.h"
 #include "spank/say.h"
-#include "spank/submit-env.h"
+#include "spank/step.h"
 
 /*
  * The plugin is listed as `optional`, so Slurm ignores what init_post_opt returns, and the
@@ -100,6 +102,51 @@ static enum conf_wait get_wait(const struct options *o, const struct conf *conf)
 	return wait;
 }
 
+/* --- placeholders -------------------------------------------------------------------------- */
+
+/*
+ * STAGE_DATA_DIR, STAGE_DATA_NAMES, STAGE_DATA_PATH_<NAME> and, of sets, STAGE_DATA_LIST_<NAME> are
+ * set in this process to paths below RUNDIR_NOT_STAGED. On each node of the job the plugin replaces
+ * them (job_env_place()). Where slurmd has not loaded the plugin they stay, and the job sees why
+ * its data is missing.
+ */
+#define PLACEHOLDER_SIZE (sizeof(RUNDIR_NOT_STAGED) + DATASET_NAME_SIZE + 8)
+
+static int set_placeholder_names(const struct dataset_list *list)
+{
+	_cleanup_(freep) char *names = calloc(list->n_items + 1, DATASET_NAME_SIZE + 1);
+	char *end = names;
+
+	if (!names)
+		return -ENOMEM;
+	for (size_t i = 0; i < list->n_items; i++)
+		end += sprintf(end, "%s%s", i ? " " : "", list->items[i].name);
+	return setenv("STAGE_DATA_NAMES", names, 1) < 0 ? -ENOMEM : 0;
+}
+
+static int set_placeholder(const struct dataset *d, const char *prefix, const char *file)
+{
+	char name[DATASET_NAME_SIZE + 32], value[PLACEHOLDER_SIZE];
+
+	dataset_env_name(d, prefix, name, sizeof(name));
+	snprintf(value, sizeof(value), "%s/%s%s", RUNDIR_NOT_STAGED, file, d->name);
+	return setenv(name, value, 1) < 0 ? -ENOMEM : 0;
+}
+
+static int set_placeholders(const struct dataset_list *list)
+{
+	int r = set_placeholder_names(list);
+
+	if (r == 0 && setenv("STAGE_DATA_DIR", RUNDIR_NOT_STAGED, 1) < 0)
+		r = -ENOMEM;
+	for (size_t i = 0; i < list->n_items && r == 0; i++) {
+		r = set_placeholder(&list->items[i], "STAGE_DATA_PATH_", "");
+		if (r == 0 && list->items[i].is_set)
+			r = set_placeholder(&list->items[i], "STAGE_DATA_LIST_", "list.");
+	}
+	return r;
+}
+
 /* --- reading and publishing ---------------------------------------------------------------- */
 
 static const char *get_env(void *arg, const char *name)
@@ -140,7 +187,7 @@ static void publish(spank_t sp, const struct dataset_list *list, const struct co
 	if (e != ESPANK_SUCCESS)
 		say_refuse("cannot pass the value on to the job: %s", spank_strerror(e));
 	published = true;
-	if (submit_env_set(list) < 0)
+	if (set_placeholders(list) < 0)
 		say_refuse("no memory");
 	/* The step of an srun of its own gets it by srun's environment, and in no other way. */
 	if (spank_context() == S_CTX_LOCAL && setenv(SPEC_ENV_JOB, text, 1) < 0)
@@ -216,7 +263,7 @@ static void set_step_env(void)
 	if (!text || spec_from_string(&spec, text, NULL) < 0)
 		return;
 	if (dataset_list_from_string(&list, spec.value, NULL) == 0)
-		(void)submit_env_set(&list);
+		(void)set_placeholders(&list);
 	spec_deinit(&spec);
 }
 
@@ -243,7 +290,7 @@ static void forget_outer_job(void)
 	static const char prefix[] = "STAGE_DATA_";
 
 	unsetenv(SPEC_ENV_JOB);
-	unsetenv(WAIT_READY_ENV_HELD);
+	unsetenv(STEP_ENV_HELD);
 	unsetenv(WAIT_READY_ENV_WAIT);
 	if (!getenv("SLURM_JOB_ID") || published) /* what an earlier component has set stays */
 		return;

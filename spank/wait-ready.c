@@ -11,13 +11,12 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/config/spec.h"
 #include "common/protocol/rundir.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/path.h"
+#include "spank/job-env.h"
 #include "spank/node.h"
-#include "spank/step-env.h"
 #include "spank/step.h"
 
 #include "stage-build.h"
@@ -78,30 +77,6 @@ enum wait_ready wait_ready_decide(const struct wait_ready_facts *f)
 	return WAIT_READY_NODE;
 }
 
-/* The mode asked for; false: not readable, which only a forged value is. A later component of a
- * heterogeneous job is not told its mode, and nobody has waited for its nodes. */
-static bool get_wait(const struct step *step, enum conf_wait *waitp)
-{
-	struct spec spec = { 0 };
-
-	*waitp = CONF_WAIT_TASKS;
-	if (!step->spec)
-		return true;
-	if (spec_from_string(&spec, step->spec, NULL) < 0)
-		return false;
-	*waitp = spec.wait;
-	spec_deinit(&spec);
-	return true;
-}
-
-bool wait_ready_is_script_held(const struct step *step)
-{
-	enum conf_wait wait;
-
-	return step->step_id == SLURM_BATCH_SCRIPT && get_wait(step, &wait) &&
-	       wait == CONF_WAIT_SCRIPT;
-}
-
 static uint32_t get_n_nodes(spank_t sp)
 {
 	/* S_JOB_NNODES counts the step's nodes, of which the batch step has one. */
@@ -115,13 +90,13 @@ static uint32_t get_n_nodes(spank_t sp)
 
 static enum wait_ready get_hold(spank_t sp, const struct step *step)
 {
-	_cleanup_(freep) char *held = step_get_env(sp, WAIT_READY_ENV_HELD);
+	_cleanup_(freep) char *held = step_get_env(sp, STEP_ENV_HELD);
 	_cleanup_(freep) char *given = step_get_env(sp, WAIT_READY_ENV_WAIT);
 	struct wait_ready_facts f = { .step_id = step->step_id, .script_held = held != NULL };
 	char **argv = NULL;
 	int argc = 0;
 
-	if (!get_wait(step, &f.wait))
+	if (!step_get_wait(step, &f.wait))
 		return WAIT_READY_NONE;
 	if (given && step->step_id != SLURM_BATCH_SCRIPT)
 		f.wait_given = wait_ready_from_string(given, &f.wait) == 0;
@@ -255,5 +230,5 @@ void wait_ready_task(spank_t sp)
 		return;
 	if (run_stagectl(hold, envp) != 0)
 		_exit(1);
-	step_env_copy(sp, step); /* the daemon was slow, or there is more of it now */
+	job_env_refresh(sp, step); /* the daemon was slow, or there is more of it now */
 }

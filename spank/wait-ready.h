@@ -9,10 +9,6 @@
 #include "common/config/conf.h"
 #include "spank/slurm-compat.h"
 
-struct step;
-
-/* Set in the batch step whose script was held, seen by the steps started from it. */
-#define WAIT_READY_ENV_HELD "SLURM_SPANK_STAGE_HELD"
 /* --stage-wait given to an srun inside the job. */
 #define WAIT_READY_ENV_WAIT "SLURM_SPANK_STAGE_WAIT"
 
@@ -41,9 +37,6 @@ enum wait_ready wait_ready_decide(const struct wait_ready_facts *facts);
  * when the task may begin. TERM and INT end the wait and the task at once.
  */
 void wait_ready_task(spank_t sp);
-
-/* Is this the batch step of a job whose script is held? */
-bool wait_ready_is_script_held(const struct step *step);
 
 /* script, tasks or no. 0 or -EINVAL. */
 int wait_ready_from_string(const char *text, enum conf_wait *waitp);

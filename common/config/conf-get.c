@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <string.h>
 
+#include "common/protocol/kv.h"
 #include "common/util/fnv.h"
 
 const struct conf_tier *conf_get_tier(const struct conf *conf, const char *name)
@@ -171,4 +172,25 @@ int conf_resolve_dataset(const struct conf *conf, struct dataset *d, struct erro
 	d->source = list.items[0].source;
 	list.items[0].source = source;
 	return 0;
+}
+
+static bool has_disk_tier(const struct conf *conf, const char *gres)
+{
+	for (size_t i = 0; i < conf->n_tiers; i++)
+		if (conf->tiers[i].kind == CONF_TIER_DISK &&
+		    conf_tier_is_for(&conf->tiers[i], gres))
+			return true;
+	return false;
+}
+
+/* What the first message to a worker has of the configuration (docs/protocol.md), whoever sends it:
+ * stagingd, or stagectl, which plans outside of a job. */
+void conf_put_limits(const struct conf *conf, const char *gres, struct kv *kv)
+{
+	kv_set_u64(kv, "maxfiles", conf->max_files);
+	kv_set_u64(kv, "stall", conf->stall_timeout_ms);
+	kv_set_u64(kv, "cachesize", conf->cache_size);
+	kv_set_u64(kv, "fuse", conf->mount_fuse);
+	kv_set_u64(kv, "ssd", has_disk_tier(conf, gres));
+	kv_set_u64(kv, "threads", conf->threads);
 }

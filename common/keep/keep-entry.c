@@ -9,9 +9,8 @@
 
 #include "common/protocol/rundir.h"
 #include "common/util/clock.h"
-#include "common/util/dir.h"
 #include "common/util/fd.h"
-#include "common/util/number.h"
+#include "common/util/parse.h"
 
 #define RECORD "record"
 #define RECORD_TMP "record.tmp"
@@ -148,7 +147,7 @@ static bool is_running(const struct keep *k, const char *job)
 
 static bool look_at_leases(const struct keep *k, const struct keep_entry *e, bool settle)
 {
-	_cleanup_(dir_closep) DIR *dir = dir_open_at(e->fd, ".");
+	_cleanup_(dir_closep) DIR *dir = fd_open_dir(e->fd, ".");
 	struct dirent *d;
 	bool used = !dir; /* nobody knows */
 

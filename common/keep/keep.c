@@ -11,7 +11,7 @@
 #include "common/protocol/rundir.h"
 #include "common/protocol/tier-name.h"
 #include "common/util/clock.h"
-#include "common/util/dir.h"
+#include "common/util/beneath.h"
 
 #define POLL_US 5000
 #define NAME_MAX_SIZE (KEEP_NAME_SIZE + 8)
@@ -83,7 +83,7 @@ bool keep_is_sum(const char *name)
 
 int keep_for_each_name(const struct keep *k, int (*fn)(void *arg, const char *name), void *arg)
 {
-	_cleanup_(dir_closep) DIR *dir = dir_open_at(k->fd, ".");
+	_cleanup_(dir_closep) DIR *dir = fd_open_dir(k->fd, ".");
 	struct dirent *d;
 	int r, result = 0;
 

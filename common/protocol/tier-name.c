@@ -14,7 +14,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/cleanup.h"
-#include "common/util/number.h"
+#include "common/util/parse.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 

@@ -70,3 +70,14 @@ int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode)
 		return -errno;
 	return open_beneath_walk(dirfd, path, flags, mode);
 }
+
+DIR *fd_open_dir(int dirfd, const char *name)
+{
+	_cleanup_(fd_closep) int fd = openat(dirfd, name,
+					     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+
+	if (dir)
+		steal_fd(&fd);
+	return dir;
+}

@@ -12,7 +12,7 @@
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
-#include "common/util/fd-close.h"
+#include "common/util/fd.h"
 
 #define MEMFD_EXEC 0x10U /* MFD_EXEC, from Linux 6.3 on */
 

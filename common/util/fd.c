@@ -1,7 +1,19 @@
+/*
+ * Newer system calls are called by number, so that what was built on a new glibc runs on an old
+ * kernel and the reverse. Closing has a fallback that a test forces with seccomp.
+ */
 #include "common/util/fd.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <sys/resource.h>
+#include <sys/syscall.h>
 #include <unistd.h>
+
+#include "common/util/cleanup.h"
 
 int fd_write_all(int fd, const void *data, size_t size)
 {
@@ -31,4 +43,113 @@ int fd_read_all(int fd, void *data, size_t size)
 		size -= n < 0 ? 0 : (size_t)n;
 	}
 	return 0;
+}
+
+int fd_read_file(int fd, size_t max, char **datap, size_t *sizep)
+{
+	_cleanup_(freep) char *data = NULL;
+	size_t size = 0, room = 0;
+	char *bigger;
+	ssize_t n;
+
+	for (;;) {
+		if (size == room) {
+			if (room > max)
+				return -EFBIG;
+			room = room ? room * 2 : 4096;
+			if (room > max)
+				room = max + 1;
+			bigger = realloc(data, room + 1);
+			if (!bigger)
+				return -ENOMEM;
+			data = bigger;
+		}
+		n = read(fd, data + size, room - size);
+		if (n < 0) {
+			if (errno == EINTR)
+				continue;
+			return -errno;
+		}
+		if (n == 0)
+			break;
+		size += (size_t)n;
+	}
+	if (size > max)
+		return -EFBIG;
+	data[size] = '\0';
+	*datap = steal_ptr(data);
+	*sizep = size;
+	return 0;
+}
+
+static int change_flag(int fd, int get, int set, int flag, bool on)
+{
+	int flags = fcntl(fd, get);
+
+	if (flags < 0)
+		return -errno;
+	flags = on ? flags | flag : flags & ~flag;
+	return fcntl(fd, set, flags) < 0 ? -errno : 0;
+}
+
+int fd_set_nonblock(int fd, bool on)
+{
+	return change_flag(fd, F_GETFL, F_SETFL, O_NONBLOCK, on);
+}
+
+int fd_set_cloexec(int fd, bool on)
+{
+	return change_flag(fd, F_GETFD, F_SETFD, FD_CLOEXEC, on);
+}
+
+int fd_reopen(int fd, int flags)
+{
+	char name[64];
+	int again;
+
+	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
+	again = open(name, flags | O_CLOEXEC | O_NOCTTY);
+	return again < 0 ? -errno : again;
+}
+
+static int close_by_proc(int from)
+{
+	_cleanup_(dir_closep) DIR *dir = opendir("/proc/self/fd");
+	struct dirent *e;
+	int n;
+
+	while (dir && (errno = 0, e = readdir(dir))) {
+		n = atoi(e->d_name); /* or a dot */
+		if (e->d_name[0] != '.' && n >= from && n != dirfd(dir))
+			close(n);
+	}
+	return -errno;
+}
+
+void fd_close_from(int from)
+{
+	struct rlimit limit = { 0 };
+	rlim_t n;
+
+#ifdef SYS_close_range
+	if (syscall(SYS_close_range, (unsigned)from, ~0U, 0) == 0)
+		return;
+#endif
+	if (close_by_proc(from) == 0)
+		return;
+	getrlimit(RLIMIT_NOFILE, &limit);
+	for (n = (rlim_t)from; n < limit.rlim_cur && n < 1048576; n++)
+		close((int)n);
+}
+
+int fd_pidfd_open(pid_t pid)
+{
+	int fd = (int)syscall(__NR_pidfd_open, pid, 0);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int fd_pidfd_kill(int pidfd, int sig)
+{
+	return syscall(__NR_pidfd_send_signal, pidfd, sig, NULL, 0) < 0 ? -errno : 0;
 }

@@ -10,8 +10,6 @@
 
 #include "common/util/beneath.h"
 #include "common/util/clock.h"
-#include "common/util/fd-close.h"
-#include "common/util/pidfd.h"
 
 /* All of size, or -errno (-EPIPE at an early end for fd_read_all). */
 int fd_write_all(int fd, const void *data, size_t size);
@@ -27,3 +25,10 @@ int fd_set_cloexec(int fd, bool on);
 /* The same file or directory once more, with an offset, a mode of access and a read-ahead of its
  * own (O_CLOEXEC is added). fd may be an O_PATH. -errno. */
 int fd_reopen(int fd, int flags);
+
+/* Closes every fd >= from: close_range(2), else /proc/self/fd, else up to the limit. */
+void fd_close_from(int from);
+
+/* A process held by a descriptor: pidfd_open (5.3) / pidfd_send_signal (5.1) or -ENOSYS. */
+int fd_pidfd_open(pid_t pid);
+int fd_pidfd_kill(int pidfd, int sig);

@@ -8,7 +8,10 @@
 #include <stdint.h>
 
 #include "common/util/escape.h"
-#include "common/util/number.h"
+
+/* Decimal digits only, no sign, no rest. 0, -EINVAL or -ERANGE. */
+int parse_uint64(const char *s, uint64_t *valuep);
+int parse_uint32(const char *s, uint32_t *valuep);
 
 /* Number with an optional K, M, G, T (powers of 1024; also KiB, KB, kb …). "1.5G" is fine. */
 int parse_size(const char *s, uint64_t *bytesp);

@@ -18,7 +18,7 @@
 #include "common/protocol/keeper-helper.h"
 #include "common/protocol/rundir.h"
 #include "common/util/cleanup.h"
-#include "common/util/pidfd.h"
+#include "common/util/fd.h"
 #include "common/util/root-path.h"
 
 #define MAX_CPUS 8192

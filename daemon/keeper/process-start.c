@@ -26,7 +26,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/util/fd-close.h"
+#include "common/util/fd.h"
 
 #define FIRST_FD 3
 #define HIGH_FD 64 /* beyond all numbers that are handed out */

@@ -12,7 +12,7 @@
 #include "common/util/clock.h"
 #include "common/util/error.h"
 #include "common/util/mountinfo.h"
-#include "common/util/number.h"
+#include "common/util/parse.h"
 #include "daemon/manager/privops.h"
 
 #define POLL_US 10000

@@ -16,7 +16,7 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/log.h"
-#include "common/util/number.h"
+#include "common/util/parse.h"
 #include "daemon/manager/clean.h"
 #include "daemon/manager/reap.h"
 

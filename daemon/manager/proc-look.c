@@ -18,7 +18,7 @@
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
-#include "common/util/number.h"
+#include "common/util/parse.h"
 
 #define MAX_IDS (1U << 20)
 #define MIN_IDS 256

@@ -16,7 +16,7 @@
 #include "common/util/path.h"
 #include "daemon/mover/check.h"
 #include "daemon/mover/move.h"
-#include "daemon/mover/move-progress.h"
+#include "daemon/mover/record.h"
 
 #define EXIT_NOT_THERE 3
 
@@ -138,10 +138,10 @@ static int run_check(const struct move_order *o)
 static int run_progress(const struct move_order *o)
 {
 	struct error err = ERROR_INIT;
-	struct progress p;
+	struct record_progress p;
 	int r;
 
-	r = progress_read(&p, o->dir, &err);
+	r = record_read_progress(&p, o->dir, &err);
 	if (r < 0)
 		return fail(&err);
 	if (r == 0)

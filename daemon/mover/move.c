@@ -10,7 +10,6 @@
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
-#include "common/util/dir.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/path.h"
@@ -67,7 +66,7 @@ static int enter(struct walk *w, struct walk_dir *dir, void *arg, struct error *
 /* What the source has no more. */
 static int remove_others(const struct walk_dir *dir, int made, struct error *err)
 {
-	_cleanup_(dir_closep) DIR *d = dir_open_at(made, ".");
+	_cleanup_(dir_closep) DIR *d = fd_open_dir(made, ".");
 	const struct dirent *e;
 	struct stat st;
 	int r = 0;

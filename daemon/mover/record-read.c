@@ -5,10 +5,14 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <unistd.h>
 
+#include "common/util/cleanup.h"
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "common/util/fnv.h"
-#include "common/util/number.h"
+#include "common/util/parse.h"
+#include "daemon/mover/place.h"
 
 #define MIN_BUCKETS 1024
 #define MAX_PIECES (1u << 24)
@@ -353,4 +357,51 @@ int record_load(struct record_table **tp, int dirfd, const char *name, size_t ma
 		return error_errno(err, -r, "read %s", name);
 	*tp = steal_ptr(t);
 	return 0;
+}
+
+/* ---- how far a copy is ---- */
+
+/* The last piece may be a short one. */
+static uint64_t get_done_bytes(const struct record_entry *e)
+{
+	uint64_t size = 0;
+
+	for (size_t i = 0; i < e->n_sums; i++)
+		if (e->sums[i].text[0])
+			size += i + 1 < e->n_sums ? RECORD_PIECE : e->size - i * RECORD_PIECE;
+	return size;
+}
+
+/* A mover that goes on writes a line for what is there already, too: the latest line of a path
+ * counts. */
+static void count_entries(struct record_progress *p, const struct record_table *t)
+{
+	for (const struct record_entry *e = t->last; e; e = e->below) {
+		if (record_find(t, e->path) != e)
+			continue;
+		p->files += e->type != 'd' && e->type != 'p';
+		p->bytes += e->type == 'f' ? e->size : e->type == 'p' ? get_done_bytes(e) : 0;
+		if ((e->type == 'f' || e->type == 'p') && !strcmp(e->path, "."))
+			p->size = e->size;
+	}
+}
+
+int record_read_progress(struct record_progress *p, const char *dir, struct error *err)
+{
+	_cleanup_(record_table_freep) struct record_table *t = NULL;
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	*p = (struct record_progress){ 0 };
+	fd = open(dir, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (fd < 0)
+		return errno == ENOENT ? 0 : error_errno(err, errno, "open %s", dir);
+	if (faccessat(fd, PLACE_JOURNAL, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
+		return 0;
+	r = record_load(&t, fd, PLACE_JOURNAL, 0, err);
+	if (r < 0)
+		return r;
+	count_entries(p, t);
+	p->source = steal_ptr(t->source);
+	return 1;
 }

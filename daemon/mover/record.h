@@ -68,6 +68,17 @@ const struct record_entry *record_find(const struct record_table *t, const char 
 /* Is it of this size and time? */
 bool record_entry_is(const struct record_entry *e, const struct stat *st);
 
+struct record_progress {
+	uint64_t bytes, files; /* done */
+	uint64_t size; /* of a source that is one file, 0: of many, whose sum nobody knows yet */
+	char *source;  /* NULL: not said */
+};
+
+/* How far a copy is that is being made, or was when its mover was interrupted, from its journal.
+ * dir: of one copy (place.h). 1: filled, the caller frees source; 0: nothing is being made; -errno.
+ */
+int record_read_progress(struct record_progress *p, const char *dir, struct error *err);
+
 /* ---- writing ---- */
 
 struct record;

@@ -18,7 +18,6 @@
 #include "common/util/error.h"
 #include "common/util/parse.h"
 #include "daemon/worker/plan-internal.h"
-#include "daemon/worker/plan-broadcast.h"
 
 void plan_why(struct planner *p, const char *fmt, ...)
 {

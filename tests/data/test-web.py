@@ -846,7 +846,7 @@ def test_two_processes_each_with_its_filter_and_both_end():
             assert os.readlink(f"/proc/{child}/exe").endswith("stage-fetch")
             for pid in (child, w.proc.pid):
                 assert seccomp_of(pid) == (2, 1), pid
-            # Seen failing without data_rlimit_set_to() in fetch-main.c
+            # Seen failing without data_rlimit_set_to() in main.c
             assert has_data_limit(child, 1 << 30, 1500 << 20), data_limit(child)
             w.send(dict(op="cancel"))
             w.run_until("error")

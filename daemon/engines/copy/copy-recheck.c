@@ -13,7 +13,6 @@
 #include <unistd.h>
 
 #include "common/dataset/path-filter.h"
-#include "common/util/dir.h"
 #include "common/util/fd.h"
 #include "daemon/engines/copy/copy-internal.h"
 #include "daemon/worker/ctx.h"
@@ -80,7 +79,7 @@ static const char *find_fault(struct copy *c, struct walk_dir *dir, int staged, 
 static int check_names(struct copy *c, struct walk_dir *dir, int staged, bool of_copy,
 		       struct error *err)
 {
-	_cleanup_(dir_closep) DIR *names = dir_open_at(of_copy ? staged : dir->fd, ".");
+	_cleanup_(dir_closep) DIR *names = fd_open_dir(of_copy ? staged : dir->fd, ".");
 	const char *fault = NULL;
 	char path[WALK_PATH_SIZE];
 	struct dirent *e;

@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
-#include "common/util/dir.h"
+#include "common/util/beneath.h"
 #include "common/util/fnv.h"
 #include "daemon/engines/copy/walk.h"
 
@@ -69,7 +69,7 @@ static int print_entry(struct printing *p, int dirfd, const char *name, size_t l
 
 static int print_dir(struct printing *p, int at, const char *name, size_t length)
 {
-	_cleanup_(dir_closep) DIR *dir = dir_open_at(at, name);
+	_cleanup_(dir_closep) DIR *dir = fd_open_dir(at, name);
 	struct dirent *d;
 	int r = 0;
 

@@ -27,7 +27,7 @@
 #include "common/sandbox/sandbox.h"
 #include "common/util/clock.h"
 #include "common/util/error.h"
-#include "common/util/fd-close.h"
+#include "common/util/fd.h"
 #include "common/util/path.h"
 #include "daemon/engines/image/sqfs-channel.h"
 #include "daemon/engines/image/sqfs-ops.h"

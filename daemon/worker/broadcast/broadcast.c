@@ -23,7 +23,7 @@
 #include "common/util/rmtree.h"
 #include "daemon/engines/copy/copy-file.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/plan-broadcast.h"
+#include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/broadcast/broadcast-note.h"
 #include "daemon/worker/broadcast/broadcast-send.h"

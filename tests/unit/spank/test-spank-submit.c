@@ -11,6 +11,7 @@
 #include "common/protocol/submit-notes.h"
 #include "spank/wait-ready.h"
 #include "spank/options.h"
+#include "spank/step.h"
 #include "spank/submit.h"
 
 /*
@@ -112,8 +113,7 @@ static void client_main(const struct client *c, FILE *out)
 	fputs(fake.log, out);
 	if (c->shows_env)
 		show_env(out);
-	if (getenv("STAGE_DATA") || is_placed(getenv("STAGE_DATA_DIR")) ||
-	    getenv(WAIT_READY_ENV_HELD))
+	if (getenv("STAGE_DATA") || is_placed(getenv("STAGE_DATA_DIR")) || getenv(STEP_ENV_HELD))
 		fputs("\nleft in the environment", out);
 	if (getenv(WAIT_READY_ENV_WAIT))
 		fprintf(out, "\nwait=%s", getenv(WAIT_READY_ENV_WAIT));
@@ -510,13 +510,14 @@ static void test_inside_a_job(void **state)
 static void test_a_job_submitted_from_a_job_asks_for_itself(void **state)
 {
 	static const char spec[] = "1:script:0123456789abcdef:/p/a";
-	const struct client c = { "sbatch",
-				  S_CTX_ALLOCATOR,
-				  NULL,
-				  NULL,
-				  NULL,
-				  { "SLURM_JOB_ID", "17", SPEC_ENV_JOB, spec, "STAGE_DATA_DIR",
-				    "/x", WAIT_READY_ENV_HELD, "1" } };
+	const struct client c = {
+		"sbatch",
+		S_CTX_ALLOCATOR,
+		NULL,
+		NULL,
+		NULL,
+		{ "SLURM_JOB_ID", "17", SPEC_ENV_JOB, spec, "STAGE_DATA_DIR", "/x", STEP_ENV_HELD, "1" }
+	};
 	char text[8192];
 
 	assert_int_equal(run_client(&c, text, sizeof(text)), 0);

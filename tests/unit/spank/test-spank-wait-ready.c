@@ -13,7 +13,6 @@
 #include "spank/job-env.h"
 #include "spank/keeper-start.h"
 #include "spank/node.h"
-#include "spank/step-env.h"
 #include "spank/step.h"
 
 #define BATCH SLURM_BATCH_SCRIPT
@@ -261,15 +260,15 @@ static void test_the_daemons_variables_are_copied(void **state)
 		   "APPTAINER_BIND=/d\nPYXIS_CONTAINER_MOUNTS=/d:/d\nno line\nPATH=/evil\n");
 	fake_setenv("APPTAINER_BIND", "/mine");
 	fake_setenv("PYXIS_CONTAINER_MOUNTS", "/a:/b");
-	step_env_set(NULL);
+	job_env_set(NULL);
 	assert_string_equal(fake_getenv("STAGE_DATA_DIR"), "/d");
 	assert_string_equal(fake_getenv("STAGE_DATA_PATH_A"), "/d/a=b");
 	assert_string_equal(fake_getenv("APPTAINER_BIND"), "/mine,/d");
 	assert_string_equal(fake_getenv("PYXIS_CONTAINER_MOUNTS"), "/a:/b,/d:/d");
-	assert_string_equal(fake_getenv(WAIT_READY_ENV_HELD), "1");
+	assert_string_equal(fake_getenv(STEP_ENV_HELD), "1");
 	assert_null(fake_getenv("LD_PRELOAD"));
 	assert_null(fake_getenv("PATH"));
-	step_env_set(NULL); /* as an inner step, which inherits */
+	job_env_set(NULL); /* as an inner step, which inherits */
 	assert_string_equal(fake_getenv("APPTAINER_BIND"), "/mine,/d");
 }
 
@@ -282,7 +281,7 @@ static void test_an_empty_list_of_mounts_adds_nothing(void **state)
 	make_dir("t/.stage");
 	write_text(RUNDIR_ENV, "APPTAINER_BIND=\n");
 	fake_setenv("APPTAINER_BIND", "/mine");
-	step_env_set(NULL);
+	job_env_set(NULL);
 	assert_string_equal(fake_getenv("APPTAINER_BIND"), "/mine");
 }
 
@@ -348,7 +347,7 @@ static void test_variables_of_the_client_are_replaced(void **state)
 	fake_setenv("STAGE_DATA_PATH_A", RUNDIR_NOT_STAGED "/a");
 	fake_setenv("STAGE_DATA_LIST_A", RUNDIR_NOT_STAGED "/list.a");
 	fake_setenv("STAGE_DATA_PATH_B", RUNDIR_NOT_STAGED "-mine/b");
-	step_env_set(NULL);
+	job_env_set(NULL);
 	snprintf(path, sizeof(path), "%s/" RUNDIR_DATA, job_dir);
 	assert_string_equal(fake_getenv("STAGE_DATA_DIR"), path);
 	snprintf(path, sizeof(path), "%s/" RUNDIR_DATA "/a", job_dir);
@@ -358,7 +357,7 @@ static void test_variables_of_the_client_are_replaced(void **state)
 	assert_string_equal(fake_getenv("STAGE_DATA_PATH_B"), RUNDIR_NOT_STAGED "-mine/b");
 	write_text(RUNDIR_FAILED, "x");
 	fake_setenv("STAGE_DATA_PATH_A", RUNDIR_NOT_STAGED "/a");
-	step_env_set(NULL);
+	job_env_set(NULL);
 	assert_string_equal(fake_getenv("STAGE_DATA_PATH_A"), RUNDIR_NOT_STAGED "/a");
 }
 
@@ -379,8 +378,8 @@ static void test_only_a_held_script_is_marked(void **state)
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		node_setup(cases[i].spec, cases[i].step_id);
 		write_text(RUNDIR_FAILED, "x");
-		step_env_set(NULL);
-		assert_int_equal(fake_getenv(WAIT_READY_ENV_HELD) != NULL, cases[i].marked);
+		job_env_set(NULL);
+		assert_int_equal(fake_getenv(STEP_ENV_HELD) != NULL, cases[i].marked);
 	}
 }
 
@@ -391,7 +390,7 @@ static void test_a_slow_daemon_is_not_waited_for_long(void **state)
 	NEED_NODE();
 	node_setup(SPEC_TASKS, 0);
 	start = clock_ms();
-	step_env_set(NULL);
+	job_env_set(NULL);
 	assert_in_range(clock_ms() - start, 1900, 2300);
 	assert_non_null(fake_getenv("STAGE_DATA_DIR")); /* fixed from the start */
 	assert_non_null(strstr(fake_getenv("STAGE_DATA_SOCKET"), "/sock"));
@@ -484,7 +483,7 @@ static void test_components_do_not_take_each_others_datasets(void **state)
 	assert_int_equal(rmdir(job_dir), 0);
 	step_free(steal_ptr(step));
 	assert_int_equal(step_new(&step, NULL), -EXDEV);
-	step_env_set(NULL);
+	job_env_set(NULL);
 	assert_null(fake_getenv("STAGE_DATA_PATH_A"));
 	assert_null(fake_getenv("STAGE_DATA_DIR"));
 	assert_non_null(fake_getenv("SLURM_JOB_ID"));

@@ -1,6 +1,5 @@
 #include "tests/unit/unit.h"
 
-#include "daemon/worker/plan-broadcast.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/broadcast/broadcast-note.h"
 #include "daemon/worker/broadcast/broadcast.h"
