@@ -17,8 +17,8 @@ struct cmd {
 };
 
 extern const struct cmd cmd_wait, cmd_status, cmd_path, cmd_list, cmd_env, cmd_explain, cmd_add,
-	cmd_release, cmd_report, cmd_log, cmd_run, cmd_submit, cmd_pack, cmd_check_config,
-	cmd_doctor;
+	cmd_release, cmd_report, cmd_log, cmd_run, cmd_submit, cmd_pack, cmd_index,
+	cmd_check_config, cmd_doctor;
 
 /*
  * getopt_long() in our words: the option's value, -1 at the end of the options, or '?' after

@@ -13,9 +13,9 @@
 #include "stage-build.h"
 
 static const struct cmd *const commands[] = {
-	&cmd_wait,    &cmd_status, &cmd_path,	 &cmd_list,	    &cmd_env,
-	&cmd_explain, &cmd_add,	   &cmd_release, &cmd_report,	    &cmd_log,
-	&cmd_run,     &cmd_pack,   &cmd_submit,	 &cmd_check_config, &cmd_doctor,
+	&cmd_wait,  &cmd_status,  &cmd_path,	     &cmd_list,	  &cmd_env, &cmd_explain,
+	&cmd_add,   &cmd_release, &cmd_report,	     &cmd_log,	  &cmd_run, &cmd_pack,
+	&cmd_index, &cmd_submit,  &cmd_check_config, &cmd_doctor,
 };
 
 static const char head[] = "stagectl: datasets on the nodes of your Slurm job\n"

@@ -1,11 +1,17 @@
 #include "daemon/worker/archive-open.h"
 
 #include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <stdio.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/sandbox/data-rlimit.h"
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "daemon/engines/archive/archive-index.h"
+#include "daemon/engines/archive/index-file.h"
 #include "daemon/engines/archive/tar-scan.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/hint.h"
@@ -49,6 +55,65 @@ static int open_scan(struct ctx *ctx, const struct source *src, int fd, const st
 	return r < 0 ? hint_archive(src, FORMAT_TAR, r, err) : 0;
 }
 
+/* ---- made before ---- */
+
+/* Who may say where an archive's files are: this user, root, and the archive's owner. */
+static bool open_may_be_taken(const struct stat *st, const struct stat *archive)
+{
+	return S_ISREG(st->st_mode) && !(st->st_mode & S_IWOTH) &&
+	       (st->st_uid == geteuid() || st->st_uid == 0 || st->st_uid == archive->st_uid);
+}
+
+/* The file beside the archive. -1: there is none. */
+static int open_index_file(struct ctx *ctx, const struct source *src)
+{
+	char path[PATH_MAX];
+	struct stat st;
+	int fd;
+
+	if (!src->real || src->is_remote ||
+	    snprintf(path, sizeof(path), "%s" INDEX_FILE_SUFFIX, src->real) >= PATH_MAX)
+		return -1;
+	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+	if (fd < 0)
+		return -1;
+	if (fstat(fd, &st) == 0 && open_may_be_taken(&st, &src->st))
+		return fd;
+	ctx_warn(ctx,
+		 "%s is not used: an index has to be a file of yours, of the archive's owner or of "
+		 "root that others can't write to",
+		 path);
+	close(fd);
+	return -1;
+}
+
+/* 1: *xp is the archive's index, from the file beside it; 0: there is none that can be used. */
+static int open_by_file(struct ctx *ctx, const struct source *src, int fd, const struct stat *st,
+			struct archive_index **xp)
+{
+	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
+	_cleanup_(fd_closep) int file = open_index_file(ctx, src);
+	struct error err = ERROR_INIT;
+	int r;
+
+	if (file < 0)
+		return 0;
+	r = archive_index_new(&x, st->st_mtim.tv_sec, &err);
+	if (r == 0)
+		r = index_file_load(x, file, fd, st, &err);
+	if (r == 0)
+		r = archive_index_finish(x, &err);
+	if (r < 0) {
+		ctx_warn(ctx,
+			 "the index %s" INDEX_FILE_SUFFIX " is not used: %s; make it again "
+			 "(stagectl index)",
+			 src->real, err.text);
+		return 0;
+	}
+	*xp = steal_ptr(x);
+	return 1;
+}
+
 /* As extraction says it. */
 static void open_report(struct ctx *ctx, const struct archive_counts *counts, const char *odd_end)
 {
@@ -66,6 +131,21 @@ static void open_report(struct ctx *ctx, const struct archive_counts *counts, co
 			 odd_end);
 }
 
+/* By its headers. */
+static int open_by_scan(struct ctx *ctx, const struct source *src, int fd, const struct stat *st,
+			struct archive_index **xp, const char **odd_endp, struct error *err)
+{
+	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
+	int r;
+
+	r = archive_index_new(&x, st->st_mtim.tv_sec, err);
+	if (r == 0)
+		r = open_scan(ctx, src, fd, st, x, odd_endp, err);
+	if (r == 0)
+		*xp = steal_ptr(x);
+	return r;
+}
+
 int archive_open(struct ctx *ctx, const struct source *src, int fd, struct archive_index **xp,
 		 struct stat *st, struct error *err)
 {
@@ -73,14 +153,13 @@ int archive_open(struct ctx *ctx, const struct source *src, int fd, struct archi
 	struct archive_counts counts;
 	const char *odd_end = NULL;
 	uint64_t have;
-	int r;
+	int r, by_file;
 
 	if (fstat(fd, st) < 0)
 		return error_errno(err, errno, "look at the archive");
 	data_rlimit_set(ctx->policy.threads);
-	r = archive_index_new(&x, st->st_mtim.tv_sec, err);
-	if (r == 0)
-		r = open_scan(ctx, src, fd, st, x, &odd_end, err);
+	by_file = open_by_file(ctx, src, fd, st, &x);
+	r = by_file ? 0 : open_by_scan(ctx, src, fd, st, &x, &odd_end, err);
 	if (r < 0)
 		return r;
 	archive_index_get_counts(x, &counts);
@@ -91,5 +170,5 @@ int archive_open(struct ctx *ctx, const struct source *src, int fd, struct archi
 		return r;
 	open_report(ctx, &counts, odd_end);
 	*xp = steal_ptr(x);
-	return 0;
+	return by_file;
 }

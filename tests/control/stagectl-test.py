@@ -1491,10 +1491,38 @@ class Packing(unittest.TestCase):
         self.assertEqual(r.returncode, 0, r.stderr)
         self.assertFalse(os.path.exists(f"{self.out}.lock"))
 
+    def test_the_index_of_a_tar(self):
+        """Seen failing where the file has its name from the beginning, and where it is made of what is cut off."""
+        programs = {"STAGE_LIBEXEC_DIR": os.path.dirname(os.environ["STAGE_INDEX"])}
+        tar, index = f"{self.top}/a.tar", f"{self.top}/a.tar.stage-index"
+        subprocess.run(["tar", "-C", self.src, "-cf", tar, "."], check=True)
+        os.chmod(tar, 0o640)
+        os.symlink("a.tar", f"{self.top}/link.tar")
+        r = stagectl("index", f"{self.top}/link.tar", **programs)
+        self.assertEqual((r.returncode, r.stderr), (0, ""))
+        self.assertIn(f"{index}: ", r.stdout)
+        self.assertEqual(os.stat(index).st_mode & 0o777, 0o640)
+        before = os.listdir(self.top)
+        with open(index, "rb") as f:
+            whole = f.read()
+        os.truncate(tar, os.path.getsize(tar) // 2)
+        r = stagectl("index", tar, **programs)
+        self.assertEqual((r.returncode, r.stdout), (1, ""))
+        self.assertRegex(r.stderr, f"^stagectl: {tar}: .*trunc")
+        subprocess.run(["gzip", "-kf", tar], check=True)
+        self.assertIn("compressed", stagectl("index", tar + ".gz", **programs).stderr)
+        self.assertIn("no tar", stagectl("index", index, **programs).stderr)
+        self.assertIn("no file", stagectl("index", self.top, **programs).stderr)
+        self.assertEqual(stagectl("index", f"{self.top}/missing", **programs).returncode, 1)
+        os.unlink(tar + ".gz")
+        self.assertEqual(sorted(os.listdir(self.top)), sorted(before))
+        with open(index, "rb") as f:
+            self.assertEqual(f.read(), whole)
+
 
 class Helping(unittest.TestCase):
     COMMANDS = ("wait status path list env explain add release report log run pack "
-                "submit check-config doctor").split()
+                "index submit check-config doctor").split()
 
     def test_every_command_has_its_help(self):
         overview = stagectl("--help")
@@ -1512,7 +1540,7 @@ class Helping(unittest.TestCase):
                      ["wait", "--timeout", "soon"], ["wait", "--timeout", "0"],
                      ["explain", "--timeout", "0s", "/x"],
                      ["run", "--timeout", "0", "--stage-data=/x", "--", "true"], ["status", "a-b"], ["path"], ["release"],
-                     ["pack", "x"], ["pack", "--shards", "0", "a", "b"], ["doctor", "x"],
+                     ["pack", "x"], ["index"], ["pack", "--shards", "0", "a", "b"], ["doctor", "x"],
                      ["list", "--site", "--node"], ["submit", "x.sh"], ["help", "nothing"]):
             r = stagectl(*args)
             self.assertEqual((r.returncode, r.stdout), (2, ""), args)

@@ -8,6 +8,7 @@ import io
 import os
 import re
 import stat
+import subprocess
 import sys
 import tarfile
 import threading
@@ -17,6 +18,7 @@ from harness import *  # noqa: E402
 from sqfs_writer import File, build  # noqa: E402
 
 SLOW = os.environ.get("STAGE_TEST_SLOW", "")
+INDEX = os.environ.get("STAGE_INDEX", "stage-index")
 OLD = 1e9
 
 
@@ -239,6 +241,80 @@ def test_a_mounted_tar_that_changes_gives_errors():
             w.sock.close()
             w.end()
         remove(src)
+
+
+def put_tar(path, names, letter, size=5000):
+    with tarfile.open(path, "w") as t:
+        for name in names:
+            info = tarfile.TarInfo(name)
+            info.size = size
+            t.addfile(info, io.BytesIO(letter * size))
+    os.utime(path, (OLD, OLD))
+
+
+def make_index(path):
+    subprocess.run([INDEX, path, path + ".stage-index"], check=True, stdout=subprocess.DEVNULL)
+
+
+def mounted(path):
+    """Names and contents of the mount, the plan that was told last and the warnings."""
+    with Worker(f"x={path}::method=mount", fuse=1) as w:
+        m = w.run_until("ready", "error")
+        assert m["op"] == "ready", m
+        top = os.path.realpath(w.path)
+        got = {}
+        for name in sorted(os.listdir(top)):
+            with open(f"{top}/{name}", "rb") as f:
+                got[name] = f.read()
+        plan = [m["plan"] for m in w.messages if m["op"] == "facts"][-1]
+        warnings = [m["text"] for m in w.messages if m["op"] == "warning"]
+        w.sock.close()
+        w.end()
+    return got, "by the index beside" in plan, " ".join(warnings)
+
+
+def test_the_index_beside_a_tar_is_taken_when_it_fits():
+    """Red without load_head()'s look at the time, without compare_header(), and without open_may_be_taken()."""
+    if not os.path.exists("/dev/fuse"):
+        return "no /dev/fuse"
+    src = scratch()
+    tar, index = f"{src}/a.tar", f"{src}/a.tar.stage-index"
+    names = [f"f{i}" for i in range(100)]
+    old, new = ({name: letter * 5000 for name in names} for letter in (b"o", b"n"))
+
+    put_tar(tar, names, b"o")
+    make_index(tar)
+    assert mounted(tar) == (old, True, "")
+    # As large and as old, and its files have other names
+    put_tar(tar, [f"g{i}" for i in range(100)], b"o")
+    got, taken, warning = mounted(tar)
+    assert (sorted(got), taken) == (sorted(f"g{i}" for i in range(100)), False) and "has changed" in warning, warning
+    put_tar(tar, names, b"n")
+    os.utime(tar, (OLD + 1, OLD + 1))
+    got, taken, warning = mounted(tar)
+    assert (got, taken) == (new, False) and "has changed" in warning and "stagectl index" in warning, warning
+    make_index(tar)
+    assert mounted(tar) == (new, True, "")
+    with open(index, "r+b") as f:
+        f.truncate(os.path.getsize(index) // 2)
+    got, taken, warning = mounted(tar)
+    assert (got, taken) == (new, False) and "damaged" in warning, warning
+    make_index(tar)
+    os.chmod(index, 0o646)
+    got, taken, warning = mounted(tar)
+    assert (got, taken) == (new, False) and "others can't write" in warning, warning
+    if os.geteuid() == 0:
+        os.chmod(index, 0o644)
+        os.chown(index, 1, 1)
+        got, taken, warning = mounted(tar)
+        assert (got, taken) == (new, False) and "archive's owner" in warning, warning
+        os.chown(tar, 1, 1)
+        assert mounted(tar) == (new, True, "")
+    os.unlink(index)
+    os.mkfifo(index)
+    got, taken, warning = mounted(tar)
+    assert (got, taken) == (new, False) and "not used" in warning, warning
+    remove(src)
 
 
 def test_a_file_system_that_fails_is_named():

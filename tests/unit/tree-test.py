@@ -39,6 +39,7 @@ ALLOWED = {folder: COMMON[:i] for i, folder in enumerate(COMMON)} | {
     "daemon/stagingd": COMMON,
     "daemon/broadcast": common("util", "protocol"),
     "daemon/fetch": [*common("util", "sandbox", "protocol"), "daemon/engines/web"],
+    "daemon/index": [*common("util", "dataset"), "daemon/engines/archive"],
     "daemon/mover": [*common("util", "dataset"), "daemon/engines/copy"],
     "daemon/engines/copy": common("util", "dataset"),
     "daemon/engines/archive": [*common("util", "sandbox", "dataset"), "daemon/engines/copy"],

@@ -215,13 +215,18 @@ static int say_where(const struct scanner *s, int r, struct error *err)
 static int add_member(struct scanner *s, struct archive_index *x, struct untar_reader *reader,
 		      const struct member *m, struct error *err)
 {
+	uint64_t start = s->at - untar_reader_get_left(reader);
 	size_t n = strnlen(m->path, SCAN_LAST_SIZE - 1);
+	int r;
 
 	s->n_members++;
 	memcpy(s->last, m->path, n);
 	s->last[n] = '\0';
 	note_distance(s, m);
-	return archive_index_add(x, m, s->at - untar_reader_get_left(reader), err);
+	r = archive_index_add(x, m, start, err);
+	if (r == 0 && s->scan->has_member)
+		r = s->scan->has_member(s->scan->arg, m, start, err);
+	return r;
 }
 
 static int add_members(struct scanner *s, struct archive_index *x, struct untar_reader *reader,

@@ -8,12 +8,15 @@
 
 struct archive_index;
 struct error;
+struct member;
 
 struct tar_scan {
 	int fd;
 	uint64_t size;			 /* of the file */
 	bool (*is_cancelled)(void *arg); /* asked before each read; may be NULL, as the next */
 	void (*has_read)(void *arg);	 /* told when bytes came, not for each read */
+	/* Each member that was added. NULL: nobody wants them. */
+	int (*has_member)(void *arg, const struct member *m, uint64_t start, struct error *err);
 	void *arg;
 	/* So many threads may read headers ahead where reads turn out to be slow; less than 2: none
 	 * does. */

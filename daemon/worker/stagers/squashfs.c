@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -178,8 +179,19 @@ static int squashfs_mount(struct ctx *ctx, const struct source *src, int fd, int
 	return r < 0 ? r : squashfs_take_mount(steal_ptr(m), result, err);
 }
 
+/* The plan could not know it. */
+static void squashfs_tell_index(struct ctx *ctx, const struct facts *facts, const struct plan *plan)
+{
+	struct plan told = *plan;
+	size_t n = strlen(told.line);
+
+	snprintf(told.line + n, sizeof(told.line) - n, ", by the index beside the archive");
+	ctx_send_facts(ctx, facts, &told);
+}
+
 /* fd: of the archive, or of a copy that is complete. */
 static int squashfs_mount_archive(struct ctx *ctx, const struct source *src, int fd,
+				  const struct facts *facts, const struct plan *plan,
 				  struct stager_result *result, struct error *err)
 {
 	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
@@ -189,7 +201,9 @@ static int squashfs_mount_archive(struct ctx *ctx, const struct source *src, int
 	int r;
 
 	r = archive_open(ctx, src, fd, &x, &st, err);
-	if (r == 0)
+	if (r > 0)
+		squashfs_tell_index(ctx, facts, plan);
+	if (r >= 0)
 		r = source_check_unchanged(src, err);
 	if (r < 0)
 		return r;
@@ -258,7 +272,8 @@ static int squashfs_stage_mount(struct ctx *ctx, struct source *src, const struc
 	if (r == 0 && target && !first)
 		r = squashfs_make_copy(ctx, src, target, &copy, err);
 	if (r == 0 && facts->format == FORMAT_TAR)
-		return squashfs_mount_archive(ctx, src, first ? copy : src->fd, result, err);
+		return squashfs_mount_archive(ctx, src, first ? copy : src->fd, facts, plan, result,
+					      err);
 	if (r == 0)
 		r = squashfs_check_and_mount(ctx, src, first ? copy : src->fd, first ? -1 : copy,
 					     &counts, result, err);

@@ -1,0 +1,47 @@
+/*
+ * index-file: the members of a plain tar in a file beside it, so that the next who mounts the tar
+ * need not read its headers.
+ *
+ * The file has the members in the order of the archive, not the tree that they make: who reads it
+ * adds them to an index as if they came from the archive, with all checks. What a forged file can
+ * do is what a forged archive can: no place outside of the archive, and no name outside of the
+ * tree.
+ *
+ *	bytes  64, then members: each 40, its path, its link; no NUL behind them
+ *
+ * All numbers are little-endian.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+#include <sys/stat.h>
+
+#include "common/util/cleanup.h"
+
+struct archive_index;
+struct error;
+struct index_writer;
+struct member;
+
+#define INDEX_FILE_SUFFIX ".stage-index"
+
+/* Writes to fd, which is empty and stays the caller's. st: of the archive. */
+int index_writer_new(struct index_writer **wp, int fd, const struct stat *st, struct error *err);
+void index_writer_free(struct index_writer *w);
+DEFINE_FREEP(struct index_writer, index_writer_free)
+
+/* As archive_index_add(), of a member that it took. */
+int index_writer_add(struct index_writer *w, const struct member *m, uint64_t start,
+		     struct error *err);
+/* All of them are added, and the archive was whole. */
+int index_writer_finish(struct index_writer *w, struct error *err);
+
+/*
+ * Adds the members that the file open as fd has; the caller finishes x. archive, st: of which they
+ * have to be; some of its headers are compared. -ESTALE: they are of another archive, or of one
+ * that has changed; -EBADMSG: it is no index, or damaged; and what archive_index_add() says. After
+ * a failure x can only be freed.
+ */
+int index_file_load(struct archive_index *x, int fd, int archive, const struct stat *st,
+		    struct error *err);

@@ -1,0 +1,275 @@
+/* The index of a tar in a file: it gives what the headers give, or is refused. */
+#include "tests/unit/unit.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <sys/stat.h>
+
+#include "common/util/fnv.h"
+#include "daemon/engines/archive/archive-index.h"
+#include "daemon/engines/archive/index-file.h"
+#include "daemon/engines/archive/tar-scan.h"
+
+enum { HEAD = 64, AT_SUM = 48 };
+enum { MEMBER_SIZE_AT = 8, MEMBER_LINK_SIZE_AT = 30, MEMBER_TYPE_AT = 34, MEMBER_PATH_AT = 40 };
+
+static void run(const char *dir, const char *command)
+{
+	_cleanup_(freep) char *text = NULL;
+
+	assert_true(asprintf(&text, "cd '%s' && { %s; }", dir, command) > 0);
+	assert_int_equal(system(text), 0);
+}
+
+static int open_file(const char *dir, const char *name, int flags)
+{
+	_cleanup_(freep) char *path = NULL;
+	int fd;
+
+	assert_true(asprintf(&path, "%s/%s", dir, name) > 0);
+	fd = open(path, flags | O_CLOEXEC, 0600);
+	assert_true(fd >= 0);
+	return fd;
+}
+
+static int write_member(void *arg, const struct member *m, uint64_t start, struct error *err)
+{
+	return index_writer_add(arg, m, start, err);
+}
+
+static struct archive_index *begin(void)
+{
+	struct archive_index *x;
+
+	assert_int_equal(archive_index_new(&x, 4711, NULL), 0);
+	return x;
+}
+
+/* By the headers, with the file beside. */
+static struct archive_index *make(const char *dir, int archive, struct stat *st)
+{
+	_cleanup_(index_writer_freep) struct index_writer *w = NULL;
+	_cleanup_(fd_closep) int fd = open_file(dir, "index", O_RDWR | O_CREAT | O_TRUNC);
+	struct archive_index *x = begin();
+	struct tar_scan scan = { .fd = archive, .has_member = write_member };
+
+	assert_int_equal(fstat(archive, st), 0);
+	assert_int_equal(index_writer_new(&w, fd, st, NULL), 0);
+	scan.size = (uint64_t)st->st_size;
+	scan.arg = w;
+	assert_int_equal(tar_scan(x, &scan, NULL), 0);
+	assert_int_equal(index_writer_finish(w, NULL), 0);
+	assert_int_equal(archive_index_finish(x, NULL), 0);
+	return x;
+}
+
+static int load(const char *dir, struct archive_index *x, int archive, const struct stat *st)
+{
+	_cleanup_(fd_closep) int fd = open_file(dir, "index", O_RDONLY);
+	int r = index_file_load(x, fd, archive, st, NULL);
+
+	return r < 0 ? r : archive_index_finish(x, NULL);
+}
+
+static int load_new(const char *dir, int archive, const struct stat *st)
+{
+	_cleanup_(archive_index_freep) struct archive_index *x = begin();
+
+	return load(dir, x, archive, st);
+}
+
+static void test_it_gives_what_the_headers_give(void **state)
+{
+	static const char *const formats[] = { "gnu", "posix" };
+	struct archive_counts a, b;
+	struct stat st;
+
+	run(*state, "mkdir -p src/d/e && for i in $(seq 500); do head -c $i /dev/urandom >src/d/$i;"
+		    " done && n=$(printf %0200d 7) && mkdir src/$n && echo 1 >src/$n/$n && "
+		    "ln -s /etc src/soft && ln src/d/1 src/hard && echo 2 >src/d/ümlaut");
+	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
+		_cleanup_(archive_index_freep) struct archive_index *x = NULL, *y = begin();
+		_cleanup_(freep) char *command = NULL;
+		_cleanup_(fd_closep) int fd = -1;
+		uint64_t k = 0;
+
+		assert_true(asprintf(&command,
+				     "tar --format=%s -C src -cf t.tar . && tar --format=%s -C src "
+				     "-rf t.tar ./d/7",
+				     formats[i], formats[i]) > 0);
+		run(*state, command);
+		fd = open_file(*state, "t.tar", O_RDONLY);
+		x = make(*state, fd, &st);
+		assert_int_equal(load(*state, y, fd, &st), 0);
+		archive_index_get_counts(x, &a);
+		archive_index_get_counts(y, &b);
+		assert_int_equal(a.n_files, 504);
+		assert_int_equal(a.n_replaced, 1);
+		assert_memory_equal(&a, &b, sizeof(a));
+		for (; archive_index_get(x, k); k++) {
+			const struct archive_record *v = archive_index_get(x, k);
+			const struct archive_record *w = archive_index_get(y, k);
+
+			assert_memory_equal(v, w, sizeof(*v));
+			assert_string_equal(archive_index_get_text(x, v->name),
+					    archive_index_get_text(y, w->name));
+		}
+		assert_int_equal(k, a.n_records);
+	}
+}
+
+/* One file, "a", of 10 bytes. */
+static int make_small(const char *dir, struct stat *st)
+{
+	int fd;
+
+	run(dir, "printf 0123456789 >a && tar --format=gnu -cf t.tar a");
+	fd = open_file(dir, "t.tar", O_RDWR);
+	archive_index_free(make(dir, fd, st));
+	return fd;
+}
+
+static void test_an_archive_that_changed_has_another(void **state)
+{
+	struct stat st, other;
+	_cleanup_(fd_closep) int fd = make_small(*state, &st);
+
+	assert_int_equal(load_new(*state, fd, &st), 0);
+	other = st;
+	other.st_size++;
+	assert_int_equal(load_new(*state, fd, &other), -ESTALE);
+	other = st;
+	other.st_mtim.tv_sec--;
+	assert_int_equal(load_new(*state, fd, &other), -ESTALE);
+	other = st;
+	other.st_mtim.tv_nsec ^= 1;
+	assert_int_equal(load_new(*state, fd, &other), -ESTALE);
+	/* With the time and size of before */
+	run(*state, "printf 0123456789 >b && tar --format=gnu -cf t.tar b");
+	assert_int_equal(load_new(*state, fd, &st), -ESTALE);
+	run(*state, "printf 012345678 >a && tar --format=gnu -cf t.tar a");
+	assert_int_equal(load_new(*state, fd, &st), -ESTALE);
+	run(*state, "printf 0123456789 >a && tar --format=gnu -cf t.tar a");
+	assert_int_equal(load_new(*state, fd, &st), 0);
+}
+
+static void test_what_is_cut_off_or_damaged_is_refused(void **state)
+{
+	struct stat st, file;
+	_cleanup_(fd_closep) int fd = make_small(*state, &st);
+	_cleanup_(fd_closep) int index = open_file(*state, "index", O_RDWR);
+	unsigned char c, other;
+	int r;
+
+	assert_int_equal(fstat(index, &file), 0);
+	assert_int_equal(file.st_size, HEAD + MEMBER_PATH_AT + 1);
+	for (off_t i = 0; i < HEAD + MEMBER_PATH_AT + 1; i++) {
+		if (i >= 56 && i < HEAD) /* of no meaning */
+			continue;
+		if (i >= HEAD + 36 && i < HEAD + MEMBER_PATH_AT)
+			continue;
+		assert_int_equal(pread(index, &c, 1, i), 1);
+		other = c ^ 1;
+		assert_int_equal(pwrite(index, &other, 1, i), 1);
+		r = load_new(*state, fd, &st);
+		assert_true(r == -EBADMSG || r == -ESTALE);
+		assert_int_equal(pwrite(index, &c, 1, i), 1);
+	}
+	assert_int_equal(load_new(*state, fd, &st), 0);
+	for (off_t i = file.st_size; i-- > 0;) {
+		assert_int_equal(ftruncate(index, i), 0);
+		assert_int_equal(load_new(*state, fd, &st), -EBADMSG);
+	}
+}
+
+/* Of a file whose sum is right. */
+static int forge(const char *dir, int archive, const struct stat *st, size_t at, uint64_t value,
+		 size_t size)
+{
+	_cleanup_(fd_closep) int fd = open_file(dir, "index", O_RDWR);
+	unsigned char b[HEAD + MEMBER_PATH_AT + 1], old[sizeof(b)];
+	uint64_t sum;
+	int r;
+
+	assert_int_equal(pread(fd, b, sizeof(b), 0), sizeof(b));
+	memcpy(old, b, sizeof(b));
+	memcpy(b + HEAD + at, &value, size); /* little-endian, as all machines of the tests */
+	sum = fnv_add(FNV_INIT, b + HEAD, sizeof(b) - HEAD);
+	memcpy(b + AT_SUM, &sum, sizeof(sum));
+	assert_int_equal(pwrite(fd, b, sizeof(b), 0), sizeof(b));
+	r = load_new(dir, archive, st);
+	assert_int_equal(pwrite(fd, old, sizeof(b), 0), sizeof(b));
+	return r;
+}
+
+static void test_a_forged_one_can_only_say_what_an_archive_can(void **state)
+{
+	struct stat st;
+	_cleanup_(fd_closep) int fd = make_small(*state, &st);
+	const uint64_t end = (uint64_t)st.st_size;
+
+	assert_int_equal(forge(*state, fd, &st, 0, 512, 8), 0);
+	assert_int_equal(forge(*state, fd, &st, 0, 1024, 8), -ESTALE); /* no header before it */
+	assert_int_equal(forge(*state, fd, &st, 0, end - 9, 8), -EBADMSG);
+	assert_int_equal(forge(*state, fd, &st, 0, 0, 8), -EBADMSG);
+	assert_int_equal(forge(*state, fd, &st, 0, UINT64_MAX, 8), -EBADMSG);
+	assert_int_equal(forge(*state, fd, &st, MEMBER_SIZE_AT, end, 8), -EBADMSG);
+	assert_int_equal(forge(*state, fd, &st, MEMBER_SIZE_AT, UINT64_MAX, 8), -EBADMSG);
+	assert_int_equal(forge(*state, fd, &st, MEMBER_TYPE_AT, 1, 2), -EBADMSG); /* with data */
+	assert_int_equal(forge(*state, fd, &st, MEMBER_TYPE_AT, 2, 2), -EBADMSG); /* no link */
+	assert_int_equal(forge(*state, fd, &st, MEMBER_TYPE_AT, 4, 2), -EBADMSG);
+	assert_int_equal(forge(*state, fd, &st, MEMBER_LINK_SIZE_AT, 1, 2), -EBADMSG);
+	assert_int_equal(forge(*state, fd, &st, 24, 1000000000, 4), -EBADMSG);
+	assert_int_equal(forge(*state, fd, &st, MEMBER_PATH_AT, 0, 1), -EBADMSG);
+	assert_int_equal(forge(*state, fd, &st, MEMBER_SIZE_AT, 0, 8), 0);
+	assert_int_equal(forge(*state, fd, &st, 28, 0, 2), -EBADMSG); /* no path, and more left */
+	assert_int_equal(forge(*state, fd, &st, MEMBER_PATH_AT, '.', 1), -ESTALE);
+}
+
+/* The names are judged as an archive's. */
+static void test_names_are_judged_as_those_of_an_archive(void **state)
+{
+	static const struct {
+		const char *path, *link;
+		enum member_type type;
+		int expect;
+	} cases[] = {
+		{ "x", NULL, MEMBER_FILE, 0 },
+		{ "../evil", NULL, MEMBER_FILE, -EINVAL },
+		{ "a/../../evil", NULL, MEMBER_DIR, -EINVAL },
+		{ "h", "../victim", MEMBER_HARDLINK, -EINVAL },
+		{ "h", "missing", MEMBER_HARDLINK, -ENOENT },
+	};
+	struct stat st;
+	_cleanup_(fd_closep) int archive = make_small(*state, &st);
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(index_writer_freep) struct index_writer *w = NULL;
+		_cleanup_(fd_closep) int fd = open_file(*state, "index",
+							O_RDWR | O_CREAT | O_TRUNC);
+		const struct member m = { .path = cases[i].path,
+					  .link = cases[i].link,
+					  .type = cases[i].type };
+
+		assert_int_equal(index_writer_new(&w, fd, &st, NULL), 0);
+		assert_int_equal(index_writer_add(w, &m, 0, NULL), 0);
+		assert_int_equal(index_writer_finish(w, NULL), 0);
+		assert_int_equal(load_new(*state, archive, &st), cases[i].expect);
+	}
+}
+
+#define SCRATCH(test)                                                                              \
+	cmocka_unit_test_setup_teardown(test, unit_scratch_setup, unit_scratch_teardown)
+
+int main(void)
+{
+	static const struct CMUnitTest tests[] = {
+		SCRATCH(test_it_gives_what_the_headers_give),
+		SCRATCH(test_an_archive_that_changed_has_another),
+		SCRATCH(test_what_is_cut_off_or_damaged_is_refused),
+		SCRATCH(test_a_forged_one_can_only_say_what_an_archive_can),
+		SCRATCH(test_names_are_judged_as_those_of_an_archive),
+	};
+
+	return cmocka_run_group_tests(tests, NULL, NULL);
+}
