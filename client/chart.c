@@ -35,7 +35,8 @@ static const char style[] =
 	"<style>svg{background:#fff;font:12px sans-serif}text{fill:#222}.g{stroke:#ccc}"
 	".queued{fill:#bbb}.probing{fill:#8cb8e8}.preparing{fill:#c9a3e0}.staging{fill:#2f74c0}"
 	".ready{fill:#3a9a4a}.failed{fill:#d03030}.undone{fill:#e0a040}.t{font-size:16px}"
-	".c{fill:none;stroke:#2f74c0;stroke-width:2}.slow{fill:none;stroke:#c05000;stroke-width:2}"
+	".c{fill:none;stroke:#2f74c0;stroke-width:2}.most{fill:none;stroke:#888}.slow{fill:none;"
+	"stroke:#c05000;stroke-width:2}"
 	"@media(prefers-color-scheme:dark){svg{background:#181818}text{fill:#ddd}.g{stroke:#444}"
 	".queued{fill:#666}}</style>\n";
 
@@ -164,22 +165,25 @@ static void put_row(FILE *f, const struct timeline_list *l, const struct timelin
 {
 	const struct timeline *t = row->timeline;
 	const struct snapshot *s = t->snapshot;
-	char text[700], nodes[560], time[PARSE_DURATION_TEXT];
+	char text[700], nodes[560], time[PARSE_DURATION_TEXT], read[64] = "";
 	bool group = row->n_nodes > 1;
 
 	snprintf(nodes, sizeof(nodes), "%.255s%s%.255s", row->first, group ? "–" : "",
 		 group ? row->last : "");
 	fputs("<g><title>", f);
-	snprintf(text, sizeof(text), "%.128s on %s", s->name, nodes);
+	if (t->last_read_ms)
+		snprintf(read, sizeof(read), ", last read at %s",
+			 duration_to_string(t->last_read_ms, time));
+	snprintf(text, sizeof(text), "%.128s on %s%s", s->name, nodes, read);
 	put_cut(f, text, sizeof(text));
 	fputs("</title>\n", f);
 	snprintf(text, sizeof(text), "%.12s %s", s->name, nodes);
 	put_text(f, 16, y + 14, text, LEFT_CHARS);
 	put_bars(f, l, t, y);
-	snprintf(text, sizeof(text), "%s%s%s%.255s",
+	snprintf(text, sizeof(text), "%s%s%s%.255s%s",
 		 duration_to_string(timeline_get_wait_ms(t), time),
 		 s->state == STAGE_FAILED ? " failed" : "", t->slowest ? " slowest: " : "",
-		 t->slowest ? s->node : "");
+		 t->slowest ? s->node : "", read);
 	put_text(f, RIGHT, y + 14, text, RIGHT_CHARS);
 	fputs("</g>\n", f);
 }
@@ -222,6 +226,25 @@ static void put_curve(FILE *f, const struct timeline_list *l, unsigned y)
 	fputs("\"/>\n", f);
 }
 
+/* Of the node that has least room; the limit is as wide as the time. */
+static unsigned put_memory(FILE *f, const struct timeline_list *l, unsigned y)
+{
+	const struct timeline *t = timeline_list_get_fullest(l);
+	char text[TIMELINE_MEMORY_TEXT];
+	double part;
+
+	if (!t || !timeline_list_get_memory(l, text))
+		return y;
+	part = t->mem_taken < t->mem_most ? (double)t->mem_taken / (double)t->mem_most : 1;
+	put_text(f, 16, y + 14, "Memory for datasets", LEFT_CHARS);
+	fprintf(f,
+		"<rect class=\"staging\" x=\"%d\" y=\"%u\" width=\"%.1f\" height=\"14\"/>\n"
+		"<rect class=\"most\" x=\"%d\" y=\"%u\" width=\"%d\" height=\"16\"/>\n",
+		LEFT, y + 2, BARS * part, LEFT, y + 1, BARS);
+	put_text(f, 16, y + 14 + ROW, text, LINE_CHARS);
+	return y + 2 * ROW;
+}
+
 static unsigned put_reasons(FILE *f, const struct timeline_list *l, unsigned y)
 {
 	unsigned n = 0;
@@ -260,7 +283,8 @@ int chart_write_svg(const struct timeline_list *l, FILE *f)
 	for (size_t i = 0; i < n_rows; i++)
 		put_row(b, l, &rows[i], TOP + (unsigned)i * ROW);
 	put_curve(b, l, bottom + 20);
-	y = put_reasons(b, l, bottom + 30 + CURVE);
+	y = put_memory(b, l, bottom + 30 + CURVE);
+	y = put_reasons(b, l, y);
 	if (fclose(b))
 		return -ENOMEM;
 	fprintf(f,

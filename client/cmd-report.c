@@ -186,6 +186,7 @@ static const struct table_column columns[] = {
 	{ "TIME",  true },
 	{ "BYTES", true },
 	{ "TIMELINE", false },
+	{ "LASTREAD", true }, /* where one is known */
 };
 /* clang-format on */
 
@@ -194,19 +195,36 @@ static int add_row(struct table *t, const struct timeline_list *l, const struct 
 	const struct timeline *line = row->timeline;
 	const struct snapshot *s = line->snapshot;
 	char nodes[560], marks[TEXT_CELLS + 1], cells[TEXT_CELLS + 280], time[PARSE_DURATION_TEXT],
-		size[PARSE_SIZE_TEXT];
-	const char *texts[] = {
-		s->name, nodes, stage_state_to_string(s->state), time, size, cells
-	};
+		read[PARSE_DURATION_TEXT] = "-", size[PARSE_SIZE_TEXT];
+	const char *texts[] = { s->name, nodes, stage_state_to_string(s->state), time, size,
+				cells,	 read };
 
 	snprintf(nodes, sizeof(nodes), "%.255s%s%.255s", row->first, row->n_nodes > 1 ? "..." : "",
 		 row->n_nodes > 1 ? row->last : "");
 	duration_to_string(timeline_get_wait_ms(line), time);
 	size_to_string(s->bytes, size);
+	if (line->last_read_ms)
+		duration_to_string(line->last_read_ms, read);
 	draw_cells(l, line, marks);
 	snprintf(cells, sizeof(cells), "%s%s%.255s", marks, line->slowest ? "  slowest: " : "",
 		 line->slowest ? s->node : "");
 	return table_add_row(t, texts);
+}
+
+static bool has_reads(const struct timeline_list *l)
+{
+	for (size_t i = 0; i < l->n_items; i++)
+		if (l->items[i].last_read_ms)
+			return true;
+	return false;
+}
+
+static void print_memory(const struct timeline_list *l)
+{
+	char text[TIMELINE_MEMORY_TEXT];
+
+	if (timeline_list_get_memory(l, text))
+		output_line(stdout, text);
 }
 
 static int print_text(const struct timeline_list *l, const struct snapshot_list *snapshots)
@@ -218,13 +236,14 @@ static int print_text(const struct timeline_list *l, const struct snapshot_list 
 	int r = timeline_list_get_rows(l, TEXT_MAX_ROWS, &rows, &n_rows);
 
 	if (r == 0)
-		r = table_new(&t, columns, ARRAY_SIZE(columns));
+		r = table_new(&t, columns, ARRAY_SIZE(columns) - !has_reads(l));
 	for (size_t i = 0; r == 0 && i < n_rows; i++)
 		r = add_row(t, l, &rows[i]);
 	if (r < 0)
 		return STAGE_EXIT_FAILED;
 	table_print(t, stdout);
 	summary_print_failures(snapshots, stdout);
+	print_memory(l);
 	printf("%d marks are %s. A mark is a state: . queued, ? probing, - preparing, # staging, = "
 	       "ready,\n"
 	       "x failed or removed. A group of nodes is shown by its slowest one.\n",

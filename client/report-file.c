@@ -38,6 +38,10 @@ static const struct field {
 	{ "cause",        "cause",    false },
 	{ "begun_ms",     "begun",    true },
 	{ "age_ms",       "age",      true },
+	{ "last_read_ms", "lastread", true },
+	{ "memory_taken", "memtaken", true },
+	{ "memory_most",  "memmost",  true },
+	{ "memory_bound", "membound", false },
 };
 /* clang-format on */
 

@@ -7,6 +7,7 @@
 
 #include "client/snapshot.h"
 #include "common/protocol/kv.h"
+#include "common/util/parse.h"
 
 /* "WORD:NUMBER", and a blank if something follows. NULL: it is malformed. */
 static const char *parse_pair(const char *text, char word[static 24], uint64_t *valuep)
@@ -72,8 +73,11 @@ int timeline_from_snapshot(struct timeline *t, const struct snapshot *s)
 		return -ENODATA;
 	*t = (struct timeline){ .snapshot = s,
 				.begun_ms = kv_get_u64(s->kv, "begun", 0),
-				.age_ms = kv_get_u64(s->kv, "age", 0) };
-	if (t->begun_ms > MAX_MS || t->age_ms > MAX_MS)
+				.age_ms = kv_get_u64(s->kv, "age", 0),
+				.last_read_ms = kv_get_u64(s->kv, "lastread", 0),
+				.mem_taken = kv_get_u64(s->kv, "memtaken", 0),
+				.mem_most = kv_get_u64(s->kv, "memmost", 0) };
+	if (t->begun_ms > MAX_MS || t->age_ms > MAX_MS || t->last_read_ms > t->age_ms)
 		return -EPROTO;
 	r = parse_states(t, states);
 	return r < 0 ? r : parse_series(t, kv_get_or_empty(s->kv, "series"));
@@ -170,6 +174,36 @@ void timeline_list_deinit(struct timeline_list *l)
 {
 	free(l->items);
 	*l = (struct timeline_list){ 0 };
+}
+
+static double get_fullness(const struct timeline *t)
+{
+	return t->mem_most ? (double)t->mem_taken / (double)t->mem_most : 0;
+}
+
+const struct timeline *timeline_list_get_fullest(const struct timeline_list *l)
+{
+	const struct timeline *fullest = NULL;
+
+	for (size_t i = 0; i < l->n_items; i++)
+		if (l->items[i].mem_most &&
+		    (!fullest || get_fullness(&l->items[i]) > get_fullness(fullest)))
+			fullest = &l->items[i];
+	return fullest;
+}
+
+bool timeline_list_get_memory(const struct timeline_list *l, char text[static TIMELINE_MEMORY_TEXT])
+{
+	const struct timeline *t = timeline_list_get_fullest(l);
+	char taken[PARSE_SIZE_TEXT], most[PARSE_SIZE_TEXT];
+
+	if (!t)
+		return false;
+	snprintf(text, TIMELINE_MEMORY_TEXT,
+		 "Memory: datasets take %s of at most %s on %.255s. The limit is %.100s.",
+		 size_to_string(t->mem_taken, taken), size_to_string(t->mem_most, most),
+		 t->snapshot->node, kv_get_or_empty(t->snapshot->kv, "membound"));
+	return true;
 }
 
 static size_t count_datasets(const struct timeline_list *l)

@@ -30,7 +30,9 @@ struct timeline {
 		uint64_t ms, bytes;
 	} points[TIMELINE_MAX_POINTS];
 	size_t n_points;
-	bool slowest; /* of the nodes with that dataset, if there are several */
+	uint64_t last_read_ms;	      /* of what is mounted; 0: not known */
+	uint64_t mem_taken, mem_most; /* of the node: by all datasets; 0: not known */
+	bool slowest;		      /* of the nodes with that dataset, if there are several */
 };
 
 /* 0, -ENODATA for a message without history, -EPROTO for one that is malformed. */
@@ -51,6 +53,15 @@ struct timeline_list {
 /* Snapshots without a history are passed over. They must outlive the list. 0 or -ENOMEM. */
 int timeline_list_init(struct timeline_list *l, const struct snapshot_list *snapshots);
 void timeline_list_deinit(struct timeline_list *l);
+
+/* The node whose memory for data is the fullest; NULL: nothing is known of any. */
+const struct timeline *timeline_list_get_fullest(const struct timeline_list *l);
+
+#define TIMELINE_MEMORY_TEXT 512
+
+/* A sentence about it. False: nothing is known. */
+bool timeline_list_get_memory(const struct timeline_list *l,
+			      char text[static TIMELINE_MEMORY_TEXT]);
 
 struct timeline_row {
 	const struct timeline *timeline; /* the slowest of the group */

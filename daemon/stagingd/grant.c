@@ -66,6 +66,23 @@ static uint64_t get_have(const struct job *job, const struct conf_tier *t, const
 	return memory_limits_get_have(&f, limitp);
 }
 
+void grant_memory_to_kv(const struct job *job, struct kv *kv)
+{
+	const struct conf_tier *t = conf_get_tier(job->conf, "shm");
+	uint64_t taken = servers_get_memory(job), have;
+	enum memory_limit limit;
+
+	if (!t)
+		return;
+	taken += budget_get_reserved(job->budget, t->name);
+	have = get_have(job, t, t->name, &limit);
+	if (!taken || have == MEMORY_LIMITS_NONE)
+		return;
+	kv_set_u64(kv, "memtaken", taken);
+	kv_set_u64(kv, "memmost", taken + have);
+	kv_set(kv, "membound", memory_limit_to_string(limit));
+}
+
 static bool has_room_for_files(const struct job *job, uint64_t files)
 {
 	uint64_t max = job->conf->max_files, used = budget_get_files(job->budget);

@@ -16,6 +16,9 @@ struct stage;
 struct kv *grant_ask(struct job *job, const struct stage *stage, const char *tier, uint64_t bytes,
 		     uint64_t files);
 
+/* Sets memtaken, memmost and membound of docs/protocol.md, if a dataset takes memory. */
+void grant_memory_to_kv(const struct job *job, struct kv *kv);
+
 /* What the configuration and the ledger say about a tier; what is measured is not in it. tier: as
  * the ledger has t, which is NULL for a place that is in no tier. */
 void grant_get_facts(const struct job *job, const struct conf_tier *t, const char *tier,

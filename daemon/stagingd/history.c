@@ -1,6 +1,7 @@
 #include "daemon/stagingd/history.h"
 
 #include <stdio.h>
+#include <time.h>
 
 #include "common/protocol/kv.h"
 
@@ -67,6 +68,14 @@ static void set_series(const struct history *h, struct kv *kv)
 	kv_set(kv, "series", text);
 }
 
+uint64_t history_get_unix_ms(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_REALTIME, &t);
+	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
+}
+
 void history_to_kv(const struct history *h, struct kv *kv, uint64_t now_ms, uint64_t unix_ms)
 {
 	if (!h->n_states)
@@ -75,4 +84,6 @@ void history_to_kv(const struct history *h, struct kv *kv, uint64_t now_ms, uint
 	kv_set_u64(kv, "age", now_ms - h->states[0].ms);
 	set_states(h, kv);
 	set_series(h, kv);
+	if (h->read_ms)
+		kv_set_u64(kv, "lastread", h->read_ms - h->states[0].ms);
 }

@@ -26,6 +26,7 @@ struct history {
 	} points[HISTORY_MAX_POINTS];
 	size_t n_points;
 	uint64_t step_ms; /* between two points */
+	uint64_t read_ms; /* the last read of what is mounted; 0: none is known */
 };
 
 /* When there are too many, the last one is replaced. */
@@ -34,5 +35,9 @@ void history_add_state(struct history *h, enum stage_state state, uint64_t now_m
 /* The last point is always the newest one. When there are too many, every second one is dropped. */
 void history_add_bytes(struct history *h, uint64_t bytes, uint64_t now_ms);
 
-/* Sets begun, states and series of docs/protocol.md. unix_ms: now_ms by the wall clock. */
+/* Now, by the wall clock. */
+uint64_t history_get_unix_ms(void);
+
+/* Sets begun, age, states, series and lastread of docs/protocol.md. unix_ms: now_ms by the wall
+ * clock. */
 void history_to_kv(const struct history *h, struct kv *kv, uint64_t now_ms, uint64_t unix_ms);

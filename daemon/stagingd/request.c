@@ -9,12 +9,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <time.h>
 
 #include "common/protocol/proto.h"
 #include "common/util/error.h"
 #include "common/util/parse.h"
 #include "daemon/stagingd/env-file.h"
+#include "daemon/stagingd/grant.h"
 #include "daemon/stagingd/job.h"
 #include "daemon/stagingd/log-ring.h"
 #include "daemon/stagingd/stage-run.h"
@@ -384,14 +384,6 @@ static int make_message(struct request *req, const char *op, struct kv **kvp)
 	return REQUEST_MESSAGE;
 }
 
-static uint64_t get_unix_ms(void)
-{
-	struct timespec t;
-
-	clock_gettime(CLOCK_REALTIME, &t);
-	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
-}
-
 /* A copy of *kvp, which is for all clients, with the history. */
 static int add_history(struct request *req, const struct stage *s, uint64_t now_ms, struct kv **kvp)
 {
@@ -403,7 +395,8 @@ static int add_history(struct request *req, const struct stage *s, uint64_t now_
 	if (kv_get_data(*kvp, &data, &size) != 0 ||
 	    kv_new_from_data(&req->message, data, size) != 0)
 		return -ENOMEM;
-	history_to_kv(&s->history, req->message, now_ms, get_unix_ms());
+	history_to_kv(&s->history, req->message, now_ms, history_get_unix_ms());
+	grant_memory_to_kv(req->job, req->message);
 	*kvp = req->message;
 	return REQUEST_MESSAGE;
 }

@@ -294,6 +294,12 @@ static bool on_error(struct stage_run *run, const struct kv *kv)
 	return true;
 }
 
+static bool on_read(struct stage_run *run, const struct kv *kv)
+{
+	run->stage->history.read_ms = stage_run_get_now(run);
+	return true;
+}
+
 #define IN(state) (1u << (state))
 #define IN_WORK (IN(STAGE_PREPARING) | IN(STAGE_STAGING))
 #define IN_LIFE (IN(STAGE_PROBING) | IN_WORK | IN(STAGE_READY))
@@ -310,6 +316,7 @@ static const struct message {
 	{ PROTO_OP_MOUNT,    on_mount,    IN_WORK | IN(STAGE_READY) },
 	{ PROTO_OP_PROGRESS, on_progress, IN_LIFE },
 	{ PROTO_OP_WARNING,  on_warning,  IN_LIFE },
+	{ PROTO_OP_READ,     on_read,     IN(STAGE_READY) },
 	{ PROTO_OP_READY,    on_ready,    IN_WORK | IN(STAGE_READY) },
 	{ PROTO_OP_ERROR,    on_error,    IN_LIFE },
 };

@@ -430,10 +430,9 @@ int ctx_send_error(struct ctx *ctx, const struct error *err)
 	return daemon_conn_send_error(ctx->priv->link, err);
 }
 
-void ctx_set_serving(struct ctx *ctx, void (*stop)(void *arg),
-		     void (*resize)(void *arg, uint64_t size), void *arg)
+void ctx_set_serving(struct ctx *ctx, const struct daemon_conn_serving *serving, void *arg)
 {
-	daemon_conn_set_serving(ctx->priv->link, stop, resize, arg);
+	daemon_conn_set_serving(ctx->priv->link, serving, arg);
 }
 
 void ctx_end_serving(struct ctx *ctx)

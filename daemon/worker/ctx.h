@@ -26,6 +26,7 @@ struct error;
 struct fetch;
 struct plan;
 struct broadcast_send;
+struct daemon_conn_serving;
 
 #define CTX_GRACE_MS 1500
 #define CTX_MAX_MOUNT_FDS 16
@@ -145,8 +146,7 @@ int ctx_send_ready(struct ctx *ctx, const struct ctx_ready *ready);
 int ctx_send_error(struct ctx *ctx, const struct error *err);
 
 /* After ready of a mount: no stall and no time limit any more; cancel and the end of the socket
- * call stop(arg) from the thread (once) instead of undoing behind the stager's back. */
-void ctx_set_serving(struct ctx *ctx, void (*stop)(void *arg),
-		     void (*resize)(void *arg, uint64_t size), void *arg);
+ * call serving->stop(arg) from the thread (once) instead of undoing behind the stager's back. */
+void ctx_set_serving(struct ctx *ctx, const struct daemon_conn_serving *serving, void *arg);
 /* Before the argument of stop() is freed. */
 void ctx_end_serving(struct ctx *ctx);

@@ -54,9 +54,8 @@ struct daemon_conn {
 	size_t n_fds;
 	int reason;
 	char reason_text[128];
-	void (*stop)(void *arg);
-	void (*resize)(void *arg, uint64_t size);
-	void *stop_arg;
+	const struct daemon_conn_serving *server; /* NULL: there is none, or not any more */
+	void *server_arg;
 	uint64_t cache_size; /* 0: nobody has told another one */
 	bool serving, in_stop;
 
@@ -74,14 +73,14 @@ static void call_end(struct daemon_conn *l, int reason, const char *text)
 		strncpy(l->reason_text, text, sizeof(l->reason_text) - 1);
 		l->ended_ms = clock_ms();
 		atomic_store(&l->cancelled, true);
-		stop = l->serving ? l->stop : NULL;
+		stop = l->server ? l->server->stop : NULL;
 		l->in_stop = stop != NULL;
 	}
 	pthread_cond_broadcast(&l->changed);
 	pthread_mutex_unlock(&l->lock);
 	if (!stop)
 		return;
-	stop(l->stop_arg);
+	stop(l->server_arg);
 	pthread_mutex_lock(&l->lock);
 	l->in_stop = false;
 	pthread_cond_broadcast(&l->changed);
@@ -129,9 +128,23 @@ static void take_cache(struct daemon_conn *l, uint64_t size)
 {
 	pthread_mutex_lock(&l->lock);
 	l->cache_size = size;
-	if (l->serving && l->resize && size)
-		l->resize(l->stop_arg, size);
+	if (l->server && l->server->resize && size)
+		l->server->resize(l->server_arg, size);
 	pthread_mutex_unlock(&l->lock);
+}
+
+static void tell_read(struct daemon_conn *l)
+{
+	_cleanup_(kv_freep) struct kv *kv = NULL;
+	bool was_read;
+
+	pthread_mutex_lock(&l->lock);
+	was_read = l->server && l->server->was_read && l->server->was_read(l->server_arg);
+	pthread_mutex_unlock(&l->lock);
+	if (was_read)
+		kv = proto_new(PROTO_OP_READ);
+	if (kv)
+		conn_send(l->sock, kv);
 }
 
 /* False: nothing more will come. */
@@ -235,18 +248,22 @@ static void *run(void *arg)
 	struct pollfd p[2] = { { .fd = l->sock, .events = POLLIN },
 			       { .fd = l->wake, .events = POLLIN } };
 	bool ending = false, serving = false, is_shut_in = false, late;
+	int n, read_ms = -1;
 
 	l->started_ms = l->moved_ms = clock_ms();
 	while (!ending) {
-		if (poll(p, 2, serving && !l->ended_ms ? -1 : DAEMON_CONN_TICK_MS) < 0 &&
-		    errno != EINTR)
+		n = poll(p, 2, serving && !l->ended_ms ? read_ms : DAEMON_CONN_TICK_MS);
+		if (n < 0 && errno != EINTR)
 			break;
+		if (n == 0 && serving && !l->ended_ms)
+			tell_read(l);
 		if (p[0].fd >= 0 && p[0].revents && !receive(l))
 			p[0].fd = -1;
 		drain_wake(l);
 		pthread_mutex_lock(&l->lock);
 		ending = l->ending;
 		serving = l->serving;
+		read_ms = l->server && l->server->was_read ? l->server->read_ms : -1;
 		pthread_mutex_unlock(&l->lock);
 		if (serving && !is_shut_in)
 			sandbox_enter_beside_server();
@@ -434,30 +451,28 @@ void daemon_conn_go_off(struct daemon_conn *l)
 	pthread_mutex_unlock(&l->lock);
 }
 
-void daemon_conn_set_serving(struct daemon_conn *l, void (*stop)(void *arg),
-			     void (*resize)(void *arg, uint64_t size), void *arg)
+void daemon_conn_set_serving(struct daemon_conn *l, const struct daemon_conn_serving *serving,
+			     void *arg)
 {
 	bool now;
 
 	pthread_mutex_lock(&l->lock);
-	l->stop = stop;
-	l->resize = resize;
-	l->stop_arg = arg;
+	l->server = serving;
+	l->server_arg = arg;
 	l->serving = true;
-	if (resize && l->cache_size)
-		resize(arg, l->cache_size);
+	if (serving->resize && l->cache_size)
+		serving->resize(arg, l->cache_size);
 	now = l->reason != 0;
 	pthread_mutex_unlock(&l->lock);
 	wake_thread(l);
-	if (now && stop)
-		stop(arg);
+	if (now && serving->stop)
+		serving->stop(arg);
 }
 
 void daemon_conn_end_serving(struct daemon_conn *l)
 {
 	pthread_mutex_lock(&l->lock);
-	l->stop = NULL;
-	l->resize = NULL;
+	l->server = NULL;
 	while (l->in_stop)
 		pthread_cond_wait(&l->changed, &l->lock);
 	pthread_mutex_unlock(&l->lock);

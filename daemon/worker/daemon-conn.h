@@ -62,11 +62,19 @@ void daemon_conn_come_back(struct daemon_conn *link);
 /* The opposite: off to copy again. */
 void daemon_conn_go_off(struct daemon_conn *link);
 
-/* No limits of time any more; the end calls stop(arg), once, in the thread, which has only what
- * sandbox_enter_beside_server() leaves from now on. resize(arg, size): when stagingd says how much
- * the server may keep; now, if it has said so before. */
-void daemon_conn_set_serving(struct daemon_conn *link, void (*stop)(void *arg),
-			     void (*resize)(void *arg, uint64_t size), void *arg);
-/* Neither is called any more, nor is being called when this returns: its argument may go. Never
+/* Any of them may be NULL. */
+struct daemon_conn_serving {
+	void (*stop)(void *arg);		  /* at the end, once */
+	void (*resize)(void *arg, uint64_t size); /* stagingd says how much may be kept */
+	int read_ms;				  /* so often was_read() is called */
+	bool (*was_read)(void *arg);		  /* since the last call; stagingd is told */
+};
+
+/* No limits of time any more; the thread, which calls the functions, has only what
+ * sandbox_enter_beside_server() leaves from now on. resize() is called now, if stagingd has said
+ * something before. serving is lent until the link is freed. */
+void daemon_conn_set_serving(struct daemon_conn *link, const struct daemon_conn_serving *serving,
+			     void *arg);
+/* None is called any more, nor is being called when this returns: its argument may go. Never
  * from stop() itself. */
 void daemon_conn_end_serving(struct daemon_conn *link);

@@ -32,9 +32,11 @@
 #include "daemon/engines/image/sqfs-volume.h"
 #include "daemon/engines/image/volume.h"
 #include "daemon/worker/ctx.h"
+#include "daemon/worker/daemon-conn.h"
 #include "daemon/worker/sqfs-unmounter.h"
 
 enum {
+	MOUNT_READ_MS = 5000,	 /* an idle server wakes up so seldom */
 	MOUNT_MIN_THREADS = 8,	 /* they wait for the disk as well as compute */
 	MOUNT_MEMORY = 64 << 20, /* beside the caches and what data-rlimit.h gives each thread */
 };
@@ -175,6 +177,13 @@ static void mount_resize(void *arg, uint64_t size)
 	sqfs_image_set_cache_size(m->img, size);
 	/* Blocks are in the middle of malloc()'s heaps, where free() leaves them to the process. */
 	malloc_trim(0);
+}
+
+static bool mount_was_read(void *arg)
+{
+	struct sqfs_mount *m = arg;
+
+	return sqfs_server_was_read(m->server);
 }
 
 static int mount_open_image(struct sqfs_mount *m, int fd, struct error *err)
@@ -360,6 +369,13 @@ static void mount_stop(void *arg)
 	sqfs_server_stop(m->server);
 }
 
+static const struct daemon_conn_serving mount_serving = {
+	.stop = mount_stop,
+	.resize = mount_resize,
+	.was_read = mount_was_read,
+	.read_ms = MOUNT_READ_MS,
+};
+
 int sqfs_mount_serve(struct sqfs_mount *m, struct error *err)
 {
 	int r;
@@ -369,7 +385,7 @@ int sqfs_mount_serve(struct sqfs_mount *m, struct error *err)
 	/* A block of xz may ask for a dictionary of 4 GiB, whatever its size. */
 	data_rlimit_set_to(m->ctx->policy.cache_size + MOUNT_MEMORY,
 			   mount_get_threads(&m->ctx->policy));
-	ctx_set_serving(m->ctx, mount_stop, mount_resize, m);
+	ctx_set_serving(m->ctx, &mount_serving, m);
 	if (m->hydrate)
 		sqfs_hydrate_start(m->hydrate);
 	r = sqfs_server_run(m->server, err);

@@ -35,6 +35,27 @@ test_the_report_marks_the_slowest_node() {
 	assert_eq 1 "$(tail -n1 <<<"$out")" "slowest nodes in the image"
 }
 
+test_the_report_is_there_after_the_job() {
+	local id out
+
+	need_fuse
+	at_end "rm -f '$pfs/home/alice/report.json'"
+	id=$(job_submit alice -w n1 --stage-data="m=$data/tree.gzip.sqsh,t=$data/many.tar:shm" <<-'EOS'
+	find $STAGE_DATA_PATH_M -type f -exec cat {} + >/dev/null
+	for ((i = 0; i < 100; i++)); do
+		stagectl report --save ~/report.json && grep -q last_read_ms ~/report.json && break
+		sleep 0.3
+	done
+	EOS
+	)
+	job_done "$id"
+	out=$(as alice bash -c 'stagectl report --from ~/report.json')
+	assert_match "$out" $'\n'"m +n1 +ready [^"$'\n'"]* [0-9]+:[0-9]+"$'\n'
+	assert_match "$out" $'\n'"t +n1 +ready [^"$'\n'"]* -"$'\n'
+	assert_contains "$out" "Memory: datasets take "
+	assert_contains "$out" " on n1. The limit is "
+}
+
 test_tasks_are_held_on_their_own_node() {
 	local id
 

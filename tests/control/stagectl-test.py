@@ -490,14 +490,15 @@ class Showing(unittest.TestCase):
 
     def test_report_marks_the_slowest(self):
         """Seen failing with the first node marked."""
-        rows = [self.history("n1"), self.history("n2", ms=9000), self.history("n3")]
+        rows = [self.history("n1"), self.history("n2", ms=9000, lastread=13000), self.history("n3")]
         with FakeDaemon(status=answer(*rows, done())) as d:
             r = self.ask(d, "report")
             self.assertEqual(r.returncode, 0, r.stderr)
             self.assertEqual(d.requests[0]["history"], "1")
         lines = r.stdout.splitlines()
-        self.assertEqual(lines[0].split(), "NAME NODES STATE TIME BYTES TIMELINE".split())
-        self.assertEqual([line.endswith("slowest: n2") for line in lines[1:4]], [False, True, False])
+        self.assertEqual(lines[0].split(), "NAME NODES STATE TIME BYTES TIMELINE LASTREAD".split())
+        self.assertEqual(["slowest: n2 " in line for line in lines[1:4]], [False, True, False])
+        self.assertEqual([line.split()[-1] for line in lines[1:4]], ["-", "0:13", "-"])
         self.assertIn("#" * 10, lines[2])
         self.assertIn("=" * 10, lines[1])
         self.assertFalse(any(line.endswith(" ") for line in lines))
@@ -522,7 +523,8 @@ class Showing(unittest.TestCase):
         """Seen failing with rows of 8 pixels, without the cut of labels, and without the groups."""
         rows = [self.history(f"node{i:04d}" + "x" * 60, name, ms=3000 + i, **kw)
                 for name, kw in (("train", {}), ("b" * 80, {}),
-                                 ("val", {"state": "failed", "reason": "no space " * 40}))
+                                 ("val", {"state": "failed", "reason": "no space " * 40, "lastread": 5,
+                                          "memtaken": 7, "memmost": 9, "membound": "y" * 200}))
                 for i in range(334)]
         svg, _ = self.draw(*rows)
         root = ElementTree.fromstring(svg)
@@ -540,6 +542,15 @@ class Showing(unittest.TestCase):
         self.assertLess(len(svg), 100000)
         self.assertEqual(sum(" slowest: node" in e.text for e in texts), 2)
 
+    def test_report_shows_memory_and_the_last_read(self):
+        """Seen failing without the bar, and with one that is as wide as its limit."""
+        svg, _ = self.draw(self.history("n1", lastread=4000, memtaken=750 << 20, memmost=1000 << 20, membound="the bound"))
+        root = ElementTree.fromstring(svg)
+        rects = {e.get("class"): e for e in root.iter() if e.tag.endswith("}rect")}
+        self.assertAlmostEqual(float(rects["staging"].get("width")) / float(rects["most"].get("width")), 0.75, 2)
+        self.assertIn("Memory: datasets take 750 MiB of at most 1000 MiB on n1. The limit is the bound.", svg)
+        self.assertIn("<title>a on n1, last read at 0:04</title>", svg)
+
     def test_report_escapes_every_text(self):
         """Seen failing without the escapes, as XML that does not parse."""
         evil = "</title></svg><script>alert(1)</script>&x;\"'\x1b]0;\x07\ufffe\udcff"
@@ -555,13 +566,15 @@ class Showing(unittest.TestCase):
 
     def test_report_replaces_a_file_whole_or_not_at_all(self):
         with FakeDaemon(status=answer(self.history("n1"), done())) as d:
+            self.assertNotIn("LASTREAD", self.ask(d, "report").stdout)
             r = self.ask(d, "report", "--svg", "/nonexistent/x.svg")
         self.assertEqual(r.returncode, 1)
         self.assertIn("write /nonexistent/x.svg: No such file", r.stderr)
 
     def test_report_of_a_saved_file_is_the_same(self):
         """Seen failing with a field that is written and not read, and with texts that are not turned back into bytes."""
-        rows = [self.history("n1"), self.history("n2", ms=9000, name="b\udcff\u20ac"),
+        rows = [self.history("n1", lastread=7000, memtaken=5, memmost=9, membound="x"),
+                self.history("n2", ms=9000, name="b\udcff\u20ac"),
                 self.history("n3", state="failed", reason="no \"room\"\n\x1b[2J\udcfe", code=7)]
         with tempfile.TemporaryDirectory() as top:
             saved = f"{top}/saved.json"

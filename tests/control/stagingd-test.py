@@ -57,6 +57,21 @@ class Staging(unittest.TestCase):
             self.assertIn("900", [p.split(":")[1] for p in a["series"].split()])
             self.assertNotIn("series", d.status("a"))
 
+    def test_history_has_the_last_read_and_the_memory(self):
+        """Seen failing with reads that are not noted down, without the servers' memory, and with the limit of sbatch's
+        --mem where the node's is tighter."""
+        with Daemon("a=/fake/facts.reserve5000.ready,b=/fake/factsmount_source.read,c=/fake/facts.ready") as d:
+            self.assertEqual(d.wait()["code"], "0")
+            a = wait_for(lambda: [m for m in d.ask("status", history=1) if m.get("lastread")])
+            self.assertEqual([m["name"] for m in a], ["b"])
+            self.assertGreaterEqual(int(a[0]["lastread"]), 100)
+            self.assertLessEqual(int(a[0]["lastread"]), int(a[0]["age"]))
+            for m in d.ask("status", history=1)[:-1]:
+                self.assertEqual(m["memtaken"], "5000")
+                self.assertGreater(int(m["memmost"]), 5000)
+                self.assertIn(" of this node", m["membound"])
+            self.assertNotIn("memtaken", d.status("a"))
+
     def test_nodes_and_tasks_of_an_array_begin_at_moments_of_their_own(self):
         """Seen failing without the array in get_jitter(), and with a share for one node."""
         conf = CONF.replace("Match=/fake/**\n", "Match=/fake/**\nJitter=9s\n")
@@ -143,9 +158,9 @@ class Staging(unittest.TestCase):
 
     def test_quota_of_a_tier(self):
         conf = CONF.replace("Path={top}/ssd", "Path={top}/ssd\nQuota=5000")
-        with Daemon("a=/fake/facts.reserve4000_ssd.ready,b=/fake/facts.sleep200.reserve4000_ssd",
-                    conf=conf) as d:
+        with Daemon("a=/fake/facts.reserve4000_ssd.ready", conf=conf) as d:
             self.assertEqual(d.wait(names="a")["code"], "0")
+            d.ask("add", item="b=/fake/facts.reserve4000_ssd.ready")
             self.assertIn("Quota", d.wait(names="b")["text"])
 
     def test_a_quota_is_one_for_all_places_in_its_tier(self):

@@ -117,7 +117,7 @@ LONG_FILES = {
     "daemon/fetch/http-get.c": 546,
     "daemon/manager/reap.c": 533,
     "daemon/stagingd/job.c": 607,
-    "daemon/stagingd/request.c": 607,
+    "daemon/stagingd/request.c": 600,
     "daemon/worker/job-copy.c": 593,
     "daemon/worker/worker-stage.c": 531,
 }

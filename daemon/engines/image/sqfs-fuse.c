@@ -375,6 +375,11 @@ int sqfs_server_run(struct sqfs_server *s, struct error *err)
 	return 0;
 }
 
+bool sqfs_server_was_read(struct sqfs_server *s)
+{
+	return atomic_exchange(&s->view.was_read, false);
+}
+
 void sqfs_server_stop(struct sqfs_server *s)
 {
 	fuse_session_exit(s->se);

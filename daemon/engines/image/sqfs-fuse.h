@@ -50,5 +50,7 @@ void sqfs_server_settle(struct sqfs_server *s, const char *path);
 /* Serves until the mount is gone or sqfs_server_stop(). Its threads are joined. Once it serves, the
  * calling thread has only what sandbox_enter_beside_server() leaves. */
 int sqfs_server_run(struct sqfs_server *s, struct error *err);
+/* Has content been read through the mount since the last call? Any thread. */
+bool sqfs_server_was_read(struct sqfs_server *s);
 /* Any thread or signal handler, any time, also before run. */
 void sqfs_server_stop(struct sqfs_server *s);

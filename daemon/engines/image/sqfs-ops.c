@@ -264,6 +264,8 @@ static void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t off,
 	struct volume_read read;
 	int r = -EINVAL;
 
+	if (!atomic_load_explicit(&v->was_read, memory_order_relaxed)) /* the line stays shared */
+		atomic_store_explicit(&v->was_read, true, memory_order_relaxed);
 	if (size > OPS_MAX_READ)
 		size = OPS_MAX_READ;
 	if (off >= 0)

@@ -22,6 +22,7 @@ struct sqfs_view {
 	gid_t gid;
 	bool no_open, no_opendir; /* the kernel takes ENOSYS for "never ask again" */
 	bool is_probed;		  /* SQFS_OPS_PROBE is there */
+	atomic_bool was_read;	  /* since somebody has set it to false */
 	atomic_bool failed;	  /* an error of the source has been reported */
 	void (*report)(void *arg, const char *text); /* called once at most, by any thread */
 	void *report_arg;

@@ -125,6 +125,10 @@ static void test_what_is_written_comes_back(void **state)
 	kv_set(kv, "code", "7");
 	kv_set(kv, "begun", "1700000000000");
 	kv_set(kv, "age", "70");
+	kv_set(kv, "lastread", "65");
+	kv_set(kv, "memtaken", "5");
+	kv_set(kv, "memmost", "6");
+	kv_set(kv, "membound", "Quota");
 	kv_set(kv, "states", "queued:0 staging:10 failed:60");
 	kv_set(kv, "series", "10:0 60:9999999999999999999");
 	assert_int_equal(snapshot_list_update(&l, &kv, NULL), 0);
@@ -134,6 +138,8 @@ static void test_what_is_written_comes_back(void **state)
 	assert_string_equal(back.items[0].reason, reason);
 	assert_int_equal(back.items[0].code, 7);
 	assert_string_equal(kv_get(back.items[0].kv, "series"), "10:0 60:9999999999999999999");
+	assert_string_equal(kv_get(back.items[0].kv, "lastread"), "65");
+	assert_string_equal(kv_get(back.items[0].kv, "membound"), "Quota");
 	again = write_report(&back);
 	assert_string_equal(text, again);
 }

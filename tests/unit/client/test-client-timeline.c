@@ -117,11 +117,41 @@ static void test_1000_nodes_are_groups_with_their_slowest(void **state)
 	timeline_list_deinit(&lines);
 }
 
+/* Fails where the one that takes most is taken for it. */
+static void test_the_fullest_node_has_least_room_for_its_size(void **state)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+	char text[TIMELINE_MEMORY_TEXT];
+	struct timeline_list lines;
+
+	for (unsigned i = 1; i <= 3; i++) {
+		char node[8];
+
+		snprintf(node, sizeof(node), "n%u", i);
+		add(&l, node, "queued:0 ready:5", "", 9);
+	}
+	assert_int_equal(timeline_list_init(&lines, &l), 0);
+	assert_null(timeline_list_get_fullest(&lines));
+	assert_false(timeline_list_get_memory(&lines, text));
+	timeline_list_deinit(&lines);
+	kv_set_u64(l.items[1].kv, "memtaken", 3 << 20);
+	kv_set_u64(l.items[1].kv, "memmost", 4 << 20);
+	kv_set(l.items[1].kv, "membound", "KeepFreeMemory of this node");
+	kv_set_u64(l.items[2].kv, "memtaken", 6 << 20);
+	kv_set_u64(l.items[2].kv, "memmost", 9 << 20);
+	assert_int_equal(timeline_list_init(&lines, &l), 0);
+	assert_true(timeline_list_get_memory(&lines, text));
+	assert_string_equal(text, "Memory: datasets take 3.0 MiB of at most 4.0 MiB on n2. "
+				  "The limit is KeepFreeMemory of this node.");
+	timeline_list_deinit(&lines);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_malformed_is_refused),
 		cmocka_unit_test(test_bytes_between_two_points),
+		cmocka_unit_test(test_the_fullest_node_has_least_room_for_its_size),
 		cmocka_unit_test(test_1000_nodes_are_groups_with_their_slowest),
 	};
 

@@ -28,6 +28,10 @@ static void test_states_and_bytes_count_from_the_first_state(void **state)
 	assert_string_equal(kv_get(kv, "series"), "1000:7");
 	assert_int_equal(kv_get_u64(kv, "begun", 0), 88000);
 	assert_int_equal(kv_get_u64(kv, "age", 0), 2000);
+	assert_null(kv_get(kv, "lastread"));
+	h.read_ms = 2500;
+	history_to_kv(&h, kv, 3000, 90000);
+	assert_int_equal(kv_get_u64(kv, "lastread", 0), 1500);
 }
 
 /* Seen failing without halve(): a write behind the array. */

@@ -56,7 +56,7 @@ static void test_a_stop_that_is_being_called_is_waited_for(void **state)
 	(void)state;
 	l = new_link(&peer);
 	sem_init(&s.entered, 0, 0);
-	daemon_conn_set_serving(l, stop_slowly, NULL, &s);
+	daemon_conn_set_serving(l, &(struct daemon_conn_serving){ .stop = stop_slowly }, &s);
 	close(peer);
 	sem_wait(&s.entered);
 	daemon_conn_end_serving(l);
@@ -75,7 +75,7 @@ static void test_after_the_end_nothing_is_stopped(void **state)
 	(void)state;
 	l = new_link(&peer);
 	sem_init(&s.entered, 0, 0);
-	daemon_conn_set_serving(l, stop_slowly, NULL, &s);
+	daemon_conn_set_serving(l, &(struct daemon_conn_serving){ .stop = stop_slowly }, &s);
 	daemon_conn_end_serving(l);
 	close(peer);
 	for (int i = 0; i < 1000 && !daemon_conn_is_cancelled(l); i++)
@@ -86,11 +86,40 @@ static void test_after_the_end_nothing_is_stopped(void **state)
 	sem_destroy(&s.entered);
 }
 
+static bool is_read_once(void *arg)
+{
+	return atomic_fetch_add((atomic_int *)arg, 1) == 1;
+}
+
+/* Fails where stagingd is told each time, or never. */
+static void test_reads_are_told_when_there_were_some(void **state)
+{
+	static const struct daemon_conn_serving serving = { .was_read = is_read_once,
+							    .read_ms = 1 };
+	atomic_int n_asked = 0;
+	struct daemon_conn *l;
+	char buf[256];
+	ssize_t n;
+	int peer;
+
+	l = new_link(&peer);
+	daemon_conn_set_serving(l, &serving, &n_asked);
+	for (int i = 0; i < 10000 && atomic_load(&n_asked) < 5; i++)
+		usleep(1000);
+	daemon_conn_end_serving(l);
+	n = recv(peer, buf, sizeof(buf), MSG_DONTWAIT);
+	assert_true(n > 0 && memmem(buf, (size_t)n, "op=read", sizeof("op=read")));
+	assert_int_equal(recv(peer, buf, sizeof(buf), MSG_DONTWAIT), -1);
+	close(peer);
+	daemon_conn_free(l);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_a_stop_that_is_being_called_is_waited_for),
 		cmocka_unit_test(test_after_the_end_nothing_is_stopped),
+		cmocka_unit_test(test_reads_are_told_when_there_were_some),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
