@@ -20,6 +20,7 @@ static struct {
 	int fd;
 	int syslog_fd;
 	uint32_t job_id;
+	bool muted;
 } state = { .ident = "stage-data", .fd = -1, .syslog_fd = -1 };
 
 /* syslog(3) blocks when the reader of /dev/log is stuck; a datagram with MSG_DONTWAIT does not. */
@@ -48,6 +49,11 @@ void log_open(const char *ident, int fd, int use_syslog)
 void log_set_job(uint32_t job_id)
 {
 	state.job_id = job_id;
+}
+
+void log_set_muted(bool muted)
+{
+	state.muted = muted;
 }
 
 static void write_fd(const char *line)
@@ -84,6 +90,8 @@ void log_print(enum log_level level, const char *ds, const char *fmt, ...)
 	char job[32] = "", name[80] = "";
 	va_list ap;
 
+	if (state.muted)
+		return;
 	va_start(ap, fmt);
 	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
 		text[0] = '\0';

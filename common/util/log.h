@@ -9,6 +9,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 enum log_level {
@@ -21,6 +22,8 @@ enum log_level {
  * use_syslog: also to /dev/log, if that is there. */
 void log_open(const char *ident, int fd, int use_syslog);
 void log_set_job(uint32_t job_id);
+/* Drops all lines until it is false again. */
+void log_set_muted(bool muted);
 
 /* Called with each line (without time and newline); for a ring buffer. NULL: none. */
 struct log_hook {

@@ -380,7 +380,7 @@ static bool is_others(const struct jobdir *d, struct state *st, const struct cle
 	return st->uid && st->uid != o->only_uid;
 }
 
-int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct error *err)
+int clean_job(struct jobdir_id *id, const struct clean_options *o, struct error *err)
 {
 	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
 	static struct state st; /* end_keeper() has one of its own */
@@ -418,6 +418,7 @@ int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct 
 			return error_errno(err, -r, "read the record of job %u", id->job_id);
 		}
 		r = clean_release(&d, &st, true, clock_ms() + o->timeout_ms, 0, err);
+		*id = d.id;
 	}
 	return r == JOBDIR_E_GONE ? 0 : r;
 }

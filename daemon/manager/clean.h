@@ -37,6 +37,7 @@ struct clean_options {
 				after any user */
 };
 
-/* Cleans up that run directory. 0 if there is none (any more). CLEAN_E_OTHERS: what it has stays
- * for the reaper; with end_keeper its processes are ended as far as root lets us. */
-int clean_job(const struct jobdir_id *id, const struct clean_options *o, struct error *err);
+/* Cleans up that run directory; *id: where it is afterwards. 0 if there is none (any more).
+ * CLEAN_E_OTHERS: what it has stays for the reaper; with end_keeper its processes are ended as far
+ * as root lets us. */
+int clean_job(struct jobdir_id *id, const struct clean_options *o, struct error *err);

@@ -195,24 +195,6 @@ void jobdir_find_owner(const struct jobdir *d, struct state *st)
 	st->gid = s.stx_gid;
 }
 
-uint64_t jobdir_get_asked(const struct jobdir *d)
-{
-	struct stat st;
-
-	if (d->lock_fd < 0 || fstat(d->lock_fd, &st) < 0 || st.st_size == 0)
-		return 0;
-	return (uint64_t)st.st_mtim.tv_sec * 1000000000 + (uint64_t)st.st_mtim.tv_nsec;
-}
-
-/* Where that fails the job is asked about early next time. */
-void jobdir_set_asked(const struct jobdir *d)
-{
-	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, d->dir, PRIVOP_FILE_LOCK);
-
-	if (fd >= 0)
-		(void)fd_write_all(fd, "\n", 1);
-}
-
 /* <job>, or in .trash <job>.<ms> too. */
 static bool read_name(struct jobdir_id *id, const char *name)
 {

@@ -83,13 +83,6 @@ int jobdir_write_state(const struct jobdir *d, const struct state *st);
  * uid and gid of st, if there is one. */
 void jobdir_find_owner(const struct jobdir *d, struct state *st);
 
-/* When Slurm was last asked about the job, to be compared with others; 0: never. That is when
- * `lock`, which is empty otherwise, was written to: it needs no file of its own, and the record is
- * not the reaper's where a keeper lives. */
-uint64_t
-jobdir_get_asked(const struct jobdir *d); /* after jobdir_lock(), whether it got the lock or not */
-void jobdir_set_asked(const struct jobdir *d);
-
 /* Is the memory of a job that is over still being freed on this node? */
 bool jobdir_is_freeing(void);
 

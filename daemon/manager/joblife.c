@@ -28,6 +28,9 @@
 #include "daemon/manager/privops.h"
 #include "daemon/manager/state.h"
 
+#define LIVING_EVERY_S 600
+#define LIVING_WITHIN_S 90 /* the timer comes at least once in this time */
+
 /* What a file of a process says as a text; "" if it can't be read. */
 static void read_text(const char *pid, const char *name, char *buf, size_t size)
 {
@@ -100,4 +103,12 @@ enum joblife joblife_ask(const struct state *st, char text[static JOBLIFE_TEXT_S
 		snprintf(over.text, sizeof(over.text), "squeue does not answer");
 	snprintf(text, JOBLIFE_TEXT_SIZE, "%s", over.text[0] || r == 0 ? over.text : strerror(-r));
 	return r == 0 ? JOBLIFE_RUNS : r == -ESRCH && over.text[0] ? JOBLIFE_OVER : JOBLIFE_UNKNOWN;
+}
+
+bool joblife_is_time_to_ask(const struct state *st)
+{
+	const uint64_t begin_s = st->keeper.start / (uint64_t)sysconf(_SC_CLK_TCK),
+		       now_s = clock_ms() / 1000;
+
+	return now_s < begin_s || (now_s - begin_s) % LIVING_EVERY_S < LIVING_WITHIN_S;
 }

@@ -25,3 +25,7 @@ enum joblife joblife_look(const struct state *st);
  * why that is not known, or "" of a job that runs and is not completing. */
 #define JOBLIFE_ASK_MS 10000
 enum joblife joblife_ask(const struct state *st, char text[static JOBLIFE_TEXT_SIZE]);
+
+/* Is a keeper that lives asked about in this run of the timer? Slurm is not asked each minute about
+ * each allocation that has no process on the node. */
+bool joblife_is_time_to_ask(const struct state *st);

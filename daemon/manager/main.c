@@ -107,8 +107,10 @@ static int report(int r, const struct error *err)
 {
 	if (r >= 0)
 		return EXIT_SUCCESS;
-	log_error("%s", err->text);
-	fprintf(stderr, "stage-keeper: %s\n", err->text);
+	if (*err->text) { /* it may be in the log already */
+		log_error("%s", err->text);
+		fprintf(stderr, "stage-keeper: %s\n", err->text);
+	}
 	return EXIT_FAILURE;
 }
 
@@ -117,7 +119,7 @@ static int cmd_clean(const struct args *a)
 	const struct clean_options o = { .end_keeper = true,
 					 .timeout_ms = a->numbers[TIMEOUT] ?: CLEAN_TIMEOUT_MS };
 	struct error err = ERROR_INIT;
-	const struct jobdir_id id = { .job_id = a->numbers[JOB] };
+	struct jobdir_id id = { .job_id = a->numbers[JOB] };
 	_cleanup_(fd_closep) int base = -1;
 	int r;
 

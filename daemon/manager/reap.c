@@ -12,6 +12,10 @@
  * The timer's unit gives five minutes for all of it, so what the timer's runs do in 2 and 4 ends by
  * CLEAN_ALL_MS each; what is left waits for the next run. No lock is held while Slurm is asked: the
  * epilog may come meanwhile.
+ *
+ * In each of 2 to 5 those come first that have waited longest since their last turn, and of users
+ * those whose last turn was longest ago (leftover.h): so one that fails each time, or a user who
+ * stops what works for him, holds up others in one run only.
  */
 #include "daemon/manager/reap.h"
 
@@ -35,6 +39,7 @@
 #include "daemon/manager/helper-run.h"
 #include "daemon/manager/jobdir.h"
 #include "daemon/manager/joblife.h"
+#include "daemon/manager/leftover.h"
 #include "daemon/manager/state.h"
 #include "daemon/manager/tier.h"
 
@@ -55,10 +60,6 @@
 #define ASK_ALL_MS                                                                                 \
 	45000 /* what all questions may take together; the timer's unit gives five minutes for all \
 		 there is to do */
-#define LIVING_EVERY_S                                                                             \
-	600 /* how often the timer's runs ask about a keeper that lives and whose job has no       \
-	       process here */
-#define LIVING_WITHIN_S 90 /* the timer comes at least once in this time */
 
 enum fate {
 	FATE_GO,       /* its job is over */
@@ -74,12 +75,14 @@ struct left {
 	uid_t uid;
 	struct state_proc keeper;
 	bool has_record;
-	bool over;	     /* when Slurm was asked last */
-	uint64_t asked_ms;   /* what that took */
-	uint64_t last_asked; /* jobdir_get_asked() */
-	uint64_t user_asked; /* the latest of its user's jobs */
-	int r;		     /* of the try to clean up */
-	uint64_t failing_ms; /* what that took, where it failed */
+	bool over;	   /* when Slurm was asked last */
+	uint64_t asked_ms; /* what that took */
+	struct leftover_marks marks;
+	bool is_quiet;		   /* the log has a line on it already that is young enough */
+	uint64_t had_turn_ms;	   /* before this run */
+	uint64_t user_had_turn_ms; /* the latest of its user's leftovers */
+	int r;			   /* of the try to clean up */
+	uint64_t failing_ms;	   /* what that took, where it failed */
 	char why[JOBLIFE_TEXT_SIZE];
 };
 
@@ -87,10 +90,10 @@ struct reap {
 	struct left left[MAX_LEFT];
 	size_t n_left;
 	bool by_timer;
+	bool has_told;	     /* why something is left */
 	uint64_t in_vain_ms; /* what Slurm did not answer took */
 	uint64_t ask_until_ms;
-	uint64_t until_ms; /* for what is tried once more */
-	int r;		   /* what that failed by */
+	int r; /* what that failed by */
 };
 
 static struct state record; /* of the one that is looked at */
@@ -99,7 +102,10 @@ static int clean_one(struct left *l, const struct clean_options *o)
 {
 	struct error err = ERROR_INIT;
 
+	leftover_begin_turn(&l->id, &l->marks);
+	log_set_muted(l->is_quiet);
 	l->r = clean_job(&l->id, o, &err);
+	log_set_muted(false);
 	snprintf(l->why, sizeof(l->why), "%.*s", JOBLIFE_TEXT_SIZE - 1, l->r < 0 ? err.text : "");
 	if (l->r >= 0)
 		l->fate = FATE_DONE;
@@ -112,8 +118,11 @@ static void say(const struct left *l, const char *text, const char *why)
 	fprintf(stderr, "job %u: %s%s%s\n", l->id.job_id, text, why ? ": " : "", why ?: "");
 }
 
-static void report_failure(const struct left *l)
+static void report_failure(struct left *l)
 {
+	if (l->is_quiet)
+		return;
+	leftover_note_told(&l->id, &l->marks);
 	log_set_job(l->id.job_id);
 	log_error("%s", l->why);
 	log_set_job(0);
@@ -138,15 +147,18 @@ static void report_running(const struct left *l, bool has_process)
 		say(l, "its keeper is dead, and it runs: what it has stays until its end", NULL);
 }
 
-static void report_kept(const struct left *l, enum joblife life)
+static void report_kept(struct left *l, enum joblife life)
 {
 	if (life == JOBLIFE_RUNS && l->has_record && l->fate == FATE_ASK)
 		report_running(l, false);
 	if (life != JOBLIFE_UNKNOWN)
 		return;
-	log_set_job(l->id.job_id);
-	log_warning("whether the job runs is not known, so what it has stays: %s", l->why);
-	log_set_job(0);
+	if (!l->is_quiet) {
+		leftover_note_told(&l->id, &l->marks);
+		log_set_job(l->id.job_id);
+		log_warning("whether the job runs is not known, so what it has stays: %s", l->why);
+		log_set_job(0);
+	}
 	say(l, "whether it runs is not known, so what it has stays", l->why);
 }
 
@@ -157,6 +169,7 @@ static enum fate pass_over(struct reap *reap, struct left *l, int r, const char 
 {
 	snprintf(l->why, sizeof(l->why), "%s: %s", what, strerror(-r));
 	report_failure(l);
+	reap->has_told = reap->has_told || !l->is_quiet;
 	reap->r = r;
 	return FATE_DONE;
 }
@@ -191,15 +204,6 @@ static enum fate look_at_dead(struct reap *reap, const struct jobdir *d, struct 
 	return FATE_DONE;
 }
 
-/* Slurm is not asked each minute about each allocation that has no process on the node. */
-static bool is_time_to_ask(const struct state_proc *keeper)
-{
-	const uint64_t begin_s = keeper->start / (uint64_t)sysconf(_SC_CLK_TCK),
-		       now_s = clock_ms() / 1000;
-
-	return now_s < begin_s || (now_s - begin_s) % LIVING_EVERY_S < LIVING_WITHIN_S;
-}
-
 /* Somebody has the lock: a keeper, or a clean-up, which puts itself on record when it moves the
  * directory aside. */
 static enum fate look_at_locked(const struct reap *reap, const struct jobdir *d)
@@ -210,7 +214,7 @@ static enum fate look_at_locked(const struct reap *reap, const struct jobdir *d)
 		return helper_is_stopped(&record.keeper) ? FATE_STOPPED : FATE_DONE;
 	if (joblife_look(&record) == JOBLIFE_RUNS || !helper_is_alive(&record.keeper))
 		return FATE_DONE;
-	return !reap->by_timer || is_time_to_ask(&record.keeper) ? FATE_ASK_ENDS : FATE_DONE;
+	return !reap->by_timer || joblife_is_time_to_ask(&record) ? FATE_ASK_ENDS : FATE_DONE;
 }
 
 static int look_at(void *arg, const struct jobdir_id *id)
@@ -224,6 +228,9 @@ static int look_at(void *arg, const struct jobdir_id *id)
 	memset(&record, 0, sizeof(record));
 	if (r == 0)
 		r = jobdir_lock(&d, 0, &err);
+	leftover_read(&d, &l.marks);
+	l.is_quiet = reap->by_timer && leftover_is_told(&l.marks);
+	l.had_turn_ms = l.marks.turn_ms;
 	if (r == 0)
 		l.fate = look_at_dead(reap, &d, &l);
 	else if (r == -EBUSY)
@@ -234,10 +241,32 @@ static int look_at(void *arg, const struct jobdir_id *id)
 		l.fate = FATE_DONE;
 	l.uid = record.uid;
 	l.keeper = record.keeper;
-	l.last_asked = jobdir_get_asked(&d);
 	if (l.fate != FATE_DONE)
 		reap->left[reap->n_left++] = l;
 	return 0;
+}
+
+static int compare_turns(const void *a, const void *b)
+{
+	const struct left *x = a, *y = b;
+
+	if (x->user_had_turn_ms != y->user_had_turn_ms)
+		return x->user_had_turn_ms < y->user_had_turn_ms ? -1 : 1;
+	if (x->had_turn_ms != y->had_turn_ms)
+		return x->had_turn_ms < y->had_turn_ms ? -1 : 1;
+	return 0;
+}
+
+/* Where the time is not enough for all, the next run begins with those that had no turn. Users who
+ * stop what works for them are the last then, however many jobs they have. */
+static void sort_by_turns(struct reap *reap)
+{
+	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
+		for (const struct left *other = reap->left; other < reap->left + reap->n_left;
+		     other++)
+			if (other->uid == l->uid && other->had_turn_ms > l->user_had_turn_ms)
+				l->user_had_turn_ms = other->had_turn_ms;
+	qsort(reap->left, reap->n_left, sizeof(reap->left[0]), compare_turns);
 }
 
 /* --- 3. what Slurm says ---------------------------------------------------------------------- */
@@ -258,7 +287,7 @@ static bool is_in_vain(const struct reap *reap, const struct left *l)
 	return ms >= ASK_USER_MS || reap->in_vain_ms >= IN_VAIN_MS;
 }
 
-static enum joblife ask_slurm(struct reap *reap, struct left *l, const struct jobdir *d)
+static enum joblife ask_slurm(struct reap *reap, struct left *l)
 {
 	const uint64_t begin_ms = clock_ms();
 	enum joblife life;
@@ -272,7 +301,7 @@ static enum joblife ask_slurm(struct reap *reap, struct left *l, const struct jo
 			 "Slurm answers slowly; the next run asks about this job");
 		return JOBLIFE_UNKNOWN;
 	}
-	jobdir_set_asked(d);
+	leftover_begin_turn(&l->id, &l->marks);
 	life = joblife_ask(&record, l->why);
 	l->asked_ms = clock_ms() - begin_ms;
 	if (life == JOBLIFE_UNKNOWN)
@@ -295,34 +324,11 @@ static void ask_one(struct reap *reap, struct left *l)
 	if (jobdir_read_state(&d, &record) < 0)
 		jobdir_find_owner(&d, &record);
 	record.job_id = l->id.job_id;
-	life = ask_slurm(reap, l, &d);
+	life = ask_slurm(reap, l);
 	l->over = life == JOBLIFE_OVER;
 	report_kept(l, life);
 	if (!l->over)
 		l->fate = FATE_DONE;
-}
-
-static int compare_asked(const void *a, const void *b)
-{
-	const struct left *x = a, *y = b;
-
-	if (x->user_asked != y->user_asked)
-		return x->user_asked < y->user_asked ? -1 : 1;
-	if (x->last_asked != y->last_asked)
-		return x->last_asked < y->last_asked ? -1 : 1;
-	return 0;
-}
-
-/* Where the time is not enough for all, the next run goes on with those about whom nobody was
- * asked. Users who stop squeue are the last then, however many jobs they have. */
-static void sort_by_time(struct reap *reap)
-{
-	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
-		for (const struct left *other = reap->left; other < reap->left + reap->n_left;
-		     other++)
-			if (other->uid == l->uid && other->last_asked > l->user_asked)
-				l->user_asked = other->last_asked;
-	qsort(reap->left, reap->n_left, sizeof(reap->left[0]), compare_asked);
 }
 
 /* How many are over. */
@@ -446,7 +452,6 @@ static void ask_and_end(struct reap *reap)
 {
 	bool stopped = false;
 
-	sort_by_time(reap);
 	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
 		stopped = stopped || l->fate == FATE_STOPPED;
 	if (ask_all(reap) == 0 && !stopped)
@@ -460,44 +465,35 @@ static void ask_and_end(struct reap *reap)
 
 /* --- 5. once more ----------------------------------------------------------------------------- */
 
-/* What was moved aside stays there: the job's directory, which is here beside it, is one of a later
- * run. */
-static const struct left *find_failed(const struct reap *reap, const struct jobdir_id *id)
+static void try_again(struct reap *reap)
 {
-	for (const struct left *l = reap->left; l < reap->left + reap->n_left; l++)
-		if (l->r < 0 && l->id.job_id == id->job_id && (id->aside_ms || !l->id.aside_ms))
-			return l;
-	return NULL;
-}
-
-/* The first try may have moved the directory to .trash, under another name. */
-static int try_again(void *arg, const struct jobdir_id *id)
-{
-	struct reap *reap = arg;
 	const struct clean_options o = { .timeout_ms = REAP_TIMEOUT_MS };
-	const struct left *failed = find_failed(reap, id);
-	struct left l;
+	const uint64_t until_ms = clock_ms() + RETRY_ALL_MS;
 
-	if (!failed)
-		return 0;
-	l = *failed;
-	l.id = *id;
-	if (clock_ms() < reap->until_ms)
-		clean_one(&l, &o);
-	if (l.r < 0) {
-		report_failure(&l);
-		reap->r = reap->r ? reap->r : l.r;
+	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++) {
+		if (l->r >= 0)
+			continue;
+		if (clock_ms() < until_ms && clean_one(l, &o) >= 0)
+			continue;
+		report_failure(l);
+		reap->has_told = reap->has_told || !l->is_quiet;
+		reap->r = reap->r ? reap->r : l->r;
 	}
-	return 0;
 }
 
 static int reap_one_aside(void *arg, const struct jobdir_id *id)
 {
 	const struct clean_options o = { .timeout_ms = REAP_TIMEOUT_MS,
 					 .only_uid = *(const uid_t *)arg };
+	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
 	struct left l = { .id = *id };
 
-	if (id->aside_ms && clean_one(&l, &o) < 0)
+	if (!id->aside_ms || jobdir_open(&d, id, NULL) != 0)
+		return 0;
+	leftover_read(&d, &l.marks);
+	jobdir_deinit(&d);
+	l.is_quiet = leftover_is_told(&l.marks);
+	if (clean_one(&l, &o) < 0)
 		report_failure(&l);
 	return 0;
 }
@@ -521,13 +517,15 @@ int reap_all(bool by_timer, struct error *err)
 	if (helper_get_site(&site) == 0)
 		(void)helper_open_log(&site);
 	r = jobdir_for_each(look_at, &reap, err);
+	sort_by_turns(&reap);
 	clean_all(&reap, FATE_GO);
 	ask_and_end(&reap);
-	reap.until_ms = clock_ms() + RETRY_ALL_MS;
-	(void)jobdir_for_each(try_again, &reap, NULL);
+	try_again(&reap);
 	breaker_reset();
-	tier_sweep(clock_ms() + REAP_TIMEOUT_MS);
+	tier_sweep(clock_ms() + REAP_TIMEOUT_MS, by_timer);
 	if (r == 0 && reap.r < 0)
-		r = error_errno(err, -reap.r, "something is left in %s", STAGE_RUN_DIR);
+		r = reap.has_told
+			    ? error_errno(err, -reap.r, "something is left in %s", STAGE_RUN_DIR)
+			    : reap.r;
 	return r;
 }

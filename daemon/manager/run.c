@@ -87,6 +87,7 @@ static int settle_leftover(struct manager *k, struct jobdir *d, struct error *er
 					 .timeout_ms = LEFTOVER_MS,
 					 .only_uid = k->st.uid };
 	const uint64_t begin_ms = clock_ms();
+	struct jobdir_id id = d->id;
 	int r, another;
 
 	do {
@@ -98,7 +99,7 @@ static int settle_leftover(struct manager *k, struct jobdir *d, struct error *er
 		r = jobdir_lock(d, clock_ms() + 10, NULL);
 	} while (r == -EBUSY && clock_ms() < begin_ms + (another ? ANOTHER_MS : LEFTOVER_MS));
 	jobdir_unlock(d);
-	r = clean_job(&d->id, &o, err);
+	r = clean_job(&id, &o, err);
 	if (r == 0)
 		return 0;
 	log_warning("%s: moved aside", err->text);

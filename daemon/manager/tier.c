@@ -16,12 +16,21 @@
 #include "daemon/manager/privops.h"
 #include "daemon/manager/helper-run.h"
 #include "daemon/manager/jobdir.h"
+#include "daemon/manager/leftover.h"
 #include "daemon/manager/mounts.h"
 #include "daemon/manager/state.h"
 
 #define TIER_MAKE_MS 1000
 #define SWEEP_ONE_MS 5000
 #define MAX_TRIES 3
+
+/* Of one tier, for what no record tells of */
+struct sweep {
+	const struct helper_path *path;
+	int fd; /* of the tier; -1: not root's to sweep */
+	uint64_t deadline_ms;
+	bool by_timer;
+};
 
 /* dir: of the tier, opened by root; -1: the user opens it. */
 static int do_as_user(const char *what, const struct state *st, const struct state_tier *t, int dir,
@@ -220,48 +229,73 @@ static void remove_unowned(const char *name, uint32_t job_id)
 				      0);
 }
 
-static void sweep_one(const struct helper_path *p, uint64_t deadline_ms)
+static bool is_told(const char *name, bool by_timer)
 {
-	static struct state left;
-	struct state_tier t = { .keep_s = p->keep_s ?: 1 }; /* nothing is kept any more */
-	int fd = privops_open_path(PRIVOP_OPEN_TIER, p->path);
-	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
-	struct error err = ERROR_INIT;
-	struct dirent *e;
-	struct statx st;
-	char rundir[PATH_MAX];
-	int r;
+	const char *number = strchr(name, '.');
 
-	snprintf(t.path, sizeof(t.path), "%s", p->path);
-	while (dir && (errno = 0, e = readdir(dir))) {
-		if (tier_name_parse(e->d_name, &left.job_id) < 0)
-			continue;
-		/* Only what is known not to be there is no job's. */
-		if (rundir_path(rundir, sizeof(rundir), left.job_id, NULL) < 0 ||
-		    access(rundir, F_OK) == 0 || errno != ENOENT)
-			continue;
-		mounts_detach_in(fd, e->d_name);
-		r = find_owner(fd, e->d_name, &st);
-		if (r == -ENOENT)
-			remove_unowned(e->d_name, left.job_id);
-		if (r < 0 || st.stx_uid == 0)
-			continue;
-		left.uid = st.stx_uid;
-		left.gid = st.stx_gid;
-		/* However long others let us wait */
-		deadline_ms = deadline_ms < clock_ms() + SWEEP_ONE_MS ? clock_ms() + SWEEP_ONE_MS
-								      : deadline_ms;
-		if (tier_set_aside(&left, &t, deadline_ms, &err) < 0 ||
-		    tier_remove(&left, &t, deadline_ms, &err) < 0)
-			log_warning("%s", err.text);
-		else if (left.job_id || remove_kept(e->d_name) == 0) /* 0: of what is kept */
-			log_info("removed %s/%s, which no job uses", p->path, e->d_name);
-	}
-	if (dir && errno)
-		log_warning("%s can't be read: %s", p->path, strerror(errno));
+	return !by_timer || leftover_may_be_told(number ? strtoull(number + 1, NULL, 10) : 0);
 }
 
-void tier_sweep(uint64_t deadline_ms)
+/* Only what is known not to be there is no job's. */
+static bool is_unused(uint32_t job_id)
+{
+	char rundir[PATH_MAX];
+
+	return rundir_path(rundir, sizeof(rundir), job_id, NULL) >= 0 && access(rundir, F_OK) < 0 &&
+	       errno == ENOENT;
+}
+
+static void sweep_entry(const struct sweep *s, const char *name)
+{
+	static struct state left;
+	struct state_tier t = { .keep_s = s->path->keep_s ?: 1 }; /* nothing is kept any more */
+	const uint64_t own_ms = clock_ms() + SWEEP_ONE_MS; /* however long others let us wait */
+	const uint64_t deadline_ms = s->deadline_ms < own_ms ? own_ms : s->deadline_ms;
+	struct error err = ERROR_INIT;
+	struct statx st;
+	int r;
+
+	if (tier_name_parse(name, &left.job_id) < 0 || !is_unused(left.job_id))
+		return;
+	mounts_detach_in(s->fd, name);
+	r = find_owner(s->fd, name, &st);
+	if (r == -ENOENT)
+		remove_unowned(name, left.job_id);
+	if (r < 0 || st.stx_uid == 0)
+		return;
+	left.uid = st.stx_uid;
+	left.gid = st.stx_gid;
+	snprintf(t.path, sizeof(t.path), "%s", s->path->path);
+	r = tier_set_aside(&left, &t, deadline_ms, &err);
+	r = r < 0 ? r : tier_remove(&left, &t, deadline_ms, &err);
+	if (r < 0 && is_told(name, s->by_timer))
+		log_warning("%s", err.text);
+	else if (r >= 0 && (left.job_id || remove_kept(name) == 0)) /* 0: of what is kept */
+		log_info("removed %s/%s, which no job uses", s->path->path, name);
+}
+
+/* Begins anywhere and goes round: what holds up a run until the timer's unit ends it keeps others
+ * from that run alone. */
+static void sweep_one(const struct sweep *s)
+{
+	_cleanup_(dir_closep) DIR *dir = s->fd < 0 ? NULL : fdopendir(s->fd);
+	const struct dirent *e;
+	size_t n = 0, i, first;
+
+	while (dir && (errno = 0, e = readdir(dir)))
+		n++;
+	if (dir && errno)
+		log_warning("%s can't be read: %s", s->path->path, strerror(errno));
+	first = n ? clock_ms() % n : 0;
+	for (int turn = 0; dir && turn < 2; turn++) {
+		rewinddir(dir);
+		for (i = 0; (e = readdir(dir)); i++)
+			if ((i >= first) == (turn == 0))
+				sweep_entry(s, e->d_name);
+	}
+}
+
+void tier_sweep(uint64_t deadline_ms, bool by_timer)
 {
 	static const struct helper_job any;
 	struct helper_path p;
@@ -272,7 +306,8 @@ void tier_sweep(uint64_t deadline_ms)
 		snprintf(which, sizeof(which), "%u", i);
 		r = helper_find_path(which, &any, &p);
 		if (r == 0)
-			sweep_one(&p, deadline_ms);
+			sweep_one(&(struct sweep){ &p, privops_open_path(PRIVOP_OPEN_TIER, p.path),
+						   deadline_ms, by_timer });
 		else if (r != -EINVAL)
 			return; /* there are no more, or no configuration */
 	}

@@ -40,5 +40,5 @@ int tier_remove(const struct state *st, const struct state_tier *t, uint64_t dea
 
 /* Removes what jobs without a run directory have left in the disk tiers of the configuration
  * whose paths are the same for all jobs: after a reboot no state file tells of it. And what users
- * have kept there for long enough. */
-void tier_sweep(uint64_t deadline_ms);
+ * have kept there for long enough. by_timer: the log has what is left once an hour. */
+void tier_sweep(uint64_t deadline_ms, bool by_timer);

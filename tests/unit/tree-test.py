@@ -115,7 +115,7 @@ LONG_FILES = {
     "daemon/engines/archive/decode.c": 571,
     "daemon/engines/copy/walk-read.c": 587,
     "daemon/fetch/http-get.c": 546,
-    "daemon/manager/reap.c": 533,
+    "daemon/manager/reap.c": 531,
     "daemon/stagingd/job.c": 607,
     "daemon/stagingd/request.c": 600,
     "daemon/worker/job-copy.c": 593,

@@ -118,7 +118,7 @@ static void touch(const char *path)
 static int clean(void)
 {
 	_cleanup_(fd_closep) int base = jobdir_open_base(false, NULL);
-	const struct jobdir_id id = { .job_id = 4711 };
+	struct jobdir_id id = { .job_id = 4711 };
 	const struct clean_options o = { .timeout_ms = 5000 };
 
 	assert_true(base >= 0);

@@ -1,0 +1,33 @@
+/*
+ * leftover: what the reaper remembers of a job's directory between two runs. It stands in `lock`,
+ * which has no other content: so it needs no file of its own, moves to .trash with the directory,
+ * and can be written where a keeper lives, whose the record is.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+struct jobdir;
+struct jobdir_id;
+
+/* clock_ms(), or 0: never. What is not of this boot counts as never. */
+struct leftover_marks {
+	uint64_t turn_ms; /* Slurm was asked about it, or its clean-up begun */
+	uint64_t told_ms; /* the log has a line why it is left */
+};
+
+/* Zeros where nothing is known. */
+void leftover_read(const struct jobdir *d, struct leftover_marks *m);
+
+/* Each writes both marks, one of which is now. Where that fails it has an early turn next time, or
+ * one more line. */
+void leftover_begin_turn(const struct jobdir_id *id, struct leftover_marks *m);
+void leftover_note_told(const struct jobdir_id *id, struct leftover_marks *m);
+
+/* Within the last hour */
+bool leftover_is_told(const struct leftover_marks *m);
+
+/* For what has no marks, by the time since which it is a leftover (0: not known): true in the first
+ * minute of each hour after that, in which the timer comes once or twice. */
+bool leftover_may_be_told(uint64_t since_ms);
