@@ -39,6 +39,10 @@ enum count {
 	COUNT_MOUNTS,
 	COUNT_KEEPER_DEATHS, /* who cleans up after it counts it */
 
+	/* Not sums but the state of the node, as who cleans up found it last: */
+	COUNT_BREAKER_OPEN, /* 0 or 1 */
+	COUNT_LEFTOVERS,    /* what it could not clean up */
+
 	COUNT_N_THINGS = 48,
 
 	/* By method, as above. */

@@ -4,6 +4,7 @@
  */
 #include "daemon/helper/helper.h"
 
+#include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
 #include <unistd.h>
@@ -18,12 +19,18 @@ static const struct row {
 	const char *name, *help;  /* NULL: of the row before */
 	enum count count;
 	const char *label;        /* NULL: none */
+	bool gauge;
 } rows[] = {
 	{ "jobs_total", "Jobs that asked for data and have ended on this node.", COUNT_JOBS, NULL },
 	{ "jobs_not_set_up_total", "Jobs of these for which staging could not begin at all.",
 	  COUNT_JOBS_NOT_SET_UP, NULL },
 
 	{ "keeper_deaths_total", "Keepers of jobs that died without having been told to end.", COUNT_KEEPER_DEATHS, NULL },
+
+	{ "breaker_open", "1: nothing is staged on this node, as several keepers have died.",
+	  COUNT_BREAKER_OPEN, NULL, true },
+	{ "leftovers", "What ended jobs have left and could not be removed, when it was tried last.",
+	  COUNT_LEFTOVERS, NULL, true },
 
 	{ "datasets_total", "Datasets of these jobs, by what became of them.",
 	  COUNT_READY, "result=\"ready\"" },
@@ -82,8 +89,8 @@ static int print_all(FILE *f, const uint64_t *sums)
 	for (const struct row *row = rows; row < rows + ARRAY_SIZE(rows); row++) {
 		if (row->name) {
 			name = row->name;
-			fprintf(f, "# HELP stage_data_%s %s\n# TYPE stage_data_%s counter\n", name,
-				row->help, name);
+			fprintf(f, "# HELP stage_data_%s %s\n# TYPE stage_data_%s %s\n", name,
+				row->help, name, row->gauge ? "gauge" : "counter");
 		}
 		fprintf(f, "stage_data_%s%s%s%s", name, row->label ? "{" : "", row->label ?: "",
 			row->label ? "}" : "");

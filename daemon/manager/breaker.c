@@ -30,7 +30,7 @@ static int count_recent(void)
 	return count;
 }
 
-void breaker_count(void)
+bool breaker_count(void)
 {
 	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, PRIVOP_DIR_RUN,
 						   PRIVOP_FILE_CRASHES_NEW);
@@ -38,19 +38,21 @@ void breaker_count(void)
 	uint64_t now = clock_ms();
 
 	if (fd < 0 || write(fd, &now, sizeof(now)) < 0 || count_recent() < BREAKER_LIMIT)
-		return;
+		return false;
 	breaker = privops_open(PRIVOP_OPEN_FILE, PRIVOP_DIR_RUN, PRIVOP_FILE_BREAKER_NEW);
 	if (breaker < 0)
-		return;
+		return false;
 	fd_write_all(breaker, BREAKER_TEXT, strlen(BREAKER_TEXT));
 	log_error("%d keepers crashed within an hour: no staging on this node for now",
 		  BREAKER_LIMIT);
+	return true;
 }
 
-void breaker_reset(void)
+bool breaker_reset(void)
 {
 	if (count_recent() > 0)
-		return;
+		return false;
 	privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_RUN, PRIVOP_NAME_CRASHES, 0, 0, 0);
 	privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_RUN, PRIVOP_NAME_BREAKER, 0, 0, 0);
+	return true;
 }

@@ -7,6 +7,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 #include "common/protocol/rundir.h"
 
 #define BREAKER_FILE RUNDIR_BREAKER
@@ -16,8 +18,8 @@
 
 /* STAGE_RUN_DIR is open. */
 
-/* A keeper has died without cleaning up. */
-void breaker_count(void);
+/* A keeper has died without cleaning up. True: the breaker is open. */
+bool breaker_count(void);
 
-/* Forgets crashes that are old. */
-void breaker_reset(void);
+/* Forgets crashes that are old. True: the breaker is closed. */
+bool breaker_reset(void);

@@ -13,8 +13,7 @@ void death_report(const struct jobdir *d, struct state *st)
 
 	if (st->ending || st->failed || !st->keeper.pid || !state_is_current(st))
 		return;
-	if (helper_get_site(&site) == 0)
-		(void)helper_open_log(&site);
+	helper_get_site_and_log(&site);
 	log_set_job(st->job_id);
 	log_error("the keeper has died: it stages nothing more, and what it has staged is removed "
 		  "when the job ends");
@@ -22,6 +21,5 @@ void death_report(const struct jobdir *d, struct state *st)
 	st->keeper = (struct state_proc){ 0 };
 	if (jobdir_write_state(d, st) < 0)
 		return; /* it is reported again, and counted then */
-	breaker_count();
-	metrics_add_death(&site);
+	metrics_add_death(&site, breaker_count());
 }

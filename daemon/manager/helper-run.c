@@ -189,6 +189,12 @@ int helper_open_log(const struct helper_site *site)
 	return fd;
 }
 
+void helper_get_site_and_log(struct helper_site *site)
+{
+	if (helper_get_site(site) == 0)
+		(void)helper_open_log(site);
+}
+
 int helper_find_path(const char *which, const struct helper_job *job, struct helper_path *path)
 {
 	char id[16], uid[16], gid[16];

@@ -58,6 +58,8 @@ int helper_get_site(struct helper_site *site);
  * descriptor stays ours, and later calls get the same answer: it, or -errno; -1 where the site has
  * none. */
 int helper_open_log(const struct helper_site *site);
+/* Both, as far as they are there. */
+void helper_get_site_and_log(struct helper_site *site);
 
 /* Where the path of a tier ("3") or HELPER_NAMESPACE leads for the job; a job_id of 0: for any.
  * node NULL: the host's name. */

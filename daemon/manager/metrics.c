@@ -31,15 +31,33 @@ static int lock(int fd, uint64_t deadline_ms)
 	return 0;
 }
 
-/* Whatever jobs say, a sum stays a number that can be read: beyond 2^63 it begins anew. */
-static int add(int fd, const uint64_t *counts)
+/* The state of the node. AS_BEFORE: it is not known now. */
+#define AS_BEFORE UINT64_MAX
+
+struct node {
+	uint64_t breaker_open, leftovers;
+};
+
+static const struct node node_as_before = { AS_BEFORE, AS_BEFORE };
+
+static void set_state(uint64_t *sum, uint64_t before, uint64_t now)
 {
-	uint64_t sums[COUNT_N] = { 0 };
+	*sum = now == AS_BEFORE ? before : now;
+}
+
+/* Whatever jobs say, a sum stays a number that can be read: beyond 2^63 it begins anew. */
+static int add(int fd, const uint64_t *counts, const struct node *node)
+{
+	uint64_t sums[COUNT_N] = { 0 }, breaker_open, leftovers;
 
 	if (pread(fd, sums, sizeof(sums), 0) < 0)
 		return -errno;
+	breaker_open = sums[COUNT_BREAKER_OPEN];
+	leftovers = sums[COUNT_LEFTOVERS];
 	for (size_t i = 0; i < COUNT_N; i++)
 		sums[i] = (sums[i] + counts[i]) & INT64_MAX;
+	set_state(&sums[COUNT_BREAKER_OPEN], breaker_open, node->breaker_open);
+	set_state(&sums[COUNT_LEFTOVERS], leftovers, node->leftovers);
 	return pwrite(fd, sums, sizeof(sums), 0) == sizeof(sums) ? 0 : -EIO;
 }
 
@@ -71,7 +89,8 @@ static int replace(int sums, uint64_t deadline_ms)
 	return r < 0 ? r : privops_do_numbers(PRIVOP_TEXT, 1, 0, 0);
 }
 
-static void add_to_node(const char *path, const uint64_t *counts, uint64_t deadline_ms)
+static void add_to_node(const char *path, const uint64_t *counts, const struct node *node,
+			uint64_t deadline_ms)
 {
 	_cleanup_(fd_closep) int base = jobdir_open_base(false, NULL), sums = -1;
 	int r = base < 0 ? base
@@ -81,7 +100,7 @@ static void add_to_node(const char *path, const uint64_t *counts, uint64_t deadl
 	if (r >= 0)
 		r = lock(sums, deadline_ms);
 	if (r == 0)
-		r = add(sums, counts);
+		r = add(sums, counts, node);
 	if (r == 0)
 		r = replace(sums, deadline_ms);
 	if (r < 0)
@@ -98,13 +117,23 @@ void metrics_add(struct manager *k)
 	k->counts[COUNT_JOBS] = 1;
 	k->counts[COUNT_KEEPER_DEATHS] = 0; /* which no daemon of a user's tells */
 	k->counts[COUNT_JOBS_NOT_SET_UP] = k->st.failed;
-	add_to_node(k->site.metrics, k->counts, clock_ms() + METRICS_MS);
+	add_to_node(k->site.metrics, k->counts, &node_as_before, clock_ms() + METRICS_MS);
 }
 
-void metrics_add_death(const struct helper_site *site)
+void metrics_add_death(const struct helper_site *site, bool opened)
 {
 	const uint64_t counts[COUNT_N] = { [COUNT_KEEPER_DEATHS] = 1 };
+	const struct node node = { opened ? 1 : AS_BEFORE, AS_BEFORE };
 
 	if (site->metrics[0] == '/')
-		add_to_node(site->metrics, counts, clock_ms() + METRICS_DEATH_MS);
+		add_to_node(site->metrics, counts, &node, clock_ms() + METRICS_DEATH_MS);
+}
+
+void metrics_set_reaped(const struct helper_site *site, bool closed, unsigned n_leftovers)
+{
+	const uint64_t counts[COUNT_N] = { 0 };
+	const struct node node = { closed ? 0 : AS_BEFORE, n_leftovers };
+
+	if (site->metrics[0] == '/')
+		add_to_node(site->metrics, counts, &node, clock_ms() + METRICS_DEATH_MS);
 }

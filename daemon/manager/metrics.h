@@ -4,6 +4,8 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 struct helper_site;
 struct manager;
 
@@ -11,6 +13,10 @@ struct manager;
  * there is one. What goes wrong is logged. May take METRICS_MS: nobody should wait for it. */
 void metrics_add(struct manager *k);
 
-/* Adds the death of a keeper, where site (as helper_get_site() gave it) wants figures. Takes
- * METRICS_DEATH_MS at most. */
-void metrics_add_death(const struct helper_site *site);
+/* Adds the death of a keeper, which may have opened the breaker, where site (as helper_get_site()
+ * gave it) wants figures. Takes METRICS_DEATH_MS at most. */
+void metrics_add_death(const struct helper_site *site, bool opened);
+
+/* What the reaper has found: the breaker was closed, or is as before, and so much could not be
+ * cleaned up. */
+void metrics_set_reaped(const struct helper_site *site, bool closed, unsigned n_leftovers);

@@ -40,6 +40,7 @@
 #include "daemon/manager/jobdir.h"
 #include "daemon/manager/joblife.h"
 #include "daemon/manager/leftover.h"
+#include "daemon/manager/metrics.h"
 #include "daemon/manager/state.h"
 #include "daemon/manager/tier.h"
 
@@ -97,6 +98,7 @@ struct reap {
 };
 
 static struct state record; /* of the one that is looked at */
+static unsigned n_failures; /* of all, told or not */
 
 static int clean_one(struct left *l, const struct clean_options *o)
 {
@@ -118,14 +120,16 @@ static void say(const struct left *l, const char *text, const char *why)
 	fprintf(stderr, "job %u: %s%s%s\n", l->id.job_id, text, why ? ": " : "", why ?: "");
 }
 
-static void report_failure(struct left *l)
+static bool report_failure(struct left *l) /* false: the log has it already */
 {
+	n_failures++;
 	if (l->is_quiet)
-		return;
+		return false;
 	leftover_note_told(&l->id, &l->marks);
 	log_set_job(l->id.job_id);
 	log_error("%s", l->why);
 	log_set_job(0);
+	return true;
 }
 
 /* A job whose slurmd was killed is completing until slurmd is back, however long its processes are
@@ -140,8 +144,7 @@ static void report_running(const struct left *l, bool has_process)
 	else if (*l->why)
 		say(l,
 		    "its keeper is dead, and it is completing: what it has stays until its epilog, "
-		    "which runs when slurmd "
-		    "is back",
+		    "which runs when slurmd is back",
 		    l->why);
 	else
 		say(l, "its keeper is dead, and it runs: what it has stays until its end", NULL);
@@ -168,8 +171,7 @@ static void report_kept(struct left *l, enum joblife life)
 static enum fate pass_over(struct reap *reap, struct left *l, int r, const char *what)
 {
 	snprintf(l->why, sizeof(l->why), "%s: %s", what, strerror(-r));
-	report_failure(l);
-	reap->has_told = reap->has_told || !l->is_quiet;
+	reap->has_told |= report_failure(l);
 	reap->r = r;
 	return FATE_DONE;
 }
@@ -475,8 +477,7 @@ static void try_again(struct reap *reap)
 			continue;
 		if (clock_ms() < until_ms && clean_one(l, &o) >= 0)
 			continue;
-		report_failure(l);
-		reap->has_told = reap->has_told || !l->is_quiet;
+		reap->has_told |= report_failure(l);
 		reap->r = reap->r ? reap->r : l->r;
 	}
 }
@@ -514,14 +515,13 @@ int reap_all(bool by_timer, struct error *err)
 		return base;
 	memset(&reap, 0, sizeof(reap));
 	reap.by_timer = by_timer;
-	if (helper_get_site(&site) == 0)
-		(void)helper_open_log(&site);
+	helper_get_site_and_log(&site);
 	r = jobdir_for_each(look_at, &reap, err);
 	sort_by_turns(&reap);
 	clean_all(&reap, FATE_GO);
 	ask_and_end(&reap);
 	try_again(&reap);
-	breaker_reset();
+	metrics_set_reaped(&site, breaker_reset(), n_failures);
 	tier_sweep(clock_ms() + REAP_TIMEOUT_MS, by_timer);
 	if (r == 0 && reap.r < 0)
 		r = reap.has_told

@@ -762,13 +762,19 @@ def test_what_another_was_let_put_in_a_tier_stays_and_is_told():
     assert j.ended() == 1
     left = os.listdir(DISK)
     assert len(left) == 1 and os.listdir(f'{DISK}/{left[0]}/data') == ['others'], left
+    make_metrics()
     for _ in 1, 2:
         r = keeper('reap', '--conf', CONF)
         assert r.returncode == 1 and 'something is left' in r.stderr, r
         assert os.listdir(f'{DISK}/{left[0]}/data/others') == ['in']
+        assert metrics()['leftovers'] == 1
+    end_of(Job(), (READY, 1))
+    assert metrics()['leftovers'] == 1    # as the reaper has found it, whoever ends
     shutil.rmtree(f'{DISK}/{left[0]}')
     assert keeper('reap', '--conf', CONF).returncode == 0
+    assert metrics()['leftovers'] == 0
     j.assert_gone()
+    write_conf('')
 
 
 def leave_in_tier():
@@ -1280,7 +1286,7 @@ def gone(pid):
 
 
 METRICS = SCRATCH + '/metrics/stage.prom'
-READY, FAILED, BYTES = 2, 3, 48   # of common/protocol/counts.h
+READY, FAILED, BREAKER, LEFTOVERS, BYTES = 2, 3, 20, 21, 48   # of common/protocol/counts.h
 
 
 def make_metrics(mode=0o755):
@@ -1296,7 +1302,7 @@ def metrics():
     """{name: value}, of a whole file."""
     text = open(METRICS).read()
     lines = [line.rsplit(' ', 1) for line in text.splitlines() if line[0] != '#']
-    assert len(lines) == 30 and text.endswith('\n'), text
+    assert len(lines) == 32 and text.endswith('\n'), text
     return {name[len('stage_data_'):]: float(value) for name, value in lines}
 
 
@@ -1366,9 +1372,9 @@ def test_a_liar_spoils_no_figures():
     bounds of on_count() out, and this fails."""
     make_metrics()
     before = end_of(Job(), (READY, 7), (BYTES, 5))
-    lies = [(which, value) for which in (0, 1, READY, BYTES, 63, 64, 4294967295)
+    lies = [(which, value) for which in (0, 1, BREAKER, LEFTOVERS, READY, BYTES, 63, 64, 4294967295)
             for value in (-1, -2 ** 63, 2 ** 63 - 1, 2 ** 50 + 1)]
-    after = end_of(Job(), *lies, (READY, 4097), (1, 1), (0, 4000))
+    after = end_of(Job(), *lies, (READY, 4097), (1, 1), (0, 4000), (BREAKER, 1), (LEFTOVERS, 9))
     assert after['jobs_total'] == before['jobs_total'] + 1
     del before['jobs_total'], after['jobs_total']
     assert after == before, (before, after)
@@ -2434,9 +2440,10 @@ def test_reap_takes_dead_keepers_only_and_counts_them():
         os.unlink(RUNDIR + '/.crashes')
     with contextlib.suppress(OSError):
         os.unlink(RUNDIR + '/.breaker')
+    make_metrics()
     alive = Job()
     for i in range(3):
-        assert not os.path.exists(RUNDIR + '/.breaker')
+        assert not os.path.exists(RUNDIR + '/.breaker') and (i == 0 or metrics()['breaker_open'] == 0)
         j = Job()
         j.mount(0, 1)
         j.process.kill()
@@ -2446,14 +2453,15 @@ def test_reap_takes_dead_keepers_only_and_counts_them():
         assert keeper('reap', '--conf', CONF).returncode == 0
         assert not os.path.exists(j.dir)
     assert alive.process.poll() is None and alive.do('proof')
-    assert 'several times' in open(RUNDIR + '/.breaker').read()
-    assert keeper('reap').returncode == 0
-    assert os.path.exists(RUNDIR + '/.breaker')
+    assert 'several times' in open(RUNDIR + '/.breaker').read() and metrics()['breaker_open'] == 1
+    assert keeper('reap', '--conf', CONF).returncode == 0
+    assert os.path.exists(RUNDIR + '/.breaker') and metrics()['breaker_open'] == 1
     with open(RUNDIR + '/.crashes', 'wb') as f:
         f.write((1).to_bytes(8, sys.byteorder) * 3)     # an hour ago, or it is young: the machine
     up = float(open('/proc/uptime').read().split()[0])
-    assert keeper('reap').returncode == 0
-    assert os.path.exists(RUNDIR + '/.breaker') == (up < 3600)
+    assert keeper('reap', '--conf', CONF).returncode == 0
+    assert os.path.exists(RUNDIR + '/.breaker') == (up < 3600) == (metrics()['breaker_open'] == 1)
+    write_conf('')
     for name in '.crashes', '.breaker':
         with contextlib.suppress(OSError):
             os.unlink(f'{RUNDIR}/{name}')

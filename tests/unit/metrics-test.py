@@ -27,7 +27,7 @@ def written():
     text = read("daemon/helper/metrics-text.c")
     found, name = {"stage_data_build_info": {"version"}}, None
     assert 'stage_data_build_info{version=' in text
-    for row in re.findall(r"\{ (NULL|\"\w+_total\"), (.*?) \},", text, re.S):
+    for row in re.findall(r"\{ (NULL|\"\w+\"), (.*?) \},", text, re.S):
         name = name if row[0] == "NULL" else "stage_data_" + row[0].strip('"')
         found.setdefault(name, set()).update(re.findall(r'"(\w+)=\\"', row[1]))
     return found
