@@ -17,6 +17,7 @@
 #include "client/cmd.h"
 #include "common/config/conf.h"
 #include "common/protocol/keeper-helper.h"
+#include "common/sandbox/landlock.h"
 #include "common/util/cleanup.h"
 #include "common/util/fd.h"
 #include "common/util/parse.h"
@@ -163,7 +164,10 @@ static void check_kernel(struct doctor *d)
 			    "Linux %s can't repeat mounts in JobNamespace=%s", u.release,
 			    d->conf->job_namespace);
 	else
-		doctor_tell(d, DOCTOR_OK, NULL, "Linux %s", u.release);
+		doctor_tell(d, DOCTOR_OK, NULL, "Linux %s%s", u.release,
+			    landlock_get_version() > 0
+				    ? ""
+				    : ", without Landlock: filters of system calls alone confine");
 }
 
 /* The keeper ends readers that a hung image server holds through fusectl. It mounts that for

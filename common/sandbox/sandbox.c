@@ -7,17 +7,10 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#ifdef __NR_landlock_create_ruleset
-#include <linux/landlock.h>
-#endif
-
+#include "common/sandbox/landlock.h"
 #include "common/sandbox/seccomp.h"
 #include "common/util/cleanup.h"
 #include "common/util/log.h"
-
-/* Landlock's version that knows it, and its bit: older headers lack it. */
-#define TRUNCATE_VERSION 3
-#define TRUNCATE_BIT (1U << 14)
 
 /* What a worker does not need and stage-fetch does; the name service binds sockets of the kernel's.
  */
@@ -26,46 +19,10 @@ static const unsigned denied_without_network[] = {
 	__NR_bind,
 };
 
-#define FETCHER_FCHMODAT2 452 /* the same number on all architectures; older headers lack it */
-
 /* What stage-fetch does not need and a worker does. */
 static const unsigned denied_to_fetcher[] = {
 	__NR_accept,
 	__NR_accept4,
-	__NR_unlinkat,
-	__NR_renameat2,
-	__NR_mkdirat,
-	__NR_linkat,
-	__NR_symlinkat,
-	/* A descriptor that it is handed is written to and nothing else: its size and mode are the
-	   worker's. */
-	__NR_fchmod,
-	__NR_fchmodat,
-	FETCHER_FCHMODAT2,
-	__NR_fchown,
-	__NR_fchownat,
-	__NR_truncate,
-	__NR_ftruncate,
-	__NR_fallocate,
-	__NR_utimensat,
-	__NR_removexattr,
-	__NR_lremovexattr,
-	__NR_fremovexattr,
-#ifdef __NR_renameat
-	__NR_renameat,
-#endif
-#ifdef __NR_unlink
-	__NR_unlink,
-	__NR_rmdir,
-	__NR_rename,
-	__NR_mkdir,
-	__NR_link,
-	__NR_symlink,
-	__NR_chmod,
-	__NR_chown,
-	__NR_lchown,
-	__NR_creat,
-#endif
 };
 
 /* Reading requests and the image, answering, memory, locks, one word to stagingd and the log. */
@@ -141,36 +98,12 @@ void sandbox_enter(void)
 	note("filter of system calls", r);
 }
 
-/* The kernel's headers may be older than the kernel; what is handled and allowed by no rule is
- * refused. */
-static int forbid_writing(void)
-{
-#ifdef __NR_landlock_create_ruleset
-	uint64_t handled = LANDLOCK_ACCESS_FS_WRITE_FILE | LANDLOCK_ACCESS_FS_REMOVE_FILE |
-			   LANDLOCK_ACCESS_FS_REMOVE_DIR | LANDLOCK_ACCESS_FS_MAKE_REG |
-			   LANDLOCK_ACCESS_FS_MAKE_DIR | LANDLOCK_ACCESS_FS_MAKE_SYM |
-			   LANDLOCK_ACCESS_FS_MAKE_SOCK | LANDLOCK_ACCESS_FS_MAKE_FIFO;
-	_cleanup_(fd_closep) int fd = -1;
-
-	/* A kernel refuses what it does not know. */
-	if (syscall(__NR_landlock_create_ruleset, NULL, 0, LANDLOCK_CREATE_RULESET_VERSION) >=
-	    TRUNCATE_VERSION)
-		handled |= TRUNCATE_BIT;
-	fd = (int)syscall(__NR_landlock_create_ruleset, &handled, sizeof(handled), 0);
-	if (fd < 0)
-		return -errno;
-	return syscall(__NR_landlock_restrict_self, fd, 0) < 0 ? -errno : 0;
-#else
-	return -ENOSYS;
-#endif
-}
-
 void sandbox_enter_fetcher(void)
 {
 	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
 
 	if (r == 0) {
-		note("Landlock", forbid_writing());
+		note("Landlock", landlock_forbid_writing());
 		r = seccomp_deny_writing(denied_to_fetcher, ARRAY_SIZE(denied_to_fetcher));
 	}
 	note("filter of system calls", r);

@@ -12,6 +12,7 @@
 #include <linux/filter.h>
 #include <linux/seccomp.h>
 #include <sched.h>
+#include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
@@ -31,10 +32,11 @@
 #endif
 
 #define SECCOMP_MAX_CALLS 200 /* a jump of BPF goes 255 far */
-#define SECCOMP_MAX_RULES 10
+#define SECCOMP_MAX_RULES 14
 #define SECCOMP_X32_BIT 0x40000000
 #define SECCOMP_CLONE3 435 /* on all architectures; older headers lack these */
 #define SECCOMP_OPENAT2 437
+#define SECCOMP_FCHMODAT2 452
 
 #define REFUSE (SECCOMP_RET_ERRNO | EPERM)
 
@@ -124,6 +126,44 @@ static const unsigned denied_to_all[] = {
 	__NR_adjtimex,
 };
 
+/* What changes files, of those who only write to what they are handed */
+static const unsigned changing_files[] = {
+	__NR_unlinkat,
+	__NR_renameat2,
+	__NR_mkdirat,
+	__NR_linkat,
+	__NR_symlinkat,
+	/* A descriptor that it is handed is written to and nothing else: its size and mode are
+	   another's. */
+	__NR_fchmod,
+	__NR_fchmodat,
+	SECCOMP_FCHMODAT2,
+	__NR_fchown,
+	__NR_fchownat,
+	__NR_truncate,
+	__NR_ftruncate,
+	__NR_fallocate,
+	__NR_utimensat,
+	__NR_removexattr,
+	__NR_lremovexattr,
+	__NR_fremovexattr,
+#ifdef __NR_renameat
+	__NR_renameat,
+#endif
+#ifdef __NR_unlink
+	__NR_unlink,
+	__NR_rmdir,
+	__NR_rename,
+	__NR_mkdir,
+	__NR_link,
+	__NR_symlink,
+	__NR_chmod,
+	__NR_chown,
+	__NR_lchown,
+	__NR_creat,
+#endif
+};
+
 /* When a rule gives its answer */
 enum when {
 	WHEN_BITS,  /* the argument has one of these bits */
@@ -163,19 +203,25 @@ static const struct rule no_namespaces[] = { NO_NAMESPACES };
 /* The same, and files are opened for reading alone. The flags of openat2() lie where no filter sees
  * them; a library takes openat() where there is none. */
 #define WRITING (O_WRONLY | O_RDWR | O_CREAT | O_TRUNC)
-static const struct rule no_writing[] = {
-	NO_NAMESPACES,
 #ifdef __NR_open
-	{ __NR_open, WHEN_BITS, 1, WRITING, REFUSE },
+#define OPEN_READS { __NR_open, WHEN_BITS, 1, WRITING, REFUSE },
+#else
+#define OPEN_READS
 #endif
-	{ __NR_openat, WHEN_BITS, 2, WRITING, REFUSE },
-	{ SECCOMP_OPENAT2, WHEN_CALLED, 0, 0, SECCOMP_RET_ERRNO | ENOSYS },
-};
+/* clang-format off */
+#define NO_WRITING                                                                                 \
+	OPEN_READS                                                                                 \
+	{ __NR_openat, WHEN_BITS, 2, WRITING, REFUSE },                                            \
+	{ SECCOMP_OPENAT2, WHEN_CALLED, 0, 0, SECCOMP_RET_ERRNO | ENOSYS }
+/* clang-format on */
+
+static const struct rule no_writing[] = { NO_NAMESPACES, NO_WRITING };
 
 /* The same, local sockets alone (AF_UNIX is 1), no limits or CPUs of others, and no descriptor by
  * which the kernel sends a signal to another process: it would go to the owner. */
 static const struct rule alone_and_local[] = {
 	NO_NAMESPACES,
+	NO_WRITING,
 	{ __NR_socket, WHEN_BITS, 0, ~(uint32_t)1, REFUSE },
 	{ __NR_prlimit64, WHEN_BITS, 0, UINT32_MAX, REFUSE },
 	{ __NR_sched_setaffinity, WHEN_BITS, 0, UINT32_MAX, REFUSE },
@@ -264,11 +310,13 @@ int seccomp_allow(const unsigned *calls, size_t n)
 }
 
 /* What nobody needs, and these */
-static int deny(const unsigned *calls, size_t n, const struct rule *rules, size_t n_rules)
+static int deny(const unsigned *calls, size_t n, bool writes, const struct rule *rules,
+		size_t n_rules)
 {
 	unsigned all[SECCOMP_MAX_CALLS];
+	const size_t n_changing = writes ? 0 : ARRAY_SIZE(changing_files);
 	const struct filter f = { .calls = all,
-				  .n_calls = ARRAY_SIZE(denied_to_all) + n,
+				  .n_calls = ARRAY_SIZE(denied_to_all) + n_changing + n,
 				  .these = REFUSE,
 				  .others = SECCOMP_RET_ALLOW,
 				  .rules = rules,
@@ -278,21 +326,22 @@ static int deny(const unsigned *calls, size_t n, const struct rule *rules, size_
 	if (f.n_calls > SECCOMP_MAX_CALLS)
 		return -E2BIG;
 	memcpy(all, denied_to_all, sizeof(denied_to_all));
-	memcpy(all + ARRAY_SIZE(denied_to_all), calls, n * sizeof(*calls));
+	memcpy(all + ARRAY_SIZE(denied_to_all), changing_files, n_changing * sizeof(*all));
+	memcpy(all + ARRAY_SIZE(denied_to_all) + n_changing, calls, n * sizeof(*all));
 	return install(&f);
 }
 
 int seccomp_deny(const unsigned *calls, size_t n)
 {
-	return deny(calls, n, no_namespaces, ARRAY_SIZE(no_namespaces));
+	return deny(calls, n, true, no_namespaces, ARRAY_SIZE(no_namespaces));
 }
 
 int seccomp_deny_writing(const unsigned *calls, size_t n)
 {
-	return deny(calls, n, no_writing, ARRAY_SIZE(no_writing));
+	return deny(calls, n, false, no_writing, ARRAY_SIZE(no_writing));
 }
 
 int seccomp_confine(const unsigned *calls, size_t n)
 {
-	return deny(calls, n, alone_and_local, ARRAY_SIZE(alone_and_local));
+	return deny(calls, n, false, alone_and_local, ARRAY_SIZE(alone_and_local));
 }

@@ -1,17 +1,22 @@
 /*
  * What the manager gives up before it reads anything. It is started with a socket to root, which is
  * its only way to have something done: by itself it needs neither programs nor namespaces, mounts,
- * signals or other processes. An attacker who takes it over can then not show root another view of
- * the files (a namespace of its own, a bind mount), send signals to other jobs' managers, which
- * have its uid, or start programs of the machine.
+ * signals or other processes, and it writes to what root has opened. An attacker who takes it over
+ * can then not show root another view of the files (a namespace of its own, a bind mount), send
+ * signals to other jobs' managers, which have its uid, start programs of the machine, or fill its
+ * memory and /tmp.
  *
- * A kernel without filters goes without: root's own checks (daemon/keeper/) don't depend on this.
+ * No limit on memory is set where the size of the process is not known. A kernel without filters
+ * goes without: root's own checks (daemon/keeper/) don't depend on this.
  */
 #include "daemon/manager/manager.h"
 
+#include <stdio.h>
+#include <sys/resource.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/sandbox/landlock.h"
 #include "common/sandbox/seccomp.h"
 #include "common/util/cleanup.h"
 
@@ -45,9 +50,41 @@ static const unsigned denied[] = {
 	__NR_name_to_handle_at,
 	/* sockets that others could connect to */
 	__NR_bind,
+	/* memory that no limit of the process counts */
+	__NR_memfd_create,
+#ifdef __NR_memfd_secret
+	__NR_memfd_secret,
+#endif
+#ifdef __NR_shmget
+	__NR_shmget,
+	__NR_msgget,
+	__NR_semget,
+#endif
+	__NR_mq_open,
 };
+
+/* More than it ever has, with a table of 2^20 threads (proc-look.c) and a stack of 8 MiB. Of
+ * address space, because memory that is shared counts there alone. */
+#define MORE_MEMORY (64 << 20)
+
+static void limit_memory(void)
+{
+#ifndef STAGE_SANITIZED /* they have memory of their own */
+	_cleanup_(file_closep) FILE *f = fopen("/proc/self/statm", "re");
+	unsigned long long pages;
+	struct rlimit limit;
+
+	if (!f || fscanf(f, "%llu", &pages) != 1)
+		return;
+	limit.rlim_max = pages * (unsigned long long)sysconf(_SC_PAGESIZE) + MORE_MEMORY;
+	limit.rlim_cur = limit.rlim_max;
+	(void)setrlimit(RLIMIT_AS, &limit);
+#endif
+}
 
 void manager_confine(void)
 {
+	limit_memory();
+	(void)landlock_forbid_writing();
 	(void)seccomp_confine(denied, ARRAY_SIZE(denied));
 }

@@ -1,7 +1,5 @@
 #include "common/sandbox/sandbox.h"
 
-#include <linux/filter.h>
-#include <linux/seccomp.h>
 #include <poll.h>
 #include <pthread.h>
 #include <sys/mman.h>
@@ -232,21 +230,6 @@ static void fetch_only(const char *dir)
 	CHECK(open("/etc/passwd", O_RDONLY) >= 0);
 }
 
-/* As on a processor whose system calls no filter of ours knows */
-static void refuse_filters(void)
-{
-	struct sock_filter code[] = {
-		BPF_STMT(BPF_LD | BPF_W | BPF_ABS, offsetof(struct seccomp_data, nr)),
-		BPF_JUMP(BPF_JMP | BPF_JEQ | BPF_K, __NR_seccomp, 0, 1),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ERRNO | EINVAL),
-		BPF_STMT(BPF_RET | BPF_K, SECCOMP_RET_ALLOW),
-	};
-	const struct sock_fprog prog = { ARRAY_SIZE(code), code };
-
-	CHECK(prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) == 0);
-	CHECK(prctl(PR_SET_SECCOMP, SECCOMP_MODE_FILTER, &prog) == 0);
-}
-
 static void fetch_behind_landlock(const char *dir)
 {
 	int version = -1, fd;
@@ -261,7 +244,7 @@ static void fetch_behind_landlock(const char *dir)
 	snprintf(path, sizeof(path), "%s/open-before", dir);
 	fd = open(path, O_WRONLY | O_CREAT, 0600);
 	CHECK(fd >= 0 && write(fd, "abc", 3) == 3);
-	refuse_filters();
+	unit_refuse_filters();
 	sandbox_enter_fetcher();
 	CHECK(open(path, O_WRONLY) == -1 && errno == EACCES);
 	CHECK(make(dir, "new") == -EACCES);

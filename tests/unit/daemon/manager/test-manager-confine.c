@@ -4,11 +4,18 @@
 #include "daemon/manager/manager.h"
 
 #include <asm/sockios.h>
+#include <stdbool.h>
+#include <stdlib.h>
 #include <sys/ioctl.h>
+#include <sys/ipc.h>
+#include <sys/mman.h>
+#include <sys/msg.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/shm.h>
 #include <sys/un.h>
 
+#include "common/sandbox/landlock.h"
 #include "tests/unit/unit-confined.h"
 
 static void confine(void)
@@ -84,6 +91,69 @@ static void try_sockets(const char *dir)
 	CHECK_DENIED(bind(fd, (const struct sockaddr *)&addr, sizeof(addr)));
 }
 
+/* The directory is none: without a filter nothing is done. */
+static void try_files(const char *dir)
+{
+	static const char path[] = "/nonexistent/x", to[] = "/nonexistent/y";
+	static const int flags[] = { O_WRONLY, O_RDWR, O_RDONLY | O_CREAT, O_RDONLY | O_TRUNC };
+	const int pipe_fd = memfd_create("before", MFD_CLOEXEC);
+
+	confine();
+	for (size_t i = 0; i < ARRAY_SIZE(flags); i++)
+		CHECK_DENIED(open(path, flags[i], 0600));
+	CHECK_DENIED(open("/nonexistent", O_TMPFILE | O_RDWR, 0600));
+	CHECK_DENIED(mkdir(path, 0700));
+	CHECK_DENIED(unlink(path));
+	CHECK_DENIED(rmdir(path));
+	CHECK_DENIED(rename(path, to));
+	CHECK_DENIED(link(path, to));
+	CHECK_DENIED(symlink(path, to));
+	CHECK_DENIED(mkfifo(path, 0600));
+	CHECK_DENIED(chmod(path, 0600));
+	CHECK_DENIED(chown(path, 0, 0));
+	CHECK_DENIED(truncate(path, 0));
+	CHECK_DENIED(memfd_create("more", MFD_CLOEXEC));
+	/* and what it does: it writes to what root has opened, and reads */
+	CHECK(write(pipe_fd, "x", 1) == 1);
+	CHECK(open("/proc/self/stat", O_RDONLY | O_CLOEXEC) >= 0);
+}
+
+static void try_files_by_landlock(const char *dir)
+{
+	char path[64];
+
+	if (landlock_get_version() <= 0)
+		return;
+	CHECK(snprintf(path, sizeof(path), "%s/x", dir) > 0);
+	unit_refuse_filters();
+	manager_confine();
+	CHECK(open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600) == -1 && errno == EACCES);
+	CHECK(mkdir(path, 0700) == -1 && errno == EACCES);
+	CHECK(symlink("x", path) == -1 && errno == EACCES);
+	CHECK(rmdir(dir) == -1 && errno == EACCES);
+}
+
+static bool can_have(size_t mib, int flags)
+{
+	return mmap(NULL, mib << 20, PROT_READ | PROT_WRITE, flags | MAP_ANONYMOUS, -1, 0) !=
+	       MAP_FAILED;
+}
+
+static void try_memory(const char *dir)
+{
+	struct rlimit limit;
+
+	confine();
+#ifndef STAGE_SANITIZED
+	CHECK(!can_have(80, MAP_PRIVATE) && !can_have(80, MAP_SHARED));
+	CHECK(can_have(40, MAP_PRIVATE));
+	CHECK(!can_have(40, MAP_SHARED));
+	CHECK(getrlimit(RLIMIT_AS, &limit) == 0 && limit.rlim_cur == limit.rlim_max);
+#endif
+	CHECK_DENIED(shmget(IPC_PRIVATE, 4096, 0600));
+	CHECK_DENIED(msgget(IPC_PRIVATE, 0600));
+}
+
 static void test_it_starts_mounts_and_traces_nothing(void **state)
 {
 	unit_check_in_child(try_what_nobody_needs, NULL);
@@ -105,6 +175,28 @@ static void test_it_has_local_sockets_alone(void **state)
 	unit_check_in_child(try_sockets, NULL);
 }
 
+/* Seen failing without NO_WRITING, and with an empty list of changing_files (seccomp.c). */
+static void test_it_changes_no_files(void **state)
+{
+	unit_check_in_child(try_files, NULL);
+}
+
+/* Seen failing without landlock_forbid_writing(). */
+static void test_landlock_alone_lets_it_make_nothing(void **state)
+{
+	char dir[] = "/tmp/test-confine-XXXXXX";
+
+	assert_non_null(mkdtemp(dir));
+	unit_check_in_child(try_files_by_landlock, dir);
+	assert_int_equal(rmdir(dir), 0);
+}
+
+/* Seen failing without limit_memory(), with RLIMIT_DATA in it, and without shmget() in the list. */
+static void test_it_has_little_memory(void **state)
+{
+	unit_check_in_child(try_memory, NULL);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
@@ -112,6 +204,9 @@ int main(void)
 		cmocka_unit_test(test_it_reaches_no_process),
 		cmocka_unit_test(test_it_has_no_signal_sent_by_a_descriptor),
 		cmocka_unit_test(test_it_has_local_sockets_alone),
+		cmocka_unit_test(test_it_changes_no_files),
+		cmocka_unit_test(test_landlock_alone_lets_it_make_nothing),
+		cmocka_unit_test(test_it_has_little_memory),
 	};
 
 	if (unit_is_under_valgrind())
