@@ -12,6 +12,7 @@
 #include <stdatomic.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -257,5 +258,25 @@ int bare_tree(int argc, char **argv)
 	tree.to = open_dir(AT_FDCWD, argv[3]);
 	pthread_barrier_init(&tree.listed, NULL, (unsigned)tree.n_threads);
 	run_threads(tree.n_threads, tree_thread);
+	return 0;
+}
+
+int bare_headers(int argc, char **argv)
+{
+	uint64_t n = 0, size;
+	char h[BLOCK];
+	int fd;
+
+	if (argc != 1)
+		errx(2, "headers ARCHIVE");
+	fd = open(argv[0], O_RDONLY | O_CLOEXEC);
+	if (fd < 0)
+		err(1, "open %s", argv[0]);
+	for (off_t at = 0; pread(fd, h, BLOCK, at) == BLOCK && *h; n++) {
+		size = get_octal(h + 124, 12);
+		at += (off_t)(BLOCK + (size + BLOCK - 1) / BLOCK * BLOCK);
+	}
+	close(fd);
+	printf("%llu\n", (unsigned long long)n);
 	return 0;
 }

@@ -8,6 +8,9 @@
  * directories of its own, looks at all headers and reads its files' data for itself. */
 int bare_untar(int argc, char **argv);
 
+/* headers ARCHIVE: reads the headers of a plain tar, one after the other, and nothing else. */
+int bare_headers(int argc, char **argv);
+
 /* tree N CHUNK FROM DIR: copies directories with files that lie in FROM: first all are listed, then
  * each thread takes CHUNK files at a time. */
 int bare_tree(int argc, char **argv);

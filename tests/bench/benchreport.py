@@ -23,7 +23,8 @@ OURS = "stage-data"
 BARE = "bare loop"  # the peer that is the limit of what can be reached
 TITLES = {
     "archives": "Archives into memory", "compressed": "Compressed archives into memory",
-    "images": "Images, mounted", "copies": "Trees and files from local disk into memory",
+    "images": "Images, mounted", "mounted archives": "Tars, mounted",
+    "copies": "Trees and files from local disk into memory",
     "slow source": "A source as slow as a loaded shared file system",
     "web": "From the web", "mover": "What a mover copies from disk to disk",
     "course": "Training from pictures: one epoch", "end of job": "End of job",

@@ -10,6 +10,7 @@
  *   probe files N DIR DIRS FILES SIZE
  *                           N threads do nothing but make files, each in directories of its own:
  *                           FILES of SIZE bytes in DIRS directories, with their times
+ *   probe headers ARCHIVE   reads the headers of a tar, one after the other
  *   probe untar N ARCHIVE DIR, probe tree N CHUNK FROM DIR, probe inflate N IMAGE, probe names TREE POINT
  *                           the same of a tar, of a tree, of an image and of a mount, see bare.h
  *   probe touch BYTES DIR   writes so much memory into a file in DIR and frees it
@@ -466,7 +467,7 @@ static const struct {
 	{ "sum", do_sum },	     { "warm", do_warm },     { "copy", do_copy },
 	{ "files", do_files },	     { "touch", do_touch },   { "read", do_read },
 	{ "first", do_first },	     { "untar", bare_untar }, { "tree", bare_tree },
-	{ "inflate", bare_inflate }, { "names", bare_names },
+	{ "inflate", bare_inflate }, { "names", bare_names }, { "headers", bare_headers },
 };
 
 int main(int argc, char **argv)
