@@ -11,6 +11,12 @@ MODULE = os.path.join(os.path.dirname(os.path.abspath(__file__)), "../../example
 sys.path.insert(0, os.path.dirname(MODULE))
 import stage_data  # noqa: E402
 
+try:
+    import torch
+    import torch.utils.data
+except ImportError:
+    torch = None
+
 
 class Module(unittest.TestCase):
     def start(self, value):
@@ -38,6 +44,31 @@ class Module(unittest.TestCase):
         with self.assertRaises(stage_data.StageError) as caught:
             stage_data.wait("nothing")
         self.assertEqual(caught.exception.code, 4)
+
+    def test_processes_of_a_dataloader_read_what_is_staged(self):
+        """PyTorch forks its readers, and each asks for the path by itself. Seen failing with a path of another dataset."""
+        if not torch:
+            if "torch" in os.environ.get("STAGE_TEST_MUST", "").split(","):
+                self.fail("python3-torch must be there (STAGE_TEST_MUST)")
+            self.skipTest("python3-torch is missing")
+        self.start("a=/fake/facts.sleep200.ready,b=/fake/facts.ready")
+        root = stage_data.wait("a")["a"]
+        os.makedirs(root)
+        for i in range(12):
+            with open(f"{root}/{i}", "w") as f:
+                f.write(str(i * i))
+
+        class Squares(torch.utils.data.Dataset):
+            def __len__(self):
+                return 12
+
+            def __getitem__(self, i):
+                with open(os.path.join(stage_data.path("a"), str(i))) as f:
+                    return torch.tensor(int(f.read()))
+
+        for n in 0, 3:
+            loader = torch.utils.data.DataLoader(Squares(), batch_size=2, num_workers=n)
+            self.assertEqual([x for batch in loader for x in batch.tolist()], [i * i for i in range(12)])
 
     def test_what_may_fail_is_left_out(self):
         self.start("b=/fake/facts.error7::onfail=ignore,c=/fake/facts.ready")
