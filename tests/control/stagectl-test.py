@@ -571,6 +571,67 @@ class Showing(unittest.TestCase):
         self.assertEqual(r.returncode, 1)
         self.assertIn("write /nonexistent/x.svg: No such file", r.stderr)
 
+    def assert_shown(self, document, printed):
+        """The document has what was printed; lines may be broken in another way."""
+        with open(os.path.join(HERE, "../..", document)) as f:
+            text = f.read()
+        wanted = re.sub(r"\s+", " ", printed).strip()
+        self.assertTrue(wanted in re.sub(r"\s+", " ", text), f"{document} has no: {wanted}")
+
+    def test_documents_show_what_status_prints(self):
+        """Seen failing with another column, another unit and another path."""
+        rows = [dataset("photos", "ready", method="extract", tier="shm", bytes=286 << 20, total=286 << 20,
+                        path="/run/stage-data/2/t/data/photos"),
+                dataset("images", "ready", method="mount", tier="source", bytes=2 << 20, total=2 << 20,
+                        path="/run/stage-data/2/t/data/images")]
+        with FakeDaemon(status=answer(*rows, done())) as d:
+            self.assert_shown("README.md", self.ask(d, "status").stdout)
+        rows = [dataset("images", "staging", node=node, method="extract", tier="shm", bytes=percent * 2998928, total=286 << 20,
+                        rate=rate, eta=7000, path="/run/stage-data/1/…")
+                for node, percent, rate in (("n1", 40, 24800000), ("n2", 39, 25800000))]
+        with FakeDaemon(status=answer(*rows, done())) as d:
+            printed = self.ask(d, "status").stdout
+        printed = re.sub("^NAME  ", "NODE  NAME  ", printed)
+        for line, node in zip(printed.splitlines()[1:], ("n1", "n2")):
+            for document in "docs/getting-started.md", "docs/man/stagectl.1.rst":
+                self.assert_shown(document, f"{node} {line}")
+        for document in "docs/getting-started.md", "docs/man/stagectl.1.rst":
+            self.assert_shown(document, printed.splitlines()[0])
+
+    def test_the_manual_shows_what_report_prints(self):
+        """Seen failing with marks of another version."""
+        rows = [dataset("images", "ready", node=node, begun=1700000000000, age=60000, bytes=286 << 20, memtaken=taken << 20,
+                        memmost=900 << 20, membound="90 % of the job's memory (--mem)", series="",
+                        states=f"queued:0 probing:600 preparing:1200 staging:1800 ready:{ms}")
+                for node, ms, taken in (("n1", 11800, 285), ("n2", 23000, 286))]
+        with FakeDaemon(status=answer(*rows, done())) as d:
+            self.assert_shown("docs/man/stagectl.1.rst", self.ask(d, "report").stdout)
+
+    def test_documents_show_what_a_mistake_brings(self):
+        """Seen failing with another correction."""
+        r = stagectl("explain", "$HOME/data/photos.tar:shm+keep=2h", HOME="/home/alice")
+        self.assertEqual(r.returncode, 2)
+        self.assert_shown("README.md", "sbatch: error: stage-data: " + r.stderr.removeprefix("stagectl: "))
+
+    def test_configurations_of_documents_have_no_errors(self):
+        """Seen failing with a key that is not there."""
+        n = 0
+        for document in "README.md", "docs/getting-started-admin.md", "docs/admin.md":
+            with open(os.path.join(HERE, "../..", document)) as f:
+                blocks = re.findall(r"^ *```(?:text|ini[^\n]*)?\n(.*?)^ *```$", f.read(), re.M | re.S)
+            for block in blocks:
+                section = re.search(r"^ *\[(?:source|tier|daemon|limits|metrics)\b.*", block, re.M | re.S)
+                if not section or "$ " in block:
+                    continue
+                with tempfile.NamedTemporaryFile("w", suffix=".conf") as conf:
+                    conf.write(re.sub(r"^ +", "", section.group(0), flags=re.M))
+                    conf.flush()
+                    r = stagectl("check-config", conf.name)
+                self.assertNotIn("error:", r.stdout + r.stderr, block)
+                self.assertIn("no errors", r.stdout, block)
+                n += 1
+        self.assertGreaterEqual(n, 5)
+
     def test_report_of_a_saved_file_is_the_same(self):
         """Seen failing with a field that is written and not read, and with texts that are not turned back into bytes."""
         rows = [self.history("n1", lastread=7000, memtaken=5, memmost=9, membound="x"),

@@ -1,11 +1,13 @@
 #!/usr/bin/env python3
 """Each test that docs/faults.md, docs/bad-inputs.md, docs/attacks.md and tests/cluster/mistakes name is there, and each row of
-their tables names one. The mistakes fit the sources, and tools/mutate has sources. Argument: the source directory.
+their tables names one. The mistakes fit the sources, and tools/mutate has sources. Commands and output in the documents for
+users and administrators are typed or made by a test. Argument: the source directory.
 
 `…` and `*` stand for any text. A row may say "the same", or name a manual page for what is no matter of a test.
 
 Each was seen failing: with a row that names none, with names in a row, in the text and of a mistake that are not there, with
-a mistake for text that is gone, and with a source in tools/mutate that is gone."""
+a mistake for text that is gone, and with a source in tools/mutate that is gone; with a new block, one that is typed in a
+document that no test types, a row for a block that is gone, and a row that names no test."""
 import fnmatch
 import glob
 import os
@@ -17,6 +19,9 @@ import unittest
 TOP = os.path.abspath(next((a for a in sys.argv[1:] if not a.startswith("-")), "."))
 DOCS = ("docs/faults.md", "docs/bad-inputs.md", "docs/attacks.md")
 DEFINITION = re.compile(r"^\s*(?:static void |def |)(test_\w+)\s*\(", re.M)
+GUIDES = ("README.md", "docs/getting-started.md", "docs/getting-started-admin.md", "docs/user.md", "docs/admin.md",
+          "docs/troubleshooting.md")
+MOST_NOT_TRIED = 7  # may only shrink
 NO_TEST = re.compile(r"the same|[a-z-]+\(\d\)")
 
 
@@ -37,7 +42,7 @@ def all_names():
         found = DEFINITION.findall(text)
         names |= {topic, *found, *(f"{topic}/{name}" for name in found)}
     for stem, text in [*files("unit/**/test-*.c"), *files("data/test-*.py"), *files("control/*-test.py"), *files("fuzz/fuzz-*.c"),
-                       *files("fuzz/oracle-*.c"), *files("data/squashfs-test"), *files("psslurm/*")]:
+                       *files("fuzz/oracle-*.c"), *files("data/squashfs-test"), *files("psslurm/*"), *files("package/[0-9]*.sh"), *files("systemd/test-units")]:
         name = re.sub(r"^(test|fuzz|oracle)-|-test$", "", stem)
         names |= {stem, f"{stem}.py", name, *DEFINITION.findall(text), *re.findall(r"^@test\ndef (\w+)", text, re.M)}
         names |= {f"{name}-{suite.lower()}" for suite in re.findall(r"^class (\w+)\(unittest", text, re.M)}
@@ -55,6 +60,19 @@ def rows(path):
             wanted = True
         elif wanted and not line.startswith("|--"):
             yield number, cells[-1]
+
+
+def blocks():
+    """(document, first line) of each block of commands or output that tests/cluster/98-guides.sh does not type as it stands."""
+    typed = re.findall(r"^\ttype_guide ([\w-]+)", read("tests/cluster/98-guides.sh"), re.M)
+    for path in GUIDES:
+        for info, text in re.findall(r"^ *```([^\n]*)\n(.*?)^ *```$", read(path), re.M | re.S):
+            if not (info.startswith(("bash ", "ini ")) and os.path.basename(path)[:-3] in typed):
+                yield path, text.splitlines()[0].strip()
+    for path in sorted(glob.glob(os.path.join(TOP, "docs/man/*.rst"))):
+        path = os.path.relpath(path, TOP)
+        for text in re.findall(r"^ +(\$ .*)$", read(path), re.M):
+            yield path, text
 
 
 def is_there(name, names):
@@ -99,6 +117,14 @@ class NamedTests(unittest.TestCase):
                     with self.subTest(line):
                         self.assertEqual(made.stderr, "")
                         self.assertFalse(made.stdout == read(source), "it makes no mistake")
+
+    def test_each_block_of_a_guide_is_tried(self):
+        table = [line.split("\t") for line in read("tests/unit/doc-blocks").splitlines() if not line.startswith("#")]
+        self.assertEqual(sorted(blocks()), sorted((path, first) for path, first, _ in table))
+        for path, first, how in table:
+            with self.subTest(f"{path}: {first}"):
+                self.assertTrue(re.match("not tried: .", how) or all(is_there(n, self.names) for n in how.split()), how)
+        self.assertLessEqual(sum(how.startswith("not tried") for _, _, how in table), MOST_NOT_TRIED)
 
     def test_what_is_mutated_is_there(self):
         text = read("tools/mutate")
