@@ -1593,10 +1593,13 @@ def test_nothing_that_watches_is_the_users():
     j.mount(0, 1, 'hang')
     reader = hung_reader(f'{j.dir}/m/0/f', uid)
     assert not processes('stage-helper')
-    for pid in processes('stage-manager') + processes('stage-keeper'):
-        for what in (lambda: os.kill(pid, signal.SIGSTOP), lambda: os.setpriority(os.PRIO_PROCESS, pid, 10),
+    for pid in j.process.pid, manager_of(j):
+        for sig in signal.SIGSTOP, signal.SIGKILL, signal.SIGTERM:
+            assert as_user(lambda: os.kill(pid, sig), uid) == errno.EPERM, (pid, sig)
+        for what in (lambda: os.setpriority(os.PRIO_PROCESS, pid, 10),
                      lambda: resource.prlimit(pid, resource.RLIMIT_NOFILE, (0, 0)),
-                     lambda: os.sched_setaffinity(pid, {0})):
+                     lambda: os.sched_setaffinity(pid, {0}),
+                     lambda: os.sched_setscheduler(pid, os.SCHED_IDLE, os.sched_param(0))):
             assert as_user(what, uid) == errno.EPERM
     os.kill(reader, signal.SIGKILL)
     wait_for(lambda: gone(reader), 10, 'the reader to be freed')
