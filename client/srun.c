@@ -17,22 +17,18 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "client/capture.h"
 #include "client/output.h"
 #include "client/report.h"
 #include "client/srun-failed.h"
+#include "client/srun-nodes.h"
 #include "client/srun-silent.h"
 #include "client/waitloop.h"
-#include "common/protocol/conn.h"
 #include "common/protocol/proto.h"
 #include "common/util/fd.h"
-#include "common/util/parse.h"
 
-#define SRUN_MAX_STEPS 120
 #define SRUN_MAX_ARGS 64
 #define SRUN_END_MS 5000
 #define SRUN_FAILED_MS 500 /* for other nodes to fail in, when one has */
-#define SQUEUE_MS 10000
 
 struct stream {
 	int fd; /* -1: at its end */
@@ -62,56 +58,6 @@ struct srun {
 	bool ending;
 };
 
-static uint32_t get_number(const char *name)
-{
-	uint32_t n;
-
-	return parse_uint32(getenv(name) ?: "", &n) == 0 ? n : 0;
-}
-
-static uint32_t get_n_components(void)
-{
-	uint32_t n = get_number("SLURM_HET_SIZE");
-
-	return n > 1 ? n : 1;
-}
-
-/* component: of n; 1 component has no number in its variables. */
-static uint32_t get_component_nodes(uint32_t component, uint32_t n)
-{
-	char name[64];
-	uint32_t nodes;
-
-	if (n > 1) {
-		snprintf(name, sizeof(name), "SLURM_JOB_NUM_NODES_HET_GROUP_%u", component);
-		nodes = get_number(name);
-		if (nodes)
-			return nodes;
-	}
-	nodes = get_number("SLURM_JOB_NUM_NODES");
-	return nodes ? nodes : get_number("SLURM_NNODES");
-}
-
-uint32_t srun_get_n_nodes(void)
-{
-	uint32_t n = get_n_components(), sum = 0;
-
-	if (!get_number("SLURM_JOB_ID"))
-		return 0;
-	for (uint32_t i = 0; i < n; i++)
-		sum += get_component_nodes(i, n);
-	return sum ? sum : 1;
-}
-
-bool srun_is_needed(void)
-{
-	const uint32_t n = srun_get_n_nodes();
-	char path[PATH_MAX];
-
-	return n > 1 || (n == 1 && !getenv("SLURMD_NODENAME") &&
-			 rpc_find_socket(path, sizeof(path), NULL) == 0 && access(path, F_OK) < 0);
-}
-
 static void exec_srun(const struct srun_request *q, uint32_t component, uint32_t n_components,
 		      int out_fd, int err_fd)
 {
@@ -124,8 +70,10 @@ static void exec_srun(const struct srun_request *q, uint32_t component, uint32_t
 	if (len < 0)
 		_exit(127);
 	self[len] = '\0';
-	snprintf(nodes, sizeof(nodes), "--nodes=%u", get_component_nodes(component, n_components));
-	snprintf(tasks, sizeof(tasks), "--ntasks=%u", get_component_nodes(component, n_components));
+	snprintf(nodes, sizeof(nodes), "--nodes=%u",
+		 srun_get_component_nodes(component, n_components));
+	snprintf(tasks, sizeof(tasks), "--ntasks=%u",
+		 srun_get_component_nodes(component, n_components));
 	snprintf(group, sizeof(group), "--het-group=%u", component);
 	argv[n++] = "srun";
 	argv[n++] = "--overlap";
@@ -361,7 +309,7 @@ static void say_who_is_silent(struct srun *s)
 			   "the step was ended before all nodes had answered; try again");
 		return;
 	}
-	srun_silent_print(&s->answers, get_n_components(), nodes, sizeof(nodes));
+	srun_silent_print(&s->answers, srun_get_n_components(), nodes, sizeof(nodes));
 	error_exit(
 		s->err, STAGE_EXIT_FAILED, EIO,
 		"srun ended before %u of %u nodes had answered%s%s; look whether they are up and "
@@ -409,73 +357,6 @@ static int run_loop(struct srun *s, struct waitloop *loop)
 	return STAGE_EXIT_OK;
 }
 
-static int refuse(struct error *err, enum stage_exit code, const char *text)
-{
-	error_exit(err, code, EINVAL, "%s", text);
-	return (int)code;
-}
-
-static int set_number(const char *name, unsigned value)
-{
-	char text[16];
-
-	snprintf(text, sizeof(text), "%u", value);
-	return setenv(name, text, 1) < 0 ? -errno : 0;
-}
-
-/* A component as squeue says it. Of an array there are other tasks as well, of a heterogeneous job
- * all components. *firstp: whose number they go by, where it is not job's. */
-static int take_component(const char *line, uint32_t job, uint32_t *firstp)
-{
-	unsigned id, first, index, n_nodes;
-	char name[64];
-	int r = 0;
-
-	if (sscanf(line, "%u %u+%u %u", &id, &first, &index, &n_nodes) == 4) {
-		if (id == job && first != job)
-			*firstp = first;
-		if (first != job || index >= SRUN_MAX_STEPS)
-			return 0;
-		snprintf(name, sizeof(name), "SLURM_JOB_NUM_NODES_HET_GROUP_%u", index);
-		r = set_number(name, n_nodes);
-		if (r == 0 && index >= get_n_components())
-			r = set_number("SLURM_HET_SIZE", index + 1);
-	} else if (sscanf(line, "%u %*s %u", &id, &n_nodes) != 2) {
-		return 0;
-	}
-	return r < 0 || id != job ? r : set_number("SLURM_JOB_NUM_NODES", n_nodes);
-}
-
-/* SLURM_JOB_ID alone names a job from anywhere: how many nodes it has Slurm knows. */
-static int learn_n_nodes(struct error *err)
-{
-	const char *job = getenv("SLURM_JOB_ID");
-	const char *const argv[] = { "squeue", "-h", "-t", "R", "-o", "%A %i %D", "-j", job, NULL };
-	_cleanup_(freep) char *text = NULL;
-	uint32_t first = 0;
-	char *save = NULL;
-
-	if (get_n_components() > 1 || get_component_nodes(0, 1))
-		return 0;
-	if (capture_run(argv, SQUEUE_MS, &text) == 0)
-		for (char *line = strtok_r(text, "\n", &save); line;
-		     line = strtok_r(NULL, "\n", &save))
-			if (take_component(line, get_number("SLURM_JOB_ID"), &first) < 0)
-				return refuse(err, STAGE_EXIT_FAILED, "out of memory");
-	if (first) {
-		error_exit(err, STAGE_EXIT_USAGE, EINVAL,
-			   "job %s is a component of a heterogeneous job; ask by SLURM_JOB_ID=%u",
-			   job, first);
-		return STAGE_EXIT_USAGE;
-	}
-	return get_component_nodes(0, get_n_components())
-		       ? 0
-		       : refuse(err, STAGE_EXIT_NO_STAGING,
-				"the job of SLURM_JOB_ID is not running, or squeue does not say "
-				"how "
-				"many nodes it has");
-}
-
 int srun_each_node(const struct srun_request *request, const struct rpc_handler *h,
 		   struct error *err)
 {
@@ -487,22 +368,22 @@ int srun_each_node(const struct srun_request *request, const struct rpc_handler 
 	int r = 0;
 
 	if (!srun_get_n_nodes())
-		return refuse(err, STAGE_EXIT_USAGE,
-			      "--all-nodes asks the nodes by srun, and this "
-			      "is no Slurm job");
-	r = learn_n_nodes(err);
+		return srun_refuse(err, STAGE_EXIT_USAGE,
+				   "--all-nodes asks the nodes by srun, and this "
+				   "is no Slurm job");
+	r = srun_learn_n_nodes(err);
 	if (r != 0)
 		return r;
 	s.n_nodes = srun_get_n_nodes();
-	n_components = get_n_components();
+	n_components = srun_get_n_components();
 	if (n_components > SRUN_MAX_STEPS || request->n_args > SRUN_MAX_ARGS / 2)
-		return refuse(err, STAGE_EXIT_USAGE, "too many components or names");
+		return srun_refuse(err, STAGE_EXIT_USAGE, "too many components or names");
 	s.steps = steps = calloc(n_components, sizeof(*steps));
 	if (!steps || report_reader_new(&reader) < 0)
-		return refuse(err, STAGE_EXIT_FAILED, "out of memory");
+		return srun_refuse(err, STAGE_EXIT_FAILED, "out of memory");
 	s.reader = reader;
 	if (waitloop_open(&loop, NULL, h->timeout_ms) < 0)
-		return refuse(err, STAGE_EXIT_FAILED, "no signalfd");
+		return srun_refuse(err, STAGE_EXIT_FAILED, "no signalfd");
 	s.loop = &loop;
 	if (h->on_tick && h->first_tick_ms)
 		loop.next_tick_ms = clock_ms() + h->first_tick_ms;

@@ -48,14 +48,17 @@ bool conf_find_item(const struct conf *conf, const struct conf_section *section,
 /* What the keys of a section are offsets into. */
 void *conf_section_base(struct conf *conf, const struct conf_section *section, size_t index);
 
-/* Reads value into the field of key beneath base; reports what is wrong with it. */
-int conf_set_value(void *base, const struct conf_key *key, const char *value,
-		   struct conf_report *r);
 int conf_set_defaults(struct conf *conf);
 /* Sets (or frees) the keys of one section beneath base. */
 int conf_init_values(void *base, const struct conf_section *section);
 void conf_free_values(void *base, const struct conf_section *section);
 void conf_free_items(struct conf *conf);
+
+/* conf-value.c: */
+
+/* Reads value into the field of key beneath base; reports what is wrong with it. */
+int conf_set_value(void *base, const struct conf_key *key, const char *value,
+		   struct conf_report *r);
 
 /* conf-parse.c: where the named sections began, in the last file that has something of them, and
  * where the keys of the other sections stand. */

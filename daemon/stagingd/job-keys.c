@@ -212,7 +212,7 @@ void job_keys_look(struct job *job)
 {
 	if (!job->keys.keys)
 		return;
-	for (size_t i = 0; i < job->n_runs && !job->ending; i++)
+	for (size_t i = 0; i < job->n_runs && !job->end.begun; i++)
 		if (takes_keys(job->runs[i]->stage) && is_on_its_way(job->runs[i]->stage))
 			return;
 	job_keys_deinit(job);

@@ -112,7 +112,7 @@ static void settle(struct job *job, struct stage *s)
 		s->counted[i] = counts[i];
 	}
 	/* What is copied behind its readers has not come to its end. */
-	if (result == s->said || (s->behind && s->state == STAGE_READY && !job->ending))
+	if (result == s->said || (s->behind && s->state == STAGE_READY && !job->end.begun))
 		return;
 	s->said = result;
 	say(job, s, result);
@@ -138,6 +138,6 @@ void job_metrics_look(struct job *job)
 	for (size_t i = 0; i < job->n_runs; i++)
 		if (is_settled(job_get_stage(job, i)))
 			settle(job, job_get_stage(job, i));
-	if (!job->ending)
+	if (!job->end.begun)
 		job_metrics_tell(job);
 }

@@ -74,7 +74,7 @@ static void on_answer(void *arg, int r, const struct error *err)
 	struct job_over *o = arg;
 
 	o->async = NULL;
-	if (o->job->ending)
+	if (o->job->end.begun)
 		return;
 	o->n_over = r == -ESRCH ? o->n_over + 1 : 0;
 	if (r < 0 && r != -ESRCH && !o->told) {
@@ -111,7 +111,7 @@ static void look(void *arg)
 	struct job_over *o = arg;
 	pid_t pid;
 
-	if (o->job->ending)
+	if (o->job->end.begun)
 		return;
 	if (o->slurmd && slurmd_is(o->slurmd)) { /* no pidfd */
 		loop_timer_set(o->job->loop, &o->timer, NO_PIDFD_MS);

@@ -6,11 +6,6 @@
  * memory of the job's, and may be hundreds of MiB by the image's word
  * (daemon/engines/image/sqfs-check-run.c). What moves data takes a place for each CPU, two at
  * least, and what may go to memory waits until the keeper has found out how much of it the job has.
- *
- * Ending: with a keeper, what is ready stays, because tasks may read it to the last moment, and the
- * keeper takes it away when they are gone. Without one everything is released here. Where the
- * keeper is told by us that the job is over, we stay until it ends us: left before, we would count
- * as dead.
  */
 #include "daemon/stagingd/job.h"
 
@@ -26,20 +21,16 @@
 #include "common/util/path.h"
 #include "daemon/stagingd/budget.h"
 #include "daemon/stagingd/cause.h"
-#include "daemon/stagingd/async.h"
 #include "daemon/stagingd/env-file.h"
+#include "daemon/stagingd/job-launcher.h"
 #include "daemon/stagingd/job-load.h"
 #include "daemon/stagingd/launcher.h"
 #include "daemon/stagingd/servers.h"
 #include "daemon/stagingd/stage-run.h"
 #include "daemon/stagingd/stage.h"
-#include "daemon/stagingd/manifest-cleanup.h"
 #include "daemon/stagingd/job-metrics.h"
-#include "daemon/stagingd/worker-proc.h"
 
-#define MEMORY_WAIT_MS 5000
-#define KEEPER_END_MS 4000 /* the keeper waits for us */
-#define MIN_WRITERS 2	   /* a source that hangs does not hold up the others */
+#define MIN_WRITERS 2 /* a source that hangs does not hold up the others */
 #define MAX_WRITERS 8
 #define MAX_MOUNTING 8
 
@@ -118,7 +109,7 @@ void job_schedule(struct job *job)
 	size_t writers = count_busy(job, stage_run_is_writer), max_writers = choose_max_writers();
 	size_t mounting = count_busy(job, stage_run_is_server);
 
-	if (job->ending || !job->launcher)
+	if (job->end.begun || !job->launcher)
 		return;
 	for (size_t i = 0; i < job->n_runs; i++) {
 		struct stage_run *run = job->runs[i];
@@ -138,223 +129,6 @@ void job_schedule(struct job *job)
 	servers_tell(job);
 }
 
-static void set_memory(struct job *job, uint64_t limit, uint64_t used)
-{
-	loop_timer_cancel(&job->memory_timer);
-	job->mem_limit = limit;
-	job->mem_used = used;
-	job->memory_known = true;
-	if (!job->local)
-		cpus_look(&job->cpus);
-	if (!limit)
-		log_info("what is staged to memory is not charged to the job");
-	job_schedule(job);
-}
-
-static void on_memory_late(void *arg)
-{
-	set_memory(arg, 0, 0);
-}
-
-/* --- the launcher's events --- */
-
-static struct worker_proc *find_worker(const struct job *job, uint32_t id)
-{
-	for (size_t i = 0; i < job->n_runs; i++) {
-		struct worker_proc *w = stage_run_get_worker(job->runs[i]);
-
-		if (w && worker_proc_get_id(w) == id)
-			return w;
-	}
-	return NULL;
-}
-
-static struct stage_run *find_slot(const struct job *job, uint32_t slot)
-{
-	for (size_t i = 0; i < job->n_runs; i++)
-		if (stage_run_get_slot(job->runs[i]) == (int)slot)
-			return job->runs[i];
-	return NULL;
-}
-
-static void on_spawned(void *arg, uint32_t id, int r, pid_t pid)
-{
-	struct worker_proc *w = find_worker(arg, id);
-	struct job *job = arg;
-
-	if (w)
-		worker_proc_on_spawned(w, r, pid);
-	if (pid > 0 && !job->local)
-		cpus_add(&job->cpus, pid);
-}
-
-static void on_exited(void *arg, uint32_t id, int status)
-{
-	struct worker_proc *w = find_worker(arg, id);
-
-	if (w)
-		worker_proc_on_exited(w, status);
-}
-
-static void on_mounted(void *arg, uint32_t slot, int r, const int *fds, size_t n_fds)
-{
-	struct stage_run *run = find_slot(arg, slot);
-
-	if (run)
-		stage_run_on_mounted(run, r, fds, n_fds);
-}
-
-static void on_unmounted(void *arg, uint32_t slot, int r)
-{
-	struct stage_run *run = find_slot(arg, slot);
-
-	if (run)
-		stage_run_on_unmounted(run, r);
-}
-
-static void on_tier_made(void *arg, uint32_t slot, uint32_t index, int r)
-{
-	struct stage_run *run = find_slot(arg, slot);
-
-	if (run)
-		stage_run_on_tier(run, index, r);
-}
-
-static void on_memory(void *arg, uint64_t limit, uint64_t used)
-{
-	set_memory(arg, limit, used);
-}
-
-static void on_cancel(void *arg)
-{
-	job_end(arg);
-}
-
-static void on_gone(void *arg)
-{
-	struct job *job = arg;
-
-	job->keeper_gone = true;
-	if (job->ended) {
-		job->on_end(job->arg);
-		return;
-	}
-	/* This comes to syslog alone: the site's LogFile is the keeper's to write. */
-	log_error("the keeper is gone: nothing more is staged on this node, and what is ready can "
-		  "be read until the job ends");
-	job_end(job);
-}
-
-static const struct launcher_events launcher_events = {
-	.spawned = on_spawned,
-	.exited = on_exited,
-	.mounted = on_mounted,
-	.unmounted = on_unmounted,
-	.memory = on_memory,
-	.cancel = on_cancel,
-	.gone = on_gone,
-	.tier_made = on_tier_made,
-};
-
-/* --- the end --- */
-
-static void finish(struct job *job)
-{
-	if (job->ended)
-		return;
-	job->ended = true;
-	loop_timer_cancel(&job->end_timer);
-	job_metrics_look(job);
-	job_metrics_tell(job);
-	if (job->end_keeper && !job->keeper_gone)
-		job->launcher->ops->end(job->launcher);
-	else
-		job->on_end(job->arg);
-}
-
-static int empty_rundir(void *rundir, struct error *err)
-{
-	return manifest_cleanup_empty_rundir(rundir, err);
-}
-
-static void on_removed(void *arg, int r, const struct error *err)
-{
-	if (r < 0)
-		log_warning("clean-up: %s", err->text);
-	finish(arg);
-}
-
-static void check_end(struct job *job)
-{
-	struct async *async;
-
-	if (!job->ending || job->ended || job->removing)
-		return;
-	for (size_t i = 0; i < job->n_runs; i++)
-		if (stage_run_is_busy(job->runs[i]))
-			return;
-	if (!job->local) {
-		finish(job);
-		return;
-	}
-	job->removing = true;
-	if (async_start(&async, job->loop, empty_rundir, job->rundir, job->conf->cleanup_timeout_ms,
-			on_removed, job) < 0)
-		finish(job);
-}
-
-static void on_end_late(void *arg)
-{
-	struct job *job = arg;
-
-	log_warning("ending with work left undone; the manifest says what");
-	finish(job);
-}
-
-/* For who waits for a dataset that is not ready, or asks for one more. */
-static int find_end_reason(const struct job *job, const char **textp)
-{
-	if (job->keeper_gone) {
-		*textp = "the keeper of this job has died: nothing more is staged on this node, "
-			 "and what is ready "
-			 "can be read until the job ends; submit the job again for the rest";
-		return STAGE_EXIT_NO_STAGING;
-	}
-	*textp = "the job is ending";
-	return STAGE_EXIT_INTERRUPTED;
-}
-
-void job_end(struct job *job)
-{
-	const char *reason;
-	int code;
-
-	if (job->ending)
-		return;
-	job->ending = true;
-	log_info("ending");
-	code = find_end_reason(job, &reason);
-	loop_timer_cancel(&job->memory_timer);
-	loop_timer_set(job->loop, &job->end_timer,
-		       job->local ? 2 * job->conf->cleanup_timeout_ms + KEEPER_END_MS
-				  : KEEPER_END_MS);
-	for (size_t i = 0; i < job->n_runs; i++) {
-		struct stage_run *run = job->runs[i];
-
-		if (job->local || stage_run_get_stage(run)->state != STAGE_READY)
-			stage_run_cancel(run, code, reason);
-	}
-	check_end(job);
-}
-
-void job_end_with_keeper(struct job *job)
-{
-	if (job->ending)
-		return;
-	job->end_keeper = true;
-	job_end(job);
-}
-
 void job_changed(struct job *job, bool urgent)
 {
 	if (urgent) {
@@ -363,7 +137,7 @@ void job_changed(struct job *job, bool urgent)
 	}
 	if (job->on_change)
 		job->on_change(job->arg, urgent);
-	check_end(job);
+	job_end_check(job);
 }
 
 /* --- what clients ask for --- */
@@ -448,8 +222,8 @@ int job_add(struct job *job, const char *item, const char **namep, struct error 
 	const char *reason;
 	int r;
 
-	if (job->ending) {
-		(void)find_end_reason(job, &reason);
+	if (job->end.begun) {
+		(void)job_end_get_reason(job, &reason);
 		return error_exit(err, STAGE_EXIT_NO_STAGING, ESHUTDOWN, "%s", reason);
 	}
 	r = dataset_list_from_string(&list, item, err);
@@ -493,25 +267,6 @@ static char *find_worker_program(void)
 	return asprintf(&path, STAGE_LIBEXEC_DIR "/%s", name) < 0 ? NULL : path;
 }
 
-static int make_launcher(struct job *job, int keeper_fd, struct error *err)
-{
-	uint64_t limit = 0, used = 0;
-
-	if (!job->local) {
-		loop_timer_set(job->loop, &job->memory_timer, MEMORY_WAIT_MS);
-		cpus_start(&job->cpus);
-		return launcher_keeper_new(&job->launcher, job->loop, keeper_fd, &launcher_events,
-					   job, err);
-	}
-	if (memory_read_cgroup(&limit, &used) == 0) {
-		job->mem_limit = limit;
-		job->mem_used = used;
-	}
-	job->memory_known = true;
-	return launcher_local_new(&job->launcher, job->loop, job->worker, &launcher_events, job,
-				  err);
-}
-
 int job_new(struct job **jobp, struct loop *loop, const struct job_options *options, int keeper_fd,
 	    struct error *err)
 {
@@ -524,8 +279,8 @@ int job_new(struct job **jobp, struct loop *loop, const struct job_options *opti
 	job->local = options->local;
 	job->job_id = options->job_id;
 	job->next_id = job->next_worker_id = 1;
-	loop_timer_init(&job->memory_timer, on_memory_late, job);
-	loop_timer_init(&job->end_timer, on_end_late, job);
+	job_launcher_init(job);
+	job_end_init(job);
 	cpus_init(&job->cpus, job);
 	job_over_init(&job->over, job);
 	job->rundir = strdup(options->rundir);
@@ -538,7 +293,7 @@ int job_new(struct job **jobp, struct loop *loop, const struct job_options *opti
 	    budget_new(&job->budget) < 0 ||
 	    asprintf(&job->data_dir, "%s/" RUNDIR_DATA, job->rundir) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = make_launcher(job, keeper_fd, err);
+	r = job_launcher_start(job, keeper_fd, err);
 	if (r < 0)
 		return r;
 	*jobp = steal_ptr(job);
@@ -552,7 +307,7 @@ void job_free(struct job *job)
 	for (size_t i = 0; i < job->n_runs; i++)
 		stage_run_free(job->runs[i]);
 	loop_timer_cancel(&job->memory_timer);
-	loop_timer_cancel(&job->end_timer);
+	loop_timer_cancel(&job->end.timer);
 	cpus_deinit(&job->cpus);
 	job_over_deinit(&job->over);
 	job_keys_deinit(job);

@@ -19,6 +19,7 @@
 #include "common/util/error.h"
 #include "daemon/stagingd/cpus.h"
 #include "daemon/stagingd/identity.h"
+#include "daemon/stagingd/job-end.h"
 #include "daemon/stagingd/job-keys.h"
 #include "daemon/stagingd/job-over.h"
 #include "daemon/stagingd/loop.h"
@@ -76,13 +77,9 @@ struct job {
 
 	struct error failure; /* code != 0: the answer to every wait */
 
-	bool ending, removing, ended;
-	bool end_keeper; /* it is to end with us */
-	bool keeper_gone;
-	struct loop_timer end_timer;
+	struct job_end end;
 	/* urgent: a state changed; else progress did. */
 	void (*on_change)(void *arg, bool urgent);
-	void (*on_end)(void *arg); /* everything that had to be done is */
 	void *arg;
 };
 
@@ -105,12 +102,6 @@ struct stage_run *job_find_run(const struct job *job, const char *name);
 /* Adds one item, given as text. namep: lent until the dataset goes. */
 int job_add(struct job *job, const char *item, const char **namep, struct error *err);
 void job_release(struct job *job, struct stage_run *run);
-
-/* The end of the job; on_end() follows. With a keeper what is ready stays. */
-void job_end(struct job *job);
-
-/* The same where nobody tells the keeper that the job is over: we do, and all is taken away. */
-void job_end_with_keeper(struct job *job);
 
 /* What the paths of tiers are expanded with; lent. */
 struct conf_expand job_get_expand(const struct job *job);

@@ -143,7 +143,8 @@ static int daemon_init(struct daemon *d, const struct job_options *o, struct err
 	if (r < 0)
 		return r;
 	d->job->on_change = on_change;
-	d->job->on_end = on_end;
+	d->job->end.on_end = on_end;
+	d->job->end.arg = d;
 	d->job->arg = d;
 	return 0;
 }

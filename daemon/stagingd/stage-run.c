@@ -286,7 +286,7 @@ static bool may_link(const struct stage_run *run)
 {
 	const struct stage *s = run->stage;
 
-	return s->state == STAGE_UNDOING && !run->linked && !run->job->ending &&
+	return s->state == STAGE_UNDOING && !run->linked && !run->job->end.begun &&
 	       s->dataset->onfail == DATASET_ONFAIL_SOURCE &&
 	       (s->dataset->method == DATASET_METHOD_AUTO ||
 		s->dataset->method == DATASET_METHOD_COPY) &&

@@ -438,7 +438,7 @@ static void start_job(void)
 	FUZZ_CHECK(job_new(&job, play.loop, &options, pair[1], &err) == 0);
 	play.job = job;
 	job->on_change = on_change;
-	job->on_end = on_end;
+	job->end.on_end = on_end;
 	job->conf = get_conf();
 	job_load_spec(job, spec_fd);
 	FUZZ_CHECK(!job->failure.code && job->n_runs == 5);

@@ -1,0 +1,130 @@
+#include "client/srun-nodes.h"
+
+#include <errno.h>
+#include <limits.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "client/capture.h"
+#include "client/srun.h"
+#include "common/util/parse.h"
+
+#define SQUEUE_MS 10000
+
+static uint32_t get_number(const char *name)
+{
+	uint32_t n;
+
+	return parse_uint32(getenv(name) ?: "", &n) == 0 ? n : 0;
+}
+
+uint32_t srun_get_n_components(void)
+{
+	uint32_t n = get_number("SLURM_HET_SIZE");
+
+	return n > 1 ? n : 1;
+}
+
+uint32_t srun_get_component_nodes(uint32_t component, uint32_t n)
+{
+	char name[64];
+	uint32_t nodes;
+
+	if (n > 1) {
+		snprintf(name, sizeof(name), "SLURM_JOB_NUM_NODES_HET_GROUP_%u", component);
+		nodes = get_number(name);
+		if (nodes)
+			return nodes;
+	}
+	nodes = get_number("SLURM_JOB_NUM_NODES");
+	return nodes ? nodes : get_number("SLURM_NNODES");
+}
+
+uint32_t srun_get_n_nodes(void)
+{
+	uint32_t n = srun_get_n_components(), sum = 0;
+
+	if (!get_number("SLURM_JOB_ID"))
+		return 0;
+	for (uint32_t i = 0; i < n; i++)
+		sum += srun_get_component_nodes(i, n);
+	return sum ? sum : 1;
+}
+
+bool srun_is_needed(void)
+{
+	const uint32_t n = srun_get_n_nodes();
+	char path[PATH_MAX];
+
+	return n > 1 || (n == 1 && !getenv("SLURMD_NODENAME") &&
+			 rpc_find_socket(path, sizeof(path), NULL) == 0 && access(path, F_OK) < 0);
+}
+
+int srun_refuse(struct error *err, enum stage_exit code, const char *text)
+{
+	error_exit(err, code, EINVAL, "%s", text);
+	return (int)code;
+}
+
+static int set_number(const char *name, unsigned value)
+{
+	char text[16];
+
+	snprintf(text, sizeof(text), "%u", value);
+	return setenv(name, text, 1) < 0 ? -errno : 0;
+}
+
+/* A component as squeue says it. Of an array there are other tasks as well, of a heterogeneous job
+ * all components. *firstp: whose number they go by, where it is not job's. */
+static int take_component(const char *line, uint32_t job, uint32_t *firstp)
+{
+	unsigned id, first, index, n_nodes;
+	char name[64];
+	int r = 0;
+
+	if (sscanf(line, "%u %u+%u %u", &id, &first, &index, &n_nodes) == 4) {
+		if (id == job && first != job)
+			*firstp = first;
+		if (first != job || index >= SRUN_MAX_STEPS)
+			return 0;
+		snprintf(name, sizeof(name), "SLURM_JOB_NUM_NODES_HET_GROUP_%u", index);
+		r = set_number(name, n_nodes);
+		if (r == 0 && index >= srun_get_n_components())
+			r = set_number("SLURM_HET_SIZE", index + 1);
+	} else if (sscanf(line, "%u %*s %u", &id, &n_nodes) != 2) {
+		return 0;
+	}
+	return r < 0 || id != job ? r : set_number("SLURM_JOB_NUM_NODES", n_nodes);
+}
+
+int srun_learn_n_nodes(struct error *err)
+{
+	const char *job = getenv("SLURM_JOB_ID");
+	const char *const argv[] = { "squeue", "-h", "-t", "R", "-o", "%A %i %D", "-j", job, NULL };
+	_cleanup_(freep) char *text = NULL;
+	uint32_t first = 0;
+	char *save = NULL;
+
+	if (srun_get_n_components() > 1 || srun_get_component_nodes(0, 1))
+		return 0;
+	if (capture_run(argv, SQUEUE_MS, &text) == 0)
+		for (char *line = strtok_r(text, "\n", &save); line;
+		     line = strtok_r(NULL, "\n", &save))
+			if (take_component(line, get_number("SLURM_JOB_ID"), &first) < 0)
+				return srun_refuse(err, STAGE_EXIT_FAILED, "out of memory");
+	if (first) {
+		error_exit(err, STAGE_EXIT_USAGE, EINVAL,
+			   "job %s is a component of a heterogeneous job; ask by SLURM_JOB_ID=%u",
+			   job, first);
+		return STAGE_EXIT_USAGE;
+	}
+	return srun_get_component_nodes(0, srun_get_n_components())
+		       ? 0
+		       : srun_refuse(
+				 err, STAGE_EXIT_NO_STAGING,
+				 "the job of SLURM_JOB_ID is not running, or squeue does not say "
+				 "how "
+				 "many nodes it has");
+}

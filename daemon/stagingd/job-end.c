@@ -1,0 +1,117 @@
+/*
+ * With a keeper, what is ready stays, because tasks may read it to the last moment, and the keeper
+ * takes it away when they are gone. Without one everything is released here. Where the keeper is
+ * told by us that the job is over, we stay until it ends us: left before, we would count as dead.
+ */
+#include "daemon/stagingd/job-end.h"
+
+#include "common/util/log.h"
+#include "daemon/stagingd/async.h"
+#include "daemon/stagingd/job.h"
+#include "daemon/stagingd/launcher.h"
+#include "daemon/stagingd/manifest-cleanup.h"
+#include "daemon/stagingd/stage-run.h"
+#include "daemon/stagingd/stage.h"
+
+#define KEEPER_END_MS 4000 /* the keeper waits for us */
+
+static void finish(struct job *job)
+{
+	if (job->end.done)
+		return;
+	job->end.done = true;
+	loop_timer_cancel(&job->end.timer);
+	job_metrics_look(job);
+	job_metrics_tell(job);
+	if (job->end.with_keeper && !job->end.keeper_gone)
+		job->launcher->ops->end(job->launcher);
+	else
+		job->end.on_end(job->end.arg);
+}
+
+static int empty_rundir(void *rundir, struct error *err)
+{
+	return manifest_cleanup_empty_rundir(rundir, err);
+}
+
+static void on_removed(void *arg, int r, const struct error *err)
+{
+	if (r < 0)
+		log_warning("clean-up: %s", err->text);
+	finish(arg);
+}
+
+void job_end_check(struct job *job)
+{
+	struct async *async;
+
+	if (!job->end.begun || job->end.done || job->end.removing)
+		return;
+	for (size_t i = 0; i < job->n_runs; i++)
+		if (stage_run_is_busy(job->runs[i]))
+			return;
+	if (!job->local) {
+		finish(job);
+		return;
+	}
+	job->end.removing = true;
+	if (async_start(&async, job->loop, empty_rundir, job->rundir, job->conf->cleanup_timeout_ms,
+			on_removed, job) < 0)
+		finish(job);
+}
+
+static void on_end_late(void *arg)
+{
+	struct job *job = arg;
+
+	log_warning("ending with work left undone; the manifest says what");
+	finish(job);
+}
+
+int job_end_get_reason(const struct job *job, const char **textp)
+{
+	if (job->end.keeper_gone) {
+		*textp = "the keeper of this job has died: nothing more is staged on this node, "
+			 "and what is ready "
+			 "can be read until the job ends; submit the job again for the rest";
+		return STAGE_EXIT_NO_STAGING;
+	}
+	*textp = "the job is ending";
+	return STAGE_EXIT_INTERRUPTED;
+}
+
+void job_end(struct job *job)
+{
+	const char *reason;
+	int code;
+
+	if (job->end.begun)
+		return;
+	job->end.begun = true;
+	log_info("ending");
+	code = job_end_get_reason(job, &reason);
+	loop_timer_cancel(&job->memory_timer);
+	loop_timer_set(job->loop, &job->end.timer,
+		       job->local ? 2 * job->conf->cleanup_timeout_ms + KEEPER_END_MS
+				  : KEEPER_END_MS);
+	for (size_t i = 0; i < job->n_runs; i++) {
+		struct stage_run *run = job->runs[i];
+
+		if (job->local || stage_run_get_stage(run)->state != STAGE_READY)
+			stage_run_cancel(run, code, reason);
+	}
+	job_end_check(job);
+}
+
+void job_end_with_keeper(struct job *job)
+{
+	if (job->end.begun)
+		return;
+	job->end.with_keeper = true;
+	job_end(job);
+}
+
+void job_end_init(struct job *job)
+{
+	loop_timer_init(&job->end.timer, on_end_late, job);
+}

@@ -1,0 +1,150 @@
+#include "daemon/stagingd/job-launcher.h"
+
+#include "common/util/log.h"
+#include "common/util/memory.h"
+#include "daemon/stagingd/job.h"
+#include "daemon/stagingd/launcher.h"
+#include "daemon/stagingd/stage-run.h"
+#include "daemon/stagingd/worker-proc.h"
+
+#define MEMORY_WAIT_MS 5000
+
+static void set_memory(struct job *job, uint64_t limit, uint64_t used)
+{
+	loop_timer_cancel(&job->memory_timer);
+	job->mem_limit = limit;
+	job->mem_used = used;
+	job->memory_known = true;
+	if (!job->local)
+		cpus_look(&job->cpus);
+	if (!limit)
+		log_info("what is staged to memory is not charged to the job");
+	job_schedule(job);
+}
+
+static void on_memory_late(void *arg)
+{
+	set_memory(arg, 0, 0);
+}
+
+static struct worker_proc *find_worker(const struct job *job, uint32_t id)
+{
+	for (size_t i = 0; i < job->n_runs; i++) {
+		struct worker_proc *w = stage_run_get_worker(job->runs[i]);
+
+		if (w && worker_proc_get_id(w) == id)
+			return w;
+	}
+	return NULL;
+}
+
+static struct stage_run *find_slot(const struct job *job, uint32_t slot)
+{
+	for (size_t i = 0; i < job->n_runs; i++)
+		if (stage_run_get_slot(job->runs[i]) == (int)slot)
+			return job->runs[i];
+	return NULL;
+}
+
+static void on_spawned(void *arg, uint32_t id, int r, pid_t pid)
+{
+	struct worker_proc *w = find_worker(arg, id);
+	struct job *job = arg;
+
+	if (w)
+		worker_proc_on_spawned(w, r, pid);
+	if (pid > 0 && !job->local)
+		cpus_add(&job->cpus, pid);
+}
+
+static void on_exited(void *arg, uint32_t id, int status)
+{
+	struct worker_proc *w = find_worker(arg, id);
+
+	if (w)
+		worker_proc_on_exited(w, status);
+}
+
+static void on_mounted(void *arg, uint32_t slot, int r, const int *fds, size_t n_fds)
+{
+	struct stage_run *run = find_slot(arg, slot);
+
+	if (run)
+		stage_run_on_mounted(run, r, fds, n_fds);
+}
+
+static void on_unmounted(void *arg, uint32_t slot, int r)
+{
+	struct stage_run *run = find_slot(arg, slot);
+
+	if (run)
+		stage_run_on_unmounted(run, r);
+}
+
+static void on_tier_made(void *arg, uint32_t slot, uint32_t index, int r)
+{
+	struct stage_run *run = find_slot(arg, slot);
+
+	if (run)
+		stage_run_on_tier(run, index, r);
+}
+
+static void on_memory(void *arg, uint64_t limit, uint64_t used)
+{
+	set_memory(arg, limit, used);
+}
+
+static void on_cancel(void *arg)
+{
+	job_end(arg);
+}
+
+static void on_gone(void *arg)
+{
+	struct job *job = arg;
+
+	job->end.keeper_gone = true;
+	if (job->end.done) {
+		job->end.on_end(job->end.arg);
+		return;
+	}
+	/* This comes to syslog alone: the site's LogFile is the keeper's to write. */
+	log_error("the keeper is gone: nothing more is staged on this node, and what is ready can "
+		  "be read until the job ends");
+	job_end(job);
+}
+
+static const struct launcher_events launcher_events = {
+	.spawned = on_spawned,
+	.exited = on_exited,
+	.mounted = on_mounted,
+	.unmounted = on_unmounted,
+	.memory = on_memory,
+	.cancel = on_cancel,
+	.gone = on_gone,
+	.tier_made = on_tier_made,
+};
+
+int job_launcher_start(struct job *job, int keeper_fd, struct error *err)
+{
+	uint64_t limit = 0, used = 0;
+
+	if (!job->local) {
+		loop_timer_set(job->loop, &job->memory_timer, MEMORY_WAIT_MS);
+		cpus_start(&job->cpus);
+		return launcher_keeper_new(&job->launcher, job->loop, keeper_fd, &launcher_events,
+					   job, err);
+	}
+	if (memory_read_cgroup(&limit, &used) == 0) {
+		job->mem_limit = limit;
+		job->mem_used = used;
+	}
+	job->memory_known = true;
+	return launcher_local_new(&job->launcher, job->loop, job->worker, &launcher_events, job,
+				  err);
+}
+
+void job_launcher_init(struct job *job)
+{
+	loop_timer_init(&job->memory_timer, on_memory_late, job);
+}

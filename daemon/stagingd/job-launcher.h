@@ -1,0 +1,14 @@
+/*
+ * job-launcher: who starts a job's workers and mounts for them, and what it tells: each event goes
+ * to the dataset that it is about.
+ */
+#pragma once
+
+struct error;
+struct job;
+
+void job_launcher_init(struct job *job);
+
+/* Sets job->launcher. keeper_fd: the socket to the keeper, taken over; -1 if local. Who is local
+ * knows the limit of memory then; else the keeper says it, or it is not waited for any longer. */
+int job_launcher_start(struct job *job, int keeper_fd, struct error *err);
