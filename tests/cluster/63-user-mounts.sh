@@ -61,6 +61,7 @@ hangs_over() {
 	job_wait_says "$id" begun
 	for dir in "$@"; do
 		as_on alice n1 setsid $hangfs "${dir//ID/$id}" allow_other
+		assert on n1 grep -qF " ${dir//ID/$id} " /proc/self/mountinfo
 	done
 	let_go "$id"
 	job_done "$id"
@@ -89,6 +90,7 @@ test_the_reaper_takes_a_nest_in_one_run() {
 	job_wait_says "$id" begun
 	dir=/srv/local/stage-data-$id/data
 	as_on alice n1 setsid $hangfs "$dir" allow_other 300
+	assert_le 300 "$(mounts_left)" "mounts"
 	on n1 pkill -KILL -x stage-keeper
 	let_go "$id"
 	job_wait "$id"
