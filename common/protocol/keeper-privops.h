@@ -29,7 +29,7 @@ enum privop_kind {
 	PRIVOP_MAKE_DIR,  /* n[2]: its mode, and PRIVOP_MAKE_* */
 	PRIVOP_RENAME,	  /* to name2 (with the same numbers) in dir2 */
 	PRIVOP_REMOVE,	  /* A file or an empty directory; of a tier, with the user's in it */
-	PRIVOP_OPEN_FILE, /* dir, name: enum privop_file. An fd */
+	PRIVOP_OPEN_FILE, /* dir, name: enum privop_file. An fd to read by */
 	PRIVOP_BIND,	  /* dir. Makes the job's socket, the user's. An fd */
 
 	/* Mounts: on that name in dir */
@@ -87,6 +87,14 @@ enum privop_kind {
 	PRIVOP_TEXT, /* The file of figures; n: 0: makes a new one beside it, which is fd 3 of the
 		      * task "metrics" then; 1: that one gets the name. -EPERM: the same */
 
+	/* More of directories */
+	PRIVOP_WRITE, /* dir, name: enum privop_file, n: bytes of text, 1: they come after those
+			   * that were written before. No file grows beyond PRIVOP_MAX_FILE; the
+			   * manager gets no descriptor that could be written to */
+	PRIVOP_LOCK,  /* dir, n: enum privop_lock. The keeper itself holds the lock of a job's
+			   * directory, so it is free when the keeper is gone. -EBUSY: another has it
+			   */
+
 	PRIVOP_N,
 
 	/* What the keeper says by itself */
@@ -114,19 +122,23 @@ enum privop_name {
 	PRIVOP_N_NAMES,
 };
 
-/* How they are opened */
 enum privop_file {
-	PRIVOP_FILE_LOCK,
-	PRIVOP_FILE_LOCK_LOOK, /* not made */
-	PRIVOP_FILE_STATE,
+	PRIVOP_FILE_STATE, /* not to be written */
 	PRIVOP_FILE_STATE_NEW,
 	PRIVOP_FILE_FAILED,
-	PRIVOP_FILE_FAILED_NEW,
-	PRIVOP_FILE_CRASHES,
-	PRIVOP_FILE_CRASHES_NEW, /* to append to */
-	PRIVOP_FILE_BREAKER_NEW,
-	PRIVOP_FILE_METRICS,
+	PRIVOP_FILE_CRASHES, /* what is written comes at its end, in a clean-up alone */
+	PRIVOP_FILE_BREAKER, /* is made, in a clean-up alone */
+	PRIVOP_FILE_METRICS, /* is written over */
 	PRIVOP_N_FILES,
+};
+
+enum privop_lock {
+	PRIVOP_LOCK_TAKE, /* until PRIVOP_LOCK_FREE or PRIVOP_CLOSE_DIR */
+	PRIVOP_LOCK_FREE,
+	PRIVOP_LOCK_LOOK, /* r 0: nobody has it */
+	/* Two numbers of the reaper's, which follow root's mark in the file (leftover.h) */
+	PRIVOP_LOCK_WRITE, /* n[1], n[2] */
+	PRIVOP_LOCK_READ,  /* the same, in the answer; 0: none were written */
 };
 
 enum privop_dir {
@@ -184,9 +196,8 @@ struct privop {
 	char text[PRIVOP_TEXT_SIZE];
 };
 
-/* The manager writes records, counts and sentences: in /run, which is memory, none of them grows
- * beyond this. */
-#define MANAGER_MAX_FILE (4 << 20)
+/* Records, counts and sentences: in /run, which is memory, none of them grows beyond this. */
+#define PRIVOP_MAX_FILE (4 << 20)
 
 /* Descriptors that the manager is started with: */
 #define MANAGER_FD_KEEPER 3

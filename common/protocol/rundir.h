@@ -2,7 +2,8 @@
  * rundir: the names in a job's run directory, and who owns what.
  *
  *   STAGE_RUN_DIR/<job>/        root 0711
- *     lock                      root 0600  flock held by the keeper as long as it lives
+ *     lock                      root 0600  flock held by the keeper as long as it lives; in it
+ *                                          root's mark whose the job is (struct rundir_mark)
  *     state                     root 0600  the job's record (daemon/manager/state.c): what has to
  *                                          be cleaned up
  *     failed                    root 0644  the sentence why nothing is staged here, if so
@@ -20,6 +21,8 @@
 #include <stddef.h>
 #include <stdint.h>
 #include <sys/types.h>
+
+#include "common/protocol/sluid.h"
 
 #include "stage-build.h"
 
@@ -50,6 +53,13 @@
 #define RUNDIR_NOT_STAGED STAGE_RUN_DIR "/NOT-STAGED-ON-THIS-NODE"
 
 #define RUNDIR_MAX_SLOTS 64
+
+/* What `lock` begins with. Root writes it when it makes the directory, and nobody else can. */
+struct rundir_mark {
+	uid_t uid; /* 0: not known */
+	gid_t gid;
+	char sluid[SLUID_SIZE]; /* "": not known */
+};
 
 /* STAGE_RUN_DIR/<job>[/<name>]; returns the length, -ENAMETOOLONG if it does not fit. */
 int rundir_path(char *buf, size_t size, uint32_t job_id, const char *name);

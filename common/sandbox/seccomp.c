@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/prctl.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
@@ -32,7 +33,7 @@
 #endif
 
 #define SECCOMP_MAX_CALLS 200 /* a jump of BPF goes 255 far */
-#define SECCOMP_MAX_RULES 14
+#define SECCOMP_MAX_RULES 15
 #define SECCOMP_X32_BIT 0x40000000
 #define SECCOMP_CLONE3 435 /* on all architectures; older headers lack these */
 #define SECCOMP_OPENAT2 437
@@ -218,7 +219,8 @@ static const struct rule no_namespaces[] = { NO_NAMESPACES };
 static const struct rule no_writing[] = { NO_NAMESPACES, NO_WRITING };
 
 /* The same, local sockets alone (AF_UNIX is 1), no limits or CPUs of others, and no descriptor by
- * which the kernel sends a signal to another process: it would go to the owner. */
+ * which the kernel sends a signal to another process: it would go to the owner. It ends with the
+ * process that started it. */
 static const struct rule alone_and_local[] = {
 	NO_NAMESPACES,
 	NO_WRITING,
@@ -230,6 +232,7 @@ static const struct rule alone_and_local[] = {
 	{ __NR_fcntl, WHEN_VALUE, 1, F_SETSIG, REFUSE },
 	{ __NR_ioctl, WHEN_VALUE, 1, FIOSETOWN, REFUSE },
 	{ __NR_ioctl, WHEN_VALUE, 1, SIOCSPGRP, REFUSE },
+	{ __NR_prctl, WHEN_VALUE, 0, PR_SET_PDEATHSIG, REFUSE },
 };
 
 struct filter {

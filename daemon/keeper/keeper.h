@@ -50,10 +50,10 @@ struct keeper {
 	ssize_t log_left; /* bytes that may be written yet */
 	int text_fd;	  /* of the figures, as long as they are written; -1: none */
 	int dirs[PRIVOP_N_DIRS];      /* by number; -1: none */
+	int locks[PRIVOP_N_DIRS];     /* the files whose locks are held; -1: none */
 	uint32_t jobs[PRIVOP_N_DIRS]; /* whose directories those of PRIVOP_OPEN_DIR are */
-	uid_t owners[PRIVOP_N_DIRS];  /* the users of these jobs, as root sees it; 0: not known */
-	gid_t owner_gids[PRIVOP_N_DIRS];
-	int groups[PRIVOP_N_GROUPS]; /* of the job, to be joined; -1: none */
+	struct rundir_mark marks[PRIVOP_N_DIRS]; /* the users of these jobs, as root sees it */
+	int groups[PRIVOP_N_GROUPS];		 /* of the job, to be joined; -1: none */
 };
 
 #define KEEPER_INIT                                                                                \
@@ -61,7 +61,8 @@ struct keeper {
 		.sock = -1, .answer_fd = 2, .go_fd = -1, .control_fd = -1,                         \
 		.slots = { [0 ... RUNDIR_MAX_SLOTS - 1].fd = -1 }, .programs = { -1, -1, -1 },     \
 		.site = { .fd = -1 }, .account = { .fd = -1 }, .log_fd = -1, .log_rd = -1,         \
-		.text_fd = -1, .dirs = { -1, -1, -1, -1, -1, -1, -1 }, .groups = {                 \
+		.text_fd = -1, .dirs = { -1, -1, -1, -1, -1, -1, -1 },                             \
+		.locks = { -1, -1, -1, -1, -1, -1, -1 }, .groups = {                               \
 			-1,                                                                        \
 			-1,                                                                        \
 			-1                                                                         \
@@ -106,16 +107,17 @@ bool privop_is_place(uint32_t dir, uint32_t name);
  * of its job, and cleans up what was moved aside of others, which are over. */
 bool privop_is_ours(const struct keeper *k, const struct privop *a);
 
-/* Is that the directory of another job, of another user's, in the keeper of a running job? A
- * manager that could change its record would have the reaper remove what other users have. A
- * leftover with the job's own number has to be ended first, and its record says that. */
+/* Is that the directory of another job, and not known to be of the same user's, in the keeper of a
+ * running job? A manager that could change its record would have the reaper remove what other users
+ * have. A leftover with the job's own number has to be ended first, and its record says that; what
+ * was moved aside of another user's is not the job's, whatever its number. */
 bool privop_is_others(const struct keeper *k, uint32_t dir);
 
 /* The job's user; in a clean-up the user of a job whose directory is held. Never root or the system
  * user. *gidp: the job's group, where it is. */
 bool privop_is_users(const struct keeper *k, uid_t uid, gid_t *gidp);
-/* The user whose job that directory is; 0: that is not known (yet). *gidp: his group. */
-uid_t dir_find_owner(int dir, gid_t *gidp);
+/* The user whose job that directory is; 0: that is not known (yet). */
+uid_t dir_find_owner(int dir, struct rundir_mark *mark);
 
 /* What an enum privop_name stands for, with these numbers. */
 void privop_print_name(char buf[static 64], uint32_t name, const int64_t *n);
@@ -151,6 +153,8 @@ int privop_make_dir(struct keeper *k, struct call *c);
 int privop_rename(struct keeper *k, struct call *c);
 int privop_remove(struct keeper *k, struct call *c);
 int privop_open_file(struct keeper *k, struct call *c);
+int privop_write(struct keeper *k, struct call *c);
+int privop_lock(struct keeper *k, struct call *c);
 int privop_bind(struct keeper *k, struct call *c);
 int privop_memory(struct keeper *k, struct call *c);
 int privop_resize(struct keeper *k, struct call *c);

@@ -57,7 +57,7 @@ static int start_manager(struct keeper *k, const char *const *argv, bool run)
 			     .fds = { -1, 0, 1 },
 			     .n_fds = run ? 3 : 1,
 			     .output = 2,
-			     .max_file = MANAGER_MAX_FILE,
+			     .max_file = PRIVOP_MAX_FILE,
 			     .dies_with_us = true };
 	_cleanup_(fd_closep) int theirs = -1, go = -1;
 	int pair[2];

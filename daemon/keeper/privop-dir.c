@@ -9,6 +9,7 @@
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
@@ -20,7 +21,16 @@
 #include "common/util/root-path.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-#define NEW_FLAGS (O_WRONLY | O_CREAT | O_TRUNC)
+#define NEVER (-1)
+#define LOCK_NUMBERS (2 * sizeof(int64_t))
+#define LOCK_FLAGS (O_RDWR | O_NOFOLLOW | O_CLOEXEC)
+
+/* flags: how it is opened to write from its beginning on; NEVER */
+struct file {
+	const char *name;
+	int flags;
+	mode_t mode;
+};
 
 void privop_print_name(char buf[static 64], uint32_t name, const int64_t *n)
 {
@@ -104,13 +114,18 @@ int privop_open_tier(struct keeper *k, struct call *c)
 	return open_roots(k, c, PRIVOP_DIR_TIER, c->a->text);
 }
 
-/* Root has made the socket for him, or the directory in the tmpfs; what he has mounted on that says
- * any uid. The group of either is the job's, or another one of his that he gave it to. */
-uid_t dir_find_owner(int dir, gid_t *gidp)
+/* By root's mark; a directory of an earlier version has none. Root has made the socket for him, or
+ * the directory in the tmpfs; what he has mounted on that says any uid. The group of either is the
+ * job's, or another one of his that he gave it to. */
+uid_t dir_find_owner(int dir, struct rundir_mark *mark)
 {
 	const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
+	_cleanup_(fd_closep) int fd = openat(dir, RUNDIR_LOCK, LOCK_FLAGS);
 	struct statx top, st;
 
+	*mark = (struct rundir_mark){ 0 };
+	if (pread(fd, mark, sizeof(*mark), 0) == sizeof(*mark) && mark->uid)
+		return mark->uid;
 	/* It is root's until it is given to him. */
 	if (statx(dir, RUNDIR_SOCK, flags, STATX_UID | STATX_GID, &st) < 0 || !st.stx_uid) {
 		if (statx(dir, RUNDIR_MEMORY, flags, STATX_UID, &top) < 0 ||
@@ -119,8 +134,8 @@ uid_t dir_find_owner(int dir, gid_t *gidp)
 		if (top.stx_dev_major != st.stx_dev_major || top.stx_dev_minor != st.stx_dev_minor)
 			return 0;
 	}
-	*gidp = st.stx_gid;
-	return st.stx_uid;
+	mark->gid = st.stx_gid;
+	return mark->uid = st.stx_uid;
 }
 
 int privop_open_dir(struct keeper *k, struct call *c)
@@ -140,9 +155,12 @@ int privop_open_dir(struct keeper *k, struct call *c)
 		return -errno;
 	if (st.st_uid != 0 || st.st_mode & 022)
 		return -EPERM;
-	k->owners[i] = dir_find_owner(fd, &k->owner_gids[i]);
+	(void)dir_find_owner(fd, &k->marks[i]);
 	r = take_dir(k, c, (uint32_t)i, steal_fd(&fd));
 	k->jobs[i] = (uint32_t)c->a->n[0];
+	/* What is aside may be of another user's job that had this number. */
+	if (k->uid && c->a->dir == PRIVOP_DIR_TRASH && k->marks[i].uid != k->uid)
+		k->jobs[i] = 0;
 	if (r == 0)
 		alarm(0); /* a clean-up finds us from here on (spank/keeper-start.c) */
 	return r < 0 ? r : i;
@@ -150,8 +168,10 @@ int privop_open_dir(struct keeper *k, struct call *c)
 
 int privop_close_dir(struct keeper *k, struct call *c)
 {
-	if (c->dir >= 0)
-		fd_closep(&k->dirs[c->a->dir]);
+	if (c->dir < 0)
+		return 0;
+	fd_closep(&k->dirs[c->a->dir]);
+	fd_closep(&k->locks[c->a->dir]);
 	return 0;
 }
 
@@ -162,6 +182,21 @@ int privop_check_dir(struct keeper *k, struct call *c)
 	if (fstat(c->dir2, &a) < 0 || fstatat(c->dir, c->name, &b, AT_SYMLINK_NOFOLLOW) < 0)
 		return errno == ENOENT ? 1 : -errno;
 	return a.st_ino != b.st_ino || a.st_dev != b.st_dev;
+}
+
+/* A clean-up that comes in between makes a lock of its own: then there is a directory already. */
+static int make_job(const struct keeper *k, const struct call *c)
+{
+	struct rundir_mark mark = { k->uid, k->gid, "" };
+	_cleanup_(fd_closep) int dir = -1, fd = -1;
+
+	if (k->sluid && sluid_is_valid(k->sluid))
+		strcpy(mark.sluid, k->sluid);
+	if (mkdirat(c->dir, c->name, 0711) < 0)
+		return -errno;
+	dir = openat(c->dir, c->name, DIR_FLAGS);
+	fd = openat(dir, RUNDIR_LOCK, LOCK_FLAGS | O_CREAT | O_EXCL, 0600);
+	return fd < 0 || write(fd, &mark, sizeof(mark)) != sizeof(mark) ? -errno : 0;
 }
 
 /* Root's own, with the user's in it: no user can mount on it, or rename what is in it. */
@@ -203,6 +238,8 @@ int privop_make_dir(struct keeper *k, struct call *c)
 {
 	const int64_t how = c->a->n[2];
 
+	if (c->a->name == PRIVOP_NAME_JOB && c->a->dir == PRIVOP_DIR_RUN)
+		return *c->name ? make_job(k, c) : -ENOENT;
 	if (!(how & PRIVOP_MAKE_USERS))
 		return mkdirat(c->dir, c->name, how & 0755) < 0 ? -errno : 0;
 	if (!k->uid || c->a->dir != PRIVOP_DIR_TIER)
@@ -247,33 +284,100 @@ int privop_remove(struct keeper *k, struct call *c)
 	return errno == EISDIR && unlinkat(c->dir, c->name, AT_REMOVEDIR) == 0 ? 0 : -errno;
 }
 
-int privop_open_file(struct keeper *k, struct call *c)
+/* The file that the call means, where that stands; NULL: it may not be opened like that. */
+static const struct file *find_file(const struct keeper *k, const struct privop *a, bool write)
 {
 	/* clang-format off */
-	static const struct { const char *name; int flags; mode_t mode; } files[PRIVOP_N_FILES] = {
-		[PRIVOP_FILE_LOCK] = { RUNDIR_LOCK, O_RDWR | O_CREAT, 0600 },
-		[PRIVOP_FILE_LOCK_LOOK] = { RUNDIR_LOCK, O_RDONLY, 0 },
-		[PRIVOP_FILE_STATE] = { RUNDIR_STATE, O_RDONLY, 0 },
-		[PRIVOP_FILE_STATE_NEW] = { RUNDIR_STATE_TMP, NEW_FLAGS, 0600 },
-		[PRIVOP_FILE_FAILED] = { RUNDIR_FAILED, O_RDONLY, 0 },
-		[PRIVOP_FILE_FAILED_NEW] = { RUNDIR_FAILED, NEW_FLAGS, 0644 },
-		[PRIVOP_FILE_CRASHES] = { RUNDIR_CRASHES, O_RDONLY, 0 },
-		[PRIVOP_FILE_CRASHES_NEW] = { RUNDIR_CRASHES, O_WRONLY | O_CREAT | O_APPEND, 0600 },
-		[PRIVOP_FILE_BREAKER_NEW] = { RUNDIR_BREAKER, O_WRONLY | O_CREAT | O_EXCL, 0644 },
-		[PRIVOP_FILE_METRICS] = { RUNDIR_METRICS, O_RDWR | O_CREAT, 0600 },
+	static const struct file files[PRIVOP_N_FILES] = {
+		[PRIVOP_FILE_STATE] = { RUNDIR_STATE, NEVER, 0 },
+		[PRIVOP_FILE_STATE_NEW] = { RUNDIR_STATE_TMP, O_TRUNC, 0600 },
+		[PRIVOP_FILE_FAILED] = { RUNDIR_FAILED, O_TRUNC, 0644 },
+		[PRIVOP_FILE_CRASHES] = { RUNDIR_CRASHES, O_APPEND, 0600 },
+		[PRIVOP_FILE_BREAKER] = { RUNDIR_BREAKER, O_EXCL, 0644 },
+		[PRIVOP_FILE_METRICS] = { RUNDIR_METRICS, 0, 0600 },
 	};
 	/* clang-format on */
-	const uint32_t i = c->a->name;
+	const uint32_t i = a->name;
 
-	if (i >= PRIVOP_N_FILES ||
-	    (i < PRIVOP_FILE_CRASHES ? c->a->dir < PRIVOP_DIR_FREE : c->a->dir != PRIVOP_DIR_RUN))
+	if (i >= PRIVOP_N_FILES)
+		return NULL;
+	if (i < PRIVOP_FILE_CRASHES ? a->dir < PRIVOP_DIR_FREE : a->dir != PRIVOP_DIR_RUN)
+		return NULL;
+	if (!write)
+		return &files[i];
+	if (files[i].flags == NEVER || privop_is_others(k, a->dir))
+		return NULL;
+	/* With these a job's manager would switch staging off for all jobs of the node. */
+	if (k->uid && (i == PRIVOP_FILE_CRASHES || i == PRIVOP_FILE_BREAKER))
+		return NULL;
+	return &files[i];
+}
+
+int privop_open_file(struct keeper *k, struct call *c)
+{
+	const struct file *f = find_file(k, c->a, false);
+
+	if (!f)
 		return -EPERM;
-	if (privop_is_others(k, c->a->dir) && files[i].flags & O_TRUNC)
+	return privop_give(c, openat(c->dir, f->name, O_RDONLY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+/* A descriptor to write by could be handed on to a process that has no limits. */
+int privop_write(struct keeper *k, struct call *c)
+{
+	const struct file *f = find_file(k, c->a, true);
+	const int64_t size = c->a->n[0];
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat st;
+	int flags;
+
+	if (!f || size < 0 || size > PRIVOP_TEXT_SIZE)
 		return -EPERM;
-	if (k->uid && i == PRIVOP_FILE_BREAKER_NEW)
+	flags = c->a->n[1] && f->flags == O_TRUNC ? O_APPEND : f->flags;
+	fd = openat(c->dir, f->name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | flags, f->mode);
+	if (fd < 0 || fstat(fd, &st) < 0)
+		return -errno;
+	if (st.st_size + size > PRIVOP_MAX_FILE)
+		return -EFBIG;
+	return write(fd, c->a->text, (size_t)size) != size ? -ENOSPC : 0;
+}
+
+static int take_lock(struct keeper *k, const struct call *c, int *fdp)
+{
+	const bool take = c->a->n[0] == PRIVOP_LOCK_TAKE;
+
+	if (flock(*fdp, LOCK_NB | (take ? LOCK_EX : LOCK_SH)) < 0)
+		return errno == EWOULDBLOCK ? -EBUSY : -errno;
+	if (take)
+		k->locks[c->a->dir] = steal_fd(fdp);
+	return 0;
+}
+
+/* No descriptor of the file leaves root: whoever had one could hold the lock, and the job's memory
+ * with it, for as long as he likes. */
+int privop_lock(struct keeper *k, struct call *c)
+{
+	int64_t *const n = c->a->n;
+	_cleanup_(fd_closep) int fd = -1;
+
+	if (c->a->dir < PRIVOP_DIR_FREE || c->dir < 0)
 		return -EPERM;
-	return privop_give(c, openat(c->dir, files[i].name, files[i].flags | O_NOFOLLOW | O_CLOEXEC,
-				     files[i].mode));
+	if (n[0] != PRIVOP_LOCK_LOOK && n[0] != PRIVOP_LOCK_READ && privop_is_others(k, c->a->dir))
+		return -EPERM;
+	if (n[0] == PRIVOP_LOCK_FREE)
+		fd_closep(&k->locks[c->a->dir]);
+	if (n[0] == PRIVOP_LOCK_FREE || (n[0] == PRIVOP_LOCK_TAKE && k->locks[c->a->dir] >= 0))
+		return 0;
+	fd = openat(c->dir, RUNDIR_LOCK, LOCK_FLAGS | (n[0] == PRIVOP_LOCK_TAKE ? O_CREAT : 0),
+		    0600);
+	if (fd < 0)
+		return -errno;
+	if (n[0] == PRIVOP_LOCK_WRITE)
+		return pwrite(fd, n + 1, LOCK_NUMBERS, sizeof(struct rundir_mark)) < 0 ? -errno : 0;
+	if (n[0] != PRIVOP_LOCK_READ)
+		return take_lock(k, c, &fd);
+	n[1] = n[2] = 0;
+	return pread(fd, n + 1, LOCK_NUMBERS, sizeof(struct rundir_mark)) < 0 ? -errno : 0;
 }
 
 /* Bound by root in root's directory, so nobody else can be there; listened on by stagingd, so

@@ -37,7 +37,7 @@ bool privop_is_others(const struct keeper *k, uint32_t dir)
 {
 	if (!k->uid || dir < PRIVOP_DIR_FREE || dir >= PRIVOP_N_DIRS)
 		return false;
-	return k->jobs[dir] != k->job && k->owners[dir] && k->owners[dir] != k->uid;
+	return k->jobs[dir] != k->job && k->marks[dir].uid != k->uid;
 }
 
 bool privop_is_ours(const struct keeper *k, const struct privop *a)
@@ -63,17 +63,17 @@ bool privop_is_ours(const struct keeper *k, const struct privop *a)
 bool privop_is_users(const struct keeper *k, uid_t uid, gid_t *gidp)
 {
 	bool is = k->uid && uid == k->uid;
-	gid_t gid = k->gid;
+	struct rundir_mark mark = { .gid = k->gid };
 
 	if (!uid || uid == k->system_uid)
 		return false;
 	/* Where it was not known when the directory was opened, its keeper was only beginning. */
 	for (int i = PRIVOP_DIR_FREE; !k->uid && !is && i < PRIVOP_N_DIRS; i++) {
-		gid = k->owner_gids[i];
-		is = k->dirs[i] >= 0 && uid == (k->owners[i] ?: dir_find_owner(k->dirs[i], &gid));
+		mark = k->marks[i];
+		is = k->dirs[i] >= 0 && uid == (mark.uid ?: dir_find_owner(k->dirs[i], &mark));
 	}
 	if (is)
-		*gidp = gid;
+		*gidp = mark.gid;
 	return is;
 }
 
@@ -85,6 +85,7 @@ void privop_do(struct keeper *k, struct call *c)
 		[PRIVOP_OPEN_DIR] = privop_open_dir, [PRIVOP_CLOSE_DIR] = privop_close_dir,
 		[PRIVOP_CHECK_DIR] = privop_check_dir, [PRIVOP_MAKE_DIR] = privop_make_dir,
 		[PRIVOP_RENAME] = privop_rename, [PRIVOP_REMOVE] = privop_remove, [PRIVOP_OPEN_FILE] = privop_open_file,
+		[PRIVOP_WRITE] = privop_write, [PRIVOP_LOCK] = privop_lock,
 		[PRIVOP_BIND] = privop_bind, [PRIVOP_MEMORY] = privop_memory, [PRIVOP_RESIZE] = privop_resize,
 		[PRIVOP_SLOT] = privop_slot, [PRIVOP_DETACH] = privop_detach,
 		[PRIVOP_DETACH_BELOW] = privop_detach_below, [PRIVOP_REPEAT] = privop_repeat,

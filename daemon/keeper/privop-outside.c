@@ -46,11 +46,16 @@ static int open_group_above(char *path, const char **namep)
 	return steal_fd(&fd);
 }
 
-/* A job's keeper knows its own SLUID from Slurm. A clean-up has it from a record only: there any
- * job's will do. */
+/* A job's keeper knows its own SLUID from Slurm. A clean-up has those of the jobs whose directories
+ * are held, by root's mark in them; what the record says does not count. */
 static bool is_by_sluid(const struct keeper *k, const char *name)
 {
-	return sluid_is_valid(name) && (!k->uid || (k->sluid && strcmp(name, k->sluid) == 0));
+	bool is = k->uid && k->sluid && strcmp(name, k->sluid) == 0;
+
+	for (int i = PRIVOP_DIR_FREE; !k->uid && !is && i < PRIVOP_N_DIRS; i++)
+		is = k->dirs[i] >= 0 &&
+		     strncmp(name, k->marks[i].sluid, sizeof(k->marks[i].sluid)) == 0;
+	return is && sluid_is_valid(name);
 }
 
 /* The job's directory (in a clean-up any job's) in a file system of cgroups, and its name in the

@@ -25,6 +25,7 @@
 
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
+#include "common/util/fd.h"
 #include "common/util/root-path.h"
 
 #define REPEAT_TIMEOUT_MS 1000
@@ -106,8 +107,15 @@ static int copy_mount(struct repeat *rep, int dirfd, const char *name)
 	return rep->tree_fd < 0 ? -errno : 0;
 }
 
-/* In a child, which is left behind when it hangs. */
-static int run(const struct repeat *rep, uint64_t deadline_ms)
+/* In a child, which is left behind when it hangs: of root's it keeps the tree alone, no lock. */
+static _Noreturn void run_child(struct repeat *rep)
+{
+	rep->tree_fd = dup2(rep->tree_fd, STDERR_FILENO + 1);
+	fd_close_from(STDERR_FILENO + 2);
+	_exit(-enter_and_attach(rep) & 0xff);
+}
+
+static int run(struct repeat *rep, uint64_t deadline_ms)
 {
 	const pid_t pid = fork();
 	int status;
@@ -116,7 +124,7 @@ static int run(const struct repeat *rep, uint64_t deadline_ms)
 	if (pid < 0)
 		return -errno;
 	if (pid == 0)
-		_exit(-enter_and_attach(rep) & 0xff);
+		run_child(rep);
 	while ((r = waitpid(pid, &status, WNOHANG)) == 0 && clock_ms() < deadline_ms)
 		usleep(500);
 	if (r == 0)

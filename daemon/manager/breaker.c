@@ -9,7 +9,7 @@
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
-#include "common/util/fd.h"
+#include "common/util/clock.h"
 #include "common/util/log.h"
 #include "daemon/manager/privops.h"
 
@@ -32,17 +32,14 @@ static int count_recent(void)
 
 bool breaker_count(void)
 {
-	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, PRIVOP_DIR_RUN,
-						   PRIVOP_FILE_CRASHES_NEW);
-	_cleanup_(fd_closep) int breaker = -1;
-	uint64_t now = clock_ms();
+	const uint64_t now = clock_ms();
 
-	if (fd < 0 || write(fd, &now, sizeof(now)) < 0 || count_recent() < BREAKER_LIMIT)
+	if (privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_CRASHES, &now, sizeof(now)) < 0 ||
+	    count_recent() < BREAKER_LIMIT)
 		return false;
-	breaker = privops_open(PRIVOP_OPEN_FILE, PRIVOP_DIR_RUN, PRIVOP_FILE_BREAKER_NEW);
-	if (breaker < 0)
+	if (privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_BREAKER, BREAKER_TEXT, strlen(BREAKER_TEXT)) <
+	    0)
 		return false;
-	fd_write_all(breaker, BREAKER_TEXT, strlen(BREAKER_TEXT));
 	log_error("%d keepers crashed within an hour: no staging on this node for now",
 		  BREAKER_LIMIT);
 	return true;

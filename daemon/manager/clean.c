@@ -389,6 +389,8 @@ int clean_job(struct jobdir_id *id, const struct clean_options *o, struct error 
 
 	if (r == 0)
 		r = jobdir_lock(&d, 0, err);
+	if (r == -EPERM && o->only_uid)
+		return CLEAN_E_OTHERS; /* root holds no lock of others' for a job's manager */
 	if (r == -EBUSY && !o->end_keeper)
 		return 0;
 	if (r == -EBUSY)

@@ -5,27 +5,30 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/file.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
 #include "common/util/error.h"
-#include "common/util/fd.h"
 #include "daemon/manager/privops.h"
 #include "daemon/manager/state.h"
 
 #define LOCK_POLL_US 10000
 
-void jobdir_unlock(struct jobdir *d)
+static int do_lock(const struct jobdir *d, enum privop_lock how)
 {
-	fd_closep(&d->lock_fd);
+	return privops_do_name(PRIVOP_LOCK, d->dir, 0, how, 0, 0);
+}
+
+void jobdir_unlock(const struct jobdir *d)
+{
+	if (d->dir)
+		(void)do_lock(d, PRIVOP_LOCK_FREE);
 }
 
 void jobdir_deinit(struct jobdir *d)
 {
-	jobdir_unlock(d);
 	fd_closep(&d->fd);
 	if (d->dir)
 		privops_do_name(PRIVOP_CLOSE_DIR, d->dir, 0, 0, 0, 0);
@@ -75,7 +78,7 @@ int jobdir_open(struct jobdir *d, const struct jobdir_id *id, struct error *err)
 	if (r < 0)
 		return r == -ENOENT ? JOBDIR_E_GONE
 				    : error_errno(err, -r, "open %s/%u", STAGE_RUN_DIR, id->job_id);
-	*d = (struct jobdir){ *id, (uint32_t)r, fd, .lock_fd = -1 };
+	*d = (struct jobdir){ *id, (uint32_t)r, fd };
 	return 0;
 }
 
@@ -91,19 +94,15 @@ int jobdir_check_place(const struct jobdir *d, struct error *err)
 	return r < 0 ? error_errno(err, -r, "look at %u", d->id.job_id) : r ? JOBDIR_E_GONE : 0;
 }
 
-int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err)
+int jobdir_lock(const struct jobdir *d, uint64_t deadline_ms, struct error *err)
 {
 	int r;
 
-	if (d->lock_fd < 0) {
-		r = privops_open(PRIVOP_OPEN_FILE, d->dir, PRIVOP_FILE_LOCK);
-		if (r < 0)
-			return r == -ENOENT ? JOBDIR_E_GONE : error_errno(err, -r, "open lock");
-		d->lock_fd = r;
-	}
-	while (flock(d->lock_fd, LOCK_EX | LOCK_NB) < 0) {
-		if (errno != EWOULDBLOCK)
-			return error_errno(err, errno, "lock %u", d->id.job_id);
+	while ((r = do_lock(d, PRIVOP_LOCK_TAKE)) < 0) {
+		if (r == -ENOENT)
+			return JOBDIR_E_GONE;
+		if (r != -EBUSY)
+			return error_errno(err, -r, "lock %u", d->id.job_id);
 		r = jobdir_check_place(d, err);
 		if (r != 0)
 			return r;
@@ -176,9 +175,12 @@ int jobdir_read_state(const struct jobdir *d, struct state *st)
 
 int jobdir_write_state(const struct jobdir *d, const struct state *st)
 {
-	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, d->dir, PRIVOP_FILE_STATE_NEW);
-	int r = fd < 0 ? fd : state_write(fd, st);
+	_cleanup_(freep) char *text = NULL;
+	size_t size;
+	int r = state_print(st, &text, &size);
 
+	if (r == 0)
+		r = privops_write(d->dir, PRIVOP_FILE_STATE_NEW, text, size);
 	return r < 0 ? r
 		     : privops_rename(d->dir, PRIVOP_NAME_STATE_NEW, d->dir, PRIVOP_NAME_STATE, 0,
 				      0);
@@ -233,13 +235,11 @@ int jobdir_for_each(int (*fn)(void *arg, const struct jobdir_id *id), void *arg,
 static int look_for_memory(void *arg, const struct jobdir_id *id)
 {
 	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
-	_cleanup_(fd_closep) int fd = -1;
 
 	if (!id->aside_ms || jobdir_open(&d, id, NULL) != 0 ||
 	    faccessat(d.fd, RUNDIR_MEMORY, F_OK, AT_SYMLINK_NOFOLLOW) < 0)
 		return 0;
-	fd = privops_open(PRIVOP_OPEN_FILE, d.dir, PRIVOP_FILE_LOCK_LOOK);
-	return fd >= 0 && flock(fd, LOCK_SH | LOCK_NB) < 0 ? -EBUSY : 0;
+	return do_lock(&d, PRIVOP_LOCK_LOOK) == -EBUSY ? -EBUSY : 0;
 }
 
 bool jobdir_is_freeing(void)

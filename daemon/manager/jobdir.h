@@ -28,12 +28,11 @@ struct jobdir {
 	struct jobdir_id id;
 	uint32_t dir; /* its number at the keeper; 0: none */
 	int fd;	      /* to look into it */
-	int lock_fd;  /* of `lock`, flocked when jobdir_lock() says so */
 };
 
 #define JOBDIR_INIT                                                                                \
 	{                                                                                          \
-		.fd = -1, .lock_fd = -1                                                            \
+		.fd = -1                                                                           \
 	}
 
 enum {
@@ -54,10 +53,11 @@ int jobdir_create(struct jobdir *d, uint32_t job_id, struct error *err);
 /* Opens one. JOBDIR_E_GONE if there is none. STAGE_RUN_DIR, or .trash, is open. */
 int jobdir_open(struct jobdir *d, const struct jobdir_id *id, struct error *err);
 
-/* Takes the lock: 0, JOBDIR_E_GONE, -EBUSY at deadline_ms (0: at once). */
-int jobdir_lock(struct jobdir *d, uint64_t deadline_ms, struct error *err);
+/* Has the keeper take the lock, until jobdir_unlock() or jobdir_deinit(): 0, JOBDIR_E_GONE, -EBUSY
+ * at deadline_ms (0: at once); -EPERM: the keeper is a job's, and that may be another user's. */
+int jobdir_lock(const struct jobdir *d, uint64_t deadline_ms, struct error *err);
 
-void jobdir_unlock(struct jobdir *d);
+void jobdir_unlock(const struct jobdir *d);
 
 /* 0: it has its name still; JOBDIR_E_GONE: it has not, who can't wait for the lock may move it
  * aside; -errno: nobody knows, which is not gone. */

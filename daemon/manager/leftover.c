@@ -1,7 +1,5 @@
 #include "daemon/manager/leftover.h"
 
-#include <unistd.h>
-
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
 #include "daemon/manager/jobdir.h"
@@ -12,11 +10,12 @@
 
 void leftover_read(const struct jobdir *d, struct leftover_marks *m)
 {
-	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, d->dir, PRIVOP_FILE_LOCK_LOOK);
+	struct privop a = { .kind = PRIVOP_LOCK, .dir = d->dir, .n = { PRIVOP_LOCK_READ } };
 	const uint64_t now_ms = clock_ms();
 
-	if (fd < 0 || pread(fd, m, sizeof(*m), 0) != sizeof(*m))
-		*m = (struct leftover_marks){ 0 };
+	*m = (struct leftover_marks){ 0 };
+	if (privops_do(&a, NULL, 0, NULL, NULL) == 0)
+		*m = (struct leftover_marks){ (uint64_t)a.n[1], (uint64_t)a.n[2] };
 	if (m->turn_ms > now_ms)
 		m->turn_ms = 0;
 }
@@ -24,12 +23,10 @@ void leftover_read(const struct jobdir *d, struct leftover_marks *m)
 static void write_marks(const struct jobdir_id *id, const struct leftover_marks *m)
 {
 	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
-	_cleanup_(fd_closep) int fd = -1;
 
-	if (jobdir_open(&d, id, NULL) != 0)
-		return;
-	fd = privops_open(PRIVOP_OPEN_FILE, d.dir, PRIVOP_FILE_LOCK);
-	(void)!pwrite(fd, m, sizeof(*m), 0);
+	if (jobdir_open(&d, id, NULL) == 0)
+		(void)privops_do_name(PRIVOP_LOCK, d.dir, 0, PRIVOP_LOCK_WRITE, (int64_t)m->turn_ms,
+				      (int64_t)m->told_ms);
 }
 
 void leftover_begin_turn(const struct jobdir_id *id, struct leftover_marks *m)

@@ -1,7 +1,7 @@
 /*
  * leftover: what the reaper remembers of a job's directory between two runs. It stands in `lock`,
- * which has no other content: so it needs no file of its own, moves to .trash with the directory,
- * and can be written where a keeper lives, whose the record is.
+ * after root's mark: so it needs no file of its own, moves to .trash with the directory, and can be
+ * written where a keeper lives, whose the record is.
  */
 #pragma once
 

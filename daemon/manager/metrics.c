@@ -58,7 +58,7 @@ static int add(int fd, const uint64_t *counts, const struct node *node)
 		sums[i] = (sums[i] + counts[i]) & INT64_MAX;
 	set_state(&sums[COUNT_BREAKER_OPEN], breaker_open, node->breaker_open);
 	set_state(&sums[COUNT_LEFTOVERS], leftovers, node->leftovers);
-	return pwrite(fd, sums, sizeof(sums), 0) == sizeof(sums) ? 0 : -EIO;
+	return privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_METRICS, sums, sizeof(sums));
 }
 
 /* Root puts the new file in the place of fd 3. */
@@ -93,10 +93,11 @@ static void add_to_node(const char *path, const uint64_t *counts, const struct n
 			uint64_t deadline_ms)
 {
 	_cleanup_(fd_closep) int base = jobdir_open_base(false, NULL), sums = -1;
-	int r = base < 0 ? base
-			 : privops_open(PRIVOP_OPEN_FILE, PRIVOP_DIR_RUN, PRIVOP_FILE_METRICS);
+	/* Where there is none yet, it is made. */
+	int r = base < 0 ? base : privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_METRICS, NULL, 0);
 
-	sums = r;
+	if (r == 0)
+		r = sums = privops_open(PRIVOP_OPEN_FILE, PRIVOP_DIR_RUN, PRIVOP_FILE_METRICS);
 	if (r >= 0)
 		r = lock(sums, deadline_ms);
 	if (r == 0)

@@ -161,6 +161,26 @@ int privops_open(enum privop_kind kind, uint32_t dir, uint32_t name)
 	return open_by(&a);
 }
 
+int privops_write(uint32_t dir, enum privop_file file, const void *data, size_t size)
+{
+	struct privop a;
+	size_t done = 0;
+	int r;
+
+	do {
+		const size_t n = size - done < sizeof(a.text) ? size - done : sizeof(a.text);
+
+		a = (struct privop){ .kind = PRIVOP_WRITE,
+				     .dir = dir,
+				     .name = file,
+				     .n = { (int64_t)n, done > 0 } };
+		memcpy(a.text, (const char *)data + done, n);
+		r = privops_do(&a, NULL, 0, NULL, NULL);
+		done += n;
+	} while (r == 0 && done < size);
+	return r;
+}
+
 static int fill_path(struct privop *a, enum privop_kind kind, const char *path, int64_t n0)
 {
 	*a = (struct privop){ .kind = kind, .n = { n0 } };

@@ -27,6 +27,9 @@ int privops_rename(uint32_t dir, enum privop_name name, uint32_t dir2, enum priv
 		   int64_t n0, int64_t n1);
 int privops_open(enum privop_kind kind, uint32_t dir, uint32_t name);
 
+/* Has a file written, from its beginning on: 0 or -errno. */
+int privops_write(uint32_t dir, enum privop_file file, const void *data, size_t size);
+
 /* For privileged operations that take a path. One that is too long: -ENAMETOOLONG. */
 int privops_do_path(enum privop_kind kind, const char *path, int64_t n0);
 int privops_open_path(enum privop_kind kind, const char *path);

@@ -205,12 +205,12 @@ static int set_up(struct manager *k, struct error *err)
 /* Leaves the sentence and waits for the job's end. */
 static void fail(struct manager *k, const struct error *err)
 {
-	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, k->dir.dir,
-						   PRIVOP_FILE_FAILED_NEW);
+	char text[ERROR_MAX_SIZE + 1];
+	const int n = snprintf(text, sizeof(text), "%s\n", err->text);
 	struct pollfd p = { privops_get_fd(), POLLIN, 0 };
 
 	log_error("%s", err->text);
-	dprintf(fd, "%s\n", err->text);
+	(void)privops_write(k->dir.dir, PRIVOP_FILE_FAILED, text, (size_t)n);
 	k->st.failed = true;
 	jobdir_write_state(&k->dir, &k->st);
 	answer(k, 'E', err->text);

@@ -67,9 +67,10 @@ static FILE *open_stream(int fd, const char *mode)
 	return f;
 }
 
-int state_write(int fd, const struct state *st)
+int state_print(const struct state *st, char **textp, size_t *sizep)
 {
-	_cleanup_(file_closep) FILE *f = open_stream(fd, "w");
+	FILE *f = open_memstream(textp, sizep);
+	int failed;
 
 	if (!f)
 		return -errno;
@@ -87,7 +88,8 @@ int state_write(int fd, const struct state *st)
 		if (st->tiers[i].path[0])
 			fprintf(f, "tier=%d:%s\n", st->tiers[i].as_user, st->tiers[i].path);
 	fputs("end\n", f);
-	return ferror(f) || fflush(f) != 0 ? -errno ?: -EIO : 0;
+	failed = ferror(f);
+	return fclose(f) != 0 || failed ? -ENOMEM : 0;
 }
 
 static void read_item(struct state *st, const char *line)

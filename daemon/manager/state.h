@@ -59,8 +59,8 @@ struct state {
 /* Reads a record from the file fd; *st is overwritten, zeroed on failure. -EPROTO: it is none. */
 int state_read(int fd, struct state *st);
 
-/* Writes one to the file fd. */
-int state_write(int fd, const struct state *st);
+/* A record as a text, the caller's to free, on failure too. 0 or -errno. */
+int state_print(const struct state *st, char **textp, size_t *sizep);
 
 /* Whose cgroups are looked for. Lent: as long as st. */
 struct job_cgroup_job state_get_job(const struct state *st);

@@ -10,6 +10,7 @@ daemon/keeper/ that it is about was left out.
 """
 import contextlib
 import ctypes
+import fcntl
 import importlib.util
 import os
 import re
@@ -52,18 +53,23 @@ def read_enums():
 E = read_enums()
 
 
-class Manager:
-    """A keeper whose manager is this test."""
+def sluid_of(job):
+    return f's2YDM87Y{job:06}'
 
-    def __init__(self):
-        kt.next_job += 1
-        self.job = kt.next_job
+
+class Manager:
+    """A keeper whose manager is this test. cleans: a job, whose clean-up it is."""
+
+    def __init__(self, cleans=0):
+        kt.next_job += not cleans
+        self.job = cleans or kt.next_job
         self.id, self.dir, self.sock = self.job, f'{kt.RUNDIR}/{self.job}', None
         ours, theirs = socket.socketpair(socket.AF_UNIX, socket.SOCK_SEQPACKET)
         out = os.open('/dev/null', os.O_WRONLY)
+        run = [] if cleans else ['--uid', str(kt.UID), '--gid', str(kt.GID), '--restart', '0', '--sluid', sluid_of(self.job)]
         self.process = subprocess.Popen(
-            [f'{kt.LIBEXEC}/stage-keeper', 'run', '--job', str(self.job), '--uid', str(kt.UID), '--gid', str(kt.GID),
-             '--restart', '0', '--conf', kt.CONF], stdin=theirs, stdout=out)
+            [f'{kt.LIBEXEC}/stage-keeper', 'clean' if cleans else 'run', '--job', str(self.job), *run, '--conf', kt.CONF],
+            stdin=theirs, stdout=out, stderr=theirs if cleans else None)
         os.close(out)
         theirs.close()
         kt.jobs.append(self)
@@ -188,39 +194,112 @@ def test_names_reach_nothing_of_another_job():
     s.end()
 
 
+def leave_aside(job, owner, marked, *names):
+    """What is left of a job's directory in .trash. owner 0: nobody's that root could see."""
+    path = f'{kt.RUNDIR}/.trash/{job}.1'
+    shutil.rmtree(path, ignore_errors=True)
+    os.makedirs(path + '/t')
+    for name in 'state', 'failed', 'lock', *names:
+        with open(f'{path}/{name}', 'wb') as f:
+            f.write(struct.pack('=II16x', owner, owner) if marked and name == 'lock' else b'other')
+            os.fchown(f.fileno(), *(owner, owner) if name == 'sock' else (0, 0))
+    return path
+
+
+def open_node_file(s, file):
+    """By an operation that this keeper has."""
+    for kind, name in ('PRIVOP_OPEN_FILE', file + '_NEW'), ('PRIVOP_WRITE', file):
+        if kind in E and 'PRIVOP_FILE_' + name in E:
+            yield s.privop(kind, dir=0, name=E['PRIVOP_FILE_' + name], n=(8, 0), text=b'12345678')
+
+
 def test_records_of_other_users_jobs_and_the_breaker_stay():
-    """What was moved aside of another user's may be looked at. The reaper believes its record."""
+    """What was moved aside of another user's may be looked at. The reaper believes its record. Whose it is root has to know when the
+    socket and the tmpfs are gone: by its mark, and not at all where there is none."""
     set_up()
     s = Manager()
     own = s.begin()
-    aside = f'{kt.RUNDIR}/.trash/{OTHER_JOB}.1'
-    os.makedirs(aside + '/t', exist_ok=True)
-    for name, uid in ('sock', kt.OTHER), ('state', 0), ('failed', 0), ('lock', 0):
-        with open(f'{aside}/{name}', 'w') as f:
-            f.write('other\n')
-        os.chown(f'{aside}/{name}', uid, uid)
+    for job, owner, marked, names in (OTHER_JOB, kt.OTHER, True, ()), (OTHER_JOB, kt.OTHER, False, ('sock',)), (OTHER_JOB, 0, False, ()), \
+            (s.job, kt.OTHER, True, ()):
+        aside = leave_aside(job, owner, marked, *names)
+        before = look(aside), look(kt.RUNDIR)
+        number = s.privop_named('PRIVOP_OPEN_DIR', 1, 'JOB_ASIDE', job, 1)
+        assert number > own
+        for file in range(E['PRIVOP_N_FILES']):
+            assert s.privop('PRIVOP_WRITE', dir=number, name=file, n=(1, 0), text=b'x') == -EPERM, file
+        for name in 'SOCK', 'STATE', 'FAILED', 'LOCK', 'MEMORY':
+            assert s.privop_named('PRIVOP_REMOVE', number, name) < 0, name
+            assert s.privop_named('PRIVOP_MAKE_DIR', number, name, 0, 0, 0o700) < 0, name
+        for how in 'TAKE', 'WRITE':
+            assert s.privop('PRIVOP_LOCK', dir=number, n=(E['PRIVOP_LOCK_' + how],)) == -EPERM, how
+        assert s.privop('PRIVOP_RENAME', dir=number, name=E['PRIVOP_NAME_STATE_NEW'], dir2=number, name2=E['PRIVOP_NAME_STATE']) < 0
+        assert (look(aside), look(kt.RUNDIR)) == before, (job, owner, marked)
+        s.privop('PRIVOP_CLOSE_DIR', dir=number)
+        shutil.rmtree(aside)
+    s.end()
+
+
+def test_a_jobs_manager_switches_staging_neither_off_nor_on():
+    """By the count of crashes, and by what is there when it is high enough."""
+    set_up()
+    s = Manager()
+    s.begin()
     for name in '.crashes', '.breaker':
         with open(f'{kt.RUNDIR}/{name}', 'w') as f:
             f.write('node\n')
-    before = look(aside), look(kt.RUNDIR)
-    number = s.privop_named('PRIVOP_OPEN_DIR', 1, 'JOB_ASIDE', OTHER_JOB, 1)
-    assert number > own
-    for file in 'STATE_NEW', 'FAILED_NEW':
-        assert s.privop('PRIVOP_OPEN_FILE', dir=number, name=E['PRIVOP_FILE_' + file]) == -EPERM, file
-    for name in 'SOCK', 'STATE', 'FAILED', 'LOCK', 'MEMORY':
-        assert s.privop_named('PRIVOP_REMOVE', number, name) < 0, name
-        assert s.privop_named('PRIVOP_MAKE_DIR', number, name, 0, 0, 0o700) < 0, name
-    assert s.privop('PRIVOP_RENAME', dir=number, name=E['PRIVOP_NAME_STATE_NEW'], dir2=number, name2=E['PRIVOP_NAME_STATE']) < 0
+    before = look(kt.RUNDIR)
     for name in 'CRASHES', 'BREAKER':
         assert s.privop_named('PRIVOP_REMOVE', 0, name) < 0, name
-    assert (look(aside), look(kt.RUNDIR)) == before
+        assert list(open_node_file(s, name)) == [-EPERM], name
+    assert look(kt.RUNDIR) == before
     for name in '.crashes', '.breaker':
         os.unlink(f'{kt.RUNDIR}/{name}')
     for name in 'CRASHES', 'BREAKER':
         assert s.privop_named('PRIVOP_MAKE_DIR', 0, name, 0, 0, 0o700) < 0, name
-    assert s.privop('PRIVOP_OPEN_FILE', dir=0, name=E['PRIVOP_FILE_BREAKER_NEW']) == -EPERM
-    assert not os.path.exists(kt.RUNDIR + '/.breaker')
-    shutil.rmtree(aside)
+        assert list(open_node_file(s, name)) == [-EPERM], name
+    assert not os.path.exists(kt.RUNDIR + '/.breaker') and not os.path.exists(kt.RUNDIR + '/.crashes')
+    s.end()
+
+
+def take_all(s, own):
+    """All descriptors that it is given, of its own directory's files and the node's."""
+    fds = []
+    for dir in 0, own:
+        for file in range(E['PRIVOP_N_FILES']):
+            fds += s.ask('PRIVOP_OPEN_FILE', dir=dir, name=file)[2]
+    return fds
+
+
+def test_a_manager_that_outlives_its_keeper_holds_no_lock():
+    """It has undone PR_SET_PDEATHSIG, and keeps all that it was ever given."""
+    s = Manager()
+    own = s.begin()
+    if 'PRIVOP_LOCK' in E:
+        assert s.privop('PRIVOP_LOCK', dir=own, n=(E['PRIVOP_LOCK_TAKE'],)) == 0
+        assert not kt.lock_is_free(s.dir)
+    for fd in take_all(s, own):
+        with contextlib.suppress(OSError):
+            fcntl.flock(fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    assert s.privop('PRIVOP_SPAWN', name=E['PRIVOP_PROGRAM_HELPER'], n=(E['PRIVOP_SPAWN_SYSTEM'], 0, 1), text=b'over\0') > 0
+    s.process.kill()        # while one of its children waits to be let begin
+    s.process.wait(10)
+    kt.wait_for(lambda: kt.lock_is_free(s.dir), what='the lock')
+    s.end()
+
+
+def test_no_file_grows_beyond_its_bound():
+    """Nor is a descriptor given out that could be written to by a process without limits."""
+    s = Manager()
+    own = s.begin()
+    for fd in take_all(s, own):
+        assert fcntl.fcntl(fd, fcntl.F_GETFL) & os.O_ACCMODE == os.O_RDONLY, os.readlink(f'/proc/self/fd/{fd}')
+        os.close(fd)
+    for name in 'STATE_NEW', 'FAILED', 'METRICS':
+        dir = 0 if name == 'METRICS' else own
+        for _ in range(1200):
+            s.privop('PRIVOP_WRITE', dir=dir, name=E['PRIVOP_FILE_' + name], n=(5120, 1), text=b'x' * 5120)
+    sizes = [os.path.getsize(path) for path in (s.dir + '/state.tmp', s.dir + '/failed', kt.RUNDIR + '/.metrics')]
+    assert max(sizes) <= 4 << 20, sizes
     s.end()
 
 
@@ -412,6 +491,34 @@ def test_groups_of_other_jobs_are_not_reached():
     assert s.privop('PRIVOP_JOIN_GROUP', text=f'{hierarchy}/{name}'.encode()) == 0
     for path in others + '/step_0', others, top, by_sluid + '/step_0', by_sluid, scope, f'{hierarchy}/{kt.SLURM}':
         os.rmdir(path)
+    s.end()
+
+
+def test_a_clean_up_reaches_no_group_but_its_jobs():
+    """Slurm 26.05 names a job's group by its SLUID. The record says one, which a run's manager has written."""
+    if not os.path.exists(kt.MEMORY + '/memory.limit_in_bytes'):
+        return
+    run = Manager()
+    run.begin()
+    scope = f'{kt.MEMORY}/{kt.SLURM}/slurmstepd.scope'
+    for job in run.job, OTHER_JOB:
+        os.makedirs(f'{scope}/{sluid_of(job)}')
+    with open(run.dir + '/state', 'w') as f:
+        f.write(f'sluid={sluid_of(OTHER_JOB)}\n')
+    run.process.kill()
+    run.process.wait()
+    s = Manager(cleans=run.job)
+    assert s.privop('PRIVOP_OPEN_BASE', dir=0) == 0
+    memory = E['PRIVOP_GROUP_MEMORY']
+    for held, job, ok in (False, run.job, False), (True, OTHER_JOB, False), (True, run.job, True):
+        if held:
+            assert s.privop_named('PRIVOP_OPEN_DIR', 0, 'JOB', s.job) >= FREE
+        for kind in 'PRIVOP_HOLD_GROUP', 'PRIVOP_REMOVE_GROUP':
+            r = s.privop(kind, text=f'{scope}/{sluid_of(job)}'.encode(), n=(memory, 1))
+            assert r == (0 if ok else -EPERM), (kind, held, job, r)
+    assert os.listdir(scope).count(sluid_of(OTHER_JOB)) == 1 and sluid_of(run.job) not in os.listdir(scope)
+    os.rmdir(f'{scope}/{sluid_of(OTHER_JOB)}')
+    os.rmdir(scope)
     s.end()
 
 

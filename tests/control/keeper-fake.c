@@ -473,12 +473,12 @@ static void run_daemon(void)
 
 /* ---- stage-manager ---- */
 
-/* Gives the test its socket to the keeper, in place of what the plugin has put there. */
-static _Noreturn void give_keeper_away(void)
+/* Gives the test its socket to the keeper: in a run in place of what the plugin has put there. */
+static _Noreturn void give_keeper_away(bool run)
 {
 	int fd = MANAGER_FD_KEEPER;
 
-	send_with_fds(MANAGER_FD_SPEC, "keeper", 6, &fd, 1);
+	send_with_fds(run ? MANAGER_FD_SPEC : STDERR_FILENO, "keeper", 6, &fd, 1);
 	close(fd);
 	close(MANAGER_FD_STATUS);
 	for (;;)
@@ -502,7 +502,7 @@ int main(int argc, char **argv)
 {
 	signal(SIGPIPE, SIG_IGN);
 	if (strcmp(argv[0], "stage-manager") == 0)
-		give_keeper_away();
+		give_keeper_away(argc > 1 && strcmp(argv[1], "run") == 0);
 	if (strcmp(argv[0], "stage-helper") == 0)
 		run_helper(argv);
 	else if (strcmp(argv[0], "stage-worker") == 0)

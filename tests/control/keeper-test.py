@@ -798,6 +798,9 @@ def reap_and_read_log(*args):
     return [int(job) for job in re.findall(r' job=(\d+) remove what the job has in ', text)]
 
 
+MARK = 24       # bytes of struct rundir_mark, root's, which come before those of the reaper
+
+
 def marks_of(job):
     """The file in which the reaper keeps when that had its last turn, and when the log last told of it, in ms since the boot."""
     return glob.glob(f'{RUNDIR}/.trash/{job}.*/lock')[0]
@@ -812,9 +815,10 @@ def test_a_leftover_that_stays_has_its_turn_last():
     for order in left, left[::-1], left[2:] + left[:2]:
         for i, job in enumerate(order):
             with open(marks_of(job), 'r+b') as f:
+                f.seek(MARK)
                 turn, told = struct.unpack('=QQ', f.read())
                 assert 0 < turn <= now + 60000 and 0 < told, (turn, told)
-                f.seek(0)
+                f.seek(MARK)
                 f.write(struct.pack('=QQ', i + 1, told))
         assert reap_and_read_log() == order, order
     for name in os.listdir(DISK):
@@ -832,7 +836,8 @@ def test_the_log_tells_of_a_leftover_once_an_hour():
     assert 'something is left' in open(LOG).read()
     now = int(time.clock_gettime(time.CLOCK_BOOTTIME) * 1000)
     for told in 0, now - 3600001, now + 3600000:    # never, an hour ago, of an earlier boot
-        with open(marks_of(job), 'wb') as f:
+        with open(marks_of(job), 'r+b') as f:
+            f.seek(MARK)
             f.write(struct.pack('=QQ', 1, max(0, told)))
         assert reap_and_read_log('--timer') == [job], told
     for name in os.listdir(DISK):

@@ -349,8 +349,10 @@ static void begin(uint8_t how)
 
 static void end(void)
 {
-	for (int i = 0; i < PRIVOP_N_DIRS; i++)
+	for (int i = 0; i < PRIVOP_N_DIRS; i++) {
 		fd_closep(&k.dirs[i]);
+		fd_closep(&k.locks[i]);
+	}
 	for (int i = 0; i < RUNDIR_MAX_SLOTS; i++)
 		fd_closep(&k.slots[i].fd);
 	for (int i = 0; i < PRIVOP_N_GROUPS; i++)

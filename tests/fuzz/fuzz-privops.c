@@ -13,6 +13,7 @@
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
+#include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
 #include <sys/statfs.h>
@@ -142,8 +143,11 @@ static void check_is_ours(int dirfd, const char *name)
 		return;
 	for (int i = PRIVOP_DIR_FREE; i < PRIVOP_N_DIRS; i++)
 		if (k.dirs[i] >= 0 && k.dirs[i] == dirfd && k.jobs[i] != k.job)
-			FUZZ_CHECK(privop->kind == PRIVOP_OPEN_FILE ||
-				   privop->kind == PRIVOP_REMOVE || privop->kind == PRIVOP_RENAME);
+			FUZZ_CHECK(
+				privop->kind == PRIVOP_OPEN_FILE ||
+				privop->kind == PRIVOP_OPEN_DIR ||
+				(privop->kind == PRIVOP_LOCK && privop->n[0] == PRIVOP_LOCK_LOOK) ||
+				k.marks[i].uid == k.uid);
 	if (strncmp(name, "stage-keep-", 11) == 0)
 		FUZZ_CHECK(number == k.uid);
 	else if (name[n] && strncmp(name, RUNDIR_MOUNTS "/", 2) != 0)
@@ -336,6 +340,38 @@ WRAP(int, fchown, int fd, uid_t uid, gid_t gid)
 	return 0;
 }
 
+WRAP(int, flock, int fd, int how)
+{
+	FUZZ_CHECK(inside && privop->kind == PRIVOP_LOCK && how & LOCK_NB);
+	return draw() ? 0 : fail(EWOULDBLOCK);
+}
+
+WRAP(ssize_t, pwrite64, int fd, const void *buf, size_t size, off_t offset)
+{
+	if (!inside)
+		return __real_pwrite64(fd, buf, size, offset);
+	FUZZ_CHECK(privop->kind == PRIVOP_LOCK && size == 16 &&
+		   offset == sizeof(struct rundir_mark));
+	return draw() ? (ssize_t)size : fail(ENOSPC);
+}
+
+/* Root's mark whose a job's directory is. */
+WRAP(ssize_t, pread64, int fd, void *buf, size_t size, off_t offset)
+{
+	struct rundir_mark mark = { draw() ? 1000 : 1001, SHOWN_GID, "" };
+
+	if (!inside)
+		return __real_pread64(fd, buf, size, offset);
+	if (privop->kind == PRIVOP_LOCK)
+		return 0;
+	FUZZ_CHECK(size == sizeof(mark) && offset == 0);
+	if (fd < 0 || draw())
+		return 0;
+	memcpy(buf, &mark, size);
+	shown_owner = mark.uid;
+	return (ssize_t)size;
+}
+
 WRAP(int, access, const char *path, int mode)
 {
 	return inside ? succeed() : __real_access(path, mode);
@@ -480,7 +516,7 @@ static bool is_users(uid_t uid)
 	if (k.uid)
 		return uid == k.uid;
 	for (int i = PRIVOP_DIR_FREE; i < PRIVOP_N_DIRS; i++)
-		if (k.dirs[i] >= 0 && k.owners[i] == uid)
+		if (k.dirs[i] >= 0 && k.marks[i].uid == uid)
 			return uid && uid != SYSTEM_UID;
 	return uid && uid == shown_owner; /* who was not known when the directory was opened */
 }
@@ -683,8 +719,10 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	k.user = (struct process_user){ k.uid, k.gid, &k.gid, 1, { "HOME=/" } };
 	for (int i = 0; i < PRIVOPS_INPUT_MAX && data < end; i++)
 		do_privop(&a, privops_input_read(&data, end, &a, &luck));
-	for (int i = 0; i < PRIVOP_N_DIRS; i++)
+	for (int i = 0; i < PRIVOP_N_DIRS; i++) {
 		fd_closep(&k.dirs[i]);
+		fd_closep(&k.locks[i]);
+	}
 	for (int i = 0; i < RUNDIR_MAX_SLOTS; i++)
 		fd_closep(&k.slots[i].fd);
 	fd_closep(&k.control_fd);

@@ -3,9 +3,7 @@
 
 #include <fcntl.h>
 
-#include "common/util/cleanup.h"
-
-#include "daemon/manager/state.h"
+#include "tests/unit/unit-state.h"
 
 static char dir[64];
 
@@ -52,7 +50,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
 		FUZZ_CHECK(st.procs[i].pid >= 0 && st.procs[i].pid != 1);
 	FUZZ_CHECK(ftruncate(fd, 0) == 0 && lseek(fd, 0, SEEK_SET) == 0);
-	FUZZ_CHECK(state_write(fd, &st) == 0 && read_record(dirfd, &again) == 0);
+	FUZZ_CHECK(unit_write_state(fd, &st) == 0 && read_record(dirfd, &again) == 0);
 	FUZZ_CHECK(lseek(fd, 0, SEEK_SET) == 0);
 	FUZZ_CHECK(again.job_id == st.job_id && again.uid == st.uid &&
 		   !memcmp(again.procs, st.procs, sizeof(st.procs)));

@@ -52,6 +52,10 @@ static const struct scratch_entry everywhere[] = {
 	DIR_OF(TRASH, 0700, 0),
 	DIR_OF(TRASH "/8.1", 0711, 0),
 	FILE_OF(TRASH "/8.1/lock", 0),
+	DIR_OF(TRASH "/6.1", 0711, 0),
+	FILE_OF(TRASH "/6.1/state", 0),
+	FILE_OF(TRASH "/6.1/sock", USER),
+	DIR_OF(TRASH "/6.1/m", 0711, 0),
 	FILE_OF(TRASH "/8.1/other", 0),
 	DIR_OF(TRASH "/8.1/m", 0711, 0),
 	DIR_OF(TRASH "/8.1/t", 0711, 0),
@@ -159,7 +163,8 @@ enum place {
 enum whose {
 	NOBODYS,
 	OWN,   /* the job's, or its user's */
-	ASIDE, /* the same, or of what was moved aside */
+	LEFT,  /* the same, or of what was moved aside of its user's */
+	ASIDE, /* the same, or of what was moved aside of anybody's */
 	ANYBODYS,
 };
 
@@ -173,19 +178,19 @@ struct rule {
 /* clang-format off */
 static const struct rule rules[] = {
 	{ PLACE_RUN, "#", OWN, OWN, false },
-	{ PLACE_RUN, RUNDIR_CRASHES, ANYBODYS, ANYBODYS, false },
-	{ PLACE_RUN, RUNDIR_BREAKER, ANYBODYS, ANYBODYS, false },
+	{ PLACE_RUN, RUNDIR_CRASHES, OWN, OWN, false },
+	{ PLACE_RUN, RUNDIR_BREAKER, OWN, OWN, false },
 	{ PLACE_RUN, RUNDIR_METRICS, ANYBODYS, NOBODYS, false },
 	{ PLACE_TRASH, "#", OWN, OWN, false },
 	{ PLACE_TRASH, "#.#", OWN, ANYBODYS, false },
-	{ PLACE_JOB, RUNDIR_LOCK, ASIDE, ASIDE, false },
-	{ PLACE_JOB, RUNDIR_FAILED, ASIDE, ASIDE, false },
-	{ PLACE_JOB, RUNDIR_STATE_TMP, ASIDE, ASIDE, false },
-	{ PLACE_JOB, RUNDIR_STATE, OWN, ASIDE, false },
-	{ PLACE_JOB, RUNDIR_SOCK, OWN, ASIDE, true },
-	{ PLACE_JOB, RUNDIR_MOUNTS, OWN, ASIDE, false },
-	{ PLACE_JOB, RUNDIR_MEMORY, OWN, ASIDE, false },
-	{ PLACE_MOUNTS, "#", OWN, ASIDE, false },
+	{ PLACE_JOB, RUNDIR_LOCK, LEFT, LEFT, false },
+	{ PLACE_JOB, RUNDIR_FAILED, LEFT, LEFT, false },
+	{ PLACE_JOB, RUNDIR_STATE_TMP, LEFT, LEFT, false },
+	{ PLACE_JOB, RUNDIR_STATE, OWN, LEFT, false },
+	{ PLACE_JOB, RUNDIR_SOCK, OWN, LEFT, true },
+	{ PLACE_JOB, RUNDIR_MOUNTS, OWN, LEFT, false },
+	{ PLACE_JOB, RUNDIR_MEMORY, OWN, LEFT, false },
+	{ PLACE_MOUNTS, "#", OWN, LEFT, false },
 	{ PLACE_MEMORY, "data", OWN, NOBODYS, true },
 	{ PLACE_MEMORY, ".stage", OWN, NOBODYS, true },
 	{ PLACE_PRIVATE, "tmp", OWN, NOBODYS, true },
@@ -270,7 +275,9 @@ static bool is_whose(enum whose whose, unsigned long number, bool aside, bool is
 {
 	if (whose == NOBODYS || whose == ANYBODYS)
 		return whose == ANYBODYS;
-	return k->job == 0 || number == (is_uid ? k->uid : k->job) || (whose == ASIDE && aside);
+	if (aside && whose != OWN)
+		return k->job == 0 || whose == ASIDE || number == PRIVOPS_TREE_LEFT;
+	return k->job == 0 || number == (is_uid ? k->uid : k->job);
 }
 
 /* A tier is any directory of root's alone, and a job's directory in one has the user's. */
@@ -371,8 +378,11 @@ static bool may_be_written(const struct scratch_list *before, const struct scrat
 		       !strstr(is->path, "/job_");
 	if (strcmp(is->path, LOG_FILE) == 0)
 		return is->uid == 0 && is->size == was->size;
-	return r && r->place == PLACE_JOB &&
-	       (strcmp(base, RUNDIR_STATE_TMP) == 0 || strcmp(base, RUNDIR_FAILED) == 0);
+	if (!r || (r->place != PLACE_JOB && r->place != PLACE_RUN))
+		return false;
+	return strcmp(base, RUNDIR_STATE_TMP) == 0 || strcmp(base, RUNDIR_FAILED) == 0 ||
+	       strcmp(base, RUNDIR_LOCK) == 0 || strcmp(base, RUNDIR_METRICS) == 0 ||
+	       strcmp(base, RUNDIR_CRASHES) == 0;
 }
 
 /* A move is allowed where the old name may go and the new one may come, of the same kind; what is

@@ -10,6 +10,7 @@
 #include "tests/fuzz/scratch-tree.h"
 
 #define PRIVOPS_TREE_JOB 7
+#define PRIVOPS_TREE_LEFT 6 /* whose directory is aside, of the same user */
 #define PRIVOPS_TREE_USER 1000
 #define PRIVOPS_TREE_SYSTEM 490
 #define PRIVOPS_TREE_GROUPS "/sys/fs/cgroup"

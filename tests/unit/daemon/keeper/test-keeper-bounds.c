@@ -48,6 +48,19 @@ static void make_owned(const char *name, uid_t uid)
 	close(fd);
 }
 
+/* As root does it when it makes a job's directory. */
+static void mark(const char *name, uid_t uid)
+{
+	const struct rundir_mark whose = { uid, uid, "" };
+	char path[4096];
+	int fd;
+
+	snprintf(path, sizeof(path), "%s/%s/" RUNDIR_LOCK, scratch, name);
+	fd = open(path, O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
+	assert_int_equal(write(fd, &whose, sizeof(whose)), sizeof(whose));
+	close(fd);
+}
+
 static bool is_there(const char *name)
 {
 	char path[4096];
@@ -175,6 +188,7 @@ static void test_a_jobs_keeper_touches_nothing_of_another_job(void **state)
 					 USER - 1, 0, 0700 | PRIVOP_MAKE_USERS),
 			 -ENOENT);
 	/* One that is over is cleaned up: nothing is made there. */
+	mark("trash/8.12345", USER);
 	other = open_dir(PRIVOP_DIR_TRASH, PRIVOP_NAME_JOB_ASIDE, OTHER_JOB, ASIDE_MS);
 	assert_true(other >= PRIVOP_DIR_FREE);
 	assert_int_equal(
@@ -189,11 +203,149 @@ static void test_a_jobs_keeper_touches_nothing_of_another_job(void **state)
 	make("trash/8.12345/m");
 	assert_int_equal(
 		privops_do_name(PRIVOP_REMOVE, (uint32_t)other, PRIVOP_NAME_MOUNTS, 0, 0, 0), 0);
+	assert_int_equal(privops_do_name(PRIVOP_REMOVE, (uint32_t)other, PRIVOP_NAME_LOCK, 0, 0, 0),
+			 0);
 	assert_int_equal(privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_TRASH, PRIVOP_NAME_JOB_ASIDE,
 					 OTHER_JOB, ASIDE_MS, 0),
 			 0);
 	assert_true(is_there("run/8"));
 	assert_false(is_there("trash/8.12345"));
+}
+
+static int lock(uint32_t dir, enum privop_lock how)
+{
+	return privops_do_name(PRIVOP_LOCK, dir, 0, how, 0, 0);
+}
+
+/* Seen failing where a directory whose user is not known was taken for the job's user's, and where
+ * the job's number was enough for what is aside. */
+static void test_what_is_aside_is_changed_by_its_own_user_alone(void **state)
+{
+	static const struct {
+		int64_t job;
+		uid_t uid;
+		int r;
+	} cases[] = {
+		{ OTHER_JOB, 0, -EPERM }, { OTHER_JOB, USER - 1, -EPERM }, { OTHER_JOB, USER, 0 },
+		{ JOB, 0, -EPERM },	  { JOB, USER - 1, -EPERM },	   { JOB, USER, 0 },
+	};
+	char name[64];
+	uint32_t dir;
+
+	make("trash/7.12345");
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		snprintf(name, sizeof(name), "trash/%d.12345", (int)cases[i].job);
+		if (cases[i].uid)
+			mark(name, cases[i].uid);
+		dir = (uint32_t)open_dir(PRIVOP_DIR_TRASH, PRIVOP_NAME_JOB_ASIDE, cases[i].job,
+					 ASIDE_MS);
+		assert_int_equal(privops_write(dir, PRIVOP_FILE_STATE_NEW, "x", 1), cases[i].r);
+		assert_int_equal(privops_rename(dir, PRIVOP_NAME_STATE_NEW, dir, PRIVOP_NAME_STATE,
+						0, 0) == 0,
+				 cases[i].r == 0);
+		assert_int_equal(lock(dir, PRIVOP_LOCK_TAKE), cases[i].r);
+		assert_int_equal(lock(dir, PRIVOP_LOCK_WRITE), cases[i].r);
+		assert_int_equal(privops_do_name(PRIVOP_REMOVE, dir, PRIVOP_NAME_STATE, 0, 0, 0) ==
+					 0,
+				 cases[i].r == 0);
+		assert_int_equal(privops_do_name(PRIVOP_CLOSE_DIR, dir, 0, 0, 0, 0), 0);
+	}
+}
+
+static void test_a_directory_that_root_makes_says_whose_it_is(void **state)
+{
+	struct rundir_mark whose;
+	char path[4096];
+	int own, fd;
+
+	snprintf(path, sizeof(path), "%s/run/7", scratch);
+	assert_int_equal(rmdir(path), 0);
+	assert_int_equal(
+		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0, 0777), 0);
+	own = open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0);
+	assert_int_equal(unit_keeper.marks[own].uid, USER);
+	snprintf(path, sizeof(path), "%s/run/7/" RUNDIR_LOCK, scratch);
+	fd = open(path, O_RDONLY | O_CLOEXEC);
+	assert_int_equal(read(fd, &whose, sizeof(whose)), sizeof(whose));
+	assert_int_equal(whose.uid, USER);
+	close(fd);
+	/* The reaper's numbers are no other mark. */
+	assert_int_equal(lock((uint32_t)own, PRIVOP_LOCK_WRITE), 0);
+	assert_int_equal(dir_find_owner(unit_keeper.dirs[own], &whose), USER);
+	assert_int_equal(
+		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0, 0711),
+		-EEXIST);
+}
+
+static void test_a_lock_is_roots_until_its_directory_is_closed(void **state)
+{
+	const uint32_t own = (uint32_t)open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0),
+		       again = (uint32_t)open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0);
+
+	assert_int_equal(lock(own, PRIVOP_LOCK_LOOK), -ENOENT);
+	assert_int_equal(lock(own, PRIVOP_LOCK_TAKE), 0);
+	assert_int_equal(lock(own, PRIVOP_LOCK_TAKE), 0);
+	assert_int_equal(lock(again, PRIVOP_LOCK_TAKE), -EBUSY);
+	assert_int_equal(lock(again, PRIVOP_LOCK_LOOK), -EBUSY);
+	assert_int_equal(lock(own, PRIVOP_LOCK_FREE), 0);
+	assert_int_equal(lock(again, PRIVOP_LOCK_LOOK), 0);
+	assert_int_equal(lock(own, PRIVOP_LOCK_TAKE), 0);
+	assert_int_equal(privops_do_name(PRIVOP_CLOSE_DIR, own, 0, 0, 0, 0), 0);
+	assert_int_equal(lock(again, PRIVOP_LOCK_TAKE), 0);
+	assert_int_equal(privops_do_name(PRIVOP_CLOSE_DIR, again, 0, 0, 0, 0), 0);
+	for (uint32_t dir = 0; dir < PRIVOP_N_DIRS; dir++)
+		assert_int_equal(lock(dir, PRIVOP_LOCK_TAKE), -EPERM);
+}
+
+static off_t size_of(const char *name)
+{
+	char path[4096];
+	struct stat st;
+
+	snprintf(path, sizeof(path), "%s/%s", scratch, name);
+	assert_int_equal(stat(path, &st), 0);
+	return st.st_size;
+}
+
+/* What is given out can't be written to, and what root writes has an end. */
+static void test_files_have_an_end_and_are_written_by_root_alone(void **state)
+{
+	static char text[PRIVOP_TEXT_SIZE];
+	const uint32_t own = (uint32_t)open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0);
+	struct privop a = { .kind = PRIVOP_WRITE, .dir = own, .name = PRIVOP_FILE_STATE_NEW };
+	int r, n = 0, fd;
+
+	assert_int_equal(privops_write(own, PRIVOP_FILE_STATE_NEW, text, sizeof(text)), 0);
+	fd = privops_open(PRIVOP_OPEN_FILE, own, PRIVOP_FILE_STATE_NEW);
+	assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
+	close(fd);
+	for (a.n[0] = sizeof(a.text), a.n[1] = 1;
+	     (r = privops_do(&a, NULL, 0, NULL, NULL)) == 0 && n < 10000; n++)
+		;
+	assert_int_equal(r, -EFBIG);
+	assert_true(size_of("run/7/state.tmp") <= PRIVOP_MAX_FILE);
+	a.n[1] = 0;
+	assert_int_equal(privops_do(&a, NULL, 0, NULL, NULL), 0);
+	assert_int_equal(size_of("run/7/state.tmp"), sizeof(a.text));
+	a.n[0] = sizeof(a.text) + 1;
+	assert_int_equal(privops_do(&a, NULL, 0, NULL, NULL), -EPERM);
+	a.n[0] = -1;
+	assert_int_equal(privops_do(&a, NULL, 0, NULL, NULL), -EPERM);
+	assert_int_equal(privops_write(own, PRIVOP_FILE_STATE, text, 1), -EPERM);
+	/* Figures are written over, and have no other part. */
+	for (n = 0; n < 3; n++)
+		assert_int_equal(privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_METRICS, text, 2 * 64),
+				 0);
+	assert_int_equal(size_of("run/" RUNDIR_METRICS), 2 * 64);
+	/* What switches staging off is a clean-up's. */
+	assert_int_equal(privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_CRASHES, text, 8), -EPERM);
+	assert_int_equal(privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_BREAKER, text, 8), -EPERM);
+	unit_keeper.uid = 0;
+	assert_int_equal(privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_CRASHES, text, 8), 0);
+	assert_int_equal(privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_CRASHES, text, 8), 0);
+	assert_int_equal(size_of("run/" RUNDIR_CRASHES), 16);
+	assert_int_equal(privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_BREAKER, text, 8), 0);
+	assert_int_equal(privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_BREAKER, text, 8), -EEXIST);
 }
 
 static void test_what_is_the_jobs_own_can_be_made_and_set_aside(void **state)
@@ -203,7 +355,7 @@ static void test_what_is_the_jobs_own_can_be_made_and_set_aside(void **state)
 	assert_true(own >= PRIVOP_DIR_FREE);
 	assert_int_equal(
 		privops_do_name(PRIVOP_MAKE_DIR, (uint32_t)own, PRIVOP_NAME_MOUNTS, 0, 0, 0711), 0);
-	assert_int_equal(open_file((uint32_t)own, PRIVOP_FILE_STATE_NEW), 0);
+	assert_int_equal(privops_write((uint32_t)own, PRIVOP_FILE_STATE_NEW, "", 0), 0);
 	assert_int_equal(privops_rename((uint32_t)own, PRIVOP_NAME_STATE_NEW, (uint32_t)own,
 					PRIVOP_NAME_STATE, 0, 0),
 			 0);
@@ -301,14 +453,17 @@ static void test_files_of_a_job_and_of_the_node_are_not_exchanged(void **state)
 		const bool of_job = file < PRIVOP_FILE_CRASHES;
 
 		assert_int_equal(open_file(of_job ? PRIVOP_DIR_RUN : own, file), -EPERM);
+		assert_int_equal(privops_write(of_job ? PRIVOP_DIR_RUN : own, file, "", 0), -EPERM);
 		assert_int_equal(open_file(PRIVOP_DIR_TRASH, file), -EPERM);
 		assert_int_equal(open_file(PRIVOP_DIR_TIER, file), -EPERM);
 	}
 	assert_true(privops_open(PRIVOP_BIND, PRIVOP_DIR_RUN, 0) == -EPERM);
 	assert_true(privops_open(PRIVOP_BIND, PRIVOP_DIR_TIER, 0) == -EPERM);
 	assert_false(is_there("run/lock") || is_there("run/sock") || is_there("tier/lock"));
+	assert_int_equal(privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_METRICS, "", 0), 0);
 	assert_int_equal(open_file(PRIVOP_DIR_RUN, PRIVOP_FILE_METRICS), 0);
-	assert_int_equal(open_file(own, PRIVOP_FILE_LOCK), 0);
+	assert_int_equal(privops_write(own, PRIVOP_FILE_FAILED, "no", 2), 0);
+	assert_int_equal(open_file(own, PRIVOP_FILE_FAILED), 0);
 }
 
 static void test_a_directory_that_others_may_change_is_not_opened(void **state)
@@ -683,6 +838,10 @@ int main(int argc, char **argv)
 	const struct CMUnitTest tests[] = {
 		TEST(test_a_name_stands_in_its_kind_of_directory_alone),
 		TEST(test_a_jobs_keeper_touches_nothing_of_another_job),
+		TEST(test_what_is_aside_is_changed_by_its_own_user_alone),
+		TEST(test_a_directory_that_root_makes_says_whose_it_is),
+		TEST(test_a_lock_is_roots_until_its_directory_is_closed),
+		TEST(test_files_have_an_end_and_are_written_by_root_alone),
 		TEST(test_what_is_the_jobs_own_can_be_made_and_set_aside),
 		TEST(test_a_half_made_place_for_what_is_kept_becomes_the_users),
 		TEST(test_nothing_takes_the_place_of_another_kind),

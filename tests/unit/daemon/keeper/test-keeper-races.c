@@ -18,8 +18,8 @@
 #include "daemon/manager/clean.h"
 #include "daemon/manager/jobdir.h"
 #include "daemon/manager/mounts.h"
-#include "daemon/manager/state.h"
 #include "tests/unit/unit-privops.h"
+#include "tests/unit/unit-state.h"
 
 #include "stage-build.h"
 
@@ -295,7 +295,7 @@ static void test_the_next_run_keeps_what_it_has_in_tiers(void **state)
 	}
 	record = open(DIR_OF_JOB "/state", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
 	state_get_boot(st.boot);
-	assert_int_equal(state_write(record, &st), 0);
+	assert_int_equal(unit_write_state(record, &st), 0);
 	after = begin_again;
 	(void)clean();
 	assert_null(after);

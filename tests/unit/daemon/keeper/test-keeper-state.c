@@ -11,8 +11,8 @@
 
 #include "common/util/fd.h"
 #include "daemon/manager/breaker.h"
-#include "daemon/manager/state.h"
 #include "tests/unit/unit-privops.h"
+#include "tests/unit/unit-state.h"
 
 static int open_scratch(void **state)
 {
@@ -32,7 +32,7 @@ static int write_record(int dirfd, const struct state *st)
 	_cleanup_(fd_closep) int fd = openat(dirfd, "state",
 					     O_WRONLY | O_CREAT | O_TRUNC | O_CLOEXEC, 0600);
 
-	return state_write(fd, st);
+	return unit_write_state(fd, st);
 }
 
 static ssize_t read_text(int dirfd, char *buf, size_t size)
@@ -141,7 +141,7 @@ static void test_a_record_whose_beginning_was_lost_is_none(void **state)
 	if (pid == 0) {
 		fill_disk_for_large_writes();
 		fd = openat(dirfd, "state.tmp", O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-		_exit(-state_write(fd, &b));
+		_exit(-unit_write_state(fd, &b));
 	}
 	assert_int_equal(waitpid(pid, &status, 0), pid);
 	assert_true(WIFEXITED(status));

@@ -77,6 +77,19 @@ static void try_signals_of_descriptors(const char *dir)
 	CHECK(fcntl(fds[0], F_GETOWN) == 0);
 }
 
+/* No call of its own changes its uid or makes it gain a capability, which would undo it as well. */
+static void try_to_outlive(const char *dir)
+{
+	int sig = 0;
+
+	CHECK(prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0);
+	confine();
+	CHECK_DENIED(prctl(PR_SET_PDEATHSIG, 0, 0, 0, 0));
+	CHECK_DENIED(prctl(PR_SET_PDEATHSIG, SIGCONT, 0, 0, 0));
+	CHECK(prctl(PR_GET_PDEATHSIG, &sig, 0, 0, 0) == 0 && sig == SIGKILL);
+	CHECK(prctl(PR_SET_NAME, "confined") == 0);
+}
+
 static void try_sockets(const char *dir)
 {
 	const struct sockaddr_un addr = { .sun_family = AF_UNIX, .sun_path = "\0confined" };
@@ -170,6 +183,12 @@ static void test_it_has_no_signal_sent_by_a_descriptor(void **state)
 	unit_check_in_child(try_signals_of_descriptors, NULL);
 }
 
+/* Seen failing without the rule of seccomp_confine() for prctl(). */
+static void test_it_does_not_outlive_its_keeper(void **state)
+{
+	unit_check_in_child(try_to_outlive, NULL);
+}
+
 static void test_it_has_local_sockets_alone(void **state)
 {
 	unit_check_in_child(try_sockets, NULL);
@@ -203,6 +222,7 @@ int main(void)
 		cmocka_unit_test(test_it_starts_mounts_and_traces_nothing),
 		cmocka_unit_test(test_it_reaches_no_process),
 		cmocka_unit_test(test_it_has_no_signal_sent_by_a_descriptor),
+		cmocka_unit_test(test_it_does_not_outlive_its_keeper),
 		cmocka_unit_test(test_it_has_local_sockets_alone),
 		cmocka_unit_test(test_it_changes_no_files),
 		cmocka_unit_test(test_landlock_alone_lets_it_make_nothing),

@@ -24,8 +24,8 @@
 #include "common/protocol/packet.h"
 #include "common/protocol/rundir.h"
 #include "daemon/manager/reap.h"
-#include "daemon/manager/state.h"
 #include "tests/unit/unit-privops.h"
+#include "tests/unit/unit-state.h"
 
 #include "stage-build.h"
 
@@ -200,7 +200,7 @@ static void make_dir(const char *dir, uint32_t job_id, uid_t uid, const char *ti
 	assert_int_equal(mkdir(dir, 0711), 0);
 	snprintf(path, sizeof(path), "%s/" RUNDIR_STATE, dir);
 	fd = open(path, O_WRONLY | O_CREAT | O_CLOEXEC, 0600);
-	assert_int_equal(state_write(fd, st), 0);
+	assert_int_equal(unit_write_state(fd, st), 0);
 	close(fd);
 	free(st);
 }
