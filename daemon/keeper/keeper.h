@@ -69,19 +69,18 @@ struct keeper {
 		}                                                                                  \
 	}
 
-/* A privileged operation, the descriptors that came beside it, and those that go back and are
- * closed then. */
+/* A privileged operation, and the descriptors that go back and are closed then. */
 struct call {
 	struct privop *a;
 	int dir, dir2; /* that a->dir and a->dir2 stand for; -1: none */
 	char name[64]; /* that a->name stands for in a->dir; "" (which nothing is called): none */
-	int in[PRIVOP_MAX_FDS], out[PRIVOP_MAX_FDS];
-	size_t n_in, n_out;
+	int out[PRIVOP_MAX_FDS];
+	size_t n_out;
 };
 
 typedef int (*privop_fn)(struct keeper *k, struct call *c);
 
-/* Does one privileged operation. c->in stays the caller's, c->out becomes his. */
+/* Does one privileged operation. c->out becomes the caller's. */
 void privop_do(struct keeper *k, struct call *c);
 
 /* fd goes back; an errno where it is none. 0 or -errno. */

@@ -145,22 +145,22 @@ static int serve(struct keeper *k)
 	struct call c = { .a = &a };
 	int r;
 
-	/* Only PRIVOP_SPAWN takes descriptors. Others must not be installed: to close one of a FUSE
-	 * file system, root would wait for its server. */
-	a.kind = 0;
-	(void)recv(k->sock, &a.kind, sizeof(a.kind), MSG_PEEK | MSG_DONTWAIT);
-	if (a.kind == PRIVOP_SPAWN)
-		c.n_in = PRIVOP_MAX_FDS;
-	r = packet_receive(k->sock, &a, sizeof(a), c.in, &c.n_in, MSG_DONTWAIT);
+	/* No descriptor from outside is installed here: to close one of a FUSE file system, root
+	 * would wait for its server. Those of PRIVOP_SPAWN are the child's (process-start.c). */
+	if (recv(k->sock, &a, sizeof(a), MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC) == sizeof(a) &&
+	    a.kind == PRIVOP_SPAWN)
+		r = 1;
+	else
+		r = packet_receive(k->sock, &a, sizeof(a), c.out, &c.n_out, MSG_DONTWAIT);
 	if (r <= 0)
 		return r == -EAGAIN ? 0 : -EPIPE;
 	if (k->answer_fd > 2)
 		close(k->answer_fd); /* answering is the manager's from here on */
 	k->answer_fd = -1;
 	privop_do(k, &c);
+	if (a.kind == PRIVOP_SPAWN)
+		(void)recv(k->sock, NULL, 0, MSG_DONTWAIT); /* and what came beside it */
 	r = packet_send(k->sock, &a, sizeof(a), c.out, c.n_out, 0);
-	while (c.n_in)
-		fd_closep(&c.in[--c.n_in]);
 	/* No copy of a connection's stays here: it would keep readers waiting for a dead server. */
 	while (c.n_out)
 		fd_closep(&c.out[--c.n_out]);

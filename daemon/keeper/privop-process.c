@@ -242,8 +242,10 @@ int privop_spawn(struct keeper *k, struct call *c)
 	const bool is_helper = a->name == PRIVOP_PROGRAM_HELPER;
 	struct process l = { .user = is_helper ? &helper : &k->user,
 			     .argv = argv,
-			     .n_fds = c->n_in,
 			     .output = -1,
+			     .sock = k->sock,
+			     .takes_output = a->n[0] & PRIVOP_SPAWN_OUTPUT,
+			     .max_file = a->n[0] & PRIVOP_SPAWN_SYSTEM ? PRIVOP_MAX_FILE : 0,
 			     .nice = a->n[1] > 0 ? (int)a->n[1] : 0,
 			     .dies_with_us = a->n[0] & PRIVOP_SPAWN_DIES,
 			     .groups = k->groups,
@@ -265,13 +267,8 @@ int privop_spawn(struct keeper *k, struct call *c)
 		helper.groups = &helper.gid;
 	}
 	l.program = k->programs[a->name];
-	if (a->n[0] & PRIVOP_SPAWN_OUTPUT && l.n_fds)
-		l.output = c->in[--l.n_fds];
-	if (l.n_fds > PROCESS_MAX_FDS)
-		return -EINVAL;
-	memcpy(l.fds, c->in, l.n_fds * sizeof(*l.fds));
 	if (is_helper && strcmp(argv[1], "metrics") == 0)
-		l.fds[0] = k->text_fd;
+		l.fds[l.n_fds++] = k->text_fd;
 	fd_closep(&k->go_fd);
 	pid = process_start(&l, &k->go_fd);
 	a->n[1] = pid >= 0 && proc_get(pid, &p) >= 0 ? (int64_t)p.start : 0;

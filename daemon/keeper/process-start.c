@@ -3,6 +3,10 @@
  * go before the uid; a keyring is made before it, when no quota of the user's counts, and once more
  * after it, to be the user's; PDEATHSIG is cleared by a change of uid, so it is set last.
  *
+ * Descriptors from outside may be of a FUSE file system, whose server is asked when one is closed
+ * and may never answer. So only the child has them, when it has closed all that is root's: it holds
+ * up nobody, and keeps no lock, socket or mount.
+ *
  * The program is executed by a descriptor opened when the keeper started: an upgrade in the middle
  * of a job doesn't mix versions.
  */
@@ -14,6 +18,7 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -22,14 +27,18 @@
 #include <sys/personality.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/protocol/keeper-privops.h"
+#include "common/protocol/packet.h"
 #include "common/util/fd.h"
 
 #define FIRST_FD 3
-#define HIGH_FD 64 /* beyond all numbers that are handed out */
+#define HIGH_FD 64  /* beyond all numbers that are handed out */
+#define OWN_FDS 256 /* beyond all that a keeper opens */
 #define JOIN_SESSION_KEYRING 1
 
 /* The same on all architectures; older headers lack them. */
@@ -145,6 +154,42 @@ static void set_limits(rlim_t file_size)
 	personality(PER_LINUX);
 }
 
+static bool is_kept(const struct process *l, int go, int fd)
+{
+	bool is = fd == go || fd == l->sock || fd == l->program || fd == l->output;
+
+	for (size_t i = 0; i < l->n_fds; i++)
+		is = is || fd == l->fds[i];
+	for (size_t i = 0; i < l->n_groups; i++)
+		is = is || fd == l->groups[i];
+	return is;
+}
+
+static void close_roots(const struct process *l, int go)
+{
+	for (int fd = FIRST_FD; fd < OWN_FDS; fd++)
+		if (!is_kept(l, go, fd))
+			close(fd);
+	fd_close_from(OWN_FDS);
+}
+
+static int take_fds(struct process *l)
+{
+	static struct privop a;
+	int fds[PRIVOP_MAX_FDS];
+	size_t n = PRIVOP_MAX_FDS;
+
+	if (packet_receive(l->sock, &a, sizeof(a), fds, &n, MSG_PEEK | MSG_DONTWAIT) != 1)
+		return -EPROTO;
+	if (l->takes_output && n)
+		l->output = fds[--n];
+	if (n > PROCESS_MAX_FDS)
+		return -EINVAL;
+	for (; l->n_fds < n; l->n_fds++)
+		l->fds[l->n_fds] = fds[l->n_fds];
+	return 0;
+}
+
 /* Puts the descriptors to 0, 1, 2, 3, … and closes all others but *programp, which is close on
  * exec. First all move out of the way, as one may have another's number. */
 static int place_fds(const struct process *l, int *programp)
@@ -202,11 +247,16 @@ static long join_new_keyring(void)
 	return syscall(SYS_keyctl, JOIN_SESSION_KEYRING, NULL, 0, 0, 0);
 }
 
-static _Noreturn void run_child(const struct process *l, bool in_first, pid_t keeper, int go)
+static _Noreturn void run_child(struct process *l, bool in_first, pid_t keeper, int go)
 {
 	int program;
 	char byte;
 
+	close_roots(l, go);
+	if (l->sock > 0 && (take_fds(l) < 0 || write(go, "t", 1) != 1)) {
+		close(go); /* first: the end may have to wait for a server */
+		_exit(PROCESS_EXIT_SETUP);
+	}
 	if (read(go, &byte, 1) != 1)
 		_exit(PROCESS_EXIT_ORPHAN);
 	for (size_t i = in_first; i < l->n_groups; i++)
@@ -237,7 +287,15 @@ static _Noreturn void run_child(const struct process *l, bool in_first, pid_t ke
 	_exit(PROCESS_EXIT_EXEC + (errno == ENOENT ? ENOEXEC : errno));
 }
 
-pid_t process_start(const struct process *l, int *gop)
+static bool has_taken(int go)
+{
+	struct pollfd p = { go, POLLIN, 0 };
+	char byte;
+
+	return poll(&p, 1, PROCESS_TAKE_MS) == 1 && read(go, &byte, 1) == 1;
+}
+
+pid_t process_start(struct process *l, int *gop)
 {
 	const pid_t keeper = getpid(); /* the child may run when it is no more */
 	_cleanup_(fd_closep) int rd = -1, wr = -1;
@@ -245,7 +303,7 @@ pid_t process_start(const struct process *l, int *gop)
 	bool in_first;
 	pid_t pid;
 
-	if (pipe2(go, O_CLOEXEC) < 0)
+	if (socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, go) < 0)
 		return -errno;
 	rd = go[0];
 	wr = go[1];
@@ -259,6 +317,11 @@ pid_t process_start(const struct process *l, int *gop)
 	}
 	if (pid < 0)
 		return -errno;
+	fd_closep(&rd); /* of which an end is seen */
+	if (l->sock > 0 && !has_taken(wr)) {
+		kill(pid, SIGKILL);
+		return -EIO;
+	}
 	*gop = steal_fd(&wr);
 	return pid;
 }

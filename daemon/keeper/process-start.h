@@ -24,6 +24,7 @@ enum process_exit {
 };
 
 #define PROCESS_MAX_FDS 4
+#define PROCESS_TAKE_MS 10000 /* a child that has not taken its descriptors by then is killed */
 
 struct process_user {
 	uid_t uid; /* 0 is refused */
@@ -42,7 +43,11 @@ struct process {
 	const char *const *argv;
 	int fds[PROCESS_MAX_FDS]; /* become 3, 4, … in the child */
 	size_t n_fds;
-	int output;	   /* becomes stdout and stderr; -1: /dev/null */
+	int output; /* becomes stdout and stderr; -1: /dev/null */
+	/* The packet that is next in this socket brings others, which come after those; 0: none do.
+	 * The child alone takes them, and leaves the packet there: root never has them. */
+	int sock;
+	bool takes_output; /* the last of these is the output */
 	const int *groups; /* directories of cgroups to be in; -1: none */
 	size_t n_groups;
 	int oom_score_adj;
@@ -55,7 +60,7 @@ struct process {
  * Forks; the child waits until a byte is written to *gop (the caller's to close) and ends when it
  * is closed without: so that it can be recorded before it does anything. The pid, or -errno.
  */
-pid_t process_start(const struct process *l, int *gop);
+pid_t process_start(struct process *l, int *gop);
 
 /* Writes a number to the file of a cgroup's members: of one thread (v1; 0: the caller), or of all
  * threads of a process. 0 or -errno; 0, too, when Slurm has removed the group: the next one is

@@ -725,6 +725,39 @@ def test_descriptors_that_nobody_asked_for_hold_up_nobody():
     kt.run('umount', '-l', path)
 
 
+def test_descriptors_for_a_child_hold_up_nobody_but_it():
+    """Root starts a child, or refuses to, and goes on; the child that has to close them keeps nothing of root's."""
+    path = kt.SCRATCH + '/flush'
+    helper = {'name': E['PRIVOP_PROGRAM_HELPER'], 'uid': kt.UID, 'gid': kt.GID}
+    cases = [(n, {**helper, 'n': (flags, 0, 1), 'text': word}) for n, flags, word in
+             ((1, 0, b'release\0'), (4, 0, b'release\0'), (2, E['PRIVOP_SPAWN_OUTPUT'], b'release\0'), (16, 0, b'release\0'), (3, 0, b'none\0'))]
+    managers = [Manager() for _ in cases]
+    server = fuse_that_never_answers_flush(path)
+    held = os.open(path + '/f', os.O_RDWR)
+    try:
+        for s, (n, args) in zip(managers, cases):
+            own = s.begin()
+            s.keeper.settimeout(5)
+            assert s.privop('PRIVOP_LOCK', dir=own, n=(E['PRIVOP_LOCK_TAKE'],)) == 0
+            r = s.privop('PRIVOP_SPAWN', fds=[held] * n, **args)
+            assert (r > 0) == (n <= 4 and args['text'] != b'none\0'), (n, r)
+            # one that is let begin, and one that ends: both close them
+            s.privop('PRIVOP_GO', n=(n == 1,))
+            assert s.privop('PRIVOP_CHECK_PROGRAM') == 0, (n, args)
+            kt.wait_for(lambda s=s: open(f'/proc/{s.process.pid}/stat').read().rsplit(') ', 1)[1][0] == 'S')
+            s.process.kill()
+            s.process.wait(10)
+            kt.wait_for(lambda s=s: kt.lock_is_free(s.dir), what='the lock')
+    finally:
+        os.kill(server, signal.SIGKILL)     # ends the connection, and so each close()
+        os.waitpid(server, 0)
+        with contextlib.suppress(OSError):      # ENOTCONN
+            os.close(held)
+    for s in managers:
+        s.end()
+    kt.run('umount', '-l', path)
+
+
 def test_its_proc_shows_all_processes_and_no_more():
     """Where the site hides them by hidepid=: names and command lines, as SECURITY.md says, and nothing of what they hold."""
     s = Manager()

@@ -22,10 +22,9 @@ static inline void privops_input_take(const uint8_t **datap, const uint8_t *end,
 	*datap += n;
 }
 
-/* Numbers are small or any; the text ends, or fills its room. Returns how many descriptors come
- * beside it; *luckp: bits that decide what goes well. */
-static inline size_t privops_input_read(const uint8_t **datap, const uint8_t *end, struct privop *a,
-					uint32_t *luckp)
+/* Numbers are small or any; the text ends, or fills its room. *luckp: bits that decide what goes well. */
+static inline void privops_input_read(const uint8_t **datap, const uint8_t *end, struct privop *a,
+				      uint32_t *luckp)
 {
 	struct {
 		uint8_t how, n_fds, kind, dir, dir2, name, name2;
@@ -52,5 +51,4 @@ static inline size_t privops_input_read(const uint8_t **datap, const uint8_t *en
 	if ((size_t)(end - *datap) < p.n_text)
 		p.n_text = (uint8_t)(end - *datap);
 	privops_input_take(datap, end, a->text, p.n_text);
-	return p.n_fds % (PRIVOP_MAX_FDS + 1);
 }
