@@ -89,11 +89,11 @@ enum privop_kind {
 
 	/* More of directories */
 	PRIVOP_WRITE, /* dir, name: enum privop_file, n: bytes of text, 1: they come after those
-			   * that were written before. No file grows beyond PRIVOP_MAX_FILE; the
-			   * manager gets no descriptor that could be written to */
+		       * that were written before. No file grows beyond PRIVOP_MAX_FILE; the
+		       * manager gets no descriptor that could be written to */
 	PRIVOP_LOCK,  /* dir, n: enum privop_lock. The keeper itself holds the lock of a job's
-			   * directory, so it is free when the keeper is gone. -EBUSY: another has it
-			   */
+		       * directory, so it is free when the keeper is gone. -EBUSY: another has
+		       * it */
 
 	PRIVOP_N,
 
