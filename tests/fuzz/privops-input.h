@@ -22,7 +22,8 @@ static inline void privops_input_take(const uint8_t **datap, const uint8_t *end,
 	*datap += n;
 }
 
-/* Numbers are small or any; the text ends, or fills its room. *luckp: bits that decide what goes well. */
+/* Numbers are small or any; the text ends, or fills its room. *luckp: bits that decide what goes
+ * well. */
 static inline void privops_input_read(const uint8_t **datap, const uint8_t *end, struct privop *a,
 				      uint32_t *luckp)
 {
