@@ -13,6 +13,7 @@
 #include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/archive/index-file.h"
 #include "daemon/engines/archive/tar-scan.h"
+#include "daemon/engines/archive/zip-scan.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/hint.h"
 #include "daemon/worker/plan.h"
@@ -32,12 +33,19 @@ static void open_has_read(void *arg)
 	ctx_add_progress(arg, 0, 1);
 }
 
-static int open_scan(struct ctx *ctx, const struct source *src, int fd, const struct stat *st,
-		     struct archive_index *x, const char **odd_endp, struct error *err)
+/* Asked before each member. */
+static bool open_zip_is_cancelled(void *arg)
+{
+	open_has_read(arg);
+	return open_is_cancelled(arg);
+}
+
+static int open_tar(struct ctx *ctx, int fd, uint64_t size, struct archive_index *x,
+		    const char **odd_endp, struct error *err)
 {
 	const struct tar_scan scan = {
 		.fd = fd,
-		.size = (uint64_t)st->st_size,
+		.size = size,
 		.is_cancelled = open_is_cancelled,
 		.has_read = open_has_read,
 		.n_readers = (unsigned)policy_get_most(ctx->policy.max_readers, OPEN_READERS,
@@ -45,14 +53,37 @@ static int open_scan(struct ctx *ctx, const struct source *src, int fd, const st
 		.arg = ctx,
 		.odd_end = ctx->ds->verify == DATASET_VERIFY_NONE ? odd_endp : NULL,
 	};
+
+	return tar_scan(x, &scan, err);
+}
+
+static int open_zip(struct ctx *ctx, int fd, uint64_t size, struct archive_index *x,
+		    struct error *err)
+{
+	const struct zip_scan scan = {
+		.fd = fd,
+		.size = size,
+		.is_cancelled = open_zip_is_cancelled,
+		.arg = ctx,
+	};
+
+	return zip_scan(x, &scan, err);
+}
+
+static int open_scan(struct ctx *ctx, const struct source *src, int fd, enum facts_format format,
+		     const struct stat *st, struct archive_index *x, const char **odd_endp,
+		     struct error *err)
+{
+	uint64_t size = (uint64_t)st->st_size;
 	int r;
 
-	r = tar_scan(x, &scan, err);
+	r = format == FORMAT_ZIP ? open_zip(ctx, fd, size, x, err)
+				 : open_tar(ctx, fd, size, x, odd_endp, err);
 	if (r == 0)
 		r = archive_index_finish(x, err);
 	if (r < 0 && ctx_is_cancelled(ctx))
 		return ctx_check(ctx, err);
-	return r < 0 ? hint_archive(src, FORMAT_TAR, r, err) : 0;
+	return r < 0 ? hint_archive(src, format, r, err) : 0;
 }
 
 /* ---- made before ---- */
@@ -132,22 +163,23 @@ static void open_report(struct ctx *ctx, const struct archive_counts *counts, co
 }
 
 /* By its headers. */
-static int open_by_scan(struct ctx *ctx, const struct source *src, int fd, const struct stat *st,
-			struct archive_index **xp, const char **odd_endp, struct error *err)
+static int open_by_scan(struct ctx *ctx, const struct source *src, int fd, enum facts_format format,
+			const struct stat *st, struct archive_index **xp, const char **odd_endp,
+			struct error *err)
 {
 	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
 	int r;
 
 	r = archive_index_new(&x, st->st_mtim.tv_sec, err);
 	if (r == 0)
-		r = open_scan(ctx, src, fd, st, x, odd_endp, err);
+		r = open_scan(ctx, src, fd, format, st, x, odd_endp, err);
 	if (r == 0)
 		*xp = steal_ptr(x);
 	return r;
 }
 
-int archive_open(struct ctx *ctx, const struct source *src, int fd, struct archive_index **xp,
-		 struct stat *st, struct error *err)
+int archive_open(struct ctx *ctx, const struct source *src, int fd, enum facts_format format,
+		 struct archive_index **xp, struct stat *st, struct error *err)
 {
 	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
 	struct archive_counts counts;
@@ -158,8 +190,8 @@ int archive_open(struct ctx *ctx, const struct source *src, int fd, struct archi
 	if (fstat(fd, st) < 0)
 		return error_errno(err, errno, "look at the archive");
 	data_rlimit_set(ctx->policy.threads);
-	by_file = open_by_file(ctx, src, fd, st, &x);
-	r = by_file ? 0 : open_by_scan(ctx, src, fd, st, &x, &odd_end, err);
+	by_file = format == FORMAT_TAR ? open_by_file(ctx, src, fd, st, &x) : 0;
+	r = by_file ? 0 : open_by_scan(ctx, src, fd, format, st, &x, &odd_end, err);
 	if (r < 0)
 		return r;
 	archive_index_get_counts(x, &counts);

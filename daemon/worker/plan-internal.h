@@ -21,6 +21,8 @@ void plan_why(struct planner *p, const char *fmt, ...) __attribute__((format(pri
 
 /* Does the site's rule allow that method? */
 bool plan_allows(const struct planner *p, enum dataset_method m);
+/* Has the source an index inside, or is one made of its headers? */
+bool plan_is_mountable(const struct planner *p);
 /* Can the source be mounted, by the code, on this node and by the site's rule? */
 bool plan_can_mount(const struct planner *p);
 /* Is the user's DEST that word? None is "auto". */

@@ -38,11 +38,13 @@ static const char *describe(const struct facts *f, char buf[static 64])
 	return buf;
 }
 
-/* Has it an index inside, or is one made of its headers? */
-static bool is_mountable(const struct facts *f)
+bool plan_is_mountable(const struct planner *p)
 {
+	const struct facts *f = p->facts;
+
 	return f->format == FORMAT_SQUASHFS ||
-	       (f->format == FORMAT_TAR && f->filter == FILTER_NONE);
+	       (f->format == FORMAT_TAR && f->filter == FILTER_NONE) ||
+	       (f->format == FORMAT_ZIP && p->in->able.can_extract); /* read by the same library */
 }
 
 bool plan_can_mount(const struct planner *p)
@@ -154,9 +156,9 @@ static int check_able(const struct planner *p, struct error *err)
 		return error_set_hint(err, -EINVAL, "%s",
 				      other ? other->fix : "leave method= out, or name an archive");
 	}
-	if (m == DATASET_METHOD_MOUNT && !is_mountable(p->facts)) {
+	if (m == DATASET_METHOD_MOUNT && !plan_is_mountable(p)) {
 		error_set(err, EINVAL,
-			  "can't be mounted: it is %s, not a squashfs image or a plain tar",
+			  "can't be mounted: it is %s, not a squashfs image, a plain tar or a zip",
 			  describe(p->facts, buf));
 		return error_set_hint(err, -EINVAL,
 				      "leave method= out, or make an image (stagectl pack)");

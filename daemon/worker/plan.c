@@ -314,7 +314,7 @@ static bool may_be_mounted(const struct planner *p)
 	const struct dataset *ds = p->ds;
 
 	return ds->method == DATASET_METHOD_AUTO && p->plan->method == DATASET_METHOD_EXTRACT &&
-	       p->facts->format == FORMAT_TAR && !p->facts->is_remote && plan_is_dest(p, "auto") &&
+	       plan_is_mountable(p) && !p->facts->is_remote && plan_is_dest(p, "auto") &&
 	       plan_can_mount(p) && ds->n_include == 0 && ds->n_exclude == 0 && !ds->strip &&
 	       !ds->nested;
 }

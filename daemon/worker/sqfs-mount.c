@@ -108,7 +108,8 @@ static int mount_check_subdir(struct sqfs_mount *m, struct error *err)
 		return error_set_hint(err,
 				      error_set(err, EINVAL, "the %s has no directory %s (subdir=)",
 						noun, subdir),
-				      "%s shows what it has", m->img ? "unsquashfs -l" : "tar -t");
+				      "%s shows what it has",
+				      m->img ? "unsquashfs -l" : "tar -t or unzip -l");
 	return 0;
 }
 
@@ -172,9 +173,7 @@ static void mount_resize(void *arg, uint64_t size)
 	if (size == m->cache_size)
 		return;
 	m->cache_size = size;
-	if (!m->img) /* nothing of an archive is cached here */
-		return;
-	sqfs_image_set_cache_size(m->img, size);
+	m->volume->ops->set_cache_size(m->volume, size);
 	/* Blocks are in the middle of malloc()'s heaps, where free() leaves them to the process. */
 	malloc_trim(0);
 }
@@ -208,7 +207,7 @@ static int mount_open_archive(struct sqfs_mount *m, struct archive_index *x, int
 	m->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (m->fd < 0)
 		return error_errno(err, errno, "open the archive");
-	if (archive_volume_new(&m->volume, index, m->fd, st) < 0)
+	if (archive_volume_new(&m->volume, index, m->fd, st, m->ctx->policy.cache_size) < 0)
 		return error_set(err, ENOMEM, "no memory to mount the archive");
 	steal_ptr(index);
 	return 0;

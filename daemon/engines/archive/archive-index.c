@@ -12,6 +12,7 @@
 #include "common/dataset/member-path.h"
 #include "common/util/error.h"
 #include "common/util/fnv.h"
+#include "daemon/engines/archive/zip-names.h"
 
 enum {
 	INDEX_MIN_RECORDS = 256,
@@ -138,7 +139,7 @@ static int add_record(struct archive_index *x, uint32_t parent, const char *name
 	if (r < 0)
 		return r;
 	x->records[x->n] = (struct archive_record){
-		.name = at,
+		.name = at & ARCHIVE_INDEX_TEXTS,
 		.name_size = (uint8_t)n,
 		.mtime = x->mtime,
 		.parent = parent,
@@ -279,6 +280,9 @@ static int add_file(struct archive_index *x, const char *path, const struct memb
 	rec->type = MEMBER_FILE;
 	rec->start = start;
 	rec->size = m->size;
+	rec->is_deflated = m->entry && m->entry->method == ZIP_DEFLATED && m->size > 0;
+	rec->packed = m->entry ? m->entry->packed : 0;
+	rec->crc = m->entry ? m->entry->crc : 0;
 	return 0;
 }
 
@@ -310,7 +314,7 @@ static int add_symlink(struct archive_index *x, const char *path, const struct m
 static int add_hardlink(struct archive_index *x, const char *path, const struct member *m,
 			struct error *err)
 {
-	struct archive_record *rec;
+	struct archive_record *rec, own;
 	char to[MEMBER_PATH_SIZE];
 	uint32_t target, i = 0;
 	int r;
@@ -334,16 +338,11 @@ static int add_hardlink(struct archive_index *x, const char *path, const struct 
 	if (r < 0)
 		return r;
 	rec = &x->records[i];
-	*rec = (struct archive_record){ .name = rec->name,
-					.name_size = rec->name_size,
-					.parent = rec->parent };
-	rec->start = x->records[target].start;
-	rec->size = x->records[target].size;
-	rec->mtime = x->records[target].mtime;
-	rec->mtime_ns = x->records[target].mtime_ns;
-	rec->number = x->records[target].number;
-	rec->mode = x->records[target].mode;
-	rec->type = x->records[target].type;
+	own = *rec;
+	*rec = x->records[target];
+	rec->name = own.name;
+	rec->name_size = own.name_size;
+	rec->parent = own.parent;
 	return 0;
 }
 
@@ -442,6 +441,7 @@ static void count_records(struct archive_index *x, uint32_t *links)
 			continue;
 		links[x->records[i].number]++;
 		c->n_files++;
+		c->n_deflated += x->records[i].is_deflated;
 		if (x->records[i].type == MEMBER_FILE)
 			c->bytes += x->records[i].size;
 	}

@@ -23,28 +23,33 @@ struct error;
 
 #define ARCHIVE_INDEX_ROOT 0u
 #define ARCHIVE_INDEX_NONE UINT32_MAX
+#define ARCHIVE_INDEX_TEXTS ((UINT64_C(1) << 40) - 1) /* no memory has room for more */
 
 /* One entry of the tree, at most 64 bytes beside its name. A directory's entries lie together,
  * sorted by name. */
 struct archive_record {
-	uint64_t name;	/* in the texts, NUL-terminated */
-	uint64_t start; /* file: of the data in the archive; link: of its text in the texts;
-			 * directory: number of its first entry */
-	uint64_t size;	/* of the data or text; directory: how many entries it has */
+	uint64_t name : 40;	/* in the texts, NUL-terminated */
+	uint64_t name_size : 8; /* without the NUL */
+	uint64_t mode : 9;	/* permission bits */
+	uint64_t type : 3;	/* MEMBER_FILE, MEMBER_DIR or MEMBER_SYMLINK */
+	uint64_t is_deflated : 1;
+	uint64_t start;	 /* file: of the data in the archive; link: of its text in the texts;
+			  * directory: number of its first entry */
+	uint64_t size;	 /* of the data or text; directory: how many entries it has */
+	uint64_t packed; /* file of a zip: bytes in the archive */
 	int64_t mtime;
 	uint32_t mtime_ns;
 	uint32_t parent; /* the root is its own */
 	uint32_t number; /* from 1 on; hard links share it */
 	uint32_t n_links;
-	uint16_t mode;	   /* permission bits, 0777 */
-	uint8_t type;	   /* MEMBER_FILE, MEMBER_DIR or MEMBER_SYMLINK */
-	uint8_t name_size; /* without the NUL */
+	uint32_t crc; /* file of a zip: of the data */
 };
 _Static_assert(sizeof(struct archive_record) <= 64, "the bound that is promised");
 
 struct archive_counts {
 	uint64_t n_files;    /* and links */
 	uint64_t n_records;  /* directories, too */
+	uint64_t n_deflated; /* files */
 	uint64_t n_replaced; /* names that came again */
 	uint64_t n_absolute; /* names that lost the slash in front */
 	uint64_t bytes;	     /* of content; of hard links once for each */

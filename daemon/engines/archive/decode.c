@@ -400,9 +400,9 @@ static enum member_type get_type(struct archive_entry *e)
 }
 
 /* Of "-1.25" libarchive makes -1 s and 0.25 s on from there; "-0.5" it can't tell from "0.5". */
-static void hint_pax_time(struct member *m)
+static void hint_pax_time(const struct decode *d, struct member *m)
 {
-	if (m->mtime >= 0 || m->mtime_ns <= 0)
+	if (!d->is_tar || m->mtime >= 0 || m->mtime_ns <= 0)
 		return;
 	m->mtime--;
 	m->mtime_ns = 1000000000L - m->mtime_ns;
@@ -464,6 +464,8 @@ static int take_entry(struct decode *d, struct member *m, struct error *err)
 	if (!e->has_mode)
 		m->mode = get_dos_mode(m, e);
 	d->is_empty = e->size == 0 && e->crc == 0;
+	m->entry = e;
+	m->start = at;
 	return 0;
 }
 
@@ -475,22 +477,20 @@ int decode_next(struct decode *d, struct member *m, struct error *err)
 
 	if (d->is_empty_zip)
 		return 0;
-
 	if (!d->is_tar && zip_locale)
 		old = uselocale(zip_locale);
 	r = archive_read_next_header(d->a, &e);
 	if (old)
 		uselocale(old);
-	if (r == ARCHIVE_EOF && d->names && zip_names_get(d->names, d->n_members))
-		return error_set(err, EBADMSG, "no sound list of its files");
 	if (r == ARCHIVE_EOF)
-		return 0;
+		return d->names && zip_names_get(d->names, d->n_members)
+			       ? error_set(err, EBADMSG, "no sound list of its files")
+			       : 0;
 	/* warnings are about what is left out in any case: owners, attributes, ACLs */
 	if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
 		return take_error(d->a, &d->in_error, err);
 	take_member(m, e);
-	if (d->is_tar)
-		hint_pax_time(m);
+	hint_pax_time(d, m);
 	r = take_entry(d, m, err);
 	if (r < 0)
 		return r;

@@ -15,6 +15,7 @@
 struct ctx;
 struct error;
 struct stream;
+struct zip_entry;
 
 /* Could libarchive be loaded? */
 bool decode_is_available(void);
@@ -52,6 +53,9 @@ struct member {
 	bool has_mtime;
 	uint64_t size;
 	bool sparse;
+	/* Of a zip in a file, else NULL and 0: what its list says, and where the data begins. */
+	const struct zip_entry *entry;
+	uint64_t start;
 };
 
 struct decode;

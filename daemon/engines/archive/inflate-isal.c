@@ -7,24 +7,52 @@
 #include <errno.h>
 #include <limits.h>
 #include <stdbool.h>
+#include <stdlib.h>
 
+#include <isa-l/crc.h>
 #include <isa-l/igzip_lib.h>
 
 #include "common/util/error.h"
 
 struct inflate {
 	struct inflate_state state;
+	uint32_t wrapper; /* ISAL_GZIP or ISAL_DEFLATE */
 };
 
-int inflate_new(struct inflate **ip)
+_Static_assert(sizeof(struct inflate) <= INFLATE_MEMORY, "what is planned with");
+
+static int inflate_make(struct inflate **ip, uint32_t wrapper)
 {
 	struct inflate *i = malloc(sizeof(*i));
 
 	if (!i)
 		return -ENOMEM;
+	i->wrapper = wrapper;
 	isal_inflate_init(&i->state);
-	i->state.crc_flag = ISAL_GZIP;
+	i->state.crc_flag = wrapper;
 	*ip = i;
+	return 0;
+}
+
+int inflate_new(struct inflate **ip)
+{
+	return inflate_make(ip, ISAL_GZIP);
+}
+
+int inflate_new_raw(struct inflate **ip)
+{
+	return inflate_make(ip, ISAL_DEFLATE);
+}
+
+/* It has no pointers but those to input and output, which each call sets. */
+int inflate_clone(struct inflate **copyp, const struct inflate *i)
+{
+	struct inflate *copy = malloc(sizeof(*copy));
+
+	if (!copy)
+		return -ENOMEM;
+	*copy = *i;
+	*copyp = copy;
 	return 0;
 }
 
@@ -36,7 +64,7 @@ void inflate_free(struct inflate *i)
 void inflate_reset(struct inflate *i)
 {
 	isal_inflate_reset(&i->state);
-	i->state.crc_flag = ISAL_GZIP;
+	i->state.crc_flag = i->wrapper;
 }
 
 static uint32_t clamp(size_t n)
@@ -83,6 +111,12 @@ int inflate_run(struct inflate *i, struct inflate_io *io, struct error *err)
 	io->out += gave;
 	io->out_size -= gave;
 	if (r != ISAL_DECOMP_OK || (could_go_on && took == 0 && gave == 0))
-		return error_set(err, EBADMSG, "gzip: %s", describe(r));
+		return error_set(err, EBADMSG, "%s%s", i->wrapper == ISAL_GZIP ? "gzip: " : "",
+				 describe(r));
 	return s->block_state != ISAL_BLOCK_FINISH;
+}
+
+uint32_t inflate_add_crc(uint32_t crc, const void *data, size_t n)
+{
+	return crc32_gzip_refl(crc, data, n);
 }

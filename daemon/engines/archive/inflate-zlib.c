@@ -2,26 +2,50 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdlib.h>
 
 #include <zlib.h>
 
 #include "common/util/error.h"
 
-#define INFLATE_WINDOW (15 + 16) /* the largest, and a gzip header */
+#define INFLATE_GZIP (15 + 16) /* the largest window, and a gzip header */
+#define INFLATE_RAW (-15)
 
 struct inflate {
 	z_stream z;
 };
 
-int inflate_new(struct inflate **ip)
+static int inflate_make(struct inflate **ip, int window)
 {
 	struct inflate *i = calloc(1, sizeof(*i));
 
-	if (!i || inflateInit2(&i->z, INFLATE_WINDOW) != Z_OK) {
+	if (!i || inflateInit2(&i->z, window) != Z_OK) {
 		free(i);
 		return -ENOMEM;
 	}
 	*ip = i;
+	return 0;
+}
+
+int inflate_new(struct inflate **ip)
+{
+	return inflate_make(ip, INFLATE_GZIP);
+}
+
+int inflate_new_raw(struct inflate **ip)
+{
+	return inflate_make(ip, INFLATE_RAW);
+}
+
+int inflate_clone(struct inflate **copyp, const struct inflate *i)
+{
+	struct inflate *copy = calloc(1, sizeof(*copy));
+
+	if (!copy || inflateCopy(&copy->z, (z_stream *)&i->z) != Z_OK) {
+		free(copy);
+		return -ENOMEM;
+	}
+	*copyp = copy;
 	return 0;
 }
 
@@ -68,4 +92,13 @@ int inflate_run(struct inflate *i, struct inflate_io *io, struct error *err)
 	default:
 		return error_set(err, EBADMSG, "gzip: %s", z->msg ? z->msg : "bad data");
 	}
+}
+
+uint32_t inflate_add_crc(uint32_t crc, const void *data, size_t n)
+{
+	const unsigned char *p = data;
+
+	for (; n > INT_MAX; n -= INT_MAX, p += INT_MAX)
+		crc = (uint32_t)crc32(crc, p, INT_MAX);
+	return (uint32_t)crc32(crc, p, (uInt)n);
 }

@@ -1,10 +1,12 @@
 /*
- * inflate: one gzip member at a time, header, checksum and length verified. inflate-isal.c where
- * the build has ISA-L, which is twice as fast and more, else inflate-zlib.c.
+ * inflate: one gzip member at a time, header, checksum and length verified; or a bare deflate
+ * stream, as zips have it. inflate-isal.c where the build has ISA-L, which is twice as fast and
+ * more, else inflate-zlib.c.
  */
 #pragma once
 
 #include <stddef.h>
+#include <stdint.h>
 
 #include "common/util/cleanup.h"
 
@@ -18,13 +20,26 @@ struct inflate_io {
 	size_t out_size; /* room */
 };
 
+/* Bytes at the end of a bare stream's input that a finished inflate may leave, or may have taken
+ * although they are behind the stream. */
+#define INFLATE_AHEAD 8u
+/* No less than one struct inflate takes. */
+#define INFLATE_MEMORY (96u << 10)
+
 int inflate_new(struct inflate **ip);
+/* Of a bare stream, without header and checksum. */
+int inflate_new_raw(struct inflate **ip);
+/* The same stream at the same place. -ENOMEM. */
+int inflate_clone(struct inflate **copyp, const struct inflate *i);
 void inflate_free(struct inflate *i);
 DEFINE_FREEP(struct inflate, inflate_free)
 
-/* To the beginning of a member. */
+/* To the beginning of a member or stream. */
 void inflate_reset(struct inflate *i);
 
 /* Goes as far as io lets it, and advances it. 1: needs more input or more room, 0: the member is
  * complete, -EBADMSG, -ENOMEM. */
 int inflate_run(struct inflate *i, struct inflate_io *io, struct error *err);
+
+/* The checksum of gzip and zip, of what crc is of and n bytes behind it. 0: of nothing. */
+uint32_t inflate_add_crc(uint32_t crc, const void *data, size_t n);

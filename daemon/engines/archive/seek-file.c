@@ -1,4 +1,7 @@
 /*
+ * A piece is small after something was passed over, as the next header may be all that is needed
+ * there, and doubles as long as nothing is.
+ *
  * Who looks for a list at the end of the file first would have done all of it if progress were
  * where he is. So it is how much he has read, no more than there is.
  */
@@ -15,11 +18,13 @@
 #include "daemon/worker/ctx.h"
 
 #define SEEK_FILE_PIECE (1u << 20)
+#define SEEK_FILE_MIN_PIECE (16u << 10)
 
 struct seek_file {
 	struct ctx *ctx;
 	int fd;
 	uint64_t at, size;
+	size_t piece;	    /* bytes to read next */
 	uint64_t uncounted; /* of size */
 	struct zip_names *names;
 	char *buf;
@@ -38,6 +43,7 @@ int seek_file_new(struct seek_file **fp, struct ctx *ctx, int fd, struct error *
 	f->ctx = ctx;
 	f->fd = fd;
 	f->size = (uint64_t)st.st_size;
+	f->piece = SEEK_FILE_PIECE;
 	r = zip_names_new(&f->names, fd, &f->size, err);
 	if (r < 0)
 		return r;
@@ -70,7 +76,7 @@ static uint64_t count(struct seek_file *f, uint64_t n)
 
 ssize_t seek_file_read(struct seek_file *f, const void **datap, struct error *err)
 {
-	size_t size = SEEK_FILE_PIECE;
+	size_t size = f->piece;
 	ssize_t n;
 	int r = f->ctx ? ctx_check(f->ctx, err) : 0;
 
@@ -87,6 +93,7 @@ ssize_t seek_file_read(struct seek_file *f, const void **datap, struct error *er
 		return error_errno(err, errno, "read the source");
 	zip_names_adapt(f->names, f->buf, (size_t)n, f->at);
 	f->at += (uint64_t)n;
+	f->piece = f->piece < SEEK_FILE_PIECE ? 2 * f->piece : SEEK_FILE_PIECE;
 	if (f->ctx)
 		ctx_add_progress(f->ctx, count(f, (uint64_t)n), 0);
 	*datap = f->buf;
@@ -96,6 +103,7 @@ ssize_t seek_file_read(struct seek_file *f, const void **datap, struct error *er
 void seek_file_skip(struct seek_file *f, uint64_t n)
 {
 	f->at += n;
+	f->piece = SEEK_FILE_MIN_PIECE;
 	if (f->ctx)
 		ctx_add_unread(f->ctx, count(f, n), 0);
 }

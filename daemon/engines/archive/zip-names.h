@@ -18,6 +18,9 @@
 struct error;
 struct zip_names;
 
+#define ZIP_STORED 0u
+#define ZIP_DEFLATED 8u
+
 struct zip_entry {
 	const char *name; /* UTF-8 where the zip says what it is, else bytes */
 	uint64_t at;	  /* of the member's header */

@@ -10,15 +10,20 @@
 #include <unistd.h>
 
 #include "daemon/engines/archive/archive-index.h"
+#include "daemon/engines/archive/inflate.h"
 #include "daemon/engines/image/volume.h"
+#include "daemon/engines/image/zip-blocks.h"
 
 enum {
 	ARCHIVE_BLOCK_SIZE = 128 << 10,
 };
 
+_Static_assert(ZIP_BLOCK_SIZE >= VOLUME_MIN_BLOCK, "the extents of a read have room");
+
 struct archive_volume {
 	struct volume volume;
 	struct archive_index *index;
+	struct zip_blocks *blocks; /* NULL: nothing is deflated */
 	int fd;
 	struct stat st;
 };
@@ -35,8 +40,9 @@ static struct archive_volume *get_archive(struct volume *v)
 }
 
 /* -ESTALE: it is not the archive any more that was indexed. */
-static int check_unchanged(const struct archive_volume *a)
+static int check_unchanged(void *arg)
 {
+	const struct archive_volume *a = arg;
 	struct stat st;
 
 	/* The sandbox has this call, and not the one with a path that fstat() makes. */
@@ -164,6 +170,38 @@ static int archive_volume_read_link(struct volume *v, uint64_t ref,
 	return 0;
 }
 
+/* size bytes from pos on, which are there. */
+static int read_deflated(struct archive_volume *a, const struct archive_record *rec, uint64_t ref,
+			 uint64_t pos, size_t size, struct volume_read *read)
+{
+	const struct zip_member m = {
+		.id = (uint32_t)ref,
+		.crc = rec->crc,
+		.start = rec->start,
+		.packed = rec->packed,
+		.size = rec->size,
+	};
+	int r = 0;
+
+	while (size > 0) {
+		struct volume_extent *e = &read->extents[read->n_extents];
+		size_t in = pos % ZIP_BLOCK_SIZE;
+		size_t n = ZIP_BLOCK_SIZE - in < size ? ZIP_BLOCK_SIZE - in : size;
+
+		*e = (struct volume_extent){ .size = n };
+		r = zip_blocks_acquire(a->blocks, &m, pos / ZIP_BLOCK_SIZE, &e->block);
+		if (r < 0)
+			break;
+		e->data = e->block->data + in;
+		read->n_extents++;
+		pos += n;
+		size -= n;
+	}
+	if (r < 0)
+		a->volume.ops->release(&a->volume, read);
+	return r;
+}
+
 static int archive_volume_read(struct volume *v, uint64_t ref, uint64_t pos, size_t size,
 			       struct volume_read *read)
 {
@@ -176,10 +214,13 @@ static int archive_volume_read(struct volume *v, uint64_t ref, uint64_t pos, siz
 	read->pos = pos;
 	read->size = size;
 	read->n_extents = 0;
+	read->file[0] = ref;
 	if (pos >= rec->size || size == 0)
 		return 0;
 	if (size > rec->size - pos)
 		size = (size_t)(rec->size - pos);
+	if (rec->is_deflated)
+		return read_deflated(get_archive(v), rec, ref, pos, size, read);
 	read->extents[read->n_extents++] = (struct volume_extent){ .offset = rec->start + pos,
 								   .size = size };
 	return 0;
@@ -187,7 +228,7 @@ static int archive_volume_read(struct volume *v, uint64_t ref, uint64_t pos, siz
 
 static int archive_volume_get_fd(struct volume *v, const struct volume_read *read)
 {
-	const struct archive_volume *a = get_archive(v);
+	struct archive_volume *a = get_archive(v);
 	int r = check_unchanged(a);
 
 	return r < 0 ? r : a->fd;
@@ -210,21 +251,46 @@ static int load_extent(int fd, struct volume_extent *x, uint8_t *buf)
 	return 0;
 }
 
+/* What is copied as a whole can be checked on the way. */
+static int check_crc(struct volume *v, const struct volume_read *read)
+{
+	const struct archive_record *rec = get_record(v, read->file[0]);
+	const struct volume_extent *e = &read->extents[0];
+
+	if (read->n_extents != 1 || read->pos > 0 || e->size != rec->size || rec->packed == 0)
+		return 0;
+	return inflate_add_crc(0, e->data, e->size) == rec->crc ? 0 : -EIO;
+}
+
 static int archive_volume_load(struct volume *v, struct volume_read *read, void *buf)
 {
-	const struct archive_volume *a = get_archive(v);
+	struct archive_volume *a = get_archive(v);
 	uint8_t *to = buf;
 	int r = 0;
 
 	for (size_t i = 0; i < read->n_extents && r == 0; i++) {
+		if (read->extents[i].data)
+			return 0; /* all of it is inflated */
 		r = load_extent(a->fd, &read->extents[i], to);
 		to += read->extents[i].size;
 	}
-	return r < 0 ? r : check_unchanged(a);
+	if (r == 0)
+		r = check_unchanged(a);
+	return r < 0 ? r : check_crc(v, read);
 }
 
 static void archive_volume_release(struct volume *v, struct volume_read *read)
 {
+	for (size_t i = 0; i < read->n_extents; i++)
+		if (read->extents[i].block)
+			zip_blocks_release(get_archive(v)->blocks, read->extents[i].block);
+	read->n_extents = 0;
+}
+
+static void archive_volume_set_cache_size(struct volume *v, uint64_t size)
+{
+	if (get_archive(v)->blocks)
+		zip_blocks_set_memory(get_archive(v)->blocks, size);
 }
 
 static void archive_volume_statfs(struct volume *v, struct statvfs *st)
@@ -244,11 +310,13 @@ static void archive_volume_statfs(struct volume *v, struct statvfs *st)
 
 static void archive_volume_free(struct volume *v)
 {
+	zip_blocks_free(get_archive(v)->blocks);
 	archive_index_free(get_archive(v)->index);
 	free(v);
 }
 
-int archive_volume_new(struct volume **vp, struct archive_index *x, int fd, const struct stat *st)
+int archive_volume_new(struct volume **vp, struct archive_index *x, int fd, const struct stat *st,
+		       size_t cache_size)
 {
 	static const struct volume_ops ops = {
 		.start = archive_volume_start,
@@ -261,13 +329,21 @@ int archive_volume_new(struct volume **vp, struct archive_index *x, int fd, cons
 		.get_fd = archive_volume_get_fd,
 		.load = archive_volume_load,
 		.release = archive_volume_release,
+		.set_cache_size = archive_volume_set_cache_size,
 		.statfs = archive_volume_statfs,
 		.free = archive_volume_free,
 	};
 	struct archive_volume *a = calloc(1, sizeof(*a));
+	struct archive_counts counts;
 
 	if (!a)
 		return -ENOMEM;
+	archive_index_get_counts(x, &counts);
+	if (counts.n_deflated > 0 &&
+	    zip_blocks_new(&a->blocks, fd, check_unchanged, a, cache_size) < 0) {
+		free(a);
+		return -ENOMEM;
+	}
 	a->volume = (struct volume){ .ops = &ops, .noun = "archive", .root = ARCHIVE_INDEX_ROOT };
 	a->index = x;
 	a->fd = fd;

@@ -1,17 +1,24 @@
 /*
  * archive-volume: an archive as a volume, by its index. Content that is not compressed goes from
- * the archive's pages to the kernel.
+ * the archive's pages to the kernel; deflated members of zips are inflated in blocks
+ * (zip-blocks.h).
+ *
+ * Checksums of zips: of a deflated member when its end is inflated, of a stored one if it is read
+ * whole and so small that it is copied. What is spliced is not seen here.
  *
  * An archive that changes or shrinks while it is mounted gives its readers an error: its size and
- * time are compared with the index's before a read, and after one that is copied.
+ * time are compared with the index's before a read, and after one that is copied or inflated.
  */
 #pragma once
 
+#include <stddef.h>
 #include <sys/stat.h>
 
 struct archive_index;
 struct volume;
 
 /* Takes x, which is finished, over on success; fd stays the caller's and open as long as the
- * volume. st: of the archive when it was indexed. 0 or -ENOMEM. */
-int archive_volume_new(struct volume **vp, struct archive_index *x, int fd, const struct stat *st);
+ * volume. st: of the archive when it was indexed. cache_size: bytes for what is inflated. 0 or
+ * -ENOMEM. */
+int archive_volume_new(struct volume **vp, struct archive_index *x, int fd, const struct stat *st,
+		       size_t cache_size);

@@ -267,6 +267,24 @@ int sqfs_cache_acquire(struct sqfs_cache *c, uint64_t key, sqfs_fill_fn fill, vo
 	return 0;
 }
 
+const struct sqfs_block *sqfs_cache_find(struct sqfs_cache *c, uint64_t key)
+{
+	struct cache_shard *s = cache_get_shard(c, key);
+	struct cache_slot *slot;
+
+	pthread_mutex_lock(&s->lock);
+	slot = shard_find(s, key);
+	if (slot && slot->filling)
+		slot = NULL;
+	if (slot) {
+		if (slot->n_users++ == 0)
+			list_remove(&slot->lru);
+		s->stats.n_hits++;
+	}
+	pthread_mutex_unlock(&s->lock);
+	return slot ? &slot->block : NULL;
+}
+
 void sqfs_cache_release(struct sqfs_cache *c, const struct sqfs_block *block)
 {
 	struct cache_slot *slot = (struct cache_slot *)block;

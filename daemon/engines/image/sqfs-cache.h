@@ -41,6 +41,8 @@ DEFINE_FREEP(struct sqfs_cache, sqfs_cache_free)
  * and not remembered. -ENOMEM, or what fill returned. */
 int sqfs_cache_acquire(struct sqfs_cache *c, uint64_t key, sqfs_fill_fn fill, void *arg,
 		       const struct sqfs_block **blockp);
+/* Lends the block of key if it is there and filled, else NULL. */
+const struct sqfs_block *sqfs_cache_find(struct sqfs_cache *c, uint64_t key);
 void sqfs_cache_release(struct sqfs_cache *c, const struct sqfs_block *block);
 
 /* Another limit, from any thread. What is too much goes now, or when nobody holds it any more; a

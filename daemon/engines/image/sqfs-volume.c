@@ -210,6 +210,11 @@ static void sqfs_volume_read_ahead(struct volume *v, const struct volume_read *r
 	sqfs_ahead_run(((struct sqfs_volume *)v)->ahead, get_inode(read), read->pos, read->size);
 }
 
+static void sqfs_volume_set_cache_size(struct volume *v, uint64_t size)
+{
+	sqfs_image_set_cache_size(get_image(v), size);
+}
+
 static void sqfs_volume_statfs(struct volume *v, struct statvfs *st)
 {
 	const struct sqfs_super *s = sqfs_image_get_super(get_image(v));
@@ -243,6 +248,7 @@ int sqfs_volume_new(struct volume **vp, struct sqfs_image *img)
 		.load = sqfs_volume_load,
 		.release = sqfs_volume_release,
 		.read_ahead = sqfs_volume_read_ahead,
+		.set_cache_size = sqfs_volume_set_cache_size,
 		.statfs = sqfs_volume_statfs,
 		.free = sqfs_volume_free,
 	};

@@ -85,6 +85,9 @@ struct volume_ops {
 	 */
 	void (*read_ahead)(struct volume *v, const struct volume_read *read);
 
+	/* Less memory for what is cached, or as much again, while it is read. */
+	void (*set_cache_size)(struct volume *v, uint64_t size);
+
 	void (*statfs)(struct volume *v, struct statvfs *st);
 	void (*free)(struct volume *v);
 };

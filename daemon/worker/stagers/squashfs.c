@@ -1,12 +1,14 @@
 /*
- * method=mount of squashfs images and plain tars, and method=extract of images by the same reader.
+ * method=mount of squashfs images, plain tars and zips, and method=extract of images by the same
+ * reader.
  *
  * The image is walked in a confined child before anybody is shown anything of it; a damaged one
  * fails here, with a sentence. Meanwhile the mount is made, which nobody answers yet; where the
  * check fails it goes with the worker. With a DEST the image is copied there first and mounted from
  * the copy, or, by hydrate=copy, mounted at once and copied behind.
  *
- * A tar is mounted by an index of its members (archive-open.h), from its place or from a copy.
+ * A tar or zip is mounted by an index of its members (archive-open.h), from its place or from a
+ * copy.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -42,7 +44,7 @@ static bool squashfs_accepts(enum dataset_method method, const struct facts *fac
 {
 	if (facts->kind != SOURCE_FILE || facts->filter != FILTER_NONE)
 		return false;
-	if (facts->format == FORMAT_TAR)
+	if (facts_is_archive(facts))
 		return method == DATASET_METHOD_MOUNT;
 	return facts->format == FORMAT_SQUASHFS &&
 	       (method == DATASET_METHOD_MOUNT || method == DATASET_METHOD_EXTRACT);
@@ -200,7 +202,7 @@ static int squashfs_mount_archive(struct ctx *ctx, const struct source *src, int
 	struct stat st;
 	int r;
 
-	r = archive_open(ctx, src, fd, &x, &st, err);
+	r = archive_open(ctx, src, fd, facts->format, &x, &st, err);
 	if (r > 0)
 		squashfs_tell_index(ctx, facts, plan);
 	if (r >= 0)
@@ -271,7 +273,7 @@ static int squashfs_stage_mount(struct ctx *ctx, struct source *src, const struc
 	r = first ? squashfs_copy(ctx, src, target, &copy, err) : squashfs_verify(ctx, src, err);
 	if (r == 0 && target && !first)
 		r = squashfs_make_copy(ctx, src, target, &copy, err);
-	if (r == 0 && facts->format == FORMAT_TAR)
+	if (r == 0 && facts_is_archive(facts))
 		return squashfs_mount_archive(ctx, src, first ? copy : src->fd, facts, plan, result,
 					      err);
 	if (r == 0)

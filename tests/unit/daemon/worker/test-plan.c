@@ -116,7 +116,8 @@ static const struct given cases[] = {
 	{ .word = "a part of it may be small", .source = F_TAR, .memory = 62, .no_disk = true, .subdir = true, .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
 	{ .word = "tar that is to be extracted", .source = F_TAR, .method = EXTRACT, .memory = 62, .no_disk = true, .r = -ENOSPC, .got = EXTRACT },
 	{ .word = "what a mount can't select", .source = F_TAR, .memory = 62, .no_disk = true, .select = true, .disk = 1, .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
-	{ .word = "zip is never a link", .source = F_ZIP, .path = "/p/x.zip", .memory = 62, .no_disk = true, .r = -ENOSPC, .got = EXTRACT, .says = "needs 100 GiB, the job has 62 GiB left of --mem; try more --mem or a squashfs image" },
+	{ .word = "zip that fits nowhere is mounted", .source = F_ZIP, .path = "/p/x.zip", .memory = 62, .no_disk = true, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR, .hints = true, .says = "mount in place" },
+	{ .word = "zip is never a link", .source = F_ZIP, .path = "/p/x.zip", .method = EXTRACT, .memory = 62, .no_disk = true, .r = -ENOSPC, .got = EXTRACT, .says = "needs 100 GiB, the job has 62 GiB left of --mem; try more --mem or a squashfs image" },
 	{ .word = "tar without fuse is never a link", .source = F_TAR, .no_fuse = true, .memory = 62, .no_disk = true, .r = -ENOSPC, .got = EXTRACT },
 	{ .word = "tar to disk", .source = F_TAR, .memory = 62, .got = EXTRACT, .tier = "ssd", .kind = SOURCE_DIR },
 	{ .word = "what was selected is no link", .source = F_DIR, .memory = 1, .disk = 1, .select = true, .r = -ENOSPC, .got = COPY },
@@ -136,7 +137,7 @@ static const struct given cases[] = {
 	{ .word = "DEST ssd", .source = F_DIR, .dest = "ssd", .got = COPY, .tier = "ssd", .kind = SOURCE_DIR },
 	{ .word = "DEST ssd that is not here", .source = F_DIR, .dest = "ssd", .no_disk = true, .r = -EPERM, .got = COPY },
 	{ .word = "DEST scratch", .source = F_DIR, .dest = "scratch", .got = COPY, .tier = "scratch", .kind = SOURCE_DIR },
-	{ .word = "shared is never auto", .source = F_ZIP, .path = "/p/x.zip", .memory = 1, .disk = 1, .r = -ENOSPC, .got = EXTRACT },
+	{ .word = "shared is never auto", .source = F_ZIP, .path = "/p/x.zip", .no_fuse = true, .memory = 1, .disk = 1, .r = -ENOSPC, .got = EXTRACT },
 	{ .word = "DEST source: file", .source = F_FILE, .dest = "source", .got = LINK, .tier = "source", .kind = SOURCE_FILE },
 	{ .word = "DEST source: image", .source = F_IMAGE, .dest = "source", .got = MOUNT, .tier = "source", .kind = SOURCE_DIR },
 	{ .word = "DEST source and a copy", .source = F_FILE, .dest = "source", .method = COPY, .r = -EINVAL, .got = COPY },
@@ -146,6 +147,7 @@ static const struct given cases[] = {
 	{ .word = "extract a dir", .source = F_DIR, .method = EXTRACT, .r = -EINVAL, .got = EXTRACT, .says = "a directory" },
 	{ .word = "mount a plain tar", .source = F_TAR, .method = MOUNT, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR },
 	{ .word = "mount a tar that is copied first", .source = F_TAR, .method = MOUNT, .hydrate = true, .got = MOUNT, .tier = "shm", .kind = SOURCE_DIR, .copy_first = true },
+	{ .word = "mount a zip", .source = F_ZIP, .method = MOUNT, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR },
 	{ .word = "mount a compressed tar", .source = F_TARZST, .method = MOUNT, .r = -EINVAL, .got = MOUNT, .says = "a tar in zstd" },
 	{ .word = "copy a tar: a file", .source = F_TAR, .method = COPY, .got = COPY, .tier = "shm", .kind = SOURCE_FILE },
 	{ .word = "copy an image: a file", .source = F_IMAGE, .method = COPY, .got = COPY, .tier = "shm", .kind = SOURCE_FILE },
@@ -167,7 +169,7 @@ static const struct given cases[] = {
 	{ .word = "what would be kept where only memory may be used", .source = F_DIR, .keep = true, .tiers = "shm", .got = COPY, .tier = "shm", .kind = SOURCE_DIR },
 	{ .word = "a DEST counts more than keep", .source = F_DIR, .keep = true, .dest = "shm", .got = COPY, .tier = "shm", .kind = SOURCE_DIR },
 	{ .word = "rule of disk alone", .source = F_DIR, .tiers = "ssd", .got = COPY, .tier = "ssd", .kind = SOURCE_DIR },
-	{ .word = "rule of memory alone", .source = F_ZIP, .path = "/p/x.zip", .tiers = "shm", .memory = 1, .r = -ENOSPC, .got = EXTRACT },
+	{ .word = "rule of memory alone", .source = F_ZIP, .path = "/p/x.zip", .no_fuse = true, .tiers = "shm", .memory = 1, .r = -ENOSPC, .got = EXTRACT },
 	/* guesses */
 	{ .word = "a guess that fits", .source = F_TARZST, .memory = 200, .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR, .says = "about 150 GiB" },
 	{ .word = "a guess that fits the disk", .source = F_TARZST, .memory = 100, .disk = 200, .got = EXTRACT, .tier = "ssd", .kind = SOURCE_DIR },
@@ -219,7 +221,7 @@ static void set_up(const struct given *g, struct dataset *ds, struct policy *pol
 		facts->promise = magic_get_promise(g->path);
 	*in = (struct plan_input){ .ds = ds, .facts = facts, .policy = policy };
 	in->able.can_copy = in->able.can_link = true;
-	in->able.can_mount = g->source == F_IMAGE || g->source == F_TAR;
+	in->able.can_mount = g->source == F_IMAGE || g->source == F_TAR || g->source == F_ZIP;
 	in->able.can_extract = facts_is_archive(in->facts) ||
 			       (g->source == F_IMAGE && !g->no_unpack);
 	set_space(&in->spaces[0], "shm", rule_has(g->tiers, "shm"), g->memory);

@@ -1,0 +1,169 @@
+/*
+ * libarchive believes the header in front of a member where that contradicts the list at the end.
+ * No program makes such zips; they are left to extraction.
+ */
+#include "daemon/engines/archive/zip-scan.h"
+
+#include <errno.h>
+#include <stdio.h>
+#include <string.h>
+#include <unistd.h>
+
+#include "common/util/error.h"
+#include "daemon/engines/archive/archive-index.h"
+#include "daemon/engines/archive/decode.h"
+#include "daemon/engines/archive/zip-names.h"
+
+#define HEADER_SIZE 30
+#define HEADER_LARGE UINT32_MAX /* the number is in an extra field */
+#define SCAN_MAX_RATIO 1032	/* a bit for 258 bytes, and a bit for where they come from */
+#define SCAN_MAX_SIZE (UINT64_C(1) << 48)
+#define SCAN_LAST_SIZE 160
+
+struct scanner {
+	const struct zip_scan *scan;
+	struct decode *decode;
+	uint64_t n_members;
+	char last[SCAN_LAST_SIZE]; /* member that was begun last, cut */
+};
+
+static uint32_t get_u32(const unsigned char *p)
+{
+	return p[0] | (uint32_t)p[1] << 8 | (uint32_t)p[2] << 16 | (uint32_t)p[3] << 24;
+}
+
+/* what: why extraction is needed, about s->last. */
+static int refuse_foreign(const struct scanner *s, const char *what, struct error *err)
+{
+	error_set(err, EOPNOTSUPP, "the zip can't be mounted: %s %s", s->last, what);
+	return error_set_hint(err, -EOPNOTSUPP, "method=extract unpacks it");
+}
+
+/* A method that extraction does not know is refused in its words. */
+static int refuse_method(const struct scanner *s, struct error *err)
+{
+	const void *data;
+	uint64_t offset;
+	size_t size;
+	int r;
+
+	r = decode_read(s->decode, &data, &size, &offset, err);
+	return r < 0 ? r : refuse_foreign(s, "is neither stored nor deflated", err);
+}
+
+static bool agrees(uint32_t in_header, uint64_t in_list)
+{
+	return in_header == 0 || in_header == HEADER_LARGE || in_header == in_list;
+}
+
+/* Does the header in front of the member say what the list says? 1, 0, -errno. */
+static int check_header(const struct scanner *s, const struct member *m, struct error *err)
+{
+	const struct zip_entry *e = m->entry;
+	unsigned char h[HEADER_SIZE];
+	ssize_t n;
+
+	do
+		n = pread(s->scan->fd, h, sizeof(h), (off_t)e->at);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return error_errno(err, errno, "read the archive");
+	if (n < (ssize_t)sizeof(h))
+		return error_set(err, ENODATA, "truncated zip");
+	return memcmp(h, "PK\3\4", 4) == 0 && (unsigned)(h[8] | h[9] << 8) == e->method &&
+	       (get_u32(h + 14) == 0 || get_u32(h + 14) == e->crc) &&
+	       agrees(get_u32(h + 18), e->packed) && agrees(get_u32(h + 22), e->size) &&
+	       m->size == e->size;
+}
+
+static int refuse_sizes(const struct member *m, struct error *err)
+{
+	return error_set(err, EBADMSG, "%s can't have %llu bytes of %llu", m->path,
+			 (unsigned long long)m->size, (unsigned long long)m->entry->packed);
+}
+
+/* Sizes that its content can't have. */
+static int check_sizes(const struct scanner *s, const struct member *m, struct error *err)
+{
+	const struct zip_entry *e = m->entry;
+
+	if (m->start > s->scan->size || e->packed > s->scan->size - m->start)
+		return error_set(err, ENODATA, "truncated zip");
+	if (m->size == 0 ? e->crc != 0 : e->packed == 0)
+		return refuse_sizes(m, err);
+	if (e->method == ZIP_STORED && e->packed != m->size)
+		return refuse_sizes(m, err);
+	if (e->method == ZIP_DEFLATED && m->size / SCAN_MAX_RATIO > e->packed)
+		return refuse_sizes(m, err);
+	if (m->size > SCAN_MAX_SIZE)
+		return refuse_foreign(s, "is too large", err);
+	return 0;
+}
+
+static int check_file(const struct scanner *s, const struct member *m, struct error *err)
+{
+	const struct zip_entry *e = m->entry;
+	int r;
+
+	if (!e)
+		return error_set(err, EBADMSG, "no sound list of its files");
+	if (e->method != ZIP_STORED && e->method != ZIP_DEFLATED && (e->size > 0 || e->crc != 0))
+		return refuse_method(s, err);
+	r = check_header(s, m, err);
+	if (r == 0)
+		return refuse_foreign(s, "has a header that contradicts the list", err);
+	return r < 0 ? r : check_sizes(s, m, err);
+}
+
+static int add_member(struct scanner *s, struct archive_index *x, const struct member *m,
+		      struct error *err)
+{
+	size_t n = strnlen(m->path, SCAN_LAST_SIZE - 1);
+	int r = 0;
+
+	s->n_members++;
+	memcpy(s->last, m->path, n);
+	s->last[n] = '\0';
+	if (s->scan->is_cancelled && s->scan->is_cancelled(s->scan->arg))
+		return error_set(err, ECANCELED, "cancelled");
+	if (m->type == MEMBER_FILE)
+		r = check_file(s, m, err);
+	return r < 0 ? r : archive_index_add(x, m, m->start, err);
+}
+
+/* Damage is in the member that was begun last, or right after it. */
+static int say_where(const struct scanner *s, int r, struct error *err)
+{
+	char how[ERROR_MAX_SIZE / 2];
+
+	if (!err || s->n_members == 0 || (r != -ENODATA && r != -EBADMSG))
+		return r;
+	snprintf(how, sizeof(how), "%.500s", err->text);
+	return error_set(err, -r, "%s, last member %s", how, s->last);
+}
+
+int zip_scan(struct archive_index *x, const struct zip_scan *scan, struct error *err)
+{
+	_cleanup_(decode_closep) struct decode *decode = NULL;
+	struct scanner s = { .scan = scan };
+	struct member m;
+	int r;
+
+	r = decode_open_zip_file(&decode, NULL, scan->fd, err);
+	if (r < 0)
+		return r;
+	s.decode = decode;
+	while ((r = decode_next(decode, &m, err)) == 1) {
+		r = add_member(&s, x, &m, err);
+		if (r < 0)
+			break;
+	}
+	if (r < 0)
+		return say_where(&s, r, err);
+	if (s.n_members == 0) {
+		error_set(err, EINVAL, "the archive is empty");
+		return error_set_hint(err, -EINVAL,
+				      "put files into it, or method=copy stages it as it is");
+	}
+	return 0;
+}

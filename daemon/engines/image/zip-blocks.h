@@ -1,0 +1,43 @@
+/*
+ * zip-blocks: the content of a zip's deflated members in blocks, for many threads, in bounded
+ * memory.
+ *
+ * A block is inflated when somebody asks for it, from the nearest place before it whose state is
+ * kept, and stays in a cache. What is inflated is what the stream holds: where it is damaged, or
+ * its size or checksum is another than the list's, there is an error, and no block.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/util/cleanup.h"
+#include "daemon/engines/image/sqfs-cache.h"
+
+struct zip_blocks;
+
+#define ZIP_BLOCK_SIZE (128u << 10)
+
+struct zip_member {
+	uint32_t id; /* another for each */
+	uint32_t crc;
+	uint64_t start, packed; /* in the file */
+	uint64_t size;		/* not 0, and below 2^48 */
+};
+
+/* fd stays the caller's. check: asked after each read whether the file is still the one that it
+ * was: 0 or -errno. memory: for blocks and states. 0 or -ENOMEM. */
+int zip_blocks_new(struct zip_blocks **bp, int fd, int (*check)(void *arg), void *arg,
+		   size_t memory);
+/* Nothing is lent any more. */
+void zip_blocks_free(struct zip_blocks *b);
+DEFINE_FREEP(struct zip_blocks, zip_blocks_free)
+
+/* Less, or as much again, while blocks are asked for. */
+void zip_blocks_set_memory(struct zip_blocks *b, size_t memory);
+
+/* Lends block i of a member: ZIP_BLOCK_SIZE bytes, and of the last what is left. -EIO: the member
+ * is damaged; -ENOMEM, what pread() or check said. */
+int zip_blocks_acquire(struct zip_blocks *b, const struct zip_member *m, uint64_t i,
+		       const struct sqfs_block **blockp);
+void zip_blocks_release(struct zip_blocks *b, const struct sqfs_block *block);
