@@ -20,7 +20,6 @@ struct http;
 struct s3_keyring;
 struct web;
 
-#define HTTP_END UINT64_MAX
 #define HTTP_MAX_REDIRECTS 5
 #define HTTP_MAX_TRIES 5
 
@@ -45,15 +44,6 @@ struct http_request {
 	/* data for offset at; 0 or -errno, which ends it. */
 	int (*sink)(void *arg, uint64_t at, const void *data, size_t size);
 	void *arg;
-};
-
-struct http_reply {
-	uint64_t total; /* of the object; HTTP_END: not known */
-	bool ranges;	/* the server gives parts */
-	struct http_validator validator;
-	char name[HTTP_NAME_SIZE]; /* as Content-Disposition or the address that answered calls it
-				    */
-	uint64_t bytes;		   /* that went into sink */
 };
 
 /* Before the first thread. */

@@ -1,6 +1,6 @@
 /*
  * stage-fetch: the one program that has the network. Started by stage-worker, as the user, with a
- * connection on fd 3 (fetch.h) and an empty environment: no proxy, no key log, no configuration of
+ * connection on fd 3 (fetch-protocol.h) and an empty environment: no proxy, no key log, no configuration of
  * a library comes from there.
  *
  * A thread an order: each has its own connection to the server, and waits where it likes. The
@@ -26,11 +26,11 @@
 #include "common/util/list.h"
 #include "common/util/log.h"
 #include "common/util/rate-limit.h"
+#include "daemon/engines/web/fetch-protocol.h"
 #include "daemon/engines/web/web.h"
 #include "daemon/fetch/http-get.h"
 #include "daemon/fetch/s3-keys.h"
 #include "daemon/fetch/s3-pages.h"
-#include "daemon/worker/web/fetch.h"
 
 /* TLS, pages of lists; beside what data-rlimit.h gives each thread */
 #define FETCH_MEMORY (128 << 20)

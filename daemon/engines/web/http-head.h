@@ -10,11 +10,22 @@
 #define HTTP_HEAD_MAX_SIZE (64 * 1024) /* of all lines of an answer */
 #define HTTP_HEAD_MAX_URL 4096
 #define HTTP_NAME_SIZE 256
+#define HTTP_END UINT64_MAX /* of a size: not known; of a range: all from there on */
 
 /* What tells one state of an object from another. */
 struct http_validator {
 	char etag[256];	   /* with its quotes, and W/ where it is weak; "": none */
 	char modified[64]; /* Last-Modified, as text; "": none */
+};
+
+/* What was learned of an object when its bytes, or some of them, had come. */
+struct http_reply {
+	uint64_t total; /* of the object; HTTP_END: not known */
+	bool ranges;	/* the server gives parts */
+	struct http_validator validator;
+	char name[HTTP_NAME_SIZE]; /* as Content-Disposition or the address that answered calls it
+				    */
+	uint64_t bytes;		   /* that came */
 };
 
 struct http_head {

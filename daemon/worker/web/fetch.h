@@ -2,22 +2,6 @@
  * fetch: the worker's side of stage-fetch, the process that has the network. The worker says which
  * bytes of which object go into which descriptor; it has no sockets itself, and what comes is read
  * by it with the rights it has for every other source.
- *
- * Packets between both, on a connection like all others (common/protocol/conn.h):
- *
- *   to stage-fetch   op=begin web= profile= rate= lowspeed= threads=, and beside it the descriptor
- *                      that brings the user's keys, if there is one (common/protocol/keys.h)
- *                    op=get id= url= from= to= [whole=1] [anyend=1] [pipe=1] [etag= modified=]
- *                      [total=], and the descriptor: bytes go to their offset, or into a pipe
- *                    op=list id= url= [pattern=1], and the descriptor: for each object below
- *                      s3://BUCKET/PREFIX, or that fits s3://BUCKET/PATTERN, a line of size, blank,
- *                      ETag, blank, encoded key
- *                    op=stop: what was asked for before ends
- *   from it          op=came id= bytes=           now and then, for descriptors that are files
- *                    op=done id= [total=] ranges= etag= modified= name=
- *                    op=fail id= code= exit= hint= text=
- *
- * A stage-fetch whose connection ends, ends.
  */
 #pragma once
 
@@ -27,11 +11,8 @@
 
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
-#include "daemon/fetch/http-get.h"
-
-#define FETCH_MAX_THREADS 64
-#define FETCH_PROGRAM "stage-fetch"
-#define FETCH_STEP (1u << 20) /* op=came after so many bytes */
+#include "daemon/engines/web/fetch-protocol.h"
+#include "daemon/engines/web/http-head.h"
 
 struct ctx;
 struct fetch;
