@@ -15,8 +15,9 @@
 #define SMALL_FILE (1ULL << 20)
 #define BIG_ARCHIVE (1ULL << 30)
 
-static void add(char *buf, size_t size, const char *fmt, ...) __attribute__((format(printf, 3, 4)));
-static void add(char *buf, size_t size, const char *fmt, ...)
+static void advice_add(char *buf, size_t size, const char *fmt, ...)
+	__attribute__((format(printf, 3, 4)));
+static void advice_add(char *buf, size_t size, const char *fmt, ...)
 {
 	size_t n = strlen(buf);
 	va_list ap;
@@ -35,11 +36,11 @@ static void advise_pack(const struct kv *facts, const char *source, char *buf, s
 	if (strcmp(kv_get_or_empty(facts, "kind"), "dir") || n < MANY_FILES ||
 	    bytes / n > SMALL_FILE || strcmp(kv_get_or_empty(facts, "format"), "plain"))
 		return;
-	add(buf, size,
-	    "%llu files of %s on average are slow to open one by one: pack them once,\n"
-	    "  stagectl pack --if-missing %s %s.sqsh\n"
-	    "and stage the image: it is mounted at once, or copied in one stream (:shm).\n",
-	    (unsigned long long)n, size_to_string(bytes / n, average), source, source);
+	advice_add(buf, size,
+		   "%llu files of %s on average are slow to open one by one: pack them once,\n"
+		   "  stagectl pack --if-missing %s %s.sqsh\n"
+		   "and stage the image: it is mounted at once, or copied in one stream (:shm).\n",
+		   (unsigned long long)n, size_to_string(bytes / n, average), source, source);
 }
 
 static void advise_decoder(const struct kv *facts, char *buf, size_t size)
@@ -51,10 +52,10 @@ static void advise_decoder(const struct kv *facts, char *buf, size_t size)
 		return;
 	if (strcmp(filter, "+gzip") && strcmp(filter, "+xz") && strcmp(filter, "+bzip2"))
 		return;
-	add(buf, size,
-	    "%s is decompressed by one thread and slowly: zstd is several times faster, "
-	    "and JPEG\nor the like needs no compression at all.\n",
-	    filter + 1);
+	advice_add(buf, size,
+		   "%s is decompressed by one thread and slowly: zstd is several times faster, "
+		   "and JPEG\nor the like needs no compression at all.\n",
+		   filter + 1);
 }
 
 static void advise_image(const struct kv *facts, char *buf, size_t size)
@@ -63,13 +64,14 @@ static void advise_image(const struct kv *facts, char *buf, size_t size)
 	const char *tier = kv_get_or_empty(facts, "tier");
 
 	if (!strcmp(method, "extract") && kv_get_u64(facts, "total", 0) >= BIG_ARCHIVE)
-		add(buf, size,
-		    "A squashfs image of the same files needs no extraction: the job can "
-		    "begin at once.\n");
+		advice_add(buf, size,
+			   "A squashfs image of the same files needs no extraction: the job can "
+			   "begin at once.\n");
 	if (!strcmp(method, "mount") && !strcmp(tier, "source"))
-		add(buf, size,
-		    "The image is read from its source, a block at a time as files are "
-		    "opened: if the job\nreads it more than once, :shm or :ssd copies it first.\n");
+		advice_add(buf, size,
+			   "The image is read from its source, a block at a time as files are "
+			   "opened: if the job\nreads it more than once, :shm or :ssd copies it "
+			   "first.\n");
 }
 
 void plan_get_advice(const struct kv *facts, const char *source, char *buf, size_t size)

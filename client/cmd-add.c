@@ -29,7 +29,7 @@ static int read_item(const char *value, char **textp, bool *takes_keysp, struct 
 	return r < 0 ? error_set(err, -r, "out of memory") : 0;
 }
 
-static int run(int argc, char **argv)
+static int cmd_add_run(int argc, char **argv)
 {
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *request = NULL;
@@ -69,5 +69,5 @@ const struct cmd cmd_add = {
 		"Exit status: 0 queued; 2 a mistake in the item; 5 no staging here; 6 refused by "
 		"the\n"
 		"site.\n",
-	.run = run,
+	.run = cmd_add_run,
 };

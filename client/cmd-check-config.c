@@ -334,7 +334,7 @@ static bool is_same_file(const char *path, const char *other)
 	       a.st_ino == b.st_ino;
 }
 
-static int run(int argc, char **argv)
+static int cmd_check_config_run(int argc, char **argv)
 {
 	const char *site = cmd_get_conf() ?: STAGE_CONF_DIR "/stage-data.conf", *path = site;
 	_cleanup_(conf_freep) struct conf *conf = NULL;
@@ -401,5 +401,5 @@ const struct cmd cmd_check_config = {
 		"  --print-defaults   every key with its default and what it means\n"
 		"\n"
 		"Exit status: 0 no errors, 1 errors.\n",
-	.run = run,
+	.run = cmd_check_config_run,
 };

@@ -92,7 +92,7 @@ static void run_checks_json(struct doctor *d)
 	putchar('\n');
 }
 
-static int run(int argc, char **argv)
+static int cmd_doctor_run(int argc, char **argv)
 {
 	struct doctor d = { 0 };
 	bool json = false;
@@ -133,5 +133,5 @@ const struct cmd cmd_doctor = {
 		"\"failures\"}\n"
 		"\n"
 		"Exit status: 0 nothing fails, 1 something does.\n",
-	.run = run,
+	.run = cmd_doctor_run,
 };

@@ -125,7 +125,7 @@ static int print_binds(const struct snapshot_list *l, enum format format)
 	return code;
 }
 
-static int run(int argc, char **argv)
+static int cmd_env_run(int argc, char **argv)
 {
 	_cleanup_(snapshot_list_deinit) struct snapshot_list list = { 0 };
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
@@ -171,5 +171,5 @@ const struct cmd cmd_env = {
 		"train.py\n"
 		"  srun --container-image=pytorch --container-mounts=\"$(stagectl env --pyxis)\" "
 		"...\n",
-	.run = run,
+	.run = cmd_env_run,
 };

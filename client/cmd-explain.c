@@ -459,7 +459,7 @@ static void look_for_memory(struct plan_request *q)
 		q->memory = q->used = 0;
 }
 
-static int run(int argc, char **argv)
+static int cmd_explain_run(int argc, char **argv)
 {
 	struct explain e = { .request.timeout_ms = DEFAULT_TIMEOUT_MS };
 	struct error err = ERROR_INIT;
@@ -517,5 +517,5 @@ const struct cmd cmd_explain = {
 		"\n"
 		"Exit status: 0 it can be staged; 2 a mistake in the item; 6 refused by the site;\n"
 		"7 no space or memory; 1 it can't be staged for another reason.\n",
-	.run = run,
+	.run = cmd_explain_run,
 };

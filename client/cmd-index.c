@@ -17,7 +17,7 @@
 
 static const struct option options[] = { { 0 } };
 
-static int run(int argc, char **argv)
+static int cmd_index_run(int argc, char **argv)
 {
 	_cleanup_(freep) char *archive = NULL;
 	char program[PATH_MAX], out[PATH_MAX];
@@ -50,5 +50,5 @@ const struct cmd cmd_index = {
 		"\n"
 		"Example:\n"
 		"  stagectl index /p/scratch/proj/train.tar\n",
-	.run = run,
+	.run = cmd_index_run,
 };

@@ -137,7 +137,7 @@ static int list_job(bool names_only)
 	return STAGE_EXIT_OK;
 }
 
-static int run(int argc, char **argv)
+static int cmd_list_run(int argc, char **argv)
 {
 	bool site = false, node = false, kept = false, movers = false, names_only = false;
 	int c;
@@ -193,5 +193,5 @@ const struct cmd cmd_list = {
 		"\n"
 		"Example:\n"
 		"  stagectl list | while read -r name path; do du -sh \"$path\"; done\n",
-	.run = run,
+	.run = cmd_list_run,
 };

@@ -18,7 +18,7 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 	putchar('\n');
 }
 
-static int run(int argc, char **argv)
+static int cmd_log_run(int argc, char **argv)
 {
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *request = NULL;
@@ -49,5 +49,5 @@ const struct cmd cmd_log = {
 		"\n"
 		"Example:\n"
 		"  stagectl log imagenet\n",
-	.run = run,
+	.run = cmd_log_run,
 };

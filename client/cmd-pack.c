@@ -153,7 +153,7 @@ static int pack(struct pack *p, bool if_missing, bool force, struct error *err)
 	return r;
 }
 
-static int run(int argc, char **argv)
+static int cmd_pack_run(int argc, char **argv)
 {
 	_cleanup_(freep) char *dir = NULL;
 	_cleanup_(progress_freep) struct progress *progress = NULL;
@@ -237,5 +237,5 @@ const struct cmd cmd_pack = {
 		"/p/scratch/proj/imagenet.sqsh\n"
 		"  stagectl pack --shards 3G train /p/scratch/proj/train     # train-000000.tar "
 		"...\n",
-	.run = run,
+	.run = cmd_pack_run,
 };

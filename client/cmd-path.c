@@ -18,7 +18,7 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 		snapshot_list_update(arg, kvp, NULL);
 }
 
-static int run(int argc, char **argv)
+static int cmd_path_run(int argc, char **argv)
 {
 	_cleanup_(snapshot_list_deinit) struct snapshot_list list = { 0 };
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
@@ -65,5 +65,5 @@ const struct cmd cmd_path = {
 		"Exit status: 0 it is ready; 3 not yet; 1, 6 or 7 it has failed; 4 no such "
 		"dataset;\n"
 		"5 no staging here.\n",
-	.run = run,
+	.run = cmd_path_run,
 };

@@ -7,7 +7,7 @@
 
 static const struct option options[] = { { 0 } };
 
-static int run(int argc, char **argv)
+static int cmd_release_run(int argc, char **argv)
 {
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *request = NULL;
@@ -39,5 +39,5 @@ const struct cmd cmd_release = {
 		"\n"
 		"Example:\n"
 		"  stagectl release train && stagectl add test=/p/scratch/proj/test.tar\n",
-	.run = run,
+	.run = cmd_release_run,
 };

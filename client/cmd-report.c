@@ -269,7 +269,7 @@ static int show(const struct report_options *o, const struct timeline_list *l,
 	return o->svg || o->html || o->save ? code : print_text(l, snapshots);
 }
 
-static int run(int argc, char **argv)
+static int cmd_report_run(int argc, char **argv)
 {
 	struct report_options o = { 0 };
 	struct snapshot_list snapshots = { 0 };
@@ -324,5 +324,5 @@ const struct cmd cmd_report = {
 		"Exit status: 0 ok; 1 a node did not answer, or a file cannot be read or "
 		"written; 5 no\n"
 		"staging here.\n",
-	.run = run,
+	.run = cmd_report_run,
 };

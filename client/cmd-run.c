@@ -237,7 +237,7 @@ static int run_without_data(const struct run *run, const struct error *err)
 	return run->keep_going ? run_command(run->command, NULL) : code;
 }
 
-static int run(int argc, char **argv)
+static int cmd_run_run(int argc, char **argv)
 {
 	struct run_session session = RUN_SESSION_NONE;
 	_cleanup_(freep) char *spec = NULL;
@@ -292,5 +292,5 @@ const struct cmd cmd_run = {
 		"  srun -N4 --ntasks-per-node=4 stagectl run "
 		"--stage-data=/p/data/imagenet.sqsh:shm -- \\\n"
 		"       python train.py\n",
-	.run = run,
+	.run = cmd_run_run,
 };

@@ -316,7 +316,7 @@ static void print(const struct status *s, int code)
 		print_table(s, stdout);
 }
 
-static int run(int argc, char **argv)
+static int cmd_status_run(int argc, char **argv)
 {
 	struct status s = { 0 };
 	_cleanup_(kv_freep) struct kv *request = NULL;
@@ -365,5 +365,5 @@ const struct cmd cmd_status = {
 		"\n"
 		"Exit status: 0 all are ready; 3 some are not yet; 1, 6 or 7 one has failed;\n"
 		"4 no such dataset; 5 no staging here.\n",
-	.run = run,
+	.run = cmd_status_run,
 };

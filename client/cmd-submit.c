@@ -108,7 +108,7 @@ static int submit(struct submit_words *w, const char *verb, size_t n_args, char 
 	return value ? submit_value(w, value) : run_plain(w);
 }
 
-static int run(int argc, char **argv)
+static int cmd_submit_run(int argc, char **argv)
 {
 	_cleanup_(submit_words_deinit) struct submit_words w = { 0 };
 
@@ -138,5 +138,5 @@ const struct cmd cmd_submit = {
 		"\n"
 		"Example:\n"
 		"  stagectl submit -A proj --time=2:00:00 job.sh\n",
-	.run = run,
+	.run = cmd_submit_run,
 };

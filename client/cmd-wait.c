@@ -224,7 +224,7 @@ static void explain_timeout(const struct wait *w, struct error *err)
 			   text);
 }
 
-static int run(int argc, char **argv)
+static int cmd_wait_run(int argc, char **argv)
 {
 	struct wait w = { 0 };
 	struct rpc_handler h = { .on_message = on_message, .arg = &w };
@@ -293,5 +293,5 @@ const struct cmd cmd_wait = {
 		"\n"
 		"Exit status: 0 ready; 1 staging failed; 4 no such dataset; 5 no staging here;\n"
 		"6 refused by the site; 7 no space or memory; 124 timed out; 130 interrupted.\n",
-	.run = run,
+	.run = cmd_wait_run,
 };

@@ -3,7 +3,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-static bool fail(struct json_reader *r)
+static bool json_reader_fail(struct json_reader *r)
 {
 	r->failed = true;
 	return false;
@@ -42,12 +42,12 @@ static bool step(struct json_reader *r, bool *firstp, char open, char close)
 
 	*firstp = false;
 	if (first && (!take(r, open) || ++r->depth > JSON_READ_MAX_DEPTH))
-		return fail(r);
+		return json_reader_fail(r);
 	if (take(r, close)) {
 		r->depth--;
 		return false;
 	}
-	return first || take(r, ',') ? !r->failed : fail(r);
+	return first || take(r, ',') ? !r->failed : json_reader_fail(r);
 }
 
 bool json_read_element(struct json_reader *r, bool *firstp)
@@ -68,12 +68,12 @@ static bool read_code(struct json_reader *r, unsigned *codep)
 {
 	*codep = 0;
 	if (r->end - r->p < 4)
-		return fail(r);
+		return json_reader_fail(r);
 	for (unsigned i = 0; i < 4; i++) {
 		int digit = hex_value(*r->p++);
 
 		if (digit < 0)
-			return fail(r);
+			return json_reader_fail(r);
 		*codep = *codep << 4 | (unsigned)digit;
 	}
 	return true;
@@ -148,11 +148,11 @@ bool json_read_text(struct json_reader *r, char **textp)
 	char *text, *to;
 
 	if (!take(r, '"'))
-		return fail(r);
+		return json_reader_fail(r);
 	for (end = r->p; end < r->end && *end != '"'; end++)
 		end += *end == '\\';
 	if (end >= r->end)
-		return fail(r);
+		return json_reader_fail(r);
 	text = to = malloc((size_t)(end - r->p) + 1); /* what it says is never longer */
 	while (to && r->p < end) {
 		unsigned char c = (unsigned char)*r->p++;
@@ -166,7 +166,7 @@ bool json_read_text(struct json_reader *r, char **textp)
 	}
 	if (!to || r->failed) {
 		free(text);
-		return fail(r);
+		return json_reader_fail(r);
 	}
 	*to = '\0';
 	r->p++;
@@ -184,7 +184,7 @@ bool json_read_member(struct json_reader *r, bool *firstp, char *key, size_t siz
 	if (strlen(text) < size)
 		strcpy(key, text);
 	free(text);
-	return take(r, ':') ? true : fail(r);
+	return take(r, ':') ? true : json_reader_fail(r);
 }
 
 bool json_read_u64(struct json_reader *r, uint64_t *valuep)
@@ -196,10 +196,10 @@ bool json_read_u64(struct json_reader *r, uint64_t *valuep)
 	for (begin = r->p; r->p < r->end && *r->p >= '0' && *r->p <= '9'; r->p++)
 		if (__builtin_mul_overflow(value, 10, &value) ||
 		    __builtin_add_overflow(value, *r->p - '0', &value))
-			return fail(r);
+			return json_reader_fail(r);
 	if (r->failed || r->p == begin || (*begin == '0' && r->p - begin > 1) ||
 	    (r->p < r->end && strchr(".eE", *r->p)))
-		return fail(r);
+		return json_reader_fail(r);
 	*valuep = value;
 	return true;
 }
@@ -227,7 +227,7 @@ static bool skip_number(struct json_reader *r)
 
 	while (r->p < r->end && *r->p && strchr("+-.0123456789eE", *r->p))
 		r->p++;
-	return r->p > begin ? true : fail(r);
+	return r->p > begin ? true : json_reader_fail(r);
 }
 
 bool json_skip(struct json_reader *r)
@@ -250,7 +250,7 @@ bool json_skip(struct json_reader *r)
 		free(text);
 		return true;
 	case '\0':
-		return fail(r);
+		return json_reader_fail(r);
 	default:
 		return take_word(r, "null") || take_word(r, "true") || take_word(r, "false") ||
 		       skip_number(r);

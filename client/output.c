@@ -23,7 +23,7 @@ const char *output_get_step_node(void)
 	return n_nodes && atoi(n_nodes) > 1 && node ? node : "";
 }
 
-static void say(const char *prefix, const char *fmt, va_list ap)
+static void output_say(const char *prefix, const char *fmt, va_list ap)
 {
 	char text[LINE_MAX_SIZE], line[LINE_MAX_SIZE];
 	const char *node = output_get_step_node();
@@ -38,7 +38,7 @@ void output_error(const char *fmt, ...)
 	va_list ap;
 
 	va_start(ap, fmt);
-	say("stagectl", fmt, ap);
+	output_say("stagectl", fmt, ap);
 	va_end(ap);
 }
 
@@ -55,7 +55,7 @@ int output_usage(const char *verb, const char *fmt, ...)
 
 	snprintf(prefix, sizeof(prefix), "stagectl %s", verb);
 	va_start(ap, fmt);
-	say(verb[0] ? prefix : "stagectl", fmt, ap);
+	output_say(verb[0] ? prefix : "stagectl", fmt, ap);
 	va_end(ap);
 	if (verb[0])
 		fprintf(stderr, "'stagectl help %s' shows what it takes.\n", verb);

@@ -36,7 +36,8 @@ static size_t get_key_size(const char *path)
 	return dot ? (size_t)(dot - path) : strlen(path);
 }
 
-static int add(struct pack_list *l, const char *path, const struct stat *st, struct error *err)
+static int pack_list_add_path(struct pack_list *l, const char *path, const struct stat *st,
+			      struct error *err)
 {
 	struct pack_file *f;
 
@@ -80,7 +81,7 @@ static int walk_entry(struct pack_list *l, int dirfd, const char *name, const ch
 		return 0;
 	}
 	if (S_ISREG(st.st_mode))
-		return add(l, path, &st, err);
+		return pack_list_add_path(l, path, &st, err);
 	if (!S_ISDIR(st.st_mode) || is_link) {
 		l->n_skipped++;
 		return 0;

@@ -142,7 +142,7 @@ static int start_step(struct srun *s, uint32_t component, uint32_t n_components,
 }
 
 /* Often all nodes fail for the same reason: they are named together. */
-static void fail(struct srun *s, int code)
+static void srun_fail(struct srun *s, int code)
 {
 	uint64_t until = clock_ms() + SRUN_FAILED_MS;
 
@@ -171,7 +171,7 @@ static void handle_done(struct srun *s, const char *node, const struct kv *kv)
 	if (code == 0)
 		return;
 	srun_failed_add(&s->failed, node, kv_get_or_empty(kv, "text"));
-	fail(s, code);
+	srun_fail(s, code);
 }
 
 static void handle_report(struct srun *s, const char *line)

@@ -227,8 +227,8 @@ static int rewrite(struct dataset *d, const struct submit_copy *c, const char *t
 	return 0;
 }
 
-static int add(struct submit_copies *all, const struct finder *f, struct dataset *d,
-	       const struct conf_source *rule, struct error *err)
+static int submit_copy_add(struct submit_copies *all, const struct finder *f, struct dataset *d,
+			   const struct conf_source *rule, struct error *err)
 {
 	struct submit_copy *c = &all->items[all->n_items];
 	int r;
@@ -277,7 +277,7 @@ static int find_all(struct submit_copies *c, const struct finder *f, struct data
 			r = conf_resolve_dataset(f->conf, d, err);
 		}
 		if (r == 0 && match(f, d, &rule))
-			r = add(c, f, d, rule, err);
+			r = submit_copy_add(c, f, d, rule, err);
 	}
 	return r;
 }

@@ -93,8 +93,8 @@ static void add_job(struct mover_jobs *jobs, uint32_t id, bool is_new)
 }
 
 /* Which copies need nothing new; the others are left with open[i]. */
-static int look(struct mover_jobs *jobs, struct submit_copies *copies, bool *open,
-		struct error *err)
+static int submit_mover_look(struct mover_jobs *jobs, struct submit_copies *copies, bool *open,
+			     struct error *err)
 {
 	_cleanup_(mover_list_deinit) struct mover_list list = { 0 };
 	int r = mover_list_read(&list, err);
@@ -120,7 +120,7 @@ static int look(struct mover_jobs *jobs, struct submit_copies *copies, bool *ope
 	return r;
 }
 
-static void tell(const struct submit_copies *copies, uint32_t id)
+static void submit_mover_tell(const struct submit_copies *copies, uint32_t id)
 {
 	for (size_t i = 0; i < copies->n_items; i++) {
 		const struct submit_copy *c = &copies->items[i];
@@ -156,7 +156,7 @@ static int submit_next(struct mover_jobs *jobs, struct submit_copies *copies, bo
 				open[i] = false;
 			}
 	add_job(jobs, id, true);
-	tell(copies, id);
+	submit_mover_tell(copies, id);
 	return 0;
 }
 
@@ -195,7 +195,7 @@ int mover_bring(struct mover_jobs *jobs, struct submit_copies *copies, const cha
 	if (r == 0)
 		r = lock_base(copies->items[0].base, &lock_fd, err);
 	if (r == 0)
-		r = look(jobs, copies, open, err);
+		r = submit_mover_look(jobs, copies, open, err);
 	close_twins(copies, open);
 	for (size_t i = 0; i < copies->n_items && r == 0; i++)
 		if (open[i])

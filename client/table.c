@@ -56,7 +56,7 @@ static char *escape_dup(const char *text)
 	return buf;
 }
 
-static int add(struct table *t, const char *const *cells, size_t n_cells, bool note)
+static int table_add_cells(struct table *t, const char *const *cells, size_t n_cells, bool note)
 {
 	struct row *rows = realloc(t->rows, (t->n_rows + 1) * sizeof(*rows));
 	struct row *row;
@@ -76,12 +76,12 @@ static int add(struct table *t, const char *const *cells, size_t n_cells, bool n
 
 int table_add_row(struct table *t, const char *const *cells)
 {
-	return add(t, cells, t->n_columns, false);
+	return table_add_cells(t, cells, t->n_columns, false);
 }
 
 int table_add_note(struct table *t, const char *text)
 {
-	return add(t, &text, 1, true);
+	return table_add_cells(t, &text, 1, true);
 }
 
 void table_set_colour(struct table *t, size_t column, const char *sgr)

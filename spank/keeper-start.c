@@ -40,7 +40,7 @@ const char *keeper_start_program = STAGE_LIBEXEC_DIR "/stage-keeper";
 
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
-static int say(char *why, int errnum, const char *what)
+static int keeper_start_say(char *why, int errnum, const char *what)
 {
 	snprintf(why, KEEPER_START_WHY_SIZE, "%s: %s", what, strerror(errnum));
 	return -errnum;
@@ -78,9 +78,9 @@ static int make_spec(const struct keeper_start_job *job, char *why)
 		size = n < 0 ? n : size + n;
 	}
 	if (size > KV_MAX_SIZE)
-		return say(why, E2BIG, "the value is too long");
+		return keeper_start_say(why, E2BIG, "the value is too long");
 	if (size < 0 || lseek(fd, 0, SEEK_SET) < 0 || fcntl(fd, F_ADD_SEALS, SEALS) < 0)
-		return say(why, errno, "memfd");
+		return keeper_start_say(why, errno, "memfd");
 	return steal_fd(&fd);
 }
 
@@ -122,14 +122,14 @@ static int spawn(const char *const *argv, int in, int life_ms, char *why)
 	pid_t pid;
 
 	if (access(argv[0], X_OK) < 0)
-		return say(why, errno, argv[0]);
+		return keeper_start_say(why, errno, argv[0]);
 	if (pipe2(fds, O_CLOEXEC) < 0)
-		return say(why, errno, "pipe");
+		return keeper_start_say(why, errno, "pipe");
 	rd = fds[0];
 	wr = move_up(fds[1]);
 	pid = wr < 0 ? -1 : fork();
 	if (pid < 0)
-		return say(why, errno, "fork");
+		return keeper_start_say(why, errno, "fork");
 	if (pid == 0) {
 		pid = setsid() < 0 ? -1 : fork();
 		if (pid == 0)
@@ -138,7 +138,8 @@ static int spawn(const char *const *argv, int in, int life_ms, char *why)
 	}
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	return status ? say(why, EAGAIN, "stage-keeper can't be forked") : steal_fd(&rd);
+	return status ? keeper_start_say(why, EAGAIN, "stage-keeper can't be forked")
+		      : steal_fd(&rd);
 }
 
 /* Reads what comes until the end, or until the deadline (-ETIMEDOUT), or an answer that is one
@@ -246,5 +247,5 @@ int keeper_start_clean(uint32_t job_id, const char *conf_path, char *why)
 		return out;
 	while (job_id && (n = read_until(out, deadline_ms, buf, sizeof(buf))) > 0)
 		;
-	return n < 0 ? say(why, (int)-n, "stage-keeper clean") : 0;
+	return n < 0 ? keeper_start_say(why, (int)-n, "stage-keeper clean") : 0;
 }

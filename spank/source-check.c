@@ -59,7 +59,7 @@ static uint64_t get_bytes(const struct stat *st)
 	return used < bytes ? used : bytes;
 }
 
-static int look(const char *path, uint64_t *bytesp)
+static int source_check_look(const char *path, uint64_t *bytesp)
 {
 	struct stat st;
 
@@ -124,7 +124,7 @@ static void child_main(const struct dataset_list *list, int fd)
 			continue;
 		if (fd_write_all(fd, &r, sizeof(r)) < 0)
 			_exit(1);
-		r.errnum = look(path, &r.bytes);
+		r.errnum = source_check_look(path, &r.bytes);
 		if (r.errnum)
 			r.n_fault = find_fault(path);
 		else if (is_pattern(&list->items[i]))

@@ -107,7 +107,7 @@ static enum wait_ready get_hold(spank_t sp, const struct step *step)
 	return wait_ready_decide(&f);
 }
 
-static void say(spank_t sp, const char *what, const char *why)
+static void wait_ready_say(spank_t sp, const char *what, const char *why)
 {
 	_cleanup_(freep) char *env = step_get_env(sp, "SLURMD_NODENAME");
 	char host[HOST_NAME_MAX + 1] = "this node";
@@ -154,12 +154,13 @@ static bool is_started(spank_t sp, const struct step *step)
 		wait_for_start(step);
 	if (step_has_file(step, RUNDIR_FAILED)) {
 		read_reason(step, reason, sizeof(reason));
-		say(sp, "staging failed", reason);
+		wait_ready_say(sp, "staging failed", reason);
 		return false;
 	}
 	if (step_has_file(step, RUNDIR_SOCK))
 		return true;
-	say(sp, "could not start", *why ? why : "stage-keeper is not running; see the node's log");
+	wait_ready_say(sp, "could not start",
+		       *why ? why : "stage-keeper is not running; see the node's log");
 	return false;
 }
 

@@ -111,7 +111,7 @@ static int check_expanded_by_shell(const char *const *values, size_t n_values, s
 			      n_values, first, last, set);
 }
 
-static void add(FILE *f, bool *anyp, const char *value)
+static void dataset_merge_add(FILE *f, bool *anyp, const char *value)
 {
 	fprintf(f, "%s%s", *anyp ? "," : "", value);
 	*anyp = true;
@@ -162,9 +162,9 @@ int dataset_merge(char **valuep, const char *const *script, size_t n_script,
 	if (!f)
 		return error_errno(err, ENOMEM, "--stage-data");
 	for (size_t i = 0; !replaces(command_line, n_command_line) && i < n_script; i++)
-		add(f, &any, script[i]);
+		dataset_merge_add(f, &any, script[i]);
 	for (size_t i = 0; i < n_command_line; i++)
-		add(f, &any, command_line[i] + (*command_line[i] == '+'));
+		dataset_merge_add(f, &any, command_line[i] + (*command_line[i] == '+'));
 	if (ferror(f) | fclose(f)) {
 		free(text);
 		return error_errno(err, ENOMEM, "--stage-data");

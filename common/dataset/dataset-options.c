@@ -398,7 +398,7 @@ static const struct option {
 
 #define N_OPTIONS ARRAY_SIZE(options)
 
-static const struct option *find(const char *name, size_t n)
+static const struct option *dataset_options_find(const char *name, size_t n)
 {
 	for (size_t i = 0; i < N_OPTIONS; i++)
 		if (!strncmp(options[i].name, name, n) && options[i].name[n] == '\0')
@@ -408,7 +408,7 @@ static const struct option *find(const char *name, size_t n)
 
 bool dataset_option_is_known(const char *name, size_t n, bool *flagp)
 {
-	const struct option *o = find(name, n);
+	const struct option *o = dataset_options_find(name, n);
 
 	*flagp = o && !o->values;
 	return o != NULL;
@@ -482,7 +482,7 @@ static int read_option(struct dataset *d, char *text, unsigned *seen, struct err
 {
 	char shown[DATASET_SHOW_SIZE];
 	size_t n = strcspn(text, "=");
-	const struct option *o = find(text, n);
+	const struct option *o = dataset_options_find(text, n);
 	char *value = text[n] ? text + n + 1 : NULL;
 	int r;
 

@@ -51,7 +51,7 @@ static bool take(char *buf, size_t size, const char *value)
 	return true;
 }
 
-static int fail(struct keys *keys, int why)
+static int keys_fail(struct keys *keys, int why)
 {
 	explicit_bzero(keys, sizeof(*keys));
 	return why;
@@ -89,7 +89,7 @@ int keys_from_env(struct keys *keys, struct error *err)
 		return 0;
 	if (err)
 		*err = why;
-	return fail(keys, r);
+	return keys_fail(keys, r);
 }
 
 void keys_forget_env(void)
@@ -120,8 +120,8 @@ int keys_from_kv(struct keys *keys, const struct kv *kv)
 	if (!take(keys->access, sizeof(keys->access), kv_get_or_empty(kv, "access")) ||
 	    !take(keys->secret, sizeof(keys->secret), kv_get_or_empty(kv, "secret")) ||
 	    !take(keys->token, sizeof(keys->token), kv_get_or_empty(kv, "token")))
-		return fail(keys, KEYS_E_BAD);
-	return keys->access[0] && keys->secret[0] ? KEYS_E_SUCCESS : fail(keys, KEYS_E_NONE);
+		return keys_fail(keys, KEYS_E_BAD);
+	return keys->access[0] && keys->secret[0] ? KEYS_E_SUCCESS : keys_fail(keys, KEYS_E_NONE);
 }
 
 /* ---- from process to process ---- */
@@ -154,5 +154,5 @@ int keys_from_fd(struct keys *keys, int fd)
 		r = conn_recv(fd, &kv);
 	if (r == 0)
 		r = -EPIPE;
-	return r < 0 ? fail(keys, r) : keys_from_kv(keys, kv);
+	return r < 0 ? keys_fail(keys, r) : keys_from_kv(keys, kv);
 }

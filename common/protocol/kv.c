@@ -30,7 +30,7 @@ static bool key_is_valid(const char *key, size_t n)
 }
 
 /* Lends the field "key=value" with that key. */
-static char *find(const struct kv *kv, const char *key, size_t n)
+static char *kv_find(const struct kv *kv, const char *key, size_t n)
 {
 	char *p = kv->data, *end;
 
@@ -83,7 +83,7 @@ int kv_new_from_data(struct kv **kvp, const void *data, size_t size)
 	while (p < end) {
 		size_t n = strlen(p), k = strcspn(p, "=");
 
-		if (!p[k] || !key_is_valid(p, k) || find(kv, p, k))
+		if (!p[k] || !key_is_valid(p, k) || kv_find(kv, p, k))
 			return KV_E_MALFORMED;
 		if (++kv->n_fields > KV_MAX_FIELDS)
 			return KV_E_TOO_BIG;
@@ -95,7 +95,7 @@ int kv_new_from_data(struct kv **kvp, const void *data, size_t size)
 	return 0;
 }
 
-static void fail(struct kv *kv, int failure)
+static void kv_fail(struct kv *kv, int failure)
 {
 	if (!kv->failure)
 		kv->failure = failure;
@@ -103,7 +103,7 @@ static void fail(struct kv *kv, int failure)
 
 static void remove_field(struct kv *kv, const char *key)
 {
-	char *p = find(kv, key, strlen(key));
+	char *p = kv_find(kv, key, strlen(key));
 	size_t n;
 
 	if (!p)
@@ -144,17 +144,17 @@ void kv_set(struct kv *kv, const char *key, const char *value)
 	int r;
 
 	if (!key_is_valid(key, k)) {
-		fail(kv, KV_E_MALFORMED);
+		kv_fail(kv, KV_E_MALFORMED);
 		return;
 	}
 	remove_field(kv, key);
 	if (kv->n_fields >= KV_MAX_FIELDS) {
-		fail(kv, KV_E_TOO_BIG);
+		kv_fail(kv, KV_E_TOO_BIG);
 		return;
 	}
 	r = reserve(kv, k + v + 2);
 	if (r) {
-		fail(kv, r);
+		kv_fail(kv, r);
 		return;
 	}
 	memcpy(kv->data + kv->size, key, k);
@@ -175,7 +175,7 @@ void kv_setf(struct kv *kv, const char *key, const char *fmt, ...)
 	va_end(ap);
 	if (n < 0) {
 		value = NULL;
-		fail(kv, -ENOMEM);
+		kv_fail(kv, -ENOMEM);
 		return;
 	}
 	kv_set(kv, key, value);
@@ -198,7 +198,7 @@ int kv_get_data(const struct kv *kv, const void **datap, size_t *sizep)
 const char *kv_get(const struct kv *kv, const char *key)
 {
 	size_t k = strlen(key);
-	const char *p = find(kv, key, k);
+	const char *p = kv_find(kv, key, k);
 
 	return p ? p + k + 1 : NULL;
 }

@@ -38,8 +38,8 @@ struct reader {
 	void *arg;
 };
 
-static void tell(const struct reader *r, const char *name, const char *value, const char *word,
-		 bool takes_next)
+static void sbatch_words_tell(const struct reader *r, const char *name, const char *value,
+			      const char *word, bool takes_next)
 {
 	const struct sbatch_option o = { name, value, word, takes_next };
 
@@ -60,7 +60,7 @@ static bool take_long(const struct reader *r, const char *start, const char *nex
 	memcpy(name, word, n);
 	name[n] = '\0';
 	takes_next = !eq && next && long_takes_value(name);
-	tell(r, name, eq ? eq + 1 : takes_next ? next : NULL, start, takes_next);
+	sbatch_words_tell(r, name, eq ? eq + 1 : takes_next ? next : NULL, start, takes_next);
 	return takes_next;
 }
 
@@ -71,10 +71,10 @@ static bool take_short(const struct reader *r, const char *start, const char *ne
 	for (const char *word = start + 1; *word; word++) {
 		name[0] = *word;
 		if (strchr(flags_short, *word)) {
-			tell(r, name, NULL, start, false);
+			sbatch_words_tell(r, name, NULL, start, false);
 			continue;
 		}
-		tell(r, name, word[1] ? word + 1 : next, start, !word[1] && next);
+		sbatch_words_tell(r, name, word[1] ? word + 1 : next, start, !word[1] && next);
 		return !word[1] && next;
 	}
 	return false;

@@ -158,7 +158,7 @@ static void take_name(struct http_answer *a)
 }
 
 /* Decides by the status, once. */
-static int look(struct http_answer *a)
+static int http_answer_look(struct http_answer *a)
 {
 	int r;
 
@@ -230,7 +230,7 @@ int http_answer_take(struct http_answer *a, const void *data, size_t size)
 	const char *p = data;
 	uint64_t n = size, part;
 
-	if (look(a) < 0)
+	if (http_answer_look(a) < 0)
 		return -1;
 	if (a->verdict == HTTP_ANSWER_OTHER)
 		return take_other(a, data, size);
@@ -371,7 +371,7 @@ static int finish_body(struct http_answer *a, bool *againp, struct error *err)
 
 int http_answer_finish(struct http_answer *a, bool *againp, struct error *err)
 {
-	if (look(a) < 0) {
+	if (http_answer_look(a) < 0) {
 		*err = *a->err;
 		return err->code;
 	}

@@ -1,7 +1,7 @@
 /*
  * stage-fetch: the one program that has the network. Started by stage-worker, as the user, with a
- * connection on fd 3 (fetch-protocol.h) and an empty environment: no proxy, no key log, no configuration of
- * a library comes from there.
+ * connection on fd 3 (fetch-protocol.h) and an empty environment: no proxy, no key log, no
+ * configuration of a library comes from there.
  *
  * A thread an order: each has its own connection to the server, and waits where it likes. The
  * process ends with its connection to the worker, in the middle of whatever the threads do.
@@ -63,7 +63,7 @@ struct server {
 /* ---- what is said ---- */
 
 /* The worker reads all the time; if it is gone, so are we. */
-static void say(struct server *s, const struct kv *kv)
+static void fetch_say(struct server *s, const struct kv *kv)
 {
 	if (conn_send(s->sock, kv) < 0)
 		_exit(0);
@@ -79,7 +79,7 @@ static void say_came(struct order *o)
 	kv_set_u64(kv, "id", o->id);
 	kv_set_u64(kv, "bytes", o->unsaid);
 	o->unsaid = 0;
-	say(o->server, kv);
+	fetch_say(o->server, kv);
 }
 
 static void say_end(struct order *o, int r, const struct http_reply *reply, const struct error *err)
@@ -102,7 +102,7 @@ static void say_end(struct order *o, int r, const struct http_reply *reply, cons
 		kv_set(kv, "modified", reply->validator.modified);
 		kv_set(kv, "name", reply->name);
 	}
-	say(o->server, kv);
+	fetch_say(o->server, kv);
 }
 
 /* ---- an order ---- */

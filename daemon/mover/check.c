@@ -132,7 +132,7 @@ static void touch_all(const struct check *c)
 }
 
 /* top: the source, or the directory above a pattern. */
-static int look(struct check *c, const char *source, const char *top, struct error *err)
+static int check_look(struct check *c, const char *source, const char *top, struct error *err)
 {
 	struct stat st;
 	int r;
@@ -173,7 +173,7 @@ int check_copy(const struct move_order *order, const char **whyp, struct error *
 		return 0;
 	r = place_open(&c.place, order->dir, path_base(top), err);
 	if (r == 0)
-		r = look(&c, order->source, top, err);
+		r = check_look(&c, order->source, top, err);
 	if (r > 0)
 		touch_all(&c);
 	if (c.why)

@@ -26,7 +26,8 @@ void chosen_free(struct chosen *c)
 
 /* ---- which ---- */
 
-static int add(struct chosen *c, const char *top, size_t n_top, const char *name, struct error *err)
+static int chosen_add(struct chosen *c, const char *top, size_t n_top, const char *name,
+		      struct error *err)
 {
 	char path[PATH_MAX];
 	int r = path_normalize(name, path, sizeof(path));
@@ -83,7 +84,7 @@ int chosen_new(struct chosen **cp, const char *pattern, struct error *err)
 	if (r == 0)
 		r = check_there(pattern, &names, err);
 	for (size_t i = 0; i < names.n && r == 0; i++)
-		r = add(c, pattern, n_top, names.v[i], err);
+		r = chosen_add(c, pattern, n_top, names.v[i], err);
 	if (r < 0)
 		return r;
 	drop_twins(&c->names);

@@ -75,7 +75,7 @@ static bool parse(struct move_order *o, int argc, char **argv)
 	       o->dir[0] == '/';
 }
 
-static int fail(const struct error *err)
+static int mover_fail(const struct error *err)
 {
 	fprintf(stderr, "stage-mover: %s\n", err->text);
 	return (int)error_to_exit(err);
@@ -92,7 +92,7 @@ static void raise_nofile(void)
 	}
 }
 
-static void tell(const struct move_order *o, const struct move_result *r, uint64_t ms)
+static void mover_tell(const struct move_order *o, const struct move_result *r, uint64_t ms)
 {
 	char read[PARSE_SIZE_TEXT], linked[PARSE_SIZE_TEXT], kept[PARSE_SIZE_TEXT];
 	char time[PARSE_DURATION_TEXT];
@@ -116,8 +116,8 @@ static int run_move(const struct move_order *o)
 	if (r == -ENOSPC || r == -EDQUOT)
 		error_set_hint(&err, r, "make room in %s; what is copied already is kept", o->dir);
 	if (r < 0)
-		return fail(&err);
-	tell(o, &result, clock_ms() - began);
+		return mover_fail(&err);
+	mover_tell(o, &result, clock_ms() - began);
 	return 0;
 }
 
@@ -129,7 +129,7 @@ static int run_check(const struct move_order *o)
 
 	r = check_copy(o, &why, &err);
 	if (r < 0)
-		return fail(&err);
+		return mover_fail(&err);
 	puts(r ? "whole" : why);
 	return r ? 0 : EXIT_NOT_THERE;
 }
@@ -143,7 +143,7 @@ static int run_progress(const struct move_order *o)
 
 	r = record_read_progress(&p, o->dir, &err);
 	if (r < 0)
-		return fail(&err);
+		return mover_fail(&err);
 	if (r == 0)
 		return EXIT_NOT_THERE;
 	printf("bytes %llu\nfiles %llu\nsize %llu\n", (unsigned long long)p.bytes,

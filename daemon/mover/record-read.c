@@ -60,7 +60,7 @@ static int grow(struct record_table *t)
 	return 0;
 }
 
-static struct record_entry *find(const struct record_table *t, const char *path)
+static struct record_entry *record_table_find(const struct record_table *t, const char *path)
 {
 	struct record_entry *e = t->n_buckets ? t->buckets[get_bucket(path, t->n_buckets)] : NULL;
 
@@ -71,7 +71,7 @@ static struct record_entry *find(const struct record_table *t, const char *path)
 
 const struct record_entry *record_find(const struct record_table *t, const char *path)
 {
-	return find(t, path);
+	return record_table_find(t, path);
 }
 
 bool record_entry_is(const struct record_entry *e, const struct stat *st)
@@ -219,7 +219,7 @@ static int read_piece(struct record_table *t, char **linep, struct record_entry 
 	e->n_sums = count_pieces(e->size);
 	if (index >= e->n_sums || e->n_sums > MAX_PIECES)
 		return -EINVAL;
-	known = find(t, path);
+	known = record_table_find(t, path);
 	if (!known || known->size != e->size || known->seconds != e->seconds ||
 	    known->nanoseconds != e->nanoseconds || known->n_sums != e->n_sums) {
 		e->sums = calloc(e->n_sums, sizeof(*e->sums));

@@ -34,7 +34,7 @@ static void async_free(struct async *c)
 	free(c);
 }
 
-static void tell(struct async *c, const struct error *err)
+static void async_tell(struct async *c, const struct error *err)
 {
 	void (*done)(void *arg, int r, const struct error *err) = c->done;
 
@@ -57,7 +57,7 @@ static void on_end(void *arg, int status)
 			error_set(&err, ECHILD, "the helper process ended without a word");
 	}
 	err.text[sizeof(err.text) - 1] = '\0';
-	tell(c, &err);
+	async_tell(c, &err);
 	async_free(c);
 }
 
@@ -68,7 +68,7 @@ static void on_deadline(void *arg)
 
 	kill(c->child.pid, SIGKILL);
 	error_set(&err, ETIMEDOUT, "not done in time; the file system may hang");
-	tell(c, &err);
+	async_tell(c, &err);
 }
 
 /* Does not return. */

@@ -45,7 +45,7 @@ void budget_free(struct budget *b)
 	free(b);
 }
 
-static struct grant *find(const struct budget *b, uint32_t owner, const char *tier)
+static struct grant *budget_find(const struct budget *b, uint32_t owner, const char *tier)
 {
 	struct list *pos;
 
@@ -80,7 +80,7 @@ static uint64_t add(uint64_t a, uint64_t b)
 
 int budget_grant(struct budget *b, uint32_t owner, const char *tier, uint64_t bytes, uint64_t files)
 {
-	struct grant *g = find(b, owner, tier);
+	struct grant *g = budget_find(b, owner, tier);
 
 	if (!g) {
 		g = calloc(1, sizeof(*g));

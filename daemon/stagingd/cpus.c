@@ -19,7 +19,7 @@
 #define OFTEN_FOR_MS 5000
 
 /* true: they are others than were known. */
-static bool find(struct cpus *c)
+static bool cpus_find(struct cpus *c)
 {
 	cpu_set_t set[ARRAY_SIZE(c->set)];
 	const struct job_cgroup_job job = { .uid = geteuid(), .job_id = c->job->job_id };
@@ -59,7 +59,7 @@ static bool may_change(const struct cpus *c)
 
 void cpus_look(struct cpus *c)
 {
-	if (!may_change(c) || !find(c))
+	if (!may_change(c) || !cpus_find(c))
 		return;
 	c->known = true;
 	bind_process(c, getpid());

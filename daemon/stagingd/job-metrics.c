@@ -74,7 +74,7 @@ void job_metrics_count(const struct stage *s, uint64_t *counts)
 	}
 }
 
-static void say(const struct job *job, const struct stage *s, enum stage_result result)
+static void job_metrics_say(const struct job *job, const struct stage *s, enum stage_result result)
 {
 	static const char *const words[] = { [STAGE_RESULT_READY] = "ready",
 					     [STAGE_RESULT_FAILED] = "failed",
@@ -115,7 +115,7 @@ static void settle(struct job *job, struct stage *s)
 	if (result == s->said || (s->behind && s->state == STAGE_READY && !job->end.begun))
 		return;
 	s->said = result;
-	say(job, s, result);
+	job_metrics_say(job, s, result);
 }
 
 void job_metrics_tell(struct job *job)

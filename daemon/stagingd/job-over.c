@@ -106,7 +106,7 @@ static void ask_squeue(struct job_over *o)
 		loop_timer_set(o->job->loop, &o->timer, LOOK_MS);
 }
 
-static void look(void *arg)
+static void job_over_look_again(void *arg)
 {
 	struct job_over *o = arg;
 	pid_t pid;
@@ -130,7 +130,7 @@ static void look(void *arg)
 void job_over_init(struct job_over *o, struct job *job)
 {
 	*o = (struct job_over){ .job = job, .source = { .fd = -1 }, .pidfd = -1 };
-	loop_timer_init(&o->timer, look, o);
+	loop_timer_init(&o->timer, job_over_look_again, o);
 }
 
 void job_over_start(struct job_over *o)
