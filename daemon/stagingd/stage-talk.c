@@ -199,6 +199,8 @@ static bool on_progress(struct stage_run *run, const struct kv *kv)
 	uint64_t bytes = kv_get_u64(kv, "bytes", 0), files = kv_get_u64(kv, "files", 0);
 	bool first = s->state == STAGE_PREPARING;
 
+	if (s->state == STAGE_READY && !run->stays)
+		return true; /* of before: another thread of the worker sends it */
 	if (bytes != run->moved_bytes || files != run->moved_files) {
 		run->moved_bytes = bytes;
 		run->moved_files = files;

@@ -42,6 +42,13 @@ class Staging(unittest.TestCase):
             self.assertEqual([s for i, s in enumerate(states) if i == 0 or s != states[i - 1]],
                              ["probing", "preparing", "staging", "ready"])
 
+    def test_progress_that_comes_after_ready_changes_nothing(self):
+        """A thread of the worker sends it, and may be late. Seen failing: status showed fewer bytes than the log."""
+        with Daemon("a=/fake/facts.progress10.ready.progress5") as d:
+            self.assertEqual(d.wait()["code"], "0")
+            wait_for(lambda: d.status("a").get("pid", "0") == "0", what="the end of the worker")
+            self.assertEqual(d.status("a")["bytes"], "1000")
+
     def test_history_is_given_to_those_who_ask(self):
         """Seen failing without the history in the message."""
         with Daemon("a=/fake/facts.progress.sleep300.progress900.ready") as d:
