@@ -20,9 +20,11 @@ enum privop_kind {
 	/* Directories and names in them: dir, name, n: the numbers in the name (enum privop_name).
 	 */
 	PRIVOP_OPEN_BASE = 1, /* dir: PRIVOP_DIR_RUN or _TRASH, made where it is missing. An fd */
-	PRIVOP_OPEN_TIER, /* text: path of a disk tier, PRIVOP_DIR_TIER from now on. An fd; -EPERM:
-			   * it is not root's, link by link; it is below /dev or the run directory;
-			   * or its file system has no blocks, as those that the kernel makes up */
+	PRIVOP_OPEN_TIER, /* text: path of a disk tier, PRIVOP_DIR_TIER from now on; n: which one
+			   * it is in the configuration (struct helper_path), -1: in none. An fd;
+			   * -EPERM: it is not root's, link by link; -ENOENT: nothing of ours stands
+			   * in it, and the configuration does not name it; -EINPROGRESS: as for
+			   * PRIVOP_SITE */
 	PRIVOP_OPEN_DIR,  /* a job's; r: its number from now on; an fd */
 	PRIVOP_CLOSE_DIR, /* dir */
 	PRIVOP_CHECK_DIR, /* dir2 is still the directory of that name: r 0; 1: it is not */

@@ -70,6 +70,36 @@ int ask_user(struct keeper *k)
 	return k->account.pid ? k->account.r : begin(k, &k->account, argv) ?: k->account.r;
 }
 
+static struct helper_site site;
+static struct helper_user account;
+static struct helper_path tier;
+
+int ask_tier(struct keeper *k, int64_t which, const char *path)
+{
+	char text[24], job[16], uid[16], gid[16];
+	const char *argv[] = {
+		"stage-helper",		"path", k->conf ? k->conf : "", text, job, uid, gid,
+		k->node ? k->node : "", NULL
+	};
+
+	if (!k->uid || which < 0)
+		return -ENOENT;
+	if (k->path.pid && k->path.r == -EINPROGRESS)
+		return -EINPROGRESS;
+	if (k->path.pid && k->path_of == which) {
+		k->path.pid = 0;
+		if (k->path.r < 0 || tier.r < 0)
+			return k->path.r ?: tier.r;
+		return strncmp(path, tier.path, sizeof(tier.path)) == 0 ? 0 : -ENOENT;
+	}
+	snprintf(text, sizeof(text), "%lld", (long long)which);
+	snprintf(job, sizeof(job), "%u", k->job);
+	snprintf(uid, sizeof(uid), "%u", k->uid);
+	snprintf(gid, sizeof(gid), "%u", k->gid);
+	k->path_of = which;
+	return begin(k, &k->path, argv) ?: -EINPROGRESS;
+}
+
 /* One byte more than there may be is an answer of another size. */
 static void read_more(struct ask *ask, void *answer, size_t size)
 {
@@ -85,15 +115,14 @@ static void read_more(struct ask *ask, void *answer, size_t size)
 		fd_closep(&ask->fd);
 }
 
-static struct helper_site site;
-static struct helper_user account;
-
 void ask_read(struct keeper *k)
 {
 	if (k->site.fd >= 0)
 		read_more(&k->site, &site, sizeof(site));
 	if (k->account.fd >= 0)
 		read_more(&k->account, &account, sizeof(account));
+	if (k->path.fd >= 0)
+		read_more(&k->path, &tier, sizeof(tier));
 }
 
 static int judge(struct ask *ask, size_t size, int status)
@@ -150,7 +179,8 @@ static bool is_pending(const struct ask *ask, pid_t pid)
 
 bool ask_is_pending(const struct keeper *k, pid_t pid)
 {
-	return is_pending(&k->site, pid) || is_pending(&k->account, pid);
+	return is_pending(&k->site, pid) || is_pending(&k->account, pid) ||
+	       is_pending(&k->path, pid);
 }
 
 void ask_end(struct keeper *k, pid_t pid, int status)
@@ -163,6 +193,8 @@ void ask_end(struct keeper *k, pid_t pid, int status)
 	} else if (is_pending(&k->account, pid)) {
 		k->account.r = judge(&k->account, sizeof(account), status);
 		k->account.r = k->account.r < 0 ? k->account.r : take_account(k);
+	} else if (is_pending(&k->path, pid)) {
+		k->path.r = judge(&k->path, sizeof(tier), status);
 	}
 }
 

@@ -36,7 +36,9 @@ struct keeper {
 	uint32_t job;	   /* 0: all of them */
 	const char *sluid; /* of the job, which may be the name of its cgroup; "": not known */
 	const char *conf;  /* path of the configuration; NULL: the usual one */
-	struct ask site, account;
+	const char *node;  /* its name of this node; NULL: the host's */
+	struct ask site, account, path;
+	int64_t path_of;	  /* the tier that path is asked for */
 	struct process_user user; /* the job's, when the account is known */
 	int sock;		  /* to the manager */
 	int answer_fd; /* of the plugin, as long as the manager has said nothing; -1: none */
@@ -60,8 +62,8 @@ struct keeper {
 	{                                                                                          \
 		.sock = -1, .answer_fd = 2, .go_fd = -1, .control_fd = -1,                         \
 		.slots = { [0 ... RUNDIR_MAX_SLOTS - 1].fd = -1 }, .programs = { -1, -1, -1 },     \
-		.site = { .fd = -1 }, .account = { .fd = -1 }, .log_fd = -1, .log_rd = -1,         \
-		.text_fd = -1, .dirs = { -1, -1, -1, -1, -1, -1, -1 },                             \
+		.site = { .fd = -1 }, .account = { .fd = -1 }, .path = { .fd = -1 }, .log_fd = -1, \
+		.log_rd = -1, .text_fd = -1, .dirs = { -1, -1, -1, -1, -1, -1, -1 },               \
 		.locks = { -1, -1, -1, -1, -1, -1, -1 }, .groups = {                               \
 			-1,                                                                        \
 			-1,                                                                        \
@@ -132,6 +134,9 @@ void ask_fill_system_user(const struct keeper *k, struct process_user *user);
  * again. */
 int ask_site(struct keeper *k);
 int ask_user(struct keeper *k);
+/* Is that the path of the tier of that mark, for this job? 0; -EINPROGRESS; -ENOENT, or why it is
+ * not known. */
+int ask_tier(struct keeper *k, int64_t which, const char *path);
 /* Reads what has come; a child has ended: is it one of these? NULL: it is not known. */
 void ask_read(struct keeper *k);
 void ask_end(struct keeper *k, pid_t pid, int status);

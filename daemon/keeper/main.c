@@ -173,11 +173,9 @@ static int loop(struct keeper *k, int signals)
 	int r;
 
 	for (;;) {
-		struct pollfd p[] = { { signals, POLLIN, 0 },
-				      { k->sock, POLLIN, 0 },
-				      { k->site.fd, POLLIN, 0 },
-				      { k->account.fd, POLLIN, 0 },
-				      { k->log_rd, POLLIN, 0 } };
+		struct pollfd p[] = { { signals, POLLIN, 0 },	 { k->sock, POLLIN, 0 },
+				      { k->site.fd, POLLIN, 0 }, { k->account.fd, POLLIN, 0 },
+				      { k->log_rd, POLLIN, 0 },	 { k->path.fd, POLLIN, 0 } };
 
 		if (poll(p, ARRAY_SIZE(p), -1) < 0)
 			continue;
@@ -255,6 +253,7 @@ int main(int argc, char **argv)
 	k.gid = run ? find_id(argv, "--gid") : 0;
 	k.job = find_id(argv, "--job");
 	k.sluid = run ? find_word(argv, "--sluid") : NULL;
+	k.node = find_word(argv, "--node");
 	k.conf = find_word(argv, "--conf");
 	k.conf = k.conf && *k.conf ? k.conf : NULL;
 	return work(&k, run, (const char **)argv);

@@ -4,6 +4,7 @@
  */
 #include "daemon/keeper/keeper.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
@@ -13,7 +14,6 @@
 #include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/un.h>
-#include <sys/vfs.h>
 #include <unistd.h>
 
 #include "common/protocol/tier-name.h"
@@ -61,40 +61,35 @@ static int take_dir(struct keeper *k, struct call *c, uint32_t number, int fd)
 	return privop_give(c, fcntl(fd, F_DUPFD_CLOEXEC, 3));
 }
 
-/*
- * A manager that somebody has taken over asks for any directory of root's as a tier, to make
- * directories in it: in a file system of cgroups that is a group. A list of types would be too
- * short, as sites have file systems of their own. But what the kernel makes up (cgroups, proc,
- * sysfs, devpts, debugfs, ...) has no blocks, nor does a FUSE file system that root may not ask.
- * /dev is a tmpfs like others, and in the run directory are other jobs: both are known by name.
- */
-static int check_is_tier(int fd)
-{
-	static const char *const refused[] = { STAGE_RUN_DIR, "/dev" };
-	char link[32], path[PATH_MAX] = "";
-	struct statfs fs;
-
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", fd);
-	if (fstatfs(fd, &fs) < 0 || readlink(link, path, sizeof(path) - 1) < 0)
-		return -errno;
-	for (size_t i = 0; i < ARRAY_SIZE(refused); i++) {
-		const size_t n = strlen(refused[i]);
-
-		if (strncmp(path, refused[i], n) == 0 && (path[n] == '/' || path[n] == '\0'))
-			return -EPERM;
-	}
-	return fs.f_blocks > 0 ? 0 : -EPERM;
-}
-
 /* With nothing but directories and links of root's on the way. */
 static int open_roots(struct keeper *k, struct call *c, uint32_t number, const char *path)
 {
 	_cleanup_(fd_closep) int fd = root_path_open(path);
-	int r = fd < 0 ? fd : 0;
 
-	if (r == 0 && number == PRIVOP_DIR_TIER)
-		r = check_is_tier(fd);
-	return r < 0 ? r : take_dir(k, c, number, openat(fd, ".", DIR_FLAGS));
+	return fd < 0 ? fd : take_dir(k, c, number, openat(fd, ".", DIR_FLAGS));
+}
+
+static bool is_numbered(const char *name, const char *before)
+{
+	const size_t n = strlen(before);
+
+	return strncmp(name, before, n) == 0 && name[n] >= '0' && name[n] <= '9';
+}
+
+/* Nobody but root makes a name in a directory of root's. */
+static bool has_ours(int tier)
+{
+	int fd = openat(tier, ".", DIR_FLAGS);
+	_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	struct dirent *e;
+	bool has = false;
+
+	if (!dir)
+		fd_closep(&fd);
+	while (dir && !has && (e = readdir(dir)))
+		has = is_numbered(e->d_name, TIER_NAME_JOB) ||
+		      is_numbered(e->d_name, TIER_NAME_KEEP);
+	return has;
 }
 
 int privop_open_base(struct keeper *k, struct call *c)
@@ -109,9 +104,20 @@ int privop_open_base(struct keeper *k, struct call *c)
 	return open_roots(k, c, which, paths[which]);
 }
 
+/*
+ * A manager that somebody has taken over asks for any directory of root's, to make directories in
+ * it. A clean-up also needs tiers that the configuration no longer names, and has their paths from
+ * records alone: there is something of ours in it, or nothing to clean up. The first job that uses
+ * a tier has its path by root's own question.
+ */
 int privop_open_tier(struct keeper *k, struct call *c)
 {
-	return open_roots(k, c, PRIVOP_DIR_TIER, c->a->text);
+	_cleanup_(fd_closep) int fd = root_path_open(c->a->text);
+	int r = fd < 0 ? fd : 0;
+
+	if (r == 0 && !has_ours(fd))
+		r = ask_tier(k, c->a->n[0], c->a->text);
+	return r < 0 ? r : take_dir(k, c, PRIVOP_DIR_TIER, openat(fd, ".", DIR_FLAGS));
 }
 
 /* By root's mark; a directory of an earlier version has none. Root has made the socket for him, or

@@ -143,13 +143,13 @@ int helper_do(const struct helper *h)
 }
 
 /* What root looks up for itself. It says when a child of its has ended; that may be this one. */
-static int wait_for_root(enum privop_kind kind, uint64_t deadline_ms, bool stops, int *fdp)
+static int wait_for_root(const struct privop *question, uint64_t deadline_ms, bool stops, int *fdp)
 {
 	const uint64_t until_ms = clock_ms() + AGAIN_MS;
 
 	for (;;) {
 		struct pollfd p = { privops_get_fd(), POLLIN, 0 };
-		struct privop a = { .kind = kind };
+		struct privop a = *question;
 		size_t n = fdp ? 1 : 0;
 		int r = privops_do(&a, NULL, 0, fdp, &n);
 
@@ -166,8 +166,9 @@ static int wait_for_root(enum privop_kind kind, uint64_t deadline_ms, bool stops
 
 int helper_get_site(struct helper_site *site)
 {
+	const struct privop question = { .kind = PRIVOP_SITE };
 	_cleanup_(fd_closep) int fd = -1;
-	int r = wait_for_root(PRIVOP_SITE, clock_ms() + CONF_MS, false, &fd);
+	int r = wait_for_root(&question, clock_ms() + CONF_MS, false, &fd);
 
 	if (r >= 0)
 		r = pread(fd, site, sizeof(*site), 0) == sizeof(*site) ? site->r : -EIO;
@@ -214,9 +215,21 @@ int helper_find_path(const char *which, const struct helper_job *job, struct hel
 	return r;
 }
 
+int helper_open_tier(const char *path, int64_t which)
+{
+	struct privop question = { .kind = PRIVOP_OPEN_TIER, .n = { which } };
+	int fd = -1, r;
+
+	if (snprintf(question.text, sizeof(question.text), "%s", path) >= PATH_MAX)
+		return -ENAMETOOLONG;
+	r = wait_for_root(&question, clock_ms() + CONF_MS, false, &fd);
+	return r < 0 ? r : fd;
+}
+
 int helper_wait_user(bool *knownp)
 {
-	int r = wait_for_root(PRIVOP_USER, clock_ms() + ACCOUNT_MS, true, NULL);
+	const struct privop question = { .kind = PRIVOP_USER };
+	int r = wait_for_root(&question, clock_ms() + ACCOUNT_MS, true, NULL);
 
 	*knownp = r > 0;
 	return r < 0 ? r : 0;

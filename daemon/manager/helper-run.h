@@ -70,6 +70,9 @@ struct helper_job {
 	const char *node;
 };
 int helper_find_path(const char *which, const struct helper_job *job, struct helper_path *path);
+/* Opens a disk tier: an fd, or -errno, -EPERM where it is not root's all the way. which: as above,
+ * by which root knows it; -1: there is something of ours in it, else -ENOENT. */
+int helper_open_tier(const char *path, int64_t which);
 
 /* Waits until root knows what the account of the job's user gives, which may take long. known:
  * there is one. -ECANCELED: the keeper is told to end. */

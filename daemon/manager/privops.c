@@ -195,14 +195,6 @@ int privops_do_path(enum privop_kind kind, const char *path, int64_t n0)
 	return r < 0 ? r : privops_do(&a, NULL, 0, NULL, NULL);
 }
 
-int privops_open_path(enum privop_kind kind, const char *path)
-{
-	struct privop a;
-	int r = fill_path(&a, kind, path, 0);
-
-	return r < 0 ? r : open_by(&a);
-}
-
 pid_t privops_spawn(const struct privops_spawn *s, uint64_t *startp)
 {
 	struct privop a = { .kind = PRIVOP_SPAWN,

@@ -32,7 +32,6 @@ int privops_write(uint32_t dir, enum privop_file file, const void *data, size_t 
 
 /* For privileged operations that take a path. One that is too long: -ENAMETOOLONG. */
 int privops_do_path(enum privop_kind kind, const char *path, int64_t n0);
-int privops_open_path(enum privop_kind kind, const char *path);
 
 struct privops_spawn {
 	enum privop_program program;

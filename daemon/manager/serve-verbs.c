@@ -129,7 +129,7 @@ static int on_tier(struct serve *s, struct call *c)
 	r = c->m->arg0 < 0 ? -EINVAL : manager_find_path(s->k, which, &p);
 	if (r < 0)
 		return r == -ENOENT ? -EINVAL : r;
-	return tier_make(&s->k->dir, &s->k->st, &p, c->m->arg1 == 1, &c->err);
+	return tier_make(&s->k->dir, &s->k->st, &p, c->m->arg0, c->m->arg1 == 1, &c->err);
 }
 
 static int on_count(struct serve *s, struct call *c)

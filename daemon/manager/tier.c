@@ -119,11 +119,10 @@ static int make_keep(const struct state *st)
 			       PRIVOP_MAKE_USERS);
 }
 
-int tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p, bool keep,
-	      struct error *err)
+int tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p, int64_t which,
+	      bool keep, struct error *err)
 {
-	_cleanup_(fd_closep) int dir = p->by_site ? -EPERM
-						  : privops_open_path(PRIVOP_OPEN_TIER, p->path);
+	_cleanup_(fd_closep) int dir = p->by_site ? -EPERM : helper_open_tier(p->path, which);
 	struct state_tier *t = state_find_tier(st, p->path) ?: state_find_tier(st, "");
 	int r = keep && p->keep_s && dir >= 0 ? make_keep(st) : 0;
 
@@ -156,7 +155,7 @@ int tier_make(const struct jobdir *d, struct state *st, const struct helper_path
 /* An fd, -1: not ours to open; or another failure, -ENOENT where the tier is gone. */
 static int open_again(const struct state_tier *t)
 {
-	return t->as_user ? -1 : privops_open_path(PRIVOP_OPEN_TIER, t->path);
+	return t->as_user ? -1 : helper_open_tier(t->path, -1);
 }
 
 int tier_set_aside(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
@@ -306,8 +305,8 @@ void tier_sweep(uint64_t deadline_ms, bool by_timer)
 		snprintf(which, sizeof(which), "%u", i);
 		r = helper_find_path(which, &any, &p);
 		if (r == 0)
-			sweep_one(&(struct sweep){ &p, privops_open_path(PRIVOP_OPEN_TIER, p.path),
-						   deadline_ms, by_timer });
+			sweep_one(&(struct sweep){ &p, helper_open_tier(p.path, -1), deadline_ms,
+						   by_timer });
 		else if (r != -EINVAL)
 			return; /* there are no more, or no configuration */
 	}

@@ -19,13 +19,14 @@ struct state;
 struct state_tier;
 
 /*
- * Makes the directory in the tier of p, which is recorded in st first; what stands there already is
- * moved aside, to go with it. Takes a second at most where it acts as the user. keep: the user's
- * place for what he keeps (common/keep/keep.h) as well, where root makes it. 0, -errno, or, above
- * 0, the mode of a tier that others may write to and that is not sticky: nothing is made in it.
+ * Makes the directory in the tier of p, which the configuration calls which, which is recorded in
+ * st first; what stands there already is moved aside, to go with it. Takes a second at most where
+ * it acts as the user. keep: the user's place for what he keeps (common/keep/keep.h) as well,
+ * where root makes it. 0, -errno, or, above 0, the mode of a tier that others may write to and
+ * that is not sticky: nothing is made in it.
  */
-int tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p, bool keep,
-	      struct error *err);
+int tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p, int64_t which,
+	      bool keep, struct error *err);
 
 typedef int (*tier_fn)(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
 		       struct error *err);

@@ -430,12 +430,12 @@ def test_no_tier_is_in_a_file_system_of_the_kernels():
                  links + '/run', kt.RUNDIR, f'{kt.RUNDIR}/.trash', s.dir, f'{kt.RUNDIR}/{OTHER_JOB}', f'{kt.RUNDIR}/{OTHER_JOB}/t']:
         if os.path.isdir(path):
             if os.statvfs(path).f_blocks == 0 or path.startswith(('/dev', kt.RUNDIR, links)):
-                assert s.privop('PRIVOP_OPEN_TIER', text=path.encode()) == -EPERM, path
+                assert s.privop('PRIVOP_OPEN_TIER', text=path.encode(), n=(-1,)) < 0, path
     n_seen = 0
     for source, kind in kernels:
         if kt.run('mount', '-t', kind, source, links + '/debug', check=False, stderr=subprocess.DEVNULL).returncode == 0:
             n_seen += 1
-            assert s.privop('PRIVOP_OPEN_TIER', text=(links + '/debug').encode()) == -EPERM, kind
+            assert s.privop('PRIVOP_OPEN_TIER', text=(links + '/debug').encode(), n=(-1,)) < 0, kind
             assert s.privop_named('PRIVOP_MAKE_DIR', 2, 'TIER', s.job, 0, E['PRIVOP_MAKE_USERS']) < 0, kind
             kt.run('umount', links + '/debug')
     assert n_seen >= 2
@@ -443,6 +443,37 @@ def test_no_tier_is_in_a_file_system_of_the_kernels():
     assert everything() == before
     assert s.privop('PRIVOP_OPEN_TIER', text=kt.DISK.encode()) == 0
     s.end()
+
+
+def open_tier(s, path, which):
+    """When root knows what it has asked for."""
+    return kt.wait_for(lambda: [r for r in [s.privop('PRIVOP_OPEN_TIER', text=path.encode(), n=(which,))] if r != -EINPROGRESS])[0]
+
+
+def test_a_tier_is_what_the_configuration_names():
+    """Or where root has made something before: any other directory of root's is none, whatever the manager calls it."""
+    set_up()
+    empty, unused = kt.SCRATCH + '/roots-empty', kt.SCRATCH + '/roots-unused'
+    for path in empty, unused:
+        shutil.rmtree(path, ignore_errors=True)
+        os.makedirs(path)
+    kt.write_conf(f'[tier other]\nKind=disk\nPath={unused}')
+    s = Manager()
+    s.begin()
+    make = (2, 'TIER', s.job, 0, E['PRIVOP_MAKE_USERS'])
+    for path in empty, ROOTS, '/', '/etc', kt.SCRATCH:
+        for which in -1, 0, 1, 2, 3, 1 << 62, (1 << 63) - 1, -(1 << 63):
+            assert open_tier(s, path, which) < 0, (path, which)
+    assert os.listdir(empty) == []
+    # what the configuration names, by its own number alone
+    numbers = [which for which in range(4) if open_tier(s, unused, which) == 0]
+    assert len(numbers) == 1, numbers
+    assert s.privop_named('PRIVOP_MAKE_DIR', *make) == 0
+    assert os.listdir(unused) == [f'stage-data-{s.job}']
+    # and where something of ours is, as a clean-up needs it
+    assert open_tier(s, unused, -1) == 0
+    s.end()
+    kt.write_conf()
 
 
 def hierarchy_of_groups():

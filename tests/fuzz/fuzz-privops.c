@@ -568,9 +568,21 @@ WRAP(DIR *, opendir, const char *path)
 	return inside ? draw() ? __real_opendir("/") : NULL : __real_opendir(path);
 }
 
+WRAP(DIR *, fdopendir, int fd)
+{
+	if (!inside)
+		return __real_fdopendir(fd);
+	FUZZ_CHECK(privop->kind == PRIVOP_OPEN_TIER);
+	if (!draw())
+		return NULL;
+	close(fd);
+	return __real_opendir("/");
+}
+
 WRAP(struct dirent *, readdir64, DIR *dir)
 {
-	static const char *const names[] = { "..", "1", "-5", "0", "4710", "4711", "99999999999" };
+	static const char *const names[] = { "..",   "1",    "-5",	    "0",
+					     "4710", "4711", "99999999999", "stage-data-7" };
 	static struct dirent e;
 	static size_t i;
 
@@ -713,6 +725,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	for (int i = 0; i < RUNDIR_MAX_SLOTS; i++)
 		fd_closep(&k.slots[i].fd);
 	fd_closep(&k.control_fd);
+	fd_closep(&k.path.fd);
 	for (int i = 0; i < PRIVOP_N_GROUPS; i++)
 		fd_closep(&k.groups[i]);
 	fd_closep(&k.go_fd);

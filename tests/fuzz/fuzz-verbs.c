@@ -31,7 +31,7 @@ int __wrap_mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n
 int __wrap_mounts_detach(const struct jobdir *d, uint32_t name, struct error *err);
 int __wrap_mounts_abort(const struct jobdir *d, uint32_t slot);
 int __wrap_tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p,
-		     bool keep, struct error *err);
+		     int64_t which, bool keep, struct error *err);
 int __wrap_manager_find_path(const struct manager *k, const char *which, struct helper_path *path);
 pid_t __wrap_serve_start(struct serve *s, const struct privops_spawn *l, uint32_t id, int class);
 void __wrap_serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds);
@@ -70,7 +70,7 @@ int __wrap_mounts_abort(const struct jobdir *d, uint32_t slot)
 }
 
 int __wrap_tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p,
-		     bool keep, struct error *err)
+		     int64_t which, bool keep, struct error *err)
 {
 	FUZZ_CHECK(!strcmp(p->path, "/ssd"));
 	return 0;

@@ -152,7 +152,7 @@ enum place {
 	PLACE_MOUNTS,  /* its m */
 	PLACE_MEMORY,  /* its t */
 	PLACE_PRIVATE, /* and t/.stage */
-	PLACE_TIER,    /* any directory of root's alone */
+	PLACE_TIER,    /* where something of ours stands */
 	PLACE_TIER_JOB,
 	PLACE_GROUPS,
 	PLACE_GROUP, /* a job's */
@@ -280,7 +280,7 @@ static bool is_whose(enum whose whose, unsigned long number, bool aside, bool is
 	return k->job == 0 || number == (is_uid ? k->uid : k->job);
 }
 
-/* A tier is any directory of root's alone, and a job's directory in one has the user's. */
+/* A job's directory in a tier has the user's. */
 static bool fits(const struct rule *r, const char *dir, const char *name, unsigned long *numberp,
 		 bool *asidep)
 {
@@ -289,10 +289,11 @@ static bool fits(const struct rule *r, const char *dir, const char *name, unsign
 	enum place place = find_place(dir, numberp, asidep);
 
 	if (r->place == PLACE_TIER)
-		return is_like(name, r->name, numberp);
+		return strcmp(dir, "/tier") == 0 && is_like(name, r->name, numberp);
 	if (r->place == PLACE_TIER_JOB) {
 		*asidep = is_like(base, "stage-data-#.#", numberp);
-		return (*asidep || is_like(base, "stage-data-#", numberp)) &&
+		return begins(dir, "/tier/") &&
+		       (*asidep || is_like(base, "stage-data-#", numberp)) &&
 		       strcmp(name, r->name) == 0;
 	}
 	if (r->place != place)
