@@ -52,6 +52,7 @@ test_squashfs_copied_to_memory_is_mounted() { need_fuse; same_as_unsquashfs zstd
 test_squashfs_copied_behind_its_mount_is_the_same() { need_fuse; same_as_unsquashfs zstd "::hydrate=copy"; }
 test_tar_is_mounted_as_tar_extracts() { need_fuse; same_as "tar -xpf $data/many.tar" "$data/many.tar::method=mount"; }
 test_tar_copied_to_memory_is_mounted() { need_fuse; same_as "tar -xpf $data/many.tar" "$data/many.tar:shm:method=mount"; }
+test_zip_is_mounted_as_unzip_extracts() { need_fuse; same_as "unzip -q $data/tree.zip" "$data/tree.zip::method=mount"; }
 test_squashfs_is_extracted_where_asked() { same_as_unsquashfs gzip "::method=extract"; }
 
 test_directory_is_copied_as_cp_does() { same_as "cp -a $data/tree/. ." "$data/tree"; }
