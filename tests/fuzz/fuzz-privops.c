@@ -60,6 +60,7 @@ static bool draw(void)
 
 int __real_open64(const char *path, int flags, ...);
 DIR *__real_opendir(const char *path);
+ssize_t __real_pwrite64(int fd, const void *buf, size_t size, off_t offset);
 
 static int fail(int error)
 {
@@ -83,7 +84,7 @@ static int give_bytes(const char *text, size_t size)
 	int fd = draw() || draw() ? memfd_create("text", MFD_CLOEXEC) : fail(ENOENT);
 
 	if (fd >= 0)
-		FUZZ_CHECK(pwrite(fd, text, size, 0) == (ssize_t)size);
+		FUZZ_CHECK(__real_pwrite64(fd, text, size, 0) == (ssize_t)size);
 	return fd;
 }
 
@@ -143,11 +144,12 @@ static void check_is_ours(int dirfd, const char *name)
 		return;
 	for (int i = PRIVOP_DIR_FREE; i < PRIVOP_N_DIRS; i++)
 		if (k.dirs[i] >= 0 && k.dirs[i] == dirfd && k.jobs[i] != k.job)
-			FUZZ_CHECK(
-				privop->kind == PRIVOP_OPEN_FILE ||
-				privop->kind == PRIVOP_OPEN_DIR ||
-				(privop->kind == PRIVOP_LOCK && privop->n[0] == PRIVOP_LOCK_LOOK) ||
-				k.marks[i].uid == k.uid);
+			FUZZ_CHECK(privop->kind == PRIVOP_OPEN_FILE ||
+				   privop->kind == PRIVOP_OPEN_DIR ||
+				   (privop->kind == PRIVOP_LOCK &&
+				    (privop->n[0] == PRIVOP_LOCK_LOOK ||
+				     privop->n[0] == PRIVOP_LOCK_READ)) ||
+				   k.marks[i].uid == k.uid);
 	if (strncmp(name, "stage-keep-", 11) == 0)
 		FUZZ_CHECK(number == k.uid);
 	else if (name[n] && strncmp(name, RUNDIR_MOUNTS "/", 2) != 0)
@@ -244,10 +246,18 @@ static bool is_of_connection(void)
 	return privop->kind == PRIVOP_OPEN_WAITING || privop->kind == PRIVOP_ABORT;
 }
 
+/* Goes down from a directory of root's on its own mount (privop_open_below()), by any text. */
+static bool is_below(void)
+{
+	return privop->kind == PRIVOP_DETACH_BELOW || privop->kind == PRIVOP_PLACE ||
+	       (privop->kind == PRIVOP_REMOVE && privop->dir == PRIVOP_DIR_TIER);
+}
+
 WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 {
 	FUZZ_CHECK(inside && flags & O_CLOEXEC);
-	if (is_walk(flags)) { /* each name on the way is looked up in a directory of root's alone */
+	if (is_walk(flags) &&
+	    !is_below()) { /* each name on the way is looked up in a directory of root's alone */
 		FUZZ_CHECK((is_name(name) || !strcmp(name, ".")) && is_known(dirfd, OF_ROOT));
 		return give(OF_PATH);
 	}
@@ -255,9 +265,7 @@ WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 		FUZZ_CHECK(strspn(name, "0123456789") &&
 			   !strcmp(name + strspn(name, "0123456789"),
 				   privop->kind == PRIVOP_ABORT ? "/abort" : "/waiting"));
-	else if (privop->kind == PRIVOP_DETACH_BELOW ||
-		 (privop->kind == PRIVOP_REMOVE && privop->dir == PRIVOP_DIR_TIER &&
-		  flags & O_PATH)) /* whose text is any */
+	else if (is_below() && is_walk(flags & ~O_DIRECTORY))
 		FUZZ_CHECK((is_name(name) || !*name || !strcmp(name, ".")) && flags & O_PATH &&
 			   flags & O_NOFOLLOW);
 	else if (privop->kind == PRIVOP_OPEN_BASE ||
@@ -438,8 +446,14 @@ WRAP(int, fstatfs64, int fd, struct statfs *fs)
 
 WRAP(ssize_t, readlink, const char *path, char *buf, size_t size)
 {
+	int pid;
+
 	if (!inside)
 		return __real_readlink(path, buf, size);
+	if (privop->kind == PRIVOP_LOOK) { /* the program of a process */
+		FUZZ_CHECK(sscanf(path, "/proc/%d/exe", &pid) == 1 && pid > 0);
+		return draw() ? snprintf(buf, size, "/sbin/slurmstepd") : fail(ENOENT);
+	}
 	FUZZ_CHECK(!strncmp(path, TARGET, strlen(TARGET)) && size == PATH_MAX - 1);
 	memset(buf, 'x', size);
 	buf[0] = '/';
