@@ -94,7 +94,8 @@ test_what_the_first_steps_say() {
 
 test_what_the_admins_guide_says() {
 	guide_set_up
-	at_end "on n1 rm -rf /var/lib/node-exporter"
+	# The reaper, which the guide runs, counts what is left over.
+	at_end "on n1 rm -rf /var/lib/node-exporter /run/stage-data/.metrics"
 	site_conf <<<$'[limits]\nKeepFreeMemory=64M'
 	type_guide admin >"$work/out" || fail "$(cat "$work/out")"
 	assert_contains "$(cat "$work/out")" "no errors"
