@@ -17,55 +17,55 @@
 /* clang-format off */
 static const struct row {
 	const char *name, *help;  /* NULL: of the row before */
-	enum count count;
 	const char *label;        /* NULL: none */
+	enum count count;
 	bool gauge;
 } rows[] = {
-	{ "jobs_total", "Jobs that asked for data and have ended on this node.", COUNT_JOBS, NULL },
+	{ "jobs_total", "Jobs that asked for data and have ended on this node.", NULL, COUNT_JOBS },
 	{ "jobs_not_set_up_total", "Jobs of these for which staging could not begin at all.",
-	  COUNT_JOBS_NOT_SET_UP, NULL },
+	  NULL, COUNT_JOBS_NOT_SET_UP },
 
-	{ "keeper_deaths_total", "Keepers of jobs that died without having been told to end.", COUNT_KEEPER_DEATHS, NULL },
+	{ "keeper_deaths_total", "Keepers of jobs that died without having been told to end.", NULL, COUNT_KEEPER_DEATHS },
 
 	{ "breaker_open", "1: nothing is staged on this node, as several keepers have died.",
-	  COUNT_BREAKER_OPEN, NULL, true },
+	  NULL, COUNT_BREAKER_OPEN, true },
 	{ "leftovers", "What ended jobs have left and could not be removed, when it was tried last.",
-	  COUNT_LEFTOVERS, NULL, true },
+	  NULL, COUNT_LEFTOVERS, true },
 
 	{ "datasets_total", "Datasets of these jobs, by what became of them.",
-	  COUNT_READY, "result=\"ready\"" },
-	{ NULL, NULL, COUNT_FAILED,    "result=\"failed\"" },
-	{ NULL, NULL, COUNT_CANCELLED, "result=\"cancelled\"" },
+	  "result=\"ready\"", COUNT_READY },
+	{ NULL, NULL, "result=\"failed\"",    COUNT_FAILED },
+	{ NULL, NULL, "result=\"cancelled\"", COUNT_CANCELLED },
 
-	{ "ready_total", "Datasets that became ready, by method.", COUNT_BY_COPY, "method=\"copy\"" },
-	{ NULL, NULL, COUNT_BY_EXTRACT, "method=\"extract\"" },
-	{ NULL, NULL, COUNT_BY_MOUNT,   "method=\"mount\"" },
-	{ NULL, NULL, COUNT_BY_LINK,    "method=\"link\"" },
+	{ "ready_total", "Datasets that became ready, by method.", "method=\"copy\"", COUNT_BY_COPY },
+	{ NULL, NULL, "method=\"extract\"", COUNT_BY_EXTRACT },
+	{ NULL, NULL, "method=\"mount\"",   COUNT_BY_MOUNT },
+	{ NULL, NULL, "method=\"link\"",    COUNT_BY_LINK },
 
-	{ "failures_total", "Datasets that failed, by cause.", COUNT_CAUSE_RULES, "cause=\"rules\"" },
-	{ NULL, NULL, COUNT_CAUSE_SPACE,   "cause=\"space\"" },
-	{ NULL, NULL, COUNT_CAUSE_TIME,    "cause=\"time\"" },
-	{ NULL, NULL, COUNT_CAUSE_MISSING, "cause=\"missing\"" },
-	{ NULL, NULL, COUNT_CAUSE_DENIED,  "cause=\"denied\"" },
-	{ NULL, NULL, COUNT_CAUSE_IO,      "cause=\"io\"" },
-	{ NULL, NULL, COUNT_CAUSE_CONTENT, "cause=\"content\"" },
-	{ NULL, NULL, COUNT_CAUSE_DIED,    "cause=\"died\"" },
-	{ NULL, NULL, COUNT_CAUSE_OTHER,   "cause=\"other\"" },
+	{ "failures_total", "Datasets that failed, by cause.", "cause=\"rules\"", COUNT_CAUSE_RULES },
+	{ NULL, NULL, "cause=\"space\"",   COUNT_CAUSE_SPACE },
+	{ NULL, NULL, "cause=\"time\"",    COUNT_CAUSE_TIME },
+	{ NULL, NULL, "cause=\"missing\"", COUNT_CAUSE_MISSING },
+	{ NULL, NULL, "cause=\"denied\"",  COUNT_CAUSE_DENIED },
+	{ NULL, NULL, "cause=\"io\"",      COUNT_CAUSE_IO },
+	{ NULL, NULL, "cause=\"content\"", COUNT_CAUSE_CONTENT },
+	{ NULL, NULL, "cause=\"died\"",    COUNT_CAUSE_DIED },
+	{ NULL, NULL, "cause=\"other\"",   COUNT_CAUSE_OTHER },
 
-	{ "mounts_total", "FUSE mounts that datasets were given.", COUNT_MOUNTS, NULL },
-	{ "files_total", "Files of datasets that became ready.", COUNT_FILES, NULL },
+	{ "mounts_total", "FUSE mounts that datasets were given.", NULL, COUNT_MOUNTS },
+	{ "files_total", "Files of datasets that became ready.", NULL, COUNT_FILES },
 
 	{ "bytes_total", "Bytes read for datasets that became ready, by method.",
-	  COUNT_BYTES_COPY, "method=\"copy\"" },
-	{ NULL, NULL, COUNT_BYTES_EXTRACT, "method=\"extract\"" },
-	{ NULL, NULL, COUNT_BYTES_MOUNT,   "method=\"mount\"" },
-	{ NULL, NULL, COUNT_BYTES_LINK,    "method=\"link\"" },
+	  "method=\"copy\"", COUNT_BYTES_COPY },
+	{ NULL, NULL, "method=\"extract\"", COUNT_BYTES_EXTRACT },
+	{ NULL, NULL, "method=\"mount\"",   COUNT_BYTES_MOUNT },
+	{ NULL, NULL, "method=\"link\"",    COUNT_BYTES_LINK },
 
 	{ "seconds_total", "Seconds until datasets were ready, by method.",
-	  COUNT_MS_COPY, "method=\"copy\"" },
-	{ NULL, NULL, COUNT_MS_EXTRACT, "method=\"extract\"" },
-	{ NULL, NULL, COUNT_MS_MOUNT,   "method=\"mount\"" },
-	{ NULL, NULL, COUNT_MS_LINK,    "method=\"link\"" },
+	  "method=\"copy\"", COUNT_MS_COPY },
+	{ NULL, NULL, "method=\"extract\"", COUNT_MS_EXTRACT },
+	{ NULL, NULL, "method=\"mount\"",   COUNT_MS_MOUNT },
+	{ NULL, NULL, "method=\"link\"",    COUNT_MS_LINK },
 };
 /* clang-format on */
 
