@@ -249,7 +249,7 @@ static bool is_of_connection(void)
 /* Goes down from a directory of root's on its own mount (privop_open_below()), by any text. */
 static bool is_below(void)
 {
-	return privop->kind == PRIVOP_DETACH_BELOW || privop->kind == PRIVOP_PLACE ||
+	return privop->kind == PRIVOP_DETACH_BELOW ||
 	       (privop->kind == PRIVOP_REMOVE && privop->dir == PRIVOP_DIR_TIER);
 }
 
