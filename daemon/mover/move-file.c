@@ -105,7 +105,7 @@ static int copy_data(struct piece *p, uint64_t from, uint64_t to, struct error *
 			return r;
 		from += (uint64_t)n;
 		atomic_fetch_add(&p->file->move->read_bytes, (uint64_t)n);
-		ctx_add_progress(&p->file->move->ctx, (uint64_t)n, 0);
+		stage_io_add_progress(&p->file->move->io, (uint64_t)n, 0);
 	}
 	return 0;
 }

@@ -4,6 +4,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <sched.h>
+#include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -15,6 +16,7 @@
 #include "common/util/path.h"
 #include "common/util/rmtree.h"
 #include "daemon/engines/copy/link-table.h"
+#include "daemon/engines/copy/walk-internal.h"
 #include "daemon/mover/chosen.h"
 
 #define MAX_THREADS 16
@@ -229,6 +231,7 @@ static void move_deinit(struct move *m)
 	place_close(&m->place);
 	chosen_free(m->chosen);
 	free(m->top);
+	rate_limit_deinit(&m->rate);
 }
 
 static int choose(struct move *m, struct error *err)
@@ -292,7 +295,7 @@ static int begin(struct move *m, const struct stat *st, struct error *err)
 		r = record_open(&m->record, m->place.fd, PLACE_JOURNAL, get_kind(m, st),
 				m->order->source, err);
 	if (r == 0)
-		r = walk_new(&m->walk, &m->ctx, NULL, &ops, m, err);
+		r = walk_new(&m->walk, &m->io, NULL, &ops, m, err);
 	if (r == 0 && link_table_new(&m->links) < 0)
 		r = error_set(err, ENOMEM, "out of memory");
 	return r;
@@ -352,6 +355,17 @@ static void get_result(const struct move *m, struct move_result *result)
 			m->order->source, (unsigned long long)atomic_load(&m->n_left_out));
 }
 
+static void add_progress(struct stage_io *io, uint64_t bytes, uint64_t files)
+{
+	struct move *m = (struct move *)((char *)io - offsetof(struct move, io));
+	uint64_t us = m->order->max_rate ? rate_limit_take(&m->rate, bytes, walk_now_us()) : 0;
+
+	if (us)
+		usleep((useconds_t)us);
+}
+
+static const struct stage_io_ops io_ops = { .add_progress = add_progress };
+
 int move_run(const struct move_order *order, struct move_result *result, struct error *err)
 {
 	_cleanup_(move_deinit) struct move m = {
@@ -359,9 +373,10 @@ int move_run(const struct move_order *order, struct move_result *result, struct 
 		.place = PLACE_NONE,
 		.root_fd = -1,
 		.base_fd = -1,
-		.ctx.policy = { .threads = count_threads(),
-				.max_readers = order->max_readers,
-				.max_rate = order->max_rate },
+		.rate = { .lock = PTHREAD_MUTEX_INITIALIZER, .per_s = order->max_rate },
+		.io = { .ops = &io_ops,
+			.n_threads = count_threads(),
+			.max_readers = order->max_readers },
 	};
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;

@@ -12,10 +12,11 @@
 #include <stdbool.h>
 #include <stdint.h>
 
+#include "common/util/rate-limit.h"
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/copy/walk.h"
 #include "daemon/mover/place.h"
 #include "daemon/mover/record.h"
-#include "daemon/worker/ctx.h"
 
 struct chosen;
 struct link_table;
@@ -42,7 +43,8 @@ struct move {
 	const struct move_order *order;
 	char *top;	       /* what is opened: the source, or the directory above a pattern */
 	struct chosen *chosen; /* of a pattern, else NULL */
-	struct ctx ctx;
+	struct stage_io io;    /* whoever wants a mover to end kills it */
+	struct rate_limit rate;
 	struct place place;
 	struct walk *walk;
 	struct record *record;

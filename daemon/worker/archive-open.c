@@ -48,8 +48,8 @@ static int open_tar(struct ctx *ctx, int fd, uint64_t size, struct archive_index
 		.size = size,
 		.is_cancelled = open_is_cancelled,
 		.has_read = open_has_read,
-		.n_readers = (unsigned)policy_get_most(ctx->policy.max_readers, OPEN_READERS,
-						       OPEN_MAX_READERS),
+		.n_readers = (unsigned)stage_io_get_most(ctx->policy.max_readers, OPEN_READERS,
+							 OPEN_MAX_READERS),
 		.arg = ctx,
 		.odd_end = ctx->ds->verify == DATASET_VERIFY_NONE ? odd_endp : NULL,
 	};
@@ -110,10 +110,11 @@ static int open_index_file(struct ctx *ctx, const struct source *src)
 		return -1;
 	if (fstat(fd, &st) == 0 && open_may_be_taken(&st, &src->st))
 		return fd;
-	ctx_warn(ctx,
-		 "%s is not used: an index has to be a file of yours, of the archive's owner or of "
-		 "root that others can't write to",
-		 path);
+	stage_io_warn(
+		&ctx->io,
+		"%s is not used: an index has to be a file of yours, of the archive's owner or of "
+		"root that others can't write to",
+		path);
 	close(fd);
 	return -1;
 }
@@ -135,10 +136,10 @@ static int open_by_file(struct ctx *ctx, const struct source *src, int fd, const
 	if (r == 0)
 		r = archive_index_finish(x, &err);
 	if (r < 0) {
-		ctx_warn(ctx,
-			 "the index %s" INDEX_FILE_SUFFIX " is not used: %s; make it again "
-			 "(stagectl index)",
-			 src->real, err.text);
+		stage_io_warn(&ctx->io,
+			      "the index %s" INDEX_FILE_SUFFIX " is not used: %s; make it again "
+			      "(stagectl index)",
+			      src->real, err.text);
 		return 0;
 	}
 	*xp = steal_ptr(x);
@@ -149,17 +150,20 @@ static int open_by_file(struct ctx *ctx, const struct source *src, int fd, const
 static void open_report(struct ctx *ctx, const struct archive_counts *counts, const char *odd_end)
 {
 	if (counts->n_replaced)
-		ctx_warn(ctx, "%llu names come more than once in the archive, the last ones count",
-			 (unsigned long long)counts->n_replaced);
+		stage_io_warn(&ctx->io,
+			      "%llu names come more than once in the archive, the last ones count",
+			      (unsigned long long)counts->n_replaced);
 	if (counts->n_absolute)
-		ctx_warn(ctx,
-			 "%llu names in the archive began with \"/\", which was taken off, as tar "
-			 "and "
-			 "unzip do",
-			 (unsigned long long)counts->n_absolute);
+		stage_io_warn(
+			&ctx->io,
+			"%llu names in the archive began with \"/\", which was taken off, as tar "
+			"and "
+			"unzip do",
+			(unsigned long long)counts->n_absolute);
 	if (odd_end)
-		ctx_warn(ctx, "%s: it may be half of an archive; accepted, as verify=none says",
-			 odd_end);
+		stage_io_warn(&ctx->io,
+			      "%s: it may be half of an archive; accepted, as verify=none says",
+			      odd_end);
 }
 
 /* By its headers. */

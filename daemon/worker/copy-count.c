@@ -281,7 +281,7 @@ int copy_count(struct ctx *ctx, struct source *src, struct facts *facts, struct 
 	pthread_mutex_init(&c.lock, NULL);
 	r = path_filter_new(&c.filter, ctx->ds, err);
 	if (r == 0)
-		r = walk_new(&c.walk, ctx, c.filter, &count_ops, &c, err);
+		r = walk_new(&c.walk, &ctx->io, c.filter, &count_ops, &c, err);
 	if (r == 0 && ctx->ds->follow)
 		walk_set_following(c.walk);
 	else if (r == 0 && src->kind == SOURCE_DIR && walk_kept_new(&src->kept, WALK_KEPT_MAX) == 0)

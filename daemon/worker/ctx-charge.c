@@ -138,8 +138,9 @@ bool ctx_is_over_limit(const struct ctx *ctx)
 		       atomic_load(&p->charged_files));
 }
 
-int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, struct error *err)
+int ctx_charge_io(struct stage_io *io, uint64_t bytes, uint64_t files, struct error *err)
 {
+	struct ctx *ctx = ctx_of_io(io);
 	struct ctx_private *p = ctx->priv;
 	uint64_t b = atomic_fetch_add(&p->charged_bytes, bytes) + bytes;
 	uint64_t f = atomic_fetch_add(&p->charged_files, files) + files;

@@ -32,5 +32,9 @@ struct ctx_private {
 	_Atomic uint64_t charged_bytes, charged_files;
 };
 
+/* charge of stage_io: against the limits of policy and, beyond what was reserved, by further
+ * reservations. Cheap while within both. */
+int ctx_charge_io(struct stage_io *io, uint64_t bytes, uint64_t files, struct error *err);
+
 /* Sets what the task in priv says. -EPROTO: it says it wrong; -EPERM: it is not for root. */
 int ctx_task_read(struct ctx *ctx, struct error *err);

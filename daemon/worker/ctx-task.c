@@ -42,7 +42,7 @@ static void read_policy(struct ctx *ctx, const struct kv *t)
 		.keeper = kv_get_u64(t, "keeper", 0),
 		.cache_size = kv_get_u64(t, "cachesize", 64 << 20),
 		.cache_first = kv_get_u64(t, "cachefirst", UINT64_MAX),
-		.threads = (uint32_t)policy_get_most(threads, default_threads(), CTX_MAX_THREADS),
+		.threads = (uint32_t)stage_io_get_most(threads, default_threads(), CTX_MAX_THREADS),
 		.threads_given = threads > 0,
 		.max_readers = (uint32_t)kv_get_u64(t, "maxreaders", 0),
 		.max_rate = kv_get_u64(t, "maxrate", 0),
@@ -60,6 +60,9 @@ static void read_policy(struct ctx *ctx, const struct kv *t)
 		.fan_program = kv_get_or_empty(t, "fanprogram"),
 	};
 	memory_facts_from_kv(&ctx->policy.memory, t);
+	ctx->io.n_threads = ctx->policy.threads;
+	ctx->io.is_n_threads_given = ctx->policy.threads_given;
+	ctx->io.max_readers = ctx->policy.max_readers;
 }
 
 static int read_item(struct ctx *ctx, struct error *err)
@@ -78,7 +81,7 @@ static int read_item(struct ctx *ctx, struct error *err)
 		return error_set(err, EPROTO, "bad name '%s' in the task", name);
 	/* the list the user gave made names unique, one item alone can't */
 	strcpy(p->list.items[0].name, name);
-	ctx->ds = &p->list.items[0];
+	ctx->ds = ctx->io.ds = &p->list.items[0];
 	return 0;
 }
 

@@ -133,6 +133,84 @@ static int receive_task(int sock, struct kv **taskp, int *keys_fdp, struct error
 	return 0;
 }
 
+/* Not longer than until it is cancelled. */
+static void keep_rate(struct ctx *ctx, uint64_t bytes)
+{
+	struct timespec t;
+	uint64_t us;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	us = rate_limit_take(&ctx->priv->rate, bytes,
+			     (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000);
+	while (us > 0 && !ctx_is_cancelled(ctx)) {
+		uint64_t step = us < RATE_STEP_US ? us : RATE_STEP_US;
+
+		usleep((useconds_t)step);
+		us -= step;
+	}
+}
+
+static void send_warning(struct ctx *ctx, bool passes, const char *text)
+{
+	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_WARNING);
+
+	if (!kv)
+		return;
+	kv_set(kv, "text", text);
+	if (passes)
+		kv_set(kv, "passes", "1");
+	daemon_conn_send(ctx->priv->link, kv);
+}
+
+/* ---- for engines ---- */
+
+static const struct ctx *get_ctx(const struct stage_io *io)
+{
+	return (const struct ctx *)((const char *)io - offsetof(struct ctx, io));
+}
+
+static bool io_is_cancelled(const struct stage_io *io)
+{
+	return daemon_conn_is_cancelled(get_ctx(io)->priv->link);
+}
+
+static int io_get_reason(const struct stage_io *io, struct error *err)
+{
+	return daemon_conn_get_reason(get_ctx(io)->priv->link, err);
+}
+
+static void io_add_unread(struct stage_io *io, uint64_t bytes, uint64_t files)
+{
+	struct ctx_private *p = ctx_of_io(io)->priv;
+
+	daemon_conn_add_progress(p->link, bytes / p->n_passes, files);
+}
+
+static void io_add_progress(struct stage_io *io, uint64_t bytes, uint64_t files)
+{
+	struct ctx *ctx = ctx_of_io(io);
+
+	io_add_unread(io, bytes, files);
+	if (ctx->policy.max_rate && bytes && !ctx->priv->is_near)
+		keep_rate(ctx, bytes);
+}
+
+static void io_warn(struct stage_io *io, const char *text)
+{
+	send_warning(ctx_of_io(io), false, text);
+}
+
+static const struct stage_io_ops io_ops = {
+	.is_cancelled = io_is_cancelled,
+	.get_reason = io_get_reason,
+	.add_progress = io_add_progress,
+	.add_unread = io_add_unread,
+	.charge = ctx_charge_io,
+	.warn = io_warn,
+};
+
+/* ---- the whole ---- */
+
 /* The thread is started even for a task that can't be done: the refusal goes through it. */
 int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 {
@@ -144,6 +222,7 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 
 	if (!ctx)
 		return error_set(err, ENOMEM, "out of memory");
+	ctx->io.ops = &io_ops;
 	ctx->data_fd = ctx->tmp_fd = -1;
 	ctx->priv = calloc(1, sizeof(*ctx->priv));
 	if (!ctx->priv)
@@ -205,19 +284,9 @@ void ctx_free(struct ctx *ctx)
 	free(ctx);
 }
 
-bool ctx_is_cancelled(const struct ctx *ctx)
-{
-	return daemon_conn_is_cancelled(ctx->priv->link);
-}
-
 void ctx_set_paused(struct ctx *ctx, bool paused)
 {
 	daemon_conn_set_paused(ctx->priv->link, paused);
-}
-
-int ctx_check(const struct ctx *ctx, struct error *err)
-{
-	return ctx_is_cancelled(ctx) ? daemon_conn_get_reason(ctx->priv->link, err) : 0;
 }
 
 void ctx_come_back(struct ctx *ctx)
@@ -230,23 +299,6 @@ void ctx_go_off(struct ctx *ctx)
 	daemon_conn_go_off(ctx->priv->link);
 }
 
-/* Not longer than until it is cancelled. */
-static void keep_rate(struct ctx *ctx, uint64_t bytes)
-{
-	struct timespec t;
-	uint64_t us;
-
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	us = rate_limit_take(&ctx->priv->rate, bytes,
-			     (uint64_t)t.tv_sec * 1000000 + (uint64_t)t.tv_nsec / 1000);
-	while (us > 0 && !ctx_is_cancelled(ctx)) {
-		uint64_t step = us < RATE_STEP_US ? us : RATE_STEP_US;
-
-		usleep((useconds_t)step);
-		us -= step;
-	}
-}
-
 void ctx_set_near(struct ctx *ctx, bool near)
 {
 	ctx->priv->is_near = near;
@@ -255,18 +307,6 @@ void ctx_set_near(struct ctx *ctx, bool near)
 void ctx_set_passes(struct ctx *ctx, unsigned n)
 {
 	ctx->priv->n_passes = n;
-}
-
-void ctx_add_unread(struct ctx *ctx, uint64_t bytes, uint64_t files)
-{
-	daemon_conn_add_progress(ctx->priv->link, bytes / ctx->priv->n_passes, files);
-}
-
-void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files)
-{
-	ctx_add_unread(ctx, bytes, files);
-	if (ctx->policy.max_rate && bytes && !ctx->priv->is_near)
-		keep_rate(ctx, bytes);
 }
 
 int ctx_get_tier_dir(struct ctx *ctx, const char *tier, char **pathp, struct error *err)
@@ -358,36 +398,15 @@ void ctx_end_broadcast(struct ctx *ctx)
 	broadcast_send_free(steal_ptr(ctx->broadcast));
 }
 
-static void send_warning(struct ctx *ctx, bool passes, const char *fmt, va_list ap)
-{
-	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_WARNING);
-	struct error text = ERROR_INIT;
-
-	error_setv(&text, EINVAL, fmt, ap); /* for its escaping and its bound */
-	if (!kv)
-		return;
-	kv_set(kv, "text", text.text);
-	if (passes)
-		kv_set(kv, "passes", "1");
-	daemon_conn_send(ctx->priv->link, kv);
-}
-
-void ctx_warn(struct ctx *ctx, const char *fmt, ...)
-{
-	va_list ap;
-
-	va_start(ap, fmt);
-	send_warning(ctx, false, fmt, ap);
-	va_end(ap);
-}
-
 void ctx_warn_for_now(struct ctx *ctx, const char *fmt, ...)
 {
+	struct error text = ERROR_INIT;
 	va_list ap;
 
 	va_start(ap, fmt);
-	send_warning(ctx, true, fmt, ap);
+	error_setv(&text, EINVAL, fmt, ap); /* for its escaping and its bound */
 	va_end(ap);
+	send_warning(ctx, true, text.text);
 }
 
 int ctx_send_facts(struct ctx *ctx, const struct facts *facts, const struct plan *plan)

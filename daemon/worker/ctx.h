@@ -1,7 +1,7 @@
 /*
- * ctx: everything a stager needs from the world: what to do (dataset, policy), where (directories
- * by fd), and the conversation with stagingd (progress, reservations, directories in tiers,
- * mounts).
+ * ctx: the worker's stage_io (stage-io.h), and everything else a stager needs from the world: what
+ * to do (dataset, policy), where (directories by fd), and the conversation with stagingd (progress,
+ * reservations, directories in tiers, mounts).
  *
  * One thread of its own (in daemon-conn.c) reads the socket and sends progress; the calls below may
  * be made from any thread, those marked "asks" from one at a time. When stagingd cancels or goes
@@ -20,6 +20,7 @@
 #include "common/dataset/facts.h"
 #include "common/protocol/manifest.h"
 #include "common/util/cleanup.h"
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/worker/policy.h"
 
 struct error;
@@ -32,6 +33,8 @@ struct daemon_conn_serving;
 #define CTX_MAX_MOUNT_FDS 16
 
 struct ctx {
+	struct stage_io io; /* for engines: the ds and the numbers of policy again */
+
 	const struct dataset *ds;
 	struct policy policy;
 	const char *job, *node, *rundir;
@@ -55,28 +58,45 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err);
 void ctx_free(struct ctx *ctx);
 DEFINE_FREEP(struct ctx, ctx_free)
 
-/* Stop now? Cheap; asked in every loop that copies. */
-bool ctx_is_cancelled(const struct ctx *ctx);
-/* The same as an error: 0 or -ECANCELED. */
-int ctx_check(const struct ctx *ctx, struct error *err);
+/* The ctx that an engine's io is part of. */
+static inline struct ctx *ctx_of_io(struct stage_io *io)
+{
+	return (struct ctx *)((char *)io - offsetof(struct ctx, io));
+}
+
+static inline bool ctx_is_cancelled(const struct ctx *ctx)
+{
+	return stage_io_is_cancelled(&ctx->io);
+}
+
+static inline int ctx_check(const struct ctx *ctx, struct error *err)
+{
+	return stage_io_check(&ctx->io, err);
+}
 
 /* Waiting for other jobs is no stall of the source. Any thread. */
 void ctx_set_paused(struct ctx *ctx, bool paused);
 
-/* Progress, in bytes of the source and files made. Cheap, any thread. Waits where the source may
- * not be read faster (max_rate of policy). */
-void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files);
-/* The same for what need not be read: it is done at once, whatever the rate. */
-void ctx_add_unread(struct ctx *ctx, uint64_t bytes, uint64_t files);
+static inline void ctx_add_progress(struct ctx *ctx, uint64_t bytes, uint64_t files)
+{
+	stage_io_add_progress(&ctx->io, bytes, files);
+}
+
+static inline void ctx_add_unread(struct ctx *ctx, uint64_t bytes, uint64_t files)
+{
+	stage_io_add_unread(&ctx->io, bytes, files);
+}
+
 /* What is read from here on has come to this node already, and is read as fast as it can be. While
  * no thread adds. */
 void ctx_set_near(struct ctx *ctx, bool near);
 /* Each byte of the source is added so many times from here on. While no thread adds. */
 void ctx_set_passes(struct ctx *ctx, unsigned n);
 
-/* What is written counts here, before it is written: against the limits of policy and, beyond what
- * was reserved, by further reservations. Cheap while within both, any thread. -ENOSPC, -EDQUOT. */
-int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, struct error *err);
+static inline int ctx_charge(struct ctx *ctx, uint64_t bytes, uint64_t files, struct error *err)
+{
+	return stage_io_charge(&ctx->io, bytes, files, err);
+}
 
 /* Has more been charged than policy allows one dataset? No other tier helps then. */
 bool ctx_is_over_limit(const struct ctx *ctx);
@@ -124,9 +144,7 @@ void ctx_end_fetch(struct ctx *ctx);
 /* The same for what is passed on to other nodes. */
 void ctx_end_broadcast(struct ctx *ctx);
 
-/* A line that stagectl shows. Control bytes are escaped. */
-void ctx_warn(struct ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
-/* The same for what is over when the dataset is ready: the job's output does not get it. */
+/* stage_io_warn() for what is over when the dataset is ready: the job's output does not get it. */
 void ctx_warn_for_now(struct ctx *ctx, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
 /* Enters the sandbox (sandbox.h), where no program is started and none gains a privilege. With

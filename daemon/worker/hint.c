@@ -2,9 +2,6 @@
  * Who finds a failure adds its hint where it depends on what was done (error_set_hint()). What is
  * the same wherever it happens, a file that may not be read or a file system that fails, stands
  * here once, by the code.
- *
- * Text of a library is told apart by its words: what ends too early is cut off, all else is
- * damaged.
  */
 #include "daemon/worker/hint.h"
 
@@ -13,13 +10,10 @@
 #include <string.h>
 
 #include "common/util/error.h"
-#include "common/util/parse.h"
-#include "daemon/engines/archive/untar-reader.h"
+#include "daemon/engines/archive/damage.h"
 #include "daemon/engines/web/web.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
-
-#define HINT_AGAIN "make or copy it again"
 
 /* clang-format off */
 static const struct {
@@ -32,8 +26,8 @@ static const struct {
 	{ EPERM,        "stagectl list --site shows what may be staged" },
 	{ ESTALE,       "stage it when nobody writes to it" },
 	{ EIO,          "read it once by hand (cat FILE >/dev/null); if that fails too, ask the site" },
-	{ EBADMSG,      HINT_AGAIN },
-	{ ENODATA,      HINT_AGAIN },
+	{ EBADMSG,      DAMAGE_HINT },
+	{ ENODATA,      DAMAGE_HINT },
 	{ E2BIG,        "stage less at once" },
 	{ ELOOP,        "hint the link, or name the file it should lead to" },
 	{ ENAMETOOLONG, "use shorter names" },
@@ -48,26 +42,6 @@ static const struct {
 	{ EINVAL,       "see stage-data(7)" },
 };
 /* clang-format on */
-
-int hint_damage(struct error *err, int r, const char *what, uint64_t size)
-{
-	char how[ERROR_MAX_SIZE / 2], text[PARSE_SIZE_TEXT];
-	bool no_end;
-
-	if (r != -ENODATA && r != -EBADMSG)
-		return r;
-	snprintf(how, sizeof(how), "%.500s", err ? err->text : "");
-	no_end = strstr(how, UNTAR_NO_END);
-	if (r == -EBADMSG)
-		error_set(err, EIO, "%.400s is damaged (%s)", what, how);
-	else if (size)
-		error_set(err, EIO, "%.400s is cut off after %s (%s)", what,
-			  size_to_string(size, text), how);
-	else
-		error_set(err, EIO, "%.400s is cut off (%s)", what, how);
-	return error_set_hint(err, -EIO, "%s%s", HINT_AGAIN,
-			      no_end ? ", or take it as it is by verify=none" : "");
-}
 
 static bool names_source(const char *text, const char *path)
 {
@@ -86,7 +60,7 @@ int hint_archive(const struct source *src, enum facts_format format, int r, stru
 		*err = changed;
 		return -ESTALE;
 	}
-	r = hint_damage(err, r, src->path, (uint64_t)src->st.st_size);
+	r = damage_set_error(err, r, src->path, (uint64_t)src->st.st_size);
 	if (r == -EINVAL || r == -EEXIST || r == -EISDIR || r == -ENOENT || r == -ENAMETOOLONG ||
 	    r == -EFBIG)
 		error_set_hint(err, r, "make the archive again, by %s",

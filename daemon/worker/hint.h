@@ -3,18 +3,11 @@
  */
 #pragma once
 
-#include <stdint.h>
-
 #include "common/dataset/facts.h"
 
 struct ctx;
 struct error;
 struct source;
-
-/* "/p/x.tar is cut off after 684 KiB (truncated tar archive)" or "… is damaged (…)" of r
- * -ENODATA or -EBADMSG, where the text says how; others stay. Returns r, or -EIO for what has its
- * sentence, so that it gets no second one. size 0: not known. */
-int hint_damage(struct error *err, int r, const char *what, uint64_t size);
 
 /* What is wrong with the archive itself is fixed by making it again. -ESTALE where it has changed
  * since it was opened: what looks damaged while somebody writes to it is not. */

@@ -474,8 +474,8 @@ static bool is_same_moment(const struct record *a, const struct record *b)
 static int take_over(struct job_copy *c, uint64_t still_ms)
 {
 	if (*c->record.maker)
-		ctx_warn(
-			c->ctx,
+		stage_io_warn(
+			&c->ctx->io,
 			"node %s, which makes the copy for all nodes of the job, has given no sign "
 			"of life for %llu s; another node makes it",
 			c->record.maker, (unsigned long long)still_ms / 1000);

@@ -353,7 +353,7 @@ int keep_use_find(struct ctx *ctx, const struct source *src, const struct facts 
 		}
 		why = describe(r);
 	}
-	ctx_warn(ctx, "not kept for your next job: %s", why);
+	stage_io_warn(&ctx->io, "not kept for your next job: %s", why);
 	return 0;
 }
 
@@ -417,7 +417,7 @@ int keep_use_put(struct ctx *ctx, struct keep_use *k, const struct target *targe
 	if (r2 < 0)
 		return error_errno(err, -r2, "move %s back", k->path);
 	if (r < 0)
-		ctx_warn(ctx, "not kept for your next job: %s", strerror(-r));
+		stage_io_warn(&ctx->io, "not kept for your next job: %s", strerror(-r));
 	return r < 0;
 }
 

@@ -37,12 +37,3 @@ struct policy {
 	bool fan_always;	 /* … small files too */
 	const char *fan_program; /* sbcast */
 };
-
-/* How many at once: usual where there is no limit (0), else the limit, and most at most. A higher
- * limit never means fewer. */
-static inline size_t policy_get_most(size_t limit, size_t usual, size_t most)
-{
-	if (limit == 0)
-		return usual;
-	return limit < most ? limit : most;
-}

@@ -15,6 +15,7 @@
 #include "common/sandbox/data-rlimit.h"
 #include "common/util/error.h"
 #include "common/util/url.h"
+#include "daemon/engines/archive/damage.h"
 #include "daemon/engines/archive/decode.h"
 #include "daemon/engines/archive/estimate.h"
 #include "daemon/engines/archive/magic.h"
@@ -24,7 +25,6 @@
 #include "daemon/engines/copy/copy-file.h"
 #include "daemon/worker/copy-count.h"
 #include "daemon/worker/ctx.h"
-#include "daemon/worker/hint.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/web/fetch-files.h"
@@ -211,7 +211,7 @@ static int probe_zip(const struct ctx *ctx, const struct source *src, struct fac
 	}
 	if (r == -EBADMSG || r == -ENODATA)
 		r = find_what_is_wrong(src, facts->bytes, err);
-	return r < 0 ? hint_damage(err, r, src->path, (uint64_t)src->st.st_size) : 0;
+	return r < 0 ? damage_set_error(err, r, src->path, (uint64_t)src->st.st_size) : 0;
 }
 
 static int look_into_file(struct ctx *ctx, struct source *src, struct facts *facts,

@@ -23,10 +23,10 @@ int shard_init(struct shard *shard, struct ctx *ctx, size_t n_all, struct error 
 	if (rest == 0)
 		return 0;
 	if (ctx->ds->shard == DATASET_SHARD_NODE) {
-		ctx_warn(ctx,
-			 "%zu files on %zu nodes: some nodes have one file more; "
-			 "shard=node-even drops the rest",
-			 n_all, n_nodes);
+		stage_io_warn(&ctx->io,
+			      "%zu files on %zu nodes: some nodes have one file more; "
+			      "shard=node-even drops the rest",
+			      n_all, n_nodes);
 		return 0;
 	}
 	shard->n = n_all - rest;
@@ -37,7 +37,7 @@ int shard_init(struct shard *shard, struct ctx *ctx, size_t n_all, struct error 
 				      "make more shards (stagectl pack --shards), or ask for fewer "
 				      "nodes");
 	}
-	ctx_warn(ctx, "shard=node-even: %zu of %zu files are on no node", rest, n_all);
+	stage_io_warn(&ctx->io, "shard=node-even: %zu of %zu files are on no node", rest, n_all);
 	return 0;
 }
 

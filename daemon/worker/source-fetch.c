@@ -22,7 +22,7 @@ int source_open_stream(struct ctx *ctx, const struct source *src, struct hash *h
 {
 	if (src->fetch)
 		return fetch_stream_new(sp, ctx, src->fetch, src->objects, hash, err);
-	return stream_new_read_ahead(sp, ctx, src->fd, hash, err);
+	return stream_new_read_ahead(sp, &ctx->io, src->fd, hash, err);
 }
 
 int source_fetch(struct ctx *ctx, const struct source *src, int fd, struct error *err)

@@ -120,9 +120,9 @@ static int wait_for_one(struct source_token *token, const struct tokens *t, stru
 		r = token->fd = take_one(t);
 	}
 	if (r < 0)
-		ctx_warn(ctx, "it is read without a token: %s",
-			 r == -EWOULDBLOCK ? "none was given back within TokenWait="
-					   : strerror(-r));
+		stage_io_warn(&ctx->io, "it is read without a token: %s",
+			      r == -EWOULDBLOCK ? "none was given back within TokenWait="
+						: strerror(-r));
 	else if (clock_ms() - start > RETRY_MS)
 		log_print(LOG_LEVEL_INFO, ctx->ds->name, "its turn after %llu ms",
 			  (unsigned long long)(clock_ms() - start));
@@ -137,8 +137,8 @@ static int take_token(struct source_token *token, struct ctx *ctx, struct error 
 
 	if (r == 0)
 		return wait_for_one(token, &t, ctx, err);
-	ctx_warn(ctx, "it is read without a token: %s: %s", path,
-		 r == -ENOENT ? "there are none" : strerror(-r));
+	stage_io_warn(&ctx->io, "it is read without a token: %s: %s", path,
+		      r == -ENOENT ? "there are none" : strerror(-r));
 	return 0;
 }
 

@@ -234,8 +234,8 @@ void source_close(struct source *src)
 	free(src);
 }
 
-int source_open_member(struct ctx *ctx, const struct source *src, size_t i, int *fdp,
-		       struct stat *st, struct error *err)
+int source_open_member(const struct source *src, size_t i, int *fdp, struct stat *st,
+		       struct error *err)
 {
 	return source_open_path(src, src->members[i].path, fdp, st, NULL, err);
 }

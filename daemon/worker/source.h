@@ -79,8 +79,8 @@ DEFINE_FREEP(struct source, source_close)
 
 /* Opens member i of a set: a regular file or a directory, checked by the rule. The fd is the
  * caller's. */
-int source_open_member(struct ctx *ctx, const struct source *src, size_t i, int *fdp,
-		       struct stat *st, struct error *err);
+int source_open_member(const struct source *src, size_t i, int *fdp, struct stat *st,
+		       struct error *err);
 
 /*
  * For schemes: opens path as the user, links followed, and holds what it really is against the

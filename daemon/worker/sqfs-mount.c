@@ -60,7 +60,7 @@ static void mount_report(void *arg, const char *text)
 	struct sqfs_mount *m = arg;
 
 	log_print(LOG_LEVEL_ERROR, m->ctx->ds->name, "%s", text);
-	ctx_warn(m->ctx, "%s", text);
+	stage_io_warn(&m->ctx->io, "%s", text);
 }
 
 static unsigned mount_get_threads(const struct policy *policy)
@@ -344,7 +344,7 @@ int sqfs_mount_set_copy(struct sqfs_mount *m, int fd, const struct stat *st, str
 	m->copy = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (m->copy < 0)
 		return error_errno(err, errno, "open the copy");
-	return sqfs_hydrate_new(&m->hydrate, m->ctx, m->img, m->fd, m->copy, st, err);
+	return sqfs_hydrate_new(&m->hydrate, &m->ctx->io, m->img, m->fd, m->copy, st, err);
 }
 
 void sqfs_mount_settle(struct sqfs_mount *m)

@@ -47,7 +47,7 @@ static int mount_kept(struct stage *s, struct error *err)
 		return 1;
 	if (r == -ENODEV || ctx_is_cancelled(s->ctx))
 		return r; /* which another copy would not change */
-	ctx_warn(s->ctx, "what an earlier job has kept is not used: %s", err->text);
+	stage_io_warn(&s->ctx->io, "what an earlier job has kept is not used: %s", err->text);
 	keep_use_drop(s->ctx, s->kept);
 	keep_use_free(s->kept);
 	s->kept = NULL;
@@ -61,8 +61,9 @@ static void warn_of_links(struct stage *s)
 	char links[FACTS_LINKS_OUT_SIZE];
 
 	if (s->facts.n_links_out)
-		ctx_warn(s->ctx, "%s",
-			 facts_print_links_out(s->facts.n_links_out, s->facts.link_out, links));
+		stage_io_warn(
+			&s->ctx->io, "%s",
+			facts_print_links_out(s->facts.n_links_out, s->facts.link_out, links));
 }
 
 static int link_to(struct stage *s, const char *path, struct error *err)

@@ -96,7 +96,7 @@ static bool learn_mount(struct stage *s, int r, const struct error *err)
 	    s->ctx->ds->method != DATASET_METHOD_AUTO || has_dest(s))
 		return false;
 	s->in.able.can_mount = false;
-	ctx_warn(s->ctx, "it is unpacked: %s", err->text);
+	stage_io_warn(&s->ctx->io, "it is unpacked: %s", err->text);
 	return true;
 }
 
@@ -177,7 +177,7 @@ static bool has_room(struct stage *s, struct plan_space *space)
 
 static void give_up_keeping(struct stage *s, const char *why)
 {
-	ctx_warn(s->ctx, "not kept for your next job: %s", why);
+	stage_io_warn(&s->ctx->io, "not kept for your next job: %s", why);
 	s->keep_is_full = true;
 	keep_use_free(s->kept);
 	s->kept = NULL;
@@ -313,7 +313,8 @@ static bool learn_broadcast(struct stage *s, const struct error *err)
 	if (!s->plan.broadcast || ctx_is_cancelled(s->ctx))
 		return false;
 	s->in.able.can_broadcast = false;
-	ctx_warn(s->ctx, "not read once for all nodes, this one reads for itself: %s", err->text);
+	stage_io_warn(&s->ctx->io, "not read once for all nodes, this one reads for itself: %s",
+		      err->text);
 	return true;
 }
 
@@ -436,7 +437,7 @@ static int fall_back_to_source(struct stage *s, const struct error *why, struct 
 		return error_set_hint(err, -EINVAL, "leave onfail=source or verify= out");
 	}
 	if (why)
-		ctx_warn(s->ctx, "used where it is, staging failed: %s", why->text);
+		stage_io_warn(&s->ctx->io, "used where it is, staging failed: %s", why->text);
 	s->plan = (struct plan){ .method = DATASET_METHOD_LINK, .tier = PLAN_TIER_SOURCE };
 	s->plan.kind = s->facts.kind == SOURCE_FILE ? SOURCE_FILE : SOURCE_DIR;
 	strcpy(s->plan.line, "link to the source, as onfail=source says");
@@ -491,7 +492,7 @@ static int run(struct stage *s, struct error *err)
 	}
 	r = plan_and_make(s, err);
 	if (r == 0 && s->plan.hint[0])
-		ctx_warn(s->ctx, "%s", s->plan.hint);
+		stage_io_warn(&s->ctx->io, "%s", s->plan.hint);
 	if (r == 0)
 		r = publish(s, err);
 	if (r < 0 && may_fall_back(s)) {
@@ -516,8 +517,7 @@ int stage_run(struct ctx *ctx)
 	if (r < 0) {
 		if (s.copy && !ctx_is_cancelled(ctx))
 			job_copy_fail(s.copy, &err);
-		job_copy_free(s.copy);
-		s.copy = NULL;
+		job_copy_free(steal_ptr(s.copy));
 		target_close(s.target);
 		s.target = NULL;
 		if (!ctx->plan_only)

@@ -25,6 +25,7 @@
 #include <fuse_lowlevel.h>
 
 #include "common/util/cleanup.h"
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/image/sqfs-channel.h"
 #include "daemon/engines/image/sqfs-check.h"
 #include "daemon/engines/image/sqfs-copy.h"
@@ -34,7 +35,6 @@
 #include "daemon/engines/image/sqfs-pipe.h"
 #include "daemon/engines/image/sqfs-volume.h"
 #include "daemon/engines/image/volume.h"
-#include "daemon/worker/ctx.h"
 #include "tests/fuzz/oracle.h"
 
 #define MAX_SOUND 8
@@ -97,9 +97,8 @@ size_t __wrap_fuse_add_direntry_plus(fuse_req_t req, char *buf, size_t size, con
 				     const struct fuse_entry_param *e, off_t off);
 size_t __real_fuse_add_direntry_plus(fuse_req_t req, char *buf, size_t size, const char *name,
 				     const struct fuse_entry_param *e, off_t off);
-void __wrap_ctx_warn(struct ctx *ctx, const char *fmt, ...);
 
-void __wrap_ctx_warn(struct ctx *ctx, const char *fmt, ...)
+static void warn(struct stage_io *io, const char *text)
 {
 	warned = true;
 }
@@ -376,7 +375,8 @@ static void check_tree(const struct trial *t, const struct tree *tree, const cha
 static void serve(const struct trial *t)
 {
 	struct dataset ds = { .name = (char *)"behind" };
-	struct ctx ctx = { .ds = &ds, .policy = { .threads = 2 } }; /* outlives the threads */
+	static const struct stage_io_ops ops = { .warn = warn };
+	struct stage_io io = { .ops = &ops, .ds = &ds, .n_threads = 2 }; /* outlives the threads */
 	_cleanup_(sqfs_image_closep) struct sqfs_image *img = NULL;
 	_cleanup_(sqfs_hydrate_freep) struct sqfs_hydrate *h = NULL;
 	_cleanup_(volume_freep) struct volume *volume = NULL;
@@ -389,7 +389,7 @@ static void serve(const struct trial *t)
 		return;
 	ORACLE_CHECK(sqfs_volume_new(&volume, img) == 0, "volume");
 	ORACLE_CHECK(volume->ops->start(volume, &n_idle, 1) == 0, "volume");
-	ORACLE_CHECK(sqfs_hydrate_new(&h, &ctx, img, t->in, t->out, &t->st, &err) == 0, "%s",
+	ORACLE_CHECK(sqfs_hydrate_new(&h, &io, img, t->in, t->out, &t->st, &err) == 0, "%s",
 		     err.text);
 	view = (struct sqfs_view){ .volume = volume };
 	warned = false;

@@ -16,7 +16,7 @@
 #include "common/util/fd.h"
 #include "common/util/rmtree.h"
 #include "daemon/engines/archive/magic.h"
-#include "daemon/worker/ctx.h"
+#include "daemon/worker/ctx-internal.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/stager.h"
@@ -28,6 +28,8 @@ extern const struct stager stager_squashfs;
 #endif
 
 #define MAX_FILE (64u << 20)
+#define MAX_CHARGED_BYTES (64u << 20)
+#define MAX_CHARGED_FILES 20000
 
 static uint64_t state = 1;
 
@@ -156,9 +158,29 @@ static const struct stager *find_stager(const struct facts *facts)
 	return &stager_extract;
 }
 
+/* A worker that is alone, is never cancelled, and may write so much and no more. */
+static int charge(struct stage_io *io, uint64_t bytes, uint64_t files, struct error *err)
+{
+	struct ctx_private *p = ctx_of_io(io)->priv;
+
+	if (bytes > MAX_CHARGED_BYTES ||
+	    atomic_fetch_add(&p->charged_bytes, bytes) > MAX_CHARGED_BYTES ||
+	    atomic_fetch_add(&p->charged_files, files) > MAX_CHARGED_FILES)
+		return error_set(err, ENOSPC, "more than the oracle has room for");
+	return 0;
+}
+
+static const struct stage_io_ops io_ops = { .charge = charge };
+
 int oracle_extract(struct oracle *o, struct dataset *ds, struct error *err)
 {
-	struct ctx ctx = { .ds = ds, .policy = { .threads = 2, .cache_size = 4 << 20 } };
+	struct ctx_private priv = { .n_passes = 1 };
+	struct ctx ctx = {
+		.io = { .ops = &io_ops, .ds = ds, .n_threads = 2 },
+		.ds = ds,
+		.policy = { .threads = 2, .cache_size = 4 << 20 },
+		.priv = &priv,
+	};
 	struct plan plan = { .method = DATASET_METHOD_EXTRACT };
 	struct target target = { .dirfd = o->out_fd, .name = (char *)"target" };
 	struct stager_result result = { 0 };
@@ -170,7 +192,6 @@ int oracle_extract(struct oracle *o, struct dataset *ds, struct error *err)
 	ORACLE_CHECK(fd >= 0 && fstat(fd, &src.st) == 0, "%s", o->input);
 	src.fd = fd;
 	target.path = target.name;
-	ctx_reset_charges(&ctx);
 	r = get_facts(fd, &facts, err);
 	facts.bytes = (uint64_t)src.st.st_size;
 	if (r == 0)

@@ -1,7 +1,7 @@
 /*
  * oracle: what the programs share that put whole archives and images through the real stagers and
  * look at what came of it: a directory of their own in memory, random numbers that can be repeated,
- * and a worker's surroundings without a daemon (fake-ctx.c).
+ * and a worker's surroundings without a daemon (oracle.c).
  */
 #pragma once
 

@@ -335,7 +335,7 @@ static la_int64_t zip_seek(struct archive *a, void *arg, la_int64_t offset, int 
 	return at < 0 ? ARCHIVE_FATAL : at;
 }
 
-int decode_open_zip_file(struct decode **dp, struct ctx *ctx, int fd, struct error *err)
+int decode_open_zip_file(struct decode **dp, struct stage_io *io, int fd, struct error *err)
 {
 	struct decode *d = decode_new(NULL, err);
 	int r;
@@ -343,7 +343,7 @@ int decode_open_zip_file(struct decode **dp, struct ctx *ctx, int fd, struct err
 	if (!d)
 		return -ENOMEM;
 	make_zip_locale();
-	r = seek_file_new(&d->file, ctx, fd, err);
+	r = seek_file_new(&d->file, io, fd, err);
 	if (r < 0) {
 		decode_close(d);
 		return r;

@@ -12,7 +12,7 @@
 #include "common/dataset/facts.h"
 #include "common/util/cleanup.h"
 
-struct ctx;
+struct stage_io;
 struct error;
 struct stream;
 struct zip_entry;
@@ -62,15 +62,15 @@ struct decode;
 
 /* A tar from a stream, which is consumed on success. */
 int decode_open_tar(struct decode **dp, struct stream *in, struct error *err);
-/* A zip: from a file by its central directory (ctx: see seek_file_new()), or from a stream
+/* A zip: from a file by its central directory (io: see seek_file_new()), or from a stream
  * (consumed) by what comes along. */
-int decode_open_zip_file(struct decode **dp, struct ctx *ctx, int fd, struct error *err);
+int decode_open_zip_file(struct decode **dp, struct stage_io *io, int fd, struct error *err);
 int decode_open_zip_stream(struct decode **dp, struct stream *in, struct error *err);
 void decode_close(struct decode *d);
 DEFINE_FREEP(struct decode, decode_close)
 
 /* Of all below: -ENODATA for what ends too early, -EBADMSG for what is damaged; the text says how,
- * for hint_damage(). */
+ * for damage_set_error(). */
 
 /* The next member. 1, 0 at the end, or -errno. */
 int decode_next(struct decode *d, struct member *m, struct error *err);

@@ -15,13 +15,13 @@
 #include "common/util/buffer.h"
 #include "common/util/error.h"
 #include "daemon/engines/archive/zip-names.h"
-#include "daemon/worker/ctx.h"
+#include "daemon/engines/copy/stage-io.h"
 
 #define SEEK_FILE_PIECE (1u << 20)
 #define SEEK_FILE_MIN_PIECE (16u << 10)
 
 struct seek_file {
-	struct ctx *ctx;
+	struct stage_io *io;
 	int fd;
 	uint64_t at, size;
 	size_t piece;	    /* bytes to read next */
@@ -30,7 +30,7 @@ struct seek_file {
 	char *buf;
 };
 
-int seek_file_new(struct seek_file **fp, struct ctx *ctx, int fd, struct error *err)
+int seek_file_new(struct seek_file **fp, struct stage_io *io, int fd, struct error *err)
 {
 	_cleanup_(seek_file_freep) struct seek_file *f = calloc(1, sizeof(*f));
 	struct stat st;
@@ -40,7 +40,7 @@ int seek_file_new(struct seek_file **fp, struct ctx *ctx, int fd, struct error *
 		return error_set(err, ENOMEM, "out of memory");
 	if (fstat(fd, &st) < 0)
 		return error_errno(err, errno, "read the source");
-	f->ctx = ctx;
+	f->io = io;
 	f->fd = fd;
 	f->size = (uint64_t)st.st_size;
 	f->piece = SEEK_FILE_PIECE;
@@ -78,7 +78,7 @@ ssize_t seek_file_read(struct seek_file *f, const void **datap, struct error *er
 {
 	size_t size = f->piece;
 	ssize_t n;
-	int r = f->ctx ? ctx_check(f->ctx, err) : 0;
+	int r = stage_io_check(f->io, err);
 
 	if (r < 0)
 		return r;
@@ -94,8 +94,7 @@ ssize_t seek_file_read(struct seek_file *f, const void **datap, struct error *er
 	zip_names_adapt(f->names, f->buf, (size_t)n, f->at);
 	f->at += (uint64_t)n;
 	f->piece = f->piece < SEEK_FILE_PIECE ? 2 * f->piece : SEEK_FILE_PIECE;
-	if (f->ctx)
-		ctx_add_progress(f->ctx, count(f, (uint64_t)n), 0);
+	stage_io_add_progress(f->io, count(f, (uint64_t)n), 0);
 	*datap = f->buf;
 	return n;
 }
@@ -104,8 +103,7 @@ void seek_file_skip(struct seek_file *f, uint64_t n)
 {
 	f->at += n;
 	f->piece = SEEK_FILE_MIN_PIECE;
-	if (f->ctx)
-		ctx_add_unread(f->ctx, count(f, n), 0);
+	stage_io_add_unread(f->io, count(f, n), 0);
 }
 
 int64_t seek_file_seek(struct seek_file *f, int64_t offset, int whence)

@@ -9,14 +9,14 @@
 
 #include "common/util/cleanup.h"
 
-struct ctx;
+struct stage_io;
 struct error;
 struct seek_file;
 struct zip_names;
 
-/* fd stays the caller's. ctx (NULL: none): what is read and passed over counts as progress, each
+/* fd stays the caller's. io (NULL: none): what is read and passed over counts as progress, each
  * byte of the file's size once. */
-int seek_file_new(struct seek_file **fp, struct ctx *ctx, int fd, struct error *err);
+int seek_file_new(struct seek_file **fp, struct stage_io *io, int fd, struct error *err);
 void seek_file_free(struct seek_file *f);
 DEFINE_FREEP(struct seek_file, seek_file_free)
 

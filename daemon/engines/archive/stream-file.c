@@ -7,11 +7,11 @@
 #include "common/util/error.h"
 #include "daemon/engines/archive/stream.h"
 #include "daemon/engines/copy/hash.h"
-#include "daemon/worker/ctx.h"
+#include "daemon/engines/copy/stage-io.h"
 
 struct file_stream {
 	struct stream stream;
-	struct ctx *ctx;
+	struct stage_io *io;
 	struct hash *hash;
 	int fd;
 	uint64_t offset;
@@ -38,7 +38,7 @@ static int file_next_block(struct stream *s, struct block **bp, struct error *er
 	_cleanup_(block_putp) struct block *b = NULL;
 	int r;
 
-	r = f->ctx ? ctx_check(f->ctx, err) : 0;
+	r = stage_io_check(f->io, err);
 	if (r == 0)
 		r = stream_take_block(s, &b, err);
 	if (r == 0)
@@ -48,8 +48,7 @@ static int file_next_block(struct stream *s, struct block **bp, struct error *er
 	f->offset += b->size;
 	if (f->hash)
 		hash_add_block(f->hash, b);
-	if (f->ctx)
-		ctx_add_progress(f->ctx, b->size, 0);
+	stage_io_add_progress(f->io, b->size, 0);
 	*bp = steal_ptr(b);
 	return 1;
 }
@@ -59,7 +58,7 @@ static void file_close(struct stream *s)
 	free(s);
 }
 
-int stream_new_file(struct stream **sp, struct ctx *ctx, int fd, struct hash *hash,
+int stream_new_file(struct stream **sp, struct stage_io *io, int fd, struct hash *hash,
 		    struct error *err)
 {
 	static const struct stream_ops ops = {
@@ -73,7 +72,7 @@ int stream_new_file(struct stream **sp, struct ctx *ctx, int fd, struct hash *ha
 		free(f);
 		return error_set(err, ENOMEM, "out of memory");
 	}
-	*f = (struct file_stream){ { &ops, pool }, ctx, hash, fd };
+	*f = (struct file_stream){ { &ops, pool }, io, hash, fd };
 	*sp = &f->stream;
 	return 0;
 }

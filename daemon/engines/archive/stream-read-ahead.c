@@ -28,7 +28,7 @@
 #include "daemon/engines/archive/cached.h"
 #include "daemon/engines/archive/stream.h"
 #include "daemon/engines/copy/hash.h"
-#include "daemon/worker/ctx.h"
+#include "daemon/engines/copy/stage-io.h"
 
 /* Where a read of 1 MiB takes 5 ms, 200 MB/s, eight in flight come to 1 GB/s and more. */
 #define READ_THREADS 8
@@ -46,7 +46,7 @@
 
 struct read_ahead {
 	struct stream stream;
-	struct ctx *ctx;
+	struct stage_io *io;
 	struct hash *hash;
 	int fd;
 	pthread_t threads[READ_THREADS];
@@ -78,8 +78,7 @@ static int pass_on(struct read_ahead *f, struct block *b)
 	f->again -= again;
 	if (f->hash)
 		hash_add_block(f->hash, b);
-	if (f->ctx)
-		ctx_add_progress(f->ctx, b->size - again, 0);
+	stage_io_add_progress(f->io, b->size - again, 0);
 	return 1;
 }
 
@@ -188,7 +187,7 @@ static void *read_thread(void *arg)
 			block_put(b);
 			continue;
 		}
-		r = f->ctx ? ctx_check(f->ctx, &err) : 0;
+		r = stage_io_check(f->io, &err);
 		if (r == 0 && atomic_load_explicit(&f->may_grow, memory_order_relaxed))
 			fill_at_once(f, b, offset);
 		if (r == 0)
@@ -230,7 +229,7 @@ static int walk(struct read_ahead *f, struct block **bp, struct error *err)
 	ssize_t n;
 	int r;
 
-	r = f->ctx ? ctx_check(f->ctx, err) : 0;
+	r = stage_io_check(f->io, err);
 	if (r == 0)
 		r = stream_take_block(&f->stream, &b, err);
 	if (r < 0)
@@ -354,8 +353,8 @@ static void ahead_leave(struct stream *s, uint64_t n, bool needed)
 		size = 0;
 	}
 	pthread_mutex_unlock(&f->lock);
-	if (!needed && f->ctx)
-		ctx_add_unread(f->ctx, size, 0);
+	if (!needed && f->io)
+		stage_io_add_unread(f->io, size, 0);
 }
 
 static void ahead_stop(struct stream *s)
@@ -385,7 +384,7 @@ static void ahead_close(struct stream *s)
 
 /* ---- making one ---- */
 
-int stream_new_read_ahead(struct stream **sp, struct ctx *ctx, int fd, struct hash *hash,
+int stream_new_read_ahead(struct stream **sp, struct stage_io *io, int fd, struct hash *hash,
 			  struct error *err)
 {
 	static const struct stream_ops ops = {
@@ -405,7 +404,7 @@ int stream_new_read_ahead(struct stream **sp, struct ctx *ctx, int fd, struct ha
 		free(f);
 		return error_set(err, ENOMEM, "out of memory");
 	}
-	*f = (struct read_ahead){ { &ops, pool }, ctx, hash, fd, .end = UINT64_MAX };
+	*f = (struct read_ahead){ { &ops, pool }, io, hash, fd, .end = UINT64_MAX };
 	if (fstat(fd, &st) == 0 && S_ISREG(st.st_mode))
 		f->size = (uint64_t)st.st_size;
 	pthread_mutex_init(&f->lock, NULL);

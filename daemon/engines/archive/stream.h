@@ -15,7 +15,7 @@
 #include "common/util/cleanup.h"
 #include "daemon/engines/copy/block.h"
 
-struct ctx;
+struct stage_io;
 struct error;
 struct hash;
 struct stream;
@@ -98,11 +98,11 @@ int stream_fill_block(int fd, struct block *b, size_t size, uint64_t offset, str
 
 /* A file from its beginning, in big reads. fd stays the caller's. What is read counts as progress
  * and goes into hash (NULL: none). */
-int stream_new_file(struct stream **sp, struct ctx *ctx, int fd, struct hash *hash,
+int stream_new_file(struct stream **sp, struct stage_io *io, int fd, struct hash *hash,
 		    struct error *err);
 
 /* The same, read ahead by threads of its own. */
-int stream_new_read_ahead(struct stream **sp, struct ctx *ctx, int fd, struct hash *hash,
+int stream_new_read_ahead(struct stream **sp, struct stage_io *io, int fd, struct hash *hash,
 			  struct error *err);
 
 /* Bytes in memory, lent in pieces of step (0: at once). */

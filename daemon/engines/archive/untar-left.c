@@ -26,7 +26,7 @@ struct copying {
 };
 
 struct left {
-	struct ctx *ctx;
+	struct stage_io *io;
 	pthread_mutex_t lock;
 	pthread_cond_t idle; /* a range has no helper */
 	struct left_writer *writers[MAX_WRITERS];
@@ -36,13 +36,13 @@ struct left {
 	_Atomic uint64_t n_announced;
 };
 
-int left_new(struct left **lp, struct ctx *ctx)
+int left_new(struct left **lp, struct stage_io *io)
 {
 	struct left *l = calloc(1, sizeof(*l));
 
 	if (!l)
 		return -ENOMEM;
-	l->ctx = ctx;
+	l->io = io;
 	pthread_mutex_init(&l->lock, NULL);
 	pthread_cond_init(&l->idle, NULL);
 	*lp = l;
@@ -165,7 +165,7 @@ static void copy_part(struct left *l, struct left_writer *w, struct copying *c)
 		atomic_fetch_sub(&l->n_open, 1);
 	c->n_active++;
 	pthread_mutex_unlock(&l->lock);
-	r = copy_file_shifted(l->ctx, range->in, range->in_at + (from - range->from), range->out,
+	r = copy_file_shifted(l->io, range->in, range->in_at + (from - range->from), range->out,
 			      from, to, w->buf, w->size, &err);
 	pthread_mutex_lock(&l->lock);
 	if (r < 0)
@@ -186,8 +186,8 @@ static int copy_alone(struct left *l, struct left_writer *w, const struct left_r
 	}
 	if (!there)
 		return error_set(err, ENOMEM, "out of memory");
-	return copy_file_shifted(l->ctx, range->in, range->in_at, range->out, range->from,
-				 range->to, w->buf, w->size, err);
+	return copy_file_shifted(l->io, range->in, range->in_at, range->out, range->from, range->to,
+				 w->buf, w->size, err);
 }
 
 static int copy_together(struct left *l, struct left_writer *w, const struct left_range *range,

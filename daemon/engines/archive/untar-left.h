@@ -12,12 +12,12 @@
 
 #include "common/util/cleanup.h"
 
-struct ctx;
+struct stage_io;
 struct error;
 struct left;
 
-/* Of several writers. ctx stays the caller's, may be NULL. -ENOMEM. */
-int left_new(struct left **lp, struct ctx *ctx);
+/* Of several writers. io stays the caller's, may be NULL. -ENOMEM. */
+int left_new(struct left **lp, struct stage_io *io);
 void left_free(struct left *l);
 DEFINE_FREEP(struct left, left_free)
 

@@ -11,24 +11,25 @@
 #include <string.h>
 #include <sys/stat.h>
 
+#include "common/dataset/dataset.h"
 #include "common/dataset/path-filter.h"
 #include "common/util/error.h"
+#include "daemon/engines/archive/damage.h"
 #include "daemon/engines/archive/decode.h"
 #include "daemon/engines/archive/magic.h"
 #include "daemon/engines/archive/stream.h"
 #include "daemon/engines/archive/decompress.h"
 #include "daemon/engines/archive/untar-members.h"
 #include "daemon/engines/archive/untar-writers.h"
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/copy/tree.h"
-#include "daemon/worker/ctx.h"
-#include "daemon/worker/hint.h"
 
 #define UNTAR_MAX_NESTED 4
 #define LAST_SIZE 160
 
 const char **untar_get_odd_end(struct untar *x)
 {
-	return x->ctx->ds->verify == DATASET_VERIFY_NONE ? &x->odd_end : NULL;
+	return x->io->ds->verify == DATASET_VERIFY_NONE ? &x->odd_end : NULL;
 }
 
 /* One archive of those that may lie in each other. */
@@ -55,7 +56,7 @@ static struct tree_meta get_meta(const struct member *m)
 static int get_path(const struct level *l, const char *name, char buf[static MEMBER_PATH_SIZE],
 		    struct error *err)
 {
-	const struct dataset *ds = l->x->ctx->ds;
+	const struct dataset *ds = l->x->io->ds;
 	char clean[MEMBER_PATH_SIZE];
 	int r;
 
@@ -84,7 +85,7 @@ static int add_pieces(struct level *l, const char *path, const struct member *m,
 	int r = 0;
 
 	while (more > 0 && r == 0) {
-		r = ctx_check(l->x->ctx, err);
+		r = stage_io_check(l->x->io, err);
 		if (r == 0)
 			r = writers_add_piece(l->x->writers, p, err);
 		written += p->size;
@@ -134,7 +135,7 @@ static int next_data(void *arg, struct piece *p, struct error *err)
 		*p = d->first;
 		return 1;
 	}
-	r = ctx_check(d->level->x->ctx, err);
+	r = stage_io_check(d->level->x->io, err);
 	return r < 0 ? r : members_read(d->level->members, p, err);
 }
 
@@ -240,7 +241,7 @@ static int extract_nested(struct level *l, const char *path, const struct member
 	if (r == 0)
 		r = extract_members(&inner, err);
 	if (r == -ENODATA || r == -EBADMSG)
-		return hint_damage(err, r, path, 0);
+		return damage_set_error(err, r, path, 0);
 	if (r < 0)
 		error_prefix(err, "%s", path);
 	return r;
@@ -265,7 +266,7 @@ static int extract_file(struct level *l, const char *path, const struct member *
 	if (more < 0)
 		return more;
 	if (more > 0 && magic_is_archive(first.data, first.size, path)) {
-		if (x->ctx->ds->nested && l->depth < UNTAR_MAX_NESTED)
+		if (x->io->ds->nested && l->depth < UNTAR_MAX_NESTED)
 			return extract_nested(l, path, m, &first, err);
 		remember_archive(x, path);
 	}
@@ -333,7 +334,7 @@ static int extract_member(struct level *l, const struct member *m, struct error 
 	if (m->type == MEMBER_DIR)
 		return extract_dir(l, path, m, err);
 	taken = path_filter_takes(l->x->filter, path);
-	if (!taken && (m->type != MEMBER_FILE || !l->x->ctx->ds->nested ||
+	if (!taken && (m->type != MEMBER_FILE || !l->x->io->ds->nested ||
 		       path_filter_prunes(l->x->filter, path)))
 		return 0;
 	switch (m->type) {
@@ -378,7 +379,7 @@ static int extract_members(struct level *l, struct error *err)
 
 	while ((r = members_next(l->members, &m, err)) > 0) {
 		remember_member(l, m.path);
-		r = ctx_check(l->x->ctx, err);
+		r = stage_io_check(l->x->io, err);
 		if (r == 0)
 			r = extract_member(l, &m, err);
 		if (r < 0)

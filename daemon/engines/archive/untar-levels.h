@@ -8,7 +8,7 @@
 
 #include "common/dataset/member-path.h"
 
-struct ctx;
+struct stage_io;
 struct error;
 struct path_filter;
 struct members;
@@ -16,7 +16,7 @@ struct tree;
 struct writers;
 
 struct untar {
-	struct ctx *ctx;
+	struct stage_io *io;
 	struct path_filter *filter;
 	struct tree *tree;
 	struct writers *writers; /* of the tree */

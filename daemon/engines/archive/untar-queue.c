@@ -13,7 +13,7 @@
 
 #include "daemon/engines/archive/untar-left.h"
 #include "daemon/engines/copy/block.h"
-#include "daemon/worker/ctx.h"
+#include "daemon/engines/copy/stage-io.h"
 
 #define RING_BATCHES 32
 #define BATCH_JOBS 64
@@ -32,7 +32,7 @@ struct batch {
 
 struct queue {
 	struct tree *tree;
-	struct ctx *ctx;
+	struct stage_io *io;
 	struct failure *failure;
 	struct left *left;
 	struct left_writer helper;
@@ -170,8 +170,7 @@ static void run_batch(struct queue *q, struct batch *b)
 	}
 	for (size_t i = 0; i < b->n_blocks; i++)
 		block_put(b->blocks[i]);
-	if (q->ctx)
-		ctx_add_progress(q->ctx, 0, n_ended);
+	stage_io_add_progress(q->io, 0, n_ended);
 }
 
 /* Until there is something to do; q is locked. False: it has ended. */
@@ -340,7 +339,7 @@ static void destroy(struct queue *q)
 	free(q);
 }
 
-int queue_new(struct queue **qp, struct tree *tree, struct ctx *ctx, struct failure *failure,
+int queue_new(struct queue **qp, struct tree *tree, struct stage_io *io, struct failure *failure,
 	      struct left *left)
 {
 	struct queue *q = calloc(1, sizeof(*q));
@@ -349,7 +348,7 @@ int queue_new(struct queue **qp, struct tree *tree, struct ctx *ctx, struct fail
 	if (!q)
 		return -ENOMEM;
 	q->tree = tree;
-	q->ctx = ctx;
+	q->io = io;
 	q->failure = failure;
 	q->fd = -1;
 	pthread_mutex_init(&q->lock, NULL);

@@ -14,7 +14,7 @@
 #include "daemon/engines/copy/tree.h"
 
 struct block;
-struct ctx;
+struct stage_io;
 struct left;
 struct queue;
 
@@ -53,9 +53,9 @@ void failure_note(struct failure *f, uint64_t number, const struct error *err);
 /* Its code, and its text. */
 int failure_tell(struct failure *f, struct error *err);
 
-/* All but qp stay the caller's; ctx may be NULL. left: shared with the queues that help each other.
+/* All but qp stay the caller's; io may be NULL. left: shared with the queues that help each other.
  * -errno. */
-int queue_new(struct queue **qp, struct tree *tree, struct ctx *ctx, struct failure *failure,
+int queue_new(struct queue **qp, struct tree *tree, struct stage_io *io, struct failure *failure,
 	      struct left *left);
 /* No more jobs will come. */
 void queue_end(struct queue *q);

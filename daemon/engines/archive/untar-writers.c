@@ -24,7 +24,7 @@
 #include "daemon/engines/archive/untar-queue.h"
 #include "daemon/engines/archive/untar-reader.h"
 #include "daemon/engines/copy/block.h"
-#include "daemon/worker/ctx.h"
+#include "daemon/engines/copy/stage-io.h"
 
 #define MAX_WRITERS 16
 #define HUGE_SIZE (2u << 20)
@@ -39,7 +39,7 @@ struct name {
 
 struct writers {
 	struct tree *tree;
-	struct ctx *ctx;
+	struct stage_io *io;
 	struct left *left;
 	unsigned n;
 	struct queue *v[MAX_WRITERS];
@@ -226,12 +226,12 @@ static int charge(struct writers *w, const struct piece *p, struct error *err)
 {
 	uint64_t from = p->offset / PAGE * PAGE, end = p->offset + p->size;
 
-	if (!w->ctx || end <= w->charged_to)
+	if (!w->io || end <= w->charged_to)
 		return 0;
 	if (from < w->charged_to)
 		from = (w->charged_to + PAGE - 1) / PAGE * PAGE;
 	w->charged_to = (end + PAGE - 1) / PAGE * PAGE;
-	return w->charged_to > from ? ctx_charge(w->ctx, w->charged_to - from, 0, err) : 0;
+	return w->charged_to > from ? stage_io_charge(w->io, w->charged_to - from, 0, err) : 0;
 }
 
 int writers_add_piece(struct writers *w, const struct piece *p, struct error *err)
@@ -288,8 +288,8 @@ int writers_add_hardlink(struct writers *w, const char *path, const char *to, st
 	settle(w, path, strlen(path));
 	settle(w, to, strlen(to));
 	r = tree_add_hardlink(w->tree, path, to, err);
-	if (r == 0 && w->ctx)
-		ctx_add_progress(w->ctx, 0, 1);
+	if (r == 0 && w->io)
+		stage_io_add_progress(w->io, 0, 1);
 	return r;
 }
 
@@ -309,7 +309,7 @@ void writers_flush(void *arg)
 
 /* ---- the whole ---- */
 
-int writers_new(struct writers **wp, struct tree *tree, struct ctx *ctx, unsigned n_threads,
+int writers_new(struct writers **wp, struct tree *tree, struct stage_io *io, unsigned n_threads,
 		struct error *err)
 {
 	struct writers *w = calloc(1, sizeof(*w));
@@ -318,13 +318,13 @@ int writers_new(struct writers **wp, struct tree *tree, struct ctx *ctx, unsigne
 	if (!w)
 		return error_set(err, ENOMEM, "out of memory");
 	w->tree = tree;
-	w->ctx = ctx;
+	w->io = io;
 	atomic_store(&w->failure.number, FAILURE_NONE);
 	pthread_mutex_init(&w->failure.lock, NULL);
 	n_threads = n_threads < MAX_WRITERS ? n_threads : MAX_WRITERS;
-	r = left_new(&w->left, ctx);
+	r = left_new(&w->left, io);
 	while (r == 0 && w->n < n_threads &&
-	       (r = queue_new(&w->v[w->n], tree, ctx, &w->failure, w->left)) == 0)
+	       (r = queue_new(&w->v[w->n], tree, io, &w->failure, w->left)) == 0)
 		w->n++;
 	if (w->n == 0) { /* fewer than were asked for do as well */
 		writers_free(w);
@@ -349,10 +349,10 @@ static void end_all(struct writers *w)
 
 int writers_finish(struct writers *w, int r, struct error *err)
 {
-	if (w->ctx && ctx_is_cancelled(w->ctx)) {
+	if (stage_io_is_cancelled(w->io)) {
 		atomic_store(&w->failure.number, 0);
 		end_all(w);
-		return r < 0 ? r : ctx_check(w->ctx, err);
+		return r < 0 ? r : stage_io_check(w->io, err);
 	}
 	end_all(w);
 	if (atomic_load(&w->failure.number) == FAILURE_NONE)

@@ -13,9 +13,9 @@
 struct piece;
 struct writers;
 
-/* tree and ctx (may be NULL) stay the caller's; the tree settles through the writers from now on.
+/* tree and io (may be NULL) stay the caller's; the tree settles through the writers from now on.
  */
-int writers_new(struct writers **wp, struct tree *tree, struct ctx *ctx, unsigned n_threads,
+int writers_new(struct writers **wp, struct tree *tree, struct stage_io *io, unsigned n_threads,
 		struct error *err);
 /* Ends them; what is not done is not done any more. */
 void writers_free(struct writers *w);

@@ -9,7 +9,7 @@
 
 #include <stdbool.h>
 
-#include "daemon/worker/policy.h"
+#include "daemon/engines/copy/stage-io.h"
 
 #define PACE_MIN_SAMPLES 32
 #define PACE_FIRST_STEP 8
@@ -17,7 +17,7 @@
 
 void copy_concurrency_init(struct copy_concurrency *p, size_t n_start, size_t max, uint64_t slow_us)
 {
-	max = policy_get_most(max, COPY_CONCURRENCY_MAX, COPY_CONCURRENCY_MAX);
+	max = stage_io_get_most(max, COPY_CONCURRENCY_MAX, COPY_CONCURRENCY_MAX);
 	*p = (struct copy_concurrency){ .n = n_start < max ? n_start : max,
 					.max = max,
 					.slow_us = slow_us };

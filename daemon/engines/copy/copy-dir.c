@@ -10,7 +10,7 @@
 #include "common/util/fd.h"
 #include "daemon/engines/copy/copy-file.h"
 #include "daemon/engines/copy/copy-internal.h"
-#include "daemon/worker/ctx.h"
+#include "daemon/engines/copy/stage-io.h"
 
 struct copy_dir {
 	_Atomic int fd; /* -1: not made yet */
@@ -19,7 +19,7 @@ struct copy_dir {
 static int make_dir(struct copy *c, int parent, const struct walk_dir *dir, int *fdp,
 		    struct error *err)
 {
-	int r = ctx_charge(c->ctx, COPY_DIR_CHARGE, 1, err);
+	int r = stage_io_charge(c->io, COPY_DIR_CHARGE, 1, err);
 
 	if (r < 0)
 		return r;

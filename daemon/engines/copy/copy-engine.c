@@ -10,13 +10,13 @@
 #include <stdlib.h>
 #include <unistd.h>
 
+#include "common/dataset/dataset.h"
 #include "common/dataset/path-filter.h"
 #include "common/util/fd.h"
 #include "daemon/engines/copy/copy-internal.h"
 #include "daemon/engines/copy/link-table.h"
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/copy/walk-kept.h"
-#include "daemon/worker/ctx.h"
-#include "daemon/worker/source.h"
 
 #define COPY_MEMBERS_AT_ONCE 32
 
@@ -30,21 +30,21 @@ struct member_work {
 
 static int copy_member(struct copy *c, size_t i, struct error *err)
 {
-	const struct source_member *m = &c->src->members[i];
+	const struct copy_member m = c->src->ops->get_member(c->src->arg, i);
 	struct stat st;
 	int fd, r;
 
-	if (path_filter_prunes(c->filter, m->name))
+	if (path_filter_prunes(c->filter, m.name))
 		return 0;
-	r = source_open_member(c->ctx, c->src, i, &fd, &st, err);
+	r = c->src->ops->open_member(c->src->arg, i, &fd, &st, err);
 	if (r == -EACCES)
-		return copy_unreadable(c->walk, m->path, EACCES, c, err);
+		return copy_unreadable(c->walk, m.path, EACCES, c, err);
 	if (r < 0)
 		return r;
 	if (S_ISDIR(st.st_mode))
-		return walk_add_root(c->walk, fd, m->name, err);
-	if (path_filter_takes(c->filter, m->name))
-		return copy_opened(c, NULL, m->name, fd, &st, err);
+		return walk_add_root(c->walk, fd, m.name, err);
+	if (path_filter_takes(c->filter, m.name))
+		return copy_opened(c, NULL, m.name, fd, &st, err);
 	close(fd);
 	return 0;
 }
@@ -94,7 +94,7 @@ static int push_source(struct copy *c, struct error *err)
 {
 	int fd;
 
-	if (c->src->kind == SOURCE_SET)
+	if (c->src->fd < 0)
 		return push_members(c, err);
 	fd = openat(c->src->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
 	if (fd < 0)
@@ -114,19 +114,19 @@ static int copy_all(struct copy *c, struct error *err)
 {
 	int r;
 
-	r = path_filter_new(&c->filter, c->ctx->ds, err);
+	r = path_filter_new(&c->filter, c->io->ds, err);
 	if (r < 0)
 		return r;
 	if (link_table_new(&c->links) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = walk_new(&c->walk, c->ctx, c->filter, &ops, c, err);
+	r = walk_new(&c->walk, c->io, c->filter, &ops, c, err);
 	if (r < 0)
 		return r;
-	if (c->ctx->ds->follow)
+	if (c->io->ds->follow)
 		walk_set_following(c->walk);
 	if (c->src->kept)
 		walk_set_kept(c->walk, c->src->kept);
-	c->lazy = path_filter_has_includes(c->filter) || c->src->taken;
+	c->lazy = path_filter_has_includes(c->filter) || c->src->is_part;
 	r = push_source(c, err);
 	if (r < 0)
 		walk_stop(c->walk); /* what is queued is freed by running through it */
@@ -137,10 +137,10 @@ static int copy_all(struct copy *c, struct error *err)
 	return r < 0 ? r : copy_report(c, err);
 }
 
-int copy_tree(struct ctx *ctx, struct source *src, int root, struct copy_result *result,
-	      struct error *err)
+int copy_tree(struct stage_io *io, const struct copy_source *src, int root,
+	      struct copy_result *result, struct error *err)
 {
-	struct copy c = { .ctx = ctx, .src = src, .root = root };
+	struct copy c = { .io = io, .src = src, .root = root };
 	int r;
 
 	if (fstat(root, &c.root_st) < 0)

@@ -18,9 +18,8 @@
 #include "daemon/engines/copy/copy-internal.h"
 #include "daemon/engines/copy/copy-ranges.h"
 #include "daemon/engines/copy/link-table.h"
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/copy/walk-internal.h"
-#include "daemon/worker/ctx.h"
-#include "daemon/worker/source.h"
 
 /* This thread's, of COPY_SMALL_SIZE; lent. NULL: no memory. */
 static char *get_buffer(struct copy *c)
@@ -37,7 +36,7 @@ static char *get_buffer(struct copy *c)
 static void count_done(struct copy *c, uint64_t bytes)
 {
 	atomic_fetch_add_explicit(&c->files, 1, memory_order_relaxed);
-	ctx_add_progress(c->ctx, bytes, 1);
+	stage_io_add_progress(c->io, bytes, 1);
 }
 
 /* Another name of what is copied already, as copy-count.c has counted it. */
@@ -46,7 +45,7 @@ static void count_linked(struct copy *c, const struct stat *st)
 	uint64_t bytes = copy_file_is_sparse(st) ? copy_file_charge(st) : (uint64_t)st->st_size;
 
 	atomic_fetch_add_explicit(&c->files, 1, memory_order_relaxed);
-	ctx_add_unread(c->ctx, bytes, 1);
+	stage_io_add_unread(c->io, bytes, 1);
 }
 
 /* ---- the careful way ---- */
@@ -161,7 +160,7 @@ static int create_file(struct copy *c, struct copying *f, bool *linkedp, struct 
 		r = copy_file_create(dirfd, f->name, &f->st, &f->out, err);
 	if (r < 0)
 		return r;
-	return ctx_charge(c->ctx, *linkedp ? 0 : copy_file_charge(&f->st), 1, err);
+	return stage_io_charge(c->io, *linkedp ? 0 : copy_file_charge(&f->st), 1, err);
 }
 
 static int copy_whole(struct copy *c, struct copying *f, struct error *err)
@@ -172,7 +171,7 @@ static int copy_whole(struct copy *c, struct copying *f, struct error *err)
 
 	if (!buf)
 		return error_set(err, ENOMEM, "out of memory");
-	r = copy_file_part(c->ctx, f->in, f->out, 0, (uint64_t)f->st.st_size,
+	r = copy_file_part(c->io, f->in, f->out, 0, (uint64_t)f->st.st_size,
 			   copy_file_is_sparse(&f->st), buf, COPY_SMALL_SIZE, &us, err);
 	return r < 0 ? prefix_path(f, err) : finish(f, err);
 }
@@ -198,7 +197,7 @@ int copy_opened(struct copy *c, struct walk_dir *dir, const char *name, int fd,
 		count_linked(c, st);
 	else if ((uint64_t)st->st_size <= COPY_RANGE_SIZE)
 		return copy_whole(c, f, err);
-	else if (copy_ranges(c->walk, c->ctx, f->in, f->out, &f->st, end_ranges, f) == 0)
+	else if (copy_ranges(c->walk, c->io, f->in, f->out, &f->st, end_ranges, f) == 0)
 		f = NULL; /* end_ranges() frees it, or has */
 	else
 		return error_set(err, ENOMEM, "out of memory");
@@ -216,7 +215,7 @@ static int make_small(struct copy *c, struct walk_dir *dir, const char *name, co
 
 	r = copy_get_dir(c, dir, &dirfd, err);
 	if (r == 0)
-		r = ctx_charge(c->ctx, copy_file_charge(st), 1, err);
+		r = stage_io_charge(c->io, copy_file_charge(st), 1, err);
 	if (r < 0)
 		return r;
 	out = openat(dirfd, name, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC,
@@ -285,7 +284,8 @@ int copy_follow(struct walk *w, struct walk_dir *dir, const char *name, int *fdp
 	struct copy *c = arg;
 
 	walk_path(dir, name, path);
-	return source_open_link(c->src, walk_root(dir)->fd, dir->fd, name, path, fdp, st, err);
+	return c->src->ops->open_link(c->src->arg, walk_root(dir)->fd, dir->fd, name, path, fdp, st,
+				      err);
 }
 
 static int copy_carefully(struct copy *c, struct walk_dir *dir, const char *name, int fd,
@@ -376,7 +376,7 @@ static int copy_symlink(struct copy *c, struct walk_dir *dir, const struct walk_
 		return 0;
 	r = copy_get_dir(c, dir, &dirfd, err);
 	if (r == 0)
-		r = ctx_charge(c->ctx, COPY_DIR_CHARGE, 1, err);
+		r = stage_io_charge(c->io, COPY_DIR_CHARGE, 1, err);
 	if (r < 0)
 		return r;
 	if (symlinkat(to, dirfd, name) < 0)
@@ -392,7 +392,7 @@ int copy_entry(struct walk *w, struct walk_dir *dir, const struct walk_entry *e,
 	char path[WALK_PATH_SIZE];
 	struct copy *c = arg;
 
-	if (c->src->taken && !source_takes(c->src, walk_path(dir, e->name, path)))
+	if (c->src->is_part && !c->src->ops->takes(c->src->arg, walk_path(dir, e->name, path)))
 		return 0;
 	if (S_ISLNK(e->st.st_mode))
 		return copy_symlink(c, dir, e, err);

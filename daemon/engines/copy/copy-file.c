@@ -15,7 +15,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "daemon/engines/copy/hash.h"
-#include "daemon/worker/ctx.h"
+#include "daemon/engines/copy/stage-io.h"
 
 #define COPY_PAGE 4096
 #define COPY_TRUNCATE_FROM (1 << 20)
@@ -95,7 +95,7 @@ static uint64_t now_us(void)
 
 /* What all parts of a file's copying share. */
 struct piece {
-	struct ctx *ctx;
+	struct stage_io *io;
 	int in, out;
 	uint64_t shift; /* what is at 0 of out is there in in; modulo 2^64 */
 	char *buf;
@@ -123,7 +123,7 @@ static int copy_extent(struct piece *p, uint64_t from, uint64_t to, struct error
 	int r;
 
 	while (from < to) {
-		r = p->ctx ? ctx_check(p->ctx, err) : 0;
+		r = stage_io_check(p->io, err);
 		if (r < 0)
 			return r;
 		n = read_at(p, to - from, from);
@@ -137,8 +137,7 @@ static int copy_extent(struct piece *p, uint64_t from, uint64_t to, struct error
 		if (r < 0)
 			return r;
 		from += (uint64_t)n;
-		if (p->ctx)
-			ctx_add_progress(p->ctx, (uint64_t)n, 0);
+		stage_io_add_progress(p->io, (uint64_t)n, 0);
 	}
 	return 0;
 }
@@ -182,13 +181,12 @@ static int hash_hole(struct piece *p, uint64_t n, struct error *err)
 
 	memset(p->buf, 0, n < p->buf_size ? (size_t)n : p->buf_size);
 	for (; n > 0; n -= part) {
-		r = p->ctx ? ctx_check(p->ctx, err) : 0;
+		r = stage_io_check(p->io, err);
 		if (r < 0)
 			return r;
 		part = n < p->buf_size ? (size_t)n : p->buf_size;
 		hash_add(p->hash, p->buf, part);
-		if (p->ctx)
-			ctx_add_unread(p->ctx, part, 0);
+		stage_io_add_unread(p->io, part, 0);
 	}
 	return 0;
 }
@@ -212,11 +210,11 @@ static int copy_sparse(struct piece *p, uint64_t from, uint64_t to, struct error
 	return r;
 }
 
-int copy_file_part(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
+int copy_file_part(struct stage_io *io, int in, int out, uint64_t from, uint64_t to, bool sparse,
 		   char *buf, size_t buf_size, uint64_t *read_usp, struct error *err)
 {
 	struct piece p = {
-		.ctx = ctx,
+		.io = io,
 		.in = in,
 		.out = out,
 		.buf = buf,
@@ -229,11 +227,11 @@ int copy_file_part(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to,
 	return r;
 }
 
-int copy_file_shifted(struct ctx *ctx, int in, uint64_t in_at, int out, uint64_t from, uint64_t to,
-		      char *buf, size_t buf_size, struct error *err)
+int copy_file_shifted(struct stage_io *io, int in, uint64_t in_at, int out, uint64_t from,
+		      uint64_t to, char *buf, size_t buf_size, struct error *err)
 {
 	struct piece p = {
-		.ctx = ctx,
+		.io = io,
 		.in = in,
 		.out = out,
 		.shift = in_at - from,
@@ -244,12 +242,12 @@ int copy_file_shifted(struct ctx *ctx, int in, uint64_t in_at, int out, uint64_t
 	return copy_extent(&p, from, to, err);
 }
 
-int copy_file_range_data(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
-			 struct hash *hash, struct error *err)
+int copy_file_range_data(struct stage_io *io, int in, int out, uint64_t from, uint64_t to,
+			 bool sparse, struct hash *hash, struct error *err)
 {
 	_cleanup_(freep) char *buf = buffer_new(COPY_BUFFER_SIZE);
 	struct piece p = {
-		.ctx = ctx,
+		.io = io,
 		.in = in,
 		.out = out,
 		.buf = buf,

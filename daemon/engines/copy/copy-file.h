@@ -10,7 +10,7 @@
 #include <sys/stat.h>
 #include <sys/types.h>
 
-struct ctx;
+struct stage_io;
 struct error;
 struct hash;
 
@@ -32,16 +32,16 @@ int copy_file_create(int dirfd, const char *name, const struct stat *st, int *fd
 
 /* Bytes [from, to) of in to out; sparse: without its holes. hash: from 0 on, in order, holes as
  * zeros (NULL: none). -ESTALE: in is shorter than it said. */
-int copy_file_range_data(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
-			 struct hash *hash, struct error *err);
+int copy_file_range_data(struct stage_io *io, int in, int out, uint64_t from, uint64_t to,
+			 bool sparse, struct hash *hash, struct error *err);
 
 /* The same without a hash. buf: of buf_size. *read_usp: how long reading took. */
-int copy_file_part(struct ctx *ctx, int in, int out, uint64_t from, uint64_t to, bool sparse,
+int copy_file_part(struct stage_io *io, int in, int out, uint64_t from, uint64_t to, bool sparse,
 		   char *buf, size_t buf_size, uint64_t *read_usp, struct error *err);
 
-/* The same of a part that is found at in_at, without a hole. ctx may be NULL. */
-int copy_file_shifted(struct ctx *ctx, int in, uint64_t in_at, int out, uint64_t from, uint64_t to,
-		      char *buf, size_t buf_size, struct error *err);
+/* The same of a part that is found at in_at, without a hole. io may be NULL. */
+int copy_file_shifted(struct stage_io *io, int in, uint64_t in_at, int out, uint64_t from,
+		      uint64_t to, char *buf, size_t buf_size, struct error *err);
 
 /* Some file systems (NFS) say only now that there was no room for what was written. *fdp is -1 in
  * any case. */

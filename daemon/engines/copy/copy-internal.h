@@ -9,18 +9,18 @@
 #include <time.h>
 
 #include "common/util/error.h"
+#include "daemon/engines/copy/copy-engine.h"
 #include "daemon/engines/copy/walk.h"
 
-struct ctx;
+struct stage_io;
 struct path_filter;
 struct link_table;
-struct source;
 
 #define COPY_DIR_CHARGE 4096
 
 struct copy {
-	struct ctx *ctx;
-	struct source *src;
+	struct stage_io *io;
+	const struct copy_source *src;
 	int root;
 	struct stat root_st;
 	struct timespec began;

@@ -17,8 +17,8 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "daemon/engines/copy/copy-file.h"
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/copy/walk.h"
-#include "daemon/worker/ctx.h"
 
 /* A read of so much that takes four times as long as a slow look is slow. */
 #define READ_IS_LOOKS 4
@@ -29,7 +29,7 @@
 
 struct ranges {
 	struct walk *walk;
-	struct ctx *ctx;
+	struct stage_io *io;
 	int in, out;
 	bool sparse;
 	uint64_t size;
@@ -83,7 +83,7 @@ static int copy_part(struct ranges *r, uint64_t from, uint64_t to, const struct 
 
 	if (r->part)
 		return r->part(r->arg, in, from, to, room->buf, room->size, usp, err);
-	return copy_file_part(r->ctx, in, r->out, from, to, r->sparse, room->buf, room->size, usp,
+	return copy_file_part(r->io, in, r->out, from, to, r->sparse, room->buf, room->size, usp,
 			      err);
 }
 
@@ -178,12 +178,12 @@ static int run_ranges(const struct ranges *wanted, const struct stat *st)
 	return 0;
 }
 
-int copy_ranges(struct walk *w, struct ctx *ctx, int in, int out, const struct stat *st,
+int copy_ranges(struct walk *w, struct stage_io *io, int in, int out, const struct stat *st,
 		void (*done)(void *arg, const struct error *err), void *arg)
 {
 	const struct ranges r = {
 		.walk = w,
-		.ctx = ctx,
+		.io = io,
 		.in = in,
 		.out = out,
 		.failed = ATOMIC_FLAG_INIT,
@@ -215,7 +215,7 @@ int copy_ranges_by(struct walk *w, int in, const struct stat *st, copy_part_fn *
 struct alone {
 	struct work work;
 	struct walk *walk;
-	struct ctx *ctx;
+	struct stage_io *io;
 	int in, out;
 	const struct stat *st;
 };
@@ -233,20 +233,21 @@ static void run_alone(struct work *work, void *arg)
 	struct alone *a = (struct alone *)work;
 	struct error err = ERROR_INIT;
 
-	if (copy_ranges(a->walk, a->ctx, a->in, a->out, a->st, end_alone, a) < 0) {
+	if (copy_ranges(a->walk, a->io, a->in, a->out, a->st, end_alone, a) < 0) {
 		error_set(&err, ENOMEM, "out of memory");
 		walk_fail(a->walk, &err);
 	}
 }
 
-int copy_ranges_of_file(struct ctx *ctx, int in, int out, const struct stat *st, struct error *err)
+int copy_ranges_of_file(struct stage_io *io, int in, int out, const struct stat *st,
+			struct error *err)
 {
 	static const struct walk_ops none = { 0 };
 	_cleanup_(walk_freep) struct walk *w = NULL;
-	struct alone a = { .work.run = run_alone, .ctx = ctx, .in = in, .out = out, .st = st };
+	struct alone a = { .work.run = run_alone, .io = io, .in = in, .out = out, .st = st };
 	int r;
 
-	r = walk_new(&w, ctx, NULL, &none, NULL, err);
+	r = walk_new(&w, io, NULL, &none, NULL, err);
 	if (r < 0)
 		return r;
 	a.walk = w;

@@ -8,7 +8,7 @@
 #include <stdint.h>
 #include <sys/stat.h>
 
-struct ctx;
+struct stage_io;
 struct error;
 struct walk;
 
@@ -20,7 +20,7 @@ struct walk;
  * called once, from any thread, with the first failure or NULL; in and out are used until then.
  * -ENOMEM: done is not called.
  */
-int copy_ranges(struct walk *w, struct ctx *ctx, int in, int out, const struct stat *st,
+int copy_ranges(struct walk *w, struct stage_io *io, int in, int out, const struct stat *st,
 		void (*done)(void *arg, const struct error *err), void *arg);
 
 /* The same, and each range is copied by part(arg) into what arg knows, with buf of size to read to.
@@ -31,4 +31,5 @@ int copy_ranges_by(struct walk *w, int in, const struct stat *st, copy_part_fn *
 		   void (*done)(void *arg, const struct error *err), void *arg);
 
 /* One file alone, until it is there. */
-int copy_ranges_of_file(struct ctx *ctx, int in, int out, const struct stat *st, struct error *err);
+int copy_ranges_of_file(struct stage_io *io, int in, int out, const struct stat *st,
+			struct error *err);

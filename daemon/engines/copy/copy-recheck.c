@@ -12,11 +12,11 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/dataset/dataset.h"
 #include "common/dataset/path-filter.h"
 #include "common/util/fd.h"
 #include "daemon/engines/copy/copy-internal.h"
-#include "daemon/worker/ctx.h"
-#include "daemon/worker/source.h"
+#include "daemon/engines/copy/stage-io.h"
 
 /* Costs nothing where attributes are cached. */
 static bool was_written_to(const struct walk_dir *dir)
@@ -45,7 +45,7 @@ static bool leads_to_special(const struct copy *c, const struct walk_dir *dir, c
 {
 	struct stat st;
 
-	return c->ctx->ds->follow && fstatat(dir->fd, name, &st, 0) == 0 && !S_ISREG(st.st_mode) &&
+	return c->io->ds->follow && fstatat(dir->fd, name, &st, 0) == 0 && !S_ISREG(st.st_mode) &&
 	       !S_ISDIR(st.st_mode);
 }
 
@@ -64,7 +64,7 @@ static bool is_wanted(struct copy *c, struct walk_dir *dir, const char *name)
 	if (S_ISLNK(st.st_mode) && leads_to_special(c, dir, name))
 		return false;
 	return (S_ISREG(st.st_mode) || S_ISLNK(st.st_mode)) && path_filter_takes(c->filter, path) &&
-	       source_takes(c->src, path);
+	       (!c->src->is_part || c->src->ops->takes(c->src->arg, path));
 }
 
 /* What is wrong with a name of the source, or of the copy; NULL: nothing. */

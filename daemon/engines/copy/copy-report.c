@@ -10,7 +10,7 @@
 #include "common/dataset/facts.h"
 #include "common/util/fd.h"
 #include "daemon/engines/copy/copy-internal.h"
-#include "daemon/worker/ctx.h"
+#include "daemon/engines/copy/stage-io.h"
 
 #define REPORT_SIZE 2048
 #define UNREADABLE_MAX 10
@@ -102,6 +102,6 @@ int copy_report(struct copy *c, struct error *err)
 		add_warning(text, "%s",
 			    facts_print_links_out(c->n_links_out, c->first_link_out, links));
 	if (*text)
-		ctx_warn(c->ctx, "%s", text);
+		stage_io_warn(c->io, "%s", text);
 	return 0;
 }

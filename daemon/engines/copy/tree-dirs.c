@@ -21,7 +21,7 @@
 
 #include "common/dataset/member-path.h"
 #include "common/util/error.h"
-#include "daemon/worker/ctx.h"
+#include "daemon/engines/copy/stage-io.h"
 
 #define TREE_MAX_OPEN 256
 #define TREE_MAX_MEMORY (8u << 20) /* of the table */
@@ -31,7 +31,7 @@
 
 struct tree_dirs {
 	int root;
-	struct ctx *ctx;
+	struct stage_io *io;
 	tree_settle_fn settle;
 	void *settle_arg;
 	size_t n_dirs, memory;
@@ -55,7 +55,7 @@ static void settle_nothing(void *arg, const char *path, size_t n)
 {
 }
 
-int tree_dirs_new(struct tree_dirs **tp, int root, struct ctx *ctx, struct error *err)
+int tree_dirs_new(struct tree_dirs **tp, int root, struct stage_io *io, struct error *err)
 {
 	struct tree_dirs *t = calloc(1, sizeof(*t));
 
@@ -66,7 +66,7 @@ int tree_dirs_new(struct tree_dirs **tp, int root, struct ctx *ctx, struct error
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	t->root = t->top->fd = root;
-	t->ctx = ctx;
+	t->io = io;
 	t->settle = settle_nothing;
 	*tp = t;
 	return 0;
@@ -182,7 +182,7 @@ static int get_parent(struct tree_dirs *t, const char *path, size_t n, bool make
 static int make_dir(struct tree_dirs *t, int parent, const char *name, const char *path, size_t n,
 		    struct error *err)
 {
-	int r = t->ctx ? ctx_charge(t->ctx, TREE_PAGE, 1, err) : 0;
+	int r = stage_io_charge(t->io, TREE_PAGE, 1, err);
 
 	if (r < 0)
 		return r;

@@ -29,7 +29,7 @@ struct tree_dirs;
 typedef void (*tree_settle_fn)(void *arg, const char *path, size_t n);
 
 /* root stays the caller's. */
-int tree_dirs_new(struct tree_dirs **tp, int root, struct ctx *ctx, struct error *err);
+int tree_dirs_new(struct tree_dirs **tp, int root, struct stage_io *io, struct error *err);
 void tree_dirs_free(struct tree_dirs *t);
 void tree_dirs_set_settle(struct tree_dirs *t, tree_settle_fn settle, void *arg);
 

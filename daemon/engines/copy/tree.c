@@ -11,29 +11,30 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
+#include "common/dataset/dataset.h"
 #include "common/util/error.h"
 #include "common/util/path.h"
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/copy/tree-dirs.h"
-#include "daemon/worker/ctx.h"
 
 #define TREE_PAGE 4096
 #define TREE_TRUNCATE_FROM (1u << 20)
 
 struct tree {
-	struct ctx *ctx;
+	struct stage_io *io;
 	struct tree_dirs *dirs;
 	_Atomic uint64_t n_made, n_replaced;
 };
 
-int tree_new(struct tree **tp, int root, struct ctx *ctx, struct error *err)
+int tree_new(struct tree **tp, int root, struct stage_io *io, struct error *err)
 {
 	struct tree *t = calloc(1, sizeof(*t));
 	int r;
 
 	if (!t)
 		return error_set(err, ENOMEM, "out of memory");
-	t->ctx = ctx;
-	r = tree_dirs_new(&t->dirs, root, ctx, err);
+	t->io = io;
+	r = tree_dirs_new(&t->dirs, root, io, err);
 	if (r < 0)
 		free(t);
 	else
@@ -56,7 +57,7 @@ void tree_set_settle(struct tree *t, tree_settle_fn settle, void *arg)
 
 static int charge(struct tree *t, uint64_t bytes, uint64_t files, struct error *err)
 {
-	return t->ctx ? ctx_charge(t->ctx, bytes, files, err) : 0;
+	return stage_io_charge(t->io, bytes, files, err);
 }
 
 int tree_add_dir(struct tree *t, const char *path, const struct tree_meta *meta, struct error *err)
@@ -234,7 +235,7 @@ int tree_end_file(struct tree *t, int *fdp, const char *path, const struct tree_
 
 static int refuse_link(const struct tree *t, const char *path, const char *to, struct error *err)
 {
-	const struct dataset *ds = t->ctx ? t->ctx->ds : NULL;
+	const struct dataset *ds = t->io ? t->io->ds : NULL;
 
 	error_set(err, ENOENT, "%s is a hard link to %s, which is not in the archive before it",
 		  path, to);

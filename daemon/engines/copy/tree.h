@@ -18,7 +18,7 @@
 
 #include "common/util/cleanup.h"
 
-struct ctx;
+struct stage_io;
 struct error;
 struct tree;
 struct tree_dir;
@@ -33,9 +33,9 @@ struct tree_counts {
 	uint64_t replaced; /* names that came again */
 };
 
-/* root: a directory, empty and ours; its fd stays the caller's. ctx (may be NULL) is charged for
+/* root: a directory, empty and ours; its fd stays the caller's. io (may be NULL) is charged for
  * what is written. Paths below are relative and normal (member-path.h). */
-int tree_new(struct tree **tp, int root, struct ctx *ctx, struct error *err);
+int tree_new(struct tree **tp, int root, struct stage_io *io, struct error *err);
 void tree_free(struct tree *t);
 DEFINE_FREEP(struct tree, tree_free)
 

@@ -8,7 +8,7 @@
 #include "daemon/engines/copy/walk.h"
 
 struct walk {
-	struct ctx *ctx;
+	struct stage_io *io;
 	const struct path_filter *filter;
 	const struct walk_ops *ops;
 	void *arg;

@@ -12,9 +12,9 @@
 #include <string.h>
 
 #include "common/util/fd.h"
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/copy/walk-internal.h"
 #include "daemon/engines/copy/walk-kept.h"
-#include "daemon/worker/ctx.h"
 
 #define SLOW_US 150
 #define MEASURE_ONE_OF 8
@@ -24,7 +24,7 @@ int walk_out_of_memory(struct error *err)
 	return error_set(err, ENOMEM, "out of memory");
 }
 
-int walk_new(struct walk **wp, struct ctx *ctx, const struct path_filter *filter,
+int walk_new(struct walk **wp, struct stage_io *io, const struct path_filter *filter,
 	     const struct walk_ops *ops, void *arg, struct error *err)
 {
 	struct walk *w = calloc(1, sizeof(*w));
@@ -33,7 +33,7 @@ int walk_new(struct walk **wp, struct ctx *ctx, const struct path_filter *filter
 		free(w);
 		return walk_out_of_memory(err);
 	}
-	w->ctx = ctx;
+	w->io = io;
 	w->filter = filter;
 	w->ops = ops;
 	w->arg = arg;
@@ -86,8 +86,7 @@ void walk_fail(struct walk *w, const struct error *err)
 
 bool walk_is_over(const struct walk *w)
 {
-	return atomic_load_explicit(&w->over, memory_order_relaxed) ||
-	       (w->ctx && ctx_is_cancelled(w->ctx));
+	return atomic_load_explicit(&w->over, memory_order_relaxed) || stage_io_is_cancelled(w->io);
 }
 
 void walk_push(struct walk *w, struct work *work)
@@ -198,10 +197,10 @@ size_t walk_get_max_threads(const struct walk *w)
 /* As many as may be: those whom user or site have named, no more; others as MaxReaders says. */
 static void set_pace(struct walk *w, size_t n_threads)
 {
-	const struct policy *p = w->ctx ? &w->ctx->policy : NULL;
-	size_t start = p ? p->threads : 1, max = p ? p->max_readers : 1;
+	const struct stage_io *io = w->io;
+	size_t start = io ? io->n_threads : 1, max = io ? io->max_readers : 1;
 
-	if (p && p->threads_given && (max == 0 || max > start))
+	if (io && io->is_n_threads_given && (max == 0 || max > start))
 		max = start;
 	copy_concurrency_deinit(&w->pace);
 	copy_concurrency_init(&w->pace, n_threads > start ? n_threads : start, max, SLOW_US);
@@ -213,8 +212,8 @@ int walk_run(struct walk *w, size_t n_threads, struct error *err)
 {
 	set_pace(w, n_threads);
 	workq_run(w->q, copy_concurrency_get(&w->pace));
-	if (w->ctx && ctx_is_cancelled(w->ctx))
-		return ctx_check(w->ctx, err);
+	if (stage_io_is_cancelled(w->io))
+		return stage_io_check(w->io, err);
 	if (w->error.code && err)
 		*err = w->error;
 	return w->error.code;

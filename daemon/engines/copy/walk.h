@@ -16,7 +16,7 @@
 
 #include "daemon/engines/copy/workq.h"
 
-struct ctx;
+struct stage_io;
 struct error;
 struct path_filter;
 struct walk;
@@ -69,7 +69,7 @@ struct walk_ops {
 };
 
 /* Any part may be NULL but ops. filter prunes directories and leaves out entries. */
-int walk_new(struct walk **wp, struct ctx *ctx, const struct path_filter *filter,
+int walk_new(struct walk **wp, struct stage_io *io, const struct path_filter *filter,
 	     const struct walk_ops *ops, void *arg, struct error *err);
 void walk_free(struct walk *w);
 DEFINE_FREEP(struct walk, walk_free)

@@ -4,11 +4,11 @@
 #include <unistd.h>
 
 #include "common/util/error.h"
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/image/sqfs-file.h"
 #include "daemon/engines/image/sqfs-image.h"
 #include "daemon/engines/image/sqfs-inode.h"
 #include "daemon/engines/image/sqfs-scratch.h"
-#include "daemon/worker/ctx.h"
 
 enum {
 	CONTENT_READ = 1 << 20,
@@ -29,7 +29,7 @@ static void show_progress(struct sqfs_content *c, uint64_t bytes)
 	while (at > shown && !atomic_compare_exchange_weak(&c->shown, &shown, at))
 		;
 	if (at > shown)
-		ctx_add_progress(c->ctx, at - shown, 0);
+		stage_io_add_progress(c->io, at - shown, 0);
 }
 
 int sqfs_content_fail(int r, const char *path, struct error *err)
@@ -78,7 +78,7 @@ static int write_extents(struct sqfs_content *c, const struct sqfs_inode *inode,
 
 		if (!e->hole || !sparse) {
 			if (sparse)
-				r = ctx_charge(c->ctx, e->size, 0, err);
+				r = stage_io_charge(c->io, e->size, 0, err);
 			if (r == 0)
 				r = write_at(fd, e->data, e->size, *posp, path, err);
 		}
@@ -103,7 +103,7 @@ int sqfs_content_write(struct sqfs_content *c, const struct sqfs_inode *inode, u
 	if (!buf)
 		return error_set(err, ENOMEM, "no memory to extract the image");
 	while (pos < end) {
-		r = ctx_check(c->ctx, err);
+		r = stage_io_check(c->io, err);
 		if (r < 0)
 			return r;
 		size = end - pos < CONTENT_READ ? (size_t)(end - pos) : CONTENT_READ;

@@ -7,13 +7,13 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-struct ctx;
+struct stage_io;
 struct error;
 struct sqfs_image;
 struct sqfs_inode;
 
 struct sqfs_content {
-	struct ctx *ctx;
+	struct stage_io *io;
 	struct sqfs_image *img;
 	uint64_t image_size; /* spread over the content as progress */
 	uint64_t total;	     /* bytes of content that the image has */

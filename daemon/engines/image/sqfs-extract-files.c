@@ -5,9 +5,9 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/image/sqfs-extract-internal.h"
 #include "daemon/engines/image/sqfs-inode.h"
-#include "daemon/worker/ctx.h"
 
 #define BATCH_FILES 256
 #define BATCH_BYTES (8u << 20)
@@ -139,7 +139,7 @@ static int write_batch(struct extract *x, struct extract_batch *b, struct error 
 	}
 	end_placing(x);
 	if (r == 0)
-		ctx_add_progress(x->ctx, 0, n);
+		stage_io_add_progress(x->io, 0, n);
 	return r;
 }
 
@@ -155,7 +155,7 @@ static void run_batch(struct work *work, void *arg)
 
 void extract_give_work(struct extract *x, struct work *work)
 {
-	if (workq_get_queued(x->works) < x->ctx->policy.threads)
+	if (workq_get_queued(x->works) < x->io->n_threads)
 		workq_push(x->works, work);
 	else
 		work->run(work, x);

@@ -27,7 +27,7 @@ struct extract_file { /* with a place, or to get one */
 };
 
 struct extract {
-	struct ctx *ctx;
+	struct stage_io *io;
 	struct sqfs_image *img;
 	struct path_filter *filter;
 	struct workq *works;

@@ -6,8 +6,8 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/image/sqfs-extract-internal.h"
-#include "daemon/worker/ctx.h"
 
 /* A file of more is written by several threads, so much at a time. */
 #define RANGE_BYTES (16u << 20)
@@ -39,7 +39,7 @@ static int big_put(struct extract *x, struct extract_big *big, struct error *err
 		return 0;
 	if (!atomic_load(&x->failed))
 		r = extract_end_file(x, big->file, &big->fd, err);
-	ctx_add_progress(x->ctx, 0, 1);
+	stage_io_add_progress(x->io, 0, 1);
 	fd_closep(&big->fd);
 	free(big->file);
 	free(big);
@@ -164,7 +164,7 @@ int extract_file_at_once(struct extract *x, const struct sqfs_inode *inode, cons
 	if (r != 0) {
 		big_abandon(big);
 		if (r == 1)
-			ctx_add_progress(x->ctx, 0, 1);
+			stage_io_add_progress(x->io, 0, 1);
 		return r < 0 ? r : 0;
 	}
 	failed = give_ranges(x, big, err);
@@ -190,6 +190,6 @@ int extract_symlink(struct extract *x, const struct sqfs_inode *inode, const cha
 		r = tree_add_symlink(x->tree, path, text, &meta, err);
 	pthread_mutex_unlock(&x->lock);
 	if (r >= 0)
-		ctx_add_progress(x->ctx, 0, 1);
+		stage_io_add_progress(x->io, 0, 1);
 	return r < 0 ? r : 0;
 }

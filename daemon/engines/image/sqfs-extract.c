@@ -24,13 +24,14 @@
 #include <stdlib.h>
 #include <string.h>
 
+#include "common/dataset/dataset.h"
 #include "common/dataset/path-filter.h"
 #include "common/dataset/member-path.h"
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/image/sqfs-dir.h"
 #include "daemon/engines/image/sqfs-extract-internal.h"
 #include "daemon/engines/image/sqfs-image.h"
 #include "daemon/engines/image/sqfs-inode.h"
-#include "daemon/worker/ctx.h"
 
 struct extract_dir { /* to be listed */
 	struct work work;
@@ -104,7 +105,7 @@ static int extract_dir(struct extract *x, const struct sqfs_inode *inode, const 
 static int extract_inode(struct listing *l, const struct sqfs_inode *inode, const char *full,
 			 struct error *err)
 {
-	const struct dataset *ds = l->x->ctx->ds;
+	const struct dataset *ds = l->x->io->ds;
 	char path[MEMBER_PATH_SIZE];
 	bool taken;
 
@@ -138,7 +139,7 @@ static int extract_entry(struct listing *l, const struct sqfs_dirent *ent, struc
 	r = snprintf(full, sizeof(full), "%s%s%s", dir, *dir ? "/" : "", ent->name);
 	if (r >= (int)sizeof(full) || ent->name_size > MEMBER_MAX_NAME)
 		return error_set(err, ENAMETOOLONG, "the image has too long a name: %.200s…", full);
-	r = ctx_check(l->x->ctx, err);
+	r = stage_io_check(l->x->io, err);
 	if (r < 0)
 		return r;
 	r = sqfs_inode_load(l->x->img, ent->ref, &inode);
@@ -197,20 +198,20 @@ static int extract_all(struct extract *x, struct error *err)
 		return sqfs_content_fail(r, "/", err);
 	r = extract_inode(&top, &root, "", err);
 	/* Without its directories a name may come again, and the last one has to win. */
-	workq_run(x->works, x->ctx->ds->strip > 0 ? 1 : x->ctx->policy.threads);
+	workq_run(x->works, x->io->ds->strip > 0 ? 1 : x->io->n_threads);
 	if (r < 0 || !atomic_load(&x->failed))
 		return r;
 	*err = x->error;
 	return err->code;
 }
 
-int sqfs_extract(struct ctx *ctx, struct sqfs_image *img, int root, uint64_t size, uint64_t content,
-		 struct sqfs_extract_result *result, struct error *err)
+int sqfs_extract(struct stage_io *io, struct sqfs_image *img, int root, uint64_t size,
+		 uint64_t content, struct sqfs_extract_result *result, struct error *err)
 {
 	_cleanup_(extract_deinit) struct extract x = {
-		.ctx = ctx,
+		.io = io,
 		.img = img,
-		.content = { ctx, img, size, content },
+		.content = { io, img, size, content },
 		.lock = PTHREAD_MUTEX_INITIALIZER,
 		.places_lock = PTHREAD_MUTEX_INITIALIZER,
 		.places_put = PTHREAD_COND_INITIALIZER,
@@ -221,9 +222,9 @@ int sqfs_extract(struct ctx *ctx, struct sqfs_image *img, int root, uint64_t siz
 
 	if (workq_new(&x.works, &x) < 0)
 		return extract_no_memory(err);
-	r = path_filter_new(&x.filter, ctx->ds, err);
+	r = path_filter_new(&x.filter, io->ds, err);
 	if (r == 0)
-		r = tree_new(&x.tree, root, ctx, err);
+		r = tree_new(&x.tree, root, io, err);
 	if (r < 0)
 		return r;
 	tree_set_settle(x.tree, extract_settle, &x);

@@ -7,7 +7,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
-struct ctx;
+struct stage_io;
 struct error;
 struct sqfs_image;
 
@@ -22,5 +22,5 @@ struct sqfs_extract_result {
  * root: an open, empty directory. By the dataset's strip=, subdir=, include= and exclude=. size: of
  * the image, spread over the content as progress.
  */
-int sqfs_extract(struct ctx *ctx, struct sqfs_image *img, int root, uint64_t size, uint64_t content,
-		 struct sqfs_extract_result *result, struct error *err);
+int sqfs_extract(struct stage_io *io, struct sqfs_image *img, int root, uint64_t size,
+		 uint64_t content, struct sqfs_extract_result *result, struct error *err);

@@ -15,22 +15,23 @@
 #include <stdlib.h>
 #include <sys/resource.h>
 
+#include "common/dataset/dataset.h"
 #include "common/sandbox/sandbox.h"
 #include "common/util/buffer.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/log.h"
 #include "daemon/engines/copy/copy-file.h"
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/image/sqfs-copy.h"
 #include "daemon/engines/image/sqfs-image.h"
-#include "daemon/worker/ctx.h"
 
 #define HYDRATE_THREADS 4
 #define HYDRATE_RANGE (8 * SQFS_COPY_PIECE)
 #define HYDRATE_NICE 10
 
 struct sqfs_hydrate {
-	struct ctx *ctx;
+	struct stage_io *io;
 	int in, out;
 	struct stat st;
 	struct sqfs_copy *copy;
@@ -44,10 +45,10 @@ struct sqfs_hydrate {
 /* Once: the others stop, too. */
 static void give_up(struct sqfs_hydrate *h, const struct error *err)
 {
-	if (atomic_exchange(&h->stop, true) || ctx_is_cancelled(h->ctx))
+	if (atomic_exchange(&h->stop, true) || stage_io_is_cancelled(h->io))
 		return;
-	ctx_warn(h->ctx, "the copy behind the mount has ended, it is read from the source: %s",
-		 err->text);
+	stage_io_warn(h->io, "the copy behind the mount has ended, it is read from the source: %s",
+		      err->text);
 }
 
 /* Everything is there. Of an image that changed meanwhile there is no telling which one it is. */
@@ -56,11 +57,11 @@ static void complete(struct sqfs_hydrate *h)
 	struct error err = ERROR_INIT;
 
 	if (copy_file_finish(h->in, h->out, &h->st, &err) < 0)
-		ctx_warn(h->ctx, "the image behind the mount: %s; start again with one that stays",
-			 err.text);
+		stage_io_warn(h->io,
+			      "the image behind the mount: %s; start again with one that stays",
+			      err.text);
 	else
-		log_print(LOG_LEVEL_INFO, h->ctx->ds->name,
-			  "the copy behind the mount is complete");
+		log_print(LOG_LEVEL_INFO, h->io->ds->name, "the copy behind the mount is complete");
 }
 
 /* What was cut off meanwhile reads as a hole where holes are looked for, and may have been zeros
@@ -84,7 +85,7 @@ static int copy_range(struct sqfs_hydrate *h, int in, uint64_t from, char *buf, 
 
 	for (; from < end && from < size && !atomic_load(&h->stop); from = to) {
 		to = size - from < SQFS_COPY_PIECE ? size : from + SQFS_COPY_PIECE;
-		r = copy_file_part(h->ctx, in, h->out, from, to, copy_file_is_sparse(&h->st), buf,
+		r = copy_file_part(h->io, in, h->out, from, to, copy_file_is_sparse(&h->st), buf,
 				   COPY_BUFFER_SIZE, &us, err);
 		if (r == 0)
 			r = check_size(in, to, err);
@@ -127,14 +128,14 @@ static void *hydrate_thread(void *arg)
 	return NULL;
 }
 
-int sqfs_hydrate_new(struct sqfs_hydrate **hp, struct ctx *ctx, struct sqfs_image *img, int in,
+int sqfs_hydrate_new(struct sqfs_hydrate **hp, struct stage_io *io, struct sqfs_image *img, int in,
 		     int out, const struct stat *st, struct error *err)
 {
 	_cleanup_(sqfs_hydrate_freep) struct sqfs_hydrate *h = calloc(1, sizeof(*h));
 
 	if (!h)
 		return error_set(err, ENOMEM, "no memory to copy the image");
-	h->ctx = ctx;
+	h->io = io;
 	h->in = in;
 	h->out = out;
 	h->st = *st;
@@ -149,8 +150,7 @@ int sqfs_hydrate_new(struct sqfs_hydrate **hp, struct ctx *ctx, struct sqfs_imag
 
 void sqfs_hydrate_start(struct sqfs_hydrate *h)
 {
-	const size_t most = policy_get_most(h->ctx->policy.max_readers, HYDRATE_THREADS,
-					    HYDRATE_THREADS);
+	const size_t most = stage_io_get_most(h->io->max_readers, HYDRATE_THREADS, HYDRATE_THREADS);
 	struct error err = ERROR_INIT;
 
 	while (h->n_threads < most &&

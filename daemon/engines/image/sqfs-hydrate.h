@@ -8,7 +8,7 @@
 
 #include "common/util/cleanup.h"
 
-struct ctx;
+struct stage_io;
 struct error;
 struct sqfs_hydrate;
 struct sqfs_image;
@@ -16,7 +16,7 @@ struct sqfs_image;
 /* in: the image's file as img has it open; out: the copy, of its size. Both stay the caller's. st:
  * what in was when it was looked at. img reads from the copy from now on; nobody else may read
  * from img yet. */
-int sqfs_hydrate_new(struct sqfs_hydrate **hp, struct ctx *ctx, struct sqfs_image *img, int in,
+int sqfs_hydrate_new(struct sqfs_hydrate **hp, struct stage_io *io, struct sqfs_image *img, int in,
 		     int out, const struct stat *st, struct error *err);
 
 /* Begins. What goes wrong from now on is a warning of the dataset's: its readers go on with the

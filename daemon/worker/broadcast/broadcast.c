@@ -112,7 +112,7 @@ static void broadcast_deinit(struct broadcast *s)
 	if (s->dirfd >= 0) {
 		fd = s->src->landed ? -1 : open_data(s, &st);
 		if (fd >= 0 && ftruncate(fd, 0) < 0)
-			ctx_warn(s->ctx, "%s/" FILE_DATA " could not be emptied", s->dir);
+			stage_io_warn(&s->ctx->io, "%s/" FILE_DATA " could not be emptied", s->dir);
 		fd_closep(&fd);
 		fd_closep(&s->dirfd);
 		(void)rmtree_at(s->ctx->tmp_fd, s->name, NULL, NULL); /* else with the manifest */
@@ -176,7 +176,7 @@ int broadcast_move(struct ctx *ctx, struct source *src, int out, struct hash *ha
 
 	for (uint64_t from = 0; r == 0 && from < size; from = to) {
 		to = size - from < PLAN_BROADCAST_STEP ? size : from + PLAN_BROADCAST_STEP;
-		r = copy_file_range_data(ctx, src->fd, out, from, to, false, hash, err);
+		r = copy_file_range_data(&ctx->io, src->fd, out, from, to, false, hash, err);
 		if (r == 0)
 			(void)fallocate(src->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 					(off_t)from, (off_t)(to - from)); /* else later */

@@ -34,7 +34,7 @@ static int copy_hashed(struct file_copy *f, const struct source *src, struct err
 
 	if (hash_new(&hash) < 0)
 		return error_set(err, ENOMEM, "out of memory");
-	r = copy_file_range_data(f->ctx, f->in, f->out, 0, (uint64_t)f->st.st_size,
+	r = copy_file_range_data(&f->ctx->io, f->in, f->out, 0, (uint64_t)f->st.st_size,
 				 copy_file_is_sparse(&f->st), hash, err);
 	return r < 0 ? r : hash_check(hash, f->ctx->ds->sha256, src->path, err);
 }
@@ -76,7 +76,7 @@ static int copy_file(struct ctx *ctx, struct source *src, struct target *target,
 	else if (r == 0 && ctx->ds->verify == DATASET_VERIFY_SHA256)
 		r = copy_hashed(&f, src, err);
 	else if (r == 0)
-		r = copy_ranges_of_file(ctx, f.in, f.out, &f.st, err);
+		r = copy_ranges_of_file(&ctx->io, f.in, f.out, &f.st, err);
 	if (r == 0 && ctx->ds->verify != DATASET_VERIFY_NONE)
 		r = check_size(&f, err);
 	if (r == 0 && !src->landed)
@@ -98,9 +98,49 @@ static int refuse_itself(const struct source *src, const struct target *target, 
 	return error_set_hint(err, -EINVAL, "name what is to be staged below it, or another DEST");
 }
 
+static struct copy_member get_member(const void *arg, size_t i)
+{
+	const struct source_member *m = &((const struct source *)arg)->members[i];
+
+	return (struct copy_member){ m->path, m->name };
+}
+
+static int open_member(const void *arg, size_t i, int *fdp, struct stat *st, struct error *err)
+{
+	return source_open_member(arg, i, fdp, st, err);
+}
+
+static int open_link(const void *arg, int root, int dirfd, const char *name, const char *path,
+		     int *fdp, struct stat *st, struct error *err)
+{
+	return source_open_link(arg, root, dirfd, name, path, fdp, st, err);
+}
+
+static bool takes(const void *arg, const char *path)
+{
+	return source_takes(arg, path);
+}
+
+static const struct copy_source_ops source_ops = {
+	.get_member = get_member,
+	.open_member = open_member,
+	.open_link = open_link,
+	.takes = takes,
+};
+
 static int copy_dir(struct ctx *ctx, struct source *src, struct target *target,
 		    struct copy_result *result, struct error *err)
 {
+	const struct copy_source from = {
+		.ops = &source_ops,
+		.arg = src,
+		.path = src->path,
+		.fd = src->kind == SOURCE_SET ? -1 : src->fd,
+		.n_members = src->n_members,
+		.is_part = src->taken,
+		.kept = src->kept,
+		.n_readers = src->n_readers,
+	};
 	_cleanup_(fd_closep) int root = -1;
 
 	if (src->real && path_is_beneath(target->path, src->real))
@@ -111,7 +151,7 @@ static int copy_dir(struct ctx *ctx, struct source *src, struct target *target,
 	if (root < 0)
 		return error_errno(err, errno, "open %s", target->path);
 	target->root_mode = src->kind == SOURCE_DIR ? copy_file_mode(src->st.st_mode) : 0755;
-	return copy_tree(ctx, src, root, result, err);
+	return copy_tree(&ctx->io, &from, root, result, err);
 }
 
 static int copy_stage(struct ctx *ctx, struct source *src, const struct facts *facts,

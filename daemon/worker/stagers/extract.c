@@ -63,7 +63,7 @@ static int open_tar(struct untar *x, struct source *src, const struct facts *fac
 	_cleanup_(stream_closep) struct stream *in = NULL;
 	int r;
 
-	r = source_open_stream(x->ctx, src, hash, &in, err);
+	r = source_open_stream(ctx_of_io(x->io), src, hash, &in, err);
 	if (r == 0 && facts->filter != FILTER_NONE)
 		r = unwrap(&in, facts->filter, err);
 	if (r == 0)
@@ -83,12 +83,12 @@ static int open_zip(struct untar *x, struct source *src, struct hash *hash, stru
 	int r;
 
 	if (hash) /* read twice from here on */
-		ctx_set_passes(x->ctx, src->landed ? 4 : 2);
-	r = hash ? stream_new_file(&in, x->ctx, src->fd, hash, err) : 0;
+		ctx_set_passes(ctx_of_io(x->io), src->landed ? 4 : 2);
+	r = hash ? stream_new_file(&in, x->io, src->fd, hash, err) : 0;
 	if (r == 0 && hash)
 		r = stream_drain(in, err);
 	if (r == 0)
-		r = decode_open_zip_file(&decode, x->ctx, src->fd, err);
+		r = decode_open_zip_file(&decode, x->io, src->fd, err);
 	if (r == 0)
 		r = members_open_decode(mp, decode, &hook, err);
 	if (r == 0)
@@ -102,23 +102,25 @@ static void report(struct untar *x)
 
 	tree_get_counts(x->tree, &counts);
 	if (counts.replaced)
-		ctx_warn(x->ctx,
-			 "%llu names come more than once in the archive, the last ones count",
-			 (unsigned long long)counts.replaced);
+		stage_io_warn(x->io,
+			      "%llu names come more than once in the archive, the last ones count",
+			      (unsigned long long)counts.replaced);
 	if (x->n_absolute)
-		ctx_warn(x->ctx,
-			 "%llu names in the archive began with \"/\", which was taken off, as tar "
-			 "and unzip "
-			 "do",
-			 (unsigned long long)x->n_absolute);
+		stage_io_warn(
+			x->io,
+			"%llu names in the archive began with \"/\", which was taken off, as tar "
+			"and unzip "
+			"do",
+			(unsigned long long)x->n_absolute);
 	if (x->odd_end)
-		ctx_warn(x->ctx, "%s: it may be half of an archive; accepted, as verify=none says",
-			 x->odd_end);
-	if (x->n_archives && !x->ctx->ds->nested)
-		ctx_warn(x->ctx,
-			 "%llu members are archives themselves (%.200s); the option nested "
-			 "extracts them too",
-			 (unsigned long long)x->n_archives, x->first_archive);
+		stage_io_warn(x->io,
+			      "%s: it may be half of an archive; accepted, as verify=none says",
+			      x->odd_end);
+	if (x->n_archives && !x->io->ds->nested)
+		stage_io_warn(x->io,
+			      "%llu members are archives themselves (%.200s); the option nested "
+			      "extracts them too",
+			      (unsigned long long)x->n_archives, x->first_archive);
 }
 
 /* Everything is written when it comes back without an error. */
@@ -132,16 +134,16 @@ static int extract_members(struct untar *x, struct members *members, struct erro
 static int extract_all(struct untar *x, struct source *src, const struct facts *facts,
 		       struct target *target, struct error *err)
 {
-	const struct dataset *ds = x->ctx->ds;
+	const struct dataset *ds = x->io->ds;
 	_cleanup_(hash_freep) struct hash *hash = NULL;
 	_cleanup_(members_closep) struct members *members = NULL;
 	int r;
 
-	data_rlimit_set(get_n_writers(x->ctx));
+	data_rlimit_set(get_n_writers(ctx_of_io(x->io)));
 	if (facts->format == FORMAT_ZIP) { /* read here and there */
 		if (src->is_remote)
-			ctx_set_passes(x->ctx, 2); /* it comes, and is unpacked */
-		r = source_spool(x->ctx, src, target, err);
+			ctx_set_passes(ctx_of_io(x->io), 2); /* it comes, and is unpacked */
+		r = source_spool(ctx_of_io(x->io), src, target, err);
 		if (r < 0)
 			return r;
 	}
@@ -177,7 +179,7 @@ static int extract_stage(struct ctx *ctx, struct source *src, const struct facts
 			 struct stager_result *result, struct error *err)
 {
 	_cleanup_(fd_closep) int root = -1;
-	struct untar x = { .ctx = ctx };
+	struct untar x = { .io = &ctx->io };
 	struct tree_counts counts;
 	int r;
 
@@ -188,9 +190,9 @@ static int extract_stage(struct ctx *ctx, struct source *src, const struct facts
 		return error_errno(err, errno, "open %s", target->path);
 	r = path_filter_new(&x.filter, ctx->ds, err);
 	if (r == 0)
-		r = tree_new(&x.tree, root, ctx, err);
+		r = tree_new(&x.tree, root, &ctx->io, err);
 	if (r == 0)
-		r = writers_new(&x.writers, x.tree, ctx, get_n_writers(ctx), err);
+		r = writers_new(&x.writers, x.tree, &ctx->io, get_n_writers(ctx), err);
 	if (r == 0)
 		r = extract_all(&x, src, facts, target, err);
 	if (r == 0) {

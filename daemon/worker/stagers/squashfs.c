@@ -68,8 +68,9 @@ static int squashfs_end_check(struct ctx *ctx, struct sqfs_check *check, struct 
 	else if (r == -EOPNOTSUPP || r == -EINVAL)
 		error_set_hint(err, r, "make it again (stagectl pack)");
 	if (r == 0 && counts->n_hidden > 0)
-		ctx_warn(ctx, "devices, FIFOs and sockets of the image are left out: %llu",
-			 (unsigned long long)counts->n_hidden);
+		stage_io_warn(&ctx->io,
+			      "devices, FIFOs and sockets of the image are left out: %llu",
+			      (unsigned long long)counts->n_hidden);
 	return r;
 }
 
@@ -95,7 +96,7 @@ static int squashfs_verify(struct ctx *ctx, struct source *src, struct error *er
 		return 0;
 	if (hash_new(&hash) < 0)
 		return error_set(err, ENOMEM, "no memory to verify the image");
-	r = stream_new_file(&in, ctx, src->fd, hash, err);
+	r = stream_new_file(&in, &ctx->io, src->fd, hash, err);
 	if (r == 0)
 		r = stream_drain(in, err);
 	return r < 0 ? r : hash_check(hash, ctx->ds->sha256, src->path, err);
@@ -111,10 +112,10 @@ static int squashfs_copy_data(struct ctx *ctx, struct source *src, int out, stru
 	if (src->landed)
 		r = broadcast_move(ctx, src, out, hash, err);
 	else if (hash)
-		r = copy_file_range_data(ctx, src->fd, out, 0, (uint64_t)src->st.st_size,
+		r = copy_file_range_data(&ctx->io, src->fd, out, 0, (uint64_t)src->st.st_size,
 					 copy_file_is_sparse(&src->st), hash, err);
 	else
-		r = copy_ranges_of_file(ctx, src->fd, out, &src->st, err);
+		r = copy_ranges_of_file(&ctx->io, src->fd, out, &src->st, err);
 	if (r == 0 && !src->landed)
 		r = copy_file_finish(src->fd, out, &src->st, err);
 	return r < 0 || !hash ? r : hash_check(hash, ctx->ds->sha256, src->path, err);
@@ -322,8 +323,8 @@ static int squashfs_stage_extract(struct ctx *ctx, struct source *src, struct ta
 	if (r == 0)
 		r = squashfs_make_root(target, &root, err);
 	if (r == 0)
-		r = sqfs_extract(ctx, img, root, (uint64_t)src->st.st_size, counts.bytes, &done,
-				 err);
+		r = sqfs_extract(&ctx->io, img, root, (uint64_t)src->st.st_size, counts.bytes,
+				 &done, err);
 	if (r == 0)
 		r = source_check_unchanged(src, err);
 	if (r < 0)

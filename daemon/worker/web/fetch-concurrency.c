@@ -1,14 +1,14 @@
 #include "daemon/worker/web/fetch-concurrency.h"
 
-#include "daemon/worker/policy.h"
+#include "daemon/engines/copy/stage-io.h"
 
 #define START 2
 #define WINDOW_MS 400
 
 void fetch_concurrency_init(struct fetch_concurrency *p, size_t max)
 {
-	*p = (struct fetch_concurrency){ .max = policy_get_most(max, FETCH_CONCURRENCY_USUAL,
-								FETCH_CONCURRENCY_MAX) };
+	*p = (struct fetch_concurrency){ .max = stage_io_get_most(max, FETCH_CONCURRENCY_USUAL,
+								  FETCH_CONCURRENCY_MAX) };
 	p->n = p->max < START ? p->max : START;
 }
 

@@ -53,11 +53,12 @@ static int name_object(struct fetch_object *o, size_t n_prefix, struct error *er
 static void warn_of_markers(struct ctx *ctx, size_t n, const char *first)
 {
 	if (n > 0)
-		ctx_warn(ctx,
-			 "%zu objects with content are left out, because their keys end in \"/\" "
-			 "as no "
-			 "file's name can (%.300s)",
-			 n, first);
+		stage_io_warn(
+			&ctx->io,
+			"%zu objects with content are left out, because their keys end in \"/\" "
+			"as no "
+			"file's name can (%.300s)",
+			n, first);
 }
 
 /* Those that are files. The others are freed. */

@@ -7,8 +7,8 @@
 #include "common/protocol/kv.h"
 #include "common/protocol/proto.h"
 #include "daemon/engines/copy/copy-concurrency.h"
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/worker/ctx-internal.h"
-#include "daemon/worker/policy.h"
 #include "daemon/worker/web/fetch-concurrency.h"
 
 static size_t get_copy(size_t limit)
@@ -46,7 +46,7 @@ static size_t get_threads(size_t limit)
 
 static size_t get_most(size_t limit)
 {
-	return policy_get_most(limit, 16, 64);
+	return stage_io_get_most(limit, 16, 64);
 }
 
 static void test_a_higher_limit_never_means_fewer(void **state)

@@ -1,0 +1,34 @@
+/*
+ * Text of a library is told apart by its words: what ends too early is cut off, all else is
+ * damaged.
+ */
+#include "daemon/engines/archive/damage.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <stdio.h>
+#include <string.h>
+
+#include "common/util/error.h"
+#include "common/util/parse.h"
+#include "daemon/engines/archive/untar-reader.h"
+
+int damage_set_error(struct error *err, int r, const char *what, uint64_t size)
+{
+	char how[ERROR_MAX_SIZE / 2], text[PARSE_SIZE_TEXT];
+	bool no_end;
+
+	if (r != -ENODATA && r != -EBADMSG)
+		return r;
+	snprintf(how, sizeof(how), "%.500s", err ? err->text : "");
+	no_end = strstr(how, UNTAR_NO_END);
+	if (r == -EBADMSG)
+		error_set(err, EIO, "%.400s is damaged (%s)", what, how);
+	else if (size)
+		error_set(err, EIO, "%.400s is cut off after %s (%s)", what,
+			  size_to_string(size, text), how);
+	else
+		error_set(err, EIO, "%.400s is cut off (%s)", what, how);
+	return error_set_hint(err, -EIO, "%s%s", DAMAGE_HINT,
+			      no_end ? ", or take it as it is by verify=none" : "");
+}
