@@ -91,7 +91,7 @@ static int open_scan(struct ctx *ctx, const struct source *src, int fd, enum fac
 /* Who may say where an archive's files are: this user, root, and the archive's owner. */
 static bool open_may_be_taken(const struct stat *st, const struct stat *archive)
 {
-	return S_ISREG(st->st_mode) && !(st->st_mode & S_IWOTH) &&
+	return S_ISREG(st->st_mode) && !(st->st_mode & (S_IWGRP | S_IWOTH)) &&
 	       (st->st_uid == geteuid() || st->st_uid == 0 || st->st_uid == archive->st_uid);
 }
 
