@@ -293,10 +293,12 @@ int privop_go(struct keeper *k, struct call *c)
 }
 
 /* Any user can have a program of root's run under the title of a step daemon (exec -a, sudo). He
- * can't choose the file: its name, and the way to it, which is root's alone. The kernel adds a word
- * if Slurm was updated since. */
+ * can't choose the file: its name, and the way to it, which is root's alone. Debian and Ubuntu
+ * call it slurmstepd-wlm. The kernel adds a word if Slurm was updated since. */
 static bool is_step_daemon(pid_t pid)
 {
+	static const char *const names[] = { "slurmstepd", "slurmstepd (deleted)", "slurmstepd-wlm",
+					     "slurmstepd-wlm (deleted)" };
 	char link[32], path[PATH_MAX];
 	_cleanup_(fd_closep) int dir = -1;
 	const char *name;
@@ -306,8 +308,10 @@ static bool is_step_daemon(pid_t pid)
 	n = readlink(link, path, sizeof(path) - 1);
 	path[n > 0 ? n : 0] = '\0';
 	dir = root_path_open_above(path, &name);
-	return dir >= 0 &&
-	       (strcmp(name, "slurmstepd") == 0 || strcmp(name, "slurmstepd (deleted)") == 0);
+	for (size_t i = 0; dir >= 0 && i < ARRAY_SIZE(names); i++)
+		if (strcmp(name, names[i]) == 0)
+			return true;
+	return false;
 }
 
 int privop_look(struct keeper *k, struct call *c)

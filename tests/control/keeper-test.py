@@ -12,6 +12,7 @@ import errno
 import fcntl
 import glob
 import grp
+import itertools
 import os
 import pwd
 import random
@@ -2393,15 +2394,17 @@ def test_without_a_configuration_slurm_is_asked_at_the_usual_place():
 
 def test_a_title_is_no_step_daemon():
     """Root runs it under the title of one, as sudo does for a user. Seen failing where title and user ids are enough; with
-    the answer of root's turned round; and without the word of a program that was replaced."""
+    the answer of root's turned round; without the word of a program that was replaced; and without the name that Debian
+    gives it."""
     def run_as(program):
         return subprocess.Popen([f'slurmstepd: [{j.id}.0]', '1000'], executable=program)
 
-    real, open_to_all = f'{SCRATCH}/bin/slurmstepd', f'{SCRATCH}/sticky/slurmstepd'
-    for path in real, open_to_all:
+    names = {name: f'{SCRATCH}/bin/{name}' for name in ('slurmstepd', 'slurmstepd-wlm')}
+    open_to_all, another = f'{SCRATCH}/sticky/slurmstepd', f'{SCRATCH}/bin/slurmstepd-other'
+    for path in *names.values(), open_to_all, another:
         shutil.copy(shutil.which('sleep'), path)
     j = dead_job()
-    for replaced in False, True:
+    for real, replaced in itertools.product(names.values(), (False, True)):
         daemon = run_as(real)
         if replaced:
             os.unlink(real)
@@ -2409,7 +2412,7 @@ def test_a_title_is_no_step_daemon():
         assert os.path.exists(j.dir)
         daemon.kill()
         daemon.wait()
-    for path in shutil.which('sleep'), open_to_all:
+    for path in shutil.which('sleep'), open_to_all, another:
         j = j if os.path.exists(j.dir) else dead_job()
         false = run_as(path)
         reap_while('')
