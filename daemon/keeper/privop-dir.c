@@ -348,14 +348,18 @@ int privop_write(struct keeper *k, struct call *c)
 	return write(fd, c->a->text, (size_t)size) != size ? -ENOSPC : 0;
 }
 
-static int take_lock(struct keeper *k, const struct call *c, int *fdp)
+/* Each try is at the file that was opened first. A new one would stand in a directory that another
+ * process removes: that removal would fail, and who has the new file believes that all is gone. */
+static int take_lock(struct keeper *k, const struct call *c)
 {
-	const bool take = c->a->n[0] == PRIVOP_LOCK_TAKE;
+	int *const fdp = &k->locks[c->a->dir];
 
-	if (flock(*fdp, LOCK_NB | (take ? LOCK_EX : LOCK_SH)) < 0)
+	if (*fdp < 0)
+		*fdp = openat(c->dir, RUNDIR_LOCK, LOCK_FLAGS | O_CREAT, 0600);
+	if (*fdp < 0)
+		return -errno;
+	if (flock(*fdp, LOCK_EX | LOCK_NB) < 0)
 		return errno == EWOULDBLOCK ? -EBUSY : -errno;
-	if (take)
-		k->locks[c->a->dir] = steal_fd(fdp);
 	return 0;
 }
 
@@ -370,18 +374,21 @@ int privop_lock(struct keeper *k, struct call *c)
 		return -EPERM;
 	if (n[0] != PRIVOP_LOCK_LOOK && n[0] != PRIVOP_LOCK_READ && privop_is_others(k, c->a->dir))
 		return -EPERM;
-	if (n[0] == PRIVOP_LOCK_FREE)
+	if (n[0] == PRIVOP_LOCK_TAKE)
+		return take_lock(k, c);
+	if (n[0] == PRIVOP_LOCK_FREE) {
 		fd_closep(&k->locks[c->a->dir]);
-	if (n[0] == PRIVOP_LOCK_FREE || (n[0] == PRIVOP_LOCK_TAKE && k->locks[c->a->dir] >= 0))
 		return 0;
-	fd = openat(c->dir, RUNDIR_LOCK, LOCK_FLAGS | (n[0] == PRIVOP_LOCK_TAKE ? O_CREAT : 0),
-		    0600);
+	}
+	fd = openat(c->dir, RUNDIR_LOCK, LOCK_FLAGS);
 	if (fd < 0)
 		return -errno;
+	if (n[0] == PRIVOP_LOCK_LOOK)
+		return flock(fd, LOCK_SH | LOCK_NB) == 0 ? 0
+		       : errno == EWOULDBLOCK		 ? -EBUSY
+							 : -errno;
 	if (n[0] == PRIVOP_LOCK_WRITE)
 		return pwrite(fd, n + 1, LOCK_NUMBERS, sizeof(struct rundir_mark)) < 0 ? -errno : 0;
-	if (n[0] != PRIVOP_LOCK_READ)
-		return take_lock(k, c, &fd);
 	n[1] = n[2] = 0;
 	return pread(fd, n + 1, LOCK_NUMBERS, sizeof(struct rundir_mark)) < 0 ? -errno : 0;
 }

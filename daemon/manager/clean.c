@@ -43,7 +43,8 @@
 #define KILL_GRACE_MS 500
 #define POLL_US 5000
 #define BEHIND_NICE 5
-#define HOLD_MS 5000	  /* while somebody mounts on the tmpfs again and again */
+#define HOLD_MS 5000 /* while somebody mounts on the tmpfs again and again */
+#define LET_GO_MS 1000
 #define ELSEWHERE_MS 5000 /* for what the manifests name: a shared file system may hang */
 
 struct clean {
@@ -292,16 +293,24 @@ static int free_memory(struct clean *c, struct error *err)
 	return jobdir_remove(c->dir, PRIVOP_NAME_MEMORY, 0, err);
 }
 
+/* Who opened it before the lock was removed has made a lock of his own in it by then. He sees to the
+ * rest, or lets go at once because he looked for it under its old name: then it is ours again. */
 static int remove_record(struct clean *c, struct error *err)
 {
 	static const enum privop_name names[] = { PRIVOP_NAME_STATE, PRIVOP_NAME_LOCK };
-	int r = remove_names(c, names, ARRAY_SIZE(names), err);
+	const uint64_t until_ms = clock_ms() + LET_GO_MS;
+	int r;
 
-	r = r < 0 ? r : jobdir_check_place(c->dir, err);
-	r = r == 0 ? jobdir_remove_itself(c->dir, err) : r;
-	/* Who had opened it by then has made a lock of his own in it, and sees to the rest. */
-	return r == -ENOTEMPTY && faccessat(c->dir->fd, RUNDIR_LOCK, F_OK, 0) == 0 ? JOBDIR_E_GONE
-										   : r;
+	for (;;) {
+		r = remove_names(c, names, ARRAY_SIZE(names), err);
+		r = r < 0 ? r : jobdir_check_place(c->dir, err);
+		r = r == 0 ? jobdir_remove_itself(c->dir, err) : r;
+		if (r != -ENOTEMPTY || faccessat(c->dir->fd, RUNDIR_LOCK, F_OK, 0) < 0)
+			return r;
+		jobdir_unlock(c->dir);
+		if (jobdir_lock(c->dir, until_ms, err) != 0)
+			return JOBDIR_E_GONE;
+	}
 }
 
 int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,

@@ -297,6 +297,22 @@ static void test_a_lock_is_roots_until_its_directory_is_closed(void **state)
 		assert_int_equal(lock(dir, PRIVOP_LOCK_TAKE), -EPERM);
 }
 
+/* Breaks where each try opens the file by its name. */
+static void test_who_waits_for_a_lock_makes_none_anew(void **state)
+{
+	const uint32_t own = (uint32_t)open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0),
+		       again = (uint32_t)open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0);
+
+	assert_int_equal(lock(own, PRIVOP_LOCK_TAKE), 0);
+	assert_int_equal(lock(again, PRIVOP_LOCK_TAKE), -EBUSY);
+	assert_int_equal(privops_do_name(PRIVOP_REMOVE, own, PRIVOP_NAME_LOCK, 0, 0, 0), 0);
+	assert_int_equal(lock(again, PRIVOP_LOCK_TAKE), -EBUSY);
+	assert_int_equal(privops_do_name(PRIVOP_CLOSE_DIR, own, 0, 0, 0, 0), 0);
+	assert_int_equal(lock(again, PRIVOP_LOCK_TAKE), 0);
+	assert_int_equal(lock(again, PRIVOP_LOCK_LOOK), -ENOENT);
+	assert_int_equal(privops_do_name(PRIVOP_CLOSE_DIR, again, 0, 0, 0, 0), 0);
+}
+
 static off_t size_of(const char *name)
 {
 	char path[4096];
@@ -841,6 +857,7 @@ int main(int argc, char **argv)
 		TEST(test_what_is_aside_is_changed_by_its_own_user_alone),
 		TEST(test_a_directory_that_root_makes_says_whose_it_is),
 		TEST(test_a_lock_is_roots_until_its_directory_is_closed),
+		TEST(test_who_waits_for_a_lock_makes_none_anew),
 		TEST(test_files_have_an_end_and_are_written_by_root_alone),
 		TEST(test_what_is_the_jobs_own_can_be_made_and_set_aside),
 		TEST(test_a_half_made_place_for_what_is_kept_becomes_the_users),
