@@ -194,7 +194,9 @@ int archive_open(struct ctx *ctx, const struct source *src, int fd, enum facts_f
 	if (fstat(fd, st) < 0)
 		return error_errno(err, errno, "look at the archive");
 	data_rlimit_set(ctx->policy.threads);
-	by_file = format == FORMAT_TAR ? open_by_file(ctx, src, fd, st, &x) : 0;
+	by_file = format == FORMAT_TAR && ctx->ds->verify != DATASET_VERIFY_SHA256
+			  ? open_by_file(ctx, src, fd, st, &x)
+			  : 0;
 	r = by_file ? 0 : open_by_scan(ctx, src, fd, format, st, &x, &odd_end, err);
 	if (r < 0)
 		return r;

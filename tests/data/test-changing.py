@@ -4,6 +4,7 @@
 The library of SLOW_GATE holds the worker at a known place while the source is changed.
 """
 import errno
+import hashlib
 import io
 import os
 import re
@@ -256,9 +257,9 @@ def make_index(path):
     subprocess.run([INDEX, path, path + ".stage-index"], check=True, stdout=subprocess.DEVNULL)
 
 
-def mounted(path):
+def mounted(path, options=""):
     """Names and contents of the mount, the plan that was told last and the warnings."""
-    with Worker(f"x={path}::method=mount", fuse=1) as w:
+    with Worker(f"x={path}::method=mount{options}", fuse=1) as w:
         m = w.run_until("ready", "error")
         assert m["op"] == "ready", m
         top = os.path.realpath(w.path)
@@ -285,6 +286,9 @@ def test_the_index_beside_a_tar_is_taken_when_it_fits():
     put_tar(tar, names, b"o")
     make_index(tar)
     assert mounted(tar) == (old, True, "")
+    with open(tar, "rb") as f:
+        checked = f"+verify=sha256:{hashlib.sha256(f.read()).hexdigest()}"
+    assert mounted(tar, checked) == (old, False, "")
     # As large and as old, and its files have other names
     put_tar(tar, [f"g{i}" for i in range(100)], b"o")
     got, taken, warning = mounted(tar)
