@@ -28,7 +28,10 @@ enum privop_kind {
 	PRIVOP_OPEN_DIR,  /* a job's; r: its number from now on; an fd */
 	PRIVOP_CLOSE_DIR, /* dir */
 	PRIVOP_CHECK_DIR, /* dir2 is still the directory of that name: r 0; 1: it is not */
-	PRIVOP_MAKE_DIR,  /* n[2]: its mode, and PRIVOP_MAKE_* */
+	PRIVOP_MAKE_DIR,  /* A job's own and its `mounts`: root's, 0711. In PRIVOP_DIR_TIER:
+			   * PRIVOP_NAME_KEEP becomes the job's user's, and may be there;
+			   * PRIVOP_NAME_TIER is root's, 0711, with a directory of his in it
+			   * (common/protocol/tier-name.h). -EPERM: any other */
 	PRIVOP_RENAME,	  /* to name2 (with the same numbers) in dir2 */
 	PRIVOP_REMOVE,	  /* A file or an empty directory; of a tier, with the user's in it */
 	PRIVOP_OPEN_FILE, /* dir, name: enum privop_file. An fd to read by */
@@ -150,11 +153,6 @@ enum privop_dir {
 	PRIVOP_DIR_FREE, /* from here on by PRIVOP_OPEN_DIR */
 	PRIVOP_N_DIRS = 7,
 };
-
-#define PRIVOP_MAKE_USERS                                                                          \
-	01000000 /* in PRIVOP_DIR_TIER. PRIVOP_NAME_KEEP becomes the job's user's, and may be      \
-		  * there; PRIVOP_NAME_TIER is root's,                                             \
-		  * 0711, with a directory of his in it (common/protocol/tier-name.h) */
 
 enum privop_program {
 	PRIVOP_PROGRAM_HELPER,

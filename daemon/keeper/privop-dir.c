@@ -54,11 +54,14 @@ void privop_print_name(char buf[static 64], uint32_t name, const int64_t *n)
 
 static int take_dir(struct keeper *k, struct call *c, uint32_t number, int fd)
 {
-	if (fd < 0)
-		return -errno;
+	_cleanup_(fd_closep) int own = fd;
+	int r = fd < 0 ? -errno : privop_give(c, fcntl(fd, F_DUPFD_CLOEXEC, 3));
+
+	if (r < 0)
+		return r;
 	fd_closep(&k->dirs[number]);
-	k->dirs[number] = fd;
-	return privop_give(c, fcntl(fd, F_DUPFD_CLOEXEC, 3));
+	k->dirs[number] = steal_fd(&own);
+	return 0;
 }
 
 /* With nothing but directories and links of root's on the way. */
@@ -163,13 +166,14 @@ int privop_open_dir(struct keeper *k, struct call *c)
 		return -EPERM;
 	(void)dir_find_owner(fd, &k->marks[i]);
 	r = take_dir(k, c, (uint32_t)i, steal_fd(&fd));
+	if (r < 0)
+		return r;
 	k->jobs[i] = (uint32_t)c->a->n[0];
 	/* What is aside may be of another user's job that had this number. */
 	if (k->uid && c->a->dir == PRIVOP_DIR_TRASH && k->marks[i].uid != k->uid)
 		k->jobs[i] = 0;
-	if (r == 0)
-		alarm(0); /* a clean-up finds us from here on (spank/keeper-start.c) */
-	return r < 0 ? r : i;
+	alarm(0); /* a clean-up finds us from here on (spank/keeper-start.c) */
+	return i;
 }
 
 int privop_close_dir(struct keeper *k, struct call *c)
@@ -240,19 +244,17 @@ static int make_keep(const struct keeper *k, const struct call *c)
 											   : 0;
 }
 
+/* Nothing else is a directory. One in place of a file could not be removed with the job's end, and
+ * the job's memory would stay. */
 int privop_make_dir(struct keeper *k, struct call *c)
 {
-	const int64_t how = c->a->n[2];
-
 	if (c->a->name == PRIVOP_NAME_JOB && c->a->dir == PRIVOP_DIR_RUN)
 		return *c->name ? make_job(k, c) : -ENOENT;
-	if (!(how & PRIVOP_MAKE_USERS))
-		return mkdirat(c->dir, c->name, how & 0755) < 0 ? -errno : 0;
-	if (!k->uid || c->a->dir != PRIVOP_DIR_TIER)
-		return -EPERM;
-	if (c->a->name == PRIVOP_NAME_TIER)
+	if (c->a->name == PRIVOP_NAME_MOUNTS)
+		return mkdirat(c->dir, c->name, 0711) < 0 ? -errno : 0;
+	if (k->uid && c->a->name == PRIVOP_NAME_TIER)
 		return make_tier(k, c);
-	return c->a->name == PRIVOP_NAME_KEEP ? make_keep(k, c) : -EPERM;
+	return k->uid && c->a->name == PRIVOP_NAME_KEEP ? make_keep(k, c) : -EPERM;
 }
 
 /* A record takes the place of the one before; a directory is set aside. */
@@ -348,6 +350,13 @@ int privop_write(struct keeper *k, struct call *c)
 	return write(fd, c->a->text, (size_t)size) != size ? -ENOSPC : 0;
 }
 
+static int try_lock(int fd, int how)
+{
+	if (flock(fd, how | LOCK_NB) == 0)
+		return 0;
+	return errno == EWOULDBLOCK ? -EBUSY : -errno;
+}
+
 /* Each try is at the file that was opened first. A new one would stand in a directory that another
  * process removes: that removal would fail, and who has the new file believes that all is gone. */
 static int take_lock(struct keeper *k, const struct call *c)
@@ -356,11 +365,7 @@ static int take_lock(struct keeper *k, const struct call *c)
 
 	if (*fdp < 0)
 		*fdp = openat(c->dir, RUNDIR_LOCK, LOCK_FLAGS | O_CREAT, 0600);
-	if (*fdp < 0)
-		return -errno;
-	if (flock(*fdp, LOCK_EX | LOCK_NB) < 0)
-		return errno == EWOULDBLOCK ? -EBUSY : -errno;
-	return 0;
+	return *fdp < 0 ? -errno : try_lock(*fdp, LOCK_EX);
 }
 
 /* No descriptor of the file leaves root: whoever had one could hold the lock, and the job's memory
@@ -384,9 +389,7 @@ int privop_lock(struct keeper *k, struct call *c)
 	if (fd < 0)
 		return -errno;
 	if (n[0] == PRIVOP_LOCK_LOOK)
-		return flock(fd, LOCK_SH | LOCK_NB) == 0 ? 0
-		       : errno == EWOULDBLOCK		 ? -EBUSY
-							 : -errno;
+		return try_lock(fd, LOCK_SH);
 	if (n[0] == PRIVOP_LOCK_WRITE)
 		return pwrite(fd, n + 1, LOCK_NUMBERS, sizeof(struct rundir_mark)) < 0 ? -errno : 0;
 	n[1] = n[2] = 0;

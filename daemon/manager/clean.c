@@ -293,8 +293,8 @@ static int free_memory(struct clean *c, struct error *err)
 	return jobdir_remove(c->dir, PRIVOP_NAME_MEMORY, 0, err);
 }
 
-/* Who opened it before the lock was removed has made a lock of his own in it by then. He sees to the
- * rest, or lets go at once because he looked for it under its old name: then it is ours again. */
+/* Who opened it before the lock was removed has made a lock of his own in it by then. He sees to
+ * the rest, or lets go at once because he looked for it under its old name: then it is ours. */
 static int remove_record(struct clean *c, struct error *err)
 {
 	static const enum privop_name names[] = { PRIVOP_NAME_STATE, PRIVOP_NAME_LOCK };
@@ -411,8 +411,9 @@ int clean_job(struct jobdir_id *id, const struct clean_options *o, struct error 
 		st.job_id = id->job_id;
 		if (r == 0) {
 			/* However long it took then, and whoever made it take long: it did not die
-			 * by itself. */
-			if (!told)
+			 * by itself. What is aside had a clean-up before, or has a record that a
+			 * job's manager wrote. */
+			if (!told && !d.id.aside_ms)
 				death_report(&d, &st);
 			st.ending = true;
 			jobdir_write_state(&d, &st);

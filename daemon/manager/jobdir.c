@@ -59,7 +59,7 @@ static uint32_t get_name(const struct jobdir_id *id)
 int jobdir_create(struct jobdir *d, uint32_t job_id, struct error *err)
 {
 	const struct jobdir_id id = { .job_id = job_id };
-	int r = privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, job_id, 0, 0711);
+	int r = privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, job_id, 0, 0);
 
 	if (r < 0)
 		return error_errno(err, -r, "make %s/%u", STAGE_RUN_DIR, job_id);

@@ -195,7 +195,7 @@ static int set_up(struct manager *k, struct error *err)
 		r = mount_memory(k, err);
 	if (r < 0)
 		return r;
-	r = privops_do_name(PRIVOP_MAKE_DIR, k->dir.dir, PRIVOP_NAME_MOUNTS, 0, 0, 0711);
+	r = privops_do_name(PRIVOP_MAKE_DIR, k->dir.dir, PRIVOP_NAME_MOUNTS, 0, 0, 0);
 	if (r < 0)
 		return error_errno(err, -r, "make %s", RUNDIR_MOUNTS);
 	k->listen_fd = privops_open(PRIVOP_BIND, k->dir.dir, 0);

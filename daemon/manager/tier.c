@@ -109,14 +109,13 @@ static int make_as_root(const struct state *st, int dir)
 
 	return r < 0 ? r
 		     : privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_TIER,
-				       st->job_id, 0, PRIVOP_MAKE_USERS);
+				       st->job_id, 0, 0);
 }
 
 /* Nobody else can make that name in a directory of root's. */
 static int make_keep(const struct state *st)
 {
-	return privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP, st->uid, 0,
-			       PRIVOP_MAKE_USERS);
+	return privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP, st->uid, 0, 0);
 }
 
 int tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p, int64_t which,

@@ -2391,6 +2391,22 @@ def test_without_a_configuration_slurm_is_asked_at_the_usual_place():
     run('umount', '-l', '/usr/local/bin')
 
 
+def test_what_lies_in_trash_is_no_crash():
+    """Any job's manager can leave records of keepers that have died there. The reaper counts those that died where their
+    job's directory is. Seen failing where those in .trash count."""
+    write_conf()
+    j = dead_job()
+    for i in range(3):
+        shutil.copytree(j.dir, f'{RUNDIR}/.trash/{j.id}.{i + 1}', ignore=shutil.ignore_patterns('t', 'm', 'sock'))
+    assert j.clean().returncode == 0
+    for name in '.crashes', '.breaker':
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(f'{RUNDIR}/{name}')
+    assert keeper('reap', '--conf', CONF).returncode == 0
+    assert not os.path.exists(RUNDIR + '/.crashes') and not os.path.exists(RUNDIR + '/.breaker')
+    assert os.listdir(RUNDIR + '/.trash') == []
+
+
 def test_a_title_is_no_step_daemon():
     """Root runs it under the title of one, as sudo does for a user. Seen failing where title and user ids are enough; with
     the answer of root's turned round; without the word of a program that was replaced; and without the name that Debian

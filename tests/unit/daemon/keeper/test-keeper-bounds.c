@@ -152,11 +152,11 @@ static void test_a_name_stands_in_its_kind_of_directory_alone(void **state)
 	assert_false(privop_is_place(PRIVOP_DIR_RUN, UINT32_MAX));
 	/* and by that nothing is made, removed or mounted elsewhere */
 	assert_int_equal(
-		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_MEMORY, JOB, 0, 0755),
-		-ENOENT);
+		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_MEMORY, JOB, 0, 0),
+		-EPERM);
 	assert_int_equal(
-		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_JOB, JOB, 0, 0755),
-		-ENOENT);
+		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_JOB, JOB, 0, 0),
+		-EPERM);
 	assert_int_equal(
 		privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_TIER, PRIVOP_NAME_LOCK, JOB, 0, 0),
 		-ENOENT);
@@ -172,27 +172,26 @@ static void test_a_jobs_keeper_touches_nothing_of_another_job(void **state)
 	assert_int_equal(
 		privops_do_name(PRIVOP_REMOVE, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, OTHER_JOB, 0, 0),
 		-ENOENT);
-	assert_int_equal(
-		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, 9, 0, 0711),
-		-ENOENT);
+	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, 9, 0, 0),
+			 -ENOENT);
 	assert_int_equal(privops_rename(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, PRIVOP_DIR_TRASH,
 					PRIVOP_NAME_JOB_ASIDE, OTHER_JOB, 1),
 			 -ENOENT);
 	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_TIER,
-					 OTHER_JOB, 0, 0700 | PRIVOP_MAKE_USERS),
+					 OTHER_JOB, 0, 0),
 			 -ENOENT);
 	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_TIER_ASIDE,
-					 OTHER_JOB, 1, 0700 | PRIVOP_MAKE_USERS),
+					 OTHER_JOB, 1, 0),
 			 -EPERM);
-	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP,
-					 USER - 1, 0, 0700 | PRIVOP_MAKE_USERS),
-			 -ENOENT);
+	assert_int_equal(
+		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP, USER - 1, 0, 0),
+		-ENOENT);
 	/* One that is over is cleaned up: nothing is made there. */
 	mark("trash/8.12345", USER);
 	other = open_dir(PRIVOP_DIR_TRASH, PRIVOP_NAME_JOB_ASIDE, OTHER_JOB, ASIDE_MS);
 	assert_true(other >= PRIVOP_DIR_FREE);
 	assert_int_equal(
-		privops_do_name(PRIVOP_MAKE_DIR, (uint32_t)other, PRIVOP_NAME_MOUNTS, 0, 0, 0711),
+		privops_do_name(PRIVOP_MAKE_DIR, (uint32_t)other, PRIVOP_NAME_MOUNTS, 0, 0, 0),
 		-ENOENT);
 	assert_int_equal(
 		privops_do_name(PRIVOP_MEMORY, (uint32_t)other, PRIVOP_NAME_MEMORY, 4096, 10, 0),
@@ -261,7 +260,7 @@ static void test_a_directory_that_root_makes_says_whose_it_is(void **state)
 	snprintf(path, sizeof(path), "%s/run/7", scratch);
 	assert_int_equal(rmdir(path), 0);
 	assert_int_equal(
-		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0, 0777), 0);
+		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0, 0), 0);
 	own = open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0);
 	assert_int_equal(unit_keeper.marks[own].uid, USER);
 	snprintf(path, sizeof(path), "%s/run/7/" RUNDIR_LOCK, scratch);
@@ -273,7 +272,7 @@ static void test_a_directory_that_root_makes_says_whose_it_is(void **state)
 	assert_int_equal(lock((uint32_t)own, PRIVOP_LOCK_WRITE), 0);
 	assert_int_equal(dir_find_owner(unit_keeper.dirs[own], &whose), USER);
 	assert_int_equal(
-		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0, 0711),
+		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0, 0),
 		-EEXIST);
 }
 
@@ -370,17 +369,15 @@ static void test_what_is_the_jobs_own_can_be_made_and_set_aside(void **state)
 
 	assert_true(own >= PRIVOP_DIR_FREE);
 	assert_int_equal(
-		privops_do_name(PRIVOP_MAKE_DIR, (uint32_t)own, PRIVOP_NAME_MOUNTS, 0, 0, 0711), 0);
+		privops_do_name(PRIVOP_MAKE_DIR, (uint32_t)own, PRIVOP_NAME_MOUNTS, 0, 0, 0), 0);
 	assert_int_equal(privops_write((uint32_t)own, PRIVOP_FILE_STATE_NEW, "", 0), 0);
 	assert_int_equal(privops_rename((uint32_t)own, PRIVOP_NAME_STATE_NEW, (uint32_t)own,
 					PRIVOP_NAME_STATE, 0, 0),
 			 0);
-	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_TIER, JOB, 0,
-					 0700 | PRIVOP_MAKE_USERS),
-			 0);
-	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP, USER,
-					 0, 0700 | PRIVOP_MAKE_USERS),
-			 0);
+	assert_int_equal(
+		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_TIER, JOB, 0, 0), 0);
+	assert_int_equal(
+		privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP, USER, 0, 0), 0);
 	assert_int_equal(privops_rename(PRIVOP_DIR_TIER, PRIVOP_NAME_TIER, PRIVOP_DIR_TIER,
 					PRIVOP_NAME_TIER_ASIDE, JOB, 1),
 			 0);
@@ -393,8 +390,7 @@ static void test_what_is_the_jobs_own_can_be_made_and_set_aside(void **state)
 
 static int make_place(void)
 {
-	return privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP, USER, 0,
-			       0700 | PRIVOP_MAKE_USERS);
+	return privops_do_name(PRIVOP_MAKE_DIR, PRIVOP_DIR_TIER, PRIVOP_NAME_KEEP, USER, 0, 0);
 }
 
 static uid_t owner_of(const char *name)
@@ -443,7 +439,7 @@ static void test_nothing_takes_the_place_of_another_kind(void **state)
 {
 	const uint32_t own = (uint32_t)open_dir(PRIVOP_DIR_RUN, PRIVOP_NAME_JOB, JOB, 0);
 
-	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, own, PRIVOP_NAME_MOUNTS, 0, 0, 0711), 0);
+	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, own, PRIVOP_NAME_MOUNTS, 0, 0, 0), 0);
 	assert_int_equal(privops_rename(own, PRIVOP_NAME_MOUNTS, own, PRIVOP_NAME_STATE, 0, 0),
 			 -EPERM);
 	assert_int_equal(

@@ -156,9 +156,7 @@ static void test_without_a_job_nothing_is_mounted_or_given_to_a_user(void **stat
 	assert_int_equal(privops_do_name(PRIVOP_MEMORY, dir, PRIVOP_NAME_MEMORY, 4096, 10, 0),
 			 -EPERM);
 	assert_int_equal(privops_do_name(PRIVOP_SLOT, dir, PRIVOP_NAME_SLOT, 0, 1, 0), -EINVAL);
-	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, dir, PRIVOP_NAME_TIER, 1, 0,
-					 0700 | PRIVOP_MAKE_USERS),
-			 -EPERM);
+	assert_int_equal(privops_do_name(PRIVOP_MAKE_DIR, dir, PRIVOP_NAME_TIER, 1, 0, 0), -EPERM);
 	unit_keeper.uid = unit_keeper.gid = 65534;
 	assert_int_equal(privops_do_name(PRIVOP_SLOT, dir, PRIVOP_NAME_MEMORY, 0, 1, 0), -EINVAL);
 	assert_int_equal(privops_do_name(PRIVOP_SLOT, dir, PRIVOP_NAME_SLOT, 0, 0, 0), -EINVAL);
