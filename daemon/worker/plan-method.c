@@ -135,6 +135,27 @@ static int refuse_method(const struct planner *p, struct error *err)
 	return error_set_hint(err, -EPERM, "it allows method=%s", pol->methods);
 }
 
+static int refuse_mount(const struct planner *p, struct error *err)
+{
+	const struct plan_ability *a = &p->in->able;
+
+	error_set(err, EOPNOTSUPP, "nothing can be mounted on this node: %s",
+		  !p->in->policy->fuse ? "the site has switched FUSE off ([mount] Backend=none)"
+		  : a->has_images      ? "it has no usable /dev/fuse"
+				       : "stage-data was built without mounts");
+	return error_set_hint(err, -EOPNOTSUPP,
+			      a->can_extract ? "method=extract unpacks it" : "ask the site");
+}
+
+/* A build without images has neither of the methods that read one. */
+static int refuse_image(struct error *err)
+{
+	error_set(err, EOPNOTSUPP,
+		  "squashfs images can't be read on this node: stage-data was built without them");
+	return error_set_hint(err, -EOPNOTSUPP,
+			      "stage the image as a file by method=copy, or ask the site");
+}
+
 static int check_able(const struct planner *p, struct error *err)
 {
 	const struct plan_ability *a = &p->in->able;
@@ -150,6 +171,9 @@ static int check_able(const struct planner *p, struct error *err)
 	}
 	if (m == DATASET_METHOD_EXTRACT && p->facts->filter == FILTER_LZO)
 		return refuse_lzo(err);
+	if ((m == DATASET_METHOD_EXTRACT || m == DATASET_METHOD_MOUNT) && !a->has_images &&
+	    p->facts->format == FORMAT_SQUASHFS)
+		return refuse_image(err);
 	if (m == DATASET_METHOD_EXTRACT && !a->can_extract) {
 		error_set(err, EINVAL, "can't be extracted: it is %s",
 			  other ? other->what : describe(p->facts, buf));
@@ -160,18 +184,11 @@ static int check_able(const struct planner *p, struct error *err)
 		error_set(err, EINVAL,
 			  "can't be mounted: it is %s, not a squashfs image, a plain tar or a zip",
 			  describe(p->facts, buf));
-		return error_set_hint(err, -EINVAL,
-				      "leave method= out, or make an image (stagectl pack)");
+		return error_set_hint(err, -EINVAL, "leave method= out%s",
+				      a->has_images ? ", or make an image (stagectl pack)" : "");
 	}
-	if (m == DATASET_METHOD_MOUNT && !plan_can_mount(p)) {
-		error_set(err, EOPNOTSUPP, "nothing can be mounted on this node: %s",
-			  p->in->policy->fuse
-				  ? "it has no usable /dev/fuse"
-				  : "the site has switched FUSE off ([mount] Backend=none)");
-		return error_set_hint(err, -EOPNOTSUPP,
-				      a->can_extract ? "method=extract unpacks it"
-						     : "ask the site");
-	}
+	if (m == DATASET_METHOD_MOUNT && !plan_can_mount(p))
+		return refuse_mount(p, err);
 	return 0;
 }
 

@@ -240,7 +240,8 @@ static bool may_be_image(const struct planner *p)
 {
 	const struct facts *f = p->facts;
 
-	return p->in->policy->fuse && plan_allows(p, DATASET_METHOD_MOUNT) && !f->is_remote &&
+	return p->in->able.has_images && p->in->policy->fuse &&
+	       plan_allows(p, DATASET_METHOD_MOUNT) && !f->is_remote &&
 	       (f->format != FORMAT_SQUASHFS || p->in->able.can_mount) &&
 	       (f->kind != SOURCE_FILE || p->plan->method == DATASET_METHOD_EXTRACT);
 }

@@ -38,6 +38,7 @@ struct plan_space {
 /* What the code can do, by the table of stagers. */
 struct plan_ability {
 	bool can_copy, can_extract, can_mount, can_link;
+	bool has_images;    /* built with squashfs images and mounts */
 	bool can_broadcast; /* the first node passes on what it reads */
 };
 

@@ -23,3 +23,8 @@ const struct stager *stager_find(enum dataset_method method, const struct facts 
 	}
 	return NULL;
 }
+
+bool stager_has_images(void)
+{
+	return WITH_SQUASHFS;
+}

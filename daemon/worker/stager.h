@@ -56,3 +56,6 @@ extern const struct stager stager_copy, stager_extract, stager_fetch, stager_lin
 
 /* The first that accepts; NULL: none. */
 const struct stager *stager_find(enum dataset_method method, const struct facts *facts);
+
+/* Was this program built with squashfs images and mounts (option `squashfs`)? */
+bool stager_has_images(void);

@@ -57,6 +57,7 @@ static struct plan_ability ability(const struct ctx *ctx, const struct facts *f)
 		.can_extract = stager_find(DATASET_METHOD_EXTRACT, f) != NULL,
 		.can_mount = stager_find(DATASET_METHOD_MOUNT, f) && node_can_mount(ctx),
 		.can_link = stager_find(DATASET_METHOD_LINK, f) != NULL,
+		.has_images = stager_has_images(),
 		.can_broadcast = true,
 	};
 }
@@ -88,8 +89,7 @@ static bool has_dest(const struct stage *s)
 	return dest && strcmp(dest, "auto");
 }
 
-/* A mount that can't be made, where nobody asked for one: the image is unpacked, the same
- * directory. */
+/* Nobody asked for a mount, and it can't be made: the image is unpacked, the same directory. */
 static bool learn_mount(struct stage *s, int r, const struct error *err)
 {
 	if (r != -ENODEV || s->plan.method != DATASET_METHOD_MOUNT || !s->in.able.can_mount ||

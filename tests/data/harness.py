@@ -14,6 +14,7 @@ import time
 
 WORKER = os.environ.get("STAGE_WORKER", "stage-worker")
 GIB = 1 << 30
+IMAGES = os.environ.get("STAGE_IMAGES", "1") == "1"  # built with images and mounts
 ERROR_S = 2  # within which a bad input has to be told
 
 
@@ -302,9 +303,16 @@ def run_as_nobody(name):
     assert r.returncode == 0, r.stdout + r.stderr
 
 
+def of_images(f):
+    """A test of images or mounts. A build without them has test-no-images.py instead."""
+    f.of_images = True
+    return f
+
+
 def main(namespace):
     """Runs every test_ function of a module; TAP."""
-    tests = [(n, f) for n, f in namespace.items() if n.startswith("test_") and callable(f)]
+    tests = [(n, f) for n, f in namespace.items() if n.startswith("test_") and callable(f) and
+             (IMAGES or not hasattr(f, "of_images"))]
     only = sys.argv[1:]
     tests = [(n, f) for n, f in tests if not only or n in only]
     print(f"1..{len(tests)}")

@@ -518,6 +518,7 @@ def test_what_asks_for_much_memory():
     run_cases(hungry)
 
 
+@of_images
 def test_all_of_them_mounted():
     """Red where the index takes what extraction refuses: a name below a link, an archive that is cut off."""
     if not os.path.exists("/dev/fuse"):

@@ -190,6 +190,7 @@ def test_one_file_that_changes_while_it_is_read():
         remove(src)
 
 
+@of_images
 def test_an_image_that_changes_while_it_is_checked():
     """Mounted without source_check_unchanged() behind the check."""
     src = scratch()
@@ -203,6 +204,7 @@ def test_an_image_that_changes_while_it_is_checked():
     remove(src)
 
 
+@of_images
 def test_a_mounted_tar_that_changes_gives_errors():
     """What was not read before is an error from then on, and never another archive's bytes. Wrong bytes without
     check_unchanged() of archive-volume.c."""
@@ -274,6 +276,7 @@ def mounted(path, options=""):
     return got, "by the index beside" in plan, " ".join(warnings)
 
 
+@of_images
 def test_the_index_beside_a_tar_is_taken_when_it_fits():
     """Red without load_head()'s look at the time, without compare_header(), and without open_may_be_taken()."""
     if not os.path.exists("/dev/fuse"):

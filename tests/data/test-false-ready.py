@@ -30,7 +30,7 @@ def packers():
     for name, command in (("zst", ["zstd", "-qc"]), ("lz4", ["lz4", "-qc"]), ("xz", ["xz", "-0c"])):
         if shutil.which(command[0]):
             yield name, subprocess.run(command, input=plain, stdout=subprocess.PIPE, check=True).stdout, True
-    if shutil.which("mksquashfs"):
+    if IMAGES and shutil.which("mksquashfs"):
         base = scratch()
         for name, content in EXPECTED.items():
             os.makedirs(os.path.dirname(f"{base}/t/{name}"), exist_ok=True)

@@ -494,6 +494,7 @@ def test_tar_z_is_read():
     remove(base)
 
 
+@of_images
 def test_holes_of_an_image_take_no_room():
     """Fails where they count as data: it needed 256 MiB."""
     if not shutil.which("mksquashfs"):

@@ -206,7 +206,7 @@ def test_what_unpacks_a_stored_copy_is_progress():
     with zipfile.ZipFile(f"{base}/x.zip", "w", zipfile.ZIP_DEFLATED, compresslevel=1) as z:
         for n in "ab":
             z.write(f"{base}/d/{n}", n)
-    if shutil.which("mksquashfs"):
+    if IMAGES and shutil.which("mksquashfs"):
         subprocess.check_call(["mksquashfs", f"{base}/d", f"{base}/x.sqsh", "-quiet", "-no-progress",
                                "-Xcompression-level", "1"], stdout=subprocess.DEVNULL)
     for name in [n for n in ("x.zip", "x.sqsh") if os.path.exists(f"{base}/{n}")]:
@@ -256,6 +256,7 @@ def test_the_sum_of_a_zip_is_taken_once():
         fails(url, s, "SHA-256", options="verify=sha256:" + "ab" * 32)
 
 
+@of_images
 def test_the_rate_is_about_what_comes():
     """An image that was stored first was read from there at the rate, too: for its sum, and to be extracted."""
     if not shutil.which("mksquashfs"):
@@ -864,6 +865,7 @@ def test_two_processes_each_with_its_filter_and_both_end():
             assert "stage-fetch has ended" in w.error()["text"]
 
 
+@of_images
 def test_an_image_ends_who_fetched_it():
     """What serves an image goes on without the network; without /dev/fuse there is none."""
     if not shutil.which("mksquashfs") or not os.access("/dev/fuse", os.R_OK | os.W_OK):

@@ -66,6 +66,7 @@ struct given {
 	const char *path;      /* NULL: one that promises nothing */
 	uint64_t memory, disk; /* GiB free; 0: plenty. 1: as good as nothing */
 	bool no_disk, no_fuse, no_unpack, hydrate, select, sha256, shard, subdir, keep, of_node;
+	bool no_images; /* built without images and mounts */
 	/* expected */
 	int r;
 	enum dataset_method got;
@@ -126,6 +127,10 @@ static const struct given cases[] = {
 	{ .word = "what is verified is no link", .source = F_FILE, .memory = 1, .disk = 1, .sha256 = true, .r = -ENOSPC, .got = COPY },
 	{ .word = "method=copy is a copy", .source = F_DIR, .method = COPY, .memory = 1, .disk = 1, .r = -ENOSPC, .got = COPY },
 	{ .word = "image without fuse is unpacked", .source = F_IMAGE, .no_fuse = true, .disk = 1000, .memory = 1000, .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
+	{ .word = "image, built without them", .source = F_IMAGE, .no_images = true, .r = -EOPNOTSUPP, .got = MOUNT, .says = "built without them" },
+	{ .word = "unpack an image, built without them", .source = F_IMAGE, .method = EXTRACT, .no_images = true, .r = -EOPNOTSUPP, .got = EXTRACT, .says = "method=copy" },
+	{ .word = "copy an image, built without them", .source = F_IMAGE, .method = COPY, .no_images = true, .got = COPY, .tier = "shm", .kind = SOURCE_FILE },
+	{ .word = "mount a tar, built without mounts", .source = F_TAR, .method = MOUNT, .no_images = true, .r = -EOPNOTSUPP, .got = MOUNT, .says = "was built without mounts; method=extract" },
 	{ .word = "image without anything", .source = F_IMAGE, .no_fuse = true, .no_unpack = true, .r = -EOPNOTSUPP, .got = MOUNT },
 	/* DEST */
 	{ .word = "DEST shm does not fit", .source = F_FILE, .dest = "shm", .memory = 62, .r = -ENOSPC, .got = COPY, .says = "try more --mem or :ssd" },
@@ -221,9 +226,11 @@ static void set_up(const struct given *g, struct dataset *ds, struct policy *pol
 		facts->promise = magic_get_promise(g->path);
 	*in = (struct plan_input){ .ds = ds, .facts = facts, .policy = policy };
 	in->able.can_copy = in->able.can_link = true;
-	in->able.can_mount = g->source == F_IMAGE || g->source == F_TAR || g->source == F_ZIP;
+	in->able.has_images = !g->no_images;
+	in->able.can_mount = !g->no_images &&
+			     (g->source == F_IMAGE || g->source == F_TAR || g->source == F_ZIP);
 	in->able.can_extract = facts_is_archive(in->facts) ||
-			       (g->source == F_IMAGE && !g->no_unpack);
+			       (g->source == F_IMAGE && !g->no_unpack && !g->no_images);
 	set_space(&in->spaces[0], "shm", rule_has(g->tiers, "shm"), g->memory);
 	in->spaces[0].of_node = g->of_node;
 	set_space(&in->spaces[1], "ssd", !g->no_disk && rule_has(g->tiers, "ssd"), g->disk);
