@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <poll.h>
 #include <signal.h>
 #include <stdio.h>
@@ -11,10 +12,13 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "client/cmd.h"
+#include "common/slurm/stage-slurm.h"
 #include "common/util/cleanup.h"
 #include "common/util/fd.h"
 
 #define NOT_FOUND 127
+#define MAX_ARGS 16
 
 int capture_find(const char *name, char *buf, size_t size)
 {
@@ -102,4 +106,37 @@ int capture_run(const char *const *argv, uint64_t timeout_ms, char **textp)
 		return r;
 	*textp = steal_ptr(text);
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
+}
+
+/* As capture_slurm(), or STAGE_SLURM_UNABLE and the like. */
+static int ask_stage_slurm(const char *const *argv, uint64_t timeout_ms, char **textp)
+{
+	char program[PATH_MAX];
+	const char *args[MAX_ARGS] = { program };
+
+	if (cmd_get_helper(program, sizeof(program), STAGE_SLURM_NAME) < 0)
+		return -ENOENT;
+	for (size_t i = 1; argv[i]; i++) {
+		if (i == MAX_ARGS - 1)
+			return -E2BIG;
+		args[i] = argv[i];
+	}
+	return capture_run(args, timeout_ms, textp);
+}
+
+int capture_slurm(const char *const *argv, uint64_t timeout_ms, char **textp)
+{
+	const uint64_t deadline_ms = clock_ms() + timeout_ms;
+	_cleanup_(freep) char *text = NULL;
+	int r = ask_stage_slurm(argv, timeout_ms, &text);
+	uint64_t now;
+
+	if (r == -ETIMEDOUT)
+		return r;
+	if (r == STAGE_SLURM_OK || r == STAGE_SLURM_REFUSED) {
+		*textp = steal_ptr(text);
+		return r;
+	}
+	now = clock_ms();
+	return now < deadline_ms ? capture_run(argv, deadline_ms - now, textp) : -ETIMEDOUT;
 }

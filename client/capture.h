@@ -15,5 +15,12 @@
  */
 int capture_run(const char *const *argv, uint64_t timeout_ms, char **textp);
 
+/*
+ * Asks Slurm by stage-slurm or, where that is not installed or can't tell, by argv[0]. argv:
+ * squeue's or scontrol's, at most 15 words that stage-slurm knows as well (daemon/slurm/main.c).
+ * Returns what capture_run() does of the program that has answered; both have timeout_ms together.
+ */
+int capture_slurm(const char *const *argv, uint64_t timeout_ms, char **textp);
+
 /* Where PATH has an executable file of that name: 0 with its path in buf, or -ENOENT. */
 int capture_find(const char *name, char *buf, size_t size);

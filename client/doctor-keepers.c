@@ -59,7 +59,7 @@ static bool drop_living(struct job_list *l)
 	n = (size_t)snprintf(list, sizeof(list), "%u", l->ids[0]);
 	for (size_t i = 0; i < l->n; i++)
 		n += (size_t)snprintf(list + n, sizeof(list) - n, ",%u", l->ids[i]);
-	if (capture_run(argv, SQUEUE_MS, &text) != 0)
+	if (capture_slurm(argv, SQUEUE_MS, &text) != 0)
 		return false;
 	for (size_t i = 0; i < l->n; i++)
 		if (!lives_in(text, l->ids[i]))

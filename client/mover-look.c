@@ -77,7 +77,7 @@ int mover_list_read(struct mover_list *l, struct error *err)
 
 	*l = (struct mover_list){ 0 };
 	snprintf(uid, sizeof(uid), "%u", (unsigned)geteuid());
-	r = capture_run(argv, SQUEUE_MS, &l->text);
+	r = capture_slurm(argv, SQUEUE_MS, &l->text);
 	if (r == 0)
 		r = read_lines(l);
 	if (r == 0)

@@ -109,7 +109,7 @@ int srun_learn_n_nodes(struct error *err)
 
 	if (srun_get_n_components() > 1 || srun_get_component_nodes(0, 1))
 		return 0;
-	if (capture_run(argv, SQUEUE_MS, &text) == 0)
+	if (capture_slurm(argv, SQUEUE_MS, &text) == 0)
 		for (char *line = strtok_r(text, "\n", &save); line;
 		     line = strtok_r(NULL, "\n", &save))
 			if (take_component(line, get_number("SLURM_JOB_ID"), &first) < 0)

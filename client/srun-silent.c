@@ -62,7 +62,7 @@ static void print_component(const struct srun_silent *s, const char *list, struc
 	_cleanup_(freep) char *names = NULL;
 	char *save = NULL;
 
-	if (!list || capture_run(argv, SCONTROL_MS, &names) != 0)
+	if (!list || capture_slurm(argv, SCONTROL_MS, &names) != 0)
 		return;
 	for (char *n = strtok_r(names, "\n", &save); n; n = strtok_r(NULL, "\n", &save))
 		if (!has_answered(s, n))

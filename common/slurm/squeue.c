@@ -1,11 +1,12 @@
 /*
  * All states are asked for: which ones squeue shows by itself is not the same everywhere, and a job
- * that is suspended must not be taken for one that is over. All partitions are asked for (-a; -j
- * asks for them by itself): squeue shows a user no job in a hidden one. Both outputs are files in
- * memory, so that squeue never waits for us: the list, and what it complains of.
+ * that is suspended must not be taken for one that is over. All partitions are asked for
+ * (-a): squeue shows a user no job in a hidden one.
  *
  * It runs outside of the job's cgroups as we do, so a copy of it is executed that its user can't
  * trace.
+ *
+ * stage-slurm is asked first. It takes squeue's arguments and prints squeue's lines.
  */
 #include "common/slurm/squeue.h"
 
@@ -21,6 +22,7 @@
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/slurm/stage-slurm.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/exec-copy.h"
@@ -104,127 +106,186 @@ enum squeue_said squeue_read(const char *text, size_t size, uint32_t job_id,
 	return said;
 }
 
+/* Files in memory, so that who writes them never waits for us. */
+struct answer {
+	const char *program; /* the name of who gives it */
+	int list, complaints, status;
+};
+
+/* Where that program is. */
+static const char *get_path(const struct squeue_question *q, const char *program,
+			    char path[static PATH_MAX])
+{
+	if (strcmp(program, NAME))
+		return STAGE_SLURM_PATH;
+	if (q->sbcast[0] != '/')
+		return NAME;
+	snprintf(path, PATH_MAX, "%.*s" NAME, (int)(path_base(q->sbcast) - q->sbcast), q->sbcast);
+	return path;
+}
+
 /* Between fork and exec; does not return. */
-static void become_squeue(const struct squeue_question *q, int out, int complaints, pid_t parent)
+static void become_program(const struct squeue_question *q, const struct answer *a, pid_t parent)
 {
 	int null = open("/dev/null", O_RDONLY | O_CLOEXEC), r;
-	char program[PATH_MAX] = NAME, uid[16], job[16];
+	char buf[PATH_MAX], uid[16], job[16];
+	const char *path = get_path(q, a->program, buf);
 	char *const envp[] = { (char *)"PATH=" EXEC_COPY_PATH, (char *)"LANG=C.UTF-8", NULL };
-	const char *of_job[16] = { NAME, "-h", "-t", "all", "-o", "%A %t" };
-	size_t n = 6;
-	/* clang-format off */
-	char *const of_user[] = { (char *)NAME, (char *)"-h", (char *)"-a", (char *)"-t",
-				  (char *)"all", (char *)"-u", uid, (char *)"-w", (char *)q->node,
-				  (char *)"-o", (char *)"%A %t", NULL };
-	/* clang-format on */
+	const char *argv[16] = { a->program, "-h", "-a", "-t", "all" };
+	size_t n = 5;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(0);
-	if (null < 0 || dup2(null, 0) < 0 || dup2(out, 1) < 0 || dup2(complaints, 2) < 0)
+	if (null < 0 || dup2(null, 0) < 0 || dup2(a->list, 1) < 0 || dup2(a->complaints, 2) < 0)
 		_exit(126);
 	fd_close_from(3);
-	if (q->sbcast[0] == '/')
-		snprintf(program, sizeof(program), "%.*s" NAME,
-			 (int)(path_base(q->sbcast) - q->sbcast), q->sbcast);
 	snprintf(uid, sizeof(uid), "%u", q->uid);
 	snprintf(job, sizeof(job), "%u", q->job_id);
-	if (q->in_doubt) {
-		of_job[n++] = "-u";
-		of_job[n++] = uid;
+	if (!q->anywhere || q->in_doubt) {
+		argv[n++] = "-u";
+		argv[n++] = uid;
 	}
 	if (q->node) {
-		of_job[n++] = "-w";
-		of_job[n++] = q->node;
+		argv[n++] = "-w";
+		argv[n++] = q->node;
 	}
-	of_job[n++] = "-j";
-	of_job[n++] = job;
-	r = exec_copy(program, q->anywhere ? (char *const *)of_job : of_user, envp, 3);
+	argv[n++] = "-o";
+	argv[n++] = "%A %t";
+	if (q->anywhere) {
+		argv[n++] = "-j";
+		argv[n++] = job;
+	}
+	r = exec_copy(path, (char *const *)argv, envp, 3);
 	if (r == -ENOEXEC)
 		dprintf(2,
 			"%s is a script, which the job's user could trace: put the program itself "
 			"there\n",
-			program);
+			path);
 	else
-		dprintf(2, "%s: %s\n", program, strerror(-r));
+		dprintf(2, "%s: %s\n", path, strerror(-r));
 	_exit(NO_PROGRAM);
 }
 
+static int run_program(const struct squeue_question *q, struct answer *a, struct error *err)
+{
+	const pid_t self = getpid();
+	pid_t pid;
+
+	pid = fork();
+	if (pid == 0)
+		become_program(q, a, self);
+	if (pid < 0)
+		return error_errno(err, errno, "start %s", a->program);
+	while (waitpid(pid, &a->status, 0) < 0)
+		if (errno != EINTR)
+			return error_set(err, EIO, "wait for %s", a->program);
+	return 0;
+}
+
+static bool has_ended_with(const struct answer *a, int status)
+{
+	return WIFEXITED(a->status) && WEXITSTATUS(a->status) == status;
+}
+
+/*
+ * A site that names a place has its Slurm there, and the libslurm that the loader finds may be of
+ * another one. In doubt about the place the same holds.
+ */
+static bool may_ask_stage_slurm(const struct squeue_question *q)
+{
+	return q->sbcast[0] && q->sbcast[0] != '/' && !q->in_doubt;
+}
+
+static int get_answer(const struct squeue_question *q, struct answer *a, struct error *err)
+{
+	int r;
+
+	if (may_ask_stage_slurm(q)) {
+		a->program = STAGE_SLURM_NAME;
+		r = run_program(q, a, err);
+		if (r < 0 || has_ended_with(a, STAGE_SLURM_OK) ||
+		    has_ended_with(a, STAGE_SLURM_REFUSED))
+			return r;
+		if (ftruncate(a->list, 0) < 0 || ftruncate(a->complaints, 0) < 0 ||
+		    lseek(a->list, 0, SEEK_SET) < 0 || lseek(a->complaints, 0, SEEK_SET) < 0)
+			return error_errno(err, errno, "a file in memory");
+	}
+	a->program = NAME;
+	return run_program(q, a, err);
+}
+
 /* The last line of what it complains of tells most. */
-static int set_complaint(int fd, int status, struct error *err)
+static int set_complaint(const struct answer *a, struct error *err)
 {
 	_cleanup_(freep) char *text = NULL;
 	const char *line;
 	size_t size;
 
-	if (lseek(fd, 0, SEEK_SET) == 0 && fd_read_file(fd, MAX_SIZE, &text, &size) == 0) {
+	if (lseek(a->complaints, 0, SEEK_SET) == 0 &&
+	    fd_read_file(a->complaints, MAX_SIZE, &text, &size) == 0) {
 		while (size > 0 && text[size - 1] == '\n')
 			text[--size] = '\0';
 		line = strrchr(text, '\n');
 		if (size > 0)
 			return error_set(err, EIO, "%s", line ? line + 1 : text);
 	}
-	return error_set(err, EIO, NAME " ended with %s %d",
-			 WIFEXITED(status) ? "status" : "signal",
-			 WIFEXITED(status) ? WEXITSTATUS(status) : WTERMSIG(status));
+	return error_set(err, EIO, "%s ended with %s %d", a->program,
+			 WIFEXITED(a->status) ? "status" : "signal",
+			 WIFEXITED(a->status) ? WEXITSTATUS(a->status) : WTERMSIG(a->status));
 }
 
-static int set_verdict(const struct squeue_question *q, int fd, struct error *err)
+static int set_verdict(const struct squeue_question *q, const struct answer *a, struct error *err)
 {
 	_cleanup_(freep) char *text = NULL;
 	char state[SQUEUE_STATE_SIZE];
 	size_t size;
 
-	if (lseek(fd, 0, SEEK_SET) < 0 || fd_read_file(fd, MAX_SIZE, &text, &size) < 0)
-		return error_set(err, EIO, "what " NAME " says can't be read");
+	if (lseek(a->list, 0, SEEK_SET) < 0 || fd_read_file(a->list, MAX_SIZE, &text, &size) < 0)
+		return error_set(err, EIO, "what %s says can't be read", a->program);
 	switch (squeue_read(text, size, q->job_id, state)) {
 	case SQUEUE_LIVES:
 		return 0;
 	case SQUEUE_WAITS:
 		if (!q->anywhere || q->in_doubt)
 			return 0;
-		return error_set(err, ESRCH, NAME " has it as %s: it waits to run again", state);
+		return error_set(err, ESRCH, "%s has it as %s: it waits to run again", a->program,
+				 state);
 	case SQUEUE_ENDED:
 		if (q->anywhere && strcmp(state, "CG") == 0) {
-			(void)error_set(err, EINPROGRESS, NAME " has it as CG");
+			(void)error_set(err, EINPROGRESS, "%s has it as CG", a->program);
 			return 0;
 		}
-		return error_set(err, ESRCH, NAME " has it as %s", state);
+		return error_set(err, ESRCH, "%s has it as %s", a->program, state);
 	case SQUEUE_NOT_LISTED:
-		return error_set(err, q->in_doubt ? EIO : ESRCH, NAME " does not list it%s",
-				 q->node ? " on this node" : "");
+		return error_set(err, q->in_doubt ? EIO : ESRCH, "%s does not list it%s",
+				 a->program, q->node ? " on this node" : "");
 	case SQUEUE_NOT_UNDERSTOOD:
 		break;
 	}
-	return error_set(err, EIO, "what " NAME " says is not understood");
+	return error_set(err, EIO, "what %s says is not understood", a->program);
 }
 
 int squeue_ask(const struct squeue_question *q, struct error *err)
 {
-	_cleanup_(fd_closep) int out = memfd_create("list", MFD_CLOEXEC);
+	_cleanup_(fd_closep) int list = memfd_create("list", MFD_CLOEXEC);
 	_cleanup_(fd_closep) int complaints = memfd_create("complaints", MFD_CLOEXEC);
-	const pid_t parent = getppid(), self = getpid();
-	int status = 0, r;
-	pid_t pid;
+	struct answer a = { .list = list, .complaints = complaints };
+	const pid_t parent = getppid();
+	int r;
 
 	prctl(PR_SET_PDEATHSIG, SIGKILL);
 	if (getppid() != parent)
 		_exit(0);
-	if (out < 0 || complaints < 0)
+	if (list < 0 || complaints < 0)
 		return error_set(err, EIO, "no file in memory");
-	pid = fork();
-	if (pid == 0)
-		become_squeue(q, out, complaints, self);
-	if (pid < 0)
-		return error_errno(err, errno, "start " NAME);
-	while (waitpid(pid, &status, 0) < 0)
-		if (errno != EINTR)
-			return error_set(err, EIO, "wait for " NAME);
-	if (!WIFEXITED(status) || WEXITSTATUS(status) != 0) {
-		r = set_complaint(complaints, status, err);
-		if (q->anywhere && strstr(err->text, UNKNOWN_JOB))
-			return error_set(err, q->in_doubt ? EIO : ESRCH, NAME " does not know it");
+	r = get_answer(q, &a, err);
+	if (r < 0)
 		return r;
-	}
-	return set_verdict(q, out, err);
+	if (has_ended_with(&a, 0))
+		return set_verdict(q, &a, err);
+	r = set_complaint(&a, err);
+	if (q->anywhere && strstr(err->text, UNKNOWN_JOB))
+		return error_set(err, q->in_doubt ? EIO : ESRCH, "%s does not know it", a.program);
+	return r;
 }

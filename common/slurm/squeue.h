@@ -1,5 +1,5 @@
 /*
- * squeue: asks Slurm by its program squeue whether a job is over on a node.
+ * squeue: asks Slurm, by stage-slurm or by its program squeue, whether a job is over on a node.
  */
 #pragma once
 
@@ -25,8 +25,10 @@ enum squeue_said squeue_read(const char *text, size_t size, uint32_t job_id,
 			     char state[static SQUEUE_STATE_SIZE]);
 
 struct squeue_question {
-	const char *sbcast; /* [fanout] Program=; an absolute path: squeue is beside it */
-	const char *node;   /* anywhere: NULL, or the node that the job is asked for on */
+	const char
+		*sbcast;  /* [fanout] Program=; an absolute path: squeue is beside it, and is asked
+			       alone */
+	const char *node; /* anywhere: NULL, or the node that the job is asked for on */
 	uid_t uid;
 	uint32_t job_id;
 	bool anywhere; /* of this job alone, wherever it is; one that is completing is not over, as
@@ -37,7 +39,7 @@ struct squeue_question {
 };
 
 /* Blocks, and ends with the process that has forked us: to be called in a task
- * (daemon/stagingd/async.h). -ESRCH: squeue says that the job is over on this node, and *err how;
+ * (daemon/stagingd/async.h). -ESRCH: Slurm says that the job is over on this node, and *err how;
  * 0: it says that it is not, and *err has a text if the job is completing; another -errno: that is
  * not known. */
 int squeue_ask(const struct squeue_question *q, struct error *err);

@@ -100,7 +100,7 @@ enum joblife joblife_ask(const struct state *st, char text[static JOBLIFE_TEXT_S
 	r = helper_ask(&h, &over, sizeof(over));
 	over.text[sizeof(over.text) - 1] = '\0';
 	if (r == -ETIMEDOUT)
-		snprintf(over.text, sizeof(over.text), "squeue does not answer");
+		snprintf(over.text, sizeof(over.text), "Slurm does not answer");
 	snprintf(text, JOBLIFE_TEXT_SIZE, "%s", over.text[0] || r == 0 ? over.text : strerror(-r));
 	return r == 0 ? JOBLIFE_RUNS : r == -ESRCH && over.text[0] ? JOBLIFE_OVER : JOBLIFE_UNKNOWN;
 }

@@ -13,7 +13,7 @@
 #include "common/util/fd.h"
 #include "common/util/log.h"
 #include "daemon/stagingd/job.h"
-#include "daemon/stagingd/nodelist.h"
+#include "daemon/stagingd/node-place.h"
 #include "daemon/stagingd/stage-run.h"
 #include "daemon/stagingd/stage.h"
 
@@ -69,7 +69,7 @@ static int read_place(struct job *job, const struct kv *kv, struct error *err)
 		return error_set(err, ENOMEM, "out of memory");
 	job->n_nodes = (uint32_t)kv_get_u64(kv, SPEC_KEY_N_NODES, 1);
 	job->node_index = 0;
-	if (*list && nodelist_find(list, job->node, &job->node_index, &job->n_nodes) < 0) {
+	if (*list && node_place_find(list, job->node, &job->node_index, &job->n_nodes) < 0) {
 		job->n_nodes = 0;
 		log_warning("node %s is not in the list '%.200s'", job->node, list);
 	}

@@ -80,7 +80,7 @@ static void on_answer(void *arg, int r, const struct error *err)
 	if (r < 0 && r != -ESRCH && !o->told) {
 		o->told = true;
 		log_warning("slurmd is gone, and whether the job is over is not known: %s",
-			    r == -ETIMEDOUT ? "squeue does not answer" : err->text);
+			    r == -ETIMEDOUT ? "Slurm does not answer" : err->text);
 	}
 	if (o->n_over < N_OVER) {
 		loop_timer_set(o->job->loop, &o->timer, LOOK_MS);

@@ -12,7 +12,7 @@ outside_of() {
 # small_outside ID KIB: what is outside has no more, and is none of those that serve or write
 small_outside() {
 	outside_of "$1"
-	assert_not grep -qE '^(stage-worker|stage-fetch|stage-broadcast|sbcast|squeue) ' "$work/outside"
+	assert_not grep -qE '^(stage-worker|stage-fetch|stage-broadcast|sbcast|squeue|stage-slurm) ' "$work/outside"
 	assert_not grep -q ' traced$' "$work/outside"
 	assert_le "$(awk '{ sum += $3 } END { print sum + 0 }' "$work/outside")" "$2" "KiB outside of the job"
 }

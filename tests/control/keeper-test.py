@@ -2436,6 +2436,54 @@ def test_a_title_is_no_step_daemon():
         false.wait()
 
 
+def test_stage_slurm_is_asked_first_and_squeue_where_it_can_not_tell():
+    """Seen failing where squeue is not asked after it, where a list that it had begun counts, where squeue is asked after its
+    "Invalid job id", and where it is asked although Program= names the place of the site's Slurm."""
+    cover('/usr/local/bin', 'beside')
+    shutil.copy(SCRATCH + '/bin/squeue', '/usr/local/bin/squeue')
+    with open(os.environ['FAKE_PROGRAM'], 'rb') as f:
+        program = f.read()
+    place = (SCRATCH + '/stage-slurm.sh').encode()
+    with open(LIBEXEC + '/stage-slurm', 'wb') as f:
+        f.write(program.replace(b'@SCRIPT@' + bytes(len(place)), place + bytes(8), 1))
+    os.chmod(LIBEXEC + '/stage-slurm', 0o755)
+
+    def reap(first, then):
+        with open(place, 'w') as f:
+            f.write(f'for job; do :; done\n{first}\n')
+        os.chmod(place, 0o644)
+        return reap_while(then)
+
+    j = dead_job()
+    reap('echo "$job CD"', 'echo "$job R"')  # Program= is a path
+    assert os.path.exists(j.dir)
+    with open(CONF) as f:
+        text = f.read()
+    with open(CONF, 'w') as f:
+        f.write(text.replace(f'Program={SCRATCH}/bin/sbcast', 'Program=sbcast'))
+    reap('echo "$job R"', 'echo "$job CD"')
+    for failure in 'exit 1', 'exit 127', 'kill -9 $$', 'exit 2':
+        reap(f'echo "$job CD"; echo "Invalid job id" >&2; {failure}', 'echo "$job R"')
+    said = reap('echo no controller >&2; exit 3', 'echo "$job CD"')
+    assert 'is not known' in said and 'no controller' in said, said
+    said = reap('echo "$job COMPLETED"', 'echo "$job CD"')
+    assert 'what stage-slurm says is not understood' in said, said
+    assert os.path.exists(j.dir)
+    said = reap('echo "$job CD"', 'echo "$job R"')
+    j.assert_gone()
+    j = dead_job()
+    said = reap('echo "stage-slurm: Invalid job id specified" >&2; exit 3', 'echo "$job R"')
+    j.assert_gone()
+    j = dead_job()
+    reap('echo "$job R"; exit 1', 'echo "$job CD"')
+    j.assert_gone()
+    j = dead_job()
+    os.unlink(LIBEXEC + '/stage-slurm')
+    reap('', 'echo "$job CD"')
+    j.assert_gone()
+    run('umount', '-l', '/usr/local/bin')
+
+
 def test_the_doctor_asks_no_file_system_that_is_mounted_in_a_tier():
     """Its server never answers. Seen failing where access() of the mount, or of what is in it, is asked for."""
     for place in 'stage-data-9999/data', 'stage-data-9998':

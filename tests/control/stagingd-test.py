@@ -1546,7 +1546,7 @@ class Over(unittest.TestCase):
         "hidden": "echo 4711 CG",
     }
     WHY = {"refused": "no controller", "nonsense": "what squeue says is not understood",
-           "hanging": "squeue does not answer", "missing": "squeue: No such file or directory",
+           "hanging": "Slurm does not answer", "missing": "squeue: No such file or directory",
            "script": "squeue is a script"}
 
     def find_hung(self):

@@ -29,6 +29,7 @@ test_plugin_depends_on_one_release_of_slurm() {
 	[[ $depends == *"slurm-wlm-basic-plugins (>= $release)"* ]]
 	[[ $depends == *"slurm-wlm-basic-plugins (<< $release.99)"* ]]
 	[[ $depends == *"stage-data (= $(version_of old))"* ]]
+	[[ $depends =~ (^|\ )libslurm[0-9] ]] # stage-slurm's
 	[[ $(dpkg-deb -f "$dir"/old/stage-data_*.deb Depends) != *slurm* ]]
 }
 

@@ -13,6 +13,7 @@ test_rpm_requires_one_release_of_slurm() {
 	rpm -qp --requires "$dir"/old/slurm-stage-data-plugin-*.x86_64.rpm | grep -x "slurm >= $release"
 	rpm -qp --requires "$dir"/old/slurm-stage-data-plugin-*.x86_64.rpm | grep -x "slurm < $release.99"
 	rpm -qp --requires "$dir"/old/slurm-stage-data-plugin-*.x86_64.rpm | grep '^stage-data = '
+	rpm -qp --requires "$dir"/old/slurm-stage-data-plugin-*.x86_64.rpm | grep '^libslurm\.so' # stage-slurm's
 	rpm -qp --requires "$dir"/old/stage-data-[0-9]*.x86_64.rpm | grep '^libarchive >= '
 	assert_not grep -q slurm <(rpm -qp --requires "$dir"/old/stage-data-[0-9]*.x86_64.rpm)
 }
