@@ -1,6 +1,6 @@
 /*
- * A list of one name is not worth a process. Nobody waits for stage-slurm for long: it is asked
- * before the job is served. Its time is a timer of its own, which stays over execve(): kernels
+ * Our own parser comes first, because a process would make each start later. Nobody waits for
+ * stage-slurm for long: it is asked before the job is served. Its time is a timer of its own, which stays over execve(): kernels
  * without pidfds have no other wait with a deadline here.
  */
 #include "daemon/stagingd/node-place.h"
@@ -94,8 +94,10 @@ int node_place_ask(const char *program, uint32_t timeout_ms, const char *list, c
 
 int node_place_find(const char *list, const char *node, uint32_t *indexp, uint32_t *n_nodesp)
 {
-	if (strpbrk(list, "[,") &&
+	const int r = nodelist_find(list, node, indexp, n_nodesp);
+
+	if (r == -EINVAL &&
 	    node_place_ask(STAGE_SLURM_PATH, ASK_MS, list, node, indexp, n_nodesp) == 0)
 		return 0;
-	return nodelist_find(list, node, indexp, n_nodesp);
+	return r;
 }

@@ -1,6 +1,6 @@
 /*
- * node-place: the place of a node in a list of Slurm's, by stage-slurm where it is installed.
- * Otherwise our own parser finds it (daemon/stagingd/nodelist.h).
+ * node-place: the place of a node in a list of Slurm's. Our own parser (daemon/stagingd/nodelist.h)
+ * finds it. Where it cannot read the list, stage-slurm is asked.
  */
 #pragma once
 

@@ -129,7 +129,7 @@ test_slurm_is_asked_without_squeue() {
 }
 
 readonly test_squeue_is_asked_without_stage_slurm_seconds=240
-# As without the plugin's package, and with that of another release of Slurm. A place in a list is our own parser's then.
+# As without the plugin's package, and with that of another release of Slurm.
 # Fails where squeue is not asked after it.
 test_squeue_is_asked_without_stage_slurm() {
 	local said
