@@ -1,7 +1,7 @@
 /*
  * Our own parser comes first, because a process would make each start later. Nobody waits for
- * stage-slurm for long: it is asked before the job is served. Its time is a timer of its own, which stays over execve(): kernels
- * without pidfds have no other wait with a deadline here.
+ * stage-slurm for long: it is asked before the job is served. Its time is a timer of its own, which
+ * stays over execve(): kernels without pidfds have no other wait with a deadline here.
  */
 #include "daemon/stagingd/node-place.h"
 
