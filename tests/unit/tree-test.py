@@ -84,7 +84,6 @@ LONG_FILES = {
     "client/cmd-explain.c": 521,
     "common/dataset/dataset-options.c": 595,
     "common/dataset/dataset-slips.c": 589,
-    "daemon/engines/archive/archive-index.c": 512,
     "daemon/engines/archive/decode.c": 571,
     "daemon/engines/copy/walk-read.c": 587,
     "daemon/fetch/http-get.c": 546,

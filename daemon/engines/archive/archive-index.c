@@ -12,6 +12,7 @@
 #include "common/dataset/member-path.h"
 #include "common/util/error.h"
 #include "common/util/fnv.h"
+#include "daemon/engines/archive/archive-sort.h"
 #include "daemon/engines/archive/zip-names.h"
 
 enum {
@@ -383,91 +384,16 @@ int archive_index_add(struct archive_index *x, const struct member *m, uint64_t 
 
 /* ---- the end ---- */
 
-static int compare(const void *a, const void *b, void *arg)
-{
-	uint32_t i = *(const uint32_t *)a, k = *(const uint32_t *)b;
-	const struct archive_index *x = arg;
-	const struct archive_record *v = &x->records[i], *w = &x->records[k];
-
-	if (i == ARCHIVE_INDEX_ROOT || k == ARCHIVE_INDEX_ROOT)
-		return i == k ? 0 : i == ARCHIVE_INDEX_ROOT ? -1 : 1;
-	if (v->parent != w->parent)
-		return v->parent < w->parent ? -1 : 1;
-	return strcmp(x->texts + v->name, x->texts + w->name);
-}
-
-/* Entries in their new order. order becomes where each old entry is now. */
-static int reorder(struct archive_index *x, uint32_t *order, struct error *err)
-{
-	struct archive_record *sorted = malloc(x->n * sizeof(*sorted));
-
-	if (!sorted)
-		return refuse_memory(err);
-	for (uint32_t i = 0; i < x->n; i++)
-		sorted[i] = x->records[order[i]];
-	for (uint32_t i = 0; i < x->n; i++)
-		x->next[order[i]] = i;
-	for (uint32_t i = 0; i < x->n; i++)
-		sorted[i].parent = x->next[sorted[i].parent];
-	free(x->records);
-	x->records = sorted;
-	x->room = x->n;
-	return 0;
-}
-
-/* Directories get the range of their entries and their number of links, as in other file systems.
- */
-static void set_ranges(struct archive_index *x)
-{
-	for (uint32_t i = 0; i < x->n; i++) {
-		struct archive_record *dir = &x->records[x->records[i].parent];
-
-		if (is_dir(x, i))
-			x->records[i].n_links += 2;
-		if (i == ARCHIVE_INDEX_ROOT)
-			continue;
-		if (dir->size++ == 0)
-			dir->start = i;
-		dir->n_links += is_dir(x, i);
-	}
-}
-
-static void count_records(struct archive_index *x, uint32_t *links)
-{
-	struct archive_counts *c = &x->counts;
-
-	for (uint32_t i = 0; i < x->n; i++) {
-		if (is_dir(x, i))
-			continue;
-		links[x->records[i].number]++;
-		c->n_files++;
-		c->n_deflated += x->records[i].is_deflated;
-		if (x->records[i].type == MEMBER_FILE)
-			c->bytes += x->records[i].size;
-	}
-	for (uint32_t i = 0; i < x->n; i++)
-		if (!is_dir(x, i))
-			x->records[i].n_links = links[x->records[i].number];
-	c->n_records = x->n;
-	c->memory = sizeof(*x) + (uint64_t)x->n * sizeof(*x->records) + x->n_texts;
-}
-
 int archive_index_finish(struct archive_index *x, struct error *err)
 {
-	_cleanup_(freep) uint32_t *order = malloc(x->n * sizeof(*order));
-	_cleanup_(freep) uint32_t *links = calloc((size_t)x->n_numbers + 1, sizeof(*links));
-	int r;
+	int r = archive_sort(&x->records, x->n, x->next, x->texts, err);
 
-	if (!order || !links)
-		return refuse_memory(err);
-	for (uint32_t i = 0; i < x->n; i++)
-		order[i] = i;
-	qsort_r(order, x->n, sizeof(*order), compare, x);
-	r = reorder(x, order, err);
+	if (r == 0)
+		r = archive_sort_count(x->records, x->n, x->n_numbers, &x->counts, err);
 	if (r < 0)
 		return r;
-	set_ranges(x);
-	count_records(x, links);
+	x->room = x->n;
+	x->counts.memory = sizeof(*x) + (uint64_t)x->n * sizeof(*x->records) + x->n_texts;
 	if (grow(&x->texts, x->n_texts, 1)) /* smaller */
 		x->texts_room = x->n_texts;
 	free(steal_ptr(x->next));

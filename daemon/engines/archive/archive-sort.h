@@ -1,0 +1,22 @@
+/*
+ * archive-sort: the last step of an index (archive-index.h): its entries are sorted by directory
+ * and name, and what follows from all of them is set.
+ */
+#pragma once
+
+#include <stdint.h>
+
+struct archive_counts;
+struct archive_record;
+struct error;
+
+/* Entries in their order, in a new array; the old one is freed. places has room for n, and becomes
+ * where each old entry is now. 0 or -ENOMEM. */
+int archive_sort(struct archive_record **recordsp, uint32_t n, uint32_t *places, const char *texts,
+		 struct error *err);
+
+/* Sets ranges of directories and numbers of links of n sorted entries, whose own numbers are
+ * n_numbers at most. counts gets all but what is counted while members are added, and the memory.
+ * 0 or -ENOMEM. */
+int archive_sort_count(struct archive_record *records, uint32_t n, uint32_t n_numbers,
+		       struct archive_counts *counts, struct error *err);
