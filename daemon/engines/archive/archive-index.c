@@ -1,17 +1,19 @@
 /*
  * While members are added, entries are found by a hash of their directory and name. At the end they
  * are sorted by both, and the hash table is freed: a directory's entries are then found by
- * bisection.
+ * bisection. The hash has a key that nobody else knows, as the archive may be somebody's who wants
+ * all names in one chain.
  */
 #include "daemon/engines/archive/archive-index.h"
 
+#include <assert.h>
 #include <errno.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/dataset/member-path.h"
 #include "common/util/error.h"
-#include "common/util/fnv.h"
+#include "common/util/siphash.h"
 #include "daemon/engines/archive/archive-sort.h"
 #include "daemon/engines/archive/zip-names.h"
 
@@ -34,6 +36,7 @@ struct archive_index {
 	/* Until it is finished: chains of entries with the same hash. */
 	uint32_t *next, *buckets;
 	uint32_t n_buckets; /* a power of two, as many as there is room for records */
+	struct siphash_key key;
 };
 
 static int refuse_memory(struct error *err)
@@ -55,9 +58,12 @@ static bool grow(void *arrayp, uint64_t n, size_t size)
 static uint32_t *get_bucket(const struct archive_index *x, uint32_t parent, const char *name,
 			    size_t n)
 {
-	uint64_t h = fnv_add(fnv_add(FNV_INIT, &parent, sizeof(parent)), name, n);
+	unsigned char text[sizeof(parent) + MEMBER_MAX_NAME];
 
-	return &x->buckets[(h ^ h >> 32) & (x->n_buckets - 1)];
+	assert(n <= MEMBER_MAX_NAME);
+	memcpy(text, &parent, sizeof(parent));
+	memcpy(text + sizeof(parent), name, n);
+	return &x->buckets[siphash(&x->key, text, sizeof(parent) + n) & (x->n_buckets - 1)];
 }
 
 static uint32_t *get_bucket_of(const struct archive_index *x, uint32_t i)
@@ -162,6 +168,9 @@ int archive_index_new(struct archive_index **xp, int64_t mtime, struct error *er
 	if (!x)
 		return refuse_memory(err);
 	x->mtime = mtime;
+	r = siphash_key_init(&x->key);
+	if (r < 0)
+		return error_errno(err, -r, "make a key for the index of the archive");
 	r = add_record(x, ARCHIVE_INDEX_ROOT, "", 0, &root, err);
 	if (r == 0)
 		*xp = steal_ptr(x);

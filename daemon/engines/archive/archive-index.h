@@ -56,7 +56,8 @@ struct archive_counts {
 	uint64_t memory;     /* that the index takes */
 };
 
-/* mtime: of directories that have no member of their own. -ENOMEM. */
+/* mtime: of directories that have no member of their own. -ENOMEM, or why
+ * there is no key for its hash. */
 int archive_index_new(struct archive_index **xp, int64_t mtime, struct error *err);
 void archive_index_free(struct archive_index *x);
 DEFINE_FREEP(struct archive_index, archive_index_free)

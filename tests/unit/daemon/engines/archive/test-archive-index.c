@@ -5,10 +5,23 @@
 #include <fcntl.h>
 #include <sys/stat.h>
 
+#include "common/util/fnv.h"
 #include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/archive/tar-scan.h"
 
 #define MTIME 4711
+
+/* Calls of memcmp(), one for each entry that a name is compared with. */
+static uint64_t n_compared;
+
+int __real_memcmp(const void *a, const void *b, size_t n);
+int __wrap_memcmp(const void *a, const void *b, size_t n);
+
+int __wrap_memcmp(const void *a, const void *b, size_t n)
+{
+	n_compared++;
+	return __real_memcmp(a, b, n);
+}
 
 static const struct archive_record *look(const struct archive_index *x, const char *path)
 {
@@ -153,6 +166,31 @@ static void test_what_extraction_refuses_is_refused(void **state)
 		assert_int_equal(add(x, cases[i].type, cases[i].path, cases[i].link, 0),
 				 cases[i].expect);
 	}
+}
+
+/* Names of one length whose FNV-1a ends in the same bits, in the directory at the top: a table by
+ * that hash, without a key, has all of them in one bucket. */
+static void test_names_of_one_hash_are_not_compared_with_each_other(void **state)
+{
+	enum { N = 2000, BITS = 12 };
+	_cleanup_(archive_index_freep) struct archive_index *x = begin();
+	const uint32_t top = ARCHIVE_INDEX_ROOT;
+	uint64_t begun = fnv_add(FNV_INIT, &top, sizeof(top)), h;
+	unsigned n = 0;
+	char name[16];
+
+	for (unsigned i = 0; n < N; i++) {
+		for (unsigned k = 0; k < 8; k++)
+			name[k] = "0123456789abcdef"[i >> 4 * k & 15];
+		name[8] = '\0';
+		h = fnv_add(begun, name, 8);
+		if (((h ^ h >> 32) & ((1u << BITS) - 1)) != 0)
+			continue;
+		n_compared = n == 0 ? 0 : n_compared;
+		assert_int_equal(add(x, MEMBER_FILE, name, NULL, n), 0);
+		n++;
+	}
+	assert_in_range(n_compared, 0, 10 * N);
 }
 
 /* ---- tars ---- */
@@ -331,6 +369,7 @@ int main(void)
 		cmocka_unit_test(test_entries_are_sorted_in_their_directories),
 		cmocka_unit_test(test_the_last_of_a_name_counts),
 		cmocka_unit_test(test_what_extraction_refuses_is_refused),
+		cmocka_unit_test(test_names_of_one_hash_are_not_compared_with_each_other),
 		SCRATCH(test_content_is_found_in_all_dialects),
 		SCRATCH(test_an_archive_that_is_cut_off_has_no_index),
 		SCRATCH(test_a_sparse_file_is_left_to_extraction),
