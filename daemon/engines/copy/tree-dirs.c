@@ -1,8 +1,9 @@
 /*
- * Directories are in a table, by path. One that is not in the table is made by mkdirat(), and if
- * something stands there already, it is a file or a link of the archive's, and that is an error: so
- * no link is ever stepped through, without looking at each component again for each file.
- * Directories never go away: a file does not replace one.
+ * Directories are in a table, by the hash of their path, which has a key: nobody can choose paths
+ * that meet in one bucket. One that is not in the table is made by mkdirat(), and if something
+ * stands there already, it is a file or a link of the archive's, and that is an error: so no link
+ * is ever stepped through, without looking at each component again for each file. Directories never
+ * go away: a file does not replace one.
  *
  * Some of the entries have their directory open; the last TREE_MAX_OPEN stay so, and those that
  * others are at work in.
@@ -21,6 +22,7 @@
 
 #include "common/dataset/member-path.h"
 #include "common/util/error.h"
+#include "common/util/siphash.h"
 #include "daemon/engines/copy/stage-io.h"
 
 #define TREE_MAX_OPEN 256
@@ -39,17 +41,9 @@ struct tree_dirs {
 	struct tree_dir *open[TREE_MAX_OPEN]; /* a ring */
 	size_t next_open;
 	struct tree_dir *top; /* the root's, not in the table */
+	struct siphash_key key;
 	struct tree_dir *buckets[TREE_BUCKETS];
 };
-
-static uint32_t hash_path(const char *s, size_t n)
-{
-	uint32_t h = 2166136261u;
-
-	while (n-- > 0)
-		h = (h ^ (unsigned char)*s++) * 16777619u;
-	return h;
-}
 
 static void settle_nothing(void *arg, const char *path, size_t n)
 {
@@ -58,12 +52,18 @@ static void settle_nothing(void *arg, const char *path, size_t n)
 int tree_dirs_new(struct tree_dirs **tp, int root, struct stage_io *io, struct error *err)
 {
 	struct tree_dirs *t = calloc(1, sizeof(*t));
+	int r;
 
 	if (t)
 		t->top = calloc(1, sizeof(*t->top) + 1);
 	if (!t || !t->top) {
 		free(t);
 		return error_set(err, ENOMEM, "out of memory");
+	}
+	r = siphash_key_init(&t->key);
+	if (r < 0) {
+		tree_dirs_free(t);
+		return error_errno(err, -r, "make a key for the table of directories");
 	}
 	t->root = t->top->fd = root;
 	t->io = io;
@@ -106,7 +106,7 @@ void tree_dirs_free(struct tree_dirs *t)
 
 static struct tree_dir *find_dir(const struct tree_dirs *t, const char *path, size_t n)
 {
-	uint32_t h = hash_path(path, n);
+	uint64_t h = siphash(&t->key, path, n);
 	struct tree_dir *d = t->buckets[h % TREE_BUCKETS];
 
 	while (d && (d->hash != h || strncmp(d->path, path, n) || d->path[n]))
@@ -126,7 +126,7 @@ static struct tree_dir *insert_dir(struct tree_dirs *t, const char *path, size_t
 	if (!d)
 		return NULL;
 	memcpy(d->path, path, n);
-	d->hash = hash_path(path, n);
+	d->hash = siphash(&t->key, path, n);
 	d->fd = -1;
 	t->n_dirs++;
 	t->memory += sizeof(*d) + n + 1;

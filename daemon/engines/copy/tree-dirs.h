@@ -14,7 +14,7 @@ struct tree_dir {
 	int fd; /* -1: not open now */
 	/* tree-dirs.c's */
 	struct tree_dir *next; /* in its bucket */
-	uint32_t hash;
+	uint64_t hash;
 	atomic_uint n_pins;
 	size_t slot; /* among those that are open */
 	bool has_meta;
@@ -28,7 +28,7 @@ struct tree_dirs;
  * begun at that path has to be done when it returns. NULL: everything everywhere. */
 typedef void (*tree_settle_fn)(void *arg, const char *path, size_t n);
 
-/* root stays the caller's. */
+/* root stays the caller's. -ENOMEM, or why there is no key for its hash. */
 int tree_dirs_new(struct tree_dirs **tp, int root, struct stage_io *io, struct error *err);
 void tree_dirs_free(struct tree_dirs *t);
 void tree_dirs_set_settle(struct tree_dirs *t, tree_settle_fn settle, void *arg);

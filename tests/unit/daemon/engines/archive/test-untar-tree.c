@@ -7,6 +7,18 @@
 
 #include "daemon/engines/copy/tree.h"
 
+/* Calls of strncmp(), one for each directory that a path is compared with. */
+static uint64_t n_compared;
+
+int __real_strncmp(const char *a, const char *b, size_t n);
+int __wrap_strncmp(const char *a, const char *b, size_t n);
+
+int __wrap_strncmp(const char *a, const char *b, size_t n)
+{
+	n_compared++;
+	return __real_strncmp(a, b, n);
+}
+
 static const struct tree_meta dir_meta = { .mode = 0750, .mtime = { 1000, 0 } };
 static const struct tree_meta file_meta = { .mode = 06751, .mtime = { 2000, 5 } };
 
@@ -60,6 +72,61 @@ static void test_many_directories(void **state)
 	assert_int_equal(fstatat(root, "d7/sub/f1", &st, 0), 0);
 	assert_int_equal(st.st_mode & 07777, 0751); /* without setuid */
 	assert_int_equal(st.st_mtim.tv_sec, 2000);
+}
+
+static uint32_t add_fnv(uint32_t h, const char *text, size_t n)
+{
+	for (size_t i = 0; i < n; i++)
+		h = (h ^ (unsigned char)text[i]) * 16777619u;
+	return h;
+}
+
+static void put_number(char to[static 6], uint32_t n)
+{
+	for (unsigned k = 0; k < 6; k++)
+		to[k] = "0123456789abcdef"[n >> 4 * k & 15];
+}
+
+/* Two texts of six bytes after which FNV-1a of 32 bits is the same, if it was h before. */
+static uint32_t find_pair(uint32_t h, char pair[static 2][6])
+{
+	enum { N = 1 << 20 };
+	uint32_t *seen = calloc(N, sizeof(*seen)), got;
+
+	assert_non_null(seen);
+	for (uint32_t i = 1;; i++) {
+		assert_true(i < 1 << 24);
+		put_number(pair[0], i);
+		got = add_fnv(h, pair[0], 6);
+		put_number(pair[1], seen[got % N]);
+		if (seen[got % N] && add_fnv(h, pair[1], 6) == got)
+			break;
+		seen[got % N] = i;
+	}
+	free(seen);
+	return got;
+}
+
+/* Each pair doubles the names of one FNV-1a. A table by that hash has them in one bucket. */
+static void test_names_of_one_hash_are_not_compared_with_each_other(void **state)
+{
+	enum { PAIRS = 10, N = 1 << PAIRS };
+	_cleanup_(fd_closep) int root = open_root(state);
+	_cleanup_(tree_freep) struct tree *t = NULL;
+	char pairs[PAIRS][2][6], path[6 * PAIRS + 1] = "";
+	uint32_t h = 2166136261u;
+
+	for (unsigned i = 0; i < PAIRS; i++)
+		h = find_pair(h, pairs[i]);
+	assert_int_equal(tree_new(&t, root, NULL, NULL), 0);
+	n_compared = 0;
+	for (unsigned i = 0; i < N; i++) {
+		for (unsigned k = 0; k < PAIRS; k++)
+			memcpy(path + 6 * k, pairs[k][i >> k & 1], 6);
+		assert_true(add_fnv(2166136261u, path, 6 * PAIRS) == h);
+		assert_int_equal(tree_add_dir(t, path, &dir_meta, NULL), 0);
+	}
+	assert_in_range(n_compared, 0, 10 * N);
 }
 
 static void test_what_is_refused(void **state)
@@ -138,6 +205,7 @@ int main(void)
 #define T(f) cmocka_unit_test_setup_teardown(f, unit_scratch_setup, unit_scratch_teardown)
 		T(test_many_directories),
 		T(test_what_is_refused),
+		T(test_names_of_one_hash_are_not_compared_with_each_other),
 		T(test_the_last_one_wins),
 		T(test_the_mode_of_the_top_is_handed_out),
 	};
