@@ -22,6 +22,8 @@ enum {
 	INDEX_MIN_TEXTS = 4096,
 	INDEX_MAX_LINK = 4095,
 	INDEX_DIR_MODE = 0755,
+	INDEX_MAX_REPLACED = 64 << 20, /* bytes */
+	INDEX_MAX_RECORDS = 1 << 30,
 };
 
 struct archive_index {
@@ -31,6 +33,7 @@ struct archive_index {
 	uint64_t n_texts, texts_room;
 	int64_t mtime;
 	uint32_t n_numbers;
+	uint64_t replaced_size; /* see note_replaced() */
 	struct archive_counts counts;
 
 	/* Until it is finished: chains of entries with the same hash. */
@@ -87,7 +90,7 @@ static int make_room(struct archive_index *x, struct error *err)
 
 	if (x->n < x->room)
 		return 0;
-	if (room < x->room)
+	if (room > INDEX_MAX_RECORDS)
 		return error_set(err, EFBIG, "the archive has too many members for an index");
 	if (!grow(&x->records, room, sizeof(*x->records)) ||
 	    !grow(&x->next, room, sizeof(*x->next)) ||
@@ -250,6 +253,19 @@ static void set_meta(struct archive_record *rec, const struct member *m)
 	rec->mtime_ns = (uint32_t)m->mtime_ns;
 }
 
+/* What was replaced leaves its number, and the text of its link, as hard links may share both. So
+ * n_numbers can't overflow either. */
+static int note_replaced(struct archive_index *x, struct archive_record *rec, const char *path,
+			 struct error *err)
+{
+	x->replaced_size += sizeof(rec->number) + (rec->type == MEMBER_SYMLINK ? rec->size + 1 : 0);
+	if (x->replaced_size > INDEX_MAX_REPLACED)
+		return error_set(err, EFBIG, "%s and other names come again too often", path);
+	x->counts.n_replaced++;
+	rec->number = ++x->n_numbers;
+	return 0;
+}
+
 /* The entry for a member that is no directory; what had its name before is replaced. */
 static int take_place(struct archive_index *x, const char *path, uint32_t *ip, struct error *err)
 {
@@ -271,9 +287,7 @@ static int take_place(struct archive_index *x, const char *path, uint32_t *ip, s
 				 "%s is a directory in the archive, and something else in another "
 				 "place of it",
 				 path);
-	x->counts.n_replaced++;
-	x->records[*ip].number = ++x->n_numbers;
-	return 0;
+	return note_replaced(x, &x->records[*ip], path, err);
 }
 
 static int add_file(struct archive_index *x, const char *path, const struct member *m,

@@ -4,7 +4,8 @@
  *
  * The tree is the one that extraction makes (tree.h, untar-levels.h), and the same members are
  * refused: names that lead out, members below a link or a file, hard links to what did not come
- * before. Of several members with one name the last counts.
+ * before. Of several members with one name the last counts. Those before it take memory, too: 4
+ * bytes each, and the text of a link. More than 64 MiB of that are refused (-EFBIG).
  *
  * After archive_index_finish() it does not change, and any number of threads may read it.
  */

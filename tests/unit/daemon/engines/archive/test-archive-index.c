@@ -134,6 +134,32 @@ static void test_the_last_of_a_name_counts(void **state)
 	assert_string_equal(archive_index_get_text(x, look(x, "k")->start), "a");
 }
 
+/* Memory for what is replaced has a bound, which is told; a number is not given twice. */
+static void test_names_that_come_again_have_a_bound(void **state)
+{
+	static const struct {
+		enum member_type type;
+		unsigned n; /* so many fit */
+	} cases[] = {
+		{ MEMBER_FILE, (64 << 20) / 4 },
+		{ MEMBER_SYMLINK, (64 << 20) / (4 + 4095 + 1) },
+	};
+	char link[4096];
+
+	memset(link, 'x', sizeof(link) - 1);
+	link[sizeof(link) - 1] = '\0';
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(archive_index_freep) struct archive_index *x = begin();
+		struct archive_counts counts;
+
+		for (unsigned k = 0; k < cases[i].n + 1; k++)
+			assert_int_equal(add(x, cases[i].type, "a", link, k), 0);
+		assert_int_equal(add(x, cases[i].type, "a", link, 0), -EFBIG);
+		archive_index_get_counts(x, &counts);
+		assert_int_equal(counts.n_replaced, cases[i].n);
+	}
+}
+
 static void test_what_extraction_refuses_is_refused(void **state)
 {
 	static const struct {
@@ -368,6 +394,7 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_entries_are_sorted_in_their_directories),
 		cmocka_unit_test(test_the_last_of_a_name_counts),
+		cmocka_unit_test(test_names_that_come_again_have_a_bound),
 		cmocka_unit_test(test_what_extraction_refuses_is_refused),
 		cmocka_unit_test(test_names_of_one_hash_are_not_compared_with_each_other),
 		SCRATCH(test_content_is_found_in_all_dialects),
