@@ -11,7 +11,8 @@
  * on NFS. One with "packed" in its name takes 4 KiB. With SLOW_QUOTA there is room for so many
  * bytes in what is made as the dataset "quota" on a disk, and then EDQUOT. With SLOW_TMPFILE files
  * without a name are refused by that number, and with SLOW_SPOOL the worker ends when it has made
- * one with a name in its place.
+ * one with a name in its place. With SLOW_SPLICE each splice() from a place in a file is told by a
+ * byte in the FIFO SLOW_SPLICE.reached, and returns when there is a byte in SLOW_SPLICE.go.
  *
  * The name rebind.example is 127.0.0.2 for the port that it is looked up with first, and 127.0.0.1
  * for each other. With SLOW_HASTE what would be waited for between tries takes a hundredth of the
@@ -217,6 +218,39 @@ ssize_t pread64(int fd, void *buf, size_t size, off64_t offset)
 		size = size > 65536 ? 65536 : size;
 	}
 	return next(fd, buf, size, offset);
+}
+
+/* Opened early: who serves a mount may open nothing. */
+static int splice_reached = -1, splice_go = -1;
+
+__attribute__((constructor)) static void open_splice_gate(void)
+{
+	const char *gate = getenv("SLOW_SPLICE");
+	char path[PATH_MAX];
+
+	if (!gate)
+		return;
+	snprintf(path, sizeof(path), "%s.reached", gate);
+	splice_reached = open(path, O_RDWR | O_CLOEXEC);
+	snprintf(path, sizeof(path), "%s.go", gate);
+	splice_go = open(path, O_RDWR | O_CLOEXEC);
+}
+
+ssize_t splice(int in, off64_t *in_at, int out, off64_t *out_at, size_t size, unsigned flags)
+{
+	static ssize_t (*next)(int, off64_t *, int, off64_t *, size_t, unsigned);
+	ssize_t n;
+	char c = 'x';
+
+	if (!next)
+		next = (ssize_t(*)(int, off64_t *, int, off64_t *, size_t, unsigned))dlsym(
+			RTLD_NEXT, "splice");
+	n = next(in, in_at, out, out_at, size, flags);
+	if (in_at && splice_go >= 0 &&
+	    (syscall(SYS_write, splice_reached, &c, 1) != 1 ||
+	     syscall(SYS_read, splice_go, &c, 1) != 1))
+		abort();
+	return n;
 }
 
 ssize_t read(int fd, void *buf, size_t size)

@@ -246,6 +246,46 @@ def test_a_mounted_tar_that_changes_gives_errors():
         remove(src)
 
 
+@of_images
+def test_a_mounted_tar_that_changes_on_its_way_gives_an_error():
+    """Its pages are in the pipe, and not yet with the reader. Other bytes without the look in sqfs_pipe_send()."""
+    if not os.path.exists("/dev/fuse"):
+        return "no /dev/fuse"
+    src, size = scratch(), 65536  # one request: the next one would be refused
+    tar = f"{src}/a.tar"
+    put_tar(tar, ["f0"], b"o", size)
+    for name in ("reached", "go"):
+        os.mkfifo(f"{src}/s.{name}")
+    reached, go = (os.open(f"{src}/s.{name}", os.O_RDWR) for name in ("reached", "go"))
+    n_reached = []
+
+    def change():
+        while os.read(reached, 1):
+            if not n_reached:
+                with open(tar, "r+b") as f:  # in place: the same pages
+                    f.seek(512)
+                    f.write(b"n" * size)
+            n_reached.append(1)
+            os.write(go, b"g")
+
+    with Worker(f"x={tar}::method=mount", env={"LD_PRELOAD": SLOW, "SLOW_SPLICE": f"{src}/s"}, fuse=1) as w:
+        m = w.run_until("ready", "error")
+        assert m["op"] == "ready", m
+        threading.Thread(target=change, daemon=True).start()
+        try:
+            with open(f"{os.path.realpath(w.path)}/f0", "rb") as f:
+                got = f.read()
+        except OSError as e:
+            got = e.errno
+        w.sock.close()
+        w.end()
+    if not n_reached:  # libfuse before 3.14
+        assert got == b"o" * size, got
+        return "nothing is spliced here"
+    assert got == errno.EIO, f"{got.count(b'n')} bytes are new" if isinstance(got, bytes) else got
+    remove(src)
+
+
 def put_tar(path, names, letter, size=5000):
     with tarfile.open(path, "w") as t:
         for name in names:

@@ -92,7 +92,8 @@ int __wrap_fuse_reply_err(fuse_req_t req, int err);
 void __wrap_fuse_reply_none(fuse_req_t req);
 int __wrap_fuse_reply_iov(fuse_req_t req, const struct iovec *iov, int n);
 int __wrap_fuse_reply_buf(fuse_req_t req, const char *buf, size_t size);
-int __wrap_sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n);
+int __wrap_sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n,
+				  sqfs_check_fn check, void *arg);
 size_t __wrap_fuse_add_direntry_plus(fuse_req_t req, char *buf, size_t size, const char *name,
 				     const struct fuse_entry_param *e, off_t off);
 size_t __real_fuse_add_direntry_plus(fuse_req_t req, char *buf, size_t size, const char *name,
@@ -134,7 +135,8 @@ int __wrap_fuse_reply_buf(fuse_req_t req, const char *buf, size_t size)
 }
 
 /* As the kernel takes it: from the file itself, all of it or nothing. */
-int __wrap_sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n)
+int __wrap_sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n,
+				  sqfs_check_fn check, void *arg)
 {
 	static char buf[PAGE];
 	size_t size = 0;

@@ -85,7 +85,8 @@ int __wrap_fuse_reply_iov(fuse_req_t req, const struct iovec *iov, int n);
 int __wrap_fuse_reply_buf(fuse_req_t req, const char *buf, size_t size);
 int __wrap_fuse_reply_statfs(fuse_req_t req, const struct statvfs *st);
 int __wrap_fuse_reply_open(fuse_req_t req, const struct fuse_file_info *fi);
-int __wrap_sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n);
+int __wrap_sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n,
+				  sqfs_check_fn check, void *arg);
 
 void *__wrap_fuse_req_userdata(fuse_req_t req)
 {
@@ -161,7 +162,8 @@ int __wrap_fuse_reply_open(fuse_req_t req, const struct fuse_file_info *fi)
 }
 
 /* Sometimes the kernel takes it. */
-int __wrap_sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n)
+int __wrap_sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n,
+				  sqfs_check_fn check, void *arg)
 {
 	for (size_t i = 0; i < n; i++)
 		ORACLE_CHECK(spans[i].offset <= image_size &&

@@ -234,6 +234,11 @@ static int archive_volume_get_fd(struct volume *v, const struct volume_read *rea
 	return r < 0 ? r : a->fd;
 }
 
+static int archive_volume_check(struct volume *v)
+{
+	return check_unchanged(get_archive(v));
+}
+
 static int load_extent(int fd, struct volume_extent *x, uint8_t *buf)
 {
 	size_t done = 0;
@@ -327,6 +332,7 @@ int archive_volume_new(struct volume **vp, struct archive_index *x, int fd, cons
 		.read_link = archive_volume_read_link,
 		.read = archive_volume_read,
 		.get_fd = archive_volume_get_fd,
+		.check = archive_volume_check,
 		.load = archive_volume_load,
 		.release = archive_volume_release,
 		.set_cache_size = archive_volume_set_cache_size,

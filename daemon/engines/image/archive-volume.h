@@ -7,7 +7,10 @@
  * whole and so small that it is copied. What is spliced is not seen here.
  *
  * An archive that changes or shrinks while it is mounted gives its readers an error: its size and
- * time are compared with the index's before a read, and after one that is copied or inflated.
+ * time are compared with the index's before a read and after it. What is spliced is compared when
+ * its pages are in the pipe, and before the reader gets them. Two changes are not noticed: one that
+ * sets the time back to what it was and keeps the size; and one that is written into those pages
+ * between the comparison and the reader's copy of them.
  */
 #pragma once
 

@@ -20,7 +20,8 @@ int sqfs_channel_clone(int fd)
 	return -EOPNOTSUPP;
 }
 
-int sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n_spans)
+int sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n_spans,
+			   sqfs_check_fn check, void *arg)
 {
 	return -EOPNOTSUPP;
 }

@@ -122,7 +122,8 @@ int sqfs_channel_clone(int fd)
 }
 
 /* ENOENT: the reader was interrupted; ENODEV: the mount is gone. */
-int sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n_spans)
+int sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n_spans,
+			   sqfs_check_fn check, void *arg)
 {
 	struct fuse_out_header out = { .unique = channel_unique };
 	size_t size = sizeof(out);
@@ -136,6 +137,6 @@ int sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n_spans
 		size += spans[i].size;
 	}
 	out.len = (uint32_t)size;
-	r = sqfs_pipe_send(channel_get_fd(), &out, sizeof(out), fd, spans, n_spans);
+	r = sqfs_pipe_send(channel_get_fd(), &out, sizeof(out), fd, spans, n_spans, check, arg);
 	return r == -ENOENT || r == -ENODEV ? 0 : r;
 }

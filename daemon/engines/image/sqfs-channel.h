@@ -9,8 +9,9 @@
 #include <stddef.h>
 #include <stdint.h>
 
+#include "daemon/engines/image/sqfs-pipe.h"
+
 struct fuse_session;
-struct sqfs_span;
 
 /* Makes the session, which has fd, use the threads' own. 0 or -errno. */
 int sqfs_channel_attach(struct fuse_session *se, int fd);
@@ -20,8 +21,9 @@ void sqfs_channel_use(int fd);
 int sqfs_channel_clone(int fd);
 
 /*
- * Answers the read that this thread has in hand with spans of file fd. 0: it is answered, or nobody
- * waits for it any more. -EOPNOTSUPP: not possible here; -EIO: the file is shorter; then it is
- * still to be answered.
+ * Answers the read that this thread has in hand with spans of file fd, if check says so
+ * (sqfs-pipe.h). 0: it is answered, or nobody waits for it any more. -EOPNOTSUPP: not possible
+ * here; -EIO: the file is shorter; what check says; then it is still to be answered.
  */
-int sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n_spans);
+int sqfs_channel_send_file(int fd, const struct sqfs_span *spans, size_t n_spans,
+			   sqfs_check_fn check, void *arg);

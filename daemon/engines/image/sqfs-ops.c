@@ -204,6 +204,13 @@ static void op_opendir(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *f
 	fuse_reply_open(req, fi);
 }
 
+static int check_source(void *arg)
+{
+	struct volume *volume = arg;
+
+	return volume->ops->check ? volume->ops->check(volume) : 0;
+}
+
 /* Has the kernel take uncompressed content straight from the source. */
 static int reply_stored(fuse_req_t req, const struct volume_read *read)
 {
@@ -223,7 +230,7 @@ static int reply_stored(fuse_req_t req, const struct volume_read *read)
 	if (size < read->n_extents * OPS_MIN_SPLICE)
 		return -EOPNOTSUPP;
 	fd = volume->ops->get_fd(volume, read);
-	r = fd < 0 ? fd : sqfs_channel_send_file(fd, spans, read->n_extents);
+	r = fd < 0 ? fd : sqfs_channel_send_file(fd, spans, read->n_extents, check_source, volume);
 	if (r == 0)
 		fuse_reply_none(req);
 	return r;

@@ -142,7 +142,7 @@ static bool count_slots(const struct sqfs_span *spans, size_t n_spans, size_t *n
 }
 
 int sqfs_pipe_send(int out, const void *head, size_t head_size, int fd,
-		   const struct sqfs_span *spans, size_t n_spans)
+		   const struct sqfs_span *spans, size_t n_spans, sqfs_check_fn check, void *arg)
 {
 	_cleanup_(pipe_freep) struct pipe *p = NULL;
 	size_t n_slots, size;
@@ -163,6 +163,8 @@ int sqfs_pipe_send(int out, const void *head, size_t head_size, int fd,
 	r = write(p->fds[1], head, head_size) == (ssize_t)head_size ? 0 : -EOPNOTSUPP;
 	for (size_t i = 0; i < n_spans && r == 0; i++)
 		r = pipe_fill(p, fd, spans[i].offset, spans[i].size);
+	if (r == 0)
+		r = check(arg);
 	if (r == 0)
 		r = pipe_drain(p, out, head_size + size);
 	if (r == 0)

@@ -78,6 +78,9 @@ struct volume_ops {
 	/* The descriptor in which the extents that are not in memory have their offsets. -errno:
 	 * the source can't be read. */
 	int (*get_fd)(struct volume *v, const struct volume_read *read);
+	/* Is the source still what it was, now that bytes of get_fd()'s are on their way? 0 or
+	 * -errno. NULL: it is not looked at. */
+	int (*check)(struct volume *v);
 	/* Reads what is not in memory to buf, which has room for all of it. */
 	int (*load)(struct volume *v, struct volume_read *read, void *buf);
 	void (*release)(struct volume *v, struct volume_read *read);

@@ -42,6 +42,11 @@ static size_t count_spans(const struct sqfs_span *spans)
 	return n;
 }
 
+static int say(void *arg)
+{
+	return *(int *)arg;
+}
+
 static void test_what_is_sent_is_head_and_content(void **state)
 {
 	static uint8_t data[SIZE], got[SIZE];
@@ -60,7 +65,7 @@ static void test_what_is_sent_is_head_and_content(void **state)
 
 		assert_int_equal(ftruncate(out, 0), 0);
 		assert_int_equal(lseek(out, 0, SEEK_SET), 0);
-		r = sqfs_pipe_send(out, "head", 4, in, spans, n);
+		r = sqfs_pipe_send(out, "head", 4, in, spans, n, say, &(int){ 0 });
 		if (r != cases[i].expect)
 			fail_msg("case %zu: %d", i, r);
 		size = pread(out, got, SIZE, 0);
@@ -78,10 +83,45 @@ static void test_what_is_sent_is_head_and_content(void **state)
 	close(out);
 }
 
+/* Writes into a file whose pages are on their way. */
+struct change {
+	int fd, says;
+};
+
+static int change(void *arg)
+{
+	const struct change *c = arg;
+
+	assert_int_equal(pwrite(c->fd, "new", 3, 0), 3);
+	return c->says;
+}
+
+/* Nothing of a file that changed in between is sent, and nothing of it comes with the next. */
+static void test_what_changes_on_its_way_is_not_sent(void **state)
+{
+	int in = memfd_create("in", MFD_CLOEXEC), out = memfd_create("out", MFD_CLOEXEC);
+	const struct sqfs_span span = { 0, 8192 };
+	struct change c = { in, -ESTALE };
+	char got[8];
+
+	assert_int_equal(pwrite(in, "old", 3, 0), 3);
+	assert_int_equal(ftruncate(in, 8192), 0);
+	assert_int_equal(sqfs_pipe_send(out, "head", 4, in, &span, 1, change, &c), -ESTALE);
+	assert_int_equal(lseek(out, 0, SEEK_END), 0);
+	c.says = 0;
+	assert_int_equal(sqfs_pipe_send(out, "head", 4, in, &span, 1, change, &c), 0);
+	assert_int_equal(lseek(out, 0, SEEK_END), 4 + 8192);
+	assert_int_equal(pread(out, got, 7, 0), 7);
+	assert_memory_equal(got, "headnew", 7);
+	close(in);
+	close(out);
+}
+
 int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_sent_is_head_and_content),
+		cmocka_unit_test(test_what_changes_on_its_way_is_not_sent),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
