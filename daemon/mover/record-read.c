@@ -10,7 +10,6 @@
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
-#include "common/util/fnv.h"
 #include "common/util/parse.h"
 #include "daemon/mover/place.h"
 
@@ -19,9 +18,9 @@
 
 /* ---- the table ---- */
 
-static size_t get_bucket(const char *path, size_t n_buckets)
+static size_t get_bucket(const struct record_table *t, const char *path, size_t n_buckets)
 {
-	return fnv_add_text(FNV_INIT, path) % n_buckets;
+	return siphash(&t->key, path, strlen(path)) % n_buckets;
 }
 
 void record_table_free(struct record_table *t)
@@ -49,7 +48,7 @@ static int grow(struct record_table *t)
 		return -ENOMEM;
 	/* from the last line on: in a bucket the latest line of a path has to be found first */
 	for (struct record_entry *e = t->last; e; e = e->below) {
-		for (b = &buckets[get_bucket(e->path, n)]; *b; b = &(*b)->next)
+		for (b = &buckets[get_bucket(t, e->path, n)]; *b; b = &(*b)->next)
 			;
 		e->next = NULL;
 		*b = e;
@@ -62,7 +61,8 @@ static int grow(struct record_table *t)
 
 static struct record_entry *record_table_find(const struct record_table *t, const char *path)
 {
-	struct record_entry *e = t->n_buckets ? t->buckets[get_bucket(path, t->n_buckets)] : NULL;
+	struct record_entry *e = t->n_buckets ? t->buckets[get_bucket(t, path, t->n_buckets)]
+					      : NULL;
 
 	while (e && strcmp(e->path, path))
 		e = e->next;
@@ -92,7 +92,7 @@ static struct record_entry *add_entry(struct record_table *t, const struct recor
 		return NULL;
 	*e = *like;
 	strcpy(e->path, path);
-	b = &t->buckets[get_bucket(path, t->n_buckets)];
+	b = &t->buckets[get_bucket(t, path, t->n_buckets)];
 	e->next = *b;
 	*b = e;
 	e->below = t->last;
@@ -345,6 +345,9 @@ int record_load(struct record_table **tp, int dirfd, const char *name, size_t ma
 
 	if (!t)
 		return error_set(err, ENOMEM, "out of memory");
+	r = siphash_key_init(&t->key);
+	if (r < 0)
+		return error_errno(err, -r, "make a key for the table of files");
 	fd = openat(dirfd, name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0 && errno != ENOENT)
 		return error_errno(err, errno, "open %s", name);

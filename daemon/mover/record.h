@@ -24,6 +24,7 @@
 #include <sys/stat.h>
 
 #include "common/util/cleanup.h"
+#include "common/util/siphash.h"
 #include "daemon/mover/sum.h"
 
 struct error;
@@ -49,6 +50,7 @@ struct record_entry {
 struct record_table {
 	struct record_entry **buckets;
 	size_t n_buckets, n_entries;
+	struct siphash_key key;	   /* of the hash of paths, which others choose */
 	struct record_entry *last; /* of all lines, by below; NULL: none */
 	char *source, kind[8];	   /* of a manifest; NULL, "" if it has none */
 	bool whole;		   /* has its first and last line, and all between */
