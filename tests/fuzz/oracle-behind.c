@@ -376,7 +376,7 @@ static void check_tree(const struct trial *t, const struct tree *tree, const cha
 
 static void serve(const struct trial *t)
 {
-	struct dataset ds = { .name = (char *)"behind" };
+	struct dataset ds = { .name = "behind" };
 	static const struct stage_io_ops ops = { .warn = warn };
 	struct stage_io io = { .ops = &ops, .ds = &ds, .n_threads = 2 }; /* outlives the threads */
 	_cleanup_(sqfs_image_closep) struct sqfs_image *img = NULL;
