@@ -327,7 +327,7 @@ static void check_rundir(struct doctor *d)
 		doctor_tell(d, DOCTOR_FAIL, "take it away; the first job makes the directory",
 			    "%s is no directory", STAGE_RUN_DIR);
 	else if (st.st_uid != 0 || (st.st_mode & 022))
-		doctor_tell(d, DOCTOR_FAIL, "chown root:root and chmod 0755 it",
+		doctor_tell(d, DOCTOR_FAIL, "chown root:root and chmod 0711 it",
 			    "%s is not root's alone", STAGE_RUN_DIR);
 	else if (is_read_only(STAGE_RUN_DIR))
 		doctor_tell(d, DOCTOR_FAIL, "mount it read-write", "%s is read-only",

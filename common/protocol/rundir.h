@@ -1,6 +1,7 @@
 /*
  * rundir: the names in a job's run directory, and who owns what.
  *
+ *   STAGE_RUN_DIR/              root 0711
  *   STAGE_RUN_DIR/<job>/        root 0711
  *     lock                      root 0600  flock held by the keeper as long as it lives; in it
  *                                          root's mark whose the job is (struct rundir_mark)
@@ -8,10 +9,12 @@
  *                                          be cleaned up
  *     failed                    root 0644  the sentence why nothing is staged here, if so
  *     sock                      user 0600  bound by the keeper, listened on by stagingd
- *     m/                        root 0711  mount points of FUSE slots: m/0, m/1, …
+ *     m/                        root 0711  mount points of FUSE slots: m/0, m/1, …, root 0711
  *     t/                        root 0711  the job's tmpfs: no user can mount on it
  *       .stage/                 user 0700  env, manifest, tmp/ (what is not ready yet)
  *       data/                   user 0700  STAGE_DATA_DIR: one entry a dataset
+ *
+ * Nobody may list a directory of root's: he could keep its lock (daemon/keeper/privop-dir.c).
  *
  * Without a keeper (`stagectl run`) the same below /dev/shm/stage-data-<uid>/<key>/, all the
  * user's, t/ a plain directory.

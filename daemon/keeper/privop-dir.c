@@ -95,16 +95,23 @@ static bool has_ours(int tier)
 	return has;
 }
 
+/*
+ * A user who may list a directory can do that into memory that a FUSE server of his backs. The
+ * kernel holds the directory's lock until that server has answered, and root could make, rename and
+ * remove nothing in it. So nobody may list them, also where an earlier version made them for all to
+ * list; and they are opened first, as mkdir() would take the lock of /run.
+ */
 int privop_open_base(struct keeper *k, struct call *c)
 {
-	static const char *const paths[] = { STAGE_RUN_DIR, STAGE_RUN_DIR "/" RUNDIR_TRASH };
-	const uint32_t which = c->a->dir;
+	const char *path = c->a->dir ? STAGE_RUN_DIR "/" RUNDIR_TRASH : STAGE_RUN_DIR;
+	const mode_t mode = c->a->dir ? 0700 : 0711;
+	int r = c->a->dir > PRIVOP_DIR_TRASH ? -EINVAL : open_roots(k, c, c->a->dir, path);
 
-	if (which > PRIVOP_DIR_TRASH)
-		return -EINVAL;
-	if (mkdir(paths[which], which ? 0700 : 0755) < 0 && errno != EEXIST)
-		return -errno;
-	return open_roots(k, c, which, paths[which]);
+	if (r == -ENOENT)
+		r = mkdir(path, mode) < 0 && errno != EEXIST ? -errno
+							     : open_roots(k, c, c->a->dir, path);
+	/* Where it is read-only, it stays as it is: a failure gives no descriptor away. */
+	return r < 0 || fchmod(k->dirs[c->a->dir], mode) < 0 ? r : 0;
 }
 
 /*

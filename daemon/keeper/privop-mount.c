@@ -166,7 +166,7 @@ int privop_slot(struct keeper *k, struct call *c)
 
 	if (!k->uid || !slot || a->n[1] < 1 || a->n[1] > PRIVOP_MAX_FDS)
 		return -EINVAL;
-	r = target = open_target(c, 0755, path);
+	r = target = open_target(c, 0711, path);
 	r = r < 0 ? r : check_is_free(c, target);
 	if (r < 0)
 		return r;

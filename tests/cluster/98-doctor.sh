@@ -155,8 +155,8 @@ doctors_script() {
 		'printf "[metrics]\nTextfile=$d/metrics/x.prom\n" >$conf; chmod 0775 $d/metrics' "$no_conf"
 	warn fan-out '/srv/none/sbcast: No such file*each node reads' 'install Slurm?s client programs' \
 		'printf "[fanout]\nMode=auto\nProgram=/srv/none/sbcast\n" >$conf' "$no_conf"
-	FAIL 'run directory' "/run/stage-data is not root's alone" 'chown root:root and chmod 0755' \
-		'chmod 0777 /run/stage-data' 'chmod 0755 /run/stage-data'
+	FAIL 'run directory' "/run/stage-data is not root's alone" 'chown root:root and chmod 0711' \
+		'chmod 0777 /run/stage-data' 'chmod 0711 /run/stage-data'
 	FAIL helpers 'stage-keeper: No such file' 'install the package' \
 		'rm $d/libexec/stage-keeper' 'ln -s $keeper $d/libexec/'
 	warn helpers 'stage-worker has mode 0755: who can read it can trace it' 'chmod 0711 it' \

@@ -712,7 +712,7 @@ def see(pid, proc):
 
 
 def fuse_that_never_answers_flush(path):
-    """A file system whose only file, `f`, can be opened, while closing it waits for ever. Its server's pid."""
+    """A file system whose only file, `f`, can be opened, while reading and closing it wait for ever. Its server's pid."""
     fuse = os.open('/dev/fuse', os.O_RDWR)
     os.makedirs(path, exist_ok=True)
     options = f'fd={fuse},rootmode=40755,user_id=0,group_id=0,allow_other'
@@ -723,7 +723,7 @@ def fuse_that_never_answers_flush(path):
         return pid
 
     def attr(node):
-        return struct.pack('=QQQQQQIIIIIIIIII', node, 0, 0, 0, 0, 0, 0, 0, 0, 0o40755 if node == 1 else 0o100644, 1, 0, 0, 0, 4096, 0)
+        return struct.pack('=QQQQQQIIIIIIIIII', node, 1 << 20, 0, 0, 0, 0, 0, 0, 0, 0o40755 if node == 1 else 0o100644, 1, 0, 0, 0, 4096, 0)
     while True:
         request = os.read(fuse, 1 << 20)
         _, op, unique, node = struct.unpack('=IIQQ', request[:24])
@@ -735,12 +735,109 @@ def fuse_that_never_answers_flush(path):
             out = struct.pack('=QQQQII', 2, 0, 60, 60, 0, 0) + attr(2)
         elif op == 14:      # OPEN
             out = struct.pack('=QII', 1, 0, 0)
-        elif op in (25, 2, 42, 36):     # FLUSH, and what has no answer
+        elif op in (15, 25, 2, 42, 36):     # READ, FLUSH, and what has no answer
             continue
         else:
             os.write(fuse, struct.pack('=IiQ', 16, -38, unique))
             continue
         os.write(fuse, struct.pack('=IiQ', 16 + len(out), 0, unique) + out)
+
+
+class Lister:
+    """Another user, who lists a directory into memory that a file system of his own backs, whose server does not answer."""
+    n = 0
+
+    def __init__(self, directory):
+        Lister.n += 1
+        self.directory, self.path, self.pid = directory, f'{kt.SCRATCH}/list-{Lister.n}', None
+        self.server = fuse_that_never_answers_flush(self.path)
+        r, w = os.pipe()
+        pid = os.fork()
+        if pid == 0:
+            try:
+                self.list(w)
+            finally:
+                os._exit(1)
+        os.close(w)
+        self.said = os.read(r, 1)
+        os.close(r)
+        if self.said == b'l':
+            self.pid = pid
+            kt.wait_for(lambda: open(f'/proc/{pid}/stat').read().rsplit(') ', 1)[1][0] in 'DS')
+            time.sleep(0.3)
+        else:
+            os.waitpid(pid, 0)
+
+    def list(self, w):
+        os.setgroups([])
+        os.setresgid(kt.OTHER, kt.OTHER, kt.OTHER)
+        os.setresuid(kt.OTHER, kt.OTHER, kt.OTHER)
+        try:
+            fd = os.open(self.directory, os.O_RDONLY | os.O_DIRECTORY)
+        except PermissionError:
+            os.write(w, b'd')
+            return
+        kt.libc.mmap.restype = ctypes.c_void_p
+        memory = kt.libc.mmap(None, ctypes.c_size_t(65536), 3, 1, os.open(self.path + '/f', os.O_RDWR), ctypes.c_long(0))
+        os.write(w, b'l')
+        kt.libc.getdents64(fd, ctypes.c_void_p(memory), ctypes.c_size_t(65536))
+
+    def end(self):
+        os.kill(self.server, signal.SIGKILL)        # ends the connection, and so each that waits
+        os.waitpid(self.server, 0)
+        if self.pid:
+            os.kill(self.pid, signal.SIGKILL)
+            os.waitpid(self.pid, 0)
+        kt.libc.umount2(self.path.encode(), 2)      # umount(8) writes to /run
+
+
+def make_slot(s, own):
+    """A mount point of an image, without its image."""
+    r, _, fds = s.ask('PRIVOP_SLOT', dir=own, name=E['PRIVOP_NAME_SLOT'], n=(0, 1))
+    for fd in fds:
+        os.close(fd)
+    assert r == 0 and s.privop('PRIVOP_DETACH', dir=own, name=E['PRIVOP_NAME_SLOT'], n=(0, 0, 0)) == 0
+
+
+def test_users_who_list_directories_of_roots_hold_up_nobody():
+    """Into memory that a FUSE server backs: the kernel holds the directory's lock until that has answered. Nobody may list one, also
+    where an earlier version made it; where one could, root would wait. Seen failing with the modes of before."""
+    first, second, third = Manager(), Manager(), Manager()
+    own = first.begin()
+    os.chmod(kt.RUNDIR, 0o755)
+    lister = Lister(kt.RUNDIR)
+    try:
+        second.keeper.settimeout(3)
+        try:
+            second.begin()
+            held_up = False
+        except socket.timeout:
+            held_up = open(f'/proc/{second.process.pid}/stat').read().rsplit(') ', 1)[1][0] == 'D'
+        assert lister.said == b'l' and held_up
+    finally:
+        lister.end()
+    os.chmod(kt.RUNDIR, 0o755)
+    os.chmod(kt.RUNDIR + '/.trash', 0o755)
+    assert third.privop('PRIVOP_OPEN_BASE', dir=0) == 0 and third.privop('PRIVOP_OPEN_BASE', dir=1) == 0
+    assert first.privop_named('PRIVOP_MAKE_DIR', own, 'MOUNTS') == 0
+    make_slot(first, own)
+    listers = []
+    try:
+        for place in kt.RUNDIR, kt.RUNDIR + '/.trash', first.dir, first.dir + '/m', first.dir + '/m/0':
+            listers.append(Lister(place))
+        assert [x.directory for x in listers if x.said != b'd'] == []
+        listers.append(Lister(os.path.dirname(kt.RUNDIR)))      # which is not ours: nothing is made in it
+        assert listers[-1].said == b'l'
+        third.keeper.settimeout(5)
+        third.begin()
+        first.keeper.settimeout(5)
+        make_slot(first, own)
+        assert first.privop('PRIVOP_REMOVE', dir=own, name=E['PRIVOP_NAME_SLOT'], n=(0, 0)) == 0
+    finally:
+        for x in listers:
+            x.end()
+    for s in first, second, third:
+        s.end()
 
 
 def test_descriptors_that_nobody_asked_for_hold_up_nobody():

@@ -2321,7 +2321,7 @@ def test_a_foreign_run_directory_is_refused():
     try:
         assert 'must belong to root' in Job(expect='E').answer
     finally:
-        os.chmod(RUNDIR, 0o755)
+        os.chmod(RUNDIR, 0o711)
 
 
 def test_programs_of_others_are_not_started():

@@ -299,6 +299,13 @@ WRAP(int, mkdir, const char *path, mode_t mode)
 	return succeed();
 }
 
+WRAP(int, fchmod, int fd, mode_t mode)
+{
+	FUZZ_CHECK(inside && privop->kind == PRIVOP_OPEN_BASE && !(mode & ~0711U) &&
+		   fd == k.dirs[privop->dir]);
+	return succeed();
+}
+
 WRAP(int, mkdirat, int dirfd, const char *name, mode_t mode)
 {
 	check_named(dirfd, name);

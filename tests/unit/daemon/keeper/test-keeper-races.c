@@ -89,7 +89,7 @@ static int set_up(void **state)
 	privops_transport = unit_privop_here;
 	if (!have_node())
 		*state = NULL;
-	else if (mkdir(STAGE_RUN_DIR, 0755) < 0 || mkdir(DIR_OF_JOB, 0711) < 0)
+	else if (mkdir(STAGE_RUN_DIR, 0711) < 0 || mkdir(DIR_OF_JOB, 0711) < 0)
 		return -1;
 	else
 		*state = (void *)&have_node;
