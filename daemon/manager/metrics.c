@@ -94,7 +94,7 @@ static void add_to_node(const char *path, const uint64_t *counts, const struct n
 {
 	_cleanup_(fd_closep) int base = jobdir_open_base(false, NULL), sums = -1;
 	/* Where there is none yet, it is made. */
-	int r = base < 0 ? base : privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_METRICS, NULL, 0);
+	int r = base < 0 ? base : privops_write(PRIVOP_DIR_RUN, PRIVOP_FILE_METRICS, "", 0);
 
 	if (r == 0)
 		r = sums = privops_open(PRIVOP_OPEN_FILE, PRIVOP_DIR_RUN, PRIVOP_FILE_METRICS);
