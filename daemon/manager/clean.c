@@ -297,7 +297,8 @@ static int free_memory(struct clean *c, struct error *err)
  * the rest, or lets go at once because he looked for it under its old name: then it is ours. */
 static int remove_record(struct clean *c, struct error *err)
 {
-	static const enum privop_name names[] = { PRIVOP_NAME_STATE, PRIVOP_NAME_LOCK };
+	static const enum privop_name names[] = { PRIVOP_NAME_STATE_NEW, PRIVOP_NAME_STATE,
+						  PRIVOP_NAME_LOCK };
 	const uint64_t until_ms = clock_ms() + LET_GO_MS;
 	int r;
 
