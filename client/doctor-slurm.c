@@ -94,9 +94,8 @@ static void check_namespace(struct doctor *d, const char *config)
 			    "[mount] JobNamespace= with the path of its file, unless "
 			    "job_container.conf has "
 			    "Shared=true",
-			    "%s: jobs have a mount namespace, and images that are mounted after "
-			    "they began "
-			    "are not seen in it",
+			    "%s: jobs have a mount namespace, and what is mounted after they "
+			    "began (images, what is kept or on a disk) is not seen in it",
 			    type);
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "%s", type);

@@ -1,10 +1,12 @@
 #include "client/mount-visible.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/snapshot.h"
@@ -40,13 +42,26 @@ static bool is_memory_hidden(const char *path)
 	return mountinfo_find(&m, name, NULL, NULL) < 0;
 }
 
+/* What another mount namespace sees of an entry on which something is mounted. */
+static bool is_hidden(const char *path)
+{
+	struct statx st;
+
+	return statx(AT_FDCWD, path, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_MODE, &st) ==
+		       0 &&
+	       (st.stx_mode & 07777) == 0;
+}
+
 static bool is_seen(const struct snapshot *s)
 {
 	char to[PATH_MAX];
 	ssize_t n = readlink(s->path, to, sizeof(to) - 1);
 
-	if (n < 0 && errno == EINVAL) /* no link: the mount itself, in `stagectl run` */
+	if (n < 0 && errno == EINVAL) { /* no link: the data itself, or what it is mounted on */
+		if (is_hidden(s->path))
+			return false;
 		n = snprintf(to, sizeof(to), "%s", s->path);
+	}
 	if (n < 0)
 		return errno != ENOENT || !is_memory_hidden(s->path);
 	if ((size_t)n >= sizeof(to))

@@ -1,5 +1,6 @@
 #include "client/readable.h"
 
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <string.h>
@@ -18,7 +19,7 @@ bool readable_has_all(const char *socket)
 	char path[PATH_MAX];
 	size_t size = 0;
 	unsigned n = 0;
-	struct stat st;
+	struct statx st;
 
 	if (snprintf(path, sizeof(path), "%.*s" RUNDIR_ENV, (int)(path_base(socket) - socket),
 		     socket) >= (int)sizeof(path))
@@ -28,7 +29,10 @@ bool readable_has_all(const char *socket)
 		line[strcspn(line, "\n")] = '\0';
 		if (strncmp(line, PATH_OF, strlen(PATH_OF)) || !strchr(line, '='))
 			continue;
-		if (lstat(strchr(line, '=') + 1, &st) < 0)
+		/* An entry of mode 0 waits for its mount. */
+		if (statx(AT_FDCWD, strchr(line, '=') + 1, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC,
+			  STATX_MODE, &st) < 0 ||
+		    (st.stx_mode & 07777) == 0)
 			return false;
 		n++;
 	}

@@ -44,6 +44,14 @@ enum privop_kind {
 	PRIVOP_DETACH_BELOW, /* text: path below PRIVOP_DIR_TIER, no link and no "..". Detaches what
 			      * is topmost there; -EXDEV: something is mounted on the way */
 	PRIVOP_REPEAT,	     /* text: a mount namespace, where the mount is repeated */
+	PRIVOP_PLACE,	     /* name: PRIVOP_NAME_MEMORY; text: a name in data, and after its NUL a
+			 * mount namespace or nothing. The one fd is bind mounted on that name,
+			 * nosuid, nodev and private, in that namespace, too. The name is a new
+			 * entry of the user's: a directory or a file of mode 0; -EBUSY: of another
+			 * mode. The fd is a directory or a file of his, too, elsewhere than on the
+			 * tmpfs, or on one of the job's slots. -EXDEV: something is mounted there
+			 * already. After another failure it may be mounted. */
+	PRIVOP_UNPLACE,	     /* The same text: whatever is mounted there is detached, lazily */
 	PRIVOP_OPEN_WAITING, /* dir, name (a slot's): how many requests of its connection wait for
 			      * an answer. An fd; -ENOENT: it has no connection */
 	PRIVOP_ABORT,	     /* dir, name (a slot's), whose connection is broken; the same */
@@ -171,6 +179,7 @@ enum privop_program {
 #define PRIVOP_SPAWN_GROUPS 64 /* in the groups of PRIVOP_HOLD_GROUP */
 
 #define PRIVOP_MAX_FDS 16
+#define PRIVOP_PLACE_MAX_NAME 32 /* letters, digits and _ */
 #define PRIVOP_MAX_ARGS 12
 #define PRIVOP_TEXT_SIZE (PATH_MAX + 1024)
 

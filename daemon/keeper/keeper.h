@@ -6,8 +6,10 @@
  */
 #pragma once
 
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
+#include <sys/stat.h>
 #include <sys/types.h>
 
 #include "common/protocol/keeper-privops.h"
@@ -78,6 +80,7 @@ struct call {
 	char name[64]; /* that a->name stands for in a->dir; "" (which nothing is called): none */
 	int out[PRIVOP_MAX_FDS];
 	size_t n_out;
+	const int *source; /* of PRIVOP_PLACE; NULL: none has come */
 };
 
 typedef int (*privop_fn)(struct keeper *k, struct call *c);
@@ -97,9 +100,30 @@ void slot_open(struct slot *s, const struct call *c);
  */
 long mount_get_id(int fd);
 
-/* A directory (O_PATH) beneath dir, by no link, on dir's own mount: so no server of a user's is
- * asked for a name. Writes into path. An fd, or -errno; -EXDEV: something is mounted on the way. */
+/* What is beneath dir (O_PATH), by no link, on dir's own mount: so no server of a user's is asked
+ * for a name. Writes into path. An fd, or -errno; -EXDEV: something is mounted on the way, or at
+ * its end. */
 int privop_open_below(int dir, char *path);
+
+/* Detaches what is topmost on name in dirfd; -EINVAL: nothing is. Not on dirfd or above it. */
+int mount_detach_topmost(int dirfd, const char *name);
+/* A copy of the mount at name, or of the part below what dirfd is (""): an fd, or -errno. */
+int mount_copy(int dirfd, const char *name);
+int mount_attach(int tree_fd, int target);
+
+/* A mount that is attached in another mount namespace as well. */
+struct repeat {
+	int tree_fd;	    /* the copy */
+	struct stat parent; /* the directory from which base leads to the mount point */
+	char parent_path[PATH_MAX];
+	const char *base, *ns_path;
+};
+int repeat_fill_parent(struct repeat *rep, int parent);
+/* Enters the namespace, if there is one, and stays in it: for a child. */
+int repeat_attach(const struct repeat *rep);
+
+/* What fn returns in a child, which is killed and left behind after a second: -ETIMEDOUT. */
+int child_do(int (*fn)(void *arg), void *arg);
 
 /* May that name stand in that directory? */
 bool privop_is_place(uint32_t dir, uint32_t name);
@@ -166,6 +190,8 @@ int privop_slot(struct keeper *k, struct call *c);
 int privop_detach(struct keeper *k, struct call *c);
 int privop_detach_below(struct keeper *k, struct call *c);
 int privop_repeat(struct keeper *k, struct call *c);
+int privop_place(struct keeper *k, struct call *c);
+int privop_unplace(struct keeper *k, struct call *c);
 int privop_open_waiting(struct keeper *k, struct call *c);
 int privop_abort(struct keeper *k, struct call *c);
 int privop_user(struct keeper *k, struct call *c);

@@ -138,6 +138,24 @@ static int reap(struct keeper *k)
 	return -EAGAIN;
 }
 
+/* In a child, which may be left behind and so keeps no lock. */
+static int peek_and_place(void *arg)
+{
+	static struct privop a;
+	struct call c = { .a = &a };
+	struct keeper *k = arg;
+	size_t n_fds = 1;
+	int source = -1;
+
+	for (size_t i = 0; i < ARRAY_SIZE(k->locks); i++)
+		fd_closep(&k->locks[i]);
+	if (packet_receive(k->sock, &a, sizeof(a), &source, &n_fds, MSG_PEEK | MSG_DONTWAIT) != 1)
+		return -EPROTO;
+	c.source = n_fds == 1 ? &source : NULL;
+	privop_do(k, &c);
+	return a.r;
+}
+
 /* 0, or why there is no more to be expected. */
 static int serve(struct keeper *k)
 {
@@ -148,7 +166,7 @@ static int serve(struct keeper *k)
 	/* No descriptor from outside is installed here: to close one of a FUSE file system, root
 	 * would wait for its server. Those of PRIVOP_SPAWN are the child's (process-start.c). */
 	if (recv(k->sock, &a, sizeof(a), MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC) == sizeof(a) &&
-	    a.kind == PRIVOP_SPAWN)
+	    (a.kind == PRIVOP_SPAWN || a.kind == PRIVOP_PLACE))
 		r = 1;
 	else
 		r = packet_receive(k->sock, &a, sizeof(a), c.out, &c.n_out, MSG_DONTWAIT);
@@ -157,8 +175,11 @@ static int serve(struct keeper *k)
 	if (k->answer_fd > 2)
 		close(k->answer_fd); /* answering is the manager's from here on */
 	k->answer_fd = -1;
-	privop_do(k, &c);
-	if (a.kind == PRIVOP_SPAWN)
+	if (a.kind == PRIVOP_PLACE)
+		a.r = child_do(peek_and_place, k);
+	else
+		privop_do(k, &c);
+	if (a.kind == PRIVOP_SPAWN || a.kind == PRIVOP_PLACE)
 		(void)recv(k->sock, NULL, 0, MSG_DONTWAIT); /* and what came beside it */
 	r = packet_send(k->sock, &a, sizeof(a), c.out, c.n_out, 0);
 	/* No copy of a connection's stays here: it would keep readers waiting for a dead server. */

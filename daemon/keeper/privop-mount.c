@@ -28,7 +28,8 @@
 #define MOUNTS_MAX_READ (1024 * 1024)
 #define FUSE_CLONE _IOR(229, 0, uint32_t) /* FUSE_DEV_IOC_CLONE */
 #define BELOW_MEMORY(path) (&(path)[sizeof(RUNDIR_MEMORY)])
-#define OPEN_TARGET (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define OPEN_ANY (O_PATH | O_NOFOLLOW | O_CLOEXEC)
+#define OPEN_TARGET (OPEN_ANY | O_DIRECTORY)
 
 /* The same numbers on all architectures; older headers lack them. */
 #define NR_OPENAT2 437
@@ -67,7 +68,7 @@ static bool is_size(int64_t size)
 }
 
 /* A name, and not the directory itself or what it is in. */
-static int detach_topmost(int dirfd, const char *name)
+int mount_detach_topmost(int dirfd, const char *name)
 {
 	char path[NAME_MAX + 32];
 
@@ -178,7 +179,7 @@ int privop_slot(struct keeper *k, struct call *c)
 		slot_open(slot, c);
 		return 0;
 	}
-	(void)detach_topmost(c->dir, c->name);
+	(void)mount_detach_topmost(c->dir, c->name);
 	while (c->n_out)
 		fd_closep(&c->out[--c->n_out]);
 	return r;
@@ -192,7 +193,7 @@ int privop_detach(struct keeper *k, struct call *c)
 	if (r < 0)
 		return r;
 	do
-		r = detach_topmost(c->dir, c->name);
+		r = mount_detach_topmost(c->dir, c->name);
 	while (r == 0 && !c->a->n[2]);
 	if (slot)
 		fd_closep(&slot->fd); /* else the mount, and its server, would stay */
@@ -222,7 +223,7 @@ static int walk_below(int dir, char *path)
 	for (const char *name; fd >= 0 && (name = strsep(&path, "/"));) {
 		const int parent = fd;
 
-		fd = strcmp(name, "..") == 0 ? -1 : openat(parent, name, OPEN_TARGET);
+		fd = strcmp(name, "..") == 0 ? -1 : openat(parent, name, OPEN_ANY);
 		close(parent);
 		if (fd >= 0 && (id < 0 || mount_get_id(fd) != id))
 			fd_closep(&fd), fd = -1;
@@ -232,7 +233,7 @@ static int walk_below(int dir, char *path)
 
 int privop_open_below(int dir, char *path)
 {
-	struct open_how how = { .flags = OPEN_TARGET,
+	struct open_how how = { .flags = OPEN_ANY,
 				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
 					   RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV };
 	const int fd = (int)syscall(NR_OPENAT2, dir, path, &how, sizeof(how));
@@ -265,5 +266,5 @@ int privop_detach_below(struct keeper *k, struct call *c)
 	if (name)
 		*name++ = '\0';
 	parent = privop_open_below(c->dir, name ? path : here);
-	return parent < 0 ? parent : detach_topmost(parent, name ? name : path);
+	return parent < 0 ? parent : mount_detach_topmost(parent, name ? name : path);
 }

@@ -16,9 +16,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -28,21 +28,13 @@
 #include "common/util/fd.h"
 #include "common/util/root-path.h"
 
-#define REPEAT_TIMEOUT_MS 1000
-#define STATX_FLAGS (AT_EMPTY_PATH | AT_STATX_DONT_SYNC)
+#define CHILD_TIMEOUT_MS 1000
 
 /* The same numbers on all architectures; older headers lack them. */
 #define NR_OPEN_TREE 428
 #define NR_MOVE_MOUNT 429
 #define TREE_CLONE 1
 #define MOVE_EMPTY_PATHS (0x04 | 0x40) /* MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH */
-
-struct repeat {
-	int tree_fd;
-	struct stat parent; /* of the directory that holds the mount point */
-	char parent_path[PATH_MAX];
-	const char *base, *ns_path;
-};
 
 /* Of a namespace, never of a device or a pipe. -EINVAL: not yet. */
 static int open_namespace(const char *path)
@@ -61,16 +53,31 @@ static int open_namespace(const char *path)
 	return fd < 0 ? -errno : steal_fd(&fd);
 }
 
-static int enter_and_attach(const struct repeat *rep)
+int mount_copy(int dirfd, const char *name)
+{
+	const int fd = (int)syscall(NR_OPEN_TREE, dirfd, name,
+				    TREE_CLONE | O_CLOEXEC | AT_EMPTY_PATH);
+
+	return fd < 0 ? -errno : fd;
+}
+
+int mount_attach(int tree_fd, int target)
+{
+	return syscall(NR_MOVE_MOUNT, tree_fd, "", target, "", MOVE_EMPTY_PATHS) < 0 ? -errno : 0;
+}
+
+int repeat_attach(const struct repeat *rep)
 {
 	_cleanup_(fd_closep) int ns = -1, parent = -1, target = -1;
-	struct statx stx;
+	char path[64];
 	struct stat st;
 
 	/* The plugin makes the file, then the namespace, and then mounts it there: until then it's
 	 * EINVAL */
 	while ((ns = open_namespace(rep->ns_path)) == -EINVAL)
 		poll(NULL, 0, 10);
+	if (ns == -ENOENT)
+		return 0; /* it will be made with all that is mounted by then */
 	if (ns < 0 || setns(ns, CLONE_NEWNS) < 0)
 		return ns < 0 ? ns : -errno;
 	parent = root_path_open(rep->parent_path);
@@ -78,53 +85,53 @@ static int enter_and_attach(const struct repeat *rep)
 		return parent < 0 ? parent : -errno;
 	if (st.st_dev != rep->parent.st_dev || st.st_ino != rep->parent.st_ino)
 		return -EXDEV;
-	target = openat(parent, rep->base, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	/* It may have come by propagation; of a user's FUSE root may not even ask. */
-	if (target >= 0 && (statx(target, "", STATX_FLAGS, STATX_INO, &stx) < 0
-				    ? errno == EACCES
-				    : makedev(stx.stx_dev_major, stx.stx_dev_minor) != st.st_dev))
-		return 0;
-	return target < 0 || syscall(NR_MOVE_MOUNT, rep->tree_fd, "", target, "",
-				     MOVE_EMPTY_PATHS) < 0
-		       ? -errno
-		       : 0;
+	snprintf(path, sizeof(path), "%s", rep->base);
+	target = privop_open_below(parent, path);
+	if (target == -EXDEV)
+		return 0; /* it has come by propagation, or something else is mounted there */
+	return target < 0 ? target : mount_attach(rep->tree_fd, target);
 }
 
-static int copy_mount(struct repeat *rep, int dirfd, const char *name)
+int repeat_fill_parent(struct repeat *rep, int parent)
 {
-	_cleanup_(fd_closep) int parent = -1;
 	char link[32];
 	ssize_t n;
 
-	rep->base = strchr(name, '/') ? strchr(name, '/') + 1 : name;
-	parent = openat(dirfd, rep->base == name ? "." : RUNDIR_MOUNTS, O_PATH | O_CLOEXEC);
 	snprintf(link, sizeof(link), "/proc/self/fd/%d", parent);
 	n = readlink(link, rep->parent_path, sizeof(rep->parent_path) - 1);
 	if (n < 0 || fstat(parent, &rep->parent) < 0)
 		return -errno;
 	rep->parent_path[n] = '\0';
-	rep->tree_fd = (int)syscall(NR_OPEN_TREE, parent, rep->base, TREE_CLONE | O_CLOEXEC);
-	return rep->tree_fd < 0 ? -errno : 0;
+	return 0;
 }
 
-/* In a child, which is left behind when it hangs: of root's it keeps the tree alone, no lock. */
-static _Noreturn void run_child(struct repeat *rep)
+static int copy_mount(struct repeat *rep, int dirfd, const char *name)
 {
-	rep->tree_fd = dup2(rep->tree_fd, STDERR_FILENO + 1);
-	fd_close_from(STDERR_FILENO + 2);
-	_exit(-enter_and_attach(rep) & 0xff);
+	_cleanup_(fd_closep) int parent = -1;
+	int r;
+
+	rep->base = strchr(name, '/') ? strchr(name, '/') + 1 : name;
+	parent = openat(dirfd, rep->base == name ? "." : RUNDIR_MOUNTS, O_PATH | O_CLOEXEC);
+	r = repeat_fill_parent(rep, parent);
+	if (r < 0)
+		return r;
+	rep->tree_fd = mount_copy(parent, rep->base);
+	return rep->tree_fd < 0 ? rep->tree_fd : 0;
 }
 
-static int run(struct repeat *rep, uint64_t deadline_ms)
+int child_do(int (*fn)(void *arg), void *arg)
 {
-	const pid_t pid = fork();
+	const uint64_t deadline_ms = clock_ms() + CHILD_TIMEOUT_MS;
+	const pid_t parent = getpid(), pid = fork();
 	int status;
 	pid_t r;
 
 	if (pid < 0)
 		return -errno;
-	if (pid == 0)
-		run_child(rep);
+	if (pid == 0) {
+		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		_exit(getppid() == parent ? -fn(arg) & 0xff : ECHILD);
+	}
 	while ((r = waitpid(pid, &status, WNOHANG)) == 0 && clock_ms() < deadline_ms)
 		usleep(500);
 	if (r == 0)
@@ -133,6 +140,16 @@ static int run(struct repeat *rep, uint64_t deadline_ms)
 	       : r == 0		   ? -ETIMEDOUT
 	       : WIFEXITED(status) ? -WEXITSTATUS(status)
 				   : -EINTR;
+}
+
+/* In a child, which is left behind when it hangs: of root's it keeps the tree alone, no lock. */
+static int attach(void *arg)
+{
+	struct repeat *rep = arg;
+
+	rep->tree_fd = dup2(rep->tree_fd, STDERR_FILENO + 1);
+	fd_close_from(STDERR_FILENO + 2);
+	return repeat_attach(rep);
 }
 
 int privop_repeat(struct keeper *k, struct call *c)
@@ -146,7 +163,7 @@ int privop_repeat(struct keeper *k, struct call *c)
 		return r == -ENOENT ? 0 : r;
 	r = copy_mount(&rep, c->dir, c->name);
 	if (r == 0)
-		r = run(&rep, clock_ms() + REPEAT_TIMEOUT_MS);
+		r = child_do(attach, &rep);
 	fd_closep(&rep.tree_fd);
 	return r;
 }

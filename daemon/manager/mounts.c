@@ -149,6 +149,40 @@ void mounts_detach_in(int dirfd, const char *name)
 	}
 }
 
+static int fill_place(struct privop *a, enum privop_kind kind, const struct jobdir *d,
+		      const char *name, const char *ns_path)
+{
+	const size_t n = strlen(name);
+
+	*a = (struct privop){ .kind = kind, .dir = d->dir, .name = PRIVOP_NAME_MEMORY };
+	if (n + 1 + strlen(ns_path) >= sizeof(a->text))
+		return -ENAMETOOLONG;
+	memcpy(a->text, name, n + 1);
+	strcpy(a->text + n + 1, ns_path);
+	return 0;
+}
+
+int mounts_place(const struct jobdir *d, const char *name, int fd, const char *ns_path)
+{
+	struct privop a;
+	int r = fill_place(&a, PRIVOP_PLACE, d, name, ns_path);
+
+	if (r < 0)
+		return r;
+	r = privops_do(&a, &fd, 1, NULL, NULL);
+	if (r < 0 && r != -EXDEV) /* it may have come that far; -EXDEV: another one is there */
+		(void)mounts_unplace(d, name);
+	return r;
+}
+
+int mounts_unplace(const struct jobdir *d, const char *name)
+{
+	struct privop a;
+	int r = fill_place(&a, PRIVOP_UNPLACE, d, name, "");
+
+	return r < 0 ? r : privops_do(&a, NULL, 0, NULL, NULL);
+}
+
 int mounts_abort(const struct jobdir *d, uint32_t slot)
 {
 	return privops_do_name(PRIVOP_ABORT, d->dir, PRIVOP_NAME_SLOT, slot, 0, 0);

@@ -7,7 +7,6 @@
 #include "daemon/worker/stage-internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -16,7 +15,6 @@
 #include <unistd.h>
 
 #include "common/util/error.h"
-#include "common/util/fd.h"
 #include "common/util/log.h"
 #include "common/util/parse.h"
 #include "daemon/worker/ctx.h"
@@ -385,13 +383,13 @@ static int publish_target(struct stage *s, struct error *err)
 
 	if (s->copy) {
 		r = job_copy_put(s->copy, s->target, s->result.bytes, s->result.files, err);
-		return r < 0 ? r : target_publish_link(s->ctx, job_copy_get_path(s->copy), err);
+		return r < 0 ? r : target_publish_place(s->ctx, job_copy_get_path(s->copy), err);
 	}
 	if (s->kept)
 		r = keep_use_put(s->ctx, s->kept, s->target, s->result.bytes, s->result.files, err);
 	if (r > 0)
 		return target_publish(s->ctx, s->target, err);
-	return r < 0 ? r : target_publish_link(s->ctx, keep_use_get_path(s->kept), err);
+	return r < 0 ? r : target_publish_place(s->ctx, keep_use_get_path(s->kept), err);
 }
 
 /* The copy of an image that is mounted is open, wherever its name goes. */
@@ -403,7 +401,7 @@ static int publish_mount(struct stage *s, struct error *err)
 		r = job_copy_put(s->copy, s->target, (uint64_t)s->src->st.st_size, 1, err);
 	else if (s->kept && s->target)
 		r = keep_use_put(s->ctx, s->kept, s->target, (uint64_t)s->src->st.st_size, 1, err);
-	return r < 0 ? r : target_publish_link(s->ctx, s->result.link_to, err);
+	return r < 0 ? r : target_publish_place(s->ctx, s->result.link_to, err);
 }
 
 static int publish(struct stage *s, struct error *err)
@@ -417,8 +415,10 @@ static int publish(struct stage *s, struct error *err)
 	}
 	if (s->result.stays)
 		return publish_mount(s, err);
-	if (s->result.link_to)
+	if (s->result.link_to && s->plan.method == DATASET_METHOD_LINK)
 		return target_publish_link(s->ctx, s->result.link_to, err);
+	if (s->result.link_to)
+		return target_publish_place(s->ctx, s->result.link_to, err);
 	return publish_target(s, err);
 }
 

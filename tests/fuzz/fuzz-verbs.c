@@ -30,6 +30,8 @@ int __wrap_mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n
 		       struct error *err);
 int __wrap_mounts_detach(const struct jobdir *d, uint32_t name, struct error *err);
 int __wrap_mounts_abort(const struct jobdir *d, uint32_t slot);
+int __wrap_mounts_place(const struct jobdir *d, const char *name, int fd, const char *ns_path);
+int __wrap_mounts_unplace(const struct jobdir *d, const char *name);
 int __wrap_tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p,
 		     int64_t which, bool keep, struct error *err);
 int __wrap_manager_find_path(const struct manager *k, const char *which, struct helper_path *path);
@@ -66,6 +68,18 @@ int __wrap_mounts_detach(const struct jobdir *d, uint32_t slot, struct error *er
 int __wrap_mounts_abort(const struct jobdir *d, uint32_t slot)
 {
 	FUZZ_CHECK(slot < RUNDIR_MAX_SLOTS && current->slots[slot]);
+	return 0;
+}
+
+int __wrap_mounts_place(const struct jobdir *d, const char *name, int fd, const char *ns_path)
+{
+	FUZZ_CHECK(strlen(name) < KEEPER_NAME_SIZE && fd >= 0 && !*ns_path);
+	return 0;
+}
+
+int __wrap_mounts_unplace(const struct jobdir *d, const char *name)
+{
+	FUZZ_CHECK(strlen(name) < KEEPER_NAME_SIZE);
 	return 0;
 }
 
