@@ -17,8 +17,8 @@ struct timeline_list;
 /* 0. The caller looks at ferror(f). */
 int report_file_write(const struct timeline_list *l, FILE *f);
 
-/* From whoever wrote it: what is no such file is an error that names the place. Members that are
- * not known are passed over. On failure the list may have a part. */
+/* Anybody may have written the file: an error names the place where it is not such a file. Members
+ * that are not known are skipped. On failure the list may have a part. */
 int report_file_read(struct snapshot_list *l, const char *path, struct error *err);
 /* The same for what is read already. */
 int report_file_parse(struct snapshot_list *l, const char *text, size_t size, struct error *err);

@@ -183,7 +183,7 @@ static bool has_disk_tier(const struct conf *conf, const char *gres)
 	return false;
 }
 
-/* What the first message to a worker has of the configuration (docs/protocol.md), whoever sends it:
+/* What the first message to a worker has of the configuration (docs/protocol.md). The sender is
  * stagingd, or stagectl, which plans outside of a job. */
 void conf_put_limits(const struct conf *conf, const char *gres, struct kv *kv)
 {

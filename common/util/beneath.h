@@ -11,7 +11,7 @@
  * Returns an fd (O_CLOEXEC is added) or -errno. */
 int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode);
 
-/* The directory name beneath dirfd, "." for dirfd itself, to read its names from the first one on,
- * whoever else reads by dirfd. Links are not followed. Caller closes it (dir_closep). NULL with
- * errno. */
+/* The directory name beneath dirfd, or dirfd itself for ".". Its names are read from the first one
+ * on, also if another reader uses dirfd. Links are not followed. Caller closes it (dir_closep).
+ * NULL with errno. */
 DIR *fd_open_dir(int dirfd, const char *name);

@@ -375,8 +375,8 @@ static int take_lock(struct keeper *k, const struct call *c)
 	return *fdp < 0 ? -errno : try_lock(*fdp, LOCK_EX);
 }
 
-/* No descriptor of the file leaves root: whoever had one could hold the lock, and the job's memory
- * with it, for as long as he likes. */
+/* No descriptor of the file leaves root: a process that had one could hold the lock, and the job's
+ * memory with it, for ever. */
 int privop_lock(struct keeper *k, struct call *c)
 {
 	int64_t *const n = c->a->n;

@@ -309,7 +309,7 @@ static int remove_record(struct clean *c, struct error *err)
 		if (r != -ENOTEMPTY || faccessat(c->dir->fd, RUNDIR_LOCK, F_OK, 0) < 0)
 			return r;
 		jobdir_unlock(c->dir);
-		if (jobdir_lock(c->dir, until_ms, err) != 0)
+		if (clock_ms() >= until_ms || jobdir_lock(c->dir, until_ms, err) != 0)
 			return JOBDIR_E_GONE;
 	}
 }

@@ -43,7 +43,7 @@ struct move {
 	const struct move_order *order;
 	char *top;	       /* what is opened: the source, or the directory above a pattern */
 	struct chosen *chosen; /* of a pattern, else NULL */
-	struct stage_io io;    /* whoever wants a mover to end kills it */
+	struct stage_io io;    /* is never cancelled: a mover is killed */
 	struct rate_limit rate;
 	struct place place;
 	struct walk *walk;

@@ -1,6 +1,6 @@
 /*
- * job-end: how a job ends: what is not ready is cancelled, what is left undone is named after a
- * while, and the keeper or main() is told.
+ * job-end: the end of a job. Datasets that are not ready are cancelled. After a while the log names
+ * what could not be undone, and the keeper or main() gets a message.
  */
 #pragma once
 

@@ -67,7 +67,7 @@ struct daemon_conn_serving {
 	void (*stop)(void *arg);		  /* at the end, once */
 	void (*resize)(void *arg, uint64_t size); /* stagingd says how much may be kept */
 	int read_ms;				  /* so often was_read() is called */
-	bool (*was_read)(void *arg);		  /* since the last call; stagingd is told */
+	bool (*was_read)(void *arg);		  /* since the last call; stagingd gets it */
 };
 
 /* No limits of time any more; the thread, which calls the functions, has only what

@@ -770,7 +770,7 @@ def test_what_another_was_let_put_in_a_tier_stays_and_is_told():
         assert os.listdir(f'{DISK}/{left[0]}/data/others') == ['in']
         assert metrics()['leftovers'] == 1
     end_of(Job(), (READY, 1))
-    assert metrics()['leftovers'] == 1    # as the reaper has found it, whoever ends
+    assert metrics()['leftovers'] == 1    # as the reaper has found it
     shutil.rmtree(f'{DISK}/{left[0]}')
     assert keeper('reap', '--conf', CONF).returncode == 0
     assert metrics()['leftovers'] == 0

@@ -11,8 +11,8 @@
  * on NFS. One with "packed" in its name takes 4 KiB. With SLOW_QUOTA there is room for so many
  * bytes in what is made as the dataset "quota" on a disk, and then EDQUOT. With SLOW_TMPFILE files
  * without a name are refused by that number, and with SLOW_SPOOL the worker ends when it has made
- * one with a name in its place. With SLOW_SPLICE each splice() from a place in a file is told by a
- * byte in the FIFO SLOW_SPLICE.reached, and returns when there is a byte in SLOW_SPLICE.go.
+ * one with a name in its place. With SLOW_SPLICE each splice() from a place in a file writes a
+ * byte to the FIFO SLOW_SPLICE.reached, and returns when there is a byte in SLOW_SPLICE.go.
  *
  * The name rebind.example is 127.0.0.2 for the port that it is looked up with first, and 127.0.0.1
  * for each other. With SLOW_HASTE what would be waited for between tries takes a hundredth of the

@@ -1,5 +1,5 @@
 /*
- * Text of a library is told apart by its words: what ends too early is cut off, all else is
+ * The words of a library's text decide: an archive that ends too early is cut off, any other is
  * damaged.
  */
 #include "daemon/engines/archive/damage.h"
@@ -31,4 +31,14 @@ int damage_set_error(struct error *err, int r, const char *what, uint64_t size)
 		error_set(err, EIO, "%.400s is cut off (%s)", what, how);
 	return error_set_hint(err, -EIO, "%s%s", DAMAGE_HINT,
 			      no_end ? ", or take it as it is by verify=none" : "");
+}
+
+int damage_add_member(struct error *err, int r, const char *last)
+{
+	char how[ERROR_MAX_SIZE / 2];
+
+	if (!err || !last || (r != -ENODATA && r != -EBADMSG))
+		return r;
+	snprintf(how, sizeof(how), "%.500s", err->text);
+	return error_set(err, -r, "%s, last member %s", how, last);
 }

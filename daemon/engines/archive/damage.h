@@ -13,3 +13,7 @@ struct error;
  * -ENODATA or -EBADMSG, where the text says how; others stay. Returns r, or -EIO for what has its
  * sentence, so that it gets no second one. size 0: not known. */
 int damage_set_error(struct error *err, int r, const char *what, uint64_t size);
+
+/* Returns r. The text gets ", last member NAME" if r is -ENODATA or -EBADMSG: the damage is in the
+ * member that was begun last, or right after it. NULL: none was begun. */
+int damage_add_member(struct error *err, int r, const char *last);

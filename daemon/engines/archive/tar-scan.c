@@ -19,6 +19,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "daemon/engines/archive/archive-index.h"
+#include "daemon/engines/archive/damage.h"
 #include "daemon/engines/archive/tar-ahead.h"
 #include "daemon/engines/archive/untar-header.h"
 #include "daemon/engines/archive/untar-reader.h"
@@ -201,17 +202,6 @@ static int refuse_foreign(const struct scanner *s, struct error *err)
 	return error_set_hint(err, -EOPNOTSUPP, "method=extract unpacks it");
 }
 
-/* Damage is in the member that was begun last, or right after it. */
-static int say_where(const struct scanner *s, int r, struct error *err)
-{
-	char how[ERROR_MAX_SIZE / 2];
-
-	if (!err || s->n_members == 0 || (r != -ENODATA && r != -EBADMSG))
-		return r;
-	snprintf(how, sizeof(how), "%.500s", err->text);
-	return error_set(err, -r, "%s, last member %s", how, s->last);
-}
-
 static int add_member(struct scanner *s, struct archive_index *x, struct untar_reader *reader,
 		      const struct member *m, struct error *err)
 {
@@ -243,7 +233,7 @@ static int add_members(struct scanner *s, struct archive_index *x, struct untar_
 	if (r == UNTAR_HAND_OVER)
 		return refuse_foreign(s, err);
 	if (r < 0)
-		return say_where(s, r, err);
+		return damage_add_member(err, r, s->n_members ? s->last : NULL);
 	if (s->n_members == 0) {
 		error_set(err, EINVAL, "the archive is empty");
 		return error_set_hint(err, -EINVAL,

@@ -11,6 +11,7 @@
 
 #include "common/util/error.h"
 #include "daemon/engines/archive/archive-index.h"
+#include "daemon/engines/archive/damage.h"
 #include "daemon/engines/archive/decode.h"
 #include "daemon/engines/archive/zip-names.h"
 
@@ -131,17 +132,6 @@ static int add_member(struct scanner *s, struct archive_index *x, const struct m
 	return r < 0 ? r : archive_index_add(x, m, m->start, err);
 }
 
-/* Damage is in the member that was begun last, or right after it. */
-static int say_where(const struct scanner *s, int r, struct error *err)
-{
-	char how[ERROR_MAX_SIZE / 2];
-
-	if (!err || s->n_members == 0 || (r != -ENODATA && r != -EBADMSG))
-		return r;
-	snprintf(how, sizeof(how), "%.500s", err->text);
-	return error_set(err, -r, "%s, last member %s", how, s->last);
-}
-
 int zip_scan(struct archive_index *x, const struct zip_scan *scan, struct error *err)
 {
 	_cleanup_(decode_closep) struct decode *decode = NULL;
@@ -159,7 +149,7 @@ int zip_scan(struct archive_index *x, const struct zip_scan *scan, struct error 
 			break;
 	}
 	if (r < 0)
-		return say_where(&s, r, err);
+		return damage_add_member(err, r, s.n_members ? s.last : NULL);
 	if (s.n_members == 0) {
 		error_set(err, EINVAL, "the archive is empty");
 		return error_set_hint(err, -EINVAL,

@@ -445,7 +445,7 @@ int zip_blocks_acquire(struct zip_blocks *b, const struct zip_member *m, uint64_
 	s = stream_enter(b, m->id);
 	if (!s)
 		return -ENOMEM;
-	*blockp = sqfs_cache_find(b->cache, get_key(m, i)); /* whoever was here before has it */
+	*blockp = sqfs_cache_find(b->cache, get_key(m, i)); /* another reader has just made it */
 	if (!*blockp)
 		r = stream_get(b, s, m, i, blockp);
 	stream_leave(b, s);

@@ -91,7 +91,7 @@ static bool is_read_once(void *arg)
 	return atomic_fetch_add((atomic_int *)arg, 1) == 1;
 }
 
-/* Fails where stagingd is told each time, or never. */
+/* Fails where stagingd gets a message each time, or never. */
 static void test_reads_are_told_when_there_were_some(void **state)
 {
 	static const struct daemon_conn_serving serving = { .was_read = is_read_once,

@@ -134,7 +134,7 @@ static void test_the_last_of_a_name_counts(void **state)
 	assert_string_equal(archive_index_get_text(x, look(x, "k")->start), "a");
 }
 
-/* Memory for what is replaced has a bound, which is told; a number is not given twice. */
+/* Memory for what is replaced has a bound, with its own error; a number is not given twice. */
 static void test_names_that_come_again_have_a_bound(void **state)
 {
 	static const struct {
