@@ -91,7 +91,7 @@ static void test_a_server_does_not_pose_as_root(void **state)
 {
 	_cleanup_(fd_closep) int users = -1, roots = -1, fd = -1;
 
-	if (unshare(CLONE_NEWNS) < 0 || mount(NULL, "/", NULL, MS_REC | MS_PRIVATE, NULL) < 0)
+	if (unshare(CLONE_NEWNS) < 0 || mount("none", "/", "none", MS_REC | MS_PRIVATE, NULL) < 0)
 		skip();
 	users = mount_fuse(TOP "/a/b", 65534);
 	roots = mount_fuse(TOP "/group", 0);
