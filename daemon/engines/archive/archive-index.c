@@ -8,6 +8,7 @@
 
 #include <assert.h>
 #include <errno.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -434,6 +435,11 @@ void archive_index_get_counts(const struct archive_index *x, struct archive_coun
 const struct archive_record *archive_index_get(const struct archive_index *x, uint64_t i)
 {
 	return i < x->n ? &x->records[i] : NULL;
+}
+
+void archive_index_set_content(struct archive_index *x, uint64_t i, uint8_t content)
+{
+	atomic_store_explicit(&x->records[i].content, content, memory_order_release);
 }
 
 const char *archive_index_get_text(const struct archive_index *x, uint64_t at)

@@ -7,7 +7,8 @@
  * before. Of several members with one name the last counts. Those before it take memory, too: 4
  * bytes each, and the text of a link. More than 64 MiB of that are refused (-EFBIG).
  *
- * After archive_index_finish() it does not change, and any number of threads may read it.
+ * After archive_index_finish() it does not change, apart from what is known about the content, and
+ * any number of threads may read it.
  */
 #pragma once
 
@@ -43,7 +44,8 @@ struct archive_record {
 	uint32_t parent; /* the root is its own */
 	uint32_t number; /* from 1 on; hard links share it */
 	uint32_t n_links;
-	uint32_t crc; /* file of a zip: of the data */
+	uint32_t crc;		 /* file of a zip: of the data */
+	_Atomic uint8_t content; /* 0, or what archive_index_set_content() was told */
 };
 _Static_assert(sizeof(struct archive_record) <= 64, "the bound that is promised");
 
@@ -72,6 +74,8 @@ int archive_index_finish(struct archive_index *x, struct error *err);
 void archive_index_get_counts(const struct archive_index *x, struct archive_counts *counts);
 /* NULL: there is no such entry. */
 const struct archive_record *archive_index_get(const struct archive_index *x, uint64_t i);
+/* What its readers found out about a file's content, in their words. i is one. */
+void archive_index_set_content(struct archive_index *x, uint64_t i, uint8_t content);
 const char *archive_index_get_text(const struct archive_index *x, uint64_t at);
 /* The entry of that name in a directory, or ARCHIVE_INDEX_NONE. */
 uint32_t archive_index_find(const struct archive_index *x, const struct archive_record *dir,

@@ -10,9 +10,9 @@
 #include <unistd.h>
 
 #include "daemon/engines/archive/archive-index.h"
-#include "daemon/engines/archive/inflate.h"
 #include "daemon/engines/image/volume.h"
 #include "daemon/engines/image/zip-blocks.h"
+#include "daemon/engines/image/zip-sums.h"
 
 enum {
 	ARCHIVE_BLOCK_SIZE = 128 << 10,
@@ -24,6 +24,7 @@ struct archive_volume {
 	struct volume volume;
 	struct archive_index *index;
 	struct zip_blocks *blocks; /* NULL: nothing is deflated */
+	struct zip_sums *sums;
 	int fd;
 	struct stat st;
 };
@@ -221,15 +222,18 @@ static int archive_volume_read(struct volume *v, uint64_t ref, uint64_t pos, siz
 		size = (size_t)(rec->size - pos);
 	if (rec->is_deflated)
 		return read_deflated(get_archive(v), rec, ref, pos, size, read);
+	if (zip_sums_is_wrong(rec))
+		return -EIO;
 	read->extents[read->n_extents++] = (struct volume_extent){ .offset = rec->start + pos,
 								   .size = size };
 	return 0;
 }
 
+/* What has to be summed is not spliced: nobody would see it. */
 static int archive_volume_get_fd(struct volume *v, const struct volume_read *read)
 {
 	struct archive_volume *a = get_archive(v);
-	int r = check_unchanged(a);
+	int r = zip_sums_wants(get_record(v, read->file[0])) ? -EOPNOTSUPP : check_unchanged(a);
 
 	return r < 0 ? r : a->fd;
 }
@@ -256,15 +260,21 @@ static int load_extent(int fd, struct volume_extent *x, uint8_t *buf)
 	return 0;
 }
 
-/* What is copied as a whole can be checked on the way. */
-static int check_crc(struct volume *v, const struct volume_read *read)
+/* All of it is in memory. */
+static int add_sums(struct archive_volume *a, const struct volume_read *read)
 {
-	const struct archive_record *rec = get_record(v, read->file[0]);
-	const struct volume_extent *e = &read->extents[0];
+	uint64_t ref = read->file[0], pos = read->pos;
+	int r = 0;
 
-	if (read->n_extents != 1 || read->pos > 0 || e->size != rec->size || rec->packed == 0)
+	if (!zip_sums_wants(get_record(&a->volume, ref)))
 		return 0;
-	return inflate_add_crc(0, e->data, e->size) == rec->crc ? 0 : -EIO;
+	for (size_t i = 0; i < read->n_extents && r == 0; i++) {
+		const struct volume_extent *e = &read->extents[i];
+
+		r = zip_sums_add(a->sums, (uint32_t)ref, pos, e->data, e->size);
+		pos += e->size;
+	}
+	return r;
 }
 
 static int archive_volume_load(struct volume *v, struct volume_read *read, void *buf)
@@ -281,7 +291,7 @@ static int archive_volume_load(struct volume *v, struct volume_read *read, void 
 	}
 	if (r == 0)
 		r = check_unchanged(a);
-	return r < 0 ? r : check_crc(v, read);
+	return r < 0 ? r : add_sums(a, read);
 }
 
 static void archive_volume_release(struct volume *v, struct volume_read *read)
@@ -316,6 +326,7 @@ static void archive_volume_statfs(struct volume *v, struct statvfs *st)
 static void archive_volume_free(struct volume *v)
 {
 	zip_blocks_free(get_archive(v)->blocks);
+	zip_sums_free(get_archive(v)->sums);
 	archive_index_free(get_archive(v)->index);
 	free(v);
 }
@@ -345,8 +356,10 @@ int archive_volume_new(struct volume **vp, struct archive_index *x, int fd, cons
 	if (!a)
 		return -ENOMEM;
 	archive_index_get_counts(x, &counts);
-	if (counts.n_deflated > 0 &&
-	    zip_blocks_new(&a->blocks, fd, check_unchanged, a, cache_size) < 0) {
+	if (zip_sums_new(&a->sums, x, fd) < 0 ||
+	    (counts.n_deflated > 0 &&
+	     zip_blocks_new(&a->blocks, fd, check_unchanged, a, cache_size) < 0)) {
+		zip_sums_free(a->sums);
 		free(a);
 		return -ENOMEM;
 	}

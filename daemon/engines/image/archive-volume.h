@@ -3,8 +3,8 @@
  * the archive's pages to the kernel; deflated members of zips are inflated in blocks
  * (zip-blocks.h).
  *
- * Checksums of zips: of a deflated member when its end is inflated, of a stored one if it is read
- * whole and so small that it is copied. What is spliced is not seen here.
+ * Checksums of zips: of a deflated member when its end is inflated, of a stored one when all of it
+ * was read (zip-sums.h). What is spliced is not seen here: a stored member is spliced after that.
  *
  * An archive that changes or shrinks while it is mounted gives its readers an error: its size and
  * time are compared with the index's before a read and after it. What is spliced is compared when
