@@ -48,7 +48,7 @@ static int parse_port(struct url *url, const char *p, const char *end, struct er
 	if (port == 0 || port > 65535)
 		return refuse(err,
 			      "the port is not between 1 and 65535; leave it out with its colon "
-			      "or hint it");
+			      "or fix it");
 	url->port = port;
 	return 0;
 }
@@ -75,7 +75,7 @@ static int parse_host(struct url *url, const char *end, struct error *err)
 			if (!is_host_byte(*p, true))
 				return refuse(err,
 					      "what stands between [ and ] is no IPv6 address; "
-					      "hint it");
+					      "fix it");
 		p++;
 	} else {
 		while (p < end && is_host_byte(*p, false))

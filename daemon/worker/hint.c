@@ -29,7 +29,7 @@ static const struct {
 	{ EBADMSG,      DAMAGE_HINT },
 	{ ENODATA,      DAMAGE_HINT },
 	{ E2BIG,        "stage less at once" },
-	{ ELOOP,        "hint the link, or name the file it should lead to" },
+	{ ELOOP,        "fix the link, or name the file it should lead to" },
 	{ ENAMETOOLONG, "use shorter names" },
 	{ ENOMEM,       "ask for more --mem" },
 	{ ENOSPC,       "ask for more --mem, or another place (:ssd)" },

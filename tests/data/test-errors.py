@@ -161,7 +161,7 @@ def test_bad_sources_are_named_with_cause_and_hint():
             ("missing", f"{base}/gone", f"{base}/gone", {}, "No such file", "this node sees"),
             ("below a file", f"{base}/file/x", f"{base}/file/x", {}, "Not a directory", "is a file"),
             ("fifo", f"{base}/fifo", f"{base}/fifo", {}, "is a FIFO", "name a file"),
-            ("loop", f"{base}/loop", f"{base}/loop", {}, "levels of symbolic links", "hint the link"),
+            ("loop", f"{base}/loop", f"{base}/loop", {}, "levels of symbolic links", "fix the link"),
             ("link out", f"{base}/out", f"{base}/out", dict(rulematch=f"{base}/**"),
              "which is /etc is outside", "list --site"),
             ("no file fits", f"{base}/*.tar", f"{base}/*.tar", {}, "no file fits", "ls on node n1"),

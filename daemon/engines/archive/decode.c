@@ -400,7 +400,7 @@ static enum member_type get_type(struct archive_entry *e)
 }
 
 /* Of "-1.25" libarchive makes -1 s and 0.25 s on from there; "-0.5" it can't tell from "0.5". */
-static void hint_pax_time(const struct decode *d, struct member *m)
+static void fix_pax_time(const struct decode *d, struct member *m)
 {
 	if (!d->is_tar || m->mtime >= 0 || m->mtime_ns <= 0)
 		return;
@@ -490,7 +490,7 @@ int decode_next(struct decode *d, struct member *m, struct error *err)
 	if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
 		return take_error(d->a, &d->in_error, err);
 	take_member(m, e);
-	hint_pax_time(d, m);
+	fix_pax_time(d, m);
 	r = take_entry(d, m, err);
 	if (r < 0)
 		return r;

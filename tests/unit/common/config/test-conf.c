@@ -465,6 +465,9 @@ static const struct {
 	{ "[dataset a]\nSource=b=/p/x\n", 2, "without NAME", "wanted" },
 	{ "[dataset a]\nSource=/p/x,/p/y\n", 2, "alone", "wanted" },
 	{ "[dataset a]\nSource=/p/x\nSha256=ab\n", 3, "64 hex digits", "sha256sum" },
+	/* what to do is a verb */
+	{ SOURCE "Methods=copie\n", 3, "\"copie\" is not known", "or fix it" },
+	{ SOURCE "Tiers=ssd\n", 1, "there is no [tier ssd]", "or fix the word" },
 };
 /* clang-format on */
 

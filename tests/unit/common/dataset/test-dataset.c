@@ -243,7 +243,7 @@ static const struct {
 	{ "https://h:8a/x", "port", "https://HOST:PORT/PATH" },
 	{ "https://h:/local/x", "port", "leave it out" },
 	{ "https://[::1/x", "no ]", "http://[::1]" },
-	{ "https://[:g!]/x", "IPv6", "hint it" },
+	{ "https://[:g!]/x", "IPv6", "fix it" },
 	{ "https://h x/a", "host", "https://HOST" },
 	{ "https://{a,b}/x", "host", "https://HOST" },
 	{ "https://h?x", "no path", "https://HOST/PATH" },
