@@ -1,6 +1,7 @@
 #include "client/cmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -112,47 +113,63 @@ static int collect(const struct report_options *o, struct snapshot_list *l, stru
 	return report_file_read(l, o->from, err) < 0 ? STAGE_EXIT_FAILED : STAGE_EXIT_OK;
 }
 
-static int write_to(const char *tmp, int fd, const struct timeline_list *l,
+/* fd is consumed. */
+static int write_to(int fd, const struct timeline_list *l,
 		    int (*write_list)(const struct timeline_list *l, FILE *f))
 {
 	FILE *f = fdopen(fd, "w");
-	mode_t mask = umask(0);
-	int r = 0;
+	int r;
 
-	umask(mask);
 	if (!f) {
 		close(fd);
 		return -ENOMEM;
 	}
-	if (fchmod(fd, 0666 & ~mask) < 0)
-		r = -errno;
-	if (r == 0)
-		r = write_list(l, f);
+	r = write_list(l, f);
 	if (r == 0 && (fflush(f) || ferror(f)))
 		r = errno ? -errno : -EIO;
 	if (fclose(f) && r == 0)
+		r = -errno;
+	return r;
+}
+
+/* The file appears complete or not at all. */
+static int replace(const char *path, const struct timeline_list *l,
+		   int (*write_list)(const struct timeline_list *l, FILE *f))
+{
+	_cleanup_(freep) char *tmp = NULL;
+	const mode_t mask = umask(0);
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	umask(mask);
+	if (asprintf(&tmp, "%s.XXXXXX", path) < 0) {
+		tmp = NULL;
+		return -ENOMEM;
+	}
+	fd = mkostemp(tmp, O_CLOEXEC);
+	if (fd < 0)
+		return -errno;
+	r = fchmod(fd, 0666 & ~mask) < 0 ? -errno : write_to(steal_fd(&fd), l, write_list);
+	if (r == 0 && rename(tmp, path) < 0)
 		r = -errno;
 	if (r < 0)
 		unlink(tmp);
 	return r;
 }
 
-/* The file appears complete or not at all. */
+/* A pipe or a device stays what it is, and a link leads where it did. */
 static int save(const char *path, const struct timeline_list *l,
 		int (*write_list)(const struct timeline_list *l, FILE *f))
 {
-	_cleanup_(freep) char *tmp = NULL;
+	_cleanup_(freep) char *real = realpath(path, NULL);
+	struct stat st;
 	int fd, r;
 
-	if (asprintf(&tmp, "%s.XXXXXX", path) < 0) {
-		tmp = NULL;
-		return STAGE_EXIT_FAILED;
-	}
-	fd = mkstemp(tmp);
-	r = fd < 0 ? -errno : write_to(tmp, fd, l, write_list);
-	if (r == 0 && rename(tmp, path) < 0) {
-		r = -errno;
-		unlink(tmp);
+	if (stat(path, &st) < 0 || S_ISREG(st.st_mode)) {
+		r = replace(real ?: path, l, write_list);
+	} else {
+		fd = open(path, O_WRONLY | O_CLOEXEC | O_NOCTTY);
+		r = fd < 0 ? -errno : write_to(fd, l, write_list);
 	}
 	if (r == 0)
 		return STAGE_EXIT_OK;

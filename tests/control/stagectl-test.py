@@ -571,6 +571,29 @@ class Showing(unittest.TestCase):
         self.assertEqual(r.returncode, 1)
         self.assertIn("write /nonexistent/x.svg: No such file", r.stderr)
 
+    def test_report_writes_into_what_is_no_file_and_through_a_link(self):
+        """Seen failing where each is replaced by a file: root's /dev/null then is one for all."""
+        with tempfile.TemporaryDirectory() as top, FakeDaemon(status=answer(self.history("n1"), done())) as d:
+            r = self.ask(d, "report", "--save", "/proc/self/fd/1")  # as /dev/stdout
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            assert_fits(r.stdout, "report")
+            os.mkfifo(f"{top}/pipe")
+            with subprocess.Popen(["cat", f"{top}/pipe"], stdout=subprocess.PIPE, text=True) as cat:
+                r = self.ask(d, "report", "--svg", f"{top}/pipe")
+                self.assertEqual((r.returncode, r.stderr), (0, ""))
+                self.assertTrue(cat.stdout.read().endswith("</svg>\n"))
+            os.mkdir(f"{top}/there")
+            with open(f"{top}/there/x.svg", "w") as f:
+                f.write("old")
+            os.symlink("there/x.svg", f"{top}/link")
+            self.assertEqual(self.ask(d, "report", "--svg", f"{top}/link").returncode, 0)
+            self.assertEqual(os.readlink(f"{top}/link"), "there/x.svg")
+            with open(f"{top}/there/x.svg") as f:
+                self.assertTrue(f.read().endswith("</svg>\n"))
+            self.assertEqual((sorted(os.listdir(top)), os.listdir(f"{top}/there")), (["link", "pipe", "there"], ["x.svg"]))
+            r = self.ask(d, "report", "--svg", top)
+            self.assertEqual((r.returncode, r.stderr), (1, f"stagectl: write {top}: Is a directory\n"))
+
     def assert_shown(self, document, printed):
         """The document has what was printed; lines may be broken in another way."""
         with open(os.path.join(HERE, "../..", document)) as f:
