@@ -209,6 +209,9 @@ int report_file_parse(struct snapshot_list *l, const char *text, size_t size, st
 	}
 	if (json_read_end(&r) && format)
 		return 0;
+	if (l->n_items == REPORT_FILE_MAX_DATASETS)
+		return error_set(err, E2BIG, "it has more than %d datasets",
+				 REPORT_FILE_MAX_DATASETS);
 	return error_set(err, EPROTO,
 			 "this is not what `stagectl report --save` has written; byte %zu is wrong",
 			 (size_t)(r.p - text) + 1);

@@ -1,5 +1,6 @@
 #include "client/report-file.h"
 
+#include <errno.h>
 #include <setjmp.h>
 #include <stdarg.h>
 #include <stdbool.h>
@@ -77,6 +78,25 @@ static void test_what_is_no_report_is_refused(void **state)
 	}
 }
 
+/* Seen failing as a file that is no report. */
+static void test_more_datasets_than_can_be_read_are_a_reason_of_their_own(void **state)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+	_cleanup_(freep) char *text = NULL;
+	struct error err;
+	size_t size;
+	FILE *f = open_memstream(&text, &size);
+
+	assert_non_null(f);
+	fputs("{\"report\":1,\"datasets\":[" DATASET "}", f);
+	for (unsigned i = 0; i < REPORT_FILE_MAX_DATASETS; i++)
+		fputs("," DATASET "}", f);
+	fputs("]}", f);
+	fclose(f);
+	assert_int_equal(parse(&l, text, &err), -E2BIG);
+	assert_string_equal(err.text, "it has more than 65536 datasets");
+}
+
 static void test_what_is_not_known_is_passed_over(void **state)
 {
 	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
@@ -148,6 +168,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_what_is_no_report_is_refused),
+		cmocka_unit_test(test_more_datasets_than_can_be_read_are_a_reason_of_their_own),
 		cmocka_unit_test(test_what_is_not_known_is_passed_over),
 		cmocka_unit_test(test_what_is_written_comes_back),
 	};
