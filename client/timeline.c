@@ -51,9 +51,10 @@ static int parse_series(struct timeline *t, const char *text)
 		uint64_t ms;
 
 		text = parse_pair(text, word, &bytes);
+		if (!text || t->n_points == TIMELINE_MAX_POINTS)
+			return -EPROTO;
 		ms = strtoull(word, &end, 10);
-		if (!text || t->n_points == TIMELINE_MAX_POINTS || *end || ms < last ||
-		    ms > t->age_ms)
+		if (*end || ms < last || ms > t->age_ms)
 			return -EPROTO;
 		t->points[t->n_points].ms = last = ms;
 		t->points[t->n_points++].bytes = bytes;
