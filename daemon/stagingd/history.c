@@ -76,10 +76,19 @@ uint64_t history_get_unix_ms(void)
 	return (uint64_t)t.tv_sec * 1000 + (uint64_t)t.tv_nsec / 1000000;
 }
 
+/* now_ms, or the time of what is last in h: see history_add_state(). */
+static uint64_t get_end(const struct history *h, uint64_t now_ms)
+{
+	const uint64_t last_ms = h->states[h->n_states - 1].ms;
+
+	return now_ms < last_ms ? last_ms : now_ms;
+}
+
 void history_to_kv(const struct history *h, struct kv *kv, uint64_t now_ms, uint64_t unix_ms)
 {
 	if (!h->n_states)
 		return;
+	now_ms = get_end(h, now_ms);
 	kv_set_u64(kv, "begun", unix_ms - (now_ms - h->states[0].ms));
 	kv_set_u64(kv, "age", now_ms - h->states[0].ms);
 	set_states(h, kv);

@@ -34,6 +34,23 @@ static void test_states_and_bytes_count_from_the_first_state(void **state)
 	assert_int_equal(kv_get_u64(kv, "lastread", 0), 1500);
 }
 
+/* Seen failing with the loop's time, as a dataset that was queued 2^64 ms ago: no report has it. */
+static void test_a_state_that_came_after_the_loops_time_is_not_later_than_the_end(void **state)
+{
+	_cleanup_(kv_freep) struct kv *kv = NULL;
+	struct history h = { 0 };
+
+	assert_int_equal(kv_new(&kv), 0);
+	history_add_state(&h, STAGE_QUEUED, 1002);
+	history_to_kv(&h, kv, 1000, 90000);
+	assert_int_equal(kv_get_u64(kv, "begun", 0), 90000);
+	assert_int_equal(kv_get_u64(kv, "age", 1), 0);
+	history_add_state(&h, STAGE_PROBING, 1007);
+	history_to_kv(&h, kv, 1005, 90000);
+	assert_string_equal(kv_get(kv, "states"), "queued:0 probing:5");
+	assert_int_equal(kv_get_u64(kv, "age", 0), 5);
+}
+
 /* Seen failing without halve(): a write behind the array. */
 static void test_it_is_bounded_and_keeps_the_first_and_the_last(void **state)
 {
@@ -62,6 +79,8 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_states_and_bytes_count_from_the_first_state),
+		cmocka_unit_test(
+			test_a_state_that_came_after_the_loops_time_is_not_later_than_the_end),
 		cmocka_unit_test(test_it_is_bounded_and_keeps_the_first_and_the_last),
 	};
 
