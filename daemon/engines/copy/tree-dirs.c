@@ -236,6 +236,8 @@ static int add_dir(struct tree_dirs *t, int parent, const char *name, const char
 	int r = t->forgot ? reopen_forgotten(parent, name, &fd, &meta) : -ENOENT;
 
 	found = r == 0;
+	if (r < 0 && r != -ENOENT && r != -ENOTDIR)
+		return error_errno(err, -r, "open %.*s", (int)n, path);
 	if (!found && !make)
 		return -ENOENT;
 	if (!found) {

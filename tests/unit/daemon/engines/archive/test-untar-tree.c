@@ -199,6 +199,29 @@ static void test_the_mode_of_the_top_is_handed_out(void **state)
 	assert_int_equal(st.st_mode & 07777, 0700);
 }
 
+/* Seen failing with the words for an archive that has a file in the place of a directory. */
+static void test_a_directory_that_cannot_be_opened_again_says_why(void **state)
+{
+	_cleanup_(fd_closep) int root = open_root(state);
+	_cleanup_(tree_freep) struct tree *t = NULL;
+	struct rlimit limit, none;
+	struct error err = ERROR_INIT;
+	mode_t mode;
+	int r;
+
+	assert_int_equal(tree_new(&t, root, NULL, NULL), 0);
+	assert_int_equal(tree_add_dir(t, "a/b", &dir_meta, NULL), 0);
+	assert_int_equal(tree_finish(t, &mode, NULL), 0); /* nothing is in the table now */
+	assert_int_equal(getrlimit(RLIMIT_NOFILE, &limit), 0);
+	none = (struct rlimit){ 3, limit.rlim_max };
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &none), 0);
+	r = tree_add_dir(t, "a/b", &dir_meta, &err);
+	assert_int_equal(setrlimit(RLIMIT_NOFILE, &limit), 0);
+	assert_int_equal(r, -EMFILE);
+	assert_string_equal(err.text, "open a: Too many open files");
+	assert_int_equal(tree_add_dir(t, "a/b", &dir_meta, &err), 0);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
@@ -208,6 +231,7 @@ int main(void)
 		T(test_names_of_one_hash_are_not_compared_with_each_other),
 		T(test_the_last_one_wins),
 		T(test_the_mode_of_the_top_is_handed_out),
+		T(test_a_directory_that_cannot_be_opened_again_says_why),
 	};
 
 	umask(0);
