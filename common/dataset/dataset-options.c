@@ -8,6 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
+#include "common/dataset/member-path.h"
 #include "common/util/parse.h"
 #include "common/util/url.h"
 #include "common/util/strutil.h"
@@ -100,14 +101,12 @@ static int read_threads(struct dataset *d, char *value, struct error *err)
 
 int dataset_subdir_check(char *subdir, struct error *err)
 {
-	size_t n = strlen(subdir);
-
 	if (*subdir == '/')
 		return dataset_refuse(err,
 				      "option subdir: \"%s\" begins with /, but it is a path "
 				      "inside the source; leave the / out",
 				      subdir);
-	if (url_climbs(subdir, n, false))
+	if (url_climbs(subdir, strlen(subdir), false))
 		return dataset_refuse(err,
 				      "option subdir: \"%s\" has \"..\"; write the path from the "
 				      "top of the source",
@@ -115,9 +114,8 @@ int dataset_subdir_check(char *subdir, struct error *err)
 	if (!dataset_braces_are_closed(subdir))
 		return dataset_refuse(err, "option subdir: \"%s\" has a { without a }; close it",
 				      subdir);
-	while (n > 0 && subdir[n - 1] == '/')
-		subdir[--n] = '\0';
-	if (n == 0)
+	member_path_trim(subdir);
+	if (!*subdir)
 		return dataset_refuse(err,
 				      "option subdir is empty; write subdir=PATH or leave it out");
 	return 0;

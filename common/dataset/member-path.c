@@ -53,6 +53,24 @@ int member_path_clean(const char *path, char buf[static MEMBER_PATH_SIZE], struc
 	return 0;
 }
 
+void member_path_trim(char *path)
+{
+	char *to = path;
+	size_t len;
+
+	for (const char *from = path; *from; from += strspn(from, "/")) {
+		len = strcspn(from, "/");
+		if (len != 1 || *from != '.') {
+			if (to > path)
+				*to++ = '/';
+			memmove(to, from, len);
+			to += len;
+		}
+		from += len;
+	}
+	*to = '\0';
+}
+
 bool member_path_cut(char *path, const char *subdir, uint32_t strip)
 {
 	size_t n = subdir ? strlen(subdir) : 0;

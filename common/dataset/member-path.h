@@ -19,6 +19,10 @@ struct error;
  */
 int member_path_clean(const char *path, char buf[static MEMBER_PATH_SIZE], struct error *err);
 
+/* "./a//b/./" -> "a/b", in place: a directory that a user names. "." is "". A "/" in front and ".."
+ * stay. */
+void member_path_trim(char *path);
+
 /* Cuts subdir (NULL: none) and strip components from a clean path, in place. False: the member is
  * not taken (outside of subdir, or nothing is left of its name). What is left of subdir itself is
  * "". */

@@ -265,6 +265,8 @@ def test_strip_subdir_include_exclude():
                                  "val/c.jpg"]
     assert staged("strip=2") == ["a.jpg", "b.png", "c.jpg", "hard.jpg"]
     assert staged("subdir=top/train") == ["a.jpg", "b.png", "hard.jpg"]
+    # as "tar -C DIR -cf FILE ." names it, and tar -t prints it. It was compared with the names without "./"
+    assert staged("subdir=./top//train/") == ["a.jpg", "b.png", "hard.jpg"]
     assert staged("subdir=top+strip=1") == ["a.jpg", "b.png", "c.jpg", "hard.jpg"]
     assert staged("include=*.png") == ["top/train/b.png"]
     assert staged("exclude=train") == ["top/readme", "top/val/c.jpg"]
