@@ -293,7 +293,7 @@ static struct {
 	int workers[MAX_IDS]; /* our ends */
 	int fuse[16];
 	size_t n_fuse;
-	bool goes_when_told;
+	bool stays;
 } d;
 
 static void note(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
@@ -324,10 +324,10 @@ static int from_keeper(struct keeper_msg *m)
 		note("exited %u %lld\n", m->id, (long long)m->arg0);
 	else if (m->verb == KEEPER_MEMORY)
 		note("memory %lld %lld\n", (long long)m->arg0, (long long)m->arg1);
-	else if (d.goes_when_told)
-		exit(0);
-	else
+	else if (d.stays)
 		note("cancel\n");
+	else
+		exit(0);
 	return 0;
 }
 
@@ -426,8 +426,8 @@ static void obey(const char *text)
 			      sizeof(struct keeper_msg), NULL, 0);
 	else if (strcmp(text, "short") == 0)
 		send_with_fds(KEEPER_FD_SOCKET, "abc", 3, NULL, 0);
-	else if (strcmp(text, "go-when-told") == 0)
-		d.goes_when_told = true;
+	else if (strcmp(text, "stay") == 0)
+		d.stays = true; /* what ends the job waits a second for it */
 	else if (strcmp(text, "say") == 0)
 		fprintf(stderr, "a line\x1b[31m of the user's\n");
 	else if (sscanf(text, "flood %lld", &a) == 1)

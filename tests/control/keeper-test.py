@@ -1,10 +1,11 @@
 #!/usr/bin/env python3
 """Runs the real stage-keeper, as root, in mount and pid namespaces of its own.
 
-usage: keeper-test.py KEEPER HELPER FAKE RUNDIR LIBEXECDIR [TEST...]
+usage: keeper-test.py KEEPER HELPER FAKE RUNDIR LIBEXECDIR [I/N | TEST...]
 
 KEEPER and HELPER are the programs as built with these directories; FAKE stands in for stagingd and stage-worker
-(keeper-fake.c). Exit 77: this machine can't run it.
+(keeper-fake.c). Two runs may share the tests: I/N is every N-th of them, from the I-th. Exit 77: this machine can't
+run it.
 """
 import contextlib
 import ctypes
@@ -1162,6 +1163,18 @@ def manager_of(job):
 
 
 # Breaks where the keeper's death is none to a process that is stopped.
+# Breaks without CANCEL_GRACE_MS, or where the manager waits for stagingd alone.
+def test_a_stagingd_that_stays_is_ended_after_a_second():
+    j = Job()
+    j.do('stay')
+    j.spawn(1)
+    start = time.monotonic()
+    assert j.clean().returncode == 0
+    assert 1 <= time.monotonic() - start < 4, time.monotonic() - start
+    assert j.ended() == 0
+    j.assert_gone()
+
+
 def test_a_stopped_manager_goes_with_its_keeper():
     j = Job()
     j.spawn(1)
@@ -2918,12 +2931,15 @@ def clear():
 
 
 def main():
-    chosen = sys.argv[6:]
-    failed = [name for name in chosen if name not in globals()]
+    tests = [name for name in globals() if name.startswith('test_')]
+    chosen = sys.argv[6:] or tests
+    if '/' in chosen[0]:
+        part, n_parts = map(int, chosen[0].split('/'))
+        chosen = tests[part - 1::n_parts]
+    failed = [name for name in chosen if name not in tests]
     set_up_namespace()
-    for name, test in list(globals().items()):
-        if not name.startswith('test_') or chosen and name not in chosen:
-            continue
+    for name in [name for name in tests if name in chosen]:
+        test = globals()[name]
         write_conf()
         start = time.monotonic()
         try:
