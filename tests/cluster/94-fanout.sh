@@ -2,9 +2,9 @@
 # shellcheck shell=bash
 
 # Archive, image and file of noise, 16 MiB each, behind a FUSE server on each node: what it has
-# answered is what the node has read of the source.
+# answered is what the node has read of the source. The archive has its index beside it. An image has whole seconds.
 fan_source() {
-	local node dir=$work/fan
+	local node dir=$pfs/.fan.in
 
 	need_fuse
 	if [[ ! -e $pfs/.fan.sqsh ]]; then
@@ -12,6 +12,8 @@ fan_source() {
 		head -c 16M /dev/urandom >"$dir/all/file.bin"
 		head -c 16M /dev/urandom >"$dir/x/d/noise"
 		tar -cf "$dir/all/archive.tar" -C "$dir/x" d
+		touch -d @1700000000 "$dir/all/archive.tar"
+		on n1 "$(libexec)/stage-index" /srv/pfs/.fan.in/all/archive.tar{,.stage-index}
 		mksquashfs "$dir/x" "$dir/all/image.sqsh" -noappend -no-progress -quiet -comp lz4 \
 			-processors 1
 		mksquashfs "$dir/all" "$pfs/.fan.sqsh" -noappend -no-progress -quiet -noI -noD -noF \
@@ -85,6 +87,19 @@ test_three_nodes_read_as_much_as_one() {
 	others=$(($(fan_read n2) - before[1] + $(fan_read n3) - before[2]))
 	assert_le "$size" "$first" "bytes of the source, bytes the first node read"
 	assert_le "$((first + others))" $((size * 12 / 10)) "bytes that three nodes read"
+}
+
+# Fails when the copy of what came has the time at which it was copied: the index is of another archive then.
+test_an_archive_that_was_passed_on_is_mounted_by_its_index() {
+	local out
+
+	fan_source
+	fan_conf 2
+	out=$(job_run alice -N2 --ntasks-per-node=1 --mem=1000 \
+		--stage-data="a=/srv/pfs/fan/archive.tar:shm:method=mount" < <(fan_sums))
+	assert_archive "$out" 2
+	assert_contains "$out" "read once, by the first of 2 nodes"
+	assert_contains "$out" "by the index beside the archive"
 }
 
 # sbcast runs as the user where the job's limits are not: who could trace it would have it do there what he likes.

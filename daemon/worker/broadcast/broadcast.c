@@ -171,6 +171,7 @@ void broadcast_leave(struct source *src)
 int broadcast_move(struct ctx *ctx, struct source *src, int out, struct hash *hash,
 		   struct error *err)
 {
+	const struct timespec times[2] = { src->st.st_atim, src->st.st_mtim };
 	uint64_t size = (uint64_t)src->st.st_size, to;
 	int r = 0;
 
@@ -181,6 +182,8 @@ int broadcast_move(struct ctx *ctx, struct source *src, int out, struct hash *ha
 			(void)fallocate(src->fd, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE,
 					(off_t)from, (off_t)(to - from)); /* else later */
 	}
+	if (r == 0 && futimens(out, times) < 0)
+		r = error_errno(err, errno, "set its time");
 	return r;
 }
 

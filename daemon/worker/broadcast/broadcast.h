@@ -23,8 +23,8 @@ int broadcast_take(struct ctx *ctx, struct source *src, struct error *err);
 /* Back to the source itself. Fine where nothing landed. */
 void broadcast_leave(struct source *src);
 
-/* Moves what landed to out, which has its size already: what was copied is freed at once. hash:
- * NULL: none. It can't be read again after this. */
+/* Moves what landed to out, which has its size already and gets the source's times: what was copied
+ * is freed at once. hash: NULL: none. It can't be read again after this. */
 int broadcast_move(struct ctx *ctx, struct source *src, int out, struct hash *hash,
 		   struct error *err);
 

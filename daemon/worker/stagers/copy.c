@@ -42,15 +42,12 @@ static int copy_hashed(struct file_copy *f, const struct source *src, struct err
 /* What came by sbcast is moved: it would be there twice. */
 static int copy_landed(struct file_copy *f, struct source *src, struct error *err)
 {
-	const struct timespec times[2] = { src->st.st_atim, src->st.st_mtim };
 	_cleanup_(hash_freep) struct hash *hash = NULL;
 	int r;
 
 	if (f->ctx->ds->verify == DATASET_VERIFY_SHA256 && hash_new(&hash) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	r = broadcast_move(f->ctx, src, f->out, hash, err);
-	if (r == 0 && futimens(f->out, times) < 0)
-		r = error_errno(err, errno, "set its time");
 	return r < 0 || !hash ? r : hash_check(hash, f->ctx->ds->sha256, src->path, err);
 }
 
