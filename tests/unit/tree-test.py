@@ -2,14 +2,17 @@
 """Which folder includes which: the tables below are the plan of the tree, and EXCEPTIONS what does not follow it yet, which may
 only become fewer. Each header of another project is included by one folder or file, files have names of their own, tests/unit
 mirrors the folders, and CONTRIBUTING.md names them. Sources are formatted by clang-format, and their lines, functions and files
-are short. Argument: the source directory.
+are short. Files that call each other in a circle are in the list CIRCLES. Arguments: the source directory, and that of the build,
+whose objects tell who calls whom.
 
 Each was seen failing: with an #include of a folder above, of curl/curl.h elsewhere and of a header that nobody knows, without
 an exception and with one too many, with two files of one name, with a folder that is in no table, without sources, and with
 a file in CONTRIBUTING.md that is not there, with a blank too many, a line of 101 columns, a function of 61 lines, a file of
-501 and one more file of 79."""
+501 and one more file of 79, with a circle that is not in the list, one file too many and one too few in a circle of it, and without
+objects."""
 import functools
 import glob
+import json
 import os
 import re
 import shutil
@@ -17,7 +20,7 @@ import subprocess
 import sys
 import unittest
 
-TOP = os.path.abspath(next((a for a in sys.argv[1:] if not a.startswith("-")), "."))
+TOP, BUILD = map(os.path.abspath, [a for a in sys.argv[1:] if not a.startswith("-")][:2])
 PARTS = ("client", "common", "daemon", "spank")
 
 # In common/ each may include those in front of it.
@@ -78,6 +81,23 @@ EXCEPTIONS = {
     "common/slurm/job-cgroup.c": ["common/protocol/keeper-privops.h"],
     "daemon/helper/main.c": ["daemon/manager/manager.h"],
 }
+# Files of a folder that call each other in a circle yet: no circle may get more files, and there may be no other.
+CIRCLES = [
+    ("client", "cmd-doctor doctor-conf doctor-keepers doctor-left doctor-node doctor-plugin doctor-slurm"),
+    ("common/config", "conf conf-check conf-file conf-get conf-keys conf-parse conf-value"),
+    ("common/dataset", "dataset-item dataset-name dataset-options dataset-print"),
+    ("common/dataset", "dataset dataset-slips"),
+    ("daemon/engines/copy", "walk walk-look walk-read"),
+    ("daemon/engines/image", "sqfs-image sqfs-index sqfs-meta"),
+    ("daemon/keeper", "ask privop-dir privop-dispatch privop-fuse privop-mount privop-outside privop-process"),
+    ("daemon/manager", "run serve serve-verbs"),
+    ("daemon/stagingd", "cpus env-file grant job job-end job-keys job-launcher job-load job-metrics job-over servers stage-run "
+                        "stage-talk tier-dir worker-task"),
+    ("daemon/worker", "plan plan-method"),
+    ("daemon/worker", "schemes/file source"),
+    ("daemon/worker", "stage-keep worker-stage"),
+]
+CIRCLES = [{f"{folder}/{name}.c" for name in names.split()} for folder, names in CIRCLES]
 MAX_LINES, MAX_FUNCTION = 500, 60
 # Files that are longer yet: they may only become shorter
 LONG_FILES = {
@@ -109,6 +129,29 @@ def find_sources(*parts):
     for part in parts:
         for at, _, names in os.walk(os.path.join(TOP, part)):
             yield from (os.path.relpath(os.path.join(at, name), TOP) for name in names if name.endswith((".c", ".h", ".c.in")))
+
+
+def find_circles(calls):
+    """Tarjan's: the sets of more than one name that are reached from each other."""
+    number, lowest, stack, circles = {}, {}, [], []
+
+    def visit(name):
+        number[name] = lowest[name] = len(number)
+        stack.append(name)
+        for other in calls.get(name, ()):
+            if other not in number:
+                visit(other)
+            if other in stack:
+                lowest[name] = min(lowest[name], lowest[other])
+        if lowest[name] == number[name]:
+            i = stack.index(name)
+            circles.append(set(stack[i:]))
+            del stack[i:]
+
+    for name in calls:
+        if name not in number:
+            visit(name)
+    return [circle for circle in circles if len(circle) > 1]
 
 
 class Tree(unittest.TestCase):
@@ -197,6 +240,34 @@ class Tree(unittest.TestCase):
                 n += 1
                 self.assertLessEqual(body.count("\n"), MAX_FUNCTION, f"{source}: {body[:200]}")
         self.assertGreater(n, 3000)
+
+    def objects(self):
+        """Of what is installed: the object, and the source it is made of."""
+        with open(os.path.join(BUILD, "compile_commands.json"), encoding="utf-8") as f:
+            made = {os.path.join(BUILD, c["output"]): os.path.relpath(os.path.join(c["directory"], c["file"]), TOP) for c in json.load(f)}
+        return {out: source for out, source in made.items() if source.split("/")[0] in PARTS and os.path.exists(out)}
+
+    def test_files_do_not_call_each_other_in_circles(self):
+        objects = self.objects()
+        self.assertGreater(len(objects), 300)
+        made, used = {}, {}
+        for line in subprocess.run(["nm", "-A", "-g", *objects], capture_output=True, text=True, check=True).stdout.splitlines():
+            at, _, rest = line.rpartition(":")
+            *_, kind, symbol = rest.split()
+            (used if kind in "Uw" else made).setdefault(symbol, set()).add(objects[at])
+        calls = {source: set() for source in objects.values()}
+        for symbol, callers in used.items():
+            for caller in callers:
+                calls[caller] |= made.get(symbol, set()) - {caller}
+        self.assertGreater(sum(map(len, calls.values())), 1500)
+        circles = find_circles(calls)
+        for circle in circles:
+            self.assertTrue(any(circle <= known for known in CIRCLES), f"these call each other: {sorted(circle)}")
+        for known in CIRCLES:
+            gone = {file for file in known if not os.path.exists(os.path.join(TOP, file))}
+            self.assertFalse(gone, "not there any more: take them out of CIRCLES")
+            if known <= set(calls):     # a build without images lacks some
+                self.assertIn(known, circles, f"smaller, or no circle any more: {sorted(known)}")
 
     def test_the_map_names_each_folder(self):
         text = read("CONTRIBUTING.md")
