@@ -32,18 +32,23 @@ static bool has_id(const slurm_job_info_t *job, uint32_t id)
 	return job->job_id == id || job->array_job_id == id || job->het_job_id == id;
 }
 
-static bool is_wanted(const struct job_query *q, const char *node, uint32_t id,
-		      const slurm_job_info_t *job)
+/* 1, 0, or -1: that can't be told. A job that is left out may be taken for one that is over. */
+static int is_wanted(const struct job_query *q, const char *node, uint32_t id,
+		     const slurm_job_info_t *job)
 {
 	uint32_t index, n;
+	int r;
 
 	if (!job->job_id || (id && !has_id(job, id)))
-		return false;
+		return 0;
 	if (q->has_uid && job->user_id != q->uid)
-		return false;
+		return 0;
 	if (q->states && !is_in(q->states, job_line_get_state(job)))
-		return false;
-	return !node || (job->nodes && node_names_find(job->nodes, node, &index, &n) == 0);
+		return 0;
+	if (!node || !job->nodes)
+		return !node;
+	r = node_names_find(job->nodes, node, &index, &n);
+	return r < 0 && r != -ENOENT ? -1 : r == 0;
 }
 
 static int load_job(job_info_msg_t **jobsp, uint32_t id)
@@ -72,9 +77,11 @@ static int print_some(const struct job_query *q, const char *node, uint32_t id, 
 		r = slurm_load_jobs(0, &jobs, SHOW_ALL);
 	if (r != SLURM_SUCCESS)
 		return errno ?: EIO;
-	for (uint32_t i = 0; i < jobs->record_count && r == 0; i++)
-		if (is_wanted(q, node, id, &jobs->job_array[i]))
+	for (uint32_t i = 0; i < jobs->record_count && r == 0; i++) {
+		r = is_wanted(q, node, id, &jobs->job_array[i]);
+		if (r > 0)
 			r = job_line_print(out, q->format, &jobs->job_array[i]);
+	}
 	slurm_free_job_info_msg(jobs);
 	return r < 0 ? -1 : 0;
 }

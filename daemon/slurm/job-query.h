@@ -22,6 +22,6 @@ struct job_query {
 	size_t n_ids;			 /* 0: with any */
 };
 
-/* Jobs in all partitions. 0; -1: a field can't be printed; else errno's number or one of Slurm's
- * (slurm_errno.h). What has been printed is not all then. */
+/* Jobs in all partitions. 0; -1: a field can't be printed, or a list of nodes can't be read; else
+ * errno's number or one of Slurm's (slurm_errno.h). What has been printed is not all then. */
 int job_query_print(const struct job_query *q, FILE *out);

@@ -108,7 +108,8 @@ static int print_jobs(int argc, char **argv)
 	slurm_fini();
 	if (r == 0)
 		return end(0);
-	(void)complain(r < 0 ? "a field has no text here" : slurm_strerror(r));
+	(void)complain(r < 0 ? "what Slurm says about a job is not understood here"
+			     : slurm_strerror(r));
 	return is_an_answer(r) ? STAGE_SLURM_REFUSED : STAGE_SLURM_UNABLE;
 }
 
