@@ -5,6 +5,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <signal.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -100,10 +101,31 @@ static int write_index(int fd, int archive, const struct stat *st, struct archiv
 	return 0;
 }
 
+/* The file under its first name; "": there is none yet. */
+static char tmp[PATH_MAX];
+
+static void on_signal(int sig)
+{
+	unlink(tmp);
+	signal(sig, SIG_DFL);
+	raise(sig); /* when this returns */
+}
+
+/* What is ignored (nohup) stays so. */
+static void set_signals(void)
+{
+	static const int signals[] = { SIGHUP, SIGINT, SIGTERM };
+	const struct sigaction act = { .sa_handler = on_signal };
+	struct sigaction old;
+
+	for (size_t i = 0; i < ARRAY_SIZE(signals); i++)
+		if (sigaction(signals[i], NULL, &old) == 0 && old.sa_handler != SIG_IGN)
+			sigaction(signals[i], &act, NULL);
+}
+
 static int make(const char *path, const char *out, struct archive_counts *counts, struct error *err)
 {
 	_cleanup_(fd_closep) int archive = -1, fd = -1;
-	char tmp[PATH_MAX];
 	struct stat st;
 	int r = open_archive(path, &archive, &st, err);
 
@@ -111,6 +133,7 @@ static int make(const char *path, const char *out, struct archive_counts *counts
 		return r;
 	if (snprintf(tmp, sizeof(tmp), "%s.XXXXXX", out) >= (int)sizeof(tmp))
 		return error_set(err, ENAMETOOLONG, "%s is too long a name", out);
+	set_signals();
 	fd = mkostemp(tmp, O_CLOEXEC); /* 0600 */
 	if (fd < 0)
 		return error_errno(err, errno, "create %s", tmp);

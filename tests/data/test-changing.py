@@ -8,11 +8,13 @@ import hashlib
 import io
 import os
 import re
+import signal
 import stat
 import subprocess
 import sys
 import tarfile
 import threading
+import time
 
 sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
 from harness import *  # noqa: E402
@@ -314,6 +316,23 @@ def mounted(path, options=""):
         w.sock.close()
         w.end()
     return got, "by the index beside" in plan, " ".join(warnings)
+
+
+def test_an_index_that_is_broken_off_leaves_no_file():
+    """Seen failing with a file beside the tar that has a part of the index."""
+    src = scratch()
+    tar = f"{src}/slow.tar"
+    put_tar(tar, [f"f{i}" for i in range(100)], b"o", size=1 << 16)
+    for sig in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
+        index = subprocess.Popen([INDEX, tar, tar + ".stage-index"], env=dict(os.environ, LD_PRELOAD=SLOW, SLOW_MS="200"),
+                                 preexec_fn=lambda sig=sig: signal.signal(sig, signal.SIG_DFL))
+        while len(os.listdir(src)) < 2:
+            assert index.poll() is None, index.returncode
+            time.sleep(0.01)
+        index.send_signal(sig)
+        assert index.wait(10) == -sig, index.returncode
+        assert os.listdir(src) == ["slow.tar"], os.listdir(src)
+    remove(src)
 
 
 @of_images
