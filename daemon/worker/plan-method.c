@@ -67,6 +67,11 @@ static bool asks_for_members(const struct dataset *ds)
 	return ds->strip || ds->nested || ds->subdir || ds->n_include || ds->n_exclude;
 }
 
+bool plan_asks_to_open(const struct dataset *ds)
+{
+	return ds->method == DATASET_METHOD_EXTRACT || ds->method == DATASET_METHOD_MOUNT;
+}
+
 /* What it can be is said by its content, whether that is meant by its name. */
 bool plan_wants_members(const struct dataset *ds, const struct facts *f)
 {
@@ -116,11 +121,11 @@ static int check_promise(const struct planner *p, struct error *err)
 		return 0;
 	if (f->filter == FILTER_LZO)
 		return refuse_lzo(err);
-	error_set(err, EINVAL, "%s is %s and not the %s%s its name promises", shown,
+	error_set(err, EINVAL, "%s is %s%s and not the %s%s its name promises", shown,
 		  f->bytes == 0 ? "empty"
 		  : f->other	? f->other->what
 				: describe(f, buf),
-		  facts_format_to_string(promise),
+		  f->other ? "," : "", facts_format_to_string(promise),
 		  promise == FORMAT_SQUASHFS ? " image" : " archive");
 	return error_set_hint(err, -EINVAL, "%s, or stage it as it is by method=copy",
 			      f->other ? f->other->fix : "make or copy it again");
@@ -156,12 +161,26 @@ static int refuse_image(struct error *err)
 			      "stage the image as a file by method=copy, or ask the site");
 }
 
+/* The content is not what the method needs. Where the name promises an archive, a file without
+ * method= is refused, too. */
+static int refuse_content(const struct planner *p, const char *fix, struct error *err)
+{
+	const struct facts *f = p->facts;
+	char buf[64];
+	bool is_mount = p->plan->method == DATASET_METHOD_MOUNT;
+
+	error_set(err, EINVAL, "can't be %s: it is %s%s", is_mount ? "mounted" : "extracted",
+		  f->other ? f->other->what : describe(f, buf),
+		  is_mount && !f->other ? ", not a squashfs image, a plain tar or a zip" : "");
+	if (f->kind == SOURCE_FILE && f->format == FORMAT_PLAIN && f->promise != FORMAT_PLAIN)
+		fix = "make or copy it again, or stage it as it is by method=copy";
+	return error_set_hint(err, -EINVAL, "%s", f->other ? f->other->fix : fix);
+}
+
 static int check_able(const struct planner *p, struct error *err)
 {
 	const struct plan_ability *a = &p->in->able;
-	const struct magic_other *other = p->facts->other;
 	enum dataset_method m = p->plan->method;
-	char buf[64];
 
 	if (!plan_allows(p, m))
 		return refuse_method(p, err);
@@ -174,19 +193,14 @@ static int check_able(const struct planner *p, struct error *err)
 	if ((m == DATASET_METHOD_EXTRACT || m == DATASET_METHOD_MOUNT) && !a->has_images &&
 	    p->facts->format == FORMAT_SQUASHFS)
 		return refuse_image(err);
-	if (m == DATASET_METHOD_EXTRACT && !a->can_extract) {
-		error_set(err, EINVAL, "can't be extracted: it is %s",
-			  other ? other->what : describe(p->facts, buf));
-		return error_set_hint(err, -EINVAL, "%s",
-				      other ? other->fix : "leave method= out, or name an archive");
-	}
-	if (m == DATASET_METHOD_MOUNT && !plan_is_mountable(p)) {
-		error_set(err, EINVAL,
-			  "can't be mounted: it is %s, not a squashfs image, a plain tar or a zip",
-			  describe(p->facts, buf));
-		return error_set_hint(err, -EINVAL, "leave method= out%s",
-				      a->has_images ? ", or make an image (stagectl pack)" : "");
-	}
+	if (m == DATASET_METHOD_EXTRACT && !a->can_extract)
+		return refuse_content(p, "leave method= out, or name an archive", err);
+	if (m == DATASET_METHOD_MOUNT && !plan_is_mountable(p))
+		return refuse_content(p,
+				      a->has_images ? "leave method= out, or make an image "
+						      "(stagectl pack)"
+						    : "leave method= out",
+				      err);
 	if (m == DATASET_METHOD_MOUNT && !plan_can_mount(p))
 		return refuse_mount(p, err);
 	return 0;

@@ -71,6 +71,7 @@ struct plan {
 int plan_make(struct plan *plan, const struct plan_input *in, struct error *err);
 
 /* Does the user, the source's name or an option say that it is an archive to be opened? */
+bool plan_asks_to_open(const struct dataset *ds);
 bool plan_wants_members(const struct dataset *ds, const struct facts *facts);
 
 /* Adds to a failure for want of room in plan->tier what could help. Returns r. */

@@ -47,7 +47,7 @@ static uint64_t round_up(uint64_t n)
  * one, and who extracts it says how. */
 static bool should_be_tar(const struct ctx *ctx, enum facts_format promise)
 {
-	return ctx->ds->method == DATASET_METHOD_EXTRACT ||
+	return plan_asks_to_open(ctx->ds) ||
 	       (ctx->ds->method == DATASET_METHOD_AUTO && promise == FORMAT_TAR);
 }
 
@@ -80,14 +80,26 @@ static enum facts_format get_promise(const struct source *src)
 /* The same of a zip, which something may stand in front of: what it has is found from its end. */
 static bool should_be_zip(const struct ctx *ctx, enum facts_format promise)
 {
-	return ctx->ds->method == DATASET_METHOD_EXTRACT ||
+	return plan_asks_to_open(ctx->ds) ||
 	       (ctx->ds->method == DATASET_METHOD_AUTO && promise == FORMAT_ZIP);
 }
 
 /* A tar without a member begins with its end. */
 static bool is_zero(const unsigned char *p, size_t n)
 {
-	return n == MAGIC_SIZE && p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
+	return n >= MAGIC_SIZE && p[0] == 0 && memcmp(p, p + 1, n - 1) == 0;
+}
+
+/* After zeros, nothing follows in such a tar. Images of disks begin with them, too. */
+static enum facts_format get_format_of_zeros(int fd, struct facts *facts, enum facts_format broken)
+{
+	_cleanup_(freep) unsigned char *data = malloc(MAGIC_ZEROS_SIZE);
+	ssize_t n = data ? pread(fd, data, MAGIC_ZEROS_SIZE, 0) : -1;
+
+	if (n < 0 || is_zero(data, (size_t)n))
+		return broken;
+	facts->other = magic_get_other_after_zeros(data, (size_t)n);
+	return FORMAT_PLAIN;
 }
 
 /* Where libarchive is to begin: behind the frames that zstd and lz4 pass over. Which of the two it
@@ -149,6 +161,8 @@ static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 	tar_sample_add(sample, block, filled, 0);
 	if (filled < MAGIC_SIZE && n < 0)
 		return broken;
+	if (n == 0 && is_zero((unsigned char *)block, filled))
+		return broken;
 	/* a zip or an image that is compressed once more is a file */
 	return magic_get_format(block, filled < MAGIC_SIZE ? filled : MAGIC_SIZE) == FORMAT_TAR
 		       ? FORMAT_TAR
@@ -204,7 +218,7 @@ static int probe_zip(const struct ctx *ctx, const struct source *src, struct fac
 		r = 0;
 	}
 	facts->extract_exact = r == 0;
-	if (r < 0 && !plan_wants_members(ctx->ds, facts)) {
+	if (r < 0 && !plan_asks_to_open(ctx->ds) && !plan_wants_members(ctx->ds, facts)) {
 		if (err)
 			*err = (struct error)ERROR_INIT;
 		return 0; /* a damaged one can be copied */
@@ -249,9 +263,9 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 	if (facts->format == FORMAT_PLAIN && facts->filter == FILTER_NONE && !src->is_remote &&
 	    should_be_zip(ctx, facts->promise) && zip_names_has_list(src->fd, facts->bytes))
 		facts->format = FORMAT_ZIP;
-	if (!facts->filter && is_zero(block, (size_t)n))
-		facts->format = broken;
-	if (facts->format == FORMAT_PLAIN && !facts->filter)
+	if (facts->format == FORMAT_PLAIN && !facts->filter && is_zero(block, (size_t)n))
+		facts->format = get_format_of_zeros(src->fd, facts, broken);
+	else if (facts->format == FORMAT_PLAIN && !facts->filter)
 		facts->other = magic_get_other(block, (size_t)n);
 	if (facts->format == FORMAT_PLAIN)
 		return 0;

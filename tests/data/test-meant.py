@@ -86,6 +86,7 @@ OTHERS = [(b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 6
           (b"\xef\xbb\xbf\n <!DOCTYPE HTML>\n<html><body>Log in</body>", "a web page", "download the file again"),
           (b"<HTML><head>", "a web page", "download the file again"),
           (b"<?xml version='1.0'?><Error><Code>NoSuchKey</Code></Error>", "a text in XML", "download the file again"),
+          (bytes(32769) + b"CD001\1\0" + bytes(2041), "an ISO 9660 image", "bsdtar -xf"),
           (gzip.compress(gzip.compress(TAR)), "compressed twice", "unpack it once")]
 
 
@@ -307,6 +308,25 @@ def test_two_entries_of_one_place_are_refused():
     remove(base)
 
 
+def test_one_of_several_parts_is_called_that():
+    """zip -s: the last file has the list. It was said that its members share one place."""
+    base = scratch()
+    for name in "abc":
+        write(f"{base}/{name}", os.urandom(50000))
+    subprocess.check_call(["zip", "-q", "-s", "64k", "made.zip", "a", "b", "c"], cwd=base)
+    with open(f"{base}/made.zip", "rb") as f:
+        last = f.read()
+    with open(f"{base}/made.z01", "rb") as f:
+        joined = f.read() + last
+    for data in (last, joined):
+        for options in ("", "::method=extract"):
+            text = stage_zip(base, data, options)
+            assert "the zip was made in 3 parts (.z01, .z02, ...); join them elsewhere: zip -s 0" in text, text
+    whole = craft(entry(b"f", b"1"), comment=b"PK\5\6\7\0" + bytes(12) + b"\7\0")  # no end: a comment
+    assert stage_zip(base, whole) == {"f": b"1"}
+    remove(base)
+
+
 def with_64_bits(data):
     """Its end has a record of 64 bits, which has to be used."""
     n, size, at = struct.unpack("<HII", data[-12:-2])
@@ -432,6 +452,35 @@ def test_what_is_too_deep_can_be_excluded():
     for options, expected in (("exclude=f", {"x": b"1", "deep": None, "deep/ok": b"3"}), ("exclude=deep", {"x": b"1"})):
         got = stage_tar(base, data, options)[0]
         assert got == expected == by_tar(f"{base}/x.tar", f"--{options}"), got
+    remove(base)
+
+
+def test_what_begins_with_zeros():
+    """A tar without members has nothing else. Others were taken for such a tar with more archives after it."""
+    base = scratch()
+    for name, data in (("x.tar", bytes(10240)), ("x.tar", bytes(1 << 20)), ("x.tar.gz", gzip.compress(bytes(10240)))):
+        write(f"{base}/{name}", data)
+        for options in ("", "::method=extract"):
+            with Worker(f"x={base}/{name}{options}") as w:
+                assert "the archive is empty" in w.error()["text"], (name, options)
+    write(f"{base}/x.tar", bytes(4096) + b"content" * 1000)
+    with Worker(f"x={base}/x.tar") as w:
+        assert "is a file and not the tar archive its name promises" in w.error()["text"]
+    remove(base)
+
+
+@of_images
+def test_what_can_not_be_mounted_either():
+    """The hint was to leave method= out, which is refused, too."""
+    base = scratch()
+    for data, cause, fix in ((b"", "it is an empty file", "make or copy it again"), (b"noise" * 200, "it is a file", "make or copy it again"),
+                             (bytes(10240), "the archive is empty", "put files into it"),
+                             (b"7z\xbc\xaf\x27\x1c" + bytes(24), "it is a 7z archive", "7z x"),
+                             (craft(entry(b"f", b"1" * 100))[:-30], "is cut off after", "make or copy it again")):
+        write(f"{base}/x.zip", data)
+        with Worker(f"x={base}/x.zip::method=mount", fuse=1) as w:
+            text = w.error()["text"]
+        assert cause in text and fix in text and "leave method= out" not in text, text
     remove(base)
 
 

@@ -457,6 +457,21 @@ def test_what_only_extraction_reads_is_left_to_it():
     remove(base)
 
 
+def test_a_zip_behind_something_is_mounted():
+    """Such as a program that unpacks it. Extraction has read it, and the mount called it a file."""
+    base = scratch()
+    path = os.path.join(base, "x.zip")
+    pack(path, [("d/f", text(5000), FILE, zipfile.ZIP_DEFLATED), ("g", b"1", FILE, zipfile.ZIP_STORED)])
+    with open(path, "rb") as f:
+        data = f.read()
+    with open(path, "wb") as f:
+        f.write(b"#!/bin/sh\nexec unzip $0\n" + data)
+    with Mounted(path) as w:
+        assert w.top, w.m
+        assert open(f"{w.top}/d/f", "rb").read() == text(5000) and open(f"{w.top}/g", "rb").read() == b"1"
+    remove(base)
+
+
 def test_a_zip_that_fits_nowhere_is_mounted():
     """Refused where auto mounts tars alone."""
     if no_fuse():

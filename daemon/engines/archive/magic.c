@@ -10,6 +10,7 @@
 #define TAR_CHECKSUM_AT 148
 #define TAR_CHECKSUM_SIZE 8
 #define LZMA_HEADER_SIZE 13
+#define ISO_9660_AT 32769
 #define SKIPPABLE_MAGIC 0x184d2a50u /* and the 15 behind it */
 
 static const struct {
@@ -137,6 +138,19 @@ const struct magic_other magic_compressed_twice = {
 	"unpack it once (gzip -dc FILE >NEW, or what has compressed it)",
 	true,
 };
+
+static const struct magic_other iso_9660 = {
+	"an ISO 9660 image, which is not unpacked here",
+	"unpack it elsewhere (bsdtar -xf) and pack it as a tar",
+	true,
+};
+
+const struct magic_other *magic_get_other_after_zeros(const void *data, size_t size)
+{
+	const char *p = (const char *)data + ISO_9660_AT;
+
+	return size >= ISO_9660_AT + 5 && !memcmp(p, "CD001", 5) ? &iso_9660 : NULL;
+}
 
 static const struct {
 	const char *magic;

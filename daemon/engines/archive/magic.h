@@ -38,6 +38,10 @@ struct magic_other {
 /* NULL: nothing of the kind. Static. */
 const struct magic_other *magic_get_other(const void *data, size_t size);
 /* What is compressed once more inside of its compression. */
+/* The same of a file that begins with zeros, by its first MAGIC_ZEROS_SIZE bytes. */
+#define MAGIC_ZEROS_SIZE (64 << 10)
+const struct magic_other *magic_get_other_after_zeros(const void *data, size_t size);
+
 extern const struct magic_other magic_compressed_twice;
 
 /* Do people mean an archive by content of that format under a name that promises that? Many formats

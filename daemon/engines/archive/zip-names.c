@@ -43,7 +43,8 @@ struct zip_names {
 /* Where the list is, and how far all offsets are off. */
 struct list {
 	uint64_t from, end, shift;
-	uint64_t size; /* of the file, up to the end of it all */
+	uint64_t size;	  /* of the file, up to the end of it all */
+	uint64_t n_parts; /* more than one: zip -s, of which this is the last file */
 };
 
 struct reader {
@@ -126,6 +127,19 @@ static bool take_end(struct reader *r, const unsigned char *tail, size_t i, uint
 	return has_entry(r, l);
 }
 
+/* What the end says that is the last of the file, else 1. Its number of the part counts from 0. */
+static uint64_t count_parts(const unsigned char *tail, size_t i, size_t n)
+{
+	const unsigned char *end = tail + i, *locator = end - LOCATOR_SIZE;
+	uint64_t part = le(end + 4, 2);
+
+	if (END_SIZE + le(end + 20, 2) != n - i)
+		return 1;
+	if (part == UINT16_MAX && i >= LOCATOR_SIZE && !memcmp(locator, "PK\6\7", 4))
+		return le(locator + 16, 4);
+	return part + 1;
+}
+
 /* From the end on: a comment may have the same bytes, and then they lead nowhere. */
 static bool find_list(struct reader *r, uint64_t size, struct list *l)
 {
@@ -137,7 +151,11 @@ static bool find_list(struct reader *r, uint64_t size, struct list *l)
 	if (!tail || n < END_SIZE || !read_at(r, tail, n, size - n))
 		return false;
 	for (i = n - END_SIZE + 1; i-- > 0;) {
-		if (!memcmp(tail + i, "PK\5\6", 4) && take_end(r, tail, i, size - n, l))
+		if (memcmp(tail + i, "PK\5\6", 4) != 0)
+			continue;
+		if (l->n_parts <= 1)
+			l->n_parts = count_parts(tail, i, n);
+		if (take_end(r, tail, i, size - n, l))
 			return true;
 	}
 	return false;
@@ -272,9 +290,11 @@ static int compare(const void *a, const void *b)
 bool zip_names_has_list(int fd, uint64_t size)
 {
 	struct reader reader = { .fd = fd };
-	struct list list;
+	struct list list = { 0 };
 
-	return find_list(&reader, size, &list) && list.from < list.end && !reader.error;
+	if (find_list(&reader, size, &list) && list.from < list.end)
+		return !reader.error;
+	return list.n_parts > 1 && !reader.error;
 }
 
 bool zip_names_has_end(int fd, uint64_t size)
@@ -302,6 +322,13 @@ static int check_places(const struct zip_names *z, struct error *err)
 	return 0;
 }
 
+static int refuse_parts(uint64_t n_parts, struct error *err)
+{
+	error_set(err, EINVAL, "the zip was made in %llu parts (.z01, .z02, ...)",
+		  (unsigned long long)n_parts);
+	return error_set_hint(err, -EINVAL, "join them elsewhere: zip -s 0 FILE.zip --out NEW.zip");
+}
+
 /* All of them are there. */
 static void settle(struct zip_names *z)
 {
@@ -316,7 +343,7 @@ int zip_names_new(struct zip_names **zp, int fd, uint64_t *sizep, struct error *
 	_cleanup_(zip_names_freep) struct zip_names *z = calloc(1, sizeof(*z));
 	_cleanup_(freep) unsigned char *buf = malloc(BUFFER_SIZE);
 	struct reader reader = { .fd = fd, .buf = buf };
-	struct list list;
+	struct list list = { 0 };
 	bool found;
 	int r = 0;
 
@@ -325,6 +352,8 @@ int zip_names_new(struct zip_names **zp, int fd, uint64_t *sizep, struct error *
 		return error_set(err, ENOMEM, "out of memory");
 	z->fd = fd;
 	found = find_list(&reader, *sizep, &list);
+	if (list.n_parts > 1 && !reader.error)
+		return refuse_parts(list.n_parts, err);
 	if (found)
 		r = read_list(z, &reader, &list);
 	if (reader.error)

@@ -31,7 +31,8 @@ struct zip_entry {
 	bool is_read_only;
 };
 
-/* Is there the end of a zip, and a directory where it says? For what does not begin as a zip. */
+/* Is there the end of a zip, and a directory where it says, or is it a part of a zip? For what does
+ * not begin as a zip. */
 bool zip_names_has_list(int fd, uint64_t size);
 
 /* Is there the end of a zip, whatever it says? */
@@ -39,7 +40,8 @@ bool zip_names_has_end(int fd, uint64_t size);
 
 /* fd stays the caller's and open. *sizep: how much of the file belongs to the zip: a long comment
  * and what follows are left out. *zp is NULL where the directory is damaged: libarchive says what
- * is wrong with it. 0, -EINVAL: two entries share one place; -ENOMEM, or why fd can't be read. */
+ * is wrong with it. 0, -EINVAL: two entries share one place, or it is a part of a zip; -ENOMEM, or
+ * why fd can't be read. */
 int zip_names_new(struct zip_names **zp, int fd, uint64_t *sizep, struct error *err);
 void zip_names_free(struct zip_names *z);
 DEFINE_FREEP(struct zip_names, zip_names_free)

@@ -97,6 +97,8 @@ static const struct given cases[] = {
 	{ .word = "noise named tar", .source = F_FILE, .path = "/p/x.tar", .r = -EINVAL, .got = COPY, .says = "/p/x.tar is a file and not the tar archive its name promises" },
 	{ .word = "noise named image", .source = F_FILE, .path = "/p/x.SQSH", .r = -EINVAL, .got = COPY, .says = "squashfs image" },
 	{ .word = "noise named tgz", .source = F_FILE, .path = "/p/x.tgz", .r = -EINVAL, .got = COPY, .says = "method=copy" },
+	{ .word = "noise named tar, to be mounted", .source = F_FILE, .path = "/p/x.tar", .method = MOUNT, .r = -EINVAL, .got = MOUNT, .says = "make or copy it again" },
+	{ .word = "a file, to be mounted", .source = F_FILE, .path = "/p/x.dat", .method = MOUNT, .r = -EINVAL, .got = MOUNT, .says = "leave method= out" },
 	{ .word = "meant as it is", .source = F_FILE, .path = "/p/x.tar", .method = COPY, .got = COPY, .tier = "shm", .kind = SOURCE_FILE },
 	{ .word = "a directory may have any name", .source = F_DIR, .path = "/p/x.tar", .got = COPY, .tier = "shm", .kind = SOURCE_DIR },
 	{ .word = "a tar may have another archive's name", .source = F_TAR, .path = "/p/x.zip", .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
