@@ -19,6 +19,10 @@
 
 #define NOT_FOUND 127
 #define MAX_ARGS 16
+#define FIRST_SIZE (64 << 10)
+
+_Static_assert(CAPTURE_MAX_SIZE % FIRST_SIZE == 0 && !(CAPTURE_MAX_SIZE & (CAPTURE_MAX_SIZE - 1)),
+	       "room is doubled until it is that");
 
 int capture_find(const char *name, char *buf, size_t size)
 {
@@ -47,12 +51,32 @@ static void exec_program(const char *const *argv, int out)
 	_exit(NOT_FOUND);
 }
 
+struct output {
+	char *text;
+	size_t size, room;
+};
+
+/* For one byte at least, where there may be more. */
+static int make_room(struct output *o)
+{
+	size_t room = o->room ? 2 * o->room : FIRST_SIZE;
+	char *bigger;
+
+	if (o->size < o->room || o->room == CAPTURE_MAX_SIZE)
+		return 0;
+	bigger = realloc(o->text, room + 1);
+	if (!bigger)
+		return -ENOMEM;
+	o->text = bigger;
+	o->room = room;
+	return 0;
+}
+
 /* Reads to the end or the deadline. */
-static int read_output(int fd, uint64_t deadline_ms, char *text)
+static int read_output(int fd, uint64_t deadline_ms, struct output *o)
 {
 	struct pollfd p = { .fd = fd, .events = POLLIN };
 	char waste[4096];
-	size_t size = 0;
 	uint64_t now;
 	ssize_t n;
 
@@ -60,32 +84,32 @@ static int read_output(int fd, uint64_t deadline_ms, char *text)
 		now = clock_ms();
 		if (now >= deadline_ms)
 			return -ETIMEDOUT;
+		if (make_room(o) < 0)
+			return -ENOMEM;
 		if (poll(&p, 1, (int)(deadline_ms - now)) <= 0)
 			continue;
-		if (size < CAPTURE_MAX_SIZE)
-			n = read(fd, text + size, CAPTURE_MAX_SIZE - size);
+		if (o->size < o->room)
+			n = read(fd, o->text + o->size, o->room - o->size);
 		else
 			n = read(fd, waste, sizeof(waste));
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
 			break;
-		size += size < CAPTURE_MAX_SIZE ? (size_t)n : 0;
+		o->size += o->size < o->room ? (size_t)n : 0;
 	}
-	text[size] = '\0';
+	o->text[o->size] = '\0';
 	return 0;
 }
 
 int capture_run(const char *const *argv, uint64_t timeout_ms, char **textp)
 {
-	_cleanup_(freep) char *text = malloc(CAPTURE_MAX_SIZE + 1);
 	_cleanup_(fd_closep) int in = -1;
+	struct output o = { 0 };
 	int fds[2], status, r;
 	char path[4096];
 	pid_t pid;
 
-	if (!text)
-		return -ENOMEM;
 	if (!strchr(argv[0], '/') && capture_find(argv[0], path, sizeof(path)) < 0)
 		return -ENOENT;
 	if (pipe2(fds, O_CLOEXEC) < 0)
@@ -97,14 +121,16 @@ int capture_run(const char *const *argv, uint64_t timeout_ms, char **textp)
 	close(fds[1]);
 	if (pid < 0)
 		return -EAGAIN;
-	r = read_output(in, clock_ms() + timeout_ms, text);
+	r = read_output(in, clock_ms() + timeout_ms, &o);
 	if (r < 0)
 		kill(pid, SIGKILL);
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
-	if (r < 0)
+	if (r < 0) {
+		free(o.text);
 		return r;
-	*textp = steal_ptr(text);
+	}
+	*textp = o.text;
 	return WIFEXITED(status) ? WEXITSTATUS(status) : 128 + WTERMSIG(status);
 }
 

@@ -6,7 +6,7 @@
 #include <stddef.h>
 #include <stdint.h>
 
-#define CAPTURE_MAX_SIZE (1024 * 1024)
+#define CAPTURE_MAX_SIZE (64 << 20) /* a user may have a hundred thousand jobs */
 
 /*
  * argv[0] is looked for in PATH; stdin and stderr are /dev/null. Returns the exit status (128 +

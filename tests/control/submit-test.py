@@ -237,6 +237,10 @@ class Submitting(unittest.TestCase):
         r = self.submit("--stage-data=x=/far/x", "job.sh")
         self.assertIn("mover job 6 is at it already, running for 1:02 of at most 10:00", r.stderr)
         self.assertEqual((self.n_movers, self.words()[1]), (0, "--dependency=afterok:6"))
+        # Seen failing with a list that ends after 1 MiB
+        self.answer_squeue(*((i, "another-job-of-mine") for i in range(100, 25100)), (6, f"stage-mover-{'0' * 16}-{key}"))
+        self.submit("--stage-data=x=/far/x", "job.sh")
+        self.assertEqual((self.n_movers, self.words()[1]), (0, "--dependency=afterok:6"))
 
     def test_what_a_mover_brings_is_told_before_the_job_begins(self):
         self.answer("stage-mover", status=3, out="there is no whole copy")
