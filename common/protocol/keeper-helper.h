@@ -54,7 +54,7 @@ struct helper_path {
 };
 
 /* "metrics": writes the figures of the file fd 4 (RUNDIR_METRICS) as text to fd 3, which is a file
- * here; the exit status is the answer. */
+ * here; the exit status is the answer: 0, or KEEPER_EXIT_EXEC and an errno. */
 
 /* "account" UID GID, asked for by root itself: what the user's processes get of his account. */
 struct helper_user {

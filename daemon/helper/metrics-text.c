@@ -4,6 +4,7 @@
  */
 #include "daemon/helper/helper.h"
 
+#include <errno.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -11,6 +12,7 @@
 
 #include "common/protocol/counts.h"
 #include "common/protocol/keeper-helper.h"
+#include "common/protocol/keeper-verbs.h"
 #include "common/util/cleanup.h"
 #include "stage-build.h"
 
@@ -78,10 +80,12 @@ static void print_value(FILE *f, enum count count, uint64_t value)
 		fprintf(f, " %llu\n", (unsigned long long)value);
 }
 
+/* 0, or errno's number. */
 static int print_all(FILE *f, const uint64_t *sums)
 {
 	const char *name = "";
 
+	errno = 0;
 	fputs("# HELP stage_data_build_info The version that wrote these figures.\n"
 	      "# TYPE stage_data_build_info gauge\n"
 	      "stage_data_build_info{version=\"" STAGE_VERSION "\"} 1\n",
@@ -96,15 +100,15 @@ static int print_all(FILE *f, const uint64_t *sums)
 			row->label ? "}" : "");
 		print_value(f, row->count, sums[row->count]);
 	}
-	return fflush(f) == 0 && !ferror(f) ? 0 : -1;
+	return fflush(f) == 0 && !ferror(f) ? 0 : errno ?: EIO;
 }
 
 void helper_metrics(char **argv)
 {
 	uint64_t sums[COUNT_N] = { 0 };
 	FILE *f = fdopen(HELPER_FD_ANSWER, "w");
+	int e = f && pread(HELPER_FD_DIR, sums, sizeof(sums), 0) >= 0 ? 0 : errno;
 
-	if (!f || pread(HELPER_FD_DIR, sums, sizeof(sums), 0) < 0)
-		_exit(1);
-	_exit(print_all(f, sums) < 0);
+	e = e ?: print_all(f, sums);
+	_exit(e ? KEEPER_EXIT_EXEC + e : 0);
 }

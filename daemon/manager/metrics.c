@@ -11,6 +11,7 @@
 #include <sys/file.h>
 #include <unistd.h>
 
+#include "common/protocol/keeper-verbs.h"
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
 #include "common/util/log.h"
@@ -77,7 +78,9 @@ static int write_text(int sums, uint64_t deadline_ms)
 	r = pid < 0 ? pid : privops_go(true);
 	if (r == 0)
 		r = privops_wait(pid, deadline_ms);
-	return r == 0 || r == -ETIMEDOUT ? r : -EIO;
+	if (r == 0 || r == -ETIMEDOUT)
+		return r;
+	return r < -KEEPER_EXIT_EXEC ? r + KEEPER_EXIT_EXEC : -EIO; /* why it could not */
 }
 
 static int replace(int sums, uint64_t deadline_ms)
