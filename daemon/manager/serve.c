@@ -180,10 +180,13 @@ void serve_look_for_memory(struct serve *s)
 	int read = -ENOENT;
 	bool freeing;
 
-	if (s->memory_charged || (s->memory_known && r < 0))
+	if (s->memory_charged)
 		return;
 	if (r == 0)
 		read = job_cgroup_read_memory(dir, &msg.arg0, &msg.arg1);
+	s->memory_is_late = r == -ENOENT || read == JOBMEM_E_EARLY;
+	if (s->memory_known && read != JOBMEM_E_SUCCESS)
+		return;
 	/* What an ended job is about to give back counts as used until it has; it is waited for
 	 * where it is wanted. */
 	freeing = is_short_of_memory(k, read >= 0 ? (uint64_t)msg.arg0 : UINT64_MAX) &&
@@ -198,7 +201,7 @@ void serve_look_for_memory(struct serve *s)
 	    mounts_resize_memory(&k->dir, (uint64_t)msg.arg0) < 0)
 		log_warning("the job's tmpfs can't be made as small as its memory");
 	s->memory_known = true;
-	s->memory_charged = read >= 0;
+	s->memory_charged = read == JOBMEM_E_SUCCESS;
 	serve_tell(s, &msg, NULL, 0);
 }
 
@@ -219,15 +222,14 @@ static bool has_worker(const struct serve *s)
 	return false;
 }
 
-/* Until the next look; -1: there is nothing to look at. */
-static int get_tick(const struct serve *s)
+int serve_get_tick(const struct serve *s)
 {
 	if (!s->memory_known || s->end_ms || groups_are_coming(s))
 		return MEMORY_TICK_MS;
 	if (get_slots(s))
 		return watch_get_pause(&s->watch);
 	/* A step makes them, and what runs already is to be in them. */
-	return groups_are_missing(s) && has_worker(s) ? GROUPS_TICK_MS : -1;
+	return s->memory_is_late || (groups_are_missing(s) && has_worker(s)) ? GROUPS_TICK_MS : -1;
 }
 
 /* For as long as a child is waited for. */
@@ -241,9 +243,9 @@ static void look_meanwhile(void)
 static void look_around(struct serve *s)
 {
 	watch_look(&s->watch, get_slots(s));
-	if (get_tick(s) < 0 || clock_ms() < s->next_look_ms)
+	if (serve_get_tick(s) < 0 || clock_ms() < s->next_look_ms)
 		return;
-	if (!s->memory_known || groups_are_missing(s))
+	if (!s->memory_known || s->memory_is_late || groups_are_missing(s))
 		serve_look_for_memory(s);
 	if (s->end_ms && clock_ms() >= s->end_ms)
 		s->ended = true;
@@ -291,7 +293,7 @@ static void loop(struct serve *s)
 					{ s->log_rd, POLLIN, 0 } };
 
 		on_keeper(s); /* what came beside an answer waits already */
-		if (s->ended || poll(fds, ARRAY_SIZE(fds), get_tick(s)) < 0)
+		if (s->ended || poll(fds, ARRAY_SIZE(fds), serve_get_tick(s)) < 0)
 			continue;
 		for (uint64_t until_ms = clock_ms() + VERBS_MS;
 		     fds[1].revents && s->sock >= 0 && serve_verb(s) &&

@@ -33,7 +33,9 @@ struct serve {
 		int class;
 	} children[STATE_MAX_PROCS];
 	bool memory_known;   /* and told */
-	bool memory_charged; /* there is a group of the job's for it */
+	bool memory_charged; /* there is a group of the job's for it, and its limit is known */
+	bool memory_is_late; /* Slurm makes groups, and has not made the job's or written its limit
+			      */
 	struct groups_one groups[PRIVOP_N_GROUPS];
 	uint64_t groups_end_ms; /* when others come no more; 0: there is none yet */
 	uint64_t begin_ms;
@@ -59,5 +61,7 @@ int serve_kill(pid_t pid, int sig);
 pid_t serve_start(struct serve *s, const struct privops_spawn *spawn, uint32_t id, int class);
 /* Looks for the job's cgroups, and tells stagingd what memory it has as soon as that is known. */
 void serve_look_for_memory(struct serve *s);
+/* Milliseconds until the next look; -1: there is nothing to look at. */
+int serve_get_tick(const struct serve *s);
 /* The job may be in a mount namespace that was made before this mount. */
 void serve_repeat_in_job(struct manager *k, uint32_t name);

@@ -277,6 +277,53 @@ static void test_the_limit_is_waited_for_until_slurm_has_written_it(void **state
 	}
 }
 
+static void write_limits(const char *limit)
+{
+	write_file(PRIVOP_GROUP_MEMORY, "/uid_1001/job_7/memory.limit_in_bytes", limit);
+	write_file(PRIVOP_GROUP_MEMORY, "/uid_1001/job_7/memory.usage_in_bytes", "4096\n");
+}
+
+/* After a long prolog, or on a slow node, staging has begun without it. Seen failing: the tmpfs
+ * kept the node's size, because nobody looked again, and a late limit was not read. */
+static void test_a_limit_that_comes_late_counts_from_then_on(void **state)
+{
+	static const bool group_is_late[] = { false, true };
+	int64_t told;
+
+	for (size_t i = 0; i < ARRAY_SIZE(group_is_late); i++) {
+		begin(state);
+		play.s.begin_ms = clock_ms() - 60 * 1000;
+		if (group_is_late[i])
+			assert_int_equal(tell_limit(), -1);
+		make_group(PRIVOP_GROUP_MEMORY);
+		write_limits("9223372036854771712\n");
+		told = tell_limit();
+		assert_true(group_is_late[i] ? told == -2 : told > 10485760);
+		assert_int_equal(tell_limit(), -2);
+		play.s.groups_end_ms = 1;
+		assert_true(serve_get_tick(&play.s) > 0);
+		write_limits("10485760\n");
+		assert_int_equal(tell_limit(), 10485760);
+		assert_int_equal(tell_limit(), -2);
+	}
+}
+
+/* Without a worker, an idle keeper is to sleep. */
+static void test_a_job_without_groups_is_not_looked_at_for_ever(void **state)
+{
+	char path[PATH_MAX];
+
+	begin(state);
+	for (enum privop_group which = 0; which < PRIVOP_N_GROUPS; which++) {
+		get_path(path, sizeof(path), which, "");
+		assert_int_equal(rmdir(path), 0);
+	}
+	play.k.st.procs[0].pid = 0;
+	play.s.begin_ms = clock_ms() - 60 * 1000;
+	assert_int_equal(tell_limit(), -1);
+	assert_int_equal(serve_get_tick(&play.s), -1);
+}
+
 static int setup(void **state)
 {
 	privops_transport = answer;
@@ -292,6 +339,8 @@ int main(void)
 		cmocka_unit_test(test_memory_that_cannot_be_held_is_not_charged),
 		cmocka_unit_test(test_the_limit_is_waited_for_until_slurm_has_written_it),
 		cmocka_unit_test(test_each_look_reads_the_table_of_mounts_once),
+		cmocka_unit_test(test_a_limit_that_comes_late_counts_from_then_on),
+		cmocka_unit_test(test_a_job_without_groups_is_not_looked_at_for_ever),
 	};
 
 	return cmocka_run_group_tests(tests, setup, unit_scratch_teardown);
