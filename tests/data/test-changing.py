@@ -243,6 +243,10 @@ def test_a_mounted_tar_that_changes_gives_errors():
                     assert e.errno == errno.EIO, (word, e)
             with open(f"{top}/d/f0", "rb") as f:
                 assert f.read() == b"o" * size, word
+            while not [m for m in w.messages if m["op"] == "warning"]:
+                w.receive(20)
+            warning = [m["text"] for m in w.messages if m["op"] == "warning"][0]
+            assert warning.startswith("the archive has changed or was removed since it was mounted: "), warning
             w.sock.close()
             w.end()
         remove(src)

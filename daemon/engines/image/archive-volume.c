@@ -281,7 +281,7 @@ static int archive_volume_load(struct volume *v, struct volume_read *read, void 
 {
 	struct archive_volume *a = get_archive(v);
 	uint8_t *to = buf;
-	int r = 0;
+	int r = 0, changed;
 
 	for (size_t i = 0; i < read->n_extents && r == 0; i++) {
 		if (read->extents[i].data)
@@ -289,8 +289,8 @@ static int archive_volume_load(struct volume *v, struct volume_read *read, void 
 		r = load_extent(a->fd, &read->extents[i], to);
 		to += read->extents[i].size;
 	}
-	if (r == 0)
-		r = check_unchanged(a);
+	changed = check_unchanged(a); /* it may have become shorter */
+	r = changed < 0 ? changed : r;
 	return r < 0 ? r : add_sums(a, read);
 }
 

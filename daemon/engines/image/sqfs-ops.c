@@ -56,19 +56,31 @@ static fuse_ino_t ref_to_node(const struct sqfs_view *v, uint64_t ref)
 	return ref == v->volume->root ? FUSE_ROOT_ID : ref + OPS_NODE_SHIFT;
 }
 
+/* NFS also says ESTALE, of a file that was removed or replaced. */
+static void report_failure(const struct sqfs_view *v, int errnum)
+{
+	const char *noun = v->volume->noun;
+	char text[256];
+
+	if (errnum == ESTALE)
+		snprintf(text, sizeof(text),
+			 "the %s has changed or was removed since it was mounted: its files can't "
+			 "be read any more; start again when nobody writes to it",
+			 noun);
+	else
+		snprintf(text, sizeof(text), "reading the %s failed: %s", noun, strerror(errnum));
+	v->report(v->report_arg, text);
+}
+
 /* Answers with an error; the first that is the source's is reported. */
 static void reply_failure(fuse_req_t req, int r)
 {
 	struct sqfs_view *v = get_view(req);
-	char text[128];
 	int errnum = -r;
 
 	if (errnum != ENOMEM && errnum != ENOTDIR && errnum != EINVAL) {
-		if (v->report && !atomic_exchange(&v->failed, true)) {
-			snprintf(text, sizeof(text), "reading the %s failed: %s", v->volume->noun,
-				 strerror(errnum));
-			v->report(v->report_arg, text);
-		}
+		if (v->report && !atomic_exchange(&v->failed, true))
+			report_failure(v, errnum);
 		errnum = EIO;
 	}
 	fuse_reply_err(req, errnum);

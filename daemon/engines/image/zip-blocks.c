@@ -82,8 +82,10 @@ static int read_packed(const struct zip_blocks *b, uint64_t offset, uint8_t *buf
 		n = pread(b->fd, buf + done, size - done, (off_t)(offset + done));
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
+		if (n < 0)
+			return -errno;
+		if (n == 0) /* it may have become shorter */
+			return b->check(b->arg) ?: -EIO;
 		done += (size_t)n;
 	}
 	return b->check(b->arg);
