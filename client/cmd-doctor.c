@@ -23,48 +23,6 @@ static const struct doctor_check *const tables[] = {
 	doctor_left_checks,
 };
 
-static void print_line(const struct doctor *d, enum doctor_level level, const char *text,
-		       const char *hint)
-{
-	static const char *const words[] = { "ok  ", "warn", "FAIL" };
-	char line[2 * ERROR_MAX_SIZE];
-
-	snprintf(line, sizeof(line), "%s  %-14s %s", words[level], d->subject, text);
-	output_lines(stdout, "", line);
-	if (hint)
-		output_lines(stdout, "                     -> ", hint);
-}
-
-static void put_json(const struct doctor *d, enum doctor_level level, const char *text,
-		     const char *hint)
-{
-	static const char *const words[] = { "ok", "warn", "fail" };
-
-	json_open_object(d->json, NULL);
-	json_put_text(d->json, "subject", d->subject);
-	json_put_text(d->json, "level", words[level]);
-	json_put_text(d->json, "text", text);
-	json_put_text(d->json, "hint", hint);
-	json_close_object(d->json);
-}
-
-void doctor_tell(struct doctor *d, enum doctor_level level, const char *hint, const char *fmt, ...)
-{
-	char text[ERROR_MAX_SIZE];
-	va_list ap;
-
-	d->n_levels[level]++;
-	if (d->quiet && level == DOCTOR_OK)
-		return;
-	va_start(ap, fmt);
-	vsnprintf(text, sizeof(text), fmt, ap);
-	va_end(ap);
-	if (d->json)
-		put_json(d, level, text, hint);
-	else
-		print_line(d, level, text, hint);
-}
-
 static void run_checks(struct doctor *d)
 {
 	for (size_t i = 0; i < sizeof(tables) / sizeof(tables[0]); i++)

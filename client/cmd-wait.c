@@ -8,27 +8,32 @@
 #include "client/cmd.h"
 
 #include <errno.h>
+#include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/bring-keys.h"
 #include "client/output.h"
 #include "client/progress-bar.h"
-#include "client/readable.h"
 #include "client/rpc.h"
 #include "client/mount-visible.h"
 #include "client/snapshot.h"
 #include "client/srun.h"
 #include "client/warnings.h"
 #include "common/protocol/proto.h"
+#include "common/protocol/rundir.h"
+#include "common/util/cleanup.h"
 #include "common/util/error.h"
+#include "common/util/path.h"
 
 #define HOLD_SILENT_MS 5000
 #define HOLD_SILENT_TERMINAL_MS 1000 /* where somebody sits in front of it */
 #define HOLD_EVERY_MS 60000
 #define HOLD_PATIENCE_MS 5000
+#define PATH_OF "STAGE_DATA_PATH_" /* what the names in the environment file begin with */
 
 struct wait {
 	char **names;
@@ -156,13 +161,40 @@ static int wait_all_nodes(struct wait *w, const struct rpc_handler *h, struct er
 	return srun_each_node(&request, h, err);
 }
 
+/* Where stagingd has died: its environment file names all datasets of the job, and the path of each
+ * is there from the moment on at which it is ready. Looks at names alone: the server of an image is
+ * not asked, as it may hang. */
+static bool are_all_ready(const char *socket)
+{
+	_cleanup_(file_closep) FILE *f = NULL;
+	_cleanup_(freep) char *line = NULL;
+	char path[PATH_MAX];
+	size_t size = 0;
+	unsigned n = 0;
+	struct stat st;
+
+	if (snprintf(path, sizeof(path), "%.*s" RUNDIR_ENV, (int)(path_base(socket) - socket),
+		     socket) >= (int)sizeof(path))
+		return false;
+	f = fopen(path, "re");
+	while (f && getline(&line, &size, f) > 0) {
+		line[strcspn(line, "\n")] = '\0';
+		if (strncmp(line, PATH_OF, strlen(PATH_OF)) || !strchr(line, '='))
+			continue;
+		if (lstat(strchr(line, '=') + 1, &st) < 0)
+			return false;
+		n++;
+	}
+	return n > 0;
+}
+
 /* A held task needs nobody to stage what is ready. */
 static int hold_alone(const struct wait *w, int code)
 {
 	char path[256];
 
 	if (!w->hold || code != STAGE_EXIT_NO_STAGING ||
-	    rpc_find_socket(path, sizeof(path), NULL) < 0 || !readable_has_all(path))
+	    rpc_find_socket(path, sizeof(path), NULL) < 0 || !are_all_ready(path))
 		return code;
 	if (!w->mute && !w->quiet)
 		fprintf(stderr, "stage-data: stagingd of this job does not answer, and nothing "

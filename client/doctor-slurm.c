@@ -17,27 +17,6 @@
 #define SCONTROL_MS 5000
 #define MUNGE_MS 3000
 
-bool doctor_get_key(const char *config, const char *key, char *buf, size_t size)
-{
-	const char *line = config, *eq;
-	size_t n = strlen(key);
-
-	for (; line && *line; line = strchr(line, '\n'), line = line ? line + 1 : NULL) {
-		if (strncasecmp(line, key, n) || (line[n] != ' ' && line[n] != '='))
-			continue;
-		eq = strchr(line, '=');
-		if (!eq)
-			continue;
-		eq += 1 + strspn(eq + 1, " ");
-		n = strcspn(eq, "\n");
-		if (n == 0 || (n == strlen("(null)") && strncmp(eq, "(null)", n) == 0))
-			return false;
-		snprintf(buf, size, "%.*s", (int)n, eq);
-		return true;
-	}
-	return false;
-}
-
 static void check_prolog_flags(struct doctor *d, const char *config)
 {
 	char flags[512] = "";

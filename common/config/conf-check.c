@@ -264,27 +264,6 @@ int conf_check_sha256(char **valuep, struct conf_report *r)
 	return 0;
 }
 
-int conf_read_dataset_source(const char *source, struct dataset_list *list, struct error *err)
-{
-	const struct dataset *d;
-	int r;
-
-	r = dataset_list_from_string(list, source, err);
-	if (r < 0)
-		return r;
-	d = list->items;
-	if (list->n_items != 1 || d->name_given || strcmp(d->dest, "auto") || d->method ||
-	    d->subdir || d->n_include || d->n_exclude || *d->profile || d->env_keys)
-		return error_set(err, EINVAL,
-				 "a path or an address alone is wanted, without NAME, DEST "
-				 "and options");
-	if (d->scheme == DATASET_SCHEME_CATALOG || d->scheme == DATASET_SCHEME_LIST ||
-	    (d->scheme == DATASET_SCHEME_FILE && (*d->source != '/' || strchr(d->source, '$'))))
-		return error_set(err, EINVAL,
-				 "an absolute path, http://, https:// or s3:// is wanted");
-	return 0;
-}
-
 int conf_check_dataset_source(char **valuep, struct conf_report *r)
 {
 	_cleanup_(dataset_list_deinit) struct dataset_list list = { 0 };

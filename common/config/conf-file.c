@@ -3,6 +3,8 @@
  * a hand in it: each directory on the way is opened without following links and looked at through
  * its fd, then the file. A directory that others may write to is fine if it is sticky, as what is
  * opened in it is looked at in its turn.
+ *
+ * And how errors in a file are reported.
  */
 #include "common/config/conf-internal.h"
 
@@ -15,6 +17,25 @@
 #include <unistd.h>
 
 #include "common/util/fd.h"
+#include "common/util/parse.h"
+
+int conf_report(struct conf_report *r, int errnum, const char *hint, const char *fmt, ...)
+{
+	char text[ERROR_MAX_SIZE], clean[ERROR_MAX_SIZE];
+	va_list ap;
+
+	va_start(ap, fmt);
+	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
+		text[0] = '\0';
+	va_end(ap);
+	if (!r)
+		return -errnum;
+	text_escape(clean, sizeof(clean), text, strlen(text));
+	if (r->n_errors++ == 0)
+		r->code = -errnum;
+	r->fn(r->arg, r->file, r->line, clean, hint);
+	return -errnum;
+}
 
 static bool root_alone;
 

@@ -96,6 +96,11 @@ int conf_read(int fd, const char *path, size_t max, char **datap, size_t *sizep,
 int conf_list_dir(int fd, const char *path, char ***namesp, size_t *n_namesp,
 		  struct conf_report *r);
 
+/* conf-get.c: */
+
+/* Reads the source of a [dataset]; d needs dataset_list_deinit() of its list. */
+int conf_read_dataset_source(const char *source, struct dataset_list *list, struct error *err);
+
 /* conf-check.c: values and what values say of each other. */
 int conf_check_match(char **valuep, struct conf_report *r);
 int conf_check_methods(char **valuep, struct conf_report *r);
@@ -114,6 +119,3 @@ int conf_check_sha256(char **valuep, struct conf_report *r);
 int conf_check_dataset_source(char **valuep, struct conf_report *r);
 void conf_check_whole(const struct conf *conf, const struct conf_places *places,
 		      struct conf_report *r);
-
-/* Reads the source of a [dataset]; d needs dataset_list_deinit() of its list. */
-int conf_read_dataset_source(const char *source, struct dataset_list *list, struct error *err);

@@ -24,24 +24,6 @@ struct load {
 	uint64_t hash;
 };
 
-int conf_report(struct conf_report *r, int errnum, const char *hint, const char *fmt, ...)
-{
-	char text[ERROR_MAX_SIZE], clean[ERROR_MAX_SIZE];
-	va_list ap;
-
-	va_start(ap, fmt);
-	if (vsnprintf(text, sizeof(text), fmt, ap) < 0)
-		text[0] = '\0';
-	va_end(ap);
-	if (!r)
-		return -errnum;
-	text_escape(clean, sizeof(clean), text, strlen(text));
-	if (r->n_errors++ == 0)
-		r->code = -errnum;
-	r->fn(r->arg, r->file, r->line, clean, hint);
-	return -errnum;
-}
-
 static void set_hash(struct conf *conf, uint64_t hash)
 {
 	snprintf(conf->hash, sizeof(conf->hash), "%016llx", (unsigned long long)hash);

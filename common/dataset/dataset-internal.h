@@ -27,6 +27,8 @@ int dataset_item_check(struct dataset *d, struct error *err);
 int dataset_dest_read(struct dataset *d, const char *dest, struct error *err);
 /* auto, shm and the like, as opposed to a path? */
 bool dataset_dest_is_word(const char *text);
+/* The same of text[0..n). */
+bool dataset_dest_is_word_of(const char *text, size_t n);
 /* The word for a DEST that text was probably meant to be; NULL: none. */
 const char *dataset_dest_nearest(const char *text);
 

@@ -16,7 +16,31 @@
 #include "common/util/url.h"
 #include "common/util/strutil.h"
 
-static const char *const dests[] = { "auto", "shm", "ssd", "scratch", "source", NULL };
+void dataset_deinit(struct dataset *d)
+{
+	free(d->source);
+	free(d->dest);
+	free(d->subdir);
+	for (size_t i = 0; i < d->n_include; i++)
+		free(d->include[i]);
+	for (size_t i = 0; i < d->n_exclude; i++)
+		free(d->exclude[i]);
+	memset(d, 0, sizeof(*d));
+}
+
+size_t dataset_item_length(const char *text)
+{
+	unsigned depth = 0;
+	size_t n;
+
+	for (n = 0; text[n] && (text[n] != ',' || depth > 0); n++) {
+		if (text[n] == '{')
+			depth++;
+		else if (text[n] == '}' && depth > 0)
+			depth--;
+	}
+	return n;
+}
 
 /* Where a NAME in front would end. A bracket is none of its, in whichever way it is written. */
 static size_t find_name_end(const char *item)
@@ -276,32 +300,10 @@ void dataset_take_literally(struct dataset *d)
 	d->is_set = false;
 }
 
-bool dataset_dest_is_word(const char *text)
-{
-	for (size_t i = 0; dests[i]; i++)
-		if (!strcmp(dests[i], text))
-			return true;
-	return false;
-}
-
-/* Is text[0..n) one of these words? */
-static bool is_dest(const char *text, size_t n)
-{
-	for (size_t i = 0; dests[i]; i++)
-		if (!strncmp(dests[i], text, n) && !dests[i][n])
-			return true;
-	return false;
-}
-
-const char *dataset_dest_nearest(const char *text)
-{
-	return strutil_nearest(text, dests);
-}
-
 static int refuse_dest(const struct dataset *d, const char *dest, struct error *err)
 {
 	char shown[DATASET_SHOW_SIZE];
-	const char *nearest = strutil_nearest(dest, dests);
+	const char *nearest = dataset_dest_nearest(dest);
 	size_t n = strcspn(dest, "=+");
 	bool flag;
 
@@ -311,7 +313,7 @@ static int refuse_dest(const struct dataset *d, const char *dest, struct error *
 				      "\"%s\" is an option, and options stand behind a second "
 				      "colon; write ::%s",
 				      shown, shown);
-	if (dest[n] == '+' && is_dest(dest, n))
+	if (dest[n] == '+' && dataset_dest_is_word_of(dest, n))
 		return dataset_refuse(
 			err, "\"%s\": options stand behind a second colon and are joined by +",
 			shown);

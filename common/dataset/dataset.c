@@ -10,18 +10,6 @@
 #include "common/util/parse.h"
 #include "common/util/path.h"
 
-void dataset_deinit(struct dataset *d)
-{
-	free(d->source);
-	free(d->dest);
-	free(d->subdir);
-	for (size_t i = 0; i < d->n_include; i++)
-		free(d->include[i]);
-	for (size_t i = 0; i < d->n_exclude; i++)
-		free(d->exclude[i]);
-	memset(d, 0, sizeof(*d));
-}
-
 void dataset_list_deinit(struct dataset_list *list)
 {
 	for (size_t i = 0; i < list->n_items; i++)
@@ -35,20 +23,6 @@ struct piece {
 	const char *text;
 	size_t n;
 };
-
-size_t dataset_item_length(const char *text)
-{
-	unsigned depth = 0;
-	size_t n;
-
-	for (n = 0; text[n] && (text[n] != ',' || depth > 0); n++) {
-		if (text[n] == '{')
-			depth++;
-		else if (text[n] == '}' && depth > 0)
-			depth--;
-	}
-	return n;
-}
 
 static struct piece piece_at(const char *text)
 {

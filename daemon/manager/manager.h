@@ -45,4 +45,10 @@ int manager_run(struct manager *k);
 int manager_serve(struct manager *k, bool *job_overp);
 
 /* Where a path of the site's leads for this job, see helper_find_path(). */
-int manager_find_path(const struct manager *k, const char *which, struct helper_path *path);
+static inline int manager_find_path(const struct manager *k, const char *which,
+				    struct helper_path *path)
+{
+	const struct helper_job job = { k->st.job_id, k->st.uid, k->st.gid, k->node };
+
+	return helper_find_path(which, &job, path);
+}

@@ -21,7 +21,6 @@
 #include "common/protocol/rundir.h"
 #include "common/util/clock.h"
 #include "common/util/error.h"
-#include "common/util/fd.h"
 #include "common/util/log.h"
 #include "common/util/mountinfo.h"
 #include "daemon/manager/privops.h"
@@ -217,13 +216,6 @@ static void fail(struct manager *k, const struct error *err)
 	while (!privops_is_over())
 		if (poll(&p, 1, -1) > 0)
 			privops_hear();
-}
-
-int manager_find_path(const struct manager *k, const char *which, struct helper_path *path)
-{
-	const struct helper_job job = { k->st.job_id, k->st.uid, k->st.gid, k->node };
-
-	return helper_find_path(which, &job, path);
 }
 
 static int serve(struct manager *k, bool *job_overp, struct error *err)

@@ -20,19 +20,12 @@
 
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
-#include "common/util/error.h"
 #include "common/util/escape.h"
-#include "common/util/fd.h"
 #include "common/util/log.h"
-#include "common/util/memory.h"
-#include "common/protocol/packet.h"
 #include "daemon/manager/privops.h"
-#include "daemon/manager/job-cgroup-memory.h"
 #include "daemon/manager/manager.h"
 #include "daemon/manager/mounts.h"
 
-#define MEMORY_WAIT_MS 5000
-#define NO_SLURM_WAIT_MS 500 /* where no job seems to have a group */
 #define MEMORY_TICK_MS 20
 #define GROUPS_TICK_MS 1000
 #define CANCEL_GRACE_MS 1000 /* for stagingd to release what it has */
@@ -40,52 +33,6 @@
 #define VERBS_MS                                                                                   \
 	100 /* at a time: all that stagingd says before it exits, and no flood; the user           \
 	     * can make a tier's take long */
-
-void serve_lose_daemon(struct serve *s, const char *why)
-{
-	const struct state *st = &s->k->st;
-
-	if (s->sock < 0)
-		return;
-	log_error("stagingd %s: its writers end with it, mounts go on", why);
-	close(steal_fd(&s->sock));
-	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
-		if (st->procs[i].pid && s->children[i].class != KEEPER_CLASS_SERVER)
-			serve_kill(st->procs[i].pid, SIGKILL);
-}
-
-void serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds)
-{
-	int r = s->sock < 0 ? 0 : packet_send(s->sock, msg, sizeof(*msg), fds, n_fds, MSG_DONTWAIT);
-
-	if (r < 0 && r != -EPIPE && r != -ECONNRESET)
-		serve_lose_daemon(s, "does not listen");
-}
-
-int serve_kill(pid_t pid, int sig)
-{
-	return privops_do_numbers(PRIVOP_KILL, pid, 0, sig);
-}
-
-pid_t serve_start(struct serve *s, const struct privops_spawn *spawn, uint32_t id, int class)
-{
-	struct state_proc *p = state_find_proc(&s->k->st, 0);
-	uint64_t start = 0;
-	pid_t pid = p ? privops_spawn(spawn, &start) : -EAGAIN;
-	int r, go;
-
-	if (pid < 0)
-		return pid;
-	s->children[p - s->k->st.procs].id = id;
-	s->children[p - s->k->st.procs].class = class;
-	*p = (struct state_proc){ pid, start };
-	r = start ? jobdir_write_state(&s->k->dir, &s->k->st) : -ESRCH;
-	go = privops_go(r == 0);
-	if (r == 0 && go == 0)
-		return pid;
-	p->pid = 0;
-	return go < 0 ? go : r;
-}
 
 static int start_daemon(struct serve *s)
 {
@@ -109,18 +56,6 @@ static int start_daemon(struct serve *s)
 	close(steal_fd(&k->spec_fd));
 	close(steal_fd(&k->listen_fd));
 	return r < 0 ? r : 0;
-}
-
-void serve_repeat_in_job(struct manager *k, uint32_t name)
-{
-	struct error err = ERROR_INIT;
-	struct helper_path ns;
-	int r = k->site.has_namespace ? manager_find_path(k, HELPER_NAMESPACE, &ns) : -ENOENT;
-
-	if (r == 0 && mounts_repeat(&k->dir, name, ns.path, &err) < 0)
-		log_warning("%s", err.text);
-	else if (r < 0 && r != -ENOENT)
-		log_warning("where JobNamespace leads is not known: %s", strerror(-r));
 }
 
 static void on_exit_of(struct serve *s, pid_t pid, int status)
@@ -158,51 +93,6 @@ static void on_keeper(struct serve *s)
 	}
 	while (privops_next_exit(&pid, &status))
 		on_exit_of(s, pid, status);
-}
-
-/* Has the node less memory than the job may fill, which is limit bytes at most? Yes where that is
- * not known. */
-static bool is_short_of_memory(const struct manager *k, uint64_t limit)
-{
-	const uint64_t wanted = limit < k->memory_size ? limit : k->memory_size;
-	uint64_t total, available;
-
-	return memory_read_node(&total, &available) < 0 ||
-	       available < wanted + k->site.keep_free_memory;
-}
-
-void serve_look_for_memory(struct serve *s)
-{
-	const struct manager *k = s->k;
-	struct keeper_msg msg = { .verb = KEEPER_MEMORY, .arg0 = -1 };
-	const char *const dir = s->groups[PRIVOP_GROUP_MEMORY].dir;
-	int r = groups_look(s);
-	int read = -ENOENT;
-	bool freeing;
-
-	if (s->memory_charged)
-		return;
-	if (r == 0)
-		read = job_cgroup_read_memory(dir, &msg.arg0, &msg.arg1);
-	s->memory_is_late = r == -ENOENT || read == JOBMEM_E_EARLY;
-	if (s->memory_known && read != JOBMEM_E_SUCCESS)
-		return;
-	/* What an ended job is about to give back counts as used until it has; it is waited for
-	 * where it is wanted. */
-	freeing = is_short_of_memory(k, read >= 0 ? (uint64_t)msg.arg0 : UINT64_MAX) &&
-		  jobdir_is_freeing();
-	if ((r < 0 || freeing || read == JOBMEM_E_EARLY) &&
-	    clock_ms() <
-		    s->begin_ms + (r == -ENODEV && !freeing ? NO_SLURM_WAIT_MS : MEMORY_WAIT_MS))
-		return;
-	if (read < 0)
-		msg.arg0 = -1;
-	if (msg.arg0 >= 0 && (uint64_t)msg.arg0 < k->memory_size &&
-	    mounts_resize_memory(&k->dir, (uint64_t)msg.arg0) < 0)
-		log_warning("the job's tmpfs can't be made as small as its memory");
-	s->memory_known = true;
-	s->memory_charged = read == JOBMEM_E_SUCCESS;
-	serve_tell(s, &msg, NULL, 0);
 }
 
 static uint64_t get_slots(const struct serve *s)

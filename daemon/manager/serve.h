@@ -1,6 +1,6 @@
 /*
- * serve: the manager of a running job. Its loop (serve.c) and what stagingd may ask of it
- * (serve-verbs.c) share this.
+ * serve: the manager of a running job. Its loop (serve.c), what stagingd may ask of it
+ * (serve-verbs.c), and what both do to the job (serve-job.c) share this.
  */
 #pragma once
 
@@ -49,7 +49,7 @@ struct serve {
 /* Takes one packet from stagingd and does what it asks for. There may be more. */
 bool serve_verb(struct serve *s);
 
-/* What the loop does for it: */
+/* serve-job.c: */
 
 /* Tells stagingd, if there is one; one that doesn't listen is lost. n_fds descriptors go along. */
 void serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds);

@@ -1,5 +1,5 @@
 /*
- * plan-internal: what plan.c and plan-method.c share. Nobody else includes it.
+ * plan-internal: what plan.c, plan-method.c and plan-input.c share. Nobody else includes it.
  */
 #pragma once
 

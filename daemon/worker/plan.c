@@ -19,49 +19,9 @@
 #include "common/util/parse.h"
 #include "daemon/worker/plan-internal.h"
 
-void plan_why(struct planner *p, const char *fmt, ...)
-{
-	size_t left = sizeof(p->plan->why) - p->why_size;
-	va_list ap;
-	int n;
-
-	va_start(ap, fmt);
-	n = vsnprintf(p->plan->why + p->why_size, left, fmt, ap);
-	va_end(ap);
-	if (n < 0 || (size_t)n + 2 > left)
-		p->plan->why[p->why_size] = '\0'; /* whole lines or none */
-	else
-		p->why_size += (size_t)snprintf(p->plan->why + p->why_size + n, 2, "\n") +
-			       (size_t)n;
-}
-
-struct plan_space *plan_get_space(struct plan_input *in, const char *tier)
-{
-	for (size_t i = 0; i < in->n_spaces; i++) {
-		if (!strcmp(in->spaces[i].tier, tier))
-			return &in->spaces[i];
-	}
-	return NULL;
-}
-
 static const struct plan_space *get_space(const struct planner *p, const char *tier)
 {
 	return plan_get_space((struct plan_input *)p->in, tier);
-}
-
-bool plan_allows(const struct planner *p, enum dataset_method m)
-{
-	const char *methods = p->in->policy->methods;
-
-	return !*methods || !strcmp(methods, "*") ||
-	       conf_list_has(methods, dataset_method_to_string(m));
-}
-
-bool plan_is_dest(const struct planner *p, const char *word)
-{
-	const char *dest = p->ds->dest ? p->ds->dest : "auto";
-
-	return !strcmp(dest, word);
 }
 
 static bool selects(const struct planner *p)

@@ -1,8 +1,4 @@
-/*
- * A path is opened twice: with O_PATH, which neither waits for a FIFO nor wakes a device, to see
- * what and where it is; then that very inode, by /proc/self/fd, to read. So what was checked is
- * what is read, whatever happens to the path meanwhile.
- */
+/* Which scheme opens a source, and what all sources have in common once they are open. */
 #include "daemon/worker/source.h"
 
 #include <errno.h>
@@ -16,165 +12,10 @@
 #include <unistd.h>
 
 #include "common/util/error.h"
-#include "common/util/fd.h"
-#include "common/util/path.h"
 #include "daemon/engines/copy/walk-kept.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/rules.h"
 #include "daemon/worker/web/fetch-files.h"
-
-static int refuse_type(const char *path, mode_t mode, struct error *err)
-{
-	const char *what = S_ISFIFO(mode)   ? "a FIFO"
-			   : S_ISSOCK(mode) ? "a socket"
-			   : S_ISCHR(mode)  ? "a character device"
-			   : S_ISBLK(mode)  ? "a block device"
-					    : "neither a file nor a directory";
-
-	error_set(err, EINVAL, "%s is %s", path, what);
-	return error_set_hint(err, -EINVAL, "name a file or a directory");
-}
-
-/* Files that have a size of 0 and content all the same: what is copied would be empty. */
-static bool is_of_kernel(int fd, const struct stat *st)
-{
-	struct statfs fs;
-
-	return S_ISREG(st->st_mode) && st->st_size == 0 && fstatfs(fd, &fs) == 0 &&
-	       (fs.f_type == PROC_SUPER_MAGIC || fs.f_type == SYSFS_MAGIC);
-}
-
-static int refuse_kernel(const char *path, struct error *err)
-{
-	error_set(err, EINVAL, "%s is a file of the kernel's", path);
-	return error_set_hint(err, -EINVAL, "name a file or a directory");
-}
-
-static int read_real(int fd, char **realp)
-{
-	char name[64], real[PATH_MAX];
-	ssize_t n;
-
-	snprintf(name, sizeof(name), "/proc/self/fd/%d", fd);
-	n = readlink(name, real, sizeof(real));
-	if (n < 0)
-		return -errno;
-	if ((size_t)n >= sizeof(real))
-		return -ENAMETOOLONG;
-	if (real[0] != '/')
-		return -ENOENT; /* "(unreachable)…" */
-	*realp = strndup(real, (size_t)n);
-	return *realp ? 0 : -ENOMEM;
-}
-
-/* A directory is opened as one, so that an automounter mounts it. */
-static int open_to_look(int dirfd, const char *name, const char *path, struct stat *st,
-			struct error *err)
-{
-	_cleanup_(fd_closep) int fd = openat(dirfd, name, O_PATH | O_CLOEXEC);
-	int dir;
-
-	if (fd < 0 || fstat(fd, st) < 0)
-		return error_errno(err, errno, "%s", path);
-	if (!S_ISDIR(st->st_mode))
-		return steal_fd(&fd);
-	dir = openat(dirfd, name, O_PATH | O_DIRECTORY | O_CLOEXEC);
-	if (dir < 0)
-		return error_errno(err, errno, "%s", path);
-	close(steal_fd(&fd));
-	fd = dir;
-	if (fstat(fd, st) < 0)
-		return error_errno(err, errno, "%s", path);
-	return steal_fd(&fd);
-}
-
-/* Is real in top (NULL: none), a directory that the rule covers as a whole? The rule is asked about
- * top once more: the member of a set may have been renamed since it was opened. */
-static bool is_in_top(const struct source *src, const char *top, const char *real)
-{
-	return top && path_is_beneath(real, top) && rules_allow(src->rules, top);
-}
-
-/* name in dirfd, which is called path. */
-static int open_checked(const struct source *src, const char *top, int dirfd, const char *name,
-			const char *path, int *fdp, struct stat *st, char **realp,
-			struct error *err)
-{
-	_cleanup_(freep) char *real = NULL;
-	_cleanup_(fd_closep) int look = -1;
-	int fd, r;
-
-	look = open_to_look(dirfd, name, path, st, err);
-	if (look < 0)
-		return look;
-	if (!S_ISREG(st->st_mode) && !S_ISDIR(st->st_mode))
-		return refuse_type(path, st->st_mode, err);
-	if (is_of_kernel(look, st))
-		return refuse_kernel(path, err);
-	r = read_real(look, &real);
-	if (r < 0)
-		return error_errno(err, -r, "resolve %s", path);
-	if (!rules_allow(src->rules, real) && !is_in_top(src, top, real)) {
-		error_set(err, EPERM, "%s%s%s is outside of what the site's rule allows", path,
-			  strcmp(path, real) ? ", which is " : "", strcmp(path, real) ? real : "");
-		return error_set_hint(
-			err, -EPERM, "%sstagectl list --site shows what may be staged",
-			strcmp(path, real) ? "copy it there instead of a link; " : "");
-	}
-	fd = fd_reopen(look, O_RDONLY | (S_ISDIR(st->st_mode) ? O_DIRECTORY : 0));
-	if (fd < 0)
-		return error_errno(err, -fd, "open %s", path);
-	*fdp = fd;
-	if (realp)
-		*realp = steal_ptr(real);
-	return 0;
-}
-
-int source_open_path(const struct source *src, const char *path, int *fdp, struct stat *st,
-		     char **realp, struct error *err)
-{
-	return open_checked(src, NULL, AT_FDCWD, path, path, fdp, st, realp, err);
-}
-
-static int refuse_above(const char *path, struct error *err)
-{
-	error_set(err, ELOOP,
-		  "%s is a link to a directory that contains it: following it never ends", path);
-	return error_set_hint(err, -ELOOP,
-			      "leave it out (exclude=), or keep the links (links=keep)");
-}
-
-int source_open_link(const struct source *src, int root, int dirfd, const char *name,
-		     const char *path, int *fdp, struct stat *st, struct error *err)
-{
-	_cleanup_(freep) char *member = NULL, *real = NULL;
-	_cleanup_(fd_closep) int fd = -1;
-	char to[PATH_MAX] = "";
-	const char *from;
-	int r = 0;
-
-	if (!src->real)
-		r = read_real(root, &member);
-	if (r < 0)
-		return error_errno(err, -r, "resolve the directory of %s", path);
-	from = src->real ? src->real : member;
-	r = open_checked(src, src->top ? src->top : from, dirfd, name, path, &fd, st, &real, err);
-	if (r == 0 && S_ISDIR(st->st_mode) && path_is_beneath(from, real))
-		return refuse_above(path, err);
-	if (r == 0)
-		*fdp = steal_fd(&fd);
-	if (r == -ELOOP) {
-		error_set(err, ELOOP, "%s is a link that leads back to itself", path);
-		error_set_hint(err, r, "leave it out (exclude=)");
-	}
-	if (r == -ENOENT && readlinkat(dirfd, name, to, sizeof(to) - 1) >= 0) {
-		error_set(err, ENOENT, "%s leads to %s, which is not there", path, to);
-		error_set_hint(
-			err, r,
-			"get it (git annex get, for example), or leave the link out (exclude=)");
-	}
-	return r;
-}
 
 static const struct scheme *const schemes[] = { &scheme_file, &scheme_http, &scheme_s3 };
 
@@ -232,12 +73,6 @@ void source_close(struct source *src)
 	free(src->top);
 	free(src->called);
 	free(src);
-}
-
-int source_open_member(const struct source *src, size_t i, int *fdp, struct stat *st,
-		       struct error *err)
-{
-	return source_open_path(src, src->members[i].path, fdp, st, NULL, err);
 }
 
 static int compare_path(const void *path, const void *element)

@@ -1,5 +1,6 @@
 /*
- * stage-internal: what worker-stage.c and stage-keep.c share. Nobody else includes it.
+ * stage-internal: what worker-stage.c, stage-make.c and stage-keep.c share. Nobody else includes
+ * it.
  */
 #pragma once
 

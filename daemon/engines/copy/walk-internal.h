@@ -1,4 +1,4 @@
-/* walk.c and walk-read.c together: a walk and the work in it. */
+/* What the files walk*.c share: a walk and the work in it. */
 #pragma once
 
 #include <pthread.h>
@@ -6,6 +6,8 @@
 #include "common/util/error.h"
 #include "daemon/engines/copy/copy-concurrency.h"
 #include "daemon/engines/copy/walk.h"
+
+#define WALK_SLOW_US 150 /* an operation that takes longer waits for a server */
 
 struct walk {
 	struct stage_io *io;

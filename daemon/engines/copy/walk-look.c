@@ -1,6 +1,7 @@
 /*
- * One entry is looked at. Where that takes long and most files are small, a file is opened and read
- * at once: to the server it is the same question, and the copy asks no more.
+ * One entry is looked at, and how long that takes is measured. Where it takes long and most files
+ * are small, a file is opened and read at once: to the server it is the same question, and the copy
+ * asks no more.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -13,6 +14,8 @@
 #include "daemon/engines/copy/copy-file.h"
 #include "daemon/engines/copy/walk-internal.h"
 #include "daemon/engines/copy/walk-kept.h"
+
+#define MEASURE_ONE_OF 8
 
 uint64_t walk_now_us(void)
 {
@@ -49,6 +52,27 @@ static bool look_inside(struct walk *w, struct walk_dir *dir, const char *name, 
 	if (st->st_size <= WALK_KEPT_SMALL && st->st_nlink == 1 && !copy_file_is_sparse(st))
 		*datap = read_whole(fd, st);
 	return true;
+}
+
+bool walk_should_measure(struct walk *w)
+{
+	static _Thread_local unsigned n;
+
+	return atomic_load_explicit(&w->suspect, memory_order_relaxed) || n++ % MEASURE_ONE_OF == 0;
+}
+
+void walk_note_wait(struct walk *w, uint64_t us, unsigned n_units)
+{
+	size_t n = copy_concurrency_note(&w->pace, us, n_units);
+
+	/* One in eight of a slow source's took a quarter of a second until there were more threads.
+	 */
+	if (us > WALK_SLOW_US)
+		atomic_store_explicit(&w->suspect, true, memory_order_relaxed);
+	if (n == 0)
+		return;
+	atomic_store(&w->slow, true);
+	workq_grow(w->q, n);
 }
 
 int walk_look(struct walk *w, struct walk_dir *dir, const char *name, unsigned char type,
