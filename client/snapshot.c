@@ -104,14 +104,26 @@ void snapshot_to_json(const struct snapshot *s, struct json *j)
 	json_put_known(j, "pid", s->pid);
 }
 
-/* Takes s when it returns 0. */
-static int append(struct snapshot_list *l, const struct snapshot *s)
+/* Room for one more: there is some for a power of two of them. */
+static int make_room(struct snapshot_list *l)
 {
-	struct snapshot *items = realloc(l->items, (l->n_items + 1) * sizeof(*items));
+	const size_t n = l->n_items;
+	struct snapshot *items;
 
+	if (n & (n - 1))
+		return 0;
+	items = reallocarray(l->items, n ? 2 * n : 1, sizeof(*items));
 	if (!items)
 		return -ENOMEM;
 	l->items = items;
+	return 0;
+}
+
+/* Takes s when it returns 0. */
+static int append(struct snapshot_list *l, const struct snapshot *s)
+{
+	if (make_room(l) < 0)
+		return -ENOMEM;
 	l->items[l->n_items++] = *s;
 	return 0;
 }
