@@ -89,16 +89,16 @@ static size_t put_cost(const struct break_even *w, char *buf, size_t size)
 	size_to_string(w->bytes, bytes);
 	if (!w->known)
 		n = snprintf(buf, size,
-			     "A job that reads its data once needs no staging: the source gives "
-			     "%s either way.\n--rate and --epoch tell from how many epochs on it "
-			     "pays.\n",
+			     "Staging does not help a job that reads its data once: it reads %s "
+			     "in any case.\nUse --rate and --epoch to see from how many epochs on "
+			     "staging is faster.\n",
 			     bytes);
 	else
 		n = snprintf(buf, size,
-			     "%s %s in %s, %s of waiting: a job that reads its data once\n"
-			     "does better without.\n",
-			     w->known == BREAK_EVEN_MEASURED ? "It took" : "It takes", bytes,
-			     duration_to_string(w->read_ms, took),
+			     "Staging %s %s for %s, %s of waiting. A job that reads\n"
+			     "its data once is faster without staging.\n",
+			     w->known == BREAK_EVEN_MEASURED ? "took" : "takes",
+			     duration_to_string(w->read_ms, took), bytes,
 			     hours_text(node_hours(w, w->read_ms), hours));
 	return n > 0 && (size_t)n < size ? (size_t)n : size - 1;
 }
@@ -112,15 +112,15 @@ void break_even_get_text(const struct break_even *w, char *buf, size_t size)
 		return;
 	if (!w->epoch_ms)
 		snprintf(buf + n, size - n,
-			 "It pays from 2 epochs on if reading is what takes the time; --epoch "
-			 "(what computing\none takes) tells for others.\n");
+			 "If computing takes no time, staging is faster from 2 epochs on. Use "
+			 "--epoch to give\nthe time that computing an epoch takes.\n");
 	else if (!break_even_get_epochs(w))
 		snprintf(buf + n, size - n,
-			 "Reading hides behind the computing of an epoch: staging saves no time, "
-			 "and the source\nall readings but one.\n");
+			 "Computing an epoch takes longer than reading: staging saves no time. "
+			 "The source is\nread once instead of once for each epoch.\n");
 	else
 		snprintf(buf + n, size - n,
-			 "It pays from %llu epochs on, and saves %s with each.\n",
+			 "Staging is faster from %llu epochs on. Each epoch saves %s.\n",
 			 (unsigned long long)break_even_get_epochs(w),
 			 hours_text(node_hours(w, w->read_ms - w->epoch_ms), hours));
 }

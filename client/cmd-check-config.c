@@ -363,9 +363,10 @@ static int cmd_check_config_run(int argc, char **argv)
 		return STAGE_EXIT_FAILED;
 	}
 	if (found.n_errors) {
-		output_error("%s%s: %u error%s; the feature stays closed until they are fixed",
-			     found.file, found.more_files ? " and others" : "", found.n_errors,
-			     found.n_errors == 1 ? "" : "s");
+		output_error(
+			"%s%s: %u error%s; jobs with --stage-data are refused until this is fixed",
+			found.file, found.more_files ? " and others" : "", found.n_errors,
+			found.n_errors == 1 ? "" : "s");
 		return STAGE_EXIT_FAILED;
 	}
 	output_lines(stdout, "", path);
@@ -373,7 +374,7 @@ static int cmd_check_config_run(int argc, char **argv)
 		return STAGE_EXIT_OK;
 	n_errors = check_catalogue(conf);
 	if (n_errors) {
-		output_error("%s: %u dataset%s that nobody can have", path, n_errors,
+		output_error("%s: %u dataset%s that nobody can use", path, n_errors,
 			     n_errors == 1 ? "" : "s");
 		return STAGE_EXIT_FAILED;
 	}
@@ -391,12 +392,13 @@ static int cmd_check_config_run(int argc, char **argv)
 const struct cmd cmd_check_config = {
 	.name = "check-config",
 	.args = "[FILE] | --print-defaults",
-	.summary = "check the configuration: every error with file, line and hint",
+	.summary = "check the configuration: every error with file, line and fix",
 	.help = "Reads FILE (default: " STAGE_CONF_DIR "/stage-data.conf) and, beside it,\n"
-		"conf.d/*.conf, and goes on after an error. Any error closes the feature for jobs "
-		"that\n"
-		"ask for it, so check before you install. A warning names what\n"
-		"can't be done as it is. \"not checked\" names what this machine does not tell.\n"
+		"conf.d/*.conf, and prints all errors. As long as there is one, jobs with "
+		"--stage-data\n"
+		"are refused, so check before you install. A warning names a line that has no "
+		"effect.\n"
+		"\"not checked\" names what cannot be checked on this machine.\n"
 		"\n"
 		"  --print-defaults   every key with its default and what it means\n"
 		"\n"

@@ -77,14 +77,15 @@ static int cmd_doctor_run(int argc, char **argv)
 const struct cmd cmd_doctor = {
 	.name = "doctor",
 	.args = "[--quiet] [--json]",
-	.summary = "say what this node lacks for staging, and the hint",
+	.summary = "print what this node lacks for staging, and how to fix it",
 	.help = "Looks at the configuration and what it names, FUSE, helpers, kernel, memory, "
 		"cgroups, Slurm's\n"
-		"hooks, the plugin, slurmd and leftovers. \"warn\" costs something (a method, a "
-		"safety net),\n"
-		"\"FAIL\" costs the feature; below each stands how to fix it. Run it as root on a "
-		"compute node\n"
-		"to see everything; as a user it leaves out what only root can look at.\n"
+		"hooks, the plugin, slurmd and leftovers. \"warn\": a method or a safety net "
+		"is missing.\n"
+		"\"FAIL\": staging does not work. The line below says how to fix it. Run it as "
+		"root on "
+		"a compute\n"
+		"node to see everything; for a user, it leaves out what only root can look at.\n"
 		"\n"
 		"  -q, --quiet   warnings and failures only\n"
 		"  -j, --json    one JSON object: {\"version\", \"checks\": [...], \"warnings\", "

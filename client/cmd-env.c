@@ -160,8 +160,8 @@ const struct cmd cmd_env = {
 	.args = "[--sh | --apptainer | --pyxis]",
 	.summary = "print the job's variables, or what a container must have bound",
 	.help = "  --sh          export lines for a shell (the default)\n"
-		"  --apptainer   what belongs behind apptainer's --bind\n"
-		"  --pyxis       what belongs behind srun's --container-mounts\n"
+		"  --apptainer   the value for apptainer exec --bind\n"
+		"  --pyxis       the value for srun --container-mounts\n"
 		"\n"
 		"Inside of the container the paths are the same as outside.\n"
 		"\n"

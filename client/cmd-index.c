@@ -44,9 +44,10 @@ const struct cmd cmd_index = {
 	.summary = "write the index of a tar beside it, so that jobs mount it at once",
 	.help = "Reads the headers of a plain tar once and writes TAR.stage-index. A job that "
 		"mounts the\n"
-		"tar (method=mount) then reads this file in place of the headers. Make it again "
+		"tar (method=mount) then reads this file instead of the headers. Make it again "
 		"when the\n"
-		"tar has changed: an index that does not fit is not used, and the job says so.\n"
+		"tar has changed: an index that does not fit is not used, and the job prints a "
+		"warning.\n"
 		"\n"
 		"Example:\n"
 		"  stagectl index /p/scratch/proj/train.tar\n",

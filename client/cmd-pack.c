@@ -193,7 +193,7 @@ static int cmd_pack_run(int argc, char **argv)
 		return output_usage(
 			argv[0],
 			"%s is an archive's name; a squashfs image is called OUT.sqsh, and of "
-			"tar files (--shards SIZE) OUT is what stands before -000000.tar",
+			"tar files (--shards SIZE) OUT is the part before -000000.tar",
 			p.out);
 	dir = realpath(argv[optind], NULL);
 	if (!dir || stat(dir, &st) < 0)

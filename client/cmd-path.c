@@ -57,7 +57,7 @@ const struct cmd cmd_path = {
 	.summary = "print the path of a dataset",
 	.help = "Prints where the dataset is, or will be: the path is fixed before the data is "
 		"there.\n"
-		"The same stands in $STAGE_DATA_PATH_<NAME>.\n"
+		"The variable $STAGE_DATA_PATH_<NAME> has the same path.\n"
 		"\n"
 		"Example:\n"
 		"  ls \"$(stagectl path imagenet)\"\n"

@@ -32,10 +32,10 @@ static int cmd_release_run(int argc, char **argv)
 const struct cmd cmd_release = {
 	.name = "release",
 	.args = "NAME...",
-	.summary = "take datasets away before the job ends, on this node",
-	.help = "Stops the staging of the datasets named, or takes away what was staged, and gives "
+	.summary = "remove datasets before the job ends, on this node",
+	.help = "Stops the staging of the datasets named, or removes what was staged, and frees "
 		"the\n"
-		"memory and the disk back. It returns when they are gone.\n"
+		"memory and the disk. It returns when they are gone.\n"
 		"\n"
 		"Example:\n"
 		"  stagectl release train && stagectl add test=/p/scratch/proj/test.tar\n",

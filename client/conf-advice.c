@@ -172,14 +172,14 @@ static bool advise_pair(struct advice *a, const struct conf_source *s,
 	a->name = s->name;
 	if (admits_denied(other, s, user, sizeof(user)))
 		tell(a, "put DenyUsers= into the wider rule, too",
-		     "[source %s] DenyUsers=%s keeps nobody out: [source %s] Match=%s covers the "
+		     "[source %s] DenyUsers=%s excludes nobody: [source %s] Match=%s covers the "
 		     "same and "
 		     "admits user %s",
 		     s->name, s->deny_users, other->name, other->match, user);
 	else if (is_for_some(s) && !is_for_some(other) && are_alike(s, other))
 		tell(a,
 		     "give the wider rule AllowUsers= or AllowGroups=, too, or a narrower Match=",
-		     "[source %s] is for some users alone and keeps nobody out: [source %s] "
+		     "[source %s] lists users or groups but excludes nobody: [source %s] "
 		     "Match=%s covers the "
 		     "same and admits all",
 		     s->name, other->name, other->match);

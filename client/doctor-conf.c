@@ -324,7 +324,7 @@ static void check_rundir(struct doctor *d)
 	if (stat(STAGE_RUN_DIR, &st) < 0)
 		doctor_tell(d, DOCTOR_OK, NULL, "%s will be made by the first job", STAGE_RUN_DIR);
 	else if (!S_ISDIR(st.st_mode))
-		doctor_tell(d, DOCTOR_FAIL, "take it away; the first job makes the directory",
+		doctor_tell(d, DOCTOR_FAIL, "remove it; the first job makes the directory",
 			    "%s is no directory", STAGE_RUN_DIR);
 	else if (st.st_uid != 0 || (st.st_mode & 022))
 		doctor_tell(d, DOCTOR_FAIL, "chown root:root and chmod 0711 it",

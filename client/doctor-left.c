@@ -150,7 +150,7 @@ static void check_user_dir(struct doctor *d)
 		if (e->d_name[0] != '.' && is_abandoned(path, e->d_name))
 			n++;
 	if (n)
-		doctor_tell(d, DOCTOR_WARN, "the next 'stagectl run' takes it away",
+		doctor_tell(d, DOCTOR_WARN, "the next 'stagectl run' removes it",
 			    "%u killed run%s of this user left data in %s", n, n == 1 ? "" : "s",
 			    path);
 }
@@ -181,7 +181,7 @@ static void check_trash(struct doctor *d)
 		n += e->d_name[0] != '.' && is_abandoned(trash, e->d_name);
 	if (n)
 		doctor_tell(d, DOCTOR_WARN, REAP,
-			    "%u director%s in %s that nobody goes on removing", n,
+			    "%u director%s in %s whose removal was interrupted", n,
 			    n == 1 ? "y" : "ies", trash);
 }
 

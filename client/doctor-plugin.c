@@ -313,7 +313,7 @@ static void check_slurmd(struct doctor *d, const struct plugstack *p)
 			    "restart slurmd (jobs go on); then '" STAGE_LIBEXEC_DIR
 			    "/stage-keeper clean --job N' for jobs "
 			    "that are over",
-			    "slurmd has not loaded the plugin: what jobs stage is not taken away "
+			    "slurmd has not loaded the plugin: what jobs stage is not removed "
 			    "at their end");
 	else if (p->newest > s.start + START_SLACK)
 		doctor_tell(d, DOCTOR_WARN,
@@ -351,7 +351,7 @@ void doctor_check_plugin(struct doctor *d, const char *config)
 		doctor_tell(d, DOCTOR_FAIL,
 			    "add the line 'include plugstack.conf.d/*.conf', and restart slurmd",
 			    "%s does not name " PLUGIN
-			    ", and does not include plugstack.conf.d, where it stands",
+			    ", and does not include plugstack.conf.d, where its line is",
 			    path);
 	else if (!p.found)
 		doctor_tell(d, DOCTOR_FAIL,

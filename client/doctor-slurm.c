@@ -47,15 +47,14 @@ static void check_memory_limit(struct doctor *d, const char *config)
 	doctor_get_key(config, "ConstrainRAMSpace", constrain, sizeof(constrain));
 	if (*tasks && !strstr(tasks, "cgroup"))
 		doctor_tell(d, DOCTOR_WARN, "TaskPlugin=task/cgroup,task/affinity in slurm.conf",
-			    "TaskPlugin=%s: jobs are not held to their memory and CPUs, and what "
-			    "is staged "
-			    "isn't either",
+			    "TaskPlugin=%s: Slurm does not limit the memory and CPUs of jobs, and "
+			    "staged "
+			    "data is not charged to the job",
 			    tasks);
 	else if (!strcasecmp(constrain, "no"))
 		doctor_tell(d, DOCTOR_WARN, "ConstrainRAMSpace=yes in cgroup.conf",
-			    "ConstrainRAMSpace=no: jobs are not held to --mem, and what is staged "
-			    "isn't "
-			    "either");
+			    "ConstrainRAMSpace=no: Slurm does not limit jobs to --mem, and staged "
+			    "data is not charged to the job");
 	else if (*constrain)
 		doctor_tell(d, DOCTOR_OK, NULL, "ConstrainRAMSpace=%s", constrain);
 }

@@ -57,7 +57,7 @@ char *moved_get_state(const struct moved *m, char *buf, size_t size)
 		snprintf(buf, size, "%s: whole, and used without a mover", m->copy->path);
 	else if (m->progress.begun)
 		snprintf(buf, size,
-			 "%s; an interrupted mover has left %s, with which the next one goes on",
+			 "%s; an interrupted mover has left %s, which the next one completes",
 			 m->why ? m->why : "", done);
 	else
 		snprintf(buf, size, "%s", m->why ? m->why : "");

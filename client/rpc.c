@@ -54,8 +54,9 @@ int rpc_find_socket(char *buf, size_t size, struct error *err)
 	if (socket_of_job(getenv("SLURM_JOB_ID"), buf, size) == 0)
 		return 0;
 	return no_staging(err, "this is no job (SLURM_JOB_ID and STAGE_DATA_SOCKET are "
-			       "not set); call it in a job that was submitted with --stage-data. "
-			       "Outside, stagectl explain ITEM plans, and stagectl run stages");
+			       "not set); use it in a job with --stage-data, or set SLURM_JOB_ID "
+			       "and add --all-nodes. Without a job, use stagectl explain ITEM or "
+			       "stagectl run");
 }
 
 #define STILL_READABLE                                                                             \
@@ -78,14 +79,14 @@ static bool has_env(const char *path)
 static int was_taken_away(const char *path, struct error *err)
 {
 	static const char hint[] =
-		"staging goes on, but can't be asked for any more: what is ready stands in "
-		"STAGE_DATA_DIR until the job's end; for the rest submit the job again";
+		"staging continues, but stagectl cannot reach it any more: what is ready is in "
+		"STAGE_DATA_DIR until the job's end; to get the rest, submit the job again";
 	struct stat st;
 
 	if (lstat(path, &st) == 0)
 		return S_ISSOCK(st.st_mode)
 			       ? 0
-			       : no_staging(err, "%s is %s in place of the job's socket; %s", path,
+			       : no_staging(err, "%s is %s instead of the job's socket; %s", path,
 					    S_ISDIR(st.st_mode) ? "a directory" : "something else",
 					    hint);
 	return has_env(path) ? no_staging(err, "%s was removed; %s", path, hint) : 0;
@@ -108,8 +109,8 @@ int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
 		return error_exit(
 			err, STAGE_EXIT_NO_STAGING, -fd,
 			"no staging here: %s is not there; did the job ask with "
-			"--stage-data, and is this one of its nodes? In the shell of salloc "
-			"write srun stagectl",
+			"--stage-data, and is this one of its nodes? On a login node, use "
+			"stagectl status --all-nodes, or wait --all-nodes",
 			path);
 	if (fd == -ECONNREFUSED)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd,
@@ -190,7 +191,7 @@ static bool lacks_plugin(struct error *err)
 	no_staging(err,
 		   "slurmd on %s has not loaded the plugin stage_data.so, so the job's data is not "
 		   "staged on this node; ask the administrators to restart slurmd there, "
-		   "'stagectl doctor' tells more",
+		   "'stagectl doctor' has the details",
 		   node);
 	return true;
 }

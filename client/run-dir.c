@@ -261,7 +261,7 @@ int run_dir_try_own(struct run_dir *d, struct error *err)
 	d->lock_fd = r;
 	r = empty(d, err);
 	if (r < 0) {
-		error_prefix(err, "take away what an earlier run left");
+		error_prefix(err, "remove what an earlier run left");
 		return r;
 	}
 	return 1;

@@ -162,7 +162,7 @@ void run_session_close(struct run_session *s)
 	rpc_close(s->lease);
 	s->lease = NULL;
 	if (last && !run_dir_wait_gone(&s->dir, CLEANUP_S))
-		output_error("%s is not gone after %d s; the next 'stagectl run' takes it away",
+		output_error("%s is not gone after %d s; the next 'stagectl run' removes it",
 			     s->dir.path, CLEANUP_S);
 	sigprocmask(SIG_SETMASK, &s->old_mask, NULL);
 out:

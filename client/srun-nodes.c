@@ -120,11 +120,11 @@ int srun_learn_n_nodes(struct error *err)
 			   job, first);
 		return STAGE_EXIT_USAGE;
 	}
-	return srun_get_component_nodes(0, srun_get_n_components())
-		       ? 0
-		       : srun_refuse(
-				 err, STAGE_EXIT_NO_STAGING,
-				 "the job of SLURM_JOB_ID is not running, or squeue does not say "
-				 "how "
-				 "many nodes it has");
+	if (srun_get_component_nodes(0, srun_get_n_components()))
+		return 0;
+	error_exit(err, STAGE_EXIT_NO_STAGING, EINVAL,
+		   "job %s is not running, or squeue does not answer; the output of a job that has "
+		   "ended says why it failed",
+		   job);
+	return STAGE_EXIT_NO_STAGING;
 }

@@ -60,7 +60,7 @@ static int check_own(const char *base, struct error *err)
 		return 0;
 	return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
 			  "%s is no directory of yours alone; "
-			  "remove it, or take away others' right to write",
+			  "remove it, or chmod go-w it",
 			  base);
 }
 

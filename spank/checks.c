@@ -202,9 +202,8 @@ static const char *get_hint(const struct looked *l, const struct dataset *d, cha
 	if (*buf)
 		return buf;
 	snprintf(buf, size, "%s",
-		 strchr(d->source, ' ')
-			 ? "; a comma stands between two items, a blank belongs to one"
-			 : "");
+		 strchr(d->source, ' ') ? "; a comma separates two items, a blank belongs to one"
+					: "");
 	if (*buf || !d->name_given || !n || strncmp(d->source, cwd, n) || d->source[n] != '/')
 		return buf;
 	snprintf(buf, size, "%s=%s", d->name, d->source + n + 1);
@@ -266,10 +265,10 @@ static void check_memory(const struct looked *l, const struct dataset *d, uint64
 		return;
 	have = get_most(l, &limit);
 	if (bytes > have)
-		say_warn("%s: %s has %s and is to go to memory (shm), where %s gives datasets %s; "
+		say_warn("%s: %s has %s, but datasets get at most %s in memory (shm): %s; "
 			 "%swrite another DEST",
 			 d->name, d->source, size_to_string(bytes, size),
-			 memory_limit_to_string(limit), size_to_string(have, most),
+			 size_to_string(have, most), memory_limit_to_string(limit),
 			 memory_limit_is_of_job(limit) ? "ask for more --mem, or " : "");
 }
 

@@ -83,7 +83,7 @@ static int check_words(const char *key, const char *list, const char *known, str
 		n = strcspn(list, ",");
 		snprintf(word, sizeof(word), "%.*s", (int)n, list);
 		if (!conf_list_has(known, word))
-			return conf_report(r, EINVAL, "take it away or fix it",
+			return conf_report(r, EINVAL, "remove or fix it",
 					   "%s: \"%s\" is not known; known are %s", key, word,
 					   known);
 	}
@@ -335,7 +335,7 @@ static void check_source_tiers(const struct conf *conf, const struct conf_source
 		n = strcspn(list, ",");
 		snprintf(word, sizeof(word), "%.*s", (int)n, list);
 		if (strcmp(word, "source") && !conf_get_tier(conf, word))
-			conf_report(r, EINVAL, "add the section or fix the word",
+			conf_report(r, EINVAL, "add the section, or fix the name",
 				    "[source %s]: Tiers names %s, and there is no [tier %s]",
 				    s->name, word, word);
 	}

@@ -78,7 +78,7 @@ static int put_placeholder(FILE *f, const char *path, char c, const struct conf_
 				 path, c ? c : ' ');
 	if (!*value || strchr(value, '/') || !strcmp(value, ".") || !strcmp(value, ".."))
 		return error_set(err, EINVAL,
-				 "%s: \"%s\", which %%%c stands for, can't be part of a path", path,
+				 "%s: \"%s\", which replaces %%%c, can't be part of a path", path,
 				 value, c);
 	fputs(value, f);
 	return 0;

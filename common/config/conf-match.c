@@ -82,15 +82,15 @@ int conf_admit(const struct conf *conf, const char *user, const char *partition,
 				  *conf->disabled_text ? ": " : "; ask its administrators",
 				  conf->disabled_text);
 	if (!conf->enabled)
-		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "staging is switched off by the site (Enabled=no in %s); ask its "
-				  "administrators",
-				  conf->path);
+		return error_exit(
+			err, STAGE_EXIT_REFUSED, EPERM,
+			"staging is switched off by the site (Enabled=no of [daemon]); ask "
+			"its administrators");
 	if (*conf->allow_users && !conf_list_has(conf->allow_users, user))
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
-				  "user %s may not stage here (AllowUsers in %s); ask the site's "
-				  "administrators",
-				  user, conf->path);
+				  "user %s may not stage here (AllowUsers= of [daemon]); ask the "
+				  "site's administrators",
+				  user);
 	return partition ? check_partitions(conf, partition, err) : 0;
 }
 

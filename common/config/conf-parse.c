@@ -208,7 +208,7 @@ static int open_section(struct parser *ps, const char *line)
 	rest = skip_blanks(close + 1);
 	if (*rest && *rest != ';' && *rest != '#')
 		return conf_report(ps->report, EINVAL, "put it on a line of its own",
-				   "\"%.40s\" stands behind a section", rest);
+				   "\"%.40s\" follows a section on the same line", rest);
 	snprintf(text, sizeof(text), "%.*s", (int)(close - line - 1), line + 1);
 	for (n = strlen(text); n > 0 && text[n - 1] == ' ';)
 		text[--n] = '\0';
@@ -227,7 +227,7 @@ static int open_section(struct parser *ps, const char *line)
 	if (section->named)
 		return open_named(ps, section, name);
 	if (*name)
-		return conf_report(ps->report, EINVAL, "take the name away",
+		return conf_report(ps->report, EINVAL, "remove the name",
 				   "section [%s] has no name", section->name);
 	return open_single(ps, section);
 }
@@ -239,10 +239,9 @@ static int check_line(struct parser *ps, const char *line, size_t n)
 	size_t bad;
 
 	if (strlen(line) != n)
-		return conf_report(r, EINVAL, "take it away", "byte %zu is a NUL",
-				   strlen(line) + 1);
+		return conf_report(r, EINVAL, "remove it", "byte %zu is a NUL", strlen(line) + 1);
 	if (!text_is_clean(line, n, &bad))
-		return conf_report(r, EINVAL, "take it away or save the file as UTF-8",
+		return conf_report(r, EINVAL, "remove it or save the file as UTF-8",
 				   "byte %zu (0x%02x) is a control byte or no UTF-8", bad + 1,
 				   (unsigned char)line[bad]);
 	if (n > CONF_MAX_LINE)
@@ -334,7 +333,7 @@ static int check_key(struct parser *ps, const char *name, const struct conf_key 
 		nearest = conf_nearest_key(ps->section, name);
 		snprintf(hint, sizeof(hint),
 			 nearest ? "did you mean %s?"
-				 : "take it away; stage-data.conf(5) lists the keys%s",
+				 : "remove it; stage-data.conf(5) lists the keys%s",
 			 nearest ? nearest : "");
 		return conf_report(ps->report, EINVAL, hint, "key %.40s is not known in [%s]", name,
 				   ps->section->name);
@@ -376,10 +375,10 @@ static int check_again(struct parser *ps, const struct conf_key *key)
 static int check_value(struct parser *ps, const struct conf_key *key, const char *value)
 {
 	if (*value == '"' || *value == '\'')
-		return conf_report(ps->report, EINVAL, "take the quotes away",
+		return conf_report(ps->report, EINVAL, "remove the quotes",
 				   "%s: quotes would be part of the value", key->name);
 	if (strstr(value, " #") && !strstr(key->name, "Description"))
-		return conf_report(ps->report, EINVAL, "begin a comment behind a value with \";\"",
+		return conf_report(ps->report, EINVAL, "begin a comment after a value with \";\"",
 				   "%s: what follows # would be part of the value", key->name);
 	return 0;
 }
@@ -396,7 +395,7 @@ static int take_key(void *user, const char *section, const char *name, const cha
 		if (!ps->any_section)
 			conf_report(ps->report, EINVAL,
 				    "write [daemon] or another section before it",
-				    "key %.40s stands in no section", name);
+				    "key %.40s is in no section", name);
 		return 1;
 	}
 	key = conf_find_key(ps->section, name);

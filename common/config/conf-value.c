@@ -80,13 +80,13 @@ static int refuse_value(const struct conf_key *key, const char *value, struct co
 		snprintf(hint, sizeof(hint), "write a number from %" PRIu64 " to %" PRIu64,
 			 key->min, key->max);
 	else if (!strcmp(key->type, "size"))
-		snprintf(hint, sizeof(hint), "write a number, with K, M, G or T behind it%s",
+		snprintf(hint, sizeof(hint), "write a number, with K, M, G or T after it%s",
 			 key->min ? ", not smaller than 1M" : "");
 	else
 		snprintf(hint, sizeof(hint), "write a time like 90, 500ms, 5m or 2h%s",
 			 key->min ? ", not too short" : "");
 	if (strchr(value, '#'))
-		snprintf(hint, sizeof(hint), "begin a comment behind a value with \";\"");
+		snprintf(hint, sizeof(hint), "begin a comment after a value with \";\"");
 	return conf_report(r, EINVAL, hint, "%s: \"%s\" is not possible", key->name, value);
 }
 

@@ -67,7 +67,7 @@ static int expand_variable(FILE *f, const char **pp, const struct env *env, stru
 			name);
 	if (!text_is_clean(value, strlen(value), NULL))
 		return dataset_refuse(
-			err, "variable %s has a control byte or is no UTF-8; set it anew", name);
+			err, "variable %s has a control byte or is no UTF-8; set it again", name);
 	fputs(value, f);
 	*pp += length;
 	return 0;

@@ -156,8 +156,9 @@ static int check_catalog(struct dataset *d, struct error *err)
 		    !strchr("._-", d->source[i]))
 			n = 0;
 	if (n == 0)
-		return dataset_refuse(err, "behind @ stands no name of a dataset of this site; see "
-					   "stagectl list --site, or write ./ in front of a path");
+		return dataset_refuse(
+			err, "after @ there must be the name of a dataset of this site; see "
+			     "stagectl list --site, or write ./ in front of a path");
 	if (url_climbs(d->source, strlen(d->source), false))
 		return dataset_refuse(
 			err, "a path in a dataset of this site can't have \"..\"; write it "
@@ -193,7 +194,7 @@ static int check_path(struct dataset *d, struct error *err)
 		brace = NULL; /* a variable; looked at again when it is expanded */
 	if (brace && url_climbs(brace, strlen(brace), false))
 		return dataset_refuse(err,
-				      "\"..\" can't stand in or behind braces; write the path that "
+				      "\"..\" cannot be in or after braces; write the path that "
 				      "is meant");
 	d->is_set = d->scheme == DATASET_SCHEME_LIST || (!d->literal && is_pattern(d->source));
 	return 0;
@@ -280,9 +281,9 @@ static int check_options(const struct dataset *d, struct error *err)
 			err, "a link can't be verified: what it shows may change; leave verify= or "
 			     "method=link out");
 	if (d->verify == DATASET_VERIFY_SHA256 && d->is_set)
-		return dataset_refuse(err,
-				      "one digest can't stand for many files; write verify=size or "
-				      "name one file");
+		return dataset_refuse(
+			err, "one digest cannot be that of many files; write verify=size or "
+			     "name one file");
 	return 0;
 }
 
@@ -310,12 +311,12 @@ static int refuse_dest(const struct dataset *d, const char *dest, struct error *
 	dataset_show(dest, shown, sizeof(shown));
 	if (n > 0 && dataset_option_is_known(dest, n, &flag) && (dest[n] == '=' || flag))
 		return dataset_refuse(err,
-				      "\"%s\" is an option, and options stand behind a second "
+				      "\"%s\" is an option, and options are written after a second "
 				      "colon; write ::%s",
 				      shown, shown);
 	if (dest[n] == '+' && dataset_dest_is_word_of(dest, n))
 		return dataset_refuse(
-			err, "\"%s\": options stand behind a second colon and are joined by +",
+			err, "\"%s\": options are written after a second colon and joined by +",
 			shown);
 	if (nearest)
 		return dataset_refuse(err, "DEST \"%s\" is not known; did you mean %s?", shown,
@@ -375,21 +376,21 @@ static char *cut_at(char *colon)
 static int check_start(const char *item, struct error *err)
 {
 	if (!*item)
-		return dataset_refuse(err, "an item is empty; take the extra comma away");
+		return dataset_refuse(err, "an item is empty; remove the extra comma");
 	if (*item == ' ')
-		return dataset_refuse(err,
-				      "begins with a blank; take it away, items are separated by "
-				      "commas alone");
+		return dataset_refuse(err, "begins with a blank; remove it, items are separated by "
+					   "commas alone");
 	if (!strcmp(item, "+none"))
 		return dataset_refuse(err, "none cancels and can't be added; write none alone");
 	if (*item == '+')
-		return dataset_refuse(err,
-				      "begins with +, which stands before a value on the command "
-				      "line and adds it to the script's; write ./%.64s for a file",
-				      item);
+		return dataset_refuse(
+			err,
+			"begins with +, which is written before a value on the command "
+			"line and adds it to the script's; write ./%.64s for a file",
+			item);
 	if (!strcmp(item, "none") || !strncmp(item, "none:", 5))
 		return dataset_refuse(
-			err, "none stands alone and cancels; for a file of that name write "
+			err, "none cancels and is written alone; for a file of that name write "
 			     "./none");
 	return 0;
 }

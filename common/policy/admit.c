@@ -162,7 +162,7 @@ const char *admit_refuse_keep(const struct conf_tier *t, const struct dataset *d
 	if (d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3)
 		return "what comes from the web is not kept";
 	if (d->hydrate)
-		return "what is copied behind a mount is not kept; leave hydrate=copy out";
+		return "a dataset with hydrate=copy is not kept; leave hydrate=copy out";
 	if (!t->max_keep_ms)
 		return t->kind == CONF_TIER_MEMORY
 			       ? "what is in memory goes with the job (the site's MaxKeep= of "

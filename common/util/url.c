@@ -73,9 +73,8 @@ static int parse_host(struct url *url, const char *end, struct error *err)
 	if (v6) {
 		for (p++; p < close; p++)
 			if (!is_host_byte(*p, true))
-				return refuse(err,
-					      "what stands between [ and ] is no IPv6 address; "
-					      "fix it");
+				return refuse(err, "what is between [ and ] is no IPv6 address; "
+						   "fix it");
 		p++;
 	} else {
 		while (p < end && is_host_byte(*p, false))
@@ -127,7 +126,7 @@ int url_parse(struct url *url, const char *text, struct error *err)
 	if (memchr(u.host, '@', (size_t)(end - u.host)))
 		return refuse(err,
 			      "a user or password in an address can be read by everybody on the "
-			      "cluster; leave out what stands before the @");
+			      "cluster; remove what is before the @");
 	if (!path)
 		return refuse(err, u.scheme == URL_S3 ? "names a bucket and nothing in it; write "
 							"s3://BUCKET/KEY, s3://BUCKET/PREFIX/, "

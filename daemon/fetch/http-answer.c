@@ -261,7 +261,7 @@ static const struct {
 	{ 404, ENOENT, false, "check the address" },
 	{ 407, EACCES, false, "ask the site about its proxy" },
 	{ 408, EIO, true, "try again later" },
-	{ 410, ENOENT, false, "it was taken away for good" },
+	{ 410, ENOENT, false, "it was removed permanently" },
 	{ 425, EIO, true, "try again later" },
 	{ 429, EIO, true, "try again later, or let fewer nodes fetch at once" },
 	{ 500, EIO, true, "try again later, or tell who runs the server" },

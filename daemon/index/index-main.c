@@ -95,7 +95,7 @@ static int write_index(int fd, int archive, const struct stat *st, struct archiv
 	archive_index_get_counts(x, counts);
 	if (fstat(archive, &now) < 0 || now.st_size != st->st_size ||
 	    now.st_mtim.tv_sec != st->st_mtim.tv_sec || now.st_mtim.tv_nsec != st->st_mtim.tv_nsec)
-		return error_set(err, ESTALE, "it has changed meanwhile");
+		return error_set(err, ESTALE, "it has changed while it was read");
 	if (fchmod(fd, get_mode(fd, st)) < 0 || fsync(fd) < 0)
 		return error_errno(err, errno, "write the index");
 	return 0;

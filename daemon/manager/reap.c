@@ -428,11 +428,11 @@ static void end_stopped(struct reap *reap, struct left *l)
 	}
 	log_set_job(l->id.job_id);
 	log_warning("the process that cleans up after the job is stopped: it is killed, and the "
-		    "clean-up goes on");
+		    "clean-up continues");
 	log_set_job(0);
 	say(l,
-	    "the process that cleans up after it is stopped: it is killed, and the clean-up goes "
-	    "on",
+	    "the process that cleans up after it is stopped: it is killed, and the clean-up "
+	    "continues",
 	    NULL);
 	helper_signal(&record.keeper, SIGKILL);
 	(void)jobdir_lock(&d, clock_ms() + QUICK_MS, NULL);

@@ -30,7 +30,7 @@ void serve_lose_daemon(struct serve *s, const char *why)
 
 	if (s->sock < 0)
 		return;
-	log_error("stagingd %s: its writers end with it, mounts go on", why);
+	log_error("stagingd %s: its writers end with it, mounts stay", why);
 	close(steal_fd(&s->sock));
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
 		if (st->procs[i].pid && s->children[i].class != KEEPER_CLASS_SERVER)

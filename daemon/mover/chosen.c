@@ -145,8 +145,8 @@ int chosen_check_all(const struct chosen *c, struct error *err)
 	for (size_t i = 0; i < c->names.n; i++)
 		if (!c->met[i])
 			return error_set(err, ENOTSUP,
-					 "%s is behind a link or a mount, where a pattern "
-					 "can't be moved from; name the path without links",
+					 "%s is reached through a link or a mount, and there "
+					 "a pattern cannot be moved; name the path without links",
 					 c->names.v[i]);
 	return 0;
 }

@@ -86,7 +86,8 @@ static void on_answer(void *arg, int r, const struct error *err)
 		loop_timer_set(o->job->loop, &o->timer, LOOK_MS);
 		return;
 	}
-	log_warning("slurmd is gone, and the job is over here: %s; all is taken away", err->text);
+	log_warning("slurmd is gone, and the job is over here: %s; everything is removed",
+		    err->text);
 	job_end_with_keeper(o->job);
 }
 

@@ -228,7 +228,7 @@ static void give_up(struct stage_run *run, const char *why)
 {
 	char text[ERROR_MAX_SIZE];
 
-	snprintf(text, sizeof(text), "could not be taken away: %.900s", why);
+	snprintf(text, sizeof(text), "could not be removed: %.900s", why);
 	stage_set_stuck(run->stage, text);
 	async_abandon(run->release);
 	run->release = NULL;

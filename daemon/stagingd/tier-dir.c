@@ -116,7 +116,8 @@ static int check_own(const char *path, struct error *err)
 		return error_errno(err, errno, "look at %s", path);
 	if (fd < 0 || fstat(fd, &st) < 0 || st.st_uid != geteuid() || (st.st_mode & 077))
 		return error_set(err, EPERM,
-				 "%s is there and is not a directory of ours; take it away", path);
+				 "%s is there and is not a directory of stage-data; remove it",
+				 path);
 	return 0;
 }
 

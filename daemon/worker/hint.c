@@ -38,7 +38,7 @@ static const struct {
 	{ ENFILE,       "ask the site to raise the number of open files" },
 	{ ETIMEDOUT,    "try again; if it stays, ask the site about that file system" },
 	{ EOPNOTSUPP,   "ask the site" },
-	{ EEXIST,       "take it away, or give another NAME" },
+	{ EEXIST,       "remove it, or choose another NAME" },
 	{ EINVAL,       "see stage-data(7)" },
 };
 /* clang-format on */

@@ -91,7 +91,7 @@ static const char *find_obstacle(const struct ctx *ctx, const struct facts *fact
 	if (facts->is_remote)
 		return "what comes from the web is not kept";
 	if (plan->method == DATASET_METHOD_MOUNT && !plan->copy_first)
-		return "what is copied behind a mount is not kept; leave hydrate=copy out";
+		return "a dataset with hydrate=copy is not kept; leave hydrate=copy out";
 	return facts->counted ? NULL : "it is too much to look at again";
 }
 

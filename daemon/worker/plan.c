@@ -79,7 +79,7 @@ static int set_need(struct planner *p, struct error *err)
 	plan->need_bytes = extract ? f->extract_bytes : f->copy_bytes;
 	plan->need_files = extract ? f->extract_files : f->copy_files;
 	if (extract && !f->extract_exact)
-		plan_why(p, "its unpacked size is not written in it, about %s is a guess",
+		plan_why(p, "its unpacked size is not written in it; about %s is an estimate",
 			 size_to_string(plan->need_bytes, need));
 	else if (is_guess(p))
 		plan_why(p, "what is selected takes %s at most",
@@ -179,7 +179,7 @@ static bool try_again_at_least(struct planner *p)
 	if (!try_tiers(p, false))
 		return false;
 	plan_why(p, "tried all the same: %s",
-		 selects(p) ? "what is selected may be less" : "the size is a guess");
+		 selects(p) ? "what is selected may be less" : "the size is an estimate");
 	return true;
 }
 
@@ -394,7 +394,7 @@ static void write_line(struct planner *p)
 	snprintf(plan->line, sizeof(plan->line), "%s%s to %.120s, %s%s%s",
 		 plan->copy_first ? "copy, then " : "",
 		 plan->method == DATASET_METHOD_MOUNT && !plan->copy_first
-			 ? "mount in place, copy behind"
+			 ? "mount in place, copy in the background"
 			 : dataset_method_to_string(plan->method),
 		 tier, guess ? "about " : "", need,
 		 plan->broadcast ? ", read once for all nodes" : "");

@@ -75,7 +75,7 @@ test_what_sbatch_knows_it_says() {
 	assert_contains "$out" "$data/flat/no-*.bin: no file fits this pattern"
 	out=$(job_refused alice "--stage-data=t=$data/flat/{00..77}.bin" <<<true)
 	assert_contains "$out" "the first or the last is not there"
-	warned 't: .* has .* and is to go to memory \(shm\)' "t=$data/many.tar:shm" --mem=2
+	warned 't: .* has .*, but datasets get at most .* in memory \(shm\)' "t=$data/many.tar:shm" --mem=2
 	warned 't: keep= has no effect: what is in memory goes with the job' "t=$data/flat:shm:keep=2h"
 	warned 't: keep= has no effect: nothing is kept between jobs here' "t=$data/flat::keep=2h"
 	warned 't: DEST ssd has no effect: method=link' "t=$data/flat:ssd:method=link"

@@ -116,7 +116,7 @@ test_a_running_job_keeps_its_data_when_its_daemon_dies() {
 	id=$(dk_begin n1)
 	pid=$(on n1 pgrep -x stagingd)
 	on n1 kill -KILL "$pid"
-	wait_until 10 dk_log_says "job=$id .*stagingd .*mounts go on"
+	wait_until 10 dk_log_says "job=$id .*stagingd .*mounts stay"
 	let_go "$id"
 	job_done "$id"
 	assert_eq "$(dk_expected)" "$(dk_output "$id")" "what the job read"

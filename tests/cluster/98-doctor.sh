@@ -80,7 +80,7 @@ doctors_script() {
 
 	FAIL slurm 'plugstack.conf does not name stage_data.so' "add 'optional stage_data.so' on all nodes" \
 		'echo >$plugstack' "$own_plugstack"
-	FAIL slurm 'does not include plugstack.conf.d, where it stands' "add the line 'include plugstack.conf.d/" \
+	FAIL slurm 'does not include plugstack.conf.d, where its line is' "add the line 'include plugstack.conf.d/" \
 		'mkdir $plugstack.d; mv $plugstack $plugstack.d/; echo >$plugstack' 'rm -r $plugstack.d; '"$own_plugstack"
 	FAIL slurm 'plugstack.conf can?t be read' "make it, with the line 'optional" 'rm $plugstack' "$own_plugstack"
 	FAIL slurm 'stage_data.so: No such file' 'install the plugin, built for this Slurm' \
@@ -95,7 +95,7 @@ doctors_script() {
 	warn slurm 'PrologFlags has neither Alloc nor Contain' 'PrologFlags=Contain' 'slurm_says PrologFlags "(null)"' "$own_slurm"
 	warn slurm 'Slurm calls no SPANK prolog or epilog' "enable the reaper's timer" \
 		'slurm_says PrologFlags RunInJob' "$own_slurm"
-	warn slurm 'ConstrainRAMSpace=no: jobs are not held to --mem' 'ConstrainRAMSpace=yes in cgroup.conf' \
+	warn slurm 'ConstrainRAMSpace=no: Slurm does not limit jobs to --mem' 'ConstrainRAMSpace=yes in cgroup.conf' \
 		'slurm_says ConstrainRAMSpace no; echo "ConstrainRAMSpace = no" >>$d/slurm' "$own_slurm"
 	warn slurm 'TaskPlugin=task/none: jobs are not held' 'TaskPlugin=task/cgroup' 'slurm_says TaskPlugin task/none' "$own_slurm"
 	warn slurm 'job_container/tmpfs: jobs have a mount namespace' '?mount? JobNamespace=' \
@@ -113,9 +113,9 @@ doctors_script() {
 		'printf "[daemon]\nEnable=yes\n" >$conf' "$no_conf"
 	FAIL configuration 'd.conf can be written by others' "'stagectl check-config'" '>$conf; chmod 666 $conf' "$no_conf"
 	FAIL configuration 'd.conf has mode 0600: users and nodes*can?t' 'chmod 0644' '>$conf; chmod 600 $conf' "$no_conf"
-	warn configuration '?source b? is for some users alone and keeps nobody out: ?source pfs?' 'give the wider rule' \
+	warn configuration '?source b? lists users or groups but excludes nobody: ?source pfs?' 'give the wider rule' \
 		'printf "[source b]\nMatch=/srv/pfs/x/**\nAllowUsers=alice\n" >$conf' "$no_conf"
-	warn configuration '?source b? DenyUsers=bob keeps nobody out' 'put DenyUsers= into the wider rule' \
+	warn configuration '?source b? DenyUsers=bob excludes nobody' 'put DenyUsers= into the wider rule' \
 		'printf "[source b]\nMatch=/srv/pfs/x/**\nDenyUsers=bob\n" >$conf' "$no_conf"
 	warn configuration '?source b? is never asked: ?source pfs?' 'put the narrow rule first' \
 		'printf "[source b]\nMatch=/srv/pfs/x/**\nMaxBytes=1G\n" >$conf' "$no_conf"

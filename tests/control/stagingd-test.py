@@ -535,7 +535,7 @@ class Releasing(unittest.TestCase):
                 f.write("tree /proc/self\n")
             done = d.ask("release", names="a")[-1]
             self.assertEqual(done["code"], "1")
-            self.assertTrue(done["text"].startswith("could not be taken away"), done)
+            self.assertTrue(done["text"].startswith("could not be removed"), done)
             self.assertLess(len(d.status("a")["warning"]), 4096)
 
     def test_what_cannot_be_taken_away_is_said(self):
@@ -544,7 +544,7 @@ class Releasing(unittest.TestCase):
             with open(f"{d.rundir}/t/.stage/manifest.a", "a") as f:
                 f.write("tree /proc/self\n")
             self.assertEqual(d.ask("release", names="a")[-1]["code"], "1")
-            self.assertIn("could not be taken away", d.status("a")["warning"])
+            self.assertIn("could not be removed", d.status("a")["warning"])
 
 
 class Clients(unittest.TestCase):

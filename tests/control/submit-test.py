@@ -596,7 +596,7 @@ class Moving(unittest.TestCase):
         os.rename(self.src, os.path.join(top, "s-1.tar"))
         os.symlink("sub dir", os.path.join(top, "other"))
         for text, said in (("*.zip", "no file fits the pattern"), ("s-{1..3}.tar", "s-3.tar: No such file"),
-                           ("other/*.tar", "whole"), ("o*/s-4.tar", "behind a link")):
+                           ("other/*.tar", "whole"), ("o*/s-4.tar", "through a link")):
             pattern(text)
             r = self.mover("move")
             if said == "whole": # in front of the first wildcard links are followed

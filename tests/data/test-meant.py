@@ -501,10 +501,10 @@ def test_an_odd_end_is_accepted_knowingly():
     for word, data, cause, options in (
             ("no end", files, "blocks of zeros at its end are missing", ""),
             ("half an end", files + bytes(512), "blocks of zeros at its end are missing", ""),
-            ("more behind", files + END + b"rubbish", "more behind the end", ""),
-            ("two archives", files + END + files + END, "more behind the end", ""),
+            ("more behind", files + END + b"rubbish", "more after the end", ""),
+            ("two archives", files + END + files + END, "more after the end", ""),
             ("no end, libarchive", files + foreign, "blocks of zeros at its end are missing", "exclude=null"),
-            ("more behind, libarchive", files + foreign + END + b"rubbish", "more behind the end", "exclude=null")):
+            ("more behind, libarchive", files + foreign + END + b"rubbish", "more after the end", "exclude=null")):
         for name, packed in (("x.tar", data), ("x.tar.gz", gzip.compress(data))):
             text, _ = stage_tar(base, packed, options, name)
             assert cause in text and text.endswith("by verify=none"), (word, text)

@@ -516,7 +516,7 @@ def test_some_answers_pass_and_others_do_not():
             w.ready()
             assert content(w) == DATA
         start = time.monotonic()
-        for status, hint in ((404, "check the address"), (403, "open to you"), (410, "taken away"),
+        for status, hint in ((404, "check the address"), (403, "open to you"), (410, "removed permanently"),
                              (401, "login"), (418, "check the address")):
             text = fails(s.add("/x", DATA, status=[status] * 9), s, f"answers {status}", hint)
             assert s.things["/x"].requests == 1, text

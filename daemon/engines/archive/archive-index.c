@@ -275,8 +275,9 @@ static int take_place(struct archive_index *x, const char *path, uint32_t *ip, s
 	int r;
 
 	if (!*path)
-		return error_set(err, EINVAL,
-				 "a member that is no directory stands for the top of the archive");
+		return error_set(
+			err, EINVAL,
+			"a member that is no directory has the name of the top of the archive");
 	r = get_dir(x, path, slash ? (size_t)(slash - path) : 0, &dir, err);
 	if (r < 0)
 		return r;

@@ -524,7 +524,7 @@ int decode_read(struct decode *d, const void **datap, size_t *sizep, uint64_t *o
 	if (*sizep > 0 && ((uint64_t)offset < d->next || (uint64_t)offset > d->end ||
 			   *sizep > d->end - (uint64_t)offset))
 		return error_set(err, EBADMSG,
-				 "the pieces of a file overlap or lie behind its end");
+				 "the pieces of a file overlap or are beyond its end");
 	if (*sizep > 0)
 		d->next = (uint64_t)offset + *sizep;
 	*offsetp = (uint64_t)offset;

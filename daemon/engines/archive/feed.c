@@ -53,10 +53,10 @@ int feed_skip(struct feed *f, size_t n, struct error *err)
 
 int feed_refuse_rest(const char *format, struct error *err)
 {
-	error_set(err, EINVAL, "there is rubbish behind the %s data", format);
+	error_set(err, EINVAL, "there is garbage after the %s data", format);
 	return error_set_hint(
 		err, -EINVAL,
-		"make or copy it again, or leave the rubbish out (%s -dc FILE >NEW.tar)", format);
+		"make or copy it again, or leave the garbage out (%s -dc FILE >NEW.tar)", format);
 }
 
 int feed_finish(struct feed *f, const char *format, struct error *err)

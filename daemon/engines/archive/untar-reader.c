@@ -38,7 +38,7 @@ int untar_reader_refuse_more(const char **odd_end, struct error *err)
 		*odd_end = UNTAR_MORE;
 		return 0;
 	}
-	error_set(err, EINVAL, UNTAR_MORE ": several archives in one file, or rubbish");
+	error_set(err, EINVAL, UNTAR_MORE ": several archives in one file, or garbage");
 	return error_set_hint(
 		err, -EINVAL,
 		"join archives by tar --concatenate, make it again, or take what is before "

@@ -37,7 +37,7 @@ struct piece_source {
 };
 
 #define UNTAR_NO_END "the two blocks of zeros at its end are missing"
-#define UNTAR_MORE "there is more behind the end of the archive"
+#define UNTAR_MORE "there is more after the end of the archive"
 
 int untar_reader_new(struct untar_reader **rp, const struct piece_source *in, struct error *err);
 void untar_reader_free(struct untar_reader *r);

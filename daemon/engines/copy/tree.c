@@ -95,7 +95,7 @@ static int get_place(struct tree *t, const char *path, struct tree_place *place,
 {
 	if (!*path)
 		return error_set(err, EINVAL,
-				 "a member that is no directory stands for the top of the "
+				 "a member that is no directory has the name of the top of the "
 				 "archive");
 	if (tree_dirs_has(t->dirs, path))
 		return refuse_dir(path, err);

@@ -47,7 +47,7 @@ static void give_up(struct sqfs_hydrate *h, const struct error *err)
 {
 	if (atomic_exchange(&h->stop, true) || stage_io_is_cancelled(h->io))
 		return;
-	stage_io_warn(h->io, "the copy behind the mount has ended, it is read from the source: %s",
+	stage_io_warn(h->io, "the copy of the mounted image has failed, its source is read: %s",
 		      err->text);
 }
 
@@ -57,11 +57,13 @@ static void complete(struct sqfs_hydrate *h)
 	struct error err = ERROR_INIT;
 
 	if (copy_file_finish(h->in, h->out, &h->st, &err) < 0)
-		stage_io_warn(h->io,
-			      "the image behind the mount: %s; start again with one that stays",
-			      err.text);
+		stage_io_warn(
+			h->io,
+			"the mounted image: %s; start again with an image that does not change",
+			err.text);
 	else
-		log_print(LOG_LEVEL_INFO, h->io->ds->name, "the copy behind the mount is complete");
+		log_print(LOG_LEVEL_INFO, h->io->ds->name,
+			  "the copy of the mounted image is complete");
 }
 
 /* What was cut off meanwhile reads as a hole where holes are looked for, and may have been zeros

@@ -25,7 +25,7 @@ static int super_check_kind(const uint8_t *p, struct error *err)
 	if (magic == SUPER_MAGIC_SWAPPED)
 		return error_set(err, EOPNOTSUPP,
 				 "a big-endian squashfs image of an old version; "
-				 "make it anew with mksquashfs 4.x");
+				 "make it again with mksquashfs 4.x");
 	if (magic != SUPER_MAGIC)
 		return error_set(err, EINVAL, "not a squashfs image");
 	if (major != 4 || minor != 0)

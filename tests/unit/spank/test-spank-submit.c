@@ -259,8 +259,8 @@ static void test_refusals_name_the_item_and_end_the_client(void **state)
 		  "DEST /elsewhere/x is below no tier of this site ([tier ssd] /" },
 		{ "a.tar:/tmpx/mine", "DEST /tmpx/mine is below no tier" },
 		{ "gone/a.tar", "/gone is not there)" },
-		{ "a.tar b.tar", "a comma stands between two items" },
-		{ "x=a.tar b.tar", "a comma stands between two items" },
+		{ "a.tar b.tar", "a comma separates two items" },
+		{ "x=a.tar b.tar", "a comma separates two items" },
 		{ "tight/a.tar:ssd", "[source tight], which has Tiers=shm" },
 		{ "tight/a.tar::method=mount", "[source tight], which has Methods=copy" },
 		{ "$STAGE_NO_SUCH/a", "STAGE_NO_SUCH" },
@@ -417,8 +417,8 @@ static void test_what_can_not_fit_into_the_job_is_told(void **state)
 	snprintf(conf_path, sizeof(conf_path), "%.4000s/all.conf", dir);
 	assert_int_equal(run_client(&c, text, sizeof(text)), 0);
 	if (!strstr(text, "b: ") ||
-	    !strstr(text, "has 960 KiB and is to go to memory (shm), where 90 % of the "
-			  "job's memory (--mem) gives datasets 922 KiB; ask for more --mem"))
+	    !strstr(text, "has 960 KiB, but datasets get at most 922 KiB in memory (shm): 90 % of "
+			  "the job's memory (--mem); ask for more --mem"))
 		fail_msg("%s", text);
 	c.env[1] = "2M";
 	check_published(&c, "script", "b=D/big.img:shm");

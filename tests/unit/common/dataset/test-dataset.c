@@ -223,12 +223,12 @@ static const struct {
 	{ "/p/a, /p/b", "\" /p/b\"", "blank" },
 
 	/* bytes */
-	{ "/p/a\nb", "/p/a\\x0ab", "take it away" },
+	{ "/p/a\nb", "/p/a\\x0ab", "remove it" },
 	{ "/p/ok,/p/\x1b[31m", "\"/p/\\x1b[31m\"", "byte 4 (0x1b)" },
 	{ "/p/\xff", "\\xff", "UTF-8" },
 	{ "/p/\xc0\xaf", "\\xc0\\xaf", "UTF-8" },                    /* overlong */
-	{ "/p/\xe2\x80\xae" "rat", "\\xe2", "take it away" },        /* right-to-left override */
-	{ "/p/\x7f", "\\x7f", "take it away" },
+	{ "/p/\xe2\x80\xae" "rat", "\\xe2", "remove it" },        /* right-to-left override */
+	{ "/p/\x7f", "\\x7f", "remove it" },
 
 	/* names */
 	{ "9a=/p/x", "9a", "d_9a=" },
@@ -237,7 +237,7 @@ static const struct {
 	{ "a23456789012345678901234567890123=/p/x", "32 at most", "a2345678901234567890123456789012=" },
 
 	/* addresses */
-	{ "https://u:p@h/x", "...@h", "leave out what stands before the @" },
+	{ "https://u:p@h/x", "...@h", "remove what is before the @" },
 	{ "https://u@h:80/x", "...@h", "before the @" },
 	{ "https:///x", "host is missing", "https://HOST/PATH" },
 	{ "https://h:0/x", "port", "leave it out" },
@@ -553,7 +553,7 @@ static void test_expansion(void **state)
 		{ "$1", "no variable", "$VAR" },
 		{ "${A-b}/x", "no variable", "${VAR}" },
 		{ "${}", "no variable", "${VAR}" },
-		{ "$CONTROL", "variable CONTROL", "set it anew" },
+		{ "$CONTROL", "variable CONTROL", "set it again" },
 		{ "$BRACE", "{ without a }", "close it" },
 		{ "$CLIMB", "\"..\"", "path that is meant" },
 		{ "/p/x:$REL", "\"sub/dir\"", "absolute path" },

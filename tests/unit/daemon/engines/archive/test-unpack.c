@@ -357,7 +357,7 @@ static void test_behind_it_there_may_be_zeros_and_nothing_else(void **state)
 				assert_int_equal(got, 5000);
 		}
 	}
-	assert_non_null(strstr(err.text, "rubbish"));
+	assert_non_null(strstr(err.text, "garbage"));
 }
 
 static void test_frames_to_skip_are_skipped(void **state)
