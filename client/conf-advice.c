@@ -346,7 +346,7 @@ static void advise_file(const struct advice *a, const char *dir, const char *nam
 		     dir, name);
 	else
 		tell(a,
-		     *name == '.' ? "take the dot in front away"
+		     *name == '.' ? "remove the dot before it"
 				  : "give it a name that ends in .conf",
 		     "%s/%s is not read: names have to end in .conf and not to begin with a dot",
 		     dir, name);

@@ -249,7 +249,7 @@ static int check_line(struct parser *ps, const char *line, size_t n)
 				   "the line has %zu bytes and may have %d", n, CONF_MAX_LINE);
 	if (*line == ' ')
 		return conf_report(r, EINVAL,
-				   "take the blanks in front away; a value ends with its line",
+				   "remove the blanks before it; a value ends with its line",
 				   "the line begins with a blank");
 	if (*line == '[')
 		return open_section(ps, line);

@@ -347,8 +347,8 @@ static const struct {
 	{ "[source " S50 "]\n", 1, "no name for a section", "32 at most" },
 	{ "[source a\nMatch=/p/**\n", 1, "no ]", "[NAME]" },
 	{ "[source a ;]\nMatch=/p/**\n", 1, "no ]", "[NAME]" },
-	{ SOURCE "Tiers=shm\n  ssd\n", 4, "begins with a blank", "take the blanks" },
-	{ SOURCE "\tTiers=shm\n", 3, "begins with a blank", "take the blanks" },
+	{ SOURCE "Tiers=shm\n  ssd\n", 4, "begins with a blank", "remove the blanks" },
+	{ SOURCE "\tTiers=shm\n", 3, "begins with a blank", "remove the blanks" },
 	{ "[source a]\nMatch=/p\0/**\n", 2, "NUL", "remove it", 23 },
 	{ "\xef\xbb\xbf[limits]\n", 1, "byte order mark", "UTF-8 without it" },
 	{ "[limits]\r\nMaxItems=1\r\n", 1, "carriage return", "dos2unix" },
@@ -467,7 +467,7 @@ static const struct {
 	{ "[dataset a]\nSource=/p/x\nSha256=ab\n", 3, "64 hex digits", "sha256sum" },
 	/* what to do is a verb */
 	{ SOURCE "Methods=copie\n", 3, "\"copie\" is not known", "or fix it" },
-	{ SOURCE "Tiers=ssd\n", 1, "there is no [tier ssd]", "or fix the word" },
+	{ SOURCE "Tiers=ssd\n", 1, "there is no [tier ssd]", "or fix the name" },
 };
 /* clang-format on */
 
