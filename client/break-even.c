@@ -98,7 +98,7 @@ static size_t put_cost(const struct break_even *w, char *buf, size_t size)
 			     "Staging %s %s for %s, %s of waiting. A job that reads\n"
 			     "its data once is faster without staging.\n",
 			     w->known == BREAK_EVEN_MEASURED ? "took" : "takes",
-			     duration_to_string(w->read_ms, took), bytes,
+			     duration_to_tenths(w->read_ms, took), bytes,
 			     hours_text(node_hours(w, w->read_ms), hours));
 	return n > 0 && (size_t)n < size ? (size_t)n : size - 1;
 }

@@ -27,7 +27,7 @@
 #define N_TICKS 5
 #define N_SAMPLES 110
 #define LEFT_CHARS 30
-#define RIGHT_CHARS 24
+#define RIGHT_CHARS 25
 #define LINE_CHARS 120
 #define MAX_REASONS 12
 
@@ -134,7 +134,7 @@ static void put_ticks(FILE *f, const struct timeline_list *l, unsigned bottom)
 		fprintf(f, "<line class=\"g\" x1=\"%u\" y1=\"%d\" x2=\"%u\" y2=\"%u\"/>\n", x,
 			TOP - 14, x, bottom);
 		if (all < 10000)
-			snprintf(text, sizeof(text), "%.1f s", (double)(all * i) / N_TICKS / 1000);
+			duration_to_tenths(all * i / N_TICKS, text);
 		else
 			duration_to_string(all * i / N_TICKS, text);
 		put_text(f, x, TOP - 18, text, 12);
@@ -172,8 +172,8 @@ static void put_row(FILE *f, const struct timeline_list *l, const struct timelin
 		 group ? row->last : "");
 	fputs("<g><title>", f);
 	if (t->last_read_ms)
-		snprintf(read, sizeof(read), ", last read at %s",
-			 duration_to_string(t->last_read_ms, time));
+		snprintf(read, sizeof(read), ", read until %s",
+			 duration_to_tenths(t->last_read_ms, time));
 	snprintf(text, sizeof(text), "%.128s on %s%s", s->name, nodes, read);
 	put_cut(f, text, sizeof(text));
 	fputs("</title>\n", f);
@@ -181,7 +181,7 @@ static void put_row(FILE *f, const struct timeline_list *l, const struct timelin
 	put_text(f, 16, y + 14, text, LEFT_CHARS);
 	put_bars(f, l, t, y);
 	snprintf(text, sizeof(text), "%s%s%s%.255s%s",
-		 duration_to_string(timeline_get_wait_ms(t), time),
+		 duration_to_tenths(timeline_get_wait_ms(t), time),
 		 s->state == STAGE_FAILED ? " failed" : "", t->slowest ? " slowest: " : "",
 		 t->slowest ? s->node : "", read);
 	put_text(f, RIGHT, y + 14, text, RIGHT_CHARS);

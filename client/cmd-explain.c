@@ -151,7 +151,7 @@ static void explain_snapshot(struct explain *e, const struct snapshot *s)
 	print_field("plan", "%s", s->plan);
 	print_lines("why", s->why);
 	print_field("state", "%s after %s", stage_state_to_string(s->state),
-		    duration_to_string(s->elapsed_ms, elapsed));
+		    duration_to_tenths(s->elapsed_ms, elapsed));
 	print_field("path", "%s", s->path);
 	print_lines("reason", s->reason);
 	print_lines("warning", s->warning);

@@ -218,10 +218,10 @@ static int add_row(struct table *t, const struct timeline_list *l, const struct 
 
 	snprintf(nodes, sizeof(nodes), "%.255s%s%.255s", row->first, row->n_nodes > 1 ? "..." : "",
 		 row->n_nodes > 1 ? row->last : "");
-	duration_to_string(timeline_get_wait_ms(line), time);
+	duration_to_tenths(timeline_get_wait_ms(line), time);
 	size_to_string(s->bytes, size);
 	if (line->last_read_ms)
-		duration_to_string(line->last_read_ms, read);
+		duration_to_tenths(line->last_read_ms, read);
 	draw_cells(l, line, marks);
 	snprintf(cells, sizeof(cells), "%s%s%.255s", marks, line->slowest ? "  slowest: " : "",
 		 line->slowest ? s->node : "");
@@ -264,7 +264,7 @@ static int print_text(const struct timeline_list *l, const struct snapshot_list 
 	printf("%d marks are %s. A mark is a state: . queued, ? probing, - preparing, # staging, = "
 	       "ready,\n"
 	       "x failed or removed. A group of nodes is shown by its slowest one.\n",
-	       TEXT_CELLS, duration_to_string(l->end_ms - l->begun_ms, time));
+	       TEXT_CELLS, duration_to_tenths(l->end_ms - l->begun_ms, time));
 	return STAGE_EXIT_OK;
 }
 

@@ -220,7 +220,7 @@ static void print_end(struct progress *p, const struct snapshot *s)
 	t->ended = true;
 	begin_line(p->f, p->n_nodes ? s->node : "", s->name);
 	fprintf(p->f, "ready, %s in %s\n", size_to_string(s->total ? s->total : s->bytes, size),
-		duration_to_string(s->elapsed_ms, time));
+		duration_to_tenths(s->elapsed_ms, time));
 	fflush(p->f);
 }
 
@@ -283,7 +283,7 @@ static void print_nodes_end(struct progress *p, const struct summary *s)
 	t->ended = true;
 	begin_line(p->f, "", s->name);
 	snprintf(text, sizeof(text), "ready on %zu nodes, the slowest was %.255s, in %s",
-		 s->n_nodes, s->slowest->node, duration_to_string(s->slowest->elapsed_ms, time));
+		 s->n_nodes, s->slowest->node, duration_to_tenths(s->slowest->elapsed_ms, time));
 	end_line(p->f, text);
 }
 

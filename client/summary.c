@@ -128,7 +128,7 @@ static char *node_to_string(const struct snapshot *s, char buf[static NODE_TEXT]
 		buf[0] = '\0';
 	else if (s->state == STAGE_READY)
 		snprintf(buf, NODE_TEXT, "%.255s (%s)", s->node,
-			 duration_to_string(s->elapsed_ms, time));
+			 duration_to_tenths(s->elapsed_ms, time));
 	else if (snapshot_get_percent(s) >= 0)
 		snprintf(buf, NODE_TEXT, "%.255s (%d %%)", s->node, snapshot_get_percent(s));
 	else

@@ -167,6 +167,14 @@ char *duration_to_string(uint64_t ms, char buf[static PARSE_DURATION_TEXT])
 	return buf;
 }
 
+char *duration_to_tenths(uint64_t ms, char buf[static PARSE_DURATION_TEXT])
+{
+	if (ms >= 9950)
+		return duration_to_string(ms, buf);
+	snprintf(buf, PARSE_DURATION_TEXT, "%.1f s", (double)ms / 1000);
+	return buf;
+}
+
 int parse_uint64(const char *s, uint64_t *valuep)
 {
 	uint64_t v = 0;

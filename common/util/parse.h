@@ -32,3 +32,6 @@ char *size_to_string(uint64_t bytes, char buf[static PARSE_SIZE_TEXT]);
 /* "1:10", "2:03:04", "0:07". Returns buf. */
 #define PARSE_DURATION_TEXT 32
 char *duration_to_string(uint64_t ms, char buf[static PARSE_DURATION_TEXT]);
+
+/* The same, with tenths of a second below ten seconds: "0.4 s", "0:10". Returns buf. */
+char *duration_to_tenths(uint64_t ms, char buf[static PARSE_DURATION_TEXT]);

@@ -223,8 +223,8 @@ class Waiting(unittest.TestCase):
     def test_a_socket_that_is_gone_or_is_none_is_told_and_staging_goes_on(self):
         """With the real stagingd. Fails where the sentence is that of a job without staging, or of a daemon that has ended:
         rpc_open_path() without was_taken_away()."""
-        kinds = {"was removed": lambda path: None, "is a directory in place of": os.mkdir,
-                 "is something else in place of": lambda path: os.close(os.open(path, os.O_CREAT))}
+        kinds = {"was removed": lambda path: None, "is a directory instead of": os.mkdir,
+                 "is something else instead of": lambda path: os.close(os.open(path, os.O_CREAT))}
         for said, put in kinds.items():
             with self.subTest(said), Daemon("a=/fake/facts.sleep1500.link.ready") as d:
                 waiter = d.client()
@@ -549,7 +549,7 @@ class Showing(unittest.TestCase):
         rects = {e.get("class"): e for e in root.iter() if e.tag.endswith("}rect")}
         self.assertAlmostEqual(float(rects["staging"].get("width")) / float(rects["most"].get("width")), 0.75, 2)
         self.assertIn("Memory: datasets take 750 MiB of at most 1000 MiB on n1. The limit is the bound.", svg)
-        self.assertIn("<title>a on n1, last read at 0:04</title>", svg)
+        self.assertIn("<title>a on n1, read until 4.0 s</title>", svg)
 
     def test_report_escapes_every_text(self):
         """Seen failing without the escapes, as XML that does not parse."""

@@ -125,6 +125,11 @@ static void test_texts_for_people(void **state)
 	assert_string_equal(duration_to_string(70000, buf), "1:10");
 	assert_string_equal(duration_to_string(7384000, buf), "2:03:04");
 	assert_string_equal(duration_to_string(7400, buf), "0:07");
+	assert_string_equal(duration_to_tenths(0, buf), "0.0 s");
+	assert_string_equal(duration_to_tenths(7440, buf), "7.4 s");
+	assert_string_equal(duration_to_tenths(9949, buf), "9.9 s");
+	assert_string_equal(duration_to_tenths(9950, buf), "0:10");
+	assert_string_equal(duration_to_tenths(70000, buf), "1:10");
 }
 
 static void test_terminals_are_safe(void **state)
