@@ -659,6 +659,24 @@ class Showing(unittest.TestCase):
         r = stagectl("explain", "/p/x:shm+keep=2h")
         self.assert_shown("docs/man/stage-data.7.rst", r.stderr.removeprefix("stagectl: "))
 
+    def test_items_of_documents_are_understood(self):
+        """Each value of --stage-data= and the examples of stage-data(7). Seen failing with "+ssd" in one of them."""
+        values = set()
+        for document in ("README.md", "docs/getting-started.md", "docs/user.md", "docs/admin.md", "docs/man/stage-data.7.rst",
+                         "docs/man/stagectl.1.rst"):
+            with open(os.path.join(HERE, "../..", document)) as f:
+                text = f.read()
+            # Not in a paragraph of a manual page, where *VALUE* stands for one
+            found = re.findall(r"--stage-data=('[^'\n]*'|\"[^\"\n]*\"|[^\s`'\"*\\][^\s`'\"\\]*)", text)
+            values.update(value.strip("'\"") for value in found)
+            values.update(line.split("   ")[0].strip().strip("'") for line in re.findall(r"^    '?(?:img=)?/p/scratch/proj/.*$", text, re.M))
+        self.assertGreater(len(values), 30)
+        for value in values - {"@", "@**"}:
+            with self.subTest(value):
+                for item in re.sub(r",(?=/|[a-z]+=/)", "\n", value).splitlines():
+                    r = stagectl("explain", "--timeout", "5", item, HOME="/home/alice", SCRATCH="/p", STAGE_CONF="/dev/null")
+                    self.assertNotEqual(r.returncode, 2, r.stderr)
+
     def test_configurations_of_documents_have_no_errors(self):
         """Seen failing with a key that is not there."""
         n = 0

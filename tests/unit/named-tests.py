@@ -16,6 +16,9 @@ import subprocess
 import sys
 import unittest
 
+import docutils.core
+import docutils.nodes
+
 TOP = os.path.abspath(next((a for a in sys.argv[1:] if not a.startswith("-")), "."))
 DOCS = ("docs/faults.md", "docs/bad-inputs.md", "docs/attacks.md")
 DEFINITION = re.compile(r"^\s*(?:static void |def |)(test_\w+)\s*\(", re.M)
@@ -71,8 +74,9 @@ def blocks():
                 yield path, text.splitlines()[0].strip()
     for path in sorted(glob.glob(os.path.join(TOP, "docs/man/*.rst"))):
         path = os.path.relpath(path, TOP)
-        for text in re.findall(r"^ +(\$ .*)$", read(path), re.M):
-            yield path, text
+        tree = docutils.core.publish_doctree(read(path), settings_overrides={"report_level": 5})
+        for node in getattr(tree, "findall", tree.traverse)(docutils.nodes.literal_block):
+            yield path, node.astext().splitlines()[0].strip()
 
 
 def is_there(name, names):
