@@ -97,7 +97,7 @@ doctors_script() {
 		'slurm_says PrologFlags RunInJob' "$own_slurm"
 	warn slurm 'ConstrainRAMSpace=no: Slurm does not limit jobs to --mem' 'ConstrainRAMSpace=yes in cgroup.conf' \
 		'slurm_says ConstrainRAMSpace no; echo "ConstrainRAMSpace = no" >>$d/slurm' "$own_slurm"
-	warn slurm 'TaskPlugin=task/none: jobs are not held' 'TaskPlugin=task/cgroup' 'slurm_says TaskPlugin task/none' "$own_slurm"
+	warn slurm 'TaskPlugin=task/none: Slurm does not limit' 'TaskPlugin=task/cgroup' 'slurm_says TaskPlugin task/none' "$own_slurm"
 	warn slurm 'job_container/tmpfs: jobs have a mount namespace' '?mount? JobNamespace=' \
 		'sed -i /^JobContainerType/d $d/slurm; echo "JobContainerType = job_container/tmpfs" >>$d/slurm' "$own_slurm"
 	warn slurm 'AbortAfter is 60 s and UnkillableStepTimeout 30 s' 'AbortAfter=7s' \
