@@ -46,6 +46,13 @@ const char *dataset_option_nearest_value(const char *name, const char *value);
 /* Checks subdir, which expansion may have changed; takes trailing slashes away. */
 int dataset_subdir_check(char *subdir, struct error *err);
 
+/* dataset-option-texts.c: readers of options. 0; -EINVAL: err has more, or the option's row says
+ * what would have been right. */
+int dataset_option_read_verify(struct dataset *d, char *value, struct error *err);
+int dataset_option_read_subdir(struct dataset *d, char *value, struct error *err);
+int dataset_option_read_include(struct dataset *d, char *value, struct error *err);
+int dataset_option_read_exclude(struct dataset *d, char *value, struct error *err);
+
 /* A name as ~/.aws has it, or -EINVAL. */
 int dataset_profile_read(struct dataset *d, const char *name);
 
@@ -78,3 +85,12 @@ size_t dataset_item_length(const char *text);
  */
 #define DATASET_SLIP_SIZE 640
 int dataset_slip_correct(const char *text, char buf[static DATASET_SLIP_SIZE]);
+
+/* dataset-slip-words.c: what was meant by a word that stands for a DEST, for the key of an option,
+ * or for an option with its value. NULL: it is none that is known. */
+const char *dataset_slip_find_dest(const char *typed);
+const char *dataset_slip_find_key(const char *typed);
+const char *dataset_slip_find_flag(const char *typed);
+#define DATASET_SLIP_VALUE_SIZE 512 /* of an item; a longer one gets no suggestion */
+/* Makes of the value of key what was probably meant. false: it can't be meant (a flag with "no"). */
+bool dataset_slip_fix_value(const char *key, char value[static DATASET_SLIP_VALUE_SIZE]);

@@ -8,9 +8,7 @@
 #include <inttypes.h>
 #include <string.h>
 
-#include "common/dataset/member-path.h"
 #include "common/util/parse.h"
-#include "common/util/url.h"
 #include "common/util/strutil.h"
 
 #define MAX_STRIP 128
@@ -49,34 +47,6 @@ static int read_onfail(struct dataset *d, char *value, struct error *err)
 	return 0;
 }
 
-static int read_verify(struct dataset *d, char *value, struct error *err)
-{
-	size_t n;
-
-	if (!strcmp(value, "size") || !strcmp(value, "none")) {
-		d->verify = *value == 's' ? DATASET_VERIFY_SIZE : DATASET_VERIFY_NONE;
-		return 0;
-	}
-	if (!strutil_begin(value, "sha256:"))
-		return -EINVAL;
-	value += strlen("sha256:");
-	n = strspn(value, "0123456789abcdefABCDEF");
-	if (value[n])
-		return dataset_refuse(err,
-				      "option verify: the digest has a byte that is no hex digit; "
-				      "write what sha256sum prints, 64 of 0-9 and a-f");
-	/* A shorter one reads, and can't match; sbatch warns of it. */
-	if (n == 0 || n > 64)
-		return dataset_refuse(err,
-				      "option verify: the digest has %zu digits and sha256 has 64; "
-				      "write what sha256sum prints",
-				      n);
-	for (size_t i = 0; i <= n; i++)
-		d->sha256[i] = strutil_lower(value[i]);
-	d->verify = DATASET_VERIFY_SHA256;
-	return 0;
-}
-
 static int read_number(const char *value, uint32_t max, uint32_t *np)
 {
 	uint32_t n;
@@ -97,68 +67,6 @@ static int read_strip(struct dataset *d, char *value, struct error *err)
 static int read_threads(struct dataset *d, char *value, struct error *err)
 {
 	return read_number(value, MAX_THREADS, &d->threads);
-}
-
-int dataset_subdir_check(char *subdir, struct error *err)
-{
-	if (*subdir == '/')
-		return dataset_refuse(err,
-				      "option subdir: \"%s\" begins with /, but it is a path "
-				      "inside the source; leave the / out",
-				      subdir);
-	if (url_climbs(subdir, strlen(subdir), false))
-		return dataset_refuse(err,
-				      "option subdir: \"%s\" has \"..\"; write the path from the "
-				      "top of the source",
-				      subdir);
-	if (!dataset_braces_are_closed(subdir))
-		return dataset_refuse(err, "option subdir: \"%s\" has a { without a }; close it",
-				      subdir);
-	member_path_trim(subdir);
-	if (!*subdir)
-		return dataset_refuse(err,
-				      "option subdir is empty; write subdir=PATH or leave it out");
-	return 0;
-}
-
-static int read_subdir(struct dataset *d, char *value, struct error *err)
-{
-	if (dataset_subdir_check(value, err) < 0)
-		return -EINVAL;
-	d->subdir = strdup(value);
-	return d->subdir ? 0 : -ENOMEM;
-}
-
-static int read_glob(const char *name, char **globs, size_t *n_globsp, const char *value,
-		     struct error *err)
-{
-	if (!*value)
-		return -EINVAL;
-	if (!dataset_braces_are_closed(value))
-		return dataset_refuse(err,
-				      "option %s: \"%s\" has a { without a }; close it or write ? "
-				      "in its place",
-				      name, value);
-	if (*n_globsp == DATASET_MAX_GLOBS)
-		return dataset_refuse(err,
-				      "option %s is given more than %d times; write several "
-				      "patterns as one: %s=*.{a,b}",
-				      name, DATASET_MAX_GLOBS, name);
-	globs[*n_globsp] = strdup(value);
-	if (!globs[*n_globsp])
-		return -ENOMEM;
-	(*n_globsp)++;
-	return 0;
-}
-
-static int read_include(struct dataset *d, char *value, struct error *err)
-{
-	return read_glob("include", d->include, &d->n_include, value, err);
-}
-
-static int read_exclude(struct dataset *d, char *value, struct error *err)
-{
-	return read_glob("exclude", d->exclude, &d->n_exclude, value, err);
 }
 
 static int read_nested(struct dataset *d, char *value, struct error *err)
@@ -222,20 +130,6 @@ static int read_timeout(struct dataset *d, char *value, struct error *err)
 static int read_stall(struct dataset *d, char *value, struct error *err)
 {
 	return read_time(value, &d->stall_ms);
-}
-
-int dataset_profile_read(struct dataset *d, const char *name)
-{
-	size_t n = strlen(name);
-
-	for (size_t i = 0; i < n; i++)
-		if (!strutil_is_alpha(name[i]) && !strutil_is_digit(name[i]) &&
-		    !strchr("._-@", name[i]))
-			return -EINVAL;
-	if (n == 0 || n >= sizeof(d->profile))
-		return -EINVAL;
-	memcpy(d->profile, name, n + 1);
-	return 0;
 }
 
 static int read_profile(struct dataset *d, char *value, struct error *err)
@@ -373,24 +267,24 @@ static const struct option {
 	int (*read)(struct dataset *d, char *value, struct error *err);
 	const char *(*word)(const struct dataset *d, char *buf); /* NULL: it may repeat */
 } options[] = {
-	{ "method",   "auto, copy, extract, mount or link",            read_method,   method_word },
-	{ "onfail",   "fail, source or ignore",                        read_onfail,   onfail_word },
-	{ "verify",   "size, none or sha256:DIGEST",                   read_verify,   verify_word },
-	{ "strip",    "a number from 0 to 128",                        read_strip,    strip_word },
-	{ "subdir",   "a path inside the source",                      read_subdir,   subdir_word },
-	{ "include",  "a pattern like *.{jpg,png}",                    read_include,  NULL },
-	{ "exclude",  "a pattern like *.{jpg,png}",                    read_exclude,  NULL },
-	{ "nested",   NULL,                                            read_nested,   nested_word },
-	{ "shard",    "all, node or node-even",                        read_shard,    shard_word },
-	{ "hydrate",  "no or copy",                                    read_hydrate,  hydrate_word },
-	{ "links",    "keep or follow",                                read_links,    links_word },
-	{ "keep",     "no or a time like 2h",                          read_keep,     keep_word },
-	{ "max",      "a size like 200G, more than 0",                 read_max,      max_word },
-	{ "timeout",  "a time like 30m, more than 0",                  read_timeout,  timeout_word },
-	{ "stall",    "a time like 5m, more than 0",                   read_stall,    stall_word },
-	{ "threads",  "a number from 1 to 1024",                       read_threads,  threads_word },
-	{ "profile",  "a name of 64 letters, digits and ._-@ at most", read_profile,  profile_word },
-	{ "keys",     "auto or env",                                   read_keys,     keys_word },
+	{ "method",   "auto, copy, extract, mount or link",            read_method,                 method_word },
+	{ "onfail",   "fail, source or ignore",                        read_onfail,                 onfail_word },
+	{ "verify",   "size, none or sha256:DIGEST",                   dataset_option_read_verify,  verify_word },
+	{ "strip",    "a number from 0 to 128",                        read_strip,                  strip_word },
+	{ "subdir",   "a path inside the source",                      dataset_option_read_subdir,  subdir_word },
+	{ "include",  "a pattern like *.{jpg,png}",                    dataset_option_read_include, NULL },
+	{ "exclude",  "a pattern like *.{jpg,png}",                    dataset_option_read_exclude, NULL },
+	{ "nested",   NULL,                                            read_nested,                 nested_word },
+	{ "shard",    "all, node or node-even",                        read_shard,                  shard_word },
+	{ "hydrate",  "no or copy",                                    read_hydrate,                hydrate_word },
+	{ "links",    "keep or follow",                                read_links,                  links_word },
+	{ "keep",     "no or a time like 2h",                          read_keep,                   keep_word },
+	{ "max",      "a size like 200G, more than 0",                 read_max,                    max_word },
+	{ "timeout",  "a time like 30m, more than 0",                  read_timeout,                timeout_word },
+	{ "stall",    "a time like 5m, more than 0",                   read_stall,                  stall_word },
+	{ "threads",  "a number from 1 to 1024",                       read_threads,                threads_word },
+	{ "profile",  "a name of 64 letters, digits and ._-@ at most", read_profile,                profile_word },
+	{ "keys",     "auto or env",                                   read_keys,                   keys_word },
 };
 /* clang-format on */
 
@@ -570,9 +464,9 @@ void dataset_options_print(FILE *f, const struct dataset *d, const char *first)
 
 		if (o->word)
 			print_one(f, &join, o, o->word(d, buf));
-		for (size_t k = 0; o->read == read_include && k < d->n_include; k++)
+		for (size_t k = 0; o->read == dataset_option_read_include && k < d->n_include; k++)
 			print_one(f, &join, o, d->include[k]);
-		for (size_t k = 0; o->read == read_exclude && k < d->n_exclude; k++)
+		for (size_t k = 0; o->read == dataset_option_read_exclude && k < d->n_exclude; k++)
 			print_one(f, &join, o, d->exclude[k]);
 	}
 }

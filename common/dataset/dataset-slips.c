@@ -14,11 +14,9 @@
 #include <errno.h>
 #include <string.h>
 
-#include "common/util/parse.h"
-#include "common/util/url.h"
 #include "common/util/strutil.h"
 
-#define SLIP_SIZE 512 /* of an item; a longer one gets no suggestion */
+#define SLIP_SIZE DATASET_SLIP_VALUE_SIZE
 #define SEPARATORS ":+;, "
 
 struct slip {
@@ -31,54 +29,6 @@ struct slip {
 	bool is_url;
 };
 
-struct pair {
-	const char *typed, *meant;
-};
-
-/* clang-format off */
-static const struct pair dests[] = {
-	{ "memory", "shm" }, { "mem", "shm" }, { "ram", "shm" }, { "tmpfs", "shm" },
-	{ "ramdisk", "shm" }, { "disk", "ssd" }, { "nvme", "ssd" }, { "local", "ssd" },
-	{ "localdisk", "ssd" }, { NULL, NULL },
-};
-
-static const struct pair keys[] = {
-	{ "strip-components", "strip" }, { "strip_components", "strip" }, { "sha256", "verify" },
-	{ "checksum", "verify" }, { "size", "max" }, { "maxsize", "max" }, { "limit", "max" },
-	{ "ttl", "keep" }, { "retain", "keep" }, { "cache", "keep" }, { "path", "subdir" },
-	{ "dir", "subdir" }, { "pattern", "include" }, { "glob", "include" }, { "fail", "onfail" },
-	{ "recursive", "nested" }, { "mode", "method" }, { "symlinks", "links" },
-	{ "tier", "dest" }, { "dest", "dest" },
-	{ "to", "dest" }, { "target", "dest" }, { NULL, NULL },
-};
-
-/* Words that stand for an option with its value. */
-static const struct pair flags[] = {
-	{ "copy", "method=copy" }, { "extract", "method=extract" }, { "mount", "method=mount" },
-	{ "link", "method=link" }, { "untar", "method=extract" }, { "unpack", "method=extract" },
-	{ "unzip", "method=extract" }, { "hydrate", "hydrate=copy" }, { "shard", "shard=node" },
-	{ "recursive", "nested" }, { "follow", "links=follow" }, { "dereference", "links=follow" },
-	{ NULL, NULL },
-};
-
-static const struct pair values[] = {
-	{ "method=untar", "extract" }, { "method=unpack", "extract" }, { "method=unzip", "extract" },
-	{ "method=squashfs", "mount" }, { "method=symlink", "link" }, { "method=cp", "copy" },
-	{ "shard=nodes", "node" }, { "shard=yes", "node" }, { "shard=even", "node-even" },
-	{ "hydrate=yes", "copy" }, { "hydrate=true", "copy" }, { "onfail=skip", "ignore" },
-	{ "links=copy", "follow" }, { "links=yes", "follow" }, { "onfail=continue", "ignore" }, { "onfail=error", "fail" }, { "verify=sha256sum", "sha256" },
-	{ NULL, NULL },
-};
-/* clang-format on */
-
-static const char *look_up(const struct pair *pairs, const char *typed)
-{
-	for (; pairs->typed; pairs++)
-		if (strutil_equal(pairs->typed, typed))
-			return pairs->meant;
-	return NULL;
-}
-
 /* Appends; false: there is no room. */
 static bool add(char *buf, size_t size, const char *text)
 {
@@ -87,72 +37,6 @@ static bool add(char *buf, size_t size, const char *text)
 	if (m >= size - n)
 		return false;
 	memcpy(buf + n, text, m + 1);
-	return true;
-}
-
-/* --- values -------------------------------------------------------------------------------- */
-
-/* "2hours" and "1:30:00" as "2h" and "1h30m0s". */
-static void fix_time(char *value)
-{
-	unsigned hours, minutes, seconds;
-	size_t n = strspn(value, "0123456789.");
-	char rest;
-	uint64_t ms;
-
-	if (sscanf(value, "%3u:%2u:%2u%c", &hours, &minutes, &seconds, &rest) == 3) {
-		snprintf(value, SLIP_SIZE, "%uh%um%us", hours, minutes, seconds);
-		return;
-	}
-	if (parse_duration(value, &ms) == 0 || n == 0 || !strchr("hmsdHMSD", value[n]))
-		return;
-	value[n] = strutil_lower(value[n]);
-	value[n + 1] = '\0';
-}
-
-static void fix_verify(char *value)
-{
-	char digest[65];
-
-	if (strspn(value, "0123456789abcdefABCDEF") == 64 && !value[64]) {
-		memcpy(digest, value, sizeof(digest));
-		snprintf(value, SLIP_SIZE, "sha256:%s", digest);
-	} else if (strutil_begin(value, "sha256=")) {
-		value[strlen("sha256")] = ':';
-	}
-}
-
-/* Is the value of a flag a yes? It is dropped then. */
-static bool fix_flag(char *value)
-{
-	bool yes = true;
-
-	if (*value && (parse_bool(value, &yes) < 0 || !yes))
-		return false;
-	*value = '\0';
-	return true;
-}
-
-static bool fix_value(const char *key, char *value)
-{
-	char both[SLIP_SIZE + 32];
-	const char *meant;
-	bool flag;
-
-	if (dataset_option_is_known(key, strlen(key), &flag) && flag)
-		return fix_flag(value);
-	snprintf(both, sizeof(both), "%s=%s", key, value);
-	meant = look_up(values, both);
-	if (!meant)
-		meant = dataset_option_nearest_value(key, value);
-	if (meant)
-		snprintf(value, SLIP_SIZE, "%s", meant);
-	else if (!strcmp(key, "verify"))
-		fix_verify(value);
-	else if (!strcmp(key, "keep") || !strcmp(key, "timeout") || !strcmp(key, "stall"))
-		fix_time(value);
-	else if (!strcmp(key, "subdir"))
-		memmove(value, value + strspn(value, "/"), strlen(value + strspn(value, "/")) + 1);
 	return true;
 }
 
@@ -170,7 +54,7 @@ static bool end_option(struct slip *s)
 
 	if (!s->key)
 		return true;
-	if (!fix_value(s->key, s->value))
+	if (!dataset_slip_fix_value(s->key, s->value))
 		return false;
 	ok = add(s->options, sizeof(s->options), *s->options ? "+" : "") &&
 	     add(s->options, sizeof(s->options), s->key) &&
@@ -205,11 +89,11 @@ static bool take_assignment(struct slip *s, char *word)
 	char *value = word + n + 1;
 
 	word[n] = '\0';
-	meant = look_up(keys, word);
+	meant = dataset_slip_find_key(word);
 	if (!meant)
 		meant = dataset_option_nearest(word);
 	if (meant && !strcmp(meant, "dest")) {
-		dest = look_up(dests, value);
+		dest = dataset_slip_find_dest(value);
 		return set_dest(s, dest ? dest : value);
 	}
 	return meant && begin_option(s, meant, value);
@@ -233,7 +117,7 @@ static bool take_joined(struct slip *s, char *word)
 
 static bool take_word(struct slip *s, char *word)
 {
-	const char *meant = look_up(flags, word);
+	const char *meant = dataset_slip_find_flag(word);
 	bool flag;
 
 	if (meant) {
@@ -248,7 +132,7 @@ static bool take_word(struct slip *s, char *word)
 		return set_dest(s, word);
 	if (dataset_option_is_known(word, strlen(word), &flag))
 		return flag && begin_option(s, dataset_option_nearest(word), "");
-	meant = look_up(dests, word);
+	meant = dataset_slip_find_dest(word);
 	if (!meant)
 		meant = dataset_dest_nearest(word);
 	if (meant)
@@ -322,7 +206,8 @@ static bool take(struct slip *s, char separator, char *word)
 		return take_assignment(s, word) || take_path(s, separator, word);
 	if (separator == ',' && is_pattern_key(s->key))
 		return take_rest(s, separator, word);
-	if (dataset_option_is_known(word, strlen(word), &flag) && !flag && !look_up(flags, word))
+	if (dataset_option_is_known(word, strlen(word), &flag) && !flag &&
+	    !dataset_slip_find_flag(word))
 		return begin_option(s, dataset_option_nearest(word), ""); /* its value follows */
 	return take_word(s, word) || take_path(s, separator, word);
 }

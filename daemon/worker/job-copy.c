@@ -18,12 +18,11 @@
 #include "common/protocol/manifest.h"
 #include "common/util/clock.h"
 #include "common/util/error.h"
-#include "common/util/fd.h"
 #include "common/util/parse.h"
 #include "common/util/path.h"
 #include "common/util/rmtree.h"
-#include "daemon/engines/copy/hash.h"
 #include "daemon/worker/ctx.h"
+#include "daemon/worker/job-copy-place.h"
 #include "daemon/worker/keep-use.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
@@ -31,18 +30,15 @@
 
 #define STATE "state"
 #define DATA "data"
-#define SUM_SIZE 16
 #define MAX_TEXT 600
-#define NODE_SIZE 256
 #define BEAT_MS 1000
 #define EMPTY_MS 10000 /* so long a record may be without its first content */
 #define LOOK_MIN_MS 50
 #define LOOK_MAX_MS 2000
 #define STEP_MS 50 /* so soon a cancel is seen */
-#define MAX_TRIES 10
 
 struct record {
-	char maker[NODE_SIZE]; /* "": it is being written for the first time */
+	char maker[JOB_COPY_NODE_SIZE]; /* "": it is being written for the first time */
 	char text[MAX_TEXT];
 	char state[16];
 	uint64_t beat, bytes, files;
@@ -164,92 +160,6 @@ static char *make_key(const struct ctx *ctx, const struct source *src, const str
 	return dataset_to_string(ctx->ds, &text) < 0 ? NULL : text;
 }
 
-static char *make_dir_path(const struct ctx *ctx, const char *job_dir, const char *key)
-{
-	_cleanup_(hash_freep) struct hash *hash = NULL;
-	char sum[HASH_TEXT_SIZE], *path = NULL;
-
-	if (hash_new(&hash) < 0)
-		return NULL;
-	hash_add(hash, key, strlen(key));
-	hash_get(hash, sum);
-	if (asprintf(&path, "%s/%s-%.*s", job_dir, ctx->ds->name, SUM_SIZE, sum) < 0)
-		return NULL;
-	return path;
-}
-
-static int make_dir(int above, const char *name)
-{
-	return mkdirat(above, name, 0700) < 0 && errno != EEXIST ? -errno : 0;
-}
-
-/* 0; -EPERM: it is not the caller's alone. */
-static int open_own(int above, const char *name, int *fdp)
-{
-	_cleanup_(fd_closep) int fd = openat(above, name,
-					     O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	struct stat st;
-
-	if (fd < 0)
-		return errno == ELOOP || errno == ENOTDIR ? -EPERM : -errno;
-	if (fstat(fd, &st) < 0)
-		return -errno;
-	if (st.st_uid != geteuid() || (st.st_mode & 077))
-		return -EPERM;
-	*fdp = steal_fd(&fd);
-	return 0;
-}
-
-static bool has_name(int above, const char *name, int fd)
-{
-	struct stat a, b;
-
-	return fstat(fd, &a) == 0 && fstatat(above, name, &b, AT_SYMLINK_NOFOLLOW) == 0 &&
-	       a.st_dev == b.st_dev && a.st_ino == b.st_ino;
-}
-
-static int make_lease(int fd, const char *node)
-{
-	char name[NODE_SIZE + 8];
-	_cleanup_(fd_closep) int lease = -1;
-
-	snprintf(name, sizeof(name), MANIFEST_LEASE_PREFIX "%s", node);
-	lease = openat(fd, name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
-	return lease < 0 ? -errno : 0;
-}
-
-static int try_to_open_leased(const char *job_dir, const char *name, const char *node, int *fdp)
-{
-	_cleanup_(fd_closep) int above = -1, fd = -1;
-	int r = make_dir(AT_FDCWD, job_dir);
-
-	if (r == 0)
-		r = open_own(AT_FDCWD, job_dir, &above);
-	if (r == 0)
-		r = make_dir(above, name);
-	if (r == 0)
-		r = open_own(above, name, &fd);
-	if (r == 0)
-		r = make_lease(fd, node);
-	if (r == 0 && (!has_name(AT_FDCWD, job_dir, above) || !has_name(above, name, fd)))
-		r = -ENOENT;
-	if (r == 0)
-		*fdp = steal_fd(&fd);
-	return r;
-}
-
-/* The last node that leaves moves the directory away before it removes it. A lease counts only if
- * the directory still has its name after the lease was made. Both directories have to be the
- * user's alone: in a tier that everybody may write to, another user may have made the first. */
-static int open_leased(const char *job_dir, const char *name, const char *node, int *fdp)
-{
-	int r = -ENOENT;
-
-	for (int i = 0; r == -ENOENT && i < MAX_TRIES; i++)
-		r = try_to_open_leased(job_dir, name, node, fdp);
-	return r;
-}
-
 /* Records the lease before it is made. */
 static int take_place(struct job_copy *c, const char *job_dir, const char *dir, struct error *err)
 {
@@ -263,7 +173,7 @@ static int take_place(struct job_copy *c, const char *job_dir, const char *dir, 
 	r = ctx_record(c->ctx, MANIFEST_LEASE, lease, err);
 	if (r < 0)
 		return r;
-	r = open_leased(job_dir, path_base(dir), c->ctx->node, &c->fd);
+	r = job_copy_open_leased(job_dir, path_base(dir), c->ctx->node, &c->fd);
 	if (r == -EPERM)
 		return error_set(err, EPERM, "%s is there and is not the job's alone; remove it",
 				 job_dir);
@@ -386,21 +296,12 @@ enum {
 	LOOK_WAIT,
 };
 
-static bool has_lease(const struct job_copy *c, const char *node)
-{
-	char name[NODE_SIZE + 8];
-	struct stat st;
-
-	snprintf(name, sizeof(name), MANIFEST_LEASE_PREFIX "%s", node);
-	return fstatat(c->fd, name, &st, AT_SYMLINK_NOFOLLOW) == 0 || errno != ENOENT;
-}
-
 /* The maker has left without a word, or stands still. One of the nodes that see it wins the rename,
  * and all look again. The winner may be late, and have moved the record of the next maker. */
 static int remove_state(const struct job_copy *c)
 {
 	struct record moved;
-	char name[NODE_SIZE + 8];
+	char name[JOB_COPY_NODE_SIZE + 8];
 
 	snprintf(name, sizeof(name), "left.%s", c->ctx->node);
 	if (renameat(c->fd, STATE, c->fd, name) < 0)
@@ -444,7 +345,7 @@ static int look(struct job_copy *c, struct error *err)
 			err, EREMOTEIO,
 			"node %s, which makes the copy for all nodes of the job, has failed: %s",
 			record->maker, record->text);
-	return has_lease(c, record->maker) ? LOOK_WAIT : remove_state(c);
+	return job_copy_has_lease(c->fd, record->maker) ? LOOK_WAIT : remove_state(c);
 }
 
 static void show_waiting(struct job_copy *c, const struct facts *facts, const struct plan *plan)
@@ -527,7 +428,7 @@ static bool is_possible(const struct ctx *ctx, const struct source *src, const s
 static int new_copy(struct ctx *ctx, const char *job_dir, const char *key, struct job_copy **copyp,
 		    struct error *err)
 {
-	_cleanup_(freep) char *dir = make_dir_path(ctx, job_dir, key);
+	_cleanup_(freep) char *dir = job_copy_make_path(job_dir, ctx->ds->name, key);
 	_cleanup_(job_copy_freep) struct job_copy *c = calloc(1, sizeof(*c));
 	int r;
 

@@ -28,10 +28,8 @@ COMMON = ["common/" + name for name in ("util", "sandbox", "slurm", "protocol", 
 ENGINES = ["daemon/engines/" + name for name in ("copy", "archive", "image", "web")]
 WORKER = ["daemon/worker" + name for name in ("", "/broadcast", "/schemes", "/stagers", "/web")]
 
-
 def common(*names):
     return ["common/" + name for name in names]
-
 
 ALLOWED = {folder: COMMON[:i] for i, folder in enumerate(COMMON)} | {
     "client": COMMON,
@@ -93,13 +91,9 @@ MAX_LINES, MAX_FUNCTION = 500, 60
 # Files that are longer yet: they may only become shorter
 LONG_FILES = {
     "client/cmd-explain.c": 521,
-    "common/dataset/dataset-options.c": 595,
-    "common/dataset/dataset-slips.c": 589,
     "daemon/engines/archive/decode.c": 571,
-    "daemon/engines/copy/walk-read.c": 587,
     "daemon/fetch/http-get.c": 546,
     "daemon/manager/reap.c": 531,
-    "daemon/worker/job-copy.c": 593,
 }
 # So many .c files may have fewer than SHORT lines: one that has a clear subject is no fault, a tree full of them is. It may only
 # become fewer.
@@ -108,18 +102,15 @@ SHORT, SHORT_FILES = 80, 65
 SAME_NAMES = set()
 OWN_NAMES = ("daemon/worker/schemes", "daemon/worker/stagers")
 
-
 @functools.cache
 def read(path):
     with open(os.path.join(TOP, path), encoding="utf-8") as f:
         return f.read()
 
-
 def find_sources(*parts):
     for part in parts:
         for at, _, names in os.walk(os.path.join(TOP, part)):
             yield from (os.path.relpath(os.path.join(at, name), TOP) for name in names if name.endswith((".c", ".h", ".c.in")))
-
 
 def find_circles(calls):
     """Tarjan's: the sets of more than one name that are reached from each other."""
@@ -142,7 +133,6 @@ def find_circles(calls):
         if name not in number:
             visit(name)
     return [circle for circle in circles if len(circle) > 1]
-
 
 class Tree(unittest.TestCase):
     def setUp(self):
@@ -274,7 +264,6 @@ class Tree(unittest.TestCase):
             pattern = re.sub(r"\b(NAME|TARGET|FOLDER|NN-TOPIC)\b", "*", name)
             with self.subTest(name):
                 self.assertTrue(glob.glob(os.path.join(TOP, pattern)), "not there")
-
 
 if __name__ == "__main__":
     unittest.main(argv=sys.argv[:1], verbosity=2)

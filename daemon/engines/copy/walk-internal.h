@@ -42,6 +42,11 @@ void walk_run_dir(struct work *work, void *arg);
 /* fd is consumed. The caller's reference of parent goes over to the new one. NULL: no memory. */
 struct walk_dir *walk_dir_new(struct walk_dir *parent, const char *name, int fd);
 
+/* Opens d->dir; NULL after 0: it is left out. The reference of d->parent goes over to d->dir. */
+int walk_dir_open(struct walk *w, struct dir_work *d, struct error *err);
+/* Hands the directory to ops. 1: there is nothing to read in it. */
+int walk_dir_enter(struct walk *w, struct dir_work *d, struct error *err);
+
 /* type: as readdir has it. *datap: the content, if it was read too; the caller's. -errno. */
 int walk_look(struct walk *w, struct walk_dir *dir, const char *name, unsigned char type,
 	      struct stat *st, char **datap);

@@ -17,7 +17,6 @@
 #include <unistd.h>
 
 #include "common/dataset/path-filter.h"
-#include "common/util/fd.h"
 #include "daemon/engines/copy/walk-internal.h"
 #include "daemon/engines/copy/walk-kept.h"
 
@@ -461,96 +460,6 @@ static int read_kept(struct reading *r, struct error *err)
 	return ret;
 }
 
-/* Bind mounts have their parent's device: the kernel says it itself (5.8); before, the device has
- * to do. dir->fd is behind the mount, if there is one. */
-static bool is_mount_point(const struct walk_dir *dir)
-{
-	struct statx sx;
-
-	if (statx(dir->fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &sx) == 0 &&
-	    (sx.stx_attributes_mask & STATX_ATTR_MOUNT_ROOT))
-		return sx.stx_attributes & STATX_ATTR_MOUNT_ROOT;
-	return dir->st.st_dev != dir->parent->st.st_dev;
-}
-
-/* Links that never end lead to a directory a second time. */
-static int check_way(const struct walk_dir *dir, const char *name, const struct stat *st,
-		     struct error *err)
-{
-	char path[WALK_PATH_SIZE];
-
-	walk_path(dir, name, path);
-	if (!S_ISDIR(st->st_mode))
-		return error_set(err, ESTALE, "%s leads to no directory any more", path);
-	for (; dir; dir = dir->parent) {
-		if (dir->st.st_dev != st->st_dev || dir->st.st_ino != st->st_ino)
-			continue;
-		error_set(err, ELOOP,
-			  "%s is a link to a directory that contains it: following it never ends",
-			  path);
-		return error_set_hint(err, -ELOOP,
-				      "leave it out (exclude=), or keep the links (links=keep)");
-	}
-	return 0;
-}
-
-static int open_followed(struct walk *w, struct walk_dir *parent, const char *name, int *fdp,
-			 struct error *err)
-{
-	struct stat st;
-	int r = w->ops->follow(w, parent, name, fdp, &st, w->arg, err);
-
-	if (r < 0)
-		return r;
-	r = check_way(parent, name, &st, err);
-	if (r < 0)
-		close(*fdp);
-	return r;
-}
-
-/* 0 with d->dir NULL: left out. The reference of parent goes over to d->dir. */
-static int open_dir(struct walk *w, struct dir_work *d, struct error *err)
-{
-	char path[WALK_PATH_SIZE];
-	int fd, r;
-
-	if (d->followed) {
-		r = open_followed(w, d->parent, d->name, &fd, err);
-		if (r < 0)
-			return r;
-	} else {
-		fd = openat(d->parent->fd, d->name,
-			    O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	}
-	if (fd < 0)
-		return walk_report_unreadable(w, walk_path(d->parent, d->name, path), errno, err);
-	d->dir = walk_dir_new(d->parent, d->name, fd);
-	if (!d->dir)
-		return walk_out_of_memory(err);
-	d->parent = NULL;
-	return 0;
-}
-
-/* 1: there is nothing to read in it. */
-static int enter_dir(struct walk *w, struct dir_work *d, struct error *err)
-{
-	struct walk_dir *dir = d->dir;
-	int r = w->ops->enter ? w->ops->enter(w, dir, w->arg, err) : 0;
-
-	d->entered = true;
-	if (r < 0)
-		return r;
-	if (dir->parent && !d->followed && is_mount_point(dir)) {
-		r = w->ops->mount_point ? w->ops->mount_point(w, dir, w->arg, err) : 0;
-		return r < 0 ? r : 1;
-	}
-	if (w->keeping)
-		walk_kept_begin(d->kept, &dir->st);
-	if (w->keeping || walk_kept_is_good(d->kept, &dir->st))
-		dir->kept = d->kept;
-	return 0;
-}
-
 /* 1: queued to go on later. */
 static int read_on(struct walk *w, struct dir_work *d, struct error *err)
 {
@@ -572,9 +481,9 @@ void walk_run_dir(struct work *work, void *arg)
 	int r = 0;
 
 	if (!d->dir && !walk_is_over(w))
-		r = open_dir(w, d, &err);
+		r = walk_dir_open(w, d, &err);
 	if (r == 0 && d->dir && !d->entered && !walk_is_over(w))
-		r = enter_dir(w, d, &err);
+		r = walk_dir_enter(w, d, &err);
 	if (r == 0 && d->dir && !walk_is_over(w)) {
 		r = read_on(w, d, &err);
 		if (r == 1)
