@@ -310,7 +310,7 @@ static void check_slurmd(struct doctor *d, const struct plugstack *p)
 		tell_no_slurmd(d);
 	else if (s.loaded == 0)
 		doctor_tell(d, DOCTOR_FAIL,
-			    "restart slurmd (jobs go on); then '" STAGE_LIBEXEC_DIR
+			    "restart slurmd (jobs continue); then '" STAGE_LIBEXEC_DIR
 			    "/stage-keeper clean --job N' for jobs "
 			    "that are over",
 			    "slurmd has not loaded the plugin: what jobs stage is not removed "

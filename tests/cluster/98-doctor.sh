@@ -90,7 +90,7 @@ doctors_script() {
 	warn slurm "the plugin is 'required'" "write 'optional" 'sed -i s/optional/required/ $plugstack; touch -r $d/plugstack.own $plugstack' \
 		"$own_plugstack"
 	warn slurm 'slurmd is older than plugstack.conf' 'restart slurmd' 'touch -d "1 hour" $plugstack' "$own_plugstack"
-	FAIL slurm 'slurmd has not loaded the plugin' 'restart slurmd (jobs go on)' 'slurmd_with ""' 'slurmd_with "$real"'
+	FAIL slurm 'slurmd has not loaded the plugin' 'restart slurmd (jobs continue)' 'slurmd_with ""' 'slurmd_with "$real"'
 	FAIL munge 'munged can?t be reached' 'systemctl restart munge' 'mount -t tmpfs none /run/munge' 'umount /run/munge'
 	warn slurm 'PrologFlags has neither Alloc nor Contain' 'PrologFlags=Contain' 'slurm_says PrologFlags "(null)"' "$own_slurm"
 	warn slurm 'Slurm calls no SPANK prolog or epilog' "enable the reaper's timer" \
