@@ -20,7 +20,8 @@ static const char *get_env(void *arg, const char *name)
  * A file that is not there, where another item was probably meant. Only then is it looked at here:
  * a file system may hang.
  */
-static int check_slips(const struct dataset_list *list, const char *value, struct error *err)
+static int check_slips(const struct dataset_list *list, const char *value, const char *cwd,
+		       struct error *err)
 {
 	char hint[1024];
 
@@ -29,7 +30,8 @@ static int check_slips(const struct dataset_list *list, const char *value, struc
 
 		if (d->scheme != DATASET_SCHEME_FILE || d->is_set)
 			continue;
-		dataset_slip_hint(value, i, hint, sizeof(hint));
+		if (!*dataset_slip_hint(value, i, hint, sizeof(hint)))
+			dataset_name_hint(d, value, cwd, hint, sizeof(hint));
 		if (*hint && access(d->source, F_OK) < 0 && errno == ENOENT)
 			return error_exit(err, STAGE_EXIT_USAGE, EINVAL, "%s: %s: %s%s", d->name,
 					  d->source, strerror(ENOENT), hint);
@@ -89,7 +91,7 @@ int items_read(struct dataset_list *list, const char *const *values, size_t n_va
 	r = dataset_list_expand(&l, cwd ? cwd : "/", pw ? pw->pw_dir : getenv("HOME"), get_env,
 				NULL, err);
 	if (r == 0)
-		r = check_slips(&l, value, err);
+		r = check_slips(&l, value, cwd ? cwd : "", err);
 	if (r < 0)
 		goto usage;
 	find_names(&l);

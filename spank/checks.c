@@ -191,12 +191,10 @@ struct looked {
 	const struct client_args *args;
 };
 
-/* "year=2020/x" names the dataset year; who meant a directory of that name gets a hint. So does who
- * put a blank between two. */
+/* Who put a blank between two items gets a hint, too. */
 static const char *get_hint(const struct looked *l, const struct dataset *d, char *buf, size_t size)
 {
 	_cleanup_(freep) char *cwd = getcwd(NULL, 0);
-	size_t n = cwd ? strlen(cwd) : 0;
 
 	dataset_slip_hint(l->value, (size_t)(d - l->list->items), buf, size);
 	if (*buf)
@@ -204,15 +202,7 @@ static const char *get_hint(const struct looked *l, const struct dataset *d, cha
 	snprintf(buf, size, "%s",
 		 strchr(d->source, ' ') ? "; a comma separates two items, a blank belongs to one"
 					: "");
-	if (*buf || !d->name_given || !n || strncmp(d->source, cwd, n) || d->source[n] != '/')
-		return buf;
-	snprintf(buf, size, "%s=%s", d->name, d->source + n + 1);
-	if (strstr(l->value, buf))
-		snprintf(buf, size, "; if %s= is a part of the path, write ./%s=%s", d->name,
-			 d->name, d->source + n + 1);
-	else
-		buf[0] = '\0';
-	return buf;
+	return *buf || !cwd ? buf : dataset_name_hint(d, l->value, cwd, buf, size);
 }
 
 static const char *describe_fault(int errnum)
@@ -233,6 +223,7 @@ static const char *describe_fault(int errnum)
 static void describe(const char *path, size_t n_fault, int errnum, char *buf, size_t size)
 {
 	const char *text = errnum == EMEDIUMTYPE ? "neither a file nor a directory"
+			   : errnum == ENOLINK	 ? "a link to what is not there"
 						 : strerror(errnum);
 
 	if (n_fault < strlen(path))

@@ -63,6 +63,8 @@ static int source_check_look(const char *path, uint64_t *bytesp)
 {
 	struct stat st;
 
+	if (stat(path, &st) < 0 && errno == ENOENT && lstat(path, &st) == 0)
+		return ENOLINK; /* said as "a link to what is not there" */
 	if (stat(path, &st) < 0)
 		return errno;
 	if (S_ISREG(st.st_mode))

@@ -152,3 +152,20 @@ void dataset_env_name(const struct dataset *d, const char *prefix, char *buf, si
 	for (; n < size && buf[n]; n++)
 		buf[n] = strutil_upper(buf[n]);
 }
+
+char *dataset_name_hint(const struct dataset *d, const char *value, const char *cwd, char *buf,
+			size_t size)
+{
+	size_t n = strlen(cwd);
+
+	buf[0] = '\0';
+	if (!d->name_given || n == 0 || strncmp(d->source, cwd, n) || d->source[n] != '/')
+		return buf;
+	snprintf(buf, size, "%s=%s", d->name, d->source + n + 1);
+	if (strstr(value, buf))
+		snprintf(buf, size, "; if %s= is a part of the path, write ./%s=%s", d->name,
+			 d->name, d->source + n + 1);
+	else
+		buf[0] = '\0';
+	return buf;
+}

@@ -163,6 +163,11 @@ void dataset_take_literally(struct dataset *d);
  */
 char *dataset_slip_hint(const char *value, size_t index, char *buf, size_t size);
 
+/* The same for an item like "year=2020", which was given in cwd: who meant a file of that name has
+ * named a dataset. */
+char *dataset_name_hint(const struct dataset *d, const char *value, const char *cwd, char *buf,
+			size_t size);
+
 const char *dataset_method_to_string(enum dataset_method m);
 int dataset_method_from_string(const char *s, enum dataset_method *mp);
 const char *dataset_scheme_to_string(enum dataset_scheme s);

@@ -88,11 +88,16 @@ static int check_place(const char *path, struct error *err)
 {
 	_cleanup_(freep) char *above = strndup(path, (size_t)(path_base(path) - path));
 	struct stat st;
+	int r;
 
 	if (!above)
 		return error_set(err, ENOMEM, "out of memory");
-	if (stat(*above ? above : ".", &st) < 0)
-		return error_errno(err, errno, "look at %s", above);
+	if (stat(*above ? above : ".", &st) < 0) {
+		r = error_errno(err, errno, "look at %s", above);
+		return r == -ENOENT
+			       ? error_set_hint(err, r, "make that directory, or name another DEST")
+			       : r;
+	}
 	return st.st_mode & 02 && tier_name_is_open(st.st_mode)
 		       ? tier_dir_refuse(above, st.st_mode, err)
 		       : 0;

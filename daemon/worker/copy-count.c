@@ -158,7 +158,7 @@ static int count_member(struct counting *c, const struct source_member *m, struc
 	int fd;
 
 	if (stat(m->path, &st) < 0)
-		return error_errno(err, errno, "%s", m->path);
+		return source_refuse_missing(m->path, error_errno(err, errno, "%s", m->path), err);
 	if (S_ISREG(st.st_mode))
 		add_file(c, &st);
 	if (c->needs_print)

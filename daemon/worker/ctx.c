@@ -316,6 +316,17 @@ int ctx_get_tier_dir(struct ctx *ctx, const char *tier, char **pathp, struct err
 	return ctx_get_tier_dirs(ctx, tier, pathp, &shared, err);
 }
 
+/* A text that says what to do needs no other hint. */
+static int refuse_tier(const char *tier, const char *text, struct error *err)
+{
+	const char *hint = text ? strstr(text, "; ") : NULL;
+
+	if (!hint)
+		return error_set(err, ENODEV, "tier %s: %s", tier, text ? text : "not here");
+	error_set(err, ENODEV, "tier %s: %.*s", tier, (int)(hint - text), text);
+	return error_set_hint(err, -ENODEV, "%s", hint + 2);
+}
+
 int ctx_get_tier_dirs(struct ctx *ctx, const char *tier, char **pathp, char **sharedp,
 		      struct error *err)
 {
@@ -332,8 +343,7 @@ int ctx_get_tier_dirs(struct ctx *ctx, const char *tier, char **pathp, char **sh
 		return r;
 	path = kv_get_or_empty(answer, "path");
 	if (path[0] != '/')
-		return error_set(err, ENODEV, "tier %s: %s", tier,
-				 kv_get(answer, "text") ? kv_get(answer, "text") : "not here");
+		return refuse_tier(tier, kv_get(answer, "text"), err);
 	copy = strdup(path);
 	shared = strdup(kv_get_or_empty(answer, "shared"));
 	if (!copy || !shared)

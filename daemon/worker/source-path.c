@@ -127,10 +127,25 @@ static int open_checked(const struct source *src, const char *top, int dirfd, co
 	return 0;
 }
 
+int source_refuse_missing(const char *path, int r, struct error *err)
+{
+	char to[PATH_MAX] = "";
+
+	if (r == -ENOENT && readlink(path, to, sizeof(to) - 1) >= 0) {
+		error_set(err, ENOENT, "%s is a link to %s, which is not there", path, to);
+		error_set_hint(err, r,
+			       "get it (git annex get, for example), fix the link, or check that "
+			       "this node sees where it leads");
+	}
+	return r;
+}
+
 int source_open_path(const struct source *src, const char *path, int *fdp, struct stat *st,
 		     char **realp, struct error *err)
 {
-	return open_checked(src, NULL, AT_FDCWD, path, path, fdp, st, realp, err);
+	int r = open_checked(src, NULL, AT_FDCWD, path, path, fdp, st, realp, err);
+
+	return source_refuse_missing(path, r, err);
 }
 
 static int refuse_above(const char *path, struct error *err)

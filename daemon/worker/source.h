@@ -82,6 +82,10 @@ DEFINE_FREEP(struct source, source_close)
 int source_open_member(const struct source *src, size_t i, int *fdp, struct stat *st,
 		       struct error *err);
 
+/* r is what opening path has returned: for -ENOENT of a link, err gets where it leads. Returns
+ * r. */
+int source_refuse_missing(const char *path, int r, struct error *err);
+
 /*
  * For schemes: opens path as the user, links followed, and holds what it really is against the
  * rules. Regular files and directories alone; never waits for a FIFO or wakes a device. realp may

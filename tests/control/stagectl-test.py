@@ -1177,6 +1177,16 @@ class Running(unittest.TestCase):
         r = stagectl("explain", "--json", "x=/elsewhere/x", **where)
         self.assertEqual((r.returncode, json.loads(r.stdout)["datasets"]), (6, []))
 
+    def test_a_name_before_an_equals_sign_is_explained(self):
+        """sbatch said it. Here it was only said that the file is not there."""
+        for command in ("explain", "run"):
+            r = stagectl(command, *(["--stage-data=year=2020", "--", "true"] if command == "run" else ["year=2020"]),
+                         **self.variables())
+            self.assertNotEqual(r.returncode, 0)
+            self.assertIn("No such file or directory; if year= is a part of the path, write ./year=2020", r.stderr)
+        r = stagectl("run", "--stage-data=year=/nowhere/2020", "--", "true", **self.variables())
+        self.assertNotIn("is a part of the path", r.stderr)
+
     def test_an_item_is_explained_by_all_that_the_rules_ask(self):
         """Red when explain looks for a rule and does not ask what the rule says."""
         conf = f"{self.libexec}/rules.conf"

@@ -151,6 +151,7 @@ def test_bad_sources_are_named_with_cause_and_hint():
         open(f"{base}/{n}", "w").close()
     os.mkfifo(f"{base}/fifo")
     os.symlink("loop", f"{base}/loop")
+    os.symlink("gone/x", f"{base}/nothing")
     open(f"{base}/g[1]", "w").close()
     os.symlink("/etc", f"{base}/out")
     with open(f"{base}/list", "w") as f:
@@ -162,6 +163,10 @@ def test_bad_sources_are_named_with_cause_and_hint():
             ("below a file", f"{base}/file/x", f"{base}/file/x", {}, "Not a directory", "is a file"),
             ("fifo", f"{base}/fifo", f"{base}/fifo", {}, "is a FIFO", "name a file"),
             ("loop", f"{base}/loop", f"{base}/loop", {}, "levels of symbolic links", "fix the link"),
+            ("link to nothing", f"{base}/nothing", f"{base}/nothing", {}, "nothing is a link to gone/x, which is not there",
+             "git annex get"),
+            ("link to nothing in a set", f"{base}/noth*", f"{base}/nothing", {}, "nothing is a link to gone/x, which is not there",
+             "git annex get"),
             ("link out", f"{base}/out", f"{base}/out", dict(rulematch=f"{base}/**"),
              "which is /etc is outside", "list --site"),
             ("no file fits", f"{base}/*.tar", f"{base}/*.tar", {}, "no file fits", "ls on node n1"),
@@ -182,6 +187,18 @@ def test_bad_sources_are_named_with_cause_and_hint():
             except AssertionError as e:
                 raise AssertionError(f"{word}: {e}")
         check(word, path, text, cause, hint)
+    remove(base)
+
+
+def test_what_a_tier_lacks_has_one_hint():
+    """It ended with "; try again; if it stays, ask the site" too."""
+    base = scratch()
+    open(f"{base}/f", "w").close()
+    for text, last in (("look at /p/: No such file or directory; make that directory", "make that directory"),
+                       ("lost", "try again; if it stays, ask the site")):
+        with Worker(f"x={base}/f:ssd", answers={"tier": lambda m: dict(op="tierdir", text=text)}) as w:
+            told = w.error()["text"]
+        assert told.endswith(f"tier ssd: {text}" if last in text else f"tier ssd: {text}; {last}"), told
     remove(base)
 
 

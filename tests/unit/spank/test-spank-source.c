@@ -125,7 +125,7 @@ static void test_each_missing_source_is_reported(void **state)
 
 static void test_unreadable_and_odd_sources_are_reported(void **state)
 {
-	static const char *const names[] = { "fifo", "closed" };
+	static const char *const names[] = { "fifo", "link", "closed" };
 	struct seen seen;
 	char path[4096];
 	size_t index;
@@ -133,9 +133,12 @@ static void test_unreadable_and_odd_sources_are_reported(void **state)
 	make(state, "closed", 0000);
 	snprintf(path, sizeof(path), "%s/fifo", (char *)*state);
 	assert_int_equal(mkfifo(path, 0600), 0);
-	assert_int_equal(check(state, names, 2, 3000, &seen, &index), SOURCE_CHECK_OK);
+	snprintf(path, sizeof(path), "%s/link", (char *)*state);
+	assert_int_equal(symlink("nothing", path), 0);
+	assert_int_equal(check(state, names, 3, 3000, &seen, &index), SOURCE_CHECK_OK);
 	assert_int_equal(seen.errnum[0], EMEDIUMTYPE);
-	assert_int_equal(seen.n, geteuid() == 0 ? 1 : 2); /* root may read everything */
+	assert_int_equal(seen.errnum[1], ENOLINK);	  /* was said to be no file */
+	assert_int_equal(seen.n, geteuid() == 0 ? 2 : 3); /* root may read everything */
 }
 
 static void test_a_pattern_that_nothing_fits_is_reported(void **state)
