@@ -244,13 +244,20 @@ static int check_options(const struct planner *p, struct error *err)
 	return 0;
 }
 
+/* A pointer, or a page of the web that its address does not call one. */
+static bool is_hardly_meant(const struct facts *f, const char *source)
+{
+	return f->other && (!f->other->is_data ||
+			    (f->other->is_page && f->is_remote && !magic_names_page(source)));
+}
+
 /* Says how to open an archive that is staged as the file it is, and of what does not seem meant. */
 static void hint_at_extract(struct planner *p)
 {
 	const struct facts *f = p->facts;
 	char buf[64];
 
-	if (p->ds->method == DATASET_METHOD_AUTO && f->other && !f->other->is_data) {
+	if (p->ds->method == DATASET_METHOD_AUTO && is_hardly_meant(f, p->ds->source)) {
 		snprintf(p->plan->hint, sizeof(p->plan->hint), "staged as it is: it is %s; %s",
 			 f->other->what, f->other->fix);
 		plan_why(p, "%s", p->plan->hint);

@@ -85,6 +85,7 @@ OTHERS = [(b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 6
           (b"\x02\x21\x4c\x18\0\1\0\0" + bytes(256), "packed by lz4 in its legacy format", "lz4 -dc FILE | lz4"),
           (b"\xef\xbb\xbf\n <!DOCTYPE HTML>\n<html><body>Log in</body>", "a web page", "download the file again"),
           (b"<HTML><head>", "a web page", "download the file again"),
+          (b"<!-- frame -->\n<html>", "a web page", "download the file again"),
           (b"<?xml version='1.0'?><Error><Code>NoSuchKey</Code></Error>", "a text in XML", "download the file again"),
           (bytes(32769) + b"CD001\1\0" + bytes(2041), "an ISO 9660 image", "bsdtar -xf"),
           (gzip.compress(gzip.compress(TAR)), "compressed twice", "unpack it once")]

@@ -101,6 +101,20 @@ def test_an_archive_is_one_by_what_the_web_calls_it():
             assert w.ready()["kind"] == "dir"
 
 
+def test_a_page_in_place_of_a_file_is_warned_of():
+    """A server that wants a login, or a link to a data set's page. It was staged without a word."""
+    with Server() as s:
+        for page in (b"<!DOCTYPE html><html>log in</html>", b"\n<!-- frame -->\n<html>", b"<?xml version='1.0'?><Error/>"):
+            for name, warned in (("/model.bin", True), ("/record/1234?download=1", True), ("/x.html", False), ("/X.XML?a=.bin", False)):
+                with fetch(s.add(name.split("?")[0], page) + name[len(name.split("?")[0]):], s) as w:
+                    w.ready()
+                    assert content(w) == page
+                    assert any("as servers send it instead of a file" in t for t in w.warnings()) == warned, (name, w.warnings())
+        with fetch(s.add("/model.bin", page), s, "method=copy") as w:
+            w.ready()
+            assert w.warnings() == [], w.warnings()
+
+
 def test_a_file_comes_in_parts_over_several_connections():
     with Server() as s:
         url = s.add("/big.bin", BIG)

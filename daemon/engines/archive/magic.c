@@ -1,6 +1,7 @@
 #include "daemon/engines/archive/magic.h"
 
 #include <stdint.h>
+#include <stdio.h>
 #include <string.h>
 #include <strings.h>
 
@@ -185,15 +186,19 @@ static const struct {
 	{ "<!doctype html",
 	  true,
 	  { "a web page, as servers send it instead of a file that needs a login",
-	    "look into it, and download the file again", true } },
+	    "look into it, and download the file again", true, true } },
 	{ "<html",
 	  true,
 	  { "a web page, as servers send it instead of a file that needs a login",
-	    "look into it, and download the file again", true } },
+	    "look into it, and download the file again", true, true } },
+	{ "<!--",
+	  true,
+	  { "a web page, as servers send it instead of a file that needs a login",
+	    "look into it, and download the file again", true, true } },
 	{ "<?xml",
 	  true,
 	  { "a text in XML, as servers send it instead of a file",
-	    "look into it, and download the file again", true } },
+	    "look into it, and download the file again", true, true } },
 };
 
 const struct magic_other *magic_get_other(const void *data, size_t size)
@@ -222,6 +227,21 @@ static bool ends_with(const char *s, const char *end)
 	size_t n = strlen(s), m = strlen(end);
 
 	return n > m && !strcasecmp(s + n - m, end);
+}
+
+bool magic_names_page(const char *url)
+{
+	static const char *const ends[] = { ".html", ".htm", ".xhtml", ".xml", ".svg" };
+	char path[256];
+	int n = (int)strcspn(url, "?#"),
+	    from = n < (int)sizeof(path) ? 0 : n - (int)sizeof(path) + 1;
+
+	snprintf(path, sizeof(path), "%.*s", n - from, url + from);
+	for (size_t i = 0; i < sizeof(ends) / sizeof(ends[0]); i++) {
+		if (ends_with(path, ends[i]))
+			return true;
+	}
+	return false;
 }
 
 enum facts_format magic_get_promise(const char *name)

@@ -33,16 +33,21 @@ struct magic_other {
 	const char *fix;
 	bool is_data; /* a file that may be meant as it is, so nobody is warned where it is copied
 		       */
+	bool is_page; /* of the web: there, it is meant where the address says so */
 };
 
 /* NULL: nothing of the kind. Static. */
 const struct magic_other *magic_get_other(const void *data, size_t size);
-/* What is compressed once more inside of its compression. */
+
 /* The same of a file that begins with zeros, by its first MAGIC_ZEROS_SIZE bytes. */
 #define MAGIC_ZEROS_SIZE (64 << 10)
 const struct magic_other *magic_get_other_after_zeros(const void *data, size_t size);
 
+/* What is compressed once more inside of its compression. */
 extern const struct magic_other magic_compressed_twice;
+
+/* Is a page of the web, or a text in XML, meant by that address? */
+bool magic_names_page(const char *url);
 
 /* Do people mean an archive by content of that format under a name that promises that? Many formats
  * of files are zips or tars inside: "x.pt", "x.npz", "x.docx", "x.nemo". */
