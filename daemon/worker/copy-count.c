@@ -258,6 +258,16 @@ static int take_share(struct counting *c, struct facts *facts, struct error *err
 	return 0;
 }
 
+/* A pattern that fits nothing is a mistake, as it is for an archive. */
+static int check_selected(const struct counting *c, struct error *err)
+{
+	if (c->src->kind != SOURCE_DIR || c->ctx->ds->n_include == 0 || atomic_load(&c->cut) ||
+	    atomic_load(&c->files) > 0)
+		return 0;
+	error_set(err, ENOENT, "%s: nothing in the directory fits what was selected", c->src->path);
+	return error_set_hint(err, -ENOENT, "compare subdir=, include= and exclude= with find DIR");
+}
+
 /* A kept copy, and one that nodes share, is found by a fingerprint of the tree. */
 static bool needs_fingerprint(const struct ctx *ctx)
 {
@@ -288,6 +298,8 @@ int copy_count(struct ctx *ctx, struct source *src, struct facts *facts, struct 
 		walk_set_keeping(c.walk, src->kept);
 	if (r == 0)
 		r = count_source(&c, err);
+	if (r == 0)
+		r = check_selected(&c, err);
 	facts->bytes = atomic_load(&c.bytes);
 	facts->n_files = atomic_load(&c.files);
 	facts->copy_bytes = atomic_load(&c.charge) + COUNT_PAGE * atomic_load(&c.dirs);

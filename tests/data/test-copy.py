@@ -125,6 +125,14 @@ def test_include_and_exclude():
     assert staged("include=train/*")[0] == ["train/a.jpg", "train/b.png", "train/deep/c.jpg"]
     assert staged("include=*.jpg+exclude=train/deep")[0] == ["f.jpg", "train/a.jpg", "val/d.jpg"]
     assert staged("subdir=train")[0] == ["a.jpg", "b.png", "deep/c.jpg"]
+    # the copy was ready, and empty
+    for options in ("include=*.jpeg", "include=jpg", "include=*.jpg+exclude=*.j*", "subdir=val+include=*.png"):
+        for mode in ("stage", "plan"):
+            with Worker(f"x={src}::{options}", mode=mode) as w:
+                text = w.run_until("ready", "error")["text"]
+                assert "nothing in the directory fits what was selected; compare subdir=, include=" in text, text
+    os.makedirs(f"{src}/empty")
+    assert staged("subdir=empty") == ([], [])
     remove(src)
 
 
