@@ -265,6 +265,8 @@ int expand_list(const char *data, size_t size, const char *dir, struct names *ou
 		error_set(err, EINVAL, "the list is not a text of paths");
 		return error_set_hint(err, -EINVAL, "write a path a line, or leave the @@ out");
 	}
+	if (size >= 3 && !memcmp(data, "\xef\xbb\xbf", 3)) /* of an editor of Windows, like \r */
+		data += 3;
 	for (; data < end && r == 0; data = next) {
 		const char *nl = memchr(data, '\n', (size_t)(end - data));
 

@@ -155,10 +155,16 @@ struct member_work {
 static int count_member(struct counting *c, const struct source_member *m, struct error *err)
 {
 	struct stat st;
-	int fd;
+	int fd, r;
 
-	if (stat(m->path, &st) < 0)
-		return source_refuse_missing(m->path, error_errno(err, errno, "%s", m->path), err);
+	if (stat(m->path, &st) < 0) {
+		r = source_refuse_missing(m->path, error_errno(err, errno, "%s", m->path), err);
+		if (r == -ENOENT && c->ctx->ds->scheme == DATASET_SCHEME_LIST)
+			error_set_hint(err, r,
+				       "check the list: a line is a path without ~, variables, "
+				       "patterns, quotes, comments, or blanks around it");
+		return r;
+	}
 	if (S_ISREG(st.st_mode))
 		add_file(c, &st);
 	if (c->needs_print)

@@ -156,6 +156,8 @@ def test_bad_sources_are_named_with_cause_and_hint():
     os.symlink("/etc", f"{base}/out")
     with open(f"{base}/list", "w") as f:
         f.write("")
+    with open(f"{base}/tilde", "w") as f:
+        f.write("~/x\n")
     with open(f"{base}/urls", "w") as f:
         f.write("https://h/x\n")
     for word, item, path, task, cause, hint in (
@@ -175,6 +177,7 @@ def test_bad_sources_are_named_with_cause_and_hint():
             ("twins", f"{base}/d/*/x", f"{base}/d/a/x", {}, "the same name", "two items"),
             ("empty list", f"@@{base}/list", f"{base}/list", {}, "is empty", "a path a line"),
             ("urls", f"@@{base}/urls", f"{base}/urls", {}, "is a URL", "items of their own"),
+            ("not expanded", f"@@{base}/tilde", f"{base}/~/x", {}, "No such file", "a line is a path without ~"),
             ("subdir", f"{base}/d::subdir=nosuch", f"{base}/d/nosuch", {}, "No such file", "name"),
             ("even", f"{base}/d/*::shard=node-even", f"{base}/d/*", dict(nodes=9), "fewer than 9",
              "fewer nodes"),

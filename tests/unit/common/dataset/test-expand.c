@@ -105,6 +105,8 @@ static void test_lists(void **state)
 	} cases[] = {
 		{ "a\nb\n", "/d/a /d/b", 0 },
 		{ "a\r\n\r\n\n/abs/b", "/d/a /abs/b", 0 },
+		{ "\xef\xbb\xbf/abs/a\nb\n", "/abs/a /d/b", 0 },
+		{ "\xef\xbb\xbf", "", 0 },
 		{ "", "", 0 },
 		{ "has blank \n#no comment\n", "/d/has blank  /d/#no comment", 0 },
 		{ "https://h/x\n", "", -EINVAL },
