@@ -118,7 +118,7 @@ static int check_value(const char *value, struct error *err)
 		return dataset_refuse(
 			err,
 			"item \"%s\": byte %zu (0x%02x) is a control byte or no UTF-8; "
-			"remove it",
+			"remove it, or name a link to the file (ln -s) if its name has it",
 			shown, bad - (size_t)(piece.text - value) + 1, (unsigned char)value[bad]);
 	}
 	if (!*value)

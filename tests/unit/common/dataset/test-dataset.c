@@ -226,6 +226,7 @@ static const struct {
 	{ "/p/a\nb", "/p/a\\x0ab", "remove it" },
 	{ "/p/ok,/p/\x1b[31m", "\"/p/\\x1b[31m\"", "byte 4 (0x1b)" },
 	{ "/p/\xff", "\\xff", "UTF-8" },
+	{ "/p/\xe9.tar", "\\xe9", "name a link to the file" },
 	{ "/p/\xc0\xaf", "\\xc0\\xaf", "UTF-8" },                    /* overlong */
 	{ "/p/\xe2\x80\xae" "rat", "\\xe2", "remove it" },        /* right-to-left override */
 	{ "/p/\x7f", "\\x7f", "remove it" },
