@@ -21,7 +21,6 @@
 #include "client/submit-copy.h"
 #include "client/break-even.h"
 #include "common/config/conf.h"
-#include "common/policy/admit.h"
 #include "common/protocol/proto.h"
 #include "common/util/error.h"
 #include "common/util/memory.h"
@@ -206,29 +205,6 @@ static int explain_names(struct explain *e, char *const *names, size_t n_names, 
 	return STAGE_EXIT_OK;
 }
 
-/* What becomes of keep=, in the place that was chosen. */
-static void get_keep(const struct explain *e, const struct dataset *d, const struct kv *facts,
-		     char *buf, size_t size)
-{
-	const char *tier = kv_get_or_empty(facts, "tier"), *why;
-	const struct conf_tier *t = e->conf ? conf_get_tier(e->conf, tier) : NULL;
-	char time[PARSE_DURATION_TEXT];
-	uint64_t keep_ms;
-
-	buf[0] = '\0';
-	if (!d->keep_ms || !e->conf || (!t && *tier == '/'))
-		return;
-	why = admit_refuse_keep(t, d);
-	if (why) {
-		snprintf(buf, size, "no: %s", why);
-		return;
-	}
-	keep_ms = d->keep_ms < t->max_keep_ms ? d->keep_ms : t->max_keep_ms;
-	snprintf(buf, size, "for %s after the last job that used it%s",
-		 duration_to_string(keep_ms, time),
-		 keep_ms < d->keep_ms ? ": the site's MaxKeep=" : "");
-}
-
 static void answer_json(struct explain *e, const struct dataset *d, const struct plan_answer *a,
 			const struct moved *m)
 {
@@ -249,7 +225,7 @@ static void answer_json(struct explain *e, const struct dataset *d, const struct
 	for (size_t i = 0; f && i < ARRAY_SIZE(texts); i++)
 		json_put_text(j, texts[i], kv_get_or_empty(f, texts[i]));
 	if (f && !a->code) {
-		get_keep(e, d, f, keep, sizeof(keep));
+		plan_get_keep(e->conf, d, f, keep, sizeof(keep));
 		json_put_text(j, "keep", keep);
 	}
 	if (f) {
@@ -304,7 +280,7 @@ static void explain_answer(struct explain *e, const struct dataset *d, const str
 		print_lines("why", kv_get_or_empty(f, "why"));
 	}
 	if (f && !a->code) {
-		get_keep(e, d, f, keep, sizeof(keep));
+		plan_get_keep(e->conf, d, f, keep, sizeof(keep));
 		print_field("keep", "%s", keep);
 	}
 	print_lines("refused", a->text);

@@ -29,6 +29,7 @@
 #include "common/protocol/proto.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/parse.h"
 #include "common/util/path.h"
 
 void plan_answer_deinit(struct plan_answer *a)
@@ -242,4 +243,26 @@ int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request
 	a->max_rate = admitted.max_rate;
 	keys_fd = get_keys_fd(d);
 	return ask_worker(a, task, keys_fd, request->timeout_ms, err);
+}
+
+void plan_get_keep(const struct conf *conf, const struct dataset *d, const struct kv *facts,
+		   char *buf, size_t size)
+{
+	const char *tier = kv_get_or_empty(facts, "tier"), *why;
+	const struct conf_tier *t = conf ? conf_get_tier(conf, tier) : NULL;
+	char time[PARSE_DURATION_TEXT];
+	uint64_t keep_ms;
+
+	buf[0] = '\0';
+	if (!d->keep_ms || !conf || (!t && *tier == '/'))
+		return;
+	why = admit_refuse_keep(t, d);
+	if (why) {
+		snprintf(buf, size, "no: %s", why);
+		return;
+	}
+	keep_ms = d->keep_ms < t->max_keep_ms ? d->keep_ms : t->max_keep_ms;
+	snprintf(buf, size, "for %s after the last job that used it%s",
+		 duration_to_string(keep_ms, time),
+		 keep_ms < d->keep_ms ? ": the site's MaxKeep=" : "");
 }

@@ -10,6 +10,7 @@
 #include "common/util/cleanup.h"
 
 struct conf_source;
+struct conf;
 struct dataset;
 struct error;
 
@@ -41,3 +42,8 @@ int plan_ask(struct plan_answer *a, struct dataset *d, const struct plan_request
 /* What would be faster, as lines of text; "" if nothing is known that would be. facts: as above;
  * source: for the examples in it. */
 void plan_get_advice(const struct kv *facts, const char *source, char *buf, size_t size);
+
+/* What becomes of keep= in the place that was chosen: how long the dataset is kept, or why it is
+ * not; "" where it was not asked for. */
+void plan_get_keep(const struct conf *conf, const struct dataset *d, const struct kv *facts,
+		   char *buf, size_t size);
