@@ -87,7 +87,7 @@ static int write_index(int fd, int archive, const struct stat *st, struct archiv
 	if (r == 0)
 		r = tar_scan(x, &scan, err);
 	if (r == 0)
-		r = archive_index_finish(x, err);
+		r = archive_index_finish(x, NULL, err);
 	if (r == 0)
 		r = index_writer_finish(w, err);
 	if (r < 0)

@@ -22,35 +22,15 @@
 #define OPEN_READERS 24
 #define OPEN_MAX_READERS 32
 
-static bool open_is_cancelled(void *arg)
-{
-	return ctx_is_cancelled(arg);
-}
-
-/* A slow file system gives a header in a millisecond, and stalls only if none comes. */
-static void open_has_read(void *arg)
-{
-	ctx_add_progress(arg, 0, 1);
-}
-
-/* Asked before each member. */
-static bool open_zip_is_cancelled(void *arg)
-{
-	open_has_read(arg);
-	return open_is_cancelled(arg);
-}
-
 static int open_tar(struct ctx *ctx, int fd, uint64_t size, struct archive_index *x,
 		    const char **odd_endp, struct error *err)
 {
 	const struct tar_scan scan = {
 		.fd = fd,
 		.size = size,
-		.is_cancelled = open_is_cancelled,
-		.has_read = open_has_read,
+		.io = &ctx->io,
 		.n_readers = (unsigned)stage_io_get_most(ctx->policy.max_readers, OPEN_READERS,
 							 OPEN_MAX_READERS),
-		.arg = ctx,
 		.odd_end = ctx->ds->verify == DATASET_VERIFY_NONE ? odd_endp : NULL,
 	};
 
@@ -63,8 +43,7 @@ static int open_zip(struct ctx *ctx, int fd, uint64_t size, struct archive_index
 	const struct zip_scan scan = {
 		.fd = fd,
 		.size = size,
-		.is_cancelled = open_zip_is_cancelled,
-		.arg = ctx,
+		.io = &ctx->io,
 	};
 
 	return zip_scan(x, &scan, err);
@@ -80,7 +59,7 @@ static int open_scan(struct ctx *ctx, const struct source *src, int fd, enum fac
 	r = format == FORMAT_ZIP ? open_zip(ctx, fd, size, x, err)
 				 : open_tar(ctx, fd, size, x, odd_endp, err);
 	if (r == 0)
-		r = archive_index_finish(x, err);
+		r = archive_index_finish(x, &ctx->io, err);
 	if (r < 0 && ctx_is_cancelled(ctx))
 		return ctx_check(ctx, err);
 	return r < 0 ? hint_archive(src, format, r, err) : 0;
@@ -119,27 +98,30 @@ static int open_index_file(struct ctx *ctx, const struct source *src)
 	return -1;
 }
 
-/* 1: *xp is the archive's index, from the file beside it; 0: there is none that can be used. */
+/* 1: *xp is the archive's index, from the file beside it; 0: there is none that can be used;
+ * -ECANCELED. */
 static int open_by_file(struct ctx *ctx, const struct source *src, int fd, const struct stat *st,
-			struct archive_index **xp)
+			struct archive_index **xp, struct error *err)
 {
 	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
 	_cleanup_(fd_closep) int file = open_index_file(ctx, src);
-	struct error err = ERROR_INIT;
+	struct error why = ERROR_INIT;
 	int r;
 
 	if (file < 0)
 		return 0;
-	r = archive_index_new(&x, st->st_mtim.tv_sec, &err);
+	r = archive_index_new(&x, st->st_mtim.tv_sec, &why);
 	if (r == 0)
-		r = index_file_load(x, file, fd, st, &err);
+		r = index_file_load(x, &ctx->io, file, fd, st, &why);
 	if (r == 0)
-		r = archive_index_finish(x, &err);
+		r = archive_index_finish(x, &ctx->io, &why);
+	if (r < 0 && ctx_is_cancelled(ctx))
+		return ctx_check(ctx, err);
 	if (r < 0) {
 		stage_io_warn(&ctx->io,
 			      "the index %s" INDEX_FILE_SUFFIX " is not used: %s; make it again "
 			      "(stagectl index)",
-			      src->real, err.text);
+			      src->real, why.text);
 		return 0;
 	}
 	*xp = steal_ptr(x);
@@ -195,9 +177,9 @@ int archive_open(struct ctx *ctx, const struct source *src, int fd, enum facts_f
 		return error_errno(err, errno, "look at the archive");
 	data_rlimit_set(ctx->policy.threads);
 	by_file = format == FORMAT_TAR && ctx->ds->verify != DATASET_VERIFY_SHA256
-			  ? open_by_file(ctx, src, fd, st, &x)
+			  ? open_by_file(ctx, src, fd, st, &x, err)
 			  : 0;
-	r = by_file ? 0 : open_by_scan(ctx, src, fd, format, st, &x, &odd_end, err);
+	r = by_file ? by_file : open_by_scan(ctx, src, fd, format, st, &x, &odd_end, err);
 	if (r < 0)
 		return r;
 	archive_index_get_counts(x, &counts);

@@ -198,6 +198,14 @@ static int find_what_is_wrong(const struct source *src, uint64_t size, struct er
 	return -EBADMSG;
 }
 
+/* A walk over a large zip takes minutes, and the one that makes the index of a mount is another. */
+static bool is_guess_enough(const struct ctx *ctx, const struct source *src)
+{
+	bool is_for_index = ctx->ds->method == DATASET_METHOD_MOUNT && !ctx->plan_only;
+
+	return src->is_remote || is_for_index; /* remote: its list stands at the end */
+}
+
 /* The central directory says it all. */
 static int probe_zip(const struct ctx *ctx, const struct source *src, struct facts *facts,
 		     struct error *err)
@@ -206,9 +214,9 @@ static int probe_zip(const struct ctx *ctx, const struct source *src, struct fac
 	struct member m;
 	int r;
 
-	if (src->is_remote) /* its list stands at the end: a guess is enough */
+	if (is_guess_enough(ctx, src))
 		facts->extract_bytes = ZIP_RATIO * facts->bytes;
-	if (src->is_remote || !decode_is_available())
+	if (is_guess_enough(ctx, src) || !decode_is_available())
 		return 0;
 	r = decode_open_zip_file(&d, NULL, src->fd, err);
 	facts->extract_bytes = facts->extract_files = 0;

@@ -86,11 +86,11 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	if (fd < 0)
 		return 0;
 	FUZZ_CHECK(archive_index_new(&x, 0, &err) == 0);
-	r = index_file_load(x, fd, get_archive(), &archive_stat, &err);
+	r = index_file_load(x, NULL, fd, get_archive(), &archive_stat, &err);
 	fuzz_check_error(r, &err);
 	if (r < 0)
 		return 0;
-	FUZZ_CHECK(archive_index_finish(x, &err) == 0);
+	FUZZ_CHECK(archive_index_finish(x, NULL, &err) == 0);
 	archive_index_get_counts(x, &counts);
 	for (uint64_t i = 0; i < counts.n_records; i++)
 		check_entry(x, i, counts.n_records);

@@ -140,7 +140,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	FUZZ_CHECK(archive_index_new(&x, 0, &err) == 0);
 	r = zip_scan(x, &scan, &err);
 	fuzz_check_error(r, &err);
-	if (r < 0 || archive_index_finish(x, &err) < 0)
+	if (r < 0 || archive_index_finish(x, NULL, &err) < 0)
 		return 0;
 	FUZZ_CHECK(archive_volume_new(&v, x, scan.fd, &st, CACHE) == 0);
 	steal_ptr(x);

@@ -409,9 +409,9 @@ int archive_index_add(struct archive_index *x, const struct member *m, uint64_t 
 
 /* ---- the end ---- */
 
-int archive_index_finish(struct archive_index *x, struct error *err)
+int archive_index_finish(struct archive_index *x, struct stage_io *io, struct error *err)
 {
-	int r = archive_sort(&x->records, x->n, x->next, x->texts, err);
+	int r = archive_sort(x->records, x->n, x->next, x->texts, io, err);
 
 	if (r == 0)
 		r = archive_sort_count(x->records, x->n, x->n_numbers, &x->counts, err);

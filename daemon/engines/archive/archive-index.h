@@ -22,6 +22,7 @@
 
 struct archive_index;
 struct error;
+struct stage_io;
 
 #define ARCHIVE_INDEX_ROOT 0u
 #define ARCHIVE_INDEX_NONE UINT32_MAX
@@ -68,8 +69,8 @@ DEFINE_FREEP(struct archive_index, archive_index_free)
 /* start: where the member's data begins in the archive. After a failure x can only be freed. */
 int archive_index_add(struct archive_index *x, const struct member *m, uint64_t start,
 		      struct error *err);
-/* All members are added. Before that nothing below may be called. */
-int archive_index_finish(struct archive_index *x, struct error *err);
+/* All members are added. Before that nothing below may be called. io (NULL: none) may cancel it. */
+int archive_index_finish(struct archive_index *x, struct stage_io *io, struct error *err);
 
 void archive_index_get_counts(const struct archive_index *x, struct archive_counts *counts);
 /* NULL: there is no such entry. */

@@ -9,11 +9,12 @@
 struct archive_counts;
 struct archive_record;
 struct error;
+struct stage_io;
 
-/* Entries in their order, in a new array; the old one is freed. places has room for n, and becomes
- * where each old entry is now. 0 or -ENOMEM. */
-int archive_sort(struct archive_record **recordsp, uint32_t n, uint32_t *places, const char *texts,
-		 struct error *err);
+/* Entries in their order, in place. places has room for n. io (NULL: none) may cancel it: after
+ * -ECANCELED the records can only be freed. */
+int archive_sort(struct archive_record *records, uint32_t n, uint32_t *places, const char *texts,
+		 struct stage_io *io, struct error *err);
 
 /* Sets ranges of directories and numbers of links of n sorted entries, whose own numbers are
  * n_numbers at most. counts gets all but what is counted while members are added, and the memory.

@@ -14,6 +14,7 @@
 #include "common/util/fnv.h"
 #include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/archive/untar-header.h"
+#include "daemon/engines/copy/stage-io.h"
 
 #define INDEX_MAGIC "stgidx1\n"
 #define NS_PER_SECOND 1000000000
@@ -164,8 +165,10 @@ int index_writer_finish(struct index_writer *w, struct error *err)
 /* ---- read ---- */
 
 struct loader {
+	struct stage_io *io;
 	int fd, archive;
 	const struct stat *st; /* of the archive */
+	uint64_t told;	       /* so much of the archive is progress */
 	struct archive_index *index;
 	struct file_head head;
 	uint64_t at; /* of what comes after buf */
@@ -210,12 +213,26 @@ static int load_head(struct loader *l, struct error *err)
 	return 0;
 }
 
+/* n_left counts what is in buf as well. */
+static void tell(struct loader *l)
+{
+	uint64_t left = l->n_left > l->n ? l->n_left - l->n : 0; /* it may have grown */
+	uint64_t done = l->head.bytes - left, size = (uint64_t)l->st->st_size;
+	uint64_t to = (uint64_t)((__uint128_t)size * done / l->head.bytes);
+
+	stage_io_add_unread(l->io, to - l->told, 0);
+	l->told = to;
+}
+
 /* More bytes, behind those that are there. */
 static int fill(struct loader *l, struct error *err)
 {
 	size_t want = sizeof(l->buf) - l->n;
+	int r = stage_io_check(l->io, err);
 	ssize_t n;
 
+	if (r < 0)
+		return r;
 	memmove(l->buf, l->buf + l->from, l->n);
 	l->from = 0;
 	do
@@ -225,6 +242,7 @@ static int fill(struct loader *l, struct error *err)
 		return error_errno(err, errno, "read it");
 	l->at += (uint64_t)n;
 	l->n += (size_t)n;
+	tell(l);
 	return n > 0 ? 0 : refuse_damaged(err);
 }
 
@@ -340,20 +358,23 @@ static int load_members(struct loader *l, struct error *err)
 		}
 		if (r == 0)
 			r = archive_index_add(l->index, &m, start, err);
+		if (r == 0)
+			stage_io_add_unread(l->io, 0, m.type != MEMBER_DIR);
 	}
 	if (r == 0 && (l->n_left > 0 || l->sum != le64toh(l->head.sum)))
 		r = refuse_damaged(err);
 	return r;
 }
 
-int index_file_load(struct archive_index *x, int fd, int archive, const struct stat *st,
-		    struct error *err)
+int index_file_load(struct archive_index *x, struct stage_io *io, int fd, int archive,
+		    const struct stat *st, struct error *err)
 {
 	_cleanup_(freep) struct loader *l = calloc(1, sizeof(*l));
 	int r;
 
 	if (!l)
 		return error_set(err, ENOMEM, "no memory to read it");
+	l->io = io;
 	l->fd = fd;
 	l->archive = archive;
 	l->st = st;

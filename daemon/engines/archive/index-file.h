@@ -23,6 +23,7 @@ struct archive_index;
 struct error;
 struct index_writer;
 struct member;
+struct stage_io;
 
 #define INDEX_FILE_SUFFIX ".stage-index"
 
@@ -39,9 +40,10 @@ int index_writer_finish(struct index_writer *w, struct error *err);
 
 /*
  * Adds the members that the file open as fd has; the caller finishes x. archive, st: of which they
- * have to be; some of its headers are compared. -ESTALE: they are of another archive, or of one
- * that has changed; -EBADMSG: it is no index, or damaged; and what archive_index_add() says. After
- * a failure x can only be freed.
+ * have to be; some of its headers are compared. io may be NULL; progress is members, and that part
+ * of the archive that equals the part of fd that was read. -ESTALE: they are of another archive, or
+ * of one that has changed; -EBADMSG: it is no index, or damaged; -ECANCELED; and what
+ * archive_index_add() says. After a failure x can only be freed.
  */
-int index_file_load(struct archive_index *x, int fd, int archive, const struct stat *st,
-		    struct error *err);
+int index_file_load(struct archive_index *x, struct stage_io *io, int fd, int archive,
+		    const struct stat *st, struct error *err);

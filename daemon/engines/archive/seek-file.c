@@ -44,7 +44,7 @@ int seek_file_new(struct seek_file **fp, struct stage_io *io, int fd, struct err
 	f->fd = fd;
 	f->size = (uint64_t)st.st_size;
 	f->piece = SEEK_FILE_PIECE;
-	r = zip_names_new(&f->names, fd, &f->size, err);
+	r = zip_names_new(&f->names, io, fd, &f->size, err);
 	if (r < 0)
 		return r;
 	f->uncounted = (uint64_t)st.st_size;

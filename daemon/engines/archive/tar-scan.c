@@ -23,6 +23,7 @@
 #include "daemon/engines/archive/tar-ahead.h"
 #include "daemon/engines/archive/untar-header.h"
 #include "daemon/engines/archive/untar-reader.h"
+#include "daemon/engines/copy/stage-io.h"
 
 enum {
 	SCAN_MIN_PIECE = 4096,
@@ -40,11 +41,12 @@ enum {
 struct scanner {
 	const struct tar_scan *scan;
 	uint64_t at;		 /* of what comes next */
+	uint64_t told;		 /* so much of the file is progress */
+	uint64_t n_ahead;	 /* reads of the threads that are progress */
 	uint64_t left;		 /* bytes from there that are not needed */
 	size_t size;		 /* of the next piece */
 	struct tar_ahead *ahead; /* NULL: not, or not yet */
 	bool tried;		 /* … and not again */
-	uint64_t n_ahead;	 /* reads of it that were told */
 	uint64_t n_reads;	 /* by the walk */
 	unsigned n_slow;	 /* of those that were timed last, in a row */
 	uint64_t mean;		 /* bytes from one header to the next, lately */
@@ -58,13 +60,29 @@ static void scan_leave(void *arg, uint64_t n, bool needed)
 	((struct scanner *)arg)->left = n;
 }
 
+static void tell(struct scanner *s, uint64_t to)
+{
+	if (to > s->scan->size)
+		to = s->scan->size;
+	if (to <= s->told)
+		return;
+	stage_io_add_unread(s->scan->io, to - s->told, 0);
+	s->told = to;
+}
+
+static void go_on(struct scanner *s, uint64_t n)
+{
+	s->at += n;
+	tell(s, s->at);
+}
+
 /* Not more than there is: a member whose size lies ends where the file does. */
 static int pass_over(struct scanner *s, struct piece *p)
 {
 	uint64_t n = s->scan->size - s->at < s->left ? s->scan->size - s->at : s->left;
 
 	*p = (struct piece){ .size = n };
-	s->at += n;
+	go_on(s, n);
 	s->left = 0;
 	s->size = SCAN_MIN_PIECE;
 	return n > 0;
@@ -76,19 +94,6 @@ static uint64_t get_ns(void)
 
 	clock_gettime(CLOCK_MONOTONIC, &t);
 	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
-}
-
-static void tell_read(const struct scanner *s)
-{
-	if (s->scan->has_read)
-		s->scan->has_read(s->scan->arg);
-}
-
-static int check_cancelled(const struct scanner *s, struct error *err)
-{
-	if (s->scan->is_cancelled && s->scan->is_cancelled(s->scan->arg))
-		return error_set(err, ECANCELED, "cancelled");
-	return 0;
 }
 
 /* The walk's own. */
@@ -108,9 +113,8 @@ static int read_piece(struct scanner *s, struct piece *p, struct error *err)
 		return error_errno(err, errno, "read the archive");
 	if (is_timed)
 		s->n_slow = get_ns() - begin >= SCAN_SLOW_NS ? s->n_slow + 1 : 0;
-	tell_read(s);
 	*p = (struct piece){ .data = s->buf, .size = (size_t)n };
-	s->at += (uint64_t)n;
+	go_on(s, (uint64_t)n);
 	if (s->size < SCAN_MAX_PIECE)
 		s->size *= 2;
 	return n > 0;
@@ -135,13 +139,13 @@ static void start_ahead(struct scanner *s)
 	s->ahead = tar_ahead_new(&options, s->at, s->mean);
 }
 
-/* Threads that hang bring nothing, which is no progress. */
+/* The walk waits for threads, which may read for a long time: each read brings a header. Threads
+ * that hang bring nothing, which is no progress. */
 static void tell_reads_ahead(struct scanner *s)
 {
 	uint64_t n = tar_ahead_count_reads(s->ahead);
 
-	if (n != s->n_ahead)
-		tell_read(s);
+	tell(s, s->told + (n - s->n_ahead) * UNTAR_BLOCK);
 	s->n_ahead = n;
 }
 
@@ -154,18 +158,19 @@ static int take_ahead(struct scanner *s, struct piece *p, struct error *err)
 
 	if (!s->ahead)
 		return 0;
-	while (n == -EAGAIN && r == 0) {
+	while (r == 0) {
 		n = tar_ahead_get(s->ahead, s->at, s->mean, &data);
+		if (n != -EAGAIN)
+			break;
 		tell_reads_ahead(s);
-		if (n == -EAGAIN)
-			r = check_cancelled(s, err);
+		r = stage_io_check(s->scan->io, err);
 	}
 	if (n == 0 && tar_ahead_is_useless(s->ahead))
 		tar_ahead_free(steal_ptr(s->ahead));
 	if (n <= 0)
 		return r;
 	*p = (struct piece){ .data = data, .size = (size_t)n };
-	s->at += (uint64_t)n;
+	go_on(s, (uint64_t)n);
 	s->size = SCAN_MIN_PIECE;
 	return 1;
 }
@@ -173,7 +178,7 @@ static int take_ahead(struct scanner *s, struct piece *p, struct error *err)
 static int scan_next(void *arg, struct piece *p, struct error *err)
 {
 	struct scanner *s = arg;
-	int r = check_cancelled(s, err);
+	int r = stage_io_check(s->scan->io, err);
 
 	if (r < 0)
 		return r;
@@ -213,6 +218,7 @@ static int add_member(struct scanner *s, struct archive_index *x, struct untar_r
 	memcpy(s->last, m->path, n);
 	s->last[n] = '\0';
 	note_distance(s, m);
+	stage_io_add_unread(s->scan->io, 0, m->type != MEMBER_DIR);
 	r = archive_index_add(x, m, start, err);
 	if (r == 0 && s->scan->has_member)
 		r = s->scan->has_member(s->scan->arg, m, start, err);

@@ -9,12 +9,12 @@
 struct archive_index;
 struct error;
 struct member;
+struct stage_io;
 
 struct tar_scan {
 	int fd;
-	uint64_t size;			 /* of the file */
-	bool (*is_cancelled)(void *arg); /* asked before each read; may be NULL, as the next */
-	void (*has_read)(void *arg);	 /* told when bytes came, not for each read */
+	uint64_t size;	     /* of the file */
+	struct stage_io *io; /* may be NULL. Progress is how far the walk has come, and members */
 	/* Each member that was added. NULL: nobody wants them. */
 	int (*has_member)(void *arg, const struct member *m, uint64_t start, struct error *err);
 	void *arg;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/util/error.h"
+#include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/archive/zip-text.h"
 
 #define TAIL_SIZE (128u << 10)
@@ -48,6 +49,7 @@ struct list {
 };
 
 struct reader {
+	struct stage_io *io;
 	int fd;
 	int error;     /* 0, or -errno of the first that failed */
 	uint64_t from; /* of what is in buf */
@@ -165,6 +167,10 @@ static bool find_list(struct reader *r, uint64_t size, struct list *l)
 static const unsigned char *look_at(struct reader *r, uint64_t offset, size_t n)
 {
 	if (offset < r->from || offset + n > r->from + r->n) {
+		if (stage_io_is_cancelled(r->io)) {
+			r->error = -ECANCELED;
+			return NULL;
+		}
 		r->n = read_some(r, r->buf, BUFFER_SIZE, offset);
 		r->from = offset;
 	}
@@ -338,11 +344,12 @@ static void settle(struct zip_names *z)
 		qsort(z->v, z->n, sizeof(*z->v), compare);
 }
 
-int zip_names_new(struct zip_names **zp, int fd, uint64_t *sizep, struct error *err)
+int zip_names_new(struct zip_names **zp, struct stage_io *io, int fd, uint64_t *sizep,
+		  struct error *err)
 {
 	_cleanup_(zip_names_freep) struct zip_names *z = calloc(1, sizeof(*z));
 	_cleanup_(freep) unsigned char *buf = malloc(BUFFER_SIZE);
-	struct reader reader = { .fd = fd, .buf = buf };
+	struct reader reader = { .io = io, .fd = fd, .buf = buf };
 	struct list list = { 0 };
 	bool found;
 	int r = 0;
@@ -356,6 +363,8 @@ int zip_names_new(struct zip_names **zp, int fd, uint64_t *sizep, struct error *
 		return refuse_parts(list.n_parts, err);
 	if (found)
 		r = read_list(z, &reader, &list);
+	if (reader.error == -ECANCELED)
+		return stage_io_check(io, err);
 	if (reader.error)
 		return error_errno(err, -reader.error, "read the source");
 	if (r == -ENOMEM)

@@ -16,6 +16,7 @@
 #include "common/util/cleanup.h"
 
 struct error;
+struct stage_io;
 struct zip_names;
 
 #define ZIP_STORED 0u
@@ -38,11 +39,12 @@ bool zip_names_has_list(int fd, uint64_t size);
 /* Is there the end of a zip, whatever it says? */
 bool zip_names_has_end(int fd, uint64_t size);
 
-/* fd stays the caller's and open. *sizep: how much of the file belongs to the zip: a long comment
- * and what follows are left out. *zp is NULL where the directory is damaged: libarchive says what
- * is wrong with it. 0, -EINVAL: two entries share one place, or it is a part of a zip; -ENOMEM, or
- * why fd can't be read. */
-int zip_names_new(struct zip_names **zp, int fd, uint64_t *sizep, struct error *err);
+/* fd stays the caller's and open. io (NULL: none) may cancel it. *sizep: how much of the file
+ * belongs to the zip: a long comment and what follows are left out. *zp is NULL where the directory
+ * is damaged: libarchive says what is wrong with it. 0, -EINVAL: two entries share one place, or it
+ * is a part of a zip; -ENOMEM, -ECANCELED, or why fd can't be read. */
+int zip_names_new(struct zip_names **zp, struct stage_io *io, int fd, uint64_t *sizep,
+		  struct error *err);
 void zip_names_free(struct zip_names *z);
 DEFINE_FREEP(struct zip_names, zip_names_free)
 

@@ -14,19 +14,62 @@
 #include "daemon/engines/archive/damage.h"
 #include "daemon/engines/archive/decode.h"
 #include "daemon/engines/archive/zip-names.h"
+#include "daemon/engines/copy/stage-io.h"
 
 #define HEADER_SIZE 30
 #define HEADER_LARGE UINT32_MAX /* the number is in an extra field */
 #define SCAN_MAX_RATIO 1032	/* a bit for 258 bytes, and a bit for where they come from */
 #define SCAN_MAX_SIZE (UINT64_C(1) << 48)
 #define SCAN_LAST_SIZE 160
+#define SCAN_LIST_PART 4 /* the list is read twice, and is not all of the zip */
 
 struct scanner {
+	struct stage_io io; /* of the reader */
 	const struct zip_scan *scan;
+	uint64_t told; /* so much of the file is progress */
 	struct decode *decode;
 	uint64_t n_members;
 	char last[SCAN_LAST_SIZE]; /* member that was begun last, cut */
 };
+
+/* ---- progress ---- */
+
+static void tell(struct scanner *s, uint64_t to)
+{
+	if (to > s->scan->size)
+		to = s->scan->size;
+	if (to <= s->told)
+		return;
+	stage_io_add_unread(s->scan->io, to - s->told, 0);
+	s->told = to;
+}
+
+static bool io_is_cancelled(const struct stage_io *io)
+{
+	return stage_io_is_cancelled(((const struct scanner *)io)->scan->io);
+}
+
+static int io_get_reason(const struct stage_io *io, struct error *err)
+{
+	return stage_io_check(((const struct scanner *)io)->scan->io, err);
+}
+
+/* Until the first member comes. */
+static void io_add_progress(struct stage_io *io, uint64_t bytes, uint64_t files)
+{
+	struct scanner *s = (struct scanner *)io;
+
+	if (s->n_members == 0)
+		tell(s, s->told + bytes / SCAN_LIST_PART);
+}
+
+static const struct stage_io_ops io_ops = {
+	.is_cancelled = io_is_cancelled,
+	.get_reason = io_get_reason,
+	.add_progress = io_add_progress,
+};
+
+/* ---- members ---- */
 
 static uint32_t get_u32(const unsigned char *p)
 {
@@ -120,26 +163,29 @@ static int add_member(struct scanner *s, struct archive_index *x, const struct m
 		      struct error *err)
 {
 	size_t n = strnlen(m->path, SCAN_LAST_SIZE - 1);
-	int r = 0;
+	int r;
 
 	s->n_members++;
 	memcpy(s->last, m->path, n);
 	s->last[n] = '\0';
-	if (s->scan->is_cancelled && s->scan->is_cancelled(s->scan->arg))
-		return error_set(err, ECANCELED, "cancelled");
-	if (m->type == MEMBER_FILE)
+	r = stage_io_check(s->scan->io, err);
+	if (r == 0 && m->type == MEMBER_FILE)
 		r = check_file(s, m, err);
-	return r < 0 ? r : archive_index_add(x, m, m->start, err);
+	if (r < 0)
+		return r;
+	tell(s, m->entry ? m->entry->at + m->entry->packed : 0);
+	stage_io_add_unread(s->scan->io, 0, m->type != MEMBER_DIR);
+	return archive_index_add(x, m, m->start, err);
 }
 
 int zip_scan(struct archive_index *x, const struct zip_scan *scan, struct error *err)
 {
 	_cleanup_(decode_closep) struct decode *decode = NULL;
-	struct scanner s = { .scan = scan };
+	struct scanner s = { .io.ops = &io_ops, .scan = scan };
 	struct member m;
 	int r;
 
-	r = decode_open_zip_file(&decode, NULL, scan->fd, err);
+	r = decode_open_zip_file(&decode, &s.io, scan->fd, err);
 	if (r < 0)
 		return r;
 	s.decode = decode;

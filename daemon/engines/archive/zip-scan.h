@@ -9,12 +9,13 @@
 
 struct archive_index;
 struct error;
+struct stage_io;
 
 struct zip_scan {
 	int fd;
 	uint64_t size; /* of the file */
-	bool (*is_cancelled)(void *arg);
-	void *arg;
+	struct stage_io
+		*io; /* may be NULL. Progress is the place of the last member, and members */
 };
 
 /*

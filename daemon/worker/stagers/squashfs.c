@@ -262,6 +262,15 @@ static int squashfs_check_and_mount(struct ctx *ctx, struct source *src, int fd,
 	return mounted;
 }
 
+/* An archive is copied or summed, and then its index is made. */
+static void squashfs_count_passes(struct ctx *ctx, const struct source *src, bool is_copied)
+{
+	bool is_summed = !is_copied && ctx->ds->verify == DATASET_VERIFY_SHA256;
+
+	if (is_copied || is_summed)
+		ctx_set_passes(ctx, src->landed ? 3 : 2);
+}
+
 static int squashfs_stage_mount(struct ctx *ctx, struct source *src, const struct facts *facts,
 				const struct plan *plan, struct target *target,
 				struct stager_result *result, struct error *err)
@@ -271,6 +280,8 @@ static int squashfs_stage_mount(struct ctx *ctx, struct source *src, const struc
 	bool first = target && plan->copy_first;
 	int r;
 
+	if (facts_is_archive(facts))
+		squashfs_count_passes(ctx, src, first);
 	r = first ? squashfs_copy(ctx, src, target, &copy, err) : squashfs_verify(ctx, src, err);
 	if (r == 0 && target && !first)
 		r = squashfs_make_copy(ctx, src, target, &copy, err);

@@ -8,6 +8,7 @@
 #include "common/util/fnv.h"
 #include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/archive/tar-scan.h"
+#include "daemon/engines/copy/stage-io.h"
 
 #define MTIME 4711
 
@@ -80,7 +81,7 @@ static void test_entries_are_sorted_in_their_directories(void **state)
 		assert_int_equal(add(x, MEMBER_FILE, path, NULL, i), 0);
 	}
 	assert_int_equal(add(x, MEMBER_DIR, "d5/", NULL, 0), 0);
-	assert_int_equal(archive_index_finish(x, NULL), 0);
+	assert_int_equal(archive_index_finish(x, NULL, NULL), 0);
 	for (uint32_t i = 0; i < 3000; i++) {
 		snprintf(path, sizeof(path), "d%u/sub/f%u", i * 7 % 100, i);
 		rec = look(x, path);
@@ -110,6 +111,35 @@ static void test_entries_are_sorted_in_their_directories(void **state)
 	assert_in_range(counts.memory, 1, 3201 * (64 + 6) + 200);
 }
 
+static unsigned n_asked;
+
+static bool is_cancelled_later(const struct stage_io *io)
+{
+	return ++n_asked > 2;
+}
+
+static int get_reason(const struct stage_io *io, struct error *err)
+{
+	return error_set(err, ECANCELED, "cancelled");
+}
+
+/* Red where all is sorted in one call that nobody can stop. */
+static void test_sorting_many_entries_can_be_cancelled(void **state)
+{
+	_cleanup_(archive_index_freep) struct archive_index *x = begin();
+	const struct stage_io_ops ops = { .is_cancelled = is_cancelled_later,
+					  .get_reason = get_reason };
+	struct stage_io io = { .ops = &ops };
+	char path[64];
+
+	for (uint32_t i = 0; i < 100000; i++) {
+		snprintf(path, sizeof(path), "d/%u", i * 2654435761u);
+		assert_int_equal(add(x, MEMBER_FILE, path, NULL, i), 0);
+	}
+	assert_int_equal(archive_index_finish(x, &io, NULL), -ECANCELED);
+	assert_in_range(n_asked, 3, 4);
+}
+
 static void test_the_last_of_a_name_counts(void **state)
 {
 	_cleanup_(archive_index_freep) struct archive_index *x = begin();
@@ -121,7 +151,7 @@ static void test_the_last_of_a_name_counts(void **state)
 	assert_int_equal(add(x, MEMBER_SYMLINK, "l", "a", 0), 0);
 	assert_int_equal(add(x, MEMBER_HARDLINK, "k", "l", 0), 0);
 	assert_int_equal(add(x, MEMBER_HARDLINK, "h2", "h", 0), 0);
-	assert_int_equal(archive_index_finish(x, NULL), 0);
+	assert_int_equal(archive_index_finish(x, NULL, NULL), 0);
 	archive_index_get_counts(x, &counts);
 	assert_int_equal(counts.n_replaced, 1);
 	assert_int_equal(counts.n_absolute, 1);
@@ -248,7 +278,7 @@ static int scan(const char *dir, struct archive_index *x, uint64_t size, int *fd
 		scan.size = (uint64_t)st.st_size;
 	r = tar_scan(x, &scan, NULL);
 	if (r == 0)
-		r = archive_index_finish(x, NULL);
+		r = archive_index_finish(x, NULL, NULL);
 	if (fdp)
 		*fdp = steal_fd(&fd);
 	return r;
@@ -393,6 +423,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_entries_are_sorted_in_their_directories),
+		cmocka_unit_test(test_sorting_many_entries_can_be_cancelled),
 		cmocka_unit_test(test_the_last_of_a_name_counts),
 		cmocka_unit_test(test_names_that_come_again_have_a_bound),
 		cmocka_unit_test(test_what_extraction_refuses_is_refused),

@@ -59,16 +59,16 @@ static struct archive_index *make(const char *dir, int archive, struct stat *st)
 	scan.arg = w;
 	assert_int_equal(tar_scan(x, &scan, NULL), 0);
 	assert_int_equal(index_writer_finish(w, NULL), 0);
-	assert_int_equal(archive_index_finish(x, NULL), 0);
+	assert_int_equal(archive_index_finish(x, NULL, NULL), 0);
 	return x;
 }
 
 static int load(const char *dir, struct archive_index *x, int archive, const struct stat *st)
 {
 	_cleanup_(fd_closep) int fd = open_file(dir, "index", O_RDONLY);
-	int r = index_file_load(x, fd, archive, st, NULL);
+	int r = index_file_load(x, NULL, fd, archive, st, NULL);
 
-	return r < 0 ? r : archive_index_finish(x, NULL);
+	return r < 0 ? r : archive_index_finish(x, NULL, NULL);
 }
 
 static int load_new(const char *dir, int archive, const struct stat *st)

@@ -63,7 +63,7 @@ static void open_zip(const char *dir, struct zip *z)
 	scan.size = (uint64_t)st.st_size;
 	assert_int_equal(archive_index_new(&x, 0, NULL), 0);
 	assert_int_equal(zip_scan(x, &scan, NULL), 0);
-	assert_int_equal(archive_index_finish(x, NULL), 0);
+	assert_int_equal(archive_index_finish(x, NULL, NULL), 0);
 	rec = archive_index_get(x, archive_index_get(x, ARCHIVE_INDEX_ROOT)->start);
 	assert_true(rec->is_deflated);
 	assert_int_equal(rec->size, SIZE);

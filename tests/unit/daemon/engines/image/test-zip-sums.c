@@ -34,7 +34,7 @@ static void open_zip(const char *path, struct zip *z)
 	z->size = scan.size = (uint64_t)st.st_size;
 	assert_int_equal(archive_index_new(&z->index, 0, NULL), 0);
 	assert_int_equal(zip_scan(z->index, &scan, NULL), 0);
-	assert_int_equal(archive_index_finish(z->index, NULL), 0);
+	assert_int_equal(archive_index_finish(z->index, NULL, NULL), 0);
 	assert_int_equal(zip_sums_new(&z->sums, z->index, z->fd), 0);
 	z->data = malloc(z->size);
 	assert_non_null(z->data);

@@ -1,0 +1,127 @@
+#!/usr/bin/env python3
+"""Tars that are mounted: how their index is made and kept, and what it takes."""
+import os
+import subprocess
+import sys
+import zipfile
+
+sys.path.insert(0, os.path.dirname(os.path.abspath(__file__)))
+from harness import *  # noqa: E402
+import tarcraft  # noqa: E402
+
+SLOW = os.environ.get("STAGE_TEST_SLOW", "")
+INDEX = os.environ.get("STAGE_INDEX", "stage-index")
+OLD = 10 ** 9
+
+
+def no_fuse():
+    return None if os.path.exists("/dev/fuse") else "no /dev/fuse"
+
+
+class Mounted(Worker):
+    """slow: milliseconds for each read of a file with "slow" in its name"""
+
+    def __init__(self, path, options="", slow=0, dest="", **kw):
+        env = {"LD_PRELOAD": SLOW, "SLOW_MS": str(slow)} if slow else None
+        super().__init__(f"x={path}:{dest}:method=mount{options}", env=env, fuse=1, **kw)
+
+    def __exit__(self, *exc):
+        self.sock.close()
+        try:
+            self.end()
+        finally:
+            self.close()
+
+    def mounted(self):
+        """The top, when it is ready."""
+        m = self.run_until("ready", "error")
+        assert m and m["op"] == "ready", m or self.stderr()
+        return os.path.realpath(self.path)
+
+    def plan(self):
+        return self.get("facts")[-1]["plan"]
+
+    def has_used_an_index(self):
+        return "by the index beside" in self.plan()
+
+
+def make_tar(path, n, size=0):
+    """Files d/00000 and on. All headers differ in a few digits, so their sums are known."""
+    data = tarcraft.pad(b"x" * size)
+    with open(path, "wb") as f:
+        for i in range(n):
+            head = bytearray(tarcraft.member(b"d/%06d" % i, size=size)) if i % 1000 == 0 else head
+            digits = b"%06d" % i
+            total = int(head[148:154], 8) + sum(digits) - sum(head[2:8])
+            head[2:8] = digits
+            head[148:154] = b"%06o" % total
+            f.write(head + data)
+        f.write(tarcraft.END)
+    os.utime(path, (OLD, OLD))
+
+
+def make_zip(path, n, size):
+    with zipfile.ZipFile(path, "w") as z:
+        for i in range(n):
+            z.writestr(f"d/{i:06}", b"x" * size)
+
+
+def make_index(path):
+    subprocess.run([INDEX, path, path + ".stage-index"], check=True, stdout=subprocess.DEVNULL)
+
+
+def slow_archives(src):
+    """Each takes one to two seconds to be read: what it is, its path, and how."""
+    make_tar(f"{src}/slow-chain.tar", 100, 1 << 16)
+    yield "headers in order", f"{src}/slow-chain.tar", dict(slow=12, maxreaders=1)
+    yield "headers ahead", f"{src}/slow-chain.tar", dict(slow=12)
+    make_tar(f"{src}/slow-index.tar", 20000)
+    make_index(f"{src}/slow-index.tar")
+    yield "by the index", f"{src}/slow-index.tar", dict(slow=60)
+    make_zip(f"{src}/slow.zip", 250, 40000)
+    yield "zip", f"{src}/slow.zip", dict(slow=6)
+
+
+def test_progress_of_an_index_is_shown():
+    """Red where reads are counted as files, and no bytes; red for an index that is loaded without progress."""
+    if no_fuse():
+        return no_fuse()
+    src = scratch()
+    for word, path, how in slow_archives(src):
+        size = os.path.getsize(path)
+        with Mounted(path, **how) as w:
+            w.mounted()
+            assert int(w.get("facts")[-1]["total"]) == size
+            seen = [int(m["bytes"]) for m in w.get("progress")]
+            files = [int(m["files"]) for m in w.get("progress")]
+            n = int(w.get("ready")[0]["files"])
+            between = {b for b in seen if size / 10 < b < size}
+            assert seen == sorted(seen) and seen[-1] <= size and len(between) > 3, (word, size, seen)
+            assert files == sorted(files) and files[-1] <= n, (word, n, files)
+    remove(src)
+
+
+def test_an_index_that_is_loaded_can_be_cancelled():
+    """Red where the file beside the tar is read to its end."""
+    if no_fuse():
+        return no_fuse()
+    src = scratch()
+    for word, path, how in slow_archives(src):
+        for end in ("cancel", "close"):
+            with Mounted(path, **dict(how, slow=4 * how["slow"])) as w:
+                assert w.run_until("progress"), word
+                start = time.monotonic()
+                if end == "cancel":
+                    w.send(dict(op="cancel"))
+                    assert "cancelled" in w.error()["text"], word
+                else:
+                    w.sock.close()
+                    assert w.end() == 1, word
+                    w.check_nothing_left()
+                took = time.monotonic() - start
+                assert took < 1, (word, end, took)
+    remove(src)
+
+
+if __name__ == "__main__":
+    main(globals())
