@@ -87,7 +87,7 @@ static int open_index_file(struct ctx *ctx, const struct source *src)
 	fd = open(path, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	if (fd < 0)
 		return -1;
-	if (fstat(fd, &st) == 0 && open_may_be_taken(&st, &src->st))
+	if (fstat(fd, &st) == 0 && open_may_be_taken(&st, &src->origin))
 		return fd;
 	stage_io_warn(
 		&ctx->io,
@@ -98,11 +98,13 @@ static int open_index_file(struct ctx *ctx, const struct source *src)
 	return -1;
 }
 
-/* 1: *xp is the archive's index, from the file beside it; 0: there is none that can be used;
- * -ECANCELED. */
-static int open_by_file(struct ctx *ctx, const struct source *src, int fd, const struct stat *st,
+/* fd may be of a copy, which has the time at which it was made: the index is compared with the
+ * archive. 1: *xp is the archive's index, from the file beside it; 0: there is none that can be
+ * used; -ECANCELED. */
+static int open_by_file(struct ctx *ctx, const struct source *src, int fd,
 			struct archive_index **xp, struct error *err)
 {
+	const struct stat *st = &src->origin;
 	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
 	_cleanup_(fd_closep) int file = open_index_file(ctx, src);
 	struct error why = ERROR_INIT;
@@ -156,7 +158,7 @@ static int open_by_scan(struct ctx *ctx, const struct source *src, int fd, enum 
 	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
 	int r;
 
-	r = archive_index_new(&x, st->st_mtim.tv_sec, err);
+	r = archive_index_new(&x, src->origin.st_mtim.tv_sec, err);
 	if (r == 0)
 		r = open_scan(ctx, src, fd, format, st, x, odd_endp, err);
 	if (r == 0)
@@ -177,7 +179,7 @@ int archive_open(struct ctx *ctx, const struct source *src, int fd, enum facts_f
 		return error_errno(err, errno, "look at the archive");
 	data_rlimit_set(ctx->policy.threads);
 	by_file = format == FORMAT_TAR && ctx->ds->verify != DATASET_VERIFY_SHA256
-			  ? open_by_file(ctx, src, fd, st, &x, err)
+			  ? open_by_file(ctx, src, fd, &x, err)
 			  : 0;
 	r = by_file ? by_file : open_by_scan(ctx, src, fd, format, st, &x, &odd_end, err);
 	if (r < 0)

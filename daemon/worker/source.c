@@ -49,6 +49,7 @@ int source_open(struct ctx *ctx, struct source **srcp, struct error *err)
 	r = scheme->open(ctx, src, err);
 	if (r < 0)
 		return r;
+	src->origin = src->st;
 	*srcp = steal_ptr(src);
 	return 0;
 }

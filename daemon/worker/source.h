@@ -36,7 +36,8 @@ struct source {
 	char *real; /* where it really is: all links resolved; NULL for a set */
 	char *top;  /* with subdir=: real before it, which the rule was asked about; else NULL */
 	int fd;	    /* FILE: O_RDONLY at offset 0; DIR: O_RDONLY|O_DIRECTORY; SET: -1 */
-	struct stat st; /* of fd, when it was opened */
+	struct stat st;	    /* of fd, when it was opened */
+	struct stat origin; /* FILE: of real, also where fd is of a copy from an earlier time */
 
 	struct source_member *members; /* SET: sorted by bytes, after shard= */
 	size_t n_members;

@@ -17,13 +17,16 @@
 #include "daemon/worker/source.h"
 #include "daemon/worker/stage-internal.h"
 
-/* Mounts an image that is copied already. It is the user's, and looked at as any. */
-static int mount_found(struct stage *s, const char *found_path, struct error *err)
+/* Mounts an image that is copied already. It is the user's, and looked at as any. shown: the plan
+ * as stagectl prints it. */
+static int mount_found(struct stage *s, const char *found_path, const struct plan *shown,
+		       struct error *err)
 {
 	_cleanup_(fd_closep) int fd = open(found_path,
 					   O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
 	_cleanup_(freep) char *path = strdup(found_path);
 	struct source *src = s->src, found = *src;
+	const struct plan plan = s->plan;
 	int r;
 
 	if (!path)
@@ -33,15 +36,17 @@ static int mount_found(struct stage *s, const char *found_path, struct error *er
 	found.fd = fd;
 	found.path = path;
 	s->src = &found;
+	s->plan = *shown;
 	r = stage_make(s, err);
 	s->src = src;
+	s->plan = plan;
 	return r;
 }
 
 /* 0: it could not be mounted, and is to be copied again. */
-static int mount_kept(struct stage *s, struct error *err)
+static int mount_kept(struct stage *s, const struct plan *shown, struct error *err)
 {
-	int r = mount_found(s, keep_use_get_path(s->kept), err);
+	int r = mount_found(s, keep_use_get_path(s->kept), shown, err);
 
 	if (r == 0)
 		return 1;
@@ -88,7 +93,7 @@ int stage_take_job_copy(struct stage *s, struct error *err)
 	ctx_send_facts(s->ctx, &s->facts, &shown);
 	if (s->plan.method != DATASET_METHOD_MOUNT)
 		return link_to(s, job_copy_get_path(s->copy), err);
-	r = mount_found(s, job_copy_get_path(s->copy), err);
+	r = mount_found(s, job_copy_get_path(s->copy), &shown, err);
 	return r < 0 ? r : 1;
 }
 
@@ -109,7 +114,7 @@ static int use_found(struct stage *s, uint64_t *havep, struct error *err)
 	if (r < 0)
 		return r;
 	if (plan->method == DATASET_METHOD_MOUNT)
-		return mount_kept(s, err);
+		return mount_kept(s, &shown, err);
 	return link_to(s, keep_use_get_path(s->kept), err);
 }
 

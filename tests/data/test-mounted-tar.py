@@ -123,5 +123,34 @@ def test_an_index_that_is_loaded_can_be_cancelled():
     remove(src)
 
 
+def test_the_index_of_the_owner_fits_a_copy_that_was_kept():
+    """Red where the owner of the copy is asked for, who is the user."""
+    if no_fuse() or os.geteuid():
+        return no_fuse() or "not root"
+    src = scratch()
+    os.chmod(src, 0o755)
+    make_tar(f"{src}/a.tar", 100, 1000)
+    make_index(f"{src}/a.tar")
+    for name in ("a.tar", "a.tar.stage-index"):
+        os.chown(f"{src}/{name}", 1, 1)
+    base = scratch()
+    os.makedirs(f"{base}/stage-keep-{os.geteuid()}", mode=0o700)
+    for job, plan in ((1, "copy"), (2, "kept by an earlier job")):
+        def tierdir(m, job=job):
+            os.makedirs(f"{base}/stage-data-{job}", exist_ok=True)
+            return dict(op="tierdir", path=f"{base}/stage-data-{job}")
+
+        with Mounted(f"{src}/a.tar", "+keep=1h", dest="ssd", job=job, keep=3600000, answers={"tier": tierdir}) as w:
+            top = w.mounted()
+            assert w.has_used_an_index() and plan in w.plan() and not w.warnings(), (job, w.plan(), w.warnings())
+            assert len(os.listdir(f"{top}/d")) == 100
+    os.chown(f"{src}/a.tar.stage-index", 2, 2)
+    with Mounted(f"{src}/a.tar", "+keep=1h", dest="ssd", job=2, keep=3600000, answers={"tier": tierdir}) as w:
+        w.mounted()
+        assert not w.has_used_an_index() and "archive's owner" in w.warnings()[0], (w.plan(), w.warnings())
+    remove(src)
+    remove(base)
+
+
 if __name__ == "__main__":
     main(globals())
