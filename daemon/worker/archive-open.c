@@ -13,6 +13,7 @@
 #include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/archive/index-file.h"
 #include "daemon/engines/archive/tar-scan.h"
+#include "daemon/engines/archive/zip-names.h"
 #include "daemon/engines/archive/zip-scan.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/hint.h"
@@ -62,6 +63,8 @@ static int open_scan(struct ctx *ctx, const struct source *src, int fd, enum fac
 		r = archive_index_finish(x, &ctx->io, err);
 	if (r < 0 && ctx_is_cancelled(ctx))
 		return ctx_check(ctx, err);
+	if (format == FORMAT_ZIP && (r == -EBADMSG || r == -ENODATA))
+		r = zip_names_find_fault(fd, size, err);
 	return r < 0 ? hint_archive(src, format, r, err) : 0;
 }
 

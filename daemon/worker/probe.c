@@ -188,16 +188,6 @@ static void sample_tar(int fd, int max_jumps, struct tar_sample *sample)
 	}
 }
 
-/* A zip that is cut off has lost its end. With its end, it is damaged, and err has the cause. */
-static int find_what_is_wrong(const struct source *src, uint64_t size, struct error *err)
-{
-	if (!zip_names_has_end(src->fd, size))
-		return error_set(err, ENODATA, "zip without the list of its files at the end");
-	if (!zip_names_has_list(src->fd, size))
-		return error_set(err, EBADMSG, "the list of its files is not where its end says");
-	return -EBADMSG;
-}
-
 /* A walk over a large zip takes minutes, and the one that makes the index of a mount is another. */
 static bool is_guess_enough(const struct ctx *ctx, const struct source *src)
 {
@@ -232,7 +222,7 @@ static int probe_zip(const struct ctx *ctx, const struct source *src, struct fac
 		return 0; /* a damaged one can be copied */
 	}
 	if (r == -EBADMSG || r == -ENODATA)
-		r = find_what_is_wrong(src, facts->bytes, err);
+		r = zip_names_find_fault(src->fd, facts->bytes, err);
 	return r < 0 ? damage_set_error(err, r, src->path, (uint64_t)src->st.st_size) : 0;
 }
 

@@ -312,6 +312,15 @@ bool zip_names_has_end(int fd, uint64_t size)
 	return list.size > 0;
 }
 
+int zip_names_find_fault(int fd, uint64_t size, struct error *err)
+{
+	if (!zip_names_has_end(fd, size))
+		return error_set(err, ENODATA, "zip without the list of its files at the end");
+	if (!zip_names_has_list(fd, size))
+		return error_set(err, EBADMSG, "the list of its files is not where its end says");
+	return -EBADMSG;
+}
+
 /* A member's header alone has MEMBER_SIZE bytes. */
 static int check_places(const struct zip_names *z, struct error *err)
 {

@@ -39,6 +39,10 @@ bool zip_names_has_list(int fd, uint64_t size);
 /* Is there the end of a zip, whatever it says? */
 bool zip_names_has_end(int fd, uint64_t size);
 
+/* Of a zip that can't be read. One that is cut off has lost its end: -ENODATA. With its end, it is
+ * damaged: -EBADMSG, and err keeps the cause if the list is there. */
+int zip_names_find_fault(int fd, uint64_t size, struct error *err);
+
 /* fd stays the caller's and open. io (NULL: none) may cancel it. *sizep: how much of the file
  * belongs to the zip: a long comment and what follows are left out. *zp is NULL where the directory
  * is damaged: libarchive says what is wrong with it. 0, -EINVAL: two entries share one place, or it
