@@ -1,5 +1,7 @@
 #include "common/util/rate-limit.h"
 
+#include <time.h>
+
 void rate_limit_init(struct rate_limit *r, uint64_t per_s)
 {
 	*r = (struct rate_limit){ .per_s = per_s };
@@ -29,4 +31,13 @@ uint64_t rate_limit_take(struct rate_limit *r, uint64_t bytes, uint64_t now_us)
 	wait = r->free_us > now_us ? r->free_us - now_us : 0;
 	pthread_mutex_unlock(&r->lock);
 	return wait;
+}
+
+void rate_limit_sleep(uint64_t us)
+{
+	const struct timespec wait = { .tv_sec = (time_t)(us / 1000000),
+				       .tv_nsec = (long)(us % 1000000) * 1000 };
+
+	if (us > 0)
+		nanosleep(&wait, NULL);
 }

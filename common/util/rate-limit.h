@@ -20,3 +20,5 @@ void rate_limit_deinit(struct rate_limit *r);
 
 /* Any thread, at now_us of any clock that does not go back. How long to wait, in us. */
 uint64_t rate_limit_take(struct rate_limit *r, uint64_t bytes, uint64_t now_us);
+/* As usleep(), which takes no time above 71 minutes. A signal may end it. */
+void rate_limit_sleep(uint64_t us);

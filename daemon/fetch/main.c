@@ -133,10 +133,8 @@ static int put(void *arg, uint64_t at, const void *data, size_t size)
 static void pace(void *arg, size_t bytes)
 {
 	struct server *s = arg;
-	uint64_t us = rate_limit_take(&s->rate, bytes, clock_ms() * 1000);
 
-	if (us > 0)
-		usleep((useconds_t)us);
+	rate_limit_sleep(rate_limit_take(&s->rate, bytes, clock_ms() * 1000));
 }
 
 static void read_known(struct http_validator *v, const struct kv *kv)

@@ -360,8 +360,7 @@ static void add_progress(struct stage_io *io, uint64_t bytes, uint64_t files)
 	struct move *m = (struct move *)((char *)io - offsetof(struct move, io));
 	uint64_t us = m->order->max_rate ? rate_limit_take(&m->rate, bytes, walk_now_us()) : 0;
 
-	if (us)
-		usleep((useconds_t)us);
+	rate_limit_sleep(us);
 }
 
 static const struct stage_io_ops io_ops = { .add_progress = add_progress };

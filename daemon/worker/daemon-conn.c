@@ -42,7 +42,7 @@ struct daemon_conn {
 	pthread_t thread;
 
 	_Atomic uint64_t bytes, files, written;
-	atomic_bool cancelled, paused;
+	atomic_bool cancelled, paused, waits;
 
 	pthread_mutex_t lock; /* what is below */
 	pthread_cond_t changed;
@@ -183,7 +183,8 @@ static void check_clock(struct daemon_conn *l)
 	uint64_t now = clock_ms();
 
 	pthread_mutex_lock(&l->lock);
-	if (l->wanted || atomic_load(&l->paused)) /* waiting for stagingd is not a stall */
+	/* Waiting for stagingd, or for MaxRate=, is not a stall. */
+	if (l->wanted || atomic_load(&l->paused) || atomic_exchange(&l->waits, false))
 		l->moved_ms = now;
 	pthread_mutex_unlock(&l->lock);
 	if (l->limits.timeout_ms && now - l->started_ms > l->limits.timeout_ms)
@@ -401,6 +402,11 @@ uint64_t daemon_conn_get_progress(const struct daemon_conn *l)
 void daemon_conn_set_written(struct daemon_conn *l, uint64_t bytes)
 {
 	atomic_store(&l->written, bytes);
+}
+
+void daemon_conn_add_wait(struct daemon_conn *l)
+{
+	atomic_store_explicit(&l->waits, true, memory_order_relaxed);
 }
 
 void daemon_conn_set_paused(struct daemon_conn *l, bool paused)

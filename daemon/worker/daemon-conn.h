@@ -44,6 +44,8 @@ int daemon_conn_ask(struct daemon_conn *link, const struct kv *request, const ch
 		    struct error *err);
 
 void daemon_conn_add_progress(struct daemon_conn *link, uint64_t bytes, uint64_t files);
+/* A thread waits now, and not for the source: that is no stall until the next tick. */
+void daemon_conn_add_wait(struct daemon_conn *link);
 /* Bytes so far. */
 uint64_t daemon_conn_get_progress(const struct daemon_conn *link);
 /* So much of what was granted is taken; goes along with the progress. */

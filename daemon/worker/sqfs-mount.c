@@ -122,10 +122,9 @@ static int mount_by_keeper(struct sqfs_mount *m, unsigned n_threads, struct erro
 	if (r < 0)
 		return r;
 	r = sqfs_server_attach(m->server, got.fds, got.n_fds, err);
-	if (r == 0) {
-		got.n_fds = 0; /* the server's now */
+	got.n_fds = 0; /* the server's now */
+	if (r == 0)
 		m->path = steal_ptr(got.path);
-	}
 	ctx_mount_deinit(&got);
 	return r;
 }

@@ -778,6 +778,16 @@ def test_what_is_not_read_takes_no_time_of_the_rate():
     remove(src)
 
 
+def test_waiting_for_the_rate_is_no_stall():
+    """A thread that had read its piece slept for longer than stall=."""
+    src = scratch()
+    write(f"{src}/f", os.urandom(8 << 20))
+    with Worker(f"x={src}/f", maxrate=2 << 20, stall=400) as w:
+        w.ready()
+        assert open(f"{src}/f", "rb").read() == open(w.path, "rb").read()
+    remove(src)
+
+
 def test_a_compressing_file_system_is_no_way_around_limits():
     """What took little room at its source was charged with that."""
     slow = os.environ.get("STAGE_TEST_SLOW", "")

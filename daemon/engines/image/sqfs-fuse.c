@@ -127,19 +127,19 @@ int sqfs_server_attach(struct sqfs_server *s, const int *fds, size_t n_fds, stru
 
 	if (n_fds == 0)
 		return error_set(err, EINVAL, "no descriptor to serve the mount on");
-	snprintf(path, sizeof(path), "/dev/fd/%d", fds[0]);
-	if (fuse_session_mount(s->se, path) < 0)
-		return error_set(err, EINVAL, "libfuse: %s", fuse_words);
-	r = sqfs_channel_attach(s->se, fds[0]);
-	if (r < 0)
-		return error_errno(err, -r, "libfuse");
 	for (size_t i = 1; i < n_fds; i++) {
 		if (i < s->n_threads)
 			s->threads[i].fd = fds[i];
 		else
 			close(fds[i]);
 	}
-	return 0;
+	snprintf(path, sizeof(path), "/dev/fd/%d", fds[0]);
+	if (fuse_session_mount(s->se, path) < 0) {
+		close(fds[0]);
+		return error_set(err, EINVAL, "libfuse: %s", fuse_words);
+	}
+	r = sqfs_channel_attach(s->se, fds[0]);
+	return r < 0 ? error_errno(err, -r, "libfuse") : 0;
 }
 
 /* As fuse_session_mount(); what fusermount3 says, which has its own standard error, goes to said.

@@ -32,7 +32,7 @@ void sqfs_server_free(struct sqfs_server *s);
 DEFINE_FREEP(struct sqfs_server, sqfs_server_free)
 
 /* Serves a mount that is there: fds of /dev/fuse, the first the mount's, the others clones of it.
- * Takes all of them over on success. */
+ * Takes all of them over, also when it fails. */
 int sqfs_server_attach(struct sqfs_server *s, const int *fds, size_t n_fds, struct error *err);
 
 /* Mounts at an empty directory: as root by mount(2), else by fusermount3. -ENODEV: this machine has
