@@ -34,56 +34,6 @@
 #define MAX_WRITERS 8
 #define MAX_MOUNTING 8
 
-/* --- looking up --- */
-
-struct stage *job_get_stage(const struct job *job, size_t i)
-{
-	return stage_run_get_stage(job->runs[i]);
-}
-
-struct stage *job_find_stage(const struct job *job, uint32_t id)
-{
-	for (size_t i = 0; i < job->n_runs; i++)
-		if (job_get_stage(job, i)->id == id)
-			return job_get_stage(job, i);
-	return NULL;
-}
-
-struct stage_run *job_find_run(const struct job *job, const char *name)
-{
-	for (size_t i = 0; i < job->n_runs; i++)
-		if (!strcasecmp(job_get_stage(job, i)->dataset->name, name))
-			return job->runs[i];
-	return NULL;
-}
-
-struct conf_expand job_get_expand(const struct job *job)
-{
-	return (struct conf_expand){
-		.user = job->identity.user,
-		.group = job->identity.group,
-		.node = job->node,
-		.array_task = job->array_task,
-		.job_id = job->job_id,
-	};
-}
-
-int job_take_slot(struct job *job)
-{
-	for (int i = 0; i < RUNDIR_MAX_SLOTS; i++) {
-		if (job->slots >> i & 1)
-			continue;
-		job->slots |= 1ULL << i;
-		return i;
-	}
-	return -ENOSPC;
-}
-
-void job_return_slot(struct job *job, int slot)
-{
-	job->slots &= ~(1ULL << slot);
-}
-
 /* --- starting what may start --- */
 
 static size_t count_busy(const struct job *job, bool (*of_kind)(const struct stage_run *run))
@@ -104,7 +54,7 @@ static size_t choose_max_writers(void)
 	return n < MIN_WRITERS ? MIN_WRITERS : n > MAX_WRITERS ? MAX_WRITERS : n;
 }
 
-void job_schedule(struct job *job)
+static void start_queued(struct job *job)
 {
 	size_t writers = count_busy(job, stage_run_is_writer), max_writers = choose_max_writers();
 	size_t mounting = count_busy(job, stage_run_is_server);
@@ -129,7 +79,7 @@ void job_schedule(struct job *job)
 	servers_tell(job);
 }
 
-void job_changed(struct job *job, bool urgent)
+static void after_change(struct job *job, bool urgent)
 {
 	if (urgent) {
 		job_metrics_look(job);
@@ -279,6 +229,8 @@ int job_new(struct job **jobp, struct loop *loop, const struct job_options *opti
 	job->local = options->local;
 	job->job_id = options->job_id;
 	job->next_id = job->next_worker_id = 1;
+	job->after_change = after_change;
+	job->start_queued = start_queued;
 	job_launcher_init(job);
 	job_end_init(job);
 	cpus_init(&job->cpus, job);

@@ -77,6 +77,11 @@ struct job {
 
 	struct error failure; /* code != 0: the answer to every wait */
 
+	/* What follows for the whole job when a dataset changes: for job_changed() and
+	 * job_schedule() alone, which the datasets call. */
+	void (*after_change)(struct job *job, bool urgent);
+	void (*start_queued)(struct job *job);
+
 	struct job_end end;
 	/* urgent: a state changed; else progress did. */
 	void (*on_change)(void *arg, bool urgent);
@@ -106,8 +111,10 @@ void job_release(struct job *job, struct stage_run *run);
 /* What the paths of tiers are expanded with; lent. */
 struct conf_expand job_get_expand(const struct job *job);
 
-/* For daemon/stagingd/stage-run.c: */
+/* A dataset or the launcher tells the job: something has changed (urgent: a state), or what is
+ * queued may be started now. */
 void job_changed(struct job *job, bool urgent);
 void job_schedule(struct job *job);
+/* Places to mount at, m/<slot>. -ENOSPC: all are taken. */
 int job_take_slot(struct job *job);
 void job_return_slot(struct job *job, int slot);

@@ -37,28 +37,6 @@
 
 static void advance(struct stage_run *run);
 
-/* --- what others ask --- */
-
-struct stage *stage_run_get_stage(const struct stage_run *run)
-{
-	return run->stage;
-}
-
-struct worker_proc *stage_run_get_worker(const struct stage_run *run)
-{
-	return run->worker;
-}
-
-int stage_run_get_slot(const struct stage_run *run)
-{
-	return run->slot;
-}
-
-static bool is_to_memory(const struct dataset *d)
-{
-	return !d->dest || !strcmp(d->dest, "auto") || !strcmp(d->dest, "shm");
-}
-
 /* What the name promises; the worker looks at the bytes and is started again if that was wrong. */
 static bool looks_like_image(const char *source)
 {
@@ -79,38 +57,7 @@ static enum keeper_class guess_class(const struct dataset *d)
 	return KEEPER_CLASS_WRITER;
 }
 
-bool stage_run_is_writer(const struct stage_run *run)
-{
-	return run->class == KEEPER_CLASS_WRITER && !run->stays &&
-	       run->stage->dataset->method != DATASET_METHOD_LINK;
-}
-
-bool stage_run_is_server(const struct stage_run *run)
-{
-	return run->class == KEEPER_CLASS_SERVER;
-}
-
-bool stage_run_serves(const struct stage_run *run)
-{
-	return stage_run_is_server(run) || run->stays || run->stage->dataset->hydrate;
-}
-
-bool stage_run_wants_memory(const struct stage_run *run)
-{
-	return stage_run_is_writer(run) && is_to_memory(run->stage->dataset);
-}
-
-bool stage_run_is_busy(const struct stage_run *run)
-{
-	return run->ending || (run->worker && run->stage->state != STAGE_READY);
-}
-
 /* --- the clock --- */
-
-uint64_t stage_run_get_now(const struct stage_run *run)
-{
-	return loop_get_time(run->job->loop);
-}
 
 static uint64_t get_stall_ms(const struct stage_run *run)
 {
@@ -163,17 +110,6 @@ void stage_run_fail(struct stage_run *run, enum stage_event ev, enum stage_exit 
 	stage_set_failure(run->stage, code, reason);
 	if (stage_apply(run->stage, ev, stage_run_get_now(run), reason))
 		begin_end(run);
-}
-
-void stage_run_refuse(struct stage_run *run, int errnum, const char *reason)
-{
-	struct stage *s = run->stage;
-
-	s->errnum = errnum;
-	s->cause = cause_find(STAGE_EV_REFUSED, STAGE_EXIT_FAILED, errnum);
-	stage_set_failure(s, STAGE_EXIT_FAILED, reason);
-	stage_apply(s, STAGE_EV_REFUSED, stage_run_get_now(run), reason);
-	job_changed(run->job, true);
 }
 
 static void on_limit(void *arg)

@@ -85,9 +85,8 @@ CIRCLES = [
     ("daemon/engines/image", "sqfs-image sqfs-index sqfs-meta"),
     # The table names all operations, and each of them gives its answer by a function beside the table.
     ("daemon/keeper", "ask privop-dir privop-dispatch privop-fuse privop-mount privop-outside privop-process"),
-    # `struct job` is known to all of them.
-    ("daemon/stagingd", "cpus env-file grant job job-end job-keys job-launcher job-load job-metrics job-over servers stage-run "
-                        "stage-talk tier-dir worker-task"),
+    # A run starts its worker, and what the worker says drives the run.
+    ("daemon/stagingd", "stage-run stage-talk"),
 ]
 CIRCLES = [{f"{folder}/{name}.c" for name in names.split()} for folder, names in CIRCLES]
 MAX_LINES, MAX_FUNCTION = 500, 60
