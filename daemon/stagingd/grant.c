@@ -90,6 +90,13 @@ static bool has_room_for_files(const struct job *job, uint64_t files)
 	return max == 0 || (used <= max && files <= max - used);
 }
 
+void grant_move(struct job *job, const struct stage *stage, const char *tier)
+{
+	const struct conf_tier *t = find_tier(job, tier);
+
+	budget_move(job->budget, stage->id, t ? t->name : tier);
+}
+
 struct kv *grant_ask(struct job *job, const struct stage *stage, const char *tier, uint64_t bytes,
 		     uint64_t files)
 {
@@ -103,7 +110,6 @@ struct kv *grant_ask(struct job *job, const struct stage *stage, const char *tie
 
 	if (!kv)
 		return NULL;
-	budget_move(job->budget, stage->id, name);
 	have = get_have(job, t, name, &limit);
 	ok = bytes <= have && has_room_for_files(job, files) &&
 	     budget_grant(job->budget, stage->id, name, bytes, files) == 0;

@@ -16,6 +16,9 @@ struct stage;
 struct kv *grant_ask(struct job *job, const struct stage *stage, const char *tier, uint64_t bytes,
 		     uint64_t files);
 
+/* What the dataset has in other tiers is given back. */
+void grant_move(struct job *job, const struct stage *stage, const char *tier);
+
 /* Sets memtaken, memmost and membound of docs/protocol.md, if a dataset takes memory. */
 void grant_memory_to_kv(const struct job *job, struct kv *kv);
 

@@ -51,6 +51,8 @@ static bool on_reserve(struct stage_run *run, const struct kv *kv)
 	_cleanup_(kv_freep) struct kv *answer = NULL;
 
 	budget_set_written(run->job->budget, run->stage->id, kv_get_u64(kv, "written", 0));
+	if (kv_get_u64(kv, "beside", 0) == 0)
+		grant_move(run->job, run->stage, tier);
 	answer = grant_ask(run->job, run->stage, tier, kv_get_u64(kv, "bytes", 0),
 			   kv_get_u64(kv, "files", 0));
 	worker_proc_send(run->worker, answer, NULL, 0);

@@ -23,6 +23,35 @@
 #define OPEN_READERS 24
 #define OPEN_MAX_READERS 32
 
+struct opening {
+	struct ctx *ctx;
+	uint64_t reserved; /* for this index */
+};
+
+static int open_reserve(void *arg, uint64_t bytes, struct error *err)
+{
+	struct opening *o = arg;
+	int r = ctx_claim_beside(o->ctx, o->reserved + bytes, err);
+
+	if (r < 0) {
+		error_prefix(err, "memory for the index of the archive");
+		return r;
+	}
+	o->reserved += bytes;
+	return 0;
+}
+
+/* o has to live until the index is finished. */
+static int open_new_index(const struct source *src, struct opening *o, struct archive_index **xp,
+			  struct error *err)
+{
+	int r = archive_index_new(xp, src->origin.st_mtim.tv_sec, err);
+
+	if (r == 0)
+		archive_index_set_reserve(*xp, open_reserve, o);
+	return r;
+}
+
 static int open_tar(struct ctx *ctx, int fd, uint64_t size, struct archive_index *x,
 		    const char **odd_endp, struct error *err)
 {
@@ -103,25 +132,30 @@ static int open_index_file(struct ctx *ctx, const struct source *src)
 
 /* fd may be of a copy, which has the time at which it was made: the index is compared with the
  * archive. 1: *xp is the archive's index, from the file beside it; 0: there is none that can be
- * used; -ECANCELED. */
+ * used; -ECANCELED; -ENOSPC. */
 static int open_by_file(struct ctx *ctx, const struct source *src, int fd,
 			struct archive_index **xp, struct error *err)
 {
 	const struct stat *st = &src->origin;
 	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
 	_cleanup_(fd_closep) int file = open_index_file(ctx, src);
+	struct opening o = { .ctx = ctx };
 	struct error why = ERROR_INIT;
 	int r;
 
 	if (file < 0)
 		return 0;
-	r = archive_index_new(&x, st->st_mtim.tv_sec, &why);
+	r = open_new_index(src, &o, &x, &why);
 	if (r == 0)
 		r = index_file_load(x, &ctx->io, file, fd, st, &why);
 	if (r == 0)
 		r = archive_index_finish(x, &ctx->io, &why);
 	if (r < 0 && ctx_is_cancelled(ctx))
 		return ctx_check(ctx, err);
+	if (r == -ENOSPC) { /* so would be the other way */
+		*err = why;
+		return r;
+	}
 	if (r < 0) {
 		stage_io_warn(&ctx->io,
 			      "the index %s" INDEX_FILE_SUFFIX " is not used: %s; make it again "
@@ -159,9 +193,10 @@ static int open_by_scan(struct ctx *ctx, const struct source *src, int fd, enum 
 			struct error *err)
 {
 	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
+	struct opening o = { .ctx = ctx };
 	int r;
 
-	r = archive_index_new(&x, src->origin.st_mtim.tv_sec, err);
+	r = open_new_index(src, &o, &x, err);
 	if (r == 0)
 		r = open_scan(ctx, src, fd, format, st, x, odd_endp, err);
 	if (r == 0)
@@ -175,7 +210,6 @@ int archive_open(struct ctx *ctx, const struct source *src, int fd, enum facts_f
 	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
 	struct archive_counts counts;
 	const char *odd_end = NULL;
-	uint64_t have;
 	int r, by_file;
 
 	if (fstat(fd, st) < 0)
@@ -188,11 +222,6 @@ int archive_open(struct ctx *ctx, const struct source *src, int fd, enum facts_f
 	if (r < 0)
 		return r;
 	archive_index_get_counts(x, &counts);
-	r = ctx_claim(ctx, PLAN_TIER_MEMORY, counts.memory, 0, &have, err);
-	if (r < 0)
-		error_prefix(err, "memory for the index of the archive");
-	if (r < 0)
-		return r;
 	open_report(ctx, &counts, odd_end);
 	*xp = steal_ptr(x);
 	return by_file;

@@ -18,13 +18,22 @@
 #define CHARGE_STEP_BYTES (64ULL << 20)
 #define CHARGE_STEP_FILES 4096
 
+static int refuse_space(const char *tier, uint64_t need, uint64_t have, struct error *err)
+{
+	char need_text[PARSE_SIZE_TEXT], have_text[PARSE_SIZE_TEXT];
+
+	return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "needs %s, %s has %s left for it",
+			  size_to_string(need, need_text),
+			  !strcmp(tier, PLAN_TIER_MEMORY) ? "memory" : tier,
+			  size_to_string(have, have_text));
+}
+
 /* One exchange; ask_lock is held. */
 static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, uint64_t *havep,
 			  struct error *err)
 {
 	struct ctx_private *p = ctx->priv;
 	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_RESERVE), *answer = NULL;
-	char have[PARSE_SIZE_TEXT], need[PARSE_SIZE_TEXT];
 	int r;
 
 	if (!kv)
@@ -32,7 +41,7 @@ static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, uint6
 	kv_set(kv, "tier", p->tier);
 	kv_set_u64(kv, "bytes", bytes);
 	kv_set_u64(kv, "files", files);
-	kv_set_u64(kv, "written", atomic_load(&p->granted_bytes));
+	kv_set_u64(kv, "written", atomic_load(&p->granted_bytes) + p->beside_bytes);
 	r = daemon_conn_ask(p->link, kv, PROTO_OP_GRANT, &answer, NULL, 0, NULL, err);
 	if (r < 0)
 		return r;
@@ -44,10 +53,7 @@ static int reserve_locked(struct ctx *ctx, uint64_t bytes, uint64_t files, uint6
 	}
 	if (bytes <= *havep && kv_get(answer, "why"))
 		return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "%s", kv_get(answer, "why"));
-	size_to_string(atomic_load(&p->granted_bytes) + bytes, need);
-	return error_exit(err, STAGE_EXIT_NO_SPACE, ENOSPC, "needs %s, %s has %s left for it", need,
-			  !strcmp(p->tier, PLAN_TIER_MEMORY) ? "memory" : p->tier,
-			  size_to_string(*havep, have));
+	return refuse_space(p->tier, atomic_load(&p->granted_bytes) + bytes, *havep, err);
 }
 
 int ctx_claim(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files, uint64_t *havep,
@@ -62,11 +68,48 @@ int ctx_claim(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files,
 		snprintf(p->tier, sizeof(p->tier), "%s", tier);
 		atomic_store(&p->granted_bytes, 0);
 		atomic_store(&p->granted_files, 0);
+		p->beside_bytes = 0; /* stagingd takes what is in another tier back */
 	}
 	r = reserve_locked(ctx, bytes, files, &have, err);
 	pthread_mutex_unlock(&p->ask_lock);
 	if (havep)
 		*havep = have;
+	return r;
+}
+
+/* ask_lock is held. */
+static int claim_beside_locked(struct ctx *ctx, uint64_t bytes, struct error *err)
+{
+	struct ctx_private *p = ctx->priv;
+	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_RESERVE), *answer = NULL;
+	uint64_t more = bytes - p->beside_bytes;
+	int r;
+
+	if (!kv)
+		return error_set(err, ENOMEM, "out of memory");
+	kv_set(kv, "tier", PLAN_TIER_MEMORY);
+	kv_set_u64(kv, "bytes", more);
+	kv_set_u64(kv, "files", 0);
+	kv_set_u64(kv, "written", atomic_load(&p->granted_bytes) + p->beside_bytes);
+	kv_set_u64(kv, "beside", 1);
+	r = daemon_conn_ask(p->link, kv, PROTO_OP_GRANT, &answer, NULL, 0, NULL, err);
+	if (r < 0)
+		return r;
+	if (kv_get_u64(answer, "ok", 0) != 1)
+		return refuse_space(PLAN_TIER_MEMORY, bytes, kv_get_u64(answer, "have", 0), err);
+	p->beside_bytes = bytes;
+	return 0;
+}
+
+int ctx_claim_beside(struct ctx *ctx, uint64_t bytes, struct error *err)
+{
+	struct ctx_private *p = ctx->priv;
+	int r = 0;
+
+	pthread_mutex_lock(&p->ask_lock);
+	if (bytes > p->beside_bytes)
+		r = claim_beside_locked(ctx, bytes, err);
+	pthread_mutex_unlock(&p->ask_lock);
 	return r;
 }
 

@@ -29,6 +29,7 @@ struct ctx_private {
 	pthread_mutex_t ask_lock;
 	char tier[DATASET_MAX_ITEM]; /* of the reservation; "": none */
 	_Atomic uint64_t granted_bytes, granted_files;
+	uint64_t beside_bytes; /* ask_lock; ctx_claim_beside() */
 	_Atomic uint64_t charged_bytes, charged_files;
 };
 

@@ -109,6 +109,9 @@ void ctx_get_charged(const struct ctx *ctx, uint64_t *bytesp, uint64_t *filesp);
 int ctx_claim(struct ctx *ctx, const char *tier, uint64_t bytes, uint64_t files, uint64_t *havep,
 	      struct error *err);
 void ctx_reset_charges(struct ctx *ctx);
+/* The same for what the process itself takes in memory, beside what it has in a tier. bytes: in
+ * all, of which an earlier attempt may have reserved some. */
+int ctx_claim_beside(struct ctx *ctx, uint64_t bytes, struct error *err);
 
 /* Asks for the job's directory in a tier (or in the absolute DEST). Caller frees *pathp. */
 int ctx_get_tier_dir(struct ctx *ctx, const char *tier, char **pathp, struct error *err);

@@ -170,6 +170,15 @@ class Staging(unittest.TestCase):
             d.ask("add", item="b=/fake/facts.reserve4000_ssd.ready")
             self.assertIn("Quota", d.wait(names="b")["text"])
 
+    def test_what_is_reserved_beside_a_copy_gives_nothing_back(self):
+        """The index of an archive that is mounted from its copy on a disk. Seen failing where all that is reserved in another
+        tier gives the disk's room back."""
+        conf = CONF.replace("Path={top}/ssd", "Path={top}/ssd\nQuota=5000")
+        with Daemon("a=/fake/facts.reserve4000_ssd.reserve100_beside.ready", conf=conf) as d:
+            self.assertEqual(d.wait(names="a")["code"], "0")
+            d.ask("add", item="b=/fake/facts.reserve4000_ssd.ready")
+            self.assertIn("Quota", d.wait(names="b")["text"])
+
     def test_a_quota_is_one_for_all_places_in_its_tier(self):
         """Seen failing when what was granted is kept by the word of DEST and not by the tier."""
         conf = CONF.replace("Path={top}/ssd", "Path={top}/ssd\nQuota=5000")

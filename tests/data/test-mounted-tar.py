@@ -152,5 +152,53 @@ def test_the_index_of_the_owner_fits_a_copy_that_was_kept():
     remove(base)
 
 
+def test_memory_for_an_index_is_reserved_before_it_is_made():
+    """Red where it is asked for when the index is complete."""
+    if no_fuse():
+        return no_fuse()
+    src = scratch()
+    for word, path, how in slow_archives(src):
+        with Mounted(path, answers={"reserve": lambda m: dict(op="grant", ok=0, have=1000)}, **how) as w:
+            m = w.error()
+            assert "memory for the index of the archive: needs" in m["text"], (word, m)
+            seen = [int(m["bytes"]) for m in w.get("progress")] or [0]
+            assert seen[-1] < os.path.getsize(path) / 2, (word, seen)
+    remove(src)
+
+
+def test_memory_for_an_index_is_reserved_once():
+    """At most 64 bytes for each member beside its name, and an eighth, as a tar does not tell how many it has. Red where
+    the second attempt, by the headers, reserves again."""
+    if no_fuse():
+        return no_fuse()
+    src, n = scratch(), 20000
+    most = n * (64 + len("000000")) * 9 / 8 + 65536
+    make_tar(f"{src}/a.tar", n)
+    make_zip(f"{src}/b.zip", n // 10, 10)
+    with Mounted(f"{src}/b.zip") as w:
+        w.mounted()
+        assert n * 6 < w.granted["shm"] <= most / 10 + 65536, w.granted
+    for word in "no index", "by the index", "by a damaged one":
+        if word != "no index":
+            make_index(f"{src}/a.tar")
+        if word == "by a damaged one":
+            with open(f"{src}/a.tar.stage-index", "r+b") as f:
+                f.seek(-1, 2)
+                f.write(b"x")
+        with Mounted(f"{src}/a.tar") as w:
+            w.mounted()
+            assert w.has_used_an_index() == (word == "by the index") and n * 60 < w.granted["shm"] <= most, (word, w.granted)
+            assert bool(w.warnings()) == (word == "by a damaged one"), w.warnings()
+            if word == "by the index":
+                assert len(w.get("reserve")) <= 2, w.get("reserve")
+        # A copy on a disk keeps what was reserved for it there.
+        with Mounted(f"{src}/a.tar", dest="ssd") as w:
+            w.mounted()
+            assert w.granted["shm"] <= most and w.granted["ssd"] >= os.path.getsize(f"{src}/a.tar"), (word, w.granted)
+            beside = [m.get("beside") for m in w.get("reserve") if m["tier"] == "shm"]
+            assert beside and set(beside) == {"1"}, w.get("reserve")
+    remove(src)
+
+
 if __name__ == "__main__":
     main(globals())

@@ -1,166 +1,56 @@
 /*
- * While members are added, entries are found by a hash of their directory and name. At the end they
- * are sorted by both, and the hash table is freed: a directory's entries are then found by
- * bisection. The hash has a key that nobody else knows, as the archive may be somebody's who wants
- * all names in one chain.
+ * While members are added, entries are found by a hash (archive-table.h). At the end they are
+ * sorted by directory and name, and a directory's entries are then found by bisection.
  */
 #include "daemon/engines/archive/archive-index.h"
 
-#include <assert.h>
 #include <errno.h>
-#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 
 #include "common/dataset/member-path.h"
 #include "common/util/error.h"
-#include "common/util/siphash.h"
 #include "daemon/engines/archive/archive-sort.h"
+#include "daemon/engines/archive/archive-table.h"
 #include "daemon/engines/archive/zip-names.h"
 
 enum {
-	INDEX_MIN_RECORDS = 256,
-	INDEX_MIN_TEXTS = 4096,
 	INDEX_MAX_LINK = 4095,
 	INDEX_DIR_MODE = 0755,
 	INDEX_MAX_REPLACED = 64 << 20, /* bytes */
-	INDEX_MAX_RECORDS = 1 << 30,
+	INDEX_NS = (1 << 30) - 1,
 };
 
 struct archive_index {
-	struct archive_record *records;
-	uint32_t n, room;
-	char *texts;
-	uint64_t n_texts, texts_room;
+	struct archive_table t;
 	int64_t mtime;
 	uint32_t n_numbers;
+	bool has_hard_links;
 	uint64_t replaced_size; /* see note_replaced() */
 	struct archive_counts counts;
-
-	/* Until it is finished: chains of entries with the same hash. */
-	uint32_t *next, *buckets;
-	uint32_t n_buckets; /* a power of two, as many as there is room for records */
-	struct siphash_key key;
 };
-
-static int refuse_memory(struct error *err)
-{
-	return error_set(err, ENOMEM, "no memory for the index of the archive");
-}
-
-static bool grow(void *arrayp, uint64_t n, size_t size)
-{
-	void *bigger = n > SIZE_MAX / size ? NULL : realloc(*(void **)arrayp, n * size);
-
-	if (bigger)
-		*(void **)arrayp = bigger;
-	return bigger != NULL;
-}
-
-/* ---- by hash ---- */
-
-static uint32_t *get_bucket(const struct archive_index *x, uint32_t parent, const char *name,
-			    size_t n)
-{
-	unsigned char text[sizeof(parent) + MEMBER_MAX_NAME];
-
-	assert(n <= MEMBER_MAX_NAME);
-	memcpy(text, &parent, sizeof(parent));
-	memcpy(text + sizeof(parent), name, n);
-	return &x->buckets[siphash(&x->key, text, sizeof(parent) + n) & (x->n_buckets - 1)];
-}
-
-static uint32_t *get_bucket_of(const struct archive_index *x, uint32_t i)
-{
-	const struct archive_record *rec = &x->records[i];
-
-	return get_bucket(x, rec->parent, x->texts + rec->name, rec->name_size);
-}
-
-static void insert(struct archive_index *x, uint32_t i)
-{
-	uint32_t *bucket = get_bucket_of(x, i);
-
-	x->next[i] = *bucket;
-	*bucket = i;
-}
-
-static int make_room(struct archive_index *x, struct error *err)
-{
-	uint32_t room = x->room ? 2 * x->room : INDEX_MIN_RECORDS;
-
-	if (x->n < x->room)
-		return 0;
-	if (room > INDEX_MAX_RECORDS)
-		return error_set(err, EFBIG, "the archive has too many members for an index");
-	if (!grow(&x->records, room, sizeof(*x->records)) ||
-	    !grow(&x->next, room, sizeof(*x->next)) ||
-	    !grow(&x->buckets, room, sizeof(*x->buckets)))
-		return refuse_memory(err);
-	x->room = x->n_buckets = room;
-	memset(x->buckets, 0xff, room * sizeof(*x->buckets)); /* ARCHIVE_INDEX_NONE */
-	for (uint32_t i = 0; i < x->n; i++)
-		insert(x, i);
-	return 0;
-}
 
 static uint32_t find(const struct archive_index *x, uint32_t parent, const char *name, size_t n)
 {
-	uint32_t i = *get_bucket(x, parent, name, n);
-
-	for (; i != ARCHIVE_INDEX_NONE; i = x->next[i]) {
-		const struct archive_record *rec = &x->records[i];
-
-		if (rec->parent == parent && rec->name_size == n &&
-		    memcmp(x->texts + rec->name, name, n) == 0 && i != ARCHIVE_INDEX_ROOT)
-			break;
-	}
-	return i;
-}
-
-/* ---- entries ---- */
-
-static int add_text(struct archive_index *x, const char *text, size_t n, uint64_t *atp,
-		    struct error *err)
-{
-	uint64_t room = x->texts_room ? x->texts_room : INDEX_MIN_TEXTS;
-
-	while (room - x->n_texts < n + 1)
-		room *= 2;
-	if (room > x->texts_room && !grow(&x->texts, room, 1))
-		return refuse_memory(err);
-	x->texts_room = room;
-	*atp = x->n_texts;
-	memcpy(x->texts + x->n_texts, text, n);
-	x->texts[x->n_texts + n] = '\0';
-	x->n_texts += n + 1;
-	return 0;
+	return archive_table_find(&x->t, parent, name, n);
 }
 
 /* A directory, until it is said to be something else. */
 static int add_record(struct archive_index *x, uint32_t parent, const char *name, size_t n,
 		      uint32_t *ip, struct error *err)
 {
-	uint64_t at;
-	int r;
-
-	r = make_room(x, err);
-	if (r == 0)
-		r = add_text(x, name, n, &at, err);
-	if (r < 0)
-		return r;
-	x->records[x->n] = (struct archive_record){
-		.name = at & ARCHIVE_INDEX_TEXTS,
-		.name_size = (uint8_t)n,
+	const struct archive_record rec = {
 		.mtime = x->mtime,
 		.parent = parent,
-		.number = ++x->n_numbers,
+		.number = x->n_numbers + 1,
 		.mode = INDEX_DIR_MODE,
 		.type = MEMBER_DIR,
 	};
-	insert(x, x->n);
-	*ip = x->n++;
-	return 0;
+	int r = archive_table_add(&x->t, &rec, name, n, ip, err);
+
+	if (r == 0)
+		x->n_numbers++;
+	return r;
 }
 
 int archive_index_new(struct archive_index **xp, int64_t mtime, struct error *err)
@@ -170,25 +60,37 @@ int archive_index_new(struct archive_index **xp, int64_t mtime, struct error *er
 	int r;
 
 	if (!x)
-		return refuse_memory(err);
+		return error_set(err, ENOMEM, "no memory for the index of the archive");
 	x->mtime = mtime;
-	r = siphash_key_init(&x->key);
-	if (r < 0)
-		return error_errno(err, -r, "make a key for the index of the archive");
-	r = add_record(x, ARCHIVE_INDEX_ROOT, "", 0, &root, err);
+	r = archive_table_init(&x->t, err);
+	if (r == 0)
+		r = add_record(x, ARCHIVE_INDEX_ROOT, "", 0, &root, err);
 	if (r == 0)
 		*xp = steal_ptr(x);
 	return r;
+}
+
+void archive_index_set_reserve(struct archive_index *x, archive_index_reserve_fn reserve, void *arg)
+{
+	x->t.reserve = reserve;
+	x->t.arg = arg;
+}
+
+int archive_index_expect(struct archive_index *x, uint64_t n, uint64_t text_size, struct error *err)
+{
+	uint64_t need;
+
+	if (__builtin_mul_overflow(n, ARCHIVE_INDEX_ENTRY, &need) ||
+	    __builtin_add_overflow(need, text_size, &need))
+		return error_set(err, EFBIG, "the archive has too many members for an index");
+	return archive_table_reserve(&x->t, need, err);
 }
 
 void archive_index_free(struct archive_index *x)
 {
 	if (!x)
 		return;
-	free(x->records);
-	free(x->texts);
-	free(x->next);
-	free(x->buckets);
+	archive_table_deinit(&x->t);
 	free(x);
 }
 
@@ -204,7 +106,7 @@ static int refuse_no_dir(const char *path, size_t n, struct error *err)
 
 static bool is_dir(const struct archive_index *x, uint32_t i)
 {
-	return x->records[i].type == MEMBER_DIR;
+	return x->t.records[i].type == MEMBER_DIR;
 }
 
 /* The directory path[0..n), made where it is missing. */
@@ -251,7 +153,7 @@ static void set_meta(struct archive_record *rec, const struct member *m)
 	if (!m->has_mtime)
 		return;
 	rec->mtime = m->mtime;
-	rec->mtime_ns = (uint32_t)m->mtime_ns;
+	rec->mtime_ns = (uint64_t)m->mtime_ns & INDEX_NS;
 }
 
 /* What was replaced leaves its number, and the text of its link, as hard links may share both. So
@@ -289,25 +191,29 @@ static int take_place(struct archive_index *x, const char *path, uint32_t *ip, s
 				 "%s is a directory in the archive, and something else in another "
 				 "place of it",
 				 path);
-	return note_replaced(x, &x->records[*ip], path, err);
+	return note_replaced(x, &x->t.records[*ip], path, err);
 }
 
 static int add_file(struct archive_index *x, const char *path, const struct member *m,
 		    uint64_t start, struct error *err)
 {
+	uint64_t packed = m->entry ? m->entry->packed : 0;
 	struct archive_record *rec;
 	uint32_t i = 0;
-	int r = take_place(x, path, &i, err);
+	int r;
 
+	if (start > ARCHIVE_INDEX_OFFSETS || packed > ARCHIVE_INDEX_OFFSETS)
+		return error_set(err, EFBIG, "%s begins after 256 TiB of the archive", path);
+	r = take_place(x, path, &i, err);
 	if (r < 0)
 		return r;
-	rec = &x->records[i];
+	rec = &x->t.records[i];
 	set_meta(rec, m);
 	rec->type = MEMBER_FILE;
-	rec->start = start;
+	rec->start = start & ARCHIVE_INDEX_OFFSETS;
 	rec->size = m->size;
 	rec->is_deflated = m->entry && m->entry->method == ZIP_DEFLATED && m->size > 0;
-	rec->packed = m->entry ? m->entry->packed : 0;
+	rec->packed = packed & ARCHIVE_INDEX_OFFSETS;
 	rec->crc = m->entry ? m->entry->crc : 0;
 	return 0;
 }
@@ -325,13 +231,13 @@ static int add_symlink(struct archive_index *x, const char *path, const struct m
 		return error_set(err, ENAMETOOLONG, "link %s leads to too long a name", path);
 	r = take_place(x, path, &i, err);
 	if (r == 0)
-		r = add_text(x, m->link, n, &at, err);
+		r = archive_table_add_text(&x->t, m->link, n, &at, err);
 	if (r < 0)
 		return r;
-	rec = &x->records[i];
+	rec = &x->t.records[i];
 	set_meta(rec, m);
 	rec->type = MEMBER_SYMLINK;
-	rec->start = at;
+	rec->start = at & ARCHIVE_INDEX_OFFSETS;
 	rec->size = n;
 	return 0;
 }
@@ -363,12 +269,14 @@ static int add_hardlink(struct archive_index *x, const char *path, const struct 
 	r = take_place(x, path, &i, err);
 	if (r < 0)
 		return r;
-	rec = &x->records[i];
+	rec = &x->t.records[i];
 	own = *rec;
-	*rec = x->records[target];
+	*rec = x->t.records[target];
 	rec->name = own.name;
 	rec->name_size = own.name_size;
 	rec->parent = own.parent;
+	rec->n_links = own.n_links;
+	x->has_hard_links = true;
 	return 0;
 }
 
@@ -379,7 +287,7 @@ static int add_dir(struct archive_index *x, const char *path, const struct membe
 	int r = get_dir(x, path, strlen(path), &i, err);
 
 	if (r == 0)
-		set_meta(&x->records[i], m);
+		set_meta(&x->t.records[i], m);
 	return r;
 }
 
@@ -411,19 +319,16 @@ int archive_index_add(struct archive_index *x, const struct member *m, uint64_t 
 
 int archive_index_finish(struct archive_index *x, struct stage_io *io, struct error *err)
 {
-	int r = archive_sort(x->records, x->n, x->next, x->texts, io, err);
+	struct archive_table *t = &x->t;
+	int r;
 
+	archive_table_finish(t);
+	r = archive_sort(t->records, t->n, t->texts, io, err);
 	if (r == 0)
-		r = archive_sort_count(x->records, x->n, x->n_numbers, &x->counts, err);
-	if (r < 0)
-		return r;
-	x->room = x->n;
-	x->counts.memory = sizeof(*x) + (uint64_t)x->n * sizeof(*x->records) + x->n_texts;
-	if (grow(&x->texts, x->n_texts, 1)) /* smaller */
-		x->texts_room = x->n_texts;
-	free(steal_ptr(x->next));
-	free(steal_ptr(x->buckets));
-	return 0;
+		r = archive_sort_count(t->records, t->n, x->has_hard_links ? x->n_numbers : 0,
+				       &x->counts, err);
+	x->counts.memory = sizeof(*x) + (uint64_t)t->n * sizeof(*t->records) + t->n_texts;
+	return r;
 }
 
 /* ---- lookups ---- */
@@ -435,17 +340,12 @@ void archive_index_get_counts(const struct archive_index *x, struct archive_coun
 
 const struct archive_record *archive_index_get(const struct archive_index *x, uint64_t i)
 {
-	return i < x->n ? &x->records[i] : NULL;
-}
-
-void archive_index_set_content(struct archive_index *x, uint64_t i, uint8_t content)
-{
-	atomic_store_explicit(&x->records[i].content, content, memory_order_release);
+	return i < x->t.n ? &x->t.records[i] : NULL;
 }
 
 const char *archive_index_get_text(const struct archive_index *x, uint64_t at)
 {
-	return x->texts + at;
+	return x->t.texts + at;
 }
 
 uint32_t archive_index_find(const struct archive_index *x, const struct archive_record *dir,
@@ -455,7 +355,7 @@ uint32_t archive_index_find(const struct archive_index *x, const struct archive_
 
 	while (from < end) {
 		uint32_t middle = from + (end - from) / 2;
-		int c = strcmp(x->texts + x->records[middle].name, name);
+		int c = strcmp(x->t.texts + x->t.records[middle].name, name);
 
 		if (c == 0)
 			return middle;

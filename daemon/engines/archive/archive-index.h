@@ -7,8 +7,7 @@
  * before. Of several members with one name the last counts. Those before it take memory, too: 4
  * bytes each, and the text of a link. More than 64 MiB of that are refused (-EFBIG).
  *
- * After archive_index_finish() it does not change, apart from what is known about the content, and
- * any number of threads may read it.
+ * After archive_index_finish() it does not change, and any number of threads may read it.
  */
 #pragma once
 
@@ -28,32 +27,36 @@ struct stage_io;
 #define ARCHIVE_INDEX_NONE UINT32_MAX
 #define ARCHIVE_INDEX_TEXTS ((UINT64_C(1) << 40) - 1) /* no memory has room for more */
 
-/* One entry of the tree, at most 64 bytes beside its name. A directory's entries lie together,
- * sorted by name. */
+/* One entry of the tree. A directory's entries lie together, sorted by name. */
 struct archive_record {
 	uint64_t name : 40;	/* in the texts, NUL-terminated */
 	uint64_t name_size : 8; /* without the NUL */
 	uint64_t mode : 9;	/* permission bits */
 	uint64_t type : 3;	/* MEMBER_FILE, MEMBER_DIR or MEMBER_SYMLINK */
 	uint64_t is_deflated : 1;
-	uint64_t start;	 /* file: of the data in the archive; link: of its text in the texts;
-			  * directory: number of its first entry */
-	uint64_t size;	 /* of the data or text; directory: how many entries it has */
-	uint64_t packed; /* file of a zip: bytes in the archive */
+	uint64_t start : 48;  /* file: of the data in the archive; link: of its text in the texts;
+			       * directory: number of its first entry */
+	uint64_t packed : 48; /* file of a zip: bytes in the archive */
+	uint64_t mtime_ns : 30;
+	uint64_t size; /* of the data or text; directory: how many entries it has */
 	int64_t mtime;
-	uint32_t mtime_ns;
-	uint32_t parent; /* the root is its own */
-	uint32_t number; /* from 1 on; hard links share it */
-	uint32_t n_links;
-	uint32_t crc;		 /* file of a zip: of the data */
-	_Atomic uint8_t content; /* 0, or what archive_index_set_content() was told */
-};
-_Static_assert(sizeof(struct archive_record) <= 64, "the bound that is promised");
+	uint32_t parent;  /* the root is its own */
+	uint32_t number;  /* from 1 on; hard links share it */
+	uint32_t n_links; /* until the index is finished: see archive-index.c */
+	uint32_t crc;	  /* file of a zip: of the data */
+} __attribute__((packed, aligned(4)));
+#define ARCHIVE_INDEX_OFFSETS ((UINT64_C(1) << 48) - 1)
+
+/* That an entry takes at any time, beside its name. What each takes as long as members are added is
+ * 56 bytes, 4 for the hash table and a NUL; and 4 for the links of hard links at the end. */
+#define ARCHIVE_INDEX_ENTRY 64u
+_Static_assert(sizeof(struct archive_record) + 4 + 1 <= ARCHIVE_INDEX_ENTRY, "what is promised");
 
 struct archive_counts {
 	uint64_t n_files;    /* and links */
 	uint64_t n_records;  /* directories, too */
 	uint64_t n_deflated; /* files */
+	uint64_t n_summed;   /* files of zips that are not deflated, and not empty */
 	uint64_t n_replaced; /* names that came again */
 	uint64_t n_absolute; /* names that lost the slash in front */
 	uint64_t bytes;	     /* of content; of hard links once for each */
@@ -66,6 +69,16 @@ int archive_index_new(struct archive_index **xp, int64_t mtime, struct error *er
 void archive_index_free(struct archive_index *x);
 DEFINE_FREEP(struct archive_index, archive_index_free)
 
+/* Asked before more memory is taken. 0, or -errno, which archive_index_add() returns. */
+typedef int (*archive_index_reserve_fn)(void *arg, uint64_t bytes, struct error *err);
+
+/* Before members are added. What is reserved in steps is up to an eighth more than is taken. */
+void archive_index_set_reserve(struct archive_index *x, archive_index_reserve_fn reserve,
+			       void *arg);
+/* So many entries with so many bytes of text are to come: reserved at once. */
+int archive_index_expect(struct archive_index *x, uint64_t n, uint64_t text_size,
+			 struct error *err);
+
 /* start: where the member's data begins in the archive. After a failure x can only be freed. */
 int archive_index_add(struct archive_index *x, const struct member *m, uint64_t start,
 		      struct error *err);
@@ -75,8 +88,6 @@ int archive_index_finish(struct archive_index *x, struct stage_io *io, struct er
 void archive_index_get_counts(const struct archive_index *x, struct archive_counts *counts);
 /* NULL: there is no such entry. */
 const struct archive_record *archive_index_get(const struct archive_index *x, uint64_t i);
-/* What its readers found out about a file's content, in their words. i is one. */
-void archive_index_set_content(struct archive_index *x, uint64_t i, uint8_t content);
 const char *archive_index_get_text(const struct archive_index *x, uint64_t at);
 /* The entry of that name in a directory, or ARCHIVE_INDEX_NONE. */
 uint32_t archive_index_find(const struct archive_index *x, const struct archive_record *dir,

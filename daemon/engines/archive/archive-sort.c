@@ -1,6 +1,6 @@
 /*
- * Lists of entries are merged, as that needs no more memory than a number for each. Then each entry
- * is moved to its place.
+ * Lists of entries are merged, as that needs no memory but a number for each: n_links, which nobody
+ * needs yet. Then each entry is moved to its place.
  */
 #include "daemon/engines/archive/archive-sort.h"
 
@@ -18,11 +18,10 @@ enum {
 	SORT_CHECK = 1 << 16, /* comparisons */
 };
 
-/* A list is the number of its first entry, and next has that of the one after each. */
+/* A list is the number of its first entry, and n_links is that of the one after each. */
 struct sorter {
-	const struct archive_record *records;
+	struct archive_record *records;
 	const char *texts;
-	uint32_t *next;
 	struct stage_io *io;
 	uint64_t n_compared;
 	bool is_cancelled;
@@ -44,18 +43,26 @@ static bool is_before(struct sorter *s, uint32_t i, uint32_t k)
 	return strcmp(s->texts + v->name, s->texts + w->name) < 0;
 }
 
+static void append(struct sorter *s, uint32_t *listp, uint32_t *lastp, uint32_t i)
+{
+	if (*lastp == ARCHIVE_INDEX_NONE)
+		*listp = i;
+	else
+		s->records[*lastp].n_links = i;
+	*lastp = i;
+}
+
 static uint32_t merge(struct sorter *s, uint32_t a, uint32_t b)
 {
-	uint32_t list = ARCHIVE_INDEX_NONE, *last = &list;
+	uint32_t list = ARCHIVE_INDEX_NONE, last = ARCHIVE_INDEX_NONE;
 
 	while (a != ARCHIVE_INDEX_NONE && b != ARCHIVE_INDEX_NONE && !s->is_cancelled) {
-		uint32_t *first = is_before(s, b, a) ? &b : &a;
+		uint32_t *first = is_before(s, b, a) ? &b : &a, i = *first;
 
-		*last = *first;
-		last = &s->next[*first];
-		*first = *last;
+		*first = s->records[i].n_links;
+		append(s, &list, &last, i);
 	}
-	*last = a != ARCHIVE_INDEX_NONE ? a : b;
+	append(s, &list, &last, a != ARCHIVE_INDEX_NONE ? a : b);
 	return list;
 }
 
@@ -69,7 +76,7 @@ static uint32_t sort(struct sorter *s, uint32_t n)
 	for (uint32_t i = ARCHIVE_INDEX_ROOT + 1; i < n && !s->is_cancelled; i++) {
 		uint32_t list = i;
 
-		s->next[i] = ARCHIVE_INDEX_NONE;
+		s->records[i].n_links = ARCHIVE_INDEX_NONE;
 		for (k = 0; lists[k] != ARCHIVE_INDEX_NONE; k++) {
 			list = merge(s, lists[k], list);
 			lists[k] = ARCHIVE_INDEX_NONE;
@@ -82,44 +89,43 @@ static uint32_t sort(struct sorter *s, uint32_t n)
 }
 
 /* From a list to places. */
-static void number_list(uint32_t *places, uint32_t i)
+static void number_list(struct archive_record *records, uint32_t i)
 {
 	uint32_t place = ARCHIVE_INDEX_ROOT, next;
 
-	places[ARCHIVE_INDEX_ROOT] = place++;
+	records[ARCHIVE_INDEX_ROOT].n_links = place++;
 	for (; i != ARCHIVE_INDEX_NONE; i = next) {
-		next = places[i];
-		places[i] = place++;
+		next = records[i].n_links;
+		records[i].n_links = place++;
 	}
 }
 
-static void move_all(struct archive_record *records, uint32_t n, uint32_t *places)
+static void move_all(struct archive_record *records, uint32_t n)
 {
 	for (uint32_t i = 0; i < n; i++) {
-		while (places[i] != i) {
-			uint32_t to = places[i];
-			struct archive_record there = records[to];
+		while (records[i].n_links != i) {
+			struct archive_record *to = &records[records[i].n_links], there = *to;
 
-			records[to] = records[i];
+			*to = records[i];
 			records[i] = there;
-			places[i] = places[to];
-			places[to] = to;
 		}
 	}
 }
 
-int archive_sort(struct archive_record *records, uint32_t n, uint32_t *places, const char *texts,
-		 struct stage_io *io, struct error *err)
+int archive_sort(struct archive_record *records, uint32_t n, const char *texts, struct stage_io *io,
+		 struct error *err)
 {
-	struct sorter s = { .records = records, .texts = texts, .next = places, .io = io };
+	struct sorter s = { .records = records, .texts = texts, .io = io };
 	uint32_t list = sort(&s, n);
 
 	if (s.is_cancelled)
 		return stage_io_check(io, err);
-	number_list(places, list);
+	number_list(records, list);
 	for (uint32_t i = 0; i < n; i++)
-		records[i].parent = places[records[i].parent];
-	move_all(records, n, places);
+		records[i].parent = records[records[i].parent].n_links;
+	move_all(records, n);
+	for (uint32_t i = 0; i < n; i++)
+		records[i].n_links = 0;
 	return 0;
 }
 
@@ -141,32 +147,44 @@ static void set_ranges(struct archive_record *records, uint32_t n)
 	}
 }
 
-static void count_records(struct archive_record *records, uint32_t n, uint32_t *links,
+static void count_records(const struct archive_record *records, uint32_t n,
 			  struct archive_counts *c)
 {
 	for (uint32_t i = 0; i < n; i++) {
 		if (records[i].type == MEMBER_DIR)
 			continue;
-		links[records[i].number]++;
 		c->n_files++;
 		c->n_deflated += records[i].is_deflated;
+		c->n_summed += records[i].packed > 0 && !records[i].is_deflated;
 		if (records[i].type == MEMBER_FILE)
 			c->bytes += records[i].size;
 	}
+	c->n_records = n;
+}
+
+/* links: NULL, or room for each number. */
+static void set_links(struct archive_record *records, uint32_t n, uint32_t *links)
+{
+	for (uint32_t i = 0; i < n && links; i++)
+		if (records[i].type != MEMBER_DIR)
+			links[records[i].number]++;
 	for (uint32_t i = 0; i < n; i++)
 		if (records[i].type != MEMBER_DIR)
-			records[i].n_links = links[records[i].number];
-	c->n_records = n;
+			records[i].n_links = links ? links[records[i].number] : 1;
 }
 
 int archive_sort_count(struct archive_record *records, uint32_t n, uint32_t n_numbers,
 		       struct archive_counts *counts, struct error *err)
 {
-	_cleanup_(freep) uint32_t *links = calloc((size_t)n_numbers + 1, sizeof(*links));
+	_cleanup_(freep) uint32_t *links = NULL;
 
-	if (!links)
-		return refuse_memory(err);
+	if (n_numbers > 0) {
+		links = calloc((size_t)n_numbers + 1, sizeof(*links));
+		if (!links)
+			return refuse_memory(err);
+	}
 	set_ranges(records, n);
-	count_records(records, n, links, counts);
+	count_records(records, n, counts);
+	set_links(records, n, links);
 	return 0;
 }

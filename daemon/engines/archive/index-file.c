@@ -366,6 +366,16 @@ static int load_members(struct loader *l, struct error *err)
 	return r;
 }
 
+/* Directories without a member of their own come in addition. */
+static int expect_members(const struct loader *l, struct error *err)
+{
+	uint64_t n = l->head.n_members;
+
+	if (l->head.bytes / sizeof(struct file_member) < n)
+		return refuse_damaged(err);
+	return archive_index_expect(l->index, n, 0, err);
+}
+
 int index_file_load(struct archive_index *x, struct stage_io *io, int fd, int archive,
 		    const struct stat *st, struct error *err)
 {
@@ -382,5 +392,7 @@ int index_file_load(struct archive_index *x, struct stage_io *io, int fd, int ar
 	l->at = sizeof(l->head);
 	l->sum = FNV_INIT;
 	r = load_head(l, err);
+	if (r == 0)
+		r = expect_members(l, err);
 	return r < 0 ? r : load_members(l, err);
 }

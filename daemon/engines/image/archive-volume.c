@@ -24,7 +24,7 @@ struct archive_volume {
 	struct volume volume;
 	struct archive_index *index;
 	struct zip_blocks *blocks; /* NULL: nothing is deflated */
-	struct zip_sums *sums;
+	struct zip_sums *sums;	   /* NULL: nothing is summed */
 	int fd;
 	struct stat st;
 };
@@ -207,6 +207,7 @@ static int archive_volume_read(struct volume *v, uint64_t ref, uint64_t pos, siz
 			       struct volume_read *read)
 {
 	const struct archive_record *rec = get_record(v, ref);
+	struct archive_volume *a = get_archive(v);
 
 	if (!rec)
 		return -EIO;
@@ -221,19 +222,24 @@ static int archive_volume_read(struct volume *v, uint64_t ref, uint64_t pos, siz
 	if (size > rec->size - pos)
 		size = (size_t)(rec->size - pos);
 	if (rec->is_deflated)
-		return read_deflated(get_archive(v), rec, ref, pos, size, read);
-	if (zip_sums_is_wrong(rec))
+		return read_deflated(a, rec, ref, pos, size, read);
+	if (a->sums && zip_sums_get_state(a->sums, (uint32_t)ref) == ZIP_SUMS_WRONG)
 		return -EIO;
 	read->extents[read->n_extents++] = (struct volume_extent){ .offset = rec->start + pos,
 								   .size = size };
 	return 0;
 }
 
+static bool is_summed(const struct archive_volume *a, uint64_t ref)
+{
+	return a->sums && zip_sums_wants(a->sums, (uint32_t)ref);
+}
+
 /* What has to be summed is not spliced: nobody would see it. */
 static int archive_volume_get_fd(struct volume *v, const struct volume_read *read)
 {
 	struct archive_volume *a = get_archive(v);
-	int r = zip_sums_wants(get_record(v, read->file[0])) ? -EOPNOTSUPP : check_unchanged(a);
+	int r = is_summed(a, read->file[0]) ? -EOPNOTSUPP : check_unchanged(a);
 
 	return r < 0 ? r : a->fd;
 }
@@ -266,7 +272,7 @@ static int add_sums(struct archive_volume *a, const struct volume_read *read)
 	uint64_t ref = read->file[0], pos = read->pos;
 	int r = 0;
 
-	if (!zip_sums_wants(get_record(&a->volume, ref)))
+	if (!is_summed(a, ref))
 		return 0;
 	for (size_t i = 0; i < read->n_extents && r == 0; i++) {
 		const struct volume_extent *e = &read->extents[i];
@@ -356,7 +362,7 @@ int archive_volume_new(struct volume **vp, struct archive_index *x, int fd, cons
 	if (!a)
 		return -ENOMEM;
 	archive_index_get_counts(x, &counts);
-	if (zip_sums_new(&a->sums, x, fd) < 0 ||
+	if ((counts.n_summed > 0 && zip_sums_new(&a->sums, x, fd) < 0) ||
 	    (counts.n_deflated > 0 &&
 	     zip_blocks_new(&a->blocks, fd, check_unchanged, a, cache_size) < 0)) {
 		zip_sums_free(a->sums);

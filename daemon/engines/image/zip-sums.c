@@ -48,6 +48,7 @@ struct sums {
 struct zip_sums {
 	struct archive_index *index;
 	int fd;
+	atomic_uchar *states; /* of all entries */
 	pthread_mutex_t lock; /* for all below */
 	struct sums *buckets[SUMS_N_BUCKETS];
 	struct list lru; /* oldest first */
@@ -86,35 +87,41 @@ uint32_t zip_sums_join(uint32_t a, uint32_t b, uint64_t n)
 
 int zip_sums_new(struct zip_sums **zp, struct archive_index *x, int fd)
 {
-	struct zip_sums *z = calloc(1, sizeof(*z));
+	_cleanup_(zip_sums_freep) struct zip_sums *z = calloc(1, sizeof(*z));
+	struct archive_counts counts;
 
 	if (!z)
 		return -ENOMEM;
+	archive_index_get_counts(x, &counts);
 	z->index = x;
 	z->fd = fd;
 	list_init(&z->lru);
 	pthread_mutex_init(&z->lock, NULL);
-	*zp = z;
+	z->states = calloc(counts.n_records, sizeof(*z->states));
+	if (!z->states)
+		return -ENOMEM;
+	*zp = steal_ptr(z);
 	return 0;
 }
 
-static uint8_t get_state(const struct archive_record *rec)
+enum zip_sums_state zip_sums_get_state(const struct zip_sums *z, uint32_t i)
 {
-	return atomic_load_explicit(&rec->content, memory_order_acquire);
+	return atomic_load_explicit(&z->states[i], memory_order_acquire);
 }
 
-bool zip_sums_wants(const struct archive_record *rec)
+static void set_state(struct zip_sums *z, uint32_t i, enum zip_sums_state state)
 {
-	uint8_t state = get_state(rec);
+	atomic_store_explicit(&z->states[i], (unsigned char)state, memory_order_release);
+}
+
+bool zip_sums_wants(const struct zip_sums *z, uint32_t i)
+{
+	const struct archive_record *rec = archive_index_get(z->index, i);
+	enum zip_sums_state state = zip_sums_get_state(z, i);
 
 	/* packed: not 0 in zips alone */
 	return rec->packed > 0 && !rec->is_deflated && state != ZIP_SUMS_RIGHT &&
 	       state != ZIP_SUMS_LEFT;
-}
-
-bool zip_sums_is_wrong(const struct archive_record *rec)
-{
-	return get_state(rec) == ZIP_SUMS_WRONG;
 }
 
 /* ---- members; the lock is held ---- */
@@ -141,7 +148,7 @@ static void lose(struct zip_sums *z, struct sums *s)
 {
 	bool is_large = archive_index_get(z->index, s->i)->size > SUMS_MAX_AGAIN;
 
-	archive_index_set_content(z->index, s->i, is_large ? ZIP_SUMS_LEFT : ZIP_SUMS_LOST);
+	set_state(z, s->i, is_large ? ZIP_SUMS_LEFT : ZIP_SUMS_LOST);
 	forget(z, s);
 }
 
@@ -169,6 +176,7 @@ void zip_sums_free(struct zip_sums *z)
 	while (!list_is_empty(&z->lru))
 		forget(z, list_entry(z->lru.next, struct sums, lru));
 	pthread_mutex_destroy(&z->lock);
+	free(z->states);
 	free(z);
 }
 
@@ -246,7 +254,7 @@ static int finish(struct zip_sums *z, uint32_t i, uint32_t crc)
 {
 	bool is_right = crc == archive_index_get(z->index, i)->crc;
 
-	archive_index_set_content(z->index, i, is_right ? ZIP_SUMS_RIGHT : ZIP_SUMS_WRONG);
+	set_state(z, i, is_right ? ZIP_SUMS_RIGHT : ZIP_SUMS_WRONG);
 	return is_right ? 0 : -EIO;
 }
 
@@ -254,7 +262,7 @@ static int finish(struct zip_sums *z, uint32_t i, uint32_t crc)
 
 static bool is_unknown(const struct zip_sums *z, uint32_t i)
 {
-	return get_state(archive_index_get(z->index, i)) == ZIP_SUMS_UNKNOWN;
+	return zip_sums_get_state(z, i) == ZIP_SUMS_UNKNOWN;
 }
 
 /* 1, 0: all of it was read before, or nothing has to be added any more; -ENOMEM. */
@@ -340,12 +348,12 @@ static int add_again(struct zip_sums *z, uint32_t i)
 
 int zip_sums_add(struct zip_sums *z, uint32_t i, uint64_t pos, const void *data, size_t n)
 {
-	const struct archive_record *rec = archive_index_get(z->index, i);
 	int r = 0;
 
-	if (get_state(rec) == ZIP_SUMS_UNKNOWN)
+	if (zip_sums_get_state(z, i) == ZIP_SUMS_UNKNOWN)
 		r = add_unknown(z, i, pos, data, n);
-	if (r == 0 && get_state(rec) == ZIP_SUMS_LOST) /* perhaps while its last bytes came */
+	/* Perhaps while its last bytes came. */
+	if (r == 0 && zip_sums_get_state(z, i) == ZIP_SUMS_LOST)
 		r = add_again(z, i);
-	return r == 0 && get_state(rec) == ZIP_SUMS_WRONG ? -EIO : r;
+	return r == 0 && zip_sums_get_state(z, i) == ZIP_SUMS_WRONG ? -EIO : r;
 }

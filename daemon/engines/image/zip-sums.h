@@ -16,10 +16,9 @@
 #include "common/util/cleanup.h"
 
 struct archive_index;
-struct archive_record;
 struct zip_sums;
 
-/* What is known about a member, in its record (archive-index.h). */
+/* What is known about a member. */
 enum zip_sums_state {
 	ZIP_SUMS_UNKNOWN,
 	ZIP_SUMS_RIGHT,
@@ -33,10 +32,10 @@ int zip_sums_new(struct zip_sums **zp, struct archive_index *x, int fd);
 void zip_sums_free(struct zip_sums *z);
 DEFINE_FREEP(struct zip_sums, zip_sums_free)
 
-/* Has a file content that has to pass zip_sums_add()? */
-bool zip_sums_wants(const struct archive_record *rec);
-/* Nobody gets any of it any more. */
-bool zip_sums_is_wrong(const struct archive_record *rec);
+/* i is an entry of the index. */
+enum zip_sums_state zip_sums_get_state(const struct zip_sums *z, uint32_t i);
+/* Has it content that has to pass zip_sums_add()? */
+bool zip_sums_wants(const struct zip_sums *z, uint32_t i);
 
 /* n bytes, at least one, of member i, which are at pos in it and go to a reader now. 0; -EIO: the
  * member is damaged; -ENOMEM; what pread() said. */

@@ -140,6 +140,95 @@ static void test_sorting_many_entries_can_be_cancelled(void **state)
 	assert_in_range(n_asked, 3, 4);
 }
 
+static uint64_t n_reserved, n_allowed;
+
+static int reserve(void *arg, uint64_t bytes, struct error *err)
+{
+	if (n_reserved + bytes > n_allowed)
+		return -ENOSPC;
+	n_reserved += bytes;
+	return 0;
+}
+
+/* The most that the process had in memory since the last call, in bytes. */
+static uint64_t take_peak(void)
+{
+	uint64_t peak = 0;
+	char line[128];
+	FILE *f = fopen("/proc/self/status", "r");
+
+	assert_non_null(f);
+	while (fgets(line, sizeof(line), f))
+		if (!strncmp(line, "VmHWM:", 6))
+			peak = strtoull(line + 6, NULL, 10) * 1024;
+	fclose(f);
+	f = fopen("/proc/self/clear_refs", "w"); /* from what it has now */
+	assert_non_null(f);
+	fputs("5", f);
+	fclose(f);
+	return peak;
+}
+
+#define N_MANY 400000u
+
+/* Files in directories of a thousand, in no order, and hard links where they are asked for. */
+static uint64_t add_many(struct archive_index *x, unsigned n_links)
+{
+	uint64_t names = 0;
+	char path[64], to[64];
+
+	for (uint32_t i = 0; i < N_MANY; i++) {
+		uint32_t k = i * 7919u % N_MANY;
+		bool is_link = n_links > 0 && i % n_links == 1;
+
+		names += (uint64_t)snprintf(path, sizeof(path), "%03u/%08u", k / 1000, k) - 4;
+		assert_int_equal(add(x, is_link ? MEMBER_HARDLINK : MEMBER_FILE, path, to, i), 0);
+		if (!is_link)
+			memcpy(to, path, sizeof(to));
+	}
+	return names;
+}
+
+/* 64 bytes for each beside its name, at any time, and they are reserved. Red where sorting copies
+ * the entries. */
+static void test_the_memory_of_many_entries_is_reserved(void **state)
+{
+	for (unsigned n_links = 0; n_links < 8; n_links += 4) {
+		_cleanup_(archive_index_freep) struct archive_index *x = begin();
+		uint64_t before, names, most;
+
+		n_reserved = 0;
+		n_allowed = UINT64_MAX;
+		archive_index_set_reserve(x, reserve, NULL);
+		take_peak();
+		before = take_peak();
+		names = add_many(x, n_links);
+		assert_int_equal(archive_index_finish(x, NULL, NULL), 0);
+		most = (N_MANY + N_MANY / 1000) * 64ull + names;
+		if (!unit_is_under_valgrind())
+			assert_in_range(take_peak() - before, N_MANY * 50ull, most + (1 << 20));
+		assert_in_range(n_reserved, N_MANY * 60ull, most * 9 / 8 + (64 << 10));
+	}
+}
+
+static void test_without_memory_no_entry_is_added(void **state)
+{
+	_cleanup_(archive_index_freep) struct archive_index *x = begin();
+	char path[64];
+	int r = 0;
+
+	n_reserved = 0;
+	n_allowed = 1 << 20;
+	archive_index_set_reserve(x, reserve, NULL);
+	for (uint32_t i = 0; i < 100000 && r == 0; i++) {
+		snprintf(path, sizeof(path), "%u", i);
+		r = add(x, MEMBER_FILE, path, NULL, i);
+	}
+	assert_int_equal(r, -ENOSPC);
+	assert_in_range(n_reserved, (1 << 20) * 7 / 8, 1 << 20);
+	assert_int_equal(archive_index_expect(x, 100000, 0, NULL), -ENOSPC);
+}
+
 static void test_the_last_of_a_name_counts(void **state)
 {
 	_cleanup_(archive_index_freep) struct archive_index *x = begin();
@@ -424,6 +513,8 @@ int main(void)
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_entries_are_sorted_in_their_directories),
 		cmocka_unit_test(test_sorting_many_entries_can_be_cancelled),
+		cmocka_unit_test(test_the_memory_of_many_entries_is_reserved),
+		cmocka_unit_test(test_without_memory_no_entry_is_added),
 		cmocka_unit_test(test_the_last_of_a_name_counts),
 		cmocka_unit_test(test_names_that_come_again_have_a_bound),
 		cmocka_unit_test(test_what_extraction_refuses_is_refused),

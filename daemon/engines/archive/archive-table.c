@@ -1,0 +1,228 @@
+#include "daemon/engines/archive/archive-table.h"
+
+#include <assert.h>
+#include <errno.h>
+#include <string.h>
+#include <sys/mman.h>
+
+#include "common/dataset/member-path.h"
+#include "common/util/error.h"
+
+enum {
+	TABLE_MIN_RECORDS = 256,
+	TABLE_MIN_TEXTS = 4096,
+	TABLE_MAX_RECORDS = 1 << 30,
+	TABLE_RECORDS_A_BUCKET = 2,
+	TABLE_STEP_PART = 8, /* of what is reserved */
+	TABLE_MIN_STEP = 64 << 10,
+};
+
+/* ---- memory ---- */
+
+/* The same, or room for more. */
+static int resize(struct archive_array *a, uint64_t n, size_t size, struct error *err)
+{
+	size_t bytes = (size_t)n * size;
+	void *data = MAP_FAILED;
+
+	if (n > SIZE_MAX / size)
+		return error_set(err, ENOMEM, "no memory for the index of the archive");
+	if (a->data)
+		data = mremap(a->data, a->size, bytes, MREMAP_MAYMOVE);
+	else
+		data = mmap(NULL, bytes, PROT_READ | PROT_WRITE, MAP_PRIVATE | MAP_ANONYMOUS, -1,
+			    0);
+	if (data == MAP_FAILED)
+		return error_set(err, ENOMEM, "no memory for the index of the archive");
+	*a = (struct archive_array){ data, bytes };
+	return 0;
+}
+
+static void clear(struct archive_array *a)
+{
+	if (a->data)
+		munmap(a->data, a->size);
+	*a = (struct archive_array){ 0 };
+}
+
+/* In steps that are not too many, or to the byte where there is no more. */
+static int reserve(struct archive_table *t, uint64_t need, struct error *err)
+{
+	uint64_t least = need - t->reserved, step = t->reserved / TABLE_STEP_PART;
+	int r;
+
+	if (!t->reserve || need <= t->reserved)
+		return 0;
+	if (step < TABLE_MIN_STEP)
+		step = TABLE_MIN_STEP;
+	if (step < least)
+		step = least;
+	r = t->reserve(t->arg, step, err);
+	if (r == -ENOSPC && step > least) {
+		step = least;
+		r = t->reserve(t->arg, step, err);
+	}
+	if (r == 0)
+		t->reserved += step;
+	return r;
+}
+
+int archive_table_reserve(struct archive_table *t, uint64_t bytes, struct error *err)
+{
+	int r;
+
+	if (!t->reserve || bytes <= t->reserved)
+		return 0;
+	r = t->reserve(t->arg, bytes - t->reserved, err);
+	if (r == 0)
+		t->reserved = bytes;
+	return r;
+}
+
+/* For n_records in all and n more bytes of text. A record's NUL is part of its ARCHIVE_INDEX_ENTRY.
+ */
+static int reserve_for(struct archive_table *t, uint32_t n_records, size_t n, struct error *err)
+{
+	return reserve(t, (uint64_t)n_records * (ARCHIVE_INDEX_ENTRY - 1) + t->n_texts + n + 1,
+		       err);
+}
+
+/* ---- by hash ---- */
+
+static uint32_t *get_bucket(const struct archive_table *t, uint32_t parent, const char *name,
+			    size_t n)
+{
+	unsigned char text[sizeof(parent) + MEMBER_MAX_NAME];
+	uint32_t *buckets = t->bucket_array.data;
+
+	assert(n <= MEMBER_MAX_NAME);
+	memcpy(text, &parent, sizeof(parent));
+	memcpy(text + sizeof(parent), name, n);
+	return &buckets[siphash(&t->key, text, sizeof(parent) + n) & (t->n_buckets - 1)];
+}
+
+static void insert(struct archive_table *t, uint32_t i)
+{
+	struct archive_record *rec = &t->records[i];
+	uint32_t *bucket = get_bucket(t, rec->parent, t->texts + rec->name, rec->name_size);
+
+	rec->n_links = *bucket;
+	*bucket = i;
+}
+
+static int make_room(struct archive_table *t, struct error *err)
+{
+	uint32_t room = t->room ? 2 * t->room : TABLE_MIN_RECORDS;
+	uint32_t n_buckets = room / TABLE_RECORDS_A_BUCKET;
+	int r;
+
+	if (t->n < t->room)
+		return 0;
+	if (room > TABLE_MAX_RECORDS)
+		return error_set(err, EFBIG, "the archive has too many members for an index");
+	r = resize(&t->record_array, room, sizeof(*t->records), err);
+	if (r < 0)
+		return r;
+	t->records = t->record_array.data;
+	r = resize(&t->bucket_array, n_buckets, sizeof(uint32_t), err);
+	if (r < 0)
+		return r;
+	t->room = room;
+	t->n_buckets = n_buckets;
+	memset(t->bucket_array.data, 0xff, t->bucket_array.size); /* ARCHIVE_INDEX_NONE */
+	for (uint32_t i = 0; i < t->n; i++)
+		insert(t, i);
+	return 0;
+}
+
+uint32_t archive_table_find(const struct archive_table *t, uint32_t parent, const char *name,
+			    size_t n)
+{
+	uint32_t i = *get_bucket(t, parent, name, n);
+
+	for (; i != ARCHIVE_INDEX_NONE; i = t->records[i].n_links) {
+		const struct archive_record *rec = &t->records[i];
+
+		if (rec->parent == parent && rec->name_size == n &&
+		    memcmp(t->texts + rec->name, name, n) == 0 && i != ARCHIVE_INDEX_ROOT)
+			break;
+	}
+	return i;
+}
+
+/* ---- entries ---- */
+
+int archive_table_init(struct archive_table *t, struct error *err)
+{
+	int r;
+
+	*t = (struct archive_table){ 0 };
+	r = siphash_key_init(&t->key);
+	return r < 0 ? error_errno(err, -r, "make a key for the index of the archive") : 0;
+}
+
+void archive_table_deinit(struct archive_table *t)
+{
+	clear(&t->record_array);
+	clear(&t->text_array);
+	clear(&t->bucket_array);
+}
+
+/* It is reserved. */
+static int append_text(struct archive_table *t, const char *text, size_t n, uint64_t *atp,
+		       struct error *err)
+{
+	uint64_t room = t->text_array.size ? t->text_array.size : TABLE_MIN_TEXTS;
+	int r = 0;
+
+	while (room - t->n_texts < n + 1)
+		room *= 2;
+	if (room > t->text_array.size)
+		r = resize(&t->text_array, room, 1, err);
+	if (r < 0)
+		return r;
+	t->texts = t->text_array.data;
+	*atp = t->n_texts;
+	memcpy(t->texts + t->n_texts, text, n);
+	t->texts[t->n_texts + n] = '\0';
+	t->n_texts += n + 1;
+	return 0;
+}
+
+int archive_table_add_text(struct archive_table *t, const char *text, size_t n, uint64_t *atp,
+			   struct error *err)
+{
+	int r = reserve_for(t, t->n, n, err);
+
+	return r < 0 ? r : append_text(t, text, n, atp, err);
+}
+
+int archive_table_add(struct archive_table *t, const struct archive_record *rec, const char *name,
+		      size_t n, uint32_t *ip, struct error *err)
+{
+	uint64_t at;
+	int r;
+
+	r = reserve_for(t, t->n + 1, n, err);
+	if (r == 0)
+		r = make_room(t, err);
+	if (r == 0)
+		r = append_text(t, name, n, &at, err);
+	if (r < 0)
+		return r;
+	t->records[t->n] = *rec;
+	t->records[t->n].name = at & ARCHIVE_INDEX_TEXTS;
+	t->records[t->n].name_size = (uint8_t)n;
+	insert(t, t->n);
+	*ip = t->n++;
+	return 0;
+}
+
+void archive_table_finish(struct archive_table *t)
+{
+	clear(&t->bucket_array);
+	if (resize(&t->record_array, t->n, sizeof(*t->records), NULL) == 0) /* smaller */
+		t->records = t->record_array.data;
+	if (resize(&t->text_array, t->n_texts, 1, NULL) == 0)
+		t->texts = t->text_array.data;
+}
