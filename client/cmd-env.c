@@ -2,9 +2,10 @@
  * The environment of the job as text: for a shell, or as what a container must have bound so
  * that the paths in it are good inside too.
  *
- * What is staged stands below the run directory; an entry that is a link (a mount is below the
- * run directory too, a disk or the source is not) needs its target as well. In `stagectl run` the
- * path is that target itself. Targets are read by readlink only: nothing here touches the data.
+ * What is staged stands below the run directory, or is mounted there; an entry that is a link out
+ * of it (to the source, or to a disk where it could not be mounted) needs its target as well. In
+ * `stagectl run` the path is that target itself. Targets are read by readlink only: nothing here
+ * touches the data.
  */
 #include "client/cmd.h"
 
@@ -114,8 +115,8 @@ static int print_binds(const struct snapshot_list *l, enum format format)
 	code = print_bind(rundir, format, true);
 	for (size_t i = 0; i < l->n_items && code == 0; i++) {
 		if (l->items[i].state != STAGE_READY)
-			output_error("%s is not ready: if it ends up as a link to somewhere else, "
-				     "the container won't see that",
+			output_error("%s is not ready: a container that begins before may not "
+				     "see it",
 				     l->items[i].name);
 		if (get_target(l->items[i].path, target, sizeof(target)) && target[0] == '/' &&
 		    !path_is_beneath(target, rundir))

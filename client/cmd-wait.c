@@ -8,6 +8,7 @@
 #include "client/cmd.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -171,7 +172,8 @@ static bool are_all_ready(const char *socket)
 	char path[PATH_MAX];
 	size_t size = 0;
 	unsigned n = 0;
-	struct stat st;
+	struct statx st;
+	const char *at;
 
 	if (snprintf(path, sizeof(path), "%.*s" RUNDIR_ENV, (int)(path_base(socket) - socket),
 		     socket) >= (int)sizeof(path))
@@ -181,7 +183,9 @@ static bool are_all_ready(const char *socket)
 		line[strcspn(line, "\n")] = '\0';
 		if (strncmp(line, PATH_OF, strlen(PATH_OF)) || !strchr(line, '='))
 			continue;
-		if (lstat(strchr(line, '=') + 1, &st) < 0)
+		at = strchr(line, '=') + 1;
+		if (statx(AT_FDCWD, at, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, 0, &st) < 0 ||
+		    mount_visible_waits(at))
 			return false;
 		n++;
 	}

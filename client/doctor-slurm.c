@@ -73,8 +73,7 @@ static void check_namespace(struct doctor *d, const char *config)
 			    "job_container.conf has "
 			    "Shared=true",
 			    "%s: jobs have a mount namespace, and images that are mounted after "
-			    "they began "
-			    "are not seen in it",
+			    "they began are not seen in it; paths on disks are links",
 			    type);
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "%s", type);

@@ -1,16 +1,33 @@
 #include "client/mount-visible.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/stat.h>
 #include <unistd.h>
 
 #include "client/snapshot.h"
 #include "common/protocol/rundir.h"
 #include "common/util/error.h"
 #include "common/util/mountinfo.h"
+
+/* Linux 5.8; a dataset's path is a mount from 5.12 on. */
+#ifndef STATX_ATTR_MOUNT_ROOT
+#define STATX_ATTR_MOUNT_ROOT 0x2000
+#endif
+
+bool mount_visible_waits(const char *path)
+{
+	const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
+	struct statx st;
+
+	return statx(AT_FDCWD, path, flags, STATX_MODE, &st) == 0 &&
+	       (st.stx_mode & 07777) == RUNDIR_PLACE_MODE &&
+	       !(st.stx_attributes & STATX_ATTR_MOUNT_ROOT);
+}
 
 /* Is the path on a FUSE file system, as far as this namespace's list tells? */
 static bool is_on_fuse(const char *path)
@@ -45,8 +62,11 @@ static bool is_seen(const struct snapshot *s)
 	char to[PATH_MAX];
 	ssize_t n = readlink(s->path, to, sizeof(to) - 1);
 
-	if (n < 0 && errno == EINVAL) /* no link: the mount itself, in `stagectl run` */
+	if (n < 0 && errno == EINVAL) { /* no link: the data itself, or its entry alone */
+		if (mount_visible_waits(s->path))
+			return false;
 		n = snprintf(to, sizeof(to), "%s", s->path);
+	}
 	if (n < 0)
 		return errno != ENOENT || !is_memory_hidden(s->path);
 	if ((size_t)n >= sizeof(to))
@@ -66,8 +86,9 @@ int mount_visible_check(const struct snapshot_list *list, struct error *err)
 		error_exit(err, STAGE_EXIT_FAILED, ENOENT,
 			   "%s: it is ready on the node and not seen in this job's mount namespace",
 			   s->name);
-		error_set_hint(err, -ENOENT, "%sthe site can set JobNamespace=",
-			       mounted ? "stage it with method=extract, or " : "");
+		error_set_hint(err, -ENOENT, "%s, or the site can set JobNamespace=",
+			       mounted ? "stage it with method=extract"
+				       : "stage it to memory without keep=");
 		return STAGE_EXIT_FAILED;
 	}
 	return 0;

@@ -7,8 +7,14 @@
  */
 #pragma once
 
+#include <stdbool.h>
+
 struct error;
 struct snapshot_list;
+
+/* Is that an entry of a dataset on which nothing is mounted, yet or in this mount namespace? False,
+ * too, where there is none. The server of an image is not asked. */
+bool mount_visible_waits(const char *path);
 
 /* 0, or STAGE_EXIT_FAILED with a sentence for the first one that is ready and not seen. Touches no
  * mount. */

@@ -44,8 +44,9 @@ enum privop_kind {
 	PRIVOP_SLOT, /* name, n: slot, number of fds. Mounts a FUSE slot; the fds, of which root has
 		      * no copy */
 	PRIVOP_DETACH,	     /* n[2]: 1: what is topmost; 0: whatever is mounted there, lazily */
-	PRIVOP_DETACH_BELOW, /* text: path below PRIVOP_DIR_TIER, no link and no "..". Detaches what
-			      * is topmost there; -EXDEV: something is mounted on the way */
+	PRIVOP_DETACH_BELOW, /* text: path below PRIVOP_DIR_TIER, or below the tmpfs (name:
+			      * PRIVOP_NAME_MEMORY), no link and no "..". Detaches what is topmost
+			      * there; -EXDEV: something is mounted on the way */
 	PRIVOP_REPEAT,	     /* text: a mount namespace, where the mount is repeated */
 	PRIVOP_OPEN_WAITING, /* dir, name (a slot's): how many requests of its connection wait for
 			      * an answer. An fd; -ENOENT: it has no connection */
@@ -99,6 +100,16 @@ enum privop_kind {
 	PRIVOP_LOCK,  /* dir, n: enum privop_lock. The keeper itself holds the lock of a job's
 		       * directory, so it is free when the keeper is gone. -EBUSY: another has
 		       * it */
+
+	/* More of mounts */
+	PRIVOP_PLACE, /* name: PRIVOP_NAME_MEMORY; text: a path below the tmpfs, and after
+			      * its NUL a mount namespace or nothing; n[0]: 1: read-only. An fd, of
+			      * a socket: the fd that comes beside a packet of one byte in it is
+			      * bind mounted on what is there, nosuid, nodev and private; in that
+			      * namespace, too. There must be the user's directory or file, of
+			      * RUNDIR_PLACE_MODE. The fd is what the user owns, or in one of the
+			      * job's slots. An int comes back: 0; or -errno, and it may be mounted.
+			      * No answer in PRIVOP_PLACE_SECONDS: it may be mounted yet */
 
 	PRIVOP_N,
 
@@ -169,6 +180,7 @@ enum privop_program {
 #define PRIVOP_SPAWN_GROUPS 64 /* in the groups of PRIVOP_HOLD_GROUP */
 
 #define PRIVOP_MAX_FDS 16
+#define PRIVOP_PLACE_SECONDS 2
 #define PRIVOP_MAX_ARGS 12
 #define PRIVOP_TEXT_SIZE (PATH_MAX + 1024)
 

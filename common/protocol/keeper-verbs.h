@@ -1,5 +1,6 @@
 /*
- * keeper-verbs: what stagingd may ask of its manager, and what it hears: integers only.
+ * keeper-verbs: what stagingd may ask of its manager, and what it hears: integers, and the names of
+ * datasets.
  *
  * One fixed-size packet on a SOCK_SEQPACKET pair; descriptors travel beside it. Root parses
  * nothing here: a packet of the wrong size or an unknown verb ends the conversation.
@@ -32,6 +33,14 @@ enum keeper_verb {
 	KEEPER_SERVES, /* id: of a SPAWN of a writer that serves a mount from now on: it lives on
 			* when stagingd or the keeper ends. No reply. */
 
+	KEEPER_PLACE,	/* id: request; name: of a dataset; arg0: 1: read-only; one fd beside it: a
+			* directory or a file of the user's (O_PATH). It is bind mounted on the
+			* entry of that name in data, which is there, empty and of
+			* RUNDIR_PLACE_MODE. reply arg0: 0, or -errno: nothing is mounted there,
+			* but after -ETIMEDOUT it may be later, until the entry is removed */
+	KEEPER_UNPLACE, /* id: request; name: whatever is mounted on that entry is detached. reply
+			 * arg0 */
+
 	/* keeper -> stagingd */
 	KEEPER_REPLY = 64,
 	KEEPER_EXITED, /* id: of a SPAWN; arg0: wait status as of waitpid(2); an exit status above
@@ -43,6 +52,7 @@ enum keeper_verb {
 };
 
 #define KEEPER_EXIT_EXEC 130
+#define KEEPER_NAME_SIZE 40
 
 enum keeper_class {
 	KEEPER_CLASS_WRITER, /* writes to memory: into the job's memory cgroup, oom_score_adj 1000
@@ -57,6 +67,7 @@ struct keeper_msg {
 	uint32_t id;
 	int64_t arg0;
 	int64_t arg1;
+	char name[KEEPER_NAME_SIZE]; /* letters, digits and _; "" where none is asked for */
 };
 
 /* Descriptors that stagingd is started with: */

@@ -35,6 +35,7 @@
 #define PROTO_OP_GRANT "grant"	   /* answer to reserve: ok=0|1, have= */
 #define PROTO_OP_MOUNTED "mounted" /* answer to mount: slot=, path=, fds beside it; or text= */
 #define PROTO_OP_TIERDIR "tierdir" /* answer to tier: path= or text= */
+#define PROTO_OP_PLACED "placed"   /* answer to place: errno= */
 #define PROTO_OP_CANCEL "cancel"
 #define PROTO_OP_CACHE "cache" /* size= : so much may the server of an image keep from now on */
 
@@ -43,6 +44,7 @@
 #define PROTO_OP_RESERVE "reserve"   /* tier=, bytes=, files= */
 #define PROTO_OP_TIER "tier"	     /* tier= : make my directory there */
 #define PROTO_OP_MOUNT "mount"	     /* threads= : a FUSE slot */
+#define PROTO_OP_PLACE "place"	     /* with a descriptor, of what the entry is to be */
 #define PROTO_OP_PROGRESS "progress" /* bytes=, files= */
 #define PROTO_OP_READ "read"	     /* content was read through the mount, a moment ago */
 #define PROTO_OP_WARNING "warning"   /* text=; to a client: name=, node=, text= */

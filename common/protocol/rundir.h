@@ -41,6 +41,8 @@
 #define RUNDIR_MANIFEST "t/.stage/manifest"
 #define RUNDIR_TMP "t/.stage/tmp"
 #define RUNDIR_DATA "t/data"
+/* The mode of an entry in it that waits for its mount. Datasets have no sticky bit. */
+#define RUNDIR_PLACE_MODE 01000
 #define RUNDIR_TRASH ".trash"
 
 /* In STAGE_RUN_DIR: where it is, no keeper is started (daemon/manager/breaker.h). */

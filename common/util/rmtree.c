@@ -15,6 +15,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
+#include <sys/sysmacros.h>
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
@@ -244,19 +245,25 @@ int rmtree_at(int dirfd, const char *name, const struct rmtree_limits *limits, s
 {
 	struct rmtree t = { .root_fd = -1, .limits = limits };
 	_cleanup_(fd_closep) int fd = -1;
-	struct stat st;
+	struct stat parent;
+	struct statx st;
 	int r;
 
 	if (!*name || is_dots(name) || strchr(name, '/'))
 		return error_set(err, EINVAL, "remove '%s': not a name in a directory", name);
-	if (fstatat(dirfd, name, &st, AT_SYMLINK_NOFOLLOW) < 0)
+	/* The server of what is mounted there is not asked. */
+	if (statx(dirfd, name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0)
 		return errno == ENOENT ? 0 : error_errno(err, errno, "remove %s", name);
-	if (!S_ISDIR(st.st_mode)) {
+	if (!S_ISDIR(st.stx_mode)) {
 		if (unlinkat(dirfd, name, 0) < 0 && errno != ENOENT)
 			return error_errno(err, errno, "remove %s", name);
 		return 0;
 	}
-	t.dev = st.st_dev;
+	if (fstat(dirfd, &parent) < 0)
+		return error_errno(err, errno, "remove %s", name);
+	t.dev = parent.st_dev;
+	if (makedev(st.stx_dev_major, st.stx_dev_minor) != t.dev)
+		return error_errno(err, EXDEV, "remove %s", name);
 	fd = t.root_fd = open_dir(&t, dirfd, name);
 	if (fd < 0)
 		return error_errno(err, -fd, "remove %s", name);

@@ -15,7 +15,8 @@ struct rmtree_limits {
 
 /*
  * Removes name beneath dirfd, whatever it is. Refuses "", ".", ".." and names with "/"
- * (-EINVAL). Mounts beneath are left alone (-EXDEV after the rest is gone). Needs a constant
+ * (-EINVAL). Mounts beneath are left alone (-EXDEV after the rest is gone), and so is one on name
+ * itself (-EXDEV, and its file system is not asked). Needs a constant
  * number of fds whatever the depth: deep directories are hoisted to the top by rename.
  * Unreadable directories of the caller's own are made readable first. Already gone is 0.
  * Runs as whoever calls it: for a user's tree only after becoming that user.

@@ -25,6 +25,7 @@ struct ask {
 struct slot {
 	int fd; /* O_PATH, from when it was mounted or first asked for until we unmount it; -1: none
 		 */
+	long id;	/* of the mount, as mount_get_id() */
 	unsigned minor; /* of its device, which is the connection's name; 0: it has none */
 };
 
@@ -97,9 +98,30 @@ void slot_open(struct slot *s, const struct call *c);
  */
 long mount_get_id(int fd);
 
-/* A directory (O_PATH) beneath dir, by no link, on dir's own mount: so no server of a user's is
- * asked for a name. Writes into path. An fd, or -errno; -EXDEV: something is mounted on the way. */
+/* What is beneath dir (O_PATH), by no link, on dir's own mount: so no server of a user's is asked
+ * for a name. Writes into path. An fd, or -errno; -EXDEV: something is mounted on the way, or at
+ * its end. */
 int privop_open_below(int dir, char *path);
+
+/* The top of the job's tmpfs, which the call names: an fd (O_PATH); -EPERM: it is something else,
+ * or not mounted. */
+int privop_open_memory(const struct call *c);
+
+/* A copy of a mount, or of the part that is below dirfd and name (flags: AT_EMPTY_PATH): an fd, or
+ * -errno. */
+int mount_copy(int dirfd, const char *name, int flags);
+int mount_attach(int tree, int target);
+
+/* Attaches the tree in that mount namespace as well, below the directory that dir is here, and
+ * stays in it: for a child. 0: also where the namespace is not made yet. */
+int repeat_attach(int tree, int dir, const char *path, const char *ns_path);
+
+/* Starts a child that calls fn, with a and b as 0 and 1 and nothing else of root's. Its pid or
+ * -errno. */
+pid_t child_start(privop_fn fn, struct keeper *k, struct call *c, int a, int b);
+/* What fn returns in a child. After a second that is killed and left behind, where it may wait for
+ * a user's server or for a lock that a user holds: -ETIMEDOUT. What it was doing may happen yet. */
+int child_do(privop_fn fn, struct keeper *k, struct call *c, int a);
 
 /* May that name stand in that directory? */
 bool privop_is_place(uint32_t dir, uint32_t name);
@@ -166,6 +188,7 @@ int privop_slot(struct keeper *k, struct call *c);
 int privop_detach(struct keeper *k, struct call *c);
 int privop_detach_below(struct keeper *k, struct call *c);
 int privop_repeat(struct keeper *k, struct call *c);
+int privop_place(struct keeper *k, struct call *c);
 int privop_open_waiting(struct keeper *k, struct call *c);
 int privop_abort(struct keeper *k, struct call *c);
 int privop_user(struct keeper *k, struct call *c);

@@ -89,6 +89,7 @@ void privop_do(struct keeper *k, struct call *c)
 		[PRIVOP_BIND] = privop_bind, [PRIVOP_MEMORY] = privop_memory, [PRIVOP_RESIZE] = privop_resize,
 		[PRIVOP_SLOT] = privop_slot, [PRIVOP_DETACH] = privop_detach,
 		[PRIVOP_DETACH_BELOW] = privop_detach_below, [PRIVOP_REPEAT] = privop_repeat,
+		[PRIVOP_PLACE] = privop_place,
 		[PRIVOP_OPEN_WAITING] = privop_open_waiting, [PRIVOP_ABORT] = privop_abort,
 		[PRIVOP_OPEN_PROC] = privop_open_proc, [PRIVOP_SITE] = privop_site, [PRIVOP_USER] = privop_user,
 		[PRIVOP_SPAWN] = privop_spawn, [PRIVOP_CHECK_PROGRAM] = privop_check_program, [PRIVOP_GO] = privop_go,

@@ -41,11 +41,10 @@ static int open_kernels(const char *type, const char *place)
 /* By whole lines and the numbers they begin with: what follows holds names that users choose. 0 is
  * the number of no connection. FUSE refuses root all that asks for an inode, before Linux 5.8 even
  * the device. */
-static unsigned find_minor(int fd)
+static unsigned find_minor(long wanted)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
 	_cleanup_(freep) char *line = NULL;
-	const long wanted = mount_get_id(fd);
 	unsigned minor;
 	size_t size = 0;
 	long id;
@@ -68,7 +67,8 @@ void slot_open(struct slot *s, const struct call *c)
 	if (s->fd >= 0)
 		return;
 	s->fd = openat(c->dir, c->name, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	s->minor = find_minor(s->fd);
+	s->id = mount_get_id(s->fd);
+	s->minor = find_minor(s->id);
 }
 
 /* A file of the connection of the slot that the privileged operation names. */

@@ -9,7 +9,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -29,9 +28,6 @@
 #define FUSE_CLONE _IOR(229, 0, uint32_t) /* FUSE_DEV_IOC_CLONE */
 #define BELOW_MEMORY(path) (&(path)[sizeof(RUNDIR_MEMORY)])
 #define OPEN_TARGET (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
-
-/* The same numbers on all architectures; older headers lack them. */
-#define NR_OPENAT2 437
 
 /* Opens what the call names, made where it is missing, and its path by that. */
 static int open_target(struct call *c, mode_t mode, char path[static 32])
@@ -84,13 +80,10 @@ static int fill_memory(const struct keeper *k, const struct call *c)
 	static const char *const names[] = { BELOW_MEMORY(RUNDIR_DATA),
 					     BELOW_MEMORY(RUNDIR_PRIVATE),
 					     BELOW_MEMORY(RUNDIR_TMP) };
-	_cleanup_(fd_closep) int top = openat(c->dir, c->name, OPEN_TARGET);
-	struct stat st;
+	_cleanup_(fd_closep) int top = privop_open_memory(c);
 
-	if (top < 0 || fstat(top, &st) < 0)
-		return -errno;
-	if (st.st_uid != 0)
-		return -EPERM;
+	if (top < 0)
+		return top;
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++)
 		if (mkdirat(top, names[i], 0700) < 0)
 			return -errno;
@@ -199,49 +192,6 @@ int privop_detach(struct keeper *k, struct call *c)
 	return r == -EINVAL || r == -ENOENT ? 0 : r;
 }
 
-long mount_get_id(int fd)
-{
-	char path[48], text[256] = "";
-	const char *id;
-
-	snprintf(path, sizeof(path), "/proc/self/fdinfo/%d", fd);
-	fd = open(path, O_RDONLY | O_CLOEXEC);
-	(void)!read(fd, text, sizeof(text) - 1);
-	close(fd);
-	id = strstr(text, "mnt_id:");
-	return id ? atol(id + strlen("mnt_id:")) : -1;
-}
-
-/* Before Linux 5.6, name by name. A mount on the last name that was opened has not been asked for
- * anything yet. */
-static int walk_below(int dir, char *path)
-{
-	int fd = fcntl(dir, F_DUPFD_CLOEXEC, 3);
-	const long id = mount_get_id(fd);
-
-	for (const char *name; fd >= 0 && (name = strsep(&path, "/"));) {
-		const int parent = fd;
-
-		fd = strcmp(name, "..") == 0 ? -1 : openat(parent, name, OPEN_TARGET);
-		close(parent);
-		if (fd >= 0 && (id < 0 || mount_get_id(fd) != id))
-			fd_closep(&fd), fd = -1;
-	}
-	return fd < 0 ? -EXDEV : fd;
-}
-
-int privop_open_below(int dir, char *path)
-{
-	struct open_how how = { .flags = OPEN_TARGET,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-					   RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV };
-	const int fd = (int)syscall(NR_OPENAT2, dir, path, &how, sizeof(how));
-
-	if (fd >= 0)
-		return fd;
-	return errno == ENOSYS || errno == EPERM ? walk_below(dir, path) : -errno;
-}
-
 /* In a directory of a job's or of what is kept, and not above it again. */
 static bool is_of_jobs(const char *path)
 {
@@ -255,15 +205,22 @@ static bool is_of_jobs(const char *path)
 	return true;
 }
 
-int privop_detach_below(struct keeper *k, struct call *c)
+/* In a child: the user can hold the lock of a directory. */
+static int detach_below(struct keeper *k, struct call *c)
 {
 	char here[] = ".", *path = c->a->text, *name = strrchr(path, '/');
 	_cleanup_(fd_closep) int parent = -1;
 
-	if (c->a->dir != PRIVOP_DIR_TIER || !is_of_jobs(path))
-		return -EPERM;
 	if (name)
 		*name++ = '\0';
-	parent = privop_open_below(c->dir, name ? path : here);
+	parent = privop_open_below(0, name ? path : here);
 	return parent < 0 ? parent : detach_topmost(parent, name ? name : path);
+}
+
+int privop_detach_below(struct keeper *k, struct call *c)
+{
+	const bool tier = c->a->dir == PRIVOP_DIR_TIER && is_of_jobs(c->a->text);
+	_cleanup_(fd_closep) int top = tier ? -EPERM : privop_open_memory(c);
+
+	return !tier && top < 0 ? -EPERM : child_do(detach_below, k, c, tier ? c->dir : top);
 }

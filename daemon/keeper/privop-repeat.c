@@ -13,36 +13,15 @@
 #include <linux/magic.h>
 #include <poll.h>
 #include <sched.h>
-#include <signal.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
-#include <sys/sysmacros.h>
 #include <sys/vfs.h>
-#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
-#include "common/util/clock.h"
-#include "common/util/fd.h"
 #include "common/util/root-path.h"
-
-#define REPEAT_TIMEOUT_MS 1000
-#define STATX_FLAGS (AT_EMPTY_PATH | AT_STATX_DONT_SYNC)
-
-/* The same numbers on all architectures; older headers lack them. */
-#define NR_OPEN_TREE 428
-#define NR_MOVE_MOUNT 429
-#define TREE_CLONE 1
-#define MOVE_EMPTY_PATHS (0x04 | 0x40) /* MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH */
-
-struct repeat {
-	int tree_fd;
-	struct stat parent; /* of the directory that holds the mount point */
-	char parent_path[PATH_MAX];
-	const char *base, *ns_path;
-};
 
 /* Of a namespace, never of a device or a pipe. -EINVAL: not yet. */
 static int open_namespace(const char *path)
@@ -61,92 +40,48 @@ static int open_namespace(const char *path)
 	return fd < 0 ? -errno : steal_fd(&fd);
 }
 
-static int enter_and_attach(const struct repeat *rep)
+int repeat_attach(int tree, int dir, const char *path, const char *ns_path)
 {
 	_cleanup_(fd_closep) int ns = -1, parent = -1, target = -1;
-	struct statx stx;
-	struct stat st;
+	char link[32], parent_path[PATH_MAX] = "", walked[64];
+	struct stat here, there;
 
+	snprintf(link, sizeof(link), "/proc/self/fd/%d", dir);
+	if (readlink(link, parent_path, sizeof(parent_path) - 1) < 0 || fstat(dir, &here) < 0)
+		return -errno;
 	/* The plugin makes the file, then the namespace, and then mounts it there: until then it's
 	 * EINVAL */
-	while ((ns = open_namespace(rep->ns_path)) == -EINVAL)
+	for (int i = 0; (ns = open_namespace(ns_path)) == -EINVAL && i < 100; i++)
 		poll(NULL, 0, 10);
+	if (ns == -ENOENT)
+		return 0; /* it will be made with all that is mounted by then */
 	if (ns < 0 || setns(ns, CLONE_NEWNS) < 0)
 		return ns < 0 ? ns : -errno;
-	parent = root_path_open(rep->parent_path);
-	if (parent < 0 || fstat(parent, &st) < 0)
+	parent = root_path_open(parent_path);
+	if (parent < 0 || fstat(parent, &there) < 0)
 		return parent < 0 ? parent : -errno;
-	if (st.st_dev != rep->parent.st_dev || st.st_ino != rep->parent.st_ino)
+	if (there.st_dev != here.st_dev || there.st_ino != here.st_ino)
 		return -EXDEV;
-	target = openat(parent, rep->base, O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	/* It may have come by propagation; of a user's FUSE root may not even ask. */
-	if (target >= 0 && (statx(target, "", STATX_FLAGS, STATX_INO, &stx) < 0
-				    ? errno == EACCES
-				    : makedev(stx.stx_dev_major, stx.stx_dev_minor) != st.st_dev))
-		return 0;
-	return target < 0 || syscall(NR_MOVE_MOUNT, rep->tree_fd, "", target, "",
-				     MOVE_EMPTY_PATHS) < 0
-		       ? -errno
-		       : 0;
+	snprintf(walked, sizeof(walked), "%s", path);
+	target = privop_open_below(parent, walked);
+	if (target == -EXDEV)
+		return 0; /* it has come by propagation, or something else is mounted there */
+	return target < 0 ? target : mount_attach(tree, target);
 }
 
-static int copy_mount(struct repeat *rep, int dirfd, const char *name)
+/* In a child; 0: the directory that the mount is in. */
+static int repeat(struct keeper *k, struct call *c)
 {
-	_cleanup_(fd_closep) int parent = -1;
-	char link[32];
-	ssize_t n;
+	const char *const slash = strchr(c->name, '/'), *const base = slash ? slash + 1 : c->name;
+	_cleanup_(fd_closep) int tree = mount_copy(0, base, 0);
 
-	rep->base = strchr(name, '/') ? strchr(name, '/') + 1 : name;
-	parent = openat(dirfd, rep->base == name ? "." : RUNDIR_MOUNTS, O_PATH | O_CLOEXEC);
-	snprintf(link, sizeof(link), "/proc/self/fd/%d", parent);
-	n = readlink(link, rep->parent_path, sizeof(rep->parent_path) - 1);
-	if (n < 0 || fstat(parent, &rep->parent) < 0)
-		return -errno;
-	rep->parent_path[n] = '\0';
-	rep->tree_fd = (int)syscall(NR_OPEN_TREE, parent, rep->base, TREE_CLONE | O_CLOEXEC);
-	return rep->tree_fd < 0 ? -errno : 0;
-}
-
-/* In a child, which is left behind when it hangs: of root's it keeps the tree alone, no lock. */
-static _Noreturn void run_child(struct repeat *rep)
-{
-	rep->tree_fd = dup2(rep->tree_fd, STDERR_FILENO + 1);
-	fd_close_from(STDERR_FILENO + 2);
-	_exit(-enter_and_attach(rep) & 0xff);
-}
-
-static int run(struct repeat *rep, uint64_t deadline_ms)
-{
-	const pid_t pid = fork();
-	int status;
-	pid_t r;
-
-	if (pid < 0)
-		return -errno;
-	if (pid == 0)
-		run_child(rep);
-	while ((r = waitpid(pid, &status, WNOHANG)) == 0 && clock_ms() < deadline_ms)
-		usleep(500);
-	if (r == 0)
-		kill(pid, SIGKILL);
-	return r < 0		   ? -errno
-	       : r == 0		   ? -ETIMEDOUT
-	       : WIFEXITED(status) ? -WEXITSTATUS(status)
-				   : -EINTR;
+	return tree < 0 ? tree : repeat_attach(tree, 0, base, c->a->text);
 }
 
 int privop_repeat(struct keeper *k, struct call *c)
 {
-	struct repeat rep = { .ns_path = c->a->text, .tree_fd = -1 };
-	int r = open_namespace(rep.ns_path);
+	const char *const dir = strchr(c->name, '/') ? RUNDIR_MOUNTS : ".";
+	_cleanup_(fd_closep) int fd = openat(c->dir, dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
 
-	if (r >= 0)
-		close(r);
-	else if (r != -EINVAL)
-		return r == -ENOENT ? 0 : r;
-	r = copy_mount(&rep, c->dir, c->name);
-	if (r == 0)
-		r = run(&rep, clock_ms() + REPEAT_TIMEOUT_MS);
-	fd_closep(&rep.tree_fd);
-	return r;
+	return fd < 0 ? -errno : child_do(repeat, k, c, fd);
 }

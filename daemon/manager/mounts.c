@@ -2,11 +2,14 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <poll.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 
+#include "common/protocol/packet.h"
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
 #include "common/util/error.h"
@@ -147,6 +150,75 @@ void mounts_detach_in(int dirfd, const char *name)
 		find_targets(&t, top);
 		n_detached = t.n ? detach_targets(&t, (size_t)n - strlen(name)) : 0;
 	}
+}
+
+/* A plugin of Slurm's (job_container/tmpfs) binds the job's mount namespace to a file of that name.
+ */
+bool mounts_has_namespace(uint32_t job)
+{
+	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");
+	_cleanup_(freep) char *line = NULL;
+	struct mountinfo m;
+	char name[32];
+	size_t size = 0;
+
+	snprintf(name, sizeof(name), "/%u/.ns", job);
+	while (f && getline(&line, &size, f) > 0)
+		if (mountinfo_parse(&m, line) == 0 && !strcmp(m.type, "nsfs") &&
+		    strstr(m.target, name))
+			return true;
+	return false;
+}
+
+/* To a child of root's. A user's server, or a lock that he holds, may keep it. */
+static int send_source(int sock, int fd)
+{
+	struct pollfd p = { .fd = sock, .events = POLLIN };
+	int answer, r = packet_send(sock, "p", 1, &fd, 1, MSG_DONTWAIT);
+
+	if (r < 0)
+		return r;
+	if (poll(&p, 1, PRIVOP_PLACE_SECONDS * 1000) != 1)
+		return -ETIMEDOUT;
+	return recv(sock, &answer, sizeof(answer), MSG_DONTWAIT) == sizeof(answer) ? answer
+										   : -ETIMEDOUT;
+}
+
+int mounts_place(const struct jobdir *d, const char *name, int fd, bool read_only,
+		 const char *ns_path)
+{
+	struct privop a = {
+		.kind = PRIVOP_PLACE, .dir = d->dir, .name = PRIVOP_NAME_MEMORY, .n = { read_only }
+	};
+	const int n = snprintf(a.text, sizeof(a.text), "%s/%s", path_base(RUNDIR_DATA), name) + 1;
+	_cleanup_(fd_closep) int sock = -1;
+	size_t n_socks = 1;
+	int r;
+
+	if ((size_t)n + strlen(ns_path) >= sizeof(a.text))
+		return -ENAMETOOLONG;
+	strcpy(a.text + n, ns_path);
+	r = privops_do(&a, NULL, 0, &sock, &n_socks);
+	if (r == 0)
+		r = send_source(sock, fd);
+	if (r < 0) /* it may have come that far */
+		(void)mounts_unplace(d, name);
+	return r;
+}
+
+int mounts_unplace(const struct jobdir *d, const char *name)
+{
+	int r = 0;
+
+	for (int i = 0; r == 0 && i < MAX_ROUNDS; i++) {
+		struct privop a = { .kind = PRIVOP_DETACH_BELOW,
+				    .dir = d->dir,
+				    .name = PRIVOP_NAME_MEMORY };
+
+		snprintf(a.text, sizeof(a.text), "%s/%s", path_base(RUNDIR_DATA), name);
+		r = privops_do(&a, NULL, 0, NULL, NULL);
+	}
+	return r == -EINVAL || r == -ENOENT ? 0 : r;
 }
 
 int mounts_abort(const struct jobdir *d, uint32_t slot)

@@ -35,6 +35,17 @@ int mounts_detach(const struct jobdir *d, uint32_t name, struct error *err);
  * long as something is. */
 void mounts_detach_in(int dirfd, const char *name);
 
+/* Has Slurm given the job a mount namespace of its own? What is mounted from then on is not seen in
+ * it. */
+bool mounts_has_namespace(uint32_t job);
+
+/* Bind mounts the directory or file of the user's that fd is on data/<name>, in the mount namespace
+ * ns_path, too ("": none). After a failure nothing is mounted there, but after -ETIMEDOUT it may
+ * be later. mounts_unplace() detaches it. */
+int mounts_place(const struct jobdir *d, const char *name, int fd, bool read_only,
+		 const char *ns_path);
+int mounts_unplace(const struct jobdir *d, const char *name);
+
 /* Breaks the FUSE connection mounted on m/<slot>, which frees who waits for its server; 0, -ENOENT
  * if nothing is mounted there. */
 int mounts_abort(const struct jobdir *d, uint32_t slot);

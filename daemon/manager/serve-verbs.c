@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <signal.h>
 #include <stdio.h>
+#include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
 
@@ -132,6 +133,31 @@ static int on_tier(struct serve *s, struct call *c)
 	return tier_make(&s->k->dir, &s->k->st, &p, c->m->arg0, c->m->arg1 == 1, &c->err);
 }
 
+static int on_place(struct serve *s, struct call *c)
+{
+	const struct manager *k = s->k;
+	struct helper_path ns = { .path = "" };
+	int r = 0;
+
+	if (c->fd < 0 || !memchr(c->m->name, '\0', sizeof(c->m->name)))
+		return -EINVAL;
+	if (k->site.has_namespace)
+		r = manager_find_path(k, HELPER_NAMESPACE, &ns);
+	/* The job would see an empty directory; the worker makes a link. */
+	else if (mounts_has_namespace(k->st.job_id))
+		r = -EOPNOTSUPP;
+	return r < 0 && r != -ENOENT
+		       ? r
+		       : mounts_place(&k->dir, c->m->name, c->fd, c->m->arg0 == 1, ns.path);
+}
+
+static int on_unplace(struct serve *s, struct call *c)
+{
+	if (!memchr(c->m->name, '\0', sizeof(c->m->name)))
+		return -EINVAL;
+	return mounts_unplace(&s->k->dir, c->m->name);
+}
+
 static int on_count(struct serve *s, struct call *c)
 {
 	const struct keeper_msg *m = c->m;
@@ -186,6 +212,7 @@ bool serve_verb(struct serve *s)
 		[KEEPER_MOUNT] = on_mount, [KEEPER_UNMOUNT] = on_unmount,
 		[KEEPER_TIER] = on_tier,   [KEEPER_END] = on_end,
 		[KEEPER_COUNT] = on_count, [KEEPER_SERVES] = on_serves,
+		[KEEPER_PLACE] = on_place, [KEEPER_UNPLACE] = on_unplace,
 	};
 	_cleanup_(fd_closep) int fd = -1;
 	struct keeper_msg m;

@@ -43,7 +43,8 @@ static void print_dataset(const struct job *job, const struct stage *s, FILE *f)
 	fprintf(f, "%s=%s/" RUNDIR_PRIVATE "/list.%s\n", name, job->rundir, d->name);
 }
 
-/* The whole run directory: entries of STAGE_DATA_DIR are links to mounts beside it. */
+/* The whole run directory: the socket is in it, and the mount of an image, to which an entry of
+ * STAGE_DATA_DIR may be a link. */
 static void print_containers(const struct job *job, FILE *f)
 {
 	const char *list = job->conf ? job->conf->containers_export : "";

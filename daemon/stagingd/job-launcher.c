@@ -81,6 +81,16 @@ static void on_unmounted(void *arg, uint32_t slot, int r)
 		stage_run_on_unmounted(run, r);
 }
 
+static void on_placed(void *arg, uint32_t slot, bool undone, int r)
+{
+	struct stage_run *run = find_slot(arg, slot);
+
+	if (run && undone)
+		stage_run_on_unplaced(run, r);
+	else if (run)
+		stage_run_on_placed(run, r);
+}
+
 static void on_tier_made(void *arg, uint32_t slot, uint32_t index, int r)
 {
 	struct stage_run *run = find_slot(arg, slot);
@@ -123,6 +133,7 @@ static const struct launcher_events launcher_events = {
 	.cancel = on_cancel,
 	.gone = on_gone,
 	.tier_made = on_tier_made,
+	.placed = on_placed,
 };
 
 int job_launcher_start(struct job *job, int keeper_fd, struct error *err)

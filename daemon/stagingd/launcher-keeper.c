@@ -8,7 +8,9 @@
 #include "daemon/stagingd/launcher.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <signal.h>
+#include <stdio.h>
 #include <string.h>
 #include <sys/socket.h>
 #include <unistd.h>
@@ -27,6 +29,8 @@ enum request_tag {
 	REQUEST_MOUNT = 1,
 	REQUEST_UNMOUNT = 2,
 	REQUEST_TIER = 3,
+	REQUEST_PLACE = 4,
+	REQUEST_UNPLACE = 5,
 };
 
 #define REQUEST_ID(tag, n) ((uint32_t)(tag) << 28 | ((uint32_t)(n)&0x0fffffff))
@@ -148,6 +152,28 @@ static void keeper_make_tier(struct launcher *l, uint32_t slot, uint32_t index, 
 	post(get_self(l), &msg, -1);
 }
 
+static void post_place(struct launcher *l, enum keeper_verb verb, uint32_t id, const char *name,
+		       int fd, bool read_only)
+{
+	struct keeper_msg msg = { .verb = verb, .id = id, .arg0 = read_only };
+
+	snprintf(msg.name, sizeof(msg.name), "%s", name);
+	post(get_self(l), &msg, fd);
+}
+
+/* Without a descriptor, which the keeper refuses, there is an answer nevertheless. */
+static void keeper_place(struct launcher *l, uint32_t slot, const char *name, int fd,
+			 bool read_only)
+{
+	post_place(l, KEEPER_PLACE, REQUEST_ID(REQUEST_PLACE, slot), name,
+		   fcntl(fd, F_DUPFD_CLOEXEC, 3), read_only);
+}
+
+static void keeper_unplace(struct launcher *l, uint32_t slot, const char *name)
+{
+	post_place(l, KEEPER_UNPLACE, REQUEST_ID(REQUEST_UNPLACE, slot), name, -1, false);
+}
+
 static void keeper_count(struct launcher *l, uint32_t count, uint64_t value)
 {
 	const struct keeper_msg msg = { .verb = KEEPER_COUNT, .id = count, .arg0 = (int64_t)value };
@@ -193,6 +219,10 @@ static void on_reply(struct launcher_keeper *k, const struct keeper_msg *msg, co
 		break;
 	case REQUEST_TIER:
 		ev->tier_made(k->base.arg, n >> TIER_BITS, n & ((1u << TIER_BITS) - 1), r);
+		break;
+	case REQUEST_PLACE:
+	case REQUEST_UNPLACE:
+		ev->placed(k->base.arg, n, tag == REQUEST_UNPLACE, r);
 		break;
 	default:
 		log_error("bug: the keeper answers request %u that was not made", msg->id);
@@ -271,6 +301,8 @@ static const struct launcher_ops keeper_ops = {
 	.mount = keeper_mount,
 	.unmount = keeper_unmount,
 	.make_tier = keeper_make_tier,
+	.place = keeper_place,
+	.unplace = keeper_unplace,
 	.count = keeper_count,
 	.serves = keeper_serves,
 	.end = keeper_end,

@@ -34,6 +34,8 @@ struct launcher_events {
 	/* slot: who asked, as for mounts; index: of conf->tiers; r: 0, -errno, or above 0
 	 * the mode of a tier that is refused. */
 	void (*tier_made)(void *arg, uint32_t slot, uint32_t index, int r);
+	/* undone: of unplace() */
+	void (*placed)(void *arg, uint32_t slot, bool undone, int r);
 };
 
 struct launcher_ops {
@@ -47,6 +49,10 @@ struct launcher_ops {
 	/* Only with a keeper: */
 	void (*make_tier)(struct launcher *l, uint32_t slot, uint32_t index, uint64_t mark,
 			  bool keep);
+	/* The entry of that dataset becomes what fd is, which stays the caller's, or empty again.
+	 * slot: who asked. */
+	void (*place)(struct launcher *l, uint32_t slot, const char *name, int fd, bool read_only);
+	void (*unplace)(struct launcher *l, uint32_t slot, const char *name);
 	void (*count)(struct launcher *l, uint32_t count,
 		      uint64_t value); /* enum count; NULL elsewhere */
 	/* A worker of class writer serves a mount from now on, as long as the job lives; NULL

@@ -30,6 +30,7 @@ struct stage_run {
 	bool linked;  /* it was tried */
 	bool stays;   /* ready said so */
 	bool mounted, unmounting;
+	bool placed, placing, unplacing; /* placed: from when it was asked for */
 	struct async *release;
 	struct loop_timer cleanup;
 

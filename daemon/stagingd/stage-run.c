@@ -2,7 +2,8 @@
  * A run has at most one thing under way at a time: a worker, or one step of taking away. advance()
  * is called whenever something has ended and takes the next step:
  *
- *   the worker ends (cancel, SIGKILL) -> its mount is taken away -> the manifest is released
+ *   the worker ends (cancel, SIGKILL) -> its place, which could be what is kept, and its mount are
+ *   taken away -> the manifest is released
  *   -> released, failed, or one more worker that makes the link of onfail=source
  *
  * Whatever does not answer meets a timer: the worker its own (worker-proc), unmount and release the
@@ -277,6 +278,10 @@ static void advance(struct stage_run *run)
 		return;
 	if (run->worker) {
 		worker_proc_cancel(run->worker);
+	} else if (run->placed) {
+		if (!run->unplacing)
+			l->ops->unplace(l, (uint32_t)run->slot, run->stage->dataset->name);
+		run->unplacing = true;
 	} else if (run->mounted && l->mounts) {
 		if (!run->unmounting)
 			l->ops->unmount(l, (uint32_t)run->slot);
@@ -294,6 +299,17 @@ void stage_run_on_unmounted(struct stage_run *run, int r)
 	if (!run->unmounting)
 		return;
 	run->mounted = run->unmounting = false;
+	advance(run);
+}
+
+void stage_run_on_unplaced(struct stage_run *run, int r)
+{
+	if (r < 0)
+		log_print(LOG_LEVEL_WARNING, run->stage->dataset->name,
+			  "its place stays mounted: %s", strerror(-r));
+	if (!run->unplacing)
+		return;
+	run->placed = run->unplacing = false;
 	advance(run);
 }
 

@@ -1,7 +1,7 @@
 /*
  * stage-run: drives one dataset through its states: starts its worker, answers what the worker
- * asks, keeps the clock, and takes away what is left when it ends, in the order server, mount,
- * manifest.
+ * asks, keeps the clock, and takes away what is left when it ends, in the order server, place,
+ * mount, manifest.
  */
 #pragma once
 
@@ -48,4 +48,6 @@ void stage_run_cancel(struct stage_run *run, int code, const char *reason);
 /* From the launcher's events. */
 void stage_run_on_mounted(struct stage_run *run, int r, const int *fds, size_t n_fds);
 void stage_run_on_unmounted(struct stage_run *run, int r);
+void stage_run_on_placed(struct stage_run *run, int r);
+void stage_run_on_unplaced(struct stage_run *run, int r);
 void stage_run_on_tier(struct stage_run *run, uint32_t index, int r);

@@ -195,6 +195,43 @@ void stage_run_on_mounted(struct stage_run *run, int r, const int *fds, size_t n
 	answer_mount(run, r < 0 ? text : NULL, fds, r < 0 ? 0 : n_fds);
 }
 
+static void answer_place(struct stage_run *run, int r)
+{
+	_cleanup_(kv_freep) struct kv *answer = proto_new(PROTO_OP_PLACED);
+
+	if (answer)
+		kv_set_u64(answer, "errno", (uint64_t)-r);
+	worker_proc_send(run->worker, answer, NULL, 0);
+}
+
+static bool on_place(struct stage_run *run, const struct kv *kv)
+{
+	struct launcher *l = run->job->launcher;
+	const int fd = worker_proc_get_fd(run->worker);
+
+	if (fd < 0 || run->placed)
+		return false; /* a dataset has one */
+	if (!l->ops->place) {
+		answer_place(run, -EOPNOTSUPP);
+		return true;
+	}
+	/* It is to be taken away from here on, whatever is answered: a request that came too late
+	 * may be done yet. */
+	run->placed = run->placing = true;
+	l->ops->place(l, (uint32_t)run->slot, run->stage->dataset->name, fd,
+		      kv_get_u64(kv, "ro", 0) == 1);
+	return true;
+}
+
+void stage_run_on_placed(struct stage_run *run, int r)
+{
+	if (!run->placing)
+		return;
+	run->placing = false;
+	if (run->worker && !run->ending)
+		answer_place(run, r);
+}
+
 static bool on_progress(struct stage_run *run, const struct kv *kv)
 {
 	struct stage *s = run->stage;
@@ -318,6 +355,7 @@ static const struct message {
 	{ PROTO_OP_RESERVE,  on_reserve,  IN_WORK | IN(STAGE_READY) },
 	{ PROTO_OP_TIER,     on_tier,     IN_WORK | IN(STAGE_READY) },
 	{ PROTO_OP_MOUNT,    on_mount,    IN_WORK | IN(STAGE_READY) },
+	{ PROTO_OP_PLACE,    on_place,    IN_WORK | IN(STAGE_READY) },
 	{ PROTO_OP_PROGRESS, on_progress, IN_LIFE },
 	{ PROTO_OP_WARNING,  on_warning,  IN_LIFE },
 	{ PROTO_OP_READ,     on_read,     IN(STAGE_READY) },

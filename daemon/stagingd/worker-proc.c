@@ -40,6 +40,7 @@ struct worker_proc {
 	struct loop_timer end; /* the next step of ending it */
 	struct loop_timer again;
 	int theirs; /* until it is spawned: the worker's end; -1: it was tried twice */
+	int came;   /* beside the message that is being handled; -1: none */
 	pid_t pid;  /* 0: not spawned yet */
 	bool cancelled, killed;
 	char broken[160]; /* why we killed it; "": we did not */
@@ -56,6 +57,11 @@ static void close_socket(struct worker_proc *w)
 {
 	loop_remove(w->loop, &w->source);
 	fd_closep(&w->fd);
+}
+
+int worker_proc_get_fd(const struct worker_proc *w)
+{
+	return w->came;
 }
 
 void worker_proc_free(struct worker_proc *w)
@@ -110,16 +116,27 @@ static void break_off(struct worker_proc *w, const char *why)
 	worker_proc_kill(w);
 }
 
+static void handle(struct worker_proc *w, const char *op, const struct kv *kv)
+{
+	char why[128];
+
+	if (w->events->message(w->arg, op, kv))
+		return;
+	snprintf(why, sizeof(why), "the worker sent an unexpected '%.32s'", op);
+	break_off(w, why);
+}
+
 /* False: nothing more can be read now. */
 static bool receive_one(struct worker_proc *w)
 {
 	_cleanup_(kv_freep) struct kv *kv = NULL;
+	size_t n_fds = 0;
 	const char *op;
 	int r;
 
 	if (w->fd < 0)
 		return false;
-	r = conn_recv(w->fd, &kv);
+	r = conn_recv_fds(w->fd, &kv, &w->came, 1, &n_fds);
 	if (r == -EAGAIN)
 		return false;
 	if (r == 0) {
@@ -129,18 +146,13 @@ static bool receive_one(struct worker_proc *w)
 		return false;
 	}
 	op = r == 1 ? proto_get_op(kv) : NULL;
-	if (!op) {
+	if (!op || (n_fds > 0 && strcmp(op, PROTO_OP_PLACE) != 0))
 		break_off(w, "the worker sent what is no message");
-		return false;
-	}
-	if (!w->events->message(w->arg, op, kv)) {
-		char why[128];
-
-		snprintf(why, sizeof(why), "the worker sent an unexpected '%.32s'", op);
-		break_off(w, why);
-		return false;
-	}
-	return true;
+	else
+		handle(w, op, kv);
+	fd_closep(&w->came);
+	w->came = -1;
+	return w->fd >= 0;
 }
 
 static void on_socket(void *arg, uint32_t events)
@@ -267,6 +279,7 @@ int worker_proc_new(struct worker_proc **wp, struct loop *loop, struct launcher 
 		.id = id,
 		.class = class,
 		.fd = -1,
+		.came = -1,
 		.source.fd = -1,
 		.theirs = -1,
 		.events = events,

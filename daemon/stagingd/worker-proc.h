@@ -40,6 +40,9 @@ int worker_proc_new(struct worker_proc **wp, struct loop *loop, struct launcher 
 
 uint32_t worker_proc_get_id(const struct worker_proc *w);
 
+/* What came beside the message that is being handled; -1: nothing did. Lent. */
+int worker_proc_get_fd(const struct worker_proc *w);
+
 /* A worker that does not read is killed. fds stay the caller's. */
 void worker_proc_send(struct worker_proc *w, const struct kv *kv, const int *fds, size_t n_fds);
 

@@ -380,6 +380,18 @@ int ctx_mount(struct ctx *ctx, unsigned n_threads, struct ctx_mount *m, struct e
 	return 0;
 }
 
+int ctx_place(struct ctx *ctx, int fd, bool read_only, struct error *err)
+{
+	_cleanup_(kv_freep) struct kv *kv = proto_new(PROTO_OP_PLACE), *answer = NULL;
+	int r;
+
+	if (!kv)
+		return error_set(err, ENOMEM, "out of memory");
+	kv_set_u64(kv, "ro", read_only);
+	r = daemon_conn_ask_with(ctx->priv->link, kv, fd, PROTO_OP_PLACED, &answer, err);
+	return r < 0 ? r : -(int)(kv_get_u64(answer, "errno", EPROTO) & 0xfff);
+}
+
 void ctx_mount_deinit(struct ctx_mount *m)
 {
 	for (size_t i = 0; i < m->n_fds; i++)

@@ -131,6 +131,10 @@ struct ctx_mount {
 int ctx_mount(struct ctx *ctx, unsigned n_threads, struct ctx_mount *m, struct error *err);
 void ctx_mount_deinit(struct ctx_mount *m);
 
+/* Asks the keeper to mount what fd is (O_PATH) on the dataset's entry, which is there, empty and of
+ * RUNDIR_PLACE_MODE. 0; -ECANCELED; or another -errno, without a sentence: it stays as it is. */
+int ctx_place(struct ctx *ctx, int fd, bool read_only, struct error *err);
+
 /* Records in the manifest what is going to exist; before it does. path is absolute. */
 int ctx_record(struct ctx *ctx, enum manifest_kind kind, const char *path, struct error *err);
 

@@ -363,16 +363,16 @@ static int wait_answer(struct daemon_conn *l, struct kv **answerp, int *fds, siz
 	return 0;
 }
 
-int daemon_conn_ask(struct daemon_conn *l, const struct kv *request, const char *answer_op,
-		    struct kv **answerp, int *fds, size_t max_fds, size_t *n_fdsp,
-		    struct error *err)
+/* fd: beside the request; -1: none. */
+static int ask(struct daemon_conn *l, const struct kv *request, int fd, const char *answer_op,
+	       struct kv **answerp, int *fds, size_t max_fds, size_t *n_fdsp, struct error *err)
 {
 	int r;
 
 	pthread_mutex_lock(&l->lock);
 	l->wanted = answer_op;
 	pthread_mutex_unlock(&l->lock);
-	r = daemon_conn_send(l, request);
+	r = conn_send_fds(l->sock, request, &fd, fd >= 0);
 	pthread_mutex_lock(&l->lock);
 	if (r < 0)
 		l->wanted = NULL;
@@ -384,6 +384,19 @@ int daemon_conn_ask(struct daemon_conn *l, const struct kv *request, const char 
 	if (r < 0)
 		return error_errno(err, -r, "ask stagingd");
 	return 0;
+}
+
+int daemon_conn_ask(struct daemon_conn *l, const struct kv *request, const char *answer_op,
+		    struct kv **answerp, int *fds, size_t max_fds, size_t *n_fdsp,
+		    struct error *err)
+{
+	return ask(l, request, -1, answer_op, answerp, fds, max_fds, n_fdsp, err);
+}
+
+int daemon_conn_ask_with(struct daemon_conn *l, const struct kv *request, int fd,
+			 const char *answer_op, struct kv **answerp, struct error *err)
+{
+	return ask(l, request, fd, answer_op, answerp, NULL, 0, NULL, err);
 }
 
 void daemon_conn_add_progress(struct daemon_conn *l, uint64_t bytes, uint64_t files)

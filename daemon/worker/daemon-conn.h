@@ -43,6 +43,11 @@ int daemon_conn_ask(struct daemon_conn *link, const struct kv *request, const ch
 		    struct kv **answerp, int *fds, size_t max_fds, size_t *n_fdsp,
 		    struct error *err);
 
+/* The same with a descriptor beside the request (-1: none), which stays the caller's, and none
+ * beside the answer. */
+int daemon_conn_ask_with(struct daemon_conn *link, const struct kv *request, int fd,
+			 const char *answer_op, struct kv **answerp, struct error *err);
+
 void daemon_conn_add_progress(struct daemon_conn *link, uint64_t bytes, uint64_t files);
 /* A thread waits now, and not for the source: that is no stall until the next tick. */
 void daemon_conn_add_wait(struct daemon_conn *link);

@@ -52,7 +52,6 @@ struct sqfs_mount {
 	struct sqfs_server *server;
 	struct sqfs_unmounter *unmounter; /* NULL: the keeper unmounts */
 	char *path;			  /* of the mount */
-	char *entry;			  /* path, or subdir= below it */
 };
 
 static void mount_report(void *arg, const char *text)
@@ -72,8 +71,8 @@ static unsigned mount_get_threads(const struct policy *policy)
 	return n > SQFS_SERVER_MAX_THREADS ? SQFS_SERVER_MAX_THREADS : n;
 }
 
-/* Is there a directory at that relative path of plain names? 1, 0, -errno. */
-static int mount_find_dir(struct volume *volume, const char *path)
+/* Is there a directory at that relative path of plain names? 1 and *refp, 0, -errno. */
+static int mount_find_dir(struct volume *volume, const char *path, uint64_t *refp)
 {
 	struct volume_dirent ent = { .ref = volume->root, .type = S_IFDIR };
 	char name[VOLUME_MAX_NAME + 1];
@@ -91,17 +90,20 @@ static int mount_find_dir(struct volume *volume, const char *path)
 			continue;
 		r = volume->ops->find(volume, ent.ref, name, &ent);
 	}
+	*refp = ent.ref;
 	return r == 1 ? ent.type == S_IFDIR : r;
 }
 
-static int mount_check_subdir(struct sqfs_mount *m, struct error *err)
+/* What is mounted begins there. */
+static int mount_enter_subdir(struct sqfs_mount *m, struct error *err)
 {
 	const char *subdir = m->ctx->ds->subdir, *noun = m->volume->noun;
+	uint64_t ref = 0;
 	int r;
 
 	if (!subdir)
 		return 0;
-	r = mount_find_dir(m->volume, subdir);
+	r = mount_find_dir(m->volume, subdir, &ref);
 	if (r < 0)
 		return error_errno(err, -r, "look for %s in the %s", subdir, noun);
 	if (r == 0)
@@ -110,6 +112,7 @@ static int mount_check_subdir(struct sqfs_mount *m, struct error *err)
 						noun, subdir),
 				      "%s shows what it has",
 				      m->img ? "unsquashfs -l" : "tar -t or unzip -l");
+	m->volume->root = ref;
 	return 0;
 }
 
@@ -225,7 +228,7 @@ static int mount_serve_volume(struct sqfs_mount *m, unsigned n_threads, struct e
 
 	m->cache_size = m->ctx->policy.cache_size;
 	mount_resize(m, m->ctx->policy.cache_first);
-	r = mount_check_subdir(m, err);
+	r = mount_enter_subdir(m, err);
 	if (r == 0)
 		r = sqfs_server_new(&m->server, m->volume, &options, err);
 	return r;
@@ -271,7 +274,6 @@ static int mount_alloc(struct sqfs_mount **mp, struct ctx *ctx, struct error *er
 static int mount_make(struct sqfs_mount *m, struct error *err)
 {
 	unsigned n_threads = mount_get_threads(&m->ctx->policy);
-	const char *subdir = m->ctx->ds->subdir;
 	int r;
 
 	r = mount_serve_volume(m, n_threads, err);
@@ -280,9 +282,6 @@ static int mount_make(struct sqfs_mount *m, struct error *err)
 					  : mount_by_helper(m, err);
 	if (r < 0)
 		return r;
-	m->entry = subdir ? path_join(m->path, subdir) : strdup(m->path);
-	if (!m->entry)
-		return error_set(err, ENOMEM, "no memory to mount the %s", m->volume->noun);
 	mount_set_signals(m);
 	return 0;
 }
@@ -334,7 +333,6 @@ void sqfs_mount_free(struct sqfs_mount *m)
 	fd_closep(&m->fd);
 	fd_closep(&m->copy);
 	free(m->path);
-	free(m->entry);
 	free(m);
 }
 
@@ -353,7 +351,7 @@ void sqfs_mount_settle(struct sqfs_mount *m)
 
 const char *sqfs_mount_get_path(const struct sqfs_mount *m)
 {
-	return m->entry;
+	return m->path;
 }
 
 /* From the thread that reads stagingd's socket, for cancel and for its end. */

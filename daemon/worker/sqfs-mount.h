@@ -34,7 +34,7 @@ int sqfs_mount_set_copy(struct sqfs_mount *m, int fd, const struct stat *st, str
 /* Before the mount is announced: the first close of a user's then does not wait for the server. */
 void sqfs_mount_settle(struct sqfs_mount *m);
 
-/* What the dataset's entry has to point to: the mount point, or subdir= below it. Lent. */
+/* The mount point, at which the image begins, or its directory subdir=. Lent. */
 const char *sqfs_mount_get_path(const struct sqfs_mount *m);
 
 /*

@@ -19,9 +19,9 @@ struct target;
 /* What stage() made. */
 struct stager_result {
 	uint64_t bytes, files; /* that lie there now */
-	char *link_to;	       /* absolute: the entry becomes a symbolic link to it, target is not
-				* published. NULL: target is renamed into place. Freed by
-				* worker-stage.c. */
+	char *link_to;	       /* absolute: the entry becomes what is there, or with method=link a
+				* symbolic link to it; target is not published. NULL: target is
+				* renamed into place. Freed by worker-stage.c. */
 	bool stays;	       /* serve() is called after ready */
 	void *state;	       /* for serve() */
 };

@@ -12,7 +12,9 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/protocol/rundir.h"
 #include "common/util/error.h"
+#include "common/util/log.h"
 #include "common/util/path.h"
 #include "common/util/rmtree.h"
 #include "daemon/worker/ctx.h"
@@ -163,6 +165,56 @@ int target_publish_link(struct ctx *ctx, const char *to, struct error *err)
 	return 0;
 }
 
+/* What is mounted on; it is never announced as it is. */
+static int make_place(struct ctx *ctx, bool is_dir, struct error *err)
+{
+	const char *name = ctx->ds->name;
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	if (is_dir)
+		r = mkdirat(ctx->data_fd, name, RUNDIR_PLACE_MODE);
+	else
+		r = fd = openat(ctx->data_fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC,
+				RUNDIR_PLACE_MODE);
+	return r < 0 ? error_errno(err, errno, "make %s/%s", ctx->data_path, name) : 0;
+}
+
+static int remove_place(struct ctx *ctx, bool is_dir, struct error *err)
+{
+	if (unlinkat(ctx->data_fd, ctx->ds->name, is_dir ? AT_REMOVEDIR : 0) < 0)
+		return error_errno(err, errno, "remove %s/%s", ctx->data_path, ctx->ds->name);
+	return 0;
+}
+
+int target_publish_place(struct ctx *ctx, const char *to, bool read_only, struct error *err)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	struct statx st;
+	bool is_dir;
+	int r;
+
+	if (!ctx->policy.keeper)
+		return target_publish_link(ctx, to, err);
+	fd = open(to, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	/* The server of an image does not answer yet. */
+	if (fd < 0 || statx(fd, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_TYPE, &st) < 0)
+		return error_errno(err, errno, "open %s", to);
+	is_dir = S_ISDIR(st.stx_mode);
+	r = record_entry(ctx, err);
+	if (r == 0)
+		r = make_place(ctx, is_dir, err);
+	if (r < 0)
+		return r;
+	r = ctx_place(ctx, fd, read_only, err);
+	if (r == 0 || ctx_is_cancelled(ctx))
+		return r == 0 ? 0 : ctx_check(ctx, err);
+	log_print(LOG_LEVEL_INFO, ctx->ds->name, "the path is a symbolic link: %s", strerror(-r));
+	/* After this nothing can be mounted on it, also by a request that came too late. */
+	r = remove_place(ctx, is_dir, err);
+	return r < 0 ? r : target_publish_link(ctx, to, err);
+}
+
 int target_set_root_mode(const struct target *t, int dirfd, const char *name, struct error *err)
 {
 	_cleanup_(fd_closep) int fd = -1;
@@ -195,5 +247,5 @@ int target_publish(struct ctx *ctx, struct target *t, struct error *err)
 	final = path_join(t->dir, ctx->ds->name);
 	if (!final)
 		return error_set(err, ENOMEM, "out of memory");
-	return target_publish_link(ctx, final, err);
+	return target_publish_place(ctx, final, false, err);
 }

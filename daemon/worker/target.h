@@ -2,9 +2,8 @@
  * target: the place where a dataset is made before it is ready, and its last step into the open.
  *
  * In memory it is made as tmp/<name> and renamed to data/<name>. In other tiers it is made as
- * <tierdir>/.<name>.partial, renamed to <tierdir>/<name>, and data/<name> becomes a symbolic link
- * to it, renamed into place like everything else. What is to be kept in memory is made so, too: in
- * a tmpfs that outlives the job.
+ * <tierdir>/.<name>.partial, renamed to <tierdir>/<name>, and the keeper mounts it on data/<name>.
+ * What is to be kept in memory is made so, too: in a tmpfs that outlives the job.
  */
 #pragma once
 
@@ -41,5 +40,8 @@ DEFINE_FREEP(struct target, target_close)
 int target_publish(struct ctx *ctx, struct target *t, struct error *err);
 /* The directory under its final name, in dirfd, gets its own mode. */
 int target_set_root_mode(const struct target *t, int dirfd, const char *name, struct error *err);
+/* data/<name> becomes the directory or file at path, by a mount of the keeper's. Without a keeper,
+ * and where that is refused, a symbolic link to it. */
+int target_publish_place(struct ctx *ctx, const char *path, bool read_only, struct error *err);
 /* data/<name> becomes a symbolic link to path. */
 int target_publish_link(struct ctx *ctx, const char *path, struct error *err);

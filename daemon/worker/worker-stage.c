@@ -7,7 +7,6 @@
 #include "daemon/worker/stage-internal.h"
 
 #include <errno.h>
-#include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -282,16 +281,16 @@ static int plan_and_make(struct stage *s, struct error *err)
 static int publish_target(struct stage *s, struct error *err)
 {
 	int r = 1;
+	const char *path;
 
-	if (s->copy) {
+	if (s->copy)
 		r = job_copy_put(s->copy, s->target, s->result.bytes, s->result.files, err);
-		return r < 0 ? r : target_publish_link(s->ctx, job_copy_get_path(s->copy), err);
-	}
-	if (s->kept)
+	else if (s->kept)
 		r = keep_use_put(s->ctx, s->kept, s->target, s->result.bytes, s->result.files, err);
-	if (r > 0)
-		return target_publish(s->ctx, s->target, err);
-	return r < 0 ? r : target_publish_link(s->ctx, keep_use_get_path(s->kept), err);
+	if (r != 0)
+		return r < 0 ? r : target_publish(s->ctx, s->target, err);
+	path = s->copy ? job_copy_get_path(s->copy) : keep_use_get_path(s->kept);
+	return target_publish_place(s->ctx, path, s->kept != NULL, err);
 }
 
 /* The copy of an image that is mounted is open, wherever its name goes. */
@@ -303,7 +302,7 @@ static int publish_mount(struct stage *s, struct error *err)
 		r = job_copy_put(s->copy, s->target, (uint64_t)s->src->st.st_size, 1, err);
 	else if (s->kept && s->target)
 		r = keep_use_put(s->ctx, s->kept, s->target, (uint64_t)s->src->st.st_size, 1, err);
-	return r < 0 ? r : target_publish_link(s->ctx, s->result.link_to, err);
+	return r < 0 ? r : target_publish_place(s->ctx, s->result.link_to, false, err);
 }
 
 static int publish(struct stage *s, struct error *err)
@@ -317,8 +316,10 @@ static int publish(struct stage *s, struct error *err)
 	}
 	if (s->result.stays)
 		return publish_mount(s, err);
-	if (s->result.link_to)
+	if (s->result.link_to && s->plan.method == DATASET_METHOD_LINK)
 		return target_publish_link(s->ctx, s->result.link_to, err);
+	if (s->result.link_to)
+		return target_publish_place(s->ctx, s->result.link_to, s->kept != NULL, err);
 	return publish_target(s, err);
 }
 

@@ -134,7 +134,9 @@ test_a_killed_process_whose_mount_is_gone() {
 	local unmounted step group
 
 	safety_prepare
-	unmounted=$(safety_attack n1 'kill -STOP $server; sleep 0.2; fusermount3 -u -z "$(readlink -f $STAGE_DATA_PATH_M)"')
+	unmounted=$(safety_attack n1 'kill -STOP $server; sleep 0.2; for at in "$STAGE_DATA_PATH_M" $(awk -v d="/run/stage-data/$SLURM_JOB_ID/m/" "index(\$5, d) == 1 { print \$5 }" /proc/self/mountinfo); do
+		fusermount3 -u -z "$at"
+	done')
 	step=$(safety_submit n2 <<-EOS
 	$find_server
 	srun --overlap bash -c 'trap "" TERM; kill -STOP \$server; exec dd if=\$STAGE_DATA_PATH_M/00/001 of=/dev/null iflag=direct' &

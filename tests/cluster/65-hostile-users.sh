@@ -27,7 +27,7 @@ victim() {
 facts_of() {
 	local id=$1 rundir=/run/stage-data/$1 image
 
-	image=$(as_on alice n1 readlink "$rundir/t/data/m")
+	image=$(on n1 awk -v d="$rundir/m/" 'index($5, d) == 1 { print $5 }' /proc/self/mountinfo)
 	echo "job=$id" "rundir=$rundir" "tier=/srv/local/stage-data-$id/data" \
 		"tierfile=$(on n1 find "/srv/local/stage-data-$id" -name 00.bin)" \
 		"keeper=$(on n1 pgrep -x stage-keeper)" "manager=$(on n1 pgrep -x stage-manager)" \

@@ -42,6 +42,11 @@ test_root_names_no_path_of_a_users() {
 	# What a path of a user's looks like, as strace writes it: each of them is found.
 	planted 'openat(AT_FDCWD</>, "/srv/pfs/home/alice/x", O_RDONLY|O_CLOEXEC) = 3' 'no place of ours'
 	planted 'unlinkat(5</run/stage-data/7>, "t/data/x", 0) = 0' "in the user's hands"
+	planted 'openat2(5</run/stage-data/7/t>, "data/x", {flags=O_RDONLY|O_CLOEXEC|O_PATH, resolve=RESOLVE_NO_XDEV|RESOLVE_BENEATH}, 24) = 4' \
+		"in the user's hands"
+	planted 'openat2(5</run/stage-data/7/t>, "data/x", {flags=O_RDONLY|O_CLOEXEC, resolve=RESOLVE_NO_XDEV|RESOLVE_NO_SYMLINKS}, 24) = 4' \
+		"in the user's hands"
+	planted 'umount2("/proc/self/fd/5/t/data/x/y", MNT_DETACH|UMOUNT_NOFOLLOW) = 0' "in the user's hands"
 	planted 'umount2("/proc/self/fd/5/m/3/x", MNT_DETACH|UMOUNT_NOFOLLOW) = 0' "in the user's hands"
 	planted 'umount2("/proc/self/fd/5/t", MNT_DETACH) = 0' 'may be followed'
 	planted 'fchownat(AT_FDCWD</>, "/srv/local/stage-data-7", 4001, 4001, 0) = 0' 'may be followed'

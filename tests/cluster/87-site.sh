@@ -155,7 +155,7 @@ test_a_shared_tier_is_used_when_named_and_left_empty() {
 	Path=/srv/pfs/scratch/%u
 	CONF
 	id=$(job_submit alice -N3 --stage-data="t=$data/many.tar:scratch,i=$data/many.zstd.sqsh:scratch,/srv/pfs/data/flat" <<-'JOB'
-	srun bash -c 'find -L $STAGE_DATA_PATH_T -type f | wc -l; readlink $STAGE_DATA_PATH_T; cat $STAGE_DATA_PATH_I/*/* | cksum'
+	srun bash -c 'find -L $STAGE_DATA_PATH_T -type f | wc -l; ls -d /srv/pfs/scratch/alice/*/*/data | while read -r d; do [[ ! $d -ef $STAGE_DATA_PATH_T ]] || echo $d; done; cat $STAGE_DATA_PATH_I/*/* | cksum'
 	echo staged >/srv/pfs/home/alice/shared.staged
 	sleep 100
 	JOB
@@ -241,8 +241,9 @@ test_a_tier_of_a_gres_is_for_jobs_that_asked_for_it() {
 	out=$(job_refused alice --stage-data="$item:ssd" <<<true)
 	assert_match "$out" '\[tier ssd\] is for jobs with --gres=nvme; ask for it'
 	assert_one_sentence "$out"
-	out=$(job_run alice --gres=nvme:1 --stage-data="$item:ssd" <<<'readlink -f $STAGE_DATA_PATH_T; ls $STAGE_DATA_PATH_T | wc -l')
-	assert_contains "$out" /srv/local/
+	out=$(job_run alice --gres=nvme:1 --stage-data="$item:ssd" \
+		<<<'[[ $STAGE_DATA_PATH_T -ef /srv/local/stage-data-$SLURM_JOB_ID/data/t ]] && echo on the disk; ls $STAGE_DATA_PATH_T | wc -l')
+	assert_contains "$out" "on the disk"
 	assert_contains "$out" 20
 	printf '#!/bin/bash\n#SBATCH --gres=nvme:1 -o gres.out\n#SBATCH --stage-data=%s:ssd\nls $STAGE_DATA_PATH_T | wc -l\n' \
 		"$item" >"$script"
@@ -282,7 +283,7 @@ test_a_job_keeps_to_the_tiers_it_began_with() {
 		echo begun
 		until grep -q between /etc/stage-data/stage-data.conf; do sleep 0.05; done
 		stagectl add a=$data/flat:ssd
-		stagectl wait a && readlink \$STAGE_DATA_DIR/a && ls /srv/local/between
+		stagectl wait a && [[ \$STAGE_DATA_DIR/a -ef /srv/local/stage-data-\$SLURM_JOB_ID/data/a ]] && echo on the disk && ls /srv/local/between
 		until grep -q moved /etc/stage-data/stage-data.conf; do sleep 0.05; done
 		stagectl add b=$data/many.tar:ssd
 		stagectl wait b
@@ -291,7 +292,7 @@ test_a_job_keeps_to_the_tiers_it_began_with() {
 	)
 	job_wait_says "$id" begun
 	sed -i 's|^\[tier ssd\]|[tier between]\nPath=/srv/local/between\n&|' "$conf"
-	job_wait_says "$id" "/srv/local/stage-data-$id/"
+	job_wait_says "$id" "on the disk"
 	sed -i '/^\[tier ssd\]/,$ s|^Path=/srv/local$|Path=/srv/local/moved|' "$conf"
 	job_wait "$id"
 	out=$(job_output "$id")

@@ -117,8 +117,12 @@ test_what_the_user_has_changed_is_staged_anew() {
 
 	keep_site
 	own_source
-	job_run alice -w n1 --stage-data="t=/srv/pfs/kept/tree:ssd:keep=30m" \
-		<<<'chmod u+w $STAGE_DATA_PATH_T/03.bin; echo mine >$STAGE_DATA_PATH_T/03.bin'
+	out=$(job_run alice -w n1 --stage-data="t=/srv/pfs/kept/tree:ssd:keep=30m" <<-'EOS'
+	chmod u+w $STAGE_DATA_PATH_T/03.bin 2>&1
+	cd /srv/local/stage-keep-$UID/*/data && chmod u+w 03.bin && echo mine >03.bin
+	EOS
+	)
+	assert_contains "$out" "Read-only file system"
 	out=$(job_run alice -w n1 --stage-data="t=/srv/pfs/kept/tree:ssd:keep=30m" \
 		<<<'cmp $STAGE_DATA_PATH_T/03.bin /srv/pfs/kept/tree/03.bin && echo equal')
 	assert_contains "$out" equal

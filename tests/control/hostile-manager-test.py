@@ -28,7 +28,7 @@ spec = importlib.util.spec_from_file_location('keeper_test', os.path.join(here, 
 kt = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(kt)
 
-EPERM, ENOENT, EACCES, EBUSY, EINVAL, ESRCH, EINPROGRESS = 1, 2, 13, 16, 22, 3, 115
+EPERM, ENOENT, EACCES, EBUSY, EXDEV, EINVAL, ESRCH, EINPROGRESS = 1, 2, 13, 16, 18, 22, 3, 115
 ROOTS = kt.SCRATCH + '/roots'       # what is root's, and must stay as it is
 OTHER_JOB = 9999
 PRIVOP = struct.Struct('=IiIIIIIIqqq5120s')
@@ -364,6 +364,173 @@ def test_one_mount_each_of_a_size_in_the_jobs_own_directory():
     assert len(fuse) == (r == 0) and all(f'user_id={kt.UID}' in f and 'allow_other' not in f for f in fuse), line
     for fd in fds:
         os.close(fd)
+    s.end()
+
+
+def with_memory():
+    """A job with its tmpfs and a slot that nobody serves. The manager, the number of the job's directory, its data."""
+    s = Manager()
+    own = s.begin()
+    assert s.privop_named('PRIVOP_MEMORY', own, 'MEMORY', 1 << 20, 100) == 0
+    return s, own, f'{s.dir}/t/data'
+
+
+def place_on(s, own, text, fd, what='MEMORY'):
+    """PRIVOP_PLACE, and what a child of root's says of it; -ETIMEDOUT: nothing."""
+    r, _, fds = s.ask('PRIVOP_PLACE', dir=own, name=E['PRIVOP_NAME_' + what], text=text)
+    if r < 0:
+        return r
+    with socket.socket(fileno=fds[0]) as child:
+        child.settimeout(5)
+        socket.send_fds(child, [b'p'], [] if fd is None else [fd])
+        answer = child.recv(4)
+    return int.from_bytes(answer, sys.byteorder, signed=True) if answer else -110
+
+
+def open_as(uid, path, flags=os.O_PATH | os.O_NOFOLLOW):
+    """A descriptor that a process of that user's has opened."""
+    ours, theirs = socket.socketpair()
+
+    def send():
+        socket.send_fds(theirs, [b'x'], [os.open(path, flags)])
+    assert kt.as_user(send, uid) == 0, path
+    fd = socket.recv_fds(ours, 1, 1)[1][0]
+    ours.close()
+    theirs.close()
+    return fd
+
+
+def users(uid, path, is_dir=True):
+    """Makes it, his."""
+    os.makedirs(path) if is_dir else open(path, 'w').close()
+    os.chown(path, uid, uid)
+    return path
+
+
+def test_places_are_the_users_own_in_the_jobs_own_tmpfs():
+    """PRIVOP_PLACE, and PRIVOP_DETACH_BELOW in the tmpfs, with what others own, with names that lead elsewhere, and on what
+    is no new place."""
+    set_up()
+    s, own, data = with_memory()
+    top = kt.SCRATCH + '/places'
+    shutil.rmtree(top, ignore_errors=True)
+    os.makedirs(top)
+    mine, others = users(kt.UID, top + '/mine'), users(kt.OTHER, top + '/others')
+    file, systems = users(kt.UID, top + '/file', False), users(kt.SYSTEM, top + '/systems')
+    fds = {path: open_as(0, path) for path in (mine, others, file, systems, '/', '/etc/passwd', f'{s.dir}/t',
+                                               f'{kt.RUNDIR}/{OTHER_JOB}/t')}
+    socket_fd = socket.socket()
+
+    def place(name, fd, dir=own, what='MEMORY', ns=b''):
+        text = name if isinstance(name, bytes) else name.encode()
+        return place_on(s, dir, b'data/' + text + b'\0' + ns, fd, what)
+
+    def detach(name, dir=own):
+        return s.privop('PRIVOP_DETACH_BELOW', dir=dir, name=E['PRIVOP_NAME_MEMORY'], text=b'data/' + name)
+
+    def make(name, mode=0o1000, uid=kt.UID, is_dir=True):
+        path = f'{data}/{name}'
+        os.mkdir(path) if is_dir else open(path, 'w').close()
+        os.chown(path, uid, uid)
+        os.chmod(path, mode)
+    before = mounted()
+    make('a')
+    make('f', is_dir=False)
+    make('full', 0o700)
+    make('roots', uid=0)
+    os.symlink('a', f'{data}/link')
+    os.symlink(ROOTS, f'{data}/out')
+    for path, fd in fds.items():
+        for name in 'a', 'f':
+            if path not in (mine, file):
+                assert place(name, fd) == -EPERM, (path, name)
+    assert place('f', fds[mine]) < 0 and place('a', fds[file]) < 0
+    assert place('a', socket_fd.fileno()) < 0
+    for name in ('', '.', '..', '../..', 'a/..', '../../../' + str(OTHER_JOB), '../../../' + ROOTS, 'link', 'out', 'roots', 'none',
+                 'full', 'x' * 80, 'x' * 5000, 'f/a', 'out/a'):
+        assert place(name, fds[mine]) < 0, name
+    assert place('full', fds[mine]) == -EPERM
+    for dir in [*range(own), own + 1, 2**32 - 1]:
+        assert place('a', fds[mine], dir=dir) < 0, dir
+    for what in 'SLOT', 'MOUNTS', 'SOCK', 'TIER', 'JOB':
+        assert place('a', fds[mine], what=what) < 0, what
+    assert place_on(s, own, b'data/a\0', None) < 0
+    assert mounted() == before, mounted()
+
+    # of another user's mount, on `data` or on the place, nothing is asked, and nothing goes on top of it
+    for path in data + '/a', data:
+        kt.run('mount', '-t', 'tmpfs', 'tmpfs', path)
+        assert place('a', fds[mine]) == -EXDEV, path
+        kt.run('umount', path)
+    assert place('a', fds[mine]) == 0 and place('f', fds[file]) == 0
+    assert place('a', fds[mine]) == -EXDEV
+    assert sorted(set(mounted()) - set(before)) == [data + '/a', data + '/f']
+
+    for name in '', '.', '..', '../data', '../..', '../../t', 'a/..', '../../m', 'x' * 80, 'x' * 5000:
+        assert detach(name.encode()) < 0, name
+        for dir in [*range(own), own + 1]:
+            assert detach(b'a', dir) < 0, dir
+    assert sorted(set(mounted()) - set(before)) == [data + '/a', data + '/f']
+    kt.run('mount', '-t', 'tmpfs', 'tmpfs', data)
+    assert detach(b'a') == -EXDEV
+    kt.run('umount', data)
+    for name in b'a', b'f':
+        assert detach(name) == 0 and detach(name) == -EINVAL
+    assert mounted() == before
+    for fd in fds.values():
+        os.close(fd)
+    socket_fd.close()
+    s.end()
+
+
+def test_a_place_of_a_slot_is_of_the_jobs_own():
+    """Root may ask a FUSE mount for nothing: which one it is its mount tells."""
+    own_job, other_job = with_memory(), with_memory()
+    for s, own, _ in own_job, other_job:
+        assert s.privop_named('PRIVOP_MAKE_DIR', own, 'MOUNTS', 0, 0, 0o711) == 0
+    answers = [s.ask('PRIVOP_SLOT', dir=own, name=E['PRIVOP_NAME_SLOT'], n=(0, 1)) for s, own, _ in (own_job, other_job)]
+    if answers[0][0] < 0:
+        print('no /dev/fuse: not tried')
+        return
+    s, own, data = own_job
+    mine, others = (open_as(kt.UID, f'{job[0].dir}/m/0') for job in (own_job, other_job))
+    for name, is_dir in ('a', True), ('f', False):
+        os.mkdir(f'{data}/{name}') if is_dir else open(f'{data}/{name}', 'w').close()
+        os.chown(f'{data}/{name}', kt.UID, kt.UID)
+        os.chmod(f'{data}/{name}', 0o1000)
+    assert place_on(s, own, b'data/a\0', others) == -EPERM
+    assert place_on(s, own, b'data/f\0', mine) < 0
+    assert place_on(s, own, b'data/a\0', mine) == 0
+    for fd in mine, others, *answers[0][2], *answers[1][2]:
+        os.close(fd)
+    for job in own_job, other_job:
+        job[0].end()
+
+
+def test_a_place_that_is_exchanged_meanwhile():
+    """The user exchanges the entry with a link and with a directory that is ready, again and again, and removes it in a
+    namespace of his own. What is mounted on is always in his tmpfs, and it goes with it."""
+    s, own, data = with_memory()
+    mine = users(kt.UID, kt.SCRATCH + '/exchanged')
+    open(mine + '/kept', 'w').close()
+    script = ('import os, sys\nos.chdir(sys.argv[1])\nwhile True:\n'
+              ' for make in (lambda: os.mkdir("a", 0o1000), lambda: os.symlink(sys.argv[2], "a"), lambda: os.mkdir("a", 0o700)):\n'
+              '  try:\n   make()\n   os.rename("a", "b") if os.path.islink("a") else os.rmdir("a")\n'
+              '  except OSError:\n   pass\n  try:\n   os.unlink("b")\n  except OSError:\n   pass\n')
+    p = subprocess.Popen(['setpriv', f'--reuid={kt.UID}', f'--regid={kt.GID}', '--clear-groups', sys.executable, '-c', script,
+                          data, ROOTS], stderr=subprocess.DEVNULL)
+    fd = open_as(kt.UID, mine)
+    for _ in range(200):
+        r = place_on(s, own, b'data/a\0', fd)
+        if r == 0:
+            assert s.privop('PRIVOP_DETACH_BELOW', dir=own, name=E['PRIVOP_NAME_MEMORY'], text=b'data/a') in (0, -EINVAL, -ENOENT)
+    p.kill()
+    p.wait()
+    assert not [m for m in mounted() if ROOTS in m], mounted()
+    kt.run('umount', '-l', f'{s.dir}/t')
+    assert not [m for m in mounted() if m.startswith(s.dir)] and os.listdir(mine) == ['kept'], mounted()
+    os.close(fd)
+    shutil.rmtree(mine)
     s.end()
 
 
@@ -900,6 +1067,33 @@ def test_descriptors_for_a_child_hold_up_nobody_but_it():
             os.close(held)
     for s in managers:
         s.end()
+    kt.run('umount', '-l', path)
+
+
+def test_a_descriptor_of_a_place_is_not_closed_by_root():
+    """A FUSE server that never answers holds up a child, and the keeper goes on."""
+    path = kt.SCRATCH + '/flush'
+    s, own, data = with_memory()
+    assert s.privop('PRIVOP_LOCK', dir=own, n=(E['PRIVOP_LOCK_TAKE'],)) == 0
+    os.mkdir(data + '/a', 0o1000)
+    os.chown(data + '/a', kt.UID, kt.UID)
+    server = fuse_that_never_answers_flush(path)
+    held = os.open(path + '/f', os.O_RDWR)
+    try:
+        s.keeper.settimeout(10)
+        r = place_on(s, own, b'data/a\0', held)
+        assert r < 0, r
+        assert s.privop('PRIVOP_DETACH_BELOW', dir=own, name=E['PRIVOP_NAME_MEMORY'], text=b'data/a') == -EINVAL
+        kt.wait_for(lambda: open(f'/proc/{s.process.pid}/stat').read().rsplit(') ', 1)[1][0] == 'S')
+        s.process.kill()
+        s.process.wait(10)
+        kt.wait_for(lambda: kt.lock_is_free(s.dir), what='the lock')
+    finally:
+        os.kill(server, signal.SIGKILL)     # ends the connection, and so each close()
+        os.waitpid(server, 0)
+        with contextlib.suppress(OSError):      # ENOTCONN
+            os.close(held)
+    s.end()
     kt.run('umount', '-l', path)
 
 

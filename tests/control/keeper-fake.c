@@ -331,10 +331,12 @@ static int from_keeper(struct keeper_msg *m)
 	return 0;
 }
 
-static void ask_keeper(uint32_t verb, uint32_t id, int64_t arg0, int64_t arg1, int fd)
+static void ask_keeper_of(const char *name, uint32_t verb, uint32_t id, int64_t arg0, int64_t arg1,
+			  int fd)
 {
-	struct keeper_msg m = { verb, id, arg0, arg1 };
+	struct keeper_msg m = { .verb = verb, .id = id, .arg0 = arg0, .arg1 = arg1 };
 
+	snprintf(m.name, sizeof(m.name), "%s", name);
 	send_with_fds(KEEPER_FD_SOCKET, &m, sizeof(m), &fd, fd >= 0);
 	if (verb == KEEPER_END || verb == KEEPER_COUNT || verb == KEEPER_SERVES) {
 		add("ok");
@@ -343,6 +345,24 @@ static void ask_keeper(uint32_t verb, uint32_t id, int64_t arg0, int64_t arg1, i
 	while (!from_keeper(&m))
 		;
 	add("%lld %lld fds=%zu", (long long)m.arg0, (long long)m.arg1, d.n_fuse);
+}
+
+static void ask_keeper(uint32_t verb, uint32_t id, int64_t arg0, int64_t arg1, int fd)
+{
+	ask_keeper_of("", verb, id, arg0, arg1, fd);
+}
+
+/* "NAME PATH [ro]": has PATH mounted on the entry of that name. */
+static void command_place(const char *text)
+{
+	char name[64], path[4000], how[8];
+	int fd, n = sscanf(text, "%63s %3999s %7s", name, path, how);
+
+	if (n < 2)
+		return;
+	fd = open(path, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+	ask_keeper_of(name, KEEPER_PLACE, 103, n == 3, 0, fd);
+	close(fd);
 }
 
 static void command_spawn(unsigned id, long long class)
@@ -410,6 +430,10 @@ static void obey(const char *text)
 		ask_keeper(KEEPER_MOUNT, 100, a, b, -1);
 	else if (sscanf(text, "unmount %lld", &a) == 1)
 		ask_keeper(KEEPER_UNMOUNT, 101, a, 0, -1);
+	else if (strncmp(text, "place ", 6) == 0)
+		command_place(text + 6);
+	else if (strncmp(text, "unplace ", 8) == 0)
+		ask_keeper_of(text + 8, KEEPER_UNPLACE, 104, 0, 0, -1);
 	else if (sscanf(text, "tier %lld %lld", &a, &b) == 2)
 		ask_keeper(KEEPER_TIER, 102, a, b, -1);
 	else if (sscanf(text, "tier %lld", &a) == 1)

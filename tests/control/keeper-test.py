@@ -476,6 +476,78 @@ def test_mounts_are_the_users_alone():
     j.assert_gone()
 
 
+def make_entry(j, name, is_dir=True):
+    """As a worker does."""
+    path = f'{j.dir}/t/data/{name}'
+    assert as_user(lambda: os.mkdir(path, 0o1000) if is_dir else os.close(os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL, 0o1000))) == 0
+    return path
+
+
+def place(j, name, source, is_dir=True, how=''):
+    path = make_entry(j, name, is_dir)
+    assert j.numbers(f'place {name} {source}{how}')[0] == 0
+    return path
+
+
+# Breaks without mount_attach() in privop_place(); the last lines where the tmpfs would keep its mounts.
+def test_places_are_what_they_lead_to():
+    j = Job()
+    assert j.numbers('tier 1')[0] == 0
+    j.mount(0, 1)
+    tier = f'{DISK}/stage-data-{j.id}/data'
+    for name in 'd', 'e':
+        as_user(lambda name=name: (os.mkdir(f'{tier}/{name}'), open(f'{tier}/{name}/f', 'w').close()))
+    as_user(lambda: open(f'{tier}/one', 'w').write('content'))
+    paths = [place(j, 'd', f'{tier}/d'), place(j, 'One_1', f'{tier}/one', False), place(j, 'm', f'{j.dir}/m/0')]
+    lines = [line for line in open('/proc/self/mountinfo') if f'{j.dir}/t/data/' in line]
+    assert len(lines) == 3 and all('nosuid,nodev' in line for line in lines), lines
+    # the tier's file system has no new peer: what is mounted in one is not seen in the other
+    assert not [line for line in lines if re.search(' master:', line)], lines
+
+    def look():
+        assert os.listdir(paths[0]) == ['f'] and open(paths[1]).read() == 'content'
+        assert open(f'{paths[2]}/f').read() == 'hello'
+        assert os.path.realpath(paths[0]) == paths[0] and not os.path.islink(paths[2])
+        open(f'{paths[0]}/more', 'w').close()
+    assert as_user(look) == 0
+    assert os.path.exists(f'{tier}/d/more')
+    assert j.numbers('unplace d')[0] == 0 and j.numbers('unplace One_1')[0] == 0
+    assert j.numbers('unplace d')[0] == 0       # twice is fine
+    assert [m for m in mounts() if '/t/data/' in m] == [paths[2]]
+    assert os.listdir(f'{tier}/d') and os.stat(paths[0]).st_mode & 0o7777 == 0o1000
+    place(j, 'again', f'{tier}/e')
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
+def test_what_is_kept_stays_when_its_place_goes():
+    """A keeper that is killed and cleaned up after: nothing is emptied through its mounts. Breaks where what is below the
+    tmpfs is emptied before it is detached."""
+    j = Job()
+    kept = f'{SCRATCH}/kept'
+    os.makedirs(kept, exist_ok=True)
+    os.chown(kept, UID, GID)
+    assert as_user(lambda: open(f'{kept}/f', 'w').close()) == 0
+    path = place(j, 'k', kept, how=' ro')
+
+    def look():
+        os.stat(f'{path}/f')
+        for change in lambda: open(f'{path}/f', 'w'), lambda: os.unlink(f'{path}/f'), lambda: os.chmod(path, 0o700):
+            try:
+                change()
+            except OSError as e:
+                assert e.errno == errno.EROFS, e
+            else:
+                raise AssertionError('it can be written to')
+    assert as_user(look) == 0
+    j.process.kill()
+    j.ended()
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    assert os.listdir(kept) == ['f']
+    shutil.rmtree(kept)
+
+
 def test_tier_directories():
     j = Job()
     os.mkdir(f'{DISK}/stage-data-{j.id}')       # of an earlier run
@@ -2757,6 +2829,59 @@ def test_repeated_in_the_jobs_namespace():
     pin.wait()
     run('umount', '-l', file)
     write_conf()
+
+
+# Breaks without place_in_namespace(): the job would find an empty directory.
+def test_places_are_repeated_in_the_jobs_namespace():
+    ns = SCRATCH + '/ns'
+    write_conf(f'[mount]\nJobNamespace={ns}/%j/.ns')
+    j = Job('--step')
+    assert j.numbers('tier 1')[0] == 0
+    tier = f'{DISK}/stage-data-{j.id}/data'
+    assert as_user(lambda: os.mkdir(f'{tier}/d')) == 0
+    pin = new_namespace()
+    file = f'{ns}/{j.id}/.ns'
+    os.makedirs(os.path.dirname(file))
+    open(file, 'w').close()
+    run('mount', '--bind', f'/proc/{pin.pid}/ns/mnt', file)
+    path = place(j, 'd', f'{tier}/d')
+    assert path in mounts() and path in mounts(pin.pid)
+    # where the namespace has no such tmpfs, nothing is mounted here either
+    run('nsenter', '-t', str(pin.pid), '-m', 'umount', '-l', f'{j.dir}/t')
+    path = make_entry(j, 'e')
+    assert j.numbers(f'place e {tier}/d')[0] < 0
+    assert path not in mounts()
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    pin.kill()
+    pin.wait()
+    run('umount', '-l', file)
+    write_conf()
+
+
+# Breaks without mounts_has_namespace(): the job would find an empty directory where it had a link that leads to the data.
+def test_without_jobnamespace_nothing_is_placed_in_a_job_with_a_namespace():
+    j = Job('--step')
+    assert j.numbers('tier 1')[0] == 0
+    tier = f'{DISK}/stage-data-{j.id}/data'
+    assert as_user(lambda: os.mkdir(f'{tier}/d')) == 0
+    pin = new_namespace()
+    before = make_entry(j, 'a')
+    assert j.numbers(f'place a {tier}/d')[0] == 0
+    for number, expected in (j.id + 1000, 0), (j.id, -errno.EOPNOTSUPP):
+        file = f'{SCRATCH}/ns/{number}/.ns'
+        os.makedirs(os.path.dirname(file), exist_ok=True)
+        open(file, 'w').close()
+        run('mount', '--bind', f'/proc/{pin.pid}/ns/mnt', file)
+        path = make_entry(j, f'n{number}')
+        assert j.numbers(f'place n{number} {tier}/d')[0] == expected
+        assert (path in mounts()) == (expected == 0)
+        run('umount', '-l', file)
+    assert before in mounts()
+    assert j.clean().returncode == 0
+    j.assert_gone()
+    pin.kill()
+    pin.wait()
 
 
 # The plugin makes the file, then the namespace, and then mounts it there. Breaks where a file that is none yet is the end of it.

@@ -1191,6 +1191,43 @@ class Keeping(unittest.TestCase):
                 else:
                     self.assertRegex(done["text"], "a: the worker could not be started: twice no process more .* pids.max")
 
+    # Breaks without the step for places in advance() of stage-run.c: what is mounted there would be emptied.
+    def test_a_place_goes_before_what_is_recorded(self):
+        with Daemon("a=/fake/facts_ssd.place.ready,b=/fake/facts_ssd.place.error", keeper=True) as d:
+            self.assertEqual(d.wait(names="a")["code"], "0")
+            self.assertIn("placed 0", d.status("a")["warning"])
+            wait_for(lambda: (Keeper.UNPLACE, "b", []) in d.keeper.places, what="the place of what failed to go")
+            inode = os.stat(f"{d.rundir}/placed").st_ino
+            self.assertIn((Keeper.PLACE, "a", [inode]), d.keeper.places)
+            d.keeper.deaf.add(Keeper.UNPLACE)
+            c = d.client()
+            c.send("release", names="a")
+            wait_for(lambda: (Keeper.UNPLACE, "a", []) in d.keeper.places, what="the place to go")
+            self.assertTrue(os.path.isdir(path_of(d, "a")))
+            ident = [m for m in d.keeper.log if m[0] == Keeper.UNPLACE][-1][1]
+            d.keeper.say(Keeper.REPLY, ident, 0)
+            self.assertEqual(c.answer()[-1]["code"], "0")
+            self.assertFalse(os.path.lexists(path_of(d, "a")))
+
+    # Breaks where an answer that it failed counts for nothing is there: root may do yet what it gave up to wait for.
+    def test_a_place_that_failed_is_told_and_goes_nevertheless(self):
+        with Daemon("a=/fake/facts_ssd.place.ready,b=/fake/facts_ssd.place.error", keeper=True) as d:
+            d.keeper.fail[Keeper.PLACE] = errno.ETIMEDOUT
+            self.assertEqual(d.wait(names="a")["code"], "0")
+            self.assertIn(f"placed {errno.ETIMEDOUT}", d.status("a")["warning"])
+            wait_for(lambda: (Keeper.UNPLACE, "b", []) in d.keeper.places, what="the place of what failed to go")
+            self.assertEqual(d.ask("release", names="a")[-1]["code"], "0")
+            self.assertIn((Keeper.UNPLACE, "a", []), d.keeper.places)
+
+    # Breaks where worker-proc.c lets any message bring one.
+    def test_a_descriptor_that_nobody_asked_for_ends_a_worker(self):
+        with Daemon("a=/fake/facts_ssd.fds.silent,b=/fake/facts_ssd.place.place.silent", keeper=True) as d:
+            self.assertNotEqual(d.wait()["code"], "0")
+            for name in "a", "b":
+                wait_for(lambda name=name: d.status(name)["state"] == "failed", what="it to fail")
+            self.assertIn("no message", d.status("a")["reason"])
+            self.assertIn("unexpected 'place'", d.status("b")["reason"])
+
     def test_who_waits_for_a_second_try_can_be_released(self):
         with Daemon("a=/fake/facts.ready", keeper=True, memory=None) as d:
             d.keeper.fail[Keeper.SPAWN] = errno.EAGAIN

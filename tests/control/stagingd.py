@@ -97,8 +97,8 @@ class Client:
 
 class Keeper(threading.Thread):
     """Verbs of common/protocol/keeper-verbs.h, with plain processes for workers and /dev/null for mounts."""
-    MSG = struct.Struct("IIqq")
-    SPAWN, KILL, MOUNT, UNMOUNT, TIER, END, COUNT = range(1, 8)
+    MSG = struct.Struct("IIqq40s")
+    SPAWN, KILL, MOUNT, UNMOUNT, TIER, END, COUNT, SERVES, PLACE, UNPLACE = range(1, 11)
     REPLY, EXITED, MEMORY, CANCEL = range(64, 68)
 
     def __init__(self, worker, run_as, tier_dir):
@@ -108,11 +108,12 @@ class Keeper(threading.Thread):
         self.children, self.log, self.ending = {}, [], False
         self.deaf = set()  # verbs that are not answered
         self.fail = {}     # verb -> errno
+        self.places = []   # (verb, name, inodes of what came beside it)
         self.counts = {}   # by common/protocol/counts.h
 
     def say(self, verb, ident=0, arg0=0, arg1=0, fds=()):
         try:
-            socket.send_fds(self.sock, [self.MSG.pack(verb, ident, arg0, arg1)], list(fds))
+            socket.send_fds(self.sock, [self.MSG.pack(verb, ident, arg0, arg1, b"")], list(fds))
         except OSError:
             self.ending = True
 
@@ -125,8 +126,10 @@ class Keeper(threading.Thread):
         self.children[ident] = p
         return p.pid
 
-    def handle(self, verb, ident, arg0, arg1, fds):
+    def handle(self, verb, ident, arg0, arg1, name, fds):
         self.log.append((verb, ident, arg0, arg1))
+        if verb in (self.PLACE, self.UNPLACE):
+            self.places.append((verb, name.rstrip(b"\0").decode(), [os.fstat(fd).st_ino for fd in fds]))
         if verb in self.deaf:
             return
         if verb == self.COUNT:

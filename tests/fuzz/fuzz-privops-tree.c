@@ -274,9 +274,14 @@ WRAP(int, fd_pidfd_kill, int fd, int sig)
 	return -ESRCH;
 }
 
-WRAP(pid_t, fork, void)
+WRAP(pid_t, child_start, privop_fn fn, struct keeper *keeper, struct call *c, int a, int b)
 {
-	return inside ? fail(EAGAIN) : __real_fork();
+	return -EAGAIN;
+}
+
+WRAP(int, child_do, privop_fn fn, struct keeper *keeper, struct call *c, int a)
+{
+	return -EAGAIN;
 }
 
 WRAP(unsigned, alarm, unsigned seconds)

@@ -10,6 +10,7 @@
 #include <dirent.h>
 #include <errno.h>
 #include <linux/magic.h>
+#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdarg.h>
@@ -266,8 +267,8 @@ WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 			   !strcmp(name + strspn(name, "0123456789"),
 				   privop->kind == PRIVOP_ABORT ? "/abort" : "/waiting"));
 	else if (is_below() && is_walk(flags & ~O_DIRECTORY))
-		FUZZ_CHECK((is_name(name) || !*name || !strcmp(name, ".")) && flags & O_PATH &&
-			   flags & O_NOFOLLOW);
+		FUZZ_CHECK((is_name(name) || is_listed(name) || !*name || !strcmp(name, ".")) &&
+			   flags & O_PATH && flags & O_NOFOLLOW);
 	else if (privop->kind == PRIVOP_OPEN_BASE ||
 		 privop->kind == PRIVOP_OPEN_TIER) /* what root_path_open() gave */
 		FUZZ_CHECK(!strcmp(name, ".") && is_known(dirfd, OF_ROOT) && flags & O_DIRECTORY);
@@ -614,36 +615,41 @@ WRAP(struct dirent *, readdir64, DIR *dir)
 	return i ? &e : NULL;
 }
 
-WRAP(pid_t, fork, void)
+/* It waits for a descriptor from outside, below the top of the job's tmpfs. */
+WRAP(pid_t, child_start, privop_fn fn, struct keeper *keeper, struct call *c, int a, int b)
 {
-	if (!inside)
-		return __real_fork();
-	FUZZ_CHECK(privop->kind == PRIVOP_REPEAT);
-	return draw() ? CHILD : fail(EAGAIN);
+	FUZZ_CHECK(privop->kind == PRIVOP_PLACE && is_known(a, OF_PATH) && b >= 0);
+	return draw() ? CHILD : -EAGAIN;
 }
 
-WRAP(pid_t, waitpid, pid_t pid, int *status, int options)
+WRAP(int, child_do, privop_fn fn, struct keeper *keeper, struct call *c, int a)
 {
-	if (!inside)
-		return __real_waitpid(pid, status, options);
-	*status = draw() ? 0 : draw() ? 0x100 : SIGKILL;
-	return pid;
+	FUZZ_CHECK(privop->kind == PRIVOP_REPEAT || privop->kind == PRIVOP_DETACH_BELOW);
+	if (a < 0 || a >= MAX_FDS)
+		return -EBADF;
+	known[0] = known[a];
+	return draw() ? fn(keeper, c) : -ETIMEDOUT;
 }
 
 WRAP(long, syscall, long number, ...)
 {
 	FUZZ_CHECK(inside);
 	if (number == 437) /* openat2; else the way is walked */
-		return draw() ? give(OF_PATH) : fail(draw() ? ENOSYS : EXDEV);
+		return draw() ? give(OF_PATH) : fail(is_below() && draw() ? ENOSYS : EXDEV);
 	FUZZ_CHECK(privop->kind == PRIVOP_REPEAT || privop->kind == PRIVOP_OPEN_PROC ||
 		   is_of_connection());
 	return number == 431 ? succeed() : give(OF_PATH); /* fsconfig */
 }
 
+WRAP(int, poll, struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+	return inside ? 0 : __real_poll(fds, n, timeout_ms);
+}
+
 WRAP(int, setns, int fd, int type)
 {
-	FUZZ_CHECK(!inside); /* the child's */
-	return -1;
+	FUZZ_CHECK(inside && privop->kind == PRIVOP_REPEAT && is_namespace && type == CLONE_NEWNS);
+	return draw() ? 0 : fail(EPERM);
 }
 
 WRAP(unsigned, alarm, unsigned seconds)

@@ -30,9 +30,14 @@ int __wrap_mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n
 		       struct error *err);
 int __wrap_mounts_detach(const struct jobdir *d, uint32_t name, struct error *err);
 int __wrap_mounts_abort(const struct jobdir *d, uint32_t slot);
+int __wrap_mounts_place(const struct jobdir *d, const char *name, int fd, bool read_only,
+			const char *ns_path);
+bool __wrap_mounts_has_namespace(uint32_t job);
+int __wrap_mounts_unplace(const struct jobdir *d, const char *name);
 int __wrap_tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p,
 		     int64_t which, bool keep, struct error *err);
-int __wrap_manager_find_path(const struct manager *k, const char *which, struct helper_path *path);
+int __wrap_helper_find_path(const char *which, const struct helper_job *job,
+			    struct helper_path *path);
 pid_t __wrap_serve_start(struct serve *s, const struct privops_spawn *l, uint32_t id, int class);
 void __wrap_serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds);
 void __wrap_serve_lose_daemon(struct serve *s, const char *why);
@@ -69,6 +74,24 @@ int __wrap_mounts_abort(const struct jobdir *d, uint32_t slot)
 	return 0;
 }
 
+bool __wrap_mounts_has_namespace(uint32_t job)
+{
+	return job % 2;
+}
+
+int __wrap_mounts_place(const struct jobdir *d, const char *name, int fd, bool read_only,
+			const char *ns_path)
+{
+	FUZZ_CHECK(strlen(name) < KEEPER_NAME_SIZE && fd >= 0 && !*ns_path);
+	return 0;
+}
+
+int __wrap_mounts_unplace(const struct jobdir *d, const char *name)
+{
+	FUZZ_CHECK(strlen(name) < KEEPER_NAME_SIZE);
+	return 0;
+}
+
 int __wrap_tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p,
 		     int64_t which, bool keep, struct error *err)
 {
@@ -77,7 +100,8 @@ int __wrap_tier_make(const struct jobdir *d, struct state *st, const struct help
 }
 
 /* Three tiers, of which the second is a disk's. */
-int __wrap_manager_find_path(const struct manager *k, const char *which, struct helper_path *path)
+int __wrap_helper_find_path(const char *which, const struct helper_job *job,
+			    struct helper_path *path)
 {
 	FUZZ_CHECK(*which && !which[strspn(which, "0123456789")]);
 	strcpy(path->path, "/ssd");

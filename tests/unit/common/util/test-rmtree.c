@@ -206,6 +206,18 @@ static void test_what_is_mounted_stays_with_all_that_is_in_it(void **state)
 	}
 }
 
+/* Of the kernel's file systems nothing can be removed. Breaks where the device of what name
+ * shows counts, and not that of the directory. */
+static void test_a_mount_is_not_emptied_by_its_name(void **state)
+{
+	struct rmtree_limits limits = { .deadline_ms = clock_ms() + 2000 };
+	_cleanup_(fd_closep) int fd = open("/", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	struct error err = ERROR_INIT;
+
+	assert_int_equal(rmtree_at(fd, "proc", &limits, &err), -EXDEV);
+	assert_string_equal(err.text, "remove proc: Invalid cross-device link");
+}
+
 static void test_keep_root_and_deadline(void **state)
 {
 	_cleanup_(fd_closep) int fd = scratch_fd(state);
@@ -237,6 +249,7 @@ int main(void)
 		SCRATCH(test_names_of_the_hoisting_may_be_taken),
 		SCRATCH(test_what_can_not_be_removed_ends_it),
 		SCRATCH(test_what_is_mounted_stays_with_all_that_is_in_it),
+		cmocka_unit_test(test_a_mount_is_not_emptied_by_its_name),
 		SCRATCH(test_keep_root_and_deadline),
 	};
 

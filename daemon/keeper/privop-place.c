@@ -1,0 +1,122 @@
+/*
+ * A dataset that is mounted, kept or on a disk becomes a real directory or file of the job's tmpfs:
+ * a bind mount on t/data/<name>.
+ *
+ * A process of the user's opens the source (O_PATH) and sends it: root could not walk into a FUSE
+ * file system, or into a shared one that squashes root, and a walk could hang. So root walks to the
+ * target alone, which is in memory. Nobody gets by this what he could not open already. A directory
+ * on a file, or the reverse, the kernel refuses.
+ *
+ * All of it is done by a child: close() of a descriptor that is not O_PATH asks a FUSE server, and
+ * a mount waits for the lock of a directory, which the user may hold.
+ */
+#include "daemon/keeper/keeper.h"
+
+#include <errno.h>
+#include <fcntl.h>
+#include <stdio.h>
+#include <string.h>
+#include <sys/mount.h>
+#include <sys/socket.h>
+#include <sys/stat.h>
+#include <sys/syscall.h>
+#include <unistd.h>
+
+#include "common/protocol/packet.h"
+#include "common/util/cleanup.h"
+
+#define PATH_SIZE 64 /* longer than that of any dataset */
+
+/* The same number on all architectures; older headers lack it. */
+#define NR_MOUNT_SETATTR 442
+
+/* What is opened is what is mounted on, wherever its name goes meanwhile. */
+static int open_target(const struct keeper *k, const char *path)
+{
+	char walked[PATH_SIZE];
+	_cleanup_(fd_closep) int target = -1;
+	struct stat st;
+
+	/* Attack: the name is a link, or something is mounted on it or on `data`: refused. */
+	snprintf(walked, sizeof(walked), "%s", path);
+	target = privop_open_below(0, walked);
+	if (target < 0 || fstat(target, &st) < 0)
+		return target < 0 ? target : -errno;
+	/* Attack: a place on data that was announced, which would hide it. */
+	return k->uid && st.st_uid == k->uid && (st.st_mode & 07777) == RUNDIR_PLACE_MODE
+		       ? steal_fd(&target)
+		       : -EPERM;
+}
+
+/* Attack: what others own, which a manager could have opened by itself. Root may ask a FUSE mount
+ * for nothing, not even for its owner: one of this job's slots is known by its mount. */
+static bool may_show(const struct keeper *k, int source)
+{
+	const long id = mount_get_id(source);
+	struct statx st;
+
+	for (size_t i = 0; i < ARRAY_SIZE(k->slots); i++)
+		if (id >= 0 && k->slots[i].fd >= 0 && k->slots[i].id == id)
+			return true;
+	return statx(source, "", AT_EMPTY_PATH | AT_STATX_DONT_SYNC, STATX_UID, &st) == 0 &&
+	       st.stx_uid == k->uid;
+}
+
+/* Before it is attached it gets a life of its own: a peer of the source's mount would get what the
+ * user mounts below the other one. */
+static int copy_source(int source, bool read_only)
+{
+	/* struct mount_attr: nosuid, nodev and perhaps read-only are set; propagation */
+	const uint64_t attr[] = { 2 | 4 | (read_only ? 1 : 0), 0, MS_PRIVATE, 0 };
+	_cleanup_(fd_closep) int tree = mount_copy(source, "", AT_EMPTY_PATH);
+
+	if (tree >= 0 && syscall(NR_MOUNT_SETATTR, tree, "", AT_EMPTY_PATH, attr, sizeof(attr)) < 0)
+		return -errno;
+	return steal_fd(&tree);
+}
+
+static int place_in(struct keeper *k, struct call *c, int source)
+{
+	const char *const path = c->a->text, *const ns = path + strnlen(path, PATH_SIZE) + 1;
+	const int target = open_target(k, path);
+	int tree, r;
+
+	if (target < 0 || !may_show(k, source))
+		return target < 0 ? target : -EPERM;
+	tree = copy_source(source, c->a->n[0] == 1);
+	r = tree < 0 ? tree : mount_attach(tree, target);
+	if (r < 0 || !*ns)
+		return r;
+	/* A job with a mount namespace of its own would see an empty directory. */
+	tree = copy_source(source, c->a->n[0] == 1);
+	return tree < 0 ? tree : repeat_attach(tree, 0, path, ns);
+}
+
+/* In a child; 0: the top of the tmpfs, 1: a socket of the manager's. No other descriptor of root's
+ * is there when the one from outside comes. */
+static int place(struct keeper *k, struct call *c)
+{
+	int source = -1, r;
+	size_t n = 1;
+	char byte;
+
+	alarm(PRIVOP_PLACE_SECONDS);
+	if (packet_receive(1, &byte, 1, &source, &n, 0) != 1 || !n)
+		return -EPROTO;
+	r = place_in(k, c, source);
+	return packet_send(1, &r, sizeof(r), NULL, 0, 0);
+}
+
+int privop_place(struct keeper *k, struct call *c)
+{
+	_cleanup_(fd_closep) int top = privop_open_memory(c), theirs = -1;
+	int pair[2];
+
+	if (top < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return top < 0 ? top : -errno;
+	theirs = pair[1];
+	if (child_start(place, k, c, top, theirs) < 0)
+		return close(pair[0]), -EAGAIN;
+	c->out[c->n_out++] = pair[0];
+	return 0;
+}

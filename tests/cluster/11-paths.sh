@@ -1,0 +1,240 @@
+# The path of a dataset is a real directory or file, whatever the method and the tier: what users type on it gives what it
+# gives on a tar that was extracted to memory. What is kept lies behind a mount: it stays whole, whoever dies.
+# shellcheck shell=bash
+
+# paths_site: with what is kept for an hour, and a tier that nodes share; both go with the test
+paths_site() {
+	cat >"$base/etc/stage-data/stage-data.conf" <<-'CONF'
+	[daemon]
+	LogFile=/var/log/stage-data.log
+	[limits]
+	KeepFreeMemory=64M
+	[source pfs]
+	Match=/srv/pfs/**
+	[tier shm]
+	Kind=memory
+	[tier ssd]
+	Kind=disk
+	Path=/srv/local
+	MaxKeep=1h
+	[tier scratch]
+	Kind=shared
+	Path=/srv/pfs/scratch/%u
+	CONF
+	mkdir -p "$pfs/scratch/alice"
+	chown 4001:4001 "$pfs/scratch/alice"
+	at_end "rm -rf '$pfs/scratch'; for n in n1 n2 n3; do on \$n bash -c 'rm -rf /srv/local/stage-keep-*'; done"
+}
+
+readonly paths_data=/srv/pfs/paths
+
+# 200 files, as a directory, a tar, an image, and below outer/inner of a tar
+paths_make_data() {
+	local dir=$pfs/paths
+
+	mkdir -p "$dir/outer/inner" "$dir/small"
+	at_end "rm -rf '$dir'"
+	cp -a "$pfs"/data/many/0[01] "$dir/small/"
+	cp -a "$pfs"/data/many/0[01] "$dir/outer/inner/"
+	tar -C "$dir/small" -cf "$dir/small.tar" .
+	tar -C "$dir" -cf "$dir/wrapped.tar" outer
+	mksquashfs "$dir/small" "$dir/small.sqsh" -quiet -no-progress >/dev/null
+	chmod -R a+rX "$dir"
+}
+
+# Prints for the variable of each name after the first whether everything gives the same as for the first.
+paths_compare() {
+	cat >"$pfs/compare-paths.py" <<-'PYTHON'
+	import hashlib, os, pathlib, shutil, subprocess, sys, tempfile
+
+	def digest(path):
+	    return hashlib.sha1(open(path, 'rb').read()).hexdigest()[:12] if os.path.isfile(path) else os.readlink(path)
+
+	def below(top):
+	    """What is at top, and below it: names, and contents."""
+	    found = ['link' if os.path.islink(top) else 'dir' if os.path.isdir(top) else 'file ' + digest(top)]
+	    for at, dirs, files in os.walk(top):
+	        found += [os.path.relpath(os.path.join(at, n), top) for n in dirs]
+	        found += [os.path.relpath(os.path.join(at, n), top) + ' ' + digest(os.path.join(at, n)) for n in files]
+	    return sorted(found)
+
+	def output(*argv, **kwargs):
+	    return subprocess.run(argv, check=True, stdout=subprocess.PIPE, text=True, **kwargs).stdout
+
+	def answers(name, work):
+	    p = os.environ['STAGE_DATA_PATH_' + name.upper()]
+	    base = os.path.basename(p)
+	    yield 'test', [subprocess.run(['test', flag, p]).returncode for flag in ('-e', '-d', '-f', '-L')]
+	    for argv in (['cp', '-r', p], ['cp', '-a', p], ['cp', '-r', p + '/.'], ['rsync', '-a', p]):
+	        out = os.path.join(work, 'out')
+	        os.mkdir(out)
+	        if shutil.which(argv[0]) and (argv[2] == p or os.path.isdir(p)):
+	            subprocess.run([*argv, out], check=True)
+	            yield ' '.join(argv[:2]), below(os.path.join(out, base) if argv[2] == p else out)
+	            subprocess.run(['chmod', '-R', 'u+rwx', out])
+	        shutil.rmtree(out)
+	    subprocess.run(['tar', 'cf', work + '/y.tar', p], check=True, stderr=subprocess.DEVNULL)
+	    listed = output('tar', 'tf', work + '/y.tar').split('\n')
+	    yield 'tar', sorted(line.replace(p[1:], 'P') for line in listed)
+	    subprocess.run(['mksquashfs', p, work + '/y.sqsh', '-noappend', '-quiet', '-no-progress'], check=True, stdout=subprocess.DEVNULL)
+	    listed = output('unsquashfs', '-l', work + '/y.sqsh').split('\n')
+	    yield 'mksquashfs', sorted(line.replace('/' + base, '/N') for line in listed if line.startswith('squashfs-root'))
+	    for file in 'y.tar', 'y.sqsh':
+	        os.unlink(os.path.join(work, file))
+	    yield 'find', sorted(output('find', p, '-printf', '%y %P\n').split('\n'))
+	    yield 'find above', sorted(output('find', os.path.dirname(p), '(', '-path', p, '-o', '-path', p + '/*', ')', '-printf', '%y %p\n').replace(p, 'P').split('\n'))
+	    yield 'find -type f', len(output('find', p, '-type', 'f').split('\n'))
+	    # what a directory itself takes is the file system's own
+	    yield 'du', sorted(line.replace(p, 'P') for line in output('du', '-a', '--apparent-size', '-b', p).split('\n')
+	                       if line and not os.path.isdir(line.split('\t')[1]))
+	    yield 'walk', below(p)
+	    yield 'fwalk', sorted(n for _, dirs, files, _ in os.fwalk(p) for n in dirs + files) if os.path.isdir(p) else None
+	    yield 'real', os.path.realpath(p) == p, pathlib.Path(p).resolve() == pathlib.Path(p)
+	    yield 'relative', sorted(str(f.resolve().relative_to(p)) for f in pathlib.Path(p).rglob('*'))
+
+	first, *others = sys.argv[1:]
+	work = tempfile.mkdtemp()
+	expected = list(answers(first, work))
+	for name in others:
+	    for want, got in zip(expected, answers(name, work), strict=True):
+	        if want != got:
+	            print(name, 'differs:', str(want)[:300], '|', str(got)[:300])
+	    print(name, 'is compared')
+	shutil.rmtree(work)
+	PYTHON
+	at_end "rm -f '$pfs/compare-paths.py'"
+}
+
+# paths_same FIRST ITEM...: of one job on n1. Items have names of their own.
+paths_same() {
+	local out names item id options=()
+
+	names=$(printf '%s\n' "$@" | sed 's/=.*//' | paste -sd' ')
+	for item; do
+		options+=("--stage-data=$item")
+	done
+	id=$(job_submit alice -w n1 --mem=400 "${options[@]}" <<<"python3 /srv/pfs/compare-paths.py $names")
+	job_done "$id" 300
+	out=$(job_output "$id")
+	assert_lacks "$out" differs
+	assert_eq $(($# - 1)) "$(grep -c 'is compared$' <<<"$out")" "paths in: $out"
+}
+
+readonly test_directories_are_real_for_each_method_and_tier_seconds=400
+test_directories_are_real_for_each_method_and_tier() {
+	local round
+
+	need_fuse
+	paths_site
+	paths_make_data
+	paths_compare
+	for round in first kept; do
+		paths_same "t=$paths_data/small.tar" "d=$paths_data/small" "dd=$paths_data/small:ssd" "td=$paths_data/small.tar:ssd" \
+			"tm=$paths_data/small.tar::method=mount" "m=$paths_data/small.sqsh" "ms=$paths_data/small.sqsh:shm" \
+			"me=$paths_data/small.sqsh::method=extract" "mh=$paths_data/small.sqsh:ssd:hydrate=copy" \
+			"k=$paths_data/small.tar:ssd:keep=1h" "mk=$paths_data/small.sqsh:ssd:keep=1h" "s=$paths_data/small.tar:scratch" \
+			"w=$paths_data/wrapped.tar::method=mount+subdir=outer/inner"
+		echo "$round"
+	done
+	assert_nodes_fine
+}
+
+test_files_are_real_for_each_tier() {
+	paths_site
+	paths_compare
+	paths_same "f=$data/flat/07.bin" "fd=$data/flat/07.bin:ssd" "fk=$data/flat/07.bin:ssd:keep=1h" "fs=$data/flat/07.bin:scratch"
+	paths_same "f=$data/flat/07.bin" "fk=$data/flat/07.bin:ssd:keep=1h"
+}
+
+test_a_link_stays_a_link() {
+	local out
+
+	out=$(job_run alice --stage-data="l=$data/many::method=link" <<<'readlink $STAGE_DATA_PATH_L')
+	assert_contains "$out" "$data/many"
+}
+
+# Fails when the place of a run before is not taken away, or a step has a mount namespace of before.
+test_steps_and_a_requeued_job_have_real_paths() {
+	local id
+
+	need_fuse
+	paths_site
+	id=$(job_submit alice -N2 --requeue --open-mode=append --stage-data="m=$data/many.zstd.sqsh,d=$data/flat:ssd" <<-'EOS'
+		echo "run ${SLURM_RESTART_COUNT:-0}"
+		srun bash -c 'for p in $STAGE_DATA_PATH_M $STAGE_DATA_PATH_D; do
+			[[ -d $p && ! -L $p ]] && cp -r $p /tmp/paths.$SLURM_PROCID.$$ && find /tmp/paths.$SLURM_PROCID.$$ -type f | wc -l
+			rm -rf /tmp/paths.$SLURM_PROCID.$$
+		done | sort | paste -sd" "'
+		((${SLURM_RESTART_COUNT:-0})) || { echo begun; sleep 100; }
+	EOS
+	)
+	job_wait_says "$id" begun
+	on ctl scontrol requeue "$id"
+	wait_until 30 job_is "$id" PENDING
+	wait_until 10 job_nodes_clean "$id"
+	on ctl scontrol update "jobid=$id" starttime=now
+	job_done "$id" 60
+	assert_eq 4 "$(job_output "$id" | grep -c '^10 2000$')" "right copies in: $(job_output "$id")"
+	wait_until 20 job_nodes_clean "$id"
+	for n in n1 n2 n3; do
+		assert_not on $n grep -q "/run/stage-data/$id/" /proc/self/mountinfo
+	done
+	assert_nodes_fine
+}
+
+n_kept_files() {
+	on n1 bash -c 'find /srv/local/stage-keep-4001/*/data -type f 2>/dev/null | wc -l'
+}
+
+# Releasing takes the mount away first.
+test_what_is_kept_is_whole_after_release() {
+	local out n
+
+	need_fuse
+	paths_site
+	out=$(job_run alice -w n1 --stage-data="k=$data/many.tar:ssd:keep=1h,m=$data/many.zstd.sqsh,d=$data/flat:ssd,f=$data/flat/07.bin:ssd:keep=1h" <<-'EOS'
+	echo "before $(find $STAGE_DATA_PATH_K -type f | wc -l)"
+	for name in k m d f; do stagectl release $name && echo "released $name"; done
+	ls -A $STAGE_DATA_DIR | sed "s/^/left /"
+	grep -c "$STAGE_DATA_DIR/" /proc/self/mountinfo | sed "s/^/mounts /"
+	stagectl add d=/srv/pfs/data/flat:ssd && stagectl wait -q d && test -d $STAGE_DATA_PATH_D -a ! -L $STAGE_DATA_PATH_D && echo again
+	EOS
+	)
+	n=$(find "$pfs/data/many" -type f | wc -l)
+	assert_contains "$out" "before $n"
+	assert_eq 4 "$(grep -c '^released ' <<<"$out")" "released in: $out"
+	assert_lacks "$out" "left "
+	assert_contains "$out" "mounts 0"
+	assert_contains "$out" again
+	assert_eq $((n + 1)) "$(n_kept_files)" "files that are kept"
+	assert_nodes_fine
+}
+
+# paths_survive COMMAND: a job that reads what is kept, on which COMMAND is done; nothing is left then but that
+paths_survive() {
+	local id n
+
+	id=$(job_submit alice -w n1 --stage-data="k=$data/many.tar:ssd:keep=1h,m=$data/many.zstd.sqsh,d=$data/flat:ssd" \
+		<<<"find \$STAGE_DATA_PATH_K -type f | wc -l; $until_let_go; find \$STAGE_DATA_PATH_K -type f | wc -l")
+	n=$(find "$pfs/data/many" -type f | wc -l)
+	job_wait_says "$id" "$n"
+	eval "$1"
+	let_go "$id"
+	job_wait "$id"
+	wait_until 20 job_nodes_clean "$id"
+	wait_until 10 eval '! on n1 grep -q "/run/stage-data/$id/" /proc/self/mountinfo'
+	assert_eq "$n" "$(n_kept_files)" "files that are kept after: $1"
+	assert_nodes_fine
+}
+
+readonly test_what_is_kept_is_whole_after_kills_seconds=300
+test_what_is_kept_is_whole_after_kills() {
+	need_fuse
+	paths_site
+	forgive_crashes n1
+	paths_survive true
+	paths_survive 'as alice scancel "$id"'
+	paths_survive 'on n1 pkill -KILL -x stagingd'
+	paths_survive 'on n1 pkill -KILL -x stage-manager'
+	paths_survive 'on n1 kill -KILL "$(on n1 sed -nE "s/^keeper=([0-9]+):.*/\1/p" "/run/stage-data/$id/state")"'
+}
