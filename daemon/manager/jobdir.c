@@ -221,12 +221,15 @@ int jobdir_for_each(int (*fn)(void *arg, const struct jobdir_id *id), void *arg,
 		int fd = jobdir_open_base(trash, err);
 		_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
 
-		r = fd < 0 ? fd : dir ? 0 : -errno;
+		r = fd < 0 ? fd : dir ? 0 : error_errno(err, errno, "list %s", STAGE_RUN_DIR);
+		if (!dir)
+			fd_closep(&fd);
 		id.in_trash = trash;
 		while (dir && r >= 0 && (errno = 0, e = readdir(dir)))
 			if (read_name(&id, e->d_name))
 				r = fn(arg, &id);
-		r = dir && r >= 0 && errno ? -errno : r;
+		if (dir && r >= 0 && errno)
+			r = error_errno(err, errno, "list %s", STAGE_RUN_DIR);
 	}
 	return r < 0 ? r : 0;
 }
