@@ -208,10 +208,12 @@ test_examples_of_what_is_staged_otherwise() {
 		"$(unsquashfs -l -d . "$d/set.sqsh" | sed -n 's|^\.\(/.*\)|.\1|p' | sort)" "files of the image"
 }
 
-# Without a word nothing of ours is in a container, with the site's Export= what is below the run
-# directory, with `stagectl env` what is on a disk, too.
+# Without a word nothing of ours is in a container, with the site's Export= all that is staged, with
+# `stagectl env` what a path links to, too.
+seen_in() { grep -E '^(memory|disk|env|all) ' | xargs; }
+
 test_containers_see_what_is_bound() {
-	local id out
+	local id out what="m=$data/flat,s=$data/flat:ssd,l=$data/flat::method=link"
 
 	set_up
 	cat >"$base/pfs/home/alice/examples/look.sh" <<-'SH'
@@ -221,18 +223,19 @@ test_containers_see_what_is_bound() {
 	see() { "$@" python3 train.py "$path" 2>/dev/null | grep -q ' 10 ' && echo "$what yes" || echo "$what no"; }
 	what=memory path=$STAGE_DATA_PATH_M see apptainer exec image.sif
 	what=disk path=$STAGE_DATA_PATH_S see apptainer exec image.sif
-	what=both path=$STAGE_DATA_PATH_S see apptainer exec --bind "$(stagectl env --apptainer)" image.sif
+	what=env path=$STAGE_DATA_PATH_S see apptainer exec --bind "$(stagectl env --apptainer)" image.sif
+	what=all path=$STAGE_DATA_PATH_L see apptainer exec --bind "$(stagectl env --apptainer)" image.sif
 	SH
-	id=$(submit look -w n1 --stage-data="m=$data/flat,s=$data/flat:ssd")
+	id=$(submit look -w n1 --stage-data="$what")
 	job_wait "$id"
-	assert_eq "memory no disk no both yes" "$(output_of "$id" | grep -E '^(memory|disk|both) ' | xargs)" "without Export"
+	assert_eq "memory no disk no env yes all yes" "$(output_of "$id" | seen_in)" "without Export"
 	site_conf <<<$'[containers]\nExport=apptainer,pyxis'
-	id=$(submit look -w n1 --stage-data="m=$data/flat,s=$data/flat:ssd")
+	id=$(submit look -w n1 --stage-data="$what")
 	job_wait "$id"
 	out=$(output_of "$id")
-	assert_eq "memory yes disk no both yes" "$(grep -E '^(memory|disk|both) ' <<<"$out" | xargs)" "with Export"
+	assert_eq "memory yes disk yes env yes all yes" "$(seen_in <<<"$out")" "with Export"
 	assert_contains "$out" "pyxis: /run/stage-data/$id:/run/stage-data/$id"
-	assert_contains "$out" "env: /run/stage-data/$id:/run/stage-data/$id,/srv/local/stage-data-$id/"
+	assert_contains "$out" "env: /run/stage-data/$id:/run/stage-data/$id,$data/flat:$data/flat"
 }
 
 test_datasets_of_the_sites_catalogue() {
