@@ -62,7 +62,7 @@ int mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds, s
 			    .name = PRIVOP_NAME_SLOT,
 			    .n = { slot, (int64_t)n_fds } };
 	size_t n = n_fds;
-	int r = privops_do(&a, NULL, 0, fds, &n);
+	int r = privops_do(&a, fds, &n);
 
 	if (r == 0 && n == n_fds)
 		return 0;
@@ -128,7 +128,7 @@ static size_t detach_targets(const struct targets *t, size_t n_above)
 	qsort(t->paths, t->n, sizeof(*t->paths), compare_lengths);
 	for (size_t i = 0; i < t->n; i++) {
 		snprintf(a.text, sizeof(a.text), "%s", t->paths[i] + n_above);
-		n += privops_do(&a, NULL, 0, NULL, NULL) == 0;
+		n += privops_do(&a, NULL, NULL) == 0;
 	}
 	return n;
 }
@@ -174,14 +174,14 @@ bool mounts_has_namespace(uint32_t job)
 static int send_source(int sock, int fd)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
-	int answer, r = packet_send(sock, "p", 1, &fd, 1, MSG_DONTWAIT);
+	struct privop a;
+	int r = packet_send(sock, "p", 1, &fd, 1, MSG_DONTWAIT);
 
 	if (r < 0)
 		return r;
 	if (poll(&p, 1, PRIVOP_PLACE_SECONDS * 1000) != 1)
 		return -ETIMEDOUT;
-	return recv(sock, &answer, sizeof(answer), MSG_DONTWAIT) == sizeof(answer) ? answer
-										   : -ETIMEDOUT;
+	return recv(sock, &a, sizeof(a), MSG_DONTWAIT) == sizeof(a) ? a.r : -ETIMEDOUT;
 }
 
 int mounts_place(const struct jobdir *d, const char *name, int fd, bool read_only,
@@ -198,7 +198,7 @@ int mounts_place(const struct jobdir *d, const char *name, int fd, bool read_onl
 	if ((size_t)n + strlen(ns_path) >= sizeof(a.text))
 		return -ENAMETOOLONG;
 	strcpy(a.text + n, ns_path);
-	r = privops_do(&a, NULL, 0, &sock, &n_socks);
+	r = privops_do(&a, &sock, &n_socks);
 	if (r == 0)
 		r = send_source(sock, fd);
 	if (r < 0) /* it may have come that far */
@@ -216,7 +216,7 @@ int mounts_unplace(const struct jobdir *d, const char *name)
 				    .name = PRIVOP_NAME_MEMORY };
 
 		snprintf(a.text, sizeof(a.text), "%s/%s", path_base(RUNDIR_DATA), name);
-		r = privops_do(&a, NULL, 0, NULL, NULL);
+		r = privops_do(&a, NULL, NULL);
 	}
 	return r == -EINVAL || r == -ENOENT ? 0 : r;
 }
@@ -232,7 +232,7 @@ int mounts_open_waiting(const struct jobdir *d, uint32_t slot)
 		.kind = PRIVOP_OPEN_WAITING, .dir = d->dir, .name = PRIVOP_NAME_SLOT, .n = { slot }
 	};
 	size_t n = 1;
-	int fd = -1, r = privops_do(&a, NULL, 0, &fd, &n);
+	int fd = -1, r = privops_do(&a, &fd, &n);
 
 	if (r < 0)
 		return r;
@@ -292,7 +292,7 @@ int mounts_repeat(const struct jobdir *d, uint32_t name, const char *ns_path, st
 	char buf[NAME_SIZE];
 	int r = snprintf(a.text, sizeof(a.text), "%s", ns_path) >= PATH_MAX
 			? -ENAMETOOLONG
-			: privops_do(&a, NULL, 0, NULL, NULL);
+			: privops_do(&a, NULL, NULL);
 
 	return r < 0 ? error_errno(err, -r, "mount %s in %s", name_to_string(buf, name), ns_path)
 		     : 0;

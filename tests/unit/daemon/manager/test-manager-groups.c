@@ -56,7 +56,7 @@ int __wrap_mountinfo_find(struct mountinfo *m, const char *target, const char *t
 	return -ENOENT;
 }
 
-static int answer(struct privop *a, const int *fds, size_t n_fds, int *out, size_t *n_outp)
+static int answer(struct privop *a, int *out, size_t *n_outp)
 {
 	*n_outp = 0;
 	if (a->kind == PRIVOP_ENTER_GROUPS) {
