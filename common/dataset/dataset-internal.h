@@ -92,5 +92,5 @@ const char *dataset_slip_find_dest(const char *typed);
 const char *dataset_slip_find_key(const char *typed);
 const char *dataset_slip_find_flag(const char *typed);
 #define DATASET_SLIP_VALUE_SIZE 512 /* of an item; a longer one gets no suggestion */
-/* Makes of the value of key what was probably meant. false: it can't be meant (a flag with "no"). */
+/* Makes of the value of key what was probably meant. false: it can't be (a flag with "no"). */
 bool dataset_slip_fix_value(const char *key, char value[static DATASET_SLIP_VALUE_SIZE]);

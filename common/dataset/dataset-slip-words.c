@@ -45,7 +45,8 @@ static const struct pair values[] = {
 	{ "method=squashfs", "mount" }, { "method=symlink", "link" }, { "method=cp", "copy" },
 	{ "shard=nodes", "node" }, { "shard=yes", "node" }, { "shard=even", "node-even" },
 	{ "hydrate=yes", "copy" }, { "hydrate=true", "copy" }, { "onfail=skip", "ignore" },
-	{ "links=copy", "follow" }, { "links=yes", "follow" }, { "onfail=continue", "ignore" }, { "onfail=error", "fail" }, { "verify=sha256sum", "sha256" },
+	{ "links=copy", "follow" }, { "links=yes", "follow" }, { "onfail=continue", "ignore" },
+	{ "onfail=error", "fail" }, { "verify=sha256sum", "sha256" },
 	{ NULL, NULL },
 };
 /* clang-format on */

@@ -2812,15 +2812,21 @@ def test_sweep_of_disk_tiers():
     j.assert_gone()
 
 
+def pin_namespace(ns, j, pin):
+    """As job_container/tmpfs: the file by which the job's namespace is found."""
+    file = f'{ns}/{j.id}/.ns'
+    os.makedirs(os.path.dirname(file))
+    open(file, 'w').close()
+    run('mount', '--bind', f'/proc/{pin.pid}/ns/mnt', file)
+    return file
+
+
 def test_repeated_in_the_jobs_namespace():
     ns = SCRATCH + '/ns'
     write_conf(f'[mount]\nJobNamespace={ns}/%j/.ns')
     pin = new_namespace()
     j = Job('--step')
-    file = f'{ns}/{j.id}/.ns'
-    os.makedirs(os.path.dirname(file))
-    open(file, 'w').close()
-    run('mount', '--bind', f'/proc/{pin.pid}/ns/mnt', file)
+    file = pin_namespace(ns, j, pin)
     j.mount(0, 1)
     wait_for(lambda: f'{j.dir}/m/0' in mounts(pin.pid), 3, 'the mount in the namespace')
     assert j.clean().returncode == 0
@@ -2831,7 +2837,7 @@ def test_repeated_in_the_jobs_namespace():
     write_conf()
 
 
-# Breaks without place_in_namespace(): the job would find an empty directory.
+# Breaks where place_in() does not attach in the namespace: the job would find an empty directory.
 def test_places_are_repeated_in_the_jobs_namespace():
     ns = SCRATCH + '/ns'
     write_conf(f'[mount]\nJobNamespace={ns}/%j/.ns')
@@ -2840,10 +2846,7 @@ def test_places_are_repeated_in_the_jobs_namespace():
     tier = f'{DISK}/stage-data-{j.id}/data'
     assert as_user(lambda: os.mkdir(f'{tier}/d')) == 0
     pin = new_namespace()
-    file = f'{ns}/{j.id}/.ns'
-    os.makedirs(os.path.dirname(file))
-    open(file, 'w').close()
-    run('mount', '--bind', f'/proc/{pin.pid}/ns/mnt', file)
+    file = pin_namespace(ns, j, pin)
     path = place(j, 'd', f'{tier}/d')
     assert path in mounts() and path in mounts(pin.pid)
     # where the namespace has no such tmpfs, nothing is mounted here either

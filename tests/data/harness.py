@@ -213,6 +213,17 @@ class Worker:
         self.close()
 
 
+class MountWorker(Worker):
+    """One that serves a mount: it takes it away when stagingd hangs up."""
+
+    def __exit__(self, *exc):
+        self.sock.close()
+        try:
+            self.end()
+        finally:
+            self.close()
+
+
 def remove(path):
     for root, dirs, _ in os.walk(path):
         for d in dirs:

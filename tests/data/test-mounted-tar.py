@@ -18,19 +18,12 @@ def no_fuse():
     return None if os.path.exists("/dev/fuse") else "no /dev/fuse"
 
 
-class Mounted(Worker):
+class Mounted(MountWorker):
     """slow: milliseconds for each read of a file with "slow" in its name"""
 
     def __init__(self, path, options="", slow=0, dest="", **kw):
         env = {"LD_PRELOAD": SLOW, "SLOW_MS": str(slow)} if slow else None
         super().__init__(f"x={path}:{dest}:method=mount{options}", env=env, fuse=1, **kw)
-
-    def __exit__(self, *exc):
-        self.sock.close()
-        try:
-            self.end()
-        finally:
-            self.close()
 
     def mounted(self):
         """The top, when it is ready."""

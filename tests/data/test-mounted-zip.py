@@ -30,7 +30,7 @@ def load(name):
 bad_archives = load("test-bad-archives")
 
 
-class Mounted(Worker):
+class Mounted(MountWorker):
     """top: of the mount"""
 
     def __init__(self, path, options="", **kw):
@@ -38,13 +38,6 @@ class Mounted(Worker):
         self.m = self.run_until("ready", "error")
         assert self.m, "the worker died: " + self.stderr()
         self.top = os.path.realpath(self.path) if self.m["op"] == "ready" else None
-
-    def __exit__(self, *exc):
-        self.sock.close()
-        try:
-            self.end()
-        finally:
-            self.close()
 
 
 def text(size, seed=1):

@@ -60,20 +60,10 @@ static void scan_leave(void *arg, uint64_t n, bool needed)
 	((struct scanner *)arg)->left = n;
 }
 
-static void tell(struct scanner *s, uint64_t to)
-{
-	if (to > s->scan->size)
-		to = s->scan->size;
-	if (to <= s->told)
-		return;
-	stage_io_add_unread(s->scan->io, to - s->told, 0);
-	s->told = to;
-}
-
 static void go_on(struct scanner *s, uint64_t n)
 {
 	s->at += n;
-	tell(s, s->at);
+	stage_io_add_unread_to(s->scan->io, &s->told, s->at, s->scan->size);
 }
 
 /* Not more than there is: a member whose size lies ends where the file does. */
@@ -145,7 +135,8 @@ static void tell_reads_ahead(struct scanner *s)
 {
 	uint64_t n = tar_ahead_count_reads(s->ahead);
 
-	tell(s, s->told + (n - s->n_ahead) * UNTAR_BLOCK);
+	stage_io_add_unread_to(s->scan->io, &s->told, s->told + (n - s->n_ahead) * UNTAR_BLOCK,
+			       s->scan->size);
 	s->n_ahead = n;
 }
 

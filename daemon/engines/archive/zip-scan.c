@@ -34,16 +34,6 @@ struct scanner {
 
 /* ---- progress ---- */
 
-static void tell(struct scanner *s, uint64_t to)
-{
-	if (to > s->scan->size)
-		to = s->scan->size;
-	if (to <= s->told)
-		return;
-	stage_io_add_unread(s->scan->io, to - s->told, 0);
-	s->told = to;
-}
-
 static bool io_is_cancelled(const struct stage_io *io)
 {
 	return stage_io_is_cancelled(((const struct scanner *)io)->scan->io);
@@ -60,7 +50,8 @@ static void io_add_progress(struct stage_io *io, uint64_t bytes, uint64_t files)
 	struct scanner *s = (struct scanner *)io;
 
 	if (s->n_members == 0)
-		tell(s, s->told + bytes / SCAN_LIST_PART);
+		stage_io_add_unread_to(s->scan->io, &s->told, s->told + bytes / SCAN_LIST_PART,
+				       s->scan->size);
 }
 
 static const struct stage_io_ops io_ops = {
@@ -173,7 +164,8 @@ static int add_member(struct scanner *s, struct archive_index *x, const struct m
 		r = check_file(s, m, err);
 	if (r < 0)
 		return r;
-	tell(s, m->entry ? m->entry->at + m->entry->packed : 0);
+	stage_io_add_unread_to(s->scan->io, &s->told,
+			       m->entry ? m->entry->at + m->entry->packed : 0, s->scan->size);
 	stage_io_add_unread(s->scan->io, 0, m->type != MEMBER_DIR);
 	return archive_index_add(x, m, m->start, err);
 }

@@ -61,6 +61,18 @@ static inline void stage_io_add_unread(struct stage_io *io, uint64_t bytes, uint
 		io->ops->add_unread(io, bytes, files);
 }
 
+/* The same for all up to `to` of a source of size bytes, of which *donep were counted before. */
+static inline void stage_io_add_unread_to(struct stage_io *io, uint64_t *donep, uint64_t to,
+					  uint64_t size)
+{
+	if (to > size)
+		to = size;
+	if (to <= *donep)
+		return;
+	stage_io_add_unread(io, to - *donep, 0);
+	*donep = to;
+}
+
 /* What is written counts here, before it is written. -ENOSPC, -EDQUOT with the sentence. */
 static inline int stage_io_charge(struct stage_io *io, uint64_t bytes, uint64_t files,
 				  struct error *err)
