@@ -78,8 +78,8 @@ in_a_row() {
 	rm "$pfs/home/alice/many.out"
 }
 
-# grown BEFORE AFTER: daemons that have more descriptors, or more memory: slurmd 200 KiB, or 100 allocated (docs/faults.md has
-# what 1,000 jobs make of it; nothing of ours runs in it for a job, its hooks are calls of slurmstepd).
+# grown BEFORE AFTER: daemons that have more descriptors, or more memory: slurmd 200 KiB, or 100 allocated. docs/faults.md has
+# the growth in 1,000 jobs. Nothing of ours runs in slurmd for a job: Slurm calls the hooks in slurmstepd.
 # The controller, into which nothing of ours is loaded, may keep the room of as many jobs as stood in its queue at once.
 grown() {
 	paste -d' ' "$1" "$2" | awk -v queue="$many_jobs" \
