@@ -100,8 +100,8 @@ static void check_tier(struct doctor *d, const struct conf_tier *t)
 		doctor_tell(d, DOCTOR_WARN, "mount it, or take the tier out", "tier %s: %s: %s",
 			    t->name, t->path, strerror(errno));
 	else if (!S_ISDIR(st.st_mode))
-		doctor_tell(d, DOCTOR_FAIL, "name a directory", "tier %s: %s is none", t->name,
-			    t->path);
+		doctor_tell(d, DOCTOR_FAIL, "name a directory", "tier %s: %s is not a directory",
+			    t->name, t->path);
 	else if (is_ours && !doctor_is_roots(&st))
 		doctor_tell(d, DOCTOR_FAIL, "chown root and chmod 0755 the directory",
 			    "tier %s: %s is not root's alone", t->name, t->path);
@@ -198,7 +198,7 @@ static void check_token(struct doctor *d, const struct conf_source *s, int dir, 
 	else if (flock(fd, LOCK_EX | LOCK_NB) < 0 && errno != EWOULDBLOCK)
 		doctor_tell(d, DOCTOR_WARN,
 			    "mount it with locks (Lustre: flock), or take another file system",
-			    "source %s: %s hands on no locks: %s; nobody waits for his turn",
+			    "source %s: %s does not support locks: %s; TokenDir= has no effect",
 			    s->name, s->token_dir, strerror(errno));
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "source %s: tokens of %s can be taken", s->name,

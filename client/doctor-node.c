@@ -114,10 +114,11 @@ static void check_helper(struct doctor *d, const char *name, const char *lost, b
 		doctor_tell(d, level, outside ? "chmod 0711 it" : "chmod 0755 it",
 			    "%s has mode %04o: users can't run it", path, st.st_mode & 07777);
 	else if (outside && st.st_uid == 0 && st.st_mode & 04)
-		doctor_tell(d, DOCTOR_WARN, "chmod 0711 it",
-			    "%s has mode %04o: who can read it can trace it, and so leave his "
-			    "job's limits",
-			    path, st.st_mode & 07777);
+		doctor_tell(
+			d, DOCTOR_WARN, "chmod 0711 it",
+			"%s has mode %04o: a user who can read it can trace it, and so leave his "
+			"job's limits",
+			path, st.st_mode & 07777);
 	else
 		doctor_tell(d, DOCTOR_OK, NULL, "%s", path);
 }

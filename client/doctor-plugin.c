@@ -313,7 +313,7 @@ static void check_slurmd(struct doctor *d, const struct plugstack *p)
 			    "restart slurmd (jobs continue); then '" STAGE_LIBEXEC_DIR
 			    "/stage-keeper clean --job N' for jobs "
 			    "that are over",
-			    "slurmd has not loaded the plugin: what jobs stage is not removed "
+			    "slurmd has not loaded the plugin: data of jobs is not removed "
 			    "at their end");
 	else if (p->newest > s.start + START_SLACK)
 		doctor_tell(d, DOCTOR_WARN,

@@ -300,7 +300,7 @@ static int handle_packet(struct rpc *rpc, const struct rpc_handler *h, int *code
 		return gone(err);
 	if (r < 0)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -r,
-				  "what answers at the job's socket is not stagingd");
+				  "the process that answers at the job's socket is not stagingd");
 	op = proto_get_op(kv);
 	if (!op)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, EPROTO,

@@ -136,7 +136,7 @@ static void check_by_rule(const struct conf *conf, const struct dataset *d,
 			 d->name, strlen(d->sha256));
 	if ((d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3) &&
 	    !strcmp(d->dest, "source"))
-		say_refuse("%s: what is on the web can't be used where it is; leave DEST out",
+		say_refuse("%s: data on the web can't be used where it is; leave DEST out",
 			   d->name);
 	if (admit_check_rule(rule, d, &err) < 0)
 		say_refuse("%s: %s", d->name, err.text);

@@ -160,7 +160,7 @@ const char *admit_refuse_keep(const struct conf_tier *t, const struct dataset *d
 	if (!t)
 		return "it stays where it is";
 	if (d->scheme == DATASET_SCHEME_HTTP || d->scheme == DATASET_SCHEME_S3)
-		return "what comes from the web is not kept";
+		return "data from the web is not kept";
 	if (d->hydrate)
 		return "a dataset with hydrate=copy is not kept; leave hydrate=copy out";
 	if (!t->max_keep_ms)

@@ -242,7 +242,7 @@ static int set_verdict(const struct squeue_question *q, const struct answer *a, 
 	size_t size;
 
 	if (lseek(a->list, 0, SEEK_SET) < 0 || fd_read_file(a->list, MAX_SIZE, &text, &size) < 0)
-		return error_set(err, EIO, "what %s says can't be read", a->program);
+		return error_set(err, EIO, "the output of %s can't be read", a->program);
 	switch (squeue_read(text, size, q->job_id, state)) {
 	case SQUEUE_LIVES:
 		return 0;
@@ -263,7 +263,7 @@ static int set_verdict(const struct squeue_question *q, const struct answer *a, 
 	case SQUEUE_NOT_UNDERSTOOD:
 		break;
 	}
-	return error_set(err, EIO, "what %s says is not understood", a->program);
+	return error_set(err, EIO, "the output of %s is not understood", a->program);
 }
 
 int squeue_ask(const struct squeue_question *q, struct error *err)

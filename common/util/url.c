@@ -73,7 +73,7 @@ static int parse_host(struct url *url, const char *end, struct error *err)
 	if (v6) {
 		for (p++; p < close; p++)
 			if (!is_host_byte(*p, true))
-				return refuse(err, "what is between [ and ] is no IPv6 address; "
+				return refuse(err, "the text between [ and ] is no IPv6 address; "
 						   "fix it");
 		p++;
 	} else {

@@ -95,7 +95,7 @@ static int end_processes(struct clean *c, struct error *err)
 	helper_end_all(soon(c, KILL_GRACE_MS));
 	if (ours && signal_and_wait(c, SIGKILL, KILL_GRACE_MS))
 		return error_set(err, EBUSY,
-				 "a process of ours can't be killed (it waits for a "
+				 "a process of stage-data can't be killed (it waits for a "
 				 "file system)");
 	return 0;
 }
@@ -148,8 +148,8 @@ static int release(struct clean *c, struct error *err)
 	int r = c->memory_fd < 0 || !c->st->uid ? 0 : do_as_user(c, h, ELSEWHERE_MS);
 
 	if (r < 0 && r != -ENOENT)
-		log_warning("what the manifests of job %u name is not all gone: %s", c->st->job_id,
-			    strerror(-r));
+		log_warning("not all that the manifests of job %u name could be removed: %s",
+			    c->st->job_id, strerror(-r));
 	return 0;
 }
 

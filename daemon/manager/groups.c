@@ -34,7 +34,7 @@ static const char *const controllers[PRIVOP_N_GROUPS] = { "memory", "cpuset", "d
 
 /* What is not so where such a group can't be used */
 static const char *const without[PRIVOP_N_GROUPS] = {
-	"what is staged is not charged to the job",
+	"staged data is not charged to the job",
 	"workers are not bound to the job's CPUs",
 	"workers are not bound to the job's devices",
 };

@@ -138,16 +138,16 @@ static void report_running(const struct left *l, bool has_process)
 {
 	if (has_process)
 		say(l,
-		    "its keeper is dead, and processes of it are on this node: what it has stays "
+		    "its keeper is dead, and processes of it are on this node: its data stays "
 		    "until its end",
 		    NULL);
 	else if (*l->why)
 		say(l,
-		    "its keeper is dead, and it is completing: what it has stays until its epilog, "
+		    "its keeper is dead, and it is completing: its data stays until its epilog, "
 		    "which runs when slurmd is back",
 		    l->why);
 	else
-		say(l, "its keeper is dead, and it runs: what it has stays until its end", NULL);
+		say(l, "its keeper is dead, and it runs: its data stays until its end", NULL);
 }
 
 static void report_kept(struct left *l, enum joblife life)
@@ -159,10 +159,10 @@ static void report_kept(struct left *l, enum joblife life)
 	if (!l->is_quiet) {
 		leftover_note_told(&l->id, &l->marks);
 		log_set_job(l->id.job_id);
-		log_warning("whether the job runs is not known, so what it has stays: %s", l->why);
+		log_warning("it is not known whether the job runs, so its data stays: %s", l->why);
 		log_set_job(0);
 	}
-	say(l, "whether it runs is not known, so what it has stays", l->why);
+	say(l, "it is not known whether it runs, so its data stays", l->why);
 }
 
 /* --- 1. the look ---------------------------------------------------------------------------- */

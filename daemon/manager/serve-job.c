@@ -30,7 +30,7 @@ void serve_lose_daemon(struct serve *s, const char *why)
 
 	if (s->sock < 0)
 		return;
-	log_error("stagingd %s: its writers end with it, mounts stay", why);
+	log_error("stagingd %s: its workers end with it, mounts stay", why);
 	close(steal_fd(&s->sock));
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
 		if (st->procs[i].pid && s->children[i].class != KEEPER_CLASS_SERVER)
@@ -79,7 +79,7 @@ void serve_repeat_in_job(struct manager *k, uint32_t name)
 	if (r == 0 && mounts_repeat(&k->dir, name, ns.path, &err) < 0)
 		log_warning("%s", err.text);
 	else if (r < 0 && r != -ENOENT)
-		log_warning("where JobNamespace leads is not known: %s", strerror(-r));
+		log_warning("JobNamespace= cannot be resolved: %s", strerror(-r));
 }
 
 /* Has the node less memory than the job may fill, which is limit bytes at most? Yes where that is

@@ -192,7 +192,7 @@ static void answer(struct serve *s, struct call *c, int r)
 		log_warning("%s%s", c->err.text,
 			    (s->log_size += sizeof(c->err.text)) < LOG_MAX_SIZE
 				    ? ""
-				    : "; what the job's processes say is left out from now on");
+				    : "; lines of the job's processes are left out from now on");
 	c->reply.arg0 = r;
 	if (c->reply.verb)
 		serve_tell(s, &c->reply, c->fds, c->n_fds);

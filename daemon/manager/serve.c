@@ -158,8 +158,8 @@ static void on_output(struct serve *s)
 		s->log_size += strlen(line);
 		dprintf(s->k->log_fd, "job=%u user: %s\n", s->k->st.job_id, line);
 		if (s->log_size >= LOG_MAX_SIZE)
-			log_warning(
-				"what the job's processes say is too much: left out from now on");
+			log_warning("the job's processes log too much: their lines are left out "
+				    "from now on");
 		i += (ssize_t)size + 1;
 	}
 }

@@ -108,7 +108,7 @@ static int print_jobs(int argc, char **argv)
 	slurm_fini();
 	if (r == 0)
 		return end(0);
-	(void)complain(r < 0 ? "what Slurm says about a job is not understood here"
+	(void)complain(r < 0 ? "Slurm's answer about a job is not understood here"
 			     : slurm_strerror(r));
 	return is_an_answer(r) ? STAGE_SLURM_REFUSED : STAGE_SLURM_UNABLE;
 }

@@ -64,7 +64,7 @@ static void on_end_late(void *arg)
 {
 	struct job *job = arg;
 
-	log_warning("ending with work left undone; the manifest says what");
+	log_warning("ending before everything is released; the manifest lists the rest");
 	finish(job);
 }
 
@@ -72,7 +72,7 @@ int job_end_get_reason(const struct job *job, const char **textp)
 {
 	if (job->end.keeper_gone) {
 		*textp = "the keeper of this job has died: nothing more is staged on this node, "
-			 "and what is ready "
+			 "and ready datasets "
 			 "can be read until the job ends; submit the job again for the rest";
 		return STAGE_EXIT_NO_STAGING;
 	}

@@ -18,7 +18,7 @@ static void set_memory(struct job *job, uint64_t limit, uint64_t used)
 	if (!job->local)
 		cpus_look(&job->cpus);
 	if (!limit)
-		log_info("what is staged to memory is not charged to the job");
+		log_info("data in memory is not charged to the job");
 	job_schedule(job);
 }
 
@@ -119,7 +119,7 @@ static void on_gone(void *arg)
 		return;
 	}
 	/* This comes to syslog alone: the site's LogFile is the keeper's to write. */
-	log_error("the keeper is gone: nothing more is staged on this node, and what is ready can "
+	log_error("the keeper is gone: nothing more is staged on this node; ready datasets can "
 		  "be read until the job ends");
 	job_end(job);
 }

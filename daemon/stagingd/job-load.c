@@ -140,8 +140,8 @@ void job_load_user(struct job *job)
 		set_failure(job, &err, STAGE_EXIT_REFUSED);
 	if (strspn(job->spec_hash, "0") != strlen(job->spec_hash) &&
 	    strcmp(job->spec_hash, job->conf->hash))
-		log_warning(
-			"the configuration here is not that of the submit host; this one counts");
+		log_warning("the configuration differs from that of the submit host; the one of "
+			    "this node is used");
 }
 
 int job_load_dataset(struct job *job, struct dataset *d, struct stage_run **runp, struct error *err)

@@ -306,7 +306,7 @@ void stage_run_on_unplaced(struct stage_run *run, int r)
 {
 	if (r < 0)
 		log_print(LOG_LEVEL_WARNING, run->stage->dataset->name,
-			  "its place stays mounted: %s", strerror(-r));
+			  "its path stays mounted: %s", strerror(-r));
 	if (!run->unplacing)
 		return;
 	run->placed = run->unplacing = false;

@@ -147,7 +147,7 @@ static bool receive_one(struct worker_proc *w)
 	}
 	op = r == 1 ? proto_get_op(kv) : NULL;
 	if (!op || (n_fds > 0 && strcmp(op, PROTO_OP_PLACE) != 0))
-		break_off(w, "the worker sent what is no message");
+		break_off(w, "the worker sent an invalid message");
 	else
 		handle(w, op, kv);
 	fd_closep(&w->came);
@@ -213,7 +213,7 @@ void worker_proc_send(struct worker_proc *w, const struct kv *kv, const int *fds
 		return;
 	r = kv ? conn_send_fds(w->fd, kv, fds, n_fds) : -ENOMEM;
 	if (r == -EAGAIN)
-		break_off(w, "the worker does not read what it is sent");
+		break_off(w, "the worker does not read its messages");
 	else if (r < 0 && r != -EPIPE && r != -ECONNRESET)
 		break_off(w, "sending to the worker failed");
 }
@@ -221,10 +221,11 @@ void worker_proc_send(struct worker_proc *w, const struct kv *kv, const int *fds
 static void not_started(struct worker_proc *w, int r)
 {
 	snprintf(w->broken, sizeof(w->broken), "the worker could not be started: %s",
-		 r == -EAGAIN ? "twice no process more could be made; wait and submit again, or "
-				"have the site "
-				"look at pids.max of slurmd's group"
-			      : strerror(-r));
+		 r == -EAGAIN
+			 ? "twice no more processes could be created; wait and submit again, or "
+			   "have the site "
+			   "look at pids.max of slurmd's group"
+			 : strerror(-r));
 	tell_end(w, 127 << 8);
 }
 
@@ -243,8 +244,8 @@ void worker_proc_on_spawned(struct worker_proc *w, int r, pid_t pid)
 	if (w->pid)
 		return; /* the reply to a kill */
 	if (r == -EAGAIN && w->theirs >= 0 && !w->cancelled && !w->killed) {
-		log_warning(
-			"a worker could not be started, as no process more may be made: once more");
+		log_warning("a worker could not be started, as no more processes can be created: "
+			    "trying again");
 		loop_timer_set(w->loop, &w->again, AGAIN_MS);
 		return;
 	}

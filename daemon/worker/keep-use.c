@@ -89,7 +89,7 @@ static const char *find_obstacle(const struct ctx *ctx, const struct facts *fact
 	if (!is_memory(plan) && !ctx->policy.keep_ms)
 		return "nothing is kept between jobs there (the site's MaxKeep=)";
 	if (facts->is_remote)
-		return "what comes from the web is not kept";
+		return "data from the web is not kept";
 	if (plan->method == DATASET_METHOD_MOUNT && !plan->copy_first)
 		return "a dataset with hydrate=copy is not kept; leave hydrate=copy out";
 	return facts->counted ? NULL : "it is too much to look at again";
@@ -186,7 +186,7 @@ static int drop(struct ctx *ctx, struct keep_use *k, const struct keep_entry *e,
 {
 	int r;
 
-	log_print(LOG_LEVEL_INFO, ctx->ds->name, "what was kept of it has been changed since");
+	log_print(LOG_LEVEL_INFO, ctx->ds->name, "the kept dataset has been changed since then");
 	if (had_lease)
 		return -ETXTBSY;
 	r = keep_lock(&k->keep, clock_ms() + LOCK_MS);
@@ -279,9 +279,9 @@ static int look_until(struct ctx *ctx, struct keep_use *k, const struct facts *f
 static const char *describe(int r)
 {
 	return r == -ENOENT || r == -ENODEV ? "there is no place for it on this node"
-	       : r == -ETXTBSY		    ? "what was kept has been changed since, and is in use"
-	       : r == -ETIMEDOUT	    ? "another job of yours is staging the same for long"
-					    : strerror(-r);
+	       : r == -ETXTBSY	 ? "the kept dataset has been changed since then, and is in use"
+	       : r == -ETIMEDOUT ? "another job of yours is staging the same for long"
+				 : strerror(-r);
 }
 
 void keep_use_drop(struct ctx *ctx, struct keep_use *k)

@@ -321,7 +321,7 @@ const char *plan_broadcast_refuse(const struct plan *plan, const struct plan_inp
 	if (strcmp(plan->tier, PLAN_TIER_MEMORY))
 		return "only what goes to memory is passed on";
 	if (pol->mem_keep_ms)
-		return "some nodes may have what was kept";
+		return "some nodes may have a kept copy";
 	if (pol->max_rate)
 		return "sbcast does not keep the rule's MaxRate";
 	if (!in->able.can_broadcast)

@@ -124,7 +124,7 @@ static int wait_for_one(struct source_token *token, const struct tokens *t, stru
 			      r == -EWOULDBLOCK ? "none was given back within TokenWait="
 						: strerror(-r));
 	else if (clock_ms() - start > RETRY_MS)
-		log_print(LOG_LEVEL_INFO, ctx->ds->name, "its turn after %llu ms",
+		log_print(LOG_LEVEL_INFO, ctx->ds->name, "waited %llu ms for its turn to read",
 			  (unsigned long long)(clock_ms() - start));
 	return 0;
 }

@@ -52,7 +52,7 @@ static int mount_kept(struct stage *s, const struct plan *shown, struct error *e
 		return 1;
 	if (r == -ENODEV || ctx_is_cancelled(s->ctx))
 		return r; /* which another copy would not change */
-	stage_io_warn(&s->ctx->io, "what an earlier job has kept is not used: %s", err->text);
+	stage_io_warn(&s->ctx->io, "the kept copy of an earlier job is not used: %s", err->text);
 	keep_use_drop(s->ctx, s->kept);
 	keep_use_free(s->kept);
 	s->kept = NULL;

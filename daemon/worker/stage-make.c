@@ -74,7 +74,7 @@ static void say_how_full(struct stage *s, struct error *err)
 		   s->target->memory ? "memory" : s->plan.tier,
 		   size_to_string((uint64_t)(v.f_blocks - v.f_bfree) * v.f_frsize, used),
 		   size_to_string((uint64_t)v.f_blocks * v.f_frsize, size),
-		   v.f_files > 0 && v.f_ffree == 0 ? ", no file more can be made" : "");
+		   v.f_files > 0 && v.f_ffree == 0 ? ", no more files can be created" : "");
 }
 
 /* What is mounted at once reads as its readers ask; what the first node passes on is read by it

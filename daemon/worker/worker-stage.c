@@ -222,7 +222,7 @@ static bool learn_full_keep(struct stage *s, int r)
 {
 	if (r != -ENOSPC || !s->kept || !s->target || !stage_is_in_memory(s))
 		return false;
-	give_up_keeping(s, "what the site has for it in memory is full");
+	give_up_keeping(s, "the site's tmpfs for kept data is full");
 	return true;
 }
 

@@ -686,8 +686,8 @@ test_the_group_of_the_keeper_is_full() {
 	keeper_is <<<$'[[ $1 != run ]] || echo $$ >/sys/fs/cgroup/pids/few/cgroup.procs; exec "$REAL" "$@"'
 	id=$(job_submit alice -w n1 --stage-data="t=$data/flat" <<<'echo begun')
 	job_failed "$id" 30
-	assert_match "$(job_output "$id")" 't: the worker could not be started: twice no process more .*pids\.max'
-	again=$(logged_ms n1 "$id" 'no process more may be made: once more')
+	assert_match "$(job_output "$id")" 't: the worker could not be started: twice no more processes .*pids\.max'
+	again=$(logged_ms n1 "$id" 'no more processes can be created: trying again')
 	failed=$(logged_ms n1 "$id" 'ds=t .*-> failed')
 	within_ms_of "$again" 2000 "the dataset has failed" "$failed"
 	wait_until 10 job_nodes_clean "$id"

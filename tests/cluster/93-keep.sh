@@ -325,7 +325,7 @@ test_a_kept_image_that_is_damaged_is_copied_again() {
 	on n1 bash -c "touch -r $(kept_image) /tmp/then; dd if=/dev/zero of=$(kept_image) bs=96 count=1 conv=notrunc status=none; touch -r /tmp/then $(kept_image); rm /tmp/then"
 	out=$(image_read)
 	assert_contains "$out" "$sum"
-	assert_contains "$out" "what an earlier job has kept is not used"
+	assert_contains "$out" "the kept copy of an earlier job is not used"
 	assert_not grep -q "kept by an earlier job" <<<"$out"
 	out=$(image_read)
 	assert_contains "$out" "$sum"

@@ -159,7 +159,7 @@ doctors_script() {
 		'chmod 0777 /run/stage-data' 'chmod 0711 /run/stage-data'
 	FAIL helpers 'stage-keeper: No such file' 'install the package' \
 		'rm $d/libexec/stage-keeper' 'ln -s $keeper $d/libexec/'
-	warn helpers 'stage-worker has mode 0755: who can read it can trace it' 'chmod 0711 it' \
+	warn helpers 'stage-worker has mode 0755: a user who can read it can trace it' 'chmod 0711 it' \
 		'rm $d/libexec/stage-worker; install -m 0755 $(dirname $keeper)/stage-worker $d/libexec/' \
 		'ln -sf $(dirname $keeper)/stage-worker $d/libexec/'
 	FAIL helpers 'stage-helper has mode 0700: users can?t run it' 'chmod 0711 it' \

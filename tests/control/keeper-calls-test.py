@@ -135,7 +135,7 @@ def connect(job):
             return True
         except OSError:         # not yet, or never
             with contextlib.suppress(FileNotFoundError), open(kt.LOG) as log:  # its open may be what failed
-                if re.search(rf'job={job.id} stagingd .*: its writers end with it', log.read()):
+                if re.search(rf'job={job.id} stagingd .*: its workers end with it', log.read()):
                     return False
         kt.reap_orphans()
         time.sleep(0.005)
@@ -236,7 +236,7 @@ def cleaner_fails(job, *argv):
                         timeout=60)
     what = told()
     assert_not_killed(status.returncode, what)
-    if status.returncode == 0 and 'what it has stays' not in status.stderr:     # nobody comes again
+    if status.returncode == 0 and 'its data stays' not in status.stderr:     # nobody comes again
         assert not os.path.exists(job.dir), f'{what}: {argv[0]} says that nothing is left: {os.listdir(job.dir)}'
     else:
         assert status.stderr, f'{what}: no sentence'

@@ -2559,7 +2559,7 @@ def test_stage_slurm_is_asked_first_and_squeue_where_it_can_not_tell():
     said = reap('echo no controller >&2; exit 3', 'echo "$job CD"')
     assert 'is not known' in said and 'no controller' in said, said
     said = reap('echo "$job COMPLETED"', 'echo "$job CD"')
-    assert 'what stage-slurm says is not understood' in said, said
+    assert 'the output of stage-slurm is not understood' in said, said
     assert os.path.exists(j.dir)
     said = reap('echo "$job CD"', 'echo "$job R"')
     j.assert_gone()

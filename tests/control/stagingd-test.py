@@ -1185,11 +1185,11 @@ class Keeping(unittest.TestCase):
                 done = d.wait()
                 self.assertLess(time.monotonic() - begun, 2 * SLOWNESS)
                 self.assertEqual(spawns(d), 2)
-                self.assertIn("as no process more may be made: once more", d.log())
+                self.assertIn("as no more processes can be created: trying again", d.log())
                 if comes_back:
                     self.assertEqual(done["code"], "0", done)
                 else:
-                    self.assertRegex(done["text"], "a: the worker could not be started: twice no process more .* pids.max")
+                    self.assertRegex(done["text"], "a: the worker could not be started: twice no more processes .* pids.max")
 
     # Breaks without the step for places in advance() of stage-run.c: what is mounted there would be emptied.
     def test_a_place_goes_before_what_is_recorded(self):
@@ -1232,7 +1232,7 @@ class Keeping(unittest.TestCase):
         with Daemon("a=/fake/facts.ready", keeper=True, memory=None) as d:
             d.keeper.fail[Keeper.SPAWN] = errno.EAGAIN
             d.keeper.say(Keeper.MEMORY, 0, 0, 0)
-            wait_for(lambda: "once more" in d.log(), what="the first try")
+            wait_for(lambda: "trying again" in d.log(), what="the first try")
             self.assertEqual(d.ask("release", names="a")[-1]["code"], "0")
             self.assertEqual(d.status("a")["state"], "released")
             self.assertEqual(sum(1 for verb, *_ in d.keeper.log if verb == Keeper.SPAWN), 1)
@@ -1591,7 +1591,7 @@ class Over(unittest.TestCase):
         "script": "script",  # which its user could trace
         "hidden": "echo 4711 CG",
     }
-    WHY = {"refused": "no controller", "nonsense": "what squeue says is not understood",
+    WHY = {"refused": "no controller", "nonsense": "the output of squeue is not understood",
            "hanging": "Slurm does not answer", "missing": "squeue: No such file or directory",
            "script": "squeue is a script"}
 

@@ -96,7 +96,7 @@ int copy_report(struct copy *c, struct error *err)
 		add_warning(text, "%llu sockets, FIFOs or devices were left out (%.150s)",
 			    (unsigned long long)c->n_special, c->first_special);
 	if (c->n_mounts)
-		add_warning(text, "what is mounted inside of the source was left out (%.150s)",
+		add_warning(text, "mount points inside the source were left out (%.150s)",
 			    c->first_mount);
 	if (c->n_links_out)
 		add_warning(text, "%s",

@@ -278,8 +278,8 @@ static void test_refusals_name_the_item_and_end_the_client(void **state)
 		{ "/far/x", "compute nodes can't see /far/x ([source far] has VisibleOn=mover)" },
 		{ "https://sums.example/x.tar",
 		  "to come with its checksum ([source sums] has Checksum=required)" },
-		{ "https://h.example/x:source", "what is on the web can't be used where it is" },
-		{ "s3://bucket/x:source", "what is on the web can't be used where it is" },
+		{ "https://h.example/x:source", "data on the web can't be used where it is" },
+		{ "s3://bucket/x:source", "data on the web can't be used where it is" },
 		{ "a.tar:/wid/x",
 		  "this site ([tier ssd] /tmp, [tier wide] /wide/%u); leave DEST out" },
 	};

@@ -439,7 +439,7 @@ static void test_what_is_completing_is_not_said_to_run(void **state)
 	assert_non_null(strstr(said, "its keeper is dead, and it is completing"));
 	assert_non_null(strstr(said, "so it says\n"));
 	assert_non_null(
-		strstr(said, "its keeper is dead, and it runs: what it has stays until its end\n"));
+		strstr(said, "its keeper is dead, and it runs: its data stays until its end\n"));
 }
 
 /* Fails when nobody asks whose the directory is: what it would tell the reaper is gone. */
