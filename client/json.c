@@ -3,6 +3,8 @@
 #include <assert.h>
 #include <string.h>
 
+#include "common/util/escape.h"
+
 void json_init(struct json *j, FILE *f)
 {
 	*j = (struct json){ .f = f };
@@ -32,16 +34,11 @@ static size_t utf8_length(const unsigned char *s)
 	return n;
 }
 
-/* Marks that reorder what a terminal shows: U+200E, U+200F, U+202A..U+202E, U+2066..U+2069. */
-static bool is_reordering(unsigned code)
+/* Of a sequence of one to three bytes. */
+static unsigned get_code(const unsigned char *s, size_t n)
 {
-	return code == 0x200e || code == 0x200f || (code >= 0x202a && code <= 0x202e) ||
-	       (code >= 0x2066 && code <= 0x2069);
-}
-
-/* Of a sequence of three bytes. */
-static unsigned get_code(const unsigned char *s)
-{
+	if (n < 3)
+		return n == 1 ? s[0] : (s[0] & 0x1fu) << 6 | (s[1] & 0x3fu);
 	return (s[0] & 0xfu) << 12 | (s[1] & 0x3fu) << 6 | (s[2] & 0x3fu);
 }
 
@@ -62,12 +59,8 @@ static void put_quoted(FILE *f, const char *text)
 			fputs("\\n", f);
 		} else if (*s == '\t') {
 			fputs("\\t", f);
-		} else if (*s < 0x20 || *s == 0x7f) {
-			fprintf(f, "\\u%04x", s[0]);
-		} else if (n == 2 && s[0] == 0xc2 && s[1] < 0xa0) {
-			fprintf(f, "\\u%04x", s[1]); /* C1: a terminal would act on it */
-		} else if (n == 3 && is_reordering(get_code(s))) {
-			fprintf(f, "\\u%04x", get_code(s));
+		} else if (!text_is_clean(s, n, NULL)) {
+			fprintf(f, "\\u%04x", get_code(s, n)); /* a terminal would act on it */
 		} else {
 			fwrite(s, 1, n, f);
 		}

@@ -36,6 +36,8 @@ static void test_texts_are_valid_json_whatever_bytes_they_have(void **state)
 		{ "\x1b[2J", "\"\\u001b[2J\"" },
 		{ "\x7f", "\"\\u007f\"" },
 		{ "\xe2\x80\xaegnp", "\"\\u202egnp\"" }, /* right-to-left override */
+		{ "\xd8\x9c", "\"\\u061c\"" },		 /* Arabic letter mark */
+		{ "\xe2\x80\xa8", "\"\\u2028\"" },	 /* a line ends */
 		{ "\xe2\x80\xa6", "\"\xe2\x80\xa6\"" },	 /* an ellipsis stays */
 		{ "\xc2\x9b", "\"\\u009b\"" },		 /* C1: CSI */
 		{ "gr\xc3\xbc\xc3\x9f", "\"gr\xc3\xbc\xc3\x9f\"" },
