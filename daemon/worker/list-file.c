@@ -4,6 +4,7 @@
 #include <fcntl.h>
 #include <stdio.h>
 #include <stdlib.h>
+#include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
@@ -13,13 +14,28 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
 
-static int write_paths(FILE *f, const struct ctx *ctx, const struct source *src)
+/* Attack: in a directory that others may write to, a name with a line end would bring a path of
+ * theirs into the list. Python takes a carriage return for one, too. */
+static int write_paths(FILE *f, struct ctx *ctx, const struct source *src)
 {
+	const char *first = NULL;
+	size_t n_left = 0;
+
 	for (size_t i = 0; i < src->n_members; i++) {
-		if (fprintf(f, "%s/%s/%s\n", ctx->data_path, ctx->ds->name, src->members[i].name) <
-		    0)
+		const char *name = src->members[i].name;
+
+		if (strpbrk(name, "\n\r")) {
+			first = first ? first : name;
+			n_left++;
+		} else if (fprintf(f, "%s/%s/%s\n", ctx->data_path, ctx->ds->name, name) < 0) {
 			return -errno;
+		}
 	}
+	if (n_left)
+		stage_io_warn(&ctx->io,
+			      "%zu files are staged and not in the list of paths, as their names "
+			      "have line ends; the first is %s",
+			      n_left, first);
 	return fflush(f) == EOF ? -errno : 0;
 }
 

@@ -475,6 +475,21 @@ def test_sets_patterns_braces_lists():
     remove(src)
 
 
+def test_no_name_brings_a_line_into_the_list_of_paths():
+    """Who may write to a directory that others take by a pattern could name a file of theirs. Fails where any name is written."""
+    src = scratch()
+    for name in b"a.txt", b"b\nresults.txt", b"c\rresults.txt", b"d e.txt", b"\xe9.txt":
+        write(os.path.join(os.fsencode(src), name), name)
+    with Worker(f"x={src}/*.txt") as w:
+        m = w.ready()
+        assert len(os.listdir(w.path)) == 5
+        with open(m["list"], "rb") as f:
+            assert f.read() == b"".join(b"%s/%s\n" % (w.path.encode(), n) for n in (b"a.txt", b"d e.txt", b"\xe9.txt"))
+        assert w.warnings() == ["2 files are staged and not in the list of paths, as their names have line ends; the first is "
+                                "b\\x0aresults.txt"], w.warnings()
+    remove(src)
+
+
 def test_a_set_may_hold_directories():
     src = scratch()
     write(f"{src}/a/b/c")
