@@ -17,17 +17,17 @@
 #include "common/util/escape.h"
 #include "common/util/parse.h"
 
-#define WIDTH 1000
+#define WIDTH 1120
 #define LEFT 250  /* where the bars begin */
 #define BARS 550  /* their width */
 #define RIGHT 812 /* where the texts after the bars begin */
-#define TOP 112	  /* where the rows begin */
+#define TOP 116	  /* where the rows begin */
 #define ROW 20
 #define CURVE 90 /* height of the chart of the rate */
 #define N_TICKS 5
 #define N_SAMPLES 110
 #define LEFT_CHARS 30
-#define RIGHT_CHARS 25
+#define RIGHT_CHARS 40
 #define LINE_CHARS 120
 #define MAX_REASONS 12
 
@@ -106,21 +106,25 @@ static void put_head(FILE *f, const struct timeline_list *l, size_t n_rows)
 {
 	static const char *const names[] = { "queued", "probing", "preparing", "staging",
 					     "ready",  "failed",  "undone" };
+	static const char *const labels[ARRAY_SIZE(names)] = { [6] = "removed" };
 	char text[128];
 	unsigned x = 16;
 
-	snprintf(text, sizeof(text), "A row is a dataset on %s",
-		 n_rows < l->n_items ? "neighbouring nodes, drawn as on the slowest of them"
-				     : "a node");
+	snprintf(text, sizeof(text),
+		 "Each row is one dataset on %s The axis is the time since the first was queued.",
+		 n_rows < l->n_items ? "a group of nodes, and shows the slowest one."
+				     : "one node.");
 	fputs("<text class=\"t\" x=\"16\" y=\"26\">Staging of this job</text>\n", f);
 	put_text(f, 16, 46, text, LINE_CHARS);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++, x += 100) {
 		fprintf(f, "<rect class=\"%s\" x=\"%u\" y=\"58\" width=\"12\" height=\"12\"/>\n",
 			names[i], x);
-		put_text(f, x + 18, 68, names[i], RIGHT_CHARS);
+		put_text(f, x + 18, 68, labels[i] ? labels[i] : names[i], RIGHT_CHARS);
 	}
 	fprintf(f, "<rect class=\"slow\" x=\"%u\" y=\"58\" width=\"12\" height=\"12\"/>\n", x);
 	put_text(f, x + 18, 68, "slowest node", RIGHT_CHARS);
+	put_text(f, 16, TOP - 6, "Dataset and node", LEFT_CHARS);
+	put_text(f, RIGHT, TOP - 6, "Time until ready", RIGHT_CHARS);
 }
 
 static void put_ticks(FILE *f, const struct timeline_list *l, unsigned bottom)
@@ -132,12 +136,12 @@ static void put_ticks(FILE *f, const struct timeline_list *l, unsigned bottom)
 		unsigned x = LEFT + BARS * i / N_TICKS;
 
 		fprintf(f, "<line class=\"g\" x1=\"%u\" y1=\"%d\" x2=\"%u\" y2=\"%u\"/>\n", x,
-			TOP - 14, x, bottom);
+			TOP - 16, x, bottom);
 		if (all < 10000)
 			duration_to_tenths(all * i / N_TICKS, text);
 		else
 			duration_to_string(all * i / N_TICKS, text);
-		put_text(f, x, TOP - 18, text, 12);
+		put_text(f, x, TOP - 20, text, 12);
 	}
 }
 
@@ -216,7 +220,7 @@ static void put_curve(FILE *f, const struct timeline_list *l, unsigned y)
 	put_text(f, 16, y + 14, text, LEFT_CHARS);
 	snprintf(text, sizeof(text), "at most %s", rate_to_string(most, rate));
 	put_text(f, 16, y + 32, text, LEFT_CHARS);
-	snprintf(text, sizeof(text), "%s in all", size_to_string(last, size));
+	snprintf(text, sizeof(text), "%s in total", size_to_string(last, size));
 	put_text(f, 16, y + 50, text, LEFT_CHARS);
 	fputs("<polyline class=\"c\" points=\"", f);
 	for (size_t i = 0; i < N_SAMPLES; i++)
@@ -301,12 +305,16 @@ int chart_write_html(const struct timeline_list *l, FILE *f)
 {
 	int r;
 
+	/* On a narrow screen the chart scrolls, not the page: smaller letters are unreadable. */
 	fputs("<!DOCTYPE html>\n<html lang=\"en\"><head><meta charset=\"utf-8\">"
+	      "<meta name=\"viewport\" content=\"width=device-width,initial-scale=1\">"
 	      "<title>Staging of this job</title>"
-	      "<style>:root{color-scheme:light dark}body{margin:1em}svg{max-width:100%}</style>"
-	      "</head><body>\n",
+	      "<style>:root{color-scheme:light dark}body{margin:0;background:#fff}"
+	      "div{overflow-x:auto}svg{display:block}"
+	      "@media(prefers-color-scheme:dark){body{background:#181818}}</style>"
+	      "</head><body><div>\n",
 	      f);
 	r = chart_write_svg(l, f);
-	fputs("</body></html>\n", f);
+	fputs("</div></body></html>\n", f);
 	return r;
 }

@@ -540,7 +540,42 @@ class Showing(unittest.TestCase):
             for b in boxes[i + 1:]:
                 self.assertFalse(a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3], (a, b))
         self.assertLess(len(svg), 100000)
-        self.assertEqual(sum(" slowest: node" in e.text for e in texts), 2)
+        self.assertEqual(sum(" slowest: node" in e.text for e in texts), 3)
+        self.assertLessEqual(width, 1248, "a window of 1280 pixels shows all of it")
+
+    def test_report_explains_itself(self):
+        """Seen failing without the heads of the columns, and with "undone" in the legend."""
+        svg, html = self.draw(self.history("n1"), self.history("n2", state="failed", reason="no space"))
+        texts = [e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}text")]
+        for text in ("Each row is one dataset on one node. The axis is the time since the first was queued.", "Dataset and node",
+                     "Time until ready", "staging", "ready", "removed", "slowest node", "a failed on n2: no space"):
+            self.assertIn(text, texts)
+        self.assertIn('content="width=device-width', html)
+        self.assertIn("div{overflow-x:auto}", html, "on a narrow screen the chart scrolls, and not the page")
+
+    def test_colours_of_a_report_can_be_told_from_the_page(self):
+        """At least 3 to 1 for bars and 4.5 to 1 for texts, light and dark. Seen failing with text of #999 on white."""
+        svg, html = self.draw(self.history("n1"))
+        light, dark = re.search("<style>(.*?)@media[^{]*{(.*)}</style>", svg, re.S).groups()
+
+        def colours(css):
+            return {name: value for names, value in re.findall(r"([\w.,]+){[^}]*?(?:background|fill|stroke):(#\w+)", css)
+                    for name in [names]}
+
+        def luminance(colour):
+            digits = colour[1:] if len(colour) == 7 else "".join(2 * c for c in colour[1:])
+            parts = [int(digits[i:i + 2], 16) / 255 for i in (0, 2, 4)]
+            parts = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+            return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+        for scheme in colours(light), {**colours(light), **colours(dark)}:
+            page = luminance(scheme["svg"])
+            for name, least in (("text", 4.5), (".staging", 3), (".ready", 3), (".failed", 3)):
+                one = luminance(scheme[name])
+                ratio = (max(one, page) + 0.05) / (min(one, page) + 0.05)
+                self.assertGreaterEqual(ratio, least, (name, scheme))
+        for colour in colours(light)["svg"], colours(dark)["svg"]:
+            self.assertIn(f"background:{colour}}}", html, "the page is as the chart")
 
     def test_report_shows_memory_and_the_last_read(self):
         """Seen failing without the bar, and with one that is as wide as its limit."""
@@ -1793,7 +1828,7 @@ class Helping(unittest.TestCase):
             (source + "[daemon]\nEnabled=no\n", "staging is switched off"),
             ("[nothing]\n", "'stagectl check-config' shows every error"),
             (f"[tier ssd]\nKind=disk\nPath={top}/away\n", f"tier ssd: {top}/away: No such file or directory -> mount it"),
-            (f"[tier ssd]\nKind=disk\nPath={top}/file\n", f"tier ssd: {top}/file is none -> name a directory"),
+            (f"[tier ssd]\nKind=disk\nPath={top}/file\n", f"tier ssd: {top}/file is not a directory -> name a directory"),
             (f"[tier ssd]\nKind=disk\nPath={top}/open\n", f"tier ssd: {top}/open is not root's alone -> chown root"),
             (f"[tier fast]\nKind=disk\nPath={top}/root\n", "tier fast: no DEST has this name"),
             (f"[tier ssd]\nKind=disk\nPath={top}/root\n", f"tier ssd: {top}/root"),
