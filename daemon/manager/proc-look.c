@@ -22,7 +22,7 @@
 
 #define MAX_IDS (1U << 20)
 #define MIN_IDS 256
-#define MAX_DEPTH 8	 /* of groups below a job's */
+#define MAX_DEPTH 9	 /* of groups below the one that all jobs are in */
 #define FLAG_EXITING 0x4 /* PF_EXITING, include/linux/sched.h */
 #define BIT_KILL (1ULL << (SIGKILL - 1))
 #define SKIP5 "%*s %*s %*s %*s %*s "
@@ -43,6 +43,7 @@ int proc_look_parse_stat(const char *text, struct proc_thread *t)
 		return -EPROTO;
 	t->start = start;
 	t->asleep = state == 'S' || state == 'D';
+	t->stopped = state == 'T';
 	t->ending = flags & FLAG_EXITING || pending & BIT_KILL;
 	return 0;
 }
@@ -190,8 +191,17 @@ static int look_at_thread(const struct proc_look *l, pid_t pid, pid_t tid, struc
 	*t = (struct proc_thread){ .tid = tid };
 	if (look_at(l, pid, t, "stat", proc_look_parse_stat) < 0 || !t->ending)
 		return PROC_LOOK_NOTHING;
-	return look_at(l, pid, t, "status", proc_look_parse_status) < 0 ? PROC_LOOK_NOTHING
-									: PROC_LOOK_THREAD;
+	if (look_at(l, pid, t, "status", proc_look_parse_status) < 0 || t->uid != l->uid)
+		return PROC_LOOK_NOTHING;
+	return PROC_LOOK_THREAD;
+}
+
+bool proc_look_is_stopped(int fd, pid_t pid)
+{
+	const struct proc_look l = { .proc_fd = fd };
+	struct proc_thread t = { .tid = pid };
+
+	return look_at(&l, pid, &t, "stat", proc_look_parse_stat) == 0 && t.stopped;
 }
 
 /* Of a process of somebody else's no thread is looked at. */

@@ -19,6 +19,7 @@ struct proc_thread {
 	uint64_t switches; /* of context, of either kind, since it was started */
 	uid_t uid;	   /* real */
 	bool asleep;	   /* not running, and not waiting for a CPU either */
+	bool stopped;	   /* by a signal */
 	bool ending;	   /* it exits, or has SIGKILL pending */
 };
 
@@ -42,8 +43,9 @@ struct proc_look {
 
 #define PROC_LOOK_INIT ((struct proc_look){ .active = false })
 
-/* Begins a pass. group: cgroup of the job, those below it included; NULL: all processes of uid. fd:
- * of a proc file system, open until the end of the pass. 0 or -errno. */
+/* Begins a pass. group: a cgroup, those below it included, in which threads of others than uid do
+ * not count; NULL: all processes of uid. fd: of a proc file system, open until the end of the pass.
+ * 0 or -errno. */
 int proc_look_begin(struct proc_look *l, int fd, const char *group, uid_t uid);
 
 enum {
@@ -51,6 +53,9 @@ enum {
 	PROC_LOOK_THREAD,  /* *t is ending */
 	PROC_LOOK_END,	   /* of the pass; also where none was begun */
 };
+
+/* Is the process stopped? fd: of a proc file system. */
+bool proc_look_is_stopped(int fd, pid_t pid);
 
 /* One step. */
 int proc_look_next(struct proc_look *l, struct proc_thread *t);

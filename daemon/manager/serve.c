@@ -199,11 +199,10 @@ static void loop(struct serve *s)
 
 int manager_serve(struct manager *k, bool *job_overp)
 {
-	const struct job_cgroup_job job = state_get_job(&k->st);
 	struct serve s = { .k = k, .sock = -1, .log_rd = -1, .log_wr = -1, .begin_ms = clock_ms() };
 	int r = open_fds(&s);
 
-	watch_init(&s.watch, &k->dir, &job, k->site.abort_after_ms);
+	watch_init(&s.watch, &k->dir, &k->st, k->site.abort_after_ms);
 	if (r == 0)
 		r = start_daemon(&s);
 	if (r < 0)

@@ -18,12 +18,18 @@
  *
  * The job's threads are those in its cgroup, where Slurm tracks processes by cgroups; only root
  * makes groups there. Else they are those of the job's uid, which are the user's other jobs', too.
+ *
+ * These may read the job's mounts, and one of their threads can hang there, with nobody else who
+ * could free it: the manager of its own job has no part in the connection. Where it hangs cannot be
+ * seen, and a job must not lose its data because another one hangs on dead storage. So threads of
+ * other jobs count only while a server of this job is stopped, as it is by nobody but its user.
  */
 #include "daemon/manager/watch.h"
 
 #include <errno.h>
 #include <limits.h>
 #include <stdlib.h>
+#include <string.h>
 #include <unistd.h>
 
 #include "common/slurm/job-cgroup.h"
@@ -38,12 +44,15 @@
 #define SLICE_MS 20
 #define MAX_GAP_MS 1000
 
-void watch_init(struct watch *w, const struct jobdir *dir, const struct job_cgroup_job *job,
+void watch_init(struct watch *w, const struct jobdir *dir, const struct state *st,
 		uint64_t limit_ms)
 {
-	*w = (struct watch){
-		.dir = dir, .job = *job, .limit_ms = limit_ms, .proc_fd = -1, .look = PROC_LOOK_INIT
-	};
+	*w = (struct watch){ .dir = dir,
+			     .job = state_get_job(st),
+			     .procs = st->procs,
+			     .limit_ms = limit_ms,
+			     .proc_fd = -1,
+			     .look = PROC_LOOK_INIT };
 }
 
 void watch_deinit(struct watch *w)
@@ -98,7 +107,17 @@ void watch_end_pass(struct watch *w)
 	w->n_threads = n;
 }
 
-/* Freezer: by that controller Slurm tracks the processes of a job in v1. */
+/* Who stops and continues a server between two looks has its requests answered meanwhile. */
+static bool has_stopped_server(struct watch *w, uint64_t now_ms)
+{
+	for (size_t i = 0; i < STATE_MAX_PROCS; i++)
+		if (w->procs[i].pid && proc_look_is_stopped(w->proc_fd, w->procs[i].pid))
+			w->stopped_ms = now_ms;
+	return w->stopped_ms && now_ms - w->stopped_ms < w->limit_ms;
+}
+
+/* Freezer: by that controller Slurm tracks the processes of a job in v1. The group above a job's is
+ * that of the user's jobs, in v2 of all jobs. */
 static int begin_pass(struct watch *w)
 {
 	char group[PATH_MAX];
@@ -106,6 +125,8 @@ static int begin_pass(struct watch *w)
 
 	if (w->proc_fd < 0)
 		w->proc_fd = privops_open(PRIVOP_OPEN_PROC, 0, 0);
+	if (r == 0 && w->proc_fd >= 0 && has_stopped_server(w, clock_ms()))
+		*strrchr(group, '/') = '\0';
 	return w->proc_fd < 0
 		       ? w->proc_fd
 		       : proc_look_begin(&w->look, w->proc_fd, r < 0 ? NULL : group, w->job.uid);

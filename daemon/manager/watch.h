@@ -15,6 +15,7 @@
 #include "common/protocol/rundir.h"
 #include "common/slurm/job-cgroup.h"
 #include "daemon/manager/proc-look.h"
+#include "daemon/manager/state.h"
 
 struct jobdir;
 
@@ -30,8 +31,10 @@ struct watch_thread {
 struct watch {
 	const struct jobdir *dir;
 	struct job_cgroup_job job;
+	const struct state_proc *procs; /* of ours; image servers among them */
 	uint64_t limit_ms;
-	uint64_t last_ms, next_ms;		     /* looks; 0: none yet, now */
+	uint64_t stopped_ms;	   /* when one of these was last seen stopped; 0: never */
+	uint64_t last_ms, next_ms; /* looks; 0: none yet, now */
 	uint64_t waiting_since_ms[RUNDIR_MAX_SLOTS]; /* at each look since then; 0: not now */
 	int proc_fd;				     /* the node's processes; -1: not opened yet */
 	struct proc_look look;
@@ -39,14 +42,16 @@ struct watch {
 	size_t n_threads;
 };
 
-void watch_init(struct watch *w, const struct jobdir *dir, const struct job_cgroup_job *job,
+/* st is lent until watch_deinit(). */
+void watch_init(struct watch *w, const struct jobdir *dir, const struct state *st,
 		uint64_t limit_ms);
 void watch_deinit(struct watch *w);
 
 /*
  * One look, if it is time for one; slots: those that are mounted, slot 0 being bit 0. It takes some
  * 20 ms at most, however many threads there are, and the next one goes on where it stopped. Breaks
- * a connection when a thread of the job has been about to end, asleep and without a switch of
+ * a connection when a thread of the job, or of another one of the user's
+ * while a server is stopped, has been about to end, asleep and without a switch of
  * context for limit_ms, and the connection has had requests waiting at each look in that time. Time
  * in which nobody looked, beyond a second between two looks, does not count.
  */

@@ -1356,9 +1356,16 @@ def test_open_files_and_directories_do_not_hold_it_up():
     os.waitpid(pid, 0)
 
 
-def hung_reader(path, uid=UID):
+def join(group):
+    if group:
+        with open(group + '/tasks', 'w') as f:
+            f.write('0')
+
+
+def hung_reader(path, uid=UID, group=None):
     pid = os.fork()
     if pid == 0:
+        join(group)
         os.setresgid(GID, GID, GID)
         os.setresuid(uid, uid, uid)
         with contextlib.suppress(OSError):
@@ -1602,10 +1609,11 @@ def test_a_hung_server_is_aborted():
     j.assert_gone()
 
 
-def exiting_reader(path, server):
+def exiting_reader(path, server, group=None):
     """It stops the server, and then exits with a file of the mount open: FLUSH is never answered."""
     pid = os.fork()
     if pid == 0:
+        join(group)
         os.setresgid(GID, GID, GID)
         os.setresuid(UID, UID, UID)
         os.open(path, os.O_RDONLY)
@@ -1663,6 +1671,37 @@ def test_where_the_site_hides_processes_readers_are_freed():
         j.assert_gone()
     finally:
         run('mount', '-o', 'remount,hidepid=0,gid=0', '/proc')
+
+
+# Red where the job's own group alone is looked at, and where others' threads count as the job's do.
+def test_another_job_of_the_users_that_hangs_in_a_mount():
+    """Its process is freed while the server is stopped. A server that only is slow, or hangs, is left to its own job."""
+    top = '/sys/fs/cgroup/freezer'
+    if not os.path.exists(top + '/tasks'):
+        print('  (left out: no freezer)')
+        return
+    write_conf('[daemon]\nAbortAfter=1s\n')
+    a = Job()
+    groups = [f'{top}/{SLURM}/uid_{UID}/job_{number}' for number in (a.id, a.id + 1000)]
+    for group in groups:
+        os.makedirs(group)
+    server = a.mount(0, 1)
+    reader = exiting_reader(f'{a.dir}/m/0/f', server, groups[1])
+    wait_for(lambda: gone(reader), 10, 'the reader to be freed')
+    os.kill(server, signal.SIGCONT)
+    a.event(r'exited 1 0\n')
+    time.sleep(1)
+    server = a.mount(1, 2, 'hang')
+    reader = hung_reader(f'{a.dir}/m/1/f', group=groups[1])
+    os.kill(reader, signal.SIGKILL)
+    time.sleep(2.5)
+    assert not gone(reader)
+    os.kill(server, signal.SIGSTOP)
+    wait_for(lambda: gone(reader), 10, 'the reader to be freed')
+    assert a.clean().returncode == 0
+    a.assert_gone()
+    for group in *groups, os.path.dirname(groups[0]), f'{top}/{SLURM}':
+        wait_for(lambda path=group: not os.path.exists(path) or os.rmdir(path) is None, what='the group to be empty')
 
 
 def test_others_do_not_break_a_mount():

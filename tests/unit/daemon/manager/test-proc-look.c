@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <signal.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -76,8 +77,8 @@ static int open_proc(void)
 	return open("/proc", O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* How many steps a pass takes, and whether tid is among the threads that it finds. */
-static unsigned go_through(const char *group, pid_t tid, bool *foundp)
+/* How many steps a pass takes, and whether tid is among the threads of uid that it finds. */
+static unsigned go_through_of(uid_t uid, const char *group, pid_t tid, bool *foundp)
 {
 	struct proc_look l = PROC_LOOK_INIT;
 	struct proc_thread t;
@@ -85,7 +86,7 @@ static unsigned go_through(const char *group, pid_t tid, bool *foundp)
 	int r, fd = open_proc();
 
 	*foundp = false;
-	assert_int_equal(proc_look_begin(&l, fd, group, getuid()), 0);
+	assert_int_equal(proc_look_begin(&l, fd, group, uid), 0);
 	while ((r = proc_look_next(&l, &t)) != PROC_LOOK_END) {
 		n++;
 		*foundp = *foundp || (r == PROC_LOOK_THREAD && t.tid == tid);
@@ -94,6 +95,11 @@ static unsigned go_through(const char *group, pid_t tid, bool *foundp)
 	proc_look_end(&l);
 	close(fd);
 	return n;
+}
+
+static unsigned go_through(const char *group, pid_t tid, bool *foundp)
+{
+	return go_through_of(getuid(), group, tid, foundp);
 }
 
 static void test_a_pass_finds_zombies_and_no_others(void **state)
@@ -140,6 +146,9 @@ static void test_groups_below_the_jobs_count(void **state)
 		fclose(f);
 		assert_int_equal(go_through(dir, pid, &found), 2);
 		assert_true(found);
+		/* The group of all jobs has other users' threads, too. */
+		assert_int_equal(go_through_of(getuid() + 1, dir, pid, &found), 2);
+		assert_false(found);
 		go_through(dir, getpid(), &found);
 		assert_false(found);
 		assert_int_equal(unlink(path), 0);
@@ -150,12 +159,31 @@ static void test_groups_below_the_jobs_count(void **state)
 	waitpid(pid, NULL, 0);
 }
 
+static void test_who_is_stopped_is_seen(void **state)
+{
+	const int fd = open_proc();
+	const pid_t pid = fork();
+	siginfo_t info;
+
+	if (pid == 0)
+		for (;;)
+			pause();
+	assert_false(proc_look_is_stopped(fd, pid));
+	kill(pid, SIGSTOP);
+	assert_int_equal(waitid(P_PID, (id_t)pid, &info, WSTOPPED | WNOWAIT), 0);
+	assert_true(proc_look_is_stopped(fd, pid));
+	kill(pid, SIGKILL);
+	waitpid(pid, NULL, 0);
+	assert_false(proc_look_is_stopped(fd, pid));
+	close(fd);
+}
+
 /* --- which hang
  * ------------------------------------------------------------------------------------- */
 
 #define LIMIT_MS 1000
 
-static const struct job_cgroup_job job = { .uid = 1, .job_id = 1 };
+static const struct state job = { .uid = 1, .job_id = 1 };
 
 static bool note(struct watch *w, pid_t tid, bool asleep, uint64_t switches, uint64_t now_ms)
 {
@@ -242,6 +270,7 @@ int main(void)
 		cmocka_unit_test(test_switches_of_both_kinds_count),
 		cmocka_unit_test(test_a_pass_finds_zombies_and_no_others),
 		cmocka_unit_test(test_groups_below_the_jobs_count),
+		cmocka_unit_test(test_who_is_stopped_is_seen),
 		cmocka_unit_test(test_asleep_without_a_switch_for_the_whole_limit_is_hung),
 		cmocka_unit_test(test_a_slow_thread_is_not_hung),
 		cmocka_unit_test(test_more_threads_than_places),
