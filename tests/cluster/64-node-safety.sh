@@ -160,6 +160,89 @@ test_a_killed_process_whose_mount_is_gone() {
 	nodes_stay "n1=$unmounted" "n2=$step" "n3=$group"
 }
 
+# tricks NODE=TRICK...: a job of tests/cluster/drain-tricks.c on each node
+tricks() {
+	local pair pairs=() id
+
+	safety_prepare
+	gcc -O2 -pthread -o "$pfs/drain-tricks" "$here/drain-tricks.c"
+	for pair in "$@"; do
+		id=$(safety_submit "${pair%=*}" <<-EOS
+		$find_server
+		/srv/pfs/drain-tricks ${pair#*=} \$STAGE_DATA_PATH_M/00/000 \$server &
+		$until_stopped
+		sleep 0.3
+		EOS
+		)
+		pairs+=("${pair%=*}=$id")
+	done
+	for pair in "${pairs[@]}"; do
+		job_wait_says "${pair#*=}" stopped
+	done
+	[[ $* != *=stopped* ]] || as alice scancel "$id"
+	nodes_stay "${pairs[@]}"
+	for pair in "${pairs[@]}"; do
+		assert_contains "$(job_output "${pair#*=}")" stopped "job ${pair#*=}"
+	done
+}
+
+# What a process has asked the kernel to read for it, and is waited for in its exit.
+# Fails as the one of processes that exit does.
+test_a_process_whose_reads_the_kernel_does() {
+	tricks n1=aio n2=uring n3=sqpoll
+}
+
+# Of two processes each waits for the other's end; files are open in messages alone.
+test_a_process_that_others_wait_for() {
+	tricks n1=vforked n2=traced n3=in-flight
+}
+
+# Pages of the image are memory; all that reads sees mounts of its own; all of the job is stopped.
+test_a_process_that_is_in_the_image_otherwise() {
+	tricks n1=mapped n2=namespaced n3=stopped
+}
+
+# hang_beside NODE TRICK: one job has the image, and another one of the user's, which is over before, hangs in it. Its id
+# is added to `beside`, that of the first to `holders`.
+hang_beside() {
+	local id
+
+	id=$(safety_submit "$1" <<<"$find_server"$'\necho "$server $STAGE_DATA_PATH_M" >~/holder.'"$1; $until_let_go")
+	job_wait_says "$id" begun
+	wait_until 10 test -s "$pfs/home/alice/holder.$1"
+	holders+=("$id")
+	beside+=("$1=$(job_submit alice -w "$1" -n1 --mem=300 --time=2 <<-EOS
+	read -r server image <~/holder.$1
+	/srv/pfs/drain-tricks $2 \$image/00/000 \$server &
+	$until_stopped
+	sleep 0.3
+	EOS
+	)")
+}
+
+# Who could free it is not the manager of its own job.
+# Fails when the threads of the job alone are looked at.
+test_a_process_of_another_job_of_the_users() {
+	local holders=() beside=() pair id
+
+	safety_prepare
+	gcc -O2 -pthread -o "$pfs/drain-tricks" "$here/drain-tricks.c"
+	at_end "rm -f '$pfs'/home/alice/holder.*"
+	hang_beside n1 aio
+	hang_beside n2 threads
+	hang_beside n3 mapped
+	for pair in "${beside[@]}"; do
+		wait_until 25 job_is_over "${pair#*=}"
+		assert_contains "$(job_output "${pair#*=}")" stopped "job ${pair#*=}"
+		wait_until 25 eval "[[ \$(on ctl squeue -h -o %A -w ${pair%=*}) != *${pair#*=}* ]]"
+	done
+	for id in "${holders[@]}"; do
+		assert job_is "$id" RUNNING
+		let_go "$id"
+	done
+	nodes_stay n1="${holders[0]}" n2="${holders[1]}" n3="${holders[2]}"
+}
+
 # A thousand threads exit and are killed, again and again, while readers never leave the connection without a request.
 # Fails where a thread counts as hung though it is switched to, or runs.
 test_a_healthy_mount_stays_under_load() {
