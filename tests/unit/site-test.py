@@ -25,6 +25,14 @@ def loads(text):
     return [m for m in LOADED.findall(text) if 'rel="canonical"' not in m]
 
 
+def luminance(colour):
+    """Of #rrggbb or #rgb, as the guidelines for the accessibility of web pages have it."""
+    digits = colour[1:] if len(colour) == 7 else "".join(2 * c for c in colour[1:])
+    parts = [int(digits[i:i + 2], 16) / 255 for i in (0, 2, 4)]
+    parts = [p / 12.92 if p <= 0.03928 else ((p + 0.055) / 1.055) ** 2.4 for p in parts]
+    return 0.2126 * parts[0] + 0.7152 * parts[1] + 0.0722 * parts[2]
+
+
 class Site(unittest.TestCase):
     @classmethod
     def setUpClass(cls):
@@ -69,6 +77,18 @@ class Site(unittest.TestCase):
         for ending in "html", "css":
             for name, text in self.pages(ending):
                 self.assertEqual(loads(text), [], name)
+
+    def test_dark_pages_can_be_read(self):
+        """Debian's furo has no dark colours: ours are for both ways to ask for them, and have a contrast of 4.5 to 1 at least.
+        Seen failing with links of furo's own #2a5adf, and with a colour in one of the two alone."""
+        with open(f"{TOP}/docs/site/site.css") as f:
+            blocks = re.findall(r"body(?:\[data-theme=\"dark\"\]|:not\(\[data-theme=\"light\"\]\)) {(.*?)}", f.read(), re.S)
+        chosen, preferred = (dict(re.findall(r"--color-([\w-]+): (#\w+);", block)) for block in blocks)
+        self.assertEqual(chosen, preferred)
+        for page in "background-primary", "background-secondary":
+            for name in "foreground-primary", "foreground-secondary", "foreground-muted", "brand-primary", "brand-content":
+                one, other = sorted((luminance(chosen[name]), luminance(chosen[page])))
+                self.assertGreaterEqual((other + 0.05) / (one + 0.05), 4.5, (name, page))
 
     def test_what_would_be_loaded_is_seen(self):
         for text in ('<script src="https://x/y.js">', '<link rel="stylesheet" href="//x/y.css">', "a { background: url(http://x/y) }",
