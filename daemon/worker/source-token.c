@@ -110,7 +110,7 @@ static int wait_for_one(struct source_token *token, const struct tokens *t, stru
 
 	if (r == -EWOULDBLOCK)
 		ctx_warn_for_now(ctx,
-				 "its turn to be read has to be waited for: all %zu tokens of "
+				 "it waits for its turn to be read: all %zu tokens of "
 				 "[source %s] were taken",
 				 t->n, p->rule);
 	while (r == -EWOULDBLOCK && clock_ms() - start < p->token_wait_ms) {

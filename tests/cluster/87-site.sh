@@ -189,7 +189,7 @@ test_one_node_reads_after_the_other_where_there_is_one_token() {
 		<<<'srun bash -c "stagectl log; echo read \$(cat \$STAGE_DATA_PATH_T/*/* | wc -c)"')
 	job_done "$id"
 	assert_eq 3 "$(job_output "$id" | grep -c "read 4063000")" "right copies"
-	assert_eq 2 "$(job_output "$id" | grep -c "turn to be read has to be waited for")" "nodes that waited"
+	assert_eq 2 "$(job_output "$id" | grep -c "waits for its turn to be read")" "nodes that waited"
 }
 
 # What waited on any node, of all jobs
