@@ -256,13 +256,13 @@ static int check_options(const struct dataset *d, struct error *err)
 			"DEST source leaves the data where it is, and method=%s does not; leave "
 			"one of them out",
 			method);
-	if ((d->strip || d->nested) && d->method != DATASET_METHOD_AUTO &&
-	    d->method != DATASET_METHOD_EXTRACT)
+	if ((d->strip || (d->nested && d->method != DATASET_METHOD_MOUNT)) &&
+	    d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_EXTRACT)
 		return dataset_refuse(
 			err,
 			"%s is for archives that are extracted, which method=%s rules out; leave "
 			"one of them out",
-			d->nested ? "nested" : "strip=", method);
+			d->strip ? "strip=" : "nested", method);
 	if (d->follow && d->method != DATASET_METHOD_AUTO && d->method != DATASET_METHOD_COPY)
 		return dataset_refuse(
 			err,

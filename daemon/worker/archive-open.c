@@ -62,6 +62,7 @@ static int open_tar(struct ctx *ctx, int fd, uint64_t size, struct archive_index
 		.n_readers = (unsigned)stage_io_get_most(ctx->policy.max_readers, OPEN_READERS,
 							 OPEN_MAX_READERS),
 		.odd_end = ctx->ds->verify == DATASET_VERIFY_NONE ? odd_endp : NULL,
+		.nested = ctx->ds->nested,
 	};
 
 	return tar_scan(x, &scan, err);
@@ -215,7 +216,8 @@ int archive_open(struct ctx *ctx, const struct source *src, int fd, enum facts_f
 	if (fstat(fd, st) < 0)
 		return error_errno(err, errno, "look at the archive");
 	data_rlimit_set(ctx->policy.threads);
-	by_file = format == FORMAT_TAR && ctx->ds->verify != DATASET_VERIFY_SHA256
+	by_file = format == FORMAT_TAR && ctx->ds->verify != DATASET_VERIFY_SHA256 &&
+				  !ctx->ds->nested
 			  ? open_by_file(ctx, src, fd, &x, err)
 			  : 0;
 	r = by_file ? by_file : open_by_scan(ctx, src, fd, format, st, &x, &odd_end, err);

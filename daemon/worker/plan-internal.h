@@ -21,6 +21,7 @@ void plan_why(struct planner *p, const char *fmt, ...) __attribute__((format(pri
 
 /* Does the site's rule allow that method? */
 bool plan_allows(const struct planner *p, enum dataset_method m);
+bool plan_is_plain_tar(const struct planner *p);
 /* Has the source an index inside, or is one made of its headers? */
 bool plan_is_mountable(const struct planner *p);
 /* Can the source be mounted, by the code, on this node and by the site's rule? */

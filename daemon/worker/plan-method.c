@@ -38,12 +38,16 @@ static const char *describe(const struct facts *f, char buf[static 64])
 	return buf;
 }
 
+bool plan_is_plain_tar(const struct planner *p)
+{
+	return p->facts->format == FORMAT_TAR && p->facts->filter == FILTER_NONE;
+}
+
 bool plan_is_mountable(const struct planner *p)
 {
 	const struct facts *f = p->facts;
 
-	return f->format == FORMAT_SQUASHFS ||
-	       (f->format == FORMAT_TAR && f->filter == FILTER_NONE) ||
+	return f->format == FORMAT_SQUASHFS || plan_is_plain_tar(p) ||
 	       (f->format == FORMAT_ZIP && p->in->able.can_extract); /* read by the same library */
 }
 
@@ -217,7 +221,9 @@ static int check_options(const struct planner *p, struct error *err)
 	/* clang-format off */
 	const struct { bool wrong; const char *what, *hint; } rules[] = {
 		{ ds->strip && !extract, "strip= is for archives that are extracted", "leave it out" },
-		{ ds->nested && !extract, "nested is for archives that are extracted", "leave it out" },
+		{ ds->nested && !extract && (m != DATASET_METHOD_MOUNT || !plan_is_plain_tar(p)),
+		  "nested is for archives that are extracted, and for plain tars that are mounted",
+		  "leave it out, or use method=extract" },
 		{ ds->subdir && p->facts->kind != SOURCE_DIR && !extract && m != DATASET_METHOD_MOUNT,
 		  "subdir= needs a directory, an archive or an image", "leave it out" },
 		{ some && m == DATASET_METHOD_MOUNT, "a mount shows all of the image: include= and "

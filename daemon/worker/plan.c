@@ -277,7 +277,7 @@ static bool may_be_mounted(const struct planner *p)
 	return ds->method == DATASET_METHOD_AUTO && p->plan->method == DATASET_METHOD_EXTRACT &&
 	       plan_is_mountable(p) && !p->facts->is_remote && plan_is_dest(p, "auto") &&
 	       plan_can_mount(p) && ds->n_include == 0 && ds->n_exclude == 0 && !ds->strip &&
-	       !ds->nested;
+	       (!ds->nested || plan_is_plain_tar(p));
 }
 
 static void mount_instead(struct planner *p)

@@ -193,5 +193,100 @@ def test_memory_for_an_index_is_reserved_once():
     remove(src)
 
 
+def inner(n, *parts):
+    return tarcraft.tar(*(tarcraft.member(b"i%d" % i, b"%d" % i * 3000) for i in range(n)), *parts)
+
+
+def nested_tars():
+    """What it is, and a tar with tars in it."""
+    m = tarcraft.member
+    yield "tars in a directory", tarcraft.tar(m(b"top", b"t" * 99), m(b"d/a.tar", inner(5)), m(b"d/b.tar", inner(0, m(b"x", b"x"))),
+                                              m(b"d/last", b"l"))
+    deep = inner(1)
+    for i in range(6):
+        deep = tarcraft.tar(m(b"l%d" % i, b"%d" % i), m(b"n%d.tar" % i, deep))
+    yield "tars in tars, more than are opened", deep
+    yield "links and directories", tarcraft.tar(
+        m(b"a.tar", inner(2, m(b"./", kind=b"5", mode=0o700), m(b"./s/", kind=b"5", mode=0o750), m(b"h", kind=b"1", link=b"./i1"),
+                          m(b"s/l", kind=b"2", link=b"../i0"), m(b"/abs", b"a"))), m(b"h", kind=b"1", link=b"a/i1"))
+    yield "names that promise no archive", tarcraft.tar(m(b"a", inner(2)), m(b"m.pth.tar", inner(2)), m(b"t.tar", b"text" * 300),
+                                                        m(b"e.tar", b""))
+    yield "long names", tarcraft.tar(tarcraft.long_name(b"n" * 150 + b".tar"), m(b"n" * 100, tarcraft.tar(
+        tarcraft.pax(path=b"p" * 180, mtime=b"1000000000.5"), m(b"p", b"pax"))))
+    yield "the same name again", tarcraft.tar(m(b"a.tar", inner(3)), m(b"a.tar", inner(2, m(b"i0", b"new"))), m(b"a/i1", b"other"))
+
+
+def mount_or_error(path, options, **kw):
+    with Mounted(path, options, **kw) as w:
+        m = w.run_until("ready", "error")
+        return (describe(os.path.realpath(w.path)), w.warnings()) if m["op"] == "ready" else m["text"]
+
+
+def test_tars_in_a_tar_are_as_extracted():
+    """Red where content is looked for from the beginning of the inner tar."""
+    if no_fuse():
+        return no_fuse()
+    src = scratch()
+    for word, data in nested_tars():
+        with open(f"{src}/a.tar", "wb") as f:
+            f.write(data)
+        os.utime(f"{src}/a.tar", (OLD, OLD))
+        with Worker(f"x={src}/a.tar::method=extract+nested") as w:
+            w.ready()
+            expected, warned = describe(w.path), w.warnings()
+        got = mount_or_error(f"{src}/a.tar", "+nested")
+        assert not isinstance(got, str), (word, got)
+        for tree in (got[0], expected):
+            tree.pop(".", None)
+            for k, v in tree.items():  # of a directory without a header both are extraction's own
+                tree[k] = v[:2] if v[:1] == ("dir",) else v
+        for k in sorted(set(got[0]) | set(expected)):
+            assert got[0].get(k) == expected.get(k), (word, k, str(got[0].get(k))[:100], str(expected.get(k))[:100])
+        assert len(expected) > 2 and [t for t in warned if "began with" in t] == [t for t in got[1] if "began with" in t], (warned, got[1])
+    remove(src)
+
+
+def test_tars_in_a_tar_that_can_not_be_shown():
+    if no_fuse():
+        return no_fuse()
+    import gzip
+    m, src = tarcraft.member, scratch()
+    good = inner(3)
+    for data, words in ((tarcraft.tar(m(b"a.tar.gz", gzip.compress(good))), ("a.tar.gz", "is compressed", "method=extract")),
+                        (tarcraft.tar(m(b"d/a.tar", good[:-1024])), ("d/a.tar", "cut off")),
+                        (tarcraft.tar(m(b"d/a.tar", good[:4000])), ("d/a.tar", "cut off")),
+                        (tarcraft.tar(m(b"d/a.tar", good + b"x" * 512)), ("d/a.tar", "after the end")),
+                        (tarcraft.tar(m(b"d/a.tar", inner(1, m(b"../out", b"x")))), ("d/a.tar", "..")),
+                        (tarcraft.tar(m(b"d/a.tar", inner(1, m(b"null", kind=b"3")))), ("d/a.tar", "can't be mounted", "i0"))):
+        with open(f"{src}/a.tar", "wb") as f:
+            f.write(data)
+        got = mount_or_error(f"{src}/a.tar", "+nested")
+        assert isinstance(got, str) and all(w in got for w in words), (words, got)
+    remove(src)
+
+
+def test_many_tars_in_a_tar_that_is_slow():
+    """Each is read ahead as the outermost would be, and none by its index, which knows of none."""
+    if no_fuse():
+        return no_fuse()
+    src = scratch()
+    for i in range(4):
+        make_tar(f"{src}/p{i}.tar", 40, 1 << 15)
+    with open(f"{src}/slow.tar", "wb") as f:
+        for i in range(4):
+            with open(f"{src}/p{i}.tar", "rb") as part:
+                f.write(tarcraft.member(b"t/p%d.tar" % i, part.read()))
+        f.write(tarcraft.END)
+    make_index(f"{src}/slow.tar")
+    size = os.path.getsize(f"{src}/slow.tar")
+    with Mounted(f"{src}/slow.tar", "+nested", slow=10) as w:
+        top = w.mounted()
+        assert [len(os.listdir(f"{top}/t/p{i}/d")) for i in range(4)] == [40] * 4
+        seen = [int(m["bytes"]) for m in w.get("progress")]
+        assert seen == sorted(seen) and seen[-1] <= size and len(set(seen)) > 3, seen
+        assert int(w.get("ready")[0]["files"]) == 160 and not w.has_used_an_index() and not w.warnings()
+    remove(src)
+
+
 if __name__ == "__main__":
     main(globals())

@@ -5,6 +5,7 @@
 #include "daemon/engines/archive/archive-index.h"
 
 #include <errno.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -27,6 +28,7 @@ struct archive_index {
 	uint32_t n_numbers;
 	bool has_hard_links;
 	uint64_t replaced_size; /* see note_replaced() */
+	const char *dir;	/* where members go, lent; "" is the top */
 	struct archive_counts counts;
 };
 
@@ -62,6 +64,7 @@ int archive_index_new(struct archive_index **xp, int64_t mtime, struct error *er
 	if (!x)
 		return error_set(err, ENOMEM, "no memory for the index of the archive");
 	x->mtime = mtime;
+	x->dir = "";
 	r = archive_table_init(&x->t, err);
 	if (r == 0)
 		r = add_record(x, ARCHIVE_INDEX_ROOT, "", 0, &root, err);
@@ -92,6 +95,30 @@ void archive_index_free(struct archive_index *x)
 		return;
 	archive_table_deinit(&x->t);
 	free(x);
+}
+
+/* ---- where members go ---- */
+
+void archive_index_go_to(struct archive_index *x, const char *dir)
+{
+	x->dir = dir;
+}
+
+int archive_index_get_path(const struct archive_index *x, const char *name,
+			   char buf[static MEMBER_PATH_SIZE], struct error *err)
+{
+	char clean[MEMBER_PATH_SIZE];
+	int n, r;
+
+	if (!*x->dir)
+		return member_path_clean(name, buf, err);
+	r = member_path_clean(name, clean, err);
+	if (r < 0)
+		return r;
+	n = snprintf(buf, MEMBER_PATH_SIZE, "%s%s%s", x->dir, *clean ? "/" : "", clean);
+	if (n >= MEMBER_PATH_SIZE)
+		return error_set(err, ENAMETOOLONG, "member %.200s… has too long a name", buf);
+	return 0;
 }
 
 /* ---- members ---- */
@@ -253,7 +280,7 @@ static int add_hardlink(struct archive_index *x, const char *path, const struct 
 
 	if (m->size > 0)
 		return error_set(err, EINVAL, "%s is a hard link that brings data along", path);
-	r = member_path_clean(m->link, to, err);
+	r = archive_index_get_path(x, m->link, to, err);
 	if (r < 0)
 		return r;
 	if (!strcmp(path, to))
@@ -286,16 +313,32 @@ static int add_dir(struct archive_index *x, const char *path, const struct membe
 	uint32_t i;
 	int r = get_dir(x, path, strlen(path), &i, err);
 
-	if (r == 0)
+	if (r == 0 && (!*x->dir || strcmp(path, x->dir) != 0)) /* the "./" of an archive in it */
 		set_meta(&x->t.records[i], m);
 	return r;
+}
+
+int archive_index_open(struct archive_index *x, const char *dir, const struct member *m,
+		       struct error *err)
+{
+	struct member as_dir = *m;
+	uint32_t i;
+	int r = get_dir(x, dir, strlen(dir), &i, err);
+
+	if (r < 0)
+		return r;
+	as_dir.mode = INDEX_DIR_MODE;
+	set_meta(&x->t.records[i], &as_dir);
+	x->counts.n_absolute += m->path[0] == '/';
+	x->dir = dir;
+	return 0;
 }
 
 int archive_index_add(struct archive_index *x, const struct member *m, uint64_t start,
 		      struct error *err)
 {
 	char path[MEMBER_PATH_SIZE];
-	int r = member_path_clean(m->path, path, err);
+	int r = archive_index_get_path(x, m->path, path, err);
 
 	if (r < 0)
 		return r;

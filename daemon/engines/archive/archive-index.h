@@ -16,6 +16,7 @@
 #include <stdint.h>
 #include <sys/types.h>
 
+#include "common/dataset/member-path.h"
 #include "common/util/cleanup.h"
 #include "daemon/engines/archive/decode.h"
 
@@ -78,6 +79,16 @@ void archive_index_set_reserve(struct archive_index *x, archive_index_reserve_fn
 /* So many entries with so many bytes of text are to come: reserved at once. */
 int archive_index_expect(struct archive_index *x, uint64_t n, uint64_t text_size,
 			 struct error *err);
+
+/* Where a member of that name goes: see archive_index_go_to(). -EINVAL and -ENAMETOOLONG as by
+ * member_path_clean(). */
+int archive_index_get_path(const struct archive_index *x, const char *name,
+			   char buf[static MEMBER_PATH_SIZE], struct error *err);
+/* Members go below that directory, "" for the top, until the next call. dir is lent. */
+void archive_index_go_to(struct archive_index *x, const char *dir);
+/* The same, for the members of m, an archive; the directory is made where it is missing. */
+int archive_index_open(struct archive_index *x, const char *dir, const struct member *m,
+		       struct error *err);
 
 /* start: where the member's data begins in the archive. After a failure x can only be freed. */
 int archive_index_add(struct archive_index *x, const struct member *m, uint64_t start,

@@ -23,12 +23,13 @@ struct tar_scan {
 	unsigned n_readers;
 	uint64_t segment_size; /* not 0: they do from the beginning, so many bytes each */
 	const char **odd_end;  /* see struct piece_source */
+	bool nested; /* members that are plain tars become directories, as by extraction */
 };
 
 /*
  * Adds all members; the caller finishes the index. 0 only when the archive is whole to its last
- * byte. -ENODATA: cut off; -EBADMSG: damaged; -EOPNOTSUPP: a member that only extraction can read
- * (sparse files, old dialects); -ECANCELED; and what untar_reader_next() and archive_index_add()
- * say.
+ * byte. -ENODATA: cut off; -EBADMSG: damaged; -EIO: a tar in the tar is one of both; -EOPNOTSUPP: a
+ * member that only extraction can read (sparse files, old dialects; with nested, archives that are
+ * no plain tars); -ECANCELED; and what untar_reader_next() and archive_index_add() say.
  */
 int tar_scan(struct archive_index *x, const struct tar_scan *scan, struct error *err);

@@ -24,7 +24,6 @@
 #include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/copy/tree.h"
 
-#define UNTAR_MAX_NESTED 4
 #define LAST_SIZE 160
 
 const char **untar_get_odd_end(struct untar *x)

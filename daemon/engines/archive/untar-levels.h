@@ -15,6 +15,8 @@ struct members;
 struct tree;
 struct writers;
 
+#define UNTAR_MAX_NESTED 4 /* archives in archives that are opened */
+
 struct untar {
 	struct stage_io *io;
 	struct path_filter *filter;

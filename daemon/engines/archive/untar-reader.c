@@ -303,6 +303,11 @@ size_t untar_reader_get_left(const struct untar_reader *r)
 	return r->piece.size;
 }
 
+void untar_reader_forget(struct untar_reader *r)
+{
+	r->piece = (struct piece){ 0 };
+}
+
 int untar_reader_leave(struct untar_reader *r, struct piece *p, struct error *err)
 {
 	int more;

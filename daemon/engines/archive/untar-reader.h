@@ -55,6 +55,9 @@ int untar_reader_next(struct untar_reader *r, struct member *m, struct error *er
 int untar_reader_read(struct untar_reader *r, struct piece *p, struct error *err);
 /* Bytes of the piece that came last that were not taken yet. */
 size_t untar_reader_get_left(const struct untar_reader *r);
+/* They are lost: the next piece begins where the data of the member does, of which nothing was
+ * read. */
+void untar_reader_forget(struct untar_reader *r);
 /* From now on pieces of this member may come without data. p, the first of them, may become such a
  * one, of the whole member. 0, -errno. */
 int untar_reader_leave(struct untar_reader *r, struct piece *p, struct error *err);

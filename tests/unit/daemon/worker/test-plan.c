@@ -65,7 +65,8 @@ struct given {
 	const char *methods, *tiers;
 	const char *path;      /* NULL: one that promises nothing */
 	uint64_t memory, disk; /* GiB free; 0: plenty. 1: as good as nothing */
-	bool no_disk, no_fuse, no_unpack, hydrate, select, sha256, shard, subdir, keep, of_node;
+	bool no_disk, no_fuse, no_unpack, hydrate, select, nested, sha256, shard, subdir, keep,
+		of_node;
 	bool no_images; /* built without images and mounts */
 	/* expected */
 	int r;
@@ -119,6 +120,8 @@ static const struct given cases[] = {
 	{ .word = "a part of it may be small", .source = F_TAR, .memory = 62, .no_disk = true, .subdir = true, .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
 	{ .word = "tar that is to be extracted", .source = F_TAR, .method = EXTRACT, .memory = 62, .no_disk = true, .r = -ENOSPC, .got = EXTRACT },
 	{ .word = "what a mount can't select", .source = F_TAR, .memory = 62, .no_disk = true, .select = true, .disk = 1, .got = EXTRACT, .tier = "shm", .kind = SOURCE_DIR },
+	{ .word = "nested: tar that fits nowhere is mounted", .source = F_TAR, .nested = true, .memory = 62, .no_disk = true, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR, .hints = true, .says = "mount in place" },
+	{ .word = "nested: zip that fits nowhere", .source = F_ZIP, .path = "/p/x.zip", .nested = true, .memory = 62, .no_disk = true, .r = -ENOSPC, .got = EXTRACT },
 	{ .word = "zip that fits nowhere is mounted", .source = F_ZIP, .path = "/p/x.zip", .memory = 62, .no_disk = true, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR, .hints = true, .says = "mount in place" },
 	{ .word = "zip is never a link", .source = F_ZIP, .path = "/p/x.zip", .method = EXTRACT, .memory = 62, .no_disk = true, .r = -ENOSPC, .got = EXTRACT, .says = "needs 100 GiB, the job has 62 GiB left of --mem; try more --mem or a squashfs image" },
 	{ .word = "tar without fuse is never a link", .source = F_TAR, .no_fuse = true, .memory = 62, .no_disk = true, .r = -ENOSPC, .got = EXTRACT },
@@ -154,6 +157,8 @@ static const struct given cases[] = {
 	{ .word = "extract a dir", .source = F_DIR, .method = EXTRACT, .r = -EINVAL, .got = EXTRACT, .says = "a directory" },
 	{ .word = "mount a plain tar", .source = F_TAR, .method = MOUNT, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR },
 	{ .word = "mount a tar that is copied first", .source = F_TAR, .method = MOUNT, .hydrate = true, .got = MOUNT, .tier = "shm", .kind = SOURCE_DIR, .copy_first = true },
+	{ .word = "nested: mount a plain tar", .source = F_TAR, .method = MOUNT, .nested = true, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR },
+	{ .word = "nested: mount a zip", .source = F_ZIP, .method = MOUNT, .nested = true, .r = -EINVAL, .got = MOUNT, .says = "nested is for archives that are extracted, and for plain tars" },
 	{ .word = "mount a zip", .source = F_ZIP, .method = MOUNT, .got = MOUNT, .tier = "source", .kind = SOURCE_DIR },
 	{ .word = "mount a compressed tar", .source = F_TARZST, .method = MOUNT, .r = -EINVAL, .got = MOUNT, .says = "a tar in zstd" },
 	{ .word = "copy a tar: a file", .source = F_TAR, .method = COPY, .got = COPY, .tier = "shm", .kind = SOURCE_FILE },
@@ -210,6 +215,7 @@ static void set_up(const struct given *g, struct dataset *ds, struct policy *pol
 		.method = g->method,
 		.hydrate = g->hydrate,
 		.n_include = g->select,
+		.nested = g->nested,
 		.subdir = (char *)(g->subdir ? "train" : NULL),
 		.verify = g->sha256 ? DATASET_VERIFY_SHA256 : DATASET_VERIFY_SIZE,
 		.shard = g->shard ? DATASET_SHARD_NODE : DATASET_SHARD_ALL,

@@ -350,10 +350,13 @@ static void run(const char *dir, const char *command)
 
 /* Headers are read ahead, so many bytes by each thread; 0: in order. */
 static uint64_t segment_size;
+static bool nested;
 
 static int scan(const char *dir, struct archive_index *x, uint64_t size, int *fdp)
 {
-	struct tar_scan scan = { .size = size, .n_readers = 3, .segment_size = segment_size };
+	struct tar_scan scan = {
+		.size = size, .n_readers = 3, .segment_size = segment_size, .nested = nested
+	};
 	_cleanup_(freep) char *path = NULL;
 	_cleanup_(fd_closep) int fd = -1;
 	struct stat st;
@@ -470,7 +473,23 @@ static void compare(const struct archive_index *x, const struct archive_index *y
 	assert_null(archive_index_get(y, i));
 }
 
-/* With archives in the archive, and wherever the threads begin. */
+/* Wherever the threads begin. */
+static void check_ahead(const char *dir)
+{
+	_cleanup_(archive_index_freep) struct archive_index *x = begin();
+
+	segment_size = 0;
+	assert_int_equal(scan(dir, x, 0, NULL), 0);
+	for (segment_size = 512; segment_size < 1 << 20; segment_size *= 4) {
+		_cleanup_(archive_index_freep) struct archive_index *y = begin();
+
+		assert_int_equal(scan(dir, y, 0, NULL), 0);
+		compare(x, y);
+	}
+	segment_size = 0;
+}
+
+/* With archives in the archive, which are opened or not. */
 static void test_headers_that_are_read_ahead_change_nothing(void **state)
 {
 	static const char *const formats[] = { "gnu", "posix", "v7" };
@@ -479,22 +498,39 @@ static void test_headers_that_are_read_ahead_change_nothing(void **state)
 		    ">src/d/f$i; done && ln -s f1 src/d/link && tar -C src -cf in.tar . && "
 		    "for i in 1 2 3; do cp in.tar src/$i.tar; ln src/d/f$i src/hard$i; done");
 	for (size_t i = 0; i < ARRAY_SIZE(formats); i++) {
-		_cleanup_(archive_index_freep) struct archive_index *x = begin();
 		_cleanup_(freep) char *command = NULL;
 
 		assert_true(asprintf(&command, "tar --format=%s -C src -cf t.tar .", formats[i]) >
 			    0);
 		run(*state, command);
-		segment_size = 0;
-		assert_int_equal(scan(*state, x, 0, NULL), 0);
-		for (segment_size = 512; segment_size < 1 << 20; segment_size *= 4) {
-			_cleanup_(archive_index_freep) struct archive_index *y = begin();
-
-			assert_int_equal(scan(*state, y, 0, NULL), 0);
-			compare(x, y);
-		}
+		check_ahead(*state);
+		nested = true;
+		check_ahead(*state);
+		nested = false;
 	}
-	segment_size = 0;
+}
+
+/* The content of an inner tar's members is where the outer tar has it, also where the outer reader
+ * has bytes of the inner one at hand, or beyond it. */
+static void test_tars_in_a_tar_are_directories(void **state)
+{
+	static const char *const places[] = { "a/in/d/one", "a/in/big", "a/in/d/f1", "z/d/f300" };
+	_cleanup_(archive_index_freep) struct archive_index *x = begin();
+	_cleanup_(fd_closep) int fd = -1;
+
+	make_tree(*state);
+	run(*state, "mkdir -p t/a && tar -C src -cf t/a/in.tar . && cp t/a/in.tar t/z.tar && "
+		    "tar -b 1 -C src -cf t/b.tar d/one && cp t/b.tar t/c.tar && "
+		    "tar -C t -cf t.tar a b.tar c.tar z.tar && "
+		    "for i in a/in b c z; do mkdir -p src/$i && tar -C src/$i -xf t/$i.tar; done");
+	nested = true;
+	assert_int_equal(scan(*state, x, 0, &fd), 0);
+	nested = false;
+	for (size_t i = 0; i < ARRAY_SIZE(places); i++)
+		check_content(*state, x, fd, places[i]);
+	check_content(*state, x, fd, "b/d/one");
+	check_content(*state, x, fd, "c/d/one");
+	assert_null(look(x, "z.tar"));
 }
 
 /* The same refusals, where they read ahead of what is refused. */
@@ -523,6 +559,7 @@ int main(void)
 		SCRATCH(test_an_archive_that_is_cut_off_has_no_index),
 		SCRATCH(test_a_sparse_file_is_left_to_extraction),
 		SCRATCH(test_headers_that_are_read_ahead_change_nothing),
+		SCRATCH(test_tars_in_a_tar_are_directories),
 		SCRATCH(test_an_archive_that_is_cut_off_has_none_by_reading_ahead),
 	};
 

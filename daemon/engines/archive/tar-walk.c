@@ -1,0 +1,246 @@
+/*
+ * The file is given in pieces; what the reader does not need, the content of members, is passed
+ * over without a read.
+ *
+ * A piece is a page after content was passed over, as the next header is all that is needed there.
+ * It doubles as long as nothing is passed over: small members lie in pieces that were read already.
+ *
+ * Where a read takes long, headers are read ahead by threads (tar-ahead.h), and taken from there
+ * where the walk comes to them. They also find the headers of archives in the archive.
+ */
+#include "daemon/engines/archive/tar-walk.h"
+
+#include <errno.h>
+#include <stdlib.h>
+#include <time.h>
+#include <unistd.h>
+
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "daemon/engines/archive/decode.h"
+#include "daemon/engines/archive/tar-ahead.h"
+#include "daemon/engines/archive/untar-header.h"
+#include "daemon/engines/archive/untar-reader.h"
+#include "daemon/engines/copy/stage-io.h"
+
+enum {
+	WALK_MIN_PIECE = 4096,
+	WALK_MAX_PIECE = 256 << 10,
+	WALK_SLOW_NS = 50000, /* a read from memory takes some 2000 */
+	WALK_SAMPLE = 4,      /* one of so many reads is timed */
+	WALK_MIN_SLOW = 8,    /* so many in a row: one alone had to wait for a CPU */
+	WALK_N_MEAN = 16,     /* members */
+	WALK_START_MEAN = 64 << 10,
+};
+
+#define WALK_MAX_MEAN (UINT64_C(1) << 40)
+
+struct tar_walk {
+	struct tar_walk_options options;
+	uint64_t at;		 /* of what comes next */
+	uint64_t end;		 /* of the archive at hand, which may lie in another one */
+	uint64_t told;		 /* so much of the file is progress */
+	uint64_t n_ahead;	 /* reads of the threads that are progress */
+	uint64_t left;		 /* bytes from there that are not needed */
+	size_t size;		 /* of the next piece */
+	struct tar_ahead *ahead; /* NULL: not, or not yet */
+	bool tried;		 /* … and not again */
+	uint64_t n_reads;	 /* by the walk */
+	unsigned n_slow;	 /* of those that were timed last, in a row */
+	uint64_t mean;		 /* bytes from one header to the next, lately */
+	unsigned char buf[WALK_MAX_PIECE];
+};
+
+static void walk_leave(void *arg, uint64_t n, bool needed)
+{
+	((struct tar_walk *)arg)->left = n;
+}
+
+static void go_on(struct tar_walk *w, uint64_t n)
+{
+	w->at += n;
+	stage_io_add_unread_to(w->options.io, &w->told, w->at, w->options.size);
+}
+
+/* Not more than there is: a member whose size lies ends where the archive does. */
+static int pass_over(struct tar_walk *w, struct piece *p)
+{
+	uint64_t n = w->end - w->at < w->left ? w->end - w->at : w->left;
+
+	*p = (struct piece){ .size = n };
+	go_on(w, n);
+	w->left = 0;
+	w->size = WALK_MIN_PIECE;
+	return n > 0;
+}
+
+static uint64_t get_ns(void)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	return (uint64_t)t.tv_sec * 1000000000U + (uint64_t)t.tv_nsec;
+}
+
+/* The walk's own. */
+static int read_piece(struct tar_walk *w, struct piece *p, struct error *err)
+{
+	bool is_timed = w->n_reads++ % WALK_SAMPLE == 0;
+	uint64_t begin = is_timed ? get_ns() : 0;
+	size_t size = w->size;
+	ssize_t n;
+
+	if (size > w->end - w->at)
+		size = (size_t)(w->end - w->at);
+	do
+		n = pread(w->options.fd, w->buf, size, (off_t)w->at);
+	while (n < 0 && errno == EINTR);
+	if (n < 0)
+		return error_errno(err, errno, "read the archive");
+	if (is_timed)
+		w->n_slow = get_ns() - begin >= WALK_SLOW_NS ? w->n_slow + 1 : 0;
+	*p = (struct piece){ .data = w->buf, .size = (size_t)n };
+	go_on(w, (uint64_t)n);
+	if (w->size < WALK_MAX_PIECE)
+		w->size *= 2;
+	return n > 0;
+}
+
+/* ---- ahead ---- */
+
+static void start_ahead(struct tar_walk *w)
+{
+	const struct tar_walk_options *o = &w->options;
+	const struct tar_ahead_options options = {
+		.fd = o->fd,
+		.size = o->size,
+		.segment_size = o->segment_size,
+		.n_threads = o->n_readers,
+	};
+	bool is_slow = w->n_slow >= WALK_MIN_SLOW;
+
+	if (w->tried || o->n_readers < 2 || (!is_slow && !o->segment_size))
+		return;
+	w->tried = true;
+	w->ahead = tar_ahead_new(&options, w->at, w->mean);
+}
+
+/* The walk waits for threads, which may read for a long time: each read brings a header. Threads
+ * that hang bring nothing, which is no progress. */
+static void tell_reads_ahead(struct tar_walk *w)
+{
+	uint64_t n = tar_ahead_count_reads(w->ahead);
+
+	stage_io_add_unread_to(w->options.io, &w->told, w->told + (n - w->n_ahead) * UNTAR_BLOCK,
+			       w->options.size);
+	w->n_ahead = n;
+}
+
+/* What they have read may go beyond the end of an inner archive. 1: a piece, 0: that place is not
+ * known, -ECANCELED. */
+static int take_ahead(struct tar_walk *w, struct piece *p, struct error *err)
+{
+	const unsigned char *data = NULL;
+	ssize_t n = -EAGAIN;
+	int r = 0;
+
+	if (!w->ahead)
+		return 0;
+	while (r == 0) {
+		n = tar_ahead_get(w->ahead, w->at, w->mean, &data);
+		if (n != -EAGAIN)
+			break;
+		tell_reads_ahead(w);
+		r = stage_io_check(w->options.io, err);
+	}
+	if (n == 0 && tar_ahead_is_useless(w->ahead))
+		tar_ahead_free(steal_ptr(w->ahead));
+	if (n <= 0)
+		return r;
+	if ((uint64_t)n > w->end - w->at)
+		n = (ssize_t)(w->end - w->at);
+	*p = (struct piece){ .data = data, .size = (size_t)n };
+	go_on(w, (uint64_t)n);
+	w->size = WALK_MIN_PIECE;
+	return 1;
+}
+
+static int walk_next(void *arg, struct piece *p, struct error *err)
+{
+	struct tar_walk *w = arg;
+	int r = stage_io_check(w->options.io, err);
+
+	if (r < 0 || w->at == w->end)
+		return r;
+	if (w->left > 0)
+		return pass_over(w, p);
+	start_ahead(w);
+	r = take_ahead(w, p, err);
+	return r != 0 ? r : read_piece(w, p, err);
+}
+
+/* ---- the interface ---- */
+
+int tar_walk_new(struct tar_walk **wp, const struct tar_walk_options *options, struct error *err)
+{
+	struct tar_walk *w = calloc(1, sizeof(*w));
+
+	if (!w)
+		return error_set(err, ENOMEM, "out of memory");
+	w->options = *options;
+	w->mean = WALK_START_MEAN;
+	tar_walk_go_to(w, 0, options->size);
+	*wp = w;
+	return 0;
+}
+
+void tar_walk_free(struct tar_walk *w)
+{
+	if (!w)
+		return;
+	tar_ahead_free(w->ahead);
+	free(w);
+}
+
+void tar_walk_get_source(struct tar_walk *w, struct piece_source *source)
+{
+	*source = (struct piece_source){ .next = walk_next, .arg = w, .leave = walk_leave };
+}
+
+void tar_walk_go_to(struct tar_walk *w, uint64_t at, uint64_t end)
+{
+	w->at = at;
+	w->end = end;
+	w->left = 0;
+	w->size = WALK_MIN_PIECE;
+}
+
+uint64_t tar_walk_get_place(const struct tar_walk *w)
+{
+	return w->at;
+}
+
+uint64_t tar_walk_get_end(const struct tar_walk *w)
+{
+	return w->end;
+}
+
+ssize_t tar_walk_peek(struct tar_walk *w, uint64_t at, void *buf, size_t size, struct error *err)
+{
+	ssize_t n;
+
+	if (size > w->end - at)
+		size = (size_t)(w->end - at);
+	do
+		n = pread(w->options.fd, buf, size, (off_t)at);
+	while (n < 0 && errno == EINTR);
+	return n < 0 ? error_errno(err, errno, "read the archive") : n;
+}
+
+/* The mean of the last members, of which each counts less the longer ago it was. */
+void tar_walk_note_size(struct tar_walk *w, uint64_t size)
+{
+	uint64_t n = size < WALK_MAX_MEAN ? size + UNTAR_BLOCK : WALK_MAX_MEAN;
+
+	w->mean = (w->mean * (WALK_N_MEAN - 1) + n) / WALK_N_MEAN;
+}
