@@ -15,16 +15,21 @@
 
 #define INDEX_SUFFIX ".stage-index" /* INDEX_FILE_SUFFIX */
 
-static const struct option options[] = { { 0 } };
+static const struct option options[] = { { "nested", no_argument, NULL, 'n' }, { 0 } };
 
 static int cmd_index_run(int argc, char **argv)
 {
 	_cleanup_(freep) char *archive = NULL;
 	char program[PATH_MAX], out[PATH_MAX];
 	struct error err = ERROR_INIT;
+	bool nested = false;
+	int c;
 
-	if (cmd_next_option(argc, argv, "", options) != -1)
-		return STAGE_EXIT_USAGE;
+	while ((c = cmd_next_option(argc, argv, "", options)) != -1) {
+		if (c != 'n')
+			return STAGE_EXIT_USAGE;
+		nested = true;
+	}
 	if (argc - optind != 1)
 		return output_usage(argv[0], "it takes one tar");
 	archive = realpath(argv[optind], NULL);
@@ -34,13 +39,13 @@ static int cmd_index_run(int argc, char **argv)
 	    snprintf(out, sizeof(out), "%s" INDEX_SUFFIX, archive) >= PATH_MAX)
 		return output_fail(
 			(error_set(&err, ENAMETOOLONG, "%s is too long a name", archive), &err));
-	execl(program, "stage-index", archive, out, (char *)NULL);
+	execl(program, "stage-index", archive, out, nested ? "nested" : NULL, (char *)NULL);
 	return output_fail((error_errno(&err, errno, "%s", program), &err));
 }
 
 const struct cmd cmd_index = {
 	.name = "index",
-	.args = "TAR",
+	.args = "[--nested] TAR",
 	.summary = "write the index of a tar beside it, so that jobs mount it at once",
 	.help = "Reads the headers of a plain tar once and writes TAR.stage-index. A job that "
 		"mounts the\n"
@@ -48,6 +53,8 @@ const struct cmd cmd_index = {
 		"when the\n"
 		"tar has changed: an index that does not fit is not used, and the job prints a "
 		"warning.\n"
+		"\n"
+		"  --nested   with the members of tars in it, for jobs that mount it with nested\n"
 		"\n"
 		"Example:\n"
 		"  stagectl index /p/scratch/proj/train.tar\n",

@@ -1,6 +1,6 @@
 /*
- * stage-index ARCHIVE OUT: writes the index of a plain tar (index-file.h). Started by stagectl
- * index. It appears under its name when it is complete.
+ * stage-index ARCHIVE OUT [nested]: writes the index of a plain tar (index-file.h). Started by
+ * stagectl index. It appears under its name when it is complete.
  */
 #include <errno.h>
 #include <fcntl.h>
@@ -26,9 +26,9 @@ enum {
 	INDEX_LOOK = 4096,
 };
 
-static int write_member(void *arg, const struct member *m, uint64_t start, struct error *err)
+static int write_member(void *arg, const struct tar_scan_member *found, struct error *err)
 {
-	return index_writer_add(arg, m, start, err);
+	return index_writer_add(arg, found, err);
 }
 
 static int check_format(int fd, struct error *err)
@@ -66,8 +66,8 @@ static mode_t get_mode(int fd, const struct stat *archive)
 	return mode | S_IRUSR | S_IWUSR;
 }
 
-static int write_index(int fd, int archive, const struct stat *st, struct archive_counts *counts,
-		       struct error *err)
+static int write_index(int fd, int archive, const struct stat *st, bool nested,
+		       struct archive_counts *counts, struct error *err)
 {
 	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
 	_cleanup_(index_writer_freep) struct index_writer *w = NULL;
@@ -76,11 +76,12 @@ static int write_index(int fd, int archive, const struct stat *st, struct archiv
 		.size = (uint64_t)st->st_size,
 		.n_readers = INDEX_READERS,
 		.has_member = write_member,
+		.nested = nested,
 	};
 	struct stat now;
 	int r;
 
-	r = index_writer_new(&w, fd, st, err);
+	r = index_writer_new(&w, fd, st, nested, err);
 	if (r == 0)
 		r = archive_index_new(&x, st->st_mtim.tv_sec, err);
 	scan.arg = w;
@@ -123,7 +124,8 @@ static void set_signals(void)
 			sigaction(signals[i], &act, NULL);
 }
 
-static int make(const char *path, const char *out, struct archive_counts *counts, struct error *err)
+static int make(const char *path, const char *out, bool nested, struct archive_counts *counts,
+		struct error *err)
 {
 	_cleanup_(fd_closep) int archive = -1, fd = -1;
 	struct stat st;
@@ -137,7 +139,7 @@ static int make(const char *path, const char *out, struct archive_counts *counts
 	fd = mkostemp(tmp, O_CLOEXEC); /* 0600 */
 	if (fd < 0)
 		return error_errno(err, errno, "create %s", tmp);
-	r = write_index(fd, archive, &st, counts, err);
+	r = write_index(fd, archive, &st, nested, counts, err);
 	if (r == 0 && rename(tmp, out) < 0)
 		r = error_errno(err, errno, "rename %s", tmp);
 	if (r < 0)
@@ -150,11 +152,12 @@ int main(int argc, char **argv)
 	struct archive_counts counts;
 	struct error err = ERROR_INIT;
 
-	if (argc != 3) {
-		fputs("usage: stage-index ARCHIVE OUT\nStarted by stagectl index.\n", stderr);
+	if (argc < 3 || argc > 4 || (argc == 4 && strcmp(argv[3], "nested") != 0)) {
+		fputs("usage: stage-index ARCHIVE OUT [nested]\nStarted by stagectl index.\n",
+		      stderr);
 		return STAGE_EXIT_USAGE;
 	}
-	if (make(argv[1], argv[2], &counts, &err) < 0) {
+	if (make(argv[1], argv[2], argc == 4, &counts, &err) < 0) {
 		error_prefix(&err, "%s", argv[1]);
 		fprintf(stderr, "stagectl: %s\n", err.text);
 		return STAGE_EXIT_FAILED;

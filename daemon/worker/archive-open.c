@@ -148,7 +148,7 @@ static int open_by_file(struct ctx *ctx, const struct source *src, int fd,
 		return 0;
 	r = open_new_index(src, &o, &x, &why);
 	if (r == 0)
-		r = index_file_load(x, &ctx->io, file, fd, st, &why);
+		r = index_file_load(x, &ctx->io, file, fd, st, ctx->ds->nested, &why);
 	if (r == 0)
 		r = archive_index_finish(x, &ctx->io, &why);
 	if (r < 0 && ctx_is_cancelled(ctx))
@@ -160,8 +160,8 @@ static int open_by_file(struct ctx *ctx, const struct source *src, int fd,
 	if (r < 0) {
 		stage_io_warn(&ctx->io,
 			      "the index %s" INDEX_FILE_SUFFIX " is not used: %s; make it again "
-			      "(stagectl index)",
-			      src->real, why.text);
+			      "(stagectl index%s)",
+			      src->real, why.text, ctx->ds->nested ? " --nested" : "");
 		return 0;
 	}
 	*xp = steal_ptr(x);
@@ -216,8 +216,7 @@ int archive_open(struct ctx *ctx, const struct source *src, int fd, enum facts_f
 	if (fstat(fd, st) < 0)
 		return error_errno(err, errno, "look at the archive");
 	data_rlimit_set(ctx->policy.threads);
-	by_file = format == FORMAT_TAR && ctx->ds->verify != DATASET_VERIFY_SHA256 &&
-				  !ctx->ds->nested
+	by_file = format == FORMAT_TAR && ctx->ds->verify != DATASET_VERIFY_SHA256
 			  ? open_by_file(ctx, src, fd, &x, err)
 			  : 0;
 	r = by_file ? by_file : open_by_scan(ctx, src, fd, format, st, &x, &odd_end, err);

@@ -1686,8 +1686,15 @@ class Packing(unittest.TestCase):
         self.assertIn(f"{index}: ", r.stdout)
         self.assertEqual(os.stat(index).st_mode & 0o777, 0o640)
         before = os.listdir(self.top)
+        self.assertEqual(stagectl("index", "--bogus", tar, **programs).returncode, 2)
+        subprocess.run(["tar", "-C", self.top, "-cf", f"{self.src}/in.tar", "a.tar"], check=True)
+        subprocess.run(["tar", "-C", self.src, "-cf", tar, "."], check=True)
+        with open(index, "rb") as f:
+            outer = f.read()
+        self.assertEqual(stagectl("index", "--nested", tar, **programs).returncode, 0)
         with open(index, "rb") as f:
             whole = f.read()
+        self.assertGreater(len(whole), len(outer) + 200)
         os.truncate(tar, os.path.getsize(tar) // 2)
         r = stagectl("index", tar, **programs)
         self.assertEqual((r.returncode, r.stdout), (1, ""))

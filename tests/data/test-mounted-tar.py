@@ -59,8 +59,8 @@ def make_zip(path, n, size):
             z.writestr(f"d/{i:06}", b"x" * size)
 
 
-def make_index(path):
-    subprocess.run([INDEX, path, path + ".stage-index"], check=True, stdout=subprocess.DEVNULL)
+def make_index(path, *how):
+    subprocess.run([INDEX, path, path + ".stage-index", *how], check=True, stdout=subprocess.DEVNULL)
 
 
 def slow_archives(src):
@@ -266,7 +266,8 @@ def test_tars_in_a_tar_that_can_not_be_shown():
 
 
 def test_many_tars_in_a_tar_that_is_slow():
-    """Each is read ahead as the outermost would be, and none by its index, which knows of none."""
+    """Each is read ahead as the outermost would be. An index is used if it has the inner tars, and by jobs without
+    nested, too."""
     if no_fuse():
         return no_fuse()
     src = scratch()
@@ -284,7 +285,16 @@ def test_many_tars_in_a_tar_that_is_slow():
         assert [len(os.listdir(f"{top}/t/p{i}/d")) for i in range(4)] == [40] * 4
         seen = [int(m["bytes"]) for m in w.get("progress")]
         assert seen == sorted(seen) and seen[-1] <= size and len(set(seen)) > 3, seen
-        assert int(w.get("ready")[0]["files"]) == 160 and not w.has_used_an_index() and not w.warnings()
+        assert int(w.get("ready")[0]["files"]) == 160 and not w.has_used_an_index(), w.plan()
+        assert "made without --nested; make it again (stagectl index --nested)" in w.warnings()[0], w.warnings()
+    make_index(f"{src}/slow.tar", "nested")
+    with Mounted(f"{src}/slow.tar", "+nested", slow=10) as w:
+        top = w.mounted()
+        assert [len(os.listdir(f"{top}/t/p{i}/d")) for i in range(4)] == [40] * 4
+        assert int(w.get("ready")[0]["files"]) == 160 and w.has_used_an_index() and not w.warnings(), w.warnings()
+    with Mounted(f"{src}/slow.tar") as w:
+        assert sorted(os.listdir(f"{w.mounted()}/t")) == [f"p{i}.tar" for i in range(4)]
+        assert w.has_used_an_index() and not w.warnings(), w.warnings()
     remove(src)
 
 

@@ -35,7 +35,7 @@ static int get_archive(void)
 	return fd;
 }
 
-/* The first byte says whether the head is made to fit what follows. */
+/* The first byte says whether the head is made to fit what follows, as an index with nested. */
 static int make_file(const uint8_t *data, size_t size)
 {
 	static uint8_t file[1 << 17];
@@ -52,6 +52,7 @@ static int make_file(const uint8_t *data, size_t size)
 	head[4] = htole64(1 + data[0] / 2);
 	head[5] = htole64(size - 1);
 	head[6] = htole64(fnv_add(FNV_INIT, data + 1, size - 1));
+	head[7] = htole64(UINT64_C(1) << 32);
 	memcpy(file, head, HEAD);
 	memcpy(file + HEAD, data + 1, size - 1);
 	return fuzz_file(file, HEAD + size - 1);
@@ -76,23 +77,31 @@ static void check_entry(const struct archive_index *x, uint64_t i, uint64_t n)
 		FUZZ_CHECK(archive_index_find(x, archive_index_get(x, rec->parent), name) == i);
 }
 
-int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+static void load(int fd, bool nested)
 {
 	_cleanup_(archive_index_freep) struct archive_index *x = NULL;
 	struct archive_counts counts;
 	struct error err = ERROR_INIT;
-	int fd = make_file(data, size), r;
+	int r;
 
-	if (fd < 0)
-		return 0;
 	FUZZ_CHECK(archive_index_new(&x, 0, &err) == 0);
-	r = index_file_load(x, NULL, fd, get_archive(), &archive_stat, &err);
+	r = index_file_load(x, NULL, fd, get_archive(), &archive_stat, nested, &err);
 	fuzz_check_error(r, &err);
 	if (r < 0)
-		return 0;
+		return;
 	FUZZ_CHECK(archive_index_finish(x, NULL, &err) == 0);
 	archive_index_get_counts(x, &counts);
 	for (uint64_t i = 0; i < counts.n_records; i++)
 		check_entry(x, i, counts.n_records);
+}
+
+int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
+{
+	int fd = make_file(data, size);
+
+	if (fd < 0)
+		return 0;
+	load(fd, false);
+	load(fd, true);
 	return 0;
 }

@@ -9,7 +9,7 @@
  *
  *	bytes  64, then members: each 40, its path, its link; no NUL behind them
  *
- * All numbers are little-endian.
+ * With nested, the members of a tar in the tar follow that one. Without, they are passed over.
  */
 #pragma once
 
@@ -22,18 +22,20 @@
 struct archive_index;
 struct error;
 struct index_writer;
-struct member;
 struct stage_io;
+struct tar_scan_member;
 
 #define INDEX_FILE_SUFFIX ".stage-index"
 
-/* Writes to fd, which is empty and stays the caller's. st: of the archive. */
-int index_writer_new(struct index_writer **wp, int fd, const struct stat *st, struct error *err);
+/* Writes to fd, which is empty and stays the caller's. st: of the archive. nested: as it is
+ * walked. */
+int index_writer_new(struct index_writer **wp, int fd, const struct stat *st, bool nested,
+		     struct error *err);
 void index_writer_free(struct index_writer *w);
 DEFINE_FREEP(struct index_writer, index_writer_free)
 
-/* As archive_index_add(), of a member that it took. */
-int index_writer_add(struct index_writer *w, const struct member *m, uint64_t start,
+/* A member that an archive_index took; for has_member of struct tar_scan. */
+int index_writer_add(struct index_writer *w, const struct tar_scan_member *found,
 		     struct error *err);
 /* All of them are added, and the archive was whole. */
 int index_writer_finish(struct index_writer *w, struct error *err);
@@ -41,9 +43,10 @@ int index_writer_finish(struct index_writer *w, struct error *err);
 /*
  * Adds the members that the file open as fd has; the caller finishes x. archive, st: of which they
  * have to be; some of its headers are compared. io may be NULL; progress is members, and that part
- * of the archive that equals the part of fd that was read. -ESTALE: they are of another archive, or
- * of one that has changed; -EBADMSG: it is no index, or damaged; -ECANCELED; and what
- * archive_index_add() says. After a failure x can only be freed.
+ * of the archive that equals the part of fd that was read. nested: see struct tar_scan. -ESTALE:
+ * they are of another archive, or of one that has changed; -EBADMSG: it is no index, or damaged;
+ * -EOPNOTSUPP: it is one without nested; -ECANCELED; and what archive_index_add() says. After a
+ * failure x can only be freed.
  */
 int index_file_load(struct archive_index *x, struct stage_io *io, int fd, int archive,
-		    const struct stat *st, struct error *err);
+		    const struct stat *st, bool nested, struct error *err);

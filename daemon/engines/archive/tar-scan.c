@@ -104,6 +104,15 @@ static int add_level(struct scan_level *l, const struct member *m, uint64_t star
 	return r;
 }
 
+static int tell(const struct scan_level *l, const struct member *m, uint64_t start, bool is_opened,
+		struct error *err)
+{
+	const struct tar_scan *scan = l->s->scan;
+	const struct tar_scan_member found = { m, start, l->depth, is_opened };
+
+	return scan->has_member ? scan->has_member(scan->arg, &found, err) : 0;
+}
+
 /* path: of the archive. */
 static int open_level(struct scan_level *l, const struct member *m, uint64_t start,
 		      const char *path, struct error *err)
@@ -115,6 +124,8 @@ static int open_level(struct scan_level *l, const struct member *m, uint64_t sta
 	strcpy(dir, path);
 	member_path_cut_suffix(dir);
 	r = archive_index_open(x, dir, m, err);
+	if (r == 0)
+		r = tell(l, m, start, true, err);
 	if (r == 0)
 		r = add_level(l, m, start, dir, err);
 	archive_index_go_to(x, l->dir);
@@ -152,9 +163,7 @@ static int add_member(struct scan_level *l, const struct member *m, struct error
 	tar_walk_note_size(s->walk, m->size);
 	stage_io_add_unread(s->scan->io, 0, m->type != MEMBER_DIR);
 	r = archive_index_add(s->index, m, start, err);
-	if (r == 0 && s->scan->has_member)
-		r = s->scan->has_member(s->scan->arg, m, start, err);
-	return r;
+	return r < 0 ? r : tell(l, m, start, false, err);
 }
 
 static int add_members(struct scan_level *l, struct error *err)

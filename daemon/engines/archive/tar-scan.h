@@ -11,12 +11,20 @@ struct error;
 struct member;
 struct stage_io;
 
+/* A member as it was found. */
+struct tar_scan_member {
+	const struct member *member;
+	uint64_t start; /* of its data */
+	unsigned depth; /* archives that are around it, but for the outermost */
+	bool is_opened; /* it is one, and its members follow */
+};
+
 struct tar_scan {
 	int fd;
 	uint64_t size;	     /* of the file */
 	struct stage_io *io; /* may be NULL. Progress is how far the walk has come, and members */
-	/* Each member that was added. NULL: nobody wants them. */
-	int (*has_member)(void *arg, const struct member *m, uint64_t start, struct error *err);
+	/* Each member that was taken. NULL: nobody wants them. */
+	int (*has_member)(void *arg, const struct tar_scan_member *found, struct error *err);
 	void *arg;
 	/* So many threads may read headers ahead where reads turn out to be slow; less than 2: none
 	 * does. */

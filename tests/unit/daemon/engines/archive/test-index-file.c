@@ -11,7 +11,13 @@
 #include "daemon/engines/archive/tar-scan.h"
 
 enum { HEAD = 64, AT_SUM = 48 };
-enum { MEMBER_SIZE_AT = 8, MEMBER_LINK_SIZE_AT = 30, MEMBER_TYPE_AT = 34, MEMBER_PATH_AT = 40 };
+enum {
+	MEMBER_SIZE_AT = 8,
+	MEMBER_LINK_SIZE_AT = 30,
+	MEMBER_TYPE_AT = 34,
+	MEMBER_DEPTH_AT = 36,
+	MEMBER_PATH_AT = 40
+};
 
 static void run(const char *dir, const char *command)
 {
@@ -32,9 +38,11 @@ static int open_file(const char *dir, const char *name, int flags)
 	return fd;
 }
 
-static int write_member(void *arg, const struct member *m, uint64_t start, struct error *err)
+static bool nested;
+
+static int write_member(void *arg, const struct tar_scan_member *found, struct error *err)
 {
-	return index_writer_add(arg, m, start, err);
+	return index_writer_add(arg, found, err);
 }
 
 static struct archive_index *begin(void)
@@ -51,10 +59,10 @@ static struct archive_index *make(const char *dir, int archive, struct stat *st)
 	_cleanup_(index_writer_freep) struct index_writer *w = NULL;
 	_cleanup_(fd_closep) int fd = open_file(dir, "index", O_RDWR | O_CREAT | O_TRUNC);
 	struct archive_index *x = begin();
-	struct tar_scan scan = { .fd = archive, .has_member = write_member };
+	struct tar_scan scan = { .fd = archive, .has_member = write_member, .nested = nested };
 
 	assert_int_equal(fstat(archive, st), 0);
-	assert_int_equal(index_writer_new(&w, fd, st, NULL), 0);
+	assert_int_equal(index_writer_new(&w, fd, st, nested, NULL), 0);
 	scan.size = (uint64_t)st->st_size;
 	scan.arg = w;
 	assert_int_equal(tar_scan(x, &scan, NULL), 0);
@@ -66,7 +74,7 @@ static struct archive_index *make(const char *dir, int archive, struct stat *st)
 static int load(const char *dir, struct archive_index *x, int archive, const struct stat *st)
 {
 	_cleanup_(fd_closep) int fd = open_file(dir, "index", O_RDONLY);
-	int r = index_file_load(x, NULL, fd, archive, st, NULL);
+	int r = index_file_load(x, NULL, fd, archive, st, nested, NULL);
 
 	return r < 0 ? r : archive_index_finish(x, NULL, NULL);
 }
@@ -78,10 +86,29 @@ static int load_new(const char *dir, int archive, const struct stat *st)
 	return load(dir, x, archive, st);
 }
 
+static void compare(const struct archive_index *x, const struct archive_index *y)
+{
+	struct archive_counts a, b;
+	uint64_t k = 0;
+
+	archive_index_get_counts(x, &a);
+	archive_index_get_counts(y, &b);
+	assert_memory_equal(&a, &b, sizeof(a));
+	for (; archive_index_get(x, k); k++) {
+		const struct archive_record *v = archive_index_get(x, k);
+		const struct archive_record *w = archive_index_get(y, k);
+
+		assert_memory_equal(v, w, sizeof(*v));
+		assert_string_equal(archive_index_get_text(x, v->name),
+				    archive_index_get_text(y, w->name));
+	}
+	assert_int_equal(k, a.n_records);
+}
+
 static void test_it_gives_what_the_headers_give(void **state)
 {
 	static const char *const formats[] = { "gnu", "posix" };
-	struct archive_counts a, b;
+	struct archive_counts counts;
 	struct stat st;
 
 	run(*state, "mkdir -p src/d/e && for i in $(seq 500); do head -c $i /dev/urandom >src/d/$i;"
@@ -91,7 +118,6 @@ static void test_it_gives_what_the_headers_give(void **state)
 		_cleanup_(archive_index_freep) struct archive_index *x = NULL, *y = begin();
 		_cleanup_(freep) char *command = NULL;
 		_cleanup_(fd_closep) int fd = -1;
-		uint64_t k = 0;
 
 		assert_true(asprintf(&command,
 				     "tar --format=%s -C src -cf t.tar . && tar --format=%s -C src "
@@ -101,21 +127,34 @@ static void test_it_gives_what_the_headers_give(void **state)
 		fd = open_file(*state, "t.tar", O_RDONLY);
 		x = make(*state, fd, &st);
 		assert_int_equal(load(*state, y, fd, &st), 0);
-		archive_index_get_counts(x, &a);
-		archive_index_get_counts(y, &b);
-		assert_int_equal(a.n_files, 504);
-		assert_int_equal(a.n_replaced, 1);
-		assert_memory_equal(&a, &b, sizeof(a));
-		for (; archive_index_get(x, k); k++) {
-			const struct archive_record *v = archive_index_get(x, k);
-			const struct archive_record *w = archive_index_get(y, k);
-
-			assert_memory_equal(v, w, sizeof(*v));
-			assert_string_equal(archive_index_get_text(x, v->name),
-					    archive_index_get_text(y, w->name));
-		}
-		assert_int_equal(k, a.n_records);
+		archive_index_get_counts(x, &counts);
+		assert_int_equal(counts.n_files, 504);
+		assert_int_equal(counts.n_replaced, 1);
+		compare(x, y);
 	}
+}
+
+/* One index serves jobs with nested and without. One that was made without serves only those. */
+static void test_the_members_of_tars_in_the_tar(void **state)
+{
+	_cleanup_(archive_index_freep) struct archive_index *inner = NULL, *outer = NULL;
+	_cleanup_(archive_index_freep) struct archive_index *x = begin(), *y = begin();
+	_cleanup_(fd_closep) int fd = -1;
+	struct stat st;
+
+	run(*state, "mkdir -p a/d b && for i in 1 2 3; do echo $i >a/d/$i; done && ln a/d/1 a/h && "
+		    "tar -cPf b/2.tar a && tar -C b -cf b/1.tar 2.tar && echo x >b/x && "
+		    "tar -cf t.tar b a/h");
+	fd = open_file(*state, "t.tar", O_RDONLY);
+	outer = make(*state, fd, &st);
+	nested = true;
+	assert_int_equal(load_new(*state, fd, &st), -EOPNOTSUPP);
+	inner = make(*state, fd, &st);
+	assert_int_equal(load(*state, x, fd, &st), 0);
+	compare(inner, x);
+	nested = false;
+	assert_int_equal(load(*state, y, fd, &st), 0);
+	compare(outer, y);
 }
 
 /* One file, "a", of 10 bytes. */
@@ -164,9 +203,9 @@ static void test_what_is_cut_off_or_damaged_is_refused(void **state)
 	assert_int_equal(fstat(index, &file), 0);
 	assert_int_equal(file.st_size, HEAD + MEMBER_PATH_AT + 1);
 	for (off_t i = 0; i < HEAD + MEMBER_PATH_AT + 1; i++) {
-		if (i >= 56 && i < HEAD) /* of no meaning */
+		if (i >= 60 && i < HEAD) /* with it there is more than is needed */
 			continue;
-		if (i >= HEAD + 36 && i < HEAD + MEMBER_PATH_AT)
+		if (i >= HEAD + 38 && i < HEAD + MEMBER_PATH_AT) /* of no meaning */
 			continue;
 		assert_int_equal(pread(index, &c, 1, i), 1);
 		other = c ^ 1;
@@ -217,7 +256,10 @@ static void test_a_forged_one_can_only_say_what_an_archive_can(void **state)
 	assert_int_equal(forge(*state, fd, &st, MEMBER_SIZE_AT, UINT64_MAX, 8), -EBADMSG);
 	assert_int_equal(forge(*state, fd, &st, MEMBER_TYPE_AT, 1, 2), -EBADMSG); /* with data */
 	assert_int_equal(forge(*state, fd, &st, MEMBER_TYPE_AT, 2, 2), -EBADMSG); /* no link */
-	assert_int_equal(forge(*state, fd, &st, MEMBER_TYPE_AT, 4, 2), -EBADMSG);
+	assert_int_equal(forge(*state, fd, &st, MEMBER_TYPE_AT, 4, 2),
+			 0); /* a file, as not nested */
+	assert_int_equal(forge(*state, fd, &st, MEMBER_TYPE_AT, 5, 2), -EBADMSG);
+	assert_int_equal(forge(*state, fd, &st, MEMBER_DEPTH_AT, 1, 2), -EBADMSG);
 	assert_int_equal(forge(*state, fd, &st, MEMBER_LINK_SIZE_AT, 1, 2), -EBADMSG);
 	assert_int_equal(forge(*state, fd, &st, 24, 1000000000, 4), -EBADMSG);
 	assert_int_equal(forge(*state, fd, &st, MEMBER_PATH_AT, 0, 1), -EBADMSG);
@@ -251,8 +293,8 @@ static void test_names_are_judged_as_those_of_an_archive(void **state)
 					  .link = cases[i].link,
 					  .type = cases[i].type };
 
-		assert_int_equal(index_writer_new(&w, fd, &st, NULL), 0);
-		assert_int_equal(index_writer_add(w, &m, 0, NULL), 0);
+		assert_int_equal(index_writer_new(&w, fd, &st, false, NULL), 0);
+		assert_int_equal(index_writer_add(w, &(struct tar_scan_member){ &m }, NULL), 0);
 		assert_int_equal(index_writer_finish(w, NULL), 0);
 		assert_int_equal(load_new(*state, archive, &st), cases[i].expect);
 	}
@@ -265,6 +307,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		SCRATCH(test_it_gives_what_the_headers_give),
+		SCRATCH(test_the_members_of_tars_in_the_tar),
 		SCRATCH(test_an_archive_that_changed_has_another),
 		SCRATCH(test_what_is_cut_off_or_damaged_is_refused),
 		SCRATCH(test_a_forged_one_can_only_say_what_an_archive_can),

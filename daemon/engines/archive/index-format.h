@@ -1,0 +1,48 @@
+/*
+ * index-format: the structures of an index in a file (index-file.h). All numbers are little-endian.
+ */
+#pragma once
+
+#include <stdbool.h>
+#include <stdint.h>
+
+#include "common/dataset/member-path.h"
+#include "daemon/engines/archive/decode.h"
+
+#define INDEX_MAGIC "stgidx1\n"
+
+enum {
+	INDEX_MAX_TEXT = 2 * MEMBER_PATH_SIZE, /* of a path or link, as a tar's reader has them */
+	INDEX_BUFFER = 256 << 10,
+};
+
+struct file_head {
+	char magic[8];
+	uint64_t size; /* of the archive */
+	int64_t mtime;
+	uint64_t mtime_ns;
+	uint64_t n_members, bytes, sum; /* of the members, as they lie in the file */
+	uint32_t n_inner;		/* of them are in archives in the archive */
+	uint32_t nested;		/* 1: those were looked for */
+};
+_Static_assert(sizeof(struct file_head) == 64, "as the header says");
+
+/* depth: of archives around it that are members of this one themselves. */
+struct file_member {
+	uint64_t start, size;
+	int64_t mtime;
+	uint32_t mtime_ns;
+	uint16_t path_size, link_size;
+	uint16_t mode, type, depth, none;
+};
+_Static_assert(sizeof(struct file_member) == 40, "as the header says");
+
+/* Of a member, by its number. An opened one is a tar, and its members follow, one level deeper. */
+static const struct {
+	enum member_type type;
+	bool has_link, is_opened;
+} file_types[] = { { MEMBER_FILE, false, false },
+		   { MEMBER_DIR, false, false },
+		   { MEMBER_SYMLINK, true, false },
+		   { MEMBER_HARDLINK, true, false },
+		   { MEMBER_FILE, false, true } };
