@@ -443,8 +443,8 @@ def try_mounted(base, name, data, expect):
         m = w.run_until("ready", "error")
         assert m, "the worker died: " + w.stderr()
         if m["op"] == "ready":
-            # a limit on files is for files that are made
-            assert isinstance(expect, Ready) or "maxfiles" in expect.task, "mounted"
+            # limits on files and bytes are for what is written
+            assert isinstance(expect, Ready) or {"maxfiles", "maxbytes"} & set(expect.task), "mounted"
             if getattr(expect, "tree", None) is not None:
                 check_tree(os.path.realpath(w.path), expect.tree)
             warns = getattr(expect, "warns", None)

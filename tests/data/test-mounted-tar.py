@@ -1,6 +1,8 @@
 #!/usr/bin/env python3
 """Tars that are mounted: how their index is made and kept, and what it takes."""
+import importlib.util
 import os
+import random
 import subprocess
 import sys
 import zipfile
@@ -12,6 +14,14 @@ import tarcraft  # noqa: E402
 SLOW = os.environ.get("STAGE_TEST_SLOW", "")
 INDEX = os.environ.get("STAGE_INDEX", "stage-index")
 OLD = 10 ** 9
+
+
+def load(name):
+    path = os.path.join(os.path.dirname(os.path.abspath(__file__)), name + ".py")
+    spec = importlib.util.spec_from_file_location(name.replace("-", "_"), path)
+    module = importlib.util.module_from_spec(spec)
+    spec.loader.exec_module(module)
+    return module
 
 
 def no_fuse():
@@ -296,6 +306,100 @@ def test_many_tars_in_a_tar_that_is_slow():
         assert sorted(os.listdir(f"{w.mounted()}/t")) == [f"p{i}.tar" for i in range(4)]
         assert w.has_used_an_index() and not w.warnings(), w.warnings()
     remove(src)
+
+
+def sparse_files(src):
+    """Files of holes alone, with holes everywhere, with data at both ends, and with no hole."""
+    os.makedirs(f"{src}/t/d")
+    rnd = random.Random(5)
+    for name, size, pieces in (("hole", 3 << 20, []), ("ends", 2500000, [(0, 5), (2499995, 5)]), ("begin", 1 << 20, [(0, 9000)]),
+                               ("plain", 5000, [(0, 5000)]), ("d/" + "n" * 120, 700000, [(300000, 1)]),
+                               ("many", 8 << 20, [(i * 40000, rnd.randrange(1, 6000)) for i in range(200)])):
+        with open(f"{src}/t/{name}", "wb") as f:
+            f.truncate(size)
+            for pos, n in pieces:
+                f.seek(pos)
+                f.write(rnd.randbytes(n))
+        os.utime(f"{src}/t/{name}", (OLD, OLD))
+    os.link(f"{src}/t/ends", f"{src}/t/linked")
+
+
+def read_parts(path, expected, rnd):
+    """Whole, and in parts that begin and end anywhere."""
+    with open(path, "rb") as f:
+        assert f.read() == expected, path
+    fd = os.open(path, os.O_RDONLY)
+    for _ in range(50):
+        pos, n = rnd.randrange(len(expected)), rnd.randrange(1, 300000)
+        os.posix_fadvise(fd, 0, 0, os.POSIX_FADV_DONTNEED)
+        assert os.pread(fd, n, pos) == expected[pos:pos + n], (path, pos, n)
+    os.close(fd)
+
+
+def test_sparse_files_of_a_tar_are_as_extracted():
+    """Red where a hole is read from the archive, or data from a wrong place of it."""
+    if no_fuse():
+        return no_fuse()
+    src, rnd = scratch(), random.Random(7)
+    sparse_files(src)
+    for how in (["--format=gnu"], ["--format=oldgnu"], *(["--format=posix", f"--sparse-version={v}"] for v in ("0.0", "0.1", "1.0"))):
+        for nested in False, True:
+            subprocess.run(["tar", *how, "-S", "-C", f"{src}/t", "-cf", f"{src}/a.tar", "."], check=True)
+            if nested:
+                os.rename(f"{src}/a.tar", f"{src}/in.tar")
+                subprocess.run(["tar", "-C", src, "-cf", f"{src}/a.tar", "in.tar"], check=True)
+            for by_index in False, True:
+                if by_index:
+                    make_index(f"{src}/a.tar", *["nested"] * nested)
+                with Mounted(f"{src}/a.tar", "+nested" * nested) as w:
+                    top = w.mounted() + "/in" * nested
+                    assert w.has_used_an_index() == by_index and not w.warnings(), (how, w.warnings())
+                    got, expected = describe(top), describe(f"{src}/t")
+                    if nested:  # the "./" of an inner archive has no effect
+                        del got["."], expected["."]
+                    assert sorted(got) == sorted(expected)
+                    for k in got:
+                        assert got[k] == expected[k] or got[k][:1] == ("dir",), (how, nested, by_index, k)
+                    for name in "ends", "many", "hole":
+                        read_parts(f"{top}/{name}", expected[name][3], rnd)
+                    assert os.stat(f"{top}/many").st_blocks * 512 < 2 << 20, os.stat(f"{top}/many")
+            os.unlink(f"{src}/a.tar.stage-index")
+    remove(src)
+
+
+def test_maps_of_sparse_files_are_checked():
+    """Each is refused as by extraction, or shown as by it."""
+    if no_fuse():
+        return no_fuse()
+    bad, src = load("test-bad-archives"), scratch()
+    wrong = "the pieces of a file overlap or are beyond its end, last member holes"
+    old = bad.sparse
+    for data, words in ((old([(0, 512), (100, 512)], b"1" * 1024, 2000), wrong), (old([(4096, 512), (0, 512)], b"1" * 1024, 8192), wrong),
+                        (old([(0, 512), (1 << 40, 512)], b"1" * 1024, 2000), wrong), (old([(0, 512)], b"1" * 1024, 2000), "other pieces"),
+                        (old([(0, 1)], b"1", (1 << 63) - 1), "can't be mounted"),
+                        (tarcraft.tar(text_map(b"3\n0\n1\n")), "map of a sparse file is damaged"),
+                        (tarcraft.tar(text_map(b"x\n0\n1\n")), "map of a sparse file is damaged"),
+                        (tarcraft.tar(text_map(b"2\n0\n1\n1\n5\n")), "other pieces"),
+                        (tarcraft.tar(text_map(b"1\n0\n1\n"))[:-1025], "truncated")):
+        with open(f"{src}/a.tar", "wb") as f:
+            f.write(data)
+        with Mounted(f"{src}/a.tar") as w:
+            m = w.run_until("ready", "error")
+            assert m["op"] == "error" and words in m["text"], (words, m)
+    for data in bad.many_holes(20000), tarcraft.tar(text_map(b"1\n0\n1\n")):
+        with open(f"{src}/a.tar", "wb") as f:
+            f.write(data)
+        with Worker(f"x={src}/a.tar::method=extract") as w, Mounted(f"{src}/a.tar") as m:
+            w.ready()
+            top = m.mounted()
+            assert describe(top)["holes"] == describe(w.path)["holes"]
+    remove(src)
+
+
+def text_map(text):
+    """pax 1.0: one member of 4096 bytes, with one byte of data."""
+    fields = {"GNU.sparse.major": 1, "GNU.sparse.minor": 0, "GNU.sparse.name": "holes", "GNU.sparse.realsize": 4096}
+    return tarcraft.pax(**fields) + tarcraft.posix(b"GNUSparseFile/holes", tarcraft.pad(text) + b"1")
 
 
 if __name__ == "__main__":

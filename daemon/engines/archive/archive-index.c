@@ -29,6 +29,9 @@ struct archive_index {
 	bool has_hard_links;
 	uint64_t replaced_size; /* see note_replaced() */
 	const char *dir;	/* where members go, lent; "" is the top */
+	uint64_t first_piece;	/* of the sparse file that is added next */
+	uint64_t piece_end;	/* of its last one, in it */
+	uint64_t packed;	/* bytes of its pieces */
 	struct archive_counts counts;
 };
 
@@ -118,6 +121,48 @@ int archive_index_get_path(const struct archive_index *x, const char *name,
 	n = snprintf(buf, MEMBER_PATH_SIZE, "%s%s%s", x->dir, *clean ? "/" : "", clean);
 	if (n >= MEMBER_PATH_SIZE)
 		return error_set(err, ENAMETOOLONG, "member %.200s… has too long a name", buf);
+	return 0;
+}
+
+/* ---- sparse files ---- */
+
+int archive_index_add_piece(struct archive_index *x, uint64_t pos, uint64_t size, struct error *err)
+{
+	uint64_t at = x->packed;
+
+	x->packed += size;
+	if (x->t.n_pieces > x->first_piece && pos == x->piece_end) { /* no hole between them */
+		x->piece_end += size;
+		return 0;
+	}
+	x->piece_end = pos + size;
+	return archive_table_add_piece(&x->t, pos, at, err);
+}
+
+uint64_t archive_index_get_new_pieces(const struct archive_index *x,
+				      const struct archive_piece **piecesp, size_t *np)
+{
+	*np = (size_t)(x->t.n_pieces - x->first_piece);
+	*piecesp = *np > 0 ? x->t.pieces + x->first_piece : NULL;
+	return x->packed;
+}
+
+static int add_end(struct archive_index *x, const struct member *m, struct archive_record *rec,
+		   struct error *err)
+{
+	uint64_t n = x->t.n_pieces - x->first_piece;
+	int r;
+
+	if (n > UINT32_MAX || x->packed > ARCHIVE_INDEX_OFFSETS)
+		return error_set(err, EFBIG, "%s has too many pieces", m->path);
+	r = archive_table_add_piece(&x->t, m->size, x->packed, err);
+	if (r < 0)
+		return r;
+	rec->is_sparse = true;
+	rec->packed = x->first_piece & ARCHIVE_INDEX_OFFSETS;
+	rec->crc = (uint32_t)n;
+	x->first_piece = x->t.n_pieces;
+	x->piece_end = x->packed = 0;
 	return 0;
 }
 
@@ -242,7 +287,8 @@ static int add_file(struct archive_index *x, const char *path, const struct memb
 	rec->is_deflated = m->entry && m->entry->method == ZIP_DEFLATED && m->size > 0;
 	rec->packed = packed & ARCHIVE_INDEX_OFFSETS;
 	rec->crc = m->entry ? m->entry->crc : 0;
-	return 0;
+	rec->is_sparse = false;
+	return m->sparse ? add_end(x, m, rec, err) : 0;
 }
 
 static int add_symlink(struct archive_index *x, const char *path, const struct member *m,
@@ -264,6 +310,7 @@ static int add_symlink(struct archive_index *x, const char *path, const struct m
 	rec = &x->t.records[i];
 	set_meta(rec, m);
 	rec->type = MEMBER_SYMLINK;
+	rec->is_sparse = false;
 	rec->start = at & ARCHIVE_INDEX_OFFSETS;
 	rec->size = n;
 	return 0;
@@ -370,7 +417,8 @@ int archive_index_finish(struct archive_index *x, struct stage_io *io, struct er
 	if (r == 0)
 		r = archive_sort_count(t->records, t->n, x->has_hard_links ? x->n_numbers : 0,
 				       &x->counts, err);
-	x->counts.memory = sizeof(*x) + (uint64_t)t->n * sizeof(*t->records) + t->n_texts;
+	x->counts.memory = sizeof(*x) + (uint64_t)t->n * sizeof(*t->records) + t->n_texts +
+			   t->n_pieces * sizeof(*t->pieces);
 	return r;
 }
 
@@ -389,6 +437,12 @@ const struct archive_record *archive_index_get(const struct archive_index *x, ui
 const char *archive_index_get_text(const struct archive_index *x, uint64_t at)
 {
 	return x->t.texts + at;
+}
+
+const struct archive_piece *archive_index_get_pieces(const struct archive_index *x,
+						     const struct archive_record *rec)
+{
+	return x->t.pieces + rec->packed;
 }
 
 uint32_t archive_index_find(const struct archive_index *x, const struct archive_record *dir,

@@ -35,21 +35,30 @@ struct archive_record {
 	uint64_t mode : 9;	/* permission bits */
 	uint64_t type : 3;	/* MEMBER_FILE, MEMBER_DIR or MEMBER_SYMLINK */
 	uint64_t is_deflated : 1;
+	uint64_t is_sparse : 1;
 	uint64_t start : 48;  /* file: of the data in the archive; link: of its text in the texts;
 			       * directory: number of its first entry */
-	uint64_t packed : 48; /* file of a zip: bytes in the archive */
+	uint64_t packed : 48; /* file of a zip: bytes in the archive; sparse: number of its first
+			       * piece */
 	uint64_t mtime_ns : 30;
 	uint64_t size; /* of the data or text; directory: how many entries it has */
 	int64_t mtime;
 	uint32_t parent;  /* the root is its own */
 	uint32_t number;  /* from 1 on; hard links share it */
 	uint32_t n_links; /* until the index is finished: see archive-index.c */
-	uint32_t crc;	  /* file of a zip: of the data */
+	uint32_t crc;	  /* file of a zip: of the data; sparse: how many pieces it has */
 } __attribute__((packed, aligned(4)));
 #define ARCHIVE_INDEX_OFFSETS ((UINT64_C(1) << 48) - 1)
 
+/* A piece of a sparse file, between two holes. One more, behind the last, is at the file's end. */
+struct archive_piece {
+	uint64_t pos; /* in the file */
+	uint64_t at;  /* bytes in the archive after the beginning of the file's data */
+};
+
 /* That an entry takes at any time, beside its name. What each takes as long as members are added is
- * 56 bytes, 4 for the hash table and a NUL; and 4 for the links of hard links at the end. */
+ * 56 bytes, 4 for the hash table and a NUL; and 4 for the links of hard links at the end. A sparse
+ * file takes its pieces in addition. */
 #define ARCHIVE_INDEX_ENTRY 64u
 _Static_assert(sizeof(struct archive_record) + 4 + 1 <= ARCHIVE_INDEX_ENTRY, "what is promised");
 
@@ -90,6 +99,15 @@ void archive_index_go_to(struct archive_index *x, const char *dir);
 int archive_index_open(struct archive_index *x, const char *dir, const struct member *m,
 		       struct error *err);
 
+/* A piece of the sparse file that is added next, by archive_index_add(); in their order, see
+ * untar-sparse.h. */
+int archive_index_add_piece(struct archive_index *x, uint64_t pos, uint64_t size,
+			    struct error *err);
+/* Those that were added for it, and how many, without one at the end; lent until the next call. How
+ * many bytes they have. */
+uint64_t archive_index_get_new_pieces(const struct archive_index *x,
+				      const struct archive_piece **piecesp, size_t *np);
+
 /* start: where the member's data begins in the archive. After a failure x can only be freed. */
 int archive_index_add(struct archive_index *x, const struct member *m, uint64_t start,
 		      struct error *err);
@@ -100,6 +118,9 @@ void archive_index_get_counts(const struct archive_index *x, struct archive_coun
 /* NULL: there is no such entry. */
 const struct archive_record *archive_index_get(const struct archive_index *x, uint64_t i);
 const char *archive_index_get_text(const struct archive_index *x, uint64_t at);
+/* Of a sparse file: rec->crc of them, and the one at its end. */
+const struct archive_piece *archive_index_get_pieces(const struct archive_index *x,
+						     const struct archive_record *rec);
 /* The entry of that name in a directory, or ARCHIVE_INDEX_NONE. */
 uint32_t archive_index_find(const struct archive_index *x, const struct archive_record *dir,
 			    const char *name);

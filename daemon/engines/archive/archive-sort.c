@@ -147,6 +147,12 @@ static void set_ranges(struct archive_record *records, uint32_t n)
 	}
 }
 
+/* The sizes of sparse files have hardly a bound. */
+static void add_bytes(struct archive_counts *c, uint64_t n)
+{
+	c->bytes = n < UINT64_MAX - c->bytes ? c->bytes + n : UINT64_MAX;
+}
+
 static void count_records(const struct archive_record *records, uint32_t n,
 			  struct archive_counts *c)
 {
@@ -155,9 +161,10 @@ static void count_records(const struct archive_record *records, uint32_t n,
 			continue;
 		c->n_files++;
 		c->n_deflated += records[i].is_deflated;
-		c->n_summed += records[i].packed > 0 && !records[i].is_deflated;
+		c->n_summed += records[i].packed > 0 && !records[i].is_deflated &&
+			       !records[i].is_sparse;
 		if (records[i].type == MEMBER_FILE)
-			c->bytes += records[i].size;
+			add_bytes(c, records[i].size);
 	}
 	c->n_records = n;
 }

@@ -11,6 +11,7 @@
 enum {
 	TABLE_MIN_RECORDS = 256,
 	TABLE_MIN_TEXTS = 4096,
+	TABLE_MIN_PIECES = 256,
 	TABLE_MAX_RECORDS = 1 << 30,
 	TABLE_RECORDS_A_BUCKET = 2,
 	TABLE_STEP_PART = 8, /* of what is reserved */
@@ -83,7 +84,9 @@ int archive_table_reserve(struct archive_table *t, uint64_t bytes, struct error 
  */
 static int reserve_for(struct archive_table *t, uint32_t n_records, size_t n, struct error *err)
 {
-	return reserve(t, (uint64_t)n_records * (ARCHIVE_INDEX_ENTRY - 1) + t->n_texts + n + 1,
+	return reserve(t,
+		       (uint64_t)n_records * (ARCHIVE_INDEX_ENTRY - 1) + t->n_texts + n + 1 +
+			       t->n_pieces * sizeof(*t->pieces),
 		       err);
 }
 
@@ -166,6 +169,7 @@ void archive_table_deinit(struct archive_table *t)
 	clear(&t->record_array);
 	clear(&t->text_array);
 	clear(&t->bucket_array);
+	clear(&t->piece_array);
 }
 
 /* It is reserved. */
@@ -218,6 +222,21 @@ int archive_table_add(struct archive_table *t, const struct archive_record *rec,
 	return 0;
 }
 
+int archive_table_add_piece(struct archive_table *t, uint64_t pos, uint64_t at, struct error *err)
+{
+	uint64_t room = t->piece_array.size / sizeof(*t->pieces);
+	int r = reserve_for(t, t->n, sizeof(*t->pieces), err);
+
+	if (r == 0 && t->n_pieces == room)
+		r = resize(&t->piece_array, room ? 2 * room : TABLE_MIN_PIECES, sizeof(*t->pieces),
+			   err);
+	if (r < 0)
+		return r;
+	t->pieces = t->piece_array.data;
+	t->pieces[t->n_pieces++] = (struct archive_piece){ pos, at };
+	return 0;
+}
+
 void archive_table_finish(struct archive_table *t)
 {
 	clear(&t->bucket_array);
@@ -225,4 +244,6 @@ void archive_table_finish(struct archive_table *t)
 		t->records = t->record_array.data;
 	if (resize(&t->text_array, t->n_texts, 1, NULL) == 0)
 		t->texts = t->text_array.data;
+	if (t->n_pieces > 0 && resize(&t->piece_array, t->n_pieces, sizeof(*t->pieces), NULL) == 0)
+		t->pieces = t->piece_array.data;
 }

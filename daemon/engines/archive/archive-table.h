@@ -23,7 +23,9 @@ struct archive_table {
 	uint32_t n, room;
 	char *texts; /* in text_array */
 	uint64_t n_texts;
-	struct archive_array record_array, text_array, bucket_array;
+	struct archive_piece *pieces; /* in piece_array */
+	uint64_t n_pieces;
+	struct archive_array record_array, text_array, bucket_array, piece_array;
 	uint32_t n_buckets; /* a power of two */
 	struct siphash_key key;
 	archive_index_reserve_fn reserve; /* NULL: nobody is asked */
@@ -46,6 +48,8 @@ int archive_table_add(struct archive_table *t, const struct archive_record *rec,
 /* A text of n bytes and a NUL. The same. */
 int archive_table_add_text(struct archive_table *t, const char *text, size_t n, uint64_t *atp,
 			   struct error *err);
+
+int archive_table_add_piece(struct archive_table *t, uint64_t pos, uint64_t at, struct error *err);
 
 /* So many bytes are reserved at once, if they are not yet. */
 int archive_table_reserve(struct archive_table *t, uint64_t bytes, struct error *err);

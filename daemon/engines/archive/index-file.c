@@ -16,6 +16,7 @@
 #include "daemon/engines/archive/tar-scan.h"
 #include "daemon/engines/archive/untar-header.h"
 #include "daemon/engines/archive/untar-levels.h"
+#include "daemon/engines/archive/untar-sparse.h"
 #include "daemon/engines/copy/stage-io.h"
 
 #define NS_PER_SECOND 1000000000
@@ -140,6 +141,16 @@ static int take_text(struct loader *l, char to[static INDEX_MAX_TEXT + 1], size_
 	return strlen(to) == size ? 0 : refuse_damaged(err);
 }
 
+static int add_piece(void *arg, uint64_t pos, uint64_t size, struct error *err)
+{
+	return archive_index_add_piece(arg, pos, size, err);
+}
+
+static int ignore_piece(void *arg, uint64_t pos, uint64_t size, struct error *err)
+{
+	return 0;
+}
+
 static bool is_inside(const struct loader *l, uint64_t start, uint64_t size)
 {
 	uint64_t end = (uint64_t)l->st->st_size;
@@ -147,10 +158,30 @@ static bool is_inside(const struct loader *l, uint64_t start, uint64_t size)
 	return start <= end && size <= end - start;
 }
 
+/* Into the index, if the member goes there. *packedp: bytes of all of them. */
+static int take_pieces(struct loader *l, uint64_t size, bool wanted, uint64_t *packedp,
+		       struct error *err)
+{
+	const struct untar_pieces pieces = { wanted ? add_piece : ignore_piece, l->index };
+	struct untar_map map = { .pieces = &pieces, .size = size };
+	struct file_piece fp;
+	uint64_t n;
+	int r = take(l, &n, sizeof(n), err);
+
+	for (n = r == 0 ? le64toh(n) : 0; n > 0 && r == 0; n--) {
+		r = take(l, &fp, sizeof(fp), err);
+		if (r == 0)
+			r = untar_map_add(&map, le64toh(fp.pos), le64toh(fp.size), err);
+	}
+	*packedp = map.packed;
+	return r;
+}
+
 static int take_member(struct loader *l, struct member *m, struct tar_scan_member *found,
 		       struct error *err)
 {
 	struct file_member fm;
+	uint64_t packed;
 	size_t link_size;
 	uint16_t type;
 	int r = take(l, &fm, sizeof(fm), err);
@@ -181,9 +212,15 @@ static int take_member(struct loader *l, struct member *m, struct tar_scan_membe
 		.mtime_ns = le32toh(fm.mtime_ns),
 		.has_mtime = true,
 		.size = le64toh(fm.size),
+		.sparse = file_types[type].is_sparse,
 	};
+	packed = m->size;
+	if (m->sparse)
+		r = take_pieces(l, m->size, l->nested || found->depth == 0, &packed, err);
+	if (r < 0)
+		return r;
 	if (m->mtime_ns >= NS_PER_SECOND || (m->type != MEMBER_FILE && m->size > 0) ||
-	    (m->size > 0 && found->start < UNTAR_BLOCK) || !is_inside(l, found->start, m->size) ||
+	    (m->size > 0 && found->start < UNTAR_BLOCK) || !is_inside(l, found->start, packed) ||
 	    found->depth > l->depth || found->depth + found->is_opened > UNTAR_MAX_NESTED)
 		return refuse_damaged(err);
 	return 0;
@@ -256,7 +293,7 @@ static int load_members(struct loader *l, struct error *err)
 
 	for (uint64_t i = 0; i < n && r == 0; i++) {
 		r = take_member(l, &m, &found, err);
-		if (r == 0 && m.size > 0 && i >= next) {
+		if (r == 0 && m.size > 0 && !m.sparse && i >= next) {
 			r = compare_header(l, &m, found.start, err);
 			next += step;
 		}

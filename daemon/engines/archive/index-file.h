@@ -7,7 +7,8 @@
  * do is what a forged archive can: no place outside of the archive, and no name outside of the
  * tree.
  *
- *	bytes  64, then members: each 40, its path, its link; no NUL behind them
+ *	bytes  64, then members: each 40, its path, its link (no NUL behind them), and the pieces of
+ *	a sparse file: 8, and 16 for each
  *
  * With nested, the members of a tar in the tar follow that one. Without, they are passed over.
  */

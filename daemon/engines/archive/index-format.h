@@ -37,12 +37,21 @@ struct file_member {
 };
 _Static_assert(sizeof(struct file_member) == 40, "as the header says");
 
+/* After the texts of a sparse file: how many pieces it has, 8 bytes, and these. */
+struct file_piece {
+	uint64_t pos, size;
+};
+_Static_assert(sizeof(struct file_piece) == 16, "as the header says");
+
 /* Of a member, by its number. An opened one is a tar, and its members follow, one level deeper. */
 static const struct {
 	enum member_type type;
-	bool has_link, is_opened;
-} file_types[] = { { MEMBER_FILE, false, false },
-		   { MEMBER_DIR, false, false },
-		   { MEMBER_SYMLINK, true, false },
-		   { MEMBER_HARDLINK, true, false },
-		   { MEMBER_FILE, false, true } };
+	bool has_link, is_opened, is_sparse;
+} file_types[] = {
+	{ .type = MEMBER_FILE },
+	{ .type = MEMBER_DIR },
+	{ .type = MEMBER_SYMLINK, .has_link = true },
+	{ .type = MEMBER_HARDLINK, .has_link = true },
+	{ .type = MEMBER_FILE, .is_opened = true },
+	{ .type = MEMBER_FILE, .is_sparse = true },
+};

@@ -11,6 +11,7 @@
 
 #include "common/util/error.h"
 #include "common/util/fnv.h"
+#include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/archive/index-format.h"
 #include "daemon/engines/archive/tar-scan.h"
 
@@ -77,6 +78,32 @@ static void put(struct index_writer *w, const void *data, size_t size)
 	w->head.sum = fnv_add(w->head.sum, data, size);
 }
 
+static int make_room(struct index_writer *w, size_t size, struct error *err)
+{
+	return sizeof(w->buf) - w->n < size ? flush(w, err) : 0;
+}
+
+/* The size of a piece is what lies between it and the next in the archive. */
+static int put_pieces(struct index_writer *w, const struct tar_scan_member *found,
+		      struct error *err)
+{
+	const struct archive_piece *p = found->pieces;
+	uint64_t n = htole64(found->n_pieces), end;
+	struct file_piece fp;
+	int r = make_room(w, sizeof(n), err);
+
+	if (r == 0)
+		put(w, &n, sizeof(n));
+	for (size_t i = 0; i < found->n_pieces && r == 0; i++, p++) {
+		end = i + 1 < found->n_pieces ? p[1].at : found->packed;
+		fp = (struct file_piece){ htole64(p->pos), htole64(end - p->at) };
+		r = make_room(w, sizeof(fp), err);
+		if (r == 0)
+			put(w, &fp, sizeof(fp));
+	}
+	return r;
+}
+
 int index_writer_add(struct index_writer *w, const struct tar_scan_member *found, struct error *err)
 {
 	const struct member *m = found->member;
@@ -91,16 +118,16 @@ int index_writer_add(struct index_writer *w, const struct tar_scan_member *found
 		.mode = htole16((uint16_t)(m->mode & 07777)),
 		.depth = htole16((uint16_t)found->depth),
 	};
-	int r = 0;
+	int r;
 
 	while (file_types[fm.type].type != m->type ||
-	       file_types[fm.type].is_opened != found->is_opened)
+	       file_types[fm.type].is_opened != found->is_opened ||
+	       file_types[fm.type].is_sparse != m->sparse)
 		fm.type++;
 	fm.type = htole16(fm.type);
 	if (path_size > INDEX_MAX_TEXT || link_size > INDEX_MAX_TEXT)
 		return error_set(err, ENAMETOOLONG, "%.100s… has too long a name", m->path);
-	if (sizeof(w->buf) - w->n < sizeof(fm) + path_size + link_size)
-		r = flush(w, err);
+	r = make_room(w, sizeof(fm) + path_size + link_size, err);
 	if (r < 0)
 		return r;
 	put(w, &fm, sizeof(fm));
@@ -109,7 +136,7 @@ int index_writer_add(struct index_writer *w, const struct tar_scan_member *found
 		put(w, m->link, link_size);
 	w->head.n_members++;
 	w->head.n_inner += found->depth > 0;
-	return 0;
+	return m->sparse ? put_pieces(w, found, err) : 0;
 }
 
 int index_writer_finish(struct index_writer *w, struct error *err)

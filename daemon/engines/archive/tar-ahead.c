@@ -170,7 +170,7 @@ static bool explore_block(struct explorer *e)
 	e->searched = 0;
 	if (!keep_block(e, block))
 		return false;
-	if (kind != UNTAR_MEMBER && h.size <= UNTAR_MAX_PAX)
+	if (kind != UNTAR_MEMBER && kind != UNTAR_OLD_SPARSE && h.size <= UNTAR_MAX_PAX)
 		return keep_body(e, h.size);
 	e->at += (h.size + UNTAR_BLOCK - 1) / UNTAR_BLOCK * UNTAR_BLOCK;
 	return true;

@@ -17,6 +17,7 @@
 #include "daemon/engines/archive/tar-walk.h"
 #include "daemon/engines/archive/untar-levels.h"
 #include "daemon/engines/archive/untar-reader.h"
+#include "daemon/engines/archive/untar-sparse.h"
 #include "daemon/engines/copy/stage-io.h"
 
 enum {
@@ -44,10 +45,11 @@ static int scan_level(struct scan_level *l, struct error *err);
 
 static int refuse_foreign(const struct scan_level *l, struct error *err)
 {
-	error_set(err, EOPNOTSUPP,
-		  "the archive can't be mounted: after %s it has a sparse file, a device, or a "
-		  "member in a dialect that only extraction reads",
-		  *l->last ? l->last : "its beginning");
+	error_set(
+		err, EOPNOTSUPP,
+		"the archive can't be mounted: after %s it has a device, or a member in a dialect "
+		"that only extraction reads",
+		*l->last ? l->last : "its beginning");
 	return error_set_hint(err, -EOPNOTSUPP, "method=extract unpacks it");
 }
 
@@ -61,10 +63,11 @@ static uint64_t get_start(const struct scan_level *l)
 
 static int refuse_packed(const char *path, struct error *err)
 {
-	error_set(err, EOPNOTSUPP,
-		  "the archive can't be mounted with nested: %s is compressed or a zip, and only "
-		  "plain tars in a tar are shown",
-		  path);
+	error_set(
+		err, EOPNOTSUPP,
+		"the archive can't be mounted with nested: %s is compressed, sparse or a zip, and "
+		"only plain tars in a tar are shown",
+		path);
 	return error_set_hint(err, -EOPNOTSUPP, "method=extract unpacks it");
 }
 
@@ -79,6 +82,8 @@ static int is_opened(struct scan_level *l, const struct member *m, uint64_t star
 	if (!l->s->scan->nested || l->depth >= UNTAR_MAX_NESTED || m->type != MEMBER_FILE ||
 	    magic_get_promise(path) == FORMAT_PLAIN)
 		return 0;
+	if (m->sparse)
+		return refuse_packed(path, err);
 	n = tar_walk_peek(l->s->walk, start, buf, size, err);
 	if (n < 0)
 		return (int)n;
@@ -108,8 +113,13 @@ static int tell(const struct scan_level *l, const struct member *m, uint64_t sta
 		struct error *err)
 {
 	const struct tar_scan *scan = l->s->scan;
-	const struct tar_scan_member found = { m, start, l->depth, is_opened };
+	struct tar_scan_member found = {
+		.member = m, .start = start, .depth = l->depth, .is_opened = is_opened
+	};
 
+	if (m->sparse)
+		found.packed = archive_index_get_new_pieces(l->s->index, &found.pieces,
+							    &found.n_pieces);
 	return scan->has_member ? scan->has_member(scan->arg, &found, err) : 0;
 }
 
@@ -154,16 +164,27 @@ static int add_member(struct scan_level *l, const struct member *m, struct error
 	uint64_t start = get_start(l);
 	int r;
 
-	remember_member(l, m);
 	r = archive_index_get_path(s->index, m->path, path, err);
 	if (r == 0)
 		r = is_opened(l, m, start, path, err);
 	if (r != 0)
 		return r < 0 ? r : open_level(l, m, start, path, err);
-	tar_walk_note_size(s->walk, m->size);
+	tar_walk_note_size(s->walk, m->sparse ? 0 : m->size);
 	stage_io_add_unread(s->scan->io, 0, m->type != MEMBER_DIR);
-	r = archive_index_add(s->index, m, start, err);
-	return r < 0 ? r : tell(l, m, start, false, err);
+	r = tell(l, m, start, false, err);
+	return r < 0 ? r : archive_index_add(s->index, m, start, err);
+}
+
+/* A member whose pieces are damaged has begun. */
+static int next_member(struct scan_level *l, struct member *m, struct error *err)
+{
+	int r;
+
+	m->path = NULL;
+	r = untar_reader_next(l->reader, m, err);
+	if (m->path)
+		remember_member(l, m);
+	return r;
 }
 
 static int add_members(struct scan_level *l, struct error *err)
@@ -171,7 +192,7 @@ static int add_members(struct scan_level *l, struct error *err)
 	struct member m;
 	int r;
 
-	while ((r = untar_reader_next(l->reader, &m, err)) == 1) {
+	while ((r = next_member(l, &m, err)) == 1) {
 		r = add_member(l, &m, err);
 		if (r < 0)
 			break;
@@ -188,15 +209,22 @@ static int add_members(struct scan_level *l, struct error *err)
 	return 0;
 }
 
+static int add_piece(void *arg, uint64_t pos, uint64_t size, struct error *err)
+{
+	return archive_index_add_piece(arg, pos, size, err);
+}
+
 /* Where the walk is. */
 static int scan_level(struct scan_level *l, struct error *err)
 {
 	_cleanup_(untar_reader_freep) struct untar_reader *reader = NULL;
+	const struct untar_pieces pieces = { add_piece, l->s->index };
 	struct piece_source source;
 	int r;
 
 	tar_walk_get_source(l->s->walk, &source);
 	source.odd_end = l->s->scan->odd_end;
+	source.pieces = &pieces;
 	r = untar_reader_new(&reader, &source, err);
 	l->reader = reader;
 	return r < 0 ? r : add_members(l, err);

@@ -32,8 +32,8 @@ static bool read_octal(const unsigned char *p, size_t n, uint64_t *vp)
 	return i == n;
 }
 
-/* The same, or 0x80 and a positive number to the base of 256; 12 bytes. */
-static bool read_number(const unsigned char p[static 12], uint64_t *vp)
+/* The same, or 0x80 and a positive number to the base of 256. */
+bool untar_header_read_number(const unsigned char p[static 12], uint64_t *vp)
 {
 	uint64_t v = 0;
 
@@ -124,6 +124,9 @@ static enum untar_kind read_type(const struct raw *raw, struct untar_header *h)
 	case '5':
 		h->type = MEMBER_DIR;
 		return UNTAR_MEMBER;
+	case 'S':
+		h->type = MEMBER_FILE;
+		return memcmp(raw->magic, "ustar  \0", 8) ? UNTAR_FOREIGN : UNTAR_OLD_SPARSE;
 	case 'L':
 		return UNTAR_LONG_NAME;
 	case 'K':
@@ -132,7 +135,7 @@ static enum untar_kind read_type(const struct raw *raw, struct untar_header *h)
 		return UNTAR_PAX;
 	case 'g':
 		return UNTAR_GLOBAL;
-	default: /* devices, sparse files, volumes, Solaris */
+	default: /* devices, volumes, Solaris */
 		return UNTAR_FOREIGN;
 	}
 }
@@ -150,14 +153,15 @@ enum untar_kind untar_header_read(const unsigned char block[static UNTAR_BLOCK],
 	if (kind != UNTAR_MEMBER)
 		return kind;
 	kind = read_type(raw, h);
-	if (kind == UNTAR_FOREIGN || !read_number(raw->size, &h->size) || h->size > MAX_SIZE)
+	if (kind == UNTAR_FOREIGN || !untar_header_read_number(raw->size, &h->size) ||
+	    h->size > MAX_SIZE)
 		return UNTAR_FOREIGN;
-	if (kind != UNTAR_MEMBER)
+	if (kind != UNTAR_MEMBER && kind != UNTAR_OLD_SPARSE)
 		return kind;
 	if (!read_name(raw, h) || !read_octal(raw->mode, sizeof(raw->mode), &mode) ||
-	    !read_number(raw->mtime, &mtime) || mtime > INT64_MAX)
+	    !untar_header_read_number(raw->mtime, &mtime) || mtime > INT64_MAX)
 		return UNTAR_FOREIGN;
 	h->mode = (mode_t)(mode & 07777);
 	h->mtime = (int64_t)mtime;
-	return UNTAR_MEMBER;
+	return kind;
 }

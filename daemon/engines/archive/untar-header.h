@@ -6,6 +6,7 @@
  */
 #pragma once
 
+#include <stdbool.h>
 #include <stdint.h>
 
 #include "daemon/engines/archive/decode.h"
@@ -21,8 +22,9 @@ enum untar_kind {
 	UNTAR_MEMBER,
 	UNTAR_LONG_NAME, /* the name of the member that follows, too long for its header */
 	UNTAR_LONG_LINK,
-	UNTAR_PAX,    /* records about the member that follows */
-	UNTAR_GLOBAL, /* records about all that follow */
+	UNTAR_PAX,	  /* records about the member that follows */
+	UNTAR_GLOBAL,	  /* records about all that follow */
+	UNTAR_OLD_SPARSE, /* a member in GNU's oldest dialect for files with holes */
 };
 
 struct untar_header {
@@ -33,6 +35,9 @@ struct untar_header {
 	char name[UNTAR_NAME_SIZE], link[UNTAR_LINK_SIZE];
 };
 
-/* h is written for UNTAR_MEMBER and what comes before a member (its size). */
+/* h is written for members and what comes before a member (its size). */
 enum untar_kind untar_header_read(const unsigned char block[static UNTAR_BLOCK],
 				  struct untar_header *h);
+
+/* A field of 12 bytes. */
+bool untar_header_read_number(const unsigned char p[static 12], uint64_t *vp);

@@ -6,24 +6,7 @@
 
 #include <string.h>
 
-#define MAX_TIME (1LL << 40)
-#define NS_PER_SECOND 1000000000L
-
-/* Digits alone; false: none, others or too many. */
-static bool read_digits(const char *s, size_t n, uint64_t *vp)
-{
-	uint64_t v = 0;
-
-	if (n == 0 || n > 18)
-		return false;
-	for (size_t i = 0; i < n; i++) {
-		if (s[i] < '0' || s[i] > '9')
-			return false;
-		v = v * 10 + (uint64_t)(s[i] - '0');
-	}
-	*vp = v;
-	return true;
-}
+#include "daemon/engines/archive/pax-records.h"
 
 static bool set_text(char to[static UNTAR_MAX_TEXT], bool *hasp, const char *s, size_t n)
 {
@@ -35,110 +18,59 @@ static bool set_text(char to[static UNTAR_MAX_TEXT], bool *hasp, const char *s, 
 	return true;
 }
 
-/* "1234567890.123456789" or "-1.25", rounded down. */
 static bool set_mtime(struct untar_parser *p, const char *s, size_t n)
 {
-	bool negative = n > 0 && *s == '-', more = false;
-	const char *dot = memchr(s, '.', n);
-	size_t whole = (dot ? (size_t)(dot - s) : n) - negative;
-	size_t rest = dot ? n - negative - whole - 1 : 0;
-	uint64_t sec, ns = 0;
-
-	if (!read_digits(s + negative, whole, &sec) || sec > MAX_TIME)
-		return false;
-	if (rest > 9) {
-		if (strspn(dot + 1, "0123456789") < rest)
-			return false;
-		more = strspn(dot + 10, "0") < rest - 9;
-		rest = 9;
-	}
-	if (dot && !read_digits(dot + 1, rest, &ns))
-		return false;
-	for (; rest < 9; rest++)
-		ns *= 10;
-	p->has_mtime = true;
-	p->mtime = negative ? -(int64_t)sec : (int64_t)sec;
-	p->mtime_ns = (long)ns;
-	if (negative && (ns > 0 || more)) { /* the part counts forward in any case */
-		p->mtime--;
-		p->mtime_ns = NS_PER_SECOND - (long)ns - more;
-	}
-	return true;
+	p->has_mtime = pax_read_time(s, n, &p->mtime, &p->mtime_ns);
+	return p->has_mtime;
 }
 
 static bool set_size(struct untar_parser *p, const char *s, size_t n)
 {
-	p->has_size = read_digits(s, n, &p->size);
+	p->has_size = pax_read_digits(s, n, &p->size);
 	return p->has_size;
 }
 
-/* Owners, other times, attributes and ACLs are not staged. */
-static bool is_passed_over(const char *key, size_t n)
+static bool is_sparse(const struct pax_record *rec)
 {
-	static const char *const names[] = {
-		"atime",      "ctime",	      "uid",	       "gid",
-		"uname",      "gname",	      "comment",       "SCHILY.dev",
-		"SCHILY.ino", "SCHILY.nlink", "SCHILY.fflags", "LIBARCHIVE.creationtime"
-	};
-	static const char *const prefixes[] = { "SCHILY.xattr.", "LIBARCHIVE.xattr.", "SCHILY.acl.",
-						"RHT.security." };
+	const size_t n = strlen(UNTAR_SPARSE_PREFIX);
 
-	for (size_t i = 0; i < sizeof(names) / sizeof(*names); i++) {
-		if (n == strlen(names[i]) && !memcmp(key, names[i], n))
-			return true;
-	}
-	for (size_t i = 0; i < sizeof(prefixes) / sizeof(*prefixes); i++) {
-		size_t m = strlen(prefixes[i]);
-
-		if (n >= m && !memcmp(key, prefixes[i], m))
-			return true;
-	}
-	return false;
+	return rec->key_size >= n && !memcmp(rec->key, UNTAR_SPARSE_PREFIX, n);
 }
 
-static bool is_key(const char *key, size_t n, const char *name)
+static bool take_record(struct untar_parser *p, const struct pax_record *rec)
 {
-	return n == strlen(name) && !memcmp(key, name, n);
-}
+	const char *value = rec->value;
+	size_t size = rec->value_size;
 
-static bool take_record(struct untar_parser *p, const char *key, size_t n, const char *value,
-			size_t size)
-{
-	if (is_passed_over(key, n))
+	if (pax_record_is_passed_over(rec))
 		return true;
 	if (p->body == UNTAR_GLOBAL)
 		return false; /* a name or size for all? */
-	if (is_key(key, n, "path"))
+	if (pax_record_is(rec, "path"))
 		return !p->has_name && set_text(p->name, &p->has_name, value, size);
-	if (is_key(key, n, "linkpath"))
+	if (pax_record_is(rec, "linkpath"))
 		return !p->has_link && set_text(p->link, &p->has_link, value, size);
-	if (is_key(key, n, "size"))
+	if (pax_record_is(rec, "size"))
 		return !p->has_size && set_size(p, value, size);
-	if (is_key(key, n, "mtime"))
+	if (pax_record_is(rec, "mtime"))
 		return !p->has_mtime && set_mtime(p, value, size);
-	return false;
+	if (!p->takes_sparse || !is_sparse(rec))
+		return false;
+	if (pax_record_is(rec, UNTAR_SPARSE_NAME))
+		return !p->has_sparse_name &&
+		       set_text(p->sparse_name, &p->has_sparse_name, value, size);
+	return untar_sparse_take_record(&p->sparse, rec);
 }
 
-/* Records "25 ctime=1084839148.1212\n"; the number counts itself. */
 static bool take_records(struct untar_parser *p, const char *data, size_t size)
 {
-	const char *blank, *equals;
-	uint64_t n;
-	size_t width;
+	struct pax_record rec;
 
+	p->sparse.records = data;
+	p->sparse.n_records = size;
 	while (size > 0) {
-		blank = memchr(data, ' ', size < 8 ? size : 8);
-		width = blank ? (size_t)(blank - data) : 0;
-		if (!blank || !read_digits(data, width, &n) || n > size || n < width + 4 ||
-		    data[n - 1] != '\n')
+		if (!pax_records_next(&data, &size, &rec) || !take_record(p, &rec))
 			return false;
-		equals = memchr(blank + 1, '=', n - width - 2);
-		if (!equals || equals == blank + 1 ||
-		    !take_record(p, blank + 1, (size_t)(equals - blank - 1), equals + 1,
-				 (size_t)(data + n - 1 - equals - 1)))
-			return false;
-		data += n;
-		size -= n;
 	}
 	return true;
 }
@@ -164,6 +96,17 @@ static bool is_old_dir(const struct untar_parser *p, const struct member *m)
 	return m->type == MEMBER_FILE && n > 0 && m->path[n - 1] == '/' && !p->has_pax;
 }
 
+/* Its name in the archive is made up by who has packed it. */
+static bool finish_sparse(struct untar_parser *p, struct member *m)
+{
+	m->sparse = p->sparse.kind != UNTAR_SPARSE_NONE;
+	if (!m->sparse)
+		return !p->has_sparse_name;
+	if (p->has_sparse_name)
+		m->path = p->sparse_name;
+	return m->type == MEMBER_FILE && untar_sparse_is_complete(&p->sparse);
+}
+
 static enum untar_step finish_member(struct untar_parser *p, struct member *m)
 {
 	const struct untar_header *h = &p->header;
@@ -177,6 +120,8 @@ static enum untar_step finish_member(struct untar_parser *p, struct member *m)
 		.has_mtime = true,
 		.size = p->has_size ? p->size : h->size,
 	};
+	if (!finish_sparse(p, m))
+		return UNTAR_STEP_FOREIGN;
 	if (m->type == MEMBER_SYMLINK || m->type == MEMBER_HARDLINK)
 		m->link = p->has_link ? p->link : h->link;
 	else if (p->has_link)
@@ -187,7 +132,9 @@ static enum untar_step finish_member(struct untar_parser *p, struct member *m)
 	    (m->type == MEMBER_FILE && m->path[strlen(m->path) - 1] == '/'))
 		return UNTAR_STEP_FOREIGN;
 	p->has_gnu = p->has_pax = false;
-	p->has_name = p->has_link = p->has_size = p->has_mtime = false;
+	p->has_name = p->has_link = p->has_size = p->has_mtime = p->has_sparse_name = false;
+	p->found = p->sparse;
+	p->sparse = (struct untar_sparse){ 0 };
 	return UNTAR_STEP_MEMBER;
 }
 
@@ -199,6 +146,10 @@ enum untar_step untar_parser_add_header(struct untar_parser *p,
 
 	switch (kind) {
 	case UNTAR_MEMBER:
+		return finish_member(p, m);
+	case UNTAR_OLD_SPARSE:
+		if (!p->takes_sparse || p->has_pax || !untar_sparse_take_header(&p->sparse, block))
+			return UNTAR_STEP_FOREIGN;
 		return finish_member(p, m);
 	case UNTAR_LONG_NAME:
 	case UNTAR_LONG_LINK:

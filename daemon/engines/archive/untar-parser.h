@@ -6,6 +6,7 @@
 
 #include "common/dataset/member-path.h"
 #include "daemon/engines/archive/untar-header.h"
+#include "daemon/engines/archive/untar-sparse.h"
 
 #define UNTAR_MAX_TEXT (2 * MEMBER_PATH_SIZE) /* of a long name; longer is foreign */
 #define UNTAR_MAX_PAX (60 * 1024)
@@ -19,6 +20,11 @@ struct untar_parser {
 	long mtime_ns;
 	char name[UNTAR_MAX_TEXT], link[UNTAR_MAX_TEXT];
 	struct untar_header header;
+	bool takes_sparse; /* set by the caller: files with holes are members, and not foreign */
+	bool has_sparse_name;
+	char sparse_name[UNTAR_MAX_TEXT];
+	struct untar_sparse sparse; /* of the next member */
+	struct untar_sparse found;  /* of the last one */
 };
 
 enum untar_step {

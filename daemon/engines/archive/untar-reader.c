@@ -21,11 +21,12 @@
 
 struct untar_reader {
 	struct piece_source in;
-	struct piece piece; /* what is left of the one at hand */
-	uint64_t left;	    /* of the member's data */
-	uint64_t size;	    /* of it */
-	size_t padding;	    /* behind it */
-	bool leaves;	    /* what is not read yet is left to others */
+	struct piece piece;	     /* what is left of the one at hand */
+	uint64_t left;		     /* of the member's data */
+	uint64_t size;		     /* of it */
+	size_t padding;		     /* behind it */
+	bool leaves;		     /* what is not read yet is left to others */
+	const unsigned char *header; /* of the member, until the next block is read */
 	size_t n_raw;
 	struct untar_parser parser;
 	unsigned char raw[RAW_SIZE];
@@ -66,6 +67,7 @@ int untar_reader_new(struct untar_reader **rp, const struct piece_source *in, st
 	if (!r)
 		return error_set(err, ENOMEM, "out of memory");
 	r->in = *in;
+	r->parser.takes_sparse = in->pieces != NULL;
 	*rp = r;
 	return 0;
 }
@@ -240,10 +242,83 @@ static int take_header(struct untar_reader *r, struct member *m, enum untar_step
 		*stepp = UNTAR_STEP_NO_END;
 		return untar_reader_refuse_no_end(r->in.odd_end, err);
 	}
+	r->header = block;
 	*stepp = untar_parser_add_header(&r->parser, block, m, &size);
 	if (*stepp == UNTAR_STEP_FOREIGN || *stepp == UNTAR_STEP_BODY)
 		keep_raw(r, block);
 	return *stepp == UNTAR_STEP_BODY ? read_body(r, size, stepp, err) : 0;
+}
+
+/* ---- sparse files ---- */
+
+static int read_block(struct untar_reader *r, const unsigned char **blockp, struct error *err)
+{
+	int n;
+
+	r->n_raw = 0;
+	n = next_block(r, blockp, err);
+	return n == 0 ? refuse_cut(err) : n;
+}
+
+static int read_table(struct untar_reader *r, struct untar_map *map, struct error *err)
+{
+	const unsigned char *block;
+	int more = untar_map_add_header(map, r->header, err);
+
+	while (more > 0) {
+		more = read_block(r, &block, err);
+		if (more > 0)
+			more = untar_map_add_table(map, block, err);
+	}
+	return more;
+}
+
+/* It is the beginning of the data. */
+static int read_text(struct untar_reader *r, struct untar_map *map, struct error *err)
+{
+	const unsigned char *block;
+	int more = 1;
+
+	while (more > 0) {
+		if (r->left < UNTAR_BLOCK)
+			return error_set(err, EBADMSG, "the map of a sparse file is damaged");
+		more = read_block(r, &block, err);
+		if (more < 0)
+			break;
+		r->left -= UNTAR_BLOCK;
+		more = untar_map_add_text(map, block, err);
+	}
+	return more;
+}
+
+static int read_pieces(struct untar_reader *r, struct member *m, struct error *err)
+{
+	const struct untar_sparse *s = &r->parser.found;
+	struct untar_map map = { .pieces = r->in.pieces, .size = s->size };
+	int n;
+
+	if (s->kind == UNTAR_SPARSE_TABLE)
+		n = read_table(r, &map, err);
+	else if (s->kind == UNTAR_SPARSE_TEXT)
+		n = read_text(r, &map, err);
+	else
+		n = untar_map_add_records(&map, s->records, s->n_records, err);
+	r->size = r->left;
+	m->size = s->size;
+	return n < 0 ? n : untar_map_finish(&map, r->left, err);
+}
+
+static int begin_member(struct untar_reader *r, struct member *m, struct error *err)
+{
+	int n = 0;
+
+	r->left = r->size = m->size;
+	r->padding = get_padding(m->size);
+	if (m->sparse)
+		n = read_pieces(r, m, err);
+	else
+		prefetch_next(r);
+	return n < 0 ? n : 1;
 }
 
 int untar_reader_next(struct untar_reader *r, struct member *m, struct error *err)
@@ -263,10 +338,7 @@ int untar_reader_next(struct untar_reader *r, struct member *m, struct error *er
 		return n;
 	switch (step) {
 	case UNTAR_STEP_MEMBER:
-		r->left = r->size = m->size;
-		r->padding = get_padding(m->size);
-		prefetch_next(r);
-		return 1;
+		return begin_member(r, m, err);
 	case UNTAR_STEP_ZERO:
 		return check_end(r, err);
 	case UNTAR_STEP_NO_END:

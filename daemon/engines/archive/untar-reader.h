@@ -1,6 +1,7 @@
 /*
- * untar-reader: the members of a tar from pieces of it, in one pass. What is rare (sparse files,
- * old dialects) is not read here: the rest of the archive is handed over as a stream.
+ * untar-reader: the members of a tar from pieces of it, in one pass. What is rare (old dialects,
+ * and for extraction sparse files) is not read here: the rest of the archive is handed over as a
+ * stream.
  */
 #pragma once
 
@@ -14,6 +15,7 @@
 struct block;
 struct error;
 struct stream;
+struct untar_pieces;
 struct untar_reader;
 
 /* Bytes in a block, which is the giver's until it is asked for the next piece; who needs it longer
@@ -34,6 +36,9 @@ struct piece_source {
 	/* Not NULL: a tar without its end, or with more behind it, is accepted, and what is wrong
 	 * is put here. */
 	const char **odd_end;
+	/* Not NULL: sparse files are members, too. Their size is the one with the holes, their
+	 * pieces are given here before, and what is read of them is the pieces alone. */
+	const struct untar_pieces *pieces;
 };
 
 #define UNTAR_NO_END "the two blocks of zeros at its end are missing"

@@ -66,6 +66,11 @@ static const char *get_text(struct volume *v, uint64_t at)
 	return archive_index_get_text(get_archive(v)->index, at);
 }
 
+static const struct archive_piece *get_pieces(struct volume *v, const struct archive_record *rec)
+{
+	return archive_index_get_pieces(get_archive(v)->index, rec);
+}
+
 static int archive_volume_start(struct volume *v, const atomic_uint *n_idle, unsigned n_threads)
 {
 	return 0;
@@ -74,18 +79,19 @@ static int archive_volume_start(struct volume *v, const atomic_uint *n_idle, uns
 static int archive_volume_stat(struct volume *v, uint64_t ref, struct stat *st)
 {
 	const struct archive_record *rec = get_record(v, ref);
-	uint64_t size;
+	uint64_t size, stored;
 
 	if (!rec)
 		return -EIO;
 	size = rec->type == MEMBER_DIR ? 0 : rec->size;
+	stored = rec->is_sparse ? get_pieces(v, rec)[rec->crc].at : size;
 	*st = (struct stat){
 		.st_ino = rec->number,
 		.st_mode = type_modes[rec->type] | rec->mode,
 		.st_nlink = rec->n_links,
 		.st_size = (off_t)size,
 		.st_blksize = ARCHIVE_BLOCK_SIZE,
-		.st_blocks = (blkcnt_t)((size + 511) / 512),
+		.st_blocks = (blkcnt_t)((stored + 511) / 512),
 		.st_mtim = { .tv_sec = rec->mtime, .tv_nsec = rec->mtime_ns },
 	};
 	st->st_atim = st->st_ctim = st->st_mtim;
@@ -235,11 +241,12 @@ static bool is_summed(const struct archive_volume *a, uint64_t ref)
 	return a->sums && zip_sums_wants(a->sums, (uint32_t)ref);
 }
 
-/* What has to be summed is not spliced: nobody would see it. */
+/* What has to be summed is not spliced: nobody would see it. Nor are sparse files. */
 static int archive_volume_get_fd(struct volume *v, const struct volume_read *read)
 {
+	bool is_sparse = get_record(v, read->file[0])->is_sparse;
 	struct archive_volume *a = get_archive(v);
-	int r = is_summed(a, read->file[0]) ? -EOPNOTSUPP : check_unchanged(a);
+	int r = is_sparse || is_summed(a, read->file[0]) ? -EOPNOTSUPP : check_unchanged(a);
 
 	return r < 0 ? r : a->fd;
 }
@@ -249,21 +256,82 @@ static int archive_volume_check(struct volume *v)
 	return check_unchanged(get_archive(v));
 }
 
-static int load_extent(int fd, struct volume_extent *x, uint8_t *buf)
+static int load_bytes(int fd, uint8_t *buf, size_t size, uint64_t offset)
 {
 	size_t done = 0;
 	ssize_t n;
 
-	while (done < x->size) {
-		n = pread(fd, buf + done, x->size - done, (off_t)(x->offset + done));
+	while (done < size) {
+		n = pread(fd, buf + done, size - done, (off_t)(offset + done));
 		if (n < 0 && errno == EINTR)
 			continue;
 		if (n <= 0)
 			return n < 0 ? -errno : -EIO;
 		done += (size_t)n;
 	}
-	x->data = buf;
 	return 0;
+}
+
+/* The first piece that ends after pos; its number is rec->crc where there is none. */
+static uint32_t find_piece(const struct archive_piece *p, const struct archive_record *rec,
+			   uint64_t pos)
+{
+	uint32_t from = 0, end = rec->crc;
+
+	while (from < end) {
+		uint32_t middle = from + (end - from) / 2;
+
+		if (p[middle].pos + (p[middle + 1].at - p[middle].at) <= pos)
+			from = middle + 1;
+		else
+			end = middle;
+	}
+	return from;
+}
+
+/* Bytes of a piece that lie in a read, from *posp on. */
+static size_t cut_piece(const struct archive_piece *p, const struct volume_read *read, uint64_t end,
+			uint64_t *posp)
+{
+	uint64_t stop = p->pos + (p[1].at - p->at);
+
+	*posp = p->pos > read->pos ? p->pos : read->pos;
+	stop = stop < end ? stop : end;
+	return *posp < stop ? (size_t)(stop - *posp) : 0;
+}
+
+/* What the pieces have lies together in the archive. It is read to the end of the buffer, and moved
+ * from there to its places, which never lie after it; what is between them is zeros. */
+static int load_sparse(struct archive_volume *a, const struct archive_record *rec,
+		       struct volume_read *read, uint8_t *buf)
+{
+	const struct archive_piece *p = archive_index_get_pieces(a->index, rec);
+	const size_t size = read->extents[0].size;
+	const uint64_t end = read->pos + size;
+	uint32_t first = find_piece(p, rec, read->pos);
+	size_t packed = 0, n, done = 0;
+	uint8_t *from;
+	uint64_t pos, at = 0;
+	int r;
+
+	for (uint32_t i = first; i < rec->crc && p[i].pos < end; i++) {
+		n = cut_piece(&p[i], read, end, &pos);
+		if (packed == 0)
+			at = p[i].at + (pos - p[i].pos);
+		packed += n;
+	}
+	from = buf + size - packed;
+	r = load_bytes(a->fd, from, packed, rec->start + at);
+	for (uint32_t i = first; i < rec->crc && p[i].pos < end && r == 0; i++) {
+		n = cut_piece(&p[i], read, end, &pos);
+		memset(buf + done, 0, (size_t)(pos - read->pos) - done);
+		done = (size_t)(pos - read->pos);
+		memmove(buf + done, from, n);
+		from += n;
+		done += n;
+	}
+	memset(buf + done, 0, r == 0 ? size - done : 0);
+	return r;
 }
 
 /* All of it is in memory. */
@@ -286,15 +354,15 @@ static int add_sums(struct archive_volume *a, const struct volume_read *read)
 static int archive_volume_load(struct volume *v, struct volume_read *read, void *buf)
 {
 	struct archive_volume *a = get_archive(v);
-	uint8_t *to = buf;
-	int r = 0, changed;
+	const struct archive_record *rec = get_record(v, read->file[0]);
+	struct volume_extent *e = &read->extents[0];
+	int r, changed;
 
-	for (size_t i = 0; i < read->n_extents && r == 0; i++) {
-		if (read->extents[i].data)
-			return 0; /* all of it is inflated */
-		r = load_extent(a->fd, &read->extents[i], to);
-		to += read->extents[i].size;
-	}
+	if (read->n_extents == 0 || e->data) /* all of it is inflated */
+		return 0;
+	e->data = buf;
+	r = rec->is_sparse ? load_sparse(a, rec, read, buf)
+			   : load_bytes(a->fd, buf, e->size, e->offset);
 	changed = check_unchanged(a); /* it may have become shorter */
 	r = changed < 0 ? changed : r;
 	return r < 0 ? r : add_sums(a, read);

@@ -450,12 +450,113 @@ static void test_an_archive_that_is_cut_off_has_no_index(void **state)
 	}
 }
 
-static void test_a_sparse_file_is_left_to_extraction(void **state)
+/* Of a sparse file, from its pieces. */
+static unsigned char *read_sparse(const struct archive_index *x, int fd,
+				  const struct archive_record *rec)
 {
-	_cleanup_(archive_index_freep) struct archive_index *x = begin();
+	const struct archive_piece *p = archive_index_get_pieces(x, rec);
+	unsigned char *data = calloc(1, rec->size);
+	uint64_t end = 0;
 
-	run(*state, "mkdir src && truncate -s 1M src/hole && tar -S -C src -cf t.tar .");
-	assert_int_equal(scan(*state, x, 0, NULL), -EOPNOTSUPP);
+	for (uint32_t i = 0; i < rec->crc; i++) {
+		size_t n = (size_t)(p[i + 1].at - p[i].at);
+
+		assert_true(p[i].pos >= end && n > 0 && n <= rec->size - p[i].pos);
+		assert_int_equal(pread(fd, data + p[i].pos, n, (off_t)(rec->start + p[i].at)), n);
+		end = p[i].pos + n;
+	}
+	assert_int_equal(p[rec->crc].pos, rec->size);
+	return data;
+}
+
+static void check_sparse(const char *dir, const struct archive_index *x, int fd, const char *name)
+{
+	const struct archive_record *rec = look(x, name);
+	_cleanup_(freep) char *path = NULL;
+	_cleanup_(freep) unsigned char *a = NULL, *b = NULL;
+	_cleanup_(fd_closep) int file = -1;
+	struct stat st;
+
+	assert_true(asprintf(&path, "%s/src/%s", dir, name) > 0);
+	file = open(path, O_RDONLY | O_CLOEXEC);
+	assert_true(file >= 0 && fstat(file, &st) == 0);
+	assert_true(rec && rec->is_sparse);
+	assert_int_equal(rec->size, st.st_size);
+	a = malloc((size_t)st.st_size);
+	b = read_sparse(x, fd, rec);
+	assert_int_equal(pread(file, a, (size_t)st.st_size, 0), st.st_size);
+	assert_memory_equal(a, b, (size_t)st.st_size);
+}
+
+static const char *const sparse_formats[] = {
+	"--format=gnu",
+	"--format=posix --sparse-version=0.0",
+	"--format=posix --sparse-version=0.1",
+	"--format=posix --sparse-version=1.0",
+};
+
+/* Files of holes alone, with data at both ends, with four pieces and with more than a block after
+ * the header has; the file behind each is found, and names that are too long for a header are. */
+static void make_sparse(const char *dir)
+{
+	run(dir, "mkdir src && cd src && truncate -s 1M hole && truncate -s 300000 middle && "
+		 "printf x | dd of=middle bs=1 seek=131072 conv=notrunc status=none && "
+		 "printf abc >ends && truncate -s 200000 ends && printf end >>ends && "
+		 "for i in 1 2 3 4; do printf $i | dd of=four bs=1 seek=${i}00000 conv=notrunc "
+		 "status=none; done && for i in $(seq 60); do head -c 4000 /dev/urandom | "
+		 "dd of=many bs=4000 count=1 seek=$((i * 32768)) oflag=seek_bytes iflag=fullblock "
+		 "conv=notrunc status=none; done && n=$(printf %0200d 7) && mkdir $n && "
+		 "cp --sparse=always ends $n/$n && echo plain >z && ln ends hard");
+}
+
+static void test_sparse_files_have_their_pieces(void **state)
+{
+	static const char *const names[] = { "hole", "middle", "ends", "four", "many", "hard" };
+	char name[2 * 201];
+
+	make_sparse(*state);
+	snprintf(name, sizeof(name), "%0200d/%0200d", 7, 7);
+	for (size_t i = 0; i < ARRAY_SIZE(sparse_formats); i++) {
+		_cleanup_(archive_index_freep) struct archive_index *x = begin();
+		_cleanup_(freep) char *command = NULL;
+		_cleanup_(fd_closep) int fd = -1;
+
+		assert_true(asprintf(&command, "tar %s -S -C src -cf t.tar .", sparse_formats[i]) >
+			    0);
+		run(*state, command);
+		assert_int_equal(scan(*state, x, 0, &fd), 0);
+		for (size_t k = 0; k < ARRAY_SIZE(names); k++)
+			check_sparse(*state, x, fd, names[k]);
+		check_sparse(*state, x, fd, name);
+		check_content(*state, x, fd, "z");
+		assert_int_equal(look(x, "hole")->crc, 0);
+		assert_int_equal(look(x, "many")->crc, 60);
+	}
+}
+
+/* Pieces are reserved, and freed with the index; a piece is 16 bytes. */
+static int count_reserved(void *arg, uint64_t bytes, struct error *err)
+{
+	*(uint64_t *)arg += bytes;
+	return 0;
+}
+
+static void test_pieces_are_reserved(void **state)
+{
+	enum { N = 100000 };
+	_cleanup_(archive_index_freep) struct archive_index *x = begin();
+	struct member m = { .path = "f", .type = MEMBER_FILE, .size = 10 * N, .sparse = true };
+	struct archive_counts counts;
+	uint64_t reserved = 0;
+
+	archive_index_set_reserve(x, count_reserved, &reserved);
+	for (uint64_t i = 0; i < N; i++)
+		assert_int_equal(archive_index_add_piece(x, 10 * i, 1, NULL), 0);
+	assert_int_equal(archive_index_add(x, &m, 512, NULL), 0);
+	assert_int_equal(archive_index_finish(x, NULL, NULL), 0);
+	archive_index_get_counts(x, &counts);
+	assert_in_range(reserved, 16 * N, 18 * N + 65536);
+	assert_in_range(counts.memory, 16 * N, reserved + 1024);
 }
 
 static void compare(const struct archive_index *x, const struct archive_index *y)
@@ -557,7 +658,8 @@ int main(void)
 		cmocka_unit_test(test_names_of_one_hash_are_not_compared_with_each_other),
 		SCRATCH(test_content_is_found_in_all_dialects),
 		SCRATCH(test_an_archive_that_is_cut_off_has_no_index),
-		SCRATCH(test_a_sparse_file_is_left_to_extraction),
+		SCRATCH(test_sparse_files_have_their_pieces),
+		cmocka_unit_test(test_pieces_are_reserved),
 		SCRATCH(test_headers_that_are_read_ahead_change_nothing),
 		SCRATCH(test_tars_in_a_tar_are_directories),
 		SCRATCH(test_an_archive_that_is_cut_off_has_none_by_reading_ahead),

@@ -101,6 +101,10 @@ static void compare(const struct archive_index *x, const struct archive_index *y
 		assert_memory_equal(v, w, sizeof(*v));
 		assert_string_equal(archive_index_get_text(x, v->name),
 				    archive_index_get_text(y, w->name));
+		if (v->is_sparse)
+			assert_memory_equal(archive_index_get_pieces(x, v),
+					    archive_index_get_pieces(y, w),
+					    (v->crc + 1) * sizeof(struct archive_piece));
 	}
 	assert_int_equal(k, a.n_records);
 }
@@ -143,8 +147,9 @@ static void test_the_members_of_tars_in_the_tar(void **state)
 	struct stat st;
 
 	run(*state, "mkdir -p a/d b && for i in 1 2 3; do echo $i >a/d/$i; done && ln a/d/1 a/h && "
-		    "tar -cPf b/2.tar a && tar -C b -cf b/1.tar 2.tar && echo x >b/x && "
-		    "tar -cf t.tar b a/h");
+		    "truncate -s 1M a/hole && echo end >>a/hole && cp a/hole b/ && "
+		    "tar -ScPf b/2.tar a && tar -C b -cf b/1.tar 2.tar && echo x >b/x && "
+		    "tar -Scf t.tar b a/h a/hole");
 	fd = open_file(*state, "t.tar", O_RDONLY);
 	outer = make(*state, fd, &st);
 	nested = true;
@@ -258,7 +263,8 @@ static void test_a_forged_one_can_only_say_what_an_archive_can(void **state)
 	assert_int_equal(forge(*state, fd, &st, MEMBER_TYPE_AT, 2, 2), -EBADMSG); /* no link */
 	assert_int_equal(forge(*state, fd, &st, MEMBER_TYPE_AT, 4, 2),
 			 0); /* a file, as not nested */
-	assert_int_equal(forge(*state, fd, &st, MEMBER_TYPE_AT, 5, 2), -EBADMSG);
+	assert_int_equal(forge(*state, fd, &st, MEMBER_TYPE_AT, 5, 2), -EBADMSG); /* no pieces */
+	assert_int_equal(forge(*state, fd, &st, MEMBER_TYPE_AT, 6, 2), -EBADMSG);
 	assert_int_equal(forge(*state, fd, &st, MEMBER_DEPTH_AT, 1, 2), -EBADMSG);
 	assert_int_equal(forge(*state, fd, &st, MEMBER_LINK_SIZE_AT, 1, 2), -EBADMSG);
 	assert_int_equal(forge(*state, fd, &st, 24, 1000000000, 4), -EBADMSG);
