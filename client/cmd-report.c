@@ -89,12 +89,13 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 		(void)snapshot_list_update(l, kvp, NULL);
 }
 
-static int ask_nodes(struct snapshot_list *l, struct error *err)
+static int ask_nodes(struct snapshot_list *l, char **restp, struct error *err)
 {
 	struct rpc_handler h = { .on_message = on_message, .arg = l };
 	struct srun_request request = { .verb = "report",
 					.keep_going = true,
-					.none_ok = getenv("SLURM_HET_SIZE") };
+					.none_ok = getenv("SLURM_HET_SIZE"),
+					.restp = restp };
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *kv = NULL;
 
@@ -106,10 +107,11 @@ static int ask_nodes(struct snapshot_list *l, struct error *err)
 	return rpc_call(rpc, kv, &h, err);
 }
 
-static int collect(const struct report_options *o, struct snapshot_list *l, struct error *err)
+static int collect(const struct report_options *o, struct snapshot_list *l, char **restp,
+		   struct error *err)
 {
 	if (!o->from)
-		return ask_nodes(l, err);
+		return ask_nodes(l, restp, err);
 	return report_file_read(l, o->from, err) < 0 ? STAGE_EXIT_FAILED : STAGE_EXIT_OK;
 }
 
@@ -292,6 +294,7 @@ static int cmd_report_run(int argc, char **argv)
 	struct snapshot_list snapshots = { 0 };
 	struct timeline_list l = { 0 };
 	_cleanup_(kv_freep) struct kv *request = NULL;
+	_cleanup_(freep) char *rest = NULL;
 	struct error err = ERROR_INIT;
 	int code = parse(&o, argc, argv);
 
@@ -301,13 +304,15 @@ static int cmd_report_run(int argc, char **argv)
 		request = new_request();
 		return srun_report(request, 0, false);
 	}
-	code = collect(&o, &snapshots, &err);
+	code = collect(&o, &snapshots, &rest, &err);
+	if (code) {
+		output_fail(&err);
+		srun_say_rest(rest);
+	}
 	if (code && (o.from || !snapshots.n_items)) {
 		snapshot_list_deinit(&snapshots);
-		return output_fail(&err);
+		return (int)error_to_exit(&err);
 	}
-	if (code)
-		output_error("%s", err.text);
 	if (timeline_list_init(&l, &snapshots) < 0 || show(&o, &l, &snapshots) != STAGE_EXIT_OK)
 		code = STAGE_EXIT_FAILED;
 	timeline_list_deinit(&l);

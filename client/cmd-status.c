@@ -27,6 +27,7 @@ struct status {
 	bool redraws; /* --watch on a terminal */
 	bool changed; /* since it was drawn */
 	struct snapshot_list list;
+	char *rest; /* see srun.h */
 };
 
 enum { OPT_ALL_NODES = 256, OPT_NODES, OPT_NODE_REPORT };
@@ -267,7 +268,8 @@ static int ask(struct status *s, struct error *err)
 				 .arg = s };
 	struct srun_request request = { .verb = "status",
 					.keep_going = true,
-					.none_ok = getenv("SLURM_HET_SIZE") };
+					.none_ok = getenv("SLURM_HET_SIZE"),
+					.restp = &s->rest };
 	_cleanup_(rpc_closep) struct rpc *rpc = NULL;
 	_cleanup_(kv_freep) struct kv *kv = new_request(s);
 	_cleanup_(freep) char **args = calloc(s->n_names + 2, sizeof(*args));
@@ -334,10 +336,13 @@ static int cmd_status_run(int argc, char **argv)
 	if (show_movers(&s, code))
 		return STAGE_EXIT_NOT_READY;
 	print(&s, code);
-	if (code)
+	if (code) {
 		output_fail(&err);
-	else
+		srun_say_rest(s.rest);
+	} else {
 		code = snapshot_list_get_exit(&s.list);
+	}
+	free(s.rest);
 	snapshot_list_deinit(&s.list);
 	return code;
 }

@@ -46,6 +46,7 @@ struct wait {
 	struct snapshot_list list;
 	struct warnings warnings;
 	struct progress *progress;
+	char *rest; /* see srun.h */
 };
 
 enum { OPT_ANY = 256, OPT_ALL_NODES, OPT_HOLD, OPT_NODE_REPORT, OPT_NONE_OK };
@@ -144,7 +145,8 @@ static uint64_t on_hold_tick(void *arg)
 static int wait_all_nodes(struct wait *w, const struct rpc_handler *h, struct error *err)
 {
 	struct srun_request request = { .verb = "wait",
-					.none_ok = w->none_ok || getenv("SLURM_HET_SIZE") };
+					.none_ok = w->none_ok || getenv("SLURM_HET_SIZE"),
+					.restp = &w->rest };
 	_cleanup_(freep) char **args = calloc(w->n_names + 4, sizeof(*args));
 	char any[] = "--any", hold[] = "--hold", quiet[] = "--quiet";
 
@@ -294,8 +296,11 @@ static int cmd_wait_run(int argc, char **argv)
 		code = STAGE_EXIT_OK;
 	if (code == STAGE_EXIT_TIMEOUT)
 		explain_timeout(&w, &err);
-	if (code && !w.mute)
+	if (code && !w.mute) {
 		output_error("%s", err.text);
+		srun_say_rest(w.rest);
+	}
+	free(w.rest);
 	/* Whatever the code: no later wait is given what has arrived. */
 	if (warnings_are_told_here())
 		warnings_print(stderr, &w.warnings, &w.list, w.hold ? "stage-data" : "stagectl");

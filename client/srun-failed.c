@@ -9,7 +9,6 @@
 
 #define MAX_NAMES 8 /* of one reason */
 #define MAX_REASONS 3
-#define REST_SIZE 40 /* "; 4294967295 more nodes failed" */
 
 void srun_failed_add(struct srun_failed *f, const char *node, const char *text)
 {
@@ -53,7 +52,7 @@ static bool is_first(const struct srun_failed *f, size_t i)
 	return true;
 }
 
-/* All nodes with the reason of this one. Returns how many; 0: there was no memory. */
+/* The line of all nodes with the reason of this one. Returns how many; 0: there was no memory. */
 static size_t print_reason(const struct srun_failed *f, size_t first, FILE *out)
 {
 	const char *text = f->nodes[first].text;
@@ -70,39 +69,28 @@ static size_t print_reason(const struct srun_failed *f, size_t first, FILE *out)
 		fprintf(out, "%s%s", i > 0 ? ", " : "", names[i]);
 	if (n > MAX_NAMES)
 		fprintf(out, " and %zu more", n - MAX_NAMES);
-	fprintf(out, ": %s", text);
+	fprintf(out, ": %s\n", text);
 	return n;
 }
 
-char *srun_failed_print(const struct srun_failed *f, char *buf, size_t size)
+char *srun_failed_to_lines(const struct srun_failed *f)
 {
-	size_t used = 0, n_told = 0, n_reasons = 0;
+	char *lines = NULL;
+	size_t size = 0, n_told = 0, n_reasons = 0;
+	FILE *out = open_memstream(&lines, &size);
 
-	buf[0] = '\0';
+	if (!out)
+		return NULL;
 	for (size_t i = 0; i < f->n_nodes && n_reasons < MAX_REASONS; i++) {
-		_cleanup_(freep) char *part = NULL;
-		size_t length = 0, n = 0;
-		FILE *out;
-
 		if (!is_first(f, i))
 			continue;
-		out = open_memstream(&part, &length);
-		if (!out)
-			break;
-		n = print_reason(f, i, out);
-		if (fclose(out) != 0 || n == 0)
-			break;
-		/* the first reason may be cut, the others are there as a whole or not at all */
-		if (n_reasons > 0 && used + length + 2 + REST_SIZE >= size)
-			break;
-		used += (size_t)snprintf(buf + used, size - used, "%s%s", n_reasons > 0 ? "; " : "",
-					 part);
-		if (used >= size)
-			return buf;
-		n_told += n;
+		n_told += print_reason(f, i, out);
 		n_reasons++;
 	}
-	if (n_told < f->n_nodes && used + REST_SIZE < size)
-		snprintf(buf + used, size - used, "; %zu more nodes failed", f->n_nodes - n_told);
-	return buf;
+	if (n_told < f->n_nodes)
+		fprintf(out, "%zu more nodes failed for other reasons\n", f->n_nodes - n_told);
+	if (fclose(out) == 0)
+		return lines;
+	free(lines);
+	return NULL;
 }

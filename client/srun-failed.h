@@ -17,8 +17,8 @@ void srun_failed_add(struct srun_failed *f, const char *node, const char *text);
 void srun_failed_deinit(struct srun_failed *f);
 
 /*
- * Writes "n1, n2 and 5 more: REASON; n9: ANOTHER REASON": nodes with the same reason together, the
- * reason that came first in front. What does not fit is counted. "" where none has failed. Returns
- * buf.
+ * Lines of "n1, n2 and 5 more: REASON", the reason that came first in front: nodes with the same
+ * reason share a line. There are few lines, whatever the number of nodes and reasons: the last one
+ * counts the other nodes. "" if none has failed; NULL: no memory. The caller frees.
  */
-char *srun_failed_print(const struct srun_failed *f, char *buf, size_t size);
+char *srun_failed_to_lines(const struct srun_failed *f);

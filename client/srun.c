@@ -317,9 +317,26 @@ static void say_who_is_silent(struct srun *s)
 		n_silent, s->n_nodes, nodes[0] ? ": " : "", nodes);
 }
 
+/* The first line is the error's, the others are said after it. */
+static void report_failures(struct srun *s)
+{
+	_cleanup_(freep) char *lines = srun_failed_to_lines(&s->failed);
+	const char *first = lines ?: "out of memory";
+	const size_t length = strcspn(first, "\n");
+
+	error_exit(s->err, (enum stage_exit)s->code, EIO, "%.*s", (int)length, first);
+	if (first[length] && first[length + 1])
+		*s->request->restp = strdup(first + length + 1);
+}
+
+void srun_say_rest(const char *rest)
+{
+	for (; rest && *rest; rest = strchr(rest, '\n') + 1)
+		output_error("%.*s", (int)strcspn(rest, "\n"), rest);
+}
+
 static int run_loop(struct srun *s, struct waitloop *loop)
 {
-	char text[ERROR_MAX_SIZE];
 	uint64_t next_ms;
 	int r;
 
@@ -342,8 +359,7 @@ static int run_loop(struct srun *s, struct waitloop *loop)
 		}
 	}
 	if (s->code) {
-		error_exit(s->err, (enum stage_exit)s->code, EIO, "%s",
-			   srun_failed_print(&s->failed, text, sizeof(text)));
+		report_failures(s);
 		return s->code;
 	}
 	if (s->n_done < s->n_nodes) {

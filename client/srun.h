@@ -19,6 +19,7 @@ struct srun_request {
 	size_t n_args;
 	bool none_ok;	 /* a node without staging is fine, if there is another one */
 	bool keep_going; /* a failed node does not end the others */
+	char **restp;	 /* gets what is to be said after err, a line each, or NULL: the caller's */
 };
 
 /* Nodes of all components of this job by the environment; 0: this is no Slurm job. */
@@ -31,11 +32,15 @@ bool srun_is_needed(void);
 /*
  * Runs it and hands each message to h->on_message, with node= set to the node's name. Ends half a
  * second after the first node has failed, whatever the others do. Returns 0, or the exit status
- * with err = "node, node: reason" of all that have failed by then. Blocks; INT, TERM and
- * h->timeout_ms end it, and the step with it.
+ * with err = "node, node: reason" of the reason that came first. Other reasons that nodes have
+ * failed for by then go to *request->restp. Blocks; INT, TERM and h->timeout_ms end it, and the
+ * step with it.
  */
 int srun_each_node(const struct srun_request *request, const struct rpc_handler *h,
 		   struct error *err);
+
+/* Says that, after err. */
+void srun_say_rest(const char *rest);
 
 /* The node's side: answers request from the local daemon to stdout as reports (client/report.h).
  * patience_ms: as for rpc_open_early(). warnings: after a wait, those that nobody was given before,

@@ -1049,11 +1049,23 @@ class WholeJob(unittest.TestCase):
                 FakeDaemon(wait=answer(dataset("a", "failed"), done(1, "a: gone"))) as gone:
             nodes = {f"n{i}": full.path for i in (10, 2, 1)}
             r = stagectl("wait", "--all-nodes", "-q", **self.variables({**nodes, "n3": gone.path}))
-            self.assertIn(r.stderr, ("stagectl: n1, n2, n10: a: no space; n3: a: gone\n",
-                                     "stagectl: n3: a: gone; n1, n2, n10: a: no space\n"))
+            self.assertIn(r.stderr, ("stagectl: n1, n2, n10: a: no space\nstagectl: n3: a: gone\n",
+                                     "stagectl: n3: a: gone\nstagectl: n1, n2, n10: a: no space\n"))
             self.assertEqual(r.returncode, 1 if r.stderr.startswith("stagectl: n3") else 7)
             r = stagectl("wait", "--all-nodes", "-q", **self.variables({f"n{i}": full.path for i in range(1, 13)}))
             self.assertRegex(r.stderr, r"^stagectl: n\d+(, n\d+){7} and 4 more: a: no space\n$")
+
+    def test_many_reasons_are_few_lines(self):
+        """Fails where each reason of 12 nodes has a line, or all of them share one."""
+        with contextlib.ExitStack() as stack:
+            nodes = {f"n{i}": stack.enter_context(FakeDaemon(
+                status=answer(dataset("a", "failed", reason=f"gone {i}"), done(1, f"a: gone {i}")))) for i in range(1, 13)}
+            r = stagectl("status", "--all-nodes", **self.variables({n: d.path for n, d in nodes.items()}))
+        self.assertEqual(r.returncode, 1)
+        lines = r.stderr.splitlines()
+        for line in lines[:3]:
+            self.assertRegex(line, r"^stagectl: n(\d+): a: gone \1$")
+        self.assertEqual(lines[3:], ["stagectl: 9 more nodes failed for other reasons"])
 
     def test_a_line_of_a_step_of_several_nodes_names_its_node(self):
         with FakeDaemon(wait=answer(dataset("a", "staging", bytes=50, total=100), done(7, "a: no space"))) as d:
