@@ -11,6 +11,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
 #include "common/util/error.h"
+#include "common/util/log.h"
 #include "common/util/mountinfo.h"
 #include "common/util/parse.h"
 #include "daemon/manager/privops.h"
@@ -181,4 +182,38 @@ int job_cgroup_leave(struct error *err)
 	int r = for_each_group(leave_hierarchy, err);
 
 	return r < 0 ? r : for_each_group(check_has_left, err);
+}
+
+/* A slurmd that is one of several on a machine puts its node's name in front. */
+static int find_system_group(const char *mount, const char *prefix, char *buf, size_t size)
+{
+	_cleanup_(globfree) glob_t found = { 0 };
+	char pattern[PATH_MAX];
+
+	snprintf(pattern, sizeof(pattern), "%s/*.slice/%s" SCOPE "/system", mount, prefix);
+	if (glob(pattern, GLOB_NOSORT, NULL, &found) != 0)
+		return -ENOENT;
+	return snprintf(buf, size, "%s", found.gl_pathv[0]) < (int)size ? 0 : -ENAMETOOLONG;
+}
+
+void job_cgroup_leave_service(const char *node)
+{
+	char prefix[NAME_MAX], group[PATH_MAX];
+	struct mountinfo m;
+	int r = mountinfo_find(&m, NULL, "cgroup2", NULL);
+
+	if (r < 0)
+		return;
+	snprintf(prefix, sizeof(prefix), "%s_", node ?: "");
+	r = find_system_group(m.target, prefix, group, sizeof(group));
+	if (r == -ENOENT)
+		r = find_system_group(m.target, "", group, sizeof(group));
+	if (r == -ENOENT)
+		return;
+	if (r == 0)
+		r = move_to(group, "", "");
+	if (r < 0)
+		log_warning("stay in slurmd's cgroup: %s; staging ends if systemd ends it with "
+			    "slurmd",
+			    strerror(-r));
 }

@@ -30,6 +30,10 @@ int job_cgroup_remove(const char *dir, enum privop_group which, bool job_over,
 /* Leaves, and the keeper with us, the cgroups of the job in every hierarchy, as a keeper must that
  * a job step started. -errno: we are in one of them still. */
 int job_cgroup_leave(struct error *err);
+/* Leaves slurmd's own group in v2, and the keeper with us, for the group of Slurm's own processes
+ * in the scope of the steps: systemd may end what is in slurmd's group with slurmd (KillMode=).
+ * Without such a group we stay where we are. node: as Slurm calls it, or NULL. */
+void job_cgroup_leave_service(const char *node);
 /* What is above the job in a path of /proc/self/cgroup: "/slurm/uid_1/job_2/step_0" -> "/",
  * "/system.slice/slurmstepd.scope/job_2/…" -> "/system.slice/slurmstepd.scope", and the same where
  * the job's directory has another name (common/protocol/sluid.h). -ENOENT: not in a job. Cuts path.

@@ -256,6 +256,8 @@ static int live(struct manager *k, struct error *err)
 	r = set_up(k, err);
 	if (r == 0) {
 		answer(k, 'R', "");
+		if (!k->in_step)
+			job_cgroup_leave_service(k->node);
 		r = serve(k, &job_over, err);
 	}
 	if (r < 0)

@@ -58,6 +58,9 @@ works_on_cgroup_v2() {
 	# The server of the image is charged to the job, in a group beside its steps; the daemons are elsewhere.
 	assert_lacks "$(groups_of_ours n1 | grep -v ^stage-worker)" "$group"
 	assert_match "$(groups_of_ours n1 | grep ^stage-worker)" "$group/stage-data$"
+	# systemd ends what is in slurmd's own group with slurmd, unless the unit says otherwise.
+	assert_match "$(groups_of_ours n1 | grep ^stagingd)" "slurmstepd.scope/system$"
+	assert_match "$(groups_of_ours n1 | grep ^stage-keeper)" "slurmstepd.scope/system$"
 	let_go "$id"
 	job_done "$id"
 	wait_until 10 job_nodes_clean "$id"

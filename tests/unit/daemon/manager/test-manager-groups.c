@@ -12,6 +12,7 @@
 #include "common/util/clock.h"
 #include "common/util/mountinfo.h"
 #include "daemon/keeper/keeper.h"
+#include "daemon/manager/job-cgroup-memory.h"
 #include "daemon/manager/privops.h"
 #include "daemon/manager/serve.h"
 #include "daemon/manager/manager.h"
@@ -26,6 +27,7 @@ static struct play {
 	int n_held[PRIVOP_N_GROUPS];
 	int refuse[PRIVOP_N_GROUPS]; /* what the keeper says to holding it */
 	int n_entered;
+	char joined[PATH_MAX]; /* below top */
 	bool is_v2;
 	struct manager k;
 	struct serve s;
@@ -53,7 +55,8 @@ int __wrap_mountinfo_find(struct mountinfo *m, const char *target, const char *t
 			  const char *option)
 {
 	play.n_reads++;
-	return -ENOENT;
+	snprintf(m->target, sizeof(m->target), "%s/v2", play.top);
+	return play.is_v2 && !strcmp(type, "cgroup2") ? 0 : -ENOENT;
 }
 
 static int answer(struct privop *a, const int *fds, size_t n_fds, int *out, size_t *n_outp)
@@ -63,6 +66,10 @@ static int answer(struct privop *a, const int *fds, size_t n_fds, int *out, size
 		assert_int_equal(a->n[0], CHILD);
 		play.n_entered++;
 	}
+	if (a->kind == PRIVOP_JOIN_GROUP && strcmp(strrchr(a->text, '/'), "/tasks") == 0)
+		return -ENOENT; /* v1's alone */
+	if (a->kind == PRIVOP_JOIN_GROUP)
+		snprintf(play.joined, sizeof(play.joined), "%s", a->text + strlen(play.top) + 1);
 	if (a->kind != PRIVOP_HOLD_GROUP)
 		return 0;
 	if (play.refuse[a->n[0]] == 0)
@@ -277,6 +284,41 @@ static void test_the_limit_is_waited_for_until_slurm_has_written_it(void **state
 	}
 }
 
+/* systemd ends what is in slurmd's own group with slurmd, unless KillMode=process. Seen failing:
+ * with KillMode=mixed a restart of slurmd ended staging. */
+static void test_a_keeper_of_a_prolog_joins_the_group_of_slurms_own(void **state)
+{
+	static const struct {
+		bool is_v2;
+		const char *scopes, *node, *joined;
+	} cases[] = {
+		{ true, "slurmstepd.scope", "n1", "slurmstepd.scope" },
+		{ true, "n10_slurmstepd.scope n1_slurmstepd.scope slurmstepd.scope", "n1",
+		  "n1_slurmstepd.scope" },
+		{ true, "n10_slurmstepd.scope", "n1", NULL }, /* another slurmd's */
+		{ true, "slurmstepd.scope", NULL, "slurmstepd.scope" },
+		{ true, "", "n1", NULL },
+		{ false, "slurmstepd.scope", "n1", NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(freep) char *make = NULL, *expect = NULL;
+
+		begin(state);
+		play.is_v2 = cases[i].is_v2;
+		assert_true(asprintf(&make,
+				     "cd %s && rm -rf v2 && mkdir -p v2/system.slice && "
+				     "cd v2/system.slice && for scope in %s; do "
+				     "mkdir -p $scope/system $scope/job_7; done",
+				     play.top, cases[i].scopes) >= 0);
+		assert_int_equal(system(make), 0);
+		job_cgroup_leave_service(cases[i].node);
+		assert_true(asprintf(&expect, "v2/system.slice/%s/system/cgroup.procs",
+				     cases[i].joined ?: "") >= 0);
+		assert_string_equal(play.joined, cases[i].joined ? expect : "");
+	}
+}
+
 static void write_limits(const char *limit)
 {
 	write_file(PRIVOP_GROUP_MEMORY, "/uid_1001/job_7/memory.limit_in_bytes", limit);
@@ -339,6 +381,7 @@ int main(void)
 		cmocka_unit_test(test_memory_that_cannot_be_held_is_not_charged),
 		cmocka_unit_test(test_the_limit_is_waited_for_until_slurm_has_written_it),
 		cmocka_unit_test(test_each_look_reads_the_table_of_mounts_once),
+		cmocka_unit_test(test_a_keeper_of_a_prolog_joins_the_group_of_slurms_own),
 		cmocka_unit_test(test_a_limit_that_comes_late_counts_from_then_on),
 		cmocka_unit_test(test_a_job_without_groups_is_not_looked_at_for_ever),
 	};
