@@ -18,6 +18,14 @@ test_rpm_requires_one_release_of_slurm() {
 	assert_not grep -q slurm <(rpm -qp --requires "$dir"/old/stage-data-[0-9]*.x86_64.rpm)
 }
 
+# Fails with a line of a description that is too long.
+test_rpmlint_finds_nothing() {
+	local found
+
+	found=$(rpmlint -c "$top/packaging/rpm/rpmlint.toml" "$top/packaging/rpm/stage-data.spec" "$dir"/old/*.rpm | grep -E ': [WE]: ') || true
+	[[ -z $found ]] || fail "$found"
+}
+
 # rpm_files old|new: both packages, as n1 sees them
 rpm_files() {
 	local file
