@@ -2,7 +2,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <string.h>
@@ -10,6 +9,11 @@
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
+
+/* The same on all architectures; older headers lack them. */
+#define NR_OPENAT2 437
+#define BENEATH                                                                                    \
+	(0x08 | 0x04 | 0x02) /* RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS */
 
 /* One component at a time, each with O_NOFOLLOW. */
 static int open_beneath_walk(int dirfd, const char *path, int flags, mode_t mode)
@@ -54,15 +58,12 @@ int fd_open_beneath(int dirfd, const char *path, int flags, mode_t mode)
 {
 	const bool makes = flags & O_CREAT ||
 			   (flags & O_TMPFILE) == O_TMPFILE; /* which has O_DIRECTORY in it */
-	struct open_how how = {
-		.flags = (uint64_t)(unsigned)(flags | O_CLOEXEC),
-		.mode = makes ? mode : 0, /* or it is an error */
-		.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS | RESOLVE_NO_MAGICLINKS,
-	};
+	/* struct open_how; a mode that is not needed is an error */
+	const uint64_t how[] = { (unsigned)(flags | O_CLOEXEC), makes ? mode : 0, BENEATH };
 	int fd;
 
 	do {
-		fd = (int)syscall(SYS_openat2, dirfd, path, &how, sizeof(how));
+		fd = (int)syscall(NR_OPENAT2, dirfd, path, how, sizeof(how));
 	} while (fd < 0 && (errno == EAGAIN || errno == EINTR));
 	if (fd >= 0)
 		return fd;

@@ -15,6 +15,11 @@
 
 #include "common/util/cleanup.h"
 
+/* The same on all architectures; older headers lack them. */
+#define NR_PIDFD_SEND_SIGNAL 424
+#define NR_PIDFD_OPEN 434
+#define NR_CLOSE_RANGE 436
+
 int fd_write_all(int fd, const void *data, size_t size)
 {
 	const char *p = data;
@@ -131,10 +136,8 @@ void fd_close_from(int from)
 	struct rlimit limit = { 0 };
 	rlim_t n;
 
-#ifdef SYS_close_range
-	if (syscall(SYS_close_range, (unsigned)from, ~0U, 0) == 0)
+	if (syscall(NR_CLOSE_RANGE, (unsigned)from, ~0U, 0) == 0)
 		return;
-#endif
 	if (close_by_proc(from) == 0)
 		return;
 	getrlimit(RLIMIT_NOFILE, &limit);
@@ -144,12 +147,12 @@ void fd_close_from(int from)
 
 int fd_pidfd_open(pid_t pid)
 {
-	int fd = (int)syscall(__NR_pidfd_open, pid, 0);
+	int fd = (int)syscall(NR_PIDFD_OPEN, pid, 0);
 
 	return fd < 0 ? -errno : fd;
 }
 
 int fd_pidfd_kill(int pidfd, int sig)
 {
-	return syscall(__NR_pidfd_send_signal, pidfd, sig, NULL, 0) < 0 ? -errno : 0;
+	return syscall(NR_PIDFD_SEND_SIGNAL, pidfd, sig, NULL, 0) < 0 ? -errno : 0;
 }

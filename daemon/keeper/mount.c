@@ -6,7 +6,6 @@
 
 #include <errno.h>
 #include <fcntl.h>
-#include <linux/openat2.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -22,6 +21,7 @@
 #define NR_OPEN_TREE 428
 #define NR_MOVE_MOUNT 429
 #define NR_OPENAT2 437
+#define BENEATH 0x0f /* RESOLVE_BENEATH, _NO_SYMLINKS, _NO_MAGICLINKS, _NO_XDEV */
 #define TREE_CLONE 1
 #define MOVE_EMPTY_PATHS (0x04 | 0x40) /* MOVE_MOUNT_F_EMPTY_PATH | MOVE_MOUNT_T_EMPTY_PATH */
 
@@ -58,10 +58,8 @@ static int walk_below(int dir, char *path)
 
 int privop_open_below(int dir, char *path)
 {
-	struct open_how how = { .flags = OPEN_ANY,
-				.resolve = RESOLVE_BENEATH | RESOLVE_NO_SYMLINKS |
-					   RESOLVE_NO_MAGICLINKS | RESOLVE_NO_XDEV };
-	const int fd = (int)syscall(NR_OPENAT2, dir, path, &how, sizeof(how));
+	const uint64_t how[] = { OPEN_ANY, 0, BENEATH }; /* struct open_how */
+	const int fd = (int)syscall(NR_OPENAT2, dir, path, how, sizeof(how));
 
 	if (fd >= 0)
 		return fd;

@@ -5,7 +5,6 @@
 
 #include <slurm/slurm.h>
 #include <slurm/slurm_errno.h>
-#include <slurm/slurm_version.h>
 
 #include "daemon/slurm/job-query.h"
 
