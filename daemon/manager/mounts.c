@@ -20,6 +20,8 @@
 
 #define NAME_SIZE 16
 #define MAX_ROUNDS 8
+#define MAX_IN_MEMORY (2 * RUNDIR_MAX_SLOTS) /* twice as many as there are datasets at once */
+#define MAX_LATE 4 /* children of root's that a user's server or lock may keep for ever */
 #define STATX_FLAGS (AT_EMPTY_PATH | AT_STATX_DONT_SYNC) /* no server of a user's is asked */
 
 struct targets {
@@ -170,6 +172,17 @@ bool mounts_has_namespace(uint32_t job)
 	return false;
 }
 
+/* The job's tmpfs and all that is mounted in it, by whomever. */
+static size_t count_in_memory(const struct jobdir *d)
+{
+	_cleanup_(targets_deinit) struct targets t = { 0 };
+	char top[PATH_MAX];
+
+	if (mountinfo_path_at(top, d->fd, RUNDIR_MEMORY) > 0)
+		find_targets(&t, top);
+	return t.n;
+}
+
 /* To a child of root's. A user's server, or a lock that he holds, may keep it. */
 static int send_source(int sock, int fd)
 {
@@ -191,16 +204,24 @@ int mounts_place(const struct jobdir *d, const char *name, int fd, bool read_onl
 		.kind = PRIVOP_PLACE, .dir = d->dir, .name = PRIVOP_NAME_MEMORY, .n = { read_only }
 	};
 	const int n = snprintf(a.text, sizeof(a.text), "%s/%s", path_base(RUNDIR_DATA), name) + 1;
+	static unsigned n_late;
 	_cleanup_(fd_closep) int sock = -1;
 	size_t n_socks = 1;
 	int r;
 
 	if ((size_t)n + strlen(ns_path) >= sizeof(a.text))
 		return -ENAMETOOLONG;
+	if (n_late >= MAX_LATE)
+		return -EBUSY;
+	/* Attack: in a mount namespace of before the user renames what is mounted on, and nobody
+	 * finds it by its name. The kernel bounds the mounts of a node. */
+	if (count_in_memory(d) >= MAX_IN_MEMORY)
+		return -EDQUOT;
 	strcpy(a.text + n, ns_path);
 	r = privops_do(&a, NULL, 0, &sock, &n_socks);
 	if (r == 0)
 		r = send_source(sock, fd);
+	n_late += r == -ETIMEDOUT;
 	if (r < 0) /* it may have come that far */
 		(void)mounts_unplace(d, name);
 	return r;

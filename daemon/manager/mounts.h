@@ -41,7 +41,8 @@ bool mounts_has_namespace(uint32_t job);
 
 /* Bind mounts the directory or file of the user's that fd is on data/<name>, in the mount namespace
  * ns_path, too ("": none). After a failure nothing is mounted there, but after -ETIMEDOUT it may
- * be later. mounts_unplace() detaches it. */
+ * be later. -EDQUOT: too much is mounted in the job's tmpfs; -EBUSY: too many were late.
+ * mounts_unplace() detaches it. */
 int mounts_place(const struct jobdir *d, const char *name, int fd, bool read_only,
 		 const char *ns_path);
 int mounts_unplace(const struct jobdir *d, const char *name);

@@ -232,3 +232,45 @@ test_names_that_somebody_took_first_lead_nowhere() {
 	on n1 rm -f /dev/shm/stage-data-4001
 	rm "$pfs/home/alice/kept"
 }
+
+# In a mount namespace of before a directory that something is mounted on can be renamed. What is mounted there stays in
+# the node's table, and nobody finds it by its name: a job that does it again and again would leave no room in the table.
+readonly move_away='
+import ctypes, os, subprocess
+libc, top = ctypes.CDLL(None), os.environ["STAGE_DATA_DIR"]
+here, there = os.pipe(), os.pipe()
+if os.fork() == 0:
+    os.close(there[1])
+    assert libc.unshare(0x10000000 | 0x20000) == 0 and libc.mount(b"none", b"/", None, 0x4000 | 0x40000, None) == 0
+    os.write(here[1], b"x")
+    for i in range(1000):
+        if not os.read(there[0], 1):
+            break
+        os.rename(f"{top}/b", f"{top}/moved{i}")
+        os.mkdir(f"{top}/b")
+        os.write(here[1], b"x")
+    os._exit(0)
+os.read(here[0], 1)
+for i in range(140):
+    subprocess.run(["stagectl", "add", "b=/srv/pfs/data/flat/:ssd"], stdout=subprocess.DEVNULL, check=True)
+    subprocess.run(["stagectl", "wait", "-q", "b"], stdout=subprocess.DEVNULL, check=True)
+    if os.path.islink(f"{top}/b"):
+        print("a link after", i)
+        break
+    os.write(there[1], b"x")
+    os.read(here[0], 1)
+    subprocess.run(["stagectl", "release", "b"], stdout=subprocess.DEVNULL)
+os.close(there[1])
+print(sum(f" {top}/" in line for line in open("/proc/self/mountinfo")), "mounts")'
+
+# Fails without count_in_memory().
+readonly test_what_users_move_away_has_a_number_seconds=300
+test_what_users_move_away_has_a_number() {
+	local out
+
+	out=$(job_run alice -w n1 --mem=400 --stage-data="d=$data/flat:ssd" <<<"python3 -c '$move_away'")
+	assert_contains "$out" "a link after 126"
+	assert_contains "$out" "127 mounts"
+	assert_not on n1 grep -q /t/data/ /proc/self/mountinfo
+	assert_nodes_fine
+}

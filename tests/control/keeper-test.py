@@ -489,6 +489,13 @@ def place(j, name, source, is_dir=True, how=''):
     return path
 
 
+def is_placed(j, name, source):
+    make_entry(j, name)
+    r = j.numbers(f'place {name} {source}')[0]
+    assert r in (0, -errno.EDQUOT), r
+    return r == 0
+
+
 # Breaks without mount_attach() in privop_place(); the last lines where the tmpfs would keep its mounts.
 def test_places_are_what_they_lead_to():
     j = Job()
@@ -516,6 +523,19 @@ def test_places_are_what_they_lead_to():
     assert [m for m in mounts() if '/t/data/' in m] == [paths[2]]
     assert os.listdir(f'{tier}/d') and os.stat(paths[0]).st_mode & 0o7777 == 0o1000
     place(j, 'again', f'{tier}/e')
+    assert j.clean().returncode == 0
+    j.assert_gone()
+
+
+def test_places_have_a_number():
+    """A job has 64 datasets at once, and more are mounted only where the user has renamed what is mounted on (65-hostile-users).
+    Breaks without count_in_memory()."""
+    j = Job()
+    assert j.numbers('tier 1')[0] == 0
+    source = f'{DISK}/stage-data-{j.id}/data'
+    n = next(i for i in range(500) if not is_placed(j, f'p{i}', source))
+    assert n == 127 and len([m for m in mounts() if '/t/data/' in m]) == n, n
+    assert j.numbers('unplace p5')[0] == 0 and is_placed(j, 'again', source) and not is_placed(j, 'more', source)
     assert j.clean().returncode == 0
     j.assert_gone()
 
