@@ -4,6 +4,7 @@
 #include "spank/wait-ready.h"
 #include "spank/slurm-compat.h"
 #include "spank/job-env.h"
+#include "spank/work-dir.h"
 
 SPANK_PLUGIN(stage_data, 1)
 
@@ -25,7 +26,9 @@ int slurm_spank_user_init(spank_t sp, int ac, char **av)
 
 int slurm_spank_task_init(spank_t sp, int ac, char **av)
 {
-	if (spank_context() == S_CTX_REMOTE)
-		wait_ready_task(sp);
+	if (spank_context() != S_CTX_REMOTE)
+		return 0;
+	wait_ready_task(sp);
+	work_dir_enter(sp);
 	return 0;
 }

@@ -153,6 +153,26 @@ test_a_link_stays_a_link() {
 	assert_contains "$out" "$data/many"
 }
 
+# slurmstepd may not enter a mounted dataset. Fails where the tasks stay in /tmp, to which it goes then.
+test_a_step_begins_in_a_mounted_dataset() {
+	local out
+
+	need_fuse
+	paths_site
+	out=$(job_run alice -N2 --stage-data="m=$data/many.zstd.sqsh,d=$data/flat:ssd,t=$data/many.tar:shm" <<-'EOS'
+		for p in $STAGE_DATA_PATH_M $STAGE_DATA_PATH_M/00 $STAGE_DATA_PATH_D $STAGE_DATA_PATH_T; do
+			cd $p
+			srun -n4 --overcommit bash -c '[[ $(pwd -P) == $0 && -n $(ls) ]] && echo begins' $p
+		done
+		cd /tmp
+		srun bash -c '[[ $(pwd -P) == /tmp ]] && echo elsewhere'
+	EOS
+	)
+	assert_eq 16 "$(grep -c '^begins$' <<<"$out")" "tasks in: $out"
+	assert_eq 2 "$(grep -c '^elsewhere$' <<<"$out")" "tasks in: $out"
+	assert_eq 2 "$(grep -c '^stage-data: the tasks begin in ' <<<"$out")" "lines in: $out"
+}
+
 # Fails when the place of a run before is not taken away, or a step has a mount namespace of before.
 test_steps_and_a_requeued_job_have_real_paths() {
 	local id
