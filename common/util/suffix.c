@@ -1,5 +1,6 @@
 #include "common/util/suffix.h"
 
+#include <ctype.h>
 #include <string.h>
 #include <strings.h>
 
@@ -26,6 +27,7 @@ const struct suffix suffixes[] = {
 	{ ".tar.lzma",  SUFFIX_TAR,    true },
 	{ ".tar.lz",    SUFFIX_TAR,    true },
 	{ ".tar.lzip",  SUFFIX_TAR,    true },
+	{ ".tlz4",      SUFFIX_TAR,    true },
 	{ ".tlz",       SUFFIX_TAR,    true },
 	{ ".tar.lzo",   SUFFIX_TAR,    true },
 	{ ".tzo",       SUFFIX_TAR,    true },
@@ -63,4 +65,46 @@ const struct suffix *suffix_find(const char *name, size_t n)
 		found = s;
 	}
 	return found;
+}
+
+static bool is_separator(char c)
+{
+	return c == '.' || c == '_' || c == '-';
+}
+
+/* The end that split(1) gives a part: two letters or three from aa on, or digits. Ends of two and
+ * three letters that mean something else (.md, .asc) begin with other ones. */
+static size_t get_part_end(const char *name, size_t n)
+{
+	size_t digits = 0, letters = 0;
+
+	while (digits < n && isdigit((unsigned char)name[n - 1 - digits]))
+		digits++;
+	if (digits > 0)
+		return digits >= 2 && digits <= 5 ? digits : 0;
+	while (letters < 3 && letters < n && islower((unsigned char)name[n - 1 - letters]))
+		letters++;
+	if (letters == 3 && !strncmp(name + n - 3, "aa", 2))
+		return 3;
+	return letters >= 2 && name[n - 2] >= 'a' && name[n - 2] <= 'f' ? 2 : 0;
+}
+
+size_t suffix_find_part(const char *name, char pattern[static SUFFIX_PATTERN_SIZE])
+{
+	size_t n = strlen(name), end = get_part_end(name, n), whole = n - end, at;
+
+	if (!end || suffix_find(name, n))
+		return 0;
+	if (whole > 4 && !strncmp(name + whole - 4, "part", 4))
+		whole -= 4;
+	if (whole > 1 && is_separator(name[whole - 1]))
+		whole--;
+	if (!suffix_find(name, whole))
+		return 0;
+	at = n - end - whole;
+	memcpy(pattern, name + whole, at);
+	for (size_t i = n - end; i < n; i++, at += 5)
+		memcpy(pattern + at, isdigit((unsigned char)name[i]) ? "[0-9]" : "[a-z]", 5);
+	pattern[at] = '\0';
+	return whole;
 }

@@ -349,6 +349,11 @@ static int explain_curl(struct http *h, struct http_answer *a, CURLcode r, bool 
 	}
 	*againp = may_pass(r);
 	error_set(err, EIO, "%s: %.300s", a->shown, how);
+	if (r == CURLE_COULDNT_RESOLVE_HOST)
+		return error_set_hint(err, -EIO,
+				      "check the server's name: getent hosts NAME on this node");
+	if (r == CURLE_COULDNT_RESOLVE_PROXY)
+		return error_set_hint(err, -EIO, "the site can correct Proxy= of its rule");
 	return error_set_hint(err, -EIO, *againp ? "try again later" : "ask the site");
 }
 

@@ -4,12 +4,14 @@
  */
 #include "daemon/worker/copy-count.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
 #include <pthread.h>
 #include <stdatomic.h>
 #include <stdbool.h>
+#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -48,6 +50,7 @@ struct counting {
 	struct names names;
 	uint64_t n_links_out;
 	char link_out[FACTS_LINK_SIZE];
+	size_t n_missing, first_missing; /* members of a set */
 };
 
 static void check_limits(struct counting *c)
@@ -152,19 +155,50 @@ struct member_work {
 	size_t from, to;
 };
 
-static int count_member(struct counting *c, const struct source_member *m, struct error *err)
+/* Of 1000 names, it is the first and their number that help. */
+static void add_missing(struct counting *c, size_t i)
 {
+	pthread_mutex_lock(&c->lock);
+	if (c->n_missing++ == 0 || i < c->first_missing)
+		c->first_missing = i;
+	pthread_mutex_unlock(&c->lock);
+}
+
+static int refuse_missing(const struct counting *c, struct error *err)
+{
+	const char *path = c->src->members[c->first_missing].path;
+	char how[ERROR_MAX_SIZE / 2];
+	int r;
+
+	error_set(err, ENOENT, "%s: No such file or directory", path);
+	r = source_refuse_missing(path, -ENOENT, err);
+	if (c->n_missing > 1 && err) {
+		snprintf(how, sizeof(how), "%.500s", err->text);
+		error_set(err, ENOENT, "%zu of %zu files of the set are not there, the first is %s",
+			  c->n_missing, c->src->n_members, how);
+	}
+	if (c->ctx->ds->scheme == DATASET_SCHEME_LIST)
+		return error_set_hint(err, r,
+				      "check the list: a line is a path without ~, variables, "
+				      "patterns, quotes, comments, or blanks around it");
+	return r;
+}
+
+static int count_member(struct counting *c, size_t i, struct error *err)
+{
+	const struct source_member *m = &c->src->members[i];
 	struct stat st;
 	int fd, r;
 
 	if (stat(m->path, &st) < 0) {
 		r = source_refuse_missing(m->path, error_errno(err, errno, "%s", m->path), err);
-		if (r == -ENOENT && c->ctx->ds->scheme == DATASET_SCHEME_LIST)
-			error_set_hint(err, r,
-				       "check the list: a line is a path without ~, variables, "
-				       "patterns, quotes, comments, or blanks around it");
-		return r;
+		if (r == -ENOENT)
+			add_missing(c, i);
+		return r == -ENOENT ? 0 : r;
 	}
+	if (S_ISDIR(st.st_mode) ? path_filter_prunes(c->filter, m->name)
+				: !path_filter_takes(c->filter, m->name))
+		return 0;
 	if (S_ISREG(st.st_mode))
 		add_file(c, &st);
 	if (c->needs_print)
@@ -182,7 +216,7 @@ static void run_members(struct work *work, void *arg)
 	struct error err = ERROR_INIT;
 
 	for (size_t i = m->from; i < m->to && !walk_is_over(c->walk); i++) {
-		if (count_member(c, &c->src->members[i], &err) < 0)
+		if (count_member(c, i, &err) < 0)
 			walk_fail(c->walk, &err);
 	}
 	free(m);
@@ -225,7 +259,7 @@ static int count_source(struct counting *c, struct error *err)
 	}
 	r = walk_run(c->walk, 0, err);
 	c->src->n_readers = walk_get_threads(c->walk);
-	return r;
+	return r == 0 && c->n_missing > 0 ? refuse_missing(c, err) : r;
 }
 
 static int refuse_to_deal(struct error *err)
@@ -264,14 +298,38 @@ static int take_share(struct counting *c, struct facts *facts, struct error *err
 	return 0;
 }
 
-/* A pattern that fits nothing is a mistake, as it is for an archive. */
+/* Is there nothing that exclude= could have left out? */
+static bool is_empty(const struct source *src)
+{
+	int fd = openat(src->fd, ".", O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+	int n = 0;
+
+	if (!dir && fd >= 0)
+		close(fd);
+	while (dir && readdir(dir) && n <= 2)
+		n++;
+	if (dir)
+		closedir(dir);
+	return n <= 2; /* . and .. */
+}
+
+/* A pattern that fits nothing, or all of it, is a mistake, as it is for an archive. A node may get
+ * none of the files that are dealt out. */
 static int check_selected(const struct counting *c, struct error *err)
 {
-	if (c->src->kind != SOURCE_DIR || c->ctx->ds->n_include == 0 || atomic_load(&c->cut) ||
-	    atomic_load(&c->files) > 0)
+	const struct dataset *ds = c->ctx->ds;
+	bool is_dir = c->src->kind == SOURCE_DIR;
+	uint64_t n_dirs = atomic_load(&c->dirs);
+
+	if ((!ds->n_include && !ds->n_exclude) || atomic_load(&c->cut) ||
+	    atomic_load(&c->files) > 0 || (!is_dir && ds->shard != DATASET_SHARD_ALL) ||
+	    (!ds->n_include && (n_dirs > is_dir || (is_dir && is_empty(c->src)))))
 		return 0;
-	error_set(err, ENOENT, "%s: nothing in the directory fits what was selected", c->src->path);
-	return error_set_hint(err, -ENOENT, "compare subdir=, include= and exclude= with find DIR");
+	error_set(err, ENOENT, "%s: nothing in the %s fits what was selected", c->src->path,
+		  is_dir ? "directory" : "set");
+	return error_set_hint(err, -ENOENT, "compare subdir=, include= and exclude= with %s",
+			      is_dir ? "find DIR" : "the names of its files (ls)");
 }
 
 /* A kept copy, and one that nodes share, is found by a fingerprint of the tree. */

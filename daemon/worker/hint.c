@@ -6,10 +6,13 @@
 #include "daemon/worker/hint.h"
 
 #include <errno.h>
+#include <fnmatch.h>
 #include <stdio.h>
 #include <string.h>
 
 #include "common/util/error.h"
+#include "common/util/path.h"
+#include "common/util/suffix.h"
 #include "daemon/engines/archive/damage.h"
 #include "daemon/engines/web/web.h"
 #include "daemon/worker/ctx.h"
@@ -51,14 +54,37 @@ static bool names_source(const char *text, const char *path)
 	return strstr(text, escaped.text);
 }
 
+bool hint_part(const char *path, char *buf, size_t size)
+{
+	const char *name = path_base(path);
+	char pattern[SUFFIX_PATTERN_SIZE];
+	int n = (int)strlen(name);
+
+	if (n > 4 && !fnmatch(".[zZ][0-9][0-9]", name + n - 4, 0)) {
+		snprintf(buf, size, "join the parts: zip -s 0 %.*s.zip --out NEW.zip", n - 4, name);
+		return true;
+	}
+	n = (int)suffix_find_part(name, pattern);
+	if (n > 0)
+		snprintf(buf, size, "join the parts: cat %.*s%s >%.*s", n, name, pattern, n, name);
+	return n > 0;
+}
+
 int hint_archive(const struct source *src, enum facts_format format, int r, struct error *err)
 {
 	struct error changed = ERROR_INIT;
+	char fix[HINT_PART_SIZE], how[ERROR_MAX_SIZE];
 
 	if ((r == -ENODATA || r == -EBADMSG || r == -EINVAL) &&
 	    source_check_unchanged(src, &changed) == -ESTALE) {
 		*err = changed;
 		return -ESTALE;
+	}
+	if (r == -ENODATA && err && hint_part(src->path, fix, sizeof(fix))) {
+		snprintf(how, sizeof(how), "%s", err->text);
+		error_set(err, EIO, "%.400s is cut off (%.300s)", src->path, how);
+		return error_set_hint(err, -EIO, "it is named like a part of a split file: %s",
+				      fix);
 	}
 	r = damage_set_error(err, r, src->path, (uint64_t)src->st.st_size);
 	if (r == -EINVAL || r == -EEXIST || r == -EISDIR || r == -ENOENT || r == -ENAMETOOLONG ||

@@ -2,6 +2,8 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
+#include <stdbool.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -14,9 +16,19 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
 
+/* What include= and exclude= leave out is not there. */
+static bool is_staged(const char *made, const char *name)
+{
+	char path[PATH_MAX];
+	struct stat st;
+
+	return snprintf(path, sizeof(path), "%s/%s", made, name) >= PATH_MAX ||
+	       lstat(path, &st) == 0 || errno != ENOENT;
+}
+
 /* Attack: in a directory that others may write to, a name with a line end would bring a path of
  * theirs into the list. Python takes a carriage return for one, too. */
-static int write_paths(FILE *f, struct ctx *ctx, const struct source *src)
+static int write_paths(FILE *f, struct ctx *ctx, const struct source *src, const char *made)
 {
 	const char *first = NULL;
 	size_t n_left = 0;
@@ -24,7 +36,9 @@ static int write_paths(FILE *f, struct ctx *ctx, const struct source *src)
 	for (size_t i = 0; i < src->n_members; i++) {
 		const char *name = src->members[i].name;
 
-		if (strpbrk(name, "\n\r")) {
+		if (!is_staged(made, name)) {
+			continue;
+		} else if (strpbrk(name, "\n\r")) {
 			first = first ? first : name;
 			n_left++;
 		} else if (fprintf(f, "%s/%s/%s\n", ctx->data_path, ctx->ds->name, name) < 0) {
@@ -39,7 +53,8 @@ static int write_paths(FILE *f, struct ctx *ctx, const struct source *src)
 	return fflush(f) == EOF ? -errno : 0;
 }
 
-int list_file_write(struct ctx *ctx, const struct source *src, char **pathp, struct error *err)
+int list_file_write(struct ctx *ctx, const struct source *src, const char *made, char **pathp,
+		    struct error *err)
 {
 	_cleanup_(freep) char *path = NULL, *tmp = NULL;
 	_cleanup_(file_closep) FILE *f = NULL;
@@ -60,7 +75,7 @@ int list_file_write(struct ctx *ctx, const struct source *src, char **pathp, str
 	f = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!f)
 		return error_errno(err, errno, "create %s", tmp);
-	r = write_paths(f, ctx, src);
+	r = write_paths(f, ctx, src, made);
 	if (r < 0)
 		return error_errno(err, -r, "write %s", tmp);
 	if (rename(tmp, path) < 0)

@@ -7,5 +7,7 @@ struct ctx;
 struct error;
 struct source;
 
-/* Writes <rundir>/t/.stage/list.<name>, whole or not at all. Caller frees *pathp. */
-int list_file_write(struct ctx *ctx, const struct source *src, char **pathp, struct error *err);
+/* Writes <rundir>/t/.stage/list.<name>, whole or not at all, with the members that are in the
+ * directory made. Caller frees *pathp. */
+int list_file_write(struct ctx *ctx, const struct source *src, const char *made, char **pathp,
+		    struct error *err);

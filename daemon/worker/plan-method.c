@@ -15,6 +15,7 @@
 #include "common/util/error.h"
 #include "common/util/parse.h"
 #include "daemon/engines/archive/magic.h"
+#include "daemon/worker/hint.h"
 
 /* What a source is, in words. */
 static const char *describe(const struct facts *f, char buf[static 64])
@@ -230,6 +231,8 @@ static int check_options(const struct planner *p, struct error *err)
 		  "exclude= have no effect", "method=extract selects, subdir= shows a part" },
 		{ some && one && !extract, "include= and exclude= need a directory, a set or an archive",
 		  "leave them out" },
+		{ some && p->facts->is_remote && p->facts->kind == SOURCE_SET,
+		  "include= and exclude= do not select from a set of addresses", "name fewer of them in {}" },
 		{ ds->follow && (one || p->facts->is_remote),
 		  "links=follow is for directories and sets of a file system", "leave it out" },
 		{ ds->follow && link, "a link shows the source as it is: links=follow has no effect",
@@ -257,12 +260,29 @@ static bool is_hardly_meant(const struct facts *f, const char *source)
 			    (f->other->is_page && f->is_remote && !magic_names_page(source)));
 }
 
+/* Parts of a split archive are of use to nobody who has one of them alone. */
+static bool hint_at_parts(struct planner *p)
+{
+	char fix[HINT_PART_SIZE], shown[512];
+
+	dataset_show_source(p->ds, shown, sizeof(shown));
+	if (p->ds->method != DATASET_METHOD_AUTO || p->facts->kind != SOURCE_FILE ||
+	    !hint_part(shown, fix, sizeof(fix)))
+		return false;
+	snprintf(p->plan->hint, sizeof(p->plan->hint),
+		 "staged as it is: it is named like a part of a split file; %s", fix);
+	plan_why(p, "%s", p->plan->hint);
+	return true;
+}
+
 /* Says how to open an archive that is staged as the file it is, and of what does not seem meant. */
 static void hint_at_extract(struct planner *p)
 {
 	const struct facts *f = p->facts;
 	char buf[64];
 
+	if (p->plan->method == DATASET_METHOD_COPY && hint_at_parts(p))
+		return;
 	if (p->ds->method == DATASET_METHOD_AUTO && is_hardly_meant(f, p->ds->source)) {
 		snprintf(p->plan->hint, sizeof(p->plan->hint), "staged as it is: it is %s; %s",
 			 f->other->what, f->other->fix);

@@ -59,7 +59,7 @@ struct plan {
 	bool broadcast;		     /* read once for all nodes of the job (broadcast.h) */
 	uint64_t need_bytes, need_files; /* to be reserved in the tier; 0: nothing */
 	char line[256];			 /* "extract to memory, about 148 GiB" */
-	char hint[192];		 /* how else the source could be understood; "": in no way */
+	char hint[384];		 /* how else the source could be understood; "": in no way */
 	char why[PLAN_WHY_SIZE]; /* a line a reason */
 };
 

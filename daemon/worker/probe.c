@@ -139,9 +139,11 @@ static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 	struct stream *plain;
 	size_t filled = 0, take;
 	const void *piece;
+	bool is_whole;
 	ssize_t n;
 
 	n = data && block ? pread(fd, data, size, (off_t)from) : -1;
+	is_whole = n >= 0 && from + (uint64_t)n == facts->bytes;
 	if (n <= 0 || stream_new_memory(&in, data, (size_t)n, 0) < 0)
 		return FORMAT_PLAIN;
 	if (decode_decompress(&plain, in, NULL) < 0)
@@ -159,6 +161,10 @@ static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 		filled += take;
 	}
 	tar_sample_add(sample, block, filled, 0);
+	if (filled == 0 && n == 0 && is_whole) {
+		facts->other = &magic_nothing_compressed;
+		return FORMAT_PLAIN;
+	}
 	if (filled < MAGIC_SIZE && n < 0)
 		return broken;
 	if (n == 0 && is_zero((unsigned char *)block, filled))

@@ -305,12 +305,22 @@ static int publish_mount(struct stage *s, struct error *err)
 	return r < 0 ? r : target_publish_place(s->ctx, s->result.link_to, false, err);
 }
 
+/* Where the data lies that is to be seen. */
+static const char *get_made(const struct stage *s)
+{
+	if (s->result.link_to)
+		return s->result.link_to;
+	if (s->target)
+		return s->target->path;
+	return s->copy ? job_copy_get_path(s->copy) : keep_use_get_path(s->kept);
+}
+
 static int publish(struct stage *s, struct error *err)
 {
 	int r;
 
 	if (s->facts.kind == SOURCE_SET) {
-		r = list_file_write(s->ctx, s->src, &s->list, err);
+		r = list_file_write(s->ctx, s->src, get_made(s), &s->list, err);
 		if (r < 0)
 			return r;
 	}

@@ -131,8 +131,50 @@ def test_include_and_exclude():
             with Worker(f"x={src}::{options}", mode=mode) as w:
                 text = w.run_until("ready", "error")["text"]
                 assert "nothing in the directory fits what was selected; compare subdir=, include=" in text, text
+    for options in "exclude=*", "exclude=train+exclude=val+exclude=*.jpg":
+        with Worker(f"x={src}::{options}") as w:
+            assert "nothing in the directory fits what was selected" in w.error()["text"], options
     os.makedirs(f"{src}/empty")
     assert staged("subdir=empty") == ([], [])
+    assert staged("subdir=empty+exclude=*.tmp") == ([], [])
+    remove(src)
+
+
+def test_include_and_exclude_of_a_set():
+    """Fails where the list names what was left out, where all of a set may be left out, or its size counts."""
+    src = scratch()
+    for n in "ab":
+        write(f"{src}/{n}.bin", b"x" * 100000)
+    write(f"{src}/d/e.bin")
+    for options, names in (("exclude=a.bin", ["b.bin", "d"]), ("include=b*", ["b.bin"]), ("exclude=d", ["a.bin", "b.bin"])):
+        with Worker(f"x={src}/{{a.bin,b.bin,d}}::{options}") as w:
+            m = w.ready()
+            assert [n for n in sorted(os.listdir(w.path)) if os.path.isfile(f"{w.path}/{n}")] == [n for n in names if n != "d"]
+            assert [os.path.basename(n.strip()) for n in open(m["list"])] == names, options
+            assert int(m["bytes"]) < 110000 * len(names), m
+    for options in "exclude=*", "include=*.none", "exclude=*.bin+exclude=d":
+        with Worker(f"x={src}/{{a.bin,b.bin,d}}::{options}") as w:
+            assert "nothing in the set fits what was selected" in w.error()["text"], options
+    with Worker(f"x={src}/?.bin::shard=node+exclude=a.bin") as w:
+        w.ready()
+    remove(src)
+
+
+def test_what_a_set_misses_is_counted():
+    """Fails where any of the missing files is named, and where the list has a file twice and two are said to be alike."""
+    src = scratch()
+    for i in range(3):
+        write(f"{src}/s-{i:03}")
+    with Worker(f"x={src}/s-{{000..499}}") as w:
+        text = w.error()["text"]
+    assert f"497 of 500 files of the set are not there, the first is {src}/s-003: No such file" in text, text
+    with Worker(f"x={src}/s-{{000..003}}") as w:
+        text = w.error()["text"]
+    assert f"{src}/s-003: No such file" in text and " of the set" not in text, text
+    write(f"{src}/list", f"{src}/s-000\n{src}/s-001\n{src}/s-000\n".encode())
+    with Worker(f"x=@@{src}/list") as w:
+        text = w.error()["text"]
+    assert f"{src}/s-000 is named twice; name it once" in text, text
     remove(src)
 
 

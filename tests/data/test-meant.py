@@ -1,8 +1,10 @@
 #!/usr/bin/env python3
 """What people bring, and what they mean by it: files that are archives inside, and archives that the tools
 of others read. Where there is such a tool, its answer is the expected one."""
+import bz2
 import gzip
 import io
+import lzma
 import os
 import shutil
 import struct
@@ -114,6 +116,52 @@ def test_what_stands_in_the_place_of_an_archive_is_named():
     write(f"{base}/short.tar", b"7z")
     with Worker(f"x={base}/short.tar") as w:
         assert "is a file and not the tar archive" in w.error()["text"]
+    remove(base)
+
+
+def test_a_part_of_a_split_archive_is_called_that():
+    """Fails where the first part is told to be unpacked, and the others are copied without a word."""
+    base = scratch()
+    data = gzip.compress(tar(member(b"a", os.urandom(40000))))
+    for name, fix in (("x.tar.gz.aa", "cat x.tar.gz.[a-z][a-z] >x.tar.gz"), ("x.tar.gz.000", "cat x.tar.gz.[0-9][0-9][0-9] >x.tar.gz"),
+                      ("x.tar.gzaa", "cat x.tar.gz[a-z][a-z] >x.tar.gz")):
+        write(f"{base}/{name}", data[:20000])
+        second = name[:-1] + ("1" if name[-1] == "0" else "b")
+        write(f"{base}/{second}", data[20000:])
+        for part in name, second:
+            with Worker(f"x={base}/{part}") as w:
+                w.ready()
+                assert [t for t in w.warnings() if fix in t] and not any(HINT in t for t in w.warnings()), (part, w.warnings())
+            with Worker(f"x={base}/{part}::method=copy") as w:
+                w.ready()
+                assert w.warnings() == [], w.warnings()
+        with Worker(f"x={base}/{name}::method=extract") as w:
+            text = w.error()["text"]
+        assert "is cut off" in text and fix in text and "make or copy" not in text, text
+    subprocess.run(f"cd {base} && cat x.tar.gz.[a-z][a-z] >x.tar.gz", shell=True, check=True)
+    with Worker(f"x={base}/x.tar.gz") as w:
+        w.ready()
+    write(f"{base}/x.z02", b"x")
+    with Worker(f"x={base}/x.z02") as w:
+        w.ready()
+        assert "zip -s 0 x.zip --out NEW.zip" in w.warnings()[0], w.warnings()
+    remove(base)
+
+
+def test_nothing_compressed_is_not_called_cut_off():
+    base = scratch()
+    for name, data in (("gz", gzip.compress(b"")), ("xz", lzma.compress(b"")), ("bz2", bz2.compress(b"")), ("gz", 2 * gzip.compress(b"")),
+                       ("zst", bytes.fromhex("28b52ffd240001000099e9d851")), ("lz4", bytes.fromhex("04224d186440a700000000055dcc02"))):
+        write(f"{base}/x.tar.{name}", data)
+        for options in "", "::method=extract", "::verify=none":
+            with Worker(f"x={base}/x.tar.{name}{options}") as w:
+                text = w.error()["text"]
+            assert "is compressed, with nothing in it" in text and "make or copy it again" in text, (name, text)
+        with Worker(f"x={base}/x.tar.{name}::method=copy") as w:
+            w.ready()
+    write(f"{base}/x.tar.gz", gzip.compress(b"")[:-1])
+    with Worker(f"x={base}/x.tar.gz") as w:
+        assert "is cut off" in w.error()["text"]
     remove(base)
 
 

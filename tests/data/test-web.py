@@ -561,7 +561,16 @@ def test_nobody_there():
         rule = s.rule()
         url = s.url("/x?" + SECRET)
     fails(url, None, "after 5 tries.*[Cc]onnect", "try again later", web=rule)
-    fails("http://no-such-host.invalid/x", None, "[Rr]esolve", web="allow\thttp://no-such-host.invalid/**\n")
+    fails("http://no-such-host.invalid/x", None, "[Rr]esolve", "getent hosts NAME", web="allow\thttp://no-such-host.invalid/**\n")
+
+
+def test_nothing_is_selected_from_a_set_of_addresses():
+    """Fails where include= has no effect without a word."""
+    with Server() as s:
+        for i in range(2):
+            s.add(f"/s-{i}.bin", b"x")
+        for options in "include=s-1*", "exclude=s-1*":
+            fails(s.url("/s-{0..1}.bin"), s, "do not select from a set of addresses", "in {}", options=options)
 
 
 # ---- rules ----

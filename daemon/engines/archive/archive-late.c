@@ -52,6 +52,7 @@
 	F(int, archive_read_support_filter_lzma, (struct archive * a), (a))                        \
 	F(int, archive_read_support_filter_xz, (struct archive * a), (a))                          \
 	F(int, archive_read_support_filter_zstd, (struct archive * a), (a))                        \
+	F(int, archive_read_support_format_empty, (struct archive * a), (a))                       \
 	F(int, archive_read_support_format_raw, (struct archive * a), (a))                         \
 	F(int, archive_read_support_format_tar, (struct archive * a), (a))                         \
 	F(int, archive_read_support_format_zip_seekable, (struct archive * a), (a))                \

@@ -136,6 +136,7 @@ struct decompress {
 	struct stream *in;
 	struct archive *a;
 	struct error in_error;
+	bool is_empty;
 };
 
 static la_ssize_t decompress_read(struct archive *a, void *arg, const void **datap)
@@ -155,6 +156,8 @@ static ssize_t decompress_next(struct stream *s, const void **datap, struct erro
 	size_t size;
 	int r;
 
+	if (u->is_empty)
+		return 0;
 	do {
 		r = archive_read_data_block(u->a, datap, &size, &offset);
 		if (r == ARCHIVE_EOF)
@@ -189,6 +192,7 @@ static struct archive *new_decompress_archive(void)
 	archive_read_support_filter_lzip(a);
 	archive_read_support_filter_compress(a);
 	archive_read_support_format_raw(a);
+	archive_read_support_format_empty(a); /* else, there is no sound archive in no data */
 	return a;
 }
 
@@ -205,8 +209,11 @@ int decode_decompress(struct stream **sp, struct stream *in, struct error *err)
 	}
 	u->stream.ops = &ops;
 	u->in = in;
-	if (archive_read_open(u->a, u, NULL, decompress_read, NULL) != ARCHIVE_OK ||
-	    archive_read_next_header(u->a, &entry) != ARCHIVE_OK) {
+	r = archive_read_open(u->a, u, NULL, decompress_read, NULL);
+	if (r == ARCHIVE_OK)
+		r = archive_read_next_header(u->a, &entry);
+	u->is_empty = r == ARCHIVE_EOF && !archive_errno(u->a) && !u->in_error.code;
+	if (r != ARCHIVE_OK && !u->is_empty) {
 		r = take_error(u->a, &u->in_error, err);
 		archive_read_free(u->a);
 		free(u);

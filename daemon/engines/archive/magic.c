@@ -140,6 +140,12 @@ const struct magic_other magic_compressed_twice = {
 	true,
 };
 
+const struct magic_other magic_nothing_compressed = {
+	"compressed, with nothing in it",
+	"make or copy it again",
+	true,
+};
+
 static const struct magic_other iso_9660 = {
 	"an ISO 9660 image, which is not unpacked here",
 	"unpack it elsewhere (bsdtar -xf) and pack it as a tar",

@@ -46,6 +46,9 @@ const struct magic_other *magic_get_other_after_zeros(const void *data, size_t s
 /* What is compressed once more inside of its compression. */
 extern const struct magic_other magic_compressed_twice;
 
+/* What compresses nothing at all. */
+extern const struct magic_other magic_nothing_compressed;
+
 /* Is a page of the web, or a text in XML, meant by that address? */
 bool magic_names_page(const char *url);
 

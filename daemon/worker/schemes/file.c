@@ -65,6 +65,10 @@ static int check_names_unique(const struct source *src, struct error *err)
 	for (size_t i = 1; i < src->n_members; i++) {
 		if (strcmp(m[i - 1].name, m[i].name))
 			continue;
+		if (!strcmp(m[i - 1].path, m[i].path)) {
+			error_set(err, EEXIST, "%s is named twice", m[i].path);
+			return error_set_hint(err, -EEXIST, "name it once");
+		}
 		error_set(err, EEXIST,
 			  "%s and %s have the same name, and a set is staged into one "
 			  "directory",

@@ -32,6 +32,7 @@ static void test_the_longest_counts(void **state)
 		{ "x.squashfs", ".squashfs" },
 		{ "x.lz", ".lz" },
 		{ "x.tar.lzma", ".tar.lzma" },
+		{ "x.tlz4", ".tlz4" },
 	};
 
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
@@ -42,6 +43,44 @@ static void test_the_longest_counts(void **state)
 			fail_msg("%s: %s", cases[i].name, s ? s->text : "none");
 	}
 	assert_string_equal(suffix_find("x.tar?gz", 5)->text, ".tar");
+}
+
+static void test_parts_of_split(void **state)
+{
+	static const struct {
+		const char *name, *whole, *pattern; /* NULL: none */
+	} cases[] = {
+		{ "x.tar.gz.aa", "x.tar.gz", ".[a-z][a-z]" },
+		{ "x.tar.gz.bz", "x.tar.gz", ".[a-z][a-z]" },
+		{ "x.tar.gz.aab", "x.tar.gz", ".[a-z][a-z][a-z]" },
+		{ "x.tar.gzab", "x.tar.gz", "[a-z][a-z]" },
+		{ "x.tar_00", "x.tar", "_[0-9][0-9]" },
+		{ "x.zip.001", "x.zip", ".[0-9][0-9][0-9]" },
+		{ "x.csv.zst-part07", "x.csv.zst", "-part[0-9][0-9]" },
+		{ "x.tar.gz.part12345", "x.tar.gz", ".part[0-9][0-9][0-9][0-9][0-9]" },
+		{ "x.sqsh.part01", "x.sqsh", ".part[0-9][0-9]" },
+		{ "x.tar.gz", NULL },
+		{ "x.tar.gz.1", NULL },
+		{ "x.tar.gz.123456", NULL },
+		{ "x.tar.gz.md", NULL },
+		{ "x.tar.gz.asc", NULL },
+		{ "x.tar.gz.gpg", NULL },
+		{ "x.csv.aa", NULL },
+		{ "aa", NULL },
+		{ "00", NULL },
+		{ ".tar.aa", NULL },
+		{ "", NULL },
+	};
+
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		char pattern[SUFFIX_PATTERN_SIZE] = "";
+		const char *name = cases[i].name, *whole = cases[i].whole;
+		size_t n = suffix_find_part(name, pattern);
+
+		if (n != (whole ? strlen(whole) : 0) || (whole && strncmp(name, whole, n)) ||
+		    (whole && strcmp(pattern, cases[i].pattern)))
+			fail_msg("%s: %zu %s", name, n, pattern);
+	}
 }
 
 static enum facts_format get_format(enum suffix_kind kind)
@@ -120,6 +159,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_the_longest_counts),
+		cmocka_unit_test(test_parts_of_split),
 		cmocka_unit_test(test_all_take_a_name_for_the_same),
 	};
 
