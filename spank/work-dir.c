@@ -32,6 +32,7 @@ void work_dir_enter(spank_t sp)
 	rank = step_get_env(sp, "SLURM_PROCID");
 	if (rank && !strcmp(rank, "0"))
 		dprintf(STDERR_FILENO,
-			"stage-data: the tasks begin in %s, although slurmstepd could not enter it\n",
+			"stage-data: the tasks begin in %s, although slurmstepd could not enter "
+			"it\n",
 			dir);
 }

@@ -28,8 +28,8 @@ const struct suffix *suffix_find(const char *name, size_t n);
 #define SUFFIX_PATTERN_SIZE 32 /* ".part", and "[0-9]" for each of five digits, and a NUL */
 
 /*
- * Of a part that split(1) has made of an archive or a compressed file, such as x.tar.gz.aa: how many
- * bytes of name are the name of the whole, and what stands behind it in the name of each part, as a
+ * Of a part that split(1) has made of an archive or a compressed file, such as x.tar.gz.aa: how
+ * many bytes of name are the name of the whole, and what follows it in the name of each part, as a
  * pattern of the shell (".[a-z][a-z]"). 0: it is not named like one.
  */
 size_t suffix_find_part(const char *name, char pattern[static SUFFIX_PATTERN_SIZE]);

@@ -302,12 +302,10 @@ static bool may_pass(CURLcode r)
 static bool is_long_line(CURLcode r)
 {
 	enum { TOO_LARGE = 100 }; /* CURLE_TOO_LARGE, which the headers name from 8.6 on */
-
 	return r == CURLE_OUT_OF_MEMORY || (int)r == TOO_LARGE;
 }
 
-/* Chunks that are none, not such that are cut off: what came before them may have been none either.
- * libcurl has the number of a lost connection for it, and other words in each of its versions. */
+/* Chunks that are none, which libcurl calls a lost connection, in other words in each version. */
 static bool is_bad_chunk(const struct http *h, CURLcode r)
 {
 	return r == CURLE_RECV_ERROR && strcasestr(h->error, "chunk");
@@ -338,9 +336,7 @@ static int explain_curl(struct http *h, struct http_answer *a, CURLcode r, bool 
 	if (is_certificate(r)) {
 		error_set(err, EIO, "%s: the server's certificate is not accepted (%.300s)",
 			  a->shown, how);
-		return error_set_hint(err, -EIO,
-				      "check the host's name; the site can name other "
-				      "certificates by CaFile=");
+		return error_set_hint(err, -EIO, "check the host's name; the site can set CaFile=");
 	}
 	if (is_bad_chunk(h, r)) {
 		error_set(err, EIO, "%s: the server's chunks can't be read (%.300s)", a->shown,
@@ -350,11 +346,10 @@ static int explain_curl(struct http *h, struct http_answer *a, CURLcode r, bool 
 	*againp = may_pass(r);
 	error_set(err, EIO, "%s: %.300s", a->shown, how);
 	if (r == CURLE_COULDNT_RESOLVE_HOST)
-		return error_set_hint(err, -EIO,
-				      "check the server's name: getent hosts NAME on this node");
-	if (r == CURLE_COULDNT_RESOLVE_PROXY)
-		return error_set_hint(err, -EIO, "the site can correct Proxy= of its rule");
-	return error_set_hint(err, -EIO, *againp ? "try again later" : "ask the site");
+		how = "check the server's name: getent hosts NAME on this node";
+	else
+		how = *againp ? "try again later" : "ask the site";
+	return error_set_hint(err, -EIO, "%s", how);
 }
 
 static int exchange(struct http *h, struct http_answer *a, const char *url, bool *againp,

@@ -1,0 +1,68 @@
+#include "daemon/engines/archive/decode-error.h"
+
+#include <errno.h>
+#include <stdbool.h>
+#include <string.h>
+
+#include "common/sandbox/data-rlimit.h"
+#include "common/util/cleanup.h"
+#include "common/util/error.h"
+#include "common/util/strutil.h"
+
+/* Does the input end before it is complete? libarchive has one code for it and for damage. */
+static bool is_cut_off(const char *text)
+{
+	static const char *const words[] = { "truncated", "premature", "unexpected end",
+					     "incomplete", "no progress" };
+
+	for (size_t i = 0; i < ARRAY_SIZE(words); i++) {
+		for (const char *s = text; *s; s++) {
+			if (strutil_begin(s, words[i]))
+				return true;
+		}
+	}
+	return false;
+}
+
+/* Of its own it needs little: it was a dictionary that a header asks for. */
+static int refuse_size(struct error *err)
+{
+	error_set(err, ENOMEM, "unpacking it needs more than %u MiB of memory, or than there is",
+		  DATA_RLIMIT_MIB);
+	return error_set_hint(err, -ENOMEM,
+			      "pack it again with a smaller dictionary (xz -9 has 64 MiB)");
+}
+
+/* method: "(9: deflation-64-bit)", or NULL */
+static int refuse_method(const char *method, struct error *err)
+{
+	error_set(err, EINVAL, "the zip is packed by a method that can't be unpacked here %s",
+		  method ? method : "");
+	return error_set_hint(err, -EINVAL,
+			      "unpack it elsewhere (7z x knows most methods) and make it "
+			      "again by zip -r");
+}
+
+/* libarchive's bound is 1 MiB. Names can't be that long: it is an attribute, or a comment. */
+static int refuse_special_header(struct error *err)
+{
+	error_set(err, EINVAL, "the attributes of a member are larger than 1 MiB");
+	return error_set_hint(err, -EINVAL, "pack it again without them (tar without --xattrs)");
+}
+
+int decode_error_set(int e, const char *text, struct error *err)
+{
+	if (e == ENOMEM)
+		return refuse_size(err);
+	if (!text)
+		return error_set(err, EBADMSG, "no sound archive");
+	if (strstr(text, "Unsupported ZIP compression method"))
+		return refuse_method(strchr(text, '('), err);
+	if (!strcmp(text, "Special header too large"))
+		return refuse_special_header(err);
+	/* "Truncated" inside of a sentence, but "ZIP" */
+	return error_set(err, is_cut_off(text) ? ENODATA : EBADMSG, "%c%s",
+			 text[0] && strutil_lower(text[1]) == text[1] ? strutil_lower(text[0])
+								      : text[0],
+			 text[0] ? text + 1 : "");
+}

@@ -1,0 +1,9 @@
+/*
+ * decode-error: what libarchive says of an archive, as our error.
+ */
+#pragma once
+
+struct error;
+
+/* e and text: its number and its text, or NULL. -ENODATA: the input ends too early. */
+int decode_error_set(int e, const char *text, struct error *err);
