@@ -173,6 +173,34 @@ test_a_step_begins_in_a_mounted_dataset() {
 	assert_eq 2 "$(grep -c '^stage-data: the tasks begin in ' <<<"$out")" "lines in: $out"
 }
 
+# What pam_slurm_adopt does with an ssh session: it is in the cgroups of the extern step, and has no variables of the job.
+test_an_adopted_session_has_the_paths_of_the_job() {
+	local id out
+
+	need_fuse
+	paths_site
+	id=$(job_submit alice -w n1 --stage-data="m=$data/many.zstd.sqsh,d=$data/flat:ssd,t=$data/many.tar:shm" \
+		<<<"echo begun; $until_let_go")
+	job_wait_says "$id" begun
+	out=$(on n1 bash -c "for dir in \$(find /sys/fs/cgroup -type d -path '*job_$id/step_extern'); do
+			echo \$\$ >\$dir/cgroup.procs || true
+		done
+		exec setpriv --reuid alice --regid alice --init-groups --reset-env bash -c '
+			. /etc/profile.d/cluster.sh
+			stagectl status
+			export SLURM_JOB_ID=$id
+			eval \"\$(stagectl env)\"
+			for p in \$STAGE_DATA_PATH_M \$STAGE_DATA_PATH_D \$STAGE_DATA_PATH_T; do
+				[[ -d \$p && ! -L \$p && -n \$(ls \$p) ]] && echo seen
+			done
+			stagectl wait -q && stagectl status'" 2>&1)
+	assert_contains "$out" "set SLURM_JOB_ID"
+	assert_eq 3 "$(grep -c '^seen$' <<<"$out")" "paths in: $out"
+	assert_eq 3 "$(grep -cE '^[mdt] +ready ' <<<"$out")" "rows in: $out"
+	let_go "$id"
+	job_done "$id"
+}
+
 # Fails when the place of a run before is not taken away, or a step has a mount namespace of before.
 test_steps_and_a_requeued_job_have_real_paths() {
 	local id
