@@ -7,7 +7,7 @@
 
 /*
  * Enters the directory from which srun was called, if it is in the job's data. slurmstepd enters
- * it with root's real uid, to which FUSE refuses a mounted dataset, and goes to /tmp instead. Called
- * in task_init, as the user.
+ * it with root's real uid. FUSE refuses a mounted dataset to that, and slurmstepd goes to /tmp.
+ * Called in task_init, as the user.
  */
 void work_dir_enter(spank_t sp);
