@@ -249,6 +249,7 @@ static void warn_of_the_rest(struct conf *conf, bool is_site)
 		warn_of_source(conf, &conf->sources[i], deadline_ms, &n_warnings);
 	conf_advise_rules(conf, warn_with_hint, &n_warnings);
 	conf_advise_names(conf, warn_with_hint, &n_warnings);
+	conf_advise_networks(conf, warn_with_hint, &n_warnings);
 	conf_advise_files(conf, warn_with_hint, &n_warnings);
 	check_modes(conf, is_site, &n_warnings);
 	check_partitions(conf, &n_warnings);

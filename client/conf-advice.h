@@ -17,6 +17,9 @@ void conf_advise_rules(const struct conf *conf, conf_advice_fn *fn, void *arg);
 /* Users and groups that this machine does not know. Asks the name service, which may take long. */
 void conf_advise_names(const struct conf *conf, conf_advice_fn *fn, void *arg);
 
+/* Servers in private networks that no Networks= lists. Asks the name service, too. */
+void conf_advise_networks(const struct conf *conf, conf_advice_fn *fn, void *arg);
+
 /* Partitions that Slurm does not have. Asks sinfo, five seconds at most. 0, also where none is
  * named; -errno: sinfo does not tell. */
 int conf_advise_partitions(const struct conf *conf, conf_advice_fn *fn, void *arg);

@@ -109,7 +109,7 @@ static int refuse_lzo(struct error *err)
 	error_set(err, EINVAL, "it is packed by lzop, which can't be unpacked here");
 	return error_set_hint(
 		err, -EINVAL,
-		"pack it again (lzop -dc FILE | zstd >NEW.zst), or stage it as it is by "
+		"pack it again (lzop -dc FILE | zstd >NEW.tar.zst), or stage it as it is by "
 		"method=copy");
 }
 

@@ -2046,6 +2046,25 @@ class Helping(unittest.TestCase):
             r = stagectl("check-config", f"{top}/conf.d/../main.conf", STAGE_CONF=f"{top}/main.conf")
             self.assertIn(f"{top}/main.conf has mode 0600: users and nodes", r.stdout)
 
+    def test_check_config_warns_of_servers_in_private_networks(self):
+        """Seen failing with a check-config that says nothing of them."""
+        s3, web = "[source s]\nMatch=s3://b/**\nEndpoint=%s\n", "[source w]\nMatch=%s/**\n"
+        cases = ((s3 % "http://10.1.2.3:9000", "Networks=10.1.2.3,"), (s3 % "https://192.168.0.9", "Networks=192.168.0.9,"),
+                 (s3 % "http://127.0.0.1", "Networks=127.0.0.1,"), (s3 % "http://[fd00::1]:9000", "Networks=fd00::1,"),
+                 (s3 % "http://172.31.0.1", "172.31.0.1"), (s3 % "http://localhost:9000", "which is not public"),
+                 (web % "http://localhost", "which is not public"),
+                 (s3 % "http://10.1.2.3" + "Networks=10.0.0.0/8\n", None), (s3 % "http://172.32.0.1", None),
+                 (s3 % "http://8.8.8.8", None), (web % "http://10.1.2.3", None), (s3 % "http://no-such-host.invalid", None),
+                 (s3 % "http://10.1.2.3" + "Proxy=http://proxy.invalid:1\n", None))
+        for text, warning in cases:
+            with tempfile.NamedTemporaryFile("w") as f:
+                f.write("[daemon]\nAllowUsers=root\nLogFile=\n" + text)
+                f.flush()
+                out = " ".join(stagectl("check-config", f.name).stdout.split())
+            self.assertEqual("which is not public, so nothing is fetched" in out, warning is not None, text + out)
+            self.assertIn(warning or "", out, text)
+            self.assertEqual(f"{f.name}:4: [source " in out, warning is not None, out)
+
     def test_check_config_names_the_file_and_the_line_of_what_it_warns_of(self):
         """Seen failing: the main file's name stood above warnings of a file in conf.d."""
         with tempfile.TemporaryDirectory() as top:

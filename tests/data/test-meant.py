@@ -6,6 +6,7 @@ import gzip
 import io
 import lzma
 import os
+import re
 import shutil
 import struct
 import subprocess
@@ -145,6 +146,31 @@ def test_a_part_of_a_split_archive_is_called_that():
     with Worker(f"x={base}/x.z02") as w:
         w.ready()
         assert "zip -s 0 x.zip --out NEW.zip" in w.warnings()[0], w.warnings()
+    remove(base)
+
+
+def test_the_command_of_a_message_makes_an_archive_that_is_unpacked():
+    """Each is typed as it stands. Fails where what it makes is staged as a file (NEW.zst of a tar)."""
+    cases = [("x.tar.lzo", "lzop -c x.tar"), ("x.tar.lz4", "lz4 -l -c x.tar"), ("x.tar.gz", "gzip -c x.tar | gzip -c"),
+             ("x.tar.gz", "gzip -c x.tar; echo junk"), ("x.tar.zst", "zstd -c x.tar; echo junk"), ("x.tar.bz2", "bzip2 -c x.tar; echo junk"),
+             ("x.tar.lz4", "lz4 -c x.tar; echo junk")]
+    base = scratch()
+    for name, made_by in cases:
+        if not shutil.which(made_by.split()[0]):
+            continue
+        os.mkdir(f"{base}/in")
+        write(f"{base}/in/x.tar", TAR)
+        subprocess.run(f"({made_by}) 2>/dev/null >{base}/{name}; rm x.tar", shell=True, cwd=f"{base}/in", check=True)
+        with Worker(f"x={base}/{name}") as w:
+            text = w.error()["text"]
+        command = re.search(r"\(([a-z0-9]+ -dc FILE[^),]*)", text).group(1)
+        subprocess.run(command.replace("FILE", f"{base}/{name}"), shell=True, cwd=f"{base}/in", stderr=subprocess.DEVNULL)
+        made, = os.listdir(f"{base}/in")
+        with Worker(f"x={base}/in/{made}") as w:
+            w.ready()
+            assert tree(w.path) == UNPACKED and w.warnings() == [], (text, w.warnings())
+        os.unlink(f"{base}/in/{made}")
+        os.rmdir(f"{base}/in")
     remove(base)
 
 

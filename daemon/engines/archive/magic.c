@@ -136,7 +136,7 @@ enum facts_format magic_get_format(const void *data, size_t size)
 
 const struct magic_other magic_compressed_twice = {
 	"compressed twice",
-	"unpack it once (gzip -dc FILE >NEW, or what has compressed it)",
+	"unpack it once (gzip -dc FILE >NEW.tar.gz, or what has compressed it)",
 	true,
 };
 
@@ -188,7 +188,7 @@ static const struct {
 	{ "\x02\x21\x4c\x18",
 	  false,
 	  { "packed by lz4 in its legacy format, which can't be unpacked here",
-	    "pack it again (lz4 -dc FILE | lz4 >NEW)", true } },
+	    "pack it again (lz4 -dc FILE | lz4 >NEW.tar.lz4)", true } },
 	{ "<!doctype html",
 	  true,
 	  { "a web page, as servers send it instead of a file that needs a login",
