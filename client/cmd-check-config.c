@@ -104,9 +104,8 @@ static void warn_of_tier(const struct conf *conf, const struct conf_tier *t, uns
 			 place, t->name, t->path);
 	else if (!is_dest(t))
 		snprintf(sentence, sizeof(sentence),
-			 "%s[tier %s]: no DEST has this name, and auto does not look at it; call "
-			 "the "
-			 "disk of nodes [tier ssd], what they share [tier scratch]",
+			 "%s[tier %s]: no DEST has this name, and auto does not look at it; name "
+			 "the tier of the nodes' disks [tier ssd], and a shared one [tier scratch]",
 			 place, t->name);
 	if (*sentence)
 		warn(n_warnings, sentence);

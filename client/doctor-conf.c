@@ -71,9 +71,11 @@ static void check_conf(struct doctor *d)
 	else if (!conf_advise_modes(d->conf, tell_failure, d))
 		;
 	else if (!d->conf->enabled)
-		doctor_tell(d, DOCTOR_WARN, "Enabled=yes, and no file 'disabled' beside it",
-			    "staging is switched off%s%s", d->conf->disabled_text ? ": " : "",
-			    d->conf->disabled_text ? d->conf->disabled_text : "");
+		doctor_tell(
+			d, DOCTOR_WARN,
+			"remove the file 'disabled' beside the configuration, and set Enabled=yes",
+			"staging is switched off%s%s", d->conf->disabled_text ? ": " : "",
+			d->conf->disabled_text ? d->conf->disabled_text : "");
 	else if (d->conf->n_sources == 0)
 		doctor_tell(d, DOCTOR_WARN, "add [source NAME] Match=/path/**",
 			    "no source is allowed");
@@ -114,7 +116,8 @@ static void check_tier(struct doctor *d, const struct conf_tier *t)
 			    "tier %s: %s is memory, of which no job is charged", t->name, t->path);
 	else if (strcmp(t->name, t->kind == CONF_TIER_DISK ? "ssd" : "scratch") != 0)
 		doctor_tell(d, DOCTOR_WARN,
-			    "call the disk of nodes [tier ssd], what they share [tier scratch]",
+			    "name the tier of the nodes' disks [tier ssd], and a shared one [tier "
+			    "scratch]",
 			    "tier %s: no DEST has this name, and auto does not look at it: only "
 			    "paths below "
 			    "%s lead there",

@@ -215,7 +215,8 @@ static void check_allow_other(struct doctor *d)
 			    "has mounted waits for that user's server (stage-data does not look "
 			    "there)");
 	else
-		doctor_tell(d, DOCTOR_OK, NULL, "what users mount is closed to root");
+		doctor_tell(d, DOCTOR_OK, NULL,
+			    "root cannot enter what users mount (no user_allow_other)");
 }
 
 static void check_memory(struct doctor *d)

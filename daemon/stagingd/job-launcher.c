@@ -11,13 +11,15 @@
 
 static void set_memory(struct job *job, uint64_t limit, uint64_t used)
 {
+	const bool is_new = !job->memory_known || job->mem_limit != limit;
+
 	loop_timer_cancel(&job->memory_timer);
 	job->mem_limit = limit;
 	job->mem_used = used;
 	job->memory_known = true;
 	if (!job->local)
 		cpus_look(&job->cpus);
-	if (!limit)
+	if (!limit && is_new)
 		log_info("data in memory is not charged to the job");
 	job_schedule(job);
 }

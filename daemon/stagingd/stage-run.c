@@ -130,7 +130,7 @@ static void on_stall(void *arg)
 
 	snprintf(text, sizeof(text),
 		 "no progress for %s, the source may hang; raise stall= if it is "
-		 "only slow, else ask the site about that file system",
+		 "only slow, else ask the site about that file system or server",
 		 duration_to_string(get_stall_ms(run), ms));
 	stage_run_fail(run, STAGE_EV_TIMEOUT, STAGE_EXIT_TIMEOUT, text);
 }

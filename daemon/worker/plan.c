@@ -79,7 +79,7 @@ static int set_need(struct planner *p, struct error *err)
 	plan->need_bytes = extract ? f->extract_bytes : f->copy_bytes;
 	plan->need_files = extract ? f->extract_files : f->copy_files;
 	if (extract && !f->extract_exact)
-		plan_why(p, "its unpacked size is not written in it; about %s is an estimate",
+		plan_why(p, "its unpacked size is not known in advance; about %s is an estimate",
 			 size_to_string(plan->need_bytes, need));
 	else if (is_guess(p))
 		plan_why(p, "what is selected takes %s at most",

@@ -127,7 +127,7 @@ doctors_script() {
 		'>$d/etc/conf.d/trial' 'rm $d/etc/conf.d/trial'
 	warn slurm 'Partitions=mian: Slurm has no partition' 'correct the name' \
 		'printf "[daemon]\nPartitions=main,mian\n" >$conf' "$no_conf"
-	warn configuration 'staging is switched off: until noon' 'Enabled=yes, and no file' \
+	warn configuration 'staging is switched off: until noon' 'remove the file' \
 		'echo until noon >$d/etc/disabled' 'rm $d/etc/disabled'
 	warn configuration 'tier x: /srv/none: No such file' 'mount it, or take the tier out' \
 		'printf "[tier x]\nPath=/srv/none\n" >$conf' "$no_conf"
@@ -138,7 +138,7 @@ doctors_script() {
 	FAIL configuration "tier x: $d/x is read-only" 'look for errors of the disk' \
 		'printf "[tier x]\nPath=$d/x\n" >$conf; mkdir $d/x; mount --bind -o ro /srv/local $d/x' \
 		'umount $d/x; rmdir $d/x; '"$no_conf"
-	warn configuration 'tier x: no DEST has this name' 'call the disk of nodes ?tier ssd?' \
+	warn configuration 'tier x: no DEST has this name' 'name the tier of the nodes? disks ?tier ssd?' \
 		'printf "[tier x]\nPath=/srv/local\n" >$conf' "$no_conf"
 	tokens='printf "[source x]\nMatch=/srv/x/**\nTokenDir=$d/tokens\n" >$conf'
 	no_tokens="rm -r \$d/tokens; $no_conf"

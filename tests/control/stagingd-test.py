@@ -1073,6 +1073,19 @@ class Keeping(unittest.TestCase):
             d.keeper.say(Keeper.MEMORY, 0, 1 << 30, 1 << 20)
             self.assertEqual(d.wait(names="a")["code"], "0")
 
+    def test_that_memory_is_not_charged_is_logged_once(self):
+        """Seen failing with a line for each look of the manager's."""
+        with Daemon("a=/fake/facts.ready", keeper=True) as d:
+            d.keeper.say(Keeper.MEMORY, 0, 0, 0)
+            self.assertEqual(d.wait()["code"], "0")
+            d.keeper.say(Keeper.MEMORY, 0, 1 << 30, 0)
+            d.keeper.say(Keeper.MEMORY, 0, 0, 0)
+            d.keeper.say(Keeper.MEMORY, 0, 0, 0)
+            d.keeper.say(Keeper.MEMORY, 0, 2 << 30, 0)
+            d.keeper.say(Keeper.MEMORY, 0, 0, 0)
+            wait_for(lambda: d.log().count("not charged to the job") >= 3, what="a line for each time that a limit goes")
+            self.assertEqual(d.log().count("not charged to the job"), 3)
+
     def test_but_no_longer_than_five_seconds(self):
         with Daemon("a=/fake/facts.ready", keeper=True, memory=None) as d:
             begun = time.monotonic()
