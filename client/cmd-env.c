@@ -159,12 +159,12 @@ static int cmd_env_run(int argc, char **argv)
 const struct cmd cmd_env = {
 	.name = "env",
 	.args = "[--sh | --apptainer | --pyxis]",
-	.summary = "print the job's variables, or what a container must have bound",
+	.summary = "print the job's variables, or the paths to bind in a container",
 	.help = "  --sh          export lines for a shell (the default)\n"
 		"  --apptainer   the value for apptainer exec --bind\n"
 		"  --pyxis       the value for srun --container-mounts\n"
 		"\n"
-		"Inside of the container the paths are the same as outside.\n"
+		"The paths are the same inside and outside of the container.\n"
 		"\n"
 		"Examples:\n"
 		"  eval \"$(stagectl env)\"\n"

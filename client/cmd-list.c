@@ -180,15 +180,14 @@ const struct cmd cmd_list = {
 	.name = "list",
 	.args = "[--names] | --site | --kept | --movers | --node",
 	.summary = "list the datasets of this job, of the site's catalogue, or of this node",
-	.help = "Without options: the datasets of this job, a name, a tab and a path on each "
+	.help = "Without options, prints the datasets of this job: name, tab and path on each "
 		"line.\n"
 		"\n"
 		"  --names   names only\n"
-		"  --site    what the site offers as --stage-data=@NAME\n"
-		"  --kept    what keep= has left on this node for your next job\n"
-		"  --movers  your movers (submit) that are pending or running, and how far they "
-		"are\n"
-		"  --node    for root: jobs, bytes, mounts, leftovers and what is kept on this "
+		"  --site    the datasets that the site offers as --stage-data=@NAME\n"
+		"  --kept    the datasets that keep= has left on this node for your next job\n"
+		"  --movers  your movers (submit) that are pending or running, and their progress\n"
+		"  --node    for root: the jobs, bytes, mounts, leftovers and kept data on this "
 		"node\n"
 		"\n"
 		"Example:\n"

@@ -350,17 +350,18 @@ static int cmd_status_run(int argc, char **argv)
 const struct cmd cmd_status = {
 	.name = "status",
 	.args = "[NAME...] [--json] [--watch] [--all-nodes] [--nodes]",
-	.summary = "show how far the datasets are",
-	.help = "Prints a table of the datasets of this job on this node; the reason of a failure\n"
-		"stands below its dataset. Outside of jobs: your movers, as list --movers.\n"
+	.summary = "show the states and the progress of the datasets",
+	.help = "Prints a table of the datasets of this job on this node. The reason of a failure "
+		"is below\n"
+		"its dataset. Outside of jobs, prints your movers, like list --movers.\n"
 		"\n"
 		"  -j, --json     one JSON object: {\"version\", \"state\", \"datasets\": [...]}\n"
 		"  -w, --watch    until all are ready or failed: on a terminal, the table is "
 		"redrawn;\n"
-		"                 elsewhere or with --json, a line of JSON at each change\n"
-		"  --all-nodes    every node of the job (by an srun step); with more than 8 nodes "
-		"one\n"
-		"                 line per dataset, then the failed nodes with their reasons\n"
+		"                 otherwise or with --json, a line of JSON at each change\n"
+		"  --all-nodes    all nodes of the job (by an srun step); above 8 nodes, one line "
+		"per\n"
+		"                 dataset, then the failed nodes with their reasons\n"
 		"  --nodes        the same, but always a row per node and dataset\n"
 		"\n"
 		"Examples:\n"
