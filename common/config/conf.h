@@ -125,7 +125,7 @@ int conf_load(struct conf **confp, const char *path, struct error *err);
 /* For who reads it on root's behalf without being root: no owner but root is taken from now on. */
 void conf_trust_root_alone(void);
 
-/* As conf_load(), but goes on after an error and calls report for each (line 0: the file as a
+/* As conf_load(), but continues after an error and calls report for each (line 0: the file as a
  * whole); the number found. */
 int conf_check(const char *path,
 	       void (*report)(void *arg, const char *file, unsigned line, const char *text,
@@ -161,10 +161,10 @@ int conf_match(const struct conf *conf, const char *source, const char *user,
 	       const char *const *groups, size_t n_groups, bool permissive,
 	       const struct conf_source **sourcep, struct error *err);
 
-/* Does its Match fit the source, whoever asks? */
+/* Does its Match cover the source, for any user? */
 bool conf_source_covers(const struct conf_source *s, const char *source);
 
-/* Is its Match a path, below which no rule matches anything, whoever asks? */
+/* Is its Match a path, below which no rule matches anything for any user? */
 bool conf_source_is_alone(const struct conf *conf, const struct conf_source *s);
 
 /* Does the rule let this user in? */

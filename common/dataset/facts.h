@@ -7,7 +7,7 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What stands at the source. */
+/* What the source is. */
 enum source_kind {
 	SOURCE_FILE,
 	SOURCE_DIR,

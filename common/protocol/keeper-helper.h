@@ -76,7 +76,7 @@ struct hand_over {
 /*
  * As the user; fd 4 is a directory. Each answers with an int32_t.
  *
- *	release                 takes away what the manifests name elsewhere; fd 4: the tmpfs
+ *	release                 removes what the manifests name elsewhere; fd 4: the tmpfs
  *	empty DEADLINE          empties what is the user's in it; fd 4: the tmpfs
  *	tier-make JOB PATH DEADLINE MAX
  *	                        makes the job's directory in the tier PATH (tier-name.h). Above 0:

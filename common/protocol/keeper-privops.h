@@ -113,7 +113,7 @@ enum privop_kind {
 
 	PRIVOP_N,
 
-	/* What the keeper says by itself */
+	/* Messages that the keeper sends without a request */
 	PRIVOP_EXITED, /* n: pid, status as of waitpid(2), of a child: it is reaped */
 	PRIVOP_OVER,   /* the keeper was told to end */
 };

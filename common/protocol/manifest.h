@@ -31,12 +31,12 @@ DEFINE_FREEP(struct manifest, manifest_close)
 int manifest_add(struct manifest *m, enum manifest_kind kind, const char *path, struct error *err);
 
 /* Takes away what the file at path records, newest first, then empties it. unmount: what undoes
- * a MANIFEST_MOUNT. Keeps the first error and goes on. No file: 0. */
+ * a MANIFEST_MOUNT. Keeps the first error and continues. No file: 0. */
 int manifest_release(const char *path, int (*unmount)(const char *target, struct error *err),
 		     struct error *err);
 
 /* The same for all files in the directory dir that are named as the last component of
  * RUNDIR_MANIFEST, alone or with ".<dataset>" behind it; that without comes last. Keeps the
- * first error and goes on. No directory: 0. */
+ * first error and continues. No directory: 0. */
 int manifest_release_all(const char *dir, int (*unmount)(const char *target, struct error *err),
 			 struct error *err);

@@ -19,7 +19,7 @@ struct rmtree_limits {
  * itself (-EXDEV, and its file system is not asked). Needs a constant
  * number of fds whatever the depth: deep directories are hoisted to the top by rename.
  * Unreadable directories of the caller's own are made readable first. Already gone is 0.
- * Runs as whoever calls it: for a user's tree only after becoming that user.
+ * Runs as its caller: for a user's tree, the caller must have become that user.
  */
 int rmtree_at(int dirfd, const char *name, const struct rmtree_limits *limits, struct error *err);
 

@@ -19,7 +19,7 @@ struct url { /* points into the text */
 	size_t n_path;	  /* up to a "?" or "#"; for s3 all of it */
 };
 
-/* By what stands in front of "://"; URL_NONE if it is none of ours. */
+/* By the part before "://"; URL_NONE if the scheme is not known. */
 enum url_scheme url_scheme_of(const char *text);
 
 /* Refuses what has user:password@, no host, a port that is no number, no path. -EINVAL with the

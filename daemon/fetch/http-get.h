@@ -27,7 +27,7 @@ struct http_config {
 	const struct web *web;
 	struct s3_keyring *keyring; /* what S3 is signed with (s3-keys.h) */
 	unsigned low_speed_s;	    /* slower than 1 KiB/s for so long counts as broken off */
-	/* Called for all that comes: sleeps where it comes too fast. NULL: none. */
+	/* Called for all received bytes: sleeps if they arrive too fast. NULL: none. */
 	void (*pace)(void *arg, size_t bytes);
 	void *arg;
 };

@@ -85,7 +85,7 @@ int record_read_progress(struct record_progress *p, const char *dir, struct erro
 
 struct record;
 
-/* Opens the journal, which goes on behind what is there. kind, source: as in the manifest. */
+/* Opens the journal to append to it. kind, source: as in the manifest. */
 int record_open(struct record **rp, int dirfd, const char *name, const char *kind,
 		const char *source, struct error *err);
 void record_close(struct record *r);

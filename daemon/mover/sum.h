@@ -13,7 +13,7 @@
 
 struct sum;
 
-/* The word that stands in records. */
+/* The word for it in records. */
 extern const char sum_name[];
 
 int sum_new(struct sum **sp);

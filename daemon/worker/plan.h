@@ -31,7 +31,7 @@ struct plan_space {
 	bool known;	  /* free_bytes and free_files were measured */
 	uint64_t free_bytes;
 	uint64_t free_files;
-	char limit[128]; /* who says so: "the node has 62.0 GiB of memory to spare" */
+	char limit[128]; /* which limit: "the node has 62.0 GiB of memory to spare" */
 	bool of_node;	 /* it does: a job with more memory would have no more there */
 };
 

@@ -1,5 +1,5 @@
 /*
- * space: what is free for a dataset, in memory and on disk, and who says so.
+ * space: what is free for a dataset, in memory and on disk, and which limit decides it.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * archive-late: libarchive, loaded by whoever needs it first.
+ * archive-late: libarchive, loaded when it is needed for the first time.
  *
  * It brings a dozen libraries along, which cost half of the time in which a worker starts; a mount
  * and a copy need none of them. Its functions that decode.c calls are defined here under their own

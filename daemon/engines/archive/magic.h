@@ -17,7 +17,7 @@ enum facts_filter magic_get_filter(const void *data, size_t size);
 /* How long such a frame at data is; 0: there is none. */
 uint64_t magic_get_skippable(const void *data, size_t size);
 
-/* Of unfiltered bytes. A tar is told by the checksum of its first header (v7, ustar, GNU, pax). */
+/* Of unfiltered bytes. A tar is recognised by its first header's checksum (v7, ustar, GNU, pax). */
 enum facts_format magic_get_format(const void *data, size_t size);
 
 /* A number of a tar's header: octal digits with blanks around; -1: none. */

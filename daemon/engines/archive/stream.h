@@ -80,12 +80,12 @@ void stream_leave(struct stream *s, uint64_t n, bool needed);
 /*
  * n bytes of which the last `back` of the last block were the first are needed, and may be read by
  * who gets them. True: the next block has no data and is those n, and from now on blocks have any
- * size, but end at multiples of 512 of the file. False: they are given as ever.
+ * size, but end at multiples of 512 of the file. False: they are given as before.
  */
 #define STREAM_TAKE_BACK_MIN (32u << 10)
 bool stream_take_back(struct stream *s, size_t back, uint64_t n);
 
-/* From any thread: whoever waits in s, or is going to, gets -ECANCELED. */
+/* From any thread: a thread that waits in s, or will wait, gets -ECANCELED. */
 void stream_stop(struct stream *s);
 
 /* Blocks that are still held stay good. NULL is fine. */

@@ -13,12 +13,12 @@ struct tar_sample {
 	uint64_t charge;  /* in whole pages, of the members before it */
 	uint64_t n_files; /* with directories and links */
 	bool ended;	  /* the end of the archive came: all of it is counted */
-	bool broken;	  /* what stands at next is no header */
+	bool broken;	  /* there is no header at next */
 };
 
 /* Goes on through data, the archive's bytes from offset at on, as far as whole headers are there.
  */
 void tar_sample_add(struct tar_sample *s, const void *data, size_t size, uint64_t at);
 
-/* What an archive of size bytes takes if it goes on like this. */
+/* The space that an archive of size bytes needs if the rest is like the sample. */
 uint64_t tar_sample_estimate(const struct tar_sample *s, uint64_t size);

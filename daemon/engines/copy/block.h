@@ -52,7 +52,7 @@ bool block_pool_is_empty(struct block_pool *p);
 /* Waits for a free block: data is at buf, size 0. 0, -ECANCELED when stopped, -ENOMEM. */
 int block_pool_take(struct block_pool *p, struct block **bp);
 
-/* A block of nobody's pool around bytes that outlive it. -ENOMEM. */
+/* A block that belongs to no pool, around bytes that outlive it. -ENOMEM. */
 int block_new_around(struct block **bp, const void *data, size_t size);
 
 /* One without data: whoever needs the bytes reads size of them from `at` of fd on, which outlives

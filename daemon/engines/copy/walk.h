@@ -58,7 +58,7 @@ struct walk_ops {
 	/* All below is done. Called also after a failure, and then for directories that enter() was
 	 * not called for: their user is NULL. */
 	void (*leave)(struct walk *w, struct walk_dir *dir, void *arg);
-	/* May not be read. 0: goes on without it. NULL: passed over. */
+	/* May not be read. 0: continues without it. NULL: skipped. */
 	int (*unreadable)(struct walk *w, const char *path, int errnum, void *arg,
 			  struct error *err);
 	/* Opens what a link leads to, for reading. With walk_set_following(). */

@@ -10,7 +10,7 @@
 
 #include "common/util/cleanup.h"
 
-#define SQFS_COPY_PIECE (2u << 20) /* what is told apart */
+#define SQFS_COPY_PIECE (2u << 20) /* the unit of the table of copied pieces */
 
 struct sqfs_copy;
 

@@ -57,7 +57,7 @@ static inline struct tree_meta extract_get_meta(const struct sqfs_inode *inode)
 	return (struct tree_meta){ .mode = inode->mode, .mtime = { .tv_sec = inode->mtime } };
 }
 
-/* The first failure is what is told; from then on all works end at once. */
+/* Reports the first failure; from then on all works end at once. */
 void extract_note_failure(struct extract *x, const struct error *err);
 
 /* Pushes work for others to do, or does it here where they have enough. */

@@ -12,7 +12,7 @@
 #define HTTP_NAME_SIZE 256
 #define HTTP_END UINT64_MAX /* of a size: not known; of a range: all from there on */
 
-/* What tells one state of an object from another. */
+/* Identifies one state of an object. */
 struct http_validator {
 	char etag[256];	   /* with its quotes, and W/ where it is weak; "": none */
 	char modified[64]; /* Last-Modified, as text; "": none */

@@ -44,7 +44,7 @@ struct fetch_get {
 int fetch_get(struct fetch *f, const struct fetch_get *get, int fd, uint32_t *idp,
 	      struct error *err);
 
-/* All that was asked for before ends, and says so when it has. */
+/* Ends all earlier requests, each with an answer. */
 void fetch_stop(struct fetch *f);
 
 enum fetch_what { FETCH_CAME, FETCH_DONE, FETCH_FAILED };
