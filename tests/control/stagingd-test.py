@@ -1238,7 +1238,7 @@ class Keeping(unittest.TestCase):
             self.assertNotEqual(d.wait()["code"], "0")
             for name in "a", "b":
                 wait_for(lambda name=name: d.status(name)["state"] == "failed", what="it to fail")
-            self.assertIn("no message", d.status("a")["reason"])
+            self.assertIn("invalid message", d.status("a")["reason"])
             self.assertIn("unexpected 'place'", d.status("b")["reason"])
 
     def test_who_waits_for_a_second_try_can_be_released(self):
