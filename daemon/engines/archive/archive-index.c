@@ -330,13 +330,13 @@ static int add_hardlink(struct archive_index *x, const char *path, const struct 
 	r = archive_index_get_path(x, m->link, to, err);
 	if (r < 0)
 		return r;
-	if (!strcmp(path, to))
-		return 0;
 	target = find_path(x, to);
 	if (target == ARCHIVE_INDEX_NONE)
 		return error_set(err, ENOENT,
 				 "%s is a hard link to %s, which is not in the archive before it",
 				 path, to);
+	if (!strcmp(path, to))
+		return 0;
 	if (is_dir(x, target))
 		return error_set(err, EISDIR, "%s is a hard link to %s, which is a directory", path,
 				 to);

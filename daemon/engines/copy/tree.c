@@ -288,13 +288,28 @@ static int make_hardlink(struct tree *t, const struct tree_place *place, const c
 	return r;
 }
 
+/* A link to itself changes nothing, if there is something: tar has it where a file came twice. */
+static int check_there(struct tree *t, const char *path, struct error *err)
+{
+	struct tree_dir *dir;
+	struct stat st;
+	int r;
+
+	r = tree_dirs_get(t->dirs, path, parent_size(path), false, &dir, err);
+	if (r == 0) {
+		r = fstatat(dir->fd, path_base(path), &st, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
+		tree_dir_unpin(dir);
+	}
+	return r == -ENOENT ? refuse_link(t, path, path, err) : r;
+}
+
 int tree_add_hardlink(struct tree *t, const char *path, const char *to, struct error *err)
 {
 	struct tree_place place;
 	int r;
 
 	if (!strcmp(path, to))
-		return 0;
+		return check_there(t, path, err);
 	r = buy_place(t, path, 0, &place, err);
 	if (r < 0)
 		return r;
