@@ -230,7 +230,7 @@ static int archive_volume_read(struct volume *v, uint64_t ref, uint64_t pos, siz
 	if (rec->is_deflated)
 		return read_deflated(a, rec, ref, pos, size, read);
 	if (a->sums && zip_sums_get_state(a->sums, (uint32_t)ref) == ZIP_SUMS_WRONG)
-		return -EIO;
+		return -EBADMSG;
 	read->extents[read->n_extents++] = (struct volume_extent){ .offset = rec->start + pos,
 								   .size = size };
 	return 0;
@@ -376,6 +376,28 @@ static void archive_volume_release(struct volume *v, struct volume_read *read)
 	read->n_extents = 0;
 }
 
+static int archive_volume_get_path(struct volume *v, uint64_t ref, char *buf, size_t size)
+{
+	const struct archive_record *rec = get_record(v, ref);
+	size_t at = size;
+
+	if (!rec || size == 0)
+		return -EIO;
+	for (buf[--at] = '\0'; rec != get_record(v, ARCHIVE_INDEX_ROOT);
+	     rec = get_record(v, rec->parent)) {
+		size_t n = rec->name_size, slash = at < size - 1;
+
+		if (at < n + slash)
+			return -ENAMETOOLONG;
+		if (slash)
+			buf[--at] = '/';
+		at -= n;
+		memcpy(buf + at, get_text(v, rec->name), n);
+	}
+	memmove(buf, buf + at, size - at);
+	return 0;
+}
+
 static void archive_volume_set_cache_size(struct volume *v, uint64_t size)
 {
 	if (get_archive(v)->blocks)
@@ -411,6 +433,7 @@ int archive_volume_new(struct volume **vp, struct archive_index *x, int fd, cons
 	static const struct volume_ops ops = {
 		.start = archive_volume_start,
 		.stat = archive_volume_stat,
+		.get_path = archive_volume_get_path,
 		.get_numbers = archive_volume_get_numbers,
 		.find = archive_volume_find,
 		.list = archive_volume_list,

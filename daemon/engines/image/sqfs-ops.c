@@ -23,6 +23,7 @@
 #include <fuse_lowlevel.h>
 
 #include "common/util/cleanup.h"
+#include "common/util/error.h"
 #include "daemon/engines/image/sqfs-channel.h"
 #include "daemon/engines/image/sqfs-pipe.h"
 #include "daemon/engines/image/sqfs-scratch.h"
@@ -30,6 +31,7 @@
 
 #define OPS_TIMEOUT 86400.0
 #define OPS_PROBE_NODE ((fuse_ino_t)-1) /* beyond all references */
+#define OPS_NO_REF UINT64_MAX
 
 enum {
 	OPS_MAX_READ = VOLUME_MAX_READ, /* a shorter answer is the end of the file to the kernel */
@@ -56,34 +58,59 @@ static fuse_ino_t ref_to_node(const struct sqfs_view *v, uint64_t ref)
 	return ref == v->volume->root ? FUSE_ROOT_ID : ref + OPS_NODE_SHIFT;
 }
 
-/* NFS also says ESTALE, of a file that was removed or replaced. */
-static void report_failure(const struct sqfs_view *v, int errnum)
+/* "d/f is damaged"; of a volume that names its files. */
+static void describe_failure(struct volume *volume, uint64_t ref, int errnum, struct error *err)
 {
-	const char *noun = v->volume->noun;
-	char text[256];
+	char path[PATH_MAX];
 
-	if (errnum == ESTALE)
-		snprintf(text, sizeof(text),
-			 "the %s has changed or was removed since it was mounted: its files can't "
-			 "be read any more; start again when nobody writes to it",
-			 noun);
+	if (ref == OPS_NO_REF || !volume->ops->get_path ||
+	    volume->ops->get_path(volume, ref, path, sizeof(path)) < 0)
+		error_set(err, errnum, "%s", strerror(errnum == EBADMSG ? EIO : errnum));
+	else if (errnum == EBADMSG)
+		error_set(err, errnum,
+			  "%.400s is damaged: it can't be unpacked, or has another checksum; make "
+			  "the archive again",
+			  path);
 	else
-		snprintf(text, sizeof(text), "reading the %s failed: %s", noun, strerror(errnum));
-	v->report(v->report_arg, text);
+		error_set(err, errnum, "%s (%.400s)", strerror(errnum), path);
 }
 
-/* Answers with an error; the first that is the source's is reported. */
-static void reply_failure(fuse_req_t req, int r)
+/* NFS also says ESTALE, of a file that was removed or replaced. */
+static void report_failure(const struct sqfs_view *v, uint64_t ref, int errnum)
+{
+	const char *noun = v->volume->noun;
+	struct error err = ERROR_INIT;
+
+	if (errnum == ESTALE)
+		error_set(&err, errnum,
+			  "the %s has changed or was removed since it was mounted: its files can't "
+			  "be read any more; start again when nobody writes to it",
+			  noun);
+	else
+		describe_failure(v->volume, ref, errnum, &err);
+	if (errnum != ESTALE)
+		error_prefix(&err, "reading the %s failed", noun);
+	v->report(v->report_arg, err.text);
+}
+
+/* Answers with an error; the first that is the source's is reported. ref: of the file that is read,
+ * or OPS_NO_REF. */
+static void reply_failure_of(fuse_req_t req, uint64_t ref, int r)
 {
 	struct sqfs_view *v = get_view(req);
 	int errnum = -r;
 
 	if (errnum != ENOMEM && errnum != ENOTDIR && errnum != EINVAL) {
 		if (v->report && !atomic_exchange(&v->failed, true))
-			report_failure(v, errnum);
+			report_failure(v, ref, errnum);
 		errnum = EIO;
 	}
 	fuse_reply_err(req, errnum);
+}
+
+static void reply_failure(fuse_req_t req, int r)
+{
+	reply_failure_of(req, OPS_NO_REF, r);
 }
 
 static int stat_ref(const struct sqfs_view *v, uint64_t ref, struct stat *st)
@@ -262,7 +289,7 @@ static int load_extents(struct volume *volume, struct volume_read *read)
 	return buf ? volume->ops->load(volume, read, buf) : -ENOMEM;
 }
 
-static void reply_extents(fuse_req_t req, struct volume_read *read)
+static void reply_extents(fuse_req_t req, uint64_t ref, struct volume_read *read)
 {
 	struct iovec iov[VOLUME_MAX_EXTENTS];
 	int r = load_extents(get_view(req)->volume, read);
@@ -270,7 +297,7 @@ static void reply_extents(fuse_req_t req, struct volume_read *read)
 	for (size_t i = 0; i < read->n_extents; i++)
 		iov[i] = (struct iovec){ (void *)read->extents[i].data, read->extents[i].size };
 	if (r < 0)
-		reply_failure(req, r);
+		reply_failure_of(req, ref, r);
 	else
 		fuse_reply_iov(req, iov, (int)read->n_extents);
 }
@@ -280,6 +307,7 @@ static void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t off,
 {
 	struct sqfs_view *v = get_view(req);
 	struct volume *volume = v->volume;
+	const uint64_t ref = node_to_ref(v, node);
 	struct volume_read read;
 	int r = -EINVAL;
 
@@ -288,13 +316,13 @@ static void op_read(fuse_req_t req, fuse_ino_t node, size_t size, off_t off,
 	if (size > OPS_MAX_READ)
 		size = OPS_MAX_READ;
 	if (off >= 0)
-		r = volume->ops->read(volume, node_to_ref(v, node), (uint64_t)off, size, &read);
+		r = volume->ops->read(volume, ref, (uint64_t)off, size, &read);
 	if (r < 0) {
-		reply_failure(req, r);
+		reply_failure_of(req, ref, r);
 		return;
 	}
 	if (reply_stored(req, &read) < 0)
-		reply_extents(req, &read);
+		reply_extents(req, ref, &read);
 	volume->ops->release(volume, &read);
 	if (volume->ops->read_ahead)
 		volume->ops->read_ahead(volume, &read);

@@ -3,7 +3,8 @@
  * mounted implements this interface. All functions are called by any number of threads at once.
  *
  * A file is known by its reference, a number below 2^62 that the format chooses. All functions
- * return 0 or -errno unless they say otherwise; -EIO means that the source is damaged.
+ * return 0 or -errno unless they say otherwise; -EIO means that the source can't be read or is
+ * damaged, and -EBADMSG that this file of it is.
  */
 #pragma once
 
@@ -61,6 +62,8 @@ struct volume_ops {
 	int (*start)(struct volume *v, const atomic_uint *n_idle, unsigned n_threads);
 	/* Everything but the owner. -EIO for what is not shown (devices, FIFOs, sockets). */
 	int (*stat)(struct volume *v, uint64_t ref, struct stat *st);
+	/* Its path below the root, for a message. NULL: it is not known. */
+	int (*get_path)(struct volume *v, uint64_t ref, char *buf, size_t size);
 	/* st_ino of a directory and of its parent. -ENOTDIR. */
 	int (*get_numbers)(struct volume *v, uint64_t dir, uint64_t *numberp, uint64_t *parentp);
 	/* 1: found, with ent->name not set; 0: not there, or not shown. */

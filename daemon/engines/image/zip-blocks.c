@@ -106,8 +106,8 @@ static int inflate_some(struct zip_blocks *b, const struct zip_member *m, struct
 	r = inflate_run(s->inflate, io, NULL);
 	s->in += n - io->in_size;
 	if (r == 1 && io->in_size == n && io->out_size == room)
-		return -EIO; /* it ends too early */
-	return r == -EBADMSG ? -EIO : r;
+		return -EBADMSG; /* it ends too early */
+	return r;
 }
 
 /* All is inflated: is it as long as it should be, and the same? */
@@ -121,7 +121,7 @@ static int check_end(struct zip_blocks *b, const struct zip_member *m, struct st
 		more = inflate_some(b, m, s, buf, &io);
 	if (more < 0)
 		return more;
-	return io.out_size == 0 || m->packed - s->in >= INFLATE_AHEAD || s->crc != m->crc ? -EIO
+	return io.out_size == 0 || m->packed - s->in >= INFLATE_AHEAD || s->crc != m->crc ? -EBADMSG
 											  : 0;
 }
 
@@ -149,10 +149,10 @@ static int inflate_block(struct zip_blocks *b, const struct zip_member *m, struc
 	if (r < 0)
 		return r;
 	if (io.out_size > 0)
-		return -EIO;
+		return -EBADMSG;
 	s->crc = inflate_add_crc(s->crc, to, size);
 	s->out += size;
-	return s->out == m->size ? check_end(b, m, s, buf, r) : r == 0 ? -EIO : 0;
+	return s->out == m->size ? check_end(b, m, s, buf, r) : r == 0 ? -EBADMSG : 0;
 }
 
 static int fill_block(void *arg, uint64_t key, struct sqfs_block *block)
@@ -356,12 +356,15 @@ static int pass_block(struct zip_blocks *b, struct stream *s, const struct zip_m
 	struct fill fill = { .b = b, .m = m, .state = &s->cursor };
 	int r = 0;
 
+	*blockp = NULL;
 	add_point(b, s);
 	if (keep)
 		r = sqfs_cache_acquire(b->cache, get_key(m, s->cursor.out / ZIP_BLOCK_SIZE),
 				       fill_block, &fill, blockp);
 	if (r == 0 && !fill.has_run)
 		r = inflate_block(b, m, &s->cursor, NULL);
+	if (r < 0)
+		sqfs_cache_release(b->cache, steal_ptr(*blockp));
 	return r;
 }
 

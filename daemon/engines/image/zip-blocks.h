@@ -36,8 +36,8 @@ DEFINE_FREEP(struct zip_blocks, zip_blocks_free)
 /* Less, or as much again, while blocks are asked for. */
 void zip_blocks_set_memory(struct zip_blocks *b, size_t memory);
 
-/* Lends block i of a member: ZIP_BLOCK_SIZE bytes, and of the last what is left. -EIO: the member
- * is damaged; -ENOMEM, what pread() or check said. */
+/* Lends block i of a member: ZIP_BLOCK_SIZE bytes, and of the last what is left. -EBADMSG: the
+ * member is damaged; -ENOMEM, what pread() or check said. */
 int zip_blocks_acquire(struct zip_blocks *b, const struct zip_member *m, uint64_t i,
 		       const struct sqfs_block **blockp);
 void zip_blocks_release(struct zip_blocks *b, const struct sqfs_block *block);

@@ -255,7 +255,7 @@ static int finish(struct zip_sums *z, uint32_t i, uint32_t crc)
 	bool is_right = crc == archive_index_get(z->index, i)->crc;
 
 	set_state(z, i, is_right ? ZIP_SUMS_RIGHT : ZIP_SUMS_WRONG);
-	return is_right ? 0 : -EIO;
+	return is_right ? 0 : -EBADMSG;
 }
 
 /* ---- reads ---- */
@@ -355,5 +355,5 @@ int zip_sums_add(struct zip_sums *z, uint32_t i, uint64_t pos, const void *data,
 	/* Perhaps while its last bytes came. */
 	if (r == 0 && zip_sums_get_state(z, i) == ZIP_SUMS_LOST)
 		r = add_again(z, i);
-	return r == 0 && zip_sums_get_state(z, i) == ZIP_SUMS_WRONG ? -EIO : r;
+	return r == 0 && zip_sums_get_state(z, i) == ZIP_SUMS_WRONG ? -EBADMSG : r;
 }

@@ -37,8 +37,8 @@ enum zip_sums_state zip_sums_get_state(const struct zip_sums *z, uint32_t i);
 /* Has it content that has to pass zip_sums_add()? */
 bool zip_sums_wants(const struct zip_sums *z, uint32_t i);
 
-/* n bytes, at least one, of member i, which are at pos in it and go to a reader now. 0; -EIO: the
- * member is damaged; -ENOMEM; what pread() said. */
+/* n bytes, at least one, of member i, which are at pos in it and go to a reader now. 0; -EBADMSG:
+ * the member is damaged; -ENOMEM; what pread() said. */
 int zip_sums_add(struct zip_sums *z, uint32_t i, uint64_t pos, const void *data, size_t n);
 
 /* As inflate_add_crc(a, B, n), where b is inflate_add_crc(0, B, n): B itself is not needed. */

@@ -198,28 +198,28 @@ static void test_damage_is_an_error(void **state)
 	m = z.m;
 	z.m.crc++; /* the last block alone knows */
 	assert_true(is_right(b, &z, N_BLOCKS - 2));
-	assert_int_equal(zip_blocks_acquire(b, &z.m, N_BLOCKS - 1, &block), -EIO);
+	assert_int_equal(zip_blocks_acquire(b, &z.m, N_BLOCKS - 1, &block), -EBADMSG);
 	z.m = m;
 	assert_true(is_right(b, &z, N_BLOCKS - 1));
 
 	z.m = m; /* more data than it says, and less */
 	z.m.id++;
 	z.m.size = (N_BLOCKS - 1) * (uint64_t)ZIP_BLOCK_SIZE;
-	assert_int_equal(zip_blocks_acquire(b, &z.m, N_BLOCKS - 2, &block), -EIO);
+	assert_int_equal(zip_blocks_acquire(b, &z.m, N_BLOCKS - 2, &block), -EBADMSG);
 	z.m.size = m.size + 1;
-	assert_int_equal(zip_blocks_acquire(b, &z.m, N_BLOCKS - 1, &block), -EIO);
+	assert_int_equal(zip_blocks_acquire(b, &z.m, N_BLOCKS - 1, &block), -EBADMSG);
 	z.m.size = m.size + ZIP_BLOCK_SIZE;
-	assert_int_equal(zip_blocks_acquire(b, &z.m, N_BLOCKS, &block), -EIO);
+	assert_int_equal(zip_blocks_acquire(b, &z.m, N_BLOCKS, &block), -EBADMSG);
 	z.m.size = m.size;
 	z.m.packed = m.packed - 9;
-	assert_int_equal(zip_blocks_acquire(b, &z.m, N_BLOCKS - 1, &block), -EIO);
+	assert_int_equal(zip_blocks_acquire(b, &z.m, N_BLOCKS - 1, &block), -EBADMSG);
 	z.m.packed = m.packed + 2 * INFLATE_AHEAD;
-	assert_int_equal(zip_blocks_acquire(b, &z.m, N_BLOCKS - 1, &block), -EIO);
+	assert_int_equal(zip_blocks_acquire(b, &z.m, N_BLOCKS - 1, &block), -EBADMSG);
 
 	z.m = m; /* a small one */
 	z.m.id += 2;
 	z.m.size = 1000;
-	assert_int_equal(zip_blocks_acquire(b, &z.m, 0, &block), -EIO);
+	assert_int_equal(zip_blocks_acquire(b, &z.m, 0, &block), -EBADMSG);
 	zip_blocks_free(b);
 	free_zip(&z);
 }
