@@ -4,6 +4,9 @@
  * keeping the headers that it meets and what belongs to them. Where the chain breaks it looks for
  * another header: content that is an archive itself leads it into that one, and out of it again.
  *
+ * A thread whose read hangs is left behind with its segment: the walk reads that place itself, and
+ * the others go on. When the thread comes back, it frees what it has.
+ *
  * What it met in the content of a member is at no place where the walk asks. So nothing has to be
  * proved about a chain: a place is asked for only when the chain in order has led there.
  */
@@ -34,6 +37,8 @@ enum {
 	AHEAD_MAX_MEAN = AHEAD_MAX_SEGMENT / AHEAD_MEMBERS,
 	AHEAD_MIN_SEARCH = 1 << 20,
 	AHEAD_PATIENCE = 256, /* places that were not known, beside one for each that was */
+	AHEAD_MAX_WAITS = 50, /* of TAR_AHEAD_WAIT_MS, without a read of the segment's thread */
+	AHEAD_END_MS = 1000,  /* for the threads to end */
 };
 
 /* Bytes of the file, in the segment's data. */
@@ -45,6 +50,8 @@ struct kept_piece {
 struct segment {
 	uint64_t from, end;
 	bool is_busy;
+	bool is_left; /* the thread that has it frees it */
+	_Atomic uint64_t n_reads;
 	size_t n_pieces, n_data;
 	struct kept_piece pieces[AHEAD_BLOCKS];
 	unsigned char *data;
@@ -61,9 +68,12 @@ struct tar_ahead {
 	uint64_t n_known, n_not;   /* places that were asked for */
 	_Atomic uint64_t at, mean; /* of the walk */
 	_Atomic uint64_t n_reads;
-	size_t n_threads, n_segments;
-	pthread_t threads[AHEAD_MAX_THREADS];
-	struct segment segments[2 * AHEAD_MAX_THREADS];
+	size_t n_threads, n_running, n_segments;
+	bool is_given_up;    /* no thread takes segments any more */
+	unsigned n_waits;    /* for the first segment, without a read */
+	uint64_t seen_reads; /* of it */
+	bool is_orphan;	     /* the last thread frees all */
+	struct segment *segments[2 * AHEAD_MAX_THREADS];
 };
 
 /* One thread's place in its segment. */
@@ -83,12 +93,15 @@ static bool fill(struct explorer *e, size_t want)
 	const struct tar_ahead_options *o = &e->ahead->options;
 	ssize_t n;
 
+	if (atomic_load(&e->ahead->at) == UINT64_MAX)
+		return false;
 	if (want > o->size - e->at)
 		want = (size_t)(o->size - e->at);
 	do
 		n = pread(o->fd, e->buf, want, (off_t)e->at);
 	while (n < 0 && errno == EINTR);
 	atomic_fetch_add(&e->ahead->n_reads, n > 0);
+	atomic_fetch_add(&e->segment->n_reads, 1);
 	e->buf_at = e->at;
 	e->buf_size = n > 0 ? (size_t)n : 0;
 	return e->buf_size >= UNTAR_BLOCK;
@@ -204,17 +217,35 @@ static bool has_more(struct tar_ahead *a)
 	return a->claimed < a->options.size && atomic_load(&a->mean) <= AHEAD_MAX_MEAN;
 }
 
+static struct segment **get_slot(struct tar_ahead *a, size_t i)
+{
+	return &a->segments[i % a->n_segments];
+}
+
+static void segment_free(struct segment *s)
+{
+	if (s)
+		free(s->data);
+	free(s);
+}
+
 /* The next segment; NULL: there is none, or enough of them wait for the walk. */
 static struct segment *claim(struct tar_ahead *a)
 {
-	struct segment *s = &a->segments[a->next % a->n_segments];
+	struct segment **slot = get_slot(a, a->next), *s;
 	uint64_t size;
 
-	if (a->next - a->first >= a->n_segments || s->is_busy || !has_more(a))
+	if (a->next - a->first >= a->n_segments || !has_more(a))
+		return NULL;
+	if (!*slot)
+		*slot = calloc(1, sizeof(**slot));
+	s = *slot;
+	if (!s)
 		return NULL;
 	size = get_segment_size(a);
 	if (size > a->options.size - a->claimed)
 		size = a->options.size - a->claimed;
+	atomic_store(&s->n_reads, 0);
 	s->from = a->claimed;
 	a->claimed = s->end = s->from + size;
 	s->n_pieces = s->n_data = 0;
@@ -223,11 +254,30 @@ static struct segment *claim(struct tar_ahead *a)
 	return s;
 }
 
+static void destroy(struct tar_ahead *a)
+{
+	pthread_cond_destroy(&a->changed);
+	pthread_mutex_destroy(&a->lock);
+	for (size_t i = 0; i < a->n_segments; i++)
+		segment_free(a->segments[i]);
+	free(a);
+}
+
+/* a is locked. */
+static void give_back(struct tar_ahead *a, struct segment *s)
+{
+	s->is_busy = false;
+	if (s->is_left)
+		segment_free(s);
+	pthread_cond_broadcast(&a->changed);
+}
+
 static void *ahead_thread(void *arg)
 {
 	_cleanup_(freep) unsigned char *buf = malloc(AHEAD_PIECE);
 	struct tar_ahead *a = arg;
 	struct segment *s;
+	bool is_last;
 
 	pthread_mutex_lock(&a->lock);
 	while (!a->closed) {
@@ -242,22 +292,31 @@ static void *ahead_thread(void *arg)
 		if (buf && s->data)
 			explore(a, s, buf);
 		pthread_mutex_lock(&a->lock);
-		s->is_busy = false;
-		pthread_cond_broadcast(&a->changed);
+		give_back(a, s);
 	}
+	is_last = --a->n_running == 0 && a->is_orphan;
+	pthread_cond_broadcast(&a->changed);
 	pthread_mutex_unlock(&a->lock);
+	if (is_last)
+		destroy(a);
 	return NULL;
 }
 
+/* Nobody joins them, as one may hang. */
 static void start_threads(struct tar_ahead *a)
 {
 	pthread_attr_t attr;
+	pthread_t thread;
 
 	pthread_attr_init(&attr);
 	pthread_attr_setstacksize(&attr, AHEAD_STACK);
+	pthread_attr_setdetachstate(&attr, PTHREAD_CREATE_DETACHED);
+	pthread_mutex_lock(&a->lock);
 	while (a->n_threads < a->options.n_threads && a->n_threads < AHEAD_MAX_THREADS &&
-	       pthread_create(&a->threads[a->n_threads], &attr, ahead_thread, a) == 0)
+	       pthread_create(&thread, &attr, ahead_thread, a) == 0)
 		a->n_threads++;
+	a->n_running = a->n_threads;
+	pthread_mutex_unlock(&a->lock);
 	pthread_attr_destroy(&attr);
 }
 
@@ -286,64 +345,101 @@ struct tar_ahead *tar_ahead_new(const struct tar_ahead_options *options, uint64_
 	return NULL;
 }
 
+static struct timespec get_wait_end(unsigned ms)
+{
+	struct timespec t;
+
+	clock_gettime(CLOCK_MONOTONIC, &t);
+	t.tv_nsec += ms % 1000 * 1000000L;
+	t.tv_sec += ms / 1000 + t.tv_nsec / 1000000000L;
+	t.tv_nsec %= 1000000000L;
+	return t;
+}
+
 void tar_ahead_free(struct tar_ahead *a)
 {
+	struct timespec until = get_wait_end(AHEAD_END_MS);
+	bool is_last;
+	int r = 0;
+
 	if (!a)
 		return;
 	pthread_mutex_lock(&a->lock);
 	a->closed = true;
 	atomic_store(&a->at, UINT64_MAX); /* nobody goes on */
 	pthread_cond_broadcast(&a->changed);
+	while (a->n_running > 0 && r == 0)
+		r = pthread_cond_timedwait(&a->changed, &a->lock, &until);
+	is_last = a->n_running == 0;
+	a->is_orphan = !is_last;
 	pthread_mutex_unlock(&a->lock);
-	for (size_t i = 0; i < a->n_threads; i++)
-		pthread_join(a->threads[i], NULL);
-	pthread_cond_destroy(&a->changed);
-	pthread_mutex_destroy(&a->lock);
-	for (size_t i = 0; i < a->n_segments; i++)
-		free(a->segments[i].data);
-	free(a);
+	if (is_last)
+		destroy(a);
 }
 
 /* ---- the walk ---- */
 
-/* Segments that it has left are free again. */
+/* The first segment, which a thread may have still. */
+static void leave_first(struct tar_ahead *a)
+{
+	struct segment **slot = get_slot(a, a->first++);
+
+	if ((*slot)->is_busy) {
+		(*slot)->is_left = true;
+		*slot = NULL;
+	}
+	a->piece = 0;
+	a->n_waits = 0;
+}
+
+static struct segment *get_first(struct tar_ahead *a)
+{
+	return a->first < a->next ? *get_slot(a, a->first) : NULL;
+}
+
 static void pass_segments(struct tar_ahead *a, uint64_t at)
 {
-	while (a->first < a->next && a->segments[a->first % a->n_segments].end <= at) {
-		a->first++;
-		a->piece = 0;
-	}
+	while (a->first < a->next && get_first(a)->end <= at)
+		leave_first(a);
 	pthread_cond_broadcast(&a->changed);
 }
 
-static struct timespec get_wait_end(void)
+/* Waits for the first segment (NULL: for one). False: it has waited long enough. */
+static bool count_wait(struct tar_ahead *a, struct segment *s)
 {
-	struct timespec t;
+	uint64_t n = s ? atomic_load(&s->n_reads) : 0;
 
-	clock_gettime(CLOCK_MONOTONIC, &t);
-	t.tv_nsec += TAR_AHEAD_WAIT_MS * 1000000L;
-	t.tv_sec += t.tv_nsec / 1000000000L;
-	t.tv_nsec %= 1000000000L;
-	return t;
+	if (n != a->seen_reads)
+		a->n_waits = 0;
+	a->seen_reads = n;
+	if (++a->n_waits < AHEAD_MAX_WAITS)
+		return true;
+	a->n_waits = 0;
+	if (s)
+		leave_first(a);
+	else
+		a->is_given_up = true;
+	return false;
 }
 
 /* The segment of a place. NULL: none, or *waitsp: it is not taken or not complete yet. */
-static struct segment *find_segment(struct tar_ahead *a, bool *waitsp)
+static struct segment *find_segment(struct tar_ahead *a, uint64_t at, bool *waitsp)
 {
-	struct segment *s = &a->segments[a->first % a->n_segments];
-	struct timespec until;
+	struct timespec until = get_wait_end(TAR_AHEAD_WAIT_MS);
+	struct segment *s = get_first(a);
 	int r = 0;
 
 	*waitsp = false;
-	if (a->first < a->next && !s->is_busy)
-		return s;
-	if (a->first == a->next && !has_more(a))
+	if (s ? s->from > at : !has_more(a) || a->claimed > at || a->is_given_up)
 		return NULL;
-	until = get_wait_end();
-	while ((a->first == a->next || s->is_busy) && r == 0)
+	while ((!s || s->is_busy) && r == 0) {
 		r = pthread_cond_timedwait(&a->changed, &a->lock, &until);
-	*waitsp = a->first == a->next || s->is_busy;
-	return *waitsp ? NULL : s;
+		s = get_first(a);
+	}
+	if (s && !s->is_busy)
+		return s;
+	*waitsp = count_wait(a, s);
+	return NULL;
 }
 
 static size_t find_piece(struct tar_ahead *a, struct segment *s, uint64_t at,
@@ -373,7 +469,7 @@ ssize_t tar_ahead_get(struct tar_ahead *a, uint64_t at, uint64_t mean, const uns
 	atomic_store(&a->at, at);
 	pthread_mutex_lock(&a->lock);
 	pass_segments(a, at);
-	s = find_segment(a, &waits);
+	s = find_segment(a, at, &waits);
 	if (s)
 		n = find_piece(a, s, at, datap);
 	pthread_mutex_unlock(&a->lock);
@@ -393,5 +489,5 @@ uint64_t tar_ahead_count_reads(struct tar_ahead *a)
 
 bool tar_ahead_is_useless(const struct tar_ahead *a)
 {
-	return a->n_not > a->n_known + AHEAD_PATIENCE;
+	return a->is_given_up || a->n_not > a->n_known + AHEAD_PATIENCE;
 }

@@ -25,6 +25,7 @@ struct tar_ahead_options {
 /* at: where the walk is. NULL: no memory, or no thread. */
 struct tar_ahead *tar_ahead_new(const struct tar_ahead_options *options, uint64_t at,
 				uint64_t mean);
+/* Waits for its threads, but not for long: one whose read hangs frees what is left. */
 void tar_ahead_free(struct tar_ahead *a);
 DEFINE_FREEP(struct tar_ahead, tar_ahead_free)
 

@@ -3,7 +3,9 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <stdatomic.h>
 #include <sys/stat.h>
+#include <unistd.h>
 
 #include "daemon/engines/archive/tar-ahead.h"
 #include "daemon/engines/archive/tar-sample.h"
@@ -13,6 +15,26 @@
 static unsigned char *bytes;
 static uint64_t size;
 static int archive;
+
+/* The first read of this place hangs until there is none. */
+static _Atomic uint64_t hang_at = UINT64_MAX;
+static _Atomic unsigned n_hung, n_over;
+
+ssize_t __real_pread64(int fd, void *buf, size_t n, off_t at);
+ssize_t __wrap_pread64(int fd, void *buf, size_t n, off_t at);
+
+ssize_t __wrap_pread64(int fd, void *buf, size_t n, off_t at)
+{
+	uint64_t place = atomic_load(&hang_at);
+
+	if (place >= (uint64_t)at && place < (uint64_t)at + n &&
+	    atomic_fetch_add(&n_hung, 1) == 0) {
+		while (atomic_load(&hang_at) == place)
+			usleep(1000);
+		atomic_fetch_add(&n_over, 1);
+	}
+	return __real_pread64(fd, buf, n, at);
+}
 
 static void run(const char *dir, const char *command)
 {
@@ -148,6 +170,25 @@ static void test_a_file_that_ends_early_has_no_more(void **state)
 	close(archive);
 }
 
+/* All others are known, and nobody waits for that thread at the end. Never ends where the walk waits
+ * for each segment. */
+static void test_a_thread_that_hangs_is_left_behind(void **state)
+{
+	unsigned n_known, n;
+
+	load(*state, "mkdir src && for i in $(seq 400); do head -c 3000 /dev/urandom >src/$i; done"
+		     " && tar -C src -cf t.tar .");
+	atomic_store(&hang_at, size / 2);
+	n = walk(20480, &n_known);
+	assert_true(atomic_load(&n_hung) > 0);
+	assert_int_equal(atomic_load(&n_over), 0);
+	assert_int_equal(n, 401);
+	assert_in_range(n_known, n - 10, n - 1);
+	atomic_store(&hang_at, UINT64_MAX);
+	while (atomic_load(&n_over) == 0)
+		usleep(1000); /* it reads the file still, which is not closed */
+}
+
 #define SCRATCH(test)                                                                              \
 	cmocka_unit_test_setup_teardown(test, unit_scratch_setup, unit_scratch_teardown)
 
@@ -158,6 +199,7 @@ int main(void)
 		SCRATCH(test_an_archive_in_an_archive_leads_out_of_it_again),
 		SCRATCH(test_places_that_are_no_headers_are_not_known_and_it_says_so),
 		SCRATCH(test_a_file_that_ends_early_has_no_more),
+		SCRATCH(test_a_thread_that_hangs_is_left_behind),
 	};
 	int r = cmocka_run_group_tests(tests, NULL, NULL);
 
