@@ -170,8 +170,8 @@ static void test_a_file_that_ends_early_has_no_more(void **state)
 	close(archive);
 }
 
-/* All others are known, and nobody waits for that thread at the end. Never ends where the walk waits
- * for each segment. */
+/* All others are known, and nobody waits for that thread at the end. Never ends where the walk
+ * waits for each segment. */
 static void test_a_thread_that_hangs_is_left_behind(void **state)
 {
 	unsigned n_known, n;
