@@ -192,10 +192,12 @@ test_examples_of_what_is_staged_otherwise() {
 		mkdir "${out%.tar}" && tar -xf "$out" -C "${out%.tar}" && rm "$out"
 	done
 	id[nested]=$(submit nested)
+	id[nested-mounted]=$(submit nested-mounted)
 	id[instant-on]=$(submit instant-on)
 	id[keep-array]=$(submit keep-array --array=0-1 -w n1 -o "$home/out.array.%a")
 	id[pack]=$(submit pack)
 	read_by "${id[nested]}" 1 1 "$work/classes"
+	read_by "${id[nested-mounted]}" 1 1 "$work/classes"
 	read_by "${id[instant-on]}" 2 1 "$pfs/data/many"
 	job_wait "${id[keep-array]}_0"
 	job_wait "${id[keep-array]}_1"
