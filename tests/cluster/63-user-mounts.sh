@@ -102,6 +102,94 @@ test_the_reaper_takes_a_nest_in_one_run() {
 	wait_until 20 nodes_are_fine
 }
 
+# leave_mounts NODE PROGRAM ARGUMENT...: a job of alice's, and a program of hers outside of it that mounts in what the job
+# has on a disk and in memory (TIER, DATA), and goes on serving. Its id is added to `left`.
+leave_mounts() {
+	local node=$1 id
+
+	shift
+	id=$(job_submit alice -w "$node" -n1 --mem=300 --stage-data="t=$data/many.tar,d=$data/flat:ssd,m=$data/many.zstd.sqsh" <<<"echo begun; $until_let_go")
+	job_wait_says "$id" begun
+	set -- "${@//TIER//srv/local/stage-data-$id/data}"
+	as_on alice "$node" setsid "${@//DATA//run/stage-data/$id/t/data}"
+	left+=("$id")
+}
+
+# ends_in_time NODE ID: the job's end and what follows, while the servers go on
+ends_in_time() {
+	local begin
+
+	let_go "$2"
+	job_done "$2"
+	begin=$(now_ms)
+	wait_until 12 eval "[[ -z \$(on ctl squeue -h -o %A | grep -x $2) ]]"
+	wait_until 20 eval "[[ \$(on $1 grep -cE ' (/srv/local|/run/stage-data)/.* fuse' /proc/self/mountinfo) == 0 ]]"
+	wait_until 20 eval "[[ -z \$(on $1 find /srv/local -name 'stage-data-*') ]]"
+	wait_until 10 job_nodes_clean "$2"
+	echo "the last mount of job $2 was gone after $(($(now_ms) - begin)) ms"
+}
+
+mounts_prepare_all() {
+	need_fuse
+	install -m 0755 "$here/hangfs" "$pfs/"
+	echo user_allow_other >"$base/fuse.conf"
+	for node in n1 n2 n3; do
+		on $node mount --bind "$base/fuse.conf" /etc/fuse.conf
+	done
+	at_end 'for node in n1 n2 n3; do
+		on $node pkill -KILL -u alice -f "/srv/pfs/h[a-z]*fs" || true
+		on $node umount -l /etc/fuse.conf
+	done'
+}
+
+# Fails when what is mounted on one directory again and again is taken for one mount, and when the time that one takes
+# adds up.
+test_mounts_of_each_shape_go_with_the_job() {
+	local left=()
+
+	mounts_prepare_all
+	leave_mounts n1 $hangfs TIER/d allow_other 100 stacked
+	leave_mounts n2 $hangfs TIER/d allow_other 200 beside
+	leave_mounts n3 $hangfs DATA allow_other 100 nested
+	ends_in_time n1 "${left[0]}"
+	ends_in_time n2 "${left[1]}"
+	ends_in_time n3 "${left[2]}"
+	assert_nodes_fine
+}
+
+# Real paths of datasets are mounts of root's. A process outside of the job works in them, others are mounted on them, and
+# in a namespace that sees none of them one is renamed and one is removed.
+# Fails when a place, or what is mounted on it, is waited for.
+test_places_that_the_user_attacks_go_with_the_job() {
+	local left=() id outside
+
+	mounts_prepare_all
+	leave_mounts n1 true
+	at_end 'for node in n1 n2; do on $node pkill -KILL -u alice -x sleep || true; done'
+	outside='cd $1/m && exec 7<$1/d 8<$1/m/00/000 9<$1/d/00.bin && echo inside && exec sleep 1000'
+	as_on alice n1 bash -c "$outside" - "/run/stage-data/${left[0]}/t/data" >"$work/inside" 2>&1 &
+	wait_until 10 grep inside "$work/inside"
+	leave_mounts n2 $hangfs DATA/d allow_other 12 stacked
+	as_on alice n2 bash -c 'exec unshare -Urm --propagation private bash -c "mount --bind $1/m /mnt && cd /mnt && sleep 1000"' \
+		- "/run/stage-data/${left[1]}/t/data" &
+	id=$(job_submit alice -w n3 -n1 --mem=300 --stage-data="t=$data/many.tar" <<-'EOS'
+	cd ${STAGE_DATA_PATH_T%/t}
+	unshare -Urm --propagation private bash -c 'echo apart; until [[ -e t/placed ]]; do sleep 0.1; done
+		mv d moved; rmdir m; mkdir m; touch t/attacked' &
+	stagectl add d=/srv/pfs/data/flat:ssd; stagectl add m=/srv/pfs/data/many.zstd.sqsh
+	stagectl wait d m && touch t/placed
+	until [[ -e t/attacked ]]; do sleep 0.1; done
+	echo "attacked: $(ls)"
+	EOS
+	)
+	job_done "$id"
+	assert_match "$(job_output "$id")" "attacked: .*moved"
+	ends_in_time n3 "$id"
+	ends_in_time n1 "${left[0]}"
+	ends_in_time n2 "${left[1]}"
+	assert_nodes_fine
+}
+
 # Fails when the mode of a tier is not looked at before anything is made in it.
 test_a_tier_that_others_may_change_is_refused() {
 	local id mode out
