@@ -4,6 +4,10 @@
  * thread is found as /proc/<tid>/task/<tid>, whose stat is that of one thread; of /proc/<tid>/stat
  * the kernel adds up all threads of the process.
  *
+ * A thread that the kernel made for io_uring forgets that it was killed. It waits for its requests
+ * without pause, and is as any other that works, but for one thing: it is all that is left of its
+ * process.
+ *
  * Most threads are not about to end: stat tells that, and status is read for those that are.
  */
 #include "daemon/manager/proc-look.h"
@@ -22,8 +26,11 @@
 
 #define MAX_IDS (1U << 20)
 #define MIN_IDS 256
-#define MAX_DEPTH 9	 /* of groups below the one that all jobs are in */
-#define FLAG_EXITING 0x4 /* PF_EXITING, include/linux/sched.h */
+#define MAX_DEPTH 9 /* of groups below the one that all jobs are in */
+/* include/linux/sched.h: PF_EXITING; PF_POSTCOREDUMP, which comes before it from Linux 5.16 on, and
+ * between the two the kernel waits for io_uring; PF_IO_WORKER */
+#define FLAGS_EXITING (0x4 | 0x8)
+#define FLAG_IO 0x10
 #define BIT_KILL (1ULL << (SIGKILL - 1))
 #define SKIP5 "%*s %*s %*s %*s %*s "
 
@@ -44,7 +51,8 @@ int proc_look_parse_stat(const char *text, struct proc_thread *t)
 	t->start = start;
 	t->asleep = state == 'S' || state == 'D';
 	t->stopped = state == 'T';
-	t->ending = flags & FLAG_EXITING || pending & BIT_KILL;
+	t->io = flags & FLAG_IO;
+	t->ending = flags & FLAGS_EXITING || pending & BIT_KILL;
 	return 0;
 }
 
@@ -186,10 +194,39 @@ static int look_at(const struct proc_look *l, pid_t pid, struct proc_thread *t, 
 	return r < 0 ? r : parse(text, t);
 }
 
+/* Have all threads of its process ended but those that the kernel made? */
+static bool is_left_alone(const struct proc_look *l, pid_t tid)
+{
+	_cleanup_(dir_closep) DIR *dir = NULL;
+	const struct dirent *e;
+	bool alone = true;
+	char path[32];
+	int fd;
+
+	snprintf(path, sizeof(path), "%d/task", tid);
+	fd = openat(l->proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	dir = fd < 0 ? NULL : fdopendir(fd);
+	if (!dir) {
+		fd_closep(&fd);
+		return false;
+	}
+	while (alone && (e = readdir(dir))) {
+		struct proc_thread t = { .tid = (pid_t)strtol(e->d_name, NULL, 10) };
+
+		if (t.tid > 0 && look_at(l, tid, &t, "stat", proc_look_parse_stat) == 0)
+			alone = t.io || t.ending;
+	}
+	return alone;
+}
+
 static int look_at_thread(const struct proc_look *l, pid_t pid, pid_t tid, struct proc_thread *t)
 {
 	*t = (struct proc_thread){ .tid = tid };
-	if (look_at(l, pid, t, "stat", proc_look_parse_stat) < 0 || !t->ending)
+	if (look_at(l, pid, t, "stat", proc_look_parse_stat) < 0)
+		return PROC_LOOK_NOTHING;
+	t->io = t->io && !t->ending && is_left_alone(l, tid);
+	t->ending = t->ending || t->io;
+	if (!t->ending)
 		return PROC_LOOK_NOTHING;
 	if (look_at(l, pid, t, "status", proc_look_parse_status) < 0 || t->uid != l->uid)
 		return PROC_LOOK_NOTHING;

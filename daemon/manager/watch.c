@@ -16,6 +16,9 @@
  * VFS. On x86, wchan is 0 before Linux 5.16. So a thread that hangs in another file system is taken
  * for one that waits for a server, if requests wait there as well.
  *
+ * A thread of io_uring that is all that is left of its process runs while it waits for its requests.
+ * That it is there for twice the limit is all that tells: requests that are answered take less.
+ *
  * The job's threads are those in its cgroup, where Slurm tracks processes by cgroups; only root
  * makes groups there. Else they are those of the job's uid, which are the user's other jobs', too.
  *
@@ -78,9 +81,9 @@ bool watch_note(struct watch *w, const struct proc_thread *t, uint64_t now_ms)
 {
 	struct watch_thread *known = find_thread(w, t);
 
-	if (!t->asleep)
+	if (!t->asleep && !t->io)
 		return false; /* forgotten at the end of the pass */
-	if (known && known->seen.switches != t->switches) {
+	if (known && known->seen.switches != t->switches && !t->io) {
 		*known = w->threads[--w->n_threads];
 		return false;
 	}
@@ -91,6 +94,8 @@ bool watch_note(struct watch *w, const struct proc_thread *t, uint64_t now_ms)
 		*known = (struct watch_thread){ .seen = *t, .since_ms = now_ms };
 	}
 	known->in_pass = true;
+	if (t->io && now_ms - known->since_ms < 2 * w->limit_ms)
+		return false;
 	return now_ms - known->since_ms >= w->limit_ms;
 }
 

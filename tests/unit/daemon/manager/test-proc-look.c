@@ -33,9 +33,11 @@ static void test_a_thread_that_exits_or_was_killed_is_about_to_end(void **state)
 		bool asleep, ending;
 	} cases[] = {
 		{ 'S', PLAIN, 0, true, false },
-		{ 'S', EXITING, 0, true, true },     /* FLUSH: no signal reaches it any more */
-		{ 'D', PLAIN, 0x100, true, true },   /* SIGKILL */
-		{ 'D', PLAIN, 0x4000, true, false }, /* SIGTERM */
+		{ 'S', PLAIN | 8U, 0, true, true },	 /* io_uring is waited for */
+		{ 'R', PLAIN | 0x10U, 0, false, false }, /* it is io_uring's */
+		{ 'S', EXITING, 0, true, true },	 /* FLUSH: no signal reaches it any more */
+		{ 'D', PLAIN, 0x100, true, true },	 /* SIGKILL */
+		{ 'D', PLAIN, 0x4000, true, false },	 /* SIGTERM */
 		{ 'D', PLAIN, 0, true, false },
 		{ 'R', EXITING, 0x100, false, true }, /* it gets no CPU */
 		{ 'Z', EXITING, 0, false, true },
@@ -51,6 +53,7 @@ static void test_a_thread_that_exits_or_was_killed_is_about_to_end(void **state)
 		assert_int_equal(t.start, 777);
 		assert_int_equal(t.asleep, cases[i].asleep);
 		assert_int_equal(t.ending, cases[i].ending);
+		assert_int_equal(t.io, cases[i].flags == (PLAIN | 0x10U));
 	}
 	assert_int_equal(proc_look_parse_stat("", &t), -EPROTO);
 	assert_int_equal(proc_look_parse_stat("7 (x) S 1 2", &t), -EPROTO);
@@ -220,6 +223,16 @@ static void test_a_slow_thread_is_not_hung(void **state)
 		assert_false(note(&w, 100 + (pid_t)i, true, 20, now_ms));
 }
 
+static void test_a_thread_of_io_uring_may_run(void **state)
+{
+	static struct watch w;
+	struct proc_thread t = { .tid = 9, .ending = true, .io = true };
+
+	watch_init(&w, NULL, &job, LIMIT_MS);
+	for (unsigned i = 0; i < 20; i++, t.switches++)
+		assert_int_equal(watch_note(&w, &t, 10000 + i * LIMIT_MS / 5), i >= 10);
+}
+
 static void test_more_threads_than_places(void **state)
 {
 	static struct watch w;
@@ -273,6 +286,7 @@ int main(void)
 		cmocka_unit_test(test_who_is_stopped_is_seen),
 		cmocka_unit_test(test_asleep_without_a_switch_for_the_whole_limit_is_hung),
 		cmocka_unit_test(test_a_slow_thread_is_not_hung),
+		cmocka_unit_test(test_a_thread_of_io_uring_may_run),
 		cmocka_unit_test(test_more_threads_than_places),
 		cmocka_unit_test(test_slow_threads_hide_none_that_hangs),
 	};
