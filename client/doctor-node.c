@@ -43,7 +43,7 @@ static void check_fuse(struct doctor *d)
 	int e = fd < 0 ? errno : 0;
 	struct stat st;
 
-	if (d->conf && !d->conf->mount_fuse)
+	if (d->conf && d->conf->mount_backend == CONF_MOUNT_NONE)
 		doctor_tell(d, DOCTOR_OK, NULL, "not used ([mount] Backend=none)");
 	else if (e == EACCES || e == EPERM)
 		doctor_tell(d, DOCTOR_WARN, "chmod 0666 /dev/fuse, as udev does by default",
@@ -180,7 +180,7 @@ static void check_control(struct doctor *d)
 	struct statfs fs;
 
 	if (syscall(NR_FSOPEN, NULL, 0) >= 0 || errno != ENOSYS ||
-	    (d->conf && !d->conf->mount_fuse))
+	    (d->conf && d->conf->mount_backend == CONF_MOUNT_NONE))
 		return;
 	if (statfs(path, &fs) < 0 || fs.f_type != MAGIC_FUSECTL)
 		doctor_tell(
@@ -274,6 +274,24 @@ static void check_cgroup(struct doctor *d)
 			    "no memory cgroup: staged data is not charged to the job");
 }
 
+/* A worker looks for it there, not in anybody's PATH. */
+static void check_squashfuse(struct doctor *d)
+{
+	static const char *const paths[] = { "/usr/local/bin/squashfuse_ll",
+					     "/usr/bin/squashfuse_ll", "/bin/squashfuse_ll" };
+
+	if (!d->conf || d->conf->mount_backend != CONF_MOUNT_SQUASHFUSE)
+		return;
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		if (access(paths[i], X_OK) < 0)
+			continue;
+		doctor_tell(d, DOCTOR_OK, NULL, "%s", paths[i]);
+		return;
+	}
+	doctor_tell(d, DOCTOR_FAIL, "install squashfuse, or [mount] Backend=fuse",
+		    "there is no squashfuse_ll: images can't be mounted");
+}
+
 static void check_tools(struct doctor *d)
 {
 	char path[PATH_MAX];
@@ -289,6 +307,7 @@ const struct doctor_check doctor_node_checks[] = {
 	{ "fuse", check_fuse },
 	{ "fuse", check_control },
 	{ "fusermount3", check_fusermount },
+	{ "squashfuse", check_squashfuse },
 	{ "fusermount3", check_allow_other },
 	{ "helpers", check_helpers },
 	{ "user", check_system_user },

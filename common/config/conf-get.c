@@ -211,7 +211,8 @@ void conf_put_limits(const struct conf *conf, const char *gres, struct kv *kv)
 	kv_set_u64(kv, "maxfiles", conf->max_files);
 	kv_set_u64(kv, "stall", conf->stall_timeout_ms);
 	kv_set_u64(kv, "cachesize", conf->cache_size);
-	kv_set_u64(kv, "fuse", conf->mount_fuse);
+	kv_set_u64(kv, "fuse", conf->mount_backend != CONF_MOUNT_NONE);
+	kv_set_u64(kv, "squashfuse", conf->mount_backend == CONF_MOUNT_SQUASHFUSE);
 	kv_set_u64(kv, "ssd", has_disk_tier(conf, gres));
 	kv_set_u64(kv, "threads", conf->threads);
 }

@@ -81,9 +81,9 @@ static const struct conf_key keys[] = {
 	  "Time for removing a job's data; the rest is then removed in the background.",
 	  IN(conf, cleanup_timeout_ms), SOME_TIME },
 
-	{ "mount", "Backend", "none|fuse", "fuse",
-	  "How images are mounted; none: they are copied or extracted instead.",
-	  IN(conf, mount_fuse), ANY },
+	{ "mount", "Backend", "none|fuse|squashfuse_ll", "fuse",
+	  "Who serves mounted images; none: they are copied or extracted instead.",
+	  IN(conf, mount_backend), ANY },
 	{ "mount", "MountTimeout", "duration", "30s",
 	  "Time after which a mount that does not answer has failed.",
 	  IN(conf, mount_timeout_ms), SOME_TIME },

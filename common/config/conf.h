@@ -25,6 +25,7 @@ enum conf_launch { CONF_LAUNCH_AUTO, CONF_LAUNCH_PROLOG, CONF_LAUNCH_STEP };
 enum conf_wait { CONF_WAIT_SCRIPT, CONF_WAIT_TASKS, CONF_WAIT_NO };
 enum conf_tier_kind { CONF_TIER_MEMORY, CONF_TIER_DISK, CONF_TIER_SHARED };
 enum conf_visible { CONF_VISIBLE_ALL, CONF_VISIBLE_MOVER };
+enum conf_mount { CONF_MOUNT_NONE, CONF_MOUNT_FUSE, CONF_MOUNT_SQUASHFUSE };
 enum conf_fanout { CONF_FANOUT_OFF, CONF_FANOUT_AUTO, CONF_FANOUT_SBCAST };
 
 /* Lists of words are kept as one text, separated by single commas; "" is empty. */
@@ -84,7 +85,7 @@ struct conf {
 	uint64_t keep_free_memory;
 	uint64_t stall_timeout_ms, cleanup_timeout_ms;
 	/* [mount] */
-	bool mount_fuse; /* Backend=fuse|none */
+	enum conf_mount mount_backend;
 	uint64_t mount_timeout_ms;
 	uint64_t cache_size;
 	char *job_namespace; /* "none" or a path with %j %N */

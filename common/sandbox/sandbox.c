@@ -98,6 +98,16 @@ void sandbox_enter(void)
 	note("filter of system calls", r);
 }
 
+void sandbox_enter_program(void)
+{
+	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;
+
+	if (r == 0)
+		r = seccomp_deny_but_programs(denied_without_network,
+					      ARRAY_SIZE(denied_without_network));
+	note("filter of a program's system calls", r);
+}
+
 void sandbox_enter_fetcher(void)
 {
 	int r = prctl(PR_SET_NO_NEW_PRIVS, 1, 0, 0, 0) < 0 ? -errno : 0;

@@ -14,6 +14,9 @@
  */
 void sandbox_enter(void);
 
+/* The same, before this process becomes a program that is not ours. It may start others. */
+void sandbox_enter_program(void);
+
 /* The calling thread: serves an image with what is open; it opens, makes and removes nothing. Needs
  * no_new_privs. */
 void sandbox_enter_server_thread(void);

@@ -41,11 +41,13 @@
 
 #define REFUSE (SECCOMP_RET_ERRNO | EPERM)
 
-/* Calls of other kernels' headers are missing in some: each has its own #ifdef. */
-static const unsigned denied_to_all[] = {
-	/* programs */
+static const unsigned starting_programs[] = {
 	__NR_execve,
 	__NR_execveat,
+};
+
+/* Calls of other kernels' headers are missing in some: each has its own #ifdef. */
+static const unsigned denied_to_all[] = {
 /* other processes */
 #ifndef STAGE_SANITIZED /* LeakSanitizer looks at its own in this way */
 	__NR_ptrace,
@@ -312,39 +314,58 @@ int seccomp_allow(const unsigned *calls, size_t n)
 	return install(&f);
 }
 
+enum may {
+	MAY_WRITE = 1,
+	MAY_START_PROGRAMS = 2,
+};
+
 /* What nobody needs, and these */
-static int deny(const unsigned *calls, size_t n, bool writes, const struct rule *rules,
+static int deny(const unsigned *calls, size_t n, unsigned may, const struct rule *rules,
 		size_t n_rules)
 {
+	const struct {
+		const unsigned *calls;
+		size_t n;
+	} parts[] = {
+		{ denied_to_all, ARRAY_SIZE(denied_to_all) },
+		{ starting_programs, may & MAY_START_PROGRAMS ? 0 : ARRAY_SIZE(starting_programs) },
+		{ changing_files, may & MAY_WRITE ? 0 : ARRAY_SIZE(changing_files) },
+		{ calls, n },
+	};
 	unsigned all[SECCOMP_MAX_CALLS];
-	const size_t n_changing = writes ? 0 : ARRAY_SIZE(changing_files);
-	const struct filter f = { .calls = all,
-				  .n_calls = ARRAY_SIZE(denied_to_all) + n_changing + n,
-				  .these = REFUSE,
-				  .others = SECCOMP_RET_ALLOW,
-				  .rules = rules,
-				  .n_rules = n_rules,
-				  .flags = SECCOMP_FILTER_FLAG_TSYNC };
+	struct filter f = { .calls = all,
+			    .these = REFUSE,
+			    .others = SECCOMP_RET_ALLOW,
+			    .rules = rules,
+			    .n_rules = n_rules,
+			    .flags = SECCOMP_FILTER_FLAG_TSYNC };
 
-	if (f.n_calls > SECCOMP_MAX_CALLS)
-		return -E2BIG;
-	memcpy(all, denied_to_all, sizeof(denied_to_all));
-	memcpy(all + ARRAY_SIZE(denied_to_all), changing_files, n_changing * sizeof(*all));
-	memcpy(all + ARRAY_SIZE(denied_to_all) + n_changing, calls, n * sizeof(*all));
+	for (size_t i = 0; i < ARRAY_SIZE(parts); i++) {
+		if (parts[i].n > SECCOMP_MAX_CALLS - f.n_calls)
+			return -E2BIG;
+		memcpy(all + f.n_calls, parts[i].calls, parts[i].n * sizeof(*all));
+		f.n_calls += parts[i].n;
+	}
 	return install(&f);
 }
 
 int seccomp_deny(const unsigned *calls, size_t n)
 {
-	return deny(calls, n, true, no_namespaces, ARRAY_SIZE(no_namespaces));
+	return deny(calls, n, MAY_WRITE, no_namespaces, ARRAY_SIZE(no_namespaces));
+}
+
+int seccomp_deny_but_programs(const unsigned *calls, size_t n)
+{
+	return deny(calls, n, MAY_WRITE | MAY_START_PROGRAMS, no_namespaces,
+		    ARRAY_SIZE(no_namespaces));
 }
 
 int seccomp_deny_writing(const unsigned *calls, size_t n)
 {
-	return deny(calls, n, false, no_writing, ARRAY_SIZE(no_writing));
+	return deny(calls, n, 0, no_writing, ARRAY_SIZE(no_writing));
 }
 
 int seccomp_confine(const unsigned *calls, size_t n)
 {
-	return deny(calls, n, false, alone_and_local, ARRAY_SIZE(alone_and_local));
+	return deny(calls, n, 0, alone_and_local, ARRAY_SIZE(alone_and_local));
 }

@@ -18,8 +18,11 @@ int seccomp_allow(const unsigned *calls, size_t n);
  * namespaces (clone3() is said to be missing); all threads. */
 int seccomp_deny(const unsigned *calls, size_t n);
 
-/* The same, and no file is opened for writing or cut by open() (openat2() is said to be missing),
- * and none is made, moved, removed or cut, or gets another mode or owner. */
+/* The same, but programs may be started: they have the filter, too. */
+int seccomp_deny_but_programs(const unsigned *calls, size_t n);
+
+/* As seccomp_deny(), and no file is opened for writing or cut by open() (openat2() is said to be
+ * missing), and none is made, moved, removed or cut, or gets another mode or owner. */
 int seccomp_deny_writing(const unsigned *calls, size_t n);
 
 /* As seccomp_deny_writing(), no sockets but local ones, no limits or CPUs of another process than

@@ -48,7 +48,7 @@ static void describe(const struct conf *conf, struct helper_site *s)
 	s->abort_after_ms = conf->abort_after_ms;
 	s->keep_free_memory = conf->keep_free_memory;
 	s->enabled = conf->enabled;
-	s->mounts = conf->mount_fuse;
+	s->mounts = conf->mount_backend != CONF_MOUNT_NONE;
 	s->has_namespace = conf->job_namespace[0] && strcmp(conf->job_namespace, "none") != 0;
 	snprintf(s->log_file, sizeof(s->log_file), "%s", conf->log_file);
 	snprintf(s->metrics, sizeof(s->metrics), "%s", conf->metrics_textfile);

@@ -169,7 +169,7 @@ static bool on_mount(struct stage_run *run, const struct kv *kv)
 
 	if (!l->mounts)
 		answer_mount(run, "there is no keeper; mount by fusermount3", NULL, 0);
-	else if (!run->job->conf->mount_fuse)
+	else if (run->job->conf->mount_backend == CONF_MOUNT_NONE)
 		answer_mount(run, "this site has switched mounts off (Backend=none)", NULL, 0);
 	else if (run->mounted)
 		return false; /* a dataset has one */

@@ -1,7 +1,7 @@
 /*
  * ctx-internal: what the parts of ctx share: ctx.c (the whole, and what is asked for), ctx-task.c
- * (the task that stagingd sends) and ctx-charge.c (what is written, and may be). Nobody else
- * includes it.
+ * (the task that stagingd sends), ctx-subprocess.c (the processes beside it) and ctx-charge.c (what
+ * is written, and may be). Nobody else includes it.
  */
 #pragma once
 
@@ -39,3 +39,7 @@ int ctx_charge_io(struct stage_io *io, uint64_t bytes, uint64_t files, struct er
 
 /* Sets what the task in priv says. -EPROTO: it says it wrong; -EPERM: it is not for root. */
 int ctx_task_read(struct ctx *ctx, struct error *err);
+
+/* Before this process gives up starting any. */
+int ctx_start_subprocesses(struct ctx *ctx, struct error *err);
+void ctx_end_subprocesses(struct ctx *ctx);

@@ -39,6 +39,7 @@ static void read_policy(struct ctx *ctx, const struct kv *t)
 		.max_files = kv_get_u64(t, "maxfiles", 0),
 		.ssd = kv_get_u64(t, "ssd", 0),
 		.fuse = kv_get_u64(t, "fuse", 0),
+		.squashfuse = kv_get_u64(t, "squashfuse", 0),
 		.keeper = kv_get_u64(t, "keeper", 0),
 		.cache_size = kv_get_u64(t, "cachesize", 64 << 20),
 		.cache_first = kv_get_u64(t, "cachefirst", UINT64_MAX),

@@ -19,8 +19,6 @@
 #include "daemon/worker/ctx-internal.h"
 #include "daemon/worker/daemon-conn.h"
 #include "daemon/worker/plan.h"
-#include "daemon/worker/broadcast/broadcast-send.h"
-#include "daemon/worker/web/fetch.h"
 
 #define RATE_STEP_US 100000
 
@@ -75,45 +73,6 @@ static bool may_mount_itself(const struct ctx *ctx)
 
 	return !ctx->policy.keeper && ctx->policy.fuse &&
 	       (m == DATASET_METHOD_AUTO || m == DATASET_METHOD_MOUNT);
-}
-
-/* slower than 1 KiB/s for so long is broken off: well before the dataset counts as stalled */
-static uint32_t get_low_speed_s(const struct ctx *ctx)
-{
-	uint64_t s = ctx->policy.stall_ms / 3000;
-
-	return s == 0 || s > 60 ? ctx->policy.stall_ms && s == 0 ? 1 : 60 : (uint32_t)s;
-}
-
-/* Who has the network is a process of its own, started before this one gives that up. */
-static int start_fetch(struct ctx *ctx, struct error *err)
-{
-	const struct fetch_config config = {
-		.web = kv_get_or_empty(ctx->priv->task, "web"),
-		.profile = ctx->ds->profile,
-		.keys_fd = ctx->priv->keys_fd,
-		.rate = ctx->policy.max_rate,
-		.low_speed_s = get_low_speed_s(ctx),
-	};
-
-	if (ctx->link_only ||
-	    (ctx->ds->scheme != DATASET_SCHEME_HTTP && ctx->ds->scheme != DATASET_SCHEME_S3))
-		return 0;
-	return fetch_new(&ctx->fetch, &config, err);
-}
-
-/* So is who starts sbcast. Without it the planner's wish comes to nothing, and each node reads. */
-static void start_broadcast(struct ctx *ctx)
-{
-	const struct policy *p = &ctx->policy;
-	struct error err = ERROR_INIT;
-
-	if (!p->keeper || p->fan_min_nodes == 0 || p->n_nodes < p->fan_min_nodes ||
-	    p->node_index > 0 || ctx->plan_only || ctx->link_only || ctx->ds->is_set ||
-	    ctx->ds->scheme != DATASET_SCHEME_FILE)
-		return;
-	if (broadcast_send_new(&ctx->broadcast, p->fan_program, ctx->job, &err) < 0)
-		log_print(LOG_LEVEL_WARNING, ctx->ds->name, "%s", err.text);
 }
 
 static int receive_task(int sock, struct kv **taskp, int *keys_fdp, struct error *err)
@@ -240,10 +199,9 @@ int ctx_new(struct ctx **ctxp, int sock, struct error *err)
 	if (refused == 0 && !ctx->plan_only)
 		refused = open_dirs(ctx, &refusal);
 	if (refused == 0)
-		refused = start_fetch(ctx, &refusal);
+		refused = ctx_start_subprocesses(ctx, &refusal);
 	fd_closep(&ctx->priv->keys_fd);
 	if (refused == 0) {
-		start_broadcast(ctx);
 		limits.stall_ms = ctx->plan_only ? 0 : ctx->policy.stall_ms;
 		limits.timeout_ms = ctx->ds->timeout_ms;
 	}
@@ -277,8 +235,7 @@ void ctx_free(struct ctx *ctx)
 		rate_limit_deinit(&ctx->priv->rate);
 		free(ctx->priv);
 	}
-	fetch_free(ctx->fetch);
-	broadcast_send_free(ctx->broadcast);
+	ctx_end_subprocesses(ctx);
 	fd_closep(&ctx->data_fd);
 	fd_closep(&ctx->tmp_fd);
 	free(ctx->manifest_path);
@@ -409,16 +366,6 @@ int ctx_record(struct ctx *ctx, enum manifest_kind kind, const char *path, struc
 int ctx_undo(struct ctx *ctx, struct error *err)
 {
 	return manifest_release(ctx->manifest_path, fusermount_unmount, err);
-}
-
-void ctx_end_fetch(struct ctx *ctx)
-{
-	fetch_free(steal_ptr(ctx->fetch));
-}
-
-void ctx_end_broadcast(struct ctx *ctx)
-{
-	broadcast_send_free(steal_ptr(ctx->broadcast));
 }
 
 void ctx_warn_for_now(struct ctx *ctx, const char *fmt, ...)

@@ -27,6 +27,7 @@ struct error;
 struct fetch;
 struct plan;
 struct broadcast_send;
+struct squashfuse;
 struct daemon_conn_serving;
 
 #define CTX_GRACE_MS 1500
@@ -44,6 +45,7 @@ struct ctx {
 
 	struct broadcast_send *broadcast; /* of a job's first node: runs sbcast; NULL where not */
 	struct fetch *fetch;		  /* brings what comes from the web; NULL for others */
+	struct squashfuse *squashfuse;	  /* serves an image in place of us; NULL: we do */
 
 	const char *data_path, *tmp_path; /* final entries; what is not ready */
 	int data_fd, tmp_fd;

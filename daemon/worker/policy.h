@@ -19,6 +19,7 @@ struct policy {
 	struct memory_facts memory; /* when the task was sent; what is measured is not in it */
 	bool ssd;		    /* there is a disk tier */
 	bool fuse;		    /* mounts may be made */
+	bool squashfuse;	    /* … and images are served by squashfuse_ll */
 	bool keeper;		    /* … by the keeper; else by fusermount3 */
 	uint64_t cache_size;	    /* of an image server */
 	uint64_t cache_first;	    /* until it gets another size */

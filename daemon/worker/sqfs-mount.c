@@ -34,6 +34,7 @@
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/daemon-conn.h"
 #include "daemon/worker/sqfs-unmounter.h"
+#include "daemon/worker/squashfuse.h"
 
 enum {
 	MOUNT_READ_MS = 5000,	 /* an idle server wakes up so seldom */
@@ -47,9 +48,9 @@ struct sqfs_mount {
 	int copy;		/* -1: none */
 	struct sqfs_image *img; /* NULL: an archive */
 	struct volume *volume;
-	uint64_t cache_size;	      /* now */
-	struct sqfs_hydrate *hydrate; /* NULL: not copied */
-	struct sqfs_server *server;
+	uint64_t cache_size;		  /* now */
+	struct sqfs_hydrate *hydrate;	  /* NULL: not copied */
+	struct sqfs_server *server;	  /* NULL: upstream's (ctx->squashfuse), or not yet */
 	struct sqfs_unmounter *unmounter; /* NULL: the keeper unmounts */
 	char *path;			  /* of the mount */
 };
@@ -132,6 +133,22 @@ static int mount_by_keeper(struct sqfs_mount *m, unsigned n_threads, struct erro
 	return r;
 }
 
+static int mount_by_keeper_for_squashfuse(struct sqfs_mount *m, unsigned n_threads,
+					  struct error *err)
+{
+	struct ctx_mount got = { 0 };
+	int r;
+
+	r = ctx_mount(m->ctx, 1, &got, err);
+	if (r < 0)
+		return r;
+	r = squashfuse_start(m->ctx->squashfuse, m->fd, got.fds[0], got.path, n_threads, err);
+	if (r == 0)
+		m->path = steal_ptr(got.path);
+	ctx_mount_deinit(&got); /* its own copies are the program's connection */
+	return r;
+}
+
 static int mount_make_point(struct sqfs_mount *m, struct error *err)
 {
 	_cleanup_(freep) char *dir = NULL;
@@ -152,7 +169,7 @@ static int mount_make_point(struct sqfs_mount *m, struct error *err)
 	return 0;
 }
 
-static int mount_by_helper(struct sqfs_mount *m, struct error *err)
+static int mount_by_helper(struct sqfs_mount *m, unsigned n_threads, struct error *err)
 {
 	int r;
 
@@ -161,9 +178,10 @@ static int mount_by_helper(struct sqfs_mount *m, struct error *err)
 		r = ctx_record(m->ctx, MANIFEST_MOUNT, m->path, err);
 	if (r == 0)
 		r = sqfs_unmounter_new(&m->unmounter, m->path, err);
-	if (r == 0)
-		r = sqfs_server_mount(m->server, m->path, err);
-	return r;
+	if (r < 0)
+		return r;
+	return m->server ? sqfs_server_mount(m->server, m->path, err)
+			 : squashfuse_start(m->ctx->squashfuse, m->fd, -1, m->path, n_threads, err);
 }
 
 static void mount_resize(void *arg, uint64_t size)
@@ -172,7 +190,7 @@ static void mount_resize(void *arg, uint64_t size)
 
 	if (size > m->ctx->policy.cache_size)
 		size = m->ctx->policy.cache_size;
-	if (size == m->cache_size)
+	if (size == m->cache_size || !m->volume)
 		return;
 	m->cache_size = size;
 	m->volume->ops->set_cache_size(m->volume, size);
@@ -184,7 +202,7 @@ static bool mount_was_read(void *arg)
 {
 	struct sqfs_mount *m = arg;
 
-	return sqfs_server_was_read(m->server);
+	return m->server && sqfs_server_was_read(m->server);
 }
 
 static int mount_open_image(struct sqfs_mount *m, int fd, struct error *err)
@@ -194,6 +212,8 @@ static int mount_open_image(struct sqfs_mount *m, int fd, struct error *err)
 	m->fd = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 	if (m->fd < 0)
 		return error_errno(err, errno, "open the image");
+	if (m->ctx->squashfuse)
+		return 0;
 	r = sqfs_image_open(&m->img, m->fd, m->ctx->policy.cache_size, err);
 	if (r == 0 && sqfs_volume_new(&m->volume, m->img) < 0)
 		r = error_set(err, ENOMEM, "no memory to mount the image");
@@ -234,12 +254,21 @@ static int mount_serve_volume(struct sqfs_mount *m, unsigned n_threads, struct e
 	return r;
 }
 
+/* Any thread or signal handler. */
+static void mount_end(struct sqfs_mount *m)
+{
+	if (m->server)
+		sqfs_server_stop(m->server);
+	else
+		squashfuse_stop(m->ctx->squashfuse);
+}
+
 /* For the signal's handler. A process serves one mount. */
-static struct sqfs_server *serving;
+static struct sqfs_mount *serving;
 
 static void mount_on_term(int sig)
 {
-	sqfs_server_stop(serving);
+	mount_end(serving);
 }
 
 /* Set before anybody is told that the mount is there. Of `stagectl run` it is ignored already. */
@@ -248,7 +277,7 @@ static void mount_set_signals(struct sqfs_mount *m)
 	struct sigaction term = { .sa_handler = m->ctx->policy.keeper ? SIG_IGN : mount_on_term };
 	struct sigaction old;
 
-	serving = m->server;
+	serving = m;
 	/* One that was started to write a copy would end with the keeper. */
 	if (m->ctx->policy.keeper)
 		prctl(PR_SET_PDEATHSIG, 0);
@@ -270,16 +299,18 @@ static int mount_alloc(struct sqfs_mount **mp, struct ctx *ctx, struct error *er
 	return 0;
 }
 
-/* The volume is open. */
+/* The volume is open, or upstream's server opens the image itself. */
 static int mount_make(struct sqfs_mount *m, struct error *err)
 {
 	unsigned n_threads = mount_get_threads(&m->ctx->policy);
 	int r;
 
-	r = mount_serve_volume(m, n_threads, err);
-	if (r == 0)
-		r = m->ctx->policy.keeper ? mount_by_keeper(m, n_threads, err)
-					  : mount_by_helper(m, err);
+	r = m->volume ? mount_serve_volume(m, n_threads, err) : 0;
+	if (r == 0 && !m->ctx->policy.keeper)
+		r = mount_by_helper(m, n_threads, err);
+	else if (r == 0)
+		r = m->volume ? mount_by_keeper(m, n_threads, err)
+			      : mount_by_keeper_for_squashfuse(m, n_threads, err);
 	if (r < 0)
 		return r;
 	mount_set_signals(m);
@@ -344,9 +375,22 @@ int sqfs_mount_set_copy(struct sqfs_mount *m, int fd, const struct stat *st, str
 	return sqfs_hydrate_new(&m->hydrate, &m->ctx->io, m->img, m->fd, m->copy, st, err);
 }
 
-void sqfs_mount_settle(struct sqfs_mount *m)
+static bool mount_is_cancelled(void *arg)
 {
-	sqfs_server_settle(m->server, m->path);
+	struct sqfs_mount *m = arg;
+
+	return ctx_is_cancelled(m->ctx);
+}
+
+int sqfs_mount_settle(struct sqfs_mount *m, struct error *err)
+{
+	int r = 0;
+
+	if (m->server)
+		sqfs_server_settle(m->server, m->path);
+	else
+		r = squashfuse_wait_ready(m->ctx->squashfuse, m->path, mount_is_cancelled, m, err);
+	return r == -ECANCELED ? ctx_check(m->ctx, err) : r;
 }
 
 const char *sqfs_mount_get_path(const struct sqfs_mount *m)
@@ -362,7 +406,7 @@ static void mount_stop(void *arg)
 
 	if (m->ctx->policy.keeper && poll(&p, 1, 0) == 1 && p.revents & (POLLHUP | POLLERR))
 		return;
-	sqfs_server_stop(m->server);
+	mount_end(m);
 }
 
 static const struct daemon_conn_serving mount_serving = {
@@ -384,7 +428,7 @@ int sqfs_mount_serve(struct sqfs_mount *m, struct error *err)
 	ctx_set_serving(m->ctx, &mount_serving, m);
 	if (m->hydrate)
 		sqfs_hydrate_start(m->hydrate);
-	r = sqfs_server_run(m->server, err);
+	r = m->server ? sqfs_server_run(m->server, err) : squashfuse_wait(m->ctx->squashfuse, err);
 	ctx_end_serving(m->ctx);
 	return r;
 }

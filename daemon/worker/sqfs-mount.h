@@ -31,8 +31,9 @@ DEFINE_FREEP(struct sqfs_mount, sqfs_mount_free)
  * the image. */
 int sqfs_mount_set_copy(struct sqfs_mount *m, int fd, const struct stat *st, struct error *err);
 
-/* Before the mount is announced: the first close of a user's then does not wait for the server. */
-void sqfs_mount_settle(struct sqfs_mount *m);
+/* Before the mount is announced: it answers, and the first close of a user's then does not wait for
+ * the server. -ENODEV: nothing can be mounted. */
+int sqfs_mount_settle(struct sqfs_mount *m, struct error *err);
 
 /* The mount point, at which the image begins, or its directory subdir=. Lent. */
 const char *sqfs_mount_get_path(const struct sqfs_mount *m);

@@ -311,3 +311,24 @@ test_launch_is_as_the_site_says() {
 	out=$(job_run alice --stage-data="t=$data/flat" <<<'ls $STAGE_DATA_PATH_T/00.bin')
 	assert_contains "$out" 00.bin
 }
+
+# Fails when Backend= is not asked.
+test_images_are_served_by_squashfuse_ll() {
+	local out
+
+	need_fuse
+	printf '[mount]\nBackend=squashfuse_ll\n' >>"$base/etc/stage-data/stage-data.conf"
+	out=$(job_run alice -N2 --stage-data="m=$data/many.zstd.sqsh,t=$data/many.tar::method=mount" <<-'SCRIPT'
+		srun -N2 bash -c 'ls $STAGE_DATA_PATH_M | wc -l; ls $STAGE_DATA_PATH_T | wc -l'
+		stagectl status | grep -o "by squashfuse_ll"
+		for pid in $(pgrep -x squashfuse_ll); do
+			grep NoNewPrivs /proc/$pid/status
+		done
+		stagectl status --json
+	SCRIPT
+	)
+	assert_eq 4 "$(grep -c '^20$' <<<"$out")" "all files of both, on both nodes: $out"
+	assert_contains "$out" "by squashfuse_ll"
+	assert_match "$out" 'NoNewPrivs:.1'
+	assert_nodes_fine
+}

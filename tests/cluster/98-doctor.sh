@@ -105,6 +105,9 @@ doctors_script() {
 	warn slurm 'scontrol show config? fails' 'ask again where the controller' 'rm $d/slurm' "$own_slurm"
 	FAIL fuse '/dev/fuse: No such file' 'modprobe fuse' 'mv /dev/fuse /dev/fuse.away' 'mv /dev/fuse.away /dev/fuse'
 	warn fuse '/dev/fuse has mode 0600' 'chmod 0666 /dev/fuse' 'chmod 0600 /dev/fuse' 'chmod 0666 /dev/fuse'
+	FAIL squashfuse 'there is no squashfuse_ll: images can?t be mounted' 'install squashfuse, or ?mount? Backend=fuse' \
+		'printf "[mount]\nBackend=squashfuse_ll\n" >$conf; mount --bind /dev/null /usr/bin/squashfuse_ll' \
+		'umount /usr/bin/squashfuse_ll; '"$no_conf"
 	warn fuse '/sys/fs/fuse/connections is not mounted' 'mount -t fusectl' \
 		'umount /sys/fs/fuse/connections; kernel="$OLD 4.18"' 'kernel=; mount -t fusectl fusectl /sys/fs/fuse/connections'
 	warn fusermount3 'fuse.conf has user_allow_other: whatever of root?s' 'take user_allow_other out' \

@@ -35,6 +35,7 @@
 #include "daemon/worker/source.h"
 #include "daemon/worker/broadcast/broadcast.h"
 #include "daemon/worker/sqfs-mount.h"
+#include "daemon/worker/squashfuse.h"
 #include "daemon/worker/stager.h"
 #include "daemon/worker/target.h"
 
@@ -168,6 +169,22 @@ static int squashfs_take_mount(struct sqfs_mount *m, struct stager_result *resul
 	return 0;
 }
 
+static void squashfs_forget_mount(struct stager_result *result)
+{
+	sqfs_mount_free(result->state);
+	free(result->link_to);
+	*result = (struct stager_result){ 0 };
+}
+
+static int squashfs_settle(struct stager_result *result, struct error *err)
+{
+	int r = sqfs_mount_settle(result->state, err);
+
+	if (r < 0)
+		squashfs_forget_mount(result);
+	return r;
+}
+
 /* fd: of the image, or of a copy that is complete. copy: one that is to be filled meanwhile, or -1.
  */
 static int squashfs_mount(struct ctx *ctx, const struct source *src, int fd, int copy,
@@ -183,12 +200,13 @@ static int squashfs_mount(struct ctx *ctx, const struct source *src, int fd, int
 }
 
 /* The plan could not know it. */
-static void squashfs_tell_index(struct ctx *ctx, const struct facts *facts, const struct plan *plan)
+static void squashfs_tell(struct ctx *ctx, const struct facts *facts, const struct plan *plan,
+			  const char *text)
 {
 	struct plan told = *plan;
 	size_t n = strlen(told.line);
 
-	snprintf(told.line + n, sizeof(told.line) - n, ", by the index beside the archive");
+	snprintf(told.line + n, sizeof(told.line) - n, ", %s", text);
 	ctx_send_facts(ctx, facts, &told);
 }
 
@@ -205,7 +223,7 @@ static int squashfs_mount_archive(struct ctx *ctx, const struct source *src, int
 
 	r = archive_open(ctx, src, fd, facts->format, &x, &st, err);
 	if (r > 0)
-		squashfs_tell_index(ctx, facts, plan);
+		squashfs_tell(ctx, facts, plan, "by the index beside the archive");
 	if (r >= 0)
 		r = source_check_unchanged(src, err);
 	if (r < 0)
@@ -216,16 +234,7 @@ static int squashfs_mount_archive(struct ctx *ctx, const struct source *src, int
 	r = sqfs_mount_new_archive(&m, ctx, steal_ptr(x), fd, &st, err);
 	if (r == 0)
 		r = squashfs_take_mount(m, result, err);
-	if (r == 0)
-		sqfs_mount_settle(m);
-	return r;
-}
-
-static void squashfs_forget_mount(struct stager_result *result)
-{
-	sqfs_mount_free(result->state);
-	free(result->link_to);
-	*result = (struct stager_result){ 0 };
+	return r < 0 ? r : squashfs_settle(result, err);
 }
 
 /* What is served is what was looked at. */
@@ -246,6 +255,12 @@ static int squashfs_check_and_mount(struct ctx *ctx, struct source *src, int fd,
 	if (beside)
 		mounted = squashfs_mount(ctx, src, fd, copy, result, &mount_err);
 	r = squashfs_end_check(ctx, &check, counts, err);
+	if (r == -EOPNOTSUPP && ctx->squashfuse) {
+		stage_io_warn(&ctx->io, "not checked, for " SQUASHFUSE_PROGRAM " alone: %s",
+			      err->text);
+		*counts = (struct sqfs_counts){ 0 };
+		r = 0;
+	}
 	if (r == 0)
 		r = source_check_unchanged(src, err);
 	if (r < 0) {
@@ -258,7 +273,7 @@ static int squashfs_check_and_mount(struct ctx *ctx, struct source *src, int fd,
 	if (mounted < 0)
 		*err = mount_err;
 	else
-		sqfs_mount_settle(result->state);
+		mounted = squashfs_settle(result, err);
 	return mounted;
 }
 
@@ -277,7 +292,8 @@ static int squashfs_stage_mount(struct ctx *ctx, struct source *src, const struc
 {
 	_cleanup_(fd_closep) int copy = -1;
 	struct sqfs_counts counts;
-	bool first = target && plan->copy_first;
+	/* Upstream's server reads one file to the end. */
+	bool first = target && (plan->copy_first || ctx->squashfuse);
 	int r;
 
 	if (facts_is_archive(facts))
@@ -293,6 +309,8 @@ static int squashfs_stage_mount(struct ctx *ctx, struct source *src, const struc
 					     &counts, result, err);
 	if (r < 0)
 		return r;
+	if (ctx->squashfuse)
+		squashfs_tell(ctx, facts, plan, "by " SQUASHFUSE_PROGRAM);
 	result->bytes = counts.bytes;
 	result->files = counts.n_files + counts.n_symlinks;
 	return 0;

@@ -76,7 +76,7 @@ static void test_missing_file_gives_defaults(void **state)
 	assert_int_equal(conf->keep_free_memory, 8ULL << 30);
 	assert_int_equal(conf->stall_timeout_ms, 600000);
 	assert_int_equal(conf->cleanup_timeout_ms, 60000);
-	assert_true(conf->mount_fuse);
+	assert_int_equal(conf->mount_backend, CONF_MOUNT_FUSE);
 	assert_int_equal(conf->cache_size, 64 << 20);
 	assert_string_equal(conf->job_namespace, "none");
 	assert_int_equal(conf->fanout, CONF_FANOUT_OFF);
@@ -231,7 +231,7 @@ static void test_every_key_arrives(void **state)
 	assert_int_equal(conf->max_files, 10 << 20);
 	assert_int_equal(conf->max_memory_percent, 80);
 	assert_int_equal(conf->cleanup_timeout_ms, 90000);
-	assert_false(conf->mount_fuse);
+	assert_int_equal(conf->mount_backend, CONF_MOUNT_NONE);
 	assert_int_equal(conf->mount_timeout_ms, 10000);
 	assert_string_equal(conf->job_namespace, "/run/ns/%j/.ns");
 	assert_int_equal(conf->fanout, CONF_FANOUT_SBCAST);
@@ -328,7 +328,7 @@ static void test_an_empty_value_is_the_default(void **state)
 	conf = must_load(state);
 	assert_int_equal(conf->max_items, 32);
 	assert_int_equal(conf->stall_timeout_ms, 600000);
-	assert_true(conf->mount_fuse);
+	assert_int_equal(conf->mount_backend, CONF_MOUNT_FUSE);
 }
 
 #define S50 "aaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaaa"

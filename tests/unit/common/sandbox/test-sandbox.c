@@ -89,6 +89,26 @@ static void test_calls_that_no_stager_needs_are_refused(void **state)
 	in_child(give_up_calls);
 }
 
+static void start_a_program(const char *dir)
+{
+	sandbox_enter_program();
+	CHECK(prctl(PR_GET_NO_NEW_PRIVS, 0, 0, 0, 0) == 1);
+	CHECK_DENIED(socket(AF_INET, SOCK_STREAM, 0));
+	unit_check_denied_but_programs();
+	CHECK(make(dir, "file") == 0);
+	/* The program has the filter, too: without a socket bash has no /dev/tcp. */
+	execl("/bin/bash", "bash", "-c",
+	      "exec 2>/dev/null; ! : </dev/tcp/127.0.0.1/1 && grep -q 'Seccomp:.2' "
+	      "/proc/self/status",
+	      NULL);
+	_exit(1);
+}
+
+static void test_a_program_of_others_may_start_programs_and_no_more(void **state)
+{
+	in_child(start_a_program);
+}
+
 /* Seen failing without the rules of seccomp_allow(). */
 static void map_no_code(void)
 {
@@ -270,6 +290,7 @@ int main(void)
 {
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_calls_that_no_stager_needs_are_refused),
+		cmocka_unit_test(test_a_program_of_others_may_start_programs_and_no_more),
 		cmocka_unit_test(test_a_thread_that_serves_opens_nothing),
 		cmocka_unit_test(test_a_thread_beside_them_opens_nothing),
 		cmocka_unit_test(test_who_fetches_writes_what_it_is_handed),

@@ -1,0 +1,342 @@
+/*
+ * Where the keeper has mounted, the program gets the image and the mount as descriptors, by
+ * /proc/self/fd and, as libfuse has it, /dev/fd/N. It looks up no path, and may do no more than a
+ * worker but start programs, which the user may, too.
+ */
+#include "daemon/worker/squashfuse.h"
+
+#include <dirent.h>
+#include <errno.h>
+#include <fcntl.h>
+#include <limits.h>
+#include <poll.h>
+#include <signal.h>
+#include <stdio.h>
+#include <stdlib.h>
+#include <string.h>
+#include <sys/mman.h>
+#include <sys/prctl.h>
+#include <sys/stat.h>
+#include <sys/wait.h>
+#include <unistd.h>
+
+#include "common/protocol/conn.h"
+#include "common/sandbox/data-rlimit.h"
+#include "common/sandbox/sandbox.h"
+#include "common/util/clock.h"
+#include "common/util/error.h"
+#include "common/util/exec-copy.h"
+#include "common/util/fd.h"
+
+enum {
+	/* Of the child */
+	SQUASHFUSE_SOCKET = 3,
+	SQUASHFUSE_IMAGE,
+	SQUASHFUSE_SESSION,
+	SQUASHFUSE_FREE, /* the first that is not used */
+
+	SQUASHFUSE_POLL_MS = 5,
+	SQUASHFUSE_SETTLE_MS = 1000,
+	SQUASHFUSE_DEPTH = 32, /* of directories in which a file is looked for */
+	SQUASHFUSE_NO_PROGRAM = 127,
+};
+
+struct squashfuse {
+	pid_t pid; /* 0: it has ended */
+	int sock;  /* -1: it has its order */
+	int words; /* what the program prints as an error; -1: none */
+	int status;
+};
+
+/* ---- the child ---- */
+
+/* Image, session (where there is one) and stderr. */
+static void take_order(char path[static PATH_MAX], unsigned *n_threadsp, bool *has_sessionp)
+{
+	int fds[3], to[] = { SQUASHFUSE_IMAGE, STDERR_FILENO, SQUASHFUSE_SESSION };
+	_cleanup_(kv_freep) struct kv *kv = NULL;
+	size_t n = 0;
+
+	if (conn_recv_fds(SQUASHFUSE_SOCKET, &kv, fds, ARRAY_SIZE(fds), &n) != 1 || n < 2)
+		_exit(0);
+	/* Out of the way of the numbers that they get */
+	for (size_t i = 0; i < n; i++)
+		fds[i] = fcntl(fds[i], F_DUPFD_CLOEXEC, SQUASHFUSE_FREE + 10);
+	for (size_t i = 0; i < n; i++)
+		if (fds[i] < 0 || dup2(fds[i], to[i]) < 0)
+			_exit(SQUASHFUSE_NO_PROGRAM - 1);
+	snprintf(path, PATH_MAX, "%s", kv_get_or_empty(kv, "path"));
+	*n_threadsp = (unsigned)kv_get_u64(kv, "threads", 1);
+	*has_sessionp = n > 2;
+}
+
+/* Does not return. A mount of the keeper's is served until it is gone, whatever Slurm sends to the
+ * tasks. libfuse leaves a signal that is ignored as it is. */
+static void become(const char *path, unsigned n_threads, bool has_session)
+{
+	char image[32], point[PATH_MAX], options[64];
+	char *const argv[] = {
+		(char *)SQUASHFUSE_PROGRAM, (char *)"-f", (char *)"-o", options, image, point, NULL
+	};
+	char *const envp[] = { (char *)"PATH=" EXEC_COPY_PATH, (char *)"LANG=C.UTF-8", NULL };
+
+	snprintf(image, sizeof(image), "/proc/self/fd/%d", SQUASHFUSE_IMAGE);
+	snprintf(point, sizeof(point), "%s", path);
+	snprintf(options, sizeof(options), "max_threads=%u", n_threads);
+	if (has_session) {
+		snprintf(point, sizeof(point), "/dev/fd/%d", SQUASHFUSE_SESSION);
+		signal(SIGTERM, SIG_IGN);
+		signal(SIGINT, SIG_IGN);
+		signal(SIGHUP, SIG_IGN);
+		sandbox_enter_program();
+	}
+	fd_close_from(has_session ? SQUASHFUSE_FREE : SQUASHFUSE_SESSION);
+	fd_set_cloexec(SQUASHFUSE_SOCKET, true);
+	data_rlimit_set(n_threads);
+	execvpe(SQUASHFUSE_PROGRAM, argv, envp);
+	dprintf(STDERR_FILENO, "%s\n", strerror(errno));
+	_exit(SQUASHFUSE_NO_PROGRAM);
+}
+
+static void run_child(int sock, pid_t parent)
+{
+	char path[PATH_MAX];
+	unsigned n_threads;
+	bool has_session;
+	int null;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(0);
+	if (sock != SQUASHFUSE_SOCKET && dup2(sock, SQUASHFUSE_SOCKET) < 0)
+		_exit(SQUASHFUSE_NO_PROGRAM - 1);
+	null = open("/dev/null", O_RDWR | O_CLOEXEC);
+	if (null >= 0) {
+		dup2(null, STDIN_FILENO);
+		dup2(null, STDOUT_FILENO);
+	}
+	fd_close_from(SQUASHFUSE_IMAGE);
+	take_order(path, &n_threads, &has_session);
+	become(path, n_threads, has_session);
+}
+
+/* ---- the worker ---- */
+
+int squashfuse_new(struct squashfuse **sp, struct error *err)
+{
+	_cleanup_(squashfuse_freep) struct squashfuse *s = calloc(1, sizeof(*s));
+	pid_t parent = getpid();
+	int fds[2], r;
+
+	if (!s)
+		return error_set(err, ENOMEM, "no memory to serve the image");
+	s->sock = s->words = -1;
+	r = conn_pair(fds);
+	if (r < 0)
+		return error_errno(err, -r, "make a socket pair");
+	s->pid = fork();
+	if (s->pid == 0)
+		run_child(fds[1], parent);
+	r = errno;
+	close(fds[1]);
+	s->sock = fds[0];
+	if (s->pid < 0) {
+		s->pid = 0;
+		return error_errno(err, r, "fork");
+	}
+	*sp = steal_ptr(s);
+	return 0;
+}
+
+/* Has it ended? */
+static bool has_ended(struct squashfuse *s, int options)
+{
+	pid_t r;
+
+	if (s->pid == 0)
+		return true;
+	do
+		r = waitpid(s->pid, &s->status, options);
+	while (r < 0 && errno == EINTR);
+	if (r == 0)
+		return false;
+	s->pid = 0;
+	return true;
+}
+
+void squashfuse_stop(struct squashfuse *s)
+{
+	if (s->pid > 0)
+		kill(s->pid, SIGKILL);
+}
+
+void squashfuse_free(struct squashfuse *s)
+{
+	if (!s)
+		return;
+	squashfuse_stop(s);
+	(void)has_ended(s, 0);
+	fd_closep(&s->sock);
+	fd_closep(&s->words);
+	free(s);
+}
+
+int squashfuse_start(struct squashfuse *s, int image, int session, const char *path,
+		     unsigned n_threads, struct error *err)
+{
+	_cleanup_(kv_freep) struct kv *kv = NULL;
+	int r;
+
+	s->words = memfd_create(SQUASHFUSE_PROGRAM, MFD_CLOEXEC);
+	if (kv_new(&kv) < 0 || s->words < 0)
+		return error_set(err, ENOMEM, "no memory to serve the image");
+	kv_set(kv, "path", path);
+	kv_set_u64(kv, "threads", n_threads);
+	r = conn_send_fds(s->sock, kv, (const int[]){ image, s->words, session },
+			  session < 0 ? 2 : 3);
+	fd_closep(&s->sock);
+	return r < 0 ? error_errno(err, -r, "start " SQUASHFUSE_PROGRAM) : 0;
+}
+
+/* Why it has ended, by what it has printed last. */
+static int explain_end(struct squashfuse *s, int errnum, struct error *err)
+{
+	char said[512], *end, *line;
+	ssize_t n = s->words < 0 ? 0 : pread(s->words, said, sizeof(said) - 1, 0);
+	int r;
+
+	said[n > 0 ? n : 0] = '\0';
+	end = said + strlen(said);
+	while (end > said && end[-1] == '\n')
+		*--end = '\0';
+	line = strrchr(said, '\n');
+	line = line ? line + 1 : said;
+	if (WIFEXITED(s->status) && WEXITSTATUS(s->status) == SQUASHFUSE_NO_PROGRAM) {
+		r = error_set(err, ENODEV, "can't be mounted: " SQUASHFUSE_PROGRAM ": %s", line);
+		return error_set_hint(err, r, "method=extract unpacks it, or ask the site");
+	}
+	if (WIFSIGNALED(s->status))
+		return error_set(err, errnum, SQUASHFUSE_PROGRAM " was ended by signal %d",
+				 WTERMSIG(s->status));
+	return error_set(err, errnum, SQUASHFUSE_PROGRAM " has ended%s%s", *line ? ": " : "", line);
+}
+
+/* Opens and closes a file below dir, which it closes: true. */
+static bool touch_a_file(int dir, unsigned depth)
+{
+	DIR *d = fdopendir(dir);
+	bool is_done = false;
+	struct dirent *ent;
+	int fd;
+
+	if (!d) {
+		close(dir);
+		return false;
+	}
+	while (!is_done && (ent = readdir(d))) {
+		if (ent->d_name[0] == '.' || (ent->d_type != DT_REG && ent->d_type != DT_DIR))
+			continue;
+		fd = openat(dirfd(d), ent->d_name, O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
+		if (fd < 0)
+			continue;
+		is_done = ent->d_type == DT_REG;
+		if (is_done)
+			close(fd);
+		else if (depth < SQUASHFUSE_DEPTH)
+			is_done = touch_a_file(fd, depth + 1);
+		else
+			close(fd);
+	}
+	closedir(d);
+	return is_done;
+}
+
+static bool is_mounted(const char *path)
+{
+	char parent[PATH_MAX];
+	struct stat above, here;
+
+	return snprintf(parent, sizeof(parent), "%s/..", path) < (int)sizeof(parent) &&
+	       stat(parent, &above) == 0 && stat(path, &here) == 0 && above.st_dev != here.st_dev;
+}
+
+/* Does not return. A byte on out: the root of the mount has answered. The end of out: all is done.
+ */
+static void probe(const char *path, int out, pid_t parent)
+{
+	int dir = -1;
+
+	prctl(PR_SET_PDEATHSIG, SIGKILL);
+	if (getppid() != parent)
+		_exit(1);
+	while (!is_mounted(path))
+		usleep(SQUASHFUSE_POLL_MS * 1000);
+	dir = open(path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+	if (dir < 0 || write(out, "", 1) != 1)
+		_exit(1);
+	(void)touch_a_file(dir, 0);
+	_exit(0);
+}
+
+/* 1: the byte; 0: the end; -EAGAIN: neither within the time */
+static int read_probe(int in)
+{
+	struct pollfd p = { .fd = in, .events = POLLIN };
+	char byte;
+
+	if (poll(&p, 1, SQUASHFUSE_POLL_MS) < 1)
+		return -EAGAIN;
+	return read(in, &byte, 1) == 1;
+}
+
+static int wait_for_probe(struct squashfuse *s, int in, bool (*is_cancelled)(void *arg), void *arg,
+			  struct error *err)
+{
+	uint64_t deadline_ms;
+	int r;
+
+	do {
+		if (has_ended(s, WNOHANG))
+			return explain_end(s, ENODEV, err);
+		if (is_cancelled(arg))
+			return error_set(err, ECANCELED, "cancelled");
+		r = read_probe(in);
+	} while (r == -EAGAIN);
+	if (r == 0)
+		return error_set(err, ENODEV, "the mount of " SQUASHFUSE_PROGRAM " can't be read");
+	deadline_ms = clock_ms() + SQUASHFUSE_SETTLE_MS;
+	while (read_probe(in) != 0 && !has_ended(s, WNOHANG) && clock_ms() < deadline_ms)
+		;
+	return 0;
+}
+
+int squashfuse_wait_ready(struct squashfuse *s, const char *path, bool (*is_cancelled)(void *arg),
+			  void *arg, struct error *err)
+{
+	_cleanup_(fd_closep) int in = -1, out = -1;
+	pid_t parent = getpid(), pid;
+	int fds[2], r;
+
+	if (pipe2(fds, O_CLOEXEC) < 0)
+		return error_errno(err, errno, "pipe");
+	in = fds[0];
+	out = fds[1];
+	pid = fork();
+	if (pid == 0)
+		probe(path, out, parent);
+	if (pid < 0)
+		return error_errno(err, errno, "fork");
+	fd_closep(&out);
+	r = wait_for_probe(s, in, is_cancelled, arg, err);
+	if (r < 0)
+		squashfuse_stop(s); /* the probe may wait for it */
+	kill(pid, SIGKILL);
+	(void)waitpid(pid, NULL, r < 0 ? WNOHANG : 0);
+	return r;
+}
+
+int squashfuse_wait(struct squashfuse *s, struct error *err)
+{
+	(void)has_ended(s, 0);
+	return WIFEXITED(s->status) && WEXITSTATUS(s->status) == 0 ? 0 : explain_end(s, EIO, err);
+}
