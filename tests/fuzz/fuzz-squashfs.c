@@ -6,6 +6,7 @@
 #include "daemon/engines/image/sqfs-file.h"
 #include "daemon/engines/image/sqfs-image.h"
 #include "daemon/engines/image/sqfs-inode.h"
+#include "daemon/engines/image/sqfs-xattr.h"
 
 #define MAX_DEPTH 20
 #define MAX_ENTRIES 3000
@@ -37,6 +38,19 @@ static void read_file(struct sqfs_image *img, const struct sqfs_inode *inode)
 	free(x);
 }
 
+static void read_xattrs(struct sqfs_image *img, const struct sqfs_inode *inode)
+{
+	static char names[SQFS_XATTR_MAX_SIZE], value[SQFS_XATTR_MAX_SIZE];
+	int n = sqfs_xattr_list(img, inode, names, sizeof(names)), size;
+
+	FUZZ_CHECK(n <= (int)sizeof(names));
+	for (const char *s = names; n > 0 && s < names + n; s += strlen(s) + 1) {
+		FUZZ_CHECK(strncmp(s, "user.", 5) == 0 && strlen(s) <= SQFS_XATTR_MAX_NAME);
+		size = sqfs_xattr_get(img, inode, s, value, sizeof(value));
+		FUZZ_CHECK(size <= (int)sizeof(value) && size != -ENODATA);
+	}
+}
+
 static void look(struct sqfs_image *img, uint64_t ref, int depth)
 {
 	char target[SQFS_MAX_SYMLINK + 1];
@@ -46,6 +60,7 @@ static void look(struct sqfs_image *img, uint64_t ref, int depth)
 
 	if (depth > MAX_DEPTH || n_seen++ > MAX_ENTRIES || sqfs_inode_load(img, ref, &inode) < 0)
 		return;
+	read_xattrs(img, &inode);
 	if (inode.type == SQFS_TYPE_FILE)
 		read_file(img, &inode);
 	if (inode.type == SQFS_TYPE_SYMLINK && sqfs_inode_read_link(img, &inode, target) == 0)
@@ -75,6 +90,7 @@ int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)
 	r = sqfs_check_walk(img, &counts, &err);
 	fuzz_check_error(r, &err);
 	n_seen = 0;
+	(void)sqfs_xattr_is_used(img);
 	look(img, sqfs_inode_get_root(img), 0);
 	return 0;
 }

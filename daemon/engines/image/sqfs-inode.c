@@ -34,6 +34,7 @@ static void inode_get_long_dir(const uint8_t *p, struct sqfs_inode *i)
 	i->dir.parent = sqfs_get_u32(p + 28);
 	i->dir.n_index = sqfs_get_u16(p + 32);
 	i->dir.listing.pos = sqfs_get_u16(p + 34);
+	i->xattr = sqfs_get_u32(p + 36);
 }
 
 static void inode_get_file(const uint8_t *p, struct sqfs_inode *i)
@@ -53,6 +54,7 @@ static void inode_get_long_file(const uint8_t *p, struct sqfs_inode *i)
 	i->n_links = sqfs_get_u32(p + 40);
 	i->file.fragment = sqfs_get_u32(p + 44);
 	i->file.fragment_pos = sqfs_get_u32(p + 48);
+	i->xattr = sqfs_get_u32(p + 52);
 }
 
 static void inode_get_symlink(const uint8_t *p, struct sqfs_inode *i)
@@ -173,7 +175,7 @@ static int inode_read(struct sqfs_meta *m, struct sqfs_inode *i)
 int sqfs_inode_load(struct sqfs_image *img, uint64_t ref, struct sqfs_inode *inode)
 {
 	const struct sqfs_super *s = sqfs_image_get_super(img);
-	struct sqfs_inode i = { .ref = ref };
+	struct sqfs_inode i = { .ref = ref, .xattr = SQFS_NO_XATTR };
 	struct sqfs_place place = { s->inode_table + (ref >> 16), ref & 0xffff };
 	struct sqfs_meta m;
 	int r;

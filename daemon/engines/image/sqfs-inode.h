@@ -34,6 +34,7 @@ struct sqfs_inode {
 	uint32_t number;     /* 1 … n_inodes */
 	uint32_t mtime;
 	uint32_t n_links;
+	uint32_t xattr;		/* number of its attributes (sqfs-xattr.h); SQFS_NO_XATTR: none */
 	uint64_t size;		/* of the content; of a directory: of its listing */
 	struct sqfs_place body; /* block list, text of a link, or index of a directory */
 

@@ -37,6 +37,7 @@ enum {
 	OPS_MAX_READ = VOLUME_MAX_READ, /* a shorter answer is the end of the file to the kernel */
 	OPS_MIN_SPLICE = 16384,		/* each; less is copied faster */
 	OPS_MAX_SPANS = 4,
+	OPS_MAX_XATTR = 65536, /* XATTR_SIZE_MAX and XATTR_LIST_MAX of linux/limits.h */
 	OPS_BACKGROUND = 64,
 	OPS_NODE_SHIFT = 2,
 	OPS_OFF_DOT = 1,
@@ -220,6 +221,47 @@ static void op_readlink(fuse_req_t req, fuse_ino_t node)
 		reply_failure(req, r);
 	else
 		fuse_reply_readlink(req, text);
+}
+
+/* n: bytes in buf, or -errno. */
+static void reply_xattr(fuse_req_t req, const char *buf, int n, size_t size)
+{
+	if (n == -ENOSYS || n == -ENODATA || n == -ERANGE)
+		fuse_reply_err(req, -n);
+	else if (n < 0)
+		reply_failure(req, n);
+	else if (size == 0)
+		fuse_reply_xattr(req, (size_t)n);
+	else if ((size_t)n > size)
+		fuse_reply_err(req, ERANGE);
+	else
+		fuse_reply_buf(req, buf, (size_t)n);
+}
+
+static void op_getxattr(fuse_req_t req, fuse_ino_t node, const char *name, size_t size)
+{
+	struct sqfs_view *v = get_view(req);
+	char *buf = sqfs_scratch_get(OPS_MAX_XATTR);
+	int n = !buf ? -ENOMEM
+		: v->volume->ops->get_xattr
+			? v->volume->ops->get_xattr(v->volume, node_to_ref(v, node), name, buf,
+						    OPS_MAX_XATTR)
+			: -ENOSYS;
+
+	reply_xattr(req, buf, n, size);
+}
+
+static void op_listxattr(fuse_req_t req, fuse_ino_t node, size_t size)
+{
+	struct sqfs_view *v = get_view(req);
+	char *buf = sqfs_scratch_get(OPS_MAX_XATTR);
+	int n = !buf ? -ENOMEM
+		: v->volume->ops->list_xattrs
+			? v->volume->ops->list_xattrs(v->volume, node_to_ref(v, node), buf,
+						      OPS_MAX_XATTR)
+			: -ENOSYS;
+
+	reply_xattr(req, buf, n, size);
 }
 
 static void op_open(fuse_req_t req, fuse_ino_t node, struct fuse_file_info *fi)
@@ -444,6 +486,8 @@ const struct fuse_lowlevel_ops sqfs_ops = {
 	.lookup = op_lookup,
 	.getattr = op_getattr,
 	.readlink = op_readlink,
+	.getxattr = op_getxattr,
+	.listxattr = op_listxattr,
 	.open = op_open,
 	.opendir = op_opendir,
 	.read = op_read,

@@ -16,6 +16,7 @@ struct error;
 #define SQFS_MAX_BLOCK_SIZE (1u << 20)
 #define SQFS_NO_TABLE UINT64_MAX
 #define SQFS_NO_FRAGMENT UINT32_MAX
+#define SQFS_NO_XATTR UINT32_MAX
 
 /* The "size" of a data block or fragment: compressed bytes, and whether they are. */
 #define SQFS_BLOCK_STORED (1u << 24)
@@ -34,6 +35,7 @@ struct sqfs_super {
 	uint64_t inode_table;
 	uint64_t directory_table;
 	uint64_t fragment_table; /* SQFS_NO_TABLE: none */
+	uint64_t xattr_table;	 /* the same; may lie outside of the image */
 };
 
 /*

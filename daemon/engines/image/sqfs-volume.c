@@ -12,6 +12,7 @@
 #include "daemon/engines/image/sqfs-file.h"
 #include "daemon/engines/image/sqfs-image.h"
 #include "daemon/engines/image/sqfs-inode.h"
+#include "daemon/engines/image/sqfs-xattr.h"
 #include "daemon/engines/image/volume.h"
 
 enum {
@@ -35,6 +36,7 @@ struct sqfs_volume {
 	struct volume volume;
 	struct sqfs_image *img;
 	struct sqfs_ahead *ahead;
+	atomic_bool has_xattrs; /* false also where it is not known yet */
 };
 
 static struct sqfs_image *get_image(struct volume *v)
@@ -165,6 +167,36 @@ static int sqfs_volume_read_link(struct volume *v, uint64_t ref,
 	return r < 0 ? r : sqfs_inode_read_link(get_image(v), &inode, text);
 }
 
+/* The kernel remembers ENOSYS: ls(1) asks for an attribute of each file. */
+static int load_inode_with_xattrs(struct volume *v, uint64_t ref, struct sqfs_inode *inode)
+{
+	struct sqfs_volume *s = (struct sqfs_volume *)v;
+
+	if (!atomic_load_explicit(&s->has_xattrs, memory_order_relaxed)) {
+		if (!sqfs_xattr_is_used(s->img))
+			return -ENOSYS;
+		atomic_store_explicit(&s->has_xattrs, true, memory_order_relaxed);
+	}
+	return load_inode(v, ref, inode);
+}
+
+static int sqfs_volume_list_xattrs(struct volume *v, uint64_t ref, char *buf, size_t size)
+{
+	struct sqfs_inode inode;
+	int r = load_inode_with_xattrs(v, ref, &inode);
+
+	return r < 0 ? r : sqfs_xattr_list(get_image(v), &inode, buf, size);
+}
+
+static int sqfs_volume_get_xattr(struct volume *v, uint64_t ref, const char *name, void *buf,
+				 size_t size)
+{
+	struct sqfs_inode inode;
+	int r = load_inode_with_xattrs(v, ref, &inode);
+
+	return r < 0 ? r : sqfs_xattr_get(get_image(v), &inode, name, buf, size);
+}
+
 static struct sqfs_inode *get_inode(const struct volume_read *read)
 {
 	return (struct sqfs_inode *)read->file;
@@ -243,6 +275,8 @@ int sqfs_volume_new(struct volume **vp, struct sqfs_image *img)
 		.find = sqfs_volume_find,
 		.list = sqfs_volume_list,
 		.read_link = sqfs_volume_read_link,
+		.list_xattrs = sqfs_volume_list_xattrs,
+		.get_xattr = sqfs_volume_get_xattr,
 		.read = sqfs_volume_read,
 		.get_fd = sqfs_volume_get_fd,
 		.load = sqfs_volume_load,
