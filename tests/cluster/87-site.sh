@@ -320,11 +320,10 @@ test_images_are_served_by_squashfuse_ll() {
 	printf '[mount]\nBackend=squashfuse_ll\n' >>"$base/etc/stage-data/stage-data.conf"
 	out=$(job_run alice -N2 --stage-data="m=$data/many.zstd.sqsh,t=$data/many.tar::method=mount" <<-'SCRIPT'
 		srun -N2 bash -c 'ls $STAGE_DATA_PATH_M | wc -l; ls $STAGE_DATA_PATH_T | wc -l'
-		stagectl status | grep -o "by squashfuse_ll"
+		stagectl explain m | grep -o "by squashfuse_ll"
 		for pid in $(pgrep -x squashfuse_ll); do
 			grep NoNewPrivs /proc/$pid/status
 		done
-		stagectl status --json
 	SCRIPT
 	)
 	assert_eq 4 "$(grep -c '^20$' <<<"$out")" "all files of both, on both nodes: $out"
