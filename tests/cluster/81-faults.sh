@@ -828,21 +828,26 @@ inject_on_all() {
 	assert_eq 0 "$status" "status of tests/lib/inject"
 }
 
+# n_calls N COUNT: on each node so many, chosen by the seed; where STAGE_TEST_TURN does not have the N-th two
+n_calls() {
+	if in_turn "$1"; then echo "${STAGE_TEST_CALLS:-$2}"; else echo "${STAGE_TEST_CALLS:-2}"; fi
+}
+
 readonly test_each_call_of_a_keeper_fails_once_seconds=3000
 readonly test_each_call_of_a_manager_fails_once_seconds=3000 test_each_call_of_a_clean_ups_manager_fails_once_seconds=3000
 readonly test_each_call_of_a_clean_up_fails_once_seconds=3000 test_memory_is_refused_once_to_each_program_seconds=3000
 # Fails when a keeper that can't set the job up crashes.
-test_each_call_of_a_keeper_fails_once() { inject_on_all keeper "${STAGE_TEST_CALLS:-6}"; }
+test_each_call_of_a_keeper_fails_once() { inject_on_all keeper "$(n_calls 0 6)"; }
 # Fails when a manager that can't set the job up crashes.
-test_each_call_of_a_manager_fails_once() { inject_on_all manager "${STAGE_TEST_CALLS:-6}"; }
+test_each_call_of_a_manager_fails_once() { inject_on_all manager "$(n_calls 1 6)"; }
 # Fails when the keeper waits for a child that was never let begin.
 test_a_child_of_the_keeper_is_not_let_begin() { inject_on_all go 20; }
 # Fails when the keeper crashes because a child of its has failed.
-test_memory_is_refused_once_to_each_program() { inject_on_all memory "${STAGE_TEST_CALLS:-5}"; }
+test_memory_is_refused_once_to_each_program() { inject_on_all memory "$(n_calls 2 5)"; }
 # Fails when the reaper does not go through the jobs.
-test_each_call_of_a_clean_up_fails_once() { inject_on_all clean "${STAGE_TEST_CALLS:-5}"; }
+test_each_call_of_a_clean_up_fails_once() { inject_on_all clean "$(n_calls 3 5)"; }
 # The same.
-test_each_call_of_a_clean_ups_manager_fails_once() { inject_on_all manager-clean "${STAGE_TEST_CALLS:-5}"; }
+test_each_call_of_a_clean_ups_manager_fails_once() { inject_on_all manager-clean "$(n_calls 4 5)"; }
 # Fails when a pid is signalled without a look at its start.
 test_the_record_is_damaged_or_names_others() { inject_on_all record 20; }
 

@@ -147,6 +147,13 @@ assert_one_sentence() {
 		fail "a program's insides show: $1"
 }
 
+# in_turn N: what repeats the same thing often does so where STAGE_TEST_TURN=I/M has the N-th of such tests, and always without
+in_turn() {
+	local turn=${STAGE_TEST_TURN:-0/1}
+
+	(($1 % ${turn#*/} == ${turn%/*}))
+}
+
 # --- time -----------------------------------------------------------------------------------------
 
 now_ms() {
