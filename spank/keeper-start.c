@@ -187,24 +187,13 @@ int keeper_start_run(const struct keeper_start_job *job, const char *conf_path, 
 {
 	_cleanup_(fd_closep) int spec = -1, out = -1;
 	char id[16], uid[16], gid[16], restart[16];
-	const char *argv[] = { keeper_start_program,
-			       "run",
-			       "--job",
-			       id,
-			       "--uid",
-			       uid,
-			       "--gid",
-			       gid,
-			       "--restart",
-			       restart,
-			       "--node",
-			       job->node ? job->node : "",
-			       "--conf",
-			       conf_path ? conf_path : "",
-			       "--sluid",
-			       job->sluid ? job->sluid : "",
-			       job->in_step ? "--step" : NULL,
-			       NULL };
+	/* clang-format off */
+	const char *argv[] = {
+		keeper_start_program, "run", "--job", id, "--uid", uid, "--gid", gid, "--restart", restart,
+		"--node", job->node ? job->node : "", "--conf", conf_path ? conf_path : "",
+		"--sluid", job->sluid ? job->sluid : "", job->in_step ? "--step" : NULL, NULL
+	};
+	/* clang-format on */
 
 	if (access(STAGE_RUN_DIR "/" RUNDIR_BREAKER, F_OK) == 0) {
 		snprintf(why, KEEPER_START_WHY_SIZE,
@@ -228,15 +217,12 @@ int keeper_start_clean(uint32_t job_id, const char *conf_path, char *why)
 {
 	_cleanup_(fd_closep) int out = -1;
 	char id[16], timeout[16], buf[4096];
-	const char *argv[] = { keeper_start_program,
-			       job_id ? "clean" : "reap",
-			       "--conf",
-			       conf_path ? conf_path : "",
-			       job_id ? "--job" : NULL,
-			       id,
-			       "--timeout",
-			       timeout,
-			       NULL };
+	/* clang-format off */
+	const char *argv[] = {
+		keeper_start_program, job_id ? "clean" : "reap", "--conf", conf_path ? conf_path : "",
+		job_id ? "--job" : NULL, id, "--timeout", timeout, NULL
+	};
+	/* clang-format on */
 	uint64_t deadline_ms = clock_ms() + KEEPER_START_CLEAN_WAIT_MS;
 	ssize_t n = 0;
 

@@ -2,11 +2,11 @@
  * keeper-privops: what stage-manager, which decides and runs as the system user, has stage-keeper
  * do, which is root and decides nothing.
  *
- * One packet a privileged operation on a SOCK_SEQPACKET pair, of a fixed size, descriptors beside
- * it; each is answered by the same packet: r is 0 or more, or -errno. Root parses nothing: names
- * are numbers, and what is a text is a path that it opens with checks of its own, or words for a
- * program of ours. A packet of the wrong size, or with descriptors that its act does not take, ends
- * the conversation, and with it the keeper. In common/ because both programs need it.
+ * One packet a privileged operation on a SOCK_SEQPACKET pair, of a fixed size; each is answered by
+ * the same packet, descriptors beside it: r is 0 or more, or -errno. Root parses nothing: names are
+ * numbers, and what is a text is a path that it opens with checks of its own, or words for a
+ * program of ours. A packet of the wrong size, or with descriptors beside it, ends the
+ * conversation, and with it the keeper. In common/ because both programs need it.
  */
 #pragma once
 
@@ -58,8 +58,10 @@ enum privop_kind {
 		       * -EINPROGRESS:  not yet, an PRIVOP_EXITED comes; else why not, and it may be
 		       * tried again */
 	PRIVOP_SPAWN, /* name: enum privop_program, uid, gid, n: PRIVOP_SPAWN_*, nice, number of
-		       * words; text: the words, each ended by NUL; fds: become its 3, 4, …, and its
-		       * output. r: pid, n[1]: start. It waits for PRIVOP_GO. The words are those
+		       * words; text: the words, each ended by NUL. r: pid, n[1]: start. An fd, of a
+		       * socket: what comes beside a packet of one byte in it becomes its 3, 4, …,
+		       * and its output. It waits for PRIVOP_GO, and takes them then; where the
+		       * socket was closed there are none. The words are those
 		       * behind "stage-helper", a task first; other programs are given theirs by
 		       * root, are the job's user's, with the account's groups, and wait for
 		       * PRIVOP_USER */
@@ -88,8 +90,7 @@ enum privop_kind {
 	PRIVOP_JOIN_GROUP,   /* text: a file tasks or cgroup.procs, that we and the manager go to */
 
 	/* The site's files */
-	PRIVOP_OPEN_LOG, /* Once. An fd, of a pipe, to what root appends to the log; -EPERM: a
-			  * directory on its way is not root's alone */
+	PRIVOP_OPEN_LOG, /* Once. -EPERM: a directory on its way is not root's alone */
 	PRIVOP_TEXT, /* The file of figures; n: 0: makes a new one beside it, which is fd 3 of the
 		      * task "metrics" then; 1: that one gets the name. -EPERM: the same */
 
@@ -102,14 +103,19 @@ enum privop_kind {
 		       * it */
 
 	/* More of mounts */
-	PRIVOP_PLACE, /* name: PRIVOP_NAME_MEMORY; text: a path below the tmpfs, and after
-			      * its NUL a mount namespace or nothing; n[0]: 1: read-only. An fd, of
-			      * a socket: the fd that comes beside a packet of one byte in it is
-			      * bind mounted on what is there, nosuid, nodev and private; in that
-			      * namespace, too. There must be the user's directory or file, of
-			      * RUNDIR_PLACE_MODE. The fd is what the user owns, or in one of the
-			      * job's slots. An int comes back: 0; or -errno, and it may be mounted.
-			      * No answer in PRIVOP_PLACE_SECONDS: it may be mounted yet */
+	PRIVOP_PLACE, /* name: PRIVOP_NAME_MEMORY; text: a path below the tmpfs, and after its NUL a
+		       * mount namespace or nothing; n[0]: 1: read-only. An fd, of a socket: the fd
+		       * that comes beside a packet of one byte in it is bind mounted on what is
+		       * there, nosuid, nodev and private; in that namespace, too. There must be the
+		       * user's directory or file, of RUNDIR_PLACE_MODE. The fd is what the user
+		       * owns, or in one of the job's slots. The operation comes back by it, r: 0;
+		       * or -errno, and it may be mounted. Nothing in PRIVOP_PLACE_SECONDS: it may
+		       * be mounted yet */
+
+	/* Texts. The manager shares no pipe with root */
+	PRIVOP_LOG,    /* text: lines for the site's log, as many bytes as are left; -EBADF: it is
+			* not open */
+	PRIVOP_ANSWER, /* text: what the plugin reads; once, then it hears no more */
 
 	PRIVOP_N,
 
@@ -213,5 +219,4 @@ struct privop {
 
 /* Descriptors that the manager is started with: */
 #define MANAGER_FD_KEEPER 3
-#define MANAGER_FD_SPEC 4   /* run: the plugin's */
-#define MANAGER_FD_STATUS 5 /* run: to the plugin */
+#define MANAGER_FD_SPEC 4 /* run: the plugin's */

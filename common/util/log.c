@@ -18,6 +18,7 @@ struct log_hook log_hook;
 static struct {
 	const char *ident;
 	int fd;
+	void (*writer)(const char *line);
 	int syslog_fd;
 	uint32_t job_id;
 	bool muted;
@@ -51,6 +52,11 @@ void log_set_job(uint32_t job_id)
 	state.job_id = job_id;
 }
 
+void log_set_writer(void (*fn)(const char *line))
+{
+	state.writer = fn;
+}
+
 void log_set_muted(bool muted)
 {
 	state.muted = muted;
@@ -68,7 +74,9 @@ static void write_fd(const char *line)
 	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
 	n = snprintf(out, sizeof(out), "%s.%03ldZ %s[%d]: %s\n", stamp, ts.tv_nsec / 1000000,
 		     state.ident, (int)getpid(), line);
-	if (n > 0 && write(state.fd, out, (size_t)n) < 0)
+	if (n > 0 && state.writer)
+		state.writer(out);
+	else if (n > 0 && write(state.fd, out, (size_t)n) < 0)
 		return; /* a lost line, nothing else */
 }
 
@@ -104,7 +112,7 @@ void log_print(enum log_level level, const char *ds, const char *fmt, ...)
 	snprintf(line, sizeof(line), "%s%s%s", job, name, escaped);
 	if (log_hook.fn)
 		log_hook.fn(log_hook.arg, line);
-	if (state.fd >= 0)
+	if (state.fd >= 0 || state.writer)
 		write_fd(line);
 	if (state.syslog_fd >= 0)
 		write_syslog(level, line);

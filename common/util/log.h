@@ -22,6 +22,8 @@ enum log_level {
  * use_syslog: also to /dev/log, if that is there. */
 void log_open(const char *ident, int fd, int use_syslog);
 void log_set_job(uint32_t job_id);
+/* Where lines go too, with a time in front and a newline, in place of log_open()'s fd. */
+void log_set_writer(void (*fn)(const char *line));
 /* Drops all lines until it is false again. */
 void log_set_muted(bool muted);
 

@@ -12,6 +12,7 @@
 #include <stdio.h>
 #include <string.h>
 #include <sys/mman.h>
+#include <sys/uio.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -104,25 +105,19 @@ int ask_tier(struct keeper *k, int64_t which, const char *path)
 static void read_more(struct ask *ask, void *answer, size_t size)
 {
 	char more;
-	ssize_t n;
+	struct iovec iov[] = { { (char *)answer + ask->n, size - ask->n }, { &more, 1 } };
+	const ssize_t n = ask->fd < 0 ? -1 : readv(ask->fd, iov, 2);
 
-	do {
-		n = ask->n < size ? read(ask->fd, (char *)answer + ask->n, size - ask->n)
-				  : read(ask->fd, &more, 1);
-		ask->n += n > 0 ? (size_t)n : 0;
-	} while (n > 0 && ask->n <= size);
+	ask->n += n > 0 ? (size_t)n : 0;
 	if (n == 0 || ask->n > size)
 		fd_closep(&ask->fd);
 }
 
 void ask_read(struct keeper *k)
 {
-	if (k->site.fd >= 0)
-		read_more(&k->site, &site, sizeof(site));
-	if (k->account.fd >= 0)
-		read_more(&k->account, &account, sizeof(account));
-	if (k->path.fd >= 0)
-		read_more(&k->path, &tier, sizeof(tier));
+	read_more(&k->site, &site, sizeof(site));
+	read_more(&k->account, &account, sizeof(account));
+	read_more(&k->path, &tier, sizeof(tier));
 }
 
 static int judge(struct ask *ask, size_t size, int status)
@@ -186,16 +181,14 @@ bool ask_is_pending(const struct keeper *k, pid_t pid)
 void ask_end(struct keeper *k, pid_t pid, int status)
 {
 	ask_read(k);
-	if (is_pending(&k->site, pid)) {
+	if (is_pending(&k->site, pid))
 		k->site.r = judge(&k->site, sizeof(site), status);
-		site.log_file[sizeof(site.log_file) - 1] = site.metrics[sizeof(site.metrics) - 1] =
-			'\0';
-	} else if (is_pending(&k->account, pid)) {
-		k->account.r = judge(&k->account, sizeof(account), status);
-		k->account.r = k->account.r < 0 ? k->account.r : take_account(k);
-	} else if (is_pending(&k->path, pid)) {
+	else if (is_pending(&k->account, pid))
+		k->account.r = judge(&k->account, sizeof(account), status) ?: take_account(k);
+	else if (is_pending(&k->path, pid))
 		k->path.r = judge(&k->path, sizeof(tier), status);
-	}
+	site.log_file[sizeof(site.log_file) - 1] = '\0';
+	site.metrics[sizeof(site.metrics) - 1] = '\0';
 }
 
 const struct helper_site *ask_get_site(const struct keeper *k)

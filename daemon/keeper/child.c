@@ -1,49 +1,102 @@
 /*
- * Children of root's that do one thing for which root itself may not wait: a user's server, or a
- * lock that a user holds, may keep them. A child that does not end is left behind, and holds no
- * lock, socket or mount of root's. It ends with its keeper.
+ * A name in a directory that users may list, or what they have mounted, can keep who touches it
+ * waiting, and no signal ends that: the kernel has a directory's lock while it lists it into memory
+ * that a FUSE server backs. A child does it, which is left behind. Of root's it has the directories
+ * that it works in, and no lock, socket or mount.
+ *
+ * What it has begun it may finish when root has gone on: a directory appears or goes late. Who asks
+ * again then, a job's manager or the reaper, finds either. Another child has the socket to the
+ * manager at root's end, if something is left in it.
  */
 #include "daemon/keeper/keeper.h"
 
 #include <errno.h>
+#include <poll.h>
 #include <signal.h>
 #include <sys/prctl.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
-#include "common/util/clock.h"
+#include "common/protocol/packet.h"
+#include "common/util/cleanup.h"
 #include "common/util/fd.h"
 
-#define CHILD_TIMEOUT_MS 1000
-
-pid_t child_start(privop_fn fn, struct keeper *k, struct call *c, int a, int b)
+static bool ends_with(pid_t keeper)
 {
-	const pid_t parent = getpid(), pid = fork();
-
-	if (pid != 0)
-		return pid < 0 ? -errno : pid;
-	if (dup2(a, 0) < 0 || dup2(b, 1) < 0)
-		_exit(EBADF);
-	fd_close_from(STDERR_FILENO + 1);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	_exit(getppid() == parent ? -fn(k, c) & 0xff : ECHILD);
+	return prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) == 0 && getppid() == keeper;
 }
 
-int child_do(privop_fn fn, struct keeper *k, struct call *c, int a)
+static void run(struct keeper *k, struct call *c, privop_fn fn, int sock)
 {
-	const uint64_t deadline_ms = clock_ms() + CHILD_TIMEOUT_MS;
-	const pid_t pid = child_start(fn, k, c, a, STDERR_FILENO);
-	int status;
-	pid_t r;
+	/* clang-format off */
+	const struct process kept = { .program = -1, .output = -1, .fds = { c->dir }, .n_fds = 1,
+				      .groups = k->groups, .n_groups = PRIVOP_N_GROUPS };
+	/* clang-format on */
+
+	alarm(CHILD_S);
+	dup2(sock, 0);
+	for (int fd = 1; fd < 3; fd++) /* the plugin waits for the end of such a pipe */
+		close(fd);
+	process_close_others(&kept, 0);
+	c->a->r = fn(k, c);
+	(void)packet_send(0, c->a, sizeof(*c->a), c->out, c->n_out, MSG_DONTWAIT);
+}
+
+pid_t child_start(struct keeper *k, struct call *c, privop_fn fn)
+{
+	const pid_t keeper = getpid();
+	int pair[2];
+	pid_t pid;
+
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	pid = fork();
+	if (pid == 0) {
+		if (ends_with(keeper))
+			run(k, c, fn, pair[1]);
+		_exit(0);
+	}
+	close(pair[1]); /* before anybody can send anything */
+	if (pid < 0)
+		close(pair[0]);
+	else
+		c->out[c->n_out++] = pair[0];
+	return pid < 0 ? -EAGAIN : pid;
+}
+
+int child_do(struct keeper *k, struct call *c, privop_fn fn)
+{
+	const pid_t pid = child_start(k, c, fn);
+	_cleanup_(fd_closep) int sock = pid < 0 ? -1 : c->out[0];
+	struct pollfd p = { sock, POLLIN, 0 };
 
 	if (pid < 0)
 		return pid;
-	while ((r = waitpid(pid, &status, WNOHANG)) == 0 && clock_ms() < deadline_ms)
-		usleep(500);
-	if (r == 0)
-		kill(pid, SIGKILL);
-	return r < 0		   ? -errno
-	       : r == 0		   ? -ETIMEDOUT
-	       : WIFEXITED(status) ? -WEXITSTATUS(status)
-				   : -EINTR;
+	c->n_out = PRIVOP_MAX_FDS;
+	if (poll(&p, 1, CHILD_S * 1000) == 1 &&
+	    packet_receive(sock, c->a, sizeof(*c->a), c->out, &c->n_out, MSG_DONTWAIT) == 1) {
+		(void)waitpid(pid, NULL, 0); /* it waits for nothing more, and holds nothing then */
+		return c->a->r;
+	}
+	c->n_out = 0;
+	return -ETIMEDOUT;
+}
+
+/* A packet that nobody takes goes with the last copy of the socket, and what is beside it is closed
+ * then. Where no process can be made we wait for that ourselves, at our end: the kernel closes what
+ * was opened last first, so our locks are free. */
+int child_hold(int sock, int r)
+{
+	const pid_t keeper = getpid();
+	char byte;
+
+	shutdown(sock, SHUT_RDWR);
+	if (recv(sock, &byte, 1, MSG_PEEK | MSG_DONTWAIT) == 0 || fork() != 0)
+		return r;
+	dup2(sock, 0);
+	fd_close_from(1);
+	if (ends_with(keeper))
+		pause();
+	_exit(0);
 }

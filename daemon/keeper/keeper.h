@@ -42,16 +42,15 @@ struct keeper {
 	int64_t path_of;	  /* the tier that path is asked for */
 	struct process_user user; /* the job's, when the account is known */
 	int sock;		  /* to the manager */
-	int answer_fd; /* of the plugin, as long as the manager has said nothing; -1: none */
+	int answer_fd;		  /* of the plugin, until it has its answer; -1: none */
 	pid_t manager;
 	int go_fd;	/* of what was spawned last */
 	int control_fd; /* the tree of FUSE connections; -1: not opened yet */
 	struct slot slots[RUNDIR_MAX_SLOTS];
 	int programs[PRIVOP_N_PROGRAMS];
-	int log_fd,
-		log_rd;	  /* the site's log, and what the manager has for it in a pipe; -1: none */
-	ssize_t log_left; /* bytes that may be written yet */
-	int text_fd;	  /* of the figures, as long as they are written; -1: none */
+	int log_fd;		      /* the site's log; -1: none */
+	size_t log_left;	      /* bytes that may be written yet */
+	int text_fd;		      /* of the figures, as long as they are written; -1: none */
 	int dirs[PRIVOP_N_DIRS];      /* by number; -1: none */
 	int locks[PRIVOP_N_DIRS];     /* the files whose locks are held; -1: none */
 	uint32_t jobs[PRIVOP_N_DIRS]; /* whose directories those of PRIVOP_OPEN_DIR are */
@@ -64,7 +63,7 @@ struct keeper {
 		.sock = -1, .answer_fd = 2, .go_fd = -1, .control_fd = -1,                         \
 		.slots = { [0 ... RUNDIR_MAX_SLOTS - 1].fd = -1 }, .programs = { -1, -1, -1 },     \
 		.site = { .fd = -1 }, .account = { .fd = -1 }, .path = { .fd = -1 }, .log_fd = -1, \
-		.log_rd = -1, .text_fd = -1, .dirs = { -1, -1, -1, -1, -1, -1, -1 },               \
+		.text_fd = -1, .dirs = { -1, -1, -1, -1, -1, -1, -1 },                             \
 		.locks = { -1, -1, -1, -1, -1, -1, -1 }, .groups = {                               \
 			-1,                                                                        \
 			-1,                                                                        \
@@ -82,6 +81,19 @@ struct call {
 };
 
 typedef int (*privop_fn)(struct keeper *k, struct call *c);
+
+/* What may wait for a user, or for a server of his, is done in a child. It has c->dir, the groups
+ * that are held and a socket, 0, by which the call comes back with what fn gives: nothing else of
+ * root's. It ends after CHILD_S seconds, and with its keeper. What it changes in k is lost. Its pid
+ * or -errno; our end of the socket is given. */
+#define CHILD_S 5
+pid_t child_start(struct keeper *k, struct call *c, privop_fn fn);
+/* The child's answer, and what it gave, is c's then; -ETIMEDOUT: it is left behind, and what it was
+ * doing may happen yet. */
+int child_do(struct keeper *k, struct call *c, privop_fn fn);
+/* Before root ends with r: nothing is sent by that socket any more, and what is in it is a child's.
+ * r. */
+int child_hold(int sock, int r);
 
 /* Does one privileged operation. c->out becomes the caller's. */
 void privop_do(struct keeper *k, struct call *c);
@@ -115,13 +127,6 @@ int mount_attach(int tree, int target);
 /* Attaches the tree in that mount namespace as well, below the directory that dir is here, and
  * stays in it: for a child. 0: also where the namespace is not made yet. */
 int repeat_attach(int tree, int dir, const char *path, const char *ns_path);
-
-/* Starts a child that calls fn, with a and b as 0 and 1 and nothing else of root's. Its pid or
- * -errno. */
-pid_t child_start(privop_fn fn, struct keeper *k, struct call *c, int a, int b);
-/* What fn returns in a child. After a second that is killed and left behind, where it may wait for
- * a user's server or for a lock that a user holds: -ETIMEDOUT. What it was doing may happen yet. */
-int child_do(privop_fn fn, struct keeper *k, struct call *c, int a);
 
 /* May that name stand in that directory? */
 bool privop_is_place(uint32_t dir, uint32_t name);
@@ -166,9 +171,6 @@ void ask_end(struct keeper *k, pid_t pid, int status);
 bool ask_is_pending(const struct keeper *k, pid_t pid);
 const struct helper_site *ask_get_site(const struct keeper *k);
 
-/* Writes what the manager has put into the log's pipe. */
-void log_copy(struct keeper *k);
-
 int privop_site(struct keeper *k, struct call *c);
 int privop_open_base(struct keeper *k, struct call *c);
 int privop_open_tier(struct keeper *k, struct call *c);
@@ -206,3 +208,5 @@ int privop_remove_group(struct keeper *k, struct call *c);
 int privop_join_group(struct keeper *k, struct call *c);
 int privop_open_log(struct keeper *k, struct call *c);
 int privop_text(struct keeper *k, struct call *c);
+int privop_log(struct keeper *k, struct call *c);
+int privop_answer(struct keeper *k, struct call *c);

@@ -10,6 +10,7 @@
  */
 #include <errno.h>
 #include <fcntl.h>
+#include <linux/filter.h>
 #include <poll.h>
 #include <pwd.h>
 #include <signal.h>
@@ -47,19 +48,23 @@ static uint32_t find_id(char **argv, const char *word)
 	return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
-/* In a run the manager gets what the plugin has put to fds 0 and 1. */
+/* In a run the manager gets what the plugin has put to fd 0. */
 static int start_manager(struct keeper *k, const char *const *argv, bool run)
 {
 	struct process_user user;
 	struct process l = { .user = &user,
 			     .argv = argv,
 			     .program = k->programs[PRIVOP_PROGRAM_HELPER],
-			     .fds = { -1, 0, 1 },
-			     .n_fds = run ? 3 : 1,
+			     .fds = { -1, 0 },
+			     .n_fds = run ? 2 : 1,
 			     .output = 2,
 			     .max_file = PRIVOP_MAX_FILE,
 			     .dies_with_us = true };
 	_cleanup_(fd_closep) int theirs = -1, go = -1;
+	/* An empty packet would look like the end: the kernel gives it back to who sends it. */
+	static struct sock_filter not_empty[] = { BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
+						  BPF_STMT(BPF_RET | BPF_A, 0) };
+	const struct sock_fprog filter = { ARRAY_SIZE(not_empty), not_empty };
 	int pair[2];
 
 	if (l.program < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
@@ -67,6 +72,8 @@ static int start_manager(struct keeper *k, const char *const *argv, bool run)
 	ask_fill_system_user(k, &user);
 	k->sock = pair[0];
 	l.fds[0] = theirs = pair[1];
+	if (setsockopt(k->sock, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) < 0)
+		return -errno;
 	k->manager = process_start(&l, &go);
 	return k->manager < 0 ? k->manager : write(go, "g", 1) != 1 ? -errno : 0;
 }
@@ -85,16 +92,9 @@ static int detach(struct keeper *k)
 
 static void tell(struct keeper *k, uint32_t kind, pid_t pid, int status)
 {
-	static struct privop a;
+	const struct privop a = { .kind = kind, .n = { pid, status } };
 
-	a = (struct privop){ .kind = kind, .n = { pid, status } };
-	/* A manager that waits for room in the log's pipe hears nothing. */
-	while (packet_send(k->sock, &a, sizeof(a), NULL, 0, MSG_DONTWAIT) == -EAGAIN) {
-		struct pollfd p[] = { { k->sock, POLLOUT, 0 }, { k->log_rd, POLLIN, 0 } };
-
-		if (poll(p, 2, -1) > 0 && p[1].revents)
-			log_copy(k);
-	}
+	(void)packet_send(k->sock, &a, sizeof(a), NULL, 0, 0);
 }
 
 static int fail(const struct keeper *k, int r)
@@ -145,21 +145,14 @@ static int serve(struct keeper *k)
 	struct call c = { .a = &a };
 	int r;
 
-	/* No descriptor from outside is installed here: to close one of a FUSE file system, root
-	 * would wait for its server. Those of PRIVOP_SPAWN are the child's (process-start.c). */
-	if (recv(k->sock, &a, sizeof(a), MSG_PEEK | MSG_DONTWAIT | MSG_TRUNC) == sizeof(a) &&
-	    a.kind == PRIVOP_SPAWN)
-		r = 1;
-	else
+	/* No descriptor from outside is taken here, nor dropped with its packet: to close one of a
+	 * FUSE file system, root would wait for its server. */
+	r = packet_receive(k->sock, &a, sizeof(a), c.out, &c.n_out, MSG_DONTWAIT | MSG_PEEK);
+	if (r == 1)
 		r = packet_receive(k->sock, &a, sizeof(a), c.out, &c.n_out, MSG_DONTWAIT);
 	if (r <= 0)
 		return r == -EAGAIN ? 0 : -EPIPE;
-	if (k->answer_fd > 2)
-		close(k->answer_fd); /* answering is the manager's from here on */
-	k->answer_fd = -1;
 	privop_do(k, &c);
-	if (a.kind == PRIVOP_SPAWN)
-		(void)recv(k->sock, NULL, 0, MSG_DONTWAIT); /* and what came beside it */
 	r = packet_send(k->sock, &a, sizeof(a), c.out, c.n_out, 0);
 	/* No copy of a connection's stays here: it would keep readers waiting for a dead server. */
 	while (c.n_out)
@@ -170,32 +163,34 @@ static int serve(struct keeper *k)
 static int loop(struct keeper *k, int signals)
 {
 	struct signalfd_siginfo info;
+	bool over = false;
 	int r;
 
 	for (;;) {
-		struct pollfd p[] = { { signals, POLLIN, 0 },	 { k->sock, POLLIN, 0 },
-				      { k->site.fd, POLLIN, 0 }, { k->account.fd, POLLIN, 0 },
-				      { k->log_rd, POLLIN, 0 },	 { k->path.fd, POLLIN, 0 } };
+		struct pollfd p[] = { { signals, POLLIN, 0 },
+				      { over ? -1 : k->sock, POLLIN, 0 },
+				      { k->site.fd, POLLIN, 0 },
+				      { k->account.fd, POLLIN, 0 },
+				      { k->path.fd, POLLIN, 0 } };
 
 		if (poll(p, ARRAY_SIZE(p), -1) < 0)
 			continue;
 		ask_read(k);
-		if (p[4].revents)
-			log_copy(k);
 		while (p[0].revents && read(signals, &info, sizeof(info)) == sizeof(info))
 			if (info.ssi_signo != SIGCHLD)
 				tell(k, PRIVOP_OVER, 0, 0);
 		r = reap(k);
 		if (r >= PROCESS_EXIT_DROP)
 			return fail(k, r > PROCESS_EXIT_EXEC ? PROCESS_EXIT_EXEC - r : -EIO);
-		while (r != -EAGAIN && k->log_rd >= 0)
-			log_copy(k);
 		if (r != -EAGAIN)
 			return r;
-		/* What is left of it ends by this, and a child that waits to be let begin: it has
-		 * the socket, too. */
-		if (p[1].revents && serve(k) < 0)
-			fd_closep(&k->sock), fd_closep(&k->go_fd);
+		if (!p[1].revents || serve(k) == 0)
+			continue;
+		/* What is left of the manager ends by this, and a child that waits to be let begin.
+		 */
+		over = true;
+		shutdown(k->sock, SHUT_RDWR);
+		fd_closep(&k->go_fd);
 	}
 }
 
@@ -230,7 +225,7 @@ static int work(struct keeper *k, bool run, const char **argv)
 		(void)ask_site(k);
 		(void)ask_user(k);
 	}
-	return r == 0 ? loop(k, signals) : fail(k, r);
+	return r < 0 ? fail(k, r) : child_hold(k->sock, loop(k, signals));
 }
 
 int main(int argc, char **argv)

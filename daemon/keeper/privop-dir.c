@@ -120,14 +120,22 @@ int privop_open_base(struct keeper *k, struct call *c)
  * records alone: there is something of ours in it, or nothing to clean up. The first job that uses
  * a tier has its path by root's own question.
  */
-int privop_open_tier(struct keeper *k, struct call *c)
+static int find_tier(struct keeper *k, struct call *c)
 {
 	_cleanup_(fd_closep) int fd = root_path_open(c->a->text);
-	int r = fd < 0 ? fd : 0;
+	int r = fd < 0 ? fd : privop_give(c, openat(fd, ".", DIR_FLAGS));
 
-	if (r == 0 && !has_ours(fd))
+	return r < 0 ? r : !has_ours(fd);
+}
+
+int privop_open_tier(struct keeper *k, struct call *c)
+{
+	int r = child_do(k, c, find_tier);
+	_cleanup_(fd_closep) int fd = c->n_out ? c->out[--c->n_out] : -1;
+
+	if (r == 1)
 		r = ask_tier(k, c->a->n[0], c->a->text);
-	return r < 0 ? r : take_dir(k, c, PRIVOP_DIR_TIER, openat(fd, ".", DIR_FLAGS));
+	return r < 0 ? r : take_dir(k, c, PRIVOP_DIR_TIER, steal_fd(&fd));
 }
 
 /* By root's mark; a directory of an earlier version has none. Root has made the socket for him, or
@@ -229,26 +237,20 @@ static int make_tier(const struct keeper *k, const struct call *c)
 	return fchownat(top, TIER_NAME_DATA, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* Nobody else can exchange it in a directory of root's before it is the user's. */
+/* Nobody else can exchange it in a directory of root's before it is the user's. A keeper may have
+ * died before that: what is not empty, or has a mount on it, stays. */
 static int make_keep(const struct keeper *k, const struct call *c)
 {
-	int r = mkdirat(c->dir, c->name, 0700);
+	const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
 	struct statx st;
 
-	if (r < 0 && errno == EEXIST) {
-		if (statx(c->dir, c->name, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC, STATX_UID,
-			  &st) < 0)
-			return -errno;
-		if (st.stx_uid)
-			return 0;
-		/* A keeper died before it was the user's. What is not empty, or has a mount on it,
-		 * stays. */
-		if (unlinkat(c->dir, c->name, AT_REMOVEDIR) < 0)
-			return -errno;
-		r = mkdirat(c->dir, c->name, 0700);
-	}
-	return r < 0 || fchownat(c->dir, c->name, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno
-											   : 0;
+	if (statx(c->dir, c->name, flags, STATX_UID, &st) == 0 && st.stx_uid)
+		return 0;
+	if (unlinkat(c->dir, c->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
+		return -errno;
+	if (mkdirat(c->dir, c->name, 0700) < 0)
+		return -errno;
+	return fchownat(c->dir, c->name, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
 /* Nothing else is a directory. One in place of a file could not be removed with the job's end, and

@@ -13,13 +13,8 @@ int privop_give(struct call *c, int fd)
 /* What is called so stands in these directories and nowhere else. */
 bool privop_is_place(uint32_t dir, uint32_t name)
 {
-	enum {
-		RUN = 1 << PRIVOP_DIR_RUN,
-		TRASH = 1 << PRIVOP_DIR_TRASH,
-		TIER = 1 << PRIVOP_DIR_TIER,
-		JOB = 1 << PRIVOP_DIR_FREE
-	};
 	/* clang-format off */
+	enum { RUN = 1 << PRIVOP_DIR_RUN, TRASH = 1 << PRIVOP_DIR_TRASH, TIER = 1 << PRIVOP_DIR_TIER, JOB = 1 << PRIVOP_DIR_FREE };
 	static const uint8_t places[PRIVOP_N_NAMES] = {
 		[PRIVOP_NAME_SOCK] = JOB, [PRIVOP_NAME_FAILED] = JOB, [PRIVOP_NAME_STATE] = JOB, [PRIVOP_NAME_STATE_NEW] = JOB,
 		[PRIVOP_NAME_LOCK] = JOB, [PRIVOP_NAME_MOUNTS] = JOB, [PRIVOP_NAME_MEMORY] = JOB, [PRIVOP_NAME_SLOT] = JOB,
@@ -80,27 +75,32 @@ bool privop_is_users(const struct keeper *k, uid_t uid, gid_t *gidp)
 void privop_do(struct keeper *k, struct call *c)
 {
 	/* clang-format off */
-	static const privop_fn privops[PRIVOP_N] = {
-		[PRIVOP_OPEN_BASE] = privop_open_base, [PRIVOP_OPEN_TIER] = privop_open_tier,
-		[PRIVOP_OPEN_DIR] = privop_open_dir, [PRIVOP_CLOSE_DIR] = privop_close_dir,
-		[PRIVOP_CHECK_DIR] = privop_check_dir, [PRIVOP_MAKE_DIR] = privop_make_dir,
-		[PRIVOP_RENAME] = privop_rename, [PRIVOP_REMOVE] = privop_remove, [PRIVOP_OPEN_FILE] = privop_open_file,
-		[PRIVOP_WRITE] = privop_write, [PRIVOP_LOCK] = privop_lock,
-		[PRIVOP_BIND] = privop_bind, [PRIVOP_MEMORY] = privop_memory, [PRIVOP_RESIZE] = privop_resize,
-		[PRIVOP_SLOT] = privop_slot, [PRIVOP_DETACH] = privop_detach,
-		[PRIVOP_DETACH_BELOW] = privop_detach_below, [PRIVOP_REPEAT] = privop_repeat,
-		[PRIVOP_PLACE] = privop_place,
-		[PRIVOP_OPEN_WAITING] = privop_open_waiting, [PRIVOP_ABORT] = privop_abort,
-		[PRIVOP_OPEN_PROC] = privop_open_proc, [PRIVOP_SITE] = privop_site, [PRIVOP_USER] = privop_user,
-		[PRIVOP_SPAWN] = privop_spawn, [PRIVOP_CHECK_PROGRAM] = privop_check_program, [PRIVOP_GO] = privop_go,
-		[PRIVOP_LOOK] = privop_look, [PRIVOP_KILL] = privop_kill, [PRIVOP_KILL_CHILDREN] = privop_kill_children,
-		[PRIVOP_FOLLOW] = privop_follow, [PRIVOP_HOLD_GROUP] = privop_hold_group,
-		[PRIVOP_ENTER_GROUPS] = privop_enter_groups,
-		[PRIVOP_REMOVE_GROUP] = privop_remove_group, [PRIVOP_JOIN_GROUP] = privop_join_group,
-		[PRIVOP_OPEN_LOG] = privop_open_log, [PRIVOP_TEXT] = privop_text,
+	enum { TIERS = 1, ALL };
+	/* What waits in a child: where it changes a tier, or always. Users may list a tier, their own directories in it, and a
+	 * job's cgroups. */
+	static const struct { privop_fn fn; int waits; } privops[PRIVOP_N] = {
+		[PRIVOP_OPEN_BASE] = { privop_open_base }, [PRIVOP_OPEN_TIER] = { privop_open_tier },
+		[PRIVOP_OPEN_DIR] = { privop_open_dir }, [PRIVOP_CLOSE_DIR] = { privop_close_dir },
+		[PRIVOP_CHECK_DIR] = { privop_check_dir, TIERS }, [PRIVOP_MAKE_DIR] = { privop_make_dir, TIERS },
+		[PRIVOP_RENAME] = { privop_rename, TIERS }, [PRIVOP_REMOVE] = { privop_remove, TIERS },
+		[PRIVOP_OPEN_FILE] = { privop_open_file }, [PRIVOP_WRITE] = { privop_write }, [PRIVOP_LOCK] = { privop_lock },
+		[PRIVOP_BIND] = { privop_bind }, [PRIVOP_MEMORY] = { privop_memory }, [PRIVOP_RESIZE] = { privop_resize },
+		[PRIVOP_SLOT] = { privop_slot }, [PRIVOP_DETACH] = { privop_detach },
+		[PRIVOP_DETACH_BELOW] = { privop_detach_below, ALL }, [PRIVOP_REPEAT] = { privop_repeat, ALL },
+		[PRIVOP_PLACE] = { privop_place },
+		[PRIVOP_OPEN_WAITING] = { privop_open_waiting }, [PRIVOP_ABORT] = { privop_abort },
+		[PRIVOP_OPEN_PROC] = { privop_open_proc }, [PRIVOP_SITE] = { privop_site }, [PRIVOP_USER] = { privop_user },
+		[PRIVOP_SPAWN] = { privop_spawn }, [PRIVOP_CHECK_PROGRAM] = { privop_check_program }, [PRIVOP_GO] = { privop_go },
+		[PRIVOP_LOOK] = { privop_look }, [PRIVOP_KILL] = { privop_kill }, [PRIVOP_KILL_CHILDREN] = { privop_kill_children },
+		[PRIVOP_FOLLOW] = { privop_follow }, [PRIVOP_HOLD_GROUP] = { privop_hold_group },
+		[PRIVOP_ENTER_GROUPS] = { privop_enter_groups, ALL }, [PRIVOP_REMOVE_GROUP] = { privop_remove_group, ALL },
+		[PRIVOP_JOIN_GROUP] = { privop_join_group, ALL }, [PRIVOP_OPEN_LOG] = { privop_open_log },
+		[PRIVOP_TEXT] = { privop_text }, [PRIVOP_LOG] = { privop_log }, [PRIVOP_ANSWER] = { privop_answer },
 	};
 	/* clang-format on */
 	struct privop *a = c->a;
+	const privop_fn fn = a->kind < PRIVOP_N ? privops[a->kind].fn : NULL;
+	const int waits = fn ? privops[a->kind].waits : 0;
 
 	c->dir = a->dir < PRIVOP_N_DIRS ? k->dirs[a->dir] : -1;
 	c->dir2 = a->dir2 < PRIVOP_N_DIRS ? k->dirs[a->dir2] : -1;
@@ -109,5 +109,8 @@ void privop_do(struct keeper *k, struct call *c)
 										   : PRIVOP_N_NAMES,
 			  a->n);
 	a->text[sizeof(a->text) - 1] = '\0';
-	a->r = a->kind < PRIVOP_N && privops[a->kind] ? privops[a->kind](k, c) : -ENOSYS;
+	if (waits == ALL || (waits == TIERS && a->dir == PRIVOP_DIR_TIER))
+		a->r = child_do(k, c, fn);
+	else
+		a->r = fn ? fn(k, c) : -ENOSYS;
 }

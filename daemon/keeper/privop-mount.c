@@ -177,19 +177,31 @@ int privop_slot(struct keeper *k, struct call *c)
 	return r;
 }
 
-int privop_detach(struct keeper *k, struct call *c)
+/* With a mount goes what the user has mounted in it, and its server may be asked for the last time
+ * (SETATTR, from its cache). */
+static int detach(struct keeper *k, struct call *c)
 {
-	struct slot *slot = slot_get(k, c->a);
-	int r = c->a->dir < PRIVOP_DIR_FREE ? -EPERM : 0;
+	int r;
 
-	if (r < 0)
-		return r;
 	do
 		r = detach_topmost(c->dir, c->name);
 	while (r == 0 && !c->a->n[2]);
+	return r == -EINVAL || r == -ENOENT ? 0 : r;
+}
+
+int privop_detach(struct keeper *k, struct call *c)
+{
+	struct slot *slot = slot_get(k, c->a);
+	char path[32];
+	int r = c->a->dir < PRIVOP_DIR_FREE ? -EPERM : open_target(c, 0, path);
+
+	if (r < 0)
+		return r == -ENOENT ? 0 : r;
+	close(r);
+	r = child_do(k, c, detach);
 	if (slot)
 		fd_closep(&slot->fd); /* else the mount, and its server, would stay */
-	return r == -EINVAL || r == -ENOENT ? 0 : r;
+	return r;
 }
 
 /* In a directory of a job's or of what is kept, and not above it again. */
@@ -205,22 +217,16 @@ static bool is_of_jobs(const char *path)
 	return true;
 }
 
-/* In a child: the user can hold the lock of a directory. */
-static int detach_below(struct keeper *k, struct call *c)
-{
-	char here[] = ".", *path = c->a->text, *name = strrchr(path, '/');
-	_cleanup_(fd_closep) int parent = -1;
-
-	if (name)
-		*name++ = '\0';
-	parent = privop_open_below(0, name ? path : here);
-	return parent < 0 ? parent : detach_topmost(parent, name ? name : path);
-}
-
 int privop_detach_below(struct keeper *k, struct call *c)
 {
 	const bool tier = c->a->dir == PRIVOP_DIR_TIER && is_of_jobs(c->a->text);
-	_cleanup_(fd_closep) int top = tier ? -EPERM : privop_open_memory(c);
+	_cleanup_(fd_closep) int top = tier ? -1 : privop_open_memory(c), parent = -1;
+	char here[] = ".", *path = c->a->text, *name = strrchr(path, '/');
 
-	return !tier && top < 0 ? -EPERM : child_do(detach_below, k, c, tier ? c->dir : top);
+	if (!tier && top < 0)
+		return -EPERM;
+	if (name)
+		*name++ = '\0';
+	parent = privop_open_below(tier ? c->dir : top, name ? path : here);
+	return parent < 0 ? parent : detach_topmost(parent, name ? name : path);
 }

@@ -79,26 +79,30 @@ static int open_job(const struct keeper *k, struct call *c, int *abovep, const c
 	return fd;
 }
 
-int privop_hold_group(struct keeper *k, struct call *c)
+static int find_group(struct keeper *k, struct call *c)
 {
 	_cleanup_(fd_closep) int above = -1, job = -1;
 	const int64_t which = c->a->n[0];
 	const char *name;
-	int fd;
 
-	if (which < 0 || which >= PRIVOP_N_GROUPS)
-		return -EINVAL;
 	job = open_job(k, c, &above, &name);
 	if (job < 0)
 		return job;
 	if (which == PRIVOP_GROUP_MEMORY && mkdirat(job, PRIVOP_GROUP, 0755) < 0 && errno != EEXIST)
 		return -errno;
-	fd = openat(job, which == PRIVOP_GROUP_MEMORY ? PRIVOP_GROUP : ".",
-		    O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC);
-	if (fd < 0)
-		return -errno;
+	return privop_give(c, openat(job, which == PRIVOP_GROUP_MEMORY ? PRIVOP_GROUP : ".",
+				     O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
+}
+
+int privop_hold_group(struct keeper *k, struct call *c)
+{
+	const int64_t which = c->a->n[0];
+	int r = which < 0 || which >= PRIVOP_N_GROUPS ? -EINVAL : child_do(k, c, find_group);
+
+	if (r < 0)
+		return r;
 	fd_closep(&k->groups[which]);
-	k->groups[which] = fd;
+	k->groups[which] = c->out[--c->n_out];
 	return 0;
 }
 
@@ -154,7 +158,9 @@ int privop_join_group(struct keeper *k, struct call *c)
 	    is_in_scope(c->a->text))
 		return -EPERM;
 	fd = openat(dir, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
-	return fd < 0 || dprintf(fd, "%d", k->manager) < 0 || dprintf(fd, "0") < 0 ? -errno : 0;
+	return fd < 0 || dprintf(fd, "%d", k->manager) < 0 || dprintf(fd, "%d", getppid()) < 0
+		       ? -errno
+		       : 0;
 }
 
 /* The directory of a file of the site's, which is root's all the way; *namep: the file. */
@@ -165,7 +171,9 @@ static int open_sites(const char *path, const char *suffix, const char **namep)
 	return dir < 0 || strcmp(strrchr(*namep, '.') ?: "", suffix) == 0 ? steal_fd(&dir) : -EPERM;
 }
 
-/* The manager gets a pipe: with the file itself it could cut what others have written. */
+/* With the file itself the manager could cut what others have written. A pipe can hold up who reads
+ * it: the kernel has its lock while it copies what is written, from memory that a FUSE server may
+ * back. */
 int privop_open_log(struct keeper *k, struct call *c)
 {
 	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK |
@@ -174,7 +182,6 @@ int privop_open_log(struct keeper *k, struct call *c)
 	const char *name;
 	_cleanup_(fd_closep) int dir = -1, fd = -1;
 	struct stat st;
-	int fds[2];
 
 	if (!site || k->log_fd >= 0)
 		return site ? -EBUSY : -EPERM;
@@ -184,29 +191,27 @@ int privop_open_log(struct keeper *k, struct call *c)
 		return dir < 0 ? dir : -errno;
 	if (st.st_uid != 0 && fchown(fd, 0, 0) < 0) /* of an earlier version */
 		return -errno;
-	if (pipe2(fds, O_CLOEXEC) < 0)
-		return -errno;
-	(void)fcntl(fds[0], F_SETFL, O_NONBLOCK); /* the manager may have given its end to others */
-	k->log_rd = fds[0];
 	k->log_fd = steal_fd(&fd);
 	k->log_left = LOG_MAX_SIZE;
-	return privop_give(c, fds[1]);
+	return 0;
 }
 
-/* Whole lines: what is in the pipe is read at once. Nobody waits for a log that can't be written.
- */
-void log_copy(struct keeper *k)
+int privop_log(struct keeper *k, struct call *c)
 {
-	static char buf[64 << 10];
-	ssize_t n = k->log_rd < 0 ? 0 : read(k->log_rd, buf, sizeof(buf));
+	const size_t size = strlen(c->a->text), n = size < k->log_left ? size : k->log_left;
 
-	if (n <= 0) {
-		fd_closep(&k->log_rd);
-		return;
-	}
-	n = n < k->log_left ? n : k->log_left;
 	k->log_left -= n;
-	(void)!write(k->log_fd, buf, (size_t)n);
+	return write(k->log_fd, c->a->text, n) < 0 ? -errno : 0;
+}
+
+/* The same pipe would be the plugin's, which is root, too. So root alone writes to it. */
+int privop_answer(struct keeper *k, struct call *c)
+{
+	if (k->answer_fd > 2) {
+		(void)!write(k->answer_fd, c->a->text, strlen(c->a->text));
+		fd_closep(&k->answer_fd);
+	}
+	return 0;
 }
 
 /* It gets its name when it is whole: who is killed on the way leaves the old one. */

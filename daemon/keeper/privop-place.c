@@ -31,7 +31,7 @@
 #define NR_MOUNT_SETATTR 442
 
 /* What is opened is what is mounted on, wherever its name goes meanwhile. */
-static int open_target(const struct keeper *k, const char *path)
+static int open_target(const struct keeper *k, int top, const char *path)
 {
 	char walked[PATH_SIZE];
 	_cleanup_(fd_closep) int target = -1;
@@ -39,7 +39,7 @@ static int open_target(const struct keeper *k, const char *path)
 
 	/* Attack: the name is a link, or something is mounted on it or on `data`: refused. */
 	snprintf(walked, sizeof(walked), "%s", path);
-	target = privop_open_below(0, walked);
+	target = privop_open_below(top, walked);
 	if (target < 0 || fstat(target, &st) < 0)
 		return target < 0 ? target : -errno;
 	/* Attack: a place on data that was announced, which would hide it. */
@@ -75,10 +75,10 @@ static int copy_source(int source, bool read_only)
 	return steal_fd(&tree);
 }
 
-static int place_in(struct keeper *k, struct call *c, int source)
+static int place_in(const struct keeper *k, const struct call *c, int top, int source)
 {
 	const char *const path = c->a->text, *const ns = path + strnlen(path, PATH_SIZE) + 1;
-	const int target = open_target(k, path);
+	const int target = open_target(k, top, path);
 	int tree, r;
 
 	if (target < 0 || !may_show(k, source))
@@ -89,34 +89,28 @@ static int place_in(struct keeper *k, struct call *c, int source)
 		return r;
 	/* A job with a mount namespace of its own would see an empty directory. */
 	tree = copy_source(source, c->a->n[0] == 1);
-	return tree < 0 ? tree : repeat_attach(tree, 0, path, ns);
+	return tree < 0 ? tree : repeat_attach(tree, top, path, ns);
 }
 
-/* In a child; 0: the top of the tmpfs, 1: a socket of the manager's. No other descriptor of root's
- * is there when the one from outside comes. */
+/* In a child. When the descriptor from outside comes, and as long as closing it may take, there is
+ * nothing of root's by which the job's memory or a lock would stay. */
 static int place(struct keeper *k, struct call *c)
 {
-	int source = -1, r;
+	_cleanup_(fd_closep) int top = -1;
+	int source = -1;
 	size_t n = 1;
 	char byte;
 
 	alarm(PRIVOP_PLACE_SECONDS);
-	if (packet_receive(1, &byte, 1, &source, &n, 0) != 1 || !n)
+	if (packet_receive(0, &byte, 1, &source, &n, 0) != 1 || !n)
 		return -EPROTO;
-	r = place_in(k, c, source);
-	return packet_send(1, &r, sizeof(r), NULL, 0, 0);
+	top = privop_open_memory(c);
+	return top < 0 ? top : place_in(k, c, top, source);
 }
 
 int privop_place(struct keeper *k, struct call *c)
 {
-	_cleanup_(fd_closep) int top = privop_open_memory(c), theirs = -1;
-	int pair[2];
+	const pid_t pid = child_start(k, c, place);
 
-	if (top < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
-		return top < 0 ? top : -errno;
-	theirs = pair[1];
-	if (child_start(place, k, c, top, theirs) < 0)
-		return close(pair[0]), -EAGAIN;
-	c->out[c->n_out++] = pair[0];
-	return 0;
+	return pid < 0 ? pid : 0;
 }

@@ -13,7 +13,9 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
+#include <sys/socket.h>
 #include <sys/wait.h>
+#include <unistd.h>
 
 #include "common/protocol/keeper-helper.h"
 #include "common/protocol/rundir.h"
@@ -172,16 +174,13 @@ static int get_oom_score(int64_t flags)
  * record name, so these are never run as any user. The group of a user whom root sees is set. */
 static int find_task(const struct keeper *k, struct privop *a, const char *name)
 {
-	static const struct {
-		const char *name;
-		bool system, cleans;
-	} tasks[] = {
-		{ "path", true, false },       { "metrics", true, false },
-		{ "over", true, false },       { "release", false, false },
-		{ "empty", false, false },     { "tier-make", false, false },
-		{ "tier-aside", false, true }, { "tier-empty", false, true },
-		{ "over", false, true },
+	/* clang-format off */
+	static const struct { const char *name; bool system, cleans; } tasks[] = {
+		{ "path", true, false },       { "metrics", true, false },   { "over", true, false },
+		{ "release", false, false },   { "empty", false, false },    { "tier-make", false, false },
+		{ "tier-aside", false, true }, { "tier-empty", false, true }, { "over", false, true },
 	};
+	/* clang-format on */
 	const bool system = a->n[0] & PRIVOP_SPAWN_SYSTEM,
 		   anybody = !k->uid && a->uid && a->uid != k->system_uid;
 
@@ -240,26 +239,26 @@ int privop_spawn(struct keeper *k, struct call *c)
 	struct process_user helper = { 0 };
 	const char *argv[PRIVOP_MAX_ARGS + 3] = { NULL };
 	const bool is_helper = a->name == PRIVOP_PROGRAM_HELPER;
-	struct process l = { .user = is_helper ? &helper : &k->user,
-			     .argv = argv,
-			     .output = -1,
-			     .sock = k->sock,
-			     .takes_output = a->n[0] & PRIVOP_SPAWN_OUTPUT,
-			     .max_file = a->n[0] & PRIVOP_SPAWN_SYSTEM ? PRIVOP_MAX_FILE : 0,
-			     .nice = a->n[1] > 0 ? (int)a->n[1] : 0,
-			     .dies_with_us = a->n[0] & PRIVOP_SPAWN_DIES,
-			     .groups = k->groups,
-			     .n_groups = a->n[0] & PRIVOP_SPAWN_GROUPS ? PRIVOP_N_GROUPS : 0,
-			     .oom_score_adj = get_oom_score(a->n[0]) };
+	/* clang-format off */
+	struct process l = {
+		.user = is_helper ? &helper : &k->user, .argv = argv, .output = -1,
+		.takes_output = a->n[0] & PRIVOP_SPAWN_OUTPUT, .dies_with_us = a->n[0] & PRIVOP_SPAWN_DIES,
+		.max_file = a->n[0] & PRIVOP_SPAWN_SYSTEM ? PRIVOP_MAX_FILE : 0,
+		.groups = k->groups, .n_groups = a->n[0] & PRIVOP_SPAWN_GROUPS ? PRIVOP_N_GROUPS : 0,
+		.nice = a->n[1] > 0 ? (int)a->n[1] : 0, .oom_score_adj = get_oom_score(a->n[0])
+	};
+	/* clang-format on */
 	struct proc p;
 	pid_t pid;
-	int r;
+	int pair[2], r;
 
 	if (a->name >= PRIVOP_N_PROGRAMS || k->programs[a->name] < 0)
 		return -EPERM;
 	r = is_helper ? fill_helper(k, a, argv) : fill_users(k, a, argv);
 	if (r < 0)
 		return r;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
 	ask_fill_system_user(k, &helper);
 	if (!(a->n[0] & PRIVOP_SPAWN_SYSTEM)) {
 		helper.uid = a->uid;
@@ -270,7 +269,11 @@ int privop_spawn(struct keeper *k, struct call *c)
 	if (is_helper && strcmp(argv[1], "metrics") == 0)
 		l.fds[l.n_fds++] = k->text_fd;
 	fd_closep(&k->go_fd);
+	l.sock = pair[1];
 	pid = process_start(&l, &k->go_fd);
+	close(pair[1]); /* before the manager can send anything */
+	if (pid < 0 || privop_give(c, pair[0]) < 0)
+		close(pair[0]);
 	a->n[1] = pid >= 0 && proc_get(pid, &p) >= 0 ? (int64_t)p.start : 0;
 	return pid;
 }
@@ -335,10 +338,17 @@ static bool is_child(const struct keeper *k, pid_t pid)
 	       waitid(P_PID, (id_t)pid, &i, WEXITED | WNOHANG | WNOWAIT) == 0;
 }
 
+/* A child that is not reaped can't be another process by now, and the keeper waits for us. */
 int privop_enter_groups(struct keeper *k, struct call *c)
 {
 	const pid_t pid = (pid_t)c->a->n[0];
-	int r = is_child(k, pid) ? 0 : -ESRCH;
+	uint64_t start;
+	pid_t parent;
+	char state;
+	int r = read_stat(pid, &start, &state, &parent);
+
+	if (r < 0 || parent != getppid() || pid == k->manager)
+		return -ESRCH;
 
 	for (size_t i = 0; r == 0 && i < PRIVOP_N_GROUPS; i++)
 		if (k->groups[i] >= 0)

@@ -69,19 +69,12 @@ int repeat_attach(int tree, int dir, const char *path, const char *ns_path)
 	return target < 0 ? target : mount_attach(tree, target);
 }
 
-/* In a child; 0: the directory that the mount is in. */
-static int repeat(struct keeper *k, struct call *c)
-{
-	const char *const slash = strchr(c->name, '/'), *const base = slash ? slash + 1 : c->name;
-	_cleanup_(fd_closep) int tree = mount_copy(0, base, 0);
-
-	return tree < 0 ? tree : repeat_attach(tree, 0, base, c->a->text);
-}
-
 int privop_repeat(struct keeper *k, struct call *c)
 {
-	const char *const dir = strchr(c->name, '/') ? RUNDIR_MOUNTS : ".";
-	_cleanup_(fd_closep) int fd = openat(c->dir, dir, O_PATH | O_DIRECTORY | O_CLOEXEC);
+	const char *const slash = strchr(c->name, '/'), *const base = slash ? slash + 1 : c->name;
+	_cleanup_(fd_closep) int dir = openat(c->dir, slash ? RUNDIR_MOUNTS : ".",
+					      O_PATH | O_DIRECTORY | O_CLOEXEC);
+	_cleanup_(fd_closep) int tree = dir < 0 ? -errno : mount_copy(dir, base, 0);
 
-	return fd < 0 ? -errno : child_do(repeat, k, c, fd);
+	return tree < 0 ? tree : repeat_attach(tree, dir, base, c->a->text);
 }

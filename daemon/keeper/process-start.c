@@ -4,8 +4,9 @@
  * after it, to be the user's; PDEATHSIG is cleared by a change of uid, so it is set last.
  *
  * Descriptors from outside may be of a FUSE file system, whose server is asked when one is closed
- * and may never answer. So only the child has them, when it has closed all that is root's: it holds
- * up nobody, and keeps no lock, socket or mount.
+ * and may never answer. So they come by a socket that only the child has, when it has closed all
+ * that is root's: it holds up nobody, and keeps no lock, socket or mount. Whoever is the last that
+ * has a socket has what is in it, so root has closed its copy before anything can be sent.
  *
  * The program is executed by a descriptor opened when the keeper started: an upgrade in the middle
  * of a job doesn't mix versions.
@@ -18,7 +19,6 @@
 #include <limits.h>
 #include <linux/capability.h>
 #include <linux/securebits.h>
-#include <poll.h>
 #include <sched.h>
 #include <signal.h>
 #include <stdio.h>
@@ -32,7 +32,6 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
-#include "common/protocol/keeper-privops.h"
 #include "common/protocol/packet.h"
 #include "common/util/fd.h"
 
@@ -165,7 +164,7 @@ static bool is_kept(const struct process *l, int go, int fd)
 	return is;
 }
 
-static void close_roots(const struct process *l, int go)
+void process_close_others(const struct process *l, int go)
 {
 	for (int fd = FIRST_FD; fd < OWN_FDS; fd++)
 		if (!is_kept(l, go, fd))
@@ -175,12 +174,13 @@ static void close_roots(const struct process *l, int go)
 
 static int take_fds(struct process *l)
 {
-	static struct privop a;
-	int fds[PRIVOP_MAX_FDS];
-	size_t n = PRIVOP_MAX_FDS;
+	int fds[PROCESS_MAX_FDS + 1];
+	size_t n = ARRAY_SIZE(fds);
+	char byte;
+	int r = packet_receive(l->sock, &byte, 1, fds, &n, MSG_DONTWAIT);
 
-	if (packet_receive(l->sock, &a, sizeof(a), fds, &n, MSG_PEEK | MSG_DONTWAIT) != 1)
-		return -EPROTO;
+	if (r <= 0)
+		return r; /* 0: nobody sends any */
 	if (l->takes_output && n)
 		l->output = fds[--n];
 	if (n > PROCESS_MAX_FDS)
@@ -252,13 +252,11 @@ static _Noreturn void run_child(struct process *l, bool in_first, pid_t keeper, 
 	int program;
 	char byte;
 
-	close_roots(l, go);
-	if (l->sock > 0 && (take_fds(l) < 0 || write(go, "t", 1) != 1)) {
-		close(go); /* first: the end may have to wait for a server */
-		_exit(PROCESS_EXIT_SETUP);
-	}
+	process_close_others(l, go);
 	if (read(go, &byte, 1) != 1)
 		_exit(PROCESS_EXIT_ORPHAN);
+	if (l->sock > 0 && take_fds(l) < 0)
+		_exit(PROCESS_EXIT_SETUP);
 	for (size_t i = in_first; i < l->n_groups; i++)
 		if (l->groups[i] >= 0 && process_join(l->groups[i], 0) < 0)
 			_exit(PROCESS_EXIT_SETUP);
@@ -287,14 +285,6 @@ static _Noreturn void run_child(struct process *l, bool in_first, pid_t keeper, 
 	_exit(PROCESS_EXIT_EXEC + (errno == ENOENT ? ENOEXEC : errno));
 }
 
-static bool has_taken(int go)
-{
-	struct pollfd p = { go, POLLIN, 0 };
-	char byte;
-
-	return poll(&p, 1, PROCESS_TAKE_MS) == 1 && read(go, &byte, 1) == 1;
-}
-
 pid_t process_start(struct process *l, int *gop)
 {
 	const pid_t keeper = getpid(); /* the child may run when it is no more */
@@ -317,11 +307,6 @@ pid_t process_start(struct process *l, int *gop)
 	}
 	if (pid < 0)
 		return -errno;
-	fd_closep(&rd); /* of which an end is seen */
-	if (l->sock > 0 && !has_taken(wr)) {
-		kill(pid, SIGKILL);
-		return -EIO;
-	}
 	*gop = steal_fd(&wr);
 	return pid;
 }

@@ -24,7 +24,6 @@ enum process_exit {
 };
 
 #define PROCESS_MAX_FDS 4
-#define PROCESS_TAKE_MS 10000 /* a child that has not taken its descriptors by then is killed */
 
 struct process_user {
 	uid_t uid; /* 0 is refused */
@@ -44,8 +43,8 @@ struct process {
 	int fds[PROCESS_MAX_FDS]; /* become 3, 4, … in the child */
 	size_t n_fds;
 	int output; /* becomes stdout and stderr; -1: /dev/null */
-	/* The packet that is next in this socket brings others, which come after those; 0: none do.
-	 * The child alone takes them, and leaves the packet there: root never has them. */
+	/* A packet of one byte in this socket brings others, which come after those; 0: none do.
+	 * The child alone has the socket then and takes them, when it may begin. */
 	int sock;
 	bool takes_output; /* the last of these is the output */
 	const int *groups; /* directories of cgroups to be in; -1: none */
@@ -61,6 +60,9 @@ struct process {
  * is closed without: so that it can be recorded before it does anything. The pid, or -errno.
  */
 pid_t process_start(struct process *l, int *gop);
+
+/* In a forked child: closes all that is root's and not named in l, but fd and standard files. */
+void process_close_others(const struct process *l, int fd);
 
 /* Writes a number to the file of a cgroup's members: of one thread (v1; 0: the caller), or of all
  * threads of a process. 0 or -errno; 0, too, when Slurm has removed the group: the next one is

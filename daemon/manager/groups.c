@@ -168,7 +168,7 @@ static void follow_cpus(const char *dir)
 		return;
 	sched_setaffinity(0, sizeof(jobs), jobs);
 	memcpy(a.text, jobs, sizeof(jobs));
-	privops_do(&a, NULL, 0, NULL, NULL);
+	privops_do(&a, NULL, NULL);
 }
 
 int groups_look(struct serve *s)

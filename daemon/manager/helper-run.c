@@ -151,7 +151,7 @@ static int wait_for_root(const struct privop *question, uint64_t deadline_ms, bo
 		struct pollfd p = { privops_get_fd(), POLLIN, 0 };
 		struct privop a = *question;
 		size_t n = fdp ? 1 : 0;
-		int r = privops_do(&a, NULL, 0, fdp, &n);
+		int r = privops_do(&a, fdp, &n);
 
 		if (r != -EINPROGRESS && (r != -EAGAIN || clock_ms() >= until_ms))
 			return r >= 0 && fdp && !n ? -EPROTO : r;
@@ -180,14 +180,15 @@ int helper_get_site(struct helper_site *site)
 int helper_open_log(const struct helper_site *site)
 {
 	static bool opened;
-	static int fd = -1;
+	static int r = -1;
 
 	if (!opened && site->log_file[0]) {
 		opened = true;
-		fd = privops_open(PRIVOP_OPEN_LOG, 0, 0);
-		log_open("stage-keeper", fd, 1);
+		r = privops_do_numbers(PRIVOP_OPEN_LOG, 0, 0, 0);
+		if (r == 0)
+			log_set_writer(privops_log);
 	}
-	return fd;
+	return r;
 }
 
 void helper_get_site_and_log(struct helper_site *site)
@@ -244,7 +245,7 @@ bool helper_is_alive(const struct state_proc *p)
 {
 	struct privop a = { .kind = PRIVOP_LOOK, .n = { p->pid } };
 
-	return privops_do(&a, NULL, 0, NULL, NULL) >= 0 && (uint64_t)a.n[1] == p->start;
+	return privops_do(&a, NULL, NULL) >= 0 && (uint64_t)a.n[1] == p->start;
 }
 
 /* A child of parent that is called so and is stopped? Its name may hold anything, so the last
@@ -273,7 +274,7 @@ bool helper_is_stopped(const struct state_proc *p)
 	_cleanup_(dir_closep) DIR *dir = NULL;
 	struct privop a = { .kind = PRIVOP_LOOK, .n = { p->pid } };
 	struct dirent *e;
-	int r = p->pid > 1 ? privops_do(&a, NULL, 0, NULL, NULL) : -ESRCH;
+	int r = p->pid > 1 ? privops_do(&a, NULL, NULL) : -ESRCH;
 
 	if (r < 0 || (uint64_t)a.n[1] != p->start)
 		return false;
@@ -287,7 +288,7 @@ bool helper_is_stopped(const struct state_proc *p)
 int helper_get_keeper(struct state_proc *p)
 {
 	struct privop a = { .kind = PRIVOP_LOOK, .n = { getppid() } };
-	int r = privops_do(&a, NULL, 0, NULL, NULL);
+	int r = privops_do(&a, NULL, NULL);
 
 	if (r >= 0)
 		*p = (struct state_proc){ (pid_t)a.n[0], (uint64_t)a.n[1] };

@@ -54,9 +54,8 @@ int helper_do(const struct helper *h);
  * why, if it is not "". */
 int helper_get_site(struct helper_site *site);
 
-/* What is logged goes to the site's LogFile as well from now on. Root opens it once, so the
- * descriptor stays ours, and later calls get the same answer: it, or -errno; -1 where the site has
- * none. */
+/* What is logged goes to the site's LogFile as well from now on. Root opens it once, so later calls
+ * get the same answer: 0, or -errno; -1 where the site has none. */
 int helper_open_log(const struct helper_site *site);
 /* Both, as far as they are there. */
 void helper_get_site_and_log(struct helper_site *site);

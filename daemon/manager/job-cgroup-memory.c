@@ -74,7 +74,7 @@ int job_cgroup_remove(const char *dir, enum privop_group which, bool job_over, u
 
 		if (snprintf(a.text, sizeof(a.text), "%s", dir) >= PATH_MAX)
 			return -ENAMETOOLONG;
-		r = privops_do(&a, NULL, 0, NULL, NULL);
+		r = privops_do(&a, NULL, NULL);
 	} while (r == -EBUSY && clock_ms() < deadline_ms && usleep(POLL_US) == 0);
 	return r;
 }

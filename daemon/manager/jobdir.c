@@ -73,7 +73,7 @@ int jobdir_open(struct jobdir *d, const struct jobdir_id *id, struct error *err)
 			    .name = get_name(id),
 			    .n = { id->job_id, (int64_t)id->aside_ms } };
 	size_t n = 1;
-	int fd = -1, r = privops_do(&a, NULL, 0, &fd, &n);
+	int fd = -1, r = privops_do(&a, &fd, &n);
 
 	if (r < 0)
 		return r == -ENOENT ? JOBDIR_E_GONE
@@ -89,7 +89,7 @@ int jobdir_check_place(const struct jobdir *d, struct error *err)
 			    .dir2 = d->dir,
 			    .name = get_name(&d->id),
 			    .n = { d->id.job_id, (int64_t)d->id.aside_ms } };
-	int r = privops_do(&a, NULL, 0, NULL, NULL);
+	int r = privops_do(&a, NULL, NULL);
 
 	return r < 0 ? error_errno(err, -r, "look at %u", d->id.job_id) : r ? JOBDIR_E_GONE : 0;
 }

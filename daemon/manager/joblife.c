@@ -55,8 +55,8 @@ static bool is_step_daemon(const char *pid, const char *title)
 	if (!strstr(text, "\nUid:\t0\t0\t0\t0\n"))
 		return false;
 	read_text(pid, "cmdline", text, sizeof(text));
-	return strncmp(text, title, strlen(title)) == 0 &&
-	       privops_do(&a, NULL, 0, NULL, NULL) >= 0 && a.n[2];
+	return strncmp(text, title, strlen(title)) == 0 && privops_do(&a, NULL, NULL) >= 0 &&
+	       a.n[2];
 }
 
 static bool has_step_daemon(uint32_t job_id)

@@ -14,7 +14,7 @@ void leftover_read(const struct jobdir *d, struct leftover_marks *m)
 	const uint64_t now_ms = clock_ms();
 
 	*m = (struct leftover_marks){ 0 };
-	if (privops_do(&a, NULL, 0, NULL, NULL) == 0)
+	if (privops_do(&a, NULL, NULL) == 0)
 		*m = (struct leftover_marks){ (uint64_t)a.n[1], (uint64_t)a.n[2] };
 	if (m->turn_ms > now_ms)
 		m->turn_ms = 0;

@@ -83,11 +83,9 @@ static bool is_name(const char *s)
 
 static int cmd_run(const struct args *a)
 {
-	static struct manager k = { .spec_fd = MANAGER_FD_SPEC,
-				    .status_fd = MANAGER_FD_STATUS,
-				    .dir = JOBDIR_INIT,
-				    .listen_fd = -1,
-				    .log_fd = -1 };
+	static struct manager k = {
+		.spec_fd = MANAGER_FD_SPEC, .dir = JOBDIR_INIT, .listen_fd = -1, .log_r = -1
+	};
 
 	k.st.job_id = a->numbers[JOB];
 	k.st.restart = a->numbers[RESTART];
@@ -159,7 +157,7 @@ int manager_main(int argc, char **argv)
 	prctl(PR_SET_NAME, "stage-manager");
 	manager_confine();
 	signal(SIGPIPE, SIG_IGN); /* who waits for an answer, or reads the log, may be gone */
-	for (int fd = MANAGER_FD_KEEPER; fd <= MANAGER_FD_STATUS; fd++)
+	for (int fd = MANAGER_FD_KEEPER; fd <= MANAGER_FD_SPEC; fd++)
 		(void)fd_set_cloexec(fd, true);
 	while (argc > 1 && i < ARRAY_SIZE(commands) && strcmp(argv[1], commands[i].name))
 		i++;

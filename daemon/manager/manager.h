@@ -18,12 +18,12 @@ struct manager {
 	bool in_step;	  /* a job step started us */
 	const char *node; /* name of this node; NULL: the host's */
 
-	int spec_fd, status_fd;	 /* from the plugin; -1: none (any more) */
+	int spec_fd;		 /* from the plugin; -1: none (any more) */
 	struct helper_site site; /* what the configuration says */
 	struct jobdir dir;
 	struct state st;
-	int listen_fd; /* bound to sock */
-	int log_fd;
+	int listen_fd;		  /* bound to sock */
+	int log_r;		  /* 0: root writes to the site's log what we say */
 	uint64_t memory_size;	  /* of the tmpfs */
 	uint64_t counts[COUNT_N]; /* what stagingd says of its datasets, within bounds */
 };

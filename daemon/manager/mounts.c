@@ -64,7 +64,7 @@ int mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds, s
 			    .name = PRIVOP_NAME_SLOT,
 			    .n = { slot, (int64_t)n_fds } };
 	size_t n = n_fds;
-	int r = privops_do(&a, NULL, 0, fds, &n);
+	int r = privops_do(&a, fds, &n);
 
 	if (r == 0 && n == n_fds)
 		return 0;
@@ -130,7 +130,7 @@ static size_t detach_targets(const struct targets *t, size_t n_above)
 	qsort(t->paths, t->n, sizeof(*t->paths), compare_lengths);
 	for (size_t i = 0; i < t->n; i++) {
 		snprintf(a.text, sizeof(a.text), "%s", t->paths[i] + n_above);
-		n += privops_do(&a, NULL, 0, NULL, NULL) == 0;
+		n += privops_do(&a, NULL, NULL) == 0;
 	}
 	return n;
 }
@@ -187,14 +187,14 @@ static size_t count_in_memory(const struct jobdir *d)
 static int send_source(int sock, int fd)
 {
 	struct pollfd p = { .fd = sock, .events = POLLIN };
-	int answer, r = packet_send(sock, "p", 1, &fd, 1, MSG_DONTWAIT);
+	struct privop a;
+	int r = packet_send(sock, "p", 1, &fd, 1, MSG_DONTWAIT);
 
 	if (r < 0)
 		return r;
 	if (poll(&p, 1, PRIVOP_PLACE_SECONDS * 1000) != 1)
 		return -ETIMEDOUT;
-	return recv(sock, &answer, sizeof(answer), MSG_DONTWAIT) == sizeof(answer) ? answer
-										   : -ETIMEDOUT;
+	return recv(sock, &a, sizeof(a), MSG_DONTWAIT) == sizeof(a) ? a.r : -ETIMEDOUT;
 }
 
 int mounts_place(const struct jobdir *d, const char *name, int fd, bool read_only,
@@ -218,7 +218,7 @@ int mounts_place(const struct jobdir *d, const char *name, int fd, bool read_onl
 	if (count_in_memory(d) >= MAX_IN_MEMORY)
 		return -EDQUOT;
 	strcpy(a.text + n, ns_path);
-	r = privops_do(&a, NULL, 0, &sock, &n_socks);
+	r = privops_do(&a, &sock, &n_socks);
 	if (r == 0)
 		r = send_source(sock, fd);
 	n_late += r == -ETIMEDOUT;
@@ -237,7 +237,7 @@ int mounts_unplace(const struct jobdir *d, const char *name)
 				    .name = PRIVOP_NAME_MEMORY };
 
 		snprintf(a.text, sizeof(a.text), "%s/%s", path_base(RUNDIR_DATA), name);
-		r = privops_do(&a, NULL, 0, NULL, NULL);
+		r = privops_do(&a, NULL, NULL);
 	}
 	return r == -EINVAL || r == -ENOENT ? 0 : r;
 }
@@ -253,7 +253,7 @@ int mounts_open_waiting(const struct jobdir *d, uint32_t slot)
 		.kind = PRIVOP_OPEN_WAITING, .dir = d->dir, .name = PRIVOP_NAME_SLOT, .n = { slot }
 	};
 	size_t n = 1;
-	int fd = -1, r = privops_do(&a, NULL, 0, &fd, &n);
+	int fd = -1, r = privops_do(&a, &fd, &n);
 
 	if (r < 0)
 		return r;
@@ -313,7 +313,7 @@ int mounts_repeat(const struct jobdir *d, uint32_t name, const char *ns_path, st
 	char buf[NAME_SIZE];
 	int r = snprintf(a.text, sizeof(a.text), "%s", ns_path) >= PATH_MAX
 			? -ENAMETOOLONG
-			: privops_do(&a, NULL, 0, NULL, NULL);
+			: privops_do(&a, NULL, NULL);
 
 	return r < 0 ? error_errno(err, -r, "mount %s in %s", name_to_string(buf, name), ns_path)
 		     : 0;

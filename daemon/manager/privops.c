@@ -16,6 +16,7 @@
 #include "common/protocol/packet.h"
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
+#include "common/util/log.h"
 
 #define MAX_CHILDREN 1024
 #define STOPPED_MS 300 /* one that is awaited and that its user has stopped is killed then */
@@ -91,11 +92,11 @@ void privops_hear(void)
 		end_without_keeper();
 }
 
-static int ask_keeper(struct privop *a, const int *fds, size_t n_fds, int *out, size_t *n_outp)
+static int ask_keeper(struct privop *a, int *out, size_t *n_outp)
 {
 	const uint32_t kind = a->kind;
 	size_t room = *n_outp;
-	int r = packet_send(MANAGER_FD_KEEPER, a, sizeof(*a), fds, n_fds, 0);
+	int r = packet_send(MANAGER_FD_KEEPER, a, sizeof(*a), NULL, 0, 0);
 
 	if (r < 0)
 		end_without_keeper();
@@ -108,14 +109,20 @@ static int ask_keeper(struct privop *a, const int *fds, size_t n_fds, int *out, 
 	end_without_keeper();
 }
 
-int (*privops_transport)(struct privop *a, const int *fds, size_t n_fds, int *out,
-			 size_t *n_outp) = ask_keeper;
+int (*privops_transport)(struct privop *a, int *out, size_t *n_outp) = ask_keeper;
 
-int privops_do(struct privop *a, const int *fds, size_t n_fds, int *out, size_t *n_outp)
+int privops_do(struct privop *a, int *out, size_t *n_outp)
 {
+	const uint32_t kind = a->kind;
 	size_t no_room = 0;
+	int r = privops_transport(a, out ?: none, n_outp ?: &no_room);
 
-	return privops_transport(a, fds, n_fds, out ?: none, n_outp ?: &no_room);
+	if (r == -ETIMEDOUT)
+		log_warning(
+			"root waited five seconds for a directory or a mount and waits no longer "
+			"(operation %u): somebody keeps it busy, such as a user who lists it",
+			kind);
+	return r;
 }
 
 int privops_do_name(enum privop_kind kind, uint32_t dir, enum privop_name name, int64_t n0,
@@ -123,14 +130,14 @@ int privops_do_name(enum privop_kind kind, uint32_t dir, enum privop_name name, 
 {
 	struct privop a = { .kind = kind, .dir = dir, .name = name, .n = { n0, n1, n2 } };
 
-	return privops_do(&a, NULL, 0, NULL, NULL);
+	return privops_do(&a, NULL, NULL);
 }
 
 int privops_do_numbers(enum privop_kind kind, int64_t n0, int64_t n1, int64_t n2)
 {
 	struct privop a = { .kind = kind, .n = { n0, n1, n2 } };
 
-	return privops_do(&a, NULL, 0, NULL, NULL);
+	return privops_do(&a, NULL, NULL);
 }
 
 int privops_rename(uint32_t dir, enum privop_name name, uint32_t dir2, enum privop_name name2,
@@ -143,13 +150,13 @@ int privops_rename(uint32_t dir, enum privop_name name, uint32_t dir2, enum priv
 			    .name2 = name2,
 			    .n = { n0, n1 } };
 
-	return privops_do(&a, NULL, 0, NULL, NULL);
+	return privops_do(&a, NULL, NULL);
 }
 
 static int open_by(struct privop *a)
 {
 	size_t n = 1;
-	int fd = -1, r = privops_do(a, NULL, 0, &fd, &n);
+	int fd = -1, r = privops_do(a, &fd, &n);
 
 	return r < 0 ? r : n ? fd : -EPROTO;
 }
@@ -175,7 +182,7 @@ int privops_write(uint32_t dir, enum privop_file file, const void *data, size_t 
 				     .name = file,
 				     .n = { (int64_t)n, done > 0 } };
 		memcpy(a.text, (const char *)data + done, n);
-		r = privops_do(&a, NULL, 0, NULL, NULL);
+		r = privops_do(&a, NULL, NULL);
 		done += n;
 	} while (r == 0 && done < size);
 	return r;
@@ -192,7 +199,23 @@ int privops_do_path(enum privop_kind kind, const char *path, int64_t n0)
 	struct privop a;
 	int r = fill_path(&a, kind, path, n0);
 
-	return r < 0 ? r : privops_do(&a, NULL, 0, NULL, NULL);
+	return r < 0 ? r : privops_do(&a, NULL, NULL);
+}
+
+void privops_log(const char *text)
+{
+	struct privop a = { .kind = PRIVOP_LOG };
+
+	snprintf(a.text, sizeof(a.text), "%s", text);
+	(void)privops_do(&a, NULL, NULL);
+}
+
+void privops_answer(const char *text)
+{
+	struct privop a = { .kind = PRIVOP_ANSWER };
+
+	snprintf(a.text, sizeof(a.text), "%s", text);
+	(void)privops_do(&a, NULL, NULL);
 }
 
 pid_t privops_spawn(const struct privops_spawn *s, uint64_t *startp)
@@ -202,8 +225,9 @@ pid_t privops_spawn(const struct privops_spawn *s, uint64_t *startp)
 			    .uid = s->uid,
 			    .gid = s->gid,
 			    .n = { s->flags, s->nice } };
-	size_t n = 0, n_fds = s->n_fds;
-	int fds[5], r;
+	_cleanup_(fd_closep) int sock = -1;
+	size_t n = 0, n_fds = s->n_fds, n_socks = 1;
+	int fds[5], r, sent;
 
 	if (heard.n_children == MAX_CHILDREN)
 		return -EAGAIN;
@@ -218,13 +242,16 @@ pid_t privops_spawn(const struct privops_spawn *s, uint64_t *startp)
 		a.n[0] |= PRIVOP_SPAWN_OUTPUT;
 		fds[n_fds++] = s->output;
 	}
-	r = privops_do(&a, fds, n_fds, NULL, NULL);
+	r = privops_do(&a, &sock, &n_socks);
 	if (r <= 0)
 		return r;
 	heard.children[heard.n_children++] = (struct child){ .pid = r };
 	if (startp)
 		*startp = (uint64_t)a.n[1];
-	return r;
+	sent = n_fds ? packet_send(sock, "f", 1, fds, n_fds, MSG_DONTWAIT) : 0;
+	if (sent < 0)
+		(void)privops_go(false);
+	return sent < 0 ? sent : r;
 }
 
 int privops_go(bool go)

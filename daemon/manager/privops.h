@@ -13,10 +13,10 @@
 /* What the keeper says can be waited for by poll(2) here; privops_hear() takes it. */
 int privops_get_fd(void);
 
-/* Has one privileged operation done: r of its answer, 0 or more, or -errno. fds stay the caller's;
- * out and *n_outp (room for them, and their number), NULL and NULL where none are wanted: the
- * caller's. */
-int privops_do(struct privop *a, const int *fds, size_t n_fds, int *out, size_t *n_outp);
+/* Has one privileged operation done: r of its answer, 0 or more, or -errno. The descriptors that
+ * come, out and *n_outp (room for them, and their number), are the caller's; NULL and NULL where
+ * none are wanted. */
+int privops_do(struct privop *a, int *out, size_t *n_outp);
 
 /* The same for privileged operations of a name, of numbers alone, and for those that give one fd:
  * that, the caller's, or -errno. */
@@ -26,6 +26,10 @@ int privops_do_numbers(enum privop_kind kind, int64_t n0, int64_t n1, int64_t n2
 int privops_rename(uint32_t dir, enum privop_name name, uint32_t dir2, enum privop_name name2,
 		   int64_t n0, int64_t n1);
 int privops_open(enum privop_kind kind, uint32_t dir, uint32_t name);
+
+/* Texts of at most PRIVOP_TEXT_SIZE - 1 bytes: of lines for the site's log, and for the plugin. */
+void privops_log(const char *text);
+void privops_answer(const char *text);
 
 /* Has a file written, from its beginning on: 0 or -errno. */
 int privops_write(uint32_t dir, enum privop_file file, const void *data, size_t size);
@@ -70,5 +74,4 @@ extern void (*privops_meanwhile)(void);
 
 /* Who does the privileged operations: the keeper at the other end of MANAGER_FD_KEEPER; a test puts
  * its own there. */
-extern int (*privops_transport)(struct privop *a, const int *fds, size_t n_fds, int *out,
-				size_t *n_outp);
+extern int (*privops_transport)(struct privop *a, int *out, size_t *n_outp);

@@ -46,12 +46,12 @@ enum {
 			    again */
 };
 
-static void answer(struct manager *k, char verdict, const char *text)
+static void answer(char verdict, const char *text)
 {
-	if (k->status_fd >= 0)
-		dprintf(k->status_fd, "%c%s", verdict, text);
-	fd_closep(&k->status_fd);
-	k->status_fd = -1;
+	char line[ERROR_MAX_SIZE + 1];
+
+	snprintf(line, sizeof(line), "%c%s", verdict, text);
+	privops_answer(line);
 }
 
 /* Is a keeper of this run at work there? Its answer becomes ours. */
@@ -71,9 +71,9 @@ static int find_another(struct manager *k, const struct jobdir *d)
 		return RUN_E_FOREIGN;
 	}
 	if (st.failed && jobdir_read_text(d, PRIVOP_FILE_FAILED, text, sizeof(text)) > 0)
-		answer(k, 'E', text);
+		answer('E', text);
 	else if (mountinfo_find_at(&m, d->fd, RUNDIR_MEMORY) == 0)
-		answer(k, 'R', "");
+		answer('R', "");
 	else
 		return RUN_E_BEGINNING;
 	return RUN_E_ANOTHER;
@@ -143,10 +143,10 @@ static int check_site(struct manager *k, struct error *err)
 		return error_set(err, EPERM,
 				 "Launch=prolog, and no prolog has started staging on "
 				 "this node: check PrologFlags in slurm.conf");
-	k->log_fd = helper_open_log(s);
-	if (s->log_file[0] && k->log_fd < 0)
-		log_warning("LogFile=%s: %s%s", s->log_file, strerror(-k->log_fd),
-			    k->log_fd == -EPERM
+	k->log_r = helper_open_log(s);
+	if (s->log_file[0] && k->log_r < 0)
+		log_warning("LogFile=%s: %s%s", s->log_file, strerror(-k->log_r),
+			    k->log_r == -EPERM
 				    ? "; its directory must be root's and writable by nobody else"
 				    : "");
 	return s->enabled ? 0 : error_set(err, EPERM, "%s", s->text);
@@ -212,7 +212,7 @@ static void fail(struct manager *k, const struct error *err)
 	(void)privops_write(k->dir.dir, PRIVOP_FILE_FAILED, text, (size_t)n);
 	k->st.failed = true;
 	jobdir_write_state(&k->dir, &k->st);
-	answer(k, 'E', err->text);
+	answer('E', err->text);
 	while (!privops_is_over())
 		if (poll(&p, 1, -1) > 0)
 			privops_hear();
@@ -250,12 +250,12 @@ static int live(struct manager *k, struct error *err)
 	k->site.r = helper_get_site(&k->site);
 	if (k->site.r == 0 && k->site.launch == CONF_LAUNCH_STEP && !k->in_step) {
 		r = clean_release(&k->dir, &k->st, false, clock_ms() + CLEANUP_MS, 0, err);
-		answer(k, 'S', "");
+		answer('S', "");
 		return r;
 	}
 	r = set_up(k, err);
 	if (r == 0) {
-		answer(k, 'R', "");
+		answer('R', "");
 		if (!k->in_step)
 			job_cgroup_leave_service(k->node);
 		r = serve(k, &job_over, err);
@@ -300,7 +300,7 @@ int manager_run(struct manager *k)
 		r = live(k, &err);
 	if (r < 0) {
 		log_error("%s", err.text);
-		answer(k, 'E', err.text);
+		answer('E', err.text);
 	}
 	jobdir_deinit(&k->dir);
 	if (k->st.ending)

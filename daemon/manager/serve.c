@@ -147,7 +147,7 @@ static void look_around(struct serve *s)
  */
 static void on_output(struct serve *s)
 {
-	char buf[2048], line[2048 * 4 + 1];
+	char buf[1024], line[sizeof(buf) * 4 + 1], text[sizeof(line) + 32];
 	ssize_t n = read(s->log_rd, buf, sizeof(buf));
 
 	for (ssize_t i = 0; i < n && s->log_size < LOG_MAX_SIZE;) {
@@ -156,7 +156,8 @@ static void on_output(struct serve *s)
 
 		text_escape(line, sizeof(line), buf + i, size);
 		s->log_size += strlen(line);
-		dprintf(s->k->log_fd, "job=%u user: %s\n", s->k->st.job_id, line);
+		snprintf(text, sizeof(text), "job=%u user: %s\n", s->k->st.job_id, line);
+		privops_log(text);
 		if (s->log_size >= LOG_MAX_SIZE)
 			log_warning("the job's processes log too much: their lines are left out "
 				    "from now on");
@@ -168,7 +169,7 @@ static int open_fds(struct serve *s)
 {
 	int pipefd[2] = { -1, -1 };
 
-	if (s->k->log_fd >= 0 && pipe2(pipefd, O_CLOEXEC | O_NONBLOCK) < 0)
+	if (s->k->log_r >= 0 && pipe2(pipefd, O_CLOEXEC | O_NONBLOCK) < 0)
 		return -errno;
 	s->log_rd = pipefd[0];
 	s->log_wr = pipefd[1];

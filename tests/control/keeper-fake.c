@@ -504,7 +504,6 @@ static _Noreturn void give_keeper_away(bool run)
 
 	send_with_fds(run ? MANAGER_FD_SPEC : STDERR_FILENO, "keeper", 6, &fd, 1);
 	close(fd);
-	close(MANAGER_FD_STATUS);
 	for (;;)
 		pause();
 }

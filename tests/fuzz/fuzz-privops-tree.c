@@ -274,12 +274,7 @@ WRAP(int, fd_pidfd_kill, int fd, int sig)
 	return -ESRCH;
 }
 
-WRAP(pid_t, child_start, privop_fn fn, struct keeper *keeper, struct call *c, int a, int b)
-{
-	return -EAGAIN;
-}
-
-WRAP(int, child_do, privop_fn fn, struct keeper *keeper, struct call *c, int a)
+WRAP(pid_t, child_start, struct keeper *keeper, struct call *c, privop_fn fn)
 {
 	return -EAGAIN;
 }
@@ -306,6 +301,12 @@ WRAP(int, process_join, int group, pid_t pid)
 }
 
 /* ---- inputs ---- */
+
+/* What a child does is checked as well. */
+WRAP(int, child_do, struct keeper *keeper, struct call *c, privop_fn fn)
+{
+	return fn(keeper, c);
+}
 
 static void do_privop(struct privop *a)
 {
@@ -361,7 +362,6 @@ static void end(void)
 	fd_closep(&k.control_fd);
 	fd_closep(&k.go_fd);
 	fd_closep(&k.log_fd);
-	fd_closep(&k.log_rd);
 	fd_closep(&k.text_fd);
 }
 

@@ -615,20 +615,11 @@ WRAP(struct dirent *, readdir64, DIR *dir)
 	return i ? &e : NULL;
 }
 
-/* It waits for a descriptor from outside, below the top of the job's tmpfs. */
-WRAP(pid_t, child_start, privop_fn fn, struct keeper *keeper, struct call *c, int a, int b)
+/* It waits for a descriptor from outside. */
+WRAP(pid_t, child_start, struct keeper *keeper, struct call *c, privop_fn fn)
 {
-	FUZZ_CHECK(privop->kind == PRIVOP_PLACE && is_known(a, OF_PATH) && b >= 0);
-	return draw() ? CHILD : -EAGAIN;
-}
-
-WRAP(int, child_do, privop_fn fn, struct keeper *keeper, struct call *c, int a)
-{
-	FUZZ_CHECK(privop->kind == PRIVOP_REPEAT || privop->kind == PRIVOP_DETACH_BELOW);
-	if (a < 0 || a >= MAX_FDS)
-		return -EBADF;
-	known[0] = known[a];
-	return draw() ? fn(keeper, c) : -ETIMEDOUT;
+	FUZZ_CHECK(privop->kind == PRIVOP_PLACE);
+	return draw() ? privop_give(c, give(0)) ?: CHILD : -EAGAIN;
 }
 
 WRAP(long, syscall, long number, ...)
@@ -641,15 +632,15 @@ WRAP(long, syscall, long number, ...)
 	return number == 431 ? succeed() : give(OF_PATH); /* fsconfig */
 }
 
-WRAP(int, poll, struct pollfd *fds, nfds_t n, int timeout_ms)
-{
-	return inside ? 0 : __real_poll(fds, n, timeout_ms);
-}
-
 WRAP(int, setns, int fd, int type)
 {
 	FUZZ_CHECK(inside && privop->kind == PRIVOP_REPEAT && is_namespace && type == CLONE_NEWNS);
 	return draw() ? 0 : fail(EPERM);
+}
+
+WRAP(int, poll, struct pollfd *fds, nfds_t n, int timeout_ms)
+{
+	return inside ? 0 : __real_poll(fds, n, timeout_ms);
 }
 
 WRAP(unsigned, alarm, unsigned seconds)
@@ -670,7 +661,7 @@ WRAP(pid_t, process_start, struct process *l, int *gop)
 
 	FUZZ_CHECK(l->user->uid && l->program >= 0 && l->n_fds <= PROCESS_MAX_FDS && l->argv[0]);
 	/* What comes from outside is the child's to take. */
-	FUZZ_CHECK(l->output == -1 && l->n_fds <= 1 && (!l->sock || l->sock == k.sock));
+	FUZZ_CHECK(l->output == -1 && l->n_fds <= 1 && (!l->sock || privop->kind == PRIVOP_SPAWN));
 	while (l->argv[n])
 		FUZZ_CHECK(strlen(l->argv[n]) < PRIVOP_TEXT_SIZE && ++n <= PRIVOP_MAX_ARGS + 2);
 	FUZZ_CHECK(l->n_groups <= PRIVOP_N_GROUPS);
@@ -696,6 +687,12 @@ WRAP(int, process_join, int group, pid_t pid)
 {
 	FUZZ_CHECK(is_known(group, OF_CGROUP) && pid > 1 && pid != MANAGER);
 	return succeed() < 0 ? -errno : 0;
+}
+
+/* What a child does is checked as well. */
+WRAP(int, child_do, struct keeper *keeper, struct call *c, privop_fn fn)
+{
+	return fn(keeper, c);
 }
 
 static void do_privop(struct privop *a)

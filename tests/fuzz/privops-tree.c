@@ -379,7 +379,7 @@ static bool may_be_written(const struct scratch_list *before, const struct scrat
 		return (strcmp(base, "tasks") == 0 || strcmp(base, "cgroup.procs") == 0) &&
 		       !strstr(is->path, "/job_");
 	if (strcmp(is->path, LOG_FILE) == 0)
-		return is->uid == 0 && is->size == was->size;
+		return is->uid == 0 && is->size >= was->size; /* lines come after it */
 	if (!r || (r->place != PLACE_JOB && r->place != PLACE_RUN))
 		return false;
 	return strcmp(base, RUNDIR_STATE_TMP) == 0 || strcmp(base, RUNDIR_FAILED) == 0 ||

@@ -15,22 +15,12 @@
 
 static struct keeper unit_keeper = KEEPER_INIT;
 
-static inline int unit_privop_here(struct privop *a, const int *fds, size_t n_fds, int *out,
-				   size_t *n_outp)
+static inline int unit_privop_here(struct privop *a, int *out, size_t *n_outp)
 {
 	struct call c = { .a = a };
-	int pair[2] = { -1, -1 };
 	size_t n = 0;
 
-	/* The child of PRIVOP_SPAWN takes them from the packet. */
-	if (a->kind == PRIVOP_SPAWN &&
-	    (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0 ||
-	     packet_send(pair[0], a, sizeof(*a), fds, n_fds, 0) < 0))
-		return -errno;
-	unit_keeper.sock = pair[1];
 	privop_do(&unit_keeper, &c);
-	fd_closep(&pair[0]);
-	fd_closep(&pair[1]);
 	for (size_t i = 0; i < c.n_out; i++) {
 		if (n < *n_outp)
 			out[n++] = c.out[i];

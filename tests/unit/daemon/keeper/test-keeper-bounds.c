@@ -112,7 +112,7 @@ static int open_dir(uint32_t dir, enum privop_name name, int64_t job, int64_t ms
 {
 	struct privop a = { .kind = PRIVOP_OPEN_DIR, .dir = dir, .name = name, .n = { job, ms } };
 	size_t n = 1;
-	int fd = -1, r = privops_do(&a, NULL, 0, &fd, &n);
+	int fd = -1, r = privops_do(&a, &fd, &n);
 
 	fd_closep(&fd);
 	return r;
@@ -335,17 +335,17 @@ static void test_files_have_an_end_and_are_written_by_root_alone(void **state)
 	assert_int_equal(fcntl(fd, F_GETFL) & O_ACCMODE, O_RDONLY);
 	close(fd);
 	for (a.n[0] = sizeof(a.text), a.n[1] = 1;
-	     (r = privops_do(&a, NULL, 0, NULL, NULL)) == 0 && n < 10000; n++)
+	     (r = privops_do(&a, NULL, NULL)) == 0 && n < 10000; n++)
 		;
 	assert_int_equal(r, -EFBIG);
 	assert_true(size_of("run/7/state.tmp") <= PRIVOP_MAX_FILE);
 	a.n[1] = 0;
-	assert_int_equal(privops_do(&a, NULL, 0, NULL, NULL), 0);
+	assert_int_equal(privops_do(&a, NULL, NULL), 0);
 	assert_int_equal(size_of("run/7/state.tmp"), sizeof(a.text));
 	a.n[0] = sizeof(a.text) + 1;
-	assert_int_equal(privops_do(&a, NULL, 0, NULL, NULL), -EPERM);
+	assert_int_equal(privops_do(&a, NULL, NULL), -EPERM);
 	a.n[0] = -1;
-	assert_int_equal(privops_do(&a, NULL, 0, NULL, NULL), -EPERM);
+	assert_int_equal(privops_do(&a, NULL, NULL), -EPERM);
 	assert_int_equal(privops_write(own, PRIVOP_FILE_STATE, text, 1), -EPERM);
 	/* Figures are written over, and have no other part. */
 	for (n = 0; n < 3; n++)
@@ -558,7 +558,7 @@ static int detach_below(uint32_t dir, const char *path)
 	struct privop a = { .kind = PRIVOP_DETACH_BELOW, .dir = dir };
 
 	snprintf(a.text, sizeof(a.text), "%s", path);
-	return privops_do(&a, NULL, 0, NULL, NULL);
+	return privops_do(&a, NULL, NULL);
 }
 
 static void test_what_other_jobs_have_mounted_stays(void **state)
@@ -622,7 +622,7 @@ static int may_kill(uid_t uid, const char *const *words)
 			is = strncmp(line, "Uid:", 4) == 0 && (uid_t)atoi(line + 5) == uid;
 	}
 	a.n[0] = pid;
-	assert_true(privops_do(&a, NULL, 0, NULL, NULL) >= 0);
+	assert_true(privops_do(&a, NULL, NULL) >= 0);
 	r = privops_do_numbers(PRIVOP_KILL, pid, a.n[1], SIGKILL);
 	if (r < 0)
 		kill(pid, SIGKILL);
@@ -701,7 +701,7 @@ static bool may_spawn(const char *task, uid_t uid, gid_t gid, int64_t flags, gid
 	int r, status;
 
 	snprintf(a.text, sizeof(a.text), "%s", task);
-	r = privops_do(&a, NULL, 0, NULL, NULL);
+	r = privops_do(&a, NULL, NULL);
 	if (r <= 0) {
 		assert_int_equal(r, -EPERM);
 		return false;

@@ -24,7 +24,7 @@ static int do_text(enum privop_kind kind, uint32_t dir, const char *format, cons
 	int fd = -1, r;
 
 	snprintf(a.text, sizeof(a.text), format, top);
-	r = privops_do(&a, NULL, 0, &fd, &n);
+	r = privops_do(&a, &fd, &n);
 	fd_closep(&fd);
 	return r;
 }
@@ -32,7 +32,7 @@ static int do_text(enum privop_kind kind, uint32_t dir, const char *format, cons
 static void test_log_and_figures_are_where_the_site_wants_them_or_nowhere(void **state)
 {
 	/* before root knows the configuration */
-	assert_int_equal(privops_open(PRIVOP_OPEN_LOG, 0, 0), -EPERM);
+	assert_int_equal(privops_do_numbers(PRIVOP_OPEN_LOG, 0, 0, 0), -EPERM);
 	assert_int_equal(privops_do_numbers(PRIVOP_TEXT, 0, 0, 0), -EPERM);
 	assert_int_equal(privops_do_numbers(PRIVOP_TEXT, 1, 0, 0), -EPERM);
 }
@@ -69,7 +69,7 @@ static int spawn(uint32_t program, uid_t uid, int64_t flags, const char *task, i
 		snprintf(a.text, sizeof(a.text), "%s", task);
 	else
 		memset(a.text, 'x', sizeof(a.text));
-	r = privops_do(&a, NULL, 0, NULL, NULL);
+	r = privops_do(&a, NULL, NULL);
 	if (r > 0)
 		privops_do_numbers(PRIVOP_GO, 0, 0, 0);
 	return r;

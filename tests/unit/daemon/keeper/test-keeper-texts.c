@@ -45,7 +45,7 @@ static struct state_proc look(pid_t pid)
 {
 	struct privop a = { .kind = PRIVOP_LOOK, .n = { pid } };
 
-	assert_true(privops_do(&a, NULL, 0, NULL, NULL) >= 0);
+	assert_true(privops_do(&a, NULL, NULL) >= 0);
 	return (struct state_proc){ pid, (uint64_t)a.n[1] };
 }
 

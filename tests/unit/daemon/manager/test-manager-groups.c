@@ -59,7 +59,7 @@ int __wrap_mountinfo_find(struct mountinfo *m, const char *target, const char *t
 	return play.is_v2 && !strcmp(type, "cgroup2") ? 0 : -ENOENT;
 }
 
-static int answer(struct privop *a, const int *fds, size_t n_fds, int *out, size_t *n_outp)
+static int answer(struct privop *a, int *out, size_t *n_outp)
 {
 	*n_outp = 0;
 	if (a->kind == PRIVOP_ENTER_GROUPS) {

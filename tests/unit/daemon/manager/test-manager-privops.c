@@ -22,7 +22,7 @@ static int keeper; /* the other end of the manager's socket */
 static pid_t next_pid;
 
 /* Starts what is asked for by giving out a number. */
-static int answer(struct privop *a, const int *fds, size_t n_fds, int *out, size_t *n_outp)
+static int answer(struct privop *a, int *out, size_t *n_outp)
 {
 	*n_outp = 0;
 	return a->kind == PRIVOP_SPAWN ? next_pid : 0;

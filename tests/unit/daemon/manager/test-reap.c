@@ -43,6 +43,8 @@ static struct {
 	uint64_t now_ms;
 	int keeper; /* the keeper's end of its conversation */
 	pid_t last_pid;
+	struct privop spawned; /* by last_pid, which waits */
+	int sock;
 	int lock_fd; /* of a job whose keeper lives; -1: none */
 	/* by uid, from ALICE on */
 	struct {
@@ -68,7 +70,7 @@ int __wrap_usleep(useconds_t us)
 }
 
 /* What is said before anybody waits for it, and the end of who said it. */
-static int answer(int fd, const void *text, size_t size, int signal)
+static void answer(int fd, const void *text, size_t size, int signal)
 {
 	static struct privop end;
 
@@ -76,13 +78,12 @@ static int answer(int fd, const void *text, size_t size, int signal)
 		assert_int_equal(write(fd, text, size), size);
 	privops_hear(); /* of those whose time was over before, or the socket is full at some time
 			 */
-	end = (struct privop){ .kind = PRIVOP_EXITED, .n = { ++fake.last_pid, signal } };
+	end = (struct privop){ .kind = PRIVOP_EXITED, .n = { fake.last_pid, signal } };
 	assert_int_equal(packet_send(fake.keeper, &end, sizeof(end), NULL, 0, 0), 0);
-	return fake.last_pid;
 }
 
 /* A question for Slurm. */
-static int ask(struct privop *a, int fd)
+static void ask(const struct privop *a, int fd)
 {
 	struct hand_over over = { .r = fake.users[a->uid - ALICE].r, .text = "so it says" };
 
@@ -90,31 +91,60 @@ static int ask(struct privop *a, int fd)
 		over.text[0] = '\0';
 	fake.users[a->uid - ALICE].n_asked++;
 	fake.now_ms += fake.users[a->uid - ALICE].takes_ms;
-	return answer(fd, &over, sizeof(over), over.r == -EINTR ? SIGKILL : 0);
+	answer(fd, &over, sizeof(over), over.r == -EINTR ? SIGKILL : 0);
 }
 
 /* In a tier of users' own. */
-static int do_in_tier(struct privop *a, int fd)
+static void do_in_tier(const struct privop *a, int fd)
 {
 	const int32_t done = 0;
 
 	fake.users[a->uid - ALICE].n_set_aside += strcmp(a->text, "tier-aside") == 0;
 	fake.now_ms += fake.users[a->uid - ALICE].tier_takes_ms;
-	return answer(fd, &done, sizeof(done),
-		      fake.users[a->uid - ALICE].tier_takes_ms ? SIGKILL : 0);
+	answer(fd, &done, sizeof(done), fake.users[a->uid - ALICE].tier_takes_ms ? SIGKILL : 0);
 }
 
-static int privop(struct privop *a, const int *fds, size_t n_fds, int *out, size_t *n_outp)
+/* What is to answer comes by a socket. */
+static int spawn(const struct privop *a, int *out)
+{
+	int pair[2];
+
+	if (strncmp(a->text, "tier-", 5) != 0 && strcmp(a->text, "over") != 0)
+		return -EPERM;
+	if (socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
+		return -errno;
+	fake.spawned = *a;
+	fake.sock = pair[1];
+	*out = pair[0];
+	return ++fake.last_pid;
+}
+
+static int go(void)
+{
+	size_t n = 5;
+	int fds[5];
+	char byte;
+
+	assert_int_equal(packet_receive(fake.sock, &byte, 1, fds, &n, MSG_DONTWAIT), 1);
+	if (strncmp(fake.spawned.text, "tier-", 5) == 0)
+		do_in_tier(&fake.spawned, fds[0]);
+	else
+		ask(&fake.spawned, fds[0]);
+	while (n)
+		fd_closep(&fds[--n]);
+	fd_closep(&fake.sock);
+	return 0;
+}
+
+static int privop(struct privop *a, int *out, size_t *n_outp)
 {
 	switch (a->kind) {
 	case PRIVOP_SPAWN:
-		*n_outp = 0;
-		if (strncmp(a->text, "tier-", 5) == 0)
-			return a->r = do_in_tier(a, fds[0]);
-		a->r = strcmp(a->text, "over") == 0 ? ask(a, fds[0]) : -EPERM;
+		a->r = spawn(a, out);
+		*n_outp = a->r > 0;
 		return a->r;
 	case PRIVOP_GO:
-		return 0;
+		return go();
 	case PRIVOP_LOOK:
 		a->n[1] = KEEPER_START;
 		return fake.lock_fd >= 0 && a->n[0] == KEEPER_PID ? 0 : -ESRCH;
@@ -125,7 +155,7 @@ static int privop(struct privop *a, const int *fds, size_t n_fds, int *out, size
 	case PRIVOP_SITE:
 		return -ENOENT;
 	default:
-		return unit_privop_here(a, fds, n_fds, out, n_outp);
+		return unit_privop_here(a, out, n_outp);
 	}
 }
 
