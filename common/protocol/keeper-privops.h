@@ -25,13 +25,15 @@ enum privop_kind {
 			   * -EPERM: it is not root's, link by link; -ENOENT: nothing of ours stands
 			   * in it, and the configuration does not name it; -EINPROGRESS: as for
 			   * PRIVOP_SITE */
-	PRIVOP_OPEN_DIR,  /* a job's; r: its number from now on; an fd */
+	PRIVOP_OPEN_DIR,  /* a job's; r: its number from now on; uid, gid: whose it is by root's
+			   * mark, 0: not known; an fd */
 	PRIVOP_CLOSE_DIR, /* dir */
 	PRIVOP_CHECK_DIR, /* dir2 is still the directory of that name: r 0; 1: it is not */
 	PRIVOP_MAKE_DIR,  /* A job's own and its `mounts`: root's, 0711. In PRIVOP_DIR_TIER:
 			   * PRIVOP_NAME_KEEP becomes the job's user's, and may be there;
 			   * PRIVOP_NAME_TIER is root's, 0711, with a directory of his in it
-			   * (common/protocol/tier-name.h). -EPERM: any other */
+			   * (common/protocol/tier-name.h). -EPERM: any other; -EDQUOT: these were
+			   * PRIVOP_MAX_DIRS, PRIVOP_NAME_KEEP not counted */
 	PRIVOP_RENAME,	  /* to name2 (with the same numbers) in dir2 */
 	PRIVOP_REMOVE,	  /* A file or an empty directory; of a tier, with the user's in it */
 	PRIVOP_OPEN_FILE, /* dir, name: enum privop_file. An fd to read by */
@@ -96,7 +98,7 @@ enum privop_kind {
 
 	/* More of directories */
 	PRIVOP_WRITE, /* dir, name: enum privop_file, n: bytes of text, 1: they come after those
-		       * that were written before. No file grows beyond PRIVOP_MAX_FILE; the
+		       * that were written before. No file grows beyond PRIVOP_MAX_RECORD; the
 		       * manager gets no descriptor that could be written to */
 	PRIVOP_LOCK,  /* dir, n: enum privop_lock. The keeper itself holds the lock of a job's
 		       * directory, so it is free when the keeper is gone. -EBUSY: another has
@@ -214,8 +216,12 @@ struct privop {
 	char text[PRIVOP_TEXT_SIZE];
 };
 
-/* Records, counts and sentences: in /run, which is memory, none of them grows beyond this. */
-#define PRIVOP_MAX_FILE (4 << 20)
+/* /run is memory. Records, counts and sentences in it have a bound: a record of all processes and
+ * tiers that a job can have takes 74 KiB. So has the number of directories that one keeper makes,
+ * in tiers as well. */
+#define PRIVOP_MAX_RECORD (256 << 10)
+#define PRIVOP_MAX_DIRS 64
+#define PRIVOP_MAX_FILE (4 << 20) /* elsewhere, of what the system user's processes write */
 
 /* Descriptors that the manager is started with: */
 #define MANAGER_FD_KEEPER 3

@@ -55,6 +55,7 @@ struct keeper {
 	int locks[PRIVOP_N_DIRS];     /* the files whose locks are held; -1: none */
 	uint32_t jobs[PRIVOP_N_DIRS]; /* whose directories those of PRIVOP_OPEN_DIR are */
 	struct rundir_mark marks[PRIVOP_N_DIRS]; /* the users of these jobs, as root sees it */
+	unsigned n_made;			 /* directories */
 	int groups[PRIVOP_N_GROUPS];		 /* of the job, to be joined; -1: none */
 };
 

@@ -179,7 +179,8 @@ int privop_open_dir(struct keeper *k, struct call *c)
 		return -errno;
 	if (st.st_uid != 0 || st.st_mode & 022)
 		return -EPERM;
-	(void)dir_find_owner(fd, &k->marks[i]);
+	c->a->uid = dir_find_owner(fd, &k->marks[i]);
+	c->a->gid = k->marks[i].gid;
 	r = take_dir(k, c, (uint32_t)i, steal_fd(&fd));
 	if (r < 0)
 		return r;
@@ -354,7 +355,7 @@ int privop_write(struct keeper *k, struct call *c)
 	fd = openat(c->dir, f->name, O_WRONLY | O_CREAT | O_NOFOLLOW | O_CLOEXEC | flags, f->mode);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return -errno;
-	if (st.st_size + size > PRIVOP_MAX_FILE)
+	if (st.st_size + size > PRIVOP_MAX_RECORD)
 		return -EFBIG;
 	return write(fd, c->a->text, (size_t)size) != size ? -ENOSPC : 0;
 }

@@ -99,6 +99,7 @@ void privop_do(struct keeper *k, struct call *c)
 	};
 	/* clang-format on */
 	struct privop *a = c->a;
+	const bool makes = a->kind == PRIVOP_MAKE_DIR && a->name != PRIVOP_NAME_KEEP;
 	const privop_fn fn = a->kind < PRIVOP_N ? privops[a->kind].fn : NULL;
 	const int waits = fn ? privops[a->kind].waits : 0;
 
@@ -109,8 +110,11 @@ void privop_do(struct keeper *k, struct call *c)
 										   : PRIVOP_N_NAMES,
 			  a->n);
 	a->text[sizeof(a->text) - 1] = '\0';
-	if (waits == ALL || (waits == TIERS && a->dir == PRIVOP_DIR_TIER))
+	if (makes && k->n_made == PRIVOP_MAX_DIRS)
+		a->r = -EDQUOT;
+	else if (waits == ALL || (waits == TIERS && a->dir == PRIVOP_DIR_TIER))
 		a->r = child_do(k, c, fn);
 	else
 		a->r = fn ? fn(k, c) : -ENOSYS;
+	k->n_made += makes && a->r == 0;
 }

@@ -11,6 +11,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
 #include "common/util/error.h"
+#include "common/util/log.h"
 #include "daemon/manager/privops.h"
 #include "daemon/manager/state.h"
 
@@ -78,7 +79,7 @@ int jobdir_open(struct jobdir *d, const struct jobdir_id *id, struct error *err)
 	if (r < 0)
 		return r == -ENOENT ? JOBDIR_E_GONE
 				    : error_errno(err, -r, "open %s/%u", STAGE_RUN_DIR, id->job_id);
-	*d = (struct jobdir){ *id, (uint32_t)r, fd };
+	*d = (struct jobdir){ *id, (uint32_t)r, fd, a.uid, a.gid };
 	return 0;
 }
 
@@ -165,12 +166,32 @@ int jobdir_read_text(const struct jobdir *d, enum privop_file file, char *buf, s
 	return (int)n;
 }
 
+/* A manager has written the record, and root the mark. */
+static void believe_root(const struct jobdir *d, struct state *st)
+{
+	static uint32_t told;
+
+	if (!d->uid || (st->uid == d->uid && st->gid == d->gid))
+		return;
+	if (told != d->id.job_id)
+		log_warning("the record of job %u says uid %u, gid %u, and root made its directory "
+			    "for uid %u, gid %u: that counts",
+			    d->id.job_id, st->uid, st->gid, d->uid, d->gid);
+	told = d->id.job_id;
+	st->uid = d->uid;
+	st->gid = d->gid;
+}
+
 int jobdir_read_state(const struct jobdir *d, struct state *st)
 {
 	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, d->dir, PRIVOP_FILE_STATE);
+	int r;
 
 	memset(st, 0, sizeof(*st));
-	return fd < 0 ? fd : state_read(fd, st);
+	r = fd < 0 ? fd : state_read(fd, st);
+	if (r == 0)
+		believe_root(d, st);
+	return r;
 }
 
 int jobdir_write_state(const struct jobdir *d, const struct state *st)
@@ -190,8 +211,10 @@ void jobdir_find_owner(const struct jobdir *d, struct state *st)
 {
 	struct statx s;
 
-	if (statx(d->fd, RUNDIR_SOCK, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC,
-		  STATX_UID | STATX_GID, &s) < 0)
+	st->uid = d->uid ?: st->uid;
+	st->gid = d->uid ? d->gid : st->gid;
+	if (d->uid || statx(d->fd, RUNDIR_SOCK, AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC,
+			    STATX_UID | STATX_GID, &s) < 0)
 		return;
 	st->uid = s.stx_uid;
 	st->gid = s.stx_gid;

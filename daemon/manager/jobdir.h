@@ -28,6 +28,8 @@ struct jobdir {
 	struct jobdir_id id;
 	uint32_t dir; /* its number at the keeper; 0: none */
 	int fd;	      /* to look into it */
+	uid_t uid;    /* whose it is by root's mark; 0: not known */
+	gid_t gid;
 };
 
 #define JOBDIR_INIT                                                                                \

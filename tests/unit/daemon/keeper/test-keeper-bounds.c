@@ -338,7 +338,7 @@ static void test_files_have_an_end_and_are_written_by_root_alone(void **state)
 	     (r = privops_do(&a, NULL, NULL)) == 0 && n < 10000; n++)
 		;
 	assert_int_equal(r, -EFBIG);
-	assert_true(size_of("run/7/state.tmp") <= PRIVOP_MAX_FILE);
+	assert_true(size_of("run/7/state.tmp") <= PRIVOP_MAX_RECORD);
 	a.n[1] = 0;
 	assert_int_equal(privops_do(&a, NULL, NULL), 0);
 	assert_int_equal(size_of("run/7/state.tmp"), sizeof(a.text));
