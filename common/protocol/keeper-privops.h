@@ -19,14 +19,15 @@
 enum privop_kind {
 	/* Directories and names in them: dir, name, n: the numbers in the name (enum privop_name).
 	 */
-	PRIVOP_OPEN_BASE = 1, /* dir: PRIVOP_DIR_RUN or _TRASH, made where it is missing. An fd */
+	PRIVOP_OPEN_BASE = 1, /* dir: PRIVOP_DIR_RUN or _TRASH, made where it is missing. An fd
+			       * (O_PATH: see PRIVOP_LIST) */
 	PRIVOP_OPEN_TIER, /* text: path of a disk tier, PRIVOP_DIR_TIER from now on; n: which one
 			   * it is in the configuration (struct helper_path), -1: in none. An fd;
 			   * -EPERM: it is not root's, link by link; -ENOENT: nothing of ours stands
 			   * in it, and the configuration does not name it; -EINPROGRESS: as for
 			   * PRIVOP_SITE */
 	PRIVOP_OPEN_DIR,  /* a job's; r: its number from now on; uid, gid: whose it is by root's
-			   * mark, 0: not known; an fd */
+			   * mark, 0: not known; an fd (O_PATH) */
 	PRIVOP_CLOSE_DIR, /* dir */
 	PRIVOP_CHECK_DIR, /* dir2 is still the directory of that name: r 0; 1: it is not */
 	PRIVOP_MAKE_DIR,  /* A job's own and its `mounts`: root's, 0711. In PRIVOP_DIR_TIER:
@@ -118,6 +119,12 @@ enum privop_kind {
 	PRIVOP_LOG,    /* text: lines for the site's log, as many bytes as are left; -EBADF: it is
 			* not open */
 	PRIVOP_ANSWER, /* text: what the plugin reads; once, then it hears no more */
+
+	/* What is in a directory of root's. The manager has no descriptor to list it by: it could
+	 * do that into memory that a FUSE server backs, and the kernel would keep the directory's
+	 * lock */
+	PRIVOP_LIST, /* dir: PRIVOP_DIR_RUN or _TRASH; n: 1: from the beginning. r: bytes of text,
+		      * which are entries as of getdents64(2); 0: there are no more */
 
 	PRIVOP_N,
 

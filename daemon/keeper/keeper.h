@@ -29,6 +29,8 @@ struct slot {
 	unsigned minor; /* of its device, which is the connection's name; 0: it has none */
 };
 
+#define KEEPER_MAX_LOG (8 << 20) /* of what one keeper's manager says */
+
 struct keeper {
 	uid_t uid; /* of the job; 0: none is served, this is a clean-up */
 	gid_t gid;
@@ -64,7 +66,7 @@ struct keeper {
 		.sock = -1, .answer_fd = 2, .go_fd = -1, .control_fd = -1,                         \
 		.slots = { [0 ... RUNDIR_MAX_SLOTS - 1].fd = -1 }, .programs = { -1, -1, -1 },     \
 		.site = { .fd = -1 }, .account = { .fd = -1 }, .path = { .fd = -1 }, .log_fd = -1, \
-		.text_fd = -1, .dirs = { -1, -1, -1, -1, -1, -1, -1 },                             \
+		.log_left = KEEPER_MAX_LOG, .text_fd = -1, .dirs = { -1, -1, -1, -1, -1, -1, -1 }, \
 		.locks = { -1, -1, -1, -1, -1, -1, -1 }, .groups = {                               \
 			-1,                                                                        \
 			-1,                                                                        \
@@ -177,6 +179,7 @@ int privop_open_base(struct keeper *k, struct call *c);
 int privop_open_tier(struct keeper *k, struct call *c);
 int privop_open_dir(struct keeper *k, struct call *c);
 int privop_close_dir(struct keeper *k, struct call *c);
+int privop_list(struct keeper *k, struct call *c);
 int privop_check_dir(struct keeper *k, struct call *c);
 int privop_make_dir(struct keeper *k, struct call *c);
 int privop_rename(struct keeper *k, struct call *c);

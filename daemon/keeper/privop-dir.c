@@ -13,6 +13,7 @@
 #include <sys/file.h>
 #include <sys/socket.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/un.h>
 #include <unistd.h>
 
@@ -21,6 +22,7 @@
 #include "common/util/root-path.h"
 
 #define DIR_FLAGS (O_RDONLY | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
+#define DIR_PATH_FLAGS (O_PATH | O_DIRECTORY | O_CLOEXEC)
 #define NEVER (-1)
 #define LOCK_NUMBERS (2 * sizeof(int64_t))
 #define LOCK_FLAGS (O_RDWR | O_NOFOLLOW | O_CLOEXEC)
@@ -52,10 +54,15 @@ void privop_print_name(char buf[static 64], uint32_t name, const int64_t *n)
 		snprintf(buf, 64, formats[name], (uint32_t)n[0], (unsigned long long)n[1]);
 }
 
+/* Attack: a manager lists a directory of root's into memory that a FUSE server backs. What it gets
+ * can't be listed, but for a tier, in which a child makes all changes. */
 static int take_dir(struct keeper *k, struct call *c, uint32_t number, int fd)
 {
 	_cleanup_(fd_closep) int own = fd;
-	int r = fd < 0 ? -errno : privop_give(c, fcntl(fd, F_DUPFD_CLOEXEC, 3));
+	const bool is_tier = number == PRIVOP_DIR_TIER;
+	int r = fd < 0 ? -errno
+		       : privop_give(c, is_tier ? fcntl(fd, F_DUPFD_CLOEXEC, 3)
+						: openat(fd, ".", DIR_PATH_FLAGS));
 
 	if (r < 0)
 		return r;
@@ -199,6 +206,18 @@ int privop_close_dir(struct keeper *k, struct call *c)
 	fd_closep(&k->dirs[c->a->dir]);
 	fd_closep(&k->locks[c->a->dir]);
 	return 0;
+}
+
+int privop_list(struct keeper *k, struct call *c)
+{
+	long n;
+
+	if (c->a->dir > PRIVOP_DIR_TRASH)
+		return -EPERM;
+	if (c->a->n[0])
+		(void)lseek(c->dir, 0, SEEK_SET);
+	n = syscall(SYS_getdents64, c->dir, c->a->text, sizeof(c->a->text));
+	return n < 0 ? -errno : (int)n;
 }
 
 int privop_check_dir(struct keeper *k, struct call *c)

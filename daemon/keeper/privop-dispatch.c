@@ -96,6 +96,7 @@ void privop_do(struct keeper *k, struct call *c)
 		[PRIVOP_ENTER_GROUPS] = { privop_enter_groups, ALL }, [PRIVOP_REMOVE_GROUP] = { privop_remove_group, ALL },
 		[PRIVOP_JOIN_GROUP] = { privop_join_group, ALL }, [PRIVOP_OPEN_LOG] = { privop_open_log },
 		[PRIVOP_TEXT] = { privop_text }, [PRIVOP_LOG] = { privop_log }, [PRIVOP_ANSWER] = { privop_answer },
+		[PRIVOP_LIST] = { privop_list },
 	};
 	/* clang-format on */
 	struct privop *a = c->a;
@@ -110,11 +111,12 @@ void privop_do(struct keeper *k, struct call *c)
 										   : PRIVOP_N_NAMES,
 			  a->n);
 	a->text[sizeof(a->text) - 1] = '\0';
-	if (makes && k->n_made == PRIVOP_MAX_DIRS)
+	if (makes && k->n_made >= PRIVOP_MAX_DIRS)
 		a->r = -EDQUOT;
 	else if (waits == ALL || (waits == TIERS && a->dir == PRIVOP_DIR_TIER))
 		a->r = child_do(k, c, fn);
 	else
 		a->r = fn ? fn(k, c) : -ENOSYS;
-	k->n_made += makes && a->r == 0;
+	/* One that fails half-way may be there. */
+	k->n_made += makes && a->r != -EEXIST;
 }

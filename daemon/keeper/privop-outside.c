@@ -23,7 +23,6 @@
 #include "common/util/root-path.h"
 
 #define CGROUP2_MAGIC 0x63677270 /* CGROUP2_SUPER_MAGIC */
-#define LOG_MAX_SIZE (8 << 20)	 /* of what one keeper's manager says */
 
 static int check_is_cgroup(int fd)
 {
@@ -163,7 +162,8 @@ int privop_join_group(struct keeper *k, struct call *c)
 		       : 0;
 }
 
-/* The directory of a file of the site's, which is root's all the way; *namep: the file. */
+/* The directory of a file of the site's, which is root's all the way; *namep: the file. Users may
+ * list it, so a child works in it. */
 static int open_sites(const char *path, const char *suffix, const char **namep)
 {
 	_cleanup_(fd_closep) int dir = root_path_open_above(path, namep);
@@ -174,26 +174,29 @@ static int open_sites(const char *path, const char *suffix, const char **namep)
 /* With the file itself the manager could cut what others have written. A pipe can hold up who reads
  * it: the kernel has its lock while it copies what is written, from memory that a FUSE server may
  * back. */
-int privop_open_log(struct keeper *k, struct call *c)
+static int open_log(struct keeper *k, struct call *c)
 {
 	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK |
 			  O_NOCTTY;
-	const struct helper_site *site = ask_get_site(k);
 	const char *name;
-	_cleanup_(fd_closep) int dir = -1, fd = -1;
+	_cleanup_(fd_closep) int dir = open_sites(ask_get_site(k)->log_file, ".log", &name),
+				 fd = dir < 0 ? -1 : openat(dir, name, flags, 0640);
 	struct stat st;
 
-	if (!site || k->log_fd >= 0)
-		return site ? -EBUSY : -EPERM;
-	dir = open_sites(site->log_file, ".log", &name);
-	fd = dir < 0 ? -1 : openat(dir, name, flags, 0640);
 	if (fd < 0 || fstat(fd, &st) < 0)
 		return dir < 0 ? dir : -errno;
 	if (st.st_uid != 0 && fchown(fd, 0, 0) < 0) /* of an earlier version */
 		return -errno;
-	k->log_fd = steal_fd(&fd);
-	k->log_left = LOG_MAX_SIZE;
-	return 0;
+	return privop_give(c, steal_fd(&fd));
+}
+
+int privop_open_log(struct keeper *k, struct call *c)
+{
+	int r = !ask_get_site(k) ? -EPERM : k->log_fd >= 0 ? -EBUSY : child_do(k, c, open_log);
+
+	if (r == 0)
+		k->log_fd = c->out[--c->n_out];
+	return r;
 }
 
 int privop_log(struct keeper *k, struct call *c)
@@ -215,21 +218,28 @@ int privop_answer(struct keeper *k, struct call *c)
 }
 
 /* It gets its name when it is whole: who is killed on the way leaves the old one. */
-int privop_text(struct keeper *k, struct call *c)
+static int do_text(struct keeper *k, struct call *c)
 {
-	const struct helper_site *site = ask_get_site(k);
 	char tmp[256];
 	const char *name;
-	_cleanup_(fd_closep) int dir = site ? open_sites(site->metrics, ".prom", &name) : -EPERM;
+	_cleanup_(fd_closep) int dir = open_sites(ask_get_site(k)->metrics, ".prom", &name);
 
 	if (dir < 0)
 		return dir;
 	snprintf(tmp, sizeof(tmp), "%.200s.tmp", name);
-	fd_closep(&k->text_fd);
 	if (c->a->n[0])
 		return renameat(dir, tmp, dir, name) < 0 ? -errno : 0;
 	if (unlinkat(dir, tmp, 0) < 0 && errno != ENOENT)
 		return -errno;
-	k->text_fd = openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644);
-	return k->text_fd < 0 ? -errno : 0;
+	return privop_give(
+		c, openat(dir, tmp, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0644));
+}
+
+int privop_text(struct keeper *k, struct call *c)
+{
+	const int r = ask_get_site(k) ? child_do(k, c, do_text) : -EPERM;
+
+	fd_closep(&k->text_fd);
+	k->text_fd = c->n_out ? c->out[--c->n_out] : -1;
+	return r;
 }

@@ -3,7 +3,9 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
+#include <stddef.h>
 #include <stdio.h>
+#include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
 #include <unistd.h>
@@ -234,25 +236,72 @@ static bool read_name(struct jobdir_id *id, const char *name)
 	return true;
 }
 
+struct list {
+	struct jobdir_id *ids;
+	size_t n;
+};
+
+static void list_deinit(struct list *l)
+{
+	free(l->ids);
+}
+
+static int add_id(struct list *l, const struct jobdir_id *id)
+{
+	struct jobdir_id *ids = reallocarray(l->ids, l->n + 1, sizeof(*ids));
+
+	if (!ids)
+		return -ENOMEM;
+	l->ids = ids;
+	ids[l->n++] = *id;
+	return 0;
+}
+
+/* Entries of the kernel's, as they stand behind one another: 0 or -errno. */
+static int add_entries(struct list *l, bool trash, const char *entries, size_t size)
+{
+	struct jobdir_id id = { .in_trash = trash };
+	unsigned short n;
+	int r = 0;
+
+	for (const char *e = entries; r == 0 && e < entries + size; e += n) {
+		memcpy(&n, e + offsetof(struct dirent, d_reclen), sizeof(n));
+		if (read_name(&id, e + offsetof(struct dirent, d_name)))
+			r = add_id(l, &id);
+	}
+	return r;
+}
+
+/* All of it before anything is done: what is done moves and removes entries, and may list, too. */
+static int read_list(struct list *l, bool trash)
+{
+	struct privop a = { .kind = PRIVOP_LIST,
+			    .dir = trash ? PRIVOP_DIR_TRASH : PRIVOP_DIR_RUN,
+			    .n = { 1 } };
+	int r;
+
+	while ((r = privops_do(&a, NULL, NULL)) > 0) {
+		r = add_entries(l, trash, a.text, (size_t)r);
+		if (r < 0)
+			return r;
+		a.n[0] = 0;
+	}
+	return r;
+}
+
 int jobdir_for_each(int (*fn)(void *arg, const struct jobdir_id *id), void *arg, struct error *err)
 {
-	struct jobdir_id id;
-	struct dirent *e;
 	int r = 0;
 
 	for (int trash = 0; r >= 0 && trash < 2; trash++) {
-		int fd = jobdir_open_base(trash, err);
-		_cleanup_(dir_closep) DIR *dir = fd < 0 ? NULL : fdopendir(fd);
+		_cleanup_(fd_closep) int fd = jobdir_open_base(trash, err);
+		_cleanup_(list_deinit) struct list l = { 0 };
 
-		r = fd < 0 ? fd : dir ? 0 : error_errno(err, errno, "list %s", STAGE_RUN_DIR);
-		if (!dir)
-			fd_closep(&fd);
-		id.in_trash = trash;
-		while (dir && r >= 0 && (errno = 0, e = readdir(dir)))
-			if (read_name(&id, e->d_name))
-				r = fn(arg, &id);
-		if (dir && r >= 0 && errno)
-			r = error_errno(err, errno, "list %s", STAGE_RUN_DIR);
+		r = fd < 0 ? fd : read_list(&l, trash);
+		if (fd >= 0 && r < 0)
+			r = error_errno(err, -r, "list %s", STAGE_RUN_DIR);
+		for (size_t i = 0; r >= 0 && i < l.n; i++)
+			r = fn(arg, &l.ids[i]);
 	}
 	return r < 0 ? r : 0;
 }

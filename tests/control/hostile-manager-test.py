@@ -30,7 +30,7 @@ spec = importlib.util.spec_from_file_location('keeper_test', os.path.join(here, 
 kt = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(kt)
 
-EPERM, ENOENT, EACCES, EBUSY, EXDEV, EINVAL, ESRCH, EINPROGRESS, ETIMEDOUT, EDQUOT = 1, 2, 13, 16, 18, 22, 3, 115, 110, 122
+EPERM, ENOENT, EACCES, EBUSY, EXDEV, EINVAL, ESRCH, EINPROGRESS, ETIMEDOUT, EDQUOT, ENOSPC, EBADF = 1, 2, 13, 16, 18, 22, 3, 115, 110, 122, 28, 9
 ROOTS = kt.SCRATCH + '/roots'       # what is root's, and must stay as it is
 OTHER_JOB = 9999
 PRIVOP = struct.Struct('=IiIIIIIIqqq5120s')
@@ -96,6 +96,7 @@ class Manager:
             if answer[0] == E['PRIVOP_EXITED']:
                 self.exits[answer[8]] = answer[9]
             if answer[0] == E[kind]:
+                self.text = answer[11]
                 return answer[1], answer[8:11], got
 
     def privop(self, kind, **args):
@@ -339,6 +340,25 @@ def test_one_keeper_makes_a_number_of_directories():
                 break
         assert (r, i) == (-EDQUOT, E['PRIVOP_MAX_DIRS'] - (dir == 2)), (name, r, i)
         s.end()
+
+
+def test_directories_that_are_made_by_half_count():
+    """Where a file system has no room left. Seen failing where only what goes well counts."""
+    tier = kt.SCRATCH + '/tier-full'
+    os.makedirs(tier)
+    kt.run('mount', '-t', 'tmpfs', '-o', 'mode=755,nr_inodes=3', 'tmpfs', tier)
+    os.mkdir(tier + '/stage-data-1')
+    s = Manager()
+    s.begin()
+    assert s.privop('PRIVOP_OPEN_TIER', text=tier.encode()) == 0
+    came = []
+    for _ in range(100):
+        came.append(s.privop_named('PRIVOP_MAKE_DIR', 2, 'TIER', s.job))
+        s.privop_named('PRIVOP_REMOVE', 2, 'TIER', s.job)
+    # one is the job's own in /run
+    assert came == [-ENOSPC] * (E['PRIVOP_MAX_DIRS'] - 1) + [-EDQUOT] * (101 - E['PRIVOP_MAX_DIRS']), came
+    s.end()
+    kt.run('umount', '-l', tier)
 
 
 def test_mounts_of_another_job_stay():
@@ -1049,6 +1069,41 @@ def test_users_who_list_directories_of_roots_hold_up_nobody():
         s.end()
 
 
+def names_in(entries):
+    """Of what getdents64() gives."""
+    names = set()
+    while entries:
+        size = int.from_bytes(entries[16:18], sys.byteorder)
+        names.add(entries[19:size].split(b'\0')[0].decode())
+        entries = entries[size:]
+    return names
+
+
+def test_the_manager_lists_no_directory_of_roots_itself():
+    """It could do that into memory that a FUSE server backs, and would hold up every keeper of the node. Seen failing with descriptors
+    to read by."""
+    s = Manager()
+    own = s.begin()
+    for kind, args in ('PRIVOP_OPEN_BASE', {}), ('PRIVOP_OPEN_BASE', {'dir': 1}), \
+            ('PRIVOP_OPEN_DIR', {'name': E['PRIVOP_NAME_JOB'], 'n': (s.job,)}):
+        r, _, (fd,) = s.ask(kind, **args)
+        assert r >= 0, (kind, args, r)
+        for path, why in (fd, EBADF), (f'/proc/self/fd/{fd}', EACCES):
+            assert kt.as_user(lambda path=path: os.listdir(path), kt.SYSTEM) == why, (kind, args, path)
+        os.close(fd)
+    assert s.privop_named('PRIVOP_RENAME', 0, 'JOB', s.job, 7, dir2=1, name2=E['PRIVOP_NAME_JOB_ASIDE']) == 0
+    assert s.privop_named('PRIVOP_MAKE_DIR', 0, 'JOB', s.job) == 0
+    for dir, name in (0, f'{s.job}'), (1, f'{s.job}.7'):
+        for _ in range(2):      # from the beginning each time
+            size = s.privop('PRIVOP_LIST', dir=dir, n=(1,))
+            assert size > 0 and name in names_in(s.text[:size]), (dir, size)
+        while (size := s.privop('PRIVOP_LIST', dir=dir)) > 0:
+            assert name not in names_in(s.text[:size])
+        assert size == 0
+    assert [s.privop('PRIVOP_LIST', dir=dir, n=(1,)) for dir in (2, own, E['PRIVOP_N_DIRS'], 2**32 - 1)] == [-EPERM] * 4
+    s.end()
+
+
 def held_up(cases):
     """Sends all of these at once: (manager, kind, arguments). Whose keeper is held up for ever, or how it answers."""
     answers = {}
@@ -1068,13 +1123,17 @@ def held_up(cases):
 
 
 def test_what_users_may_list_holds_up_root_for_five_seconds():
-    """A tier, their own directories in it, and a job's cgroups, into memory that a FUSE server backs. Seen failing where root does it
-    itself."""
+    """A tier, their own directories in it, a job's cgroups, and where the site has its log and figures, into memory that a FUSE server
+    backs. Seen failing where root does it itself."""
+    sites = {'log': ('LOG', kt.SCRATCH + '/logs/x.log'), 'figures': ('TEXT', kt.SCRATCH + '/figures/x.prom')}
+    for _, path in sites.values():
+        os.makedirs(os.path.dirname(path))
+    kt.write_conf(f'[daemon]\nLogFile={sites["log"][1]}\n[metrics]\nTextfile={sites["figures"][1]}')
     tiers = [kt.SCRATCH + '/tier-' + name for name in ('made', 'removed', 'renamed')]
     for tier in tiers:
         os.makedirs(tier + '/stage-data-1')
     cases, listers = {}, []
-    managers = {name: Manager() for name in ('made', 'removed', 'renamed', 'group')}
+    managers = {name: Manager() for name in ('made', 'removed', 'renamed', 'group', *sites)}
     own = {name: s.begin() for name, s in managers.items()}
     for tier in tiers:
         assert managers[tier.rsplit('-')[-1]].privop('PRIVOP_OPEN_TIER', text=tier.encode()) == 0
@@ -1091,6 +1150,10 @@ def test_what_users_may_list_holds_up_root_for_five_seconds():
             os.makedirs(group)
             listers.append(Lister(group))
             cases['group'] = managers['group'], 'PRIVOP_HOLD_GROUP', {'text': group.encode()}
+        for name, (kind, path) in sites.items():
+            assert managers[name].await_answer('PRIVOP_SITE') == 0
+            listers.append(Lister(os.path.dirname(path)))
+            cases[name] = managers[name], 'PRIVOP_OPEN_LOG' if kind == 'LOG' else 'PRIVOP_TEXT', {}
         assert [x.directory for x in listers if x.said != b'l'] == []
         n = {'dir': 2, 'name': E['PRIVOP_NAME_TIER']}
         for name, kind in ('made', 'MAKE_DIR'), ('removed', 'REMOVE'), ('renamed', 'RENAME'):
@@ -1106,6 +1169,7 @@ def test_what_users_may_list_holds_up_root_for_five_seconds():
     finally:
         for x in listers:
             x.end()
+    kt.write_conf()
     if group:
         kt.wait_for(lambda: remove_groups(group), what='the groups')
     for s in managers.values():
