@@ -17,6 +17,7 @@
 #include <sys/file.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
+#include <sys/syscall.h>
 #include <sys/statfs.h>
 #include <sys/sysinfo.h>
 #include <sys/un.h>
@@ -260,6 +261,12 @@ WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 	if (is_walk(flags) &&
 	    !is_below()) { /* each name on the way is looked up in a directory of root's alone */
 		FUZZ_CHECK((is_name(name) || !strcmp(name, ".")) && is_known(dirfd, OF_ROOT));
+		return give(OF_PATH);
+	}
+	/* what the manager gets of a directory of root's: it can't list by that */
+	if ((privop->kind == PRIVOP_OPEN_BASE || privop->kind == PRIVOP_OPEN_DIR) &&
+	    flags == (O_PATH | O_DIRECTORY | O_CLOEXEC)) {
+		FUZZ_CHECK(!strcmp(name, "."));
 		return give(OF_PATH);
 	}
 	if (is_of_connection() && *name && *name != *RUNDIR_MOUNTS)
@@ -625,6 +632,10 @@ WRAP(pid_t, child_start, struct keeper *keeper, struct call *c, privop_fn fn)
 WRAP(long, syscall, long number, ...)
 {
 	FUZZ_CHECK(inside);
+	if (number == SYS_getdents64) {
+		FUZZ_CHECK(privop->kind == PRIVOP_LIST && privop->dir <= PRIVOP_DIR_TRASH);
+		return draw() ? 0 : fail(EBADF);
+	}
 	if (number == 437) /* openat2; else the way is walked */
 		return draw() ? give(OF_PATH) : fail(is_below() && draw() ? ENOSYS : EXDEV);
 	FUZZ_CHECK(privop->kind == PRIVOP_REPEAT || privop->kind == PRIVOP_OPEN_PROC ||
