@@ -47,7 +47,8 @@ enum privop_kind {
 	PRIVOP_SLOT, /* name, n: slot, number of fds. Mounts a FUSE slot; the fds, of which root has
 		      * no copy */
 	PRIVOP_DETACH,	     /* n[2]: 1: what is topmost; 0: whatever is mounted there, lazily */
-	PRIVOP_DETACH_BELOW, /* text: path below PRIVOP_DIR_TIER, or below the tmpfs (name:
+	PRIVOP_DETACH_BELOW, /* text: path below PRIVOP_DIR_TIER, of a job that is open or of what
+			      * the job's user keeps, or below the tmpfs (name:
 			      * PRIVOP_NAME_MEMORY), no link and no "..". Detaches what is topmost
 			      * there; -EXDEV: something is mounted on the way */
 	PRIVOP_REPEAT,	     /* text: a mount namespace, where the mount is repeated */

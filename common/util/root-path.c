@@ -111,7 +111,7 @@ static bool take_name(struct walk *w, char name[static NAME_MAX + 1])
 	return *name;
 }
 
-static bool climbs(const char *path)
+bool root_path_climbs(const char *path)
 {
 	for (const char *p = path; (p = strstr(p, "/..")); p += 3)
 		if (p[3] == '/' || p[3] == '\0')
@@ -123,7 +123,7 @@ int root_path_open(const char *path)
 {
 	struct walk w = { .fd = -1 };
 	char name[NAME_MAX + 1];
-	int r = *path == '/' && !climbs(path) ? go_to_root(&w) : -EPERM;
+	int r = *path == '/' && !root_path_climbs(path) ? go_to_root(&w) : -EPERM;
 
 	if (snprintf(w.rest, sizeof(w.rest), "%s", path) >= (int)sizeof(w.rest))
 		r = -ENAMETOOLONG;

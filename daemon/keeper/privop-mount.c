@@ -22,6 +22,7 @@
 
 #include "common/protocol/tier-name.h"
 #include "common/util/cleanup.h"
+#include "common/util/root-path.h"
 
 #define MOUNTS_SOURCE "stage-data"
 #define MOUNTS_MAX_READ (1024 * 1024)
@@ -204,26 +205,27 @@ int privop_detach(struct keeper *k, struct call *c)
 	return r;
 }
 
-/* In a directory of a job's or of what is kept, and not above it again. */
-static bool is_of_jobs(const char *path)
+/* In a directory of a job's, or of what is kept. A job's manager reaches what is of jobs that it has
+ * opened, and of its user. */
+static bool is_of_jobs(const struct keeper *k, const char *path)
 {
-	const bool job = !strncmp(path, TIER_NAME_JOB, strlen(TIER_NAME_JOB));
+	const bool kept = strncmp(path, TIER_NAME_KEEP, strlen(TIER_NAME_KEEP)) == 0;
+	uint32_t number = 0, dir = PRIVOP_DIR_FREE;
 
-	if (!job && strncmp(path, TIER_NAME_KEEP, strlen(TIER_NAME_KEEP)) != 0)
+	if (sscanf(path, kept ? TIER_NAME_KEEP "%u" : TIER_NAME_JOB "%u", &number) != 1)
 		return false;
-	for (path = strstr(path, "/.."); path; path = strstr(path + 1, "/.."))
-		if (path[3] == '/' || path[3] == '\0')
-			return false;
-	return true;
+	while (dir < PRIVOP_N_DIRS && (k->jobs[dir] != number || privop_is_others(k, dir)))
+		dir++;
+	return !k->job || (kept ? privop_is_users(k, number, &(gid_t){ 0 }) : dir < PRIVOP_N_DIRS);
 }
 
 int privop_detach_below(struct keeper *k, struct call *c)
 {
-	const bool tier = c->a->dir == PRIVOP_DIR_TIER && is_of_jobs(c->a->text);
+	const bool tier = c->a->dir == PRIVOP_DIR_TIER && is_of_jobs(k, c->a->text);
 	_cleanup_(fd_closep) int top = tier ? -1 : privop_open_memory(c), parent = -1;
 	char here[] = ".", *path = c->a->text, *name = strrchr(path, '/');
 
-	if (!tier && top < 0)
+	if ((!tier && top < 0) || root_path_climbs(c->a->text)) /* above it again */
 		return -EPERM;
 	if (name)
 		*name++ = '\0';

@@ -379,6 +379,36 @@ def test_mounts_of_another_job_stay():
     s.end()
 
 
+def test_what_others_have_mounted_in_a_tier_stays():
+    """A tier is all users'. A manager detaches what is in directories of jobs that it has open, and in what its user keeps."""
+    set_up()
+    s = Manager()
+    s.begin()
+    assert s.privop('PRIVOP_OPEN_TIER', text=kt.DISK.encode()) == 0
+    others = f'stage-data-{OTHER_JOB}', f'stage-data-{OTHER_JOB}.1', f'stage-keep-{kt.OTHER}', f'stage-data-{s.job}0', \
+        f'stage-data-{kt.UID}', f'stage-keep-{s.job}'
+    own = f'stage-data-{s.job}', f'stage-data-{s.job}.1', f'stage-keep-{kt.UID}'
+    for name in others + own:
+        os.makedirs(f'{kt.DISK}/{name}/data', exist_ok=True)
+        for path in name, f'{name}/data':
+            kt.run('mount', '-t', 'tmpfs', 'tmpfs', f'{kt.DISK}/{path}')
+            if path == name:
+                os.mkdir(f'{kt.DISK}/{path}/data')
+    before = mounted()
+    for name in others:
+        for path in f'{name}/data', name:
+            assert s.privop('PRIVOP_DETACH_BELOW', dir=2, text=path.encode()) == -EPERM, path
+    assert mounted() == before
+    for name in own:
+        assert s.privop('PRIVOP_DETACH_BELOW', dir=2, text=f'{name}/data'.encode()) == -EXDEV, name
+        assert s.privop('PRIVOP_DETACH_BELOW', dir=2, text=name.encode()) == 0, name
+    assert len(mounted()) == len(before) - 2 * len(own)
+    s.end()
+    for name in others:
+        kt.run('umount', '-l', f'{kt.DISK}/{name}')
+        shutil.rmtree(f'{kt.DISK}/{name}')
+
+
 def test_one_mount_each_of_a_size_in_the_jobs_own_directory():
     s = Manager()
     own = s.begin()
