@@ -18,10 +18,12 @@
 #include <sys/syscall.h>
 #include <sys/sysinfo.h>
 #include <sys/sysmacros.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/protocol/tier-name.h"
 #include "common/util/cleanup.h"
+#include "common/util/fd.h"
 #include "common/util/root-path.h"
 
 #define MOUNTS_SOURCE "stage-data"
@@ -63,15 +65,44 @@ static bool is_size(int64_t size)
 	       (uint64_t)size <= (uint64_t)si.totalram * si.mem_unit;
 }
 
-/* A name, and not the directory itself or what it is in. */
-static int detach_topmost(int dirfd, const char *name)
+static int detach_at(int dirfd, const char *name)
 {
 	char path[NAME_MAX + 32];
 
 	snprintf(path, sizeof(path), "/proc/self/fd/%d/%s", dirfd, name);
-	return name[strspn(name, ".")] || strlen(name) > 2
-		       ? umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? -errno : 0
-		       : -EINVAL;
+	return umount2(path, MNT_DETACH | UMOUNT_NOFOLLOW) < 0 ? errno : 0;
+}
+
+static long get_id_at(int dirfd, const char *name)
+{
+	_cleanup_(fd_closep) int fd = openat(dirfd, name, O_PATH | O_NOFOLLOW | O_CLOEXEC);
+
+	return fd < 0 ? -errno : mount_get_id(fd);
+}
+
+/* A name, and not the directory itself or what it is in. Attack: who takes a file system away for
+ * the last time waits until its server has let go of all requests, and no signal ends that. So a
+ * child does it, which is left behind as soon as the mount is out of the way. */
+static int detach_topmost(int dirfd, const char *name)
+{
+	const long id = get_id_at(dirfd, name);
+	int status = 0;
+	pid_t pid, r;
+
+	if (id == -ENOENT || (id >= 0 && id == mount_get_id(dirfd)) ||
+	    (!name[strspn(name, ".")] && strlen(name) <= 2))
+		return id == -ENOENT ? -ENOENT : -EINVAL;
+	pid = fork();
+	if (pid < 0)
+		return -detach_at(dirfd, name);
+	if (pid == 0) {
+		dup2(dirfd, 0);
+		fd_close_from(1);
+		_exit(detach_at(0, name));
+	}
+	while ((r = waitpid(pid, &status, WNOHANG)) == 0 && get_id_at(dirfd, name) == id)
+		usleep(500);
+	return r > 0 ? WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR : 0;
 }
 
 /* The top stays root's: no user can mount on it, or rename or replace what is in it. A directory

@@ -131,7 +131,7 @@ ends_in_time() {
 
 mounts_prepare_all() {
 	need_fuse
-	install -m 0755 "$here/hangfs" "$pfs/"
+	install -m 0755 "$here/hangfs" "$lib/heldfs" "$pfs/"
 	echo user_allow_other >"$base/fuse.conf"
 	for node in n1 n2 n3; do
 		on $node mount --bind "$base/fuse.conf" /etc/fuse.conf
@@ -151,6 +151,22 @@ test_mounts_of_each_shape_go_with_the_job() {
 	leave_mounts n1 $hangfs TIER/d allow_other 100 stacked
 	leave_mounts n2 $hangfs TIER/d allow_other 200 beside
 	leave_mounts n3 $hangfs DATA allow_other 100 nested
+	ends_in_time n1 "${left[0]}"
+	ends_in_time n2 "${left[1]}"
+	ends_in_time n3 "${left[2]}"
+	assert_nodes_fine
+}
+
+# Who takes the last mount of such a server away waits for it without end, whatever signal he gets.
+# Fails when root does that itself, and when it is done for one mount after the other.
+test_mounts_that_hold_who_takes_them_away() {
+	local left=()
+
+	mounts_prepare_all
+	leave_mounts n1 /srv/pfs/heldfs /tmp/back DATA/x
+	leave_mounts n2 /srv/pfs/heldfs /tmp/back TIER/x{1..12}
+	leave_mounts n3 /srv/pfs/heldfs /tmp/back TIER/x DATA/x
+	at_end 'for node in n1 n2 n3; do on $node umount -l /tmp/back; on $node rmdir /tmp/back; done'
 	ends_in_time n1 "${left[0]}"
 	ends_in_time n2 "${left[1]}"
 	ends_in_time n3 "${left[2]}"

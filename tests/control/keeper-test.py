@@ -844,6 +844,40 @@ def test_a_nest_of_mounts_goes_in_one_run():
         end_servers(servers)
 
 
+def hold_mounts(*paths):
+    """Mounts of the user's, see tests/lib/heldfs. What ends their servers, and with that who hangs."""
+    back = f'{SCRATCH}/sticky/back'
+    program = os.path.join(os.path.dirname(os.path.realpath(__file__)), '../lib/heldfs')
+    before = set(processes(sys.executable) + processes('/usr/bin/python3'))
+    run('setpriv', f'--reuid={UID}', f'--regid={GID}', '--clear-groups', '/usr/bin/python3', program, back, *paths,
+        start_new_session=True)
+
+    def end():
+        for pid in set(processes('/usr/bin/python3')) - before:
+            os.kill(pid, signal.SIGKILL)
+        run('umount', '-l', back, check=False)
+        os.rmdir(back)
+    return end
+
+
+# Breaks where root takes such a mount away by itself, or waits for one after the other.
+def test_mounts_that_hold_who_takes_them_away_hold_up_nothing():
+    for names in ['t/data/x'], [f'tier/{n}' for n in range(12)], ['t/data/x', 't/data/y', 'tier/x']:
+        j = Job()
+        assert j.numbers('tier 1')[0] == 0
+        end = hold_mounts(*[name.replace('tier', tier_dir(j)) if name[:4] == 'tier' else f'{j.dir}/{name}' for name in names])
+        try:
+            start = time.monotonic()
+            assert j.clean().returncode == 0
+            assert time.monotonic() - start < 7
+            assert j.ended() == 0
+            assert not [line for line in open('/proc/self/mountinfo') if DISK in line or j.dir in line]
+            assert os.listdir(DISK) == []
+        finally:
+            end()
+        j.assert_gone()
+
+
 # Breaks where that is taken for removed: nobody would hear of it.
 def test_what_another_was_let_put_in_a_tier_stays_and_is_told():
     j = Job()
