@@ -236,8 +236,8 @@ int privop_detach(struct keeper *k, struct call *c)
 	return r;
 }
 
-/* In a directory of a job's, or of what is kept. A job's manager reaches what is of jobs that it has
- * opened, and of its user. */
+/* In a directory of a job's, or of what is kept. A job's manager reaches what is of jobs that it
+ * has opened, and of its user. */
 static bool is_of_jobs(const struct keeper *k, const char *path)
 {
 	const bool kept = strncmp(path, TIER_NAME_KEEP, strlen(TIER_NAME_KEEP)) == 0;

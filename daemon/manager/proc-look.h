@@ -20,8 +20,8 @@ struct proc_thread {
 	uid_t uid;	   /* real */
 	bool asleep;	   /* not running, and not waiting for a CPU either */
 	bool stopped;	   /* by a signal */
-	bool io; /* made by the kernel for io_uring; with `ending`: it may run, and is hung all the same */
-	bool ending; /* it exits, or has SIGKILL pending */
+	bool io;	   /* made by the kernel for io_uring; hangs if `ending`, even if it runs */
+	bool ending;	   /* it exits, or has SIGKILL pending */
 };
 
 /* A text of /proc/<pid>/task/<tid>/stat: start, asleep, ending. The name in it is the user's. 0 or

@@ -16,8 +16,9 @@
  * VFS. On x86, wchan is 0 before Linux 5.16. So a thread that hangs in another file system is taken
  * for one that waits for a server, if requests wait there as well.
  *
- * A thread of io_uring that is all that is left of its process runs while it waits for its requests.
- * That it is there for twice the limit is all that tells: requests that are answered take less.
+ * A thread of io_uring that is all that is left of its process runs while it waits for its
+ * requests. That it is there for twice the limit is all that tells: requests that are answered take
+ * less.
  *
  * The job's threads are those in its cgroup, where Slurm tracks processes by cgroups; only root
  * makes groups there. Else they are those of the job's uid, which are the user's other jobs', too.

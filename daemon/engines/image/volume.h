@@ -74,9 +74,9 @@ struct volume_ops {
 	/* NUL-terminated. */
 	int (*read_link)(struct volume *v, uint64_t ref, char text[static VOLUME_MAX_SYMLINK + 1]);
 
-	/* Extended attributes of users: the names, each NUL-terminated, or the value of one, to buf.
-	 * Their size; -ENODATA; -ERANGE: it is more; -ENOSYS: no file of the volume has any. NULL:
-	 * the same. */
+	/* Extended attributes of users: the names, each NUL-terminated, or the value of one, to
+	 * buf. Their size; -ENODATA; -ERANGE: it is more; -ENOSYS: no file of the volume has any.
+	 * NULL: the same. */
 	int (*list_xattrs)(struct volume *v, uint64_t ref, char *buf, size_t size);
 	int (*get_xattr)(struct volume *v, uint64_t ref, const char *name, void *buf, size_t size);
 
