@@ -230,10 +230,10 @@ def numbers():
     yield "checksum of a header", WHOLE[:3 * ONE + 150] + b"7" + WHOLE[3 * ONE + 151:], Fails("is damaged .damaged tar archive, last member f2")
 
 
-def sparse(extents, data, real):
+def sparse(extents, data, real, name=b"holes"):
     """GNU's type S; up to four extents."""
     rest = bytes(121) + b"".join(number(a, 12) + number(n, 12) for a, n in extents).ljust(96, b"\0")
-    return tar(member(b"holes", data, b"S", rest=rest + b"\0" + number(real, 12)))
+    return tar(member(name, data, b"S", rest=rest + b"\0" + number(real, 12)))
 
 
 def many_holes(n, step=4096):

@@ -396,6 +396,21 @@ def test_maps_of_sparse_files_are_checked():
     remove(src)
 
 
+def test_a_directory_with_a_map_of_holes_is_refused():
+    """GNU's type S with a slash at the end: stage-index looked for the number of a sparse directory beyond its table."""
+    if no_fuse():
+        return no_fuse()
+    src = scratch()
+    with open(f"{src}/a.tar", "wb") as f:
+        f.write(load("test-bad-archives").sparse([(4096, 0)], b"", 4096, name=b"d/"))
+    done = subprocess.run([INDEX, f"{src}/a.tar", f"{src}/a.tar.stage-index"], stderr=subprocess.PIPE, text=True)
+    assert done.returncode == 1 and "can't be mounted" in done.stderr, done
+    with Mounted(f"{src}/a.tar") as w:
+        m = w.run_until("ready", "error")
+        assert m["op"] == "error" and "can't be mounted" in m["text"], m
+    remove(src)
+
+
 def text_map(text):
     """pax 1.0: one member of 4096 bytes, with one byte of data."""
     fields = {"GNU.sparse.major": 1, "GNU.sparse.minor": 0, "GNU.sparse.name": "holes", "GNU.sparse.realsize": 4096}

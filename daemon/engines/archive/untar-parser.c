@@ -93,7 +93,8 @@ static bool is_old_dir(const struct untar_parser *p, const struct member *m)
 {
 	size_t n = strlen(m->path);
 
-	return m->type == MEMBER_FILE && n > 0 && m->path[n - 1] == '/' && !p->has_pax;
+	return m->type == MEMBER_FILE && n > 0 && m->path[n - 1] == '/' && !p->has_pax &&
+	       !m->sparse;
 }
 
 /* Its name in the archive is made up by who has packed it. */
