@@ -99,6 +99,9 @@ void member_path_cut_suffix(char *path)
 	size_t n = strlen(name);
 	const struct suffix *s = suffix_find(name, n);
 
-	if (s && (s->kind == SUFFIX_TAR || s->kind == SUFFIX_ZIP))
-		name[n - strlen(s->text)] = '\0';
+	if (!s || (s->kind != SUFFIX_TAR && s->kind != SUFFIX_ZIP))
+		return;
+	n -= strlen(s->text);
+	if (strspn(name, ".") < n || n > 2) /* neither "." nor ".." */
+		name[n] = '\0';
 }

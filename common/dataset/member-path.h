@@ -29,5 +29,5 @@ void member_path_trim(char *path);
 bool member_path_cut(char *path, const char *subdir, uint32_t strip);
 
 /* "train/n01.tar.gz" -> "train/n01": where a nested archive goes. In place; a name without a suffix
- * of ours is left as it is. */
+ * of ours is left as it is, as are "..tar" and "...tar". */
 void member_path_cut_suffix(char *path);

@@ -221,6 +221,8 @@ def nested_tars():
                           m(b"s/l", kind=b"2", link=b"../i0"), m(b"/abs", b"a"))), m(b"h", kind=b"1", link=b"a/i1"))
     yield "names that promise no archive", tarcraft.tar(m(b"a", inner(2)), m(b"m.pth.tar", inner(2)), m(b"t.tar", b"text" * 300),
                                                         m(b"e.tar", b""))
+    yield "names of which only dots would be left", tarcraft.tar(
+        m(b"d/k", b"k"), m(b"d/..tar", inner(1)), m(b"d/...tar", inner(2)), m(b"d/....tar", inner(1)), m(b"...tar", inner(1)))
     yield "long names", tarcraft.tar(tarcraft.long_name(b"n" * 150 + b".tar"), m(b"n" * 100, tarcraft.tar(
         tarcraft.pax(path=b"p" * 180, mtime=b"1000000000.5"), m(b"p", b"pax"))))
     yield "the same name again", tarcraft.tar(m(b"a.tar", inner(3)), m(b"a.tar", inner(2, m(b"i0", b"new"))), m(b"a/i1", b"other"))

@@ -41,6 +41,7 @@ static void check_name(const char *name)
 		FUZZ_CHECK(!strncmp(clean, "a/", 2) && strlen(cut) + 3 <= strlen(clean));
 	member_path_cut_suffix(clean);
 	FUZZ_CHECK(!*again || *clean);
+	FUZZ_CHECK(member_path_clean(clean, again, NULL) == 0 && !strcmp(clean, again));
 }
 
 int LLVMFuzzerTestOneInput(const uint8_t *data, size_t size)

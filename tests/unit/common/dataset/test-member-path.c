@@ -85,9 +85,10 @@ static void test_cut(void **state)
 static void test_suffix(void **state)
 {
 	static const char *const cases[][2] = {
-		{ "a/n01.tar", "a/n01" },     { "n01.tar.gz", "n01" }, { "N01.TGZ", "N01" },
-		{ "x.tar/y", "x.tar/y" },     { ".tar", ".tar" },      { "a.b.tar.zst", "a.b" },
-		{ "plain.txt", "plain.txt" },
+		{ "a/n01.tar", "a/n01" },     { "n01.tar.gz", "n01" },	{ "N01.TGZ", "N01" },
+		{ "x.tar/y", "x.tar/y" },     { ".tar", ".tar" },	{ "a.b.tar.zst", "a.b" },
+		{ "plain.txt", "plain.txt" }, { "d/..tar", "d/..tar" }, { "...zip", "...zip" },
+		{ "....tar.gz", "..." },      { "..a.tar", "..a" },
 	};
 	char buf[64];
 
