@@ -198,14 +198,23 @@ int squashfuse_start(struct squashfuse *s, int image, int session, const char *p
 	return r < 0 ? error_errno(err, -r, "start " SQUASHFUSE_PROGRAM) : 0;
 }
 
+/* The end of what the program has printed. */
+static void read_words(const struct squashfuse *s, char *buf, size_t size)
+{
+	off_t end = s->words < 0 ? 0 : lseek(s->words, 0, SEEK_END);
+	off_t from = end < (off_t)size ? 0 : end - (off_t)size + 1;
+	ssize_t n = end > 0 ? pread(s->words, buf, size - 1, from) : 0;
+
+	buf[n > 0 ? n : 0] = '\0';
+}
+
 /* Why it has ended, by what it has printed last. */
 static int explain_end(struct squashfuse *s, int errnum, struct error *err)
 {
 	char said[512], *end, *line;
-	ssize_t n = s->words < 0 ? 0 : pread(s->words, said, sizeof(said) - 1, 0);
 	int r;
 
-	said[n > 0 ? n : 0] = '\0';
+	read_words(s, said, sizeof(said));
 	end = said + strlen(said);
 	while (end > said && end[-1] == '\n')
 		*--end = '\0';
