@@ -11,6 +11,7 @@
 #include <limits.h>
 #include <poll.h>
 #include <signal.h>
+#include <stdatomic.h>
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
@@ -46,6 +47,7 @@ struct squashfuse {
 	int sock;  /* -1: it has its order */
 	int words; /* what the program prints as an error; -1: none */
 	int status;
+	atomic_bool is_stopped; /* by us */
 };
 
 /* ---- the child ---- */
@@ -166,6 +168,7 @@ static bool has_ended(struct squashfuse *s, int options)
 
 void squashfuse_stop(struct squashfuse *s)
 {
+	atomic_store(&s->is_stopped, true);
 	if (s->pid > 0)
 		kill(s->pid, SIGKILL);
 }
@@ -347,5 +350,7 @@ int squashfuse_wait_ready(struct squashfuse *s, const char *path, bool (*is_canc
 int squashfuse_wait(struct squashfuse *s, struct error *err)
 {
 	(void)has_ended(s, 0);
-	return WIFEXITED(s->status) && WEXITSTATUS(s->status) == 0 ? 0 : explain_end(s, EIO, err);
+	if (atomic_load(&s->is_stopped) || (WIFEXITED(s->status) && WEXITSTATUS(s->status) == 0))
+		return 0;
+	return explain_end(s, EIO, err);
 }

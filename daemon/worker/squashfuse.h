@@ -39,7 +39,8 @@ int squashfuse_start(struct squashfuse *s, int image, int session, const char *p
 int squashfuse_wait_ready(struct squashfuse *s, const char *path, bool (*is_cancelled)(void *arg),
 			  void *arg, struct error *err);
 
-/* Waits until the program has ended, which it does when the mount is gone. -EIO: it has failed. */
+/* Waits until the program has ended, which it does when the mount is gone, or after
+ * squashfuse_stop(). -EIO: it has failed. */
 int squashfuse_wait(struct squashfuse *s, struct error *err);
 
 /* Ends it. Any thread or signal handler. */
