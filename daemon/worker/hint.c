@@ -54,20 +54,39 @@ static bool names_source(const char *text, const char *path)
 	return strstr(text, escaped.text);
 }
 
+/* Attack: others may write to the directory, and give a file a name with a semicolon. A user who
+ * copies the command would run theirs. */
+static const char *get_plain(const char *name, size_t *np)
+{
+	static const char plain[] = "ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz"
+				    "0123456789._-+=@%,:";
+
+	if (*name != '-' && *np <= HINT_PART_NAME && strspn(name, plain) >= *np)
+		return name;
+	*np = strlen("NAME");
+	return "NAME";
+}
+
 bool hint_part(const char *path, char *buf, size_t size)
 {
 	const char *name = path_base(path);
 	char pattern[SUFFIX_PATTERN_SIZE];
-	int n = (int)strlen(name);
+	size_t n = strlen(name);
 
 	if (n > 4 && !fnmatch(".[zZ][0-9][0-9]", name + n - 4, 0)) {
-		snprintf(buf, size, "join the parts: zip -s 0 %.*s.zip --out NEW.zip", n - 4, name);
+		n -= 4;
+		name = get_plain(name, &n);
+		snprintf(buf, size, "join the parts: zip -s 0 %.*s.zip --out NEW.zip", (int)n,
+			 name);
 		return true;
 	}
-	n = (int)suffix_find_part(name, pattern);
-	if (n > 0)
-		snprintf(buf, size, "join the parts: cat %.*s%s >%.*s", n, name, pattern, n, name);
-	return n > 0;
+	n = suffix_find_part(name, pattern);
+	if (n == 0)
+		return false;
+	name = get_plain(name, &n);
+	snprintf(buf, size, "join the parts: cat %.*s%s >%.*s", (int)n, name, pattern, (int)n,
+		 name);
+	return true;
 }
 
 int hint_archive(const struct source *src, enum facts_format format, int r, struct error *err)

@@ -8,6 +8,7 @@
 
 #include "common/dataset/facts.h"
 
+#define HINT_PART_NAME 128 /* twice in a hint, with a pattern */
 #define HINT_PART_SIZE 320
 
 struct ctx;
@@ -18,7 +19,8 @@ struct source;
  * since it was opened: what looks damaged while somebody writes to it is not. */
 int hint_archive(const struct source *src, enum facts_format format, int r, struct error *err);
 
-/* In buf: what helps with a file that is named like a part of a split archive. Is it? */
+/* In buf: what helps with a file that is named like a part of a split archive. Is it? A name that
+ * is long, or means something to a shell, is replaced by NAME. */
 bool hint_part(const char *path, char *buf, size_t size);
 
 /* Puts the source in front where the text does not name it, and a hint by the code behind where

@@ -146,6 +146,14 @@ def test_a_part_of_a_split_archive_is_called_that():
     with Worker(f"x={base}/x.z02") as w:
         w.ready()
         assert "zip -s 0 x.zip --out NEW.zip" in w.warnings()[0], w.warnings()
+    # A command with such a name would be another one.
+    for name, fix in (("a b.tar.ab", "cat NAME.[a-z][a-z] >NAME"), ("x;id;.tar.ab", "cat NAME.[a-z][a-z] >NAME"),
+                      ("-x.tar.ab", "cat NAME.[a-z][a-z] >NAME"), ("n" * 200 + ".tar.ab", "cat NAME.[a-z][a-z] >NAME"),
+                      ("a&b.z02", "zip -s 0 NAME.zip --out NEW.zip")):
+        write(f"{base}/{name}", b"x")
+        with Worker(f"x={base}/{name}") as w:
+            w.ready()
+            assert w.warnings()[0].endswith("join the parts: " + fix), w.warnings()
     remove(base)
 
 
