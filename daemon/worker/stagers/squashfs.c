@@ -4,8 +4,9 @@
  *
  * The image is walked in a confined child before anybody is shown anything of it; a damaged one
  * fails here, with a sentence. Meanwhile the mount is made, which nobody answers yet; where the
- * check fails it goes with the worker. With a DEST the image is copied there first and mounted from
- * the copy, or, by hydrate=copy, mounted at once and copied behind.
+ * check fails it goes with the worker. Upstream's server starts after the check. With a DEST the
+ * image is copied there first and mounted from the copy, or, by hydrate=copy, mounted at once and
+ * copied behind.
  *
  * A tar or zip is mounted by an index of its members (archive-open.h), from its place or from a
  * copy.
@@ -242,9 +243,9 @@ static int squashfs_check_and_mount(struct ctx *ctx, struct source *src, int fd,
 				    struct sqfs_counts *counts, struct stager_result *result,
 				    struct error *err)
 {
-	/* For a directory in the image its metadata is read here: that has been looked at before.
-	 */
-	bool beside = ctx->policy.keeper && !ctx->ds->subdir;
+	/* Metadata is checked before it is read: here for a directory in the image, and by
+	 * upstream's server. */
+	bool beside = ctx->policy.keeper && !ctx->ds->subdir && !ctx->squashfuse;
 	struct error mount_err = ERROR_INIT;
 	struct sqfs_check check;
 	int mounted = 0, r;
