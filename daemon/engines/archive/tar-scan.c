@@ -182,7 +182,7 @@ static int next_member(struct scan_level *l, struct member *m, struct error *err
 
 	m->path = NULL;
 	r = untar_reader_next(l->reader, m, err);
-	if (m->path)
+	if (m->path && r != UNTAR_HAND_OVER)
 		remember_member(l, m);
 	return r;
 }
