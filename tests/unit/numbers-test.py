@@ -74,7 +74,7 @@ MEASURED = [
     ("docs/comparison.md", r"was ready in ([\d.]+) ms", MOUNT_PEER),
     ("docs/comparison.md", r"needs ([\d.]+) ms", MOUNT),
     ("docs/comparison.md", r"were read in ([\d.]+) s", RANDOM),
-    ("docs/comparison.md", r"by squashfuse_ll in ([\d.]+) s", RANDOM_PEER),
+    ("docs/comparison.md", r"with squashfuse_ll in ([\d.]+) s", RANDOM_PEER),
     ("docs/admin.md", r"start of the first dataset \| about ([\d.]+) ms", r"Starting takes some ([\d.]+) ms"),
     ("docs/admin.md", r"one dataset \| ([\d.]+) and [\d.]+ MiB of", r"^\| stage-keeper, one dataset \(\d\) \| ([\d.]+) "),
     ("docs/admin.md", r"one dataset \| [\d.]+ and ([\d.]+) MiB of", r"^\| stagingd, one dataset \(\d\) \| ([\d.]+) "),
