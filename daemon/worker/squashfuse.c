@@ -301,6 +301,7 @@ static int read_probe(int in)
 	return read(in, &byte, 1) == 1;
 }
 
+/* 1: the probe has ended; 0: it waits for a server that does not answer. */
 static int wait_for_probe(struct squashfuse *s, int in, bool (*is_cancelled)(void *arg), void *arg,
 			  struct error *err)
 {
@@ -317,9 +318,9 @@ static int wait_for_probe(struct squashfuse *s, int in, bool (*is_cancelled)(voi
 	if (r == 0)
 		return error_set(err, ENODEV, "the mount of " SQUASHFUSE_PROGRAM " can't be read");
 	deadline_ms = clock_ms() + SQUASHFUSE_SETTLE_MS;
-	while (read_probe(in) != 0 && !has_ended(s, WNOHANG) && clock_ms() < deadline_ms)
+	while ((r = read_probe(in)) != 0 && !has_ended(s, WNOHANG) && clock_ms() < deadline_ms)
 		;
-	return 0;
+	return r == 0;
 }
 
 int squashfuse_wait_ready(struct squashfuse *s, const char *path, bool (*is_cancelled)(void *arg),
@@ -343,8 +344,8 @@ int squashfuse_wait_ready(struct squashfuse *s, const char *path, bool (*is_canc
 	if (r < 0)
 		squashfuse_stop(s); /* the probe may wait for it */
 	kill(pid, SIGKILL);
-	(void)waitpid(pid, NULL, r < 0 ? WNOHANG : 0);
-	return r;
+	(void)waitpid(pid, NULL, r == 1 ? 0 : WNOHANG);
+	return r < 0 ? r : 0;
 }
 
 int squashfuse_wait(struct squashfuse *s, struct error *err)
