@@ -29,6 +29,7 @@
 
 static void (*before)(const char *call, const char *name);
 static void (*after)(const char *call, int dirfd, const char *name);
+static pid_t tester;
 
 int __real_openat64(int dirfd, const char *name, int flags, int mode);
 int __wrap_openat64(int dirfd, const char *name, int flags, int mode);
@@ -169,9 +170,11 @@ static void test_what_is_mounted_for_a_moment_is_not_taken_for_the_tmpfs(void **
 	assert_int_equal(st.stx_gid, 4002);
 }
 
+/* Not in the keeper's child that waits for the unmounting: a mount on top looks as if it were done.
+ */
 static void cover_again(const char *call, int dirfd, const char *name)
 {
-	if (strcmp(name, RUNDIR_MEMORY) == 0)
+	if (getpid() == tester && strcmp(name, RUNDIR_MEMORY) == 0)
 		assert_int_equal(mount("none", DIR_OF_JOB "/t", "ramfs", 0, NULL), 0);
 }
 
@@ -185,6 +188,7 @@ static void test_who_mounts_again_and_again_is_not_waited_for(void **state)
 	assert_int_equal(mkdir(DIR_OF_JOB "/t", 0711), 0);
 	d.fd = dir = open(DIR_OF_JOB, DIR_FLAGS);
 	unit_keeper.dirs[d.dir = PRIVOP_DIR_FREE] = dup(dir);
+	tester = getpid();
 	after = cover_again;
 	assert_int_equal(mounts_open_memory(&d, clock_ms() + 50), -ETIMEDOUT);
 	after = NULL;
