@@ -121,16 +121,19 @@ static int compare_lengths(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* How many were detached. What is mounted in another goes with it. */
+/* How many were detached. What is mounted in another goes with it. Where root waits in vain for one
+ * it would for the next. */
 static size_t detach_targets(const struct targets *t, size_t n_above)
 {
 	struct privop a = { .kind = PRIVOP_DETACH_BELOW, .dir = PRIVOP_DIR_TIER };
 	size_t n = 0;
+	int r = 0;
 
 	qsort(t->paths, t->n, sizeof(*t->paths), compare_lengths);
-	for (size_t i = 0; i < t->n; i++) {
+	for (size_t i = 0; i < t->n && r != -ETIMEDOUT; i++) {
 		snprintf(a.text, sizeof(a.text), "%s", t->paths[i] + n_above);
-		n += privops_do(&a, NULL, NULL) == 0;
+		r = privops_do(&a, NULL, NULL);
+		n += r == 0;
 	}
 	return n;
 }

@@ -117,7 +117,8 @@ int privops_do(struct privop *a, int *out, size_t *n_outp)
 	size_t no_room = 0;
 	int r = privops_transport(a, out ?: none, n_outp ?: &no_room);
 
-	if (r == -ETIMEDOUT)
+	/* A log on a network's file system may say so itself, and is not told of itself. */
+	if (r == -ETIMEDOUT && kind != PRIVOP_LOG)
 		log_warning(
 			"root waited five seconds for a directory or a mount and waits no longer "
 			"(operation %u): somebody keeps it busy, such as a user who lists it",
@@ -249,8 +250,10 @@ pid_t privops_spawn(const struct privops_spawn *s, uint64_t *startp)
 	if (startp)
 		*startp = (uint64_t)a.n[1];
 	sent = n_fds ? packet_send(sock, "f", 1, fds, n_fds, MSG_DONTWAIT) : 0;
-	if (sent < 0)
+	if (sent < 0) {
+		heard.n_children--; /* nobody will ask for its end */
 		(void)privops_go(false);
+	}
 	return sent < 0 ? sent : r;
 }
 

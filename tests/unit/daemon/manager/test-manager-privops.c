@@ -11,6 +11,7 @@
 
 #include "common/protocol/packet.h"
 #include "common/util/clock.h"
+#include "common/util/log.h"
 #include "daemon/manager/privops.h"
 
 #define N_ORPHANS 3000
@@ -122,6 +123,39 @@ static void test_more_children_than_can_be_remembered_are_refused(void **state)
 	assert_int_equal(privops_wait(10, clock_ms() + 1000), 0);
 }
 
+/* Fails where it is remembered. */
+static void test_a_child_that_gets_no_descriptors_is_nobodys(void **state)
+{
+	static const char *const argv[] = { "stage-helper", NULL };
+	const struct privops_spawn spawn = { .argv = argv, .output = -1, .fds = { 0 }, .n_fds = 1 };
+
+	next_pid = 10;
+	assert_true(privops_spawn(&spawn, NULL) < 0); /* there is no socket to send it by */
+	end(10, 0);
+	privops_hear();
+	assert_no_exit();
+}
+
+static unsigned n_asked;
+
+static int time_out(struct privop *a, int *out, size_t *n_outp)
+{
+	*n_outp = 0;
+	n_asked++;
+	return -ETIMEDOUT;
+}
+
+/* Crashes where the log is told of itself. */
+static void test_a_log_that_times_out_is_not_told_of_itself(void **state)
+{
+	privops_transport = time_out;
+	log_set_writer(privops_log);
+	assert_int_equal(privops_do_numbers(PRIVOP_GO, 1, 0, 0), -ETIMEDOUT);
+	log_set_writer(NULL);
+	privops_transport = answer;
+	assert_int_equal(n_asked, 2); /* and the line */
+}
+
 static int setup(void **state)
 {
 	int pair[2];
@@ -139,6 +173,8 @@ int main(void)
 		cmocka_unit_test(test_orphans_push_out_no_childs_end),
 		cmocka_unit_test(test_a_number_that_comes_again),
 		cmocka_unit_test(test_more_children_than_can_be_remembered_are_refused),
+		cmocka_unit_test(test_a_child_that_gets_no_descriptors_is_nobodys),
+		cmocka_unit_test(test_a_log_that_times_out_is_not_told_of_itself),
 	};
 
 	return cmocka_run_group_tests(tests, setup, NULL);
