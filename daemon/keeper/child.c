@@ -30,7 +30,8 @@ static bool ends_with(pid_t keeper)
 static void run(struct keeper *k, struct call *c, privop_fn fn, int sock)
 {
 	/* clang-format off */
-	const struct process kept = { .program = -1, .output = -1, .fds = { c->dir }, .n_fds = 1,
+	const struct process kept = { .program = -1, .output = -1, .n_fds = 2,
+				      .fds = { c->dir, c->slot ? c->slot->fd : -1 },
 				      .groups = k->groups, .n_groups = PRIVOP_N_GROUPS };
 	/* clang-format on */
 
@@ -62,6 +63,8 @@ pid_t child_start(struct keeper *k, struct call *c, privop_fn fn)
 		close(pair[0]);
 	else
 		c->out[c->n_out++] = pair[0];
+	if (pid > 0 && c->slot)
+		fd_closep(&c->slot->fd);
 	return pid < 0 ? -EAGAIN : pid;
 }
 
@@ -76,7 +79,9 @@ int child_do(struct keeper *k, struct call *c, privop_fn fn)
 	c->n_out = PRIVOP_MAX_FDS;
 	if (poll(&p, 1, CHILD_S * 1000) == 1 &&
 	    packet_receive(sock, c->a, sizeof(*c->a), c->out, &c->n_out, MSG_DONTWAIT) == 1) {
-		(void)waitpid(pid, NULL, 0); /* it waits for nothing more, and holds nothing then */
+		/* Its end lets go of a slot, or of a mount namespace, and may wait for a server. */
+		for (int i = 0; i < 1000 && waitpid(pid, NULL, WNOHANG) == 0; i++)
+			usleep(50);
 		return c->a->r;
 	}
 	c->n_out = 0;

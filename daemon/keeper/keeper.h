@@ -79,16 +79,17 @@ struct call {
 	struct privop *a;
 	int dir, dir2; /* that a->dir and a->dir2 stand for; -1: none */
 	char name[64]; /* that a->name stands for in a->dir; "" (which nothing is called): none */
+	struct slot *slot; /* that root lets go of; a child has it for longer; NULL: none */
 	int out[PRIVOP_MAX_FDS];
 	size_t n_out;
 };
 
 typedef int (*privop_fn)(struct keeper *k, struct call *c);
 
-/* What may wait for a user, or for a server of his, is done in a child. It has c->dir, the groups
- * that are held and a socket, 0, by which the call comes back with what fn gives: nothing else of
- * root's. It ends after CHILD_S seconds, and with its keeper. What it changes in k is lost. Its pid
- * or -errno; our end of the socket is given. */
+/* What may wait for a user, or for a server of his, is done in a child. It has c->dir, c->slot, the
+ * groups that are held and a socket, 0, by which the call comes back with what fn gives: nothing
+ * else of root's. It ends after CHILD_S seconds, and with its keeper. What it changes in k is lost.
+ * Its pid or -errno; our end of the socket is given. */
 #define CHILD_S 5
 pid_t child_start(struct keeper *k, struct call *c, privop_fn fn);
 /* The child's answer, and what it gave, is c's then; -ETIMEDOUT: it is left behind, and what it was

@@ -193,18 +193,16 @@ int privop_slot(struct keeper *k, struct call *c)
 		return -EINVAL;
 	r = target = open_target(c, 0711, path);
 	r = r < 0 ? r : check_is_free(c, target);
+	if (r == 0 && slot->fd >= 0) /* of a mount that the user has taken away */
+		r = privop_detach(k, c);
 	if (r < 0)
 		return r;
-	r = open_fuse(c, (size_t)a->n[1]);
+	r = open_fuse(c, (size_t)a->n[1]) ?: mount_fuse(k, c, path);
 	if (r == 0)
-		r = mount_fuse(k, c, path);
-	if (r == 0) {
-		fd_closep(&slot->fd);
 		slot_open(slot, c);
-		return 0;
-	}
-	(void)detach_topmost(c->dir, c->name);
-	while (c->n_out)
+	else
+		(void)detach_topmost(c->dir, c->name);
+	while (r < 0 && c->n_out)
 		fd_closep(&c->out[--c->n_out]);
 	return r;
 }
@@ -221,19 +219,14 @@ static int detach(struct keeper *k, struct call *c)
 	return r == -EINVAL || r == -ENOENT ? 0 : r;
 }
 
+/* Attack: what we hold is the last of a file system, when the child or its user has unmounted it.
+ * We let go of it nevertheless, or the mount, and its server, would stay. */
 int privop_detach(struct keeper *k, struct call *c)
 {
-	struct slot *slot = slot_get(k, c->a);
-	char path[32];
-	int r = c->a->dir < PRIVOP_DIR_FREE ? -EPERM : open_target(c, 0, path);
-
-	if (r < 0)
-		return r == -ENOENT ? 0 : r;
-	close(r);
-	r = child_do(k, c, detach);
-	if (slot)
-		fd_closep(&slot->fd); /* else the mount, and its server, would stay */
-	return r;
+	if (c->a->dir < PRIVOP_DIR_FREE)
+		return -EPERM;
+	c->slot = slot_get(k, c->a);
+	return get_id_at(c->dir, c->name) == -ENOENT ? 0 : child_do(k, c, detach);
 }
 
 /* In a directory of a job's, or of what is kept. A job's manager reaches what is of jobs that it

@@ -11,6 +11,7 @@ daemon/keeper/ that it is about was left out.
 import contextlib
 import ctypes
 import fcntl
+import importlib.machinery
 import importlib.util
 import mmap
 import os
@@ -29,6 +30,8 @@ here = os.path.dirname(os.path.realpath(__file__))
 spec = importlib.util.spec_from_file_location('keeper_test', os.path.join(here, 'keeper-test.py'))
 kt = importlib.util.module_from_spec(spec)
 spec.loader.exec_module(kt)
+loader = importlib.machinery.SourceFileLoader('heldfs', os.path.join(here, '../lib/heldfs'))
+heldfs = loader.load_module()
 
 EPERM, ENOENT, EACCES, EBUSY, EXDEV, EINVAL, ESRCH, EINPROGRESS, ETIMEDOUT, EDQUOT, ENOSPC, EBADF = 1, 2, 13, 16, 18, 22, 3, 115, 110, 122, 28, 9
 ROOTS = kt.SCRATCH + '/roots'       # what is root's, and must stay as it is
@@ -1056,6 +1059,49 @@ def make_slot(s, own):
     for fd in fds:
         os.close(fd)
     assert r == 0 and s.privop('PRIVOP_DETACH', dir=own, name=E['PRIVOP_NAME_SLOT'], n=(0, 0, 0)) == 0
+
+
+def hold_slot(s, own, memory):
+    """A slot whose server has taken a request into that memory. Who takes its file system away last waits until the server's end."""
+    r, _, fds = s.ask('PRIVOP_SLOT', dir=own, name=E['PRIVOP_NAME_SLOT'], n=(0, 1))
+    assert r == 0, r
+    pid = os.fork()
+    if pid == 0:
+        try:
+            heldfs.serve_held(fds[0], memory)
+        finally:
+            os._exit(1)
+    os.close(fds[0])
+    assert kt.as_user(lambda: os.close(os.open(f'{s.dir}/m/0/f', os.O_RDONLY)), kt.UID) == 0
+    kt.wait_for(lambda: open(f'/proc/{pid}/wchan').read() in ('request_wait_answer', 'folio_wait_bit_common'))
+    return pid
+
+
+def test_a_slot_that_holds_who_lets_go_of_it_holds_up_nobody():
+    """Root has a descriptor of it. Seen failing where root closes that last: after the child has unmounted, or when the user has."""
+    never = fuse_that_never_answers(kt.SCRATCH + '/back', READ)
+    servers = [never]
+    with open(kt.SCRATCH + '/back/f', 'r+b') as f:
+        memory = mmap.mmap(f.fileno(), 1 << 20)
+    try:
+        for unmounts, kind in (False, 'PRIVOP_DETACH'), (True, 'PRIVOP_DETACH'), (True, 'PRIVOP_SLOT'):
+            s = Manager()
+            own = s.begin()
+            s.keeper.settimeout(3)
+            assert s.privop_named('PRIVOP_MAKE_DIR', own, 'MOUNTS') == 0
+            servers.append(hold_slot(s, own, memory))
+            if unmounts:
+                kt.libc.umount2(f'{s.dir}/m/0'.encode(), 2)
+            assert s.privop_named(kind, own, 'SLOT', 0, kind == 'PRIVOP_SLOT') == 0, kind
+            assert s.privop_named('PRIVOP_DETACH', own, 'SLOT', 0) == 0 and f'{s.dir}/m/0' not in mounted()
+            s.ended()
+    finally:
+        for pid in reversed(servers):
+            os.kill(pid, signal.SIGKILL)
+        for pid in servers:
+            os.waitpid(pid, 0)
+        memory.close()
+        kt.libc.umount2((kt.SCRATCH + '/back').encode(), 2)
 
 
 def test_users_who_list_directories_of_roots_hold_up_nobody():
