@@ -700,7 +700,12 @@ WRAP(int, process_join, int group, pid_t pid)
 	return succeed() < 0 ? -errno : 0;
 }
 
-/* What a child does is checked as well. */
+/* What a child does is checked as well. Where none can be made, root unmounts by itself. */
+WRAP(pid_t, fork, void)
+{
+	return inside ? fail(EAGAIN) : __real_fork();
+}
+
 WRAP(int, child_do, struct keeper *keeper, struct call *c, privop_fn fn)
 {
 	return fn(keeper, c);
