@@ -1,6 +1,8 @@
 /* An image: its check, and then all that a server would read of it, whatever the check said. */
 #include "tests/fuzz/fuzz.h"
 
+#include <errno.h>
+
 #include "daemon/engines/image/sqfs-check.h"
 #include "daemon/engines/image/sqfs-dir.h"
 #include "daemon/engines/image/sqfs-file.h"
