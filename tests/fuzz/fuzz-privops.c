@@ -255,11 +255,17 @@ static bool is_below(void)
 	       (privop->kind == PRIVOP_REMOVE && privop->dir == PRIVOP_DIR_TIER);
 }
 
+/* Looks which mount is on one of the fixed names. */
+static bool is_unmounting(void)
+{
+	return privop->kind == PRIVOP_DETACH || privop->kind == PRIVOP_SLOT;
+}
+
 WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 {
 	FUZZ_CHECK(inside && flags & O_CLOEXEC);
-	if (is_walk(flags) &&
-	    !is_below()) { /* each name on the way is looked up in a directory of root's alone */
+	if (is_walk(flags) && !is_below() &&
+	    !is_unmounting()) { /* each name on the way is looked up in a directory of root's alone */
 		FUZZ_CHECK((is_name(name) || !strcmp(name, ".")) && is_known(dirfd, OF_ROOT));
 		return give(OF_PATH);
 	}

@@ -442,7 +442,7 @@ const char *archive_index_get_text(const struct archive_index *x, uint64_t at)
 const struct archive_piece *archive_index_get_pieces(const struct archive_index *x,
 						     const struct archive_record *rec)
 {
-	return x->t.pieces + rec->packed;
+	return x->t.pieces ? x->t.pieces + rec->packed : NULL; /* all files are holes alone */
 }
 
 uint32_t archive_index_find(const struct archive_index *x, const struct archive_record *dir,
