@@ -1258,8 +1258,10 @@ def test_a_clean_up_that_is_killed_half_way_is_finished_by_the_next():
                     with contextlib.suppress(ProcessLookupError):
                         os.kill(pid, signal.SIGKILL)
             clean.wait()
-        # Who has been killed has the lock until he is gone, and the reaper leaves who has it alone.
-        wait_for(lambda: not processes('stage-manager'), what='the managers to go')
+        # Who has been killed has the lock until he is gone, and the reaper leaves who has it alone. A child of
+        # the keeper's has it, too, until it has closed what it does not need.
+        wait_for(lambda: not processes('stage-manager') and not processes(f'{LIBEXEC}/stage-keeper'),
+                 what='those who were killed to go')
         assert keeper('reap', '--conf', CONF).returncode == 0, (seed, i)
         j.assert_gone()
         left = [name for name in os.listdir(RUNDIR) if name not in ('.crashes', '.breaker', '.metrics', '.trash')]
