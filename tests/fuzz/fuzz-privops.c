@@ -87,6 +87,8 @@ static int give_bytes(const char *text, size_t size)
 
 	if (fd >= 0)
 		FUZZ_CHECK(__real_pwrite64(fd, text, size, 0) == (ssize_t)size);
+	if (fd >= 0 && fd < MAX_FDS)
+		known[fd] = 0; /* a number that was another's */
 	return fd;
 }
 
