@@ -266,8 +266,8 @@ static bool is_unmounting(void)
 WRAP(int, openat64, int dirfd, const char *name, int flags, ...)
 {
 	FUZZ_CHECK(inside && flags & O_CLOEXEC);
-	if (is_walk(flags) && !is_below() &&
-	    !is_unmounting()) { /* each name on the way is looked up in a directory of root's alone */
+	/* each name on the way is looked up in a directory of root's alone */
+	if (is_walk(flags) && !is_below() && !is_unmounting()) {
 		FUZZ_CHECK((is_name(name) || !strcmp(name, ".")) && is_known(dirfd, OF_ROOT));
 		return give(OF_PATH);
 	}
