@@ -106,7 +106,6 @@ int sqfs_super_from_data(struct sqfs_super *super, const void *data, size_t size
 		.root_ref = sqfs_get_u64(p + 32),
 		.bytes_used = sqfs_get_u64(p + 40),
 		.id_table = sqfs_get_u64(p + 48),
-		.xattr_table = sqfs_get_u64(p + 56),
 		.inode_table = sqfs_get_u64(p + 64),
 		.directory_table = sqfs_get_u64(p + 72),
 		.fragment_table = sqfs_get_u64(p + 80),

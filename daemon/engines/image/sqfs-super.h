@@ -35,7 +35,6 @@ struct sqfs_super {
 	uint64_t inode_table;
 	uint64_t directory_table;
 	uint64_t fragment_table; /* SQFS_NO_TABLE: none */
-	uint64_t xattr_table;	 /* the same; may lie outside of the image */
 };
 
 /*

@@ -19,6 +19,7 @@
 #include "daemon/engines/image/sqfs-meta.h"
 
 enum {
+	XATTR_OFFSET = 56, /* in the superblock, of the offset of the header */
 	XATTR_HEADER = 16,
 	XATTR_ID = 16,
 	XATTR_IDS_PER_BLOCK = SQFS_META_SIZE / XATTR_ID,
@@ -33,6 +34,7 @@ enum {
 #define XATTR_PREFIX "user."
 
 struct xattr_table {
+	uint64_t ids;	/* where their metadata blocks are listed */
 	uint64_t start; /* of the attributes */
 	uint32_t n_ids;
 };
@@ -59,15 +61,16 @@ static struct sqfs_place xattr_get_place(uint64_t start, uint64_t ref)
 /* 1; 0: the image has none. */
 static int xattr_read_table(struct sqfs_image *img, struct xattr_table *t)
 {
-	uint64_t offset = sqfs_image_get_super(img)->xattr_table;
-	uint8_t header[XATTR_HEADER];
+	uint8_t offset[sizeof(uint64_t)], header[XATTR_HEADER];
 	int r;
 
-	if (offset == SQFS_NO_TABLE)
-		return 0;
-	r = sqfs_image_read(img, offset, header, sizeof(header));
+	r = sqfs_image_read(img, XATTR_OFFSET, offset, sizeof(offset));
+	if (r < 0 || sqfs_get_u64(offset) == SQFS_NO_TABLE)
+		return r;
+	r = sqfs_image_read(img, sqfs_get_u64(offset), header, sizeof(header));
 	if (r < 0)
 		return r;
+	t->ids = sqfs_get_u64(offset) + XATTR_HEADER;
 	t->start = sqfs_get_u64(header);
 	t->n_ids = sqfs_get_u32(header + 8);
 	return t->n_ids > 0;
@@ -76,14 +79,13 @@ static int xattr_read_table(struct sqfs_image *img, struct xattr_table *t)
 static int xattr_begin(struct xattr_walk *w, struct sqfs_image *img, const struct xattr_table *t,
 		       uint32_t id)
 {
-	uint64_t table = sqfs_image_get_super(img)->xattr_table + XATTR_HEADER;
 	uint8_t where[sizeof(uint64_t)], entry[XATTR_ID];
 	struct sqfs_meta m;
 	int r;
 
 	if (id >= t->n_ids)
 		return -EIO;
-	r = sqfs_image_read(img, table + id / XATTR_IDS_PER_BLOCK * sizeof(where), where,
+	r = sqfs_image_read(img, t->ids + id / XATTR_IDS_PER_BLOCK * sizeof(where), where,
 			    sizeof(where));
 	if (r < 0)
 		return r;
