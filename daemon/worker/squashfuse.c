@@ -252,9 +252,7 @@ static bool touch_a_file(int dir, unsigned depth)
 		if (fd < 0)
 			continue;
 		is_done = ent->d_type == DT_REG;
-		if (is_done)
-			close(fd);
-		else if (depth < SQUASHFUSE_DEPTH)
+		if (ent->d_type == DT_DIR && depth < SQUASHFUSE_DEPTH)
 			is_done = touch_a_file(fd, depth + 1);
 		else
 			close(fd);
