@@ -5,8 +5,8 @@
  *
  * Descriptors from outside may be of a FUSE file system, whose server is asked when one is closed
  * and may never answer. So they come by a socket that only the child has, when it has closed all
- * that is root's: it holds up nobody, and keeps no lock, socket or mount. Whoever is the last that
- * has a socket has what is in it, so root has closed its copy before anything can be sent.
+ * that is root's: it holds up nobody, and keeps no lock, socket or mount. The last process that has
+ * a socket must close what is still in it, so root closes its copy before anything can be sent.
  *
  * The program is executed by a descriptor opened when the keeper started: an upgrade in the middle
  * of a job doesn't mix versions.

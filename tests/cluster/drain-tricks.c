@@ -265,36 +265,34 @@ static void stopped(void)
 	kill(-1, SIGSTOP);
 }
 
+static void unpolled(void)
+{
+	uring(0);
+}
+
+static const struct {
+	const char *name;
+	void (*run)(void);
+} tricks[] = {
+	{ "aio", aio },		{ "uring", unpolled }, { "sqpoll", polled },
+	{ "vforked", vforked }, { "traced", traced },  { "in-flight", in_flight },
+	{ "threads", threads }, { "mapped", mapped },  { "namespaced", namespaced },
+	{ "stopped", stopped },
+};
+
 int main(int argc, char **argv)
 {
-	const char *trick = argc == 4 ? argv[1] : "";
+	size_t i = 0;
 
 	if (argc != 4)
 		errx(2, "usage: drain-tricks TRICK FILE SERVER-PID");
 	path = argv[2];
 	server = atoi(argv[3]);
-	if (!strcmp(trick, "aio"))
-		aio();
-	else if (!strcmp(trick, "uring"))
-		uring(0);
-	else if (!strcmp(trick, "sqpoll"))
-		polled();
-	else if (!strcmp(trick, "vforked"))
-		vforked();
-	else if (!strcmp(trick, "traced"))
-		traced();
-	else if (!strcmp(trick, "in-flight"))
-		in_flight();
-	else if (!strcmp(trick, "threads"))
-		threads();
-	else if (!strcmp(trick, "mapped"))
-		mapped();
-	else if (!strcmp(trick, "namespaced"))
-		namespaced();
-	else if (!strcmp(trick, "stopped"))
-		stopped();
-	else
+	while (i < sizeof(tricks) / sizeof(*tricks) && strcmp(argv[1], tricks[i].name) != 0)
+		i++;
+	if (i == sizeof(tricks) / sizeof(*tricks))
 		errx(2, "no such trick");
+	tricks[i].run();
 	fflush(stdout);
 	return 0;
 }

@@ -121,7 +121,7 @@ def test_what_stands_in_the_place_of_an_archive_is_named():
 
 
 def test_a_part_of_a_split_archive_is_called_that():
-    """Fails where the first part is told to be unpacked, and the others are copied without a word."""
+    """Fails where the user is advised to unpack the first part, and the others are copied without a word."""
     base = scratch()
     data = gzip.compress(tar(member(b"a", os.urandom(40000))))
     for name, fix in (("x.tar.gz.aa", "cat x.tar.gz.[a-z][a-z] >x.tar.gz"), ("x.tar.gz.000", "cat x.tar.gz.[0-9][0-9][0-9] >x.tar.gz"),

@@ -145,7 +145,7 @@ static int time_out(struct privop *a, int *out, size_t *n_outp)
 	return -ETIMEDOUT;
 }
 
-/* Crashes where the log is told of itself. */
+/* Crashes where a failed write to the log is logged again. */
 static void test_a_log_that_times_out_is_not_told_of_itself(void **state)
 {
 	privops_transport = time_out;
