@@ -156,7 +156,7 @@ test_install_beside_running_slurm() {
 	for name in "${debs[@]}"; do
 		is_installed "$name"
 	done
-	cp "$top/tests/lib/stage-data.conf" "$etc/stage-data/conf.d/site.conf"
+	cp "$dir/site.conf" "$etc/stage-data/conf.d/site.conf"
 	for name in n1 n2 n3; do
 		cluster slurmd-restart $name
 	done
@@ -205,20 +205,25 @@ test_downgrade_while_a_job_runs() {
 	wait_until 20 nodes_are_idle
 }
 
-# Whatever ends it, the job is cleaned up after by another version: here a keeper that died.
-test_other_version_cleans_up_after_a_dead_keeper() {
+# job_with_a_dead_keeper OTHER: its end is seen by the version OTHER alone
+job_with_a_dead_keeper() {
 	local id
 
 	id=$(begin_job)
 	wait_until 20 says "$id" job-reads
-	install_n1 new
+	install_n1 "$1"
 	on_n1 kill -KILL "$(keeper_of "$id")"
 	as scancel "$id"
 	wait_until 30 is_over "$id"
 	wait_until 20 is_clean "$id"
 	on_n1 rm -f /run/stage-data/.crashes
 	wait_until 20 nodes_are_idle
-	install_n1 old
+}
+
+# Whatever ends it, the job is cleaned up after by another version: here a keeper that died. Both ways.
+test_other_version_cleans_up_after_a_dead_keeper() {
+	job_with_a_dead_keeper new
+	job_with_a_dead_keeper old
 }
 
 # Neither the plugin nor the programs go, and the job doesn't notice.

@@ -43,7 +43,7 @@ test_rpm_is_used() {
 	rpm_n1 -i $(rpm_files old)
 	rpm_n1 -V stage-data slurm-stage-data-plugin
 	[[ $(on_n1 stat -c %a /usr/libexec/stage-data/{stagingd,stage-{worker,fetch,helper,broadcast}} | sort -u) == 711 ]]
-	cp "$top/tests/lib/stage-data.conf" "$etc/stage-data/conf.d/site.conf"
+	cp "$dir/site.conf" "$etc/stage-data/conf.d/site.conf"
 	restart_slurmd
 	id=$(begin_job)
 	wait_until 20 says "$id" job-reads
