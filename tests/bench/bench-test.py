@@ -12,6 +12,7 @@ import benchdata
 import benchlib
 import benchplot
 import benchreport
+import benchscaling
 
 MACHINE = {"machine": {"processor": "P", "cores": 2, "memory": "3 GiB", "kernel": "6", "system": "S",
                        "virtual": False, "huge pages of tmpfs": "never", "squashfs": "none"},
@@ -175,6 +176,27 @@ class Reporting(unittest.TestCase):
         for name in "ratios", "curves":
             with open(f"{self.out}/performance-{name}.svg") as f:
                 self.assertIn("GNU tar", f.read())
+
+
+class Scaling(unittest.TestCase):
+    def line(self, row, unit="s", **more):
+        return json.dumps({"table": "many nodes", "row": row, "unit": unit, "load": 1.0, **more})
+
+    def test_tables_have_what_was_measured_now_and_before(self):
+        start = "until the script begins"
+        rows = benchscaling.merge({}, [
+            self.line(f"3 nodes: {start}", ours=[1.0, 9.0, 2.0], theirs=[0.5]),
+            self.line("3 nodes: messages to slurmctld", unit="", ours=[31], theirs=[16]),
+            self.line("40 nodes: a node fails", ours=[11.6]),
+            json.dumps({"table": "many nodes", "row": "100 nodes", "failed": "no memory"})], "2026-01-01")
+        rows = benchscaling.merge(rows, ["", self.line(f"40 nodes: {start}", ours=[4.0], theirs=[2.0], load=3.0)], "2026-01-02")
+        text = benchscaling.document(rows)
+        self.assertIn("| 3 | 2026-01-01 | 1 to 1 | 2.00, 0.50 |  |  | 31, 16 |  |", text)
+        self.assertIn("| 40 | 2026-01-02 | 3 to 3 | 4.00, 2.00 |", text)
+        self.assertIn("| 40 nodes: a node fails | 2026-01-01 | 1 | 11.60 |", text)
+        self.assertIn("100 nodes, 2026-01-01: failed: no memory", text)
+        rows = benchscaling.merge(rows, [self.line(f"100 nodes: {start}", ours=[8.0], theirs=[3.0])], "2026-01-03")
+        self.assertNotIn("failed", benchscaling.document(rows))
 
 
 class Making(unittest.TestCase):
