@@ -1,5 +1,8 @@
 #include "daemon/manager/leftover.h"
 
+#include <errno.h>
+#include <stdlib.h>
+
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
 #include "daemon/manager/jobdir.h"
@@ -51,4 +54,82 @@ bool leftover_may_be_told(uint64_t since_ms)
 	const uint64_t now_ms = clock_ms();
 
 	return now_ms < since_ms || (now_ms - since_ms) % TELL_EVERY_MS < TIMER_WITHIN_MS;
+}
+
+struct entry {
+	struct jobdir_id id;
+	uid_t uid; /* by root's mark; 0: not known */
+	uint64_t turn_ms;
+	size_t rank; /* among the user's */
+};
+
+struct list {
+	struct entry *entries;
+	size_t n;
+};
+
+static void list_deinit(struct list *l)
+{
+	free(l->entries);
+}
+
+/* One that is gone meanwhile is left to fn. */
+static int add_entry(void *arg, const struct jobdir_id *id)
+{
+	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
+	struct leftover_marks marks = { 0 };
+	struct list *l = arg;
+	struct entry *entries = reallocarray(l->entries, l->n + 1, sizeof(*entries));
+
+	if (!entries)
+		return -ENOMEM;
+	l->entries = entries;
+	if (jobdir_open(&d, id, NULL) == 0)
+		leftover_read(&d, &marks);
+	entries[l->n++] = (struct entry){ .id = *id, .uid = d.uid, .turn_ms = marks.turn_ms };
+	return 0;
+}
+
+static int compare_numbers(uint64_t a, uint64_t b)
+{
+	return (a > b) - (a < b);
+}
+
+static int compare_in_user(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	return compare_numbers(x->uid, y->uid) ?: compare_numbers(x->turn_ms, y->turn_ms);
+}
+
+static int compare_ranks(const void *a, const void *b)
+{
+	const struct entry *x = a, *y = b;
+
+	return compare_numbers(x->rank, y->rank) ?: compare_numbers(x->turn_ms, y->turn_ms);
+}
+
+static void sort(struct list *l)
+{
+	if (!l->n)
+		return;
+	qsort(l->entries, l->n, sizeof(*l->entries), compare_in_user);
+	for (size_t i = 1; i < l->n; i++)
+		if (l->entries[i].uid == l->entries[i - 1].uid)
+			l->entries[i].rank = l->entries[i - 1].rank + 1;
+	qsort(l->entries, l->n, sizeof(*l->entries), compare_ranks);
+}
+
+int leftover_for_each(int (*fn)(void *arg, const struct jobdir_id *id), void *arg, size_t max,
+		      struct error *err)
+{
+	_cleanup_(list_deinit) struct list l = { 0 };
+	int r = jobdir_for_each(add_entry, &l, err);
+
+	if (r == -ENOMEM)
+		r = 0; /* the others have their turn when these are gone */
+	sort(&l);
+	for (size_t i = 0; r == 0 && i < l.n && i < max; i++)
+		r = fn(arg, &l.entries[i].id);
+	return r;
 }

@@ -1,13 +1,16 @@
 /*
- * leftover: what the reaper remembers of a job's directory between two runs. It stands in `lock`,
+ * leftover: which jobs' directories the reaper looks at, and what it remembers of them between two
+ * runs. That stands in `lock`,
  * after root's mark: so it needs no file of its own, moves to .trash with the directory, and can be
  * written where a keeper lives, whose the record is.
  */
 #pragma once
 
 #include <stdbool.h>
+#include <stddef.h>
 #include <stdint.h>
 
+struct error;
 struct jobdir;
 struct jobdir_id;
 
@@ -31,3 +34,9 @@ bool leftover_is_told(const struct leftover_marks *m);
 /* For what has no marks, by the time since which it is a leftover (0: not known): true in the first
  * minute of each hour after that, in which the timer comes once or twice. */
 bool leftover_may_be_told(uint64_t since_ms);
+
+/* Calls fn for at most max of the jobs' directories that are there now. Users take turns, and of a
+ * user's those come first that had no turn for the longest time. So a user who has many that cannot
+ * be removed keeps only his own from their turn. 0, or the first failure. */
+int leftover_for_each(int (*fn)(void *arg, const struct jobdir_id *id), void *arg, size_t max,
+		      struct error *err);

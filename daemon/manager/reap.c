@@ -51,7 +51,7 @@
 #define CLEAN_USER_MS 10000 /* he can stop and kill what works for him */
 #define END_KEEPER_MS 10000
 #define PAUSE_US 2000000
-#define MAX_LEFT 1024 /* at a time; more wait for the next run */
+#define MAX_LEFT 1024 /* in a run; more wait for the next one (leftover_for_each()) */
 #define ASK_USER_MS                                                                                \
 	10000 /* what the questions about one user's jobs may take together: he can stop and kill  \
 		 squeue */
@@ -225,7 +225,7 @@ static int look_at(void *arg, const struct jobdir_id *id)
 	struct reap *reap = arg;
 	struct left l = { .id = *id };
 	struct error err = ERROR_INIT;
-	int r = reap->n_left < MAX_LEFT ? jobdir_open(&d, id, &err) : JOBDIR_E_GONE;
+	int r = jobdir_open(&d, id, &err);
 
 	memset(&record, 0, sizeof(record));
 	if (r == 0)
@@ -516,7 +516,7 @@ int reap_all(bool by_timer, struct error *err)
 	memset(&reap, 0, sizeof(reap));
 	reap.by_timer = by_timer;
 	helper_get_site_and_log(&site);
-	r = jobdir_for_each(look_at, &reap, err);
+	r = leftover_for_each(look_at, &reap, MAX_LEFT, err);
 	sort_by_turns(&reap);
 	clean_all(&reap, FATE_GO);
 	ask_and_end(&reap);
