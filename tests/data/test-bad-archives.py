@@ -128,6 +128,10 @@ def kinds():
     yield "names of all kinds", tar(*(member(n, n) for n in NAMES)), Ready({os.fsdecode(n): n for n in NAMES})
     yield ("dots and slashes", tar(member(b"./", kind=DIR), member(b"a//b/./c", b"1"), member(b"./a/d", b"2")),
            Ready({"a": None, "a/b": None, "a/b/c": b"1", "a/d": b"2"}))
+    for kind in b"0", b"\0", b"7":  # GNU tar and bsdtar make a directory, with an error or a warning; Python a file of some
+        yield f"a file with data whose name ends in a slash, of type {kind}", tar(GOOD, member(b"a/", b"data", kind)), \
+            Fails("a/ ends in a slash, as the name of a directory, and has data; make the archive again, by tar -C")
+    yield "a name that ends in a slash, and no data", tar(member(b"a/", kind=b"0")), Ready({"a": None})
     yield "empty name", tar(member(b"", b"1")), Fails("has the name of the top of the archive")
     yield "twice the same name", tar(member(b"a", b"1"), member(b"b", b"x"), member(b"a", b"22")), \
         Ready({"a": b"22", "b": b"x"}, warns="1 names come more than once")

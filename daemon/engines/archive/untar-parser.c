@@ -88,13 +88,17 @@ static enum untar_step expect_body(struct untar_parser *p, enum untar_kind kind,
 	return UNTAR_STEP_BODY;
 }
 
-/* Names of directories end in a slash in the oldest dialect, and their type is a file's. */
-static bool is_old_dir(const struct untar_parser *p, const struct member *m)
+static bool has_slash(const struct member *m)
 {
 	size_t n = strlen(m->path);
 
-	return m->type == MEMBER_FILE && n > 0 && m->path[n - 1] == '/' && !p->has_pax &&
-	       !m->sparse;
+	return n > 0 && m->path[n - 1] == '/';
+}
+
+/* Names of directories end in a slash in the oldest dialect, and their type is a file's. */
+static bool is_old_dir(const struct untar_parser *p, const struct member *m)
+{
+	return m->type == MEMBER_FILE && has_slash(m) && !p->has_pax && !m->sparse;
 }
 
 /* Its name in the archive is made up by who has packed it. */
@@ -127,10 +131,12 @@ static enum untar_step finish_member(struct untar_parser *p, struct member *m)
 		m->link = p->has_link ? p->link : h->link;
 	else if (p->has_link)
 		return UNTAR_STEP_FOREIGN;
+	if (m->type == MEMBER_FILE && has_slash(m) && m->size > 0)
+		return UNTAR_STEP_SLASH;
 	if (is_old_dir(p, m))
 		m->type = MEMBER_DIR;
 	if (!*m->path || (m->link && !*m->link) || (m->type != MEMBER_FILE && m->size > 0) ||
-	    (m->type == MEMBER_FILE && m->path[strlen(m->path) - 1] == '/'))
+	    (m->type == MEMBER_FILE && has_slash(m)))
 		return UNTAR_STEP_FOREIGN;
 	p->has_gnu = p->has_pax = false;
 	p->has_name = p->has_link = p->has_size = p->has_mtime = p->has_sparse_name = false;

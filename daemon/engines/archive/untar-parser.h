@@ -34,6 +34,7 @@ enum untar_step {
 	UNTAR_STEP_NEXT,   /* the same, and nothing is known about the next member */
 	UNTAR_STEP_ZERO,   /* a block of zeros where a member might begin */
 	UNTAR_STEP_DAMAGED,
+	UNTAR_STEP_SLASH,   /* *m: a file with data whose name ends in a slash, as a directory's */
 	UNTAR_STEP_NO_END,  /* of untar-reader.c: no bytes are left where a member might begin */
 	UNTAR_STEP_FOREIGN, /* not for this reader, from the first header of this member on */
 };

@@ -345,6 +345,10 @@ int untar_reader_next(struct untar_reader *r, struct member *m, struct error *er
 		return 0;
 	case UNTAR_STEP_FOREIGN:
 		return UNTAR_HAND_OVER;
+	case UNTAR_STEP_SLASH:
+		return error_set(err, EINVAL,
+				 "%s ends in a slash, as the name of a directory, and has data",
+				 m->path);
 	default:
 		return error_set(err, EBADMSG, "damaged tar archive");
 	}
