@@ -10,8 +10,7 @@
 #include "common/slurm/job-cgroup.h"
 #include "common/util/cleanup.h"
 #include "common/util/parse.h"
-#include "daemon/stagingd/job.h"
-#include "daemon/stagingd/stage-run.h"
+#include "daemon/stagingd/job-runs.h"
 #include "daemon/stagingd/stage.h"
 
 #define OFTEN_MS 100
@@ -22,7 +21,7 @@
 static bool cpus_find(struct cpus *c)
 {
 	cpu_set_t set[ARRAY_SIZE(c->set)];
-	const struct job_cgroup_job job = { .uid = geteuid(), .job_id = c->job->job_id };
+	const struct job_cgroup_job job = { .uid = geteuid(), .job_id = c->job_id };
 	char dir[PATH_MAX];
 
 	if (job_cgroup_find("cpuset", &job, dir, sizeof(dir)) < 0 ||
@@ -54,7 +53,7 @@ static void bind_process(const struct cpus *c, pid_t pid)
 /* Slurm makes a job's cpuset with all CPUs, and takes away what is not the job's after that. */
 static bool may_change(const struct cpus *c)
 {
-	return !c->known || loop_get_time(c->job->loop) < c->slow_ms;
+	return !c->known || loop_get_time(c->loop) < c->slow_ms;
 }
 
 void cpus_look(struct cpus *c)
@@ -63,22 +62,22 @@ void cpus_look(struct cpus *c)
 		return;
 	c->known = true;
 	bind_process(c, getpid());
-	for (size_t i = 0; i < c->job->n_runs; i++)
-		if (job_get_stage(c->job, i)->pid > 0)
-			bind_process(c, job_get_stage(c->job, i)->pid);
+	for (size_t i = 0; i < c->runs->n; i++)
+		if (job_runs_get_stage(c->runs, i)->pid > 0)
+			bind_process(c, job_runs_get_stage(c->runs, i)->pid);
 }
 
 static void on_timer(void *arg)
 {
 	struct cpus *c = arg;
-	const bool often = loop_get_time(c->job->loop) < c->slow_ms;
+	const bool often = loop_get_time(c->loop) < c->slow_ms;
 	bool any = often;
 
 	cpus_look(c);
-	for (size_t i = 0; i < c->job->n_runs; i++)
-		any |= job_get_stage(c->job, i)->pid > 0;
+	for (size_t i = 0; i < c->runs->n; i++)
+		any |= job_runs_get_stage(c->runs, i)->pid > 0;
 	if (any && may_change(c))
-		loop_timer_set(c->job->loop, &c->timer, often ? OFTEN_MS : SELDOM_MS);
+		loop_timer_set(c->loop, &c->timer, often ? OFTEN_MS : SELDOM_MS);
 }
 
 void cpus_add(struct cpus *c, pid_t pid)
@@ -89,15 +88,14 @@ void cpus_add(struct cpus *c, pid_t pid)
 		on_timer(c);
 }
 
-void cpus_init(struct cpus *c, struct job *job)
+void cpus_init(struct cpus *c)
 {
-	c->job = job;
 	loop_timer_init(&c->timer, on_timer, c);
 }
 
 void cpus_start(struct cpus *c)
 {
-	c->slow_ms = loop_get_time(c->job->loop) + OFTEN_FOR_MS;
+	c->slow_ms = loop_get_time(c->loop) + OFTEN_FOR_MS;
 	on_timer(c);
 }
 

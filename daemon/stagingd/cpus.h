@@ -15,17 +15,20 @@
 
 #include "daemon/stagingd/loop.h"
 
-struct job;
+struct job_runs;
 
 struct cpus {
-	struct job *job;
+	struct loop *loop;
+	uint32_t job_id;
+	const struct job_runs *runs;
 	struct loop_timer timer;
 	uint64_t slow_ms; /* when to look less often */
 	bool known;
 	cpu_set_t set[8]; /* 8192 CPUs */
 };
 
-void cpus_init(struct cpus *c, struct job *job);
+/* The caller has filled in the first three fields. */
+void cpus_init(struct cpus *c);
 void cpus_start(struct cpus *c);
 void cpus_deinit(struct cpus *c);
 

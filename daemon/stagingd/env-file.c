@@ -10,24 +10,25 @@
 #include "common/protocol/rundir.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
-#include "daemon/stagingd/job.h"
+#include "daemon/stagingd/job-info.h"
+#include "daemon/stagingd/job-runs.h"
 #include "daemon/stagingd/stage.h"
 
 #define NAME_SIZE (DATASET_NAME_SIZE + 32)
 
-static void print_names(const struct job *job, FILE *f)
+static void print_names(const struct job_runs *runs, FILE *f)
 {
 	const char *separator = "";
 
 	fputs("STAGE_DATA_NAMES=", f);
-	for (size_t i = 0; i < job->n_runs; i++) {
-		fprintf(f, "%s%s", separator, job_get_stage(job, i)->dataset->name);
+	for (size_t i = 0; i < runs->n; i++) {
+		fprintf(f, "%s%s", separator, job_runs_get_stage(runs, i)->dataset->name);
 		separator = " ";
 	}
 	fputc('\n', f);
 }
 
-static void print_dataset(const struct job *job, const struct stage *s, FILE *f)
+static void print_dataset(const struct job_info *info, const struct stage *s, FILE *f)
 {
 	const struct dataset *d = s->dataset;
 	char name[NAME_SIZE];
@@ -36,42 +37,42 @@ static void print_dataset(const struct job *job, const struct stage *s, FILE *f)
 	if (s->place)
 		fprintf(f, "%s=%s\n", name, s->place);
 	else
-		fprintf(f, "%s=%s/" RUNDIR_DATA "/%s\n", name, job->rundir, d->name);
+		fprintf(f, "%s=%s/" RUNDIR_DATA "/%s\n", name, info->rundir, d->name);
 	if (!d->is_set)
 		return;
 	dataset_env_name(d, "STAGE_DATA_LIST_", name, sizeof(name));
-	fprintf(f, "%s=%s/" RUNDIR_PRIVATE "/list.%s\n", name, job->rundir, d->name);
+	fprintf(f, "%s=%s/" RUNDIR_PRIVATE "/list.%s\n", name, info->rundir, d->name);
 }
 
 /* The whole run directory: the socket is in it, and the mount of an image, to which an entry of
  * STAGE_DATA_DIR may be a link. */
-static void print_containers(const struct job *job, FILE *f)
+static void print_containers(const struct job_info *info, FILE *f)
 {
-	const char *list = job->conf ? job->conf->containers_export : "";
+	const char *list = info->conf ? info->conf->containers_export : "";
 
 	if (conf_list_has(list, "apptainer"))
-		fprintf(f, "APPTAINER_BIND=%s\n", job->rundir);
+		fprintf(f, "APPTAINER_BIND=%s\n", info->rundir);
 	if (conf_list_has(list, "pyxis"))
-		fprintf(f, "PYXIS_CONTAINER_MOUNTS=%s:%s\n", job->rundir, job->rundir);
+		fprintf(f, "PYXIS_CONTAINER_MOUNTS=%s:%s\n", info->rundir, info->rundir);
 }
 
-void env_file_print(const struct job *job, FILE *f)
+void env_file_print(const struct job_info *info, const struct job_runs *runs, FILE *f)
 {
-	fprintf(f, "STAGE_DATA_DIR=%s/" RUNDIR_DATA "\n", job->rundir);
-	fprintf(f, "STAGE_DATA_SOCKET=%s/" RUNDIR_SOCK "\n", job->rundir);
-	print_names(job, f);
-	for (size_t i = 0; i < job->n_runs; i++)
-		print_dataset(job, job_get_stage(job, i), f);
-	print_containers(job, f);
+	fprintf(f, "STAGE_DATA_DIR=%s/" RUNDIR_DATA "\n", info->rundir);
+	fprintf(f, "STAGE_DATA_SOCKET=%s/" RUNDIR_SOCK "\n", info->rundir);
+	print_names(runs, f);
+	for (size_t i = 0; i < runs->n; i++)
+		print_dataset(info, job_runs_get_stage(runs, i), f);
+	print_containers(info, f);
 }
 
-int env_file_write(const struct job *job, struct error *err)
+int env_file_write(const struct job_info *info, const struct job_runs *runs, struct error *err)
 {
 	_cleanup_(freep) char *path = NULL, *tmp = NULL;
 	_cleanup_(file_closep) FILE *f = NULL;
 	int fd;
 
-	if (asprintf(&path, "%s/" RUNDIR_ENV, job->rundir) < 0)
+	if (asprintf(&path, "%s/" RUNDIR_ENV, info->rundir) < 0)
 		path = NULL;
 	if (!path || asprintf(&tmp, "%s.tmp", path) < 0) {
 		tmp = NULL;
@@ -81,7 +82,7 @@ int env_file_write(const struct job *job, struct error *err)
 	f = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!f)
 		return error_errno(err, errno, "create %s", tmp);
-	env_file_print(job, f);
+	env_file_print(info, runs, f);
 	if (fflush(f) == EOF || ferror(f))
 		return error_errno(err, errno, "write %s", tmp);
 	if (rename(tmp, path) < 0)

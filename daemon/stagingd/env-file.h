@@ -7,10 +7,11 @@
 #include <stdio.h>
 
 struct error;
-struct job;
+struct job_info;
+struct job_runs;
 
 /* Writes the lines to f: for the file and for the op `env`. */
-void env_file_print(const struct job *job, FILE *f);
+void env_file_print(const struct job_info *info, const struct job_runs *runs, FILE *f);
 
 /* Writes env.tmp and renames it. */
-int env_file_write(const struct job *job, struct error *err);
+int env_file_write(const struct job_info *info, const struct job_runs *runs, struct error *err);

@@ -21,8 +21,8 @@ static void finish(struct job *job)
 		return;
 	job->end.done = true;
 	loop_timer_cancel(&job->end.timer);
-	job_metrics_look(job);
-	job_metrics_tell(job);
+	job_metrics_look(&job->metrics);
+	job_metrics_tell(&job->metrics);
 	if (job->end.with_keeper && !job->end.keeper_gone)
 		job->launcher->ops->end(job->launcher);
 	else
@@ -47,16 +47,16 @@ void job_end_check(struct job *job)
 
 	if (!job->end.begun || job->end.done || job->end.removing)
 		return;
-	for (size_t i = 0; i < job->n_runs; i++)
-		if (stage_run_is_busy(job->runs[i]))
+	for (size_t i = 0; i < job->runs.n; i++)
+		if (stage_run_is_busy(job->runs.runs[i]))
 			return;
-	if (!job->local) {
+	if (!job->info.local) {
 		finish(job);
 		return;
 	}
 	job->end.removing = true;
-	if (async_start(&async, job->loop, empty_rundir, job->rundir, job->conf->cleanup_timeout_ms,
-			on_removed, job) < 0)
+	if (async_start(&async, job->loop, empty_rundir, job->info.rundir,
+			job->info.conf->cleanup_timeout_ms, on_removed, job) < 0)
 		finish(job);
 }
 
@@ -90,14 +90,15 @@ void job_end(struct job *job)
 	job->end.begun = true;
 	log_info("ending");
 	code = job_end_get_reason(job, &reason);
-	loop_timer_cancel(&job->memory_timer);
+	job_memory_stop(&job->memory);
+	job_over_stop(&job->over);
 	loop_timer_set(job->loop, &job->end.timer,
-		       job->local ? 2 * job->conf->cleanup_timeout_ms + KEEPER_END_MS
-				  : KEEPER_END_MS);
-	for (size_t i = 0; i < job->n_runs; i++) {
-		struct stage_run *run = job->runs[i];
+		       job->info.local ? 2 * job->info.conf->cleanup_timeout_ms + KEEPER_END_MS
+				       : KEEPER_END_MS);
+	for (size_t i = 0; i < job->runs.n; i++) {
+		struct stage_run *run = job->runs.runs[i];
 
-		if (job->local || stage_run_get_stage(run)->state != STAGE_READY)
+		if (job->info.local || stage_run_get_stage(run)->state != STAGE_READY)
 			stage_run_cancel(run, code, reason);
 	}
 	job_end_check(job);

@@ -18,6 +18,9 @@
 #include "common/util/escape.h"
 #include "common/util/log.h"
 #include "common/util/parse.h"
+#include "daemon/stagingd/job-end.h"
+#include "daemon/stagingd/job-info.h"
+#include "daemon/stagingd/job-runs.h"
 #include "daemon/stagingd/job.h"
 #include "daemon/stagingd/stage-run-internal.h"
 #include "daemon/stagingd/stage-run.h"
@@ -26,10 +29,10 @@
 #define FIRST_MS 60000 /* then the files are looked at */
 #define WAITS "credentials"
 
-void job_keys_deinit(struct job *job)
+void job_keys_deinit(struct job_keys *jk)
 {
-	keys_free(job->keys.keys);
-	job->keys.keys = NULL;
+	keys_free(jk->keys);
+	jk->keys = NULL;
 }
 
 void stage_keys_deinit(struct stage_run *run)
@@ -61,7 +64,7 @@ static bool is_waiting(const struct stage_run *run)
 static uint64_t get_patience_ms(const struct stage_run *run)
 {
 	uint64_t stall = run->stage->dataset->stall_ms ? run->stage->dataset->stall_ms
-						       : run->job->conf->stall_timeout_ms;
+						       : run->job->info.conf->stall_timeout_ms;
 
 	return run->keys.found || (stall && stall < FIRST_MS) ? stall : FIRST_MS;
 }
@@ -127,19 +130,19 @@ void stage_keys_init(struct stage_run *run)
 	loop_timer_init(&run->keys.timer, on_late, run);
 }
 
-bool job_keys_hold(struct job *job, struct stage_run *run)
+bool job_keys_hold(struct job_keys *jk, struct stage_run *run)
 {
 	const struct stage *s = run->stage;
 
 	if (!takes_keys(s))
 		return false;
-	if (job->keys.keys) {
+	if (jk->keys) {
 		if (run->keys.state == STAGE_KEYS_WAITING)
 			end(run);
 		return false;
 	}
 	if (run->keys.state == STAGE_KEYS_OPEN &&
-	    (run->keys.found || (s->dataset->env_keys && job->env_first)))
+	    (run->keys.found || (s->dataset->env_keys && jk->info->env_first)))
 		begin(run);
 	return run->keys.state == STAGE_KEYS_WAITING;
 }
@@ -160,21 +163,21 @@ bool job_keys_miss(struct stage_run *run, const char *found, char *buf, size_t s
 
 /* ---- what clients bring ---- */
 
-static void take_none(struct job *job, const char *why)
+static void take_none(struct job_keys *jk, const char *why)
 {
-	text_escape(job->keys.none, sizeof(job->keys.none), why, strlen(why));
-	for (size_t i = 0; i < job->n_runs; i++)
-		give_up(job->runs[i]);
+	text_escape(jk->none, sizeof(jk->none), why, strlen(why));
+	for (size_t i = 0; i < jk->runs->n; i++)
+		give_up(jk->runs->runs[i]);
 }
 
-int job_keys_take(struct job *job, const struct kv *kv, struct error *err)
+int job_keys_take(struct job_keys *jk, const struct kv *kv, struct error *err)
 {
 	_cleanup_(keys_freep) struct keys *keys = NULL;
 	const char *none = kv_get_or_empty(kv, "none");
 	int r;
 
 	if (*none) {
-		take_none(job, none);
+		take_none(jk, none);
 	} else {
 		if (keys_new(&keys) < 0)
 			return error_set(err, ENOMEM, "out of memory");
@@ -184,36 +187,36 @@ int job_keys_take(struct job *job, const struct kv *kv, struct error *err)
 					  r == KEYS_E_NONE ? "these keys lack one of two"
 							   : "these keys have a byte that keys "
 							     "can't have, or too many");
-		keys_free(job->keys.keys);
-		job->keys.keys = steal_ptr(keys);
-		job->keys.none[0] = '\0';
+		keys_free(jk->keys);
+		jk->keys = steal_ptr(keys);
+		jk->none[0] = '\0';
 	}
 	return 0;
 }
 
-bool job_keys_are_wanted(const struct job *job)
+bool job_keys_are_wanted(const struct job_keys *jk)
 {
-	for (size_t i = 0; i < job->n_runs; i++)
-		if (is_waiting(job->runs[i]))
+	for (size_t i = 0; i < jk->runs->n; i++)
+		if (is_waiting(jk->runs->runs[i]))
 			return true;
 	return false;
 }
 
-int job_keys_to_fd(const struct job *job, const struct stage_run *run)
+int job_keys_to_fd(const struct job_keys *jk, const struct stage_run *run)
 {
-	int fd = job->keys.keys && takes_keys(run->stage) ? keys_to_fd(job->keys.keys) : -1;
+	int fd = jk->keys && takes_keys(run->stage) ? keys_to_fd(jk->keys) : -1;
 
 	if (fd < 0 && fd != -1)
 		log_warning("keys for S3: %s", strerror(-fd));
 	return fd < 0 ? -1 : fd;
 }
 
-void job_keys_look(struct job *job)
+void job_keys_look(struct job_keys *jk)
 {
-	if (!job->keys.keys)
+	if (!jk->keys)
 		return;
-	for (size_t i = 0; i < job->n_runs && !job->end.begun; i++)
-		if (takes_keys(job->runs[i]->stage) && is_on_its_way(job->runs[i]->stage))
+	for (size_t i = 0; i < jk->runs->n && !jk->end->begun; i++)
+		if (takes_keys(jk->runs->runs[i]->stage) && is_on_its_way(jk->runs->runs[i]->stage))
 			return;
-	job_keys_deinit(job);
+	job_keys_deinit(jk);
 }

@@ -13,12 +13,18 @@
 #include "daemon/stagingd/loop.h"
 
 struct error;
-struct job;
+struct job_end;
+struct job_info;
+struct job_runs;
 struct keys;
 struct kv;
 struct stage_run;
 
 struct job_keys {
+	const struct job_info *info;
+	const struct job_runs *runs;
+	const struct job_end *end;
+
 	struct keys *keys; /* NULL: none */
 	char none[160];	   /* why the one who was asked last had none; "": nobody was */
 	unsigned n_asked;  /* goes up whenever one more dataset begins to wait */
@@ -31,12 +37,12 @@ struct stage_keys {
 	struct loop_timer timer;
 };
 
-void job_keys_deinit(struct job *job);
+void job_keys_deinit(struct job_keys *jk);
 void stage_keys_init(struct stage_run *run);
 void stage_keys_deinit(struct stage_run *run);
 
 /* Must the dataset stay queued, because it waits for keys? It may begin to, here. */
-bool job_keys_hold(struct job *job, struct stage_run *run);
+bool job_keys_hold(struct job_keys *jk, struct stage_run *run);
 
 /* Its worker has found none in the files, and is ending. True: the dataset is to be queued again.
  * False: it has failed; *textp is the sentence, of buf where there is more to say. */
@@ -45,13 +51,13 @@ bool job_keys_miss(struct stage_run *run, const char *found, char *buf, size_t s
 
 /* A client answers: by keys in a message, or by the field `none`. They take the place of those that
  * were there. -EINVAL: they are neither. */
-int job_keys_take(struct job *job, const struct kv *kv, struct error *err);
+int job_keys_take(struct job_keys *jk, const struct kv *kv, struct error *err);
 
 /* Does a dataset wait for them? */
-bool job_keys_are_wanted(const struct job *job);
+bool job_keys_are_wanted(const struct job_keys *jk);
 
 /* A descriptor for its worker (common/protocol/keys.h), or -1. */
-int job_keys_to_fd(const struct job *job, const struct stage_run *run);
+int job_keys_to_fd(const struct job_keys *jk, const struct stage_run *run);
 
 /* Wipes them if no dataset is left that could need them. */
-void job_keys_look(struct job *job);
+void job_keys_look(struct job_keys *jk);

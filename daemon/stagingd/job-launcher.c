@@ -1,38 +1,15 @@
 #include "daemon/stagingd/job-launcher.h"
 
 #include "common/util/log.h"
-#include "common/util/memory.h"
 #include "daemon/stagingd/job.h"
 #include "daemon/stagingd/launcher.h"
 #include "daemon/stagingd/stage-run.h"
 #include "daemon/stagingd/worker-proc.h"
 
-#define MEMORY_WAIT_MS 5000
-
-static void set_memory(struct job *job, uint64_t limit, uint64_t used)
-{
-	const bool is_new = !job->memory_known || job->mem_limit != limit;
-
-	loop_timer_cancel(&job->memory_timer);
-	job->mem_limit = limit;
-	job->mem_used = used;
-	job->memory_known = true;
-	if (!job->local)
-		cpus_look(&job->cpus);
-	if (!limit && is_new)
-		log_info("data in memory is not charged to the job");
-	job_schedule(job);
-}
-
-static void on_memory_late(void *arg)
-{
-	set_memory(arg, 0, 0);
-}
-
 static struct worker_proc *find_worker(const struct job *job, uint32_t id)
 {
-	for (size_t i = 0; i < job->n_runs; i++) {
-		struct worker_proc *w = stage_run_get_worker(job->runs[i]);
+	for (size_t i = 0; i < job->runs.n; i++) {
+		struct worker_proc *w = stage_run_get_worker(job->runs.runs[i]);
 
 		if (w && worker_proc_get_id(w) == id)
 			return w;
@@ -42,9 +19,9 @@ static struct worker_proc *find_worker(const struct job *job, uint32_t id)
 
 static struct stage_run *find_slot(const struct job *job, uint32_t slot)
 {
-	for (size_t i = 0; i < job->n_runs; i++)
-		if (stage_run_get_slot(job->runs[i]) == (int)slot)
-			return job->runs[i];
+	for (size_t i = 0; i < job->runs.n; i++)
+		if (stage_run_get_slot(job->runs.runs[i]) == (int)slot)
+			return job->runs.runs[i];
 	return NULL;
 }
 
@@ -55,7 +32,7 @@ static void on_spawned(void *arg, uint32_t id, int r, pid_t pid)
 
 	if (w)
 		worker_proc_on_spawned(w, r, pid);
-	if (pid > 0 && !job->local)
+	if (pid > 0 && !job->info.local)
 		cpus_add(&job->cpus, pid);
 }
 
@@ -103,7 +80,9 @@ static void on_tier_made(void *arg, uint32_t slot, uint32_t index, int r)
 
 static void on_memory(void *arg, uint64_t limit, uint64_t used)
 {
-	set_memory(arg, limit, used);
+	struct job *job = arg;
+
+	job_memory_set(&job->memory, limit, used);
 }
 
 static void on_cancel(void *arg)
@@ -140,24 +119,13 @@ static const struct launcher_events launcher_events = {
 
 int job_launcher_start(struct job *job, int keeper_fd, struct error *err)
 {
-	uint64_t limit = 0, used = 0;
-
-	if (!job->local) {
-		loop_timer_set(job->loop, &job->memory_timer, MEMORY_WAIT_MS);
+	if (!job->info.local) {
+		job_memory_wait(&job->memory);
 		cpus_start(&job->cpus);
 		return launcher_keeper_new(&job->launcher, job->loop, keeper_fd, &launcher_events,
 					   job, err);
 	}
-	if (memory_read_cgroup(&limit, &used) == 0) {
-		job->mem_limit = limit;
-		job->mem_used = used;
-	}
-	job->memory_known = true;
-	return launcher_local_new(&job->launcher, job->loop, job->worker, &launcher_events, job,
-				  err);
-}
-
-void job_launcher_init(struct job *job)
-{
-	loop_timer_init(&job->memory_timer, on_memory_late, job);
+	job_memory_read(&job->memory);
+	return launcher_local_new(&job->launcher, job->loop, job->info.worker, &launcher_events,
+				  job, err);
 }

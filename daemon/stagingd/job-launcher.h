@@ -7,8 +7,6 @@
 struct error;
 struct job;
 
-void job_launcher_init(struct job *job);
-
 /* Sets job->launcher. keeper_fd: the socket to the keeper, taken over; -1 if local. Who is local
  * knows the limit of memory then; else the keeper says it, or it is not waited for any longer. */
 int job_launcher_start(struct job *job, int keeper_fd, struct error *err);

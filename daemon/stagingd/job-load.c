@@ -13,7 +13,6 @@
 #include "common/util/fd.h"
 #include "common/util/log.h"
 #include "daemon/stagingd/job.h"
-#include "daemon/stagingd/node-place.h"
 #include "daemon/stagingd/stage-run.h"
 #include "daemon/stagingd/stage.h"
 
@@ -44,38 +43,6 @@ static int read_spec(int fd, struct kv **kvp, struct error *err)
 	return 0;
 }
 
-static int set_text(char **textp, const struct kv *kv, const char *key, const char *dflt)
-{
-	const char *value = kv_get(kv, key);
-	char *copy = strdup(value && *value ? value : dflt);
-
-	if (!copy)
-		return -ENOMEM;
-	free(*textp);
-	*textp = copy;
-	return 0;
-}
-
-static int read_place(struct job *job, const struct kv *kv, struct error *err)
-{
-	char host[256] = "localhost";
-	const char *list = kv_get_or_empty(kv, SPEC_KEY_NODELIST);
-
-	gethostname(host, sizeof(host) - 1);
-	host[strcspn(host, ".")] = '\0';
-	if (set_text(&job->node, kv, SPEC_KEY_NODE, host) < 0 ||
-	    set_text(&job->partition, kv, SPEC_KEY_PARTITION, "") < 0 ||
-	    set_text(&job->array_task, kv, "arraytask", "0") < 0)
-		return error_set(err, ENOMEM, "out of memory");
-	job->n_nodes = (uint32_t)kv_get_u64(kv, SPEC_KEY_N_NODES, 1);
-	job->node_index = 0;
-	if (*list && node_place_find(list, job->node, &job->node_index, &job->n_nodes) < 0) {
-		job->n_nodes = 0;
-		log_warning("node %s is not in the list '%.200s'", job->node, list);
-	}
-	return 0;
-}
-
 static int read_datasets(struct job *job, const struct kv *kv, char hash[static 17],
 			 struct error *err)
 {
@@ -87,9 +54,9 @@ static int read_datasets(struct job *job, const struct kv *kv, char hash[static 
 	if (r < 0)
 		return r;
 	strcpy(hash, spec.conf_hash);
-	job->array = spec.array;
-	strcpy(job->gres, spec.gres);
-	job->env_first = job->local || spec.wait != CONF_WAIT_NO;
+	job->info.array = spec.array;
+	strcpy(job->info.gres, spec.gres);
+	job->info.env_first = job->info.local || spec.wait != CONF_WAIT_NO;
 	r = dataset_list_from_string(&list, spec.value, err);
 	spec_deinit(&spec);
 	if (r < 0)
@@ -108,9 +75,9 @@ void job_load_spec(struct job *job, int fd)
 
 	r = read_spec(fd, &kv, &err);
 	if (r == 0)
-		r = read_place(job, kv, &err);
+		r = job_info_read_place(&job->info, kv, &err);
 	if (r == 0)
-		r = read_datasets(job, kv, job->spec_hash, &err);
+		r = read_datasets(job, kv, job->info.spec_hash, &err);
 	if (r < 0)
 		set_failure(job, &err, STAGE_EXIT_USAGE);
 }
@@ -119,27 +86,28 @@ int job_load_conf(struct job *job, const char *path)
 {
 	struct error err = ERROR_INIT;
 
-	if (conf_load(&job->conf, path, &err) < 0) {
+	if (conf_load(&job->info.conf, path, &err) < 0) {
 		set_failure(job, &err, STAGE_EXIT_REFUSED);
-		return conf_new(&job->conf);
+		return conf_new(&job->info.conf);
 	}
-	job->permissive = job->local && conf_run_is_free(job->conf);
+	job->info.permissive = job->info.local && conf_run_is_free(job->info.conf);
 	return 0;
 }
 
 void job_load_user(struct job *job)
 {
-	const char *partition = *job->partition ? job->partition : NULL;
+	const char *partition = *job->info.partition ? job->info.partition : NULL;
 	struct error err = ERROR_INIT;
 
 	int r;
 
-	r = job->local ? conf_admit_run(job->conf, job->identity.user, partition, &err)
-		       : conf_admit(job->conf, job->identity.user, partition, &err);
+	r = job->info.local
+		    ? conf_admit_run(job->info.conf, job->info.identity.user, partition, &err)
+		    : conf_admit(job->info.conf, job->info.identity.user, partition, &err);
 	if (r < 0)
 		set_failure(job, &err, STAGE_EXIT_REFUSED);
-	if (strspn(job->spec_hash, "0") != strlen(job->spec_hash) &&
-	    strcmp(job->spec_hash, job->conf->hash))
+	if (strspn(job->info.spec_hash, "0") != strlen(job->info.spec_hash) &&
+	    strcmp(job->info.spec_hash, job->info.conf->hash))
 		log_warning("the configuration differs from that of the submit host; the one of "
 			    "this node is used");
 }
@@ -150,10 +118,10 @@ int job_load_dataset(struct job *job, struct dataset *d, struct stage_run **runp
 	struct stage_run *run;
 	int r;
 
-	if (job->n_runs >= JOB_MAX_RECORDS)
+	if (job->runs.n >= JOB_MAX_RECORDS)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM, "more than %d datasets in a job",
 				  JOB_MAX_RECORDS);
-	r = stage_new(&s, job->next_id, d);
+	r = stage_new(&s, job->runs.next_id, d);
 	if (r == 0)
 		history_add_state(&s->history, STAGE_QUEUED, clock_ms());
 	if (r == 0)
@@ -161,8 +129,8 @@ int job_load_dataset(struct job *job, struct dataset *d, struct stage_run **runp
 	if (r < 0)
 		return error_errno(err, -r, "new dataset");
 	s = NULL;
-	job->next_id++;
-	job->runs[job->n_runs++] = run;
+	job->runs.next_id++;
+	(void)job_runs_add(&job->runs, run); /* there is room, see above */
 	if (runp)
 		*runp = run;
 	return 0;
@@ -173,8 +141,8 @@ static size_t count_before(const struct job *job, const struct stage_run *run)
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < job->n_runs && job->runs[i] != run; i++) {
-		enum stage_state state = job_get_stage(job, i)->state;
+	for (size_t i = 0; i < job->runs.n && job->runs.runs[i] != run; i++) {
+		enum stage_state state = job_runs_get_stage(&job->runs, i)->state;
 
 		if (state != STAGE_RELEASED && state != STAGE_FAILED)
 			n++;
@@ -184,24 +152,24 @@ static size_t count_before(const struct job *job, const struct stage_run *run)
 
 static int check_shard(const struct job *job, const struct dataset *d, struct error *err)
 {
-	if (d->shard == DATASET_SHARD_ALL || job->n_nodes > 0)
+	if (d->shard == DATASET_SHARD_ALL || job->info.n_nodes > 0)
 		return 0;
 	return error_set(err, EINVAL,
 			 "shard=: the place of node %s among the nodes of the job is not known",
-			 job->node);
+			 job->info.node);
 }
 
 int job_load_admit(struct job *job, struct stage_run *run, struct error *err)
 {
 	struct stage *s = stage_run_get_stage(run);
 	const struct admit_input in = {
-		.conf = job->conf,
-		.user = job->identity.user,
-		.groups = (const char *const *)job->identity.groups,
-		.n_groups = job->identity.n_groups,
-		.gres = job->gres,
-		.permissive = job->permissive,
-		.expand = job_get_expand(job),
+		.conf = job->info.conf,
+		.user = job->info.identity.user,
+		.groups = (const char *const *)job->info.identity.groups,
+		.n_groups = job->info.identity.n_groups,
+		.gres = job->info.gres,
+		.permissive = job->info.permissive,
+		.expand = job_info_get_expand(&job->info),
 	};
 	struct admit a = { 0 };
 	int r;
@@ -211,10 +179,10 @@ int job_load_admit(struct job *job, struct stage_run *run, struct error *err)
 		*err = job->failure;
 		return err->code;
 	}
-	if (job->conf->max_items && count_before(job, run) >= job->conf->max_items)
+	if (job->info.conf->max_items && count_before(job, run) >= job->info.conf->max_items)
 		return error_exit(err, STAGE_EXIT_REFUSED, EPERM,
 				  "more than MaxItems=%u datasets of this site",
-				  job->conf->max_items);
+				  job->info.conf->max_items);
 	r = check_shard(job, s->dataset, err);
 	if (r == 0)
 		r = admit_dataset(&a, &in, s->dataset, err);

@@ -10,7 +10,9 @@
 #include "common/util/log.h"
 #include "common/util/url.h"
 #include "daemon/stagingd/cause.h"
-#include "daemon/stagingd/job.h"
+#include "daemon/stagingd/job-end.h"
+#include "daemon/stagingd/job-info.h"
+#include "daemon/stagingd/job-runs.h"
 #include "daemon/stagingd/launcher.h"
 #include "daemon/stagingd/stage.h"
 
@@ -74,7 +76,8 @@ void job_metrics_count(const struct stage *s, uint64_t *counts)
 	}
 }
 
-static void job_metrics_say(const struct job *job, const struct stage *s, enum stage_result result)
+static void job_metrics_say(const struct job_metrics *t, const struct stage *s,
+			    enum stage_result result)
 {
 	static const char *const words[] = { [STAGE_RESULT_READY] = "ready",
 					     [STAGE_RESULT_FAILED] = "failed",
@@ -88,7 +91,7 @@ static void job_metrics_say(const struct job *job, const struct stage *s, enum s
 		LOG_LEVEL_INFO, s->dataset->name,
 		"end user=%s result=%s method=%s tier=%s bytes=%llu files=%llu seconds=%llu.%03llu "
 		"rate=%.0f cause=%s rule=%s source=%.*s",
-		job->identity.user ?: "-", words[result], s->method[0] ? s->method : "-",
+		t->info->identity.user ?: "-", words[result], s->method[0] ? s->method : "-",
 		s->tier[0] ? s->tier : "-", (unsigned long long)bytes, (unsigned long long)s->files,
 		(unsigned long long)ms / 1000, (unsigned long long)ms % 1000,
 		ms ? (double)bytes * 1000 / (double)ms : 0.0, *cause ? cause : "-", s->rule ?: "-",
@@ -100,10 +103,9 @@ static bool is_settled(const struct stage *s)
 	return s->state == STAGE_READY || s->state == STAGE_FAILED || s->state == STAGE_RELEASED;
 }
 
-static void settle(struct job *job, struct stage *s)
+static void settle(struct job_metrics *t, struct stage *s)
 {
 	const enum stage_result result = get_result(s);
-	struct job_metrics *t = &job->metrics;
 	uint64_t counts[COUNT_N];
 
 	job_metrics_count(s, counts);
@@ -112,16 +114,15 @@ static void settle(struct job *job, struct stage *s)
 		s->counted[i] = counts[i];
 	}
 	/* What is copied behind its readers has not come to its end. */
-	if (result == s->said || (s->behind && s->state == STAGE_READY && !job->end.begun))
+	if (result == s->said || (s->behind && s->state == STAGE_READY && !t->end->begun))
 		return;
 	s->said = result;
-	job_metrics_say(job, s, result);
+	job_metrics_say(t, s, result);
 }
 
-void job_metrics_tell(struct job *job)
+void job_metrics_tell(struct job_metrics *t)
 {
-	struct launcher *l = job->launcher;
-	struct job_metrics *t = &job->metrics;
+	struct launcher *l = t->launcher;
 
 	for (uint32_t i = 0; l && l->ops->count && i < COUNT_N; i++) {
 		const uint64_t max = i < COUNT_N_THINGS ? COUNT_MAX_THINGS : COUNT_MAX_AMOUNT;
@@ -133,11 +134,11 @@ void job_metrics_tell(struct job *job)
 	}
 }
 
-void job_metrics_look(struct job *job)
+void job_metrics_look(struct job_metrics *t)
 {
-	for (size_t i = 0; i < job->n_runs; i++)
-		if (is_settled(job_get_stage(job, i)))
-			settle(job, job_get_stage(job, i));
-	if (!job->end.begun)
-		job_metrics_tell(job);
+	for (size_t i = 0; i < t->runs->n; i++)
+		if (is_settled(job_runs_get_stage(t->runs, i)))
+			settle(t, job_runs_get_stage(t->runs, i));
+	if (!t->end->begun)
+		job_metrics_tell(t);
 }

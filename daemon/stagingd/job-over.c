@@ -21,7 +21,7 @@
 #include "common/util/fd.h"
 #include "common/util/log.h"
 #include "daemon/stagingd/async.h"
-#include "daemon/stagingd/job.h"
+#include "daemon/stagingd/job-info.h"
 #include "daemon/stagingd/slurmd.h"
 
 #define FIRST_LOOK_MS 1000
@@ -33,7 +33,7 @@
 
 static void forget_slurmd(struct job_over *o)
 {
-	loop_remove(o->job->loop, &o->source);
+	loop_remove(o->loop, &o->source);
 	fd_closep(&o->pidfd);
 	o->slurmd = 0;
 }
@@ -44,7 +44,7 @@ static void on_slurmd_end(void *arg, uint32_t events)
 
 	(void)events;
 	forget_slurmd(o);
-	loop_timer_set(o->job->loop, &o->timer, LOOK_MS);
+	loop_timer_set(o->loop, &o->timer, LOOK_MS);
 }
 
 /* What the pidfd stands for is looked at behind it. */
@@ -54,7 +54,7 @@ static bool hold(struct job_over *o, pid_t pid)
 	if (o->pidfd < 0)
 		return false;
 	if (!slurmd_is(pid) ||
-	    loop_add(o->job->loop, &o->source, o->pidfd, EPOLLIN, on_slurmd_end, o) < 0)
+	    loop_add(o->loop, &o->source, o->pidfd, EPOLLIN, on_slurmd_end, o) < 0)
 		fd_closep(&o->pidfd);
 	return o->pidfd >= 0;
 }
@@ -66,7 +66,7 @@ static void watch_slurmd(struct job_over *o, pid_t pid)
 	o->n_over = 0;
 	o->told = false;
 	if (!hold(o, pid))
-		loop_timer_set(o->job->loop, &o->timer, NO_PIDFD_MS);
+		loop_timer_set(o->loop, &o->timer, NO_PIDFD_MS);
 }
 
 static void on_answer(void *arg, int r, const struct error *err)
@@ -74,8 +74,6 @@ static void on_answer(void *arg, int r, const struct error *err)
 	struct job_over *o = arg;
 
 	o->async = NULL;
-	if (o->job->end.begun)
-		return;
 	o->n_over = r == -ESRCH ? o->n_over + 1 : 0;
 	if (r < 0 && r != -ESRCH && !o->told) {
 		o->told = true;
@@ -83,12 +81,12 @@ static void on_answer(void *arg, int r, const struct error *err)
 			    r == -ETIMEDOUT ? "Slurm does not answer" : err->text);
 	}
 	if (o->n_over < N_OVER) {
-		loop_timer_set(o->job->loop, &o->timer, LOOK_MS);
+		loop_timer_set(o->loop, &o->timer, LOOK_MS);
 		return;
 	}
 	log_warning("slurmd is gone, and the job is over here: %s; everything is removed",
 		    err->text);
-	job_end_with_keeper(o->job);
+	o->on_over(o->arg);
 }
 
 static int ask(void *arg, struct error *err)
@@ -98,13 +96,13 @@ static int ask(void *arg, struct error *err)
 
 static void ask_squeue(struct job_over *o)
 {
-	struct squeue_question q = { .sbcast = o->job->conf->fanout_program,
-				     .node = o->job->node,
+	struct squeue_question q = { .sbcast = o->info->conf->fanout_program,
+				     .node = o->info->node,
 				     .uid = geteuid(),
-				     .job_id = o->job->job_id };
+				     .job_id = o->info->job_id };
 
-	if (async_start(&o->async, o->job->loop, ask, &q, ASK_MS, on_answer, o) < 0)
-		loop_timer_set(o->job->loop, &o->timer, LOOK_MS);
+	if (async_start(&o->async, o->loop, ask, &q, ASK_MS, on_answer, o) < 0)
+		loop_timer_set(o->loop, &o->timer, LOOK_MS);
 }
 
 static void job_over_look_again(void *arg)
@@ -112,10 +110,8 @@ static void job_over_look_again(void *arg)
 	struct job_over *o = arg;
 	pid_t pid;
 
-	if (o->job->end.begun)
-		return;
 	if (o->slurmd && slurmd_is(o->slurmd)) { /* no pidfd */
-		loop_timer_set(o->job->loop, &o->timer, NO_PIDFD_MS);
+		loop_timer_set(o->loop, &o->timer, NO_PIDFD_MS);
 		return;
 	}
 	forget_slurmd(o);
@@ -124,23 +120,23 @@ static void job_over_look_again(void *arg)
 		watch_slurmd(o, pid);
 	else if (pid == 0 && !o->give_up_ms)
 		ask_squeue(o);
-	else if (pid == 0 && loop_get_time(o->job->loop) < o->give_up_ms)
-		loop_timer_set(o->job->loop, &o->timer, LOOK_MS);
+	else if (pid == 0 && loop_get_time(o->loop) < o->give_up_ms)
+		loop_timer_set(o->loop, &o->timer, LOOK_MS);
 }
 
-void job_over_init(struct job_over *o, struct job *job)
+void job_over_init(struct job_over *o)
 {
-	*o = (struct job_over){ .job = job, .source = { .fd = -1 }, .pidfd = -1 };
+	o->source.fd = o->pidfd = -1;
 	loop_timer_init(&o->timer, job_over_look_again, o);
 }
 
 void job_over_start(struct job_over *o)
 {
-	o->give_up_ms = loop_get_time(o->job->loop) + SEEN_WITHIN_MS;
-	loop_timer_set(o->job->loop, &o->timer, FIRST_LOOK_MS);
+	o->give_up_ms = loop_get_time(o->loop) + SEEN_WITHIN_MS;
+	loop_timer_set(o->loop, &o->timer, FIRST_LOOK_MS);
 }
 
-void job_over_deinit(struct job_over *o)
+void job_over_stop(struct job_over *o)
 {
 	async_abandon(o->async);
 	o->async = NULL;

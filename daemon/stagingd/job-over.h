@@ -15,10 +15,14 @@
 #include "daemon/stagingd/loop.h"
 
 struct async;
-struct job;
+struct job_info;
 
 struct job_over {
-	struct job *job;
+	struct loop *loop;
+	const struct job_info *info;
+	void (*on_over)(void *arg); /* the job has ended */
+	void *arg;
+
 	struct loop_source source; /* of pidfd */
 	struct loop_timer timer;
 	int pidfd;	     /* of slurmd, or -1 */
@@ -29,7 +33,9 @@ struct job_over {
 	struct async *async; /* squeue is being asked */
 };
 
-void job_over_init(struct job_over *o, struct job *job);
+/* The caller has filled in the first four fields. */
+void job_over_init(struct job_over *o);
 /* Once the job is served: the first look goes through all processes, and comes a second later. */
 void job_over_start(struct job_over *o);
-void job_over_deinit(struct job_over *o);
+/* The job ends, or is freed: twice is fine. */
+void job_over_stop(struct job_over *o);

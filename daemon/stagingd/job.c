@@ -25,7 +25,7 @@
 #include "daemon/stagingd/job-launcher.h"
 #include "daemon/stagingd/job-load.h"
 #include "daemon/stagingd/launcher.h"
-#include "daemon/stagingd/servers.h"
+#include "daemon/stagingd/job-memory.h"
 #include "daemon/stagingd/stage-run.h"
 #include "daemon/stagingd/stage.h"
 #include "daemon/stagingd/job-metrics.h"
@@ -40,8 +40,8 @@ static size_t count_busy(const struct job *job, bool (*of_kind)(const struct sta
 {
 	size_t n = 0;
 
-	for (size_t i = 0; i < job->n_runs; i++)
-		if (stage_run_is_busy(job->runs[i]) && of_kind(job->runs[i]))
+	for (size_t i = 0; i < job->runs.n; i++)
+		if (stage_run_is_busy(job->runs.runs[i]) && of_kind(job->runs.runs[i]))
 			n++;
 	return n;
 }
@@ -61,14 +61,14 @@ static void start_queued(struct job *job)
 
 	if (job->end.begun || !job->launcher)
 		return;
-	for (size_t i = 0; i < job->n_runs; i++) {
-		struct stage_run *run = job->runs[i];
+	for (size_t i = 0; i < job->runs.n; i++) {
+		struct stage_run *run = job->runs.runs[i];
 
 		if (stage_run_get_stage(run)->state != STAGE_QUEUED ||
 		    !stage_run_get_stage(run)->rule ||
-		    (stage_run_wants_memory(run) && !job->memory_known))
+		    (stage_run_wants_memory(run) && !job->memory.known))
 			continue;
-		if (job_keys_hold(job, run))
+		if (job_keys_hold(&job->keys, run))
 			continue;
 		if (stage_run_is_writer(run) && writers++ >= max_writers)
 			continue;
@@ -76,14 +76,14 @@ static void start_queued(struct job *job)
 			continue;
 		stage_run_start(run);
 	}
-	servers_tell(job);
+	job_memory_tell_servers(&job->memory);
 }
 
 static void after_change(struct job *job, bool urgent)
 {
 	if (urgent) {
-		job_metrics_look(job);
-		job_keys_look(job);
+		job_metrics_look(&job->metrics);
+		job_keys_look(&job->keys);
 	}
 	if (job->on_change)
 		job->on_change(job->arg, urgent);
@@ -94,14 +94,8 @@ static void after_change(struct job *job, bool urgent)
 
 static void drop_run(struct job *job, struct stage_run *run)
 {
-	for (size_t i = 0; i < job->n_runs; i++) {
-		if (job->runs[i] != run)
-			continue;
-		stage_run_free(run);
-		memmove(job->runs + i, job->runs + i + 1,
-			(--job->n_runs - i) * sizeof(job->runs[0]));
-		return;
-	}
+	job_runs_remove(&job->runs, run);
+	stage_run_free(run);
 }
 
 static bool is_over(const struct stage_run *run)
@@ -115,12 +109,12 @@ static bool is_over(const struct stage_run *run)
 static int take_name(struct job *job, struct dataset *d, struct error *err)
 {
 	char base[DATASET_NAME_SIZE];
-	struct stage_run *run = job_find_run(job, d->name);
+	struct stage_run *run = job_runs_find(&job->runs, d->name);
 
 	strcpy(base, d->name);
 	for (unsigned i = 2; run && !is_over(run) && !d->name_given && i < 1000; i++) {
 		snprintf(d->name, sizeof(d->name), "%.28s_%u", base, i);
-		run = job_find_run(job, d->name);
+		run = job_runs_find(&job->runs, d->name);
 	}
 	if (!run)
 		return 0;
@@ -135,9 +129,10 @@ static int take_name(struct job *job, struct dataset *d, struct error *err)
 /* One that ended long ago makes room for a new one. */
 static void make_room(struct job *job)
 {
-	for (size_t i = 0; i < job->n_runs && job->n_runs >= JOB_MAX_RECORDS; i++)
-		if (job_get_stage(job, i)->state == STAGE_RELEASED && is_over(job->runs[i]))
-			drop_run(job, job->runs[i--]);
+	for (size_t i = 0; i < job->runs.n && job->runs.n >= JOB_MAX_RECORDS; i++)
+		if (job_runs_get_stage(&job->runs, i)->state == STAGE_RELEASED &&
+		    is_over(job->runs.runs[i]))
+			drop_run(job, job->runs.runs[i--]);
 }
 
 static int add_dataset(struct job *job, struct dataset *d, const char **namep, struct error *err)
@@ -157,7 +152,7 @@ static int add_dataset(struct job *job, struct dataset *d, const char **namep, s
 		drop_run(job, run);
 		return r;
 	}
-	r = env_file_write(job, err);
+	r = env_file_write(&job->info, &job->runs, err);
 	if (r < 0) {
 		log_warning("%s", err->text);
 		*err = (struct error)ERROR_INIT;
@@ -202,19 +197,44 @@ void job_release(struct job *job, struct stage_run *run)
 
 /* --- its life --- */
 
-static char *find_worker_program(void)
+static void on_memory_known(void *arg)
 {
-	static const char name[] = "stage-worker";
-	char self[4096], *path;
-	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - sizeof(name));
+	struct job *job = arg;
 
-	if (n > 0) {
-		self[n] = '\0';
-		strcpy((char *)path_base(self), name);
-		if (access(self, X_OK) == 0)
-			return strdup(self);
-	}
-	return asprintf(&path, STAGE_LIBEXEC_DIR "/%s", name) < 0 ? NULL : path;
+	if (!job->info.local)
+		cpus_look(&job->cpus);
+	job_schedule(job);
+}
+
+static void on_over(void *arg)
+{
+	job_end_with_keeper(arg);
+}
+
+/* Each part learns which other parts it needs. */
+static void init_parts(struct job *job)
+{
+	job_runs_init(&job->runs);
+	job->memory = (struct job_memory){ .loop = job->loop,
+					   .info = &job->info,
+					   .runs = &job->runs,
+					   .on_known = on_memory_known,
+					   .arg = job };
+	job_memory_init(&job->memory);
+	job->grants = (struct grants){ .info = &job->info, .memory = &job->memory };
+	job->keys = (struct job_keys){ .info = &job->info, .runs = &job->runs, .end = &job->end };
+	job->metrics = (struct job_metrics){ .info = &job->info,
+					     .runs = &job->runs,
+					     .end = &job->end };
+	job->cpus = (struct cpus){ .loop = job->loop,
+				   .job_id = job->info.job_id,
+				   .runs = &job->runs };
+	cpus_init(&job->cpus);
+	job->over = (struct job_over){
+		.loop = job->loop, .info = &job->info, .on_over = on_over, .arg = job
+	};
+	job_over_init(&job->over);
+	job_end_init(job);
 }
 
 int job_new(struct job **jobp, struct loop *loop, const struct job_options *options, int keeper_fd,
@@ -226,28 +246,18 @@ int job_new(struct job **jobp, struct loop *loop, const struct job_options *opti
 	if (!job)
 		return error_set(err, ENOMEM, "out of memory");
 	job->loop = loop;
-	job->local = options->local;
-	job->job_id = options->job_id;
-	job->next_id = job->next_worker_id = 1;
 	job->after_change = after_change;
 	job->start_queued = start_queued;
-	job_launcher_init(job);
-	job_end_init(job);
-	cpus_init(&job->cpus, job);
-	job_over_init(&job->over, job);
-	job->rundir = strdup(options->rundir);
-	job->conf_path = options->conf ? strdup(options->conf) : NULL;
-	job->worker = options->worker ? strdup(options->worker) : find_worker_program();
-	job->node = strdup("");
-	job->partition = strdup("");
-	job->array_task = strdup("0");
-	if (!job->rundir || !job->worker || !job->node || !job->partition || !job->array_task ||
-	    budget_new(&job->budget) < 0 ||
-	    asprintf(&job->data_dir, "%s/" RUNDIR_DATA, job->rundir) < 0)
+	r = job_info_init(&job->info, options, err);
+	init_parts(job);
+	if (r < 0)
+		return r;
+	if (budget_new(&job->grants.budget) < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	r = job_launcher_start(job, keeper_fd, err);
 	if (r < 0)
 		return r;
+	job->metrics.launcher = job->launcher;
 	*jobp = steal_ptr(job);
 	return 0;
 }
@@ -256,24 +266,16 @@ void job_free(struct job *job)
 {
 	if (!job)
 		return;
-	for (size_t i = 0; i < job->n_runs; i++)
-		stage_run_free(job->runs[i]);
-	loop_timer_cancel(&job->memory_timer);
+	for (size_t i = 0; i < job->runs.n; i++)
+		stage_run_free(job->runs.runs[i]);
+	job_memory_stop(&job->memory);
 	loop_timer_cancel(&job->end.timer);
 	cpus_deinit(&job->cpus);
-	job_over_deinit(&job->over);
-	job_keys_deinit(job);
+	job_over_stop(&job->over);
+	job_keys_deinit(&job->keys);
 	launcher_free(job->launcher);
-	budget_free(job->budget);
-	conf_free(job->conf);
-	identity_deinit(&job->identity);
-	free(job->rundir);
-	free(job->data_dir);
-	free(job->worker);
-	free(job->conf_path);
-	free(job->node);
-	free(job->partition);
-	free(job->array_task);
+	budget_free(job->grants.budget);
+	job_info_deinit(&job->info);
 	free(job);
 }
 
@@ -291,24 +293,24 @@ int job_start(struct job *job, int spec_fd, struct error *errp)
 	struct error err = ERROR_INIT;
 	int r;
 
-	r = job_load_conf(job, job->conf_path);
+	r = job_load_conf(job, job->info.conf_path);
 	if (r < 0)
 		return error_errno(errp, -r, "configuration");
 	job_load_spec(job, spec_fd);
-	if (env_file_write(job, &err) < 0)
+	if (env_file_write(&job->info, &job->runs, &err) < 0)
 		log_error("%s", err.text);
-	r = identity_init(&job->identity);
+	r = identity_init(&job->info.identity);
 	if (r < 0)
 		return error_errno(errp, -r, "user and groups");
 	job_load_user(job);
-	for (size_t i = 0; i < job->n_runs; i++) {
+	for (size_t i = 0; i < job->runs.n; i++) {
 		err = (struct error)ERROR_INIT;
-		if (job_load_admit(job, job->runs[i], &err) < 0)
-			refuse(job, job->runs[i], &err);
+		if (job_load_admit(job, job->runs.runs[i], &err) < 0)
+			refuse(job, job->runs.runs[i], &err);
 	}
 	job_changed(job, true);
 	job_schedule(job);
-	if (!job->local)
+	if (!job->info.local)
 		job_over_start(&job->over);
 	return 0;
 }

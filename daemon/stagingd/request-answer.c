@@ -35,7 +35,7 @@ static int add_history(struct request *req, const struct stage *s, uint64_t now_
 	    kv_new_from_data(&req->message, data, size) != 0)
 		return -ENOMEM;
 	history_to_kv(&s->history, req->message, now_ms, history_get_unix_ms());
-	grant_memory_to_kv(req->job, req->message);
+	grant_memory_to_kv(&req->job->grants, req->message);
 	*kvp = req->message;
 	return REQUEST_MESSAGE;
 }
@@ -45,7 +45,7 @@ static int make_dataset(struct request *req, size_t i, uint64_t now_ms, struct k
 	struct request_subject *sub = &req->subjects[i];
 	struct stage *s = request_get_stage(req, i);
 
-	*kvp = stage_get_message(s, req->job->data_dir, req->job->node, now_ms);
+	*kvp = stage_get_message(s, req->job->info.data_dir, req->job->info.node, now_ms);
 	if (!*kvp)
 		return -ENOMEM;
 	kv_set(*kvp, "id", req->id);
@@ -84,7 +84,7 @@ static int next_warning(struct request *req, struct kv **kvp)
 			return r;
 		}
 		kv_set(*kvp, "name", s->dataset->name);
-		kv_set(*kvp, "node", req->job->node);
+		kv_set(*kvp, "node", req->job->info.node);
 		kv_set(*kvp, "text", text);
 		return r;
 	}
@@ -126,7 +126,7 @@ static int next_line(struct request *req, struct kv **kvp)
 static bool has_to_ask(const struct request *req)
 {
 	return req->gives_keys && req->n_asked != req->job->keys.n_asked &&
-	       job_keys_are_wanted(req->job);
+	       job_keys_are_wanted(&req->job->keys);
 }
 
 static int make_needkeys(struct request *req, struct kv **kvp)

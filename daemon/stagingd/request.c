@@ -26,7 +26,7 @@ static void decide(struct request *req, int code, const char *text)
 
 struct stage *request_get_stage(const struct request *req, size_t i)
 {
-	return job_find_stage(req->job, req->subjects[i].id);
+	return job_runs_find_stage(&req->job->runs, req->subjects[i].id);
 }
 
 /* --- names --- */
@@ -50,9 +50,9 @@ static void refuse_name(struct request *req, const char *name)
 		decide(req, (int)error_to_exit(failure), failure->text);
 		return;
 	}
-	for (size_t i = 0; i < req->job->n_runs && n < sizeof(known) - DATASET_NAME_SIZE - 2; i++)
+	for (size_t i = 0; i < req->job->runs.n && n < sizeof(known) - DATASET_NAME_SIZE - 2; i++)
 		n += (size_t)snprintf(known + n, sizeof(known) - n, "%s%s", n ? ", " : "",
-				      job_get_stage(req->job, i)->dataset->name);
+				      job_runs_get_stage(&req->job->runs, i)->dataset->name);
 	req->code = STAGE_EXIT_NO_ITEM;
 	text_escape(shown, sizeof(shown), name, strnlen(name, DATASET_NAME_SIZE));
 	snprintf(req->text, sizeof(req->text), "no dataset %s in this job; it has %s", shown,
@@ -71,10 +71,10 @@ static bool find_subjects(struct request *req, const struct kv *kv)
 		return false;
 	}
 	req->all = !*names;
-	for (size_t i = 0; req->all && i < req->job->n_runs; i++)
-		add_subject(req, job_get_stage(req->job, i));
+	for (size_t i = 0; req->all && i < req->job->runs.n; i++)
+		add_subject(req, job_runs_get_stage(&req->job->runs, i));
 	for (char *n = strtok_r(names, ",", &save); n; n = strtok_r(NULL, ",", &save)) {
-		struct stage_run *run = job_find_run(req->job, n);
+		struct stage_run *run = job_runs_find(&req->job->runs, n);
 
 		if (!run) {
 			refuse_name(req, n);
@@ -180,12 +180,12 @@ static void add_begin(struct request *req, const struct kv *kv)
 	struct error err = ERROR_INIT;
 	const char *name;
 
-	if ((kv_get(kv, "access") && job_keys_take(req->job, kv, &err) < 0) ||
+	if ((kv_get(kv, "access") && job_keys_take(&req->job->keys, kv, &err) < 0) ||
 	    job_add(req->job, kv_get_or_empty(kv, "item"), &name, &err) < 0)
 		decide(req, (int)error_to_exit(&err), err.text);
 	else
 		decide(req, STAGE_EXIT_OK, name);
-	job_keys_look(req->job); /* it was refused, or has no use for them */
+	job_keys_look(&req->job->keys); /* it was refused, or has no use for them */
 }
 
 static void release_begin(struct request *req, const struct kv *kv)
@@ -195,7 +195,7 @@ static void release_begin(struct request *req, const struct kv *kv)
 	for (size_t i = 0; i < req->n_subjects; i++) {
 		const struct stage *s = request_get_stage(req, i);
 
-		job_release(req->job, job_find_run(req->job, s->dataset->name));
+		job_release(req->job, job_runs_find(&req->job->runs, s->dataset->name));
 	}
 }
 
@@ -218,7 +218,7 @@ static void keys_begin(struct request *req, const struct kv *kv)
 {
 	struct error err = ERROR_INIT;
 
-	if (job_keys_take(req->job, kv, &err) < 0)
+	if (job_keys_take(&req->job->keys, kv, &err) < 0)
 		decide(req, (int)error_to_exit(&err), err.text);
 	job_changed(req->job, true);
 	job_schedule(req->job);
@@ -233,7 +233,7 @@ static void env_begin(struct request *req, const struct kv *kv)
 		decide(req, STAGE_EXIT_FAILED, "out of memory");
 		return;
 	}
-	env_file_print(req->job, f);
+	env_file_print(&req->job->info, &req->job->runs, f);
 	fclose(f);
 }
 

@@ -64,7 +64,7 @@ static uint64_t get_stall_ms(const struct stage_run *run)
 {
 	uint64_t own = run->stage->dataset->stall_ms;
 
-	return own ? own : run->job->conf->stall_timeout_ms;
+	return own ? own : run->job->info.conf->stall_timeout_ms;
 }
 
 void stage_run_set_stall(struct stage_run *run)
@@ -77,7 +77,7 @@ void stage_run_set_stall(struct stage_run *run)
 
 void stage_run_set_mount(struct stage_run *run)
 {
-	loop_timer_set(run->job->loop, &run->mount, run->job->conf->mount_timeout_ms);
+	loop_timer_set(run->job->loop, &run->mount, run->job->info.conf->mount_timeout_ms);
 }
 
 void stage_run_stop_clock(struct stage_run *run)
@@ -91,7 +91,7 @@ void stage_run_stop_clock(struct stage_run *run)
 
 static void begin_end(struct stage_run *run)
 {
-	const struct conf *conf = run->job->conf;
+	const struct conf *conf = run->job->info.conf;
 
 	run->ending = true;
 	stage_run_stop_clock(run);
@@ -143,7 +143,7 @@ static void on_mount_late(void *arg)
 	snprintf(text, sizeof(text),
 		 "the mount has not answered within %s (MountTimeout); try again, "
 		 "or method=extract",
-		 duration_to_string(run->job->conf->mount_timeout_ms, ms));
+		 duration_to_string(run->job->info.conf->mount_timeout_ms, ms));
 	/* What is ready has no time that could be over: its worker asked for this behind it. */
 	stage_run_fail(run, run->stage->state == STAGE_READY ? STAGE_EV_ERROR : STAGE_EV_TIMEOUT,
 		       STAGE_EXIT_TIMEOUT, text);
@@ -153,7 +153,7 @@ void stage_run_finish(struct stage_run *run, enum stage_event ev, const char *de
 {
 	run->ending = run->linking = false;
 	loop_timer_cancel(&run->cleanup);
-	budget_return(run->job->budget, run->stage->id);
+	budget_return(run->job->grants.budget, run->stage->id);
 	stage_apply(run->stage, ev, stage_run_get_now(run), detail);
 	run->stage->pid = 0;
 	job_changed(run->job, true);
@@ -193,10 +193,10 @@ static int launch(struct stage_run *run, const char *mode, struct error *err)
 	if (!task)
 		return error_set(err, ENOMEM, "out of memory");
 	if (!strcmp(mode, "stage"))
-		keys_fd = job_keys_to_fd(job, run);
+		keys_fd = job_keys_to_fd(&job->keys, run);
 	run->moved_bytes = run->moved_files = 0;
 	run->stays = false;
-	return worker_proc_new(&run->worker, job->loop, job->launcher, job->next_worker_id++,
+	return worker_proc_new(&run->worker, job->loop, job->launcher, job->runs.next_worker_id++,
 			       run->class, task, keys_fd, &worker_events, run, err);
 }
 
@@ -261,10 +261,10 @@ static void start_release(struct stage_run *run)
 	char path[4096];
 	int r;
 
-	snprintf(path, sizeof(path), "%s/" RUNDIR_MANIFEST ".%s", job->rundir,
+	snprintf(path, sizeof(path), "%s/" RUNDIR_MANIFEST ".%s", job->info.rundir,
 		 run->stage->dataset->name);
 	r = manifest_cleanup_start(&run->release, job->loop, path,
-				   job->conf ? job->conf->cleanup_timeout_ms : CLEANUP_MS,
+				   job->info.conf ? job->info.conf->cleanup_timeout_ms : CLEANUP_MS,
 				   on_released, run);
 	if (r < 0)
 		give_up(run, strerror(-r));
@@ -398,7 +398,7 @@ int stage_run_new(struct stage_run **runp, struct job *job, struct stage *stage)
 
 	if (!run)
 		return -ENOMEM;
-	run->slot = job_take_slot(job);
+	run->slot = job_runs_take_slot(&job->runs);
 	if (run->slot < 0) {
 		free(run);
 		return -ENOSPC;
@@ -426,7 +426,7 @@ void stage_run_free(struct stage_run *run)
 	stage_keys_deinit(run);
 	worker_proc_free(run->worker);
 	tier_dir_deinit(&run->tier);
-	job_return_slot(run->job, run->slot);
+	job_runs_return_slot(&run->job->runs, run->slot);
 	stage_free(run->stage);
 	free(run);
 }

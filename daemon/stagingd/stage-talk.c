@@ -50,10 +50,10 @@ static bool on_reserve(struct stage_run *run, const struct kv *kv)
 	const char *tier = kv_get_or_empty(kv, "tier");
 	_cleanup_(kv_freep) struct kv *answer = NULL;
 
-	budget_set_written(run->job->budget, run->stage->id, kv_get_u64(kv, "written", 0));
+	budget_set_written(run->job->grants.budget, run->stage->id, kv_get_u64(kv, "written", 0));
 	if (kv_get_u64(kv, "beside", 0) == 0)
-		grant_move(run->job, run->stage, tier);
-	answer = grant_ask(run->job, run->stage, tier, kv_get_u64(kv, "bytes", 0),
+		grant_move(&run->job->grants, run->stage, tier);
+	answer = grant_ask(&run->job->grants, run->stage, tier, kv_get_u64(kv, "bytes", 0),
 			   kv_get_u64(kv, "files", 0));
 	worker_proc_send(run->worker, answer, NULL, 0);
 	return true;
@@ -124,13 +124,13 @@ void stage_run_on_tier(struct stage_run *run, uint32_t index, int r)
 static bool on_tier(struct stage_run *run, const struct kv *kv)
 {
 	struct job *job = run->job;
-	struct tier_dir_order order = { .rundir = job->rundir };
+	struct tier_dir_order order = { .rundir = job->info.rundir };
 	struct error err = ERROR_INIT;
 	int r;
 
 	if (run->tier.path || run->tier_async)
 		return false; /* one at a time */
-	if (tier_dir_find(job, kv_get_or_empty(kv, "tier"), &run->tier, &err) < 0) {
+	if (tier_dir_find(&job->info, kv_get_or_empty(kv, "tier"), &run->tier, &err) < 0) {
 		answer_tier(run, NULL, err.text);
 		return true;
 	}
@@ -141,7 +141,7 @@ static bool on_tier(struct stage_run *run, const struct kv *kv)
 	}
 	order.path = run->tier.path;
 	r = async_start(&run->tier_async, job->loop, tier_dir_make, &order,
-			job->conf->cleanup_timeout_ms, on_tier_async, run);
+			job->info.conf->cleanup_timeout_ms, on_tier_async, run);
 	if (r < 0)
 		answer_tier(run, NULL, strerror(-r));
 	return true;
@@ -157,7 +157,7 @@ static void answer_mount(struct stage_run *run, const char *text, const int *fds
 		if (text)
 			kv_set(answer, "text", text);
 		else
-			kv_setf(answer, "path", "%s/" RUNDIR_MOUNTS "/%d", run->job->rundir,
+			kv_setf(answer, "path", "%s/" RUNDIR_MOUNTS "/%d", run->job->info.rundir,
 				run->slot);
 	}
 	worker_proc_send(run->worker, answer, fds, n_fds);
@@ -169,7 +169,7 @@ static bool on_mount(struct stage_run *run, const struct kv *kv)
 
 	if (!l->mounts)
 		answer_mount(run, "there is no keeper; mount by fusermount3", NULL, 0);
-	else if (run->job->conf->mount_backend == CONF_MOUNT_NONE)
+	else if (run->job->info.conf->mount_backend == CONF_MOUNT_NONE)
 		answer_mount(run, "this site has switched mounts off (Backend=none)", NULL, 0);
 	else if (run->mounted)
 		return false; /* a dataset has one */
@@ -246,7 +246,7 @@ static bool on_progress(struct stage_run *run, const struct kv *kv)
 		stage_run_set_stall(run);
 	}
 	stage_set_progress(s, bytes, files, stage_run_get_now(run));
-	budget_set_written(run->job->budget, s->id, kv_get_u64(kv, "written", 0));
+	budget_set_written(run->job->grants.budget, s->id, kv_get_u64(kv, "written", 0));
 	if (s->state != STAGE_PROBING)
 		stage_apply(s, STAGE_EV_PROGRESS, stage_run_get_now(run), NULL);
 	job_changed(run->job, first);
@@ -276,8 +276,8 @@ static void find_place(struct stage_run *run)
 	char path[PATH_MAX], to[PATH_MAX];
 	ssize_t n;
 
-	if (!run->job->local || !strcmp(run->stage->method, "link") ||
-	    snprintf(path, sizeof(path), "%s/" RUNDIR_DATA "/%s", run->job->rundir,
+	if (!run->job->info.local || !strcmp(run->stage->method, "link") ||
+	    snprintf(path, sizeof(path), "%s/" RUNDIR_DATA "/%s", run->job->info.rundir,
 		     run->stage->dataset->name) >= (int)sizeof(path))
 		return;
 	n = readlink(path, to, sizeof(to) - 1);
@@ -303,7 +303,7 @@ static bool on_ready(struct stage_run *run, const struct kv *kv)
 	if (run->stays)
 		worker_proc_serves(run->worker);
 	find_place(run);
-	budget_set_written(job->budget, s->id, UINT64_MAX);
+	budget_set_written(job->grants.budget, s->id, UINT64_MAX);
 	stage_apply(s, STAGE_EV_READY, stage_run_get_now(run), NULL);
 	job_changed(job, true);
 	job_schedule(job);

@@ -20,23 +20,22 @@
 #include "common/protocol/tier-name.h"
 #include "common/util/error.h"
 #include "common/util/path.h"
-#include "daemon/stagingd/job.h"
-#include "daemon/stagingd/launcher.h"
+#include "daemon/stagingd/job-info.h"
 
-static int join(struct tier_dir *dir, const struct job *job, const char *base, bool per_node,
+static int join(struct tier_dir *dir, const struct job_info *info, const char *base, bool per_node,
 		struct error *err)
 {
-	if (asprintf(&dir->path, "%s/" TIER_NAME_JOB "%s%s%s%s", base, path_base(job->rundir),
-		     per_node ? "-" : "", per_node ? job->node : "",
+	if (asprintf(&dir->path, "%s/" TIER_NAME_JOB "%s%s%s%s", base, path_base(info->rundir),
+		     per_node ? "-" : "", per_node ? info->node : "",
 		     dir->by_keeper ? "/" TIER_NAME_DATA : "") < 0)
 		return error_set(err, ENOMEM, "out of memory");
 	return 0;
 }
 
-static int set_shared(struct tier_dir *dir, const struct job *job, const char *base,
+static int set_shared(struct tier_dir *dir, const struct job_info *info, const char *base,
 		      struct error *err)
 {
-	if (asprintf(&dir->shared, "%s/" TIER_NAME_JOB "%s", base, path_base(job->rundir)) < 0) {
+	if (asprintf(&dir->shared, "%s/" TIER_NAME_JOB "%s", base, path_base(info->rundir)) < 0) {
 		dir->shared = NULL;
 		return error_set(err, ENOMEM, "out of memory");
 	}
@@ -50,36 +49,37 @@ void tier_dir_deinit(struct tier_dir *dir)
 	*dir = (struct tier_dir){ 0 };
 }
 
-int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir, struct error *err)
+int tier_dir_find(const struct job_info *info, const char *tier, struct tier_dir *dir,
+		  struct error *err)
 {
-	const struct conf_expand e = job_get_expand(job);
+	const struct conf_expand e = job_info_get_expand(info);
 	bool absolute = tier[0] == '/';
-	const struct conf_tier *t = absolute ? admit_find_tier(job->conf, &e, tier)
-					     : conf_get_tier(job->conf, tier);
+	const struct conf_tier *t = absolute ? admit_find_tier(info->conf, &e, tier)
+					     : conf_get_tier(info->conf, tier);
 	_cleanup_(freep) char *base = NULL;
 	int r;
 
 	*dir = (struct tier_dir){ 0 };
-	if (!t && !(absolute && job->permissive))
+	if (!t && !(absolute && info->permissive))
 		return error_set(err, ENODEV, "there is no tier %s here; leave DEST out", tier);
-	if (t && t->kind == CONF_TIER_MEMORY && (!*t->path || !job->launcher->keeper))
+	if (t && t->kind == CONF_TIER_MEMORY && (!*t->path || info->local))
 		return error_set(err, EINVAL,
 				 "tier %s is memory, it has no directory; leave DEST out", tier);
 	if (t) {
 		r = conf_expand_path(t->path, &e, &base, err);
 		if (r < 0)
 			return r;
-		dir->by_keeper = t->kind != CONF_TIER_SHARED && job->launcher->keeper &&
+		dir->by_keeper = t->kind != CONF_TIER_SHARED && !info->local &&
 				 (!absolute || !strcmp(base, tier));
-		dir->index = (uint32_t)(t - job->conf->tiers);
+		dir->index = (uint32_t)(t - info->conf->tiers);
 		dir->mark = conf_tier_get_mark(t);
-		r = t->kind == CONF_TIER_SHARED && job->launcher->keeper
-			    ? set_shared(dir, job, absolute ? tier : base, err)
+		r = t->kind == CONF_TIER_SHARED && !info->local
+			    ? set_shared(dir, info, absolute ? tier : base, err)
 			    : 0;
 		if (r < 0)
 			return r;
 	}
-	return join(dir, job, absolute ? tier : base, !t || t->kind == CONF_TIER_SHARED, err);
+	return join(dir, info, absolute ? tier : base, !t || t->kind == CONF_TIER_SHARED, err);
 }
 
 /* The directory that path is in. One whose group may write to it is the site's or the user's

@@ -10,7 +10,7 @@
 
 struct async;
 struct error;
-struct job;
+struct job_info;
 
 struct tier_dir {
 	char *path;   /* the caller's */
@@ -24,7 +24,8 @@ struct tier_dir {
 void tier_dir_deinit(struct tier_dir *dir);
 
 /* Where it is for tier, a name or an absolute DEST. -errno with the sentence. */
-int tier_dir_find(const struct job *job, const char *tier, struct tier_dir *dir, struct error *err);
+int tier_dir_find(const struct job_info *info, const char *tier, struct tier_dir *dir,
+		  struct error *err);
 
 /* The sentence for one that others may write to and that is not sticky: what is in it may be
  * exchanged. -EPERM. */

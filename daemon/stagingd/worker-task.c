@@ -10,7 +10,7 @@
 #include "daemon/stagingd/grant.h"
 #include "daemon/stagingd/job.h"
 #include "daemon/stagingd/launcher.h"
-#include "daemon/stagingd/servers.h"
+#include "daemon/stagingd/job-memory.h"
 #include "daemon/stagingd/stage.h"
 
 /* Datasets under the same rule that read, or will: what the rule allows is for all together. */
@@ -18,8 +18,8 @@ static uint64_t count_readers(const struct job *job, const struct stage *s)
 {
 	uint64_t n = 0;
 
-	for (size_t i = 0; i < job->n_runs; i++) {
-		const struct stage *other = job_get_stage(job, i);
+	for (size_t i = 0; i < job->runs.n; i++) {
+		const struct stage *other = job_runs_get_stage(&job->runs, i);
 
 		if (other == s || (!stage_state_is_final(other->state) && other->rule && s->rule &&
 				   !strcmp(other->rule, s->rule)))
@@ -37,13 +37,15 @@ static uint64_t share(uint64_t max, uint64_t n)
  * how many come. */
 static uint64_t get_jitter(const struct job *job, uint64_t max_ms)
 {
-	return job->array ? max_ms : job->n_nodes > 1 ? max_ms - max_ms / job->n_nodes : 0;
+	return job->info.array	       ? max_ms
+	       : job->info.n_nodes > 1 ? max_ms - max_ms / job->info.n_nodes
+				       : 0;
 }
 
 /* Keys of the rule that only the worker needs */
 static void fill_turns(struct kv *kv, const struct job *job, const char *rule)
 {
-	const struct conf *conf = job->conf;
+	const struct conf *conf = job->info.conf;
 
 	for (size_t i = 0; rule && i < conf->n_sources; i++) {
 		const struct conf_source *s = &conf->sources[i];
@@ -61,7 +63,7 @@ static void fill_turns(struct kv *kv, const struct job *job, const char *rule)
 static uint64_t get_keep(const struct job *job, const struct dataset *ds, const struct conf_tier *t,
 			 enum conf_tier_kind kind)
 {
-	if (!t || t->kind != kind || !job->launcher->keeper)
+	if (!t || t->kind != kind || job->info.local)
 		return 0;
 	return ds->keep_ms < t->max_keep_ms ? ds->keep_ms : t->max_keep_ms;
 }
@@ -70,13 +72,13 @@ static uint64_t get_keep(const struct job *job, const struct dataset *ds, const 
 static void fill_keep(struct kv *kv, const struct job *job, const struct dataset *ds)
 {
 	const bool named = ds->dest && strcmp(ds->dest, "auto") != 0;
-	const struct conf_tier *disk = conf_get_tier(job->conf, named ? ds->dest : "ssd");
-	const struct conf_tier *memory = conf_get_tier(job->conf, "shm");
+	const struct conf_tier *disk = conf_get_tier(job->info.conf, named ? ds->dest : "ssd");
+	const struct conf_tier *memory = conf_get_tier(job->info.conf, "shm");
 
 	kv_set_u64(kv, "keep", get_keep(job, ds, disk, CONF_TIER_DISK));
 	kv_set_u64(kv, "memkeep", get_keep(job, ds, memory, CONF_TIER_MEMORY));
 	kv_set(kv, "memkeepdir",
-	       memory && memory->max_keep_ms && job->launcher->keeper ? memory->path : "");
+	       memory && memory->max_keep_ms && !job->info.local ? memory->path : "");
 }
 
 /* With what other datasets have been granted, so that the worker plans what stagingd will grant. */
@@ -84,13 +86,13 @@ static void fill_memory(struct kv *kv, const struct job *job)
 {
 	struct memory_facts f;
 
-	grant_get_facts(job, conf_get_tier(job->conf, "shm"), "shm", &f);
+	grant_get_facts(&job->grants, conf_get_tier(job->info.conf, "shm"), "shm", &f);
 	memory_facts_to_kv(&f, kv);
 }
 
 static void fill_rules(struct kv *kv, const struct job *job, const struct stage *s)
 {
-	const struct conf *conf = job->conf;
+	const struct conf *conf = job->info.conf;
 
 	kv_set(kv, "rule", s->rule);
 	kv_set(kv, "rulematch", s->rule_match);
@@ -101,29 +103,29 @@ static void fill_rules(struct kv *kv, const struct job *job, const struct stage 
 	kv_set_u64(kv, "maxreaders", share(s->max_readers, count_readers(job, s)));
 	kv_set_u64(kv, "maxrate", share(s->max_rate, count_readers(job, s)));
 	fill_turns(kv, job, s->rule);
-	conf_put_limits(conf, job->gres, kv);
+	conf_put_limits(conf, job->info.gres, kv);
 	fill_memory(kv, job);
-	kv_set_u64(kv, "cachesize", servers_get_cache(job));
-	kv_set_u64(kv, "cachefirst", servers_get_first(job));
+	kv_set_u64(kv, "cachesize", job_memory_get_cache(&job->memory));
+	kv_set_u64(kv, "cachefirst", job_memory_get_first_cache(&job->memory));
 	fill_keep(kv, job, s->dataset);
 }
 
 static void fill_place(struct kv *kv, const struct job *job, unsigned slot)
 {
-	kv_set_u64(kv, "job", job->job_id);
-	kv_set(kv, "node", job->node);
-	kv_set(kv, "user", job->identity.user);
-	kv_set(kv, "rundir", job->rundir);
-	kv_setf(kv, "data", "%s/" RUNDIR_DATA, job->rundir);
-	kv_setf(kv, "tmp", "%s/" RUNDIR_TMP, job->rundir);
+	kv_set_u64(kv, "job", job->info.job_id);
+	kv_set(kv, "node", job->info.node);
+	kv_set(kv, "user", job->info.identity.user);
+	kv_set(kv, "rundir", job->info.rundir);
+	kv_setf(kv, "data", "%s/" RUNDIR_DATA, job->info.rundir);
+	kv_setf(kv, "tmp", "%s/" RUNDIR_TMP, job->info.rundir);
 	kv_set_u64(kv, "slot", slot);
 	kv_set_u64(kv, "keeper", job->launcher->mounts);
-	kv_set_u64(kv, "nodes", job->n_nodes);
-	kv_set_u64(kv, "nodeindex", job->node_index);
-	if (job->conf->fanout != CONF_FANOUT_OFF) {
-		kv_set_u64(kv, "fannodes", job->conf->fanout_min_nodes);
-		kv_set_u64(kv, "fanalways", job->conf->fanout == CONF_FANOUT_SBCAST);
-		kv_set(kv, "fanprogram", job->conf->fanout_program);
+	kv_set_u64(kv, "nodes", job->info.n_nodes);
+	kv_set_u64(kv, "nodeindex", job->info.node_index);
+	if (job->info.conf->fanout != CONF_FANOUT_OFF) {
+		kv_set_u64(kv, "fannodes", job->info.conf->fanout_min_nodes);
+		kv_set_u64(kv, "fanalways", job->info.conf->fanout == CONF_FANOUT_SBCAST);
+		kv_set(kv, "fanprogram", job->info.conf->fanout_program);
 	}
 }
 

@@ -242,8 +242,8 @@ static void check_that_keys_go(void)
 	const struct job *job = play.job;
 	bool needed = false;
 
-	for (size_t i = 0; i < job->n_runs; i++) {
-		const struct stage *s = job_get_stage(job, i);
+	for (size_t i = 0; i < job->runs.n; i++) {
+		const struct stage *s = job_runs_get_stage(&job->runs, i);
 
 		needed = needed || (s->dataset->scheme == DATASET_SCHEME_S3 &&
 				    (s->state == STAGE_QUEUED || s->state == STAGE_PROBING ||
@@ -439,13 +439,13 @@ static void start_job(void)
 	play.job = job;
 	job->on_change = on_change;
 	job->end.on_end = on_end;
-	job->conf = get_conf();
+	job->info.conf = get_conf();
 	job_load_spec(job, spec_fd);
-	FUZZ_CHECK(!job->failure.code && job->n_runs == 5);
-	job->identity.user = strdup("user");
-	job->identity.group = strdup("group");
-	for (size_t i = 0; i < job->n_runs; i++)
-		FUZZ_CHECK(job_load_admit(job, job->runs[i], &err) == 0);
+	FUZZ_CHECK(!job->failure.code && job->runs.n == 5);
+	job->info.identity.user = strdup("user");
+	job->info.identity.group = strdup("group");
+	for (size_t i = 0; i < job->runs.n; i++)
+		FUZZ_CHECK(job_load_admit(job, job->runs.runs[i], &err) == 0);
 	job_changed(job, true);
 	job_schedule(job);
 	tell_keepers(KEEPER_MEMORY, 0, 1 << 30, 1 << 20, 0);
@@ -479,7 +479,7 @@ static void finish(void)
 	}
 	loop_timer_cancel(&play.timer);
 	read_verbs();
-	play.job->conf = NULL; /* the next one's, too */
+	play.job->info.conf = NULL; /* the next one's, too */
 	job_free(play.job);
 	loop_free(play.loop);
 	log_ring_free(play.log);

@@ -42,9 +42,9 @@ DECIDED = [
     ("ctx-task.c", r"#define CTX_DEFAULT_THREADS ", int, [(CONF5, r"CPUs on the node, at\s+most (\d+)")]),
     ("ctx-task.c", r"#define CTX_MAX_THREADS ", int,
      [(CONF5, r"A number\s+above (\d+) counts as 256"), (CONF5, r"A number\s+above 256 counts as (\d+)")]),
-    ("servers.c", r"#define FIRST \(", int, [("docs/admin.md", r"each keeps (\d+) MiB; a server")]),
-    ("servers.c", r"#define LEAST \(", int, [("docs/admin.md", r"and at least (\d+) MiB \(or 16 blocks")]),
-    ("servers.c", r"#define BESIDE \(", int,
+    ("job-memory.c", r"#define FIRST \(", int, [("docs/admin.md", r"each keeps (\d+) MiB; a server")]),
+    ("job-memory.c", r"#define LEAST \(", int, [("docs/admin.md", r"and at least (\d+) MiB \(or 16 blocks")]),
+    ("job-memory.c", r"#define BESIDE \(", int,
      [("docs/admin.md", r"server needs about\s+(\d+) MiB"), ("docs/troubleshooting.md", r"and about (\d+) MiB more")]),
 ]
 

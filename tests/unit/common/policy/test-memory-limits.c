@@ -186,9 +186,9 @@ static void fill_budget(struct budget *b)
 }
 
 /* More than there can be: the answer has what there is. */
-static uint64_t ask_stagingd(struct job *job, const struct stage *s)
+static uint64_t ask_stagingd(const struct grants *g, const struct stage *s)
 {
-	_cleanup_(kv_freep) struct kv *kv = grant_ask(job, s, "shm", UINT64_MAX, 1);
+	_cleanup_(kv_freep) struct kv *kv = grant_ask(g, s, "shm", UINT64_MAX, 1);
 
 	assert_non_null(kv);
 	return kv_get_u64(kv, "ok", 0) ? MEMORY_LIMITS_NONE : kv_get_u64(kv, "have", 0);
@@ -234,16 +234,16 @@ static void compare(struct job *job, struct stage *s, bool ledger)
 	if (ledger)
 		task = worker_task_new(job, s, "stage", 0);
 	else
-		task = make_task_of_explain(job->conf, s->dataset, job->mem_limit);
+		task = make_task_of_explain(job->info.conf, s->dataset, job->memory.limit);
 	assert_non_null(task);
 	planned = plan_as_worker(task);
-	granted = ask_stagingd(job, s);
+	granted = ask_stagingd(&job->grants, s);
 	if (planned != granted)
 		fail_msg("%s %llu, granted are %llu: --mem %llu, used %llu, %u %%",
 			 ledger ? "planned" : "explained", (unsigned long long)planned,
-			 (unsigned long long)granted, (unsigned long long)job->mem_limit,
-			 (unsigned long long)job->mem_used,
-			 (unsigned)job->conf->max_memory_percent);
+			 (unsigned long long)granted, (unsigned long long)job->memory.limit,
+			 (unsigned long long)job->memory.used,
+			 (unsigned)job->info.conf->max_memory_percent);
 }
 
 static void try_one(struct stage *s, bool ledger)
@@ -252,21 +252,23 @@ static void try_one(struct stage *s, bool ledger)
 	struct launcher launcher = { .keeper = true };
 	struct conf_tier shm;
 	struct conf conf;
-	struct job job = { .conf = &conf,
+	struct job job = { .info.conf = &conf,
 			   .launcher = &launcher,
-			   .rundir = (char *)"/nowhere",
-			   .data_dir = (char *)"/nowhere",
-			   .node = (char *)"n",
-			   .n_nodes = 1,
-			   .identity.user = (char *)"alice" };
+			   .info.rundir = (char *)"/nowhere",
+			   .info.data_dir = (char *)"/nowhere",
+			   .info.node = (char *)"n",
+			   .info.n_nodes = 1,
+			   .info.identity.user = (char *)"alice" };
 
 	fill_conf(&conf, &shm);
 	fill_node();
 	assert_int_equal(budget_new(&b), 0);
-	job.budget = b;
-	job.mem_limit = random_size();
+	job.memory.info = &job.info;
+	job.memory.runs = &job.runs;
+	job.grants = (struct grants){ .info = &job.info, .memory = &job.memory, .budget = b };
+	job.memory.limit = random_size();
 	if (ledger) {
-		job.mem_used = random_size() / 8;
+		job.memory.used = random_size() / 8;
 		fill_budget(b);
 	}
 	compare(&job, s, ledger);

@@ -1,19 +1,14 @@
 /*
- * What all files of a job need, and what needs none of them: its datasets by index, id and name,
- * what is known of a dataset's run, places to mount at, and telling the job of a change.
+ * What the other files need to know about a run, and how a run reports a change to its job. This
+ * file calls none of those files.
  */
-#include <errno.h>
 #include <string.h>
-#include <strings.h>
 
-#include "common/config/conf.h"
 #include "daemon/stagingd/cause.h"
 #include "daemon/stagingd/job.h"
 #include "daemon/stagingd/stage-run-internal.h"
 #include "daemon/stagingd/stage-run.h"
 #include "daemon/stagingd/stage.h"
-
-/* --- a run --- */
 
 struct stage *stage_run_get_stage(const struct stage_run *run)
 {
@@ -77,55 +72,7 @@ void stage_run_refuse(struct stage_run *run, int errnum, const char *reason)
 	job_changed(run->job, true);
 }
 
-/* --- the job --- */
-
-struct stage *job_get_stage(const struct job *job, size_t i)
-{
-	return stage_run_get_stage(job->runs[i]);
-}
-
-struct stage *job_find_stage(const struct job *job, uint32_t id)
-{
-	for (size_t i = 0; i < job->n_runs; i++)
-		if (job_get_stage(job, i)->id == id)
-			return job_get_stage(job, i);
-	return NULL;
-}
-
-struct stage_run *job_find_run(const struct job *job, const char *name)
-{
-	for (size_t i = 0; i < job->n_runs; i++)
-		if (!strcasecmp(job_get_stage(job, i)->dataset->name, name))
-			return job->runs[i];
-	return NULL;
-}
-
-struct conf_expand job_get_expand(const struct job *job)
-{
-	return (struct conf_expand){
-		.user = job->identity.user,
-		.group = job->identity.group,
-		.node = job->node,
-		.array_task = job->array_task,
-		.job_id = job->job_id,
-	};
-}
-
-int job_take_slot(struct job *job)
-{
-	for (int i = 0; i < RUNDIR_MAX_SLOTS; i++) {
-		if (job->slots >> i & 1)
-			continue;
-		job->slots |= 1ULL << i;
-		return i;
-	}
-	return -ENOSPC;
-}
-
-void job_return_slot(struct job *job, int slot)
-{
-	job->slots &= ~(1ULL << slot);
-}
+/* --- what a run tells its job --- */
 
 void job_changed(struct job *job, bool urgent)
 {

@@ -1,0 +1,38 @@
+/*
+ * job-runs: the datasets of a job, by index, id and name, and the numbers that they are given.
+ */
+#pragma once
+
+#include <stddef.h>
+#include <stdint.h>
+
+#include "common/protocol/rundir.h"
+
+struct stage;
+struct stage_run;
+
+#define JOB_MAX_RECORDS RUNDIR_MAX_SLOTS /* datasets at once, ended ones included */
+
+struct job_runs {
+	struct stage_run *runs[JOB_MAX_RECORDS];
+	size_t n;
+	uint32_t next_id, next_worker_id; /* of datasets, of workers */
+	uint64_t slots;			  /* bit k: m/<k> is in use */
+};
+
+void job_runs_init(struct job_runs *runs);
+
+/* -ENOSPC: there are JOB_MAX_RECORDS. */
+int job_runs_add(struct job_runs *runs, struct stage_run *run);
+/* Only takes it out of the list: the caller frees it. */
+void job_runs_remove(struct job_runs *runs, const struct stage_run *run);
+
+struct stage *job_runs_get_stage(const struct job_runs *runs, size_t i);
+/* By the id that a dataset keeps for life; NULL: it is not there any more. */
+struct stage *job_runs_find_stage(const struct job_runs *runs, uint32_t id);
+/* By name, without regard to case. */
+struct stage_run *job_runs_find(const struct job_runs *runs, const char *name);
+
+/* Places to mount at, m/<slot>. -ENOSPC: all are in use. */
+int job_runs_take_slot(struct job_runs *runs);
+void job_runs_return_slot(struct job_runs *runs, int slot);
