@@ -27,8 +27,9 @@
 #define SKIP5 "%*s %*s %*s %*s %*s "
 
 struct proc {
-	pid_t pid;
+	pid_t pid, parent;
 	uint64_t start; /* clock ticks since boot, field 22 of /proc/<pid>/stat */
+	char state;
 };
 
 int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *parentp)
@@ -58,24 +59,22 @@ static size_t read_proc(pid_t pid, const char *file, char *buf, size_t size)
 	return n > 0 ? (size_t)n : 0;
 }
 
-static int read_stat(pid_t pid, uint64_t *startp, char *statep, pid_t *parentp)
+static int proc_read(pid_t pid, struct proc *p)
 {
 	char line[1024];
 
+	p->pid = pid;
 	return pid > 0 && read_proc(pid, "stat", line, sizeof(line))
-		       ? proc_parse_stat(line, startp, statep, parentp)
+		       ? proc_parse_stat(line, &p->start, &p->state, &p->parent)
 		       : -ESRCH;
 }
 
 /* 0; 1: it is stopped, by a signal or by who traces it; -ESRCH: a zombie is no process any more. */
 static int proc_get(pid_t pid, struct proc *p)
 {
-	pid_t parent;
-	char state;
-	int r = read_stat(pid, &p->start, &state, &parent);
-
-	p->pid = pid;
-	return r < 0 || state == 'Z' || state == 'X' ? -ESRCH : state == 'T' || state == 't';
+	if (proc_read(pid, p) < 0 || p->state == 'Z' || p->state == 'X')
+		return -ESRCH;
+	return p->state == 'T' || p->state == 't';
 }
 
 /* The uid that it has in all four places; -1: it has several, or is gone. */
@@ -329,43 +328,32 @@ int privop_look(struct keeper *k, struct call *c)
 	return r;
 }
 
-/* A child that is not reaped can't be another process by now. */
-static bool is_child(const struct keeper *k, pid_t pid)
-{
-	siginfo_t i;
-
-	return pid > 1 && pid != k->manager &&
-	       waitid(P_PID, (id_t)pid, &i, WEXITED | WNOHANG | WNOWAIT) == 0;
-}
-
 /* A child that is not reaped can't be another process by now, and the keeper waits for us. */
 int privop_enter_groups(struct keeper *k, struct call *c)
 {
-	const pid_t pid = (pid_t)c->a->n[0];
-	uint64_t start;
-	pid_t parent;
-	char state;
-	int r = read_stat(pid, &start, &state, &parent);
+	struct proc p;
+	int r = proc_read((pid_t)c->a->n[0], &p);
 
-	if (r < 0 || parent != getppid() || pid == k->manager)
+	if (r < 0 || p.parent != getppid() || p.pid == k->manager)
 		return -ESRCH;
-
 	for (size_t i = 0; r == 0 && i < PRIVOP_N_GROUPS; i++)
 		if (k->groups[i] >= 0)
-			r = process_join(k->groups[i], pid);
+			r = process_join(k->groups[i], p.pid);
 	return r;
 }
 
+/* A child that is not reaped can't be another process by now. */
 int privop_kill(struct keeper *k, struct call *c)
 {
-	const struct proc p = { (pid_t)c->a->n[0], (uint64_t)c->a->n[1] };
+	const struct proc p = { .pid = (pid_t)c->a->n[0], .start = (uint64_t)c->a->n[1] };
 	const int sig = (int)c->a->n[2];
+	siginfo_t i;
 
 	if (p.pid <= 1 || p.pid == k->manager)
 		return -ESRCH;
 	if (p.start)
 		return proc_kill(k, &p, sig);
-	if (!is_child(k, p.pid))
+	if (waitid(P_PID, (id_t)p.pid, &i, WEXITED | WNOHANG | WNOWAIT) < 0)
 		return -ESRCH;
 	if (!is_allowed(sig))
 		return -EPERM;
@@ -377,18 +365,13 @@ int privop_kill_children(struct keeper *k, struct call *c)
 {
 	_cleanup_(dir_closep) DIR *dir = opendir("/proc");
 	struct dirent *e;
-	uint64_t start;
-	pid_t pid, parent;
-	char state;
+	struct proc p;
 	int n = 0;
 
-	while (dir && (e = readdir(dir))) {
-		pid = atoi(e->d_name);
-		if (pid > 1 && pid != k->manager && !ask_is_pending(k, pid) &&
-		    read_stat(pid, &start, &state, &parent) == 0 && parent == getpid() &&
-		    state != 'Z')
-			n += kill(pid, SIGKILL) == 0;
-	}
+	while (dir && (e = readdir(dir)))
+		if (proc_read(atoi(e->d_name), &p) == 0 && p.parent == getpid() && p.state != 'Z' &&
+		    p.pid > 1 && p.pid != k->manager && !ask_is_pending(k, p.pid))
+			n += kill(p.pid, SIGKILL) == 0;
 	return n;
 }
 

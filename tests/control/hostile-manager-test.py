@@ -1104,6 +1104,41 @@ def test_a_slot_that_holds_who_lets_go_of_it_holds_up_nobody():
         kt.libc.umount2((kt.SCRATCH + '/back').encode(), 2)
 
 
+def test_a_keeper_that_is_killed_with_a_slot_that_holds_it_keeps_no_lock():
+    """Its user has unmounted the slot, so the killed keeper lets go of it last, and does not end. Seen failing where the lock's
+    descriptor is below those of slots."""
+    never = fuse_that_never_answers(kt.SCRATCH + '/back', READ)
+    servers = [never]
+    with open(kt.SCRATCH + '/back/f', 'r+b') as f:
+        memory = mmap.mmap(f.fileno(), 1 << 20)
+    s = Manager()
+    try:
+        own = s.begin()
+        assert s.privop('PRIVOP_LOCK', dir=own, n=(E['PRIVOP_LOCK_TAKE'],)) == 0 and not kt.lock_is_free(s.dir)
+        assert s.privop_named('PRIVOP_MAKE_DIR', own, 'MOUNTS') == 0
+        servers.append(hold_slot(s, own, memory))
+        kt.libc.umount2(f'{s.dir}/m/0'.encode(), 2)
+        s.process.kill()
+        kt.wait_for(lambda: kt.lock_is_free(s.dir), what='the lock of a keeper that was killed')
+        with contextlib.suppress(subprocess.TimeoutExpired):
+            s.process.wait(1)
+        assert s.process.returncode is None, 'nothing has held it'
+        cleaner = Manager(cleans=s.job)
+        assert cleaner.privop('PRIVOP_OPEN_BASE', dir=0) == 0
+        own = cleaner.privop_named('PRIVOP_OPEN_DIR', 0, 'JOB', s.job)
+        assert own >= FREE and cleaner.privop('PRIVOP_LOCK', dir=own, n=(E['PRIVOP_LOCK_TAKE'],)) == 0
+        cleaner.ended()
+    finally:
+        for pid in reversed(servers):
+            os.kill(pid, signal.SIGKILL)
+        for pid in servers:
+            os.waitpid(pid, 0)
+        memory.close()
+        kt.libc.umount2((kt.SCRATCH + '/back').encode(), 2)
+        s.process.wait(10)
+        s.keeper.close()
+
+
 def test_users_who_list_directories_of_roots_hold_up_nobody():
     """Into memory that a FUSE server backs: the kernel holds the directory's lock until that has answered. Nobody may list one, also
     where an earlier version made it; where one could, root would wait. Seen failing with the modes of before."""
