@@ -12,6 +12,7 @@
 
 #include "client/output.h"
 #include "client/snapshot.h"
+#include "client/summary.h"
 #include "client/timeline.h"
 #include "common/util/cleanup.h"
 #include "common/util/escape.h"
@@ -19,17 +20,17 @@
 
 #define WIDTH 1120
 #define LEFT 250  /* where the bars begin */
-#define BARS 550  /* their width */
-#define RIGHT 812 /* where the texts after the bars begin */
+#define BARS 510  /* their width */
+#define RIGHT 772 /* where the texts after the bars begin */
 #define TOP 116	  /* where the rows begin */
 #define ROW 20
 #define CURVE 90 /* height of the chart of the rate */
-#define N_TICKS 5
+#define MAX_TICKS 6
 #define N_SAMPLES 110
 #define LEFT_CHARS 30
-#define RIGHT_CHARS 40
-#define LINE_CHARS 120
-#define MAX_REASONS 12
+#define RIGHT_CHARS 46
+#define LINE_CHARS 150
+#define MAX_LINES 40 /* of reasons */
 
 static const char style[] =
 	"<style>svg{background:#fff;font:12px sans-serif}text{fill:#222}.g{stroke:#ccc}"
@@ -107,14 +108,19 @@ static void put_head(FILE *f, const struct timeline_list *l, size_t n_rows)
 	static const char *const names[] = { "queued", "probing", "preparing", "staging",
 					     "ready",  "failed",  "undone" };
 	static const char *const labels[ARRAY_SIZE(names)] = { [6] = "removed" };
-	char text[128];
+	const char *job = kv_get_or_empty(l->items[0].snapshot->kv, "job");
+	char text[256];
 	unsigned x = 16;
 
+	snprintf(text, sizeof(text), "Staging of %s%.100s", *job ? "job " : "this job", job);
+	fputs("<text class=\"t\" x=\"16\" y=\"26\">", f);
+	put_cut(f, text, 60);
+	fputs("</text>\n", f);
 	snprintf(text, sizeof(text),
 		 "Each row is one dataset on %s The axis is the time since the first was queued.",
-		 n_rows < l->n_items ? "a group of nodes, and shows the slowest one."
-				     : "one node.");
-	fputs("<text class=\"t\" x=\"16\" y=\"26\">Staging of this job</text>\n", f);
+		 n_rows < l->n_items
+			 ? "a group of nodes. It shows a node that failed, or else the slowest one."
+			 : "one node.");
 	put_text(f, 16, 46, text, LINE_CHARS);
 	for (size_t i = 0; i < ARRAY_SIZE(names); i++, x += 100) {
 		fprintf(f, "<rect class=\"%s\" x=\"%u\" y=\"58\" width=\"12\" height=\"12\"/>\n",
@@ -127,25 +133,42 @@ static void put_head(FILE *f, const struct timeline_list *l, size_t n_rows)
 	put_text(f, RIGHT, TOP - 6, "Time until ready", RIGHT_CHARS);
 }
 
+/* The time between two ticks: a round number, with which there are at most MAX_TICKS ticks. */
+static uint64_t get_tick_ms(uint64_t all)
+{
+	static const uint64_t ticks[] = {
+		100,   200,    500,    1000,   2000,   5000,	10000,	 15000,	  30000,
+		60000, 120000, 300000, 600000, 900000, 1800000, 3600000, 7200000, 14400000,
+	};
+	uint64_t tick = ticks[0];
+
+	for (size_t i = 1; i < ARRAY_SIZE(ticks) && all / tick >= MAX_TICKS; i++)
+		tick = ticks[i];
+	while (all / tick >= MAX_TICKS)
+		tick *= 2;
+	return tick;
+}
+
 static void put_ticks(FILE *f, const struct timeline_list *l, unsigned bottom)
 {
 	char text[PARSE_DURATION_TEXT];
-	uint64_t all = l->end_ms - l->begun_ms;
+	uint64_t all = l->end_ms - l->begun_ms, tick = get_tick_ms(all);
 
-	for (unsigned i = 0; i <= N_TICKS; i++) {
-		unsigned x = LEFT + BARS * i / N_TICKS;
+	for (uint64_t ms = 0; ms <= all; ms += tick) {
+		unsigned x = (unsigned)get_x(l, l->begun_ms + ms);
 
 		fprintf(f, "<line class=\"g\" x1=\"%u\" y1=\"%d\" x2=\"%u\" y2=\"%u\"/>\n", x,
 			TOP - 16, x, bottom);
-		if (all < 10000)
-			duration_to_tenths(all * i / N_TICKS, text);
+		if (tick < 1000)
+			duration_to_tenths(ms, text);
 		else
-			duration_to_string(all * i / N_TICKS, text);
+			duration_to_string(ms, text);
 		put_text(f, x, TOP - 20, text, 12);
 	}
 }
 
-static void put_bars(FILE *f, const struct timeline_list *l, const struct timeline *t, unsigned y)
+static void put_bars(FILE *f, const struct timeline_list *l, const struct timeline *t, bool slowest,
+		     unsigned y)
 {
 	double begin = get_x(l, t->begun_ms), end = begin;
 
@@ -158,7 +181,7 @@ static void put_bars(FILE *f, const struct timeline_list *l, const struct timeli
 			"<rect class=\"%s\" x=\"%.1f\" y=\"%u\" width=\"%.1f\" height=\"14\"/>\n",
 			get_class(t->states[i].state), x, y + 2, end - x < 1 ? 1 : end - x);
 	}
-	if (t->slowest)
+	if (slowest)
 		fprintf(f,
 			"<rect class=\"slow\" x=\"%.1f\" y=\"%u\" width=\"%.1f\" height=\"16\"/>\n",
 			begin, y + 1, end - begin < 1 ? 1 : end - begin);
@@ -169,7 +192,8 @@ static void put_row(FILE *f, const struct timeline_list *l, const struct timelin
 {
 	const struct timeline *t = row->timeline;
 	const struct snapshot *s = t->snapshot;
-	char text[700], nodes[560], time[PARSE_DURATION_TEXT], read[64] = "";
+	char text[900], nodes[560], time[PARSE_DURATION_TEXT], read[64] = "";
+	char failed[TIMELINE_FAILED_TEXT];
 	bool group = row->n_nodes > 1;
 
 	snprintf(nodes, sizeof(nodes), "%.255s%s%.255s", row->first, group ? "–" : "",
@@ -178,16 +202,16 @@ static void put_row(FILE *f, const struct timeline_list *l, const struct timelin
 	if (t->last_read_ms)
 		snprintf(read, sizeof(read), ", read until %s",
 			 duration_to_tenths(t->last_read_ms, time));
-	snprintf(text, sizeof(text), "%.128s on %s%s", s->name, nodes, read);
+	timeline_row_failed_to_string(row, failed);
+	snprintf(text, sizeof(text), "%.128s on %s%s%s", s->name, nodes, failed, read);
 	put_cut(f, text, sizeof(text));
 	fputs("</title>\n", f);
 	snprintf(text, sizeof(text), "%.12s %s", s->name, nodes);
 	put_text(f, 16, y + 14, text, LEFT_CHARS);
-	put_bars(f, l, t, y);
+	put_bars(f, l, t, row->slowest, y);
 	snprintf(text, sizeof(text), "%s%s%s%.255s%s",
-		 duration_to_tenths(timeline_get_wait_ms(t), time),
-		 s->state == STAGE_FAILED ? " failed" : "", t->slowest ? " slowest: " : "",
-		 t->slowest ? s->node : "", read);
+		 duration_to_tenths(timeline_get_wait_ms(t), time), failed,
+		 row->slowest ? ", slowest: " : "", row->slowest ? row->slowest : "", read);
 	put_text(f, RIGHT, y + 14, text, RIGHT_CHARS);
 	fputs("</g>\n", f);
 }
@@ -249,21 +273,45 @@ static unsigned put_memory(FILE *f, const struct timeline_list *l, unsigned y)
 	return y + 2 * ROW;
 }
 
+/* Where a line of at most LINE_CHARS bytes ends: at a blank, if it has one. */
+static size_t get_line_size(const char *text)
+{
+	size_t size = strlen(text);
+
+	if (size <= LINE_CHARS)
+		return size;
+	for (size = LINE_CHARS; size && text[size] != ' '; size--)
+		;
+	if (size)
+		return size;
+	for (size = LINE_CHARS; size > 1 && ((unsigned char)text[size] & 0xc0) == 0x80; size--)
+		; /* not within a character */
+	return size;
+}
+
+/* The texts of the failed nodes, broken into lines: their ends say what to do. */
 static unsigned put_reasons(FILE *f, const struct timeline_list *l, unsigned y)
 {
-	unsigned n = 0;
+	_cleanup_(freep) char *text = NULL;
+	size_t size, n = 0;
+	char *line, *rest;
+	FILE *to = open_memstream(&text, &size);
 
-	for (size_t i = 0; i < l->n_items && n < MAX_REASONS; i++) {
-		const struct snapshot *s = l->items[i].snapshot;
-		char text[1024];
+	if (!to)
+		return y;
+	summary_print_failures(l->snapshots, to);
+	if (fclose(to))
+		return y;
+	for (rest = text; (line = strsep(&rest, "\n"));) {
+		for (; *line && n < MAX_LINES; line += size, n++) {
+			char piece[LINE_CHARS + 1];
 
-		if (s->state != STAGE_FAILED)
-			continue;
-		snprintf(text, sizeof(text), "%.64s failed on %.128s: %.500s", s->name, s->node,
-			 s->reason);
-		y += ROW;
-		put_text(f, 16, y, text, LINE_CHARS);
-		n++;
+			line += *line == ' ';
+			size = get_line_size(line);
+			snprintf(piece, sizeof(piece), "%.*s", (int)size, line);
+			y += ROW;
+			put_text(f, 16, y, piece, LINE_CHARS);
+		}
 	}
 	return y;
 }

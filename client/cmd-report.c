@@ -84,9 +84,13 @@ static struct kv *new_request(void)
 static void on_message(void *arg, const char *op, struct kv **kvp)
 {
 	struct snapshot_list *l = arg;
+	const char *job = getenv("SLURM_JOB_ID");
 
-	if (!strcmp(op, PROTO_OP_DATASET))
-		(void)snapshot_list_update(l, kvp, NULL);
+	if (strcmp(op, PROTO_OP_DATASET) != 0)
+		return;
+	if (job)
+		kv_set(*kvp, "job", job);
+	(void)snapshot_list_update(l, kvp, NULL);
 }
 
 static int ask_nodes(struct snapshot_list *l, char **restp, struct error *err)
@@ -205,18 +209,31 @@ static const struct table_column columns[] = {
 	{ "TIME",  true },
 	{ "BYTES", true },
 	{ "TIMELINE", false },
-	{ "LASTREAD", true }, /* where one is known */
+}, columns_with_reads[] = {
+	{ "NAME",  false },
+	{ "NODES", false },
+	{ "STATE", false },
+	{ "TIME",  true },
+	{ "LASTREAD", true },
+	{ "BYTES", true },
+	{ "TIMELINE", false },
 };
 /* clang-format on */
 
-static int add_row(struct table *t, const struct timeline_list *l, const struct timeline_row *row)
+static int add_row(struct table *t, const struct timeline_list *l, const struct timeline_row *row,
+		   bool with_reads)
 {
 	const struct timeline *line = row->timeline;
 	const struct snapshot *s = line->snapshot;
-	char nodes[560], marks[TEXT_CELLS + 1], cells[TEXT_CELLS + 280], time[PARSE_DURATION_TEXT],
-		read[PARSE_DURATION_TEXT] = "-", size[PARSE_SIZE_TEXT];
-	const char *texts[] = { s->name, nodes, stage_state_to_string(s->state), time, size,
-				cells,	 read };
+	char nodes[560], marks[TEXT_CELLS + 1], cells[TEXT_CELLS + 350], time[PARSE_DURATION_TEXT],
+		read[PARSE_DURATION_TEXT] = "-", size[PARSE_SIZE_TEXT],
+		failed[TIMELINE_FAILED_TEXT] = "";
+	const char *texts[] = {
+		s->name, nodes, stage_state_to_string(s->state), time, size, cells
+	};
+	const char *texts_with_reads[] = { s->name, nodes, stage_state_to_string(s->state),
+					   time,    read,  size,
+					   cells };
 
 	snprintf(nodes, sizeof(nodes), "%.255s%s%.255s", row->first, row->n_nodes > 1 ? "..." : "",
 		 row->n_nodes > 1 ? row->last : "");
@@ -225,9 +242,12 @@ static int add_row(struct table *t, const struct timeline_list *l, const struct 
 	if (line->last_read_ms)
 		duration_to_tenths(line->last_read_ms, read);
 	draw_cells(l, line, marks);
-	snprintf(cells, sizeof(cells), "%s%s%.255s", marks, line->slowest ? "  slowest: " : "",
-		 line->slowest ? s->node : "");
-	return table_add_row(t, texts);
+	if (row->n_nodes > 1)
+		timeline_row_failed_to_string(row, failed);
+	snprintf(cells, sizeof(cells), "%s%s%s%s%.255s", marks, failed[0] ? " " : "",
+		 failed + strspn(failed, ","), row->slowest ? "  slowest: " : "",
+		 row->slowest ? row->slowest : "");
+	return table_add_row(t, with_reads ? texts_with_reads : texts);
 }
 
 static bool has_reads(const struct timeline_list *l)
@@ -252,12 +272,14 @@ static int print_text(const struct timeline_list *l, const struct snapshot_list 
 	_cleanup_(freep) struct timeline_row *rows = NULL;
 	char time[PARSE_DURATION_TEXT];
 	size_t n_rows;
+	const bool with_reads = has_reads(l);
 	int r = timeline_list_get_rows(l, TEXT_MAX_ROWS, &rows, &n_rows);
 
 	if (r == 0)
-		r = table_new(&t, columns, ARRAY_SIZE(columns) - !has_reads(l));
+		r = with_reads ? table_new(&t, columns_with_reads, ARRAY_SIZE(columns_with_reads))
+			       : table_new(&t, columns, ARRAY_SIZE(columns));
 	for (size_t i = 0; r == 0 && i < n_rows; i++)
-		r = add_row(t, l, &rows[i]);
+		r = add_row(t, l, &rows[i], with_reads);
 	if (r < 0)
 		return STAGE_EXIT_FAILED;
 	table_print(t, stdout);
@@ -265,7 +287,8 @@ static int print_text(const struct timeline_list *l, const struct snapshot_list 
 	print_memory(l);
 	printf("%d marks are %s. A mark is a state: . queued, ? probing, - preparing, # staging, = "
 	       "ready,\n"
-	       "x failed or removed. A group of nodes is shown by its slowest one.\n",
+	       "x failed or removed. A group is shown by a node that failed, or else by its "
+	       "slowest node.\n",
 	       TEXT_CELLS, duration_to_tenths(l->end_ms - l->begun_ms, time));
 	return STAGE_EXIT_OK;
 }

@@ -24,6 +24,7 @@ static const struct field {
 	const char *name, *key; /* in the file, and in the message */
 	bool number;
 } fields[] = {
+	{ "job",          "job",      false },
 	{ "name",         "name",     false },
 	{ "node",         "node",     false },
 	{ "state",        "state",    false },

@@ -149,7 +149,7 @@ static void mark_slowest(struct timeline_list *l)
 
 int timeline_list_init(struct timeline_list *l, const struct snapshot_list *snapshots)
 {
-	*l = (struct timeline_list){ .begun_ms = UINT64_MAX };
+	*l = (struct timeline_list){ .begun_ms = UINT64_MAX, .snapshots = snapshots };
 	l->items = calloc(snapshots->n_items + 1, sizeof(*l->items));
 	if (!l->items)
 		return -ENOMEM;
@@ -207,6 +207,17 @@ bool timeline_list_get_memory(const struct timeline_list *l, char text[static TI
 	return true;
 }
 
+void timeline_row_failed_to_string(const struct timeline_row *row,
+				   char buf[static TIMELINE_FAILED_TEXT])
+{
+	buf[0] = '\0';
+	if (row->n_failed && row->n_nodes == 1)
+		snprintf(buf, TIMELINE_FAILED_TEXT, " failed");
+	else if (row->n_failed)
+		snprintf(buf, TIMELINE_FAILED_TEXT, ", %zu of %zu failed", row->n_failed,
+			 row->n_nodes);
+}
+
 static size_t count_datasets(const struct timeline_list *l)
 {
 	size_t n = 0;
@@ -214,6 +225,33 @@ static size_t count_datasets(const struct timeline_list *l)
 	for (size_t i = 0; i < l->n_items; i += count_alike(l, i))
 		n++;
 	return n;
+}
+
+static bool has_failed(const struct timeline *t)
+{
+	return t->snapshot->state == STAGE_FAILED;
+}
+
+static struct timeline_row make_row(const struct timeline *group, size_t n_nodes)
+{
+	struct timeline_row row = { .timeline = &group[find_slowest(group, n_nodes)],
+				    .first = group[0].snapshot->node,
+				    .last = group[n_nodes - 1].snapshot->node,
+				    .n_nodes = n_nodes };
+
+	for (size_t i = 0; i < n_nodes; i++) {
+		const struct timeline *t = &group[i];
+
+		if (t->slowest)
+			row.slowest = t->snapshot->node;
+		if (!has_failed(t))
+			continue;
+		row.n_failed++;
+		if (!has_failed(row.timeline) ||
+		    timeline_get_wait_ms(t) > timeline_get_wait_ms(row.timeline))
+			row.timeline = t;
+	}
+	return row;
 }
 
 int timeline_list_get_rows(const struct timeline_list *l, size_t max_rows,
@@ -229,15 +267,9 @@ int timeline_list_get_rows(const struct timeline_list *l, size_t max_rows,
 		n = count_alike(l, i);
 		size = (n + per - 1) / per;
 		for (size_t k = 0; k < n; k += size) {
-			const struct timeline *group = &l->items[i + k];
 			size_t n_nodes = k + size > n ? n - k : size;
 
-			rows[n_rows++] = (struct timeline_row){
-				.timeline = &group[find_slowest(group, n_nodes)],
-				.first = group[0].snapshot->node,
-				.last = group[n_nodes - 1].snapshot->node,
-				.n_nodes = n_nodes,
-			};
+			rows[n_rows++] = make_row(&l->items[i + k], n_nodes);
 		}
 	}
 	*rowsp = rows;

@@ -1,7 +1,8 @@
 /*
  * timeline: what a dataset did on a node, and when, from the history that stagingd keeps.
  *
- * Many nodes become few rows: neighbours are a group, which is shown by its slowest node.
+ * Many nodes become few rows: neighbours are a group. A group is shown by a node that has failed,
+ * or else by its slowest node.
  */
 #pragma once
 
@@ -47,7 +48,8 @@ uint64_t timeline_get_bytes(const struct timeline *t, uint64_t ms);
 struct timeline_list {
 	struct timeline *items; /* sorted by dataset, then by node */
 	size_t n_items;
-	uint64_t begun_ms, end_ms; /* Unix time of the first and of the last event */
+	uint64_t begun_ms, end_ms;	       /* Unix time of the first and of the last event */
+	const struct snapshot_list *snapshots; /* lent */
 };
 
 /* Snapshots without a history are passed over. They must outlive the list. 0 or -ENOMEM. */
@@ -64,10 +66,17 @@ bool timeline_list_get_memory(const struct timeline_list *l,
 			      char text[static TIMELINE_MEMORY_TEXT]);
 
 struct timeline_row {
-	const struct timeline *timeline; /* the slowest of the group */
+	const struct timeline *timeline; /* the slowest of those that failed, or else of all */
 	const char *first, *last;	 /* nodes */
-	size_t n_nodes;
+	const char *slowest; /* node of this group that is the slowest of all; NULL: none */
+	size_t n_nodes, n_failed;
 };
+
+#define TIMELINE_FAILED_TEXT 64
+
+/* "", " failed", or of a group ", 2 of 31 failed". */
+void timeline_row_failed_to_string(const struct timeline_row *row,
+				   char buf[static TIMELINE_FAILED_TEXT]);
 
 /* At most max_rows, but one for each dataset at least. The caller frees *rowsp. 0 or -ENOMEM. */
 int timeline_list_get_rows(const struct timeline_list *l, size_t max_rows,

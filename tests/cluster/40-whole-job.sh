@@ -50,8 +50,8 @@ test_the_report_is_there_after_the_job() {
 	)
 	job_done "$id"
 	out=$(as alice bash -c 'stagectl report --from ~/report.json')
-	assert_match "$out" $'\n'"m +n1 +ready [^"$'\n'"]* [0-9]+(:[0-9]+|[.][0-9] s)"$'\n'
-	assert_match "$out" $'\n'"t +n1 +ready [^"$'\n'"]* -"$'\n'
+	assert_match "$out" $'\n'"m +n1 +ready +[0-9.:]+( s)? +[0-9]+(:[0-9]+|[.][0-9] s) "
+	assert_match "$out" $'\n'"t +n1 +ready +[0-9.:]+( s)? +- "
 	assert_contains "$out" "Memory: datasets take "
 	assert_contains "$out" " on n1. The limit is "
 }

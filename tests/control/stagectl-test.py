@@ -496,9 +496,9 @@ class Showing(unittest.TestCase):
             self.assertEqual(r.returncode, 0, r.stderr)
             self.assertEqual(d.requests[0]["history"], "1")
         lines = r.stdout.splitlines()
-        self.assertEqual(lines[0].split(), "NAME NODES STATE TIME BYTES TIMELINE LASTREAD".split())
-        self.assertEqual(["slowest: n2 " in line for line in lines[1:4]], [False, True, False])
-        self.assertEqual([line.split()[-1] for line in lines[1:4]], ["-", "0:13", "-"])
+        self.assertEqual(lines[0].split(), "NAME NODES STATE TIME LASTREAD BYTES TIMELINE".split())
+        self.assertEqual([line.endswith("  slowest: n2") for line in lines[1:4]], [False, True, False])
+        self.assertEqual([line[lines[0].index("LASTREAD"):][:8].strip() for line in lines[1:4]], ["-", "0:13", "-"])
         self.assertIn("#" * 10, lines[2])
         self.assertIn("=" * 10, lines[1])
         self.assertFalse(any(line.endswith(" ") for line in lines))
@@ -540,7 +540,7 @@ class Showing(unittest.TestCase):
             for b in boxes[i + 1:]:
                 self.assertFalse(a[0] < b[2] and b[0] < a[2] and a[1] < b[3] and b[1] < a[3], (a, b))
         self.assertLess(len(svg), 100000)
-        self.assertEqual(sum(" slowest: node" in e.text for e in texts), 3)
+        self.assertEqual(sum(", slowest: node" in e.text for e in texts), 3)
         self.assertLessEqual(width, 1248, "a window of 1280 pixels shows all of it")
 
     def test_report_explains_itself(self):
@@ -548,10 +548,24 @@ class Showing(unittest.TestCase):
         svg, html = self.draw(self.history("n1"), self.history("n2", state="failed", reason="no space"))
         texts = [e.text for e in ElementTree.fromstring(svg).iter() if e.tag.endswith("}text")]
         for text in ("Each row is one dataset on one node. The axis is the time since the first was queued.", "Dataset and node",
-                     "Time until ready", "staging", "ready", "removed", "slowest node", "a failed on n2: no space"):
+                     "Time until ready", "staging", "ready", "removed", "slowest node", "a failed on 1 node (n2): no space",
+                     "Staging of this job"):
             self.assertIn(text, texts)
         self.assertIn('content="width=device-width', html)
         self.assertIn("div{overflow-x:auto}", html, "on a narrow screen the chart scrolls, and not the page")
+
+    def test_report_has_the_whole_reason_the_job_and_round_times(self):
+        """Seen failing with reasons cut after 120 characters, and with six ticks that divide the axis evenly."""
+        reason = "needs 148 GiB, datasets get at most half; " * 8 + "ask for more --mem or write :ssd"
+        with tempfile.TemporaryDirectory() as top, \
+                FakeDaemon(status=answer(self.history("n1", ms=14400), self.history("n2", state="failed", reason=reason), done())) as d:
+            r = self.ask(d, "report", "--save", f"{top}/x", SLURM_JOB_ID="4711", SLURM_JOB_NUM_NODES="1", SLURMD_NODENAME="n1")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertEqual(stagectl("report", "--from", f"{top}/x", "--svg", f"{top}/x.svg").returncode, 0)
+            texts = [e.text for e in ElementTree.parse(f"{top}/x.svg").iter() if e.tag.endswith("}text")]
+        self.assertIn("Staging of job 4711", texts)
+        self.assertIn(f"a failed on 1 node (n2): {reason}", " ".join(texts))
+        self.assertEqual([t for t in texts if re.fullmatch("[0-9]+:[0-9]+", t)], ["0:00", "0:05", "0:10"], "what is shorter than ten seconds has tenths")
 
     def test_colours_of_a_report_can_be_told_from_the_page(self):
         """At least 3 to 1 for bars and 4.5 to 1 for texts, light and dark. Seen failing with text of #999 on white."""

@@ -117,6 +117,38 @@ static void test_1000_nodes_are_groups_with_their_slowest(void **state)
 	timeline_list_deinit(&lines);
 }
 
+/* Seen failing where the slowest node stood for each group: a failure among many nodes was not shown. */
+static void test_a_failed_node_is_shown_for_its_group(void **state)
+{
+	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
+	char node[16], text[TIMELINE_FAILED_TEXT];
+	struct timeline_list lines;
+	struct timeline_row *rows;
+	size_t n_rows;
+
+	for (unsigned i = 1; i <= 9; i++) {
+		snprintf(node, sizeof(node), "n%u", i);
+		add(&l, node,
+		    i == 3   ? "queued:0 failed:2"
+		    : i == 1 ? "queued:0 ready:9"
+			     : "ready:5",
+		    "", 20);
+	}
+	l.items[2].state = STAGE_FAILED;
+	assert_int_equal(timeline_list_init(&lines, &l), 0);
+	assert_int_equal(timeline_list_get_rows(&lines, 3, &rows, &n_rows), 0);
+	assert_int_equal(n_rows, 3);
+	assert_string_equal(rows[0].timeline->snapshot->node, "n3");
+	assert_string_equal(rows[0].slowest, "n1");
+	timeline_row_failed_to_string(&rows[0], text);
+	assert_string_equal(text, ", 1 of 3 failed");
+	assert_null(rows[1].slowest);
+	timeline_row_failed_to_string(&rows[1], text);
+	assert_string_equal(text, "");
+	free(rows);
+	timeline_list_deinit(&lines);
+}
+
 /* Fails where the one that takes most is taken for it. */
 static void test_the_fullest_node_has_least_room_for_its_size(void **state)
 {
@@ -153,6 +185,7 @@ int main(void)
 		cmocka_unit_test(test_bytes_between_two_points),
 		cmocka_unit_test(test_the_fullest_node_has_least_room_for_its_size),
 		cmocka_unit_test(test_1000_nodes_are_groups_with_their_slowest),
+		cmocka_unit_test(test_a_failed_node_is_shown_for_its_group),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
