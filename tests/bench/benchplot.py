@@ -13,6 +13,7 @@ GREY, OURS, PEER, MISSED, MARK = "#808080", "#2f8fd0", "#e08214", "#d0593f", "#8
 COLOURS = [OURS, PEER, "#1a9e77", "#c264a5", "#7570d3", "#b8860b", "#d0593f", "#66a61e"]
 BAR_PX, HEAD_PX, PANEL_PX = 22, 80, 360
 LABEL_MAX, LABEL_PX = 70, 7
+UNITS = {"s": "seconds"}
 median = statistics.median
 
 
@@ -105,7 +106,7 @@ def curve_panels(panels):
     rows = (len(panels) + 1) // 2
     columns = min(2, len(panels))
     script = terminal(480 * columns, PANEL_PX * rows)
-    script += f"set multiplot layout {rows},{columns}\nset logscale xy\nset format x '10^{{%L}}'\n"
+    script += f"set multiplot layout {rows},{columns}\nset logscale xy\nset format x '%.0s%c'\nset format y '%g'\n"
     script += "set key top left reverse Left samplen 2 noenhanced\nset pointsize 0.7\n"
     for number, (name, points) in enumerate(panels.items()):
         lines = curve_lines(points)
@@ -116,7 +117,7 @@ def curve_panels(panels):
                          f"lc rgb '{COLOURS[i % len(COLOURS)]}' title \"{plain(label)}\"")
         xs, ys = zip(*[point for line in lines for point in line[2]])
         script += f"set xlabel \"{plain(points[0].get('xlabel', name))}\"\n"
-        script += f"set ylabel \"{plain(points[0]['unit'])}\"\n"
+        script += f"set ylabel \"{plain(UNITS.get(points[0]['unit'], points[0]['unit']))}\"\n"
         script += f"set xrange [{min(xs) / 1.3:.6g}:{max(xs) * 1.3:.6g}]\n"
         # Room for the key, a line of which is about a 16th of the height
         room = (max(ys) / min(ys)) ** (len(lines) / (18 - len(lines)))

@@ -652,12 +652,16 @@ class Showing(unittest.TestCase):
 
     def test_documents_show_what_status_prints(self):
         """Seen failing with another column, another unit and another path."""
-        rows = [dataset("photos", "ready", method="extract", tier="shm", bytes=286 << 20, total=286 << 20,
-                        path="/run/stage-data/2/t/data/photos"),
-                dataset("images", "ready", method="mount", tier="source", bytes=2 << 20, total=2 << 20,
-                        path="/run/stage-data/2/t/data/images")]
+        rows = [dataset(name, state, node=node, path="/run/stage-data/2/…", **kw)
+                for node, percent, rate in (("n1", 40, 24800000), ("n2", 39, 25800000))
+                for name, state, kw in (
+                    ("photos", "staging", {"method": "extract", "tier": "shm", "bytes": percent * 2998928, "total": 286 << 20,
+                                           "rate": rate, "eta": 7000}),
+                    ("images", "ready", {"method": "mount", "tier": "source", "bytes": 2 << 20, "total": 2 << 20}))]
         with FakeDaemon(status=answer(*rows, done())) as d:
-            self.assert_shown("README.md", self.ask(d, "status").stdout)
+            head, *lines = self.ask(d, "status").stdout.splitlines()
+        self.assert_shown("README.md", "\n".join([f"NODE {head}"] + [f"{node} {line}" for node, line in
+                                                                    zip(("n1", "n1", "n2", "n2"), lines)]))
         rows = [dataset("images", "staging", node=node, method="extract", tier="shm", bytes=percent * 2998928, total=286 << 20,
                         rate=rate, eta=7000, path="/run/stage-data/1/…")
                 for node, percent, rate in (("n1", 40, 24800000), ("n2", 39, 25800000))]

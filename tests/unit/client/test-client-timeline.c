@@ -117,7 +117,7 @@ static void test_1000_nodes_are_groups_with_their_slowest(void **state)
 	timeline_list_deinit(&lines);
 }
 
-/* Seen failing where the slowest node stood for each group: a failure among many nodes was not shown. */
+/* Seen failing when each group was shown by its slowest node: a failed node was in no row. */
 static void test_a_failed_node_is_shown_for_its_group(void **state)
 {
 	_cleanup_(snapshot_list_deinit) struct snapshot_list l = { 0 };
