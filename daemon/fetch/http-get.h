@@ -1,7 +1,6 @@
 /*
  * http-get: the bytes of one object, or a range of them, by libcurl: redirects one by one against
- * the rules, addresses when they are connected to, what breaks off is gone on with. http-get.c is
- * the one file that knows libcurl.
+ * the rules, and what breaks off is resumed (one request: http-exchange.h).
  *
  * A struct http belongs to one thread and keeps its connections for the next object.
  */

@@ -51,9 +51,9 @@ ALLOWED = {folder: COMMON[:i] for i, folder in enumerate(COMMON)} | {
 
 # Header of another project, the folder or file that knows it
 OTHERS = {
-    "archive.h": ["daemon/engines/archive/archive-late.c", "daemon/engines/archive/decode.c"],
-    "archive_entry.h": ["daemon/engines/archive/archive-late.c", "daemon/engines/archive/decode.c"],
-    "curl/": ["daemon/fetch/http-get.c"],
+    "archive.h": ["daemon/engines/archive/archive-late.c", "daemon/engines/archive/decode-stream.c", "daemon/engines/archive/decode.c"],
+    "archive_entry.h": ["daemon/engines/archive/archive-late.c", "daemon/engines/archive/decode-stream.c", "daemon/engines/archive/decode.c"],
+    "curl/": ["daemon/fetch/http-exchange.c", "daemon/fetch/http-get.c"],
     "fuse_lowlevel.h": ["daemon/engines/image"],
     "ini.h": ["common/config/conf-parse.c"],
     "isa-l/": ["daemon/engines/archive/inflate-isal.c"],
@@ -92,8 +92,6 @@ CIRCLES = [{f"{folder}/{name}.c" for name in names.split()} for folder, names in
 MAX_LINES, MAX_FUNCTION = 500, 60
 # Files that are longer yet: they may only become shorter
 LONG_FILES = {
-    "daemon/engines/archive/decode.c": 571,
-    "daemon/fetch/http-get.c": 546,
     "daemon/manager/reap.c": 531,
 }
 # So many .c files may have fewer than SHORT lines: one that has a clear subject is no fault, a tree full of them is. It may only

@@ -1,12 +1,10 @@
 /*
- * Two readers of libarchive, one behind the other: `raw` with all filters makes a plain stream of a
- * compressed one, and the tar reader gets that stream by a callback, without filters. So the bytes
- * behind the end of a tar pass through our hands: libarchive takes a tar that is cut off between
- * two members for a whole one and is silent about what follows the first end, which both have cost
- * people half a dataset.
+ * Archives, by libarchive. The bytes after the end of a tar pass through this file. libarchive
+ * takes a tar that is cut off between two members for a complete one, and reports nothing about
+ * what follows the first end. Both have cost users half a dataset.
  *
- * The tar reader's position after its end is exact (it is what was consumed, not what was read
- * ahead), and tail keeps the bytes before it: they have to be the two blocks of zeros.
+ * The tar reader's position after its end is exact: it is what was consumed, not what was read
+ * ahead. tail keeps the bytes before it, which have to be the two blocks of zeros.
  */
 #include "daemon/engines/archive/decode.h"
 
@@ -19,8 +17,7 @@
 #include <archive_entry.h>
 
 #include "common/util/error.h"
-#include "daemon/engines/archive/archive-late.h"
-#include "daemon/engines/archive/decode-error.h"
+#include "daemon/engines/archive/decode-internal.h"
 #include "daemon/engines/archive/seek-file.h"
 #include "daemon/engines/archive/stream.h"
 #include "daemon/engines/archive/untar-reader.h"
@@ -55,140 +52,6 @@ struct decode {
 	size_t block_size;
 	unsigned char tail[TAR_END_SIZE];
 };
-
-bool decode_is_available(void)
-{
-	return archive_late_load();
-}
-
-/* What libarchive says, as our error; what the stream below said, if that was the cause. */
-static int take_error(struct archive *a, const struct error *in_error, struct error *err)
-{
-	const char *text = archive_error_string(a);
-	int e = archive_errno(a);
-
-	if (in_error && in_error->code) {
-		if (err)
-			*err = *in_error;
-		return in_error->code;
-	}
-	return decode_error_set(e, text, err);
-}
-
-/* ---- what is compressed ---- */
-
-struct decompress {
-	struct stream stream;
-	struct stream *in;
-	struct archive *a;
-	struct error in_error;
-	bool is_empty;
-};
-
-static la_ssize_t decompress_read(struct archive *a, void *arg, const void **datap)
-{
-	struct decompress *u = arg;
-	ssize_t n = stream_next(u->in, datap, &u->in_error);
-
-	if (n < 0)
-		archive_set_error(a, (int)-n, "%s", u->in_error.text);
-	return n < 0 ? -1 : n;
-}
-
-static ssize_t decompress_next(struct stream *s, const void **datap, struct error *err)
-{
-	struct decompress *u = (struct decompress *)s;
-	la_int64_t offset;
-	size_t size;
-	int r;
-
-	if (u->is_empty)
-		return 0;
-	do {
-		r = archive_read_data_block(u->a, datap, &size, &offset);
-		if (r == ARCHIVE_EOF)
-			return 0;
-		if (r != ARCHIVE_OK)
-			return take_error(u->a, &u->in_error, err);
-	} while (size == 0);
-	return (ssize_t)size;
-}
-
-static void decompress_close(struct stream *s)
-{
-	struct decompress *u = (struct decompress *)s;
-
-	archive_read_free(u->a);
-	stream_close(u->in);
-	free(u);
-}
-
-static struct archive *new_decompress_archive(void)
-{
-	struct archive *a = archive_read_new();
-
-	if (!a)
-		return NULL;
-	archive_read_support_filter_gzip(a); /* to look inside; gunzip.c extracts */
-	archive_read_support_filter_zstd(a);
-	archive_read_support_filter_lz4(a);
-	archive_read_support_filter_xz(a);
-	archive_read_support_filter_bzip2(a);
-	archive_read_support_filter_lzma(a); /* all three are liblzma's */
-	archive_read_support_filter_lzip(a);
-	archive_read_support_filter_compress(a);
-	archive_read_support_format_raw(a);
-	archive_read_support_format_empty(a); /* else, there is no sound archive in no data */
-	return a;
-}
-
-int decode_decompress(struct stream **sp, struct stream *in, struct error *err)
-{
-	static const struct stream_ops ops = { decompress_next, decompress_close };
-	struct decompress *u = calloc(1, sizeof(*u));
-	struct archive_entry *entry;
-	int r;
-
-	if (!u || !(u->a = new_decompress_archive())) {
-		free(u);
-		return error_set(err, ENOMEM, "out of memory");
-	}
-	u->stream.ops = &ops;
-	u->in = in;
-	r = archive_read_open(u->a, u, NULL, decompress_read, NULL);
-	if (r == ARCHIVE_OK)
-		r = archive_read_next_header(u->a, &entry);
-	u->is_empty = r == ARCHIVE_EOF && !archive_errno(u->a) && !u->in_error.code;
-	if (r != ARCHIVE_OK && !u->is_empty) {
-		r = take_error(u->a, &u->in_error, err);
-		archive_read_free(u->a);
-		free(u);
-		return r;
-	}
-	*sp = &u->stream;
-	return 0;
-}
-
-bool decode_is_wrapped_twice(const struct stream *s)
-{
-	const struct decompress *u = (const struct decompress *)s;
-
-	return archive_filter_count(u->a) > 2; /* the last is the plain data */
-}
-
-uint64_t decode_get_consumed(const struct stream *s)
-{
-	const struct decompress *u = (const struct decompress *)s;
-
-	return (uint64_t)archive_filter_bytes(u->a, -1);
-}
-
-int decode_drain_source(struct stream *s, struct error *err)
-{
-	return stream_drain(((struct decompress *)s)->in, err);
-}
-
-/* ---- archives ---- */
 
 /* Keeps the end of the block that is about to be lent back. */
 static void keep_tail(struct decode *d)
@@ -242,7 +105,7 @@ static int finish_open(struct decode *d, int r, struct decode **dp, struct error
 		*dp = d;
 		return 0;
 	}
-	r = take_error(d->a, &d->in_error, err);
+	r = decode_take_error(d->a, &d->in_error, err);
 	d->in = NULL;
 	decode_close(d);
 	return r;
@@ -441,7 +304,7 @@ int decode_next(struct decode *d, struct member *m, struct error *err)
 			       : 0;
 	/* warnings are about what is left out in any case: owners, attributes, ACLs */
 	if (r != ARCHIVE_OK && r != ARCHIVE_WARN)
-		return take_error(d->a, &d->in_error, err);
+		return decode_take_error(d->a, &d->in_error, err);
 	take_member(m, e);
 	fix_pax_time(d, m);
 	r = take_entry(d, m, err);
@@ -470,7 +333,7 @@ int decode_read(struct decode *d, const void **datap, size_t *sizep, uint64_t *o
 	if (r == ARCHIVE_EOF)
 		return 0;
 	if (r != ARCHIVE_OK)
-		return take_error(d->a, &d->in_error, err);
+		return decode_take_error(d->a, &d->in_error, err);
 	if (offset < 0)
 		return error_set(err, EBADMSG, "a piece of a file has a negative offset");
 	/* libarchive takes the map of a file with holes for what it says. */
