@@ -27,12 +27,50 @@ int fd_write_all(int fd, const void *data, size_t size)
 
 	while (size > 0) {
 		n = write(fd, p, size);
-		if (n < 0 && errno != EINTR)
-			return -errno;
-		p += n < 0 ? 0 : n;
-		size -= n < 0 ? 0 : (size_t)n;
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		p += n;
+		size -= (size_t)n;
 	}
 	return 0;
+}
+
+int fd_pwrite_all(int fd, const void *data, size_t size, uint64_t offset)
+{
+	const char *p = data;
+	ssize_t n;
+
+	while (size > 0) {
+		n = pwrite(fd, p, size, (off_t)offset);
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n <= 0)
+			return n < 0 ? -errno : -EIO;
+		p += n;
+		offset += (uint64_t)n;
+		size -= (size_t)n;
+	}
+	return 0;
+}
+
+ssize_t fd_pread_all(int fd, void *data, size_t size, uint64_t offset)
+{
+	size_t done = 0;
+	ssize_t n;
+
+	while (done < size) {
+		n = pread(fd, (char *)data + done, size - done, (off_t)(offset + done));
+		if (n < 0 && errno == EINTR)
+			continue;
+		if (n < 0)
+			return -errno;
+		if (n == 0)
+			break;
+		done += (size_t)n;
+	}
+	return (ssize_t)done;
 }
 
 int fd_read_all(int fd, void *data, size_t size)

@@ -11,9 +11,15 @@
 #include "common/util/beneath.h"
 #include "common/util/clock.h"
 
-/* All of size, or -errno (-EPIPE at an early end for fd_read_all). */
+/* All of size, or -errno (-EPIPE at an early end for fd_read_all; -EIO where a write takes
+ * nothing). */
 int fd_write_all(int fd, const void *data, size_t size);
 int fd_read_all(int fd, void *data, size_t size);
+
+/* The same at an offset. What fd_pread_all() returns is less than size only at the end of the
+ * file, or -errno. */
+int fd_pwrite_all(int fd, const void *data, size_t size, uint64_t offset);
+ssize_t fd_pread_all(int fd, void *data, size_t size, uint64_t offset);
 
 /* The rest of fd, at most max bytes (-EFBIG beyond), NUL-terminated for convenience.
  * Caller frees *datap. */

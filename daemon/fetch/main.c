@@ -110,20 +110,15 @@ static void say_end(struct order *o, int r, const struct http_reply *reply, cons
 static int put(void *arg, uint64_t at, const void *data, size_t size)
 {
 	struct order *o = arg;
-	const char *p = data;
-	ssize_t n;
+	int r;
 
 	if (o->age != atomic_load(&o->server->n_stops))
 		return -ECANCELED;
 	if (o->is_pipe)
 		return fd_write_all(o->fd, data, size);
-	for (size_t done = 0; done < size; done += (size_t)n) {
-		n = pwrite(o->fd, p + done, size - done, (off_t)(at + done));
-		if (n < 0 && errno == EINTR)
-			n = 0;
-		else if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-	}
+	r = fd_pwrite_all(o->fd, data, size, at);
+	if (r < 0)
+		return r;
 	o->unsaid += size;
 	if (o->unsaid >= FETCH_STEP)
 		say_came(o);

@@ -72,20 +72,6 @@ static ssize_t read_at(int fd, char *buf, size_t size, uint64_t at)
 	return n;
 }
 
-static int write_at(int fd, const char *buf, size_t size, uint64_t at, struct error *err)
-{
-	ssize_t n;
-
-	for (; size > 0; buf += n, at += (uint64_t)n, size -= (size_t)n) {
-		do {
-			n = pwrite(fd, buf, size, (off_t)at);
-		} while (n < 0 && errno == EINTR);
-		if (n < 0)
-			return error_errno(err, errno, "write");
-	}
-	return 0;
-}
-
 static int copy_data(struct piece *p, uint64_t from, uint64_t to, struct error *err)
 {
 	while (from < to) {
@@ -100,9 +86,9 @@ static int copy_data(struct piece *p, uint64_t from, uint64_t to, struct error *
 		if (n == 0)
 			return error_set(err, ESTALE, "became shorter while it was read");
 		sum_add(p->sum, p->buf, (size_t)n);
-		r = write_at(p->file->out, p->buf, (size_t)n, from, err);
+		r = fd_pwrite_all(p->file->out, p->buf, (size_t)n, from);
 		if (r < 0)
-			return r;
+			return error_errno(err, -r, "write");
 		from += (uint64_t)n;
 		atomic_fetch_add(&p->file->move->read_bytes, (uint64_t)n);
 		stage_io_add_progress(&p->file->move->io, (uint64_t)n, 0);

@@ -14,6 +14,7 @@
 #include "common/dataset/facts.h"
 #include "common/sandbox/data-rlimit.h"
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "common/util/url.h"
 #include "daemon/engines/archive/damage.h"
 #include "daemon/engines/archive/decode.h"
@@ -94,7 +95,7 @@ static bool is_zero(const unsigned char *p, size_t n)
 static enum facts_format get_format_of_zeros(int fd, struct facts *facts, enum facts_format broken)
 {
 	_cleanup_(freep) unsigned char *data = malloc(MAGIC_ZEROS_SIZE);
-	ssize_t n = data ? pread(fd, data, MAGIC_ZEROS_SIZE, 0) : -1;
+	ssize_t n = data ? fd_pread_all(fd, data, MAGIC_ZEROS_SIZE, 0) : -1;
 
 	if (n < 0 || is_zero(data, (size_t)n))
 		return broken;
@@ -114,7 +115,7 @@ static uint64_t look_behind_frames(int fd, enum facts_filter *filterp)
 		return 0;
 
 	for (int i = 0;; i++) {
-		n = pread(fd, block, sizeof(block), (off_t)at);
+		n = fd_pread_all(fd, block, sizeof(block), at);
 		if (n <= 0)
 			return 0; /* there is nothing else */
 		size = magic_get_skippable(block, (size_t)n);
@@ -142,7 +143,7 @@ static enum facts_format peek_format(int fd, struct facts *facts, uint64_t from,
 	bool is_whole;
 	ssize_t n;
 
-	n = data && block ? pread(fd, data, size, (off_t)from) : -1;
+	n = data && block ? fd_pread_all(fd, data, size, from) : -1;
 	is_whole = n >= 0 && from + (uint64_t)n == facts->bytes;
 	if (n <= 0 || stream_new_memory(&in, data, (size_t)n, 0) < 0)
 		return FORMAT_PLAIN;
@@ -185,7 +186,7 @@ static void sample_tar(int fd, int max_jumps, struct tar_sample *sample)
 
 	for (int i = 0; data && i < max_jumps && !sample->ended && !sample->broken; i++) {
 		from = sample->next;
-		n = pread(fd, data, size, (off_t)from);
+		n = fd_pread_all(fd, data, size, from);
 		if (n > 0)
 			tar_sample_add(sample, data, (size_t)n, from);
 		if (n <= 0 || sample->next == from)
@@ -251,9 +252,9 @@ static int look_into_file(struct ctx *ctx, struct source *src, struct facts *fac
 		copy_file_look_for_holes(src->fd, &src->st);
 	facts->copy_bytes = copy_file_charge(&src->st);
 	facts->copy_files = 1;
-	n = pread(src->fd, block, sizeof(block), 0);
+	n = fd_pread_all(src->fd, block, sizeof(block), 0);
 	if (n < 0)
-		return error_errno(err, errno, "read %s", src->path);
+		return error_errno(err, (int)-n, "read %s", src->path);
 	facts->filter = magic_get_filter(block, (size_t)n);
 	from = look_behind_frames(src->fd, &facts->filter);
 	if (facts->filter != FILTER_NONE)

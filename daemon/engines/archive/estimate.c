@@ -10,9 +10,9 @@
 
 #include <stdlib.h>
 #include <string.h>
-#include <unistd.h>
 
 #include "common/util/cleanup.h"
+#include "common/util/fd.h"
 #include "daemon/engines/archive/gunzip.h"
 
 #define ESTIMATE_RATIO 3
@@ -24,7 +24,7 @@
 
 static bool read_at(int fd, void *buf, size_t size, uint64_t offset)
 {
-	return pread(fd, buf, size, (off_t)offset) == (ssize_t)size;
+	return fd_pread_all(fd, buf, size, offset) == (ssize_t)size;
 }
 
 static uint64_t le(const unsigned char *p, size_t n)
@@ -142,7 +142,7 @@ static bool estimate_zstd(int fd, uint64_t size, struct estimate *e)
 static uint64_t guess_gzip(int fd, uint64_t size)
 {
 	_cleanup_(freep) void *data = malloc(ESTIMATE_SAMPLE_SIZE);
-	ssize_t n = data ? pread(fd, data, ESTIMATE_SAMPLE_SIZE, 0) : -1;
+	ssize_t n = data ? fd_pread_all(fd, data, ESTIMATE_SAMPLE_SIZE, 0) : -1;
 	uint64_t used, sum;
 
 	sum = n <= 0 ? 0 : gunzip_count(data, (size_t)n, ESTIMATE_SAMPLE_MAX, &used);

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "common/util/fnv.h"
 #include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/archive/index-format.h"
@@ -57,9 +58,11 @@ static int load_head(struct loader *l, struct error *err)
 {
 	struct file_head *h = &l->head;
 	struct stat st;
-	ssize_t n = pread(l->fd, h, sizeof(*h), 0);
+	ssize_t n = fd_pread_all(l->fd, h, sizeof(*h), 0);
 
-	if (n < 0 || fstat(l->fd, &st) < 0)
+	if (n < 0)
+		return error_errno(err, (int)-n, "read it");
+	if (fstat(l->fd, &st) < 0)
 		return error_errno(err, errno, "read it");
 	if (n < (ssize_t)sizeof(*h) || memcmp(h->magic, INDEX_MAGIC, sizeof(h->magic)) != 0)
 		return error_set(err, EBADMSG, "it is no index of this version");
@@ -103,11 +106,9 @@ static int fill(struct loader *l, struct error *err)
 		return r;
 	memmove(l->buf, l->buf + l->from, l->n);
 	l->from = 0;
-	do
-		n = pread(l->fd, l->buf + l->n, want, (off_t)l->at);
-	while (n < 0 && errno == EINTR);
+	n = fd_pread_all(l->fd, l->buf + l->n, want, l->at);
 	if (n < 0)
-		return error_errno(err, errno, "read it");
+		return error_errno(err, (int)-n, "read it");
 	l->at += (uint64_t)n;
 	l->n += (size_t)n;
 	tell(l);
@@ -244,10 +245,10 @@ static int compare_header(const struct loader *l, const struct member *m, uint64
 {
 	unsigned char block[UNTAR_BLOCK];
 	struct untar_header h;
-	ssize_t n = pread(l->archive, block, sizeof(block), (off_t)(start - UNTAR_BLOCK));
+	ssize_t n = fd_pread_all(l->archive, block, sizeof(block), start - UNTAR_BLOCK);
 
 	if (n < 0)
-		return error_errno(err, errno, "read the archive");
+		return error_errno(err, (int)-n, "read the archive");
 	if (n < UNTAR_BLOCK || untar_header_read(block, &h) != UNTAR_MEMBER ||
 	    h.type != MEMBER_FILE || (h.size != m->size && m->size < UINT64_C(1) << 33) ||
 	    (is_plain_name(m->path) && strcmp(h.name, m->path) != 0))

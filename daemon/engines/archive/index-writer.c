@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "common/util/fnv.h"
 #include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/archive/index-format.h"
@@ -49,16 +50,9 @@ void index_writer_free(struct index_writer *w)
 
 static int write_at(int fd, const void *data, size_t size, uint64_t at, struct error *err)
 {
-	ssize_t n;
+	int r = fd_pwrite_all(fd, data, size, at);
 
-	for (size_t done = 0; done < size; done += (size_t)n) {
-		n = pwrite(fd, (const char *)data + done, size - done, (off_t)(at + done));
-		if (n < 0 && errno == EINTR)
-			n = 0;
-		else if (n < 0)
-			return error_errno(err, errno, "write the index");
-	}
-	return 0;
+	return r < 0 ? error_errno(err, -r, "write the index") : 0;
 }
 
 static int flush(struct index_writer *w, struct error *err)

@@ -5,6 +5,7 @@
 #include <unistd.h>
 
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "daemon/engines/archive/stream.h"
 #include "daemon/engines/copy/hash.h"
 #include "daemon/engines/copy/stage-io.h"
@@ -19,16 +20,11 @@ struct file_stream {
 
 int stream_fill_block(int fd, struct block *b, size_t size, uint64_t offset, struct error *err)
 {
-	ssize_t n;
+	ssize_t n = fd_pread_all(fd, b->buf + b->size, size - b->size, offset + b->size);
 
-	do {
-		n = pread(fd, b->buf + b->size, size - b->size, (off_t)(offset + b->size));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return error_errno(err, errno, "read the source");
-		b->size += (size_t)n;
-	} while (n != 0 && b->size < size);
+	if (n < 0)
+		return error_errno(err, (int)-n, "read the source");
+	b->size += (size_t)n;
 	return 0;
 }
 

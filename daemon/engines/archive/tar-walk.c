@@ -17,6 +17,7 @@
 
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "daemon/engines/archive/decode.h"
 #include "daemon/engines/archive/tar-ahead.h"
 #include "daemon/engines/archive/untar-header.h"
@@ -231,10 +232,8 @@ ssize_t tar_walk_peek(struct tar_walk *w, uint64_t at, void *buf, size_t size, s
 
 	if (size > w->end - at)
 		size = (size_t)(w->end - at);
-	do
-		n = pread(w->options.fd, buf, size, (off_t)at);
-	while (n < 0 && errno == EINTR);
-	return n < 0 ? error_errno(err, errno, "read the archive") : n;
+	n = fd_pread_all(w->options.fd, buf, size, at);
+	return n < 0 ? error_errno(err, (int)-n, "read the archive") : n;
 }
 
 /* The mean of the last members, of which each counts less the longer ago it was. */

@@ -11,6 +11,7 @@
 #include <string.h>
 #include <unistd.h>
 
+#include "common/util/fd.h"
 #include "daemon/engines/archive/untar-left.h"
 #include "daemon/engines/copy/block.h"
 #include "daemon/engines/copy/stage-io.h"
@@ -90,8 +91,8 @@ static int write_all(int fd, struct iovec *iovs, unsigned n_iovs, uint64_t offse
 		n = write_some(fd, iovs, n_iovs, offset);
 		if (n < 0 && errno == EINTR)
 			continue;
-		if (n < 0)
-			return error_errno(err, errno, "write %s", path);
+		if (n <= 0)
+			return error_errno(err, n < 0 ? errno : EIO, "write %s", path);
 		offset += (uint64_t)n;
 		while (n_iovs > 0 && (size_t)n >= iovs->iov_len) {
 			n -= (ssize_t)iovs->iov_len;

@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/archive/zip-text.h"
 
@@ -69,18 +70,14 @@ static uint64_t le(const unsigned char *p, size_t n)
 /* As many bytes as there are. */
 static size_t read_some(struct reader *r, void *buf, size_t size, uint64_t offset)
 {
-	size_t n = 0;
-	ssize_t got;
+	ssize_t n;
 
-	while (n < size && !r->error && offset <= INT64_MAX - size) {
-		got = pread(r->fd, (char *)buf + n, size - n, (off_t)(offset + n));
-		if (got < 0 && errno != EINTR)
-			r->error = -errno;
-		if (got == 0)
-			break;
-		n += got > 0 ? (size_t)got : 0;
-	}
-	return n;
+	if (r->error || offset > INT64_MAX - size)
+		return 0;
+	n = fd_pread_all(r->fd, buf, size, offset);
+	if (n < 0)
+		r->error = (int)n;
+	return n < 0 ? 0 : (size_t)n;
 }
 
 static bool read_at(struct reader *r, void *buf, size_t size, uint64_t offset)

@@ -10,6 +10,7 @@
 #include <unistd.h>
 
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/archive/damage.h"
 #include "daemon/engines/archive/decode.h"
@@ -98,11 +99,9 @@ static int check_header(const struct scanner *s, const struct member *m, struct 
 	unsigned char h[HEADER_SIZE];
 	ssize_t n;
 
-	do
-		n = pread(s->scan->fd, h, sizeof(h), (off_t)e->at);
-	while (n < 0 && errno == EINTR);
+	n = fd_pread_all(s->scan->fd, h, sizeof(h), e->at);
 	if (n < 0)
-		return error_errno(err, errno, "read the archive");
+		return error_errno(err, (int)-n, "read the archive");
 	if (n < (ssize_t)sizeof(h))
 		return error_set(err, ENODATA, "truncated zip");
 	return memcmp(h, "PK\3\4", 4) == 0 && (unsigned)(h[8] | h[9] << 8) == e->method &&

@@ -14,6 +14,7 @@
 #include "common/util/buffer.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "daemon/engines/copy/hash.h"
 #include "daemon/engines/copy/stage-io.h"
 
@@ -58,19 +59,9 @@ int copy_file_create(int dirfd, const char *name, const struct stat *st, int *fd
 
 static int write_at(int fd, const char *p, size_t size, uint64_t offset, struct error *err)
 {
-	ssize_t n;
+	int r = fd_pwrite_all(fd, p, size, offset);
 
-	while (size > 0) {
-		n = pwrite(fd, p, size, (off_t)offset);
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return error_errno(err, errno, "write");
-		p += n;
-		size -= (size_t)n;
-		offset += (uint64_t)n;
-	}
-	return 0;
+	return r < 0 ? error_errno(err, -r, "write") : 0;
 }
 
 int copy_file_write(int out, const char *buf, size_t size, struct error *err)

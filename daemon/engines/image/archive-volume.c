@@ -9,6 +9,7 @@
 #include <sys/syscall.h>
 #include <unistd.h>
 
+#include "common/util/fd.h"
 #include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/image/volume.h"
 #include "daemon/engines/image/zip-blocks.h"
@@ -258,18 +259,11 @@ static int archive_volume_check(struct volume *v)
 
 static int load_bytes(int fd, uint8_t *buf, size_t size, uint64_t offset)
 {
-	size_t done = 0;
-	ssize_t n;
+	ssize_t n = fd_pread_all(fd, buf, size, offset);
 
-	while (done < size) {
-		n = pread(fd, buf + done, size - done, (off_t)(offset + done));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n <= 0)
-			return n < 0 ? -errno : -EIO;
-		done += (size_t)n;
-	}
-	return 0;
+	if (n < 0)
+		return (int)n;
+	return (size_t)n < size ? -EIO : 0;
 }
 
 /* The first piece that ends after pos; its number is rec->crc where there is none. */

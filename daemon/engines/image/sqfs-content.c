@@ -4,6 +4,7 @@
 #include <unistd.h>
 
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "daemon/engines/copy/stage-io.h"
 #include "daemon/engines/image/sqfs-file.h"
 #include "daemon/engines/image/sqfs-image.h"
@@ -46,23 +47,12 @@ bool sqfs_content_is_sparse(const struct sqfs_inode *inode)
 	return inode->file.n_sparse > 0;
 }
 
-static int write_at(int fd, const void *data, size_t size, uint64_t offset, const char *path,
+static int write_at(int fd, const struct volume_extent *e, uint64_t offset, const char *path,
 		    struct error *err)
 {
-	const char *p = data;
+	int r = fd_pwrite_all(fd, e->data, e->size, offset);
 
-	while (size > 0) {
-		ssize_t n = pwrite(fd, p, size, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return error_errno(err, errno, "write %s", path);
-		p += n;
-		offset += (uint64_t)n;
-		size -= (size_t)n;
-	}
-	return 0;
+	return r < 0 ? error_errno(err, -r, "write %s", path) : 0;
 }
 
 /* Holes stay holes in files that are known to have some; those are charged for what is written. */
@@ -80,7 +70,7 @@ static int write_extents(struct sqfs_content *c, const struct sqfs_inode *inode,
 			if (sparse)
 				r = stage_io_charge(c->io, e->size, 0, err);
 			if (r == 0)
-				r = write_at(fd, e->data, e->size, *posp, path, err);
+				r = write_at(fd, e, *posp, path, err);
 		}
 		*posp += e->size;
 		show_progress(c, e->size);

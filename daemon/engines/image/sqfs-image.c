@@ -12,6 +12,7 @@
 #include <unistd.h>
 
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "daemon/engines/image/sqfs-codec.h"
 #include "daemon/engines/image/sqfs-copy.h"
 #include "daemon/engines/image/sqfs-index.h"
@@ -40,22 +41,11 @@ struct sqfs_image {
 static int image_read(const struct sqfs_image *img, uint64_t offset, void *buf, size_t size)
 {
 	int fd = sqfs_image_get_fd(img, sqfs_image_is_copied(img, offset, size));
-	uint8_t *p = buf;
+	ssize_t n = fd_pread_all(fd, buf, size, offset);
 
-	while (size > 0) {
-		ssize_t n = pread(fd, p, size, (off_t)offset);
-
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0)
-			return -EIO;
-		p += n;
-		offset += (uint64_t)n;
-		size -= (size_t)n;
-	}
-	return 0;
+	if (n < 0)
+		return (int)n;
+	return (size_t)n < size ? -EIO : 0;
 }
 
 static int image_load_fragment_index(struct sqfs_image *img, struct error *err)

@@ -17,8 +17,8 @@
 #include <pthread.h>
 #include <stdbool.h>
 #include <stdlib.h>
-#include <unistd.h>
 
+#include "common/util/fd.h"
 #include "common/util/list.h"
 #include "daemon/engines/archive/inflate.h"
 #include "daemon/engines/image/sqfs-scratch.h"
@@ -75,20 +75,12 @@ struct fill {
 
 static int read_packed(const struct zip_blocks *b, uint64_t offset, uint8_t *buf, size_t size)
 {
-	size_t done = 0;
-	ssize_t n;
+	ssize_t n = fd_pread_all(b->fd, buf, size, offset);
+	int r = n < 0 ? (int)n : b->check(b->arg);
 
-	while (done < size) {
-		n = pread(b->fd, buf + done, size - done, (off_t)(offset + done));
-		if (n < 0 && errno == EINTR)
-			continue;
-		if (n < 0)
-			return -errno;
-		if (n == 0) /* it may have become shorter */
-			return b->check(b->arg) ?: -EIO;
-		done += (size_t)n;
-	}
-	return b->check(b->arg);
+	if (r < 0)
+		return r;
+	return (size_t)n < size ? -EIO : 0; /* it may have become shorter */
 }
 
 /* One step. 1: there may be more, 0: the stream is at its end, -errno. */

@@ -4,7 +4,9 @@
 #include <fcntl.h>
 #include <linux/filter.h>
 #include <linux/seccomp.h>
+#include <signal.h>
 #include <sys/prctl.h>
+#include <sys/resource.h>
 #include <sys/stat.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -174,6 +176,41 @@ static void test_files_are_read_whole_or_refused(void **state)
 	close(fd);
 }
 
+static void test_pieces_are_read_and_written_at_their_offsets(void **state)
+{
+	_cleanup_(freep) char *path = NULL;
+	const struct rlimit small = { 8, RLIM_INFINITY };
+	char buf[8] = "";
+	struct rlimit before;
+	int ends[2];
+	int fd;
+
+	assert_true(asprintf(&path, "%s/f", (char *)*state) > 0);
+	fd = open(path, O_RDWR | O_CREAT, 0600);
+	assert_int_equal(fd_pwrite_all(fd, "cd", 2, 2), 0);
+	assert_int_equal(fd_pwrite_all(fd, "ab", 2, 0), 0);
+	assert_int_equal(fd_pread_all(fd, buf, sizeof(buf), 1), 3);
+	assert_string_equal(buf, "bcd");
+	assert_int_equal(fd_pread_all(fd, buf, sizeof(buf), 4), 0);
+	assert_int_equal(fd_pread_all(-1, buf, sizeof(buf), 0), -EBADF);
+
+	/* The kernel writes 4 of the 8 bytes, and none the second time. */
+	getrlimit(RLIMIT_FSIZE, &before);
+	signal(SIGXFSZ, SIG_IGN);
+	assert_int_equal(setrlimit(RLIMIT_FSIZE, &small), 0);
+	assert_int_equal(fd_pwrite_all(fd, "efghijkl", 8, 4), -EFBIG);
+	setrlimit(RLIMIT_FSIZE, &before);
+	assert_int_equal(fd_pread_all(fd, buf, sizeof(buf), 0), 8);
+	assert_memory_equal(buf, "abcdefgh", 8);
+	close(fd);
+
+	assert_int_equal(pipe2(ends, O_CLOEXEC), 0);
+	assert_int_equal(fd_pwrite_all(ends[1], "a", 1, 0), -ESPIPE);
+	assert_int_equal(fd_pread_all(ends[0], buf, 1, 0), -ESPIPE);
+	close(ends[0]);
+	close(ends[1]);
+}
+
 int main(void)
 {
 #define SCRATCH(f) cmocka_unit_test_setup_teardown(f, unit_scratch_setup, unit_scratch_teardown)
@@ -181,6 +218,7 @@ int main(void)
 		SCRATCH(test_open_stays_beneath_with_and_without_openat2),
 		cmocka_unit_test(test_close_from_with_and_without_close_range),
 		SCRATCH(test_files_are_read_whole_or_refused),
+		SCRATCH(test_pieces_are_read_and_written_at_their_offsets),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
