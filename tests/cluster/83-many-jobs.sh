@@ -62,15 +62,16 @@ no_jobs() {
 	[[ -z $(on ctl squeue -h -o %i) ]]
 }
 
-# in_a_row COUNT: submitted one after another; each must have ended well
+# in_a_row COUNT [SCRIPT [OPTION...]]: submitted one after another; each must have ended well
 in_a_row() {
 	local ids
 
+	(($# > 1)) || set -- "$1" "$many_script" --stage-data="$many_items"
 	# shellcheck disable=SC2016
 	as alice bash -c 'for ((i = 0; i < $1; i++)); do
 			sbatch --parsable --no-requeue -n1 --mem=100 -o /srv/pfs/home/alice/many.out --open-mode=append \
-				--stage-data="$2" <<<"$3; echo \"end \$? \$SLURM_JOB_ID\"" || echo "sbatch $?"
-		done' - "$1" "$many_items" "$many_script" >"$work/ids"
+				"${@:3}" <<<"$2; echo \"end \$? \$SLURM_JOB_ID\"" || echo "sbatch $?"
+		done' - "$@" >"$work/ids"
 	assert_eq "" "$(sed '/^[0-9]*$/d; 4q' "$work/ids")" "what sbatch said"
 	wait_until 2400 no_jobs
 	assert_eq "$1" "$(grep -c '^end 0 ' "$pfs/home/alice/many.out" || true)" \
@@ -95,6 +96,29 @@ wait_for_slurmctld() {
 		[[ $(grown "$work/before" "$work/after") == *slurmctld* ]] || break
 		sleep 1
 	done
+}
+
+# growth_of_slurmctld BEFORE AFTER: by how many KiB it has grown
+growth_of_slurmctld() {
+	paste -d' ' "$1" "$2" | awk '$1 ~ /slurmctld/ { print $6 - $2 }'
+}
+
+# slurmctld of 24.11 grows by 3.5 MiB in 60 jobs, whatever they are. Where it has grown more than it may, as many jobs without
+# the option are run with a new one, and must make it grow as much, to a MiB.
+slurmctld_grows_without_us() {
+	local ours plain
+
+	ours=$(growth_of_slurmctld "$work/before" "$work/after")
+	MALLOC_ARENA_MAX=1 "$cluster" restart
+	in_a_row $((many_jobs / 4 < 60 ? many_jobs / 4 : 60)) $'#!/bin/bash\ntrue'
+	sleep 4
+	daemons >"$work/plain-before"
+	in_a_row "$many_jobs" $'#!/bin/bash\ntrue'
+	sleep 10
+	daemons >"$work/plain-after"
+	plain=$(growth_of_slurmctld "$work/plain-before" "$work/plain-after")
+	echo "slurmctld has grown by $ours KiB, by $plain KiB without the option"
+	assert_le "$ours" $((plain + 1024)) "KiB that slurmctld has grown"
 }
 
 # Fails when slurmd loses a descriptor, or 1,000 bytes of memory, with each thread that it starts (by the library that the test
@@ -124,7 +148,8 @@ test_many_jobs_in_a_row() {
 		paste -d' ' "$work/before" "$work/after" | awk \
 			'{ print $1, "private KiB", $2, "->", $6, "descriptors", $3, "->", $7, "allocated KiB", $4, "->", $8 }'
 	} | tee -a "${STAGE_TEST_NUMBERS:-/dev/null}"
-	assert_eq "" "$(grown "$work/before" "$work/after")" "daemons that have grown"
+	assert_eq "" "$(grown "$work/before" "$work/after" | grep -v slurmctld || true)" "daemons that have grown"
+	[[ -z $(grown "$work/before" "$work/after") ]] || slurmctld_grows_without_us
 	for i in 1 2 3; do
 		assert_le "$(cut -d' ' -f$i <<<"$shm_after")" $(($(cut -d' ' -f$i <<<"$shm_before") + 1)) "MiB of shared memory on n$i"
 	done

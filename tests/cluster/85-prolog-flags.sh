@@ -88,6 +88,8 @@ test_without_cgroups() {
 
 # Fails when the epilog does not clean up.
 test_cgroup_v2() { works_on_cgroup_v2 Contain; }
+# Fails when the epilog does not clean up.
+test_cgroup_v2_with_alloc() { works_on_cgroup_v2 Alloc; }
 # Fails when a keeper stays in the group of its step.
 test_cgroup_v2_where_a_step_launches() { works_on_cgroup_v2 none; }
 

@@ -2,9 +2,11 @@
 # namespace was made is in it, and what is mounted later where JobNamespace= names the namespace's file.
 # shellcheck shell=bash
 
+namespaces_cgroups=v1
+
 # private_namespaces [STAGE-DATA.CONF LINE...]
 private_namespaces() {
-	"$cluster" restart --container tmpfs
+	"$cluster" restart --container tmpfs --cgroups $namespaces_cgroups
 	audit_own '/var/spool/job_container/*/.ns' # not what stands beside it: the job's own /tmp
 	printf '%s\n' "$@" | site_conf
 }
@@ -36,6 +38,12 @@ test_late_mounts_are_seen_in_the_jobs_namespace() {
 	assert_eq 6 "$(job_output "$id" | grep -c "^$(cat "$pfs"/data/many/*/* | cksum)$")" "right copies"
 	wait_until 10 job_nodes_clean "$id"
 	assert_nodes_fine
+}
+
+# Fails as that before, with what is started in Slurm's own scope.
+test_late_mounts_are_seen_on_cgroup_v2() {
+	namespaces_cgroups=v2
+	test_late_mounts_are_seen_in_the_jobs_namespace
 }
 
 # One sentence in place of an empty directory. Red without mount_visible_check() (client/mount-visible.c) in wait and in path.
