@@ -41,6 +41,7 @@
 #include "daemon/manager/joblife.h"
 #include "daemon/manager/leftover.h"
 #include "daemon/manager/metrics.h"
+#include "daemon/manager/reap-internal.h"
 #include "daemon/manager/state.h"
 #include "daemon/manager/tier.h"
 
@@ -51,54 +52,7 @@
 #define CLEAN_USER_MS 10000 /* he can stop and kill what works for him */
 #define END_KEEPER_MS 10000
 #define PAUSE_US 2000000
-#define MAX_LEFT 1024 /* in a run; more wait for the next one (leftover_for_each()) */
-#define ASK_USER_MS                                                                                \
-	10000 /* what the questions about one user's jobs may take together: he can stop and kill  \
-		 squeue */
-#define IN_VAIN_MS                                                                                 \
-	30000 /* what questions without an answer may take together: then it is Slurm, and nobody  \
-		 else waits */
-#define ASK_ALL_MS                                                                                 \
-	45000 /* what all questions may take together; the timer's unit gives five minutes for all \
-		 there is to do */
-
-enum fate {
-	FATE_GO,       /* its job is over */
-	FATE_ASK,      /* of a dead keeper; Slurm has to be asked */
-	FATE_ASK_ENDS, /* the same, of a keeper that lives */
-	FATE_STOPPED,  /* what cleans up is stopped */
-	FATE_DONE,     /* cleaned up, or nothing to do */
-};
-
-struct left {
-	struct jobdir_id id;
-	enum fate fate;
-	uid_t uid;
-	struct state_proc keeper;
-	bool has_record;
-	bool over;	   /* when Slurm was asked last */
-	uint64_t asked_ms; /* what that took */
-	struct leftover_marks marks;
-	bool is_quiet;		   /* the log has a line on it already that is young enough */
-	uint64_t had_turn_ms;	   /* before this run */
-	uint64_t user_had_turn_ms; /* the latest of its user's leftovers */
-	int r;			   /* of the try to clean up */
-	uint64_t failing_ms;	   /* what that took, where it failed */
-	char why[JOBLIFE_TEXT_SIZE];
-};
-
-struct reap {
-	struct left left[MAX_LEFT];
-	size_t n_left;
-	bool by_timer;
-	bool has_told;	     /* why something is left */
-	uint64_t in_vain_ms; /* what Slurm did not answer took */
-	uint64_t ask_until_ms;
-	int r; /* what that failed by */
-};
-
 static struct state record; /* of the one that is looked at */
-static unsigned n_failures; /* of all, told or not */
 
 static int clean_one(struct left *l, const struct clean_options *o)
 {
@@ -114,67 +68,7 @@ static int clean_one(struct left *l, const struct clean_options *o)
 	return l->r;
 }
 
-/* For who has called us by hand; the log has lines of its own. */
-static void say(const struct left *l, const char *text, const char *why)
-{
-	fprintf(stderr, "job %u: %s%s%s\n", l->id.job_id, text, why ? ": " : "", why ?: "");
-}
-
-static bool report_failure(struct left *l) /* false: the log has it already */
-{
-	n_failures++;
-	if (l->is_quiet)
-		return false;
-	leftover_note_told(&l->id, &l->marks);
-	log_set_job(l->id.job_id);
-	log_error("%s", l->why);
-	log_set_job(0);
-	return true;
-}
-
-/* A job whose slurmd was killed is completing until slurmd is back, however long its processes are
- * gone. */
-static void report_running(const struct left *l, bool has_process)
-{
-	if (has_process)
-		say(l,
-		    "its keeper is dead, and processes of it are on this node: its data stays "
-		    "until its end",
-		    NULL);
-	else if (*l->why)
-		say(l,
-		    "its keeper is dead, and it is completing: its data stays until its epilog, "
-		    "which runs when slurmd is back",
-		    l->why);
-	else
-		say(l, "its keeper is dead, and it runs: its data stays until its end", NULL);
-}
-
-static void report_kept(struct left *l, enum joblife life)
-{
-	if (life == JOBLIFE_RUNS && l->has_record && l->fate == FATE_ASK)
-		report_running(l, false);
-	if (life != JOBLIFE_UNKNOWN)
-		return;
-	if (!l->is_quiet) {
-		leftover_note_told(&l->id, &l->marks);
-		log_set_job(l->id.job_id);
-		log_warning("it is not known whether the job runs, so its data stays: %s", l->why);
-		log_set_job(0);
-	}
-	say(l, "it is not known whether it runs, so its data stays", l->why);
-}
-
 /* --- 1. the look ---------------------------------------------------------------------------- */
-
-/* The next run looks again. */
-static enum fate pass_over(struct reap *reap, struct left *l, int r, const char *what)
-{
-	snprintf(l->why, sizeof(l->why), "%s: %s", what, strerror(-r));
-	reap->has_told |= report_failure(l);
-	reap->r = r;
-	return FATE_DONE;
-}
 
 /* Nobody has the lock but us. */
 static enum fate look_at_dead(struct reap *reap, const struct jobdir *d, struct left *l)
@@ -186,7 +80,7 @@ static enum fate look_at_dead(struct reap *reap, const struct jobdir *d, struct 
 	if (d->id.aside_ms)
 		return FATE_GO;
 	if (r < 0 && r != -ENOENT && r != -EPROTO) /* it may tell of processes yet */
-		return pass_over(reap, l, r, "its record can't be read");
+		return reap_pass_over(reap, l, r, "its record can't be read");
 	if (r < 0)
 		jobdir_find_owner(d, &record);
 	record.job_id = d->id.job_id;
@@ -202,7 +96,7 @@ static enum fate look_at_dead(struct reap *reap, const struct jobdir *d, struct 
 		break;
 	}
 	if (l->has_record)
-		report_running(l, true);
+		reap_report_running(l, true);
 	return FATE_DONE;
 }
 
@@ -238,7 +132,7 @@ static int look_at(void *arg, const struct jobdir_id *id)
 	else if (r == -EBUSY)
 		l.fate = look_at_locked(reap, &d);
 	else if (r < 0)
-		l.fate = pass_over(reap, &l, r, "its directory can't be locked");
+		l.fate = reap_pass_over(reap, &l, r, "its directory can't be locked");
 	else
 		l.fate = FATE_DONE;
 	l.uid = record.uid;
@@ -269,85 +163,6 @@ static void sort_by_turns(struct reap *reap)
 			if (other->uid == l->uid && other->had_turn_ms > l->user_had_turn_ms)
 				l->user_had_turn_ms = other->had_turn_ms;
 	qsort(reap->left, reap->n_left, sizeof(reap->left[0]), compare_turns);
-}
-
-/* --- 3. what Slurm says ---------------------------------------------------------------------- */
-
-static bool is_asked(const struct left *l)
-{
-	return l->fate == FATE_ASK || l->fate == FATE_ASK_ENDS;
-}
-
-/* Each user has a time of his own, so he holds up his own jobs alone, however many these are. */
-static bool is_in_vain(const struct reap *reap, const struct left *l)
-{
-	uint64_t ms = 0;
-
-	for (const struct left *other = reap->left; other < reap->left + reap->n_left; other++)
-		if (other->uid == l->uid)
-			ms += other->asked_ms;
-	return ms >= ASK_USER_MS || reap->in_vain_ms >= IN_VAIN_MS;
-}
-
-static enum joblife ask_slurm(struct reap *reap, struct left *l)
-{
-	const uint64_t begin_ms = clock_ms();
-	enum joblife life;
-
-	if (is_in_vain(reap, l)) {
-		snprintf(l->why, sizeof(l->why), "Slurm did not answer in time before");
-		return JOBLIFE_UNKNOWN;
-	}
-	if (begin_ms >= reap->ask_until_ms) {
-		snprintf(l->why, sizeof(l->why),
-			 "Slurm answers slowly; the next run asks about this job");
-		return JOBLIFE_UNKNOWN;
-	}
-	leftover_begin_turn(&l->id, &l->marks);
-	life = joblife_ask(&record, l->why);
-	l->asked_ms = clock_ms() - begin_ms;
-	if (life == JOBLIFE_UNKNOWN)
-		reap->in_vain_ms += l->asked_ms;
-	return life;
-}
-
-static void ask_one(struct reap *reap, struct left *l)
-{
-	_cleanup_(jobdir_deinit) struct jobdir d = JOBDIR_INIT;
-	enum joblife life;
-	int r = jobdir_open(&d, &l->id, NULL);
-
-	l->over = false;
-	if (r != 0) {
-		l->fate = r < 0 ? pass_over(reap, l, r, "its directory can't be opened")
-				: FATE_DONE;
-		return;
-	}
-	if (jobdir_read_state(&d, &record) < 0)
-		jobdir_find_owner(&d, &record);
-	record.job_id = l->id.job_id;
-	life = ask_slurm(reap, l);
-	l->over = life == JOBLIFE_OVER;
-	report_kept(l, life);
-	if (!l->over)
-		l->fate = FATE_DONE;
-}
-
-/* How many are over. */
-static size_t ask_all(struct reap *reap)
-{
-	size_t n_over = 0;
-
-	reap->in_vain_ms = 0;
-	reap->ask_until_ms = clock_ms() + ASK_ALL_MS;
-	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
-		l->asked_ms = 0;
-	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++) {
-		if (is_asked(l))
-			ask_one(reap, l);
-		n_over += is_asked(l) && l->over;
-	}
-	return n_over;
 }
 
 /* --- what goes -------------------------------------------------------------------------------- */
@@ -403,7 +218,8 @@ static void end_living(struct reap *reap, struct left *l)
 	int r = open_same_keeper(&d, l);
 
 	if (r != 0) {
-		l->fate = r < 0 ? pass_over(reap, l, r, "its record can't be read") : FATE_DONE;
+		l->fate = r < 0 ? reap_pass_over(reap, l, r, "its record can't be read")
+				: FATE_DONE;
 		return;
 	}
 	jobdir_deinit(&d);
@@ -411,7 +227,7 @@ static void end_living(struct reap *reap, struct left *l)
 	log_warning("the job is over (%s) and nobody has ended its keeper: it is ended now",
 		    l->why);
 	log_set_job(0);
-	say(l, "it is over and nobody has ended its keeper, which is ended now", l->why);
+	reap_say(l, "it is over and nobody has ended its keeper, which is ended now", l->why);
 	clean_one(l, &o);
 }
 
@@ -423,17 +239,18 @@ static void end_stopped(struct reap *reap, struct left *l)
 	int r = open_same_keeper(&d, l);
 
 	if (r != 0 || !helper_is_stopped(&record.keeper)) {
-		l->fate = r < 0 ? pass_over(reap, l, r, "its record can't be read") : FATE_DONE;
+		l->fate = r < 0 ? reap_pass_over(reap, l, r, "its record can't be read")
+				: FATE_DONE;
 		return;
 	}
 	log_set_job(l->id.job_id);
 	log_warning("the process that cleans up after the job is stopped: it is killed, and the "
 		    "clean-up continues");
 	log_set_job(0);
-	say(l,
-	    "the process that cleans up after it is stopped: it is killed, and the clean-up "
-	    "continues",
-	    NULL);
+	reap_say(l,
+		 "the process that cleans up after it is stopped: it is killed, and the clean-up "
+		 "continues",
+		 NULL);
 	helper_signal(&record.keeper, SIGKILL);
 	(void)jobdir_lock(&d, clock_ms() + QUICK_MS, NULL);
 	jobdir_deinit(&d);
@@ -456,10 +273,10 @@ static void ask_and_end(struct reap *reap)
 
 	for (struct left *l = reap->left; l < reap->left + reap->n_left; l++)
 		stopped = stopped || l->fate == FATE_STOPPED;
-	if (ask_all(reap) == 0 && !stopped)
+	if (reap_ask_all(reap) == 0 && !stopped)
 		return;
 	usleep(PAUSE_US);
-	(void)ask_all(reap);
+	(void)reap_ask_all(reap);
 	clean_all(reap, FATE_ASK);
 	for_fate(reap, FATE_STOPPED, end_stopped);
 	for_fate(reap, FATE_ASK_ENDS, end_living);
@@ -477,7 +294,7 @@ static void try_again(struct reap *reap)
 			continue;
 		if (clock_ms() < until_ms && clean_one(l, &o) >= 0)
 			continue;
-		reap->has_told |= report_failure(l);
+		reap->has_told |= reap_report_failure(l);
 		reap->r = reap->r ? reap->r : l->r;
 	}
 }
@@ -495,7 +312,7 @@ static int reap_one_aside(void *arg, const struct jobdir_id *id)
 	jobdir_deinit(&d);
 	l.is_quiet = leftover_is_told(&l.marks);
 	if (clean_one(&l, &o) < 0)
-		report_failure(&l);
+		reap_report_failure(&l);
 	return 0;
 }
 
@@ -516,12 +333,12 @@ int reap_all(bool by_timer, struct error *err)
 	memset(&reap, 0, sizeof(reap));
 	reap.by_timer = by_timer;
 	helper_get_site_and_log(&site);
-	r = leftover_for_each(look_at, &reap, MAX_LEFT, err);
+	r = leftover_for_each(look_at, &reap, REAP_MAX_LEFT, err);
 	sort_by_turns(&reap);
 	clean_all(&reap, FATE_GO);
 	ask_and_end(&reap);
 	try_again(&reap);
-	metrics_set_reaped(&site, breaker_reset(), n_failures);
+	metrics_set_reaped(&site, breaker_reset(), reap_get_n_failures());
 	tier_sweep(clock_ms() + REAP_TIMEOUT_MS, by_timer);
 	if (r == 0 && reap.r < 0)
 		r = reap.has_told
