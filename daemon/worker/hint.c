@@ -76,8 +76,10 @@ bool hint_part(const char *path, char *buf, size_t size)
 	if (n > 4 && !fnmatch(".[zZ][0-9][0-9]", name + n - 4, 0)) {
 		n -= 4;
 		name = get_plain(name, &n);
-		snprintf(buf, size, "join the parts: zip -s 0 %.*s.zip --out NEW.zip", (int)n,
-			 name);
+		snprintf(buf, size,
+			 "join the parts: zip -s 0 %.*s.zip --out NEW.zip; unzip -t NEW.zip checks "
+			 "it",
+			 (int)n, name);
 		return true;
 	}
 	n = suffix_find_part(name, pattern);

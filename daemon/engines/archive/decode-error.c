@@ -39,8 +39,8 @@ static int refuse_method(const char *method, struct error *err)
 	error_set(err, EINVAL, "the zip is packed by a method that can't be unpacked here %s",
 		  method ? method : "");
 	return error_set_hint(err, -EINVAL,
-			      "unpack it elsewhere (7z x knows most methods) and make it "
-			      "again by zip -r");
+			      "unpack it elsewhere (unzip, or 7z x for rare methods) and make "
+			      "it again by zip -r");
 }
 
 /* libarchive's bound is 1 MiB. Names can't be that long: it is an attribute, or a comment. */

@@ -50,7 +50,8 @@ static int refuse_foreign(const struct scan_level *l, struct error *err)
 		"the archive can't be mounted: after %s it has a device, or a member in a dialect "
 		"that only extraction reads",
 		*l->last ? l->last : "its beginning");
-	return error_set_hint(err, -EOPNOTSUPP, "method=extract unpacks it");
+	return error_set_hint(err, -EOPNOTSUPP,
+			      "method=extract unpacks it, without a device by exclude=");
 }
 
 /* Where the data of the member begins that came last. */

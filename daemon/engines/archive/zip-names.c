@@ -328,8 +328,7 @@ static int check_places(const struct zip_names *z, struct error *err)
 			continue;
 		error_set(err, EINVAL, "%.200s and %.200s of the zip share one place in it",
 			  a->name, b->name);
-		return error_set_hint(err, -EINVAL,
-				      "unzip it elsewhere and make it again (zip -r)");
+		return error_set_hint(err, -EINVAL, "make the archive again, by zip -r");
 	}
 	return 0;
 }
@@ -338,7 +337,9 @@ static int refuse_parts(uint64_t n_parts, struct error *err)
 {
 	error_set(err, EINVAL, "the zip was made in %llu parts (.z01, .z02, ...)",
 		  (unsigned long long)n_parts);
-	return error_set_hint(err, -EINVAL, "join them elsewhere: zip -s 0 FILE.zip --out NEW.zip");
+	return error_set_hint(err, -EINVAL,
+			      "join them elsewhere: zip -s 0 FILE.zip --out NEW.zip; if unzip -t "
+			      "NEW.zip finds errors: cat FILE.z[0-9]* FILE.zip | bsdtar -xf -");
 }
 
 /* All of them are there. */
