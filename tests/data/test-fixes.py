@@ -602,6 +602,30 @@ def empty_list(p):
     yield "@@" + p.path("list")
 
 
+@case("the list is not a text of paths", has=None)
+def list_that_is_an_archive(p):
+    yield "@@" + p.write("x.tar", tar(GOOD))
+    assert "leave the @@ out" in p.text
+    yield p.path("x.tar")
+
+
+@case("a list holds paths", has={"a"})
+def list_with_an_address(p):
+    p.write("list", p.write("a", b"1").encode() + b"\nhttps://h/x\n")
+    yield "@@" + p.path("list")
+    assert "stage URLs as items of their own" in p.text
+    p.write("list", p.path("a").encode() + b"\n")
+    yield "@@" + p.path("list")
+
+
+@case("numbers is too long", has={"s-1"})
+def long_range(p):
+    p.write("s-1", b"1")
+    yield p.path("s-{0..100000000}")
+    assert "use * or a list (@@FILE)" in p.text
+    yield p.path("s-*")
+
+
 @case("shard= divides a directory or a set", has={"s-0", "s-1"})
 def shard_of_a_file(p):
     p.write("s-0", b"1")
