@@ -1,5 +1,5 @@
 /*
- * helper: the tasks of stage-helper (common/protocol/keeper-helper.h), a function each.
+ * helper: the tasks of stage-helper (common/protocol/keeper-helper.h). Each task is one function.
  */
 #pragma once
 

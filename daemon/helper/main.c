@@ -1,7 +1,7 @@
 /*
- * stage-helper: what root need not do. As stage-manager it runs as the system user, and decides
- * what stage-keeper does (daemon/manager/, common/protocol/keeper-privops.h); else it does one task
- * (common/protocol/keeper-helper.h).
+ * stage-helper: work that does not need root. Under the name stage-manager it runs as the system
+ * user and decides what stage-keeper does (daemon/manager/, common/protocol/keeper-privops.h).
+ * Otherwise it does one task (common/protocol/keeper-helper.h) and ends.
  */
 #include <errno.h>
 #include <stdint.h>

@@ -1,6 +1,6 @@
 /*
- * The text is Prometheus' exposition format as the node exporter's textfile collector reads it. All
- * that stands in it is from the tables below and a number: nothing that a user wrote.
+ * The text has Prometheus' exposition format, as the node exporter's textfile collector reads it.
+ * It consists of texts from the tables below and of numbers. Nothing in it was written by a user.
  */
 #include "daemon/helper/helper.h"
 

@@ -1,6 +1,6 @@
 /*
- * Asked by squeue as the job's user, who sees his own jobs whatever PrivateData= says. What a user
- * could make of the answer is that his own data goes early or stays.
+ * squeue runs as the job's user, who may see his own jobs with any setting of PrivateData=. A user
+ * who falsifies the answer can only make his own data stay, or be removed early.
  */
 #include "daemon/helper/helper.h"
 

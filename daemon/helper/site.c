@@ -1,6 +1,7 @@
 /*
- * What root needs of the site's configuration, read and checked here: the parser and the name
- * service stay out of root's process. An owner other than root is refused, as root would.
+ * This file reads and checks the part of the site's configuration that root needs, so that the
+ * parser and the name service are not in root's process. A file that does not belong to root is
+ * refused, as root would refuse it.
  */
 #include "daemon/helper/helper.h"
 

@@ -1,5 +1,5 @@
 /*
- * user-lookup: what a user's processes are given of his account.
+ * user-lookup: the data of a user's account that his processes get.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /*
- * What is made and removed as the user. Where the tier is not root's it is opened here, by its
- * path: the user may do there what he wants. Each may be repeated.
+ * These functions create and remove files as the user. A tier that does not belong to root is
+ * opened here, by its path, because the user may do what he wants there. Each function may be
+ * called again after a failure.
  */
 #include "daemon/helper/helper.h"
 

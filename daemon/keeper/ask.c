@@ -1,9 +1,10 @@
 /*
- * What the keeper has to know for itself, because root's rights follow from it: the groups of the
- * job's user, and where the site wants its log and figures. A stage-helper of the system user looks
- * it up, as that may ask the network or read a configuration. The answer is a struct of a fixed
- * size in a pipe, whose other end the manager never holds. Nothing here waits: the keeper's loop
- * reads what has come.
+ * The keeper must know some facts from a source other than the manager, because root acts on them:
+ * the groups of the job's user, and the paths of the site's log and metrics. A stage-helper that
+ * runs as the system user looks them up, because this may ask the network or parse a configuration.
+ * The answer is a struct of a fixed size. It comes through a pipe to whose other end the manager
+ * never has a descriptor. No function here waits: the keeper's loop reads the answer when it has
+ * arrived.
  */
 #include "daemon/keeper/keeper.h"
 

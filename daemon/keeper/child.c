@@ -1,12 +1,12 @@
 /*
- * A name in a directory that users may list, or what they have mounted, can keep who touches it
- * waiting, and no signal ends that: the kernel has a directory's lock while it lists it into memory
- * that a FUSE server backs. A child does it, which is left behind. Of root's it has the directories
- * that it works in, and no lock, socket or mount.
- *
- * What it has begun it may finish when root has gone on: a directory appears or goes late. Who asks
- * again then, a job's manager or the reaper, finds either. Another child has the socket to the
- * manager at root's end, if something is left in it.
+ * An operation on a name in a directory that users may list, or on a mount of a user, can wait for
+ * ever, and no signal ends this wait. The reason is that the kernel holds a directory's lock while
+ * it lists the directory into memory that a FUSE server backs. So a child process does such
+ * operations, and root does not wait for it for long. The child has descriptors of the directories
+ * that it works in, but no lock, socket or mount of root. It may complete its operation after root
+ * has continued, so that a directory appears or disappears late. The manager or the reaper, which
+ * repeat the operation, must expect both states. Another child keeps the socket to the manager open
+ * after root's end, if the socket still contains packets.
  */
 #include "daemon/keeper/keeper.h"
 

@@ -1,8 +1,7 @@
 /*
- * keeper: what a stage-keeper holds for its manager, and one function a privileged operation of
- * common/protocol/keeper-privops.h.
- *
- * A function does what its operation says and nothing else: r of the answer, 0 or more, or -errno.
+ * keeper: the objects that a stage-keeper holds for its manager, and one function for each
+ * privileged operation of common/protocol/keeper-privops.h. A function does only what its operation
+ * describes. It returns the field r of the answer: 0 or more, or -errno.
  */
 #pragma once
 

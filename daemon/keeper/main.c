@@ -1,12 +1,12 @@
 /*
- * stage-keeper: the privileged half, one a job and node. It does nothing on the node that the job's
- * user could not do, except: mount a FUSE or tmpfs file system, nosuid and nodev, in a directory of
- * root's, visible to that user alone; and take away what it made.
- *
- * It decides nothing: it starts stage-manager as the system user, does what that asks for, one
- * privileged operation at a time (common/protocol/keeper-privops.h), and tells it whose child has
- * ended and that the job is over. It parses nothing but its own two numbers. A keeper whose manager
- * dies, ends, and the reverse.
+ * stage-keeper: the privileged half, one process for each job on a node. It does nothing on the
+ * node that the job's user could not do, with two exceptions: it mounts FUSE and tmpfs file
+ * systems, nosuid and nodev, in a directory of root, visible to that user only; and it removes what
+ * it made. It decides nothing. It starts stage-manager as the system user and performs the
+ * privileged operations that the manager requests, one at a time
+ * (common/protocol/keeper-privops.h). It reports to the manager which child has ended, and that the
+ * job is over. It parses only the two numbers on its own command line. If the keeper or its manager
+ * dies, the other one ends.
  */
 #include <errno.h>
 #include <fcntl.h>

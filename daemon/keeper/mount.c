@@ -1,6 +1,7 @@
 /*
- * What the operations on mounts have in common: which mount a descriptor is of, walks that never
- * leave a mount, and copies of mounts. No file system of a user's is asked for anything here.
+ * Functions that the operations on mounts share: finding the mount of a descriptor, walks that
+ * never leave a mount, and copies of mounts. No function here sends a request to a user's file
+ * system.
  */
 #include "daemon/keeper/keeper.h"
 

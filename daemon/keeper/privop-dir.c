@@ -1,6 +1,6 @@
 /*
- * Directories of root's: those of jobs, and disk tiers. What stands in them has names of this list
- * alone, made of numbers; nothing is removed that is not empty.
+ * Operations on directories of root: those of jobs, and disk tiers. All names in them are from the
+ * list in this file and are made of numbers. Only empty directories are removed.
  */
 #include "daemon/keeper/keeper.h"
 

@@ -1,9 +1,8 @@
 /*
- * The FUSE connections of the job's slots, and the node's processes for who watches over both.
- *
- * A connection is found by the mount that root itself made on the slot, never by a number of the
- * manager's: so a manager that somebody has taken over breaks no connection of others. No server is
- * asked for anything here.
+ * Operations on the FUSE connections of the job's slots, and on the node's processes, for the
+ * manager that watches both. A connection is found by the mount that root itself made on the slot,
+ * never by a number from the manager. So an attacker in the manager cannot abort the connections of
+ * others. No function here sends a request to a FUSE server.
  */
 #include "daemon/keeper/keeper.h"
 

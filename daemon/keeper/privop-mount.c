@@ -1,9 +1,9 @@
 /*
- * The job's tmpfs and its FUSE slots. What is mounted lies in root's directories below the run
- * directory and is nosuid and nodev. The top of the tmpfs is root's, what is in it is the user's; a
- * slot can be entered by the job's user alone, not even by root: so nothing of root's ever waits
- * for a user's file system. All targets are reached by descriptor;
- * options are made of integers only. O_PATH asks nothing of the file system that is mounted there.
+ * Mounts of the job's tmpfs and its FUSE slots. They are in root's directories below the run
+ * directory and are nosuid and nodev. The top directory of the tmpfs belongs to root, its content
+ * to the user. Only the job's user can enter a slot, and not even root can. So root never waits for
+ * a user's file system. All targets are reached by descriptor, and mount options are made of
+ * integers only. O_PATH sends no request to the file system that is mounted there.
  */
 #include "daemon/keeper/keeper.h"
 

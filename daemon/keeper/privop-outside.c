@@ -1,9 +1,9 @@
 /*
- * What root touches outside of its own directories: cgroups of Slurm's jobs, and the two files that
- * the site may want, a log, and figures as a text. The manager has found the paths of cgroups: they
- * are opened with nothing but directories of root's on the way (common/util/root-path.h), and are
- * in a file system of cgroups. The two files' paths are of the site's configuration, which root has
- * had read by itself; the manager holds none of them open.
+ * Operations outside root's own directories: on cgroups of Slurm's jobs, and on the site's log and
+ * metrics file. The manager sends the paths of cgroups. Root opens them only if all directories on
+ * the path belong to root (common/util/root-path.h) and the result is in a cgroup file system. The
+ * paths of the two files come from the site's configuration, which a helper has read for root. The
+ * manager has no descriptor of these files.
  */
 #include "daemon/keeper/keeper.h"
 

@@ -1,14 +1,12 @@
 /*
- * A dataset that is mounted, kept or on a disk becomes a real directory or file of the job's tmpfs:
- * a bind mount on t/data/<name>.
- *
- * A process of the user's opens the source (O_PATH) and sends it: root could not walk into a FUSE
- * file system, or into a shared one that squashes root, and a walk could hang. So root walks to the
- * target alone, which is in memory. Nobody gets by this what he could not open already. A directory
- * on a file, or the reverse, the kernel refuses.
- *
- * All of it is done by a child: close() of a descriptor that is not O_PATH asks a FUSE server, and
- * a mount waits for the lock of a directory, which the user may hold.
+ * A dataset that is mounted, kept or on a disk becomes a real directory or file of the job's tmpfs
+ * by a bind mount on t/data/<name>. A process of the user opens the source (O_PATH) and sends the
+ * descriptor, because root could not open a path in a FUSE file system, or in a shared file system
+ * that squashes root, and opening it could hang. So root walks only to the target, which is in
+ * memory. The operation gives nobody access to a file that he could not open before. The kernel
+ * refuses to mount a directory on a file, or the reverse. A child process does all of this: close()
+ * of a descriptor that is not O_PATH sends a request to a FUSE server, and a mount waits for the
+ * lock of a directory, which the user may hold.
  */
 #include "daemon/keeper/keeper.h"
 

@@ -1,7 +1,7 @@
 /*
- * Processes. A child that is reaped is told of before; until the manager has heard it, its pid may
- * be asked for again, so a child is only signalled when it is one. All others are known by their
- * start.
+ * Operations on processes. The keeper reports the end of a child before it reaps the child. Until
+ * the manager has read the report, it may send the pid again, so root signals a pid as a child only
+ * while it is a child. All other processes are identified by their start time.
  */
 #include "daemon/keeper/keeper.h"
 

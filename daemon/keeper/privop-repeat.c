@@ -1,10 +1,10 @@
 /*
- * A job in a mount namespace of its own (job_container/tmpfs) doesn't see what is mounted after the
- * namespace was made. A child takes a detached copy of the mount, enters the namespace, whose root
- * becomes its own and its working directory, and attaches it. There the path is walked without
- * following a link, and the directory it ends at must be the very one that we mounted on: in that
- * namespace others may have put something else at the path, and a mount that came by propagation
- * is another file system.
+ * A job in its own mount namespace (job_container/tmpfs) does not see mounts that are made after
+ * the namespace. A child process makes a detached copy of the mount, enters the namespace, whose
+ * root becomes its root and working directory, and attaches the copy. There it walks the path
+ * without following a link. The directory at its end must be the same directory that we mounted on,
+ * because others may have put something else at this path in that namespace, and a mount that has
+ * arrived by propagation is another file system.
  */
 #include "daemon/keeper/keeper.h"
 

@@ -1,15 +1,14 @@
 /*
- * Order matters in drop_all(): the bounding set needs CAP_SETPCAP, groups need CAP_SETGID, so both
- * go before the uid; a keyring is made before it, when no quota of the user's counts, and once more
- * after it, to be the user's; PDEATHSIG is cleared by a change of uid, so it is set last.
- *
- * Descriptors from outside may be of a FUSE file system, whose server is asked when one is closed
- * and may never answer. So they come by a socket that only the child has, when it has closed all
- * that is root's: it holds up nobody, and keeps no lock, socket or mount. The last process that has
- * a socket must close what is still in it, so root closes its copy before anything can be sent.
- *
- * The program is executed by a descriptor opened when the keeper started: an upgrade in the middle
- * of a job doesn't mix versions.
+ * The order of the steps in drop_all() matters. Changing the bounding set needs CAP_SETPCAP and
+ * changing groups needs CAP_SETGID, so both are done before the uid changes. A keyring is made
+ * before the change, when no quota of the user applies, and again after it, so that it belongs to
+ * the user. A change of uid clears PDEATHSIG, so PDEATHSIG is set last. Descriptors from outside
+ * may belong to a FUSE file system. Closing such a descriptor sends a request to its server, which
+ * may never answer. So these descriptors come through a socket that only the child has, after the
+ * child has closed everything of root: then a child that hangs delays nobody and keeps no lock,
+ * socket or mount. The last process that has a socket must close the descriptors that are still in
+ * it, so root closes its copy before anything can be sent. The program is executed by a descriptor
+ * that was opened when the keeper started, so an upgrade during a job does not mix versions.
  */
 #include "daemon/keeper/process-start.h"
 

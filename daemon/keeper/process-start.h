@@ -1,9 +1,9 @@
 /*
- * launch: from root to the job's user, proved, and into one of our own programs.
- *
- * Between fork and exec the child loses everything of root's and of slurmd's: groups, ids,
- * capabilities, signals, limits, descriptors, keyring, environment, directory. Each step that
- * matters is checked; a failure ends the child with an enum process_exit, never in a shell of root.
+ * process-start: starts one of our programs as the job's user, and checks that the change of user
+ * worked. Between fork and exec the child gives up everything of root and slurmd: groups, ids,
+ * capabilities, signals, limits, descriptors, keyring, environment, directory. Each important step
+ * is checked. A failure ends the child with an enum process_exit; the child never continues with
+ * root's rights.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * Appending a record is one write: two that count at once both count. Times are of the boot
- * clock; a record that lies in its future is from an earlier boot.
+ * A record is appended by one write, so two processes that append at the same time are both
+ * counted. Times are of the boot clock. A record with a time in the future is from an earlier boot.
  */
 #include "daemon/manager/breaker.h"
 

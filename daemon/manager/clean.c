@@ -1,6 +1,6 @@
 /*
- * Two parts. What another job, Slurm or the user could see goes first, and takes no longer for much
- * data than for little:
+ * A clean-up has two parts. The first removes everything that another job, Slurm or the user could
+ * see. Its duration does not depend on the amount of data:
  *  1. processes, so that nothing is made behind our back; a worker stuck in a reader's D state
  *     needs
  *  2. the FUSE connections aborted, which also frees the job's own stuck readers;

@@ -1,7 +1,7 @@
 /*
- * clean: the one clean-up there is, run by the keeper at its end and by `clean` and `reap` after
- * a keeper that died. Each step treats "already gone" as done, so it may be repeated after a
- * crash in the middle of itself.
+ * clean: the only clean-up. The keeper runs it at its end, and `clean` and `reap` run it for a
+ * keeper that has died. Each step treats "already gone" as done, so a clean-up that was interrupted
+ * by a crash can be run again.
  */
 #pragma once
 

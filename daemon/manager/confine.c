@@ -1,13 +1,12 @@
 /*
- * What the manager gives up before it reads anything. It is started with a socket to root, which is
- * its only way to have something done: by itself it needs neither programs nor namespaces, mounts,
- * signals or other processes, and it writes to what root has opened. An attacker who takes it over
- * can then not show root another view of the files (a namespace of its own, a bind mount), send
- * signals to other jobs' managers, which have its uid, start programs of the machine, or fill its
- * memory and /tmp.
- *
- * No limit on memory is set where the size of the process is not known. A kernel without filters
- * goes without: root's own checks (daemon/keeper/) don't depend on this.
+ * The rights that the manager gives up before it reads anything. It is started with a socket to
+ * root and requests every privileged operation through it. So it needs no right to start programs,
+ * to use namespaces, mounts or signals, or to open files, and it writes only to descriptors that
+ * root has opened. An attacker who takes it over then cannot show root another view of the files
+ * (by its own namespace or a bind mount), send signals to other jobs' managers, which have the same
+ * uid, start programs, or fill the node's memory and /tmp. No memory limit is set if the size of
+ * the process is not known. On a kernel without filters, there is no filter: root's own checks
+ * (daemon/keeper/) do not depend on it.
  */
 #include "daemon/manager/manager.h"
 

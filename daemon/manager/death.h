@@ -1,6 +1,6 @@
 /*
- * death: a keeper that died without having been told to end is reported: in the log, in the node's
- * figures (metrics.h) and to the breaker (breaker.h).
+ * death: reports a keeper that died before it was asked to end: in the log, in the node's metrics
+ * (metrics.h) and to the breaker (breaker.h).
  */
 #pragma once
 

@@ -1,14 +1,14 @@
 /*
- * They are looked for when the manager's loop does and whenever a worker is started: Slurm removes
- * a job's directory after its last step and makes another one for the next step. A worker that is
- * started between the two is in none of that kind, and is moved at the next look that finds one.
+ * The manager looks for the cgroups in its loop and whenever a worker is started, because Slurm
+ * removes a job's directory after its last step and makes another one for the next step. A worker
+ * that is started between the two is in no cgroup of that kind. It is moved when the manager next
+ * finds one.
  *
- * In v1 a job has a directory in each hierarchy that Slurm confines it by, and they come one after
- * the other. In v2 it has one, which counts as that of the memory. Where Slurm makes none of a
- * kind, that is looked for in vain for a second after the first one came.
- *
- * CPUs are taken from the kernel's table of the job, never from a process of the user's, which he
- * may bind to others.
+ * With v1 a job has a directory in each hierarchy that Slurm uses for it, and Slurm makes them one
+ * after the other. With v2 it has one directory, which is used as that of the memory controller. If
+ * Slurm makes no directory of a kind, the manager stops looking for it one second after it has
+ * found the first one. The list of CPUs comes from the job's cpuset, never from a process of the
+ * user, who could have bound it to other CPUs.
  */
 #include "daemon/manager/groups.h"
 

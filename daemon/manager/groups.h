@@ -1,7 +1,7 @@
 /*
- * groups: the cgroups of the job, where those processes go that use memory and CPUs for it: workers
- * and image servers. Slurm makes them when the first step begins, which is after the prolog started
- * staging; what was started before is moved then.
+ * groups: the cgroups of the job. Workers and image servers, which use memory and CPUs for the job,
+ * are moved to them. Slurm makes the cgroups when the first step begins, after the prolog has
+ * started the staging. Processes that were started before are moved then.
  */
 #pragma once
 

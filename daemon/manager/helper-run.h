@@ -1,6 +1,6 @@
 /*
- * helper: has stage-helper, in a process of its own, do what is the user's, or may take long
- * (common/protocol/keeper-helper.h); and what else the keeper is asked about processes.
+ * helper-run: starts stage-helper for tasks that are done as the user or may take long
+ * (common/protocol/keeper-helper.h). It also has the other requests to the keeper about processes.
  */
 #pragma once
 

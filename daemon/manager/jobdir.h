@@ -2,9 +2,9 @@
  * jobdir: a job's run directory (common/protocol/rundir.h) held by descriptor, its lock and its
  * record.
  *
- * What changes in it the keeper does (privops.h). Everything is named relative to the directory, so
- * it may be renamed to .trash/ below its holder. It and all that holds a mount in it belong to
- * root: the user can't move a path under our feet.
+ * All changes in it are made by the keeper (privops.h). All names are relative to the directory's
+ * descriptor, so the directory may be moved to .trash/ while it is in use. It and all directories
+ * that contain mounts belong to root, so the user cannot rename a part of a path that we use.
  */
 #pragma once
 

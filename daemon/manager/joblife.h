@@ -1,6 +1,7 @@
 /*
- * joblife: does a job still run on this node? For who has to decide whether its data may go, when
- * nobody says that the job is over. In doubt it runs.
+ * joblife: finds out whether a job still runs on this node. It is used to decide whether data may
+ * be removed if Slurm has not reported the job's end. If this is not known, the job counts as
+ * running.
  */
 #pragma once
 

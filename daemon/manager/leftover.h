@@ -1,8 +1,8 @@
 /*
- * leftover: which jobs' directories the reaper looks at, and what it remembers of them between two
- * runs. That stands in `lock`,
- * after root's mark: so it needs no file of its own, moves to .trash with the directory, and can be
- * written where a keeper lives, whose the record is.
+ * leftover: chooses the jobs' directories that the reaper looks at, and stores facts about them
+ * between two runs. These facts are in the file `lock`, after root's mark. So no other file is
+ * needed, the facts move to .trash with the directory, and the reaper can write them while a keeper
+ * lives, which owns the record.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * What is said to stage-keeper on its command line is read here: it hands on its words unread.
+ * This file parses stage-keeper's command line, which the keeper passes on without reading it.
  */
 #include "daemon/manager/manager.h"
 

@@ -1,5 +1,5 @@
 /*
- * manager: what the manager of a running job holds: its job, its configuration, its directory and
+ * manager: the data of the manager of a running job: the job, its configuration, its directory and
  * record.
  */
 #pragma once

@@ -1,7 +1,8 @@
 /*
- * The sums are numbers in a file of root's, one process at a time: nothing is parsed here, and not
- * the text of the last time either. The text is stage-helper's, in a process of its own, as it may
- * take long. It gets its name when it is whole: whoever is killed on the way leaves the old one.
+ * The sums are an array of numbers in a file of root, which one process at a time may change. So
+ * nothing has to be parsed, not even the text that was written last. stage-helper writes the text
+ * in a separate process, because this may take long. The text is renamed to its final name when it
+ * is complete, so a process that is killed before leaves the old text.
  */
 #include "daemon/manager/metrics.h"
 

@@ -1,6 +1,6 @@
 /*
- * metrics: the job's figures become part of the node's, which are written where the site wants
- * them.
+ * metrics: adds the job's figures to those of the node, and writes the node's figures to the file
+ * that the site has set.
  */
 #pragma once
 

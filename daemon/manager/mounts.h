@@ -1,5 +1,5 @@
 /*
- * mounts: the job's tmpfs and its FUSE slots, as the keeper mounts and takes them away. name: the
+ * mounts: requests to the keeper to mount and unmount the job's tmpfs and its FUSE slots. name: the
  * number of a slot, or MOUNTS_MEMORY.
  */
 #pragma once

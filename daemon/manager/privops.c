@@ -1,6 +1,7 @@
 /*
- * A privileged operation is one packet there and one back. What the keeper says by itself may come
- * between the two: it is kept until somebody asks for it.
+ * A privileged operation is one packet to the keeper and one packet back. A packet that the keeper
+ * sends without a request may arrive between the two. It is stored until the manager's loop reads
+ * it.
  */
 #include "daemon/manager/privops.h"
 

@@ -1,7 +1,7 @@
 /*
- * privops: has stage-keeper, which is root, act (common/protocol/keeper-privops.h), and hears what
- * it says by itself. There is one keeper, so there is one conversation. A keeper that is gone ends
- * us.
+ * privops: sends requests to stage-keeper, which is root (common/protocol/keeper-privops.h), and
+ * receives its events. There is one keeper, so there is one connection. If the keeper is gone, this
+ * process ends.
  */
 #pragma once
 

@@ -1,9 +1,8 @@
 /*
- * proc-look: looks through the threads of a job for those that are about to end.
- *
- * A pass through all of them can be cut into as many steps as the caller likes, each of which takes
- * well below a millisecond: a job may have any number of threads. Only the beginning of a pass,
- * which lists them, can't be cut.
+ * proc-look: examines the threads of a job for those that are about to end. A job may have any
+ * number of threads, so the caller can divide a pass into any number of steps, each of which takes
+ * well below a millisecond. Only the beginning of a pass, which lists the threads, cannot be
+ * divided.
  */
 #pragma once
 

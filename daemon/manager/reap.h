@@ -1,9 +1,7 @@
 /*
- * reap: what jobs that are over have left, at boot and by timer.
- *
- * The data of a job that runs stays until the job's end, whoever has died (joblife.h). A keeper
- * that lives is let alone, unless its job is over and nobody has ended it, or what cleans up is
- * stopped.
+ * reap: cleans up after jobs that are over, at boot and by a timer. The data of a running job stays
+ * until the job's end, also if its keeper or stagingd has died (joblife.h). A living keeper is left
+ * alone, unless its job is over and nobody has ended it, or the process that cleans up is stopped.
  */
 #pragma once
 

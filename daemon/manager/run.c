@@ -1,11 +1,10 @@
 /*
- * From the plugin's exec to the moment that stagingd can be started. As long as the plugin waits
- * (500 ms at most) nothing is waited for that could take long: the keeper asks for the account from
- * the beginning, which may ask the network, and it is wanted after the answer.
- *
- * When the job can't be set up, the keeper says so to the plugin, leaves the sentence in the file
- * `failed` for the job's tasks, and stays until the job's end: as long as it holds the lock
- * nobody takes the sentence away.
+ * The steps from the plugin's exec to the moment when stagingd can be started. While the plugin
+ * waits (at most 500 ms), no step waits for anything that could take long. The keeper requests the
+ * user's account at the beginning, because that may ask the network, and needs it only after the
+ * plugin has its answer. If the job cannot be set up, the keeper reports this to the plugin, writes
+ * the reason to the file `failed` for the job's tasks, and stays until the job's end. While it
+ * holds the lock, nobody removes that file.
  */
 #include "daemon/manager/manager.h"
 

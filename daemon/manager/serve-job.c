@@ -1,6 +1,6 @@
 /*
- * What is done to the job's processes, memory and namespace: by the loop (serve.c), and where
- * stagingd asks for it (serve-verbs.c).
+ * Operations on the job's processes, memory and namespace, for the loop (serve.c) and for requests
+ * of stagingd (serve-verbs.c).
  */
 #include "daemon/manager/serve.h"
 

@@ -1,6 +1,6 @@
 /*
- * Each handler returns what the KEEPER_REPLY says, with the id it was asked with. Numbers are
- * checked here; the rest is the kernel's tables and our own record.
+ * Each handler returns the result for the KEEPER_REPLY, which has the id of the request. Numbers
+ * are checked here; everything else comes from the kernel's tables and our own record.
  */
 #include "daemon/manager/serve.h"
 

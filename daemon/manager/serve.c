@@ -1,10 +1,9 @@
 /*
  * One thread and poll(2): the sockets to stagingd and to the keeper, and the pipe that the
- * children's messages come through. No callback waits: what may take long happens at the end, or in
- * a child with a deadline.
- *
- * A child is the keeper's: it is signalled only as long as it is one. poll() wakes up by itself
- * while the job's memory is looked for and while something is mounted; an idle keeper sleeps.
+ * children's messages come through. No callback waits: work that may take long is done at the end,
+ * or in a child with a deadline. The children are processes of the keeper, which signals a pid only
+ * while it is a child. poll() has a timeout while the job's memory cgroup is not found yet and
+ * while something is mounted; otherwise the process sleeps until an event.
  */
 #include "daemon/manager/serve.h"
 

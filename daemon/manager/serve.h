@@ -1,6 +1,6 @@
 /*
- * serve: the manager of a running job. Its loop (serve.c), what stagingd may ask of it
- * (serve-verbs.c), and what both do to the job (serve-job.c) share this.
+ * serve: the manager of a running job. This header is shared by its loop (serve.c), the requests of
+ * stagingd (serve-verbs.c), and the operations on the job that both use (serve-job.c).
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * A head whose lines have a fixed order, then a line for the node, each process and tier, then
- * "end": a record without it was cut, and counts as none.
+ * A record has a head whose lines have a fixed order, then a line for the node, each process and
+ * each tier, then "end". A record without "end" is incomplete and is not used.
  */
 #include "daemon/manager/state.h"
 

@@ -1,16 +1,16 @@
 /*
- * state: the keeper's record of what must be taken away, the file `state` in the job's run
- * directory, lines of key=value. Whatever it names was written there before it was made. Mounts are
- * not in it: the directories m/<k> tell of them.
+ * state: the keeper's record of everything that must be removed. It is the file `state` in the
+ * job's run directory, with lines of key=value. Each entry was written before the object that it
+ * names was made. Mounts are not in it, because the directories m/<k> show them.
  *
- * After an upgrade or a downgrade a clean-up meets records of keepers that are of another version.
- * They stay readable both ways: version 2 is the first that was installed anywhere, the head of all
- * that follow is its head, and what a later one has to say is in lines of other words, which
- * earlier ones skip. What they name must go with the keeper or may stay until the node's next boot;
- * what may not needs a file of its own.
+ * After an upgrade or a downgrade, a clean-up reads records of keepers of another version. Old and
+ * new versions can read each other's records: version 2 was the first that was installed anywhere,
+ * all later versions have the same head, and additional facts are in lines with new words, which
+ * earlier versions skip. The objects of such lines must disappear with the keeper, or may stay
+ * until the node's next boot. Other objects need a separate file.
  *
- * It stands where only root writes. One that can't be read counts as empty: clean then takes away
- * what stands at the fixed names of the run directory, which is ours in any case.
+ * Only root can write to the file's directory. A record that cannot be read counts as empty. Then a
+ * clean-up removes what has the fixed names of the run directory.
  */
 #pragma once
 

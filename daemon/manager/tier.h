@@ -1,11 +1,9 @@
 /*
- * tier: the job's directory in a disk tier, <Path>/stage-data-<job>, and the user's own in it,
- * data, 0700.
- *
- * Where the tier's path is root's alone, link by link, the keeper makes and removes both, and the
- * outer one is root's; where it isn't (/tmp) or the site makes Path for each job (Provided=site)
- * that is done as the user, who may do there what he wants. The content is always deleted as the
- * user.
+ * tier: the job's directory in a disk tier, <Path>/stage-data-<job>, and the user's directory
+ * `data` (mode 0700) in it. If all directories and links of the tier's path belong to root, the
+ * keeper makes and removes both directories, and the outer one belongs to root. Otherwise (/tmp),
+ * or if the site makes Path for each job (Provided=site), this is done as the user. The content is
+ * always deleted as the user.
  */
 #pragma once
 

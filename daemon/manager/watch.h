@@ -1,9 +1,8 @@
 /*
- * watch: breaks the FUSE connections of a job one of whose threads cannot end because a server does
- * not answer it. Slurm drains a node where a job's process does not end.
- *
- * It runs in the manager, which has another uid than the job: what protects the node from a user
- * must not be a process that this user may kill, stop or starve.
+ * watch: aborts the FUSE connections of a job if one of its threads cannot end because a server
+ * does not answer. Slurm drains a node on which a job's process does not end. The watch runs in the
+ * manager, which has another uid than the job, because the user must not be able to kill, stop or
+ * starve the process that protects the node from him.
  */
 #pragma once
 
