@@ -1,8 +1,3 @@
-/*
- * The record `state` is overwritten in place, with one pwrite() of a fixed size, and read through a
- * descriptor that is opened for each look: network file systems promise that an open sees what
- * another node has written before, and promise less about names that come and go.
- */
 #include "daemon/worker/job-copy.h"
 
 #include <errno.h>
@@ -14,7 +9,6 @@
 #include <sys/stat.h>
 #include <unistd.h>
 
-#include "common/protocol/kv.h"
 #include "common/protocol/manifest.h"
 #include "common/util/clock.h"
 #include "common/util/error.h"
@@ -23,32 +17,24 @@
 #include "common/util/rmtree.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/job-copy-place.h"
+#include "daemon/worker/job-copy-record.h"
 #include "daemon/worker/keep-use.h"
 #include "daemon/worker/plan.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/target.h"
 
-#define STATE "state"
 #define DATA "data"
-#define MAX_TEXT 600
 #define BEAT_MS 1000
 #define EMPTY_MS 10000 /* so long a record may be without its first content */
 #define LOOK_MIN_MS 50
 #define LOOK_MAX_MS 2000
 #define STEP_MS 50 /* so soon a cancel is seen */
 
-struct record {
-	char maker[JOB_COPY_NODE_SIZE]; /* "": it is being written for the first time */
-	char text[MAX_TEXT];
-	char state[16];
-	uint64_t beat, bytes, files;
-};
-
 struct job_copy {
 	struct ctx *ctx;
 	int fd;	    /* of the dataset's directory */
 	char *path; /* of the data */
-	struct record record;
+	struct job_copy_record record;
 	bool making;
 
 	pthread_t thread; /* writes the record while the copy is made */
@@ -58,53 +44,11 @@ struct job_copy {
 	bool stop;
 };
 
-/* --- the record ------------------------------------------------------------------------------- */
-
-/* Fills kv up to JOB_COPY_STATE_SIZE bytes. */
-static void pad(struct kv *kv)
-{
-	char zeros[JOB_COPY_STATE_SIZE];
-	const void *data;
-	size_t size = 0, rest;
-
-	if (kv_get_data(kv, &data, &size) != 0 || size + sizeof("pad=") > JOB_COPY_STATE_SIZE)
-		return;
-	rest = JOB_COPY_STATE_SIZE - size - sizeof("pad=");
-	memset(zeros, '0', rest);
-	zeros[rest] = '\0';
-	kv_set(kv, "pad", zeros);
-}
-
-static int write_record(int fd, const struct record *record)
-{
-	_cleanup_(kv_freep) struct kv *kv = NULL;
-	const void *data;
-	size_t size;
-	int r = kv_new(&kv);
-
-	if (r < 0)
-		return r;
-	kv_set(kv, "maker", record->maker);
-	kv_set(kv, "state", record->state);
-	kv_set(kv, "text", record->text);
-	kv_set_u64(kv, "beat", record->beat);
-	kv_set_u64(kv, "bytes", record->bytes);
-	kv_set_u64(kv, "files", record->files);
-	pad(kv);
-	if (kv_get_data(kv, &data, &size) != 0 || size != JOB_COPY_STATE_SIZE)
-		return -EMSGSIZE;
-	if (pwrite(fd, data, size, 0) != (ssize_t)size)
-		return errno ? -errno : -EIO;
-	return 0;
-}
-
-static int read_record(const struct job_copy *c, const char *name, struct record *record);
-
 /* Does the record still say that this node makes the copy? Another node may have taken over. */
 static bool is_mine(const struct job_copy *c)
 {
-	struct record now;
-	int r = read_record(c, STATE, &now);
+	struct job_copy_record now;
+	int r = job_copy_record_read(c->fd, JOB_COPY_STATE, &now);
 
 	return r == -EAGAIN || (r == 0 && !strcmp(now.maker, c->ctx->node));
 }
@@ -112,7 +56,8 @@ static bool is_mine(const struct job_copy *c)
 /* Writes what this node says of its copy. -ESTALE: another node makes it now. */
 static int publish(struct job_copy *c, const char *state)
 {
-	_cleanup_(fd_closep) int fd = openat(c->fd, STATE, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
+	_cleanup_(fd_closep) int fd = openat(c->fd, JOB_COPY_STATE,
+					     O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
 
 	if (fd < 0)
 		return errno == ENOENT ? -ESTALE : -errno;
@@ -120,31 +65,7 @@ static int publish(struct job_copy *c, const char *state)
 		return -ESTALE;
 	strcpy(c->record.state, state);
 	c->record.beat++;
-	return write_record(fd, &c->record);
-}
-
-/* 0; -ENOENT: there is none; -EAGAIN: its first writer is not done yet, or another node has just
- * removed it (ESTALE of NFS). */
-static int read_record(const struct job_copy *c, const char *name, struct record *record)
-{
-	_cleanup_(fd_closep) int fd = openat(c->fd, STATE,
-					     O_RDONLY | O_NOFOLLOW | O_NONBLOCK | O_CLOEXEC);
-	_cleanup_(kv_freep) struct kv *kv = NULL;
-	char data[JOB_COPY_STATE_SIZE];
-	ssize_t n = fd < 0 ? -1 : pread(fd, data, sizeof(data), 0);
-
-	*record = (struct record){ 0 };
-	if (n < 0)
-		return errno == ESPIPE || errno == ESTALE ? -EAGAIN : -errno;
-	if (n != sizeof(data) || kv_new_from_data(&kv, data, sizeof(data)) != 0)
-		return -EAGAIN;
-	snprintf(record->maker, sizeof(record->maker), "%s", kv_get_or_empty(kv, "maker"));
-	snprintf(record->state, sizeof(record->state), "%s", kv_get_or_empty(kv, "state"));
-	snprintf(record->text, sizeof(record->text), "%s", kv_get_or_empty(kv, "text"));
-	record->beat = kv_get_u64(kv, "beat", 0);
-	record->bytes = kv_get_u64(kv, "bytes", 0);
-	record->files = kv_get_u64(kv, "files", 0);
-	return 0;
+	return job_copy_record_write(fd, &c->record);
 }
 
 /* --- the place -------------------------------------------------------------------------------- */
@@ -208,7 +129,7 @@ static int begin(struct job_copy *c)
 	pthread_condattr_t attr;
 	int r;
 
-	c->record = (struct record){ .beat = c->record.beat };
+	c->record = (struct job_copy_record){ .beat = c->record.beat };
 	snprintf(c->record.maker, sizeof(c->record.maker), "%s", c->ctx->node);
 	c->making = true;
 	r = publish(c, "making");
@@ -244,7 +165,7 @@ void job_copy_free(struct job_copy *c)
 		return;
 	stop_beat(c);
 	if (c->making && is_mine(c))
-		(void)unlinkat(c->fd, STATE, 0);
+		(void)unlinkat(c->fd, JOB_COPY_STATE, 0);
 	fd_closep(&c->fd);
 	free(c->path);
 	free(c);
@@ -283,7 +204,7 @@ void job_copy_fail(struct job_copy *c, const struct error *why)
 	if (!c->making)
 		return;
 	stop_beat(c);
-	snprintf(c->record.text, sizeof(c->record.text), "%.*s", MAX_TEXT - 1, why->text);
+	snprintf(c->record.text, sizeof(c->record.text), "%.*s", JOB_COPY_MAX_TEXT - 1, why->text);
 	if (publish(c, "failed") == 0)
 		c->making = false;
 }
@@ -296,37 +217,37 @@ enum {
 	LOOK_WAIT,
 };
 
-/* The maker has left without a word, or stands still. One of the nodes that see it wins the rename,
- * and all look again. The winner may be late, and have moved the record of the next maker. */
-static int remove_state(const struct job_copy *c)
+/* The maker has left without a word, or stands still. */
+static int remove_record(const struct job_copy *c)
 {
-	struct record moved;
-	char name[JOB_COPY_NODE_SIZE + 8];
+	int r = job_copy_record_remove(c->fd, c->ctx->node, &c->record);
 
-	snprintf(name, sizeof(name), "left.%s", c->ctx->node);
-	if (renameat(c->fd, STATE, c->fd, name) < 0)
-		return errno == ENOENT ? LOOK_WAIT : -errno;
-	if (read_record(c, name, &moved) == 0 && strcmp(moved.maker, c->record.maker))
-		return renameat(c->fd, name, c->fd, STATE) < 0 ? -errno : LOOK_WAIT;
-	return unlinkat(c->fd, name, 0) < 0 ? -errno : LOOK_WAIT;
+	return r < 0 ? r : LOOK_WAIT;
+}
+
+/* -ESTALE: another node took the record for a moment, because it had seen the one before. */
+static int make_here(struct job_copy *c)
+{
+	int r = begin(c);
+
+	c->making = r != -ESTALE;
+	return r == -ESTALE ? LOOK_WAIT : r < 0 ? r : LOOK_MINE;
 }
 
 static int try_to_make(struct job_copy *c)
 {
 	_cleanup_(fd_closep) int fd = openat(
-		c->fd, STATE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
-	int r;
+		c->fd, JOB_COPY_STATE, O_WRONLY | O_CREAT | O_EXCL | O_NOFOLLOW | O_CLOEXEC, 0600);
 
 	if (fd < 0)
 		return errno == EEXIST ? LOOK_WAIT : -errno;
-	r = begin(c);
-	return r < 0 ? r : LOOK_MINE;
+	return make_here(c);
 }
 
 static int look(struct job_copy *c, struct error *err)
 {
-	struct record *record = &c->record;
-	int r = read_record(c, STATE, record);
+	struct job_copy_record *record = &c->record;
+	int r = job_copy_record_read(c->fd, JOB_COPY_STATE, record);
 
 	if (r == -ENOENT)
 		return try_to_make(c);
@@ -336,16 +257,14 @@ static int look(struct job_copy *c, struct error *err)
 		return r;
 	if (!strcmp(record->state, "ready"))
 		return LOOK_FOUND;
-	if (!strcmp(record->maker, c->ctx->node)) { /* an earlier attempt of this node */
-		r = begin(c);
-		return r < 0 ? r : LOOK_MINE;
-	}
+	if (!strcmp(record->maker, c->ctx->node)) /* an earlier attempt of this node */
+		return make_here(c);
 	if (!strcmp(record->state, "failed"))
 		return error_set(
 			err, EREMOTEIO,
 			"node %s, which makes the copy for all nodes of the job, has failed: %s",
 			record->maker, record->text);
-	return job_copy_has_lease(c->fd, record->maker) ? LOOK_WAIT : remove_state(c);
+	return job_copy_has_lease(c->fd, record->maker) ? LOOK_WAIT : remove_record(c);
 }
 
 static void show_waiting(struct job_copy *c, const struct facts *facts, const struct plan *plan)
@@ -367,11 +286,6 @@ static void sleep_until_cancelled(const struct ctx *ctx, uint64_t ms)
 		usleep((useconds_t)(ms < STEP_MS ? ms : STEP_MS) * 1000);
 }
 
-static bool is_same_moment(const struct record *a, const struct record *b)
-{
-	return a->beat == b->beat && !strcmp(a->maker, b->maker);
-}
-
 static int take_over(struct job_copy *c, uint64_t still_ms)
 {
 	if (*c->record.maker)
@@ -380,7 +294,7 @@ static int take_over(struct job_copy *c, uint64_t still_ms)
 			"node %s, which makes the copy for all nodes of the job, has given no sign "
 			"of life for %llu s; another node makes it",
 			c->record.maker, (unsigned long long)still_ms / 1000);
-	return remove_state(c);
+	return remove_record(c);
 }
 
 /* Waiting is no stall of this node's source. The maker's own node measures that. */
@@ -388,11 +302,11 @@ static int wait_for_copy(struct job_copy *c, const struct facts *facts, const st
 			 struct error *err)
 {
 	uint64_t seen_ms = clock_ms(), pause_ms = LOOK_MIN_MS, most_ms;
-	struct record seen = { .beat = UINT64_MAX };
+	struct job_copy_record seen = { .beat = UINT64_MAX };
 	int r;
 
 	while ((r = look(c, err)) == LOOK_WAIT && !ctx_is_cancelled(c->ctx)) {
-		if (!is_same_moment(&c->record, &seen))
+		if (!job_copy_record_is_same(&c->record, &seen))
 			seen_ms = clock_ms();
 		seen = c->record;
 		most_ms = *seen.maker ? c->ctx->policy.stall_ms : EMPTY_MS;
