@@ -93,7 +93,10 @@ int cmd_get_helper(char *buf, size_t size, const char *name)
 	const char *dir = getenv("STAGE_LIBEXEC_DIR");
 	int n = snprintf(buf, size, "%s/%s", dir && dir[0] ? dir : STAGE_LIBEXEC_DIR, name);
 
-	return n < 0 || (size_t)n >= size ? -ENAMETOOLONG : 0;
+	if (n >= 0 && (size_t)n < size)
+		return 0;
+	errno = ENAMETOOLONG;
+	return -ENAMETOOLONG;
 }
 
 const char *cmd_get_conf(void)

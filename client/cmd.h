@@ -36,7 +36,7 @@ int cmd_get_size(const char *verb, const char *option, const char *text, uint64_
 bool cmd_check_names(const char *verb, char *const *names, size_t n_names);
 
 /* A helper in libexec, or where STAGE_LIBEXEC_DIR of the environment says (for a build tree).
- * 0 or -ENAMETOOLONG. */
+ * 0 or -ENAMETOOLONG, which is in errno, too. */
 int cmd_get_helper(char *buf, size_t size, const char *name);
 
 /* The configuration: NULL for the installed one, or what STAGE_CONF of the environment names, to

@@ -79,12 +79,16 @@ static int make_movable(int dirfd, const char *name)
 /* Where two can't be exchanged (Lustre, GPFS) there is none for a moment. */
 static int swap(struct place *p)
 {
+	int r;
+
 	if (renameat2(p->partial_fd, p->name, p->fd, p->name, RENAME_EXCHANGE) == 0)
 		return 0;
 	if (errno == ENOENT)
 		return renameat(p->partial_fd, p->name, p->fd, p->name) < 0 ? -errno : 0;
-	if (rmtree_at(p->fd, OLD, NULL, NULL) < 0 ||
-	    (renameat(p->fd, p->name, p->fd, OLD) < 0 && errno != ENOENT) ||
+	r = rmtree_at(p->fd, OLD, NULL, NULL);
+	if (r < 0)
+		return r;
+	if ((renameat(p->fd, p->name, p->fd, OLD) < 0 && errno != ENOENT) ||
 	    renameat(p->partial_fd, p->name, p->fd, p->name) < 0)
 		return -errno;
 	return rmtree_at(p->fd, OLD, NULL, NULL);
