@@ -5,8 +5,10 @@
  */
 #include "common/dataset/expand.h"
 
+#include <dirent.h>
 #include <errno.h>
 #include <glob.h>
+#include <limits.h>
 #include <stdbool.h>
 #include <stdint.h>
 #include <stdio.h>
@@ -188,17 +190,118 @@ int expand_braces(const char *pattern, struct names *out, struct error *err)
 	return expand_text(&b, pattern, 0, 0);
 }
 
+/* ---- files ---- */
+
+/*
+ * glob(3) passes over what it can't look at, and over the rest of a directory that can't be read. A
+ * set would be smaller than on the other nodes. So it gets functions that note the first failure.
+ */
+struct failure {
+	int errnum;
+	char path[PATH_MAX];
+};
+
+struct dir {
+	DIR *stream;
+	char path[];
+};
+
+/* These functions get no argument of the caller's. */
+static __thread struct failure *failure;
+
+static void note(const char *path)
+{
+	if (errno == ENOENT || errno == ENOTDIR || errno == ELOOP || errno == ENAMETOOLONG ||
+	    failure->errnum)
+		return;
+	failure->errnum = errno;
+	snprintf(failure->path, sizeof(failure->path), "%s", path);
+}
+
+static void *open_dir(const char *path)
+{
+	struct dir *d = malloc(sizeof(*d) + strlen(path) + 1);
+
+	if (d)
+		d->stream = opendir(path);
+	if (!d || !d->stream) {
+		note(path);
+		free(d);
+		return NULL;
+	}
+	strcpy(d->path, path);
+	return d;
+}
+
+static struct dirent *read_dir(void *arg)
+{
+	struct dir *d = arg;
+	struct dirent *e;
+
+	errno = 0;
+	e = readdir(d->stream);
+	if (!e && errno)
+		note(d->path);
+	return e;
+}
+
+static void close_dir(void *arg)
+{
+	struct dir *d = arg;
+
+	closedir(d->stream);
+	free(d);
+}
+
+static int look(const char *restrict path, struct stat *restrict st)
+{
+	int r = stat(path, st);
+
+	if (r < 0)
+		note(path);
+	return r;
+}
+
+static int look_at_name(const char *restrict path, struct stat *restrict st)
+{
+	int r = lstat(path, st);
+
+	if (r < 0)
+		note(path);
+	return r;
+}
+
+static int fail(const struct failure *f, struct error *err)
+{
+	int r = error_errno(err, f->errnum, "look for the pattern's files in %s", f->path);
+
+	return f->errnum == EACCES
+		       ? error_set_hint(err, r, "name the directories, like {a,b} for *")
+		       : r;
+}
+
 static int expand_glob(const char *pattern, struct names *out, struct error *err)
 {
-	glob_t g = { 0 };
+	struct failure f = { 0 };
+	glob_t g = {
+		.gl_opendir = open_dir,
+		.gl_readdir = read_dir,
+		.gl_closedir = close_dir,
+		.gl_stat = look,
+		.gl_lstat = look_at_name,
+	};
 	int r, ret = 0;
 
-	r = glob(pattern, GLOB_NOSORT | GLOB_NOESCAPE, NULL, &g);
+	failure = &f;
+	r = glob(pattern, GLOB_NOSORT | GLOB_NOESCAPE | GLOB_ALTDIRFUNC, NULL, &g);
+	failure = NULL;
 	if (r == GLOB_NOSPACE)
 		ret = -ENOMEM;
 	for (size_t i = 0; r == 0 && ret == 0 && i < g.gl_pathc; i++)
 		ret = names_add(out, g.gl_pathv[i], strlen(g.gl_pathv[i]));
 	globfree(&g);
+	if (f.errnum)
+		return fail(&f, err);
 	return ret < 0 ? error_errno(err, -ret, "expand %s", pattern) : 0;
 }
 

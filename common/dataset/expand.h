@@ -28,7 +28,8 @@ void names_sort(struct names *names);
 int expand_braces(const char *pattern, struct names *out, struct error *err);
 
 /* Braces, then files. What has no * ? [ is taken as it is, there or not; a pattern that fits
- * nothing adds nothing. Not sorted. */
+ * nothing adds nothing. Not sorted. An error names the directory that could not be read: what is in
+ * it might fit. */
 int expand_pattern(const char *pattern, struct names *out, struct error *err);
 
 /*

@@ -1,6 +1,8 @@
 #include "tests/unit/unit.h"
 
+#include <dirent.h>
 #include <errno.h>
+#include <sys/stat.h>
 
 #include "common/dataset/expand.h"
 
@@ -97,6 +99,73 @@ static void test_a_file_that_is_named_like_a_pattern(void **state)
 	}
 }
 
+static const char *broken; /* this name can't be read, nor the rest of its directory */
+
+struct dirent *__real_readdir64(DIR *dir);
+struct dirent *__wrap_readdir64(DIR *dir);
+
+struct dirent *__wrap_readdir64(DIR *dir)
+{
+	struct dirent *e = __real_readdir64(dir);
+
+	if (!e || !broken || strcmp(e->d_name, broken))
+		return e;
+	errno = EIO;
+	return NULL;
+}
+
+static int expand_in(const char *dir, const char *pattern, struct names *names, struct error *err)
+{
+	char path[4096];
+
+	snprintf(path, sizeof(path), "%s/%s", dir, pattern);
+	return expand_pattern(path, names, err);
+}
+
+/* The set was smaller without a word, and with shard=node the nodes had numbered it differently. */
+static void test_a_directory_that_can_not_be_read_is_an_error(void **state)
+{
+	static const struct {
+		const char *pattern, *broken;
+		bool is_shut;
+		int expect;
+	} cases[] = {
+		{ "*/x*", NULL, false, 0 },	 { "*/x*", NULL, true, -EACCES },
+		{ "*/x1", NULL, true, -EACCES }, { "{a,b}/x*", NULL, true, -EACCES },
+		{ "a/x*", NULL, true, 0 },	 { "a/x*", "x1", false, -EIO },
+		{ "*/x*", "b", false, -EIO },	 { "none/x*", NULL, true, 0 },
+		{ "*/none*", NULL, false, 0 },	 { "a/x1/*", NULL, false, 0 },
+	};
+	const bool root = geteuid() == 0;
+	char path[4096];
+
+	assert_int_equal(chmod(*state, 0755), 0);
+	for (const char *const *d = (const char *const[]){ "a", "b", NULL }; *d; d++) {
+		snprintf(path, sizeof(path), "%s/%s", (char *)*state, *d);
+		assert_int_equal(mkdir(path, 0755), 0);
+		snprintf(path, sizeof(path), "%s/x1", *d);
+		make(*state, path);
+	}
+	snprintf(path, sizeof(path), "%s/b", (char *)*state);
+	assert_int_equal(root ? seteuid(65534) : 0, 0);
+	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
+		_cleanup_(names_deinit) struct names names = { 0 };
+		struct error err = ERROR_INIT;
+		int r;
+
+		assert_int_equal(root ? seteuid(0) : 0, 0);
+		assert_int_equal(chmod(path, cases[i].is_shut ? 0 : 0755), 0);
+		assert_int_equal(root ? seteuid(65534) : 0, 0);
+		broken = cases[i].broken;
+		r = expand_in(*state, cases[i].pattern, &names, &err);
+		broken = NULL;
+		assert_int_equal(r, cases[i].expect);
+		if (r < 0)
+			assert_non_null(strstr(err.text, *state));
+	}
+	assert_int_equal(root ? seteuid(0) : 0, 0);
+}
+
 static void test_lists(void **state)
 {
 	static const struct {
@@ -148,6 +217,8 @@ int main(void)
 		cmocka_unit_test(test_braces),
 		cmocka_unit_test(test_bounds),
 		cmocka_unit_test_setup_teardown(test_a_file_that_is_named_like_a_pattern,
+						unit_scratch_setup, unit_scratch_teardown),
+		cmocka_unit_test_setup_teardown(test_a_directory_that_can_not_be_read_is_an_error,
 						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test(test_lists),
 		cmocka_unit_test(test_sorted_by_bytes),
