@@ -30,8 +30,8 @@ int job_copy_record_read(int dir, const char *name, struct job_copy_record *reco
 bool job_copy_record_is_same(const struct job_copy_record *a, const struct job_copy_record *b);
 
 /*
- * Removes the record of dir if it still is as the caller, who is node, has seen it. One of the nodes
- * that call this at once removes it. A record that is another one stays, and is not there for a
- * moment. 0 for all of these, or -errno. The caller reads again.
+ * Removes the record of dir if it still is as the caller, who is node, has seen it. Of the nodes
+ * that call this at once, one removes it. A record that is another one stays, and is not there for
+ * a moment. 0 for all of these, or -errno. The caller reads again.
  */
 int job_copy_record_remove(int dir, const char *node, const struct job_copy_record *seen);

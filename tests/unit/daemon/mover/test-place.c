@@ -1,6 +1,7 @@
 /*
  * On a file system that can't exchange two names, the old copy moves to .stage-old first. If what
- * another mover left there could not be removed, the mover deleted the new copy and reported success.
+ * another mover left there could not be removed, the mover deleted the new copy and reported
+ * success.
  */
 #include "tests/unit/unit.h"
 
