@@ -77,6 +77,8 @@ def escapes():
     yield "hard link to itself", tar(member(b"h", kind=HARD, link=b"h")), Fails("h is a hard link to h, which is not in the archive before it")
     yield "hard link to itself in a directory", tar(member(b"d/h", kind=HARD, link=b"d/h")), Fails("d/h is a hard link to d/h, which is not")
     yield "hard link to itself, which is there", tar(member(b"h", b"1"), member(b"h", kind=HARD, link=b"h")), Ready()
+    yield "hard link of the top to itself", tar(member(b".", kind=HARD, link=b".")), Fails("the name of the top of the archive")
+    yield "symbolic link to nothing, in a zip", make_zip(("l", b"", 0o120777)), Fails("l is a link to nothing")
     yield "hard link to nothing", tar(member(b"h", kind=HARD, link=b"missing")), Fails("h is a hard link to missing")
     yield ("hard link to a later member", tar(member(b"h", kind=HARD, link=b"a"), member(b"a", b"1")),
            Fails("h is a hard link to a, which is not in the archive before it"))

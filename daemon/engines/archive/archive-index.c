@@ -241,6 +241,12 @@ static int note_replaced(struct archive_index *x, struct archive_record *rec, co
 	return 0;
 }
 
+static int refuse_top(struct error *err)
+{
+	return error_set(err, EINVAL,
+			 "a member that is no directory has the name of the top of the archive");
+}
+
 /* The entry for a member that is no directory; what had its name before is replaced. */
 static int take_place(struct archive_index *x, const char *path, uint32_t *ip, struct error *err)
 {
@@ -249,9 +255,7 @@ static int take_place(struct archive_index *x, const char *path, uint32_t *ip, s
 	int r;
 
 	if (!*path)
-		return error_set(
-			err, EINVAL,
-			"a member that is no directory has the name of the top of the archive");
+		return refuse_top(err);
 	r = get_dir(x, path, slash ? (size_t)(slash - path) : 0, &dir, err);
 	if (r < 0)
 		return r;
@@ -300,6 +304,8 @@ static int add_symlink(struct archive_index *x, const char *path, const struct m
 	uint32_t i = 0;
 	int r;
 
+	if (n == 0)
+		return error_set(err, EINVAL, "%s is a link to nothing", path);
 	if (n > INDEX_MAX_LINK)
 		return error_set(err, ENAMETOOLONG, "link %s leads to too long a name", path);
 	r = take_place(x, path, &i, err);
@@ -325,6 +331,8 @@ static int add_hardlink(struct archive_index *x, const char *path, const struct 
 	uint32_t target, i = 0;
 	int r;
 
+	if (!*path) /* also one to itself */
+		return refuse_top(err);
 	if (m->size > 0)
 		return error_set(err, EINVAL, "%s is a hard link that brings data along", path);
 	r = archive_index_get_path(x, m->link, to, err);

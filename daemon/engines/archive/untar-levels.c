@@ -280,6 +280,10 @@ static int extract_hardlink(struct level *l, const char *path, const struct memb
 	char to[MEMBER_PATH_SIZE];
 	int r;
 
+	if (!*path)
+		return error_set(
+			err, EINVAL,
+			"a member that is no directory has the name of the top of the archive");
 	if (m->size > 0)
 		return error_set(err, EINVAL, "%s is a hard link that brings data along", path);
 	r = get_path(l, m->link, to, err);
@@ -298,6 +302,8 @@ static int extract_symlink(struct level *l, const char *path, const struct membe
 {
 	struct tree_meta meta = get_meta(m);
 
+	if (!*m->link)
+		return error_set(err, EINVAL, "%s is a link to nothing", path);
 	return writers_add_symlink(l->x->writers, path, m->link, &meta, err);
 }
 

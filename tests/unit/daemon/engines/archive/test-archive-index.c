@@ -295,6 +295,8 @@ static void test_what_extraction_refuses_is_refused(void **state)
 		{ MEMBER_SYMLINK, "dir", "/tmp", -EISDIR },
 		{ MEMBER_FILE, ".", NULL, -EINVAL },
 		{ MEMBER_SYMLINK, "./", "/tmp", -EINVAL },
+		{ MEMBER_SYMLINK, "l", "", -EINVAL },
+		{ MEMBER_HARDLINK, ".", ".", -EINVAL },
 		{ MEMBER_HARDLINK, "h", "missing", -ENOENT },
 		{ MEMBER_HARDLINK, "h", "link/passwd", -ENOENT },
 		{ MEMBER_HARDLINK, "h", "../victim", -EINVAL },
