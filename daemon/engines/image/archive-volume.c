@@ -88,7 +88,8 @@ static int archive_volume_stat(struct volume *v, uint64_t ref, struct stat *st)
 	stored = rec->is_sparse ? get_pieces(v, rec)[rec->crc].at : size;
 	*st = (struct stat){
 		.st_ino = rec->number,
-		.st_mode = type_modes[rec->type] | rec->mode,
+		/* A link that is extracted has all bits, whatever the archive says. */
+		.st_mode = type_modes[rec->type] | (rec->type == MEMBER_SYMLINK ? 0777 : rec->mode),
 		.st_nlink = rec->n_links,
 		.st_size = (off_t)size,
 		.st_blksize = ARCHIVE_BLOCK_SIZE,
