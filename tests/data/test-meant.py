@@ -378,6 +378,24 @@ def test_modes_of_a_zip_without_modes():
     remove(base)
 
 
+def test_modes_of_a_zip_of_dos_that_has_them():
+    """As unzip has them: only if the owner may do what the attributes of DOS say. Red where all are 644."""
+    base = scratch()
+    modes = (0o600, 0o640, 0o644, 0o666, 0o400, 0o444, 0o755, 0o100600, 0o40755)
+    entries = [entry(f"{made}-{mode:o}-{dos:x}".encode(), b"1", made=made, attributes=mode << 16 | dos)
+               for made in (0, 11) for mode in modes for dos in (0x20, 0x21)]
+    entries += [entry(b"d%o/" % mode, b"", made=0, attributes=mode << 16 | 0x10) for mode in (0o700, 0o40750, 0o40555)]
+    write(f"{base}/x.zip", craft(*entries))
+    os.mkdir(f"{base}/unzip")
+    subprocess.check_call(["unzip", "-qq", "../x.zip"], cwd=f"{base}/unzip", umask=0o022)
+    with Worker(f"x={base}/x.zip") as w:
+        w.ready()
+        got, expected = ({n: oct(os.stat(f"{d}/{n}").st_mode & 0o777) for n in sorted(os.listdir(d))} for d in (w.path, f"{base}/unzip"))
+    assert got == expected, {n: (got[n], expected[n]) for n in got if got[n] != expected[n]}
+    assert got["0-640-20"] == "0o640" and got["11-640-20"] == "0o644" and got["d40750"] == "0o750", got
+    remove(base)
+
+
 def test_many_entries_over_the_edges_of_what_is_read():
     """Headers lie across the ends of pieces of a MiB."""
     base = scratch()

@@ -250,14 +250,6 @@ static int refuse_encrypted(const char *path, struct error *err)
 	return error_set_hint(err, -EINVAL, "make the archive without a password");
 }
 
-/* As unzip makes them with the usual umask. libarchive lets the group write. */
-static mode_t get_dos_mode(const struct member *m, const struct zip_entry *e)
-{
-	mode_t mode = m->type == MEMBER_DIR ? 0755 : 0644;
-
-	return e->is_read_only ? mode & 0555 : mode;
-}
-
 /* What libarchive came to is the next one by position: its place is told by where that has read to.
  */
 static int take_entry(struct decode *d, struct member *m, struct error *err)
@@ -277,8 +269,11 @@ static int take_entry(struct decode *d, struct member *m, struct error *err)
 		m->type = MEMBER_DIR;
 		m->mode = 0755;
 	}
-	if (!e->has_mode)
-		m->mode = get_dos_mode(m, e);
+	if (!e->is_unix)
+		m->mode = e->dos_mode;
+	/* libarchive sees no content of which it could take a sum */
+	if (m->type == MEMBER_FILE && e->size == 0 && e->crc != 0)
+		return error_set(err, EBADMSG, "%s has a checksum, and no content", m->path);
 	d->is_empty = e->size == 0 && e->crc == 0;
 	m->entry = e;
 	m->start = at;

@@ -26,8 +26,10 @@
 #define MEMBER_SIZE 30
 /* In a member's header: where libarchive looks for who made it, and for the high byte of flags */
 #define SYSTEM_AT 5
+#define SYSTEM_DOS 0
 #define SYSTEM_UNIX 3
 #define DOS_READ_ONLY 1
+#define DOS_DIRECTORY 16
 #define FLAGS_AT 7
 #define FLAG_UTF8 0x08
 
@@ -240,13 +242,25 @@ static int add(struct zip_names *z, const struct zip_entry *e, const char *name,
 	return 0;
 }
 
+/* As unzip makes it with the usual umask. Programs of PKWARE call themselves DOS on Unix, too: the
+ * mode counts if its owner may do what the bits of DOS say. */
+static mode_t get_dos_mode(const unsigned char *entry, const char *name, size_t n)
+{
+	const bool is_dir = entry[38] & DOS_DIRECTORY || (n > 0 && name[n - 1] == '/');
+	const mode_t mode = le(entry + 40, 2) & 0777;
+	mode_t all = is_dir ? 0755 : 0644;
+
+	if (entry[38] & DOS_READ_ONLY)
+		all &= 0555;
+	return entry[5] == SYSTEM_DOS && (mode & 0700) == (all & 0700) ? mode : all;
+}
+
 static int take_entry(struct zip_names *z, const unsigned char *entry, const struct list *l,
 		      char *buf)
 {
 	struct zip_entry e = { .method = (unsigned)le(entry + 10, 2),
 			       .crc = (uint32_t)le(entry + 16, 4),
-			       .has_mode = entry[5] == SYSTEM_UNIX && le(entry + 40, 2) != 0,
-			       .is_read_only = entry[38] & DOS_READ_ONLY };
+			       .is_unix = entry[5] == SYSTEM_UNIX && le(entry + 40, 2) != 0 };
 	const struct zip_text t = {
 		.name = entry + ENTRY_SIZE,
 		.n_name = le(entry + 28, 2),
@@ -256,11 +270,14 @@ static int take_entry(struct zip_names *z, const unsigned char *entry, const str
 		.version = entry[4],
 		.system = entry[5],
 	};
+	size_t n;
 
 	if (!get_numbers(entry, &e) || __builtin_add_overflow(e.at, l->shift, &e.at) ||
 	    e.at > INT64_MAX - MEMBER_SIZE)
 		return -EBADMSG;
-	return add(z, &e, buf, zip_text_read(&t, buf));
+	n = zip_text_read(&t, buf);
+	e.dos_mode = get_dos_mode(entry, buf, n);
+	return add(z, &e, buf, n);
 }
 
 static int read_list(struct zip_names *z, struct reader *r, const struct list *l)

@@ -12,6 +12,7 @@
 #include <stdbool.h>
 #include <stddef.h>
 #include <stdint.h>
+#include <sys/types.h>
 
 #include "common/util/cleanup.h"
 
@@ -28,8 +29,8 @@ struct zip_entry {
 	uint64_t packed, size;
 	uint32_t crc;
 	unsigned method;
-	bool has_mode; /* of Unix; if not, is_read_only is all that is known */
-	bool is_read_only;
+	bool is_unix;	 /* libarchive knows its mode */
+	mode_t dos_mode; /* if not */
 };
 
 /* Is there the end of a zip, and a directory where it says, or is it a part of a zip? For what does
