@@ -170,7 +170,7 @@ static int add_member(struct scan_level *l, const struct member *m, struct error
 		r = is_opened(l, m, start, path, err);
 	if (r != 0)
 		return r < 0 ? r : open_level(l, m, start, path, err);
-	tar_walk_note_size(s->walk, m->sparse ? 0 : m->size);
+	tar_walk_note_member(s->walk, start, m->sparse ? 0 : m->size);
 	stage_io_add_unread(s->scan->io, 0, m->type != MEMBER_DIR);
 	r = tell(l, m, start, false, err);
 	return r < 0 ? r : archive_index_add(s->index, m, start, err);

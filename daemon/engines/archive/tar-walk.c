@@ -2,8 +2,10 @@
  * The file is given in pieces; what the reader does not need, the content of members, is passed
  * over without a read.
  *
- * A piece is a page after content was passed over, as the next header is all that is needed there.
- * It doubles as long as nothing is passed over: small members lie in pieces that were read already.
+ * After content was passed over, the next header is all that is needed. If members are large, a
+ * piece is a block more than what was in front of the last member: a header or, with records or a
+ * long name, some blocks. Else it is a page, and doubles as long as nothing is passed over: small
+ * members lie in pieces that were read already.
  *
  * Where a read takes long, headers are read ahead by threads (tar-ahead.h), and taken from there
  * where the walk comes to them. They also find the headers of archives in the archive.
@@ -27,10 +29,11 @@
 enum {
 	WALK_MIN_PIECE = 4096,
 	WALK_MAX_PIECE = 256 << 10,
-	WALK_SLOW_NS = 50000, /* a read from memory takes some 2000 */
-	WALK_SAMPLE = 4,      /* one of so many reads is timed */
-	WALK_MIN_SLOW = 8,    /* so many in a row: one alone had to wait for a CPU */
-	WALK_N_MEAN = 16,     /* members */
+	WALK_LARGE = 32 << 10, /* bytes of a member, on average */
+	WALK_SLOW_NS = 50000,  /* a read from memory takes some 2000 */
+	WALK_SAMPLE = 4,       /* one of so many reads is timed */
+	WALK_MIN_SLOW = 8,     /* so many in a row: one alone had to wait for a CPU */
+	WALK_N_MEAN = 16,      /* members */
 	WALK_START_MEAN = 64 << 10,
 };
 
@@ -49,6 +52,8 @@ struct tar_walk {
 	uint64_t n_reads;	 /* by the walk */
 	unsigned n_slow;	 /* of those that were timed last, in a row */
 	uint64_t mean;		 /* bytes from one header to the next, lately */
+	uint64_t passed;	 /* where content was passed over last, up to there */
+	uint64_t n_headers;	 /* bytes from there to the content of the last member */
 	unsigned char buf[WALK_MAX_PIECE];
 };
 
@@ -63,6 +68,16 @@ static void go_on(struct tar_walk *w, uint64_t n)
 	stage_io_add_unread_to(w->options.io, &w->told, w->at, w->options.size);
 }
 
+static size_t get_first_size(const struct tar_walk *w)
+{
+	size_t n = (size_t)(w->n_headers < WALK_MIN_PIECE ? w->n_headers : WALK_MIN_PIECE);
+
+	n = (n + UNTAR_BLOCK - 1) / UNTAR_BLOCK * UNTAR_BLOCK + UNTAR_BLOCK;
+	if (n < 2 * UNTAR_BLOCK)
+		n = 2 * UNTAR_BLOCK;
+	return w->mean >= WALK_LARGE && n < WALK_MIN_PIECE ? n : WALK_MIN_PIECE;
+}
+
 /* Not more than there is: a member whose size lies ends where the archive does. */
 static int pass_over(struct tar_walk *w, struct piece *p)
 {
@@ -71,7 +86,8 @@ static int pass_over(struct tar_walk *w, struct piece *p)
 	*p = (struct piece){ .size = n };
 	go_on(w, n);
 	w->left = 0;
-	w->size = WALK_MIN_PIECE;
+	w->passed = w->at;
+	w->size = get_first_size(w);
 	return n > 0;
 }
 
@@ -237,9 +253,10 @@ ssize_t tar_walk_peek(struct tar_walk *w, uint64_t at, void *buf, size_t size, s
 }
 
 /* The mean of the last members, of which each counts less the longer ago it was. */
-void tar_walk_note_size(struct tar_walk *w, uint64_t size)
+void tar_walk_note_member(struct tar_walk *w, uint64_t start, uint64_t size)
 {
 	uint64_t n = size < WALK_MAX_MEAN ? size + UNTAR_BLOCK : WALK_MAX_MEAN;
 
 	w->mean = (w->mean * (WALK_N_MEAN - 1) + n) / WALK_N_MEAN;
+	w->n_headers = start - w->passed;
 }

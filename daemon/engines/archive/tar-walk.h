@@ -40,5 +40,5 @@ uint64_t tar_walk_get_end(const struct tar_walk *w);
 /* Up to size bytes from a place on, beside the walk; not beyond its end. How many, or -errno. */
 ssize_t tar_walk_peek(struct tar_walk *w, uint64_t at, void *buf, size_t size, struct error *err);
 
-/* A member of that size was passed. */
-void tar_walk_note_size(struct tar_walk *w, uint64_t size);
+/* A member of that size was passed, whose content begins at start. */
+void tar_walk_note_member(struct tar_walk *w, uint64_t start, uint64_t size);
