@@ -122,11 +122,23 @@ class Reporting(unittest.TestCase):
         names = [row["row"] for row in benchreport.rows_of(benchreport.load(self.out), "table")]
         self.assertEqual(names, ["r", "other"])
 
-    def test_another_machine_begins_anew(self):
+    def test_a_program_of_another_machine_says_so(self):
+        """Red where the results of the first one go, and where the rows stand below its name."""
         self.merge("bench-a", ROW)
         other = {**MACHINE, "machine": {**MACHINE["machine"], "cores": 64}}
-        self.merge("bench-b", ROW, machine=other)
-        self.assertEqual(list(benchreport.load(self.out)["programs"]), ["bench-b"])
+        self.merge("bench-b", {**ROW, "table": "images", "row": "other"}, machine=other)
+        text = self.results()
+        self.assertEqual(text.count("2 cores"), 1)
+        self.assertRegex(text, r"Measured on another machine, [0-9-]+: Images, mounted\.\n\nMachine: [^.]*64 cores")
+        self.merge("bench-b", {**ROW, "table": "images"})
+        self.assertNotIn("64 cores", self.results())
+
+    def test_the_machine_of_all_programs_is_named_once(self):
+        other = {**MACHINE, "machine": {**MACHINE["machine"], "cores": 64}}
+        for program, machine in (("bench-a", MACHINE), ("bench-b", other), ("bench-a", other)):
+            self.merge(program, ROW, machine=machine)
+        text = self.results()
+        self.assertEqual((text.count("64 cores"), text.count("2 cores"), text.count("another machine")), (1, 0, 0))
 
     def test_what_was_written_by_hand_stays(self):
         self.merge("bench-a", ROW)

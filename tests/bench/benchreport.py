@@ -23,7 +23,7 @@ OURS = "stage-data"
 BARE = "bare loop"  # the peer that is the limit of what can be reached
 TITLES = {
     "archives": "Archives into memory", "compressed": "Compressed archives into memory",
-    "images": "Images, mounted", "mounted archives": "Tars, mounted",
+    "images": "Images, mounted", "mounted archives": "Tars and zips, mounted",
     "copies": "Trees and files from local disk into memory",
     "slow source": "A source as slow as a loaded shared file system",
     "web": "From the web", "mover": "What a mover copies from disk to disk",
@@ -41,15 +41,17 @@ def load(out):
 
 
 def merge(out, program, quick, lines, machine=None):
-    """Results of another machine are no longer worth anything."""
+    """A program that was measured on another machine than the first one brings its machine along."""
     machine = machine or benchmachine.describe()
-    all_ = load(out)
-    if all_.get("machine") != machine["machine"]:
-        all_ = {}
+    all_ = load(out) or {**machine, "programs": {}}
+    own = {} if all_["machine"] == machine["machine"] else machine
     rows = [json.loads(line) for line in lines if line.strip()]
-    all_.update(machine)
-    all_.setdefault("programs", {})[program] = {
-        "date": datetime.date.today().isoformat(), "quick": bool(quick), "lines": rows}
+    all_["programs"][program] = {"date": datetime.date.today().isoformat(), "quick": bool(quick), **own, "lines": rows}
+    if not own or all(p.get("machine") == own["machine"] for p in all_["programs"].values()):
+        all_.update(machine)
+        for p in all_["programs"].values():
+            if p.get("machine") == machine["machine"]:
+                del p["machine"], p["versions"]
     with open(out + "/performance.json.tmp", "w") as f:
         f.write(to_text(all_))
     os.rename(out + "/performance.json.tmp", out + "/performance.json")
@@ -59,7 +61,7 @@ def to_text(all_):
     """JSON with one line a row, so that changes can be read."""
     text = json.dumps({**all_, "programs": None}, indent=1)
     programs = ",\n".join(
-        f'  {json.dumps(name)}: {{"date": {json.dumps(p["date"])}, "quick": {json.dumps(p["quick"])}, '
+        f"  {json.dumps(name)}: {json.dumps({k: v for k, v in p.items() if k != 'lines'})[:-1]}, "
         '"lines": [\n' + ",\n".join("   " + json.dumps(row) for row in p["lines"]) + "\n  ]}"
         for name, p in sorted(all_["programs"].items()))
     return text.replace('"programs": null', '"programs": {\n' + programs + "\n }") + "\n"
@@ -188,9 +190,16 @@ def grouped(rows, key):
 
 
 def machine_of(all_):
-    dates = sorted({p["date"] for p in all_["programs"].values()})
+    here = [p for p in all_["programs"].values() if "machine" not in p]
+    dates = sorted({p["date"] for p in here})
     out = [*(wrapped(line) for line in benchmachine.to_text(all_).split("\n")), "",
            f"Measured {dates[0]}" + (f" to {dates[-1]}" if len(dates) > 1 else "") + ".", ""]
+    for p in all_["programs"].values():
+        if "machine" in p:
+            titles = dict.fromkeys(row["table"] for row in p["lines"] if "table" in row)
+            out += [wrapped(f"Measured on another machine, {p['date']}: " + ", ".join(
+                TITLES.get(t, t[:1].upper() + t[1:]) for t in titles) + "."), "",
+                *(wrapped(line) for line in benchmachine.to_text(p).split("\n")), ""]
     if any(p["quick"] for p in all_["programs"].values()):
         out += ["**A quick run**: less data and fewer runs, so the start of the programs counts more.", ""]
     return out
