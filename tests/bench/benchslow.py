@@ -13,7 +13,7 @@ import shutil
 import subprocess
 import time
 
-from benchdata import Data
+from benchdata import Data, run
 from benchjob import AS_USER, SHM, Failed, Job, fresh_shm, sh, timed, write_conf
 
 TOP = "/run/slow"
@@ -24,6 +24,7 @@ OPTIONS = {"meta-ms": 0.7, "read-ms": 0.2, "stream-mbps": 200, "total-mbps": 100
 READ_AHEAD_KB = 4096
 NOTE = "0.7 ms a metadata operation, 0.2 ms a read, 200 MB/s a stream, 1 GB/s in all"
 WAIT = 20
+CLASSES = 20
 
 
 class SlowData(Data):
@@ -34,6 +35,36 @@ class SlowData(Data):
             self.make_dirs(path, int(name[7:]) // 14, 14, "noise", 20_000, 200_000, 5)
         else:
             super().make(name, path)
+
+
+class NestedData(SlowData):
+    """classes-N: N files like those of A, in CLASSES directories. X.nested.tar: each directory of the tree X as a tar
+    of its own, in a tar. X.indexed.tar: the same, with the index that stagectl makes."""
+
+    def make(self, name, path):
+        tree, _, form = name.partition(".")
+        if form == "nested.tar":
+            self.make_nested(self.get(tree), path)
+        elif form == "indexed.tar":
+            shutil.copy(self.get(tree + ".nested.tar"), path)
+        elif tree.startswith("classes-") and not form:
+            self.make_dirs(path, CLASSES, int(tree[8:]) // CLASSES, "noise", 20_000, 200_000, 9)
+        else:
+            super().make(name, path)
+
+    def get(self, name):
+        path = super().get(name)
+        if name.endswith(".indexed.tar") and not os.path.exists(path + ".stage-index"):
+            run(self.stage_index, path, path + ".stage-index", "nested")
+        return path
+
+    def make_nested(self, tree, path):
+        top = path + ".tars"
+        os.mkdir(top)
+        for d in sorted(os.listdir(tree)):
+            run("tar", "--sort=name", "--numeric-owner", "-C", f"{tree}/{d}", "-cf", f"{top}/{d}.tar", ".")
+        run("tar", "--sort=name", "--numeric-owner", "-C", top, "-cf", path, ".")
+        shutil.rmtree(top)
 
 
 class SlowSource:
