@@ -20,6 +20,7 @@
 #include "common/protocol/proto.h"
 #include "common/util/error.h"
 #include "common/util/parse.h"
+#include "common/util/strutil.h"
 
 #define TEXT_MAX_ROWS 32
 #define TEXT_CELLS 40
@@ -148,10 +149,9 @@ static int replace(const char *path, const struct timeline_list *l,
 	int r;
 
 	umask(mask);
-	if (asprintf(&tmp, "%s.XXXXXX", path) < 0) {
-		tmp = NULL;
+	tmp = strutil_printf("%s.XXXXXX", path);
+	if (!tmp)
 		return -ENOMEM;
-	}
 	fd = mkostemp(tmp, O_CLOEXEC);
 	if (fd < 0)
 		return -errno;

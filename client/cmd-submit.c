@@ -6,7 +6,6 @@
 #include "client/cmd.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -19,6 +18,7 @@
 #include "client/submit-words.h"
 #include "common/config/conf.h"
 #include "common/util/error.h"
+#include "common/util/strutil.h"
 
 static int run_plain(const struct submit_words *w)
 {
@@ -38,14 +38,13 @@ static int run_waiting(const struct submit_words *w, const struct dataset_list *
 	char *first[3];
 	size_t n = 0;
 
-	if (dataset_list_to_string(list, &value) == 0 &&
-	    asprintf(&data, "--stage-data=%s", value) < 0)
-		data = NULL;
+	if (dataset_list_to_string(list, &value) == 0)
+		data = strutil_printf("--stage-data=%s", value);
 	first[n++] = data;
 	if (jobs->n_jobs) {
 		afterok = mover_make_dependency(jobs, w->dependency);
-		if (afterok && asprintf(&dependency, "--dependency=%s", afterok) < 0)
-			dependency = NULL;
+		if (afterok)
+			dependency = strutil_printf("--dependency=%s", afterok);
 		first[n++] = dependency;
 		first[n++] = (char *)"--kill-on-invalid-dep=yes";
 	}

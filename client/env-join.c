@@ -6,6 +6,7 @@
 
 #include "common/config/conf.h"
 #include "common/util/cleanup.h"
+#include "common/util/strutil.h"
 
 static const char *const joined[] = {
 	"APPTAINER_BIND",	"APPTAINER_BINDPATH",	  "SINGULARITY_BIND",
@@ -23,11 +24,10 @@ static bool is_joined(const char *name)
 char *env_join(const char *name, const char *value)
 {
 	const char *old = is_joined(name) ? getenv(name) : NULL;
-	char *both;
 
 	if (!old || !*old)
 		return strdup(value);
 	if (!*value || conf_list_has(old, value))
 		return strdup(old);
-	return asprintf(&both, "%s,%s", old, value) < 0 ? NULL : both;
+	return strutil_printf("%s,%s", old, value);
 }

@@ -17,6 +17,7 @@
 #include "common/util/error.h"
 #include "common/util/parse.h"
 #include "common/util/path.h"
+#include "common/util/strutil.h"
 
 #define SQUEUE_MS 60000
 #define CHECK_MS 30000
@@ -126,10 +127,11 @@ static int run_mover(const char *verb, const struct submit_copy *c, const char *
 
 	if (cmd_get_helper(program, sizeof(program), "stage-mover") < 0)
 		return -ENOENT;
-	if (asprintf(&to, "--dir=%s", dir) < 0)
-		return to = NULL, -ENOMEM;
-	if (c && asprintf(&from, "--source=%s", c->source) < 0)
-		return from = NULL, -ENOMEM;
+	to = strutil_printf("--dir=%s", dir);
+	if (c)
+		from = strutil_printf("--source=%s", c->source);
+	if (!to || (c && !from))
+		return -ENOMEM;
 	argv[n++] = to;
 	argv[n++] = from;
 	argv[n++] = c && c->literal ? "--literal" : NULL;

@@ -8,7 +8,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -16,6 +15,7 @@
 
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
+#include "common/util/strutil.h"
 
 #define MAX_DEPTH 256
 
@@ -111,10 +111,9 @@ static int walk(struct pack_list *l, int dirfd, const char *prefix, unsigned dep
 
 		if (!strcmp(e->d_name, ".") || !strcmp(e->d_name, ".."))
 			continue;
-		if (asprintf(&path, "%s%s%s", prefix, prefix[0] ? "/" : "", e->d_name) < 0) {
-			path = NULL;
+		path = strutil_printf("%s%s%s", prefix, prefix[0] ? "/" : "", e->d_name);
+		if (!path)
 			return error_set(err, ENOMEM, "out of memory");
-		}
 		r = walk_entry(l, dirfd, e->d_name, path, depth, err);
 		if (r < 0)
 			return r;

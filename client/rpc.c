@@ -20,6 +20,7 @@
 #include "common/protocol/rundir.h"
 #include "common/util/fd.h"
 #include "common/util/parse.h"
+#include "common/util/strutil.h"
 
 #define LOOK_US 50000
 
@@ -68,10 +69,9 @@ static bool has_env(const char *path)
 	const char *slash = strrchr(path, '/');
 	_cleanup_(freep) char *env = NULL;
 
-	if (!slash || asprintf(&env, "%.*s/" RUNDIR_ENV, (int)(slash - path), path) < 0) {
-		env = NULL;
+	env = slash ? strutil_printf("%.*s/" RUNDIR_ENV, (int)(slash - path), path) : NULL;
+	if (!env)
 		return false;
-	}
 	return access(env, F_OK) == 0;
 }
 
@@ -167,10 +167,9 @@ static bool read_reason(const char *path, struct error *err)
 	char text[512];
 	ssize_t n;
 
-	if (!slash || asprintf(&file, "%.*s/" RUNDIR_FAILED, (int)(slash - path), path) < 0) {
-		file = NULL;
+	file = slash ? strutil_printf("%.*s/" RUNDIR_FAILED, (int)(slash - path), path) : NULL;
+	if (!file)
 		return false;
-	}
 	fd = open(file, O_RDONLY | O_CLOEXEC | O_NOFOLLOW | O_NONBLOCK);
 	n = fd < 0 ? -1 : read(fd, text, sizeof(text) - 1);
 	if (n <= 0)

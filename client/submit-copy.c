@@ -12,6 +12,7 @@
 #include "common/util/error.h"
 #include "common/util/fnv.h"
 #include "common/util/path.h"
+#include "common/util/strutil.h"
 
 #define NAME_MAX_LENGTH 32
 
@@ -143,8 +144,8 @@ static int make_paths(struct submit_copy *c, struct error *err)
 	snprintf(name + n, sizeof(name) - n, "-%s", c->key);
 	c->dir = path_join(c->base, name);
 	copy = top && c->dir ? path_join(c->dir, file) : NULL;
-	if (copy && asprintf(&c->path, "%s%s", copy, rest) < 0)
-		c->path = NULL;
+	if (copy)
+		c->path = strutil_printf("%s%s", copy, rest);
 	return c->path ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 

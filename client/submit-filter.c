@@ -18,6 +18,7 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/parse.h"
+#include "common/util/strutil.h"
 
 /* ---- what was given ---- */
 
@@ -64,10 +65,10 @@ static int leave_answer(int fd, const struct dataset_list *list, struct error *e
 	_cleanup_(freep) char *value = NULL, *record = NULL;
 	int r = dataset_list_to_string(list, &value);
 
-	if (r == 0 && asprintf(&record, "%c%s", SUBMIT_NOTE_ANSWER, value) < 0) {
-		record = NULL;
+	if (r == 0)
+		record = strutil_printf("%c%s", SUBMIT_NOTE_ANSWER, value);
+	if (r == 0 && !record)
 		r = -ENOMEM;
-	}
 	if (r == 0 && lseek(fd, 0, SEEK_END) < 0)
 		r = -errno;
 	if (r == 0)

@@ -25,6 +25,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/parse.h"
+#include "common/util/strutil.h"
 
 #define SQUEUE_MS 60000
 #define LOCK ".stage-submit"
@@ -70,10 +71,9 @@ static int lock_base(const char *base, int *fdp, struct error *err)
 {
 	_cleanup_(freep) char *path = NULL;
 
-	if (asprintf(&path, "%s/" LOCK, base) < 0) {
-		path = NULL;
+	path = strutil_printf("%s/" LOCK, base);
+	if (!path)
 		return error_set(err, ENOMEM, "out of memory");
-	}
 	*fdp = open(path, O_RDWR | O_CREAT | O_NOFOLLOW | O_CLOEXEC, 0600);
 	if (*fdp < 0)
 		return error_errno(err, errno, "open %s", path);

@@ -18,6 +18,7 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/parse.h"
+#include "common/util/strutil.h"
 
 #define MAX_ANSWER 4096
 
@@ -241,13 +242,14 @@ static int make_request(struct request *q, const struct submit_copy *const *copi
 		if (copies[i]->rule->mover_time_ms > ms)
 			ms = copies[i]->rule->mover_time_ms;
 	q->name = make_name(copies, n);
-	if (!q->name ||
-	    asprintf(&q->partition, "--partition=%s", copies[0]->rule->mover_partition) < 0 ||
-	    asprintf(&q->time, "--time=%llu", (unsigned long long)((ms + 59999) / 60000)) < 0 ||
-	    asprintf(&q->output, "--output=%s/mover-%%j.log", copies[0]->base) < 0 ||
-	    (account && asprintf(&q->account, "--account=%s", account) < 0))
+	q->partition = strutil_printf("--partition=%s", copies[0]->rule->mover_partition);
+	q->time = strutil_printf("--time=%llu", (unsigned long long)((ms + 59999) / 60000));
+	q->output = strutil_printf("--output=%s/mover-%%j.log", copies[0]->base);
+	if (!q->name || !q->partition || !q->time || !q->output)
 		return -ENOMEM;
-	return 0;
+	if (account)
+		q->account = strutil_printf("--account=%s", account);
+	return account && !q->account ? -ENOMEM : 0;
 }
 
 static int submit(const struct request *q, int script, uint32_t *idp, struct error *err)

@@ -12,6 +12,7 @@
 #include "client/snapshot.h"
 #include "client/table.h"
 #include "common/util/parse.h"
+#include "common/util/strutil.h"
 
 #define MAX_REASONS 12
 #define MAX_NAMED 8
@@ -214,8 +215,9 @@ static void print_failure(const struct snapshot_list *l, size_t first, FILE *f)
 	if (fclose(names) == 0) {
 		_cleanup_(freep) char *line = NULL;
 
-		if (asprintf(&line, "%s failed on %zu node%s (%s", s->name, n, n > 1 ? "s" : "",
-			     text) >= 0)
+		line = strutil_printf("%s failed on %zu node%s (%s", s->name, n, n > 1 ? "s" : "",
+				      text);
+		if (line)
 			output_line(f, line);
 	}
 }

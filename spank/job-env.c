@@ -4,7 +4,6 @@
 #include <fcntl.h>
 #include <limits.h>
 #include <stdbool.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -14,6 +13,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/clock.h"
 #include "common/util/fd.h"
+#include "common/util/strutil.h"
 #include "spank/step.h"
 
 #define MAX_FILE (256 * 1024)
@@ -51,9 +51,14 @@ static void set_joined(spank_t sp, const char *name, const char *value)
 {
 	_cleanup_(freep) char *old = step_get_env(sp, name), *both = NULL;
 
-	if (!old || !*old)
+	if (!old || !*old) {
 		(void)spank_setenv(sp, name, value, 1);
-	else if (*value && !has_word(old, value) && asprintf(&both, "%s,%s", old, value) >= 0)
+		return;
+	}
+	if (!*value || has_word(old, value))
+		return;
+	both = strutil_printf("%s,%s", old, value);
+	if (both)
 		(void)spank_setenv(sp, name, both, 1);
 }
 
@@ -112,10 +117,9 @@ static bool place(spank_t sp, uint32_t job_id, const char *name, const char *res
 
 	if (rundir_path(dir, sizeof(dir), job_id, is_list ? RUNDIR_PRIVATE : RUNDIR_DATA) < 0)
 		return false;
-	if (asprintf(&value, "%s%s", dir, rest) < 0) {
-		value = NULL;
+	value = strutil_printf("%s%s", dir, rest);
+	if (!value)
 		return false;
-	}
 	return spank_setenv(sp, name, value, 1) == ESPANK_SUCCESS;
 }
 

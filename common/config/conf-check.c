@@ -178,10 +178,9 @@ int conf_check_endpoint(char **valuep, struct conf_report *r)
 
 	while (n > 0 && (*valuep)[n - 1] == '/')
 		(*valuep)[--n] = '\0';
-	if (asprintf(&text, "%s/", *valuep) < 0) {
-		text = NULL;
+	text = strutil_printf("%s/", *valuep);
+	if (!text)
 		return -ENOMEM;
-	}
 	if (url_parse(&url, text, &err) < 0 || url.scheme == URL_S3 || url.path[1])
 		return conf_report(r, EINVAL, "write https://HOST or https://HOST:PORT",
 				   "Endpoint: \"%s\" is not the address of a server%s%s", *valuep,
@@ -195,10 +194,9 @@ int conf_check_proxy(char **valuep, struct conf_report *r)
 	struct error err = ERROR_INIT;
 	struct url url;
 
-	if (asprintf(&text, "%s/", *valuep) < 0) {
-		text = NULL;
+	text = strutil_printf("%s/", *valuep);
+	if (!text)
 		return -ENOMEM;
-	}
 	if (url_parse(&url, text, &err) < 0 || url.scheme != URL_HTTP || url.path[1])
 		return conf_report(r, EINVAL, "write http://HOST:PORT",
 				   "Proxy: \"%s\" is not the address of a proxy%s%s", *valuep,

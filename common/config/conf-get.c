@@ -9,6 +9,7 @@
 
 #include "common/protocol/kv.h"
 #include "common/util/fnv.h"
+#include "common/util/strutil.h"
 
 const struct conf_tier *conf_get_tier(const struct conf *conf, const char *name)
 {
@@ -117,7 +118,8 @@ static int join_sub(char **sourcep, const char *sub)
 
 	while (n > 1 && (*sourcep)[n - 1] == '/')
 		n--;
-	if (asprintf(&joined, "%.*s/%s", (int)n, *sourcep, sub) < 0)
+	joined = strutil_printf("%.*s/%s", (int)n, *sourcep, sub);
+	if (!joined)
 		return -ENOMEM;
 	free(*sourcep);
 	*sourcep = joined;

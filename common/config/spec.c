@@ -1,10 +1,10 @@
 #include "common/config/spec.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <string.h>
 
 #include "common/util/error.h"
+#include "common/util/strutil.h"
 
 static const char *const waits[] = { "script", "tasks", "no" };
 
@@ -21,8 +21,9 @@ int spec_to_string(const struct spec *spec, char **textp)
 {
 	char *text;
 
-	if (asprintf(&text, "1:%s%s%s%s:%s:%s", waits[spec->wait], spec->array ? ARRAY : "",
-		     *spec->gres ? GRES : "", spec->gres, spec->conf_hash, spec->value) < 0)
+	text = strutil_printf("1:%s%s%s%s:%s:%s", waits[spec->wait], spec->array ? ARRAY : "",
+			      *spec->gres ? GRES : "", spec->gres, spec->conf_hash, spec->value);
+	if (!text)
 		return -ENOMEM;
 	*textp = text;
 	return 0;

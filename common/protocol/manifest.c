@@ -21,6 +21,7 @@
 #include "common/util/fd.h"
 #include "common/util/path.h"
 #include "common/util/rmtree.h"
+#include "common/util/strutil.h"
 
 #define MANIFEST_MAX_SIZE (4 * 1024 * 1024)
 
@@ -117,19 +118,17 @@ static int append(int fd, const char *line, size_t size)
 int manifest_add(struct manifest *m, enum manifest_kind kind, const char *path, struct error *err)
 {
 	_cleanup_(freep) char *escaped = NULL, *line = NULL;
-	int n, r;
+	int r;
 
 	if (path[0] != '/')
 		return error_set(err, EINVAL, "manifest: '%s' is not an absolute path", path);
 	escaped = escape_path(path);
 	if (!escaped)
 		return error_set(err, ENOMEM, "out of memory");
-	n = asprintf(&line, "%s %s\n", kinds[kind], escaped);
-	if (n < 0) {
-		line = NULL;
+	line = strutil_printf("%s %s\n", kinds[kind], escaped);
+	if (!line)
 		return error_set(err, ENOMEM, "out of memory");
-	}
-	r = append(m->fd, line, (size_t)n);
+	r = append(m->fd, line, strlen(line));
 	if (r < 0)
 		return error_errno(err, -r, "write manifest");
 	return 0;
@@ -174,14 +173,12 @@ static int give_back(int above, const char *name, const char *lease, struct erro
 	_cleanup_(freep) char *path = NULL, *aside = NULL;
 	int r;
 
-	if (asprintf(&path, "%s/%s", name, lease) < 0) {
-		path = NULL;
+	path = strutil_printf("%s/%s", name, lease);
+	if (!path)
 		return error_set(err, ENOMEM, "out of memory");
-	}
-	if (asprintf(&aside, ".%s.%s", name, lease) < 0) {
-		aside = NULL;
+	aside = strutil_printf(".%s.%s", name, lease);
+	if (!aside)
 		return error_set(err, ENOMEM, "out of memory");
-	}
 	r = rmtree_at(above, aside, NULL, err); /* of a crash after the rename */
 	if (r < 0)
 		return r;

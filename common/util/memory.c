@@ -20,6 +20,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/fd.h"
 #include "common/util/parse.h"
+#include "common/util/strutil.h"
 
 #define MEMORY_NO_LIMIT (1ULL << 60)
 #define MEMORY_MAX_FILE 65536
@@ -92,8 +93,7 @@ static uint64_t read_cached(const char *dir, const struct cgroup_kind *kind)
 	unsigned long long value;
 	uint64_t sum = 0;
 
-	if (asprintf(&path, "%s/memory.stat", dir) < 0)
-		path = NULL;
+	path = strutil_printf("%s/memory.stat", dir);
 	data = path ? read_file(path) : NULL;
 	for (const char *line = data; line; line = strchr(line, '\n')) {
 		line += *line == '\n';

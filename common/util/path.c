@@ -1,8 +1,8 @@
 #include "common/util/path.h"
+#include "common/util/strutil.h"
 
 #include <errno.h>
 #include <fnmatch.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 
@@ -49,13 +49,10 @@ bool path_is_beneath(const char *path, const char *dir)
 char *path_join(const char *dir, const char *path)
 {
 	size_t n = strlen(dir);
-	char *out;
 
 	if (*path == '/')
 		return strdup(path);
-	if (asprintf(&out, "%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", path) < 0)
-		return NULL;
-	return out;
+	return strutil_printf("%s%s%s", dir, n && dir[n - 1] == '/' ? "" : "/", path);
 }
 
 const char *path_base(const char *path)

@@ -4,6 +4,8 @@
  */
 #include "common/util/strutil.h"
 
+#include <stdarg.h>
+#include <stdio.h>
 #include <string.h>
 
 #define WORDS_MAX 40 /* longer words are nobody's slip */
@@ -77,4 +79,16 @@ const char *strutil_nearest(const char *word, const char *const *known)
 		}
 	}
 	return found;
+}
+
+char *strutil_printf(const char *fmt, ...)
+{
+	char *text;
+	va_list ap;
+	int n;
+
+	va_start(ap, fmt);
+	n = vasprintf(&text, fmt, ap);
+	va_end(ap);
+	return n < 0 ? NULL : text;
 }

@@ -1,5 +1,6 @@
 /*
- * strutil: comparing with known words, and guessing which of them somebody meant.
+ * strutil: making texts, comparing them with known words, and guessing which of these somebody
+ * meant.
  *
  * ASCII only and without locale: "i" and "I" are the same letter in Turkish too.
  */
@@ -18,6 +19,9 @@ bool strutil_begin(const char *text, const char *prefix);
  * (for short words one); NULL if none is. known ends with NULL.
  */
 const char *strutil_nearest(const char *word, const char *const *known);
+
+/* The text that printf() would print, or NULL without memory. Caller frees. */
+char *strutil_printf(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
 static inline bool strutil_is_alpha(char c)
 {

@@ -10,6 +10,7 @@
 #include "common/protocol/rundir.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
+#include "common/util/strutil.h"
 #include "daemon/stagingd/job-info.h"
 #include "daemon/stagingd/job-runs.h"
 #include "daemon/stagingd/stage.h"
@@ -72,12 +73,10 @@ int env_file_write(const struct job_info *info, const struct job_runs *runs, str
 	_cleanup_(file_closep) FILE *f = NULL;
 	int fd;
 
-	if (asprintf(&path, "%s/" RUNDIR_ENV, info->rundir) < 0)
-		path = NULL;
-	if (!path || asprintf(&tmp, "%s.tmp", path) < 0) {
-		tmp = NULL;
+	path = strutil_printf("%s/" RUNDIR_ENV, info->rundir);
+	tmp = path ? strutil_printf("%s.tmp", path) : NULL;
+	if (!tmp)
 		return error_set(err, ENOMEM, "out of memory");
-	}
 	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	f = fd < 0 ? NULL : fdopen(fd, "w");
 	if (!f)

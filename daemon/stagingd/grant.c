@@ -16,6 +16,7 @@
 #include "common/util/log.h"
 #include "common/util/memory.h"
 #include "common/util/parse.h"
+#include "common/util/strutil.h"
 #include "daemon/stagingd/budget.h"
 #include "daemon/stagingd/job-info.h"
 #include "daemon/stagingd/job-memory.h"
@@ -48,9 +49,8 @@ static void measure(struct memory_facts *f, const struct grants *g)
 
 	if (memory_read_node(&f->node_total, &f->node_available) < 0)
 		f->node_total = f->node_available = 0;
-	if (asprintf(&place, "%s/" RUNDIR_MEMORY, g->info->rundir) < 0)
-		place = NULL;
-	else if (memory_read_fs(place, &f->fs_free) < 0)
+	place = strutil_printf("%s/" RUNDIR_MEMORY, g->info->rundir);
+	if (place && memory_read_fs(place, &f->fs_free) < 0)
 		f->fs_free = MEMORY_LIMITS_NONE;
 }
 

@@ -3,18 +3,17 @@
 #include <errno.h>
 #include <grp.h>
 #include <pwd.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/util/cleanup.h"
+#include "common/util/strutil.h"
 
 static char *number_to_string(unsigned id)
 {
-	char *text;
 
-	return asprintf(&text, "%u", id) < 0 ? NULL : text;
+	return strutil_printf("%u", id);
 }
 
 static char *get_group_name(gid_t gid)

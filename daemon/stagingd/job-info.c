@@ -1,7 +1,6 @@
 #include "daemon/stagingd/job-info.h"
 
 #include <errno.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <unistd.h>
@@ -12,12 +11,13 @@
 #include "common/util/error.h"
 #include "common/util/log.h"
 #include "common/util/path.h"
+#include "common/util/strutil.h"
 #include "daemon/stagingd/node-place.h"
 
 static char *find_worker_program(void)
 {
 	static const char name[] = "stage-worker";
-	char self[4096], *path;
+	char self[4096];
 	ssize_t n = readlink("/proc/self/exe", self, sizeof(self) - sizeof(name));
 
 	if (n > 0) {
@@ -26,7 +26,7 @@ static char *find_worker_program(void)
 		if (access(self, X_OK) == 0)
 			return strdup(self);
 	}
-	return asprintf(&path, STAGE_LIBEXEC_DIR "/%s", name) < 0 ? NULL : path;
+	return strutil_printf(STAGE_LIBEXEC_DIR "/%s", name);
 }
 
 int job_info_init(struct job_info *info, const struct job_options *options, struct error *err)
@@ -38,8 +38,7 @@ int job_info_init(struct job_info *info, const struct job_options *options, stru
 	info->node = strdup("");
 	info->partition = strdup("");
 	info->array_task = strdup("0");
-	if (asprintf(&info->data_dir, "%s/" RUNDIR_DATA, options->rundir) < 0)
-		info->data_dir = NULL;
+	info->data_dir = strutil_printf("%s/" RUNDIR_DATA, options->rundir);
 	if (!info->rundir || !info->worker || !info->node || !info->partition ||
 	    !info->array_task || !info->data_dir || (options->conf && !info->conf_path))
 		return error_set(err, ENOMEM, "out of memory");

@@ -20,14 +20,16 @@
 #include "common/protocol/tier-name.h"
 #include "common/util/error.h"
 #include "common/util/path.h"
+#include "common/util/strutil.h"
 #include "daemon/stagingd/job-info.h"
 
 static int join(struct tier_dir *dir, const struct job_info *info, const char *base, bool per_node,
 		struct error *err)
 {
-	if (asprintf(&dir->path, "%s/" TIER_NAME_JOB "%s%s%s%s", base, path_base(info->rundir),
-		     per_node ? "-" : "", per_node ? info->node : "",
-		     dir->by_keeper ? "/" TIER_NAME_DATA : "") < 0)
+	dir->path = strutil_printf("%s/" TIER_NAME_JOB "%s%s%s%s", base, path_base(info->rundir),
+				   per_node ? "-" : "", per_node ? info->node : "",
+				   dir->by_keeper ? "/" TIER_NAME_DATA : "");
+	if (!dir->path)
 		return error_set(err, ENOMEM, "out of memory");
 	return 0;
 }
@@ -35,10 +37,9 @@ static int join(struct tier_dir *dir, const struct job_info *info, const char *b
 static int set_shared(struct tier_dir *dir, const struct job_info *info, const char *base,
 		      struct error *err)
 {
-	if (asprintf(&dir->shared, "%s/" TIER_NAME_JOB "%s", base, path_base(info->rundir)) < 0) {
-		dir->shared = NULL;
+	dir->shared = strutil_printf("%s/" TIER_NAME_JOB "%s", base, path_base(info->rundir));
+	if (!dir->shared)
 		return error_set(err, ENOMEM, "out of memory");
-	}
 	return 0;
 }
 
@@ -133,10 +134,9 @@ int tier_dir_make(void *arg, struct error *err)
 	_cleanup_(freep) char *manifest = NULL;
 	int r;
 
-	if (asprintf(&manifest, "%s/" RUNDIR_MANIFEST, order->rundir) < 0) {
-		manifest = NULL;
+	manifest = strutil_printf("%s/" RUNDIR_MANIFEST, order->rundir);
+	if (!manifest)
 		return error_set(err, ENOMEM, "out of memory");
-	}
 	r = manifest_open(&m, manifest, err);
 	if (r == 0)
 		r = manifest_add(m, MANIFEST_TREE, order->path, err);

@@ -2,7 +2,6 @@
 #include <fcntl.h>
 #include <pthread.h>
 #include <stdarg.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <time.h>
@@ -16,6 +15,7 @@
 #include "common/util/error.h"
 #include "common/util/fusermount.h"
 #include "common/util/log.h"
+#include "common/util/strutil.h"
 #include "daemon/worker/ctx-internal.h"
 #include "daemon/worker/daemon-conn.h"
 #include "daemon/worker/plan.h"
@@ -45,11 +45,10 @@ static int open_dirs(struct ctx *ctx, struct error *err)
 		r = open_dir(ctx->tmp_path, &ctx->tmp_fd, err);
 	if (r < 0)
 		return r;
-	if (asprintf(&ctx->manifest_path, "%s/" RUNDIR_MANIFEST ".%s", ctx->rundir, ctx->ds->name) <
-	    0) {
-		ctx->manifest_path = NULL;
+	ctx->manifest_path = strutil_printf("%s/" RUNDIR_MANIFEST ".%s", ctx->rundir,
+					    ctx->ds->name);
+	if (!ctx->manifest_path)
 		return error_set(err, ENOMEM, "out of memory");
-	}
 	return manifest_open(&p->manifest, ctx->manifest_path, err);
 }
 

@@ -14,6 +14,7 @@
 
 #include "common/protocol/manifest.h"
 #include "common/util/cleanup.h"
+#include "common/util/strutil.h"
 #include "daemon/engines/copy/hash.h"
 
 #define SUM_SIZE 16
@@ -22,15 +23,13 @@
 char *job_copy_make_path(const char *job_dir, const char *name, const char *key)
 {
 	_cleanup_(hash_freep) struct hash *hash = NULL;
-	char sum[HASH_TEXT_SIZE], *path = NULL;
+	char sum[HASH_TEXT_SIZE];
 
 	if (hash_new(&hash) < 0)
 		return NULL;
 	hash_add(hash, key, strlen(key));
 	hash_get(hash, sum);
-	if (asprintf(&path, "%s/%s-%.*s", job_dir, name, SUM_SIZE, sum) < 0)
-		return NULL;
-	return path;
+	return strutil_printf("%s/%s-%.*s", job_dir, name, SUM_SIZE, sum);
 }
 
 static int make_dir(int above, const char *name)

@@ -15,6 +15,7 @@
 #include "common/util/parse.h"
 #include "common/util/path.h"
 #include "common/util/rmtree.h"
+#include "common/util/strutil.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/job-copy-place.h"
 #include "daemon/worker/job-copy-record.h"
@@ -87,10 +88,9 @@ static int take_place(struct job_copy *c, const char *job_dir, const char *dir, 
 	_cleanup_(freep) char *lease = NULL;
 	int r;
 
-	if (asprintf(&lease, "%s/" MANIFEST_LEASE_PREFIX "%s", dir, c->ctx->node) < 0) {
-		lease = NULL;
+	lease = strutil_printf("%s/" MANIFEST_LEASE_PREFIX "%s", dir, c->ctx->node);
+	if (!lease)
 		return error_set(err, ENOMEM, "out of memory");
-	}
 	r = ctx_record(c->ctx, MANIFEST_LEASE, lease, err);
 	if (r < 0)
 		return r;

@@ -13,6 +13,7 @@
 #include "common/protocol/rundir.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
+#include "common/util/strutil.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
 
@@ -60,12 +61,10 @@ int list_file_write(struct ctx *ctx, const struct source *src, const char *made,
 	_cleanup_(file_closep) FILE *f = NULL;
 	int fd, r;
 
-	if (asprintf(&path, "%s/" RUNDIR_PRIVATE "/list.%s", ctx->rundir, ctx->ds->name) < 0)
-		path = NULL;
-	if (!path || asprintf(&tmp, "%s.tmp", path) < 0) {
-		tmp = NULL;
+	path = strutil_printf("%s/" RUNDIR_PRIVATE "/list.%s", ctx->rundir, ctx->ds->name);
+	tmp = path ? strutil_printf("%s.tmp", path) : NULL;
+	if (!tmp)
 		return error_set(err, ENOMEM, "out of memory");
-	}
 	r = ctx_record(ctx, MANIFEST_TREE, path, err);
 	if (r == 0)
 		r = ctx_record(ctx, MANIFEST_TREE, tmp, err);

@@ -11,6 +11,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/path.h"
+#include "common/util/strutil.h"
 
 #define RULES_MAX_LINKS 40
 #define RULES_MAX 1024
@@ -73,7 +74,7 @@ static bool resolve_trusted(char path[static PATH_MAX])
 /* The pattern behind its resolved literal part; NULL: no different. */
 static char *resolve_pattern(const char *pattern)
 {
-	char base[PATH_MAX], *out;
+	char base[PATH_MAX];
 	size_t n = literal_size(pattern);
 
 	if (n == 0 || n >= sizeof(base))
@@ -84,7 +85,7 @@ static char *resolve_pattern(const char *pattern)
 		return NULL;
 	if (strlen(base) == n && !memcmp(base, pattern, n))
 		return NULL;
-	return asprintf(&out, "%s%s", base, pattern + n) < 0 ? NULL : out;
+	return strutil_printf("%s%s", base, pattern + n);
 }
 
 int rules_new(char ***rulesp, const char *match, struct error *err)

@@ -10,7 +10,6 @@
 #include <malloc.h>
 #include <poll.h>
 #include <signal.h>
-#include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/prctl.h>
@@ -24,6 +23,7 @@
 #include "common/util/fd.h"
 #include "common/util/log.h"
 #include "common/util/path.h"
+#include "common/util/strutil.h"
 #include "daemon/engines/archive/archive-index.h"
 #include "daemon/engines/image/archive-volume.h"
 #include "daemon/engines/image/sqfs-fuse.h"
@@ -155,10 +155,9 @@ static int mount_make_point(struct sqfs_mount *m, struct error *err)
 	int r;
 
 	dir = path_join(m->ctx->rundir, RUNDIR_MOUNTS);
-	if (!dir || asprintf(&m->path, "%s/%u", dir, m->ctx->slot) < 0) {
-		m->path = NULL;
+	m->path = dir ? strutil_printf("%s/%u", dir, m->ctx->slot) : NULL;
+	if (!m->path)
 		return error_set(err, ENOMEM, "no memory to mount the image");
-	}
 	if (mkdir(dir, 0700) < 0 && errno != EEXIST)
 		return error_errno(err, errno, "make %s", dir);
 	r = ctx_record(m->ctx, MANIFEST_TREE, m->path, err);

@@ -17,6 +17,7 @@
 #include "common/util/log.h"
 #include "common/util/path.h"
 #include "common/util/rmtree.h"
+#include "common/util/strutil.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/plan.h"
 
@@ -44,8 +45,7 @@ static int set_place(struct ctx *ctx, struct target *t, struct error *err)
 		r = ctx_get_tier_dir(ctx, t->tier, &t->dir, err);
 		if (r < 0)
 			return r;
-		if (asprintf(&t->name, ".%s.partial", ctx->ds->name) < 0)
-			t->name = NULL;
+		t->name = strutil_printf(".%s.partial", ctx->ds->name);
 	}
 	t->path = t->dir && t->name ? path_join(t->dir, t->name) : NULL;
 	return t->path ? 0 : error_set(err, ENOMEM, "out of memory");

@@ -8,6 +8,7 @@
 #include <string.h>
 
 #include "common/util/error.h"
+#include "common/util/strutil.h"
 #include "common/util/url.h"
 #include "daemon/engines/web/web-address.h"
 
@@ -70,10 +71,9 @@ int web_new_from_text(struct web **webp, const char *text, struct error *err)
 		*tab = '\0';
 		take_line(web, line, tab + 1);
 	}
-	if (asprintf(&web->s3.pattern, "%s/**", web->endpoint) < 0) {
-		web->s3.pattern = NULL;
+	web->s3.pattern = strutil_printf("%s/**", web->endpoint);
+	if (!web->s3.pattern)
 		return error_set(err, ENOMEM, "out of memory");
-	}
 	*webp = steal_ptr(web);
 	return 0;
 }

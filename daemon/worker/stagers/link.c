@@ -12,6 +12,7 @@
 #include "common/util/error.h"
 #include "common/util/path.h"
 #include "common/util/rmtree.h"
+#include "common/util/strutil.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/source.h"
 #include "daemon/worker/stager.h"
@@ -22,8 +23,7 @@ static int make_links_dir(struct ctx *ctx, char **pathp, int *fdp, struct error 
 	_cleanup_(freep) char *path = NULL, *name = NULL;
 	int r;
 
-	if (asprintf(&name, "%s.links", ctx->ds->name) < 0)
-		name = NULL;
+	name = strutil_printf("%s.links", ctx->ds->name);
 	path = name ? path_join(ctx->tmp_path, name) : NULL;
 	if (!path)
 		return error_set(err, ENOMEM, "out of memory");

@@ -12,6 +12,7 @@
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/parse.h"
+#include "common/util/strutil.h"
 #include "common/util/url.h"
 #include "daemon/engines/web/s3-list.h"
 #include "daemon/engines/web/s3-match.h"
@@ -45,8 +46,7 @@ static int read_line(const struct wanted *wanted, char *line, struct fetch_objec
 	snprintf(o->validator.etag, sizeof(o->validator.etag), "%s", etag[0] == '-' ? "" : etag);
 	o->ranges = http_validator_for_range(&o->validator);
 	o->name = strdup(key);
-	if (asprintf(&o->url, "s3://%s/%s", wanted->bucket, key) < 0)
-		o->url = NULL;
+	o->url = strutil_printf("s3://%s/%s", wanted->bucket, key);
 	return o->name && o->url ? 0 : error_set(err, ENOMEM, "out of memory");
 }
 
