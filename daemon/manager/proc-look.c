@@ -173,7 +173,7 @@ int proc_look_begin(struct proc_look *l, int fd, const char *group, uid_t uid)
 	proc_look_end(l);
 	l->active = true;
 	l->proc_fd = fd;
-	l->uid = uid;
+	l->uid = group ? PROC_LOOK_ANYBODY : uid;
 	l->by_uid = !group;
 	if (!group)
 		return add_processes(l);
@@ -192,6 +192,11 @@ static int look_at(const struct proc_look *l, pid_t pid, struct proc_thread *t, 
 	snprintf(path, sizeof(path), "%d/task/%d/%s", pid, t->tid, name);
 	r = read_file(l->proc_fd, path, text, sizeof(text));
 	return r < 0 ? r : parse(text, t);
+}
+
+static bool is_wanted(const struct proc_look *l, const struct proc_thread *t)
+{
+	return l->uid == PROC_LOOK_ANYBODY || t->uid == l->uid;
 }
 
 /* Have all threads of its process ended but those that the kernel made? */
@@ -228,7 +233,7 @@ static int look_at_thread(const struct proc_look *l, pid_t pid, pid_t tid, struc
 	t->ending = t->ending || t->io;
 	if (!t->ending)
 		return PROC_LOOK_NOTHING;
-	if (look_at(l, pid, t, "status", proc_look_parse_status) < 0 || t->uid != l->uid)
+	if (look_at(l, pid, t, "status", proc_look_parse_status) < 0 || !is_wanted(l, t))
 		return PROC_LOOK_NOTHING;
 	return PROC_LOOK_THREAD;
 }
@@ -248,7 +253,7 @@ static void open_process(struct proc_look *l, pid_t pid)
 	char path[32];
 	int fd;
 
-	if (look_at(l, pid, &first, "status", proc_look_parse_status) < 0 || first.uid != l->uid)
+	if (look_at(l, pid, &first, "status", proc_look_parse_status) < 0 || !is_wanted(l, &first))
 		return;
 	snprintf(path, sizeof(path), "%d/task", pid);
 	fd = openat(l->proc_fd, path, O_RDONLY | O_DIRECTORY | O_CLOEXEC);

@@ -34,7 +34,7 @@ struct proc_look {
 	bool active; /* a pass has begun */
 	int proc_fd;
 	bool by_uid;
-	uid_t uid;
+	uid_t uid;  /* whose threads count; PROC_LOOK_ANYBODY */
 	pid_t *ids; /* threads of a cgroup; by uid: processes of the node */
 	size_t n_ids, room, next;
 	pid_t pid;    /* by uid: whose threads are gone through */
@@ -43,9 +43,11 @@ struct proc_look {
 
 #define PROC_LOOK_INIT ((struct proc_look){ .active = false })
 
-/* Begins a pass. group: a cgroup, those below it included, in which threads of others than uid do
- * not count; NULL: all processes of uid. fd: of a proc file system, open until the end of the pass.
- * 0 or -errno. */
+#define PROC_LOOK_ANYBODY ((uid_t)-1)
+
+/* Begins a pass. group: a cgroup, those below it included, in which all threads count: a process of
+ * the job may be another user by now (sudo, newuidmap). NULL: all processes of uid, or of anybody.
+ * fd: of a proc file system, open until the end of the pass. 0 or -errno. */
 int proc_look_begin(struct proc_look *l, int fd, const char *group, uid_t uid);
 
 enum {

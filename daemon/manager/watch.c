@@ -21,12 +21,14 @@
  * less.
  *
  * The job's threads are those in its cgroup, where Slurm tracks processes by cgroups; only root
- * makes groups there. Else they are those of the job's uid, which are the user's other jobs', too.
+ * makes groups there. They may have any uid: sudo and newuidmap keep what the user has opened. Else
+ * they are those of the job's uid, which are the user's other jobs', too.
  *
  * These may read the job's mounts, and one of their threads can hang there, with nobody else who
  * could free it: the manager of its own job has no part in the connection. Where it hangs cannot be
  * seen, and a job must not lose its data because another one hangs on dead storage. So threads of
  * other jobs count only while a server of this job is stopped, as it is by nobody but its user.
+ * Then they count whatever uid they have, also those of other users: he breaks his own mount alone.
  */
 #include "daemon/manager/watch.h"
 
@@ -128,14 +130,17 @@ static int begin_pass(struct watch *w)
 {
 	char group[PATH_MAX];
 	const int r = job_cgroup_find("freezer", &w->job, group, sizeof(group));
+	bool stopped;
 
 	if (w->proc_fd < 0)
 		w->proc_fd = privops_open(PRIVOP_OPEN_PROC, 0, 0);
-	if (r == 0 && w->proc_fd >= 0 && has_stopped_server(w, clock_ms()))
+	if (w->proc_fd < 0)
+		return w->proc_fd;
+	stopped = has_stopped_server(w, clock_ms());
+	if (r == 0 && stopped)
 		*strrchr(group, '/') = '\0';
-	return w->proc_fd < 0
-		       ? w->proc_fd
-		       : proc_look_begin(&w->look, w->proc_fd, r < 0 ? NULL : group, w->job.uid);
+	return proc_look_begin(&w->look, w->proc_fd, r < 0 ? NULL : group,
+			       stopped ? PROC_LOOK_ANYBODY : w->job.uid);
 }
 
 static void abort_waiting(struct watch *w, pid_t tid, uint64_t now_ms)

@@ -202,6 +202,15 @@ test_a_process_that_is_in_the_image_otherwise() {
 	tricks n1=mapped n2=namespaced n3=stopped
 }
 
+# sudo and newuidmap give a process of the job another uid; the kernel reads pages of the image for a core file.
+# Fails when threads of the job's uid alone are looked at.
+test_a_process_that_has_become_another_users() {
+	gcc -O2 -pthread -o "$pfs/drain-tricks-setuid" "$here/drain-tricks.c"
+	chmod 4755 "$pfs/drain-tricks-setuid"
+	at_end "rm -f '$pfs/drain-tricks-setuid'; on n3 find /tmp -maxdepth 1 -name 'core*' -delete"
+	tricks n1=become-root n2=become-another n3=dumped
+}
+
 # hang_beside NODE TRICK: one job has the image, and another one of the user's, which is over before, hangs in it. Its id
 # is added to `beside`, that of the first to `holders`.
 hang_beside() {

@@ -13,7 +13,8 @@ private_namespaces() {
 
 readonly namespace_file=JobNamespace=/var/spool/job_container/%N/%j/.ns
 
-# The last item is mounted when the namespace has long been there. Breaks without mounts_repeat().
+# The last item is mounted when the namespace has long been there. Breaks without mounts_repeat(), which brings the mount
+# of an image there, and where a dataset is placed on the node alone.
 test_late_mounts_are_seen_in_the_jobs_namespace() {
 	local id
 
@@ -27,6 +28,7 @@ test_late_mounts_are_seen_in_the_jobs_namespace() {
 		srun stagectl add late=$data/many.zstd.sqsh
 		srun stagectl wait -q late
 		srun bash -c 'cat "\$(stagectl path late)"/*/* | cksum'
+		srun bash -c 'echo "images: \$(grep -c " /run/stage-data/\$SLURM_JOB_ID/m/" /proc/self/mountinfo)"'
 		echo begun
 		$until_let_go
 	EOS
@@ -36,6 +38,7 @@ test_late_mounts_are_seen_in_the_jobs_namespace() {
 	let_go "$id"
 	job_done "$id"
 	assert_eq 6 "$(job_output "$id" | grep -c "^$(cat "$pfs"/data/many/*/* | cksum)$")" "right copies"
+	assert_eq 2 "$(job_output "$id" | grep -cx "images: 2")" "nodes that have both images mounted"
 	wait_until 10 job_nodes_clean "$id"
 	assert_nodes_fine
 }

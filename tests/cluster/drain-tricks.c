@@ -1,6 +1,8 @@
 /*
  * drain-tricks TRICK FILE SERVER-PID: a process of a job that can't end once the server of an image
  * is stopped, by what it does with a file of it. Stops the server, and says "stopped" then.
+ *
+ * SETUID is the same program as root has installed it, setuid: as sudo is, and newuidmap(1).
  */
 #define _GNU_SOURCE
 #include <err.h>
@@ -16,6 +18,7 @@
 #include <string.h>
 #include <sys/mman.h>
 #include <sys/ptrace.h>
+#include <sys/resource.h>
 #include <sys/socket.h>
 #include <sys/syscall.h>
 #include <sys/wait.h>
@@ -23,6 +26,9 @@
 
 #define N 64
 #define SIZE 4096
+#define SETUID "/srv/pfs/drain-tricks-setuid"
+#define FIRST_FD 100
+#define N_FDS 16
 
 static const char *path;
 static pid_t server;
@@ -265,6 +271,81 @@ static void stopped(void)
 	kill(-1, SIGSTOP);
 }
 
+/* What is open may be read by whoever a process becomes. */
+static void become(const char *trick)
+{
+	for (int i = 0; i < N_FDS; i++)
+		dup2(open_direct(), FIRST_FD + i);
+	if (fork() == 0) {
+		usleep(700000);
+		stop();
+		_exit(0);
+	}
+	execl(SETUID, SETUID, trick, path, "0", NULL);
+	err(1, SETUID);
+}
+
+static void *read_inherited(void *arg)
+{
+	void *at = buffer();
+
+	while (pread((int)(intptr_t)arg, at, SIZE, 0) >= 0)
+		;
+	return NULL;
+}
+
+static void read_as(uid_t uid)
+{
+	pthread_t t;
+
+	if (setresuid(uid, uid, uid) < 0)
+		err(1, "setresuid");
+	for (intptr_t i = 0; i < N_FDS; i++)
+		pthread_create(&t, NULL, read_inherited, (void *)(FIRST_FD + i));
+	usleep(1000000);
+}
+
+static void become_root(void)
+{
+	become("as-root");
+}
+
+static void become_another(void)
+{
+	become("as-another");
+}
+
+static void as_root(void)
+{
+	read_as(0);
+}
+
+static void as_another(void)
+{
+	read_as(100000);
+}
+
+/* The kernel reads pages of the image to write them to a core file. */
+static void dumped(void)
+{
+	const struct rlimit all = { RLIM_INFINITY, RLIM_INFINITY };
+	const int filter = open("/proc/self/coredump_filter", O_WRONLY), fd = open(path, O_RDONLY);
+	void *at = mmap(NULL, SIZE, PROT_READ, MAP_PRIVATE, fd, 0);
+
+	if (at == MAP_FAILED || setrlimit(RLIMIT_CORE, &all) < 0 || write(filter, "0xff", 4) != 4 ||
+	    chdir("/tmp") < 0)
+		err(1, "dumped");
+	for (int i = 0; i < N_FDS; i++)
+		if (fork() == 0) {
+			usleep(500000);
+			abort();
+		}
+	start_readers(8);
+	stop();
+	posix_fadvise(fd, 0, 0, POSIX_FADV_DONTNEED);
+	usleep(500000);
+}
+
 static void unpolled(void)
 {
 	uring(0);
@@ -274,10 +355,21 @@ static const struct {
 	const char *name;
 	void (*run)(void);
 } tricks[] = {
-	{ "aio", aio },		{ "uring", unpolled }, { "sqpoll", polled },
-	{ "vforked", vforked }, { "traced", traced },  { "in-flight", in_flight },
-	{ "threads", threads }, { "mapped", mapped },  { "namespaced", namespaced },
+	{ "aio", aio },
+	{ "uring", unpolled },
+	{ "sqpoll", polled },
+	{ "vforked", vforked },
+	{ "traced", traced },
+	{ "in-flight", in_flight },
+	{ "threads", threads },
+	{ "mapped", mapped },
+	{ "namespaced", namespaced },
 	{ "stopped", stopped },
+	{ "become-root", become_root },
+	{ "become-another", become_another },
+	{ "as-root", as_root },
+	{ "as-another", as_another },
+	{ "dumped", dumped },
 };
 
 int main(int argc, char **argv)

@@ -118,6 +118,10 @@ static void test_a_pass_finds_zombies_and_no_others(void **state)
 	assert_true(found);
 	go_through(NULL, getpid(), &found);
 	assert_false(found);
+	go_through_of(getuid() + 1, NULL, pid, &found);
+	assert_false(found);
+	go_through_of(PROC_LOOK_ANYBODY, NULL, pid, &found);
+	assert_true(found);
 	waitpid(pid, NULL, 0);
 	go_through(NULL, pid, &found);
 	assert_false(found);
@@ -149,9 +153,9 @@ static void test_groups_below_the_jobs_count(void **state)
 		fclose(f);
 		assert_int_equal(go_through(dir, pid, &found), 2);
 		assert_true(found);
-		/* The group of all jobs has other users' threads, too. */
+		/* One that has become another user's is the job's yet. */
 		assert_int_equal(go_through_of(getuid() + 1, dir, pid, &found), 2);
-		assert_false(found);
+		assert_true(found);
 		go_through(dir, getpid(), &found);
 		assert_false(found);
 		assert_int_equal(unlink(path), 0);
