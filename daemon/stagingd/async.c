@@ -1,7 +1,7 @@
 /*
- * The child hands its struct error through a pipe, which it fits in whole. A child that hangs in
- * the kernel does not even die of SIGKILL: done() is called at the deadline all the same, and the
- * call stays as a husk that waits for the child.
+ * The child sends its struct error through a pipe, which has space for all of it. A child that
+ * hangs in the kernel does not end even after SIGKILL. done() is called at the deadline
+ * nevertheless, and the struct of the call stays allocated until the child has ended.
  */
 #include "daemon/stagingd/async.h"
 

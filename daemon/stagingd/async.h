@@ -1,5 +1,5 @@
 /*
- * async: something that may block (removing a tree, making a directory on a disk), done in a child
+ * async: does work that may block (removing a tree, making a directory on a disk) in a child
  * process with a deadline, so that the daemon never waits for a file system.
  */
 #pragma once

@@ -1,6 +1,6 @@
 /*
- * budget: the ledger of what datasets of the job were granted, in which tier, and how much of it is
- * written. What may still be granted: common/policy/memory-limits.h.
+ * budget: counts the bytes that the datasets of the job were granted in each tier, and how many of
+ * them are written. common/policy/memory-limits.h computes what may still be granted.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * cause: why a dataset failed, as one word of a few: for figures and for who greps a log. The whole
- * sentence is the reason.
+ * cause: the cause of a dataset's failure as one word of a short list, for metrics and for searches
+ * in a log. The complete sentence is the reason.
  */
 #pragma once
 

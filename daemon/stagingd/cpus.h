@@ -1,10 +1,8 @@
 /*
- * cpus: keeps stagingd and its workers on the job's own CPUs: staging takes nothing from other
- * jobs.
- *
- * The job's cpuset comes after us, so it is looked for until it is there: often at first, then once
- * a second while there are workers. The keeper looks for it as well, and what it starts has its
- * CPUs.
+ * cpus: binds stagingd and its workers to the job's CPUs, so that staging takes no CPU time from
+ * other jobs. Slurm makes the job's cpuset after stagingd has started, so stagingd looks for it
+ * until it exists: often at first, then once a second while there are workers. The keeper also
+ * looks for it, and binds the processes that it starts.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /*
- * env-file: what the job's processes get into their environment: STAGE_DATA_* and, where the site
- * wants it, what container runtimes read. One NAME=VALUE a line in <rundir>/t/.stage/env.
+ * env-file: the variables for the environment of the job's processes: STAGE_DATA_* and, if the site
+ * has set it, the variables of container runtimes. The file <rundir>/t/.stage/env has one
+ * NAME=VALUE on each line.
  */
 #pragma once
 

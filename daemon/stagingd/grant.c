@@ -1,7 +1,7 @@
 /*
- * The ledger has a tier by its name, whatever the worker calls it: several places below one Path
- * share its Quota. A worker is in one tier at a time, and has emptied the one it had when it asks
- * for another.
+ * The budget counts by the tier's name, also if the worker asks for a path below the tier's Path,
+ * because all these places share its Quota. A worker uses one tier at a time. It has emptied its
+ * tier before it asks for another one.
  */
 #include "daemon/stagingd/grant.h"
 

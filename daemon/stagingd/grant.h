@@ -1,5 +1,5 @@
 /*
- * grant: the answer to a worker that wants room in a tier.
+ * grant: the answer to a worker that asks for space in a tier.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * history: when a dataset changed its state, and how many bytes it had when. Bounded: `stagectl
- * report` draws it.
+ * history: the times at which a dataset changed its state, and the number of bytes at several
+ * times. Its size is bounded. `stagectl report` shows it.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * identity: who the job's user is, by name, as rules and paths of tiers want it.
+ * identity: the names of the job's user and groups, which rules and the paths of tiers need.
  */
 #pragma once
 

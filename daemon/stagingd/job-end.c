@@ -1,7 +1,8 @@
 /*
- * With a keeper, what is ready stays, because tasks may read it to the last moment, and the keeper
- * takes it away when they are gone. Without one everything is released here. Where the keeper is
- * told by us that the job is over, we stay until it ends us: left before, we would count as dead.
+ * With a keeper, ready datasets stay, because tasks may read them until they end; then the keeper
+ * removes them. Without a keeper, everything is released here. If stagingd has reported to the
+ * keeper that the job is over, it waits until the keeper ends it. If it ended earlier, the keeper
+ * would count it as crashed.
  */
 #include "daemon/stagingd/job-end.h"
 

@@ -1,6 +1,6 @@
 /*
- * job-end: the end of a job. Datasets that are not ready are cancelled. After a while the log names
- * what could not be undone, and the keeper or main() gets a message.
+ * job-end: the end of a job. Datasets that are not ready are cancelled. After a deadline, the log
+ * names those that could not be undone, and the keeper or main() gets a message.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * job-info: what does not change once a job is loaded: its directories, its user, its place among
- * the nodes, what it asked for, and the site's configuration.
+ * job-info: data that does not change after a job is loaded: its directories, its user, the place
+ * of this node among its nodes, its items, and the site's configuration.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /*
- * The environment's keys go before those of files, as with AWS's own tools, where the submitter had
- * them (keys=env, which the parser sets): then somebody will bring them, soon. With --stage-wait=no
- * nobody might, so the files go first there. Otherwise the environment is what is left when a file
- * has none.
+ * Keys of the environment are used before those of files, as by AWS's own tools, if they were set
+ * at submission (keys=env, which the parser sets): then a client will send them soon. With
+ * --stage-wait=no perhaps no client does, so the files are tried first. Without keys=env, the
+ * environment is used only if the files have no keys.
  */
 #include "daemon/stagingd/job-keys.h"
 

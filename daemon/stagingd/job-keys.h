@@ -1,10 +1,11 @@
 /*
- * job-keys: keys of the user's for datasets of S3, which clients bring from his environment: who
- * waits for them, and how long; where they are until no dataset needs them any more.
+ * job-keys: the user's keys for datasets of S3, which clients send from his environment. This
+ * module knows which datasets wait for them, and for how long, and stores the keys until no dataset
+ * needs them any more.
  *
  * A dataset waits, queued, before its worker is started where its item says keys=env, and after a
- * worker has found none in the user's files. Whoever waits for datasets is asked (op needkeys) and
- * answers for the job: with keys, or with why he has none.
+ * worker has found none in the user's files. Each client that waits for datasets is asked (op
+ * needkeys) and answers for the whole job: with keys, or with the reason why it has none.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * job-launcher: who starts a job's workers and mounts for them, and what it tells: each event goes
- * to the dataset that it is about.
+ * job-launcher: the launcher of a job, which starts its workers and mounts for them. Each of its
+ * events is passed to the dataset that it is about.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /*
- * job-load: from the spec and the site's configuration to datasets that may be staged.
+ * job-load: makes the list of datasets that may be staged from the spec and the site's
+ * configuration.
  */
 #pragma once
 

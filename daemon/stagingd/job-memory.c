@@ -1,7 +1,7 @@
 /*
- * A server begins before the job's memory is known, as a mount waits for nothing. Until that is
- * known it keeps FIRST: what it would keep beyond the job's share stays charged to wherever it was
- * then.
+ * An image server begins before the job's memory is known, because a mount does not wait for it.
+ * Until then it keeps FIRST bytes of blocks. Pages that it used before it was moved stay charged to
+ * its earlier cgroup, so it must not keep more than its later share.
  */
 #include "daemon/stagingd/job-memory.h"
 

@@ -1,6 +1,6 @@
 /*
- * job-memory: the job's limit of memory, and how much of it the servers of mounted images may take
- * for blocks that they keep. These blocks are charged to the job, and last as long as it does.
+ * job-memory: the job's memory limit, and the part of it that image servers may use for blocks that
+ * they keep. These blocks are charged to the job until its end.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * A dataset counts for what it has come to: one that was ready and failed later changes sides. So
- * each keeps what it was counted for, which is taken back first. One that was released after it was
- * ready counts as ready.
+ * A dataset is counted by its last result: a dataset that was ready and failed later counts as
+ * failed. So each dataset remembers how it was counted, and that count is subtracted first. A
+ * dataset that was released after it was ready counts as ready.
  */
 #include "daemon/stagingd/job-metrics.h"
 

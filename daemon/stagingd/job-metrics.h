@@ -1,6 +1,6 @@
 /*
- * job-metrics: what became of a job's datasets: a line of the log for each when it is known, and
- * figures (common/protocol/counts.h) that the keeper is told.
+ * job-metrics: the results of a job's datasets. When a result is known, one line is logged, and the
+ * figures (common/protocol/counts.h) are sent to the keeper.
  */
 #pragma once
 

@@ -1,14 +1,12 @@
 /*
- * The rule: no slurmd at two looks in a row, 20 s apart, and each time squeue says that the job is
- * over on this node. So a restart of slurmd, which takes seconds, asks nobody; and an answer of a
- * slurmctld that has just started does not count by itself. What is not known (no squeue, one that
- * fails or hangs) counts as life.
- *
- * That the job has no process here would prove nothing: the one of its extern step outlives slurmd,
- * and an allocation may have none.
- *
- * From the end of the job on it takes at most: 20 s to the next look, an answer (15 s), 20 s,
- * another answer, and what the end takes.
+ * A job counts as over if there was no slurmd at two checks in a row, 20 s apart, and squeue
+ * reported both times that the job is over on this node. So nothing is asked during a restart of
+ * slurmd, which takes seconds, and the answer of a slurmctld that has just started is not enough.
+ * If the answer is not known (squeue is missing, fails or hangs), the job counts as running. That
+ * the job has no process here would prove nothing: the process of its extern step outlives slurmd,
+ * and an allocation may have no process. After the end of the job, this takes at most 20 s until
+ * the next check, 15 s for the answer, 20 s, 15 s for the second answer, and the time of the
+ * clean-up.
  */
 #include "daemon/stagingd/job-over.h"
 

@@ -1,10 +1,8 @@
 /*
- * job-over: sees that the job has ended where nobody says so, because slurmd is gone: with a keeper
- * alone, which is then asked to take everything away.
- *
- * As long as slurmd runs nothing is done: its end wakes us (where the kernel has pidfds). Where
- * other users' processes are not shown, or no slurmd was ever seen, nothing is known and nothing
- * done.
+ * job-over: detects the end of the job if slurmd is gone and cannot report it. Then the keeper is
+ * asked to remove everything; without a keeper, this module is not used. While slurmd runs, nothing
+ * is done: the end of slurmd wakes us (if the kernel has pidfds). If the processes of other users
+ * are not visible, or no slurmd was ever seen, nothing is done either.
  */
 #pragma once
 

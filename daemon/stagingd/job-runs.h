@@ -1,5 +1,5 @@
 /*
- * job-runs: the datasets of a job, by index, id and name, and the numbers that they are given.
+ * job-runs: the datasets of a job, found by index, id or name. It assigns their ids.
  */
 #pragma once
 

@@ -1,11 +1,10 @@
 /*
- * Starting: the environment is written before anything slow happens (the name service is asked for
- * groups after it), because the first step of the job waits for it.
- *
- * Places: links start at once; mounts, too, eight of them: what an image is checked with is no
- * memory of the job's, and may be hundreds of MiB by the image's word
- * (daemon/engines/image/sqfs-check-run.c). What moves data takes a place for each CPU, two at
- * least, and what may go to memory waits until the keeper has found out how much of it the job has.
+ * Start: the file with the environment is written before anything slow is done (such as asking the
+ * name service for groups), because the first step of the job waits for it. Places: links start at
+ * once, and so do at most eight mounts, because the check of an image may use hundreds of MiB that
+ * are not charged to the job (daemon/engines/image/sqfs-check-run.c). Workers that write data need
+ * a place; there is one place for each CPU, but at least two. Datasets that may go to memory wait
+ * until the keeper has found out how much memory the job has.
  */
 #include "daemon/stagingd/job.h"
 

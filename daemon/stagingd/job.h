@@ -2,9 +2,9 @@
  * job: what stagingd serves: the datasets of one job on one node, the rules that hold for them, and
  * what is shared between them (launcher, budget, workers' places).
  *
- * The state of the job is computed from its datasets. A job that can't be served at all (its value
- * does not parse, the site's configuration is broken) has a failure beside them, which is the
- * answer to every wait.
+ * The state of the job is computed from its datasets. A job that cannot be served at all (its value
+ * cannot be parsed, or the site's configuration has an error) has a failure, which is the answer to
+ * every wait.
  */
 #pragma once
 

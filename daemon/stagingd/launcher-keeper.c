@@ -1,9 +1,8 @@
 /*
  * The verbs of common/protocol/keeper-verbs.h. Requests are numbered by us: a spawn by the id of
  * its worker, mounts, unmounts and tiers by numbers with a tag of their own in the upper bits, so
- * that a reply says by itself what it is the reply to and no table of requests is kept.
- *
- * The socket never blocks us: what it does not take waits in a list, in order.
+ * that the number in a reply identifies its request and no table of requests is needed. The socket
+ * never blocks stagingd: packets for which it has no space wait in a list, in order.
  */
 #include "daemon/stagingd/launcher.h"
 

@@ -1,13 +1,10 @@
 /*
- * Without a keeper stagingd forks and execs the workers itself, as the user that everything here
- * runs as. Mounts are the workers' own affair (fusermount3), directories in tiers are made by
- * daemon/stagingd/tier-dir.c.
- *
- * No PR_SET_PDEATHSIG: a worker learns of our death by the end of its socket, and takes away what
- * it has made, which SIGKILL would not let it do.
- *
- * A worker gets its socket as fd 3 and nothing else that is open; stdout goes to stderr, so that a
- * library that prints something does not print into the output of the user's command.
+ * Without a keeper, stagingd forks and executes the workers itself, as its own user. The workers
+ * mount by themselves (fusermount3), and daemon/stagingd/tier-dir.c makes the directories in tiers.
+ * PR_SET_PDEATHSIG is not used: when stagingd dies, a worker notices the end of its socket and
+ * removes what it has made, which it could not do after SIGKILL. A worker gets its socket as fd 3
+ * and no other open descriptor. Its stdout is stderr, so that the output of a library does not get
+ * into the output of the user's command.
  */
 #include "daemon/stagingd/launcher.h"
 

@@ -1,6 +1,6 @@
 /*
- * launcher: who starts workers, mounts and makes directories in tiers: the keeper, asked by verbs
- * (launcher-keeper.c), or stagingd itself where there is none (launcher-local.c).
+ * launcher: starts workers, mounts, and makes directories in tiers. The keeper does this on request
+ * (launcher-keeper.c), or stagingd itself if there is no keeper (launcher-local.c).
  *
  * Every request is answered later through the events, never from inside the call; a request that
  * fails is answered too.

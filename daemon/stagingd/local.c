@@ -1,8 +1,8 @@
 /*
- * SIGKILL leaves a directory with a free lock and manifests that say what exists. Workers and image
- * servers end by themselves with their socket; dead mounts, trees on disk and the directory remain.
- * Whoever starts the next stagingd of this user removes them (`stagectl run` looks at all of the
- * user's run directories); a stagingd that is started in the same directory does so here.
+ * SIGKILL leaves a run directory with a free lock, and manifests that list what exists. Workers and
+ * image servers end when their socket is closed. Dead mounts, trees on disk and the directory
+ * remain. The next `stagectl run` of this user removes them, because it looks at all of the user's
+ * run directories. A stagingd that is started in the same directory removes them here.
  */
 #include "daemon/stagingd/local.h"
 

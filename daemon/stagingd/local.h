@@ -1,6 +1,6 @@
 /*
- * local: the run directory of a run without keeper, which is all the user's: made ready, locked as
- * long as stagingd lives.
+ * local: the run directory of a run without a keeper, all of which belongs to the user. This module
+ * prepares it and keeps it locked as long as stagingd lives.
  */
 #pragma once
 

@@ -1,12 +1,10 @@
 /*
- * Level triggered epoll. The events of a round are kept in the loop, so that a source removed by a
- * callback is struck from the rest of the round and may be freed at once.
- *
- * Timers stand in a plain list that is searched for the earliest: there are a handful for each
- * dataset, never one for each connection (the server sweeps its peers).
- *
- * Children are waited for by pid, each one that was registered; a pidfd is not needed because a
- * child's pid is ours until it has been waited for.
+ * The loop uses level-triggered epoll. It keeps the events of a round, so a source that a callback
+ * removes is also removed from the rest of the round and may be freed at once. Timers are in a
+ * plain list that is searched for the earliest, because there are only a few for each dataset and
+ * none for each connection (the server has one timer for all peers). Each registered child is
+ * waited for by its pid. A pidfd is not needed, because a child's pid is not used again until the
+ * child was waited for.
  */
 #include "daemon/stagingd/loop.h"
 

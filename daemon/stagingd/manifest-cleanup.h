@@ -1,6 +1,5 @@
 /*
- * manifest-cleanup: taking away what manifests say, in a process of its own
- * (daemon/stagingd/async.h).
+ * manifest-cleanup: removes what manifests list, in a separate process (daemon/stagingd/async.h).
  */
 #pragma once
 

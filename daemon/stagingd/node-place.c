@@ -1,7 +1,8 @@
 /*
- * Our own parser comes first, because a process would make each start later. Nobody waits for
- * stage-slurm for long: it is asked before the job is served. Its time is a timer of its own, which
- * stays over execve(): kernels without pidfds have no other wait with a deadline here.
+ * Our own parser is tried first, because starting a process would delay each job. stage-slurm has a
+ * short deadline, because it is asked before the job is served. The deadline is an interval timer
+ * in the child, which execve() keeps, because kernels without pidfds have no other way to wait with
+ * a deadline here.
  */
 #include "daemon/stagingd/node-place.h"
 

@@ -1,6 +1,6 @@
 /*
- * node-place: the place of a node in a list of Slurm's. Our own parser (daemon/stagingd/nodelist.h)
- * finds it. Where it cannot read the list, stage-slurm is asked.
+ * node-place: the place of a node in a node list of Slurm. Our own parser
+ * (daemon/stagingd/nodelist.h) finds it. If it cannot parse the list, stage-slurm is asked.
  */
 #pragma once
 

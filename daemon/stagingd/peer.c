@@ -1,6 +1,6 @@
 /*
- * A message that the socket does not take is kept (one, at most) and sent first when there is room;
- * everything after it is made from the state of that moment.
+ * A message for which the socket has no space is kept (at most one) and sent first when there is
+ * space. All later messages are made from the state at the moment when they can be sent.
  */
 #include "daemon/stagingd/peer.h"
 

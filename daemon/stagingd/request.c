@@ -1,6 +1,7 @@
 /*
- * An operation is a row: begin() reads the fields and does what is to be done, verdict() says when
- * the answer is due, and three flags say what the answer is made of (request-answer.c).
+ * An operation is a row of a table: begin() reads the fields and performs the operation, verdict()
+ * decides when the answer is complete, and three flags choose the parts of the answer
+ * (request-answer.c).
  */
 #include "daemon/stagingd/request-internal.h"
 

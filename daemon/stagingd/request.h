@@ -1,6 +1,6 @@
 /*
- * request: what a client has asked, and how far the answer has come. Knows the operations of the
- * protocol and nothing of sockets.
+ * request: a client's request, and the progress of its answer. This module knows the operations of
+ * the protocol, but no sockets.
  *
  * Nothing is queued: each call of request_next() looks at the state as it is now and makes the next
  * message of the answer from it, so a slow reader gets the latest.

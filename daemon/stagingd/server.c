@@ -1,10 +1,9 @@
 /*
- * Whoever connects is asked for by SO_PEERCRED before a byte is read; others are hung up on. When
- * all places are taken the longest idle connection makes room; when nobody is idle the newcomer
- * gets a `done` that says so.
- *
- * One descriptor is kept in reserve: with none left, accept() fails and the listening socket stays
- * readable for ever, so the reserve is spent to take the connection and hang up.
+ * SO_PEERCRED shows the uid of each client before a byte is read; connections of other users are
+ * closed. If all places are used, the connection that was idle for the longest time is closed. If
+ * no connection is idle, the new client gets a `done` with the reason. One descriptor is kept in
+ * reserve: if no descriptor is free, accept() fails and the listening socket stays readable for
+ * ever. Then the reserve is used to accept the connection and close it.
  */
 #include "daemon/stagingd/server.h"
 

@@ -1,6 +1,6 @@
 /*
- * server: the job's socket: takes connections of the job's user and of root, and keeps their
- * answers going. What a single connection does is in daemon/stagingd/peer.h.
+ * server: the job's socket. It accepts connections of the job's user and of root, and sends their
+ * answers. What a single connection does is in daemon/stagingd/peer.h.
  */
 #pragma once
 

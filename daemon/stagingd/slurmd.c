@@ -1,7 +1,8 @@
 /*
- * A name in /proc is the program's own choice, so the owner counts too: no user shall make others
- * believe that slurmd is there. What slurmd forks has its name until it becomes another program;
- * who holds one of those by mistake is told of its end within moments, and looks again.
+ * A process can choose its name in /proc, so its owner is checked, too: otherwise a user could
+ * pretend that slurmd runs. A child that slurmd has forked has slurmd's name until it executes
+ * another program. If such a child was found by mistake, its end is noticed soon, and slurmd is
+ * looked for again.
  */
 #include "daemon/stagingd/slurmd.h"
 

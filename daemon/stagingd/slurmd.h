@@ -1,6 +1,6 @@
 /*
- * slurmd: the process of this node's slurmd, or of psid, which has its place on ParaStation
- * machines: one of root's by that name.
+ * slurmd: finds the process of this node's slurmd, or of psid, which replaces it on ParaStation
+ * machines: a process of root with that name.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * What the other files need to know about a run, and how a run reports a change to its job. This
+ * Functions about a run that the other files need, such as the report of a change to the job. This
  * file calls none of those files.
  */
 #include <string.h>

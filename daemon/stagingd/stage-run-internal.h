@@ -1,5 +1,6 @@
 /*
- * What stage-run.c (the way of a dataset) and stage-talk.c (what its worker says) share.
+ * Declarations that stage-run.c (the steps of a dataset) and stage-talk.c (messages of its worker)
+ * share.
  */
 #pragma once
 

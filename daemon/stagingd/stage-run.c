@@ -1,13 +1,13 @@
 /*
- * A run has at most one thing under way at a time: a worker, or one step of taking away. advance()
- * is called whenever something has ended and takes the next step:
+ * A run does at most one thing at a time: it has a worker, or it does one step of its removal.
+ * advance() is called whenever a step has ended, and begins the next one:
  *
  *   the worker ends (cancel, SIGKILL) -> its place, which could be what is kept, and its mount are
  *   taken away -> the manifest is released
  *   -> released, failed, or one more worker that makes the link of onfail=source
  *
- * Whatever does not answer meets a timer: the worker its own (worker-proc), unmount and release the
- * site's CleanupTimeout. So every dataset comes to an end and every waiter is answered.
+ * Each step has a deadline: a worker has its own timer (worker-proc), and unmounting and releasing
+ * have the site's CleanupTimeout. So every dataset ends and every waiting client gets an answer.
  */
 #include "daemon/stagingd/stage-run.h"
 

@@ -1,7 +1,7 @@
 /*
- * stage-run: drives one dataset through its states: starts its worker, answers what the worker
- * asks, keeps the clock, and takes away what is left when it ends, in the order server, place,
- * mount, manifest.
+ * stage-run: moves one dataset through its states. It starts the worker, answers its requests,
+ * watches the deadlines, and at the end removes what is left, in the order server, place, mount,
+ * manifest.
  */
 #pragma once
 

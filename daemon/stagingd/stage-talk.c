@@ -1,6 +1,7 @@
 /*
- * The messages of docs/protocol.md, worker to stagingd: a row each, with the states in which it may
- * be said. What comes in another state, or is no row, is nonsense, and its sender is killed.
+ * The messages of a worker to stagingd (docs/protocol.md). Each one is a row of a table, with the
+ * states in which it is allowed. If a worker sends another message, or sends one in another state,
+ * it is killed.
  */
 #include <errno.h>
 #include <limits.h>

@@ -6,8 +6,9 @@
  *      |                                            \___ died, error, timeout -> undoing -> failed
  *      cancel -> released                                stuck in either: failed
  *
- * An error that the worker reports goes through undoing like its death: the manifest is empty then
- * and undoing is over at once, but nobody has to believe the worker that it has tidied up.
+ * An error that the worker reports leads to undoing, like its death. The manifest is then empty and
+ * undoing ends at once, but stagingd does not have to trust the worker that it has removed
+ * everything.
  */
 #include "daemon/stagingd/stage.h"
 

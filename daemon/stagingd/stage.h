@@ -1,6 +1,6 @@
 /*
- * stage: one dataset as the daemon knows it: its state, the table that states change by, and what
- * its worker has said about it. Nothing here does anything; daemon/stagingd/stage-run.h drives it.
+ * stage: one dataset as the daemon knows it: its state, the table of state changes, and the facts
+ * that its worker has sent. This module performs no action; daemon/stagingd/stage-run.h does.
  */
 #pragma once
 

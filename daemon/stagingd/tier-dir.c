@@ -1,7 +1,7 @@
 /*
- * On a tier that several nodes see, the directory's name has the node in it: there each node makes
- * what it makes, and no node removes what another is making. What is whole is moved to a directory
- * of the job's nodes (daemon/worker/job-copy.h).
+ * On a shared tier, the directory's name contains the node's name. So each node writes to its own
+ * directory, and no node removes what another one is writing. A complete copy is moved to a
+ * directory of all nodes of the job (daemon/worker/job-copy.h).
  */
 #include "daemon/stagingd/tier-dir.h"
 

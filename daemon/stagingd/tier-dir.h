@@ -1,7 +1,7 @@
 /*
- * tier-dir: the user's own directory in a tier that is not memory, 0700: stage-data-<job>/data on a
- * disk tier, where the keeper makes it, because only root may write there; elsewhere
- * stage-data-<job>, made here, by a task, as the user.
+ * tier-dir: the user's directory (mode 0700) in a tier that is not memory. On a disk tier it is
+ * stage-data-<job>/data, and the keeper makes it, because only root may write there. Elsewhere it
+ * is stage-data-<job>, and a child process of stagingd makes it, as the user.
  */
 #pragma once
 

@@ -1,14 +1,11 @@
 /*
- * The end of a worker has two signs, the end of its socket and its exit, in either order. The exit
- * is the one that counts; what still lies in the socket then is read first, because `ready` and the
- * exit of a worker that has nothing more to do come together.
- *
- * Ending it goes cancel, after WORKER_GRACE_MS SIGKILL, after WORKER_STUCK_MS given up. One timer
- * does both steps.
- *
- * A limit on processes (pids.max of the group that slurmd is in) may be reached for a moment, so
- * what can't be started for that is tried once more. Until then its end of the socket, with the
- * task in it, is kept here.
+ * The end of a worker is seen in two ways, by the end of its socket and by its exit, in either
+ * order. Only the exit counts. The rest of the socket is read first, because a worker that has
+ * nothing more to do exits directly after `ready`. To end a worker, `cancel` is sent, after
+ * WORKER_GRACE_MS SIGKILL, and after WORKER_STUCK_MS stagingd gives up. One timer does both steps.
+ * A limit on processes (pids.max of slurmd's cgroup) may be reached for a moment, so a start that
+ * fails for this reason is tried once more. Until then, the worker's end of the socket, which
+ * contains the task, is kept here.
  */
 #include "daemon/stagingd/worker-proc.h"
 

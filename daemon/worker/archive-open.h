@@ -1,5 +1,5 @@
 /*
- * archive-open: the index of an archive that is to be mounted, with what is said about it.
+ * archive-open: makes or reads the index of an archive that will be mounted, and reports about it.
  */
 #pragma once
 

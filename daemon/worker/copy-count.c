@@ -1,6 +1,6 @@
 /*
- * The same walk that copies counts, so that a slow file system is asked in parallel. Asked twice it
- * is for trees whose names and sizes take more than WALK_KEPT_MAX.
+ * The walk that copies also counts, so the operations on a slow file system run in parallel. A tree
+ * is walked twice only if its names and sizes need more memory than WALK_KEPT_MAX.
  */
 #include "daemon/worker/copy-count.h"
 

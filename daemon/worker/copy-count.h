@@ -1,6 +1,7 @@
 /*
- * copy-count: how much a tree or a set is, and what it takes to hold its copy. What can't be read
- * is passed over: the copy says so. A tree at most COPY_COUNT_MAX_FILES and for COPY_COUNT_MAX_MS.
+ * copy-count: counts the files and bytes of a tree or a set, and computes the space that its copy
+ * needs. Files that cannot be read are not counted; the copy reports them. In a tree, at most
+ * COPY_COUNT_MAX_FILES are counted, for at most COPY_COUNT_MAX_MS.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * What is charged is held against two numbers without a lock: the limit of policy and what was
- * granted. Who steps over the second asks for more under ask_lock: at least CHARGE_STEP, so that an
- * archive of unknown size asks now and then and not for each file.
+ * The charged bytes are compared with two numbers, without a lock: the limit of the policy and the
+ * granted bytes. A thread that exceeds the granted bytes asks for more under ask_lock, at least
+ * CHARGE_STEP, so that an archive of unknown size does not cause a request for each file.
  */
 #include <errno.h>
 #include <stdio.h>

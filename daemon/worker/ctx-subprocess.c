@@ -1,6 +1,7 @@
 /*
- * The processes that a worker needs beside itself are started here, before it gives up starting
- * any: who has the network, who runs sbcast, and who serves images in place of us.
+ * This file starts the other processes that a worker needs, before the worker gives up the right to
+ * start programs: stage-fetch (network), stage-broadcast (sbcast), and squashfuse_ll (serves images
+ * instead of the worker).
  */
 #include "common/protocol/kv.h"
 #include "common/util/error.h"

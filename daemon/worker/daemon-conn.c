@@ -1,11 +1,10 @@
 /*
- * The thread polls the socket with a timeout of DAEMON_CONN_TICK_MS. Answers are handed to the one
- * who asked through a mailbox; everything else that comes is `cancel` or the end.
- *
- * Once the end is called for, the copying threads see the flag and come back, and whoever called
- * stage() takes away what was made. A thread that hangs in a read of a dead file system does not
- * come back: after the grace the link's thread takes away what the manifest records itself, and
- * _exit()s; the kernel deals with the reader when it can. `claim` says who of the two does it.
+ * The thread polls the socket with a timeout of DAEMON_CONN_TICK_MS. It passes an answer to the
+ * thread that asked through a mailbox. All other messages are `cancel` or the end of the socket.
+ * Then the copying threads see the flag and return, and the caller of stage() removes what was
+ * made. A thread that hangs in a read of a dead file system does not return. So, after a grace
+ * period, this thread removes what the manifest lists, and calls _exit(); the kernel ends the
+ * hanging thread when it can. `claim` decides which of the two removes.
  */
 #include "daemon/worker/daemon-conn.h"
 

@@ -1,6 +1,6 @@
 /*
- * daemon-conn: the conversation with stagingd: one thread reads the socket, sends progress and
- * watches the clock, so that a cancel is heard while everybody else copies.
+ * daemon-conn: the connection to stagingd. One thread reads the socket, sends progress and watches
+ * the deadlines, so that `cancel` is received while the other threads copy.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * Who finds a failure adds its hint where it depends on what was done (error_set_hint()). What is
- * the same wherever it happens, a file that may not be read or a file system that fails, stands
- * here once, by the code.
+ * If the hint for a failure depends on the operation, the code that finds the failure sets it
+ * (error_set_hint()). The hints that are the same everywhere, such as for a file that may not be
+ * read or a file system that fails, are in this file, by error code.
  */
 #include "daemon/worker/hint.h"
 

@@ -1,5 +1,6 @@
 /*
- * hint: the last look at a failure before the user reads it: which source it was, and what to do.
+ * hint: completes the message of a failure before the user reads it: it adds the source and what to
+ * do.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /*
- * The last node that leaves moves the directory away before it removes it. A lease counts only if
- * the directory still has its name after the lease was made. Both directories have to be the
- * user's alone: in a tier that everybody may write to, another user may have made the first.
+ * The last node that leaves renames the directory before it removes it. A lease is valid only if
+ * the directory still has its name after the lease was made. Both directories must belong to the
+ * user and be writable only by the user, because in a tier that everybody may write to, another
+ * user may have made the outer one.
  */
 #include "daemon/worker/job-copy-place.h"
 

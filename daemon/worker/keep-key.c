@@ -1,7 +1,7 @@
 /*
- * The key is text. It has the user's groups: what he may read changes with them, and nobody looks
- * at each file of a tree again. Of a file or archive whose checksum is asked for, that says what it
- * is; else inode, size and times do.
+ * The key is a text. It contains the user's groups, because they decide what he may read, and the
+ * files of a tree are not checked again one by one. If a checksum is given, it identifies a file or
+ * archive; otherwise inode, size and times do.
  */
 #include <errno.h>
 #include <grp.h>

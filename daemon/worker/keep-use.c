@@ -1,10 +1,10 @@
 /*
- * Who stages holds the lock of the unfinished directory, so that another job of the user's waits
- * for him and then finds it; but not for longer than half of its timeout=, or an hour: then it
- * stages its own, which goes with it. Should he be killed the lock is free.
- *
- * The data is made in the job's directory, as ever, and moved when it is whole. It is the user's,
- * who may have written to it since: it is checked against its fingerprint before it is used again.
+ * The worker that stages a dataset to keep it holds the lock of the unfinished directory. Another
+ * job of the user waits for this lock and then uses the dataset. It waits at most for half of its
+ * timeout=, or an hour; then it stages its own copy, which is removed with that job. If the first
+ * worker is killed, the lock is free. The data is made in the job's directory, like other data, and
+ * moved when it is complete. It belongs to the user, who may have changed it, so it is compared
+ * with its fingerprint before it is used again.
  */
 #include "daemon/worker/keep-use.h"
 

@@ -1,6 +1,7 @@
 /*
- * keep-use: what keep= leaves on disk or in memory for the user's next job (common/keep/keep.h), as
- * a worker finds and makes it. What cannot be kept is staged as usual, and stagectl shows why.
+ * keep-use: finds and makes kept datasets, which keep= leaves on disk or in memory for the user's
+ * next job (common/keep/keep.h), for a worker. A dataset that cannot be kept is staged as usual,
+ * and stagectl shows the reason.
  */
 #pragma once
 

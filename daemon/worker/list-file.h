@@ -1,5 +1,6 @@
 /*
- * list-file: the file that STAGE_DATA_LIST_<NAME> names: one staged path of a set a line.
+ * list-file: the file that STAGE_DATA_LIST_<NAME> names. It has one staged path of a set on each
+ * line.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * stage-worker: one dataset, as the user. Takes its orders on fd 3 (docs/protocol.md).
+ * stage-worker: stages one dataset, as the user. It gets its task on fd 3 (docs/protocol.md).
  */
 #include <signal.h>
 #include <stdlib.h>

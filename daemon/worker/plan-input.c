@@ -1,4 +1,5 @@
-/* What the planner's files share: what they ask of their input, and the lines with the reasons. */
+/* Functions that the planner's files share: questions about their input, and the lines with the
+ * reasons. */
 #include "daemon/worker/plan-internal.h"
 
 #include <stdarg.h>

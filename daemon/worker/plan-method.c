@@ -1,7 +1,7 @@
 /*
- * By which method a source becomes visible: the user's, or what its content suggests; and whether
- * that goes with the site's rule, this node and the item's other options. And whether its bytes are
- * read once for all nodes.
+ * Chooses the method by which a source becomes visible: the user's, or the one that fits its
+ * content. Checks that the site's rule, this node and the item's other options allow it. Decides
+ * whether the source is read once for all nodes.
  */
 #include "daemon/worker/plan-internal.h"
 

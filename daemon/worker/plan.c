@@ -1,10 +1,9 @@
 /*
- * Three questions, one after the other: by which method (plan-method.c), what does it take
- * (set_need), and where to (choose_place). Each answer leaves a line in `why`, so that explain can
- * print how it came about.
- *
- * The size of what is compressed may be a guess. A guess that does not fit is no reason to refuse:
- * a second round takes what the archive needs at least, and the writer reserves more as it goes.
+ * The planner makes three decisions in this order: the method (plan-method.c), the space that is
+ * needed (set_need), and the place (choose_place). Each decision adds a line to `why`, so that
+ * explain can print the reasons. The size of compressed data may be an estimate. If the estimate
+ * does not fit, the dataset is not refused: a second round uses the least that the archive can
+ * need, and the writer reserves more when it needs it.
  */
 #include "daemon/worker/plan.h"
 

@@ -1,6 +1,6 @@
 /*
- * plan: from what is known (facts, what the user asked, what the site allows, what is free) to what
- * is done. A pure function: no file, no clock, no message.
+ * plan: decides what is done, from what is known: facts about the source, the user's options, the
+ * site's rules, and the free space. A pure function: no file, no clock, no message.
  *
  * A fallback never changes the shape: a directory that was promised is not replaced by a file.
  */

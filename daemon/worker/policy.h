@@ -1,5 +1,6 @@
 /*
- * policy: what the site and the job allow one dataset, as the task message says it. Plain data.
+ * policy: the limits of the site and the job for one dataset, as the task message has them. Plain
+ * data.
  */
 #pragma once
 

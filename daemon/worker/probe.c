@@ -1,6 +1,6 @@
 /*
- * A file says what it is at its beginning, and for some formats at its end how much; trees and sets
- * are counted (copy-count.c).
+ * The beginning of a file shows its format, and for some formats its end shows the size of its
+ * content. Trees and sets are counted (copy-count.c).
  */
 #include "daemon/worker/probe.h"
 

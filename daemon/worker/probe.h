@@ -1,6 +1,6 @@
 /*
- * probe: looks at a source: what it is, how much, how much it takes. Reads headers, sizes and the
- * names of a tree, within the bounds of copy-count.h.
+ * probe: examines a source: its format, its size, and the space that it needs. It reads headers,
+ * sizes and the names of a tree, within the bounds of copy-count.h.
  */
 #pragma once
 

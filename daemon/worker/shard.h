@@ -1,5 +1,5 @@
 /*
- * shard: which of the sorted files this node stages.
+ * shard: chooses the files of the sorted set that this node stages.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
  * A path is opened twice: with O_PATH, which neither waits for a FIFO nor wakes a device, to see
- * what and where it is; then that very inode, by /proc/self/fd, to read. So what was checked is
- * what is read, whatever happens to the path meanwhile.
+ * what and where it is; then that very inode, by /proc/self/fd, to read. So the file that was
+ * checked is the one that is read, even if the path changes in between.
  */
 #include "daemon/worker/source.h"
 

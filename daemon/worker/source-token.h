@@ -1,11 +1,10 @@
 /*
- * source-token: when a dataset's source may be read. Kindness to a file system that others use too,
- * no protection: who can open the token files can hold them, which costs others TokenWait= at most.
- *
- * Jitter=: where a job has several nodes, or is one of an array's tasks, each begins at a moment of
- * its own. TokenDir=: a directory, on a file system that all nodes share, with as many files as
- * datasets may be read at once; who reads holds one of them (flock(2), which NFS, Lustre with -o
- * flock and GPFS hand on between nodes).
+ * source-token: decides when a dataset's source may be read. This reduces the load on a shared file
+ * system. It is no protection: a user who can open the token files can also lock them, which delays
+ * others by at most TokenWait=. Jitter=: if a job has several nodes, or is a task of an array, each
+ * node begins at a random moment. TokenDir=: a directory on a file system that all nodes share. It
+ * has one file for each dataset that may be read at the same time, and a worker that reads holds a
+ * lock on one of them (flock(2), which NFS, Lustre with -o flock and GPFS share between nodes).
  */
 #pragma once
 

@@ -1,4 +1,4 @@
-/* Which scheme opens a source, and what all sources have in common once they are open. */
+/* Chooses the scheme that opens a source. Has the functions that all open sources share. */
 #include "daemon/worker/source.h"
 
 #include <errno.h>

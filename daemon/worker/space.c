@@ -1,7 +1,7 @@
 /*
- * What is free in memory is computed as stagingd computes it when it is asked to grant
- * (common/policy/memory-limits.h); here the tightest limit gets a sentence for the user. stagingd
- * grants room in memory and may know of datasets that have been granted some since.
+ * The free memory is computed with the same functions as in stagingd, which grants it
+ * (common/policy/memory-limits.h). Here the tightest limit also gets a sentence for the user.
+ * stagingd decides about grants, and may know of other grants that were made since.
  */
 #include "daemon/worker/space.h"
 

@@ -1,7 +1,7 @@
 /*
- * With a keeper the mount is there already when its descriptors come, and it goes when the keeper
- * says so; a stagingd that died is no reason to take the data from running tasks. Without one, the
- * server is all there is: a helper (sqfs-unmounter.h) makes sure that the mount ends with it.
+ * With a keeper, the mount exists already when its descriptors arrive, and the keeper removes it.
+ * If stagingd dies, running tasks keep their data. Without a keeper, a helper process
+ * (sqfs-unmounter.h) makes sure that the mount ends with the server.
  */
 #include "daemon/worker/sqfs-mount.h"
 

@@ -1,7 +1,7 @@
 /*
- * The helper waits for the end of a pipe of which we hold the other side. A session of its own
- * keeps it out of reach of signals meant for a group of processes. It holds no descriptor of
- * /dev/fuse: one that outlives the server keeps its readers waiting for ever.
+ * The helper waits for the end of a pipe whose other end this process holds. It has its own
+ * session, so that signals to a process group do not reach it. It has no descriptor of /dev/fuse,
+ * because such a descriptor would let readers wait for ever after the server has ended.
  */
 #include "daemon/worker/sqfs-unmounter.h"
 

@@ -1,8 +1,7 @@
 /*
- * sqfs-unmounter: a helper process that takes a mount away when this process ends, however it ends.
- *
- * For mounts made by fusermount3: it is setuid, so a server that has given up new privileges can't
- * run it any more; and one that is killed can't run anything.
+ * sqfs-unmounter: a helper process that unmounts when this process ends, for whatever reason. It is
+ * for mounts made by fusermount3. That program is setuid, so a server that has set no_new_privs
+ * cannot run it any more, and a server that was killed cannot run anything.
  */
 #pragma once
 

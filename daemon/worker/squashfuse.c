@@ -1,7 +1,7 @@
 /*
- * Where the keeper has mounted, the program gets the image and the mount as descriptors, by
- * /proc/self/fd and, as libfuse has it, /dev/fd/N. It looks up no path, and may do no more than a
- * worker but start programs, which the user may, too.
+ * If the keeper has mounted, the program gets the image and the mount as descriptors: by
+ * /proc/self/fd and, as libfuse requires, /dev/fd/N. So it looks up no path. It has only the rights
+ * of a worker, and in addition the right to start programs, which the user has, too.
  */
 #include "daemon/worker/squashfuse.h"
 

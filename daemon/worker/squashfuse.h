@@ -1,9 +1,8 @@
 /*
- * squashfuse: upstream's server of squashfs images, squashfuse_ll, where the site wants it instead
- * of ours ([mount] Backend=squashfuse_ll).
- *
- * A worker may not start programs once it looks at a source. So a child is made before that. It
- * waits for its order, and then becomes the program. It ends with the worker.
+ * squashfuse: runs squashfuse_ll, the image server of the squashfuse project, instead of ours if
+ * the site has set [mount] Backend=squashfuse_ll. A worker cannot start programs any more when it
+ * reads a source. So it makes a child process before that. The child waits for a request, then
+ * executes the program. It ends with the worker.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * A dataset that is there already, as this job's: an earlier job of the user's has left it on the
- * node (keep-use.h), or another node of the job has made it (job-copy.h).
+ * Uses a dataset that exists already: an earlier job of the user has left it on the node
+ * (keep-use.h), or another node of the job has made it (job-copy.h).
  */
 #include <errno.h>
 #include <fcntl.h>

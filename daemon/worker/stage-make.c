@@ -1,6 +1,6 @@
 /*
- * The steps of staging that worker-stage.c and stage-keep.c both take: the plan, the room that the
- * dataset needs, and the stager's work.
+ * The steps of staging that worker-stage.c and stage-keep.c share: the plan, the reservation of
+ * space, and the stager's work.
  */
 #include "daemon/worker/stage-internal.h"
 

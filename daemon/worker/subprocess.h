@@ -1,7 +1,7 @@
 /*
- * subprocess: programs that a worker starts beside itself, because they may do what it gives up:
- * the network, other programs. They have a connection to it on WORKER_FD_SOCKET and an empty
- * environment, and end with it.
+ * subprocess: programs that a worker starts because they need rights that it gives up: the network,
+ * or starting other programs. They have a connection to the worker on WORKER_FD_SOCKET and an empty
+ * environment, and end with the worker.
  */
 #pragma once
 

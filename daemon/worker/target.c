@@ -1,7 +1,8 @@
 /*
- * renameat2(RENAME_NOREPLACE) is what makes "appears whole or not at all" true and keeps a name
- * that somebody else took. File systems that don't know the flag (some network file systems of the
- * shared tier) get a look before a plain rename: the directory is the job's own.
+ * renameat2(RENAME_NOREPLACE) makes a dataset appear completely or not at all, and does not replace
+ * a name that somebody else has created. On file systems without this flag (some network file
+ * systems of a shared tier), the name is checked before a plain rename, which is enough because the
+ * directory belongs to the job.
  */
 #include "daemon/worker/target.h"
 

@@ -1,8 +1,8 @@
 /*
- * The planner is asked again whenever the world says no: a tier that is not here, a reservation
- * that is not granted, a tier that turned out full while an archive of unknown size went in. Each
- * time the entry of that tier gets the number that is known now, so the loop ends: a tier is
- * refused once.
+ * The planner is asked again after each obstacle: a tier does not exist, a reservation is not
+ * granted, or a tier became full while an archive of unknown size was written. Each time, the entry
+ * of that tier gets the size that is known now, so each tier is refused at most once and the loop
+ * ends.
  */
 #include "daemon/worker/stage-internal.h"
 

@@ -1,6 +1,7 @@
 /*
- * broadcast-note: the small files that go to all nodes before and after the one that is passed on:
- * what it is, and whether it has come whole. One line; a text that has no end yet is not there yet.
+ * broadcast-note: the small files that are sent to all nodes before and after the data. They
+ * describe the data, and say whether it is complete. A note is one line; a text without a line end
+ * is not complete yet.
  *
  *   stage-broadcast 1 KIND SIZE SECONDS.NANOSECONDS [REASON]\n
  */

@@ -1,9 +1,8 @@
 /*
- * Which bytes have come can't be told from the file's size alone on every version of Slurm; so it
- * is not read before the second note. Its growth is progress, and life.
- *
- * slurmd may hold the file open for a while after sbcast was killed. It is emptied before it loses
- * its name, or the memory would go with the descriptor.
+ * Not with every version of Slurm does the file's size show which bytes have arrived, so the file
+ * is not read before the second note. Its growth shows progress, and that the sender is alive.
+ * slurmd may hold the file open for some time after sbcast was killed. So the file is truncated
+ * before it is removed, because otherwise its memory would be in use until slurmd closes it.
  */
 #include "daemon/worker/broadcast/broadcast.h"
 

@@ -1,11 +1,11 @@
 /*
- * broadcast: a source that is read once for all nodes of a job. The first node has Slurm's sbcast
- * carry it to every node, itself included; there it lands in the job's tmpfs, in a directory that
- * only the user may enter, and is what the stager reads from.
- *
- * The nodes do not talk to each other. Before the file comes a note to every node: that it is
- * written says that all of them wait for it. Behind it comes another, which says that it is whole.
- * Who hears nothing for a while, or sees another file at the source, gives up and reads for itself.
+ * broadcast: a source that is read once for all nodes of a job. The first node calls Slurm's
+ * sbcast, which copies the source to every node, including the first. The copy is in the job's
+ * tmpfs, in a directory that only the user may enter, and the stager reads from it. The nodes do
+ * not communicate with each other. Before the data, a note is sent to every node. When it could be
+ * written, all nodes are waiting for the data. After the data, another note says that it is
+ * complete. A node that receives nothing for some time, or sees another file at the source, reads
+ * the source itself.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /*
- * http:// and https://, by stage-fetch. The beginning of an object is asked for as a part: the
- * answer says how large all of it is, whether parts are to be had, and what it is. It is kept in
- * memory, at its offset in a file of the object's size, so that a probe reads it like any other;
- * formats that say more at their end get that too.
+ * http:// and https://, by stage-fetch. The beginning of an object is requested as a part. The
+ * answer shows the size of the object, whether the server supports parts, and the format. The part
+ * is stored in memory, at its offset in a file of the object's size, so that the probe reads it
+ * like any other file. For formats with facts at their end, the end is requested, too.
  */
 #include <errno.h>
 #include <fcntl.h>

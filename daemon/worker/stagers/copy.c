@@ -1,5 +1,5 @@
 /*
- * The source as it is: one file, or by copy-engine a directory or a set.
+ * Copies the source unchanged: one file, or with copy-engine a directory or a set.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,5 +1,5 @@
 /*
- * What comes from the web, as it is: one file, or a set into a directory.
+ * Fetches a source on the web unchanged: one file, or a set into a directory.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /*
- * The data where it is: a symbolic link to a file or a directory, and for a set a directory of
- * links, so that the shape is the same as that of a copy.
+ * Makes the data visible where it is: by a symbolic link to a file or a directory, and for a set by
+ * a directory of links, so that the result has the same structure as a copy.
  */
 #include <errno.h>
 #include <fcntl.h>

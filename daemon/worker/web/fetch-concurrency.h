@@ -1,6 +1,6 @@
 /*
- * fetch-concurrency: over how many connections at once. Begins with two, twice as many as long as
- * that makes it a fifth faster, and goes back by the step that did not. Pure.
+ * fetch-concurrency: the number of connections to use at the same time. It begins with two, doubles
+ * as long as that makes the fetch a fifth faster, and undoes the last step that did not. Pure.
  */
 #pragma once
 

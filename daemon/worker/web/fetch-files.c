@@ -1,6 +1,7 @@
 /*
- * Parts are asked for in order, so that all before the first one under way is there: that much goes
- * into the sum, read back from the file while it is warm, between what stage-fetch says.
+ * Parts are requested in order, so all bytes before the first unfinished part are in the file.
+ * Between the messages of stage-fetch, these bytes are read back from the file, while they are in
+ * the page cache, and added to the checksum.
  */
 #include "daemon/worker/web/fetch-files.h"
 

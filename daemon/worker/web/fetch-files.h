@@ -1,6 +1,6 @@
 /*
- * fetch-files: objects of the web into files, parts of them at once over several connections: more
- * of them as long as that makes it faster.
+ * fetch-files: fetches objects of the web into files, in several parts at the same time. The number
+ * of connections grows as long as that makes the fetch faster.
  */
 #pragma once
 

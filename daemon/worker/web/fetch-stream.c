@@ -1,6 +1,6 @@
 /*
- * stage-fetch writes into a pipe and closes it when all is said; whether that was the end of the
- * object, it says then.
+ * stage-fetch writes the object to a pipe and closes it. Then it sends a message that says whether
+ * the object was complete.
  */
 #include "daemon/worker/web/fetch-stream.h"
 

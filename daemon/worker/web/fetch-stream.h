@@ -1,5 +1,6 @@
 /*
- * fetch-stream: an object of the web as a stream, in the order of its bytes, stored nowhere.
+ * fetch-stream: an object of the web as a stream, in the order of its bytes. The object is not
+ * stored.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * fetch: the worker's side of stage-fetch, the process that has the network. The worker says which
- * bytes of which object go into which descriptor; it has no sockets itself, and what comes is read
- * by it with the rights it has for every other source.
+ * fetch: the worker's side of stage-fetch, the process that has the network. The worker requests
+ * that certain bytes of an object are written to a descriptor. It has no network sockets, and reads
+ * the data with the same restricted rights as every other source.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * web-set: several addresses as one source: shards whose names differ by a number. They are asked
- * for their sizes, many at once; what a pattern of S3 fits is listed with them.
+ * web-set: several addresses as one source: shards whose names differ by a number. Their sizes are
+ * requested, many at the same time. For a pattern of S3, the listing has the sizes.
  */
 #pragma once
 
