@@ -171,9 +171,15 @@ static int refuse_image(struct error *err)
 static int refuse_content(const struct planner *p, const char *fix, struct error *err)
 {
 	const struct facts *f = p->facts;
-	char buf[64];
+	char buf[64], part[HINT_PART_SIZE], shown[512];
 	bool is_mount = p->plan->method == DATASET_METHOD_MOUNT;
 
+	dataset_show_source(p->ds, shown, sizeof(shown));
+	if (!f->other && f->kind == SOURCE_FILE && hint_part(shown, part, sizeof(part))) {
+		error_set(err, EINVAL, "can't be %s: it is named like a part of a split file",
+			  is_mount ? "mounted" : "extracted");
+		return error_set_hint(err, -EINVAL, "%s", part);
+	}
 	error_set(err, EINVAL, "can't be %s: it is %s%s", is_mount ? "mounted" : "extracted",
 		  f->other ? f->other->what : describe(f, buf),
 		  is_mount && !f->other ? ", not a squashfs image, a plain tar or a zip" : "");

@@ -428,6 +428,14 @@ def test_one_of_several_parts_is_called_that():
         for options in ("", "::method=extract"):
             text = stage_zip(base, data, options)
             assert "the zip was made in 3 parts (.z01, .z02, ...); join them elsewhere: zip -s 0" in text, text
+    os.rename(f"{base}/made.z01", f"{base}/first.zip")
+    for name, method, said in (("first.zip", "", "is the first part of a zip that was made in several parts"),
+                               ("first.zip", "extract", "it is the first part of a zip that was made in several parts"),
+                               ("made.z02", "extract", "it is named like a part of a split file"),
+                               ("made.z02", "mount", "it is named like a part of a split file")):
+        with Worker(f"x={base}/{name}" + (f"::method={method}" if method else "")) as w:
+            text = w.error()["text"]
+            assert said in text and "zip -s 0" in text, (name, method, text)
     whole = craft(entry(b"f", b"1"), comment=b"PK\5\6\7\0" + bytes(12) + b"\7\0")  # no end: a comment
     assert stage_zip(base, whole) == {"f": b"1"}
     remove(base)
