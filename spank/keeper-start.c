@@ -38,6 +38,7 @@
  */
 const char *keeper_start_program = STAGE_LIBEXEC_DIR "/stage-keeper";
 
+#define CTRLS "\1\2\3\4\5\6\a\b\t\n\v\f\r\16\17\20\21\22\23\24\25\26\27\30\31\32\33\34\35\36\37\177"
 #define SEALS (F_SEAL_SEAL | F_SEAL_SHRINK | F_SEAL_GROW | F_SEAL_WRITE)
 
 static int keeper_start_say(char *why, int errnum, const char *what)
@@ -173,7 +174,8 @@ static int wait_answer(int fd, char *why)
 
 	if (n > 0 && (buf[0] == 'R' || buf[0] == 'S'))
 		return 0; /* running, or left to a step by the configuration */
-	buf[strcspn(buf, "\n")] = '\0';
+	/* Attack: a manager's sentence for the terminal of who reads slurmd's log. */
+	buf[strcspn(buf, CTRLS)] = '\0';
 	if (n == -ETIMEDOUT)
 		snprintf(why, KEEPER_START_WHY_SIZE, "stage-keeper has not answered within %d ms",
 			 KEEPER_START_RUN_WAIT_MS);

@@ -99,9 +99,8 @@ static bool is_keeper(const struct keeper *k, pid_t pid, uint32_t job)
 	const char *word = words + strlen(words), *before;
 	bool found = !k->job && word + 1 < end && strcmp(word + 1, "reap") == 0;
 
-	if (!strstr(words, "/stage-keeper") || word + 1 >= end)
-		return false;
-	if (k->uid && strcmp(word + 1, "run") != 0)
+	if (!strstr(words, "/stage-keeper") || word + 1 >= end ||
+	    (k->uid && strcmp(word + 1, "run") != 0))
 		return false;
 	snprintf(number, sizeof(number), "%u", job);
 	for (before = words; !found && ++word < end; before = word, word += strlen(word))

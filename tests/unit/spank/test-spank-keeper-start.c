@@ -62,6 +62,7 @@ static void test_answers(void **state)
 		{ "printf R; exec >&-; sleep 1", 0, "" },
 		{ "printf 'Eit is closed'", -EIO, "it is closed" },
 		{ "printf 'Etwo\\nlines'", -EIO, "two" },
+		{ "printf 'Ea sentence\\033[2J'", -EIO, "a sentence" },
 		{ "printf E", -EIO, "stage-keeper ended without an answer" },
 		{ "exit 0", -EIO, "stage-keeper ended without an answer" },
 		{ "printf X", -EIO, "stage-keeper ended without an answer" },
