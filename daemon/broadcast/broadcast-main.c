@@ -3,8 +3,8 @@
  * the job's first node, as the user, with a connection on fd 3 (broadcast-send.h) and an empty
  * environment.
  *
- * sbcast reads what the worker has opened and held against the site's rules: it is given the
- * descriptor, by its name in /proc, so no path is looked up a second time. What it says on stderr
+ * sbcast reads the file that the worker has opened and checked against the site's rules. It gets
+ * the descriptor by its name in /proc, so no path is looked up a second time. Its output on stderr
  * is the reason of a failure.
  */
 #include <errno.h>

@@ -1,6 +1,6 @@
 /*
- * http-answer: is what a server says the answer to what was asked, and where does it belong? Pure:
- * the lines and the bytes are brought by http-get.c.
+ * http-answer: decides whether an answer of a server fits the request, and which bytes of the
+ * object it contains. Pure: the lines and the bytes are brought by http-get.c.
  */
 #pragma once
 

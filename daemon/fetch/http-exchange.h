@@ -1,7 +1,7 @@
 /*
- * http-exchange: one request to one address, and its answer, by libcurl. Each address that a name
- * leads to is checked against the rules when it is connected to. Redirects and further tries are
- * the caller's (http-get.c).
+ * http-exchange: one request to one address, and its answer, by libcurl. Each address of a host is
+ * checked against the rules when a connection to it is made. Redirects and further tries are the
+ * caller's (http-get.c).
  *
  * It keeps its connections for the next request.
  */

@@ -1,7 +1,7 @@
 /*
- * s3-keys: the user's keys, where AWS's own tools look for them: those of his environment, where
- * they were sent, else a profile's in ~/.aws/credentials, else in ~/.aws/config. A file that keys
- * come from has to be the user's own and nobody else's to read.
+ * s3-keys: finds the user's keys in the same places as AWS's own tools: in his environment, if a
+ * client has sent them, then in a profile of ~/.aws/credentials, then of ~/.aws/config. A file with
+ * keys must belong to the user, and nobody else may read it.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * s3-pages: all that is below a prefix, or fits a pattern, page after page.
+ * s3-pages: lists all objects below a prefix, or those that match a pattern, page by page.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * s3: from s3://BUCKET/KEY to a request that the site's server takes: where to, and signed by whom.
- * In stage-fetch alone, which so is the one process that has the user's keys.
+ * s3: makes a signed request to the site's server from s3://BUCKET/KEY. It is linked into
+ * stage-fetch only, so stage-fetch is the only process that uses the user's keys.
  */
 #pragma once
 

@@ -1,11 +1,12 @@
 /*
- * archive-index: the tree that an archive's members make, without their content: what has to be
- * known to mount the archive. Pure: it reads no file.
+ * archive-index: the tree of an archive's members without their content, which is needed to mount
+ * the archive. Pure: it reads no file.
  *
  * The tree is the one that extraction makes (tree.h, untar-levels.h), and the same members are
  * refused: names that lead out, members below a link or a file, hard links to what did not come
- * before. Of several members with one name the last counts. Those before it take memory, too: 4
- * bytes each, and the text of a link. More than 64 MiB of that are refused (-EFBIG).
+ * before. If several members have the same name, the last one is used. The earlier ones take
+ * memory, too: 4 bytes each, and the text of a link. If this needs more than 64 MiB, the archive is
+ * refused (-EFBIG).
  *
  * After archive_index_finish() it does not change, and any number of threads may read it.
  */

@@ -1,6 +1,7 @@
 /*
- * The headers declare each function that is defined here, so one with other parameters does not
- * compile. Nothing is loaded from anywhere but where the linker would have looked.
+ * The library's headers declare each function that is defined here, so a definition with other
+ * parameters does not compile. The library is searched only where the linker would have searched
+ * it.
  */
 #include "daemon/engines/archive/archive-late.h"
 

@@ -1,9 +1,8 @@
 /*
- * archive-late: libarchive, loaded when it is needed for the first time.
- *
- * It brings a dozen libraries along, which cost half of the time in which a worker starts; a mount
- * and a copy need none of them. Its functions that decode.c calls are defined here under their own
- * names and declared by its own headers.
+ * archive-late: loads libarchive when it is needed for the first time. It depends on a dozen
+ * libraries. Loading them takes half of the time of a worker's start, and a mount or a copy needs
+ * none of them. The functions of libarchive that our code calls are defined here under their own
+ * names and declared by libarchive's headers.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * Lists of entries are merged, as that needs no memory but a number for each: n_links, which nobody
- * needs yet. Then each entry is moved to its place.
+ * Lists of entries are merged, because this needs only one number for each entry. The field n_links
+ * is used for it, which is not needed yet. Then each entry is moved to its place.
  */
 #include "daemon/engines/archive/archive-sort.h"
 

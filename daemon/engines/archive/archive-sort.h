@@ -1,6 +1,6 @@
 /*
- * archive-sort: the last step of an index (archive-index.h): its entries are sorted by directory
- * and name, and what follows from all of them is set.
+ * archive-sort: the last step of an index (archive-index.h). It sorts the entries by directory and
+ * name, and sets the fields that depend on all entries.
  */
 #pragma once
 

@@ -1,9 +1,8 @@
 /*
  * archive-table: the entries of an archive's index while members are added (archive-index.h), found
- * by a hash of their directory and name. What it takes is asked for before.
- *
- * The hash has a key that nobody else knows, as the archive may be of an attacker who wants all
- * names in one chain. Until archive_table_finish(), n_links of a record is the next in its chain.
+ * by a hash of their directory and name. Its memory is reserved before it is used. The hash has a
+ * secret key, because an attacker may have made the archive so that all names are in one chain.
+ * Until archive_table_finish(), n_links of a record is the next record in its chain.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * cached: reading what of a file is in memory, without waiting for more.
+ * cached: reads the part of a file that is in memory, without waiting for the rest.
  */
 #pragma once
 

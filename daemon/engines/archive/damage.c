@@ -1,6 +1,6 @@
 /*
- * The words of a library's text decide: an archive that ends too early is cut off, any other is
- * damaged.
+ * The text of a library's error decides: an archive that ends too early is incomplete, any other
+ * one is damaged.
  */
 #include "daemon/engines/archive/damage.h"
 

@@ -1,5 +1,5 @@
 /*
- * decode-error: what libarchive says of an archive, as our error.
+ * decode-error: converts libarchive's error about an archive to our error.
  */
 #pragma once
 

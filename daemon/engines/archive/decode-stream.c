@@ -1,6 +1,7 @@
 /*
- * What is compressed, as a plain stream: libarchive's reader `raw` with all its decompressors. The
- * readers of archives in decode.c get that stream, and decompress nothing themselves.
+ * The decompressed content of a file as a stream, made by libarchive's reader `raw` with all its
+ * decompressors. The readers of archives in decode.c get that stream, and decompress nothing
+ * themselves.
  */
 #include "daemon/engines/archive/decode.h"
 

@@ -1,6 +1,6 @@
 /*
- * libarchive stops reading at the end of the compressed data and doesn't look behind it: here the
- * rest of the input is read, and has to be zeros.
+ * libarchive stops reading at the end of the compressed data. So the rest of the input is read
+ * here, and must consist of zeros.
  */
 #include "daemon/engines/archive/decompress.h"
 

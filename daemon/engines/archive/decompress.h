@@ -1,6 +1,6 @@
 /*
- * decompress: the stream of what a compressed stream holds, by whichever library is fastest: gzip,
- * zstd and lz4 by their own, the rest (and what this build has no library for) by
+ * decompress: the decompressed content of a stream, made by the fastest library: gzip, zstd and lz4
+ * by their own libraries, other formats (and those for which this build has no library) by
  * decode_decompress().
  */
 #pragma once

@@ -1,10 +1,11 @@
 /*
  * xz has an index at its end with the size of each block: exact, for each of its streams. zstd may
- * say the size in the first frame's header: exact if that frame is the whole file, which only the
- * reader finds out, so it is a hint. gzip's last four bytes are the size modulo 4 GiB of the last
- * member, or, of a file that is cut off, anything: they are believed as far as the beginning, which
- * is unpacked for that, bears them out. All else is a ratio. A wrong hint costs a reservation that
- * grows while writing.
+ * have the size in the first frame's header. It is exact if that frame is the whole file, which is
+ * known only after reading, so it is used as a hint. gzip's last four bytes are the size of the
+ * last member modulo 4 GiB; in a file that is cut off they can be anything. They are used if the
+ * compression ratio of the beginning, which is unpacked for this, is similar. For other formats,
+ * the size is estimated by a ratio. After a wrong estimate, the reservation has to grow while the
+ * data is written.
  */
 #include "daemon/engines/archive/estimate.h"
 

@@ -1,5 +1,5 @@
 /*
- * estimate: how much a compressed file holds, by what its format writes about itself.
+ * estimate: the size of a compressed file's content, from the fields of its format.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * feed: the input of a decompressor, a stream whose pieces it takes from as it likes.
+ * feed: the input of a decompressor: a stream from whose pieces it may take any number of bytes.
  */
 #pragma once
 

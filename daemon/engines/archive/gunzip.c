@@ -1,6 +1,6 @@
 /*
- * libarchive reads gzip without looking at its checksum: a flipped bit in a picture would be staged
- * as it is. inflate.h looks.
+ * libarchive reads gzip without checking its checksum, so a flipped bit in a JPEG file would not be
+ * noticed. inflate.h checks it.
  */
 #include "daemon/engines/archive/gunzip.h"
 

@@ -1,6 +1,6 @@
 /*
- * gunzip: a stream of what a gzip stream holds, several members one after the other as well, with
- * checksum and length of each verified. gunzip.c is the one file that knows zlib.
+ * gunzip: the decompressed content of a gzip stream, which may have several members. Checksum and
+ * length of each member are verified.
  */
 #pragma once
 

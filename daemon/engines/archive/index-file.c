@@ -1,5 +1,6 @@
 /*
- * It is read and not mapped: a mapped file that somebody cuts off ends its readers by SIGBUS.
+ * The file is read and not mapped, because if somebody truncates a mapped file, its readers are
+ * ended by SIGBUS.
  */
 #include "daemon/engines/archive/index-file.h"
 

@@ -1,11 +1,9 @@
 /*
- * index-file: the members of a plain tar in a file beside it, so that the next who mounts the tar
- * need not read its headers.
- *
- * The file has the members in the order of the archive, not the tree that they make: who reads it
- * adds them to an index as if they came from the archive, with all checks. What a forged file can
- * do is what a forged archive can: no place outside of the archive, and no name outside of the
- * tree.
+ * index-file: the list of a plain tar's members in a file in the same directory, so that the next
+ * mount of the tar need not read its headers. The file has the members in the order of the archive,
+ * not the tree that they make. A reader adds them to an index with all checks, as if they came from
+ * the archive. So a forged file can do no more than a forged archive: it cannot refer to bytes
+ * outside the archive or to names outside the tree.
  *
  *	bytes  64, then members: each 40, its path, its link (no NUL behind them), and the pieces of
  *	a sparse file: 8, and 16 for each

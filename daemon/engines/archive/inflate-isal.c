@@ -1,6 +1,6 @@
 /*
- * What libraries before 2.32 leave to their caller: a bad stream may make them return without any
- * progress for ever.
+ * With versions before 2.32, the caller has to detect that a damaged stream makes the library
+ * return again and again without any progress.
  */
 #include "daemon/engines/archive/inflate.h"
 

@@ -1,7 +1,7 @@
 /*
- * inflate: one gzip member at a time, header, checksum and length verified; or a bare deflate
- * stream, as zips have it. inflate-isal.c where the build has ISA-L, which is twice as fast and
- * more, else inflate-zlib.c.
+ * inflate: decompresses one gzip member at a time, and verifies its header, checksum and length; or
+ * a deflate stream without a header, as in zips. inflate-isal.c is used if the build has ISA-L,
+ * which is at least twice as fast, otherwise inflate-zlib.c.
  */
 #pragma once
 

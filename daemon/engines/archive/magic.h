@@ -1,5 +1,5 @@
 /*
- * magic: what a file can be by its first bytes, and what people mean it to be by its name. Pure.
+ * magic: the format of a file by its first bytes, and the format that its name promises. Pure.
  */
 #pragma once
 

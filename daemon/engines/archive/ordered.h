@@ -1,6 +1,6 @@
 /*
- * ordered: jobs done by threads, handed back in the order in which they were given. The jobs are
- * the caller's, in slots 0 to n_slots - 1.
+ * ordered: threads do jobs, which are returned in the order in which they were added. The caller
+ * owns the jobs, in slots 0 to n_slots - 1.
  */
 #pragma once
 

@@ -1,9 +1,8 @@
 /*
- * A piece is small after something was passed over, as the next header may be all that is needed
- * there, and doubles as long as nothing is.
- *
- * Who looks for a list at the end of the file first would have done all of it if progress were
- * where he is. So it is how much he has read, no more than there is.
+ * A piece is small after a part of the file was skipped, because the next header may be all that is
+ * needed there. It doubles as long as nothing is skipped. Progress is the number of bytes that were
+ * read, at most the file's size, and not the position: a reader that first looks for a list at the
+ * end of the file would otherwise be at 100 %.
  */
 #include "daemon/engines/archive/seek-file.h"
 

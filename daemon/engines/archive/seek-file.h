@@ -1,6 +1,6 @@
 /*
- * seek-file: a zip that is read here and there, in large pieces, with its names as they are to be
- * (zip-names.h).
+ * seek-file: reads a zip at any position, in large pieces, and replaces its names by the correct
+ * ones (zip-names.h).
  */
 #pragma once
 

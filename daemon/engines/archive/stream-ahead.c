@@ -1,6 +1,6 @@
 /*
- * A thread that reads a stream and queues its blocks. How far it gets ahead is bounded by the pool
- * that the blocks come from, and by the length of the queue.
+ * A thread reads a stream and queues its blocks. The pool of the blocks and the length of the queue
+ * limit how far it reads ahead.
  */
 #include <errno.h>
 #include <pthread.h>

@@ -1,6 +1,7 @@
 /*
- * Blocks of any size on the one side, of multiples of STREAM_ALIGN on the other. What fits is
- * passed on; from an odd end on bytes are copied together, until the ends meet again.
+ * The input has blocks of any size; the sizes of the output's blocks are multiples of STREAM_ALIGN.
+ * A block that fits is passed on. After a block that does not, bytes are copied into new blocks
+ * until a block fits again.
  */
 #include <errno.h>
 #include <string.h>

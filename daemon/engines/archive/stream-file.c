@@ -1,5 +1,5 @@
 /*
- * A file, block by block, read in the calling thread.
+ * A file as a stream. The calling thread reads it block by block.
  */
 #include <errno.h>
 #include <unistd.h>

@@ -1,22 +1,21 @@
 /*
- * A file, block by block, read ahead by threads of its own.
+ * A file as a stream. Threads read ahead, block by block. If a single read is slow because the data
+ * is on a remote server, several reads at consecutive offsets take the time of one. If the data is
+ * in the page cache, more than one thread only takes CPU time from the writers: a tar of big files
+ * took a third longer. So the stream begins with one thread, and a read that would have to wait
+ * (cached.h) starts another one. A file system that cannot report this is treated as remote. The
+ * kernel's read-ahead is switched off (posix_fadvise(2)), because it works for one reader, which
+ * would fetch the next blocks for all threads, one after the other.
  *
- * Where a single read is slow because the data is far away, several of them at consecutive offsets
- * take the time of one. Where it is in the page cache, more than one thread only take the CPU from
- * who writes: a tar of big files took a third longer. So there is one, and a read that would have
- * to wait (cached.h) calls for another; file systems that can't tell are far away.
- * Nobody wants the kernel's read-ahead (posix_fadvise(2)): the one reader it is done for would
- * fetch the next blocks of all, one after the other.
+ * Each thread takes a block first and then the next offset, so that a thread with an offset never
+ * waits for a block. Otherwise, all blocks could be at offsets after the one that the reader waits
+ * for.
  *
- * Each thread takes a block first and then the next offset, so that whoever has an offset never
- * waits: else the blocks could all be at offsets behind the one that is waited for.
- *
- * What is left to others to read (stream_leave()) is left where the file is in memory, as far as
- * can be told: now and then a block is read, which shows it.
- *
- * Where much is taken back (stream_take_back()) a thread that reads ahead would only read what
- * others read again. Then whoever takes the blocks walks: he reads little ones himself, and the
- * larger ones the longer nothing is taken back, until it is the thread's turn again.
+ * Ranges are left to other readers (stream_leave()) only if the file seems to be in memory. To find
+ * this out, a block is read now and then. If many ranges are taken back (stream_take_back()), a
+ * thread that reads ahead would read bytes that others read again. Then the consumer reads by
+ * itself: small blocks first, and larger ones the longer nothing is taken back, until the thread
+ * reads ahead again.
  */
 #include <errno.h>
 #include <fcntl.h>

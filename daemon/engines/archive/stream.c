@@ -1,7 +1,7 @@
 /*
- * What all streams have, and bytes in memory. A stream that lends pieces gets a pool of blocks when
- * it is first asked for one, and its pieces are copied there; a stream that hands out blocks lends
- * them one at a time.
+ * Functions for all streams, and the stream of bytes in memory. A stream that lends pieces gets a
+ * pool of blocks when a block is requested for the first time, and its pieces are copied to blocks.
+ * A stream that returns blocks lends them one at a time.
  */
 #include "daemon/engines/archive/stream.h"
 

@@ -1,14 +1,13 @@
 /*
- * The file in front of the walk is cut in segments of some hundred members. A thread takes the next
- * segment, looks for a block that is a header by its checksum, and follows the chain from there,
- * keeping the headers that it meets and what belongs to them. Where the chain breaks it looks for
- * another header: content that is an archive itself leads it into that one, and out of it again.
- *
- * A thread whose read hangs is left behind with its segment: the walk reads that place itself, and
- * the others go on. When the thread comes back, it frees what it has.
- *
- * What it met in the content of a member is at no place where the walk asks. So nothing has to be
- * proved about a chain: a place is asked for only when the chain in order has led there.
+ * The part of the file before the walk's position is divided into segments of some hundred members.
+ * A thread takes the next segment, looks for a block that is a header by its checksum, and follows
+ * the chain of headers from there. It keeps the headers that it finds, and the bytes that belong to
+ * them. If the chain breaks, it looks for another header. If the content of a member is an archive,
+ * the thread reads the headers in it, too. If a thread's read hangs, its segment is given up: the
+ * walk reads that part itself, and the other threads continue. When the hanging thread returns, it
+ * frees its memory. The walk asks only for positions to which the chain of the whole archive has
+ * led. So headers that were found in the content of a member are never used, and the chains of the
+ * threads need no proof.
  */
 #include "daemon/engines/archive/tar-ahead.h"
 

@@ -1,8 +1,7 @@
 /*
- * tar-ahead: the headers of a tar, read by several threads before they are needed. Nothing is
- * decided here: it only brings bytes of the file, and who walks the archive in order judges them.
- *
- * All calls are made by one thread, the one that walks.
+ * tar-ahead: the headers of a tar, read by several threads before they are needed. This module
+ * decides nothing. It only provides bytes of the file, which the walk in the order of the archive
+ * checks. All calls are made by one thread, the one that walks.
  */
 #pragma once
 

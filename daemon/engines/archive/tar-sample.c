@@ -1,7 +1,7 @@
 /*
- * Names too long for a header and pax records are members of their own kind that bring bytes along
- * and make no file. A size in pax records (more than 8 GiB) is not looked at: the chain breaks
- * there, and what was counted so far is the sample.
+ * Names that are too long for a header, and pax records, are members with bytes that make no file.
+ * A size in pax records (more than 8 GiB) is not read: the chain of headers breaks there, and the
+ * sample ends.
  */
 #include "daemon/engines/archive/tar-sample.h"
 

@@ -1,6 +1,7 @@
 /*
- * tar-sample: what the members of a tar take in memory, by its headers. A file takes whole pages,
- * so that an archive of tiny files grows when it is opened. Pure: who calls brings the bytes.
+ * tar-sample: the memory that the members of a tar need, estimated from headers. A file takes whole
+ * pages, so an archive of tiny files needs more memory than its size. Pure: the caller provides the
+ * bytes.
  */
 #pragma once
 

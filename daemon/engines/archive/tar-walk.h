@@ -1,6 +1,6 @@
 /*
- * tar-walk: the bytes of a tar for a reader (untar-reader.h) that wants its headers alone, in the
- * order of the archive.
+ * tar-walk: provides the bytes of a tar to a reader (untar-reader.h) that needs only the headers,
+ * in the order of the archive.
  */
 #pragma once
 

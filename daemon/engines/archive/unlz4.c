@@ -1,10 +1,8 @@
 /*
- * The thread that reads gathers packed blocks into jobs, which unpack into a block of the pool
- * each, and takes the jobs back in order; the checksum over the content is its as well. Where
- * blocks are linked it does all itself.
- *
- * The pieces of the input are copied together, because the packed blocks lie across them: liblz4
- * wants each in one piece.
+ * The reading thread collects compressed blocks into jobs, and takes the jobs back in order. Each
+ * job decompresses into one block of the pool. The reading thread also computes the checksum of the
+ * content. If blocks depend on each other, it does everything itself. The pieces of the input are
+ * copied together, because a compressed block may be in two pieces, and liblz4 needs it in one.
  */
 #include "daemon/engines/archive/unlz4.h"
 

@@ -1,6 +1,6 @@
 /*
- * unlz4: a stream of what lz4 frames hold, several one after the other as well, all checksums
- * verified. Blocks that don't refer to each other are unpacked by several threads. Only
+ * unlz4: the decompressed content of lz4 frames, which may follow each other. All checksums are
+ * verified. Blocks that do not refer to each other are decompressed by several threads. Only
  * unlz4.c knows liblz4.
  */
 #pragma once

@@ -1,8 +1,8 @@
 /*
- * untar-header: one block of a tar that should be a header, judged and read. Pure.
- *
- * Strict: what is not written as GNU tar, bsdtar, star, Python and the standards write it is
- * UNTAR_FOREIGN and left to a reader that knows more dialects, also where it could be guessed.
+ * untar-header: checks and parses one block of a tar that should be a header. Pure. Strict: a
+ * header that is not written as GNU tar, bsdtar, star, Python and the standards write it is
+ * UNTAR_FOREIGN and is left to a reader that knows more dialects, even if its meaning could be
+ * guessed.
  */
 #pragma once
 

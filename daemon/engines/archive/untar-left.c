@@ -1,8 +1,7 @@
 /*
- * Ranges that are being copied stand in a table, on the stacks of those who have them, who don't go
- * before their last helper has. A part ends where a huge page of the file does.
- *
- * Nobody asks for l->lock under a writer's lock.
+ * A table points to the ranges that are being copied. They are on the stacks of their owners, and
+ * an owner does not return before its last helper has. A part ends at the end of a huge page of the
+ * file. No thread takes l->lock while it holds a writer's lock.
  */
 #include "daemon/engines/archive/untar-left.h"
 

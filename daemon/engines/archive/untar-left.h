@@ -1,6 +1,6 @@
 /*
- * untar-left: what was left in the archive's file (stream_leave()) is copied by the writer who has
- * the member, with the help of those who have nothing to do.
+ * untar-left: the writer of a member copies the range that was left in the archive's file
+ * (stream_leave()), and idle writers help.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * With `nested` a member that is an archive itself becomes a directory named like it without its
- * suffix, streamed through the same code: a level in a level. Without, the first such member is
+ * With `nested`, a member that is an archive becomes a directory with its name without the suffix.
+ * The same code extracts it, as an inner level. Without `nested`, the first such member is
  * remembered for a hint.
  */
 #include "daemon/engines/archive/untar-levels.h"

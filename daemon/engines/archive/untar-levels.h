@@ -1,6 +1,6 @@
 /*
- * untar-levels: the members of an archive, and of archives in it, into a tree: which are taken, and
- * under which name.
+ * untar-levels: decides which members of an archive, and of archives in it, are written to a tree,
+ * and under which names.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * libarchive lends its pieces: they are copied into blocks of a pool of our own, so that writers
- * may keep them. Small ones share a block: a file with holes may come as a million pieces of a
- * byte, and a block each was a wait for the writers with every sixteenth of them.
+ * libarchive lends its pieces. They are copied into blocks of our own pool, so that writers may
+ * keep them. Small pieces share a block: a file with holes may have a million pieces of one byte,
+ * and with a block for each, every sixteenth piece had to wait for the writers.
  */
 #include "daemon/engines/archive/untar-members.h"
 

@@ -1,6 +1,7 @@
 /*
- * untar-members: the members of an archive, whoever reads it: our own reader (untar-reader.h) what
- * is common in tars, libarchive (decode.h) the rest, from the first uncommon member on, and zips.
+ * untar-members: the members of an archive, from one of two readers. Our own reader
+ * (untar-reader.h) reads the common forms of tars. libarchive (decode.h) reads the rest of a tar
+ * from its first uncommon member on, and zips.
  */
 #pragma once
 

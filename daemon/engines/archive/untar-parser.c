@@ -1,6 +1,7 @@
 /*
  * A member is a header, or several: a long name, a long link or pax records come before the one
- * that they are about. Of what two dialects say about the same member nothing is made here.
+ * that they are about. If two dialects describe the same member, the member is not parsed here but
+ * left to the other reader.
  */
 #include "daemon/engines/archive/untar-parser.h"
 

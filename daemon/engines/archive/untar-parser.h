@@ -1,6 +1,6 @@
 /*
- * untar-parser: from headers and what belongs to them to members. Pure: who calls brings the bytes,
- * a block or a body at a time, so that it can be tested and fuzzed without a file.
+ * untar-parser: makes members from headers and their bodies. Pure: the caller provides the bytes,
+ * one block or body at a time, so that the parser can be tested and fuzzed without a file.
  */
 #pragma once
 

@@ -1,8 +1,7 @@
 /*
- * Jobs go through a ring of batches, each of which holds the blocks that its jobs' data lies in.
- * The batch at the head is being filled by who gives it, the one at the tail worked off.
- *
- * A job lies in its batch with all that belongs to it: iovecs, path, target of a link.
+ * Jobs are in a ring of batches. A batch holds the blocks that contain the data of its jobs. The
+ * producer fills the batch at the head, and the writer works on the batch at the tail. A job is in
+ * its batch with everything that belongs to it: iovecs, path, target of a link.
  */
 #include "daemon/engines/archive/untar-queue.h"
 

@@ -1,6 +1,6 @@
 /*
  * untar-queue: a thread that makes files and links, one job after the other, in the order in which
- * one other thread puts them. All calls are that thread's.
+ * another thread adds them. Only that other thread calls these functions.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /*
- * Headers are looked at where they lie in a piece; one that is split between two is put together.
- * What was read of a member before it turned out to be foreign (its headers and their bodies, which
- * are bounded) is kept in raw, so that it can be handed over.
+ * Headers are parsed in place in their piece; a header that is split between two pieces is copied
+ * together. The bytes of a member that were read before it proved to be UNTAR_FOREIGN (its headers
+ * and their bodies, whose size is bounded) are kept in raw, so that they can be passed to the other
+ * reader.
  */
 #include "daemon/engines/archive/untar-reader.h"
 

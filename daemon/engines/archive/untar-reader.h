@@ -1,7 +1,6 @@
 /*
- * untar-reader: the members of a tar from pieces of it, in one pass. What is rare (old dialects,
- * and for extraction sparse files) is not read here: the rest of the archive is handed over as a
- * stream.
+ * untar-reader: the members of a tar from pieces of it, in one pass. Rare forms (old dialects, and
+ * for extraction sparse files) are not read here: the rest of the archive is passed on as a stream.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * untar-sparse: where the pieces of a sparse file lie in it, by the dialects that tars have. Pure.
+ * untar-sparse: the positions of the pieces of a sparse file, in each dialect of tar. Pure.
  *
  * GNU's old one has a table in the header and in blocks after it; pax 0.0 and 0.1 have records, and
  * pax 1.0 has a text in front of the data.

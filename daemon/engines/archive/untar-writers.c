@@ -1,15 +1,13 @@
 /*
- * What is to be made is a job in the queue of a writer (untar-queue.h), who does one after the
- * other.
+ * Each file or link is a job in the queue of a writer (untar-queue.h), which does one job after the
+ * other. The files of a directory go to one writer, unless another writer has much less to do,
+ * because two writers that make files in one directory wait for each other. Jobs with the same name
+ * must go to the same writer while one of them is not done, so that they are done in order. For
+ * that there is a small table by the hash of the name, with the writer and the number of the job.
+ * Two names that share an entry are treated as the same name.
  *
- * A directory stays with a writer as long as the others have no much less to do: two that make
- * files in one directory wait for each other. A name is different: as long as something of that
- * name is under way, whatever else gets it goes to the same writer, so that they come in
- * order. For that there is a small table of names by hash: which writer, and the number of the
- * job. Two names that share an entry are taken for the same.
- *
- * A file that is larger than what is gathered for one job is written by several, one after the
- * other in the same queue: the writer keeps it open. Their pieces end where huge pages do.
+ * A file that is too large for one job is written by several jobs, one after the other in the same
+ * queue, and the writer keeps it open. Their pieces end at the ends of huge pages.
  */
 #include "daemon/engines/archive/untar-writers.h"
 

@@ -1,7 +1,7 @@
 /*
- * untar-writers: threads that make the files and links of a tree, for one thread that says what
- * there is. Of one name the last one wins, and the first error in the order of what was said is the
- * one that is reported, however the threads run.
+ * untar-writers: threads that make the files and links of a tree, for one thread that adds them. If
+ * a name is added several times, the last one is used. If several fail, the first one in the order
+ * of the calls is reported, whatever the order of the threads.
  */
 #pragma once
 

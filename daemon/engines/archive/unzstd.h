@@ -1,6 +1,6 @@
 /*
- * unzstd: a stream of what zstd frames hold, several one after the other as well, checksums
- * verified. Of the streams only unzstd.c knows libzstd.
+ * unzstd: the decompressed content of zstd frames, which may follow each other. Checksums are
+ * verified. Of the streams, only unzstd.c uses libzstd.
  *
  * A frame needs as much memory as its window, a piece of the content that later data refers to: 8
  * MiB at most by default, 128 MiB by zstd --ultra -22 or --long. Longer ones (--long=28 to 31) are

@@ -1,11 +1,10 @@
 /*
- * zip-names: the entries of a zip by its central directory, whose names count. libarchive takes
- * names from the header in front of each member, where others may stand, and drops the second of
- * two entries that share one member. So the directory is read here; what libarchive returns one by
- * one, by position, gets the name of its entry.
- *
- * libarchive is also shown the bytes as it can read them: made by Unix and without the flag for
- * UTF-8, or it would convert names that are not used, and give up where it can't.
+ * zip-names: the entries of a zip, from its central directory, whose names are used. libarchive
+ * takes names from the header before each member, which may have other names, and leaves out the
+ * second of two entries that share one member. So the central directory is read here, and each
+ * member that libarchive returns gets the name of the entry at its position. libarchive also gets
+ * changed header bytes (made by Unix, without the flag for UTF-8), because otherwise it would
+ * convert names that are not used, and fail if it cannot.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * libarchive believes the header in front of a member where that contradicts the list at the end.
- * No program makes such zips; they are left to extraction.
+ * If the header before a member contradicts the list at the end, libarchive uses the header. No
+ * program makes such zips. They are not mounted, but extraction reads them.
  */
 #include "daemon/engines/archive/zip-scan.h"
 

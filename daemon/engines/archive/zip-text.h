@@ -1,5 +1,5 @@
 /*
- * zip-text: the name of a zip's entry as it is to be, from what its central directory says. Pure.
+ * zip-text: computes the name of a zip's entry from the fields of the central directory. Pure.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /*
- * The free blocks are a stack: what was put last is taken first, while it is still in the
- * processor's cache, and a pool whose blocks come back at once never touches most of its memory.
+ * The free blocks are a stack. The block that was returned last is taken first, while it is still
+ * in the processor's cache. So a pool whose blocks are returned soon never touches most of its
+ * memory.
  */
 #include "daemon/engines/copy/block.h"
 

@@ -1,10 +1,9 @@
 /*
  * block: a piece of a stream, shared by reference count, usable from any thread. Blocks come from
- * pools with a bounded number of them, so that what reads can't run away from what writes.
- *
- * Who waits for a block waits for those who hold one. Whoever holds blocks of a stream therefore
- * puts each of them without a further one of the same stream, also on failure; a queue of work that
- * holds blocks is fine as long as somebody works it off.
+ * pools with a bounded number of blocks, so that a reader cannot get far ahead of a writer. A
+ * thread that waits for a block waits for the threads that hold blocks. So a thread that holds
+ * blocks of a stream must return each of them without taking another block of the same stream, also
+ * on failure. A queue of jobs may hold blocks as long as a thread does the jobs.
  */
 #pragma once
 

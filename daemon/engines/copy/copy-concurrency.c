@@ -1,9 +1,10 @@
 /*
- * A window of two samples an operation in flight, 32 at least, is one measurement. When the mean is
- * more than half as long again as it was with the n before, the server is at its limit, and this is
- * where it stays: more would only make the queue there longer, for other jobs too. The first step
- * takes two windows that are alike, so that one which began with what was cached is no measure, or
- * PACE_FIRST_SLOW operations one after the other that all took long: a busy CPU does not do that.
+ * One measurement is a window of two samples for each concurrent operation, at least 32. If the
+ * mean time is more than 1.5 times that of the previous number of operations, the server is at its
+ * limit, and the number stays: more operations would only make the server's queue longer, also for
+ * other jobs. The first step needs two similar windows, so that a window which began with cached
+ * data does not count, or PACE_FIRST_SLOW consecutive operations that were all slow, which a busy
+ * CPU does not cause.
  */
 #include "daemon/engines/copy/copy-concurrency.h"
 

@@ -1,8 +1,7 @@
 /*
- * copy-concurrency: how many operations a source gets at once. Few while it answers at once; where
- * each takes long, more step by step, as long as more of them do not make each take longer.
- *
- * Any thread.
+ * copy-concurrency: the number of operations on a source at the same time. It is small while the
+ * source answers at once. If operations take long, it grows step by step, as long as this does not
+ * make each of them slower. Any thread may call.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * The walk finds, copy-dir.c and copy-entry.c make, copy-report.c tells what was left. What the
- * probe's walk has kept is not asked for again. Small files are copied by the thread that found
- * them, big ones with the help of others.
+ * The walk finds entries, copy-dir.c and copy-entry.c copy them, and copy-report.c reports what was
+ * left out. Facts that the probe's walk has kept are not read again. A small file is copied by the
+ * thread that found it, a big one with the help of other threads.
  */
 #include "daemon/engines/copy/copy-engine.h"
 

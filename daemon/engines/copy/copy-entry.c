@@ -1,8 +1,9 @@
 /*
- * A small file takes eight calls: open, read, look, close, and create with its mode, write, times,
- * close. It is looked at after it was read and held against what the walk saw before, which may be
- * a while ago: when it is not the same, it is copied the careful way, where both looks are now. So
- * are big files, those with holes, and those of several links.
+ * A small file takes eight calls: open, read, stat, close, and create with its mode, write, times,
+ * close. After it was read, its status is compared with the one that the walk saw, which may be
+ * some time ago. If they differ, the file is copied in the careful way, which compares its status
+ * directly before and after. Big files, files with holes and files with several links are always
+ * copied in this way.
  */
 #include <errno.h>
 #include <fcntl.h>

@@ -1,6 +1,6 @@
 /*
- * copy-file: the bytes of one file, as they are: holes stay holes, the size is there before the
- * first byte, and what changes under our hands is noticed.
+ * copy-file: copies the bytes of one file. Holes stay holes, the size is set before the first byte
+ * is written, and a change of the file during the copy is noticed.
  */
 #pragma once
 

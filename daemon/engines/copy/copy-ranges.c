@@ -1,8 +1,7 @@
 /*
- * The ranges of a file are taken one after the other, by the thread that opened it and by helpers
- * that are queued for others. A helper who comes too late finds nothing and goes: the one who
- * opened the file never runs ahead of the copying by more than the ranges in work, however many big
- * files there are.
+ * The thread that opened a file, and helpers on other threads, take the ranges of the file one
+ * after the other. A helper that is too late finds no range and returns. The thread that opened the
+ * file returns only when all ranges are copied, so the number of open big files stays small.
  */
 #include "daemon/engines/copy/copy-ranges.h"
 

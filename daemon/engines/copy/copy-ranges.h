@@ -1,6 +1,6 @@
 /*
- * copy-ranges: the bytes of a big file by several threads, a range each: a file system of many
- * servers gives more that way.
+ * copy-ranges: several threads copy the bytes of a big file, a range each. This is faster on a file
+ * system with many servers.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * After the first thing that can't be read nothing more is copied, but the walk goes on for
- * UNREADABLE_MS, opening only, so that the user hears of more than one file at a time.
+ * After the first file that cannot be read, nothing more is copied. The walk continues for
+ * UNREADABLE_MS and only opens files, so that the message names more than one unreadable file.
  */
 #include <errno.h>
 #include <stdarg.h>

@@ -1,5 +1,5 @@
 /*
- * link-table: which inodes of the source are there already, so that hard links stay one file.
+ * link-table: the inodes of the source that were copied already, so that hard links stay one file.
  */
 #pragma once
 

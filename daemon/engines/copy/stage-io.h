@@ -1,6 +1,6 @@
 /*
- * stage-io: what an engine asks of the program that it works for: whether to stop, where progress
- * and what is written are counted, and a line for the user. The worker (struct ctx), the mover
+ * stage-io: the functions that an engine needs from its program: to ask whether to stop, to count
+ * progress and written bytes, and to print a line for the user. The worker (struct ctx), the mover
  * (struct move) and the tests each make one.
  *
  * An engine that takes NULL for it counts nothing and is never stopped. Any thread may call.

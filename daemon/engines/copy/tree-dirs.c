@@ -1,16 +1,15 @@
 /*
- * Directories are in a table, by the hash of their path, which has a key: nobody can choose paths
- * that meet in one bucket. One that is not in the table is made by mkdirat(), and if something
- * stands there already, it is a file or a link of the archive's, and that is an error: so no link
- * is ever stepped through, without looking at each component again for each file. Directories never
- * go away: a file does not replace one.
+ * Directories are in a table by a hash of their path. The hash has a secret key, so nobody can
+ * choose paths that are in the same bucket. A directory that is not in the table is made by
+ * mkdirat(). If the name exists already, it is a file or a link of the archive, and that is an
+ * error. So no link is ever followed, and the components of a path need not be checked again for
+ * each file. Directories are never removed: a file does not replace a directory.
  *
- * Some of the entries have their directory open; the last TREE_MAX_OPEN stay so, and those that
- * others are at work in.
- *
- * The table is bounded. When it is full all that it knows is finished and forgotten. From then on a
- * directory that is not in it may be there: it is opened without following a link, and what it has
- * for a mode and time by then is what it shall have in the end.
+ * Some entries have an open descriptor of their directory: the TREE_MAX_OPEN entries that were used
+ * last, and those in which other threads work. The table is bounded. When it is full, all its
+ * directories get their final modes and times, and the table is emptied. After that, a directory
+ * that is not in the table may exist. It is opened without following a link, and keeps its mode and
+ * time.
  */
 #include "daemon/engines/copy/tree-dirs.h"
 

@@ -1,7 +1,7 @@
 /*
- * tree-fingerprint: a number that is another one when something in a tree has become another: a
- * name, a size, a mode, an inode or its times. The sum over all that is in it, in any order. No
- * proof against who wants two trees to be the same: both are his.
+ * tree-fingerprint: a number that changes when a name, a size, a mode, an inode or a time in a tree
+ * changes. It is the sum over all entries, in any order. It does not protect against a user who
+ * makes two trees with the same number, because both trees belong to him.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * What is made where: files and links by name in a directory that tree-dirs.c holds open. Who makes
- * something finds out by EEXIST that the name came before.
+ * Makes files and links by name in a directory that tree-dirs.c holds open. EEXIST shows that the
+ * name was made before.
  */
 #include "daemon/engines/copy/tree.h"
 

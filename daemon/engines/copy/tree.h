@@ -1,12 +1,11 @@
 /*
- * tree: writes a tree of files beneath one directory, whatever the names and the order in which
- * they come: nothing outside is touched, no link is followed, the last of several of one name wins.
+ * tree: writes a tree of files beneath one directory, with any names in any order. Nothing outside
+ * is touched, no link is followed, and the last of several files with one name is kept.
  *
- * Directories are made 0700 and get their mode and time at the end. Modes lose setuid, setgid and
- * sticky; owners, ACLs and attributes are nobody's business here.
- *
- * One thread at a time says what there is. Files and links may be made by others, at places that
- * it got for them: of one place, whoever is to win comes last.
+ * Directories are made 0700 and get their mode and time at the end. setuid, setgid and sticky bits
+ * are removed; owners, ACLs and attributes are not handled here. Only one thread at a time adds
+ * names. Other threads may make files and links at the places that it has got for them. If a place
+ * is used several times, the file that is to be kept must be made last.
  */
 #pragma once
 

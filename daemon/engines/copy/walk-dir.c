@@ -1,4 +1,5 @@
-/* The directories of a walk, and what its threads share: the queue, the first error, the end. */
+/* The directories of a walk, and the data that its threads share: the queue, the first error, the
+ * end. */
 #include "daemon/engines/copy/walk.h"
 
 #include <errno.h>

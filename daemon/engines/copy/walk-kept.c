@@ -1,12 +1,10 @@
 /*
- * Entries are packed one behind the other in a buffer for each directory that grows by doubling.
- * When the memory is used up, the directory that wanted more is given up with all it had, and what
- * is begun later is not kept: what is small stays, and of what is huge nothing is held.
- *
- * Where looking takes long, small files are read at once when they are looked at: opening them
- * again would be asking twice for each name.
- *
- * 24 bytes and the name an entry: 16 MiB are 400,000 files with names of a dozen letters.
+ * The entries of a directory are packed in a buffer that grows by doubling. When the memory limit
+ * is reached, the directory that needs more is given up with all its entries, and directories that
+ * are begun later are not kept. So small directories are kept, and of a huge one nothing is. If
+ * operations are slow, the content of small files is read when the file is examined, because
+ * opening them again later would be another operation for each name. An entry takes 24 bytes and
+ * its name: 16 MiB are enough for 400,000 files with names of a dozen letters.
  */
 #include "daemon/engines/copy/walk-kept.h"
 

@@ -1,8 +1,7 @@
 /*
- * walk-kept: what one walk through a tree saw, in bounded memory, so that the next need not ask the
- * file system again. A directory is kept whole or not at all.
- *
- * Filled by a walk's threads, read by another's when the first is over.
+ * walk-kept: keeps the entries that a walk through a tree has seen, in bounded memory, so that the
+ * next walk need not ask the file system again. A directory is kept completely or not at all. The
+ * threads of one walk fill it, and those of another walk read it when the first walk is over.
  */
 #pragma once
 

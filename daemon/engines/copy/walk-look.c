@@ -1,7 +1,7 @@
 /*
- * One entry is looked at, and how long that takes is measured. Where it takes long and most files
- * are small, a file is opened and read at once: to the server it is the same question, and the copy
- * asks no more.
+ * Examines one entry and measures the time. If it takes long and most files are small, a file is
+ * opened and read at once, because this is the same request for the server, and the copy then needs
+ * no other one.
  */
 #include <errno.h>
 #include <fcntl.h>

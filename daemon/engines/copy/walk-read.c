@@ -1,12 +1,12 @@
 /*
- * A thread that reads a directory works on what it finds itself, a buffer of names at a time, and
- * gives a batch of it away when others have nothing to do: so a local directory stays with one
- * thread (two would wait for each other at its lock), one on a slow file system is worked on by
- * all, and no more names are held than there are threads to take them. The type that the kernel
+ * A thread that reads a directory also processes its entries, a buffer of names at a time. It gives
+ * a batch of names to others when they are idle. So the entries of a local directory are processed
+ * by one thread (two would wait for each other at its lock), those of a directory on a slow file
+ * system by all threads, and no more names are held than threads can take. The type that the kernel
  * gives with a name saves looking at directories twice.
  *
- * Directories found are queued, to be read next. When many are, the one that is being read is
- * queued below them: it goes on when they are done.
+ * Directories found are queued, to be read next. If many are queued, the directory that is being
+ * read is queued below them, and is continued when they are done.
  */
 #include <dirent.h>
 #include <errno.h>

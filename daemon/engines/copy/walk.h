@@ -3,8 +3,8 @@
  * metadata is paid in parallel. Used to count and to copy.
  *
  * Links are not followed, unless ops say how, and mount points not crossed. A directory's fd stays
- * open as long as something beneath it is not done; WALK_MAX_DEPTH bounds that. What is found is
- * worked on before more is read: a directory of any size is never held.
+ * open as long as something beneath it is not done; WALK_MAX_DEPTH bounds that. Entries are
+ * processed before more are read, so a directory is never held completely in memory.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * http-head: what the lines in front of a body say. Pure: who calls brings them, one at a time.
+ * http-head: parses the header lines of an answer. Pure: the caller provides them, one at a time.
  */
 #pragma once
 

@@ -1,7 +1,8 @@
 /*
  * s3-list: a page of ListObjectsV2, asked for with encoding-type=url. Pure. It knows the few
- * elements that such a page has, and refuses what else XML can be: declarations of types, entities
- * beyond the five and characters by number, comments, pages larger than S3_LIST_MAX_SIZE.
+ * elements that such a page has, and refuses everything else that XML allows: declarations of
+ * types, entities beyond the five and characters by number, comments, pages larger than
+ * S3_LIST_MAX_SIZE.
  */
 #pragma once
 

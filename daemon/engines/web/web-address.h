@@ -1,7 +1,7 @@
 /*
- * web-address: which addresses a server may have. Public ones; others only where the site says so:
- * a name that leads to this node, or into the site's own networks, would let an outsider's server
- * read there with our feet.
+ * web-address: decides which addresses a server may have: public ones, and others only if the site
+ * allows them. Otherwise, a host name of an outsider could lead to this node or to the site's own
+ * networks, and our process would send requests there for him.
  */
 #pragma once
 
