@@ -86,7 +86,7 @@ class Bench:
 
     def tool(self, *argv, **kw):
         r = subprocess.run([TOOL, *map(str, argv)], text=True, stdout=subprocess.PIPE,
-                           stderr=subprocess.PIPE, **kw)
+                           stderr=subprocess.PIPE, env=dict(os.environ, STAGE_CLUSTER=self.base), **kw)
         if r.returncode:
             raise Failed(f"{' '.join(map(str, argv))[:150]}: {r.stderr.strip()[-300:] or r.returncode}")
         return r.stdout
