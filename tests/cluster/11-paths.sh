@@ -39,13 +39,14 @@ paths_make_data() {
 	tar -C "$dir/small" -cf "$dir/small.tar" .
 	tar -C "$dir" -cf "$dir/wrapped.tar" outer
 	mksquashfs "$dir/small" "$dir/small.sqsh" -quiet -no-progress >/dev/null
+	(cd "$dir/small" && zip -qr ../small.zip .)
 	chmod -R a+rX "$dir"
 }
 
 # Prints for the variable of each name after the first whether everything gives the same as for the first.
 paths_compare() {
 	cat >"$pfs/compare-paths.py" <<-'PYTHON'
-	import hashlib, os, pathlib, shutil, subprocess, sys, tempfile
+	import glob, hashlib, os, pathlib, shutil, subprocess, sys, tempfile
 
 	def digest(path):
 	    return hashlib.sha1(open(path, 'rb').read()).hexdigest()[:12] if os.path.isfile(path) else os.readlink(path)
@@ -65,7 +66,7 @@ paths_compare() {
 	    p = os.environ['STAGE_DATA_PATH_' + name.upper()]
 	    base = os.path.basename(p)
 	    yield 'test', [subprocess.run(['test', flag, p]).returncode for flag in ('-e', '-d', '-f', '-L')]
-	    for argv in (['cp', '-r', p], ['cp', '-a', p], ['cp', '-r', p + '/.'], ['rsync', '-a', p]):
+	    for argv in (['cp', '-r', p], ['cp', '-a', p], ['cp', '-rL', p], ['cp', '-r', p + '/.'], ['rsync', '-a', p], ['rsync', '-aL', p]):
 	        out = os.path.join(work, 'out')
 	        os.mkdir(out)
 	        if shutil.which(argv[0]) and (argv[2] == p or os.path.isdir(p)):
@@ -87,6 +88,25 @@ paths_compare() {
 	    # what a directory itself takes is the file system's own
 	    yield 'du', sorted(line.replace(p, 'P') for line in output('du', '-a', '--apparent-size', '-b', p).split('\n')
 	                       if line and not os.path.isdir(line.split('\t')[1]))
+	    yield 'stat', output('stat', '-c', '%F', p), output('readlink', '-f', p) == p + '\n', output('realpath', p) == p + '\n'
+	    yield 'ls', output('ls', '-1R', p).replace(p, 'P'), output('ls', '-d', p) == p + '\n'
+	    yield 'find -L', sorted(output('find', '-L', p, '-printf', '%y %P\n').split('\n'))
+	    yield 'sums', sorted(output('bash', '-c', 'find "$1" -type f -exec sha1sum {} +', '-', p).replace(p, 'P').split('\n'))
+	    if os.path.isdir(p):
+	        yield 'cd', output('bash', '-c', 'cd "$1" && pwd -P && cd .. && pwd -P && ls -d "$2"', '-', p, base) == f'{p}\n{os.path.dirname(p)}\n{base}\n'
+	        yield 'globs', sorted(output('bash', '-c', 'cd "$1" && printf "%s\\n" * */*', '-', p).split('\n'))
+	        yield 'tar -C', sorted(output('bash', '-c', 'tar -C "$1" -cf - . | tar -t', '-', p).split('\n'))
+	        yield 'tar -h', sorted(output('bash', '-c', 'tar -hcf - "$1" 2>/dev/null | tar -t', '-', p).replace(p[1:], 'P').split('\n'))
+	        yield 'grep', sorted(output('bash', '-c', 'grep -rlae . "$1"', '-', p).replace(p, 'P').split('\n'))
+	        yield 'scandir', sorted((e.name, e.is_dir(follow_symlinks=False), e.is_symlink()) for e in os.scandir(p))
+	        yield 'glob', sorted(g[len(p):] for g in glob.glob(p + '/**', recursive=True))
+	        yield 'copytree', below(shutil.copytree(p, os.path.join(work, 'copy'), symlinks=True))
+	        subprocess.run(['rm', '-rf', os.path.join(work, 'copy')], check=True)
+	    with open(os.path.join(work, 'link'), 'w') as f:
+	        os.unlink(f.name)
+	        os.symlink(p, f.name)
+	        yield 'a link to it', below(f.name + '/') if os.path.isdir(p) else digest(f.name)
+	        os.unlink(f.name)
 	    yield 'walk', below(p)
 	    yield 'fwalk', sorted(n for _, dirs, files, _ in os.fwalk(p) for n in dirs + files) if os.path.isdir(p) else None
 	    yield 'real', os.path.realpath(p) == p, pathlib.Path(p).resolve() == pathlib.Path(p)
@@ -133,7 +153,10 @@ test_directories_are_real_for_each_method_and_tier() {
 			"tm=$paths_data/small.tar::method=mount" "m=$paths_data/small.sqsh" "ms=$paths_data/small.sqsh:shm" \
 			"me=$paths_data/small.sqsh::method=extract" "mh=$paths_data/small.sqsh:ssd:hydrate=copy" \
 			"k=$paths_data/small.tar:ssd:keep=1h" "mk=$paths_data/small.sqsh:ssd:keep=1h" "s=$paths_data/small.tar:scratch" \
-			"w=$paths_data/wrapped.tar::method=mount+subdir=outer/inner"
+			"w=$paths_data/wrapped.tar::method=mount+subdir=outer/inner" "z=$paths_data/small.zip" \
+			"zm=$paths_data/small.zip::method=mount" "zd=$paths_data/small.zip:ssd" "tdm=$paths_data/small.tar:ssd:method=mount" \
+			"md=$paths_data/small.sqsh:ssd" "mc=$paths_data/small.sqsh:scratch" "dc=$paths_data/small:scratch" \
+			"ka=$paths_data/small:ssd:keep=1h" "p=$paths_data/small:/srv/local"
 		echo "$round"
 	done
 	assert_nodes_fine
