@@ -1,6 +1,6 @@
 /*
- * What would be faster. Only what follows from the facts is said, in the order of what it gains;
- * no times are promised, because nobody here has measured this file system.
+ * Suggests what would be faster. Only suggestions that follow from the facts are made, the most
+ * useful first. They contain no times, because this file system was not measured.
  */
 #include "client/plan-ask.h"
 

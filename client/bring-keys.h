@@ -1,5 +1,5 @@
 /*
- * bring-keys: the keys for S3 of our environment, for the job's daemon that waits for them.
+ * bring-keys: sends the keys for S3 of our environment to the job's daemon, which waits for them.
  */
 #pragma once
 

@@ -1,11 +1,9 @@
 /*
- * The environment of the job as text: for a shell, or as what a container must have bound so
- * that the paths in it are good inside too.
- *
- * What is staged stands below the run directory, or is mounted there; an entry that is a link out
- * of it (to the source, or to a disk where it could not be mounted) needs its target as well. In
- * `stagectl run` the path is that target itself. Targets are read by readlink only: nothing here
- * touches the data.
+ * Prints the environment of the job: for a shell, or as the list of directories that must be bound
+ * in a container so that its paths are valid there, too. The datasets are below the run directory,
+ * or are mounted there. If an entry is a link to another place (to the source, or to a disk if it
+ * could not be mounted), its target must be bound, too. In `stagectl run` the path is that target
+ * itself. Targets are read by readlink only: nothing here touches the data.
  */
 #include "client/cmd.h"
 

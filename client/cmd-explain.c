@@ -1,6 +1,7 @@
 /*
- * Inside a job, a NAME: what the daemon knows of it. Anything else is an ITEM, that is planned
- * here and now by a worker of our own and not staged. With --json the same on one line.
+ * Inside a job, a NAME is explained from the facts that the daemon has. Everything else is an ITEM.
+ * It is planned by a worker that this process starts, and is not staged. --json prints the same on
+ * one line.
  */
 #include "client/cmd.h"
 

@@ -1,8 +1,8 @@
 /*
- * Of several that make the same OUT one works and the others wait for it: a flock on OUT.lock. The
- * lock file is removed by who holds it, so a waiter looks again whether what it got is still the
- * file of that name. Where the file system has no flock (some Lustre mounts) it goes on without;
- * the result is right all the same, the work may be done twice.
+ * If several processes make the same OUT, one of them works and the others wait for its flock on
+ * OUT.lock. The holder removes the lock file, so a process that gets the lock checks whether its
+ * file still has that name. If the file system has no flock (some Lustre mounts), no lock is used.
+ * The result is correct nevertheless, but the work may be done twice.
  */
 #include "client/cmd.h"
 

@@ -1,7 +1,7 @@
 /*
- * sbatch for jobs with sources that only some nodes see. sbatch itself is run in any case, with the
- * user's own words: there is nobody else who knows all its options. Where a mover is needed they
- * get another --stage-data, which names the copies, and a dependency.
+ * sbatch for jobs with sources that only some nodes see. sbatch is run in any case, with the user's
+ * arguments, because only sbatch knows all of its options. If a mover is needed, another
+ * --stage-data, which names the copies, and a dependency are added.
  */
 #include "client/cmd.h"
 

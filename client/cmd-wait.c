@@ -1,9 +1,9 @@
 /*
- * Waiting is one request that the daemon answers when it is time: nothing is polled. With
- * --all-nodes every node of the job does that, and the first one that fails ends it.
- *
- * --hold is for the plugin, which holds a batch script or a task: silent at first, then rarely a
- * line, because hundreds of tasks share one terminal; of the tasks of a node one speaks.
+ * Waiting is one request, which the daemon answers when the datasets are ready, so nothing is
+ * polled. With --all-nodes, every node of the job does this, and the first one that fails ends it.
+ * The plugin uses --hold for a batch script or a task that waits. It prints nothing at first, and
+ * later few lines, because hundreds of tasks share one terminal. Of the tasks of a node, only one
+ * prints lines.
  */
 #include "client/cmd.h"
 

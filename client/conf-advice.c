@@ -1,8 +1,8 @@
 /*
  * The first rule that covers a source and admits the user decides (common/config/conf-match.c). So
- * a rule for some users keeps nobody out where another rule covers the same, and a rule after a
- * wider one is never asked. Whether one pattern covers another is tried with paths that the other
- * fits.
+ * a rule for some users excludes nobody if another rule covers the same data, and a rule after a
+ * wider one is never used. To find out whether one pattern covers another, paths that match the
+ * other one are tried.
  */
 #include "client/conf-advice.h"
 

@@ -1,6 +1,6 @@
 /*
- * conf-advice: what is well written in a configuration and does not do what it seems to. For
- * check-config and the doctor.
+ * conf-advice: warnings about lines of a configuration that are correct but do not have the effect
+ * that they seem to have. For check-config and the doctor.
  */
 #pragma once
 

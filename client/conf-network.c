@@ -1,6 +1,7 @@
 /*
- * A worker refuses a server whose address is not public, unless Networks= of the rule has it. Which
- * addresses are public is decided by daemon/engines/web/web-address.c; here are the usual ones.
+ * A worker refuses a server whose address is not public, unless Networks= of the rule has it.
+ * daemon/engines/web/web-address.c decides which addresses are public. This file knows only the
+ * most frequent private networks.
  */
 #include "client/conf-advice.h"
 

@@ -1,6 +1,7 @@
 /*
- * The configuration, and the files and directories it names. What runs on a node reads it as
- * nobody, and sbatch as its user: root, who calls the doctor, may see what they don't.
+ * The configuration, and the files and directories it names. On a node, a process without
+ * privileges reads the configuration, and sbatch reads it as its user. root, who calls the doctor,
+ * may be able to read files that they cannot.
  */
 #include "client/doctor.h"
 

@@ -1,7 +1,7 @@
 /*
- * Keepers that live while their job is over, because nobody has told them: slurmd had not loaded
- * the plugin when the job ended, or has lost it since. Slurm is asked about jobs of which the node
- * has no process, in one go.
+ * Finds keepers that still run although their job is over, because no epilog has ended them: slurmd
+ * had not loaded the plugin when the job ended. One request to Slurm covers all jobs that have no
+ * process on the node.
  */
 #include "client/doctor.h"
 

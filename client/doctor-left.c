@@ -1,7 +1,7 @@
 /*
- * What earlier jobs left: run directories whose lock nobody holds, mounts below them, and
- * whether something is there to take them away. Mounts are found in mountinfo and never looked
- * into: a dead FUSE mount answers with an error, a hung one not at all.
+ * Finds what earlier jobs have left: run directories whose lock nobody holds, and mounts below
+ * them. Checks whether the timer that removes them is enabled. Mounts are found in mountinfo and
+ * never looked into: a dead FUSE mount answers with an error, a hung one not at all.
  */
 #include "client/doctor.h"
 

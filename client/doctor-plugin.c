@@ -1,7 +1,7 @@
 /*
- * The plugin: does plugstack.conf name it, is it there, was it built for this Slurm, and does
- * slurmd know of it? Slurm loads a plugin of its own major.minor alone, and slurmd finds out when
- * it starts whether there is a prolog to call.
+ * Checks the plugin: whether plugstack.conf names it, whether it exists, whether it was built for
+ * this Slurm, and whether slurmd has loaded it. Slurm loads only plugins of its own major.minor
+ * version, and slurmd looks for plugins with a prolog only when it starts.
  */
 #include "client/doctor.h"
 

@@ -1,6 +1,6 @@
 /*
- * What Slurm's configuration means for us, asked of `scontrol show config` (five seconds at most:
- * a controller that is down must not hang the doctor).
+ * Checks the settings of Slurm that matter for staging. They come from `scontrol show config`,
+ * which gets at most five seconds, so that a controller that is down does not hang the doctor.
  */
 #include "client/doctor.h"
 

@@ -1,6 +1,6 @@
 /*
- * doctor: what a node needs for staging, looked at one by one. Each check says what it found,
- * and, when that is not as it should be, how to fix it.
+ * doctor: checks one by one what a node needs for staging. Each check prints its result and, if
+ * something is wrong, how to fix it.
  */
 #pragma once
 

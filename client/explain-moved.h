@@ -1,6 +1,6 @@
 /*
- * explain-moved: what explain says of a dataset that a mover brings: from where to where, and how
- * far that is.
+ * explain-moved: the part of explain about a dataset that a mover copies: source, target and
+ * progress.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * items: the values that stand on stagectl's own command line, read as the plugin reads them.
+ * items: parses the values on stagectl's own command line in the same way as the plugin.
  */
 #pragma once
 

@@ -1,7 +1,6 @@
 /*
  * json-read: reads JSON (RFC 8259) that anybody may have written, value by value, in the order of
- * the text. Nothing is kept: the caller takes the
- * members that it knows and skips the rest.
+ * the text. Nothing is stored: the caller reads the members that it knows and skips the rest.
  *
  * Texts are the bytes that json.h has written: a lone surrogate \udcXX is the byte XX.
  */

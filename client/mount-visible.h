@@ -1,9 +1,8 @@
 /*
- * mount-visible: is what the daemon calls ready to be seen in this process's mount namespace, too?
- *
- * A job with a namespace of its own (job_container/tmpfs) doesn't get what is mounted after that
- * was made, unless the site has set JobNamespace=. It would find an empty directory, and read
- * nothing for an hour.
+ * mount-visible: checks whether a ready dataset is visible in this process's mount namespace. A job
+ * with its own namespace (job_container/tmpfs) does not see mounts that are made after the
+ * namespace, unless the site has set JobNamespace=. It would find an empty directory, and could run
+ * for an hour without its data.
  */
 #pragma once
 

@@ -1,6 +1,5 @@
 /*
- * mover-look: which movers there are, and how far the copies are, by squeue and stage-mover as
- * programs.
+ * mover-look: finds movers and the progress of their copies, by running squeue and stage-mover.
  */
 #pragma once
 

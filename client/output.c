@@ -1,6 +1,6 @@
 /*
- * Sentences are built in a buffer and escaped as a whole, the arguments included: one place,
- * no format that forgets it. A sentence longer than the buffer is cut.
+ * A sentence is built in a buffer and then escaped as a whole, with its arguments. So escaping is
+ * done in one place and cannot be forgotten. A sentence that is longer than the buffer is cut.
  */
 #include "client/output.h"
 

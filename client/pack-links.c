@@ -1,6 +1,6 @@
 /*
- * mksquashfs packs links as links. What stands outside of the directory is then in no image, and
- * the user learns it only when a job can't read it. Types come with the names (readdir(3)), so a
+ * mksquashfs packs links as links. Targets outside the directory are then not in the image, and the
+ * user notices this only when a job cannot read them. Types come with the names (readdir(3)), so a
  * tree without links costs its listing alone.
  */
 #include "client/pack.h"

@@ -1,7 +1,7 @@
 /*
- * Samples of a webdataset are the files that share a key: the path up to the first dot of the
- * last part ("train/0001.jpg", "train/0001.json"). Sorting by the plain name would tear them
- * apart where another byte sorts before the dot ("a", "a-1.jpg", "a.jpg"), so the key goes first.
+ * Samples of a webdataset are the files that share a key: the path up to the first dot of the last
+ * part ("train/0001.jpg", "train/0001.json"). Sorting by the complete name would separate them if
+ * another byte sorts before the dot ("a", "a-1.jpg", "a.jpg"), so they are sorted by the key first.
  */
 #include "client/pack.h"
 

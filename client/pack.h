@@ -1,8 +1,8 @@
 /*
  * pack: many small files into few big ones: a squashfs image, or tar shards.
  *
- * Results are written under a name of their own and renamed when they are complete; whoever
- * sees OUT sees all of it.
+ * Results are written under a temporary name and renamed when they are complete, so OUT is always
+ * complete.
  */
 #pragma once
 

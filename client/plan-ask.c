@@ -1,7 +1,7 @@
 /*
- * The worker is the one that plans, so that what is explained is what would be done. It gets the
- * same task that stagingd would send, with mode=plan; it looks at the source as the user and
- * answers with `facts`, or with `error` where nothing can be done.
+ * A worker makes the plan, so that the explanation agrees with what would be done. It gets the same
+ * task that stagingd would send, with mode=plan; it looks at the source as the user and answers
+ * with `facts`, or with `error` where nothing can be done.
  */
 #include "client/plan-ask.h"
 

@@ -1,6 +1,5 @@
 /*
- * plan-ask: what would be done with an item, found out by the worker that would do it, without
- * doing.
+ * plan-ask: asks a worker for its plan for an item, without staging the item.
  */
 #pragma once
 

@@ -1,8 +1,7 @@
 /*
- * The bar is one line for everything waited for: sums where all totals are known, else the
- * dataset that is behind. It is drawn with CR and "erase to end of line" only, which every
- * terminal since the VT100 knows, and cut to the width, because a line that wraps can't be
- * drawn over.
+ * The bar is one line for all datasets: their sums if all totals are known, otherwise the slowest
+ * dataset. It is drawn with CR and "erase to end of line" only, which every terminal since the
+ * VT100 knows, and cut to the width, because a line that wraps can't be drawn over.
  */
 #include "client/progress-bar.h"
 

@@ -1,6 +1,6 @@
 /*
- * progress-bar: how far it is, for people: a bar on a terminal, a line every 10 % elsewhere, and
- * the rare line of a held job.
+ * progress-bar: shows the progress to people: a bar on a terminal, a line every 10 % elsewhere, and
+ * a line now and then in a held job.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * report: messages of the protocol as lines of text, the way they travel from the nodes to the
- * one that asked (`--all-nodes`) through the output of an srun step.
+ * report: messages of the protocol as lines of text. With `--all-nodes`, the nodes send them
+ * through the output of an srun step to the process that asked.
  *
  * srun passes lines of up to 1024 bytes whole and may mix the rest, so a message is cut into
  * pieces: "stage-report <node> <more 0|1> <piece>\n". Bytes that would end a line are %XX.

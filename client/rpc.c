@@ -1,8 +1,8 @@
 /*
  * The connection is nonblocking and sits in a waitloop, so that a signal or the user's --timeout
- * ends a wait at once, whatever the daemon does. There is no reconnect: a daemon that has gone
- * has taken its workers with it, and the user must know. Only at the very start of a job may a
- * socket that is not there yet be looked for again (rpc_open_early()).
+ * ends a wait at once, whatever the daemon does. There is no reconnect: if a daemon has ended, its
+ * workers have ended, too, and the user must know this. Only at the start of a job, a socket that
+ * does not exist yet is tried again (rpc_open_early()).
  */
 #include "client/rpc.h"
 

@@ -1,7 +1,6 @@
 /*
- * rpc: the job's socket from the client's side: find it, ask, read the answer to its end.
- *
- * Nothing is tried twice. What goes wrong becomes an exit status of stagectl(1) and a sentence.
+ * rpc: the client's side of the job's socket: finds it, sends a request, and reads the complete
+ * answer. Nothing is tried twice. A failure becomes an exit status of stagectl(1) and a message.
  */
 #pragma once
 

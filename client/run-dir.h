@@ -1,8 +1,7 @@
 /*
  * run-dir: the run directory of `stagectl run`, /dev/shm/stage-data-<uid>/<key>
- * (common/protocol/rundir.h), who owns it, who uses it, and that nothing of it stays.
- *
- * Files in it carry flocks or presence:
+ * (common/protocol/rundir.h): which process owns it, which processes use it, and its removal. Its
+ * files have locks (flock), or show by their existence that a task has started:
  *   owner   held by the cleaner (client/run-cleaner.h) from before the daemon to the very end
  *   lock    held by stagingd as long as it lives; a directory where nobody holds either is a
  *           leftover

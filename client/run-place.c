@@ -1,7 +1,7 @@
 /*
- * What the tasks of one launch have in common is the launcher's own number of it (job and step
- * in Slurm). Launchers that tell none start all tasks of a node from one process, so its pid
- * serves. A task may be started by a script of its own, which has the task's number in its
+ * The tasks of one launch share the launcher's number of it (job and step in Slurm). Launchers
+ * without such a number start all tasks of a node from one process, so the pid of that process is
+ * used. A task may be started by a script of its own, which has the task's number in its
  * environment, too: the launcher is the nearest process above us that has not. A step that runs two
  * different values, one after the other or at once, must not mix them up: a hash of the value is
  * part of the key.

@@ -1,5 +1,6 @@
 /*
- * run-place: where this `stagectl run` stands among the processes that were started with it.
+ * run-place: the number of this `stagectl run` among the processes that were started with it on the
+ * node.
  */
 #pragma once
 

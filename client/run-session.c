@@ -1,7 +1,7 @@
 /*
- * There is no master beyond the lock: when the task with local id 0 does not come (it may have
- * ended before this one began, or not run stagectl at all), another one takes its place after
- * PATIENCE_MS. So nobody waits for somebody who is not there.
+ * Only the lock decides which task is the starter: if the task with local id 0 does not come (it
+ * may have ended before, or may not run stagectl at all), another task takes its role after
+ * PATIENCE_MS. So no task waits for a task that does not exist.
  *
  * Before the starter gives its lease back it waits for the other tasks of the node, as many as
  * the launcher says there are: a command that is through at once must not take the data away from

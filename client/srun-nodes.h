@@ -1,6 +1,6 @@
 /*
- * srun-nodes: the nodes of this job and of its components, by Slurm's variables or by squeue.
- * srun.h has what others ask.
+ * srun-nodes: the nodes of this job and of its components, from Slurm's variables or squeue. Other
+ * modules use srun.h.
  */
 #pragma once
 

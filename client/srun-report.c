@@ -1,7 +1,6 @@
 /*
- * The node's side of --all-nodes. Progress is thinned out by the number of nodes that talk at
- * the same time to one srun: of each dataset something is said every 20 ms × nodes, and not oftener
- * than once a second.
+ * The node's side of --all-nodes. The more nodes send reports to one srun, the fewer reports each
+ * node sends: for each dataset one every 20 ms × nodes, and at most one a second.
  */
 #include "client/srun.h"
 

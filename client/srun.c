@@ -1,9 +1,8 @@
 /*
- * The parent reads reports from the steps' output and decides; the steps' own exit statuses
- * matter only where a node gave no last word (a crash, a step that could not be made).
- *
- * srun's stderr is read too and passed on as it comes, so that "step creation temporarily
- * disabled" is seen; what it says once we have ended it ourselves is noise and dropped.
+ * The parent reads reports from the steps' output and decides; the steps' exit statuses matter only
+ * if a node sent no final report (after a crash, or if the step could not be created). srun's
+ * stderr is read, too, and passed on at once, so that the user sees "step creation temporarily
+ * disabled". Its output after we have ended it is not useful and is dropped.
  */
 #include "client/srun.h"
 

@@ -2,8 +2,8 @@
  * submit-mover: the jobs that copy sources to scratch, by sbatch, squeue and stage-mover as
  * programs.
  *
- * A mover's name tells what it moves: "stage-mover-KEY-KEY…" (submit-copy.h). So Slurm's own list
- * of jobs is the record of who is at what, and can't be out of date.
+ * A mover's job name contains the keys of what it copies: "stage-mover-KEY-KEY…" (submit-copy.h).
+ * So Slurm's own list of jobs shows which mover copies what, and is never out of date.
  */
 #pragma once
 

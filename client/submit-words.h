@@ -1,5 +1,6 @@
 /*
- * submit-words: what stands behind `stagectl submit` and in the script, as sbatch would read it.
+ * submit-words: parses the arguments of `stagectl submit` and the lines of the script as sbatch
+ * does.
  */
 #pragma once
 

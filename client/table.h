@@ -1,5 +1,5 @@
 /*
- * table: lines of cells in columns as wide as what stands in them.
+ * table: prints rows of cells in columns that are as wide as their content.
  */
 #pragma once
 

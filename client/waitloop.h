@@ -1,8 +1,7 @@
 /*
- * waitloop: blocks on descriptors, a deadline, a tick and the signals that end a client.
- *
- * INT and TERM (and whatever is named) are blocked while it is open and come as a return value,
- * so that a client leaves in order and nothing is lost between a look and a sleep.
+ * waitloop: waits for descriptors, a deadline, a tick and the signals that end a client. INT and
+ * TERM (and other signals that the caller names) are blocked while it is open, and are reported by
+ * the return value. So a client can clean up, and no signal is lost between a check and a wait.
  */
 #pragma once
 

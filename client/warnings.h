@@ -1,6 +1,6 @@
 /*
- * warnings: what a dataset came with that its user should know (left out, replaced, done in another
- * way), told once where the user looks.
+ * warnings: facts about a dataset that its user should know (left out, replaced, done in another
+ * way). Each is printed once, where the user sees it.
  *
  * The daemon gives each text to the first one who asks for it, so a job with many tasks and steps
  * has it once in its output. Of the nodes that are asked together, those with the same text are one

@@ -1,5 +1,6 @@
 /*
- * checks: what sbatch, srun and salloc refuse before a job exists. A refusal ends the client.
+ * checks: refuses mistakes in sbatch, srun and salloc before a job exists. A refusal ends the
+ * client.
  */
 #pragma once
 

@@ -1,10 +1,9 @@
 /*
- * cli-filter: how a site's cli_filter has movers sent for when sbatch is called as it is.
- *
- * sbatch asks its filters when all options are read, and before the plugin has its say. So what was
- * given is noted in a file in memory, whose number stands in the environment; `stagectl submit
- * --filter`, which the filter calls (etc/cli_filter.lua), reads it there, sends for what compute
- * nodes can't see, and leaves the value that names the copies.
+ * cli-filter: lets a site's cli_filter submit movers when users call sbatch directly. sbatch calls
+ * its filters after all options are read, and before it calls the plugin's init_post_opt. So the
+ * plugin writes the options to a file in memory, whose descriptor number is in the environment. The
+ * filter calls `stagectl submit --filter` (etc/cli_filter.lua), which reads this file, submits
+ * movers for data that compute nodes cannot see, and writes the value that names the copies to it.
  *
  * What the file looks like is in common/protocol/submit-notes.h.
  */

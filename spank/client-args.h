@@ -1,5 +1,5 @@
 /*
- * client-args: what the command line of sbatch, srun or salloc says that SPANK does not tell.
+ * client-args: facts from the command line of sbatch, srun or salloc that SPANK does not provide.
  *
  * Whether the job starts later (then a missing source is a warning only), the partition, the
  * generic resources, and whether it is an array whose tasks may run side by side. It is a reading

@@ -1,5 +1,6 @@
 /*
- * launch: starts stage-keeper from inside Slurm's daemons, as root, and waits a little for it.
+ * keeper-start: starts stage-keeper from inside Slurm's daemons, as root, and waits for it for a
+ * short time.
  *
  * The keeper is no child of the caller: it has a session of its own, is adopted by init, and
  * holds none of the caller's descriptors, signals or variables.

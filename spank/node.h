@@ -1,8 +1,8 @@
 /*
  * node: what the plugin does as root, in slurmd and its step daemons.
  *
- * No function fails, and none takes longer than is said: what goes wrong is told to the job's
- * tasks (wait-ready.h). conf_path: NULL for the default.
+ * No function fails, and none takes longer than its comment says. Failures are reported to the
+ * job's tasks (wait-ready.h). conf_path: NULL for the default.
  */
 #pragma once
 

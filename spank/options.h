@@ -1,9 +1,9 @@
 /*
  * options: --stage-data and --stage-wait as Slurm hands them to us, one call an occurrence.
  *
- * Slurm forwards only the last of several values and does not say where one came from; here
- * they are kept apart by origin until init_post_opt takes them. The callbacks never refuse:
- * a refusal there could not carry a sentence, and is said in init_post_opt instead.
+ * Slurm forwards only the last of several values and does not say where one came from; here they
+ * are kept apart by origin until init_post_opt takes them. The callbacks never refuse, because they
+ * could not print a reason. init_post_opt refuses instead.
  */
 #pragma once
 

@@ -1,5 +1,6 @@
 /*
- * plugin-task: what the plugin says of itself, and the hooks that Slurm calls as the job's user.
+ * plugin-task: the plugin's name and version for Slurm, and the hooks that Slurm calls as the job's
+ * user.
  */
 #include "spank/wait-ready.h"
 #include "spank/slurm-compat.h"

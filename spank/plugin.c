@@ -1,10 +1,10 @@
 /*
- * plugin: the hooks that Slurm calls as root, or in sbatch, each of which says who it is and hands
- * on.
+ * plugin: the hooks that Slurm calls as root, or in sbatch. Each of them calls a function of
+ * another file.
  *
- * In plugstack.conf: optional stage_data.so [conf=FILE]. Where a hook runs and as whom, and why
- * everything stands where it does, is in node.c, submit.c and wait-ready.c. All hooks return 0:
- * what a user does wrong must never look like a broken node.
+ * In plugstack.conf: optional stage_data.so [conf=FILE]. node.c, submit.c and wait-ready.c describe
+ * where each hook runs, as which user, and why. All hooks return 0, because a user's mistake must
+ * never look like a broken node.
  */
 #include <stdbool.h>
 #include <string.h>

@@ -1,5 +1,5 @@
 /*
- * source-check: a look at the sources at submission, which a hung file system can't hang.
+ * source-check: checks the sources at submission. A file system that hangs cannot hang it.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * step-item: what Slurm tells of a step, one thing at a time.
+ * step-item: the items that Slurm provides about a step.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * submit: what sbatch, srun and salloc do with the options, as the user.
+ * submit: handles the options in sbatch, srun and salloc, as the user.
  */
 #pragma once
 

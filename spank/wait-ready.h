@@ -1,5 +1,6 @@
 /*
- * wait-ready: tasks that wait for the job's datasets, and what they say when those don't come.
+ * wait-ready: lets tasks wait for the job's datasets, and prints a message if they do not become
+ * ready.
  */
 #pragma once
 

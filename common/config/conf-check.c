@@ -1,7 +1,7 @@
 /*
- * Values: each check takes a text that is not empty and may put its normal form in its place, so
- * that what compares later compares normal forms. Then what only the whole can tell: whether the
- * tiers that a rule names exist, and whether a section has what it can't do without.
+ * Checks of single values: each takes a text that is not empty and may replace it by its normal
+ * form, so that later comparisons use normal forms. Then checks of the whole configuration: whether
+ * the tiers that a rule names exist, and whether a section has its required keys.
  */
 #include "common/config/conf-internal.h"
 

@@ -1,10 +1,9 @@
 /*
- * A configuration decides what root's keeper does and what users may read, so nobody else may have
- * a hand in it: each directory on the way is opened without following links and looked at through
- * its fd, then the file. A directory that others may write to is fine if it is sticky, as what is
- * opened in it is looked at in its turn.
- *
- * And how errors in a file are reported.
+ * The configuration decides what root's keeper does and what users may read, so nobody but root may
+ * be able to change it. Each directory of the path is opened without following links and checked
+ * through its descriptor, then the file. A directory that others may write to is allowed if it is
+ * sticky, because the object that is opened in it is checked, too. This file also reports errors in
+ * a configuration file.
  */
 #include "common/config/conf-internal.h"
 

@@ -1,5 +1,5 @@
 /*
- * Looking things up in what was loaded, and putting them in their place: the path of a tier for a
+ * Look-ups in a loaded configuration, with the placeholders filled in: the path of a tier for a
  * job, the source of a dataset for @name.
  */
 #include "common/config/conf-internal.h"

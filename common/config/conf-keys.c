@@ -1,6 +1,6 @@
 /*
- * The table. A row says everything about its key: the parser, the defaults, what check-config and
- * the manual say come from it. "a|b|c" stores the index of the word, so the order is the enum's.
+ * The table of keys. A row has everything about its key. The parser, the defaults, check-config and
+ * the manual use it. "a|b|c" stores the index of the word, so the words have the order of the enum.
  */
 #include "common/config/conf-internal.h"
 

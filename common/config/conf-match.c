@@ -1,5 +1,5 @@
 /*
- * Rules only ever allow, so a comparison may err on the narrow side: a path is compared in its
+ * Rules can only allow, so a comparison that is too strict is safe: a path is compared in its
  * normal form by components, a pattern of the user's as the text it is, and an address that could
  * be read in two ways ("..", "%2e%2e") is refused.
  */

@@ -1,9 +1,9 @@
 /*
- * inih splits lines into keys and values; everything it would do silently is looked for first, as
- * it hands on what is left of a line cut at 200 bytes, takes an indented line for more of the
- * value before, files keys behind "[s" under the last section and stops at a NUL. So it reads
- * through next_line(), which gives it lines that mean one thing, and an empty line in the place of
- * one that was refused: line numbers stay right and every error is found in one go.
+ * inih splits lines into keys and values. It accepts some mistakes silently: it cuts a line at 200
+ * bytes and parses the rest as another line, it treats an indented line as a continuation of the
+ * value before, it puts keys after "[s" into the last section, and it stops at a NUL. So it reads
+ * through next_line(), which detects these mistakes. It passes only unambiguous lines on, and an
+ * empty line instead of a refused one. So line numbers stay correct, and one run finds every error.
  *
  * Sections are kept here and not taken from inih, which cuts their names and says nothing of a
  * section without keys.

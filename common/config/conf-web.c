@@ -1,7 +1,7 @@
 /*
- * What a worker has to know of the site's rules to follow a redirect: all of them that admit this
- * user to addresses, the dataset's own first. Those that want a checksum are left out for a dataset
- * without one, so that a redirect leads to nothing that the user could not have named.
+ * The part of the site's rules that a worker needs to follow a redirect: all rules about addresses
+ * that admit this user, the rule of the dataset first. For a dataset without a checksum, rules that
+ * require one are left out, so that a redirect cannot lead to data that the user may not name.
  */
 #include "common/config/conf-internal.h"
 

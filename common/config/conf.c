@@ -1,7 +1,7 @@
 /*
- * Loading: the main file, then conf.d/ in byte order, where a later file overrides scalars and may
- * add sections, then what the whole must hold. The file `disabled` is looked at last and needs
- * nothing but to be there.
+ * Loads the main file, then the files of conf.d/ in byte order. A later file overrides single keys
+ * and may add sections. Then the whole configuration is checked. The file `disabled` is checked
+ * last; its existence is enough.
  */
 #include "common/config/conf-internal.h"
 

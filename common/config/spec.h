@@ -1,5 +1,5 @@
 /*
- * spec: what travels from sbatch to the nodes.
+ * spec: the data that sbatch passes to the nodes.
  *
  * One text in the job's environment (STAGE_SPEC by spank_job_control_setenv): "1:WAIT:HASH:VALUE"
  * with WAIT script|tasks|no, and behind it ",array" where tasks of an array may run side by side

@@ -1,7 +1,8 @@
 /*
- * What the shell would do to a path in double quotes, and "~": no more, because the result is
- * one path however many blanks, commas or stars a variable holds. Braces and stars in a value are
- * a pattern like those that were written, as the reader on the node can't tell them apart.
+ * Expands a path as the shell does in double quotes, and "~". Nothing more is expanded, so the
+ * result is one path even if a variable contains blanks, commas or stars. Braces and stars in the
+ * value of a variable are patterns like those in the item, because the parser on the node cannot
+ * distinguish them.
  */
 #include "common/dataset/dataset-internal.h"
 

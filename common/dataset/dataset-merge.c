@@ -1,6 +1,6 @@
 /*
  * An unquoted --stage-data=/p/s-{000..146}.tar reaches us as 147 options: the shell expands braces.
- * Many options that are alike but for one place in the middle are taken for that.
+ * Many options that differ only in one place in the middle are treated as this mistake.
  */
 #include "common/dataset/dataset-internal.h"
 

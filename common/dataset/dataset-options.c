@@ -1,6 +1,6 @@
 /*
- * One row an option: how it is read, how it is written when it isn't default, what to write
- * instead of a bad value.
+ * Each option is a row: how it is parsed, how it is printed if it is not the default, and what to
+ * write instead of an invalid value.
  */
 #include "common/dataset/dataset-internal.h"
 

@@ -1,7 +1,7 @@
 /*
- * The canonical form names what is not default and nothing else, so that the same wish has one
- * text. An http address is never decoded and so never encoded: it can't have a bare comma or a
- * colon behind its host, or it would have been read otherwise.
+ * The canonical form has only values that are not the default, so that equal items have equal
+ * texts. An http address is never decoded, and so is never encoded: it cannot contain a plain
+ * comma, or a colon after its host, because it would have been parsed differently.
  */
 #include "common/dataset/dataset-internal.h"
 

@@ -1,6 +1,6 @@
 /*
- * Words that people write for those of the syntax, and values that are nearly right. They come from
- * other programs (tar, rsync, Slurm) and from guesses.
+ * Words that people write instead of those of the syntax, and values that are nearly correct. They
+ * come from other programs (tar, rsync, Slurm) and from guesses.
  */
 #include "common/dataset/dataset-internal.h"
 

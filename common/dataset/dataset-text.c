@@ -1,7 +1,7 @@
 /*
- * The texts that an item is made of: which bytes are encoded, what of a text a message shows, and
- * the words that DEST may be. Commas inside {} separate the alternatives of a pattern and stay as
- * they are; all others, and ":", "+" and "%", are encoded.
+ * The texts in an item: which bytes are encoded, which part of a text a message shows, and the
+ * words that DEST may be. Commas inside {} separate the alternatives of a pattern and stay as they
+ * are; all others, and ":", "+" and "%", are encoded.
  */
 #include "common/dataset/dataset-internal.h"
 

@@ -5,8 +5,8 @@
  *   item   = [ NAME "=" ] SOURCE [ ":" [ DEST ] [ ":" opt *( "+" opt ) ] ]
  *
  * Order of reading: merge, split on commas outside {}, split into fields, decode, expand $VAR.
- * stage-data(7) has the rules for people; the cases in tests/unit/common/dataset/test-dataset.c are
- * the promise.
+ * stage-data(7) has the rules for people; the cases in tests/unit/common/dataset/test-dataset.c
+ * define the exact behaviour.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * expand: from a pattern or a list file to names: braces {a,b} {000..146}, then * ? [..] as
+ * expand: makes names from a pattern or a list file: braces {a,b} {000..146}, then * ? [..] as
  * glob(3), as the shell would on this node.
  */
 #pragma once

@@ -1,6 +1,6 @@
 /*
- * facts: what is known about a source before anything is made. Plain data: probe.c fills it, plan.c
- * decides by it, stagers read it.
+ * facts: the facts about a source that are known before anything is made. Plain data: probe.c fills
+ * it, plan.c uses it to decide, stagers read it.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * member-path: names of archive members, judged and cut. Pure.
+ * member-path: checks the names of archive members and removes leading parts. Pure.
  */
 #pragma once
 

@@ -1,10 +1,10 @@
 /*
  * path-filter: include= and exclude= for trees and archives.
  *
- * A pattern without "/" fits any component of a path: "*.jpg", "train". One with "/" is held
- * against the whole path from the top, "**" spanning components: "train/n01*". What fits a
- * directory holds for everything below it. Braces are expanded. A path is taken when it fits an
- * include= (or there is none) and no exclude=.
+ * A pattern without "/" fits any component of a path: "*.jpg", "train". A pattern with "/" is
+ * compared with the whole path from the top, and "**" matches several components: "train/n01*". A
+ * pattern that matches a directory applies to everything below it. Braces are expanded. A path is
+ * staged if it matches an include= (or there is none) and no exclude=.
  */
 #pragma once
 

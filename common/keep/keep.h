@@ -9,12 +9,12 @@
  *	job.<id>  a lease: the job uses it. It counts as long as the job's run directory belongs to
  *	          the user, so a crash leaves no lease that counts
  *
- * "new-<sum>" is being made, by whom has it locked (flock), and "old-<n>" being removed; what is
- * neither is nobody's and goes. A dataset gets and loses its name by rename, while the whole
- * directory is locked: so it is there whole or not at all. Ages are of CLOCK_BOOTTIME, and what an
- * earlier boot has left is not used: nobody saw its bytes reach the disk.
- *
- * Everything here runs as the user, who may do in there what he wants: it harms himself alone.
+ * "new-<sum>" is being made by the process that has locked it (flock), and "old-<n>" is being
+ * removed. All other entries belong to nobody and are removed. A dataset gets and loses its name by
+ * rename, while the whole directory is locked: so it exists completely or not at all. Ages are of
+ * CLOCK_BOOTTIME. Data of an earlier boot is not used, because it is not known whether its bytes
+ * have reached the disk. Everything here runs as the user, who may do anything in this directory:
+ * he can harm only himself.
  */
 #pragma once
 

@@ -1,6 +1,7 @@
 /*
- * The order of the questions is that of the answers people need: which dataset is meant (catalog),
- * which rule covers it, whether what was asked (method, checksum, DEST) is within that rule.
+ * The checks have the order of the answers that people need: which dataset is meant (catalog),
+ * which rule covers it, and whether the rule allows the method, checksum and DEST that were asked
+ * for.
  *
  * Shared tiers are used when named, never by auto.
  */

@@ -1,8 +1,8 @@
 /*
- * admit: may this dataset be staged here, and where to? What the site's configuration says about
- * one item of the user's, by text alone: nothing is opened. The plugin asks where a job is
- * submitted, `stagectl explain` anywhere, and stagingd on the node, whose answer holds. The worker
- * checks the source again when it has opened it.
+ * admit: decides whether a dataset may be staged here, and where to. It compares the text of one
+ * item with the site's configuration and opens nothing. The plugin calls it at submission,
+ * `stagectl explain` anywhere, and stagingd on the node. The answer of stagingd is the one that
+ * counts. The worker checks the source again when it has opened it.
  */
 #pragma once
 

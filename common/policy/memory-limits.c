@@ -2,9 +2,9 @@
  * Memory has five limits: the job's memory, the site's share of that and of the node's, what must
  * stay free on the node, and the file system that holds it. The tightest one decides and is named.
  *
- * What was granted and is not written yet is invisible to the node's MemAvailable and to the file
- * system's free blocks; so it is taken off those two by hand. What is granted and written is seen
- * by them, and must not be taken off twice.
+ * Granted bytes that are not written yet are not visible in the node's MemAvailable and the file
+ * system's free blocks, so they are subtracted from these two. Granted bytes that are written are
+ * visible there, and must not be subtracted twice.
  */
 #include "common/policy/memory-limits.h"
 

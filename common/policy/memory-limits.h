@@ -2,8 +2,9 @@
  * memory-limits: how many bytes datasets may still take in a tier, and which limit decides. Pure
  * functions of a few facts: no file, no clock, no message.
  *
- * Every program that promises, plans, grants or refuses room asks here: sbatch and srun (the
- * plugin), stagectl explain, the worker that plans, and stagingd, whose answer holds.
+ * Every program that plans, grants or refuses space uses these functions: sbatch and srun (the
+ * plugin), stagectl explain, the worker that plans, and stagingd, whose answer is the one that
+ * counts.
  */
 #pragma once
 

@@ -1,7 +1,6 @@
 /*
- * conn: SOCK_SEQPACKET connections that carry one kv a packet, and file descriptors beside it.
- *
- * No state: a connection is its fd. Used by daemon, workers, keeper and clients alike.
+ * conn: SOCK_SEQPACKET connections. A packet has one kv, and may have file descriptors. There is no
+ * state: a connection is its fd. Used by daemon, workers, keeper and clients alike.
  */
 #pragma once
 

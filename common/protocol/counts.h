@@ -1,6 +1,6 @@
 /*
- * counts: the figures of a job's datasets on its way to the site's metrics: stagingd tells them to
- * the keeper (KEEPER_COUNT), the keeper adds them to the node's, stage-helper writes these as text.
+ * counts: the figures of a job's datasets for the site's metrics. stagingd sends them to the keeper
+ * (KEEPER_COUNT), the keeper adds them to those of the node, and stage-helper writes these as text.
  *
  * The node's are kept as an array by these numbers: a new figure takes the next free number of its
  * half, and none gets another. In common/ because three programs need them.

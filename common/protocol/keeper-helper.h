@@ -1,13 +1,11 @@
 /*
- * keeper-helper: what stage-keeper has done by stage-helper, a program without privileges, and what
- * it is answered.
- *
- * It is started as the job's user for what is the user's, and as the system user of the package,
- * which owns nothing, to read the site's configuration: root acts on what comes back, so no other
- * user may have a hand in it. (uid 65534, nobody, is shared with other services.) It is not to be
- * read, only executed, by others (0711): so a process with the same uid can't trace it. The first
- * argument says what to do; the answer is one struct of a fixed size that begins with 0 or -errno.
- * In common/ because both programs need it.
+ * keeper-helper: the tasks that stage-helper, a program without privileges, does for stage-keeper,
+ * and its answers. It runs as the job's user for tasks on the user's files. It runs as the system
+ * user of the package, which owns nothing, to read the site's configuration: root acts on the
+ * answer, so no other user may be able to influence it. (uid 65534, nobody, is shared with other
+ * services.) Others may execute the program, but not read it (mode 0711), so a process with the
+ * same uid cannot trace it. The first argument is the task; the answer is one struct of a fixed
+ * size that begins with 0 or -errno. In common/ because both programs need it.
  */
 #pragma once
 

@@ -1,12 +1,11 @@
 /*
- * keeper-privops: what stage-manager, which decides and runs as the system user, has stage-keeper
- * do, which is root and decides nothing.
- *
- * One packet a privileged operation on a SOCK_SEQPACKET pair, of a fixed size; each is answered by
- * the same packet, descriptors beside it: r is 0 or more, or -errno. Root parses nothing: names are
- * numbers, and what is a text is a path that it opens with checks of its own, or words for a
- * program of ours. A packet of the wrong size, or with descriptors beside it, ends the
- * conversation, and with it the keeper. In common/ because both programs need it.
+ * keeper-privops: the privileged operations that stage-manager requests from stage-keeper.
+ * stage-manager decides and runs as the system user; stage-keeper is root and decides nothing. A
+ * request is one packet of a fixed size on a SOCK_SEQPACKET pair. The answer is a packet of the
+ * same struct, perhaps with descriptors: r is 0 or more, or -errno. Root parses nothing: names are
+ * numbers, and a text is a path that root opens with its own checks, or arguments for one of our
+ * programs. A packet of the wrong size, or with descriptors, ends the connection, and with it the
+ * keeper. In common/ because both programs need it.
  */
 #pragma once
 

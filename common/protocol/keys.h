@@ -1,7 +1,8 @@
 /*
- * keys: a user's keys for S3 on their way from his environment to who signs with them. They are in
- * a place of their own (locked, in no core file, empty in children), in messages, which are wiped
- * when they go (common/protocol/kv.h), and in sockets; in no file, argument or environment of ours.
+ * keys: passes a user's keys for S3 from his environment to the process that signs requests. The
+ * keys are in separate memory (locked, not in core files, empty in children), in messages, which
+ * are erased when they are freed (common/protocol/kv.h), and in sockets. They are in no file,
+ * argument or environment of our programs.
  */
 #pragma once
 

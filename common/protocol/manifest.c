@@ -1,9 +1,9 @@
 /*
- * The file is appended to with one write() a line, before the thing exists; a torn last line (a
- * crash in the middle of the write, a file system that is full) names something that was not made
- * yet, and is passed over. Who appends behind it cuts it off first: the two would be one line. A
- * lock keeps others' lines from being cut while they are written. Paths are escaped so that a
- * newline in a name stays inside its line.
+ * The file is appended to with one write() a line, before the thing exists; an incomplete last line
+ * (after a crash during the write, or on a full file system) names something that was not made yet,
+ * and is ignored. It is removed before another line is appended, because otherwise the two would be
+ * one line. A lock keeps others' lines from being cut while they are written. Paths are escaped so
+ * that a newline in a name stays inside its line.
  */
 #include "common/protocol/manifest.h"
 

@@ -1,5 +1,6 @@
 /*
- * manifest: what exists because of us and must be taken away, recorded before it is made.
+ * manifest: the list of the objects that we make and must remove. Each entry is written before the
+ * object is made.
  *
  * An append-only file of lines "kind path\n" (path escaped), written as the user. Release reads
  * it backwards, treats "already gone" as done and may be run again after a crash.

@@ -1,5 +1,6 @@
 /*
- * packet: one struct and descriptors beside it over a SOCK_SEQPACKET, whole or not at all.
+ * packet: sends one struct, and descriptors with it, over a SOCK_SEQPACKET, completely or not at
+ * all.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * All that a job has in a tier begins with one name: so a tier's path is record enough, and one
- * walk serves clean-up and sweep.
+ * All names of a job in a tier begin in the same way. So the record needs only the tier's path, and
+ * the clean-up and the reaper use the same walk.
  */
 #include "common/protocol/tier-name.h"
 

@@ -1,9 +1,9 @@
 /*
- * tier-name: how a job's directory in a disk tier is called, stage-data-<job>, and how what is
- * to be removed there is: the same with a number behind it. Made and renamed by whom the tier
- * belongs to, root or the user. In it is the user's own directory, data: where the tier is root's,
- * the one around it is root's, too, so that no user can mount on it. What a user keeps for his next
- * job is in stage-keep-<uid>, which is root's to make (common/keep/keep.h).
+ * tier-name: how a job's directory in a disk tier is called, stage-data-<job>, and how what is to
+ * be removed there is: the same with a number behind it. The owner of the tier, root or the user,
+ * makes and renames it. It contains the user's directory `data`. If the tier belongs to root, the
+ * outer directory does, too, so that no user can mount on it. A user's kept data is in
+ * stage-keep-<uid>, which root makes (common/keep/keep.h).
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
  * RLIMIT_DATA counts private memory that can be written to, stacks of threads with all of their 8
  * MiB, but no address space that is merely reserved, as glibc does 64 MiB a thread. It is the soft
- * limit: the check of an image, which knows its own need, takes it away again.
+ * limit, because the check of an image, which knows the memory that it needs, removes it again.
  */
 #include "common/sandbox/data-rlimit.h"
 

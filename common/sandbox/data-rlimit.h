@@ -1,7 +1,8 @@
 /*
- * data-rlimit: how much memory the unpackers may have. What a header asks for is the archive's
- * word: an xz or lzma dictionary has up to 4 GiB, and libarchive gives it that. The job's group of
- * memory would end the worker, or the node its neighbours' jobs where Slurm does not limit memory.
+ * data-rlimit: limits the memory of decompressors. A header of the archive decides how much memory
+ * they need: an xz or lzma dictionary may have 4 GiB, and libarchive allocates it. Without this
+ * limit, the job's memory cgroup would end the worker, or the kernel would kill other jobs if Slurm
+ * does not limit memory.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * landlock: what the kernel refuses a process by path, beside its filter of system calls
- * (seccomp.h), and alone on a processor that the filter does not know. From Linux 5.13 on; it takes
- * no_new_privs.
+ * landlock: restricts the paths that a process may use, in addition to its filter of system calls
+ * (seccomp.h). On a processor that the filter does not know, it is the only restriction. It exists
+ * since Linux 5.13 and needs no_new_privs.
  */
 #pragma once
 

@@ -1,9 +1,7 @@
 /*
- * sandbox: what a worker gives up before it reads what users have made, so that a mistake of ours
- * in an archive, an image or a name has less to do harm with. The boundary is the user's uid; this
- * is behind it.
- *
- * Best effort: what the kernel does not have is left out.
+ * sandbox: the rights that a worker gives up before it reads data of users, so that a mistake in
+ * our code for archives, images or names can do less harm. The security boundary is the user's uid;
+ * this is an additional protection. Features that the kernel does not have are left out.
  */
 #pragma once
 

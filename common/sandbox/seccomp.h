@@ -2,8 +2,8 @@
  * seccomp: which system calls a process or a thread may still make; the rest fail with EPERM.
  *
  * The filters are classic BPF (seccomp(2), Documentation/userspace-api/seccomp_filter.rst of the
- * kernel). They are for ever, add up, and are inherited by what is started later. All need
- * no_new_privs. 0, -ENOSYS where kernel or processor have no filters, else -errno.
+ * kernel). They cannot be removed, are combined, and are inherited by programs that are started
+ * later. All need no_new_privs. 0, -ENOSYS where kernel or processor have no filters, else -errno.
  */
 #pragma once
 

@@ -2,8 +2,8 @@
  * gres: the generic resources that a job asked for, by name alone: what sbatch's --gres says, as a
  * list "nvme+gpu" that travels with the job's spec.
  *
- * It is the user's word. Nodes have no other: Slurm tells neither its prolog nor a plugin there
- * what gres a job has (22.05, 24.11).
+ * The user states it, and nodes have no other source: Slurm does not pass a job's gres to the
+ * prolog or to a plugin there (22.05, 24.11).
  */
 #pragma once
 

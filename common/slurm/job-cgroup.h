@@ -6,9 +6,9 @@
  * the job's SLUID (common/protocol/sluid.h). Where the SLUID is not known, the job's is the
  * directory in which Slurm's step daemon of that job runs.
  *
- * Neither exists when the prolog starts staging: to be asked again until it does. What is above the
- * jobs is there since slurmd was started (seen on 22.05); where nothing of Slurm's makes groups it
- * never is.
+ * Neither exists when the prolog starts staging, so callers ask again until it does. The
+ * directories above the jobs exist since slurmd was started (seen on 22.05). If no plugin of Slurm
+ * makes cgroups, they never exist.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * To know where the options end one has to know which take a value: those that don't are listed
- * here, which is the shorter list.
+ * To find the end of the options, we must know which of them take a value. This list has those that
+ * do not, because it is shorter.
  */
 #include "common/slurm/sbatch-words.h"
 

@@ -1,6 +1,6 @@
 /*
- * sbatch-words: how sbatch, srun and salloc read their command lines and #SBATCH lines, as far as
- * one has to know to find an option there, and the script.
+ * sbatch-words: parses the command lines of sbatch, srun and salloc, and #SBATCH lines, as far as
+ * this is needed to find an option or the script.
  */
 #pragma once
 

@@ -1,12 +1,9 @@
 /*
- * All states are asked for: which ones squeue shows by itself is not the same everywhere, and a job
- * that is suspended must not be taken for one that is over. All partitions are asked for
- * (-a): squeue shows a user no job in a hidden one.
- *
- * It runs outside of the job's cgroups as we do, so a copy of it is executed that its user can't
- * trace.
- *
- * stage-slurm is asked first. It takes squeue's arguments and prints squeue's lines.
+ * All states are requested, because the states that squeue shows by default differ, and a suspended
+ * job must not count as over. All partitions are requested (-a), because squeue does not show a
+ * user's job in a hidden partition. squeue runs outside the job's cgroups, like this process, so a
+ * copy of it is executed that its user cannot trace. stage-slurm is tried first. It has the
+ * arguments and the output of squeue.
  */
 #include "common/slurm/squeue.h"
 

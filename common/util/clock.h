@@ -1,5 +1,5 @@
 /*
- * clock: the one that waits and ages are measured by.
+ * clock: the clock for waits and ages.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * escape: text of anybody's, made harmless for terminals and logs.
+ * escape: makes text of any origin harmless for terminals and logs.
  */
 #pragma once
 

@@ -1,9 +1,8 @@
 /*
- * exec-copy: becomes a program of the system's that nobody can read, so that nobody can trace it.
- *
- * What runs as the job's user outside of the job's cgroups could otherwise be traced by that user,
- * and do there what he likes. The kernel lets nobody but root trace a process whose program its
- * owner may not read. To be called by a process that can't be traced itself.
+ * exec-copy: executes an unreadable copy of a system program, so that nobody can trace it. The
+ * job's user could otherwise trace a process that runs as him outside the job's cgroups, and run
+ * any code there. The kernel lets nobody but root trace a process whose program its owner may not
+ * read. To be called by a process that can't be traced itself.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * fd: descriptors and what is read and written through them, whole or not at all.
+ * fd: descriptors. Reads and writes through them are complete or fail.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * The mount table is asked first and last: the helper's exit status does not tell "was not mounted"
- * from "may not". Its own words go to stderr, the log of whoever runs us.
+ * The mount table is read before and after, because the helper's exit status does not distinguish
+ * "was not mounted" from "is not allowed". Its messages go to stderr.
  */
 #include "common/util/fusermount.h"
 

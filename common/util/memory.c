@@ -1,10 +1,9 @@
 /*
  * /proc/self/cgroup names the caller's groups: "0::/path" is v2, "7:memory:/path" is v1. Limits are
- * inherited, so the walk goes up to the root and keeps the group with the least room. A limit near
- * 2^63 is v1's way to say none.
- *
- * What a group uses has the pages of all files that were read in it, which go when somebody wants
- * the room. They stand in lists of their own; those of a tmpfs don't, as they can't go.
+ * inherited, so the walk goes up to the root and keeps the group with the least room. In v1, a
+ * limit near 2^63 means no limit. The memory that a group uses includes the pages of all files that
+ * were read in it, which the kernel frees when memory is needed. The kernel counts them separately.
+ * Pages of a tmpfs, which cannot be freed, are not in that count.
  */
 #include "common/util/memory.h"
 

@@ -1,5 +1,6 @@
 /*
- * root-path: opens a directory whose path root was told, where all of the way belongs to root.
+ * root-path: opens a directory by a path from somebody else, if all parts of the path belong to
+ * root.
  *
  * Each component is opened by itself, without following it, and looked at by its descriptor: it is
  * a directory of root's that nobody else may write to (a sticky one is not enough), or a link of

@@ -1,7 +1,7 @@
 /*
- * suffix: what the end of a file's name promises that the file is: an archive, an image, or
- * something compressed. One table for all programs; what is in the file the worker finds out by its
- * first bytes (daemon/engines/archive/magic.h).
+ * suffix: the type of a file according to the end of its name: an archive, an image, or compressed
+ * data. All programs use one table. The worker finds the real type by the first bytes
+ * (daemon/engines/archive/magic.h).
  */
 #pragma once
 

@@ -1,14 +1,14 @@
 /*
- * The file is given in pieces; what the reader does not need, the content of members, is passed
- * over without a read.
+ * The file is passed to the reader in pieces. The content of members, which the reader does not
+ * need, is skipped without a read.
  *
- * After content was passed over, the next header is all that is needed. If members are large, a
- * piece is a block more than what was in front of the last member: a header or, with records or a
- * long name, some blocks. Else it is a page, and doubles as long as nothing is passed over: small
- * members lie in pieces that were read already.
+ * After a skip, only the next header is needed. If members are large, a piece has one block more
+ * than the headers of the last member took: one block or, with records or a long name, some blocks.
+ * Otherwise it is a page, and doubles as long as nothing is skipped, because small members are in
+ * pieces that were already read.
  *
- * Where a read takes long, headers are read ahead by threads (tar-ahead.h), and taken from there
- * where the walk comes to them. They also find the headers of archives in the archive.
+ * If reads are slow, threads read headers ahead (tar-ahead.h), and the walk takes the headers from
+ * there. The threads also find the headers of archives in the archive.
  */
 #include "daemon/engines/archive/tar-walk.h"
 

@@ -1,16 +1,15 @@
 /*
- * archive-volume: an archive as a volume, by its index. Content that is not compressed goes from
- * the archive's pages to the kernel; deflated members of zips are inflated in blocks
- * (zip-blocks.h).
- *
- * Checksums of zips: of a deflated member when its end is inflated, of a stored one when all of it
- * was read (zip-sums.h). What is spliced is not seen here: a stored member is spliced after that.
+ * archive-volume: an archive as a volume, by its index. Uncompressed content is passed from the
+ * archive's pages to the kernel; deflated members of zips are inflated in blocks (zip-blocks.h).
+ * The checksum of a deflated member is compared when its end is inflated, that of a stored member
+ * when all of it was read (zip-sums.h). Spliced content cannot be summed here, so a stored member
+ * is spliced only after its checksum was compared.
  *
  * An archive that changes or shrinks while it is mounted gives its readers an error: its size and
- * time are compared with the index's before a read and after it. What is spliced is compared when
- * its pages are in the pipe, and before the reader gets them. Two changes are not noticed: one that
- * sets the time back to what it was and keeps the size; and one that is written into those pages
- * between the comparison and the reader's copy of them.
+ * time are compared with the index's before a read and after it. For spliced content, they are
+ * compared when its pages are in the pipe, before the reader gets them. Two changes are not
+ * noticed: one that sets the time back to what it was and keeps the size; and one that is written
+ * into those pages between the comparison and the reader's copy of them.
  */
 #pragma once
 

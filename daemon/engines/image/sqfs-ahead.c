@@ -1,10 +1,10 @@
 /*
- * A reader is known by the file's inode. Its place is kept in a small table, where another file's
- * may push it out: then it reads ahead a little later. Requests of one reader are answered by
- * several threads and come out of order, so one near the place is taken for the next.
- *
- * Which block comes next is handed out under the slot's lock, the block is filled outside: each
- * request that follows brings one more thread, until the reach is filled or none is idle.
+ * A reader is identified by the file's inode. Its position is in a small table, where the position
+ * of another file may replace it; then read-ahead begins a little later. Several threads answer the
+ * requests of one reader, and out of order, so a request near the position counts as the next one.
+ * The number of the next block is taken under the slot's lock, and the block is filled outside the
+ * lock. Each following request adds one more thread, until all blocks of the read-ahead are filled
+ * or no thread is idle.
  */
 #include "daemon/engines/image/sqfs-ahead.h"
 

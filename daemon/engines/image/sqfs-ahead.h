@@ -1,8 +1,8 @@
 /*
  * sqfs-ahead: decompresses what a sequential reader will ask for next.
  *
- * A thread that has answered a read goes on with the file's next blocks as long as another waits
- * for requests, so reading ahead takes nothing from readers that wait now.
+ * A thread that has answered a read continues with the file's next blocks as long as another thread
+ * waits for requests, so read-ahead does not delay waiting readers.
  */
 #pragma once
 

@@ -1,9 +1,10 @@
 /*
  * sqfs-cache: a bounded cache of decompressed blocks that many threads share.
  *
- * A block is known by a 64-bit key (its place in the image). Whoever asks first fills it; who asks
- * meanwhile waits for that one decompression instead of starting another. What is held by nobody
- * stays until its room is needed, the least recently used going first.
+ * A block is identified by a 64-bit key (its position in the image). The first thread that asks for
+ * a block fills it. Threads that ask in the meantime wait for this decompression and do not start
+ * another one. A block that no thread holds stays until its memory is needed; the least recently
+ * used block is removed first.
  */
 #pragma once
 

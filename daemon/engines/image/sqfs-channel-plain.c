@@ -1,6 +1,6 @@
 /*
  * For libfuse before 3.14, which has no custom io: all threads share the session's descriptor, and
- * what the answer to INIT says is libfuse's business.
+ * libfuse decides the answer to INIT.
  */
 #include "daemon/engines/image/sqfs-channel.h"
 

@@ -1,10 +1,9 @@
 /*
- * libfuse knows clones only inside its own loop, which makes and ends a thread for nearly each
- * request. Its custom io is the way to have both, a loop of ours and a descriptor a thread.
- *
- * The answer to INIT passes through here too, and gets the bit that libfuse never sends, however
- * it is asked (seen in 3.14): without FUSE_PARALLEL_DIROPS the kernel looks up the names of one
- * directory one after the other.
+ * libfuse uses cloned descriptors only inside its own loop, which creates and ends a thread for
+ * nearly each request. With its custom io, we can have our own loop and one descriptor for each
+ * thread. The answer to INIT passes through here, too, and gets a bit that libfuse never sends,
+ * whatever options it gets (seen in 3.14): without FUSE_PARALLEL_DIROPS the kernel looks up the
+ * names of one directory one after the other.
  *
  * From 3.18 on libfuse may be built without custom io. The function is there and fails, so this can
  * change under an installed program. Then the session is used as libfuse made it: all threads share

@@ -1,8 +1,7 @@
 /*
- * sqfs-channel: what each server thread reads requests from and writes answers to.
- *
- * Each thread may have a descriptor of its own, a clone of the session's; the kernel wants the
- * answer on the one that the request came from.
+ * sqfs-channel: the descriptor from which a server thread reads requests and to which it writes
+ * answers. Each thread may have its own descriptor, a clone of the session's; the kernel expects
+ * the answer on the descriptor that the request came from.
  */
 #pragma once
 

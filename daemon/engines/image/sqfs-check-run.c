@@ -1,9 +1,8 @@
 /*
  * The child gets the image's descriptor and one end of a pipe, walks, writes one record and exits.
- * The parent believes a whole record only. The child opens the image for itself: nothing of its
- * caches outlives it, and it forks from a process that may have threads, so it shares no lock. It
- * is in jail before it has read a byte; how much it may need is known when it has read the
- * superblock.
+ * The parent accepts only a complete record. The child opens the image again, so its caches end
+ * with it, and it shares no lock with the parent, which may have threads. It is confined before it
+ * reads the first byte. Its memory limit is set when it has read the superblock.
  */
 #include "daemon/engines/image/sqfs-check.h"
 

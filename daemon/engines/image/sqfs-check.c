@@ -1,12 +1,12 @@
 /*
- * The reader checks what it reads each time, so this walk protects nobody's memory: it finds damage
- * early, and the child is the second line behind the first. Every name, every inode, every block
- * list and every fragment entry is looked at; no data block is decompressed, that would take as
- * long as reading the dataset.
+ * The reader checks everything again each time that it reads it, so memory safety does not depend
+ * on this walk. The walk finds damage early, and its confinement in a child process is a second
+ * protection. Every name, every inode, every block list and every fragment entry is looked at; no
+ * data block is decompressed, that would take as long as reading the dataset.
  *
- * Directories wait on a stack and are visited once: one that is met twice is a loop (or two names
- * for a directory, which no maker writes). Two bits for each inode number would be needed at most;
- * one does, since a number is either a directory's or not.
+ * Directories wait on a stack and are visited once. A directory that is found twice is a loop (or
+ * has two names, which no program writes). One bit for each inode number is enough, because a
+ * number either belongs to a directory or does not.
  */
 #include "daemon/engines/image/sqfs-check.h"
 

@@ -1,8 +1,8 @@
 /*
  * sqfs-check: walks through all metadata of an image before anything is shown of it.
  *
- * A damaged image is refused with a sentence instead of failing in the middle of a job, and what
- * the image holds is counted on the way.
+ * A damaged image is refused with a message instead of failing in the middle of a job. The walk
+ * also counts the content of the image.
  */
 #pragma once
 

@@ -1,5 +1,5 @@
 /*
- * sqfs-codec: the compressors of squashfs images, by the number the superblock has.
+ * sqfs-codec: the decompressors of squashfs images, by the number in the superblock.
  *
  * Safe to use from many threads at once: each call borrows a context (decoder state and a buffer
  * for compressed bytes) from the codec's pool.

@@ -1,5 +1,5 @@
 /*
- * sqfs-content: copies what files of an image hold into files. From any number of threads.
+ * sqfs-content: copies the content of an image's files to files. Any number of threads may call.
  */
 #pragma once
 

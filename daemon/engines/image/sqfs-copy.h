@@ -1,6 +1,6 @@
 /*
- * sqfs-copy: which parts of an image are there in a copy that is being made. From any number of
- * threads.
+ * sqfs-copy: records which parts of an image exist in a copy that is being made. Any number of
+ * threads may call.
  */
 #pragma once
 

@@ -1,11 +1,11 @@
 /*
  * A listing is a sequence of runs: a header, then up to 256 entries whose inodes lie in one block
  * of the inode table. A cookie is the position of a run and the number of entries of it that are
- * done, so that a read of a directory can go on anywhere without anything kept between the calls.
+ * done, so that a read of a directory can be resumed at any entry without stored state.
  *
  * Entries are sorted by name, and directories longer than a metadata block have an index: the first
- * name of each block. It is used to skip, both for a name and for a cookie; without it, as in a
- * directory of 10^5 entries, each look-up would walk through all blocks before.
+ * name of each block. It is used to skip blocks, both for a name and for a cookie. Without it, each
+ * look-up in a directory of 10^5 entries would read all blocks before the entry.
  */
 #include "daemon/engines/image/sqfs-dir.h"
 

@@ -1,6 +1,6 @@
 /*
- * Files go through batches: those of one get their places in the tree together, and are then made
- * and written by one thread.
+ * Files are processed in batches. The files of a batch get their places in the tree together, and
+ * then one thread makes and writes them.
  */
 #include <stdlib.h>
 #include <string.h>

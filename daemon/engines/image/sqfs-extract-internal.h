@@ -1,7 +1,7 @@
 /*
- * Between the files of sqfs-extract: sqfs-extract.c lists directories, sqfs-extract-files.c makes
- * and writes their files in batches, sqfs-extract-once.c those that can't wait: big ones and those
- * of several names.
+ * Declarations for the files of sqfs-extract: sqfs-extract.c lists directories,
+ * sqfs-extract-files.c makes and writes their files in batches, sqfs-extract-once.c writes big
+ * files and files with several names at once.
  */
 #pragma once
 

@@ -1,6 +1,6 @@
 /*
- * A big file is written in ranges, by all threads. One of several names has to be there before
- * another of its names comes, so it is made when its first name is seen.
+ * All threads write a big file, a range each. A file with several names must exist before its next
+ * name is found, so it is made when its first name is found.
  */
 #include <search.h>
 #include <stdlib.h>

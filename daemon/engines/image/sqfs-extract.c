@@ -1,20 +1,19 @@
 /*
- * Directories are listed and files written by the same threads, off one list of works that is taken
- * from at its end: a thread goes on with what it found last, and nobody else makes files in that
- * directory. Where the list is too short for all threads, a listing leaves files in batches there
- * for the others instead. Within a directory files come in the order of its listing, which is
- * nearly that of their data in the image, so that a block or fragment is decompressed once while
- * its files are written.
+ * The same threads list directories and write files. They take work from the end of one list. So a
+ * thread continues with the entries that it found last, and no other thread makes files in that
+ * directory. If the list is too short for all threads, a listing adds files to it in batches for
+ * the others. The files of a directory are written in the order of its listing, which is nearly the
+ * order of their data in the image, so a block or fragment is decompressed once while its files are
+ * written.
  *
- * The tree that is made takes one thread at a time, but for the making of files and links once they
- * have their places. Nobody waits with places in hand, so tree_set_settle()'s call can wait for
- * them.
+ * Only one thread at a time may use the tree, except to make files and links that have their places
+ * already. No thread waits while it holds places, so the call of tree_set_settle() can wait until
+ * they are used.
  *
- * With strip= one name may come from several directories: then there is one thread, and the last
- * wins.
- *
- * A file with several names is written under the first that is taken, and linked under the others;
- * once a name came again it is written anew, as that may have been its first one.
+ * With strip=, files of several directories may get the same name. Then there is one thread, and
+ * the last file is kept. A file with several names is written under the first name and linked under
+ * the others. If a name was used twice, the file is written again, because that name may have been
+ * its first one.
  */
 #include "daemon/engines/image/sqfs-extract.h"
 

@@ -1,6 +1,6 @@
 /*
- * sqfs-extract: writes what an image holds into a directory, as unsquashfs does, less setuid and
- * less devices, FIFOs and sockets.
+ * sqfs-extract: extracts an image to a directory, as unsquashfs does, but without setuid bits,
+ * devices, FIFOs and sockets.
  */
 #pragma once
 

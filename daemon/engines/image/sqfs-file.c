@@ -1,7 +1,7 @@
 /*
- * A file is full blocks, and a last piece that is a shorter block or a part of a fragment shared
- * with other files. What the cache has is checked against what the inode promises each time, so a
- * damaged image gives an error and never bytes from beyond a block's content.
+ * A file consists of full blocks, and of a last piece that is a shorter block or a part of a
+ * fragment, which several files share. The size of a cached block is compared with the inode each
+ * time, so a damaged image causes an error, and bytes after a block's content are never returned.
  */
 #include "daemon/engines/image/sqfs-file.h"
 

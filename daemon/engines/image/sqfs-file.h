@@ -1,5 +1,5 @@
 /*
- * sqfs-file: content of regular files, lent in pieces straight from the cache.
+ * sqfs-file: the content of regular files, lent in pieces from the cache without a copy.
  */
 #pragma once
 

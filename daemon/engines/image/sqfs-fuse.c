@@ -1,7 +1,7 @@
 /*
- * Each thread receives a request, answers it, and takes the next. They wait in read(2), so a stop
- * is a flag and a signal that makes the read return; as the signal may come just before the read,
- * it is repeated until the thread has gone.
+ * Each thread receives a request, answers it, and takes the next. They wait in read(2). To stop a
+ * thread, a flag is set and a signal makes the read return. The signal may come just before the
+ * read, so it is repeated until the thread has ended.
  */
 #define FUSE_USE_VERSION 312
 #include "daemon/engines/image/sqfs-fuse.h"

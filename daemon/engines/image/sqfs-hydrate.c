@@ -1,10 +1,8 @@
 /*
- * A few threads take the image's ranges one after the other, each by an open file of its own, since
- * some file systems read ahead, and limit, each of those alone. They let those who answer readers
- * go first.
- *
- * Pieces of a range are told as they are written, so what is read in order is found in the copy
- * soon.
+ * A few threads copy the image's ranges one after the other. Each uses its own open file, because
+ * some file systems read ahead, and limit the rate, for each open file. They have a lower priority
+ * than the threads that answer readers. Each piece of a range is recorded as soon as it is written,
+ * so sequential readers soon find it in the copy.
  */
 #include "daemon/engines/image/sqfs-hydrate.h"
 

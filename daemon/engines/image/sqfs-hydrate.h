@@ -1,6 +1,6 @@
 /*
- * sqfs-hydrate: copies an image that is mounted already, behind its readers, who read from the copy
- * whatever of it is there.
+ * sqfs-hydrate: copies an image while it is mounted. Readers read the parts that exist in the copy
+ * from the copy.
  */
 #pragma once
 

@@ -1,8 +1,8 @@
 /*
  * Two caches, so that reading through a large file does not push out the inodes: a quarter for
- * metadata, the rest for data and fragments. Both know a block by its offset in the file. Two
- * inodes of a damaged image may give one offset with different sizes; then the first comer's
- * content stands, and sqfs-file.c refuses it where it is too short.
+ * metadata, the rest for data and fragments. Both identify a block by its offset in the file. In a
+ * damaged image, two inodes may have the same offset with different sizes. Then the content that
+ * was read first is kept, and sqfs-file.c refuses it if it is too short.
  */
 #include "daemon/engines/image/sqfs-image.h"
 

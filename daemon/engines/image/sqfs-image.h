@@ -1,8 +1,8 @@
 /*
  * sqfs-image: an open squashfs image as a source of decompressed blocks, for many threads.
  *
- * Everything is read by pread (a map of a file that shrinks is a SIGBUS) and checked before it is
- * used, however often the image was looked at before: it may change while it is open.
+ * Everything is read by pread (reading a mapped file that has shrunk causes SIGBUS) and checked
+ * before it is used, each time, because the image may change while it is open.
  */
 #pragma once
 

@@ -1,7 +1,7 @@
 /*
- * Files up to SQFS_INDEX_STEP blocks need no mark but the start. For the larger ones a few lists of
- * marks are kept, the least recently used making room; a list grows as far as reads have gone.
- * Growing reads metadata under the lock: it happens once for each 2048 blocks.
+ * Files of up to SQFS_INDEX_STEP blocks need no mark except the start. For larger files, a few
+ * lists of marks are kept, and a new list replaces the least recently used one. A list grows as far
+ * as the file was read. When it grows, metadata is read under the lock, once for each 2048 blocks.
  */
 #include "daemon/engines/image/sqfs-index.h"
 

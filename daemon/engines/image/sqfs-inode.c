@@ -1,7 +1,7 @@
 /*
- * Each kind of inode is read whole into a small buffer, then taken apart: layouts[] says how many
- * bytes that is, and the functions below know the offsets. Owners are not read: all that is shown
- * belongs to the job's user.
+ * Each kind of inode is read completely into a small buffer, then parsed: layouts[] has its size,
+ * and the functions below know the offsets. Owners are not read, because all files of the mount
+ * belong to the job's user.
  */
 #include "daemon/engines/image/sqfs-inode.h"
 

@@ -1,6 +1,6 @@
 /*
- * The block under the cursor stays borrowed until the cursor leaves it: a directory's entries, or a
- * page of inodes, cost one look into the cache.
+ * The block under the cursor stays borrowed until the cursor leaves it, so the entries of a
+ * directory, or a block of inodes, need one look-up in the cache.
  */
 #include "daemon/engines/image/sqfs-meta.h"
 

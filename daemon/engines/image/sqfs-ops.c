@@ -1,9 +1,8 @@
 /*
- * The kernel's node id is the file's reference plus two, with 1 for the root: nothing has to be
- * remembered for it or forgotten. Nothing ever changes, so the kernel may keep all that it is told
- * for a day: attributes, names that are there and names that are not, directories and pages. It is
- * not asked to open anything where it can do without, nor told of a close: see
- * sqfs_server_settle().
+ * The kernel's node id is the file's reference plus two, with 1 for the root: so no table of node
+ * ids is needed. Nothing ever changes, so the kernel may cache everything for a day: attributes,
+ * names that exist and names that do not, directories and pages. If the kernel can do without open
+ * and close requests, it sends none: see sqfs_server_settle().
  *
  * The offset of a directory entry is the cookie of volume.h plus two: 1 is behind ".", 2 behind
  * "..".

@@ -1,5 +1,5 @@
 /*
- * sqfs-ops: the answers to what the kernel asks of a mounted volume.
+ * sqfs-ops: answers the kernel's requests to a mounted volume.
  *
  * Everything belongs to one user; setuid, setgid and sticky bits are not shown, nor are devices,
  * FIFOs and sockets, nor extended attributes that are not of users (user.*).

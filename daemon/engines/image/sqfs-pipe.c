@@ -1,9 +1,8 @@
 /*
- * A pipe holds references to pages of the page cache, one slot each, so what is copied is copied
- * once, into the pages of the reader's file. Its size is a matter of slots: 128 KiB that begin
- * anywhere take 33, and one more for the head.
- *
- * A pipe that was left with something in it is thrown away.
+ * A pipe holds references to pages of the page cache, one slot each, so the data is copied only
+ * once, into the pages of the reader's file. The size of a pipe is its number of slots: 128 KiB
+ * that begin anywhere take 33, and the head takes one more. A pipe that is not empty after use is
+ * closed.
  */
 #include "daemon/engines/image/sqfs-pipe.h"
 

@@ -1,8 +1,7 @@
 /*
- * sqfs-scratch: a buffer of each thread's own that stays from call to call.
- *
- * For answers on their way to the kernel: mapping and unmapping such a buffer for each would cost
- * more in page faults than filling it.
+ * sqfs-scratch: a buffer of each thread that stays allocated between calls. It is for answers to
+ * the kernel: to map and unmap a buffer for each answer would take more time in page faults than
+ * filling it.
  */
 #pragma once
 

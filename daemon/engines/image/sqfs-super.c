@@ -1,7 +1,7 @@
 /*
- * The checks go from "is it one at all" to "do the numbers fit each other", so that the message
- * names the likeliest cause: a download that was cut is told from an image that was never whole by
- * bytes_used, which the maker writes last.
+ * The checks begin with "is it an image" and end with "do the numbers fit each other", so that the
+ * message names the most likely cause. bytes_used, which mksquashfs writes last, distinguishes an
+ * incomplete download from an image that was never completed.
  */
 #include "daemon/engines/image/sqfs-super.h"
 

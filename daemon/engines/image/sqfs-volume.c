@@ -1,5 +1,5 @@
 /*
- * A file's reference is that of its inode: nothing has to be remembered for it or forgotten.
+ * A file's reference is that of its inode, so no table of references is needed.
  */
 #include "daemon/engines/image/sqfs-volume.h"
 

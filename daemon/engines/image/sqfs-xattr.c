@@ -1,7 +1,7 @@
 /*
- * An inode has a number. The id table says for it where its attributes begin and how many they are.
- * Files with the same attributes have the same number. A long value that several have lies
- * elsewhere (XATTR_ELSEWHERE).
+ * An inode has the number of an entry in the id table. The entry has the position and the number of
+ * its attributes. Files with the same attributes have the same number. A long value that several
+ * have lies elsewhere (XATTR_ELSEWHERE).
  *
  *	superblock:	offset of the header
  *	header:		start of the attributes (8 bytes), number of ids (4), unused (4), and for

@@ -1,12 +1,12 @@
 /*
- * A member of one block is inflated as a whole. Of a larger one a *stream* is kept: the state at
- * its cursor, where the last reader has come to, and points, copies of that state at intervals.
- * One thread at a time inflates a stream: what its readers ask for next is mostly what comes next.
- * Blocks that are passed shortly before the one that is wanted go to the cache as well, as readers
- * of one file overtake each other.
+ * A member of one block is inflated as a whole. For a larger one, a *stream* is kept: the inflate
+ * state at its cursor, which is where the last reader stopped, and *points*, which are copies of
+ * the state at intervals. One thread at a time inflates a stream: what its readers ask for next is
+ * mostly what comes next. Blocks that are passed shortly before the one that is wanted go to the
+ * cache as well, as readers of one file overtake each other.
  *
- * A quarter of the memory is for states. If there are too many, the stream that nobody used for the
- * longest time goes; if all are in use, a stream gives up every second of its points.
+ * A quarter of the memory is for states. If there are too many, the least recently used stream is
+ * freed. If all are in use, a stream frees every second of its points.
  *
  * Each state has the checksum of all bytes before it, so a member's checksum is known whenever its
  * end is inflated.

@@ -3,8 +3,8 @@
  * memory.
  *
  * A block is inflated when somebody asks for it, from the nearest place before it whose state is
- * kept, and stays in a cache. What is inflated is what the stream holds: where it is damaged, or
- * its size or checksum is another than the list's, there is an error, and no block.
+ * kept, and stays in a cache. If the deflate stream is damaged, or its size or checksum differs
+ * from that of the central directory, the result is an error, and no block.
  */
 #pragma once
 

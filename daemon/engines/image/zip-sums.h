@@ -1,7 +1,6 @@
 /*
  * zip-sums: checks the stored members of a mounted zip against the checksums of its list. Their
- * bytes are summed on the way to their readers, in whatever order they come, and no byte is read
- * for it.
+ * bytes are summed while they are read by users, in any order; no additional byte is read for this.
  *
  * A reader of all bytes of a damaged member gets an error, at the latest for the last of them. So
  * does each reader after it, also where the kernel has bytes of earlier reads. A member of more
