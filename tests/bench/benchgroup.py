@@ -37,11 +37,17 @@ class Groups:
             return None
         path = f"{self.top}/uid_{uid}/job_{job_id}" if self.uids else f"{self.top}/job_{job_id}"
         os.makedirs(path)
+        # As Slurm does it: until there is a limit or a task, a worker waits for one.
+        write(path + ("/memory.limit_in_bytes" if self.uids else "/memory.max"), str(all_memory()))
         return path
 
     def end(self):
         write(os.path.dirname(self.top) + "/cgroup.procs", "0")
         remove(self.top)
+
+
+def all_memory():
+    return os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE")
 
 
 def remove(top, seconds=2):
