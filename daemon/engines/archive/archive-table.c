@@ -138,11 +138,39 @@ static int make_room(struct archive_table *t, struct error *err)
 	return 0;
 }
 
+/* ---- sorted names ---- */
+
+/* With the last name of the run: as memcmp() has it. */
+static int compare_with_run(const struct archive_table *t, const char *name, size_t n)
+{
+	const struct archive_record *last = &t->records[t->run_last];
+	size_t n_last = last->name_size;
+	int c = memcmp(name, t->texts + last->name, n < n_last ? n : n_last);
+
+	return c != 0 ? c : (n > n_last) - (n < n_last);
+}
+
+/* The entry that comes next is going to be added. The first one of a directory follows it. */
+static void note_run(struct archive_table *t, uint32_t parent, const char *name, size_t n)
+{
+	bool goes_on = parent == t->run_parent && compare_with_run(t, name, n) > 0;
+	bool begins = t->n > 0 && parent == t->n - 1;
+
+	t->run_parent = goes_on || begins ? parent : ARCHIVE_INDEX_NONE;
+	t->run_last = t->n;
+}
+
+/* ---- lookups ---- */
+
 uint32_t archive_table_find(const struct archive_table *t, uint32_t parent, const char *name,
 			    size_t n)
 {
-	uint32_t i = *get_bucket(t, parent, name, n);
+	int c = parent == t->run_parent ? compare_with_run(t, name, n) : -1;
+	uint32_t i;
 
+	if (c >= 0)
+		return c == 0 ? t->run_last : ARCHIVE_INDEX_NONE;
+	i = *get_bucket(t, parent, name, n);
 	for (; i != ARCHIVE_INDEX_NONE; i = t->records[i].n_links) {
 		const struct archive_record *rec = &t->records[i];
 
@@ -159,7 +187,7 @@ int archive_table_init(struct archive_table *t, struct error *err)
 {
 	int r;
 
-	*t = (struct archive_table){ 0 };
+	*t = (struct archive_table){ .run_parent = ARCHIVE_INDEX_NONE };
 	r = siphash_key_init(&t->key);
 	return r < 0 ? error_errno(err, -r, "make a key for the index of the archive") : 0;
 }
@@ -214,6 +242,7 @@ int archive_table_add(struct archive_table *t, const struct archive_record *rec,
 		r = append_text(t, name, n, &at, err);
 	if (r < 0)
 		return r;
+	note_run(t, rec->parent, name, n);
 	t->records[t->n] = *rec;
 	t->records[t->n].name = at & ARCHIVE_INDEX_TEXTS;
 	t->records[t->n].name_size = (uint8_t)n;

@@ -27,6 +27,9 @@ struct archive_table {
 	struct archive_array record_array, text_array, bucket_array, piece_array;
 	uint32_t n_buckets; /* a power of two */
 	struct siphash_key key;
+	/* A directory whose entries came one after the other, sorted; NONE: there is none. All that
+	 * it has is in there, so a larger name is not looked for. */
+	uint32_t run_parent, run_last;
 	archive_index_reserve_fn reserve; /* NULL: nobody is asked */
 	void *arg;
 	uint64_t reserved;

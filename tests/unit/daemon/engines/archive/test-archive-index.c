@@ -111,6 +111,36 @@ static void test_entries_are_sorted_in_their_directories(void **state)
 	assert_in_range(counts.memory, 1, 3201 * (64 + 6) + 200);
 }
 
+/* Sorted names are not looked for by their hash. Red where one that comes in between, or again, is
+ * taken for a new one. */
+static void test_sorted_names_come_again_or_in_between(void **state)
+{
+	static const char *const paths[] = {
+		"a/b",	 "a/c",	 "a/bb", "a/c",	  "a/d",   "a/b", "b",
+		"a/e",	 "a/d",	 "a/cc", "d/e/f", "d/e/g", "d/f", "d/e/h",
+		"d/e/g", "d/ea", "d/f",	 "d/g",	  "aa",	   "a/e", "d/e/gg",
+	};
+	_cleanup_(archive_index_freep) struct archive_index *x = begin();
+	struct archive_counts counts;
+	size_t n_again = 0;
+
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++)
+		assert_int_equal(add(x, MEMBER_FILE, paths[i], NULL, i), 0);
+	assert_int_equal(archive_index_finish(x, NULL, NULL), 0);
+	for (size_t i = 0; i < ARRAY_SIZE(paths); i++) {
+		bool comes_again = false;
+
+		for (size_t k = i + 1; k < ARRAY_SIZE(paths); k++)
+			comes_again = comes_again || !strcmp(paths[k], paths[i]);
+		n_again += comes_again;
+		if (!comes_again)
+			assert_int_equal(look(x, paths[i])->start, i);
+	}
+	archive_index_get_counts(x, &counts);
+	assert_int_equal(counts.n_replaced, n_again);
+	assert_int_equal(counts.n_files, ARRAY_SIZE(paths) - n_again);
+}
+
 static unsigned n_asked;
 
 static bool is_cancelled_later(const struct stage_io *io)
@@ -651,6 +681,7 @@ int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_entries_are_sorted_in_their_directories),
+		cmocka_unit_test(test_sorted_names_come_again_or_in_between),
 		cmocka_unit_test(test_sorting_many_entries_can_be_cancelled),
 		cmocka_unit_test(test_the_memory_of_many_entries_is_reserved),
 		cmocka_unit_test(test_without_memory_no_entry_is_added),
