@@ -22,6 +22,7 @@
 #include "client/submit-copy.h"
 #include "client/submit-script.h"
 #include "common/config/conf.h"
+#include "common/dataset/dataset.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/parse.h"
@@ -67,6 +68,19 @@ static int check_own(const char *base, struct error *err)
 
 /* Held while it is decided who moves what; two submissions at once would not see each other's
  * movers. A file system without locks: the second mover waits for the first one. */
+_Static_assert(MOVER_MAX_JOBS >= DATASET_MAX_ITEMS, "a copy needs a mover and a lock at most");
+
+struct locks {
+	int fds[MOVER_MAX_JOBS];
+	size_t n;
+};
+
+static void locks_deinit(struct locks *l)
+{
+	while (l->n > 0)
+		close(l->fds[--l->n]);
+}
+
 static int lock_base(const char *base, int *fdp, struct error *err)
 {
 	_cleanup_(freep) char *path = NULL;
@@ -79,6 +93,29 @@ static int lock_base(const char *base, int *fdp, struct error *err)
 		return error_errno(err, errno, "open %s", path);
 	(void)flock(*fdp, LOCK_EX);
 	return 0;
+}
+
+static int compare_bases(const void *a, const void *b)
+{
+	return strcmp(*(const char *const *)a, *(const char *const *)b);
+}
+
+/* Each base once. All submissions lock them in the same order. */
+static int lock_bases(const struct submit_copies *copies, struct locks *l, struct error *err)
+{
+	const char *bases[MOVER_MAX_JOBS];
+	int r = 0;
+
+	for (size_t i = 0; i < copies->n_items; i++)
+		bases[i] = copies->items[i].base;
+	qsort(bases, copies->n_items, sizeof(*bases), compare_bases);
+	for (size_t i = 0; i < copies->n_items && r == 0; i++) {
+		if (i > 0 && !strcmp(bases[i], bases[i - 1]))
+			continue;
+		r = lock_base(bases[i], &l->fds[l->n], err);
+		l->n += r == 0;
+	}
+	return r;
 }
 
 /* ---- bringing ---- */
@@ -185,7 +222,7 @@ int mover_bring(struct mover_jobs *jobs, struct submit_copies *copies, const cha
 		struct error *err)
 {
 	_cleanup_(freep) bool *open = calloc(copies->n_items + 1, sizeof(*open));
-	_cleanup_(fd_closep) int lock_fd = -1;
+	_cleanup_(locks_deinit) struct locks locks = { 0 };
 	int r;
 
 	*jobs = (struct mover_jobs){ 0 };
@@ -193,7 +230,7 @@ int mover_bring(struct mover_jobs *jobs, struct submit_copies *copies, const cha
 		return error_set(err, ENOMEM, "out of memory");
 	r = make_bases(copies, err);
 	if (r == 0)
-		r = lock_base(copies->items[0].base, &lock_fd, err);
+		r = lock_bases(copies, &locks, err);
 	if (r == 0)
 		r = submit_mover_look(jobs, copies, open, err);
 	close_twins(copies, open);

@@ -242,6 +242,31 @@ class Submitting(unittest.TestCase):
         self.submit("--stage-data=x=/far/x", "job.sh")
         self.assertEqual((self.n_movers, self.words()[1]), (0, "--dependency=afterok:6"))
 
+    def test_the_directory_of_each_copy_is_locked_once(self):
+        """Two submissions with another first source did not exclude each other."""
+        with open(self.conf, "a") as f:
+            f.write(f"[source near]\nMatch=/near/**\nVisibleOn=mover\nMoverPartition=dm\n"
+                    f"Tiers=other\n[source other]\nMatch={self.dir}/other/**\n"
+                    f"[tier other]\nKind=shared\nPath={self.dir}/other/%u\n")
+        bases = [self.path(f"{tier}/{USER}/stage-data") for tier in ("other", "scratch")]
+        with open(self.path("squeue"), "w") as f:
+            f.write(f'''#!/usr/bin/env python3
+import fcntl, json
+held = []
+for base in {bases!r}:
+    with open(base + "/.stage-submit") as lock:
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            held.append(base)
+with open({self.path("held")!r}, "w") as f:
+    json.dump(held, f)
+''')
+        r = self.submit("--stage-data=/far/a.sqsh,/near/b.sqsh,/far/c.sqsh", "job.sh")
+        self.assertEqual((r.returncode, self.n_movers), (0, 1), r.stderr)
+        with open(self.path("held")) as f:
+            self.assertEqual(json.load(f), bases)
+
     def test_what_a_mover_brings_is_told_before_the_job_begins(self):
         self.answer("stage-mover", status=3, out="there is no whole copy")
         r = self.stagectl("explain", "x=/far/x")
