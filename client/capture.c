@@ -106,7 +106,7 @@ int capture_run(const char *const *argv, uint64_t timeout_ms, char **textp)
 {
 	_cleanup_(fd_closep) int in = -1;
 	struct output o = { 0 };
-	int fds[2], status, r;
+	int fds[2], status = -1, r;
 	char path[4096];
 	pid_t pid;
 

@@ -2,6 +2,7 @@
  * stagectl: the user's program. Here is the table of commands and the help that teaches them.
  */
 #include <errno.h>
+#include <signal.h>
 #include <stdbool.h>
 #include <stdio.h>
 #include <string.h>
@@ -127,8 +128,11 @@ static int dispatch(int argc, char **argv)
 
 int main(int argc, char **argv)
 {
-	int code = dispatch(argc, argv);
+	int code;
 
+	/* With "ignored", which a parent leaves to us, no end of a child could be waited for. */
+	signal(SIGCHLD, SIG_DFL);
+	code = dispatch(argc, argv);
 	/* A script that reads our output must hear of it when the output is not whole. */
 	if ((fflush(stdout) || ferror(stdout)) && code == STAGE_EXIT_OK) {
 		output_error("write output: %s", strerror(errno));

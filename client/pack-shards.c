@@ -70,7 +70,7 @@ static int copy_file(struct shards *s, struct tar_writer *w, const struct pack_f
 	r = tar_writer_begin(w, f->path, f->mode, f->size, f->mtime);
 	while (r == 0 && left > 0) {
 		if (interrupted)
-			return error_exit(err, STAGE_EXIT_INTERRUPTED, EINTR, "interrupted");
+			return -EINTR;
 		n = read(fd, s->buffer, left < READ_SIZE ? (size_t)left : READ_SIZE);
 		if (n < 0)
 			return error_errno(err, errno, "read %s", f->path);
@@ -207,6 +207,8 @@ int pack_shards(const struct pack *p, struct error *err)
 	r = write_all(&s, err);
 	if (r == 0)
 		r = rename_shards(&s, err);
+	if (r < 0 && interrupted) /* also where a call has failed for that */
+		r = error_exit(err, STAGE_EXIT_INTERRUPTED, EINTR, "interrupted");
 	if (r < 0)
 		remove_shards(&s);
 	sigaction(SIGINT, &old_int, NULL);

@@ -19,7 +19,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -27,6 +26,7 @@
 #include "client/output.h"
 #include "client/progress-bar.h"
 #include "client/waitloop.h"
+#include "common/util/child-bind.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/memory.h"
@@ -169,7 +169,8 @@ static int run_once(struct image *im, bool modern)
 	_cleanup_(waitloop_close) struct waitloop loop = WAITLOOP_CLOSED;
 	_cleanup_(fd_closep) int out_r = -1;
 	_cleanup_(fd_closep) int err_r = -1;
-	int out[2], err[2], status, r;
+	const pid_t parent = getpid();
+	int out[2], err[2], status = -1, r;
 	pid_t pid;
 
 	if (pipe2(out, O_CLOEXEC) < 0)
@@ -186,7 +187,8 @@ static int run_once(struct image *im, bool modern)
 	r = waitloop_open(&loop, NULL, 0);
 	pid = r < 0 ? -1 : fork();
 	if (pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		if (!child_bind_to(parent, SIGTERM))
+			_exit(126);
 		sigprocmask(SIG_SETMASK, waitloop_get_mask(&loop), NULL);
 		exec_mksquashfs(im, modern, out[1], err[1]);
 	}
@@ -195,6 +197,8 @@ static int run_once(struct image *im, bool modern)
 	if (pid < 0)
 		return r < 0 ? r : -EAGAIN;
 	r = follow(im, &loop, pid);
+	if (r < 0 && r != -EINTR)
+		kill(pid, SIGKILL); /* it may wait for a reader of its pipes */
 	while (waitpid(pid, &status, 0) < 0 && errno == EINTR)
 		;
 	if (r < 0)

@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -27,6 +26,7 @@
 #include "common/protocol/keeper-verbs.h"
 #include "common/protocol/keys.h"
 #include "common/protocol/proto.h"
+#include "common/util/child-bind.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 #include "common/util/parse.h"
@@ -110,6 +110,7 @@ static struct kv *make_task(const struct conf *conf, const struct admit *a, cons
 
 static int start_worker(int *fdp, pid_t *pidp, const struct waitloop *loop, struct error *err)
 {
+	const pid_t parent = getpid();
 	char path[PATH_MAX];
 	int fds[2], r, fd;
 
@@ -120,7 +121,8 @@ static int start_worker(int *fdp, pid_t *pidp, const struct waitloop *loop, stru
 		return error_errno(err, -r, "socketpair");
 	*pidp = fork();
 	if (*pidp == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGKILL);
+		if (!child_bind_to(parent, SIGKILL))
+			_exit(126);
 		sigprocmask(SIG_SETMASK, waitloop_get_mask(loop), NULL);
 		fd = fds[1] == WORKER_FD_SOCKET ? fds[1] : dup2(fds[1], WORKER_FD_SOCKET);
 		if (fd < 0 || fd_set_cloexec(WORKER_FD_SOCKET, false) < 0 ||

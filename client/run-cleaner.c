@@ -22,6 +22,7 @@
 #include "common/protocol/keys.h"
 #include "common/protocol/kv.h"
 #include "common/protocol/rundir.h"
+#include "common/util/child-bind.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
 
@@ -77,12 +78,13 @@ static int make_spec_fd(const char *spec, struct error *err)
 
 /* Does not return. */
 static void exec_daemon(const char *daemon, const struct run_dir *d, uint32_t job_id, int spec_fd,
-			int listen_fd)
+			int listen_fd, pid_t parent)
 {
 	char job[16];
 	int spec, sock;
 
-	prctl(PR_SET_PDEATHSIG, CLEANER_SIGNAL_DIED);
+	if (!child_bind_to(parent, CLEANER_SIGNAL_DIED))
+		_exit(126);
 	snprintf(job, sizeof(job), "%u", job_id);
 	spec = fcntl(spec_fd, F_DUPFD, FIRST_FREE_FD);
 	sock = fcntl(listen_fd, F_DUPFD, FIRST_FREE_FD);
@@ -142,6 +144,7 @@ static void report(const struct run_dir *d, int report_fd)
 static void mind(const char *daemon, struct run_dir *d, uint32_t job_id, int spec_fd, int listen_fd,
 		 int report_fd)
 {
+	const pid_t self = getpid();
 	int status = 0;
 	pid_t pid;
 
@@ -151,7 +154,11 @@ static void mind(const char *daemon, struct run_dir *d, uint32_t job_id, int spe
 	detach(d);
 	pid = fork();
 	if (pid == 0)
-		exec_daemon(daemon, d, job_id, spec_fd, listen_fd);
+		exec_daemon(daemon, d, job_id, spec_fd, listen_fd, self);
+	if (pid < 0) {
+		status = errno;
+		dprintf(STDERR_FILENO, "%s: fork: %s\n", daemon, strerror(status));
+	}
 	close(spec_fd);
 	close(listen_fd);
 	while (pid > 0 && waitpid(pid, &status, 0) < 0 && errno == EINTR)

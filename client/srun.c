@@ -12,7 +12,6 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
@@ -23,6 +22,7 @@
 #include "client/srun-silent.h"
 #include "client/waitloop.h"
 #include "common/protocol/proto.h"
+#include "common/util/child-bind.h"
 #include "common/util/fd.h"
 
 #define SRUN_MAX_ARGS 64
@@ -115,6 +115,7 @@ static int start_step(struct srun *s, uint32_t component, uint32_t n_components,
 	struct step *step = &s->steps[s->n_steps];
 	_cleanup_(fd_closep) int out_w = -1;
 	_cleanup_(fd_closep) int err_w = -1;
+	const pid_t parent = getpid();
 	int out[2], err[2];
 
 	if (pipe2(out, O_CLOEXEC) < 0)
@@ -133,7 +134,8 @@ static int start_step(struct srun *s, uint32_t component, uint32_t n_components,
 		return error_errno(s->err, errno, "fork");
 	}
 	if (step->pid == 0) {
-		prctl(PR_SET_PDEATHSIG, SIGTERM);
+		if (!child_bind_to(parent, SIGTERM))
+			_exit(127);
 		sigprocmask(SIG_SETMASK, waitloop_get_mask(loop), NULL);
 		exec_srun(s->request, component, n_components, out_w, err_w);
 	}

@@ -179,7 +179,7 @@ static int run_sbatch(char *const *argv, int in, char **answerp)
 {
 	_cleanup_(freep) char **env = get_environment();
 	_cleanup_(fd_closep) int from = -1;
-	int fds[2], status, r;
+	int fds[2], status = -1, r;
 	size_t size;
 	pid_t pid;
 

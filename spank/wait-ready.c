@@ -179,19 +179,21 @@ static void exec_stagectl(enum wait_ready hold, char **envp)
 	_exit(1);
 }
 
-static void set_signals(const sigset_t *set, struct sigaction saved[static 2], sigset_t *mask)
+/* The end of a child can't be waited for where the host ignores SIGCHLD. */
+static void set_signals(const sigset_t *set, struct sigaction saved[static 3], sigset_t *mask)
 {
 	struct sigaction dfl = { .sa_handler = SIG_DFL };
 
 	sigaction(SIGTERM, &dfl, &saved[0]);
 	sigaction(SIGINT, &dfl, &saved[1]);
+	sigaction(SIGCHLD, &dfl, &saved[2]);
 	sigprocmask(SIG_UNBLOCK, set, mask);
 }
 
 /* The exit status of stagectl, or -1. */
 static int run_stagectl(enum wait_ready hold, char **envp)
 {
-	struct sigaction saved[2];
+	struct sigaction saved[3];
 	pid_t pid, parent = getpid();
 	sigset_t ending, mask;
 	int status = -1;
@@ -211,6 +213,7 @@ static int run_stagectl(enum wait_ready hold, char **envp)
 	sigprocmask(SIG_SETMASK, &mask, NULL);
 	sigaction(SIGTERM, &saved[0], NULL);
 	sigaction(SIGINT, &saved[1], NULL);
+	sigaction(SIGCHLD, &saved[2], NULL);
 	return pid > 0 && WIFEXITED(status) ? WEXITSTATUS(status) : -1;
 }
 

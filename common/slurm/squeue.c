@@ -15,11 +15,11 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/slurm/stage-slurm.h"
+#include "common/util/child-bind.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/exec-copy.h"
@@ -131,8 +131,7 @@ static void become_program(const struct squeue_question *q, const struct answer 
 	const char *argv[16] = { a->program, "-h", "-a", "-t", "all" };
 	size_t n = 5;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
+	if (!child_bind_to(parent, SIGKILL))
 		_exit(0);
 	if (null < 0 || dup2(null, 0) < 0 || dup2(a->list, 1) < 0 || dup2(a->complaints, 2) < 0)
 		_exit(126);
@@ -271,8 +270,7 @@ int squeue_ask(const struct squeue_question *q, struct error *err)
 	const pid_t parent = getppid();
 	int r;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
+	if (!child_bind_to(parent, SIGKILL))
 		_exit(0);
 	if (list < 0 || complaints < 0)
 		return error_set(err, EIO, "no file in memory");

@@ -22,6 +22,7 @@
 
 #include "common/protocol/conn.h"
 #include "common/protocol/keeper-verbs.h"
+#include "common/util/child-bind.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/exec-copy.h"
@@ -46,8 +47,7 @@ static void become_sbcast(const struct order *o, int said, pid_t parent)
 	char *const envp[] = { (char *)"PATH=" EXEC_COPY_PATH, (char *)"LANG=C.UTF-8", job, NULL };
 	int null = open("/dev/null", O_RDWR | O_CLOEXEC), r;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
+	if (!child_bind_to(parent, SIGKILL))
 		_exit(0);
 	signal(SIGPIPE, SIG_DFL);
 	snprintf(job, sizeof(job), "SLURM_JOB_ID=%.16s", o->job);

@@ -13,12 +13,12 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/slurm/stage-slurm.h"
+#include "common/util/child-bind.h"
 #include "common/util/cleanup.h"
 #include "common/util/exec-copy.h"
 #include "common/util/fd.h"
@@ -40,8 +40,7 @@ static void become_program(const char *program, uint32_t timeout_ms, const char 
 	char *const envp[] = { (char *)"PATH=" EXEC_COPY_PATH, (char *)"LANG=C.UTF-8", NULL };
 	sigset_t none;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
+	if (!child_bind_to(parent, SIGKILL))
 		_exit(0);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);

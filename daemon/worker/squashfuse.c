@@ -16,7 +16,6 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/mman.h>
-#include <sys/prctl.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 #include <unistd.h>
@@ -24,6 +23,7 @@
 #include "common/protocol/conn.h"
 #include "common/sandbox/data-rlimit.h"
 #include "common/sandbox/sandbox.h"
+#include "common/util/child-bind.h"
 #include "common/util/clock.h"
 #include "common/util/error.h"
 #include "common/util/exec-copy.h"
@@ -107,8 +107,7 @@ static void run_child(int sock, pid_t parent)
 	bool has_session;
 	int null;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
+	if (!child_bind_to(parent, SIGKILL))
 		_exit(0);
 	if (sock != SQUASHFUSE_SOCKET && dup2(sock, SQUASHFUSE_SOCKET) < 0)
 		_exit(SQUASHFUSE_NO_PROGRAM - 1);
@@ -276,8 +275,7 @@ static void probe(const char *path, int out, pid_t parent)
 {
 	int dir = -1;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
+	if (!child_bind_to(parent, SIGKILL))
 		_exit(1);
 	while (!is_mounted(path))
 		usleep(SQUASHFUSE_POLL_MS * 1000);

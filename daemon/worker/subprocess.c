@@ -6,12 +6,12 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
 #include "common/protocol/conn.h"
 #include "common/protocol/keeper-verbs.h"
+#include "common/util/child-bind.h"
 #include "common/util/fd.h"
 
 /* Beside the program that runs: a build tree and an installed one need no setting. */
@@ -38,8 +38,7 @@ static void become(const char *path, const char *program, int sock, pid_t parent
 	char *const no_env[] = { NULL };
 	int null;
 
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent)
+	if (!child_bind_to(parent, SIGKILL))
 		_exit(0);
 	if (sock != WORKER_FD_SOCKET && dup2(sock, WORKER_FD_SOCKET) < 0)
 		_exit(126);

@@ -1318,6 +1318,14 @@ class Running(unittest.TestCase):
             self.assertEqual((r.returncode, r.stdout), (0, "started\n"))
             self.assertEqual(r.stderr.count("stagectl: x: warning: mind the gap"), times, r.stderr)
 
+    def test_a_parent_that_ignores_the_end_of_children_changes_nothing(self):
+        """The end of the command was waited for without end."""
+        r = subprocess.run([STAGECTL, "run", self.item(), "--", "sh", "-c", "exit 7"], timeout=30,
+                           env=environment(**self.variables()), stdin=subprocess.DEVNULL,
+                           stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                           preexec_fn=lambda: signal.signal(signal.SIGCHLD, signal.SIG_IGN))
+        self.assertEqual(r.returncode, 7, r.stderr)
+
     def test_failed_staging_starts_no_command(self):
         r = self.run_("-q", self.item("facts.error7"), "--", "echo", "started")
         self.assertEqual((r.returncode, r.stdout), (7, ""))

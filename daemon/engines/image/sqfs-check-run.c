@@ -12,10 +12,10 @@
 #include <signal.h>
 #include <stdio.h>
 #include <string.h>
-#include <sys/prctl.h>
 #include <sys/wait.h>
 #include <unistd.h>
 
+#include "common/util/child-bind.h"
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
@@ -89,8 +89,7 @@ static pid_t check_spawn(int fd, int out)
 		signal(sig, SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() == parent && check_keep_two(fd, out))
+	if (child_bind_to(parent, SIGKILL) && check_keep_two(fd, out))
 		check_child(CHECK_FD_IMAGE, CHECK_FD_OUT);
 	_exit(0);
 }

@@ -25,6 +25,7 @@
 #include <fuse_lowlevel.h>
 
 #include "common/sandbox/sandbox.h"
+#include "common/util/child-bind.h"
 #include "common/util/clock.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
@@ -218,8 +219,7 @@ static pid_t settle_spawn(const char *path, int out)
 
 	if (pid != 0)
 		return pid;
-	prctl(PR_SET_PDEATHSIG, SIGKILL);
-	if (getppid() != parent || dup2(out, FUSE_FD_OUT) < 0)
+	if (!child_bind_to(parent, SIGKILL) || dup2(out, FUSE_FD_OUT) < 0)
 		_exit(1);
 	fd_close_from(FUSE_FD_OUT + 1);
 	fd = open(path, O_RDONLY | O_NOFOLLOW | O_CLOEXEC);

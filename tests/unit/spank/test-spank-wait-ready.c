@@ -247,6 +247,25 @@ static void test_signals_end_the_wait_at_once(void **state)
 	}
 }
 
+static void test_a_host_that_ignores_the_end_of_children_changes_nothing(void **state)
+{
+	int status;
+	pid_t pid;
+
+	NEED_NODE();
+	node_setup(SPEC_TASKS, 0);
+	write_text(RUNDIR_SOCK, "");
+	write_stagectl("exit 0");
+	pid = fork();
+	if (pid == 0) {
+		signal(SIGCHLD, SIG_IGN);
+		wait_ready_task(NULL);
+		_exit(signal(SIGCHLD, SIG_DFL) == SIG_IGN ? 0 : 9);
+	}
+	assert_int_equal(waitpid(pid, &status, 0), pid);
+	assert_int_equal(status, 0);
+}
+
 /* --- the environment ----------------------------------------------------------------------- */
 
 static void test_the_daemons_variables_are_copied(void **state)
@@ -499,6 +518,7 @@ int main(void)
 		cmocka_unit_test(test_a_start_that_failed_is_said),
 		cmocka_unit_test(test_jobs_without_the_option_pass),
 		cmocka_unit_test(test_signals_end_the_wait_at_once),
+		cmocka_unit_test(test_a_host_that_ignores_the_end_of_children_changes_nothing),
 		cmocka_unit_test(test_the_daemons_variables_are_copied),
 		cmocka_unit_test(test_an_empty_list_of_mounts_adds_nothing),
 		cmocka_unit_test(test_a_mount_is_added_once),
