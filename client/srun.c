@@ -33,6 +33,7 @@ struct stream {
 	int fd; /* -1: at its end */
 	char buf[2048];
 	size_t size;
+	bool is_cut; /* the rest of a long line follows */
 };
 
 struct step {
@@ -215,13 +216,19 @@ static void read_stream(struct srun *s, struct stream *t,
 	t->buf[t->size] = '\0';
 	while ((end = strchr(start, '\n'))) {
 		*end = '\0';
-		handle(s, start);
+		if (!t->is_cut)
+			handle(s, start);
+		t->is_cut = false;
 		start = end + 1;
 	}
 	t->size -= (size_t)(start - t->buf);
 	memmove(t->buf, start, t->size);
-	if (t->size == sizeof(t->buf) - 1)
-		t->size = 0;
+	if (t->size < sizeof(t->buf) - 1)
+		return;
+	if (!t->is_cut)
+		handle(s, t->buf);
+	t->is_cut = true;
+	t->size = 0;
 }
 
 /* Waits for steps whose output has ended. true: all are gone. */

@@ -915,6 +915,7 @@ while args and args[0].startswith("-"):
 with open(os.environ["FAKE_LOG"], "a") as f:
     f.write(json.dumps({"options": options, "command": args, "pid": os.getpid(),
                         "env": sorted(os.environ)}) + "\\n")
+print(os.environ.get("FAKE_NOISE", ""), end="", file=sys.stderr, flush=True)
 group = next((o.split("=")[1] for o in options if o.startswith("--het-group")), "0")
 nodes = json.loads(os.environ["FAKE_NODES"])[int(group)]
 children = [subprocess.Popen(args, env={**os.environ, "SLURMD_NODENAME": n, "STAGE_DATA_SOCKET": s})
@@ -966,6 +967,16 @@ class WholeJob(unittest.TestCase):
         self.assertNotIn("SLURM_CPUS_PER_TASK", call["env"])
         self.assertNotIn("SLURM_MEM_PER_CPU", call["env"])
         self.assertIn("SLURM_JOB_ID", call["env"])
+
+    def test_a_long_line_of_srun_is_cut(self):
+        """Its head was left out, and its end was a line of its own."""
+        with FakeDaemon(wait=answer(dataset("a", "ready"), done())) as d:
+            r = stagectl("wait", "-q", "--all-nodes", "a",
+                         **self.variables({"n1": d.path}, FAKE_NOISE="head" + 9000 * "x" + "end\nnext\n"))
+        self.assertEqual(r.returncode, 0, r.stderr)
+        self.assertRegex(r.stderr, r"(?m)^headx+$")
+        self.assertRegex(r.stderr, r"(?m)^next$")
+        self.assertNotIn("end", r.stderr)
 
     def test_warnings_of_all_nodes_are_one_line(self):
         """Nodes are named where they differ, and nothing is asked for where nothing is to be told."""
