@@ -14,7 +14,6 @@
 #include "common/util/strutil.h"
 
 #define RULES_MAX_LINKS 40
-#define RULES_MAX 1024
 
 /* Bytes of the pattern before the first component with a wildcard, without the last "/". */
 static size_t literal_size(const char *pattern)
@@ -71,6 +70,11 @@ static bool resolve_trusted(char path[static PATH_MAX])
 	return true;
 }
 
+static void rules_freep(char ***rulesp)
+{
+	rules_free(*rulesp);
+}
+
 /* The pattern behind its resolved literal part; NULL: no different. */
 static char *resolve_pattern(const char *pattern)
 {
@@ -88,27 +92,35 @@ static char *resolve_pattern(const char *pattern)
 	return strutil_printf("%s%s", base, pattern + n);
 }
 
+static size_t count_lines(const char *text)
+{
+	size_t n = 1;
+
+	for (; *text; text++)
+		n += *text == '\n';
+	return n;
+}
+
 int rules_new(char ***rulesp, const char *match, struct error *err)
 {
-	char **rules = calloc(2 * RULES_MAX + 1, sizeof(*rules));
+	/* of each line itself and where it leads, and the end */
+	_cleanup_(rules_freep) char **rules = calloc(2 * count_lines(match) + 1, sizeof(*rules));
 	_cleanup_(freep) char *copy = strdup(match);
 	char *save, *line;
 	size_t n = 0;
 
-	if (!rules || !copy) {
-		free(rules);
+	if (!rules || !copy)
 		return error_set(err, ENOMEM, "out of memory");
-	}
-	for (line = strtok_r(copy, "\n", &save); line && n < 2 * RULES_MAX;
-	     line = strtok_r(NULL, "\n", &save)) {
+	for (line = strtok_r(copy, "\n", &save); line; line = strtok_r(NULL, "\n", &save)) {
 		if (line[0] != '/')
 			continue;
 		rules[n] = strdup(line);
-		n += rules[n] != NULL;
+		if (!rules[n++])
+			return error_set(err, ENOMEM, "out of memory");
 		rules[n] = resolve_pattern(line);
 		n += rules[n] != NULL;
 	}
-	*rulesp = rules;
+	*rulesp = steal_ptr(rules);
 	return 0;
 }
 

@@ -69,12 +69,33 @@ static void test_no_rule_allows_nothing(void **state)
 	rules_free(rules);
 }
 
+/* 2,048 had room, and a rule beyond them allowed nothing. */
+static void test_there_may_be_any_number_of_rules(void **state)
+{
+	char **rules = NULL, *match = NULL;
+	size_t size;
+	FILE *f = open_memstream(&match, &size);
+
+	(void)state;
+	assert_non_null(f);
+	for (int i = 0; i < 5000; i++)
+		fprintf(f, "/set/%d/**\n", i);
+	assert_int_equal(fclose(f), 0);
+	assert_int_equal(rules_new(&rules, match, NULL), 0);
+	assert_true(rules_allow(rules, "/set/0/a"));
+	assert_true(rules_allow(rules, "/set/4999/a"));
+	assert_false(rules_allow(rules, "/set/5000/a"));
+	rules_free(rules);
+	free(match);
+}
+
 int main(void)
 {
 	static const struct CMUnitTest tests[] = {
 		cmocka_unit_test_setup_teardown(test_links_of_root_are_followed_others_not,
 						unit_scratch_setup, unit_scratch_teardown),
 		cmocka_unit_test(test_no_rule_allows_nothing),
+		cmocka_unit_test(test_there_may_be_any_number_of_rules),
 	};
 
 	return cmocka_run_group_tests(tests, NULL, NULL);
