@@ -123,8 +123,12 @@ int items_get_groups(char ***groupsp, size_t *n_groupsp)
 	gids[n++] = getegid();
 	for (int i = 0; i < n; i++) {
 		gr = getgrgid(gids[i]);
-		if (gr && (groups[n_groups] = strdup(gr->gr_name)))
-			n_groups++;
+		/* by its number where it has no name, as on the node */
+		if (gr)
+			groups[n_groups] = strdup(gr->gr_name);
+		else if (asprintf(&groups[n_groups], "%u", (unsigned)gids[i]) < 0)
+			groups[n_groups] = NULL;
+		n_groups += groups[n_groups] != NULL;
 	}
 	*groupsp = groups;
 	*n_groupsp = n_groups;

@@ -26,19 +26,29 @@ void checks_get_user(struct checks_user *u)
 {
 	const struct passwd *pw = getpwuid(getuid());
 	const char *home = getenv("HOME");
-	gid_t gids[CHECKS_MAX_GROUPS];
-	int n;
+	const int most = getgroups(0, NULL);
+	_cleanup_(freep) gid_t *gids = calloc(most > 0 ? (size_t)most + 1 : 1, sizeof(*gids));
+	int n = 0;
 
 	*u = (struct checks_user){ 0 };
 	snprintf(u->name, sizeof(u->name), "%s", pw ? pw->pw_name : "");
 	if (!pw)
 		snprintf(u->name, sizeof(u->name), "%u", (unsigned)getuid());
 	snprintf(u->home, sizeof(u->home), "%s", home ? home : pw ? pw->pw_dir : "");
-	n = getgroups(CHECKS_MAX_GROUPS, gids);
+	u->groups = gids ? calloc(most > 0 ? (size_t)most + 1 : 1, sizeof(*u->groups)) : NULL;
+	if (u->groups) {
+		gids[n++] = getegid();
+		n += most > 0 && getgroups(most, gids + 1) > 0 ? most : 0;
+	}
 	for (int i = 0; i < n; i++) {
 		const struct group *gr = getgrgid(gids[i]);
-		char *name = gr ? strdup(gr->gr_name) : NULL;
+		char *name = NULL;
 
+		/* by its number where it has no name, as on the node */
+		if (gr)
+			name = strdup(gr->gr_name);
+		else if (asprintf(&name, "%u", (unsigned)gids[i]) < 0)
+			name = NULL;
 		if (name)
 			u->groups[u->n_groups++] = name;
 	}
@@ -48,6 +58,7 @@ void checks_user_deinit(struct checks_user *u)
 {
 	for (size_t i = 0; i < u->n_groups; i++)
 		free((char *)u->groups[i]);
+	free(u->groups);
 }
 
 /* --- checks -------------------------------------------------------------------------------- */

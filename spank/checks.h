@@ -10,12 +10,10 @@ struct client_args;
 struct conf;
 struct dataset_list;
 
-#define CHECKS_MAX_GROUPS 1024
-
 struct checks_user {
 	char name[256];
 	char home[4096];
-	const char *groups[CHECKS_MAX_GROUPS];
+	const char **groups; /* the effective one first */
 	size_t n_groups;
 };
 

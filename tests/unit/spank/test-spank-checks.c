@@ -11,6 +11,7 @@
 #include "spank/checks.h"
 
 #define NOBODYS 54321 /* no account and no group */
+#define N_GROUPS 1500
 
 /* A group with a name, other than root's */
 static gid_t find_group(const char **namep)
@@ -45,8 +46,9 @@ static int check_user(uid_t uid, const char *home, const char *expect_name, cons
 	checks_get_user(&u);
 	r = strcmp(u.name, expect_name)					? 2
 	    : strcmp(u.home, expect_home)				? 3
-	    : u.n_groups != 2						? 4
-	    : strcmp(u.groups[0], "root") || strcmp(u.groups[1], group) ? 5
+	    : u.n_groups != N_GROUPS + 1				? 4
+	    : strcmp(u.groups[0], group) || strcmp(u.groups[1], "root") ? 5
+	    : strcmp(u.groups[2], "54321")				? 6
 									: 0;
 	checks_user_deinit(&u);
 	return r;
@@ -55,7 +57,8 @@ static int check_user(uid_t uid, const char *home, const char *expect_name, cons
 static void test_names_and_what_has_none(void **state)
 {
 	const char *group;
-	const gid_t gids[] = { 0, find_group(&group), NOBODYS };
+	const gid_t own = find_group(&group); /* which is not among the others */
+	gid_t gids[N_GROUPS];
 	const struct passwd *pw = getpwuid(0);
 	const struct {
 		uid_t uid;
@@ -70,10 +73,13 @@ static void test_names_and_what_has_none(void **state)
 
 	if (geteuid() != 0)
 		skip();
+	for (unsigned i = 0; i < N_GROUPS; i++)
+		gids[i] = NOBODYS + i;
+	gids[N_GROUPS - 1] = 0;
 	for (size_t i = 0; i < ARRAY_SIZE(cases); i++) {
 		fflush(NULL);
 		if (fork() == 0) {
-			if (setgroups(ARRAY_SIZE(gids), gids) < 0)
+			if (setgroups(ARRAY_SIZE(gids), gids) < 0 || setgid(own) < 0)
 				_exit(99);
 			_exit(check_user(cases[i].uid, cases[i].home, cases[i].name,
 					 cases[i].expect_home, group));
