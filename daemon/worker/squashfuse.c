@@ -43,10 +43,11 @@ enum {
 };
 
 struct squashfuse {
-	pid_t pid; /* 0: it has ended */
+	pid_t pid; /* stays its own, also after its end, until squashfuse_free(); 0: none */
 	int sock;  /* -1: it has its order */
 	int words; /* what the program prints as an error; -1: none */
-	int status;
+	bool has_ended;
+	int status;		/* as waitpid() gives it */
 	atomic_bool is_stopped; /* by us */
 };
 
@@ -149,19 +150,22 @@ int squashfuse_new(struct squashfuse **sp, struct error *err)
 	return 0;
 }
 
-/* Has it ended? */
+/* Has it ended? Its number is not given back: another thread may be about to send it a signal, and
+ * would hit the process that gets the number next. */
 static bool has_ended(struct squashfuse *s, int options)
 {
-	pid_t r;
+	siginfo_t info = { 0 };
+	int r;
 
-	if (s->pid == 0)
+	if (s->pid == 0 || s->has_ended)
 		return true;
 	do
-		r = waitpid(s->pid, &s->status, options);
+		r = waitid(P_PID, (id_t)s->pid, &info, WEXITED | WNOWAIT | options);
 	while (r < 0 && errno == EINTR);
-	if (r == 0)
+	if (r == 0 && info.si_pid == 0)
 		return false;
-	s->pid = 0;
+	s->has_ended = true;
+	s->status = info.si_code == CLD_EXITED ? info.si_status << 8 : info.si_status & 0x7f;
 	return true;
 }
 
@@ -177,7 +181,8 @@ void squashfuse_free(struct squashfuse *s)
 	if (!s)
 		return;
 	squashfuse_stop(s);
-	(void)has_ended(s, 0);
+	while (s->pid > 0 && waitpid(s->pid, NULL, 0) < 0 && errno == EINTR)
+		;
 	fd_closep(&s->sock);
 	fd_closep(&s->words);
 	free(s);
