@@ -141,13 +141,16 @@ static void child_main(const struct dataset_list *list, int fd)
 static int next_record(int fd, uint64_t deadline_ms, struct record *r)
 {
 	struct pollfd pfd = { .fd = fd, .events = POLLIN };
-	uint64_t now = clock_ms();
+	uint64_t now;
 	ssize_t n;
 	int k;
 
-	k = poll(&pfd, 1, now < deadline_ms ? (int)(deadline_ms - now) : 0);
+	do {
+		now = clock_ms();
+		k = poll(&pfd, 1, now < deadline_ms ? (int)(deadline_ms - now) : 0);
+	} while (k < 0 && errno == EINTR);
 	if (k < 0)
-		return errno == EINTR ? next_record(fd, deadline_ms, r) : -errno;
+		return -errno;
 	if (k == 0)
 		return -ETIMEDOUT;
 	n = read(fd, r, sizeof(*r));

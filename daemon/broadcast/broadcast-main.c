@@ -86,8 +86,11 @@ static void listen_to(pid_t pid, int fd, char said[static SAID_SIZE])
 	ssize_t got;
 
 	for (;;) {
-		if (poll(p, 2, -1) < 0 && errno != EINTR)
-			break;
+		if (poll(p, 2, -1) < 0) {
+			if (errno != EINTR)
+				break;
+			continue;
+		}
 		if (p[1].revents)
 			end_with_worker(pid);
 		if (!p[0].revents)

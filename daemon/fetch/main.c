@@ -272,7 +272,7 @@ static int begin(struct server *s)
 	return 0;
 }
 
-/* 1: an order, 0: the end. */
+/* 1: an order; 2: something else, which is done; 0: the end. */
 static int receive(struct server *s, struct order **op)
 {
 	struct order *o = calloc(1, sizeof(*o));
@@ -288,7 +288,7 @@ static int receive(struct server *s, struct order **op)
 	if (r > 0 && n_fds == 0 && !strcmp(kv_get_or_empty(o->kv, "op"), "stop")) {
 		atomic_fetch_add(&s->n_stops, 1);
 		order_free(o);
-		return receive(s, op);
+		return 2;
 	}
 	if (r > 0 && (n_fds != 1 || (strcmp(kv_get_or_empty(o->kv, "op"), "get") &&
 				     strcmp(kv_get_or_empty(o->kv, "op"), "list"))))
@@ -316,7 +316,8 @@ static int serve(int sock)
 	list_init(&s.orders);
 	r = begin(&s);
 	while (r >= 0 && (r = receive(&s, &o)) > 0)
-		r = add_order(&s, o);
+		if (r == 1)
+			r = add_order(&s, o);
 	if (r < 0)
 		log_error("connection with the worker: %s", strerror(-r));
 	return r < 0 ? 1 : 0; /* exit() ends the threads */

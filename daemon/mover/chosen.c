@@ -2,6 +2,7 @@
 
 #include <errno.h>
 #include <limits.h>
+#include <stdatomic.h>
 #include <stdlib.h>
 #include <string.h>
 #include <sys/stat.h>
@@ -12,7 +13,7 @@
 
 struct chosen {
 	struct names names; /* relative, sorted, each once */
-	bool *met;
+	atomic_bool *met;   /* by several threads */
 };
 
 void chosen_free(struct chosen *c)
@@ -130,7 +131,7 @@ enum chosen_part chosen_find(struct chosen *c, const char *path)
 	size_t n = strlen(path), i;
 
 	if (has(&c->names, path, n, '\0', &i)) {
-		c->met[i] = true;
+		atomic_store(&c->met[i], true);
 		return CHOSEN_ITSELF;
 	}
 	for (const char *p = strchr(path, '/'); p; p = strchr(p + 1, '/'))
@@ -143,7 +144,7 @@ enum chosen_part chosen_find(struct chosen *c, const char *path)
 int chosen_check_all(const struct chosen *c, struct error *err)
 {
 	for (size_t i = 0; i < c->names.n; i++)
-		if (!c->met[i])
+		if (!atomic_load(&c->met[i]))
 			return error_set(err, ENOTSUP,
 					 "%s is reached through a link or a mount, and there "
 					 "a pattern cannot be moved; name the path without links",

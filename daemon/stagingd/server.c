@@ -128,11 +128,16 @@ static void refuse_full(int fd)
 static bool may_talk(struct server *s, int fd)
 {
 	uid_t uid;
+	int r = conn_get_peer(fd, &uid, NULL);
 
-	if (conn_get_peer(fd, &uid, NULL) == 0 && (uid == geteuid() || uid == 0))
+	if (r == 0 && (uid == geteuid() || uid == 0))
 		return true;
 	s->n_foreign++;
-	if ((s->n_foreign & (s->n_foreign - 1)) == 0) /* the 1st, 2nd, 4th, … */
+	if (s->n_foreign & (s->n_foreign - 1)) /* not the 1st, 2nd, 4th, … */
+		return false;
+	if (r < 0)
+		log_warning("refused a connection: %s", strerror(-r));
+	else
 		log_warning("refused a connection of uid %u", (unsigned)uid);
 	return false;
 }

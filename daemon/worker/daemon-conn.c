@@ -255,6 +255,8 @@ static void *run(void *arg)
 		n = poll(p, 2, serving && !l->ended_ms ? read_ms : DAEMON_CONN_TICK_MS);
 		if (n < 0 && errno != EINTR)
 			break;
+		if (n < 0)
+			p[0].revents = 0; /* that of the poll before */
 		if (n == 0 && serving && !l->ended_ms)
 			tell_read(l);
 		if (p[0].fd >= 0 && p[0].revents && !receive(l))

@@ -131,13 +131,13 @@ static bool take_end(struct reader *r, const unsigned char *tail, size_t i, uint
 /* What the end says that is the last of the file, else 1. Its number of the part counts from 0. */
 static uint64_t count_parts(const unsigned char *tail, size_t i, size_t n)
 {
-	const unsigned char *end = tail + i, *locator = end - LOCATOR_SIZE;
+	const unsigned char *end = tail + i;
 	uint64_t part = le(end + 4, 2);
 
 	if (END_SIZE + le(end + 20, 2) != n - i)
 		return 1;
-	if (part == UINT16_MAX && i >= LOCATOR_SIZE && !memcmp(locator, "PK\6\7", 4))
-		return le(locator + 16, 4);
+	if (part == UINT16_MAX && i >= LOCATOR_SIZE && !memcmp(end - LOCATOR_SIZE, "PK\6\7", 4))
+		return le(end - LOCATOR_SIZE + 16, 4);
 	return part + 1;
 }
 

@@ -239,8 +239,11 @@ static bool settle_answer(struct sqfs_server *s, int in)
 	uint64_t now_ms;
 
 	while (!is_closed && (now_ms = clock_ms()) < deadline_ms) {
-		if (poll(fds, ARRAY_SIZE(fds), (int)(deadline_ms - now_ms)) < 0 && errno != EINTR)
-			break;
+		if (poll(fds, ARRAY_SIZE(fds), (int)(deadline_ms - now_ms)) < 0) {
+			if (errno != EINTR)
+				break;
+			continue;
+		}
 		is_closed = fds[0].revents;
 		if (is_closed || fds[1].revents & (POLLERR | POLLHUP | POLLNVAL))
 			break;
