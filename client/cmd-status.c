@@ -281,8 +281,10 @@ static int ask(struct status *s, struct error *err)
 			return (int)error_to_exit(err);
 		return rpc_call(rpc, kv, &h, err);
 	}
-	if (!args)
+	if (!args) {
+		error_set(err, ENOMEM, "out of memory");
 		return STAGE_EXIT_FAILED;
+	}
 	if (s->watch)
 		args[request.n_args++] = watch;
 	for (size_t i = 0; i < s->n_names; i++)

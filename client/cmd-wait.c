@@ -150,8 +150,10 @@ static int wait_all_nodes(struct wait *w, const struct rpc_handler *h, struct er
 	_cleanup_(freep) char **args = calloc(w->n_names + 4, sizeof(*args));
 	char any[] = "--any", hold[] = "--hold", quiet[] = "--quiet";
 
-	if (!args)
+	if (!args) {
+		error_set(err, ENOMEM, "out of memory");
 		return STAGE_EXIT_FAILED;
+	}
 	if (w->hold)
 		args[request.n_args++] = hold;
 	if (w->any)

@@ -1,6 +1,7 @@
 #include "daemon/fetch/s3-pages.h"
 
 #include <errno.h>
+#include <fcntl.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -122,15 +123,18 @@ static int get_page(struct http *h, const char *url, const char *query, struct p
 
 int s3_list(struct http *h, const char *url, bool is_pattern, int fd, struct error *err)
 {
-	struct listing l = { .out = fdopen(dup(fd), "w") };
+	struct listing l = { 0 };
 	struct page_data data = { 0 };
 	struct s3_page page = { .truncated = true };
 	char query[S3_MAX_URL];
 	struct url parts;
-	int r, n = 0;
+	int r, n = 0, out = fcntl(fd, F_DUPFD_CLOEXEC, 0);
 
-	if (!l.out)
-		return error_set(err, ENOMEM, "out of memory");
+	l.out = out < 0 ? NULL : fdopen(out, "w");
+	if (!l.out) {
+		fd_closep(&out);
+		return error_errno(err, errno, "write the listing");
+	}
 	r = url_parse(&parts, url, err);
 	if (r == 0 && is_pattern)
 		l.pattern = parts.path;

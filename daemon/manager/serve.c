@@ -205,16 +205,18 @@ int manager_serve(struct manager *k, bool *job_overp)
 	watch_init(&s.watch, &k->dir, &k->st, k->site.abort_after_ms);
 	if (r == 0)
 		r = start_daemon(&s);
-	if (r < 0)
-		return r;
-	serving = &s;
-	privops_meanwhile = look_meanwhile;
-	if (k->in_step)
-		serve_repeat_in_job(k, MOUNTS_MEMORY);
-	loop(&s);
-	privops_meanwhile = NULL;
+	if (r == 0) {
+		serving = &s;
+		privops_meanwhile = look_meanwhile;
+		if (k->in_step)
+			serve_repeat_in_job(k, MOUNTS_MEMORY);
+		loop(&s);
+		privops_meanwhile = NULL;
+		*job_overp = s.end_ms;
+	}
 	watch_deinit(&s.watch);
 	fd_closep(&s.sock);
-	*job_overp = s.end_ms;
-	return 0;
+	fd_closep(&s.log_rd);
+	fd_closep(&s.log_wr);
+	return r;
 }

@@ -131,7 +131,10 @@ int tier_make(const struct jobdir *d, struct state *st, const struct helper_path
 		return 0;
 	if (dir < 0 && dir != -EPERM)
 		return error_errno(err, -dir, "open %s", p->path);
-	if (!t || strchr(p->path, '\n') || strlen(p->path) >= sizeof(t->path))
+	if (strchr(p->path, '\n') || strlen(p->path) >= sizeof(t->path))
+		return error_set(err, EINVAL, "Path= of a tier can't be used: %.80s%s", p->path,
+				 strchr(p->path, '\n') ? " (a line end)" : "... (too long)");
+	if (!t)
 		return error_set(err, ENOSPC, "too many disk tiers");
 	strcpy(t->path, p->path);
 	t->as_user = dir < 0;
@@ -279,6 +282,12 @@ static void sweep_one(const struct sweep *s)
 	_cleanup_(dir_closep) DIR *dir = s->fd < 0 ? NULL : fdopendir(s->fd);
 	const struct dirent *e;
 	size_t n = 0, i, first;
+
+	if (s->fd >= 0 && !dir) {
+		log_warning("%s can't be read: %s", s->path->path, strerror(errno));
+		close(s->fd);
+		return;
+	}
 
 	while (dir && (errno = 0, e = readdir(dir)))
 		n++;

@@ -79,8 +79,10 @@ int env_file_write(const struct job_info *info, const struct job_runs *runs, str
 		return error_set(err, ENOMEM, "out of memory");
 	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	f = fd < 0 ? NULL : fdopen(fd, "w");
-	if (!f)
+	if (!f) {
+		fd_closep(&fd);
 		return error_errno(err, errno, "create %s", tmp);
+	}
 	env_file_print(info, runs, f);
 	if (fflush(f) == EOF || ferror(f))
 		return error_errno(err, errno, "write %s", tmp);

@@ -72,8 +72,10 @@ int list_file_write(struct ctx *ctx, const struct source *src, const char *made,
 		return r;
 	fd = open(tmp, O_WRONLY | O_CREAT | O_TRUNC | O_NOFOLLOW | O_CLOEXEC, 0600);
 	f = fd < 0 ? NULL : fdopen(fd, "w");
-	if (!f)
+	if (!f) {
+		fd_closep(&fd);
 		return error_errno(err, errno, "create %s", tmp);
+	}
 	r = write_paths(f, ctx, src, made);
 	if (r < 0)
 		return error_errno(err, -r, "write %s", tmp);

@@ -72,7 +72,9 @@ static int open_below(struct set *s, const char *name, struct error *err)
 
 		snprintf(dir, sizeof(dir), "%.*s", (int)(p - name), name);
 		base = path_base(dir);
-		parent = base == dir ? dup(s->root) : -1;
+		parent = -1;
+		if (base == dir)
+			parent = fd_open_beneath(s->root, ".", O_RDONLY | O_DIRECTORY, 0);
 		if (base != dir) {
 			dir[base - dir - 1] = '\0';
 			parent = fd_open_beneath(s->root, dir, O_RDONLY | O_DIRECTORY, 0);
