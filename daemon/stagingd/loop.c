@@ -206,6 +206,9 @@ static bool is_ignored(int sig)
 	return sigaction(sig, NULL, &old) == 0 && old.sa_handler == SIG_IGN;
 }
 
+/* Ignored, where a cleaner has started us: its workers ignore it, too. */
+static void (*hangup_before)(int) = SIG_DFL;
+
 int loop_catch_signals(struct loop *l, void (*fn)(void *arg, int sig), void *arg)
 {
 	sigset_t set;
@@ -219,7 +222,7 @@ int loop_catch_signals(struct loop *l, void (*fn)(void *arg, int sig), void *arg
 	if (sigprocmask(SIG_SETMASK, &set, NULL) < 0)
 		return -errno;
 	signal(SIGPIPE, SIG_IGN);
-	signal(SIGHUP, SIG_IGN);
+	hangup_before = signal(SIGHUP, SIG_IGN);
 	signal(SIGCHLD, SIG_DFL);
 	l->on_signal = fn;
 	l->on_signal_arg = arg;
@@ -234,6 +237,7 @@ void loop_restore_signals(void)
 	sigset_t none;
 
 	signal(SIGPIPE, SIG_DFL);
+	signal(SIGHUP, hangup_before);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
