@@ -665,6 +665,25 @@ def mount_of_a_directory(p):
     yield p.path("d.sqsh") + "::method=extract"
 
 
+def test_the_fix_for_links_out_of_an_image_works():
+    """Of stagectl pack, whose message names cp -rL."""
+    if not IMAGES:
+        return
+    with Place() as p:
+        p.write("d/a", b"1")
+        os.symlink(p.write("out", b"2"), p.path("d/l"))
+        pack = [os.environ["STAGECTL"], "pack", "-q", "d", "x.sqsh"]
+        r = subprocess.run(pack, cwd=f"{p.top}/in", capture_output=True, text=True)
+        assert r.returncode == 0 and "links=follow" in r.stderr, r.stderr
+        copy = re.search("copy the directory by (cp -rL) and pack that", r.stderr).group(1)
+        p.sh(f"{copy} d e")
+        r = subprocess.run([*pack[:3], "e", "y.sqsh"], cwd=f"{p.top}/in", capture_output=True, text=True)
+        assert r.returncode == 0 and r.stderr == "", r.stderr
+        _, names, text = staged(p, p.path("y.sqsh") + "::method=extract")
+        assert names == {"a", "l"}, text
+        assert p.run(p.path("y.sqsh") + "::method=extract", "cat $STAGE_DATA_PATH_X/l")[1] == "2"
+
+
 def staged(p, item):
     """(what the run prints, its messages); a file is '(a file)'"""
     status, out, text = p.run(item, "cd $STAGE_DATA_PATH_X 2>/dev/null && find . -mindepth 1 || echo '(a file)'")
