@@ -298,6 +298,15 @@ def lzop(p):
     yield p.path("new.tar.zst")
 
 
+@case("is encrypted by openssl", has=NAMES)
+def encrypted(p):
+    p.write("w.tar", WHOLE)
+    p.sh("openssl enc -aes-128-cbc -pbkdf2 -pass pass:x -in w.tar -out x.tar")
+    yield p.path("x.tar")
+    p.command(r"\((openssl enc -d -in FILE -out NEW)\)", FILE="x.tar", NEW="new.tar -aes-128-cbc -pbkdf2 -pass pass:x")
+    yield p.path("new.tar")
+
+
 @case("is a pointer of Git LFS", has=None)
 def git_lfs(p):
     yield p.write("x.tar", b"version https://git-lfs.github.com/spec/v1\noid sha256:" + b"0" * 64 + b"\nsize 5\n")
