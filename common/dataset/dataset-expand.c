@@ -9,6 +9,8 @@
 #include <errno.h>
 #include <limits.h>
 #include <string.h>
+#include <sys/stat.h>
+#include <unistd.h>
 
 #include "common/protocol/keys.h"
 #include "common/util/parse.h"
@@ -124,6 +126,41 @@ static int expand(char **textp, bool variables, const struct env *env, struct er
 	return 0;
 }
 
+/* Does path/.. lead elsewhere than to the directory that path is in? up: the "/.." in it. */
+static bool leads_elsewhere(char *path, char *up)
+{
+	char target[2], after = up[3], *name;
+	struct stat above, named;
+	bool is_link, differ;
+
+	*up = '\0';
+	is_link = readlink(path, target, sizeof(target)) >= 0;
+	name = strrchr(path, '/');
+	*name = '\0';
+	differ = is_link && stat(*path ? path : "/", &named) == 0;
+	*name = *up = '/';
+	up[3] = '\0';
+	differ = differ && stat(path, &above) == 0 &&
+		 (above.st_dev != named.st_dev || above.st_ino != named.st_ino);
+	up[3] = after;
+	return differ;
+}
+
+/* ".." after a link leads for the kernel beside the link's target, and by name beside the link. Which
+ * of the two is meant is not guessed. What can't be read is refused later. */
+static int refuse_climb_from_link(char *path, struct error *err)
+{
+	for (char *p = path; (p = strstr(p, "/..")); p++) {
+		if (p > path && (!p[3] || p[3] == '/') && leads_elsewhere(path, p))
+			return dataset_refuse(err,
+					      "%.*s is a link, and it is not clear where \"..\" "
+					      "after it leads; write the path that is meant "
+					      "(realpath prints it)",
+					      (int)(p - path), path);
+	}
+	return 0;
+}
+
 static int make_absolute(char **textp, const char *cwd, struct error *err)
 {
 	_cleanup_(freep) char *joined = path_join(cwd, *textp);
@@ -132,6 +169,9 @@ static int make_absolute(char **textp, const char *cwd, struct error *err)
 
 	if (!joined)
 		return error_errno(err, ENOMEM, "expand");
+	r = refuse_climb_from_link(joined, err);
+	if (r < 0)
+		return r;
 	r = path_normalize(joined, normal, sizeof(normal));
 	if (r == -ENAMETOOLONG)
 		return dataset_refuse(

@@ -490,6 +490,18 @@ def no_such_file(p):
     yield p.path("type.csv")
 
 
+@case('is a link, and it is not clear where ".." after it leads', has={"right"})
+def up_from_a_link(p):
+    """What other programs read was not what was staged."""
+    p.write("a/f/right", b"1")
+    p.write("c/f/wrong", b"1")
+    os.mkdir(p.path("a/b"))
+    os.symlink("../a/b", p.path("c/l"))
+    yield p.path("c/l/../f")
+    tool = re.search(r"\((realpath) prints it\)", p.text).group(1)
+    yield p.sh(f"{tool} c/l/../f").strip()
+
+
 @case("Not a directory", has=None)
 def file_as_a_directory(p):
     yield p.write("f", b"1") + "/g"
@@ -691,6 +703,15 @@ def test_the_fix_for_links_out_of_an_image_works():
         _, names, text = staged(p, p.path("y.sqsh") + "::method=extract")
         assert names == {"a", "l"}, text
         assert p.run(p.path("y.sqsh") + "::method=extract", "cat $STAGE_DATA_PATH_X/l")[1] == "2"
+
+
+def test_up_from_a_link_to_a_neighbour_is_clear():
+    with Place() as p:
+        p.write("run1/a", b"1")
+        p.write("f/b", b"1")
+        os.symlink("run1", p.path("latest"))
+        status, names, text = staged(p, p.path("latest/../f"))
+        assert status == 0 and names == {"b"}, text
 
 
 def staged(p, item):
