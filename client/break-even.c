@@ -76,7 +76,13 @@ static double node_hours(const struct break_even *w, uint64_t ms)
 /* 0.04, 2.3, 120 */
 static const char *hours_text(double hours, char buf[static 32])
 {
-	snprintf(buf, 32, "%.*f node-hours", hours < 1 ? 2 : hours < 100 ? 1 : 0, hours);
+	int n_digits = 0;
+
+	if (hours < 1)
+		n_digits = 2;
+	else if (hours < 100)
+		n_digits = 1;
+	snprintf(buf, 32, "%.*f node-hours", n_digits, hours);
 	return buf;
 }
 

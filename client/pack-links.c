@@ -43,7 +43,9 @@ static unsigned char get_type(int dirfd, const struct dirent *e)
 		return e->d_type;
 	if (fstatat(dirfd, e->d_name, &st, AT_SYMLINK_NOFOLLOW) < 0)
 		return DT_UNKNOWN;
-	return S_ISDIR(st.st_mode) ? DT_DIR : S_ISLNK(st.st_mode) ? DT_LNK : DT_REG;
+	if (S_ISDIR(st.st_mode))
+		return DT_DIR;
+	return S_ISLNK(st.st_mode) ? DT_LNK : DT_REG;
 }
 
 static void look_in(struct finder *f, int at, const char *name, unsigned depth);

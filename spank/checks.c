@@ -34,7 +34,9 @@ void checks_get_user(struct checks_user *u)
 	snprintf(u->name, sizeof(u->name), "%s", pw ? pw->pw_name : "");
 	if (!pw)
 		snprintf(u->name, sizeof(u->name), "%u", (unsigned)getuid());
-	snprintf(u->home, sizeof(u->home), "%s", home ? home : pw ? pw->pw_dir : "");
+	if (!home)
+		home = pw ? pw->pw_dir : "";
+	snprintf(u->home, sizeof(u->home), "%s", home);
 	u->groups = gids ? calloc(most > 0 ? (size_t)most + 1 : 1, sizeof(*u->groups)) : NULL;
 	if (u->groups) {
 		gids[n++] = getegid();

@@ -208,11 +208,11 @@ int keeper_start_run(const struct keeper_start_job *job, const char *conf_path, 
 	snprintf(gid, sizeof(gid), "%u", (unsigned)job->gid);
 	snprintf(restart, sizeof(restart), "%u", (unsigned)job->restart);
 	spec = make_spec(job, why);
-	if (spec >= 0)
-		out = spawn(argv, spec,
-			    job->in_step ? KEEPER_START_STEP_LIFE_MS : KEEPER_START_RUN_LIFE_MS,
-			    why);
-	return spec < 0 ? spec : out < 0 ? out : wait_answer(out, why);
+	if (spec < 0)
+		return spec;
+	out = spawn(argv, spec, job->in_step ? KEEPER_START_STEP_LIFE_MS : KEEPER_START_RUN_LIFE_MS,
+		    why);
+	return out < 0 ? out : wait_answer(out, why);
 }
 
 int keeper_start_clean(uint32_t job_id, const char *conf_path, char *why)

@@ -156,7 +156,9 @@ static int next_record(int fd, uint64_t deadline_ms, struct record *r)
 	n = read(fd, r, sizeof(*r));
 	if (n < 0)
 		return -errno;
-	return n == 0 ? 0 : n == sizeof(*r) ? 1 : -EIO;
+	if (n == 0)
+		return 0;
+	return n == sizeof(*r) ? 1 : -EIO;
 }
 
 static void end_child(pid_t pid, int r)

@@ -118,7 +118,9 @@ int keep_entry_take(const struct keep_entry *e, uint32_t job_id)
 
 	snprintf(name, sizeof(name), LEASE "%u", job_id);
 	fd = openat(e->fd, name, O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0600);
-	return fd >= 0 ? 0 : errno == EEXIST ? 1 : -errno;
+	if (fd >= 0)
+		return 0;
+	return errno == EEXIST ? 1 : -errno;
 }
 
 void keep_entry_drop(const struct keep_entry *e, uint32_t job_id)

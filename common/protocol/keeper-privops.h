@@ -14,6 +14,7 @@
 #include <sys/types.h>
 
 #include "common/protocol/rundir.h"
+#include "common/slurm/job-cgroup.h"
 
 enum privop_kind {
 	/* Directories and names in them: dir, name, n: the numbers in the name (enum privop_name).
@@ -85,11 +86,11 @@ enum privop_kind {
 	/* Cgroups, below cgroup file systems alone */
 	PRIVOP_HOLD_GROUP, /* n: enum privop_group; text: the job's directory in that hierarchy. It
 			    * is where PRIVOP_SPAWN_GROUPS leads from now on; of the memory
-			    * PRIVOP_GROUP in it, which is made */
+			    * JOB_CGROUP_OURS in it, which is made */
 	PRIVOP_ENTER_GROUPS, /* n: pid of a child of ours, which goes to all groups that are held */
 	PRIVOP_REMOVE_GROUP, /* n: enum privop_group, 1: the job is over; text: as for
-			      * PRIVOP_HOLD_GROUP. Of the memory PRIVOP_GROUP, and what is in it is
-			      * killed; the job's directory if it is over, and that is empty */
+			      * PRIVOP_HOLD_GROUP. Of the memory JOB_CGROUP_OURS, with all of
+			      * its processes; the job's directory if it is over, and empty */
 	PRIVOP_JOIN_GROUP,   /* text: a file tasks or cgroup.procs, that we and the manager go to */
 
 	/* The site's files */
@@ -207,10 +208,6 @@ enum privop_group {
 	PRIVOP_GROUP_DEVICES,
 	PRIVOP_N_GROUPS,
 };
-
-/* Our group of a job's memory, in the job's directory beside the steps. The others need none of
- * their own: a set of CPUs that is below the job's would keep Slurm from changing that. */
-#define PRIVOP_GROUP "stage-data"
 
 struct privop {
 	uint32_t kind;

@@ -9,7 +9,6 @@
 #include <string.h>
 #include <unistd.h>
 
-#include "common/protocol/keeper-privops.h"
 #include "common/util/cleanup.h"
 
 #define SLUIDS "s[0-9A-Z]*" /* names that may be a SLUID */
@@ -213,7 +212,7 @@ int job_cgroup_read(const char *dir, const char *const *names, char *buf, size_t
 
 static bool is_ours(const char *name)
 {
-	return strncmp(name, PRIVOP_GROUP, strlen(PRIVOP_GROUP)) == 0;
+	return strncmp(name, JOB_CGROUP_OURS, strlen(JOB_CGROUP_OURS)) == 0;
 }
 
 /* 1: a process is in it; 0: none, or it has just gone. */

@@ -23,6 +23,10 @@
 #define JOB_CGROUP_MAX_CONTROLLERS 5
 
 /* Whose groups are looked for. */
+/* Our group of a job's memory, in the job's directory beside the steps. The other hierarchies have
+ * none: a set of CPUs that is below the job's would keep Slurm from changing that. */
+#define JOB_CGROUP_OURS "stage-data"
+
 struct job_cgroup_job {
 	uid_t uid;
 	uint32_t job_id;
@@ -61,8 +65,8 @@ int job_cgroup_read(const char *dir, const char *const *names, char *buf, size_t
 
 /*
  * Does a process of the job's run, in a group that Slurm made for a step of it? The job's own
- * directory, and groups of our own in there (PRIVOP_GROUP and what begins so), don't count: writers
- * and image servers may outlive the job. 1: yes; 0: none is found, which is no proof where Slurm
- * makes no groups; -errno: a group can't be looked at.
+ * directory, and groups of our own in there (JOB_CGROUP_OURS and what begins so), don't count:
+ * writers and image servers may outlive the job. 1: yes; 0: none is found, which is no proof where
+ * Slurm makes no groups; -errno: a group can't be looked at.
  */
 int job_cgroup_is_populated(const struct job_cgroup_job *job);

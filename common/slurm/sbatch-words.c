@@ -50,7 +50,7 @@ static void sbatch_words_tell(const struct reader *r, const char *name, const ch
  */
 static bool take_long(const struct reader *r, const char *start, const char *next)
 {
-	const char *word = start + 2, *eq = strchr(word, '=');
+	const char *word = start + 2, *eq = strchr(word, '='), *value = NULL;
 	size_t n = eq ? (size_t)(eq - word) : strlen(word);
 	bool takes_next;
 	char name[64];
@@ -60,7 +60,11 @@ static bool take_long(const struct reader *r, const char *start, const char *nex
 	memcpy(name, word, n);
 	name[n] = '\0';
 	takes_next = !eq && next && long_takes_value(name);
-	sbatch_words_tell(r, name, eq ? eq + 1 : takes_next ? next : NULL, start, takes_next);
+	if (eq)
+		value = eq + 1;
+	else if (takes_next)
+		value = next;
+	sbatch_words_tell(r, name, value, start, takes_next);
 	return takes_next;
 }
 

@@ -78,11 +78,14 @@ static int open_dir(struct rmtree *t, int dirfd, const char *name)
 	if (r == -EACCES) {
 		r = open_up(dirfd, name);
 		fd = r < 0 ? -1 : openat(dirfd, name, flags);
-		r = r < 0 ? r : fd < 0 ? -errno : 0;
+		if (r == 0 && fd < 0)
+			r = -errno;
 	}
 	if (r < 0)
 		return r;
-	r = fstat(fd, &st) < 0 ? -errno : st.st_dev != t->dev ? -EXDEV : 0;
+	r = fstat(fd, &st) < 0 ? -errno : 0;
+	if (r == 0 && st.st_dev != t->dev)
+		r = -EXDEV;
 	if (r == 0 && (st.st_mode & 0700) != 0700 && fchmod(fd, 0700) < 0)
 		r = -errno;
 	if (r < 0) {

@@ -91,7 +91,9 @@ int s3_keys_from_text(struct keys *keys, const char *text, const char *profile, 
 	if (!bad && keys->access[0] && keys->secret[0])
 		return S3_KEYS_E_SUCCESS;
 	explicit_bzero(keys, sizeof(*keys));
-	return bad ? S3_KEYS_E_BAD : elsewhere ? S3_KEYS_E_ELSEWHERE : S3_KEYS_E_NONE;
+	if (bad)
+		return S3_KEYS_E_BAD;
+	return elsewhere ? S3_KEYS_E_ELSEWHERE : S3_KEYS_E_NONE;
 }
 
 /* ---- files ---- */

@@ -95,7 +95,9 @@ static int expand(const char *path, char **argv, char *buf)
 		e.group = gr->gr_name;
 	if (r == 0)
 		r = conf_expand_path(path, &e, &out, NULL);
-	return r < 0 ? r : snprintf(buf, PATH_MAX, "%s", out) >= PATH_MAX ? -ENAMETOOLONG : 0;
+	if (r < 0)
+		return r;
+	return snprintf(buf, PATH_MAX, "%s", out) >= PATH_MAX ? -ENAMETOOLONG : 0;
 }
 
 /* Users may fill what is kept in: it is a tmpfs of its own that has a size, or nothing is. */

@@ -42,6 +42,8 @@ static int begin(struct keeper *k, struct ask *ask, const char *const *argv)
 	int fds[2];
 	pid_t pid;
 
+	if (ask->pid)
+		return ask->r;
 	if (l.program < 0 || pipe2(fds, O_CLOEXEC) < 0)
 		return l.program < 0 ? l.program : -errno;
 	rd = fds[0];
@@ -52,14 +54,14 @@ static int begin(struct keeper *k, struct ask *ask, const char *const *argv)
 		return pid;
 	*ask = (struct ask){ .fd = steal_fd(&rd), .pid = pid, .r = -EINPROGRESS };
 	(void)!write(go, "g", 1); /* where that fails the child ends, and with it the question */
-	return 0;
+	return ask->r;
 }
 
 int ask_site(struct keeper *k)
 {
 	const char *argv[] = { "stage-helper", "site", k->conf ? k->conf : "", NULL };
 
-	return k->site.pid ? k->site.r : begin(k, &k->site, argv) ?: k->site.r;
+	return begin(k, &k->site, argv);
 }
 
 int ask_user(struct keeper *k)
@@ -69,7 +71,7 @@ int ask_user(struct keeper *k)
 
 	snprintf(uid, sizeof(uid), "%u", k->uid);
 	snprintf(gid, sizeof(gid), "%u", k->gid);
-	return k->account.pid ? k->account.r : begin(k, &k->account, argv) ?: k->account.r;
+	return begin(k, &k->account, argv);
 }
 
 static struct helper_site site;

@@ -67,6 +67,8 @@ static int start_manager(struct keeper *k, const char *const *argv, bool run)
 	const struct sock_fprog filter = { ARRAY_SIZE(not_empty), not_empty };
 	int pair[2];
 
+	if (!k->system_uid)
+		return -ENOENT;
 	if (l.program < 0 || socketpair(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC, 0, pair) < 0)
 		return l.program < 0 ? l.program : -errno;
 	ask_fill_system_user(k, &user);
@@ -75,7 +77,9 @@ static int start_manager(struct keeper *k, const char *const *argv, bool run)
 	if (setsockopt(k->sock, SOL_SOCKET, SO_ATTACH_FILTER, &filter, sizeof(filter)) < 0)
 		return -errno;
 	k->manager = process_start(&l, &go);
-	return k->manager < 0 ? k->manager : write(go, "g", 1) != 1 ? -errno : 0;
+	if (k->manager < 0)
+		return k->manager;
+	return write(go, "g", 1) != 1 ? -errno : 0;
 }
 
 /* Leaves everything of whoever started us. */
@@ -216,7 +220,7 @@ static int work(struct keeper *k, bool run, const char **argv)
 		setsid();
 	prctl(PR_SET_CHILD_SUBREAPER, run, 0, 0, 0);
 	find_system_user(k);
-	r = signals < 0 ? -errno : !k->system_uid ? -ENOENT : start_manager(k, argv, run);
+	r = signals < 0 ? -errno : start_manager(k, argv, run);
 	if (run && detach(k) < 0)
 		r = r < 0 ? r : -EIO;
 	/* Beside all that the plugin waits for. Where no process more may be made the manager has

@@ -86,8 +86,8 @@ static long get_id_at(int dirfd, const char *name)
 static int detach_topmost(int dirfd, const char *name)
 {
 	const long id = get_id_at(dirfd, name);
-	int status = 0;
-	pid_t pid, r;
+	int status = 0; /* stays so while the child waits */
+	pid_t pid;
 
 	if (id == -ENOENT || (id >= 0 && id == mount_get_id(dirfd)) ||
 	    (!name[strspn(name, ".")] && strlen(name) <= 2))
@@ -100,9 +100,9 @@ static int detach_topmost(int dirfd, const char *name)
 		fd_close_from(1);
 		_exit(detach_at(0, name));
 	}
-	while ((r = waitpid(pid, &status, WNOHANG)) == 0 && get_id_at(dirfd, name) == id)
+	while (waitpid(pid, &status, WNOHANG) == 0 && get_id_at(dirfd, name) == id)
 		usleep(500);
-	return r > 0 ? WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR : 0;
+	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
 }
 
 /* The top stays root's: no user can mount on it, or rename or replace what is in it. A directory
@@ -132,8 +132,10 @@ int privop_memory(struct keeper *k, struct call *c)
 	char path[32], options[128];
 	const bool fits = c->a->name == PRIVOP_NAME_MEMORY && is_size(c->a->n[0]) && c->a->n[1] > 0;
 	_cleanup_(fd_closep) int target = k->uid && fits ? open_target(c, 0711, path) : -EPERM;
-	int r = target < 0 ? target : check_is_free(c, target) ?: -EINVAL;
+	int r = target < 0 ? target : check_is_free(c, target);
 
+	if (r == 0)
+		r = -EINVAL;
 	for (size_t i = 0; r == -EINVAL && i < ARRAY_SIZE(huge); i++) {
 		snprintf(options, sizeof(options), "mode=0711,size=%llu,nr_inodes=%llu%s",
 			 (unsigned long long)c->a->n[0], (unsigned long long)c->a->n[1], huge[i]);

@@ -87,9 +87,10 @@ static int find_group(struct keeper *k, struct call *c)
 	job = open_job(k, c, &above, &name);
 	if (job < 0)
 		return job;
-	if (which == PRIVOP_GROUP_MEMORY && mkdirat(job, PRIVOP_GROUP, 0755) < 0 && errno != EEXIST)
+	if (which == PRIVOP_GROUP_MEMORY && mkdirat(job, JOB_CGROUP_OURS, 0755) < 0 &&
+	    errno != EEXIST)
 		return -errno;
-	return privop_give(c, openat(job, which == PRIVOP_GROUP_MEMORY ? PRIVOP_GROUP : ".",
+	return privop_give(c, openat(job, which == PRIVOP_GROUP_MEMORY ? JOB_CGROUP_OURS : ".",
 				     O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC));
 }
 
@@ -108,7 +109,7 @@ int privop_hold_group(struct keeper *k, struct call *c)
 /* Nobody but root can put a process there, so all in it are ours. */
 static void kill_group(int job)
 {
-	const int fd = openat(job, PRIVOP_GROUP "/cgroup.procs", O_RDONLY | O_CLOEXEC);
+	const int fd = openat(job, JOB_CGROUP_OURS "/cgroup.procs", O_RDONLY | O_CLOEXEC);
 	_cleanup_(file_closep) FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
 	int pid;
 
@@ -124,7 +125,7 @@ int privop_remove_group(struct keeper *k, struct call *c)
 	job = open_job(k, c, &above, &name);
 	if (job < 0)
 		return job;
-	if (c->a->n[0] == PRIVOP_GROUP_MEMORY && unlinkat(job, PRIVOP_GROUP, AT_REMOVEDIR) < 0 &&
+	if (c->a->n[0] == PRIVOP_GROUP_MEMORY && unlinkat(job, JOB_CGROUP_OURS, AT_REMOVEDIR) < 0 &&
 	    errno != ENOENT) {
 		kill_group(job);
 		return -EBUSY;
@@ -153,7 +154,7 @@ int privop_join_group(struct keeper *k, struct call *c)
 
 	if (dir < 0 || (strcmp(name, "tasks") != 0 && strcmp(name, "cgroup.procs") != 0))
 		return dir < 0 ? dir : -EINVAL;
-	if (strstr(c->a->text, "/job_") || strstr(c->a->text, "/" PRIVOP_GROUP) ||
+	if (strstr(c->a->text, "/job_") || strstr(c->a->text, "/" JOB_CGROUP_OURS) ||
 	    is_in_scope(c->a->text))
 		return -EPERM;
 	fd = openat(dir, name, O_WRONLY | O_NOFOLLOW | O_CLOEXEC);
@@ -192,8 +193,10 @@ static int open_log(struct keeper *k, struct call *c)
 
 int privop_open_log(struct keeper *k, struct call *c)
 {
-	int r = !ask_get_site(k) ? -EPERM : k->log_fd >= 0 ? -EBUSY : child_do(k, c, open_log);
+	int r = ask_get_site(k) ? 0 : -EPERM;
 
+	if (r == 0)
+		r = k->log_fd >= 0 ? -EBUSY : child_do(k, c, open_log);
 	if (r == 0)
 		k->log_fd = c->out[--c->n_out];
 	return r;

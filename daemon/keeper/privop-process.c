@@ -143,7 +143,9 @@ static int proc_kill(const struct keeper *k, const struct proc *p, int sig)
 	if (pidfd >= 0)
 		return fd_pidfd_kill(pidfd, sig);
 	/* EPERM: of a filter that is older than the call, as a unit of systemd's may have it */
-	return pidfd != -ENOSYS && pidfd != -EPERM ? pidfd : kill(p->pid, sig) < 0 ? -errno : 0;
+	if (pidfd != -ENOSYS && pidfd != -EPERM)
+		return pidfd;
+	return kill(p->pid, sig) < 0 ? -errno : 0;
 }
 
 /* n words of text. false: there are not so many. */

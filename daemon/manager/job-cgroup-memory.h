@@ -22,8 +22,8 @@ enum {
 /* Limit and use in bytes. Without a limit of its own the job may have the machine's memory. */
 int job_cgroup_read_memory(const char *dir, int64_t *limitp, int64_t *usedp);
 
-/* Kills what is in our group (PRIVOP_GROUP) of the memory and removes it, then the job's directory,
- * dir, where nothing else is in it (job_over). 0 when our group is gone. */
+/* Kills what is in our group (JOB_CGROUP_OURS) of the memory and removes it. If the job is over,
+ * and nothing else is in the job's directory, that is removed, too. 0 when our group is gone. */
 int job_cgroup_remove(const char *dir, enum privop_group which, bool job_over,
 		      uint64_t deadline_ms);
 

@@ -94,7 +94,9 @@ int jobdir_check_place(const struct jobdir *d, struct error *err)
 			    .n = { d->id.job_id, (int64_t)d->id.aside_ms } };
 	int r = privops_do(&a, NULL, NULL);
 
-	return r < 0 ? error_errno(err, -r, "look at %u", d->id.job_id) : r ? JOBDIR_E_GONE : 0;
+	if (r < 0)
+		return error_errno(err, -r, "look at %u", d->id.job_id);
+	return r ? JOBDIR_E_GONE : 0;
 }
 
 int jobdir_lock(const struct jobdir *d, uint64_t deadline_ms, struct error *err)

@@ -102,7 +102,9 @@ enum joblife joblife_ask(const struct state *st, char text[static JOBLIFE_TEXT_S
 	if (r == -ETIMEDOUT)
 		snprintf(over.text, sizeof(over.text), "Slurm does not answer");
 	snprintf(text, JOBLIFE_TEXT_SIZE, "%s", over.text[0] || r == 0 ? over.text : strerror(-r));
-	return r == 0 ? JOBLIFE_RUNS : r == -ESRCH && over.text[0] ? JOBLIFE_OVER : JOBLIFE_UNKNOWN;
+	if (r == 0)
+		return JOBLIFE_RUNS;
+	return r == -ESRCH && over.text[0] ? JOBLIFE_OVER : JOBLIFE_UNKNOWN;
 }
 
 bool joblife_is_time_to_ask(const struct state *st)

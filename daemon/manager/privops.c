@@ -160,7 +160,9 @@ static int open_by(struct privop *a)
 	size_t n = 1;
 	int fd = -1, r = privops_do(a, &fd, &n);
 
-	return r < 0 ? r : n ? fd : -EPROTO;
+	if (r < 0)
+		return r;
+	return n ? fd : -EPROTO;
 }
 
 int privops_open(enum privop_kind kind, uint32_t dir, uint32_t name)

@@ -216,7 +216,9 @@ static uint32_t count_threads(void)
 	cpu_set_t set;
 	int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
 
-	return n < 1 ? 1 : n > MAX_THREADS ? MAX_THREADS : (uint32_t)n;
+	if (n < 1)
+		return 1;
+	return n > MAX_THREADS ? MAX_THREADS : (uint32_t)n;
 }
 
 static void move_deinit(struct move *m)
@@ -258,7 +260,9 @@ static int open_source(const char *source, struct stat *st, struct error *err)
 
 static const char *get_kind(const struct move *m, const struct stat *st)
 {
-	return m->chosen ? "set" : S_ISDIR(st->st_mode) ? "dir" : "file";
+	if (m->chosen)
+		return "set";
+	return S_ISDIR(st->st_mode) ? "dir" : "file";
 }
 
 /* What is there of it. */

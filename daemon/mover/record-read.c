@@ -142,7 +142,9 @@ static int take_time(char **linep, struct record_entry *e)
 
 static int hex(char c)
 {
-	return c >= '0' && c <= '9' ? c - '0' : c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
+	if (c >= '0' && c <= '9')
+		return c - '0';
+	return c >= 'a' && c <= 'f' ? c - 'a' + 10 : -1;
 }
 
 /* The rest of the line, decoded in place. */
@@ -383,7 +385,10 @@ static void count_entries(struct record_progress *p, const struct record_table *
 		if (record_find(t, e->path) != e)
 			continue;
 		p->files += e->type != 'd' && e->type != 'p';
-		p->bytes += e->type == 'f' ? e->size : e->type == 'p' ? get_done_bytes(e) : 0;
+		if (e->type == 'f')
+			p->bytes += e->size;
+		else if (e->type == 'p')
+			p->bytes += get_done_bytes(e);
 		if ((e->type == 'f' || e->type == 'p') && !strcmp(e->path, "."))
 			p->size = e->size;
 	}

@@ -50,7 +50,9 @@ static size_t choose_max_writers(void)
 {
 	size_t n = memory_count_cpus();
 
-	return n < MIN_WRITERS ? MIN_WRITERS : n > MAX_WRITERS ? MAX_WRITERS : n;
+	if (n < MIN_WRITERS)
+		return MIN_WRITERS;
+	return n > MAX_WRITERS ? MAX_WRITERS : n;
 }
 
 static void start_queued(struct job *job)

@@ -16,7 +16,9 @@ static uint32_t get_low_speed_s(const struct ctx *ctx)
 {
 	uint64_t s = ctx->policy.stall_ms / 3000;
 
-	return s == 0 || s > 60 ? ctx->policy.stall_ms && s == 0 ? 1 : 60 : (uint32_t)s;
+	if (ctx->policy.stall_ms == 0 || s > 60)
+		return 60;
+	return s == 0 ? 1 : (uint32_t)s;
 }
 
 static int start_fetch(struct ctx *ctx, struct error *err)

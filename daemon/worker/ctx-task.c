@@ -17,7 +17,9 @@ static uint32_t default_threads(void)
 
 	if (sched_getaffinity(0, sizeof(set), &set) == 0)
 		n = CPU_COUNT(&set);
-	return n < 1 ? 1 : n > CTX_DEFAULT_THREADS ? CTX_DEFAULT_THREADS : (uint32_t)n;
+	if (n < 1)
+		return 1;
+	return n > CTX_DEFAULT_THREADS ? CTX_DEFAULT_THREADS : (uint32_t)n;
 }
 
 static uint64_t lower_limit(uint64_t a, uint64_t b)

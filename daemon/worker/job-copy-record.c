@@ -50,7 +50,9 @@ int job_copy_record_write(int fd, const struct job_copy_record *record)
 	if (kv_get_data(kv, &data, &size) != 0 || size != JOB_COPY_STATE_SIZE)
 		return -EMSGSIZE;
 	n = pwrite(fd, data, size, 0);
-	return n < 0 ? -errno : n != (ssize_t)size ? -ENOSPC : 0;
+	if (n < 0)
+		return -errno;
+	return n != (ssize_t)size ? -ENOSPC : 0;
 }
 
 int job_copy_record_read(int dir, const char *name, struct job_copy_record *record)

@@ -231,7 +231,9 @@ static int make_here(struct job_copy *c)
 	int r = begin(c);
 
 	c->making = r != -ESTALE;
-	return r == -ESTALE ? LOOK_WAIT : r < 0 ? r : LOOK_MINE;
+	if (r == -ESTALE)
+		return LOOK_WAIT;
+	return r < 0 ? r : LOOK_MINE;
 }
 
 static int try_to_make(struct job_copy *c)

@@ -196,7 +196,9 @@ static int drop(struct ctx *ctx, struct keep_use *k, const struct keep_entry *e,
 	if (keep_entry_has_name(&k->keep, e, k->name))
 		r = keep_retire(&k->keep, k->name);
 	keep_unlock(&k->keep);
-	return r == -EBUSY ? -ETXTBSY : r < 0 ? r : LOOK_BUSY; /* once more */
+	if (r == -EBUSY)
+		return -ETXTBSY;
+	return r < 0 ? r : LOOK_BUSY; /* once more */
 }
 
 /* There is one under the name, and this job has a lease. */
@@ -238,7 +240,9 @@ static int look(struct ctx *ctx, struct keep_use *k, bool begin)
 	else
 		r = keep_begin(&k->keep, k->name, &k->fd);
 	keep_unlock(&k->keep);
-	return r == -EBUSY ? LOOK_BUSY : r < 0 ? r : LOOK_MINE;
+	if (r == -EBUSY)
+		return LOOK_BUSY;
+	return r < 0 ? r : LOOK_MINE;
 }
 
 static void say_waiting(struct ctx *ctx, const struct facts *facts, const struct plan *plan)

@@ -64,7 +64,9 @@ static int tokens_read(struct tokens *t, const char *path)
 		if (e->d_name[0] != '.' && (t->names[t->n] = strdup(e->d_name)))
 			t->n++;
 	closedir(d);
-	return t->dir < 0 ? -EMFILE : t->n ? 0 : -ENOENT;
+	if (t->dir < 0)
+		return -EMFILE;
+	return t->n ? 0 : -ENOENT;
 }
 
 /* An exclusive lock on NFS needs a file that is open for writing. */

@@ -325,7 +325,7 @@ WRAP(int, fchmod, int fd, mode_t mode)
 WRAP(int, mkdirat, int dirfd, const char *name, mode_t mode)
 {
 	check_named(dirfd, name);
-	FUZZ_CHECK(!(mode & ~0755U) && (!is_of_group() || !strcmp(name, PRIVOP_GROUP)));
+	FUZZ_CHECK(!(mode & ~0755U) && (!is_of_group() || !strcmp(name, JOB_CGROUP_OURS)));
 	return dirfd < 0 ? fail(EBADF) : *name ? succeed() : fail(ENOENT);
 }
 
@@ -340,7 +340,7 @@ WRAP(int, unlinkat, int dirfd, const char *name, int flags)
 {
 	check_named(dirfd, name);
 	if (is_of_group())
-		FUZZ_CHECK(flags == AT_REMOVEDIR && (!strcmp(name, PRIVOP_GROUP) ||
+		FUZZ_CHECK(flags == AT_REMOVEDIR && (!strcmp(name, JOB_CGROUP_OURS) ||
 						     (privop->n[1] && !strncmp(name, "job_", 4))));
 	return dirfd < 0 ? fail(EBADF) : succeed();
 }

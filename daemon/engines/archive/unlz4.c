@@ -76,7 +76,9 @@ static int take(struct unlz4 *u, void *buf, size_t n, struct error *err)
 {
 	int r = feed_take(&u->feed, buf, n, err);
 
-	return r == 0 ? cut_off(err) : r < 0 ? r : 0;
+	if (r == 0)
+		return cut_off(err);
+	return r < 0 ? r : 0;
 }
 
 static int take_u32(struct unlz4 *u, uint32_t *vp, struct error *err)

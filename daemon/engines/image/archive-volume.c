@@ -103,7 +103,9 @@ static int archive_volume_stat(struct volume *v, uint64_t ref, struct stat *st)
 static int get_dir(struct volume *v, uint64_t ref, const struct archive_record **dirp)
 {
 	*dirp = get_record(v, ref);
-	return !*dirp ? -EIO : (*dirp)->type != MEMBER_DIR ? -ENOTDIR : 0;
+	if (!*dirp)
+		return -EIO;
+	return (*dirp)->type != MEMBER_DIR ? -ENOTDIR : 0;
 }
 
 static int archive_volume_get_numbers(struct volume *v, uint64_t dir, uint64_t *numberp,

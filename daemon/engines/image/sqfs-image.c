@@ -233,7 +233,9 @@ static int image_fill_meta(void *arg, uint64_t offset, struct sqfs_block *block)
 		return image_read(img, offset, block->data, size);
 	}
 	r = image_fill_compressed(img, offset, size, SQFS_META_SIZE, block);
-	return r < 0 ? r : block->size == 0 ? -EIO : 0;
+	if (r < 0)
+		return r;
+	return block->size == 0 ? -EIO : 0;
 }
 
 int sqfs_image_get_meta(struct sqfs_image *img, uint64_t offset, const struct sqfs_block **blockp)

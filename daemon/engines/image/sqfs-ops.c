@@ -452,7 +452,10 @@ static void reply_listing(fuse_req_t req, fuse_ino_t node, size_t size, off_t of
 	struct listing l = { req, v, plus, buf, size, 0 };
 	int r;
 
-	r = !buf ? -ENOMEM : off < 0 ? -EINVAL : listing_fill(&l, node_to_ref(v, node), off);
+	if (!buf)
+		r = -ENOMEM;
+	else
+		r = off < 0 ? -EINVAL : listing_fill(&l, node_to_ref(v, node), off);
 	if (r < 0)
 		reply_failure(req, r);
 	else

@@ -121,7 +121,9 @@ static int pipe_drain(struct pipe *p, int out, size_t size)
 {
 	ssize_t n = splice(p->fds[0], NULL, out, NULL, size, 0);
 
-	return n < 0 ? -errno : (size_t)n < size ? -EIO : 0;
+	if (n < 0)
+		return -errno;
+	return (size_t)n < size ? -EIO : 0;
 }
 
 /* Each may begin and end within a page. False: there is no such pipe. */

@@ -49,7 +49,9 @@ static int load_inode(struct volume *v, uint64_t ref, struct sqfs_inode *inode)
 {
 	int r = sqfs_inode_load(get_image(v), ref, inode);
 
-	return r < 0 ? r : sqfs_type_is_shown(inode->type) ? 0 : -EIO;
+	if (r < 0)
+		return r;
+	return sqfs_type_is_shown(inode->type) ? 0 : -EIO;
 }
 
 /* Blocks to read ahead for one reader: work for each thread, in a small part of the cache. */

@@ -144,7 +144,9 @@ static int inflate_block(struct zip_blocks *b, const struct zip_member *m, struc
 		return -EBADMSG;
 	s->crc = inflate_add_crc(s->crc, to, size);
 	s->out += size;
-	return s->out == m->size ? check_end(b, m, s, buf, r) : r == 0 ? -EBADMSG : 0;
+	if (s->out == m->size)
+		return check_end(b, m, s, buf, r);
+	return r == 0 ? -EBADMSG : 0;
 }
 
 static int fill_block(void *arg, uint64_t key, struct sqfs_block *block)

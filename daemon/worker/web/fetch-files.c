@@ -75,7 +75,9 @@ static uint64_t part_size(const struct fetch_object *o)
 
 	if (!o->ranges)
 		return UINT64_MAX;
-	return size < MIN_PART ? MIN_PART : size > MAX_PART ? MAX_PART : size;
+	if (size < MIN_PART)
+		return MIN_PART;
+	return size > MAX_PART ? MAX_PART : size;
 }
 
 static int begin_object(struct files *s, size_t i, struct error *err)
