@@ -101,8 +101,8 @@ static size_t put_cost(const struct break_even *w, char *buf, size_t size)
 			     bytes);
 	else
 		n = snprintf(buf, size,
-			     "Staging %s %s for %s, %s of waiting. A job that reads\n"
-			     "its data once is faster without staging.\n",
+			     "Staging %s %s for %s, %s of waiting.\n"
+			     "A job that reads its data only once is faster without staging.\n",
 			     w->known == BREAK_EVEN_MEASURED ? "took" : "takes",
 			     duration_to_tenths(w->read_ms, took), bytes,
 			     hours_text(node_hours(w, w->read_ms), hours));
@@ -118,8 +118,10 @@ void break_even_get_text(const struct break_even *w, char *buf, size_t size)
 		return;
 	if (!w->epoch_ms)
 		snprintf(buf + n, size - n,
-			 "If computing takes no time, staging is faster from 2 epochs on. Use "
-			 "--epoch to give\nthe time that computing an epoch takes.\n");
+			 "If computing takes little time, a job that reads its data at least "
+			 "twice is faster\nwith staging. Use --epoch to give the time that "
+			 "computing "
+			 "an epoch takes.\n");
 	else if (!break_even_get_epochs(w))
 		snprintf(buf + n, size - n,
 			 "Computing an epoch takes longer than reading: staging saves no time. "

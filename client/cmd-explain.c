@@ -145,7 +145,7 @@ static void explain_snapshot(struct explain *e, const struct snapshot *s)
 	if (e->n_said++ > 0)
 		putchar('\n');
 	output_lines(stdout, "", s->name);
-	print_field("asked", "%s to %s", s->source, s->dest[0] ? s->dest : "auto");
+	print_field("asked", "%s, destination %s", s->source, s->dest[0] ? s->dest : "auto");
 	print_field("rule", "%s", s->rule);
 	print_amount(s->format, s->total, s->n_files);
 	print_field("plan", "%s", s->plan);
@@ -267,7 +267,7 @@ static void explain_answer(struct explain *e, const struct dataset *d, const str
 	if (e->n_said++ > 0)
 		putchar('\n');
 	output_lines(stdout, "", d->name);
-	print_field("asked", "%s to %s, method %s", source, d->dest ? d->dest : "auto",
+	print_field("asked", "%s, destination %s, method %s", source, d->dest ? d->dest : "auto",
 		    dataset_method_to_string(d->method));
 	if (m)
 		print_moved(m);
@@ -311,7 +311,7 @@ static void explain_moved(struct explain *e, const struct moved *m)
 	if (e->n_said++ > 0)
 		putchar('\n');
 	output_lines(stdout, "", d->name);
-	print_field("asked", "%s to %s, method %s", d->source, d->dest ? d->dest : "auto",
+	print_field("asked", "%s, destination %s, method %s", d->source, d->dest ? d->dest : "auto",
 		    dataset_method_to_string(d->method));
 	print_field("rule", "%s (%s)", m->copy->rule->name, m->copy->rule->match);
 	print_moved(m);

@@ -188,7 +188,7 @@ static bool advise_pair(struct advice *a, const struct conf_source *s,
 		     "put the narrow rule first: files of conf.d come after the main file, in the "
 		     "order of "
 		     "their names",
-		     "[source %s] is never asked: [source %s] Match=%s before it covers the same "
+		     "[source %s] is never used: [source %s] Match=%s before it covers the same "
 		     "and admits the "
 		     "same users",
 		     s->name, other->name, other->match);

@@ -120,7 +120,7 @@ doctors_script() {
 		'printf "[source b]\nMatch=/srv/pfs/x/**\nAllowUsers=alice\n" >$conf' "$no_conf"
 	warn configuration '?source b? DenyUsers=bob excludes nobody' 'put DenyUsers= into the wider rule' \
 		'printf "[source b]\nMatch=/srv/pfs/x/**\nDenyUsers=bob\n" >$conf' "$no_conf"
-	warn configuration '?source b? is never asked: ?source pfs?' 'put the narrow rule first' \
+	warn configuration '?source b? is never used: ?source pfs?' 'put the narrow rule first' \
 		'printf "[source b]\nMatch=/srv/pfs/x/**\nMaxBytes=1G\n" >$conf' "$no_conf"
 	warn configuration '?source pfs? AllowUsers=alcie: this machine knows no such user' 'correct the name' \
 		'printf "[source pfs]\nAllowUsers=alice,alcie\n" >$conf' "$no_conf"

@@ -1880,7 +1880,7 @@ class Helping(unittest.TestCase):
             return " ".join(stagectl("doctor", STAGE_CONF=conf).stdout.split())
         cases = [
             ("", "warn configuration no source is allowed -> add [source NAME]"),
-            (source, "ok configuration 1 source rules"),
+            (source, "ok configuration 1 source rule"),
             (source + "[daemon]\nEnabled=no\n", "staging is switched off"),
             ("[nothing]\n", "'stagectl check-config' shows every error"),
             (f"[tier ssd]\nKind=disk\nPath={top}/away\n", f"tier ssd: {top}/away: No such file or directory -> mount it"),
@@ -2027,19 +2027,19 @@ class Helping(unittest.TestCase):
         cases = ((wide + narrow + "AllowUsers=root\n", "[source narrow] lists users or groups but " + open_),
                  (narrow + "AllowGroups=root\n" + wide, "[source narrow] lists users or groups but " + open_),
                  (narrow + "AllowUsers=root\nMaxBytes=9T\n" + wide, None),  # more for one user
-                 (wide + narrow + "AllowUsers=root\nMaxBytes=9T\n", "[source narrow] is never asked"),
-                 (wide + narrow + "MaxBytes=1G\n", "[source narrow] is never asked: [source wide]"),
+                 (wide + narrow + "AllowUsers=root\nMaxBytes=9T\n", "[source narrow] is never used"),
+                 (wide + narrow + "MaxBytes=1G\n", "[source narrow] is never used: [source wide]"),
                  (narrow + "MaxBytes=1G\n" + wide, None),
                  (narrow + "DenyUsers=root\n" + wide, "[source narrow] DenyUsers=root excludes nobody"),
                  (wide + narrow + "DenyUsers=root\n", "[source wide] Match=/p/** covers the same and admits user root"),
                  (narrow + "DenyUsers=root\n" + wide + "DenyUsers=root\n", None),
                  (wide + "AllowUsers=daemon\n" + narrow + "AllowUsers=root\n", None),
-                 (wide + "AllowUsers=daemon,root\n" + narrow + "AllowUsers=root\n", "[source narrow] is never asked"),
+                 (wide + "AllowUsers=daemon,root\n" + narrow + "AllowUsers=root\n", "[source narrow] is never used"),
                  (wide + "AllowGroups=daemon\n" + narrow + "AllowUsers=root\n", None),
                  ("[source wide]\nMatch=/p/*\n[source narrow]\nMatch=/p/**\nAllowUsers=root\n", None),
-                 ("[source wide]\nMatch=/p/*/a\n[source narrow]\nMatch=/p/?/a\nMaxBytes=1G\n", "is never asked"),
+                 ("[source wide]\nMatch=/p/*/a\n[source narrow]\nMatch=/p/?/a\nMaxBytes=1G\n", "is never used"),
                  ("[source wide]\nMatch=https://a.x.org/**\n[source narrow]\nMatch=https://a.x.org/d/**\nMaxBytes=1G\n",
-                  "[source narrow] is never asked"),
+                  "[source narrow] is never used"),
                  (wide + "AllowUsers=root,rooot\n", "[source wide] AllowUsers=rooot: this machine knows no such user"),
                  (wide + "DenyUsers=rooot\n", "[source wide] DenyUsers=rooot: this machine knows no such user"),
                  (wide + "AllowGroups=rooot\n", "[source wide] AllowGroups=rooot: this machine knows no such group"),
@@ -2110,7 +2110,7 @@ class Helping(unittest.TestCase):
             with open(f"{top}/main.conf", "w") as f:
                 f.write("[daemon]\nAllowUsers=root\nLogFile=\n[source wide]\nMatch=/p/**\nMaxBytes=2G\n")
             more = f"{top}/conf.d/more.conf"
-            cases = (("[source n]\nMatch=/p/x/**\nMaxBytes=1G\n", f"{more}:1: [source n] is never asked", 0),
+            cases = (("[source n]\nMatch=/p/x/**\nMaxBytes=1G\n", f"{more}:1: [source n] is never used", 0),
                      ("\n[source wide]\nAllowUsers=rooot\n", f"{more}:2: [source wide] AllowUsers=rooot:", 0),
                      ("[daemon]\n\nAllowUsers=rooot\n", f"{more}:3: [daemon] AllowUsers=rooot:", 0),
                      ("[tier fast]\nPath=/local\n", f"{more}:1: [tier fast]: no DEST has this name", 0),

@@ -78,7 +78,7 @@ static void test_epochs(void **state)
 		{ "measured", 0, 0, 4, GIB, 900000, 2,
 		  "Staging took 15:00 for 60.0 GiB, 1.0 node-hours" },
 		{ "computing nothing", 0, 0, 1, GIB, 0, 2,
-		  "If computing takes no time, staging is faster from 2 epochs on." },
+		  "a job that reads its data at least twice is faster\nwith staging" },
 		{ "half of it", GIB, 30000, 60, 0, 0, 3,
 		  "from 3 epochs on. Each epoch saves 0.50 node-hours" },
 		{ "two thirds", GIB, 40000, 1, 0, 0, 4, "from 4 epochs on" },
