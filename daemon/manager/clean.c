@@ -139,7 +139,7 @@ static int find_owner(struct clean *c, struct error *err)
 	return 0;
 }
 
-/* What the manifests in the tmpfs name outside of it. */
+/* Removes the objects outside the tmpfs that the manifests in it list. */
 static int release(struct clean *c, struct error *err)
 {
 	const struct helper h = { .argv = { "stage-helper", "release", NULL },
@@ -153,8 +153,9 @@ static int release(struct clean *c, struct error *err)
 	return 0;
 }
 
-/* A directory in .trash, or moved there by who could not wait for us, whose job is here again: what
- * has the job's name, in tiers and elsewhere, may be that run's. */
+/* The directory is in .trash, or was moved there by a process that could not wait for us, and a
+ * later run of the job is on this node. Objects with the job's name, in tiers and elsewhere, may
+ * belong to that run. */
 static bool has_later_run(const struct clean *c)
 {
 	char path[PATH_MAX];
@@ -176,9 +177,9 @@ static uid_t get_later_user(const struct clean *c)
 }
 
 /*
- * In a tier of root's the name of the job is the later run's, or the sweep finds it. In one of
- * users' own, which no sweep looks into, only the same user's later run can have it. 1: it may be
- * set aside; 0: not; -EAGAIN: nobody knows yet, and the record has to stay.
+ * In a tier of root, the job's name belongs to the later run, or the sweep finds it. In a tier of
+ * users, which is not swept, only a later run of the same user can have it. 1: it may be set aside;
+ * 0: it may not; -EAGAIN: this is not known yet, and the record has to stay.
  */
 static int may_set_aside(const struct clean *c, const struct state_tier *t)
 {
@@ -244,8 +245,8 @@ static int remove_entries(struct clean *c, struct error *err)
 	return r < 0 ? r : remove_names(c, names, ARRAY_SIZE(names), err);
 }
 
-/* What a directory in .trash has not given back is given back by the job's later run, whose groups
- * have the same names. */
+/* If the directory is in .trash, the later run of the job removes the cgroups, which have the same
+ * names. */
 static int remove_groups(struct clean *c, struct error *err)
 {
 	const bool others = c->dir->id.aside_ms || has_later_run(c);
@@ -266,7 +267,7 @@ static int remove_groups(struct clean *c, struct error *err)
 	return r;
 }
 
-/* From now on nobody waits for us. Whoever opens the directory by its old name sees none. */
+/* From now on, no process waits for us. The directory can no longer be opened by its old name. */
 static int move_aside(struct clean *c, struct error *err)
 {
 	if (c->dir->id.aside_ms)
@@ -293,8 +294,9 @@ static int free_memory(struct clean *c, struct error *err)
 	return jobdir_remove(c->dir, PRIVOP_NAME_MEMORY, 0, err);
 }
 
-/* Who opened it before the lock was removed has made a lock of his own in it by then. He sees to
- * the rest, or lets go at once because he looked for it under its old name: then it is ours. */
+/* A process that opened the directory before the lock was removed may have made its own lock in it.
+ * That process cleans up the rest, or gives up the lock at once because it looked for the old name.
+ * Then the directory is ours. */
 static int remove_record(struct clean *c, struct error *err)
 {
 	static const enum privop_name names[] = { PRIVOP_NAME_STATE_NEW, PRIVOP_NAME_STATE,
@@ -336,8 +338,8 @@ int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t de
 	return result == 0 ? remove_record(&c, err) : result;
 }
 
-/* Asks the keeper to end until the lock is free; one that is stopped goes on, to do so. *toldp:
- * there was one */
+/* Asks the keeper to end, and waits until the lock is free. A stopped keeper is continued so that
+ * it can end. *toldp: there was one */
 static int end_keeper(struct jobdir *d, uint64_t deadline_ms, bool *toldp, struct error *err)
 {
 	static struct state st;
@@ -407,8 +409,8 @@ int clean_job(struct jobdir_id *id, const struct clean_options *o, struct error 
 		r = end_keeper(&d, clock_ms() + o->timeout_ms, &told, err);
 	if (r == 0) {
 		r = jobdir_read_state(&d, &st);
-		/* What it says is another's could be a running job's; and it is needed where the
-		 * record is lost. */
+		/* An object that the record gives to another user could belong to a running job.
+		 * The mark is also needed if the record is lost. */
 		st.job_id = id->job_id;
 		if (r == 0) {
 			/* However long it took then, and whoever made it take long: it did not die

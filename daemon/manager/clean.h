@@ -15,12 +15,12 @@ struct error;
 struct state;
 
 /*
- * Takes away what st records and what stands in the run directory, whose lock the caller holds:
+ * Removes the objects that st records, and those in the run directory, whose lock the caller holds:
  * processes, FUSE connections, mounts, the directory's entries, cgroups; then moves it to .trash,
  * which ends the wait of others for the lock, and removes content (as the user) with behind_ms more
- * time, the record and the directory. job_over: the job itself has ended. 0, JOBDIR_E_GONE: a later
- * run of the job has the name, and the reaper the rest, or another clean-up has; or the first
- * failure: then the record stays, and `reap` tries again.
+ * time, the record and the directory. job_over: the job itself has ended. 0, or JOBDIR_E_GONE: a
+ * later run of the job has the name, and the reaper or another clean-up removes the rest; or the
+ * first failure: then the record stays, and `reap` tries again.
  */
 int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,
 		  uint64_t behind_ms, struct error *err);
@@ -38,6 +38,6 @@ struct clean_options {
 };
 
 /* Cleans up that run directory; *id: where it is afterwards. 0 if there is none (any more).
- * CLEAN_E_OTHERS: what it has stays for the reaper; with end_keeper its processes are ended as far
- * as root lets us. */
+ * CLEAN_E_OTHERS: its objects are left to the reaper; with end_keeper, its processes are ended as
+ * far as root allows it. */
 int clean_job(struct jobdir_id *id, const struct clean_options *o, struct error *err);

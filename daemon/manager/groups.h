@@ -28,9 +28,10 @@ const char *groups_to_string(enum privop_group which);
 /* The job's directory of one kind: see job_cgroup_find(). */
 int groups_find(enum privop_group which, const struct job_cgroup_job *job, char *dir, size_t size);
 
-/* Looks for those that are not held, or that Slurm has removed since; has the keeper hold them, and
- * moves what is there already. 0: the job's memory is held, in s->groups[PRIVOP_GROUP_MEMORY].dir;
- * else as job_cgroup_find() has it, or why it can't be held: then nothing is charged. */
+/* Looks for the cgroups that are not open yet, or that Slurm has removed since. Asks the keeper to
+ * open them, and moves the processes that run already. 0: the memory cgroup is open, in
+ * s->groups[PRIVOP_GROUP_MEMORY].dir. Otherwise the result of job_cgroup_find(), or the reason why
+ * it cannot be opened; then nothing is charged. */
 int groups_look(struct serve *s);
 
 /* Is one of them to be looked for? */

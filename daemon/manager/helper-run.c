@@ -142,7 +142,8 @@ int helper_do(const struct helper *h)
 	return r;
 }
 
-/* What root looks up for itself. It says when a child of its has ended; that may be this one. */
+/* Facts that root looks up itself. Root reports the end of its children, and this child may be one
+ * of them. */
 static int wait_for_root(const struct privop *question, uint64_t deadline_ms, bool stops, int *fdp)
 {
 	const uint64_t until_ms = clock_ms() + AGAIN_MS;

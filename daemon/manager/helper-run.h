@@ -38,24 +38,24 @@ struct helper_running {
 
 /* 0 or -errno. */
 int helper_begin(const struct helper *h, struct helper_running *running);
-/* Waits for it, and closes what it has. As helper_ask(). */
+/* Waits for the helper and closes its descriptors. Returns as helper_ask() does. */
 int helper_end(struct helper_running *running, void *answer, size_t size);
 
-/* Both. Copies its answer, which begins with an int32_t, and returns that. -ETIMEDOUT: it hangs and
- * is left behind; -EINTR: it was killed, or stopped; where it can't be started why, at worst
- * -ENOEXEC, never -ENOENT. */
+/* Starts the helper and waits for it. Copies its answer, which begins with an int32_t, and returns
+ * that number. -ETIMEDOUT: it hangs and is not waited for any longer; -EINTR: it was killed or
+ * stopped. If it cannot be started, the reason, or -ENOEXEC, but never -ENOENT. */
 int helper_ask(const struct helper *h, void *answer, size_t size);
 
-/* The same for what answers with a number alone. One that is killed or stopped is begun again: its
- * user may do that, and his processes elsewhere don't keep what the job had by it. */
+/* The same for tasks that answer with a number only. A helper that is killed or stopped is started
+ * again, because its user may kill or stop it, and must not keep the job's data in this way. */
 int helper_do(const struct helper *h);
 
-/* What the configuration says, as root has had it looked up. 0, or -errno: then site->text says
- * why, if it is not "". */
+/* The settings of the configuration that a helper has looked up for root. 0, or -errno: then
+ * site->text has the reason, if it is not "". */
 int helper_get_site(struct helper_site *site);
 
-/* What is logged goes to the site's LogFile as well from now on. Root opens it once, so later calls
- * get the same answer: 0, or -errno; -1 where the site has none. */
+/* From now on, log lines are also written to the site's LogFile. Root opens it once, so later calls
+ * have the same result: 0, or -errno; -1 if the site has none. */
 int helper_open_log(const struct helper_site *site);
 /* Both, as far as they are there. */
 void helper_get_site_and_log(struct helper_site *site);
@@ -73,8 +73,8 @@ int helper_find_path(const char *which, const struct helper_job *job, struct hel
  * by which root knows it; -1: there is something of ours in it, else -ENOENT. */
 int helper_open_tier(const char *path, int64_t which);
 
-/* Waits until root knows what the account of the job's user gives, which may take long. known:
- * there is one. -ECANCELED: the keeper is told to end. */
+/* Waits until root knows the account of the job's user, which may take long. known: the user has an
+ * account. -ECANCELED: the keeper was asked to end. */
 int helper_wait_user(bool *knownp);
 
 /* How it is spawned, for one that is started otherwise. */
@@ -85,7 +85,7 @@ int helper_signal(const struct state_proc *p, int sig);
 bool helper_is_alive(const struct state_proc *p);
 /* Is it stopped, or a manager that it has started? */
 bool helper_is_stopped(const struct state_proc *p);
-/* The keeper itself, as it goes on record. 0 or -ESRCH. */
+/* The keeper itself, as it is written to the record. 0 or -ESRCH. */
 int helper_get_keeper(struct state_proc *p);
 /* Kills all children of the keeper but us, until there are none or the deadline. */
 void helper_end_all(uint64_t deadline_ms);

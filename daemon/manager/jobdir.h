@@ -39,8 +39,8 @@ struct jobdir {
 
 enum {
 	JOBDIR_E_SUCCESS,
-	JOBDIR_E_GONE, /* it was removed or moved aside while we waited for the lock, or was not
-			* there: whoever did that sees to the rest */
+	JOBDIR_E_GONE, /* it was removed or moved aside while we waited for the lock, or did not
+			* exist; the process that did this cleans up */
 };
 
 void jobdir_deinit(struct jobdir *d);
@@ -61,8 +61,8 @@ int jobdir_lock(const struct jobdir *d, uint64_t deadline_ms, struct error *err)
 
 void jobdir_unlock(const struct jobdir *d);
 
-/* 0: it has its name still; JOBDIR_E_GONE: it has not, who can't wait for the lock may move it
- * aside; -errno: nobody knows, which is not gone. */
+/* 0: it still has its name; JOBDIR_E_GONE: it was renamed, because a process that cannot wait for
+ * the lock may move it aside; -errno: this is not known, so it must not be treated as gone. */
 int jobdir_check_place(const struct jobdir *d, struct error *err);
 
 /* Moves it to .trash/<name>.<ms>, mounts, lock and all, and stays with it. 0 also if it is gone. */

@@ -18,12 +18,12 @@ enum joblife {
 	JOBLIFE_UNKNOWN, /* neither its processes nor Slurm tell */
 };
 
-/* By what the node itself knows: its boot, the record, the job's cgroups, Slurm's step daemons.
- * Waits for nothing. JOBLIFE_UNKNOWN: Slurm has to be asked. */
+/* Uses only facts of the node: its boot, the record, the job's cgroups, Slurm's step daemons. Never
+ * waits. JOBLIFE_UNKNOWN: Slurm has to be asked. */
 enum joblife joblife_look(const struct state *st);
 
-/* By what squeue says, asked as the job's user. Takes JOBLIFE_ASK_MS at most. text: how it is over,
- * why that is not known, or "" of a job that runs and is not completing. */
+/* Asks squeue as the job's user. Takes at most JOBLIFE_ASK_MS. text: how the job ended, or why this
+ * is not known; "" for a job that runs and is not completing. */
 #define JOBLIFE_ASK_MS 10000
 enum joblife joblife_ask(const struct state *st, char text[static JOBLIFE_TEXT_SIZE]);
 

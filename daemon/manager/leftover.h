@@ -14,7 +14,7 @@ struct error;
 struct jobdir;
 struct jobdir_id;
 
-/* clock_ms(), or 0: never. What is not of this boot counts as never. */
+/* clock_ms(), or 0: never. A time of an earlier boot counts as never. */
 struct leftover_marks {
 	uint64_t turn_ms; /* Slurm was asked about it, or its clean-up begun */
 	uint64_t told_ms; /* the log has a line why it is left */
@@ -31,12 +31,12 @@ void leftover_note_told(const struct jobdir_id *id, struct leftover_marks *m);
 /* Within the last hour */
 bool leftover_is_told(const struct leftover_marks *m);
 
-/* For what has no marks, by the time since which it is a leftover (0: not known): true in the first
- * minute of each hour after that, in which the timer comes once or twice. */
+/* For leftovers without marks. since: when it became a leftover (0: not known). True in the first
+ * minute of each hour after that, in which the timer runs once or twice. */
 bool leftover_may_be_told(uint64_t since_ms);
 
-/* Calls fn for at most max of the jobs' directories that are there now. Users take turns, and of a
- * user's those come first that had no turn for the longest time. So a user who has many that cannot
- * be removed keeps only his own from their turn. 0, or the first failure. */
+/* Calls fn for at most max of the jobs' directories that exist now. Users take turns. A user's
+ * directories are called in the order of their last turn, the oldest first. So a user with many
+ * directories that cannot be removed delays only his own. 0, or the first failure. */
 int leftover_for_each(int (*fn)(void *arg, const struct jobdir_id *id), void *arg, size_t max,
 		      struct error *err);

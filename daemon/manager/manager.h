@@ -38,9 +38,9 @@ void manager_confine(void);
 int manager_run(struct manager *k);
 
 /*
- * Starts stagingd and does what it asks for (common/protocol/keeper-verbs.h) until it says
- * KEEPER_END or the keeper is told to end. A stagingd that dies takes the writers with it; the
- * servers go on. *job_overp: Slurm says so, not stagingd.
+ * Starts stagingd and serves its requests (common/protocol/keeper-verbs.h) until it sends
+ * KEEPER_END or the keeper is asked to end. If stagingd dies, the writers are ended; the image
+ * servers continue. *job_overp: Slurm has reported the end of the job, not stagingd.
  */
 int manager_serve(struct manager *k, bool *job_overp);
 

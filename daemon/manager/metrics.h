@@ -9,14 +9,14 @@
 struct helper_site;
 struct manager;
 
-/* Adds k->counts to RUNDIR_METRICS and has stage-helper write the sums to [metrics] Textfile, if
- * there is one. What goes wrong is logged. May take METRICS_MS: nobody should wait for it. */
+/* Adds k->counts to RUNDIR_METRICS, and lets stage-helper write the sums to [metrics] Textfile, if
+ * it is set. Failures are logged. It may take METRICS_MS, so no process should wait for it. */
 void metrics_add(struct manager *k);
 
 /* Adds the death of a keeper, which may have opened the breaker, where site (as helper_get_site()
  * gave it) wants figures. Takes METRICS_DEATH_MS at most. */
 void metrics_add_death(const struct helper_site *site, bool opened);
 
-/* What the reaper has found: the breaker was closed, or is as before, and so much could not be
- * cleaned up. */
+/* Stores results of the reaper: whether it has closed the breaker (otherwise the last value stays),
+ * and the number of leftovers that could not be removed. */
 void metrics_set_reaped(const struct helper_site *site, bool closed, unsigned n_leftovers);

@@ -121,8 +121,8 @@ static int compare_lengths(const void *a, const void *b)
 	return (x > y) - (x < y);
 }
 
-/* How many were detached. What is mounted in another goes with it. Where root waits in vain for one
- * it would for the next. */
+/* Returns the number of detached mounts. A mount inside another one is detached with it. If root
+ * waited in vain for one, it would also do so for the next, so the loop ends. */
 static size_t detach_targets(const struct targets *t, size_t n_above)
 {
 	struct privop a = { .kind = PRIVOP_DETACH_BELOW, .dir = PRIVOP_DIR_TIER };
@@ -216,8 +216,9 @@ int mounts_place(const struct jobdir *d, const char *name, int fd, bool read_onl
 		return -ENAMETOOLONG;
 	if (n_late >= MAX_LATE)
 		return -EBUSY;
-	/* Attack: in a mount namespace of before the user renames what is mounted on, and nobody
-	 * finds it by its name. The kernel bounds the mounts of a node. */
+	/* Attack: in an older mount namespace, the user renames the directory of the mount point,
+	 * so that the mount cannot be found by its name. The kernel limits the number of mounts of
+	 * a node. */
 	if (count_in_memory(d) >= MAX_IN_MEMORY)
 		return -EDQUOT;
 	strcpy(a.text + n, ns_path);
@@ -276,8 +277,8 @@ int mounts_open_memory(const struct jobdir *d, uint64_t deadline_ms)
 		r = fd < 0 ? -errno : mountinfo_find_at(&m, d->fd, RUNDIR_MEMORY);
 		if (r == 0 && strcmp(m.type, "tmpfs") != 0)
 			r = do_mounted(PRIVOP_DETACH, d, MOUNTS_MEMORY, 1);
-		/* Somebody may have mounted and unmounted between the two: what is open has to be
-		 * it. */
+		/* Somebody may have mounted or unmounted between the two steps, so the open
+		 * descriptor is checked. */
 		else if (r == 0 && statx(fd, "", STATX_FLAGS, STATX_BASIC_STATS, &st) < 0)
 			r = errno == EACCES ? 0 : -errno;
 		else if (r == 0 && st.stx_dev_minor == m.minor)

@@ -30,13 +30,13 @@ int mounts_slot(const struct jobdir *d, uint32_t slot, int *fds, size_t n_fds, s
 /* Detaches whatever is mounted on name. */
 int mounts_detach(const struct jobdir *d, uint32_t name, struct error *err);
 
-/* Detaches what a user has mounted on name in the tier dirfd (opened last, PRIVOP_DIR_TIER), on
- * what is in it, and on its name with a dot and more behind it: nothing can be removed there as
- * long as something is. */
+/* Detaches the mounts of a user on name in the tier dirfd (opened last, PRIVOP_DIR_TIER), inside
+ * it, and on names that begin with its name and a dot. While a mount is there, nothing can be
+ * removed. */
 void mounts_detach_in(int dirfd, const char *name);
 
-/* Has Slurm given the job a mount namespace of its own? What is mounted from then on is not seen in
- * it. */
+/* Has Slurm given the job its own mount namespace? Mounts that are made after that are not visible
+ * in it. */
 bool mounts_has_namespace(uint32_t job);
 
 /* Bind mounts the directory or file of the user's that fd is on data/<name>, in the mount namespace
@@ -47,16 +47,17 @@ int mounts_place(const struct jobdir *d, const char *name, int fd, bool read_onl
 		 const char *ns_path);
 int mounts_unplace(const struct jobdir *d, const char *name);
 
-/* Breaks the FUSE connection mounted on m/<slot>, which frees who waits for its server; 0, -ENOENT
- * if nothing is mounted there. */
+/* Aborts the FUSE connection that is mounted on m/<slot>, which frees processes that wait for its
+ * server; 0, or -ENOENT if nothing is mounted there. */
 int mounts_abort(const struct jobdir *d, uint32_t slot);
 
 /* Opens the kernel's count of requests that no server has answered yet, to be read once. fd;
  * -ENOENT as above. */
 int mounts_open_waiting(const struct jobdir *d, uint32_t slot);
 
-/* Opens (O_PATH) the job's tmpfs, having detached what is mounted on top of it (an earlier version
- * left that to the user), without asking a file system of the user's. -ENOENT: there is none. */
+/* Opens (O_PATH) the job's tmpfs, after detaching mounts on top of it (with an earlier version,
+ * users could make such mounts). Sends no request to a user's file system. -ENOENT: there is no
+ * tmpfs. */
 int mounts_open_memory(const struct jobdir *d, uint64_t deadline_ms);
 
 /* Whose the content of that tmpfs is, by its directory data; it is unmounted, so that nothing of
@@ -64,9 +65,9 @@ int mounts_open_memory(const struct jobdir *d, uint64_t deadline_ms);
 int mounts_get_owner(int memory_fd, struct statx *st);
 
 /*
- * Repeats the mount on name in the mount namespace that the file ns_path stands for (none: 0), at
- * the same path, where that leads to the same directory. Takes a second at most. -ENOSYS before
- * Linux 5.6: an older kernel can't hand a mount to another namespace, or open a path there without
- * following links.
+ * Repeats the mount on name in the mount namespace of the file ns_path (0 if there is no such
+ * file), at the same path, if it leads to the same directory there. Takes at most a second. -ENOSYS
+ * before Linux 5.6: an older kernel cannot move a mount to another namespace, or open a path there
+ * without following links.
  */
 int mounts_repeat(const struct jobdir *d, uint32_t name, const char *ns_path, struct error *err);

@@ -29,8 +29,8 @@ struct child {
 	int status;
 };
 
-/* In the order in which they were started. Orphans that the keeper inherits are in nobody's way:
- * they are not among them. */
+/* In the order in which they were started. Orphans that the keeper inherits are not in this list.
+ * */
 static struct {
 	bool over;
 	struct child children[MAX_CHILDREN];

@@ -10,7 +10,7 @@
 
 #include "common/protocol/keeper-privops.h"
 
-/* What the keeper says can be waited for by poll(2) here; privops_hear() takes it. */
+/* poll(2) on this descriptor waits for packets of the keeper; privops_hear() reads them. */
 int privops_get_fd(void);
 
 /* Has one privileged operation done: r of its answer, 0 or more, or -errno. The descriptors that
@@ -56,7 +56,7 @@ struct privops_spawn {
 pid_t privops_spawn(const struct privops_spawn *s, uint64_t *startp);
 int privops_go(bool go);
 
-/* Takes what has come, without waiting. */
+/* Reads the packets that have arrived, without waiting. */
 void privops_hear(void);
 /* Was the keeper told that the job is over? */
 bool privops_is_over(void);
@@ -64,12 +64,13 @@ bool privops_is_over(void);
  * none that is known of. */
 bool privops_next_exit(pid_t *pidp, int *statusp);
 
-/* The end of a child: minus its exit status, -EINTR: killed, or stopped and killed by us;
- * -ETIMEDOUT at deadline_ms: it is killed and left behind. */
+/* Waits for the end of a child. Returns minus its exit status; -EINTR: it was killed, or was
+ * stopped and then killed by us; -ETIMEDOUT at deadline_ms: it is killed and not waited for any
+ * longer. */
 int privops_wait(pid_t pid, uint64_t deadline_ms);
 
-/* Called at least every 300 ms while privops_wait() or helper_end() waits for a child: what must
- * not wait that long. It must not wait itself. NULL: nothing. */
+/* A function that is called at least every 300 ms while privops_wait() or helper_end() waits for a
+ * child, for work that cannot wait longer. It must not wait itself. NULL: none. */
 extern void (*privops_meanwhile)(void);
 
 /* Who does the privileged operations: the keeper at the other end of MANAGER_FD_KEEPER; a test puts

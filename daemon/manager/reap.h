@@ -10,11 +10,12 @@
 
 struct error;
 
-/* Cleans up after dead keepers and in disk tiers, ends forgotten ones, forgets old crashes. Says on
- * standard error what is kept, and why. Without a valid configuration disk tiers are left alone. 0
- * when nothing is left that should go. by_timer: Slurm is asked about keepers that live in some of
- * the runs alone. */
+/* Cleans up after dead keepers and in disk tiers, ends keepers whose job is over, and forgets old
+ * crashes. Prints on standard error what stays, and why. Without a valid configuration, disk tiers
+ * are left alone. 0 when nothing is left that should be removed. by_timer: only some runs ask Slurm
+ * about living keepers. */
 int reap_all(bool by_timer, struct error *err);
 
-/* Cleans up what keepers of that user's jobs have set aside and did not live to remove. */
+/* Removes data that keepers of that user's jobs have set aside and could not remove before they
+ * died. */
 void reap_aside(uid_t uid);

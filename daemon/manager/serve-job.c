@@ -109,8 +109,8 @@ void serve_look_for_memory(struct serve *s)
 	s->memory_is_late = r == -ENOENT || read == JOBMEM_E_EARLY;
 	if (s->memory_known && read != JOBMEM_E_SUCCESS)
 		return;
-	/* What an ended job is about to give back counts as used until it has; it is waited for
-	 * where it is wanted. */
+	/* Memory that an ended job is still freeing counts as used. If it is needed, we wait until
+	 * it is free. */
 	freeing = is_short_of_memory(k, read >= 0 ? (uint64_t)msg.arg0 : UINT64_MAX) &&
 		  jobdir_is_freeing();
 	if ((r < 0 || freeing || read == JOBMEM_E_EARLY) &&

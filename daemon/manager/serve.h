@@ -46,12 +46,13 @@ struct serve {
 	bool ended;
 };
 
-/* Takes one packet from stagingd and does what it asks for. There may be more. */
+/* Reads one packet from stagingd and performs its request. There may be more packets. */
 bool serve_verb(struct serve *s);
 
 /* serve-job.c: */
 
-/* Tells stagingd, if there is one; one that doesn't listen is lost. n_fds descriptors go along. */
+/* Sends a packet to stagingd, if it runs, with n_fds descriptors. If stagingd does not read, it is
+ * given up. */
 void serve_tell(struct serve *s, const struct keeper_msg *msg, const int *fds, size_t n_fds);
 /* stagingd is gone, or what it says makes no sense: it and the writers are ended. */
 void serve_lose_daemon(struct serve *s, const char *why);
@@ -59,7 +60,7 @@ void serve_lose_daemon(struct serve *s, const char *why);
 int serve_kill(pid_t pid, int sig);
 /* Starts a child, recorded before it does anything. Its pid, or -errno. */
 pid_t serve_start(struct serve *s, const struct privops_spawn *spawn, uint32_t id, int class);
-/* Looks for the job's cgroups, and tells stagingd what memory it has as soon as that is known. */
+/* Looks for the job's cgroups, and reports the job's memory to stagingd as soon as it is known. */
 void serve_look_for_memory(struct serve *s);
 /* Milliseconds until the next look; -1: there is nothing to look at. */
 int serve_get_tick(const struct serve *s);

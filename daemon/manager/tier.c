@@ -72,8 +72,8 @@ static bool is_same_device(const struct statx *a, const struct statx *b)
 	return a->stx_dev_major == b->stx_dev_major && a->stx_dev_minor == b->stx_dev_minor;
 }
 
-/* Whose what a job has in the tier is: 0, or -errno. A file system that the user has mounted gives
- * any number for its owner, so it is not asked. */
+/* Finds the owner of a job's directory in the tier: 0, or -errno. A file system that the user has
+ * mounted could report any owner, so it is not asked. */
 static int find_owner(int dir, const char *name, struct statx *st)
 {
 	char data[NAME_MAX + sizeof("/" TIER_NAME_DATA)];
@@ -176,7 +176,7 @@ int tier_set_aside(const struct state *st, const struct state_tier *t, uint64_t 
 				     : 0;
 }
 
-/* What is not empty is another user's, of an earlier job with the same id. */
+/* A directory that is not empty belongs to another user, from an earlier job with the same id. */
 static int remove_empty(void *arg, int dirfd, const char *name)
 {
 	const struct state *st = arg;
@@ -275,8 +275,8 @@ static void sweep_entry(const struct sweep *s, const char *name)
 		log_info("removed %s/%s, which no job uses", s->path->path, name);
 }
 
-/* Begins anywhere and goes round: what holds up a run until the timer's unit ends it keeps others
- * from that run alone. */
+/* Begins at a random entry and goes around, so an entry that delays a run until systemd ends it
+ * delays the others only in that run. */
 static void sweep_one(const struct sweep *s)
 {
 	_cleanup_(dir_closep) DIR *dir = s->fd < 0 ? NULL : fdopendir(s->fd);

@@ -17,11 +17,11 @@ struct state;
 struct state_tier;
 
 /*
- * Makes the directory in the tier of p, which the configuration calls which, which is recorded in
- * st first; what stands there already is moved aside, to go with it. Takes a second at most where
- * it acts as the user. keep: the user's place for what he keeps (common/keep/keep.h) as well,
- * where root makes it. 0, -errno, or, above 0, the mode of a tier that others may write to and
- * that is not sticky: nothing is made in it.
+ * Makes the directory in the tier of p, whose name in the configuration is which. It is recorded in
+ * st first. If the name exists already, it is moved aside and removed with the directory. Takes at
+ * most a second if it acts as the user. keep: also makes the user's directory for kept data
+ * (common/keep/keep.h), if root makes it. 0, -errno, or a number above 0: the mode of a tier that
+ * others may write to and that is not sticky, in which nothing is made.
  */
 int tier_make(const struct jobdir *d, struct state *st, const struct helper_path *p, int64_t which,
 	      bool keep, struct error *err);
@@ -33,11 +33,11 @@ typedef int (*tier_fn)(const struct state *st, const struct state_tier *t, uint6
 int tier_set_aside(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
 		   struct error *err);
 
-/* Takes away what was set aside in t: 0, or -ETIMEDOUT and the like if something is left. */
+/* Removes what was set aside in t: 0, or -errno (such as -ETIMEDOUT) if something is left. */
 int tier_remove(const struct state *st, const struct state_tier *t, uint64_t deadline_ms,
 		struct error *err);
 
-/* Removes what jobs without a run directory have left in the disk tiers of the configuration
- * whose paths are the same for all jobs: after a reboot no state file tells of it. And what users
- * have kept there for long enough. by_timer: the log has what is left once an hour. */
+/* Removes leftovers of jobs without a run directory from the disk tiers of the configuration whose
+ * paths are the same for all jobs. After a reboot, no state file lists them. Also removes kept data
+ * whose time is over. by_timer: the log has a line about each leftover once an hour. */
 void tier_sweep(uint64_t deadline_ms, bool by_timer);

@@ -115,7 +115,7 @@ void watch_end_pass(struct watch *w)
 	w->n_threads = n;
 }
 
-/* Who stops and continues a server between two looks has its requests answered meanwhile. */
+/* If a server is stopped and continued between two checks, its requests are answered in between. */
 static bool has_stopped_server(struct watch *w, uint64_t now_ms)
 {
 	for (size_t i = 0; i < STATE_MAX_PROCS; i++)

@@ -47,12 +47,12 @@ void watch_init(struct watch *w, const struct jobdir *dir, const struct state *s
 void watch_deinit(struct watch *w);
 
 /*
- * One look, if it is time for one; slots: those that are mounted, slot 0 being bit 0. It takes some
- * 20 ms at most, however many threads there are, and the next one goes on where it stopped. Breaks
- * a connection when a thread of the job, or of another one of the user's
- * while a server is stopped, has been about to end, asleep and without a switch of
- * context for limit_ms, and the connection has had requests waiting at each look in that time. Time
- * in which nobody looked, beyond a second between two looks, does not count.
+ * Makes one check, if it is time for one. slots: the mounted slots; slot 0 is bit 0. A check takes
+ * at most some 20 ms, for any number of threads, and the next one continues where it stopped. A
+ * connection is aborted if a thread of the job (or, while a server is stopped, of another job of
+ * the user) was about to end and slept without a context switch for limit_ms, and the connection
+ * had waiting requests at each check in that time. If there is more than a second between two
+ * checks, the additional time does not count.
  */
 void watch_look(struct watch *w, uint64_t slots);
 
