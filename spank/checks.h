@@ -17,15 +17,15 @@ struct checks_user {
 	size_t n_groups;
 };
 
-/* The caller's names; what can't be looked up stays a number, or empty. */
+/* The caller's names. A name that cannot be looked up is a number, or empty. */
 void checks_get_user(struct checks_user *u);
 void checks_user_deinit(struct checks_user *u);
 
 /*
- * Holds the list, expanded, against the configuration and looks at the sources: refuses or warns.
- * value: as the user gave it. args: of the command line. What is written like a pattern and is the
- * name of a file is taken literally (dataset_take_literally()). Up to 3 s where a file system
- * hangs.
+ * Compares the expanded list with the configuration and examines the sources; refuses or warns.
+ * value: as the user gave it. args: of the command line. An item that looks like a pattern and is
+ * the name of a file is treated as a name (dataset_take_literally()). Takes up to 3 s if a file
+ * system hangs.
  */
 void checks_run(const struct conf *conf, struct dataset_list *list, const char *value,
 		const struct client_args *args, const struct checks_user *u);

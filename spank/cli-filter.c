@@ -16,7 +16,7 @@
 static int notes = -1;
 static bool incomplete; /* some of the notes are worse than none */
 
-/* Inherited by what a filter calls, until the values are taken. */
+/* The programs that a filter calls inherit it, until the values are read. */
 static bool open_notes(void)
 {
 	char number[16];

@@ -27,7 +27,7 @@ struct client_args {
 };
 
 /* Reads words, NUL-separated and NUL-terminated, as in /proc/PID/cmdline (the first one, the
- * program's name, is skipped). What is set in *args already stays when the words don't say. */
+ * program's name, is skipped). Fields of *args that the words do not set are left unchanged. */
 void client_args_read(struct client_args *args, const char *words, size_t size);
 
 /* Reads the #SBATCH lines at the top of a script's text; the command line's words win. */

@@ -36,7 +36,7 @@ static bool is_joined(const char *name)
 	return false;
 }
 
-/* An inner step inherits what the batch step was given: not again then. */
+/* An inner step inherits the variables of the batch step, so they are not added again. */
 static bool has_word(const char *list, const char *word)
 {
 	size_t n = strlen(word);
@@ -179,7 +179,7 @@ void job_env_drop(spank_t sp)
 			return;
 }
 
-/* What stands fixed from the start, should the daemon not have told within the time. */
+/* The values that are known from the start, in case the daemon has not written its own in time. */
 static void set_fixed(spank_t sp, const struct step *step)
 {
 	char path[PATH_MAX];

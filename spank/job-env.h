@@ -10,9 +10,10 @@
 struct step;
 
 /*
- * Copies the NAME=VALUE lines of the file at path: STAGE_DATA_*, and those that tell container
- * tools what to bind, which are added to what the job has set itself. Others are left out. The
- * file is the user's; called as the user. 0 or -errno; -EPERM: it is another user's.
+ * Copies the NAME=VALUE lines of the file at path: STAGE_DATA_*, and the variables of container
+ * tools, whose values are added to those of the job. Other lines are left out. The file belongs to
+ * the user, and the function is called as the user. 0 or -errno; -EPERM: it belongs to another
+ * user.
  */
 int job_env_copy(spank_t sp, const char *path);
 
@@ -29,6 +30,6 @@ void job_env_drop(spank_t sp);
  * when the daemon is slow. */
 void job_env_set(spank_t sp);
 
-/* The daemon's variables as they stand now into the environment of the step, or in task_init of
- * the task. */
+/* Copies the daemon's current variables to the environment of the step, or in task_init of the
+ * task. */
 void job_env_refresh(spank_t sp, const struct step *step);

@@ -115,7 +115,8 @@ static _Noreturn void exec_keeper(const char *const *argv, int in, int out, int 
 	_exit(127);
 }
 
-/* in becomes its fd 0 (-1: /dev/null). Where to read what it writes to fd 1, or -errno. */
+/* in becomes its fd 0 (-1: /dev/null). Returns a descriptor from which its output on fd 1 can be
+ * read, or -errno. */
 static int spawn(const char *const *argv, int in, int life_ms, char *why)
 {
 	_cleanup_(fd_closep) int rd = -1, wr = -1;
@@ -143,8 +144,8 @@ static int spawn(const char *const *argv, int in, int life_ms, char *why)
 		      : steal_fd(&rd);
 }
 
-/* Reads what comes until the end, or until the deadline (-ETIMEDOUT), or an answer that is one
- * byte. The length, or -errno. */
+/* Reads until the end, the deadline (-ETIMEDOUT), or an answer of one byte. Returns the length, or
+ * -errno. */
 static ssize_t read_until(int fd, uint64_t deadline_ms, char *buf, size_t size)
 {
 	size_t n = 0;

@@ -23,22 +23,22 @@ struct keeper_start_job {
 	uid_t uid;
 	gid_t gid;
 	bool in_step; /* started in a job step: leave its cgroups */
-	/* Of the job, as they stand in Slurm's environment; NULL: unknown. Opaque. */
+	/* Values of the job from Slurm's environment; NULL: unknown. They are not parsed. */
 	const char *spec, *node, *nodelist, *n_nodes, *partition;
 	const char *sluid; /* Slurm's name for this run of the job (common/protocol/sluid.h); NULL:
 			      not known */
 };
 
 /*
- * `stage-keeper run`. 0: the job's directory is there. -ETIMEDOUT: not within
- * KEEPER_START_RUN_WAIT_MS; it goes on by itself if there is a run directory, and ends within
- * KEEPER_START_RUN_LIFE_MS if not (in a step KEEPER_START_STEP_LIFE_MS). Other failures: why
- * (KEEPER_START_WHY_SIZE) has the sentence. conf_path: NULL for the default.
+ * `stage-keeper run`. 0: the job's directory exists. -ETIMEDOUT: it does not exist within
+ * KEEPER_START_RUN_WAIT_MS. The keeper then continues if it has made a run directory, and otherwise
+ * ends within KEEPER_START_RUN_LIFE_MS (in a step KEEPER_START_STEP_LIFE_MS). Other failures: why
+ * (KEEPER_START_WHY_SIZE) has the reason. conf_path: NULL for the default.
  */
 int keeper_start_run(const struct keeper_start_job *job, const char *conf_path, char *why);
 
-/* `stage-keeper clean`: 0: it has ended. -ETIMEDOUT: not within KEEPER_START_CLEAN_WAIT_MS, goes
- * on. job_id 0: `stage-keeper reap`, without waiting. */
+/* `stage-keeper clean`: 0: it has ended. -ETIMEDOUT: it has not ended within
+ * KEEPER_START_CLEAN_WAIT_MS, and continues. job_id 0: `stage-keeper reap`, without waiting. */
 int keeper_start_clean(uint32_t job_id, const char *conf_path, char *why);
 
 /* The program that is started; a test may set another one. */

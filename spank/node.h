@@ -12,10 +12,11 @@
  * directory by then ends: the epilog would not know of it. */
 void node_prolog(spank_t sp, const char *conf_path);
 
-/* job_epilog, root: takes away what is there; 8 s, past that the keeper goes on by itself. */
+/* job_epilog, as root: removes the job's data. Takes at most 8 s; after that, the keeper continues
+ * in the background. */
 void node_epilog(spank_t sp, const char *conf_path);
 
-/* slurmd's start, root: leftovers of a crash are taken away in the background. */
+/* Start of slurmd, as root: leftovers of a crash are removed in the background. */
 void node_boot(const char *conf_path);
 
 /* init_post_opt of a step, root: starts the keeper where no prolog has done so; 500 ms. */

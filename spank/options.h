@@ -36,7 +36,7 @@ struct options {
 /* Registers both options; for slurm_spank_init in every context that has options. */
 void options_register(spank_t sp);
 
-/* What has been given since the last options_reset(); lent. */
+/* The options that were given since the last options_reset(); lent. */
 const struct options *options_get(void);
 
 /* Forgets it: the next component of a heterogeneous job begins anew. */

@@ -6,5 +6,5 @@
 /* Prints it as an error and ends the client with status 1. */
 void say_refuse(const char *fmt, ...) __attribute__((format(printf, 1, 2), noreturn));
 
-/* Prints it and goes on. */
+/* Prints the sentence and returns. */
 void say_warn(const char *fmt, ...) __attribute__((format(printf, 1, 2)));

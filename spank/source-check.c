@@ -51,7 +51,8 @@ void source_check_path(const struct dataset *d, char *buf, size_t size)
 	slash[slash == buf] = '\0'; /* "/" itself stays */
 }
 
-/* Holes are not counted, and of a file system that compresses not what it saves. */
+/* Holes are not counted. On a compressing file system, the space that it saves is not counted
+ * either. */
 static uint64_t get_bytes(const struct stat *st)
 {
 	uint64_t bytes = (uint64_t)st->st_size, used = (uint64_t)st->st_blocks * 512;

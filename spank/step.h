@@ -25,9 +25,9 @@ struct step {
 };
 
 /*
- * 0: the job asked for datasets and *stepp tells. -ENOENT: it did not, which is found by one
- * look into the environment and one for the run directory. -EXDEV: what the environment says
- * is another job's, see below.
+ * 0: the job asked for datasets, and *stepp is set. -ENOENT: it did not; one look-up in the
+ * environment and one of the run directory show this. -EXDEV: the environment is that of another
+ * job, see below.
  *
  * The components of a heterogeneous job are jobs of their own, but share the first one's
  * environment. What that says of datasets is not theirs: spec is NULL in the later ones, and the

@@ -13,6 +13,6 @@
  */
 void submit_post_opt(spank_t sp, const char *conf_path);
 
-/* For slurm_spank_init of the clients: takes STAGE_DATA and STAGE_WAIT out of the environment,
- * so that a job does not ask again for what was meant for its submission. */
+/* For slurm_spank_init of the clients: removes STAGE_DATA and STAGE_WAIT from the environment, so
+ * that a job does not ask again for the datasets of its own submission. */
 void submit_init(void);

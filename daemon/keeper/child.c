@@ -88,9 +88,9 @@ int child_do(struct keeper *k, struct call *c, privop_fn fn)
 	return -ETIMEDOUT;
 }
 
-/* A packet that nobody takes goes with the last copy of the socket, and what is beside it is closed
- * then. Where no process can be made we wait for that ourselves, at our end: the kernel closes what
- * was opened last first, so our locks are free. */
+/* A packet that nobody receives is freed with the last copy of the socket, and its descriptors are
+ * closed then. If no process can be created, root's own end waits for this. The kernel closes the
+ * descriptors that were opened last first, so our locks are already free. */
 int child_hold(int sock, int r)
 {
 	const pid_t keeper = getpid();

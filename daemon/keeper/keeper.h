@@ -12,7 +12,7 @@
 #include "common/protocol/keeper-privops.h"
 #include "daemon/keeper/process-start.h"
 
-/* What a stage-helper looks up for root itself (ask.c). */
+/* Facts that a stage-helper looks up for root (ask.c). */
 struct ask {
 	pid_t pid; /* 0: not begun */
 	int fd;	   /* where the answer comes; -1: no more */
@@ -85,17 +85,17 @@ struct call {
 
 typedef int (*privop_fn)(struct keeper *k, struct call *c);
 
-/* What may wait for a user, or for a server of his, is done in a child. It has c->dir, c->slot, the
- * groups that are held and a socket, 0, by which the call comes back with what fn gives: nothing
- * else of root's. It ends after CHILD_S seconds, and with its keeper. What it changes in k is lost.
- * Its pid or -errno; our end of the socket is given. */
+/* Runs fn in a child process, because it may wait for a user or a user's server. Of root's
+ * descriptors, the child has c->dir, c->slot, the open cgroups and a socket (fd 0), through which
+ * it returns the call with the result of fn. It ends after CHILD_S seconds, and with its keeper.
+ * Its changes of k are lost. Returns its pid or -errno, and our end of the socket. */
 #define CHILD_S 5
 pid_t child_start(struct keeper *k, struct call *c, privop_fn fn);
-/* The child's answer, and what it gave, is c's then; -ETIMEDOUT: it is left behind, and what it was
- * doing may happen yet. */
+/* Copies the child's answer and its descriptors to c. -ETIMEDOUT: root does not wait for the child
+ * any longer, and the child may still complete its operation. */
 int child_do(struct keeper *k, struct call *c, privop_fn fn);
-/* Before root ends with r: nothing is sent by that socket any more, and what is in it is a child's.
- * r. */
+/* To be called before root ends with status r. Nothing is sent through that socket any more, and a
+ * child gets its unread packets. Returns r. */
 int child_hold(int sock, int r);
 
 /* Does one privileged operation. c->out becomes the caller's. */
@@ -106,16 +106,17 @@ int privop_give(struct call *c, int fd);
 
 /* The slot that a privileged operation names; NULL: none. */
 struct slot *slot_get(struct keeper *k, const struct privop *a);
-/* Opens what the call names, where that was not done yet. No server is asked for anything. */
+/* Opens the directories that the call names, if they are not open yet. No request is sent to a FUSE
+ * server. */
 void slot_open(struct slot *s, const struct call *c);
 
 /* The mount that fd was opened by, as fdinfo has it; no file system is asked. -1: it can't be read.
  */
 long mount_get_id(int fd);
 
-/* What is beneath dir (O_PATH), by no link, on dir's own mount: so no server of a user's is asked
- * for a name. Writes into path. An fd, or -errno; -EXDEV: something is mounted on the way, or at
- * its end. */
+/* Opens path beneath dir (O_PATH) without following links and only on dir's own mount, so no user's
+ * server is asked for a name. Changes path. Returns an fd or -errno; -EXDEV: something is mounted
+ * on a part of the path. */
 int privop_open_below(int dir, char *path);
 
 /* The top of the job's tmpfs, which the call names: an fd (O_PATH); -EPERM: it is something else,
@@ -131,17 +132,19 @@ int mount_attach(int tree, int target);
  * stays in it: for a child. 0: also where the namespace is not made yet. */
 int repeat_attach(int tree, int dir, const char *path, const char *ns_path);
 
-/* May that name stand in that directory? */
+/* May that name exist in that directory? */
 bool privop_is_place(uint32_t dir, uint32_t name);
 
-/* May the keeper touch what the privileged operation's name stands for? A job's keeper has what is
- * of its job, and cleans up what was moved aside of others, which are over. */
+/* May the keeper use the object of the privileged operation's name? A job's keeper may use the
+ * objects of its job. It may also clean up what was moved aside for other jobs, because these are
+ * over. */
 bool privop_is_ours(const struct keeper *k, const struct privop *a);
 
-/* Is that the directory of another job, and not known to be of the same user's, in the keeper of a
- * running job? A manager that could change its record would have the reaper remove what other users
- * have. A leftover with the job's own number has to be ended first, and its record says that; what
- * was moved aside of another user's is not the job's, whatever its number. */
+/* In the keeper of a running job: is that the directory of another job, and not known to belong to
+ * the same user? A manager that could change its record could let the reaper remove data of other
+ * users. A leftover with the job's own number has to be ended first, for which its record is
+ * needed. A directory of another user that was moved aside does not belong to the job, whatever its
+ * number. */
 bool privop_is_others(const struct keeper *k, uint32_t dir);
 
 /* The job's user; in a clean-up the user of a job whose directory is held. Never root or the system
@@ -150,12 +153,12 @@ bool privop_is_users(const struct keeper *k, uid_t uid, gid_t *gidp);
 /* The user whose job that directory is; 0: that is not known (yet). */
 uid_t dir_find_owner(int dir, struct rundir_mark *mark);
 
-/* What an enum privop_name stands for, with these numbers. */
+/* The name that an enum privop_name means with these numbers. */
 void privop_print_name(char buf[static 64], uint32_t name, const int64_t *n);
 
-/* What a line of /proc/<pid>/stat says; -EPROTO if it is none. The name in it is the user's: it
- * may hold blanks and brackets. A zombie that has threads left is 'D': what its threads hold is
- * held. */
+/* Parses a line of /proc/<pid>/stat; -EPROTO: it is malformed. The user chooses the name in it,
+ * which may contain blanks and brackets. A zombie with remaining threads has the state 'D', because
+ * its threads still hold their objects. */
 int proc_parse_stat(const char *line, uint64_t *startp, char *statep, pid_t *parentp);
 
 void ask_fill_system_user(const struct keeper *k, struct process_user *user);
@@ -167,7 +170,8 @@ int ask_user(struct keeper *k);
 /* Is that the path of the tier of that mark, for this job? 0; -EINPROGRESS; -ENOENT, or why it is
  * not known. */
 int ask_tier(struct keeper *k, int64_t which, const char *path);
-/* Reads what has come; a child has ended: is it one of these? NULL: it is not known. */
+/* Reads the answers that have arrived. After a child has ended: was it one of these? NULL: the
+ * child is not known. */
 void ask_read(struct keeper *k);
 void ask_end(struct keeper *k, pid_t pid, int status);
 /* Is that child one of these, and has not answered yet? */

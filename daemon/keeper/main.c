@@ -31,7 +31,7 @@
 
 #include "stage-build.h"
 
-/* The word behind another of the command line; NULL: there is none. */
+/* The word after another word of the command line; NULL: there is none. */
 static const char *find_word(char **argv, const char *word)
 {
 	for (; *argv; argv++)
@@ -48,7 +48,7 @@ static uint32_t find_id(char **argv, const char *word)
 	return text ? (uint32_t)strtoul(text, NULL, 10) : 0;
 }
 
-/* In a run the manager gets what the plugin has put to fd 0. */
+/* In `run`, the manager gets the plugin's fd 0. */
 static int start_manager(struct keeper *k, const char *const *argv, bool run)
 {
 	struct process_user user;
@@ -61,7 +61,8 @@ static int start_manager(struct keeper *k, const char *const *argv, bool run)
 			     .max_file = PRIVOP_MAX_FILE,
 			     .dies_with_us = true };
 	_cleanup_(fd_closep) int theirs = -1, go = -1;
-	/* An empty packet would look like the end: the kernel gives it back to who sends it. */
+	/* An empty packet would look like the end of the connection. The kernel reports an error to
+	 * its sender. */
 	static struct sock_filter not_empty[] = { BPF_STMT(BPF_LD | BPF_W | BPF_LEN, 0),
 						  BPF_STMT(BPF_RET | BPF_A, 0) };
 	const struct sock_fprog filter = { ARRAY_SIZE(not_empty), not_empty };
@@ -82,7 +83,7 @@ static int start_manager(struct keeper *k, const char *const *argv, bool run)
 	return write(go, "g", 1) != 1 ? -errno : 0;
 }
 
-/* Leaves everything of whoever started us. */
+/* Gives up everything that was inherited from the process that started us. */
 static int detach(struct keeper *k)
 {
 	_cleanup_(fd_closep) int null = open("/dev/null", O_RDWR | O_CLOEXEC);
@@ -190,7 +191,8 @@ static int loop(struct keeper *k, int signals)
 			return r;
 		if (!p[1].revents || serve(k) == 0)
 			continue;
-		/* What is left of the manager ends by this, and a child that waits to be let begin.
+		/* This ends the remaining processes of the manager, and a child that waits for its
+		 * start.
 		 */
 		over = true;
 		shutdown(k->sock, SHUT_RDWR);

@@ -54,8 +54,9 @@ void privop_print_name(char buf[static 64], uint32_t name, const int64_t *n)
 		snprintf(buf, 64, formats[name], (uint32_t)n[0], (unsigned long long)n[1]);
 }
 
-/* Attack: a manager lists a directory of root's into memory that a FUSE server backs. What it gets
- * can't be listed, but for a tier, in which a child makes all changes. */
+/* Attack: a manager lists a directory of root into memory that a FUSE server backs. The descriptors
+ * that it gets cannot be used for listing, except for a tier, in which a child makes all changes.
+ * */
 static int take_dir(struct keeper *k, struct call *c, uint32_t number, int fd)
 {
 	_cleanup_(fd_closep) int own = fd;
@@ -71,7 +72,7 @@ static int take_dir(struct keeper *k, struct call *c, uint32_t number, int fd)
 	return 0;
 }
 
-/* With nothing but directories and links of root's on the way. */
+/* All directories and links of the path must belong to root. */
 static int open_roots(struct keeper *k, struct call *c, uint32_t number, const char *path)
 {
 	_cleanup_(fd_closep) int fd = root_path_open(path);
@@ -86,7 +87,7 @@ static bool is_numbered(const char *name, const char *before)
 	return strncmp(name, before, n) == 0 && name[n] >= '0' && name[n] <= '9';
 }
 
-/* Nobody but root makes a name in a directory of root's. */
+/* Only root can create a name in a directory of root. */
 static bool has_ours(int tier)
 {
 	int fd = openat(tier, ".", DIR_FLAGS);
@@ -103,10 +104,11 @@ static bool has_ours(int tier)
 }
 
 /*
- * A user who may list a directory can do that into memory that a FUSE server of his backs. The
- * kernel holds the directory's lock until that server has answered, and root could make, rename and
- * remove nothing in it. So nobody may list them, also where an earlier version made them for all to
- * list; and they are opened first, as mkdir() would take the lock of /run.
+ * A user who may list a directory can do so into memory that his FUSE server backs. The kernel
+ * holds the directory's lock until that server has answered, and until then root could create,
+ * rename and remove nothing in it. So nobody may list these directories, even if an earlier version
+ * made them readable. They are opened before mkdir() is tried, because mkdir() would take the lock
+ * of /run.
  */
 int privop_open_base(struct keeper *k, struct call *c)
 {
@@ -122,10 +124,10 @@ int privop_open_base(struct keeper *k, struct call *c)
 }
 
 /*
- * A manager that somebody has taken over asks for any directory of root's, to make directories in
- * it. A clean-up also needs tiers that the configuration no longer names, and has their paths from
- * records alone: there is something of ours in it, or nothing to clean up. The first job that uses
- * a tier has its path by root's own question.
+ * An attacker in the manager could ask for any directory of root, to make directories in it. A
+ * clean-up also needs tiers that the configuration no longer names, and has their paths only from
+ * records. Such a tier must contain one of our names, because otherwise there is nothing to clean
+ * up. For the first job that uses a tier, root has looked up the path itself.
  */
 static int find_tier(struct keeper *k, struct call *c)
 {
@@ -145,9 +147,10 @@ int privop_open_tier(struct keeper *k, struct call *c)
 	return r < 0 ? r : take_dir(k, c, PRIVOP_DIR_TIER, steal_fd(&fd));
 }
 
-/* By root's mark; a directory of an earlier version has none. Root has made the socket for him, or
- * the directory in the tmpfs; what he has mounted on that says any uid. The group of either is the
- * job's, or another one of his that he gave it to. */
+/* The owner comes from root's mark, which a directory of an earlier version does not have. Then it
+ * is the owner of the socket, or of the directory in the tmpfs, which root has made for the user. A
+ * mount of the user on that directory could show any uid. The group of either is the job's, or
+ * another group of the user to which he has changed it. */
 uid_t dir_find_owner(int dir, struct rundir_mark *mark)
 {
 	const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
@@ -192,7 +195,8 @@ int privop_open_dir(struct keeper *k, struct call *c)
 	if (r < 0)
 		return r;
 	k->jobs[i] = (uint32_t)c->a->n[0];
-	/* What is aside may be of another user's job that had this number. */
+	/* A directory that was moved aside may belong to another user's job that had this number.
+	 * */
 	if (k->uid && c->a->dir == PRIVOP_DIR_TRASH && k->marks[i].uid != k->uid)
 		k->jobs[i] = 0;
 	alarm(0); /* a clean-up finds us from here on (spank/keeper-start.c) */
@@ -244,7 +248,8 @@ static int make_job(const struct keeper *k, const struct call *c)
 	return fd < 0 || write(fd, &mark, sizeof(mark)) != sizeof(mark) ? -errno : 0;
 }
 
-/* Root's own, with the user's in it: no user can mount on it, or rename what is in it. */
+/* This directory belongs to root and contains the user's directory, so no user can mount on it, or
+ * rename an entry of it. */
 static int make_tier(const struct keeper *k, const struct call *c)
 {
 	_cleanup_(fd_closep) int top = -1;
@@ -257,8 +262,8 @@ static int make_tier(const struct keeper *k, const struct call *c)
 	return fchownat(top, TIER_NAME_DATA, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
 
-/* Nobody else can exchange it in a directory of root's before it is the user's. A keeper may have
- * died before that: what is not empty, or has a mount on it, stays. */
+/* In a directory of root, nobody else can replace it before it is given to the user. A keeper may
+ * have died before that. A directory that is not empty, or has a mount on it, is left as it is. */
 static int make_keep(const struct keeper *k, const struct call *c)
 {
 	const int flags = AT_SYMLINK_NOFOLLOW | AT_STATX_DONT_SYNC;
@@ -321,7 +326,7 @@ int privop_remove(struct keeper *k, struct call *c)
 	return errno == EISDIR && unlinkat(c->dir, c->name, AT_REMOVEDIR) == 0 ? 0 : -errno;
 }
 
-/* The file that the call means, where that stands; NULL: it may not be opened like that. */
+/* The name of the file that the call means; NULL: it may not be opened in this way. */
 static const struct file *find_file(const struct keeper *k, const struct privop *a, bool write)
 {
 	/* clang-format off */
@@ -386,8 +391,9 @@ static int try_lock(int fd, int how)
 	return errno == EWOULDBLOCK ? -EBUSY : -errno;
 }
 
-/* Each try is at the file that was opened first. A new one would stand in a directory that another
- * process removes: that removal would fail, and who has the new file believes that all is gone. */
+/* Each try uses the file that was opened first. A new file would be in a directory that another
+ * process removes: the removal would fail, and the process with the new file would assume that
+ * everything was removed. */
 static int take_lock(struct keeper *k, const struct call *c)
 {
 	int *const fdp = &k->locks[c->a->dir];
@@ -425,8 +431,8 @@ int privop_lock(struct keeper *k, struct call *c)
 	return pread(fd, n + 1, LOCK_NUMBERS, sizeof(struct rundir_mark)) < 0 ? -errno : 0;
 }
 
-/* Bound by root in root's directory, so nobody else can be there; listened on by stagingd, so
- * that SO_PEERCRED tells its clients the job's user. */
+/* Bound by root in root's directory, so nobody else can bind this name. stagingd calls listen(), so
+ * that SO_PEERCRED shows the job's user to clients. */
 int privop_bind(struct keeper *k, struct call *c)
 {
 	_cleanup_(fd_closep) int fd = socket(AF_UNIX, SOCK_SEQPACKET | SOCK_CLOEXEC | SOCK_NONBLOCK,

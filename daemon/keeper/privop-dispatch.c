@@ -10,7 +10,7 @@ int privop_give(struct call *c, int fd)
 	return 0;
 }
 
-/* What is called so stands in these directories and nowhere else. */
+/* Objects with these names exist only in these directories. */
 bool privop_is_place(uint32_t dir, uint32_t name)
 {
 	/* clang-format off */
@@ -76,8 +76,8 @@ void privop_do(struct keeper *k, struct call *c)
 {
 	/* clang-format off */
 	enum { TIERS = 1, ALL };
-	/* What waits in a child: where it changes a tier, or always. Users may list a tier, their own directories in it, and a
-	 * job's cgroups. */
+	/* The operations that are done in a child: only if they change a tier, or always. Users may
+	 * list a tier, their own directories in it, and a job's cgroups. */
 	static const struct { privop_fn fn; int waits; } privops[PRIVOP_N] = {
 		[PRIVOP_OPEN_BASE] = { privop_open_base }, [PRIVOP_OPEN_TIER] = { privop_open_tier },
 		[PRIVOP_OPEN_DIR] = { privop_open_dir }, [PRIVOP_CLOSE_DIR] = { privop_close_dir },

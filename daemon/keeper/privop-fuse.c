@@ -37,9 +37,9 @@ static int open_kernels(const char *type, const char *place)
 	return fd >= 0 ? fd : open(place, O_PATH | O_DIRECTORY | O_CLOEXEC);
 }
 
-/* By whole lines and the numbers they begin with: what follows holds names that users choose. 0 is
- * the number of no connection. FUSE refuses root all that asks for an inode, before Linux 5.8 even
- * the device. */
+/* The table is parsed by whole lines and the numbers at their beginning, because users choose names
+ * in the rest of a line. No connection has the number 0. FUSE refuses requests for an inode to
+ * root, before Linux 5.8 even for the device. */
 static unsigned find_minor(long wanted)
 {
 	_cleanup_(file_closep) FILE *f = fopen("/proc/self/mountinfo", "re");

@@ -32,7 +32,8 @@
 #define BELOW_MEMORY(path) (&(path)[sizeof(RUNDIR_MEMORY)])
 #define OPEN_TARGET (O_PATH | O_DIRECTORY | O_NOFOLLOW | O_CLOEXEC)
 
-/* Opens what the call names, made where it is missing, and its path by that. */
+/* Opens the directory that the call names, creates it if it is missing, and makes its path from the
+ * descriptor. */
 static int open_target(struct call *c, mode_t mode, char path[static 32])
 {
 	int fd;
@@ -80,9 +81,9 @@ static long get_id_at(int dirfd, const char *name)
 	return fd < 0 ? -errno : mount_get_id(fd);
 }
 
-/* A name, and not the directory itself or what it is in. Attack: who takes a file system away for
- * the last time waits until its server has let go of all requests, and no signal ends that. So a
- * child does it, which is left behind as soon as the mount is out of the way. */
+/* Only a name, not the directory itself or its parent. Attack: the process that drops the last
+ * reference to a file system waits until its server has answered all requests, and no signal ends
+ * this wait. So a child unmounts, and root continues as soon as the mount is detached. */
 static int detach_topmost(int dirfd, const char *name)
 {
 	const long id = get_id_at(dirfd, name);
@@ -105,8 +106,8 @@ static int detach_topmost(int dirfd, const char *name)
 	return WIFEXITED(status) ? -WEXITSTATUS(status) : -EINTR;
 }
 
-/* The top stays root's: no user can mount on it, or rename or replace what is in it. A directory
- * becomes the user's when all that root makes in it is there. */
+/* The top directory stays root's, so no user can mount on it, or rename or replace its entries. A
+ * directory is given to the user after root has made everything in it. */
 static int fill_memory(const struct keeper *k, const struct call *c)
 {
 	static const char *const names[] = { BELOW_MEMORY(RUNDIR_DATA),
@@ -125,7 +126,8 @@ static int fill_memory(const struct keeper *k, const struct call *c)
 	return 0;
 }
 
-/* What is looked for in it when the tmpfs is gone shall not be there, rather than refused: 0711. */
+/* Mode 0711: when the tmpfs is gone, a look-up in this directory must return ENOENT and not EACCES.
+ * */
 int privop_memory(struct keeper *k, struct call *c)
 {
 	static const char *const huge[] = { ",huge=within_size", "" };
@@ -195,7 +197,7 @@ int privop_slot(struct keeper *k, struct call *c)
 		return -EINVAL;
 	r = target = open_target(c, 0711, path);
 	r = r < 0 ? r : check_is_free(c, target);
-	if (r == 0 && slot->fd >= 0) /* of a mount that the user has taken away */
+	if (r == 0 && slot->fd >= 0) /* of a mount that the user has unmounted */
 		r = privop_detach(k, c);
 	if (r < 0)
 		return r;
@@ -209,8 +211,8 @@ int privop_slot(struct keeper *k, struct call *c)
 	return r;
 }
 
-/* With a mount goes what the user has mounted in it, and its server may be asked for the last time
- * (SETATTR, from its cache). */
+/* Unmounting also removes the mounts that the user has made inside. The kernel may send a last
+ * request to the server (SETATTR, from its cache). */
 static int detach(struct keeper *k, struct call *c)
 {
 	int r;
@@ -221,8 +223,8 @@ static int detach(struct keeper *k, struct call *c)
 	return r == -EINVAL || r == -ENOENT ? 0 : r;
 }
 
-/* Attack: what we hold is the last of a file system, when the child or its user has unmounted it.
- * We let go of it nevertheless, or the mount, and its server, would stay. */
+/* Attack: our descriptor is the last reference to a file system that the child or the user has
+ * unmounted. We close it nevertheless, because otherwise the mount and its server would stay. */
 int privop_detach(struct keeper *k, struct call *c)
 {
 	if (c->a->dir < PRIVOP_DIR_FREE)
@@ -231,8 +233,8 @@ int privop_detach(struct keeper *k, struct call *c)
 	return get_id_at(c->dir, c->name) == -ENOENT ? 0 : child_do(k, c, detach);
 }
 
-/* In a directory of a job's, or of what is kept. A job's manager reaches what is of jobs that it
- * has opened, and of its user. */
+/* In the directory of a job, or of kept data. A job's manager can use only directories of jobs that
+ * it has opened, and of its user. */
 static bool is_of_jobs(const struct keeper *k, const char *path)
 {
 	const bool kept = strncmp(path, TIER_NAME_KEEP, strlen(TIER_NAME_KEEP)) == 0;

@@ -33,7 +33,7 @@ static int check_is_cgroup(int fd)
 	return fs.f_type == CGROUP_SUPER_MAGIC || fs.f_type == CGROUP2_MAGIC ? 0 : -EPERM;
 }
 
-/* Cuts the last name off; what is above it. */
+/* Removes the last name of the path, so that its parent directory is left. */
 static int open_group_above(char *path, const char **namep)
 {
 	_cleanup_(fd_closep) int fd = root_path_open_above(path, namep);
@@ -45,8 +45,8 @@ static int open_group_above(char *path, const char **namep)
 	return steal_fd(&fd);
 }
 
-/* A job's keeper knows its own SLUID from Slurm. A clean-up has those of the jobs whose directories
- * are held, by root's mark in them; what the record says does not count. */
+/* A job's keeper knows its own SLUID from Slurm. A clean-up knows the SLUIDs of the jobs whose
+ * directories are locked from root's mark in them. The record is not used for this. */
 static bool is_by_sluid(const struct keeper *k, const char *name)
 {
 	bool is = k->uid && k->sluid && strcmp(name, k->sluid) == 0;
@@ -172,9 +172,9 @@ static int open_sites(const char *path, const char *suffix, const char **namep)
 	return dir < 0 || strcmp(strrchr(*namep, '.') ?: "", suffix) == 0 ? steal_fd(&dir) : -EPERM;
 }
 
-/* With the file itself the manager could cut what others have written. A pipe can hold up who reads
- * it: the kernel has its lock while it copies what is written, from memory that a FUSE server may
- * back. */
+/* With the file itself, the manager could truncate lines of others. A pipe could delay its reader,
+ * because the kernel holds the pipe's lock while it copies the data from the writer's memory, which
+ * a FUSE server may back. */
 static int open_log(struct keeper *k, struct call *c)
 {
 	const int flags = O_WRONLY | O_APPEND | O_CREAT | O_NOFOLLOW | O_CLOEXEC | O_NONBLOCK |
@@ -220,7 +220,8 @@ int privop_answer(struct keeper *k, struct call *c)
 	return 0;
 }
 
-/* It gets its name when it is whole: who is killed on the way leaves the old one. */
+/* It is renamed to its name when it is complete, so a process that is killed before leaves the old
+ * file. */
 static int do_text(struct keeper *k, struct call *c)
 {
 	char tmp[256];

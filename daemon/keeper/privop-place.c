@@ -28,7 +28,7 @@
 /* The same number on all architectures; older headers lack it. */
 #define NR_MOUNT_SETATTR 442
 
-/* What is opened is what is mounted on, wherever its name goes meanwhile. */
+/* The mount goes on the object that was opened, even if its name changes in between. */
 static int open_target(const struct keeper *k, int top, const char *path)
 {
 	char walked[PATH_SIZE];
@@ -46,8 +46,9 @@ static int open_target(const struct keeper *k, int top, const char *path)
 		       : -EPERM;
 }
 
-/* Attack: what others own, which a manager could have opened by itself. Root may ask a FUSE mount
- * for nothing, not even for its owner: one of this job's slots is known by its mount. */
+/* Attack: a file of another owner, which the manager could have opened itself. Root must send no
+ * request to a FUSE mount, not even for the owner of a file, so a slot of this job is recognised by
+ * its mount. */
 static bool may_show(const struct keeper *k, int source)
 {
 	const long id = mount_get_id(source);
@@ -60,8 +61,8 @@ static bool may_show(const struct keeper *k, int source)
 	       st.stx_uid == k->uid;
 }
 
-/* Before it is attached it gets a life of its own: a peer of the source's mount would get what the
- * user mounts below the other one. */
+/* Before it is attached, it is made private: a peer of the source's mount would also get the mounts
+ * that the user makes below the source. */
 static int copy_source(int source, bool read_only)
 {
 	/* struct mount_attr: nosuid, nodev and perhaps read-only are set; propagation */
@@ -90,8 +91,8 @@ static int place_in(const struct keeper *k, const struct call *c, int top, int s
 	return tree < 0 ? tree : repeat_attach(tree, top, path, ns);
 }
 
-/* In a child. When the descriptor from outside comes, and as long as closing it may take, there is
- * nothing of root's by which the job's memory or a lock would stay. */
+/* Runs in a child. When it receives the descriptor from outside, and while it closes it, it has no
+ * descriptor of root that would keep the job's memory or a lock. */
 static int place(struct keeper *k, struct call *c)
 {
 	_cleanup_(fd_closep) int top = -1;

@@ -69,7 +69,8 @@ static int proc_read(pid_t pid, struct proc *p)
 		       : -ESRCH;
 }
 
-/* 0; 1: it is stopped, by a signal or by who traces it; -ESRCH: a zombie is no process any more. */
+/* 0; 1: it is stopped, by a signal or a tracer; -ESRCH: also for a zombie, which does not count as
+ * a process any more. */
 static int proc_get(pid_t pid, struct proc *p)
 {
 	if (proc_read(pid, p) < 0 || p->state == 'Z' || p->state == 'X')
@@ -90,8 +91,9 @@ static uid_t get_uid(pid_t pid)
 	return u[0] == u[1] && u[0] == u[2] && u[0] == u[3] ? u[0] : (uid_t)-1;
 }
 
-/* Of root's process: was it started as the keeper of that job, or as the reaper? For a run's
- * manager only as another run: one that could end the job's clean-up would outlive the job. */
+/* Was this process of root started as the keeper of that job, or as the reaper? For the manager of
+ * a run, only another run counts: a manager that could end the job's clean-up would outlive the
+ * job. */
 static bool is_keeper(const struct keeper *k, pid_t pid, uint32_t job)
 {
 	char words[PATH_MAX + 256], number[16];
@@ -108,8 +110,9 @@ static bool is_keeper(const struct keeper *k, pid_t pid, uint32_t job)
 	return found;
 }
 
-/* Processes of the job's user, and who works for a job whose directory the manager holds. Never
- * another of root's, nor a manager or a helper of another job's. */
+/* Allowed are processes of the job's user, and processes that work for a job whose directory the
+ * manager has locked. Other processes of root, and managers or helpers of other jobs, are never
+ * allowed. */
 static bool may_signal(const struct keeper *k, pid_t pid)
 {
 	const uid_t uid = get_uid(pid);
@@ -135,7 +138,8 @@ static int proc_kill(const struct keeper *k, const struct proc *p, int sig)
 	_cleanup_(fd_closep) int pidfd = p->pid > 1 ? fd_pidfd_open(p->pid) : -ESRCH;
 	struct proc now;
 
-	/* Looked at behind the pidfd: what it stands for can't change any more. */
+	/* This is read after the pidfd was opened, so the pid cannot belong to another process any
+	 * more. */
 	if (p->pid <= 1 || proc_get(p->pid, &now) < 0 || now.start != p->start)
 		return -ESRCH;
 	if (!is_allowed(sig) || !may_signal(k, p->pid))
@@ -159,8 +163,9 @@ static bool read_words(const char *text, int64_t n, const char *argv[static PRIV
 	return n > 0 && n <= PRIVOP_MAX_ARGS && text < end;
 }
 
-/* Thousandths of the memory that counts, added to what a process has: a server outlives the job's
- * tasks, which wait for it, and is still killed before the kernel finds nobody. */
+/* oom_score_adj is in thousandths of the memory and is added to a process's score. So the kernel
+ * kills the job's tasks before an image server, because they wait for it, but it can still kill the
+ * server if no other process is left. */
 static int get_oom_score(int64_t flags)
 {
 	if (flags & PRIVOP_SPAWN_WRITER)
@@ -168,10 +173,11 @@ static int get_oom_score(int64_t flags)
 	return flags & PRIVOP_SPAWN_SERVER ? -500 : 0;
 }
 
-/* The manager runs stage-helper as the system user, or as the job's user. A clean-up also finds
- * jobs whose user root can't see any more: as any user it may ask Slurm, and move and remove what
- * has our names in a tier. "release" and "empty" would remove what the manager's descriptor and
- * record name, so these are never run as any user. The group of a user whom root sees is set. */
+/* The manager may run stage-helper as the system user, or as the job's user. A clean-up also finds
+ * jobs whose user root no longer knows. For these, it may run, as any user, only the tasks that ask
+ * Slurm, and that move and remove our names in a tier. "release" and "empty" would remove what the
+ * manager's descriptor and record name, so they never run as any user. If root knows the user, it
+ * sets the group. */
 static int find_task(const struct keeper *k, struct privop *a, const char *name)
 {
 	/* clang-format off */
@@ -295,9 +301,9 @@ int privop_go(struct keeper *k, struct call *c)
 	return r;
 }
 
-/* Any user can have a program of root's run under the title of a step daemon (exec -a, sudo). He
- * can't choose the file: its name, and the way to it, which is root's alone. Debian and Ubuntu
- * call it slurmstepd-wlm. The kernel adds a word if Slurm was updated since. */
+/* Any user can run a program as root with the title of a step daemon (exec -a, sudo). He cannot
+ * choose the file: its name, and its path, of which all parts belong to root, are checked. Debian
+ * and Ubuntu call it slurmstepd-wlm. The kernel adds a word if Slurm was updated since. */
 static bool is_step_daemon(pid_t pid)
 {
 	static const char *const names[] = { "slurmstepd", "slurmstepd (deleted)", "slurmstepd-wlm",

@@ -126,8 +126,8 @@ void process_reset_signals(void)
 	sigprocmask(SIG_SETMASK, &none, NULL);
 }
 
-/* slurmd may have been given others. Of nobody's processes there are as many as jobs, and others'
- * too. */
+/* slurmd may have been started with other limits. Processes of the system user exist for all jobs,
+ * and other services may have some, too. */
 static void set_limits(rlim_t file_size)
 {
 	static const struct sched_param no_priority;
@@ -144,7 +144,7 @@ static void set_limits(rlim_t file_size)
 		const __rlimit_resource_t which = (__rlimit_resource_t)limits[i].resource;
 		struct rlimit r = { limits[i].value, limits[i].value };
 
-		/* A root that may raise nothing has what there is. */
+		/* If root may not raise a limit, the present limit stays. */
 		if (setrlimit(which, &r) < 0 && getrlimit(which, &r) == 0)
 			(void)setrlimit(which, &(struct rlimit){ r.rlim_max, r.rlim_max });
 	}
@@ -268,8 +268,9 @@ static _Noreturn void run_child(struct process *l, bool in_first, pid_t keeper, 
 			  l->oom_score_adj); /* below 0: not every root may */
 	setpriority(PRIO_PROCESS, 0, l->nice);
 	set_limits(l->max_file ? l->max_file : RLIM_INFINITY);
-	/* Before the user's quota of keys counts: he can have used it up, and would be left with
-	 * slurmd's keyring. A kernel without keyrings has none to leave behind. */
+	/* This is done before the user's quota of keys applies: he may have used it up, and the
+	 * process would keep slurmd's keyring. On a kernel without keyrings, there is nothing to
+	 * give up. */
 	if (join_new_keyring() < 0 && errno != ENOSYS)
 		_exit(PROCESS_EXIT_SETUP);
 	if (process_become(l->user->uid, l->user->gid, l->user->groups, l->user->n_groups) < 0)
@@ -280,7 +281,7 @@ static _Noreturn void run_child(struct process *l, bool in_first, pid_t keeper, 
 	    (prctl(PR_SET_PDEATHSIG, SIGKILL, 0, 0, 0) < 0 || getppid() != keeper))
 		_exit(PROCESS_EXIT_ORPHAN);
 	syscall(SYS_execveat, program, "", l->argv, l->user->env, AT_EMPTY_PATH);
-	/* ENOENT is of its loader or interpreter; who asks would take it for an answer */
+	/* ENOENT is about its loader or interpreter; the caller would treat it as an answer */
 	_exit(PROCESS_EXIT_EXEC + (errno == ENOENT ? ENOEXEC : errno));
 }
 

@@ -33,7 +33,8 @@ struct process_user {
 	const char *env[8]; /* all of it */
 };
 
-/* Opens a program of ours. -EPERM: it is not a regular file of root's, writable by nobody else. */
+/* Opens one of our programs. -EPERM: it is not a regular file that belongs to root and is writable
+ * by nobody else. */
 int process_open_program(const char *path);
 
 struct process {

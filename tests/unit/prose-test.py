@@ -6,7 +6,7 @@ words, and no sentence more than 30. A literal counts as one word. There are no 
 and administrators, have no words that a reader has to decode.
 
 Each was seen failing: with a line of 101 columns in a Markdown file and in a manual page, a sentence of 31 words, a
-paragraph of 81, a message with "take it away or hint it", and a document with "options stand behind"."""
+paragraph of 81, a README of 121 lines, a message with "take it away or hint it", and a document with "options stand behind"."""
 import glob
 import os
 import re
@@ -83,6 +83,11 @@ class Prose(unittest.TestCase):
         for path in found:
             with self.subTest(path):
                 self.assertEqual(list(long_lines(path)), [], "(line, columns)")
+
+    def test_first_pages_are_short(self):
+        for path, n_lines in (("README.md", 120), ("docs/roadmap.md", 60)):
+            with self.subTest(path):
+                self.assertLessEqual(len(read(path).splitlines()), n_lines)
 
     def test_sentences_of_the_manual_are_short(self):
         n_sentences = 0
