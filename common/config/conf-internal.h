@@ -56,12 +56,12 @@ void conf_free_items(struct conf *conf);
 
 /* conf-value.c: */
 
-/* Reads value into the field of key beneath base; reports what is wrong with it. */
+/* Parses value into the field of key in the struct at base. Reports mistakes in it. */
 int conf_set_value(void *base, const struct conf_key *key, const char *value,
 		   struct conf_report *r);
 
-/* conf-parse.c: where the named sections began, in the last file that has something of them, and
- * where the keys of the other sections stand. */
+/* conf-parse.c: the places at which the named sections begin, in the last file that has them, and
+ * the places of the keys of the other sections. */
 struct conf_place {
 	const struct conf_section *section;
 	size_t index;
@@ -82,7 +82,7 @@ void conf_places_deinit(struct conf_places *places);
 int conf_parse(struct conf *conf, const char *data, size_t size, struct conf_places *places,
 	       struct conf_report *r);
 
-/* conf-file.c: opening what only root (or the caller) can have written. */
+/* conf-file.c: opens files that only root (or the caller) can have written. */
 
 /* Opens an absolute normal path. -ENOENT without a report if it isn't there, else -errno and a
  * report. */
@@ -101,7 +101,7 @@ int conf_list_dir(int fd, const char *path, char ***namesp, size_t *n_namesp,
 /* Reads the source of a [dataset]; d needs dataset_list_deinit() of its list. */
 int conf_read_dataset_source(const char *source, struct dataset_list *list, struct error *err);
 
-/* conf-check.c: values and what values say of each other. */
+/* conf-check.c: checks single values, and values that depend on each other. */
 int conf_check_match(char **valuep, struct conf_report *r);
 int conf_check_methods(char **valuep, struct conf_report *r);
 int conf_check_tier_path(char **valuep, struct conf_report *r);

@@ -123,7 +123,8 @@ DEFINE_FREEP(struct conf, conf_free)
  */
 int conf_load(struct conf **confp, const char *path, struct error *err);
 
-/* For who reads it on root's behalf without being root: no owner but root is taken from now on. */
+/* For a process that reads the configuration for root without being root: from now on, only files
+ * of root are accepted. */
 void conf_trust_root_alone(void);
 
 /* As conf_load(), but continues after an error and calls report for each (line 0: the file as a
@@ -134,8 +135,8 @@ int conf_check(const char *path,
 	       void *arg);
 
 /*
- * Where [section name] stands or, of a section without a name, its key name. If several files have
- * it: the last of them. *filep is valid as long as conf. false: no file has it.
+ * The place of [section name] or, in a section without a name, of its key name. If several files
+ * have it, the last of them. *filep is valid as long as conf. false: no file has it.
  */
 bool conf_get_place(const struct conf *conf, const char *section, const char *name,
 		    const char **filep, unsigned *linep);
@@ -172,8 +173,8 @@ bool conf_source_is_alone(const struct conf *conf, const struct conf_source *s);
 bool conf_source_admits(const struct conf_source *s, const char *user, const char *const *groups,
 			size_t n_groups);
 
-/* What a worker gets to know of the rules for addresses, as lines (daemon/engines/web/web.h); ""
- * for datasets that have none. Caller frees. */
+/* The rules for addresses that a worker gets, as lines (daemon/engines/web/web.h); "" for other
+ * datasets. The caller frees it. */
 struct conf_person {
 	const char *user;
 	const char *const *groups;
@@ -201,8 +202,8 @@ const struct conf_dataset *conf_get_dataset(const struct conf *conf, const char 
 /* Is word in a comma separated list? */
 bool conf_list_has(const char *list, const char *word);
 
-/* Replaces %u (user) %g (group) %j (job) %a (array task, "0" if NULL) %N (node) %%. What is put in
- * must be one component of a path. Caller frees. */
+/* Replaces %u (user) %g (group) %j (job) %a (array task, "0" if NULL) %N (node) %%. Each inserted
+ * text must be one component of a path. The caller frees it. */
 struct conf_expand {
 	const char *user, *group, *node, *array_task;
 	uint32_t job_id;
@@ -212,9 +213,9 @@ int conf_expand_path(const char *path, const struct conf_expand *e, char **outp,
 /* Writes every key with its default and its line of documentation, as a file that loads. */
 void conf_print_defaults(FILE *f);
 
-/* Puts what [dataset NAME] says in the place of an @name item (source, scheme, is_set, and method
- * and sha256 where the item leaves them open); other items are left alone. -ENOENT with the
- * sentence if there is no such dataset. */
+/* Replaces an @name item by the values of [dataset NAME]: source, scheme, is_set, and method and
+ * sha256 if the item does not set them. Other items are not changed. -ENOENT with the sentence if
+ * there is no such dataset. */
 int conf_resolve_dataset(const struct conf *conf, struct dataset *d, struct error *err);
 
 struct kv;
@@ -233,7 +234,7 @@ struct conf_key {
 	const char *dflt;    /* as written in a file; "KEY=" with nothing behind it means this */
 	const char *doc;
 
-	/* For conf-keys.c alone: where the value goes and what it may be. */
+	/* Only for conf-keys.c: the field of the value and its bounds. */
 	size_t offset, size;
 	uint64_t min, max;
 	int (*check)(char **valuep, struct conf_report *report);

@@ -21,7 +21,7 @@ void dataset_deinit(struct dataset *d);
 /* Reads one item (consumed: it is cut up). d is zeroed; on failure it still needs
  * dataset_deinit(). */
 int dataset_item_read(struct dataset *d, char *item, struct error *err);
-/* Is what was read (or expanded) possible at all? Sets is_set. */
+/* Checks whether the parsed (or expanded) item is possible. Sets is_set. */
 int dataset_item_check(struct dataset *d, struct error *err);
 /* Reads DEST, decoded. */
 int dataset_dest_read(struct dataset *d, const char *dest, struct error *err);
@@ -34,7 +34,8 @@ const char *dataset_dest_nearest(const char *text);
 
 /* "a+b=c+d=e" (consumed). */
 int dataset_options_read(struct dataset *d, char *text, struct error *err);
-/* Writes what is not default; the first with first in front, the others with "+". */
+/* Prints the options that are not the default. The text `first` is before the first one, "+" before
+ * the others. */
 void dataset_options_print(FILE *f, const struct dataset *d, const char *first);
 bool dataset_options_are_default(const struct dataset *d);
 /* Is it the name of an option? *flagp: one without a value. */
@@ -46,8 +47,8 @@ const char *dataset_option_nearest_value(const char *name, const char *value);
 /* Checks subdir, which expansion may have changed; takes trailing slashes away. */
 int dataset_subdir_check(char *subdir, struct error *err);
 
-/* dataset-option-texts.c: readers of options. 0; -EINVAL: err has more, or the option's row says
- * what would have been right. */
+/* dataset-option-texts.c: parsers of options. 0; -EINVAL: err has the reason, or the option's row
+ * has the correct form. */
 int dataset_option_read_verify(struct dataset *d, char *value, struct error *err);
 int dataset_option_read_subdir(struct dataset *d, char *value, struct error *err);
 int dataset_option_read_include(struct dataset *d, char *value, struct error *err);
@@ -86,11 +87,12 @@ size_t dataset_item_length(const char *text);
 #define DATASET_SLIP_SIZE 640
 int dataset_slip_correct(const char *text, char buf[static DATASET_SLIP_SIZE]);
 
-/* dataset-slip-words.c: what was meant by a word that stands for a DEST, for the key of an option,
- * or for an option with its value. NULL: it is none that is known. */
+/* dataset-slip-words.c: the correct form of a word that was probably meant as a DEST, as the key of
+ * an option, or as an option with its value. NULL: the word is not known. */
 const char *dataset_slip_find_dest(const char *typed);
 const char *dataset_slip_find_key(const char *typed);
 const char *dataset_slip_find_flag(const char *typed);
 #define DATASET_SLIP_VALUE_SIZE 512 /* of an item; a longer one gets no suggestion */
-/* Makes of the value of key what was probably meant. false: it can't be (a flag with "no"). */
+/* Replaces the value of key by the one that was probably meant. false: this is not possible (a flag
+ * with "no"). */
 bool dataset_slip_fix_value(const char *key, char value[static DATASET_SLIP_VALUE_SIZE]);

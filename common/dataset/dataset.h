@@ -158,13 +158,13 @@ char *dataset_show_source(const struct dataset *d, char *buf, size_t size);
 void dataset_take_literally(struct dataset *d);
 
 /*
- * For an item whose source is not there: "; ..." with what was probably meant, or "". value: as
- * given. Returns buf.
+ * For an item whose source does not exist: "; ..." with the source that was probably meant, or "".
+ * value: as given. Returns buf.
  */
 char *dataset_slip_hint(const char *value, size_t index, char *buf, size_t size);
 
-/* The same for an item like "year=2020", which was given in cwd: who meant a file of that name has
- * named a dataset. */
+/* The same for an item like "year=2020", which was given in cwd: the user may have meant a file of
+ * that name, but the part before "=" is read as a NAME. */
 char *dataset_name_hint(const struct dataset *d, const char *value, const char *cwd, char *buf,
 			size_t size);
 

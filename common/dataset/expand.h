@@ -27,9 +27,9 @@ void names_sort(struct names *names);
  * as in the shell. "{01..10}" keeps the width. Pure. */
 int expand_braces(const char *pattern, struct names *out, struct error *err);
 
-/* Braces, then files. What has no * ? [ is taken as it is, there or not; a pattern that fits
- * nothing adds nothing. Not sorted. An error names the directory that could not be read: what is in
- * it might fit. */
+/* Expands braces, then files. A text without * ? [ is added unchanged, also if no such file exists;
+ * a pattern that matches nothing adds nothing. Not sorted. An error names a directory that could
+ * not be read, because files in it might match. */
 int expand_pattern(const char *pattern, struct names *out, struct error *err);
 
 /*

@@ -7,14 +7,14 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-/* What the source is. */
+/* The type of the source. */
 enum source_kind {
 	SOURCE_FILE,
 	SOURCE_DIR,
 	SOURCE_SET, /* a pattern, braces or a list: many files, staged into one directory */
 };
 
-/* What a file holds, by its first bytes and never by its name. */
+/* The format of a file, by its first bytes and never by its name. */
 enum facts_format {
 	FORMAT_PLAIN, /* nothing we know how to open: a file */
 	FORMAT_TAR,
@@ -22,7 +22,7 @@ enum facts_format {
 	FORMAT_SQUASHFS,
 };
 
-/* What is wrapped around it. */
+/* The compression around it. */
 enum facts_filter {
 	FILTER_NONE,
 	FILTER_GZIP,
@@ -53,7 +53,7 @@ struct facts {
 	uint64_t bytes;	  /* of the source: the measure of progress */
 	uint64_t n_files; /* of the source; for an archive 0: not known */
 
-	/* What it takes to hold: as it is (copy), and opened (extract). */
+	/* The space that it needs: unchanged (copy), and extracted. */
 	uint64_t copy_bytes, copy_files;
 	uint64_t extract_bytes, extract_files; /* estimates; files 0: not known */
 	bool extract_exact;		       /* read from the archive's own index */

@@ -24,8 +24,8 @@ int member_path_clean(const char *path, char buf[static MEMBER_PATH_SIZE], struc
 void member_path_trim(char *path);
 
 /* Cuts subdir (NULL: none) and strip components from a clean path, in place. False: the member is
- * not taken (outside of subdir, or nothing is left of its name). What is left of subdir itself is
- * "". */
+ * left out (it is outside subdir, or nothing is left of its name). The name of subdir itself
+ * becomes "". */
 bool member_path_cut(char *path, const char *subdir, uint32_t strip);
 
 /* "train/n01.tar.gz" -> "train/n01": where a nested archive goes. In place; a name without a suffix

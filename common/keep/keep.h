@@ -81,7 +81,7 @@ void keep_entry_drop(const struct keep_entry *e, uint32_t job_id);
 int keep_write_record(int fd, const struct kv *record);
 /* Has a job that is not over a lease? Where that can't be read, yes. */
 bool keep_entry_is_used(const struct keep *k, const struct keep_entry *e);
-/* Is it still what has the name? */
+/* Does it still have its name? */
 bool keep_entry_has_name(const struct keep *k, const struct keep_entry *e, const char *name);
 
 /* Begins one, locked as long as *fdp is open. -EBUSY: somebody else is at it. The directory is
@@ -94,16 +94,17 @@ int keep_finish(const struct keep *k, const char *name);
 int keep_retire(const struct keep *k, const char *name);
 /* Takes the name from whatever it is: keep_empty() removes it. The directory is locked. */
 int keep_discard(const struct keep *k, const char *name);
-/* Removes what has lost its name; nothing is locked. */
+/* Removes entries that have lost their name. Nothing is locked. */
 int keep_empty(const struct keep *k, uint64_t deadline_ms);
 
-/* Discards what is due: unused for as long as it was to stay, or for max_ms, of an earlier boot,
- * broken off, unknown. Then removes it. Locks by itself. */
+/* Discards and removes entries that are due: unused for their time or for max_ms, of an earlier
+ * boot, incomplete, or unknown. Takes the lock itself. */
 int keep_sweep(const struct keep *k, uint64_t max_ms, uint64_t deadline_ms);
-/* The same for the caller's place in the tier. Where he has changed its mode nobody knows who was
- * in there, and all goes that no job uses. None: 0. */
+/* The same for the caller's directory in the tier. If its mode was changed, other users may have
+ * written there, so everything that no job uses is removed. 0 if there is no such directory. */
 int keep_sweep_tier(int tier_fd, uint64_t max_ms, uint64_t deadline_ms);
-/* Discards and removes what was unused for longest. 0: there is nothing that is unused; 1: done. */
+/* Discards and removes the entry that was unused for the longest time. 0: no entry is unused; 1:
+ * done. */
 int keep_evict_oldest(const struct keep *k, uint64_t deadline_ms);
 
 /* Calls fn for each dataset that may be used. */

@@ -44,8 +44,8 @@ void admit_deinit(struct admit *a);
 int admit_dataset(struct admit *a, const struct admit_input *in, struct dataset *d,
 		  struct error *err);
 
-/* Its questions one by one, for who has but a part of the facts. d: with the catalogue's name
- * resolved. Both: 0, or STAGE_EXIT_REFUSED and the sentence. */
+/* Its single checks, for callers that have only a part of the facts. d: with the catalogue's name
+ * resolved. Both return 0, or STAGE_EXIT_REFUSED and the message. */
 
 /* Does the rule let it in, wherever it goes? */
 int admit_check_rule(const struct conf_source *rule, const struct dataset *d, struct error *err);
@@ -54,7 +54,8 @@ int admit_check_rule(const struct conf_source *rule, const struct dataset *d, st
 int admit_check_tier(const struct conf_source *rule, const struct conf_tier *t, const char *gres,
 		     const struct dataset *d, struct error *err);
 
-/* Why keep= has no effect for what is staged to t; NULL: it has. t: NULL where nothing is staged.
+/* The reason why keep= has no effect for data that is staged to t; NULL: it has an effect. t is
+ * NULL if nothing is staged.
  */
 const char *admit_refuse_keep(const struct conf_tier *t, const struct dataset *d);
 

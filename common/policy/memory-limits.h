@@ -63,11 +63,11 @@ struct memory_facts {
 /* The facts that a configuration has; the others are not known. t: the tier, NULL: none. */
 void memory_facts_init(struct memory_facts *f, const struct conf *conf, const struct conf_tier *t);
 
-/* All but what is measured: to the task of a worker (docs/protocol.md) and back. */
+/* Copies all fields except measured ones to the task of a worker (docs/protocol.md), and back. */
 void memory_facts_to_kv(const struct memory_facts *f, struct kv *kv);
 void memory_facts_from_kv(struct memory_facts *f, const struct kv *kv);
 
-/* What may still be granted in the tier. *limitp (may be NULL): which limit is the tightest. */
+/* The bytes that may still be granted in the tier. *limitp (may be NULL): the tightest limit. */
 uint64_t memory_limits_get_have(const struct memory_facts *f, enum memory_limit *limitp);
 
 /* percent of size, without overflow. */

@@ -27,8 +27,8 @@ int conn_listen(const char *path, struct error *err);
 /* uid of the other end, or -errno. */
 int conn_get_peer(int fd, uid_t *uidp, pid_t *pidp);
 /* Has this user made the connection, by connect() or by socketpair()? 0, -EPERM or -errno. A
- * program that does what the other end says asks for it: stage-manager, which is another user,
- * could hand any socket to a program that it has started as the job's user. */
+ * program that follows requests of the other end must check this, because stage-manager, which is
+ * another user, could pass any socket to a program that it has started as the job's user. */
 int conn_check_own(int fd);
 
 /* Sends one packet, never raises SIGPIPE. 0, -EAGAIN if nonblocking and full, or -errno. */
@@ -36,11 +36,11 @@ int conn_send(int fd, const struct kv *kv);
 int conn_send_fds(int fd, const struct kv *kv, const int *fds, size_t n_fds);
 
 /*
- * Receives one packet; its bytes are wiped but for those in *kvp. 1: *kvp is a message; 0: the
- * other end is gone; -EAGAIN; -EPROTO: not a message of ours (malformed, too big, or with more fds
- * than asked for); -errno.
- * fds may be NULL: then any that come are closed and -EPROTO returned. On return *n_fdsp is
- * what came; they are the caller's, O_CLOEXEC.
+ * Receives one packet. Its bytes are erased, except for the copy in *kvp. 1: *kvp is a message; 0:
+ * the other end is gone; -EAGAIN; -EPROTO: not a message of ours (malformed, too big, or with more
+ * fds than asked for); -errno. fds may be NULL: then descriptors that arrive are closed and -EPROTO
+ * is returned. On return, *n_fdsp is the number of descriptors; the caller owns them, and they are
+ * O_CLOEXEC.
  */
 int conn_recv(int fd, struct kv **kvp);
 int conn_recv_fds(int fd, struct kv **kvp, int *fds, size_t max_fds, size_t *n_fdsp);

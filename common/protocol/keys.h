@@ -45,8 +45,8 @@ void keys_forget_env(void);
 void keys_to_kv(const struct keys *keys, struct kv *kv);
 int keys_from_kv(struct keys *keys, const struct kv *kv);
 
-/* A descriptor from which one process can take them, once, by keys_from_fd(). What hands it on does
- * not get to see them. -errno. */
+/* A descriptor from which one process can read the keys, once, by keys_from_fd(). A process that
+ * passes it on does not see them. -errno. */
 int keys_to_fd(const struct keys *keys);
 /* KEYS_E_* or -errno. fd stays the caller's. Does not block. */
 int keys_from_fd(struct keys *keys, int fd);

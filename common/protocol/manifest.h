@@ -31,8 +31,8 @@ DEFINE_FREEP(struct manifest, manifest_close)
 
 int manifest_add(struct manifest *m, enum manifest_kind kind, const char *path, struct error *err);
 
-/* Takes away what the file at path records, newest first, then empties it. unmount: what undoes
- * a MANIFEST_MOUNT. Keeps the first error and continues. No file: 0. */
+/* Removes the objects that the file at path lists, the newest first, then empties the file.
+ * unmount: undoes a MANIFEST_MOUNT. Keeps the first error and continues. 0 if there is no file. */
 int manifest_release(const char *path, int (*unmount)(const char *target, struct error *err),
 		     struct error *err);
 

@@ -59,7 +59,8 @@
 
 #define RUNDIR_MAX_SLOTS 64
 
-/* What `lock` begins with. Root writes it when it makes the directory, and nobody else can. */
+/* The beginning of the file `lock`. Root writes it when it makes the directory, and nobody else
+ * can. */
 struct rundir_mark {
 	uid_t uid; /* 0: not known */
 	gid_t gid;

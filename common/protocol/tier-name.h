@@ -22,13 +22,14 @@ int tier_name_parse(const char *name, uint32_t *job_idp);
 /* Gives the job's directory in dirfd the name of a leftover, whatever is in it. None: 0. */
 int tier_name_set_aside(int dirfd, uint32_t job_id);
 
-/* Makes it with data in it, 0700, the caller's, and what stands there a leftover. 0 or -errno. */
+/* Makes the directory with `data` in it (mode 0700, owned by the caller). An existing directory
+ * becomes a leftover. 0 or -errno. */
 int tier_name_make(int dirfd, uint32_t job_id);
 
-/* Others than its owner may exchange what is in a directory of that mode. */
+/* May other users replace entries of a directory with that mode? */
 bool tier_name_is_open(mode_t mode);
 
-/* Calls fn for the name of each leftover of the job (0: of any); 0 or the first error. What users
- * keep is none. */
+/* Calls fn for the name of each leftover of the job (0: of any job); 0 or the first error. Kept
+ * data is not a leftover. */
 int tier_name_for_each(int dirfd, uint32_t job_id,
 		       int (*fn)(void *arg, int dirfd, const char *name), void *arg);

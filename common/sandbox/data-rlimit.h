@@ -12,11 +12,11 @@
 #define DATA_RLIMIT_MIB 2048u
 
 /*
- * From here on this process gets no more than that beside what it has, and the stacks and buffers
- * of n_threads; more is ENOMEM where it is asked for. For all of its threads and children. Once is
- * enough; a second call changes nothing.
+ * From now on, this process and its children get at most that much memory in addition to what they
+ * use, and to the stacks and buffers of n_threads. Requests for more fail with ENOMEM. A second
+ * call changes nothing.
  */
 void data_rlimit_set(unsigned n_threads);
 
-/* The same for who needs less: `more` bytes. What is set already becomes less, never more. */
+/* The same with a smaller limit: `more` bytes. An existing limit can only become smaller. */
 void data_rlimit_set_to(uint64_t more, unsigned n_threads);

@@ -5,9 +5,10 @@
  */
 #pragma once
 
-/* The calling thread, and those that it makes, open no file for writing, and make and remove
- * nothing, for ever; from 6.2 on they cut nothing either. What is open stays as it is. 0, or
- * -errno: -ENOSYS or -EOPNOTSUPP where the kernel has none. */
+/* From now on, the calling thread and the threads that it makes cannot open a file for writing, and
+ * cannot create or remove a name; from Linux 6.2 on they cannot truncate a file either. Open
+ * descriptors are not affected. 0, or -errno: -ENOSYS or -EOPNOTSUPP if the kernel has no Landlock.
+ * */
 int landlock_forbid_writing(void);
 
 /* 1 or more; -errno: there is none. */

@@ -6,17 +6,17 @@
 #pragma once
 
 /*
- * The process: programs that gain a privilege, starting programs at all, sockets, mounts,
- * namespaces, other processes' memory, devices, attributes beyond mode and time, and what else no
- * stager needs. All threads, for ever.
+ * All threads of the process give up, for ever: programs that gain a privilege, starting programs,
+ * sockets, mounts, namespaces, other processes' memory, devices, attributes other than mode and
+ * time, and everything else that no stager needs.
  */
 void sandbox_enter(void);
 
 /* The same, before this process becomes a program that is not ours. It may start others. */
 void sandbox_enter_program(void);
 
-/* The calling thread: serves an image with what is open; it opens, makes and removes nothing. Needs
- * no_new_privs. */
+/* The calling thread can only serve an image with its open descriptors. It cannot open, create or
+ * remove anything. Needs no_new_privs. */
 void sandbox_enter_server_thread(void);
 
 /*
@@ -27,9 +27,9 @@ void sandbox_enter_server_thread(void);
 void sandbox_enter_beside_server(void);
 
 /*
- * stage-fetch, which has the network and no file to write but those it is handed: what
- * sandbox_enter() denies without sockets, all that makes, moves, removes, cuts or opens files for
- * writing, or changes their modes and owners. Where the kernel has Landlock, that once more. Before
- * its second thread.
+ * For stage-fetch, which has the network and may write only to files whose descriptors it gets. It
+ * gives up the same as by sandbox_enter(), except for sockets, and all calls that create, move,
+ * remove, truncate or open files for writing, or change their modes and owners. If the kernel has
+ * Landlock, it refuses the same again. To be called before the second thread is started.
  */
 void sandbox_enter_fetcher(void);

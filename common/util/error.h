@@ -43,7 +43,7 @@ int error_set(struct error *err, int errnum, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 int error_setv(struct error *err, int errnum, const char *fmt, va_list ap);
 
-/* As error_set(), with ": strerror(errnum)" behind. */
+/* As error_set(), followed by ": strerror(errnum)". */
 int error_errno(struct error *err, int errnum, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 
@@ -51,11 +51,12 @@ int error_errno(struct error *err, int errnum, const char *fmt, ...)
 int error_exit(struct error *err, enum stage_exit exit_code, int errnum, const char *fmt, ...)
 	__attribute__((format(printf, 4, 5)));
 
-/* Puts "context: " in front of what is there. */
+/* Puts "context: " before the text. */
 void error_prefix(struct error *err, const char *fmt, ...) __attribute__((format(printf, 2, 3)));
 
-/* Puts "; hint" behind what is there, unless a hint is there: who is nearest to the cause knows
- * best. A long text is cut to make room. Returns r, so that it can go around error_set(). */
+/* Appends "; hint" to the text, unless it has a hint already: the function that is nearest to the
+ * cause knows best. A long text is cut to make space. Returns r, so that it can enclose
+ * error_set(). */
 int error_set_hint(struct error *err, int r, const char *fmt, ...)
 	__attribute__((format(printf, 3, 4)));
 

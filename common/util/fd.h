@@ -16,8 +16,8 @@
 int fd_write_all(int fd, const void *data, size_t size);
 int fd_read_all(int fd, void *data, size_t size);
 
-/* The same at an offset. What fd_pread_all() returns is less than size only at the end of the
- * file, or -errno. */
+/* The same at an offset. fd_pread_all() returns less than size only at the end of the file, or
+ * -errno. */
 int fd_pwrite_all(int fd, const void *data, size_t size, uint64_t offset);
 ssize_t fd_pread_all(int fd, void *data, size_t size, uint64_t offset);
 

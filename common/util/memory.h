@@ -11,8 +11,8 @@
 int memory_read_node(uint64_t *totalp, uint64_t *availablep);
 
 /*
- * The tightest limit on the way from the caller's memory cgroup (v1 or v2) to the root, and what is
- * in use there, without what the kernel has read of files. -ENOENT: no limit.
+ * The tightest limit of the caller's memory cgroup (v1 or v2) and those above it, and the memory
+ * that is used there, without the page cache of files. -ENOENT: no limit.
  */
 int memory_read_cgroup(uint64_t *limitp, uint64_t *usedp);
 

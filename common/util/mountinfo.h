@@ -33,7 +33,7 @@ int mountinfo_find_first(struct mountinfo_query *queries, size_t n);
 /* The path of name in the directory dirfd; its length, or -errno. */
 int mountinfo_path_at(char path[static PATH_MAX], int dirfd, const char *name);
 
-/* What is mounted on name in the directory dirfd, topmost: 0, -ENOENT if nothing is, or
- * why it can't be found out. All our paths lead through root's directories: a path is as good as a
- * mount id. */
+/* The topmost mount on name in the directory dirfd: 0, -ENOENT if there is none, or why this is not
+ * known. All our paths are in directories of root, so a path identifies a mount as well as a mount
+ * id. */
 int mountinfo_find_at(struct mountinfo *m, int dirfd, const char *name);

@@ -20,15 +20,15 @@ char *path_join(const char *dir, const char *path);
  * out of the tree? By the text alone: an absolute path does, wherever it ends. */
 bool path_leads_out(const char *dir, const char *link);
 
-/* The part behind the last "/" ("/a/b" -> "b"). Points into path. */
+/* The part after the last "/" ("/a/b" -> "b"). Points into path. */
 const char *path_base(const char *path);
 
 /* Has the text a pattern byte: * ? [ or { … } ? */
 bool path_is_pattern(const char *path);
 
-/* How many bytes of a pattern name the directory that is above all it can fit: "/a/b" of
- * "/a/b/?.tar" and
- * "/a/b/{c,d}/e". 0: there is none but "/". Of what is no pattern: all. */
+/* The number of bytes of a pattern that name the directory above everything that it can match:
+ * "/a/b" of "/a/b/?.tar" and "/a/b/{c,d}/e". 0: only "/". For a text that is not a pattern, all
+ * bytes. */
 size_t path_get_top(const char *pattern);
 
 /* Match of Match= rules by components: "*" and "?" stay inside one, "**" spans any number, also

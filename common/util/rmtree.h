@@ -23,6 +23,6 @@ struct rmtree_limits {
  */
 int rmtree_at(int dirfd, const char *name, const struct rmtree_limits *limits, struct error *err);
 
-/* Removes what is in dirfd, which stays: of a directory that has no name any more, too. May be of
- * O_PATH. The caller must be able to read and search it. */
+/* Removes the content of dirfd, but not dirfd itself; this also works if the directory has no name
+ * any more. It may be an O_PATH descriptor. The caller must be able to read and search it. */
 int rmtree_empty(int dirfd, const struct rmtree_limits *limits, struct error *err);

@@ -13,14 +13,14 @@
 
 #include <stdbool.h>
 
-/* An O_PATH descriptor. -EPERM: a part of the way is not root's alone, or the path is not absolute
- * or climbs
- * ("..", in what was told; a link of root's may); -ENOTDIR, -ENOENT, -ELOOP, …. */
+/* An O_PATH descriptor. -EPERM: a part of the path does not belong to root or is writable by
+ * others, or the path is not absolute or contains ".." (links of root may contain it); -ENOTDIR,
+ * -ENOENT, -ELOOP, …. */
 int root_path_open(const char *path);
 
 /* The same for the directory that a file is in; *namep: the file's name, in path. -EPERM: there is
  * none. */
 int root_path_open_above(const char *path, const char **namep);
 
-/* Has it ".." behind its first name? */
+/* Does it contain ".." after its first name? */
 bool root_path_climbs(const char *path);

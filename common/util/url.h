@@ -22,8 +22,8 @@ struct url { /* points into the text */
 /* By the part before "://"; URL_NONE if the scheme is not known. */
 enum url_scheme url_scheme_of(const char *text);
 
-/* Refuses what has user:password@, no host, a port that is no number, no path. -EINVAL with the
- * sentence and the hint. */
+/* Refuses an address with user:password@, without a host or a path, or with a port that is not a
+ * number. -EINVAL with the message and the hint. */
 int url_parse(struct url *url, const char *text, struct error *err);
 
 /* The first byte of the path of an address, where a colon is no longer the host's; NULL: none. */
