@@ -79,7 +79,7 @@ class SlowSource:
         SlowSource.n += 1
         self.dir = f"{TOP}/{SlowSource.n}"
         os.makedirs(self.dir)
-        write_conf(TOP)
+        write_conf(TOP, self.bench.top)
         program = PROGRAM or os.path.join(os.path.dirname(self.bench.probe_path), "../slow-source")
         if not os.access(program, os.X_OK):
             raise Failed("no slow-source beside " + self.bench.probe_path)
