@@ -9,6 +9,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <stdio.h>
 #include <string.h>
 #include <sys/file.h>
@@ -29,14 +30,11 @@
 #include "common/util/root-path.h"
 #include "stage-build.h"
 
-#define MAGIC_TMPFS 0x01021994
-#define MAGIC_RAMFS 0x858458f6
-
 static bool is_memory(const char *path)
 {
 	struct statfs fs;
 
-	return statfs(path, &fs) == 0 && (fs.f_type == MAGIC_TMPFS || fs.f_type == MAGIC_RAMFS);
+	return statfs(path, &fs) == 0 && (fs.f_type == TMPFS_MAGIC || fs.f_type == RAMFS_MAGIC);
 }
 
 static bool is_read_only(const char *path)

@@ -3,6 +3,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <pwd.h>
 #include <stdio.h>
 #include <string.h>
@@ -22,7 +23,6 @@
 #include "common/util/fd.h"
 #include "common/util/parse.h"
 
-#define MAGIC_TMPFS 0x01021994
 #define MAGIC_CGROUP2 0x63677270
 #define MAGIC_FUSECTL 0x65735543
 #define NR_FSOPEN 430 /* on all architectures; older headers lack it */
@@ -225,7 +225,7 @@ static void check_memory(struct doctor *d)
 	struct statvfs vfs;
 	struct statfs fs;
 
-	if (statfs("/dev/shm", &fs) < 0 || fs.f_type != MAGIC_TMPFS ||
+	if (statfs("/dev/shm", &fs) < 0 || fs.f_type != TMPFS_MAGIC ||
 	    statvfs("/dev/shm", &vfs) < 0) {
 		doctor_tell(d, DOCTOR_WARN, "mount a tmpfs there",
 			    "/dev/shm is no tmpfs: 'stagectl run' needs one");

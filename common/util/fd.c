@@ -20,6 +20,8 @@
 #define NR_PIDFD_OPEN 434
 #define NR_CLOSE_RANGE 436
 
+#define MAX_RAISED 65536
+
 int fd_write_all(int fd, const void *data, size_t size)
 {
 	const char *p = data;
@@ -181,6 +183,16 @@ void fd_close_from(int from)
 	getrlimit(RLIMIT_NOFILE, &limit);
 	for (n = (rlim_t)from; n < limit.rlim_cur && n < 1048576; n++)
 		close((int)n);
+}
+
+void fd_raise_limit(void)
+{
+	struct rlimit limit;
+
+	if (getrlimit(RLIMIT_NOFILE, &limit) < 0 || limit.rlim_cur >= limit.rlim_max)
+		return;
+	limit.rlim_cur = limit.rlim_max < MAX_RAISED ? limit.rlim_max : MAX_RAISED;
+	(void)setrlimit(RLIMIT_NOFILE, &limit);
 }
 
 int fd_pidfd_open(pid_t pid)

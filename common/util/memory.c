@@ -23,6 +23,7 @@
 
 #define MEMORY_NO_LIMIT (1ULL << 60)
 #define MEMORY_MAX_FILE 65536
+#define MAX_CPUS 8192 /* of Linux on x86-64 */
 
 static char *read_file(const char *path)
 {
@@ -174,11 +175,12 @@ int memory_read_fs(const char *path, uint64_t *bytesp)
 
 unsigned memory_count_cpus(void)
 {
-	cpu_set_t set;
+	cpu_set_t sets[MAX_CPUS / CPU_SETSIZE];
 	int n;
 
-	if (sched_getaffinity(0, sizeof(set), &set) < 0)
+	/* EINVAL if the kernel's set is larger than the caller's: sched_setaffinity(2) */
+	if (sched_getaffinity(0, sizeof(sets), sets) < 0)
 		return 1;
-	n = CPU_COUNT(&set);
+	n = CPU_COUNT_S(sizeof(sets), sets);
 	return n > 0 ? (unsigned)n : 1;
 }

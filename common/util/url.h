@@ -22,6 +22,11 @@ struct url { /* points into the text */
 /* By the part before "://"; URL_NONE if the scheme is not known. */
 enum url_scheme url_scheme_of(const char *text);
 
+static inline bool url_is_s3(const char *text)
+{
+	return url_scheme_of(text) == URL_S3;
+}
+
 /* Refuses an address with user:password@, without a host or a path, or with a port that is not a
  * number. -EINVAL with the message and the hint. */
 int url_parse(struct url *url, const char *text, struct error *err);

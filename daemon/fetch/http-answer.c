@@ -12,11 +12,6 @@
 
 #define MAX_OTHER (256u << 10)
 
-static bool s3_is_url(const char *url)
-{
-	return url_scheme_of(url) == URL_S3;
-}
-
 void http_answer_init(struct http_answer *a, const struct http_request *rq,
 		      struct http_reply *reply, struct error *err)
 {
@@ -135,7 +130,7 @@ static int check_body(struct http_answer *a)
 		return fatal(a, error_set_hint(a->err, -EIO, "tell who runs the server"));
 	}
 	/* S3 keeps the word and the bytes as they were sent, and aws takes the bytes as they are */
-	if (!s3_is_url(a->rq->url) && !http_head_may_be_encoded(h, a->url)) {
+	if (!url_is_s3(a->rq->url) && !http_head_may_be_encoded(h, a->url)) {
 		error_set(a->err, EIO, "%s: the server sends it encoded (%s), unasked", a->shown,
 			  h->encoding);
 		return fatal(a, error_set_hint(a->err, -EIO, "tell who runs the server"));
@@ -307,7 +302,7 @@ static int refuse_status(struct http_answer *a, bool *againp, struct error *err)
 
 	while (i < ARRAY_SIZE(statuses) && statuses[i].status != h->status)
 		i++;
-	if (s3_is_url(a->rq->url))
+	if (url_is_s3(a->rq->url))
 		return s3_answer_refuse(a, i < ARRAY_SIZE(statuses) ? statuses[i].errnum : EIO,
 					i < ARRAY_SIZE(statuses) && statuses[i].again, againp, err);
 	if (i == ARRAY_SIZE(statuses)) {
@@ -377,7 +372,7 @@ int http_answer_finish(struct http_answer *a, bool *againp, struct error *err)
 	}
 	if (a->verdict == HTTP_ANSWER_BODY)
 		return finish_body(a, againp, err);
-	if (is_redirect(a->head.status) && !s3_is_url(a->rq->url))
+	if (is_redirect(a->head.status) && !url_is_s3(a->rq->url))
 		return HTTP_ANSWER_REDIRECT;
 	if (a->head.status == 416)
 		return finish_unsatisfiable(a, againp, err);

@@ -13,6 +13,7 @@
 
 #include "common/util/clock.h"
 #include "common/util/error.h"
+#include "common/util/url.h"
 #include "daemon/engines/web/web.h"
 #include "daemon/fetch/http-answer.h"
 #include "daemon/fetch/http-get.h"
@@ -225,7 +226,7 @@ static int add_signature(struct http_exchange *h, struct curl_slist **list,
 {
 	char range[64];
 
-	if (!s3_is_url(a->rq->url) || h->config->web->anonymous)
+	if (!url_is_s3(a->rq->url) || h->config->web->anonymous)
 		return 0;
 	return s3_make_headers(h->config->web, h->keys, url,
 			       http_answer_range(a, range, sizeof(range)) ? range : NULL,
@@ -236,7 +237,7 @@ static int add_signature(struct http_exchange *h, struct curl_slist **list,
 static int find_rule(struct http_exchange *h, const struct http_answer *a, const char *url,
 		     struct error *err)
 {
-	if (!s3_is_url(a->rq->url))
+	if (!url_is_s3(a->rq->url))
 		return web_check_url(h->config->web, url, &h->rule, err);
 	h->rule = &h->config->web->s3;
 	return h->config->web->anonymous ? 0 : s3_keyring_get(h->config->keyring, &h->keys, err);
@@ -246,7 +247,7 @@ static int find_rule(struct http_exchange *h, const struct http_answer *a, const
 static int explain_keys(const struct http_exchange *h, const struct http_answer *a, int r,
 			struct error *err)
 {
-	if (r == -EACCES && s3_is_url(a->rq->url) && !h->config->web->anonymous &&
+	if (r == -EACCES && url_is_s3(a->rq->url) && !h->config->web->anonymous &&
 	    s3_keyring_is_env(h->config->keyring))
 		error_prefix(err, "keys of " KEYS_ENV_ACCESS);
 	return r;
@@ -342,14 +343,14 @@ int http_exchange_run(struct http_exchange *h, struct http_answer *a, const char
 	r = find_rule(h, a, url, err);
 	if (r < 0)
 		return r;
-	http_answer_begin(a, s3_is_url(a->rq->url) ? a->rq->url : url);
+	http_answer_begin(a, url_is_s3(a->rq->url) ? a->rq->url : url);
 	if (make_headers(&headers, a) < 0 || add_signature(h, &headers, a, url) < 0) {
 		curl_slist_free_all(headers);
 		return error_set(err, ENOMEM, "out of memory");
 	}
 	c = curl_easy_setopt(h->curl, CURLOPT_URL, url);
 	/* a key is a name, not a path: "a/./b" is another one than "a/b", and signed as it is */
-	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_PATH_AS_IS, s3_is_url(a->rq->url) ? 1L : 0L);
+	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_PATH_AS_IS, url_is_s3(a->rq->url) ? 1L : 0L);
 	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_HTTPHEADER, headers);
 	c = c ? c : curl_easy_setopt(h->curl, CURLOPT_HEADERDATA, a);
 	c = c ? c : curl_easy_perform(h->curl);

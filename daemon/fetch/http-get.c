@@ -14,12 +14,12 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/random.h>
 #include <time.h>
 
 #include <curl/curl.h>
 
 #include "common/util/error.h"
+#include "common/util/random.h"
 #include "common/util/url.h"
 #include "daemon/engines/web/web.h"
 #include "daemon/fetch/http-answer.h"
@@ -105,12 +105,12 @@ static int follow(struct http *h, struct http_answer *a, bool *againp, struct er
 	char *next = NULL, first[sizeof(a->shown)], address[S3_MAX_URL];
 	int r = 0;
 
-	if (s3_is_url(a->rq->url))
+	if (url_is_s3(a->rq->url))
 		r = s3_get_address(h->config.web, a->rq->url, a->rq->query, address,
 				   sizeof(address), err);
 	if (r < 0)
 		return r;
-	url = strdup(s3_is_url(a->rq->url) ? address : a->rq->url);
+	url = strdup(url_is_s3(a->rq->url) ? address : a->rq->url);
 	if (!url)
 		return error_set(err, ENOMEM, "out of memory");
 	web_show(url, first, sizeof(first));
@@ -137,13 +137,6 @@ static int follow(struct http *h, struct http_answer *a, bool *againp, struct er
 }
 
 /* ---- tries ---- */
-
-static uint64_t random_below(uint64_t n)
-{
-	uint64_t v = 0;
-
-	return getrandom(&v, sizeof(v), GRND_NONBLOCK) == sizeof(v) ? v % n : n / 2;
-}
 
 static void wait_ms(uint64_t ms)
 {

@@ -9,11 +9,6 @@
 #include "common/util/url.h"
 #include "daemon/engines/web/web.h"
 
-bool s3_is_url(const char *url)
-{
-	return url_scheme_of(url) == URL_S3;
-}
-
 static const char *get_region(const struct web *web)
 {
 	return *web->region ? web->region : "us-east-1";

@@ -15,8 +15,6 @@ struct web;
 
 #define S3_MAX_URL 8192
 
-bool s3_is_url(const char *url);
-
 /* The address at the endpoint; query: encoded, in order, NULL: none. */
 int s3_get_address(const struct web *web, const char *url, const char *query, char *buf,
 		   size_t size, struct error *err);

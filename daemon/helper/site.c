@@ -8,6 +8,7 @@
 #include <errno.h>
 #include <grp.h>
 #include <limits.h>
+#include <linux/magic.h>
 #include <pwd.h>
 #include <stdbool.h>
 #include <stdio.h>
@@ -24,8 +25,6 @@
 #include "common/util/fd.h"
 #include "common/util/parse.h"
 #include "daemon/helper/user-lookup.h"
-
-#define MAGIC_TMPFS 0x01021994
 
 static void answer(const void *data, size_t size)
 {
@@ -108,7 +107,7 @@ static bool is_own_tmpfs(const char *path)
 	struct statfs fs;
 
 	snprintf(above, sizeof(above), "%s/..", path);
-	return statfs(path, &fs) == 0 && fs.f_type == MAGIC_TMPFS && fs.f_blocks > 0 &&
+	return statfs(path, &fs) == 0 && fs.f_type == TMPFS_MAGIC && fs.f_blocks > 0 &&
 	       stat(path, &st) == 0 && stat(above, &up) == 0 && st.st_dev != up.st_dev;
 }
 

@@ -8,10 +8,10 @@
 #include <stdio.h>
 #include <stdlib.h>
 #include <string.h>
-#include <sys/resource.h>
 
 #include "common/util/clock.h"
 #include "common/util/error.h"
+#include "common/util/fd.h"
 #include "common/util/parse.h"
 #include "common/util/path.h"
 #include "daemon/mover/check.h"
@@ -82,16 +82,6 @@ static int mover_fail(const struct error *err)
 }
 
 /* Directories stay open while something beneath them is copied. */
-static void raise_nofile(void)
-{
-	struct rlimit lim;
-
-	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < lim.rlim_max) {
-		lim.rlim_cur = lim.rlim_max < 65536 ? lim.rlim_max : 65536;
-		setrlimit(RLIMIT_NOFILE, &lim);
-	}
-}
-
 static void mover_tell(const struct move_order *o, const struct move_result *r, uint64_t ms)
 {
 	char read[PARSE_SIZE_TEXT], linked[PARSE_SIZE_TEXT], kept[PARSE_SIZE_TEXT];
@@ -111,7 +101,7 @@ static int run_move(const struct move_order *o)
 	struct move_result result;
 	int r;
 
-	raise_nofile();
+	fd_raise_limit();
 	r = move_run(o, &result, &err);
 	if (r == -ENOSPC || r == -EDQUOT)
 		error_set_hint(&err, r, "make room in %s; what is copied already is kept", o->dir);

@@ -3,7 +3,6 @@
 #include <dirent.h>
 #include <errno.h>
 #include <fcntl.h>
-#include <sched.h>
 #include <stddef.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -13,6 +12,7 @@
 #include "common/util/cleanup.h"
 #include "common/util/error.h"
 #include "common/util/fd.h"
+#include "common/util/memory.h"
 #include "common/util/path.h"
 #include "common/util/rmtree.h"
 #include "daemon/engines/copy/link-table.h"
@@ -213,12 +213,9 @@ static void run_alone(struct work *work, void *arg)
 
 static uint32_t count_threads(void)
 {
-	cpu_set_t set;
-	int n = sched_getaffinity(0, sizeof(set), &set) == 0 ? CPU_COUNT(&set) : 1;
+	unsigned n = memory_count_cpus();
 
-	if (n < 1)
-		return 1;
-	return n > MAX_THREADS ? MAX_THREADS : (uint32_t)n;
+	return n > MAX_THREADS ? MAX_THREADS : n;
 }
 
 static void move_deinit(struct move *m)

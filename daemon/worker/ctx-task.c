@@ -1,10 +1,10 @@
 #include <errno.h>
-#include <sched.h>
 #include <string.h>
 #include <unistd.h>
 
 #include "common/protocol/kv.h"
 #include "common/util/error.h"
+#include "common/util/memory.h"
 #include "daemon/worker/ctx-internal.h"
 
 #define CTX_DEFAULT_THREADS 4
@@ -12,14 +12,9 @@
 
 static uint32_t default_threads(void)
 {
-	cpu_set_t set;
-	int n = CTX_DEFAULT_THREADS;
+	unsigned n = memory_count_cpus();
 
-	if (sched_getaffinity(0, sizeof(set), &set) == 0)
-		n = CPU_COUNT(&set);
-	if (n < 1)
-		return 1;
-	return n > CTX_DEFAULT_THREADS ? CTX_DEFAULT_THREADS : (uint32_t)n;
+	return n > CTX_DEFAULT_THREADS ? CTX_DEFAULT_THREADS : n;
 }
 
 static uint64_t lower_limit(uint64_t a, uint64_t b)

@@ -26,16 +26,6 @@ static void forbid_core(void)
 }
 
 /* Directories being copied stay open, a few for each level and thread. */
-static void raise_nofile(void)
-{
-	struct rlimit lim;
-
-	if (getrlimit(RLIMIT_NOFILE, &lim) == 0 && lim.rlim_cur < lim.rlim_max) {
-		lim.rlim_cur = lim.rlim_max < 65536 ? lim.rlim_max : 65536;
-		setrlimit(RLIMIT_NOFILE, &lim);
-	}
-}
-
 int main(int argc, char **argv)
 {
 	_cleanup_(ctx_freep) struct ctx *ctx = NULL;
@@ -52,7 +42,7 @@ int main(int argc, char **argv)
 	/* modes are those of the source; all of it lies below a directory of the user's, 0700 */
 	umask(0);
 	forbid_core();
-	raise_nofile();
+	fd_raise_limit();
 	fd_set_cloexec(WORKER_FD_SOCKET, true);
 	log_open("stage-worker", STDERR_FILENO, 0);
 	if (conn_check_own(WORKER_FD_SOCKET) < 0) {

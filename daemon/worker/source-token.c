@@ -6,13 +6,13 @@
 #include <stdlib.h>
 #include <string.h>
 #include <sys/file.h>
-#include <sys/random.h>
 #include <sys/stat.h>
 #include <unistd.h>
 
 #include "common/util/clock.h"
 #include "common/util/fd.h"
 #include "common/util/log.h"
+#include "common/util/random.h"
 #include "daemon/worker/ctx.h"
 
 #define MAX_TOKENS 4096
@@ -24,13 +24,6 @@ struct tokens {
 	char *names[MAX_TOKENS];
 	size_t n;
 };
-
-static uint64_t random_below(uint64_t n)
-{
-	uint64_t v;
-
-	return getrandom(&v, sizeof(v), GRND_NONBLOCK) == sizeof(v) ? v % n : n / 2;
-}
 
 static int sleep_ms(const struct ctx *ctx, uint64_t ms, struct error *err)
 {

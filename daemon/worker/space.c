@@ -5,6 +5,7 @@
  */
 #include "daemon/worker/space.h"
 
+#include <linux/magic.h>
 #include <stdarg.h>
 #include <stdbool.h>
 #include <stdint.h>
@@ -20,8 +21,6 @@
 #include "common/util/parse.h"
 #include "daemon/worker/ctx.h"
 #include "daemon/worker/plan.h"
-
-#define MAGIC_TMPFS 0x01021994
 
 __attribute__((format(printf, 3, 4))) static void limit(struct plan_space *s, uint64_t bytes,
 							const char *fmt, ...)
@@ -80,7 +79,7 @@ static uint64_t get_kept(const struct policy *p)
 {
 	struct statfs fs;
 
-	return *p->mem_keep_dir && statfs(p->mem_keep_dir, &fs) == 0 && fs.f_type == MAGIC_TMPFS
+	return *p->mem_keep_dir && statfs(p->mem_keep_dir, &fs) == 0 && fs.f_type == TMPFS_MAGIC
 		       ? (uint64_t)(fs.f_blocks - fs.f_bfree) * (uint64_t)fs.f_bsize
 		       : 0;
 }

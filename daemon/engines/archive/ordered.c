@@ -1,8 +1,8 @@
 #include "daemon/engines/archive/ordered.h"
+#include "common/util/memory.h"
 
 #include <errno.h>
 #include <pthread.h>
-#include <sched.h>
 #include <stdlib.h>
 
 #define ORDERED_MAX_THREADS 4
@@ -117,10 +117,7 @@ size_t ordered_pop(struct ordered *o)
 
 size_t ordered_get_default_threads(void)
 {
-	cpu_set_t set;
+	unsigned n = memory_count_cpus();
 
-	if (sched_getaffinity(0, sizeof(set), &set) < 0)
-		return 1;
-	return CPU_COUNT(&set) < ORDERED_MAX_THREADS ? (size_t)CPU_COUNT(&set)
-						     : ORDERED_MAX_THREADS;
+	return n < ORDERED_MAX_THREADS ? n : ORDERED_MAX_THREADS;
 }

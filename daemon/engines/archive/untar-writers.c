@@ -17,6 +17,7 @@
 
 #include "common/dataset/member-path.h"
 #include "common/util/error.h"
+#include "common/util/fnv.h"
 #include "daemon/engines/archive/stream.h"
 #include "daemon/engines/archive/untar-left.h"
 #include "daemon/engines/archive/untar-queue.h"
@@ -92,11 +93,9 @@ static int put_gathered(struct writers *w, unsigned flags, struct error *err)
 
 static struct name *get_name(struct writers *w, const char *path, size_t n)
 {
-	uint32_t h = 2166136261u;
+	uint64_t h = fnv_add(FNV_INIT, path, n);
 
-	while (n-- > 0)
-		h = (h ^ (unsigned char)*path++) * 16777619u;
-	return &w->names[(h ^ h >> 16) % N_NAMES];
+	return &w->names[(h ^ h >> 32) % N_NAMES];
 }
 
 static struct queue *get_idlest(const struct writers *w)

@@ -1,0 +1,16 @@
+/*
+ * random: a number that nobody has to keep secret, so that what many nodes begin at once is spread
+ * over time.
+ */
+#pragma once
+
+#include <stdint.h>
+#include <sys/random.h>
+
+/* 0 to n - 1, n > 0. The middle where the kernel has no random bytes yet (getrandom(2)). */
+static inline uint64_t random_below(uint64_t n)
+{
+	uint64_t v = 0;
+
+	return getrandom(&v, sizeof(v), GRND_NONBLOCK) == sizeof(v) ? v % n : n / 2;
+}
