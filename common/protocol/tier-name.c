@@ -23,8 +23,10 @@ int tier_name_parse(const char *name, uint32_t *job_idp)
 	char digits[11] = "";
 	int n = 0;
 
-	if (sscanf(name, TIER_NAME_KEEP "%10[0-9]", digits) == 1)
-		return (int)(*job_idp = 0);
+	if (sscanf(name, TIER_NAME_KEEP "%10[0-9]", digits) == 1) {
+		*job_idp = 0;
+		return 0;
+	}
 	if (sscanf(name, TIER_NAME_JOB "%10[0-9]%n.%*[0-9]%n", digits, &n, &n) != 1 || name[n])
 		return -EINVAL;
 	return parse_uint32(digits, job_idp) < 0 ? -EINVAL : 0;

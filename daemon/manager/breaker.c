@@ -21,10 +21,12 @@ static int count_recent(void)
 	_cleanup_(fd_closep) int fd = privops_open(PRIVOP_OPEN_FILE, PRIVOP_DIR_RUN,
 						   PRIVOP_FILE_CRASHES);
 	uint64_t record[64], now = clock_ms();
-	/* the last of them: where there are fewer, this fails at the first */
-	ssize_t n = (lseek(fd, -(off_t)sizeof(record), SEEK_END), read(fd, record, sizeof(record)));
 	int count = 0;
+	ssize_t n;
 
+	/* Where there are fewer records, it fails, and reading begins at the first. */
+	(void)lseek(fd, -(off_t)sizeof(record), SEEK_END);
+	n = read(fd, record, sizeof(record));
 	for (ssize_t i = 0; i < n / (ssize_t)sizeof(*record); i++)
 		count += record[i] <= now && now - record[i] < BREAKER_WINDOW_MS;
 	return count;

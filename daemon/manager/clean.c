@@ -316,25 +316,43 @@ static int remove_record(struct clean *c, struct error *err)
 	}
 }
 
+typedef int (*step_fn)(struct clean *c, struct error *err);
+
+/* All of them; the first error counts, and result if that is one. */
+static int do_steps(struct clean *c, const step_fn *steps, size_t n, int result, struct error *err)
+{
+	int r;
+
+	for (size_t i = 0; i < n; i++) {
+		r = steps[i](c, result == 0 ? err : NULL);
+		if (r < 0 && result == 0)
+			result = r;
+	}
+	return result;
+}
+
 int clean_release(struct jobdir *d, struct state *st, bool job_over, uint64_t deadline_ms,
 		  uint64_t behind_ms, struct error *err)
 {
-	static int (*const steps[])(struct clean * c, struct error * err) = {
-		end_processes,	hold_memory,   unmount,	   find_owner,	set_tiers_aside, release,
-		remove_entries, remove_groups, move_aside, free_memory, remove_tiers,
+	static const step_fn steps[] = {
+		end_processes,	 hold_memory, unmount,	      find_owner,
+		set_tiers_aside, release,     remove_entries, remove_groups,
+	};
+	/* Those that no epilog waits for */
+	static const step_fn later_steps[] = {
+		free_memory,
+		remove_tiers,
 	};
 	struct clean c = { d, st, job_over, deadline_ms, -1 };
 	int r, result = 0;
 
-	for (size_t i = 0; i < ARRAY_SIZE(steps); i++) {
-		if (steps[i] == move_aside && result < 0)
-			continue; /* the epilog shall try again */
-		r = steps[i](&c, result == 0 ? err : NULL);
-		if (r < 0 && result == 0)
-			result = r;
-		if (steps[i] == move_aside)
-			c.deadline_ms += behind_ms;
+	result = do_steps(&c, steps, ARRAY_SIZE(steps), 0, err);
+	if (result == 0) { /* else the epilog shall try again */
+		r = move_aside(&c, err);
+		result = r < 0 ? r : 0;
 	}
+	c.deadline_ms += behind_ms;
+	result = do_steps(&c, later_steps, ARRAY_SIZE(later_steps), result, err);
 	return result == 0 ? remove_record(&c, err) : result;
 }
 

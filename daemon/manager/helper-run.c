@@ -69,9 +69,11 @@ static size_t read_answer(int fd, pid_t pid, void *answer, size_t size, bool sto
 		}
 		if (k > 0 && p[1].revents) {
 			privops_hear();
-			if (privops_is_over())
-				k = (ssize_t)(*deadline_msp = 0);
-			else if (!p[0].revents)
+			if (privops_is_over()) {
+				*deadline_msp = 0;
+				break;
+			}
+			if (!p[0].revents)
 				continue;
 		}
 		if (k > 0)

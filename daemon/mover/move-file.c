@@ -309,12 +309,12 @@ static int take_other_name(struct move *m, const struct move_file *file, struct 
 	const char *first;
 	int r;
 
-	link_table_get(m->links, &f->st, &first);
+	first = link_table_find_or_lock(m->links, &f->st);
 	if (!first) {
 		r = take_earlier(m, file, &f->st, err);
 		if (r == 0)
 			r = create(f, file, err);
-		link_table_put(m->links, &f->st, r < 0 ? NULL : file->path);
+		link_table_unlock_and_add(m->links, &f->st, r < 0 ? NULL : file->path);
 		return r;
 	}
 	if (m->resumed && rmtree_at(file->to, file->name, NULL, err) < 0)

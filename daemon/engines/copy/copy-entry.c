@@ -135,10 +135,10 @@ static int create_linked(struct copy *c, struct copying *f, int dirfd, bool *lin
 	const char *first;
 	int r;
 
-	link_table_get(c->links, &f->st, &first);
+	first = link_table_find_or_lock(c->links, &f->st);
 	if (!first) {
 		r = copy_file_create(dirfd, f->name, &f->st, &f->out, err);
-		link_table_put(c->links, &f->st, r == 0 ? get_path(f, path) : NULL);
+		link_table_unlock_and_add(c->links, &f->st, r == 0 ? get_path(f, path) : NULL);
 		return r;
 	}
 	*linkedp = true;

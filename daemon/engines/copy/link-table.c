@@ -51,22 +51,21 @@ static struct entry **get_bucket(struct link_table *t, const struct stat *st)
 	return &t->buckets[((uint64_t)st->st_ino * 0x9e3779b97f4a7c15ULL >> 40) % LINK_BUCKETS];
 }
 
-void link_table_get(struct link_table *t, const struct stat *st, const char **firstp)
+const char *link_table_find_or_lock(struct link_table *t, const struct stat *st)
 {
-	struct entry *e;
+	const struct entry *e;
 
 	pthread_mutex_lock(&t->lock);
 	for (e = *get_bucket(t, st); e; e = e->next) {
 		if (e->dev == st->st_dev && e->ino == st->st_ino) {
-			*firstp = e->path;
 			pthread_mutex_unlock(&t->lock);
-			return;
+			return e->path;
 		}
 	}
-	*firstp = NULL;
+	return NULL;
 }
 
-void link_table_put(struct link_table *t, const struct stat *st, const char *path)
+void link_table_unlock_and_add(struct link_table *t, const struct stat *st, const char *path)
 {
 	struct entry *e = path ? malloc(sizeof(*e) + strlen(path) + 1) : NULL, **bucket;
 

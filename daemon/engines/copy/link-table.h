@@ -13,8 +13,10 @@ int link_table_new(struct link_table **tp);
 void link_table_free(struct link_table *t);
 DEFINE_FREEP(struct link_table, link_table_free)
 
-/* Any thread. The one who comes first for an inode gets *firstp NULL with the table locked, makes
- * the file and says by link_table_put() what it is called (NULL: it could not be made). Later ones
- * get the path, lent for the table's life. */
-void link_table_get(struct link_table *t, const struct stat *st, const char **firstp);
-void link_table_put(struct link_table *t, const struct stat *st, const char *path);
+/*
+ * Any thread. The path of the inode's first file, lent for the table's life; or NULL, with the
+ * table locked: the caller makes that file and calls link_table_unlock_and_add() with its path
+ * (NULL: it could not be made).
+ */
+const char *link_table_find_or_lock(struct link_table *t, const struct stat *st);
+void link_table_unlock_and_add(struct link_table *t, const struct stat *st, const char *path);

@@ -7,9 +7,9 @@ static const char *get(struct link_table *t, dev_t dev, ino_t ino, const char *p
 	struct stat st = { .st_dev = dev, .st_ino = ino };
 	const char *first;
 
-	link_table_get(t, &st, &first);
+	first = link_table_find_or_lock(t, &st);
 	if (!first)
-		link_table_put(t, &st, put);
+		link_table_unlock_and_add(t, &st, put);
 	return first;
 }
 
