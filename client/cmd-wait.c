@@ -23,16 +23,20 @@
 #include "client/mount-visible.h"
 #include "client/snapshot.h"
 #include "client/srun.h"
+#include "client/time-left.h"
 #include "client/warnings.h"
 #include "common/protocol/proto.h"
 #include "common/protocol/rundir.h"
 #include "common/util/cleanup.h"
+#include "common/util/clock.h"
 #include "common/util/error.h"
+#include "common/util/parse.h"
 #include "common/util/path.h"
 
 #define HOLD_SILENT_MS 5000
 #define HOLD_SILENT_TERMINAL_MS 1000 /* where somebody sits in front of it */
 #define HOLD_EVERY_MS 60000
+#define HOLD_TICK_MS 5000
 #define HOLD_PATIENCE_MS 5000
 #define PATH_OF "STAGE_DATA_PATH_" /* what the names in the environment file begin with */
 
@@ -47,6 +51,8 @@ struct wait {
 	struct warnings warnings;
 	struct progress *progress;
 	char *rest; /* see srun.h */
+	uint64_t next_line_ms;
+	uint64_t job_end_ms; /* 0: not asked for yet; UINT64_MAX: unknown, or it was told */
 };
 
 enum { OPT_ANY = 256, OPT_ALL_NODES, OPT_HOLD, OPT_NODE_REPORT, OPT_NONE_OK };
@@ -127,17 +133,52 @@ static void on_message(void *arg, const char *op, struct kv **kvp)
 		progress_update(w->progress, &w->list);
 }
 
+/* One process asks Slurm for each job, or for each step whose tasks are held. */
+static bool asks_slurm(void)
+{
+	const char *node_id = getenv("SLURM_NODEID");
+
+	return !node_id || !strcmp(node_id, "0");
+}
+
+/* A job that ends before its data is there has waited for nothing: say so while the user can still
+ * submit it with more time. The rate of the first moments says little, so this is called later. */
+static void tell_if_late(struct wait *w)
+{
+	char need[PARSE_DURATION_TEXT], left[PARSE_DURATION_TEXT];
+	const struct snapshot *s = snapshot_list_get_slowest(&w->list, &(size_t){ 0 });
+	uint64_t now_ms = clock_ms(), left_ms;
+
+	if (!s || !s->eta_ms || w->job_end_ms == UINT64_MAX)
+		return;
+	if (!w->job_end_ms)
+		w->job_end_ms = asks_slurm() && time_left_ask(&left_ms) == 0 ? now_ms + left_ms
+									     : UINT64_MAX;
+	if (w->job_end_ms == UINT64_MAX || now_ms + s->eta_ms <= w->job_end_ms)
+		return;
+	left_ms = w->job_end_ms > now_ms ? w->job_end_ms - now_ms : 0;
+	fprintf(stderr,
+		"stage-data: warning: staging %s needs %s more, the job has %s left; ask for more "
+		"--time\n",
+		s->name, duration_to_string(s->eta_ms, need), duration_to_string(left_ms, left));
+	w->job_end_ms = UINT64_MAX;
+}
+
 static uint64_t on_hold_tick(void *arg)
 {
 	struct wait *w = arg;
 	char text[512];
 
+	tell_if_late(w);
+	if (clock_ms() < w->next_line_ms)
+		return HOLD_TICK_MS;
+	w->next_line_ms = clock_ms() + HOLD_EVERY_MS;
 	progress_hold_text(&w->list, text, sizeof(text));
 	if (text[0])
 		fprintf(stderr, "stage-data: %s\n", text);
 	else
 		fprintf(stderr, "stage-data: waiting for the datasets of this job\n");
-	return HOLD_EVERY_MS;
+	return HOLD_TICK_MS;
 }
 
 /* One step asks each node; the arguments are ours without those of this side. A component of a
@@ -264,6 +305,24 @@ static void explain_timeout(const struct wait *w, struct error *err)
 			   text);
 }
 
+/* A held script or task is not begun, and its user has not run stagectl. With several nodes, the
+ * text names those that failed. */
+static void tell_failure(const struct wait *w, int code, const struct error *err)
+{
+	const char *what = getenv("SLURM_STEP_ID") ? "task" : "script";
+	const char *node = w->all_nodes ? NULL : getenv("SLURMD_NODENAME");
+
+	if (!w->hold || code == STAGE_EXIT_INTERRUPTED) {
+		output_error("%s", err->text);
+		srun_say_rest(w->rest);
+		return;
+	}
+	output_held("staging failed%s%s, so the %s was not started: %s", node ? " on " : "",
+		    node ?: "", what, err->text);
+	for (const char *rest = w->rest; rest && *rest; rest = strchr(rest, '\n') + 1)
+		output_held("%.*s", (int)strcspn(rest, "\n"), rest);
+}
+
 static int cmd_wait_run(int argc, char **argv)
 {
 	struct wait w = { 0 };
@@ -298,10 +357,8 @@ static int cmd_wait_run(int argc, char **argv)
 		code = STAGE_EXIT_OK;
 	if (code == STAGE_EXIT_TIMEOUT)
 		explain_timeout(&w, &err);
-	if (code && !w.mute) {
-		output_error("%s", err.text);
-		srun_say_rest(w.rest);
-	}
+	if (code && !w.mute)
+		tell_failure(&w, code, &err);
 	free(w.rest);
 	/* Whatever the code: no later wait is given what has arrived. */
 	if (warnings_are_told_here())

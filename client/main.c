@@ -9,6 +9,7 @@
 
 #include "client/cmd.h"
 #include "client/output.h"
+#include "client/srun-nodes.h"
 #include "common/util/error.h"
 #include "common/util/strutil.h"
 #include "stage-build.h"
@@ -123,6 +124,7 @@ static int dispatch(int argc, char **argv)
 		return unknown_command(argv[1]);
 	if (wants_help(cmd, argc - 1, argv + 1))
 		return print_help_of(cmd->name);
+	srun_resolve_job_id();
 	return cmd->run(argc - 1, argv + 1);
 }
 

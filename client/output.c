@@ -42,6 +42,18 @@ void output_error(const char *fmt, ...)
 	va_end(ap);
 }
 
+void output_held(const char *fmt, ...)
+{
+	char text[LINE_MAX_SIZE], line[LINE_MAX_SIZE];
+	va_list ap;
+
+	va_start(ap, fmt);
+	vsnprintf(text, sizeof(text), fmt, ap);
+	va_end(ap);
+	text_escape(line, sizeof(line), text, strlen(text));
+	fprintf(stderr, "stage-data: %s\n", line);
+}
+
 int output_fail(const struct error *err)
 {
 	output_error("%s", err->text[0] ? err->text : "failed");

@@ -18,6 +18,9 @@ const char *output_get_step_node(void);
 /* "stagectl: <text>" on stderr, escaped; "stagectl: n2: <text>" in a step of several nodes. */
 void output_error(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
 
+/* "stage-data: <text>": to the user of a script or task that is held, who has not run stagectl. */
+void output_held(const char *fmt, ...) __attribute__((format(printf, 1, 2)));
+
 /* Says err and returns the exit status that belongs to it. Nothing set: "failed". */
 int output_fail(const struct error *err);
 

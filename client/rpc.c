@@ -54,6 +54,9 @@ int rpc_find_socket(char *buf, size_t size, struct error *err)
 	}
 	if (socket_of_job(getenv("SLURM_JOB_ID"), buf, size) == 0)
 		return 0;
+	if (getenv("SLURM_JOB_ID"))
+		return no_staging(err, "SLURM_JOB_ID=%s is no job that runs",
+				  getenv("SLURM_JOB_ID"));
 	return no_staging(err, "this is no job (SLURM_JOB_ID and STAGE_DATA_SOCKET are "
 			       "not set); use it in a job with --stage-data, or set SLURM_JOB_ID "
 			       "and add --all-nodes. Without a job, use stagectl explain ITEM or "
@@ -109,8 +112,8 @@ int rpc_open_path(struct rpc **rpcp, const char *path, struct error *err)
 		return error_exit(
 			err, STAGE_EXIT_NO_STAGING, -fd,
 			"no staging here: %s is not there; did the job ask with "
-			"--stage-data, and is this one of its nodes? On a login node, use "
-			"stagectl status --all-nodes, or wait --all-nodes",
+			"--stage-data, and is this one of its nodes? On a login node, add "
+			"--all-nodes, which status, wait and log have",
 			path);
 	if (fd == -ECONNREFUSED)
 		return error_exit(err, STAGE_EXIT_NO_STAGING, -fd,

@@ -62,18 +62,33 @@ bool srun_is_needed(void)
 			 rpc_find_socket(path, sizeof(path), NULL) == 0 && access(path, F_OK) < 0);
 }
 
-int srun_refuse(struct error *err, enum stage_exit code, const char *text)
-{
-	error_exit(err, code, EINVAL, "%s", text);
-	return (int)code;
-}
-
 static int set_number(const char *name, unsigned value)
 {
 	char text[16];
 
 	snprintf(text, sizeof(text), "%u", value);
 	return setenv(name, text, 1) < 0 ? -errno : 0;
+}
+
+void srun_resolve_job_id(void)
+{
+	const char *job = getenv("SLURM_JOB_ID");
+	const char *const argv[] = { "squeue", "-h", "-o", "%A", "-j", job, NULL };
+	_cleanup_(freep) char *text = NULL;
+	unsigned id, part;
+	char mark, rest;
+
+	if (!job || sscanf(job, "%u%c%u%c", &id, &mark, &part, &rest) != 3 ||
+	    (mark != '_' && mark != '+') || capture_run(argv, SQUEUE_MS, &text) != 0)
+		return;
+	if (sscanf(text, "%u", &id) == 1)
+		(void)set_number("SLURM_JOB_ID", id);
+}
+
+int srun_refuse(struct error *err, enum stage_exit code, const char *text)
+{
+	error_exit(err, code, EINVAL, "%s", text);
+	return (int)code;
 }
 
 /* A component as squeue says it. Of an array there are other tasks as well, of a heterogeneous job
@@ -99,6 +114,25 @@ static int take_component(const char *line, uint32_t job, uint32_t *firstp)
 	return r < 0 || id != job ? r : set_number("SLURM_JOB_NUM_NODES", n_nodes);
 }
 
+/* Why squeue has no such job that runs: it waits, or has ended. */
+static int refuse_job(const char *job, struct error *err)
+{
+	const char *const argv[] = { "squeue", "-h", "-t", "PD", "-o", "%T %r", "-j", job, NULL };
+	_cleanup_(freep) char *text = NULL;
+	char reason[64];
+
+	if (capture_slurm(argv, SQUEUE_MS, &text) == 0 &&
+	    sscanf(text, "PENDING %63[^\n]", reason) == 1)
+		error_exit(err, STAGE_EXIT_NO_STAGING, EINVAL,
+			   "job %s is pending (%s): nothing is staged yet", job, reason);
+	else
+		error_exit(err, STAGE_EXIT_NO_STAGING, EINVAL,
+			   "job %s is not running, or squeue does not answer; the output of a job "
+			   "that has ended says why it failed",
+			   job);
+	return STAGE_EXIT_NO_STAGING;
+}
+
 int srun_learn_n_nodes(struct error *err)
 {
 	const char *job = getenv("SLURM_JOB_ID");
@@ -122,9 +156,5 @@ int srun_learn_n_nodes(struct error *err)
 	}
 	if (srun_get_component_nodes(0, srun_get_n_components()))
 		return 0;
-	error_exit(err, STAGE_EXIT_NO_STAGING, EINVAL,
-		   "job %s is not running, or squeue does not answer; the output of a job that has "
-		   "ended says why it failed",
-		   job);
-	return STAGE_EXIT_NO_STAGING;
+	return refuse_job(job, err);
 }

@@ -20,5 +20,9 @@ uint32_t srun_get_component_nodes(uint32_t component, uint32_t n);
  * variables that are missing. 0, or the exit status with err. */
 int srun_learn_n_nodes(struct error *err);
 
+/* Users copy the number of a job from squeue, which prints 24_0 for a task of an array and 24+1 for
+ * a component. Sets SLURM_JOB_ID to the number that Slurm's own variable would have. */
+void srun_resolve_job_id(void);
+
 /* Sets err, returns code. */
 int srun_refuse(struct error *err, enum stage_exit code, const char *text);

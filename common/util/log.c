@@ -62,18 +62,26 @@ void log_set_muted(bool muted)
 	state.muted = muted;
 }
 
-static void write_fd(const char *line)
+const char *log_get_time(char buf[static LOG_TIME_TEXT])
 {
-	char out[LOG_LINE_SIZE + 128], stamp[32];
 	struct timespec ts;
 	struct tm tm;
-	int n;
+	size_t n;
 
 	clock_gettime(CLOCK_REALTIME, &ts);
 	gmtime_r(&ts.tv_sec, &tm);
-	strftime(stamp, sizeof(stamp), "%Y-%m-%dT%H:%M:%S", &tm);
-	n = snprintf(out, sizeof(out), "%s.%03ldZ %s[%d]: %s\n", stamp, ts.tv_nsec / 1000000,
-		     state.ident, (int)getpid(), line);
+	n = strftime(buf, LOG_TIME_TEXT, "%Y-%m-%dT%H:%M:%S", &tm);
+	snprintf(buf + n, LOG_TIME_TEXT - n, ".%03uZ", (unsigned)(ts.tv_nsec / 1000000) % 1000);
+	return buf;
+}
+
+static void write_fd(const char *line)
+{
+	char out[LOG_LINE_SIZE + 128], stamp[LOG_TIME_TEXT];
+	int n;
+
+	n = snprintf(out, sizeof(out), "%s %s[%d]: %s\n", log_get_time(stamp), state.ident,
+		     (int)getpid(), line);
 	if (n > 0 && state.writer)
 		state.writer(out);
 	else if (n > 0 && write(state.fd, out, (size_t)n) < 0)

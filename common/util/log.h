@@ -27,6 +27,11 @@ void log_set_writer(void (*fn)(const char *line));
 /* Drops all lines until it is false again. */
 void log_set_muted(bool muted);
 
+#define LOG_TIME_TEXT 32
+
+/* "2026-01-31T23:59:59.123Z", which is now. Returns buf. */
+const char *log_get_time(char buf[static LOG_TIME_TEXT]);
+
 /* Called with each line (without time and newline); for a ring buffer. NULL: none. */
 struct log_hook {
 	void (*fn)(void *arg, const char *line);

@@ -166,6 +166,12 @@ static int print_field(FILE *out, char field, const slurm_job_info_t *job)
 	case 'l':
 		print_limit(out, job->time_limit);
 		return 0;
+	case 'L':
+		if (job->time_limit == INFINITE || job->time_limit == NO_VAL)
+			print_limit(out, job->time_limit);
+		else
+			print_seconds(out, (long)job->time_limit * MINUTE - seconds_used(job));
+		return 0;
 	case 'M':
 		print_seconds(out, seconds_used(job));
 		return 0;

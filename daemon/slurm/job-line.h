@@ -12,7 +12,7 @@ const char *job_line_get_state(const slurm_job_info_t *job);
 
 /*
  * Writes format with the job's values, and an end of line. format has any text and of squeue's
- * fields %A %D %i %j %l %M %P %r %t %T. 0; -EINVAL: another field; -ENOTSUP: a reason whose name is
- * not known here. Part of the line may have been written then.
+ * fields %A %D %i %j %l %L %M %P %r %t %T. 0; -EINVAL: another field; -ENOTSUP: a reason whose name
+ * is not known here. Part of the line may have been written then.
  */
 int job_line_print(FILE *out, const char *format, const slurm_job_info_t *job);

@@ -18,6 +18,7 @@
 #include "common/util/fd.h"
 #include "common/util/log.h"
 #include "common/util/parse.h"
+#include "common/util/strutil.h"
 #include "daemon/stagingd/job.h"
 #include "daemon/stagingd/local.h"
 #include "daemon/stagingd/log-ring.h"
@@ -114,6 +115,17 @@ static void on_signal(void *arg, int sig)
 		job_end(d->job);
 }
 
+/* With the time, by which lines of several nodes are put in order. */
+static void on_log(void *arg, const char *line)
+{
+	_cleanup_(freep) char *text = NULL;
+	char time[LOG_TIME_TEXT];
+
+	text = strutil_printf("%s %s", log_get_time(time), line);
+	if (text)
+		log_ring_add(arg, text);
+}
+
 static void daemon_deinit(struct daemon *d)
 {
 	log_hook.fn = NULL;
@@ -135,7 +147,7 @@ static int daemon_init(struct daemon *d, const struct job_options *o, struct err
 		r = loop_catch_signals(d->loop, on_signal, d);
 	if (r < 0)
 		return error_errno(err, -r, "start");
-	log_hook = (struct log_hook){ log_ring_add, d->ring };
+	log_hook = (struct log_hook){ on_log, d->ring };
 	if (o->local)
 		r = local_prepare(o->rundir, &d->lock_fd, err);
 	if (r == 0)

@@ -139,8 +139,15 @@ test_a_failure_is_told_within_5_seconds_while_other_nodes_work() {
 	t0=$(now_ms)
 	job_failed "$id" 30
 	assert_le $(($(now_ms) - t0)) 6000 "ms from the start of the job to its end"
-	assert_contains "$(job_output "$id")" n2
+	assert_match "$(job_output "$id")" "stage-data: staging failed, so the script was not started: n2: t: "
 	wait_until 10 job_nodes_clean "$id"
+
+	# What the documents advise then
+	id=$(job_submit alice -N3 --stage-wait=no --stage-data="t=/srv/pfs/gate/many.tar" \
+		<<<'stagectl wait --all-nodes || { stagectl status --all-nodes; stagectl log --all-nodes; exit 1; }')
+	job_failed "$id" 30
+	assert_match "$(job_output "$id")" $'\n'"[0-9-]+T[0-9:.]+Z n2 job=$id ds=t .*many.tar"
+	assert_match "$(job_output "$id")" $'\n'"[0-9-]+T[0-9:.]+Z n3 job=$id "
 }
 
 test_onfail_source_links_to_the_source() {

@@ -121,7 +121,7 @@ job_with_failing_nodes() {
 	echo "$out"
 	assert_eq "FAILED 1:0" "$(many_state "$id")" "end of the job"
 	assert_lacks "$out" begun
-	assert_match "$out" "^stagectl: n1[789].*: .*for (repair|cooling)"
+	assert_match "$out" "^stage-data: staging failed, so the script was not started: n1[789].*: .*for (repair|cooling)"
 	assert_le "$(wc -l <<<"$out")" 4 "lines"
 
 	id=$(many_submit $many_nodes_items --stage-wait=no <<<'stagectl status --all-nodes')

@@ -245,10 +245,10 @@ class Waiting(unittest.TestCase):
         top = tempfile.mkdtemp(prefix="stagectl-")
         with open(f"{top}/failed", "w") as f:
             f.write("no tmpfs for this job\nmore\n")
-        for args in ["wait"], ["wait", "--hold"]:
+        for args, who in (["wait"], "stagectl: "), (["wait", "--hold"],
+                                                    "stage-data: staging failed, so the script was not started: "):
             r = stagectl(*args, STAGE_DATA_SOCKET=f"{top}/sock")
-            self.assertEqual((r.returncode, r.stderr),
-                             (1, "stagectl: staging could not begin: no tmpfs for this job\n"))
+            self.assertEqual((r.returncode, r.stderr), (1, f"{who}staging could not begin: no tmpfs for this job\n"))
         shutil.rmtree(top)
 
     def test_held_a_socket_that_comes_late_is_found(self):
@@ -1033,6 +1033,8 @@ class WholeJob(unittest.TestCase):
                 self.assertIn(" -j 7", f.read())
             for number, text, code, sentence in (
                     (8, "8 7+1 2\\n", 2, "job 8 is a component of a heterogeneous job; ask by SLURM_JOB_ID=7"),
+                    (28, "PENDING JobHeldUser\\n", 5, "job 28 is pending (JobHeldUser): nothing is staged yet"),
+                    ("24_0", "28\\n", 5, "job 28 is not running"), ("24+1", "28\\n", 5, "job 28 is not running"),
                     (7, "8 7_1 1\\n", 5, "job 7 is not running, or squeue does not answer"), (7, "", 5, "is not running")):
                 v["SLURM_JOB_ID"], v["FAKE_SQUEUE"] = number, text
                 r = stagectl("status", "--all-nodes", **v)
@@ -1071,6 +1073,49 @@ class WholeJob(unittest.TestCase):
             srun = self.calls()[0]["pid"]
             self.assertFalse(os.path.exists(f"/proc/{srun}"), "the step is ended")
             never.set()
+
+    def test_the_user_of_a_held_script_reads_what_has_failed(self):
+        """He has not run stagectl."""
+        with FakeDaemon(wait=answer(dataset("a", "failed"), done(7, "a: no space"))) as full, \
+                FakeDaemon(wait=answer(dataset("a", "failed"), done(1, "a: gone"))) as gone:
+            r = stagectl("wait", "--hold", "--all-nodes", **self.variables({"n1": full.path, "n2": gone.path}))
+            lines = r.stderr.splitlines()
+            self.assertRegex(lines[0], r"^stage-data: staging failed, so the script was not started: n\d: a: ")
+            self.assertRegex(lines[1], r"^stage-data: n\d: a: ")
+            for step, what in ({}, "script"), ({"SLURM_STEP_ID": 0}, "task"):
+                r = stagectl("wait", "--hold", STAGE_DATA_SOCKET=gone.path, SLURMD_NODENAME="n2", **step)
+                self.assertEqual(r.stderr, f"stage-data: staging failed on n2, so the {what} was not started: a: gone\n")
+
+    def test_the_log_of_all_nodes_is_in_the_order_of_time(self):
+        def node(*lines):
+            return FakeDaemon(log=answer(*({"op": "line", "text": f"2026-01-31T23:59:0{t}.000Z job=7 {text}"}
+                                           for t, text in lines), done()))
+        with node((1, "b"), (3, "e"), (3, "d")) as one, node((0, "a"), (2, "c"), (4, "f")) as two:
+            r = stagectl("log", "--all-nodes", "x", **self.variables({"n1": one.path, "n2": two.path}))
+            self.assertEqual((r.returncode, r.stderr), (0, ""))
+            self.assertEqual([line.split()[1:] for line in r.stdout.splitlines()],
+                             [[n, "job=7", t] for n, t in (("n2", "a"), ("n1", "b"), ("n2", "c"), ("n1", "e"), ("n1", "d"),
+                                                           ("n2", "f"))])
+            self.assertTrue(r.stdout.startswith("2026-01-31T23:59:00.000Z n2 job=7 a\n"))
+            self.assertEqual(one.requests[0]["names"], "x")
+
+    def test_a_held_script_is_told_that_its_time_will_not_do(self):
+        """Once, and not where the time is enough or unknown."""
+        with open(f"{self.top}/squeue", "w") as f:
+            f.write("#!/bin/sh\necho \"$FAKE_SQUEUE\"\n")
+        os.chmod(f"{self.top}/squeue", 0o755)
+        for left, said in ("0:45", 1), ("59:00", 0), ("UNLIMITED", 0):
+            def wait(request):
+                yield dataset("a", "staging", bytes=3, total=100, rate=10, eta=131000)
+                time.sleep(5.5)
+                yield dataset("a", "ready")
+                yield done()
+            with FakeDaemon(wait=wait) as d:
+                r = stagectl("wait", "--hold", STAGE_DATA_SOCKET=d.path, SLURM_JOB_ID=7, FAKE_SQUEUE=left,
+                             PATH=f"{self.top}:{os.environ['PATH']}")
+            self.assertEqual(r.returncode, 0, r.stderr)
+            self.assertEqual(len(re.findall("stage-data: warning: staging a needs 2:11 more, the job has 0:4[45] left; ask for "
+                                            "more --time\n", r.stderr)), said, r.stderr)
 
     def test_all_nodes_that_fail_are_named_with_their_reasons(self):
         """Fails where the first one alone is named."""

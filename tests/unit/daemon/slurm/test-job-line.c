@@ -64,6 +64,7 @@ static const struct { uint32_t state; long began, ended, suspended, before; cons
 static const struct { const char *format; int r; const char *text; } formats[] = {
 	{ "%A %t", 0, "7 PD\n" },
 	{ "%A|%T|%M|%l|%P|%r|%j", 0, "7|PENDING|0:00|1:30:00|main|None|a name\n" },
+	{ "%L", 0, "1:30:00\n" },
 	{ "%A %i %D", 0, "7 7 3\n" },
 	{ "", 0, "\n" },
 	{ "%", -EINVAL, "\n" },
@@ -139,6 +140,8 @@ static void test_limits_and_numbers(void **state)
 	assert_string_equal(text, "UNLIMITED\n");
 	job.time_limit = NO_VAL;
 	print("%l", &job, text, sizeof(text));
+	assert_string_equal(text, "NOT_SET\n");
+	print("%L", &job, text, sizeof(text));
 	assert_string_equal(text, "NOT_SET\n");
 	job.het_job_id = 5;
 	job.het_job_offset = 2;

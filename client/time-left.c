@@ -1,0 +1,53 @@
+#include "client/time-left.h"
+
+#include <ctype.h>
+#include <errno.h>
+#include <stdlib.h>
+#include <string.h>
+
+#include "client/capture.h"
+#include "common/util/cleanup.h"
+
+#define SQUEUE_MS 3000
+
+/* Days, hours, minutes, seconds: what each is of its next one. */
+static const unsigned steps[] = { 0, 24, 60, 60 };
+
+int time_left_from_string(const char *text, uint64_t *secondsp)
+{
+	const char *hours = strchr(text, '-');
+	size_t n_colons = 0, at;
+	uint64_t sum = 0;
+	char *end;
+
+	for (const char *c = text; *c; c++)
+		n_colons += *c == ':';
+	if (n_colons < 1 || n_colons > 2 || (hours && n_colons != 2))
+		return -EINVAL;
+	for (at = hours ? 0 : 3 - n_colons; at < ARRAY_SIZE(steps); at++) {
+		if (!isdigit((unsigned char)*text))
+			return -EINVAL;
+		sum = sum * steps[at] + strtoul(text, &end, 10);
+		if (*end != (at == 0 ? '-' : at == 3 ? '\0' : ':'))
+			return -EINVAL;
+		text = end + 1;
+	}
+	*secondsp = sum;
+	return 0;
+}
+
+int time_left_ask(uint64_t *msp)
+{
+	const char *job = getenv("SLURM_JOB_ID");
+	const char *const argv[] = { "squeue", "-h", "-o", "%L", "-j", job, NULL };
+	_cleanup_(freep) char *text = NULL;
+	uint64_t seconds;
+
+	if (!job || capture_slurm(argv, SQUEUE_MS, &text) != 0)
+		return -ENOENT;
+	text[strcspn(text, "\n")] = '\0';
+	if (time_left_from_string(text + strspn(text, " "), &seconds) < 0)
+		return -ENOENT;
+	*msp = seconds * 1000;
+	return 0;
+}

@@ -1,0 +1,14 @@
+/*
+ * time-left: how long this job may still run, as Slurm says.
+ */
+#pragma once
+
+#include <stdint.h>
+
+/* "[[DAYS-]HOURS:]MINUTES:SECONDS", as squeue prints it. 0, or -EINVAL: it is something else, such
+ * as UNLIMITED. */
+int time_left_from_string(const char *text, uint64_t *secondsp);
+
+/* Of the job in SLURM_JOB_ID. Asks Slurm and blocks for a few seconds at most. 0, or -ENOENT: there
+ * is no limit, or it is not known. */
+int time_left_ask(uint64_t *msp);
