@@ -156,8 +156,8 @@ static void check_tier_here(const struct conf *conf, const struct conf_tier *t,
 		[LOOK_OTHERS] = "is not root's alone here, so nothing is staged there; chown root "
 				"and chmod 0755 it",
 		[LOOK_NO_DIR] = "is no directory here; name one",
-		[LOOK_NONE] = "is not on this machine; 'stagectl doctor' on a compute node checks "
-			      "owner and mode",
+		[LOOK_NONE] = "is not on this machine; 'stagectl doctor' on the nodes that have it "
+			      "checks owner and mode",
 		[LOOK_UNKNOWN] = "can't be looked at here; 'stagectl doctor' on a compute node "
 				 "checks owner and mode",
 	};
@@ -246,6 +246,7 @@ static void warn_of_the_rest(struct conf *conf, bool is_site)
 	}
 	for (size_t i = 0; i < conf->n_sources; i++)
 		warn_of_source(conf, &conf->sources[i], deadline_ms, &n_warnings);
+	conf_advise_off(conf, warn_with_hint, &n_warnings);
 	conf_advise_rules(conf, warn_with_hint, &n_warnings);
 	conf_advise_names(conf, warn_with_hint, &n_warnings);
 	conf_advise_networks(conf, warn_with_hint, &n_warnings);
@@ -326,6 +327,23 @@ static unsigned check_roots_file(const struct conf *conf, const char *section, c
 	return 1;
 }
 
+/* Where the directory is only missing, the file may be written on the nodes. */
+static void look_for_dir(const struct conf *conf, const char *section, const char *key,
+			 const char *path)
+{
+	char sentence[2 * PATH_MAX + 256], place[ERROR_MAX_SIZE];
+	const char *name;
+	_cleanup_(fd_closep) int dir = *path ? root_path_open_above(path, &name) : -EPERM;
+
+	if (dir != -ENOENT)
+		return;
+	snprintf(sentence, sizeof(sentence),
+		 "%s%s=%s: its directory is not on this machine; a node that does not have it "
+		 "writes nothing",
+		 get_place(conf, section, key, place, sizeof(place)), key, path);
+	say_unchecked(sentence);
+}
+
 static bool is_same_file(const char *path, const char *other)
 {
 	struct stat a, b;
@@ -385,6 +403,8 @@ static int cmd_check_config_run(int argc, char **argv)
 			     n_errors == 1 ? "" : "s");
 		return STAGE_EXIT_FAILED;
 	}
+	look_for_dir(conf, "daemon", "LogFile", conf->log_file);
+	look_for_dir(conf, "metrics", "Textfile", conf->metrics_textfile);
 	warn_of_the_rest(conf, is_same_file(path, site));
 	return STAGE_EXIT_OK;
 }

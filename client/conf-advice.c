@@ -357,6 +357,25 @@ static void get_dir(const struct conf *conf, const char *name, char *buf, size_t
 	snprintf(buf, size, "%.*s%s", (int)(path_base(conf->path) - conf->path), conf->path, name);
 }
 
+void conf_advise_off(const struct conf *conf, conf_advice_fn *fn, void *arg)
+{
+	struct advice a = {
+		.conf = conf, .fn = fn, .arg = arg, .section = "daemon", .name = "Enabled"
+	};
+	char path[PATH_MAX], hint[PATH_MAX + 32];
+
+	if (conf->disabled_text) {
+		a.section = NULL;
+		get_dir(conf, "disabled", path, sizeof(path));
+		snprintf(hint, sizeof(hint), "remove %s to switch it on", path);
+		tell(&a, hint, "staging is switched off by %s%s%s", path,
+		     *conf->disabled_text ? ": " : "", conf->disabled_text);
+	} else if (!conf->enabled) {
+		tell(&a, "set Enabled=yes to switch it on",
+		     "staging is switched off by Enabled=no");
+	}
+}
+
 void conf_advise_files(const struct conf *conf, conf_advice_fn *fn, void *arg)
 {
 	const struct advice a = { .conf = conf, .fn = fn, .arg = arg };

@@ -11,6 +11,9 @@ struct conf;
 /* One finding and how to fix it. A finding about a section or a key begins with file and line. */
 typedef void conf_advice_fn(void *arg, const char *hint, const char *text);
 
+/* That staging is switched off, and by what; nothing where it is on. */
+void conf_advise_off(const struct conf *conf, conf_advice_fn *fn, void *arg);
+
 /* Rules that never decide, or keep nobody out, because of another rule. */
 void conf_advise_rules(const struct conf *conf, conf_advice_fn *fn, void *arg);
 

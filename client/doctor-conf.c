@@ -70,11 +70,7 @@ static void check_conf(struct doctor *d)
 	else if (!conf_advise_modes(d->conf, tell_failure, d))
 		;
 	else if (!d->conf->enabled)
-		doctor_tell(
-			d, DOCTOR_WARN,
-			"remove the file 'disabled' beside the configuration, and set Enabled=yes",
-			"staging is switched off%s%s", d->conf->disabled_text ? ": " : "",
-			d->conf->disabled_text ? d->conf->disabled_text : "");
+		conf_advise_off(d->conf, tell_warning, d);
 	else if (d->conf->n_sources == 0)
 		doctor_tell(d, DOCTOR_WARN, "add [source NAME] Match=/path/**",
 			    "no source is allowed");

@@ -50,9 +50,26 @@ static int check_match_url(char **valuep, struct conf_report *r)
 	return 0;
 }
 
+/* A comma or a blank, and what begins a pattern. */
+static bool is_list(const char *value)
+{
+	const char *next;
+
+	for (const char *p = strpbrk(value, ", \t"); p; p = strpbrk(next, ", \t")) {
+		next = p + strspn(p, ", \t");
+		if (*next == '/' || url_scheme_of(next) != URL_NONE)
+			return true;
+	}
+	return false;
+}
+
 int conf_check_match(char **valuep, struct conf_report *r)
 {
 	char normal[PATH_MAX];
+
+	if (is_list(*valuep))
+		return conf_report(r, EINVAL, "write a [source] section for each",
+				   "Match takes one pattern, and \"%s\" has several", *valuep);
 
 	if (strpbrk(*valuep, "[{") && **valuep == '/')
 		return conf_report(r, EINVAL, "write a section for each",

@@ -194,6 +194,12 @@ static int load_disabled(struct load *l, const char *path)
 
 	l->report->file = path;
 	l->report->line = 0;
+	/* Written with a umask of 077: it is there, and its text is for those who may read it. */
+	if (access(path, R_OK) < 0 && errno == EACCES && access(path, F_OK) == 0) {
+		l->conf->enabled = false;
+		l->conf->disabled_text = strdup("");
+		return l->conf->disabled_text ? 0 : -ENOMEM;
+	}
 	fd = conf_open(path, false, l->report);
 	if (fd == -ENOENT)
 		return 0;

@@ -128,6 +128,8 @@ static bool replaces(const char *const *values, size_t n)
 
 static int check_added(const char *const *values, size_t n, struct error *err)
 {
+	char shown[DATASET_SHOW_SIZE];
+
 	for (size_t i = 0; i < n; i++) {
 		if (!strcmp(values[i], "+none"))
 			return dataset_refuse(
@@ -138,6 +140,13 @@ static int check_added(const char *const *values, size_t n, struct error *err)
 					      "--stage-data=%s is empty; name a dataset, or write "
 					      "none",
 					      values[i]);
+		/* getopt takes the next word, whatever it is */
+		if (*values[i] == '-')
+			return dataset_refuse(err,
+					      "--stage-data has no value before %s; write "
+					      "--stage-data=SOURCE (a file of that name is written "
+					      "./%s)",
+					      dataset_show(values[i], shown, sizeof(shown)), shown);
 	}
 	return 0;
 }

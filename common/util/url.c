@@ -80,6 +80,8 @@ static int parse_host(struct url *url, const char *end, struct error *err)
 		while (p < end && is_host_byte(*p, false))
 			p++;
 	}
+	if (url->scheme != URL_S3 && p < end && strchr("*?", *p))
+		return refuse(err, "the host can't be a pattern; write https://HOST/PATH");
 	url->n_host = (size_t)(p - url->host);
 	if (url->n_host == 0 || (v6 && url->n_host < 4))
 		return refuse(err, url->scheme == URL_S3

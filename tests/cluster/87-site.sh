@@ -21,6 +21,8 @@ test_enabled_no() { set_key Enabled=no; switched_off 'disabled|off|switched|not 
 test_the_file_disabled_tells_its_text() {
 	echo "broken switch, back on Monday" >"$base/etc/stage-data/disabled"
 	switched_off "back on Monday"
+	chmod 600 "$base/etc/stage-data/disabled" # written with a umask of 077
+	switched_off "switched off by the site; ask its administrators"
 }
 
 # Fails when a task that is not begun doesn't say why.

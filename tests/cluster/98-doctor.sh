@@ -130,7 +130,7 @@ doctors_script() {
 		'>$d/etc/conf.d/trial' 'rm $d/etc/conf.d/trial'
 	warn slurm 'Partitions=mian: Slurm has no partition' 'correct the name' \
 		'printf "[daemon]\nPartitions=main,mian\n" >$conf' "$no_conf"
-	warn configuration 'staging is switched off: until noon' 'remove the file' \
+	warn configuration "staging is switched off by $d/etc/disabled: until noon" "remove $d/etc/disabled" \
 		'echo until noon >$d/etc/disabled' 'rm $d/etc/disabled'
 	warn configuration 'tier x: /srv/none: No such file' 'mount it, or take the tier out' \
 		'printf "[tier x]\nPath=/srv/none\n" >$conf' "$no_conf"

@@ -2117,6 +2117,11 @@ class Helping(unittest.TestCase):
                 r = stagectl("check-config", f"{top}/main.conf")
                 self.assertIn(f"conf.d/{name} is not read", r.stdout)
                 os.unlink(f"{top}/conf.d/{name}")
+            with open(f"{top}/disabled", "w") as f:
+                f.write("until noon\n")
+            self.assertIn(f"switched off by {top}/disabled: until noon; remove {top}/disabled to switch it on",
+                          " ".join(stagectl("check-config", f"{top}/main.conf").stdout.split()))
+            os.unlink(f"{top}/disabled")
             os.chmod(f"{top}/conf.d/10.conf", 0o600)
             os.chmod(f"{top}/main.conf", 0o600)
             out = stagectl("check-config", f"{top}/main.conf").stdout  # a draft

@@ -242,6 +242,7 @@ static const struct {
 	{ "https://u:p@h/x", "...@h", "remove what is before the @" },
 	{ "https://u@h:80/x", "...@h", "before the @" },
 	{ "https:///x", "host is missing", "https://HOST/PATH" },
+	{ "https://*.example.org/x", "the host can't be a pattern", "https://HOST/PATH" },
 	{ "https://h:0/x", "port", "leave it out" },
 	{ "https://h:99999/x", "port", "leave it out" },
 	{ "https://h:8a/x", "port", "https://HOST:PORT/PATH" },
@@ -802,6 +803,8 @@ static void test_merge(void **state)
 		{ { "/a" }, { "" }, NULL, "none" },
 		{ { "" }, { NULL }, NULL, "none" },
 		{ { "/a" }, { "+" }, NULL, "none" },
+		{ { NULL }, { "--mem=300M" }, NULL, "no value before --mem=300M; write --stage-data=SOURCE" },
+		{ { NULL }, { "-N2" }, NULL, "written ./-N2" },
 	};
 	/* clang-format on */
 
