@@ -10,8 +10,11 @@
 
 #define SQUEUE_MS 3000
 
-/* Days, hours, minutes, seconds: what each is of its next one. */
-static const unsigned steps[] = { 0, 24, 60, 60 };
+/* Days, hours, minutes, seconds: how many are one of the field before, and what ends the field. */
+static const struct {
+	unsigned n;
+	char end;
+} fields[] = { { 0, '-' }, { 24, ':' }, { 60, ':' }, { 60, '\0' } };
 
 int time_left_from_string(const char *text, uint64_t *secondsp)
 {
@@ -24,11 +27,11 @@ int time_left_from_string(const char *text, uint64_t *secondsp)
 		n_colons += *c == ':';
 	if (n_colons < 1 || n_colons > 2 || (hours && n_colons != 2))
 		return -EINVAL;
-	for (at = hours ? 0 : 3 - n_colons; at < ARRAY_SIZE(steps); at++) {
+	for (at = hours ? 0 : 3 - n_colons; at < ARRAY_SIZE(fields); at++) {
 		if (!isdigit((unsigned char)*text))
 			return -EINVAL;
-		sum = sum * steps[at] + strtoul(text, &end, 10);
-		if (*end != (at == 0 ? '-' : at == 3 ? '\0' : ':'))
+		sum = sum * fields[at].n + strtoul(text, &end, 10);
+		if (*end != fields[at].end)
 			return -EINVAL;
 		text = end + 1;
 	}
