@@ -159,7 +159,16 @@ char *dataset_name_hint(const struct dataset *d, const char *value, const char *
 	size_t n = strlen(cwd);
 
 	buf[0] = '\0';
-	if (!d->name_given || n == 0 || strncmp(d->source, cwd, n) || d->source[n] != '/')
+	if (n == 0 || strncmp(d->source, cwd, n) || d->source[n] != '/')
+		return buf;
+	if (d->dest && *d->dest == '/' && !strchr(d->source + n + 1, '/')) {
+		snprintf(buf, size,
+			 "; if %s is another machine: its files are not read by name, so copy them "
+			 "here first (scp)",
+			 d->source + n + 1);
+		return buf;
+	}
+	if (!d->name_given)
 		return buf;
 	snprintf(buf, size, "%s=%s", d->name, d->source + n + 1);
 	if (strstr(value, buf))

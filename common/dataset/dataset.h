@@ -164,7 +164,8 @@ void dataset_take_literally(struct dataset *d);
 char *dataset_slip_hint(const char *value, size_t index, char *buf, size_t size);
 
 /* The same for an item like "year=2020", which was given in cwd: the user may have meant a file of
- * that name, but the part before "=" is read as a NAME. */
+ * that name, but the part before "=" is read as a NAME. And for "host:/path", which is read as a
+ * file "host" and its DEST. */
 char *dataset_name_hint(const struct dataset *d, const char *value, const char *cwd, char *buf,
 			size_t size);
 

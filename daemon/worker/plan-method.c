@@ -208,9 +208,12 @@ static int check_able(const struct planner *p, struct error *err)
 		return refuse_content(p, "leave method= out, or name an archive", err);
 	if (m == DATASET_METHOD_MOUNT && !plan_is_mountable(p))
 		return refuse_content(p,
-				      a->has_images ? "leave method= out, or make an image "
-						      "(stagectl pack)"
-						    : "leave method= out",
+				      p->facts->format == FORMAT_TAR
+					      ? "leave method= out, or decompress it first "
+						"(gzip -d, for example): a plain tar is mounted"
+				      : a->has_images ? "leave method= out, or make an image "
+							"(stagectl pack)"
+						      : "leave method= out",
 				      err);
 	if (m == DATASET_METHOD_MOUNT && !plan_can_mount(p))
 		return refuse_mount(p, err);

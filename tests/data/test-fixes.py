@@ -465,6 +465,22 @@ def tar_with_a_device_mounted(p):
     yield p.path("x.tar") + "::" + re.search("method=extract", p.text).group() + "+exclude=null"
 
 
+@case("can't be mounted: it is a tar in gzip", has={"good"})
+def compressed_tar_mounted(p):
+    yield p.write("x.tar.gz", gzip.compress(tar(GOOD))) + "::method=mount"
+    p.command(r"\((gzip -d)", **{"-d": "-d x.tar.gz"})
+    yield p.path("x.tar")  # with method=mount where FUSE is
+
+
+@case("is another machine: its files are not read by name", has={"a"})
+def file_of_another_machine(p):
+    tree(p, "a")
+    yield f"host:{p.path('d')}"
+    assert "copy them here first (scp)" in p.text
+    p.sh("cp -r d here")  # in the place of scp
+    yield p.path("here")
+
+
 # ---- directories, sets, lists ----
 
 def tree(p, *names):
