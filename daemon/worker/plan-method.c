@@ -188,6 +188,16 @@ static int refuse_content(const struct planner *p, const char *fix, struct error
 	return error_set_hint(err, -EINVAL, "%s", f->other ? f->other->fix : fix);
 }
 
+static const char *get_mount_fix(const struct planner *p)
+{
+	if (p->facts->format == FORMAT_TAR)
+		return "leave method= out, or decompress it first (gzip -d, for example): a plain "
+		       "tar is mounted";
+	if (p->in->able.has_images)
+		return "leave method= out, or make an image (stagectl pack)";
+	return "leave method= out";
+}
+
 static int check_able(const struct planner *p, struct error *err)
 {
 	const struct plan_ability *a = &p->in->able;
@@ -207,14 +217,7 @@ static int check_able(const struct planner *p, struct error *err)
 	if (m == DATASET_METHOD_EXTRACT && !a->can_extract)
 		return refuse_content(p, "leave method= out, or name an archive", err);
 	if (m == DATASET_METHOD_MOUNT && !plan_is_mountable(p))
-		return refuse_content(p,
-				      p->facts->format == FORMAT_TAR
-					      ? "leave method= out, or decompress it first "
-						"(gzip -d, for example): a plain tar is mounted"
-				      : a->has_images ? "leave method= out, or make an image "
-							"(stagectl pack)"
-						      : "leave method= out",
-				      err);
+		return refuse_content(p, get_mount_fix(p), err);
 	if (m == DATASET_METHOD_MOUNT && !plan_can_mount(p))
 		return refuse_mount(p, err);
 	return 0;
