@@ -50,7 +50,7 @@ int proc_look_parse_stat(const char *text, struct proc_thread *t)
 		return -EPROTO;
 	t->start = start;
 	t->asleep = state == 'S' || state == 'D';
-	t->stopped = state == 'T';
+	t->stopped = state == 'T' || state == 't';
 	t->io = flags & FLAG_IO;
 	t->ending = flags & FLAGS_EXITING || pending & BIT_KILL;
 	return 0;
@@ -238,12 +238,26 @@ static int look_at_thread(const struct proc_look *l, pid_t pid, pid_t tid, struc
 	return PROC_LOOK_THREAD;
 }
 
-bool proc_look_is_stopped(int fd, pid_t pid)
+static bool is_stopped(int fd, pid_t pid)
 {
 	const struct proc_look l = { .proc_fd = fd };
 	struct proc_thread t = { .tid = pid };
 
 	return look_at(&l, pid, &t, "stat", proc_look_parse_stat) == 0 && t.stopped;
+}
+
+bool proc_look_is_stopped(int fd, pid_t pid)
+{
+	bool stopped = is_stopped(fd, pid);
+	char path[64], text[4096], *next = text;
+	long child;
+
+	snprintf(path, sizeof(path), "%d/task/%d/children", pid, pid);
+	if (stopped || read_file(fd, path, text, sizeof(text)) < 0)
+		return stopped;
+	while (!stopped && (child = strtol(next, &next, 10)) > 0)
+		stopped = is_stopped(fd, (pid_t)child);
+	return stopped;
 }
 
 /* Of a process of somebody else's no thread is looked at. */

@@ -18,7 +18,7 @@ struct proc_thread {
 	uint64_t switches; /* of context, of either kind, since it was started */
 	uid_t uid;	   /* real */
 	bool asleep;	   /* not running, and not waiting for a CPU either */
-	bool stopped;	   /* by a signal */
+	bool stopped;	   /* by a signal, or by who traces it */
 	bool io;	   /* made by the kernel for io_uring; hangs if `ending`, even if it runs */
 	bool ending;	   /* it exits, or has SIGKILL pending */
 };
@@ -56,7 +56,8 @@ enum {
 	PROC_LOOK_END,	   /* of the pass; also where none was begun */
 };
 
-/* Is the process stopped? fd: of a proc file system. */
+/* Is the process stopped, or one that its first thread has started (squashfuse_ll, of a worker)? fd:
+ * of a proc file system. */
 bool proc_look_is_stopped(int fd, pid_t pid);
 
 /* One step. */

@@ -211,12 +211,12 @@ test_a_process_that_has_become_another_users() {
 	tricks n1=become-root n2=become-another n3=dumped
 }
 
-# hang_beside NODE TRICK: one job has the image, and another one of the user's, which is over before, hangs in it. Its id
-# is added to `beside`, that of the first to `holders`.
+# hang_beside NODE TRICK [PROGRAM]: one job has the image, which PROGRAM serves, and another one of the user's, which is over
+# before, hangs in it. Its id is added to `beside`, that of the first to `holders`.
 hang_beside() {
 	local id
 
-	id=$(safety_submit "$1" <<<"$find_server"$'\necho "$server $STAGE_DATA_PATH_M" >~/holder.'"$1; $until_let_go")
+	id=$(safety_submit "$1" <<<"${find_server/stage-worker/${3:-stage-worker}}"$'\necho "$server $STAGE_DATA_PATH_M" >~/holder.'"$1; $until_let_go")
 	job_wait_says "$id" begun
 	wait_until 10 test -s "$pfs/home/alice/holder.$1"
 	holders+=("$id")
@@ -229,17 +229,10 @@ hang_beside() {
 	)")
 }
 
-# Who could free it is not the manager of its own job.
-# Fails when the threads of the job alone are looked at.
-test_a_process_of_another_job_of_the_users() {
-	local holders=() beside=() pair id
+# besides_end: those that hang are over, the others go on until they are let go
+besides_end() {
+	local pair id
 
-	safety_prepare
-	gcc -O2 -pthread -o "$pfs/drain-tricks" "$here/drain-tricks.c"
-	at_end "rm -f '$pfs'/home/alice/holder.*"
-	hang_beside n1 aio
-	hang_beside n2 threads
-	hang_beside n3 mapped
 	for pair in "${beside[@]}"; do
 		wait_until 25 job_is_over "${pair#*=}"
 		assert_contains "$(job_output "${pair#*=}")" stopped "job ${pair#*=}"
@@ -250,6 +243,35 @@ test_a_process_of_another_job_of_the_users() {
 		let_go "$id"
 	done
 	nodes_stay n1="${holders[0]}" n2="${holders[1]}" n3="${holders[2]}"
+}
+
+# Who could free it is not the manager of its own job.
+# Fails when the threads of the job alone are looked at.
+test_a_process_of_another_job_of_the_users() {
+	local holders=() beside=()
+
+	safety_prepare
+	gcc -O2 -pthread -o "$pfs/drain-tricks" "$here/drain-tricks.c"
+	at_end "rm -f '$pfs'/home/alice/holder.*"
+	hang_beside n1 aio
+	hang_beside n2 threads
+	hang_beside n3 mapped
+	besides_end
+}
+
+# The same where the server is a program that the worker has started.
+# Fails when the processes on record alone are looked at.
+test_a_process_of_another_job_while_squashfuse_serves() {
+	local holders=() beside=()
+
+	safety_prepare
+	printf '[mount]\nBackend=squashfuse_ll\n' >>"$base/etc/stage-data/stage-data.conf"
+	gcc -O2 -pthread -o "$pfs/drain-tricks" "$here/drain-tricks.c"
+	at_end "rm -f '$pfs'/home/alice/holder.*"
+	hang_beside n1 aio squashfuse_ll
+	hang_beside n2 threads squashfuse_ll
+	hang_beside n3 mapped squashfuse_ll
+	besides_end
 }
 
 # A thousand threads exit and are killed, again and again, while readers never leave the connection without a request.

@@ -7,6 +7,7 @@
 #include <errno.h>
 #include <fcntl.h>
 #include <signal.h>
+#include <sys/socket.h>
 #include <sys/stat.h>
 #include <sys/wait.h>
 
@@ -185,6 +186,43 @@ static void test_who_is_stopped_is_seen(void **state)
 	close(fd);
 }
 
+/* A pipe tells that the child is there, and is closed when the test has looked. */
+static void test_a_stopped_child_of_a_server_is_seen(void **state)
+{
+	const int fd = open_proc();
+	int pair[2];
+	pid_t pid, child = 0;
+	char byte;
+
+	assert_int_equal(socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, pair), 0);
+	pid = fork();
+	if (pid == 0) {
+		close(pair[0]);
+		child = fork();
+		if (child == 0)
+			for (;;)
+				pause();
+		(void)!write(pair[1], &child, sizeof(child));
+		(void)!read(pair[1], &byte, 1);
+		kill(child, SIGKILL);
+		_exit(0);
+	}
+	close(pair[1]);
+	assert_int_equal(read(pair[0], &child, sizeof(child)), sizeof(child));
+	assert_false(proc_look_is_stopped(fd, pid));
+	kill(child, SIGSTOP);
+	for (int i = 0; i < 1000 && !proc_look_is_stopped(fd, child); i++)
+		usleep(1000);
+	assert_true(proc_look_is_stopped(fd, pid));
+	kill(child, SIGCONT);
+	for (int i = 0; i < 1000 && proc_look_is_stopped(fd, child); i++)
+		usleep(1000);
+	assert_false(proc_look_is_stopped(fd, pid));
+	close(pair[0]);
+	waitpid(pid, NULL, 0);
+	close(fd);
+}
+
 /* --- which hang
  * ------------------------------------------------------------------------------------- */
 
@@ -288,6 +326,7 @@ int main(void)
 		cmocka_unit_test(test_a_pass_finds_zombies_and_no_others),
 		cmocka_unit_test(test_groups_below_the_jobs_count),
 		cmocka_unit_test(test_who_is_stopped_is_seen),
+		cmocka_unit_test(test_a_stopped_child_of_a_server_is_seen),
 		cmocka_unit_test(test_asleep_without_a_switch_for_the_whole_limit_is_hung),
 		cmocka_unit_test(test_a_slow_thread_is_not_hung),
 		cmocka_unit_test(test_a_thread_of_io_uring_may_run),
