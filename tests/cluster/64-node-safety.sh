@@ -211,6 +211,16 @@ test_a_process_that_has_become_another_users() {
 	tricks n1=become-root n2=become-another n3=dumped
 }
 
+# Where Slurm tracks processes without cgroups, those of the job's uid are looked at, and all while a server is stopped.
+# Fails when these are those of the job's uid alone.
+test_a_process_that_has_become_another_users_without_cgroups() {
+	"$cluster" restart --cgroups none
+	gcc -O2 -pthread -o "$pfs/drain-tricks-setuid" "$here/drain-tricks.c"
+	chmod 4755 "$pfs/drain-tricks-setuid"
+	at_end "rm -f '$pfs/drain-tricks-setuid'"
+	tricks n1=become-root n2=become-another n3=aio
+}
+
 # hang_beside NODE TRICK [PROGRAM]: one job has the image, which PROGRAM serves, and another one of the user's, which is over
 # before, hangs in it. Its id is added to `beside`, that of the first to `holders`.
 hang_beside() {
