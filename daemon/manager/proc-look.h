@@ -56,8 +56,8 @@ enum {
 	PROC_LOOK_END,	   /* of the pass; also where none was begun */
 };
 
-/* Is the process stopped, or one that its first thread has started (squashfuse_ll, of a worker)? fd:
- * of a proc file system. */
+/* Is the process stopped, or a program that its first thread has started (squashfuse_ll, of a
+ * worker)? fd: of a proc file system. */
 bool proc_look_is_stopped(int fd, pid_t pid);
 
 /* One step. */
