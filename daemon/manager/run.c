@@ -142,13 +142,22 @@ static int check_site(struct manager *k, struct error *err)
 		return error_set(err, EPERM,
 				 "Launch=prolog, and no prolog has started staging on "
 				 "this node: check PrologFlags in slurm.conf");
+	return s->enabled ? 0 : error_set(err, EPERM, "%s", s->text);
+}
+
+/* The plugin does not wait for it: root opens it in a child. */
+static void open_log(struct manager *k)
+{
+	const struct helper_site *s = &k->site;
+
+	if (s->r < 0)
+		return;
 	k->log_r = helper_open_log(s);
 	if (s->log_file[0] && k->log_r < 0)
 		log_warning("LogFile=%s: %s%s", s->log_file, strerror(-k->log_r),
 			    k->log_r == -EPERM
 				    ? "; its directory must be root's and writable by nobody else"
 				    : "");
-	return s->enabled ? 0 : error_set(err, EPERM, "%s", s->text);
 }
 
 static int mount_memory(struct manager *k, struct error *err)
@@ -253,8 +262,10 @@ static int live(struct manager *k, struct error *err)
 		return r;
 	}
 	r = set_up(k, err);
-	if (r == 0) {
+	if (r == 0)
 		answer('R', "");
+	open_log(k);
+	if (r == 0) {
 		if (!k->in_step)
 			job_cgroup_leave_service(k->node);
 		r = serve(k, &job_over, err);
