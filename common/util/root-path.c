@@ -38,7 +38,7 @@ static int check_server(dev_t dev)
 		    makedev(major, minor) == dev && strstr(line, " - fuse") &&
 		    !strstr(strrchr(line, ' '), "user_id=0,"))
 			return -EPERM;
-	return f ? 0 : -EPERM;
+	return f && feof(f) ? 0 : -EPERM;
 }
 
 /* 0: a directory of root's alone; 1: a link of root's */
@@ -101,12 +101,12 @@ static int enter(struct walk *w, const char *name)
 }
 
 /* Takes the first name off the rest. false: there is none. */
-static bool take_name(struct walk *w, char name[static NAME_MAX + 1])
+static bool take_name(struct walk *w, char name[static PATH_MAX])
 {
 	const char *begin = w->rest + strspn(w->rest, "/");
 	const size_t n = strcspn(begin, "/");
 
-	snprintf(name, NAME_MAX + 1, "%.*s", (int)n, begin);
+	snprintf(name, PATH_MAX, "%.*s", (int)n, begin);
 	memmove(w->rest, begin + n, strlen(begin + n) + 1);
 	return *name;
 }
@@ -122,7 +122,7 @@ bool root_path_climbs(const char *path)
 int root_path_open(const char *path)
 {
 	struct walk w = { .fd = -1 };
-	char name[NAME_MAX + 1];
+	char name[PATH_MAX]; /* one that is too long is refused by the kernel */
 	int r = *path == '/' && !root_path_climbs(path) ? go_to_root(&w) : -EPERM;
 
 	if (snprintf(w.rest, sizeof(w.rest), "%s", path) >= (int)sizeof(w.rest))

@@ -6,6 +6,7 @@
 
 #include <errno.h>
 #include <fcntl.h>
+#include <limits.h>
 #include <sched.h>
 #include <sys/mount.h>
 #include <sys/stat.h>
@@ -122,6 +123,64 @@ static void test_the_end_is_the_one_that_was_named(void **state)
 	}
 }
 
+static bool table_is_broken;
+
+ssize_t __real_getline(char **line, size_t *size, FILE *f);
+ssize_t __wrap_getline(char **line, size_t *size, FILE *f);
+
+ssize_t __wrap_getline(char **line, size_t *size, FILE *f)
+{
+	if (!table_is_broken)
+		return __real_getline(line, size, f);
+	errno = ENOMEM;
+	return -1;
+}
+
+/* What glibc's header makes of it */
+ssize_t __real___getdelim(char **line, size_t *size, int end, FILE *f);
+ssize_t __wrap___getdelim(char **line, size_t *size, int end, FILE *f);
+
+ssize_t __wrap___getdelim(char **line, size_t *size, int end, FILE *f)
+{
+	if (!table_is_broken)
+		return __real___getdelim(line, size, end, f);
+	errno = ENOMEM;
+	return -1;
+}
+
+/* The mounts that could not be read were taken for none. */
+static void test_a_table_of_mounts_that_breaks_off_is_no_proof(void **state)
+{
+	_cleanup_(fd_closep) int fd = -1;
+	int r;
+
+	(void)state;
+	fd = root_path_open("/proc/sys");
+	assert_true(fd >= 0);
+	table_is_broken = true;
+	r = root_path_open("/proc/sys");
+	table_is_broken = false;
+	assert_int_equal(r, -EPERM);
+}
+
+/* It was cut to one that is there. */
+static void test_a_name_that_is_too_long_is_refused(void **state)
+{
+	char name[NAME_MAX + 3] = "/", path[512];
+
+	(void)state;
+	memset(name + 1, 'a', NAME_MAX);
+	snprintf(path, sizeof(path), TOP "%s", name);
+	assert_int_equal(mkdir(path, 0755), 0);
+	{
+		_cleanup_(fd_closep) int fd = root_path_open(path);
+
+		assert_true(fd >= 0);
+	}
+	strcat(path, "a");
+	assert_int_equal(root_path_open(path), -ENAMETOOLONG);
+}
+
 static void test_a_files_name_is_a_name(void **state)
 {
 	static const struct {
@@ -178,6 +237,8 @@ int main(void)
 	const struct CMUnitTest tests[] = {
 		cmocka_unit_test(test_only_roots_way_is_gone),
 		cmocka_unit_test(test_the_end_is_the_one_that_was_named),
+		cmocka_unit_test(test_a_table_of_mounts_that_breaks_off_is_no_proof),
+		cmocka_unit_test(test_a_name_that_is_too_long_is_refused),
 		cmocka_unit_test(test_a_files_name_is_a_name),
 		cmocka_unit_test(test_a_server_does_not_pose_as_root),
 	};
