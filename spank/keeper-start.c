@@ -53,7 +53,7 @@ static int move_up(int fd)
 {
 	const int up = fd < 0 ? -1 : fcntl(fd, F_DUPFD_CLOEXEC, 10);
 
-	close(fd);
+	fd_closep(&fd);
 	return up;
 }
 
@@ -98,10 +98,9 @@ static _Noreturn void exec_keeper(const char *const *argv, int in, int out, int 
 	 * libc's doing all are. */
 	(void)!syscall(SYS_setresuid, 0, 0, 0);
 	(void)!syscall(SYS_setresgid, 0, 0, 0);
+	/* SIGPIPE: nobody may be there to read a late answer. */
 	for (int sig = 1; sig < NSIG; sig++)
-		signal(sig, sig == SIGPIPE
-				    ? SIG_IGN
-				    : SIG_DFL); /* nobody may be there to read a late answer */
+		signal(sig, sig == SIGPIPE ? SIG_IGN : SIG_DFL);
 	sigemptyset(&none);
 	sigprocmask(SIG_SETMASK, &none, NULL);
 	umask(077);
@@ -131,7 +130,7 @@ static int spawn(const char *const *argv, int in, int life_ms, char *why)
 	wr = move_up(fds[1]);
 	pid = wr < 0 ? -1 : fork();
 	if (pid < 0)
-		return keeper_start_say(why, errno, "fork");
+		return keeper_start_say(why, errno, wr < 0 ? "pipe" : "fork");
 	if (pid == 0) {
 		pid = setsid() < 0 ? -1 : fork();
 		if (pid == 0)

@@ -225,6 +225,7 @@ struct privop {
  * in tiers as well. */
 #define PRIVOP_MAX_RECORD (256 << 10)
 #define PRIVOP_MAX_DIRS 64
+#define PRIVOP_MAX_CPUS 8192	  /* bits of the set of PRIVOP_FOLLOW */
 #define PRIVOP_MAX_FILE (4 << 20) /* elsewhere, of what the system user's processes write */
 
 /* Descriptors that the manager is started with: */

@@ -50,6 +50,8 @@ int packet_send(int sock, const void *data, size_t size, const int *fds, size_t 
 	struct msghdr hdr = { .msg_iov = &iov, .msg_iovlen = 1 };
 	struct cmsghdr *c;
 
+	if (n_fds > PACKET_MAX_FDS)
+		return -EINVAL;
 	if (n_fds) {
 		hdr.msg_control = control.buf;
 		hdr.msg_controllen = CMSG_SPACE(sizeof(int) * n_fds);

@@ -63,14 +63,13 @@ struct keeper {
 #define KEEPER_INIT                                                                                \
 	{                                                                                          \
 		.sock = -1, .answer_fd = 2, .go_fd = -1, .control_fd = -1,                         \
-		.slots = { [0 ... RUNDIR_MAX_SLOTS - 1].fd = -1 }, .programs = { -1, -1, -1 },     \
-		.site = { .fd = -1 }, .account = { .fd = -1 }, .path = { .fd = -1 }, .log_fd = -1, \
-		.log_left = KEEPER_MAX_LOG, .text_fd = -1, .dirs = { -1, -1, -1, -1, -1, -1, -1 }, \
-		.locks = { -1, -1, -1, -1, -1, -1, -1 }, .groups = {                               \
-			-1,                                                                        \
-			-1,                                                                        \
-			-1                                                                         \
-		}                                                                                  \
+		.slots = { [0 ... RUNDIR_MAX_SLOTS - 1].fd = -1 },                                 \
+		.programs = { [0 ... PRIVOP_N_PROGRAMS - 1] = -1 }, .site = { .fd = -1 },          \
+		.account = { .fd = -1 }, .path = { .fd = -1 }, .log_fd = -1,                       \
+		.log_left = KEEPER_MAX_LOG, .text_fd = -1,                                         \
+		.dirs = { [0 ... PRIVOP_N_DIRS - 1] = -1 },                                        \
+		.locks = { [0 ... PRIVOP_N_DIRS - 1] = -1 },                                       \
+		.groups = { [0 ... PRIVOP_N_GROUPS - 1] = -1 },                                    \
 	}
 
 /* A privileged operation, and the descriptors that go back and are closed then. */

@@ -244,7 +244,8 @@ static int make_job(const struct keeper *k, const struct call *c)
 	if (mkdirat(c->dir, c->name, 0711) < 0)
 		return -errno;
 	dir = openat(c->dir, c->name, DIR_FLAGS);
-	fd = openat(dir, RUNDIR_LOCK, LOCK_FLAGS | O_CREAT | O_EXCL, 0600);
+	fd = dir < 0 ? -1 : openat(dir, RUNDIR_LOCK, LOCK_FLAGS | O_CREAT | O_EXCL, 0600);
+	errno = fd < 0 ? errno : ENOSPC; /* of half a mark, for which write() sets none */
 	return fd < 0 || write(fd, &mark, sizeof(mark)) != sizeof(mark) ? -errno : 0;
 }
 
@@ -271,9 +272,8 @@ static int make_keep(const struct keeper *k, const struct call *c)
 
 	if (statx(c->dir, c->name, flags, STATX_UID, &st) == 0 && st.stx_uid)
 		return 0;
-	if (unlinkat(c->dir, c->name, AT_REMOVEDIR) < 0 && errno != ENOENT)
-		return -errno;
-	if (mkdirat(c->dir, c->name, 0700) < 0)
+	if ((unlinkat(c->dir, c->name, AT_REMOVEDIR) < 0 && errno != ENOENT) ||
+	    mkdirat(c->dir, c->name, 0700) < 0)
 		return -errno;
 	return fchownat(c->dir, c->name, k->uid, k->gid, AT_SYMLINK_NOFOLLOW) < 0 ? -errno : 0;
 }
@@ -318,9 +318,8 @@ int privop_remove(struct keeper *k, struct call *c)
 					       ? privop_open_below(c->dir, c->name)
 					       : -1;
 
-	if (top >= 0)
-		(void)unlinkat(top, TIER_NAME_DATA,
-			       AT_REMOVEDIR); /* where it stays, so does the name */
+	if (top >= 0) /* where it stays, so does the name */
+		(void)unlinkat(top, TIER_NAME_DATA, AT_REMOVEDIR);
 	if (unlinkat(c->dir, c->name, 0) == 0)
 		return 0;
 	return errno == EISDIR && unlinkat(c->dir, c->name, AT_REMOVEDIR) == 0 ? 0 : -errno;
@@ -381,7 +380,8 @@ int privop_write(struct keeper *k, struct call *c)
 		return -errno;
 	if (st.st_size + size > PRIVOP_MAX_RECORD)
 		return -EFBIG;
-	return write(fd, c->a->text, (size_t)size) != size ? -ENOSPC : 0;
+	errno = ENOSPC; /* of a part, for which write() sets none */
+	return write(fd, c->a->text, (size_t)size) != size ? -errno : 0;
 }
 
 static int try_lock(int fd, int how)

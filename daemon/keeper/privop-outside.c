@@ -106,14 +106,18 @@ int privop_hold_group(struct keeper *k, struct call *c)
 	return 0;
 }
 
-/* Nobody but root can put a process there, so all in it are ours. */
+/* Nobody but root can put a process there, so all in it are ours. From Linux 5.14 on, v2 ends them
+ * itself. Elsewhere a number that is read may be another process's before it is used, if a process
+ * has ended just now and all other numbers have been used since. */
 static void kill_group(int job)
 {
+	_cleanup_(fd_closep) int all = openat(job, JOB_CGROUP_OURS "/cgroup.kill", O_WRONLY);
 	const int fd = openat(job, JOB_CGROUP_OURS "/cgroup.procs", O_RDONLY | O_CLOEXEC);
 	_cleanup_(file_closep) FILE *f = fd < 0 ? NULL : fdopen(fd, "r");
 	int pid;
 
-	while (f && fscanf(f, "%d", &pid) == 1 && pid > 1) /* 0: not of our pid namespace */
+	/* 0: not of our pid namespace */
+	while (write(all, "1", 1) != 1 && f && fscanf(f, "%d", &pid) == 1 && pid > 1)
 		kill(pid, SIGKILL);
 }
 
@@ -130,10 +134,8 @@ int privop_remove_group(struct keeper *k, struct call *c)
 		kill_group(job);
 		return -EBUSY;
 	}
-	if (c->a->n[1])
-		(void)unlinkat(
-			above, name,
-			AT_REMOVEDIR); /* fails where a step is left: then Slurm removes it */
+	if (c->a->n[1]) /* fails where a step is left: then Slurm removes it */
+		(void)unlinkat(above, name, AT_REMOVEDIR);
 	return 0;
 }
 

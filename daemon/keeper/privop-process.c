@@ -23,7 +23,6 @@
 #include "common/util/fd.h"
 #include "common/util/root-path.h"
 
-#define MAX_CPUS 8192
 #define SKIP5 "%*s %*s %*s %*s %*s "
 
 struct proc {
@@ -384,5 +383,6 @@ int privop_kill_children(struct keeper *k, struct call *c)
 
 int privop_follow(struct keeper *k, struct call *c)
 {
-	return sched_setaffinity(0, MAX_CPUS / 8, (const cpu_set_t *)c->a->text) < 0 ? -errno : 0;
+	return sched_setaffinity(0, PRIVOP_MAX_CPUS / 8, (const cpu_set_t *)c->a->text) < 0 ? -errno
+											    : 0;
 }

@@ -44,8 +44,9 @@ struct process {
 	int fds[PROCESS_MAX_FDS]; /* become 3, 4, … in the child */
 	size_t n_fds;
 	int output; /* becomes stdout and stderr; -1: /dev/null */
-	/* A packet of one byte in this socket brings others, which come after those; 0: none do.
-	 * The child alone has the socket then and takes them, when it may begin. */
+	/* A packet of one byte in this socket brings more; 0: none do. Its first n_fds stand for
+	 * those above and are not used, the others come after those above. The child alone has the
+	 * socket then and takes them, when it may begin. */
 	int sock;
 	bool takes_output; /* the last of these is the output */
 	const int *groups; /* directories of cgroups to be in; -1: none */

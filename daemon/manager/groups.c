@@ -27,7 +27,6 @@
 #include "daemon/manager/serve.h"
 #include "daemon/manager/manager.h"
 
-#define MAX_CPUS 8192
 #define LATE_MS 1000 /* after the first one */
 
 static const char *const controllers[PRIVOP_N_GROUPS] = { "memory", "cpuset", "devices" };
@@ -60,7 +59,7 @@ static bool is_v1(const char *dir)
 /* A cpuset that Slurm has not filled takes no process yet. */
 static bool is_ready(enum privop_group which, const char *dir)
 {
-	cpu_set_t set[MAX_CPUS / CPU_SETSIZE];
+	cpu_set_t set[PRIVOP_MAX_CPUS / CPU_SETSIZE];
 
 	return which != PRIVOP_GROUP_CPUS ||
 	       (job_cgroup_read_cpus(dir, set, sizeof(set)) == 0 && job_cgroup_has_mems(dir));
@@ -160,7 +159,8 @@ bool groups_are_missing(const struct serve *s)
 /* Binds the keeper, and with that all that it starts, and us to the job's CPUs. */
 static void follow_cpus(const char *dir)
 {
-	cpu_set_t ours[MAX_CPUS / CPU_SETSIZE] = { 0 }, jobs[MAX_CPUS / CPU_SETSIZE] = { 0 };
+	cpu_set_t ours[PRIVOP_MAX_CPUS / CPU_SETSIZE] = { 0 },
+					 jobs[PRIVOP_MAX_CPUS / CPU_SETSIZE] = { 0 };
 	struct privop a = { .kind = PRIVOP_FOLLOW };
 
 	if (job_cgroup_read_cpus(dir, jobs, sizeof(jobs)) < 0 ||
