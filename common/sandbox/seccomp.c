@@ -37,7 +37,12 @@
 #define SECCOMP_X32_BIT 0x40000000
 #define SECCOMP_CLONE3 435 /* on all architectures; older headers lack these */
 #define SECCOMP_OPENAT2 437
+#define SECCOMP_QUOTACTL_FD 443
 #define SECCOMP_FCHMODAT2 452
+#define SECCOMP_SETXATTRAT 463
+#define SECCOMP_REMOVEXATTRAT 466
+#define SECCOMP_OPEN_TREE_ATTR 467
+#define SECCOMP_FILE_SETATTR 469
 
 #define REFUSE (SECCOMP_RET_ERRNO | EPERM)
 
@@ -66,6 +71,9 @@ static const unsigned denied_to_all[] = {
 	/* mounts and namespaces */
 	__NR_mount,
 	__NR_umount2,
+#ifdef __NR_umount
+	__NR_umount,
+#endif
 	__NR_pivot_root,
 	__NR_chroot,
 	__NR_setns,
@@ -81,6 +89,7 @@ static const unsigned denied_to_all[] = {
 #ifdef __NR_mount_setattr
 	__NR_mount_setattr,
 #endif
+	SECCOMP_OPEN_TREE_ATTR,
 	__NR_open_by_handle_at,
 	/* the inside of the kernel */
 	__NR_bpf,
@@ -101,6 +110,7 @@ static const unsigned denied_to_all[] = {
 	__NR_syslog,
 	__NR_acct,
 	__NR_quotactl,
+	SECCOMP_QUOTACTL_FD,
 	__NR_personality,
 #ifdef __NR_modify_ldt
 	__NR_modify_ldt,
@@ -117,6 +127,8 @@ static const unsigned denied_to_all[] = {
 	__NR_setxattr,
 	__NR_lsetxattr,
 	__NR_fsetxattr,
+	SECCOMP_SETXATTRAT,
+	SECCOMP_FILE_SETATTR,
 	/* the machine */
 	__NR_reboot,
 	__NR_swapon,
@@ -127,6 +139,9 @@ static const unsigned denied_to_all[] = {
 	__NR_clock_settime,
 	__NR_clock_adjtime,
 	__NR_adjtimex,
+#ifdef __NR_stime
+	__NR_stime,
+#endif
 };
 
 /* What changes files, of those who only write to what they are handed */
@@ -150,6 +165,16 @@ static const unsigned changing_files[] = {
 	__NR_removexattr,
 	__NR_lremovexattr,
 	__NR_fremovexattr,
+	SECCOMP_REMOVEXATTRAT,
+#ifdef __NR_utime
+	__NR_utime,
+#endif
+#ifdef __NR_utimes
+	__NR_utimes,
+#endif
+#ifdef __NR_futimesat
+	__NR_futimesat,
+#endif
 #ifdef __NR_renameat
 	__NR_renameat,
 #endif

@@ -85,6 +85,11 @@ static inline void unit_check_denied_but_programs(void)
 	CHECK_DENIED(syscall(SYS_add_key, "user", "x", "y", 1, -3));
 	CHECK_DENIED(mknodat(AT_FDCWD, "/nonexistent/x", S_IFCHR | 0666, 0x103));
 	CHECK_DENIED(setxattr(dir, "user.x", "y", 1, 0));
+	/* by number: quotactl_fd, setxattrat, open_tree_attr, file_setattr */
+	CHECK_DENIED((int)syscall(443, -1, 0, 0, NULL));
+	CHECK_DENIED((int)syscall(463, AT_FDCWD, "/nonexistent", 0, "user.x", NULL, 0));
+	CHECK_DENIED((int)syscall(467, AT_FDCWD, "/nonexistent", 0, NULL, 0));
+	CHECK_DENIED((int)syscall(469, AT_FDCWD, "/nonexistent", NULL, 0, 0));
 	CHECK_DENIED(listen(0, 1));
 #ifdef __x86_64__
 	CHECK_DENIED((int)syscall(0x40000000 | 20)); /* getpid of the x32 ABI */

@@ -205,6 +205,17 @@ static void write_and_no_more(int fd, const char *path)
 	CHECK_DENIED((int)syscall(452, AT_FDCWD, path, 0777, 0)); /* fchmodat2 */
 	CHECK_DENIED(fchown(fd, geteuid(), getegid()));
 	CHECK_DENIED(fremovexattr(fd, "user.x"));
+	CHECK_DENIED((int)syscall(466, AT_FDCWD, path, 0, "user.x")); /* removexattrat */
+	CHECK_DENIED(futimens(fd, NULL));
+#ifdef __NR_utime
+	CHECK_DENIED((int)syscall(__NR_utime, path, NULL));
+#endif
+#ifdef __NR_utimes
+	CHECK_DENIED((int)syscall(__NR_utimes, path, NULL));
+#endif
+#ifdef __NR_futimesat
+	CHECK_DENIED((int)syscall(__NR_futimesat, AT_FDCWD, path, NULL));
+#endif
 	CHECK(fstat(fd, &st) == 0 && st.st_size == 6 && (st.st_mode & 07777) == 0600);
 }
 
